@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+# make            everything into $(B)          make demo       install what is missing, build, tune MobileNetV2
+# make test       every test                    make t/cache    tests/test_cache.c alone
+# make layers     who includes and links whom   make size       lines per folder
+# make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
+# knobs: CC=clang  B=build-x  SAN=1  V=1  LLVM_CONFIG=llvm-config-14
+
+B           ?= $(if $(SAN),build-san,build)
+PREFIX      ?= /usr/local
+LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15 14,$(shell command -v llvm-config-$(v))))
+VERSION     := 0.1.0
+
+CFLAGS   ?= -O2 -g
+WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
+CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. -I$(B)/gen -MMD -MP
+ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+LDFLAGS  += $(if $(SAN),-fsanitize=address$(,)undefined)
+LDLIBS   += -lhwloc -lprotobuf-c -ljansson -lpthread -lm
+, := ,
+say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
+
+ORDER = platform kernels search agent tools tests
+src   = $(wildcard $(1))
+objs  = $(patsubst %.c,$(B)/%.o,$(1))
+
+# A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
+# emitter, strategy or command is adding one file and editing none.
+KINDS  = platform/dev kernels/op kernels/emit search/strategy tools/cmd
+MAINS  = agent/main_worker.c tools/main_hone.c
+LLVMC  = kernels/emit_llvm.c
+LIBS   = $(foreach d,agent search kernels platform,$(B)/$(d).a)
+TESTS  = $(patsubst tests/test_%.c,%,$(call src,tests/test_*.c))
+LTESTS = $(filter llvm_%,$(TESTS))
+BENCH  = $(patsubst tools/bench_%.c,%,$(call src,tools/bench_*.c))
+
+PROGRAMS = $(B)/hone $(B)/hone-worker
+all: $(PROGRAMS)
+
+$(B)/platform.a: $(call objs,$(call src,platform/*.c))
+$(B)/kernels.a:  $(call objs,$(filter-out $(LLVMC),$(call src,kernels/*.c))) $(B)/gen/kernels/onnx.pb-c.o
+$(B)/search.a:   $(call objs,$(call src,search/*.c))
+$(B)/agent.a:    $(call objs,$(filter-out $(MAINS),$(call src,agent/*.c)))
+$(B)/%.a:
+	$(call say,AR)rm -f $@; $(AR) rcs $@ $^
+
+TABLES  = $(KINDS:%=$(B)/gen/%_table.o)
+GROUP   = -Wl,--start-group $(LIBS) -Wl,--end-group
+TOOLS   = $(call objs,$(filter-out tools/bench_%.c,$(call src,tools/*.c)))
+
+$(B)/hone: $(TOOLS) $(TABLES) $(LIBS) $(B)/gen/fallback.o
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(TOOLS) $(TABLES) $(B)/gen/fallback.o $(GROUP) $(LDLIBS)
+
+LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs core passes all-targets native nvptx 2>/dev/null) \
+            $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
+WTABLES   = $(filter-out $(B)/gen/kernels/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit_table_worker.o
+WORKER    = $(B)/agent/main_worker.o $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o,$(WTABLES))
+$(B)/hone-worker: $(WORKER) $(LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $(WORKER) $(GROUP) $(LLVM_LIBS) $(LDLIBS)
+$(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
+
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) -c -o $@ $<
+$(B)/gen/%.o: $(B)/gen/%.c
+	$(call say,CC)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(ALLC)) -c -o $@ $<
+$(B)/gen/kernels/onnx.pb-c.c: kernels/onnx.proto
+	@mkdir -p $(@D)
+	$(call say,GEN)protoc-c --c_out=$(B)/gen $<
+$(B)/kernels/import.o $(B)/kernels/export.o: $(B)/gen/kernels/onnx.pb-c.c
+
+table = { k=$(notdir $(1)); echo '\#include "$(1).h"'; for n in $(2); do echo "extern const struct $$k $${k}_$$n;"; done; \
+	echo "const struct $$k *const $${k}_table[] = {"; for n in $(2); do echo "	&$${k}_$$n,"; done; echo "	0};"; }
+rows  = $(patsubst $(1)_%.c,%,$(filter-out $(2),$(call src,$(1)_*.c)))
+.SECONDEXPANSION:
+$(KINDS:%=$(B)/gen/%_table.c): $(B)/gen/%_table.c: $$(call src,$$*_*.c) Makefile
+	@mkdir -p $(@D)
+	$(call say,GEN)$(call table,$*,$(call rows,$*,$(LLVMC))) > $@
+$(B)/gen/kernels/emit_table_worker.c: $(call src,kernels/emit_*.c) Makefile
+	@mkdir -p $(@D)
+	$(call say,GEN)$(call table,kernels/emit,$(call rows,kernels/emit)) > $@
+
+# Fallback kernels: made by hone-worker from the same operators and IR, one archive per ISA baseline, linked as data.
+BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
+$(B)/gen/%.fallback: $(B)/hone-worker
+	$(call say,GEN)$(B)/hone-worker --fallback $* -o $@
+$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback) Makefile
+	$(call say,GEN)sh configs/fallback.sh $(BASELINES:%=$(B)/gen/%.fallback) > $@
+$(B)/gen/fallback.o: $(B)/gen/fallback.s
+	$(call say,AS)$(CC) -c -o $@ $<
+
+# A test links what it names; tests/test_llvm_*.c get LLVM too.
+TTOOLS = $(filter-out $(B)/tools/main_hone.o,$(TOOLS))
+$(B)/tests/test_%: $(B)/tests/test_%.o $(TABLES) $(LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS) $(B)/gen/tables.a -Wl,--end-group $(LDLIBS)
+$(LTESTS:%=$(B)/tests/test_%): $(B)/tests/test_%: $(B)/tests/test_%.o $(WORKER) $(LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(filter-out $(B)/agent/main_worker.o,$(WORKER)) $(GROUP) $(LLVM_LIBS) $(LDLIBS)
+$(filter-out $(LTESTS:%=$(B)/tests/test_%),$(TESTS:%=$(B)/tests/test_%)): $(B)/gen/tables.a
+$(B)/gen/tables.a: $(TABLES)
+t/%: $(B)/tests/test_%
+	@$(TEST_WRAPPER) $< $(CASE)
+
+clean:
+	rm -rf $(B)
+.PHONY: all clean
+.SECONDARY:
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan: a model ready to run. Kernels in order, arena map with dead tensors reused, packed weights, halos kept filled.
+ *
+ * Where the kernels come from is the source's business (cache, defaults in memory, fallback); the plan loads their code on
+ * the CPU device and never compiles. plan_run never allocates for kernel steps. Caller tensors are plain row-major f32 (or
+ * the model's dtype) with natural alignment. One plan runs one inference at a time; the graph must outlive the plan. */
+#ifndef AGENT_PLAN_H
+#define AGENT_PLAN_H
+
+#include "kernels/code.h"
+#include "kernels/group.h"
+#include "platform/pool.h"
+
+enum kernel_origin { FROM_CACHE, FROM_DEFAULT, FROM_FALLBACK, FROM_HOST };
+
+/* Finds code for a task: E_NOTFOUND falls through to the built-in fallback kernels, then to the portable reference. */
+struct kernel_source {
+	void *ctx;
+	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		    enum kernel_origin *origin);
+};
+
+struct plan;
+
+struct plan_kernel {
+	const char *name;	/* anchor node */
+	const char *label;	/* task_label */
+	enum kernel_origin origin;
+	double flops, bytes;
+	double roofline_ns;	/* on the target the plan was made for, one core; 0 unknown */
+	int64_t ns;		/* of the last timed run */
+};
+
+int plan_build(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
+	       struct pool *pool, struct plan **out) MUST_CHECK;
+int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs /* data allocated by the caller */) MUST_CHECK;
+/* As plan_run, with every kernel timed on `clock`. */
+int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock) MUST_CHECK;
+int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
+/* The value of a step's output of the last run, unpacked to plain (for verify); needs a plan built with keep_all. */
+size_t plan_bytes(const struct plan *p); /* arena + packed weights */
+void plan_free(struct plan *p);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Child processes with a deadline and limits, talking over two file descriptors. */
+#ifndef PLATFORM_CHILD_H
+#define PLATFORM_CHILD_H
+
+#include "platform/clock.h"
+#include "platform/err.h"
+#include <stddef.h>
+#include <sys/types.h>
+
+struct child {
+	pid_t pid;
+	int in;	 /* we write, the child reads (its fd 0) */
+	int out; /* the child writes (its fd 1), we read */
+};
+
+struct child_limits {
+	int64_t memory_bytes; /* RLIMIT_AS; 0: none */
+	int cpu_s;	      /* RLIMIT_CPU; 0: none */
+};
+
+/* Start argv[0] (a path). stderr is inherited. The child gets no other descriptor and dies with us where the OS can. */
+int child_start(struct child *c, char *const argv[], const struct child_limits *lim) MUST_CHECK;
+/* Read or write exactly n bytes before the deadline (on `clock`): E_TIMEOUT, E_CHILD when the other side closed. */
+int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
+int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
+/* Close both ends, SIGKILL if it lives after grace_ns, reap. Idempotent. Returns the wait status. */
+int child_stop(struct child *c, int64_t grace_ns);
+
+#endif

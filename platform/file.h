@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files: read whole, write atomically, map read-only, folders. Every error names the path, the cause and the remedy. */
+#ifndef PLATFORM_FILE_H
+#define PLATFORM_FILE_H
+
+#include "platform/arena.h"
+#include "platform/err.h"
+#include <stdbool.h>
+
+struct blob {
+	const void *p;
+	size_t n; /* bytes */
+};
+
+/* Whole file into the arena (NUL byte after the end). Refuses files over max_bytes (0 = 2 GiB). */
+int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out) MUST_CHECK;
+/* Write beside the path, fsync, rename over it, fsync the folder: readers see the old or the new, never a part. */
+int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
+int file_mkdirs(const char *path, unsigned mode) MUST_CHECK; /* like mkdir -p */
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
+/* Read-only private mapping; file_unmap gives it back. For data the process itself validated (model weights). */
+int file_map(const char *path, struct blob *out) MUST_CHECK;
+void file_unmap(struct blob *b);
+/* Folder of the running executable ("/usr/local/bin"), for finding hone-worker beside hone. */
+int file_self_dir(char *out, size_t n) MUST_CHECK;
+/* XDG cache folder of hone: $XDG_CACHE_HOME/hone, else $HOME/.cache/hone, else E_NOTFOUND with the remedy (--cache). */
+int file_cache_dir(char *out, size_t n) MUST_CHECK;
+/* Exclusive advisory lock (flock). wait_ns 0: E_BUSY at once. The lock ends with file_unlock or the process. */
+int file_lock(const char *path, int64_t wait_ns, int *fd) MUST_CHECK;
+void file_unlock(int fd);
+
+#endif

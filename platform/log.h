@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Words for people, on stderr. Level is set once at start (-q, -v). Data never goes through here. */
+#ifndef PLATFORM_LOG_H
+#define PLATFORM_LOG_H
+
+enum log_level { LOG_QUIET, LOG_NORMAL, LOG_VERBOSE };
+
+void log_level_set(enum log_level level);
+enum log_level log_level(void);
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown from NORMAL */
+void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown at VERBOSE */
+void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always: "hone: error: ..." */
+/* One live line that overwrites itself on a terminal; off a terminal nothing, or one line a second at VERBOSE.
+ * log_live(NULL) clears it. */
+void log_live(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread pool for kernels: pinned workers that spin at most 50 us, then sleep; woken once per inference.
+ *
+ * pool_run splits [0, extent) in contiguous ranges, one or more per thread, and returns when all are done (a barrier).
+ * pool_begin wakes the workers at the start of an inference and pool_end lets them sleep: between the two they spin, so
+ * one inference never sleeps twice. The caller is thread 0. One pool serves one caller at a time. Range functions must
+ * not call the pool. Extent 0 calls nothing; extent 1 or one thread runs in the caller without any synchronisation. */
+#ifndef PLATFORM_POOL_H
+#define PLATFORM_POOL_H
+
+#include "platform/err.h"
+#include <stdint.h>
+
+struct pool;
+typedef void pool_fn(void *ctx, int thread, int64_t begin, int64_t end);
+
+int pool_open(struct pool **out, int threads, const int *cpus /* one per thread or NULL: not pinned */) MUST_CHECK;
+int pool_threads(const struct pool *p);
+void pool_begin(struct pool *p);
+void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t extent);
+void pool_end(struct pool *p);
+void pool_close(struct pool *p);
+/* Flush-to-zero and denormals-are-zero on for the calling thread; returns what to give to fpu_restore. */
+unsigned fpu_flush(void);
+void fpu_restore(unsigned old);
+
+#endif

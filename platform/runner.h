@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runner: all that search sees of a machine. Task and candidate go in as opaque canonical text, measurements and code
+ * come out; parsing, lowering, emitting and checking happen behind it (in the worker, or in-process for the simulator).
+ *
+ * A built candidate is a small handle >= 0, valid until drop or until the runner dies. A failing candidate is data: the
+ * call returns E_OK with meas.status. Only a failing machine is an error (E_CHILD: the worker died and was replaced; every
+ * handle is gone, the caller builds again what it still needs). Every call respects deadline_ns on the runner's clock
+ * (INT64_MAX: none) and returns E_TIMEOUT soon after it. One caller at a time. */
+#ifndef PLATFORM_RUNNER_H
+#define PLATFORM_RUNNER_H
+
+#include "platform/clock.h"
+#include "platform/file.h"
+#include "platform/meas.h"
+#include "platform/target.h"
+
+struct runner {
+	const struct runner_ops *ops;
+	struct clock *clock;	    /* the time that measurements and deadlines are in */
+	const struct target *target; /* what candidates are made for; owned by the runner */
+	int threads;		    /* measured with this many */
+};
+
+struct runner_ops {
+	/* Build `cand` of `task` and check its answer. *handle = -1 unless m->status is MEAS_OK (not timed yet: runs 0). */
+	int (*build)(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		     struct meas *m);
+	/* Time n handles interleaved: `rounds` rounds, each handle run once per round in shuffled order (a run is repeated
+	 * inside a round until it lasts >= 5 us). A handle whose first run is slower than abort_ns (0: never) is dropped from
+	 * the rounds with MEAS_ABORTED. m[i] belongs to handles[i]. `cold`: inputs as a network sees them (weights rotated
+	 * through copies totalling twice the last cache), else all warm. */
+	int (*time)(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
+		    int64_t deadline_ns, struct meas *m);
+	/* The code (kernels/code.h bytes) of a handle, into the arena. */
+	int (*code)(struct runner *r, int handle, struct arena *a, struct blob *out);
+	void (*drop)(struct runner *r, int handle); /* -1: all */
+	void (*close)(struct runner *r);	    /* stops the worker; frees r */
+};
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strategies propose candidates; they know no device and no operator, only the space's text. One file strategy_NAME.c
+ * defines `const struct strategy strategy_NAME`; the Makefile writes strategy_table[].
+ *
+ * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with what became of it.
+ * Candidates already measured in this task are filtered by the caller. State lives in the arena given to start(). */
+#ifndef SEARCH_STRATEGY_H
+#define SEARCH_STRATEGY_H
+
+#include "kernels/space.h"
+#include "platform/meas.h"
+
+struct strategy {
+	const char *name;
+	int (*start)(struct arena *a, const struct space *s, uint64_t seed, void **state);
+	int (*ask)(void *state, char cand[CAND_MAX]);
+	void (*tell)(void *state, const char *cand, const struct meas *m);
+};
+
+extern const struct strategy *const strategy_table[];
+const struct strategy *strategy_find(const char *name); /* NULL: unknown */
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subcommands of hone. One file cmd_NAME.c defines `const struct cmd cmd_NAME`; the Makefile writes cmd_table[]. Underscores
+ * in NAME are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
+ *
+ * The framework parses options by the table, handles --help, --json, -q, -v, --no-color, --version, and turns an error into
+ * one line on stderr and exit 1. Exit 0 good, 1 failed, 2 usage. Data on stdout, words on stderr. */
+#ifndef TOOLS_CMD_H
+#define TOOLS_CMD_H
+
+#include "platform/err.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+enum opt_kind { OPT_FLAG, OPT_INT, OPT_STR, OPT_DURATION /* ns */, OPT_LIST /* repeatable string */ };
+
+struct opt {
+	const char *name;  /* "budget": --budget */
+	enum opt_kind kind;
+	const char *arg;   /* "20s": shown in help */
+	const char *help;  /* one line */
+};
+
+struct args {
+	int npos;
+	char **pos;
+	bool json, color;
+	/* Values by name; the fallback when not given. */
+	const struct cmd *cmd;
+	struct opt_value *val;
+};
+
+bool arg_flag(const struct args *a, const char *name);
+int64_t arg_int(const struct args *a, const char *name, int64_t fallback);
+int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns);
+const char *arg_str(const struct args *a, const char *name, const char *fallback);
+int arg_list(const struct args *a, const char *name, const char *const **out); /* count */
+
+struct cmd {
+	const char *usage;   /* "MODEL [options]" */
+	const char *summary; /* one line */
+	const char *details; /* for --help and the manual page; may be "" */
+	int min_pos, max_pos; /* max -1: any */
+	const struct opt *opts; /* ends with name NULL */
+	int (*run)(const struct args *a); /* exit status 0..2 or enum err */
+	const char *name;    /* "onnx-test" */
+};
+
+extern const struct cmd *const cmd_table[];
+
+#endif
