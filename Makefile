@@ -33,6 +33,9 @@ TESTS  = $(patsubst tests/test_%.c,%,$(call src,tests/test_*.c))
 LTESTS = $(filter llvm_%,$(TESTS))
 BENCH  = $(patsubst tools/bench_%.c,%,$(call src,tools/bench_*.c))
 
+# Every object, without linking.
+objects: $(call objs,$(foreach d,$(ORDER),$(call src,$(d)/*.c)))
+
 PROGRAMS = $(B)/hone $(B)/hone-worker
 all: $(PROGRAMS)
 
@@ -101,6 +104,6 @@ t/%: $(B)/tests/test_%
 
 clean:
 	rm -rf $(B)
-.PHONY: all clean
+.PHONY: all objects clean
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
