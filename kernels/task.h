@@ -44,8 +44,10 @@ struct axis {
 
 /* Layout of a buffer: the physical axes, outermost first. Physical index j = ((i[dim] + lo[dim]) / div) % extent_j, where
  * the outermost axis of a dim has no remainder. Plain row-major: one axis per dim with div 1. nchw16c with a halo of one:
- * {n,1} {c,16} {h,1} {w,1} {c,1} with lo[h]=lo[w]=1, hi[h]=hi[w]=1. Halo elements exist in memory and hold the operand's
- * fill value; so do the padding lanes of a split dim (dims[c]=24 under c/16 occupies 32) where the operand is an input. */
+ * {n,1} {c,16} {h,1} {w,1} {c,1} with lo[h]=lo[w]=1, hi[h]=hi[w]=1. Halo elements exist in memory: in
+ * an input they hold the operand's fill value, a kernel never writes those of its output (the plan fills them). Padding lanes
+ * of a split dim (dims[c]=24 under c/16 occupies 32) hold finite values without meaning: a kernel may write them, and one
+ * that reduces over such a dim multiplies them by zero constants or masks them. A split dim has no halo. */
 struct layout {
 	int n; /* 0: plain */
 	struct {

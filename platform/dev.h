@@ -5,7 +5,7 @@
  * Kernel ABI: void entry(void *const *buf, const int64_t *param, int64_t begin, int64_t end). Every caller passes its own
  * buf array; its last entry is thread-private scratch. Kernels call nothing, start no threads, keep no state.
  *
- * How to add one: fill the five slots below; probe() finding nothing is not an error (return 0). */
+ * How to add one: fill the slots below; probe() finding nothing is not an error (return 0). */
 #ifndef PLATFORM_DEV_H
 #define PLATFORM_DEV_H
 
@@ -22,8 +22,10 @@ struct dev {
 	const char *name;					  /* "cpu", "sim" */
 	const char *emitter;					  /* the emitter whose objects it loads: "llvm", "sim" */
 	int (*probe)(struct target *t);				  /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
-	int (*load)(const void *obj, size_t n, struct dev_code **out); /* copies; refuses what it cannot run: E_CORRUPT/E_UNSUPPORTED */
-	int (*entry)(struct dev_code *c, const char *symbol, kernel_fn **out); /* E_NOTFOUND */
+	/* Copies; refuses what it cannot run: E_CORRUPT, E_UNSUPPORTED. */
+	int (*load)(const void *obj, size_t n, struct dev_code **out);
+	int (*entry)(struct dev_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
+	void (*run)(struct dev_code *c, int entry, void *const *buf, const int64_t *param, int64_t begin, int64_t end);
 	void (*unload)(struct dev_code *c);
 	/* The clock that timings on this device are taken with: real, or the simulator's virtual one. */
 	struct clock *(*clock)(void);
