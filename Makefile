@@ -13,7 +13,8 @@ VERSION     := 0.1.0
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
 CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. -I$(B)/gen -MMD -MP
-ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
+	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
 LDFLAGS  += $(if $(SAN),-fsanitize=address$(,)undefined)
 LDLIBS   += -lhwloc -lprotobuf-c -ljansson -lpthread -lm
 , := ,
@@ -31,6 +32,7 @@ LLVMC  = kernels/emit_llvm.c
 LIBS   = $(foreach d,agent search kernels platform,$(B)/$(d).a)
 TESTS  = $(patsubst tests/test_%.c,%,$(call src,tests/test_*.c))
 LTESTS = $(filter llvm_%,$(TESTS))
+CMDS   = $(subst _,-,$(patsubst tools/cmd_%.c,%,$(call src,tools/cmd_*.c)))
 BENCH  = $(patsubst tools/bench_%.c,%,$(call src,tools/bench_*.c))
 
 # Every object, without linking.
@@ -43,15 +45,16 @@ $(B)/platform.a: $(call objs,$(call src,platform/*.c))
 $(B)/kernels.a:  $(call objs,$(filter-out $(LLVMC),$(call src,kernels/*.c))) $(B)/gen/kernels/onnx.pb-c.o
 $(B)/search.a:   $(call objs,$(call src,search/*.c))
 $(B)/agent.a:    $(call objs,$(filter-out $(MAINS),$(call src,agent/*.c)))
+$(B)/tools.a:    $(call objs,$(filter-out $(MAINS) $(BENCH:%=tools/bench_%.c),$(call src,tools/*.c)))
 $(B)/%.a:
 	$(call say,AR)rm -f $@; $(AR) rcs $@ $^
 
 TABLES  = $(KINDS:%=$(B)/gen/%_table.o)
 GROUP   = -Wl,--start-group $(LIBS) -Wl,--end-group
-TOOLS   = $(call objs,$(filter-out tools/bench_%.c,$(call src,tools/*.c)))
+MAIN    = $(B)/tools/main_hone.o
 
-$(B)/hone: $(TOOLS) $(TABLES) $(LIBS) $(B)/gen/fallback.o
-	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(TOOLS) $(TABLES) $(B)/gen/fallback.o $(GROUP) $(LDLIBS)
+$(B)/hone: $(MAIN) $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallback.o
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(MAIN) $(B)/tools.a $(TABLES) $(B)/gen/fallback.o $(GROUP) $(LDLIBS)
 
 LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs core passes all-targets native nvptx 2>/dev/null) \
             $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
@@ -91,19 +94,47 @@ $(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback) Makefile
 $(B)/gen/fallback.o: $(B)/gen/fallback.s
 	$(call say,AS)$(CC) -c -o $@ $<
 
-# A test links what it names; tests/test_llvm_*.c get LLVM too.
-TTOOLS = $(filter-out $(B)/tools/main_hone.o,$(TOOLS))
-$(B)/tests/test_%: $(B)/tests/test_%.o $(TABLES) $(LIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< -Wl,--start-group $(LIBS) $(B)/gen/tables.a -Wl,--end-group $(LDLIBS)
-$(LTESTS:%=$(B)/tests/test_%): $(B)/tests/test_%: $(B)/tests/test_%.o $(WORKER) $(LIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(filter-out $(B)/agent/main_worker.o,$(WORKER)) $(GROUP) $(LLVM_LIBS) $(LDLIBS)
-$(filter-out $(LTESTS:%=$(B)/tests/test_%),$(TESTS:%=$(B)/tests/test_%)): $(B)/gen/tables.a
+# A test links what it names; tests/test_llvm_*.c and benchmarks get LLVM too. One that runs programs finds them in $(B).
 $(B)/gen/tables.a: $(TABLES)
+TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
+TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
+WITH_LLVM = $(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%)
+$(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)): $(B)/%: $(B)/%.o $(TLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
+$(WITH_LLVM): $(B)/%: $(B)/%.o $(WORKER) $(TLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(filter-out $(B)/agent/main_worker.o,$(WORKER)) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
+$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(TLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -fsanitize=fuzzer,address -o $@ $< $(TGROUP) $(LDLIBS)
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
+bench-%: $(B)/tools/bench_% $(PROGRAMS)
+	@$< $(ARGS)
 
+# What is missing is installed first; a second make then finds the compiler and LLVM.
+AGAIN = @+$(MAKE) --no-print-directory
+deps:
+	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
+test: deps
+	$(AGAIN) -k -j$(shell nproc) all $(TESTS:%=$(B)/tests/test_%) || true
+	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" $(TESTS:%=$(B)/tests/test_%)
+layers: $(PROGRAMS)
+	@sh configs/layers.sh $(B)
+demo: deps
+	$(AGAIN) -j$(shell nproc) all
+	$(B)/hone zoo mobilenet_v2 -o $(B)/mobilenet_v2.onnx
+	$(B)/hone tune $(B)/mobilenet_v2.onnx --budget 20s --cache $(B)/demo-cache
+size:
+	@for d in $(filter-out tests,$(ORDER)) tests; do printf '%8d lines  %3d files  %s\n' $$(cat $$d/*.[ch] | wc -l) \
+		$$(ls $$d/*.[ch] | wc -l) $$d; done; wc -l Makefile configs/*.sh | sed 's/^/   /'
+fuzz:
+	@sh configs/deps.sh clang libclang-rt-14-dev
+	@+MAKE="$(MAKE)" sh configs/fuzz.sh
+$(B)/man: $(B)/hone
+	$(call say,GEN)rm -rf $@; mkdir -p $@; $< --man >$@/hone.1; for c in $(CMDS); do $< --man $$c >$@/hone-$$c.1; done
+install: all $(B)/man
+	@sh configs/install.sh $(B) "$(DESTDIR)$(PREFIX)"
 clean:
 	rm -rf $(B)
-.PHONY: all objects clean
+.PHONY: all objects clean deps test layers demo size fuzz install
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

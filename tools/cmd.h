@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subcommands of hone. One file cmd_NAME.c defines `const struct cmd cmd_NAME`; the Makefile writes cmd_table[]. Underscores
- * in NAME are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
+/* Subcommands of hone. One file cmd_NAME.c defines `const struct cmd cmd_NAME`; the Makefile writes
+ * cmd_table[]. Underscores in NAME are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
  *
- * The framework parses options by the table, handles --help, --json, -q, -v, --no-color, --version, and turns an error into
- * one line on stderr and exit 1. Exit 0 good, 1 failed, 2 usage. Data on stdout, words on stderr. */
+ * The framework parses options by the table, handles --help, --json, -q, -v, --no-color, --version, and turns
+ * an error into one line on stderr and exit 1. Exit 0 good, 1 failed, 2 usage. Data on stdout, words on
+ * stderr. Help, manual pages and the bash completion are made from the same table (tools/help.h), so that
+ * none of them can go stale. */
 #ifndef TOOLS_CMD_H
 #define TOOLS_CMD_H
 
@@ -14,10 +16,11 @@
 enum opt_kind { OPT_FLAG, OPT_INT, OPT_STR, OPT_DURATION /* ns */, OPT_LIST /* repeatable string */ };
 
 struct opt {
-	const char *name;  /* "budget": --budget */
+	const char *name; /* "budget": --budget */
 	enum opt_kind kind;
-	const char *arg;   /* "20s": shown in help */
-	const char *help;  /* one line */
+	const char *arg;  /* "20s": shown in help */
+	const char *help; /* one line */
+	char letter;      /* 'o': also -o; 0: none */
 };
 
 struct args {
@@ -29,6 +32,8 @@ struct args {
 	struct opt_value *val;
 };
 
+/* An option that was not given has its fallback; asking for a name that is not in the table is a broken
+ * invariant. */
 bool arg_flag(const struct args *a, const char *name);
 int64_t arg_int(const struct args *a, const char *name, int64_t fallback);
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns);
@@ -36,15 +41,21 @@ const char *arg_str(const struct args *a, const char *name, const char *fallback
 int arg_list(const struct args *a, const char *name, const char *const **out); /* count */
 
 struct cmd {
-	const char *usage;   /* "MODEL [options]" */
-	const char *summary; /* one line */
-	const char *details; /* for --help and the manual page; may be "" */
-	int min_pos, max_pos; /* max -1: any */
-	const struct opt *opts; /* ends with name NULL */
+	const char *usage;                /* "MODEL [options]" */
+	const char *summary;              /* one line */
+	const char *details;              /* for --help and the manual page; may be "" */
+	int min_pos, max_pos;             /* max -1: any */
+	const struct opt *opts;           /* ends with name NULL */
 	int (*run)(const struct args *a); /* exit status 0..2 or enum err */
-	const char *name;    /* "onnx-test" */
+	const char *name;                 /* "onnx-test" */
 };
 
-extern const struct cmd *const cmd_table[];
+extern const struct cmd *const cmd_table[];   /* NULL-terminated, by file name */
+extern const struct opt cmd_common[];         /* what every command takes; ends with name NULL */
+const struct cmd *cmd_find(const char *name); /* NULL: unknown */
+/* "20s", "500ms", "2m", "1.5s" -> ns. E_USAGE otherwise. */
+int duration_parse(const char *text, int64_t *ns) MUST_CHECK;
+/* The program: what main() calls, and what tests call in a child. Returns the exit status. */
+int hone_main(int argc, char **argv);
 
 #endif

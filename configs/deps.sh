@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that are missing; does nothing where none is. Extra packages as arguments (clang).
+command -v dpkg-query >/dev/null || exit 0
+want="gcc g++ libc6-dev binutils zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev zstd"
+llvm=llvm-19-dev
+for v in 19 18 17 16 15 14; do
+	command -v llvm-config-$v >/dev/null && llvm=
+done
+missing=
+for p in $want $llvm "$@"; do
+	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+as=
+if [ "$(id -u)" != 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "hone: error: missing packages:$missing; install them as root: apt-get install$missing" >&2
+		exit 1
+	fi
+	as=sudo
+fi
+echo "installing$missing"
+$as apt-get -qq update || echo "hone: apt-get update failed; trying the lists as they are" >&2
+$as env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null || {
+	echo "hone: error: apt-get could not install$missing; its message is above" >&2
+	exit 1
+}

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Who includes and who links whom. Usage: layers.sh BUILD. A folder sees itself and those to its left.
+b=$1 good=0 bad=0
+order="platform kernels search agent tools tests"
+
+check() { # description, list of offenders (empty: good)
+	if [ -z "$2" ]; then
+		good=$((good + 1))
+	else
+		bad=$((bad + 1))
+		echo "layers: $1:"
+		echo "$2" | sed 's/^/	/'
+	fi
+}
+
+right="$order"
+for d in $order; do
+	right=$(echo "$right" | sed "s/^$d *//" | tr ' ' '|')
+	[ -n "$right" ] && check "$d includes a folder to its right" "$(grep -nE "^ *# *include *[\"<]($right)/" "$d"/*.[ch])"
+	right=$(echo "$right" | tr '|' ' ')
+done
+check "more folders than the layers and configs" "$(ls -d */ | grep -vE "^(configs|build.*|$(echo $order | tr ' ' '|'))/$")"
+
+llvm=$(nm "$b/hone" 2>&1 | grep -E ' _?_?(LLVM|ZN4llvm)|no such file|No such file' | head -3)
+check "hone holds LLVM" "$llvm"
+nm "$b/hone-worker" 2>/dev/null | grep -q ' LLVM'
+check "hone-worker holds no LLVM" "$([ $? = 0 ] || echo "$b/hone-worker")"
+# What will be libhone and honed: no search, no emitter.
+for o in plan run cache source; do
+	[ -f "agent/$o.c" ] || continue
+	check "agent/$o needs search or an emitter" "$(nm -u "$b/agent/$o.o" 2>&1 |
+		grep -E ' (search|strategy|job|tune|emit|lower|space)_|o such file')"
+done
+echo "$good passed, $bad failed, 0 skipped"
+[ $bad = 0 ]
