@@ -3,28 +3,36 @@
  * interpretable. The interpreter (loops_run) is its executable definition, bit for bit.
  *
  * A `loops` has buffers, run-time parameters, vector variables and one or more entries (a barrier lies between two
- * entries). An entry runs [begin, end) of its parallel extent; its body sees the parallel index as loop variable 0... it is
- * the outermost FOR, made by the caller of the kernel.
+ * entries). An entry runs [begin, end) of its parallel extent: the body runs once per index, which it sees as the loop
+ * variable entry.var (depth 1; ix_var gives the expression). Nothing is carried from one index to the next.
  *
  * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + * floor-div, mod,
  * min, max, comparisons and table reads; they are simplified when made. Vector variables (lv) are f32 x lanes (1, 2, 4, 8,
  * 16), mutable, assigned by three-address operations; they may be carried through any nesting of loops (the emitter makes
  * phis). A variable is defined before use on every path (the checker proves it).
  *
- * Arithmetic. IEEE binary32, round to nearest even, flush-to-zero on inputs and results (the runtime sets FTZ and DAZ; the
- * interpreter flushes likewise; NEG, ABS, selections, loads and stores move bits and never flush). FMA is fused where
- * loops.fma, else a multiplication rounded, then an addition. MIN(a,b) = a < b ? a : b and MAX(a,b) = a > b ? a : b (so the
- * second operand on NaN or equality); SEL_x(a,b,c,d) = a x b ? c : d, false on NaN. HADD and friends combine lanes in a
- * fixed tree: halves i and i + lanes/2 until one is left. RINT is to nearest even. POW2(a) = 2^a for integral a in
- * [-126, 127], by exponent bits (a outside is the caller's fault). GETEXP(a), a > 0 normal: floor(log2 a) as float;
- * GETMANT(a): a / 2^GETEXP(a), in [1, 2).
+ * Arithmetic. IEEE binary32, round to nearest even. The runtime sets FTZ and DAZ; the interpreter does the same in software,
+ * as x86 does it (found by experiment, tests/test_llvm_emit.c): a subnormal operand of ADD SUB MUL DIV FMA SQRT FLOOR CEIL
+ * RINT MIN MAX HADD HMUL HMIN HMAX and of the comparison of SEL_x counts as a zero of its sign; a result that is tiny after
+ * rounding to 24 bits with unbounded exponent becomes a zero of its sign. COPY, LANE, NEG, ABS, the selected operand of
+ * SEL_x, loads and stores move bits and never flush. (AArch64 differs in two corners that no test there touches: it finds
+ * tininess before rounding, and its MIN and MAX do not flush the operand that they return.)
+ * FMA is fused where loops.fma, else a multiplication rounded, then an addition. MIN(a,b) = a < b ? a : b and
+ * MAX(a,b) = a > b ? a : b (so the second operand on NaN or equality); SEL_x(a,b,c,d) = a x b ? c : d, false on NaN. Which
+ * NaN an operation makes is not defined: NaNs compare as one class. HADD and friends combine lanes in a fixed tree: lanes i
+ * and i + n/2, n halved until one is left. RINT is to nearest even. POW2(a) = 2^a for integral a in [-126, 127], by exponent
+ * bits (a outside is the caller's fault). GETEXP(a) = floor(log2 a) as float and GETMANT(a) = a / 2^GETEXP(a), in [1, 2), for
+ * a > 0 normal; both look at the bits only: other values give the exponent field minus 127 and the fraction with exponent 0.
  *
  * Memory. Buffer addresses are element indexes; every access must lie inside the buffer's declared padded elements. A load
  * with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no memory for them; a store writes
- * only valid lanes. A `guard` (0 or 1) that is 0 makes a load give `fill` without touching memory. Stride 1 contiguous, 0
- * broadcast, else lane i at index + i * stride. Contiguous accesses assume element alignment only.
+ * only valid lanes (`valid` as a load's). A `guard` (0 or 1) that is 0 makes a load give `fill` without touching memory; fill
+ * wins over valid. Stride 1 contiguous, 0 broadcast (load: one element in all lanes; a store of more than one lane may not),
+ * else lane i at index + i * stride. Contiguous accesses assume element alignment only. Buffers do not overlap, except where
+ * a manifest lets an output alias an input: then every element is read before it is written by the same statement order.
  *
- * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed (sticky). */
+ * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed (sticky). Bounds
+ * that one iteration is known to satisfy (hi - lo in [1, step]) make for_begin's variable the expression lo itself. */
 #ifndef KERNELS_LOOPS_H
 #define KERNELS_LOOPS_H
 
@@ -36,11 +44,15 @@ enum ix_op { IX_CONST, IX_VAR, IX_PARAM, IX_ADD, IX_MUL, IX_DIV, IX_MOD, IX_MIN,
 struct ix {
 	enum ix_op op;
 	int id;			 /* IX_VAR: loop variable; IX_PARAM: parameter; IX_TABLE: buffer (i32), a = element */
+	uint32_t hash;		 /* of the structure */
+	int height;		 /* of the tree; bounded by IX_MAX_HEIGHT, so recursion over it is */
 	int64_t c;		 /* IX_CONST */
 	const struct ix *a, *b;
 	int64_t lo, hi;		 /* inclusive range where known; INT64_MIN / INT64_MAX otherwise */
 	int depth;		 /* 1 + depth of the deepest loop it depends on; 0: constants and parameters only */
 };
+
+enum { IX_MAX_TERMS = 48, IX_MAX_HEIGHT = 160 };
 
 enum vop {
 	V_CONST,  /* imm, all lanes */
@@ -55,6 +67,12 @@ enum vop {
 	V_HADD, V_HMIN, V_HMAX, V_HMUL, /* a (any lanes) -> one value splat to the result's lanes */
 	V_OPS
 };
+
+/* Name ("fma") and number of variable operands, by enum vop. */
+extern const struct vop_info {
+	const char *name;
+	int args;
+} vop_info[V_OPS];
 
 struct mem {
 	int buf;
@@ -90,6 +108,7 @@ struct lbuf {
 	enum buf_role role;
 	enum dtype dtype;	  /* DT_F32 or DT_I32 (tables) */
 	const struct ix *elems;	  /* declared padded elements: constants and parameters only */
+	int64_t lo, hi;		  /* i32: range of the values, promised by the maker (loops_table_range) */
 };
 
 struct entry {
@@ -99,7 +118,20 @@ struct entry {
 	struct stmt *body;
 };
 
-enum { LOOPS_MAX_BUFS = 16, LOOPS_MAX_PARAMS = 128, LOOPS_MAX_ENTRIES = 4 };
+enum {
+	LOOPS_MAX_BUFS = 16,
+	LOOPS_MAX_PARAMS = 128,
+	LOOPS_MAX_ENTRIES = 4,
+	LOOPS_MAX_DEPTH = 32,	      /* nested for and if */
+	LOOPS_MAX_VARS = 4096,	      /* vector variables, and loop variables */
+	LOOPS_MAX_STATEMENTS = 65536
+};
+
+struct loopvar {
+	const struct ix *lo, *hi; /* hi exclusive */
+	const struct ix *x;	  /* the variable as an expression; its range holds inside the body */
+	int depth;		  /* 1: an entry's index */
+};
 
 struct loops {
 	struct arena *arena;
@@ -109,10 +141,12 @@ struct loops {
 	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is the last */
 	struct { char name[12]; int64_t lo, hi; } param[LOOPS_MAX_PARAMS]; /* range promised by the caller */
 	uint8_t *lanes;	   /* per vector variable */
-	struct { const struct ix *lo, *hi; int depth; } *loopvar; /* per loop variable */
+	struct loopvar *loopvar; /* per loop variable */
 	struct entry entry[LOOPS_MAX_ENTRIES];
 	int cap_vars, cap_loopvars;
 	int depth;	   /* builder: current loop depth */
+	int nest;	   /* builder: open for and if statements */
+	int nstmts;	   /* builder: statements made */
 	struct stmt **tail; /* builder: where the next statement goes */
 };
 
@@ -120,6 +154,7 @@ struct loops {
 void loops_init(struct loops *l, struct arena *a, bool fma);
 int loops_param(struct loops *l, const char *name, int64_t lo, int64_t hi);
 int loops_buf(struct loops *l, const char *name, enum buf_role role, enum dtype t, const struct ix *elems);
+void loops_table_range(struct loops *l, int buf, int64_t lo, int64_t hi);
 int loops_entry(struct loops *l, const struct ix *extent); /* opens entry; its body is built until loops_entry_end */
 void loops_entry_end(struct loops *l);
 int lv_new(struct loops *l, int lanes); /* a vector variable */
@@ -141,6 +176,7 @@ void if_end(struct loops *l, struct stmt *s);
  * is known from ranges, and so on. */
 const struct ix *ix_c(struct loops *l, int64_t c);
 const struct ix *ix_param(struct loops *l, int param);
+const struct ix *ix_var(struct loops *l, int loopvar);
 const struct ix *ix_add(struct loops *l, const struct ix *a, const struct ix *b);
 const struct ix *ix_sub(struct loops *l, const struct ix *a, const struct ix *b);
 const struct ix *ix_mul(struct loops *l, const struct ix *a, const struct ix *b);
@@ -155,7 +191,10 @@ bool ix_is_const(const struct ix *x, int64_t *c);
 /* x as const + sum coef[i] * atom[i] (an atom is not a sum; it may be a product with a parameter). Returns n, or -1 if more
  * than max. Atoms are ordered by depth, outermost first: an emitter builds addresses loop level by loop level. */
 int ix_terms(const struct ix *x, int64_t *c, int max, int64_t *coef, const struct ix **atom);
+bool ix_same(const struct ix *a, const struct ix *b); /* equal structure */
+/* Wraps on overflow; x / 0 and x mod 0 give 0. Table reads are not bounds-checked here (the interpreter's are). */
 int64_t ix_eval(const struct ix *x, const int64_t *params, const int64_t *vars, void *const *bufs);
+void ix_print(const struct loops *l, const struct ix *x, struct buf *out);
 
 void loops_print(const struct loops *l, struct buf *out);
 /* Definitions before uses, lanes, ranges against buffers where known, steps, limits. Text says where. */
