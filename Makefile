@@ -42,7 +42,7 @@ PROGRAMS = $(B)/hone $(B)/hone-worker
 all: $(PROGRAMS)
 
 $(B)/platform.a: $(call objs,$(call src,platform/*.c))
-$(B)/kernels.a:  $(call objs,$(filter-out $(LLVMC),$(call src,kernels/*.c))) $(B)/gen/kernels/onnx.pb-c.o
+$(B)/kernels.a:  $(call objs,$(filter-out $(LLVMC),$(call src,kernels/*.c))) $(patsubst %.proto,$(B)/gen/%.pb-c.o,$(call src,kernels/*.proto))
 $(B)/search.a:   $(call objs,$(call src,search/*.c))
 $(B)/agent.a:    $(call objs,$(filter-out $(MAINS),$(call src,agent/*.c)))
 $(B)/tools.a:    $(call objs,$(filter-out $(MAINS) $(BENCH:%=tools/bench_%.c),$(call src,tools/*.c)))
