@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/log.h"
+#include "platform/clock.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static enum log_level level = LOG_NORMAL;
+static bool live_shown;      /* a live line is on the terminal: erase it before other words */
+static int64_t live_last_ns; /* off a terminal: when the last line was written */
+
+void log_level_set(enum log_level l)
+{
+	level = l;
+}
+
+enum log_level log_level(void)
+{
+	return level;
+}
+
+static void erase_live(void)
+{
+	if (live_shown)
+		fputs("\r\033[K", stderr);
+	live_shown = false;
+}
+
+static void say(const char *before, const char *fmt, va_list ap)
+{
+	flockfile(stderr);
+	erase_live();
+	fputs(before, stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	fflush(stderr);
+	funlockfile(stderr);
+}
+
+void log_info(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_NORMAL)
+		say("", fmt, ap);
+	va_end(ap);
+}
+
+void log_more(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_VERBOSE)
+		say("", fmt, ap);
+	va_end(ap);
+}
+
+void log_error(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	say("hone: error: ", fmt, ap);
+	va_end(ap);
+}
+
+static void live_on_terminal(const char *fmt, va_list ap)
+{
+	flockfile(stderr);
+	erase_live();
+	if (fmt) {
+		vfprintf(stderr, fmt, ap);
+		live_shown = true;
+	}
+	fflush(stderr);
+	funlockfile(stderr);
+}
+
+void log_live(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_NORMAL && isatty(STDERR_FILENO)) {
+		live_on_terminal(fmt, ap);
+	} else if (level >= LOG_VERBOSE && fmt) {
+		int64_t now = clock_now(&clock_real);
+		if (!live_last_ns || now - live_last_ns >= NS_PER_S) {
+			live_last_ns = now;
+			say("", fmt, ap);
+		}
+	}
+	va_end(ap);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/log.h"
+#include "tests/test.h"
+
+#include <unistd.h>
+
+/* What the logger writes to stderr at a level, into out. */
+static void capture(enum log_level level, char *out, size_t n)
+{
+	FILE *f = tmpfile();
+	if (!f)
+		abort();
+	fflush(stderr);
+	int keep = dup(STDERR_FILENO);
+	dup2(fileno(f), STDERR_FILENO);
+	log_level_set(level);
+	log_info("info %d", 1);
+	log_more("more %d", 2);
+	log_error("bad %d", 3);
+	log_live("live %d", 4);
+	log_live("live %d", 5);
+	log_live(NULL);
+	fflush(stderr);
+	dup2(keep, STDERR_FILENO);
+	close(keep);
+	rewind(f);
+	out[fread(out, 1, n - 1, f)] = 0;
+	fclose(f);
+}
+
+TEST(levels)
+{
+	char out[256];
+	capture(LOG_QUIET, out, sizeof out);
+	CHECK(strcmp(out, "hone: error: bad 3\n") == 0);
+	capture(LOG_NORMAL, out, sizeof out);
+	CHECK(strcmp(out, "info 1\nhone: error: bad 3\n") == 0);
+	CHECK(log_level() == LOG_NORMAL);
+	capture(LOG_VERBOSE, out, sizeof out);
+	CHECK(strcmp(out, "info 1\nmore 2\nhone: error: bad 3\nlive 4\n") == 0);
+}
+
+TEST_MAIN
