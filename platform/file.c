@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/file.h"
+#include "platform/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What to do about an errno, for the end of a message. */
+static const char *remedy(int err)
+{
+	static const struct {
+		int err;
+		const char *text;
+	} known[] = {
+	    {ENOENT, "check the name"},
+	    {EACCES, "check its permissions"},
+	    {EPERM, "check its permissions"},
+	    {EROFS, "the file system is read-only: choose another folder"},
+	    {ENOSPC, "the disk is full: free some space"},
+	    {EDQUOT, "your quota is used up: free some space"},
+	    {EISDIR, "a file is needed"},
+	    {ENOTDIR, "a part of the path is not a folder"},
+	    {EMFILE, "raise the limit of open files (ulimit -n)"},
+	};
+	for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+		if (known[i].err == err)
+			return known[i].text;
+	return "look at the disk";
+}
+
+static int io_fail(const char *path, const char *doing)
+{
+	int err = errno;
+	return fail(err == ENOENT ? E_NOTFOUND : E_IO, "cannot %s %s: %s; %s", doing, path, strerror(err),
+		    remedy(err));
+}
+
+/* Opens a regular file and tells its size. */
+static int open_regular(const char *path, size_t *n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return io_fail(path, "open");
+	struct stat st;
+	if (fstat(fd, &st) < 0) {
+		int rc = io_fail(path, "examine");
+		close(fd);
+		return rc;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		close(fd);
+		return fail(E_IO, "%s is not a regular file; a file is needed", path);
+	}
+	*n = (size_t)st.st_size;
+	return fd;
+}
+
+static int read_all(int fd, const char *path, char *p, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		ssize_t got = read(fd, p + at, n - at);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return io_fail(path, "read");
+		if (got == 0)
+			return fail(E_IO, "%s became shorter while it was read; try again", path);
+		at += (size_t)got;
+	}
+	return E_OK;
+}
+
+int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out)
+{
+	size_t n, max = max_bytes ? max_bytes : (size_t)2 << 30;
+	int fd = open_regular(path, &n), rc;
+	if (fd < 0)
+		return fd;
+	char *p = NULL;
+	if (n > max)
+		rc = fail(E_NOMEM, "%s has %zu bytes, more than the %zu allowed", path, n, max);
+	else if (!(p = arena_try(a, n + 1, 1)))
+		rc = fail_in(E_NOMEM, "%s", path);
+	else
+		rc = read_all(fd, path, p, n);
+	close(fd);
+	if (rc >= 0)
+		*out = (struct blob){.p = p, .n = n};
+	return rc;
+}
+
+static int write_all(int fd, const char *path, const char *p, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		ssize_t put = write(fd, p + at, n - at);
+		if (put < 0 && errno == EINTR)
+			continue;
+		if (put < 0)
+			return io_fail(path, "write");
+		at += (size_t)put;
+	}
+	return fsync(fd) < 0 ? io_fail(path, "sync") : E_OK;
+}
+
+/* A rename is durable when its folder is. Some file systems cannot sync a folder: that is not our caller's
+ * fault. */
+static void sync_folder_of(const char *path)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	int len = slash ? (int)(slash - path) + (slash == path) : 1;
+	snprintf(dir, sizeof dir, "%.*s", len, slash ? path : ".");
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)!fsync(fd);
+	close(fd);
+}
+
+/* A new file gets the mode that open() would give it; mkostemp's 0600 would hide it from other users. */
+static mode_t mode_for(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) == 0)
+		return st.st_mode & 07777;
+	mode_t mask = umask(0);
+	umask(mask);
+	return 0666 & ~mask;
+}
+
+int file_write(const char *path, const void *p, size_t n)
+{
+	char tmp[PATH_MAX];
+	if (snprintf(tmp, sizeof tmp, "%s.XXXXXX", path) >= (int)sizeof tmp)
+		return fail(E_IO, "the path %.60s... is too long", path);
+	mode_t mode = mode_for(path);
+	int fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd < 0)
+		return io_fail(path, "create a file beside");
+	int rc = write_all(fd, path, p, n);
+	if (rc >= 0 && fchmod(fd, mode) < 0)
+		rc = io_fail(path, "set the mode of");
+	if (close(fd) < 0 && rc >= 0)
+		rc = io_fail(path, "write");
+	if (rc >= 0 && rename(tmp, path) < 0)
+		rc = io_fail(path, "replace");
+	if (rc < 0)
+		unlink(tmp);
+	else
+		sync_folder_of(path);
+	return rc;
+}
+
+int file_mkdirs(const char *path, unsigned mode)
+{
+	char part[PATH_MAX];
+	if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+		return fail(E_IO, "the path %.60s... is too long", path);
+	for (char *at = part + 1;; at++) {
+		if (*at && *at != '/')
+			continue;
+		char end = *at;
+		*at = 0;
+		if (mkdir(part, (mode_t)mode) < 0 && !file_is_dir(part))
+			return io_fail(part, "make the folder");
+		if (!end)
+			return E_OK;
+		*at = end;
+	}
+}
+
+bool file_exists(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+bool file_is_dir(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int file_map(const char *path, struct blob *out)
+{
+	size_t n;
+	int fd = open_regular(path, &n);
+	if (fd < 0)
+		return fd;
+	void *p = n ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+	int rc = p == MAP_FAILED ? io_fail(path, "map") : E_OK;
+	close(fd);
+	if (rc >= 0)
+		*out = (struct blob){.p = p, .n = n};
+	return rc;
+}
+
+void file_unmap(struct blob *b)
+{
+	if (b->n)
+		munmap((void *)(uintptr_t)b->p, b->n);
+	*b = (struct blob){0};
+}
+
+int file_self_dir(char *out, size_t n)
+{
+	char self[PATH_MAX];
+	ssize_t got = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (got < 0)
+		return io_fail("/proc/self/exe", "read");
+	self[got] = 0;
+	char *slash = strrchr(self, '/');
+	if (slash && slash != self)
+		*slash = 0;
+	if (snprintf(out, n, "%s", self) >= (int)n)
+		return fail(E_IO, "the path %.60s... is too long", self);
+	return E_OK;
+}
+
+int file_cache_dir(char *out, size_t n)
+{
+	const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+	int len;
+	if (xdg && xdg[0] == '/')
+		len = snprintf(out, n, "%s/hone", xdg);
+	else if (home && home[0] == '/')
+		len = snprintf(out, n, "%s/.cache/hone", home);
+	else
+		return fail(E_NOTFOUND,
+			    "no cache folder: neither XDG_CACHE_HOME nor HOME is set; give --cache DIR");
+	return len >= (int)n ? fail(E_IO, "the path of the cache folder is too long; give --cache DIR")
+			     : E_OK;
+}
+
+int file_lock(const char *path, int64_t wait_ns, int *fd)
+{
+	int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	if (f < 0)
+		return io_fail(path, "open");
+	int64_t end = clock_now(&clock_real) + wait_ns;
+	while (flock(f, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EINTR)
+			continue;
+		int rc = E_OK;
+		if (errno != EWOULDBLOCK)
+			rc = io_fail(path, "lock");
+		else if (clock_now(&clock_real) >= end)
+			rc = fail(E_BUSY,
+				  "%s is locked by another process; wait for it or use another folder", path);
+		if (rc < 0) {
+			close(f);
+			return rc;
+		}
+		clock_real.sleep(&clock_real, 5 * NS_PER_MS);
+	}
+	*fd = f;
+	return E_OK;
+}
+
+void file_unlock(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}

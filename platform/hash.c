@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* MurmurHash3 x64-128 (Austin Appleby, public domain algorithm) and CRC32C (Castagnoli, reflected
+ * 0x82F63B78). */
+#include "platform/hash.h"
+#include "platform/err.h"
+
+#include <endian.h>
+#include <stdio.h>
+#include <string.h>
+
+static uint64_t rotl(uint64_t x, int r)
+{
+	return (x << r) | (x >> (64 - r));
+}
+
+static uint64_t load64(const uint8_t *p)
+{
+	uint64_t v;
+	memcpy(&v, p, sizeof v);
+	return le64toh(v);
+}
+
+static uint64_t mix_final(uint64_t k)
+{
+	k = (k ^ (k >> 33)) * UINT64_C(0xff51afd7ed558ccd);
+	k = (k ^ (k >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
+	return k ^ (k >> 33);
+}
+
+static const uint64_t c1 = UINT64_C(0x87c37b91114253d5), c2 = UINT64_C(0x4cf5ad432745937f);
+
+static uint64_t mix1(uint64_t k)
+{
+	return rotl(k * c1, 31) * c2;
+}
+
+static uint64_t mix2(uint64_t k)
+{
+	return rotl(k * c2, 33) * c1;
+}
+
+struct key hash_bytes(const void *bytes, size_t n, uint64_t seed)
+{
+	const uint8_t *p = bytes;
+	uint64_t h1 = seed, h2 = seed;
+	for (size_t left = n; left >= 16; left -= 16, p += 16) {
+		h1 = (rotl(h1 ^ mix1(load64(p)), 27) + h2) * 5 + 0x52dce729;
+		h2 = (rotl(h2 ^ mix2(load64(p + 8)), 31) + h1) * 5 + 0x38495ab5;
+	}
+	uint8_t tail[16] = {0};
+	if (n & 15)
+		memcpy(tail, p, n & 15);
+	h2 ^= mix2(load64(tail + 8)) ^ n;
+	h1 ^= mix1(load64(tail)) ^ n;
+	h1 += h2;
+	h2 += h1;
+	h1 = mix_final(h1);
+	h2 = mix_final(h2);
+	h1 += h2;
+	h2 += h1;
+	return (struct key){.hi = h1, .lo = h2};
+}
+
+struct key hash_text(const char *s)
+{
+	return hash_bytes(s, strlen(s), 0);
+}
+
+struct key hash_join(struct key a, struct key b)
+{
+	uint64_t v[4] = {htole64(a.hi), htole64(a.lo), htole64(b.hi), htole64(b.lo)};
+	return hash_bytes(v, sizeof v, 1);
+}
+
+bool key_equal(struct key a, struct key b)
+{
+	return a.hi == b.hi && a.lo == b.lo;
+}
+
+int key_cmp(struct key a, struct key b)
+{
+	if (a.hi != b.hi)
+		return a.hi < b.hi ? -1 : 1;
+	return a.lo == b.lo ? 0 : a.lo < b.lo ? -1 : 1;
+}
+
+void key_text(struct key k, char out[33])
+{
+	snprintf(out, 33, "%016llx%016llx", (unsigned long long)k.hi, (unsigned long long)k.lo);
+}
+
+static int hex_digit(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c) : NULL;
+	return at ? (int)(at - digits) : -1;
+}
+
+int key_parse(const char *s, struct key *out)
+{
+	uint64_t v[2] = {0, 0};
+	int n = 0;
+	for (; n < 32; n++) {
+		int d = hex_digit(s[n]);
+		if (d < 0)
+			break;
+		v[n / 16] = v[n / 16] << 4 | (uint64_t)d;
+	}
+	if (n != 32 || s[32])
+		return fail(E_CORRUPT, "a key is 32 lower-case hex digits, not '%.40s'", s);
+	*out = (struct key){.hi = v[0], .lo = v[1]};
+	return E_OK;
+}
+
+/* A CRC is linear: entry i of the byte table is the sum of the entries of i's bits. */
+#define BIT(i, b, v) ((i) >> (b)&1 ? UINT32_C(v) : 0)
+#define T1(i)                                                                                                \
+	BIT(i, 0, 0xf26b8303) ^ BIT(i, 1, 0xe13b70f7) ^ BIT(i, 2, 0xc79a971f) ^ BIT(i, 3, 0x8ad958cf) ^      \
+	    BIT(i, 4, 0x105ec76f) ^ BIT(i, 5, 0x20bd8ede) ^ BIT(i, 6, 0x417b1dbc) ^ BIT(i, 7, 0x82f63b78)
+#define T4(i) T1(i), T1((i) + 1), T1((i) + 2), T1((i) + 3)
+#define T16(i) T4(i), T4((i) + 4), T4((i) + 8), T4((i) + 12)
+#define T64(i) T16(i), T16((i) + 16), T16((i) + 32), T16((i) + 48)
+static const uint32_t crc_table[256] = {T64(0), T64(64), T64(128), T64(192)};
+
+uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+	crc = ~crc;
+	for (size_t i = 0; i < n; i++)
+		crc = crc >> 8 ^ crc_table[(crc ^ p[i]) & 255];
+	return ~crc;
+}

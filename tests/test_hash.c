@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/hash.h"
+#include "tests/test.h"
+
+/* Published values of MurmurHash3_x64_128 with seed 0. */
+TEST(known_hashes)
+{
+	char text[33];
+	key_text(hash_text(""), text);
+	CHECK(strcmp(text, "00000000000000000000000000000000") == 0);
+	key_text(hash_text("hello"), text);
+	CHECK(strcmp(text, "cbd8a7b341bd9b025b1e906a48ae1d19") == 0);
+	key_text(hash_text("The quick brown fox jumps over the lazy dog"), text);
+	CHECK(strcmp(text, "e34bbc7bbc071b6c7a433ca9c49a9347") == 0);
+}
+
+TEST(every_length_and_bit_matters)
+{
+	unsigned char p[64] = {0};
+	struct key last = hash_bytes(p, 0, 5);
+	for (size_t n = 1; n <= sizeof p; n++) {
+		struct key k = hash_bytes(p, n, 5);
+		CHECK(!key_equal(k, last));
+		p[n - 1] ^= 1;
+		CHECK(!key_equal(k, hash_bytes(p, n, 5)));
+		p[n - 1] ^= 1;
+		last = k;
+	}
+	CHECK(!key_equal(hash_bytes(p, 8, 1), hash_bytes(p, 8, 2)));
+}
+
+TEST(keys)
+{
+	struct key a = hash_text("a"), b = hash_text("b"), back;
+	CHECK(!key_equal(hash_join(a, b), hash_join(b, a)));
+	CHECK(key_cmp(a, a) == 0 && key_cmp(a, b) == -key_cmp(b, a) && key_cmp(a, b) != 0);
+	char text[33];
+	key_text(a, text);
+	CHECK_OK(key_parse(text, &back));
+	CHECK(key_equal(a, back));
+	CHECK_FAILS(key_parse("", &back), E_CORRUPT, "32");
+	CHECK_FAILS(key_parse("00000000000000000000000000000000a", &back), E_CORRUPT, "32");
+	CHECK_FAILS(key_parse("0000000000000000000000000000000g", &back), E_CORRUPT, "32");
+	CHECK_FAILS(key_parse("0000000000000000000000000000000", &back), E_CORRUPT, "32");
+}
+
+TEST(crc_is_castagnoli)
+{
+	CHECK(crc32c(0, "123456789", 9) == 0xE3069283);
+	unsigned char zeros[32] = {0};
+	CHECK(crc32c(0, zeros, 32) == 0x8A9136AA); /* RFC 3720, B.4 */
+	CHECK(crc32c(crc32c(0, "1234", 4), "56789", 5) == 0xE3069283);
+	CHECK(crc32c(0, "", 0) == 0);
+}
+
+TEST_MAIN
