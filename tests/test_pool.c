@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/pool.h"
+#include "platform/clock.h"
+#include "tests/test.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct cover {
+	atomic_int hits[1000];
+	atomic_int calls;
+	atomic_bool thread_used[64];
+};
+
+static void mark(void *ctx, int thread, int64_t begin, int64_t end)
+{
+	struct cover *c = ctx;
+	atomic_fetch_add(&c->calls, 1);
+	atomic_store(&c->thread_used[thread], true);
+	for (int64_t i = begin; i < end; i++)
+		atomic_fetch_add(&c->hits[i], 1);
+}
+
+static void check_cover(struct pool *p, int64_t extent)
+{
+	static struct cover c;
+	memset(&c, 0, sizeof c);
+	pool_run(p, mark, &c, extent);
+	for (int i = 0; i < 1000; i++)
+		CHECK(c.hits[i] == (i < extent));
+	int want = extent < pool_threads(p) ? (int)extent : pool_threads(p);
+	CHECK(c.calls == want);
+	for (int t = 0; t < want; t++)
+		CHECK(c.thread_used[t]);
+}
+
+TEST(every_index_once)
+{
+	static const int threads[] = {1, 2, 3, 4, 13};
+	static const int64_t extents[] = {0, 1, 2, 3, 4, 5, 12, 13, 14, 999, 1000};
+	for (size_t t = 0; t < sizeof threads / sizeof threads[0]; t++) {
+		struct pool *p;
+		REQUIRE_OK(pool_open(&p, threads[t], NULL));
+		CHECK(pool_threads(p) == threads[t]);
+		for (int round = 0; round < 20; round++) {
+			if (round & 1)
+				pool_begin(p);
+			for (size_t e = 0; e < sizeof extents / sizeof extents[0]; e++)
+				check_cover(p, extents[e]);
+			if (round & 1)
+				pool_end(p);
+		}
+		pool_close(p);
+	}
+}
+
+TEST(runs_after_a_sleep)
+{
+	struct pool *p;
+	REQUIRE_OK(pool_open(&p, 3, NULL));
+	for (int i = 0; i < 10; i++) {
+		clock_real.sleep(&clock_real, NS_PER_MS);
+		check_cover(p, 100);
+		clock_real.sleep(&clock_real, NS_PER_MS);
+		pool_begin(p);
+		check_cover(p, 100);
+		clock_real.sleep(&clock_real, NS_PER_MS);
+		check_cover(p, 7);
+		pool_end(p);
+	}
+	pool_close(p);
+}
+
+static void add(void *ctx, int thread, int64_t begin, int64_t end)
+{
+	(void)thread;
+	for (int64_t i = begin; i < end; i++)
+		((int *)ctx)[i]++;
+}
+
+/* Each run is a barrier: what one run wrote, the next sees, whoever runs it. */
+TEST(runs_are_ordered)
+{
+	struct pool *p;
+	int v[8] = {0}, cpus[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+	REQUIRE_OK(pool_open(&p, 4, cpus));
+	pool_begin(p);
+	for (int i = 0; i < 2000; i++)
+		pool_run(p, add, v, 2 + i % 7);
+	pool_end(p);
+	CHECK(v[0] == 2000 && v[1] == 2000);
+	CHECK(v[7] == 285);
+	pool_close(p);
+}
+
+static void tiny(void *ctx, int thread, int64_t begin, int64_t end)
+{
+	volatile float x = 1e-38f;
+	(void)begin;
+	(void)end;
+	((float *)ctx)[thread] = x * 0.01f;
+}
+
+TEST(flushes_to_zero)
+{
+	struct pool *p;
+	float r[3] = {1, 1, 1};
+	unsigned old = fpu_flush();
+	REQUIRE_OK(pool_open(&p, 3, NULL));
+	pool_run(p, tiny, r, 3);
+	pool_close(p);
+	fpu_restore(old);
+	CHECK(r[0] == 0 && r[1] == 0 && r[2] == 0);
+	tiny(r, 0, 0, 1);
+	CHECK(r[0] != 0);
+}
+
+TEST(refuses)
+{
+	struct pool *p;
+	CHECK_FAILS(pool_open(&p, 0, NULL), E_USAGE, "0 threads");
+	CHECK_FAILS(pool_open(&p, 5000, NULL), E_USAGE, "5000 threads");
+	pool_close(NULL);
+}
+
+TEST_MAIN
