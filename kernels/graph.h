@@ -58,8 +58,9 @@ struct graph {
 };
 
 void graph_free(struct graph *g);
-int graph_add_value(struct graph *g, const char *name); /* index */
-/* Appends at the end of the order; arrays are copied. Returns the node's index, or E_NOTFOUND for an unknown operator. */
+int graph_add_value(struct graph *g, const char *name); /* index; E_NOMEM only where the arena has a cap */
+/* Appends at the end of the order; arrays, names and texts are copied, tensor data of attributes is not (it must live in
+ * the graph's arena). Makes the node the producer of its outputs. Returns its index; E_NOTFOUND: unknown operator. */
 int graph_add_node(struct graph *g, const char *op_type, const char *name, int opset, int nin, const int *in, int nout,
 		   const int *out, int nattr, const struct attr *attr) MUST_CHECK;
 const struct attr *node_attr(const struct node *n, const char *name); /* NULL: absent */
@@ -67,7 +68,9 @@ int64_t node_int(const struct node *n, const char *name, int64_t fallback);
 float node_float(const struct node *n, const char *name, float fallback);
 const char *node_str(const struct node *n, const char *name, const char *fallback);
 const char *node_type(const struct node *n); /* "Conv" */
-int graph_sort(struct graph *g) MUST_CHECK;  /* topological order; E_CORRUPT names a node on a cycle */
+/* Topological order, stable where it is one already; drops dead nodes and renumbers the others (values keep theirs).
+ * E_CORRUPT names a node on a cycle. */
+int graph_sort(struct graph *g) MUST_CHECK;
 /* Structure, shapes, dtypes, attributes and small constants (<= 64 elements), not weights: the model's key. */
 struct key graph_key(const struct graph *g);
 void graph_print(const struct graph *g, struct buf *out);

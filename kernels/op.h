@@ -5,7 +5,7 @@
  *
  * infer: fill out[i].dtype and .shape from in[] (in[i].data != NULL where constant); check everything it relies on and
  *	fail() with a text that starts with what is wrong ("axis 7 of rank 4"): the caller puts node and model in front.
- * eval: compute out[i].data (allocated, row-major) in portable C. It is the reference: f32 sums are accumulated in double.
+ * eval: fill out[i].data: the caller has allocated it (zeroed) by the shape that infer gave (NULL: absent). Portable C, row-major. It is the reference: f32 sums are accumulated in double.
  *	Used for constant folding, for verification, and to run operators without a structured form. ctx->arena is scratch.
  * task: describe the node as a structured operator on plain layouts (kernels/task.h), NULL where it has none. May return
  *	E_UNSUPPORTED for a case (dtype, data-dependent shape) that stays with eval. */
@@ -44,7 +44,7 @@ struct op {
 };
 
 extern const struct op *const op_table[];
-/* Finds family and row by ONNX type; *row is set. NULL: unknown. */
+/* Finds family and row by ONNX type and opset (0: any row of that type); *row is set. NULL: unknown. */
 const struct op *op_find(const char *type, int opset, int *row);
 
 #endif
