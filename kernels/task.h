@@ -11,7 +11,7 @@
  *   body X W mul; sum; post acc B add relu             scalar programs in postfix
  *   Y f32[1,64,56,56] c/16 out [n,k,y,x]
  *
- * (the exact grammar is in task.c's first comment.) Operand order is the kernel's buffer order.
+ * (the exact grammar is in task_text.c's first comment.) Operand order is the kernel's buffer order.
  *
  * Semantics: for each point of the spatial axes, acc = combine over the reduction axes of body(reads); out = post(acc,
  * reads indexed by spatial axes only). No reduction axes: acc = body. A read whose index leaves [0, dim) gives the operand's
@@ -65,6 +65,7 @@ struct index {
 	int64_t off;		/* or SYM */
 	int64_t div, mod;	/* constants; 0 or 1: none */
 	int table;		/* operand (i32, rank 1) through which the index is looked up; -1: none */
+	bool guard;		/* generic tasks only: the index may leave [-lo, dim + hi); false is a promise that it does not */
 };
 
 struct operand {
@@ -88,6 +89,9 @@ enum prog_op {
 	P_SQUARE,
 	P_OPS
 };
+
+const char *prog_op_name(enum prog_op op); /* "add" */
+int prog_op_arity(enum prog_op op);	   /* values taken from the stack; each operator pushes one */
 
 struct prog {
 	int n;
@@ -134,6 +138,17 @@ int64_t operand_offset(const struct operand *o, const int64_t *i);
 void layout_blocked(struct layout *l, int rank, int dim, int block); /* e.g. nchw16c: (4, 1, 16) */
 bool layout_equal(const struct layout *a, const struct layout *b);
 void layout_text(const struct layout *l, struct buf *out);
+/* The physical axes of a buffer, plain ones too: returns their number; extent and stride in elements per axis. */
+struct phys_axis {
+	int dim;
+	int64_t div, mod; /* j = ((i + lo) / div) % mod; mod 0: no remainder */
+	int64_t extent, stride;
+};
+int operand_axes(const struct operand *o, struct phys_axis ax[MAX_SPLITS]);
+/* Range of an index over all points of its stage (constant sizes, before a table look-up). */
+void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi);
+/* True if the index can leave [-lo, dim + hi) of dim d: lowering needs a guard. Generic tasks: index.guard. */
+bool index_guarded(const struct task *t, const struct stage *s, const struct read *r, int d);
 
 /* Generic form: sizes become symbols; params[i] is the value of SYM(i). Layout blocks, unit coefficients, zero offsets,
  * div/mod and programs stay. Returns the number of symbols. */

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim.
+ */
+#include "kernels/pack.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ELEMS (INT64_C(1) << 34)
+
+int64_t pack_elems(const struct packing *p)
+{
+	int64_t n = 1;
+	for (int j = 0; j < p->n; j++)
+		n *= p->extent[j];
+	return n;
+}
+
+int pack_check(const struct packing *p)
+{
+	if (p->n < 0 || p->n > PACK_MAX || p->src.rank < 0 || p->src.rank > MAX_RANK || !isfinite(p->fill))
+		return fail(E_CORRUPT, "packing: %d loops over rank %d", p->n, p->src.rank);
+	int64_t elems = 1, src = 1;
+	for (int j = 0; j < p->n; j++) {
+		if (p->extent[j] < 1 || p->extent[j] > MAX_ELEMS / elems)
+			return fail(E_CORRUPT, "packing: extent %d is out of range", j);
+		elems *= p->extent[j];
+	}
+	for (int d = 0; d < p->src.rank; d++) {
+		if (p->src.d[d] < 1 || p->src.d[d] > MAX_ELEMS / src)
+			return fail(E_CORRUPT, "packing: source dim %d is out of range", d);
+		src *= p->src.d[d];
+		if (p->off[d] < -INT32_MAX || p->off[d] > INT32_MAX)
+			return fail(E_CORRUPT, "packing: offset %d is out of range", d);
+	}
+	return E_OK;
+}
+
+/* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
+ * source dim are intersected, so the loop has no tests. */
+static void run_inner(const struct packing *p, const int64_t *index, const int64_t *stride, const float *src,
+		      float *dst, int64_t n)
+{
+	int64_t lo = 0, hi = n;
+	uint64_t at = 0, step = 0; /* modulo 2^64: an index outside may be far away */
+	for (int d = 0; d < p->src.rank; d++) {
+		int64_t c = p->n ? p->coef[d][p->n - 1] : 0, size = p->src.d[d], v = index[d];
+		at += (uint64_t)v * (uint64_t)stride[d];
+		step += (uint64_t)c * (uint64_t)stride[d];
+		if (c < 0) { /* mirror: v' = size - 1 - v runs up */
+			c = -c;
+			v = size - 1 - v;
+		}
+		int64_t first = v >= 0 ? 0
+				: c    ? (-v + c - 1) / c
+				       : n,
+			end = v >= size ? 0
+			      : c       ? (size - 1 - v) / c + 1
+					: n;
+		lo = first > lo ? first : lo;
+		hi = end < hi ? end : hi;
+	}
+	hi = hi < lo ? lo : hi;
+	for (int64_t i = 0; i < lo && i < n; i++)
+		dst[i] = p->fill;
+	for (int64_t i = lo; i < hi; i++)
+		dst[i] = src[at + (uint64_t)i * step];
+	for (int64_t i = hi; i < n; i++)
+		dst[i] = p->fill;
+}
+
+void pack_run(const struct packing *p, const float *src, float *dst)
+{
+	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], index[MAX_RANK];
+	int64_t inner = p->n ? p->extent[p->n - 1] : 1, total = pack_elems(p);
+	for (int d = p->src.rank - 1; d >= 0; d--)
+		stride[d] = d == p->src.rank - 1 ? 1 : stride[d + 1] * p->src.d[d + 1];
+	for (int64_t done = 0; done < total; done += inner, dst += inner) {
+		for (int d = 0; d < p->src.rank; d++) {
+			index[d] = p->off[d];
+			for (int j = 0; j < p->n - 1; j++)
+				index[d] += p->coef[d][j] * at[j];
+		}
+		run_inner(p, index, stride, src, dst, inner);
+		for (int j = p->n - 2; j >= 0 && ++at[j] == p->extent[j]; j--)
+			at[j] = 0;
+	}
+}
+
+static void put_list(struct buf *out, const int64_t *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		buf_printf(out, i ? ",%lld" : "%lld", (long long)v[i]);
+}
+
+void pack_text(const struct packing *p, struct buf *out)
+{
+	put_list(out, p->extent, p->n);
+	buf_puts(out, " < ");
+	put_list(out, p->src.d, p->src.rank);
+	buf_printf(out, " fill=%.9g", (double)p->fill);
+	for (int d = 0; d < p->src.rank; d++) {
+		int64_t c[PACK_MAX];
+		for (int j = 0; j < p->n; j++)
+			c[j] = p->coef[d][j];
+		buf_printf(out, " | %lld ", (long long)p->off[d]);
+		put_list(out, c, p->n);
+	}
+}
+
+/* A list of at most max integers, maybe none; < 0: not one. */
+static int get_list(const char **s, int64_t *v, int max)
+{
+	int n = 0;
+	char *end;
+	while (**s == '-' || (**s >= '0' && **s <= '9')) {
+		if (n == max)
+			return -1;
+		v[n++] = strtoll(*s, &end, 10);
+		if (end == *s)
+			return -1;
+		*s = end;
+		if (**s != ',')
+			break;
+		(*s)++;
+	}
+	return n;
+}
+
+static bool eat(const char **s, const char *word)
+{
+	size_t n = strlen(word);
+	if (strncmp(*s, word, n))
+		return false;
+	*s += n;
+	return true;
+}
+
+int pack_parse(const char *text, struct packing *out)
+{
+	const char *s = text;
+	char *end;
+	memset(out, 0, sizeof *out);
+	out->n = get_list(&s, out->extent, PACK_MAX);
+	if (out->n < 0 || !eat(&s, " < "))
+		return fail(E_CORRUPT, "packing: extents");
+	out->src.rank = get_list(&s, out->src.d, MAX_RANK);
+	if (out->src.rank < 0 || !eat(&s, " fill="))
+		return fail(E_CORRUPT, "packing: source dims");
+	out->fill = strtof(s, &end);
+	if (end == s)
+		return fail(E_CORRUPT, "packing: fill");
+	s = end;
+	for (int d = 0; d < out->src.rank; d++) {
+		int64_t c[PACK_MAX];
+		if (!eat(&s, " | ") || get_list(&s, &out->off[d], 1) != 1 || !eat(&s, " ") ||
+		    get_list(&s, c, PACK_MAX) != out->n)
+			return fail(E_CORRUPT, "packing: source index %d", d);
+		for (int j = 0; j < out->n; j++) {
+			if (c[j] < -(1 << 24) || c[j] > 1 << 24)
+				return fail(E_CORRUPT, "packing: coefficient of source index %d", d);
+			out->coef[d][j] = (int32_t)c[j];
+		}
+	}
+	return *s ? fail(E_CORRUPT, "packing: text after the end") : pack_check(out);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tasks: layouts, sizes, work, and copies between plain and physical. Text is in task_text.c, invariants in
+ * task_check.c, the reference in task_ref.c, labels and the generic form in task_label.c and task_abstract.c.
+ */
+#include "kernels/task.h"
+
+#include <string.h>
+
+static const struct {
+	const char *name;
+	int arity;
+} ops[P_OPS] = {
+    [P_READ] = {"read", 0},     [P_ACC] = {"acc", 0},     [P_IMM] = {"imm", 0},
+    [P_ADD] = {"add", 2},       [P_SUB] = {"sub", 2},     [P_MUL] = {"mul", 2},
+    [P_DIV] = {"div", 2},       [P_MIN] = {"min", 2},     [P_MAX] = {"max", 2},
+    [P_POW] = {"pow", 2},       [P_NEG] = {"neg", 1},     [P_ABS] = {"abs", 1},
+    [P_SQRT] = {"sqrt", 1},     [P_RECIP] = {"recip", 1}, [P_EXP] = {"exp", 1},
+    [P_LOG] = {"log", 1},       [P_TANH] = {"tanh", 1},   [P_SIGMOID] = {"sigmoid", 1},
+    [P_ERF] = {"erf", 1},       [P_FLOOR] = {"floor", 1}, [P_CEIL] = {"ceil", 1},
+    [P_RINT] = {"rint", 1},     [P_SIGN] = {"sign", 1},   [P_LT] = {"lt", 2},
+    [P_LE] = {"le", 2},         [P_EQ] = {"eq", 2},       [P_SELECT] = {"select", 3},
+    [P_SQUARE] = {"square", 1},
+};
+
+const char *prog_op_name(enum prog_op op)
+{
+	return ops[op].name;
+}
+
+int prog_op_arity(enum prog_op op)
+{
+	return ops[op].arity;
+}
+
+int operand_axes(const struct operand *o, struct phys_axis ax[MAX_SPLITS])
+{
+	const struct layout *l = &o->layout;
+	int n = l->n ? l->n : o->dims.rank;
+	for (int j = 0; j < n; j++) {
+		int d = l->n ? l->ax[j].dim : j;
+		int64_t div = l->n ? l->ax[j].div : 1, size = o->dims.d[d] + l->lo[d] + l->hi[d], outer = 0;
+		for (int i = 0; i < j; i++)
+			if (ax[i].dim == d)
+				outer = ax[i].div;
+		ax[j] = (struct phys_axis){d, div, outer, outer ? outer : (size + div - 1) / div, 1};
+	}
+	for (int j = n - 2; j >= 0; j--)
+		ax[j].stride = ax[j + 1].stride * ax[j + 1].extent;
+	return n;
+}
+
+int64_t operand_elems(const struct operand *o)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax);
+	return n ? ax[0].stride * ax[0].extent : 1;
+}
+
+int64_t operand_offset(const struct operand *o, const int64_t *i)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax);
+	int64_t off = 0;
+	for (int j = 0; j < n; j++) {
+		int64_t v = (i[ax[j].dim] + o->layout.lo[ax[j].dim]) / ax[j].div;
+		off += (ax[j].mod ? v % ax[j].mod : v) * ax[j].stride;
+	}
+	return off;
+}
+
+void layout_blocked(struct layout *l, int rank, int dim, int block)
+{
+	memset(l, 0, sizeof *l);
+	for (int d = 0; d < rank; d++) {
+		l->ax[d].dim = (uint8_t)d;
+		l->ax[d].div = d == dim ? block : 1;
+	}
+	l->ax[rank].dim = (uint8_t)dim;
+	l->ax[rank].div = 1;
+	l->n = rank + 1;
+}
+
+bool layout_equal(const struct layout *a, const struct layout *b)
+{
+	if (a->n != b->n)
+		return false;
+	for (int j = 0; j < a->n; j++)
+		if (a->ax[j].dim != b->ax[j].dim || a->ax[j].div != b->ax[j].div)
+			return false;
+	return !memcmp(a->lo, b->lo, sizeof a->lo) && !memcmp(a->hi, b->hi, sizeof a->hi);
+}
+
+void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi)
+{
+	*lo = *hi = x->off;
+	for (int a = 0; a < s->naxes; a++) {
+		int64_t span = x->coef[a] * (s->axis[a].extent - 1);
+		*lo += span < 0 ? span : 0;
+		*hi += span > 0 ? span : 0;
+	}
+	if (x->div > 1) {
+		*lo = *lo >= 0 ? *lo / x->div : -((-*lo + x->div - 1) / x->div);
+		*hi = *hi >= 0 ? *hi / x->div : -((-*hi + x->div - 1) / x->div);
+	}
+	if (x->mod > 1 && (*lo < 0 || *hi >= x->mod)) {
+		*lo = 0;
+		*hi = x->mod - 1;
+	}
+}
+
+bool index_guarded(const struct task *t, const struct stage *s, const struct read *r, int d)
+{
+	const struct index *x = &r->dim[d];
+	const struct operand *o = &t->operand[r->operand];
+	if (t->nsyms)
+		return x->guard;
+	if (x->table >= 0)
+		return false;
+	int64_t lo, hi;
+	index_range(s, x, &lo, &hi);
+	return lo < -o->layout.lo[d] || hi >= o->dims.d[d] + o->layout.hi[d];
+}
+
+struct key task_key(const struct task *t)
+{
+	struct buf b = {0};
+	task_text(t, &b);
+	struct key k = hash_text(buf_str(&b));
+	buf_free(&b);
+	return k;
+}
+
+static double prog_flops(const struct prog *p)
+{
+	double n = 0;
+	for (int i = 0; i < p->n; i++)
+		n += prog_op_arity(p->at[i].op) > 0;
+	return n;
+}
+
+double task_flops(const struct task *t)
+{
+	double sum = 0;
+	for (int i = 0; i < t->nstages; i++) {
+		const struct stage *s = &t->stage[i];
+		double spatial = 1, reduction = 1;
+		for (int a = 0; a < s->naxes; a++)
+			*(s->axis[a].kind == AXIS_SPATIAL ? &spatial : &reduction) *=
+			    (double)s->axis[a].extent;
+		sum += spatial *
+		       (reduction * (prog_flops(&s->body) + (s->comb != COMB_NONE)) + prog_flops(&s->post));
+	}
+	return sum;
+}
+
+double task_bytes(const struct task *t, bool constants)
+{
+	double sum = 0;
+	for (int i = 0; i < t->noperands; i++) {
+		const struct operand *o = &t->operand[i];
+		if (o->role == ROLE_TMP || (o->role == ROLE_CONST && !constants))
+			continue;
+		double n = 1;
+		for (int d = 0; d < o->dims.rank; d++)
+			n *= (double)o->dims.d[d];
+		sum += n * (double)dtype_bytes(o->dtype);
+	}
+	return sum;
+}
+
+/* Visits the rows of the innermost logical dim: for each, the row's first physical offset and its plain
+ * offset. A split dim is walked block by block, each block with one stride. */
+static void copy(const struct operand *o, const float *from_plain, float *to_plain, float *physical)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax), last = o->dims.rank - 1;
+	int64_t i[MAX_RANK] = {0}, plain = 0, total = 1, width = last < 0 ? 1 : o->dims.d[last];
+	int64_t block = width, step = 1, jump = 0;
+	for (int d = 0; d <= last; d++)
+		total *= o->dims.d[d];
+	for (int j = 0; j < n; j++) {
+		if (ax[j].dim != last)
+			continue;
+		if (ax[j].div > 1) {
+			block = ax[j].div;
+			jump = ax[j].stride;
+		} else {
+			step = ax[j].stride;
+		}
+	}
+	while (plain < total) {
+		float *row = physical + operand_offset(o, i);
+		for (int64_t b = 0; b < width; b += block, row += jump)
+			for (int64_t x = 0, w = width - b < block ? width - b : block; x < w; x++, plain++)
+				if (from_plain)
+					row[x * step] = from_plain[plain];
+				else
+					to_plain[plain] = row[x * step];
+		for (int d = last - 1; d >= 0; d--) {
+			if (++i[d] < o->dims.d[d])
+				break;
+			i[d] = 0;
+		}
+	}
+}
+
+void operand_pack(const struct operand *o, const float *plain, float *physical)
+{
+	int64_t n = operand_elems(o);
+	for (int64_t i = 0; i < n; i++)
+		physical[i] = o->fill;
+	copy(o, plain, NULL, physical);
+}
+
+void operand_unpack(const struct operand *o, const float *physical, float *plain)
+{
+	copy(o, NULL, plain, (float *)physical);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The generic form of a task. A dim that some index addresses as one whole axis (coefficient 1, offset 0,
+ * equal extents) shares that axis's symbol, and so does an axis of a later stage that addresses a dim which
+ * has one: so the generic text keeps what lowering must know (the index stays inside), and sizes that are
+ * equal by chance stay apart. */
+#include "kernels/task.h"
+
+#include <string.h>
+
+struct syms {
+	struct task *g;
+	int64_t *param;
+	bool full;
+};
+
+static int64_t symbol(struct syms *s, int64_t value)
+{
+	if (s->g->nsyms == MAX_SYMS) {
+		s->full = true;
+		return value;
+	}
+	s->param[s->g->nsyms] = value;
+	return SYM(s->g->nsyms++);
+}
+
+/* The axis that is the whole index, or -1. */
+static int lone_axis(const struct stage *s, const struct index *x)
+{
+	int found = -1;
+	if (x->off || x->div > 1 || x->mod > 1 || x->table >= 0)
+		return -1;
+	for (int a = 0; a < s->naxes; a++) {
+		if (!x->coef[a])
+			continue;
+		if (found >= 0 || x->coef[a] != 1)
+			return -1;
+		found = a;
+	}
+	return found;
+}
+
+static void name_sizes(struct syms *y, const struct task *t, const struct stage *from, struct stage *to)
+{
+	for (int pass = 0; pass < 2;
+	     pass++) { /* take known dims' symbols for axes; then give axes' symbols to dims */
+		for (int i = 0; i <= from->nreads; i++) {
+			const struct read *r = i < from->nreads ? &from->read[i] : &from->out;
+			const struct operand *o = &t->operand[r->operand];
+			for (int d = 0; d < o->dims.rank; d++) {
+				int a = lone_axis(from, &r->dim[d]);
+				int64_t *dim = &y->g->operand[r->operand].dims.d[d];
+				if (a < 0 || from->axis[a].extent != o->dims.d[d])
+					continue;
+				if (pass == 0 && IS_SYM(*dim) && !IS_SYM(to->axis[a].extent))
+					to->axis[a].extent = *dim;
+				else if (pass == 1 && !IS_SYM(*dim))
+					*dim = to->axis[a].extent;
+			}
+		}
+		for (int a = 0; a < to->naxes; a++)
+			if (!IS_SYM(to->axis[a].extent))
+				to->axis[a].extent = symbol(y, to->axis[a].extent);
+	}
+}
+
+static void name_index(struct syms *y, const struct stage *s, struct index *x)
+{
+	for (int a = 0; a < s->naxes; a++)
+		if (x->coef[a] != 0 && x->coef[a] != 1 && x->coef[a] != -1)
+			x->coef[a] = symbol(y, x->coef[a]);
+	if (x->off)
+		x->off = symbol(y, x->off);
+}
+
+int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS])
+{
+	struct syms y = {generic, params, false};
+	if (t->nsyms)
+		return fail(E_USAGE, "task is generic already");
+	*generic = *t;
+	for (int k = 0; k < t->nstages; k++)
+		name_sizes(&y, t, &t->stage[k], &generic->stage[k]);
+	for (int i = 0; i < t->noperands; i++) {
+		struct operand *o = &generic->operand[i];
+		for (int d = 0; d < o->dims.rank; d++) {
+			int64_t *v[] = {&o->dims.d[d], &o->layout.lo[d], &o->layout.hi[d]};
+			for (int j = 0; j < 3; j++)
+				if (*v[j] && !IS_SYM(*v[j]))
+					*v[j] = symbol(&y, *v[j]);
+		}
+	}
+	for (int k = 0; k < t->nstages; k++) {
+		struct stage *s = &generic->stage[k];
+		for (int i = 0; i <= s->nreads; i++) {
+			struct read *r = i < s->nreads ? &s->read[i] : &s->out;
+			for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
+				r->dim[d].guard = i < s->nreads && index_guarded(t, &t->stage[k], r, d);
+				name_index(&y, &t->stage[k], &r->dim[d]);
+			}
+		}
+	}
+	return y.full ? fail(E_INFEASIBLE, "a generic task needs more than %d symbols", MAX_SYMS)
+		      : generic->nsyms;
+}

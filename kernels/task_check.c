@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every invariant of a task. Limits keep all index arithmetic inside int64: extents < 2^31, |coef| <= 2^24,
+ * |off| <= 2^40. */
+#include "kernels/task.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#define MAX_EXTENT INT32_MAX
+#define MAX_COEF (INT64_C(1) << 24)
+#define MAX_OFF (INT64_C(1) << 40)
+#define MAX_ELEMS (INT64_C(1) << 34)
+enum { MAX_STACK = 16 };
+
+static bool name_good(const char *s, size_t cap)
+{
+	size_t n = strnlen(s, cap);
+	if (!n || n == cap || !isalpha((unsigned char)s[0]))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && s[i] != '_')
+			return false;
+	return true;
+}
+
+/* A size or symbol within [lo, hi]. */
+static bool in_range(const struct task *t, int64_t v, int64_t lo, int64_t hi)
+{
+	return IS_SYM(v) ? SYM_INDEX(v) < t->nsyms : v >= lo && v <= hi;
+}
+
+static int check_layout(const struct task *t, const struct operand *o)
+{
+	const struct layout *l = &o->layout;
+	int seen[MAX_RANK] = {0};
+	for (int d = 0; d < MAX_RANK; d++) {
+		bool used = d < o->dims.rank;
+		if (!in_range(t, l->lo[d], 0, used ? 4096 : 0) || !in_range(t, l->hi[d], 0, used ? 4096 : 0))
+			return fail(E_CORRUPT, "operand %s: halo of dim %d is out of range", o->name, d);
+	}
+	if (l->n < 0 || l->n > MAX_SPLITS)
+		return fail(E_CORRUPT, "operand %s: %d layout axes", o->name, l->n);
+	for (int j = 0; j < l->n; j++) {
+		int d = l->ax[j].dim, div = l->ax[j].div;
+		if (d >= o->dims.rank || div < 1 || div > 4096)
+			return fail(E_CORRUPT, "operand %s: layout axis %d is out of range", o->name, j);
+		if (seen[d] == 0 ? div > 1 && (l->lo[d] || l->hi[d]) : seen[d] == 1 || div != 1)
+			return fail(E_CORRUPT, "operand %s: layout of dim %d: block, then 1, without halo",
+				    o->name, d);
+		seen[d] = seen[d] ? 1 : div;
+	}
+	for (int d = 0; l->n && d < o->dims.rank; d++)
+		if (seen[d] != 1)
+			return fail(E_CORRUPT, "operand %s: layout leaves out dim %d", o->name, d);
+	return E_OK;
+}
+
+static int check_elems(const struct operand *o)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	double elems = 1;
+	for (int d = 0; d < o->dims.rank; d++)
+		if (IS_SYM(o->dims.d[d]) || IS_SYM(o->layout.lo[d]) || IS_SYM(o->layout.hi[d]))
+			return E_OK;
+	for (int d = 0; d < o->dims.rank; d++)
+		elems *= (double)(o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d] + 4096);
+	if (elems < 0x1p62) {
+		int n = operand_axes(o, ax);
+		if (!n || ax[0].stride * ax[0].extent <= MAX_ELEMS)
+			return E_OK;
+	}
+	return fail(E_CORRUPT, "operand %s: too many elements", o->name);
+}
+
+static int check_operand(const struct task *t, int i)
+{
+	const struct operand *o = &t->operand[i];
+	if (!name_good(o->name, sizeof o->name))
+		return fail(E_CORRUPT, "operand %d: bad name", i);
+	for (int j = 0; j < i; j++)
+		if (!strcmp(o->name, t->operand[j].name))
+			return fail(E_CORRUPT, "two operands %s", o->name);
+	if (o->role > ROLE_TMP || (o->dtype != DT_F32 && o->dtype != DT_I32))
+		return fail(E_CORRUPT, "operand %s: role or dtype", o->name);
+	if (o->dtype == DT_I32 &&
+	    (o->dims.rank != 1 || o->layout.n || o->role == ROLE_OUT || o->role == ROLE_TMP))
+		return fail(E_CORRUPT, "operand %s: a table is a plain vector that is read", o->name);
+	if (o->dims.rank < 0 || o->dims.rank > MAX_RANK || !isfinite(o->fill))
+		return fail(E_CORRUPT, "operand %s: rank or fill", o->name);
+	for (int d = 0; d < o->dims.rank; d++)
+		if (!in_range(t, o->dims.d[d], 1, MAX_EXTENT))
+			return fail(E_CORRUPT, "operand %s: dim %d is out of range", o->name, d);
+	int rc = check_layout(t, o);
+	return rc < 0 ? rc : check_elems(o);
+}
+
+static bool has_syms(const struct stage *s, const struct index *x)
+{
+	bool any = IS_SYM(x->off);
+	for (int a = 0; a < s->naxes; a++)
+		any |= IS_SYM(x->coef[a]) || IS_SYM(s->axis[a].extent);
+	return any;
+}
+
+static int check_index(const struct task *t, const struct stage *s, const struct index *x, bool out)
+{
+	for (int a = 0; a < MAX_AXES; a++)
+		if (!in_range(t, x->coef[a], -MAX_COEF, MAX_COEF) || (a >= s->naxes && x->coef[a]))
+			return fail(E_CORRUPT, "coefficient is out of range");
+	if (!in_range(t, x->off, -MAX_OFF, MAX_OFF) || x->div < 0 || x->mod < 0 || x->div > MAX_EXTENT ||
+	    x->mod > MAX_EXTENT || (x->guard && !t->nsyms))
+		return fail(E_CORRUPT, "offset, div, mod or guard is out of range");
+	if (out && (x->div > 1 || x->mod > 1 || x->table >= 0 || x->guard))
+		return fail(E_CORRUPT, "an output's index is affine");
+	if (x->table < -1 || x->table >= t->noperands)
+		return fail(E_CORRUPT, "no such table");
+	if (x->table < 0)
+		return E_OK;
+	const struct operand *o = &t->operand[x->table];
+	if (o->dtype != DT_I32)
+		return fail(E_CORRUPT, "table %s is not i32", o->name);
+	if (!has_syms(s, x) && !IS_SYM(o->dims.d[0])) {
+		int64_t lo, hi;
+		index_range(s, x, &lo, &hi);
+		if (lo < 0 || hi >= o->dims.d[0])
+			return fail(E_CORRUPT, "index leaves table %s", o->name);
+	}
+	return E_OK;
+}
+
+/* Stack discipline; which reads it may use: those without reduction axes where `post`. */
+static int check_prog(const struct stage *s, const struct prog *p, bool post)
+{
+	int depth = 0;
+	if (p->n < 0 || p->n > MAX_PROG)
+		return fail(E_CORRUPT, "program length %d", p->n);
+	for (int i = 0; i < p->n; i++) {
+		int op = p->at[i].op;
+		if (op >= P_OPS || depth < prog_op_arity(op))
+			return fail(E_CORRUPT, "program step %d: operator or stack", i);
+		depth += 1 - prog_op_arity(op);
+		if (depth > MAX_STACK)
+			return fail(E_CORRUPT, "program needs more than %d values at once", MAX_STACK);
+		if ((op == P_ACC && !post) || (op == P_IMM && isnan(p->at[i].imm)))
+			return fail(E_CORRUPT, "program step %d: acc in a body, or NaN", i);
+		if (op != P_READ)
+			continue;
+		if (p->at[i].arg >= s->nreads)
+			return fail(E_CORRUPT, "program step %d: no read %d", i, p->at[i].arg);
+		const struct read *r = &s->read[p->at[i].arg];
+		for (int d = 0; post && d < MAX_RANK; d++)
+			for (int a = 0; a < s->naxes; a++)
+				if (s->axis[a].kind == AXIS_REDUCTION && r->dim[d].coef[a])
+					return fail(E_CORRUPT, "post reads r%d over a reduction axis",
+						    p->at[i].arg);
+	}
+	return depth == 1 || (post && !p->n) ? E_OK : fail(E_CORRUPT, "program leaves %d values", depth);
+}
+
+/* Injective, whole, inside: per dim the coefficients are a mixed radix, and together the extents fill the
+ * dims. */
+static int check_out(const struct task *t, const struct stage *s)
+{
+	const struct operand *o = &t->operand[s->out.operand];
+	int uses[MAX_AXES] = {0};
+	double points = 1, elems = 1;
+	for (int d = 0; d < o->dims.rank; d++) {
+		const struct index *x = &s->out.dim[d];
+		if (has_syms(s, x) || IS_SYM(o->dims.d[d]))
+			return E_OK;
+		int64_t lo, hi, span = 1;
+		index_range(s, x, &lo, &hi);
+		if (lo < 0 || hi >= o->dims.d[d])
+			return fail(E_CORRUPT, "output %s: index leaves dim %d", o->name, d);
+		for (bool more = true; more;) { /* next larger coefficient must step over all smaller ones */
+			more = false;
+			int64_t next = INT64_MAX;
+			int at = -1;
+			for (int a = 0; a < s->naxes; a++)
+				if (x->coef[a] && s->axis[a].extent > 1 && x->coef[a] >= span &&
+				    x->coef[a] < next) {
+					next = x->coef[a];
+					at = a;
+				}
+			if (at >= 0) {
+				span = next * s->axis[at].extent;
+				uses[at]++;
+				more = true;
+			}
+		}
+		for (int a = 0; a < s->naxes; a++)
+			if (x->coef[a] && (s->axis[a].kind == AXIS_REDUCTION || x->coef[a] < 0))
+				return fail(E_CORRUPT, "output %s: dim %d: reduction axis or negative",
+					    o->name, d);
+		elems *= (double)o->dims.d[d];
+	}
+	for (int a = 0; a < s->naxes; a++) {
+		if (s->axis[a].kind != AXIS_SPATIAL)
+			continue;
+		points *= (double)s->axis[a].extent;
+		if (s->axis[a].extent > 1 && uses[a] != 1)
+			return fail(E_CORRUPT, "output %s: axis %s is not a digit of one dim", o->name,
+				    s->axis[a].name);
+	}
+	return points == elems ? E_OK : fail(E_CORRUPT, "output %s is not written whole", o->name);
+}
+
+static int check_axes(const struct task *t, const struct stage *s)
+{
+	if (s->naxes < 0 || s->naxes > MAX_AXES || s->nreads < 0 || s->nreads > MAX_OPERANDS)
+		return fail(E_CORRUPT, "%d axes, %d reads", s->naxes, s->nreads);
+	int nred = 0;
+	for (int a = 0; a < s->naxes; a++) {
+		const struct axis *x = &s->axis[a];
+		if (!name_good(x->name, sizeof x->name) || x->kind > AXIS_REDUCTION ||
+		    !in_range(t, x->extent, 1, MAX_EXTENT))
+			return fail(E_CORRUPT, "axis %d: name, kind or extent", a);
+		for (int b = 0; b < a; b++)
+			if (!strcmp(x->name, s->axis[b].name))
+				return fail(E_CORRUPT, "two axes %s", x->name);
+		if (x->kind == AXIS_SPATIAL && nred)
+			return fail(E_CORRUPT, "spatial axis %s after a reduction axis", x->name);
+		nred += x->kind == AXIS_REDUCTION;
+	}
+	if (s->comb > COMB_PROD || (s->comb == COMB_NONE) != (nred == 0))
+		return fail(E_CORRUPT, "combiner without reduction axes, or the other way round");
+	return E_OK;
+}
+
+/* `written`: bit per operand that an earlier stage has written. */
+static int check_stage(const struct task *t, const struct stage *s, uint32_t *written)
+{
+	int rc = check_axes(t, s);
+	for (int i = 0; i <= s->nreads && rc >= 0; i++) {
+		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
+		if (r->operand < 0 || r->operand >= t->noperands)
+			return fail(E_CORRUPT, "no operand %d", r->operand);
+		const struct operand *o = &t->operand[r->operand];
+		bool out = i == s->nreads, was = *written >> r->operand & 1;
+		if (o->dtype != DT_F32 || (out ? was || (o->role != ROLE_OUT && o->role != ROLE_TMP)
+					       : o->role == ROLE_OUT || (o->role == ROLE_TMP && !was)))
+			return fail(E_CORRUPT, "operand %s cannot be used so here", o->name);
+		for (int d = 0; d < MAX_RANK && rc >= 0; d++) {
+			rc = check_index(t, s, &r->dim[d], out);
+			if (d >= o->dims.rank && rc >= 0)
+				for (int a = 0; a < s->naxes; a++)
+					if (r->dim[d].coef[a])
+						return fail(E_CORRUPT, "operand %s: index past its rank",
+							    o->name);
+		}
+		rc = fail_in(rc, "operand %s", o->name);
+	}
+	if (rc < 0 || (rc = fail_in(check_prog(s, &s->body, false), "body")) < 0 ||
+	    (rc = fail_in(check_prog(s, &s->post, true), "post")) < 0)
+		return rc;
+	*written |= 1u << s->out.operand;
+	return check_out(t, s);
+}
+
+int task_check(const struct task *t)
+{
+	uint32_t written = 0;
+	if (t->noperands < 1 || t->noperands > MAX_OPERANDS || t->nstages < 1 || t->nstages > MAX_STAGES ||
+	    t->nsyms < 0 || t->nsyms > MAX_SYMS)
+		return fail(E_CORRUPT, "task: %d operands, %d stages, %d symbols", t->noperands, t->nstages,
+			    t->nsyms);
+	int rc = E_OK;
+	for (int i = 0; i < t->noperands && rc >= 0; i++)
+		rc = check_operand(t, i);
+	for (int i = 0; i < t->nstages && rc >= 0; i++)
+		rc = fail_in(check_stage(t, &t->stage[i], &written), "stage %d", i);
+	for (int i = 0; i < t->noperands && rc >= 0; i++)
+		if ((t->operand[i].role == ROLE_OUT || t->operand[i].role == ROLE_TMP) && !(written >> i & 1))
+			rc = fail(E_CORRUPT, "operand %s is never written", t->operand[i].name);
+	if (rc >= 0 && t->operand[t->stage[t->nstages - 1].out.operand].role != ROLE_OUT)
+		rc = fail(E_CORRUPT, "the last stage writes no output");
+	return fail_in(rc, "task");
+}

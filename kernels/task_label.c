@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Labels for people, derived from structure: "conv 3x3/2 64->128 28x28 add relu". */
+#include "kernels/task.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool prog_has(const struct prog *p, enum prog_op op)
+{
+	for (int i = 0; i < p->n; i++)
+		if (p->at[i].op == op)
+			return true;
+	return false;
+}
+
+/* Spatial extents of the output joined by x, from dim `from` on. */
+static void put_dims(char *out, size_t n, const struct operand *o, int from)
+{
+	size_t used = 0;
+	out[0] = 0;
+	for (int d = from; d < o->dims.rank && used < n; d++)
+		used += (size_t)snprintf(out + used, n - used, d > from ? "x%lld" : "%lld",
+					 (long long)o->dims.d[d]);
+}
+
+/* The window of read r: reduction axes that share a dim with a spatial axis: "3x3/2", "" where none. */
+static void put_window(char *out, size_t n, const struct task *t, const struct stage *s, const struct read *r)
+{
+	size_t used = 0;
+	int64_t stride = 1;
+	out[0] = 0;
+	for (int d = 0; d < t->operand[r->operand].dims.rank && used < n; d++) {
+		int spatial = -1, reduction = -1;
+		for (int a = 0; a < s->naxes; a++)
+			if (r->dim[d].coef[a])
+				*(s->axis[a].kind == AXIS_SPATIAL ? &spatial : &reduction) = a;
+		if (spatial < 0 || reduction < 0)
+			continue;
+		stride = r->dim[d].coef[spatial];
+		used += (size_t)snprintf(out + used, n - used, used ? "x%lld" : "%lld",
+					 (long long)s->axis[reduction].extent);
+	}
+	if (stride != 1 && used && used < n)
+		snprintf(out + used, n - used, "/%lld", (long long)stride);
+}
+
+/* Words for the epilogue, most telling operators only. */
+static void put_post(char *out, size_t n, const struct prog *p)
+{
+	static const struct {
+		enum prog_op op;
+		const char *word;
+	} words[] = {{P_SIGMOID, " sigmoid"}, {P_TANH, " tanh"},     {P_ERF, " gelu"}, {P_EXP, " exp"},
+		     {P_SQRT, " sqrt"},       {P_SELECT, " select"}, {P_MAX, " relu"}, {P_MUL, " mul"}};
+	size_t used = 0;
+	out[0] = 0;
+	for (size_t i = 0; i < sizeof words / sizeof *words && used < n; i++)
+		if (prog_has(p, words[i].op))
+			used += (size_t)snprintf(out + used, n - used, "%s", words[i].word);
+}
+
+static void label_product(const struct task *t, const struct stage *s, char out[96])
+{
+	const struct operand *w = &t->operand[s->read[1].operand], *y = &t->operand[s->out.operand];
+	char window[24], dims[32], post[32];
+	int64_t red = 1;
+	put_window(window, sizeof window, t, s, &s->read[0]);
+	put_post(post, sizeof post, &s->post);
+	for (int a = 0; a < s->naxes; a++)
+		red *= s->axis[a].kind == AXIS_REDUCTION ? s->axis[a].extent : 1;
+	if (y->dims.rank < 3 || w->dims.rank != y->dims.rank) {
+		put_dims(dims, sizeof dims, y, 0);
+		snprintf(out, 96, "matmul %s k%lld%s", dims, (long long)red, post);
+		return;
+	}
+	bool depthwise = w->dims.d[1] == 1 && w->dims.d[0] > 1;
+	put_dims(dims, sizeof dims, y, 2);
+	snprintf(out, 96, "%s %s %lld->%lld %s%s", depthwise ? "dwconv" : "conv", window[0] ? window : "1x1",
+		 (long long)t->operand[s->read[0].operand].dims.d[1], (long long)y->dims.d[1], dims, post);
+}
+
+void task_label(const struct task *t, char out[96])
+{
+	static const char *const names[] = {"map", "sum", "max", "min", "prod"};
+	const struct stage *s = &t->stage[0];
+	char window[24] = "", dims[48], post[32];
+	put_dims(dims, sizeof dims, &t->operand[t->stage[t->nstages - 1].out.operand], 0);
+	if (t->nstages > 1) {
+		snprintf(out, 96, "%d stages %s", t->nstages, dims);
+	} else if (s->comb == COMB_SUM && s->nreads >= 2 && prog_has(&s->body, P_MUL)) {
+		label_product(t, s, out);
+	} else {
+		bool copy = s->comb == COMB_NONE && s->body.n == 1;
+		if (s->nreads)
+			put_window(window, sizeof window, t, s, &s->read[0]);
+		put_post(post, sizeof post, s->comb == COMB_NONE ? &s->body : &s->post);
+		snprintf(out, 96, "%s%s%s %s%s", copy ? "copy" : names[s->comb], window[0] ? " " : "", window,
+			 dims, post);
+	}
+}

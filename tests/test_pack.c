@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/test.h"
+#include "kernels/pack.h"
+#include "platform/rng.h"
+
+/* Straight from pack.h's definition. */
+static void slow(const struct packing *p, const float *src, float *dst)
+{
+	int64_t at[PACK_MAX] = {0}, n = pack_elems(p);
+	for (int64_t i = 0; i < n; i++) {
+		int64_t flat = 0;
+		bool in = true;
+		for (int d = 0; d < p->src.rank; d++) {
+			int64_t v = p->off[d];
+			for (int j = 0; j < p->n; j++)
+				v += p->coef[d][j] * at[j];
+			in &= v >= 0 && v < p->src.d[d];
+			flat = flat * p->src.d[d] + v;
+		}
+		dst[i] = in ? src[flat] : p->fill;
+		for (int j = p->n - 1; j >= 0 && ++at[j] == p->extent[j]; j--)
+			at[j] = 0;
+	}
+}
+
+static void random_packing(struct rng *r, struct packing *p)
+{
+	memset(p, 0, sizeof *p);
+	p->n = (int)rng_below(r, 5);
+	p->src.rank = (int)rng_below(r, 4);
+	p->fill = (float)rng_below(r, 3) - 1.5f;
+	for (int j = 0; j < p->n; j++)
+		p->extent[j] = 1 + rng_below(r, 6);
+	for (int d = 0; d < p->src.rank; d++) {
+		p->src.d[d] = 1 + rng_below(r, 7);
+		p->off[d] = (int64_t)rng_below(r, 7) - 2;
+		for (int j = 0; j < p->n; j++)
+			p->coef[d][j] = rng_below(r, 2) ? (int)rng_below(r, 7) - 3 : 0;
+	}
+}
+
+TEST(run_follows_the_definition)
+{
+	struct rng r;
+	static float src[512], a[2048], b[2048];
+	rng_seed(&r, 1);
+	rng_fill(&r, src, 512);
+	for (int i = 0; i < 5000; i++) {
+		struct packing p, q;
+		struct buf text = {0};
+		random_packing(&r, &p);
+		REQUIRE_OK(pack_check(&p));
+		pack_run(&p, src, a);
+		slow(&p, src, b);
+		REQUIRE(!memcmp(a, b, sizeof *a * (size_t)pack_elems(&p)));
+		pack_text(&p, &text);
+		REQUIRE_OK(pack_parse(buf_str(&text), &q));
+		CHECK(!memcmp(&p, &q, sizeof p));
+		buf_free(&text);
+	}
+}
+
+TEST(weights_to_blocks_of_outputs)
+{
+	/* [k 5][c 2] -> [k/4][c][4], padded with zeros */
+	struct packing p = {.n = 3, .extent = {2, 2, 4}, .src = {2, {5, 2}}, .coef = {{4, 0, 1}, {0, 1, 0}}};
+	float src[10], dst[16];
+	for (int i = 0; i < 10; i++)
+		src[i] = (float)i;
+	pack_run(&p, src, dst);
+	const float want[16] = {0, 2, 4, 6, 1, 3, 5, 7, 8, 0, 0, 0, 9, 0, 0, 0};
+	CHECK(!memcmp(dst, want, sizeof dst));
+}
+
+TEST(hostile_text_is_corrupt)
+{
+	static const char good[] = "2,2,4 < 5,2 fill=0 | 0 4,0,1 | 0 0,1,0";
+	static const char letters[] = "0123456789,-<|. e";
+	struct rng r;
+	struct packing p;
+	rng_seed(&r, 2);
+	CHECK_OK(pack_parse(good, &p));
+	CHECK_FAILS(pack_parse("0 < 1 fill=0 | 0 1", &p), E_CORRUPT, "extent 0");
+	CHECK_FAILS(pack_parse("99999999,99999999 < 1 fill=0 | 0 1,1", &p), E_CORRUPT, "extent 1");
+	CHECK_FAILS(pack_parse("2 < 2 fill=nan | 0 1", &p), E_CORRUPT, "packing");
+	CHECK_FAILS(pack_parse("2 < 2 fill=0 | 0 1 ", &p), E_CORRUPT, "after the end");
+	for (int i = 0; i < 20000; i++) {
+		char text[sizeof good];
+		memcpy(text, good, sizeof good);
+		for (int k = 0; k < 3; k++)
+			text[rng_below(&r, sizeof good - 1)] = letters[rng_below(&r, sizeof letters - 1)];
+		int rc = pack_parse(text, &p);
+		CHECK(rc == E_OK || rc == E_CORRUPT);
+	}
+}
+
+TEST_MAIN
