@@ -2,8 +2,20 @@
 /* Labels for people, derived from structure: "conv 3x3/2 64->128 28x28 add relu". */
 #include "kernels/task.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* Appends at `used`, cut at n; returns the new end. */
+static size_t __attribute__((format(printf, 4, 5)))
+put(char *out, size_t n, size_t used, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	int more = used < n ? vsnprintf(out + used, n - used, fmt, ap) : 0;
+	va_end(ap);
+	return used + (size_t)(more > 0 ? more : 0);
+}
 
 static bool prog_has(const struct prog *p, enum prog_op op)
 {
@@ -19,8 +31,7 @@ static void put_dims(char *out, size_t n, const struct operand *o, int from)
 	size_t used = 0;
 	out[0] = 0;
 	for (int d = from; d < o->dims.rank && used < n; d++)
-		used += (size_t)snprintf(out + used, n - used, d > from ? "x%lld" : "%lld",
-					 (long long)o->dims.d[d]);
+		used = put(out, n, used, d > from ? "x%lld" : "%lld", (long long)o->dims.d[d]);
 }
 
 /* The window of read r: reduction axes that share a dim with a spatial axis: "3x3/2", "" where none. */
@@ -37,11 +48,10 @@ static void put_window(char *out, size_t n, const struct task *t, const struct s
 		if (spatial < 0 || reduction < 0)
 			continue;
 		stride = r->dim[d].coef[spatial];
-		used += (size_t)snprintf(out + used, n - used, used ? "x%lld" : "%lld",
-					 (long long)s->axis[reduction].extent);
+		used = put(out, n, used, used ? "x%lld" : "%lld", (long long)s->axis[reduction].extent);
 	}
 	if (stride != 1 && used && used < n)
-		snprintf(out + used, n - used, "/%lld", (long long)stride);
+		put(out, n, used, "/%lld", (long long)stride);
 }
 
 /* Words for the epilogue, most telling operators only. */
@@ -56,7 +66,7 @@ static void put_post(char *out, size_t n, const struct prog *p)
 	out[0] = 0;
 	for (size_t i = 0; i < sizeof words / sizeof *words && used < n; i++)
 		if (prog_has(p, words[i].op))
-			used += (size_t)snprintf(out + used, n - used, "%s", words[i].word);
+			used = put(out, n, used, "%s", words[i].word);
 }
 
 static void label_product(const struct task *t, const struct stage *s, char out[96])
@@ -70,13 +80,13 @@ static void label_product(const struct task *t, const struct stage *s, char out[
 		red *= s->axis[a].kind == AXIS_REDUCTION ? s->axis[a].extent : 1;
 	if (y->dims.rank < 3 || w->dims.rank != y->dims.rank) {
 		put_dims(dims, sizeof dims, y, 0);
-		snprintf(out, 96, "matmul %s k%lld%s", dims, (long long)red, post);
+		put(out, 96, 0, "matmul %s k%lld%s", dims, (long long)red, post);
 		return;
 	}
 	bool depthwise = w->dims.d[1] == 1 && w->dims.d[0] > 1;
 	put_dims(dims, sizeof dims, y, 2);
-	snprintf(out, 96, "%s %s %lld->%lld %s%s", depthwise ? "dwconv" : "conv", window[0] ? window : "1x1",
-		 (long long)t->operand[s->read[0].operand].dims.d[1], (long long)y->dims.d[1], dims, post);
+	put(out, 96, 0, "%s %s %lld->%lld %s%s", depthwise ? "dwconv" : "conv", window[0] ? window : "1x1",
+	    (long long)t->operand[s->read[0].operand].dims.d[1], (long long)y->dims.d[1], dims, post);
 }
 
 void task_label(const struct task *t, char out[96])
@@ -86,7 +96,7 @@ void task_label(const struct task *t, char out[96])
 	char window[24] = "", dims[48], post[32];
 	put_dims(dims, sizeof dims, &t->operand[t->stage[t->nstages - 1].out.operand], 0);
 	if (t->nstages > 1) {
-		snprintf(out, 96, "%d stages %s", t->nstages, dims);
+		put(out, 96, 0, "%d stages %s", t->nstages, dims);
 	} else if (s->comb == COMB_SUM && s->nreads >= 2 && prog_has(&s->body, P_MUL)) {
 		label_product(t, s, out);
 	} else {
@@ -94,7 +104,7 @@ void task_label(const struct task *t, char out[96])
 		if (s->nreads)
 			put_window(window, sizeof window, t, s, &s->read[0]);
 		put_post(post, sizeof post, s->comb == COMB_NONE ? &s->body : &s->post);
-		snprintf(out, 96, "%s%s%s %s%s", copy ? "copy" : names[s->comb], window[0] ? " " : "", window,
-			 dims, post);
+		put(out, 96, 0, "%s%s%s %s%s", copy ? "copy" : names[s->comb], window[0] ? " " : "", window,
+		    dims, post);
 	}
 }

@@ -71,14 +71,14 @@ static inline void task_random(struct rng *r, struct task *t)
 	t->nstages = 1;
 	s->naxes = rank + nred;
 	for (int a = 0; a < s->naxes; a++) {
-		snprintf(s->axis[a].name, 8, "a%d", a);
+		snprintf(s->axis[a].name, 8, "a%c", '0' + a);
 		s->axis[a].kind = a < rank ? AXIS_SPATIAL : AXIS_REDUCTION;
 		s->axis[a].extent = 1 + (int64_t)rng_below(r, 6);
 	}
 	for (int i = 0; i <= nin; i++) {
 		struct operand *o = &t->operand[t->noperands++];
 		struct read *rd = i < nin ? &s->read[s->nreads++] : &s->out;
-		snprintf(o->name, 8, i < nin ? "X%d" : "Y%d", i);
+		snprintf(o->name, 8, "%c%c", i < nin ? 'X' : 'Y', '0' + i);
 		o->role = i == nin ? ROLE_OUT : rng_below(r, 2) ? ROLE_IN : ROLE_CONST;
 		o->dtype = DT_F32;
 		o->dims.rank = rank;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static struct task t, u;
+static struct task task, other;
 
 TEST(text_round_trips_exactly)
 {
@@ -12,14 +12,14 @@ TEST(text_round_trips_exactly)
 	rng_seed(&r, 7);
 	for (int i = 0; i < 3000; i++) {
 		struct buf a = {0}, b = {0};
-		task_random(&r, &t);
-		REQUIRE_OK(task_check(&t));
-		task_text(&t, &a);
-		REQUIRE_OK(task_parse(buf_str(&a), &u));
-		task_text(&u, &b);
+		task_random(&r, &task);
+		REQUIRE_OK(task_check(&task));
+		task_text(&task, &a);
+		REQUIRE_OK(task_parse(buf_str(&a), &other));
+		task_text(&other, &b);
 		CHECK(!strcmp(buf_str(&a), buf_str(&b)));
-		CHECK(key_equal(task_key(&t), task_key(&u)));
-		REQUIRE(!memcmp(&t, &u, sizeof t));
+		CHECK(key_equal(task_key(&task), task_key(&other)));
+		REQUIRE(!memcmp(&task, &other, sizeof task));
 		buf_free(&a);
 		buf_free(&b);
 	}
@@ -30,8 +30,8 @@ TEST(written_tasks_are_canonical)
 	const char *const texts[] = {task_conv, task_softmax};
 	for (int i = 0; i < 2; i++) {
 		struct buf b = {0};
-		REQUIRE_OK(task_parse(texts[i], &t));
-		task_text(&t, &b);
+		REQUIRE_OK(task_parse(texts[i], &task));
+		task_text(&task, &b);
 		CHECK(!strcmp(buf_str(&b), texts[i]));
 		buf_free(&b);
 	}
@@ -51,14 +51,14 @@ TEST(hostile_text_is_corrupt)
 			text[rng_below(&r, (uint32_t)n)] = letters[rng_below(&r, sizeof letters - 1)];
 		if (rng_below(&r, 4) == 0)
 			text[rng_below(&r, (uint32_t)n)] = 0;
-		int rc = task_parse(text, &t);
+		int rc = task_parse(text, &task);
 		CHECK(rc == E_OK || rc == E_CORRUPT);
 		if (rc < 0)
 			continue;
 		struct buf a = {0};
-		task_text(&t, &a);
-		REQUIRE_OK(task_parse(buf_str(&a), &u));
-		CHECK(key_equal(task_key(&t), task_key(&u)));
+		task_text(&task, &a);
+		REQUIRE_OK(task_parse(buf_str(&a), &other));
+		CHECK(key_equal(task_key(&task), task_key(&other)));
 		buf_free(&a);
 	}
 }
@@ -70,18 +70,18 @@ static int parse_with(const char *from, const char *to)
 	if (!at)
 		return E_NOTFOUND;
 	snprintf(text, sizeof text, "%.*s%s%s", (int)(at - task_conv), task_conv, to, at + strlen(from));
-	return task_parse(text, &t);
+	return task_parse(text, &task);
 }
 
 TEST(check_names_what_is_wrong)
 {
 	CHECK_FAILS(parse_with("k:24", "k:23"), E_CORRUPT, "not written whole");
-	CHECK_FAILS(parse_with("Y [n,k,y,x]", "Y [n,k,y,y]"), E_CORRUPT, "axis x");
+	CHECK_FAILS(parse_with("Y [n,k,y,x]", "Y [n,k,y,y]"), E_CORRUPT, "axis y");
 	CHECK_FAILS(parse_with("Y [n,k,y,x]", "Y [n,k,y,s]"), E_CORRUPT, "output Y");
 	CHECK_FAILS(parse_with("acc r2 add", "acc r1 add"), E_CORRUPT, "reduction axis");
 	CHECK_FAILS(parse_with("acc r2 add", "acc add"), E_CORRUPT, "stack");
 	CHECK_FAILS(parse_with("sum\n", ""), E_CORRUPT, "combiner");
-	CHECK_FAILS(parse_with("operand B", "operand W"), E_CORRUPT, "two operands");
+	CHECK_FAILS(parse_with("operand B", "operand W"), E_CORRUPT, "name of an operand");
 	CHECK_FAILS(parse_with("0.1/16.2.3.1\n", "0.1/16.2.3\n"), E_CORRUPT, "leaves out dim 1");
 	CHECK_FAILS(parse_with("[24]", "[99999999999]"), E_CORRUPT, "dim 0");
 	CHECK_FAILS(parse_with("[n,c,y+r-1", "[n,c,y+r-1?"), E_CORRUPT, "guard");
@@ -91,13 +91,13 @@ TEST(check_names_what_is_wrong)
 
 TEST(offsets_follow_the_layout)
 {
-	REQUIRE_OK(task_parse(task_conv, &t));
-	const struct operand *x = &t.operand[0];
+	REQUIRE_OK(task_parse(task_conv, &task));
+	const struct operand *x = &task.operand[0];
 	CHECK(operand_elems(x) == 2 * 9 * 11 * 16);
 	CHECK(operand_offset(x, (int64_t[]){0, 0, -1, -1}) == 0);
 	CHECK(operand_offset(x, (int64_t[]){0, 17, 2, 3}) == (9 * 11 + 3 * 11 + 4) * 16 + 1);
-	CHECK(operand_elems(&t.operand[3]) == 2 * 7 * 9 * 16);
-	CHECK(operand_elems(&t.operand[1]) == 24 * 32 * 9);
+	CHECK(operand_elems(&task.operand[3]) == 2 * 7 * 9 * 16);
+	CHECK(operand_elems(&task.operand[1]) == 24 * 32 * 9);
 }
 
 TEST(pack_and_unpack_are_inverse)
@@ -105,8 +105,8 @@ TEST(pack_and_unpack_are_inverse)
 	struct rng r;
 	rng_seed(&r, 3);
 	for (int i = 0; i < 300; i++) {
-		task_random(&r, &t);
-		const struct operand *o = &t.operand[rng_below(&r, (uint32_t)t.stage[0].nreads)];
+		task_random(&r, &task);
+		const struct operand *o = &task.operand[rng_below(&r, (uint32_t)task.stage[0].nreads)];
 		int64_t n = shape_count(&o->dims), m = operand_elems(o), at[MAX_RANK] = {0};
 		float *a = malloc(sizeof *a * (size_t)n), *b = malloc(sizeof *b * (size_t)n),
 		      *p = malloc(sizeof *p * (size_t)m);
@@ -135,13 +135,13 @@ TEST(reference_is_a_convolution)
 	struct rng r;
 	struct arena a = {0};
 	rng_seed(&r, 5);
-	REQUIRE_OK(task_parse(task_conv, &t));
+	REQUIRE_OK(task_parse(task_conv, &task));
 	rng_fill(&r, plain, 32 * 63);
 	rng_fill(&r, w, 24 * 32 * 9);
 	rng_fill(&r, b, 24);
-	operand_pack(&t.operand[0], plain, x);
+	operand_pack(&task.operand[0], plain, x);
 	void *bufs[] = {x, w, b, y};
-	REQUIRE_OK(task_reference(&t, bufs, &a));
+	REQUIRE_OK(task_reference(&task, bufs, &a));
 	for (int k = 0; k < 24; k += 5)
 		for (int p = 0; p < 63; p++) {
 			double sum = (double)b[k];
@@ -153,12 +153,12 @@ TEST(reference_is_a_convolution)
 						       (double)w[(k * 32 + c) * 9 + i];
 				}
 			sum = sum > 0 ? sum : 0;
-			float got = y[operand_offset(&t.operand[3], (int64_t[]){0, k, p / 9, p % 9})];
+			float got = y[operand_offset(&task.operand[3], (int64_t[]){0, k, p / 9, p % 9})];
 			CHECK(fabs(sum - (double)got) < 1e-5);
-			CHECK(fabs(task_point(&t, bufs, (int64_t[]){0, k, p / 9, p % 9}) - sum) < 1e-9);
+			CHECK(fabs(task_point(&task, bufs, (int64_t[]){0, k, p / 9, p % 9}) - sum) < 1e-9);
 		}
-	CHECK(task_flops(&t) == 24 * 63 * (32 * 9 * 2 + 2.0));
-	CHECK(task_bytes(&t, false) == 4 * (32 * 63 + 24 * 63.0));
+	CHECK(task_flops(&task) == 24 * 63 * (32 * 9 * 2 + 2.0));
+	CHECK(task_bytes(&task, false) == 4 * (32 * 63 + 24 * 63.0));
 	arena_free(&a);
 }
 
@@ -169,14 +169,15 @@ TEST(stages_chain)
 	struct arena a = {0};
 	rng_seed(&r, 9);
 	rng_fill(&r, x, 5 * 19);
-	REQUIRE_OK(task_parse(task_softmax, &t));
+	REQUIRE_OK(task_parse(task_softmax, &task));
 	void *bufs[] = {x, NULL, NULL, y};
-	REQUIRE_OK(task_reference(&t, bufs, &a));
+	REQUIRE_OK(task_reference(&task, bufs, &a));
 	for (int i = 0; i < 5; i++) {
 		double sum = 0;
 		for (int j = 0; j < 19; j++) {
 			sum += (double)y[i * 19 + j];
-			CHECK(fabs(task_point(&t, bufs, (int64_t[]){i, j}) - (double)y[i * 19 + j]) < 1e-6);
+			CHECK(fabs(task_point(&task, bufs, (int64_t[]){i, j}) - (double)y[i * 19 + j]) <
+			      1e-6);
 		}
 		CHECK(fabs(sum - 1) < 1e-6);
 	}
@@ -189,20 +190,21 @@ TEST(generic_form_forgets_sizes_only)
 	struct buf a = {0}, b = {0};
 	int64_t p[MAX_SYMS], q[MAX_SYMS];
 	static struct task g;
-	REQUIRE_OK(task_parse(task_conv, &t));
-	int n = task_abstract(&t, &g, p);
+	REQUIRE_OK(task_parse(task_conv, &task));
+	int n = task_abstract(&task, &g, p);
 	REQUIRE_OK(n);
 	REQUIRE_OK(task_check(&g));
 	task_text(&g, &a);
-	REQUIRE_OK(task_parse(buf_str(&a), &u));
-	u = t;
-	struct stage *s = &u.stage[0];
+	REQUIRE_OK(task_parse(buf_str(&a), &other));
+	other = task;
+	struct stage *s = &other.stage[0];
 	int64_t k = 40, c = 48, y = 11;
-	u.operand[0].dims.d[1] = u.operand[1].dims.d[1] = s->axis[4].extent = c;
-	u.operand[1].dims.d[0] = u.operand[2].dims.d[0] = u.operand[3].dims.d[1] = s->axis[1].extent = k;
-	u.operand[0].dims.d[2] = u.operand[3].dims.d[2] = s->axis[2].extent = y;
-	REQUIRE_OK(task_check(&u));
-	CHECK(task_abstract(&u, &g, q) == n);
+	other.operand[0].dims.d[1] = other.operand[1].dims.d[1] = s->axis[4].extent = c;
+	other.operand[1].dims.d[0] = other.operand[2].dims.d[0] = other.operand[3].dims.d[1] =
+	    s->axis[1].extent = k;
+	other.operand[0].dims.d[2] = other.operand[3].dims.d[2] = s->axis[2].extent = y;
+	REQUIRE_OK(task_check(&other));
+	CHECK(task_abstract(&other, &g, q) == n);
 	task_text(&g, &b);
 	CHECK(!strcmp(buf_str(&a), buf_str(&b)));
 	int differ = 0;
@@ -211,7 +213,7 @@ TEST(generic_form_forgets_sizes_only)
 	CHECK(differ == 4);         /* k, y and c once each, and the height of X apart from y */
 	s->read[0].dim[2].off = -2; /* leaves the halo: another text */
 	buf_clear(&b);
-	CHECK(task_abstract(&u, &g, q) == n);
+	CHECK(task_abstract(&other, &g, q) == n);
 	task_text(&g, &b);
 	CHECK(strcmp(buf_str(&a), buf_str(&b)) && strstr(buf_str(&b), "?"));
 	buf_free(&a);
@@ -221,8 +223,8 @@ TEST(generic_form_forgets_sizes_only)
 TEST(labels_say_what_it_is)
 {
 	char label[96];
-	REQUIRE_OK(task_parse(task_conv, &t));
-	task_label(&t, label);
+	REQUIRE_OK(task_parse(task_conv, &task));
+	task_label(&task, label);
 	CHECK(!strcmp(label, "conv 3x3 32->24 7x9 relu"));
 }
 
