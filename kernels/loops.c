@@ -150,9 +150,9 @@ static struct stmt *append(struct loops *l, enum st_op op)
 	struct stmt *s = ARENA_NEW(l->arena, struct stmt);
 	s->op = op;
 	s->dst = s->a = s->b = s->c = s->d = s->var = -1;
-	if (++l->nstmts > LOOPS_MAX_STATEMENTS || !l->tail) {
+	if (l->failed || !l->tail || ++l->nstmts > LOOPS_MAX_STATEMENTS) {
 		l->failed = true;
-		return s;
+		return s; /* made, but part of no body */
 	}
 	*l->tail = s;
 	l->tail = &s->next;

@@ -20,7 +20,7 @@
  * FMA is fused where loops.fma, else a multiplication rounded, then an addition. MIN(a,b) = a < b ? a : b and
  * MAX(a,b) = a > b ? a : b (so the second operand on NaN or equality); SEL_x(a,b,c,d) = a x b ? c : d, false on NaN. Which
  * NaN an operation makes is not defined: NaNs compare as one class. HADD and friends combine lanes in a fixed tree: lanes i
- * and i + n/2, n halved until one is left. RINT is to nearest even. POW2(a) = 2^a for integral a in [-126, 127], by exponent
+ * and i + n/2, n halved until one is left (one lane: a copy). RINT is to nearest even. POW2(a) = 2^a for integral a in [-126, 127], by exponent
  * bits (a outside is the caller's fault). GETEXP(a) = floor(log2 a) as float and GETMANT(a) = a / 2^GETEXP(a), in [1, 2), for
  * a > 0 normal; both look at the bits only: other values give the exponent field minus 127 and the fraction with exponent 0.
  *
@@ -194,10 +194,19 @@ int ix_terms(const struct ix *x, int64_t *c, int max, int64_t *coef, const struc
 bool ix_same(const struct ix *a, const struct ix *b); /* equal structure */
 /* Wraps on overflow; x / 0 and x mod 0 give 0. Table reads are not bounds-checked here (the interpreter's are). */
 int64_t ix_eval(const struct ix *x, const int64_t *params, const int64_t *vars, void *const *bufs);
+/* The same, with every table read checked against elems[buffer]: a bad one sets `bad` and reads 0. */
+struct ix_env {
+	const int64_t *params, *vars;
+	void *const *bufs;
+	const int64_t *elems; /* NULL: not checked */
+	bool bad;
+};
+int64_t ix_eval_env(const struct ix *x, struct ix_env *e);
 void ix_print(const struct loops *l, const struct ix *x, struct buf *out);
 
 void loops_print(const struct loops *l, struct buf *out);
-/* Definitions before uses, lanes, ranges against buffers where known, steps, limits. Text says where. */
+/* Definitions before uses, scopes of loop variables, lanes, roles, steps, limits; addresses against buffers where the range is
+ * surely reached. E_INFEASIBLE: a limit was met while building; else E_CORRUPT. Text says where ("entry k0, statement 12"). */
 int loops_check(const struct loops *l) MUST_CHECK;
 /* Interprets [begin, end) of one entry. bufs as the kernel ABI's. E_CORRUPT: an access outside a buffer, an unset variable. */
 int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t *params, int64_t begin, int64_t end) MUST_CHECK;

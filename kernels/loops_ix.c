@@ -601,27 +601,18 @@ const struct ix *ix_table(struct loops *l, int buf, const struct ix *at)
 
 /* Evaluation. */
 
-struct env {
-	const int64_t *params, *vars;
-	void *const *bufs;
-};
-
-static int64_t eval(const struct ix *x, const struct env *e)
+static int64_t table_read(int buf, int64_t at, struct ix_env *e)
 {
-	switch (x->op) {
-	case IX_CONST:
-		return x->c;
-	case IX_VAR:
-		return e->vars[x->id];
-	case IX_PARAM:
-		return e->params[x->id];
-	case IX_TABLE:
-		return ((const int32_t *)e->bufs[x->id])[eval(x->a, e)];
-	default:
-		break;
+	if (e->elems && (at < 0 || at >= e->elems[buf])) {
+		e->bad = true;
+		return 0;
 	}
-	int64_t a = eval(x->a, e), b = eval(x->b, e);
-	switch (x->op) {
+	return ((const int32_t *)e->bufs[buf])[at];
+}
+
+static int64_t apply(enum ix_op op, int64_t a, int64_t b)
+{
+	switch (op) {
 	case IX_ADD:
 		return (int64_t)((uint64_t)a + (uint64_t)b);
 	case IX_MUL:
@@ -641,7 +632,24 @@ static int64_t eval(const struct ix *x, const struct env *e)
 	}
 }
 
+/* Recursion is bounded by IX_MAX_HEIGHT. */
+int64_t ix_eval_env(const struct ix *x, struct ix_env *e)
+{
+	switch (x->op) {
+	case IX_CONST:
+		return x->c;
+	case IX_VAR:
+		return e->vars[x->id];
+	case IX_PARAM:
+		return e->params[x->id];
+	case IX_TABLE:
+		return table_read(x->id, ix_eval_env(x->a, e), e);
+	default:
+		return apply(x->op, ix_eval_env(x->a, e), ix_eval_env(x->b, e));
+	}
+}
+
 int64_t ix_eval(const struct ix *x, const int64_t *params, const int64_t *vars, void *const *bufs)
 {
-	return eval(x, &(struct env){params, vars, bufs});
+	return ix_eval_env(x, &(struct ix_env){params, vars, bufs, NULL, false});
 }

@@ -2,6 +2,7 @@
 #include "kernels/loops.h"
 #include "platform/rng.h"
 #include "tests/test.h"
+#include <math.h>
 
 static struct arena arena;
 static struct loops l;
@@ -105,7 +106,7 @@ static struct {
 	int64_t v[POINTS];
 } pool[POOL];
 
-static int64_t fdiv(int64_t a, int64_t b)
+static int64_t floor_div(int64_t a, int64_t b)
 {
 	return a / b - (a % b < 0);
 }
@@ -122,7 +123,7 @@ static void random_node(struct rng *r, int n)
 	for (int i = 0; i < POINTS; i++) {
 		int64_t p = pool[a].v[i], q = pool[b].v[i];
 		const int64_t v[9] = {
-		    p + q,         p - q,         p * (k - 8), fdiv(p, k), p - k * fdiv(p, k),
+		    p + q,         p - q,         p * (k - 8), floor_div(p, k), p - k * floor_div(p, k),
 		    p < q ? p : q, p > q ? p : q, p < q,       p == q};
 		pool[n].v[i] = v[op];
 	}
@@ -193,6 +194,221 @@ TEST(ix_limits_make_loops_failed)
 		for_end(&l, f);
 	}
 	CHECK(l.failed);
+}
+
+/* A dot product of n elements by 8 lanes, masked, with a guard that adds 1 once; out[i] for i in [0, 3). */
+static void dot_program(int64_t n)
+{
+	const struct ix *x, *i;
+	fresh();
+	int a = loops_buf(&l, "a", BUF_IN, DT_F32, c(3 * n)), o = loops_buf(&l, "o", BUF_OUT, DT_F32, c(3));
+	loops_entry(&l, c(3));
+	i = ix_var(&l, l.entry[0].var);
+	int acc = lv_new(&l, 8), v = lv_new(&l, 8), one = lv_new(&l, 1);
+	lv_const(&l, acc, 0);
+	struct stmt *f = for_begin(&l, c(0), c(n), 8, false, &x);
+	struct mem m = {.buf = a, .at = ix_add(&l, ix_mul(&l, i, c(n)), x), .stride = 1};
+	m.valid = ix_min(&l, c(8), ix_sub(&l, c(n), x));
+	lv_load(&l, v, m);
+	lv_set(&l, acc, V_FMA, v, v, acc, -1);
+	for_end(&l, f);
+	lv_set(&l, one, V_HADD, acc, -1, -1, -1);
+	lv_store(&l, one, (struct mem){.buf = o, .at = i, .stride = 1});
+	loops_entry_end(&l);
+}
+
+TEST(run_dot)
+{
+	float in[3 * 13], out[3] = {0};
+	void *bufs[2] = {in, out};
+	for (int i = 0; i < 39; i++)
+		in[i] = (float)(i % 13 + 1);
+	dot_program(13);
+	REQUIRE_OK(loops_check(&l));
+	CHECK_OK(loops_run(&l, 0, bufs, NULL, 1, 3));
+	CHECK(out[0] == 0 && out[1] == 819 && out[2] == 819);
+	CHECK_FAILS(loops_run(&l, 0, bufs, NULL, 0, 4), E_CORRUPT, "extent");
+	CHECK_FAILS(loops_run(&l, 1, bufs, NULL, 0, 1), E_CORRUPT, "entry");
+	CHECK(loops_statements(&l) == 6 && loops_pressure(&l) == 2);
+}
+
+TEST(print_is_readable)
+{
+	struct buf b = {0};
+	dot_program(13);
+	loops_print(&l, &b);
+	CHECK(strstr(buf_str(&b), "entry k0: i0 to 3\n"));
+	CHECK(strstr(buf_str(&b), "  for i1 = 0 to 13 step 8\n"));
+	CHECK(strstr(buf_str(&b), "    v1.8 = load a[i0 * 13 + i1] valid min(8, i1 * -1 + 13)\n"));
+	CHECK(strstr(buf_str(&b), "  o[i0] = v2\n"));
+	buf_free(&b);
+}
+
+/* One statement after a proper beginning: buffers a (in, 64), o (out, 64), t (table, 4); v0.8 and v1.1 set,
+ * v2.8 not. */
+static void beginning(void)
+{
+	fresh();
+	loops_buf(&l, "a", BUF_IN, DT_F32, c(64));
+	loops_buf(&l, "o", BUF_OUT, DT_F32, c(64));
+	loops_buf(&l, "t", BUF_CONST, DT_I32, c(4));
+	loops_entry(&l, c(2));
+	lv_new(&l, 8);
+	lv_new(&l, 1);
+	lv_new(&l, 8);
+	lv_const(&l, 0, 1);
+	lv_const(&l, 1, 2);
+}
+
+#define REJECTED(part, ...)                                                                                  \
+	do {                                                                                                 \
+		beginning();                                                                                 \
+		__VA_ARGS__;                                                                                 \
+		loops_entry_end(&l);                                                                         \
+		CHECK_FAILS(loops_check(&l), E_CORRUPT, part);                                               \
+		CHECK(strstr(err_text(), "entry k0, statement 2"));                                          \
+	} while (0)
+
+TEST(check_says_where)
+{
+	const struct ix *x;
+	beginning();
+	loops_entry_end(&l);
+	CHECK_OK(loops_check(&l));
+	REJECTED("v2 may be used before", lv_set(&l, 0, V_ADD, 0, 2, -1, -1));
+	REJECTED("add of 8 lanes from v1 of 1", lv_set(&l, 0, V_ADD, 0, 1, -1, -1));
+	REJECTED("lane 8 of v0", lv_lane(&l, 1, 0, 8));
+	REJECTED("no variable v3", lv_set(&l, 3, V_NEG, 0, -1, -1, -1));
+	REJECTED("no buffer 5", lv_load(&l, 2, (struct mem){.buf = 5, .at = c(0), .stride = 1}));
+	REJECTED("does not hold f32", lv_load(&l, 2, (struct mem){.buf = 2, .at = c(0), .stride = 1}));
+	REJECTED("not to be written", lv_store(&l, 0, (struct mem){.buf = 0, .at = c(0), .stride = 1}));
+	REJECTED("has a guard",
+		 lv_store(&l, 0, (struct mem){.buf = 1, .at = c(0), .stride = 1, .guard = c(1)}));
+	REJECTED("8 lanes to one element", lv_store(&l, 0, (struct mem){.buf = 1, .at = c(0)}));
+	REJECTED("60 to 67 of o", lv_store(&l, 0, (struct mem){.buf = 1, .at = c(60), .stride = 1}));
+	REJECTED("-8 to -1", lv_load(&l, 0, (struct mem){.buf = 0, .at = c(-8), .stride = 1}));
+	REJECTED("of a are outside", lv_load(&l, 0, (struct mem){.buf = 0, .at = c(8), .stride = 8}));
+	REJECTED("is no table",
+		 lv_load(&l, 0, (struct mem){.buf = 0, .at = ix_table(&l, 0, c(0)), .stride = 1}));
+	REJECTED("prefetch level 3", lv_prefetch(&l, 0, c(0), 3));
+	beginning();
+	for_end(&l, for_begin(&l, c(0), c(9), 1, true, &x));
+	lv_load(&l, 0, (struct mem){.buf = 0, .at = x, .stride = 1});
+	loops_entry_end(&l);
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "i1 is used outside its loop");
+	beginning();
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "not closed");
+	fresh();
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "no entry");
+	l.failed = true;
+	CHECK_FAILS(loops_check(&l), E_INFEASIBLE, "limit");
+}
+
+TEST(definite_assignment)
+{
+	const struct ix *x;
+	/* set in a loop that may not run */
+	beginning();
+	int n = loops_param(&l, "n", 0, 4);
+	struct stmt *f = for_begin(&l, c(0), ix_param(&l, n), 1, false, &x);
+	lv_const(&l, 2, 1);
+	for_end(&l, f);
+	lv_set(&l, 0, V_NEG, 2, -1, -1, -1);
+	loops_entry_end(&l);
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "v2 may be used before");
+	CHECK(strstr(err_text(), "statement 4"));
+	/* in one arm only, then in both */
+	for (int both = 0; both < 2; both++) {
+		beginning();
+		n = loops_param(&l, "n", 0, 4);
+		struct stmt *s = if_begin(&l, ix_lt(&l, ix_param(&l, n), c(2)));
+		lv_const(&l, 2, 1);
+		if_else(&l, s);
+		lv_const(&l, both ? 2 : 0, 1);
+		if_end(&l, s);
+		lv_set(&l, 0, V_NEG, 2, -1, -1, -1);
+		loops_entry_end(&l);
+		CHECK(loops_check(&l) == (both ? E_OK : E_CORRUPT));
+	}
+}
+
+TEST(run_finds_faults)
+{
+	float a[64] = {0}, o[64] = {0};
+	int32_t t[4] = {0, 70, 2, 3};
+	int64_t params[1] = {3};
+	void *bufs[3] = {a, o, t};
+	const struct ix *x;
+	beginning();
+	lv_load(&l, 0, (struct mem){.buf = 0, .at = ix_table(&l, 2, c(1)), .stride = 1});
+	loops_entry_end(&l);
+	CHECK_FAILS(loops_run(&l, 0, bufs, params, 0, 1), E_CORRUPT, "a[t[1]] is element 70, outside its 64");
+	beginning();
+	int n = loops_param(&l, "n", 0, 4);
+	for_end(&l, for_begin(&l, ix_param(&l, n), c(3), 1, true, &x));
+	loops_entry_end(&l);
+	CHECK_FAILS(loops_run(&l, 0, bufs, params, 0, 1), E_CORRUPT, "at least once");
+	beginning();
+	n = loops_param(&l, "n", 0, 9);
+	lv_load(&l, 1, (struct mem){.buf = 0, .at = ix_table(&l, 2, ix_add(&l, ix_param(&l, n), c(1)))});
+	loops_entry_end(&l);
+	CHECK_FAILS(loops_run(&l, 0, bufs, params, 0, 1), E_CORRUPT, "table read");
+	/* a guard that is 0 touches nothing, nor does an invalid lane */
+	beginning();
+	lv_load(&l, 0, (struct mem){.buf = 0, .at = c(1000), .stride = 1, .guard = c(0), .fill = 7});
+	lv_store(&l, 0, (struct mem){.buf = 1, .at = c(61), .stride = 1, .valid = c(3)});
+	loops_entry_end(&l);
+	CHECK_OK(loops_run(&l, 0, bufs, params, 0, 1));
+	CHECK(o[60] == 0 && o[61] == 7 && o[63] == 7);
+}
+
+/* One operation on scalars. */
+static float once(enum vop op, float p, float q, float r, float s)
+{
+	float in[4] = {p, q, r, s}, out[1];
+	void *bufs[2] = {in, out};
+	int v[5];
+	arena_reset(&arena);
+	loops_init(&l, &arena, true);
+	loops_buf(&l, "a", BUF_IN, DT_F32, c(4));
+	loops_buf(&l, "o", BUF_OUT, DT_F32, c(1));
+	loops_entry(&l, c(1));
+	for (int i = 0; i < 5; i++)
+		v[i] = lv_new(&l, 1);
+	for (int i = 0; i < 4; i++)
+		lv_load(&l, v[i], (struct mem){.buf = 0, .at = c(i), .stride = 1});
+	lv_set(&l, v[4], op, v[0], v[1], v[2], v[3]);
+	lv_store(&l, v[4], (struct mem){.buf = 1, .at = c(0), .stride = 1});
+	loops_entry_end(&l);
+	CHECK_OK(loops_check(&l));
+	CHECK_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+	return out[0];
+}
+
+static int same_bits(float a, float b)
+{
+	return memcmp(&a, &b, 4) == 0;
+}
+
+TEST(arithmetic_flushes)
+{
+	const float sub = 0x1p-127f, min = 0x1p-126f, below_one = 0x1.fffffep-1f;
+	CHECK(once(V_ADD, sub, sub, 0, 0) == 0 && once(V_ADD, 0x1.8p-126f, -min, 0, 0) == 0);
+	CHECK(same_bits(once(V_SUB, -0x1.8p-126f, -min, 0, 0), -0.0f));
+	CHECK(once(V_MUL, min, below_one, 0, 0) == 0);
+	/* 2^-126 (1 - 2^-48), rounded before tininess is looked at: the smallest normal */
+	CHECK(once(V_MUL, 0x1.000002p-63f, 0x1.fffffcp-64f, 0, 0) == min);
+	CHECK(once(V_FMA, 0x1.000002p-63f, 0x1.fffffcp-64f, 0.0f, 0) == min);
+	CHECK(once(V_FMA, min, 1, -0x1.4p-126f * 0x1p0f, 0) == 0);
+	CHECK(once(V_DIV, min, 2, 0, 0) == 0 && once(V_DIV, 1, sub, 0, 0) > 3e38f);
+	CHECK(same_bits(once(V_MIN, 1, -sub, 0, 0), -0.0f) && same_bits(once(V_NEG, sub, 0, 0, 0), -sub));
+	CHECK(once(V_SEL_EQ, sub, 0, sub, 3) == sub && once(V_SEL_LT, 0, sub, 1, 2) == 2);
+	CHECK(same_bits(once(V_FLOOR, -sub, 0, 0, 0), -0.0f) && once(V_RINT, 2.5f, 0, 0, 0) == 2);
+	CHECK(once(V_POW2, -126, 0, 0, 0) == min && once(V_GETEXP, 12, 0, 0, 0) == 3 &&
+	      once(V_GETMANT, 12, 0, 0, 0) == 1.5f);
+	/* the second operand where the comparison does not hold */
+	CHECK(once(V_MAX, NAN, 5, 0, 0) == 5 && isnan(once(V_MAX, 5, NAN, 0, 0)) &&
+	      same_bits(once(V_MIN, 0.0f, -0.0f, 0, 0), -0.0f));
 }
 
 TEST_MAIN
