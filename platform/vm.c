@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/vm.h"
 
+#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,6 +305,12 @@ static uint32_t to_bits(float f)
 	return u;
 }
 
+/* Flush-to-zero, in software on exact results whatever mode the thread is in. The smallest normal may also be
+ * the rounding of something tiny: of less than 2^-126 - 2^-151, which rounds to less than 2^-126 with 24 bits
+ * and any exponent. */
+#define NORMAL 0x1p-126f
+#define TINY (0x1p-126 - 0x1p-151)
+
 /* Subnormal to zero of the same sign. */
 static float fz(float f)
 {
@@ -311,13 +318,45 @@ static float fz(float f)
 	return u & 0x7f800000 ? f : from_bits(u & 0x80000000);
 }
 
-static float fma_or_not(bool fused, float a, float b, float c)
+/* r, whose exact value is tiny where `tiny`. */
+static float rounded(float r, bool tiny)
 {
-	if (fused)
-		return fz(fmaf(fz(a), fz(b), fz(c)));
-	volatile float product =
-	    fz(fz(a) * fz(b)); /* volatile: rounded before the sum, whatever the compiler */
-	return fz(product + fz(c));
+	return tiny ? from_bits(to_bits(r) & 0x80000000) : fz(r);
+}
+
+static float add(float a, float b)
+{
+	return fz(fz(a) + fz(b)); /* a tiny sum is exact */
+}
+
+static float mul(float a, float b)
+{
+	float x = fz(a), y = fz(b), r = x * y;
+	return fabsf(r) > NORMAL ? r : rounded(r, fabs((double)x * y) < TINY);
+}
+
+static float divide(float a, float b)
+{
+	float x = fz(a), y = fz(b), r = x / y;
+	return fabsf(r) > NORMAL ? r : rounded(r, fabs((double)x) < TINY * fabs((double)y));
+}
+
+/* Exactly |p + c| < TINY; p is a product of two floats, so exact. Knuth's two-sum gives the error of p + c.
+ */
+static bool tiny_sum(double p, double c)
+{
+	double s = p + c, b = s - p, error = (p - (s - b)) + (c - b);
+	if (fabs(s) != TINY)
+		return fabs(s) < TINY;
+	return s > 0 ? error < 0 : error > 0;
+}
+
+static float muladd(bool fused, float a, float b, float c)
+{
+	if (!fused)
+		return add(mul(a, b), c);
+	float x = fz(a), y = fz(b), z = fz(c), r = fmaf(x, y, z);
+	return fabsf(r) > NORMAL ? r : rounded(r, fabsf(r) == NORMAL && tiny_sum((double)x * y, z));
 }
 
 static float get_exp(float a)
@@ -325,18 +364,22 @@ static float get_exp(float a)
 	return (float)((int)(to_bits(a) >> 23 & 0xff) - 127);
 }
 
+static float lesser(float a, float b)
+{
+	return fz(a) < fz(b) ? fz(a) : fz(b);
+}
+
+static float greater(float a, float b)
+{
+	return fz(a) > fz(b) ? fz(a) : fz(b);
+}
+
 static float combine(int op, float a, float b)
 {
-	switch (op) {
-	case VM_HADD:
-		return fz(fz(a) + fz(b));
-	case VM_HMUL:
-		return fz(fz(a) * fz(b));
-	case VM_HMIN:
-		return fz(a) < fz(b) ? a : b;
-	default:
-		return fz(a) > fz(b) ? a : b;
-	}
+	return op == VM_HADD   ? add(a, b)
+	       : op == VM_HMUL ? mul(a, b)
+	       : op == VM_HMIN ? lesser(a, b)
+			       : greater(a, b);
 }
 
 static void horizontal(const struct vm_ins *s, float *dst, const float *a)
@@ -373,31 +416,31 @@ static void vector(struct vm *vm, const struct vm_ins *s)
 	case VM_COPY:
 		EACH(a[i]);
 	case VM_ADD:
-		EACH(fz(fz(a[i]) + fz(b[i])));
+		EACH(add(a[i], b[i]));
 	case VM_SUB:
-		EACH(fz(fz(a[i]) - fz(b[i])));
+		EACH(add(a[i], -b[i]));
 	case VM_MUL:
-		EACH(fz(fz(a[i]) * fz(b[i])));
+		EACH(mul(a[i], b[i]));
 	case VM_DIV:
-		EACH(fz(fz(a[i]) / fz(b[i])));
+		EACH(divide(a[i], b[i]));
 	case VM_MIN:
-		EACH(fz(a[i]) < fz(b[i]) ? a[i] : b[i]);
+		EACH(lesser(a[i], b[i]));
 	case VM_MAX:
-		EACH(fz(a[i]) > fz(b[i]) ? a[i] : b[i]);
+		EACH(greater(a[i], b[i]));
 	case VM_FMA:
-		EACH(fma_or_not(vm->o.fma, a[i], b[i], c[i]));
+		EACH(muladd(vm->o.fma, a[i], b[i], c[i]));
 	case VM_NEG:
 		EACH(from_bits(to_bits(a[i]) ^ 0x80000000));
 	case VM_ABS:
 		EACH(from_bits(to_bits(a[i]) & 0x7fffffff));
 	case VM_SQRT:
-		EACH(fz(sqrtf(fz(a[i]))));
+		EACH(sqrtf(fz(a[i])));
 	case VM_FLOOR:
 		EACH(floorf(fz(a[i])));
 	case VM_CEIL:
 		EACH(ceilf(fz(a[i])));
 	case VM_RINT:
-		EACH(nearbyintf(fz(a[i])));
+		EACH(rintf(fz(a[i])));
 	case VM_SEL_LT:
 		EACH(fz(a[i]) < fz(b[i]) ? c[i] : d[i]);
 	case VM_SEL_LE:
@@ -405,7 +448,7 @@ static void vector(struct vm *vm, const struct vm_ins *s)
 	case VM_SEL_EQ:
 		EACH(fz(a[i]) == fz(b[i]) ? c[i] : d[i]);
 	case VM_POW2:
-		EACH(from_bits((uint32_t)(((int64_t)fminf(fmaxf(a[i], -127), 128) + 127) << 23)));
+		EACH(a[i] >= -126 && a[i] <= 127 ? from_bits((uint32_t)((int)a[i] + 127) << 23) : 0);
 	case VM_GETEXP:
 		EACH(get_exp(a[i]));
 	case VM_GETMANT:
@@ -625,6 +668,9 @@ int vm_run(struct vm *vm, int entry, void *const *bufs, const int64_t *params, i
 	const struct vm_ins *s = vm->code + e->first, *stop = s + e->count;
 	int64_t left = BUDGET;
 	int rc = E_OK;
+	fenv_t env;
+	fegetenv(&env);
+	fesetenv(FE_DFL_ENV); /* round to nearest, subnormals kept */
 	start(vm, bufs, params, begin, end);
 	while (s < stop && rc == E_OK) {
 		if (left-- == 0)
@@ -632,6 +678,7 @@ int vm_run(struct vm *vm, int entry, void *const *bufs, const int64_t *params, i
 		else
 			s += step(vm, s, &rc);
 	}
+	fesetenv(&env);
 	*cost_ns = (later(vm->front, later(vm->alu, vm->mem)) + CALL_TICKS) / TICK;
 	return rc;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tuning job: tasks, a hard box, a runner, seeds in; records out as soon as they are certain.
  *
- * Candidate 0 of every task is the default schedule, measured first, so the result is never worse than not tuning. Winners
- * are raced interleaved against the incumbent, and replace it only on a gain above the race's own noise (at least 1 %).
- * The next slice goes to the task whose weight x distance to its roofline promises most. The sink is told of every accepted
- * incumbent (first the default, checked), so a stop at any instant loses nothing. The box is a deadline on the runner's
- * clock: job_run returns before it. */
+ * Candidate 0 of every task is the default schedule, measured first, so the result is never worse than not
+ * tuning. Winners are raced interleaved against the incumbent, and replace it only on a gain above the race's
+ * own noise (at least 1 %). The next slice goes to the task whose weight x distance to its roofline promises
+ * most. The sink is told of every accepted incumbent (first the default, checked), so a stop at any instant
+ * loses nothing. The box is a deadline on the runner's clock: job_run returns before it. */
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 
@@ -18,18 +18,18 @@ struct job_task {
 	const char *text;  /* canonical task text */
 	const char *label; /* for people */
 	int uses;
-	int nseeds;	   /* known candidates to try right after the default (records, imported logs): best first */
+	int nseeds; /* known candidates to try right after the default (records, imported logs): best first */
 	const char *const *seed;
 	const char *incumbent; /* what the cache would run today, NULL: nothing. Raced like any other */
 };
 
-struct job_result { /* one per task, also while running */
+struct job_result {         /* one per task, also while running */
 	int64_t before_ns;  /* the incumbent at the start (0: none) */
 	int64_t default_ns; /* candidate 0 (0: not measured) */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
-	char best[512];	    /* candidate text; "" = nothing yet */
+	char best[512]; /* candidate text; "" = nothing yet */
 };
 
 struct job_progress {
@@ -46,11 +46,13 @@ struct job {
 	const struct job_task *task;
 	const char *strategy;
 	uint64_t seed;
-	int64_t deadline_ns; /* on the runner's clock */
+	int64_t deadline_ns;         /* on the runner's clock */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
 	void *ctx;
-	/* A new certain result: (task, cand, meas, code bytes). Must keep copies. < 0 stops the job with that error. */
-	int (*sink)(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m, struct blob code);
+	/* A new certain result: (task, cand, meas, code bytes). Must keep copies. < 0 stops the job with that
+	 * error. */
+	int (*sink)(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+		    struct blob code);
 	void (*progress)(void *ctx, const struct job_progress *p); /* often; may be NULL */
 };
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies propose candidates; they know no device and no operator, only the space's text. One file strategy_NAME.c
- * defines `const struct strategy strategy_NAME`; the Makefile writes strategy_table[].
+/* Strategies propose candidates; they know no device and no operator, only the space's text. One file
+ * strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes strategy_table[].
  *
- * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with what became of it.
- * Candidates already measured in this task are filtered by the caller. State lives in the arena given to start(). */
+ * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with what
+ * became of it. Candidates already measured in this task are filtered by the caller. State lives in the arena
+ * given to start(). */
 #ifndef SEARCH_STRATEGY_H
 #define SEARCH_STRATEGY_H
 

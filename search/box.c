@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The box: every call to the runner goes through here, with a deadline, and survives the worker's death. */
+#include "search/box.h"
+
+#include "platform/log.h"
+
+enum { MAX_DEATHS = 10 };
+
+int64_t box_left_ns(const struct box *b)
+{
+	return b->deadline_ns - clock_now(b->runner->clock);
+}
+
+bool box_over(const struct box *b)
+{
+	return (b->job->stop && *b->job->stop) || box_left_ns(b) <= 0;
+}
+
+static int stopped(void)
+{
+	return fail(E_STOPPED, "the box is over");
+}
+
+/* What a failed call means: E_OK: only this candidate failed, as m->status. */
+static int judge(struct box *b, int rc, struct meas *m)
+{
+	if (rc >= 0) {
+		b->deaths_in_row = 0;
+		return E_OK;
+	}
+	if (rc == E_TIMEOUT && !box_over(b)) {
+		m->status = MEAS_TIMEOUT;
+		return E_OK;
+	}
+	if (rc == E_TIMEOUT || rc == E_STOPPED)
+		return stopped();
+	if (rc != E_CHILD)
+		return rc;
+	b->generation++;
+	m->status = MEAS_CRASH;
+	log_more("worker replaced: %s", err_text());
+	if (++b->deaths_in_row < MAX_DEATHS)
+		return box_over(b) ? stopped() : E_OK;
+	return fail_in(rc, "the worker died %d times in a row; look at the kernel log, or try --device sim",
+		       MAX_DEATHS);
+}
+
+int box_build(struct box *b, const char *task, const char *cand, struct built *out, struct meas *m)
+{
+	*m = (struct meas){.status = MEAS_CRASH};
+	*out = (struct built){.handle = -1};
+	if (box_over(b) || box_left_ns(b) < b->build_ns)
+		return stopped();
+	int64_t start_ns = clock_now(b->runner->clock);
+	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, b->deadline_ns, &handle, m);
+	int64_t took_ns = clock_now(b->runner->clock) - start_ns;
+	b->trials++;
+	b->build_ns = took_ns > b->build_ns ? took_ns : b->build_ns - b->build_ns / 8;
+	rc = judge(b, rc, m);
+	if (rc == E_OK && m->status == MEAS_OK && handle >= 0)
+		*out = (struct built){.handle = handle, .generation = b->generation};
+	else if (rc == E_OK && m->status == MEAS_OK)
+		m->status = MEAS_BUILD;
+	return rc;
+}
+
+bool box_alive(const struct box *b, const struct built *c)
+{
+	return c->handle >= 0 && c->generation == b->generation;
+}
+
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, struct meas *m)
+{
+	int handles[BOX_MAX_RACE];
+	for (int i = 0; i < n; i++) {
+		handles[i] = c[i].handle;
+		m[i] = (struct meas){.status = MEAS_CRASH};
+	}
+	if (box_over(b))
+		return stopped();
+	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, 1, b->deadline_ns, m);
+	struct meas failure = {.status = MEAS_OK};
+	rc = judge(b, rc, &failure);
+	for (int i = 0; i < n && failure.status != MEAS_OK; i++)
+		m[i] = failure;
+	return rc;
+}
+
+int box_code(struct box *b, const struct built *c, struct blob *out)
+{
+	struct meas m = {.status = MEAS_OK};
+	int rc = judge(b, b->runner->ops->code(b->runner, c->handle, &b->scratch, out), &m);
+	return rc < 0 ? rc : m.status == MEAS_OK;
+}
+
+void box_drop(struct box *b, struct built *c)
+{
+	if (box_alive(b, c))
+		b->runner->ops->drop(b->runner, c->handle);
+	c->handle = -1;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The box: the runner with a deadline. Every call to the runner goes through here.
+ *
+ * Calls return E_OK (look at meas.status), E_STOPPED (time is up, or the caller asked to stop) or the error
+ * of a broken machine. A dead worker is survived: its handles are gone, and what is needed again is built
+ * again; ten deaths in a row are an error. */
+#ifndef SEARCH_BOX_H
+#define SEARCH_BOX_H
+
+#include "search/job.h"
+#include <stdbool.h>
+
+enum { BOX_MAX_RACE = 6 };
+
+struct box {
+	const struct job *job;
+	struct runner *runner;
+	int64_t deadline_ns;  /* of runner calls: the job's, less what it takes to end */
+	struct arena scratch; /* for code on its way to the sink; reset by who used it */
+	int trials;
+	int deaths_in_row;
+	uint32_t generation; /* of the worker: handles of an older one are gone */
+	int64_t build_ns;    /* what a slow build took lately: none is begun with less time left */
+};
+
+/* A built candidate; worth nothing once the worker has been replaced. */
+struct built {
+	int handle; /* -1: none */
+	uint32_t generation;
+};
+
+int64_t box_left_ns(const struct box *b);
+bool box_over(const struct box *b);
+int box_build(struct box *b, const char *task, const char *cand, struct built *out,
+	      struct meas *m) MUST_CHECK;
+bool box_alive(const struct box *b, const struct built *c);
+/* n <= BOX_MAX_RACE candidates, all alive, interleaved, with the cold inputs that a network gives. */
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns,
+	     struct meas *m) MUST_CHECK;
+int box_code(struct box *b, const struct built *c,
+	     struct blob *out) MUST_CHECK; /* 1: there; 0: the worker died */
+void box_drop(struct box *b, struct built *c);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search/job.h"
+
+#include "search/tune.h"
+
+#include <stdlib.h>
+
+/* Runner calls end this long before the job's deadline: a call may come back late by one run of a kernel, and
+ * the last result has to reach the sink. */
+#define MARGIN_NS (45 * NS_PER_MS)
+
+struct run {
+	struct box box;
+	struct tune *tune;
+	int *order; /* tasks by what their defaults cost, dearest first */
+	int ntasks;
+};
+
+static int open_tasks(struct run *x, struct job_result *result)
+{
+	for (int i = 0; i < x->ntasks; i++) {
+		result[i] = (struct job_result){0};
+		int rc = tune_open(&x->tune[i], &x->box, i, &result[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+/* Whole time that task i's default is thought to take in the model. */
+static double weight(const struct run *x, int i)
+{
+	char cand[CAND_MAX];
+	const struct tune *t = &x->tune[i];
+	if (t->done)
+		return 0;
+	space_default(t->space, cand);
+	return t->task->uses * space_draft(t->space, cand);
+}
+
+static void order_tasks(struct run *x, struct arena *a)
+{
+	double *w = ARENA_ARRAY(a, double, x->ntasks);
+	for (int i = 0; i < x->ntasks; i++) {
+		w[i] = weight(x, i);
+		int at = i;
+		for (; at > 0 && w[x->order[at - 1]] < w[i]; at--)
+			x->order[at] = x->order[at - 1];
+		x->order[at] = i;
+	}
+}
+
+static int run_defaults(struct run *x)
+{
+	for (int i = 0; i < x->ntasks; i++) {
+		int rc = tune_default(&x->tune[x->order[i]]);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+/* One slice after the other, to the task that promises most, until the box is over or nothing promises
+ * anything. */
+static int run_slices(struct run *x)
+{
+	for (;;) {
+		struct tune *next = NULL;
+		double most = 0;
+		for (int i = 0; i < x->ntasks; i++) {
+			double p = tune_promise(&x->tune[i]);
+			if (p > most) {
+				most = p;
+				next = &x->tune[i];
+			}
+		}
+		if (!next)
+			return E_OK;
+		int rc = tune_slice(next);
+		if (rc < 0)
+			return rc;
+	}
+}
+
+int job_run(const struct job *j, struct runner *r, struct job_result *result)
+{
+	struct arena a = {0};
+	struct run x = {.box = {.job = j, .runner = r, .deadline_ns = j->deadline_ns}, .ntasks = j->ntasks};
+	if (j->deadline_ns != INT64_MAX)
+		x.box.deadline_ns -= MARGIN_NS;
+	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
+	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
+	int rc = open_tasks(&x, result);
+	if (rc >= 0) {
+		order_tasks(&x, &a);
+		rc = run_defaults(&x);
+	}
+	if (rc >= 0)
+		rc = run_slices(&x);
+	for (int i = 0; i < j->ntasks; i++)
+		tune_close(&x.tune[i]);
+	r->ops->drop(r, -1);
+	arena_free(&x.box.scratch);
+	arena_free(&a);
+	return rc < 0 && rc != E_STOPPED ? rc : x.box.trials;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The race that decides whether the incumbent falls.
+ *
+ * Many single timings make a winner of the luckiest. So the candidates and the incumbent run interleaved; the
+ * best of them then meets the incumbent alone, in fresh rounds, until their difference is larger than its
+ * noise or clearly too small to matter. It falls only to a gain of at least 1 % that is also above
+ * RACE_SIGMAS standard errors of the comparison. */
+#ifndef SEARCH_RACE_H
+#define SEARCH_RACE_H
+
+#include "search/box.h"
+
+#define RACE_GAIN 0.01
+#define RACE_SIGMAS 2.5
+
+struct verdict {
+	int winner_at;           /* 0: the incumbent stays */
+	double ratio;            /* winner's time over the incumbent's, in the duel */
+	struct meas winner;      /* of the duel */
+	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race */
+};
+
+/* code[0] is the incumbent, n >= 2. */
+int race_run(struct box *b, const struct built *code, int n, struct verdict *v) MUST_CHECK;
+
+#endif

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search/tune.h"
+
+#include "platform/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	SLICE = 10,        /* candidates of a slice, */
+	TWINS = 4,         /* and variations of the numbers of its two best structures */
+	PER_STRUCTURE = 2, /* proposals of one structure in a slice */
+	TIRED = 200,       /* proposals in a row that are known already: nothing is left */
+	DEFAULT_TRIES = 3, /* of candidate 0, should the worker die under it */
+	ABORT_FACTOR = 3,  /* a first run slower than so many incumbents ends a candidate */
+	KEPT = 8,          /* built candidates kept for races */
+};
+
+/* A candidate is raced when its fastest run is within 15 % of the incumbent's: noise hides no more than that.
+ */
+#define RACE_WITHIN 1.15
+#define AT_ROOFLINE 1.03
+
+static struct key structure_key(const char *cand)
+{
+	char text[CAND_MAX];
+	space_structure(cand, text);
+	return hash_text(text);
+}
+
+static const struct trial *find_trial(const struct tune *t, struct key k)
+{
+	for (int i = 0; i < t->ntrials; i++)
+		if (key_equal(t->trial[i].key, k))
+			return &t->trial[i];
+	return NULL;
+}
+
+static int add_trial(struct tune *t, const char *cand)
+{
+	if (t->ntrials == t->cap) {
+		int cap = t->cap ? t->cap * 2 : 64;
+		struct trial *p = ARENA_ARRAY(&t->arena, struct trial, cap);
+		if (t->ntrials)
+			memcpy(p, t->trial, sizeof *p * (size_t)t->ntrials);
+		t->trial = p;
+		t->cap = cap;
+	}
+	struct trial *n = &t->trial[t->ntrials];
+	*n = (struct trial){.cand = arena_strdup(&t->arena, cand),
+			    .key = hash_text(cand),
+			    .structure = structure_key(cand),
+			    .ns = INT64_MAX,
+			    .code = {.handle = -1}};
+	return t->ntrials++;
+}
+
+int tune_open(struct tune *t, struct box *b, int index, struct job_result *result)
+{
+	struct task *task;
+	*t = (struct tune){.box = b,
+			   .task = &b->job->task[index],
+			   .result = result,
+			   .index = index,
+			   .strategy = strategy_find(b->job->strategy),
+			   .best = -1,
+			   .decay = 1};
+	if (!t->strategy)
+		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
+	uint64_t seed = b->job->seed * 1000003 + (uint64_t)index;
+	rng_seed(&t->rng, seed);
+	task = ARENA_NEW(&t->arena, struct task);
+	int rc = task_parse(t->task->text, task);
+	if (rc >= 0)
+		rc = space_make(&t->arena, task, b->runner->target, &t->space);
+	if (rc >= 0)
+		rc = t->strategy->start(&t->arena, t->space, seed, &t->state);
+	if (rc == E_NOMEM)
+		return rc;
+	if (rc < 0) {
+		log_more("%s is not tuned: %s", t->task->label, err_text());
+		t->done = true;
+		return E_OK;
+	}
+	int threads = b->runner->threads > 1 ? b->runner->threads : 1;
+	result->roofline_ns = space_roofline(t->space) / threads;
+	return E_OK;
+}
+
+void tune_close(struct tune *t)
+{
+	arena_free(&t->arena);
+}
+
+void tune_progress(const struct tune *t)
+{
+	const struct job *j = t->box->job;
+	if (!j->progress)
+		return;
+	struct job_progress p = {.task = t->index,
+				 .ntasks = j->ntasks,
+				 .trials = t->box->trials,
+				 .left_ns = box_left_ns(t->box),
+				 .label = t->task->label};
+	const struct job_result *all = t->result - t->index;
+	for (int i = 0; i < j->ntasks; i++) {
+		int64_t before = all[i].before_ns ? all[i].before_ns : all[i].default_ns;
+		p.before_ms += (double)before * j->task[i].uses / 1e6;
+		p.now_ms += (double)all[i].best_ns * j->task[i].uses / 1e6;
+	}
+	j->progress(j->ctx, &p);
+}
+
+/* Runs of a trial: three tell a fast candidate from a slow one; long kernels are less noisy and cost more. */
+static int trial_rounds(const struct tune *t)
+{
+	int64_t ns = t->result->default_ns;
+	return ns > 100 * NS_PER_MS ? 1 : ns > 20 * NS_PER_MS ? 2 : 3;
+}
+
+/* Only the KEPT fastest stay built. */
+static void drop_slow(struct tune *t)
+{
+	struct trial *slowest = NULL;
+	int built = 0;
+	for (int i = 0; i < t->ntrials; i++) {
+		struct trial *r = &t->trial[i];
+		if (i == t->best || !box_alive(t->box, &r->code))
+			continue;
+		built++;
+		if (!slowest || r->ns > slowest->ns)
+			slowest = r;
+	}
+	if (built > KEPT)
+		box_drop(t->box, &slowest->code);
+}
+
+static void set_best(struct tune *t, int trial, int64_t ns)
+{
+	t->best = trial;
+	t->result->best_ns = ns;
+	snprintf(t->result->best, sizeof t->result->best, "%s", t->trial[trial].cand);
+}
+
+/* Hands a result to the caller at once, so that a stop at any moment loses nothing. */
+static int save(struct tune *t, enum rec_kind kind, int trial, const struct meas *m)
+{
+	struct trial *r = &t->trial[trial];
+	struct box *b = t->box;
+	struct blob code;
+	struct meas built;
+	for (int tries = 0; tries < DEFAULT_TRIES; tries++) {
+		int rc = E_OK;
+		if (!box_alive(b, &r->code))
+			rc = box_build(b, t->task->text, r->cand, &r->code, &built);
+		if (rc >= 0 && box_alive(b, &r->code))
+			rc = box_code(b, &r->code, &code);
+		if (rc > 0)
+			rc = b->job->sink(b->job->ctx, t->index, kind, r->cand, m, code);
+		arena_reset(&b->scratch);
+		if (rc < 0)
+			return rc;
+		if (box_alive(b, &r->code))
+			return E_OK;
+	}
+	return E_OK;
+}
+
+/* Builds and times a candidate on its own. *m is what became of it. */
+static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
+{
+	struct trial *r = &t->trial[trial];
+	struct meas timed;
+	int rc = box_build(t->box, t->task->text, r->cand, &r->code, m);
+	if (rc < 0 || m->status != MEAS_OK)
+		return rc;
+	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, &timed);
+	if (rc < 0)
+		return rc;
+	timed.build_ns = m->build_ns;
+	timed.max_rel_err = m->max_rel_err;
+	*m = timed;
+	if (m->status == MEAS_OK)
+		r->ns = m->min_ns;
+	else
+		box_drop(t->box, &r->code);
+	return E_OK;
+}
+
+/* Measures a new candidate. */
+static int try_candidate(struct tune *t, const char *cand, int *trial, struct meas *m)
+{
+	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
+	*trial = add_trial(t, cand);
+	int rc = measure(t, *trial, abort_ns, m);
+	if (rc < 0)
+		return rc;
+	t->result->trials++;
+	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
+	if (m->status != MEAS_OK)
+		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));
+	t->strategy->tell(t->state, cand, m);
+	drop_slow(t);
+	tune_progress(t);
+	return E_OK;
+}
+
+/* The caller's incumbent against the default, interleaved: the faster of them is what tuning starts from. */
+static int meet_incumbent(struct tune *t, int standard)
+{
+	struct meas m, pair[2];
+	int before;
+	if (space_legal(t->space, t->task->incumbent) < 0)
+		return E_OK;
+	int rc = try_candidate(t, t->task->incumbent, &before, &m);
+	if (rc < 0 || m.status != MEAS_OK)
+		return rc;
+	const struct built code[2] = {t->trial[standard].code, t->trial[before].code};
+	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
+		return E_OK;
+	rc = box_time(t->box, code, 2, 2 * trial_rounds(t) + 1, 0, pair);
+	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)
+		return rc;
+	t->result->default_ns = pair[0].median_ns;
+	t->result->before_ns = pair[1].median_ns;
+	bool keep = pair[1].median_ns < pair[0].median_ns;
+	set_best(t, keep ? before : standard, pair[keep].median_ns);
+	return save(t, REC_BEST, t->best, &pair[keep]);
+}
+
+int tune_default(struct tune *t)
+{
+	char cand[CAND_MAX];
+	struct meas m = {.status = MEAS_CRASH};
+	int rc, trial = -1;
+	if (t->done)
+		return E_OK;
+	space_default(t->space, cand);
+	for (int i = 0; i < DEFAULT_TRIES && m.status == MEAS_CRASH; i++) {
+		rc = trial < 0 ? try_candidate(t, cand, &trial, &m) : measure(t, trial, 0, &m);
+		if (rc < 0)
+			return rc;
+	}
+	if (m.status != MEAS_OK) {
+		log_more("%s: the default schedule failed: %s", t->task->label, meas_status_name(m.status));
+		return E_OK;
+	}
+	set_best(t, trial, m.median_ns);
+	t->result->default_ns = m.median_ns;
+	rc = save(t, REC_DEFAULT, trial, &m);
+	if (rc < 0 || !t->task->incumbent)
+		return rc < 0 ? rc : save(t, REC_BEST, trial, &m);
+	if (strcmp(cand, t->task->incumbent))
+		return meet_incumbent(t, trial);
+	t->result->before_ns = m.median_ns;
+	return save(t, REC_BEST, trial, &m);
+}
+
+/* Where the next candidate comes from: what is known, then rules, then the strategy. */
+static int propose(struct tune *t, char cand[CAND_MAX])
+{
+	if (t->seeds < t->task->nseeds) {
+		int n = snprintf(cand, CAND_MAX, "%s", t->task->seed[t->seeds++]);
+		return n < CAND_MAX ? space_legal(t->space, cand) : E_INFEASIBLE;
+	}
+	if (t->rules >= 0) {
+		int rc = space_portfolio(t->space, t->rules++, cand);
+		if (rc >= 0)
+			return rc;
+		t->rules = -1;
+	}
+	return t->strategy->ask(t->state, cand);
+}
+
+/* Trials from `first` on with this structure. */
+static int same_structure(const struct tune *t, int first, struct key structure)
+{
+	int n = 0;
+	for (int i = first; i < t->ntrials; i++)
+		n += key_equal(t->trial[i].structure, structure);
+	return n;
+}
+
+/* Proposes until something new comes. E_NOTFOUND: nothing left. `first`: the slice's first trial. */
+static int propose_new(struct tune *t, int first, char cand[CAND_MAX])
+{
+	for (int i = 0; i < TIRED; i++) {
+		int rc = propose(t, cand);
+		if (rc == E_NOTFOUND)
+			return rc;
+		if (rc < 0 || find_trial(t, hash_text(cand)))
+			continue;
+		if (same_structure(t, first, structure_key(cand)) < PER_STRUCTURE || i > TIRED / 2)
+			return E_OK;
+	}
+	return fail(E_NOTFOUND, "every proposal is known already");
+}
+
+/* The fastest trial after `after` in the order of (time, index); -1: none. */
+static int next_fastest(const struct tune *t, int after)
+{
+	int best = -1;
+	for (int i = 0; i < t->ntrials; i++) {
+		int64_t ns = t->trial[i].ns;
+		if (ns == INT64_MAX || i == after)
+			continue;
+		if (after >= 0 && (ns < t->trial[after].ns || (ns == t->trial[after].ns && i < after)))
+			continue;
+		if (best < 0 || ns < t->trial[best].ns)
+			best = i;
+	}
+	return best;
+}
+
+/* A new variation of the numbers of trial `from`: same structure, so nothing big is compiled. */
+static bool propose_twin(struct tune *t, int from, char cand[CAND_MAX])
+{
+	for (int i = 0; i < 32; i++)
+		if (space_mutate(t->space, &t->rng, t->trial[from].cand, cand) >= 0 &&
+		    key_equal(structure_key(cand), t->trial[from].structure) &&
+		    !find_trial(t, hash_text(cand)))
+			return true;
+	return false;
+}
+
+static int try_twins(struct tune *t)
+{
+	int one = next_fastest(t, -1), two = one < 0 ? -1 : next_fastest(t, one);
+	const int from[2] = {one, two};
+	for (int i = 0; i < TWINS; i++) {
+		char cand[CAND_MAX];
+		struct meas m;
+		int trial;
+		if (from[i % 2] < 0 || !propose_twin(t, from[i % 2], cand))
+			continue;
+		int rc = try_candidate(t, cand, &trial, &m);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+/* Those worth racing, built, the incumbent first. Returns their number, or < 0. */
+static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_MAX_RACE])
+{
+	double limit = (double)t->trial[t->best].ns * RACE_WITHIN;
+	int n = 0;
+	racer[n++] = t->best;
+	for (int i = next_fastest(t, -1); i >= 0 && n < BOX_MAX_RACE; i = next_fastest(t, i))
+		if (i != t->best && !t->trial[i].lost && (double)t->trial[i].ns <= limit)
+			racer[n++] = i;
+	for (int i = 0; i < n && n > 1; i++) {
+		struct trial *r = &t->trial[racer[i]];
+		struct meas m;
+		if (box_alive(t->box, &r->code))
+			continue;
+		int rc = box_build(t->box, t->task->text, r->cand, &r->code, &m);
+		if (rc < 0)
+			return rc;
+	}
+	for (int i = 0; i < n; i++) {
+		code[i] = t->trial[racer[i]].code;
+		if (n > 1 && !box_alive(t->box, &code[i]))
+			return 0; /* the worker died: another slice will race */
+	}
+	return n;
+}
+
+/* The challenger won: times are chained by ratios, because two races lie in different phases of the machine.
+ */
+static int crown(struct tune *t, int trial, const struct verdict *v)
+{
+	int64_t ns = (int64_t)((double)t->result->best_ns * v->ratio);
+	set_best(t, trial, ns > 0 ? ns : 1);
+	return save(t, REC_BEST, trial, &v->winner);
+}
+
+static int race(struct tune *t)
+{
+	int racer[BOX_MAX_RACE];
+	struct built code[BOX_MAX_RACE];
+	struct verdict v;
+	if (t->best < 0)
+		return E_OK;
+	int n = field(t, racer, code);
+	if (n < 2)
+		return n < 0 ? n : E_OK;
+	int rc = race_run(t->box, code, n, &v);
+	if (rc < 0)
+		return rc;
+	for (int i = 1; i < n; i++)
+		t->trial[racer[i]].lost |= v.lost[i];
+	return v.winner_at > 0 ? crown(t, racer[v.winner_at], &v) : E_OK;
+}
+
+static int try_slice(struct tune *t)
+{
+	int first = t->ntrials;
+	for (int i = 0; i < SLICE; i++) {
+		char cand[CAND_MAX];
+		struct meas m;
+		int trial, rc = propose_new(t, first, cand);
+		if (rc == E_NOTFOUND) {
+			t->done = t->ntrials == first;
+			break;
+		}
+		rc = try_candidate(t, cand, &trial, &m);
+		if (rc >= 0 && t->best < 0 &&
+		    m.status == MEAS_OK) { /* whatever its speed: the default failed */
+			set_best(t, trial, m.median_ns);
+			rc = save(t, REC_BEST, trial, &m);
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return t->slices > 0 ? try_twins(t) : E_OK;
+}
+
+int tune_slice(struct tune *t)
+{
+	int64_t start_ns = clock_now(t->box->runner->clock), before_ns = t->result->best_ns;
+	int rc = try_slice(t);
+	if (rc >= 0)
+		rc = race(t);
+	if (rc < 0)
+		return rc;
+	double gain = before_ns ? 1 - (double)t->result->best_ns / (double)before_ns : 1;
+	t->decay *= gain > 0.005 ? 0.9 : 0.6;
+	t->slices++;
+	t->slice_ns = clock_now(t->box->runner->clock) - start_ns;
+	if (t->best < 0 ? t->slices > 5
+			: (double)t->trial[t->best].ns <= AT_ROOFLINE * t->result->roofline_ns)
+		t->done = true;
+	tune_progress(t);
+	return E_OK;
+}
+
+double tune_promise(const struct tune *t)
+{
+	if (t->done)
+		return 0;
+	/* Before its first slice a task is judged like the others' first; a task without any kernel comes
+	 * before all. */
+	double above = (double)t->result->best_ns - t->result->roofline_ns;
+	if (t->best < 0)
+		above = 1e15;
+	double cost = t->slice_ns > 0 ? (double)t->slice_ns
+				      : (double)(SLICE * (t->box->build_ns + 4 * t->result->best_ns)) + 1e6;
+	return t->decay * t->task->uses * (above > 1 ? above : 1) / cost;
+}

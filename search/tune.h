@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tuning one task, in slices, inside the box that all tasks share.
+ * Calls return what search/box.h's do; after E_STOPPED, what was found is in the sink. A candidate that fails
+ * is counted and told to the strategy. */
+#ifndef SEARCH_TUNE_H
+#define SEARCH_TUNE_H
+
+#include "search/race.h"
+#include "search/strategy.h"
+
+struct trial {
+	const char *cand;
+	struct key key, structure; /* of the whole text, of its structural part */
+	int64_t ns;                /* fastest run; INT64_MAX: failed */
+	struct built code;
+	bool lost; /* a race */
+};
+
+struct tune {
+	struct box *box;
+	const struct job_task *task;
+	struct job_result *result;
+	int index; /* of the task in the job */
+	struct arena arena;
+	struct space *space;
+	const struct strategy *strategy;
+	void *state;
+	struct rng rng;
+	struct trial *trial;
+	int ntrials, cap;
+	int best;         /* trial that is the incumbent; -1: none yet */
+	int seeds, rules; /* known candidates and portfolio rules already proposed */
+	int slices;
+	int64_t slice_ns; /* of the last slice */
+	double decay;     /* of what the next slice promises, by what the last ones brought */
+	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
+};
+
+/* Reads the task and makes its space. A task that no space can be made of is done at once, and says why in
+ * the log. */
+int tune_open(struct tune *t, struct box *b, int index, struct job_result *result) MUST_CHECK;
+void tune_close(struct tune *t);
+/* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the
+ * sink. */
+int tune_default(struct tune *t) MUST_CHECK;
+/* Some more candidates, and a race of the best of them against the incumbent. */
+int tune_slice(struct tune *t) MUST_CHECK;
+/* What another slice promises: ns saved per ns spent. 0: done. */
+double tune_promise(const struct tune *t);
+void tune_progress(const struct tune *t); /* tells the job's caller */
+
+#endif
