@@ -38,8 +38,8 @@ static int run_zoo(const struct args *a)
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		return json_out(
-		    json_pack("{s[{ss ss si}]}", "models", "name", name, "file", path, "nodes", nodes));
+		return json_out(json_pack("{s[{ss so si}]}", "models", "name", name, "file", json_text(path),
+					  "nodes", nodes));
 	log_info("wrote %s (%d nodes). Next: hone tune %s --budget 20s", path, nodes, path);
 	return 0;
 }

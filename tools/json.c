@@ -2,6 +2,8 @@
 #include "tools/json.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int json_out(json_t *o)
 {
@@ -11,6 +13,20 @@ int json_out(json_t *o)
 	putchar('\n');
 	json_decref(o);
 	return rc < 0 ? fail(E_IO, "cannot write JSON to standard output") : 0;
+}
+
+json_t *json_text(const char *s)
+{
+	json_t *j = json_string(s);
+	if (j)
+		return j;
+	char *copy = strdup(s);
+	for (char *p = copy; p && *p; p++)
+		if ((unsigned char)*p >= 0x80)
+			*p = '?';
+	j = copy ? json_string(copy) : NULL;
+	free(copy);
+	return j;
 }
 
 json_t *json_num(double v)

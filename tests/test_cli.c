@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: every case runs hone_main in a child of its own and looks at what a script sees. */
+#include "platform/arena.h"
+#include "platform/file.h"
+#include "tests/test.h"
+#include "tools/cmd.h"
+#include "tools/help.h"
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char out[1 << 20], err[1 << 16]; /* of the last run */
+static char dir[128];                   /* a folder of this process, made on first use */
+
+static const char *in_dir(const char *name)
+{
+	static char path[4][256];
+	static int next;
+	if (!dir[0]) {
+		snprintf(dir, sizeof dir, "/tmp/hone-test-cli-XXXXXX");
+		if (!mkdtemp(dir))
+			abort();
+	}
+	char *p = path[next++ % 4];
+	snprintf(p, sizeof path[0], "%s/%s", dir, name);
+	return p;
+}
+
+__attribute__((destructor)) static void remove_dir(void)
+{
+	char cmd[160];
+	snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
+	if (dir[0] && system(cmd) != 0)
+		fprintf(stderr, "%s stays\n", dir);
+}
+
+static void slurp(const char *path, char *to, size_t cap)
+{
+	FILE *f = fopen(path, "r");
+	size_t n = f ? fread(to, 1, cap - 1, f) : 0;
+	to[n] = 0;
+	if (f)
+		fclose(f);
+}
+
+static void redirect(int fd, const char *path)
+{
+	int to = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	if (to < 0 || dup2(to, fd) < 0)
+		_exit(120);
+}
+
+/* Runs `hone WORDS...` (split at spaces) and returns its exit status, 128 + n for signal n. */
+static int hone_to(const char *stdout_path, const char *words)
+{
+	char copy[1024], *argv[32] = {"hone"};
+	int argc = 1;
+	snprintf(copy, sizeof copy, "%s", words);
+	for (char *w = strtok(copy, " "); w && argc < 31; w = strtok(NULL, " "))
+		argv[argc++] = w;
+	char err_path[256];
+	snprintf(err_path, sizeof err_path, "%s", in_dir("stderr"));
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		redirect(1, stdout_path);
+		redirect(2, err_path);
+		_exit(hone_main(argc, argv));
+	}
+	int status = 0;
+	waitpid(pid, &status, 0);
+	slurp(err_path, err, sizeof err);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static int hone(const char *words)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("stdout"));
+	int status = hone_to(path, words);
+	slurp(path, out, sizeof out);
+	return status;
+}
+
+#define CHECK_RUN(words, status)                                                                             \
+	do {                                                                                                 \
+		int got_ = hone(words);                                                                      \
+		if (got_ != (status)) {                                                                      \
+			printf("%s:%d: hone %s: exit %d, wanted %d: %s\n", __FILE__, __LINE__, words, got_,  \
+			       status, err);                                                                 \
+			test_bad = 1;                                                                        \
+		}                                                                                            \
+	} while (0)
+#define CHECK_SAYS(text, part)                                                                               \
+	do {                                                                                                 \
+		if (!strstr(text, part)) {                                                                   \
+			printf("%s:%d: no \"%s\" in: %s\n", __FILE__, __LINE__, part, text);                 \
+			test_bad = 1;                                                                        \
+		}                                                                                            \
+	} while (0)
+
+TEST(without_words_it_lists_the_commands)
+{
+	CHECK_RUN("", 0);
+	for (int i = 0; cmd_table[i]; i++)
+		CHECK_SAYS(out, cmd_table[i]->name);
+	CHECK(!err[0]);
+	CHECK_RUN("--help", 0);
+	CHECK_RUN("--version", 0);
+	CHECK_SAYS(out, "hone " HONE_VERSION "\n");
+}
+
+TEST(wrong_words_are_usage_errors_with_a_remedy)
+{
+	CHECK_RUN("zooo", 2);
+	CHECK_SAYS(err, "hone: error: unknown command 'zooo'; did you mean 'zoo'?");
+	CHECK_RUN("qwertyuiop", 2);
+	CHECK_SAYS(err, "`hone` lists the commands");
+	CHECK_RUN("zoo --sead 3", 2);
+	CHECK_SAYS(err, "unknown option --sead; did you mean --seed?");
+	CHECK_RUN("zoo --seed", 2);
+	CHECK_SAYS(err, "--seed needs a value");
+	CHECK_RUN("zoo --seed three", 2);
+	CHECK_SAYS(err, "'three' is not a whole number");
+	CHECK_RUN("zoo --json=yes", 2);
+	CHECK_SAYS(err, "--json takes no value");
+	CHECK_RUN("zoo -x", 2);
+	CHECK_SAYS(err, "unknown option -x");
+	CHECK_RUN("zoo a b", 2);
+	CHECK_SAYS(err, "'b' is one word too many");
+	CHECK_RUN("--json", 2);
+	CHECK_SAYS(err, "which command?");
+	CHECK(!out[0]);
+}
+
+TEST(durations)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} good[] = {{"20s", 20000000000}, {"500ms", 500000000}, {"2m", 120000000000},
+		    {"1.5s", 1500000000}, {"250us", 250000},    {"0s", 0},
+		    {"1h", 3600000000000}};
+	static const char *const bad[] = {"20",     "",     "s",     "-1s",         "1e3s",
+					  "1.2.3s", "20 s", "20sec", "99999999999h"};
+	int64_t ns;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		CHECK_OK(duration_parse(good[i].text, &ns));
+		CHECK(ns == good[i].ns);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(duration_parse(bad[i], &ns), E_USAGE, bad[i]);
+}
+
+TEST(every_command_has_help_a_manual_page_and_completion)
+{
+	struct buf complete = {0};
+	help_completion(&complete);
+	for (int i = 0; cmd_table[i]; i++) {
+		const struct cmd *c = cmd_table[i];
+		char words[64], line[96];
+		snprintf(words, sizeof words, "%s --help", c->name);
+		CHECK_RUN(words, 0);
+		CHECK_SAYS(out, c->summary);
+		CHECK(strlen(c->summary) > 10 && strlen(c->summary) <= 80);
+		struct buf man = {0};
+		help_man(c, &man);
+		CHECK_SAYS(buf_str(&man), ".TH HONE-");
+		for (const struct opt *o = c->opts; o && o->name; o++) {
+			CHECK_SAYS(out, o->help);
+			CHECK(o->kind == OPT_FLAG || o->arg);
+			snprintf(line, sizeof line, " --%s", o->name);
+			CHECK_SAYS(buf_str(&complete), line);
+		}
+		snprintf(line, sizeof line, "\t%s) opts=", c->name);
+		CHECK_SAYS(buf_str(&complete), line);
+		CHECK(strlen(strstr(buf_str(&man), ".SH OPTIONS")) > 100);
+		buf_free(&man);
+	}
+	buf_free(&complete);
+	CHECK_RUN("--man tune", 0);
+	CHECK_SAYS(out, ".SH NAME\nhone\\-tune");
+	CHECK_RUN("--man nothing", 2);
+}
+
+TEST(completion_is_valid_bash)
+{
+	if (system("command -v bash >/dev/null") != 0)
+		SKIP("no bash");
+	CHECK_RUN("--bash-completion", 0);
+	char path[256], cmd[1024];
+	snprintf(path, sizeof path, "%s", in_dir("stdout"));
+	snprintf(cmd, sizeof cmd,
+		 "bash -c '. %s; COMP_WORDS=(hone zoo --se); COMP_CWORD=2; _hone; [ \"${COMPREPLY[*]}\" = "
+		 "--seed ]'",
+		 path);
+	CHECK(system(cmd) == 0);
+}
+
+static json_t *parse_out(void)
+{
+	json_error_t e;
+	json_t *j = json_loads(out, JSON_REJECT_DUPLICATES, &e);
+	if (!json_is_object(j)) {
+		printf("not one JSON object (%s): %s\n", e.text, out);
+		test_bad = 1;
+	}
+	return j;
+}
+
+static void check_keys(const json_t *j, const char *keys)
+{
+	char copy[512];
+	snprintf(copy, sizeof copy, "%s", keys);
+	for (char *k = strtok(copy, " "); k; k = strtok(NULL, " "))
+		if (!json_object_get(j, k)) {
+			printf("key %s is missing: %s\n", k, out);
+			test_bad = 1;
+		}
+}
+
+TEST(zoo_lists_as_json)
+{
+	CHECK_RUN("zoo --json", 0);
+	json_t *j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "models")) == 8);
+	json_decref(j);
+}
+
+TEST(zoo_needs_a_place_and_a_name)
+{
+	char words[512];
+	CHECK_RUN("zoo steering", 2);
+	CHECK_SAYS(err, "hone zoo steering -o steering.onnx");
+	snprintf(words, sizeof words, "zoo lenet -o %s", in_dir("x.onnx"));
+	CHECK_RUN(words, 1);
+	CHECK_SAYS(err, "hone: error: the zoo has no 'lenet'; it has");
+	CHECK_RUN("zoo steering -o /nowhere/x.onnx", 1);
+	CHECK_SAYS(err, "/nowhere/x.onnx");
+	CHECK_SAYS(err, "No such file");
+}
+
+static const char *steering(void)
+{
+	static char path[256];
+	if (!path[0]) {
+		char words[512];
+		snprintf(path, sizeof path, "%s", in_dir("steering.onnx"));
+		snprintf(words, sizeof words, "zoo -q steering --output=%s", path);
+		CHECK_RUN(words, 0);
+		CHECK(!err[0]);
+	}
+	return path;
+}
+
+TEST(quiet_is_quiet)
+{
+	steering();
+	CHECK(file_exists(in_dir("steering.onnx")));
+}
+
+TEST(bad_models_are_named)
+{
+	static const char *const with_model[] = {"tune", "bench", "run", "verify", "tasks", "explain"};
+	for (size_t i = 0; i < sizeof with_model / sizeof *with_model; i++) {
+		char words[512];
+		snprintf(words, sizeof words, "%s /nowhere/m.onnx%s --cache %s", with_model[i],
+			 strcmp(with_model[i], "run") ? "" : " --output /tmp", in_dir("cache"));
+		CHECK_RUN(words, 1);
+		CHECK_SAYS(err, "hone: error: ");
+		CHECK_SAYS(err, "/nowhere/m.onnx");
+		CHECK_SAYS(err, "No such file");
+		CHECK(!out[0]);
+		CHECK(strchr(err, '\n') == err + strlen(err) - 1);
+	}
+}
+
+TEST(rubbish_is_not_a_model)
+{
+	char words[512];
+	const char *path = in_dir("rubbish.onnx");
+	REQUIRE_OK(file_write(path, "this is not a model", 19));
+	snprintf(words, sizeof words, "tasks %s", path);
+	CHECK_RUN(words, 1);
+	CHECK_SAYS(err, "rubbish.onnx");
+}
+
+TEST(tasks_as_json)
+{
+	char words[512];
+	snprintf(words, sizeof words, "tasks --json %s", steering());
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out(), *tasks = json_object_get(j, "tasks");
+	CHECK(json_array_size(tasks) >= 5);
+	for (size_t i = 0; i < json_array_size(tasks); i++)
+		check_keys(json_array_get(tasks, i), "key text uses gflop");
+	json_decref(j);
+}
+
+TEST(a_full_disk_is_an_error)
+{
+	CHECK(hone_to("/dev/full", "zoo") == 1);
+	CHECK_SAYS(err, "standard output");
+}
+
+TEST(a_shape_that_is_none_is_a_usage_error)
+{
+	char words[512];
+	snprintf(words, sizeof words, "tasks %s --shape camera", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "--shape camera");
+	CHECK_SAYS(err, "1x3x320x320");
+}
+
+TEST_MAIN

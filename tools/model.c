@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/model.h"
+#include "kernels/import.h"
+#include "platform/log.h"
+#include "platform/rng.h"
+#include "platform/topo.h"
+#include <stdio.h>
+#include <string.h>
+
+int model_cache_dir(const struct args *a, char *out, size_t n)
+{
+	const char *given = arg_str(a, "cache", NULL);
+	if (!given)
+		return file_cache_dir(out, n);
+	if (!*given || strlen(given) >= n)
+		return fail(E_USAGE, "--cache: '%.40s' is not a folder's name", given);
+	snprintf(out, n, "%s", given);
+	return 0;
+}
+
+int model_threads(const struct args *a, const struct target *t)
+{
+	int64_t n = arg_int(a, "threads", t->cores);
+	if (n < 1 || n > 64)
+		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d cores)", (long long)n,
+			    t->cores);
+	if (n > t->cores)
+		log_info("%lld threads on %d cores: they will wait for each other", (long long)n, t->cores);
+	return (int)n;
+}
+
+int model_target(const struct args *a, struct target *t)
+{
+	char dir[4096];
+	if (model_cache_dir(a, dir, sizeof dir) >= 0)
+		return target_kept(dir, &clock_real, t);
+	int rc = target_host(t);
+	return rc < 0 ? rc : target_measure(t, &clock_real);
+}
+
+int model_pool(int threads, struct pool **out)
+{
+	struct topo topo;
+	bool pin = topo_read(&topo, NULL) >= 0 && threads <= topo.cores;
+	return pool_open(out, threads, pin ? topo.core_cpu : NULL);
+}
+
+int model_import(const struct args *a, const char *path, struct graph **out)
+{
+	struct arena arena = {0};
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	struct import_bind *bind = ARENA_ARRAY(&arena, struct import_bind, n + 1);
+	int rc = 0;
+	for (int i = 0; i < n && rc >= 0; i++) {
+		const char *eq = strrchr(shape[i], '=');
+		if (!eq || eq == shape[i] || !eq[1])
+			rc = fail(E_USAGE, "--shape %s: write NAME=DIMS, as in --shape image=1x3x320x320",
+				  shape[i]);
+		else
+			bind[i] = (struct import_bind){
+			    arena_strndup(&arena, shape[i], (size_t)(eq - shape[i])), eq + 1};
+	}
+	struct import_opts o = {.nbinds = n, .binds = bind};
+	if (rc >= 0)
+		rc = import_file(path, &o, out);
+	arena_free(&arena);
+	return rc;
+}
+
+static int divide(struct model *m, const struct target *t)
+{
+	int rc = graph_optimize(m->g);
+	if (rc >= 0)
+		rc = graph_steps(m->g, t, NULL, &m->arena, &m->steps);
+	if (rc >= 0)
+		rc = m->ntasks = steps_tasks(m->steps, &m->arena, &m->task);
+	return fail_in(rc, "%s", m->path);
+}
+
+int model_open(const struct args *a, const char *path, const struct target *t, struct model *m)
+{
+	int64_t start = clock_now(&clock_real);
+	*m = (struct model){.path = path};
+	int rc = model_import(a, path, &m->g);
+	if (rc < 0)
+		return rc;
+	rc = divide(m, t);
+	if (rc < 0)
+		model_close(m);
+	m->load_ns = clock_now(&clock_real) - start;
+	return rc;
+}
+
+void model_close(struct model *m)
+{
+	graph_free(m->g);
+	arena_free(&m->arena);
+	m->g = NULL;
+}
+
+static void fill(struct tensor *t, struct rng *r)
+{
+	int64_t n = shape_count(&t->shape);
+	if (t->dtype == DT_F32) {
+		rng_fill(r, t->data, (size_t)n);
+		return;
+	}
+	bool real = t->dtype == DT_F64 || t->dtype == DT_F16 || t->dtype == DT_BF16;
+	for (int64_t i = 0; i < n; i++)
+		tensor_set(t, i, real ? 2 * rng_unit(r) - 1 : rng_below(r, 2));
+}
+
+int model_inputs(const struct graph *g, uint64_t seed, struct arena *a, struct tensor **out)
+{
+	struct rng r;
+	rng_seed(&r, seed);
+	struct tensor *in = ARENA_ARRAY(a, struct tensor, g->ninputs + 1);
+	for (int i = 0; i < g->ninputs; i++) {
+		const struct tensor *t = &g->value[g->input[i]].t;
+		int rc = tensor_alloc(a, t->dtype, &t->shape, &in[i]);
+		if (rc < 0)
+			return fail_in(rc, "input '%s'", g->value[g->input[i]].name);
+		fill(&in[i], &r);
+	}
+	*out = in;
+	return 0;
+}
+
+int model_outputs(const struct graph *g, struct arena *a, struct tensor **out)
+{
+	struct tensor *t = ARENA_ARRAY(a, struct tensor, g->noutputs + 1);
+	for (int i = 0; i < g->noutputs; i++) {
+		const struct value *v = &g->value[g->output[i]];
+		int rc = tensor_alloc(a, v->t.dtype, &v->t.shape, &t[i]);
+		if (rc < 0)
+			return fail_in(rc, "output '%s'", v->name);
+	}
+	*out = t;
+	return 0;
+}
+
+const char *model_name(const char *path, struct arena *a)
+{
+	const char *end = path + strlen(path), *base = strrchr(path, '/');
+	base = base ? base + 1 : path;
+	if (!strcmp(base, "model.onnx") && base - path > 1) {
+		end = base - 1;
+		for (base = end; base > path && base[-1] != '/';)
+			base--;
+	} else if (end - base > 5 && !strcmp(end - 5, ".onnx")) {
+		end -= 5;
+	}
+	return arena_strndup(a, base, (size_t)(end - base));
+}

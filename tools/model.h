@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the commands that take a MODEL share: their options, the machine, the model imported, optimised and
+ * divided. */
+#ifndef TOOLS_MODEL_H
+#define TOOLS_MODEL_H
+
+#include "agent/cache.h"
+#include "kernels/group.h"
+#include "platform/pool.h"
+#include "tools/cmd.h"
+
+/* Rows for the table of options. */
+#define OPT_SHAPE                                                                                            \
+	{                                                                                                    \
+		"shape", OPT_LIST, "NAME=DIMS",                                                              \
+		    "size of an input (image=1x3x320x320) or of a symbolic dimension (N=4)"                  \
+	}
+#define OPT_THREADS                                                                                          \
+	{                                                                                                    \
+		"threads", OPT_INT, "N", "threads (default: every core)"                                     \
+	}
+#define OPT_CACHE                                                                                            \
+	{                                                                                                    \
+		"cache", OPT_STR, "DIR", "where results are kept (default: $XDG_CACHE_HOME/hone)"            \
+	}
+
+/* The folder of --cache, or the default one, into dir. */
+int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
+/* --threads, within what the target has. */
+int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
+/* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). */
+int model_target(const struct args *a, struct target *t) MUST_CHECK;
+/* A pool pinned to one hardware thread per core where threads <= cores. */
+int model_pool(int threads, struct pool **out) MUST_CHECK;
+
+struct model {
+	const char *path;
+	struct graph *g; /* optimised */
+	struct arena arena;
+	struct steps *steps;
+	struct step_task *task; /* unique */
+	int ntasks;
+	int64_t load_ns; /* import and passes */
+};
+
+/* The graph as the file has it, with --shape applied. */
+int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
+int model_open(const struct args *a, const char *path, const struct target *t, struct model *out) MUST_CHECK;
+void model_close(struct model *m);
+
+/* Seeded inputs: floats in [-1, 1], integers 0 and 1. ninputs tensors in the arena. */
+int model_inputs(const struct graph *g, uint64_t seed, struct arena *a, struct tensor **out) MUST_CHECK;
+/* Allocated outputs. */
+int model_outputs(const struct graph *g, struct arena *a, struct tensor **out) MUST_CHECK;
+/* "resnet18" of "/x/resnet18.onnx"; of "/x/net/model.onnx" it is "net". */
+const char *model_name(const char *path, struct arena *a);
+
+#endif
