@@ -92,9 +92,9 @@ static int slide(struct window *w, int pad, bool ceil_mode)
 	return E_OK;
 }
 
-int conv_group(const struct opctx *c)
+int64_t conv_group(const struct opctx *c)
 {
-	return (int)node_int(c->node, "group", 1);
+	return node_int(c->node, "group", 1);
 }
 
 /* Kernel sides from the weights; the attribute, where given, must agree. */

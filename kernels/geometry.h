@@ -28,7 +28,7 @@ int deconv_window(const struct opctx *c, const struct shape *x, const struct sha
 		  struct window *w) MUST_CHECK;
 /* MaxPool, AveragePool, LpPool. */
 int pool_window(const struct opctx *c, const struct shape *x, struct window *w) MUST_CHECK;
-int conv_group(const struct opctx *c); /* attribute group; checked by *_window: 1 <= group <= channels */
+int64_t conv_group(const struct opctx *c); /* attribute group; checked by *_window: 1 <= group <= channels */
 
 /* Shape [n][c][w->out...]. */
 void window_shape(const struct window *w, int64_t n, int64_t c, struct shape *out);

@@ -118,6 +118,15 @@ int attr_list(const struct opctx *c, const char *name, int n, int64_t fallback, 
 	return E_OK;
 }
 
+int axes_list(const struct opctx *c, int input, int64_t out[MAX_RANK], bool *there)
+{
+	int n = attr_some(c, "axes", out, MAX_RANK, there);
+	if (n < 0 || *there || !in_there(c, input))
+		return n;
+	*there = true;
+	return in_list(c, input, out, MAX_RANK);
+}
+
 int attr_choice(const struct opctx *c, const char *name, const char *choices, int fallback)
 {
 	const struct attr *a = node_attr(c->node, name);

@@ -55,8 +55,11 @@ int attr_axis(const struct opctx *c, const char *name, int64_t fallback, int ran
 int axes_mask(const int64_t *axes, int n, int rank, unsigned *mask) MUST_CHECK;
 /* The attribute's integers, exactly n of them; `fallback` n times where it is absent. */
 int attr_list(const struct opctx *c, const char *name, int n, int64_t fallback, int64_t *out) MUST_CHECK;
-/* The attribute's integers: their number (<= max), or -1 where it is absent is told by *there. */
+/* The attribute's integers: their number (<= max), 0 where it is absent; *there tells. */
 int attr_some(const struct opctx *c, const char *name, int64_t *out, int max, bool *there) MUST_CHECK;
+/* Axes from attribute "axes" (old operator sets) or from constant input `input`: their number. *there: given
+ * at all. */
+int axes_list(const struct opctx *c, int input, int64_t out[MAX_RANK], bool *there) MUST_CHECK;
 /* Index of the attribute's value in space-separated `choices`; any other is E_UNSUPPORTED. */
 int attr_choice(const struct opctx *c, const char *name, const char *choices, int fallback) MUST_CHECK;
 /* ONNX TensorProto.DataType number into a dtype; E_UNSUPPORTED for one that we do not have. */
