@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache: records on flash. Append-only file of records with CRC32C, index in RAM; one writer (lock), any number of
- * readers. A bad record is a miss, never an error. Nothing is promised yet about power cuts beyond whole-batch commits.
+/* The cache: records on flash. Append-only file of records with CRC32C, index in RAM; one writer (lock), any
+ * number of readers. A bad record is a miss, never an error. Nothing is promised yet about power cuts beyond
+ * whole-batch commits.
  *
- * Record bytes (little endian): u32 magic "HREC", u32 length of the payload, u8 type, u8[3] zero, key 16 bytes, payload,
- * u32 crc32c of all before it. The newest record of a (type, key) wins. File: DIR/cache.hone, lock: DIR/lock.
+ * Record bytes (little endian): u32 magic "HREC", u32 length of the payload, u8 type, u8[3] zero, key 16
+ * bytes, payload, u32 crc32c of all before it. The newest record of a (type, key) wins; CACHE_FORGET
+ * (payload: u8 type) makes one absent. File: DIR/cache.hone, lock: DIR/lock.
  *
- * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version; choices =
- * hash of (model key, target key, threads, exactness). Record kinds follow DESIGN's values: */
+ * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version;
+ * choices = hash of (model key, target key, threads, exactness). Record kinds follow DESIGN's values: */
 #ifndef AGENT_CACHE_H
 #define AGENT_CACHE_H
 
@@ -19,37 +21,45 @@
 enum cache_type { CACHE_REC = 1, CACHE_CHOICES = 2, CACHE_CODE = 3, CACHE_FORGET = 4 };
 
 struct rec {
-	struct key task;	/* of the task text */
-	int kind;		/* enum rec_kind */
-	char target[160];	/* human-readable target: soc isa lanes */
+	struct key task;  /* of the task text */
+	int kind;         /* enum rec_kind */
+	char target[160]; /* human-readable target: soc isa lanes */
 	struct key target_key;
 	char device[16];
 	int threads;
 	bool exact;
-	char emitter[32];	/* name and version */
+	char emitter[32]; /* name and version */
 	char cand[512];
 	struct meas meas;
-	const char *task_text;	/* in the arena it was read into */
+	const char *task_text; /* in the arena it was read into */
 	const char *label;
 };
 
 struct cache;
 
-/* read_only: no lock, no writes; an absent folder is an empty cache. Writer: creates the folder, waits up to wait_ns for the
- * lock and says who holds it (E_BUSY). */
+/* read_only: no lock, no writes; an absent folder is an empty cache. Writer: creates the folder, waits up to
+ * wait_ns for the lock and says who holds it (E_BUSY). */
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;
-void cache_close(struct cache *c); /* commits first */
+/* For a folder that cannot be written: what is there is read, what is put stays in memory and is gone at the
+ * end. */
+int cache_open_memory(struct cache **out, const char *dir) MUST_CHECK;
+void cache_close(struct cache *c); /* commits first; failing that, says what is lost */
 const char *cache_dir(const struct cache *c);
 int cache_commit(struct cache *c) MUST_CHECK; /* everything put so far is durable (fsync) */
 
 struct key rec_key(const struct rec *r);
 struct key code_key(struct key rec, const char *emitter_version);
 int cache_put_rec(struct cache *c, const struct rec *r) MUST_CHECK;
-int cache_get_rec(struct cache *c, struct key k, struct arena *a, struct rec *out) MUST_CHECK; /* E_NOTFOUND: a miss */
+int cache_get_rec(struct cache *c, struct key k, struct arena *a,
+		  struct rec *out) MUST_CHECK; /* E_NOTFOUND: a miss */
+/* After E_IO (a full disk) the record is kept in memory: it can be read back, and the next commit tries
+ * again. */
 int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
 int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *out) MUST_CHECK;
-int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const struct rec *r), void *ctx) MUST_CHECK;
-int cache_refresh(struct cache *c) MUST_CHECK; /* a reader sees what the writer appended; > 0: something new */
+int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const struct rec *r),
+		   void *ctx) MUST_CHECK;
+int cache_refresh(struct cache *c)
+    MUST_CHECK; /* a reader sees what the writer appended; > 0: something new */
 void rec_text(const struct rec *r, struct buf *out);
 int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK; /* fuzzed */
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct source {
+	struct cache *cache;
+	struct key target_key;
+	int threads;
+	bool exact;
+	enum rec_kind kind;
+};
+
+static int find_rec(const struct source *s, struct key task, struct arena *a, struct rec *out)
+{
+	struct rec want = {.task = task, .target_key = s->target_key, .device = "cpu"};
+	for (int kind = (int)s->kind; kind >= (int)REC_DEFAULT; kind--)
+		for (int exact = s->exact; exact <= 1; exact++)
+			for (int one = 0; one <= (s->threads != 1); one++) {
+				want.kind = kind;
+				want.exact = exact;
+				want.threads = one ? 1 : s->threads;
+				int rc = cache_get_rec(s->cache, rec_key(&want), a, out);
+				if (rc != E_NOTFOUND)
+					return rc;
+			}
+	return fail(E_NOTFOUND, "no record of this task in the cache");
+}
+
+static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	const struct source *s = ctx;
+	struct rec r;
+	struct blob bytes;
+	(void)t;
+	int rc = find_rec(s, hash_text(text), a, &r);
+	if (rc >= 0)
+		rc = cache_get(s->cache, CACHE_CODE, code_key(rec_key(&r), r.emitter), a, &bytes);
+	if (rc >= 0)
+		rc = code_parse(bytes.p, bytes.n, a, out);
+	if (rc == E_CORRUPT)
+		rc = fail(E_NOTFOUND, "damaged code in the cache");
+	if (rc >= 0)
+		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;
+	return rc;
+}
+
+int cache_source(struct cache *c, const struct target *t, int threads, bool exact, enum rec_kind kind,
+		 struct kernel_source *out)
+{
+	struct source *s = malloc(sizeof *s);
+	if (!s)
+		return fail(E_NOMEM, "no memory to read kernels from the cache");
+	*s = (struct source){
+	    .cache = c, .target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind};
+	*out = (struct kernel_source){.ctx = s, .find = find};
+	return E_OK;
+}
+
+void cache_source_free(struct kernel_source *s)
+{
+	free(s->ctx);
+	s->ctx = NULL;
+}
+
+int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
+		   enum rec_kind kind, struct arena *a, struct rec *out)
+{
+	const struct source s = {
+	    .cache = c, .target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind};
+	return find_rec(&s, task, a, out);
+}

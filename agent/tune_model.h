@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `hone tune` without its words: a model in, tuned kernels in the cache, before and after measured on the
+ * whole network, all within a box that is counted from the start of the process.
+ *
+ * model -> graph -> steps -> tasks -> job -> cache -> plan. What the job finds is in the cache at once; if
+ * the cache's folder cannot be written, tuning goes on in memory and `warning` says so. The worker does the
+ * building and timing. */
+#ifndef AGENT_TUNE_MODEL_H
+#define AGENT_TUNE_MODEL_H
+
+#include "agent/plan.h"
+#include "kernels/import.h"
+#include "search/job.h"
+
+struct tune_options {
+	const char *model; /* path of an ONNX file */
+	int nbinds;
+	const struct import_bind *binds;
+	int64_t budget_ns;    /* the box, from the start of the process */
+	int threads;          /* >= 1 */
+	const int *cpus;      /* one per thread, or NULL: not pinned */
+	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
+	const char *strategy; /* NULL: "evolve" */
+	uint64_t seed;
+	bool exact;
+	const char *worker;          /* path; NULL: beside the executable */
+	volatile sig_atomic_t *stop; /* set by a signal handler: end at once; may be NULL */
+	void *ctx;
+	void (*progress)(void *ctx, const struct job_progress *p); /* may be NULL */
+};
+
+struct tune_kernel {
+	const char *name;  /* anchor node */
+	const char *label; /* what it computes */
+	enum kernel_origin before, after;
+	int64_t before_ns, after_ns; /* in the whole network, all threads; 0: not measured */
+	double roofline;             /* share of the roofline that `after` reaches; 0: unknown */
+};
+
+struct tune_report {
+	int tasks, trials;
+	double budget_s, elapsed_s;
+	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
+	const char *strategy, *cache, *target;
+	int nkernels;
+	const struct tune_kernel *kernel; /* in the order of execution */
+	bool stopped;                     /* by o->stop */
+	const char *warning;              /* NULL: all is saved */
+};
+
+int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out) MUST_CHECK;
+
+#endif
