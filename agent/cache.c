@@ -274,7 +274,7 @@ int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait
 		     ? E_OK
 		     : fail(E_USAGE, "the path of cache folder %s is too long", dir);
 	if (rc >= 0 && !read_only)
-		rc = file_mkdirs(dir, 0755);
+		rc = fail_in(file_mkdirs(dir, 0755), "cache %s", dir);
 	if (rc >= 0 && !read_only)
 		rc = take_lock(c, wait_ns);
 	if (rc >= 0)

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache.h"
-#include "agent/source.h"
 #include "search/job.h"
 #include "tests/test.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -31,12 +29,14 @@ static void remove_dir(void)
 
 static struct rec sample(int i)
 {
-	struct rec r = {.task = hash_bytes(&i, sizeof i, 0),
-			.kind = REC_BEST,
-			.target_key = hash_text("board"),
-			.threads = 2,
-			.exact = true,
-			.meas = {.status = MEAS_OK, .runs = 5, .min_ns = 1000 + i, .median_ns = 1100, .max_rel_err = 1.5e-7}};
+	struct rec r = {
+	    .task = hash_bytes(&i, sizeof i, 0),
+	    .kind = REC_BEST,
+	    .target_key = hash_text("board"),
+	    .threads = 2,
+	    .exact = true,
+	    .meas = {
+		.status = MEAS_OK, .runs = 5, .min_ns = 1000 + i, .median_ns = 1100, .max_rel_err = 1.5e-7}};
 	snprintf(r.target, sizeof r.target, "soc x86-64-v3 8");
 	snprintf(r.device, sizeof r.device, "cpu");
 	snprintf(r.emitter, sizeof r.emitter, "llvm-19.1.7/1");
