@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a task and a schedule to loops and a manifest: buffers and packings, then the stages, then what a plan
+ * must know. One stage is a nest whose leading loops are the parallel extent; the stages of a chain run in
+ * turn for every index of the axes that they share, with their intermediate operands in thread scratch. */
+#include "kernels/lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct ix *size_ix(struct lower *w, int64_t v)
+{
+	return IS_SYM(v) ? ix_param(w->l, SYM_INDEX(v)) : ix_c(w->l, v);
+}
+
+static const struct ix *round_up(struct loops *l, const struct ix *x, int64_t to)
+{
+	return ix_mul(l, ix_div(l, ix_add(l, x, ix_c(l, to - 1)), ix_c(l, to)), ix_c(l, to));
+}
+
+/* Hands out scratch, 64-byte aligned. */
+static const struct ix *take_scratch(struct lower *w, const struct ix *elems)
+{
+	const struct ix *at = w->scratch;
+	w->scratch = ix_add(w->l, at, round_up(w->l, elems, 16));
+	return at;
+}
+
+static void dims_of(struct lower *w, const struct operand *o, struct place *p)
+{
+	for (int d = 0; d < o->dims.rank; d++) {
+		bool tmp = o->role == ROLE_TMP;
+		p->size[d] = size_ix(w, o->dims.d[d]);
+		p->lo[d] = size_ix(w, tmp ? 0 : o->layout.lo[d]);
+		p->hi[d] = size_ix(w, tmp ? 0 : o->layout.hi[d]);
+	}
+}
+
+/* Strides of the layout; returns the number of elements. */
+static const struct ix *place_layout(struct lower *w, const struct operand *o, struct place *p)
+{
+	struct loops *l = w->l;
+	const struct ix *stride = ix_c(l, 1);
+	p->base = ix_c(l, 0);
+	p->n = o->layout.n ? o->layout.n : o->dims.rank;
+	for (int j = p->n - 1; j >= 0; j--) {
+		int d = o->layout.n ? o->layout.ax[j].dim : j;
+		int64_t div = o->layout.n ? o->layout.ax[j].div : 1, mod = 0;
+		for (int i = 0; i < j && o->layout.n; i++)
+			if (o->layout.ax[i].dim == d)
+				mod = o->layout.ax[i].div / div;
+		p->ax[j].dim = d;
+		p->ax[j].div = div;
+		p->ax[j].mod = mod;
+		p->ax[j].stride = stride;
+		const struct ix *all = ix_add(l, p->size[d], ix_add(l, p->lo[d], p->hi[d]));
+		all = ix_div(l, ix_add(l, all, ix_c(l, div - 1)), ix_c(l, div));
+		stride = ix_mul(l, stride, mod ? ix_c(l, mod) : all);
+	}
+	return stride;
+}
+
+/* An intermediate: plain, without the dims that shared axes index. */
+static void place_tmp(struct lower *w, int operand)
+{
+	const struct operand *o = &w->t->operand[operand];
+	struct place *p = &w->at[operand];
+	struct loops *l = w->l;
+	const struct ix *stride = ix_c(l, 1);
+	unsigned left_out = 0;
+	for (int s = 0; s < w->t->nstages; s++) {
+		const struct stage *st = &w->t->stage[s];
+		for (int d = 0; d < o->dims.rank && st->out.operand == operand; d++)
+			for (int a = 0; a < w->shared; a++)
+				if (st->out.dim[d].coef[a])
+					left_out |= 1u << d;
+	}
+	for (int d = o->dims.rank - 1; d >= 0; d--) {
+		if (left_out >> d & 1)
+			continue;
+		p->ax[p->n].dim = d;
+		p->ax[p->n].div = 1;
+		p->ax[p->n].mod = 0;
+		p->ax[p->n++].stride = stride;
+		stride = ix_mul(l, stride, p->size[d]);
+	}
+	p->buf = w->scratch_buf;
+	p->base = take_scratch(w, stride);
+}
+
+/* ---- packed constants ---- */
+
+struct panel {
+	struct place *p;
+	const struct task *t;
+	const struct stage *st;
+	const struct sstage *s;
+	const struct read *r;
+	int64_t extent[PACK_MAX];
+	bool full;
+};
+
+static int64_t up(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/* A digit of `axis` with values below `extent`. */
+static void digit(struct panel *q, int axis, int64_t div, int64_t mod, int64_t extent)
+{
+	struct place *p = q->p;
+	if (extent == 1)
+		return;
+	if (p->ndigits == PACK_MAX) {
+		q->full = true;
+		return;
+	}
+	q->extent[p->ndigits] = extent;
+	p->digit[p->ndigits++] = (struct digit){axis, div, mod, 0};
+}
+
+/* In order of use: tiles of spatial axes, the reduction's loops, points of the tile, lanes. */
+static void digits(struct panel *q, unsigned axes)
+{
+	const struct sstage *s = q->s;
+	int ns = stage_spatial(q->st);
+	for (int i = 0; i < ns; i++) {
+		int a = s->order[i];
+		int64_t step = (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1);
+		if (axes >> a & 1)
+			digit(q, a, step, 0, up(q->st->axis[a].extent, step));
+	}
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = ns; i < q->st->naxes; i++) {
+			int a = s->order[i];
+			int64_t e = q->st->axis[a].extent, b = axis_block(q->t, q->st, a),
+				u = a == s->lane ? s->lanes : 1;
+			bool split = b > 1 && e > b && a != s->lane && s->unroll[a] < e;
+			if (!(axes >> a & 1))
+				continue;
+			if (split && !pass)
+				digit(q, a, b, 0, up(e, b));
+			else if (split && pass)
+				digit(q, a, 1, b, b);
+			else if (!pass)
+				digit(q, a, u, 0, up(e, u));
+		}
+	for (int i = 0; i < ns; i++) {
+		int a = s->order[i], u = a == s->lane ? s->lanes : 1;
+		if (axes >> a & 1)
+			digit(q, a, u, s->tile[a], s->tile[a]);
+	}
+	if (s->lane >= 0 && axes >> s->lane & 1)
+		digit(q, s->lane, 1, s->lanes, s->lanes);
+}
+
+static int packing_of(struct panel *q)
+{
+	struct place *p = q->p;
+	const struct operand *o = &q->t->operand[q->r->operand];
+	struct packing *k = &p->packing;
+	int64_t stride = 1;
+	if (q->full)
+		return fail(E_INFEASIBLE, "constant %s: packing needs more than %d loops", o->name, PACK_MAX);
+	for (int j = p->ndigits - 1; j >= 0; j--) {
+		p->digit[j].stride = stride;
+		stride *= q->extent[j];
+	}
+	*k = (struct packing){.n = p->ndigits, .src = o->dims};
+	memcpy(k->extent, q->extent, sizeof k->extent);
+	for (int d = 0; d < o->dims.rank; d++) {
+		k->off[d] = q->r->dim[d].off;
+		for (int j = 0; j < p->ndigits; j++) {
+			int64_t c = q->r->dim[d].coef[p->digit[j].axis] * p->digit[j].div;
+			if (c > INT32_MAX || c < -INT32_MAX)
+				return fail(E_INFEASIBLE, "constant %s: packing factor too large", o->name);
+			k->coef[d][j] = (int32_t)c;
+		}
+	}
+	return pack_check(k);
+}
+
+static int place_packed(struct lower *w, int operand)
+{
+	for (int s = 0; s < w->t->nstages; s++)
+		for (int i = 0; i < w->t->stage[s].nreads; i++) {
+			const struct stage *st = &w->t->stage[s];
+			if (st->read[i].operand != operand)
+				continue;
+			struct panel q = {&w->at[operand], w->t, st, &w->s.st[s], &st->read[i], {0}, false};
+			digits(&q, read_axes(st, q.r, w->t->operand[operand].dims.rank));
+			w->at[operand].packed = true;
+			return packing_of(&q);
+		}
+	return E_OK;
+}
+
+static int place_operands(struct lower *w)
+{
+	static const enum buf_role role[] = {
+	    [ROLE_IN] = BUF_IN, [ROLE_OUT] = BUF_OUT, [ROLE_CONST] = BUF_CONST};
+	int nbufs = 0, rc = E_OK;
+	for (int i = 0; i < w->t->noperands; i++)
+		nbufs += w->t->operand[i].role != ROLE_TMP;
+	w->scratch_buf = nbufs;
+	for (int i = 0; i < w->t->noperands; i++) {
+		const struct operand *o = &w->t->operand[i];
+		struct place *p = &w->at[i];
+		dims_of(w, o, p);
+		if (o->role == ROLE_TMP) {
+			place_tmp(w, i);
+			continue;
+		}
+		const struct ix *elems = place_layout(w, o, p);
+		if (operand_packs(w->t, i)) {
+			if ((rc = place_packed(w, i)) < 0)
+				return rc;
+			elems = ix_c(w->l, pack_elems(&p->packing));
+		}
+		p->buf = loops_buf(w->l, o->name, role[o->role], o->dtype, elems);
+		if (o->dtype == DT_I32)
+			loops_table_range(w->l, p->buf, INT32_MIN, INT32_MAX);
+	}
+	return rc;
+}
+
+/* ---- stages ---- */
+
+static void describe_reads(struct nest *k)
+{
+	const struct task *t = k->w->t;
+	int lane = k->s->lane;
+	int64_t extent = lane < 0 ? 0 : k->st->axis[lane].extent;
+	for (int i = 0; i <= k->st->nreads; i++) {
+		const struct read *r = i < k->st->nreads ? &k->st->read[i] : &k->st->out;
+		bool pads = true;
+		k->axes[i] = read_axes(k->st, r, t->operand[r->operand].dims.rank);
+		if (lane < 0 || !(k->axes[i] >> lane & 1))
+			continue;
+		if (k->w->at[r->operand].packed) {
+			k->stride[i] = 1;
+			continue;
+		}
+		if (read_stride(t, k->st, r, lane, k->s->lanes, &k->stride[i], &pads) < 0)
+			k->w->l->failed = true;
+		k->masks[i] = !pads || lane >= k->ns;
+		if (i == k->st->nreads) /* an output written in part: lanes past the axis belong to others */
+			for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
+				k->masks[i] |= r->dim[d].coef[lane] &&
+					       r->dim[d].off + extent != t->operand[r->operand].dims.d[d] &&
+					       !(r->dim[d].off == 0 && IS_SYM(extent) &&
+						 extent == t->operand[r->operand].dims.d[d]);
+		k->ragged |= k->masks[i] && (IS_SYM(extent) || extent % k->s->lanes);
+	}
+}
+
+static void describe_guards(struct nest *k)
+{
+	k->versioned = true;
+	for (int i = 0; i < k->st->nreads; i++) {
+		const struct read *r = &k->st->read[i];
+		for (int d = 0; d < k->w->t->operand[r->operand].dims.rank; d++) {
+			if (k->w->at[r->operand].packed || !index_guarded(k->w->t, k->st, r, d))
+				continue;
+			k->guarded = true;
+			k->versioned &= r->dim[d].table < 0 && r->dim[d].mod <= 1;
+		}
+	}
+	k->versioned &= k->guarded;
+}
+
+static struct nest *nest_new(struct lower *w, int stage)
+{
+	struct nest *k = ARENA_NEW(w->l->arena, struct nest);
+	k->w = w;
+	k->st = &w->t->stage[stage];
+	k->s = &w->s.st[stage];
+	k->ns = stage_spatial(k->st);
+	k->known = ARENA_ARRAY(w->l->arena, struct known, KNOWN_MAX);
+	for (int a = 0; a < MAX_AXES; a++)
+		k->n[a] = 1;
+	for (int a = 0; a < k->st->naxes; a++)
+		k->extent[a] = size_ix(w, k->st->axis[a].extent);
+	describe_reads(k);
+	describe_guards(k);
+	return k;
+}
+
+void lower_ones(struct lower *w)
+{
+	int v = lv_new(w->l, w->tg->lanes);
+	lv_const(w->l, v, 1);
+	lv_store(w->l, v, (struct mem){.buf = w->scratch_buf, .at = w->ones, .stride = 1});
+}
+
+static void chain(struct lower *w, struct nest **k)
+{
+	struct loops *l = w->l;
+	const struct ix *extent = ix_c(l, 1), *at[MAX_AXES];
+	for (int a = 0; a < w->shared; a++)
+		extent = ix_mul(l, extent, k[0]->extent[a]);
+	int e = loops_entry(l, extent);
+	const struct ix *p = ix_var(l, l->entry[e].var);
+	for (int a = w->shared - 1; a >= 0; a--) {
+		at[a] = a ? ix_mod(l, p, k[0]->extent[a]) : p;
+		p = ix_div(l, p, k[0]->extent[a]);
+	}
+	if (w->ones)
+		lower_ones(w);
+	for (int s = 0; s < w->t->nstages; s++) {
+		for (int a = 0; a < w->shared; a++) {
+			k[s]->base[a] = at[a];
+			k[s]->bound |= 1u << a;
+		}
+		w->hoisted = 0;
+		nest_stage(k[s]);
+	}
+	loops_entry_end(l);
+}
+
+static void stages(struct lower *w)
+{
+	struct nest *k[MAX_STAGES];
+	for (int s = 0; s < w->t->nstages; s++) {
+		k[s] = nest_new(w, s);
+		if (k[s]->s->lane >= k[s]->ns && k[s]->ragged && !lower_zero_safe(k[s]) && !w->ones)
+			w->ones = take_scratch(w, ix_c(w->l, w->tg->lanes));
+	}
+	int64_t none;
+	if (!ix_is_const(w->scratch, &none) || none)
+		w->scratch_buf = loops_buf(w->l, "scratch", BUF_SCRATCH, DT_F32, w->scratch);
+	if (w->t->nstages > 1)
+		chain(w, k);
+	else
+		nest_stage(k[0]);
+}
+
+static void make_params(struct lower *w, struct manifest *m)
+{
+	char name[12];
+	for (int i = 0; i < w->t->nsyms; i++) {
+		snprintf(name, sizeof name, "s%d", i);
+		loops_param(w->l, name, 0, INT32_MAX);
+	}
+	for (int a = 0; a < MAX_AXES; a++)
+		w->block_param[a] = -1;
+	for (int a = 0; w->t->nstages == 1 && a < w->t->stage[0].naxes; a++) {
+		if (!w->s.st[0].outer[a])
+			continue;
+		int64_t b = w->s.st[0].block[a];
+		snprintf(name, sizeof name, "b_%s", w->t->stage[0].axis[a].name);
+		w->block_param[a] = loops_param(w->l, name, 1, 1 << 30);
+		m->param[w->block_param[a]] = b ? b : 1 << 30;
+	}
+	m->nparams = w->l->nparams;
+	m->nsyms = w->t->nsyms;
+}
+
+/* ---- manifest ---- */
+
+static void postfix(const struct ix *x, struct buf *out)
+{
+	static const char *const name[] = {[IX_ADD] = "+", [IX_MUL] = "*",   [IX_DIV] = "/",
+					   [IX_MOD] = "%", [IX_MIN] = "min", [IX_MAX] = "max"};
+	if (out->n && out->p[out->n - 1] != ' ')
+		buf_puts(out, " ");
+	if (x->op == IX_CONST) {
+		buf_printf(out, "%lld", (long long)x->c);
+	} else if (x->op == IX_PARAM) {
+		buf_printf(out, "p%d", x->id);
+	} else if (x->op <= IX_MAX && name[x->op]) {
+		postfix(x->a, out);
+		postfix(x->b, out);
+		buf_printf(out, " %s", name[x->op]);
+	} else {
+		out->failed = true;
+	}
+}
+
+static int put_entries(const struct loops *l, struct manifest *m)
+{
+	m->nentries = l->nentries;
+	for (int e = 0; e < l->nentries; e++) {
+		struct buf text = {0};
+		memcpy(m->entry[e], l->entry[e].name, sizeof m->entry[e]);
+		postfix(l->entry[e].extent, &text);
+		bool good = buf_ok(&text) && text.n < sizeof m->extent_expr[e];
+		if (good)
+			memcpy(m->extent_expr[e], text.p, text.n + 1);
+		buf_free(&text);
+		if (!good)
+			return fail(E_INFEASIBLE, "parallel extent is too long an expression");
+	}
+	return E_OK;
+}
+
+static bool same_index(const struct index *a, const struct index *b)
+{
+	return !memcmp(a->coef, b->coef, sizeof a->coef) && a->off == b->off && a->div == b->div &&
+	       a->mod == b->mod && a->table == b->table;
+}
+
+/* The output may lie over input i: each element is read at the point that writes it, and nowhere else. */
+static bool aliases(const struct lower *w, int operand, int out)
+{
+	const struct task *t = w->t;
+	const struct operand *a = &t->operand[operand], *b = &t->operand[out];
+	if (t->nstages > 1 || a->role != ROLE_IN || w->s.st[0].split_axis >= 0 ||
+	    !shape_equal(&a->dims, &b->dims) || !layout_equal(&a->layout, &b->layout))
+		return false;
+	const struct stage *st = &t->stage[0];
+	for (int i = 0; i < st->nreads; i++)
+		for (int d = 0; d < a->dims.rank && st->read[i].operand == operand; d++)
+			if (!same_index(&st->read[i].dim[d], &st->out.dim[d]))
+				return false;
+	return true;
+}
+
+static int put_bufs(const struct lower *w, struct manifest *m)
+{
+	const struct task *t = w->t;
+	m->alias_in = m->alias_out = -1;
+	for (int i = 0; i < t->noperands; i++) {
+		const struct place *p = &w->at[i];
+		if (t->operand[i].role == ROLE_TMP)
+			continue;
+		struct code_buf *b = &m->buf[m->nbufs++];
+		memcpy(b->name, t->operand[i].name, sizeof b->name);
+		b->role = w->l->buf[p->buf].role;
+		b->operand = i;
+		b->packed = p->packed;
+		b->packing = p->packing;
+		if (!ix_is_const(w->l->buf[p->buf].elems, &b->elems))
+			b->elems = 0;
+		int out = t->stage[t->nstages - 1].out.operand;
+		if (m->alias_in < 0 && aliases(w, i, out)) {
+			m->alias_in = p->buf;
+			m->alias_out = w->at[out].buf;
+		}
+	}
+	if (w->l->nbufs == m->nbufs)
+		return E_OK;
+	struct code_buf *b = &m->buf[m->nbufs++];
+	*b = (struct code_buf){.name = "scratch", .role = BUF_SCRATCH, .operand = -1};
+	if (!ix_is_const(w->scratch, &b->elems))
+		return fail(E_INFEASIBLE, "scratch of a chain with symbolic sizes");
+	m->scratch_bytes = b->elems * (int64_t)sizeof(float);
+	return E_OK;
+}
+
+int lower(const struct task *t, const char *cand, const struct target *tg, struct arena *a,
+	  struct loops **out, struct manifest *m)
+{
+	struct lower *w = ARENA_NEW(a, struct lower);
+	w->l = ARENA_NEW(a, struct loops);
+	w->t = t;
+	w->tg = tg;
+	memset(m, 0, sizeof *m);
+	int rc = sched_parse(t, cand, &w->s);
+	if (rc < 0 || (rc = sched_check(t, tg, &w->s)) < 0)
+		return rc;
+	w->shared = task_shared(t);
+	loops_init(w->l, a, tg->fma);
+	make_params(w, m);
+	w->scratch = ix_c(w->l, 0);
+	if ((rc = place_operands(w)) < 0)
+		return rc;
+	stages(w);
+	if (w->l->failed)
+		return fail(E_INFEASIBLE, "schedule needs too large a loop nest");
+	memcpy(m->isa, tg->isa, sizeof m->isa);
+	m->lanes = tg->lanes;
+	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)
+		return rc;
+	*out = w->l;
+	return E_OK;
+}

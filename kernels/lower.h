@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_nest.c (loops), lower_tile.c (the
+ * register tile), lower_addr.c (addresses and loads). Not for others. */
+#ifndef KERNELS_LOWER_H
+#define KERNELS_LOWER_H
+
+#include "kernels/loops.h"
+#include "kernels/sched.h"
+
+/* Physical index (value / div) % mod, times stride; mod 0: none. */
+struct digit {
+	int axis;
+	int64_t div, mod, stride;
+};
+
+/* Where an operand lies. */
+struct place {
+	int buf;               /* -1: not in memory */
+	const struct ix *base; /* first element */
+	bool packed;           /* by `digit` over the reading stage's axes, else by `ax` over dims */
+	int ndigits;
+	struct digit digit[PACK_MAX];
+	struct packing packing;
+	int n;
+	struct {
+		int dim;
+		int64_t div, mod;
+		const struct ix *stride;
+	} ax[MAX_SPLITS];
+	const struct ix *size[MAX_RANK], *lo[MAX_RANK], *hi[MAX_RANK]; /* dims, halo */
+};
+
+struct lower {
+	struct loops *l;
+	const struct task *t;
+	const struct target *tg;
+	struct sched s;
+	struct place at[MAX_OPERANDS];
+	int shared;               /* leading axes that all stages share */
+	const struct ix *scratch; /* elements handed out so far */
+	int scratch_buf;
+	const struct ix *ones;     /* scratch offset of `lanes` ones; NULL: not needed */
+	int block_param[MAX_AXES]; /* -1: none */
+	int hoisted;
+};
+
+/* A load (or constant) that is a variable already. */
+struct known {
+	int read; /* of the stage; -1: a constant */
+	int lanes;
+	int16_t at[MAX_AXES];
+	float imm;
+	struct mem mem;
+	int var;
+};
+
+enum { KNOWN_MAX = 1024 };
+
+/* One reduction loop, or the part of one: see lower_nest.c. */
+enum red_kind { RED_PLAIN, RED_OUTER, RED_INNER, RED_LANE };
+
+/* Lowering of one stage: what is known about each axis at the point where statements are added. */
+struct nest {
+	struct lower *w;
+	const struct stage *st;
+	const struct sstage *s;
+	int ns;                           /* spatial axes */
+	unsigned axes[MAX_OPERANDS + 1];  /* per read, out last: axes it depends on */
+	int64_t stride[MAX_OPERANDS + 1]; /* per read, out last: along the lane axis */
+	bool masks[MAX_OPERANDS + 1];     /* a vector past the lane axis' end would leave the operand */
+	bool ragged;                      /* the lane axis may end inside a vector, and some access masks */
+	bool guarded, versioned; /* some read may leave memory; and a cheap test tells when none does */
+	bool unguard;            /* inside of the version where none does */
+	const struct ix *extent[MAX_AXES];
+	unsigned bound;                  /* axes whose base and n are final */
+	const struct ix *base[MAX_AXES]; /* first point of the tile or step */
+	int n[MAX_AXES];                 /* points (vectors on the lane axis) in it */
+	bool last_masked;                /* the lane axis' last vector is partial */
+	int nloops, nred;
+	struct {
+		int axis;
+		bool outer;
+	} loop[2 * MAX_AXES];
+	struct {
+		int axis;
+		enum red_kind kind;
+	} red[2 * MAX_AXES];
+	const struct ix *from[MAX_AXES], *to[MAX_AXES]; /* tiles of a block; NULL: all */
+	const struct ix *high[MAX_AXES];                /* RED_OUTER's variable */
+	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
+	const struct ix *part;                          /* of a split reduction */
+	int npoints, nacc;
+	int *acc; /* npoints * chains */
+	int step; /* unrolled steps so far, for chains */
+	int nknown;
+	struct known *known;
+};
+
+/* lower_addr.c */
+const struct ix *axis_value(const struct nest *k, int axis, int at);
+struct mem nest_mem(const struct nest *k, int read /* nreads: out */, const int *at, int lanes);
+int nest_load(struct nest *k, int read, const int *at, int lanes);
+int nest_const(struct nest *k, float imm, int lanes);
+const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
+/* Loads what does not change any more into variables. */
+void nest_hoist(struct nest *k);
+
+/* lower_tile.c */
+void nest_tile(struct nest *k);  /* the whole tile: start, reduction, post, stores */
+void nest_steps(struct nest *k); /* one body of the reduction */
+/* The body is 0 where its vector loads along the lane axis are 0: a sum needs no mask at the end. */
+bool lower_zero_safe(const struct nest *k);
+
+/* lower.c */
+void lower_ones(struct lower *w); /* stores the mask of ones, once per parallel index */
+
+/* lower_nest.c */
+void nest_stage(struct nest *k);
+void nest_reduce(struct nest *k, int i);
+/* Points of the tile or steps of the body in order: at[] over [0, n) of axes [from, to), the lane axis
+ * fastest. */
+bool nest_next(const struct nest *k, int from, int to, int *at);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses of reads, and loads that are made once. */
+#include "kernels/lower.h"
+
+#include <string.h>
+
+/* The value of an axis at step `at` of its tile: the first lane's on the lane axis. */
+const struct ix *axis_value(const struct nest *k, int axis, int at)
+{
+	int unit = axis == k->s->lane ? k->s->lanes : 1;
+	if (!k->base[axis])
+		return ix_c(k->w->l, 0);
+	return ix_add(k->w->l, k->base[axis], ix_c(k->w->l, (int64_t)at * unit));
+}
+
+static const struct ix *size_ix(struct lower *w, int64_t v)
+{
+	return IS_SYM(v) ? ix_param(w->l, SYM_INDEX(v)) : ix_c(w->l, v);
+}
+
+static const struct ix *dim_index(const struct nest *k, const struct index *x, const int *at)
+{
+	struct loops *l = k->w->l;
+	const struct ix *v = size_ix(k->w, x->off);
+	for (int a = 0; a < k->st->naxes; a++)
+		if (x->coef[a])
+			v = ix_add(l, v, ix_mul(l, axis_value(k, a, at[a]), size_ix(k->w, x->coef[a])));
+	if (x->div > 1)
+		v = ix_div(l, v, ix_c(l, x->div));
+	if (x->mod > 1)
+		v = ix_mod(l, v, ix_c(l, x->mod));
+	return x->table >= 0 ? ix_table(l, k->w->at[x->table].buf, v) : v;
+}
+
+static const struct ix *digits_address(const struct nest *k, const struct place *p, const int *at)
+{
+	struct loops *l = k->w->l;
+	const struct ix *sum = ix_c(l, 0);
+	for (int j = 0; j < p->ndigits; j++) {
+		const struct digit *d = &p->digit[j];
+		const struct ix *v = axis_value(k, d->axis, at[d->axis]);
+		if (d->div > 1)
+			v = ix_div(l, v, ix_c(l, d->div));
+		if (d->mod)
+			v = ix_mod(l, v, ix_c(l, d->mod));
+		sum = ix_add(l, sum, ix_mul(l, v, ix_c(l, d->stride)));
+	}
+	return sum;
+}
+
+static const struct ix *dims_address(const struct nest *k, const struct place *p, const struct ix **index)
+{
+	struct loops *l = k->w->l;
+	const struct ix *sum = p->base;
+	for (int j = 0; j < p->n; j++) {
+		int d = p->ax[j].dim;
+		const struct ix *v = ix_add(l, index[d], p->lo[d]);
+		if (p->ax[j].div > 1)
+			v = ix_div(l, v, ix_c(l, p->ax[j].div));
+		if (p->ax[j].mod)
+			v = ix_mod(l, v, ix_c(l, p->ax[j].mod));
+		sum = ix_add(l, sum, ix_mul(l, v, p->ax[j].stride));
+	}
+	return sum;
+}
+
+/* -lo <= index < size + hi */
+static const struct ix *inside(struct loops *l, const struct place *p, int d, const struct ix *low,
+			       const struct ix *high)
+{
+	const struct ix *below = ix_lt(l, ix_sub(l, ix_c(l, -1), p->lo[d]), low);
+	const struct ix *above = ix_lt(l, high, ix_add(l, p->size[d], p->hi[d]));
+	return ix_mul(l, below, above);
+}
+
+static const struct ix *valid_lanes(const struct nest *k, const int *at)
+{
+	int lane = k->s->lane;
+	if (!k->last_masked || at[lane] != k->n[lane] - 1)
+		return NULL;
+	return ix_sub(k->w->l, k->extent[lane], axis_value(k, lane, at[lane]));
+}
+
+struct mem nest_mem(const struct nest *k, int read, const int *at, int lanes)
+{
+	struct loops *l = k->w->l;
+	const struct read *r = read == k->st->nreads ? &k->st->out : &k->st->read[read];
+	const struct place *p = &k->w->at[r->operand];
+	const struct operand *o = &k->w->t->operand[r->operand];
+	const struct ix *index[MAX_RANK], *guard = NULL;
+	bool vector = lanes > 1 && k->s->lane >= 0 && (k->axes[read] >> k->s->lane & 1);
+	struct mem m = {.buf = p->buf,
+			.stride = vector      ? k->stride[read]
+				  : lanes > 1 ? 0
+					      : 1,
+			.fill = o->fill};
+	if (vector && k->masks[read])
+		m.valid = valid_lanes(k, at);
+	if (p->packed) {
+		m.at = digits_address(k, p, at);
+		return m;
+	}
+	for (int d = 0; d < o->dims.rank; d++) {
+		index[d] = dim_index(k, &r->dim[d], at);
+		if (!k->unguard && read < k->st->nreads && index_guarded(k->w->t, k->st, r, d)) {
+			const struct ix *in = inside(l, p, d, index[d], index[d]);
+			guard = guard ? ix_mul(l, guard, in) : in;
+		}
+	}
+	int64_t one;
+	m.at = dims_address(k, p, index);
+	m.guard = guard && ix_is_const(guard, &one) && one ? NULL : guard;
+	return m;
+}
+
+static bool same_mem(const struct mem *a, const struct mem *b)
+{
+	return a->buf == b->buf && a->stride == b->stride && ix_same(a->at, b->at) &&
+	       !a->valid == !b->valid && (!a->valid || ix_same(a->valid, b->valid)) &&
+	       !a->guard == !b->guard && (!a->guard || (ix_same(a->guard, b->guard) && a->fill == b->fill));
+}
+
+static struct known *know(struct nest *k, struct known e)
+{
+	if (k->nknown == KNOWN_MAX) { /* not remembered: loaded again */
+		k->known[KNOWN_MAX - 1] = e;
+		return &k->known[KNOWN_MAX - 1];
+	}
+	k->known[k->nknown] = e;
+	return &k->known[k->nknown++];
+}
+
+int nest_load(struct nest *k, int read, const int *at, int lanes)
+{
+	struct known e = {.read = read, .lanes = lanes};
+	for (int a = 0; a < k->st->naxes; a++)
+		e.at[a] = k->axes[read] >> a & 1 ? (int16_t)at[a] : 0;
+	for (int i = k->nknown - 1; i >= 0; i--)
+		if (k->known[i].read == read && k->known[i].lanes == lanes &&
+		    !memcmp(k->known[i].at, e.at, sizeof e.at))
+			return k->known[i].var;
+	e.mem = nest_mem(k, read, at, lanes);
+	for (int i = k->nknown - 1; i >= 0; i--)
+		if (k->known[i].read >= 0 && k->known[i].lanes == lanes &&
+		    same_mem(&k->known[i].mem, &e.mem)) {
+			e.var = k->known[i].var;
+			return know(k, e)->var;
+		}
+	e.var = lv_new(k->w->l, lanes);
+	lv_load(k->w->l, e.var, e.mem);
+	return know(k, e)->var;
+}
+
+int nest_const(struct nest *k, float imm, int lanes)
+{
+	for (int i = k->nknown - 1; i >= 0; i--)
+		if (k->known[i].read < 0 && k->known[i].lanes == lanes &&
+		    !memcmp(&k->known[i].imm, &imm, sizeof imm))
+			return k->known[i].var;
+	struct known e = {.read = -1, .lanes = lanes, .imm = imm, .var = lv_new(k->w->l, lanes)};
+	lv_const(k->w->l, e.var, imm);
+	return know(k, e)->var;
+}
+
+/* Least (sign -1) or greatest index of dim d over the tile and the whole reduction. Symbolic factors are
+ * positive. */
+static const struct ix *reach(const struct nest *k, const struct index *x, int sign)
+{
+	struct loops *l = k->w->l;
+	const struct ix *v = size_ix(k->w, x->off);
+	for (int a = 0; a < k->st->naxes; a++) {
+		if (!x->coef[a])
+			continue;
+		const struct ix *first = ix_c(l, 0), *last = ix_sub(l, k->extent[a], ix_c(l, 1));
+		if (a < k->ns) {
+			first = axis_value(k, a, 0);
+			last = axis_value(k, a, k->n[a] - 1);
+		}
+		bool up = IS_SYM(x->coef[a]) || x->coef[a] > 0;
+		v = ix_add(l, v, ix_mul(l, up == (sign > 0) ? last : first, size_ix(k->w, x->coef[a])));
+	}
+	return x->div > 1 ? ix_div(l, v, ix_c(l, x->div)) : v;
+}
+
+const struct ix *nest_interior(const struct nest *k)
+{
+	struct loops *l = k->w->l;
+	const struct ix *all = ix_c(l, 1);
+	for (int i = 0; i < k->st->nreads; i++) {
+		const struct read *r = &k->st->read[i];
+		const struct place *p = &k->w->at[r->operand];
+		if (p->packed)
+			continue;
+		for (int d = 0; d < k->w->t->operand[r->operand].dims.rank; d++)
+			if (index_guarded(k->w->t, k->st, r, d))
+				all = ix_mul(
+				    l, all,
+				    inside(l, p, d, reach(k, &r->dim[d], -1), reach(k, &r->dim[d], 1)));
+	}
+	return all;
+}
+
+/* Different loads of a read in the tile; 0: it still changes. */
+static int invariant(const struct nest *k, int read)
+{
+	int count = 1;
+	for (int a = 0; a < k->st->naxes; a++) {
+		if (!(k->axes[read] >> a & 1))
+			continue;
+		if (!(k->bound >> a & 1))
+			return 0;
+		count *= k->n[a];
+	}
+	return count;
+}
+
+static bool in_body(const struct nest *k, int read)
+{
+	for (int i = 0; i < k->st->body.n; i++)
+		if (k->st->body.at[i].op == P_READ && k->st->body.at[i].arg == read)
+			return true;
+	return false;
+}
+
+void nest_hoist(struct nest *k)
+{
+	int room = k->w->tg->regs - 4 - k->w->hoisted;
+	for (int a = 0, points = k->s->chains; a < k->ns; a++) {
+		points *= k->s->tile[a];
+		if (a == k->ns - 1)
+			room -= points;
+	}
+	for (int i = 0; i < k->st->nreads && k->s->hoist; i++) {
+		int n = in_body(k, i) ? invariant(k, i) : 0, before = k->nknown;
+		if (!n || n > room)
+			continue;
+		int at[MAX_AXES] = {0};
+		unsigned axes = k->axes[i];
+		do {
+			bool wanted = true;
+			for (int a = 0; a < k->st->naxes; a++)
+				wanted &= !at[a] || (axes >> a & 1);
+			if (wanted)
+				nest_load(k, i, at, k->s->lanes);
+		} while (nest_next(k, 0, k->st->naxes, at));
+		k->w->hoisted += k->nknown - before;
+		room -= k->nknown - before;
+	}
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The register tile: accumulators, the body of the reduction, the scalar programs, stores. */
+#include "kernels/lower.h"
+#include "kernels/vmath.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A value on the program's stack; m >= 0: the product v * m, not yet made (an addition makes it an FMA). */
+struct val {
+	int v, m;
+	bool is_imm;
+	float imm;
+};
+
+static int one_const(void *ctx, float imm, int lanes)
+{
+	return nest_const(ctx, imm, lanes);
+}
+
+static int settle(struct vmath *vm, struct val a)
+{
+	return a.m < 0 ? a.v : vmath_op2(vm, V_MUL, a.v, a.m);
+}
+
+static struct val plain(int v)
+{
+	return (struct val){.v = v, .m = -1};
+}
+
+/* Operators that are one vector operation on settled operands. */
+static const struct {
+	bool known;
+	enum vop op;
+} direct[P_OPS] = {[P_SUB] = {true, V_SUB},   [P_DIV] = {true, V_DIV},     [P_MIN] = {true, V_MIN},
+		   [P_MAX] = {true, V_MAX},   [P_NEG] = {true, V_NEG},     [P_ABS] = {true, V_ABS},
+		   [P_SQRT] = {true, V_SQRT}, [P_FLOOR] = {true, V_FLOOR}, [P_CEIL] = {true, V_CEIL},
+		   [P_RINT] = {true, V_RINT}};
+
+static int (*const math1[P_OPS])(struct vmath *m, int x) = {[P_EXP] = vmath_exp,
+							    [P_LOG] = vmath_log,
+							    [P_TANH] = vmath_tanh,
+							    [P_SIGMOID] = vmath_sigmoid,
+							    [P_ERF] = vmath_erf};
+
+static struct val add(struct vmath *vm, struct val a, struct val b)
+{
+	if (a.m < 0 && b.m >= 0) {
+		struct val t = a;
+		a = b;
+		b = t;
+	}
+	if (a.m < 0)
+		return plain(vmath_op2(vm, V_ADD, a.v, b.v));
+	return plain(vmath_fma(vm, a.v, a.m, settle(vm, b)));
+}
+
+static struct val power(struct vmath *vm, struct val a, struct val b)
+{
+	int base = settle(vm, a);
+	if (b.is_imm && vmath_pow_exact(b.imm))
+		return plain(vmath_pow_const(vm, base, b.imm));
+	return plain(vmath_pow(vm, base, settle(vm, b)));
+}
+
+static struct val sign(struct vmath *vm, int x)
+{
+	int zero = one_const(vm->ctx, 0, vm->lanes), one = one_const(vm->ctx, 1, vm->lanes);
+	int below = vmath_select(vm, V_SEL_LT, x, zero, one_const(vm->ctx, -1, vm->lanes), zero);
+	return plain(vmath_select(vm, V_SEL_LT, zero, x, one, below));
+}
+
+static struct val compare(struct vmath *vm, enum prog_op op, int a, int b)
+{
+	enum vop sel = op == P_LT ? V_SEL_LT : op == P_LE ? V_SEL_LE : V_SEL_EQ;
+	int one = one_const(vm->ctx, 1, vm->lanes);
+	return plain(vmath_select(vm, sel, a, b, one, one_const(vm->ctx, 0, vm->lanes)));
+}
+
+/* One operator on its operands x[0 ..]. */
+static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
+{
+	if (op == P_ADD)
+		return add(vm, x[0], x[1]);
+	if (op == P_POW)
+		return power(vm, x[0], x[1]);
+	int a = settle(vm, x[0]), arity = prog_op_arity(op);
+	int b = arity > 1 ? settle(vm, x[1]) : a;
+	if (op == P_MUL || op == P_SQUARE)
+		return (struct val){.v = a, .m = b};
+	if (direct[op].known)
+		return plain(arity > 1 ? vmath_op2(vm, direct[op].op, a, b)
+				       : vmath_op1(vm, direct[op].op, a));
+	if (math1[op])
+		return plain(math1[op](vm, a));
+	if (op == P_RECIP)
+		return plain(vmath_op2(vm, V_DIV, one_const(vm->ctx, 1, vm->lanes), a));
+	if (op == P_SIGN)
+		return sign(vm, a);
+	if (op == P_SELECT)
+		return plain(
+		    vmath_select(vm, V_SEL_EQ, a, one_const(vm->ctx, 0, vm->lanes), settle(vm, x[2]), b));
+	return compare(vm, op, a, b);
+}
+
+static struct val eval(struct nest *k, const struct prog *p, const int *at, int acc, int lanes)
+{
+	struct val stack[MAX_PROG + 1];
+	struct vmath vm = {k->w->l, lanes, k, one_const};
+	int n = 0;
+	for (int i = 0; i < p->n; i++) {
+		enum prog_op op = (enum prog_op)p->at[i].op;
+		int arity = prog_op_arity(op);
+		struct val v;
+		if (op == P_READ)
+			v = plain(nest_load(k, p->at[i].arg, at, lanes));
+		else if (op == P_ACC)
+			v = plain(acc);
+		else if (op == P_IMM)
+			v = (struct val){nest_const(k, p->at[i].imm, lanes), -1, true, p->at[i].imm};
+		else
+			v = apply(&vm, op, &stack[n - arity]);
+		n -= arity;
+		stack[n++] = v;
+	}
+	return stack[n - 1];
+}
+
+static const struct {
+	float neutral;
+	enum vop op, across;
+} comb[] = {[COMB_SUM] = {0, V_ADD, V_HADD},
+	    [COMB_MAX] = {-INFINITY, V_MAX, V_HMAX},
+	    [COMB_MIN] = {INFINITY, V_MIN, V_HMIN},
+	    [COMB_PROD] = {1, V_MUL, V_HMUL}};
+
+static int settled(struct nest *k, struct val v, int lanes)
+{
+	struct vmath vm = {k->w->l, lanes, k, one_const};
+	return settle(&vm, v);
+}
+
+bool lower_zero_safe(const struct nest *k)
+{
+	const struct prog *p = &k->st->body;
+	unsigned zero = 0;
+	for (int i = 0; i < k->st->nreads; i++)
+		if (k->axes[i] >> k->s->lane & 1)
+			zero |= 1u << i;
+	if (k->st->comb != COMB_SUM || p->n > 3 || p->at[0].op != P_READ)
+		return false;
+	bool first = zero >> p->at[0].arg & 1;
+	if (p->n == 3)
+		return p->at[1].op == P_READ && p->at[2].op == P_MUL && (first || (zero >> p->at[1].arg & 1));
+	return first && (p->n == 1 || p->at[1].op == P_SQUARE || p->at[1].op == P_ABS);
+}
+
+/* The neutral element in the lanes past the reduction's end. */
+static int masked(struct nest *k, int v, const int *at)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane, lanes = k->s->lanes;
+	struct vmath vm = {l, lanes, k, one_const};
+	int mask = lv_new(l, lanes);
+	struct mem m = {.buf = k->w->scratch_buf, .at = k->w->ones, .stride = 1};
+	m.valid = ix_sub(l, k->extent[lane], axis_value(k, lane, at[lane]));
+	lv_load(l, mask, m);
+	int zero = nest_const(k, 0, lanes), none = nest_const(k, comb[k->st->comb].neutral, lanes);
+	return vmath_select(&vm, V_SEL_EQ, mask, zero, none, v);
+}
+
+static void accumulate(struct nest *k, const int *at, int acc)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane;
+	struct val v = eval(k, &k->st->body, at, -1, k->s->lanes);
+	if (lane >= k->ns && k->last_masked && at[lane] == k->n[lane] - 1 && !lower_zero_safe(k))
+		v = plain(masked(k, settled(k, v, k->s->lanes), at));
+	if (v.m >= 0 && k->st->comb == COMB_SUM)
+		lv_set(l, acc, V_FMA, v.v, v.m, acc, -1);
+	else
+		lv_set(l, acc, comb[k->st->comb].op, acc, settled(k, v, k->s->lanes), -1, -1);
+}
+
+void nest_steps(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, step = 0;
+	do {
+		int point = 0;
+		do
+			accumulate(k, at, k->acc[point++ * k->s->chains + step % k->s->chains]);
+		while (nest_next(k, 0, k->ns, at));
+		step++;
+	} while (nest_next(k, k->ns, k->st->naxes, at));
+}
+
+static void start_neutral(struct nest *k)
+{
+	for (int i = 0; i < k->nacc; i++)
+		lv_const(k->w->l, k->acc[i], comb[k->st->comb].neutral);
+}
+
+/* Partial results of a split reduction come from the output. */
+static void start_partial(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, i = 0;
+	start_neutral(k);
+	do {
+		lv_load(k->w->l, k->acc[i], nest_mem(k, k->st->nreads, at, k->s->lanes));
+		i += k->s->chains;
+	} while (nest_next(k, 0, k->ns, at));
+}
+
+static void start(struct nest *k)
+{
+	int at[MAX_AXES] = {0};
+	k->npoints = 0;
+	do
+		k->npoints++;
+	while (nest_next(k, 0, k->ns, at));
+	k->nacc = k->npoints * k->s->chains;
+	k->acc = ARENA_ARRAY(k->w->l->arena, int, k->nacc);
+	for (int i = 0; i < k->nacc; i++)
+		k->acc[i] = lv_new(k->w->l, k->s->lanes);
+	if (!k->part) {
+		start_neutral(k);
+		return;
+	}
+	struct stmt *s = if_begin(k->w->l, ix_eq(k->w->l, k->part, ix_c(k->w->l, 0)));
+	start_neutral(k);
+	if_else(k->w->l, s);
+	start_partial(k);
+	if_end(k->w->l, s);
+}
+
+/* Chains into one, lanes of a reduction into one: the reduced value of each point in acc[point * chains]. */
+static void gather(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int chains = k->s->chains;
+	for (int p = 0; p < k->npoints; p++) {
+		int *acc = &k->acc[p * chains];
+		for (int c = 1; c < chains; c++)
+			lv_set(l, acc[0], comb[k->st->comb].op, acc[0], acc[c], -1, -1);
+		if (k->s->lane < k->ns)
+			continue;
+		int one = lv_new(l, 1);
+		lv_set(l, one, comb[k->st->comb].across, acc[0], -1, -1, -1);
+		acc[0] = one;
+	}
+}
+
+static void finish(struct nest *k, bool post)
+{
+	int at[MAX_AXES] = {0}, point = 0, lanes = k->s->lane >= k->ns ? 1 : k->s->lanes;
+	do {
+		int v = k->acc[point];
+		if (post && k->st->post.n)
+			v = settled(k, eval(k, &k->st->post, at, v, lanes), lanes);
+		lv_store(k->w->l, v, nest_mem(k, k->st->nreads, at, lanes));
+		point += k->s->chains;
+	} while (nest_next(k, 0, k->ns, at));
+}
+
+static void finish_part(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int64_t extent = 0;
+	ix_is_const(k->extent[k->s->split_axis], &extent);
+	const struct ix *last = ix_c(l, (extent - 1) / k->s->split);
+	int known = k->nknown;
+	struct stmt *s = if_begin(l, ix_eq(l, k->part, last));
+	finish(k, true);
+	if_else(l, s);
+	k->nknown = known;
+	finish(k, false);
+	if_end(l, s);
+}
+
+/* No reduction: each point is computed and stored in turn. */
+static void map(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, lanes = k->s->lanes;
+	do {
+		int v = settled(k, eval(k, &k->st->body, at, -1, lanes), lanes);
+		if (k->st->post.n)
+			v = settled(k, eval(k, &k->st->post, at, v, lanes), lanes);
+		lv_store(k->w->l, v, nest_mem(k, k->st->nreads, at, lanes));
+	} while (nest_next(k, 0, k->ns, at));
+}
+
+static void tile(struct nest *k)
+{
+	int known = k->nknown;
+	if (k->st->comb == COMB_NONE)
+		map(k);
+	else {
+		start(k);
+		nest_reduce(k, 0);
+		gather(k);
+		if (k->part)
+			finish_part(k);
+		else
+			finish(k, true);
+	}
+	k->nknown = known;
+}
+
+void nest_tile(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int64_t yes;
+	if (!k->versioned) {
+		tile(k);
+		return;
+	}
+	const struct ix *interior = nest_interior(k);
+	bool fixed = ix_is_const(interior, &yes);
+	struct stmt *s = fixed ? NULL : if_begin(l, interior);
+	k->unguard = !fixed || yes;
+	tile(k);
+	k->unguard = false;
+	if (!s)
+		return;
+	if_else(l, s);
+	tile(k);
+	if_end(l, s);
+}

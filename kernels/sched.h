@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A schedule: how the loops of a task's stages run. The value behind a candidate's text.
+ *
+ *   lane=k:16 tile=x:14,k:2 unroll=c:2 order=n,k,y,x,c,r,s par=3 outer=y split=c:256 chains=2 hoist=0 |
+ * block=y:8
+ *
+ * Keys in this order, each left out at its default; stages of a chain are separated by "; ". Axes are named
+ * as in the task. lane    the axis that lies in vector lanes, and how many (absent: scalar) tile    register
+ * tile of spatial axes, in points; in vectors on the lane axis unroll  steps of reduction axes in one body;
+ * in vectors on the lane axis order   spatial loops outermost first, then reduction loops (default: as the
+ * task names them) par     leading loops that make the parallel extent (outer loops of `outer` axes come
+ * first) outer   axes with a second, outer loop over blocks of tiles split   reduction axis summed in parts
+ * outside of the register tile, points per part: partial sums in the output chains  accumulators per point,
+ * taken in turn by the unrolled steps hoist   0: loads that do not change in a loop stay inside of it block
+ * tiles per block of an `outer` axis: a run-time parameter, 0 or absent: the whole axis */
+#ifndef KERNELS_SCHED_H
+#define KERNELS_SCHED_H
+
+#include "kernels/space.h"
+
+enum { SCHED_TILE = 64, SCHED_POINTS = 256 };
+
+struct sstage {
+	int lane;                /* axis, -1: scalar */
+	int lanes;               /* 1 where scalar */
+	int tile[MAX_AXES];      /* >= 1 */
+	int unroll[MAX_AXES];    /* >= 1 */
+	uint8_t order[MAX_AXES]; /* a permutation; spatial axes first */
+	int par;
+	bool outer[MAX_AXES];
+	int64_t block[MAX_AXES]; /* tiles; 0: all */
+	int split_axis;          /* -1: none */
+	int64_t split;           /* points */
+	int chains;
+	bool hoist;
+};
+
+struct sched {
+	int nstages;
+	struct sstage st[MAX_STAGES];
+};
+
+void sched_init(const struct task *t, struct sched *s); /* scalar, no tiles, everything at its default */
+int sched_text(const struct task *t, const struct sched *s,
+	       char out[CAND_MAX]) MUST_CHECK; /* E_INFEASIBLE: too long */
+int sched_parse(const struct task *t, const char *text, struct sched *out) MUST_CHECK;
+/* Fits the task and the target's lanes: what lower() relies on. E_INFEASIBLE says why. */
+int sched_check(const struct task *t, const struct target *tg, const struct sched *s) MUST_CHECK;
+
+/* Structure of a stage, used by rules, checks and lowering. */
+int stage_spatial(const struct stage *st);                                  /* number of spatial axes */
+unsigned read_axes(const struct stage *st, const struct read *r, int rank); /* mask of axes it depends on */
+/* Block of the layouts that axis `a` indexes directly, the largest one; 1: none. */
+int64_t axis_block(const struct task *t, const struct stage *st, int a);
+/* Elements between neighbours along axis `a`, where `lanes` of them are evenly spaced: E_INFEASIBLE if not.
+ * 0: all the same. *pads: reading a vector past the axis' end stays inside the operand. */
+int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
+		int64_t *stride, bool *pads);
+/* A constant that lowering packs in the order of use. */
+bool operand_packs(const struct task *t, int operand);
+/* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
+int task_shared(const struct task *t);
+int64_t operand_stride(const struct operand *o, int layout_axis); /* elements; -1: depends on a symbol */
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a schedule may do with a stage: the stage's structure, and the checks that lowering relies on. */
+#include "kernels/sched.h"
+
+#include <string.h>
+
+int stage_spatial(const struct stage *st)
+{
+	int n = 0;
+	while (n < st->naxes && st->axis[n].kind == AXIS_SPATIAL)
+		n++;
+	return n;
+}
+
+unsigned read_axes(const struct stage *st, const struct read *r, int rank)
+{
+	unsigned m = 0;
+	for (int d = 0; d < rank; d++)
+		for (int a = 0; a < st->naxes; a++)
+			if (r->dim[d].coef[a])
+				m |= 1u << a;
+	return m;
+}
+
+static bool direct(const struct index *x)
+{
+	return x->div <= 1 && x->mod <= 1 && x->table < 0;
+}
+
+/* The inner block of dim d's split, 0: not split. A tmp is laid out by lowering, plainly. */
+static int64_t dim_block(const struct operand *o, int d)
+{
+	for (int j = 0; j < o->layout.n && o->role != ROLE_TMP; j++)
+		if (o->layout.ax[j].dim == d && o->layout.ax[j].div > 1)
+			return o->layout.ax[j].div;
+	return 0;
+}
+
+int64_t axis_block(const struct task *t, const struct stage *st, int a)
+{
+	int64_t best = 1;
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		const struct operand *o = &t->operand[r->operand];
+		if (operand_packs(t, r->operand))
+			continue;
+		for (int d = 0; d < o->dims.rank; d++) {
+			int64_t b = dim_block(o, d);
+			if (b > best && r->dim[d].coef[a] == 1 && direct(&r->dim[d]))
+				best = b;
+		}
+	}
+	return best;
+}
+
+int64_t operand_stride(const struct operand *o, int layout_axis)
+{
+	const struct layout *l = &o->layout;
+	int n = l->n ? l->n : o->dims.rank;
+	int64_t s = 1;
+	for (int j = n - 1; j > layout_axis; j--) {
+		int d = l->n ? l->ax[j].dim : j;
+		int64_t div = l->n ? l->ax[j].div : 1, b = l->n ? dim_block(o, d) : 0;
+		if (b && div == 1) {
+			s *= b;
+			continue;
+		}
+		if (IS_SYM(o->dims.d[d]) || IS_SYM(l->lo[d]) || IS_SYM(l->hi[d]))
+			return -1;
+		s *= (o->dims.d[d] + l->lo[d] + l->hi[d] + div - 1) / div;
+	}
+	return s;
+}
+
+/* A vector of `lanes` neighbours along axis a never crosses a block of dim d. */
+static bool aligned(const struct operand *o, const struct index *x, int d, int a, int lanes)
+{
+	if (x->coef[a] != 1 || dim_block(o, d) % lanes || IS_SYM(x->off) || IS_SYM(o->layout.lo[d]))
+		return false;
+	if ((x->off + o->layout.lo[d]) % lanes)
+		return false;
+	for (int i = 0; i < MAX_AXES; i++)
+		if (i != a && (IS_SYM(x->coef[i]) || x->coef[i] % lanes))
+			return false;
+	return true;
+}
+
+/* Stride of dim d in scratch, where dims of shared axes are left out; -1: depends on a symbol. */
+static int64_t tmp_stride(const struct task *t, const struct stage *st, const struct read *r, int d)
+{
+	const struct operand *o = &t->operand[r->operand];
+	unsigned left_out = (1u << task_shared(t)) - 1;
+	int64_t s = 1;
+	for (int e = o->dims.rank - 1; e > d; e--) {
+		struct read one = {.dim[0] = r->dim[e]};
+		if (read_axes(st, &one, 1) & left_out)
+			continue;
+		if (IS_SYM(o->dims.d[e]))
+			return -1;
+		s *= o->dims.d[e];
+	}
+	return s;
+}
+
+int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
+		int64_t *stride, bool *pads)
+{
+	const struct operand *o = &t->operand[r->operand];
+	int n = o->layout.n ? o->layout.n : o->dims.rank;
+	*stride = 0;
+	*pads = true;
+	for (int d = 0; d < o->dims.rank; d++) {
+		const struct index *x = &r->dim[d];
+		if (!x->coef[a])
+			continue;
+		if (IS_SYM(x->coef[a]) || !direct(x))
+			return fail(E_INFEASIBLE, "lanes of %s are not evenly spaced in %s", st->axis[a].name,
+				    o->name);
+		int64_t b = dim_block(o, d), s = 0;
+		if (b && !aligned(o, x, d, a, lanes))
+			return fail(E_INFEASIBLE, "lanes of %s cross blocks of %s", st->axis[a].name,
+				    o->name);
+		if (o->role == ROLE_TMP)
+			s = tmp_stride(t, st, r, d);
+		for (int j = 0; j < n && o->role != ROLE_TMP; j++)
+			if ((o->layout.n ? o->layout.ax[j].dim : j) == d && (!b || o->layout.ax[j].div == 1))
+				s = operand_stride(o, j);
+		if (s < 0 || s * x->coef[a] > INT32_MAX || s * x->coef[a] < INT32_MIN)
+			return fail(E_INFEASIBLE, "lanes of %s: stride in %s is not constant",
+				    st->axis[a].name, o->name);
+		*pads &= b != 0;
+		*stride += s * x->coef[a];
+	}
+	return E_OK;
+}
+
+/* The index is one axis, all of the dim. */
+static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
+{
+	int used = -1, n = 0;
+	for (int a = 0; a < st->naxes; a++)
+		if (x->coef[a])
+			used = a, n++;
+	return n == 1 && x->coef[used] == 1 && x->off == 0 && st->axis[used].extent == o->dims.d[d];
+}
+
+static int uses(const struct task *t, int operand, const struct stage **stage, const struct read **read)
+{
+	int n = 0;
+	for (int s = 0; s < t->nstages; s++)
+		for (int i = 0; i < t->stage[s].nreads; i++) {
+			if (t->stage[s].read[i].operand != operand)
+				continue;
+			*stage = &t->stage[s];
+			*read = &t->stage[s].read[i];
+			n++;
+		}
+	return n;
+}
+
+bool operand_packs(const struct task *t, int operand)
+{
+	const struct operand *o = &t->operand[operand];
+	const struct stage *st;
+	const struct read *r;
+	if (t->nsyms || o->role != ROLE_CONST || o->dtype != DT_F32 || uses(t, operand, &st, &r) != 1)
+		return false;
+	int terms = 0;
+	for (int d = 0; d < o->dims.rank; d++) {
+		if (!direct(&r->dim[d]))
+			return false;
+		for (int a = 0; a < st->naxes; a++)
+			terms += r->dim[d].coef[a] != 0;
+	}
+	return terms > 0 && terms <= 8;
+}
+
+/* Every tmp that stage s writes or reads has a dim that is axis i alone. */
+static bool tmp_follows(const struct task *t, const struct stage *st, const struct read *r, int i)
+{
+	const struct operand *o = &t->operand[r->operand];
+	if (o->role != ROLE_TMP)
+		return true;
+	int dims = 0;
+	for (int d = 0; d < o->dims.rank; d++) {
+		const struct index *x = &r->dim[d];
+		if (!x->coef[i])
+			continue;
+		if (!direct(x) || !same_axis(st, o, x, d))
+			return false;
+		dims++;
+	}
+	return dims == 1;
+}
+
+/* The dim of a tmp that axis i indexes must be the same one everywhere. */
+static int tmp_dim(const struct read *r, int rank, int i)
+{
+	for (int d = 0; d < rank; d++)
+		if (r->dim[d].coef[i])
+			return d;
+	return -1;
+}
+
+static bool shared(const struct task *t, int i)
+{
+	int dim[MAX_OPERANDS];
+	memset(dim, -1, sizeof dim);
+	for (int s = 0; s < t->nstages; s++) {
+		const struct stage *st = &t->stage[s];
+		if (i >= stage_spatial(st) || st->axis[i].extent != t->stage[0].axis[i].extent)
+			return false;
+		for (int k = 0; k <= st->nreads; k++) {
+			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
+			if (!tmp_follows(t, st, r, i))
+				return false;
+			if (t->operand[r->operand].role != ROLE_TMP)
+				continue;
+			int d = tmp_dim(r, t->operand[r->operand].dims.rank, i);
+			if (dim[r->operand] >= 0 && dim[r->operand] != d)
+				return false;
+			dim[r->operand] = d;
+		}
+	}
+	return true;
+}
+
+int task_shared(const struct task *t)
+{
+	int n = 0;
+	while (t->nstages > 1 && n < MAX_AXES && shared(t, n))
+		n++;
+	return n;
+}
+
+/* ---- checks ---- */
+
+static int check_order(const struct stage *st, const struct sstage *s, int ns)
+{
+	unsigned seen = 0;
+	for (int i = 0; i < st->naxes; i++) {
+		int a = s->order[i];
+		if (a >= st->naxes || seen >> a & 1 || (i < ns) != (a < ns))
+			return fail(E_INFEASIBLE, "order: not spatial axes, then reduction axes, each once");
+		seen |= 1u << a;
+	}
+	return E_OK;
+}
+
+static int check_lane(const struct task *t, const struct target *tg, const struct stage *st,
+		      const struct sstage *s, int ns)
+{
+	if (s->lane < 0)
+		return s->lanes == 1 ? E_OK : fail(E_INFEASIBLE, "lanes without an axis");
+	if (s->lanes > tg->lanes || (s->lanes != 4 && s->lanes != 8 && s->lanes != 16))
+		return fail(E_INFEASIBLE, "%d lanes: not 4, 8 or 16 up to the target's %d", s->lanes,
+			    tg->lanes);
+	if (s->lane >= ns && s->order[st->naxes - 1] != s->lane)
+		return fail(E_INFEASIBLE, "lanes along a reduction that is not the innermost loop");
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		int64_t stride;
+		bool pads;
+		if (operand_packs(t, r->operand))
+			continue;
+		int rc = read_stride(t, st, r, s->lane, s->lanes, &stride, &pads);
+		if (rc < 0)
+			return rc;
+		for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
+			if (r->dim[d].coef[s->lane] && index_guarded(t, st, r, d))
+				return fail(E_INFEASIBLE, "lanes of %s would leave %s",
+					    st->axis[s->lane].name, t->operand[r->operand].name);
+	}
+	return E_OK;
+}
+
+static int check_unroll(const struct task *t, const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t e = st->axis[a].extent, u = s->unroll[a], b = axis_block(t, st, a);
+	const char *name = st->axis[a].name;
+	if (u == 1)
+		return E_OK;
+	if (IS_SYM(e))
+		return fail(E_INFEASIBLE, "unroll of %s, whose extent is not known", name);
+	if (u > e)
+		return fail(E_INFEASIBLE, "unroll of %s over its extent", name);
+	if (a == s->lane ? u > e / s->lanes : u < e && b > 1 && e > b && (b % u || e % b % u))
+		return fail(E_INFEASIBLE, "unroll of %s does not divide its blocks", name);
+	return E_OK;
+}
+
+static int check_split(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int a = s->split_axis;
+	if (a < 0)
+		return E_OK;
+	int64_t e = st->axis[a].extent;
+	if (a < ns || a == s->lane || t->nstages > 1 || IS_SYM(e) || s->split >= e || s->split < 1)
+		return fail(E_INFEASIBLE, "split: not a part of a reduction axis of a single stage");
+	if (s->split % axis_block(t, st, a) || s->split % s->unroll[a] || e % s->split % s->unroll[a])
+		return fail(E_INFEASIBLE, "split of %s: not in whole blocks and unrolled steps",
+			    st->axis[a].name);
+	return E_OK;
+}
+
+static int check_tile(const struct stage *st, const struct sstage *s, int ns, int first)
+{
+	int64_t points = 1, steps = 1;
+	for (int a = 0; a < ns; a++) {
+		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
+		if (s->tile[a] < 1 || s->tile[a] > SCHED_TILE ||
+		    (a < first && (s->tile[a] > 1 || a == s->lane)))
+			return fail(E_INFEASIBLE, "tile of %s: over %d, or of an axis the stages share",
+				    st->axis[a].name, SCHED_TILE);
+		if (!IS_SYM(e) && s->tile[a] > 1 && (s->tile[a] - 1) * unit >= e)
+			return fail(E_INFEASIBLE, "tile of %s over its extent", st->axis[a].name);
+		if ((points *= s->tile[a]) > SCHED_TILE)
+			return fail(E_INFEASIBLE, "register tile over %d points", SCHED_TILE);
+	}
+	for (int a = ns; a < st->naxes; a++)
+		steps *= s->unroll[a] > SCHED_POINTS ? SCHED_POINTS : s->unroll[a];
+	if (points * steps > 2 * SCHED_POINTS || points * s->chains > SCHED_POINTS)
+		return fail(E_INFEASIBLE, "body of %lld points x %lld steps is too large", (long long)points,
+			    (long long)steps);
+	if (s->chains < 1 || s->chains > steps || (s->chains > 1 && st->comb == COMB_NONE))
+		return fail(E_INFEASIBLE, "chains: more than unrolled steps");
+	return E_OK;
+}
+
+static int check_par(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int nouter = 0;
+	for (int a = 0; a < st->naxes; a++) {
+		if (!s->outer[a])
+			continue;
+		if (a >= ns || t->nstages > 1)
+			return fail(E_INFEASIBLE, "outer: only spatial axes of a single stage");
+		nouter++;
+	}
+	if (s->par > nouter + ns || (t->nstages > 1 && s->par))
+		return fail(E_INFEASIBLE, "par: more loops than there are");
+	for (int i = 0; i < s->par - nouter; i++)
+		if (s->outer[s->order[i]])
+			return fail(E_INFEASIBLE, "par: tiles of %s lie in a block",
+				    st->axis[s->order[i]].name);
+	return E_OK;
+}
+
+int sched_check(const struct task *t, const struct target *tg, const struct sched *s)
+{
+	int first = task_shared(t);
+	for (int i = 0; i < t->nstages; i++) {
+		const struct stage *st = &t->stage[i];
+		const struct sstage *ss = &s->st[i];
+		int ns = stage_spatial(st), rc = E_OK;
+		if ((rc = check_order(st, ss, ns)) < 0 || (rc = check_lane(t, tg, st, ss, ns)) < 0 ||
+		    (rc = check_tile(st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
+		    (rc = check_par(t, st, ss, ns)) < 0)
+			return rc;
+		for (int a = ns; a < st->naxes; a++)
+			if ((rc = check_unroll(t, st, ss, a)) < 0)
+				return rc;
+	}
+	return E_OK;
+}

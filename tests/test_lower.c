@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/kernel_cases.h"
+#include "kernels/sched.h"
+
+static struct target board(int lanes, int regs)
+{
+	return (struct target){.isa = "x86-64-v4",
+			       .lanes = lanes,
+			       .regs = regs,
+			       .fma = true,
+			       .l1_bytes = 32768,
+			       .l2_bytes = 1 << 20,
+			       .l3_bytes = 32 << 20,
+			       .cores = 1};
+}
+
+/* Lowers, checks and interprets; the error against the reference, or -1 with a line that says what is wrong.
+ */
+static double interpret(struct kcase *c, const char *cand, const struct target *tg, bool *infeasible)
+{
+	struct loops *l;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS];
+	int rc = lower(&c->t, cand, tg, &c->a, &l, &m);
+	*infeasible = rc == E_INFEASIBLE;
+	if (rc < 0 || (rc = loops_check(l)) < 0) {
+		if (rc != E_INFEASIBLE || !*infeasible)
+			printf("%s: %s\n", cand, err_text());
+		*infeasible &= rc == E_INFEASIBLE;
+		return -1;
+	}
+	case_bind(c, &m, bufs, elems);
+	for (int e = 0; e < m.nentries; e++) {
+		int64_t extent = code_extent(&m, e, m.param);
+		if (extent < 0 || (rc = loops_run(l, e, bufs, m.param, 0, extent)) < 0) {
+			printf("%s: %s\n", cand, err_text());
+			return -1;
+		}
+	}
+	double err = -1;
+	for (int i = 0; i < m.nbufs; i++) {
+		if (m.buf[i].operand >= 0 && c->t.operand[m.buf[i].operand].dtype == DT_F32 &&
+		    !intact(bufs[i], elems[i])) {
+			printf("%s: wrote outside of %s\n", cand, m.buf[i].name);
+			return -1;
+		}
+		if (m.buf[i].role == BUF_OUT)
+			err = case_error(c, bufs[i]);
+	}
+	return err;
+}
+
+static const char conv[] = "task syms=0\n"
+			   "operand X in f32 [1,24,9,13] 0.1/16.2.3.1;2+1+1;3+1+1\n"
+			   "operand W const f32 [40,24,3,3] plain\n"
+			   "operand B const f32 [40] plain\n"
+			   "operand Y out f32 [1,40,9,13] 0.1/16.2.3.1\n"
+			   "stage n:1 k:40 y:9 x:13 | c:24 r:3 s:3\n"
+			   "read X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\nread B [k]\n"
+			   "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n";
+
+TEST(conv_by_hand)
+{
+	static const char *const cands[] = {
+	    "",
+	    "lane=k:16 tile=k:2,x:7 par=3",
+	    "lane=k:16 tile=k:2,x:6 unroll=c:2 par=2",
+	    "lane=k:8 tile=k:3,x:4 unroll=c:8 order=y,k,n,x,r,c,s par=2",
+	    "lane=k:16 tile=k:2,y:2,x:4 unroll=c:2,s:3 par=1 outer=k,y | block=k:1,y:2",
+	    "lane=k:16 tile=k:2,x:5 par=2 outer=y | block=y:2",
+	    "lane=k:16 tile=k:2,x:7 par=2 split=c:16",
+	    "lane=k:16 tile=x:3 unroll=c:4 chains=4 hoist=0",
+	};
+	struct target tg = board(16, 32);
+	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++) {
+		struct kcase c;
+		struct rng r;
+		bool infeasible;
+		rng_seed(&r, i);
+		REQUIRE_OK(case_parse(&c, conv, &r));
+		double err = interpret(&c, cands[i], &tg, &infeasible);
+		if (!(err >= 0 && err < 2e-6))
+			printf("%s: error %g %s\n", cands[i], err, infeasible ? err_text() : "");
+		CHECK(err >= 0 && err < 2e-6);
+		arena_free(&c.a);
+	}
+}
+
+TEST(schedules_that_do_not_fit)
+{
+	struct target tg = board(16, 32);
+	struct kcase c;
+	struct rng r;
+	struct loops *l;
+	struct manifest m;
+	rng_seed(&r, 1);
+	REQUIRE_OK(case_parse(&c, conv, &r));
+	CHECK_FAILS(lower(&c.t, "lane=q:16", &tg, &c.a, &l, &m), E_CORRUPT, "no axis");
+	CHECK_FAILS(lower(&c.t, "tile=x:7 lane=k:16", &tg, &c.a, &l, &m), E_CORRUPT, "out of order");
+	CHECK_FAILS(lower(&c.t, "lane=k:16  tile=x:7", &tg, &c.a, &l, &m), E_CORRUPT, "not canonical");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 | block=y:2", &tg, &c.a, &l, &m), E_CORRUPT, "no outer loop");
+	CHECK_FAILS(lower(&c.t, "lane=x:5", &tg, &c.a, &l, &m), E_INFEASIBLE, "lanes");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 tile=x:14", &tg, &c.a, &l, &m), E_INFEASIBLE, "over its extent");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 unroll=c:3", &tg, &c.a, &l, &m), E_INFEASIBLE, "unroll");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 split=c:8", &tg, &c.a, &l, &m), E_INFEASIBLE, "split");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 par=2 outer=c", &tg, &c.a, &l, &m), E_INFEASIBLE, "outer");
+	tg.lanes = 8;
+	CHECK_FAILS(lower(&c.t, "lane=k:16", &tg, &c.a, &l, &m), E_INFEASIBLE, "8");
+	arena_free(&c.a);
+}
+
+TEST_MAIN
