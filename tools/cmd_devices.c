@@ -36,13 +36,13 @@ static void describe(const struct dev *d, const struct target *t)
 /* The CPU's peaks are kept or measured now; a simulator's are what it says. */
 static int probe(const struct args *a, const struct dev *d, struct target *t)
 {
+	char dir[4096];
 	memset(t, 0, sizeof *t);
 	int rc = d->probe(t);
-	if (rc > 0 && !strcmp(d->name, "cpu")) {
-		rc = model_target(a, t);
-		return rc < 0 ? rc : 1;
-	}
-	return rc;
+	if (rc <= 0 || strcmp(d->name, "cpu"))
+		return rc;
+	rc = model_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
+	return rc < 0 ? rc : 1;
 }
 
 static int run_devices(const struct args *a)

@@ -29,11 +29,10 @@ int model_threads(const struct args *a, const struct target *t)
 	return (int)n;
 }
 
-int model_target(const struct args *a, struct target *t)
+int model_target(const char *cache_dir, struct target *t)
 {
-	char dir[4096];
-	if (model_cache_dir(a, dir, sizeof dir) >= 0)
-		return target_kept(dir, &clock_real, t);
+	if (*cache_dir)
+		return target_kept(cache_dir, &clock_real, t);
 	int rc = target_host(t);
 	return rc < 0 ? rc : target_measure(t, &clock_real);
 }

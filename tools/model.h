@@ -28,8 +28,9 @@
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
 /* --threads, within what the target has. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
-/* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). */
-int model_target(const struct args *a, struct target *t) MUST_CHECK;
+/* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). "":
+ * no folder. */
+int model_target(const char *cache_dir, struct target *t) MUST_CHECK;
 /* A pool pinned to one hardware thread per core where threads <= cores. */
 int model_pool(int threads, struct pool **out) MUST_CHECK;
 

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space.h"
+#include "search/job.h"
+#include "tools/json.h"
+#include "tools/ready.h"
+#include "tools/table.h"
+#include <stdio.h>
+#include <string.h>
+
+/* What is known of one task: the default and the chosen candidate, measured and estimated. */
+struct why {
+	const struct step_task *task;
+	char label[96];
+	bool tuned, measured; /* a best record, a default record */
+	struct rec best, first;
+	char cand[CAND_MAX], def[CAND_MAX];
+	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
+	bool memory_bound;
+};
+
+struct explain {
+	const struct args *args;
+	struct target target;
+	int threads;
+	struct cache *cache;
+	struct model model;
+	struct arena arena;
+};
+
+static bool look_up(struct explain *e, const struct step_task *t, int kind, struct rec *out)
+{
+	struct rec want = {
+	    .task = t->key, .kind = kind, .target_key = target_key(&e->target), .threads = e->threads};
+	snprintf(want.device, sizeof want.device, "%s", arg_str(e->args, "device", "cpu"));
+	want.exact = arg_flag(e->args, "exact");
+	return cache_get_rec(e->cache, rec_key(&want), &e->arena, out) >= 0;
+}
+
+static int find_out(struct explain *e, const struct step_task *t, struct why *w)
+{
+	*w = (struct why){.task = t};
+	task_label(t->task, w->label);
+	w->tuned = look_up(e, t, REC_BEST, &w->best);
+	w->measured = look_up(e, t, REC_DEFAULT, &w->first);
+	struct space *s;
+	int rc = space_make(&e->arena, t->task, &e->target, &s);
+	if (rc < 0)
+		return fail_in(rc, "%s", w->label);
+	space_default(s, w->def);
+	snprintf(w->cand, sizeof w->cand, "%s", w->tuned ? w->best.cand : w->def);
+	w->default_draft_ns = space_draft(s, w->def);
+	w->best_draft_ns = space_legal(s, w->cand) >= 0 ? space_draft(s, w->cand) : 0;
+	w->roofline_ns = space_roofline(s);
+	w->best_ns = w->tuned ? (double)w->best.meas.median_ns : 0;
+	w->default_ns = w->measured ? (double)w->first.meas.median_ns : 0;
+	w->memory_bound =
+	    e->target.fma_gflops > 0 && w->roofline_ns > task_flops(t->task) / e->target.fma_gflops * 1.001;
+	return 0;
+}
+
+/* The task's words, or a node that uses it. */
+static bool wanted(const struct explain *e, const struct step_task *t, const char *word)
+{
+	char label[96], key[33];
+	if (!word)
+		return true;
+	task_label(t->task, label);
+	key_text(t->key, key);
+	if (strstr(label, word) || !strncmp(key, word, strlen(word)))
+		return true;
+	const struct steps *s = e->model.steps;
+	for (int i = 0; i < s->nsteps; i++)
+		if (s->step[i].kind == STEP_TASK && s->step[i].name && strstr(s->step[i].name, word) &&
+		    key_equal(task_key(s->step[i].task), t->key))
+			return true;
+	return false;
+}
+
+static json_t *ms_or_null(double ns)
+{
+	return ns > 0 ? json_ms(ns) : json_null();
+}
+
+static json_t *why_json(const struct why *w)
+{
+	char key[33];
+	key_text(w->task->key, key);
+	return json_pack("{ss so so si so so so so so so so ss sb}", "key", key, "label", json_text(w->label),
+			 "text", json_text(w->task->text), "uses", w->task->uses, "cand", json_text(w->cand),
+			 "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns), "default_ms",
+			 ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
+			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
+			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "tuned",
+			 w->tuned);
+}
+
+static void why_words(const struct explain *e, const struct why *w)
+{
+	printf("%s, %d uses\n  task\n", w->label, w->task->uses);
+	for (const char *p = w->task->text; *p;) {
+		int n = (int)strcspn(p, "\n");
+		printf("    %.*s\n", n, p);
+		p += n + (p[n] == '\n');
+	}
+	printf("  default  %s\n", w->def);
+	if (w->measured)
+		printf("           measured %.4f ms, drafted %.4f ms\n", w->default_ns / 1e6,
+		       w->default_draft_ns / 1e6);
+	if (!w->tuned) {
+		printf("  chosen   the default: nothing is recorded for %d threads in this cache\n",
+		       e->threads);
+	} else if (!strcmp(w->cand, w->def)) {
+		printf(
+		    "  chosen   the default: nothing tried was faster by more than the race's own noise\n");
+	} else {
+		printf("  chosen   %s\n           measured %.4f ms, drafted %.4f ms", w->cand,
+		       w->best_ns / 1e6, w->best_draft_ns / 1e6);
+		printf(w->default_ns > 0 ? ": won its races, %.1f %% less than the default\n" : "\n",
+		       100 - 100 * w->best_ns / w->default_ns);
+	}
+	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
+	printf("  roofline %.4f ms on one core, bound by %s", w->roofline_ns / 1e6,
+	       w->memory_bound ? "memory" : "arithmetic");
+	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", 100 * w->roofline_ns / e->threads / ns);
+}
+
+static void why_row(const struct explain *e, struct table *t, const struct why *w)
+{
+	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
+	table_cell(t, "%s", w->label);
+	table_cell(t, "%d", w->task->uses);
+	table_cell(t, w->default_ns > 0 ? "%.4f" : "-", w->default_ns / 1e6);
+	table_cell(t, ns > 0 ? "%.4f" : "-", ns / 1e6);
+	table_cell(t, ns > 0 ? "%.0f %%" : "-", 100 * w->roofline_ns / e->threads / ns);
+	table_cell(t, "%s", w->memory_bound ? "memory" : "arithmetic");
+	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
+}
+
+static int explain_tasks(struct explain *e, const char *word)
+{
+	static const char *const head[] = {"task",        "uses",     "default ms", "ms",
+					   "of roofline", "bound by", "chosen"};
+	struct table t = {.align = "lrrrrll"};
+	json_t *list = json_array();
+	int n = 0, rc = 0;
+	for (int i = 0; i < 7; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < e->model.ntasks && rc >= 0; i++) {
+		struct why w;
+		if (!wanted(e, &e->model.task[i], word) || (rc = find_out(e, &e->model.task[i], &w)) < 0)
+			continue;
+		n++;
+		if (e->args->json)
+			json_array_append_new(list, why_json(&w));
+		else if (word)
+			why_words(e, &w);
+		else
+			why_row(e, &t, &w);
+	}
+	if (rc >= 0 && n == 0 && word)
+		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
+			  e->model.path, word, e->model.path);
+	if (rc >= 0 && e->args->json)
+		return json_out(json_pack("{so so}", "model", json_text(e->model.path), "tasks", list));
+	if (rc >= 0 && !word)
+		table_print(&t, e->args->color);
+	arena_free(&t.arena);
+	json_decref(list);
+	if (rc >= 0)
+		printf("Next: hone %s %s%s\n", word ? "bench" : "explain", e->model.path,
+		       word ? "" : " TASK");
+	return rc;
+}
+
+static int open_all(struct explain *e)
+{
+	char dir[4096];
+	int rc = model_cache_dir(e->args, dir, sizeof dir);
+	if (rc >= 0)
+		rc = cache_open(&e->cache, dir, true, 0);
+	if (rc >= 0)
+		rc = model_target(dir, &e->target);
+	if (rc >= 0)
+		rc = e->threads = model_threads(e->args, &e->target);
+	if (rc >= 0)
+		rc = model_open(e->args, e->args->pos[0], &e->target, &e->model);
+	return rc;
+}
+
+static int run_explain(const struct args *a)
+{
+	struct explain e = {.args = a};
+	int rc = open_all(&e);
+	if (rc >= 0) {
+		rc = explain_tasks(&e, a->npos > 1 ? a->pos[1] : NULL);
+		model_close(&e.model);
+	}
+	if (e.cache)
+		cache_close(e.cache);
+	arena_free(&e.arena);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"device", OPT_STR, "NAME", "device (default: cpu)"},
+    {"exact", OPT_FLAG, NULL, "what --exact tuning chose"},
+    OPT_THREADS,
+    OPT_CACHE,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_explain = {
+    .usage = "MODEL [TASK]",
+    .summary = "why a kernel was chosen",
+    .details = "TASK: part of a task's or a node's name, or of its key. Then its text, the default schedule, "
+	       "the chosen one,\n"
+	       "what was measured and what bounds it are shown.",
+    .min_pos = 1,
+    .max_pos = 2,
+    .opts = opts,
+    .run = run_explain,
+    .name = "explain",
+};

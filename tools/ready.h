@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model ready to run: the machine, the kernels' source, the plan, inputs and outputs. What bench, run and
+ * verify share. */
+#ifndef TOOLS_READY_H
+#define TOOLS_READY_H
+
+#include "agent/plan.h"
+#include "tools/model.h"
+
+enum ready_kernels { KERNELS_BEST, KERNELS_DEFAULT, KERNELS_FALLBACK };
+
+struct host {
+	struct target target;
+	int threads;
+	struct pool *pool;
+};
+
+struct ready {
+	struct host *host; /* the caller's */
+	struct model model;
+	struct cache *cache; /* read only; NULL: none */
+	const char *cache_dir;
+	enum ready_kernels kernels;
+	struct kernel_source source;
+	struct plan *plan;
+	struct arena arena;
+	struct tensor *in, *out;
+	int64_t load_ns; /* file to plan */
+};
+
+/* peaks: with the target's peaks, kept in the cache folder or measured now ("": nowhere to keep them). */
+int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
+void host_close(struct host *h);
+
+/* "best", "default" or "fallback". */
+int ready_kernels_parse(const char *text, enum ready_kernels *out) MUST_CHECK;
+const char *ready_kernels_name(enum ready_kernels k);
+/* Inputs are seeded. cache_dir must outlive r. E_USAGE where `default` kernels are asked for and no worker
+ * can make them. */
+int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
+	       struct host *h, struct ready *r) MUST_CHECK;
+void ready_close(struct ready *r);
+const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */
+
+#endif
