@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/source.h"
 #include "kernels/space.h"
-#include "search/job.h"
 #include "tools/json.h"
 #include "tools/ready.h"
 #include "tools/table.h"
@@ -27,13 +27,11 @@ struct explain {
 	struct arena arena;
 };
 
-static bool look_up(struct explain *e, const struct step_task *t, int kind, struct rec *out)
+static bool look_up(struct explain *e, const struct step_task *t, enum rec_kind kind, struct rec *out)
 {
-	struct rec want = {
-	    .task = t->key, .kind = kind, .target_key = target_key(&e->target), .threads = e->threads};
-	snprintf(want.device, sizeof want.device, "%s", arg_str(e->args, "device", "cpu"));
-	want.exact = arg_flag(e->args, "exact");
-	return cache_get_rec(e->cache, rec_key(&want), &e->arena, out) >= 0;
+	bool exact = arg_flag(e->args, "exact");
+	return cache_find_rec(e->cache, t->key, &e->target, e->threads, exact, kind, &e->arena, out) >= 0 &&
+	       out->kind == (int)kind;
 }
 
 static int find_out(struct explain *e, const struct step_task *t, struct why *w)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/model.h"
-#include "kernels/import.h"
 #include "platform/log.h"
 #include "platform/rng.h"
 #include "platform/topo.h"
@@ -44,23 +43,28 @@ int model_pool(int threads, struct pool **out)
 	return pool_open(out, threads, pin ? topo.core_cpu : NULL);
 }
 
+int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out)
+{
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + 1);
+	for (int i = 0; i < n; i++) {
+		const char *eq = strrchr(shape[i], '=');
+		if (!eq || eq == shape[i] || !eq[1])
+			return fail(E_USAGE, "--shape %s: write NAME=DIMS, as in --shape image=1x3x320x320",
+				    shape[i]);
+		bind[i] =
+		    (struct import_bind){arena_strndup(arena, shape[i], (size_t)(eq - shape[i])), eq + 1};
+	}
+	*out = bind;
+	return n;
+}
+
 int model_import(const struct args *a, const char *path, struct graph **out)
 {
 	struct arena arena = {0};
-	const char *const *shape;
-	int n = arg_list(a, "shape", &shape);
-	struct import_bind *bind = ARENA_ARRAY(&arena, struct import_bind, n + 1);
-	int rc = 0;
-	for (int i = 0; i < n && rc >= 0; i++) {
-		const char *eq = strrchr(shape[i], '=');
-		if (!eq || eq == shape[i] || !eq[1])
-			rc = fail(E_USAGE, "--shape %s: write NAME=DIMS, as in --shape image=1x3x320x320",
-				  shape[i]);
-		else
-			bind[i] = (struct import_bind){
-			    arena_strndup(&arena, shape[i], (size_t)(eq - shape[i])), eq + 1};
-	}
-	struct import_opts o = {.nbinds = n, .binds = bind};
+	struct import_opts o = {0};
+	int rc = o.nbinds = model_binds(a, &arena, &o.binds);
 	if (rc >= 0)
 		rc = import_file(path, &o, out);
 	arena_free(&arena);

@@ -6,6 +6,7 @@
 
 #include "agent/cache.h"
 #include "kernels/group.h"
+#include "kernels/import.h"
 #include "platform/pool.h"
 #include "tools/cmd.h"
 
@@ -44,6 +45,8 @@ struct model {
 	int64_t load_ns; /* import and passes */
 };
 
+/* --shape as the importer wants it, in the arena. Returns the count. */
+int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out) MUST_CHECK;
 /* The graph as the file has it, with --shape applied. */
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct target *t, struct model *out) MUST_CHECK;

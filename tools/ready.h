@@ -40,6 +40,10 @@ const char *ready_kernels_name(enum ready_kernels k);
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
+/* Kernels at their default schedules: those in the cache, else made now by hone-worker. The cache must
+ * outlive it. */
+int defaults_open(struct cache *c, struct host *h, struct kernel_source *out) MUST_CHECK;
+void defaults_close(struct kernel_source *s);
 const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */
 
 #endif

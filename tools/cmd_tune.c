@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tune_model.h"
+#include "platform/log.h"
+#include "platform/topo.h"
+#include "search/strategy.h"
+#include "tools/json.h"
+#include "tools/ready.h"
+#include "tools/table.h"
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+/* The first signal ends the box, with everything saved; a second one of the same kind ends the process. */
+static void catch_signals(void)
+{
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+static void progress(void *ctx, const struct job_progress *p)
+{
+	(void)ctx;
+	log_live("task %d of %d %s, %d trials, %.3f -> %.3f ms, %.1f s left", p->task + 1, p->ntasks,
+		 p->label, p->trials, p->before_ms, p->now_ms,
+		 (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9);
+}
+
+static int check_options(const struct tune_options *o, const char *device)
+{
+	if (strcmp(device, "cpu"))
+		return fail(E_USAGE,
+			    "--device %s: only cpu can be tuned yet (hone devices lists what is here)",
+			    device);
+	if (o->budget_ns < NS_PER_S / 10)
+		return fail(E_USAGE, "--budget: at least 100ms");
+	if (!o->strategy || strategy_find(o->strategy))
+		return 0;
+	char names[256] = "";
+	for (int i = 0; strategy_table[i]; i++)
+		snprintf(names + strlen(names), sizeof names - strlen(names), " %s", strategy_table[i]->name);
+	return fail(E_USAGE, "--strategy: there is no '%s'; there is%s", o->strategy, names);
+}
+
+static double speedup(const struct tune_report *r)
+{
+	return r->after_ms > 0 ? r->default_ms / r->after_ms : NAN;
+}
+
+static json_t *ms_or_null(double ms)
+{
+	return ms > 0 ? json_num(ms) : json_null();
+}
+
+static json_t *kernels_json(const struct tune_report *r)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		json_array_append_new(
+		    list, json_pack("{so so ss ss so so so}", "name", json_text(k->name), "label",
+				    json_text(k->label), "before", ready_origin(k->before), "after",
+				    ready_origin(k->after), "before_us", json_num((double)k->before_ns / 1e3),
+				    "after_us", json_num((double)k->after_ns / 1e3), "roofline_pct",
+				    json_num(100 * k->roofline)));
+	}
+	return list;
+}
+
+static int report_json(const char *model, const struct tune_report *r)
+{
+	return json_out(json_pack(
+	    "{so si si so so so so so so so so sb so so}", "model", json_text(model), "tasks", r->tasks,
+	    "trials", r->trials, "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
+	    "before_ms", ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
+	    ms_or_null(r->after_ms), "speedup", json_num(speedup(r)), "strategy", json_text(r->strategy),
+	    "cache", json_text(r->cache), "stopped", r->stopped, "warning",
+	    r->warning ? json_text(r->warning) : json_null(), "kernels", kernels_json(r)));
+}
+
+static void kernels_table(const struct tune_report *r, bool color)
+{
+	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
+					   "kernels",   "task",     "node"};
+	struct table t = {.align = "rrrrlll"};
+	for (int i = 0; i < 7; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		bool both = k->before_ns > 0 && k->after_ns > 0;
+		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
+		table_cell(&t, k->after_ns > 0 ? "%.1f" : "-", (double)k->after_ns / 1e3);
+		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
+		table_cell(&t, k->roofline > 0 ? "%.0f %%" : "-", 100 * k->roofline);
+		table_cell(&t, "%s", ready_origin(k->after));
+		table_cell(&t, "%s", k->label);
+		table_cell(&t, "%s", k->name);
+	}
+	table_print(&t, color);
+}
+
+static void report(const struct args *a, const char *model, const struct tune_report *r)
+{
+	kernels_table(r, a->color);
+	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s%s\n", model, r->target, r->tasks, r->trials,
+	       r->elapsed_s, r->budget_s, r->stopped ? " (stopped)" : "");
+	printf("whole network: before %.3f ms, default schedules %.3f ms, now %.3f ms", r->before_ms,
+	       r->default_ms, r->after_ms);
+	if (r->before_ms > 0 && r->after_ms > 0)
+		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
+		       speedup(r));
+	printf("\n%s%s%s", r->warning ? "warning: " : "", r->warning ? r->warning : "",
+	       r->warning ? "\n" : "");
+	printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model, r->cache);
+}
+
+static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
+{
+	struct tune_report r = {0};
+	catch_signals();
+	int rc = tune_model(o, arena, &r);
+	log_live(NULL);
+	if (rc < 0)
+		return rc;
+	if (r.warning)
+		log_info("hone: warning: %s", r.warning);
+	if (a->json)
+		return report_json(o->model, &r);
+	report(a, o->model, &r);
+	return 0;
+}
+
+static int run_tune(const struct args *a)
+{
+	struct target host;
+	struct topo topo;
+	struct arena arena = {0};
+	struct tune_options o = {
+	    .model = a->pos[0],
+	    .budget_ns = arg_duration(a, "budget", 20 * NS_PER_S),
+	    .cache = arg_str(a, "cache", NULL),
+	    .strategy = arg_str(a, "strategy", NULL),
+	    .seed = (uint64_t)arg_int(a, "seed", 1),
+	    .exact = arg_flag(a, "exact"),
+	    .stop = &stop,
+	    .progress = progress,
+	};
+	int rc = check_options(&o, arg_str(a, "device", "cpu"));
+	if (rc >= 0)
+		rc = o.nbinds = model_binds(a, &arena, &o.binds);
+	if (rc >= 0)
+		rc = target_host(&host);
+	if (rc >= 0)
+		rc = o.threads = model_threads(a, &host);
+	if (rc >= 0 && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
+		o.cpus = topo.core_cpu;
+	if (rc >= 0)
+		rc = tune(a, &o, &arena);
+	arena_free(&arena);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
+    {"device", OPT_STR, "NAME", "device to tune for (default: cpu)"},
+    {"strategy", OPT_STR, "NAME", "how candidates are proposed: evolve (default) or random"},
+    {"seed", OPT_INT, "N", "seed of the search (default 1)"},
+    {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
+    OPT_THREADS,
+    OPT_CACHE,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_tune = {
+    .usage = "MODEL [--budget 20s] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] [--exact]",
+    .summary = "find fast kernels for a model within a time box",
+    .details = "The untuned schedule of every task is measured first, so the result is never slower than "
+	       "that. What is found\n"
+	       "is in the cache at once: an interrupt (Ctrl-C) ends the box and loses nothing.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_tune,
+    .name = "tune",
+};

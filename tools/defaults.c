@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/source.h"
+#include "agent/wire.h"
+#include "kernels/space.h"
+#include "platform/log.h"
+#include "tools/ready.h"
+#include <stdlib.h>
+
+struct defaults {
+	const struct target *target;
+	int threads;
+	struct kernel_source kept; /* of the cache */
+	struct runner *worker;     /* started for the first task that the cache has not */
+	bool no_worker;
+};
+
+static int make(struct defaults *d, const struct task *t, const char *text, struct arena *a, struct code *out)
+{
+	char cand[CAND_MAX];
+	struct arena scratch = {0};
+	struct space *s;
+	struct meas m = {0};
+	struct blob bytes;
+	int handle = -1, rc = space_make(&scratch, t, d->target, &s);
+	if (rc >= 0) {
+		space_default(s, cand);
+		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, &handle, &m);
+	}
+	arena_free(&scratch);
+	if (rc >= 0 && handle < 0)
+		rc = fail(E_INFEASIBLE, "the default schedule: %s", meas_status_name(m.status));
+	if (rc >= 0)
+		rc = d->worker->ops->code(d->worker, handle, a, &bytes);
+	if (handle >= 0)
+		d->worker->ops->drop(d->worker, handle);
+	return rc < 0 ? rc : code_parse(bytes.p, bytes.n, a, out);
+}
+
+static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	struct defaults *d = ctx;
+	*origin = FROM_DEFAULT;
+	if (d->kept.find(d->kept.ctx, t, text, a, out, origin) >= 0)
+		return 0;
+	if (!d->worker && !d->no_worker) {
+		d->no_worker = runner_worker(NULL, "cpu", d->target, d->threads, &d->worker) < 0;
+		if (d->no_worker)
+			log_info("hone: warning: default kernels cannot be made: %s", err_text());
+	}
+	int rc = d->no_worker ? E_NOTFOUND : make(d, t, text, a, out);
+	if (rc < 0 && !d->no_worker)
+		log_more("%s", err_text());
+	return rc < 0 ? E_NOTFOUND : 0;
+}
+
+int defaults_open(struct cache *c, struct host *h, struct kernel_source *out)
+{
+	struct defaults *d = calloc(1, sizeof *d);
+	if (!d)
+		return fail(E_NOMEM, "no memory for a source of kernels");
+	d->target = &h->target;
+	d->threads = h->threads;
+	int rc = cache_source(c, &h->target, h->threads, false, REC_DEFAULT, &d->kept);
+	if (rc < 0) {
+		free(d);
+		return rc;
+	}
+	*out = (struct kernel_source){d, find};
+	return 0;
+}
+
+void defaults_close(struct kernel_source *s)
+{
+	struct defaults *d = s->ctx;
+	if (d->worker)
+		d->worker->ops->close(d->worker);
+	cache_source_free(&d->kept);
+	free(d);
+	s->ctx = NULL;
+}

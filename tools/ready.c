@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/ready.h"
+#include "agent/source.h"
+#include "platform/log.h"
+#include <string.h>
+
+int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
+{
+	*h = (struct host){0};
+	int rc = peaks ? model_target(cache_dir, &h->target) : target_host(&h->target);
+	if (rc >= 0)
+		rc = h->threads = model_threads(a, &h->target);
+	if (rc >= 0)
+		rc = model_pool(h->threads, &h->pool);
+	return rc;
+}
+
+void host_close(struct host *h)
+{
+	if (h->pool)
+		pool_close(h->pool);
+	h->pool = NULL;
+}
+
+static const char *const kernels_names[] = {"best", "default", "fallback"};
+
+int ready_kernels_parse(const char *text, enum ready_kernels *out)
+{
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(text, kernels_names[i])) {
+			*out = (enum ready_kernels)i;
+			return 0;
+		}
+	return fail(E_USAGE, "--kernels %s: best, default or fallback", text);
+}
+
+const char *ready_kernels_name(enum ready_kernels k)
+{
+	return kernels_names[k];
+}
+
+const char *ready_origin(enum kernel_origin o)
+{
+	static const char *const names[] = {[FROM_CACHE] = "tuned",
+					    [FROM_DEFAULT] = "default",
+					    [FROM_FALLBACK] = "fallback",
+					    [FROM_HOST] = "portable"};
+	return names[o];
+}
+
+static int open_source(struct ready *r)
+{
+	if (r->kernels == KERNELS_FALLBACK)
+		return 0;
+	int rc = cache_open(&r->cache, r->cache_dir, true, 0);
+	if (rc < 0)
+		return rc;
+	if (r->kernels == KERNELS_DEFAULT)
+		return defaults_open(r->cache, r->host, &r->source);
+	return cache_source(r->cache, &r->host->target, r->host->threads, false, REC_BEST, &r->source);
+}
+
+static void close_source(struct ready *r)
+{
+	if (r->source.ctx && r->kernels == KERNELS_DEFAULT)
+		defaults_close(&r->source);
+	else if (r->source.ctx)
+		cache_source_free(&r->source);
+	if (r->cache)
+		cache_close(r->cache);
+}
+
+static int build(struct ready *r)
+{
+	int rc = open_source(r);
+	if (rc >= 0)
+		rc = plan_build(r->model.g, r->model.steps, &r->host->target,
+				r->source.find ? &r->source : NULL, r->host->pool, &r->plan);
+	if (rc >= 0)
+		rc = model_inputs(r->model.g, 1, &r->arena, &r->in);
+	if (rc >= 0)
+		rc = model_outputs(r->model.g, &r->arena, &r->out);
+	return rc;
+}
+
+int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
+	       struct host *h, struct ready *r)
+{
+	int64_t start = clock_now(&clock_real);
+	*r = (struct ready){.host = h, .cache_dir = cache_dir, .kernels = k};
+	int rc = model_open(a, path, &h->target, &r->model);
+	if (rc < 0)
+		return rc;
+	rc = build(r);
+	r->load_ns = clock_now(&clock_real) - start;
+	if (rc < 0)
+		ready_close(r);
+	return rc;
+}
+
+void ready_close(struct ready *r)
+{
+	if (r->plan)
+		plan_free(r->plan);
+	close_source(r);
+	model_close(&r->model);
+	arena_free(&r->arena);
+	*r = (struct ready){0};
+}
