@@ -58,6 +58,25 @@ TEST(every_network_has_its_shapes_and_parameters)
 	CHECK(!zoo_nets[NETS].name);
 }
 
+/* The same operators on the same shapes, with the same weights. */
+static void check_same_nodes(const struct graph *g, const struct graph *back)
+{
+	REQUIRE(back->nnodes == g->nnodes);
+	for (int i = 0; i < g->nnodes; i++) {
+		const struct node *x = &g->node[i], *y = &back->node[i];
+		REQUIRE(!strcmp(node_type(x), node_type(y)) && x->nin == y->nin && x->opset == y->opset);
+		for (int k = 0; k < x->nin; k++) {
+			if (x->in[k] < 0)
+				continue;
+			const struct tensor *s = &g->value[x->in[k]].t, *t = &back->value[y->in[k]].t;
+			REQUIRE(shape_equal(&s->shape, &t->shape) && s->dtype == t->dtype &&
+				!s->data == !t->data);
+			CHECK(!s->data || !memcmp(s->data, t->data,
+						  (size_t)shape_count(&s->shape) * dtype_bytes(s->dtype)));
+		}
+	}
+}
+
 TEST(every_network_survives_export_and_import)
 {
 	struct import_opts none = {0};
@@ -69,8 +88,7 @@ TEST(every_network_survives_export_and_import)
 		REQUIRE_OK(import_file(path, &none, &back));
 		unlink(path);
 		check_shapes(back, i);
-		CHECK(back->nnodes == g->nnodes);
-		CHECK(key_equal(graph_key(g), graph_key(back)));
+		check_same_nodes(g, back);
 		graph_free(g);
 		graph_free(back);
 	}
