@@ -72,7 +72,7 @@ $(B)/gen/%.o: $(B)/gen/%.c
 $(B)/gen/kernels/onnx.pb-c.c: kernels/onnx.proto
 	@mkdir -p $(@D)
 	$(call say,GEN)protoc-c --c_out=$(B)/gen $<
-$(call objs,$(call src,kernels/import*.c kernels/export.c kernels/tensor_file.c)): $(B)/gen/kernels/onnx.pb-c.c
+$(call objs,$(call src,kernels/import*.c kernels/export.c kernels/tensor_file.c tests/*.c)): | $(B)/gen/kernels/onnx.pb-c.c
 
 table = { k=$(notdir $(1)); echo '\#include "$(1).h"'; for n in $(2); do echo "extern const struct $$k $${k}_$$n;"; done; \
 	echo "const struct $$k *const $${k}_table[] = {"; for n in $(2); do echo "	&$${k}_$$n,"; done; echo "	0};"; }
