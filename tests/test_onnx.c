@@ -28,7 +28,7 @@ static int run_all(const char *dir, int count[3])
 		const char *reason = not_truth(cases[i]);
 		enum case_result r = CASE_SKIPPED;
 		if (!reason)
-			r = case_check(cases[i], case_reference, &case_gate_onnx, why, NULL);
+			r = case_check(cases[i], &case_reference, &case_gate_onnx, why, NULL);
 		count[r]++;
 		if (r != CASE_PASSED)
 			printf("%s %s: %s\n", r == CASE_FAILED ? "WRONG" : "skip", strrchr(cases[i], '/') + 1,

@@ -18,7 +18,7 @@ static int check_folder(const char *dir, bool quiet, struct counts *c)
 	int n = case_find(&a, dir, &cases);
 	for (int i = 0; i < n; i++) {
 		char why[512];
-		enum case_result r = case_check(cases[i], case_reference, &case_gate_onnx, why, NULL);
+		enum case_result r = case_check(cases[i], &case_reference, &case_gate_onnx, why, NULL);
 		c->of[r]++;
 		if (r == CASE_PASSED)
 			log_more("passed %s", cases[i]);

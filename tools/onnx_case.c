@@ -24,14 +24,17 @@ struct data_set {
 	struct file_tensor in[MAX_TENSORS], out[MAX_TENSORS];
 };
 
-int case_reference(const struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
+static int reference(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
 {
+	(void)ctx;
 	struct tensor *t = ARENA_ARRAY(a, struct tensor, g->nvalues + 1);
 	int rc = eval_graph(g, in, t, a);
 	for (int i = 0; rc >= 0 && i < g->noutputs; i++)
 		out[i] = t[g->output[i]];
 	return rc;
 }
+
+const struct case_runner case_reference = {reference, NULL};
 
 /* Graphs hold f32 where a file says f16 or bf16. */
 static int widen(struct arena *a, struct tensor *t)
@@ -146,7 +149,7 @@ static int check_output(const struct tensor *got, const struct file_tensor *ref,
 		    absmax);
 }
 
-static int run_case(const struct graph *g, const struct data_set *d, case_run *run,
+static int run_case(struct graph *g, const struct data_set *d, const struct case_runner *run,
 		    const struct case_gate *gate, struct arena *a, double *worst)
 {
 	struct tensor *in = ARENA_ARRAY(a, struct tensor, g->ninputs + 1);
@@ -159,13 +162,13 @@ static int run_case(const struct graph *g, const struct data_set *d, case_run *r
 	}
 	if (d->nout > g->noutputs)
 		return fail(E_CORRUPT, "%d outputs in the data, %d in the model", d->nout, g->noutputs);
-	int rc = run(g, in, out, a);
+	int rc = run->run(run->ctx, g, in, out, a);
 	for (int i = 0; rc >= 0 && i < d->nout; i++)
 		rc = check_output(&out[i], &d->out[i], gate, worst);
 	return rc;
 }
 
-static int check_set(struct arena *a, const char *dir, const char *set, case_run *run,
+static int check_set(struct arena *a, const char *dir, const char *set, const struct case_runner *run,
 		     const struct case_gate *gate, double *worst)
 {
 	struct data_set *d = ARENA_NEW(a, struct data_set);
@@ -182,8 +185,8 @@ static int check_set(struct arena *a, const char *dir, const char *set, case_run
 	return fail_in(rc, "%s", set);
 }
 
-enum case_result case_check(const char *dir, case_run *run, const struct case_gate *gate, char why[512],
-			    double *worst)
+enum case_result case_check(const char *dir, const struct case_runner *run, const struct case_gate *gate,
+			    char why[512], double *worst)
 {
 	struct arena a = {0};
 	double unused = 0;

@@ -7,9 +7,12 @@
 
 enum case_result { CASE_PASSED, CASE_FAILED, CASE_SKIPPED };
 
-/* Runs a graph: `in` in the graph's order, out[i] for graph output i, in the arena. */
-typedef int case_run(const struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a);
-case_run case_reference; /* by eval_graph */
+/* Runs a graph, which it may change: `in` in the graph's order, out[i] for graph output i, in the arena. */
+struct case_runner {
+	int (*run)(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a);
+	void *ctx;
+};
+extern const struct case_runner case_reference; /* by eval_graph */
 
 struct case_gate {
 	double rel, abs;         /* per element: |got - ref| <= abs + rel * |ref| */
@@ -20,8 +23,8 @@ extern const struct case_gate case_gate_fp32; /* 2e-4 of the largest value and 1
 
 /* All data sets of one folder. Skipped: an operator, attribute or type is not supported. `why` says what of a
  * case that did not pass. worst (or NULL): the largest |got - ref| / max|ref| of any output. */
-enum case_result case_check(const char *dir, case_run *run, const struct case_gate *gate, char why[512],
-			    double *worst);
+enum case_result case_check(const char *dir, const struct case_runner *run, const struct case_gate *gate,
+			    char why[512], double *worst);
 /* Every folder with a model.onnx at or below `dir`, sorted; E_NOTFOUND if there is none. Returns the count.
  */
 int case_find(struct arena *a, const char *dir, char ***out) MUST_CHECK;
