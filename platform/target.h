@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The target: what a kernel is made for, and how fast that machine is. A plain value with a canonical text.
  *
- * target_text/target_parse round-trip exactly: "x86-64-v4 cpu=cascadelake lanes=16 regs=32 l1=32768 l2=1048576 l3=37486592
- * cores=4 fma=152.3 bw=410.0,190.2,60.1,9.8 feat=+avx2,+avx512f,..." (one line, keys in this order).
+ * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16 regs=32 fused=1
+ * l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12 feat=+avx2,+avx512f,-avxvnni"
+ * (one line, every key, in this order; words are printable and hold no space).
  * Peaks are of ONE core: fma in GFLOP/s, bw in GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy.
  * 0 = not measured. Fields without peaks are what a kernel's code depends on (target_isa_text leaves peaks out). */
 #ifndef PLATFORM_TARGET_H
