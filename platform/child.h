@@ -19,7 +19,8 @@ struct child_limits {
 	int cpu_s;	      /* RLIMIT_CPU; 0: none */
 };
 
-/* Start argv[0] (a path). stderr is inherited. The child gets no other descriptor and dies with us where the OS can. */
+/* Start argv[0] (a path). stderr is inherited. The child gets no other descriptor, ignores SIGINT (its parent decides) and
+ * dies with us where the OS can. */
 int child_start(struct child *c, char *const argv[], const struct child_limits *lim) MUST_CHECK;
 /* Read or write exactly n bytes before the deadline (on `clock`): E_TIMEOUT, E_CHILD when the other side closed. */
 int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
