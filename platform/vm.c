@@ -19,7 +19,7 @@ enum {
 	L2_LINES = 4096,        /* 256 KiB */
 	CALL_TICKS = 40 * TICK, /* of a kernel call, whatever it does */
 	HEADER_BYTES = 36,
-	INS_BYTES = 24,
+	INS_BYTES = 28,
 	ENTRY_BYTES = 24,
 	MAX_CODE = 1 << 20,
 };
@@ -34,7 +34,7 @@ struct vm {
 	int64_t *ready;                      /* tick at which a vector register has its value */
 	int64_t elems[VM_MAX_BUFS];          /* as VM_EXTENT said */
 	uint64_t l1[L1_LINES], l2[L2_LINES]; /* line held, + 1; 0: none */
-	int64_t front, alu, mem;             /* tick of the last issue; at which each port is free */
+	int64_t front, alu, mem;             /* ticks at which the front end and each port are free */
 	int64_t alu_ticks; /* of an arithmetic instruction of 4 lanes: more when registers spill */
 	void *const *bufs;
 };
@@ -463,12 +463,18 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* In-order issue on the arithmetic port, once the sources are there. */
+/* The front end passes four instructions a cycle. */
+static int64_t issue(struct vm *vm)
+{
+	return vm->front += TICK / 4;
+}
+
+/* The arithmetic port takes instructions in order, each once its sources are there. */
 static void time_vector(struct vm *vm, const struct vm_ins *s)
 {
 	const char *sh = shape_of[s->op];
 	const uint16_t src[4] = {s->a, s->b, s->c, s->d};
-	int64_t at = later(vm->front, vm->alu);
+	int64_t at = later(issue(vm), vm->alu);
 	for (int i = 0; i < 4; i++)
 		if (sh[i + 1] == 'v')
 			at = later(at, vm->ready[src[i]]);
@@ -476,7 +482,6 @@ static void time_vector(struct vm *vm, const struct vm_ins *s)
 	int64_t busy = vm->alu_ticks * ((wide + 3) / 4);
 	if (s->op == VM_DIV || s->op == VM_SQRT)
 		busy *= 8;
-	vm->front = at;
 	vm->alu = at + busy;
 	vm->ready[s->dst] = at + busy - vm->alu_ticks + ALU_LATENCY;
 }
@@ -498,13 +503,11 @@ static int64_t touch(struct vm *vm, int buf, int64_t elem, int64_t *busy)
 	return in_l2 ? L2_LATENCY : DRAM_LATENCY;
 }
 
-/* Lanes [0, n) of an access that is known to lie inside. */
+/* Lanes [0, n) of an access that is known to lie inside. The memory port does not wait for arithmetic: loads
+ * run ahead, and stores are buffered. */
 static void time_access(struct vm *vm, const struct vm_ins *s, int64_t at, int n)
 {
-	bool store = s->op == VM_STORE;
-	int64_t issue = later(vm->front, vm->mem), latency = L1_LATENCY, total = 0;
-	if (store)
-		issue = later(issue, vm->ready[s->dst]);
+	int64_t start = later(issue(vm), vm->mem), latency = L1_LATENCY, total = 0;
 	int step = s->imm == 1 ? 4 : 1; /* four lanes in a row are one access */
 	for (int i = 0; i < n; i += step) {
 		int64_t busy, wait = touch(vm, s->b, at + i * s->imm, &busy);
@@ -513,10 +516,9 @@ static void time_access(struct vm *vm, const struct vm_ins *s, int64_t at, int n
 		if (s->imm == 0)
 			break;
 	}
-	vm->front = issue;
-	vm->mem = issue + later(total, TICK);
+	vm->mem = start + later(total, TICK);
 	if (s->op == VM_LOAD)
-		vm->ready[s->dst] = issue + later(total - TICK, 0) + latency;
+		vm->ready[s->dst] = start + later(total - TICK, 0) + latency;
 }
 
 static int outside(const struct vm *vm, const struct vm_ins *s, int64_t at)
@@ -597,7 +599,7 @@ static void prefetch(struct vm *vm, const struct vm_ins *s)
 	if (at < 0 || at >= vm->elems[s->b])
 		return;
 	touch(vm, s->b, at, &busy);
-	vm->mem = later(vm->front, vm->mem) + busy;
+	vm->mem = later(issue(vm), vm->mem) + busy;
 }
 
 /* Executes s and returns how far to move: 1 for the next instruction; 0: failed, *rc says why. */

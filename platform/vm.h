@@ -6,15 +6,16 @@
  * Object bytes (little endian): "HVM1", u16 buffers, u16 parameters, u16 entries, u8 fma, u8 zero, u32
  * integer registers, u32 vector registers, u32 pressure (vector registers live at once), u32 regs (of the
  * machine it was made for), u32 instructions, u32 zero; per entry: 16 bytes symbol, u32 first instruction,
- * u32 count; per instruction 24 bytes as in struct vm_ins. vm_load checks all of it, so that whatever passes
+ * u32 count; per instruction 28 bytes as in struct vm_ins. vm_load checks all of it, so that whatever passes
  * cannot reach outside its registers, its code or, when run, its buffers; a budget of instructions ends
  * endless loops.
  *
  * Time. vm_run also says how long the run would take on a made-up machine, from nothing but the instructions
- * executed: one in-order core at 1 GHz with one arithmetic and one memory port of 4 lanes, latencies of 4
- * (arithmetic) and 3 (L1) cycles, direct-mapped caches (32 KiB, 256 KiB) that start cold, arithmetic slowed
- * when the pressure is over the register file. So register tiles, tails, unrolling, loop order and cache
- * tiles matter as they do on a board, and the same run always costs the same. */
+ * executed: one core at 1 GHz, four instructions wide, with one arithmetic port (in order) and one memory
+ * port (which runs ahead) of 4 lanes, latencies of 4 (arithmetic) and 3 (L1) cycles, direct-mapped caches (32
+ * KiB, 256 KiB) that start cold, arithmetic slowed when the pressure is over the register file. So register
+ * tiles, tails, unrolling, loop order and cache tiles matter as they do on a board, and the same run always
+ * costs the same. */
 #ifndef PLATFORM_VM_H
 #define PLATFORM_VM_H
 
