@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tune_model.h"
+
+#include "agent/tune_net.h"
+#include "agent/wire.h"
+#include "platform/log.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_SEEDS = 4 };
+
+#define LOCK_WAIT_NS NS_PER_S
+#define COMMIT_EVERY_NS NS_PER_S
+#define END_NS (40 * NS_PER_MS) /* to give everything back */
+
+struct session {
+	const struct tune_options *o;
+	struct arena *a; /* the caller's: what the report points to */
+	struct tune_report *report;
+	struct clock *clock;
+	int64_t end_ns;     /* of the box */
+	int64_t reserve_ns; /* of its end, for measuring the whole network */
+	char dir[PATH_MAX];
+	struct cache *cache;
+	struct target target;
+	struct pool *pool;
+	struct graph *graph;
+	struct steps *steps;
+	int ntasks;
+	struct step_task *task;
+	struct job_task *job;
+	struct net before;
+	enum kernel_origin *before_origin; /* per kernel of it */
+	struct runner *runner;
+	int64_t committed_ns;
+};
+
+static void warn(struct session *s)
+{
+	if (s->report->warning)
+		return;
+	s->report->warning = arena_printf(s->a, "results are kept in memory only: %s", err_text());
+	log_info("hone: %s", s->report->warning);
+}
+
+static int open_cache(struct session *s)
+{
+	int rc = E_OK;
+	if (s->o->cache)
+		snprintf(s->dir, sizeof s->dir, "%s", s->o->cache);
+	else
+		rc = file_cache_dir(s->dir, sizeof s->dir);
+	if (rc < 0)
+		return rc;
+	rc = cache_open(&s->cache, s->dir, false, LOCK_WAIT_NS);
+	if (rc != E_IO)
+		return rc;
+	warn(s);
+	return cache_open_memory(&s->cache, s->dir);
+}
+
+static int open_machine(struct session *s)
+{
+	int rc = open_cache(s);
+	if (rc >= 0)
+		rc = target_kept(s->dir, s->clock, &s->target);
+	if (rc >= 0)
+		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
+	if (rc < 0)
+		return rc;
+	s->report->cache = arena_strdup(s->a, s->dir);
+	s->report->target =
+	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
+	return E_OK;
+}
+
+static int read_model(struct session *s)
+{
+	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
+	int rc = import_file(s->o->model, &io, &s->graph);
+	if (rc < 0)
+		return rc;
+	rc = graph_optimize(s->graph);
+	if (rc >= 0)
+		rc = graph_steps(s->graph, &s->target, NULL, s->a, &s->steps);
+	if (rc >= 0)
+		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	s->report->tasks = rc < 0 ? 0 : rc;
+	return fail_in(rc, "%s", s->o->model);
+}
+
+/* The network with the kernels that a record of `kind` gives today. */
+static int open_net(struct session *s, enum rec_kind kind, struct net *n)
+{
+	struct kernel_source src;
+	int rc = cache_source(s->cache, &s->target, s->o->threads, s->o->exact, kind, &src);
+	if (rc < 0)
+		return rc;
+	rc = net_open(n, s->graph, s->steps, &s->target, &src, s->pool, s->clock);
+	cache_source_free(&src);
+	return rc;
+}
+
+static bool stopped(const struct session *s)
+{
+	return s->o->stop && *s->o->stop;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A few runs: the first warms up, one times the kernels. What measuring at the end may take is learnt here.
+ */
+static int measure_before(struct session *s)
+{
+	struct net *n = &s->before;
+	int64_t start_ns = clock_now(s->clock), limit_ns = start_ns + s->o->budget_ns / 25;
+	int rc = open_net(s, REC_BEST, n);
+	if (rc >= 0)
+		rc = net_run_kernels(n, s->clock);
+	for (int i = 0; rc >= 0 && (i < 2 || (i < 20 && clock_now(s->clock) < limit_ns)) && !stopped(s);
+	     i++) {
+		rc = net_run(n, s->clock);
+		if (rc >= 0 && clock_now(s->clock) < limit_ns)
+			rc = net_run_kernels(n, s->clock);
+	}
+	if (rc < 0)
+		return rc;
+	int64_t run_ns = net_median_ns(n);
+	s->report->before_ms = (double)run_ns / 1e6;
+	s->reserve_ns = 200 * NS_PER_MS + 3 * n->build_ns + 12 * run_ns;
+	s->reserve_ns = most(least(s->reserve_ns, s->o->budget_ns / 5), 100 * NS_PER_MS);
+	const struct plan_kernel *k;
+	plan_kernels(n->plan, &k);
+	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
+	for (int i = 0; i < n->nkernels; i++)
+		s->before_origin[i] = k[i].origin;
+	plan_free(n->plan); /* its memory is needed; its samples stay */
+	n->plan = NULL;
+	return E_OK;
+}
+
+/* What the cache knows of a task: what it would run today, and what was good on other machines or thread
+ * counts. */
+struct known {
+	struct session *s;
+	const char **seed; /* MAX_SEEDS per task */
+};
+
+static int add_seed(void *ctx, const struct rec *r)
+{
+	struct known *k = ctx;
+	struct session *s = k->s;
+	if (r->meas.status != MEAS_OK || r->kind != REC_BEST)
+		return E_OK;
+	for (int i = 0; i < s->ntasks; i++) {
+		struct job_task *j = &s->job[i];
+		if (!key_equal(s->task[i].key, r->task) || j->nseeds == MAX_SEEDS)
+			continue;
+		if (!j->incumbent || strcmp(j->incumbent, r->cand))
+			k->seed[i * MAX_SEEDS + j->nseeds++] = arena_strdup(s->a, r->cand);
+	}
+	return E_OK;
+}
+
+static int make_tasks(struct session *s)
+{
+	struct arena scratch = {0};
+	struct known k = {.s = s, .seed = ARENA_ARRAY(s->a, const char *, s->ntasks *MAX_SEEDS + 1)};
+	s->job = ARENA_ARRAY(s->a, struct job_task, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++) {
+		char label[96];
+		struct rec r;
+		task_label(s->task[i].task, label);
+		s->job[i] = (struct job_task){.text = s->task[i].text,
+					      .label = arena_strdup(s->a, label),
+					      .uses = s->task[i].uses,
+					      .seed = &k.seed[i * MAX_SEEDS]};
+		int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
+					REC_BEST, &scratch, &r);
+		if (rc >= 0)
+			s->job[i].incumbent = arena_strdup(s->a, r.cand);
+		arena_reset(&scratch);
+	}
+	int rc = cache_each_rec(s->cache, &scratch, add_seed, &k);
+	arena_free(&scratch);
+	return rc < 0 ? rc : E_OK;
+}
+
+static struct rec make_rec(const struct session *s, int task, enum rec_kind kind, const char *cand,
+			   const struct meas *m, const char *emitter)
+{
+	struct rec r = {.task = s->task[task].key,
+			.kind = (int)kind,
+			.target_key = target_key(&s->target),
+			.device = "cpu",
+			.threads = s->o->threads,
+			.exact = s->o->exact,
+			.meas = *m,
+			.task_text = s->task[task].text,
+			.label = s->job[task].label};
+	snprintf(r.target, sizeof r.target, "%s %s %d", s->target.soc, s->target.isa, s->target.lanes);
+	snprintf(r.emitter, sizeof r.emitter, "%s", emitter);
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	return r;
+}
+
+/* `before`: what putting the record gave. */
+static int put_code(struct session *s, const struct rec *r, struct blob code, int before)
+{
+	int rc = cache_put(s->cache, CACHE_CODE, code_key(rec_key(r), r->emitter), code.p, code.n);
+	return rc < 0 ? rc : before;
+}
+
+/* Into the cache at once. A cache that refuses is no reason to stop: it keeps the record in memory. */
+static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+		struct blob code)
+{
+	struct session *s = ctx;
+	struct arena scratch = {0};
+	struct code c;
+	int rc = code_parse(code.p, code.n, &scratch, &c);
+	if (rc >= 0) {
+		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
+		rc = cache_put_rec(s->cache, &r);
+		if (rc >= 0 || rc == E_IO)
+			rc = put_code(s, &r, code, rc);
+	}
+	arena_free(&scratch);
+	int64_t now_ns = clock_now(s->clock);
+	if (rc >= 0 && now_ns - s->committed_ns > COMMIT_EVERY_NS) {
+		rc = cache_commit(s->cache);
+		s->committed_ns = now_ns;
+	}
+	if (rc == E_IO)
+		warn(s);
+	return rc == E_IO ? E_OK : rc;
+}
+
+static void pass_progress(void *ctx, const struct job_progress *p)
+{
+	struct session *s = ctx;
+	if (s->o->progress)
+		s->o->progress(s->o->ctx, p);
+}
+
+/* Which candidate each task got: what a process without search rebuilds the network from. */
+static int put_choices(struct session *s, const struct job_result *result)
+{
+	struct buf text = {0};
+	char options[64], key[33];
+	buf_puts(&text, "hone-choices 1\n");
+	for (int i = 0; i < s->ntasks; i++) {
+		if (!result[i].best[0])
+			continue;
+		key_text(s->task[i].key, key);
+		buf_printf(&text, "%s %s\n", key, result[i].best);
+	}
+	snprintf(options, sizeof options, "cpu %d %d", s->o->threads, s->o->exact);
+	struct key k = hash_join(hash_join(graph_key(s->graph), target_key(&s->target)), hash_text(options));
+	int rc = buf_ok(&text) ? cache_put(s->cache, CACHE_CHOICES, k, text.p, text.n)
+			       : fail(E_NOMEM, "no memory for the choices");
+	buf_free(&text);
+	return rc;
+}
+
+/* All that was found is durable before the network is measured. */
+static int save(struct session *s, const struct job_result *result)
+{
+	int rc = put_choices(s, result);
+	if (rc >= 0)
+		rc = cache_commit(s->cache);
+	if (rc == E_IO) {
+		warn(s);
+		rc = E_OK;
+	}
+	return rc;
+}
+
+static int tune(struct session *s)
+{
+	const struct job j = {.ntasks = s->ntasks,
+			      .task = s->job,
+			      .strategy = s->report->strategy,
+			      .seed = s->o->seed,
+			      .deadline_ns = s->end_ns - s->reserve_ns,
+			      .stop = s->o->stop,
+			      .ctx = s,
+			      .sink = sink,
+			      .progress = pass_progress};
+	struct job_result *result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
+	int rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
+	if (rc < 0)
+		return rc;
+	rc = job_run(&j, s->runner, result);
+	s->runner->ops->close(s->runner);
+	s->runner = NULL;
+	if (rc < 0)
+		return rc;
+	s->report->trials = rc;
+	return save(s, result);
+}
+
+static void make_rows(struct session *s, struct net *after)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
+	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
+	for (int i = 0; i < n; i++) {
+		bool both = i < s->before.nkernels;
+		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
+					      .label = arena_strdup(s->a, k[i].label),
+					      .after = k[i].origin,
+					      .before = both ? s->before_origin[i] : FROM_FALLBACK,
+					      .before_ns = both ? s->before.kernel_ns[i] : 0,
+					      .after_ns = after->kernel_ns[i]};
+		if (row[i].after_ns > 0)
+			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
+	}
+	s->report->nkernels = n;
+	s->report->kernel = row;
+}
+
+/* Default schedules and the best, interleaved, until the box ends (or as long as was reserved, if the search
+ * ended early). */
+static int measure_after(struct session *s)
+{
+	struct net standard, after = {0};
+	int64_t until_ns = least(s->end_ns - END_NS, clock_now(s->clock) + s->reserve_ns), round_ns = 0;
+	int rc = open_net(s, REC_DEFAULT, &standard);
+	if (rc < 0)
+		return rc;
+	rc = open_net(s, REC_BEST, &after);
+	if (rc >= 0)
+		rc = net_run_kernels(&after, s->clock);
+	for (int i = 0; rc >= 0 && (i == 0 || clock_now(s->clock) + round_ns < until_ns); i++) {
+		int64_t start_ns = clock_now(s->clock);
+		rc = net_run(&standard, s->clock);
+		if (rc >= 0)
+			rc = net_run(&after, s->clock);
+		if (rc >= 0 && (i < 3 || i % 4 == 0))
+			rc = net_run_kernels(&after, s->clock);
+		round_ns = most(round_ns, clock_now(s->clock) - start_ns);
+		if (stopped(s))
+			break;
+	}
+	if (rc >= 0) {
+		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
+		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
+		make_rows(s, &after);
+	}
+	net_close(&after);
+	net_close(&standard);
+	return rc;
+}
+
+static void close_session(struct session *s)
+{
+	net_close(&s->before);
+	if (s->graph)
+		graph_free(s->graph);
+	if (s->pool)
+		pool_close(s->pool);
+	cache_close(s->cache);
+}
+
+int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out)
+{
+	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
+	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : "evolve",
+				    .budget_s = (double)o->budget_ns / 1e9};
+	s.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
+	int rc = open_machine(&s);
+	if (rc >= 0)
+		rc = read_model(&s);
+	if (rc >= 0)
+		rc = measure_before(&s);
+	if (rc >= 0)
+		rc = make_tasks(&s);
+	if (rc >= 0)
+		rc = tune(&s);
+	if (rc >= 0)
+		rc = measure_after(&s);
+	close_session(&s);
+	out->stopped = stopped(&s);
+	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;
+	return rc < 0 ? rc : E_OK;
+}

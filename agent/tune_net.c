@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/tune_net.h"
+
+#include "platform/rng.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Floats as a network likes them; integers and bools 0 and 1, which are in range of any table. */
+static void fill_input(struct tensor *t, struct rng *r)
+{
+	int64_t n = shape_count(&t->shape);
+	if (t->dtype == DT_F32) {
+		rng_fill(r, t->data, (size_t)n);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++)
+		tensor_set(t, i, (double)rng_below(r, 2));
+}
+
+static int make_tensors(struct net *n, const struct graph *g)
+{
+	struct rng r;
+	int rc = E_OK;
+	rng_seed(&r, 1);
+	n->in = ARENA_ARRAY(&n->arena, struct tensor, g->ninputs + 1);
+	n->out = ARENA_ARRAY(&n->arena, struct tensor, g->noutputs + 1);
+	for (int i = 0; i < g->ninputs && rc >= 0; i++) {
+		const struct tensor *t = &g->value[g->input[i]].t;
+		rc = tensor_alloc(&n->arena, t->dtype, &t->shape, &n->in[i]);
+		if (rc >= 0)
+			fill_input(&n->in[i], &r);
+	}
+	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
+		const struct tensor *t = &g->value[g->output[i]].t;
+		rc = tensor_alloc(&n->arena, t->dtype, &t->shape, &n->out[i]);
+	}
+	return rc;
+}
+
+int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
+	     const struct kernel_source *src, struct pool *pool, struct clock *clock)
+{
+	const struct plan_kernel *k;
+	*n = (struct net){0};
+	int64_t start_ns = clock_now(clock);
+	int rc = make_tensors(n, g);
+	if (rc >= 0)
+		rc = plan_build(g, s, t, src, pool, &n->plan);
+	if (rc < 0) {
+		net_close(n);
+		return rc;
+	}
+	n->nkernels = plan_kernels(n->plan, &k);
+	n->kernel_ns = ARENA_ARRAY(&n->arena, int64_t, n->nkernels + 1);
+	n->build_ns = clock_now(clock) - start_ns;
+	return E_OK;
+}
+
+int net_run(struct net *n, struct clock *clock)
+{
+	int64_t start_ns = clock_now(clock);
+	int rc = plan_run(n->plan, n->in, n->out);
+	n->sample_ns[n->nsamples++ % NET_SAMPLES] = clock_now(clock) - start_ns;
+	return rc;
+}
+
+int net_run_kernels(struct net *n, struct clock *clock)
+{
+	const struct plan_kernel *k;
+	int rc = plan_run_timed(n->plan, n->in, n->out, clock);
+	if (rc < 0)
+		return rc;
+	plan_kernels(n->plan, &k);
+	for (int i = 0; i < n->nkernels; i++)
+		if (n->kernel_ns[i] == 0 || k[i].ns < n->kernel_ns[i])
+			n->kernel_ns[i] = k[i].ns;
+	return E_OK;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+int64_t net_median_ns(const struct net *n)
+{
+	int64_t sorted[NET_SAMPLES];
+	int count = n->nsamples < NET_SAMPLES ? n->nsamples : NET_SAMPLES;
+	if (!count)
+		return 0;
+	memcpy(sorted, n->sample_ns, sizeof *sorted * (size_t)count);
+	qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+	return sorted[count / 2];
+}
+
+void net_close(struct net *n)
+{
+	if (n->plan)
+		plan_free(n->plan);
+	n->plan = NULL;
+	arena_free(&n->arena);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole network, measured: a plan with the kernels of one source, seeded inputs, samples of its run time.
+ */
+#ifndef AGENT_TUNE_NET_H
+#define AGENT_TUNE_NET_H
+
+#include "agent/source.h"
+
+enum { NET_SAMPLES = 512 };
+
+struct net {
+	struct arena arena;
+	struct plan *plan; /* NULL: not open */
+	struct tensor *in, *out;
+	int64_t build_ns;
+	int nsamples;
+	int64_t sample_ns[NET_SAMPLES]; /* the newest of them */
+	int nkernels;
+	int64_t *kernel_ns; /* fastest of the timed runs; 0: none yet */
+};
+
+/* src: not kept. The graph, the steps and the pool must outlive the net. */
+int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
+	     const struct kernel_source *src, struct pool *pool, struct clock *clock) MUST_CHECK;
+int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one sample */
+int net_run_kernels(struct net *n,
+		    struct clock *clock) MUST_CHECK; /* one run with every kernel timed: no sample */
+int64_t net_median_ns(const struct net *n);          /* 0: no samples */
+void net_close(struct net *n);
+
+#endif
