@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Real networks on the portable reference, against outputs of other runtimes: the fp32 gate. */
+#include "tests/onnx_data.h"
+#include "kernels/eval.h"
+#include "kernels/import.h"
+#include "kernels/onnx_pb.h"
+#include "tools/onnx_case.h"
+
+enum { MODELS = 22 };
+
+TEST(all_within_the_fp32_gate)
+{
+	struct arena a = {0};
+	char **cases, dir[512], why[512];
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	snprintf(dir, sizeof dir, "%s/models", test_data());
+	int n = case_find(&a, dir, &cases);
+	CHECK(n == MODELS);
+	for (int i = 0; i < n; i++) {
+		double worst = 0;
+		enum case_result r = case_check(cases[i], &case_reference, &case_gate_fp32, why, &worst);
+		printf("%-28s %s %.1e of the largest value %s\n", strrchr(cases[i], '/') + 1,
+		       r == CASE_PASSED ? "good" : "BAD", worst, why);
+		CHECK(r == CASE_PASSED);
+	}
+	arena_free(&a);
+}
+
+/* Halves the float weights of a model file. Returns how many were. */
+static int halve(const char *from, const char *to)
+{
+	struct arena a = {0};
+	struct blob f;
+	Onnx__ModelProto *m = NULL;
+	int count = 0, rc = file_read(&a, from, 0, &f);
+	if (rc >= 0)
+		rc = pb_unpack(&a, &onnx__model_proto__descriptor, f.p, f.n, &m);
+	for (size_t i = 0; rc >= 0 && i < m->graph->n_initializer; i++) {
+		Onnx__TensorProto *p = m->graph->initializer[i];
+		struct tensor t, h;
+		if (p->data_type != 1)
+			continue;
+		rc = pb_tensor(&a, p, NULL, false, &t);
+		if (rc >= 0)
+			rc = tensor_alloc(&a, DT_F16, &t.shape, &h);
+		for (int64_t k = 0; rc >= 0 && k < shape_count(&t.shape); k++)
+			tensor_set(&h, k, tensor_get(&t, k));
+		if (rc >= 0)
+			pb_from_tensor(&h, p->name, p->dims, p);
+		count++;
+	}
+	/* ... and the types of its inputs and outputs, as a converter to fp16 writes them. */
+	for (size_t i = 0; rc >= 0 && i < m->graph->n_input; i++)
+		m->graph->input[i]->type->tensor_type->elem_type = 10;
+	if (rc >= 0) {
+		uint8_t *bytes = ARENA_ARRAY(&a, uint8_t, onnx__model_proto__get_packed_size(m));
+		rc = file_write(to, bytes, onnx__model_proto__pack(m, bytes));
+	}
+	arena_free(&a);
+	return rc < 0 ? rc : count;
+}
+
+TEST(half_weights)
+{
+	static const struct case_gate gate = {0, 0, 5e-3, 1e-6};
+	char from[512], dir[128], to[192], why[512];
+	double worst = 0;
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	snprintf(from, sizeof from, "%s/models/wml_image_classifier/model.onnx", test_data());
+	snprintf(dir, sizeof dir, "%s/half", onnx_tmp_dir());
+	snprintf(to, sizeof to, "%s/model.onnx", dir);
+	REQUIRE(onnx_shell("cp -r $D/models/wml_image_classifier $T/half && chmod -R u+w $T/half") == 0);
+	CHECK(halve(from, to) > 0);
+	enum case_result r = case_check(dir, &case_reference, &gate, why, &worst);
+	printf("half weights: %.1e of the largest value %s\n", worst, why);
+	CHECK(r == CASE_PASSED && worst > 1e-6);
+}
+
+TEST_MAIN
