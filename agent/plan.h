@@ -37,7 +37,11 @@ int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs
 /* As plan_run, with every kernel timed on `clock`. */
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock) MUST_CHECK;
 int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
-/* The value of a step's output of the last run, unpacked to plain (for verify); needs a plan built with keep_all. */
+/* For verify. As plan_build, but no memory is reused, so that after a run every step value (struct steps) can be read. */
+int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
+		    struct pool *pool, struct plan **out) MUST_CHECK;
+/* A copy of a step value as the last run left it, unpacked to plain row-major. */
+int plan_value(const struct plan *p, int step_value, struct arena *a, struct tensor *out) MUST_CHECK;
 size_t plan_bytes(const struct plan *p); /* arena + packed weights */
 void plan_free(struct plan *p);
 

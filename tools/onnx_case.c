@@ -168,7 +168,7 @@ static int run_case(struct graph *g, const struct data_set *d, const struct case
 	return rc;
 }
 
-static int check_set(struct arena *a, const char *dir, const char *set, const struct case_runner *run,
+static int check_set(struct arena *a, const char *model, const char *set, const struct case_runner *run,
 		     const struct case_gate *gate, double *worst)
 {
 	struct data_set *d = ARENA_NEW(a, struct data_set);
@@ -177,7 +177,7 @@ static int check_set(struct arena *a, const char *dir, const char *set, const st
 	if (rc >= 0)
 		rc = d->nout = read_tensors(a, set, "output", d->out);
 	if (rc >= 0)
-		rc = import_steps(a, arena_printf(a, "%s/model.onnx", dir), d, &g);
+		rc = import_steps(a, model, d, &g);
 	if (rc < 0)
 		return rc;
 	rc = run_case(g, d, run, gate, a, worst);
@@ -185,26 +185,43 @@ static int check_set(struct arena *a, const char *dir, const char *set, const st
 	return fail_in(rc, "%s", set);
 }
 
-enum case_result case_check(const char *dir, const struct case_runner *run, const struct case_gate *gate,
-			    char why[512], double *worst)
+static int check_sets(struct arena *a, const char *model, const char *dir, const struct case_runner *run,
+		      const struct case_gate *gate, double *worst)
+{
+	int rc = E_OK, n = 0;
+	if (file_exists(arena_printf(a, "%s/output_0.pb", dir)))
+		return check_set(a, model, dir, run, gate, worst);
+	for (; rc >= 0; n++) {
+		const char *set = arena_printf(a, "%s/test_data_set_%d", dir, n);
+		if (!file_is_dir(set))
+			break;
+		rc = check_set(a, model, set, run, gate, worst);
+		arena_reset(a);
+	}
+	return rc >= 0 && n == 0 ? fail(E_NOTFOUND, "%s: no test_data_set_0 with output_0.pb", dir) : rc;
+}
+
+enum case_result case_check_model(const char *model, const char *dir, const struct case_runner *run,
+				  const struct case_gate *gate, char why[512], double *worst)
 {
 	struct arena a = {0};
 	double unused = 0;
-	int rc = E_OK, n = 0;
-	for (; rc >= 0; n++) {
-		const char *set = arena_printf(&a, "%s/test_data_set_%d", dir, n);
-		if (!file_is_dir(set))
-			break;
-		rc = check_set(&a, dir, set, run, gate, worst ? worst : &unused);
-		arena_reset(&a);
-	}
-	if (rc >= 0 && n == 0)
-		rc = fail(E_NOTFOUND, "%s: no test_data_set_0", dir);
+	int rc = check_sets(&a, model, dir, run, gate, worst ? worst : &unused);
 	snprintf(why, 512, "%s", rc < 0 ? err_text() : "");
 	for (char *p = why; (p = strchr(p, '\n'));)
 		*p = ' ';
 	arena_free(&a);
 	return rc >= 0 ? CASE_PASSED : rc == E_UNSUPPORTED ? CASE_SKIPPED : CASE_FAILED;
+}
+
+enum case_result case_check(const char *dir, const struct case_runner *run, const struct case_gate *gate,
+			    char why[512], double *worst)
+{
+	struct arena a = {0};
+	enum case_result r =
+	    case_check_model(arena_printf(&a, "%s/model.onnx", dir), dir, run, gate, why, worst);
+	arena_free(&a);
+	return r;
 }
 
 struct walk {

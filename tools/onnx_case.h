@@ -25,6 +25,9 @@ extern const struct case_gate case_gate_fp32; /* 2e-4 of the largest value and 1
  * case that did not pass. worst (or NULL): the largest |got - ref| / max|ref| of any output. */
 enum case_result case_check(const char *dir, const struct case_runner *run, const struct case_gate *gate,
 			    char why[512], double *worst);
+/* The same for a model that lies elsewhere: `dir` holds test_data_set_N folders, or is one itself. */
+enum case_result case_check_model(const char *model, const char *dir, const struct case_runner *run,
+				  const struct case_gate *gate, char why[512], double *worst);
 /* Every folder with a model.onnx at or below `dir`, sorted; E_NOTFOUND if there is none. Returns the count.
  */
 int case_find(struct arena *a, const char *dir, char ***out) MUST_CHECK;

@@ -48,31 +48,34 @@ const char *ready_origin(enum kernel_origin o)
 	return names[o];
 }
 
-static int open_source(struct ready *r)
+int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
+		struct kernel_source *out)
 {
-	if (r->kernels == KERNELS_FALLBACK)
+	if (k == KERNELS_FALLBACK)
 		return 0;
-	int rc = cache_open(&r->cache, r->cache_dir, true, 0);
+	int rc = cache_open(cache, cache_dir, true, 0);
 	if (rc < 0)
 		return rc;
-	if (r->kernels == KERNELS_DEFAULT)
-		return defaults_open(r->cache, r->host, &r->source);
-	return cache_source(r->cache, &r->host->target, r->host->threads, false, REC_BEST, &r->source);
+	if (k == KERNELS_DEFAULT)
+		return defaults_open(*cache, h, out);
+	return cache_source(*cache, &h->target, h->threads, false, REC_BEST, out);
 }
 
-static void close_source(struct ready *r)
+void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s)
 {
-	if (r->source.ctx && r->kernels == KERNELS_DEFAULT)
-		defaults_close(&r->source);
-	else if (r->source.ctx)
-		cache_source_free(&r->source);
-	if (r->cache)
-		cache_close(r->cache);
+	if (s->ctx && k == KERNELS_DEFAULT)
+		defaults_close(s);
+	else if (s->ctx)
+		cache_source_free(s);
+	if (*cache)
+		cache_close(*cache);
+	*cache = NULL;
+	s->ctx = NULL;
 }
 
 static int build(struct ready *r)
 {
-	int rc = open_source(r);
+	int rc = source_open(r->kernels, r->cache_dir, r->host, &r->cache, &r->source);
 	if (rc >= 0)
 		rc = plan_build(r->model.g, r->model.steps, &r->host->target,
 				r->source.find ? &r->source : NULL, r->host->pool, &r->plan);
@@ -102,7 +105,7 @@ void ready_close(struct ready *r)
 {
 	if (r->plan)
 		plan_free(r->plan);
-	close_source(r);
+	source_close(r->kernels, &r->cache, &r->source);
 	model_close(&r->model);
 	arena_free(&r->arena);
 	*r = (struct ready){0};

@@ -35,6 +35,11 @@ void host_close(struct host *h);
 /* "best", "default" or "fallback". */
 int ready_kernels_parse(const char *text, enum ready_kernels *out) MUST_CHECK;
 const char *ready_kernels_name(enum ready_kernels k);
+/* Where kernels come from: *cache is opened read-only where one is needed. cache_dir must outlive it. */
+int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
+		struct kernel_source *out) MUST_CHECK;
+void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s);
+
 /* Inputs are seeded. cache_dir must outlive r. E_USAGE where `default` kernels are asked for and no worker
  * can make them. */
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
