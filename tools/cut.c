@@ -113,7 +113,7 @@ int cut_graph(const struct graph *g, int out, const bool *stop, struct graph **p
 	mark(&c, stop);
 	add_inputs(&c, stop);
 	int rc = add_nodes(&c, stop);
-	if (rc >= 0 && c.to[out] < 0)
+	if (rc >= 0 && p->nnodes == 0)
 		rc = fail(E_NOTFOUND, "'%s' is made by no node", g->value[out].name);
 	arena_free(&scratch);
 	if (rc < 0) {
