@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The space of schedules of one task on one target, by rules derived from the task's structure alone, and the candidates
- * in it. Search sees candidates as canonical text ("lane=k:16 tile=x:14,k:2 unroll=c:2 order=... block=y:8"): printing and
- * parsing back is exact, and equal text is the same schedule.
+/* The space of schedules of one task on one target, by rules derived from the task's structure alone, and the
+ * candidates in it. Search sees candidates as canonical text ("lane=k:16 tile=x:14,k:2 unroll=c:2 order=...
+ * block=y:8"): printing and parsing back is exact, and equal text is the same schedule.
  *
- * The part before " | " is structural (needs a compile); the part after it is numbers given to the kernel as run-time
- * parameters (outer tile sizes): candidates that differ only there share one object (space_structure). */
+ * The part before " | " is structural (needs a compile); the part after it is numbers given to the kernel as
+ * run-time parameters (outer tile sizes): candidates that differ only there share one object
+ * (space_structure). */
 #ifndef KERNELS_SPACE_H
 #define KERNELS_SPACE_H
 
@@ -24,15 +25,19 @@ void space_default(const struct space *s, char cand[CAND_MAX]);
 int space_portfolio(const struct space *s, int i, char cand[CAND_MAX]);
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX]);
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
-int space_cross(const struct space *s, struct rng *r, const char *a, const char *b, char cand[CAND_MAX]) MUST_CHECK;
-int space_legal(const struct space *s, const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
-double space_size(const struct space *s); /* number of candidates, roughly */
+int space_cross(const struct space *s, struct rng *r, const char *a, const char *b,
+		char cand[CAND_MAX]) MUST_CHECK;
+int space_legal(const struct space *s,
+		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
+double space_size(const struct space *s);     /* number of candidates, roughly */
 /* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */
 double space_draft(const struct space *s, const char *cand);
 double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns */
-void space_structure(const char *cand, char out[CAND_MAX]); /* the structural part: the register tile's compile unit */
+void space_structure(const char *cand,
+		     char out[CAND_MAX]); /* the structural part: the register tile's compile unit */
 
-/* task + candidate -> loops + manifest (without object). All in the arena. E_INFEASIBLE / E_CORRUPT as space_legal. */
+/* task + candidate -> loops + manifest (without object). All in the arena. E_INFEASIBLE / E_CORRUPT as
+ * space_legal. */
 int lower(const struct task *t, const char *cand, const struct target *tg, struct arena *a, struct loops **l,
 	  struct manifest *m) MUST_CHECK;
 

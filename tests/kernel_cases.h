@@ -109,7 +109,7 @@ static inline void gen_conv(struct buf *b, struct rng *r, bool depthwise)
 
 static inline void gen_group(struct buf *b, struct rng *r)
 {
-	int g = pick(r, 2, 4), kg = pick(r, 1, 2) * pick(r, 1, 16), cg = pick(r, 1, 18), s = pick(r, 2, 9),
+	int g = pick(r, 2, 4), kg = 2 * pick(r, 1, 16), cg = pick(r, 2, 18), s = pick(r, 2, 9),
 	    xb = block_of(r);
 	buf_puts(b, "task syms=0\n");
 	image(b, r, "X", "in", 1, g * cg, s, s, 1, xb);
@@ -164,12 +164,12 @@ static inline void gen_map(struct buf *b, struct rng *r)
 					   "r0 sigmoid r0 mul",
 					   "r0 tanh r1 sub",
 					   "r0 erf 1 add r0 mul",
-					   "r0 abs 0.1 add log",
+					   "r0 abs 0.125 add log",
 					   "r0 abs sqrt r1 max",
 					   "r0 r1 lt r0 r1 select",
 					   "r0 floor r1 min",
 					   "r0 3 pow r1 add",
-					   "r0 abs 0.1 add r1 pow",
+					   "r0 abs 0.125 add r1 pow",
 					   "r0 neg recip sign r1 div",
 					   "r0 square r1 ceil add",
 					   "r0 r1 le r0 rint sub",
@@ -256,7 +256,7 @@ static inline void gen_chain(struct buf *b, struct rng *r)
 		   "write M [%s]\nstage n:%d i:%d | c:%d\nread X [%s]\nread M [%s]\nbody r0 r1 sub %s\nsum\n",
 		   red, n, inner, c, dims, red, norm ? "square" : "exp");
 	if (norm)
-		buf_printf(b, "post acc %.9g mul 1e-05 add sqrt\n", (double)(1.f / (float)c));
+		buf_printf(b, "post acc %.9g mul 1.52587891e-05 add sqrt\n", (double)(1.f / (float)c));
 	buf_printf(b, "write S [%s]\nstage n:%d i:%d c:%d\nread X [%s]\nread M [%s]\nread S [%s]\n", red, n,
 		   inner, c, dims, red, red);
 	buf_printf(b, "body r0 r1 sub %sr2 div\nwrite Y [%s]\n", norm ? "" : "exp ", dims);

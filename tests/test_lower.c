@@ -110,4 +110,52 @@ TEST(schedules_that_do_not_fit)
 	arena_free(&c.a);
 }
 
+/* One random (task, schedule): schedule 0 is the default. A failing seed is printed. */
+static void one_random(uint64_t seed, const struct target *tg)
+{
+	struct rng r;
+	struct buf text = {0};
+	struct kcase c;
+	struct space *s;
+	char cand[CAND_MAX], again[CAND_MAX];
+	bool infeasible = false;
+	rng_seed(&r, seed);
+	case_text(&text, &r);
+	int rc = case_parse(&c, buf_str(&text), &r);
+	if (rc >= 0)
+		rc = space_make(&c.a, &c.t, tg, &s);
+	if (rc < 0) {
+		printf("seed %llu: %s\n%s", (unsigned long long)seed, err_text(), buf_str(&text));
+		CHECK(rc >= 0);
+		return;
+	}
+	space_default(s, cand);
+	if (seed % 4)
+		CHECK_OK(space_random(s, &r, cand));
+	if (seed % 4 == 3) {
+		memcpy(again, cand, sizeof again);
+		CHECK_OK(space_mutate(s, &r, again, cand));
+	}
+	CHECK_OK(space_legal(s, cand));
+	double err = interpret(&c, cand, tg, &infeasible);
+	bool pow_ = strstr(buf_str(&text), "r1 pow"), prod = strstr(buf_str(&text), "prod");
+	if (!(err >= 0 && err < (pow_ || prod ? 2e-5 : 4e-6))) {
+		printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err,
+		       err < 0 ? err_text() : "", cand, buf_str(&text));
+		CHECK(false);
+	}
+	buf_free(&text);
+	arena_free(&c.a);
+}
+
+TEST(random_schedules)
+{
+	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const char *from = getenv("SEED");
+	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
+	for (uint64_t seed = first;
+	     seed < first + (from ? 1 : atoi(getenv("N") ? getenv("N") : "600")) && !test_bad; seed++)
+		one_random(seed, &tg[seed % 3]);
+}
+
 TEST_MAIN

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Analytical cost of a schedule on one core, in cycles: FMA and load issue, latency, spills, calls per tile,
+ * L2 and L3 traffic, joined by a 4-norm. Its constants are of a wide out-of-order core; peaks of the target
+ * scale it to time. */
+#ifndef KERNELS_DRAFT_H
+#define KERNELS_DRAFT_H
+
+#include "kernels/sched.h"
+
+double draft_stage(const struct task *t, const struct target *tg, int stage,
+		   const struct sstage *s); /* cycles */
+double draft_ghz(const struct target *tg);  /* clock implied by the measured peak; 3 when not measured */
+/* Registers the body wants: accumulators, operands, one broadcast. */
+int draft_live(const struct task *t, int stage, const struct sstage *s);
+double stage_steps(const struct stage *st); /* product of reduction extents; symbols count as 16 */
+int64_t extent_guess(int64_t extent);       /* of a symbol: 64 */
+
+#endif

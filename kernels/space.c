@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space.h"
+#include "kernels/space_rules.h"
+
+#include <string.h>
+
+int space_make(struct arena *a, const struct task *t, const struct target *tg, struct space **out)
+{
+	int rc = task_check(t);
+	if (rc < 0)
+		return rc;
+	struct space *s = ARENA_NEW(a, struct space);
+	s->t = *t;
+	s->tg = *tg;
+	for (int i = 0; i < t->nstages; i++)
+		rules_lanes(s, i);
+	*out = s;
+	return E_OK;
+}
+
+static int check_text(const struct space *s, const struct sched *c, char cand[CAND_MAX])
+{
+	int rc = sched_check(&s->t, &s->tg, c);
+	return rc < 0 ? rc : sched_text(&s->t, c, cand);
+}
+
+void space_default(const struct space *s, char cand[CAND_MAX])
+{
+	struct sched c;
+	sched_init(&s->t, &c);
+	for (int i = 0; i < s->t.nstages; i++)
+		rules_stage(s, i, 0, &c.st[i]);
+	if (check_text(s, &c, cand) >= 0)
+		return;
+	sched_init(&s->t, &c); /* scalar: always fits */
+	if (sched_text(&s->t, &c, cand) < 0)
+		cand[0] = 0;
+}
+
+int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
+{
+	struct sched c;
+	sched_init(&s->t, &c);
+	for (int variant = 1; variant <= 4; variant++) {
+		bool any = false;
+		for (int k = 0; k < s->t.nstages; k++) {
+			bool has = rules_stage(s, k, variant, &c.st[k]);
+			any |= has;
+			if (!has)
+				rules_stage(s, k, 0, &c.st[k]);
+		}
+		if (any && check_text(s, &c, cand) >= 0 && i-- == 0)
+			return E_OK;
+	}
+	return fail(E_NOTFOUND, "no more rules");
+}
+
+/* ---- draws ---- */
+
+static int draw(struct rng *r, const int *list, int n)
+{
+	return list[rng_below(r, (uint32_t)n)];
+}
+
+static void swap_order(struct rng *r, struct sstage *s, int from, int to)
+{
+	if (to - from < 2)
+		return;
+	int i = from + (int)rng_below(r, (uint32_t)(to - from)),
+	    j = from + (int)rng_below(r, (uint32_t)(to - from));
+	uint8_t t = s->order[i];
+	s->order[i] = s->order[j];
+	s->order[j] = t;
+}
+
+static void draw_lane(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage_space *ss = &s->st[stage];
+	int n = 1;
+	while (n < ss->nlanes && ss->lane[n].cost < 4 * ss->lane[0].cost + 1e-9)
+		n++;
+	const struct lane_choice *c = &ss->lane[rng_below(r, 3) ? 0 : rng_below(r, (uint32_t)n)];
+	out->lane = c->axis;
+	out->lanes = c->lanes;
+}
+
+static int64_t units_of(const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t u = a == s->lane ? s->lanes : 1;
+	return (extent_guess(st->axis[a].extent) + u - 1) / u;
+}
+
+static void draw_tile(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int vectors[] = {1, 2, 2, 2, 3, 4, 4, 6, 8};
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st), first = task_shared(&s->t),
+	    pixel = stage_pixel_axis(&s->t, st, out->lane), room = s->tg.regs;
+	for (int a = 0; a < ns; a++)
+		out->tile[a] = 1;
+	if (out->lane >= 0 && out->lane < ns) {
+		int64_t n = units_of(st, out, out->lane);
+		int v = draw(r, vectors, 9);
+		out->tile[out->lane] = (int)(v < n ? v : n);
+		room = (s->tg.regs - 1 - out->tile[out->lane]) / out->tile[out->lane];
+	}
+	if (pixel >= 0 && room > 1) {
+		int64_t n = units_of(st, out, pixel), max = n < room ? n : room;
+		int64_t p = 1 + (int64_t)rng_below(r, (uint32_t)max);
+		if (rng_below(r, 2))
+			p = largest_divisor(n, p);
+		out->tile[pixel] = (int)p;
+		room /= (int)p;
+	}
+	if (room > 1 && rng_below(r, 6) == 0 && ns > first) {
+		int a = first + (int)rng_below(r, (uint32_t)(ns - first));
+		if (out->tile[a] == 1 && a != out->lane && units_of(st, out, a) >= 2)
+			out->tile[a] = 2;
+	}
+}
+
+static void draw_unroll(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int steps[] = {1, 1, 2, 2, 4, 8, 16};
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st), points = 1, total = 1;
+	for (int a = 0; a < ns; a++)
+		points *= out->tile[a];
+	rules_unroll(s, stage, out);
+	if (rng_below(r, 2))
+		return;
+	for (int a = ns; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent;
+		int u = draw(r, steps, 7);
+		if (rng_below(r, 4) == 0 && !IS_SYM(e) && e <= 9)
+			u = (int)e;
+		if (IS_SYM(e) || u > e || (int64_t)points * total * u > 200)
+			u = 1;
+		out->unroll[a] = u;
+		total *= u;
+	}
+}
+
+static void draw_chains(const struct stage *st, struct rng *r, struct sstage *out)
+{
+	int steps = 1, points = 1;
+	for (int a = 0; a < st->naxes; a++)
+		*(a < stage_spatial(st) ? &points : &steps) *=
+		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
+	out->chains = 1;
+	while (st->comb != COMB_NONE && out->chains * 2 <= steps && points * out->chains < 8 &&
+	       rng_below(r, 3))
+		out->chains *= 2;
+}
+
+static void draw_blocks(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int tiles[] = {1, 2, 3, 4, 6, 8, 12, 16, 32};
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st);
+	memset(out->outer, 0, sizeof out->outer);
+	memset(out->block, 0, sizeof out->block);
+	for (int a = 0; a < ns && s->t.nstages == 1; a++) {
+		int64_t n = units_of(st, out, a) / out->tile[a];
+		if (n < 4 || rng_below(r, 5))
+			continue;
+		int b = draw(r, tiles, 9);
+		out->outer[a] = true;
+		out->block[a] = b < n ? b : 0;
+	}
+}
+
+static void draw_split(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	out->split_axis = -1;
+	out->split = 0;
+	for (int a = stage_spatial(st); a < st->naxes && s->t.nstages == 1; a++) {
+		int64_t e = st->axis[a].extent, part = INT64_C(32) << rng_below(r, 4);
+		if (IS_SYM(e) || e < 2 * part || a == out->lane || rng_below(r, 5))
+			continue;
+		out->split_axis = a;
+		out->split = part;
+		return;
+	}
+}
+
+static void draw_order(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st);
+	rules_order(s, stage, out);
+	if (rng_below(r, 2))
+		swap_order(r, out, 0, ns);
+	if (rng_below(r, 3) == 0)
+		swap_order(r, out, ns, st->naxes - (out->lane >= ns));
+}
+
+static void draw_stage(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	struct sched one;
+	sched_init(&s->t, &one);
+	*out = one.st[stage];
+	draw_lane(s, stage, r, out);
+	draw_tile(s, stage, r, out);
+	draw_order(s, stage, r, out);
+	draw_unroll(s, stage, r, out);
+	draw_chains(st, r, out);
+	draw_blocks(s, stage, r, out);
+	draw_split(s, stage, r, out);
+	rules_parallel(s, stage, out);
+	out->hoist = rng_below(r, 8) != 0;
+}
+
+enum { TRIES = 64 };
+
+int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
+{
+	for (int i = 0; i < TRIES; i++) {
+		struct sched c;
+		sched_init(&s->t, &c);
+		for (int k = 0; k < s->t.nstages; k++)
+			draw_stage(s, k, r, &c.st[k]);
+		if (check_text(s, &c, cand) >= 0)
+			return E_OK;
+	}
+	space_default(s, cand);
+	return E_OK;
+}
+
+/* Draws one aspect of one stage again. */
+static void change(const struct space *s, struct rng *r, struct sched *c)
+{
+	int k = (int)rng_below(r, (uint32_t)s->t.nstages);
+	struct sstage *st = &c->st[k];
+	switch (rng_below(r, 8)) {
+	case 0:
+	case 1:
+		draw_tile(s, k, r, st);
+		draw_chains(&s->t.stage[k], r, st);
+		break;
+	case 2:
+		draw_unroll(s, k, r, st);
+		draw_chains(&s->t.stage[k], r, st);
+		break;
+	case 3:
+		swap_order(r, st, 0, stage_spatial(&s->t.stage[k]));
+		break;
+	case 4:
+		draw_blocks(s, k, r, st);
+		break;
+	case 5:
+		draw_split(s, k, r, st);
+		break;
+	case 6:
+		st->hoist = !st->hoist;
+		break;
+	default:
+		draw_stage(s, k, r, st);
+	}
+	rules_parallel(s, k, st);
+}
+
+int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
+{
+	struct sched base, c;
+	int rc = sched_parse(&s->t, from, &base);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < TRIES; i++) {
+		c = base;
+		change(s, r, &c);
+		if (check_text(s, &c, cand) >= 0 && strcmp(cand, from) != 0)
+			return E_OK;
+	}
+	return space_random(s, r, cand);
+}
+
+int space_cross(const struct space *s, struct rng *r, const char *a, const char *b, char cand[CAND_MAX])
+{
+	struct sched x, y, c;
+	int rc = sched_parse(&s->t, a, &x);
+	if (rc < 0 || (rc = sched_parse(&s->t, b, &y)) < 0)
+		return rc;
+	for (int i = 0; i < TRIES / 4; i++) {
+		c = x;
+		for (int k = 0; k < s->t.nstages; k++) {
+			struct sstage *st = &c.st[k];
+			const struct sstage *o = &y.st[k];
+			if (rng_below(r,
+				      2)) { /* the register tile of one, the loops around it of the other */
+				memcpy(st->order, o->order, sizeof st->order);
+				memcpy(st->outer, o->outer, sizeof st->outer);
+				memcpy(st->block, o->block, sizeof st->block);
+			}
+			if (rng_below(r, 2))
+				memcpy(st->unroll, o->unroll, sizeof st->unroll);
+			if (rng_below(r, 2)) {
+				st->split_axis = o->split_axis;
+				st->split = o->split;
+			}
+			if (rng_below(r, 4) == 0)
+				*st = *o;
+			draw_chains(&s->t.stage[k], r, st);
+			rules_parallel(s, k, st);
+		}
+		if (check_text(s, &c, cand) >= 0)
+			return E_OK;
+	}
+	return space_mutate(s, r, a, cand);
+}
+
+int space_legal(const struct space *s, const char *cand)
+{
+	struct sched c;
+	int rc = sched_parse(&s->t, cand, &c);
+	return rc < 0 ? rc : sched_check(&s->t, &s->tg, &c);
+}
+
+double space_size(const struct space *s)
+{
+	double n = 1;
+	for (int k = 0; k < s->t.nstages; k++) {
+		const struct stage *st = &s->t.stage[k];
+		int ns = stage_spatial(st);
+		n *= s->st[k].nlanes * 6. * s->tg.regs / 2; /* lanes, vectors, points */
+		for (int i = 2; i <= ns; i++)
+			n *= i; /* orders */
+		for (int a = ns; a < st->naxes; a++)
+			n *= 4; /* unroll, split */
+		for (int a = 0; a < ns && s->t.nstages == 1; a++)
+			n *= st->axis[a].extent != 1 ? 5 : 1; /* blocks */
+	}
+	return n;
+}
+
+double space_draft(const struct space *s, const char *cand)
+{
+	struct sched c;
+	double cycles = 0;
+	if (sched_parse(&s->t, cand, &c) < 0)
+		return 1e30;
+	for (int k = 0; k < s->t.nstages; k++)
+		cycles += draft_stage(&s->t, &s->tg, k, &c.st[k]);
+	return cycles / draft_ghz(&s->tg);
+}
+
+double space_roofline(const struct space *s)
+{
+	const struct target *tg = &s->tg;
+	double bytes = task_bytes(&s->t, true), peak = tg->fma_gflops > 0 ? tg->fma_gflops : 12. * tg->lanes;
+	int level = bytes <= (double)tg->l1_bytes   ? 0
+		    : bytes <= (double)tg->l2_bytes ? 1
+		    : bytes <= (double)tg->l3_bytes ? 2
+						    : 3;
+	static const double usual[] = {200, 100, 30, 10};
+	double bw = tg->bw_gbs[level] > 0 ? tg->bw_gbs[level] : usual[level];
+	double flops = task_flops(&s->t) / peak, moved = bytes / bw;
+	return flops > moved ? flops : moved;
+}
+
+void space_structure(const char *cand, char out[CAND_MAX])
+{
+	size_t n = 0;
+	for (; n < CAND_MAX - 1 && cand[n] && strncmp(cand + n, " | ", 3) != 0; n++)
+		out[n] = cand[n];
+	out[n] = 0;
+}

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space_rules.h"
+
+#include <float.h>
+#include <string.h>
+
+double stage_points(const struct stage *st)
+{
+	double n = 1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		n *= (double)extent_guess(st->axis[a].extent);
+	return n;
+}
+
+int64_t largest_divisor(int64_t n, int64_t max)
+{
+	for (int64_t d = max < n ? max : n; d > 1; d--)
+		if (n % d == 0)
+			return d;
+	return 1;
+}
+
+static bool in_body(const struct stage *st, int read)
+{
+	for (int i = 0; i < st->body.n; i++)
+		if (st->body.at[i].op == P_READ && st->body.at[i].arg == read)
+			return true;
+	return false;
+}
+
+static unsigned axes_of(const struct task *t, const struct stage *st, const struct read *r)
+{
+	return read_axes(st, r, t->operand[r->operand].dims.rank);
+}
+
+/* ---- lanes ---- */
+
+/* Slots of all accesses per element of the iteration space; < 0: not allowed. */
+static double lane_cost(const struct space *s, int stage, int axis, int lanes)
+{
+	const struct stage *st = &s->t.stage[stage];
+	struct sched one;
+	sched_init(&s->t, &one);
+	struct sstage *ss = &one.st[stage];
+	ss->lane = axis;
+	ss->lanes = lanes;
+	int ns = stage_spatial(st), n = st->naxes;
+	if (axis >= ns) { /* innermost */
+		for (int i = axis; i < n - 1; i++)
+			ss->order[i] = (uint8_t)(i + 1);
+		ss->order[n - 1] = (uint8_t)axis;
+	}
+	if (sched_check(&s->t, &s->tg, &one) < 0)
+		return -1;
+	double steps = stage_steps(st), cost = 0;
+	double e = axis < 0 ? 1 : (double)extent_guess(st->axis[axis].extent),
+	       vectors = (double)(int64_t)((e + lanes - 1) / lanes);
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		int64_t stride = 0;
+		bool pads, body = i < st->nreads && in_body(st, i);
+		if (axis >= 0 && !operand_packs(&s->t, r->operand) &&
+		    read_stride(&s->t, st, r, axis, lanes, &stride, &pads) < 0)
+			return -1;
+		double slots = stride == 0 || stride == 1 ? 1 : i == st->nreads ? 2 * lanes : lanes;
+		cost += body ? slots : slots / steps;
+	}
+	if (axis >= ns) /* combining lanes at the end */
+		cost += 10 * e / lanes / steps;
+	return cost * vectors / e;
+}
+
+static void add_lane(struct stage_space *ss, struct lane_choice c)
+{
+	int i = ss->nlanes < MAX_LANES ? ss->nlanes++ : MAX_LANES - 1;
+	for (; i > 0 && ss->lane[i - 1].cost > c.cost; i--)
+		ss->lane[i] = ss->lane[i - 1];
+	ss->lane[i] = c;
+}
+
+void rules_lanes(struct space *s, int stage)
+{
+	const struct stage *st = &s->t.stage[stage];
+	struct stage_space *ss = &s->st[stage];
+	for (int a = 0; a < st->naxes; a++)
+		for (int lanes = s->tg.lanes; lanes >= 4; lanes /= 2) {
+			double c = lane_cost(s, stage, a, lanes);
+			if (c >= 0 && ss->nlanes < MAX_LANES - 1)
+				add_lane(ss, (struct lane_choice){a, lanes, c});
+		}
+	add_lane(ss, (struct lane_choice){-1, 1, lane_cost(s, stage, -1, 1)});
+}
+
+/* ---- structure ---- */
+
+bool stage_contracts(const struct task *t, const struct stage *st, int lane)
+{
+	if (st->comb == COMB_NONE || lane < 0 || lane >= stage_spatial(st))
+		return false;
+	for (int i = 0; i < st->nreads; i++)
+		if (in_body(st, i) && !(axes_of(t, st, &st->read[i]) >> lane & 1))
+			return true;
+	return false;
+}
+
+int stage_pixel_axis(const struct task *t, const struct stage *st, int lane)
+{
+	int best = -1, ns = stage_spatial(st);
+	int64_t size = 1;
+	for (int a = task_shared(t); a < ns; a++) {
+		if (a == lane)
+			continue;
+		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
+		for (int i = 0; i < st->nreads; i++)
+			reused |= in_body(st, i) && !(axes_of(t, st, &st->read[i]) >> a & 1);
+		int64_t e = extent_guess(st->axis[a].extent);
+		if (!reused && st->nreads > 1 && best >= 0)
+			continue;
+		if (e >= size && e > 1) {
+			best = a;
+			size = e > 28 ? 28 : e;
+		}
+	}
+	return best;
+}
+
+/* A window's tap: indexes a dim together with a spatial axis. */
+static bool is_tap(const struct task *t, const struct stage *st, int a)
+{
+	for (int i = 0; i < st->nreads; i++)
+		for (int d = 0; d < t->operand[st->read[i].operand].dims.rank; d++)
+			for (int b = 0; b < stage_spatial(st) && st->read[i].dim[d].coef[a]; b++)
+				if (st->read[i].dim[d].coef[b])
+					return true;
+	return false;
+}
+
+/* Steps of one reduction axis, at most `room`. */
+static int unroll_of(const struct space *s, const struct stage *st, const struct sstage *out, int a,
+		     bool contracts, int64_t room)
+{
+	int64_t e = st->axis[a].extent, b = axis_block(&s->t, st, a);
+	bool blocked = b > 1 && e > b;
+	if (IS_SYM(e) || room < 2)
+		return 1;
+	if (a == out->lane)
+		return e / out->lanes >= 4 ? 4 : e < out->lanes ? 1 : (int)(e / out->lanes);
+	if (!contracts && !blocked)
+		return e <= room ? (int)e : is_tap(&s->t, st, a) ? 1 : (int)largest_divisor(e, room);
+	if (is_tap(&s->t, st, a))
+		return 1;
+	if (blocked)
+		return (int)largest_divisor(e % b ? largest_divisor(b, e % b) : b, room);
+	return (int)largest_divisor(e, room);
+}
+
+/* Channels in small steps. Taps only where the operand that slides is a vector, so that neighbouring points
+ * share its loads; unrolled taps of broadcasts keep too many values alive. */
+void rules_unroll(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st), points = 1, steps = 1;
+	bool contracts = stage_contracts(&s->t, st, out->lane);
+	for (int a = 0; a < ns; a++)
+		points *= out->tile[a];
+	for (int i = st->naxes - 1; i >= ns; i--) {
+		int a = out->order[i];
+		int64_t room = contracts ? (points >= 8 ? 2 : 4) : 9;
+		room = (room * points > 200 ? 200 / points : room) / steps;
+		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
+		steps *= out->unroll[a];
+	}
+}
+
+/* Enough independent sums to hide the latency of an FMA. */
+static void rules_chains(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int points = 1, steps = 1;
+	out->chains = 1;
+	if (st->comb == COMB_NONE || out->split_axis >= 0)
+		return;
+	for (int a = 0; a < stage_spatial(st); a++)
+		points *= out->tile[a];
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		steps *= out->unroll[a];
+	while (out->chains * 2 <= steps && points * out->chains < 8)
+		out->chains *= 2;
+}
+
+/* Bytes of the constants that one sweep of the reduction reads, over all lanes. */
+static double panel_bytes(const struct space *s, const struct stage *st)
+{
+	double bytes = 0;
+	for (int i = 0; i < st->nreads; i++) {
+		double n = 4;
+		unsigned axes = axes_of(&s->t, st, &st->read[i]);
+		for (int a = 0; a < st->naxes; a++)
+			n *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
+		if (in_body(st, i) && s->t.operand[st->read[i].operand].role == ROLE_CONST)
+			bytes += n;
+	}
+	return bytes;
+}
+
+/* Pixels outside, lanes inside while all panels stay in L2; else each panel serves all pixels before the
+ * next. */
+void rules_order(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st), n = 0;
+	bool reduces = out->lane >= ns;
+	for (int a = 0; a < st->naxes; a++)
+		out->order[a] = (uint8_t)a;
+	if (reduces) {
+		for (int a = ns; a < st->naxes; a++)
+			if (a != out->lane)
+				out->order[ns + n++] = (uint8_t)a;
+		out->order[st->naxes - 1] = (uint8_t)out->lane;
+	} else if (stage_contracts(&s->t, st, out->lane)) {
+		bool inside = panel_bytes(s, st) <= (double)s->tg.l2_bytes / 2;
+		if (!inside)
+			out->order[n++] = (uint8_t)out->lane;
+		for (int a = 0; a < ns; a++)
+			if (a != out->lane)
+				out->order[n++] = (uint8_t)a;
+		if (inside)
+			out->order[n++] = (uint8_t)out->lane;
+	}
+}
+
+/* Panels of B beyond L2 in blocks that fit a quarter of it, when the other operand is large too. */
+static void rules_blocks(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	memset(out->outer, 0, sizeof out->outer);
+	memset(out->block, 0, sizeof out->block);
+	if (s->t.nstages > 1 || !stage_contracts(&s->t, st, out->lane) || IS_SYM(st->axis[out->lane].extent))
+		return;
+	double bytes = panel_bytes(s, st), l2 = (double)s->tg.l2_bytes;
+	int64_t tiles = (st->axis[out->lane].extent + (int64_t)out->tile[out->lane] * out->lanes - 1) /
+			((int64_t)out->tile[out->lane] * out->lanes);
+	int64_t fit = (int64_t)(l2 / 4 / (bytes / (double)tiles));
+	if (bytes <= l2 / 2 || fit < 2 || fit >= tiles)
+		return;
+	int ns = stage_spatial(st), n = 0;
+	out->outer[out->lane] = true;
+	out->block[out->lane] = fit;
+	for (int a = 0; a < ns; a++)
+		if (a != out->lane)
+			out->order[n++] = (uint8_t)a;
+	out->order[n] = (uint8_t)out->lane;
+}
+
+/* As many leading loops as leave a few microseconds of work in each index, but never the innermost while
+ * others remain. */
+void rules_parallel(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st), nouter = 0;
+	out->par = 0;
+	if (s->t.nstages > 1)
+		return;
+	double work = stage_points(st) * (stage_steps(st) + 2);
+	for (int a = 0; a < ns; a++)
+		nouter += out->outer[a];
+	for (int a = 0; a < ns; a++)
+		if (out->outer[a]) {
+			out->par++;
+			work /= out->block[a] ? (double)extent_guess(st->axis[a].extent) /
+						    (double)(out->block[a] * out->tile[a] *
+							     (a == out->lane ? out->lanes : 1))
+					      : 1;
+		}
+	for (int i = 0; i < ns && !out->outer[out->order[i]]; i++) {
+		int a = out->order[i];
+		double tiles = (double)extent_guess(st->axis[a].extent) /
+			       (out->tile[a] * (a == out->lane ? out->lanes : 1));
+		if (work / tiles < 8192 && tiles > 1)
+			break;
+		work /= tiles < 1 ? 1 : tiles;
+		out->par = nouter + i + 1;
+	}
+}
+
+void rules_finish(const struct space *s, int stage, struct sstage *out)
+{
+	rules_order(s, stage, out);
+	rules_unroll(s, stage, out);
+	rules_chains(s, stage, out);
+	rules_blocks(s, stage, out);
+	rules_parallel(s, stage, out);
+}
+
+/* ---- tiles ---- */
+
+static bool fits(const struct space *s, int stage, const struct sstage *ss)
+{
+	struct sched one;
+	sched_init(&s->t, &one);
+	one.st[stage] = *ss;
+	return sched_check(&s->t, &s->tg, &one) >= 0;
+}
+
+static int64_t units(const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t u = a == s->lane ? s->lanes : 1;
+	return (extent_guess(st->axis[a].extent) + u - 1) / u;
+}
+
+/* Best (points, vectors) by the draft among those that fit the registers. */
+static void best_tile(const struct space *s, int stage, int pixel, int skip, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	double best = DBL_MAX;
+	struct sstage base = *out;
+	int ns = stage_spatial(st),
+	    vmax = base.lane >= 0 && base.lane < ns ? (int)units(st, &base, base.lane) : 1;
+	for (int v = 1; v <= vmax && v <= 16; v++)
+		for (int p = 1; p <= 28 && (p == 1 || (pixel >= 0 && p <= units(st, &base, pixel))); p++) {
+			struct sstage c = base;
+			if (v == skip)
+				continue;
+			if (vmax > 1)
+				c.tile[c.lane] = v;
+			if (pixel >= 0)
+				c.tile[pixel] = p;
+			rules_finish(s, stage, &c);
+			if (draft_live(&s->t, stage, &c) >= s->tg.regs || !fits(s, stage, &c))
+				continue;
+			double d = draft_stage(&s->t, &s->tg, stage, &c);
+			if (d < best * .999) {
+				best = d;
+				*out = c;
+			}
+		}
+	if (best == DBL_MAX)
+		rules_finish(s, stage, out);
+}
+
+/* Vectors along the lanes; where those are few, along the innermost other axis. */
+static void map_tile(const struct space *s, int stage, int pixel, int want, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st);
+	if (out->lane >= 0 && out->lane < ns && units(st, out, out->lane) > 1) {
+		int64_t n = units(st, out, out->lane), d = largest_divisor(n, want);
+		out->tile[out->lane] = (int)(IS_SYM(st->axis[out->lane].extent) ? want
+					     : d > 1                            ? d
+					     : n < want                         ? n
+										: want);
+	} else if (pixel >= 0) {
+		int64_t n = units(st, out, pixel), d = largest_divisor(n, want);
+		out->tile[pixel] = (int)(d > 1 ? d : n < want ? n : want);
+	}
+	rules_finish(s, stage, out);
+}
+
+bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	const struct stage_space *ss = &s->st[stage];
+	struct sched one;
+	sched_init(&s->t, &one);
+	*out = one.st[stage];
+	int which = variant >= 4 ? 1 : 0; /* the second best lane axis comes after the tiles of the best */
+	if (variant > 4 || which >= ss->nlanes)
+		return false;
+	out->lane = ss->lane[which].axis;
+	out->lanes = ss->lane[which].lanes;
+	int pixel = stage_pixel_axis(&s->t, st, out->lane);
+	bool contracts = stage_contracts(&s->t, st, out->lane);
+	if (out->lane < 0) {
+		rules_finish(s, stage, out);
+		return variant == 0 || variant == 4;
+	}
+	if (!contracts && st->comb == COMB_NONE) {
+		static const int want[] = {4, 2, 8, 1, 4};
+		map_tile(s, stage, pixel, want[variant], out);
+		return true;
+	}
+	if (variant == 0 || variant == 4) {
+		best_tile(s, stage, pixel, 0, out);
+		return true;
+	}
+	/* {6x4, 4x4, 14x1}-like alternatives: another number of vectors than the default's. */
+	static const int other[] = {0, 4, 3, 1};
+	best_tile(s, stage, pixel, 2, out);
+	if (out->lane < stage_spatial(st) && other[variant] <= units(st, out, out->lane) && pixel >= 0) {
+		out->tile[out->lane] = other[variant];
+		int64_t room = (s->tg.regs - 2 - other[variant]) / other[variant], n = units(st, out, pixel);
+		out->tile[pixel] = (int)(room < 1                              ? 1
+					 : room > n                            ? n
+					 : largest_divisor(n, room) * 2 > room ? largest_divisor(n, room)
+									       : room);
+		rules_finish(s, stage, out);
+	}
+	return fits(s, stage, out);
+}

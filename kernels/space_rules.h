@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of space.c: the rules that make the default schedule, its portfolio, and what random draws choose
+ * from. */
+#ifndef KERNELS_SPACE_RULES_H
+#define KERNELS_SPACE_RULES_H
+
+#include "kernels/draft.h"
+
+enum { MAX_LANES = 8 };
+
+/* A lane axis that the stage allows. */
+struct lane_choice {
+	int axis, lanes; /* -1, 1: scalar */
+	double cost;     /* slots per element, accesses only */
+};
+
+struct stage_space {
+	int nlanes; /* best first; at least the scalar one */
+	struct lane_choice lane[MAX_LANES];
+};
+
+struct space {
+	struct task t;
+	struct target tg;
+	struct stage_space st[MAX_STAGES];
+};
+
+void rules_lanes(struct space *s, int stage);
+/* The default schedule of a stage: `variant` 0, 1, ... the portfolio's; false: there is no such variant. */
+bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out);
+/* Completes tiles and lanes that are given: reduction unroll, chains, order, parallel loops, blocks. */
+void rules_finish(const struct space *s, int stage, struct sstage *out);
+void rules_unroll(const struct space *s, int stage, struct sstage *out);
+void rules_order(const struct space *s, int stage, struct sstage *out);
+void rules_parallel(const struct space *s, int stage, struct sstage *out);
+bool stage_contracts(const struct task *t, const struct stage *st,
+		     int lane); /* some body read is the same in all lanes */
+int stage_pixel_axis(const struct task *t, const struct stage *st,
+		     int lane); /* best axis to tile beside lanes, -1: none */
+int64_t largest_divisor(int64_t n, int64_t max);
+double stage_points(const struct stage *st);
+
+#endif
