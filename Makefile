@@ -28,7 +28,7 @@ objs  = $(patsubst %.c,$(B)/%.o,$(1))
 # emitter, strategy or command is adding one file and editing none.
 KINDS  = platform/dev kernels/op kernels/emit search/strategy tools/cmd
 MAINS  = agent/main_worker.c tools/main_hone.c
-LLVMC  = kernels/emit_llvm.c
+LLVMC  = kernels/emit_llvm.c $(call src,kernels/llvm_*.c)
 LIBS   = $(foreach d,agent search kernels platform,$(B)/$(d).a)
 TESTS  = $(patsubst tests/test_%.c,%,$(call src,tests/test_*.c))
 LTESTS = $(filter llvm_%,$(TESTS))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every emitter and the interpreter may take for granted, and the register pressure of a nest. */
+/* What every emitter and the interpreter may take for granted. */
 #include "kernels/loops.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -267,100 +267,4 @@ int loops_check(const struct loops *l)
 		rc = check_entries(&k);
 	arena_free(&a);
 	return rc;
-}
-
-/* Liveness, backwards. A set is words of 64 variables. */
-struct live {
-	const struct loops *l;
-	struct arena *a;
-	int words;
-	uint64_t **exposed; /* per loop variable: used in the loop's body before being set there */
-	int most;
-};
-
-static uint64_t *new_set(struct live *v)
-{
-	return ARENA_ARRAY(v->a, uint64_t, v->words + 1);
-}
-
-static void unite(const struct live *v, uint64_t *to, const uint64_t *from)
-{
-	for (int i = 0; i < v->words; i++)
-		to[i] |= from[i];
-}
-
-static void put(uint64_t *set, int var)
-{
-	if (var >= 0)
-		set[var / 64] |= UINT64_C(1) << (var % 64);
-}
-
-static void count(struct live *v, const uint64_t *set)
-{
-	int n = 0;
-	for (int i = 0; i < v->words; i++)
-		n += __builtin_popcountll(set[i]);
-	v->most = n > v->most ? n : v->most;
-}
-
-static void live_body(struct live *v, const struct stmt *s, uint64_t *set);
-
-static void live_nested(struct live *v, const struct stmt *s, uint64_t *set)
-{
-	uint64_t *other = arena_memdup(v->a, set, sizeof *set * (size_t)(v->words + 1));
-	if (s->op == ST_IF) {
-		live_body(v, s->other, other);
-		live_body(v, s->body, set);
-		unite(v, set, other);
-		return;
-	}
-	/* What the next iteration needs is live at the end of the body; a loop variable's first visit finds
-	 * it out. */
-	if (!v->exposed[s->var]) {
-		int most = v->most;
-		v->exposed[s->var] = new_set(v);
-		live_body(v, s->body, v->exposed[s->var]);
-		v->most = most;
-	}
-	unite(v, set, v->exposed[s->var]);
-	live_body(v, s->body, set);
-	unite(v, set, other);
-}
-
-/* set: live after the list; becomes live before it. Recursion is bounded by LOOPS_MAX_DEPTH. */
-static void live_body(struct live *v, const struct stmt *s, uint64_t *set)
-{
-	int n = 0, i = 0;
-	for (const struct stmt *t = s; t; t = t->next)
-		n++;
-	const struct stmt **list = ARENA_ARRAY(v->a, const struct stmt *, n + 1);
-	for (; s; s = s->next)
-		list[i++] = s;
-	while (n-- > 0) {
-		s = list[n];
-		if (s->op == ST_FOR || s->op == ST_IF) {
-			live_nested(v, s, set);
-			continue;
-		}
-		if (s->op == ST_SET) {
-			put(set, s->dst);
-			count(v, set);
-			set[s->dst / 64] &= ~(UINT64_C(1) << (s->dst % 64));
-		}
-		const int arg[4] = {s->a, s->b, s->c, s->d};
-		for (int k = 0; k < 4; k++)
-			put(set, arg[k]);
-		count(v, set);
-	}
-}
-
-int loops_pressure(const struct loops *l)
-{
-	struct arena a = {0};
-	struct live v = {.l = l, .a = &a, .words = (l->nvars + 63) / 64};
-	v.exposed = ARENA_ARRAY(&a, uint64_t *, l->nloopvars + 1);
-	for (int i = 0; i < l->nentries; i++)
-		live_body(&v, l->entry[i].body, new_set(&v));
-	arena_free(&a);
-	return v.most;
 }
