@@ -15,7 +15,7 @@ WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno
 CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. -I$(B)/gen -MMD -MP
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
-LDFLAGS  += $(if $(SAN),-fsanitize=address$(,)undefined)
+LDFLAGS  += $(if $(SAN),-fsanitize=address$(,)undefined)$(if $(FUZZ),-fsanitize=address)
 LDLIBS   += -lhwloc -lprotobuf-c -ljansson -lpthread -lm
 , := ,
 say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
@@ -103,8 +103,9 @@ $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)): $(B)/%: $(B)/%.o $(TLIB
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
 $(WITH_LLVM): $(B)/%: $(B)/%.o $(WORKER) $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(filter-out $(B)/agent/main_worker.o,$(WORKER)) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
-$(B)/tests/fuzz_%: $(B)/tests/fuzz_%.o $(TLIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -fsanitize=fuzzer,address -o $@ $< $(TGROUP) $(LDLIBS)
+$(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c): $(B)/%: $(B)/%.o $(TLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
+export HONE_WORKER ?= $(abspath $(B)/hone-worker)
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-%: $(B)/tools/bench_% $(PROGRAMS)

@@ -5,9 +5,9 @@ b=${B_FUZZ:-build-fuzz} bad=0
 for f in tests/fuzz_*.c; do
 	[ -f "$f" ] || { echo "no tests/fuzz_*.c"; exit 0; }
 	name=$(basename "$f" .c)
-	$MAKE --no-print-directory -s -j"$(nproc)" FUZZ=1 CC=clang B="$b" "$b/tests/$name" || exit 1
+	$MAKE --no-print-directory -s -j"$(nproc)" FUZZ=1 CC=clang B="$b" "$b/tests/$name" "$b/tests/seeds" || exit 1
 	mkdir -p "$b/corpus/$name"
-	sh configs/seeds.sh "$name" "$b/corpus/$name"
+	"$b/tests/seeds" "$name" "$b/corpus/$name" || exit 1
 	echo "fuzz $name: ${FUZZ_S:-60} s"
 	"$b/tests/$name" -max_total_time="${FUZZ_S:-60}" -timeout=10 -rss_limit_mb=4096 -print_final_stats=1 \
 		-artifact_prefix="$b/$name-" "$b/corpus/$name" >"$b/$name.log" 2>&1 || {

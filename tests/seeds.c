@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
+ */
+#include "agent/cache.h"
+#include "kernels/group.h"
+#include "kernels/import.h"
+#include "kernels/space.h"
+#include "platform/log.h"
+#include "tools/zoo.h"
+#include <stdio.h>
+#include <string.h>
+
+static int write_seed(const char *dir, int i, const struct buf *b)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/seed-%d", dir, i);
+	return file_write(path, buf_str(b), b->n);
+}
+
+static void tiny(struct zoo *z, int i)
+{
+	static const char *const unary[] = {"Relu",    "Sigmoid", "Softmax",  "Exp",
+					    "Flatten", "Shape",   "Identity", "Neg"};
+	struct fmap x = zoo_input(z, "x", 2, 4, 4);
+	if (i % 3 == 1)
+		x = zoo_conv(z, x, (struct conv){3, 3, 1, 1, .norm = i & 4, .act = ACT_RELU6});
+	if (i % 3 == 2)
+		x = zoo_max_pool(z, x, 2, 2, 0, i & 4);
+	zoo_output(z, zoo_unary(z, unary[i % 8], x.value), "y");
+}
+
+/* Models of a few nodes. */
+static int seeds_import(const char *dir)
+{
+	int rc = 0;
+	for (int i = 0; i < 24 && rc >= 0; i++) {
+		struct arena a = {0};
+		struct graph *g = ARENA_NEW(&a, struct graph);
+		g->name = "tiny";
+		g->arena = a;
+		struct zoo z = {.g = g, .opset = 17};
+		rng_seed(&z.rng, (uint64_t)i);
+		tiny(&z, i);
+		char path[4096];
+		snprintf(path, sizeof path, "%s/seed-%d", dir, i);
+		rc = z.rc < 0 ? z.rc : export_file(g, path);
+		graph_free(g);
+	}
+	return rc;
+}
+
+/* "TASK@CAND" for the tasks of the steering network, at their defaults and at random. */
+static int seeds_cand(const char *dir)
+{
+	struct graph *g;
+	struct target t;
+	struct arena a = {0};
+	struct steps *s;
+	struct step_task *tasks;
+	int n = 0, rc = zoo_make("steering", 1, &g);
+	if (rc < 0)
+		return rc;
+	rc = target_baseline("x86-64-v3", &t);
+	if (rc >= 0)
+		rc = graph_optimize(g);
+	if (rc >= 0)
+		rc = graph_steps(g, &t, NULL, &a, &s);
+	if (rc >= 0)
+		rc = n = steps_tasks(s, &a, &tasks);
+	for (int i = 0; i < n * 4 && rc >= 0; i++) {
+		struct space *space;
+		struct rng r;
+		struct buf b = {0};
+		char cand[CAND_MAX];
+		rng_seed(&r, (uint64_t)i);
+		rc = space_make(&a, tasks[i / 4].task, &t, &space);
+		if (rc >= 0 && (i % 4 == 0 || space_random(space, &r, cand) < 0))
+			space_default(space, cand);
+		buf_printf(&b, "%s@%s", tasks[i / 4].text, rc >= 0 ? cand : "");
+		if (rc >= 0)
+			rc = write_seed(dir, i, &b);
+		buf_free(&b);
+	}
+	graph_free(g);
+	arena_free(&a);
+	return rc;
+}
+
+static int seeds_record(const char *dir)
+{
+	struct rec r = {.kind = 1,
+			.target = "soc x86-64-v3 8",
+			.device = "cpu",
+			.threads = 2,
+			.emitter = "llvm 19",
+			.cand = "lane=k:16 | block=y:8",
+			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100, .spread_ns = 10, .threads = 2},
+			.task_text = "axes m:6\nA f32[6] in [m]\nbody A\nB f32[6] out [m]\n",
+			.label = "copy 6"};
+	struct buf b = {0};
+	rec_text(&r, &b);
+	int rc = write_seed(dir, 0, &b);
+	buf_free(&b);
+	return rc;
+}
+
+static const struct {
+	const char *name;
+	int (*make)(const char *dir);
+} targets[] = {{"fuzz_import", seeds_import}, {"fuzz_cand", seeds_cand}, {"fuzz_record", seeds_record}};
+
+int main(int argc, char **argv)
+{
+	int rc = argc == 3 ? 0 : fail(E_USAGE, "usage: seeds fuzz_NAME DIR");
+	for (size_t i = 0; rc >= 0 && i < sizeof targets / sizeof *targets; i++)
+		if (!strcmp(argv[1], targets[i].name))
+			rc = targets[i].make(argv[2]);
+	if (rc < 0)
+		log_error("%s", err_text());
+	return rc < 0;
+}
