@@ -10,8 +10,6 @@ enum { CORE_CASES = 695, CORE_PASS = 640 };
  * README). */
 static const char *not_truth(const char *dir)
 {
-	if (strstr(dir, "resize_downsample_scales_") && strstr(dir, "_align_corners"))
-		return "its expected output follows an older rule for align_corners";
 	if (strstr(dir, "training_dropout"))
 		return "its expected output depends on a random generator of its own";
 	return NULL;
