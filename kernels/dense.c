@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 512 /* doubles of a row of sums: stays in L1 together with the rows it reads */ };
+enum { COLUMNS = 256 /* doubles of a row of sums: rows for CONV_FILTERS filters stay in L1 */ };
 
 int conv_open(struct conv *v, const struct window *w, int64_t channels, struct arena *a)
 {
@@ -48,53 +48,64 @@ void conv_load(struct conv *v, const struct tensor *x, int64_t at, double zero)
 			}
 }
 
-static void add4(int64_t n, double *acc, const double *f, const double *const *x, int64_t step)
+/* acc[i] += the sum over four taps of f * x[i * step]; bodies of a constant length become vector code. */
+#define ADD4(N, STEP)                                                                                        \
+	for (int64_t j = 0; j < (N); j++)                                                                    \
+	acc[i + j] += f[0] * x0[(i + j) * (STEP)] + f[1] * x1[(i + j) * (STEP)] +                            \
+		      f[2] * x2[(i + j) * (STEP)] + f[3] * x3[(i + j) * (STEP)]
+
+static void add4(int64_t n, double *restrict acc, const double *restrict f, const double *const *x,
+		 int64_t step)
 {
-	const double *x0 = x[0], *x1 = x[1], *x2 = x[2], *x3 = x[3];
-	double f0 = f[0], f1 = f[1], f2 = f[2], f3 = f[3];
-	if (step == 1)
-		for (int64_t i = 0; i < n; i++)
-			acc[i] += f0 * x0[i] + f1 * x1[i] + f2 * x2[i] + f3 * x3[i];
-	else
-		for (int64_t i = 0; i < n; i++)
-			acc[i] +=
-			    f0 * x0[i * step] + f1 * x1[i * step] + f2 * x2[i * step] + f3 * x3[i * step];
+	const double *restrict x0 = x[0], *restrict x1 = x[1], *restrict x2 = x[2], *restrict x3 = x[3];
+	int64_t i = 0;
+	if (step == 1) {
+		for (; i + 8 <= n; i += 8)
+			ADD4(8, 1);
+		ADD4(n - i, 1);
+	} else {
+		ADD4(n, step);
+	}
 }
 
-static void add1(int64_t n, double *acc, double f, const double *x, int64_t step)
+static void add1(int64_t n, double *restrict acc, double f, const double *restrict x, int64_t step)
 {
 	for (int64_t i = 0; i < n; i++)
 		acc[i] += f * x[i * step];
 }
 
-static void conv_row(const struct conv *v, const double *filter, const double *x, int64_t n, double *acc)
+/* One row of n output pixels for nf filters: every input row that is loaded serves all of them. */
+static void conv_row(const struct conv *v, int nf, const double *filter, const double *x, int64_t n,
+		     double *acc, int64_t plane)
 {
 	int64_t t = 0, step = v->w.stride[2];
 	for (; t + 4 <= v->taps; t += 4) {
 		const double *rows[4];
 		for (int i = 0; i < 4; i++)
 			rows[i] = x + v->offset[t + i];
-		add4(n, acc, filter + t, rows, step);
+		for (int f = 0; f < nf; f++)
+			add4(n, acc + f * plane, filter + f * v->taps + t, rows, step);
 	}
 	for (; t < v->taps; t++)
-		add1(n, acc, filter[t], x + v->offset[t], step);
+		for (int f = 0; f < nf; f++)
+			add1(n, acc + f * plane, filter[f * v->taps + t], x + v->offset[t], step);
 }
 
-void conv_apply(const struct conv *v, const double *filter, double *out)
+void conv_apply(const struct conv *v, int nf, const double *filter, double *out)
 {
 	const struct window *w = &v->w;
-	int64_t rows = w->out[0] * w->out[1], cols = w->out[2];
+	int64_t rows = w->out[0] * w->out[1], cols = w->out[2], plane = rows * cols;
 	/* Without padding, stride and kernel (1x1 convolutions), rows follow each other: one long row. */
-	if (span3(w->kernel) == 1 && span3(w->stride) == 1 && span3(v->padded) == rows * cols) {
-		cols *= rows;
+	if (span3(w->kernel) == 1 && span3(w->stride) == 1 && span3(v->padded) == plane) {
+		cols = plane;
 		rows = 1;
 	}
 	for (int64_t r = 0; r < rows; r++) {
 		int64_t d = r / w->out[1] * w->stride[0], h = r % w->out[1] * w->stride[1];
 		const double *x = v->image + (d * v->padded[1] + h) * v->padded[2];
 		for (int64_t i = 0; i < cols; i += COLUMNS)
-			conv_row(v, filter, x + i * w->stride[2], cols - i < COLUMNS ? cols - i : COLUMNS,
-				 out + r * cols + i);
+			conv_row(v, nf, filter, x + i * w->stride[2], cols - i < COLUMNS ? cols - i : COLUMNS,
+				 out + r * cols + i, plane);
 	}
 }
 

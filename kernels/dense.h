@@ -21,8 +21,9 @@ struct conv {
 int conv_open(struct conv *v, const struct window *w, int64_t channels, struct arena *a) MUST_CHECK;
 /* Loads one group of one image: x elements from `at` on, [channels][in]; `zero` is subtracted. */
 void conv_load(struct conv *v, const struct tensor *x, int64_t at, double zero);
-/* out[out pixels] += filter[taps] applied at every output pixel. */
-void conv_apply(const struct conv *v, const double *filter, double *out);
+enum { CONV_FILTERS = 8 /* at a time, for speed */ };
+/* out[f][out pixels] += filter[f][taps] applied at every output pixel, for nf filters. */
+void conv_apply(const struct conv *v, int nf, const double *filter, double *out);
 
 /* c[m][n] = a[m][k] b[k][n] */
 void matmul_f64(int64_t m, int64_t n, int64_t k, const double *a, const double *b, double *c);

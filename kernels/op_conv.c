@@ -65,20 +65,24 @@ static int eval_conv(struct opctx *c, const struct window *w)
 	int rc = conv_open(&v, w, channels, c->arena);
 	if (rc < 0)
 		return rc;
-	double *plane = arena_try(c->arena, (size_t)out, sizeof *plane);
-	double *filter = arena_try(c->arena, (size_t)v.taps, sizeof *filter);
+	double *plane = arena_try(c->arena, (size_t)(CONV_FILTERS * out), sizeof *plane);
+	double *filter = arena_try(c->arena, (size_t)(CONV_FILTERS * v.taps), sizeof *filter);
 	if (!plane || !filter)
 		return E_NOMEM;
+	int64_t part = filters / group;
 	for (int64_t i = 0; i < x->d[0] * group; i++) {
 		conv_load(&v, &c->in[0], i * channels * in, 0);
-		for (int64_t k = 0; k < filters / group; k++) {
-			int64_t f = i % group * (filters / group) + k;
-			double bias = bias_of(c, f);
-			for (int64_t j = 0; j < out; j++)
-				plane[j] = bias;
-			load_f64(&c->in[1], f * v.taps, 1, v.taps, filter);
-			conv_apply(&v, filter, plane);
-			store_f64(&c->out[0], (i / group * filters + f) * out, out, plane);
+		for (int64_t k = 0; k < part; k += CONV_FILTERS) {
+			int nf = part - k < CONV_FILTERS ? (int)(part - k) : CONV_FILTERS;
+			int64_t f = i % group * part + k;
+			for (int n = 0; n < nf; n++) {
+				double bias = bias_of(c, f + n);
+				for (int64_t j = 0; j < out; j++)
+					plane[n * out + j] = bias;
+			}
+			load_f64(&c->in[1], f * v.taps, 1, nf * v.taps, filter);
+			conv_apply(&v, nf, filter, plane);
+			store_f64(&c->out[0], (i / group * filters + f) * out, nf * out, plane);
 		}
 	}
 	return E_OK;

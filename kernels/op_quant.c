@@ -294,7 +294,7 @@ static int eval_conv(struct opctx *c, const struct places *p)
 			filter[t] -= param(c, p->w_zero, f, 0);
 		for (int64_t j = 0; j < out; j++)
 			sum[j] = param(c, p->bias, f, 0);
-		conv_apply(&v, filter, sum);
+		conv_apply(&v, 1, filter, sum);
 		finish(c, p, 0, f, 0, i * out, out, sum);
 	}
 	return E_OK;
