@@ -137,7 +137,7 @@ static int check_output(const struct tensor *got, const struct file_tensor *ref,
 		return fail_in(rc, "output '%s'", ref->name);
 	bool real = ref->t.dtype == DT_F32 || ref->t.dtype == DT_F64;
 	if (real)
-		*worst = fmax(*worst, diff / fmax(absmax, 1e-30));
+		*worst = fmax(*worst, diff / (absmax + gate->max_abs / gate->max_rel));
 	bool good = real ? diff <= gate->max_abs + gate->max_rel * absmax : diff == 0;
 	if (!good && real && gate->abs > 0)
 		good = worst_excess(got, &ref->t, gate) <= 0;

@@ -22,7 +22,8 @@ extern const struct case_gate case_gate_onnx; /* ONNX's own, or the one for whol
 extern const struct case_gate case_gate_fp32; /* 2e-4 of the largest value and 1e-6 */
 
 /* All data sets of one folder. Skipped: an operator, attribute or type is not supported. `why` says what of a
- * case that did not pass. worst (or NULL): the largest |got - ref| / max|ref| of any output. */
+ * case that did not pass. worst (or NULL): the largest |got - ref| of any output over
+ * max|ref| (plus max_abs / max_rel, so that outputs that are all but zero do not stand out). */
 enum case_result case_check(const char *dir, const struct case_runner *run, const struct case_gate *gate,
 			    char why[512], double *worst);
 /* The same for a model that lies elsewhere: `dir` holds test_data_set_N folders, or is one itself. */
