@@ -303,7 +303,36 @@ static int check_split(const struct task *t, const struct stage *st, const struc
 	return E_OK;
 }
 
-static int check_tile(const struct stage *st, const struct sstage *s, int ns, int first)
+/* Vector operations of a program, roughly. */
+static int weight(const struct prog *p)
+{
+	int n = 1;
+	for (int i = 0; i < p->n; i++) {
+		enum prog_op op = (enum prog_op)p->at[i].op;
+		bool long_ = op == P_EXP || op == P_LOG || op == P_TANH || op == P_SIGMOID || op == P_ERF ||
+			     op == P_POW;
+		n += long_ ? 24 : prog_op_arity(op) > 1;
+	}
+	return n;
+}
+
+/* How often the body is written out: full and last tiles of each axis, with and without guards. */
+static int64_t copies(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int64_t n = 1;
+	for (int a = 0; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent, step = a < ns ? s->tile[a] : s->unroll[a];
+		step *= a == s->lane ? s->lanes : 1;
+		n *= IS_SYM(e) ? (a < ns && step > 1 ? 3 : 1) : e > step && e % step ? 2 : 1;
+	}
+	for (int i = 0; i < st->nreads; i++)
+		for (int d = 0; d < t->operand[st->read[i].operand].dims.rank; d++)
+			if (index_guarded(t, st, &st->read[i], d))
+				return 2 * n;
+	return n;
+}
+
+static int check_tile(const struct task *t, const struct stage *st, const struct sstage *s, int ns, int first)
 {
 	int64_t points = 1, steps = 1;
 	for (int a = 0; a < ns; a++) {
@@ -319,7 +348,10 @@ static int check_tile(const struct stage *st, const struct sstage *s, int ns, in
 	}
 	for (int a = ns; a < st->naxes; a++)
 		steps *= s->unroll[a] > SCHED_POINTS ? SCHED_POINTS : s->unroll[a];
-	if (points * steps > 2 * SCHED_POINTS || points * s->chains > SCHED_POINTS)
+	int64_t body = points * steps * weight(&st->body), post = points * weight(&st->post);
+	if ((points * steps > 1 && body > 4 * SCHED_POINTS) || (points > 1 && post > 4 * SCHED_POINTS) ||
+	    (points * steps > 1 && (body + post) * copies(t, st, s, ns) > 16 * SCHED_POINTS) ||
+	    points * s->chains > SCHED_POINTS)
 		return fail(E_INFEASIBLE, "body of %lld points x %lld steps is too large", (long long)points,
 			    (long long)steps);
 	if (s->chains < 1 || s->chains > steps || (s->chains > 1 && st->comb == COMB_NONE))
@@ -354,7 +386,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		const struct sstage *ss = &s->st[i];
 		int ns = stage_spatial(st), rc = E_OK;
 		if ((rc = check_order(st, ss, ns)) < 0 || (rc = check_lane(t, tg, st, ss, ns)) < 0 ||
-		    (rc = check_tile(st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
+		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)

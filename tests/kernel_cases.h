@@ -388,11 +388,10 @@ static inline double case_error(const struct kcase *c, const float *got)
 	for (int64_t i = 0; i < n; i++) {
 		if (isnan(a[i]) != isnan(b[i]))
 			worst = 1e30;
-		if (isnan(a[i]) || isnan(b[i]) || a[i] == b[i])
-			continue;
 		if (isfinite(b[i]))
 			top = fmax(top, fabs((double)b[i]));
-		worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
+		if (!isnan(a[i]) && !isnan(b[i]) && a[i] != b[i])
+			worst = fmax(worst, fabs((double)a[i] - (double)b[i]));
 	}
 	free(a);
 	free(b);

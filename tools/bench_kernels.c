@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* make bench-kernels: how near the default schedules come to one core's limits. Kernels are timed in turn
+ * with a loop of independent FMAs (the peak) and a copy of the depthwise's bytes, all in one process pinned
+ * to one core; the figure is the minimum of --runs runs (400).
+ *
+ * bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]: --random tries N drawn
+ * schedules per case besides the default and the portfolio, --cand a given one; the best by minimum is shown
+ * beside the default. */
+#include "kernels/emit.h"
+#include "kernels/space.h"
+#include "platform/dev.h"
+#include "platform/pool.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *name, *text;
+	double floor; /* share wanted: of the FMA peak, or of the copy where `copies` */
+	bool copies;
+} cases[] = {
+    {"conv3x3 64-64 56",
+     "task syms=0\noperand X in f32 [1,64,56,56] 0.1/16.2.3.1;2+1+1;3+1+1\noperand W const f32 [64,64,3,3] "
+     "plain\n"
+     "operand B const f32 [64] plain\noperand Y out f32 [1,64,56,56] 0.1/16.2.3.1\n"
+     "stage n:1 k:64 y:56 x:56 | c:64 r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\nread B [k]\n"
+     "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
+     .92, false},
+    {"conv1x1 256-64 56",
+     "task syms=0\noperand X in f32 [1,256,3136] 0.1/16.2.1\noperand W const f32 [64,256] plain\n"
+     "operand B const f32 [64] plain\noperand Y out f32 [1,64,3136] 0.1/16.2.1\n"
+     "stage n:1 k:64 p:3136 | c:256\nread X [n,c,p]\nread W [k,c]\nread B [k]\n"
+     "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,p]\n",
+     .92, false},
+    {"matmul 512",
+     "task syms=0\noperand A in f32 [512,512] plain\noperand B const f32 [512,512] plain\noperand Y out f32 "
+     "[512,512] plain\n"
+     "stage m:512 n:512 | k:512\nread A [m,k]\nread B [k,n]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n",
+     .90, false},
+    {"depthwise3x3 32 112",
+     "task syms=0\noperand X in f32 [1,32,112,112] 0.1/16.2.3.1;2+1+1;3+1+1\noperand W const f32 [32,1,3,3] "
+     "plain\n"
+     "operand B const f32 [32] plain\noperand Y out f32 [1,32,112,112] 0.1/16.2.3.1\n"
+     "stage n:1 c:32 y:112 x:112 | r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [c,0,r,s]\nread B [c]\n"
+     "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,c,y,x]\n",
+     .85, true},
+};
+
+enum { NCASES = sizeof cases / sizeof cases[0], MAX_CANDS = 512 };
+
+struct kernel {
+	char cand[CAND_MAX];
+	struct dev_code *code;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t extent, best_ns;
+};
+
+struct bench {
+	struct arena a;
+	struct target tg;
+	const struct emit *emit;
+	const struct dev *dev;
+	struct clock *clock;
+	struct rng rng;
+	int runs, random;
+	const char *only, *cand;
+	bool json;
+	struct dev_code *peak;
+	float *peak_out, *from, *to;
+	size_t copy_bytes;
+	int64_t peak_ns, copy_ns;
+};
+
+enum { PEAK_ACCS = 24, PEAK_STEPS = 4000 };
+
+/* acc[i] = acc[i] * x + y for 24 independent accumulators. */
+static struct loops *peak_loops(struct bench *b)
+{
+	struct loops *l = ARENA_NEW(&b->a, struct loops);
+	int acc[PEAK_ACCS], n = b->tg.regs > 16 ? PEAK_ACCS : 12, lanes = b->tg.lanes, x, y;
+	const struct ix *v;
+	loops_init(l, &b->a, b->tg.fma);
+	int out = loops_buf(l, "out", BUF_OUT, DT_F32, ix_c(l, PEAK_ACCS * lanes));
+	loops_entry(l, ix_c(l, 1));
+	x = lv_new(l, lanes);
+	y = lv_new(l, lanes);
+	lv_load(l, x, (struct mem){.buf = out, .at = ix_c(l, 0), .stride = 1});
+	lv_load(l, y, (struct mem){.buf = out, .at = ix_c(l, lanes), .stride = 1});
+	for (int i = 0; i < n; i++)
+		lv_const(l, acc[i] = lv_new(l, lanes), (float)i);
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, PEAK_STEPS), 1, true, &v);
+	for (int i = 0; i < n; i++)
+		lv_set(l, acc[i], V_FMA, acc[i], x, y, -1);
+	for_end(l, f);
+	for (int i = 0; i < n; i++)
+		lv_store(l, acc[i], (struct mem){.buf = out, .at = ix_c(l, i * lanes), .stride = 1});
+	loops_entry_end(l);
+	return l;
+}
+
+static double peak_gflops(const struct bench *b)
+{
+	return 2. * (b->tg.regs > 16 ? PEAK_ACCS : 12) * PEAK_STEPS * b->tg.lanes / (double)b->peak_ns;
+}
+
+static int load_loops(struct bench *b, const struct loops *l, struct dev_code **out)
+{
+	struct blob object;
+	int rc = b->emit->emit(l, &b->tg, &b->a, &object);
+	return rc < 0 ? rc : b->dev->load(object.p, object.n, out);
+}
+
+static int build(struct bench *b, const struct task *t, void *const *plain, struct kernel *k)
+{
+	struct loops *l;
+	int rc = lower(t, k->cand, &b->tg, &b->a, &l, &k->m);
+	if (rc < 0 || (rc = load_loops(b, l, &k->code)) < 0)
+		return rc;
+	for (int i = 0; i < k->m.nbufs; i++) {
+		const struct code_buf *cb = &k->m.buf[i];
+		k->bufs[i] = cb->operand >= 0 ? plain[cb->operand]
+					      : arena_aligned(&b->a, (size_t)k->m.scratch_bytes, 64);
+		if (cb->packed) {
+			k->bufs[i] = arena_aligned(&b->a, (size_t)pack_elems(&cb->packing) * 4, 64);
+			pack_run(&cb->packing, plain[cb->operand], k->bufs[i]);
+		}
+	}
+	k->extent = code_extent(&k->m, 0, k->m.param);
+	k->best_ns = INT64_MAX;
+	return k->extent < 0 ? (int)k->extent : E_OK;
+}
+
+static void keep_min(int64_t *best, int64_t ns)
+{
+	if (ns < *best)
+		*best = ns;
+}
+
+static void run_once(struct bench *b, struct kernel *k)
+{
+	int64_t t = clock_now(b->clock);
+	b->dev->run(k->code, 0, k->bufs, k->m.param, 0, k->extent);
+	keep_min(&k->best_ns, clock_now(b->clock) - t);
+}
+
+static void run_limits(struct bench *b)
+{
+	void *bufs[1] = {b->peak_out};
+	int64_t t = clock_now(b->clock);
+	b->dev->run(b->peak, 0, bufs, NULL, 0, 1);
+	keep_min(&b->peak_ns, clock_now(b->clock) - t);
+	if (!b->copy_bytes)
+		return;
+	t = clock_now(b->clock);
+	memcpy(b->to, b->from, b->copy_bytes);
+	__asm__ volatile("" ::"r"(b->to) : "memory");
+	keep_min(&b->copy_ns, clock_now(b->clock) - t);
+}
+
+/* Random data in every operand's physical layout. */
+static void fill(struct bench *b, const struct task *t, void **plain)
+{
+	for (int i = 0; i < t->noperands; i++) {
+		int64_t n = operand_elems(&t->operand[i]);
+		plain[i] = arena_aligned(&b->a, (size_t)n * 4, 64);
+		rng_fill(&b->rng, plain[i], (size_t)n);
+	}
+}
+
+static int candidates(struct bench *b, const struct task *t, void *const *plain, struct kernel *k, int max)
+{
+	struct space *s;
+	int rc = space_make(&b->a, t, &b->tg, &s), n = 0;
+	if (rc < 0)
+		return rc;
+	for (int i = -1; n < max; i++) {
+		if (i < 0)
+			space_default(s, k[n].cand);
+		else if (b->cand && i == 0)
+			snprintf(k[n].cand, CAND_MAX, "%s", b->cand);
+		else if (i >= 1 + b->random)
+			break;
+		else if (i > 0 && (rc = space_random(s, &b->rng, k[n].cand)) < 0)
+			return rc;
+		else if (i == 0 && !b->cand)
+			continue;
+		if ((rc = build(b, t, plain, &k[n])) < 0 && n == 0)
+			return rc;
+		if (rc < 0)
+			fprintf(stderr, "%s: %s\n", k[n].cand, err_text());
+		n += rc >= 0;
+	}
+	for (int i = 0; n < max && b->random; i++) {
+		if (space_portfolio(s, i, k[n].cand) < 0)
+			break;
+		n += build(b, t, plain, &k[n]) >= 0;
+	}
+	return n;
+}
+
+static void show(const struct bench *b, int which, const struct task *t, const struct kernel *k,
+		 const char *what)
+{
+	double gflops = task_flops(t) / (double)k->best_ns, of_peak = gflops / peak_gflops(b);
+	double share = cases[which].copies ? (double)b->copy_ns / (double)k->best_ns : of_peak;
+	if (b->json) {
+		printf("{\"case\":\"%s\",\"schedule\":\"%s\",\"cand\":\"%s\",\"us\":%.2f,\"gflops\":%.1f,"
+		       "\"peak_gflops\":%.1f,"
+		       "\"of\":\"%s\",\"share\":%.4f,\"wanted\":%.2f}\n",
+		       cases[which].name, what, k->cand, (double)k->best_ns / 1e3, gflops, peak_gflops(b),
+		       cases[which].copies ? "copy" : "peak", share, cases[which].floor);
+		return;
+	}
+	printf("%-20s %-8s %9.1f us %8.1f GFLOP/s  %5.1f %% of %-4s (wanted %2.0f)  %s\n", cases[which].name,
+	       what, (double)k->best_ns / 1e3, gflops, 100 * share, cases[which].copies ? "copy" : "peak",
+	       100 * cases[which].floor, k->cand);
+}
+
+static int bench_case(struct bench *b, int which)
+{
+	static struct kernel k[MAX_CANDS];
+	struct task t;
+	void *plain[MAX_OPERANDS];
+	int rc = task_parse(cases[which].text, &t);
+	if (rc < 0)
+		return fail_in(rc, "%s", cases[which].name);
+	fill(b, &t, plain);
+	int n = candidates(b, &t, plain, k, MAX_CANDS), best = 0;
+	if (n < 0)
+		return fail_in(n, "%s", cases[which].name);
+	b->copy_bytes = cases[which].copies
+			    ? (size_t)(operand_elems(&t.operand[0]) + operand_elems(&t.operand[3])) * 2
+			    : 0;
+	if (b->copy_bytes) {
+		b->from = arena_aligned(&b->a, b->copy_bytes, 64);
+		b->to = arena_aligned(&b->a, b->copy_bytes, 64);
+		memset(b->from, 1, b->copy_bytes);
+	}
+	b->peak_ns = b->copy_ns = INT64_MAX;
+	for (int r = 0; r < b->runs; r++) {
+		run_limits(b);
+		for (int i = 0; i < n;
+		     i++) /* many candidates: the slow ones are left out after a few rounds */
+			if (r < 4 || k[i].best_ns < k[best].best_ns * 5 / 4 || i == 0)
+				run_once(b, &k[i]);
+		for (int i = 0; i < n; i++)
+			best = k[i].best_ns < k[best].best_ns ? i : best;
+	}
+	show(b, which, &t, &k[0], "default");
+	if (n > 1)
+		show(b, which, &t, &k[best], "best");
+	for (int i = 0; i < n; i++)
+		b->dev->unload(k[i].code);
+	return E_OK;
+}
+
+static int open_bench(struct bench *b)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof set, &set);
+	rng_seed(&b->rng, 1);
+	b->emit = emit_find("llvm");
+	b->dev = dev_find("cpu");
+	if (!b->emit || !b->dev)
+		return fail(E_NOTFOUND, "no llvm emitter or no cpu device in this build");
+	b->clock = b->dev->clock();
+	int rc = b->dev->probe(&b->tg);
+	if (rc < 0 || (rc = load_loops(b, peak_loops(b), &b->peak)) < 0)
+		return rc;
+	b->peak_out = arena_aligned(&b->a, sizeof(float) * PEAK_ACCS * 16, 64);
+	for (int i = 0; i < PEAK_ACCS * 16; i++)
+		b->peak_out[i] = .5f;
+	return E_OK;
+}
+
+static int usage(void)
+{
+	fprintf(stderr,
+		"usage: bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]\n");
+	return 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench b = {.runs = 400};
+	for (int i = 1; i < argc; i++) {
+		const char *v = i + 1 < argc ? argv[i + 1] : NULL;
+		if (!strcmp(argv[i], "--json")) {
+			b.json = true;
+			continue;
+		}
+		if (!v)
+			return usage();
+		if (!strcmp(argv[i], "--runs"))
+			b.runs = atoi(v);
+		else if (!strcmp(argv[i], "--random"))
+			b.random = atoi(v);
+		else if (!strcmp(argv[i], "--case"))
+			b.only = v;
+		else if (!strcmp(argv[i], "--cand"))
+			b.cand = v;
+		else
+			return usage();
+		i++;
+	}
+	int rc = open_bench(&b);
+	for (int i = 0; i < NCASES && rc >= 0; i++)
+		if (!b.only || strstr(cases[i].name, b.only))
+			rc = bench_case(&b, i);
+	if (rc < 0)
+		fprintf(stderr, "bench_kernels: %s\n", err_text());
+	arena_free(&b.a);
+	return rc < 0;
+}
