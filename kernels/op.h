@@ -8,7 +8,9 @@
  * eval: fill out[i].data: the caller has allocated it (zeroed) by the shape that infer gave (NULL: absent). Portable C, row-major. It is the reference: f32 sums are accumulated in double.
  *	Used for constant folding, for verification, and to run operators without a structured form. ctx->arena is scratch.
  * task: describe the node as a structured operator on plain layouts (kernels/task.h), NULL where it has none. May return
- *	E_UNSUPPORTED for a case (dtype, data-dependent shape) that stays with eval. */
+ *	E_UNSUPPORTED for a case (dtype, data-dependent shape) that stays with eval. Operands are named after the node's
+ *	tensors: i0 is input 0, o0 output 0; a constant that the form needs beside them (a table, 1/count) goes to
+ *	made[K] and is m<K>, its data in ctx->arena. structure_task (kernels/structure.h) has the forms of all rows known to it. */
 #ifndef KERNELS_OP_H
 #define KERNELS_OP_H
 
@@ -33,7 +35,10 @@ struct opctx {
 	int nin, nout;
 	struct tensor *in;	 /* nin of them; dtype DT_NONE: absent */
 	struct tensor *out;	 /* nout of them */
+	struct tensor *made;	 /* task: OP_MADE of them, zeroed */
 };
+
+enum { OP_MADE = 6 };
 
 struct op {
 	const char *name;
