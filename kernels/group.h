@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes over the graph, and its division into steps: the bridge from operators to tasks.
  *
- * graph_optimize: constant folding, dead code, identity removal, BatchNorm and scale folding into convolutions, Pad into
- * convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Semantics stay within fp32 rounding.
- * graph_steps: chooses groups (anchor + bias, activation, residual add, elementwise chain), a layout for every value, inserts
- * conversions, and makes one task per group. Costs come in as `choices` (NULL: rules alone). */
+ * graph_optimize: constant folding, dead code, identity removal, BatchNorm and scale folding into
+ * convolutions, Pad into convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Semantics
+ * stay within fp32 rounding. graph_steps: chooses groups (anchor + bias, activation, residual add,
+ * elementwise chain), a layout for every value, inserts conversions, and makes one task per group. Costs come
+ * in as `choices` (NULL: rules alone). */
 #ifndef KERNELS_GROUP_H
 #define KERNELS_GROUP_H
 
@@ -20,18 +21,25 @@ enum step_kind {
 
 struct step {
 	enum step_kind kind;
-	const char *name;	       /* of the anchor node, or "convert VALUE" */
-	int anchor;		       /* node index; -1: conversion */
-	struct task *task;	       /* STEP_TASK */
-	int value[MAX_OPERANDS];       /* STEP_TASK: graph value per operand; -1: tmp. STEP_ALIAS: [0] in, [1] out */
-	int node;		       /* STEP_HOST */
+	const char *name;        /* of the anchor node, or "convert VALUE" */
+	int anchor;              /* node index; -1: conversion */
+	struct task *task;       /* STEP_TASK */
+	int value[MAX_OPERANDS]; /* STEP_TASK: step value per operand; -1: tmp. STEP_ALIAS: [0] in, [1] out */
+	int node;                /* STEP_HOST */
+	const int
+	    *host_in; /* STEP_HOST: step value per input of the node; -1: absent. Outputs are the node's */
 };
 
-/* A graph value as steps see it. Conversions make extra values (index >= graph.nvalues) that are copies of `of`. */
+/* True for the host nodes that the plan runs on buffers of any layout (Concat and Split of f32); all others
+ * get plain ones. */
+bool step_any_layout(const struct graph *g, int node);
+
+/* A graph value as steps see it. Conversions make extra values (index >= graph.nvalues) that are copies of
+ * `of`. */
 struct step_value {
-	int of;			/* graph value */
-	struct operand buf;	/* dims, layout, fill: how it lies in memory (dtype may be any for HOST values) */
-	bool constant;		/* data known: packed when the plan is built */
+	int of;             /* graph value */
+	struct operand buf; /* dims, layout, fill: how it lies in memory (dtype may be any for HOST values) */
+	bool constant;      /* data known: packed when the plan is built */
 };
 
 struct steps {
@@ -44,7 +52,8 @@ struct steps {
 struct choices; /* kernels/choices.h, when a pass reads it */
 
 int graph_optimize(struct graph *g) MUST_CHECK;
-int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a, struct steps **out) MUST_CHECK;
+int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
+		struct steps **out) MUST_CHECK;
 /* The unique tasks in order of first use: text, uses. */
 struct step_task {
 	const struct task *task;

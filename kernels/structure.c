@@ -49,12 +49,25 @@ static const struct {
     {"Pad", structure_pad},
 };
 
+/* What is not in the table is structure_map's, which knows its operators by a table of its own. */
+static structure_fn *form_of(const struct node *n)
+{
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		if (!strcmp(forms[i].type, node_type(n)))
+			return forms[i].fn;
+	return structure_map;
+}
+
+bool structure_is_map(const struct node *n)
+{
+	structure_fn *fn = form_of(n);
+	return fn == structure_map || fn == structure_clip || fn == structure_chain ||
+	       fn == structure_power || fn == structure_norm_map;
+}
+
 int structure_task(const struct opctx *c, struct task *out)
 {
-	structure_fn *fn = structure_map; /* knows its operators by a table of its own */
-	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-		if (!strcmp(forms[i].type, node_type(c->node)))
-			fn = forms[i].fn;
+	structure_fn *fn = form_of(c->node);
 	memset(out, 0, sizeof *out);
 	for (int i = 1; i < c->nout; i++)
 		if (c->out[i].dtype != DT_NONE)

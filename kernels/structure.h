@@ -13,6 +13,8 @@
 
 typedef int structure_fn(const struct opctx *c, struct task *out);
 
+bool structure_is_map(
+    const struct node *n); /* elementwise with broadcasting: may become part of another group */
 int structure_task(const struct opctx *c, struct task *out) MUST_CHECK;
 
 structure_fn structure_conv, structure_pool, structure_matmul, structure_gemm;

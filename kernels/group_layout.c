@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts. A value lies in one native form; whoever needs another one gets a variant, made by a conversion
+ * step (or, for a constant, packed when the plan is built). A form is plain or blocked by channels, with or
+ * without a halo.
+ *
+ * Blocked forms begin at convolutions and spread to channel-parallel consumers. Halos are the largest that
+ * the windows over a form need. Forms that are `exact` (host nodes, aliases) have no halo. */
+#include "kernels/group_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_HALO = 32 }; /* a larger overhang is read with guards */
+
+struct variant {
+	int of; /* graph value; variant v < nvalues is the native form of value v */
+	bool blocked, exact, haloed, made;
+	float fill;
+	int64_t lo[MAX_RANK], hi[MAX_RANK];
+};
+
+struct layer {
+	struct graph *g;
+	const struct groups *gr;
+	struct arena *a;
+	int lanes, nv, cap;
+	struct variant *v;
+	bool (*want)[MAX_OPERANDS]; /* per group and operand: blocked */
+	int (*use)[MAX_OPERANDS];   /* variant */
+	int **host_in;              /* per group */
+	struct steps *out;
+};
+
+static bool wide(const struct layer *l, const struct shape *s)
+{
+	int64_t pixels = 1;
+	for (int d = 2; d < s->rank; d++)
+		pixels *= s->d[d];
+	return s->rank >= 3 && s->d[1] * 2 >= l->lanes && pixels > 1;
+}
+
+static int lone(const struct task *t, const struct stage *s, const struct read *r, int d)
+{
+	const struct index *x = &r->dim[d];
+	int found = -1;
+	for (int a = 0; a < s->naxes; a++) {
+		if (!x->coef[a])
+			continue;
+		if (found >= 0 || x->coef[a] != 1)
+			return -1;
+		found = a;
+	}
+	bool whole = found >= 0 && !x->off && x->div <= 1 && x->mod <= 1 && x->table < 0;
+	return whole && t->operand[r->operand].dims.d[d] == s->axis[found].extent ? found : -1;
+}
+
+/* The axis that is dim 1 in every read of the operand, or -1: then it cannot be blocked. */
+static int channel_axis(const struct task *t, int operand)
+{
+	int axis = -2;
+	const struct stage *s = &t->stage[0];
+	for (int i = 0; i <= s->nreads; i++) {
+		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
+		if (r->operand != operand)
+			continue;
+		int a = t->operand[operand].dims.rank >= 3 ? lone(t, s, r, 1) : -1;
+		axis = axis == -2 || axis == a ? a : -1;
+	}
+	return axis < 0 ? -1 : axis;
+}
+
+static bool is_type(const struct layer *l, const struct group *p, const char *type)
+{
+	return !strcmp(node_type(&l->g->node[p->anchor]), type);
+}
+
+/* Which operands of a task group are blocked. */
+static void decide_task(struct layer *l, int group)
+{
+	const struct group *p = &l->gr->group[group];
+	const struct task *t = p->task;
+	const struct stage *s = &t->stage[0];
+	bool conv = is_type(l, p, "Conv"), *want = l->want[group], any = false;
+	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
+	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
+		return;
+	for (int i = 0; i < t->noperands; i++) {
+		const struct operand *o = &t->operand[i];
+		int axis = channel_axis(t, i);
+		if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
+			continue;
+		struct variant *v = &l->v[p->value[i]];
+		bool reduced = s->axis[axis].kind == AXIS_REDUCTION, first = conv && i == s->read[0].operand;
+		if (reduced && !conv)
+			continue;
+		if (first && l->g->value[p->value[i]].is_input && !v->exact)
+			v->blocked = true;
+		want[i] = first || v->blocked;
+		any |= want[i] && axis == out_axis;
+	}
+	bool dense = conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis;
+	want[out] = out_axis >= 0 && wide(l, &t->operand[out].dims) && (dense || any);
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role != ROLE_OUT && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
+		    channel_axis(t, i) == out_axis && t->operand[i].role == ROLE_IN)
+			want[i] = want[out];
+	l->v[p->out].blocked = want[out];
+}
+
+/* Concat and Split take what comes; their outputs are blocked where an input is. */
+static void decide_host(struct layer *l, const struct node *n)
+{
+	bool any = false;
+	for (int i = 0; i < n->nin; i++)
+		any |= n->in[i] >= 0 && l->v[n->in[i]].blocked;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0)
+			l->v[n->out[i]].blocked = any && wide(l, &l->g->value[n->out[i]].t.shape);
+}
+
+static void decide(struct layer *l)
+{
+	for (int i = 0; i < l->gr->n; i++) {
+		const struct group *p = &l->gr->group[i];
+		const struct node *n = &l->g->node[p->anchor];
+		if (p->kind == STEP_TASK) {
+			decide_task(l, i);
+		} else if (p->kind == STEP_HOST && step_any_layout(l->g, p->anchor)) {
+			decide_host(l, n);
+		} else {
+			for (int k = 0; k < n->nout; k++)
+				if (n->out[k] >= 0)
+					l->v[n->out[k]].exact = true;
+		}
+	}
+}
+
+static int add_variant(struct layer *l, int of, bool blocked)
+{
+	if (l->nv == l->cap)
+		return fail(E_NOMEM, "too many layouts");
+	l->v[l->nv] = (struct variant){.of = of, .blocked = blocked};
+	return l->nv++;
+}
+
+/* A form of value `of`; halo: may get one with this fill; exact: must have none. */
+static int find(struct layer *l, int of, bool blocked, bool halo, bool exact, float fill)
+{
+	for (int i = of; i < l->nv; i = i == of ? l->g->nvalues : i + 1) {
+		const struct variant *v = &l->v[i];
+		if (v->of != of || v->blocked != blocked || (exact && v->haloed))
+			continue;
+		if (halo && (v->exact || (v->haloed && v->fill != fill)))
+			continue;
+		return i;
+	}
+	return add_variant(l, of, blocked);
+}
+
+enum need { NEED_ANY, NEED_HALO, NEED_EXACT };
+
+/* What an operand needs, and how much halo. */
+static enum need overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi)
+{
+	enum need need = NEED_ANY;
+	memset(lo, 0, sizeof *lo * MAX_RANK);
+	memset(hi, 0, sizeof *hi * MAX_RANK);
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *s = &t->stage[k];
+		for (int i = 0; i < s->nreads; i++) {
+			const struct read *r = &s->read[i];
+			for (int d = 0; d < t->operand[operand].dims.rank && r->operand == operand; d++) {
+				if (!index_guarded(t, s, r, d))
+					continue;
+				int64_t a, b, size = t->operand[operand].dims.d[d];
+				index_range(s, &r->dim[d], &a, &b);
+				lo[d] = -a > lo[d] ? -a : lo[d];
+				hi[d] = b - size + 1 > hi[d] ? b - size + 1 : hi[d];
+				bool window = s->comb != COMB_NONE && d != 1 && lo[d] <= MAX_HALO &&
+					      hi[d] <= MAX_HALO && r->dim[d].div <= 1 && r->dim[d].mod <= 1;
+				need = window && need != NEED_EXACT ? NEED_HALO : NEED_EXACT;
+			}
+		}
+	}
+	return need;
+}
+
+static int choose_task(struct layer *l, int group, enum need round)
+{
+	const struct group *p = &l->gr->group[group];
+	int64_t lo[MAX_RANK], hi[MAX_RANK];
+	for (int i = 0; i < p->task->noperands; i++) {
+		const struct operand *o = &p->task->operand[i];
+		if (o->role == ROLE_OUT)
+			l->use[group][i] = p->out;
+		if (o->role == ROLE_OUT || o->role == ROLE_TMP || overhang(p->task, i, lo, hi) != round)
+			continue;
+		int v =
+		    find(l, p->value[i], l->want[group][i], round == NEED_HALO, round == NEED_EXACT, o->fill);
+		if (v < 0)
+			return v;
+		l->use[group][i] = v;
+		for (int d = 0; d < MAX_RANK && round == NEED_HALO; d++) {
+			struct variant *x = &l->v[v];
+			x->haloed = true;
+			x->fill = o->fill;
+			x->lo[d] = lo[d] > x->lo[d] ? lo[d] : x->lo[d];
+			x->hi[d] = hi[d] > x->hi[d] ? hi[d] : x->hi[d];
+		}
+	}
+	return E_OK;
+}
+
+/* Host nodes and aliases read exact plain forms, those of any layout native ones. */
+static int choose_host(struct layer *l, int group)
+{
+	const struct group *p = &l->gr->group[group];
+	const struct node *n = &l->g->node[p->anchor];
+	bool any = p->kind == STEP_HOST && step_any_layout(l->g, p->anchor);
+	l->host_in[group] = arena_try(l->a, (size_t)n->nin + 1, sizeof(int));
+	if (!l->host_in[group])
+		return E_NOMEM;
+	for (int i = 0; i < n->nin; i++) {
+		int v = n->in[i];
+		if (v >= 0 && !any)
+			v = find(l, v, false, false, true, 0);
+		if (v < 0 && n->in[i] >= 0)
+			return v;
+		l->host_in[group][i] = v;
+	}
+	return E_OK;
+}
+
+static int choose(struct layer *l)
+{
+	static const enum need rounds[] = {NEED_HALO, NEED_ANY, NEED_EXACT};
+	int rc = E_OK;
+	for (int r = 0; r < 3; r++)
+		for (int i = 0; i < l->gr->n && rc >= 0; i++)
+			if (l->gr->group[i].kind == STEP_TASK)
+				rc = choose_task(l, i, rounds[r]);
+	for (int i = 0; i < l->gr->n && rc >= 0; i++)
+		if (l->gr->group[i].kind != STEP_TASK)
+			rc = choose_host(l, i);
+	return rc;
+}
+
+static void fill_value(const struct layer *l, int i, struct step_value *out)
+{
+	const struct variant *v = &l->v[i];
+	const struct tensor *x = &l->g->value[v->of].t;
+	*out = (struct step_value){.of = v->of, .constant = x->data != NULL};
+	out->buf.dtype = x->dtype;
+	out->buf.role = x->data ? ROLE_CONST : ROLE_IN;
+	out->buf.dims.rank = x->shape.rank;
+	memcpy(out->buf.dims.d, x->shape.d, sizeof *x->shape.d * (size_t)x->shape.rank);
+	if (v->blocked)
+		layout_blocked(&out->buf.layout, x->shape.rank, 1, l->lanes);
+	memcpy(out->buf.layout.lo, v->lo, sizeof v->lo);
+	memcpy(out->buf.layout.hi, v->hi, sizeof v->hi);
+	out->buf.fill = v->haloed ? v->fill : 0;
+}
+
+static struct step *add_step(struct layer *l, enum step_kind kind, const char *name, int anchor)
+{
+	struct step *s = &l->out->step[l->out->nsteps++];
+	*s = (struct step){.kind = kind, .name = name, .anchor = anchor, .node = -1};
+	for (int i = 0; i < MAX_OPERANDS; i++)
+		s->value[i] = -1;
+	return s;
+}
+
+static int finish_task(struct layer *l, struct step *s)
+{
+	task_simplify(s->task);
+	int rc = task_check(s->task);
+	l->out->flops += task_flops(s->task);
+	return fail_in(rc, "step %s", s->name);
+}
+
+/* A copy of value v's native form into variant i. */
+static int add_conversion(struct layer *l, int i)
+{
+	const struct variant *v = &l->v[i];
+	struct step *s =
+	    add_step(l, STEP_TASK, arena_printf(l->a, "convert %s", l->g->value[v->of].name), -1);
+	struct task *t = s->task = ARENA_NEW(l->a, struct task);
+	struct stage *st = &t->stage[0];
+	const struct operand *from = &l->out->value[v->of].buf, *to = &l->out->value[i].buf;
+	t->noperands = 2;
+	t->nstages = 1;
+	t->operand[0] = *from;
+	t->operand[1] = *to;
+	t->operand[1].role = ROLE_OUT;
+	t->operand[0].fill = t->operand[1].fill = 0;
+	st->nreads = 1;
+	st->naxes = from->dims.rank;
+	st->body.n = 1;
+	st->read[0].operand = 0;
+	st->out.operand = 1;
+	for (int d = 0; d < MAX_RANK; d++) {
+		st->read[0].dim[d].table = st->out.dim[d].table = -1;
+		if (d >= st->naxes)
+			continue;
+		snprintf(st->axis[d].name, sizeof st->axis[d].name, "d%c", '0' + d);
+		st->axis[d].extent = from->dims.d[d];
+		st->read[0].dim[d].coef[d] = st->out.dim[d].coef[d] = 1;
+	}
+	s->value[0] = v->of;
+	s->value[1] = i;
+	return finish_task(l, s);
+}
+
+static int need_variant(struct layer *l, int i)
+{
+	if (i < l->g->nvalues || l->v[i].made || l->out->value[i].constant)
+		return E_OK;
+	l->v[i].made = true;
+	return add_conversion(l, i);
+}
+
+static int emit_task(struct layer *l, int group)
+{
+	const struct group *p = &l->gr->group[group];
+	int rc = E_OK, n = p->task->noperands;
+	for (int i = 0; i < n && rc >= 0; i++)
+		if (p->value[i] >= 0)
+			rc = need_variant(l, l->use[group][i]);
+	if (rc < 0)
+		return rc;
+	struct step *s = add_step(l, STEP_TASK, l->g->node[p->anchor].name, p->anchor);
+	s->task = p->task;
+	for (int i = 0; i < n; i++) {
+		struct operand *o = &s->task->operand[i];
+		if (p->value[i] < 0)
+			continue;
+		int64_t lo[MAX_RANK], hi[MAX_RANK];
+		bool outside = o->role != ROLE_OUT && overhang(s->task, i, lo, hi) != NEED_ANY;
+		s->value[i] = l->use[group][i];
+		o->layout = l->out->value[s->value[i]].buf.layout;
+		o->fill = outside ? o->fill : 0;
+	}
+	return finish_task(l, s);
+}
+
+static int emit_host(struct layer *l, int group)
+{
+	const struct group *p = &l->gr->group[group];
+	const struct node *n = &l->g->node[p->anchor];
+	int rc = E_OK, nin = p->kind == STEP_ALIAS ? 1 : n->nin;
+	for (int i = 0; i < nin && rc >= 0; i++)
+		if (l->host_in[group][i] >= 0)
+			rc = need_variant(l, l->host_in[group][i]);
+	if (rc < 0)
+		return rc;
+	struct step *s = add_step(l, p->kind, n->name, p->anchor);
+	if (p->kind == STEP_ALIAS) {
+		s->value[0] = l->host_in[group][0];
+		s->value[1] = n->out[0];
+	} else {
+		s->node = p->anchor;
+		s->host_in = l->host_in[group];
+	}
+	return rc;
+}
+
+static int begin(struct layer *l)
+{
+	const struct graph *g = l->g;
+	size_t uses = (size_t)g->nvalues + 1, n = (size_t)l->gr->n + 1;
+	for (int i = 0; i < l->gr->n; i++) {
+		const struct group *p = &l->gr->group[i];
+		uses += p->kind == STEP_TASK ? (size_t)p->task->noperands : (size_t)g->node[p->anchor].nin;
+	}
+	l->cap = (int)uses;
+	l->nv = g->nvalues;
+	l->v = arena_try(l->a, uses, sizeof *l->v);
+	l->want = arena_try(l->a, n, sizeof *l->want);
+	l->use = arena_try(l->a, n, sizeof *l->use);
+	l->host_in = arena_try(l->a, n, sizeof *l->host_in);
+	if (!l->v || !l->want || !l->use || !l->host_in)
+		return E_NOMEM;
+	for (int v = 0; v < g->nvalues; v++) {
+		l->v[v].of = v;
+		l->v[v].exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32;
+	}
+	return E_OK;
+}
+
+int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, struct arena *a,
+		   struct steps *out)
+{
+	struct layer l = {.g = g, .gr = gr, .a = a, .lanes = t->lanes, .out = out};
+	int rc = begin(&l);
+	if (rc < 0)
+		return rc;
+	decide(&l);
+	if ((rc = choose(&l)) < 0)
+		return rc;
+	out->nvalues = l.nv;
+	out->value = arena_try(a, (size_t)l.nv + 1, sizeof *out->value);
+	out->step = arena_try(a, (size_t)(l.nv + gr->n) + 1, sizeof *out->step);
+	if (!out->value || !out->step)
+		return E_NOMEM;
+	for (int i = 0; i < l.nv; i++)
+		fill_value(&l, i, &out->value[i]);
+	for (int i = 0; i < gr->n && rc >= 0; i++)
+		rc = gr->group[i].kind == STEP_TASK ? emit_task(&l, i) : emit_host(&l, i);
+	return rc;
+}

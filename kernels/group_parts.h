@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the files of the group module: group.c finds groups, group_layout.c lays their values out and makes
+ * steps, group_collapse.c simplifies the tasks. */
+#ifndef KERNELS_GROUP_PARTS_H
+#define KERNELS_GROUP_PARTS_H
+
+#include "kernels/group.h"
+
+struct group {
+	enum step_kind kind;
+	int anchor;              /* node */
+	int at;                  /* position in the order: that of its last node */
+	struct task *task;       /* STEP_TASK: on plain layouts */
+	int value[MAX_OPERANDS]; /* graph value per operand; -1: tmp */
+	int out;                 /* STEP_TASK: graph value that it makes */
+};
+
+struct groups {
+	int n;
+	struct group *group; /* in running order */
+};
+
+int groups_find(struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
+int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, struct arena *a,
+		   struct steps *out) MUST_CHECK;
+/* Drops reduction axes of extent 1, merges axes that are adjacent in memory in every operand, names the
+ * operands. */
+void task_simplify(struct task *t);
+
+#endif
