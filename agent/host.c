@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/host.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 8, RUN = HOST_BLOCK / ROWS, STACK = 20, GUARDS = 3 };
+
+/* A read. Offset of a row at reduction point p: offset of the row's first element at p = 0, plus delta[p], if
+ * every dim is affine or of one kind of axes ("fast"); else element by element. */
+struct view {
+	const struct read *r;
+	const struct operand *o;
+	bool fast;
+	int64_t step;   /* elements per step along the run */
+	int64_t *delta; /* per reduction point; NULL: all 0 */
+	int nguards, guard_dim[GUARDS];
+	int64_t *guard_delta[GUARDS]; /* index of the guarded dim moves by */
+};
+
+struct hstage {
+	const struct stage *s;
+	int nspatial, axis; /* axis: the run's */
+	int64_t run, extent, points;
+	struct view view[MAX_OPERANDS];
+	const struct operand *out;
+	int64_t out_step;
+	bool product;         /* body is r0 r1 mul, summed, both fast */
+};
+
+struct host_task {
+	const struct task *t;
+	struct operand operand[MAX_OPERANDS]; /* with constants as they are packed */
+	struct hstage stage[MAX_STAGES];
+};
+
+struct scratch {
+	float stack[STACK][HOST_BLOCK];
+	float acc[HOST_BLOCK];
+	int64_t at[ROWS][MAX_AXES];
+	int64_t first[MAX_OPERANDS][ROWS]; /* offset of each row of each view */
+	int64_t guard[MAX_OPERANDS][GUARDS][ROWS];
+};
+
+int host_entries(const struct host_task *h)
+{
+	return h->t->nstages;
+}
+
+int64_t host_extent(const struct host_task *h, int entry)
+{
+	return h->stage[entry].extent;
+}
+
+size_t host_scratch_bytes(void)
+{
+	return sizeof(struct scratch);
+}
+
+static int64_t floor_div(int64_t a, int64_t b)
+{
+	return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
+
+static int64_t index_at(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at)
+{
+	int64_t v = x->off;
+	for (int a = 0; a < s->naxes; a++)
+		v += x->coef[a] * at[a];
+	if (x->div > 1)
+		v = floor_div(v, x->div);
+	if (x->mod > 1)
+		v -= floor_div(v, x->mod) * x->mod;
+	return x->table >= 0 ? ((const int32_t *)bufs[x->table])[v] : v;
+}
+
+/* The part of an offset that dim d gives at logical index i. */
+static int64_t dim_offset(const struct operand *o, int d, int64_t i)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax);
+	int64_t off = 0;
+	for (int j = 0; j < n; j++) {
+		if (ax[j].dim != d)
+			continue;
+		int64_t v = (i + o->layout.lo[d]) / ax[j].div;
+		off += (ax[j].mod ? v % ax[j].mod : v) * ax[j].stride;
+	}
+	return off;
+}
+
+static bool inside(const struct operand *o, int d, int64_t i)
+{
+	return i >= -o->layout.lo[d] && i < o->dims.d[d] + o->layout.hi[d];
+}
+
+/* Which kinds of axes an index has, and whether the run's is one. */
+static void kinds(const struct hstage *h, const struct index *x, bool *spatial, bool *reduction, bool *run)
+{
+	*spatial = *reduction = false;
+	for (int a = 0; a < h->s->naxes; a++)
+		if (x->coef[a])
+			*(h->s->axis[a].kind == AXIS_SPATIAL ? spatial : reduction) = true;
+	*run = h->axis >= 0 && x->coef[h->axis] != 0;
+}
+
+static bool is_split(const struct operand *o, int d)
+{
+	int n = 0;
+	for (int j = 0; j < o->layout.n; j++)
+		n += o->layout.ax[j].dim == d;
+	return n > 1;
+}
+
+/* Offset step of dim d per step of the run; false: not constant along a run. */
+static bool run_step(const struct hstage *h, const struct view *v, int d, int64_t *step)
+{
+	const struct index *x = &v->r->dim[d];
+	int64_t c = x->coef[h->axis];
+	if (x->div > 1 || x->mod > 1 || x->table >= 0)
+		return false;
+	if (!is_split(v->o, d)) {
+		*step += c * (dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0));
+		return true;
+	}
+	int block = 0;
+	for (int j = 0; j < v->o->layout.n; j++)
+		if (v->o->layout.ax[j].dim == d && v->o->layout.ax[j].div > 1)
+			block = v->o->layout.ax[j].div;
+	for (int a = 0; a < h->s->naxes; a++)
+		if (x->coef[a] && a != h->axis)
+			return false;
+	*step += dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0);
+	return c == 1 && !x->off && block % h->run == 0;
+}
+
+/* Decides whether a read is fast, and its guards. */
+static void classify(const struct task *t, struct hstage *h, struct view *v)
+{
+	v->fast = true;
+	v->step = 0;
+	for (int d = 0; d < v->o->dims.rank && v->fast; d++) {
+		const struct index *x = &v->r->dim[d];
+		bool spatial, reduction, run, plain = x->div <= 1 && x->mod <= 1 && x->table < 0;
+		kinds(h, x, &spatial, &reduction, &run);
+		struct read r = *v->r;
+		bool guarded = x->table >= 0 || index_guarded(t, h->s, &r, d);
+		if (spatial && reduction && (!plain || is_split(v->o, d)))
+			v->fast = false;
+		if (run && !run_step(h, v, d, &v->step))
+			v->fast = false;
+		if (guarded && (run || !spatial || v->nguards == GUARDS))
+			v->fast = false;
+		else if (guarded)
+			v->guard_dim[v->nguards++] = d;
+	}
+}
+
+static int make_deltas(struct hstage *h, struct view *v, struct arena *a)
+{
+	int64_t at[MAX_AXES] = {0}, zero[MAX_AXES] = {0};
+	v->delta = arena_try(a, (size_t)h->points, sizeof *v->delta);
+	for (int g = 0; g < v->nguards; g++)
+		if (!(v->guard_delta[g] = arena_try(a, (size_t)h->points, sizeof(int64_t))))
+			return E_NOMEM;
+	if (!v->delta)
+		return E_NOMEM;
+	for (int64_t p = 0; p < h->points; p++) {
+		for (int d = 0; d < v->o->dims.rank; d++) {
+			const struct index *x = &v->r->dim[d];
+			bool spatial, reduction, run;
+			kinds(h, x, &spatial, &reduction, &run);
+			if (!reduction)
+				continue;
+			int64_t i = index_at(h->s, x, NULL, at), i0 = index_at(h->s, x, NULL, zero);
+			v->delta[p] += spatial ? (i - i0) * (dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0))
+					       : dim_offset(v->o, d, i) - dim_offset(v->o, d, i0);
+			for (int g = 0; g < v->nguards; g++)
+				if (v->guard_dim[g] == d)
+					v->guard_delta[g][p] = i - i0;
+		}
+		for (int b = h->s->naxes - 1; b >= h->nspatial && ++at[b] == h->s->axis[b].extent; b--)
+			at[b] = 0;
+	}
+	return E_OK;
+}
+
+/* The run's axis: the one with the smallest step in the output's memory. */
+static void choose_run(struct hstage *h)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(h->out, ax);
+	h->axis = -1;
+	for (int j = n - 1; j >= 0 && h->axis < 0; j--)
+		for (int a = 0; a < h->nspatial; a++)
+			if (h->s->out.dim[ax[j].dim].coef[a] == 1 && h->s->axis[a].extent > 1) {
+				h->axis = a;
+				h->run = ax[j].mod ? ax[j].mod : RUN;
+			}
+	if (h->axis < 0) {
+		h->axis = h->nspatial ? h->nspatial - 1 : -1;
+		h->run = 1;
+	}
+	int64_t extent = h->axis < 0 ? 1 : h->s->axis[h->axis].extent;
+	h->run = h->run > RUN ? RUN : h->run;
+	h->run = !is_split(h->out, 1) && h->run > extent ? extent : h->run;
+}
+
+/* A constant that the run crosses in steps other than 1 is packed with that dim innermost. */
+static void choose_packing(const struct hstage *h, const struct read *r, struct operand *o)
+{
+	int along = -1;
+	for (int d = 0; d < o->dims.rank; d++)
+		if (h->axis >= 0 && r->dim[d].coef[h->axis] == 1)
+			along = along < 0 ? d : -2;
+	if (o->role != ROLE_CONST || o->dtype != DT_F32 || along < 0 || o->layout.n ||
+	    along == o->dims.rank - 1)
+		return;
+	for (int d = 0; d < o->dims.rank; d++) {
+		if (d == along)
+			continue;
+		o->layout.ax[o->layout.n].dim = (uint8_t)d;
+		o->layout.ax[o->layout.n++].div = 1;
+	}
+	o->layout.ax[o->layout.n].dim = (uint8_t)along;
+	o->layout.ax[o->layout.n++].div = 1;
+}
+
+static int make_stage(struct host_task *h, int k, struct arena *a)
+{
+	struct hstage *s = &h->stage[k];
+	s->s = &h->t->stage[k];
+	s->out = &h->operand[s->s->out.operand];
+	s->points = 1;
+	for (int x = 0; x < s->s->naxes; x++) {
+		s->nspatial += s->s->axis[x].kind == AXIS_SPATIAL;
+		s->points *= s->s->axis[x].kind == AXIS_REDUCTION ? s->s->axis[x].extent : 1;
+	}
+	choose_run(s);
+	s->extent = 1;
+	for (int x = 0; x < s->nspatial; x++)
+		s->extent *=
+		    x == s->axis ? (s->s->axis[x].extent + s->run - 1) / s->run : s->s->axis[x].extent;
+	for (int i = 0; i < s->s->nreads; i++)
+		if (k == 0 && h->t->nstages == 1)
+			choose_packing(s, &s->s->read[i], &h->operand[s->s->read[i].operand]);
+	struct view out = {.r = &s->s->out, .o = s->out};
+	if (s->axis >= 0)
+		for (int d = 0; d < s->out->dims.rank; d++)
+			if (out.r->dim[d].coef[s->axis])
+				(void)run_step(s, &out, d, &s->out_step);
+	int rc = E_OK;
+	for (int i = 0; i < s->s->nreads && rc >= 0; i++) {
+		struct view *v = &s->view[i];
+		v->r = &s->s->read[i];
+		v->o = &h->operand[v->r->operand];
+		classify(h->t, s, v);
+		if (v->fast && s->points > 1)
+			rc = make_deltas(s, v, a);
+	}
+	const struct prog *b = &s->s->body;
+	s->product = s->s->comb == COMB_SUM && b->n == 3 && b->at[0].op == P_READ && b->at[1].op == P_READ &&
+		     b->at[2].op == P_MUL && b->at[0].arg == 0 && b->at[1].arg == 1 && s->view[0].fast &&
+		     s->view[1].fast;
+	return rc;
+}
+
+int host_make(const struct task *t, struct arena *a, struct operand packed[MAX_OPERANDS],
+	      struct host_task **out)
+{
+	struct host_task *h = arena_try(a, 1, sizeof *h);
+	if (!h)
+		return E_NOMEM;
+	h->t = t;
+	memcpy(h->operand, t->operand, sizeof h->operand);
+	int rc = E_OK;
+	for (int k = 0; k < t->nstages && rc >= 0; k++)
+		rc = make_stage(h, k, a);
+	memcpy(packed, h->operand, sizeof h->operand);
+	*out = h;
+	return rc;
+}
+
+/* Rows begin + j: their axes, and each fast view's offsets at reduction point 0. */
+static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin, int n, struct scratch *w)
+{
+	for (int j = 0; j < n; j++) {
+		int64_t left = begin + j;
+		memset(w->at[j], 0, sizeof w->at[j]);
+		for (int a = h->nspatial - 1; a >= 0; a--) {
+			int64_t e = h->s->axis[a].extent, size = a == h->axis ? (e + h->run - 1) / h->run : e;
+			w->at[j][a] = left % size * (a == h->axis ? h->run : 1);
+			left /= size;
+		}
+		for (int i = 0; i < h->s->nreads; i++) {
+			const struct view *v = &h->view[i];
+			w->first[i][j] = 0;
+			int g = 0;
+			for (int d = 0; v->fast && d < v->o->dims.rank; d++) {
+				int64_t x = index_at(h->s, &v->r->dim[d], bufs, w->at[j]);
+				if (g < v->nguards && v->guard_dim[g] == d) {
+					w->guard[i][g++][j] = x;
+					int64_t one = dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0);
+					w->first[i][j] +=
+					    is_split(v->o, d)
+						? (inside(v->o, d, x) ? dim_offset(v->o, d, x) : 0)
+						: dim_offset(v->o, d, 0) + x * one;
+					continue;
+				}
+				w->first[i][j] += dim_offset(v->o, d, x);
+			}
+		}
+	}
+}
+
+static int64_t run_length(const struct hstage *h, const struct scratch *w, int j)
+{
+	if (h->axis < 0)
+		return 1;
+	int64_t left = h->s->axis[h->axis].extent - w->at[j][h->axis];
+	return left < h->run ? left : h->run;
+}
+
+static bool guards_hold(const struct view *v, const struct scratch *w, int i, int j, int64_t p)
+{
+	for (int g = 0; g < v->nguards; g++)
+		if (!inside(v->o, v->guard_dim[g], w->guard[i][g][j] + (v->delta ? v->guard_delta[g][p] : 0)))
+			return false;
+	return true;
+}
+
+static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t p, struct scratch *w, int j,
+		      float *out)
+{
+	const struct view *v = &h->view[i];
+	const float *src = bufs[v->r->operand];
+	int64_t at[MAX_AXES], n = run_length(h, w, j);
+	memcpy(at, w->at[j], sizeof at);
+	for (int a = h->s->naxes - 1; a >= h->nspatial; a--) {
+		at[a] = p % h->s->axis[a].extent;
+		p /= h->s->axis[a].extent;
+	}
+	for (int64_t x = 0; x < n; x++) {
+		int64_t off = 0;
+		bool good = true;
+		for (int d = 0; d < v->o->dims.rank && good; d++) {
+			int64_t idx = index_at(h->s, &v->r->dim[d], bufs, at);
+			good = inside(v->o, d, idx);
+			off += good ? dim_offset(v->o, d, idx) : 0;
+		}
+		out[x] = good ? src[off] : v->o->fill;
+		if (h->axis >= 0)
+			at[h->axis]++;
+	}
+}
+
+/* Read i of n rows at reduction point p into out[row * RUN ..]. */
+static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, struct scratch *w, int n,
+		 float *out)
+{
+	const struct view *v = &h->view[i];
+	for (int j = 0; j < n; j++, out += RUN) {
+		if (!v->fast) {
+			load_slow(h, i, bufs, p, w, j, out);
+			continue;
+		}
+		int64_t len = run_length(h, w, j), step = v->step;
+		bool good = !v->nguards || guards_hold(v, w, i, j, p);
+		const float *src = (const float *)bufs[v->r->operand] +
+				   (good ? w->first[i][j] + (v->delta ? v->delta[p] : 0) : 0);
+		if (!good)
+			for (int64_t x = 0; x < len; x++)
+				out[x] = v->o->fill;
+		else if (step == 1)
+			memcpy(out, src, sizeof *out * (size_t)len);
+		else
+			for (int64_t x = 0; x < len; x++)
+				out[x] = src[x * step];
+	}
+}
+
+#define EACH(expr)                                                                                           \
+	for (int k = 0; k < n; k++)                                                                          \
+		a[k] = (expr);                                                                               \
+	break
+
+static void apply(enum prog_op op, float *a, const float *b, const float *c, int n)
+{
+	switch (op) {
+	case P_ADD:
+		EACH(a[k] + b[k]);
+	case P_SUB:
+		EACH(a[k] - b[k]);
+	case P_MUL:
+		EACH(a[k] * b[k]);
+	case P_DIV:
+		EACH(a[k] / b[k]);
+	case P_MIN:
+		EACH(a[k] < b[k] ? a[k] : b[k]);
+	case P_MAX:
+		EACH(a[k] > b[k] ? a[k] : b[k]);
+	case P_POW:
+		EACH(powf(a[k], b[k]));
+	case P_NEG:
+		EACH(-a[k]);
+	case P_ABS:
+		EACH(fabsf(a[k]));
+	case P_SQRT:
+		EACH(sqrtf(a[k]));
+	case P_RECIP:
+		EACH(1 / a[k]);
+	case P_EXP:
+		EACH(expf(a[k]));
+	case P_LOG:
+		EACH(logf(a[k]));
+	case P_TANH:
+		EACH(tanhf(a[k]));
+	case P_SIGMOID:
+		EACH(1 / (1 + expf(-a[k])));
+	case P_ERF:
+		EACH(erff(a[k]));
+	case P_FLOOR:
+		EACH(floorf(a[k]));
+	case P_CEIL:
+		EACH(ceilf(a[k]));
+	case P_RINT:
+		EACH(nearbyintf(a[k]));
+	case P_SIGN:
+		EACH((float)((a[k] > 0) - (a[k] < 0)));
+	case P_LT:
+		EACH(a[k] < b[k] ? 1.0f : 0.0f);
+	case P_LE:
+		EACH(a[k] <= b[k] ? 1.0f : 0.0f);
+	case P_EQ:
+		EACH(a[k] == b[k] ? 1.0f : 0.0f);
+	case P_SELECT:
+		EACH(a[k] != 0 ? b[k] : c[k]);
+	case P_SQUARE:
+		EACH(a[k] * a[k]);
+	default:
+		break;
+	}
+}
+
+/* Interprets a program over n rows; the result is stack[0]. */
+static void run_prog(const struct hstage *h, const struct prog *q, void *const *bufs, int64_t p,
+		     struct scratch *w, int n)
+{
+	int top = 0, count = n * RUN;
+	for (int i = 0; i < q->n; i++) {
+		enum prog_op op = q->at[i].op;
+		top -= prog_op_arity(op);
+		float *a = w->stack[top];
+		if (op == P_READ)
+			load(h, q->at[i].arg, bufs, p, w, n, a);
+		else if (op == P_ACC)
+			memcpy(a, w->acc, sizeof *a * (size_t)count);
+		else if (op == P_IMM)
+			for (int k = 0; k < count; k++)
+				a[k] = q->at[i].imm;
+		else
+			apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
+		top++;
+	}
+}
+
+typedef float v4 __attribute__((vector_size(16), aligned(4)));
+
+/* acc[x] += s * b[x] */
+static inline void axpy(float *acc, float s, const float *b, int64_t n)
+{
+	int64_t x = 0;
+	for (; x + 4 <= n; x += 4)
+		*(v4 *)(acc + x) += *(const v4 *)(b + x) * s;
+	for (; x < n; x++)
+		acc[x] += s * b[x];
+}
+
+static inline void multiply(float *acc, const float *a, int64_t sa, const float *b, int64_t sb, int64_t n)
+{
+	if (sa == 0 && sb == 1) {
+		axpy(acc, *a, b, n);
+	} else if (sa == 1 && sb == 0) {
+		axpy(acc, *b, a, n);
+	} else if (sa == 1 && sb == 1) {
+		int64_t x = 0;
+		for (; x + 4 <= n; x += 4)
+			*(v4 *)(acc + x) += *(const v4 *)(a + x) * *(const v4 *)(b + x);
+		for (; x < n; x++)
+			acc[x] += a[x] * b[x];
+	} else {
+		for (int64_t x = 0; x < n; x++)
+			acc[x] += a[x * sa] * b[x * sb];
+	}
+}
+
+/* Sum of products over all reduction points, straight into the accumulators. */
+static void run_product(const struct hstage *h, void *const *bufs, struct scratch *w, int n)
+{
+	static const int64_t zero;
+	const struct view *va = &h->view[0], *vb = &h->view[1];
+	const float *a = bufs[va->r->operand], *b = bufs[vb->r->operand];
+	int64_t len[ROWS];
+	memset(w->acc, 0, sizeof w->acc);
+	for (int j = 0; j < n; j++)
+		len[j] = run_length(h, w, j);
+	for (int64_t p = 0; p < h->points; p++) {
+		int64_t da = *(va->delta ? &va->delta[p] : &zero), db = *(vb->delta ? &vb->delta[p] : &zero);
+		for (int j = 0; j < n; j++) {
+			float *acc = w->acc + j * RUN;
+			float fa = va->o->fill, fb = vb->o->fill;
+			bool ga = !va->nguards || guards_hold(va, w, 0, j, p),
+			     gb = !vb->nguards || guards_hold(vb, w, 1, j, p);
+			multiply(acc, ga ? a + w->first[0][j] + da : &fa, ga ? va->step : 0,
+				 gb ? b + w->first[1][j] + db : &fb, gb ? vb->step : 0, len[j]);
+		}
+	}
+}
+
+static void combine(enum combiner c, float *acc, const float *v, int n)
+{
+	switch (c) {
+	case COMB_SUM:
+		for (int k = 0; k < n; k++)
+			acc[k] += v[k];
+		break;
+	case COMB_MAX:
+		for (int k = 0; k < n; k++)
+			acc[k] = acc[k] > v[k] ? acc[k] : v[k];
+		break;
+	case COMB_MIN:
+		for (int k = 0; k < n; k++)
+			acc[k] = acc[k] < v[k] ? acc[k] : v[k];
+		break;
+	case COMB_PROD:
+		for (int k = 0; k < n; k++)
+			acc[k] *= v[k];
+		break;
+	default:
+		memcpy(acc, v, sizeof *acc * (size_t)n);
+	}
+}
+
+static void store(const struct hstage *h, void *const *bufs, struct scratch *w, int n, const float *v)
+{
+	float *out = bufs[h->s->out.operand];
+	for (int j = 0; j < n; j++, v += RUN) {
+		int64_t off = 0, len = run_length(h, w, j);
+		for (int d = 0; d < h->out->dims.rank; d++)
+			off += dim_offset(h->out, d, index_at(h->s, &h->s->out.dim[d], bufs, w->at[j]));
+		if (h->out_step == 1)
+			memcpy(out + off, v, sizeof *v * (size_t)len);
+		else
+			for (int64_t x = 0; x < len; x++)
+				out[off + x * h->out_step] = v[x];
+	}
+}
+
+void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t begin, int64_t end,
+	      void *scratch)
+{
+	const struct hstage *s = &h->stage[entry];
+	struct scratch *w = scratch;
+	for (; begin < end; begin += ROWS) {
+		int n = end - begin < ROWS ? (int)(end - begin) : ROWS;
+		start_rows(s, bufs, begin, n, w);
+		if (s->product) {
+			run_product(s, bufs, w, n);
+		} else {
+			for (int64_t p = 0; p < s->points; p++) {
+				run_prog(s, &s->s->body, bufs, p, w, n);
+				combine(p ? s->s->comb : COMB_NONE, w->acc, w->stack[0], n * RUN);
+			}
+		}
+		if (s->s->post.n)
+			run_prog(s, &s->s->post, bufs, 0, w, n);
+		store(s, bufs, w, n, s->s->post.n ? w->stack[0] : w->acc);
+	}
+}
+
+/* Element by element along the last dim, odometer over the others. */
+static void walk(const struct operand *small, float *sp, const struct operand *big, float *bp,
+		 const int64_t *at, bool into)
+{
+	int rank = small->dims.rank, last = rank - 1;
+	int64_t i[MAX_RANK] = {0}, n = shape_count(&small->dims);
+	if (!rank) {
+		*(into ? bp : sp) = *(into ? sp : bp);
+		return;
+	}
+	int64_t width = small->dims.d[last], s1 = 0, b1 = 0;
+	bool split = is_split(small, last) || is_split(big, last);
+	if (!split) {
+		s1 = dim_offset(small, last, 1) - dim_offset(small, last, 0);
+		b1 = dim_offset(big, last, 1) - dim_offset(big, last, 0);
+	}
+	for (int64_t done = 0; done < n; done += width) {
+		int64_t so = 0, bo = 0;
+		for (int d = 0; d < last; d++) {
+			so += dim_offset(small, d, i[d]);
+			bo += dim_offset(big, d, i[d] + at[d]);
+		}
+		for (int64_t x = 0; x < width; x++) {
+			float *s = sp + so +
+				   (split ? dim_offset(small, last, x) : dim_offset(small, last, 0) + x * s1);
+			float *b = bp + bo +
+				   (split ? dim_offset(big, last, x + at[last])
+					  : dim_offset(big, last, at[last]) + x * b1);
+			*(into ? b : s) = *(into ? s : b);
+		}
+		for (int d = last - 1; d >= 0 && ++i[d] == small->dims.d[d]; d--)
+			i[d] = 0;
+	}
+}
+
+void host_copy(const struct operand *from, const float *src, struct operand *to, float *dst,
+	       const int64_t *at)
+{
+	walk(from, (float *)src, to, dst, at, true);
+}
+
+void host_window(const struct operand *from, const float *src, const int64_t *at, const struct operand *to,
+		 float *dst)
+{
+	walk(to, dst, from, (float *)src, at, false);
+}
