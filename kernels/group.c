@@ -27,6 +27,15 @@ struct growth {
 	struct prog prog[MAX_GROWTH]; /* of value[i] */
 };
 
+/* Dead, or all it makes is known. */
+static bool idle(const struct graph *g, const struct node *n)
+{
+	bool work = false;
+	for (int i = 0; i < n->nout; i++)
+		work |= n->out[i] >= 0 && !g->value[n->out[i]].t.data;
+	return n->dead || !work;
+}
+
 static int make_users(struct finder *f)
 {
 	const struct graph *g = f->g;
@@ -36,7 +45,7 @@ static int make_users(struct finder *f)
 		return E_NOMEM;
 	for (int pass = 0; pass < 2; pass++) {
 		for (int n = g->nnodes - 1; n >= 0; n--)
-			for (int i = 0; i < g->node[n].nin && !g->node[n].dead; i++) {
+			for (int i = 0; i < g->node[n].nin && !idle(g, &g->node[n]); i++) {
 				int v = g->node[n].in[i];
 				if (v >= 0 && pass == 0)
 					f->users_at[v + 1]++;
@@ -55,7 +64,7 @@ static int make_users(struct finder *f)
 	memmove(f->users_at, f->users_at + 1, sizeof(int) * (size_t)g->nvalues);
 	f->users_at[g->nvalues] = 0;
 	for (int n = 0; n < g->nnodes; n++)
-		for (int i = 0; i < g->node[n].nin && !g->node[n].dead; i++)
+		for (int i = 0; i < g->node[n].nin && !idle(g, &g->node[n]); i++)
 			f->users_at[g->nvalues] += g->node[n].in[i] >= 0;
 	for (int n = 0; n < g->nnodes; n++)
 		f->owner[n] = -1;
@@ -321,7 +330,7 @@ int groups_find(struct graph *g, struct arena *a, struct groups *out)
 	if (!out->group)
 		rc = E_NOMEM;
 	for (int n = 0; n < g->nnodes && rc >= 0; n++) {
-		if (g->node[n].dead || f.owner[n] >= 0)
+		if (idle(g, &g->node[n]) || f.owner[n] >= 0)
 			continue;
 		struct group *group = &out->group[out->n];
 		struct task *t = ARENA_NEW(&f.scratch, struct task);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise operators of two or more tensors with NumPy broadcasting. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <math.h>
@@ -308,4 +309,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_binary = {.name = "binary", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_binary = {
+    .name = "binary", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -3,6 +3,7 @@
  * [c][k/group]). */
 #include "kernels/dense.h"
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <string.h>
@@ -174,4 +175,5 @@ static int eval(struct opctx *c)
 	return c->code == C_CONV ? eval_conv(c, &w) : eval_deconv(c, &w);
 }
 
-const struct op op_conv = {.name = "conv", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_conv = {
+    .name = "conv", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

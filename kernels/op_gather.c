@@ -2,6 +2,7 @@
 /* Reads and writes at indices that are data. Indices count from the end where negative; one out of range is
  * an error. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <string.h>
@@ -195,4 +196,5 @@ static int eval(struct opctx *c)
 	return c->code == I_ELEMENTS || c->code == I_SCATTER_ELEMENTS ? eval_elements(c) : eval_nd(c);
 }
 
-const struct op op_gather = {.name = "gather", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_gather = {
+    .name = "gather", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -3,6 +3,7 @@
 #include "kernels/dense.h"
 #include "kernels/matmul.h"
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 enum { G_GEMM, G_MATMUL };
@@ -161,4 +162,5 @@ static int eval(struct opctx *c)
 	return c->code == G_GEMM ? eval_gemm(c) : eval_matmul(c);
 }
 
-const struct op op_gemm = {.name = "gemm", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_gemm = {
+    .name = "gemm", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

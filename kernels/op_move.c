@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that move elements by strides: each is one or more strided copies. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <string.h>
@@ -420,4 +421,5 @@ static int eval(struct opctx *c)
 	return fns[c->code].eval(c);
 }
 
-const struct op op_move = {.name = "move", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_move = {
+    .name = "move", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

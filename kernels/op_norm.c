@@ -2,6 +2,7 @@
 /* Normalisations over groups of consecutive elements (instance, group, layer, RMS), and over the batch
  * (BatchNormalization). */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <math.h>
@@ -256,4 +257,5 @@ static int eval(struct opctx *c)
 	return c->code == N_BATCH ? eval_batch(c) : eval_groups(c);
 }
 
-const struct op op_norm = {.name = "norm", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_norm = {
+    .name = "norm", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

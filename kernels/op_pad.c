@@ -2,6 +2,7 @@
 /* Pad: constant, reflect, edge and wrap; negative pads crop. */
 #include "kernels/padding.h"
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <string.h>
@@ -146,4 +147,4 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_pad = {.name = "pad", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_pad = {.name = "pad", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -3,20 +3,21 @@
  * an image. */
 #include "kernels/geometry.h"
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <math.h>
 
-enum { P_MAX, P_AVERAGE, P_LP, P_GLOBAL_MAX, P_GLOBAL_AVERAGE, P_GLOBAL_LP };
+enum { POOL_MAX, POOL_AVERAGE, POOL_LP, POOL_GLOBAL_MAX, POOL_GLOBAL_AVERAGE, POOL_GLOBAL_LP };
 
 static const struct op_row rows[] = {
-    {"AveragePool", 7, 0, 1, 1, 1, 1, P_AVERAGE,
+    {"AveragePool", 7, 0, 1, 1, 1, 1, POOL_AVERAGE,
      "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
-    {"GlobalAveragePool", 1, 0, 1, 1, 1, 1, P_GLOBAL_AVERAGE, ""},
-    {"GlobalLpPool", 2, 0, 1, 1, 1, 1, P_GLOBAL_LP, "p"},
-    {"GlobalMaxPool", 1, 0, 1, 1, 1, 1, P_GLOBAL_MAX, ""},
-    {"LpPool", 2, 0, 1, 1, 1, 1, P_LP, "auto_pad ceil_mode dilations kernel_shape p pads strides"},
-    {"MaxPool", 1, 0, 1, 1, 1, 2, P_MAX,
+    {"GlobalAveragePool", 1, 0, 1, 1, 1, 1, POOL_GLOBAL_AVERAGE, ""},
+    {"GlobalLpPool", 2, 0, 1, 1, 1, 1, POOL_GLOBAL_LP, "p"},
+    {"GlobalMaxPool", 1, 0, 1, 1, 1, 1, POOL_GLOBAL_MAX, ""},
+    {"LpPool", 2, 0, 1, 1, 1, 1, POOL_LP, "auto_pad ceil_mode dilations kernel_shape p pads strides"},
+    {"MaxPool", 1, 0, 1, 1, 1, 2, POOL_MAX,
      "auto_pad ceil_mode dilations kernel_shape pads storage_order strides"},
     {0},
 };
@@ -25,7 +26,7 @@ static const struct op_row rows[] = {
 static int geometry(const struct opctx *c, struct window *w)
 {
 	const struct shape *x = &c->in[0].shape;
-	if (c->code < P_GLOBAL_MAX)
+	if (c->code < POOL_GLOBAL_MAX)
 		return pool_window(c, x, w);
 	*w = (struct window){.rank = x->rank > 2 ? x->rank - 2 : 0};
 	for (int i = 0; i < 3; i++)
@@ -38,23 +39,23 @@ static int infer(struct opctx *c)
 {
 	struct window w;
 	struct shape out;
-	bool max = c->code == P_MAX || c->code == P_GLOBAL_MAX;
+	bool max = c->code == POOL_MAX || c->code == POOL_GLOBAL_MAX;
 	int rc = in_need(c, 0, DTYPES_FLOAT | (max ? DTYPE_BIT(DT_I8) | DTYPE_BIT(DT_U8) : 0));
-	if (rc < 0 || (rc = in_need_rank(c, 0, 2, c->code < P_GLOBAL_MAX ? 5 : MAX_RANK)) < 0)
+	if (rc < 0 || (rc = in_need_rank(c, 0, 2, c->code < POOL_GLOBAL_MAX ? 5 : MAX_RANK)) < 0)
 		return rc;
-	if ((c->code == P_LP || c->code == P_GLOBAL_LP) && node_int(c->node, "p", 2) < 1)
+	if ((c->code == POOL_LP || c->code == POOL_GLOBAL_LP) && node_int(c->node, "p", 2) < 1)
 		return fail(E_CORRUPT, "p %lld is not positive", (long long)node_int(c->node, "p", 2));
 	if ((rc = geometry(c, &w)) < 0)
 		return rc;
 	const struct shape *x = &c->in[0].shape;
-	if (c->code < P_GLOBAL_MAX) {
+	if (c->code < POOL_GLOBAL_MAX) {
 		window_shape(&w, x->d[0], x->d[1], &out);
 	} else {
 		out = *x;
 		for (int i = 2; i < x->rank; i++)
 			out.d[i] = 1;
 	}
-	if (c->code == P_MAX && (rc = out_set(c, 1, DT_I64, &out)) < 0)
+	if (c->code == POOL_MAX && (rc = out_set(c, 1, DT_I64, &out)) < 0)
 		return rc;
 	return out_set(c, 0, c->in[0].dtype, &out);
 }
@@ -99,25 +100,25 @@ struct pool {
 
 static double combine(const struct pool *q, double acc, double v)
 {
-	if (q->code == P_AVERAGE || q->code == P_GLOBAL_AVERAGE)
+	if (q->code == POOL_AVERAGE || q->code == POOL_GLOBAL_AVERAGE)
 		return acc + v;
 	return acc + pow(fabs(v), q->p);
 }
 
 static double finish(const struct pool *q, double acc, const struct place *p, int64_t taps)
 {
-	if (q->code == P_AVERAGE)
+	if (q->code == POOL_AVERAGE)
 		return acc / (double)(q->include_pad ? p->padded : taps);
-	if (q->code == P_GLOBAL_AVERAGE)
+	if (q->code == POOL_GLOBAL_AVERAGE)
 		return acc / (double)taps;
-	return q->code == P_LP || q->code == P_GLOBAL_LP ? pow(acc, 1 / q->p) : acc;
+	return q->code == POOL_LP || q->code == POOL_GLOBAL_LP ? pow(acc, 1 / q->p) : acc;
 }
 
 /* The window at p of image x[in]; *arg: position of the maximum in the image. */
 static double pool_one(const struct pool *q, const double *x, const struct place *p, int64_t *arg)
 {
 	const struct window *w = &q->w;
-	bool max = q->code == P_MAX || q->code == P_GLOBAL_MAX;
+	bool max = q->code == POOL_MAX || q->code == POOL_GLOBAL_MAX;
 	double acc = max ? -INFINITY : 0;
 	int64_t taps = 0;
 	*arg = -1;
@@ -178,4 +179,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_pool = {.name = "pool", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_pool = {
+    .name = "pool", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -2,6 +2,7 @@
 /* Reductions over a set of axes. Floats accumulate in double, integers in int64; an empty set gives the
  * neutral element. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <math.h>
@@ -225,4 +226,5 @@ static int eval(struct opctx *c)
 	return real ? eval_real(c, mask) : eval_whole(c, mask);
 }
 
-const struct op op_reduce = {.name = "reduce", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_reduce = {
+    .name = "reduce", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

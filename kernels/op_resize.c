@@ -4,6 +4,7 @@
  */
 #include "kernels/resample.h"
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <math.h>
@@ -370,4 +371,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_resize = {.name = "resize", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_resize = {
+    .name = "resize", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that change or read a shape and leave the elements as they are. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <string.h>
@@ -200,4 +201,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_shape = {.name = "shape", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_shape = {
+    .name = "shape", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -2,6 +2,7 @@
 /* Operators along one axis, or along all axes from one on (Softmax before opset 13), of lines of elements:
  * Softmax, LogSoftmax, Hardmax, LpNormalization, and LRN along channels. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <math.h>
@@ -134,4 +135,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_softmax = {.name = "softmax", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_softmax = {
+    .name = "softmax", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elementwise operators of one tensor: activations, roundings, elementary functions, Clip. */
 #include "kernels/shapes.h"
+#include "kernels/structure.h"
 #include "kernels/walk.h"
 
 #include <float.h>
@@ -329,4 +330,5 @@ static int eval(struct opctx *c)
 	return E_OK;
 }
 
-const struct op op_unary = {.name = "unary", .rows = rows, .infer = infer, .eval = eval};
+const struct op op_unary = {
+    .name = "unary", .rows = rows, .infer = infer, .eval = eval, .task = structure_task};

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole networks through groups, layouts and the plan, within the fp32 gate. */
+#include "tests/onnx_data.h"
+#include "agent/plan.h"
+#include "kernels/import.h"
+#include "tools/onnx_case.h"
+
+#include <stdlib.h>
+
+/* How a network is run. */
+struct way {
+	int lanes, threads, runs;
+	bool optimize;
+};
+
+static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
+{
+	const struct way *w = ctx;
+	struct target t = {.lanes = w->lanes};
+	struct pool *pool = NULL;
+	struct plan *plan = NULL;
+	struct steps *steps;
+	int rc = w->optimize ? graph_optimize(g) : E_OK;
+	if (rc >= 0)
+		rc = graph_steps(g, &t, NULL, a, &steps);
+	if (rc >= 0 && w->threads > 1)
+		rc = pool_open(&pool, w->threads, NULL);
+	if (rc >= 0)
+		rc = plan_build(g, steps, &t, NULL, pool, &plan);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
+		const struct tensor *x = &g->value[g->output[i]].t;
+		rc = tensor_alloc(a, x->dtype, &x->shape, &out[i]);
+	}
+	for (int i = 0; i < w->runs && rc >= 0; i++)
+		rc = plan_run(plan, in, out);
+	plan_free(plan);
+	if (pool)
+		pool_close(pool);
+	return rc;
+}
+
+static void check_all(const char *folder, const struct way *w)
+{
+	struct arena a = {0};
+	char **cases;
+	const struct case_runner runner = {run_plan, (void *)w};
+	int n = case_find(&a, folder, &cases);
+	REQUIRE_OK(n);
+	for (int i = 0; i < n; i++) {
+		char why[512] = "";
+		double worst = 0;
+		enum case_result r = case_check(cases[i], &runner, &case_gate_fp32, why, &worst);
+		if (r != CASE_PASSED)
+			printf("%s, %d lanes, %d threads: %.1e %s\n", cases[i], w->lanes, w->threads, worst, why);
+		CHECK(r == CASE_PASSED);
+	}
+	arena_free(&a);
+}
+
+TEST(models)
+{
+	static const struct way ways[] = {{16, 1, 2, true}, {8, 3, 1, false}, {4, 1, 1, true}};
+	char dir[512];
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	snprintf(dir, sizeof dir, "%s/models", test_data());
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+		check_all(dir, &ways[i]);
+}
+
+TEST_MAIN
