@@ -22,6 +22,7 @@ static struct {
 	struct rng rng;
 	uint64_t seed;
 	double sigma;
+	int64_t cost_ns; /* of the last run */
 	char fault[256];
 } sim;
 
@@ -61,6 +62,16 @@ static int64_t noisy(int64_t cost_ns)
 		return cost_ns;
 	return (int64_t)((double)cost_ns * exp(sim.sigma * rng_normal(&sim.rng)) *
 			 phase(clock_now(sim_clock())));
+}
+
+int64_t dev_sim_cost_ns(void)
+{
+	return sim.cost_ns;
+}
+
+void dev_sim_spend(int64_t cost_ns)
+{
+	clock_advance(sim_clock(), noisy(cost_ns));
 }
 
 /* The peaks are those of the machine in platform/vm.h, so that rooflines and drafts mean something. */
@@ -108,7 +119,8 @@ static void sim_run(struct dev_code *c, int entry, void *const *buf, const int64
 	int64_t cost_ns = 0;
 	if (vm_run(c->vm, entry, buf, param, begin, end, &cost_ns) < 0)
 		snprintf(sim.fault, sizeof sim.fault, "%s", err_text());
-	clock_advance(sim_clock(), noisy(cost_ns));
+	sim.cost_ns = cost_ns;
+	dev_sim_spend(cost_ns);
 }
 
 static void sim_unload(struct dev_code *c)

@@ -54,7 +54,6 @@ int box_build(struct box *b, const char *task, const char *cand, struct built *o
 	int64_t start_ns = clock_now(b->runner->clock);
 	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, b->deadline_ns, &handle, m);
 	int64_t took_ns = clock_now(b->runner->clock) - start_ns;
-	b->trials++;
 	b->build_ns = took_ns > b->build_ns ? took_ns : b->build_ns - b->build_ns / 8;
 	rc = judge(b, rc, m);
 	if (rc == E_OK && m->status == MEAS_OK && handle >= 0)

@@ -17,7 +17,7 @@ struct box {
 	struct runner *runner;
 	int64_t deadline_ns;  /* of runner calls: the job's, less what it takes to end */
 	struct arena scratch; /* for code on its way to the sink; reset by who used it */
-	int trials;
+	int trials;           /* candidates tried, in all tasks */
 	int deaths_in_row;
 	uint32_t generation; /* of the worker: handles of an older one are gone */
 	int64_t build_ns;    /* what a slow build took lately: none is begun with less time left */

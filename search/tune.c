@@ -195,6 +195,7 @@ static int try_candidate(struct tune *t, const char *cand, int *trial, struct me
 	int rc = measure(t, *trial, abort_ns, m);
 	if (rc < 0)
 		return rc;
+	t->box->trials++;
 	t->result->trials++;
 	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
 	if (m->status != MEAS_OK)

@@ -5,16 +5,13 @@
 #include "kernels/loops.h"
 #include "kernels/space.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+#include "tests/tasks.h"
 
-static const char fixed[] = "axes m:6 n:32 | k:24\n"
-			    "A f32[6,24] in [m,k]\n"
-			    "B f32[24,32] const [k,n]\n"
-			    "body A B mul; sum; post acc\n"
-			    "C f32[6,32] out [m,n]\n";
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 static void try_cand(const struct task *t, const char *cand)
 {
@@ -47,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	struct task *t = ARENA_NEW(&a, struct task);
 	if (cand)
 		*cand++ = 0;
-	if (task_parse(text, t) < 0 && task_parse(fixed, t) < 0)
+	if (task_parse(text, t) < 0 && task_parse(task_conv, t) < 0)
 		abort();
 	try_cand(t, cand ? cand : "");
 	arena_free(&a);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A runner over the simulator for tests of the search: lowers, emits, checks the answer, times on the virtual
+ * clock. It can be told to die now and then, or to raise a flag after so many calls. */
+#ifndef TESTS_SIM_RUNNER_H
+#define TESTS_SIM_RUNNER_H
+
+#include "kernels/emit.h"
+#include "kernels/space.h"
+#include "platform/dev_sim.h"
+#include "platform/runner.h"
+#include "tests/kernel_cases.h"
+
+#include <signal.h>
+
+enum { SIM_TASKS = 16, SIM_HANDLES = 256, SIM_RUNS = 4096 };
+
+extern const struct emit emit_sim;
+
+struct sim_case {
+	const char *text; /* NULL: free */
+	struct kcase c;
+};
+
+struct sim_handle {
+	struct dev_code *code; /* NULL: free */
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	struct blob object;
+	int64_t cost_ns;
+};
+
+struct sim_runner {
+	struct runner r;
+	struct target t;
+	struct arena a;
+	struct rng rng;
+	struct sim_case tasks[SIM_TASKS];
+	struct sim_handle h[SIM_HANDLES];
+	int calls, deaths, wrong, late;
+	double death_rate;
+	int stop_after; /* calls; 0: never */
+	volatile sig_atomic_t stop;
+};
+
+static inline struct kcase *sim_task(struct sim_runner *s, const char *text)
+{
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < SIM_TASKS; i++) {
+		if (s->tasks[i].text && !strcmp(s->tasks[i].text, text))
+			return &s->tasks[i].c;
+		if (s->tasks[i].text)
+			continue;
+		s->tasks[i].text = text;
+		return case_parse(&s->tasks[i].c, text, &r) < 0 ? NULL : &s->tasks[i].c;
+	}
+	return NULL;
+}
+
+static inline void sim_drop(struct runner *r, int handle)
+{
+	struct sim_runner *s = (struct sim_runner *)r;
+	for (int i = 0; i < SIM_HANDLES; i++)
+		if (s->h[i].code && (handle < 0 || handle == i)) {
+			dev_sim.unload(s->h[i].code);
+			s->h[i].code = NULL;
+		}
+}
+
+/* Counts the call, raises the flag, dies when it must. */
+static inline int sim_call(struct sim_runner *s, int64_t deadline_ns)
+{
+	if (++s->calls == s->stop_after)
+		s->stop = 1;
+	if (rng_unit(&s->rng) < s->death_rate) {
+		sim_drop(&s->r, -1);
+		s->deaths++;
+		clock_advance(dev_sim.clock(), 5 * NS_PER_MS);
+		return fail(E_CHILD, "the worker died (signal 11)");
+	}
+	return clock_now(dev_sim.clock()) >= deadline_ns ? fail(E_TIMEOUT, "the deadline passed") : E_OK;
+}
+
+static inline void sim_execute(struct sim_handle *h)
+{
+	h->cost_ns = 0;
+	for (int e = 0; e < h->m.nentries; e++) {
+		dev_sim.run(h->code, e, h->bufs, h->m.param, 0, code_extent(&h->m, e, h->m.param));
+		h->cost_ns += dev_sim_cost_ns();
+	}
+}
+
+static inline int sim_emit_cand(struct sim_runner *s, struct kcase *k, const char *cand, struct sim_handle *h,
+				struct meas *m)
+{
+	struct loops *l;
+	struct blob object;
+	int64_t elems[CODE_MAX_BUFS];
+	int rc = lower(&k->t, cand, &s->t, &k->a, &l, &h->m);
+	m->status = MEAS_INFEASIBLE;
+	if (rc >= 0)
+		rc = emit_sim.emit(l, &s->t, &k->a, &object);
+	if (rc < 0)
+		return 0;
+	rc = dev_sim.load(object.p, object.n, &h->code);
+	if (rc < 0)
+		return rc;
+	h->object = object;
+	case_bind(k, &h->m, h->bufs, elems);
+	sim_execute(h);
+	m->status = MEAS_OK;
+	for (int i = 0; i < h->m.nbufs; i++)
+		if (h->m.buf[i].role == BUF_OUT && !(case_error(k, h->bufs[i]) < 1e-4))
+			m->status = MEAS_WRONG;
+	return 1;
+}
+
+static inline int sim_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+			    int *handle, struct meas *m)
+{
+	struct sim_runner *s = (struct sim_runner *)r;
+	struct kcase *k = sim_task(s, task);
+	int free_at = 0, rc = sim_call(s, deadline_ns);
+	*m = (struct meas){.status = MEAS_BUILD};
+	*handle = -1;
+	if (rc < 0 || !k)
+		return rc;
+	while (free_at < SIM_HANDLES && s->h[free_at].code)
+		free_at++;
+	if (free_at == SIM_HANDLES)
+		return fail(E_NOMEM, "the search keeps more than %d kernels", SIM_HANDLES);
+	rc = sim_emit_cand(s, k, cand, &s->h[free_at], m);
+	s->wrong += m->status == MEAS_WRONG;
+	if (m->status == MEAS_OK)
+		*handle = free_at;
+	else if (rc > 0)
+		sim_drop(r, free_at);
+	if (clock_now(dev_sim.clock()) > deadline_ns)
+		return fail(E_TIMEOUT, "the deadline passed");
+	return rc < 0 ? rc : E_OK;
+}
+
+static inline int sim_by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return x < y ? -1 : x > y;
+}
+
+static inline void sim_summary(int64_t *t, int n, struct meas *m)
+{
+	qsort(t, (size_t)n, sizeof *t, sim_by_value);
+	m->runs = n;
+	m->min_ns = t[0];
+	m->median_ns = t[n / 2];
+	for (int i = 0; i < n; i++)
+		t[i] = llabs(t[i] - m->median_ns);
+	qsort(t, (size_t)n, sizeof *t, sim_by_value);
+	m->spread_ns = t[n / 2];
+}
+
+static inline int sim_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
+			   int cold, int64_t deadline_ns, struct meas *m)
+{
+	static int64_t t[8][SIM_RUNS];
+	struct sim_runner *s = (struct sim_runner *)r;
+	(void)cold;
+	int rc = sim_call(s, deadline_ns);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < n; i++)
+		m[i] = (struct meas){.status = MEAS_OK};
+	for (int k = 0; k < rounds; k++)
+		for (int i = 0; i < n; i++) {
+			if (m[i].status != MEAS_OK)
+				continue;
+			int64_t start = clock_now(dev_sim.clock());
+			dev_sim_spend(s->h[handles[i]].cost_ns);
+			t[i][k] = clock_now(dev_sim.clock()) - start;
+			if (k == 0 && abort_ns && t[i][0] > abort_ns)
+				m[i] = (struct meas){.status = MEAS_ABORTED, .min_ns = t[i][0]};
+			if (clock_now(dev_sim.clock()) > deadline_ns)
+				return fail(E_TIMEOUT, "the deadline passed");
+		}
+	for (int i = 0; i < n; i++)
+		if (m[i].status == MEAS_OK)
+			sim_summary(t[i], rounds, &m[i]);
+	return E_OK;
+}
+
+static inline int sim_code(struct runner *r, int handle, struct arena *a, struct blob *out)
+{
+	struct sim_runner *s = (struct sim_runner *)r;
+	int rc = sim_call(s, INT64_MAX);
+	if (rc < 0)
+		return rc;
+	struct code c = {.m = s->h[handle].m, .object = s->h[handle].object};
+	struct buf b = {0};
+	code_bytes(&c, &b);
+	*out = (struct blob){.p = arena_memdup(a, b.p, b.n), .n = b.n};
+	buf_free(&b);
+	return E_OK;
+}
+
+static inline void sim_close(struct runner *r)
+{
+	struct sim_runner *s = (struct sim_runner *)r;
+	sim_drop(r, -1);
+	for (int i = 0; i < SIM_TASKS; i++)
+		if (s->tasks[i].text)
+			arena_free(&s->tasks[i].c.a);
+	arena_free(&s->a);
+	free(s);
+}
+
+static inline struct sim_runner *sim_open(uint64_t seed, double sigma)
+{
+	static const struct runner_ops ops = {sim_build, sim_time, sim_code, sim_drop, sim_close};
+	struct sim_runner *s = calloc(1, sizeof *s);
+	dev_sim_reset(0, seed, sigma);
+	dev_sim.probe(&s->t);
+	rng_seed(&s->rng, seed);
+	s->r = (struct runner){.ops = &ops, .clock = dev_sim.clock(), .target = &s->t, .threads = 1};
+	return s;
+}
+
+#endif

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole tuning jobs on the simulator and its virtual clock: boxes, stops, noise, a dying worker. */
+#include "search/job.h"
+#include "tests/sim_runner.h"
+#include "tests/test.h"
+
+enum { NTASKS = 4 };
+
+static const char *const texts[NTASKS] = {
+    "task syms=0\n"
+    "operand X in f32 [1,8,8,8] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+    "operand W const f32 [8,8,3,3] plain\n"
+    "operand B const f32 [8] plain\n"
+    "operand Y out f32 [1,8,8,8] 0.1/4.2.3.1\n"
+    "stage n:1 k:8 y:8 x:8 | c:8 r:3 s:3\n"
+    "read X [n,c,y+r-1,x+s-1]\n"
+    "read W [k,c,r,s]\n"
+    "read B [k]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "post acc r2 add 0 max\n"
+    "write Y [n,k,y,x]\n",
+    "task syms=0\n"
+    "operand A in f32 [14,40] plain\n"
+    "operand B const f32 [40,32] plain\n"
+    "operand C out f32 [14,32] plain\n"
+    "stage m:14 n:32 | k:40\n"
+    "read A [m,k]\n"
+    "read B [k,n]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "write C [m,n]\n",
+    "task syms=0\n"
+    "operand X in f32 [1,8,10,10] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+    "operand W const f32 [8,3,3] plain\n"
+    "operand Y out f32 [1,8,10,10] 0.1/4.2.3.1\n"
+    "stage n:1 c:8 y:10 x:10 | r:3 s:3\n"
+    "read X [n,c,y+r-1,x+s-1]\n"
+    "read W [c,r,s]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "write Y [n,c,y,x]\n",
+    "task syms=0\n"
+    "operand X in f32 [1,16,7,7] 0.1/4.2.3.1\n"
+    "operand W const f32 [24,16] plain\n"
+    "operand Y out f32 [1,24,7,7] 0.1/4.2.3.1\n"
+    "stage n:1 k:24 y:7 x:7 | c:16\n"
+    "read X [n,c,y,x]\n"
+    "read W [k,c]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "post acc 0 max\n"
+    "write Y [n,k,y,x]\n",
+};
+
+/* What the sink was told, the newest of each kind. */
+struct saved {
+	int calls, refuse_at;
+	char best[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	size_t code_bytes[NTASKS];
+	int progressed;
+	bool backwards; /* the whole model got slower */
+	double now_ms;
+};
+
+static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+		struct blob code)
+{
+	struct saved *s = ctx;
+	struct arena a = {0};
+	struct code c;
+	snprintf(kind == REC_BEST ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
+	CHECK(m->status == MEAS_OK && m->runs > 0);
+	CHECK_OK(code_parse(code.p, code.n, &a, &c));
+	s->code_bytes[task] = code.n;
+	arena_free(&a);
+	return ++s->calls == s->refuse_at ? fail(E_IO, "sink is full") : E_OK;
+}
+
+static void progress(void *ctx, const struct job_progress *p)
+{
+	struct saved *s = ctx;
+	s->progressed++;
+	CHECK(p->task >= 0 && p->task < p->ntasks && p->label);
+	s->now_ms = p->now_ms;
+}
+
+struct setup {
+	struct sim_runner *s;
+	struct job_task task[NTASKS];
+	struct job j;
+	struct job_result result[NTASKS];
+	struct saved saved;
+};
+
+static void open_setup(struct setup *u, uint64_t seed, double sigma, int ntasks, int64_t box_ns)
+{
+	memset(u, 0, sizeof *u);
+	u->s = sim_open(seed, sigma);
+	for (int i = 0; i < ntasks; i++)
+		u->task[i] = (struct job_task){
+		    .text = texts[(i + (int)seed) % NTASKS], .label = "task", .uses = 1 + i};
+	u->j = (struct job){.ntasks = ntasks,
+			    .task = u->task,
+			    .strategy = seed % 2 ? "evolve" : "random",
+			    .seed = seed,
+			    .deadline_ns = box_ns,
+			    .stop = &u->s->stop,
+			    .ctx = &u->saved,
+			    .sink = sink,
+			    .progress = progress};
+}
+
+static void close_setup(struct setup *u)
+{
+	u->s->r.ops->close(&u->s->r);
+}
+
+/* Time of a candidate without noise. */
+static int64_t true_ns(struct setup *u, int task, const char *cand)
+{
+	int handle;
+	struct meas m;
+	dev_sim_reset(0, 1, 0);
+	u->s->death_rate = 0;
+	CHECK_OK(u->s->r.ops->build(&u->s->r, u->task[task].text, cand, INT64_MAX, &handle, &m));
+	CHECK(m.status == MEAS_OK);
+	if (m.status != MEAS_OK)
+		return 0;
+	CHECK_OK(u->s->r.ops->time(&u->s->r, &handle, 1, 1, 0, 1, INT64_MAX, &m));
+	u->s->r.ops->drop(&u->s->r, handle);
+	return m.min_ns;
+}
+
+static void check_results(struct setup *u)
+{
+	for (int i = 0; i < u->j.ntasks; i++) {
+		CHECK(u->result[i].best[0] && u->result[i].best_ns > 0 && u->result[i].default_ns > 0);
+		CHECK(!strcmp(u->result[i].best, u->saved.best[i])); /* all that was found is saved */
+		CHECK(u->saved.standard[i][0] && u->saved.code_bytes[i] > 0);
+		CHECK(u->result[i].best_ns <= u->result[i].default_ns);
+	}
+	CHECK(u->s->wrong == 0);
+}
+
+static struct setup setup;
+
+TEST(twenty_boxes_end_in_time)
+{
+	struct rng r;
+	rng_seed(&r, 11);
+	for (uint64_t seed = 1; seed <= 20 && !test_bad; seed++) {
+		int64_t box = 400 * NS_PER_MS + rng_below(&r, 3000) * NS_PER_MS;
+		open_setup(&setup, seed, 0.03, 1 + (int)rng_below(&r, NTASKS), box);
+		int trials = job_run(&setup.j, &setup.s->r, setup.result);
+		int64_t end = clock_now(dev_sim.clock());
+		CHECK(trials > 5);
+		CHECK(end <= box - 30 * NS_PER_MS);
+		CHECK(end >= box - 100 * NS_PER_MS);
+		CHECK(setup.saved.progressed >= trials);
+		check_results(&setup);
+		/* Noise does not make the winner worse than the default. */
+		for (int i = 0; i < setup.j.ntasks && !test_bad; i++) {
+			double ratio = (double)true_ns(&setup, i, setup.saved.best[i]) /
+				       (double)true_ns(&setup, i, setup.saved.standard[i]);
+			CHECK(ratio <= 1.01);
+		}
+		if (test_bad)
+			printf("seed %llu: box %lld ms, ended %lld ms\n", (unsigned long long)seed,
+			       (long long)(box / NS_PER_MS), (long long)(end / NS_PER_MS));
+		close_setup(&setup);
+	}
+}
+
+TEST(same_seed_same_result)
+{
+	static struct job_result first;
+	for (int i = 0; i < 2; i++) {
+		open_setup(&setup, 3, 0.03, 1, NS_PER_S);
+		CHECK(job_run(&setup.j, &setup.s->r, setup.result) > 0);
+		if (i == 0)
+			first = setup.result[0];
+		CHECK(!memcmp(&first, setup.result, sizeof first));
+		close_setup(&setup);
+	}
+}
+
+TEST(a_stop_loses_nothing)
+{
+	struct rng r;
+	rng_seed(&r, 12);
+	for (uint64_t seed = 1; seed <= 30 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 20 * NS_PER_S);
+		setup.s->stop_after = 1 + (int)rng_below(&r, 200);
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->calls <= setup.s->stop_after + 3);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]));
+		if (setup.s->stop_after > 20)
+			check_results(&setup);
+		close_setup(&setup);
+	}
+}
+
+TEST(a_dying_worker_loses_nothing)
+{
+	for (uint64_t seed = 1; seed <= 10 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 2 * NS_PER_S);
+		setup.s->death_rate = 0.1;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->deaths > 3);
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
+		close_setup(&setup);
+	}
+	open_setup(&setup, 1, 0.03, 2, 20 * NS_PER_S);
+	setup.s->death_rate = 1;
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_CHILD, "10 times in a row");
+	CHECK(setup.s->deaths == 10);
+	close_setup(&setup);
+}
+
+TEST(a_refusing_sink_ends_the_job)
+{
+	open_setup(&setup, 1, 0.03, 2, 20 * NS_PER_S);
+	setup.saved.refuse_at = 2;
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_IO, "sink is full");
+	close_setup(&setup);
+}
+
+TEST(incumbent_and_seeds)
+{
+	char known[CAND_MAX], standard[CAND_MAX];
+	const char *seeds[] = {"no such schedule", known};
+	open_setup(&setup, 1, 0, 1, 4 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	snprintf(known, sizeof known, "%s", setup.result[0].best);
+	snprintf(standard, sizeof standard, "%s", setup.saved.standard[0]);
+	close_setup(&setup);
+	/* What is known is not lost in a box that has time for nothing else. */
+	open_setup(&setup, 1, 0, 1, 120 * NS_PER_MS);
+	setup.task[0].incumbent = known;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.result[0].before_ns > 0 && setup.result[0].before_ns <= setup.result[0].default_ns);
+	CHECK(!strcmp(setup.result[0].best, known));
+	close_setup(&setup);
+	/* The default as the incumbent costs no second build. */
+	open_setup(&setup, 1, 0, 1, 120 * NS_PER_MS);
+	setup.task[0].incumbent = standard;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.result[0].before_ns == setup.result[0].default_ns);
+	close_setup(&setup);
+	/* Seeds come first; a bad one is passed over. */
+	open_setup(&setup, 1, 0, 1, 500 * NS_PER_MS);
+	setup.task[0].seed = seeds;
+	setup.task[0].nseeds = 2;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	if (strcmp(known, standard))
+		CHECK(true_ns(&setup, 0, setup.result[0].best) <= true_ns(&setup, 0, known));
+	close_setup(&setup);
+}
+
+TEST(bad_tasks_and_strategies)
+{
+	open_setup(&setup, 1, 0, 2, NS_PER_S);
+	setup.task[0].text = "nonsense";
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(!setup.result[0].best[0] && setup.result[1].best[0]); /* the other one is tuned */
+	close_setup(&setup);
+	open_setup(&setup, 1, 0, 1, NS_PER_S);
+	setup.j.strategy = "magic";
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_USAGE, "magic");
+	close_setup(&setup);
+	open_setup(&setup, 1, 0, 0, NS_PER_S);
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
+	close_setup(&setup);
+	open_setup(&setup, 1, 0, 2, 1); /* a box that is over */
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
+	close_setup(&setup);
+}
+
+/* In a longer box evolution finds schedules at least as good as the default everywhere, and better ones
+ * somewhere. */
+TEST(tuning_pays)
+{
+	double product = 1;
+	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS && !test_bad; i++) {
+		double ratio = (double)true_ns(&setup, i, setup.saved.best[i]) /
+			       (double)true_ns(&setup, i, setup.saved.standard[i]);
+		CHECK(ratio <= 1.01);
+		product *= ratio;
+	}
+	CHECK(product < 0.97);
+	close_setup(&setup);
+}
+
+TEST_MAIN
