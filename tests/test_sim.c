@@ -5,6 +5,8 @@
 #include "platform/dev_sim.h"
 #include "platform/rng.h"
 #include "platform/vm.h"
+#include "kernels/space.h"
+#include "tests/kernel_cases.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -48,7 +50,7 @@ static void fixture_open(struct fixture *f, uint64_t seed)
 	loops_buf(&f->l, "tmp", BUF_SCRATCH, DT_F32, ix_c(&f->l, ELEMS));
 }
 
-static int pick(struct fixture *f, int n)
+static int draw(struct fixture *f, int n)
 {
 	return (int)rng_below(&f->rng, (uint32_t)n);
 }
@@ -57,23 +59,23 @@ static int pick(struct fixture *f, int n)
 static const struct ix *expr(struct fixture *f, int depth)
 {
 	struct loops *l = &f->l;
-	if (depth == 0 || pick(f, 4) == 0) {
-		int die = pick(f, 4);
-		return die == 0 || !f->nvars ? ix_c(l, pick(f, 100) - 20)
+	if (depth == 0 || draw(f, 4) == 0) {
+		int die = draw(f, 4);
+		return die == 0 || !f->nvars ? ix_c(l, draw(f, 100) - 20)
 		       : die == 1            ? ix_param(l, 0)
-					     : f->var[pick(f, f->nvars)];
+					     : f->var[draw(f, f->nvars)];
 	}
 	const struct ix *a = expr(f, depth - 1), *b = expr(f, depth - 1);
-	switch (pick(f, 9)) {
+	switch (draw(f, 9)) {
 	case 0:
 	case 1:
 		return ix_add(l, a, b);
 	case 2:
-		return ix_mul(l, a, ix_c(l, pick(f, 9) - 4));
+		return ix_mul(l, a, ix_c(l, draw(f, 9) - 4));
 	case 3:
-		return ix_div(l, a, ix_c(l, 1 + pick(f, 7)));
+		return ix_div(l, a, ix_c(l, 1 + draw(f, 7)));
 	case 4:
-		return ix_mod(l, a, ix_c(l, 1 + pick(f, 7)));
+		return ix_mod(l, a, ix_c(l, 1 + draw(f, 7)));
 	case 5:
 		return ix_min(l, a, b);
 	case 6:
@@ -89,36 +91,36 @@ static const struct ix *expr(struct fixture *f, int depth)
 static struct mem access_in(struct fixture *f, int buf, int n, int lanes)
 {
 	static const int64_t strides[] = {0, 1, 1, 1, 3, -2};
-	struct mem m = {.buf = buf, .stride = strides[pick(f, 6)], .fill = 7.5f};
+	struct mem m = {.buf = buf, .stride = strides[draw(f, 6)], .fill = 7.5f};
 	int span = (lanes - 1) * (int)(m.stride < 0 ? -m.stride : m.stride);
 	m.at = ix_mod(&f->l, expr(f, 2), ix_c(&f->l, n - span));
 	if (m.stride < 0)
 		m.at = ix_add(&f->l, m.at, ix_c(&f->l, span));
-	if (pick(f, 3) == 0)
+	if (draw(f, 3) == 0)
 		m.valid = expr(f, 1);
 	return m;
 }
 
 static void random_set(struct fixture *f)
 {
-	int i = pick(f, 12), n = f->lanes[i], op = pick(f, V_OPS), a[4];
+	int i = draw(f, 12), n = f->lanes[i], op = draw(f, V_OPS), a[4];
 	for (int k = 0; k < 4; k++) {
 		do
-			a[k] = pick(f, 12);
+			a[k] = draw(f, 12);
 		while (f->lanes[a[k]] != n);
 	}
 	if (op == V_LOAD) {
-		struct mem m = access_in(f, pick(f, 2) ? 0 : 3, ELEMS, n);
-		if (pick(f, 3) == 0)
+		struct mem m = access_in(f, draw(f, 2) ? 0 : 3, ELEMS, n);
+		if (draw(f, 3) == 0)
 			m.guard = ix_lt(&f->l, expr(f, 1), ix_c(&f->l, 20));
 		lv_load(&f->l, f->v[i], m);
 	} else if (op == V_CONST) {
-		lv_const(&f->l, f->v[i], (float)pick(f, 100) / 16 - 3);
+		lv_const(&f->l, f->v[i], (float)draw(f, 100) / 16 - 3);
 	} else if (op == V_LANE) {
-		int from = pick(f, 12);
-		lv_lane(&f->l, f->v[i], f->v[from], pick(f, f->lanes[from]));
+		int from = draw(f, 12);
+		lv_lane(&f->l, f->v[i], f->v[from], draw(f, f->lanes[from]));
 	} else if (op >= V_HADD) {
-		lv_set(&f->l, f->v[i], (enum vop)op, f->v[pick(f, 12)], 0, 0, 0);
+		lv_set(&f->l, f->v[i], (enum vop)op, f->v[draw(f, 12)], 0, 0, 0);
 	} else {
 		lv_set(&f->l, f->v[i], (enum vop)op, f->v[a[0]], f->v[a[1]], f->v[a[2]], f->v[a[3]]);
 	}
@@ -127,12 +129,12 @@ static void random_set(struct fixture *f)
 static void random_body(struct fixture *f, int depth)
 {
 	struct loops *l = &f->l;
-	for (int i = 2 + pick(f, 6); i > 0; i--) {
-		int die = pick(f, 10), k = pick(f, 12);
+	for (int i = 2 + draw(f, 6); i > 0; i--) {
+		int die = draw(f, 10), k = draw(f, 12);
 		if (die == 0 && depth > 0) {
-			const struct ix *lo = ix_c(l, pick(f, 3)), *var;
+			const struct ix *lo = ix_c(l, draw(f, 3)), *var;
 			struct stmt *s = for_begin(l, lo, ix_add(l, lo, ix_mod(l, expr(f, 1), ix_c(l, 5))),
-						   1 + pick(f, 2), false, &var);
+						   1 + draw(f, 2), false, &var);
 			f->var[f->nvars++] = var;
 			random_body(f, depth - 1);
 			f->nvars--;
@@ -144,7 +146,7 @@ static void random_body(struct fixture *f, int depth)
 			random_body(f, depth - 1);
 			if_end(l, s);
 		} else if (die <= 3) {
-			bool out = pick(f, 2);
+			bool out = draw(f, 2);
 			struct mem m = access_in(f, out ? 1 : 3, out ? ELEMS / 2 : ELEMS, f->lanes[k]);
 			if (m.stride != 0 || f->lanes[k] == 1)
 				lv_store(l, f->v[k], m);
@@ -219,6 +221,71 @@ TEST(equals_the_interpreter)
 		compare(&fix, seed);
 		arena_free(&fix.a);
 	}
+}
+
+/* One schedule of a task on both. Returns 0 where the simulator refuses it. */
+static int compare_kernel(struct kcase *c, const struct target *t, struct rng *r, bool standard)
+{
+	struct space *sp;
+	struct loops *l;
+	struct manifest m;
+	struct blob object;
+	struct dev_code *code;
+	char cand[CAND_MAX];
+	void *bufs[2][CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS];
+	CHECK_OK(space_make(&c->a, &c->t, t, &sp));
+	if (test_bad)
+		return 0;
+	space_default(sp, cand);
+	if (!standard && space_random(sp, r, cand) < 0)
+		return 0;
+	if (lower(&c->t, cand, t, &c->a, &l, &m) < 0 || emit_sim.emit(l, t, &c->a, &object) < 0)
+		return 0;
+	CHECK_OK(dev_sim.load(object.p, object.n, &code));
+	for (int i = 0; i < 2; i++)
+		case_bind(c, &m, bufs[i], elems);
+	for (int b = 0; b < m.nbufs; b++) /* the second one has outputs and scratch of its own */
+		if (m.buf[b].role == BUF_OUT)
+			bufs[1][b] = arena_memdup(&c->a, bufs[0][b], (size_t)elems[b] * 4);
+	dev_sim_reset(0, 1, 0);
+	for (int e = 0; e < m.nentries; e++) {
+		int64_t n = code_extent(&m, e, m.param);
+		CHECK_OK(loops_run(l, e, bufs[0], m.param, 0, n));
+		dev_sim.run(code, e, bufs[1], m.param, 0, n);
+	}
+	CHECK(!strcmp(dev_sim_fault(), ""));
+	for (int b = 0; b < m.nbufs; b++)
+		for (int64_t i = 0; m.buf[b].role == BUF_OUT && i < elems[b] && !test_bad; i++) {
+			float x = ((float *)bufs[0][b])[i], y = ((float *)bufs[1][b])[i];
+			CHECK(!memcmp(&x, &y, sizeof x) || (isnan(x) && isnan(y)));
+		}
+	if (test_bad)
+		printf("%s\n%s\n", cand, dev_sim_fault());
+	dev_sim.unload(code);
+	return 1;
+}
+
+/* The same on what lowering gives: default and random schedules of random tasks. */
+TEST(equals_the_interpreter_on_kernels)
+{
+	struct rng r;
+	struct target t;
+	rng_seed(&r, 77);
+	dev_sim.probe(&t);
+	int compared = 0;
+	for (int i = 0; i < 300 && !test_bad; i++) {
+		struct buf text = {0};
+		struct kcase c;
+		case_text(&text, &r);
+		REQUIRE_OK(case_parse(&c, buf_str(&text), &r));
+		compared += compare_kernel(&c, &t, &r, i % 3 == 0);
+		if (test_bad)
+			printf("case %d: %s\n", i, buf_str(&text));
+		buf_free(&text);
+		arena_free(&c.a);
+	}
+	CHECK(compared > 200);
 }
 
 /* sum of in[i] * in[i + 1] over n, in `unroll` accumulators: what a register tile does. */
