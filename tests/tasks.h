@@ -5,6 +5,8 @@
 
 #include "kernels/task.h"
 #include "platform/rng.h"
+#include <stdio.h>
+#include <string.h>
 
 static const char task_conv[] = "task syms=0\n"
 				"operand X in f32 [1,32,7,9] 0.1/16.2.3.1;2+1+1;3+1+1\n"

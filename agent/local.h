@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the local runner: shared by runner_local.c (building and checking), local_kernel.c (a built
+ * candidate and its buffers) and local_time.c (timing). Not for others. */
+#ifndef AGENT_LOCAL_H
+#define AGENT_LOCAL_H
+
+#include "agent/exercise.h"
+#include "agent/wire.h"
+#include "kernels/emit.h"
+#include "platform/dev.h"
+#include "platform/pool.h"
+#include "platform/rng.h"
+
+/* Loaded code, shared by candidates that differ only in numbers. */
+struct object {
+	struct object *next; /* newest use first */
+	struct key key;      /* of task and loops */
+	int users;
+	void *bytes; /* malloc'd */
+	size_t n;
+	struct dev_code *code;
+};
+
+/* A built candidate. */
+struct built {
+	struct exercise *x;
+	struct object *object;
+	struct manifest m;
+	int entry[LOOPS_MAX_ENTRIES];
+	int64_t extent[LOOPS_MAX_ENTRIES];
+	int threads;
+	struct packed *packed[CODE_MAX_BUFS];
+	struct guard *scratch; /* per thread */
+	void **bufs;           /* [thread][CODE_MAX_BUFS + 1] */
+	/* Cold timing: copies of all constants, one after another, used in turn. */
+	struct guard copies;
+	int ncopies, turn;
+	size_t copy_bytes, const_at[CODE_MAX_BUFS], const_bytes[CODE_MAX_BUFS]; /* 0 bytes: not a constant */
+};
+
+enum { BUFS = CODE_MAX_BUFS + 1 };
+
+struct local {
+	struct runner base;
+	const struct dev *dev;
+	const struct emit *emit;
+	struct target target;
+	bool isolate;
+	struct arena arena; /* of one candidate: reset at each build */
+	struct exercise *exercises;
+	struct object *objects;
+	struct built **built; /* by handle; NULL: free */
+	int cap;
+	struct pool *pool; /* NULL: one thread */
+	int cpu;           /* the caller's while timing; -1: any */
+	struct rng rng;
+};
+
+/* local_kernel.c */
+int built_open(struct exercise *x, struct object *o, const struct manifest *m, const struct dev *dev,
+	       int threads, struct built **out) MUST_CHECK;
+void built_close(struct built *b);
+/* Constants in `n` further copies, used in turn; and back to the one that built_open made. */
+int built_copies(struct built *b, int n) MUST_CHECK;
+void built_uncopy(struct built *b);
+void built_next_copy(struct built *b);
+size_t built_const_bytes(const struct built *b);
+void built_touch_inputs(const struct built *b);
+/* One whole run: all entries, in the pool or (NULL) in this thread. */
+void built_run(const struct built *b, const struct dev *dev, struct pool *pool);
+
+/* local_time.c */
+int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
+	       int64_t deadline_ns, struct meas *m);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/local.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t up64(size_t n)
+{
+	return (n + 63) & ~(size_t)63;
+}
+
+static void set_buf(struct built *b, int i, void *p)
+{
+	for (int t = 0; t < b->threads; t++)
+		b->bufs[t * BUFS + i] = p;
+}
+
+/* The memory of buffer i and its bytes. A size other than the operand's own would be a manifest for another
+ * task. */
+static int place_buf(struct built *b, int i, void **p, size_t *bytes)
+{
+	const struct code_buf *c = &b->m.buf[i];
+	struct exercise *x = b->x;
+	if (c->operand < 0 || c->operand >= x->task.noperands || !x->bufs[c->operand])
+		return fail(E_CORRUPT, "buffer %s is of no operand", c->name);
+	if (c->packed) {
+		int rc = exercise_pack(x, c, &b->packed[i]);
+		if (rc < 0)
+			return rc;
+		*p = packed_data(b->packed[i]);
+		*bytes = packed_bytes(b->packed[i]);
+		return E_OK;
+	}
+	if (c->elems != x->elems[c->operand])
+		return fail(E_CORRUPT, "buffer %s: %lld elements declared, the operand has %lld", c->name,
+			    (long long)c->elems, (long long)x->elems[c->operand]);
+	*p = x->bufs[c->operand];
+	*bytes = x->data[c->operand].bytes;
+	return E_OK;
+}
+
+static int place_bufs(struct built *b)
+{
+	size_t at = 0;
+	for (int i = 0; i < b->m.nbufs; i++) {
+		void *p = NULL;
+		size_t bytes = 0;
+		if (b->m.buf[i].role == BUF_SCRATCH)
+			continue;
+		int rc = place_buf(b, i, &p, &bytes);
+		if (rc < 0)
+			return rc;
+		set_buf(b, i, p);
+		if (b->m.buf[i].role == BUF_CONST) {
+			b->const_at[i] = at;
+			b->const_bytes[i] = bytes;
+			at += up64(bytes);
+		}
+	}
+	b->copy_bytes = at;
+	return E_OK;
+}
+
+/* Every thread's last buffer. Poisoned: what a kernel reads there it must have written. */
+static int place_scratch(struct built *b)
+{
+	for (int t = 0; t < b->threads; t++) {
+		int rc = guard_open(&b->scratch[t], (size_t)b->m.scratch_bytes, false);
+		if (rc < 0)
+			return rc;
+		memset(b->scratch[t].p, 0xff, b->scratch[t].bytes);
+		bool last = b->m.nbufs && b->m.buf[b->m.nbufs - 1].role == BUF_SCRATCH;
+		b->bufs[t * BUFS + b->m.nbufs - last] = b->scratch[t].p;
+	}
+	return E_OK;
+}
+
+static int find_entries(struct built *b, const struct dev *dev)
+{
+	for (int i = 0; i < b->m.nentries; i++) {
+		int64_t extent = code_extent(&b->m, i, b->m.param);
+		if (extent < 0)
+			return (int)extent;
+		b->extent[i] = extent;
+		b->entry[i] = dev->entry(b->object->code, b->m.entry[i]);
+		if (b->entry[i] < 0)
+			return b->entry[i];
+	}
+	return E_OK;
+}
+
+int built_open(struct exercise *x, struct object *o, const struct manifest *m, const struct dev *dev,
+	       int threads, struct built **out)
+{
+	struct built *b = calloc(1, sizeof *b);
+	if (!b)
+		return fail(E_NOMEM, "no memory for a kernel");
+	*b = (struct built){.x = x, .object = o, .m = *m, .threads = threads};
+	x->users++;
+	o->users++;
+	b->scratch = calloc((size_t)threads, sizeof *b->scratch);
+	b->bufs = calloc((size_t)threads * BUFS, sizeof *b->bufs);
+	int rc = b->scratch && b->bufs ? place_bufs(b) : fail(E_NOMEM, "no memory for a kernel");
+	if (rc >= 0)
+		rc = place_scratch(b);
+	if (rc >= 0)
+		rc = find_entries(b, dev);
+	if (rc < 0) {
+		built_close(b);
+		return rc;
+	}
+	*out = b;
+	return E_OK;
+}
+
+void built_close(struct built *b)
+{
+	for (int i = 0; i < CODE_MAX_BUFS; i++)
+		if (b->packed[i])
+			exercise_unpack(b->x, b->packed[i]);
+	for (int t = 0; b->scratch && t < b->threads; t++)
+		guard_close(&b->scratch[t]);
+	guard_close(&b->copies);
+	free(b->scratch);
+	free(b->bufs);
+	b->x->users--;
+	b->object->users--;
+	free(b);
+}
+
+static void *own_const(const struct built *b, int i)
+{
+	return b->packed[i] ? packed_data(b->packed[i]) : b->x->bufs[b->m.buf[i].operand];
+}
+
+void built_uncopy(struct built *b)
+{
+	guard_close(&b->copies);
+	b->ncopies = b->turn = 0;
+	for (int i = 0; i < b->m.nbufs; i++)
+		if (b->const_bytes[i])
+			set_buf(b, i, own_const(b, i));
+}
+
+int built_copies(struct built *b, int n)
+{
+	built_uncopy(b);
+	if (n <= 0 || !b->copy_bytes)
+		return E_OK;
+	int rc = guard_open(&b->copies, b->copy_bytes * (size_t)n, false);
+	if (rc < 0)
+		return rc;
+	for (int k = 0; k < n; k++)
+		for (int i = 0; i < b->m.nbufs; i++)
+			if (b->const_bytes[i])
+				memcpy((char *)b->copies.p + (size_t)k * b->copy_bytes + b->const_at[i],
+				       own_const(b, i), b->const_bytes[i]);
+	b->ncopies = n;
+	return E_OK;
+}
+
+void built_next_copy(struct built *b)
+{
+	if (!b->ncopies)
+		return;
+	b->turn = (b->turn + 1) % b->ncopies;
+	for (int i = 0; i < b->m.nbufs; i++)
+		if (b->const_bytes[i])
+			set_buf(b, i, (char *)b->copies.p + (size_t)b->turn * b->copy_bytes + b->const_at[i]);
+}
+
+size_t built_const_bytes(const struct built *b)
+{
+	return b->copy_bytes;
+}
+
+/* One read per cache line brings it near, as a producer that has just written it would. */
+void built_touch_inputs(const struct built *b)
+{
+	volatile float sink = 0;
+	for (int i = 0; i < b->m.nbufs; i++) {
+		int operand = b->m.buf[i].operand;
+		if (b->m.buf[i].role != BUF_IN || operand < 0)
+			continue;
+		const float *p = b->x->bufs[operand];
+		for (int64_t k = 0; k < b->x->elems[operand]; k += 16)
+			sink = p[k];
+	}
+	(void)sink;
+}
+
+struct part {
+	const struct built *b;
+	const struct dev *dev;
+	int entry;
+};
+
+static void run_part(void *ctx, int thread, int64_t begin, int64_t end)
+{
+	const struct part *p = ctx;
+	const struct built *b = p->b;
+	p->dev->run(b->object->code, b->entry[p->entry], b->bufs + thread * BUFS, b->m.param, begin, end);
+}
+
+void built_run(const struct built *b, const struct dev *dev, struct pool *pool)
+{
+	for (int i = 0; i < b->m.nentries; i++) {
+		struct part p = {b, dev, i};
+		if (pool)
+			pool_run(pool, run_part, &p, b->extent[i]);
+		else
+			run_part(&p, 0, 0, b->extent[i]);
+	}
+}

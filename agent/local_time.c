@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interleaved timing: in each round every kernel runs once, in shuffled order, so that a slow moment of the
+ * machine falls on all alike. A run shorter than 5 us is repeated until it is that long: the clock ticks at
+ * 20 ns and costs 25. */
+#include "agent/local.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHORTEST_NS = 5000, MOST_REPEATS = 1000 };
+static const size_t most_copy_bytes = (size_t)256 << 20;
+
+struct timing {
+	struct local *l;
+	struct pool *pool;
+	bool cold;
+	int64_t deadline_ns;
+	int n, rounds;
+	int *order;
+	int *repeats; /* per kernel */
+	int64_t *ns;  /* [kernel][round], per run */
+	struct built **b;
+	struct meas *m;
+};
+
+static int64_t run_once(const struct timing *t, struct built *b)
+{
+	struct clock *clock = t->l->base.clock;
+	if (t->cold) {
+		built_next_copy(b);
+		built_touch_inputs(b);
+	}
+	int64_t start = clock_now(clock);
+	built_run(b, t->l->dev, t->pool);
+	return clock_now(clock) - start;
+}
+
+/* ns per run over `repeats` runs. Cold runs are timed one by one: the next copy is made ready in between. */
+static int64_t run_repeated(const struct timing *t, struct built *b, int repeats)
+{
+	struct clock *clock = t->l->base.clock;
+	int64_t sum = 0;
+	if (t->cold || repeats == 1) {
+		for (int i = 0; i < repeats; i++)
+			sum += run_once(t, b);
+		return sum / repeats;
+	}
+	int64_t start = clock_now(clock);
+	for (int i = 0; i < repeats; i++)
+		built_run(b, t->l->dev, t->pool);
+	return (clock_now(clock) - start) / repeats;
+}
+
+static bool over(const struct timing *t)
+{
+	return clock_now(t->l->base.clock) >= t->deadline_ns;
+}
+
+/* The first runs: abort the slow, find how often the short are repeated. A first run is slower than the later
+ * ones (cold code, new pages), so a bad one has a second chance unless it is hopeless. */
+static void first_run(struct timing *t, int k, int64_t abort_ns)
+{
+	int64_t ns = run_once(t, t->b[k]);
+	if (abort_ns > 0 && ns > abort_ns && ns < 20 * abort_ns && !over(t)) {
+		int64_t again = run_once(t, t->b[k]);
+		ns = again < ns ? again : ns;
+	}
+	t->repeats[k] = ns <= 0 ? 1 : (int)((SHORTEST_NS + ns - 1) / ns);
+	if (t->repeats[k] > MOST_REPEATS)
+		t->repeats[k] = MOST_REPEATS;
+	t->m[k].min_ns = t->m[k].median_ns = ns;
+	t->m[k].runs = 1;
+	if (abort_ns > 0 && ns > abort_ns)
+		t->m[k].status = MEAS_ABORTED;
+}
+
+static void shuffle(struct timing *t)
+{
+	for (int i = t->n - 1; i > 0; i--) {
+		int j = (int)rng_below(&t->l->rng, (uint32_t)i + 1), keep = t->order[i];
+		t->order[i] = t->order[j];
+		t->order[j] = keep;
+	}
+}
+
+/* Returns the number of whole rounds that the deadline allowed. */
+static int run_rounds(struct timing *t)
+{
+	for (int round = 0; round < t->rounds; round++) {
+		shuffle(t);
+		for (int i = 0; i < t->n; i++) {
+			int k = t->order[i];
+			if (t->m[k].status == MEAS_ABORTED)
+				continue;
+			if (over(t))
+				return round;
+			t->ns[(int64_t)k * t->rounds + round] = run_repeated(t, t->b[k], t->repeats[k]);
+		}
+	}
+	return t->rounds;
+}
+
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *v, int n)
+{
+	qsort(v, (size_t)n, sizeof *v, ascending);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+static void summarize(int64_t *v, int n, struct meas *m)
+{
+	m->median_ns = median(v, n);
+	m->min_ns = v[0];
+	m->runs = n;
+	for (int i = 0; i < n; i++)
+		v[i] = llabs(v[i] - m->median_ns);
+	m->spread_ns = median(v, n);
+}
+
+/* Copies of constants for all kernels together are twice the last cache, so that each finds its own gone from
+ * it. */
+static int make_copies(struct timing *t)
+{
+	const struct target *tg = &t->l->target;
+	size_t last = (size_t)(tg->l3_bytes ? tg->l3_bytes : tg->l2_bytes), want = 2 * last;
+	if (want > most_copy_bytes)
+		want = most_copy_bytes;
+	for (int k = 0; k < t->n; k++) {
+		size_t bytes = built_const_bytes(t->b[k]), share = want / (size_t)t->n;
+		size_t n = bytes ? (share + bytes - 1) / bytes + 1 : 0;
+		int rc = built_copies(t->b[k], (int)(n < 100000 ? n : 100000));
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+static int32_t read_number(const char *path)
+{
+	long v = 0;
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%ld", &v) != 1)
+		v = 0;
+	fclose(f);
+	return (int32_t)v;
+}
+
+/* Clock and temperature where the system tells them. */
+static void read_state(const struct local *l, int32_t *mhz, int32_t *mc)
+{
+	char path[96];
+	*mhz = *mc = 0;
+	if (l->base.clock != &clock_real)
+		return;
+	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", sched_getcpu());
+	*mhz = read_number(path) / 1000;
+	*mc = read_number("/sys/class/thermal/thermal_zone0/temp");
+}
+
+static int measure(struct timing *t, int64_t abort_ns)
+{
+	for (int k = 0; k < t->n; k++) {
+		t->order[k] = k;
+		if (over(t))
+			return fail(E_TIMEOUT, "the deadline came before %d kernels had run once", t->n);
+		first_run(t, k, abort_ns);
+	}
+	int done = run_rounds(t);
+	if (done == 0 && t->rounds > 0)
+		return fail(E_TIMEOUT, "the deadline came before the first round of %d kernels was over",
+			    t->n);
+	for (int k = 0; k < t->n && done; k++)
+		if (t->m[k].status == MEAS_OK)
+			summarize(t->ns + (int64_t)k * t->rounds, done, &t->m[k]);
+	return E_OK;
+}
+
+/* The calling thread stays on one cpu meanwhile: the pool's first, or where it is. */
+static bool hold_cpu(const struct local *l, cpu_set_t *old)
+{
+	cpu_set_t one;
+	int cpu = l->cpu >= 0 ? l->cpu : sched_getcpu();
+	if (l->base.clock != &clock_real || cpu < 0 || cpu >= CPU_SETSIZE ||
+	    sched_getaffinity(0, sizeof *old, old) < 0)
+		return false;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+static int with_machine_ready(struct timing *t, int64_t abort_ns)
+{
+	int32_t mhz, mc, mhz_after, mc_after;
+	cpu_set_t old;
+	int rc = t->cold ? make_copies(t) : E_OK;
+	if (rc >= 0) {
+		bool held = hold_cpu(t->l, &old);
+		unsigned fpu = fpu_flush();
+		read_state(t->l, &mhz, &mc);
+		if (t->pool)
+			pool_begin(t->pool);
+		rc = measure(t, abort_ns);
+		if (t->pool)
+			pool_end(t->pool);
+		read_state(t->l, &mhz_after, &mc_after);
+		fpu_restore(fpu);
+		if (held)
+			(void)sched_setaffinity(0, sizeof old, &old);
+		for (int k = 0; k < t->n; k++) {
+			t->m[k].mhz_before = mhz;
+			t->m[k].mhz_after = mhz_after;
+			t->m[k].mc_before = mc;
+			t->m[k].mc_after = mc_after;
+		}
+	}
+	for (int k = 0; k < t->n && t->cold; k++)
+		built_uncopy(t->b[k]);
+	return rc;
+}
+
+int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
+	       int64_t deadline_ns, struct meas *m)
+{
+	struct local *l = (struct local *)r;
+	if (n < 0 || n > 4096 || rounds < 0 || rounds > 1000000)
+		return fail(E_USAGE, "%d kernels in %d rounds cannot be timed", n, rounds);
+	arena_reset(&l->arena);
+	struct timing t = {
+	    .l = l, .pool = l->pool, .cold = cold != 0, .deadline_ns = deadline_ns, .n = n, .rounds = rounds};
+	t.m = m;
+	t.order = ARENA_ARRAY(&l->arena, int, n);
+	t.repeats = ARENA_ARRAY(&l->arena, int, n);
+	t.b = ARENA_ARRAY(&l->arena, struct built *, n);
+	t.ns = arena_try(&l->arena, (size_t)n * (size_t)rounds, sizeof *t.ns);
+	if (!t.ns)
+		return E_NOMEM;
+	for (int k = 0; k < n; k++) {
+		if (handles[k] < 0 || handles[k] >= l->cap || !l->built[handles[k]])
+			return fail(E_USAGE, "handle %d is not a built candidate", handles[k]);
+		t.b[k] = l->built[handles[k]];
+		m[k] = (struct meas){.status = MEAS_OK, .threads = r->threads};
+	}
+	return with_machine_ready(&t, abort_ns);
+}
