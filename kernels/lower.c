@@ -251,6 +251,9 @@ static void describe_reads(struct nest *k)
 						 extent == t->operand[r->operand].dims.d[d]);
 		k->ragged |= k->masks[i] && (IS_SYM(extent) || extent % k->s->lanes);
 	}
+	/* Lanes past a reduction's end count even where no load is along them. */
+	if (lane >= k->ns && (IS_SYM(extent) || extent % k->s->lanes) && !lower_zero_safe(k))
+		k->ragged = true;
 }
 
 static void describe_guards(struct nest *k)
