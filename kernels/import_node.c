@@ -245,7 +245,7 @@ static int resolve(struct importer *im, size_t n, char *const *names, int **out)
 	return v ? count : E_NOMEM;
 }
 
-static int check_counts(const struct op_row *r, int nin, const int *in, int nout)
+static int check_counts(const struct op_row *r, int nin, const int *in, int nout, const int *out)
 {
 	if (nin < r->min_in || (r->max_in >= 0 && nin > r->max_in))
 		return fail(E_CORRUPT, "%d inputs; %s takes %d to %d", nin, r->type, r->min_in, r->max_in);
@@ -254,6 +254,9 @@ static int check_counts(const struct op_row *r, int nin, const int *in, int nout
 			return fail(E_CORRUPT, "input %d is absent; %s needs it", i, r->type);
 	if (nout < r->min_out || (r->max_out >= 0 && nout > r->max_out))
 		return fail(E_CORRUPT, "%d outputs; %s has %d to %d", nout, r->type, r->min_out, r->max_out);
+	for (int i = 0; i < r->min_out; i++)
+		if (out[i] < 0)
+			return fail(E_CORRUPT, "output %d is absent; %s always has it", i, r->type);
 	return E_OK;
 }
 
@@ -294,7 +297,7 @@ static int import_node(struct importer *im, const Onnx__NodeProto *p, size_t ind
 	int bad = attrs ? read_attrs(im, p, index, row, attrs) : E_NOMEM;
 	if (bad)
 		return bad < 0 ? bad : E_OK;
-	int rc = check_counts(row, nin, in, nout);
+	int rc = check_counts(row, nin, in, nout, out);
 	if (rc < 0)
 		return rc;
 	return graph_add_node(im->g, row->type, name, im->opset, nin, in, nout, out, (int)p->n_attribute,

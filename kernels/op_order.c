@@ -14,8 +14,8 @@ static const struct op_row rows[] = {
     {"ArgMin", 1, 11, 1, 1, 1, 1, O_ARGMIN, "axis keepdims"},
     {"ArgMin", 12, 0, 1, 1, 1, 1, O_ARGMIN, "axis keepdims select_last_index"},
     {"CumSum", 11, 0, 2, 2, 1, 1, O_CUMSUM, "exclusive reverse"},
-    {"TopK", 1, 9, 1, 1, 2, 2, O_TOPK_OLD, "axis k"},
-    {"TopK", 10, 0, 2, 2, 2, 2, O_TOPK, "axis largest sorted"},
+    {"TopK", 1, 9, 1, 1, 0, 2, O_TOPK_OLD, "axis k"},
+    {"TopK", 10, 0, 2, 2, 0, 2, O_TOPK, "axis largest sorted"},
     {0},
 };
 

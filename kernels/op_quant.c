@@ -16,7 +16,7 @@ enum { Q_QUANTIZE, Q_DEQUANTIZE, Q_DYNAMIC, Q_CONV_INT, Q_MATMUL_INT, Q_CONV, Q_
 static const struct op_row rows[] = {
     {"ConvInteger", 10, 0, 2, 4, 1, 1, Q_CONV_INT, WINDOW},
     {"DequantizeLinear", 10, 0, 2, 3, 1, 1, Q_DEQUANTIZE, "axis block_size output_dtype"},
-    {"DynamicQuantizeLinear", 11, 0, 1, 1, 3, 3, Q_DYNAMIC, ""},
+    {"DynamicQuantizeLinear", 11, 0, 1, 1, 0, 3, Q_DYNAMIC, ""},
     {"MatMulInteger", 10, 0, 2, 4, 1, 1, Q_MATMUL_INT, ""},
     {"QLinearConv", 10, 0, 8, 9, 1, 1, Q_CONV, WINDOW},
     {"QLinearMatMul", 10, 0, 8, 8, 1, 1, Q_MATMUL, ""},

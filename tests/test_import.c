@@ -198,6 +198,9 @@ TEST(structure_errors)
 	mk_node(&k, "Add", "- x", "z");
 	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "input 0 is absent");
 	small_model(&k);
+	mk_node(&k, "MaxPool", "x", "- z");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "output 0 is absent");
+	small_model(&k);
 	k.opset.version = 6;
 	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, "opset 6");
 	small_model(&k);
