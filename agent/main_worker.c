@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-worker: builds, checks and times candidates for another process; alone in holding a compiler. It is
+ * expendable: a crash costs its owner the handles and nothing else.
+ *
+ *   hone-worker --serve --device NAME --target TEXT [--threads N] [--verbose]    the stream of agent/wire.h
+ * on 0 and 1 hone-worker --fallback ISA -o FILE       kernels for any size, made at build time hone-worker
+ * --bench-compile TASK         how fast candidates of a task (a file with its text) are compiled */
+#include "agent/bench_compile.h"
+#include "agent/fallback.h"
+#include "agent/wire.h"
+#include "kernels/emit.h"
+#include "platform/dev.h"
+#include "platform/log.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct words {
+	const char *device, *target, *fallback, *output, *bench;
+	int threads;
+	bool serve, version, help;
+};
+
+static const char usage[] =
+    "usage: hone-worker --serve --device NAME --target TEXT [--threads N] [--verbose]\n"
+    "       hone-worker --fallback ISA -o FILE\n"
+    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
+    "       hone-worker --version\n"
+    "It is started by hone and honed; by hand it is of use for the last two only.\n";
+
+/* A crash is nobody's surprise here (no core file), and nothing that is run may gain rights. */
+static void confine(void)
+{
+	struct rlimit none = {0, 0};
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Moves the stream away from 0 and 1: whatever a library prints must not get into it. */
+static int take_stream(int *in, int *out)
+{
+	*in = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	*out = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (*in < 0 || *out < 0 || nothing < 0 || dup2(nothing, 0) < 0 || dup2(2, 1) < 0)
+		return fail(E_IO, "descriptors 0 and 1 must be open");
+	close(nothing);
+	return E_OK;
+}
+
+static int open_runner(const struct words *w, struct runner **out)
+{
+	struct target t;
+	const struct dev *d = dev_find(w->device ? w->device : "cpu");
+	const struct emit *e = d ? emit_find(d->emitter) : NULL;
+	if (!e)
+		return E_NOTFOUND;
+	int rc = w->target ? target_parse(w->target, &t) : d->probe(&t);
+	if (rc < 0)
+		return rc;
+	return runner_local(d, e, &t, w->threads, d->clock() == &clock_real, out);
+}
+
+static int serve(const struct words *w)
+{
+	int in, out;
+	struct runner *r;
+	int rc = take_stream(&in, &out);
+	if (rc < 0)
+		return rc;
+	rc = open_runner(w, &r);
+	if (rc < 0)
+		return wire_refuse(rc, in, out);
+	rc = wire_serve(r, in, out);
+	r->ops->close(r);
+	return rc;
+}
+
+static int make_fallback(const struct words *w)
+{
+	const struct emit *e = emit_find("llvm");
+	if (!w->output)
+		return fail(E_USAGE, "--fallback needs -o FILE");
+	return e ? fallback_make(w->fallback, e, w->output) : E_NOTFOUND;
+}
+
+static int bench(const struct words *w)
+{
+	struct target t;
+	const struct dev *d = dev_find("cpu");
+	const struct emit *e = d ? emit_find(d->emitter) : NULL;
+	if (!e)
+		return E_NOTFOUND;
+	int rc = w->target ? target_parse(w->target, &t) : target_host(&t);
+	return rc < 0 ? rc : bench_compile(w->bench, d, e, &t);
+}
+
+static int version(void)
+{
+	printf("hone-worker %s\n", HONE_VERSION);
+	for (const struct emit *const *e = emit_table; *e; e++)
+		printf("emitter %s %s\n", (*e)->name, (*e)->version());
+	return E_OK;
+}
+
+static int read_words(int argc, char **argv, struct words *w)
+{
+	enum { SERVE = 256, DEVICE, TARGET, THREADS, FALLBACK, BENCH, VERSION, VERBOSE, HELP };
+	static const struct option options[] = {
+	    {"serve", no_argument, NULL, SERVE},
+	    {"device", required_argument, NULL, DEVICE},
+	    {"target", required_argument, NULL, TARGET},
+	    {"threads", required_argument, NULL, THREADS},
+	    {"fallback", required_argument, NULL, FALLBACK},
+	    {"bench-compile", required_argument, NULL, BENCH},
+	    {"version", no_argument, NULL, VERSION},
+	    {"verbose", no_argument, NULL, VERBOSE},
+	    {"help", no_argument, NULL, HELP},
+	    {NULL, 0, NULL, 0},
+	};
+	*w = (struct words){.threads = 1};
+	for (int o; (o = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+		switch (o) {
+		case SERVE:
+			w->serve = true;
+			break;
+		case DEVICE:
+			w->device = optarg;
+			break;
+		case TARGET:
+			w->target = optarg;
+			break;
+		case THREADS:
+			w->threads = atoi(optarg);
+			break;
+		case FALLBACK:
+			w->fallback = optarg;
+			break;
+		case BENCH:
+			w->bench = optarg;
+			break;
+		case VERSION:
+			w->version = true;
+			break;
+		case VERBOSE:
+			log_level_set(LOG_VERBOSE);
+			break;
+		case HELP:
+			w->help = true;
+			break;
+		case 'o':
+			w->output = optarg;
+			break;
+		default:
+			return E_USAGE;
+		}
+	}
+	return optind == argc ? E_OK : fail(E_USAGE, "unexpected word '%s'", argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	struct words w;
+	if (read_words(argc, argv, &w) < 0 || !(w.serve || w.fallback || w.bench || w.version || w.help)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (w.help) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	confine();
+	int rc = w.serve ? serve(&w) : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
+	if (rc < 0) {
+		log_error("%s", err_text());
+		return rc == E_USAGE ? 2 : 1;
+	}
+	return 0;
+}

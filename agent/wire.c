@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The worker's side of the stream. */
+#include "agent/wire.h"
+#include "agent/wire_msg.h"
+
+#include <string.h>
+
+enum { MAX_TEXT = 1 << 20 };
+
+struct server {
+	struct runner *r;
+	struct arena arena; /* of one request */
+	struct buf request, reply;
+};
+
+/* One handler per request: reads its payload, adds the result to the reply. */
+typedef int handler(struct server *s, struct cur *c);
+
+static int whole(const struct cur *c)
+{
+	return c->bad || c->at != c->n ? fail(E_CORRUPT, "a request is not what its type says") : E_OK;
+}
+
+static int serve_hello(struct server *s, struct cur *c)
+{
+	(void)s;
+	return whole(c);
+}
+
+static int serve_build(struct server *s, struct cur *c)
+{
+	int64_t left = (int64_t)cur_u64(c);
+	const char *task = wire_get_str(c, MAX_TEXT, &s->arena), *cand = wire_get_str(c, MAX_TEXT, &s->arena);
+	struct meas m = {0};
+	int handle = -1, rc = whole(c);
+	if (rc >= 0)
+		rc = s->r->ops->build(s->r, task, cand, wire_deadline(s->r->clock, left), &handle, &m);
+	buf_u32(&s->reply, (uint32_t)handle);
+	wire_put_meas(&s->reply, &m);
+	return rc;
+}
+
+static int serve_time(struct server *s, struct cur *c)
+{
+	int64_t left = (int64_t)cur_u64(c), abort_ns = (int64_t)cur_u64(c);
+	uint32_t rounds = cur_u32(c), cold = cur_u32(c), n = cur_u32(c);
+	if (n > WIRE_MAX_HANDLES || rounds > WIRE_MAX_ROUNDS)
+		return fail(E_CORRUPT, "a request to time %u kernels in %u rounds", n, rounds);
+	int *handle = ARENA_ARRAY(&s->arena, int, n);
+	struct meas *m = ARENA_ARRAY(&s->arena, struct meas, n);
+	for (uint32_t i = 0; i < n; i++)
+		handle[i] = (int)cur_u32(c);
+	int rc = whole(c);
+	if (rc >= 0)
+		rc = s->r->ops->time(s->r, handle, (int)n, (int)rounds, abort_ns, cold != 0,
+				     wire_deadline(s->r->clock, left), m);
+	for (uint32_t i = 0; i < n; i++)
+		wire_put_meas(&s->reply, &m[i]);
+	return rc;
+}
+
+static int serve_code(struct server *s, struct cur *c)
+{
+	int handle = (int)cur_u32(c), rc = whole(c);
+	struct blob code = {0};
+	if (rc >= 0)
+		rc = s->r->ops->code(s->r, handle, &s->arena, &code);
+	if (rc >= 0) {
+		buf_u32(&s->reply, (uint32_t)code.n);
+		buf_add(&s->reply, code.p, code.n);
+	}
+	return rc;
+}
+
+static int serve_drop(struct server *s, struct cur *c)
+{
+	int handle = (int)cur_u32(c), rc = whole(c);
+	if (rc >= 0)
+		s->r->ops->drop(s->r, handle < 0 ? -1 : handle);
+	return rc;
+}
+
+static handler *const handlers[WIRE_TYPES] = {
+    [WIRE_HELLO] = serve_hello, [WIRE_BUILD] = serve_build, [WIRE_TIME] = serve_time,
+    [WIRE_CODE] = serve_code,   [WIRE_DROP] = serve_drop,
+};
+
+static int answer(struct server *s, uint32_t type)
+{
+	struct cur c = {.p = (const uint8_t *)buf_str(&s->request), .n = s->request.n};
+	buf_u32(&s->reply, 0); /* rc, if good */
+	int rc = type < WIRE_TYPES && handlers[type] ? handlers[type](s, &c)
+						     : fail(E_CORRUPT, "request type %u", type);
+	if (rc >= 0)
+		return E_OK;
+	buf_clear(&s->reply);
+	buf_u32(&s->reply, (uint32_t)rc);
+	wire_put_str(&s->reply, err_text());
+	return E_OK;
+}
+
+/* Between requests the stream's time is the real clock's: the runner's may be virtual. */
+static int serve_one(struct server *s, int in, int out)
+{
+	uint32_t type;
+	int rc = wire_receive(in, &clock_real, INT64_MAX, &type, &s->request);
+	if (rc < 0)
+		return rc;
+	buf_clear(&s->reply);
+	arena_reset(&s->arena);
+	rc = answer(s, type);
+	return rc < 0 ? rc : wire_send(out, &clock_real, INT64_MAX, type | WIRE_REPLY, &s->reply);
+}
+
+int wire_serve(struct runner *r, int in, int out)
+{
+	struct server s = {.r = r};
+	int rc;
+	while ((rc = serve_one(&s, in, out)) >= 0)
+		;
+	arena_free(&s.arena);
+	buf_free(&s.request);
+	buf_free(&s.reply);
+	return rc == E_CHILD ? E_OK : rc; /* end of stream */
+}
+
+int wire_refuse(int rc, int in, int out)
+{
+	struct buf text = {0}, body = {0};
+	uint32_t type;
+	buf_u32(&text, (uint32_t)rc);
+	wire_put_str(&text, err_text());
+	int got = wire_receive(in, &clock_real, INT64_MAX, &type, &body);
+	if (got >= 0)
+		got = wire_send(out, &clock_real, INT64_MAX, type | WIRE_REPLY, &text);
+	buf_free(&text);
+	buf_free(&body);
+	return got;
+}
