@@ -37,14 +37,17 @@ static void merge(struct gen *g, const LLVMValueRef *other, LLVMBasicBlockRef fr
 	}
 }
 
-/* Opens the next depth: the builder is in the head after its phis; it goes on in the body. */
-static void open_scope(struct gen *g, const char *body)
+/* Opens the next depth: the builder is in the head's block after its phis. */
+static void open_scope(struct gen *g)
 {
-	LLVMBasicBlockRef next = gen_block(g, body);
 	struct scope *s = &g->scope[++g->depth];
 	memset(s->bucket, 0, sizeof s->bucket);
-	s->end = LLVMBuildBr(g->b, next);
-	LLVMPositionBuilderAtEnd(g->b, next);
+	s->end = LLVMBuildFreeze(g->b, LLVMGetUndef(g->i64), "");
+}
+
+static void close_scope(struct gen *g)
+{
+	LLVMInstructionEraseFromParent(g->scope[g->depth--].end);
 }
 
 static void gen_body(struct gen *g, const struct stmt *s);
@@ -58,9 +61,9 @@ static bool is_single(const struct gen *g, const struct stmt *s)
 
 static void gen_single(struct gen *g, const struct stmt *s)
 {
-	open_scope(g, "once");
+	open_scope(g);
 	gen_body(g, s->body);
-	g->depth--;
+	close_scope(g);
 }
 
 /* Phis of the carried variables; g->cur becomes them. Returns their number, with ids in carried[]. */
@@ -108,9 +111,9 @@ static void gen_for(struct gen *g, const struct stmt *s)
 	LLVMValueRef iv = g->iv[s->var] = LLVMBuildPhi(g->b, g->i64, "");
 	LLVMAddIncoming(iv, &lo, &from, 1);
 	int n = carry(g, s, from, carried, phi);
-	open_scope(g, "body");
+	open_scope(g);
 	gen_body(g, s->body);
-	g->depth--;
+	close_scope(g);
 	LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
 	LLVMValueRef next = LLVMBuildNSWAdd(g->b, iv, gen_i64(g, s->step), "");
 	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, hi, ""), head, done);
@@ -209,9 +212,9 @@ static void gen_entry(struct gen *g, const struct entry *e)
 	attributes(g);
 	memset(g->cur, 0, sizeof *g->cur * (size_t)(g->l->nvars + 1));
 	g->depth = -1;
-	LLVMBasicBlockRef entry = gen_block(g, "entry");
-	LLVMPositionBuilderAtEnd(g->b, entry);
-	open_scope(g, "start");
+	g->place = PLACE_BODY;
+	LLVMPositionBuilderAtEnd(g->b, gen_block(g, "entry"));
+	open_scope(g);
 	LLVMValueRef begin = LLVMGetParam(g->fn, 2), end = LLVMGetParam(g->fn, 3);
 	LLVMBasicBlockRef from = LLVMGetInsertBlock(g->b), head = gen_block(g, "range"),
 			  done = gen_block(g, "end");
@@ -219,14 +222,16 @@ static void gen_entry(struct gen *g, const struct entry *e)
 	LLVMPositionBuilderAtEnd(g->b, head);
 	LLVMValueRef iv = g->iv[e->var] = LLVMBuildPhi(g->b, g->i64, "");
 	LLVMAddIncoming(iv, &begin, &from, 1);
-	open_scope(g, "body");
+	open_scope(g);
 	gen_body(g, e->body);
+	close_scope(g);
 	LLVMBasicBlockRef latch = LLVMGetInsertBlock(g->b);
 	LLVMValueRef next = LLVMBuildNSWAdd(g->b, iv, gen_i64(g, 1), "");
 	LLVMAddIncoming(iv, &next, &latch, 1);
 	LLVMBuildCondBr(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, next, end, ""), head, done);
 	LLVMPositionBuilderAtEnd(g->b, done);
 	LLVMBuildRetVoid(g->b);
+	close_scope(g);
 }
 
 static LLVMMetadataRef text_node(struct gen *g, const char *name, LLVMMetadataRef second)

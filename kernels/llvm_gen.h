@@ -45,7 +45,7 @@ struct memo {
 
 /* Values that are the same in one iteration of the loop of this depth; depth 0: in one call. */
 struct scope {
-	LLVMValueRef end; /* the head block's branch: values are inserted before it */
+	LLVMValueRef end; /* a placeholder: values are inserted before it; erased when the scope closes */
 	struct memo *bucket[MEMO_BUCKETS];
 };
 
@@ -71,8 +71,12 @@ struct gen {
 	LLVMValueRef alias[LOOPS_MAX_BUFS], noalias[LOOPS_MAX_BUFS];
 	unsigned alias_kind, noalias_kind;
 	int depth;
-	struct scope *scope; /* [0, depth] */
+	int place;              /* the builder is at scope[place].end, or PLACE_BODY: where statements go */
+	LLVMBasicBlockRef body; /* while it is not there: the block to come back to */
+	struct scope *scope;    /* [0, depth] */
 };
+
+enum { PLACE_BODY = -1 };
 
 /* llvm_ix.c: integer values and addresses. */
 LLVMValueRef gen_ix(struct gen *g, const struct ix *x);   /* i64 */

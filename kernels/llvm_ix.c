@@ -16,22 +16,23 @@ static bool has_table(const struct ix *x)
 	return x && (x->op == IX_TABLE || has_table(x->a) || has_table(x->b));
 }
 
-/* Moves the builder to the end of the head of the loop at `depth`; returns the block to come back to. */
-static LLVMBasicBlockRef enter_head(struct gen *g, int depth)
+static void go_to(struct gen *g, int place)
 {
-	LLVMBasicBlockRef back = LLVMGetInsertBlock(g->b);
-	LLVMPositionBuilderBefore(g->b, g->scope[depth].end);
-	return back;
+	g->place = place;
+	if (place == PLACE_BODY)
+		LLVMPositionBuilderAtEnd(g->b, g->body);
+	else
+		LLVMPositionBuilderBefore(g->b, g->scope[place].end);
 }
 
-/* `back` is the block that is being filled, or itself a head, which ends in a branch. */
-static void leave_head(struct gen *g, LLVMBasicBlockRef back)
+/* Moves the builder to where values of the loop at `depth` are made; returns the place to come back to. */
+static int enter_head(struct gen *g, int depth)
 {
-	LLVMValueRef end = LLVMGetBasicBlockTerminator(back);
-	if (end)
-		LLVMPositionBuilderBefore(g->b, end);
-	else
-		LLVMPositionBuilderAtEnd(g->b, back);
+	int back = g->place;
+	if (back == PLACE_BODY)
+		g->body = LLVMGetInsertBlock(g->b);
+	go_to(g, depth);
+	return back;
 }
 
 static bool memo_same(const struct memo *m, const struct memo *k)
@@ -132,10 +133,10 @@ static LLVMValueRef base(struct gen *g, int buf)
 	LLVMValueRef v = memo_find(g, 0, &k);
 	if (v)
 		return v;
-	LLVMBasicBlockRef back = enter_head(g, 0);
+	int back = enter_head(g, 0);
 	unsigned bytes = LLVMPointerSize(LLVMGetModuleDataLayout(g->mod));
 	v = scalar_load(g, g->ptr, offset(g, LLVMGetParam(g->fn, 0), gen_i64(g, bytes * (int64_t)buf)));
-	leave_head(g, back);
+	go_to(g, back);
 	return memo_keep(g, 0, &k, v);
 }
 
@@ -190,9 +191,9 @@ static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef gua
 	LLVMValueRef v = memo_find(g, x->depth, &k);
 	if (v)
 		return v;
-	LLVMBasicBlockRef back = enter_head(g, x->depth);
+	int back = enter_head(g, x->depth);
 	v = x->op == IX_PARAM ? param(g, x->id) : build_op(g, x, NULL);
-	leave_head(g, back);
+	go_to(g, back);
 	return memo_keep(g, x->depth, &k, v);
 }
 
@@ -225,14 +226,14 @@ static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, c
 	if (v)
 		return v;
 	v = prefix(g, buf, outer, coef, atom);
-	LLVMBasicBlockRef back = enter_head(g, depth);
+	int back = enter_head(g, depth);
 	LLVMValueRef sum = NULL;
 	for (int i = outer; i < n; i++) {
 		LLVMValueRef t = LLVMBuildMul(g->b, build_ix(g, atom[i], NULL), gen_i64(g, 4 * coef[i]), "");
 		sum = sum ? LLVMBuildAdd(g->b, sum, t, "") : t;
 	}
 	v = offset(g, v, sum);
-	leave_head(g, back);
+	go_to(g, back);
 	k.coef = arena_memdup(g->a, coef, (size_t)n * sizeof *coef);
 	k.atom = arena_memdup(g->a, atom, (size_t)n * sizeof *atom);
 	return memo_keep(g, depth, &k, v);
@@ -273,8 +274,8 @@ LLVMValueRef gen_mask(struct gen *g, const struct ix *n, int lanes)
 	LLVMValueRef v = memo_find(g, n->depth, &k);
 	if (v)
 		return v;
-	LLVMBasicBlockRef back = enter_head(g, n->depth);
+	int back = enter_head(g, n->depth);
 	v = build_mask(g, n, lanes);
-	leave_head(g, back);
+	go_to(g, back);
 	return memo_keep(g, n->depth, &k, v);
 }

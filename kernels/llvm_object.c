@@ -76,25 +76,35 @@ static bool is_vector_spill(const char *text)
 	return reg && (reg[1] == 'q' || reg[1] == '{');
 }
 
-int object_vector_spills(const struct blob *o, const char *triple, const char *cpu, const char *features)
+/* Any x86 instruction with a vector register and an (%rsp) operand has, right before a SIB byte of 0x24, a
+ * ModRM byte that asks for it, and an EVEX, VEX or 0F prefix at a known distance. Most code has none: then it
+ * need not be disassembled. */
+static bool x86_may_spill(const uint8_t *p, uint64_t n)
+{
+	for (uint64_t i = 5; i + 1 < n; i++)
+		if (p[i + 1] == 0x24 && (p[i] & 7) == 4 && p[i] < 0xc0 &&
+		    (p[i - 5] == 0x62 || p[i - 4] == 0xc4 || p[i - 3] == 0xc5 || p[i - 2] == 0x0f ||
+		     p[i - 3] == 0x0f))
+			return true;
+	return false;
+}
+
+int object_vector_spills(const struct blob *o, void *disassembler, bool x86)
 {
 	int n = 0;
 	struct section s;
-	LLVMDisasmContextRef d = LLVMCreateDisasmCPUFeatures(triple, cpu, features, NULL, 0, NULL, NULL);
-	if (!d)
-		return -1;
 	for (unsigned i = 0; section_at(o, i, &s); i++) {
 		char text[256];
 		uint8_t *p = (uint8_t *)o->p + s.at;
-		if (!(s.flags & SHF_EXECINSTR))
+		if (!(s.flags & SHF_EXECINSTR) || (x86 && !x86_may_spill(p, s.bytes)))
 			continue;
 		for (uint64_t at = 0, step; at < s.bytes; at += step) {
-			step = LLVMDisasmInstruction(d, p + at, s.bytes - at, at, text, sizeof text);
+			step =
+			    LLVMDisasmInstruction(disassembler, p + at, s.bytes - at, at, text, sizeof text);
 			if (!step)
 				break; /* data in the text section */
 			n += is_vector_spill(text);
 		}
 	}
-	LLVMDisasmDispose(d);
 	return n;
 }

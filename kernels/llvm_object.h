@@ -4,12 +4,12 @@
 #define KERNELS_LLVM_OBJECT_H
 
 #include "platform/file.h"
+#include <stdbool.h>
 
 /* Name of a symbol that the object wants from elsewhere (a library call); NULL: none. */
 const char *object_undefined(const struct blob *object);
-/* Instructions that move vector registers to or from the stack; -1: there is no disassembler for the target.
- */
-int object_vector_spills(const struct blob *object, const char *triple, const char *cpu,
-			 const char *features);
+/* Instructions that move vector registers to or from the stack. disassembler: an LLVMDisasmContextRef of the
+ * object's target. */
+int object_vector_spills(const struct blob *object, void *disassembler, bool x86);
 
 #endif
