@@ -6,6 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under AddressSanitizer what is not handed out is poisoned, with a gap after each allocation: an overrun
+ * inside a block is seen like one of malloc's. */
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+enum { GAP = 32 };
+#define HIDE(p, n) ASAN_POISON_MEMORY_REGION((p), (n))
+#define SHOW(p, n) ASAN_UNPOISON_MEMORY_REGION((p), (n))
+#else
+enum { GAP = 0 };
+#define HIDE(p, n) ((void)(p), (void)(n))
+#define SHOW(p, n) ((void)(p), (void)(n))
+#endif
+
 struct arena_block {
 	struct arena_block *next;
 	size_t cap, used; /* bytes of data */
@@ -29,15 +45,18 @@ static int fits(const struct arena_block *b, size_t bytes, size_t align)
 	return pad <= left && bytes <= left - pad;
 }
 
-static void *take(struct arena *a, struct arena_block *b, size_t bytes, size_t align)
+/* `want` bytes are the caller's; `bytes` are taken for them. */
+static void *take(struct arena *a, struct arena_block *b, size_t want, size_t bytes, size_t align)
 {
 	size_t start = b->used + pad_of(b, align);
+	SHOW(b->data + start, bytes);
 	if (start < b->dirty)
 		memset(b->data + start, 0, (bytes < b->dirty - start ? bytes : b->dirty - start));
 	b->used = start + bytes;
 	if (b->dirty < b->used)
 		b->dirty = b->used;
 	a->used_bytes += bytes;
+	HIDE(b->data + start + want, bytes - want);
 	return b->data + start;
 }
 
@@ -71,6 +90,7 @@ static struct arena_block *new_block(struct arena *a, size_t bytes, size_t align
 	if (!b)
 		return NULL;
 	b->cap = cap;
+	HIDE(b->data, cap);
 	struct arena_block **at = own ? &a->head->next : &a->head;
 	b->next = *at;
 	return *at = b;
@@ -82,11 +102,12 @@ static void *get(struct arena *a, size_t bytes, size_t align)
 		bytes = 1;
 	if (a->cap_bytes && (bytes > a->cap_bytes || a->used_bytes > a->cap_bytes - bytes))
 		return NULL;
-	bytes = bytes > SIZE_MAX - ALIGN ? bytes : (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+	size_t want = bytes;
+	bytes = bytes > SIZE_MAX - ALIGN - GAP ? bytes : ((bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1)) + GAP;
 	struct arena_block *b = a->head && fits(a->head, bytes, align) ? a->head : find_room(a, bytes, align);
 	if (!b)
 		b = new_block(a, bytes, align);
-	return b ? take(a, b, bytes, align) : NULL;
+	return b ? take(a, b, want, bytes, align) : NULL;
 }
 
 static void *get_or_abort(struct arena *a, size_t bytes, size_t align)
@@ -160,8 +181,10 @@ void *arena_memdup(struct arena *a, const void *p, size_t bytes)
 
 void arena_reset(struct arena *a)
 {
-	for (struct arena_block *b = a->head; b; b = b->next)
+	for (struct arena_block *b = a->head; b; b = b->next) {
 		b->used = 0;
+		HIDE(b->data, b->cap);
+	}
 	a->used_bytes = 0;
 }
 
