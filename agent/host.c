@@ -11,6 +11,8 @@ enum { ROWS = 8, RUN = HOST_BLOCK / ROWS, STACK = 20, GUARDS = 3 };
 struct view {
 	const struct read *r;
 	const struct operand *o;
+	int naxes;
+	struct phys_axis ax[MAX_SPLITS];
 	bool fast;
 	int64_t step;   /* elements per step along the run */
 	int64_t *delta; /* per reduction point; NULL: all 0 */
@@ -24,8 +26,9 @@ struct hstage {
 	int64_t run, extent, points;
 	struct view view[MAX_OPERANDS];
 	const struct operand *out;
+	struct view to;
 	int64_t out_step;
-	bool product;         /* body is r0 r1 mul, summed, both fast */
+	bool product; /* body is r0 r1 mul, summed, both fast */
 };
 
 struct host_task {
@@ -74,19 +77,30 @@ static int64_t index_at(const struct stage *s, const struct index *x, void *cons
 	return x->table >= 0 ? ((const int32_t *)bufs[x->table])[v] : v;
 }
 
-/* The part of an offset that dim d gives at logical index i. */
-static int64_t dim_offset(const struct operand *o, int d, int64_t i)
+static int64_t axes_offset(const struct phys_axis *ax, int n, const struct operand *o, int d, int64_t i)
 {
-	struct phys_axis ax[MAX_SPLITS];
-	int n = operand_axes(o, ax);
 	int64_t off = 0;
 	for (int j = 0; j < n; j++) {
 		if (ax[j].dim != d)
 			continue;
-		int64_t v = (i + o->layout.lo[d]) / ax[j].div;
+		int64_t v = i + o->layout.lo[d];
+		if (ax[j].div > 1)
+			v /= ax[j].div;
 		off += (ax[j].mod ? v % ax[j].mod : v) * ax[j].stride;
 	}
 	return off;
+}
+
+/* The part of an offset that dim d gives at logical index i. */
+static int64_t dim_offset(const struct operand *o, int d, int64_t i)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	return axes_offset(ax, operand_axes(o, ax), o, d, i);
+}
+
+static int64_t view_offset(const struct view *v, int d, int64_t i)
+{
+	return axes_offset(v->ax, v->naxes, v->o, d, i);
 }
 
 static bool inside(const struct operand *o, int d, int64_t i)
@@ -249,13 +263,16 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 		for (int d = 0; d < s->out->dims.rank; d++)
 			if (out.r->dim[d].coef[s->axis])
 				(void)run_step(s, &out, d, &s->out_step);
+	out.naxes = operand_axes(out.o, out.ax);
+	s->to = out;
 	int rc = E_OK;
 	for (int i = 0; i < s->s->nreads && rc >= 0; i++) {
 		struct view *v = &s->view[i];
 		v->r = &s->s->read[i];
 		v->o = &h->operand[v->r->operand];
+		v->naxes = operand_axes(v->o, v->ax);
 		classify(h->t, s, v);
-		if (v->fast && s->points > 1)
+		if (v->fast)
 			rc = make_deltas(s, v, a);
 	}
 	const struct prog *b = &s->s->body;
@@ -300,14 +317,14 @@ static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin,
 				int64_t x = index_at(h->s, &v->r->dim[d], bufs, w->at[j]);
 				if (g < v->nguards && v->guard_dim[g] == d) {
 					w->guard[i][g++][j] = x;
-					int64_t one = dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0);
+					int64_t one = view_offset(v, d, 1) - view_offset(v, d, 0);
 					w->first[i][j] +=
 					    is_split(v->o, d)
-						? (inside(v->o, d, x) ? dim_offset(v->o, d, x) : 0)
-						: dim_offset(v->o, d, 0) + x * one;
+						? (inside(v->o, d, x) ? view_offset(v, d, x) : 0)
+						: view_offset(v, d, 0) + x * one;
 					continue;
 				}
-				w->first[i][j] += dim_offset(v->o, d, x);
+				w->first[i][j] += view_offset(v, d, x);
 			}
 		}
 	}
@@ -346,7 +363,7 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 		for (int d = 0; d < v->o->dims.rank && good; d++) {
 			int64_t idx = index_at(h->s, &v->r->dim[d], bufs, at);
 			good = inside(v->o, d, idx);
-			off += good ? dim_offset(v->o, d, idx) : 0;
+			off += good ? view_offset(v, d, idx) : 0;
 		}
 		out[x] = good ? src[off] : v->o->fill;
 		if (h->axis >= 0)
@@ -494,26 +511,63 @@ static inline void multiply(float *acc, const float *a, int64_t sa, const float 
 	}
 }
 
+typedef float v16 __attribute__((vector_size(64), aligned(4)));
+
+/* Two rows of 16: acc0 += s0[ds[p]] * b[db[p] ..], acc1 likewise from s1; accumulators stay in registers. */
+static void two_rows(const float *s0, const float *s1, const int64_t *ds, const float *b, const int64_t *db,
+		     int64_t points, float *acc0, float *acc1)
+{
+	v16 x0 = {0}, x1 = {0};
+	for (int64_t p = 0; p < points; p++) {
+		v16 v = *(const v16 *)(b + db[p]);
+		x0 += v * s0[ds[p]];
+		x1 += v * s1[ds[p]];
+	}
+	*(v16 *)acc0 = x0;
+	*(v16 *)acc1 = x1;
+}
+
+/* Rows j and j + 1 where one factor is a scalar per row and the other is shared by both. */
+static bool run_pair(const struct hstage *h, void *const *bufs, struct scratch *w, int j, int64_t len)
+{
+	for (int scalar = 0; scalar < 2; scalar++) {
+		const struct view *s = &h->view[scalar], *b = &h->view[!scalar];
+		const int64_t *sf = w->first[scalar], *bf = w->first[!scalar];
+		if (s->step != 0 || b->step != 1 || bf[j] != bf[j + 1] || len % 16)
+			continue;
+		const float *sp = bufs[s->r->operand], *bp = bufs[b->r->operand];
+		for (int64_t x = 0; x < len; x += 16)
+			two_rows(sp + sf[j], sp + sf[j + 1], s->delta, bp + bf[j] + x, b->delta, h->points,
+				 w->acc + j * RUN + x, w->acc + (j + 1) * RUN + x);
+		return true;
+	}
+	return false;
+}
+
+static void run_row(const struct hstage *h, void *const *bufs, struct scratch *w, int j, int64_t len)
+{
+	const struct view *va = &h->view[0], *vb = &h->view[1];
+	const float *a = bufs[va->r->operand], *b = bufs[vb->r->operand];
+	float *acc = w->acc + j * RUN, fa = va->o->fill, fb = vb->o->fill;
+	memset(acc, 0, sizeof *acc * RUN);
+	for (int64_t p = 0; p < h->points; p++) {
+		bool ga = !va->nguards || guards_hold(va, w, 0, j, p),
+		     gb = !vb->nguards || guards_hold(vb, w, 1, j, p);
+		multiply(acc, ga ? a + w->first[0][j] + va->delta[p] : &fa, ga ? va->step : 0,
+			 gb ? b + w->first[1][j] + vb->delta[p] : &fb, gb ? vb->step : 0, len);
+	}
+}
+
 /* Sum of products over all reduction points, straight into the accumulators. */
 static void run_product(const struct hstage *h, void *const *bufs, struct scratch *w, int n)
 {
-	static const int64_t zero;
-	const struct view *va = &h->view[0], *vb = &h->view[1];
-	const float *a = bufs[va->r->operand], *b = bufs[vb->r->operand];
-	int64_t len[ROWS];
-	memset(w->acc, 0, sizeof w->acc);
-	for (int j = 0; j < n; j++)
-		len[j] = run_length(h, w, j);
-	for (int64_t p = 0; p < h->points; p++) {
-		int64_t da = *(va->delta ? &va->delta[p] : &zero), db = *(vb->delta ? &vb->delta[p] : &zero);
-		for (int j = 0; j < n; j++) {
-			float *acc = w->acc + j * RUN;
-			float fa = va->o->fill, fb = vb->o->fill;
-			bool ga = !va->nguards || guards_hold(va, w, 0, j, p),
-			     gb = !vb->nguards || guards_hold(vb, w, 1, j, p);
-			multiply(acc, ga ? a + w->first[0][j] + da : &fa, ga ? va->step : 0,
-				 gb ? b + w->first[1][j] + db : &fb, gb ? vb->step : 0, len[j]);
-		}
+	bool free = !h->view[0].nguards && !h->view[1].nguards;
+	for (int j = 0; j < n; j++) {
+		int64_t len = run_length(h, w, j);
+		if (free && j + 1 < n && run_length(h, w, j + 1) == len && run_pair(h, bufs, w, j, len))
+			j++;
+		else
+			run_row(h, bufs, w, j, len);
 	}
 }
 
@@ -547,7 +601,7 @@ static void store(const struct hstage *h, void *const *bufs, struct scratch *w, 
 	for (int j = 0; j < n; j++, v += RUN) {
 		int64_t off = 0, len = run_length(h, w, j);
 		for (int d = 0; d < h->out->dims.rank; d++)
-			off += dim_offset(h->out, d, index_at(h->s, &h->s->out.dim[d], bufs, w->at[j]));
+			off += view_offset(&h->to, d, index_at(h->s, &h->s->out.dim[d], bufs, w->at[j]));
 		if (h->out_step == 1)
 			memcpy(out + off, v, sizeof *v * (size_t)len);
 		else
