@@ -2,9 +2,10 @@
 /* Fallback kernels: shape-generic ones made at build time by hone-worker from the same operators and IR,
  * linked as data.
  *
- * An archive is: "HFB1", u32 count, then per kernel a 16-byte key (hash of the generic task's text), u32
- * length and code bytes (kernels/code.h). The linked data is: u32 number of archives, per archive u32 length
- * and the archive; all little endian, each archive at a multiple of 8. */
+ * An archive is: "HFB1", u32 count, then per kernel a 16-byte key (hash of the generic task's text; hi, lo),
+ * u32 length and code bytes (kernels/code.h); little endian. The linked data, from hone_fallback_data to
+ * hone_fallback_end, is archives one after the other, the best ISA last. A program linked without them has
+ * none. */
 #ifndef AGENT_FALLBACK_H
 #define AGENT_FALLBACK_H
 
@@ -17,9 +18,15 @@ int fallback_make(const char *isa, const struct emit *e, const char *path) MUST_
 /* The kernel for a task from the best archive that `host` runs, with parameters bound. E_NOTFOUND: none. */
 int fallback_find(const struct task *t, const struct target *host, struct arena *a,
 		  struct code *out) MUST_CHECK;
-/* The part of a task that fallback kernels cover: its first stage without epilogue, but for adding a bias.
- * False: nothing was left out. `rest` is a map over the output that gives the whole task's result in place.
- */
-bool fallback_split(const struct task *t, struct task *core, struct task *rest);
+
+/* A task as fallback kernels know it: its reduction with nothing after it but adding a bias, weights blocked
+ * by output channel; and a map over the output, in place, that does the rest. of[i]: the task's operand.
+ * rest.nstages 0: no rest. */
+struct fallback_parts {
+	struct task core, rest;
+	int core_of[MAX_OPERANDS], rest_of[MAX_OPERANDS];
+};
+int fallback_split(const struct task *t, int lanes,
+		   struct fallback_parts *out) MUST_CHECK; /* E_UNSUPPORTED: no such form */
 
 #endif

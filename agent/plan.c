@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/plan.h"
+#include "agent/fallback.h"
 #include "agent/host.h"
 #include "agent/lifetimes.h"
 #include "kernels/op.h"
@@ -39,6 +40,11 @@ struct pstep {
 	void *buf[CODE_MAX_BUFS];
 	int64_t param[LOOPS_MAX_PARAMS];
 	struct code found; /* until built */
+	/* A fallback kernel: code covers parts->core, the portable path the rest, in place. */
+	struct fallback_parts *parts;
+	struct host_task *tail;
+	struct operand tail_packed[MAX_OPERANDS];
+	void *tail_buf[MAX_OPERANDS];
 	/* The portable path. */
 	struct host_task *host;
 	struct operand packed[MAX_OPERANDS];
@@ -150,6 +156,31 @@ static int take_code(struct plan *p, struct pstep *ps)
 	return rc;
 }
 
+/* A kernel from the archives for the task's core; the manifest then speaks of the whole task's operands. */
+static int find_fallback(struct plan *p, struct pstep *ps, const struct target *t)
+{
+	struct fallback_parts *parts = arena_try(&p->a, 1, sizeof *parts);
+	if (!parts)
+		return E_NOMEM;
+	int rc = fallback_split(ps->step->task, t->lanes, parts);
+	if (rc >= 0)
+		rc = fallback_find(&parts->core, t, &p->a, &ps->found);
+	for (int b = 0; rc >= 0 && b < ps->found.m.nbufs; b++) {
+		struct code_buf *cb = &ps->found.m.buf[b];
+		if (cb->operand >= parts->core.noperands || cb->packed)
+			return fail(E_CORRUPT, "fallback kernel of another task");
+		if (cb->operand >= 0)
+			cb->operand = parts->core_of[cb->operand];
+	}
+	if (rc >= 0 && parts->rest.nstages)
+		rc = host_make(&parts->rest, &p->a, ps->tail_packed, &ps->tail);
+	if (rc >= 0 && (rc = take_code(p, ps)) >= 0)
+		ps->parts = parts;
+	else
+		ps->tail = NULL;
+	return rc;
+}
+
 static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 		       const struct kernel_source *src)
 {
@@ -166,6 +197,10 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 			add_kernel(p, ps, origin, t);
 			return E_OK;
 		}
+	}
+	if (find_fallback(p, ps, t) >= 0) {
+		add_kernel(p, ps, FROM_FALLBACK, t);
+		return E_OK;
 	}
 	add_kernel(p, ps, FROM_HOST, t);
 	return host_make(task, &p->a, ps->packed, &ps->host);
@@ -356,10 +391,22 @@ static const struct packing *packing_of(const struct pstep *ps, int i)
 	return NULL;
 }
 
+/* Operand i as the kernel that reads it wants it in memory. */
+static const struct operand *held_as(const struct pstep *ps, int i)
+{
+	for (int k = 0; ps->parts && k < ps->parts->core.noperands; k++)
+		if (ps->parts->core_of[k] == i)
+			return &ps->parts->core.operand[k];
+	for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
+		if (ps->parts->rest_of[k] == i)
+			return &ps->tail_packed[k];
+	return ps->host ? &ps->packed[i] : &ps->step->task->operand[i];
+}
+
 static int64_t weight_elems(const struct pstep *ps, int i)
 {
 	const struct packing *pack = packing_of(ps, i);
-	const struct operand *o = ps->host ? &ps->packed[i] : &ps->step->task->operand[i];
+	const struct operand *o = held_as(ps, i);
 	int64_t n = pack ? pack_elems(pack) : operand_elems(o);
 	for (int b = 0; ps->code && b < ps->nbufs; b++)
 		if (ps->found.m.buf[b].operand == i && ps->found.m.buf[b].elems > n)
@@ -372,7 +419,7 @@ static void pack_weight(const struct plan *p, const struct pstep *ps, int i, flo
 {
 	const struct packing *pack = packing_of(ps, i);
 	const float *from = p->g->value[p->s->value[ps->step->value[i]].of].t.data;
-	const struct operand *o = ps->host ? &ps->packed[i] : &ps->step->task->operand[i];
+	const struct operand *o = held_as(ps, i);
 	if (pack)
 		pack_run(pack, from, to);
 	else if (o->dtype == DT_I32)
@@ -399,6 +446,9 @@ static int place_weights(struct plan *p)
 				for (int b = 0; pass == 1 && b < ps->nbufs; b++)
 					if (ps->code ? ps->found.m.buf[b].operand == i : b == i)
 						ps->buf[b] = to;
+				for (int k = 0; pass == 1 && ps->tail && k < ps->parts->rest.noperands; k++)
+					if (ps->parts->rest_of[k] == i)
+						ps->tail_buf[k] = to;
 				total += round64(weight_elems(ps, i) * 4);
 			}
 		}
@@ -446,6 +496,9 @@ static int bind_buffers(struct plan *p)
 				ps->buf[b] = p->place[st->value[i]].p;
 			}
 		}
+		for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
+			if (ps->parts->rest.operand[k].role != ROLE_CONST)
+				ps->tail_buf[k] = p->place[st->value[ps->parts->rest_of[k]]].p;
 		for (int i = 0; st->kind == STEP_HOST && i < ps->ctx.nin; i++)
 			if (st->host_in[i] >= 0 && !p->s->value[st->host_in[i]].constant)
 				ps->ctx.in[i].data = p->place[st->host_in[i]].p;
@@ -511,6 +564,8 @@ struct call {
 	const struct plan *p;
 	struct pstep *ps;
 	int entry;
+	const struct host_task *host; /* NULL: compiled */
+	void *const *buf;
 };
 
 static void range(void *ctx, int thread, int64_t begin, int64_t end)
@@ -519,8 +574,8 @@ static void range(void *ctx, int thread, int64_t begin, int64_t end)
 	struct pstep *ps = c->ps;
 	void *scratch = c->p->threads + (size_t)thread * c->p->thread_bytes;
 	unsigned old = fpu_flush();
-	if (ps->host) {
-		host_run(ps->host, c->entry, ps->buf, begin, end, scratch);
+	if (c->host) {
+		host_run(c->host, c->entry, c->buf, begin, end, scratch);
 	} else {
 		void *buf[CODE_MAX_BUFS];
 		memcpy(buf, ps->buf, sizeof buf);
@@ -531,6 +586,14 @@ static void range(void *ctx, int thread, int64_t begin, int64_t end)
 	fpu_restore(old);
 }
 
+static void run_entry(const struct plan *p, struct call *c, int64_t extent)
+{
+	if (p->pool)
+		pool_run(p->pool, range, c, extent);
+	else if (extent > 0)
+		range(c, 0, 0, extent);
+}
+
 static void run_task(struct plan *p, struct pstep *ps)
 {
 	for (int i = 0; i < ps->step->task->noperands; i++)
@@ -538,12 +601,12 @@ static void run_task(struct plan *p, struct pstep *ps)
 			set_halo(p, ps->step->value[i]);
 	int n = ps->host ? host_entries(ps->host) : ps->nentries;
 	for (int e = 0; e < n; e++) {
-		struct call c = {p, ps, e};
-		int64_t extent = ps->host ? host_extent(ps->host, e) : ps->entry[e].extent;
-		if (p->pool)
-			pool_run(p->pool, range, &c, extent);
-		else if (extent > 0)
-			range(&c, 0, 0, extent);
+		struct call c = {p, ps, e, ps->host, ps->buf};
+		run_entry(p, &c, ps->host ? host_extent(ps->host, e) : ps->entry[e].extent);
+	}
+	if (ps->tail) {
+		struct call c = {p, ps, 0, ps->tail, ps->tail_buf};
+		run_entry(p, &c, host_extent(ps->tail, 0));
 	}
 }
 

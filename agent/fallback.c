@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/fallback.h"
+
+#include <string.h>
+
+extern const unsigned char hone_fallback_data[] __attribute__((weak));
+extern const unsigned char hone_fallback_end[] __attribute__((weak));
+
+static void name_operand(struct operand *o, int i)
+{
+	static const char letters[] = "xywu"; /* by role, as group_collapse.c names them */
+	memset(o->name, 0, sizeof o->name);
+	o->name[0] = o->dtype == DT_I32 ? 't' : letters[o->role];
+	o->name[1] = (char)('a' + i);
+}
+
+/* Operand i of the task in a part, taken over once. */
+static int take(struct task *part, int *of, const struct task *t, int i)
+{
+	for (int k = 0; k < part->noperands; k++)
+		if (of[k] == i)
+			return k;
+	part->operand[part->noperands] = t->operand[i];
+	of[part->noperands] = i;
+	return part->noperands++;
+}
+
+/* "acc rK add ..." where rK is a constant vector. */
+static bool has_bias(const struct task *t, const struct stage *s)
+{
+	const struct prog *p = &s->post;
+	if (p->n < 3 || p->at[0].op != P_ACC || p->at[1].op != P_READ || p->at[2].op != P_ADD)
+		return false;
+	const struct operand *o = &t->operand[s->read[p->at[1].arg].operand];
+	for (int i = 3; i < p->n; i++)
+		if (p->at[i].op == P_ACC)
+			return false;
+	return o->role == ROLE_CONST && o->dims.rank == 1 && o->dtype == DT_F32;
+}
+
+static void make_core(const struct task *t, int lanes, bool bias, struct fallback_parts *out)
+{
+	const struct stage *s = &t->stage[0];
+	struct task *c = &out->core;
+	struct stage *cs = &c->stage[0];
+	*cs = *s;
+	memset(&cs->post, 0, sizeof cs->post);
+	memset(cs->read, 0, sizeof cs->read);
+	cs->nreads = 0;
+	c->nstages = 1;
+	for (int i = 0; i < s->body.n; i++) {
+		if (s->body.at[i].op != P_READ)
+			continue;
+		int r = s->body.at[i].arg;
+		if (r >= cs->nreads) {
+			cs->read[r] = s->read[r];
+			cs->nreads = r + 1;
+		}
+	}
+	if (bias) {
+		cs->post.n = 3;
+		memcpy(cs->post.at, s->post.at, sizeof *cs->post.at * 3);
+		cs->read[cs->nreads] = s->read[s->post.at[1].arg];
+		cs->post.at[1].arg = (uint8_t)cs->nreads++;
+	}
+	for (int i = 0; i < cs->nreads; i++)
+		cs->read[i].operand = take(c, out->core_of, t, cs->read[i].operand);
+	cs->out.operand = take(c, out->core_of, t, cs->out.operand);
+	for (int i = 0; i < c->noperands; i++) {
+		struct operand *o = &c->operand[i];
+		const struct read *r = i < cs->nreads ? &cs->read[i] : &cs->out;
+		name_operand(o, i);
+		/* The weights' dim that the innermost output channel or column walks. */
+		for (int d = 0; o->role == ROLE_CONST && o->dims.rank >= 2 && d < o->dims.rank; d++)
+			for (int a = 0; a < cs->naxes; a++)
+				if (cs->axis[a].kind == AXIS_SPATIAL && r->dim[d].coef[a] == 1 &&
+				    !o->layout.n)
+					layout_blocked(&o->layout, o->dims.rank, d, lanes);
+	}
+}
+
+/* The output, read where it is written, then the rest of the program. */
+static int make_rest(const struct task *t, bool bias, struct fallback_parts *out)
+{
+	const struct stage *s = &t->stage[0];
+	struct task *c = &out->rest;
+	struct stage *cs = &c->stage[0];
+	int skip = bias ? 3 : 0, naxes = 0;
+	while (naxes < s->naxes && s->axis[naxes].kind == AXIS_SPATIAL)
+		naxes++;
+	*cs = *s;
+	memset(cs->axis + naxes, 0, sizeof *cs->axis * (size_t)(MAX_AXES - naxes));
+	cs->naxes = naxes;
+	cs->comb = COMB_NONE;
+	c->nstages = 1;
+	c->noperands = 1;
+	c->operand[0] = t->operand[s->out.operand];
+	c->operand[0].role = ROLE_IN;
+	out->rest_of[0] = s->out.operand;
+	memset(cs->read, 0, sizeof cs->read);
+	cs->read[0] = s->out;
+	cs->read[0].operand = 0;
+	cs->nreads = 1;
+	memset(&cs->body, 0, sizeof cs->body);
+	memset(&cs->post, 0, sizeof cs->post);
+	if (bias)
+		cs->body.at[cs->body.n++].op =
+		    P_READ; /* the accumulator with the bias is the output itself */
+	for (int i = skip; i < s->post.n; i++) {
+		int n = cs->body.n++;
+		cs->body.at[n] = s->post.at[i];
+		if (s->post.at[i].op == P_ACC) {
+			cs->body.at[n].op = P_READ;
+			cs->body.at[n].arg = 0;
+		} else if (s->post.at[i].op == P_READ) {
+			if (cs->nreads == MAX_OPERANDS || c->noperands == MAX_OPERANDS - 1)
+				return fail(E_UNSUPPORTED, "too many operands");
+			cs->read[cs->nreads] = s->read[s->post.at[i].arg];
+			cs->body.at[n].arg = (uint8_t)cs->nreads;
+			cs->read[cs->nreads].operand = take(c, out->rest_of, t, cs->read[cs->nreads].operand);
+			cs->nreads++;
+		}
+	}
+	out->rest_of[c->noperands] = s->out.operand;
+	c->operand[c->noperands] = t->operand[s->out.operand];
+	cs->out.operand = c->noperands++;
+	for (int i = 0; i < c->noperands; i++)
+		name_operand(&c->operand[i], i);
+	return task_check(c);
+}
+
+int fallback_split(const struct task *t, int lanes, struct fallback_parts *out)
+{
+	const struct stage *s = &t->stage[0];
+	memset(out, 0, sizeof *out);
+	if (t->nstages != 1 || s->comb == COMB_NONE || t->nsyms)
+		return fail(E_UNSUPPORTED, "no fallback kernel for maps and chains");
+	bool bias = has_bias(t, s);
+	make_core(t, lanes, bias, out);
+	int rc = task_check(&out->core);
+	if (rc >= 0 && s->post.n > (bias ? 3 : 0))
+		rc = make_rest(t, bias, out);
+	return rc < 0 ? fail_in(E_UNSUPPORTED, "fallback") : E_OK;
+}
+
+/* Looks a key up in one archive at `c`, and moves on to the next. Zero bytes between archives are padding. */
+static bool look_up(struct cur *c, struct key key, struct blob *found)
+{
+	bool any = false;
+	while (c->at < c->n && !c->p[c->at])
+		c->at++;
+	const void *magic = cur_bytes(c, 4);
+	if (!magic || memcmp(magic, "HFB1", 4)) {
+		c->bad = true;
+		return false;
+	}
+	for (uint32_t i = 0, n = cur_u32(c); i < n && !c->bad; i++) {
+		struct key k;
+		k.hi = cur_u64(c);
+		k.lo = cur_u64(c);
+		uint32_t bytes = cur_u32(c);
+		const void *p = cur_bytes(c, bytes);
+		if (p && key_equal(k, key)) {
+			*found = (struct blob){p, bytes};
+			any = true;
+		}
+	}
+	return any;
+}
+
+static int bind(const struct blob *b, const struct target *host, struct arena *a, const int64_t *params,
+		int n, struct code *out)
+{
+	struct target need;
+	int rc = code_parse(b->p, b->n, a, out);
+	if (rc >= 0)
+		rc = target_baseline(out->m.isa, &need);
+	if (rc < 0)
+		return rc;
+	if (!target_runs(host, &need) || out->m.nsyms != n)
+		return fail(E_UNSUPPORTED, "fallback kernel of %s", out->m.isa);
+	memcpy(out->m.param, params, sizeof *params * (size_t)n);
+	return E_OK;
+}
+
+int fallback_find(const struct task *t, const struct target *host, struct arena *a, struct code *out)
+{
+	struct cur c = {.p = hone_fallback_data};
+	int64_t params[MAX_SYMS];
+	struct blob found;
+	if (!hone_fallback_data || !hone_fallback_end)
+		return fail(E_NOTFOUND, "no fallback kernels are linked");
+	struct task *g = ARENA_NEW(a, struct task);
+	int n = task_abstract(t, g, params), rc = E_NOTFOUND;
+	if (n < 0)
+		return n;
+	struct key key = task_key(g);
+	c.n = (size_t)(hone_fallback_end - hone_fallback_data);
+	while (c.at < c.n && !c.bad) {
+		struct code one;
+		if (look_up(&c, key, &found) && bind(&found, host, a, params, n, &one) >= 0) {
+			*out = one; /* the last one that runs is the best */
+			rc = E_OK;
+		}
+	}
+	return rc < 0 ? fail(E_NOTFOUND, "no fallback kernel for this task") : E_OK;
+}
