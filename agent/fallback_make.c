@@ -114,22 +114,30 @@ static int add_window(struct maker *m, const struct window *w)
 	return rc;
 }
 
+enum { DENSE, FIRST, DEPTHWISE, MAXIMUM, MEAN };
+
+/* Blocked and first (plain input) convolution, depthwise, pooling: with and without halos, padding and
+ * strides. */
 static int add_windows(struct maker *m)
 {
-	static const int halos[][2] = {{0, 0}, {2, 3}, {2, 0}, {0, 3}};
+	static const int halos[2][2] = {{0, 0}, {2, 3}};
 	int rc = E_OK;
-	for (int i = 0; i < 10 * 64 && rc >= 0; i++) {
-		int kind = i / 128, hx = i / 4 % 4;
-		struct window w = {
-		    .dense = kind < 2, .pool = kind >= 3, .mean = kind == 4, .xblock = kind != 1};
-		w.bias = !w.pool && i / 64 % 2;
-		w.stride = 1 + (i & 1);
-		w.kernel = i & 2 ? 1 : 5;
-		w.pad = i / 32 % 2 && halos[hx][0] ? 2 : 0;
-		memcpy(w.xhalo, halos[hx], sizeof w.xhalo);
-		memcpy(w.yhalo, halos[i / 16 % 2], sizeof w.yhalo);
-		if (w.kernel == 1 && (!w.dense || w.pad))
+	for (int i = 0; i < 5 * 64 && rc >= 0; i++) {
+		int kind = i / 64;
+		bool pad = i & 1, xhalo = i & 2, yhalo = i & 4, one = i & 16, bias = i & 32;
+		struct window w = {.dense = kind <= FIRST,
+				   .pool = kind >= MAXIMUM,
+				   .mean = kind == MEAN,
+				   .xblock = kind != FIRST};
+		if ((pad && (!xhalo || one)) || (one && kind != DENSE) || (bias && w.pool) ||
+		    (!bias && kind == FIRST) || (!bias && kind == DEPTHWISE))
 			continue;
+		w.bias = bias;
+		w.stride = i & 8 ? 2 : 1;
+		w.kernel = one ? 1 : 5;
+		w.pad = pad ? 2 : 0;
+		memcpy(w.xhalo, halos[xhalo], sizeof w.xhalo);
+		memcpy(w.yhalo, halos[yhalo], sizeof w.yhalo);
 		rc = add_window(m, &w);
 	}
 	return rc;

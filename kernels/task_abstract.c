@@ -83,10 +83,13 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 	for (int i = 0; i < t->noperands; i++) {
 		struct operand *o = &generic->operand[i];
 		for (int d = 0; d < o->dims.rank; d++) {
-			int64_t *v[] = {&o->dims.d[d], &o->layout.lo[d], &o->layout.hi[d]};
-			for (int j = 0; j < 3; j++)
-				if (*v[j] && !IS_SYM(*v[j]))
-					*v[j] = symbol(&y, *v[j]);
+			bool halo = o->layout.lo[d] || o->layout.hi[d];
+			if (!IS_SYM(o->dims.d[d]))
+				o->dims.d[d] = symbol(&y, o->dims.d[d]);
+			if (!halo)
+				continue;
+			o->layout.lo[d] = symbol(&y, o->layout.lo[d]);
+			o->layout.hi[d] = symbol(&y, o->layout.hi[d]);
 		}
 	}
 	for (int k = 0; k < t->nstages; k++) {

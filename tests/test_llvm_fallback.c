@@ -17,7 +17,7 @@ TEST(archive_of_each_baseline)
 		int n = fallback_make(isas[i], emit_find("llvm"), path);
 		REQUIRE_OK(n);
 		printf("%s: %d kernels\n", isas[i], n);
-		CHECK(n >= 20);
+		CHECK(n >= 40);
 		REQUIRE_OK(file_read(&a, path, 0, &b));
 		struct cur c = {.p = b.p, .n = b.n};
 		cur_bytes(&c, 4);

@@ -6,7 +6,6 @@
 #include "tools/onnx_case.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* How a network is run. */
 struct way {
@@ -54,7 +53,6 @@ static void check_all(const char *folder, const struct way *w)
 		if (r != CASE_PASSED)
 			printf("%s, %d lanes, %d threads: %.1e %s\n", cases[i], w->lanes, w->threads, worst, why);
 		CHECK(r == CASE_PASSED);
-		fprintf(stderr, "%s %ld\n", cases[i], (long)clock()/1000);
 	}
 	arena_free(&a);
 }
