@@ -411,6 +411,8 @@ static bool aliases(const struct lower *w, int operand, int out)
 	    !shape_equal(&a->dims, &b->dims) || !layout_equal(&a->layout, &b->layout))
 		return false;
 	const struct stage *st = &t->stage[0];
+	if (st->comb != COMB_NONE && stage_long_post(st)) /* stored twice */
+		return false;
 	for (int i = 0; i < st->nreads; i++)
 		for (int d = 0; d < a->dims.rank && st->read[i].operand == operand; d++)
 			if (!same_index(&st->read[i].dim[d], &st->out.dim[d]))

@@ -90,9 +90,9 @@ struct nest {
 	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
 	const struct ix *part;                          /* of a split reduction */
 	int npoints, nacc;
-	int *acc; /* npoints * chains */
-	int step; /* unrolled steps so far, for chains */
-	int nknown;
+	int *acc;          /* npoints * chains */
+	int step;          /* unrolled steps so far, for chains */
+	int nknown, floor; /* those below `floor` are of other points */
 	struct known *known;
 };
 

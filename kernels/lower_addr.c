@@ -135,12 +135,12 @@ int nest_load(struct nest *k, int read, const int *at, int lanes)
 	struct known e = {.read = read, .lanes = lanes};
 	for (int a = 0; a < k->st->naxes; a++)
 		e.at[a] = k->axes[read] >> a & 1 ? (int16_t)at[a] : 0;
-	for (int i = k->nknown - 1; i >= 0; i--)
+	for (int i = k->nknown - 1; i >= k->floor; i--)
 		if (k->known[i].read == read && k->known[i].lanes == lanes &&
 		    !memcmp(k->known[i].at, e.at, sizeof e.at))
 			return k->known[i].var;
 	e.mem = nest_mem(k, read, at, lanes);
-	for (int i = k->nknown - 1; i >= 0; i--)
+	for (int i = k->nknown - 1; i >= k->floor; i--)
 		if (k->known[i].read >= 0 && k->known[i].lanes == lanes &&
 		    same_mem(&k->known[i].mem, &e.mem)) {
 			e.var = k->known[i].var;
@@ -153,7 +153,7 @@ int nest_load(struct nest *k, int read, const int *at, int lanes)
 
 int nest_const(struct nest *k, float imm, int lanes)
 {
-	for (int i = k->nknown - 1; i >= 0; i--)
+	for (int i = k->nknown - 1; i >= k->floor; i--)
 		if (k->known[i].read < 0 && k->known[i].lanes == lanes &&
 		    !memcmp(&k->known[i].imm, &imm, sizeof imm))
 			return k->known[i].var;

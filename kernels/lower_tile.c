@@ -250,9 +250,44 @@ static void gather(struct nest *k)
 	}
 }
 
+static void finish(struct nest *k, bool post);
+
+/* Store the sums as they are, then apply a long program in a loop over one axis of the tile: written out for
+ * every point, its constants and temporaries would push the sums out of registers. */
+static bool finish_loop(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int axis = -1, lanes = k->s->lanes;
+	for (int a = 0; a < k->ns; a++)
+		if (a != k->s->lane && k->n[a] > 1 && (axis < 0 || k->n[a] > k->n[axis]))
+			axis = a;
+	if (axis < 0 || !stage_long_post(k->st) || k->s->lane >= k->ns)
+		return false;
+	finish(k, false);
+	const struct ix *base = k->base[axis], *i;
+	int n = k->n[axis], known = k->nknown, floor = k->floor, at[MAX_AXES] = {0}, acc = lv_new(l, lanes);
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, n), 1, true, &i);
+	k->base[axis] = ix_add(l, base, i);
+	k->n[axis] = 1;
+	k->floor = k->nknown; /* what is known was loaded for other points */
+	do {
+		struct mem m = nest_mem(k, k->st->nreads, at, lanes);
+		lv_load(l, acc, m);
+		lv_store(l, settled(k, eval(k, &k->st->post, at, acc, lanes), lanes), m);
+	} while (nest_next(k, 0, k->ns, at));
+	for_end(l, f);
+	k->base[axis] = base;
+	k->n[axis] = n;
+	k->nknown = known;
+	k->floor = floor;
+	return true;
+}
+
 static void finish(struct nest *k, bool post)
 {
 	int at[MAX_AXES] = {0}, point = 0, lanes = k->s->lane >= k->ns ? 1 : k->s->lanes;
+	if (post && finish_loop(k))
+		return;
 	do {
 		int v = k->acc[point];
 		if (post && k->st->post.n)
@@ -306,6 +341,42 @@ static void tile(struct nest *k)
 	k->nknown = known;
 }
 
+static bool slides(const struct nest *k, int axis)
+{
+	for (int i = 0; i < k->st->nreads; i++)
+		for (int d = 0; d < k->w->t->operand[k->st->read[i].operand].dims.rank; d++)
+			if (k->st->read[i].dim[d].coef[axis] &&
+			    index_guarded(k->w->t, k->st, &k->st->read[i], d))
+				return true;
+	return false;
+}
+
+/* A tile with guards: point by point along the axes that may leave, since a guard is a branch around every
+ * load. */
+static void edge(struct nest *k, int from)
+{
+	struct loops *l = k->w->l;
+	int a = from, known = k->nknown, floor = k->floor;
+	while (a < k->ns && (a == k->s->lane || k->n[a] == 1 || !slides(k, a)))
+		a++;
+	if (a == k->ns) {
+		tile(k);
+		return;
+	}
+	const struct ix *base = k->base[a], *i;
+	int n = k->n[a];
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, n), 1, true, &i);
+	k->base[a] = ix_add(l, base, i);
+	k->n[a] = 1;
+	k->floor = k->nknown; /* what is known was loaded for other points */
+	edge(k, a + 1);
+	for_end(l, f);
+	k->base[a] = base;
+	k->n[a] = n;
+	k->nknown = known;
+	k->floor = floor;
+}
+
 void nest_tile(struct nest *k)
 {
 	struct loops *l = k->w->l;
@@ -323,6 +394,6 @@ void nest_tile(struct nest *k)
 	if (!s)
 		return;
 	if_else(l, s);
-	tile(k);
+	edge(k, 0);
 	if_end(l, s);
 }

@@ -60,6 +60,9 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 bool operand_packs(const struct task *t, int operand);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
+/* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
+bool stage_long_post(const struct stage *st);
+bool stage_long_body(const struct stage *st);
 int64_t operand_stride(const struct operand *o, int layout_axis); /* elements; -1: depends on a symbol */
 
 #endif

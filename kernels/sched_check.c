@@ -316,6 +316,16 @@ static int weight(const struct prog *p)
 	return n;
 }
 
+bool stage_long_post(const struct stage *st)
+{
+	return weight(&st->post) > 24;
+}
+
+bool stage_long_body(const struct stage *st)
+{
+	return weight(&st->body) > 24;
+}
+
 /* How often the body is written out: full and last tiles of each axis, with and without guards. */
 static int64_t copies(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
 {

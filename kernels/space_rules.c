@@ -144,7 +144,7 @@ static int unroll_of(const struct space *s, const struct stage *st, const struct
 	if (IS_SYM(e) || room < 2)
 		return 1;
 	if (a == out->lane)
-		return e / out->lanes >= 4 ? 4 : e < out->lanes ? 1 : (int)(e / out->lanes);
+		return e / out->lanes >= 4 && room >= 4 ? 4 : e < out->lanes ? 1 : (int)(e / out->lanes);
 	if (!contracts && !blocked)
 		return e <= room ? (int)e : is_tap(&s->t, st, a) ? 1 : (int)largest_divisor(e, room);
 	if (is_tap(&s->t, st, a))
@@ -165,7 +165,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 		points *= out->tile[a];
 	for (int i = st->naxes - 1; i >= ns; i--) {
 		int a = out->order[i];
-		int64_t room = contracts ? (points >= 8 ? 2 : 4) : 9;
+		int64_t room = contracts ? (points >= 8 ? 2 : 4) : stage_long_body(st) ? 1 : 9;
 		room = (room * points > 200 ? 200 / points : room) / steps;
 		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
 		steps *= out->unroll[a];
@@ -285,6 +285,7 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 
 void rules_finish(const struct space *s, int stage, struct sstage *out)
 {
+	out->hoist = !stage_long_post(&s->t.stage[stage]); /* its constants need the registers */
 	rules_order(s, stage, out);
 	rules_unroll(s, stage, out);
 	rules_chains(s, stage, out);
@@ -319,14 +320,15 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	for (int v = 1; v <= vmax && v <= 16; v++)
 		for (int p = 1; p <= 28 && (p == 1 || (pixel >= 0 && p <= units(st, &base, pixel))); p++) {
 			struct sstage c = base;
-			if (v == skip)
+			if (v == skip || (stage_long_body(st) && (v > 1 || p > 1)))
 				continue;
 			if (vmax > 1)
 				c.tile[c.lane] = v;
 			if (pixel >= 0)
 				c.tile[pixel] = p;
 			rules_finish(s, stage, &c);
-			if (draft_live(&s->t, stage, &c) >= s->tg.regs || !fits(s, stage, &c))
+			int spare = stage_contracts(&s->t, st, c.lane) ? (v > 2 ? 2 : 1) : 3 + s->tg.regs / 8;
+			if (draft_live(&s->t, stage, &c) > s->tg.regs - spare || !fits(s, stage, &c))
 				continue;
 			double d = draft_stage(&s->t, &s->tg, stage, &c);
 			if (d < best * .999) {
@@ -376,7 +378,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 	}
 	if (!contracts && st->comb == COMB_NONE) {
 		static const int want[] = {4, 2, 8, 1, 4};
-		map_tile(s, stage, pixel, want[variant], out);
+		map_tile(s, stage, pixel, stage_long_body(st) ? 1 + (want[variant] == 2) : want[variant],
+			 out);
 		return true;
 	}
 	if (variant == 0 || variant == 4) {

@@ -154,7 +154,9 @@ TEST(random_schedules)
 	const char *from = getenv("SEED");
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
 	for (uint64_t seed = first;
-	     seed < first + (from ? 1 : (getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 0) : 600)) && !test_bad; seed++)
+	     seed < first + (from ? 1 : (getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 0) : 600)) &&
+	     !test_bad;
+	     seed++)
 		one_random(seed, &tg[seed % 3]);
 }
 
