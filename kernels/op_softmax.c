@@ -69,8 +69,9 @@ static void softmax(double *x, int64_t n, bool logarithm)
 		top = x[i] > top ? x[i] : top;
 	for (int64_t i = 0; i < n; i++)
 		sum += exp(x[i] - top);
+	double whole = logarithm ? top + log(sum) : 0;
 	for (int64_t i = 0; i < n; i++)
-		x[i] = logarithm ? x[i] - top - log(sum) : exp(x[i] - top) / sum;
+		x[i] = logarithm ? x[i] - whole : exp(x[i] - top) / sum;
 }
 
 static void hardmax(double *x, int64_t n)
