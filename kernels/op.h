@@ -5,8 +5,9 @@
  *
  * infer: fill out[i].dtype and .shape from in[] (in[i].data != NULL where constant); check everything it relies on and
  *	fail() with a text that starts with what is wrong ("axis 7 of rank 4"): the caller puts node and model in front.
- * eval: fill out[i].data: the caller has allocated it (zeroed) by the shape that infer gave (NULL: absent). Portable C, row-major. It is the reference: f32 sums are accumulated in double.
- *	Used for constant folding, for verification, and to run operators without a structured form. ctx->arena is scratch.
+ * eval: fill out[i].data: the caller has allocated it (zeroed, row-major) by the shape that infer gave; NULL: absent.
+ *	Portable C. It is the reference: f32 sums are accumulated in double. Used for constant folding, for verification,
+ *	and to run operators without a structured form. ctx->arena is scratch.
  * task: describe the node as a structured operator on plain layouts (kernels/task.h), NULL where it has none. May return
  *	E_UNSUPPORTED for a case (dtype, data-dependent shape) that stays with eval. Operands are named after the node's
  *	tensors: i0 is input 0, o0 output 0; a constant that the form needs beside them (a table, 1/count) goes to

@@ -57,6 +57,28 @@ TEST(all_within_the_fp32_gate)
 	arena_free(&a);
 }
 
+/* The standard networks come as skeletons with a program that writes their weights. Those that take the
+ * reference more than two seconds each are left to the tests of the kernels. */
+TEST(standard_networks)
+{
+	static const char copy[] =
+	    "mkdir $T/nets && cp -r $D/nets/. $T/nets && chmod -R u+w $T/nets && cd $T/nets && "
+	    "rm -r r3d_18 resnet50 cropfollow_nav light_bvlc_alexnet light_inception_v1 "
+	    "ncnn_googlenet resnet18 && cc -O2 -o fill fill.c && ./fill */ && rm fill";
+	enum { NETS = 25 - 7 };
+	struct arena a = {0};
+	char **cases, dir[128];
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	REQUIRE(onnx_shell(copy) == 0);
+	snprintf(dir, sizeof dir, "%s/nets", onnx_tmp_dir());
+	int n = case_find(&a, dir, &cases);
+	CHECK(n == NETS);
+	for (int i = 0; i < n; i++)
+		CHECK(check_network(cases[i]) == CASE_PASSED);
+	arena_free(&a);
+}
+
 /* Halves the float weights of a model file. Returns how many were. */
 static int halve(const char *from, const char *to)
 {
