@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole tuning jobs on the simulator and its virtual clock: boxes, stops, noise, a dying worker. */
+#include "agent/wire.h"
 #include "search/job.h"
 #include "tests/sim_runner.h"
 #include "tests/test.h"
@@ -294,6 +295,21 @@ TEST(tuning_pays)
 		product *= ratio;
 	}
 	CHECK(product < 0.97);
+	close_setup(&setup);
+}
+
+/* The same through what the worker serves. */
+TEST(through_the_local_runner)
+{
+	struct runner *r;
+	open_setup(&setup, 2, 0.03, 2, 2 * NS_PER_S);
+	REQUIRE_OK(runner_local(&dev_sim, &emit_sim, &setup.s->t, 1, false, &r));
+	int trials = job_run(&setup.j, r, setup.result);
+	CHECK(trials > 20);
+	CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns - 30 * NS_PER_MS);
+	CHECK(clock_now(dev_sim.clock()) >= setup.j.deadline_ns - 100 * NS_PER_MS);
+	check_results(&setup);
+	r->ops->close(r);
 	close_setup(&setup);
 }
 
