@@ -34,8 +34,9 @@ bool box_over(const struct box *b);
 int box_build(struct box *b, const char *task, const char *cand, struct built *out,
 	      struct meas *m) MUST_CHECK;
 bool box_alive(const struct box *b, const struct built *c);
-/* n <= BOX_MAX_RACE candidates, all alive, interleaved, with the cold inputs that a network gives. */
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns,
+/* n <= BOX_MAX_RACE candidates, all alive, interleaved. cold: with the inputs that a network gives, which
+ * costs the runner tens of ms to prepare; else warm. */
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool cold,
 	     struct meas *m) MUST_CHECK;
 int box_code(struct box *b, const struct built *c,
 	     struct blob *out) MUST_CHECK; /* 1: there; 0: the worker died */

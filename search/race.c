@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-enum { MIN_ROUNDS = 5, MAX_ROUNDS = 64 };
+enum { MIN_ROUNDS = 5, FIRST_ROUNDS = 15, DUEL_ROUNDS = 21, MAX_ROUNDS = 63 };
 
 #define RACE_WORK_NS (150 * NS_PER_MS) /* of one call: kernels longer than that get MIN_ROUNDS */
 #define NEVER_CERTAIN 1.0
@@ -39,13 +39,13 @@ static bool timed(const struct meas *m)
 /* The incumbent and one challenger, with more rounds while their difference could be noise. */
 static int duel(struct box *b, const struct built pair[2], int64_t ns, struct verdict *v, int challenger)
 {
-	for (int want = 16, asked = 0; want <= MAX_ROUNDS; want *= 2) {
+	for (int want = DUEL_ROUNDS, asked = 0; want <= MAX_ROUNDS; want *= 3) {
 		struct meas m[2];
 		int rounds = rounds_for(2, ns, want);
 		if (rounds <= asked)
 			break;
 		asked = rounds;
-		int rc = box_time(b, pair, 2, rounds, 0, m);
+		int rc = box_time(b, pair, 2, rounds, 0, true, m);
 		if (rc < 0)
 			return rc;
 		if (!timed(&m[0]) || !timed(&m[1]))
@@ -64,15 +64,11 @@ static int duel(struct box *b, const struct built pair[2], int64_t ns, struct ve
 	return E_OK;
 }
 
-int race_run(struct box *b, const struct built *code, int n, struct verdict *v)
+int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct verdict *v)
 {
 	struct meas m[BOX_MAX_RACE];
 	*v = (struct verdict){.ratio = 1};
-	int rc = box_time(b, code, n, MIN_ROUNDS, 0, m);
-	if (rc < 0 || !timed(&m[0]))
-		return rc;
-	int64_t ns = m[0].median_ns;
-	rc = box_time(b, code, n, rounds_for(n, ns, 3 * MIN_ROUNDS), 0, m);
+	int rc = box_time(b, code, n, rounds_for(n, ns, FIRST_ROUNDS), 0, true, m);
 	if (rc < 0 || !timed(&m[0]))
 		return rc;
 	int best = -1;
@@ -86,5 +82,6 @@ int race_run(struct box *b, const struct built *code, int n, struct verdict *v)
 	}
 	if (best < 0 || v->lost[best])
 		return E_OK;
-	return duel(b, (const struct built[2]){code[0], code[best]}, ns, v, best);
+	const struct built pair[2] = {code[0], code[best]};
+	return duel(b, pair, m[0].median_ns, v, best);
 }

@@ -20,7 +20,7 @@ struct verdict {
 	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race */
 };
 
-/* code[0] is the incumbent, n >= 2. */
-int race_run(struct box *b, const struct built *code, int n, struct verdict *v) MUST_CHECK;
+/* code[0] is the incumbent, which takes about ns; n >= 2. */
+int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct verdict *v) MUST_CHECK;
 
 #endif
