@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the passes of graph_optimize share. A pass walks the nodes in order, rewrites what it can prove, marks
+ * nodes dead and returns how many places it changed (or an error). Constants that it makes are new values in
+ * the graph's arena: a weight that several nodes share is never changed in place. */
+#ifndef KERNELS_PASS_H
+#define KERNELS_PASS_H
+
+#include "kernels/graph.h"
+
+int pass_scale(struct graph *g,
+	       struct arena *scratch) MUST_CHECK; /* BatchNormalization, Mul, Add into Conv, Gemm */
+int pass_pad(struct graph *g, struct arena *scratch) MUST_CHECK; /* Pad into Conv */
+
+/* Uses of each value by live nodes, a graph output counting as one. nvalues entries in `a`. */
+int *pass_uses(const struct graph *g, struct arena *a);
+/* The only live node that reads value v, if v has one use and is no graph output; else -1. */
+int pass_reader(const struct graph *g, const int *uses, int v);
+/* Every reader of `from` reads `to` instead. */
+void pass_replace(struct graph *g, int from, int to);
+/* A new f32 constant with zeroed data; < 0: E_NOMEM. */
+int pass_constant(struct graph *g, const char *name, const struct shape *s, float **data) MUST_CHECK;
+bool pass_is_f32_constant(const struct graph *g, int v);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/test.h"
+#include "kernels/eval.h"
+#include "kernels/group.h"
+#include "platform/rng.h"
+
+#include <math.h>
+
+/* Pad -> Conv (grouped, own pads) -> BatchNormalization -> Mul -> Add -> Identity -> Relu, channels 4 -> 6.
+ */
+struct net {
+	struct graph *g;
+	struct rng rng;
+	int last;
+};
+
+static int constant(struct net *n, const char *name, struct shape s, bool positive)
+{
+	struct graph *g = n->g;
+	int v = graph_add_value(g, name);
+	if (tensor_alloc(&g->arena, DT_F32, &s, &g->value[v].t) < 0)
+		return -1;
+	float *p = g->value[v].t.data;
+	rng_fill(&n->rng, p, (size_t)shape_count(&s));
+	for (int64_t i = 0; positive && i < shape_count(&s); i++)
+		p[i] = fabsf(p[i]) + 0.1f;
+	return v;
+}
+
+static int ints(struct net *n, const char *name, const int64_t *p, int count)
+{
+	struct graph *g = n->g;
+	int v = graph_add_value(g, name);
+	struct shape s = {1, {count}};
+	if (tensor_alloc(&g->arena, DT_I64, &s, &g->value[v].t) < 0)
+		return -1;
+	memcpy(g->value[v].t.data, p, sizeof *p * (size_t)count);
+	return v;
+}
+
+static void add(struct net *n, const char *type, int nin, const int *more, int nattr, const struct attr *attr)
+{
+	int in[8] = {n->last}, out = graph_add_value(n->g, type);
+	for (int i = 1; i < nin; i++)
+		in[i] = more[i - 1];
+	CHECK_OK(graph_add_node(n->g, type, type, 13, nin, in, 1, &out, nattr, attr));
+	n->last = out;
+}
+
+static void start(struct net *n, struct shape input)
+{
+	struct arena a = {0};
+	struct graph *g = ARENA_NEW(&a, struct graph);
+	g->arena = a;
+	g->name = "net";
+	*n = (struct net){.g = g};
+	rng_seed(&n->rng, 7);
+	g->input = ARENA_ARRAY(&g->arena, int, 1);
+	g->output = ARENA_ARRAY(&g->arena, int, 2);
+	n->last = g->input[0] = graph_add_value(g, "x");
+	g->ninputs = 1;
+	g->value[n->last].is_input = true;
+	g->value[n->last].t = (struct tensor){DT_F32, input, NULL};
+}
+
+static void finish(struct net *n)
+{
+	n->g->output[n->g->noutputs++] = n->last;
+	n->g->value[n->last].is_output = true;
+	CHECK_OK(graph_infer(n->g));
+}
+
+static void build(struct net *n, float pad_value)
+{
+	static const int64_t pads[] = {0, 0, 1, 2, 0, 0, 0, 1}, own[] = {1, 0, 0, 1};
+	struct attr group[] = {{.name = "group", .kind = ATTR_INT, .i = 2},
+			       {.name = "pads", .kind = ATTR_INTS, .n = 4, .ints = own}};
+	start(n, (struct shape){4, {1, 4, 7, 9}});
+	int fill = constant(n, "fill", (struct shape){.rank = 0}, false);
+	*(float *)n->g->value[fill].t.data = pad_value;
+	add(n, "Pad", 3, (int[]){ints(n, "pads", pads, 8), fill}, 0, NULL);
+	add(n, "Conv", 2, (int[]){constant(n, "w", (struct shape){4, {6, 2, 3, 3}}, false)}, 2, group);
+	struct shape c6 = {1, {6}};
+	add(n, "BatchNormalization", 5,
+	    (int[]){constant(n, "s", c6, false), constant(n, "b", c6, false), constant(n, "m", c6, false),
+		    constant(n, "v", c6, true)},
+	    0, NULL);
+	add(n, "Mul", 2, (int[]){constant(n, "k", (struct shape){3, {6, 1, 1}}, false)}, 0, NULL);
+	add(n, "Add", 2, (int[]){constant(n, "o", (struct shape){.rank = 0}, false)}, 0, NULL);
+	add(n, "Identity", 1, NULL, 0, NULL);
+	add(n, "Relu", 1, NULL, 0, NULL);
+	finish(n);
+}
+
+static struct tensor run(struct net *n, struct arena *a)
+{
+	struct tensor in, *t = ARENA_ARRAY(a, struct tensor, n->g->nvalues);
+	struct rng r;
+	rng_seed(&r, 3);
+	CHECK_OK(tensor_alloc(a, DT_F32, &n->g->value[n->g->input[0]].t.shape, &in));
+	rng_fill(&r, in.data, (size_t)shape_count(&in.shape));
+	CHECK_OK(eval_graph(n->g, &in, t, a));
+	return t[n->g->output[0]];
+}
+
+static int live(const struct graph *g)
+{
+	int count = 0;
+	for (int i = 0; i < g->nnodes; i++)
+		count += !g->node[i].dead;
+	return count;
+}
+
+static void same_answer(struct net *before, struct net *after)
+{
+	struct arena a = {0};
+	double diff = 0, most = 0;
+	struct tensor ref = run(before, &a), got = run(after, &a);
+	CHECK_OK(tensor_compare(&got, &ref, &diff, &most));
+	CHECK(most > 0.1);
+	CHECK(diff <= 1e-5 * most);
+	arena_free(&a);
+}
+
+TEST(chain_becomes_one_convolution)
+{
+	struct net before, after;
+	build(&before, 0);
+	build(&after, 0);
+	CHECK_OK(graph_optimize(after.g));
+	CHECK(live(after.g) == 2); /* Conv, Relu */
+	same_answer(&before, &after);
+	graph_free(before.g);
+	graph_free(after.g);
+}
+
+/* A convolution pads with zeros only. */
+TEST(pad_with_a_value_stays)
+{
+	struct net before, after;
+	build(&before, 0.5f);
+	build(&after, 0.5f);
+	CHECK_OK(graph_optimize(after.g));
+	CHECK(live(after.g) == 3);
+	same_answer(&before, &after);
+	graph_free(before.g);
+	graph_free(after.g);
+}
+
+TEST(shared_weights_are_not_scaled_in_place)
+{
+	struct net n;
+	start(&n, (struct shape){2, {3, 5}});
+	int w = constant(&n, "w", (struct shape){2, {5, 4}}, false), x = n.last;
+	float first = *(float *)n.g->value[w].t.data;
+	add(&n, "Gemm", 2, (int[]){w}, 0, NULL);
+	add(&n, "Mul", 2, (int[]){constant(&n, "k", (struct shape){1, {4}}, false)}, 0, NULL);
+	int left = n.last;
+	n.last = x;
+	add(&n, "Gemm", 2, (int[]){w}, 0, NULL);
+	add(&n, "Sub", 2, (int[]){left}, 0, NULL);
+	finish(&n);
+	CHECK_OK(graph_optimize(n.g));
+	CHECK(live(n.g) == 3);
+	CHECK(*(float *)n.g->value[w].t.data == first);
+	graph_free(n.g);
+}
+
+/* The convolution's own output is asked for: nothing may be folded into it. */
+TEST(an_output_keeps_its_value)
+{
+	struct net n;
+	start(&n, (struct shape){4, {1, 2, 5, 5}});
+	add(&n, "Conv", 2, (int[]){constant(&n, "w", (struct shape){4, {3, 2, 1, 1}}, false)}, 0, NULL);
+	n.g->value[n.last].is_output = true;
+	n.g->output[n.g->noutputs++] = n.last;
+	add(&n, "Mul", 2, (int[]){constant(&n, "k", (struct shape){.rank = 0}, false)}, 0, NULL);
+	finish(&n);
+	CHECK_OK(graph_optimize(n.g));
+	CHECK(live(n.g) == 2);
+	graph_free(n.g);
+}
+
+TEST(constants_fold_and_the_unused_goes)
+{
+	struct net n;
+	start(&n, (struct shape){1, {4}});
+	int x = n.last;
+	n.last = constant(&n, "c", (struct shape){1, {4}}, false);
+	add(&n, "Exp", 1, NULL, 0, NULL);
+	int e = n.last;
+	n.last = x;
+	add(&n, "Sqrt", 1, NULL, 0, NULL); /* nobody reads it */
+	n.last = x;
+	add(&n, "Add", 2, (int[]){e}, 0, NULL);
+	finish(&n);
+	CHECK_OK(graph_optimize(n.g));
+	CHECK(live(n.g) == 1);
+	graph_free(n.g);
+}
+
+TEST_MAIN
