@@ -245,7 +245,7 @@ static void alias_scopes(struct gen *g)
 {
 	LLVMMetadataRef scope[LOOPS_MAX_BUFS], domain = text_node(g, "buffers", NULL);
 	for (int i = 0; i < g->l->nbufs; i++) {
-		char name[16];
+		char name[24];
 		snprintf(name, sizeof name, "buffer%d", i);
 		scope[i] = text_node(g, name, domain);
 	}
