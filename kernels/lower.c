@@ -337,12 +337,31 @@ static void stages(struct lower *w)
 		nest_stage(k[0]);
 }
 
+/* Symbols that are sizes, as against offsets and factors, which may be negative. */
+static void size_symbols(const struct task *t, bool *size)
+{
+	for (int s = 0; s < t->nstages; s++)
+		for (int a = 0; a < t->stage[s].naxes; a++)
+			if (IS_SYM(t->stage[s].axis[a].extent))
+				size[SYM_INDEX(t->stage[s].axis[a].extent)] = true;
+	for (int i = 0; i < t->noperands; i++)
+		for (int d = 0; d < t->operand[i].dims.rank; d++) {
+			const struct operand *o = &t->operand[i];
+			const int64_t v[] = {o->dims.d[d], o->layout.lo[d], o->layout.hi[d]};
+			for (int j = 0; j < 3; j++)
+				if (IS_SYM(v[j]))
+					size[SYM_INDEX(v[j])] = true;
+		}
+}
+
 static void make_params(struct lower *w, struct manifest *m)
 {
 	char name[12];
+	bool size[MAX_SYMS] = {0};
+	size_symbols(w->t, size);
 	for (int i = 0; i < w->t->nsyms; i++) {
 		snprintf(name, sizeof name, "s%d", i);
-		loops_param(w->l, name, 0, INT32_MAX);
+		loops_param(w->l, name, size[i] ? 0 : -INT32_MAX, INT32_MAX);
 	}
 	for (int a = 0; a < MAX_AXES; a++)
 		w->block_param[a] = -1;

@@ -176,8 +176,10 @@ static const struct ix *reach(const struct nest *k, const struct index *x, int s
 			first = axis_value(k, a, 0);
 			last = axis_value(k, a, k->n[a] - 1);
 		}
-		bool up = IS_SYM(x->coef[a]) || x->coef[a] > 0;
-		v = ix_add(l, v, ix_mul(l, up == (sign > 0) ? last : first, size_ix(k->w, x->coef[a])));
+		const struct ix *c = size_ix(k->w, x->coef[a]);
+		first = ix_mul(l, first, c);
+		last = ix_mul(l, last, c);
+		v = ix_add(l, v, sign > 0 ? ix_max(l, first, last) : ix_min(l, first, last));
 	}
 	return x->div > 1 ? ix_div(l, v, ix_c(l, x->div)) : v;
 }

@@ -16,13 +16,14 @@ static struct target board(int lanes, int regs)
 
 /* Lowers, checks and interprets; the error against the reference, or -1 with a line that says what is wrong.
  */
-static double interpret(struct kcase *c, const char *cand, const struct target *tg, bool *infeasible)
+static double interpret_task(struct kcase *c, const struct task *t, const int64_t *syms, const char *cand,
+			     const struct target *tg, bool *infeasible)
 {
 	struct loops *l;
 	struct manifest m;
 	void *bufs[CODE_MAX_BUFS];
 	int64_t elems[CODE_MAX_BUFS];
-	int rc = lower(&c->t, cand, tg, &c->a, &l, &m);
+	int rc = lower(t, cand, tg, &c->a, &l, &m);
 	*infeasible = rc == E_INFEASIBLE;
 	if (rc < 0 || (rc = loops_check(l)) < 0) {
 		if (rc != E_INFEASIBLE || !*infeasible)
@@ -30,6 +31,8 @@ static double interpret(struct kcase *c, const char *cand, const struct target *
 		*infeasible &= rc == E_INFEASIBLE;
 		return -1;
 	}
+	for (int i = 0; i < m.nsyms; i++)
+		m.param[i] = syms[i];
 	case_bind(c, &m, bufs, elems);
 	for (int e = 0; e < m.nentries; e++) {
 		int64_t extent = code_extent(&m, e, m.param);
@@ -49,6 +52,11 @@ static double interpret(struct kcase *c, const char *cand, const struct target *
 			err = case_error(c, bufs[i]);
 	}
 	return err;
+}
+
+static double interpret(struct kcase *c, const char *cand, const struct target *tg, bool *infeasible)
+{
+	return interpret_task(c, &c->t, NULL, cand, tg, infeasible);
 }
 
 static const char conv[] = "task syms=0\n"
@@ -158,6 +166,45 @@ TEST(random_schedules)
 	     !test_bad;
 	     seed++)
 		one_random(seed, &tg[seed % 3]);
+}
+
+/* The generic form of a task, its default schedule, and the sizes bound as parameters. */
+static void one_generic(uint64_t seed, const struct target *tg)
+{
+	struct rng r;
+	struct buf text = {0};
+	struct kcase c;
+	struct task g;
+	struct space *s;
+	int64_t syms[MAX_SYMS];
+	char cand[CAND_MAX] = "";
+	bool infeasible = false;
+	rng_seed(&r, seed);
+	case_text(&text, &r);
+	REQUIRE_OK(case_parse(&c, buf_str(&text), &r));
+	if (task_abstract(&c.t, &g, syms) >= 0) {
+		REQUIRE_OK(space_make(&c.a, &g, tg, &s));
+		space_default(s, cand);
+		CHECK_OK(space_legal(s, cand));
+		double err = interpret_task(&c, &g, syms, cand, tg, &infeasible);
+		bool wide = strstr(buf_str(&text), "r1 pow") || strstr(buf_str(&text), "prod");
+		if (!(err >= 0 && err < (wide ? 2e-5 : 4e-6))) {
+			printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err, err < 0 ? err_text() : "",
+			       cand, buf_str(&text));
+			CHECK(false);
+		}
+	}
+	buf_free(&text);
+	arena_free(&c.a);
+}
+
+TEST(generic_tasks)
+{
+	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const char *from = getenv("SEED");
+	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
+	for (uint64_t seed = first; seed < first + (from ? 1 : 300) && !test_bad; seed++)
+		one_generic(seed, &tg[seed % 3]);
 }
 
 TEST_MAIN
