@@ -3,9 +3,9 @@
  *
  * No IR pass runs, so what the code generator cannot find is done here. The block that starts a loop has its
  * phis, then the integer values and addresses that depend on that loop and outer ones only, made once
- * (scope.bucket), then the body. An address is built loop level by loop level, so that outer parts are shared;
- * its constant part is left to the load's displacement. Source compatible with LLVM 14 (typed pointers: every
- * pointer is i8* until used) to 19. */
+ * (scope.bucket), then the body. An address is built loop level by loop level, so that outer parts are
+ * shared; its constant part is left to the load's displacement. Source compatible with LLVM 14 (typed
+ * pointers: every pointer is i8* until used) to 19. */
 #ifndef KERNELS_LLVM_GEN_H
 #define KERNELS_LLVM_GEN_H
 
