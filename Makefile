@@ -54,7 +54,8 @@ GROUP   = -Wl,--start-group $(LIBS) -Wl,--end-group
 MAIN    = $(B)/tools/main_hone.o
 
 $(B)/hone: $(MAIN) $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallback.o
-	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(MAIN) $(B)/tools.a $(TABLES) $(B)/gen/fallback.o $(GROUP) $(LDLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(MAIN) $(TABLES) $(B)/gen/fallback.o \
+		-Wl,--start-group $(B)/tools.a $(LIBS) -Wl,--end-group $(LDLIBS)
 
 LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs core passes all-targets native nvptx 2>/dev/null) \
             $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
