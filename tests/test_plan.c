@@ -11,12 +11,15 @@
 struct way {
 	int lanes, threads, runs;
 	bool optimize;
+	const char *isa; /* with the fallback kernels of that baseline */
 };
 
 static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
 {
 	const struct way *w = ctx;
 	struct target t = {.lanes = w->lanes};
+	if (w->isa && target_baseline(w->isa, &t) < 0)
+		return E_NOTFOUND;
 	struct pool *pool = NULL;
 	struct plan *plan = NULL;
 	struct steps *steps;
@@ -51,21 +54,40 @@ static void check_all(const char *folder, const struct way *w)
 		double worst = 0;
 		enum case_result r = case_check(cases[i], &runner, &case_gate_fp32, why, &worst);
 		if (r != CASE_PASSED)
-			printf("%s, %d lanes, %d threads: %.1e %s\n", cases[i], w->lanes, w->threads, worst, why);
+			printf("%s, %d lanes, %d threads: %.1e %s\n", cases[i], w->lanes, w->threads, worst,
+			       why);
 		CHECK(r == CASE_PASSED);
 	}
 	arena_free(&a);
 }
 
-TEST(models)
+TEST(models_in_portable_c)
 {
-	static const struct way ways[] = {{16, 1, 2, true}, {8, 3, 1, false}, {4, 1, 1, true}};
+	static const struct way ways[] = {
+	    {16, 1, 2, true, NULL}, {8, 3, 1, false, NULL}, {4, 1, 1, true, NULL}};
 	char dir[512];
 	if (!test_data())
 		SKIP("no data folder (set HONE_DATA)");
 	snprintf(dir, sizeof dir, "%s/models", test_data());
 	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
 		check_all(dir, &ways[i]);
+}
+
+/* As far as this machine goes. */
+TEST(models_on_fallback_kernels)
+{
+	static const char *const isas[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+	struct target host, t;
+	char dir[512];
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	REQUIRE_OK(target_host(&host));
+	snprintf(dir, sizeof dir, "%s/models", test_data());
+	for (int i = 0; i < 3; i++) {
+		const struct way w = {0, 1 + i, 2, true, isas[i]};
+		if (target_baseline(isas[i], &t) >= 0 && target_runs(&host, &t))
+			check_all(dir, &w);
+	}
 }
 
 TEST_MAIN

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The portable path against the reference, on random tasks and written ones; placement of lifetimes. */
+#include "tests/test.h"
+#include "tests/tasks.h"
+#include "agent/host.h"
+#include "agent/lifetimes.h"
+
+#include <math.h>
+
+static struct task task;
+
+/* Values in (0.5, 1.5): every operator is smooth and defined there. */
+static void fill(struct rng *r, const struct operand *o, float *p)
+{
+	int64_t n = shape_count(&o->dims);
+	float *plain = malloc(sizeof *plain * (size_t)n);
+	for (int64_t i = 0; i < n; i++)
+		plain[i] = 0.5f + (float)rng_unit(r);
+	operand_pack(o, plain, p);
+	free(plain);
+}
+
+static bool close_to(float a, float b)
+{
+	return (isnan(a) && isnan(b)) || a == b ||
+	       fabs((double)a - (double)b) <= 1e-4 * fabs((double)b) + 1e-4 || (fabsf(b) > 1e30f);
+}
+
+/* Runs a task both ways. The rows are split at a random place, as threads do. */
+static bool agree(struct rng *r)
+{
+	struct arena a = {0};
+	struct operand packed[MAX_OPERANDS];
+	void *bufs[MAX_OPERANDS] = {0}, *ref[MAX_OPERANDS] = {0};
+	struct host_task *h;
+	int out = task.stage[task.nstages - 1].out.operand;
+	if (host_make(&task, &a, packed, &h) < 0)
+		return false;
+	for (int i = 0; i < task.noperands; i++) {
+		int64_t n = operand_elems(&packed[i]);
+		bufs[i] = arena_alloc(&a, sizeof(float) * (size_t)n);
+		ref[i] = arena_alloc(&a, sizeof(float) * (size_t)n);
+		struct rng same = *r;
+		if (task.operand[i].dtype == DT_I32) {
+			for (int64_t k = 0; k < n; k++)
+				((int32_t *)bufs[i])[k] = ((int32_t *)ref[i])[k] = (int32_t)(k / 2);
+		} else if (task.operand[i].role == ROLE_IN || task.operand[i].role == ROLE_CONST) {
+			fill(r, &packed[i], bufs[i]);
+			fill(&same, &task.operand[i], ref[i]);
+		}
+	}
+	if (task_reference(&task, ref, &a) < 0)
+		return false;
+	void *scratch = arena_aligned(&a, host_scratch_bytes(), 64);
+	for (int e = 0; e < host_entries(h); e++) {
+		int64_t n = host_extent(h, e), cut = rng_below(r, (uint32_t)n + 1);
+		host_run(h, e, bufs, cut, n, scratch);
+		host_run(h, e, bufs, 0, cut, scratch);
+	}
+	bool good = true;
+	for (int64_t i = 0; i < operand_elems(&task.operand[out]); i++)
+		good &= close_to(((float *)bufs[out])[i], ((float *)ref[out])[i]);
+	arena_free(&a);
+	return good;
+}
+
+/* Powers, logarithms and steps of sums amplify rounding: the random programs keep to the others. */
+static void tame(struct prog *p)
+{
+	for (int i = 0; i < p->n; i++) {
+		int op = p->at[i].op;
+		if (op == P_EXP || op == P_SQUARE || op == P_RECIP || op == P_LOG || op == P_SQRT ||
+		    op == P_FLOOR || op == P_CEIL || op == P_RINT || op == P_SIGN)
+			p->at[i].op = P_TANH;
+		if (op == P_POW || op == P_DIV || op == P_LT || op == P_LE || op == P_EQ)
+			p->at[i].op = P_MAX;
+		if (op == P_SELECT && i > 0)
+			p->at[i].op = P_SELECT;
+	}
+}
+
+TEST(random_tasks)
+{
+	struct rng r;
+	rng_seed(&r, 21);
+	for (int i = 0; i < 1500; i++) {
+		task_random(&r, &task);
+		tame(&task.stage[0].body);
+		tame(&task.stage[0].post);
+		if (task.stage[0].comb == COMB_PROD)
+			task.stage[0].comb = COMB_MIN;
+		REQUIRE_OK(task_check(&task));
+		bool good = agree(&r);
+		if (!good) {
+			struct buf b = {0};
+			task_text(&task, &b);
+			printf("task %d:\n%s", i, buf_str(&b));
+			buf_free(&b);
+		}
+		REQUIRE(good);
+	}
+}
+
+TEST(products_and_chains)
+{
+	struct rng r;
+	rng_seed(&r, 22);
+	REQUIRE_OK(task_parse(task_conv, &task));
+	CHECK(agree(&r));
+	REQUIRE_OK(task_parse(task_softmax, &task));
+	CHECK(agree(&r));
+}
+
+TEST(windows_between_layouts)
+{
+	static float x[2 * 9 * 11 * 16], plain[24 * 63], part[8 * 63];
+	struct operand big = {.dtype = DT_F32, .dims = {4, {1, 24, 7, 9}}},
+		       small = {.dtype = DT_F32, .dims = {4, {1, 8, 7, 9}}};
+	layout_blocked(&big.layout, 4, 1, 16);
+	big.layout.lo[2] = big.layout.hi[2] = big.layout.lo[3] = big.layout.hi[3] = 1;
+	struct rng r;
+	rng_seed(&r, 23);
+	for (int i = 0; i < 3; i++) {
+		rng_fill(&r, part, 8 * 63);
+		memcpy(plain + 8 * 63 * i, part, sizeof part);
+		host_copy(&small, part, &big, x, (int64_t[MAX_RANK]){0, 8 * i});
+	}
+	for (int64_t c = 0; c < 24; c++)
+		for (int64_t p = 0; p < 63; p++)
+			CHECK(x[operand_offset(&big, (int64_t[]){0, c, p / 9, p % 9})] == plain[c * 63 + p]);
+	host_window(&big, x, (int64_t[MAX_RANK]){0, 8}, &small, part);
+	CHECK(!memcmp(part, plain + 8 * 63, sizeof part));
+}
+
+TEST(lifetimes_never_share)
+{
+	struct rng r;
+	rng_seed(&r, 24);
+	for (int round = 0; round < 200; round++) {
+		struct lifetime l[40];
+		int64_t sum = 0, peak = 0;
+		int n = 1 + (int)rng_below(&r, 40);
+		for (int i = 0; i < n; i++) {
+			l[i] =
+			    (struct lifetime){.bytes = rng_below(&r, 5000), .from = (int)rng_below(&r, 20)};
+			l[i].to = l[i].from + (int)rng_below(&r, 6);
+			sum += (l[i].bytes + 63) / 64 * 64;
+		}
+		int64_t total = lifetimes_place(l, n);
+		REQUIRE(total >= 0 && total <= sum);
+		for (int i = 0; i < n; i++)
+			for (int j = 0; j < i; j++)
+				if (l[i].from <= l[j].to && l[j].from <= l[i].to && l[i].bytes && l[j].bytes)
+					CHECK(l[i].at >= l[j].at + l[j].bytes ||
+					      l[j].at >= l[i].at + l[i].bytes);
+		for (int s = 0; s < 26; s++) {
+			int64_t live = 0;
+			for (int i = 0; i < n; i++)
+				live += l[i].from <= s && s <= l[i].to ? l[i].bytes : 0;
+			peak = live > peak ? live : peak;
+		}
+		CHECK(total >= peak && total <= 2 * peak + 64 * n);
+	}
+}
+
+TEST_MAIN
