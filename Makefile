@@ -57,7 +57,8 @@ $(B)/hone: $(MAIN) $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallback.o
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(MAIN) $(TABLES) $(B)/gen/fallback.o \
 		-Wl,--start-group $(B)/tools.a $(LIBS) -Wl,--end-group $(LDLIBS)
 
-LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs core passes all-targets native nvptx 2>/dev/null) \
+LLVM_PARTS = core native
+LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)) \
             $(shell $(LLVM_CONFIG) --link-static --system-libs) -lstdc++
 WTABLES   = $(filter-out $(B)/gen/kernels/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit_table_worker.o
 WORKER    = $(B)/agent/main_worker.o $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o,$(WTABLES))
@@ -103,8 +104,11 @@ WITH_LLVM = $(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%)
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
 LLVMPART = $(filter-out $(B)/agent/main_worker.o,$(WORKER))
+# Tests emit for other machines too.
+CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl,-u,LLVMInitialize$(t)$(i)))
+$(WITH_LLVM): LLVM_PARTS = core native aarch64 arm
 $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $< $(LLVMPART) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections $(CROSS) -o $@ $< $(LLVMPART) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
