@@ -65,6 +65,7 @@ struct plan {
 	char *memory, *weights, *threads; /* aligned to 64 */
 	void *blocks[3];
 	size_t memory_bytes, weight_bytes, thread_bytes;
+	bool keep; /* no memory is reused */
 	int nkernels;
 	struct plan_kernel *kernel;
 	struct operand *in, *out; /* plain, as the caller has them */
@@ -299,9 +300,9 @@ static int find_lifetimes(struct plan *p, struct lifetime *l)
 	}
 	for (int i = 0; i < p->g->noutputs; i++)
 		use(p, l, &n, p->g->output[i], p->nsteps);
-	/* Bytes that are no f32 never become somebody's padding lanes. */
+	/* Bytes that are no f32 never become somebody's padding lanes; what is kept is never written over. */
 	for (int v = 0; v < p->s->nvalues; v++)
-		if (p->place[v].lifetime >= 0 && p->s->value[v].buf.dtype != DT_F32)
+		if (p->place[v].lifetime >= 0 && (p->keep || p->s->value[v].buf.dtype != DT_F32))
 			l[p->place[v].lifetime].from = -1, l[p->place[v].lifetime].to = p->nsteps;
 	return n;
 }
@@ -541,8 +542,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	return bind_buffers(p);
 }
 
-int plan_build(struct graph *g, const struct steps *s, const struct target *t,
-	       const struct kernel_source *src, struct pool *pool, struct plan **out)
+static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
+		     const struct kernel_source *src, struct pool *pool, bool keep, struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)
@@ -550,6 +551,7 @@ int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	p->g = g;
 	p->s = s;
 	p->pool = pool;
+	p->keep = keep;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
 	if (rc < 0) {
@@ -558,6 +560,18 @@ int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	}
 	*out = p;
 	return E_OK;
+}
+
+int plan_build(struct graph *g, const struct steps *s, const struct target *t,
+	       const struct kernel_source *src, struct pool *pool, struct plan **out)
+{
+	return make_plan(g, s, t, src, pool, false, out);
+}
+
+int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t,
+		    const struct kernel_source *src, struct pool *pool, struct plan **out)
+{
+	return make_plan(g, s, t, src, pool, true, out);
 }
 
 struct call {
@@ -724,6 +738,22 @@ int plan_kernels(const struct plan *p, const struct plan_kernel **out)
 {
 	*out = p->kernel;
 	return p->nkernels;
+}
+
+int plan_value(const struct plan *p, int step_value, struct arena *a, struct tensor *out)
+{
+	if (step_value < 0 || step_value >= p->s->nvalues)
+		return fail(E_USAGE, "no step value %d", step_value);
+	const struct step_value *v = &p->s->value[step_value];
+	const void *from = v->constant ? p->g->value[v->of].t.data : p->place[step_value].p;
+	int rc = tensor_alloc(a, v->buf.dtype, &v->buf.dims, out);
+	if (rc >= 0 && (!p->keep || !from))
+		return fail(E_USAGE, "step value %d is not kept", step_value);
+	if (rc >= 0 && !v->constant && v->buf.dtype == DT_F32)
+		operand_unpack(&v->buf, from, out->data);
+	else if (rc >= 0)
+		memcpy(out->data, from, (size_t)shape_count(&out->shape) * dtype_bytes(out->dtype));
+	return rc;
 }
 
 size_t plan_bytes(const struct plan *p)
