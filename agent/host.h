@@ -24,11 +24,4 @@ size_t host_scratch_bytes(void); /* per thread */
 /* bufs: every operand, temporaries too. */
 void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t begin, int64_t end,
 	      void *scratch);
-/* Copies the whole of `from` into `to` at position at[] of its logical dims, whatever the two layouts. */
-void host_copy(const struct operand *from, const float *src, struct operand *to, float *dst,
-	       const int64_t *at);
-/* The other way round: the window of `from` at at[] into the whole of `to`. */
-void host_window(const struct operand *from, const float *src, const int64_t *at, const struct operand *to,
-		 float *dst);
-
 #endif

@@ -3,6 +3,7 @@
 #include "agent/fallback.h"
 #include "agent/host.h"
 #include "agent/lifetimes.h"
+#include "agent/window.h"
 #include "kernels/op.h"
 #include "platform/dev.h"
 
@@ -640,9 +641,9 @@ static void run_windows(struct plan *p, struct pstep *ps)
 		struct operand *o = &p->s->value[v].buf;
 		float *part = join ? ps->ctx.in[i].data : ps->ctx.out[i].data;
 		if (join)
-			host_copy(o, part, &p->s->value[whole].buf, ps->ctx.out[0].data, at);
+			window_in(o, part, &p->s->value[whole].buf, ps->ctx.out[0].data, at);
 		else
-			host_window(w, ps->ctx.in[0].data, at, o, part);
+			window_out(w, ps->ctx.in[0].data, at, o, part);
 		at[axis] += o->dims.d[axis];
 	}
 }
@@ -677,7 +678,7 @@ static int copy_in(struct plan *p, const struct tensor *inputs)
 		if (p->place[v].refill)
 			set_halo(p, v);
 		if (inputs[i].dtype == DT_F32)
-			host_copy(&p->in[i], inputs[i].data, &p->s->value[v].buf, (float *)p->place[v].p,
+			window_in(&p->in[i], inputs[i].data, &p->s->value[v].buf, (float *)p->place[v].p,
 				  zero);
 		else
 			memcpy(p->place[v].p, inputs[i].data,
@@ -698,7 +699,7 @@ static int copy_out(struct plan *p, struct tensor *outputs)
 			return fail(E_USAGE, "output '%s' has another dtype or shape than the model",
 				    p->g->value[v].name);
 		if (t->dtype == DT_F32 && !t->data)
-			host_window(&p->s->value[v].buf, from, zero, &p->out[i], outputs[i].data);
+			window_out(&p->s->value[v].buf, from, zero, &p->out[i], outputs[i].data);
 		else
 			memcpy(outputs[i].data, from, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype));
 	}

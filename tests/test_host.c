@@ -4,6 +4,7 @@
 #include "tests/tasks.h"
 #include "agent/host.h"
 #include "agent/lifetimes.h"
+#include "agent/window.h"
 
 #include <math.h>
 
@@ -123,12 +124,12 @@ TEST(windows_between_layouts)
 	for (int i = 0; i < 3; i++) {
 		rng_fill(&r, part, 8 * 63);
 		memcpy(plain + 8 * 63 * i, part, sizeof part);
-		host_copy(&small, part, &big, x, (int64_t[MAX_RANK]){0, 8 * i});
+		window_in(&small, part, &big, x, (int64_t[MAX_RANK]){0, 8 * i});
 	}
 	for (int64_t c = 0; c < 24; c++)
 		for (int64_t p = 0; p < 63; p++)
 			CHECK(x[operand_offset(&big, (int64_t[]){0, c, p / 9, p % 9})] == plain[c * 63 + p]);
-	host_window(&big, x, (int64_t[MAX_RANK]){0, 8}, &small, part);
+	window_out(&big, x, (int64_t[MAX_RANK]){0, 8}, &small, part);
 	CHECK(!memcmp(part, plain + 8 * 63, sizeof part));
 }
 
