@@ -74,6 +74,14 @@ static bool wanted(const struct explain *e, const struct step_task *t, const cha
 	return false;
 }
 
+/* Share of the roofline, of as many cores as the kernel was measured with. */
+static double roofline_pct(const struct why *w)
+{
+	const struct rec *r = w->tuned ? &w->best : &w->first;
+	double ns = w->tuned ? w->best_ns : w->default_ns;
+	return ns > 0 ? 100 * w->roofline_ns / (r->meas.threads > 1 ? r->meas.threads : 1) / ns : 0;
+}
+
 static json_t *ms_or_null(double ns)
 {
 	return ns > 0 ? json_ms(ns) : json_null();
@@ -119,17 +127,17 @@ static void why_words(const struct explain *e, const struct why *w)
 	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
 	printf("  roofline %.4f ms on one core, bound by %s", w->roofline_ns / 1e6,
 	       w->memory_bound ? "memory" : "arithmetic");
-	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", 100 * w->roofline_ns / e->threads / ns);
+	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
 }
 
-static void why_row(const struct explain *e, struct table *t, const struct why *w)
+static void why_row(struct table *t, const struct why *w)
 {
 	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
 	table_cell(t, "%s", w->label);
 	table_cell(t, "%d", w->task->uses);
 	table_cell(t, w->default_ns > 0 ? "%.4f" : "-", w->default_ns / 1e6);
 	table_cell(t, ns > 0 ? "%.4f" : "-", ns / 1e6);
-	table_cell(t, ns > 0 ? "%.0f %%" : "-", 100 * w->roofline_ns / e->threads / ns);
+	table_cell(t, ns > 0 ? "%.0f %%" : "-", roofline_pct(w));
 	table_cell(t, "%s", w->memory_bound ? "memory" : "arithmetic");
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
 }
@@ -153,7 +161,7 @@ static int explain_tasks(struct explain *e, const char *word)
 		else if (word)
 			why_words(e, &w);
 		else
-			why_row(e, &t, &w);
+			why_row(&t, &w);
 	}
 	if (rc >= 0 && n == 0 && word)
 		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
