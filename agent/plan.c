@@ -308,42 +308,61 @@ static int find_lifetimes(struct plan *p, struct lifetime *l)
 	return n;
 }
 
-/* Halo elements of a buffer as segments of its physical order. */
+static int add_segment(struct plan *p, struct place *x, int *cap, int64_t at, int64_t n)
+{
+	struct segment *last = x->nhalo ? &x->halo[x->nhalo - 1] : NULL;
+	if (!n)
+		return E_OK;
+	if (last && last->at + last->n == at) {
+		last->n += n;
+		return E_OK;
+	}
+	if (x->nhalo == *cap) {
+		struct segment *s = arena_try(&p->a, (size_t)(*cap = *cap ? 2 * *cap : 64), sizeof *s);
+		if (!s)
+			return E_NOMEM;
+		if (x->nhalo)
+			memcpy(s, x->halo, sizeof *s * (size_t)x->nhalo);
+		x->halo = s;
+	}
+	x->halo[x->nhalo++] = (struct segment){at, n};
+	return E_OK;
+}
+
+static bool has_halo(const struct operand *o, int d)
+{
+	return o->layout.lo[d] || o->layout.hi[d];
+}
+
+/* Halo elements of a buffer as segments of its physical order, row by row: a row runs along the innermost
+ * axis with a halo, and is halo itself where an outer index is. */
 static int find_halo(struct plan *p, int v)
 {
 	const struct operand *o = &p->s->value[v].buf;
-	struct place *x = &p->place[v];
 	struct phys_axis ax[MAX_SPLITS];
 	int64_t n = operand_elems(o), at[MAX_SPLITS] = {0};
-	int na = operand_axes(o, ax), cap = 0;
-	bool any = false;
-	for (int d = 0; d < o->dims.rank; d++)
-		any |= o->layout.lo[d] || o->layout.hi[d];
-	for (int64_t i = 0; i < n && any; i++) {
-		bool halo = false;
-		for (int j = 0; j < na; j++) {
+	int last = operand_axes(o, ax) - 1, cap = 0, rc = E_OK;
+	while (last >= 0 && !has_halo(o, ax[last].dim))
+		last--;
+	if (last < 0)
+		return E_OK;
+	const struct phys_axis *in = &ax[last];
+	int64_t row = in->extent * in->stride, lo = o->layout.lo[in->dim] * in->stride,
+		hi = lo + o->dims.d[in->dim] * in->stride;
+	for (int64_t i = 0; i < n && rc >= 0; i += row) {
+		bool outside = false;
+		for (int j = 0; j < last; j++) {
 			int d = ax[j].dim;
-			halo |= (o->layout.lo[d] || o->layout.hi[d]) &&
-				(at[j] < o->layout.lo[d] || at[j] >= o->layout.lo[d] + o->dims.d[d]);
+			outside |= has_halo(o, d) &&
+				   (at[j] < o->layout.lo[d] || at[j] >= o->layout.lo[d] + o->dims.d[d]);
 		}
-		if (halo && x->nhalo && x->halo[x->nhalo - 1].at + x->halo[x->nhalo - 1].n == i) {
-			x->halo[x->nhalo - 1].n++;
-		} else if (halo) {
-			if (x->nhalo == cap) {
-				struct segment *s =
-				    arena_try(&p->a, (size_t)(cap = cap ? 2 * cap : 64), sizeof *s);
-				if (!s)
-					return E_NOMEM;
-				if (x->nhalo)
-					memcpy(s, x->halo, sizeof *s * (size_t)x->nhalo);
-				x->halo = s;
-			}
-			x->halo[x->nhalo++] = (struct segment){i, 1};
-		}
-		for (int j = na - 1; j >= 0 && ++at[j] == ax[j].extent; j--)
+		rc = add_segment(p, &p->place[v], &cap, i, outside ? row : lo);
+		if (rc >= 0 && !outside)
+			rc = add_segment(p, &p->place[v], &cap, i + hi, row - hi);
+		for (int j = last - 1; j >= 0 && ++at[j] == ax[j].extent; j--)
 			at[j] = 0;
 	}
-	return E_OK;
+	return rc;
 }
 
 static void set_halo(const struct plan *p, int v)
