@@ -172,17 +172,26 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 	return list;
 }
 
+struct summary {
+	double median, p90, p99, min; /* ns */
+};
+
+static struct summary summarize(const struct bench *b, struct variant *v)
+{
+	return (struct summary){stats_median(v->ns, b->runs), stats_quantile(v->ns, b->runs, 0.9),
+				stats_quantile(v->ns, b->runs, 0.99), stats_quantile(v->ns, b->runs, 0)};
+}
+
 static json_t *variant_json(const struct bench *b, struct variant *v)
 {
+	struct summary s = summarize(b, v);
 	return json_pack("{so ss so si si so so so so so so sI so}", "model", json_text(v->ready.model.path),
 			 "kernels_from", ready_kernels_name(v->ready.kernels), "cache",
 			 json_text(v->ready.cache_dir), "threads", b->host.threads, "runs", b->runs,
-			 "median_ms", json_ms(stats_median(v->ns, b->runs)), "p90_ms",
-			 json_ms(stats_quantile(v->ns, b->runs, 0.9)), "p99_ms",
-			 json_ms(stats_quantile(v->ns, b->runs, 0.99)), "min_ms",
-			 json_ms(stats_quantile(v->ns, b->runs, 0)), "load_ms",
-			 json_ms((double)v->ready.load_ns), "cpu_pct", json_num(b->cpu_pct), "bytes",
-			 (json_int_t)plan_bytes(v->ready.plan), "kernels", kernels_json(b, v));
+			 "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms", json_ms(s.p99),
+			 "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
+			 json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "kernels",
+			 kernels_json(b, v));
 }
 
 /* Time of the i-th against the first, round by round: below 1 is faster. */
@@ -243,13 +252,13 @@ static void report(struct bench *b, const struct interval *ratios)
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
+		struct summary x = summarize(b, v);
 		printf("%s (%s kernels, %d threads): median %.3f ms, p90 %.3f, p99 %.3f, min %.3f (%d runs); "
 		       "loaded in "
 		       "%.0f ms, %.1f MiB\n",
 		       v->ready.model.path, ready_kernels_name(v->ready.kernels), b->host.threads,
-		       stats_median(v->ns, b->runs) / 1e6, stats_quantile(v->ns, b->runs, 0.9) / 1e6,
-		       stats_quantile(v->ns, b->runs, 0.99) / 1e6, stats_quantile(v->ns, b->runs, 0) / 1e6,
-		       b->runs, (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
+		       x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
+		       (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
 	}
 	if (b->period_ns)
 		printf("%d of %d runs late, %.0f %% of a core\n", b->late, b->runs, b->cpu_pct);

@@ -56,22 +56,31 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	return 0;
 }
 
-/* The task's words, or a node that uses it. */
+/* A node of exactly this name uses the task, or (`part`) one whose name contains the word. */
+static bool used_by(const struct explain *e, const struct step_task *t, const char *word, bool part)
+{
+	const struct steps *s = e->model.steps;
+	for (int i = 0; i < s->nsteps; i++) {
+		const char *name = s->step[i].kind == STEP_TASK ? s->step[i].name : NULL;
+		if (name && (part ? strstr(name, word) != NULL : !strcmp(name, word)) &&
+		    key_equal(task_key(s->step[i].task), t->key))
+			return true;
+	}
+	return false;
+}
+
+/* A node's whole name names one task; else the word is a part of labels, keys and names. */
 static bool wanted(const struct explain *e, const struct step_task *t, const char *word)
 {
 	char label[96], key[33];
 	if (!word)
 		return true;
+	for (int i = 0; i < e->model.ntasks; i++)
+		if (used_by(e, &e->model.task[i], word, false))
+			return used_by(e, t, word, false);
 	task_label(t->task, label);
 	key_text(t->key, key);
-	if (strstr(label, word) || !strncmp(key, word, strlen(word)))
-		return true;
-	const struct steps *s = e->model.steps;
-	for (int i = 0; i < s->nsteps; i++)
-		if (s->step[i].kind == STEP_TASK && s->step[i].name && strstr(s->step[i].name, word) &&
-		    key_equal(task_key(s->step[i].task), t->key))
-			return true;
-	return false;
+	return strstr(label, word) || !strncmp(key, word, strlen(word)) || used_by(e, t, word, true);
 }
 
 /* Share of the roofline, of as many cores as the kernel was measured with. */
