@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: every case runs hone_main in a child of its own and looks at what a script sees. */
+#include "kernels/eval.h"
 #include "platform/arena.h"
 #include "platform/file.h"
 #include "tests/test.h"
 #include "tools/cmd.h"
 #include "tools/help.h"
+#include "tools/model.h"
+#include "tools/zoo.h"
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
@@ -17,14 +20,14 @@ static char dir[128];                   /* a folder of this process, made on fir
 
 static const char *in_dir(const char *name)
 {
-	static char path[4][256];
+	static char path[8][256];
 	static int next;
 	if (!dir[0]) {
 		snprintf(dir, sizeof dir, "/tmp/hone-test-cli-XXXXXX");
 		if (!mkdtemp(dir))
 			abort();
 	}
-	char *p = path[next++ % 4];
+	char *p = path[next++ % 8];
 	snprintf(p, sizeof path[0], "%s/%s", dir, name);
 	return p;
 }
@@ -316,6 +319,183 @@ TEST(a_shape_that_is_none_is_a_usage_error)
 	CHECK_RUN(words, 2);
 	CHECK_SAYS(err, "--shape camera");
 	CHECK_SAYS(err, "1x3x320x320");
+}
+
+TEST(run_gives_what_the_reference_gives)
+{
+	char words[1024];
+	struct arena a = {0};
+	struct graph *g;
+	struct tensor *in, *t, got;
+	REQUIRE_OK(zoo_make("steering", 1, &g));
+	REQUIRE_OK(model_inputs(g, 5, &a, &in));
+	t = ARENA_ARRAY(&a, struct tensor, g->nvalues);
+	REQUIRE_OK(eval_graph(g, in, t, &a));
+	REQUIRE_OK(tensor_write(in_dir("in.npy"), in, "camera"));
+	snprintf(words, sizeof words, "run %s --json --threads 2 --cache %s --input camera=%s --output %s",
+		 steering(), in_dir("cache"), in_dir("in.npy"), in_dir("outputs/new"));
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out(), *o = json_array_get(json_object_get(j, "outputs"), 0);
+	check_keys(o, "name shape file");
+	REQUIRE(json_is_string(json_object_get(o, "file")));
+	REQUIRE_OK(tensor_read(&a, json_string_value(json_object_get(o, "file")), &got, NULL));
+	double diff = 1, most = 0;
+	CHECK_OK(tensor_compare(&got, &t[g->output[0]], &diff, &most));
+	CHECK(most > 0 && diff <= 1e-4 * most);
+	json_decref(j);
+	graph_free(g);
+	arena_free(&a);
+}
+
+TEST(run_says_what_is_wrong_with_inputs)
+{
+	char words[1024];
+	float four[4] = {0};
+	struct tensor t = {DT_F32, {1, {4}}, four};
+	REQUIRE_OK(tensor_write(in_dir("four.npy"), &t, "camera"));
+	snprintf(words, sizeof words, "run %s --output %s", steering(), in_dir("o"));
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "no file for input 'camera'");
+	CHECK_SAYS(err, "camera f32 1x3x66x200");
+	snprintf(words, sizeof words, "run %s --output %s --input lidar=%s", steering(), in_dir("o"),
+		 in_dir("four.npy"));
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "the model's inputs are: camera");
+	snprintf(words, sizeof words, "run %s --output %s --input %s", steering(), in_dir("o"),
+		 in_dir("four.npy"));
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "is f32 4; input 'camera' is f32 1x3x66x200");
+	snprintf(words, sizeof words, "run %s --input camera=x.npy", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "--output DIR");
+}
+
+TEST(verify_as_json)
+{
+	char words[512];
+	snprintf(words, sizeof words, "verify %s --json --kernels fallback --cache %s", steering(),
+		 in_dir("cache"));
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out();
+	check_keys(j, "kernels ok failed max_rel_err");
+	CHECK(json_integer_value(json_object_get(j, "kernels")) >= 5);
+	CHECK(json_integer_value(json_object_get(j, "failed")) == 0);
+	CHECK(json_number_value(json_object_get(j, "max_rel_err")) < 1e-4);
+	json_decref(j);
+	snprintf(words, sizeof words, "verify %s --against /nowhere --cache %s", steering(), in_dir("cache"));
+	CHECK_RUN(words, 1);
+	CHECK_SAYS(err, "/nowhere");
+}
+
+TEST(bench_as_json)
+{
+	char words[1024];
+	const char *cache = in_dir("cache");
+	snprintf(words, sizeof words, "bench %s --json --runs 3 --kernels fallback --threads 1 --cache %s",
+		 steering(), cache);
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out(), *k = json_object_get(j, "kernels");
+	check_keys(j, "model threads runs median_ms p90_ms p99_ms min_ms load_ms cpu_pct kernels");
+	CHECK(json_integer_value(json_object_get(j, "runs")) == 3);
+	CHECK(json_number_value(json_object_get(j, "min_ms")) <=
+	      json_number_value(json_object_get(j, "median_ms")));
+	CHECK(json_array_size(k) >= 5);
+	check_keys(json_array_get(k, 0), "name us gflops peak_pct roofline_pct kind");
+	json_decref(j);
+	snprintf(words, sizeof words, "bench %s %s --json --runs 7 --kernels fallback --cache %s", steering(),
+		 steering(), cache);
+	CHECK_RUN(words, 0);
+	j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "models")) == 2);
+	check_keys(json_array_get(json_object_get(j, "ratios"), 0), "ratio low high");
+	json_decref(j);
+	snprintf(words, sizeof words, "bench %s --kernels quick --cache %s", steering(), cache);
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "best, default or fallback");
+	snprintf(words, sizeof words, "bench %s --runs 0 --kernels fallback --cache %s", steering(), cache);
+	CHECK_RUN(words, 2);
+	snprintf(words, sizeof words, "bench %s --threads 65 --cache %s", steering(), cache);
+	CHECK_RUN(words, 2);
+}
+
+TEST(tune_then_show_and_explain)
+{
+	const char *worker = getenv("HONE_WORKER");
+	if (!worker || !file_exists(worker))
+		SKIP("no hone-worker (HONE_WORKER)");
+	char words[1024], cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("tuned"));
+	snprintf(words, sizeof words, "tune %s --json --budget 3s --threads 1 --seed 3 --cache %s",
+		 steering(), cache);
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out();
+	check_keys(
+	    j, "model tasks trials budget_s elapsed_s before_ms default_ms after_ms speedup strategy cache");
+	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
+	json_decref(j);
+	snprintf(words, sizeof words, "show --json --cache %s", cache);
+	CHECK_RUN(words, 0);
+	j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "records")) >= 1);
+	json_decref(j);
+	snprintf(words, sizeof words, "show --lines --cache %s", cache);
+	CHECK_RUN(words, 0);
+	CHECK(out[0] == '{');
+	snprintf(words, sizeof words, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(words, 0);
+	j = parse_out();
+	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
+		   "key text cand default_cand roofline_ms tuned");
+	json_decref(j);
+	snprintf(words, sizeof words, "explain %s nonesuch --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(words, 1);
+	CHECK_SAYS(err, "no task or node");
+	snprintf(words, sizeof words, "verify %s --json --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(words, 0);
+}
+
+TEST(tune_refuses_what_it_cannot_do)
+{
+	char words[512];
+	snprintf(words, sizeof words, "tune %s --device toaster", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "only cpu");
+	snprintf(words, sizeof words, "tune %s --strategy luck", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "there is evolve random");
+	snprintf(words, sizeof words, "tune %s --budget 20", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "write 20s, 500ms or 2m");
+}
+
+/* A folder that nobody can write: tuning goes on in memory and says so; reading finds nothing in it. */
+TEST(a_cache_that_cannot_be_written)
+{
+	const char *worker = getenv("HONE_WORKER");
+	char words[512];
+	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
+	snprintf(words, sizeof words, "show --cache %s/cache", in_dir("file"));
+	CHECK_RUN(words, hone(words));
+	CHECK(strstr(out, "0 records") || strstr(err, "/file/cache"));
+	if (!worker || !file_exists(worker))
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(words, sizeof words, "tune %s --json --budget 2s --threads 1 --cache %s/cache", steering(),
+		 in_dir("file"));
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out();
+	CHECK(json_is_string(json_object_get(j, "warning")));
+	CHECK_SAYS(err, "/file/cache");
+	json_decref(j);
+}
+
+TEST(devices_as_json)
+{
+	char words[512];
+	snprintf(words, sizeof words, "devices --json --cache %s", in_dir("cache"));
+	CHECK_RUN(words, 0);
+	json_t *j = parse_out();
+	check_keys(json_array_get(json_object_get(j, "devices"), 0), "name usable");
+	json_decref(j);
 }
 
 TEST_MAIN
