@@ -38,7 +38,8 @@ static bool has_bias(const struct task *t, const struct stage *s)
 	return o->role == ROLE_CONST && o->dims.rank == 1 && o->dtype == DT_F32;
 }
 
-static void make_core(const struct task *t, int lanes, bool bias, struct fallback_parts *out)
+/* With the first `npost` operations of the epilogue. */
+static void make_core(const struct task *t, int lanes, int npost, struct fallback_parts *out)
 {
 	const struct stage *s = &t->stage[0];
 	struct task *c = &out->core;
@@ -57,11 +58,13 @@ static void make_core(const struct task *t, int lanes, bool bias, struct fallbac
 			cs->nreads = r + 1;
 		}
 	}
-	if (bias) {
-		cs->post.n = 3;
-		memcpy(cs->post.at, s->post.at, sizeof *cs->post.at * 3);
-		cs->read[cs->nreads] = s->read[s->post.at[1].arg];
-		cs->post.at[1].arg = (uint8_t)cs->nreads++;
+	cs->post.n = npost;
+	memcpy(cs->post.at, s->post.at, sizeof *cs->post.at * (size_t)npost);
+	for (int i = 0; i < npost; i++) {
+		if (s->post.at[i].op != P_READ)
+			continue;
+		cs->read[cs->nreads] = s->read[s->post.at[i].arg];
+		cs->post.at[i].arg = (uint8_t)cs->nreads++;
 	}
 	for (int i = 0; i < cs->nreads; i++)
 		cs->read[i].operand = take(c, out->core_of, t, cs->read[i].operand);
@@ -129,16 +132,21 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 	return task_check(c);
 }
 
-int fallback_split(const struct task *t, int lanes, struct fallback_parts *out)
+int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_parts *out)
 {
 	const struct stage *s = &t->stage[0];
 	memset(out, 0, sizeof *out);
 	if (t->nstages != 1 || s->comb == COMB_NONE || t->nsyms)
 		return fail(E_UNSUPPORTED, "no fallback kernel for maps and chains");
 	bool bias = has_bias(t, s);
-	make_core(t, lanes, bias, out);
+	int npost = whole ? s->post.n : bias ? 3 : 0, nreads = 0;
+	for (int i = 0; i < s->body.n + npost; i++)
+		nreads += (i < npost ? s->post.at[i].op : s->body.at[i - npost].op) == P_READ;
+	if (nreads > s->nreads)
+		return fail(E_UNSUPPORTED, "an operand is read twice");
+	make_core(t, lanes, npost, out);
 	int rc = task_check(&out->core);
-	if (rc >= 0 && s->post.n > (bias ? 3 : 0))
+	if (rc >= 0 && s->post.n > npost)
 		rc = make_rest(t, bias, out);
 	return rc < 0 ? fail_in(E_UNSUPPORTED, "fallback") : E_OK;
 }
@@ -183,13 +191,12 @@ static int bind(const struct blob *b, const struct target *host, struct arena *a
 	return E_OK;
 }
 
-int fallback_find(const struct task *t, const struct target *host, struct arena *a, struct code *out)
+/* The best kernel in the archives for exactly this task. */
+static int find_core(const struct task *t, const struct target *host, struct arena *a, struct code *out)
 {
 	struct cur c = {.p = hone_fallback_data};
 	int64_t params[MAX_SYMS];
 	struct blob found;
-	if (!hone_fallback_data || !hone_fallback_end)
-		return fail(E_NOTFOUND, "no fallback kernels are linked");
 	struct task *g = ARENA_NEW(a, struct task);
 	int n = task_abstract(t, g, params), rc = E_NOTFOUND;
 	if (n < 0)
@@ -204,4 +211,18 @@ int fallback_find(const struct task *t, const struct target *host, struct arena 
 		}
 	}
 	return rc < 0 ? fail(E_NOTFOUND, "no fallback kernel for this task") : E_OK;
+}
+
+int fallback_find(const struct task *t, const struct target *host, struct arena *a,
+		  struct fallback_parts *parts, struct code *out)
+{
+	int rc = E_NOTFOUND;
+	if (!hone_fallback_data || !hone_fallback_end)
+		return fail(E_NOTFOUND, "no fallback kernels are linked");
+	for (int whole = 1; whole >= 0 && rc < 0; whole--) {
+		rc = fallback_split(t, host->lanes, whole, parts);
+		if (rc >= 0)
+			rc = find_core(&parts->core, host, a, out);
+	}
+	return rc;
 }

@@ -15,18 +15,18 @@
 /* Makes the archive of one ISA baseline: sample tasks -> generic -> default schedule -> code. Called by the
  * worker. Kernels that cannot be made are left out. Returns their number. */
 int fallback_make(const char *isa, const struct emit *e, const char *path) MUST_CHECK;
-/* The kernel for a task from the best archive that `host` runs, with parameters bound. E_NOTFOUND: none. */
-int fallback_find(const struct task *t, const struct target *host, struct arena *a,
-		  struct code *out) MUST_CHECK;
-
-/* A task as fallback kernels know it: its reduction with nothing after it but adding a bias, weights blocked
- * by output channel; and a map over the output, in place, that does the rest. of[i]: the task's operand.
- * rest.nstages 0: no rest. */
+/* A task as fallback kernels know it: its reduction, weights blocked by output channel, with the whole
+ * epilogue or with nothing but a bias; and a map over the output, in place, that does the rest. of[i]: the
+ * task's operand. rest.nstages 0: no rest. */
 struct fallback_parts {
 	struct task core, rest;
 	int core_of[MAX_OPERANDS], rest_of[MAX_OPERANDS];
 };
-int fallback_split(const struct task *t, int lanes,
-		   struct fallback_parts *out) MUST_CHECK; /* E_UNSUPPORTED: no such form */
+/* whole: the core keeps the epilogue. E_UNSUPPORTED: no such form. */
+int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_parts *out) MUST_CHECK;
+/* The kernel that does most of a task, from the best archive that `host` runs, with parameters bound; code is
+ * for parts->core. E_NOTFOUND: none. */
+int fallback_find(const struct task *t, const struct target *host, struct arena *a,
+		  struct fallback_parts *parts, struct code *out) MUST_CHECK;
 
 #endif

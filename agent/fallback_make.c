@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The samples that fallback kernels are made of. Sizes are odd on purpose: none is equal by chance to another
- * that generic text would tie to it. Forms differ in what generic text keeps: halos, unit strides, zero
- * offsets, layouts. */
+ * that generic text would tie to it. Forms differ in what generic text keeps: unit strides, layouts,
+ * epilogues. */
 #include "agent/fallback.h"
 #include "kernels/group_parts.h"
 #include "kernels/space.h"
@@ -31,7 +31,7 @@ static int add(struct maker *m, const char *text)
 	if (rc < 0)
 		return fail_in(rc, "fallback sample");
 	task_simplify(t);
-	if (fallback_split(t, m->target.lanes, parts) < 0 || task_abstract(&parts->core, g, params) < 0)
+	if (fallback_split(t, m->target.lanes, true, parts) < 0 || task_abstract(&parts->core, g, params) < 0)
 		return E_OK;
 	struct key key = task_key(g);
 	for (int i = 0; i < m->n; i++)
@@ -68,112 +68,115 @@ static void image(struct buf *b, const char *name, const char *role, int c, int 
 }
 
 struct window {
-	bool dense, pool, mean, bias;
-	int xblock, stride, pad, kernel;
-	int xhalo[2], yhalo[2];
+	bool dense, pool, mean, flat; /* flat: no halos, so that simplified tasks have one axis of pixels */
+	int xblock, stride, kernel;
+	const char *post; /* after "acc": r2 is a bias, r3 something of the output's form */
 };
 
 /* Convolution, depthwise convolution and pooling over a 2-D image, as groups write them. */
 static int add_window(struct maker *m, const struct window *w)
 {
+	const int halo[2] = {w->flat ? 0 : 2, w->flat ? 0 : 3};
 	struct buf b = {0};
-	int y = 29, x = 31, k = w->kernel, s = w->stride, block = w->xblock || w->dense ? m->target.lanes : 0,
-	    c = 37;
-	int need = (y - 1) * s + k - w->pad - w->xhalo[1], needx = (x - 1) * s + k - w->pad - w->xhalo[1];
+	int y = 29, x = 31, k = w->kernel, s = w->stride, lanes = m->target.lanes, c = 37,
+	    out = w->dense ? 41 : c;
+	bool bias = strstr(w->post, "r2"), more = strstr(w->post, "r3");
 	buf_puts(&b, "task syms=0\n");
-	image(&b, "X", "in", c, need, needx, w->xblock ? m->target.lanes : 0, w->xhalo,
-	      w->pool && !w->mean && w->pad ? " fill=-3.40282347e+38" : "");
+	image(&b, "X", "in", c, (y - 1) * s + k, (x - 1) * s + k, w->xblock ? lanes : 0, halo,
+	      w->pool && !w->mean ? " fill=-3.40282347e+38" : "");
 	if (!w->pool)
-		buf_printf(&b, "operand W const f32 [%d,%d,%d,%d] plain\n", w->dense ? 41 : c,
-			   w->dense ? c : 1, k, k);
-	if (w->bias)
-		buf_printf(&b, "operand B const f32 [%d] plain\n", w->dense ? 41 : c);
-	image(&b, "Y", "out", w->dense ? 41 : c, y, x, block, w->yhalo, "");
-	buf_printf(&b, "stage n:3 k:%d y:%d x:%d |", w->dense ? 41 : c, y, x);
+		buf_printf(&b, "operand W const f32 [%d,%d,%d,%d] plain\n", out, w->dense ? c : 1, k, k);
+	if (bias)
+		buf_printf(&b, "operand B const f32 [%d] plain\n", out);
+	if (more)
+		image(&b, "Z", "in", out, y, x, lanes, halo, "");
+	image(&b, "Y", "out", out, y, x, lanes, halo, "");
+	buf_printf(&b, "stage n:3 k:%d y:%d x:%d |", out, y, x);
 	if (w->dense)
 		buf_printf(&b, " c:%d", c);
 	buf_printf(&b, " r:%d s:%d\nread X [n,%c,", k, k, w->dense ? 'c' : 'k');
 	for (int d = 0; d < 2; d++) {
 		if (s > 1)
 			buf_printf(&b, "%d*", s);
-		buf_printf(&b, d ? "x+s" : "y+r");
-		if (w->pad)
-			buf_printf(&b, "-%d", w->pad);
-		buf_puts(&b, d ? "]\n" : ",");
+		buf_printf(&b, d ? "x+s]\n" : "y+r,");
 	}
 	if (!w->pool)
 		buf_printf(&b, "read W [k,%s,r,s]\n", w->dense ? "c" : "0");
-	if (w->bias)
-		buf_puts(&b, "read B [k]\n");
+	buf_printf(&b, "%s%s", bias ? "read B [k]\n" : "", more ? "read Z [n,k,y,x]\n" : "");
 	buf_puts(&b, w->pool ? w->mean ? "body r0\nsum\n" : "body r0\nmax\n" : "body r0 r1 mul\nsum\n");
-	if (w->bias)
-		buf_puts(&b, "post acc r2 add\n");
+	if (w->post[0])
+		buf_printf(&b, "post acc %s\n", w->post);
 	buf_puts(&b, "write Y [n,k,y,x]\n");
 	int rc = add(m, buf_str(&b));
 	buf_free(&b);
 	return rc;
 }
 
-enum { DENSE, FIRST, DEPTHWISE, MAXIMUM, MEAN };
+static const char *const posts[] = {"r2 add",        "r2 add 0 max",        "r2 add 0 max 6 min",
+				    "r2 add r3 add", "r2 add r3 add 0 max", ""};
 
-/* Blocked and first (plain input) convolution, depthwise, pooling: with and without halos, padding and
- * strides. */
+/* Blocked and first (plain input) convolution, depthwise, pooling: strides and epilogues. */
 static int add_windows(struct maker *m)
 {
-	static const int halos[2][2] = {{0, 0}, {2, 3}};
+	static const struct {
+		struct window w;
+		int from, to; /* of posts */
+	} form[] = {
+	    {{.dense = true, .xblock = 1, .kernel = 5}, 0, 5},
+	    {{.dense = true, .xblock = 1, .kernel = 1}, 0, 5},
+	    {{.dense = true, .xblock = 1, .kernel = 1, .flat = true}, 0, 5},
+	    {{.dense = true, .kernel = 5}, 0, 2},
+	    {{.xblock = 1, .kernel = 5}, 0, 2},
+	    {{.pool = true, .xblock = 1, .kernel = 5}, 5, 5},
+	    {{.pool = true, .mean = true, .xblock = 1, .kernel = 5}, 5, 5},
+	};
 	int rc = E_OK;
-	for (int i = 0; i < 5 * 64 && rc >= 0; i++) {
-		int kind = i / 64;
-		bool pad = i & 1, xhalo = i & 2, yhalo = i & 4, one = i & 16, bias = i & 32;
-		struct window w = {.dense = kind <= FIRST,
-				   .pool = kind >= MAXIMUM,
-				   .mean = kind == MEAN,
-				   .xblock = kind != FIRST};
-		if ((pad && (!xhalo || one)) || (one && kind != DENSE) || (bias && w.pool) ||
-		    (!bias && kind == FIRST) || (!bias && kind == DEPTHWISE))
-			continue;
-		w.bias = bias;
-		w.stride = i & 8 ? 2 : 1;
-		w.kernel = one ? 1 : 5;
-		w.pad = pad ? 2 : 0;
-		memcpy(w.xhalo, halos[xhalo], sizeof w.xhalo);
-		memcpy(w.yhalo, halos[yhalo], sizeof w.yhalo);
-		rc = add_window(m, &w);
-	}
+	for (size_t i = 0; i < 2 * sizeof form / sizeof *form; i++)
+		for (int p = form[i / 2].from; p <= form[i / 2].to && rc >= 0; p++) {
+			struct window w = form[i / 2].w;
+			w.stride = 1 + i % 2;
+			w.post = posts[p];
+			rc = add_window(m, &w);
+		}
 	return rc;
 }
 
-/* Products: weights [k,n] or [n,k], with and without bias; both operands computed, batched. */
+/* Products: weights [k,n] or [n,k], with and without bias; both operands computed, batched; pixels in blocks
+ * (1x1 convolution without halos). */
 static int add_products(struct maker *m)
 {
 	static const char *const form[] = {
-	    "task syms=0\noperand A in f32 [13,37] plain\noperand B const f32 [37,29] plain\n%s"
-	    "operand Y out f32 [13,29] plain\nstage m:13 n:29 | k:37\nread A [m,k]\nread B [k,n]\n%sbody r0 "
-	    "r1 mul\nsum\n"
-	    "%swrite Y [m,n]\n",
-	    "task syms=0\noperand A in f32 [13,37] plain\noperand B const f32 [29,37] plain\n%s"
-	    "operand Y out f32 [13,29] plain\nstage m:13 n:29 | k:37\nread A [m,k]\nread B [n,k]\n%sbody r0 "
-	    "r1 mul\nsum\n"
-	    "%swrite Y [m,n]\n",
-	    "task syms=0\noperand A in f32 [5,7,13,37] plain\noperand B in f32 [5,7,37,29] plain\n%s"
-	    "operand Y out f32 [5,7,13,29] plain\nstage d0:5 d1:7 m:13 n:29 | k:37\nread A [d0,d1,m,k]\n"
-	    "read B [d0,d1,k,n]\n%sbody r0 r1 mul\nsum\n%swrite Y [d0,d1,m,n]\n",
+	    "operand A in f32 [13,37] plain\noperand B const f32 [37,29] plain\n%operand Y out f32 [13,29] "
+	    "plain\nstage m:13 n:29 | k:37\nread A [m,k]\nread B [k,n]\n%write Y [m,n]\n",
+	    "operand A in f32 [13,37] plain\noperand B const f32 [29,37] plain\n%operand Y out f32 [13,29] "
+	    "plain\nstage m:13 n:29 | k:37\nread A [m,k]\nread B [n,k]\n%write Y [m,n]\n",
+	    "operand A in f32 [5,7,13,37] plain\noperand B in f32 [5,7,37,29] plain\n%operand Y out f32 "
+	    "[5,7,13,29] plain\nstage d0:5 d1:7 m:13 n:29 | k:37\nread A [d0,d1,m,k]\nread B "
+	    "[d0,d1,k,n]\n%write Y [d0,d1,m,n]\n",
 	};
 	int rc = E_OK;
-	for (int i = 0; i < 6 && rc >= 0; i++) {
+	for (int i = 0; i < 18 && rc >= 0; i++) {
+		const char *post = posts[i % 6];
+		if (i >= 12 && post[0])
+			continue;
 		struct buf b = {0};
-		const char *f = form[i / 2];
-		int part = 0;
-		for (const char *p = f; *p; p++) { /* the three %s in turn */
-			static const char *const words[] = {"operand C const f32 [29] plain\n",
-							    "read C [n]\n", "post acc r2 add\n"};
-			if (*p == '%') {
-				buf_puts(&b, i % 2 && i < 4 ? words[part] : "");
-				part++;
-				p++;
-			} else {
+		bool constants = true;
+		buf_puts(&b, "task syms=0\n");
+		for (const char *p = form[i / 6]; *p;
+		     p++) { /* operands at the first %, program at the second */
+			if (*p != '%') {
 				buf_add(&b, p, 1);
+				continue;
 			}
+			bool bias = strstr(post, "r2"), more = strstr(post, "r3");
+			if (constants)
+				buf_printf(&b, "%s%s", bias ? "operand C const f32 [29] plain\n" : "",
+					   more ? "operand Z in f32 [13,29] plain\n" : "");
+			else
+				buf_printf(&b, "%s%sbody r0 r1 mul\nsum\n%s%s%s", bias ? "read C [n]\n" : "",
+					   more ? "read Z [m,n]\n" : "", bias ? "post acc " : "", post,
+					   bias ? "\n" : "");
+			constants = false;
 		}
 		rc = add(m, buf_str(&b));
 		buf_free(&b);
@@ -183,16 +186,15 @@ static int add_products(struct maker *m)
 
 static int add_global(struct maker *m)
 {
+	static const int none[2] = {0};
 	struct buf b = {0};
 	int rc = E_OK;
-	for (int i = 0; i < 4 && rc >= 0; i++) {
-		static const int halos[][2] = {{0, 0}, {2, 3}};
+	for (int i = 0; i < 2 && rc >= 0; i++) {
 		buf_clear(&b);
 		buf_puts(&b, "task syms=0\n");
-		image(&b, "X", "in", 37, 29, 31, i & 1 ? m->target.lanes : 0, halos[i / 2], "");
+		image(&b, "X", "in", 37, 29, 31, i ? m->target.lanes : 0, none, "");
 		buf_puts(&b, "operand Y out f32 [3,37,1,1] plain\nstage n:3 k:37 | y:29 x:31\nread X "
-			     "[n,k,y,x]\nbody r0\nsum\n"
-			     "write Y [n,k,0,0]\n");
+			     "[n,k,y,x]\nbody r0\nsum\npost acc 0.5 mul\nwrite Y [n,k,0,0]\n");
 		rc = add(m, buf_str(&b));
 	}
 	buf_free(&b);

@@ -164,9 +164,7 @@ static int find_fallback(struct plan *p, struct pstep *ps, const struct target *
 	struct fallback_parts *parts = arena_try(&p->a, 1, sizeof *parts);
 	if (!parts)
 		return E_NOMEM;
-	int rc = fallback_split(ps->step->task, t->lanes, parts);
-	if (rc >= 0)
-		rc = fallback_find(&parts->core, t, &p->a, &ps->found);
+	int rc = fallback_find(ps->step->task, t, &p->a, parts, &ps->found);
 	for (int b = 0; rc >= 0 && b < ps->found.m.nbufs; b++) {
 		struct code_buf *cb = &ps->found.m.buf[b];
 		if (cb->operand >= parts->core.noperands || cb->packed)

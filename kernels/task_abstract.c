@@ -2,7 +2,8 @@
 /* The generic form of a task. A dim that some index addresses as one whole axis (coefficient 1, offset 0,
  * equal extents) shares that axis's symbol, and so does an axis of a later stage that addresses a dim which
  * has one: so the generic text keeps what lowering must know (the index stays inside), and sizes that are
- * equal by chance stay apart. */
+ * equal by chance stay apart. Halos of images in blocked layouts, and offsets of windows, are symbols even
+ * where they are zero: one kernel serves all. */
 #include "kernels/task.h"
 
 #include <string.h>
@@ -63,13 +64,31 @@ static void name_sizes(struct syms *y, const struct task *t, const struct stage 
 	}
 }
 
-static void name_index(struct syms *y, const struct stage *s, struct index *x)
+/* window: the offset is a symbol even at zero if the index is of several axes. */
+static void name_index(struct syms *y, const struct stage *s, bool window, struct index *x)
 {
+	int naxes = 0;
+	for (int a = 0; a < s->naxes; a++)
+		naxes += x->coef[a] != 0;
 	for (int a = 0; a < s->naxes; a++)
 		if (x->coef[a] != 0 && x->coef[a] != 1 && x->coef[a] != -1)
 			x->coef[a] = symbol(y, x->coef[a]);
-	if (x->off)
+	if (x->off || (window && naxes > 1))
 		x->off = symbol(y, x->off);
+}
+
+/* The task works on images in blocked layouts, without groups of channels (the loops of those have no room
+ * for more symbols). */
+static bool has_images(const struct task *t)
+{
+	if (lone_axis(&t->stage[0], &t->stage[0].out.dim[1]) < 0)
+		return false;
+	for (int i = 0; i < t->noperands; i++) {
+		const struct operand *o = &t->operand[i];
+		if (o->role != ROLE_CONST && o->dims.rank == 4 && o->layout.n > o->dims.rank)
+			return true;
+	}
+	return false;
 }
 
 int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS])
@@ -80,10 +99,12 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 	*generic = *t;
 	for (int k = 0; k < t->nstages; k++)
 		name_sizes(&y, t, &t->stage[k], &generic->stage[k]);
+	bool images = has_images(t);
 	for (int i = 0; i < t->noperands; i++) {
 		struct operand *o = &generic->operand[i];
+		bool image = images && o->role != ROLE_CONST && o->dims.rank == 4;
 		for (int d = 0; d < o->dims.rank; d++) {
-			bool halo = o->layout.lo[d] || o->layout.hi[d];
+			bool halo = (image && d >= 2) || o->layout.lo[d] || o->layout.hi[d];
 			if (!IS_SYM(o->dims.d[d]))
 				o->dims.d[d] = symbol(&y, o->dims.d[d]);
 			if (!halo)
@@ -98,7 +119,7 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 			struct read *r = i < s->nreads ? &s->read[i] : &s->out;
 			for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
 				r->dim[d].guard = i < s->nreads && index_guarded(t, &t->stage[k], r, d);
-				name_index(&y, &t->stage[k], &r->dim[d]);
+				name_index(&y, &t->stage[k], images && d >= 2, &r->dim[d]);
 			}
 		}
 	}
