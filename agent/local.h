@@ -30,12 +30,9 @@ struct built {
 	int64_t extent[LOOPS_MAX_ENTRIES];
 	int threads;
 	struct packed *packed[CODE_MAX_BUFS];
-	struct guard *scratch; /* per thread */
-	void **bufs;           /* [thread][CODE_MAX_BUFS + 1] */
-	/* Cold timing: copies of all constants, one after another, used in turn. */
-	struct guard copies;
-	int ncopies, turn;
-	size_t copy_bytes, const_at[CODE_MAX_BUFS], const_bytes[CODE_MAX_BUFS]; /* 0 bytes: not a constant */
+	struct guard *scratch;             /* per thread */
+	void **bufs;                       /* [thread][CODE_MAX_BUFS + 1] */
+	size_t const_bytes[CODE_MAX_BUFS]; /* 0: not a constant */
 };
 
 enum { BUFS = CODE_MAX_BUFS + 1 };
@@ -54,17 +51,16 @@ struct local {
 	struct pool *pool; /* NULL: one thread */
 	int cpu;           /* the caller's while timing; -1: any */
 	struct rng rng;
+	struct guard sweep; /* to read where the CPU cannot flush; opened when first wanted */
+	void *stack;        /* of candidates' first runs; NULL: not wanted yet */
 };
 
 /* local_kernel.c */
 int built_open(struct exercise *x, struct object *o, const struct manifest *m, const struct dev *dev,
 	       int threads, struct built **out) MUST_CHECK;
 void built_close(struct built *b);
-/* Constants in `n` further copies, used in turn; and back to the one that built_open made. */
-int built_copies(struct built *b, int n) MUST_CHECK;
-void built_uncopy(struct built *b);
-void built_next_copy(struct built *b);
-size_t built_const_bytes(const struct built *b);
+/* Constants out of the cache; false: this CPU cannot. */
+bool built_chill(const struct built *b);
 void built_touch_inputs(const struct built *b);
 /* One whole run: all entries, in the pool or (NULL) in this thread. */
 void built_run(const struct built *b, const struct dev *dev, struct pool *pool);

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/local.h"
+#include "platform/evict.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static size_t up64(size_t n)
-{
-	return (n + 63) & ~(size_t)63;
-}
 
 static void set_buf(struct built *b, int i, void *p)
 {
@@ -41,7 +37,6 @@ static int place_buf(struct built *b, int i, void **p, size_t *bytes)
 
 static int place_bufs(struct built *b)
 {
-	size_t at = 0;
 	for (int i = 0; i < b->m.nbufs; i++) {
 		void *p = NULL;
 		size_t bytes = 0;
@@ -51,13 +46,9 @@ static int place_bufs(struct built *b)
 		if (rc < 0)
 			return rc;
 		set_buf(b, i, p);
-		if (b->m.buf[i].role == BUF_CONST) {
-			b->const_at[i] = at;
+		if (b->m.buf[i].role == BUF_CONST)
 			b->const_bytes[i] = bytes;
-			at += up64(bytes);
-		}
 	}
-	b->copy_bytes = at;
 	return E_OK;
 }
 
@@ -120,7 +111,6 @@ void built_close(struct built *b)
 			exercise_unpack(b->x, b->packed[i]);
 	for (int t = 0; b->scratch && t < b->threads; t++)
 		guard_close(&b->scratch[t]);
-	guard_close(&b->copies);
 	free(b->scratch);
 	free(b->bufs);
 	b->x->users--;
@@ -128,50 +118,13 @@ void built_close(struct built *b)
 	free(b);
 }
 
-static void *own_const(const struct built *b, int i)
+bool built_chill(const struct built *b)
 {
-	return b->packed[i] ? packed_data(b->packed[i]) : b->x->bufs[b->m.buf[i].operand];
-}
-
-void built_uncopy(struct built *b)
-{
-	guard_close(&b->copies);
-	b->ncopies = b->turn = 0;
+	bool done = true;
 	for (int i = 0; i < b->m.nbufs; i++)
 		if (b->const_bytes[i])
-			set_buf(b, i, own_const(b, i));
-}
-
-int built_copies(struct built *b, int n)
-{
-	built_uncopy(b);
-	if (n <= 0 || !b->copy_bytes)
-		return E_OK;
-	int rc = guard_open(&b->copies, b->copy_bytes * (size_t)n, false);
-	if (rc < 0)
-		return rc;
-	for (int k = 0; k < n; k++)
-		for (int i = 0; i < b->m.nbufs; i++)
-			if (b->const_bytes[i])
-				memcpy((char *)b->copies.p + (size_t)k * b->copy_bytes + b->const_at[i],
-				       own_const(b, i), b->const_bytes[i]);
-	b->ncopies = n;
-	return E_OK;
-}
-
-void built_next_copy(struct built *b)
-{
-	if (!b->ncopies)
-		return;
-	b->turn = (b->turn + 1) % b->ncopies;
-	for (int i = 0; i < b->m.nbufs; i++)
-		if (b->const_bytes[i])
-			set_buf(b, i, (char *)b->copies.p + (size_t)b->turn * b->copy_bytes + b->const_at[i]);
-}
-
-size_t built_const_bytes(const struct built *b)
-{
-	return b->copy_bytes;
+			done = evict_range(b->bufs[i], b->const_bytes[i]) && done;
+	return done;
 }
 
 /* One read per cache line brings it near, as a producer that has just written it would. */

@@ -3,6 +3,7 @@
  * machine falls on all alike. A run shorter than 5 us is repeated until it is that long: the clock ticks at
  * 20 ns and costs 25. */
 #include "agent/local.h"
+#include "platform/evict.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 enum { SHORTEST_NS = 5000, MOST_REPEATS = 1000 };
-static const size_t most_copy_bytes = (size_t)256 << 20;
+static const size_t most_sweep_bytes = (size_t)256 << 20;
 
 struct timing {
 	struct local *l;
@@ -29,7 +30,8 @@ static int64_t run_once(const struct timing *t, struct built *b)
 {
 	struct clock *clock = t->l->base.clock;
 	if (t->cold) {
-		built_next_copy(b);
+		if (!built_chill(b))
+			evict_by_reading(t->l->sweep.p, t->l->sweep.bytes);
 		built_touch_inputs(b);
 	}
 	int64_t start = clock_now(clock);
@@ -37,7 +39,7 @@ static int64_t run_once(const struct timing *t, struct built *b)
 	return clock_now(clock) - start;
 }
 
-/* ns per run over `repeats` runs. Cold runs are timed one by one: the next copy is made ready in between. */
+/* ns per run over `repeats` runs. Cold runs are timed one by one: constants are flushed in between. */
 static int64_t run_repeated(const struct timing *t, struct built *b, int repeats)
 {
 	struct clock *clock = t->l->base.clock;
@@ -124,21 +126,23 @@ static void summarize(int64_t *v, int n, struct meas *m)
 	m->spread_ns = median(v, n);
 }
 
-/* Copies of constants for all kernels together are twice the last cache, so that each finds its own gone from
- * it. */
-static int make_copies(struct timing *t)
+/* Twice the last cache, to be read where lines cannot be flushed one by one. */
+static int open_sweep(struct local *l)
 {
-	const struct target *tg = &t->l->target;
-	size_t last = (size_t)(tg->l3_bytes ? tg->l3_bytes : tg->l2_bytes), want = 2 * last;
-	if (want > most_copy_bytes)
-		want = most_copy_bytes;
-	for (int k = 0; k < t->n; k++) {
-		size_t bytes = built_const_bytes(t->b[k]), share = want / (size_t)t->n;
-		size_t n = bytes ? (share + bytes - 1) / bytes + 1 : 0;
-		int rc = built_copies(t->b[k], (int)(n < 100000 ? n : 100000));
-		if (rc < 0)
-			return rc;
-	}
+	size_t last = (size_t)(l->target.l3_bytes ? l->target.l3_bytes : l->target.l2_bytes);
+	if (l->sweep.p)
+		return E_OK;
+	int rc = guard_open(&l->sweep, 2 * last < most_sweep_bytes ? 2 * last : most_sweep_bytes, false);
+	if (rc >= 0)
+		memset(l->sweep.p, 1, l->sweep.bytes);
+	return rc;
+}
+
+static int make_cold(struct timing *t)
+{
+	for (int k = 0; k < t->n; k++)
+		if (!built_chill(t->b[k]))
+			return open_sweep(t->l);
 	return E_OK;
 }
 
@@ -201,7 +205,7 @@ static int with_machine_ready(struct timing *t, int64_t abort_ns)
 {
 	int32_t mhz, mc, mhz_after, mc_after;
 	cpu_set_t old;
-	int rc = t->cold ? make_copies(t) : E_OK;
+	int rc = t->cold ? make_cold(t) : E_OK;
 	if (rc >= 0) {
 		bool held = hold_cpu(t->l, &old);
 		unsigned fpu = fpu_flush();
@@ -222,8 +226,6 @@ static int with_machine_ready(struct timing *t, int64_t abort_ns)
 			t->m[k].mc_after = mc_after;
 		}
 	}
-	for (int k = 0; k < t->n && t->cold; k++)
-		built_uncopy(t->b[k]);
 	return rc;
 }
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* A runner that lives in this process: parses, lowers, emits with `emitter`, loads on `device`, checks and
- * times. What the worker serves; tests use it with the simulator. Candidates run in forked children where
+ * times. What the worker serves; tests use it with the simulator. Candidates run in child processes where
  * `isolate`. */
 struct dev;
 struct emit;

@@ -27,8 +27,8 @@ struct runner_ops {
 		     struct meas *m);
 	/* Time n handles interleaved: `rounds` rounds, each handle run once per round in shuffled order (a run is repeated
 	 * inside a round until it lasts >= 5 us). A handle whose first run is slower than abort_ns (0: never) is dropped from
-	 * the rounds with MEAS_ABORTED. m[i] belongs to handles[i]. `cold`: inputs as a network sees them (weights rotated
-	 * through copies totalling twice the last cache), else all warm. */
+	 * the rounds with MEAS_ABORTED. m[i] belongs to handles[i]. `cold`: inputs as a network sees them (weights not in
+	 * any cache, the rest warm), else all warm. */
 	int (*time)(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
 		    int64_t deadline_ns, struct meas *m);
 	/* The code (kernels/code.h bytes) of a handle, into the arena. */
