@@ -14,6 +14,7 @@
 
 #include <fcntl.h>
 #include <getopt.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,15 @@ static void confine(void)
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+/* The compiler takes and gives back some MB per candidate, tasks as much again: kept, instead of a page fault
+ * for every 4 KB of it each time. */
+static void keep_memory(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	(void)mallopt(M_TRIM_THRESHOLD, 128 << 20);
+	(void)mallopt(M_TOP_PAD, 4 << 20);
 }
 
 /* Moves the stream away from 0 and 1: whatever a library prints must not get into it. */
@@ -178,6 +188,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	confine();
+	keep_memory();
 	int rc = w.serve ? serve(&w) : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
 	if (rc < 0) {
 		log_error("%s", err_text());

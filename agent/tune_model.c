@@ -9,7 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_SEEDS = 4 };
+enum {
+	MAX_SEEDS = 4,
+	AFTER_RUNS = 12,
+	POOR = 6, /* rooflines that a default schedule takes, at worst */
+};
 
 #define LOCK_WAIT_NS NS_PER_S
 #define COMMIT_EVERY_NS NS_PER_S
@@ -118,27 +122,49 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* A few runs: the first warms up, one times the kernels. What measuring at the end may take is learnt here.
- */
+/* What a run with tuned kernels will take at most: what a kernel takes now, or, if that is a fallback, what
+ * a poor schedule would. */
+static int64_t tuned_run_ns(const struct net *n)
+{
+	const struct plan_kernel *k;
+	int64_t sum_ns = 0;
+	plan_kernels(n->plan, &k);
+	for (int i = 0; i < n->nkernels; i++) {
+		int64_t poor_ns = (int64_t)(POOR * k[i].roofline_ns);
+		bool tuned = k[i].origin == FROM_CACHE || poor_ns <= 0;
+		sum_ns += tuned ? n->kernel_ns[i] : least(n->kernel_ns[i], poor_ns);
+	}
+	return sum_ns;
+}
+
+/* Two plans are built, then run in turns: AFTER_RUNS times each, or as often as fits in a small part of the
+ * box, but once. */
+static int64_t reserve_ns(const struct session *s, const struct net *n)
+{
+	int64_t run_ns = tuned_run_ns(n), some_ns = least(AFTER_RUNS * 2 * run_ns, s->o->budget_ns / 25);
+	int64_t want_ns = 100 * NS_PER_MS + 3 * n->build_ns + most(some_ns, 4 * run_ns);
+	return most(least(want_ns, s->o->budget_ns / 4), 100 * NS_PER_MS);
+}
+
+/* Within a small part of the box, but one run with every kernel timed, which warms up, and one of the whole.
+ * What measuring at the end may take is learnt here. */
 static int measure_before(struct session *s)
 {
 	struct net *n = &s->before;
-	int64_t start_ns = clock_now(s->clock), limit_ns = start_ns + s->o->budget_ns / 25;
+	int64_t limit_ns = clock_now(s->clock) + s->o->budget_ns / 25;
 	int rc = open_net(s, REC_BEST, n);
 	if (rc >= 0)
 		rc = net_run_kernels(n, s->clock);
-	for (int i = 0; rc >= 0 && (i < 2 || (i < 20 && clock_now(s->clock) < limit_ns)) && !stopped(s);
+	for (int i = 0; rc >= 0 && (i < 1 || (i < 20 && clock_now(s->clock) < limit_ns)) && !stopped(s);
 	     i++) {
 		rc = net_run(n, s->clock);
-		if (rc >= 0 && clock_now(s->clock) < limit_ns)
+		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
 			rc = net_run_kernels(n, s->clock);
 	}
 	if (rc < 0)
 		return rc;
-	int64_t run_ns = net_median_ns(n);
-	s->report->before_ms = (double)run_ns / 1e6;
-	s->reserve_ns = 200 * NS_PER_MS + 3 * n->build_ns + 12 * run_ns;
-	s->reserve_ns = most(least(s->reserve_ns, s->o->budget_ns / 5), 100 * NS_PER_MS);
+	s->report->before_ms = (double)net_median_ns(n) / 1e6;
+	s->reserve_ns = reserve_ns(s, n);
 	const struct plan_kernel *k;
 	plan_kernels(n->plan, &k);
 	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
