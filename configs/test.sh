@@ -9,7 +9,7 @@ for t in "$@"; do
 	timeout "${TEST_S:-900}" sh -c "exec $t" >"$log" 2>&1
 	status=$?
 	sum=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$')
-	name=$(echo "$t" | sed 's/ .*//; s|.*/||; s/^test_//')
+	name=$(echo "$t" | sed 's/^sh //; s/ .*//; s|.*/||; s/^test_//; s/\.sh$//')
 	if [ -z "$sum" ] || { [ $status != 0 ] && echo "$sum" | grep -q ' 0 failed'; }; then
 		tail -n 30 "$log"
 		echo "$name: ended with status $status and no summary: $(tail -n 1 "$log")"
