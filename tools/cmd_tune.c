@@ -30,9 +30,9 @@ static void catch_signals(void)
 static void progress(void *ctx, const struct job_progress *p)
 {
 	(void)ctx;
-	log_live("task %d of %d %s, %d trials, %.3f -> %.3f ms, %.1f s left", p->task + 1, p->ntasks,
-		 p->label, p->trials, p->before_ms, p->now_ms,
-		 (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9);
+	log_live("task %d of %d, %d trials, %.3f -> %.3f ms, %.1f s left: %.28s", p->task + 1, p->ntasks,
+		 p->trials, p->before_ms, p->now_ms, (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9,
+		 p->label);
 }
 
 static int check_options(const struct tune_options *o, const char *device)
