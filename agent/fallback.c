@@ -25,7 +25,7 @@ static int take(struct task *part, int *of, const struct task *t, int i)
 	return part->noperands++;
 }
 
-/* "acc rK add ..." where rK is a constant vector. */
+/* The accumulator is only used as "acc rK add" where rK is one constant vector. */
 static bool has_bias(const struct task *t, const struct stage *s)
 {
 	const struct prog *p = &s->post;
@@ -33,7 +33,8 @@ static bool has_bias(const struct task *t, const struct stage *s)
 		return false;
 	const struct operand *o = &t->operand[s->read[p->at[1].arg].operand];
 	for (int i = 3; i < p->n; i++)
-		if (p->at[i].op == P_ACC)
+		if (p->at[i].op == P_ACC && (i + 2 >= p->n || p->at[i + 1].op != P_READ ||
+					     p->at[i + 1].arg != p->at[1].arg || p->at[i + 2].op != P_ADD))
 			return false;
 	return o->role == ROLE_CONST && o->dims.rank == 1 && o->dtype == DT_F32;
 }
@@ -72,7 +73,11 @@ static void make_core(const struct task *t, int lanes, int npost, struct fallbac
 	for (int i = 0; i < c->noperands; i++) {
 		struct operand *o = &c->operand[i];
 		const struct read *r = i < cs->nreads ? &cs->read[i] : &cs->out;
+		bool guarded = false;
 		name_operand(o, i);
+		for (int d = 0; d < o->dims.rank; d++)
+			guarded |= index_guarded(t, s, r, d);
+		o->fill = guarded ? o->fill : 0; /* halos hold it; only guards ask for it */
 		/* The weights' dim that the innermost output channel or column walks. */
 		for (int d = 0; o->role == ROLE_CONST && o->dims.rank >= 2 && d < o->dims.rank; d++)
 			for (int a = 0; a < cs->naxes; a++)
@@ -88,7 +93,7 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 	const struct stage *s = &t->stage[0];
 	struct task *c = &out->rest;
 	struct stage *cs = &c->stage[0];
-	int skip = bias ? 3 : 0, naxes = 0;
+	int naxes = 0;
 	while (naxes < s->naxes && s->axis[naxes].kind == AXIS_SPATIAL)
 		naxes++;
 	*cs = *s;
@@ -106,15 +111,13 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 	cs->nreads = 1;
 	memset(&cs->body, 0, sizeof cs->body);
 	memset(&cs->post, 0, sizeof cs->post);
-	if (bias)
-		cs->body.at[cs->body.n++].op =
-		    P_READ; /* the accumulator with the bias is the output itself */
-	for (int i = skip; i < s->post.n; i++) {
+	for (int i = 0; i < s->post.n; i++) {
 		int n = cs->body.n++;
 		cs->body.at[n] = s->post.at[i];
 		if (s->post.at[i].op == P_ACC) {
 			cs->body.at[n].op = P_READ;
 			cs->body.at[n].arg = 0;
+			i += bias ? 2 : 0; /* the accumulator with the bias is the output itself */
 		} else if (s->post.at[i].op == P_READ) {
 			if (cs->nreads == MAX_OPERANDS || c->noperands == MAX_OPERANDS - 1)
 				return fail(E_UNSUPPORTED, "too many operands");

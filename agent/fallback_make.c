@@ -68,24 +68,40 @@ static void image(struct buf *b, const char *name, const char *role, int c, int 
 }
 
 struct window {
-	bool dense, pool, mean, flat; /* flat: no halos, so that simplified tasks have one axis of pixels */
-	int xblock, stride, kernel;
+	bool dense, pool, mean;
+	bool flat;   /* no halos, so that simplified tasks have one axis of pixels */
+	bool single; /* one input channel */
+	bool block;  /* the input is blocked; else plain */
+	int kernel[2], stride, dilation;
 	const char *post; /* after "acc": r2 is a bias, r3 something of the output's form */
 };
+
+static void read_pixels(struct buf *b, const struct window *w)
+{
+	for (int d = 0; d < 2; d++) {
+		if (w->stride > 1)
+			buf_printf(b, "%d*", w->stride);
+		buf_puts(b, d ? "x+" : "y+");
+		if (w->dilation > 1)
+			buf_printf(b, "%d*", w->dilation);
+		buf_puts(b, d ? "s]\n" : "r,");
+	}
+}
 
 /* Convolution, depthwise convolution and pooling over a 2-D image, as groups write them. */
 static int add_window(struct maker *m, const struct window *w)
 {
 	const int halo[2] = {w->flat ? 0 : 2, w->flat ? 0 : 3};
 	struct buf b = {0};
-	int y = 29, x = 31, k = w->kernel, s = w->stride, lanes = m->target.lanes, c = 37,
-	    out = w->dense ? 41 : c;
+	int y = 29, x = 31, s = w->stride, lanes = m->target.lanes, c = w->single ? 1 : 37;
+	int out = w->dense ? 41 : c, *k = (int[]){w->kernel[0], w->kernel[1]};
 	bool bias = strstr(w->post, "r2"), more = strstr(w->post, "r3");
 	buf_puts(&b, "task syms=0\n");
-	image(&b, "X", "in", c, (y - 1) * s + k, (x - 1) * s + k, w->xblock ? lanes : 0, halo,
-	      w->pool && !w->mean ? " fill=-3.40282347e+38" : "");
+	image(&b, "X", "in", c, (y - 1) * s + (k[0] - 1) * w->dilation + 1,
+	      (x - 1) * s + (k[1] - 1) * w->dilation + 1, w->block ? lanes : 0, halo, "");
 	if (!w->pool)
-		buf_printf(&b, "operand W const f32 [%d,%d,%d,%d] plain\n", out, w->dense ? c : 1, k, k);
+		buf_printf(&b, "operand W const f32 [%d,%d,%d,%d] plain\n", out, w->dense ? c : 1, k[0],
+			   k[1]);
 	if (bias)
 		buf_printf(&b, "operand B const f32 [%d] plain\n", out);
 	if (more)
@@ -94,12 +110,8 @@ static int add_window(struct maker *m, const struct window *w)
 	buf_printf(&b, "stage n:3 k:%d y:%d x:%d |", out, y, x);
 	if (w->dense)
 		buf_printf(&b, " c:%d", c);
-	buf_printf(&b, " r:%d s:%d\nread X [n,%c,", k, k, w->dense ? 'c' : 'k');
-	for (int d = 0; d < 2; d++) {
-		if (s > 1)
-			buf_printf(&b, "%d*", s);
-		buf_printf(&b, d ? "x+s]\n" : "y+r,");
-	}
+	buf_printf(&b, " r:%d s:%d\nread X [n,%c,", k[0], k[1], w->dense ? 'c' : 'k');
+	read_pixels(&b, w);
 	if (!w->pool)
 		buf_printf(&b, "read W [k,%s,r,s]\n", w->dense ? "c" : "0");
 	buf_printf(&b, "%s%s", bias ? "read B [k]\n" : "", more ? "read Z [n,k,y,x]\n" : "");
@@ -112,32 +124,39 @@ static int add_window(struct maker *m, const struct window *w)
 	return rc;
 }
 
-static const char *const posts[] = {"r2 add",        "r2 add 0 max",        "r2 add 0 max 6 min",
-				    "r2 add r3 add", "r2 add r3 add 0 max", ""};
+enum { NOTHING = 0, CLAMPS = 3, ALL = 5 };
+static const char *const posts[] = {
+    "", "r2 add", "r2 add 0 max", "r2 add 0 max 6 min", "r2 add r3 add", "r2 add r3 add 0 max"};
 
 /* Blocked and first (plain input) convolution, depthwise, pooling: strides and epilogues. */
 static int add_windows(struct maker *m)
 {
 	static const struct {
+		int strides, last; /* of posts */
 		struct window w;
-		int from, to; /* of posts */
 	} form[] = {
-	    {{.dense = true, .xblock = 1, .kernel = 5}, 0, 5},
-	    {{.dense = true, .xblock = 1, .kernel = 1}, 0, 5},
-	    {{.dense = true, .xblock = 1, .kernel = 1, .flat = true}, 0, 5},
-	    {{.dense = true, .kernel = 5}, 0, 2},
-	    {{.xblock = 1, .kernel = 5}, 0, 2},
-	    {{.pool = true, .xblock = 1, .kernel = 5}, 5, 5},
-	    {{.pool = true, .mean = true, .xblock = 1, .kernel = 5}, 5, 5},
+	    {2, ALL, {.dense = true, .block = true, .kernel = {5, 5}}},
+	    {2, ALL, {.dense = true, .block = true, .kernel = {1, 1}}},
+	    {1, ALL, {.dense = true, .block = true, .kernel = {1, 1}, .flat = true}},
+	    {1, CLAMPS, {.dense = true, .block = true, .kernel = {1, 5}}},
+	    {1, CLAMPS, {.dense = true, .block = true, .kernel = {5, 1}}},
+	    {1, CLAMPS, {.dense = true, .block = true, .kernel = {5, 5}, .dilation = 2}},
+	    {2, CLAMPS, {.dense = true, .kernel = {5, 5}}},
+	    {2, CLAMPS, {.dense = true, .kernel = {5, 5}, .single = true}},
+	    {2, CLAMPS, {.block = true, .kernel = {5, 5}}},
+	    {2, NOTHING, {.pool = true, .block = true, .kernel = {5, 5}}},
+	    {2, NOTHING, {.pool = true, .mean = true, .block = true, .kernel = {5, 5}}},
 	};
 	int rc = E_OK;
-	for (size_t i = 0; i < 2 * sizeof form / sizeof *form; i++)
-		for (int p = form[i / 2].from; p <= form[i / 2].to && rc >= 0; p++) {
-			struct window w = form[i / 2].w;
-			w.stride = 1 + i % 2;
-			w.post = posts[p];
-			rc = add_window(m, &w);
-		}
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++)
+		for (int s = 1; s <= form[i].strides; s++)
+			for (int p = 0; p <= form[i].last && rc >= 0; p++) {
+				struct window w = form[i].w;
+				w.dilation = w.dilation ? w.dilation : 1;
+				w.stride = s;
+				w.post = posts[p];
+				rc = add_window(m, &w);
+			}
 	return rc;
 }
 
