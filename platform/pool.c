@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job at a time: the caller publishes (fn, ctx, extent) and raises `epoch`; every worker sees the new
- * epoch, runs its range and lowers `left`; the caller runs range 0 and waits for left == 0.
+/* One job at a time: the caller publishes (fn, ctx, extent) and raises `epoch`; threads claim parts of the
+ * range, run them and lower `left`; the caller waits for left == 0. A thread claims the parts of its own
+ * share first, so that it meets the same data again in the next kernel, then those that nobody has begun: a
+ * worker that lost its core to somebody else holds up one part, not the whole run.
+ *
+ * A part is claimed in epoch e by moving its counter from e - 1 to e. Before e is published every counter
+ * stands at e - 1, but for parts this job has no use for, which stand at e already; a worker that is late
+ * with an older epoch finds counters above what it expects and claims nothing. The job is read after a claim
+ * only: it cannot change until that part is done.
  *
  * Sleeping: a worker raises `sleepers` and then looks at epoch and active once more, all under the lock;
  * whoever raises epoch or active looks at `sleepers` afterwards. Both sides are sequentially consistent, so
@@ -13,6 +20,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
 	EAGER_NS =
@@ -20,6 +28,12 @@ enum {
 	SPIN_NS =
 	    50000, /* then it pauses between looks; after this it sleeps, or yields while an inference runs */
 	LOOKS = 32, /* looks between two readings of the clock */
+	PARTS = 4,  /* of a thread's share */
+};
+
+/* The parts of one thread's share: the epoch each was last claimed in. */
+struct share {
+	_Alignas(64) atomic_uint claimed[PARTS];
 };
 
 struct worker {
@@ -35,7 +49,8 @@ struct pool {
 	pool_fn *fn;
 	void *ctx;
 	int64_t extent;
-	_Alignas(64) atomic_int left;
+	int parts;
+	_Alignas(64) atomic_int left; /* parts that are not done */
 	_Alignas(64) atomic_int sleepers;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -43,6 +58,7 @@ struct pool {
 	int started;  /* workers that run */
 	bool crowded; /* fewer cpus than threads: waiting gives the cpu away */
 	struct worker *worker;
+	struct share *share;
 };
 
 #if defined(__x86_64__)
@@ -82,13 +98,43 @@ static void spin_once(struct spin *s, bool crowded)
 		pause_cpu();
 }
 
-static void run_range(struct pool *p, int thread)
+/* How many parts belong to a thread's share, and the number of its first. */
+static int share_parts(const struct pool *p, int thread, int64_t *first)
 {
-	int64_t share = p->extent / p->threads, extra = p->extent % p->threads;
-	int64_t begin = thread * share + (thread < extra ? thread : extra);
-	int64_t end = begin + share + (thread < extra);
-	if (begin < end)
-		p->fn(p->ctx, thread, begin, end);
+	int each = p->parts / p->threads, extra = p->parts % p->threads;
+	*first = (int64_t)thread * each + (thread < extra ? thread : extra);
+	return each + (thread < extra);
+}
+
+static bool claim(struct pool *p, int thread, int part, unsigned epoch)
+{
+	unsigned before = epoch - 1;
+	atomic_uint *c = &p->share[thread].claimed[part];
+	return atomic_load_explicit(c, memory_order_relaxed) == before &&
+	       atomic_compare_exchange_strong(c, &before, epoch);
+}
+
+/* Part i of the extent: the first extent % parts of them are longer by one. */
+static void run_part(struct pool *p, int thread, int64_t i)
+{
+	int64_t size = p->extent / p->parts, extra = p->extent % p->parts;
+	int64_t begin = i * size + (i < extra ? i : extra);
+	p->fn(p->ctx, thread, begin, begin + size + (i < extra));
+	atomic_fetch_sub(&p->left, 1);
+}
+
+static void run_parts(struct pool *p, int thread, unsigned epoch)
+{
+	for (int k = 0; k < p->threads; k++) {
+		int owner = (thread + k) % p->threads;
+		for (int part = 0; part < PARTS; part++) {
+			int64_t first;
+			if (!claim(p, owner, part, epoch))
+				continue;
+			(void)share_parts(p, owner, &first);
+			run_part(p, thread, first + part);
+		}
+	}
 }
 
 static bool idle(struct pool *p, unsigned seen)
@@ -119,7 +165,7 @@ static bool next_job(struct pool *p, unsigned *seen)
 	}
 	if (atomic_load(&p->stop))
 		return false;
-	*seen += 1;
+	*seen = atomic_load(&p->epoch);
 	return true;
 }
 
@@ -139,10 +185,8 @@ static void *work(void *arg)
 	unsigned seen = 0;
 	pin(w->cpu);
 	(void)fpu_flush(); /* for good: this thread runs nothing but kernels */
-	while (next_job(w->pool, &seen)) {
-		run_range(w->pool, w->thread);
-		atomic_fetch_sub(&w->pool->left, 1);
-	}
+	while (next_job(w->pool, &seen))
+		run_parts(w->pool, w->thread, seen);
 	return NULL;
 }
 
@@ -179,12 +223,15 @@ int pool_open(struct pool **out, int threads, const int *cpus)
 		return fail(E_USAGE, "%d threads: 1 to 1024 are possible", threads);
 	struct pool *p = aligned_alloc(64, (sizeof *p + 63) & ~(size_t)63);
 	struct worker *w = calloc((size_t)threads, sizeof *w);
-	if (!p || !w) {
+	struct share *share = aligned_alloc(64, sizeof *share * (size_t)threads);
+	if (!p || !w || !share) {
 		free(p);
 		free(w);
+		free(share);
 		return fail(E_NOMEM, "no memory for a pool of %d threads", threads);
 	}
-	*p = (struct pool){.threads = threads, .worker = w, .crowded = is_crowded(threads)};
+	memset(share, 0, sizeof *share * (size_t)threads);
+	*p = (struct pool){.threads = threads, .worker = w, .share = share, .crowded = is_crowded(threads)};
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	for (int i = 1; i < threads; i++) {
@@ -227,10 +274,17 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t extent)
 	p->fn = fn;
 	p->ctx = ctx;
 	p->extent = extent;
-	atomic_store(&p->left, p->threads - 1);
-	atomic_fetch_add(&p->epoch, 1);
+	p->parts = extent < p->threads * PARTS ? (int)extent : p->threads * PARTS;
+	unsigned epoch = atomic_load(&p->epoch) + 1;
+	for (int t = 0; t < p->threads; t++) {
+		int64_t first;
+		for (int part = share_parts(p, t, &first); part < PARTS; part++)
+			atomic_store_explicit(&p->share[t].claimed[part], epoch, memory_order_relaxed);
+	}
+	atomic_store(&p->left, p->parts);
+	atomic_store(&p->epoch, epoch);
 	wake_sleepers(p);
-	run_range(p, 0);
+	run_parts(p, 0, epoch);
 	for (struct spin s = {0}; atomic_load(&p->left);)
 		spin_once(&s, p->crowded);
 }
@@ -246,5 +300,6 @@ void pool_close(struct pool *p)
 	pthread_cond_destroy(&p->wake);
 	pthread_mutex_destroy(&p->lock);
 	free(p->worker);
+	free(p->share);
 	free(p);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread pool for kernels: pinned workers that spin at most 50 us, then sleep; woken once per inference.
  *
- * pool_run splits [0, extent) in contiguous ranges, one or more per thread, and returns when all are done (a barrier).
+ * pool_run splits [0, extent) in contiguous ranges, a few per thread, and returns when all are done (a barrier). A thread
+ * takes its own ranges first, then those nobody has begun; the same thread may be called several times.
  * pool_begin wakes the workers at the start of an inference and pool_end lets them sleep: between the two they spin, so
  * one inference never sleeps twice. The caller is thread 0. One pool serves one caller at a time. Range functions must
  * not call the pool. Extent 0 calls nothing; extent 1 or one thread runs in the caller without any synchronisation. */
