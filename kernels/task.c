@@ -56,14 +56,34 @@ int64_t operand_elems(const struct operand *o)
 	return n ? ax[0].stride * ax[0].extent : 1;
 }
 
+static int64_t plain_offset(const struct operand *o, const int64_t *i)
+{
+	const struct layout *l = &o->layout;
+	int64_t off = 0;
+	for (int d = 0; d < o->dims.rank; d++)
+		off = off * (o->dims.d[d] + l->lo[d] + l->hi[d]) + i[d] + l->lo[d];
+	return off;
+}
+
+/* Horner's rule over the axes of operand_axes: the reference calls this for every element it reads. */
 int64_t operand_offset(const struct operand *o, const int64_t *i)
 {
-	struct phys_axis ax[MAX_SPLITS];
-	int n = operand_axes(o, ax);
+	const struct layout *l = &o->layout;
 	int64_t off = 0;
-	for (int j = 0; j < n; j++) {
-		int64_t v = (i[ax[j].dim] + o->layout.lo[ax[j].dim]) / ax[j].div;
-		off += (ax[j].mod ? v % ax[j].mod : v) * ax[j].stride;
+	if (!l->n)
+		return plain_offset(o, i);
+	for (int j = 0; j < l->n; j++) {
+		int d = l->ax[j].dim;
+		int64_t div = l->ax[j].div, outer = 0, v = i[d] + l->lo[d];
+		for (int k = 0; k < j; k++)
+			if (l->ax[k].dim == d)
+				outer = l->ax[k].div;
+		int64_t size = o->dims.d[d] + l->lo[d] + l->hi[d];
+		if (div > 1) {
+			v /= div;
+			size = (size + div - 1) / div;
+		}
+		off = outer ? off * outer + v % outer : off * size + v;
 	}
 	return off;
 }
@@ -168,16 +188,38 @@ double task_bytes(const struct task *t, bool constants)
 	return sum;
 }
 
+/* What index i of dim d adds to the physical offset. */
+static int64_t dim_offset(const struct operand *o, const struct phys_axis *ax, int n, int d, int64_t i)
+{
+	int64_t off = 0;
+	for (int j = 0; j < n; j++) {
+		if (ax[j].dim != d)
+			continue;
+		int64_t v = (i + o->layout.lo[d]) / ax[j].div;
+		off += (ax[j].mod ? v % ax[j].mod : v) * ax[j].stride;
+	}
+	return off;
+}
+
+/* Physical order is the plain one, with nothing in between. */
+static bool is_plain(const struct operand *o, const struct phys_axis *ax, int n)
+{
+	bool plain = n == o->dims.rank;
+	for (int j = 0; j < n && plain; j++)
+		plain = ax[j].dim == j && ax[j].div == 1 && ax[j].extent == o->dims.d[j];
+	return plain;
+}
+
 /* Visits the rows of the innermost logical dim: for each, the row's first physical offset and its plain
  * offset. A split dim is walked block by block, each block with one stride. */
-static void copy(const struct operand *o, const float *from_plain, float *to_plain, float *physical)
+static void copy_rows(const struct operand *o, const struct phys_axis *ax, int n, const float *from_plain,
+		      float *to_plain, float *physical, int64_t total)
 {
-	struct phys_axis ax[MAX_SPLITS];
-	int n = operand_axes(o, ax), last = o->dims.rank - 1;
-	int64_t i[MAX_RANK] = {0}, plain = 0, total = 1, width = last < 0 ? 1 : o->dims.d[last];
+	int last = o->dims.rank - 1;
+	int64_t i[MAX_RANK] = {0}, part[MAX_RANK], plain = 0, width = last < 0 ? 1 : o->dims.d[last];
 	int64_t block = width, step = 1, jump = 0;
 	for (int d = 0; d <= last; d++)
-		total *= o->dims.d[d];
+		part[d] = dim_offset(o, ax, n, d, 0);
 	for (int j = 0; j < n; j++) {
 		if (ax[j].dim != last)
 			continue;
@@ -189,7 +231,9 @@ static void copy(const struct operand *o, const float *from_plain, float *to_pla
 		}
 	}
 	while (plain < total) {
-		float *row = physical + operand_offset(o, i);
+		float *row = physical;
+		for (int d = 0; d <= last; d++)
+			row += part[d];
 		for (int64_t b = 0; b < width; b += block, row += jump)
 			for (int64_t x = 0, w = width - b < block ? width - b : block; x < w; x++, plain++)
 				if (from_plain)
@@ -197,11 +241,26 @@ static void copy(const struct operand *o, const float *from_plain, float *to_pla
 				else
 					to_plain[plain] = row[x * step];
 		for (int d = last - 1; d >= 0; d--) {
-			if (++i[d] < o->dims.d[d])
+			bool carry = ++i[d] == o->dims.d[d];
+			i[d] = carry ? 0 : i[d];
+			part[d] = dim_offset(o, ax, n, d, i[d]);
+			if (!carry)
 				break;
-			i[d] = 0;
 		}
 	}
+}
+
+static void copy(const struct operand *o, const float *from_plain, float *to_plain, float *physical)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax);
+	int64_t total = shape_count(&o->dims);
+	if (!is_plain(o, ax, n))
+		copy_rows(o, ax, n, from_plain, to_plain, physical, total);
+	else if (from_plain)
+		memcpy(physical, from_plain, sizeof *physical * (size_t)total);
+	else
+		memcpy(to_plain, physical, sizeof *physical * (size_t)total);
 }
 
 void operand_pack(const struct operand *o, const float *plain, float *physical)
