@@ -3,9 +3,13 @@
 # Installs the Debian packages that are missing; does nothing where none is. Extra packages as arguments (clang).
 command -v dpkg-query >/dev/null || exit 0
 want="gcc g++ libc6-dev binutils zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev zstd"
+# LLVM 19 makes the fastest kernels; an older one serves only where Debian has no 19 or LLVM_CONFIG asks for it.
 llvm=llvm-19-dev
-for v in 19 18 17 16 15 14; do
-	command -v llvm-config-$v >/dev/null && llvm=
+if [ -n "$LLVM_CONFIG" ] || command -v llvm-config-19 >/dev/null; then
+	llvm=
+fi
+for v in 18 17 16 15 14; do
+	command -v llvm-config-$v >/dev/null && ! apt-cache show llvm-19-dev >/dev/null 2>&1 && llvm=
 done
 missing=
 for p in $want $llvm "$@"; do
