@@ -8,9 +8,6 @@ llvm=llvm-19-dev
 if [ -n "$LLVM_CONFIG" ] || command -v llvm-config-19 >/dev/null; then
 	llvm=
 fi
-for v in 18 17 16 15 14; do
-	command -v llvm-config-$v >/dev/null && ! apt-cache show llvm-19-dev >/dev/null 2>&1 && llvm=
-done
 missing=
 for p in $want $llvm "$@"; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
@@ -26,6 +23,12 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "installing$missing"
 $as apt-get -qq update || echo "hone: apt-get update failed; trying the lists as they are" >&2
+case "$missing" in *llvm-19-dev*)
+	if ! apt-cache show llvm-19-dev >/dev/null 2>&1 && ls /usr/bin/llvm-config-1[4-8] >/dev/null 2>&1; then
+		missing=$(echo "$missing" | sed 's/ llvm-19-dev//')
+	fi ;;
+esac
+[ -z "$missing" ] && exit 0
 $as env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $missing >/dev/null || {
 	echo "hone: error: apt-get could not install$missing; its message is above" >&2
 	exit 1
