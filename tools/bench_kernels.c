@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* make bench-kernels: how near the default schedules come to one core's limits. Kernels are timed in turn
  * with a loop of independent FMAs (the peak) and a copy of the depthwise's bytes, all in one process pinned
- * to one core; the figure is the minimum of --runs runs (400).
+ * to one core; the figure is the minimum of --runs runs (2000). The cases take turns in bursts, so that each
+ * is spread over the whole run: on a shared machine a neighbour's load lasts longer than a burst.
  *
- * bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]: --random tries N drawn
- * schedules per case besides the default and the portfolio, --cand a given one; the best by minimum is shown
- * beside the default. */
+ * bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]...: --random tries N drawn
+ * schedules per case besides the default and the portfolio, --cand given ones; the best by minimum is shown
+ * beside the default, every given one too. */
 #include "kernels/emit.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
@@ -48,7 +49,7 @@ static const struct {
      .85, true},
 };
 
-enum { NCASES = sizeof cases / sizeof cases[0], MAX_CANDS = 512 };
+enum { NCASES = sizeof cases / sizeof cases[0], MAX_CANDS = 512, MAX_GIVEN = 32, BURST = 50 };
 
 struct kernel {
 	char cand[CAND_MAX];
@@ -56,6 +57,14 @@ struct kernel {
 	struct manifest m;
 	void *bufs[CODE_MAX_BUFS];
 	int64_t extent, best_ns;
+};
+
+/* One case: what is computed and the schedules of it, the default first, then the given ones. */
+struct subject {
+	int which;
+	struct task t;
+	struct kernel *k;
+	int n, ngiven, best;
 };
 
 struct bench {
@@ -66,7 +75,10 @@ struct bench {
 	struct clock *clock;
 	struct rng rng;
 	int runs, random;
-	const char *only, *cand;
+	const char *only, *given[MAX_GIVEN];
+	int ngiven;
+	struct subject subject[NCASES];
+	int nsubjects;
 	bool json;
 	struct dev_code *peak;
 	float *peak_out, *from, *to;
@@ -170,41 +182,46 @@ static void fill(struct bench *b, const struct task *t, void **plain)
 	}
 }
 
-static int candidates(struct bench *b, const struct task *t, void *const *plain, struct kernel *k, int max)
+/* One more kernel of the subject where the schedule in its slot can be built. */
+static int add(struct bench *b, struct subject *s, void *const *plain)
 {
-	struct space *s;
-	int rc = space_make(&b->a, t, &b->tg, &s), n = 0;
-	if (rc < 0)
-		return rc;
-	for (int i = -1; n < max; i++) {
-		if (i < 0)
-			space_default(s, k[n].cand);
-		else if (b->cand && i == 0)
-			snprintf(k[n].cand, CAND_MAX, "%s", b->cand);
-		else if (i >= 1 + b->random)
-			break;
-		else if (i > 0 && (rc = space_random(s, &b->rng, k[n].cand)) < 0)
-			return rc;
-		else if (i == 0 && !b->cand)
-			continue;
-		if ((rc = build(b, t, plain, &k[n])) < 0 && n == 0)
-			return rc;
-		if (rc < 0)
-			fprintf(stderr, "%s: %s\n", k[n].cand, err_text());
-		n += rc >= 0;
-	}
-	for (int i = 0; n < max && b->random; i++) {
-		if (space_portfolio(s, i, k[n].cand) < 0)
-			break;
-		n += build(b, t, plain, &k[n]) >= 0;
-	}
-	return n;
+	struct kernel *k = &s->k[s->n];
+	int rc = build(b, &s->t, plain, k);
+	if (rc < 0 && s->n)
+		fprintf(stderr, "%s: %s\n", k->cand, err_text());
+	s->n += rc >= 0;
+	return rc;
 }
 
-static void show(const struct bench *b, int which, const struct task *t, const struct kernel *k,
-		 const char *what)
+static int candidates(struct bench *b, struct subject *s, void *const *plain)
 {
-	double gflops = task_flops(t) / (double)k->best_ns, of_peak = gflops / peak_gflops(b);
+	struct space *sp;
+	int rc = space_make(&b->a, &s->t, &b->tg, &sp);
+	if (rc < 0)
+		return rc;
+	s->k = ARENA_ARRAY(&b->a, struct kernel, MAX_CANDS);
+	space_default(sp, s->k[0].cand);
+	if ((rc = add(b, s, plain)) < 0)
+		return rc;
+	for (int i = 0; i < b->ngiven; i++) {
+		snprintf(s->k[s->n].cand, CAND_MAX, "%s", b->given[i]);
+		add(b, s, plain);
+	}
+	s->ngiven = s->n - 1;
+	for (int i = 0; b->random && s->n < MAX_CANDS && space_portfolio(sp, i, s->k[s->n].cand) >= 0; i++)
+		add(b, s, plain);
+	for (int i = 0; i < b->random && s->n < MAX_CANDS; i++) {
+		if ((rc = space_random(sp, &b->rng, s->k[s->n].cand)) < 0)
+			return rc;
+		add(b, s, plain);
+	}
+	return E_OK;
+}
+
+static void show(const struct bench *b, const struct subject *s, const struct kernel *k, const char *what)
+{
+	int which = s->which;
+	double gflops = task_flops(&s->t) / (double)k->best_ns, of_peak = gflops / peak_gflops(b);
 	double share = cases[which].copies ? (double)b->copy_ns / (double)k->best_ns : of_peak;
 	if (b->json) {
 		printf("{\"case\":\"%s\",\"schedule\":\"%s\",\"cand\":\"%s\",\"us\":%.2f,\"gflops\":%.1f,"
@@ -219,42 +236,56 @@ static void show(const struct bench *b, int which, const struct task *t, const s
 	       100 * cases[which].floor, k->cand);
 }
 
-static int bench_case(struct bench *b, int which)
+static void make_copy(struct bench *b, const struct task *t)
 {
-	static struct kernel k[MAX_CANDS];
-	struct task t;
+	b->copy_bytes = (size_t)(operand_elems(&t->operand[0]) + operand_elems(&t->operand[3])) * 2;
+	b->from = arena_aligned(&b->a, b->copy_bytes, 64);
+	b->to = arena_aligned(&b->a, b->copy_bytes, 64);
+	memset(b->from, 1, b->copy_bytes);
+}
+
+static int make_subject(struct bench *b, int which)
+{
+	struct subject *s = &b->subject[b->nsubjects++];
 	void *plain[MAX_OPERANDS];
-	int rc = task_parse(cases[which].text, &t);
+	s->which = which;
+	int rc = task_parse(cases[which].text, &s->t);
 	if (rc < 0)
 		return fail_in(rc, "%s", cases[which].name);
-	fill(b, &t, plain);
-	int n = candidates(b, &t, plain, k, MAX_CANDS), best = 0;
-	if (n < 0)
-		return fail_in(n, "%s", cases[which].name);
-	b->copy_bytes = cases[which].copies
-			    ? (size_t)(operand_elems(&t.operand[0]) + operand_elems(&t.operand[3])) * 2
-			    : 0;
-	if (b->copy_bytes) {
-		b->from = arena_aligned(&b->a, b->copy_bytes, 64);
-		b->to = arena_aligned(&b->a, b->copy_bytes, 64);
-		memset(b->from, 1, b->copy_bytes);
-	}
-	b->peak_ns = b->copy_ns = INT64_MAX;
-	for (int r = 0; r < b->runs; r++) {
+	fill(b, &s->t, plain);
+	if (cases[which].copies)
+		make_copy(b, &s->t);
+	rc = candidates(b, s, plain);
+	return rc < 0 ? fail_in(rc, "%s", cases[which].name) : E_OK;
+}
+
+/* Of many candidates the slow ones are left out after a few rounds. */
+static void burst(struct bench *b, struct subject *s, int done)
+{
+	for (int r = 0; r < BURST; r++) {
 		run_limits(b);
-		for (int i = 0; i < n;
-		     i++) /* many candidates: the slow ones are left out after a few rounds */
-			if (r < 4 || k[i].best_ns < k[best].best_ns * 5 / 4 || i == 0)
-				run_once(b, &k[i]);
-		for (int i = 0; i < n; i++)
-			best = k[i].best_ns < k[best].best_ns ? i : best;
+		for (int i = 0; i < s->n; i++)
+			if (done + r < 8 || i <= s->ngiven || s->k[i].best_ns < s->k[s->best].best_ns * 5 / 4)
+				run_once(b, &s->k[i]);
+		for (int i = 0; i < s->n; i++)
+			s->best = s->k[i].best_ns < s->k[s->best].best_ns ? i : s->best;
 	}
-	show(b, which, &t, &k[0], "default");
-	if (n > 1)
-		show(b, which, &t, &k[best], "best");
-	for (int i = 0; i < n; i++)
-		b->dev->unload(k[i].code);
-	return E_OK;
+}
+
+static void run_all(struct bench *b)
+{
+	b->peak_ns = b->copy_ns = INT64_MAX;
+	for (int done = 0; done < b->runs; done += BURST)
+		for (int i = 0; i < b->nsubjects; i++)
+			burst(b, &b->subject[i], done);
+	for (int i = 0; i < b->nsubjects; i++) {
+		struct subject *s = &b->subject[i];
+		show(b, s, &s->k[0], "default");
+		for (int j = 1; j <= s->ngiven; j++)
+			show(b, s, &s->k[j], "given");
+		if (s->n > 1 + s->ngiven)
+			show(b, s, &s->k[s->best], "best");
+	}
 }
 
 static int open_bench(struct bench *b)
@@ -281,13 +312,13 @@ static int open_bench(struct bench *b)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]\n");
+		"usage: bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]...\n");
 	return 2;
 }
 
 int main(int argc, char **argv)
 {
-	struct bench b = {.runs = 400};
+	static struct bench b = {.runs = 2000};
 	for (int i = 1; i < argc; i++) {
 		const char *v = i + 1 < argc ? argv[i + 1] : NULL;
 		if (!strcmp(argv[i], "--json")) {
@@ -302,8 +333,8 @@ int main(int argc, char **argv)
 			b.random = atoi(v);
 		else if (!strcmp(argv[i], "--case"))
 			b.only = v;
-		else if (!strcmp(argv[i], "--cand"))
-			b.cand = v;
+		else if (!strcmp(argv[i], "--cand") && b.ngiven < MAX_GIVEN)
+			b.given[b.ngiven++] = v;
 		else
 			return usage();
 		i++;
@@ -311,7 +342,9 @@ int main(int argc, char **argv)
 	int rc = open_bench(&b);
 	for (int i = 0; i < NCASES && rc >= 0; i++)
 		if (!b.only || strstr(cases[i].name, b.only))
-			rc = bench_case(&b, i);
+			rc = make_subject(&b, i);
+	if (rc >= 0)
+		run_all(&b);
 	if (rc < 0)
 		fprintf(stderr, "bench_kernels: %s\n", err_text());
 	arena_free(&b.a);
