@@ -4,12 +4,14 @@
  * to one core; the figure is the minimum of --runs runs (2000). The cases take turns in bursts, so that each
  * is spread over the whole run: on a shared machine a neighbour's load lasts longer than a burst.
  *
- * bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]...: --random tries N drawn
- * schedules per case besides the default and the portfolio, --cand given ones; the best by minimum is shown
- * beside the default, every given one too. */
+ * bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]... [--task FILE]...: --random
+ * tries N drawn schedules per case besides the default and the portfolio, --cand given ones; the best by
+ * minimum is shown beside the default and the one with the best draft, every given one too. --task: a task's
+ * text in a file instead of the cases (as `hone tasks` gives it). */
 #include "kernels/emit.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
+#include "platform/file.h"
 #include "platform/pool.h"
 
 #include <sched.h>
@@ -17,11 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+struct subject_text {
 	const char *name, *text;
 	double floor; /* share wanted: of the FMA peak, or of the copy where `copies` */
 	bool copies;
-} cases[] = {
+};
+
+static const struct subject_text cases[] = {
     {"conv3x3 64-64 56",
      "task syms=0\noperand X in f32 [1,64,56,56] 0.1/16.2.3.1;2+1+1;3+1+1\noperand W const f32 [64,64,3,3] "
      "plain\n"
@@ -49,7 +53,13 @@ static const struct {
      .85, true},
 };
 
-enum { NCASES = sizeof cases / sizeof cases[0], MAX_CANDS = 512, MAX_GIVEN = 32, BURST = 50 };
+enum {
+	NCASES = sizeof cases / sizeof cases[0],
+	MAX_CANDS = 512,
+	MAX_GIVEN = 32,
+	MAX_SUBJECTS = 96,
+	BURST = 50
+};
 
 struct kernel {
 	char cand[CAND_MAX];
@@ -61,8 +71,9 @@ struct kernel {
 
 /* One case: what is computed and the schedules of it, the default first, then the given ones. */
 struct subject {
-	int which;
+	struct subject_text text;
 	struct task t;
+	struct space *space;
 	struct kernel *k;
 	int n, ngiven, best;
 };
@@ -76,8 +87,9 @@ struct bench {
 	struct rng rng;
 	int runs, random;
 	const char *only, *given[MAX_GIVEN];
-	int ngiven;
-	struct subject subject[NCASES];
+	int ngiven, nfiles;
+	const char *file[MAX_SUBJECTS];
+	struct subject subject[MAX_SUBJECTS];
 	int nsubjects;
 	bool json;
 	struct dev_code *peak;
@@ -195,12 +207,11 @@ static int add(struct bench *b, struct subject *s, void *const *plain)
 
 static int candidates(struct bench *b, struct subject *s, void *const *plain)
 {
-	struct space *sp;
-	int rc = space_make(&b->a, &s->t, &b->tg, &sp);
+	int rc = space_make(&b->a, &s->t, &b->tg, &s->space);
 	if (rc < 0)
 		return rc;
 	s->k = ARENA_ARRAY(&b->a, struct kernel, MAX_CANDS);
-	space_default(sp, s->k[0].cand);
+	space_default(s->space, s->k[0].cand);
 	if ((rc = add(b, s, plain)) < 0)
 		return rc;
 	for (int i = 0; i < b->ngiven; i++) {
@@ -208,10 +219,11 @@ static int candidates(struct bench *b, struct subject *s, void *const *plain)
 		add(b, s, plain);
 	}
 	s->ngiven = s->n - 1;
-	for (int i = 0; b->random && s->n < MAX_CANDS && space_portfolio(sp, i, s->k[s->n].cand) >= 0; i++)
+	for (int i = 0; b->random && s->n < MAX_CANDS && space_portfolio(s->space, i, s->k[s->n].cand) >= 0;
+	     i++)
 		add(b, s, plain);
 	for (int i = 0; i < b->random && s->n < MAX_CANDS; i++) {
-		if ((rc = space_random(sp, &b->rng, s->k[s->n].cand)) < 0)
+		if ((rc = space_random(s->space, &b->rng, s->k[s->n].cand)) < 0)
 			return rc;
 		add(b, s, plain);
 	}
@@ -220,20 +232,21 @@ static int candidates(struct bench *b, struct subject *s, void *const *plain)
 
 static void show(const struct bench *b, const struct subject *s, const struct kernel *k, const char *what)
 {
-	int which = s->which;
+	const struct subject_text *c = &s->text;
+	double draft_us = space_draft(s->space, k->cand) / 1e3;
 	double gflops = task_flops(&s->t) / (double)k->best_ns, of_peak = gflops / peak_gflops(b);
-	double share = cases[which].copies ? (double)b->copy_ns / (double)k->best_ns : of_peak;
+	double share = c->copies ? (double)b->copy_ns / (double)k->best_ns : of_peak;
 	if (b->json) {
 		printf("{\"case\":\"%s\",\"schedule\":\"%s\",\"cand\":\"%s\",\"us\":%.2f,\"gflops\":%.1f,"
 		       "\"peak_gflops\":%.1f,"
-		       "\"of\":\"%s\",\"share\":%.4f,\"wanted\":%.2f}\n",
-		       cases[which].name, what, k->cand, (double)k->best_ns / 1e3, gflops, peak_gflops(b),
-		       cases[which].copies ? "copy" : "peak", share, cases[which].floor);
+		       "\"of\":\"%s\",\"share\":%.4f,\"wanted\":%.2f,\"draft_us\":%.2f}\n",
+		       c->name, what, k->cand, (double)k->best_ns / 1e3, gflops, peak_gflops(b),
+		       c->copies ? "copy" : "peak", share, c->floor, draft_us);
 		return;
 	}
-	printf("%-20s %-8s %9.1f us %8.1f GFLOP/s  %5.1f %% of %-4s (wanted %2.0f)  %s\n", cases[which].name,
-	       what, (double)k->best_ns / 1e3, gflops, 100 * share, cases[which].copies ? "copy" : "peak",
-	       100 * cases[which].floor, k->cand);
+	printf("%-20s %-8s %9.1f us %8.1f GFLOP/s  %5.1f %% of %-4s (wanted %2.0f) draft %.1f us  %s\n",
+	       c->name, what, (double)k->best_ns / 1e3, gflops, 100 * share, c->copies ? "copy" : "peak",
+	       100 * c->floor, draft_us, k->cand);
 }
 
 static void make_copy(struct bench *b, const struct task *t)
@@ -244,19 +257,38 @@ static void make_copy(struct bench *b, const struct task *t)
 	memset(b->from, 1, b->copy_bytes);
 }
 
-static int make_subject(struct bench *b, int which)
+static int make_subject(struct bench *b, struct subject_text text)
 {
+	if (b->nsubjects == MAX_SUBJECTS)
+		return fail(E_USAGE, "more than %d tasks", MAX_SUBJECTS);
 	struct subject *s = &b->subject[b->nsubjects++];
 	void *plain[MAX_OPERANDS];
-	s->which = which;
-	int rc = task_parse(cases[which].text, &s->t);
+	s->text = text;
+	int rc = task_parse(text.text, &s->t);
 	if (rc < 0)
-		return fail_in(rc, "%s", cases[which].name);
+		return fail_in(rc, "%s", text.name);
+	for (int i = 0; i < s->t.noperands; i++)
+		if (s->t.nsyms || s->t.operand[i].dtype != DT_F32)
+			return fail(E_UNSUPPORTED, "%s: not of constant shape and f32", text.name);
 	fill(b, &s->t, plain);
-	if (cases[which].copies)
+	if (text.copies)
 		make_copy(b, &s->t);
 	rc = candidates(b, s, plain);
-	return rc < 0 ? fail_in(rc, "%s", cases[which].name) : E_OK;
+	return rc < 0 ? fail_in(rc, "%s", text.name) : E_OK;
+}
+
+static int file_subject(struct bench *b, const char *path)
+{
+	struct blob text;
+	int rc = file_read(&b->a, path, 1 << 16, &text);
+	if (rc < 0)
+		return rc;
+	const char *name = strrchr(path, '/');
+	return make_subject(b, (struct subject_text){
+				   .name = name ? name + 1 : path,
+				   .text = arena_strndup(&b->a, (const char *)text.p, text.n),
+				   .floor = 1,
+			       });
 }
 
 /* Of many candidates the slow ones are left out after a few rounds. */
@@ -272,6 +304,15 @@ static void burst(struct bench *b, struct subject *s, int done)
 	}
 }
 
+static int best_drafted(const struct subject *s)
+{
+	int best = 0;
+	for (int i = 1; i < s->n; i++)
+		if (space_draft(s->space, s->k[i].cand) < space_draft(s->space, s->k[best].cand))
+			best = i;
+	return best;
+}
+
 static void run_all(struct bench *b)
 {
 	b->peak_ns = b->copy_ns = INT64_MAX;
@@ -283,8 +324,10 @@ static void run_all(struct bench *b)
 		show(b, s, &s->k[0], "default");
 		for (int j = 1; j <= s->ngiven; j++)
 			show(b, s, &s->k[j], "given");
-		if (s->n > 1 + s->ngiven)
-			show(b, s, &s->k[s->best], "best");
+		if (s->n == 1 + s->ngiven)
+			continue;
+		show(b, s, &s->k[best_drafted(s)], "drafted");
+		show(b, s, &s->k[s->best], "best");
 	}
 }
 
@@ -312,7 +355,8 @@ static int open_bench(struct bench *b)
 static int usage(void)
 {
 	fprintf(stderr,
-		"usage: bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]...\n");
+		"usage: bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]... "
+		"[--task FILE]...\n");
 	return 2;
 }
 
@@ -335,14 +379,18 @@ int main(int argc, char **argv)
 			b.only = v;
 		else if (!strcmp(argv[i], "--cand") && b.ngiven < MAX_GIVEN)
 			b.given[b.ngiven++] = v;
+		else if (!strcmp(argv[i], "--task") && b.nfiles < MAX_SUBJECTS)
+			b.file[b.nfiles++] = v;
 		else
 			return usage();
 		i++;
 	}
 	int rc = open_bench(&b);
-	for (int i = 0; i < NCASES && rc >= 0; i++)
+	for (int i = 0; i < b.nfiles && rc >= 0; i++)
+		rc = file_subject(&b, b.file[i]);
+	for (int i = 0; i < NCASES && !b.nfiles && rc >= 0; i++)
 		if (!b.only || strstr(cases[i].name, b.only))
-			rc = make_subject(&b, i);
+			rc = make_subject(&b, cases[i]);
 	if (rc >= 0)
 		run_all(&b);
 	if (rc < 0)
