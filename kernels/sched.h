@@ -5,14 +5,19 @@
  * block=y:8
  *
  * Keys in this order, each left out at its default; stages of a chain are separated by "; ". Axes are named
- * as in the task. lane    the axis that lies in vector lanes, and how many (absent: scalar) tile    register
- * tile of spatial axes, in points; in vectors on the lane axis unroll  steps of reduction axes in one body;
- * in vectors on the lane axis order   spatial loops outermost first, then reduction loops (default: as the
- * task names them) par     leading loops that make the parallel extent (outer loops of `outer` axes come
- * first) outer   axes with a second, outer loop over blocks of tiles split   reduction axis summed in parts
- * outside of the register tile, points per part: partial sums in the output chains  accumulators per point,
- * taken in turn by the unrolled steps hoist   0: loads that do not change in a loop stay inside of it block
- * tiles per block of an `outer` axis: a run-time parameter, 0 or absent: the whole axis */
+ * as in the task.
+ * lane    the axis that lies in vector lanes, and how many (absent: scalar)
+ * tile    register tile of spatial axes, in points; in vectors on the lane axis
+ * unroll  steps of reduction axes in one body; in vectors on the lane axis
+ * order   spatial loops outermost first, then reduction loops (default: as the task names them)
+ * par     leading loops that make the parallel extent (outer loops of `outer` axes come first)
+ * outer   axes with a second, outer loop over blocks of tiles
+ * split   reduction axis summed in parts outside of the register tile, points per part: partial sums in the
+ *         output
+ * chains  accumulators per point, taken in turn by the unrolled steps
+ * hoist   0: loads that do not change in a loop stay inside of it
+ * block   tiles per block of an `outer` axis: a run-time parameter, 0 or absent: the whole axis
+ */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
 

@@ -331,7 +331,7 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 			if (draft_live(&s->t, stage, &c) > s->tg.regs - spare || !fits(s, stage, &c))
 				continue;
 			double d = draft_stage(&s->t, &s->tg, stage, &c);
-			if (d < best * .999) {
+			if (d < best * .9999) {
 				best = d;
 				*out = c;
 			}
