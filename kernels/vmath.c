@@ -49,9 +49,9 @@ static int horner(struct vmath *m, int x, const double *c, int n)
 /* ln 2 in two parts: the first has few bits, so that its small multiples are exact. */
 static const double LN2_HI = 0.693359375, LN2_LO = -2.12194440054690583e-4;
 
-/* 2^t * e^r with t = rint(x / ln 2): |r| <= ln2/2, Taylor to r^7 (relative remainder 6e-9). POW2(t - 1), then
- * doubled, so that t = 128 is reached; t is bounded before use, so NaN and infinities give a harmless power.
- */
+/* 2^t * e^r with t = rint(x / ln 2): |r| <= ln2/2, Taylor to r^7 (relative remainder 6e-9). 2 e^r times
+ * POW2(t - 1), so that t = 128 is reached and nothing normal passes through a subnormal, which would flush; t
+ * is bounded before use, so NaN and infinities give a harmless power. */
 int vmath_exp(struct vmath *m, int x)
 {
 	static const double c[] = {1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 0.5, 1, 1};
@@ -60,8 +60,8 @@ int vmath_exp(struct vmath *m, int x)
 	int r = vmath_fma(m, t, imm(m, -LN2_HI), x);
 	r = vmath_fma(m, t, imm(m, -LN2_LO), r);
 	int y = horner(m, r, c, 8);
-	y = vmath_op2(m, V_MUL, y, vmath_op1(m, V_POW2, vmath_op2(m, V_SUB, t, imm(m, 1))));
 	y = vmath_op2(m, V_ADD, y, y);
+	y = vmath_op2(m, V_MUL, y, vmath_op1(m, V_POW2, vmath_op2(m, V_SUB, t, imm(m, 1))));
 	return vmath_select(m, V_SEL_LT, x, imm(m, -87.0), imm(m, 0), y);
 }
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transcendental functions as sequences of vector operations, without calls. `one` gives a variable that
- *holds a constant in all lanes. Each returns a new variable. NaN in gives NaN out. Errors are the largest
- *over all finite inputs of the stated range, measured against double (tests/test_lower.c): exp     2e-7
- *relative where the result is normal; 0 below -87, inf above 88.8 log     2e-7 relative; log(0) = -inf, NaN
- *below tanh    3e-7 relative; sigmoid 3e-7 relative (0 where exp(-x) is inf) erf     4e-7 absolute
- *(Abramowitz and Stegun 7.1.26; a series near 0) pow     by constants 0, 0.5, 1, 2, ... +-64: multiplications
- *and a square root; else exp(b log |a|) with the sign of integral powers of negative numbers: |b log2 a| *
- *2e-7 relative */
+/* Transcendental functions as sequences of vector operations, without calls. `one` gives a variable that holds
+ * a constant in all lanes. Each returns a new variable. NaN in gives NaN out. Errors are the largest over dense
+ * sweeps of all finite inputs of the stated range, against double precision (tests/test_vmath.c):
+ * exp      2e-7 relative where the result is normal; 0 below -87, inf above 88.8
+ * log      2e-7 relative; log(0) = -inf, NaN below
+ * tanh     3e-7 relative
+ * sigmoid  3e-7 relative (0 where exp(-x) is inf)
+ * erf      4e-7 absolute (Abramowitz and Stegun 7.1.26; a series near 0)
+ * pow      by constants 0, 0.5, 1, 2, ... +-64: multiplications and a square root; else exp(b log |a|) with the
+ *          sign of integral powers of negative numbers: max(1, |b log2 a|) * 2e-7 relative */
 #ifndef KERNELS_VMATH_H
 #define KERNELS_VMATH_H
 
