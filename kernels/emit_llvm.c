@@ -59,7 +59,7 @@ struct diag {
 OTHER_TARGET(AArch64)
 OTHER_TARGET(ARM)
 
-/* Passes that find nothing in what gen_module() makes; without them 11 % fewer instructions are spent on a
+/* Passes that find nothing in what gen_module() makes; without them 8 % fewer instructions are spent on a
  * convolution. CodeGenPrepare moves addresses to their uses, where they already are; AArch64 keeps it, since
  * it splits displacements that do not fit. Every one is known to LLVM 14 to 19: an unknown one would end the
  * process. */
