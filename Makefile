@@ -66,6 +66,9 @@ $(B)/hone-worker: $(WORKER) $(LIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $(WORKER) $(GROUP) $(LLVM_LIBS) $(LDLIBS)
 $(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 
+# Loops over floats: vectorised, and no errno or traps to keep.
+$(B)/agent/host_math.o: ALLC += -O3 -fno-math-errno -fno-trapping-math
+
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) -c -o $@ $<

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/host.h"
+#include "agent/host_flat.h"
+#include "agent/host_math.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { ROWS = 8, RUN = HOST_BLOCK / ROWS, STACK = 20, GUARDS = 3 };
@@ -28,7 +29,8 @@ struct hstage {
 	const struct operand *out;
 	struct view to;
 	int64_t out_step;
-	bool product; /* body is r0 r1 mul, summed, both fast */
+	bool product;      /* body is r0 r1 mul, summed, both fast */
+	struct flat *flat; /* then nothing of the above counts but s and extent */
 };
 
 struct host_task {
@@ -57,7 +59,7 @@ int64_t host_extent(const struct host_task *h, int entry)
 
 size_t host_scratch_bytes(void)
 {
-	return sizeof(struct scratch);
+	return sizeof(struct scratch) > flat_scratch_bytes() ? sizeof(struct scratch) : flat_scratch_bytes();
 }
 
 static int64_t floor_div(int64_t a, int64_t b)
@@ -245,6 +247,11 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 	struct hstage *s = &h->stage[k];
 	s->s = &h->t->stage[k];
 	s->out = &h->operand[s->s->out.operand];
+	int rc = flat_make(h->t, k, h->operand, h->t->nstages == 1, a, &s->flat);
+	if (rc < 0 || s->flat) {
+		s->extent = s->flat ? flat_extent(s->flat) : 0;
+		return rc;
+	}
 	s->points = 1;
 	for (int x = 0; x < s->s->naxes; x++) {
 		s->nspatial += s->s->axis[x].kind == AXIS_SPATIAL;
@@ -265,7 +272,6 @@ static int make_stage(struct host_task *h, int k, struct arena *a)
 				(void)run_step(s, &out, d, &s->out_step);
 	out.naxes = operand_axes(out.o, out.ax);
 	s->to = out;
-	int rc = E_OK;
 	for (int i = 0; i < s->s->nreads && rc >= 0; i++) {
 		struct view *v = &s->view[i];
 		v->r = &s->s->read[i];
@@ -396,69 +402,6 @@ static void load(const struct hstage *h, int i, void *const *bufs, int64_t p, st
 	}
 }
 
-#define EACH(expr)                                                                                           \
-	for (int k = 0; k < n; k++)                                                                          \
-		a[k] = (expr);                                                                               \
-	break
-
-static void apply(enum prog_op op, float *a, const float *b, const float *c, int n)
-{
-	switch (op) {
-	case P_ADD:
-		EACH(a[k] + b[k]);
-	case P_SUB:
-		EACH(a[k] - b[k]);
-	case P_MUL:
-		EACH(a[k] * b[k]);
-	case P_DIV:
-		EACH(a[k] / b[k]);
-	case P_MIN:
-		EACH(a[k] < b[k] ? a[k] : b[k]);
-	case P_MAX:
-		EACH(a[k] > b[k] ? a[k] : b[k]);
-	case P_POW:
-		EACH(powf(a[k], b[k]));
-	case P_NEG:
-		EACH(-a[k]);
-	case P_ABS:
-		EACH(fabsf(a[k]));
-	case P_SQRT:
-		EACH(sqrtf(a[k]));
-	case P_RECIP:
-		EACH(1 / a[k]);
-	case P_EXP:
-		EACH(expf(a[k]));
-	case P_LOG:
-		EACH(logf(a[k]));
-	case P_TANH:
-		EACH(tanhf(a[k]));
-	case P_SIGMOID:
-		EACH(1 / (1 + expf(-a[k])));
-	case P_ERF:
-		EACH(erff(a[k]));
-	case P_FLOOR:
-		EACH(floorf(a[k]));
-	case P_CEIL:
-		EACH(ceilf(a[k]));
-	case P_RINT:
-		EACH(nearbyintf(a[k]));
-	case P_SIGN:
-		EACH((float)((a[k] > 0) - (a[k] < 0)));
-	case P_LT:
-		EACH(a[k] < b[k] ? 1.0f : 0.0f);
-	case P_LE:
-		EACH(a[k] <= b[k] ? 1.0f : 0.0f);
-	case P_EQ:
-		EACH(a[k] == b[k] ? 1.0f : 0.0f);
-	case P_SELECT:
-		EACH(a[k] != 0 ? b[k] : c[k]);
-	case P_SQUARE:
-		EACH(a[k] * a[k]);
-	default:
-		break;
-	}
-}
-
 /* Interprets a program over n rows; the result is stack[0]. */
 static void run_prog(const struct hstage *h, const struct prog *q, void *const *bufs, int64_t p,
 		     struct scratch *w, int n)
@@ -476,7 +419,7 @@ static void run_prog(const struct hstage *h, const struct prog *q, void *const *
 			for (int k = 0; k < count; k++)
 				a[k] = q->at[i].imm;
 		else
-			apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
+			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
 		top++;
 	}
 }
@@ -615,6 +558,10 @@ void host_run(const struct host_task *h, int entry, void *const *bufs, int64_t b
 {
 	const struct hstage *s = &h->stage[entry];
 	struct scratch *w = scratch;
+	if (s->flat) {
+		flat_run(s->flat, bufs, begin, end, scratch);
+		return;
+	}
 	for (; begin < end; begin += ROWS) {
 		int n = end - begin < ROWS ? (int)(end - begin) : ROWS;
 		start_rows(s, bufs, begin, n, w);

@@ -2,9 +2,10 @@
 /* Tasks in portable C: runs any task without compiling it. For what no kernel covers, and for epilogues after
  * one.
  *
- * A stage is an entry (a barrier lies between two); its extent counts rows: runs along the axis that is
- * innermost in the output's memory. Rows are computed a few at a time: products are summed directly, any
- * other program is interpreted over blocks of up to HOST_BLOCK floats. f32 arithmetic. */
+ * A stage is an entry (a barrier lies between two). Maps over plain loops go through agent/host_flat.h. Else
+ * its extent counts rows: runs along the axis that is innermost in the output's memory. Rows are computed a
+ * few at a time: products are summed directly, any other program is interpreted over blocks of up to
+ * HOST_BLOCK floats. f32 arithmetic. */
 #ifndef AGENT_HOST_H
 #define AGENT_HOST_H
 

@@ -27,6 +27,22 @@ static bool close_to(float a, float b)
 	       fabs((double)a - (double)b) <= 1e-4 * fabs((double)b) + 1e-4 || (fabsf(b) > 1e30f);
 }
 
+/* All elements, halos too; padding lanes mean nothing. */
+static bool same_values(const struct operand *o, const float *a, const float *b)
+{
+	int64_t i[MAX_RANK] = {0};
+	bool same = true;
+	for (int d = 0; d < o->dims.rank; d++)
+		i[d] = -o->layout.lo[d];
+	for (int d = 0; d >= 0;) {
+		int64_t at = operand_offset(o, i);
+		same &= close_to(a[at], b[at]);
+		for (d = o->dims.rank - 1; d >= 0 && ++i[d] == o->dims.d[d] + o->layout.hi[d]; d--)
+			i[d] = -o->layout.lo[d];
+	}
+	return same;
+}
+
 /* Runs a task both ways. The rows are split at a random place, as threads do. */
 static bool agree(struct rng *r)
 {
@@ -58,9 +74,7 @@ static bool agree(struct rng *r)
 		host_run(h, e, bufs, cut, n, scratch);
 		host_run(h, e, bufs, 0, cut, scratch);
 	}
-	bool good = true;
-	for (int64_t i = 0; i < operand_elems(&task.operand[out]); i++)
-		good &= close_to(((float *)bufs[out])[i], ((float *)ref[out])[i]);
+	bool good = same_values(&task.operand[out], bufs[out], ref[out]);
 	arena_free(&a);
 	return good;
 }
@@ -110,6 +124,50 @@ TEST(products_and_chains)
 	CHECK(agree(&r));
 	REQUIRE_OK(task_parse(task_softmax, &task));
 	CHECK(agree(&r));
+}
+
+/* Maps whose operands are loops in memory: in parts of blocks, between layouts, with halos and broadcasts. */
+TEST(maps)
+{
+	static const char *const form[] = {
+	    /* channels in whole blocks, one constant a channel */
+	    "task syms=0\noperand X in f32 [2,40,7,9] 0.1/16.2.3.1\noperand B const f32 [40] plain\n"
+	    "operand Y out f32 [2,40,7,9] 0.1/16.2.3.1;2+1+1;3+2+1\nstage n:2 k:40 y:7 x:9\n"
+	    "read X [n,k,y,x]\nread B [k]\nbody r0 r1 add sigmoid r0 mul\nwrite Y [n,k,y,x]\n",
+	    /* logarithms of padding lanes could be anything */
+	    "task syms=0\noperand X in f32 [2,40,7,9] 0.1/16.2.3.1;2+1+1;3+2+1\n"
+	    "operand Y out f32 [2,40,7,9] 0.1/16.2.3.1\nstage n:2 k:40 y:7 x:9\n"
+	    "read X [n,k,y,x]\nbody r0 log exp erf\nwrite Y [n,k,y,x]\n",
+	    /* between layouts */
+	    "task syms=0\noperand X in f32 [1,24,5,130] 0.1/16.2.3.1;2+1+1;3+2+1\n"
+	    "operand Y out f32 [1,24,5,130] plain\nstage n:1 k:24 y:5 x:130\nread X [n,k,y,x]\n"
+	    "body r0\nwrite Y [n,k,y,x]\n",
+	    "task syms=0\noperand X in f32 [1,24,5,130] plain\noperand Y out f32 [1,24,5,130] 0.1/16.2.3.1\n"
+	    "stage n:1 k:24 y:5 x:130\nread X [n,k,y,x]\nbody r0\nwrite Y [n,k,y,x]\n",
+	    /* each pixel three times, odd sizes; a transpose; rows longer than a block */
+	    "task syms=0\noperand X in f32 [1,16,4,3] 0.1/16.2.3.1\noperand Y out f32 [1,16,11,9] "
+	    "0.1/16.2.3.1;2+1+1;3+1+1\nstage n:1 k:16 y:11 x:9\nread X [n,k,(y)/3,(x)/3]\nbody r0 2 mul\n"
+	    "write Y [n,k,y,x]\n",
+	    "task syms=0\noperand X in f32 [70,90] plain;1+0+3\noperand Y out f32 [90,70] plain\nstage i:90 "
+	    "j:70\nread X [j,i]\nbody r0 neg\nwrite Y [i,j]\n",
+	    "task syms=0\noperand X in f32 [3,1700] plain\noperand Z in f32 [1700] plain\noperand Y out f32 "
+	    "[3,1700] plain\nstage i:3 j:1700\nread X [i,j]\nread Z [j]\nbody r0 r1 min tanh\npost acc r1 "
+	    "acc mul add\nwrite Y [i,j]\n",
+	};
+	struct rng r;
+	rng_seed(&r, 25);
+	for (size_t i = 0; i < sizeof form / sizeof *form; i++) {
+		int rc = task_parse(form[i], &task);
+		if (rc < 0)
+			printf("%s%s\n", form[i], err_text());
+		REQUIRE_OK(rc);
+		for (int k = 0; k < 8; k++) {
+			bool good = agree(&r);
+			if (!good)
+				printf("%s", form[i]);
+			CHECK(good);
+		}
+	}
 }
 
 TEST(windows_between_layouts)

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scalar operators over blocks of floats, compiled for several vector widths; the best that the machine has
+ * is taken. exp, tanh, sigmoid and erf are those of kernels/vmath.h, with its errors. */
+#ifndef AGENT_HOST_MATH_H
+#define AGENT_HOST_MATH_H
+
+#include "kernels/task.h"
+
+/* a[k] = op(a[k], b[k], c[k]) as far as the operator has operands; n <= INT_MAX, no overlap. */
+void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n);
+
+#endif
