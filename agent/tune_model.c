@@ -25,7 +25,8 @@ struct session {
 	struct tune_report *report;
 	struct clock *clock;
 	int64_t end_ns;     /* of the box */
-	int64_t reserve_ns; /* of its end, for measuring the whole network */
+	int64_t reserve_ns; /* of its end, for measuring the whole network; */
+	int64_t least_ns;   /* less than that is too little to begin with it */
 	char dir[PATH_MAX];
 	struct cache *cache;
 	struct target target;
@@ -139,11 +140,12 @@ static int64_t tuned_run_ns(const struct net *n)
 
 /* Two plans are built, then run in turns: AFTER_RUNS times each, or as often as fits in a small part of the
  * box, but once. */
-static int64_t reserve_ns(const struct session *s, const struct net *n)
+static void reserve_end(struct session *s, const struct net *n)
 {
 	int64_t run_ns = tuned_run_ns(n), some_ns = least(AFTER_RUNS * 2 * run_ns, s->o->budget_ns / 25);
 	int64_t want_ns = 100 * NS_PER_MS + 3 * n->build_ns + most(some_ns, 4 * run_ns);
-	return most(least(want_ns, s->o->budget_ns / 4), 100 * NS_PER_MS);
+	s->reserve_ns = most(least(want_ns, s->o->budget_ns / 3), 100 * NS_PER_MS);
+	s->least_ns = 2 * n->build_ns + 3 * run_ns + END_NS;
 }
 
 /* Within a small part of the box, but one run with every kernel timed, which warms up, and one of the whole.
@@ -164,7 +166,7 @@ static int measure_before(struct session *s)
 	if (rc < 0)
 		return rc;
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
-	s->reserve_ns = reserve_ns(s, n);
+	reserve_end(s, n);
 	const struct plan_kernel *k;
 	plan_kernels(n->plan, &k);
 	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
@@ -357,11 +359,13 @@ static void make_rows(struct session *s, struct net *after)
 }
 
 /* Default schedules and the best, interleaved, until the box ends (or as long as was reserved, if the search
- * ended early). */
+ * ended early). Nothing is measured where a busy machine left no time for it: the box comes first. */
 static int measure_after(struct session *s)
 {
 	struct net standard, after = {0};
 	int64_t until_ns = least(s->end_ns - END_NS, clock_now(s->clock) + s->reserve_ns), round_ns = 0;
+	if (clock_now(s->clock) + s->least_ns > s->end_ns)
+		return E_OK;
 	int rc = open_net(s, REC_DEFAULT, &standard);
 	if (rc < 0)
 		return rc;

@@ -113,8 +113,11 @@ static void report(const struct args *a, const char *model, const struct tune_re
 	kernels_table(r, a->color);
 	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s%s\n", model, r->target, r->tasks, r->trials,
 	       r->elapsed_s, r->budget_s, r->stopped ? " (stopped)" : "");
-	printf("whole network: before %.3f ms, default schedules %.3f ms, now %.3f ms", r->before_ms,
-	       r->default_ms, r->after_ms);
+	printf("whole network: before %.3f ms, ", r->before_ms);
+	if (r->after_ms > 0)
+		printf("default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
+	else
+		printf("not measured again: too little time was left");
 	if (r->before_ms > 0 && r->after_ms > 0)
 		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
 		       speedup(r));
