@@ -148,17 +148,19 @@ static void reserve_end(struct session *s, const struct net *n)
 	s->least_ns = 2 * n->build_ns + 3 * run_ns + END_NS;
 }
 
-/* Within a small part of the box, but one run with every kernel timed, which warms up, and one of the whole.
- * What measuring at the end may take is learnt here. */
+/* Within a small part of the box, but at least one run with every kernel timed, which warms up. A long one
+ * counts as the sample too. What measuring at the end may take is learnt here. */
 static int measure_before(struct session *s)
 {
 	struct net *n = &s->before;
 	int64_t limit_ns = clock_now(s->clock) + s->o->budget_ns / 25;
 	int rc = open_net(s, REC_BEST, n);
+	int64_t start_ns = clock_now(s->clock);
 	if (rc >= 0)
 		rc = net_run_kernels(n, s->clock);
-	for (int i = 0; rc >= 0 && (i < 1 || (i < 20 && clock_now(s->clock) < limit_ns)) && !stopped(s);
-	     i++) {
+	if (rc >= 0 && clock_now(s->clock) > limit_ns)
+		n->sample_ns[n->nsamples++] = clock_now(s->clock) - start_ns;
+	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !stopped(s); i++) {
 		rc = net_run(n, s->clock);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
 			rc = net_run_kernels(n, s->clock);
@@ -359,12 +361,12 @@ static void make_rows(struct session *s, struct net *after)
 }
 
 /* Default schedules and the best, interleaved, until the box ends (or as long as was reserved, if the search
- * ended early). Nothing is measured where a busy machine left no time for it: the box comes first. */
+ * ended early). Nothing is measured where a busy machine left no time for it, or after a signal. */
 static int measure_after(struct session *s)
 {
 	struct net standard, after = {0};
 	int64_t until_ns = least(s->end_ns - END_NS, clock_now(s->clock) + s->reserve_ns), round_ns = 0;
-	if (clock_now(s->clock) + s->least_ns > s->end_ns)
+	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
 		return E_OK;
 	int rc = open_net(s, REC_DEFAULT, &standard);
 	if (rc < 0)
@@ -379,9 +381,7 @@ static int measure_after(struct session *s)
 			rc = net_run(&after, s->clock);
 		if (rc >= 0 && (i < 3 || i % 4 == 0))
 			rc = net_run_kernels(&after, s->clock);
-		round_ns = most(round_ns, clock_now(s->clock) - start_ns);
-		if (stopped(s))
-			break;
+		round_ns = stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
 	}
 	if (rc >= 0) {
 		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
