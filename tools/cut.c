@@ -115,12 +115,13 @@ int cut_graph(const struct graph *g, int out, const bool *stop, struct graph **p
 	int rc = add_nodes(&c, stop);
 	if (rc >= 0 && p->nnodes == 0)
 		rc = fail(E_NOTFOUND, "'%s' is made by no node", g->value[out].name);
+	if (rc >= 0)
+		set_output(&c, out);
 	arena_free(&scratch);
 	if (rc < 0) {
 		graph_free(p);
 		return rc;
 	}
-	set_output(&c, out);
 	*piece = p;
 	*from = c.from;
 	return 0;
