@@ -115,8 +115,8 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-$(B)/tests/test_plan $(B)/tests/test_cli: $(B)/gen/fallback.o
-$(B)/tests/test_plan $(B)/tests/test_cli: private LDFLAGS += $(B)/gen/fallback.o
+$(addprefix $(B)/tests/test_,plan cli networks onnx): $(B)/gen/fallback.o
+$(addprefix $(B)/tests/test_,plan cli networks onnx): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-%: $(B)/tools/bench_% $(PROGRAMS)

@@ -3,6 +3,7 @@
 #include "tools/cmd.h"
 #include "tools/json.h"
 #include "tools/onnx_case.h"
+#include "tools/ready.h"
 #include <stdio.h>
 
 struct counts {
@@ -10,7 +11,7 @@ struct counts {
 };
 
 /* One folder's cases; a line on stdout for each that did not pass. */
-static int check_folder(const char *dir, bool quiet, struct counts *c)
+static int check_folder(const char *dir, const struct case_runner *run, bool quiet, struct counts *c)
 {
 	static const char *const words[] = {"passed", "FAILED", "skipped"};
 	struct arena a = {0};
@@ -18,7 +19,7 @@ static int check_folder(const char *dir, bool quiet, struct counts *c)
 	int n = case_find(&a, dir, &cases);
 	for (int i = 0; i < n; i++) {
 		char why[512];
-		enum case_result r = case_check(cases[i], &case_reference, &case_gate_onnx, why, NULL);
+		enum case_result r = case_check(cases[i], run, &case_gate_onnx, why, NULL);
 		c->of[r]++;
 		if (r == CASE_PASSED)
 			log_more("passed %s", cases[i]);
@@ -29,15 +30,9 @@ static int check_folder(const char *dir, bool quiet, struct counts *c)
 	return n < 0 ? n : E_OK;
 }
 
-static int run_onnx_test(const struct args *a)
+static int report(const struct args *a, const struct counts *c)
 {
-	struct counts c = {0};
-	for (int i = 0; i < a->npos; i++) {
-		int rc = check_folder(a->pos[i], a->json, &c);
-		if (rc < 0)
-			return rc;
-	}
-	int passed = c.of[CASE_PASSED], failed = c.of[CASE_FAILED], skipped = c.of[CASE_SKIPPED];
+	int passed = c->of[CASE_PASSED], failed = c->of[CASE_FAILED], skipped = c->of[CASE_SKIPPED];
 	if (a->json) {
 		int rc =
 		    json_out(json_pack("{si si si}", "passed", passed, "failed", failed, "skipped", skipped));
@@ -49,10 +44,49 @@ static int run_onnx_test(const struct args *a)
 	return failed != 0;
 }
 
-static const struct opt opts[] = {{NULL}};
+static int check_plans(const struct args *a, struct counts *c)
+{
+	char dir[4096];
+	enum ready_kernels kernels = KERNELS_FALLBACK;
+	struct host host = {0};
+	struct cache *cache = NULL;
+	struct kernel_source source = {0};
+	struct ready_case plan = {.host = &host};
+	const struct case_runner run = {ready_run_case, &plan};
+	int rc = ready_kernels_parse(arg_str(a, "kernels", "fallback"), &kernels);
+	if (rc >= 0)
+		rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = host_open(a, dir, false, &host);
+	if (rc >= 0)
+		rc = source_open(kernels, dir, &host, &cache, &source);
+	plan.source = source.find ? &source : NULL;
+	for (int i = 0; i < a->npos && rc >= 0; i++)
+		rc = check_folder(a->pos[i], &run, a->json, c);
+	source_close(kernels, &cache, &source);
+	host_close(&host);
+	return rc;
+}
+
+static int run_onnx_test(const struct args *a)
+{
+	struct counts c = {0};
+	int rc = arg_flag(a, "reference") ? 0 : check_plans(a, &c);
+	for (int i = 0; arg_flag(a, "reference") && i < a->npos && rc >= 0; i++)
+		rc = check_folder(a->pos[i], &case_reference, a->json, &c);
+	return rc < 0 ? rc : report(a, &c);
+}
+
+static const struct opt opts[] = {
+    {"reference", OPT_FLAG, NULL, "run the operators' reference instead of the network's plan"},
+    {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best"},
+    OPT_THREADS,
+    OPT_CACHE,
+    {NULL},
+};
 
 const struct cmd cmd_onnx_test = {
-    .usage = "DIR...",
+    .usage = "DIR... [--reference | --kernels KIND]",
     .summary = "run ONNX test folders against their expected outputs",
     .details = "A test is a folder with a model.onnx and test_data_set_N folders of input_K.pb and "
 	       "output_K.pb; subfolders are "

@@ -175,36 +175,13 @@ static int verify_kernels(struct verify *v, const char *path)
 	return rc;
 }
 
-/* Runs a case's graph as a plan. */
-static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
-{
-	struct verify *v = ctx;
-	struct steps *s;
-	struct plan *p;
-	struct tensor *o;
-	int rc = graph_optimize(g);
-	if (rc >= 0)
-		rc = graph_steps(g, &v->host.target, NULL, a, &s);
-	if (rc >= 0)
-		rc = plan_build(g, s, &v->host.target, v->source.find ? &v->source : NULL, v->host.pool, &p);
-	if (rc < 0)
-		return rc;
-	const struct plan_kernel *k;
-	v->ok += plan_kernels(p, &k);
-	rc = model_outputs(g, a, &o);
-	if (rc >= 0)
-		rc = plan_run(p, in, o);
-	for (int i = 0; i < g->noutputs && rc >= 0; i++)
-		out[i] = o[i];
-	plan_free(p);
-	return rc;
-}
-
 static int verify_against(struct verify *v, const char *path, const char *dir)
 {
 	char why[512];
-	const struct case_runner run = {run_plan, v};
+	struct ready_case c = {.host = &v->host, .source = v->source.find ? &v->source : NULL};
+	const struct case_runner run = {ready_run_case, &c};
 	enum case_result r = case_check_model(path, dir, &run, &case_gate_fp32, why, &v->worst);
+	v->ok = c.kernels;
 	if (r == CASE_PASSED)
 		return 0;
 	if (v->ok == 0) /* nothing ran: not a wrong answer but a failure */

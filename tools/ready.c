@@ -110,3 +110,27 @@ void ready_close(struct ready *r)
 	arena_free(&r->arena);
 	*r = (struct ready){0};
 }
+
+int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
+{
+	struct ready_case *c = ctx;
+	struct steps *s;
+	struct plan *p = NULL;
+	struct tensor *o;
+	const struct plan_kernel *k;
+	int rc = graph_optimize(g);
+	if (rc >= 0)
+		rc = graph_steps(g, &c->host->target, NULL, a, &s);
+	if (rc >= 0)
+		rc = plan_build(g, s, &c->host->target, c->source, c->host->pool, &p);
+	if (rc >= 0)
+		rc = model_outputs(g, a, &o);
+	if (rc >= 0)
+		rc = plan_run(p, in, o);
+	if (rc >= 0)
+		c->kernels += plan_kernels(p, &k);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++)
+		out[i] = o[i];
+	plan_free(p);
+	return rc;
+}

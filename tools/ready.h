@@ -45,6 +45,14 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
+/* For case_runner: runs a case's graph, which it optimises, as a plan. ctx: struct ready_case. */
+struct ready_case {
+	const struct host *host;
+	const struct kernel_source *source; /* NULL: fallback kernels */
+	int kernels;                        /* of all cases so far */
+};
+int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out,
+		   struct arena *a) MUST_CHECK;
 /* Kernels at their default schedules: those in the cache, else made now by hone-worker. The cache must
  * outlive it. */
 int defaults_open(struct cache *c, struct host *h, struct kernel_source *out) MUST_CHECK;
