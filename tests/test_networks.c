@@ -35,6 +35,12 @@ struct lab {
 	struct kept kept[MAX_KEPT];
 };
 
+/* Between the processes. */
+struct shared {
+	atomic_int next;      /* network */
+	atomic_int fallbacks; /* kernels run */
+};
+
 enum kernels { FALLBACK, DEFAULT, TUNED };
 
 struct way {
@@ -179,7 +185,7 @@ static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct 
 	return rc;
 }
 
-static void check_way(struct lab *l, const char *dir, enum kernels kernels, int many)
+static void check_way(struct lab *l, struct shared *shared, const char *dir, enum kernels kernels, int many)
 {
 	static const char *const words[] = {"fallback", "default", "tuned"};
 	struct way w = {.lab = l, .kernels = kernels, .many = many};
@@ -195,6 +201,10 @@ static void check_way(struct lab *l, const char *dir, enum kernels kernels, int 
 	       worst, w.origin[FROM_CACHE], w.origin[FROM_DEFAULT], w.origin[FROM_FALLBACK],
 	       w.origin[FROM_HOST], (double)(clock_now(c) - start_ns) / 1e9, why);
 	CHECK(r == CASE_PASSED);
+	if (kernels == FALLBACK)
+		atomic_fetch_add(&shared->fallbacks, w.origin[FROM_FALLBACK]);
+	else
+		CHECK(w.origin[FROM_DEFAULT] + w.origin[FROM_CACHE] > 0);
 }
 
 static int open_lab(struct lab *l)
@@ -221,23 +231,23 @@ static void close_lab(struct lab *l)
 	arena_free(&l->a);
 }
 
-static void check_network(struct lab *l, const char *dir)
+static void check_network(struct lab *l, struct shared *shared, const char *dir)
 {
 	arena_reset(&l->a);
 	l->nkept = l->refused = 0;
 	for (int kernels = FALLBACK; kernels <= TUNED; kernels++)
 		for (int many = 0; many < 2; many++)
-			check_way(l, dir, (enum kernels)kernels, many);
+			check_way(l, shared, dir, (enum kernels)kernels, many);
 }
 
 /* One process's share: the next network that nobody has taken. */
-static int check_share(char **dir, int n, atomic_int *next)
+static int check_share(char **dir, int n, struct shared *shared)
 {
 	static struct lab lab;
 	test_bad = 0;
 	CHECK_OK(open_lab(&lab));
-	for (int i; !test_bad && (i = atomic_fetch_add(next, 1)) < n;)
-		check_network(&lab, dir[i]);
+	for (int i; lab.worker[1] && (i = atomic_fetch_add(&shared->next, 1)) < n;)
+		check_network(&lab, shared, dir[i]);
 	close_lab(&lab);
 	return test_bad;
 }
@@ -263,9 +273,9 @@ static void check_all(char **dir, int n)
 {
 	struct target t;
 	pid_t pid[MAX_SHARDS];
-	atomic_int *next =
-	    mmap(NULL, sizeof *next, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	REQUIRE(next != MAP_FAILED);
+	struct shared *shared =
+	    mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(shared != MAP_FAILED);
 	REQUIRE_OK(target_host(&t));
 	int shards = t.cores < MAX_SHARDS ? t.cores : MAX_SHARDS;
 	qsort(dir, (size_t)n, sizeof *dir, by_time);
@@ -273,7 +283,7 @@ static void check_all(char **dir, int n)
 		fflush(stdout);
 		pid[i] = fork();
 		if (pid[i] == 0) {
-			int bad = check_share(dir, n, next);
+			int bad = check_share(dir, n, shared);
 			fflush(stdout);
 			_exit(bad);
 		}
@@ -284,8 +294,9 @@ static void check_all(char **dir, int n)
 		CHECK(pid[i] <= 0 || waitpid(pid[i], &status, 0) == pid[i]);
 		CHECK(status == 0);
 	}
-	CHECK(atomic_load(next) >= n);
-	munmap(next, sizeof *next);
+	CHECK(atomic_load(&shared->next) >= n);
+	CHECK(atomic_load(&shared->fallbacks) > 100);
+	munmap(shared, sizeof *shared);
 }
 
 /* The standard networks come as skeletons with a program that writes their weights. */
