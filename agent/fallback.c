@@ -49,6 +49,11 @@ static void make_core(const struct task *t, int lanes, int npost, struct fallbac
 	memset(&cs->post, 0, sizeof cs->post);
 	memset(cs->read, 0, sizeof cs->read);
 	cs->nreads = 0;
+	for (int a = 0; a < cs->naxes; a++) { /* names do not matter */
+		memset(cs->axis[a].name, 0, sizeof cs->axis[a].name);
+		cs->axis[a].name[0] = 'a';
+		cs->axis[a].name[1] = (char)('a' + a);
+	}
 	c->nstages = 1;
 	for (int i = 0; i < s->body.n; i++) {
 		if (s->body.at[i].op != P_READ)
@@ -216,14 +221,31 @@ static int find_core(const struct task *t, const struct target *host, struct are
 	return rc < 0 ? fail(E_NOTFOUND, "no fallback kernel for this task") : E_OK;
 }
 
+/* "rK acc add" becomes "acc rK add", as samples write it. */
+static void order_sums(struct prog *p)
+{
+	for (int i = 0; i + 2 < p->n; i++) {
+		if (p->at[i].op != P_READ || p->at[i + 1].op != P_ACC || p->at[i + 2].op != P_ADD)
+			continue;
+		p->at[i + 1] = p->at[i];
+		p->at[i].op = P_ACC;
+		p->at[i].arg = 0;
+	}
+}
+
 int fallback_find(const struct task *t, const struct target *host, struct arena *a,
 		  struct fallback_parts *parts, struct code *out)
 {
 	int rc = E_NOTFOUND;
 	if (!hone_fallback_data || !hone_fallback_end)
 		return fail(E_NOTFOUND, "no fallback kernels are linked");
+	struct task *own = arena_try(a, 1, sizeof *own);
+	if (!own)
+		return E_NOMEM;
+	*own = *t;
+	order_sums(&own->stage[0].post);
 	for (int whole = 1; whole >= 0 && rc < 0; whole--) {
-		rc = fallback_split(t, host->lanes, whole, parts);
+		rc = fallback_split(own, host->lanes, whole, parts);
 		if (rc >= 0)
 			rc = find_core(&parts->core, host, a, out);
 	}
