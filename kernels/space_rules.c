@@ -154,6 +154,25 @@ static int unroll_of(const struct space *s, const struct stage *st, const struct
 	return (int)largest_divisor(e, room);
 }
 
+/* Some body read has lanes apart, or a test around each load: LLVM keeps the values of a whole body alive. */
+static bool odd_reads(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	for (int i = 0; i < st->nreads; i++) {
+		const struct read *r = &st->read[i];
+		int64_t stride = 1;
+		bool pads;
+		if (!in_body(st, i) || operand_packs(&s->t, r->operand))
+			continue;
+		if (out->lane >= 0 && (read_stride(&s->t, st, r, out->lane, out->lanes, &stride, &pads) < 0 ||
+				       stride < 0 || stride > 1))
+			return true;
+		for (int d = 0; d < s->t.operand[r->operand].dims.rank; d++)
+			if (index_guarded(&s->t, st, r, d))
+				return true;
+	}
+	return false;
+}
+
 /* Channels in small steps. Taps only where the operand that slides is a vector, so that neighbouring points
  * share its loads; unrolled taps of broadcasts keep too many values alive. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
@@ -309,6 +328,17 @@ static int64_t units(const struct stage *st, const struct sstage *s, int a)
 	return (extent_guess(st->axis[a].extent) + u - 1) / u;
 }
 
+/* Points times steps of a body stay few where each has a load of its own: smaller tiles, not fewer steps. */
+static bool body_fits(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	int points = 1, steps = 1, regs = s->tg.regs;
+	for (int a = 0; a < st->naxes; a++)
+		*(a < stage_spatial(st) ? &points : &steps) *=
+		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
+	int most = odd_reads(s, st, out) ? regs / 2 : stage_long_post(st) ? regs * 3 / 4 : regs * 3 / 2;
+	return points == 1 || stage_contracts(&s->t, st, out->lane) || points * steps <= most;
+}
+
 /* Best (points, vectors) by the draft among those that fit the registers. */
 static void best_tile(const struct space *s, int stage, int pixel, int skip, struct sstage *out)
 {
@@ -328,6 +358,10 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 				c.tile[pixel] = p;
 			rules_finish(s, stage, &c);
 			int spare = stage_contracts(&s->t, st, c.lane) ? (v > 2 ? 2 : 1) : 3 + s->tg.regs / 8;
+			if (!body_fits(s, st, &c))
+				continue;
+			if (odd_reads(s, st, &c) && stage_long_post(st))
+				spare = s->tg.regs / 3;
 			if (draft_live(&s->t, stage, &c) > s->tg.regs - spare || !fits(s, stage, &c))
 				continue;
 			double d = draft_stage(&s->t, &s->tg, stage, &c);

@@ -102,8 +102,12 @@ static void one(uint64_t seed, const struct target *tg, struct outcome *o)
 			bad = err_text();
 	}
 	bool wide = strstr(buf_str(&text), "r1 pow") || strstr(buf_str(&text), "prod");
+	int before = o->spilled;
 	if (!bad)
 		bad = compare(&c, cand, tg, wide ? 2e-5 : 4e-6, o);
+	if (getenv("SHOW") && o->spilled > before)
+		printf("seed %llu on %d lanes, %d registers:\n%s", (unsigned long long)seed, tg->lanes,
+		       tg->regs, buf_str(&text));
 	if (bad)
 		printf("seed %llu: %s\n%s\n%s", (unsigned long long)seed, bad, cand, buf_str(&text));
 	CHECK(!bad);
