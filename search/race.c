@@ -3,9 +3,9 @@
 
 #include <math.h>
 
-enum { MIN_ROUNDS = 5, FIRST_ROUNDS = 15, DUEL_ROUNDS = 21, MAX_ROUNDS = 63 };
+enum { MIN_ROUNDS = 5, FIRST_ROUNDS = 9, DUEL_ROUNDS = 21, MAX_ROUNDS = 63 };
 
-#define RACE_WORK_NS (150 * NS_PER_MS) /* of one call: kernels longer than that get MIN_ROUNDS */
+#define RACE_WORK_NS (60 * NS_PER_MS) /* of one call: kernels longer than that get MIN_ROUNDS */
 #define NEVER_CERTAIN 1.0
 
 /* Rounds of n candidates that take `ns` each, at most `want`. */
