@@ -17,7 +17,6 @@ enum {
 
 #define LOCK_WAIT_NS NS_PER_S
 #define COMMIT_EVERY_NS NS_PER_S
-#define END_NS (40 * NS_PER_MS) /* to give everything back */
 
 struct session {
 	const struct tune_options *o;
@@ -26,6 +25,7 @@ struct session {
 	struct clock *clock;
 	int64_t end_ns;     /* of the box */
 	int64_t reserve_ns; /* of its end, for measuring the whole network; */
+	int64_t round_ns;   /* what one round of that is thought to take */
 	int64_t least_ns;   /* less than that is too little to begin with it */
 	char dir[PATH_MAX];
 	struct cache *cache;
@@ -138,14 +138,21 @@ static int64_t tuned_run_ns(const struct net *n)
 	return sum_ns;
 }
 
+/* To give everything back, on a busy machine too. */
+static int64_t closing_ns(const struct session *s)
+{
+	return 40 * NS_PER_MS + s->o->budget_ns / 200;
+}
+
 /* Two plans are built, then run in turns: AFTER_RUNS times each, or as often as fits in a small part of the
  * box, but once. */
 static void reserve_end(struct session *s, const struct net *n)
 {
 	int64_t run_ns = tuned_run_ns(n), some_ns = least(AFTER_RUNS * 2 * run_ns, s->o->budget_ns / 25);
-	int64_t want_ns = 100 * NS_PER_MS + 3 * n->build_ns + most(some_ns, 4 * run_ns);
+	int64_t want_ns = 100 * NS_PER_MS + closing_ns(s) + 3 * n->build_ns + most(some_ns, 4 * run_ns);
 	s->reserve_ns = most(least(want_ns, s->o->budget_ns / 3), 100 * NS_PER_MS);
-	s->least_ns = 2 * n->build_ns + 3 * run_ns + END_NS;
+	s->round_ns = 3 * run_ns;
+	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
 }
 
 /* Within a small part of the box, but at least one run with every kernel timed, which warms up. A long one
@@ -365,16 +372,15 @@ static void make_rows(struct session *s, struct net *after)
 static int measure_after(struct session *s)
 {
 	struct net standard, after = {0};
-	int64_t until_ns = least(s->end_ns - END_NS, clock_now(s->clock) + s->reserve_ns), round_ns = 0;
+	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
+	int64_t round_ns = s->round_ns;
 	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
 		return E_OK;
 	int rc = open_net(s, REC_DEFAULT, &standard);
 	if (rc < 0)
 		return rc;
 	rc = open_net(s, REC_BEST, &after);
-	if (rc >= 0)
-		rc = net_run_kernels(&after, s->clock);
-	for (int i = 0; rc >= 0 && (i == 0 || clock_now(s->clock) + round_ns < until_ns); i++) {
+	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns < until_ns; i++) {
 		int64_t start_ns = clock_now(s->clock);
 		rc = net_run(&standard, s->clock);
 		if (rc >= 0)
