@@ -236,8 +236,8 @@ static int open_stack(struct local *l)
 	return E_OK;
 }
 
-/* Runs in a process of its own that shares this one's memory: a fork of a worker that has a compiler in it
- * costs 12 ms, mostly page faults afterwards; this costs 0.1 ms. A crash or hang is the child's alone. */
+/* Runs in a process of its own that shares this one's memory: forking a worker with a compiler in it copies
+ * page tables and faults afterwards. A crash or hang is the child's alone; a wild write is not. */
 static int run_isolated(struct local *l, const struct built *b, int64_t deadline_ns, enum meas_status *status)
 {
 	int fd[2], rc = open_stack(l);

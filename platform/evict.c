@@ -9,7 +9,7 @@ enum { LINE = 64 };
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* clflushopt overlaps with itself, clflush waits: 5 against 50 ns a line. */
+/* clflushopt overlaps with itself, clflush waits. */
 __attribute__((target("clflushopt"))) static void flush_overlapped(const char *p, const char *end)
 {
 	for (; p < end; p += LINE)
