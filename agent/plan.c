@@ -67,6 +67,8 @@ struct plan {
 	void *blocks[3];
 	size_t memory_bytes, weight_bytes, thread_bytes;
 	bool keep; /* no memory is reused */
+	struct clock *clock; /* NULL: runs have no deadline */
+	int64_t deadline_ns;
 	int nkernels;
 	struct plan_kernel *kernel;
 	struct operand *in, *out; /* plain, as the caller has them */
@@ -738,6 +740,8 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 			rc = run_node(p, ps);
 		if (clock && ps->kernel >= 0)
 			p->kernel[ps->kernel].ns = clock_now(clock) - begin;
+		if (p->clock && clock_now(p->clock) > p->deadline_ns)
+			rc = fail(E_TIMEOUT, "the run did not end in time");
 	}
 	if (rc >= 0)
 		rc = copy_out(p, outputs);
@@ -750,6 +754,12 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs)
 {
 	return plan_run_timed(p, inputs, outputs, NULL);
+}
+
+void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns)
+{
+	p->clock = clock;
+	p->deadline_ns = deadline_ns;
 }
 
 int plan_kernels(const struct plan *p, const struct plan_kernel **out)

@@ -36,6 +36,8 @@ int plan_build(struct graph *g, const struct steps *s, const struct target *t, c
 int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs /* data allocated by the caller */) MUST_CHECK;
 /* As plan_run, with every kernel timed on `clock`. */
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock) MUST_CHECK;
+/* Runs from now on end with E_TIMEOUT, outputs unset, after the first step that ends past deadline_ns of `clock`. */
+void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
 int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
 /* For verify. As plan_build, but no memory is reused, so that after a run every step value (struct steps) can be read. */
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,

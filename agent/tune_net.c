@@ -61,7 +61,8 @@ int net_run(struct net *n, struct clock *clock)
 {
 	int64_t start_ns = clock_now(clock);
 	int rc = plan_run(n->plan, n->in, n->out);
-	n->sample_ns[n->nsamples++ % NET_SAMPLES] = clock_now(clock) - start_ns;
+	if (rc >= 0)
+		n->sample_ns[n->nsamples++ % NET_SAMPLES] = clock_now(clock) - start_ns;
 	return rc;
 }
 

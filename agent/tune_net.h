@@ -22,7 +22,7 @@ struct net {
 /* src: not kept. The graph, the steps and the pool must outlive the net. */
 int net_open(struct net *n, struct graph *g, const struct steps *s, const struct target *t,
 	     const struct kernel_source *src, struct pool *pool, struct clock *clock) MUST_CHECK;
-int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one sample */
+int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one sample (none if it fails) */
 int net_run_kernels(struct net *n,
 		    struct clock *clock) MUST_CHECK; /* one run with every kernel timed: no sample */
 int64_t net_median_ns(const struct net *n);          /* 0: no samples */
