@@ -36,6 +36,7 @@ struct cache {
 	int fd;             /* of the file; -1: none (a reader's empty folder) */
 	int lock_fd;        /* -1: reader */
 	bool memory;        /* what is put stays in `pending` */
+	bool foreign;       /* somebody else may have written it: its code is not run */
 	int64_t end;        /* bytes of the file that have been indexed */
 	int64_t good_bytes; /* of them in good records */
 	struct slot *slot;  /* open addressing, a power of two */
@@ -217,6 +218,13 @@ static int scan(struct cache *c)
 	return found;
 }
 
+/* Code is machine code: it is taken only from what root or this process's user alone can write. */
+static bool others_write(const struct stat *st)
+{
+	return (st->st_uid != 0 && st->st_uid != geteuid()) || (st->st_mode & 022 && !S_ISDIR(st->st_mode)) ||
+	       (S_ISDIR(st->st_mode) && st->st_mode & 022 && !(st->st_mode & S_ISVTX));
+}
+
 static int open_file(struct cache *c)
 {
 	char path[PATH_MAX];
@@ -227,6 +235,11 @@ static int open_file(struct cache *c)
 	c->fd = open(path, (write ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0644);
 	if (c->fd < 0 && (write || (errno != ENOENT && errno != ENOTDIR)))
 		return fail(E_IO, "%s: %s; choose another folder with --cache", path, strerror(errno));
+	struct stat file, dir;
+	if (c->fd >= 0 && fstat(c->fd, &file) == 0 && stat(c->dir, &dir) == 0)
+		c->foreign = others_write(&file) || others_write(&dir);
+	if (c->foreign)
+		log_info("hone: %s can be written by others: the code in it is not run", c->dir);
 	return E_OK;
 }
 
@@ -372,30 +385,6 @@ static int check_writer(const struct cache *c, size_t n)
 	return E_OK;
 }
 
-int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n)
-{
-	struct buf bytes = {0};
-	struct head h = {.n = (uint32_t)n, .type = (uint8_t)t, .key = k};
-	int rc = check_writer(c, n);
-	if (rc < 0)
-		return rc;
-	record_bytes(&bytes, t, k, p, n);
-	rc = buf_ok(&bytes) ? E_OK : fail(E_NOMEM, "no memory for a record of %zu bytes", n);
-	int64_t at = c->end;
-	if (rc >= 0 && !c->memory)
-		rc = append(c, bytes.p, bytes.n);
-	if (rc == E_IO || c->memory) {
-		at = ~(int64_t)c->pending.n;
-		buf_add(&c->pending, bytes.p, bytes.n);
-	}
-	if ((rc >= 0 || rc == E_IO) && buf_ok(&c->pending)) {
-		int indexed = index_record(c, &h, p, at);
-		rc = indexed < 0 ? indexed : rc;
-	}
-	buf_free(&bytes);
-	return rc;
-}
-
 /* Writes what could not be written before. */
 static int flush_pending(struct cache *c)
 {
@@ -410,6 +399,35 @@ static int flush_pending(struct cache *c)
 			c->slot[i].at = base + ~c->slot[i].at;
 	buf_clear(&c->pending);
 	return E_OK;
+}
+
+int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n)
+{
+	struct buf bytes = {0};
+	struct head h = {.n = (uint32_t)n, .type = (uint8_t)t, .key = k};
+	int rc = check_writer(c, n);
+	if (rc < 0)
+		return rc;
+	record_bytes(&bytes, t, k, p, n);
+	rc = buf_ok(&bytes) ? E_OK : fail(E_NOMEM, "no memory for a record of %zu bytes", n);
+	/* What waits comes first: the newest record of a key has to be the last in the file. */
+	if (rc >= 0 && !c->memory)
+		rc = flush_pending(c);
+	int64_t at = c->end;
+	if (rc >= 0 && !c->memory)
+		rc = append(c, bytes.p, bytes.n);
+	if (rc == E_IO || c->memory) {
+		at = ~(int64_t)c->pending.n;
+		buf_add(&c->pending, bytes.p, bytes.n);
+	}
+	if (!buf_ok(&c->pending))
+		rc = fail(E_NOMEM, "no memory for a record of %zu bytes", n);
+	if (rc >= 0 || rc == E_IO) {
+		int indexed = index_record(c, &h, p, at);
+		rc = indexed < 0 ? indexed : rc;
+	}
+	buf_free(&bytes);
+	return rc;
 }
 
 int cache_commit(struct cache *c)
@@ -432,7 +450,7 @@ int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a,
 	const struct slot *s = find_slot(c, (uint8_t)t, k);
 	struct buf bytes = {0};
 	struct head h;
-	if (!s->type || s->n == GONE)
+	if (!s->type || s->n == GONE || (t == CACHE_CODE && c->foreign))
 		return miss();
 	int rc = 1;
 	if (s->at < 0)

@@ -8,7 +8,10 @@
  * (payload: u8 type) makes one absent. File: DIR/cache.hone, lock: DIR/lock.
  *
  * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version;
- * choices = hash of (model key, target key, threads, exactness). Record kinds follow DESIGN's values: */
+ * choices = hash of (model key, target key, threads, exactness).
+ *
+ * Code is machine code: where somebody other than root and this process's user can write the file or its folder, every code
+ * record is a miss (and the reader is told once). */
 #ifndef AGENT_CACHE_H
 #define AGENT_CACHE_H
 

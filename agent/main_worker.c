@@ -2,9 +2,11 @@
 /* hone-worker: builds, checks and times candidates for another process; alone in holding a compiler. It is
  * expendable: a crash costs its owner the handles and nothing else.
  *
- *   hone-worker --serve --device NAME --target TEXT [--threads N] [--verbose]    the stream of agent/wire.h
- * on 0 and 1 hone-worker --fallback ISA -o FILE       kernels for any size, made at build time hone-worker
- * --bench-compile TASK         how fast candidates of a task (a file with its text) are compiled */
+ * hone-worker --serve --device NAME --target TEXT [--threads N]: the stream of agent/wire.h on 0 and 1.
+ *
+ * hone-worker --fallback ISA -o FILE: kernels for any size, made at build time.
+ *
+ * hone-worker --bench-compile TASK: how fast candidates of a task (a file with its text) are compiled. */
 #include "agent/bench_compile.h"
 #include "agent/fallback.h"
 #include "agent/wire.h"

@@ -66,7 +66,7 @@ struct plan {
 	char *memory, *weights, *threads; /* aligned to 64 */
 	void *blocks[3];
 	size_t memory_bytes, weight_bytes, thread_bytes;
-	bool keep; /* no memory is reused */
+	bool keep;           /* no memory is reused */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
 	int nkernels;
@@ -129,6 +129,27 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 	}
 }
 
+/* A manifest comes from a file: what it says of a buffer must be true of the task's operand. Nothing is
+ * packed from more than the constant holds, and padding stays within reason. */
+static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
+{
+	static const enum buf_role role[] = {
+	    [ROLE_IN] = BUF_IN, [ROLE_OUT] = BUF_OUT, [ROLE_CONST] = BUF_CONST, [ROLE_TMP] = BUF_SCRATCH};
+	const struct code_buf *b = &m->buf[i];
+	if (b->operand < 0)
+		return b->role == BUF_SCRATCH && i == m->nbufs - 1;
+	if (b->operand >= t->noperands || t->operand[b->operand].role == ROLE_TMP)
+		return false;
+	const struct operand *o = &t->operand[b->operand];
+	int64_t count = shape_count(&o->dims), elems = operand_elems(o);
+	if (b->role != role[o->role] || (b->packed && o->role != ROLE_CONST))
+		return false;
+	if (b->packed && shape_count(&b->packing.src) != count)
+		return false;
+	int64_t held = b->packed ? pack_elems(&b->packing) : elems;
+	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;
+}
+
 /* Loads code and checks that it fits the task; anything wrong means another kernel is looked for. */
 static int take_code(struct plan *p, struct pstep *ps)
 {
@@ -151,7 +172,7 @@ static int take_code(struct plan *p, struct pstep *ps)
 		}
 	}
 	for (int i = 0; i < m->nbufs && rc >= 0; i++)
-		if (m->buf[i].operand >= ps->step->task->noperands)
+		if (!buffer_fits(ps->step->task, m, i))
 			rc = fail(E_CORRUPT, "code of another task");
 	if (rc < 0) {
 		p->dev->unload(ps->code);

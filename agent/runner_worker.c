@@ -49,7 +49,8 @@ static int find_worker(const char *path, char out[PATH_MAX])
 
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c);
 
-static int start(struct remote *w)
+/* The child has to be up by the caller's deadline. */
+static int start(struct remote *w, int64_t deadline_ns)
 {
 	char threads[16];
 	struct buf target = {0};
@@ -68,7 +69,8 @@ static int start(struct remote *w)
 	w->births++;
 	struct buf keep = w->request; /* a request may wait for the new worker */
 	w->request = (struct buf){0};
-	rc = exchange(w, WIRE_HELLO, clock_now(w->base.clock) + START_NS, &c);
+	int64_t up_ns = clock_now(w->base.clock) + START_NS;
+	rc = exchange(w, WIRE_HELLO, up_ns < deadline_ns ? up_ns : deadline_ns, &c);
 	buf_free(&w->request);
 	w->request = keep;
 	return fail_in(rc, "hone-worker");
@@ -110,7 +112,7 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 static int ask(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c)
 {
 	if (!w->child.pid) {
-		int rc = w->births < MAX_BIRTHS ? start(w)
+		int rc = w->births < MAX_BIRTHS ? start(w, deadline_ns)
 						: fail(E_CHILD, "%d workers have died; giving up", w->births);
 		if (rc < 0)
 			return rc;
@@ -269,7 +271,7 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	snprintf(w->device, sizeof w->device, "%s", device);
 	int rc = find_worker(path, w->path);
 	if (rc >= 0)
-		rc = start(w);
+		rc = start(w, INT64_MAX);
 	if (rc < 0) {
 		remote_close(&w->base);
 		return rc;

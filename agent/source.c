@@ -12,7 +12,19 @@ struct source {
 	enum rec_kind kind;
 };
 
-static int find_rec(const struct source *s, struct key task, struct arena *a, struct rec *out)
+/* The code of a record. Damaged or missing: E_NOTFOUND. */
+static int find_code(const struct source *s, const struct rec *r, struct arena *a, struct code *out)
+{
+	struct blob bytes;
+	int rc = cache_get(s->cache, CACHE_CODE, code_key(rec_key(r), r->emitter), a, &bytes);
+	if (rc >= 0)
+		rc = code_parse(bytes.p, bytes.n, a, out);
+	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;
+}
+
+/* The best record there is, best first: kind, exactness, threads. With `code`: that has its code. */
+static int find_rec(const struct source *s, struct key task, struct arena *a, struct rec *out,
+		    struct code *code)
 {
 	struct rec want = {.task = task, .target_key = s->target_key, .device = "cpu"};
 	for (int kind = (int)s->kind; kind >= (int)REC_DEFAULT; kind--)
@@ -22,6 +34,8 @@ static int find_rec(const struct source *s, struct key task, struct arena *a, st
 				want.exact = exact;
 				want.threads = one ? 1 : s->threads;
 				int rc = cache_get_rec(s->cache, rec_key(&want), a, out);
+				if (rc >= 0 && code)
+					rc = find_code(s, out, a, code);
 				if (rc != E_NOTFOUND)
 					return rc;
 			}
@@ -33,15 +47,8 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 {
 	const struct source *s = ctx;
 	struct rec r;
-	struct blob bytes;
 	(void)t;
-	int rc = find_rec(s, hash_text(text), a, &r);
-	if (rc >= 0)
-		rc = cache_get(s->cache, CACHE_CODE, code_key(rec_key(&r), r.emitter), a, &bytes);
-	if (rc >= 0)
-		rc = code_parse(bytes.p, bytes.n, a, out);
-	if (rc == E_CORRUPT)
-		rc = fail(E_NOTFOUND, "damaged code in the cache");
+	int rc = find_rec(s, hash_text(text), a, &r, out);
 	if (rc >= 0)
 		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;
 	return rc;
@@ -70,5 +77,5 @@ int cache_find_rec(struct cache *c, struct key task, const struct target *t, int
 {
 	const struct source s = {
 	    .cache = c, .target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind};
-	return find_rec(&s, task, a, out);
+	return find_rec(&s, task, a, out, NULL);
 }

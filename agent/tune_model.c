@@ -371,7 +371,7 @@ static void make_rows(struct session *s, struct net *after)
  * ended early). Nothing is measured where a busy machine left no time for it, or after a signal. */
 static int measure_after(struct session *s)
 {
-	struct net standard, after = {0};
+	struct net standard = {0}, after = {0};
 	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
 	int64_t round_ns = s->round_ns;
 	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)

@@ -41,7 +41,7 @@ static int judge(struct box *b, int rc, struct meas *m)
 	log_more("worker replaced: %s", err_text());
 	if (++b->deaths_in_row < MAX_DEATHS)
 		return box_over(b) ? stopped() : E_OK;
-	return fail_in(rc, "the worker died %d times in a row; look at the kernel log, or try --device sim",
+	return fail_in(rc, "the worker died %d times in a row; look at the kernel log (dmesg)",
 		       MAX_DEATHS);
 }
 

@@ -279,6 +279,34 @@ TEST(unwritable_folder)
 }
 
 /* A reader beside a living writer never sees half a record. */
+/* Records are data and are read from anywhere; code only from where nobody else can write. */
+TEST(code_that_others_could_write_is_a_miss)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct blob b;
+	struct key k = hash_text("kernel");
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	REQUIRE_OK(cache_put(c, CACHE_CODE, k, "code", 4));
+	REQUIRE_OK(cache_put(c, CACHE_CHOICES, k, "data", 4));
+	cache_close(c);
+	for (int open_folder = 0; open_folder < 2; open_folder++) {
+		char path[128];
+		snprintf(path, sizeof path, "%s/cache.hone", dir);
+		REQUIRE_OK(cache_open(&c, dir, true, 0));
+		CHECK_OK(cache_get(c, CACHE_CODE, k, &a, &b));
+		cache_close(c);
+		REQUIRE(chmod(open_folder ? dir : path, open_folder ? 0777 : 0666) == 0);
+		REQUIRE_OK(cache_open(&c, dir, true, 0));
+		CHECK(cache_get(c, CACHE_CODE, k, &a, &b) == E_NOTFOUND);
+		CHECK_OK(cache_get(c, CACHE_CHOICES, k, &a, &b));
+		cache_close(c);
+		REQUIRE(chmod(open_folder ? dir : path, open_folder ? 0700 : 0600) == 0);
+	}
+	arena_free(&a);
+	remove_dir();
+}
+
 TEST(reader_beside_writer)
 {
 	struct arena a = {0};
