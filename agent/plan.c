@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/plan.h"
 #include "agent/fallback.h"
+#include "agent/halo.h"
 #include "agent/host.h"
 #include "agent/lifetimes.h"
 #include "agent/window.h"
@@ -9,11 +10,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Elements to set to `fill`: a halo, or part of one. */
-struct segment {
-	int64_t at, n;
-};
 
 struct place { /* where a step value lies */
 	char *p;
@@ -329,70 +325,10 @@ static int find_lifetimes(struct plan *p, struct lifetime *l)
 	return n;
 }
 
-static int add_segment(struct plan *p, struct place *x, int *cap, int64_t at, int64_t n)
-{
-	struct segment *last = x->nhalo ? &x->halo[x->nhalo - 1] : NULL;
-	if (!n)
-		return E_OK;
-	if (last && last->at + last->n == at) {
-		last->n += n;
-		return E_OK;
-	}
-	if (x->nhalo == *cap) {
-		struct segment *s = arena_try(&p->a, (size_t)(*cap = *cap ? 2 * *cap : 64), sizeof *s);
-		if (!s)
-			return E_NOMEM;
-		if (x->nhalo)
-			memcpy(s, x->halo, sizeof *s * (size_t)x->nhalo);
-		x->halo = s;
-	}
-	x->halo[x->nhalo++] = (struct segment){at, n};
-	return E_OK;
-}
-
-static bool has_halo(const struct operand *o, int d)
-{
-	return o->layout.lo[d] || o->layout.hi[d];
-}
-
-/* Halo elements of a buffer as segments of its physical order, row by row: a row runs along the innermost
- * axis with a halo, and is halo itself where an outer index is. */
-static int find_halo(struct plan *p, int v)
-{
-	const struct operand *o = &p->s->value[v].buf;
-	struct phys_axis ax[MAX_SPLITS];
-	int64_t n = operand_elems(o), at[MAX_SPLITS] = {0};
-	int last = operand_axes(o, ax) - 1, cap = 0, rc = E_OK;
-	while (last >= 0 && !has_halo(o, ax[last].dim))
-		last--;
-	if (last < 0)
-		return E_OK;
-	const struct phys_axis *in = &ax[last];
-	int64_t row = in->extent * in->stride, lo = o->layout.lo[in->dim] * in->stride,
-		hi = lo + o->dims.d[in->dim] * in->stride;
-	for (int64_t i = 0; i < n && rc >= 0; i += row) {
-		bool outside = false;
-		for (int j = 0; j < last; j++) {
-			int d = ax[j].dim;
-			outside |= has_halo(o, d) &&
-				   (at[j] < o->layout.lo[d] || at[j] >= o->layout.lo[d] + o->dims.d[d]);
-		}
-		rc = add_segment(p, &p->place[v], &cap, i, outside ? row : lo);
-		if (rc >= 0 && !outside)
-			rc = add_segment(p, &p->place[v], &cap, i + hi, row - hi);
-		for (int j = last - 1; j >= 0 && ++at[j] == ax[j].extent; j--)
-			at[j] = 0;
-	}
-	return rc;
-}
-
 static void set_halo(const struct plan *p, int v)
 {
 	const struct place *x = &p->place[v];
-	float fill = p->s->value[v].buf.fill, *to = (float *)x->p;
-	for (int i = 0; i < x->nhalo; i++)
-		for (int64_t k = 0; k < x->halo[i].n; k++)
-			to[x->halo[i].at + k] = fill;
+	halo_set(x->halo, x->nhalo, p->s->value[v].buf.fill, (float *)x->p);
 }
 
 static int place_values(struct plan *p)
@@ -415,7 +351,7 @@ static int place_values(struct plan *p)
 		x->p = p->memory + l[li].at;
 		if (x->root != v)
 			continue;
-		rc = find_halo(p, v);
+		rc = x->nhalo = halo_find(&p->s->value[v].buf, &p->a, &x->halo);
 		for (int j = 0; j < n && x->nhalo; j++)
 			x->refill |=
 			    j != li && l[j].at < l[li].at + l[li].bytes && l[li].at < l[j].at + l[j].bytes;
