@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/plan_parts.h"
+
+#include <string.h>
+
+static double level_gbs(const struct target *t, double bytes)
+{
+	const double size[3] = {(double)t->l1_bytes, (double)t->l2_bytes, (double)t->l3_bytes};
+	for (int i = 0; i < 3; i++)
+		if (bytes <= size[i])
+			return t->bw_gbs[i];
+	return t->bw_gbs[3];
+}
+
+/* Constants count as cold; activations as held by the level that they fit in. */
+static double roofline(const struct target *t, const struct task *task)
+{
+	double moved = task_bytes(task, false), all = task_bytes(task, true), gbs = level_gbs(t, moved);
+	if (t->fma_gflops <= 0 || gbs <= 0 || t->bw_gbs[3] <= 0)
+		return 0;
+	double compute = task_flops(task) / t->fma_gflops,
+	       memory = moved / gbs + (all - moved) / t->bw_gbs[3];
+	return compute > memory ? compute : memory;
+}
+
+static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
+{
+	char label[96];
+	const struct step *s = ps->step;
+	struct plan_kernel *k = &p->kernel[p->nkernels];
+	ps->kernel = p->nkernels++;
+	*k = (struct plan_kernel){.name = s->name, .origin = origin};
+	if (s->kind == STEP_TASK) {
+		task_label(s->task, label);
+		k->label = arena_strdup(&p->a, label);
+		k->flops = task_flops(s->task);
+		k->bytes = task_bytes(s->task, true);
+		k->roofline_ns = roofline(t, s->task);
+	} else {
+		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
+	}
+}
+
+/* A manifest comes from a file: what it says of a buffer must be true of the task's operand. Nothing is
+ * packed from more than the constant holds, and padding stays within reason. */
+static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
+{
+	static const enum buf_role role[] = {
+	    [ROLE_IN] = BUF_IN, [ROLE_OUT] = BUF_OUT, [ROLE_CONST] = BUF_CONST, [ROLE_TMP] = BUF_SCRATCH};
+	const struct code_buf *b = &m->buf[i];
+	if (b->operand < 0)
+		return b->role == BUF_SCRATCH && i == m->nbufs - 1;
+	if (b->operand >= t->noperands || t->operand[b->operand].role == ROLE_TMP)
+		return false;
+	const struct operand *o = &t->operand[b->operand];
+	int64_t count = shape_count(&o->dims), elems = operand_elems(o);
+	if (b->role != role[o->role] || (b->packed && o->role != ROLE_CONST))
+		return false;
+	if (b->packed && shape_count(&b->packing.src) != count)
+		return false;
+	int64_t held = b->packed ? pack_elems(&b->packing) : elems;
+	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;
+}
+
+/* Loads code and checks that it fits the task; anything wrong means another kernel is looked for. */
+static int take_code(struct plan *p, struct pstep *ps)
+{
+	const struct manifest *m = &ps->found.m;
+	if (!p->dev)
+		return fail(E_UNSUPPORTED, "no CPU device");
+	int rc = p->dev->load(ps->found.object.p, ps->found.object.n, &ps->code);
+	if (rc < 0) {
+		ps->code = NULL;
+		return rc;
+	}
+	ps->nentries = m->nentries;
+	ps->nbufs = m->nbufs;
+	memcpy(ps->param, m->param, sizeof ps->param);
+	for (int i = 0; i < m->nentries && rc >= 0; i++) {
+		rc = ps->entry[i].entry = p->dev->entry(ps->code, m->entry[i]);
+		if (rc >= 0) {
+			ps->entry[i].extent = code_extent(m, i, ps->param);
+			rc = ps->entry[i].extent < 0 ? (int)ps->entry[i].extent : E_OK;
+		}
+	}
+	for (int i = 0; i < m->nbufs && rc >= 0; i++)
+		if (!buffer_fits(ps->step->task, m, i))
+			rc = fail(E_CORRUPT, "code of another task");
+	if (rc < 0) {
+		p->dev->unload(ps->code);
+		ps->code = NULL;
+	}
+	return rc;
+}
+
+/* A kernel from the archives for the task's core; the manifest then speaks of the whole task's operands. */
+static int find_fallback(struct plan *p, struct pstep *ps, const struct target *t)
+{
+	struct fallback_parts *parts = arena_try(&p->a, 1, sizeof *parts);
+	if (!parts)
+		return E_NOMEM;
+	int rc = fallback_find(ps->step->task, t, &p->a, parts, &ps->found);
+	for (int b = 0; rc >= 0 && b < ps->found.m.nbufs; b++) {
+		struct code_buf *cb = &ps->found.m.buf[b];
+		if (cb->operand >= parts->core.noperands || cb->packed)
+			return fail(E_CORRUPT, "fallback kernel of another task");
+		if (cb->operand >= 0)
+			cb->operand = parts->core_of[cb->operand];
+	}
+	if (rc >= 0 && parts->rest.nstages)
+		rc = host_make(&parts->rest, &p->a, ps->tail_packed, &ps->tail);
+	if (rc >= 0 && (rc = take_code(p, ps)) >= 0)
+		ps->parts = parts;
+	else
+		ps->tail = NULL;
+	return rc;
+}
+
+static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
+		       const struct kernel_source *src)
+{
+	enum kernel_origin origin = FROM_HOST;
+	const struct task *task = ps->step->task;
+	if (src && src->find) {
+		struct buf text = {0};
+		task_text(task, &text);
+		int rc = src->find(src->ctx, task, buf_str(&text), &p->a, &ps->found, &origin);
+		buf_free(&text);
+		if (rc < 0 && rc != E_NOTFOUND && rc != E_INFEASIBLE)
+			return rc;
+		if (rc >= 0 && take_code(p, ps) >= 0) {
+			add_kernel(p, ps, origin, t);
+			return E_OK;
+		}
+	}
+	if (find_fallback(p, ps, t) >= 0) {
+		add_kernel(p, ps, FROM_FALLBACK, t);
+		return E_OK;
+	}
+	add_kernel(p, ps, FROM_HOST, t);
+	return host_make(task, &p->a, ps->packed, &ps->host);
+}
+
+static int node_context(struct plan *p, struct pstep *ps)
+{
+	const struct node *n = &p->g->node[ps->step->node];
+	struct opctx *c = &ps->ctx;
+	*c = (struct opctx){
+	    .node = n, .code = n->op->rows[n->row].code, .opset = n->opset, .arena = &p->scratch};
+	c->nin = n->nin;
+	c->nout = n->nout;
+	c->in = arena_try(&p->a, (size_t)n->nin + 1, sizeof *c->in);
+	c->out = arena_try(&p->a, (size_t)n->nout + 1, sizeof *c->out);
+	if (!c->in || !c->out)
+		return E_NOMEM;
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i] >= 0)
+			c->in[i] = p->g->value[n->in[i]].t;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0)
+			c->out[i] = p->g->value[n->out[i]].t;
+	return E_OK;
+}
+
+int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src)
+{
+	int rc = E_OK;
+	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
+		struct pstep *ps = &p->step[i];
+		ps->step = &p->s->step[i];
+		ps->kernel = -1;
+		if (ps->step->kind == STEP_TASK)
+			rc = find_kernel(p, ps, t, src);
+		if (ps->step->kind != STEP_HOST)
+			continue;
+		rc = node_context(p, ps);
+		add_kernel(p, ps, FROM_HOST, t);
+	}
+	return rc;
+}

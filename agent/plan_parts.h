@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan's own structures, shared by plan.c (building in order, running) and its parts plan_*.c only. */
+#ifndef AGENT_PLAN_PARTS_H
+#define AGENT_PLAN_PARTS_H
+
+#include "agent/fallback.h"
+#include "agent/host.h"
+#include "agent/plan.h"
+#include "kernels/op.h"
+#include "platform/dev.h"
+
+struct place { /* where a step value lies */
+	char *p;
+	int root;             /* aliases: the value whose memory it is */
+	int64_t elems;        /* the most that layout or kernels ask for */
+	int lifetime;         /* index, -1: not in the arena */
+	struct segment *halo; /* of values with halos */
+	int nhalo;
+	bool refill; /* shares bytes with others: halo is set again before each writing */
+};
+
+struct entry_run { /* one entry of a kernel, ready to call */
+	int entry;
+	int64_t extent;
+};
+
+struct pstep {
+	const struct step *step;
+	int kernel; /* index in plan.kernel, -1 */
+	/* A compiled kernel. */
+	struct dev_code *code;
+	int nentries;
+	struct entry_run entry[LOOPS_MAX_ENTRIES];
+	int nbufs;
+	void *buf[CODE_MAX_BUFS];
+	int64_t param[LOOPS_MAX_PARAMS];
+	struct code found; /* until built */
+	/* A fallback kernel: code covers parts->core, the portable path the rest, in place. */
+	struct fallback_parts *parts;
+	struct host_task *tail;
+	struct operand tail_packed[MAX_OPERANDS];
+	void *tail_buf[MAX_OPERANDS];
+	/* The portable path. */
+	struct host_task *host;
+	struct operand packed[MAX_OPERANDS];
+	/* A node run by its eval. */
+	struct opctx ctx;
+};
+
+struct plan {
+	struct arena a;       /* all but the tensors */
+	struct arena scratch; /* of one host node */
+	const struct graph *g;
+	const struct steps *s;
+	struct pool *pool;
+	const struct dev *dev;
+	int nsteps;
+	struct pstep *step;
+	struct place *place;              /* per step value */
+	char *memory, *weights, *threads; /* aligned to 64 */
+	void *blocks[3];
+	size_t memory_bytes, weight_bytes, thread_bytes;
+	bool keep;           /* no memory is reused */
+	struct clock *clock; /* NULL: runs have no deadline */
+	int64_t deadline_ns;
+	int nkernels;
+	struct plan_kernel *kernel;
+	struct operand *in, *out; /* plain, as the caller has them */
+};
+
+/* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
+int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
+
+/* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are called with. */
+int plan_place(struct plan *p) MUST_CHECK;
+void plan_set_halo(const struct plan *p, int v);
+
+#endif
