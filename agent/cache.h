@@ -7,8 +7,9 @@
  * bytes, payload, u32 crc32c of all before it. The newest record of a (type, key) wins; CACHE_FORGET
  * (payload: u8 type) makes one absent. File: DIR/cache.hone, lock: DIR/lock.
  *
- * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version;
- * choices = hash of (model key, target key, threads, exactness).
+ * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version +
+ * cand, so that a record never meets the code of another candidate, and code is put before its record; choices
+ * = hash of (model key, target key, device, threads, exactness).
  *
  * Code is machine code: where somebody other than root and this process's user can write the file or its folder, every code
  * record is a miss (and the reader is told once). */
@@ -51,7 +52,7 @@ const char *cache_dir(const struct cache *c);
 int cache_commit(struct cache *c) MUST_CHECK; /* everything put so far is durable (fsync) */
 
 struct key rec_key(const struct rec *r);
-struct key code_key(struct key rec, const char *emitter_version);
+struct key code_key(const struct rec *r);
 int cache_put_rec(struct cache *c, const struct rec *r) MUST_CHECK;
 int cache_get_rec(struct cache *c, struct key k, struct arena *a,
 		  struct rec *out) MUST_CHECK; /* E_NOTFOUND: a miss */

@@ -69,9 +69,9 @@ struct key rec_key(const struct rec *r)
 	return hash_text(text);
 }
 
-struct key code_key(struct key rec, const char *emitter_version)
+struct key code_key(const struct rec *r)
 {
-	return hash_join(rec, hash_text(emitter_version));
+	return hash_join(hash_join(rec_key(r), hash_text(r->emitter)), hash_text(r->cand));
 }
 
 static void put_escaped(struct buf *out, const char *s)

@@ -16,7 +16,7 @@ struct source {
 static int find_code(const struct source *s, const struct rec *r, struct arena *a, struct code *out)
 {
 	struct blob bytes;
-	int rc = cache_get(s->cache, CACHE_CODE, code_key(rec_key(r), r->emitter), a, &bytes);
+	int rc = cache_get(s->cache, CACHE_CODE, code_key(r), a, &bytes);
 	if (rc >= 0)
 		rc = code_parse(bytes.p, bytes.n, a, out);
 	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tune_model.h"
 
+#include "agent/seeds.h"
 #include "agent/tune_net.h"
 #include "agent/wire.h"
 #include "platform/log.h"
@@ -10,7 +11,6 @@
 #include <string.h>
 
 enum {
-	MAX_SEEDS = 4,
 	AFTER_RUNS = 12,
 	POOR = 6, /* rooflines that a default schedule takes, at worst */
 };
@@ -186,51 +186,24 @@ static int measure_before(struct session *s)
 	return E_OK;
 }
 
-/* What the cache knows of a task: what it would run today, and what was good on other machines or thread
- * counts. */
-struct known {
-	struct session *s;
-	const char **seed; /* MAX_SEEDS per task */
-};
-
-static int add_seed(void *ctx, const struct rec *r)
-{
-	struct known *k = ctx;
-	struct session *s = k->s;
-	if (r->meas.status != MEAS_OK || r->kind != REC_BEST)
-		return E_OK;
-	for (int i = 0; i < s->ntasks; i++) {
-		struct job_task *j = &s->job[i];
-		if (!key_equal(s->task[i].key, r->task) || j->nseeds == MAX_SEEDS)
-			continue;
-		if (!j->incumbent || strcmp(j->incumbent, r->cand))
-			k->seed[i * MAX_SEEDS + j->nseeds++] = arena_strdup(s->a, r->cand);
-	}
-	return E_OK;
-}
-
 static int make_tasks(struct session *s)
 {
 	struct arena scratch = {0};
-	struct known k = {.s = s, .seed = ARENA_ARRAY(s->a, const char *, s->ntasks *MAX_SEEDS + 1)};
 	s->job = ARENA_ARRAY(s->a, struct job_task, s->ntasks + 1);
 	for (int i = 0; i < s->ntasks; i++) {
 		char label[96];
 		struct rec r;
 		task_label(s->task[i].task, label);
-		s->job[i] = (struct job_task){.text = s->task[i].text,
-					      .label = arena_strdup(s->a, label),
-					      .uses = s->task[i].uses,
-					      .seed = &k.seed[i * MAX_SEEDS]};
+		s->job[i] = (struct job_task){
+		    .text = s->task[i].text, .label = arena_strdup(s->a, label), .uses = s->task[i].uses};
 		int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
 					REC_BEST, &scratch, &r);
 		if (rc >= 0)
 			s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		arena_reset(&scratch);
 	}
-	int rc = cache_each_rec(s->cache, &scratch, add_seed, &k);
 	arena_free(&scratch);
-	return rc < 0 ? rc : E_OK;
+	return cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
 }
 
 static struct rec make_rec(const struct session *s, int task, enum rec_kind kind, const char *cand,
@@ -251,14 +224,8 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 	return r;
 }
 
-/* `before`: what putting the record gave. */
-static int put_code(struct session *s, const struct rec *r, struct blob code, int before)
-{
-	int rc = cache_put(s->cache, CACHE_CODE, code_key(rec_key(r), r->emitter), code.p, code.n);
-	return rc < 0 ? rc : before;
-}
-
-/* Into the cache at once. A cache that refuses is no reason to stop: it keeps the record in memory. */
+/* Into the cache at once, code before the record that names it. A cache that refuses is no reason to stop: it
+ * keeps both in memory. */
 static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
 		struct blob code)
 {
@@ -268,9 +235,9 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	int rc = code_parse(code.p, code.n, &scratch, &c);
 	if (rc >= 0) {
 		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
-		rc = cache_put_rec(s->cache, &r);
-		if (rc >= 0 || rc == E_IO)
-			rc = put_code(s, &r, code, rc);
+		rc = cache_put(s->cache, CACHE_CODE, code_key(&r), code.p, code.n);
+		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
+		rc = put < 0 ? put : rc;
 	}
 	arena_free(&scratch);
 	int64_t now_ns = clock_now(s->clock);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the cache knows of a job's tasks, as candidates to try first. */
+#ifndef AGENT_SEEDS_H
+#define AGENT_SEEDS_H
+
+#include "agent/cache.h"
+#include "platform/target.h"
+#include "search/job.h"
+
+enum { MAX_SEEDS = 4 };
+
+/* Sets nseeds and seed of every job[i] whose text and incumbent are given: at most MAX_SEEDS distinct
+ * candidates, none of them the incumbent, that were the best of the same task. Those of this target come
+ * before those of others, among them the nearest number of threads, among equals the fastest. With `exact`,
+ * what was found without it is left out. All lives in `a`. */
+int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact, struct arena *a, int ntasks,
+		struct job_task *job) MUST_CHECK;
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels and seeds out of a cache: which record serves a task, and with which code. */
+#include "agent/seeds.h"
+#include "agent/source.h"
+#include "tests/tasks.h"
+#include "tests/test.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+static struct cache *cache;
+static struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
+static char dir[64];
+
+static void open_cache(void)
+{
+	snprintf(dir, sizeof dir, "/tmp/hone-source-XXXXXX");
+	if (!mkdtemp(dir) || cache_open(&cache, dir, false, 0) < 0)
+		abort();
+}
+
+static void close_cache(void)
+{
+	char cmd[96];
+	cache_close(cache);
+	snprintf(cmd, sizeof cmd, "rm -r '%s'", dir);
+	CHECK(system(cmd) == 0);
+}
+
+static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bool exact, int64_t ns)
+{
+	struct rec r = {.task = hash_text(task_conv),
+			.kind = (int)kind,
+			.target_key = target_key(&target),
+			.device = "cpu",
+			.emitter = "llvm-19/1",
+			.threads = threads,
+			.exact = exact,
+			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = ns, .median_ns = ns},
+			.task_text = task_conv,
+			.label = "conv"};
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	return r;
+}
+
+/* Code whose object is the candidate's text, to be told by it. */
+static void put_code(const struct rec *r)
+{
+	struct code c = {.m = {.emitter = "llvm", .version = "llvm-19/1", .isa = "x86-64-v3", .lanes = 8},
+			 .object = {r->cand, strlen(r->cand)}};
+	struct buf b = {0};
+	c.m.nentries = c.m.nbufs = 1;
+	c.m.alias_out = c.m.alias_in = -1;
+	strcpy(c.m.entry[0], "k0");
+	strcpy(c.m.extent_expr[0], "4");
+	c.m.buf[0] = (struct code_buf){.name = "Y", .role = BUF_OUT, .elems = 4};
+	code_bytes(&c, &b);
+	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(r), b.p, b.n));
+	buf_free(&b);
+}
+
+static void put(const char *cand, enum rec_kind kind, int threads, bool exact)
+{
+	const struct rec r = make_rec(cand, kind, threads, exact, 1000);
+	put_code(&r);
+	CHECK_OK(cache_put_rec(cache, &r));
+}
+
+/* What a source gives for the task: the candidate whose code it is, "" for none. */
+static const char *gives(int threads, bool exact, enum rec_kind kind, enum kernel_origin *origin)
+{
+	static char cand[64];
+	struct arena a = {0};
+	struct kernel_source src;
+	struct code c = {0};
+	cand[0] = 0;
+	if (cache_source(cache, &target, threads, exact, kind, &src) < 0)
+		abort();
+	int rc = src.find(src.ctx, NULL, task_conv, &a, &c, origin);
+	CHECK(rc == E_OK || rc == E_NOTFOUND);
+	if (rc == E_OK)
+		snprintf(cand, sizeof cand, "%.*s", (int)c.object.n, (const char *)c.object.p);
+	cache_source_free(&src);
+	arena_free(&a);
+	return cand;
+}
+
+static void check_gives(const char *want, int threads, bool exact, enum rec_kind kind)
+{
+	enum kernel_origin origin;
+	const char *got = gives(threads, exact, kind, &origin);
+	if (strcmp(got, want))
+		printf("%d threads, exact %d, kind %d: '%s', wanted '%s'\n", threads, exact, kind, got, want);
+	CHECK(!strcmp(got, want));
+}
+
+/* The nearest record serves: of this number of threads, else of one; inexact, else exact; best, else default.
+ */
+TEST(the_nearest_record_serves)
+{
+	enum kernel_origin origin;
+	open_cache();
+	check_gives("", 4, false, REC_BEST);
+	put("default one", REC_DEFAULT, 1, false);
+	check_gives("default one", 4, false, REC_BEST);
+	gives(4, false, REC_BEST, &origin);
+	CHECK(origin == FROM_DEFAULT);
+	put("exact one", REC_BEST, 1, true);
+	check_gives("exact one", 4, false, REC_BEST);
+	check_gives("exact one", 4, true, REC_BEST);
+	gives(4, false, REC_BEST, &origin);
+	CHECK(origin == FROM_CACHE);
+	put("exact four", REC_BEST, 4, true);
+	check_gives("exact four", 4, false, REC_BEST);
+	check_gives("exact one", 2, false, REC_BEST);
+	put("one", REC_BEST, 1, false);
+	check_gives("one", 4, false, REC_BEST); /* exactness before threads */
+	check_gives("exact four", 4, true, REC_BEST);
+	put("four", REC_BEST, 4, false);
+	check_gives("four", 4, false, REC_BEST);
+	check_gives("one", 1, false, REC_BEST);
+	check_gives("exact one", 1, true, REC_BEST); /* never an inexact one */
+	check_gives("default one", 4, false, REC_DEFAULT);
+	check_gives("", 4, true, REC_DEFAULT);
+	target.lanes = 16; /* another board's are of no use */
+	check_gives("", 4, false, REC_BEST);
+	target.lanes = 8;
+	close_cache();
+}
+
+/* A crash between the two writes of a new winner: the old pair still belongs together, and never the new
+ * record with the old code. */
+TEST(a_record_meets_no_code_but_its_own)
+{
+	struct rec newer = make_rec("newer", REC_BEST, 1, false, 900);
+	open_cache();
+	put("default", REC_DEFAULT, 1, false);
+	put("older", REC_BEST, 1, false);
+	put_code(&newer);
+	check_gives("older", 1, false, REC_BEST);
+	CHECK_OK(cache_put_rec(cache, &newer));
+	check_gives("newer", 1, false, REC_BEST);
+	newer = make_rec("newest, without code", REC_BEST, 1, false, 800);
+	CHECK_OK(cache_put_rec(cache, &newer));
+	check_gives("default", 1, false, REC_BEST);
+	newer = make_rec("newer", REC_BEST, 1, false, 900);
+	snprintf(newer.emitter, sizeof newer.emitter, "llvm-20/1"); /* an upgrade: the code is of no use */
+	CHECK_OK(cache_put_rec(cache, &newer));
+	check_gives("default", 1, false, REC_BEST);
+	close_cache();
+}
+
+static void damage_file(void)
+{
+	char path[96];
+	snprintf(path, sizeof path, "%s/cache.hone", dir);
+	struct arena a = {0};
+	struct blob file;
+	REQUIRE_OK(file_read(&a, path, 0, &file));
+	char *bytes = arena_memdup(&a, file.p, file.n);
+	char *at = memmem(bytes, file.n, "HCO1", 4);
+	REQUIRE(at != NULL);
+	at[60] ^= 1;
+	int fd = open(path, O_WRONLY);
+	CHECK(pwrite(fd, bytes, file.n, 0) == (ssize_t)file.n);
+	close(fd);
+	arena_free(&a);
+}
+
+/* Damage on flash, and code that is whole but no code: a miss, and the next best serves. */
+TEST(damaged_code_is_a_miss)
+{
+	open_cache();
+	put("best", REC_BEST, 1, false);
+	put("default", REC_DEFAULT, 1, false);
+	check_gives("best", 1, false, REC_BEST);
+	damage_file(); /* in what came first */
+	check_gives("default", 1, false, REC_BEST);
+	const struct rec r = make_rec("default", REC_DEFAULT, 1, false, 1000);
+	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(&r), "HCO1 nonsense", 13));
+	check_gives("", 1, false, REC_BEST);
+	close_cache();
+}
+
+TEST(a_record_is_found_without_its_code)
+{
+	struct arena a = {0};
+	struct rec got;
+	open_cache();
+	const struct rec one = make_rec("one", REC_BEST, 1, false, 1000);
+	CHECK_OK(cache_put_rec(cache, &one));
+	CHECK_OK(cache_find_rec(cache, hash_text(task_conv), &target, 4, false, REC_BEST, &a, &got));
+	CHECK(!strcmp(got.cand, "one") && got.threads == 1);
+	CHECK_FAILS(cache_find_rec(cache, hash_text("x"), &target, 4, false, REC_BEST, &a, &got), E_NOTFOUND,
+		    "no record");
+	arena_free(&a);
+	close_cache();
+}
+
+static void put_seed(const char *cand, int threads, bool exact, int64_t ns, int lanes)
+{
+	target.lanes = lanes;
+	const struct rec r = make_rec(cand, REC_BEST, threads, exact, ns);
+	target.lanes = 8;
+	CHECK_OK(cache_put_rec(cache, &r));
+}
+
+static void check_seeds(const char *incumbent, bool exact, const char *want)
+{
+	struct arena a = {0};
+	char got[256] = "";
+	struct job_task job[2] = {{.text = task_softmax}, {.text = task_conv, .incumbent = incumbent}};
+	REQUIRE_OK(cache_seeds(cache, &target, 4, exact, &a, 2, job));
+	CHECK(job[0].nseeds == 0);
+	for (int i = 0; i < job[1].nseeds; i++)
+		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", i ? "," : "", job[1].seed[i]);
+	if (strcmp(got, want))
+		printf("seeds %s, wanted %s\n", got, want);
+	CHECK(!strcmp(got, want));
+	arena_free(&a);
+}
+
+TEST(seeds_are_distinct_and_the_best_come_first)
+{
+	open_cache();
+	check_seeds(NULL, false, "");
+	put_seed("far", 4, false, 10, 16);
+	put_seed("farther", 4, false, 20, 32);
+	check_seeds(NULL, false, "far,farther");
+	put_seed("one", 1, false, 400, 8);
+	put_seed("two", 2, false, 900, 8);
+	put_seed("three", 3, true, 500, 8);
+	check_seeds(NULL, false, "three,two,one,far");
+	put_seed("five", 5, false, 300, 8); /* as near as three, and faster */
+	check_seeds(NULL, false, "five,three,two,one");
+	put_seed("one", 4, false, 100, 8); /* known of fewer threads already */
+	check_seeds(NULL, false, "one,five,three,two");
+	check_seeds("one", false, "five,three,two,far");
+	check_seeds(NULL, true, "three");
+	struct rec failed = make_rec("wrong", REC_BEST, 4, true, 1);
+	failed.meas.status = MEAS_WRONG;
+	CHECK_OK(cache_put_rec(cache, &failed)); /* in place of none: threads 4, exact */
+	check_seeds(NULL, true, "three");
+	close_cache();
+}
+
+TEST_MAIN
