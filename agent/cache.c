@@ -17,6 +17,7 @@ enum {
 	CRC_BYTES = 4,
 	MAX_PAYLOAD = 16 << 20, /* a kernel is some KiB; anything near this is damage */
 	SCAN_BYTES = 1 << 16,
+	SPARE_FACTOR = 4,
 };
 
 #define GONE UINT32_MAX
@@ -37,6 +38,7 @@ struct cache {
 	int lock_fd;        /* -1: reader */
 	bool memory;        /* what is put stays in `pending` */
 	bool foreign;       /* somebody else may have written it: its code is not run */
+	bool named;         /* the file's name is durable */
 	int64_t end;        /* bytes of the file that have been indexed */
 	int64_t good_bytes; /* of them in good records */
 	struct slot *slot;  /* open addressing, a power of two */
@@ -81,7 +83,8 @@ struct head {
 	struct key key;
 };
 
-/* Record h is at `at`. One that forgets another is remembered as that other, gone. Returns 1. */
+/* Record h is at `at`. One that forgets another is remembered as that other, gone. What waits in memory is
+ * newer than anything in the file. Returns 1. */
 static int index_record(struct cache *c, const struct head *h, const uint8_t *payload, int64_t at)
 {
 	bool forget = h->type == CACHE_FORGET && h->n == 1;
@@ -94,6 +97,8 @@ static int index_record(struct cache *c, const struct head *h, const uint8_t *pa
 			return rc;
 	}
 	struct slot *s = find_slot(c, type, h->key);
+	if (at >= 0 && s->type && s->at < 0)
+		return 1;
 	c->nused += s->type == 0;
 	*s = (struct slot){.key = h->key, .type = type, .n = forget ? GONE : h->n, .at = at};
 	return 1;
@@ -148,41 +153,95 @@ static int read_record(const struct cache *c, int64_t at, uint32_t n, struct buf
 	return good;
 }
 
-/* The next place in [at, size) where a record may begin, else size. */
-static int64_t next_magic(const struct cache *c, int64_t at, int64_t size)
+/* A walk over what the file holds. Its cost is linear in the file's size, whatever is in it: the file is
+ * looked at through a window, and records that turn out bad are read on credit. */
+struct walk {
+	struct cache *c;
+	int64_t size;  /* of the file when the walk began */
+	int64_t base;  /* of the window */
+	size_t n;      /* bytes in it */
+	int64_t spare; /* bytes that may yet be read for bad records */
+	struct buf record;
+	uint8_t window[SCAN_BYTES];
+};
+
+/* The file from `at` on, as far as the window goes, but `need` bytes at least. NULL: not there. */
+static const uint8_t *look(struct walk *w, int64_t at, size_t need, size_t *n)
 {
-	uint8_t chunk[SCAN_BYTES];
-	while (at + (int64_t)sizeof magic <= size) {
-		int64_t n = size - at < SCAN_BYTES ? size - at : SCAN_BYTES;
-		if (!read_at(c->fd, chunk, (size_t)n, at))
-			return size;
-		const uint8_t *hit = memmem(chunk, (size_t)n, magic, sizeof magic);
-		if (hit)
-			return at + (hit - chunk);
-		at += n - (int64_t)sizeof magic + 1;
+	if (w->size - at < (int64_t)need)
+		return NULL;
+	if (at < w->base || at + (int64_t)need > w->base + (int64_t)w->n) {
+		int64_t left = w->size - at;
+		w->base = at;
+		w->n = left < SCAN_BYTES ? (size_t)left : SCAN_BYTES;
+		if (!read_at(w->c->fd, w->window, w->n, at)) {
+			w->n = 0;
+			return NULL;
+		}
 	}
-	return size;
+	*n = w->n - (size_t)(at - w->base);
+	return w->window + (at - w->base);
+}
+
+/* The next place from `at` on where a record may begin, else the size. */
+static int64_t next_magic(struct walk *w, int64_t at)
+{
+	size_t n;
+	for (const uint8_t *p; (p = look(w, at, sizeof magic, &n)); at += (int64_t)(n - sizeof magic + 1)) {
+		const uint8_t *hit = memmem(p, n, magic, sizeof magic);
+		if (hit)
+			return at + (hit - p);
+	}
+	return w->size;
 }
 
 /* Indexes the record at `at`; returns its bytes, 0 if it is none, < 0: an error. */
-static int64_t take_record(struct cache *c, int64_t at, int64_t size, struct buf *scratch)
+static int64_t take_record(struct walk *w, int64_t at)
 {
-	uint8_t head[HEAD_BYTES];
 	struct head h;
-	if (at + HEAD_BYTES + CRC_BYTES > size || !read_at(c->fd, head, sizeof head, at) ||
-	    !parse_head(head, &h) || at + HEAD_BYTES + (int64_t)h.n + CRC_BYTES > size)
+	size_t n;
+	const uint8_t *p = look(w, at, HEAD_BYTES, &n);
+	if (!p || !parse_head(p, &h))
 		return 0;
-	int rc = read_record(c, at, h.n, scratch);
+	int64_t bytes = HEAD_BYTES + (int64_t)h.n + CRC_BYTES;
+	if (bytes > w->size - at || bytes > w->spare)
+		return 0;
+	int rc = read_record(w->c, at, h.n, &w->record);
 	if (rc > 0)
-		rc = index_record(c, &h, (const uint8_t *)scratch->p + HEAD_BYTES, at);
-	return rc < 0 ? rc : rc == 0 ? 0 : HEAD_BYTES + (int64_t)h.n + CRC_BYTES;
+		rc = index_record(w->c, &h, (const uint8_t *)w->record.p + HEAD_BYTES, at);
+	else if (rc == 0)
+		w->spare -= bytes;
+	return rc < 0 ? rc : rc == 0 ? 0 : bytes;
 }
 
-static void forget_all(struct cache *c)
+/* What waits in memory is not in the file, and stays. */
+static void forget_file(struct cache *c)
 {
-	memset(c->slot, 0, c->nslots * sizeof *c->slot);
-	c->nused = 0;
+	for (size_t i = 0; i < c->nslots; i++)
+		if (c->slot[i].at >= 0)
+			c->slot[i].n = GONE;
 	c->end = c->good_bytes = 0;
+}
+
+static int walk_on(struct walk *w)
+{
+	int found = 0;
+	for (int64_t at = w->c->end; at < w->size;) {
+		int64_t n = take_record(w, at);
+		if (n < 0)
+			return (int)n;
+		if (n == 0) {
+			int64_t next = next_magic(w, at + 1);
+			w->spare += SPARE_FACTOR * (next - at);
+			at = next;
+			continue;
+		}
+		at += n;
+		w->c->end = at;
+		w->c->good_bytes += n;
+		found = 1;
+	}
+	return found;
 }
 
 /* Indexes what follows the last good record. What is no record is skipped up to the next magic; a reader
@@ -191,30 +250,15 @@ static void forget_all(struct cache *c)
 static int scan(struct cache *c)
 {
 	struct stat st;
-	struct buf scratch = {0};
-	int found = 0;
 	if (c->fd < 0 || fstat(c->fd, &st) < 0)
 		return 0;
 	if (st.st_size < c->end)
-		forget_all(c);
-	for (int64_t at = c->end; at < st.st_size;) {
-		int64_t n = take_record(c, at, st.st_size, &scratch);
-		if (n < 0) {
-			found = (int)n;
-			break;
-		}
-		if (n == 0) {
-			at = next_magic(c, at + 1, st.st_size);
-			continue;
-		}
-		at += n;
-		c->end = at;
-		c->good_bytes += n;
-		found = 1;
-	}
+		forget_file(c);
+	struct walk w = {.c = c, .size = st.st_size, .spare = MAX_PAYLOAD + HEAD_BYTES + CRC_BYTES};
+	int found = walk_on(&w);
 	if (c->lock_fd >= 0)
 		c->end = st.st_size; /* after the damage, if there is any */
-	buf_free(&scratch);
+	buf_free(&w.record);
 	return found;
 }
 
@@ -312,7 +356,7 @@ void cache_close(struct cache *c)
 	if (!c)
 		return;
 	if (cache_commit(c) < 0)
-		log_error("%s", err_text());
+		log_error("%s: what this process found may be lost", err_text());
 	if (c->fd >= 0)
 		close(c->fd);
 	if (c->lock_fd >= 0)
@@ -437,6 +481,10 @@ int cache_commit(struct cache *c)
 	int rc = flush_pending(c);
 	if (rc >= 0 && fdatasync(c->fd) < 0)
 		rc = fail(E_IO, "cache %s: %s", c->dir, strerror(errno));
+	if (rc >= 0 && !c->named) {
+		file_sync_folder(c->dir);
+		c->named = true;
+	}
 	return rc;
 }
 
@@ -450,7 +498,7 @@ int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a,
 	const struct slot *s = find_slot(c, (uint8_t)t, k);
 	struct buf bytes = {0};
 	struct head h;
-	if (!s->type || s->n == GONE || (t == CACHE_CODE && c->foreign))
+	if (!s->type || s->n == GONE || (t == CACHE_CODE && c->foreign && s->at >= 0))
 		return miss();
 	int rc = 1;
 	if (s->at < 0)

@@ -139,8 +139,8 @@ static int64_t class_index(int64_t extent, int j)
 {
 	const int64_t ends[4] = {0, extent - 1, 1, extent - 2};
 	int64_t i = j < 4 ? ends[j] : j - 2;
-	if (j >= 4 && extent > ALL_INDEXES)
-		i = (INT64_C(4) << (j - 4) / 3) + (j - 4) % 3 - 1;
+	if (j >= 4 && extent > ALL_INDEXES) /* past 2^60 while another axis is still walked: no index */
+		i = (j - 4) / 3 < 59 ? (INT64_C(4) << (j - 4) / 3) + (j - 4) % 3 - 1 : -1;
 	return i >= 0 && i < extent ? i : -1;
 }
 

@@ -110,19 +110,24 @@ static int write_all(int fd, const char *path, const char *p, size_t n)
 	return fsync(fd) < 0 ? io_fail(path, "sync") : E_OK;
 }
 
-/* A rename is durable when its folder is. Some file systems cannot sync a folder: that is not our caller's
- * fault. */
+/* Some file systems cannot sync a folder: that is not our caller's fault. */
+void file_sync_folder(const char *dir)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)!fsync(fd);
+	close(fd);
+}
+
+/* A new name is durable when its folder is. */
 static void sync_folder_of(const char *path)
 {
 	char dir[PATH_MAX];
 	const char *slash = strrchr(path, '/');
 	int len = slash ? (int)(slash - path) + (slash == path) : 1;
 	snprintf(dir, sizeof dir, "%.*s", len, slash ? path : ".");
-	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	(void)!fsync(fd);
-	close(fd);
+	file_sync_folder(dir);
 }
 
 /* A new file gets the mode that open() would give it; mkostemp's 0600 would hide it from other users. */
@@ -169,7 +174,9 @@ int file_mkdirs(const char *path, unsigned mode)
 			continue;
 		char end = *at;
 		*at = 0;
-		if (mkdir(part, (mode_t)mode) < 0 && !file_is_dir(part))
+		if (mkdir(part, (mode_t)mode) == 0)
+			sync_folder_of(part);
+		else if (!file_is_dir(part))
 			return io_fail(part, "make the folder");
 		if (!end)
 			return E_OK;

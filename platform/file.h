@@ -16,7 +16,10 @@ struct blob {
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out) MUST_CHECK;
 /* Write beside the path, fsync, rename over it, fsync the folder: readers see the old or the new, never a part. */
 int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
-int file_mkdirs(const char *path, unsigned mode) MUST_CHECK; /* like mkdir -p */
+/* Like mkdir -p; the new folders are durable. */
+int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
+/* The names in a folder are durable, where its file system can do that. */
+void file_sync_folder(const char *dir);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 /* Read-only private mapping; file_unmap gives it back. For data the process itself validated (model weights). */

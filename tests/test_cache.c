@@ -7,8 +7,20 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static ino_t synced; /* the last folder that was */
+
+/* In place of the C library's. */
+int fsync(int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+		synced = st.st_ino;
+	return (int)syscall(SYS_fsync, fd);
+}
 
 static char dir[64];
 
@@ -282,7 +294,6 @@ TEST(unwritable_folder)
 	remove_dir();
 }
 
-/* A reader beside a living writer never sees half a record. */
 /* Records are data and are read from anywhere; code only from where nobody else can write. */
 TEST(code_that_others_could_write_is_a_miss)
 {
@@ -311,6 +322,114 @@ TEST(code_that_others_could_write_is_a_miss)
 	remove_dir();
 }
 
+/* The file shrinks under a cache in memory, or grows: what was put stays, and comes first. */
+TEST(memory_outlives_the_file)
+{
+	struct arena a = {0};
+	struct cache *c, *writer;
+	struct rec old = sample(0), mine = sample(1), got;
+	struct blob b;
+	char path[128];
+	REQUIRE_OK(cache_open(&writer, fresh_dir(), false, 0));
+	REQUIRE_OK(cache_put_rec(writer, &old));
+	REQUIRE(chmod(dir, 0777) == 0);
+	REQUIRE_OK(cache_open_memory(&c, dir));
+	REQUIRE_OK(cache_put_rec(c, &mine));
+	REQUIRE_OK(cache_put(c, CACHE_CODE, mine.task, "code", 4));
+	CHECK_OK(cache_get(c, CACHE_CODE, mine.task, &a, &b)); /* made here, whoever may write the folder */
+	snprintf(path, sizeof path, "%s/cache.hone", dir);
+	REQUIRE(truncate(path, 0) == 0);
+	CHECK(cache_refresh(c) == 0);
+	CHECK(cache_get_rec(c, rec_key(&old), &a, &got) == E_NOTFOUND);
+	CHECK_OK(cache_get_rec(c, rec_key(&mine), &a, &got));
+	CHECK(same_rec(&mine, &got));
+	cache_close(writer);
+	REQUIRE_OK(cache_open(&writer, dir, false, 0));
+	struct rec theirs = sample(1);
+	theirs.meas.min_ns = 7;
+	REQUIRE_OK(cache_put_rec(writer, &old));
+	REQUIRE_OK(cache_put_rec(writer, &theirs));
+	CHECK(cache_refresh(c) > 0);
+	CHECK_OK(cache_get_rec(c, rec_key(&old), &a, &got));
+	CHECK_OK(cache_get_rec(c, rec_key(&mine), &a, &got));
+	CHECK(same_rec(&mine, &got));
+	cache_close(writer);
+	cache_close(c);
+	arena_free(&a);
+	remove_dir();
+}
+
+TEST(a_commit_makes_the_name_durable)
+{
+	struct cache *c;
+	struct stat st;
+	struct rec r = sample(0);
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	REQUIRE(stat(dir, &st) == 0);
+	REQUIRE_OK(cache_put_rec(c, &r));
+	synced = 0;
+	REQUIRE_OK(cache_commit(c));
+	CHECK(synced == st.st_ino);
+	cache_close(c);
+	remove_dir();
+}
+
+/* Bytes that this process has read, -1: the system does not say. */
+static long long bytes_read(void)
+{
+	long long n = -1;
+	FILE *f = fopen("/proc/self/io", "r");
+	if (f && fscanf(f, "rchar: %lld", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Heads, one behind the other, that each claim all the rest of the file: opening reads it a few times, not
+ * once for each of them, and what follows is found. */
+TEST(a_crafted_file_costs_no_more_than_its_size)
+{
+	enum { HEAD = 28, HEADS = (1 << 20) / HEAD, RECORDS = 10 };
+	struct arena a = {0};
+	struct cache *c;
+	struct rec r, got;
+	struct buf file = {0};
+	struct blob good;
+	char path[128];
+	if (bytes_read() < 0)
+		SKIP("no /proc/self/io");
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	for (int i = 0; i < RECORDS; i++) {
+		r = sample(i);
+		REQUIRE_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+	snprintf(path, sizeof path, "%s/cache.hone", dir);
+	REQUIRE_OK(file_read(&a, path, 0, &good));
+	for (int i = 0; i < HEADS; i++) {
+		buf_puts(&file, "HREC");
+		buf_u32(&file, (uint32_t)((HEADS - i - 1) * HEAD));
+		buf_u32(&file, CACHE_REC);
+		buf_u64(&file, 1);
+		buf_u64(&file, (uint64_t)i);
+	}
+	buf_add(&file, good.p, good.n);
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	REQUIRE(buf_ok(&file) && write(fd, file.p, file.n) == (ssize_t)file.n);
+	close(fd);
+	long long before = bytes_read();
+	REQUIRE_OK(cache_open(&c, dir, true, 0));
+	CHECK(bytes_read() - before < 32 << 20);
+	r = sample(RECORDS - 1);
+	CHECK_OK(cache_get_rec(c, rec_key(&r), &a, &got));
+	cache_close(c);
+	buf_free(&file);
+	arena_free(&a);
+	remove_dir();
+}
+
+/* A reader beside a living writer never sees half a record. */
 TEST(reader_beside_writer)
 {
 	struct arena a = {0};

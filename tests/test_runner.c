@@ -94,6 +94,24 @@ TEST(code_is_whole)
 	r->ops->close(r);
 }
 
+/* One axis is sampled index by index, the other about powers of two, which end first. */
+TEST(a_short_axis_beside_a_long_one)
+{
+	static const char copy[] = "task syms=0\n"
+				   "operand X in f32 [240,300] plain\n"
+				   "operand Y out f32 [240,300] plain\n"
+				   "stage i:240 j:300\n"
+				   "read X [i,j]\n"
+				   "body r0\n"
+				   "write Y [i,j]\n";
+	struct runner *r = open_sim(0);
+	char cand[CAND_MAX];
+	struct meas m;
+	default_cand(copy, cand);
+	CHECK(build(r, copy, cand, &m) >= 0 && m.status == MEAS_OK);
+	r->ops->close(r);
+}
+
 TEST(failing_candidates_are_data)
 {
 	struct runner *r = open_sim(0);
