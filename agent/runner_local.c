@@ -345,8 +345,10 @@ static int local_build(struct runner *r, const char *task, const char *cand, int
 	return rc;
 }
 
-static int local_code(struct runner *r, int handle, struct arena *a, struct blob *out)
+/* A copy: no call for a deadline. */
+static int local_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
 {
+	(void)deadline_ns;
 	struct local *l = local_of(r);
 	if (handle < 0 || handle >= l->cap || !l->built[handle])
 		return fail(E_USAGE, "handle %d is not a built candidate", handle);
@@ -363,8 +365,9 @@ static int local_code(struct runner *r, int handle, struct arena *a, struct blob
 	return copy ? E_OK : fail(E_NOMEM, "no memory for code");
 }
 
-static void local_drop(struct runner *r, int handle)
+static void local_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
+	(void)deadline_ns;
 	struct local *l = local_of(r);
 	for (int i = handle < 0 ? 0 : handle; i < l->cap && (handle < 0 || i == handle); i++) {
 		if (l->built[i])
@@ -377,7 +380,7 @@ static void local_drop(struct runner *r, int handle)
 static void local_close(struct runner *r)
 {
 	struct local *l = local_of(r);
-	local_drop(r, -1);
+	local_drop(r, -1, INT64_MAX);
 	while (l->objects) {
 		struct object *next = l->objects->next;
 		object_close(l, l->objects);

@@ -14,6 +14,7 @@
 
 /* A worker that is itself at the deadline answers within this; one that does not is stopped. */
 #define GRACE_NS (20 * NS_PER_MS)
+/* A worker that has not started by then, or not handed over what it has, is broken. */
 #define START_NS (10 * NS_PER_S)
 
 enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14 };
@@ -49,6 +50,12 @@ static int find_worker(const char *path, char out[PATH_MAX])
 
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c);
 
+static int64_t by(const struct remote *w, int64_t deadline_ns)
+{
+	int64_t latest_ns = clock_now(w->base.clock) + START_NS;
+	return latest_ns < deadline_ns ? latest_ns : deadline_ns;
+}
+
 /* The child has to be up by the caller's deadline. */
 static int start(struct remote *w, int64_t deadline_ns)
 {
@@ -69,8 +76,7 @@ static int start(struct remote *w, int64_t deadline_ns)
 	w->births++;
 	struct buf keep = w->request; /* a request may wait for the new worker */
 	w->request = (struct buf){0};
-	int64_t up_ns = clock_now(w->base.clock) + START_NS;
-	rc = exchange(w, WIRE_HELLO, up_ns < deadline_ns ? up_ns : deadline_ns, &c);
+	rc = exchange(w, WIRE_HELLO, by(w, deadline_ns), &c);
 	buf_free(&w->request);
 	w->request = keep;
 	return fail_in(rc, "hone-worker");
@@ -203,7 +209,7 @@ static int remote_time(struct runner *r, const int *handles, int n, int rounds, 
 	return c.bad || c.at != c.n ? nonsense(w) : E_OK;
 }
 
-static int remote_code(struct runner *r, int handle, struct arena *a, struct blob *out)
+static int remote_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
 {
 	struct remote *w = remote_of(r);
 	struct cur c;
@@ -212,7 +218,7 @@ static int remote_code(struct runner *r, int handle, struct arena *a, struct blo
 		return gone(handle);
 	buf_clear(&w->request);
 	buf_u32(&w->request, (uint32_t)h);
-	int rc = ask(w, WIRE_CODE, clock_now(r->clock) + START_NS, &c);
+	int rc = ask(w, WIRE_CODE, by(w, deadline_ns), &c);
 	if (rc < 0)
 		return rc;
 	size_t n = cur_u32(&c);
@@ -228,7 +234,7 @@ static int remote_code(struct runner *r, int handle, struct arena *a, struct blo
 }
 
 /* A child that cannot be told is gone, and the handle with it: nothing to report. */
-static void remote_drop(struct runner *r, int handle)
+static void remote_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
 	struct remote *w = remote_of(r);
 	struct cur c;
@@ -237,7 +243,7 @@ static void remote_drop(struct runner *r, int handle)
 		return;
 	buf_clear(&w->request);
 	buf_u32(&w->request, (uint32_t)h);
-	(void)!exchange(w, WIRE_DROP, clock_now(r->clock) + START_NS, &c);
+	(void)!exchange(w, WIRE_DROP, by(w, deadline_ns), &c);
 }
 
 static void remote_close(struct runner *r)

@@ -64,7 +64,7 @@ static int serve_code(struct server *s, struct cur *c)
 	int handle = (int)cur_u32(c), rc = whole(c);
 	struct blob code = {0};
 	if (rc >= 0)
-		rc = s->r->ops->code(s->r, handle, &s->arena, &code);
+		rc = s->r->ops->code(s->r, handle, INT64_MAX, &s->arena, &code);
 	if (rc >= 0) {
 		buf_u32(&s->reply, (uint32_t)code.n);
 		buf_add(&s->reply, code.p, code.n);
@@ -76,7 +76,7 @@ static int serve_drop(struct server *s, struct cur *c)
 {
 	int handle = (int)cur_u32(c), rc = whole(c);
 	if (rc >= 0)
-		s->r->ops->drop(s->r, handle < 0 ? -1 : handle);
+		s->r->ops->drop(s->r, handle < 0 ? -1 : handle, INT64_MAX);
 	return rc;
 }
 

@@ -32,8 +32,8 @@ struct runner_ops {
 	int (*time)(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
 		    int64_t deadline_ns, struct meas *m);
 	/* The code (kernels/code.h bytes) of a handle, into the arena. */
-	int (*code)(struct runner *r, int handle, struct arena *a, struct blob *out);
-	void (*drop)(struct runner *r, int handle); /* -1: all */
+	int (*code)(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out);
+	void (*drop)(struct runner *r, int handle, int64_t deadline_ns); /* -1: all */
 	void (*close)(struct runner *r);	    /* stops the worker; frees r */
 };
 

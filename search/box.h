@@ -20,7 +20,15 @@ struct box {
 	int trials;           /* candidates tried, in all tasks */
 	int deaths_in_row;
 	uint32_t generation; /* of the worker: handles of an older one are gone */
-	int64_t build_ns;    /* what a slow build took lately: none is begun with less time left */
+	int64_t build_ns;    /* what a build takes: the mean of all tasks' lately */
+};
+
+/* What the last builds of a task took. The second slowest of them has to fit in what is left, for another to
+ * be begun: one slow build among fast ones says nothing of the next, and one that does not end in time is cut
+ * short at the deadline. */
+struct pace {
+	int n; /* builds so far */
+	int64_t ns[8];
 };
 
 /* A built candidate; worth nothing once the worker has been replaced. */
@@ -31,7 +39,8 @@ struct built {
 
 int64_t box_left_ns(const struct box *b);
 bool box_over(const struct box *b);
-int box_build(struct box *b, const char *task, const char *cand, struct built *out,
+/* E_STOPPED also where no build of this pace fits any more: box_over() tells the two apart. */
+int box_build(struct box *b, struct pace *p, const char *task, const char *cand, struct built *out,
 	      struct meas *m) MUST_CHECK;
 bool box_alive(const struct box *b, const struct built *c);
 /* n <= BOX_MAX_RACE candidates, all alive, interleaved. cold: with the inputs that a network gives, which
@@ -41,5 +50,6 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 int box_code(struct box *b, const struct built *c,
 	     struct blob *out) MUST_CHECK; /* 1: there; 0: the worker died */
 void box_drop(struct box *b, struct built *c);
+void box_drop_all(struct box *b);
 
 #endif

@@ -50,10 +50,20 @@ static void order_tasks(struct run *x, struct arena *a)
 	}
 }
 
+/* A task whose builds do not fit in what is left is done; other tasks' may. */
+static int go_on(struct tune *t, int rc)
+{
+	if (rc != E_STOPPED || box_over(t->box))
+		return rc;
+	t->done = true;
+	return E_OK;
+}
+
 static int run_defaults(struct run *x)
 {
 	for (int i = 0; i < x->ntasks; i++) {
-		int rc = tune_default(&x->tune[x->order[i]]);
+		struct tune *t = &x->tune[x->order[i]];
+		int rc = go_on(t, tune_default(t));
 		if (rc < 0)
 			return rc;
 	}
@@ -76,7 +86,7 @@ static int run_slices(struct run *x)
 		}
 		if (!next)
 			return E_OK;
-		int rc = tune_slice(next);
+		int rc = go_on(next, tune_slice(next));
 		if (rc < 0)
 			return rc;
 	}
@@ -99,7 +109,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		rc = run_slices(&x);
 	for (int i = 0; i < j->ntasks; i++)
 		tune_close(&x.tune[i]);
-	r->ops->drop(r, -1);
+	box_drop_all(&x.box);
 	arena_free(&x.box.scratch);
 	arena_free(&a);
 	return rc < 0 && rc != E_STOPPED ? rc : x.box.trials;

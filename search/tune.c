@@ -152,7 +152,7 @@ static int save(struct tune *t, enum rec_kind kind, int trial, const struct meas
 	for (int tries = 0; tries < DEFAULT_TRIES; tries++) {
 		int rc = E_OK;
 		if (!box_alive(b, &r->code))
-			rc = box_build(b, t->task->text, r->cand, &r->code, &built);
+			rc = box_build(b, &t->pace, t->task->text, r->cand, &r->code, &built);
 		if (rc >= 0 && box_alive(b, &r->code))
 			rc = box_code(b, &r->code, &code);
 		if (rc > 0)
@@ -171,7 +171,7 @@ static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 {
 	struct trial *r = &t->trial[trial];
 	struct meas timed;
-	int rc = box_build(t->box, t->task->text, r->cand, &r->code, m);
+	int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, m);
 	if (rc < 0 || m->status != MEAS_OK)
 		return rc;
 	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, false, &timed);
@@ -355,7 +355,7 @@ static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_
 		struct meas m;
 		if (box_alive(t->box, &r->code))
 			continue;
-		int rc = box_build(t->box, t->task->text, r->cand, &r->code, &m);
+		int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, &m);
 		if (rc < 0)
 			return rc;
 	}

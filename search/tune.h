@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tuning one task, in slices, inside the box that all tasks share.
  * Calls return what search/box.h's do; after E_STOPPED, what was found is in the sink. A candidate that fails
- * is counted and told to the strategy. */
+ * is counted and told to the strategy. E_STOPPED while the box is not over: this task's builds no longer fit
+ * in it. */
 #ifndef SEARCH_TUNE_H
 #define SEARCH_TUNE_H
 
@@ -32,6 +33,7 @@ struct tune {
 	int seeds, rules; /* known candidates and portfolio rules already proposed */
 	int slices;
 	int64_t slice_ns; /* of the last slice */
+	struct pace pace; /* of its builds */
 	double decay;     /* of what the next slice promises, by what the last ones brought */
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };

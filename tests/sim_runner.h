@@ -39,6 +39,10 @@ struct sim_runner {
 	int calls, deaths, wrong, late;
 	double death_rate;
 	int stop_after; /* calls; 0: never */
+	int builds;
+	int slow_build;        /* this one takes slow_ns; 0: none */
+	const char *slow_task; /* so does each of this task; NULL: none */
+	int64_t slow_ns;
 	volatile sig_atomic_t stop;
 };
 
@@ -57,8 +61,9 @@ static inline struct kcase *sim_task(struct sim_runner *s, const char *text)
 	return NULL;
 }
 
-static inline void sim_drop(struct runner *r, int handle)
+static inline void sim_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
+	(void)deadline_ns;
 	struct sim_runner *s = (struct sim_runner *)r;
 	for (int i = 0; i < SIM_HANDLES; i++)
 		if (s->h[i].code && (handle < 0 || handle == i)) {
@@ -73,7 +78,7 @@ static inline int sim_call(struct sim_runner *s, int64_t deadline_ns)
 	if (++s->calls == s->stop_after)
 		s->stop = 1;
 	if (rng_unit(&s->rng) < s->death_rate) {
-		sim_drop(&s->r, -1);
+		sim_drop(&s->r, -1, INT64_MAX);
 		s->deaths++;
 		clock_advance(dev_sim.clock(), 5 * NS_PER_MS);
 		return fail(E_CHILD, "the worker died (signal 11)");
@@ -125,6 +130,12 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	*handle = -1;
 	if (rc < 0 || !k)
 		return rc;
+	if (++s->builds == s->slow_build || (s->slow_task && !strcmp(s->slow_task, task))) {
+		int64_t left = deadline_ns - clock_now(dev_sim.clock());
+		clock_advance(dev_sim.clock(), s->slow_ns < left ? s->slow_ns : left + 1);
+		if (left < s->slow_ns)
+			return fail(E_TIMEOUT, "the deadline passed");
+	}
 	while (free_at < SIM_HANDLES && s->h[free_at].code)
 		free_at++;
 	if (free_at == SIM_HANDLES)
@@ -134,7 +145,7 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	if (m->status == MEAS_OK)
 		*handle = free_at;
 	else if (rc > 0)
-		sim_drop(r, free_at);
+		sim_drop(r, free_at, INT64_MAX);
 	if (clock_now(dev_sim.clock()) > deadline_ns)
 		return fail(E_TIMEOUT, "the deadline passed");
 	return rc < 0 ? rc : E_OK;
@@ -187,8 +198,10 @@ static inline int sim_time(struct runner *r, const int *handles, int n, int roun
 	return E_OK;
 }
 
-static inline int sim_code(struct runner *r, int handle, struct arena *a, struct blob *out)
+static inline int sim_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a,
+			   struct blob *out)
 {
+	(void)deadline_ns;
 	struct sim_runner *s = (struct sim_runner *)r;
 	int rc = sim_call(s, INT64_MAX);
 	if (rc < 0)
@@ -204,7 +217,7 @@ static inline int sim_code(struct runner *r, int handle, struct arena *a, struct
 static inline void sim_close(struct runner *r)
 {
 	struct sim_runner *s = (struct sim_runner *)r;
-	sim_drop(r, -1);
+	sim_drop(r, -1, INT64_MAX);
 	for (int i = 0; i < SIM_TASKS; i++)
 		if (s->tasks[i].text)
 			arena_free(&s->tasks[i].c.a);

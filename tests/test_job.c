@@ -129,7 +129,7 @@ static int64_t true_ns(struct setup *u, int task, const char *cand)
 	if (m.status != MEAS_OK)
 		return 0;
 	CHECK_OK(u->s->r.ops->time(&u->s->r, &handle, 1, 1, 0, 1, INT64_MAX, &m));
-	u->s->r.ops->drop(&u->s->r, handle);
+	u->s->r.ops->drop(&u->s->r, handle, INT64_MAX);
 	return m.min_ns;
 }
 
@@ -169,6 +169,27 @@ TEST(twenty_boxes_end_in_time)
 		if (test_bad)
 			printf("seed %llu: box %lld ms, ended %lld ms\n", (unsigned long long)seed,
 			       (long long)(box / NS_PER_MS), (long long)(end / NS_PER_MS));
+		close_setup(&setup);
+	}
+}
+
+/* Neither one slow build among fast ones nor a task whose every build is slow ends the box for the others. */
+TEST(slow_builds_do_not_end_a_box_early)
+{
+	const int64_t box = 2 * NS_PER_S;
+	for (int way = 0; way < 2; way++) {
+		open_setup(&setup, 1, 0.03, 2, box);
+		if (way == 0)
+			setup.s->slow_build = 7;
+		else
+			setup.s->slow_task = setup.task[0].text;
+		setup.s->slow_ns = way == 0 ? 1200 * NS_PER_MS : 400 * NS_PER_MS;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		int64_t end = clock_now(dev_sim.clock());
+		CHECK(setup.s->builds > 7);
+		CHECK(end <= box - 30 * NS_PER_MS);
+		CHECK(end >= box - 100 * NS_PER_MS);
+		check_results(&setup);
 		close_setup(&setup);
 	}
 }

@@ -83,9 +83,9 @@ static int make_default(struct lab *l, const struct task *t, const char *text, s
 		return E_INFEASIBLE;
 	}
 	if (rc >= 0)
-		rc = w->ops->code(w, handle, &l->a, out);
+		rc = w->ops->code(w, handle, INT64_MAX, &l->a, out);
 	if (handle >= 0)
-		w->ops->drop(w, handle);
+		w->ops->drop(w, handle, INT64_MAX);
 	return rc;
 }
 

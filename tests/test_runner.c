@@ -79,7 +79,7 @@ TEST(code_is_whole)
 	default_cand(task_conv, cand);
 	int h = build(r, task_conv, cand, &m);
 	REQUIRE(h >= 0);
-	REQUIRE_OK(r->ops->code(r, h, &a, &b));
+	REQUIRE_OK(r->ops->code(r, h, INT64_MAX, &a, &b));
 	REQUIRE_OK(code_parse(b.p, b.n, &a, c));
 	CHECK(strcmp(c->m.emitter, "sim") == 0 && strcmp(c->m.version, emit_sim.version()) == 0);
 	CHECK(c->m.nbufs >= 4 && c->object.n > 0);
@@ -87,8 +87,8 @@ TEST(code_is_whole)
 	CHECK_OK(dev_sim.load(c->object.p, c->object.n, &code));
 	CHECK(dev_sim.entry(code, c->m.entry[0]) >= 0);
 	dev_sim.unload(code);
-	r->ops->drop(r, h);
-	CHECK_FAILS(r->ops->code(r, h, &a, &b), E_USAGE, "handle");
+	r->ops->drop(r, h, INT64_MAX);
+	CHECK_FAILS(r->ops->code(r, h, INT64_MAX, &a, &b), E_USAGE, "handle");
 	CHECK_FAILS(r->ops->time(r, &h, 1, 1, 0, 0, INT64_MAX, &m), E_USAGE, "handle");
 	arena_free(&a);
 	r->ops->close(r);
@@ -154,7 +154,7 @@ TEST(random_candidates)
 			good += m.status == MEAS_OK;
 			total++;
 		}
-		r->ops->drop(r, -1);
+		r->ops->drop(r, -1, INT64_MAX);
 		buf_free(&text);
 		arena_free(&a);
 	}
@@ -275,7 +275,7 @@ TEST(memory_does_not_grow)
 	for (int i = 0; i < 600; i++) {
 		REQUIRE_OK(space_random(s, &rng, cand));
 		int h = build(r, task_softmax, cand, &m);
-		r->ops->drop(r, i % 7 ? h : -1);
+		r->ops->drop(r, i % 7 ? h : -1, INT64_MAX);
 		if (i == 200)
 			before = resident_kb();
 	}

@@ -29,14 +29,36 @@ static struct runner *open_sim(void)
 
 static const struct runner_ops *honest;
 
+static void hang(void)
+{
+	for (;;)
+		pause();
+}
+
+static bool mute; /* hands nothing over any more */
+
+static int bad_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
+{
+	if (mute)
+		hang();
+	return honest->code(r, handle, deadline_ns, a, out);
+}
+
+static void bad_drop(struct runner *r, int handle, int64_t deadline_ns)
+{
+	if (mute)
+		hang();
+	honest->drop(r, handle, deadline_ns);
+}
+
 static int bad_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		     struct meas *m)
 {
 	if (strcmp(cand, "die") == 0)
 		_exit(3);
 	if (strcmp(cand, "hang") == 0)
-		for (;;)
-			pause();
+		hang();
+	mute = strcmp(cand, "mute") == 0;
 	if (strcmp(cand, "rubbish") == 0)
 		for (int i = 0; i < 100; i++)
 			(void)!write(1, "rubbish ", 8);
@@ -57,6 +79,8 @@ __attribute__((constructor(65535))) static void be_a_worker(int argc, char **arg
 	honest = r->ops;
 	struct runner_ops ops = *honest;
 	ops.build = bad_build;
+	ops.code = bad_code;
+	ops.drop = bad_drop;
 	r->ops = &ops;
 	_exit(wire_serve(r, 0, 1) < 0);
 }
@@ -94,8 +118,8 @@ TEST(same_as_in_process)
 	REQUIRE(h >= 0 && k >= 0 && m.status == MEAS_OK);
 	/* How many points are compared depends on the real clock. */
 	CHECK(m.max_rel_err < 1e-5 && n.max_rel_err < 1e-5 && m.build_ns == n.build_ns && m.threads == 1);
-	REQUIRE_OK(far->ops->code(far, h, &a, &p));
-	REQUIRE_OK(near->ops->code(near, k, &a, &q));
+	REQUIRE_OK(far->ops->code(far, h, INT64_MAX, &a, &p));
+	REQUIRE_OK(near->ops->code(near, k, INT64_MAX, &a, &q));
 	CHECK(p.n == q.n && memcmp(p.p, q.p, p.n) == 0);
 	REQUIRE_OK(far->ops->time(far, &h, 1, 5, 0, 0, soon(), &m));
 	REQUIRE_OK(near->ops->time(near, &k, 1, 5, 0, 0, INT64_MAX, &n));
@@ -104,9 +128,9 @@ TEST(same_as_in_process)
 	REQUIRE_OK(far->ops->build(far, task_conv, "nonsense", soon(), &k, &m));
 	CHECK(k == -1 && m.status == MEAS_INFEASIBLE);
 	CHECK_FAILS(far->ops->build(far, "no task", "x", soon(), &k, &m), E_CORRUPT, "task");
-	far->ops->drop(far, h);
+	far->ops->drop(far, h, INT64_MAX);
 	CHECK_FAILS(far->ops->time(far, &h, 1, 5, 0, 0, soon(), &m), E_USAGE, "handle");
-	far->ops->drop(far, -1);
+	far->ops->drop(far, -1, INT64_MAX);
 	far->ops->close(far);
 	near->ops->close(near);
 	arena_free(&a);
@@ -125,7 +149,7 @@ TEST(dead_worker_is_replaced)
 	CHECK(k >= 0 && k != h);
 	CHECK_OK(r->ops->time(r, &k, 1, 1, 0, 0, soon(), &m));
 	CHECK_FAILS(r->ops->time(r, &h, 1, 1, 0, 0, soon(), &m), E_CHILD, "lost");
-	r->ops->drop(r, h);
+	r->ops->drop(r, h, INT64_MAX);
 	r->ops->close(r);
 }
 
@@ -141,6 +165,29 @@ TEST(hung_worker_is_stopped_at_the_deadline)
 	CHECK_FAILS(r->ops->build(r, task_conv, conv_cand, start, &h, &m), E_TIMEOUT, "deadline");
 	CHECK_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
 	r->ops->close(r);
+}
+
+/* Also what only hands over, long before the time that a worker gets to start. */
+TEST(handing_over_ends_at_the_deadline)
+{
+	struct runner *r = open_worker();
+	struct arena a = {0};
+	struct blob b;
+	struct meas m;
+	int h, k;
+	for (int drop = 0; drop < 2; drop++) {
+		REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
+		REQUIRE_OK(r->ops->build(r, task_conv, "mute", soon(), &k, &m));
+		int64_t start = clock_now(&clock_real), deadline = start + 50 * NS_PER_MS;
+		if (drop)
+			r->ops->drop(r, h, deadline);
+		else
+			CHECK_FAILS(r->ops->code(r, h, deadline, &a, &b), E_TIMEOUT, "stopped");
+		CHECK(clock_now(&clock_real) - start < 5 * NS_PER_S);
+		CHECK_FAILS(r->ops->code(r, h, soon(), &a, &b), E_CHILD, "lost");
+	}
+	r->ops->close(r);
+	arena_free(&a);
 }
 
 TEST(nonsense_from_the_worker)

@@ -30,9 +30,9 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 	if (rc >= 0 && handle < 0)
 		rc = fail(E_INFEASIBLE, "the default schedule: %s", meas_status_name(m.status));
 	if (rc >= 0)
-		rc = d->worker->ops->code(d->worker, handle, a, &bytes);
+		rc = d->worker->ops->code(d->worker, handle, INT64_MAX, a, &bytes);
 	if (handle >= 0)
-		d->worker->ops->drop(d->worker, handle);
+		d->worker->ops->drop(d->worker, handle, INT64_MAX);
 	return rc < 0 ? rc : code_parse(bytes.p, bytes.n, a, out);
 }
 
