@@ -36,7 +36,7 @@ static const char usage[] =
     "       hone-worker --fallback ISA -o FILE\n"
     "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
     "       hone-worker --version\n"
-    "It is started by hone and honed; by hand it is of use for the last two only.\n";
+    "hone starts it with --serve, its build with --fallback; by hand the last two are of use.\n";
 
 /* A crash is nobody's surprise here (no core file), and nothing that is run may gain rights. */
 static void confine(void)

@@ -47,7 +47,7 @@ static void warn(struct session *s)
 	if (s->report->warning)
 		return;
 	s->report->warning = arena_printf(s->a, "results are kept in memory only: %s", err_text());
-	log_info("hone: %s", s->report->warning);
+	log_info("hone: warning: %s", s->report->warning);
 }
 
 static int open_cache(struct session *s)

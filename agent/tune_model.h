@@ -3,8 +3,8 @@
  * whole network, all within a box that is counted from the start of the process.
  *
  * model -> graph -> steps -> tasks -> job -> cache -> plan. What the job finds is in the cache at once; if
- * the cache's folder cannot be written, tuning goes on in memory and `warning` says so. The worker does the
- * building and timing. */
+ * the cache's folder cannot be written, tuning goes on in memory, and `warning` and the log say so. The worker
+ * does the building and timing. */
 #ifndef AGENT_TUNE_MODEL_H
 #define AGENT_TUNE_MODEL_H
 

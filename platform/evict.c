@@ -24,10 +24,12 @@ static void flush_in_order(const char *p, const char *end)
 
 bool evict_range(const void *p, size_t n)
 {
+	const char *first = (const char *)p - (uintptr_t)p % LINE;
 	unsigned a, b = 0, c, d;
 	bool overlapped = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & 1u << 23);
 	_mm_mfence();
-	(overlapped ? flush_overlapped : flush_in_order)(p, (const char *)p + n);
+	if (n)
+		(overlapped ? flush_overlapped : flush_in_order)(first, (const char *)p + n);
 	_mm_mfence();
 	return true;
 }
@@ -37,7 +39,8 @@ bool evict_range(const void *p, size_t n)
 /* Linux lets processes clean and invalidate to the point of coherency. */
 bool evict_range(const void *p, size_t n)
 {
-	for (uintptr_t at = (uintptr_t)p, end = at + n; at < end; at += LINE)
+	for (uintptr_t at = (uintptr_t)p & ~(uintptr_t)(LINE - 1), end = (uintptr_t)p + n; n && at < end;
+	     at += LINE)
 		__asm__ volatile("dc civac, %0" : : "r"(at) : "memory");
 	__asm__ volatile("dsb sy" : : : "memory");
 	return true;
@@ -59,4 +62,6 @@ void evict_by_reading(const void *p, size_t n)
 	const volatile char *at = p;
 	for (size_t i = 0; i < n; i += LINE)
 		(void)at[i];
+	if (n)
+		(void)at[n - 1]; /* where p is inside a line, the loop ends before the last */
 }

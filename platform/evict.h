@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Flushes [p, p + n) by line. false: this CPU lets no process do that, and nothing was done. */
+/* Flushes every line that [p, p + n) has a part in. false: this CPU lets no process do that, and nothing was done. */
 bool evict_range(const void *p, size_t n);
 /* Where lines cannot be flushed: reads n bytes, twice the last cache, so that nothing else is left in it. */
 void evict_by_reading(const void *p, size_t n);

@@ -3,7 +3,7 @@
 #include "kernels/eval.h"
 #include "platform/arena.h"
 #include "platform/file.h"
-#include "tests/test.h"
+#include "tests/onnx_make.h"
 #include "tools/cmd.h"
 #include "tools/help.h"
 #include "tools/model.h"
@@ -347,6 +347,45 @@ TEST(run_gives_what_the_reference_gives)
 	arena_free(&a);
 }
 
+/* Names that differ only in what a file name cannot hold. */
+TEST(outputs_get_files_of_their_own)
+{
+	char words[1024], model[256], file[3][64];
+	for (int clash = 0; clash < 2; clash++) {
+		struct maker k;
+		mk_start(&k, 13, 4);
+		mk_input(&k, "x", 1, "3");
+		mk_node(&k, "Relu", "x", "a/b");
+		mk_node(&k, "Neg", "x", clash ? "a_b-2" : "a_b");
+		mk_node(&k, "Abs", "x", "a:b");
+		mk_output(&k, "a/b");
+		mk_output(&k, clash ? "a_b-2" : "a_b");
+		mk_output(&k, "a:b");
+		struct blob b = mk_bytes(&k);
+		snprintf(model, sizeof model, "%s", in_dir("three.onnx"));
+		REQUIRE_OK(file_write(model, b.p, b.n));
+		arena_free(&k.a);
+		snprintf(words, sizeof words, "run %s --json --random --output %s --cache %s", model,
+			 in_dir(clash ? "none" : "three"), in_dir("cache"));
+		CHECK_RUN(words, clash);
+		if (clash)
+			break;
+		json_t *j = parse_out(), *list = json_object_get(j, "outputs");
+		REQUIRE(json_array_size(list) == 3);
+		for (size_t i = 0; i < 3; i++) {
+			const char *path =
+			    json_string_value(json_object_get(json_array_get(list, i), "file"));
+			CHECK(file_exists(path));
+			snprintf(file[i], sizeof file[i], "%s", strrchr(path, '/') + 1);
+		}
+		CHECK(!strcmp(file[0], "a_b.npy") && !strcmp(file[1], "a_b-1.npy") &&
+		      !strcmp(file[2], "a_b-2.npy"));
+		json_decref(j);
+	}
+	CHECK_SAYS(err, "outputs 'a_b-2' and 'a:b'");
+	CHECK(!file_exists(in_dir("none"))); /* nothing was written */
+}
+
 TEST(run_says_what_is_wrong_with_inputs)
 {
 	char words[1024];
@@ -468,6 +507,14 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_SAYS(err, "write 20s, 500ms or 2m");
 }
 
+static int count_of(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p++)
+		n++;
+	return n;
+}
+
 /* A folder that nobody can write: tuning goes on in memory and says so; reading finds nothing in it. */
 TEST(a_cache_that_cannot_be_written)
 {
@@ -486,6 +533,27 @@ TEST(a_cache_that_cannot_be_written)
 	CHECK(json_is_string(json_object_get(j, "warning")));
 	CHECK_SAYS(err, "/file/cache");
 	json_decref(j);
+	snprintf(words, sizeof words, "tune %s --budget 1s --threads 1 --cache %s/cache", steering(),
+		 in_dir("file"));
+	CHECK_RUN(words, 0);
+	CHECK(count_of(err, "in memory only") == 1 && count_of(out, "in memory only") == 0);
+	CHECK(!strstr(out, "hone bench"));
+	CHECK_SAYS(out, "--cache");
+}
+
+/* The worker's own words name what exists. */
+TEST(the_worker_says_how_it_is_used)
+{
+	const char *worker = getenv("HONE_WORKER");
+	if (!worker || !file_exists(worker))
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cmd[512], path[256];
+	snprintf(path, sizeof path, "%s", in_dir("usage"));
+	snprintf(cmd, sizeof cmd, "'%s' --help >'%s'", worker, path);
+	CHECK(system(cmd) == 0);
+	slurp(path, out, sizeof out);
+	CHECK_SAYS(out, "--bench-compile");
+	CHECK(!strstr(out, "honed"));
 }
 
 TEST(devices_as_json)

@@ -90,14 +90,47 @@ static int read_inputs(const struct args *a, struct ready *r)
 	return 0;
 }
 
-/* DIR/NAME.npy, with what a file name cannot hold as _. */
-static char *output_path(struct arena *a, const char *dir, const char *name, const char *ending)
+/* NAME.npy, with what a file name cannot hold as _; at > 0 is put behind the name. */
+static char *file_name(struct arena *a, const char *name, int at, const char *ending)
 {
-	char *path = arena_printf(a, "%s/%s.%s", dir, *name ? name : "output", ending);
-	for (char *p = path + strlen(dir) + 1; *p; p++)
+	char *safe = arena_strdup(a, *name ? name : "output");
+	for (char *p = safe; *p; p++)
 		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
 			*p = '_';
-	return path;
+	return at > 0 ? arena_printf(a, "%s-%d.%s", safe, at, ending)
+		      : arena_printf(a, "%s.%s", safe, ending);
+}
+
+/* File of the output `at`, after those of the outputs before it: where its name is taken, it gets its number.
+ */
+static int name_file(struct arena *a, const struct graph *g, const char **file, int at, const char *ending)
+{
+	const char *name = g->value[g->output[at]].name;
+	for (int number = 0, taken = -1;; number = at) {
+		file[at] = file_name(a, name, number, ending);
+		taken = -1;
+		for (int i = 0; i < at && taken < 0; i++)
+			if (!strcmp(file[i], file[at]))
+				taken = i;
+		if (taken < 0)
+			return E_OK;
+		if (number == at)
+			return fail(E_UNSUPPORTED,
+				    "outputs '%s' and '%s' would both be written to %s; rename one",
+				    g->value[g->output[taken]].name, name, file[at]);
+	}
+}
+
+/* Names every file before the first is written. */
+static int name_files(struct arena *a, const struct graph *g, const char *ending, const char ***out)
+{
+	const char **file = *out = ARENA_ARRAY(a, const char *, g->noutputs + 1);
+	for (int i = 0; i < g->noutputs; i++) {
+		int rc = name_file(a, g, file, i, ending);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
 }
 
 static json_t *shape_json(const struct shape *s)
@@ -112,11 +145,14 @@ static int write_outputs(const struct args *a, struct ready *r, const char *dir)
 {
 	const struct graph *g = r->model.g;
 	json_t *list = json_array();
-	int rc = file_mkdirs(dir, 0755);
+	const char **file;
+	int rc = name_files(&r->arena, g, arg_flag(a, "pb") ? "pb" : "npy", &file);
+	if (rc >= 0)
+		rc = file_mkdirs(dir, 0755);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
 		const struct tensor *t = &r->out[i];
 		const char *name = g->value[g->output[i]].name;
-		char *path = output_path(&r->arena, dir, name, arg_flag(a, "pb") ? "pb" : "npy"), shape[160];
+		char *path = arena_printf(&r->arena, "%s/%s", dir, file[i]), shape[160];
 		rc = tensor_write(path, t, name);
 		shape_text(&t->shape, shape);
 		if (rc >= 0 && !a->json)

@@ -121,9 +121,12 @@ static void report(const struct args *a, const char *model, const struct tune_re
 	if (r->before_ms > 0 && r->after_ms > 0)
 		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
 		       speedup(r));
-	printf("\n%s%s%s", r->warning ? "warning: " : "", r->warning ? r->warning : "",
-	       r->warning ? "\n" : "");
-	printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model, r->cache);
+	printf("\n");
+	if (r->warning)
+		printf("Next: name a folder that can be written with --cache, and tune again\n");
+	else
+		printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model,
+		       r->cache);
 }
 
 static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
@@ -134,8 +137,6 @@ static int tune(const struct args *a, struct tune_options *o, struct arena *aren
 	log_live(NULL);
 	if (rc < 0)
 		return rc;
-	if (r.warning)
-		log_info("hone: warning: %s", r.warning);
 	if (a->json)
 		return report_json(o->model, &r);
 	report(a, o->model, &r);
