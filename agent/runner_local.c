@@ -192,6 +192,10 @@ static bool wait_closed(int fd, int64_t end_ns)
 	}
 }
 
+/* A candidate that crashed left its frames marked in the sanitizer's map of the stack that the next one gets.
+ */
+#define NO_SHADOW __attribute__((no_sanitize_address))
+
 struct first_run {
 	const struct local *l;
 	const struct built *b;
@@ -199,12 +203,12 @@ struct first_run {
 };
 
 /* Not by default action: that would dump the worker's memory, which is the candidate's too. */
-__attribute__((no_sanitize_address)) static void crash(int sig)
+NO_SHADOW static void crash(int sig)
 {
 	_exit(sig);
 }
 
-static void catch_crashes(void *stack)
+NO_SHADOW static void catch_crashes(void *stack)
 {
 	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
 	const stack_t s = {.ss_sp = stack, .ss_size = CRASH_STACK_BYTES};
@@ -214,7 +218,7 @@ static void catch_crashes(void *stack)
 		sigaction(fatal[i], &act, NULL);
 }
 
-static int be_the_candidate(void *ctx)
+NO_SHADOW static int be_the_candidate(void *ctx)
 {
 	const struct first_run *f = ctx;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

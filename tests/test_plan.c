@@ -6,6 +6,7 @@
 #include "agent/plan.h"
 #include "kernels/import.h"
 #include "tools/onnx_case.h"
+#include "tools/zoo.h"
 
 #include <stdlib.h>
 
@@ -92,6 +93,31 @@ TEST(models_on_fallback_kernels)
 		if (target_baseline(isas[i], &t) >= 0 && target_runs(&host, &t))
 			check_share(dir, &w, i);
 	}
+}
+
+static int broken_find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		       enum kernel_origin *origin)
+{
+	(void)ctx, (void)t, (void)text, (void)a, (void)out, (void)origin;
+	return fail(E_IO, "the flash is gone");
+}
+
+/* One that finds nothing is a miss; one that fails is an error, with the plan half made. */
+TEST(a_failing_source_is_an_error)
+{
+	const struct kernel_source src = {NULL, broken_find};
+	struct target t = {.lanes = 8};
+	struct arena a = {0};
+	struct graph *g;
+	struct steps *s;
+	struct plan *p = NULL;
+	REQUIRE_OK(zoo_make("steering", 1, &g));
+	REQUIRE_OK(graph_optimize(g));
+	REQUIRE_OK(graph_steps(g, &t, NULL, &a, &s));
+	CHECK_FAILS(plan_build(g, s, &t, &src, NULL, &p), E_IO, "the flash is gone");
+	plan_free(p);
+	graph_free(g);
+	arena_free(&a);
 }
 
 TEST_MAIN
