@@ -76,6 +76,7 @@ struct nest {
 	const struct ix *base[MAX_AXES]; /* first point of the tile or step */
 	int n[MAX_AXES];                 /* points (vectors on the lane axis) in it */
 	bool last_masked;                /* the lane axis' last vector is partial */
+	int rests;                       /* axes that are in a smaller last tile */
 	int nloops, nred;
 	struct {
 		int axis;
@@ -102,6 +103,7 @@ struct mem nest_mem(const struct nest *k, int read /* nreads: out */, const int 
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
+bool nest_in_body(const struct nest *k, int read);
 /* Loads what does not change any more into variables. */
 void nest_hoist(struct nest *k);
 

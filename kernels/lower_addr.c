@@ -216,7 +216,7 @@ static int invariant(const struct nest *k, int read)
 	return count;
 }
 
-static bool in_body(const struct nest *k, int read)
+bool nest_in_body(const struct nest *k, int read)
 {
 	for (int i = 0; i < k->st->body.n; i++)
 		if (k->st->body.at[i].op == P_READ && k->st->body.at[i].arg == read)
@@ -233,7 +233,7 @@ void nest_hoist(struct nest *k)
 			room -= points;
 	}
 	for (int i = 0; i < k->st->nreads && k->s->hoist; i++) {
-		int n = in_body(k, i) ? invariant(k, i) : 0, before = k->nknown;
+		int n = nest_in_body(k, i) ? invariant(k, i) : 0, before = k->nknown;
 		if (!n || n > room)
 			continue;
 		int at[MAX_AXES] = {0};

@@ -137,7 +137,9 @@ static void run_loop(struct nest *k, int i, const struct run *r, const struct ix
 	struct scope sc = enter(k);
 	struct stmt *f = for_begin(l, from, to, 1, false, &t);
 	bind(k, axis, run_base(k, axis, r, t), r->n, r->masked);
+	k->rests += !r->main;
 	loops_from(k, i + 1);
+	k->rests -= !r->main;
 	unbind(k, axis);
 	for_end(l, f);
 	leave(k, sc);
@@ -264,6 +266,13 @@ static void loops_from(struct nest *k, int i)
 
 /* ---- reduction ---- */
 
+/* Steps of a body. Smaller last tiles are seldom run and take a compiler as long as others: one step, unless
+ * chains take several in turn. */
+static int steps(const struct nest *k, int axis)
+{
+	return k->rests && k->s->chains == 1 ? 1 : k->s->unroll[axis];
+}
+
 static void red_body(struct nest *k, int i, int axis, const struct ix *base, int n, bool masked)
 {
 	bind(k, axis, base, n, masked);
@@ -298,7 +307,7 @@ static void red_bounds(const struct nest *k, int axis, const struct ix **lo, con
 static void red_plain(struct nest *k, int i)
 {
 	struct loops *l = k->w->l;
-	int axis = k->red[i].axis, u = k->s->unroll[axis];
+	int axis = k->red[i].axis, u = steps(k, axis);
 	const struct ix *lo, *hi;
 	int64_t extent;
 	red_bounds(k, axis, &lo, &hi);
@@ -339,7 +348,7 @@ static void red_inner(struct nest *k, int i)
 	const struct ix *end = ix_c(l, b);
 	if (!ix_is_const(k->extent[axis], &extent) || extent % b)
 		end = ix_min(l, end, ix_sub(l, k->extent[axis], k->high[axis]));
-	red_loop(k, i, ix_c(l, 0), end, k->s->unroll[axis], k->high[axis]);
+	red_loop(k, i, ix_c(l, 0), end, steps(k, axis), k->high[axis]);
 }
 
 static void red_lane(struct nest *k, int i)
@@ -357,6 +366,65 @@ static void red_lane(struct nest *k, int i)
 	}
 }
 
+/* Iterations of a loop of the same body each time; 0: not known, or it has a last part. */
+static int64_t trips(const struct nest *k, int i)
+{
+	int axis = k->red[i].axis;
+	int64_t extent,
+	    step = k->red[i].kind == RED_OUTER ? axis_block(k->w->t, k->st, axis) : steps(k, axis);
+	if (k->red[i].kind > RED_OUTER || axis == k->s->split_axis || !ix_is_const(k->extent[axis], &extent))
+		return 0;
+	return k->red[i].kind == RED_OUTER ? (extent + step - 1) / step : extent % step ? 0 : extent / step;
+}
+
+/* Loops from i on that can be one, as far as another is inside of them and nothing can be loaded between
+ * them. */
+static int joinable(const struct nest *k, int i)
+{
+	int n = 0;
+	while (i + n + 1 < k->nred && trips(k, i + n)) {
+		unsigned moving = 0;
+		for (int r = 0; r < k->st->nreads; r++)
+			moving |= n && nest_in_body(k, r) && !(k->axes[r] >> k->red[i + n].axis & 1);
+		if (moving || (k->guarded && !k->unguard))
+			break;
+		n++;
+	}
+	return n;
+}
+
+/* n loops as one over the product of their iterations: each loop hands on every sum of the tile, which takes
+ * a compiler longer than a few divisions an iteration take the kernel. */
+static void red_joined(struct nest *k, int i, int n)
+{
+	struct loops *l = k->w->l;
+	const struct ix *v;
+	int64_t all = 1;
+	for (int j = 0; j < n; j++)
+		all *= trips(k, i + j);
+	struct scope sc = enter(k);
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, all), 1, true, &v);
+	for (int j = i + n - 1; j >= i; j--) {
+		int axis = k->red[j].axis;
+		const struct ix *count = ix_c(l, trips(k, j)), *next = ix_div(l, v, count), *at = v;
+		if (j > i) /* v % count, as terms that join others in an address */
+			at = ix_sub(l, v, ix_mul(l, next, count));
+		if (k->red[j].kind == RED_OUTER)
+			k->high[axis] = ix_mul(l, at, ix_c(l, axis_block(k->w->t, k->st, axis)));
+		else
+			bind(k, axis, ix_mul(l, at, ix_c(l, steps(k, axis))), steps(k, axis), false);
+		v = next;
+	}
+	nest_reduce(k, i + n);
+	for (int j = i; j < i + n; j++) {
+		k->high[k->red[j].axis] = NULL;
+		if (k->red[j].kind == RED_PLAIN)
+			unbind(k, k->red[j].axis);
+	}
+	for_end(l, f);
+	leave(k, sc);
+}
+
 void nest_reduce(struct nest *k, int i)
 {
 	static void (*const kind[])(struct nest *, int) = {red_plain, red_outer, red_inner, red_lane};
@@ -365,7 +433,11 @@ void nest_reduce(struct nest *k, int i)
 		nest_steps(k);
 		return;
 	}
-	kind[k->red[i].kind](k, i);
+	int n = joinable(k, i);
+	if (n > 1)
+		red_joined(k, i, n);
+	else
+		kind[k->red[i].kind](k, i);
 }
 
 bool nest_next(const struct nest *k, int from, int to, int *at)
