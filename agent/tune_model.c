@@ -2,6 +2,7 @@
 #include "agent/tune_model.h"
 
 #include "agent/seeds.h"
+#include "agent/tune_graph.h"
 #include "agent/tune_net.h"
 #include "agent/wire.h"
 #include "platform/log.h"
@@ -12,7 +13,8 @@
 
 enum {
 	AFTER_RUNS = 12,
-	POOR = 6, /* rooflines that a default schedule takes, at worst */
+	GRAPH_SHARE = 6, /* of the box, a sixth for other divisions of the graph */
+	POOR = 6,        /* rooflines that a default schedule takes, at worst */
 };
 
 #define LOCK_WAIT_NS NS_PER_S
@@ -32,12 +34,15 @@ struct session {
 	struct target target;
 	struct pool *pool;
 	struct graph *graph;
+	struct chosen_for chosen;
+	struct choices choices;
 	struct steps *steps;
 	int ntasks;
 	struct step_task *task;
 	struct job_task *job;
 	struct net before;
 	enum kernel_origin *before_origin; /* per kernel of it */
+	const char **before_name;
 	struct runner *runner;
 	int64_t committed_ns;
 };
@@ -87,9 +92,8 @@ static int read_model(struct session *s)
 	int rc = import_file(s->o->model, &io, &s->graph);
 	if (rc < 0)
 		return rc;
-	rc = graph_optimize(s->graph);
-	if (rc >= 0)
-		rc = graph_steps(s->graph, &s->target, NULL, s->a, &s->steps);
+	s->chosen = (struct chosen_for){s->cache, &s->target, s->o->threads, s->o->exact};
+	rc = chosen_steps(&s->chosen, s->graph, s->a, &s->choices, &s->steps);
 	if (rc >= 0)
 		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
@@ -179,8 +183,11 @@ static int measure_before(struct session *s)
 	const struct plan_kernel *k;
 	plan_kernels(n->plan, &k);
 	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
-	for (int i = 0; i < n->nkernels; i++)
+	s->before_name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
+	for (int i = 0; i < n->nkernels; i++) {
 		s->before_origin[i] = k[i].origin;
+		s->before_name[i] = arena_strdup(s->a, k[i].name);
+	}
 	plan_free(n->plan); /* its memory is needed; its samples stay */
 	n->plan = NULL;
 	return E_OK;
@@ -257,36 +264,34 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 		s->o->progress(s->o->ctx, p);
 }
 
-/* Which candidate each task got: what a process without search rebuilds the network from. */
-static int put_choices(struct session *s, const struct job_result *result)
-{
-	struct buf text = {0};
-	char options[64], key[33];
-	buf_puts(&text, "hone-choices 1\n");
-	for (int i = 0; i < s->ntasks; i++) {
-		if (!result[i].best[0])
-			continue;
-		key_text(s->task[i].key, key);
-		buf_printf(&text, "%s %s\n", key, result[i].best);
-	}
-	snprintf(options, sizeof options, "cpu %d %d", s->o->threads, s->o->exact);
-	struct key k = hash_join(hash_join(graph_key(s->graph), target_key(&s->target)), hash_text(options));
-	int rc = buf_ok(&text) ? cache_put(s->cache, CACHE_CHOICES, k, text.p, text.n)
-			       : fail(E_NOMEM, "no memory for the choices");
-	buf_free(&text);
-	return rc;
-}
-
 /* All that was found is durable before the network is measured. */
-static int save(struct session *s, const struct job_result *result)
+static int save(struct session *s)
 {
-	int rc = put_choices(s, result);
-	if (rc >= 0)
-		rc = cache_commit(s->cache);
+	int rc = cache_commit(s->cache);
 	if (rc == E_IO) {
 		warn(s);
 		rc = E_OK;
 	}
+	return rc;
+}
+
+/* Other divisions of the graph, in a part of the box. */
+static int divide(struct session *s)
+{
+	int64_t left_ns = s->end_ns - s->reserve_ns - clock_now(s->clock);
+	const struct tune_graph_options o = {.chosen = &s->chosen,
+					     .pool = s->pool,
+					     .clock = s->clock,
+					     .deadline_ns = clock_now(s->clock) + left_ns / GRAPH_SHARE,
+					     .stop = s->o->stop};
+	int rc = tune_graph(&o, s->graph, s->runner, s->a, &s->choices, &s->steps);
+	if (rc == E_IO) {
+		warn(s);
+		rc = E_OK;
+	}
+	if (rc > 0)
+		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	s->report->tasks = s->ntasks;
 	return rc;
 }
 
@@ -302,16 +307,21 @@ static int tune(struct session *s)
 			      .sink = sink,
 			      .progress = pass_progress};
 	struct job_result *result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
-	int rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
-	if (rc < 0)
-		return rc;
-	rc = job_run(&j, s->runner, result);
-	s->runner->ops->close(s->runner);
-	s->runner = NULL;
+	int rc = job_run(&j, s->runner, result);
 	if (rc < 0)
 		return rc;
 	s->report->trials = rc;
-	return save(s, result);
+	return save(s);
+}
+
+/* The kernel of this name in the network before, looked for from `from` on; -1: the graph had none. */
+static int before_of(const struct session *s, const char *name, int from)
+{
+	int n = s->before.nkernels;
+	for (int i = 0; i < n; i++)
+		if (!strcmp(s->before_name[(from + i) % n], name))
+			return (from + i) % n;
+	return -1;
 }
 
 static void make_rows(struct session *s, struct net *after)
@@ -319,13 +329,14 @@ static void make_rows(struct session *s, struct net *after)
 	const struct plan_kernel *k;
 	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
 	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
-	for (int i = 0; i < n; i++) {
-		bool both = i < s->before.nkernels;
+	for (int i = 0, j = 0; i < n; i++, j++) {
+		int b = before_of(s, k[i].name, j);
+		j = b < 0 ? j : b;
 		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
 					      .label = arena_strdup(s->a, k[i].label),
 					      .after = k[i].origin,
-					      .before = both ? s->before_origin[i] : FROM_FALLBACK,
-					      .before_ns = both ? s->before.kernel_ns[i] : 0,
+					      .before = b >= 0 ? s->before_origin[b] : FROM_FALLBACK,
+					      .before_ns = b >= 0 ? s->before.kernel_ns[b] : 0,
 					      .after_ns = after->kernel_ns[i]};
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
@@ -371,6 +382,13 @@ static int measure_after(struct session *s)
 	return rc;
 }
 
+static void close_worker(struct session *s)
+{
+	if (s->runner)
+		s->runner->ops->close(s->runner);
+	s->runner = NULL;
+}
+
 static void close_session(struct session *s)
 {
 	net_close(&s->before);
@@ -393,9 +411,14 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	if (rc >= 0)
 		rc = measure_before(&s);
 	if (rc >= 0)
+		rc = runner_worker(o->worker, "cpu", &s.target, o->threads, &s.runner);
+	if (rc >= 0)
+		rc = divide(&s);
+	if (rc >= 0)
 		rc = make_tasks(&s);
 	if (rc >= 0)
 		rc = tune(&s);
+	close_worker(&s);
 	if (rc >= 0)
 		rc = measure_after(&s);
 	close_session(&s);

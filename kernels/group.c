@@ -12,6 +12,7 @@ enum { MAX_GROWTH = 24 }; /* nodes in a group */
 
 struct finder {
 	struct graph *g;
+	const struct choices *choices;
 	struct arena *a;
 	int *users_at, *users; /* nodes that read value v: users[users_at[v] .. users_at[v + 1]) */
 	int *owner;            /* per node: group number, -1 */
@@ -288,7 +289,8 @@ static void grow(struct finder *f, struct group *group)
 		w->prog[0].at[0].op = P_ACC;
 	}
 	int kept = 1, last = group->anchor;
-	for (int n; w->n < MAX_GROWTH && (n = next_user(f, w, last)) >= 0;) {
+	int most = choices_get(f->choices, CHOICE_JOIN, f->g->node[group->anchor].name, MAX_GROWTH);
+	for (int n; w->n < MAX_GROWTH && w->n <= most && (n = next_user(f, w, last)) >= 0;) {
 		if (f->g->value[w->value[w->n - 1]].is_output || !join(f, w, n))
 			break;
 		last = n;
@@ -303,6 +305,7 @@ static void grow(struct finder *f, struct group *group)
 		group->at = n;
 		kept = w->n;
 	}
+	group->joined = kept - 1;
 	for (int i = 0; i < kept; i++)
 		f->owner[w->node[i]] = f->out->n;
 }
@@ -321,9 +324,9 @@ static bool is_alias(const struct graph *g, const struct node *n)
 	return false;
 }
 
-int groups_find(struct graph *g, struct arena *a, struct groups *out)
+int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out)
 {
-	struct finder f = {.g = g, .a = a, .out = out};
+	struct finder f = {.g = g, .choices = c, .a = a, .out = out};
 	int rc = make_users(&f);
 	out->n = 0;
 	out->group = arena_try(a, (size_t)g->nnodes + 1, sizeof *out->group);
@@ -374,12 +377,11 @@ int graph_steps(struct graph *g, const struct target *t, const struct choices *c
 		struct steps **out)
 {
 	struct groups groups;
-	(void)c; /* no pass reads costs yet: rules alone */
-	int rc = groups_find(g, a, &groups);
+	int rc = groups_find(g, c, a, &groups);
 	if (rc < 0)
 		return rc;
 	*out = ARENA_NEW(a, struct steps);
-	return groups_lay_out(g, &groups, t, a, *out);
+	return groups_lay_out(g, &groups, t, c, a, *out);
 }
 
 int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out)

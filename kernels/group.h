@@ -5,10 +5,11 @@
  * convolutions, Pad into convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Semantics
  * stay within fp32 rounding. graph_steps: chooses groups (anchor + bias, activation, residual add,
  * elementwise chain), a layout for every value, inserts conversions, and makes one task per group. Costs come
- * in as `choices` (NULL: rules alone). */
+ * in as `choices` (NULL or an absent one: the rules decide). */
 #ifndef KERNELS_GROUP_H
 #define KERNELS_GROUP_H
 
+#include "kernels/choices.h"
 #include "kernels/graph.h"
 #include "kernels/task.h"
 #include "platform/target.h"
@@ -23,6 +24,7 @@ struct step {
 	enum step_kind kind;
 	const char *name;        /* of the anchor node, or "convert VALUE" */
 	int anchor;              /* node index; -1: conversion */
+	int joined;              /* nodes after the anchor that the group took */
 	struct task *task;       /* STEP_TASK */
 	int value[MAX_OPERANDS]; /* STEP_TASK: step value per operand; -1: tmp. STEP_ALIAS: [0] in, [1] out */
 	int node;                /* STEP_HOST */
@@ -48,8 +50,6 @@ struct steps {
 	struct step_value *value;
 	double flops;
 };
-
-struct choices; /* kernels/choices.h, when a pass reads it */
 
 int graph_optimize(struct graph *g) MUST_CHECK;
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,

@@ -10,11 +10,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_HALO = 32 }; /* a larger overhang is read with guards */
+enum {
+	MAX_HALO = 32, /* a larger overhang is read with guards */
+	MAX_BLOCK = 64,
+};
 
 struct variant {
-	int of; /* graph value; variant v < nvalues is the native form of value v */
-	bool blocked, exact, haloed, made;
+	int of;    /* graph value; variant v < nvalues is the native form of value v */
+	int block; /* channels of a block; 1: plain */
+	bool exact, haloed, made;
 	float fill;
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
 };
@@ -22,12 +26,13 @@ struct variant {
 struct layer {
 	struct graph *g;
 	const struct groups *gr;
+	const struct choices *choices;
 	struct arena *a;
 	int lanes, nv, cap;
 	struct variant *v;
-	bool (*want)[MAX_OPERANDS]; /* per group and operand: blocked */
-	int (*use)[MAX_OPERANDS];   /* variant */
-	int **host_in;              /* per group */
+	int (*want)[MAX_OPERANDS]; /* per group and operand: block */
+	int (*use)[MAX_OPERANDS];  /* variant */
+	int **host_in;             /* per group */
 	struct steps *out;
 };
 
@@ -37,6 +42,15 @@ static bool wide(const struct layer *l, const struct shape *s)
 	for (int d = 2; d < s->rank; d++)
 		pixels *= s->d[d];
 	return s->rank >= 3 && s->d[1] * 2 >= l->lanes && pixels > 1;
+}
+
+/* The block of value v where the rules ask for `rule`. */
+static int chosen(const struct layer *l, int v, int rule)
+{
+	const struct value *x = &l->g->value[v];
+	int block = choices_get(l->choices, CHOICE_LANES, x->name, rule);
+	bool legal = block >= 1 && block <= MAX_BLOCK && !(block & (block - 1)) && x->t.shape.rank >= 3;
+	return legal && !l->v[v].exact ? block : rule;
 }
 
 static int lone(const struct task *t, const struct stage *s, const struct read *r, int d)
@@ -74,48 +88,67 @@ static bool is_type(const struct layer *l, const struct group *p, const char *ty
 	return !strcmp(node_type(&l->g->node[p->anchor]), type);
 }
 
-/* Which operands of a task group are blocked. */
+/* The block of operand i of a group, an input, before its own channels have a say. */
+static int decide_input(struct layer *l, const struct group *p, int i, bool conv)
+{
+	const struct task *t = p->task;
+	const struct operand *o = &t->operand[i];
+	int axis = channel_axis(t, i);
+	if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
+		return 1;
+	const struct stage *s = &t->stage[0];
+	bool reduced = s->axis[axis].kind == AXIS_REDUCTION, first = conv && i == s->read[0].operand;
+	struct variant *v = &l->v[p->value[i]];
+	if (reduced && !conv)
+		return 1;
+	if (!first || v->block > 1 || choices_get(l->choices, CHOICE_LANES, l->g->value[v->of].name, 0) == 1)
+		return v->block;
+	if (l->g->value[p->value[i]].is_input)
+		v->block = chosen(l, v->of, l->lanes);
+	return l->lanes;
+}
+
+/* The block of each operand of a task group. */
 static void decide_task(struct layer *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
 	const struct task *t = p->task;
 	const struct stage *s = &t->stage[0];
-	bool conv = is_type(l, p, "Conv"), *want = l->want[group], any = false;
+	int *want = l->want[group], block = 1, rule = 1;
 	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
+	bool conv = is_type(l, p, "Conv");
+	for (int i = 0; i < t->noperands; i++)
+		want[i] = 1;
 	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
 		return;
 	for (int i = 0; i < t->noperands; i++) {
-		const struct operand *o = &t->operand[i];
-		int axis = channel_axis(t, i);
-		if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
-			continue;
-		struct variant *v = &l->v[p->value[i]];
-		bool reduced = s->axis[axis].kind == AXIS_REDUCTION, first = conv && i == s->read[0].operand;
-		if (reduced && !conv)
-			continue;
-		if (first && l->g->value[p->value[i]].is_input && !v->exact)
-			v->blocked = true;
-		want[i] = first || v->blocked;
-		any |= want[i] && axis == out_axis;
+		want[i] = decide_input(l, p, i, conv);
+		if (want[i] > block && channel_axis(t, i) == out_axis)
+			block = want[i];
 	}
-	bool dense = conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis;
-	want[out] = out_axis >= 0 && wide(l, &t->operand[out].dims) && (dense || any);
+	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis)
+		block = l->lanes;
+	if (out_axis >= 0 && wide(l, &t->operand[out].dims))
+		rule = block;
+	want[out] = out_axis >= 0 ? chosen(l, p->out, rule) : 1;
 	for (int i = 0; i < t->noperands; i++)
-		if (t->operand[i].role != ROLE_OUT && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
-		    channel_axis(t, i) == out_axis && t->operand[i].role == ROLE_IN)
+		if (t->operand[i].role == ROLE_IN && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
+		    channel_axis(t, i) == out_axis)
 			want[i] = want[out];
-	l->v[p->out].blocked = want[out];
+	l->v[p->out].block = want[out];
 }
 
 /* Concat and Split take what comes; their outputs are blocked where an input is. */
 static void decide_host(struct layer *l, const struct node *n)
 {
-	bool any = false;
+	int block = 1;
 	for (int i = 0; i < n->nin; i++)
-		any |= n->in[i] >= 0 && l->v[n->in[i]].blocked;
+		if (n->in[i] >= 0 && l->v[n->in[i]].block > block)
+			block = l->v[n->in[i]].block;
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] >= 0)
-			l->v[n->out[i]].blocked = any && wide(l, &l->g->value[n->out[i]].t.shape);
+			l->v[n->out[i]].block =
+			    chosen(l, n->out[i], wide(l, &l->g->value[n->out[i]].t.shape) ? block : 1);
 }
 
 static void decide(struct layer *l)
@@ -135,26 +168,26 @@ static void decide(struct layer *l)
 	}
 }
 
-static int add_variant(struct layer *l, int of, bool blocked)
+static int add_variant(struct layer *l, int of, int block)
 {
 	if (l->nv == l->cap)
 		return fail(E_NOMEM, "too many layouts");
-	l->v[l->nv] = (struct variant){.of = of, .blocked = blocked};
+	l->v[l->nv] = (struct variant){.of = of, .block = block};
 	return l->nv++;
 }
 
 /* A form of value `of`; halo: may get one with this fill; exact: must have none. */
-static int find(struct layer *l, int of, bool blocked, bool halo, bool exact, float fill)
+static int find(struct layer *l, int of, int block, bool halo, bool exact, float fill)
 {
 	for (int i = of; i < l->nv; i = i == of ? l->g->nvalues : i + 1) {
 		const struct variant *v = &l->v[i];
-		if (v->of != of || v->blocked != blocked || (exact && v->haloed))
+		if (v->of != of || v->block != block || (exact && v->haloed))
 			continue;
 		if (halo && (v->exact || (v->haloed && v->fill != fill)))
 			continue;
 		return i;
 	}
-	return add_variant(l, of, blocked);
+	return add_variant(l, of, block);
 }
 
 enum need { NEED_ANY, NEED_HALO, NEED_EXACT };
@@ -223,7 +256,7 @@ static int choose_host(struct layer *l, int group)
 	for (int i = 0; i < n->nin; i++) {
 		int v = n->in[i];
 		if (v >= 0 && !any)
-			v = find(l, v, false, false, true, 0);
+			v = find(l, v, 1, false, true, 0);
 		if (v < 0 && n->in[i] >= 0)
 			return v;
 		l->host_in[group][i] = v;
@@ -254,8 +287,8 @@ static void fill_value(const struct layer *l, int i, struct step_value *out)
 	out->buf.role = x->data ? ROLE_CONST : ROLE_IN;
 	out->buf.dims.rank = x->shape.rank;
 	memcpy(out->buf.dims.d, x->shape.d, sizeof *x->shape.d * (size_t)x->shape.rank);
-	if (v->blocked)
-		layout_blocked(&out->buf.layout, x->shape.rank, 1, l->lanes);
+	if (v->block > 1)
+		layout_blocked(&out->buf.layout, x->shape.rank, 1, v->block);
 	memcpy(out->buf.layout.lo, v->lo, sizeof v->lo);
 	memcpy(out->buf.layout.hi, v->hi, sizeof v->hi);
 	out->buf.fill = v->haloed ? v->fill : 0;
@@ -330,6 +363,7 @@ static int emit_task(struct layer *l, int group)
 		return rc;
 	struct step *s = add_step(l, STEP_TASK, l->g->node[p->anchor].name, p->anchor);
 	s->task = p->task;
+	s->joined = p->joined;
 	for (int i = 0; i < n; i++) {
 		struct operand *o = &s->task->operand[i];
 		if (p->value[i] < 0)
@@ -382,15 +416,16 @@ static int begin(struct layer *l)
 		return E_NOMEM;
 	for (int v = 0; v < g->nvalues; v++) {
 		l->v[v].of = v;
+		l->v[v].block = 1;
 		l->v[v].exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32;
 	}
 	return E_OK;
 }
 
-int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, struct arena *a,
-		   struct steps *out)
+int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
+		   struct arena *a, struct steps *out)
 {
-	struct layer l = {.g = g, .gr = gr, .a = a, .lanes = t->lanes, .out = out};
+	struct layer l = {.g = g, .gr = gr, .choices = c, .a = a, .lanes = t->lanes, .out = out};
 	int rc = begin(&l);
 	if (rc < 0)
 		return rc;

@@ -9,6 +9,7 @@
 struct group {
 	enum step_kind kind;
 	int anchor;              /* node */
+	int joined;              /* nodes after the anchor */
 	int at;                  /* position in the order: that of its last node */
 	struct task *task;       /* STEP_TASK: on plain layouts */
 	int value[MAX_OPERANDS]; /* graph value per operand; -1: tmp */
@@ -20,9 +21,9 @@ struct groups {
 	struct group *group; /* in running order */
 };
 
-int groups_find(struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
-int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, struct arena *a,
-		   struct steps *out) MUST_CHECK;
+int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out) MUST_CHECK;
+int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
+		   struct arena *a, struct steps *out) MUST_CHECK;
 /* Drops reduction axes of extent 1, merges axes that are adjacent in memory in every operand, names the
  * operands. */
 void task_simplify(struct task *t);

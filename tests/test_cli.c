@@ -485,6 +485,7 @@ TEST(tune_then_show_and_explain)
 	j = parse_out();
 	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
 		   "key text cand default_cand roofline_ms tuned");
+	CHECK(json_is_array(json_object_get(j, "choices")));
 	json_decref(j);
 	snprintf(words, sizeof words, "explain %s nonesuch --threads 1 --cache %s", steering(), cache);
 	CHECK_RUN(words, 1);

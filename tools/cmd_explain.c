@@ -151,6 +151,26 @@ static void why_row(struct table *t, const struct why *w)
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
 }
 
+/* By what the graph is divided otherwise than by rule. */
+static json_t *choices_json(const struct choices *c)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < c->n; i++)
+		json_array_append_new(
+		    list, json_pack("{ss so si}", "kind", choice_kind_name(c->choice[i].kind), "name",
+				    json_text(c->choice[i].name), "number", c->choice[i].number));
+	return list;
+}
+
+static void choices_words(const struct choices *c)
+{
+	printf(c->n ? "choices for the graph that won against its rules:\n"
+		    : "the graph is divided by rule: no choice is recorded\n");
+	for (int i = 0; i < c->n; i++)
+		printf("  %-5s %d %s\n", choice_kind_name(c->choice[i].kind), c->choice[i].number,
+		       c->choice[i].name);
+}
+
 static int explain_tasks(struct explain *e, const char *word)
 {
 	static const char *const head[] = {"task",        "uses",     "default ms", "ms",
@@ -176,11 +196,14 @@ static int explain_tasks(struct explain *e, const char *word)
 		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
 			  e->model.path, word, e->model.path);
 	if (rc >= 0 && e->args->json)
-		return json_out(json_pack("{so so}", "model", json_text(e->model.path), "tasks", list));
+		return json_out(json_pack("{so so so}", "model", json_text(e->model.path), "choices",
+					  choices_json(&e->model.choices), "tasks", list));
 	if (rc >= 0 && !word)
 		table_print(&t, e->args->color);
 	arena_free(&t.arena);
 	json_decref(list);
+	if (rc >= 0 && !word)
+		choices_words(&e->model.choices);
 	if (rc >= 0)
 		printf("Next: hone %s %s%s\n", word ? "bench" : "explain", e->model.path,
 		       word ? "" : " TASK");
@@ -198,7 +221,10 @@ static int open_all(struct explain *e)
 	if (rc >= 0)
 		rc = e->threads = model_threads(e->args, &e->target);
 	if (rc >= 0)
-		rc = model_open(e->args, e->args->pos[0], &e->target, &e->model);
+		rc = model_open(
+		    e->args, e->args->pos[0],
+		    &(struct chosen_for){e->cache, &e->target, e->threads, arg_flag(e->args, "exact")},
+		    &e->model);
 	return rc;
 }
 

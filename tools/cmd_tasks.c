@@ -95,7 +95,7 @@ static int run_tasks(const struct args *a)
 	if (rc < 0)
 		return rc;
 	bool unsupported = arg_flag(a, "unsupported");
-	rc = model_open(a, a->pos[0], &t, &m);
+	rc = model_open(a, a->pos[0], &(struct chosen_for){.target = &t}, &m);
 	if (rc == E_UNSUPPORTED && unsupported)
 		return refused(a, a->pos[0]);
 	if (rc < 0)

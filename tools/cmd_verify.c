@@ -167,7 +167,8 @@ static int check_model(struct verify *v, struct model *m)
 static int verify_kernels(struct verify *v, const char *path)
 {
 	struct model m;
-	int rc = model_open(v->args, path, &v->host.target, &m);
+	struct chosen_for f = ready_chosen(&v->host, v->kernels, v->cache);
+	int rc = model_open(v->args, path, &f, &m);
 	if (rc < 0)
 		return rc;
 	rc = check_model(v, &m);
@@ -178,7 +179,9 @@ static int verify_kernels(struct verify *v, const char *path)
 static int verify_against(struct verify *v, const char *path, const char *dir)
 {
 	char why[512];
-	struct ready_case c = {.host = &v->host, .source = v->source.find ? &v->source : NULL};
+	struct ready_case c = {.host = &v->host,
+			       .chosen = ready_chosen(&v->host, v->kernels, v->cache),
+			       .source = v->source.find ? &v->source : NULL};
 	const struct case_runner run = {ready_run_case, &c};
 	enum case_result r = case_check_model(path, dir, &run, &case_gate_fp32, why, &v->worst);
 	v->ok = c.kernels;

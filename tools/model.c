@@ -71,24 +71,22 @@ int model_import(const struct args *a, const char *path, struct graph **out)
 	return rc;
 }
 
-static int divide(struct model *m, const struct target *t)
+static int divide(struct model *m, const struct chosen_for *f)
 {
-	int rc = graph_optimize(m->g);
-	if (rc >= 0)
-		rc = graph_steps(m->g, t, NULL, &m->arena, &m->steps);
+	int rc = chosen_steps(f, m->g, &m->arena, &m->choices, &m->steps);
 	if (rc >= 0)
 		rc = m->ntasks = steps_tasks(m->steps, &m->arena, &m->task);
 	return fail_in(rc, "%s", m->path);
 }
 
-int model_open(const struct args *a, const char *path, const struct target *t, struct model *m)
+int model_open(const struct args *a, const char *path, const struct chosen_for *f, struct model *m)
 {
 	int64_t start = clock_now(&clock_real);
 	*m = (struct model){.path = path};
 	int rc = model_import(a, path, &m->g);
 	if (rc < 0)
 		return rc;
-	rc = divide(m, t);
+	rc = divide(m, f);
 	if (rc < 0)
 		model_close(m);
 	m->load_ns = clock_now(&clock_real) - start;

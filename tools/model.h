@@ -4,8 +4,7 @@
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
 
-#include "agent/cache.h"
-#include "kernels/group.h"
+#include "agent/chosen.h"
 #include "kernels/import.h"
 #include "platform/pool.h"
 #include "tools/cmd.h"
@@ -39,6 +38,7 @@ struct model {
 	const char *path;
 	struct graph *g; /* optimised */
 	struct arena arena;
+	struct choices choices; /* that made the steps what they are */
 	struct steps *steps;
 	struct step_task *task; /* unique */
 	int ntasks;
@@ -49,7 +49,8 @@ struct model {
 int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out) MUST_CHECK;
 /* The graph as the file has it, with --shape applied. */
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
-int model_open(const struct args *a, const char *path, const struct target *t, struct model *out) MUST_CHECK;
+int model_open(const struct args *a, const char *path, const struct chosen_for *f,
+	       struct model *out) MUST_CHECK;
 void model_close(struct model *m);
 
 /* Seeded inputs: floats in [-1, 1], integers 0 and 1. ninputs tensors in the arena. */

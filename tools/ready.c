@@ -61,6 +61,11 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 	return cache_source(*cache, &h->target, h->threads, false, REC_BEST, out);
 }
 
+struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache)
+{
+	return (struct chosen_for){k == KERNELS_BEST ? cache : NULL, &h->target, h->threads, false};
+}
+
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s)
 {
 	if (s->ctx && k == KERNELS_DEFAULT)
@@ -75,10 +80,8 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 
 static int build(struct ready *r)
 {
-	int rc = source_open(r->kernels, r->cache_dir, r->host, &r->cache, &r->source);
-	if (rc >= 0)
-		rc = plan_build(r->model.g, r->model.steps, &r->host->target,
-				r->source.find ? &r->source : NULL, r->host->pool, &r->plan);
+	int rc = plan_build(r->model.g, r->model.steps, &r->host->target, r->source.find ? &r->source : NULL,
+			    r->host->pool, &r->plan);
 	if (rc >= 0)
 		rc = model_inputs(r->model.g, 1, &r->arena, &r->in);
 	if (rc >= 0)
@@ -91,10 +94,13 @@ int ready_open(const struct args *a, const char *path, const char *cache_dir, en
 {
 	int64_t start = clock_now(&clock_real);
 	*r = (struct ready){.host = h, .cache_dir = cache_dir, .kernels = k};
-	int rc = model_open(a, path, &h->target, &r->model);
-	if (rc < 0)
-		return rc;
-	rc = build(r);
+	int rc = source_open(r->kernels, r->cache_dir, r->host, &r->cache, &r->source);
+	if (rc >= 0) {
+		struct chosen_for f = ready_chosen(h, k, r->cache);
+		rc = model_open(a, path, &f, &r->model);
+	}
+	if (rc >= 0)
+		rc = build(r);
 	r->load_ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		ready_close(r);
@@ -106,7 +112,8 @@ void ready_close(struct ready *r)
 	if (r->plan)
 		plan_free(r->plan);
 	source_close(r->kernels, &r->cache, &r->source);
-	model_close(&r->model);
+	if (r->model.g)
+		model_close(&r->model);
 	arena_free(&r->arena);
 	*r = (struct ready){0};
 }
@@ -115,12 +122,11 @@ int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct t
 {
 	struct ready_case *c = ctx;
 	struct steps *s;
+	struct choices chosen;
 	struct plan *p = NULL;
 	struct tensor *o;
 	const struct plan_kernel *k;
-	int rc = graph_optimize(g);
-	if (rc >= 0)
-		rc = graph_steps(g, &c->host->target, NULL, a, &s);
+	int rc = chosen_steps(&c->chosen, g, a, &chosen, &s);
 	if (rc >= 0)
 		rc = plan_build(g, s, &c->host->target, c->source, c->host->pool, &p);
 	if (rc >= 0)

@@ -38,6 +38,8 @@ const char *ready_kernels_name(enum ready_kernels k);
 /* Where kernels come from: *cache is opened read-only where one is needed. cache_dir must outlive it. */
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out) MUST_CHECK;
+/* What the graph is divided by: the cache's choices for the best kernels, else rules alone. */
+struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache);
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s);
 
 /* Inputs are seeded. cache_dir must outlive r. E_USAGE where `default` kernels are asked for and no worker
@@ -48,6 +50,7 @@ void ready_close(struct ready *r);
 /* For case_runner: runs a case's graph, which it optimises, as a plan. ctx: struct ready_case. */
 struct ready_case {
 	const struct host *host;
+	struct chosen_for chosen;
 	const struct kernel_source *source; /* NULL: fallback kernels */
 	int kernels;                        /* of all cases so far */
 };

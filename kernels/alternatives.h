@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Other divisions of a graph that are worth measuring against the present one: what graph_steps could be told
+ * by choices, and rules only guess.
+ *
+ * One alternative changes all places of one kind at once: those of one task where a group took a residual, or
+ * all values of one number of channels that does not fill its blocks. Where something is chosen already, all
+ * by rule is an alternative too. */
+#ifndef KERNELS_ALTERNATIVES_H
+#define KERNELS_ALTERNATIVES_H
+
+#include "kernels/group.h"
+
+/* s: made from g with the choices `now`. Those of the dearest tasks come first. Returns the count. */
+int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
+		       struct arena *a, struct choices **out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Divisions of a graph against each other, on a clock that ticks once a look: a kernel takes one tick,
+ * whatever it is, so fewer kernels win. */
+#include "agent/tune_graph.h"
+#include "kernels/eval.h"
+#include "platform/rng.h"
+#include "tests/test.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static int64_t ticking(struct clock *c)
+{
+	return c->virtual_ns += 1000;
+}
+
+/* A runner that makes no kernel: fallbacks run. */
+struct barren {
+	struct runner r;
+	int rc, builds;
+};
+
+static int barren_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+			int *handle, struct meas *m)
+{
+	struct barren *b = (struct barren *)r;
+	CHECK(*task && *cand && deadline_ns > 0);
+	b->builds++;
+	*handle = -1;
+	m->status = MEAS_INFEASIBLE;
+	return b->rc < 0 ? fail(b->rc, "asked for") : E_OK;
+}
+
+static void barren_drop(struct runner *r, int handle)
+{
+	CHECK(r && handle == -1);
+}
+
+static const struct runner_ops barren_ops = {.build = barren_build, .drop = barren_drop};
+
+struct bench {
+	struct graph *g;
+	struct arena a;
+	struct clock clock;
+	struct target target;
+	struct cache *cache;
+	struct chosen_for chosen;
+	struct barren runner;
+	struct choices choices;
+	struct steps *steps;
+	char dir[64];
+};
+
+static int weights(struct graph *g)
+{
+	struct shape s = {4, {16, 16, 3, 3}};
+	struct rng r;
+	int w = graph_add_value(g, "w");
+	rng_seed(&r, 1);
+	CHECK_OK(tensor_alloc(&g->arena, DT_F32, &s, &g->value[w].t));
+	rng_fill(&r, g->value[w].t.data, (size_t)shape_count(&s));
+	return w;
+}
+
+/* x -> conv -> + x -> Relu, 16 channels */
+static struct graph *residual(void)
+{
+	static const int64_t pads[] = {1, 1, 1, 1};
+	struct attr attr = {.name = "pads", .kind = ATTR_INTS, .n = 4, .ints = pads};
+	struct arena a = {0};
+	struct graph *g = ARENA_NEW(&a, struct graph);
+	g->arena = a;
+	g->input = ARENA_ARRAY(&g->arena, int, 1);
+	g->output = ARENA_ARRAY(&g->arena, int, 1);
+	g->ninputs = g->noutputs = 1;
+	int x = g->input[0] = graph_add_value(g, "x"), w = weights(g);
+	g->value[x].is_input = true;
+	g->value[x].t = (struct tensor){DT_F32, {4, {1, 16, 6, 6}}, NULL};
+	int c = graph_add_value(g, "c"), s = graph_add_value(g, "s"), y = graph_add_value(g, "y");
+	CHECK_OK(graph_add_node(g, "Conv", "conv", 13, 2, (int[]){x, w}, 1, &c, 1, &attr));
+	CHECK_OK(graph_add_node(g, "Add", "add", 13, 2, (int[]){c, x}, 1, &s, 0, NULL));
+	CHECK_OK(graph_add_node(g, "Relu", "relu", 13, 1, &s, 1, &y, 0, NULL));
+	g->output[0] = y;
+	g->value[y].is_output = true;
+	CHECK_OK(graph_infer(g));
+	return g;
+}
+
+static void set_up(struct bench *b, const struct choices *first)
+{
+	*b = (struct bench){.g = residual(), .clock = {.now = ticking}, .target = {.lanes = 16}};
+	snprintf(b->dir, sizeof b->dir, "/tmp/hone-tune-graph-XXXXXX");
+	REQUIRE(mkdtemp(b->dir));
+	REQUIRE_OK(cache_open(&b->cache, b->dir, false, 0));
+	b->chosen = (struct chosen_for){b->cache, &b->target, 1, false};
+	b->runner.r = (struct runner){&barren_ops, &b->clock, &b->target, 1};
+	if (first)
+		REQUIRE_OK(chosen_save(&b->chosen, b->g, first));
+	REQUIRE_OK(chosen_steps(&b->chosen, b->g, &b->a, &b->choices, &b->steps));
+}
+
+static int tune(struct bench *b, int64_t ticks)
+{
+	const struct tune_graph_options o = {
+	    .chosen = &b->chosen, .clock = &b->clock, .deadline_ns = b->clock.virtual_ns + ticks * 1000};
+	return tune_graph(&o, b->g, &b->runner.r, &b->a, &b->choices, &b->steps);
+}
+
+static void tear_down(struct bench *b)
+{
+	char cmd[128];
+	cache_close(b->cache);
+	graph_free(b->g);
+	arena_free(&b->a);
+	snprintf(cmd, sizeof cmd, "rm -r %s", b->dir);
+	CHECK(system(cmd) == 0);
+}
+
+static int kept(struct bench *b)
+{
+	struct choices c;
+	CHECK_OK(chosen_load(&b->chosen, b->g, &b->a, &c));
+	return c.n;
+}
+
+TEST(rules_stay_where_nothing_is_faster)
+{
+	struct bench b;
+	set_up(&b, NULL);
+	int before = b.steps->nsteps;
+	CHECK(tune(&b, 1000000) == 0);
+	CHECK(b.runner.builds >= 3); /* conv with the sum, conv, sum */
+	CHECK(b.choices.n == 0 && b.steps->nsteps == before && kept(&b) == 0);
+	tear_down(&b);
+}
+
+TEST(the_faster_division_is_taken_and_kept)
+{
+	struct bench b;
+	struct arena a = {0};
+	struct choices c = {0};
+	choices_set(&c, &a, CHOICE_JOIN, "conv", 0);
+	set_up(&b, &c);
+	CHECK(b.choices.n == 1 && kept(&b) == 1);
+	int before = b.steps->nsteps;
+	CHECK(tune(&b, 1000000) == 1);
+	CHECK(b.choices.n == 0 && b.steps->nsteps < before && kept(&b) == 0);
+	tear_down(&b);
+	arena_free(&a);
+}
+
+TEST(a_dying_worker_or_the_end_of_the_box_change_nothing)
+{
+	static const int rcs[] = {E_CHILD, E_TIMEOUT};
+	struct arena a = {0};
+	struct choices c = {0};
+	choices_set(&c, &a, CHOICE_JOIN, "conv", 0);
+	for (int i = 0; i < 3; i++) {
+		struct bench b;
+		set_up(&b, &c);
+		b.runner.rc = i < 2 ? rcs[i] : 0;
+		CHECK(tune(&b, i < 2 ? 1000000 : 12) == 0);
+		CHECK(b.choices.n == 1 && kept(&b) == 1);
+		tear_down(&b);
+	}
+	arena_free(&a);
+}
+
+TEST_MAIN
