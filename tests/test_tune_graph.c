@@ -31,9 +31,9 @@ static int barren_build(struct runner *r, const char *task, const char *cand, in
 	return b->rc < 0 ? fail(b->rc, "asked for") : E_OK;
 }
 
-static void barren_drop(struct runner *r, int handle)
+static void barren_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
-	CHECK(r && handle == -1);
+	CHECK(r && handle == -1 && deadline_ns > 0);
 }
 
 static const struct runner_ops barren_ops = {.build = barren_build, .drop = barren_drop};

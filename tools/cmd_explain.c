@@ -256,7 +256,9 @@ const struct cmd cmd_explain = {
     .summary = "why a kernel was chosen",
     .details = "TASK: part of a task's or a node's name, or of its key. Then its text, the default schedule, "
 	       "the chosen one,\n"
-	       "what was measured and what bounds it are shown.",
+	       "what was measured and what bounds it are shown. Without it, a row for each task, and the "
+	       "choices that\n"
+	       "divide the graph otherwise than its rules would.",
     .min_pos = 1,
     .max_pos = 2,
     .opts = opts,
