@@ -268,38 +268,3 @@ void if_end(struct loops *l, struct stmt *s)
 	if (l->tail)
 		l->tail = &s->next;
 }
-
-/* The next statement in program order over the whole nest; up[] is the stack of open statements. */
-static const struct stmt *step_over(const struct stmt *s, const struct stmt **up, bool *in_other, int *n)
-{
-	if ((s->op == ST_FOR || s->op == ST_IF) && *n < LOOPS_MAX_DEPTH) {
-		const struct stmt *first = s->body ? s->body : s->other;
-		if (first) {
-			in_other[*n] = !s->body;
-			up[(*n)++] = s;
-			return first;
-		}
-	}
-	while (!s->next && *n) {
-		s = up[*n - 1];
-		if (s->other && !in_other[*n - 1]) {
-			in_other[*n - 1] = true;
-			return s->other;
-		}
-		(*n)--;
-	}
-	return s->next;
-}
-
-int64_t loops_statements(const struct loops *l)
-{
-	const struct stmt *up[LOOPS_MAX_DEPTH];
-	bool in_other[LOOPS_MAX_DEPTH];
-	int64_t count = 0;
-	for (int e = 0; e < l->nentries; e++) {
-		int n = 0;
-		for (const struct stmt *s = l->entry[e].body; s; s = step_over(s, up, in_other, &n))
-			count++;
-	}
-	return count;
-}

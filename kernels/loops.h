@@ -212,7 +212,6 @@ int loops_check(const struct loops *l) MUST_CHECK;
 int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t *params, int64_t begin, int64_t end) MUST_CHECK;
 /* Largest number of vector variables live at once (scalars too), an upper bound of register need. */
 int loops_pressure(const struct loops *l);
-int64_t loops_statements(const struct loops *l);
 /* Per loop variable, sets of vector variables (bit v % 64 of word v / 64): those that its loop's body assigns, and those that
  * the body may read before assigning them; a variable in both is carried. NULL for an entry's index. Lives in `a`. */
 struct loops_flow {

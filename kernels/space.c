@@ -318,23 +318,6 @@ int space_legal(const struct space *s, const char *cand)
 	return rc < 0 ? rc : sched_check(&s->t, &s->tg, &c);
 }
 
-double space_size(const struct space *s)
-{
-	double n = 1;
-	for (int k = 0; k < s->t.nstages; k++) {
-		const struct stage *st = &s->t.stage[k];
-		int ns = stage_spatial(st);
-		n *= s->st[k].nlanes * 6. * s->tg.regs / 2; /* lanes, vectors, points */
-		for (int i = 2; i <= ns; i++)
-			n *= i; /* orders */
-		for (int a = ns; a < st->naxes; a++)
-			n *= 4; /* unroll, split */
-		for (int a = 0; a < ns && s->t.nstages == 1; a++)
-			n *= st->axis[a].extent != 1 ? 5 : 1; /* blocks */
-	}
-	return n;
-}
-
 double space_draft(const struct space *s, const char *cand)
 {
 	struct sched c;

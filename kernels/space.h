@@ -29,7 +29,6 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 		char cand[CAND_MAX]) MUST_CHECK;
 int space_legal(const struct space *s,
 		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
-double space_size(const struct space *s);     /* number of candidates, roughly */
 /* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */
 double space_draft(const struct space *s, const char *cand);
 double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns */

@@ -137,7 +137,6 @@ int64_t operand_elems(const struct operand *o);		/* physical elements, halo and 
 int64_t operand_offset(const struct operand *o, const int64_t *i);
 void layout_blocked(struct layout *l, int rank, int dim, int block); /* e.g. nchw16c: (4, 1, 16) */
 bool layout_equal(const struct layout *a, const struct layout *b);
-void layout_text(const struct layout *l, struct buf *out);
 /* The physical axes of a buffer, plain ones too: returns their number; extent and stride in elements per axis. */
 struct phys_axis {
 	int dim;

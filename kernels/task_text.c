@@ -32,7 +32,7 @@ static void put_size(struct buf *out, int64_t v)
 		buf_printf(out, "%lld", (long long)v);
 }
 
-void layout_text(const struct layout *l, struct buf *out)
+static void layout_text(const struct layout *l, struct buf *out)
 {
 	if (!l->n)
 		buf_puts(out, "plain");

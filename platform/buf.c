@@ -105,11 +105,6 @@ static uint64_t little(struct cur *c, size_t n)
 	return v;
 }
 
-uint8_t cur_u8(struct cur *c)
-{
-	return (uint8_t)little(c, 1);
-}
-
 uint32_t cur_u32(struct cur *c)
 {
 	return (uint32_t)little(c, 4);

@@ -28,7 +28,6 @@ struct cur {
 	size_t n, at;
 	bool bad;
 };
-uint8_t cur_u8(struct cur *c);
 uint32_t cur_u32(struct cur *c);
 uint64_t cur_u64(struct cur *c);
 const void *cur_bytes(struct cur *c, size_t n); /* NULL when fewer are left */

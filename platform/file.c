@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -80,7 +79,7 @@ static int read_all(int fd, const char *path, char *p, size_t n)
 
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out)
 {
-	size_t n, max = max_bytes ? max_bytes : (size_t)2 << 30;
+	size_t n = 0, max = max_bytes ? max_bytes : (size_t)2 << 30;
 	int fd = open_regular(path, &n), rc;
 	if (fd < 0)
 		return fd;
@@ -193,27 +192,6 @@ bool file_is_dir(const char *path)
 {
 	struct stat st;
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
-int file_map(const char *path, struct blob *out)
-{
-	size_t n;
-	int fd = open_regular(path, &n);
-	if (fd < 0)
-		return fd;
-	void *p = n ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-	int rc = p == MAP_FAILED ? io_fail(path, "map") : E_OK;
-	close(fd);
-	if (rc >= 0)
-		*out = (struct blob){.p = p, .n = n};
-	return rc;
-}
-
-void file_unmap(struct blob *b)
-{
-	if (b->n)
-		munmap((void *)(uintptr_t)b->p, b->n);
-	*b = (struct blob){0};
 }
 
 int file_self_dir(char *out, size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: read whole, write atomically, map read-only, folders. Every error names the path, the cause and the remedy. */
+/* Files: read whole, write atomically, folders. Every error names the path, the cause and the remedy. */
 #ifndef PLATFORM_FILE_H
 #define PLATFORM_FILE_H
 
@@ -22,9 +22,6 @@ int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
 void file_sync_folder(const char *dir);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
-/* Read-only private mapping; file_unmap gives it back. For data the process itself validated (model weights). */
-int file_map(const char *path, struct blob *out) MUST_CHECK;
-void file_unmap(struct blob *b);
 /* Folder of the running executable ("/usr/local/bin"), for finding hone-worker beside hone. */
 int file_self_dir(char *out, size_t n) MUST_CHECK;
 /* XDG cache folder of hone: $XDG_CACHE_HOME/hone, else $HOME/.cache/hone, else E_NOTFOUND with the remedy (--cache). */

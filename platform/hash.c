@@ -77,13 +77,6 @@ bool key_equal(struct key a, struct key b)
 	return a.hi == b.hi && a.lo == b.lo;
 }
 
-int key_cmp(struct key a, struct key b)
-{
-	if (a.hi != b.hi)
-		return a.hi < b.hi ? -1 : 1;
-	return a.lo == b.lo ? 0 : a.lo < b.lo ? -1 : 1;
-}
-
 void key_text(struct key k, char out[33])
 {
 	snprintf(out, 33, "%016llx%016llx", (unsigned long long)k.hi, (unsigned long long)k.lo);

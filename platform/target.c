@@ -146,22 +146,11 @@ static void put_field(const struct field *f, const struct target *t, struct buf 
 	}
 }
 
-static void put(const struct target *t, bool peaks, struct buf *out)
+void target_text(const struct target *t, struct buf *out)
 {
 	buf_puts(out, t->isa);
 	for (int i = 0; i < FIELDS; i++)
-		if (peaks || fields[i].kind != REAL)
-			put_field(&fields[i], t, out);
-}
-
-void target_text(const struct target *t, struct buf *out)
-{
-	put(t, true, out);
-}
-
-void target_isa_text(const struct target *t, struct buf *out)
-{
-	put(t, false, out);
+		put_field(&fields[i], t, out);
 }
 
 static bool good_char(char c)

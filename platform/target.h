@@ -5,7 +5,7 @@
  * l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12 feat=+avx2,+avx512f,-avxvnni"
  * (one line, every key, in this order; words are printable and hold no space).
  * Peaks are of ONE core: fma in GFLOP/s, bw in GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy.
- * 0 = not measured. Fields without peaks are what a kernel's code depends on (target_isa_text leaves peaks out). */
+ * 0 = not measured. Fields without peaks are what a kernel's code depends on. */
 #ifndef PLATFORM_TARGET_H
 #define PLATFORM_TARGET_H
 
@@ -42,7 +42,6 @@ int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
-void target_isa_text(const struct target *t, struct buf *out);
 struct key target_key(const struct target *t); /* soc + isa + cpu + lanes: what a record is valid for */
 
 #endif

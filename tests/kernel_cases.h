@@ -14,7 +14,6 @@ struct kcase {
 	struct arena a;
 	struct task t;
 	int64_t param[LOOPS_MAX_PARAMS];
-	struct task concrete; /* with constant sizes, for the reference; == t unless generic */
 	void *plain[MAX_OPERANDS], *phys[MAX_OPERANDS], *ref[MAX_OPERANDS];
 	int64_t elems[MAX_OPERANDS];
 };

@@ -74,21 +74,6 @@ TEST(folders)
 	CHECK_FAILS(file_mkdirs(in_dir("plain/sub"), 0755), E_IO, "plain");
 }
 
-TEST(mapping)
-{
-	struct blob b;
-	CHECK_OK(file_write(in_dir("m"), "mapped", 6));
-	CHECK_OK(file_map(in_dir("m"), &b));
-	CHECK(b.n == 6 && memcmp(b.p, "mapped", 6) == 0);
-	file_unmap(&b);
-	CHECK(b.p == NULL && b.n == 0);
-	CHECK_OK(file_write(in_dir("empty"), "", 0));
-	CHECK_OK(file_map(in_dir("empty"), &b));
-	CHECK(b.n == 0);
-	file_unmap(&b);
-	CHECK_FAILS(file_map(in_dir("absent"), &b), E_NOTFOUND, "absent");
-}
-
 TEST(places)
 {
 	char path[512];

@@ -60,7 +60,6 @@ struct saved {
 	char best[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
 	size_t code_bytes[NTASKS];
 	int progressed;
-	bool backwards; /* the whole model got slower */
 	double now_ms;
 };
 

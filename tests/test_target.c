@@ -96,22 +96,17 @@ TEST(text_round_trip)
 	}
 }
 
-TEST(isa_text_has_no_peaks)
+TEST(key_has_no_peaks)
 {
 	struct target a, b;
-	struct buf x = {0}, y = {0};
 	REQUIRE_OK(target_baseline("x86-64-v3", &a));
 	b = a;
 	b.fma_gflops = 10;
 	b.bw_gbs[1] = 3;
-	target_isa_text(&a, &x);
-	target_isa_text(&b, &y);
-	CHECK(strcmp(buf_str(&x), buf_str(&y)) == 0 && !same(&a, &b));
+	CHECK(!same(&a, &b));
 	CHECK(key_equal(target_key(&a), target_key(&b)));
 	b.lanes = 4;
 	CHECK(!key_equal(target_key(&a), target_key(&b)));
-	buf_free(&x);
-	buf_free(&y);
 }
 
 /* Any text is a target that prints as it was read in all its fields, or E_CORRUPT. */
