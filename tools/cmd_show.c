@@ -35,14 +35,14 @@ static json_t *rec_json(const struct rec *r)
 {
 	char key[33];
 	key_text(r->task, key);
-	return json_pack("{ss ss ss ss ss ss si sb ss ss ss so so so so si so}", "task", key, "label",
-			 r->label, "text", json_text(r->task_text), "kind", kind_name(r->kind), "target",
-			 json_text(r->target), "device", r->device, "threads", r->threads, "exact", r->exact,
-			 "emitter", r->emitter, "cand", json_text(r->cand), "status",
-			 meas_status_name(r->meas.status), "median_ms", json_ms((double)r->meas.median_ns),
-			 "min_ms", json_ms((double)r->meas.min_ns), "spread_ms",
-			 json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)), "runs",
-			 r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err));
+	return json_pack("{ss so so ss so so si sb so so ss so so so so si so}", "task", key, "label",
+			 json_text(r->label), "text", json_text(r->task_text), "kind", kind_name(r->kind),
+			 "target", json_text(r->target), "device", json_text(r->device), "threads",
+			 r->threads, "exact", r->exact, "emitter", json_text(r->emitter), "cand",
+			 json_text(r->cand), "status", meas_status_name(r->meas.status), "median_ms",
+			 json_ms((double)r->meas.median_ns), "min_ms", json_ms((double)r->meas.min_ns),
+			 "spread_ms", json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)),
+			 "runs", r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err));
 }
 
 static bool wanted(const struct show *s, const struct rec *r)
@@ -82,8 +82,11 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 		table_print(&s->table, a->color);
 	else
 		arena_free(&s->table.arena);
-	printf("%d records in %s. Next: hone %s\n", s->n, dir,
-	       s->n ? "bench MODEL, or hone explain MODEL" : "tune MODEL --budget 20s");
+	if (s->word && !s->n)
+		printf("No record in %s contains '%s'. Next: hone show --cache %s\n", dir, s->word, dir);
+	else
+		printf("%d records in %s. Next: hone %s\n", s->n, dir,
+		       s->n ? "bench MODEL, or hone explain MODEL" : "tune MODEL --budget 20s");
 	return 0;
 }
 
