@@ -103,8 +103,8 @@ $(B)/gen/fallback.o: $(B)/gen/fallback.s
 $(B)/gen/tables.a: $(TABLES)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-WITH_LLVM = $(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%)
-$(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)): $(B)/%: $(B)/%.o $(TLIBS)
+WITH_LLVM = $(LTESTS:%=$(B)/tests/test_%) $(patsubst %,$(B)/tools/bench_%,$(filter-out net,$(BENCH)))
+$(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%) $(B)/tools/bench_net): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
 LLVMPART = $(filter-out $(B)/agent/main_worker.o,$(WORKER))
 # Tests emit for other machines too.
@@ -115,12 +115,16 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-$(addprefix $(B)/tests/test_,plan cli networks onnx): $(B)/gen/fallback.o
-$(addprefix $(B)/tests/test_,plan cli networks onnx): private LDFLAGS += $(B)/gen/fallback.o
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan cli networks onnx) $(B)/tools/bench_net
+$(RUNS_NETS): $(B)/gen/fallback.o
+$(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
 	@$< $(ARGS)
+# Against other libraries, which are had from PyPI into a virtual environment; see tools/peers/bench_peers.py.
+bench-peers: all $(B)/tools/bench_net
+	@BUILD=$(B) sh configs/peers.sh $(ARGS)
 
 # What is missing is installed first; a second make then finds the compiler and LLVM.
 AGAIN = @+$(MAKE) --no-print-directory
@@ -128,7 +132,7 @@ deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
 test: deps
 	$(AGAIN) -k -j$(shell nproc) all $(TESTS:%=$(B)/tests/test_%) || true
-	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" $(TESTS:%=$(B)/tests/test_%)
+	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" "sh configs/peers.sh --test" $(TESTS:%=$(B)/tests/test_%)
 layers: $(PROGRAMS)
 	@sh configs/layers.sh $(B)
 demo: deps
@@ -147,6 +151,6 @@ install: all $(B)/man
 	@sh configs/install.sh $(B) "$(DESTDIR)$(PREFIX)"
 clean:
 	rm -rf $(B)
-.PHONY: all objects clean deps test layers demo size fuzz install
+.PHONY: all objects clean deps test layers demo size fuzz install bench-peers
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -203,18 +203,24 @@ static int read_option(struct parse *p, int i)
 	return rc < 0 ? rc : i + 1 + (o->kind != OPT_FLAG && !eq);
 }
 
-static int set_command(struct parse *p, const char *name)
+static void set_command(struct parse *p, const struct cmd *c)
 {
-	p->cmd = p->args.cmd = cmd_find(name);
-	if (!p->cmd) {
+	p->cmd = p->args.cmd = c;
+	while (own_opts(c)[p->nown].name)
+		p->nown++;
+	p->args.val = ARENA_ARRAY(&p->arena, struct opt_value, p->nown + 1);
+}
+
+static int name_command(struct parse *p, const char *name)
+{
+	const struct cmd *c = cmd_find(name);
+	if (!c) {
 		const char *near = help_near_cmd(name);
 		if (near)
 			return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", name, near);
 		return fail(E_USAGE, "unknown command '%s'; `hone` lists the commands", name);
 	}
-	while (own_opts(p->cmd)[p->nown].name)
-		p->nown++;
-	p->args.val = ARENA_ARRAY(&p->arena, struct opt_value, p->nown + 1);
+	set_command(p, c);
 	return 0;
 }
 
@@ -230,7 +236,7 @@ static int read_words(struct parse *p)
 		else if (!only_words && w[0] == '-' && w[1])
 			next = read_option(p, i);
 		else if (!p->cmd)
-			next = set_command(p, w) < 0 ? E_USAGE : next;
+			next = name_command(p, w) < 0 ? E_USAGE : next;
 		else
 			p->args.pos[p->args.npos++] = w;
 		if (next < 0)
@@ -329,14 +335,25 @@ static int dispatch(struct parse *p)
 	return run_cmd(p);
 }
 
-int hone_main(int argc, char **argv)
+static int finish(struct parse *p, int status)
 {
-	struct parse p = {.argc = argc, .argv = argv};
-	int status = dispatch(&p);
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		log_error("standard output: %s; nothing after that was written", strerror(errno));
 		status = 1;
 	}
-	arena_free(&p.arena);
+	arena_free(&p->arena);
 	return status < 0 ? 1 : status;
+}
+
+int hone_main(int argc, char **argv)
+{
+	struct parse p = {.argc = argc, .argv = argv};
+	return finish(&p, dispatch(&p));
+}
+
+int cmd_main(const struct cmd *only, int argc, char **argv)
+{
+	struct parse p = {.argc = argc, .argv = argv};
+	set_command(&p, only);
+	return finish(&p, dispatch(&p));
 }

@@ -57,5 +57,7 @@ const struct cmd *cmd_find(const char *name); /* NULL: unknown */
 int duration_parse(const char *text, int64_t *ns) MUST_CHECK;
 /* The program: what main() calls, and what tests call in a child. Returns the exit status. */
 int hone_main(int argc, char **argv);
+/* A program that is one command, as the benchmarks are. */
+int cmd_main(const struct cmd *only, int argc, char **argv);
 
 #endif

@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# make bench-peers: other libraries from PyPI into a virtual environment under $BUILD, then the benchmark. A library that
+# cannot be had is noted in $BUILD/peers/missing and left out. --test: only the part that needs none of them.
+here=tools/peers
+B=${BUILD:-build}
+if [ "$1" = --test ]; then
+	command -v python3 >/dev/null && exec python3 -B $here/test_measure.py
+	echo "skip: no python3"
+	echo "0 passed, 0 failed, 1 skipped"
+	exit 0
+fi
+for a in "$@"; do # what needs no library
+	case $a in -h | --help) exec python3 -B $here/bench_peers.py "$a" ;; esac
+done
+venv=$B/peers-venv
+mkdir -p "$B/peers"
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv" || {
+	echo "bench-peers: error: no virtual environment; install python3-venv" >&2
+	exit 1
+}
+: >"$B/peers/missing"
+# package, and how pip is to install it: the wheel of pnnx asks for PyTorch, which converting ONNX does not need.
+while read -r package flags; do
+	"$venv/bin/pip" show -q "$package" 2>/dev/null && continue
+	echo "installing $package" >&2
+	# shellcheck disable=SC2086
+	timeout 300 "$venv/bin/pip" install -q $flags "$package" >"$B/peers/pip.log" 2>&1 ||
+		echo "$package $(grep -v '^$' "$B/peers/pip.log" | tail -n 1 | cut -c 1-160)" >>"$B/peers/missing"
+done <<END
+numpy
+onnx
+onnxruntime
+openvino
+ncnn
+pnnx --no-deps
+MNN
+opencv-python-headless
+apache-tvm
+END
+exec "$venv/bin/python" -B $here/bench_peers.py --build "$B" "$@"

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make bench-peers: hone against other libraries, on one machine in one run.
+
+Every library keeps the model ready in a process of its own, pinned to the same processors, and they take turns in
+short slices, so that a neighbour's load hits all alike; what is compared are ratios of neighbouring turns. Each runs
+at its best settings (peer_*.py). Writes BUILD/peers/peers.json and peers.svg and prints a table."""
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+
+import measure
+import nets
+import report
+
+PEERS = ["onnxruntime", "openvino", "ncnn", "mnn", "opencv", "tvm"]
+PACKAGE = {"mnn": "MNN", "opencv": "opencv-python-headless", "tvm": "apache-tvm"}
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def options(argv):
+    p = argparse.ArgumentParser(prog="make bench-peers ARGS=", description=__doc__.split("\n")[0])
+    p.add_argument("networks", nargs="*", help="all, or some of: " + " ".join(nets.ZOO + list(nets.DATA)))
+    p.add_argument("--threads", default="1,4", help="numbers of threads (default 1,4)")
+    p.add_argument("--budget", type=float, help="seconds of tuning a network for hone (default 60; --short: 5)")
+    p.add_argument("--tvm-budget", type=float, default=600, help="seconds of tuning a network for TVM (default 600)")
+    p.add_argument("--seconds", type=float, help="of measuring for each library and network (default 4; --short: 1)")
+    p.add_argument("--peers", default=",".join(PEERS), help="default: " + ",".join(PEERS))
+    p.add_argument("--kernels", default="best,default", help="hone's: best, default, fallback; the first is the "
+                   "one that peers are compared with (default best,default)")
+    p.add_argument("--exact", action="store_true", help="hone tunes with --exact")
+    p.add_argument("--short", action="store_true", help="fewer networks, small budgets, no TVM")
+    p.add_argument("--keep", action="store_true", help="keep what hone tuned in an earlier run, tune nothing")
+    p.add_argument("--build", default="build", help="build folder (default build)")
+    a = p.parse_args(argv)
+    a.threads = [int(t) for t in a.threads.split(",")]
+    a.kernels = a.kernels.split(",")
+    a.peers = [x for x in a.peers.split(",") if x and not (a.short and x == "tvm")]
+    a.budget = a.budget or (5 if a.short else 60)
+    a.seconds = a.seconds or (1 if a.short else 4)
+    a.networks = a.networks or (nets.SHORT if a.short else nets.known())
+    unknown = [n for n in a.networks if n not in nets.known()] + [x for x in a.peers if x not in PEERS] + \
+        [k for k in a.kernels if k not in ("best", "default", "fallback")] + [t for t in a.threads if t < 1]
+    if unknown:
+        p.error(f"unknown: {unknown[0]} (networks here: {' '.join(nets.known())})")
+    return a
+
+
+def missing(build):
+    """{peer: why} of what configs/peers.sh could not install."""
+    why = {}
+    path = os.path.join(build, "peers", "missing")
+    lines = open(path).read().splitlines() if os.path.exists(path) else []
+    for line in lines:
+        package, _, reason = line.partition(" ")
+        for p in PEERS:
+            if PACKAGE.get(p, p) == package or (p == "ncnn" and package == "pnnx"):
+                why[p] = f"pip install {package}: {reason}"
+    return why
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Bench:
+    def __init__(self, a):
+        self.a = a
+        self.root = os.path.join(a.build, "peers")
+        self.hone = os.path.abspath(os.path.join(a.build, "hone"))
+        self.missing = missing(a.build)
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.out = {"cpu": cpu_name(), "system": platform.platform(), "cpus": self.cpus, "python": platform.python_version(),
+                    "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": a.budget, "exact": a.exact,
+                    "machine": machine(self.hone), "versions": {"hone": version(self.hone)}, "settings": {},
+                    "left_out": {p: w for p, w in self.missing.items() if p in a.peers}, "results": []}
+
+    def cache(self, job, threads):
+        return os.path.join(job["folder"], f"cache-{threads}{'-exact' if self.a.exact else ''}")
+
+    def tune(self, job, threads, cpus):
+        if self.a.keep or "best" not in self.a.kernels:
+            return 0
+        cache = self.cache(job, threads)
+        subprocess.run(["rm", "-rf", cache], check=True)
+        cmd = [self.hone, "tune", job["model"], "--budget", f"{self.a.budget}s", "--threads", str(threads), "--cache",
+               cache, "--json", "-q"] + (["--exact"] if self.a.exact else [])
+        p = subprocess.run(cmd, capture_output=True, text=True, check=False, timeout=self.a.budget + 120,
+                           preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        if p.returncode:
+            say(f"{job['name']}: hone tune: {p.stderr.strip().splitlines()[-1:]}")
+            return 0
+        return json.loads(p.stdout)["elapsed_s"]
+
+    def start_hone(self, job, kind, threads, cpus):
+        name = "hone" if kind == "best" else f"hone {kind}"
+        cmd = [os.path.join(self.a.build, "tools", "bench_net"), job["model"], "--kernels", kind, "--threads",
+               str(threads), "--cache", self.cache(job, threads), "--output", os.path.join(job["folder"], name), "--json"]
+        for i in job["inputs"]:
+            cmd += ["--input", "=".join(i)]
+        return measure.Runner(name, cmd, cpus, {"HONE_WORKER": self.hone + "-worker"},
+                              os.path.join(job["folder"], name + ".log"))
+
+    def start_peer(self, job, peer, threads, cpus):
+        scratch = os.path.join(job["folder"], peer)
+        os.makedirs(scratch, exist_ok=True)
+        path = os.path.join(scratch, f"job-{threads}.json")
+        with open(path, "w") as f:
+            json.dump({**job, "threads": threads, "scratch": scratch, "out": scratch, "tune_s": self.a.tvm_budget}, f)
+        env = {"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        return measure.Runner(peer, [sys.executable, os.path.join(HERE, f"peer_{peer}.py"), path], cpus, env,
+                              os.path.join(scratch, "log"))
+
+    def start(self, job, threads, cpus, row):
+        """Everything that becomes ready, one after the other: loading is not measured and must not disturb."""
+        runners = []
+        todo = [(self.start_hone, k) for k in self.a.kernels] + \
+            [(self.start_peer, p) for p in self.a.peers if p not in self.missing]
+        for start, what in todo:
+            r = start(job, what, threads, cpus)
+            try:
+                r.wait_ready(120 + (self.a.tvm_budget * 1.5 if what == "tvm" else 0))
+                runners.append(r)
+            except measure.Dead as e:
+                row["failed"][r.name] = str(e)
+                r.close()
+        return runners
+
+    def errors(self, job, runners):
+        files = {r.name: [o["file"] if isinstance(o, dict) else o for o in r.ready["outputs"]] for r in runners}
+        ref = job["ref"] or files.get("hone") or next(iter(files.values()), [])
+        return {n: nets.max_error(f, ref) for n, f in files.items()}
+
+    def network(self, job, threads):
+        cpus = self.cpus[:threads]
+        row = {"network": job["name"], "threads": threads, "failed": {}, "error_against": "reference" if job["ref"] else "hone"}
+        row["tuning_s"] = {"hone": self.tune(job, threads, cpus)}
+        runners = self.start(job, threads, cpus, row)
+        try:
+            errors = self.errors(job, runners)
+            for r in runners:
+                self.out["versions"].setdefault(r.name.split()[0], r.ready.get("version"))
+                if "setting" in r.ready:
+                    self.out["settings"].setdefault(r.name, {})[f"{job['name']} {threads}"] = r.ready["setting"]
+                if r.ready.get("tuning_s"):
+                    row["tuning_s"][r.name] = r.ready["tuning_s"]
+                if "peak_gflops" in r.ready:
+                    row["peak_gflops"] = r.ready["peak_gflops"]
+            # Threads of a library that spin after a call would take the next one's time.
+            turns, dead = measure.interleave(runners, self.a.seconds, 30, 0.01 if threads > 1 else 0)
+            row["failed"].update(dead)
+            row["runs"] = measure.summary(turns, runners[0].name if runners else "")
+            for n, e in errors.items():
+                if n in row["runs"]:
+                    row["runs"][n]["max_error"] = e
+        finally:
+            for r in runners:
+                r.close()
+        row["kernels"] = self.far(job, threads, cpus)
+        return row
+
+    def far(self, job, threads, cpus):
+        """hone's kernels by the time that lies between them and their roofline."""
+        cmd = [self.hone, "bench", job["model"], "--kernels", self.a.kernels[0], "--threads", str(threads), "--cache",
+               self.cache(job, threads), "--runs", "20", "--json", "-q"]
+        p = subprocess.run(cmd, capture_output=True, text=True, check=False,
+                           preexec_fn=lambda: os.sched_setaffinity(0, cpus))
+        return report.far(json.loads(p.stdout)["kernels"]) if p.returncode == 0 else []
+
+    def run(self):
+        for name in self.a.networks:
+            try:
+                job = nets.prepare(name, self.root, self.hone)
+            except Exception as e:  # noqa: BLE001: one network must not end the run
+                self.out["left_out"][name] = f"cannot be prepared: {e}"
+                continue
+            for threads in self.a.threads:
+                if threads > len(self.cpus):
+                    self.out["left_out"][f"{threads} threads"] = f"{len(self.cpus)} processors"
+                    continue
+                row = self.network(job, threads)
+                self.out["results"].append(row)
+                print(report.network_text(row), flush=True)
+        return self.out
+
+
+def cpu_name():
+    with open("/proc/cpuinfo") as f:
+        for line in f:
+            if line.startswith(("model name", "Model")):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def command(*cmd):
+    p = subprocess.run(cmd, capture_output=True, text=True, check=False)
+    return p.stdout.strip() if p.returncode == 0 else ""
+
+
+def version(hone):
+    return command(hone, "--version").replace("hone ", "")
+
+
+def machine(hone):
+    """Peaks and clock as hone measures them."""
+    text = command(hone, "devices", "--json", "-q")
+    return json.loads(text) if text else {}
+
+
+def main():
+    a = options(sys.argv[1:])
+    b = Bench(a)
+    out = b.run()
+    print(report.summary_text(out))
+    for name, text in (("peers.json", json.dumps(out, indent=1)), ("peers.svg", report.svg(out))):
+        with open(os.path.join(b.root, name), "w") as f:
+            f.write(text + "\n")
+    say(f"wrote {b.root}/peers.json and {b.root}/peers.svg")
+
+
+if __name__ == "__main__":
+    main()

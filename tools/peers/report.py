@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the measurements say, as text, and as one self-contained SVG. Standard library only.
+
+A result: network, threads, failed {name: why}, tuning_s {name: s}, kernels (far), and runs {name: p50_ms p90_ms
+min_ms runs turns ratio ratio_low ratio_high max_error}; ratio is that name's time over hone's, round against round."""
+from html import escape
+
+import measure
+
+WRONG = 1e-2  # error from which an answer does not count: another computation, not another rounding
+
+
+def is_peer(name):
+    return not name.startswith("hone")
+
+
+def best_peer(row):
+    """(name, ratio) of the fastest peer with a right answer; None: there is none."""
+    good = [(v["ratio"], n) for n, v in row["runs"].items()
+            if is_peer(n) and "ratio" in v and v.get("max_error") is not None and v["max_error"] < WRONG]
+    return min(good)[::-1] if good else None
+
+
+def far(kernels, count=8):
+    """The kernels with the most microseconds above their roofline; one without a known roofline counts whole."""
+    rows = [{"name": k["name"], "label": k.get("label", ""), "us": k["us"], "roofline_pct": k.get("roofline_pct"),
+             "kind": k.get("kind"), "above_us": k["us"] * max(0, 1 - (k.get("roofline_pct") or 0) / 100)}
+            for k in kernels]
+    return sorted(rows, key=lambda r: -r["above_us"])[:count]
+
+
+def network_text(row):
+    tuned = ", ".join(f"{n} {s:.0f} s" for n, s in row["tuning_s"].items() if s)
+    out = [f"\n{row['network']}, {row['threads']} thread{'s' * (row['threads'] > 1)}" + (f" (tuned: {tuned})" if tuned else ""),
+           f"  {'':16}{'p50 ms':>10}{'p90 ms':>10}{'min ms':>10}{'ratio':>8}{'95 % interval':>16}{'max error':>11}"]
+    for n, v in sorted(row["runs"].items(), key=lambda x: x[1]["p50_ms"]):
+        err = v.get("max_error")
+        out.append(f"  {n:16}{v['p50_ms']:10.3f}{v['p90_ms']:10.3f}{v['min_ms']:10.3f}{v.get('ratio', 0):8.2f}"
+                   f"{v.get('ratio_low', 0):9.2f}-{v.get('ratio_high', 0):<6.2f}" +
+                   (f"{err:11.1e}" + (" WRONG" if err >= WRONG else "") if err is not None else f"{'?':>11}"))
+    out += [f"  {n:16}failed: {why}" for n, why in row["failed"].items()]
+    return "\n".join(out)
+
+
+def totals(results, threads):
+    """(geometric mean over the best peers, count, networks where hone is not ahead)."""
+    best = [(r["network"], best_peer(r)) for r in results if r["threads"] == threads]
+    best = [(n, b) for n, b in best if b]
+    return (measure.geomean(b[1] for _, b in best), len(best), [(n, *b) for n, b in best if b[1] <= 1])
+
+
+def summary_text(out):
+    m = (out["machine"].get("devices") or [{}])[0]
+    lines = ["", f"{out['cpu']}, {out['system']}, {out['date']}",
+             f"peak {m.get('gflops_per_core', 0):.0f} GFLOP/s a core, clock {out.get('clock_mhz') or '?'} MHz, "
+             f"reads GB/s by level {m.get('read_gbs')}; processors {out['cpus']}",
+             "versions: " + ", ".join(f"{n} {v}" for n, v in out["versions"].items()),
+             f"tuning: hone {out['budget_s']:g} s a network{' --exact' * out['exact']}"]
+    for threads in sorted({r["threads"] for r in out["results"]}):
+        mean, n, behind = totals(out["results"], threads)
+        if mean:
+            lines.append(f"{threads} thread{'s' * (threads > 1)}: hone is {mean:.2f} times as fast as the best peer of each "
+                         f"network (geometric mean of {n}); behind on {len(behind)}: " +
+                         (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
+    lines += [f"left out: {n}: {why}" for n, why in out["left_out"].items()]
+    return "\n".join(lines)
+
+
+COLORS = {"hone": "#c0392b", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
+          "openvino": "#7d3c98", "ncnn": "#1e8449", "mnn": "#b7950b", "opencv": "#5d6d7e", "tvm": "#148f77"}
+
+
+def svg(out):
+    """Bars of ratios to hone, a group for each network and number of threads; 1 is hone."""
+    rows = [r for r in out["results"] if r["runs"]]
+    width, left, bar, top = 900, 190, 13, 70
+    height = top + sum(len(r["runs"]) * bar + 14 for r in rows) + 20
+    most = max([2.0] + [v.get("ratio", 0) for r in rows for v in r["runs"].values() if v.get("ratio", 0) < 8])
+    scale = (width - left - 150) / most
+    s = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+         f'font-size="11"><rect width="100%" height="100%" fill="white"/>',
+         f'<text x="10" y="20" font-size="15">time over hone\'s: {escape(out["cpu"])}</text>',
+         f'<text x="10" y="38">{escape(", ".join(f"{n} {v}" for n, v in out["versions"].items()))}</text>',
+         f'<line x1="{left + scale:.1f}" y1="{top - 12}" x2="{left + scale:.1f}" y2="{height}" stroke="#999" '
+         'stroke-dasharray="3"/>']
+    y = top
+    for r in rows:
+        s.append(f'<text x="10" y="{y + 10}" font-weight="bold">{escape(r["network"])}, {r["threads"]} thr.</text>')
+        for n, v in sorted(r["runs"].items(), key=lambda x: x[1].get("ratio", 0)):
+            w = min(v.get("ratio", 0), most) * scale
+            s.append(f'<rect x="{left}" y="{y}" width="{w:.1f}" height="{bar - 2}" fill="{COLORS.get(n, "#888")}"/>'
+                     f'<text x="{left + w + 4:.1f}" y="{y + 10}">{escape(n)} {v.get("ratio", 0):.2f} ({v["p50_ms"]:.3g} ms)</text>')
+            y += bar
+        y += 14
+    return "\n".join(s + ["</svg>"])

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statistics, line protocol, report and options of make bench-peers, without any of the libraries. Run by make test."""
+import os
+import sys
+import xml.dom.minidom
+
+import bench_peers
+import measure
+import report
+
+CHILD = """
+import sys
+print("a banner", flush=True)
+print('ready {"version": "1"}', flush=True)
+n = 0
+for line in sys.stdin:
+    n += 1
+    if line == "quit\\n" or n > int(sys.argv[1]):
+        sys.exit(3)
+    print(900, *[int(sys.argv[2])] * 3, flush=True)
+"""
+
+
+def child(name, turns, ns):
+    return measure.Runner(name, [sys.executable, "-c", CHILD, str(turns), str(ns)], os.sched_getaffinity(0))
+
+
+def test_statistics():
+    v = [5, 1, 4, 2, 3, 10, 6, 9, 8, 7]
+    assert measure.median(v) == 5.5 and measure.quantile(v, 0.9) == 9 and measure.quantile(v, 0) == 1
+    assert measure.interval([3, 1, 2]) == (2, 1, 3)
+    mid, low, high = measure.interval(range(101))
+    assert mid == 50 and 35 < low < 50 < high < 65
+    assert abs(measure.geomean([1, 4]) - 2) < 1e-12 and measure.geomean([]) is None
+
+
+def test_ratios_compare_rounds():
+    # A neighbour doubles everything in the second round: the ratio does not move.
+    base, other = [[10, 10], [20, 20], []], [[15], [30], [5]]
+    assert measure.ratios(base, other) == [1.5, 1.5]
+    s = measure.summary({"hone": base, "x": other, "gone": [[], [], []]}, "hone")
+    assert s["x"]["ratio"] == 1.5 and s["x"]["turns"] == 3 and "gone" not in s
+    assert s["hone"]["ratio"] == 1 and s["hone"]["p50_ms"] == 15e-6
+
+
+def test_a_line_that_is_no_turn():
+    assert measure.parse_turn("3 4") == [3, 4]
+    for bad in ("", "a b", "3 -1", "error no memory"):
+        try:
+            measure.parse_turn(bad)
+        except measure.Dead:
+            continue
+        raise AssertionError(bad)
+
+
+def test_turns_survive_a_crash():
+    good, bad = child("good", 1000, 200), child("bad", 1, 400)
+    assert good.wait_ready(20) == {"version": "1"} and bad.wait_ready(20)
+    turns, dead = measure.interleave([good, bad], 0, 1, 0)
+    good.close()
+    bad.close()
+    assert len(turns["good"]) == 3 and turns["good"][0] == [200] * 3  # the first of a turn is not counted
+    assert turns["bad"] == [[400] * 3, [], []] and "status 3" in dead["bad"]
+
+
+def result(**runs):
+    rows = {n.replace("_", " "): {"p50_ms": r, "p90_ms": r, "min_ms": r, "ratio": r, "ratio_low": r, "ratio_high": r,
+                                  "runs": 9, "max_error": e} for n, (r, e) in runs.items()}
+    return {"network": "a<b", "threads": 1, "failed": {"ncnn": "killed by signal 11"}, "tuning_s": {"hone": 5}, "runs": rows}
+
+
+def test_report():
+    row = result(hone=(1, 0), hone_default=(1.2, 0), openvino=(1.5, 1e-6), mnn=(0.5, 0.4), tvm=(2, 1e-6))
+    assert report.best_peer(row) == ("openvino", 1.5)  # mnn's answer is wrong
+    text = report.network_text(row)
+    assert "WRONG" in text and "killed by signal 11" in text
+    behind = result(hone=(1, 0), openvino=(0.9, 1e-6))
+    assert report.totals([row, behind], 1)[1:] == (2, [("a<b", "openvino", 0.9)])
+    out = {"results": [row], "cpu": "x & y", "system": "s", "date": "d", "machine": {}, "versions": {"hone": "1"},
+           "budget_s": 5, "exact": False, "cpus": [0], "left_out": {"tvm": "no wheel"}}
+    assert "left out: tvm: no wheel" in report.summary_text(out)
+    xml.dom.minidom.parseString(report.svg(out))
+
+
+def test_far_kernels():
+    k = [{"name": "a", "us": 100, "roofline_pct": 90}, {"name": "b", "us": 50, "roofline_pct": 20},
+         {"name": "c", "us": 15, "roofline_pct": None}, {"name": "d", "us": 9, "roofline_pct": 130}]
+    assert [(r["name"], round(r["above_us"])) for r in report.far(k, 3)] == [("b", 40), ("c", 15), ("a", 10)]
+
+
+def test_options():
+    a = bench_peers.options(["--short", "--threads", "1", "resnet18"])
+    assert a.networks == ["resnet18"] and a.budget == 5 and "tvm" not in a.peers and a.threads == [1]
+    assert bench_peers.options([]).budget == 60
+    null, err = open(os.devnull, "w"), sys.stderr
+    sys.stderr = null
+    try:
+        bench_peers.options(["nonet"])
+        raise AssertionError("an unknown network is accepted")
+    except SystemExit as e:
+        assert e.code == 2
+    finally:
+        sys.stderr = err
+        null.close()
+
+
+def main():
+    bad = 0
+    tests = [f for n, f in sorted(globals().items()) if n.startswith("test_")]
+    for f in tests:
+        try:
+            f()
+        except Exception as e:  # noqa: BLE001
+            bad += 1
+            print(f"FAIL {f.__name__}: {type(e).__name__} {e}")
+    print("skip: the libraries themselves: make bench-peers")
+    print(f"{len(tests) - bad} passed, {bad} failed, 1 skipped")
+    sys.exit(bad != 0)
+
+
+if __name__ == "__main__":
+    main()
