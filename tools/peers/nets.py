@@ -72,6 +72,8 @@ def prepare(name, root, hone):
     model = onnx.load(source(name, folder, hone))
     weights = {t.name for t in model.graph.initializer}
     infos = [i for i in model.graph.input if i.name not in weights]
+    for i in [i for i in model.graph.input if i.name in weights]:
+        model.graph.input.remove(i)  # a weight that is an input too is no constant to ONNX Runtime
     test = os.path.join(data_folder(), DATA[name], "test_data_set_0") if name in DATA else ""
     values = tensors(test, "input")
     if len(values) != len(infos):

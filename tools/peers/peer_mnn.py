@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MNN, converted by its own converter: CPU, fp32 (precision high), several uses of memory for Winograd."""
+"""MNN, converted by its own converter: CPU, fp32; precision and memory are tried, as they choose algorithms."""
 import os
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 import peer
 
 VERSION = MNN.version() if hasattr(MNN, "version") else "unknown"
-SETTINGS = ["memory normal", "memory high", "memory low", "module"]
+SETTINGS = ["high normal", "high high", "normal high"]  # precision (normal is fp32 too on x86), memory
 
 
 def convert(job):
@@ -24,29 +24,11 @@ def convert(job):
     return path
 
 
-def load_module(job, path):
-    rt = MNN.nn.create_runtime_manager(({"backend": 0, "numThread": job["threads"], "precision": "high",
-                                         "power": "high"},))
-    m = MNN.nn.load_module_from_file(path, [n for n, _ in job["inputs"]], job["outputs"], runtime_manager=rt)
-    import MNN.numpy as mp
-    ins = [mp.array(v) for _, v in peer.job_inputs(job)]
-    last = []
-
-    def run():
-        last[:] = m.onForward(ins)
-        for v in last:
-            v.read()
-
-    return run, lambda: [np.array(v.read()) for v in last]
-
-
 def load(job, setting):
     path = convert(job)
-    if setting == "module":
-        return load_module(job, path)
     net = MNN.Interpreter(path)
-    s = net.createSession({"backend": "CPU", "numThread": job["threads"], "precision": "high", "power": "high",
-                           "memory": setting.split()[1]})
+    s = net.createSession({"backend": "CPU", "numThread": job["threads"], "power": "high",
+                           "precision": setting.split()[0], "memory": setting.split()[1]})
     ins = [(net.getSessionInput(s, name), *tensor(v)) for name, v in peer.job_inputs(job)]
 
     def run():  # the session reuses the memory of its inputs
