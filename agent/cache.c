@@ -276,8 +276,9 @@ static int open_file(struct cache *c)
 	if (rc < 0 || c->fd >= 0)
 		return rc;
 	bool write = c->lock_fd >= 0;
-	c->fd = open(path, (write ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC, 0644);
-	if (c->fd < 0 && (write || (errno != ENOENT && errno != ENOTDIR)))
+	/* O_NONBLOCK: a FIFO there would hold a reader up for ever. */
+	c->fd = open(path, (write ? O_RDWR | O_CREAT : O_RDONLY) | O_CLOEXEC | O_NONBLOCK, 0644);
+	if (c->fd < 0 && (write || (!c->memory && errno != ENOENT && errno != ENOTDIR)))
 		return fail(E_IO, "%s: %s; choose another folder with --cache", path, strerror(errno));
 	struct stat file, dir;
 	if (c->fd >= 0 && fstat(c->fd, &file) == 0 && stat(c->dir, &dir) == 0)
@@ -321,11 +322,12 @@ static int take_lock(struct cache *c, int64_t wait_ns)
 		    c->dir, holder[0] ? holder : "(unknown)");
 }
 
-int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns)
+static int open_as(struct cache **out, const char *dir, bool read_only, bool memory, int64_t wait_ns)
 {
 	struct cache *c = calloc(1, sizeof *c);
 	if (!c)
 		return fail(E_NOMEM, "no memory to open a cache");
+	c->memory = memory;
 	c->fd = c->lock_fd = -1;
 	int rc = snprintf(c->dir, sizeof c->dir, "%s", dir) < (int)sizeof c->dir
 		     ? E_OK
@@ -351,6 +353,16 @@ int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait
 	return E_OK;
 }
 
+int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns)
+{
+	return open_as(out, dir, read_only, false, wait_ns);
+}
+
+int cache_open_memory(struct cache **out, const char *dir)
+{
+	return open_as(out, dir, true, true, 0);
+}
+
 void cache_close(struct cache *c)
 {
 	if (!c)
@@ -364,19 +376,6 @@ void cache_close(struct cache *c)
 	buf_free(&c->pending);
 	free(c->slot);
 	free(c);
-}
-
-int cache_open_memory(struct cache **out, const char *dir)
-{
-	int rc = cache_open(out, dir, true, 0);
-	if (rc >= 0)
-		(*out)->memory = true;
-	return rc;
-}
-
-const char *cache_dir(const struct cache *c)
-{
-	return c->dir;
 }
 
 static bool write_at(int fd, const void *p, size_t n, int64_t at)

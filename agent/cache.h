@@ -46,11 +46,10 @@ struct cache;
 /* read_only: no lock, no writes; an absent folder is an empty cache. Writer: creates the folder, waits up to
  * wait_ns for the lock and says who holds it (E_BUSY). */
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;
-/* For a folder that cannot be written: what is there is read, what is put stays in memory, comes before what is
- * there, and is gone at the end. */
+/* For a folder that cannot be written: what is there and can be read is read, what is put stays in memory,
+ * comes before what is there, and is gone at the end. */
 int cache_open_memory(struct cache **out, const char *dir) MUST_CHECK;
 void cache_close(struct cache *c); /* commits first; failing that, the log says what may be lost */
-const char *cache_dir(const struct cache *c);
 int cache_commit(struct cache *c) MUST_CHECK; /* everything put so far is durable */
 
 struct key rec_key(const struct rec *r);

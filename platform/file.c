@@ -166,6 +166,8 @@ int file_write(const char *path, const void *p, size_t n)
 int file_mkdirs(const char *path, unsigned mode)
 {
 	char part[PATH_MAX];
+	if (!*path)
+		return fail(E_IO, "'' is not a folder's name");
 	if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
 		return fail(E_IO, "the path %.60s... is too long", path);
 	for (char *at = part + 1;; at++) {

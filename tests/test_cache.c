@@ -359,6 +359,32 @@ TEST(memory_outlives_the_file)
 	remove_dir();
 }
 
+/* Neither a loop of links nor a FIFO in the file's place is a reason not to tune, or to wait. */
+TEST(in_memory_whatever_stands_in_the_way)
+{
+	char path[256];
+	for (int fifo = 0; fifo < 2; fifo++) {
+		struct arena a = {0};
+		struct cache *c;
+		struct rec r = sample(0), got;
+		snprintf(path, sizeof path, "%s/cache.hone", fresh_dir());
+		REQUIRE((fifo ? mkfifo(path, 0600) : symlink(path, path)) == 0);
+		if (fifo)
+			REQUIRE_OK(cache_open(&c, dir, true, 0));
+		else
+			CHECK_FAILS(cache_open(&c, dir, true, 0), E_IO, "cache.hone");
+		if (fifo)
+			cache_close(c);
+		REQUIRE_OK(cache_open_memory(&c, dir));
+		CHECK(cache_get_rec(c, rec_key(&r), &a, &got) == E_NOTFOUND);
+		CHECK_OK(cache_put_rec(c, &r));
+		CHECK_OK(cache_get_rec(c, rec_key(&r), &a, &got));
+		cache_close(c);
+		arena_free(&a);
+		remove_dir();
+	}
+}
+
 TEST(a_commit_makes_the_name_durable)
 {
 	struct cache *c;

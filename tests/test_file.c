@@ -72,6 +72,7 @@ TEST(folders)
 	CHECK_OK(file_write(in_dir("plain"), "x", 1));
 	CHECK(!file_is_dir(in_dir("plain")));
 	CHECK_FAILS(file_mkdirs(in_dir("plain/sub"), 0755), E_IO, "plain");
+	CHECK_FAILS(file_mkdirs("", 0755), E_IO, "''");
 }
 
 TEST(places)
