@@ -83,6 +83,13 @@ int64_t arg_int(const struct args *a, const char *name, int64_t fallback)
 	return v->given ? v->i : fallback;
 }
 
+int arg_seed(const struct args *a, uint64_t *out)
+{
+	int64_t seed = arg_int(a, "seed", 1);
+	*out = (uint64_t)seed;
+	return seed < 0 ? fail(E_USAGE, "--seed %lld: 0 or more", (long long)seed) : 0;
+}
+
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns)
 {
 	const struct opt_value *v = value(a, name, OPT_DURATION);

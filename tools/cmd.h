@@ -38,6 +38,8 @@ bool arg_flag(const struct args *a, const char *name);
 int64_t arg_int(const struct args *a, const char *name, int64_t fallback);
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns);
 const char *arg_str(const struct args *a, const char *name, const char *fallback);
+/* --seed, 1 where it is not given. */
+int arg_seed(const struct args *a, uint64_t *out) MUST_CHECK;
 int arg_list(const struct args *a, const char *name, const char *const **out); /* count */
 
 struct cmd {

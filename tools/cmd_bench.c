@@ -187,11 +187,11 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 	struct summary s = summarize(b, v);
 	return json_pack("{so ss so si si so so so so so so sI so}", "model", json_text(v->ready.model.path),
 			 "kernels_from", ready_kernels_name(v->ready.kernels), "cache",
-			 json_text(v->ready.cache_dir), "threads", b->host.threads, "runs", b->runs,
-			 "median_ms", json_ms(s.median), "p90_ms", json_ms(s.p90), "p99_ms", json_ms(s.p99),
-			 "min_ms", json_ms(s.min), "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct",
-			 json_num(b->cpu_pct), "bytes", (json_int_t)plan_bytes(v->ready.plan), "kernels",
-			 kernels_json(b, v));
+			 *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads",
+			 b->host.threads, "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms",
+			 json_ms(s.p90), "p99_ms", json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms",
+			 json_ms((double)v->ready.load_ns), "cpu_pct", json_num(b->cpu_pct), "bytes",
+			 (json_int_t)plan_bytes(v->ready.plan), "kernels", kernels_json(b, v));
 }
 
 /* Time of the i-th against the first, round by round: below 1 is faster. */
@@ -301,7 +301,8 @@ static int bench(struct bench *b)
 {
 	char dir[4096] = "";
 	const char *const *given;
-	int n = arg_list(b->args, "cache", &given), rc = n ? 0 : file_cache_dir(dir, sizeof dir);
+	int n = arg_list(b->args, "cache", &given),
+	    rc = n ? 0 : model_cache_or_none(file_cache_dir(dir, sizeof dir), dir);
 	if (rc >= 0)
 		rc = host_open(b->args, n ? given[0] : dir, true, &b->host);
 	if (rc >= 0)
@@ -319,16 +320,23 @@ static int bench(struct bench *b)
 	return 0;
 }
 
+static int choose_rate(struct bench *b)
+{
+	const int64_t none = INT64_MIN;
+	int64_t rate = arg_int(b->args, "rate", none);
+	if (rate != none && (rate < 1 || rate > 1000000))
+		return fail(E_USAGE, "--rate %lld: 1 to 1000000 Hz", (long long)rate);
+	b->period_ns = rate != none ? NS_PER_S / rate : 0;
+	return 0;
+}
+
 static int run_bench(const struct args *a)
 {
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b)
 		return fail(E_NOMEM, "no memory for the benchmark");
 	b->args = a;
-	int64_t rate = arg_int(a, "rate", 0);
-	int rc =
-	    rate < 0 || rate > 1000000 ? fail(E_USAGE, "--rate %lld: 1 to 1000000 Hz", (long long)rate) : 0;
-	b->period_ns = rate > 0 ? NS_PER_S / rate : 0;
+	int rc = choose_rate(b);
 	if (rc >= 0)
 		rc = bench(b);
 	for (int i = 0; i < b->n; i++)

@@ -26,7 +26,7 @@ static int run_run(const struct args *a)
 			    a->pos[0]);
 	struct host h;
 	struct ready r;
-	int rc = model_cache_dir(a, cache, sizeof cache);
+	int rc = model_cache_or_none(model_cache_dir(a, cache, sizeof cache), cache);
 	if (rc >= 0)
 		rc = host_open(a, cache, false, &h);
 	if (rc < 0)

@@ -218,7 +218,7 @@ static int open_source(struct verify *v, char *dir, size_t n)
 {
 	int rc = ready_kernels_parse(arg_str(v->args, "kernels", "best"), &v->kernels);
 	if (rc >= 0)
-		rc = model_cache_dir(v->args, dir, n);
+		rc = model_cache_or_none(model_cache_dir(v->args, dir, n), dir);
 	if (rc >= 0)
 		rc = host_open(v->args, dir, false, &v->host);
 	if (rc >= 0)

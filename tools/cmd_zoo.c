@@ -29,7 +29,10 @@ static int run_zoo(const struct args *a)
 	if (!path)
 		return fail(E_USAGE, "where to? hone zoo %s -o %s.onnx", name, name);
 	struct graph *g;
-	int rc = zoo_make(name, (uint64_t)arg_int(a, "seed", 1), &g);
+	uint64_t seed;
+	int rc = arg_seed(a, &seed);
+	if (rc >= 0)
+		rc = zoo_make(name, seed, &g);
 	if (rc < 0)
 		return rc;
 	rc = export_file(g, path);

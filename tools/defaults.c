@@ -41,7 +41,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 {
 	struct defaults *d = ctx;
 	*origin = FROM_DEFAULT;
-	if (d->kept.find(d->kept.ctx, t, text, a, out, origin) >= 0)
+	if (d->kept.find && d->kept.find(d->kept.ctx, t, text, a, out, origin) >= 0)
 		return 0;
 	if (!d->worker && !d->no_worker) {
 		d->no_worker = runner_worker(NULL, "cpu", d->target, d->threads, &d->worker) < 0;
@@ -61,7 +61,7 @@ int defaults_open(struct cache *c, struct host *h, struct kernel_source *out)
 		return fail(E_NOMEM, "no memory for a source of kernels");
 	d->target = &h->target;
 	d->threads = h->threads;
-	int rc = cache_source(c, &h->target, h->threads, false, REC_DEFAULT, &d->kept);
+	int rc = c ? cache_source(c, &h->target, h->threads, false, REC_DEFAULT, &d->kept) : 0;
 	if (rc < 0) {
 		free(d);
 		return rc;

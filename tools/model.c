@@ -17,6 +17,15 @@ int model_cache_dir(const struct args *a, char *out, size_t n)
 	return 0;
 }
 
+int model_cache_or_none(int rc, char *dir)
+{
+	if (rc != E_NOTFOUND)
+		return rc;
+	log_info("hone: warning: %s; without it nothing tuned is found", err_text());
+	*dir = 0;
+	return 0;
+}
+
 int model_threads(const struct args *a, const struct target *t)
 {
 	int64_t n = arg_int(a, "threads", t->cores);

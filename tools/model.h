@@ -26,6 +26,8 @@
 
 /* The folder of --cache, or the default one, into dir. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
+/* rc of looking for the folder, for what can do without: where none is known it says so, and dir is "". */
+int model_cache_or_none(int rc, char *dir) MUST_CHECK;
 /* --threads, within what the target has. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 /* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). "":

@@ -53,12 +53,12 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 {
 	if (k == KERNELS_FALLBACK)
 		return 0;
-	int rc = cache_open(cache, cache_dir, true, 0);
+	int rc = *cache_dir ? cache_open(cache, cache_dir, true, 0) : 0;
 	if (rc < 0)
 		return rc;
 	if (k == KERNELS_DEFAULT)
 		return defaults_open(*cache, h, out);
-	return cache_source(*cache, &h->target, h->threads, false, REC_BEST, out);
+	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, false, REC_BEST, out);
 }
 
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache)

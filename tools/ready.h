@@ -35,7 +35,8 @@ void host_close(struct host *h);
 /* "best", "default" or "fallback". */
 int ready_kernels_parse(const char *text, enum ready_kernels *out) MUST_CHECK;
 const char *ready_kernels_name(enum ready_kernels k);
-/* Where kernels come from: *cache is opened read-only where one is needed. cache_dir must outlive it. */
+/* Where kernels come from: *cache is opened read-only where one is needed and cache_dir is not "": then only
+ * fallback and default kernels are found. cache_dir must outlive it. */
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out) MUST_CHECK;
 /* What the graph is divided by: the cache's choices for the best kernels, else rules alone. */
@@ -56,8 +57,8 @@ struct ready_case {
 };
 int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out,
 		   struct arena *a) MUST_CHECK;
-/* Kernels at their default schedules: those in the cache, else made now by hone-worker. The cache must
- * outlive it. */
+/* Kernels at their default schedules: those in the cache (NULL: none), else made now by hone-worker. The
+ * cache must outlive it. */
 int defaults_open(struct cache *c, struct host *h, struct kernel_source *out) MUST_CHECK;
 void defaults_close(struct kernel_source *s);
 const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */
