@@ -6,8 +6,6 @@
 #include "kernels/space.h"
 #include "platform/log.h"
 
-#include <string.h>
-
 enum {
 	SERIES = 3, /* of runs; a winner wins each */
 	RUNS = 4,   /* of a series: the fastest of each kernel counts */
@@ -154,7 +152,7 @@ static int run_series(const struct maker *m, struct side side[2])
 {
 	int rc = E_OK;
 	for (int k = 0; k < 2; k++)
-		memset(side[k].net.kernel_ns, 0, sizeof(int64_t) * (size_t)side[k].net.nkernels);
+		net_forget(&side[k].net);
 	for (int i = 0; i < RUNS && rc >= 0; i++)
 		for (int k = 0; k < 2 && rc >= 0; k++)
 			rc = over(m->o) ? E_TIMEOUT : net_run_kernels(&side[k].net, m->o->clock);

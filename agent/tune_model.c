@@ -40,7 +40,7 @@ struct session {
 	int ntasks;
 	struct step_task *task;
 	struct job_task *job;
-	struct net before;
+	struct net before;                 /* open to the end where it is measured again then */
 	enum kernel_origin *before_origin; /* per kernel of it */
 	const char **before_name;
 	struct runner *runner;
@@ -65,7 +65,7 @@ static int open_cache(struct session *s)
 	if (rc < 0)
 		return rc;
 	rc = cache_open(&s->cache, s->dir, false, LOCK_WAIT_NS);
-	if (rc != E_IO)
+	if (rc != E_IO && rc != E_NOTFOUND)
 		return rc;
 	warn(s);
 	return cache_open_memory(&s->cache, s->dir);
@@ -148,14 +148,28 @@ static int64_t closing_ns(const struct session *s)
 	return 40 * NS_PER_MS + s->o->budget_ns / 200;
 }
 
-/* Two plans are built, then run in turns: AFTER_RUNS times each, or as often as fits in a small part of the
- * box, but once. */
-static void reserve_end(struct session *s, const struct net *n)
+/* Where kernels came from the cache, what was before may be as fast as what comes: a machine that is busier
+ * at the end than at the start would pass for a loss. One that is much slower has nothing to fear from that,
+ * and its memory is needed. */
+static bool worth_measuring_again(const struct net *n)
 {
-	int64_t run_ns = tuned_run_ns(n), some_ns = least(AFTER_RUNS * 2 * run_ns, s->o->budget_ns / 25);
-	int64_t want_ns = 100 * NS_PER_MS + closing_ns(s) + 3 * n->build_ns + most(some_ns, 4 * run_ns);
+	const struct plan_kernel *k;
+	bool cached = false;
+	plan_kernels(n->plan, &k);
+	for (int i = 0; i < n->nkernels; i++)
+		cached |= k[i].origin == FROM_CACHE || k[i].origin == FROM_DEFAULT;
+	return cached && net_median_ns(n) <= 4 * tuned_run_ns(n);
+}
+
+/* Two plans are built, then run in turns (with the one before, if that takes again_ns > 0): AFTER_RUNS times
+ * each, or as often as fits in a small part of the box, but once. */
+static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
+{
+	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
+	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
+	int64_t want_ns = 100 * NS_PER_MS + closing_ns(s) + 3 * n->build_ns + most(some_ns, 2 * round_ns);
 	s->reserve_ns = most(least(want_ns, s->o->budget_ns / 3), 100 * NS_PER_MS);
-	s->round_ns = 3 * run_ns;
+	s->round_ns = round_ns + run_ns + again_ns; /* with kernels timed */
 	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
 }
 
@@ -179,7 +193,8 @@ static int measure_before(struct session *s)
 	if (rc < 0)
 		return rc;
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
-	reserve_end(s, n);
+	bool again = worth_measuring_again(n);
+	reserve_end(s, n, again ? net_median_ns(n) : 0);
 	const struct plan_kernel *k;
 	plan_kernels(n->plan, &k);
 	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
@@ -188,8 +203,8 @@ static int measure_before(struct session *s)
 		s->before_origin[i] = k[i].origin;
 		s->before_name[i] = arena_strdup(s->a, k[i].name);
 	}
-	plan_free(n->plan); /* its memory is needed; its samples stay */
-	n->plan = NULL;
+	if (!again)
+		net_close_plan(n);
 	return E_OK;
 }
 
@@ -245,6 +260,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 		rc = cache_put(s->cache, CACHE_CODE, code_key(&r), code.p, code.n);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
 		rc = put < 0 ? put : rc;
+		s->report->kept += put >= 0;
 	}
 	arena_free(&scratch);
 	int64_t now_ns = clock_now(s->clock);
@@ -289,8 +305,10 @@ static int divide(struct session *s)
 		warn(s);
 		rc = E_OK;
 	}
-	if (rc > 0)
+	if (rc > 0) {
+		s->report->kept++;
 		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	}
 	s->report->tasks = s->ntasks;
 	return rc;
 }
@@ -345,34 +363,57 @@ static void make_rows(struct session *s, struct net *after)
 	s->report->kernel = row;
 }
 
-/* Default schedules and the best, interleaved, until the box ends (or as long as was reserved, if the search
- * ended early). Nothing is measured where a busy machine left no time for it, or after a signal. */
-static int measure_after(struct session *s)
+/* One run of each network that is open; before and after with their kernels timed too. */
+static int run_round(struct session *s, struct net *standard, struct net *after, bool timed)
 {
-	struct net standard = {0}, after = {0};
+	struct net *const turn[] = {&s->before, standard, after};
+	int rc = E_OK;
+	for (int i = 0; i < 3 && rc >= 0; i++) {
+		if (!turn[i]->plan)
+			continue;
+		rc = net_run(turn[i], s->clock);
+		if (rc >= 0 && timed && turn[i] != standard)
+			rc = net_run_kernels(turn[i], s->clock);
+	}
+	return rc;
+}
+
+/* Until the box ends, or as long as was reserved, if the search ended early. */
+static int run_rounds(struct session *s, struct net *standard, struct net *after)
+{
 	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
-	int64_t round_ns = s->round_ns;
-	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
-		return E_OK;
-	int rc = open_net(s, REC_DEFAULT, &standard);
-	if (rc < 0)
-		return rc;
-	rc = open_net(s, REC_BEST, &after);
-	if (rc >= 0) {
-		plan_deadline(standard.plan, s->clock, s->end_ns - closing_ns(s) / 2);
-		plan_deadline(after.plan, s->clock, s->end_ns - closing_ns(s) / 2);
+	int64_t round_ns = s->round_ns, deadline_ns = s->end_ns - closing_ns(s) / 2;
+	int rc = E_OK;
+	plan_deadline(standard->plan, s->clock, deadline_ns);
+	plan_deadline(after->plan, s->clock, deadline_ns);
+	if (s->before.plan) {
+		plan_deadline(s->before.plan, s->clock, deadline_ns);
+		net_forget(&s->before);
 	}
 	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns < until_ns; i++) {
 		int64_t start_ns = clock_now(s->clock);
-		rc = net_run(&standard, s->clock);
-		if (rc >= 0)
-			rc = net_run(&after, s->clock);
-		if (rc >= 0 && (i < 3 || i % 4 == 0))
-			rc = net_run_kernels(&after, s->clock);
+		rc = run_round(s, standard, after, i < 3 || i % 4 == 0);
 		round_ns = stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
 	}
-	rc = rc == E_TIMEOUT ? E_OK : rc; /* what was measured until then counts */
+	return rc == E_TIMEOUT ? E_OK : rc; /* what was measured until then counts */
+}
+
+/* What was before, default schedules and the best, interleaved. Nothing is measured where a busy machine left
+ * no time for it, or after a signal. */
+static int measure_after(struct session *s)
+{
+	struct net standard = {0}, after = {0};
+	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
+		return E_OK;
+	int rc = open_net(s, REC_DEFAULT, &standard);
+	if (rc >= 0)
+		rc = open_net(s, REC_BEST, &after);
+	if (rc >= 0)
+		rc = run_rounds(s, &standard, &after);
 	if (rc >= 0 && after.nsamples) {
+		s->report->interleaved = s->before.plan != NULL;
+		if (s->before.plan)
+			s->report->before_ms = (double)net_median_ns(&s->before) / 1e6;
 		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
 		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
 		make_rows(s, &after);

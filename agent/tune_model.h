@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `hone tune` without its words: a model in, tuned kernels in the cache, before and after measured on the
- * whole network, all within a box that is counted from the start of the process.
+ * whole network, all within a box that is counted from the start of the process. Where the cache gave kernels
+ * at the start, before is measured again at the end, in turns with after.
  *
  * model -> graph -> steps -> tasks -> job -> cache -> plan. What the job finds is in the cache at once; if
- * the cache's folder cannot be written, tuning goes on in memory, and `warning` and the log say so. The worker
- * does the building and timing. */
+ * the cache's folder cannot be written, tuning goes on in memory, and `warning` and the log say so. The
+ * worker does the building and timing. */
 #ifndef AGENT_TUNE_MODEL_H
 #define AGENT_TUNE_MODEL_H
 
@@ -41,6 +42,8 @@ struct tune_report {
 	int tasks, trials;
 	double budget_s, elapsed_s;
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
+	bool interleaved;                       /* before_ms was measured in turns with after_ms */
+	int kept;                               /* records put and divisions changed */
 	const char *strategy, *cache, *target;
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */

@@ -96,10 +96,21 @@ int64_t net_median_ns(const struct net *n)
 	return sorted[count / 2];
 }
 
-void net_close(struct net *n)
+void net_forget(struct net *n)
+{
+	n->nsamples = 0;
+	memset(n->kernel_ns, 0, sizeof *n->kernel_ns * (size_t)n->nkernels);
+}
+
+void net_close_plan(struct net *n)
 {
 	if (n->plan)
 		plan_free(n->plan);
 	n->plan = NULL;
+}
+
+void net_close(struct net *n)
+{
+	net_close_plan(n);
 	arena_free(&n->arena);
 }

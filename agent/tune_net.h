@@ -26,6 +26,8 @@ int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one samp
 int net_run_kernels(struct net *n,
 		    struct clock *clock) MUST_CHECK; /* one run with every kernel timed: no sample */
 int64_t net_median_ns(const struct net *n);          /* 0: no samples */
+void net_forget(struct net *n);                      /* samples and kernels' times, before a new series */
+void net_close_plan(struct net *n);                  /* what was measured stays */
 void net_close(struct net *n);
 
 #endif

@@ -56,6 +56,24 @@ static void redirect(int fd, const char *path)
 		_exit(120);
 }
 
+static bool homeless; /* the child knows no cache folder */
+static int stop_with; /* a signal that comes once tuning catches it; 0: none */
+
+/* Sends it once the child is no longer killed by it. */
+static void stop_child(pid_t pid)
+{
+	char path[64], text[4096] = "";
+	unsigned long long caught = 0;
+	snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+	for (int i = 0; i < 20000 && !(caught >> (stop_with - 1) & 1); i++) {
+		slurp(path, text, sizeof text);
+		const char *at = strstr(text, "SigCgt:");
+		caught = at ? strtoull(at + 7, NULL, 16) : 0;
+		usleep(500);
+	}
+	kill(pid, stop_with);
+}
+
 /* Runs `hone WORDS...` (split at spaces) and returns its exit status, 128 + n for signal n. */
 static int hone_to(const char *stdout_path, const char *words)
 {
@@ -69,11 +87,15 @@ static int hone_to(const char *stdout_path, const char *words)
 	fflush(NULL);
 	pid_t pid = fork();
 	if (pid == 0) {
+		if (homeless && (unsetenv("HOME") < 0 || unsetenv("XDG_CACHE_HOME") < 0))
+			_exit(121);
 		redirect(1, stdout_path);
 		redirect(2, err_path);
 		_exit(hone_main(argc, argv));
 	}
 	int status = 0;
+	if (stop_with)
+		stop_child(pid);
 	waitpid(pid, &status, 0);
 	slurp(err_path, err, sizeof err);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -453,6 +475,9 @@ TEST(bench_as_json)
 	CHECK_SAYS(err, "best, default or fallback");
 	snprintf(words, sizeof words, "bench %s --runs 0 --kernels fallback --cache %s", steering(), cache);
 	CHECK_RUN(words, 2);
+	snprintf(words, sizeof words, "bench %s --rate 0 --kernels fallback --cache %s", steering(), cache);
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "--rate 0: 1 to");
 	snprintf(words, sizeof words, "bench %s --threads 65 --cache %s", steering(), cache);
 	CHECK_RUN(words, 2);
 }
@@ -471,6 +496,14 @@ TEST(tune_then_show_and_explain)
 	check_keys(
 	    j, "model tasks trials budget_s elapsed_s before_ms default_ms after_ms speedup strategy cache");
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
+	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
+	CHECK(json_is_false(json_object_get(j, "interleaved")));
+	json_decref(j);
+	CHECK_RUN(words, 0); /* again: what is there is measured beside what comes */
+	j = parse_out();
+	CHECK(json_is_true(json_object_get(j, "interleaved")) ||
+	      json_is_null(json_object_get(j, "after_ms")));
+	CHECK(json_number_value(json_object_get(j, "before_ms")) > 0);
 	json_decref(j);
 	snprintf(words, sizeof words, "show --json --cache %s", cache);
 	CHECK_RUN(words, 0);
@@ -510,6 +543,13 @@ TEST(tune_refuses_what_it_cannot_do)
 	snprintf(words, sizeof words, "tune %s --strategy luck", steering());
 	CHECK_RUN(words, 2);
 	CHECK_SAYS(err, "there is evolve random");
+	snprintf(words, sizeof words, "tune %s --seed -1", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "--seed -1: 0 or more");
+	CHECK_RUN("zoo steering --seed -1 -o /nowhere/x.onnx", 2);
+	snprintf(words, sizeof words, "tune %s --cache=", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "--cache");
 	snprintf(words, sizeof words, "tune %s --budget 20", steering());
 	CHECK_RUN(words, 2);
 	CHECK_SAYS(err, "write 20s, 500ms or 2m");
@@ -547,6 +587,48 @@ TEST(a_cache_that_cannot_be_written)
 	CHECK(count_of(err, "in memory only") == 1 && count_of(out, "in memory only") == 0);
 	CHECK(!strstr(out, "hone bench"));
 	CHECK_SAYS(out, "--cache");
+	snprintf(words, sizeof words, "tune %s --json --budget 1s --threads 1 --cache /proc/nope",
+		 steering());
+	CHECK_RUN(words, 0);
+	CHECK(count_of(err, "in memory only") == 1);
+}
+
+/* A signal before anything was found: nothing is promised. */
+TEST(stopped_at_once_it_promises_nothing)
+{
+	const char *worker = getenv("HONE_WORKER");
+	char words[512];
+	if (!worker || !file_exists(worker))
+		SKIP("no hone-worker (HONE_WORKER)");
+	snprintf(words, sizeof words, "tune %s --budget 20s --threads 1 --cache %s", steering(),
+		 in_dir("stopped"));
+	stop_with = SIGTERM;
+	CHECK_RUN(words, 0);
+	stop_with = 0;
+	CHECK_SAYS(out, "(stopped)");
+	CHECK_SAYS(out, "Nothing new was kept. Next: tune again");
+	CHECK(!strstr(out, "hone bench") && !strstr(out, "too little time"));
+}
+
+/* Built-in kernels and those made on the spot need no folder. */
+TEST(without_a_cache_folder)
+{
+	char words[512];
+	steering();
+	homeless = true;
+	snprintf(words, sizeof words, "bench %s --json --runs 2 --threads 1", steering());
+	CHECK_RUN(words, 0);
+	CHECK_SAYS(err, "neither XDG_CACHE_HOME nor HOME is set");
+	json_t *j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "cache")));
+	json_decref(j);
+	snprintf(words, sizeof words, "verify %s --kernels default --threads 1", steering());
+	CHECK_RUN(words, 0);
+	snprintf(words, sizeof words, "run %s --random --output %s", steering(), in_dir("homeless"));
+	CHECK_RUN(words, 0);
+	CHECK_RUN("show", 1);
+	CHECK_SAYS(err, "--cache");
+	homeless = false;
 }
 
 /* The worker's own words name what exists. */

@@ -43,6 +43,8 @@ static int check_options(const struct tune_options *o, const char *device)
 			    device);
 	if (o->budget_ns < NS_PER_S / 10)
 		return fail(E_USAGE, "--budget: at least 100ms");
+	if (o->cache && !*o->cache)
+		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	if (!o->strategy || strategy_find(o->strategy))
 		return 0;
 	char names[256] = "";
@@ -78,13 +80,14 @@ static json_t *kernels_json(const struct tune_report *r)
 
 static int report_json(const char *model, const struct tune_report *r)
 {
-	return json_out(json_pack(
-	    "{so si si so so so so so so so so sb so so}", "model", json_text(model), "tasks", r->tasks,
-	    "trials", r->trials, "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
-	    "before_ms", ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
-	    ms_or_null(r->after_ms), "speedup", json_num(speedup(r)), "strategy", json_text(r->strategy),
-	    "cache", json_text(r->cache), "stopped", r->stopped, "warning",
-	    r->warning ? json_text(r->warning) : json_null(), "kernels", kernels_json(r)));
+	return json_out(
+	    json_pack("{so si si si so so so so so sb so so so sb so so}", "model", json_text(model), "tasks",
+		      r->tasks, "trials", r->trials, "kept", r->kept, "budget_s", json_num(r->budget_s),
+		      "elapsed_s", json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms),
+		      "default_ms", ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms),
+		      "interleaved", r->interleaved, "speedup", json_num(speedup(r)), "strategy",
+		      json_text(r->strategy), "cache", json_text(r->cache), "stopped", r->stopped, "warning",
+		      r->warning ? json_text(r->warning) : json_null(), "kernels", kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -108,25 +111,42 @@ static void kernels_table(const struct tune_report *r, bool color)
 	table_print(&t, color);
 }
 
+static void network(const struct tune_report *r)
+{
+	if (r->before_ms > 0)
+		printf("whole network: before %.3f ms, ", r->before_ms);
+	else
+		printf("whole network: ");
+	if (r->after_ms > 0)
+		printf("default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
+	else
+		printf("not measured%s: %s", r->before_ms > 0 ? " again" : "",
+		       r->stopped ? "stopped" : "too little time was left");
+	if (r->before_ms > 0 && r->after_ms > 0)
+		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
+		       speedup(r));
+	printf("\n");
+}
+
+static void next_step(const char *model, const struct tune_report *r)
+{
+	if (r->warning)
+		printf("Next: name a folder that can be written with --cache, and tune again\n");
+	else if (!r->kept)
+		printf("Nothing new was kept. Next: tune again%s\n",
+		       r->stopped ? "" : ", with a longer --budget or another --seed");
+	else
+		printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model,
+		       r->cache);
+}
+
 static void report(const struct args *a, const char *model, const struct tune_report *r)
 {
 	kernels_table(r, a->color);
 	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s%s\n", model, r->target, r->tasks, r->trials,
 	       r->elapsed_s, r->budget_s, r->stopped ? " (stopped)" : "");
-	printf("whole network: before %.3f ms, ", r->before_ms);
-	if (r->after_ms > 0)
-		printf("default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
-	else
-		printf("not measured again: too little time was left");
-	if (r->before_ms > 0 && r->after_ms > 0)
-		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
-		       speedup(r));
-	printf("\n");
-	if (r->warning)
-		printf("Next: name a folder that can be written with --cache, and tune again\n");
-	else
-		printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model,
-		       r->cache);
+	network(r);
+	next_step(model, r);
 }
 
 static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
@@ -153,12 +173,13 @@ static int run_tune(const struct args *a)
 	    .budget_ns = arg_duration(a, "budget", 20 * NS_PER_S),
 	    .cache = arg_str(a, "cache", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
-	    .seed = (uint64_t)arg_int(a, "seed", 1),
 	    .exact = arg_flag(a, "exact"),
 	    .stop = &stop,
 	    .progress = progress,
 	};
 	int rc = check_options(&o, arg_str(a, "device", "cpu"));
+	if (rc >= 0)
+		rc = arg_seed(a, &o.seed);
 	if (rc >= 0)
 		rc = o.nbinds = model_binds(a, &arena, &o.binds);
 	if (rc >= 0)
