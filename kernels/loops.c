@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building loops: variables, statements, nesting. Integer expressions are in loops_ix.c. */
+/* Building loops: variables, statements, nesting. Integer expressions are in loops_ix.c, loops_ix_div.c. */
 #include "kernels/loops.h"
 #include <string.h>
 
