@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pad: constant, reflect, edge and wrap; negative pads crop. */
-#include "kernels/padding.h"
 #include "kernels/shapes.h"
 #include "kernels/structure.h"
 #include "kernels/walk.h"
@@ -8,6 +7,16 @@
 #include <string.h>
 
 enum { D_ATTR, D_INPUT };
+
+/* What a node asks for, on every axis of its input. */
+enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
+
+struct padding {
+	enum pad_mode mode;
+	int rank;
+	int64_t begin[MAX_RANK], end[MAX_RANK]; /* negative: cropped */
+	int64_t out[MAX_RANK];                  /* extents of the result, >= 0 */
+};
 
 static const struct op_row rows[] = {
     {"Pad", 2, 10, 1, 1, 1, 1, D_ATTR, "mode pads value"},
@@ -43,7 +52,7 @@ static int pad_axis(struct padding *p, int axis, int64_t extent, int64_t begin, 
 	return E_OK;
 }
 
-int padding_plan(const struct opctx *c, struct padding *p)
+static int padding_plan(const struct opctx *c, struct padding *p)
 {
 	const struct shape *x = &c->in[0].shape;
 	int64_t pads[2 * MAX_RANK], axes[MAX_RANK];
@@ -67,7 +76,8 @@ int padding_plan(const struct opctx *c, struct padding *p)
 	return rc;
 }
 
-int64_t padding_source(const struct padding *p, int axis, int64_t extent, int64_t o)
+/* Where output position o of an axis of `extent` is read; -1: the constant. */
+static int64_t padding_source(const struct padding *p, int axis, int64_t extent, int64_t o)
 {
 	int64_t i = o - p->begin[axis], period = p->mode == PAD_WRAP ? extent : 2 * (extent - 1);
 	if (i >= 0 && i < extent)
@@ -81,7 +91,8 @@ int64_t padding_source(const struct padding *p, int axis, int64_t extent, int64_
 	return i < extent ? i : period - i;
 }
 
-double padding_value(const struct opctx *c)
+/* The constant of PAD_CONSTANT. Only when the optional input, if there, has data. */
+static double padding_value(const struct opctx *c)
 {
 	if (c->code == D_ATTR)
 		return node_float(c->node, "value", 0);
