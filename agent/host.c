@@ -62,23 +62,6 @@ size_t host_scratch_bytes(void)
 	return sizeof(struct scratch) > flat_scratch_bytes() ? sizeof(struct scratch) : flat_scratch_bytes();
 }
 
-static int64_t floor_div(int64_t a, int64_t b)
-{
-	return a >= 0 ? a / b : -((-a + b - 1) / b);
-}
-
-static int64_t index_at(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at)
-{
-	int64_t v = x->off;
-	for (int a = 0; a < s->naxes; a++)
-		v += x->coef[a] * at[a];
-	if (x->div > 1)
-		v = floor_div(v, x->div);
-	if (x->mod > 1)
-		v -= floor_div(v, x->mod) * x->mod;
-	return x->table >= 0 ? ((const int32_t *)bufs[x->table])[v] : v;
-}
-
 static int64_t axes_offset(const struct phys_axis *ax, int n, const struct operand *o, int d, int64_t i)
 {
 	int64_t off = 0;
@@ -188,7 +171,7 @@ static int make_deltas(struct hstage *h, struct view *v, struct arena *a)
 			kinds(h, x, &spatial, &reduction, &run);
 			if (!reduction)
 				continue;
-			int64_t i = index_at(h->s, x, NULL, at), i0 = index_at(h->s, x, NULL, zero);
+			int64_t i = index_value(h->s, x, NULL, at), i0 = index_value(h->s, x, NULL, zero);
 			v->delta[p] += spatial ? (i - i0) * (dim_offset(v->o, d, 1) - dim_offset(v->o, d, 0))
 					       : dim_offset(v->o, d, i) - dim_offset(v->o, d, i0);
 			for (int g = 0; g < v->nguards; g++)
@@ -320,7 +303,7 @@ static void start_rows(const struct hstage *h, void *const *bufs, int64_t begin,
 			w->first[i][j] = 0;
 			int g = 0;
 			for (int d = 0; v->fast && d < v->o->dims.rank; d++) {
-				int64_t x = index_at(h->s, &v->r->dim[d], bufs, w->at[j]);
+				int64_t x = index_value(h->s, &v->r->dim[d], bufs, w->at[j]);
 				if (g < v->nguards && v->guard_dim[g] == d) {
 					w->guard[i][g++][j] = x;
 					int64_t one = view_offset(v, d, 1) - view_offset(v, d, 0);
@@ -367,7 +350,7 @@ static void load_slow(const struct hstage *h, int i, void *const *bufs, int64_t 
 		int64_t off = 0;
 		bool good = true;
 		for (int d = 0; d < v->o->dims.rank && good; d++) {
-			int64_t idx = index_at(h->s, &v->r->dim[d], bufs, at);
+			int64_t idx = index_value(h->s, &v->r->dim[d], bufs, at);
 			good = inside(v->o, d, idx);
 			off += good ? view_offset(v, d, idx) : 0;
 		}
@@ -544,7 +527,7 @@ static void store(const struct hstage *h, void *const *bufs, struct scratch *w, 
 	for (int j = 0; j < n; j++, v += RUN) {
 		int64_t off = 0, len = run_length(h, w, j);
 		for (int d = 0; d < h->out->dims.rank; d++)
-			off += view_offset(&h->to, d, index_at(h->s, &h->s->out.dim[d], bufs, w->at[j]));
+			off += view_offset(&h->to, d, index_value(h->s, &h->s->out.dim[d], bufs, w->at[j]));
 		if (h->out_step == 1)
 			memcpy(out + off, v, sizeof *v * (size_t)len);
 		else

@@ -146,6 +146,8 @@ struct phys_axis {
 int operand_axes(const struct operand *o, struct phys_axis ax[MAX_SPLITS]);
 /* Range of an index over all points of its stage (constant sizes, before a table look-up). */
 void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi);
+/* Its value at a point of the stage, the table of bufs[operand] looked up. */
+int64_t index_value(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at);
 /* True if the index can leave [-lo, dim + hi) of dim d: lowering needs a guard. Generic tasks: index.guard. */
 bool index_guarded(const struct task *t, const struct stage *s, const struct read *r, int d);
 

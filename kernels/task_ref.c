@@ -20,8 +20,7 @@ static int64_t floor_div(int64_t a, int64_t b)
 	return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-static int64_t index_value(const struct ref *r, const struct stage *s, const struct index *x,
-			   const int64_t *at)
+int64_t index_value(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at)
 {
 	int64_t v = x->off;
 	for (int a = 0; a < s->naxes; a++)
@@ -30,7 +29,7 @@ static int64_t index_value(const struct ref *r, const struct stage *s, const str
 		v = floor_div(v, x->div);
 	if (x->mod > 1)
 		v -= floor_div(v, x->mod) * x->mod;
-	return x->table >= 0 ? ((const int32_t *)r->bufs[x->table])[v] : v;
+	return x->table >= 0 ? ((const int32_t *)bufs[x->table])[v] : v;
 }
 
 static double stage_point(struct ref *r, int stage, const int64_t *spatial);
@@ -65,7 +64,7 @@ static double read_value(struct ref *r, const struct stage *s, const struct read
 	const struct operand *o = &r->t->operand[rd->operand];
 	int64_t i[MAX_RANK], from[MAX_AXES];
 	for (int d = 0; d < o->dims.rank; d++) {
-		i[d] = index_value(r, s, &rd->dim[d], at);
+		i[d] = index_value(s, &rd->dim[d], r->bufs, at);
 		if (i[d] < 0 || i[d] >= o->dims.d[d])
 			return (double)o->fill;
 	}
@@ -219,7 +218,7 @@ static void whole_stage(struct ref *r, int stage, float *out)
 		nspatial++;
 	do {
 		for (int d = 0; d < o->dims.rank; d++)
-			i[d] = index_value(r, s, &s->out.dim[d], at);
+			i[d] = index_value(s, &s->out.dim[d], r->bufs, at);
 		out[operand_offset(o, i)] = (float)stage_point(r, stage, at);
 		for (a = nspatial - 1; a >= 0 && ++at[a] == s->axis[a].extent; a--)
 			at[a] = 0;
