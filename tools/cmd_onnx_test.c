@@ -51,7 +51,7 @@ static int check_plans(const struct args *a, struct counts *c)
 	struct host host = {0};
 	struct cache *cache = NULL;
 	struct kernel_source source = {0};
-	struct ready_case plan = {.host = &host, .chosen = {.target = &host.target}};
+	struct ready_case plan = {.host = &host};
 	const struct case_runner run = {ready_run_case, &plan};
 	int rc = ready_kernels_parse(arg_str(a, "kernels", "fallback"), &kernels);
 	if (rc >= 0)

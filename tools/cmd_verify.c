@@ -180,7 +180,8 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 {
 	char why[512];
 	struct ready_case c = {.host = &v->host,
-			       .chosen = ready_chosen(&v->host, v->kernels, v->cache),
+			       .from = v->kernels,
+			       .cache = v->cache,
 			       .source = v->source.find ? &v->source : NULL};
 	const struct case_runner run = {ready_run_case, &c};
 	enum case_result r = case_check_model(path, dir, &run, &case_gate_fp32, why, &v->worst);

@@ -51,7 +51,8 @@ void ready_close(struct ready *r);
 /* For case_runner: runs a case's graph, which it optimises, as a plan. ctx: struct ready_case. */
 struct ready_case {
 	const struct host *host;
-	struct chosen_for chosen;
+	enum ready_kernels from;
+	struct cache *cache;                /* of choices; NULL: rules alone */
 	const struct kernel_source *source; /* NULL: fallback kernels */
 	int kernels;                        /* of all cases so far */
 };
