@@ -63,6 +63,68 @@ static inline void task_random_prog(struct rng *r, struct prog *p, int nreads, b
 	}
 }
 
+/* Where a read meets dim d: windows, strides, division; nred axes come after the spatial ones. */
+static inline void task_random_index(struct rng *r, int rank, int nred, int d, struct index *x)
+{
+	if (rng_below(r, 3) == 0)
+		x->coef[d] = (int64_t)rng_below(r, 4) - 1;
+	if (nred && rng_below(r, 2))
+		x->coef[rank + (int)rng_below(r, (uint32_t)nred)] = 1 + (int64_t)rng_below(r, 2);
+	if (rng_below(r, 2))
+		x->off = (int64_t)rng_below(r, 5) - 2;
+	if (rng_below(r, 6) == 0)
+		x->div = 2 + (int64_t)rng_below(r, 3);
+	if (rng_below(r, 6) == 0)
+		x->mod = 2 + (int64_t)rng_below(r, 3);
+}
+
+/* Operand i of nin inputs and an output, as large as the spatial axes, and how the stage reaches it. */
+static inline void task_random_operand(struct rng *r, struct task *t, int i, int nin, int rank, int nred)
+{
+	struct stage *s = &t->stage[0];
+	struct operand *o = &t->operand[t->noperands++];
+	struct read *rd = i < nin ? &s->read[s->nreads++] : &s->out;
+	snprintf(o->name, 8, "%c%c", i < nin ? 'X' : 'Y', '0' + i);
+	o->role = i == nin ? ROLE_OUT : rng_below(r, 2) ? ROLE_IN : ROLE_CONST;
+	o->dtype = DT_F32;
+	o->dims.rank = rank;
+	rd->operand = i;
+	for (int d = 0; d < MAX_RANK; d++)
+		rd->dim[d].table = -1;
+	for (int d = 0; d < rank; d++) {
+		o->dims.d[d] = s->axis[d].extent;
+		rd->dim[d].coef[d] = 1;
+		if (i < nin)
+			task_random_index(r, rank, nred, d, &rd->dim[d]);
+	}
+	uint32_t kind = rng_below(r, 3);
+	if (kind == 1)
+		layout_blocked(&o->layout, rank, (int)rng_below(r, (uint32_t)rank),
+			       1 << (1 + rng_below(r, 3)));
+	for (int d = 0; d < rank && kind == 2; d++) {
+		o->layout.lo[d] = (int64_t)rng_below(r, 3);
+		o->layout.hi[d] = (int64_t)rng_below(r, 3);
+	}
+	if (i < nin && rng_below(r, 4) == 0)
+		o->fill = -3.40282347e+38f;
+}
+
+/* The first index of the first read goes through a table. */
+static inline void task_random_table(struct task *t)
+{
+	struct stage *s = &t->stage[0];
+	struct operand *o = &t->operand[t->noperands];
+	struct index *x = &s->read[0].dim[0];
+	memset(x, 0, sizeof *x);
+	x->coef[0] = 1;
+	x->table = t->noperands++;
+	snprintf(o->name, 8, "T");
+	o->role = ROLE_CONST;
+	o->dtype = DT_I32;
+	o->dims.rank = 1;
+	o->dims.d[0] = s->axis[0].extent;
+}
+
 /* A valid task of one stage: rank 1 to 4 output, blocked or with halos or plain, up to two reduction axes,
  * several reads with windows, strides, division and tables. */
 static inline void task_random(struct rng *r, struct task *t)
@@ -77,57 +139,10 @@ static inline void task_random(struct rng *r, struct task *t)
 		s->axis[a].kind = a < rank ? AXIS_SPATIAL : AXIS_REDUCTION;
 		s->axis[a].extent = 1 + (int64_t)rng_below(r, 6);
 	}
-	for (int i = 0; i <= nin; i++) {
-		struct operand *o = &t->operand[t->noperands++];
-		struct read *rd = i < nin ? &s->read[s->nreads++] : &s->out;
-		snprintf(o->name, 8, "%c%c", i < nin ? 'X' : 'Y', '0' + i);
-		o->role = i == nin ? ROLE_OUT : rng_below(r, 2) ? ROLE_IN : ROLE_CONST;
-		o->dtype = DT_F32;
-		o->dims.rank = rank;
-		rd->operand = i;
-		for (int d = 0; d < MAX_RANK; d++)
-			rd->dim[d].table = -1;
-		for (int d = 0; d < rank; d++) {
-			struct index *x = &rd->dim[d];
-			o->dims.d[d] = s->axis[d].extent;
-			x->coef[d] = 1;
-			if (i == nin)
-				continue;
-			if (rng_below(r, 3) == 0)
-				x->coef[d] = (int64_t)rng_below(r, 4) - 1;
-			if (nred && rng_below(r, 2))
-				x->coef[rank + (int)rng_below(r, (uint32_t)nred)] =
-				    1 + (int64_t)rng_below(r, 2);
-			if (rng_below(r, 2))
-				x->off = (int64_t)rng_below(r, 5) - 2;
-			if (rng_below(r, 6) == 0)
-				x->div = 2 + (int64_t)rng_below(r, 3);
-			if (rng_below(r, 6) == 0)
-				x->mod = 2 + (int64_t)rng_below(r, 3);
-		}
-		uint32_t kind = rng_below(r, 3);
-		if (kind == 1)
-			layout_blocked(&o->layout, rank, (int)rng_below(r, (uint32_t)rank),
-				       1 << (1 + rng_below(r, 3)));
-		for (int d = 0; d < rank && kind == 2; d++) {
-			o->layout.lo[d] = (int64_t)rng_below(r, 3);
-			o->layout.hi[d] = (int64_t)rng_below(r, 3);
-		}
-		if (i < nin && rng_below(r, 4) == 0)
-			o->fill = -3.40282347e+38f;
-	}
-	if (rng_below(r, 3) == 0) { /* one index through a table */
-		struct operand *o = &t->operand[t->noperands];
-		struct index *x = &s->read[0].dim[0];
-		memset(x, 0, sizeof *x);
-		x->coef[0] = 1;
-		x->table = t->noperands++;
-		snprintf(o->name, 8, "T");
-		o->role = ROLE_CONST;
-		o->dtype = DT_I32;
-		o->dims.rank = 1;
-		o->dims.d[0] = s->axis[0].extent;
-	}
+	for (int i = 0; i <= nin; i++)
+		task_random_operand(r, t, i, nin, rank, nred);
+	if (rng_below(r, 3) == 0)
+		task_random_table(t);
 	s->comb = nred ? (enum combiner)(1 + (int)rng_below(r, 4)) : COMB_NONE;
 	task_random_prog(r, &s->body, s->nreads, false, true);
 	if (rng_below(r, 2))
