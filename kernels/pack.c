@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim.
- */
+/* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim;
+ * a Winograd transform stands before them: " winograd=M,DIM,DIM,LOOP,LOOP". */
 #include "kernels/pack.h"
 
 #include <math.h>
@@ -16,6 +16,27 @@ int64_t pack_elems(const struct packing *p)
 	for (int j = 0; j < p->n; j++)
 		n *= p->extent[j];
 	return n;
+}
+
+static int check_winograd(const struct packing *p)
+{
+	int m = p->winograd.m;
+	const int *dim = p->winograd.dim, *loop = p->winograd.loop;
+	if (!m)
+		return E_OK;
+	if ((m != 2 && m != 4) || dim[0] == dim[1] || loop[0] == loop[1])
+		return fail(E_CORRUPT, "packing: winograd of %d", m);
+	for (int i = 0; i < 2; i++) {
+		if (dim[i] < 0 || dim[i] >= p->src.rank || p->src.d[dim[i]] != 3)
+			return fail(E_CORRUPT, "packing: winograd of dim %d", dim[i]);
+		if (loop[i] < 0 || loop[i] >= p->n - 1 || p->extent[loop[i]] != m + 2)
+			return fail(E_CORRUPT, "packing: winograd along loop %d", loop[i]);
+		for (int d = 0; d < p->src.rank; d++)
+			if (p->coef[d][loop[i]])
+				return fail(E_CORRUPT, "packing: winograd along loop %d, which moves",
+					    loop[i]);
+	}
+	return E_OK;
 }
 
 int pack_check(const struct packing *p)
@@ -35,7 +56,7 @@ int pack_check(const struct packing *p)
 		if (p->off[d] < -INT32_MAX || p->off[d] > INT32_MAX)
 			return fail(E_CORRUPT, "packing: offset %d is out of range", d);
 	}
-	return E_OK;
+	return check_winograd(p);
 }
 
 /* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
@@ -71,12 +92,107 @@ static void run_inner(const struct packing *p, const int64_t *index, const int64
 		dst[i] = p->fill;
 }
 
+/* Row-major strides of the source's dims. */
+static void source_strides(const struct packing *p, int64_t *stride)
+{
+	for (int d = p->src.rank - 1; d >= 0; d--)
+		stride[d] = d == p->src.rank - 1 ? 1 : stride[d + 1] * p->src.d[d + 1];
+}
+
+/* Rows of G: points 0, 1, -1, (2, -2,) infinity. */
+static const double filter2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
+static const double filter4[6][3] = {{1. / 4, 0, 0},
+				     {-1. / 6, -1. / 6, -1. / 6},
+				     {-1. / 6, 1. / 6, -1. / 6},
+				     {1. / 24, 1. / 12, 1. / 6},
+				     {1. / 24, -1. / 12, 1. / 6},
+				     {0, 0, 1}};
+
+enum { FILTERS = 16 }; /* transformed together: the compiler makes vectors of them */
+
+/* FILTERS filters: g[tap][filter] to dst[row * step[0] + column * step[1] + filter], the first n of them. */
+static void transform(int m, double (*g)[FILTERS], float *dst, const int64_t *step, int64_t n)
+{
+	const double(*G)[3] = m == 2 ? filter2 : filter4;
+	for (int i = 0; i < m + 2; i++) {
+		double row[3][FILTERS];
+		for (int s = 0; s < 3; s++)
+			for (int f = 0; f < FILTERS; f++)
+				row[s][f] = G[i][0] * g[s][f] + G[i][1] * g[3 + s][f] + G[i][2] * g[6 + s][f];
+		for (int j = 0; j < m + 2; j++) {
+			float *to = dst + i * step[0] + j * step[1], v[FILTERS];
+			for (int f = 0; f < FILTERS; f++)
+				v[f] =
+				    (float)(G[j][0] * row[0][f] + G[j][1] * row[1][f] + G[j][2] * row[2][f]);
+			memcpy(to, v, (size_t)n * sizeof *v);
+		}
+	}
+}
+
+/* Tap by tap of the filters at index[] + i * coef[.][last]; outside of the source: fill. */
+static void read_filters(const struct packing *p, const int64_t *index, const int64_t *stride,
+			 const float *src, double (*g)[FILTERS], int64_t n)
+{
+	int last = p->n - 1;
+	for (int64_t f = 0; f < n; f++) {
+		int64_t v[MAX_RANK];
+		for (int d = 0; d < p->src.rank; d++)
+			v[d] = index[d] + p->coef[d][last] * f;
+		for (int tap = 0; tap < 9; tap++) {
+			int64_t at = 0;
+			bool in = true;
+			for (int d = 0; d < p->src.rank; d++) {
+				int64_t i = v[d] + (d == p->winograd.dim[0]   ? tap / 3
+						    : d == p->winograd.dim[1] ? tap % 3
+									      : 0);
+				in &= i >= 0 && i < p->src.d[d];
+				at += in ? i * stride[d] : 0;
+			}
+			g[tap][f] = (double)(in ? src[at] : p->fill);
+		}
+	}
+}
+
+static void run_winograd(const struct packing *p, const float *src, float *dst)
+{
+	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], to[PACK_MAX] = {0}, extent[PACK_MAX], index[MAX_RANK];
+	int64_t inner = p->extent[p->n - 1], rounds = 1;
+	double g[9][FILTERS] = {{0}};
+	source_strides(p, stride);
+	for (int j = p->n - 1; j >= 0; j--) {
+		to[j] = j == p->n - 1 ? 1 : to[j + 1] * p->extent[j + 1];
+		extent[j] = j == p->winograd.loop[0] || j == p->winograd.loop[1] ? 1 : p->extent[j];
+		rounds *= j == p->n - 1 ? 1 : extent[j];
+	}
+	const int64_t step[2] = {to[p->winograd.loop[0]], to[p->winograd.loop[1]]};
+	for (int64_t done = 0; done < rounds; done++) {
+		float *out = dst;
+		for (int j = 0; j < p->n - 1; j++)
+			out += to[j] * at[j];
+		for (int64_t f = 0; f < inner; f += FILTERS) {
+			int64_t n = inner - f < FILTERS ? inner - f : FILTERS;
+			for (int d = 0; d < p->src.rank; d++) {
+				index[d] = p->off[d] + p->coef[d][p->n - 1] * f;
+				for (int j = 0; j < p->n - 1; j++)
+					index[d] += p->coef[d][j] * at[j];
+			}
+			read_filters(p, index, stride, src, g, n);
+			transform(p->winograd.m, g, out + f, step, n);
+		}
+		for (int j = p->n - 2; j >= 0 && ++at[j] == extent[j]; j--)
+			at[j] = 0;
+	}
+}
+
 void pack_run(const struct packing *p, const float *src, float *dst)
 {
 	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], index[MAX_RANK];
 	int64_t inner = p->n ? p->extent[p->n - 1] : 1, total = pack_elems(p);
-	for (int d = p->src.rank - 1; d >= 0; d--)
-		stride[d] = d == p->src.rank - 1 ? 1 : stride[d + 1] * p->src.d[d + 1];
+	if (p->winograd.m) {
+		run_winograd(p, src, dst);
+		return;
+	}
+	source_strides(p, stride);
 	for (int64_t done = 0; done < total; done += inner, dst += inner) {
 		for (int d = 0; d < p->src.rank; d++) {
 			index[d] = p->off[d];
@@ -101,6 +217,9 @@ void pack_text(const struct packing *p, struct buf *out)
 	buf_puts(out, " < ");
 	put_list(out, p->src.d, p->src.rank);
 	buf_printf(out, " fill=%.9g", (double)p->fill);
+	if (p->winograd.m)
+		buf_printf(out, " winograd=%d,%d,%d,%d,%d", p->winograd.m, p->winograd.dim[0],
+			   p->winograd.dim[1], p->winograd.loop[0], p->winograd.loop[1]);
 	for (int d = 0; d < p->src.rank; d++) {
 		int64_t c[PACK_MAX];
 		for (int j = 0; j < p->n; j++)
@@ -138,6 +257,24 @@ static bool eat(const char **s, const char *word)
 	return true;
 }
 
+static int get_winograd(const char **s, struct packing *out)
+{
+	int64_t v[5];
+	if (!eat(s, " winograd="))
+		return E_OK;
+	if (get_list(s, v, 5) != 5)
+		return fail(E_CORRUPT, "packing: winograd");
+	for (int i = 0; i < 5; i++)
+		if (v[i] < 0 || v[i] > PACK_MAX)
+			return fail(E_CORRUPT, "packing: winograd of %lld", (long long)v[i]);
+	out->winograd.m = (int)v[0];
+	for (int i = 0; i < 2; i++) {
+		out->winograd.dim[i] = (int)v[1 + i];
+		out->winograd.loop[i] = (int)v[3 + i];
+	}
+	return out->winograd.m ? E_OK : fail(E_CORRUPT, "packing: winograd of 0");
+}
+
 int pack_parse(const char *text, struct packing *out)
 {
 	const char *s = text;
@@ -153,6 +290,9 @@ int pack_parse(const char *text, struct packing *out)
 	if (end == s)
 		return fail(E_CORRUPT, "packing: fill");
 	s = end;
+	int rc = get_winograd(&s, out);
+	if (rc < 0)
+		return rc;
 	for (int d = 0; d < out->src.rank; d++) {
 		int64_t c[PACK_MAX];
 		if (!eat(&s, " | ") || get_list(&s, &out->off[d], 1) != 1 || !eat(&s, " ") ||

@@ -3,6 +3,8 @@
 #include "kernels/pack.h"
 #include "platform/rng.h"
 
+#include <math.h>
+
 /* Straight from pack.h's definition. */
 static void slow(const struct packing *p, const float *src, float *dst)
 {
@@ -91,6 +93,59 @@ TEST(hostile_text_is_corrupt)
 			text[rng_below(&r, sizeof good - 1)] = letters[rng_below(&r, sizeof letters - 1)];
 		int rc = pack_parse(text, &p);
 		CHECK(rc == E_OK || rc == E_CORRUPT);
+	}
+}
+
+/* Constant filters: the transform of ones at the points 0, 1, -1, 2, -2 and infinity. */
+TEST(winograd)
+{
+	static const char text[] = "6,6,2 < 2,3,3 fill=0 winograd=4,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0";
+	static const double point[6] = {.25, -.5, -1. / 6, 7. / 24, 1. / 8, 1};
+	float src[18], dst[72];
+	struct packing p;
+	struct buf again = {0};
+	REQUIRE_OK(pack_parse(text, &p));
+	pack_text(&p, &again);
+	CHECK(!strcmp(buf_str(&again), text));
+	for (int i = 0; i < 18; i++)
+		src[i] = i < 9 ? 1 : -2;
+	pack_run(&p, src, dst);
+	for (int i = 0; i < 72; i++) {
+		double want = point[i / 12] * point[i / 2 % 6] * (i % 2 ? -2 : 1);
+		CHECK(fabs((double)dst[i] - want) < 1e-7);
+	}
+	buf_free(&again);
+	static const struct {
+		const char *text, *why;
+	} bad[] = {
+	    {"6,6,2 < 2,3,3 fill=0 winograd=3,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "winograd of 3"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=0,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "winograd of 0"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,1,1,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "winograd of 4"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,0,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "dim 0"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,1,7,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "dim 7"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,1,2,0,2 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "loop 2"},
+	    {"6,5,2 < 2,3,3 fill=0 winograd=4,1,2,0,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "loop 1"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,1,2,0,1 | 0 0,1,1 | 0 0,0,0 | 0 0,0,0", "moves"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,1,2,0 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "winograd"},
+	    {"6,6,2 < 2,3,3 fill=0 winograd=4,1,2,99,1 | 0 0,0,1 | 0 0,0,0 | 0 0,0,0", "winograd of 99"},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(pack_parse(bad[i].text, &p), E_CORRUPT, bad[i].why);
+}
+
+/* Filters that lie partly outside of the source, more of them than are transformed at once. */
+TEST(winograd_filters_outside)
+{
+	static const char text[] = "4,4,37 < 20,3,3 fill=2 winograd=2,1,2,0,1 | -1 0,0,1 | 0 0,0,0 | 0 0,0,0";
+	float src[180], dst[592];
+	struct packing p;
+	REQUIRE_OK(pack_parse(text, &p));
+	for (int i = 0; i < 180; i++)
+		src[i] = (float)(i / 9);
+	pack_run(&p, src, dst);
+	for (int f = 0; f < 37; f++) {
+		CHECK(dst[f] == (f < 1 || f > 20 ? 2 : (float)(f - 1)));                  /* G's row 1 0 0 */
+		CHECK(dst[5 * 37 + f] == 2.25f * (f < 1 || f > 20 ? 2 : (float)(f - 1))); /* .5 .5 .5 */
 	}
 }
 
