@@ -32,6 +32,7 @@ static int64_t steps(const struct task *t, const char *cand)
 		int64_t n = 1;
 		for (int a = 0; a < t->stage[k].naxes; a++)
 			n *= (int64_t)s.st[k].tile[a] * s.st[k].unroll[a];
+		n *= s.st[k].wino.m ? (int64_t)s.st[k].wino.px * s.st[k].wino.kv : 1;
 		most = n > most ? n : most;
 	}
 	return most;
@@ -163,7 +164,7 @@ int bench_compile(const char *path, const struct dev *d, const struct emit *e, c
 	if (rc >= 0)
 		rc = task_parse(text.p, &b->task);
 	if (rc >= 0)
-		rc = space_make(&a, &b->task, t, &s);
+		rc = space_make(&a, &b->task, t, NULL, &s);
 	if (rc >= 0)
 		rc = pick(b, s);
 	if (rc >= 0)

@@ -37,7 +37,8 @@ static int add(struct maker *m, const char *text)
 	for (int i = 0; i < m->n; i++)
 		if (key_equal(m->done[i], key))
 			return E_OK;
-	if (m->n == (int)(sizeof m->done / sizeof *m->done) || space_make(&m->a, g, &m->target, &space) < 0)
+	if (m->n == (int)(sizeof m->done / sizeof *m->done) ||
+	    space_make(&m->a, g, &m->target, NULL, &space) < 0)
 		return E_OK;
 	space_default(space, cand);
 	if (lower(g, cand, &m->target, &m->a, &l, &code->m) < 0 ||

@@ -55,7 +55,9 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 	struct space *s;
 	struct meas built = {0};
 	struct runner *r = m->runner;
-	int handle = -1, rc = space_make(&scratch, t, m->o->chosen->target, &s);
+	const struct chosen_for *f = m->o->chosen;
+	const struct space_want want = {.exact = f->exact, .threads = f->threads};
+	int handle = -1, rc = space_make(&scratch, t, f->target, &want, &s);
 	*out = (struct blob){0};
 	if (rc >= 0) {
 		space_default(s, cand);

@@ -318,6 +318,7 @@ static int tune(struct session *s)
 	const struct job j = {.ntasks = s->ntasks,
 			      .task = s->job,
 			      .strategy = s->report->strategy,
+			      .exact = s->o->exact,
 			      .seed = s->o->seed,
 			      .deadline_ns = s->end_ns - s->reserve_ns,
 			      .stop = s->o->stop,

@@ -26,6 +26,11 @@ double draft_ghz(const struct target *tg)
 	return tg->fma_gflops > 0 ? tg->fma_gflops / (2 * FMA_PER_CYCLE * tg->lanes) : 3;
 }
 
+double draft_memory(const struct target *tg)
+{
+	return tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] / draft_ghz(tg) : 8;
+}
+
 /* Issue slots of a program per vector. */
 static double prog_cost(const struct prog *p)
 {
@@ -222,6 +227,10 @@ static double traffic(const struct tile_cost *c, double cache, unsigned without)
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
+	if (s->wino.m) {
+		struct winograd_cost w = draft_winograd(t, tg, s);
+		return w.input * s->wino.parts + w.rest;
+	}
 	struct tile_cost c = {.t = t, .st = st, .s = s, .tg = tg};
 	c.body = prog_cost(&st->body) + (st->comb != COMB_NONE && st->body.at[st->body.n - 1].op != P_MUL);
 	c.body = fmax(c.body, .5);

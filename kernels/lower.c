@@ -17,8 +17,7 @@ static const struct ix *round_up(struct loops *l, const struct ix *x, int64_t to
 	return ix_mul(l, ix_div(l, ix_add(l, x, ix_c(l, to - 1)), ix_c(l, to)), ix_c(l, to));
 }
 
-/* Hands out scratch, 64-byte aligned. */
-static const struct ix *take_scratch(struct lower *w, const struct ix *elems)
+const struct ix *lower_scratch(struct lower *w, const struct ix *elems)
 {
 	const struct ix *at = w->scratch;
 	w->scratch = ix_add(w->l, at, round_up(w->l, elems, 16));
@@ -84,7 +83,7 @@ static void place_tmp(struct lower *w, int operand)
 		stride = ix_mul(l, stride, p->size[d]);
 	}
 	p->buf = w->scratch_buf;
-	p->base = take_scratch(w, stride);
+	p->base = lower_scratch(w, stride);
 }
 
 /* ---- packed constants ---- */
@@ -186,6 +185,8 @@ static int place_packed(struct lower *w, int operand)
 			const struct stage *st = &w->t->stage[s];
 			if (st->read[i].operand != operand)
 				continue;
+			if (w->s.st[s].wino.m && winograd_packs(w, i))
+				return winograd_packing(w, &w->at[operand]);
 			struct panel q = {&w->at[operand], w->t, st, &w->s.st[s], &st->read[i], {0}, false};
 			digits(&q, read_axes(st, q.r, w->t->operand[operand].dims.rank));
 			w->at[operand].packed = true;
@@ -326,13 +327,17 @@ static void stages(struct lower *w)
 	for (int s = 0; s < w->t->nstages; s++) {
 		k[s] = nest_new(w, s);
 		if (k[s]->s->lane >= k[s]->ns && k[s]->ragged && !lower_zero_safe(k[s]) && !w->ones)
-			w->ones = take_scratch(w, ix_c(w->l, w->tg->lanes));
+			w->ones = lower_scratch(w, ix_c(w->l, w->tg->lanes));
 	}
+	if (w->s.st[0].wino.m)
+		winograd_scratch(w);
 	int64_t none;
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, "scratch", BUF_SCRATCH, DT_F32, w->scratch);
 	if (w->t->nstages > 1)
 		chain(w, k);
+	else if (w->s.st[0].wino.m)
+		winograd_stage(k[0]);
 	else
 		nest_stage(k[0]);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_nest.c (loops), lower_tile.c (the
- * register tile), lower_addr.c (addresses and loads). Not for others. */
+ * register tile), lower_addr.c (addresses and loads), lower_winograd.c and lower_transform.c (the loops of
+ * kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 
@@ -39,6 +40,7 @@ struct lower {
 	int shared;               /* leading axes that all stages share */
 	const struct ix *scratch; /* elements handed out so far */
 	int scratch_buf;
+	const struct ix *wino[3];  /* scratch offsets of V, M and a tile; see winograd.h */
 	const struct ix *ones;     /* scratch offset of `lanes` ones; NULL: not needed */
 	int block_param[MAX_AXES]; /* -1: none */
 	int hoisted;
@@ -102,6 +104,7 @@ const struct ix *axis_value(const struct nest *k, int axis, int at);
 struct mem nest_mem(const struct nest *k, int read /* nreads: out */, const int *at, int lanes);
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
+const struct ix *nest_inside(const struct nest *k, int read, const int *at); /* 0 or 1: in memory */
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
 bool nest_in_body(const struct nest *k, int read);
 /* Loads what does not change any more into variables. */
@@ -110,11 +113,24 @@ void nest_hoist(struct nest *k);
 /* lower_tile.c */
 void nest_tile(struct nest *k);  /* the whole tile: start, reduction, post, stores */
 void nest_steps(struct nest *k); /* one body of the reduction */
+int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
 /* The body is 0 where its vector loads along the lane axis are 0: a sum needs no mask at the end. */
 bool lower_zero_safe(const struct nest *k);
 
 /* lower.c */
+/* Hands out scratch, 64-byte aligned: the offset of the first element. */
+const struct ix *lower_scratch(struct lower *w, const struct ix *elems);
 void lower_ones(struct lower *w); /* stores the mask of ones, once per parallel index */
+
+/* lower_winograd.c */
+bool winograd_packs(const struct lower *w, int read); /* of the filters */
+int winograd_packing(struct lower *w, struct place *p) MUST_CHECK;
+void winograd_scratch(struct lower *w);
+void winograd_stage(struct nest *k);
+
+/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into new variables out[]. */
+void transform_input(struct loops *l, int m, const int *in, int *out, int lanes);
+void transform_output(struct loops *l, int m, const int *in, int *out, int lanes);
 
 /* lower_nest.c */
 void nest_stage(struct nest *k);

@@ -73,6 +73,18 @@ static const struct ix *inside(struct loops *l, const struct place *p, int d, co
 	return ix_mul(l, below, above);
 }
 
+const struct ix *nest_inside(const struct nest *k, int read, const int *at)
+{
+	struct loops *l = k->w->l;
+	const struct read *r = &k->st->read[read];
+	const struct ix *all = ix_c(l, 1);
+	for (int d = 0; d < k->w->t->operand[r->operand].dims.rank; d++) {
+		const struct ix *i = dim_index(k, &r->dim[d], at);
+		all = ix_mul(l, all, inside(l, &k->w->at[r->operand], d, i, i));
+	}
+	return all;
+}
+
 static const struct ix *valid_lanes(const struct nest *k, const int *at)
 {
 	int lane = k->s->lane;

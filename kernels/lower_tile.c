@@ -283,6 +283,11 @@ static bool finish_loop(struct nest *k)
 	return true;
 }
 
+int nest_post(struct nest *k, const int *at, int acc)
+{
+	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, acc, k->s->lanes), k->s->lanes) : acc;
+}
+
 static void finish(struct nest *k, bool post)
 {
 	int at[MAX_AXES] = {0}, point = 0, lanes = k->s->lane >= k->ns ? 1 : k->s->lanes;

@@ -118,6 +118,29 @@ static void put_block(struct writer *w, const struct stage *st, const struct sst
 	}
 }
 
+static void put_number(struct writer *w, const char *key, int v, int none)
+{
+	if (v == none)
+		return;
+	put_key(w, key);
+	put_int(w, v);
+}
+
+static void put_winograd(struct writer *w, const struct winograd *g)
+{
+	if (!g->m)
+		return;
+	put_number(w, "winograd", g->m, 0);
+	put_number(w, "tiles", g->tiles, 0);
+	put_key(w, "gemm");
+	put_int(w, g->px);
+	put(w, "x");
+	put_int(w, g->kv);
+	put_number(w, "chunk", g->chunk, 0);
+	put_number(w, "parts", g->parts, 1);
+	put_number(w, "prefetch", g->prefetch, 0);
+}
+
 static void put_stage(struct writer *w, const struct stage *st, const struct sstage *s)
 {
 	int ns = stage_spatial(st);
@@ -149,6 +172,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 		put_key(w, "hoist");
 		put(w, "0");
 	}
+	put_winograd(w, &s->wino);
 }
 
 int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
@@ -300,6 +324,48 @@ static int key_hoist(struct parser *ps, struct sstage *s)
 	return rc;
 }
 
+static int whole(struct parser *ps, int lo, int hi, int *out)
+{
+	int64_t v;
+	int rc = number(ps, hi, &v);
+	*out = (int)v;
+	return rc < 0 || v >= lo ? rc : fail(E_CORRUPT, "schedule: number under %d", lo);
+}
+
+static int key_winograd(struct parser *ps, struct sstage *s)
+{
+	s->wino.parts = 1;
+	return whole(ps, 1, 16, &s->wino.m);
+}
+
+static int key_tiles(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 1, 1 << 20, &s->wino.tiles);
+}
+
+static int key_gemm(struct parser *ps, struct sstage *s)
+{
+	int rc = whole(ps, 1, SCHED_TILE, &s->wino.px);
+	if (rc >= 0 && *ps->p++ != 'x')
+		return fail(E_CORRUPT, "schedule: gemm is no TILESxVECTORS");
+	return rc < 0 ? rc : whole(ps, 1, SCHED_TILE, &s->wino.kv);
+}
+
+static int key_chunk(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 1, 1 << 20, &s->wino.chunk);
+}
+
+static int key_parts(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 1, 4096, &s->wino.parts);
+}
+
+static int key_prefetch(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 0, 64, &s->wino.prefetch);
+}
+
 static int key_block(struct parser *ps, struct sstage *s)
 {
 	do {
@@ -319,9 +385,11 @@ static int key_block(struct parser *ps, struct sstage *s)
 static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
-} keys[] = {{"lane", key_lane},   {"tile", key_tile},   {"unroll", key_unroll}, {"order", key_order},
-	    {"par", key_par},     {"outer", key_outer}, {"split", key_split},   {"chains", key_chains},
-	    {"hoist", key_hoist}, {"block", key_block}};
+} keys[] = {
+    {"lane", key_lane},   {"tile", key_tile},         {"unroll", key_unroll},     {"order", key_order},
+    {"par", key_par},     {"outer", key_outer},       {"split", key_split},       {"chains", key_chains},
+    {"hoist", key_hoist}, {"winograd", key_winograd}, {"tiles", key_tiles},       {"gemm", key_gemm},
+    {"chunk", key_chunk}, {"parts", key_parts},       {"prefetch", key_prefetch}, {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

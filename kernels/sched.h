@@ -16,6 +16,12 @@
  *         output
  * chains  accumulators per point, taken in turn by the unrolled steps
  * hoist   0: loads that do not change in a loop stay inside of it
+ * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to prefetch stand
+ * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
+ * gemm    register tile of the products: tiles x vectors
+ * chunk   vectors of products that are transformed back at once
+ * parts   of the output channels that threads share beside the blocks, each with the inputs' transform of its own
+ * prefetch  cache lines of the next panel of weights that each two steps fetch
  * block   tiles per block of an `outer` axis: a run-time parameter, 0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
@@ -24,6 +30,11 @@
 #include "kernels/space.h"
 
 enum { SCHED_TILE = 64, SCHED_POINTS = 256 };
+
+struct winograd {
+	int m; /* 0: another algorithm */
+	int tiles, px, kv, chunk, parts, prefetch;
+};
 
 struct sstage {
 	int lane;                /* axis, -1: scalar */
@@ -38,6 +49,7 @@ struct sstage {
 	int64_t split;           /* points */
 	int chains;
 	bool hoist;
+	struct winograd wino;
 };
 
 struct sched {
@@ -51,6 +63,10 @@ int sched_text(const struct task *t, const struct sched *s,
 int sched_parse(const struct task *t, const char *text, struct sched *out) MUST_CHECK;
 /* Fits the task and the target's lanes: what lower() relies on. E_INFEASIBLE says why. */
 int sched_check(const struct task *t, const struct target *tg, const struct sched *s) MUST_CHECK;
+
+/* The lane axis alone: every access is evenly spaced along it, and no guard is. */
+int sched_check_lane(const struct task *t, const struct target *tg, const struct stage *st,
+		     const struct sstage *s) MUST_CHECK;
 
 /* Structure of a stage, used by rules, checks and lowering. */
 int stage_spatial(const struct stage *st);                                  /* number of spatial axes */

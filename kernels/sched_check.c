@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a schedule may do with a stage: the stage's structure, and the checks that lowering relies on. */
 #include "kernels/sched.h"
+#include "kernels/winograd.h"
 
 #include <string.h>
 
@@ -247,9 +248,10 @@ static int check_order(const struct stage *st, const struct sstage *s, int ns)
 	return E_OK;
 }
 
-static int check_lane(const struct task *t, const struct target *tg, const struct stage *st,
-		      const struct sstage *s, int ns)
+int sched_check_lane(const struct task *t, const struct target *tg, const struct stage *st,
+		     const struct sstage *s)
 {
+	int ns = stage_spatial(st);
 	if (s->lane < 0)
 		return s->lanes == 1 ? E_OK : fail(E_INFEASIBLE, "lanes without an axis");
 	if (s->lanes > tg->lanes || (s->lanes != 4 && s->lanes != 8 && s->lanes != 16))
@@ -395,7 +397,9 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];
 		int ns = stage_spatial(st), rc = E_OK;
-		if ((rc = check_order(st, ss, ns)) < 0 || (rc = check_lane(t, tg, st, ss, ns)) < 0 ||
+		if (ss->wino.m)
+			return winograd_check(t, tg, ss);
+		if ((rc = check_order(st, ss, ns)) < 0 || (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
 		    (rc = check_par(t, st, ss, ns)) < 0)
 			return rc;

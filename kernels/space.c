@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/space.h"
 #include "kernels/space_rules.h"
+#include "kernels/winograd.h"
 
 #include <string.h>
 
-int space_make(struct arena *a, const struct task *t, const struct target *tg, struct space **out)
+int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
+	       struct space **out)
 {
 	int rc = task_check(t);
 	if (rc < 0)
@@ -14,6 +16,10 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, s
 	s->tg = *tg;
 	for (int i = 0; i < t->nstages; i++)
 		rules_lanes(s, i);
+	s->want.threads = 1;
+	if (want)
+		s->want = *want;
+	rules_winograd(s);
 	*out = s;
 	return E_OK;
 }
@@ -30,6 +36,7 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 	sched_init(&s->t, &c);
 	for (int i = 0; i < s->t.nstages; i++)
 		rules_stage(s, i, 0, &c.st[i]);
+	winograd_default(s, &c.st[0]);
 	if (check_text(s, &c, cand) >= 0)
 		return;
 	sched_init(&s->t, &c); /* scalar: always fits */
@@ -41,6 +48,9 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 {
 	struct sched c;
 	sched_init(&s->t, &c);
+	for (int variant = 0; winograd_variant(s, variant, &c.st[0]); variant++)
+		if (check_text(s, &c, cand) >= 0 && i-- == 0)
+			return E_OK;
 	for (int variant = 1; variant <= 4; variant++) {
 		bool any = false;
 		for (int k = 0; k < s->t.nstages; k++) {
@@ -202,6 +212,10 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	struct sched one;
 	sched_init(&s->t, &one);
 	*out = one.st[stage];
+	if (s->wino_lanes && rng_below(r, 2)) {
+		winograd_draw(s, r, out);
+		return;
+	}
 	draw_lane(s, stage, r, out);
 	draw_tile(s, stage, r, out);
 	draw_order(s, stage, r, out);
@@ -234,7 +248,11 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 {
 	int k = (int)rng_below(r, (uint32_t)s->t.nstages);
 	struct sstage *st = &c->st[k];
-	switch (rng_below(r, 8)) {
+	if (st->wino.m && rng_below(r, 8)) {
+		winograd_change(s, r, st);
+		return;
+	}
+	switch (st->wino.m ? 7 : rng_below(r, 8)) {
 	case 0:
 	case 1:
 		draw_tile(s, k, r, st);
@@ -259,7 +277,8 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	default:
 		draw_stage(s, k, r, st);
 	}
-	rules_parallel(s, k, st);
+	if (!st->wino.m)
+		rules_parallel(s, k, st);
 }
 
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
@@ -283,8 +302,14 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 	int rc = sched_parse(&s->t, a, &x);
 	if (rc < 0 || (rc = sched_parse(&s->t, b, &y)) < 0)
 		return rc;
-	for (int i = 0; i < TRIES / 4; i++) {
+	for (int i = 0; i < TRIES / 4 && x.st[0].wino.m == y.st[0].wino.m; i++) {
 		c = x;
+		if (c.st[0].wino.m) {
+			winograd_cross(r, &y.st[0], &c.st[0]);
+			if (check_text(s, &c, cand) >= 0)
+				return E_OK;
+			continue;
+		}
 		for (int k = 0; k < s->t.nstages; k++) {
 			struct sstage *st = &c.st[k];
 			const struct sstage *o = &y.st[k];
@@ -315,6 +340,8 @@ int space_legal(const struct space *s, const char *cand)
 {
 	struct sched c;
 	int rc = sched_parse(&s->t, cand, &c);
+	if (rc >= 0 && c.st[0].wino.m && s->want.exact)
+		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
 	return rc < 0 ? rc : sched_check(&s->t, &s->tg, &c);
 }
 
@@ -329,18 +356,29 @@ double space_draft(const struct space *s, const char *cand)
 	return cycles / draft_ghz(&s->tg);
 }
 
-double space_roofline(const struct space *s)
+static double roofline(const struct target *tg, double ops, double bytes)
 {
-	const struct target *tg = &s->tg;
-	double bytes = task_bytes(&s->t, true), peak = tg->fma_gflops > 0 ? tg->fma_gflops : 12. * tg->lanes;
+	double peak = tg->fma_gflops > 0 ? tg->fma_gflops : 12. * tg->lanes;
 	int level = bytes <= (double)tg->l1_bytes   ? 0
 		    : bytes <= (double)tg->l2_bytes ? 1
 		    : bytes <= (double)tg->l3_bytes ? 2
 						    : 3;
 	static const double usual[] = {200, 100, 30, 10};
 	double bw = tg->bw_gbs[level] > 0 ? tg->bw_gbs[level] : usual[level];
-	double flops = task_flops(&s->t) / peak, moved = bytes / bw;
+	double flops = ops / peak, moved = bytes / bw;
 	return flops > moved ? flops : moved;
+}
+
+double space_roofline(const struct space *s)
+{
+	double ops = task_flops(&s->t), bytes = task_bytes(&s->t, true), best = roofline(&s->tg, ops, bytes);
+	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
+		struct winograd_share w = winograd_share(m);
+		double other =
+		    roofline(&s->tg, ops * w.flops, bytes + (w.weights - 1) * winograd_filter_bytes(&s->t));
+		best = other < best ? other : best;
+	}
+	return best;
 }
 
 void space_structure(const char *cand, char out[CAND_MAX])

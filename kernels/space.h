@@ -18,7 +18,13 @@ enum { CAND_MAX = 512 }; /* bytes of a candidate's text with NUL */
 
 struct space;
 
-int space_make(struct arena *a, const struct task *t, const struct target *tg, struct space **out) MUST_CHECK;
+struct space_want {
+	bool exact;  /* no algorithm that changes the set of multiplications (Winograd) */
+	int threads; /* of a run; 0 counts as 1 */
+};
+/* want NULL: any algorithm, one thread. */
+int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
+	       struct space **out) MUST_CHECK;
 /* Candidate 0: the default schedule, made by rule; legal on every task and target. */
 void space_default(const struct space *s, char cand[CAND_MAX]);
 /* Further rules worth trying first, i = 0, 1, ...: E_NOTFOUND at the end. */
@@ -31,7 +37,8 @@ int space_legal(const struct space *s,
 		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
 /* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */
 double space_draft(const struct space *s, const char *cand);
-double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns */
+double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns; of the
+						 algorithm that has the lowest */
 void space_structure(const char *cand,
 		     char out[CAND_MAX]); /* the structural part: the register tile's compile unit */
 

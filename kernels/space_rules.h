@@ -5,6 +5,7 @@
 #define KERNELS_SPACE_RULES_H
 
 #include "kernels/draft.h"
+#include "platform/rng.h"
 
 enum { MAX_LANES = 8 };
 
@@ -23,6 +24,8 @@ struct space {
 	struct task t;
 	struct target tg;
 	struct stage_space st[MAX_STAGES];
+	struct space_want want;
+	int wino_lanes; /* of Winograd schedules; 0: there are none */
 };
 
 void rules_lanes(struct space *s, int stage);
@@ -39,5 +42,15 @@ int stage_pixel_axis(const struct task *t, const struct stage *st,
 		     int lane); /* best axis to tile beside lanes, -1: none */
 int64_t largest_divisor(int64_t n, int64_t max);
 double stage_points(const struct stage *st);
+
+/* space_winograd.c */
+void rules_winograd(struct space *s);
+/* Replaces a direct schedule where the draft says that Winograd is clearly faster. */
+void winograd_default(const struct space *s, struct sstage *out);
+/* Rules worth a try beside the default, 0, 1, ...: each m, and the direct form where it is not the default. */
+bool winograd_variant(const struct space *s, int variant, struct sstage *out);
+void winograd_draw(const struct space *s, struct rng *r, struct sstage *out);
+void winograd_change(const struct space *s, struct rng *r, struct sstage *out); /* one aspect */
+void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out);
 
 #endif

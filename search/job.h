@@ -45,6 +45,7 @@ struct job {
 	int ntasks;
 	const struct job_task *task;
 	const char *strategy;
+	bool exact; /* only schedules that do the operator's own multiplications */
 	uint64_t seed;
 	int64_t deadline_ns;         /* on the runner's clock */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */

@@ -71,8 +71,9 @@ int tune_open(struct tune *t, struct box *b, int index, struct job_result *resul
 	rng_seed(&t->rng, seed);
 	task = ARENA_NEW(&t->arena, struct task);
 	int rc = task_parse(t->task->text, task);
+	const struct space_want want = {.exact = b->job->exact, .threads = b->runner->threads};
 	if (rc >= 0)
-		rc = space_make(&t->arena, task, b->runner->target, &t->space);
+		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
 	if (rc >= 0)
 		rc = t->strategy->start(&t->arena, t->space, seed, &t->state);
 	if (rc == E_NOMEM)

@@ -31,7 +31,7 @@ static void try_cand(const struct task *t, const char *cand)
 	struct space *s;
 	struct loops *l;
 	struct manifest m;
-	if (space_make(&a, t, &tg, &s) >= 0 && space_legal(s, cand) >= 0 && task_flops(t) < 1e7 &&
+	if (space_make(&a, t, &tg, NULL, &s) >= 0 && space_legal(s, cand) >= 0 && task_flops(t) < 1e7 &&
 	    lower(t, cand, &tg, &a, &l, &m) >= 0 && loops_check(l) < 0)
 		abort();
 	arena_free(&a);

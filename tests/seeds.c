@@ -73,7 +73,7 @@ static int seeds_cand(const char *dir)
 		struct buf b = {0};
 		char cand[CAND_MAX];
 		rng_seed(&r, (uint64_t)i);
-		rc = space_make(&a, tasks[i / 4].task, &t, &space);
+		rc = space_make(&a, tasks[i / 4].task, &t, NULL, &space);
 		if (rc >= 0 && (i % 4 == 0 || space_random(space, &r, cand) < 0))
 			space_default(space, cand);
 		buf_printf(&b, "%s@%s", tasks[i / 4].text, rc >= 0 ? cand : "");

@@ -38,7 +38,7 @@ static void default_cand(const char *text, char cand[CAND_MAX])
 	struct arena a = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
 	struct space *s;
-	if (task_parse(text, t) < 0 || space_make(&a, t, &target, &s) < 0)
+	if (task_parse(text, t) < 0 || space_make(&a, t, &target, NULL, &s) < 0)
 		abort();
 	space_default(s, cand);
 	arena_free(&a);

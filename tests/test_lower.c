@@ -131,7 +131,7 @@ static void one_random(uint64_t seed, const struct target *tg)
 	case_text(&text, &r);
 	int rc = case_parse(&c, buf_str(&text), &r);
 	if (rc >= 0)
-		rc = space_make(&c.a, &c.t, tg, &s);
+		rc = space_make(&c.a, &c.t, tg, NULL, &s);
 	if (rc < 0) {
 		printf("seed %llu: %s\n%s", (unsigned long long)seed, err_text(), buf_str(&text));
 		CHECK(rc >= 0);
@@ -146,8 +146,7 @@ static void one_random(uint64_t seed, const struct target *tg)
 	}
 	CHECK_OK(space_legal(s, cand));
 	double err = interpret(&c, cand, tg, &infeasible);
-	bool pow_ = strstr(buf_str(&text), "r1 pow"), prod = strstr(buf_str(&text), "prod");
-	if (!(err >= 0 && err < (pow_ || prod ? 2e-5 : 4e-6))) {
+	if (!(err >= 0 && err < case_tolerance(buf_str(&text), cand))) {
 		printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err,
 		       err < 0 ? err_text() : "", cand, buf_str(&text));
 		CHECK(false);
@@ -183,14 +182,13 @@ static void one_generic(uint64_t seed, const struct target *tg)
 	case_text(&text, &r);
 	REQUIRE_OK(case_parse(&c, buf_str(&text), &r));
 	if (task_abstract(&c.t, &g, syms) >= 0) {
-		REQUIRE_OK(space_make(&c.a, &g, tg, &s));
+		REQUIRE_OK(space_make(&c.a, &g, tg, NULL, &s));
 		space_default(s, cand);
 		CHECK_OK(space_legal(s, cand));
 		double err = interpret_task(&c, &g, syms, cand, tg, &infeasible);
-		bool wide = strstr(buf_str(&text), "r1 pow") || strstr(buf_str(&text), "prod");
-		if (!(err >= 0 && err < (wide ? 2e-5 : 4e-6))) {
-			printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err, err < 0 ? err_text() : "",
-			       cand, buf_str(&text));
+		if (!(err >= 0 && err < case_tolerance(buf_str(&text), cand))) {
+			printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err,
+			       err < 0 ? err_text() : "", cand, buf_str(&text));
 			CHECK(false);
 		}
 	}

@@ -68,7 +68,7 @@ static int make_default(struct lab *l, const struct task *t, const char *text, s
 	struct space *s;
 	struct meas m = {0};
 	struct runner *w = l->worker[0];
-	int handle = -1, rc = space_make(&a, t, &l->target, &s);
+	int handle = -1, rc = space_make(&a, t, &l->target, NULL, &s);
 	if (rc >= 0) {
 		space_default(s, cand);
 		rc = w->ops->build(w, text, cand, INT64_MAX, &handle, &m);

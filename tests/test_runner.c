@@ -31,7 +31,7 @@ static void default_cand(const char *text, char cand[CAND_MAX])
 	struct arena a = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
 	struct space *s;
-	if (task_parse(text, t) < 0 || space_make(&a, t, &target, &s) < 0) {
+	if (task_parse(text, t) < 0 || space_make(&a, t, &target, NULL, &s) < 0) {
 		printf("no space: %s\n", err_text());
 		exit(1);
 	}
@@ -141,7 +141,7 @@ TEST(random_candidates)
 			task_random(&rng, t);
 		while (task_check(t) < 0);
 		task_text(t, &text);
-		REQUIRE_OK(space_make(&a, t, &target, &s));
+		REQUIRE_OK(space_make(&a, t, &target, NULL, &s));
 		for (int k = 0; k < 10; k++) {
 			char cand[CAND_MAX];
 			struct meas m;
@@ -271,7 +271,7 @@ TEST(memory_does_not_grow)
 	long before = 0;
 	rng_seed(&rng, 8);
 	REQUIRE_OK(task_parse(task_softmax, t));
-	REQUIRE_OK(space_make(&a, t, &target, &s));
+	REQUIRE_OK(space_make(&a, t, &target, NULL, &s));
 	for (int i = 0; i < 600; i++) {
 		REQUIRE_OK(space_random(s, &rng, cand));
 		int h = build(r, task_softmax, cand, &m);

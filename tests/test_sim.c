@@ -234,7 +234,7 @@ static int compare_kernel(struct kcase *c, const struct target *t, struct rng *r
 	char cand[CAND_MAX];
 	void *bufs[2][CODE_MAX_BUFS];
 	int64_t elems[CODE_MAX_BUFS];
-	CHECK_OK(space_make(&c->a, &c->t, t, &sp));
+	CHECK_OK(space_make(&c->a, &c->t, t, NULL, &sp));
 	if (test_bad)
 		return 0;
 	space_default(sp, cand);

@@ -22,7 +22,7 @@ static struct space *space_of(struct kcase *c, uint64_t seed, const struct targe
 	rng_seed(&r, seed);
 	case_text(&text, &r);
 	CHECK_OK(task_parse(buf_str(&text), &c->t));
-	CHECK_OK(space_make(&c->a, &c->t, tg, &s));
+	CHECK_OK(space_make(&c->a, &c->t, tg, NULL, &s));
 	buf_free(&text);
 	return s;
 }

@@ -22,7 +22,7 @@ static void open_setup(struct setup *u, const struct strategy *s, uint64_t seed)
 	dev_sim.probe(&u->t);
 	t = ARENA_NEW(&u->a, struct task);
 	CHECK_OK(task_parse(task_conv, t));
-	CHECK_OK(space_make(&u->a, t, &u->t, &u->space));
+	CHECK_OK(space_make(&u->a, t, &u->t, NULL, &u->space));
 	CHECK_OK(s->start(&u->a, u->space, seed, &u->state));
 }
 

@@ -207,7 +207,7 @@ static int add(struct bench *b, struct subject *s, void *const *plain)
 
 static int candidates(struct bench *b, struct subject *s, void *const *plain)
 {
-	int rc = space_make(&b->a, &s->t, &b->tg, &s->space);
+	int rc = space_make(&b->a, &s->t, &b->tg, NULL, &s->space);
 	if (rc < 0)
 		return rc;
 	s->k = ARENA_ARRAY(&b->a, struct kernel, MAX_CANDS);

@@ -40,8 +40,9 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	task_label(t->task, w->label);
 	w->tuned = look_up(e, t, REC_BEST, &w->best);
 	w->measured = look_up(e, t, REC_DEFAULT, &w->first);
+	const struct space_want want = {.exact = arg_flag(e->args, "exact"), .threads = e->threads};
 	struct space *s;
-	int rc = space_make(&e->arena, t->task, &e->target, &s);
+	int rc = space_make(&e->arena, t->task, &e->target, &want, &s);
 	if (rc < 0)
 		return fail_in(rc, "%s", w->label);
 	space_default(s, w->def);

@@ -21,7 +21,8 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 	struct space *s;
 	struct meas m = {0};
 	struct blob bytes;
-	int handle = -1, rc = space_make(&scratch, t, d->target, &s);
+	const struct space_want want = {.threads = d->threads};
+	int handle = -1, rc = space_make(&scratch, t, d->target, &want, &s);
 	if (rc >= 0) {
 		space_default(s, cand);
 		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, &handle, &m);

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cost of a Winograd schedule: products, transforms and the stream of weights follow one another, so they add
+ * up. Measured on a Xeon of 148 GFLOP/s, 91 GB/s from L2 and 11 GB/s from memory. */
+#include "kernels/draft.h"
+#include "kernels/winograd.h"
+
+#include <math.h>
+
+/* Cycles: a transform along one axis for each m, around one of a tile and vector, the program of a pixel,
+ * around a tile of the products. */
+static const double ALONG[5] = {[2] = 6, [4] = 11}, AROUND = 30, PIXEL = 4, CALL = 25;
+
+static double join(double a, double b)
+{
+	return pow(pow(a, 6) + pow(b, 6), 1. / 6);
+}
+
+/* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. */
+static double product(const struct winograd *w, double n, double channels)
+{
+	double points = n * w->kv, loads = n + w->kv;
+	double step = fmax(4, join(points / 2, join(loads / 1.7, (points + loads) / 4)));
+	return channels * step + CALL + 1.5 * points;
+}
+
+/* A block of `count` tiles: the last main one may run over its end. */
+static double block(const struct winograd *w, int64_t count, double channels)
+{
+	int64_t full = w->tiles / w->px, need = (count + w->px - 1) / w->px;
+	double rest = count > full * w->px ? product(w, w->tiles % w->px, channels) : 0;
+	return (double)(need < full ? need : full) * product(w, w->px, channels) + rest;
+}
+
+struct winograd_cost draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s)
+{
+	const struct winograd *w = &s->wino;
+	struct winograd_sizes z = winograd_sizes(t, s);
+	struct winograd_cost c;
+	double ghz = draft_ghz(tg), l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
+	       l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24, memory = draft_memory(tg);
+	double batch = (double)z.batch, rounds = batch * (double)z.blocks, tiles = batch * (double)z.tiles,
+	       channels = (double)z.channels, m = w->m, points = z.points,
+	       panels = ceil((double)z.vectors / w->kv);
+	c.input = tiles * (double)z.cblocks * (2 * points * ALONG[w->m] + AROUND);
+	c.rest = tiles * (double)z.vectors * ((points + m) * ALONG[w->m] + PIXEL * m * m + AROUND);
+	c.rest += batch * points * points * panels *
+		  ((double)(z.blocks - 1) * block(w, w->tiles, channels) +
+		   block(w, z.tiles - (z.blocks - 1) * w->tiles, channels));
+	/* Scratch is written and read, weights come once, and again with every block if they do not stay. */
+	double held = 4. * (double)(z.v_elems + z.m_elems), u = 4. * (double)z.u_elems;
+	double again = u + held < .8 * l2_bytes ? 2 * l2 : memory, prefetched = w->prefetch ? 1 : 1.2;
+	c.rest += rounds * 2 * held / (held < .8 * l2_bytes ? 2 * l2 : memory);
+	c.rest += (u / memory + (rounds - 1) * u / again) * prefetched;
+	return c;
+}

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loops of a Winograd convolution. Each parallel index is a block of tiles and a part of the output
+ * channels: the inputs' transform, then for each chunk of channels the products and their transform back.
+ * Both transforms go through a small tile in scratch: (m + 2)^2 values are more than there are registers. */
+#include "kernels/lower.h"
+#include "kernels/winograd.h"
+
+#include <string.h>
+
+enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE, LINE = 16 /* elements */ };
+
+struct wino {
+	struct lower *w;
+	struct loops *l;
+	struct nest *in, *out; /* lanes along the input's and the output's channels */
+	struct winograd_form f;
+	struct winograd_sizes z;
+	const struct winograd *s;
+	int lanes, points;
+	const struct ix *first, *count; /* tiles of this block */
+	const struct ix *chunk;         /* the current one */
+};
+
+bool winograd_packs(const struct lower *w, int read)
+{
+	struct winograd_form f;
+	return winograd_form(w->t, &f) >= 0 && f.filter == read;
+}
+
+/* U: one loop per digit, in the order of use. */
+int winograd_packing(struct lower *w, struct place *p)
+{
+	const struct sstage *s = &w->s.st[0];
+	struct winograd_form f;
+	int rc = winograd_form(w->t, &f);
+	if (rc < 0)
+		return rc;
+	struct winograd_sizes z = winograd_sizes(w->t, s);
+	const struct stage *st = &w->t->stage[0];
+	const struct operand *o = &w->t->operand[st->read[f.filter].operand];
+	const struct {
+		int64_t extent;
+		int dim;
+		int64_t coef;
+	} loop[] = {{z.chunks, f.filter_dim[0], (int64_t)s->wino.chunk * s->lanes},
+		    {z.points, -1, 0},
+		    {z.points, -1, 0},
+		    {s->wino.chunk / s->wino.kv, f.filter_dim[0], (int64_t)s->wino.kv * s->lanes},
+		    {st->axis[f.c].extent, f.filter_dim[1], 1},
+		    {s->wino.kv, f.filter_dim[0], s->lanes},
+		    {s->lanes, f.filter_dim[0], 1}};
+	struct packing *k = &p->packing;
+	*k = (struct packing){.src = o->dims, .n = sizeof loop / sizeof *loop};
+	for (int j = 0; j < k->n; j++) {
+		k->extent[j] = loop[j].extent;
+		if (loop[j].dim >= 0 && loop[j].extent > 1)
+			k->coef[loop[j].dim][j] = (int32_t)loop[j].coef;
+	}
+	k->winograd.m = s->wino.m;
+	for (int i = 0; i < 2; i++) {
+		k->winograd.dim[i] = f.filter_dim[2 + i];
+		k->winograd.loop[i] = 1 + i;
+	}
+	p->packed = true;
+	return pack_check(k);
+}
+
+void winograd_scratch(struct lower *w)
+{
+	struct winograd_sizes z = winograd_sizes(w->t, &w->s.st[0]);
+	const int64_t elems[] = {z.v_elems, z.m_elems, (int64_t)z.points * z.points * w->s.st[0].lanes};
+	for (int i = 0; i < 3; i++)
+		w->wino[i] = lower_scratch(w, ix_c(w->l, elems[i]));
+}
+
+/* a * c + b */
+static const struct ix *at(const struct wino *q, const struct ix *a, int64_t c, const struct ix *b)
+{
+	return ix_add(q->l, ix_mul(q->l, a, ix_c(q->l, c)), b);
+}
+
+static struct mem scratch(const struct wino *q, int part, const struct ix *offset, int64_t elems)
+{
+	return (struct mem){.buf = q->w->scratch_buf,
+			    .at = ix_add(q->l, q->w->wino[part], at(q, offset, q->lanes, ix_c(q->l, elems))),
+			    .stride = 1};
+}
+
+static int load(const struct wino *q, struct mem m)
+{
+	int v = lv_new(q->l, q->lanes);
+	lv_load(q->l, v, m);
+	return v;
+}
+
+static struct stmt *loop(const struct wino *q, const struct ix *n, const struct ix **i)
+{
+	return for_begin(q->l, ix_c(q->l, 0), n, 1, false, i);
+}
+
+static struct stmt *loop_n(const struct wino *q, int64_t n, const struct ix **i)
+{
+	return loop(q, ix_c(q->l, n), i);
+}
+
+/* Binds the nest's pixel axes to the first of tile t of the block. */
+static void bind_tile(const struct wino *q, struct nest *k, const struct ix *t)
+{
+	struct loops *l = q->l;
+	const struct ix *tile = ix_add(l, q->first, t), *wide = ix_c(l, q->z.wide), *m = ix_c(l, q->s->m);
+	k->base[q->f.y] = ix_mul(l, ix_div(l, tile, wide), m);
+	k->base[q->f.x] = ix_mul(l, ix_mod(l, tile, wide), m);
+}
+
+/* ---- inputs ---- */
+
+static struct mem pixel(const struct wino *q, const struct ix *y, const struct ix *x, bool inside)
+{
+	static const int none[MAX_AXES];
+	struct nest *k = q->in;
+	k->base[q->f.r] = y;
+	k->base[q->f.s] = x;
+	struct mem m = nest_mem(k, q->f.in, none, q->lanes);
+	if (!inside)
+		m.guard = nest_inside(k, q->f.in, none);
+	return m;
+}
+
+/* Columns of the window into the tile in scratch. */
+static void input_columns(const struct wino *q, bool inside)
+{
+	const struct ix *x;
+	int d[8], v[8];
+	struct stmt *f = loop_n(q, q->points, &x);
+	for (int y = 0; y < q->points; y++)
+		d[y] = load(q, pixel(q, ix_c(q->l, y), x, inside));
+	transform_input(q->l, q->s->m, d, v, q->lanes);
+	for (int y = 0; y < q->points; y++)
+		lv_store(q->l, v[y], scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
+	for_end(q->l, f);
+}
+
+/* Its rows to V. */
+static void input_rows(const struct wino *q, const struct ix *cb, const struct ix *t)
+{
+	struct loops *l = q->l;
+	const struct ix *y;
+	int64_t plane = q->z.cblocks * q->s->tiles;
+	int d[8], v[8];
+	struct stmt *f = loop_n(q, q->points, &y);
+	for (int x = 0; x < q->points; x++)
+		d[x] = load(
+		    q, scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)), (int64_t)x * q->lanes));
+	transform_input(l, q->s->m, d, v, q->lanes);
+	const struct ix *to = at(q, y, q->points * plane, at(q, cb, q->s->tiles, t));
+	for (int x = 0; x < q->points; x++)
+		lv_store(l, v[x], scratch(q, SCRATCH_V, to, x * plane * q->lanes));
+	for_end(l, f);
+}
+
+static void inputs(const struct wino *q)
+{
+	struct loops *l = q->l;
+	const struct ix *cb, *t, *last = ix_c(l, q->points - 1), *none = ix_c(l, 0);
+	struct stmt *blocks = loop_n(q, q->z.cblocks, &cb), *tiles = loop(q, q->count, &t);
+	q->in->base[q->f.c] = ix_mul(l, cb, ix_c(l, q->lanes));
+	bind_tile(q, q->in, t);
+	const struct ix *inside =
+	    ix_mul(l, pixel(q, none, none, false).guard, pixel(q, last, last, false).guard);
+	struct stmt *s = if_begin(l, inside);
+	input_columns(q, true);
+	if_else(l, s);
+	input_columns(q, false);
+	if_end(l, s);
+	input_rows(q, cb, t);
+	for_end(l, tiles);
+	for_end(l, blocks);
+}
+
+/* ---- products ---- */
+
+/* One step of the reduction: kv vectors of weights times n broadcast inputs each. `c` is the channel. */
+static void step(const struct wino *q, int n, const int *acc, const struct ix *u, const struct ix *v)
+{
+	struct loops *l = q->l;
+	struct mem m = {.buf = q->w->at[q->in->st->read[q->f.filter].operand].buf, .stride = 1};
+	int w[SCHED_TILE];
+	for (int j = 0; j < q->s->kv; j++) {
+		m.at = ix_add(l, u, ix_c(l, (int64_t)j * q->lanes));
+		w[j] = load(q, m);
+	}
+	for (int p = 0; p < n; p++) {
+		int x = load(q, (struct mem){.buf = q->w->scratch_buf,
+					     .at = ix_add(l, v, ix_c(l, (int64_t)p * q->lanes))});
+		for (int j = 0; j < q->s->kv; j++)
+			lv_set(l, acc[p * q->s->kv + j], V_FMA, x, w[j], acc[p * q->s->kv + j], -1);
+	}
+}
+
+/* n tiles, from px * i on, of point xi times panel kt, which lies at u. */
+static void product(const struct wino *q, const struct ix *xi, const struct ix *kt, const struct ix *u,
+		    const struct ix *tile, int n)
+{
+	struct loops *l = q->l;
+	const struct ix *cb, *i, *t = ix_mul(l, tile, ix_c(l, q->s->px));
+	int kv = q->s->kv, acc[SCHED_TILE];
+	int64_t channels = q->in->st->axis[q->f.c].extent, tiles = q->s->tiles, left = channels % q->lanes,
+		panel = channels * kv * q->lanes;
+	int unroll = channels % 4 == 0 && n * kv < 12 ? 4 : channels % 2 == 0 ? 2 : 1;
+	for (int j = 0; j < n * kv; j++)
+		lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
+	struct stmt *blocks = loop_n(q, q->z.cblocks, &cb);
+	const struct ix *end = ix_c(l, q->lanes), *done = ix_mul(l, cb, end);
+	if (left)
+		end = ix_min(l, end, ix_sub(l, ix_c(l, channels), done));
+	struct stmt *inner = for_begin(l, ix_c(l, 0), end, unroll, true, &i);
+	const struct ix *c = ix_add(l, done, i);
+	const struct ix *v = at(q, xi, q->z.cblocks * tiles, at(q, cb, tiles, t));
+	v = ix_add(l, q->w->wino[SCRATCH_V], at(q, v, q->lanes, i));
+	const struct ix *next = ix_add(l, at(q, c, (int64_t)q->s->prefetch * LINE / 2, u),
+				       at(q, tile, channels * q->s->prefetch * LINE / 2, ix_c(l, panel)));
+	for (int j = 0; j < unroll; j++) {
+		const struct ix *off = ix_c(l, j);
+		for (int z = 0; z < q->s->prefetch && j % 2 == 0; z++)
+			lv_prefetch(l, q->w->at[q->in->st->read[q->f.filter].operand].buf,
+				    ix_add(l, next, ix_c(l, (j / 2 * (int64_t)q->s->prefetch + z) * LINE)),
+				    1);
+		step(q, n, acc, at(q, ix_add(l, c, off), (int64_t)kv * q->lanes, u), ix_add(l, v, off));
+	}
+	for_end(l, inner);
+	for_end(l, blocks);
+	const struct ix *to = at(q, xi, q->s->chunk, ix_mul(l, kt, ix_c(l, kv)));
+	for (int j = 0; j < n * kv; j++)
+		lv_store(l, acc[j],
+			 scratch(q, SCRATCH_M, at(q, to, tiles, t), (j % kv * tiles + j / kv) * q->lanes));
+}
+
+static void products(const struct wino *q)
+{
+	struct loops *l = q->l;
+	const struct ix *xi, *kt, *i;
+	int px = q->s->px, full = q->s->tiles / px, rest = q->s->tiles % px, kv = q->s->kv;
+	int64_t panels = q->s->chunk / kv, xis = (int64_t)q->points * q->points,
+		panel = q->in->st->axis[q->f.c].extent * kv * q->lanes;
+	const struct ix *left = ix_sub(l, ix_c(l, q->z.vectors), ix_mul(l, q->chunk, ix_c(l, q->s->chunk)));
+	const struct ix *used =
+	    ix_min(l, ix_c(l, panels), ix_div(l, ix_add(l, left, ix_c(l, kv - 1)), ix_c(l, kv)));
+	struct stmt *points = loop_n(q, xis, &xi), *ks = loop(q, used, &kt);
+	const struct ix *u = ix_mul(l, at(q, at(q, q->chunk, xis, xi), panels, kt), ix_c(l, panel));
+	const struct ix *n = ix_div(l, ix_add(l, q->count, ix_c(l, px - 1)), ix_c(l, px));
+	struct stmt *tiles = loop(q, ix_min(l, n, ix_c(l, full)), &i);
+	product(q, xi, kt, u, i, px);
+	for_end(l, tiles);
+	if (rest) {
+		struct stmt *s = if_begin(l, ix_lt(l, ix_c(l, (int64_t)full * px), q->count));
+		product(q, xi, kt, u, ix_c(l, full), rest);
+		if_end(l, s);
+	}
+	for_end(l, ks);
+	for_end(l, points);
+}
+
+/* ---- outputs ---- */
+
+static void output_columns(const struct wino *q, const struct ix *k, const struct ix *t)
+{
+	struct loops *l = q->l;
+	const struct ix *x;
+	int64_t plane = (int64_t)q->s->chunk * q->s->tiles;
+	int d[8], v[8];
+	struct stmt *f = loop_n(q, q->points, &x);
+	const struct ix *from = at(q, x, plane, at(q, k, q->s->tiles, t));
+	for (int y = 0; y < q->points; y++)
+		d[y] = load(q, scratch(q, SCRATCH_M, from, y * q->points * plane * q->lanes));
+	transform_output(l, q->s->m, d, v, q->lanes);
+	for (int y = 0; y < q->s->m; y++)
+		lv_store(l, v[y], scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
+	for_end(l, f);
+}
+
+/* Pixel x of the tile's row from its sum. */
+static void put(const struct wino *q, int x, int sum)
+{
+	int i[MAX_AXES] = {0};
+	i[q->f.x] = x;
+	int v = nest_post(q->out, i, sum);
+	lv_store(q->l, v, nest_mem(q->out, q->out->st->nreads, i, q->lanes));
+}
+
+/* One at a time, from scratch: the row leaves the image, or the program is long. */
+static void put_each(const struct wino *q, const int *v, const struct ix *n)
+{
+	struct loops *l = q->l;
+	struct nest *k = q->out;
+	const struct ix *base = k->base[q->f.x], *x, *none = ix_c(l, 0);
+	int known = k->nknown;
+	for (int i = 0; i < q->s->m; i++)
+		lv_store(l, v[i], scratch(q, SCRATCH_TILE, none, (int64_t)i * q->lanes));
+	struct stmt *f = loop(q, n, &x);
+	k->base[q->f.x] = ix_add(l, base, x);
+	put(q, 0, load(q, scratch(q, SCRATCH_TILE, x, 0)));
+	for_end(l, f);
+	k->base[q->f.x] = base;
+	k->nknown = known;
+}
+
+static void put_row(const struct wino *q, const int *v)
+{
+	struct loops *l = q->l;
+	struct nest *k = q->out;
+	int known = k->nknown, m = q->s->m;
+	const struct ix *left = ix_sub(l, k->extent[q->f.x], k->base[q->f.x]);
+	const struct ix *n = ix_min(l, ix_c(l, m), left), *whole = ix_lt(l, ix_c(l, m - 1), left);
+	if (stage_long_post(k->st)) {
+		put_each(q, v, n);
+		return;
+	}
+	struct stmt *s = if_begin(l, whole);
+	for (int x = 0; x < m; x++)
+		put(q, x, v[x]);
+	k->nknown = known;
+	if_else(l, s);
+	put_each(q, v, n);
+	if_end(l, s);
+}
+
+/* Rows of the transformed tile. Each is loaded before put_each takes row 0's place. */
+static void output_rows(const struct wino *q)
+{
+	struct loops *l = q->l;
+	struct nest *k = q->out;
+	const struct ix *y, *top = k->base[q->f.y];
+	int d[8], v[8], known = k->nknown;
+	const struct ix *rows = ix_min(l, ix_c(l, q->s->m), ix_sub(l, k->extent[q->f.y], top));
+	struct stmt *f = loop(q, rows, &y);
+	for (int x = 0; x < q->points; x++)
+		d[x] = load(
+		    q, scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)), (int64_t)x * q->lanes));
+	transform_output(l, q->s->m, d, v, q->lanes);
+	k->base[q->f.y] = ix_add(l, top, y);
+	put_row(q, v);
+	k->nknown = known;
+	for_end(l, f);
+}
+
+/* Loads what does not depend on the pixel, a bias, once for all tiles. */
+static void hoist(const struct wino *q)
+{
+	static const int none[MAX_AXES];
+	struct nest *k = q->out;
+	for (int i = 0, n = 0; i < k->st->nreads && n < 4; i++)
+		if (i != q->f.in && i != q->f.filter && !(k->axes[i] & (1u << q->f.y | 1u << q->f.x))) {
+			nest_load(k, i, none, q->lanes);
+			n++;
+		}
+}
+
+static void outputs(const struct wino *q)
+{
+	struct loops *l = q->l;
+	const struct ix *i, *t, *done = ix_mul(l, q->chunk, ix_c(l, q->s->chunk));
+	const struct ix *n = ix_min(l, ix_c(l, q->s->chunk), ix_sub(l, ix_c(l, q->z.vectors), done));
+	int known = q->out->nknown;
+	struct stmt *vectors = loop(q, n, &i);
+	q->out->base[q->f.k] = ix_mul(l, ix_add(l, done, i), ix_c(l, q->lanes));
+	hoist(q);
+	struct stmt *tiles = loop(q, q->count, &t);
+	bind_tile(q, q->out, t);
+	output_columns(q, i, t);
+	output_rows(q);
+	for_end(l, tiles);
+	for_end(l, vectors);
+	q->out->nknown = known;
+}
+
+/* ---- the stage ---- */
+
+/* A second view of the stage, with lanes along the input's channels. */
+static struct nest *input_nest(struct wino *q, const struct nest *k)
+{
+	struct nest *in = arena_memdup(q->l->arena, k, sizeof *k);
+	struct sstage *s = arena_memdup(q->l->arena, k->s, sizeof *k->s);
+	s->lane = q->f.c;
+	in->s = s;
+	in->stride[q->f.in] = 1;
+	in->masks[q->f.in] = false;
+	in->unguard = true;
+	return in;
+}
+
+/* The entry's index as part of the channels, block of tiles, and the axes beside them, outermost last. */
+static const struct ix *bind_index(struct wino *q, const struct ix *p)
+{
+	struct loops *l = q->l;
+	const struct ix *parts = ix_c(l, q->s->parts), *blocks = ix_c(l, q->z.blocks),
+			*part = ix_mod(l, p, parts);
+	p = ix_div(l, p, parts);
+	q->first = ix_mul(l, ix_mod(l, p, blocks), ix_c(l, q->s->tiles));
+	q->count = ix_min(l, ix_c(l, q->s->tiles), ix_sub(l, ix_c(l, q->z.tiles), q->first));
+	p = ix_div(l, p, blocks);
+	for (int a = q->out->ns - 1; a >= 0; a--) {
+		if (a == q->f.k || a == q->f.y || a == q->f.x)
+			continue;
+		q->in->base[a] = q->out->base[a] = ix_mod(l, p, q->out->extent[a]);
+		p = ix_div(l, p, q->out->extent[a]);
+	}
+	return part;
+}
+
+void winograd_stage(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	struct wino *q = ARENA_NEW(l->arena, struct wino);
+	*q = (struct wino){.w = k->w, .l = l, .out = k, .s = &k->s->wino, .lanes = k->s->lanes};
+	if (winograd_form(k->w->t, &q->f) < 0) { /* the schedule's check has seen it */
+		l->failed = true;
+		return;
+	}
+	q->z = winograd_sizes(k->w->t, k->s);
+	q->points = q->z.points;
+	q->in = input_nest(q, k);
+	int64_t each = (q->z.chunks + q->s->parts - 1) / q->s->parts;
+	int e = loops_entry(l, ix_c(l, q->z.batch * q->z.blocks * q->s->parts));
+	const struct ix *part = bind_index(q, ix_var(l, l->entry[e].var)), *i;
+	inputs(q);
+	const struct ix *from = ix_mul(l, part, ix_c(l, each));
+	struct stmt *f =
+	    for_begin(l, from, ix_min(l, ix_add(l, from, ix_c(l, each)), ix_c(l, q->z.chunks)), 1, false, &i);
+	q->chunk = i;
+	products(q);
+	outputs(q);
+	for_end(l, f);
+	loops_entry_end(l);
+}

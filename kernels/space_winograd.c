@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Winograd schedules in a space: the rules' choice by the draft, and what draws choose from. */
+#include "kernels/space_rules.h"
+#include "kernels/winograd.h"
+
+#include <float.h>
+#include <string.h>
+
+/* Winograd must be that much faster than the direct form to be the default: other rounding, larger weights.
+ */
+#define CLEARLY .95
+
+static int64_t up(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static int least(int64_t a, int64_t b)
+{
+	return (int)(a < b ? a : b);
+}
+
+static bool fits(const struct space *s, const struct sstage *ss)
+{
+	return winograd_check(&s->t, &s->tg, ss) >= 0;
+}
+
+static void start(const struct space *s, struct sstage *out)
+{
+	struct sched one;
+	struct winograd_form f;
+	sched_init(&s->t, &one);
+	*out = one.st[0];
+	if (winograd_form(&s->t, &f) < 0)
+		return;
+	out->lane = f.k;
+	out->lanes = s->wino_lanes;
+	out->wino = (struct winograd){.m = 2, .tiles = 1, .px = 1, .kv = 1, .chunk = 1, .parts = 1};
+}
+
+void rules_winograd(struct space *s)
+{
+	struct sstage one;
+	struct winograd_form f;
+	if (s->want.exact || winograd_form(&s->t, &f) < 0)
+		return;
+	for (s->wino_lanes = s->tg.lanes; s->wino_lanes >= 4; s->wino_lanes /= 2) {
+		start(s, &one);
+		if (fits(s, &one))
+			return;
+	}
+	s->wino_lanes = 0;
+}
+
+/* Completes m, tiles and kv: as many tiles in registers as fit evenly, the next panel fetched in time. */
+static void complete(const struct space *s, struct winograd *w)
+{
+	int spare = w->kv > 2 ? 2 : 1; /* as the rules of other tiles: with three vectors one more lives */
+	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv), count;
+	most = most < 1 ? 1 : most;
+	count = (int)up(w->tiles, most);
+	w->px = (int)up(w->tiles, count);
+	int lines = (int)up((int64_t)w->kv * s->wino_lanes, 16);
+	w->prefetch = (int)up((int64_t)2 * lines, up(w->tiles, w->px));
+}
+
+/* Latency on all threads: the parts transform inputs again, and the last round of ranges may be short. */
+static double latency(const struct space *s, const struct sstage *ss)
+{
+	struct winograd_cost c = draft_winograd(&s->t, &s->tg, ss);
+	struct winograd_sizes z = winograd_sizes(&s->t, ss);
+	double threads = s->want.threads < 1 ? 1 : s->want.threads, parts = ss->wino.parts;
+	int64_t n = z.batch * z.blocks * ss->wino.parts;
+	return (c.input * parts + c.rest) * (double)up(n, (int64_t)threads) / (double)n;
+}
+
+static void keep_best(const struct space *s, struct sstage c, double *best, struct sstage *out)
+{
+	struct winograd_sizes z = winograd_sizes(&s->t, &c);
+	int64_t parts = s->want.threads < 1 ? 1 : s->want.threads;
+	if (!fits(s, &c))
+		return;
+	for (int64_t p = 1; p <= parts && p <= z.chunks; p += parts > 1 ? parts - 1 : 1) {
+		c.wino.parts = (int)p;
+		double d = latency(s, &c);
+		if (d < *best) {
+			*best = d;
+			*out = c;
+		}
+	}
+}
+
+/* The best by the draft of one m: its latency in cycles, DBL_MAX: none fits. */
+static double rule(const struct space *s, int m, struct sstage *out)
+{
+	static const int split[] = {1, 2, 3, 4, 6, 8, 12, 14, 16, 24, 32, 56};
+	struct sstage c;
+	double best = DBL_MAX;
+	start(s, &c);
+	c.wino.m = m;
+	struct winograd_sizes z = winograd_sizes(&s->t, &c);
+	for (int kv = 1; kv <= 4 && kv <= z.vectors; kv++)
+		for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
+			for (int chunk = kv; chunk - kv < z.vectors && chunk <= 4 * kv; chunk *= 2) {
+				c.wino.kv = kv;
+				c.wino.chunk = chunk;
+				c.wino.tiles = least(up(z.tiles, split[i]), 1 << 20);
+				complete(s, &c.wino);
+				keep_best(s, c, &best, out);
+			}
+	return best;
+}
+
+/* Of the direct form, its weights from memory as the Winograd draft counts them. */
+static double direct_latency(const struct space *s, const struct sstage *direct)
+{
+	double weights = winograd_filter_bytes(&s->t);
+	double threads = s->want.threads < 1 ? 1 : s->want.threads;
+	return (draft_stage(&s->t, &s->tg, 0, direct) + weights / draft_memory(&s->tg)) / threads;
+}
+
+void winograd_default(const struct space *s, struct sstage *out)
+{
+	struct sstage c;
+	double best = s->wino_lanes ? CLEARLY * direct_latency(s, out) : 0;
+	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
+		double d = rule(s, m, &c);
+		if (d < best) {
+			best = d;
+			*out = c;
+		}
+	}
+}
+
+bool winograd_variant(const struct space *s, int variant, struct sstage *out)
+{
+	if (!s->wino_lanes || variant > 2)
+		return false;
+	if (variant < 2)
+		return rule(s, variant ? 2 : 4, out) < DBL_MAX;
+	return rules_stage(s, 0, 0, out);
+}
+
+/* ---- draws ---- */
+
+static void draw_gemm(const struct space *s, struct rng *r, struct winograd *w)
+{
+	static const int vectors[] = {1, 2, 2, 2, 3, 4};
+	w->kv = vectors[rng_below(r, 6)];
+	complete(s, w);
+	if (rng_below(r, 3) == 0)
+		w->px = 1 + (int)rng_below(r, (uint32_t)w->px);
+}
+
+static void draw_tiles(struct rng *r, const struct winograd_sizes *z, struct winograd *w)
+{
+	static const int split[] = {1, 1, 1, 2, 2, 3, 4, 6, 8, 12, 14, 16, 24, 32};
+	int64_t n = up(z->tiles, split[rng_below(r, 14)]);
+	w->tiles = least(rng_below(r, 4) ? n : 1 + (int64_t)rng_below(r, (uint32_t)n), 1 << 20);
+}
+
+static void draw_chunk(struct rng *r, const struct winograd_sizes *z, struct winograd *w)
+{
+	w->chunk = w->kv << rng_below(r, 4);
+	if (rng_below(r, 4) == 0)
+		w->chunk = least(up(z->vectors, w->kv), 1 << 16) * w->kv;
+}
+
+static void draw_parts(const struct space *s, struct rng *r, struct winograd *w)
+{
+	uint32_t most = s->want.threads < 1 ? 1 : (uint32_t)s->want.threads;
+	w->parts = rng_below(r, 2) ? 1 : 1 + (int)rng_below(r, most);
+}
+
+void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
+{
+	for (int tries = 0; tries < 16; tries++) {
+		start(s, out);
+		struct winograd *w = &out->wino;
+		w->m = rng_below(r, 2) ? 2 : 4;
+		struct winograd_sizes z = winograd_sizes(&s->t, out);
+		draw_tiles(r, &z, w);
+		draw_gemm(s, r, w);
+		draw_chunk(r, &z, w);
+		draw_parts(s, r, w);
+		if (rng_below(r, 4) == 0)
+			w->prefetch = (int)rng_below(r, 5);
+		if (fits(s, out))
+			return;
+	}
+	start(s, out);
+}
+
+void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
+{
+	struct winograd_sizes z = winograd_sizes(&s->t, out);
+	struct winograd *w = &out->wino;
+	switch (rng_below(r, 6)) {
+	case 0:
+		draw_tiles(r, &z, w);
+		complete(s, w);
+		break;
+	case 1:
+		draw_gemm(s, r, w);
+		draw_chunk(r, &z, w);
+		break;
+	case 2:
+		draw_chunk(r, &z, w);
+		break;
+	case 3:
+		draw_parts(s, r, w);
+		break;
+	case 4:
+		w->prefetch = (int)rng_below(r, 6);
+		break;
+	default:
+		winograd_draw(s, r, out);
+	}
+}
+
+/* The products' tile of one, the blocks of the other; both have the same m. */
+void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out)
+{
+	const struct winograd *o = &other->wino;
+	struct winograd *w = &out->wino;
+	if (rng_below(r, 2))
+		w->tiles = o->tiles;
+	if (rng_below(r, 2))
+		w->parts = o->parts;
+	if (rng_below(r, 2))
+		w->prefetch = o->prefetch;
+	if (rng_below(r, 2)) {
+		w->px = o->px;
+		w->kv = o->kv;
+		w->chunk = o->chunk;
+	}
+}
