@@ -24,7 +24,7 @@ struct plan;
 
 struct plan_kernel {
 	const char *name;	/* anchor node */
-	const char *label;	/* task_label */
+	const char *label;	/* task_label; " F(4,3)" behind it: Winograd, whose own flops and bytes are these */
 	enum kernel_origin origin;
 	double flops, bytes;
 	double roofline_ns;	/* on the target the plan was made for, one core; 0 unknown */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/plan_parts.h"
+#include "kernels/winograd.h"
 
 #include <string.h>
 
@@ -13,14 +14,27 @@ static double level_gbs(const struct target *t, double bytes)
 }
 
 /* Constants count as cold; activations as held by the level that they fit in. */
-static double roofline(const struct target *t, const struct task *task)
+static double roofline(const struct target *t, const struct plan_kernel *k, double moved)
 {
-	double moved = task_bytes(task, false), all = task_bytes(task, true), gbs = level_gbs(t, moved);
+	double gbs = level_gbs(t, moved);
 	if (t->fma_gflops <= 0 || gbs <= 0 || t->bw_gbs[3] <= 0)
 		return 0;
-	double compute = task_flops(task) / t->fma_gflops,
-	       memory = moved / gbs + (all - moved) / t->bw_gbs[3];
+	double compute = k->flops / t->fma_gflops, memory = moved / gbs + (k->bytes - moved) / t->bw_gbs[3];
 	return compute > memory ? compute : memory;
+}
+
+/* A Winograd kernel counts the multiplications that it makes and the weights that it reads. */
+static void count_winograd(struct plan *p, const struct pstep *ps, struct plan_kernel *k)
+{
+	for (int i = 0; ps->code && i < ps->found.m.nbufs; i++) {
+		const struct packing *w = &ps->found.m.buf[i].packing;
+		if (!ps->found.m.buf[i].packed || !w->winograd.m)
+			continue;
+		struct winograd_share share = winograd_share(w->winograd.m);
+		k->flops *= share.flops;
+		k->bytes += (share.weights - 1) * 4 * (double)shape_count(&w->src);
+		k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, w->winograd.m);
+	}
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
@@ -35,7 +49,8 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 		k->label = arena_strdup(&p->a, label);
 		k->flops = task_flops(s->task);
 		k->bytes = task_bytes(s->task, true);
-		k->roofline_ns = roofline(t, s->task);
+		count_winograd(p, ps, k);
+		k->roofline_ns = roofline(t, k, task_bytes(s->task, false));
 	} else {
 		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
 	}
