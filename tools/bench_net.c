@@ -104,6 +104,7 @@ static const struct opt opts[] = {
     {"kernels", OPT_STR, "KIND", "best (default), default or fallback"},
     OPT_FEED,
     OPT_THREADS,
+    OPT_EXACT,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},

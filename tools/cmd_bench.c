@@ -353,12 +353,13 @@ static const struct opt opts[] = {
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
     OPT_THREADS,
+    OPT_EXACT,
     OPT_SHAPE,
     {NULL},
 };
 
 const struct cmd cmd_bench = {
-    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR]",
+    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR] [--exact]",
     .summary = "how fast a model runs, as a whole and per kernel",
     .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
 	       "the median of\n"

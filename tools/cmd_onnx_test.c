@@ -81,6 +81,7 @@ static const struct opt opts[] = {
     {"reference", OPT_FLAG, NULL, "run the operators' reference instead of the network's plan"},
     {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best"},
     OPT_THREADS,
+    OPT_EXACT,
     OPT_CACHE,
     {NULL},
 };

@@ -41,7 +41,7 @@ static int run_run(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    OPT_FEED, OPT_THREADS, OPT_CACHE, OPT_SHAPE, {NULL},
+    OPT_FEED, OPT_THREADS, OPT_EXACT, OPT_CACHE, OPT_SHAPE, {NULL},
 };
 
 const struct cmd cmd_run = {

@@ -250,6 +250,7 @@ static const struct opt opts[] = {
     {"output", OPT_STR, "DIR", "where --bisect writes (default: MODEL-failing)", 'o'},
     {"kernels", OPT_STR, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     OPT_THREADS,
+    OPT_EXACT,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},

@@ -9,6 +9,7 @@
 struct defaults {
 	const struct target *target;
 	int threads;
+	bool exact;
 	struct kernel_source kept; /* of the cache */
 	struct runner *worker;     /* started for the first task that the cache has not */
 	bool no_worker;
@@ -21,7 +22,7 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 	struct space *s;
 	struct meas m = {0};
 	struct blob bytes;
-	const struct space_want want = {.threads = d->threads};
+	const struct space_want want = {.exact = d->exact, .threads = d->threads};
 	int handle = -1, rc = space_make(&scratch, t, d->target, &want, &s);
 	if (rc >= 0) {
 		space_default(s, cand);
@@ -62,7 +63,8 @@ int defaults_open(struct cache *c, struct host *h, struct kernel_source *out)
 		return fail(E_NOMEM, "no memory for a source of kernels");
 	d->target = &h->target;
 	d->threads = h->threads;
-	int rc = c ? cache_source(c, &h->target, h->threads, false, REC_DEFAULT, &d->kept) : 0;
+	d->exact = h->exact;
+	int rc = c ? cache_source(c, &h->target, h->threads, h->exact, REC_DEFAULT, &d->kept) : 0;
 	if (rc < 0) {
 		free(d);
 		return rc;

@@ -6,7 +6,7 @@
 
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
 {
-	*h = (struct host){0};
+	*h = (struct host){.exact = arg_flag(a, "exact")};
 	int rc = peaks ? model_target(cache_dir, &h->target) : target_host(&h->target);
 	if (rc >= 0)
 		rc = h->threads = model_threads(a, &h->target);
@@ -58,12 +58,12 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 		return rc;
 	if (k == KERNELS_DEFAULT)
 		return defaults_open(*cache, h, out);
-	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, false, REC_BEST, out);
+	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, h->exact, REC_BEST, out);
 }
 
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache)
 {
-	return (struct chosen_for){k == KERNELS_BEST ? cache : NULL, &h->target, h->threads, false};
+	return (struct chosen_for){k == KERNELS_BEST ? cache : NULL, &h->target, h->threads, h->exact};
 }
 
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s)

@@ -12,8 +12,14 @@ enum ready_kernels { KERNELS_BEST, KERNELS_DEFAULT, KERNELS_FALLBACK };
 struct host {
 	struct target target;
 	int threads;
+	bool exact; /* no kernel that changes the set of multiplications */
 	struct pool *pool;
 };
+
+#define OPT_EXACT                                                                                            \
+	{                                                                                                    \
+		"exact", OPT_FLAG, NULL, "no kernel that changes the set of multiplications (Winograd)"      \
+	}
 
 struct ready {
 	struct host *host; /* the caller's */
@@ -28,7 +34,7 @@ struct ready {
 	int64_t load_ns; /* file to plan */
 };
 
-/* peaks: with the target's peaks, kept in the cache folder or measured now ("": nowhere to keep them). */
+/* For commands with OPT_EXACT. peaks: with the target's peaks, kept in the cache folder or measured now ("": nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 void host_close(struct host *h);
 
