@@ -14,12 +14,14 @@ enum {
 	WARMUP = 3,
 	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
 };
+#define KERNELS_NS (3 * NS_PER_S) /* no further such run begins after that: a slow model has fewer */
 
 /* One of the things compared. */
 struct variant {
 	struct ready ready;
 	double *ns;        /* per run */
 	double *kernel_ns; /* [kernel][KERNEL_RUNS] */
+	int kernel_runs;   /* of them, 1 or more */
 };
 
 struct bench {
@@ -98,12 +100,14 @@ static int time_kernels(struct variant *v, struct arena *a)
 	const struct plan_kernel *k;
 	int n = plan_kernels(v->ready.plan, &k);
 	v->kernel_ns = ARENA_ARRAY(a, double, (size_t)n *KERNEL_RUNS + 1);
-	for (int r = 0; r < KERNEL_RUNS; r++) {
+	int64_t end = clock_now(&clock_real) + KERNELS_NS;
+	for (int r = 0; r < KERNEL_RUNS && (!r || clock_now(&clock_real) < end); r++) {
 		int rc = plan_run_timed(v->ready.plan, v->ready.in, v->ready.out, &clock_real);
 		if (rc < 0)
 			return rc;
 		for (int i = 0; i < n; i++)
 			v->kernel_ns[i * KERNEL_RUNS + r] = (double)k[i].ns;
+		v->kernel_runs = r + 1;
 	}
 	return 0;
 }
@@ -144,7 +148,7 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 {
 	const struct plan_kernel *k;
 	plan_kernels(v->ready.plan, &k);
-	double ns = stats_median(&v->kernel_ns[i * KERNEL_RUNS], KERNEL_RUNS);
+	double ns = stats_median(&v->kernel_ns[i * KERNEL_RUNS], v->kernel_runs);
 	int cores = b->host.threads < b->host.target.cores ? b->host.threads : b->host.target.cores;
 	double peak = b->host.target.fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;
