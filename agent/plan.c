@@ -256,6 +256,11 @@ int plan_value(const struct plan *p, int step_value, struct arena *a, struct ten
 	return rc;
 }
 
+struct plan_memory plan_memory(const struct plan *p)
+{
+	return (struct plan_memory){p->memory_bytes, (size_t)p->live_bytes, p->weight_bytes, p->scratch_bytes};
+}
+
 size_t plan_bytes(const struct plan *p)
 {
 	return p->memory_bytes + p->weight_bytes;

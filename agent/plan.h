@@ -44,6 +44,13 @@ int plan_build_kept(struct graph *g, const struct steps *s, const struct target 
 		    struct pool *pool, struct plan **out) MUST_CHECK;
 /* A copy of a step value as the last run left it, unpacked to plain row-major. */
 int plan_value(const struct plan *p, int step_value, struct arena *a, struct tensor *out) MUST_CHECK;
+struct plan_memory {
+	size_t values_bytes;  /* the arena of all values */
+	size_t live_bytes;    /* of them, at the worst moment: no arena is smaller */
+	size_t weights_bytes; /* packed */
+	size_t scratch_bytes; /* of all threads, and temporaries of the portable path */
+};
+struct plan_memory plan_memory(const struct plan *p);
 size_t plan_bytes(const struct plan *p); /* arena + packed weights */
 void plan_free(struct plan *p);
 

@@ -11,7 +11,7 @@
 
 struct place { /* where a step value lies */
 	char *p;
-	int root;             /* aliases: the value whose memory it is */
+	int root;             /* the value whose memory it is: of views, and of what is written over another */
 	int64_t elems;        /* the most that layout or kernels ask for */
 	int lifetime;         /* index, -1: not in the arena */
 	struct segment *halo; /* of values with halos */
@@ -59,7 +59,8 @@ struct plan {
 	struct place *place;              /* per step value */
 	char *memory, *weights, *threads; /* aligned to 64 */
 	void *blocks[3];
-	size_t memory_bytes, weight_bytes, thread_bytes;
+	size_t memory_bytes, weight_bytes, thread_bytes, scratch_bytes;
+	int64_t live_bytes;  /* of values, at the worst moment */
 	bool keep;           /* no memory is reused */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;

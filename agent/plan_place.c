@@ -23,24 +23,105 @@ static char *get_block(struct plan *p, int which, size_t bytes)
 	return m ? m + (64 - (uintptr_t)m % 64) % 64 : NULL;
 }
 
+/* Bytes that are no f32 never become somebody's padding lanes; what is kept is never written over. */
+static bool stays(const struct plan *p, int v)
+{
+	return p->keep || p->s->value[v].buf.dtype != DT_F32;
+}
+
+/* The k-th value that a step touches, its reads first: -1 none in this place, STEP_END behind the last. */
+static int touched(const struct plan *p, int step, int k)
+{
+	int v, reads = 0;
+	const struct step *s = &p->s->step[step];
+	while (reads <= k && (v = step_read(p->g, s, reads)) != STEP_END)
+		reads++;
+	v = k < reads ? v : step_write(p->g, s, k - reads);
+	return v >= 0 && p->s->value[v].constant ? -1 : v;
+}
+
+/* Per root the last step that touches it, nsteps for the model's outputs. */
+static void find_last(const struct plan *p, int *last)
+{
+	for (int i = 0; i < p->nsteps; i++)
+		for (int k = 0, v; (v = touched(p, i, k)) != STEP_END; k++)
+			if (v >= 0)
+				last[p->place[v].root] = i;
+	for (int i = 0; i < p->g->noutputs; i++)
+		last[p->place[p->g->output[i]].root] = p->nsteps;
+}
+
+/* What the portable part of a fallback kernel still reads when the compiled part has written. */
+static bool read_later(const struct pstep *ps, int operand)
+{
+	for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
+		if (ps->parts->rest_of[k] == operand)
+			return true;
+	return false;
+}
+
+/* The value over which a step's kernel may write and will: nothing reads it later; -1: none. */
+static int written_over(const struct plan *p, int step, const int *last)
+{
+	const struct pstep *ps = &p->step[step];
+	const struct manifest *m = &ps->found.m;
+	if (!ps->code || m->alias_in < 0 || m->alias_out < 0)
+		return -1;
+	int in = m->buf[m->alias_in].operand, out = m->buf[m->alias_out].operand;
+	int v = in < 0 || out < 0 ? -1 : ps->step->value[in];
+	if (v < 0 || p->s->value[v].constant || stays(p, v) || read_later(ps, in))
+		return -1;
+	const struct operand *x = &p->s->value[v].buf, *y = &p->s->value[ps->step->value[out]].buf;
+	int uses = 0, root = p->place[v].root;
+	for (int k = 0, u; (u = touched(p, step, k)) != STEP_END; k++)
+		uses += u >= 0 && p->place[u].root == root;
+	return uses == 1 && last[root] == step && y->dtype == x->dtype && y->fill == x->fill &&
+		       operand_elems(x) == operand_elems(y) && task_overwrites(ps->step->task, in)
+		   ? v
+		   : -1;
+}
+
+/* Views share memory, and so does an output with the input that it is written over. */
+static int find_roots(struct plan *p)
+{
+	int *last = arena_try(&p->a, (size_t)p->s->nvalues + 1, sizeof *last);
+	if (!last)
+		return E_NOMEM;
+	for (int v = 0; v < p->s->nvalues; v++)
+		p->place[v].root = v;
+	for (int i = 0; i < p->nsteps; i++)
+		if (p->s->step[i].kind == STEP_ALIAS)
+			p->place[p->s->step[i].value[1]].root = p->place[p->s->step[i].value[0]].root;
+	find_last(p, last);
+	for (int i = 0; i < p->nsteps; i++) {
+		const struct step *s = p->step[i].step;
+		int over = written_over(p, i, last), out = -1;
+		for (int k = 0, v; over >= 0 && (v = step_write(p->g, s, k)) != STEP_END; k++)
+			out = v >= 0 ? v : out;
+		if (out >= 0) {
+			last[p->place[over].root] = last[out];
+			p->place[out].root = p->place[over].root;
+		} else if (s->kind == STEP_ALIAS) {
+			p->place[s->value[1]].root = p->place[s->value[0]].root;
+		}
+	}
+	return E_OK;
+}
+
 /* Elements per value: its layout's, and what kernels declare. */
 static void size_values(struct plan *p)
 {
 	for (int v = 0; v < p->s->nvalues; v++) {
 		p->place[v].elems = operand_elems(&p->s->value[v].buf);
-		p->place[v].root = v;
 		p->place[v].lifetime = -1;
 	}
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct pstep *ps = &p->step[i];
-		const struct step *s = ps->step;
-		if (s->kind == STEP_ALIAS)
-			p->place[s->value[1]].root = p->place[s->value[0]].root;
 		for (int b = 0; ps->code && b < ps->nbufs; b++) {
 			const struct code_buf *cb = &ps->found.m.buf[b];
-			if (cb->operand < 0 || cb->packed || s->value[cb->operand] < 0)
+			if (cb->operand < 0 || cb->packed || ps->step->value[cb->operand] < 0)
 				continue;
-			struct place *x = &p->place[p->place[s->value[cb->operand]].root];
+			struct place *x = &p->place[p->place[ps->step->value[cb->operand]].root];
 			x->elems = cb->elems > x->elems ? cb->elems : x->elems;
 		}
 	}
@@ -64,23 +145,13 @@ static int find_lifetimes(struct plan *p, struct lifetime *l)
 	int n = 0;
 	for (int i = 0; i < p->g->ninputs; i++)
 		use(p, l, &n, p->g->input[i], -1);
-	for (int i = 0; i < p->nsteps; i++) {
-		const struct step *s = p->step[i].step;
-		for (int k = 0; k < MAX_OPERANDS; k++)
-			use(p, l, &n, s->value[k], i);
-		if (s->kind != STEP_HOST)
-			continue;
-		const struct node *node = &p->g->node[s->node];
-		for (int k = 0; k < node->nin; k++)
-			use(p, l, &n, s->host_in[k], i);
-		for (int k = 0; k < node->nout; k++)
-			use(p, l, &n, node->out[k], i);
-	}
+	for (int i = 0; i < p->nsteps; i++)
+		for (int k = 0, v; (v = touched(p, i, k)) != STEP_END; k++)
+			use(p, l, &n, v, i);
 	for (int i = 0; i < p->g->noutputs; i++)
 		use(p, l, &n, p->g->output[i], p->nsteps);
-	/* Bytes that are no f32 never become somebody's padding lanes; what is kept is never written over. */
 	for (int v = 0; v < p->s->nvalues; v++)
-		if (p->place[v].lifetime >= 0 && (p->keep || p->s->value[v].buf.dtype != DT_F32))
+		if (p->place[v].lifetime >= 0 && stays(p, v))
 			l[p->place[v].lifetime].from = -1, l[p->place[v].lifetime].to = p->nsteps;
 	return n;
 }
@@ -101,6 +172,7 @@ static int place_values(struct plan *p)
 	if (bytes < 0)
 		return (int)bytes;
 	p->memory_bytes = (size_t)round64(bytes);
+	p->live_bytes = lifetimes_least(l, n);
 	if (!(p->memory = get_block(p, 0, p->memory_bytes)))
 		return fail(E_NOMEM, "no memory for %lld bytes of tensors", (long long)bytes);
 	for (int v = 0; v < p->s->nvalues && rc >= 0; v++) {
@@ -259,7 +331,8 @@ static int bind_buffers(struct plan *p)
 	}
 	int n = p->pool ? pool_threads(p->pool) : 1;
 	p->thread_bytes = (size_t)thread;
-	if (!(p->threads = get_block(p, 2, (size_t)(tmp + n * thread))))
+	p->scratch_bytes = (size_t)(tmp + n * thread);
+	if (!(p->threads = get_block(p, 2, p->scratch_bytes)))
 		return fail(E_NOMEM, "no memory for scratch");
 	for (int s = 0; s < p->nsteps; s++) {
 		struct pstep *ps = &p->step[s];
@@ -274,9 +347,11 @@ static int bind_buffers(struct plan *p)
 
 int plan_place(struct plan *p)
 {
+	int rc = find_roots(p);
+	if (rc < 0)
+		return rc;
 	size_values(p);
-	int rc = place_values(p);
-	if (rc < 0 || (rc = place_weights(p)) < 0)
+	if ((rc = place_values(p)) < 0 || (rc = place_weights(p)) < 0)
 		return rc;
 	return bind_buffers(p);
 }

@@ -381,7 +381,8 @@ int graph_steps(struct graph *g, const struct target *t, const struct choices *c
 	if (rc < 0)
 		return rc;
 	*out = ARENA_NEW(a, struct steps);
-	return groups_lay_out(g, &groups, t, c, a, *out);
+	rc = groups_lay_out(g, &groups, t, c, a, *out);
+	return rc < 0 ? rc : steps_order(g, *out);
 }
 
 int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out)

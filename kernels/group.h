@@ -4,8 +4,8 @@
  * graph_optimize: constant folding, dead code, identity removal, BatchNorm and scale folding into
  * convolutions, Pad into convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Semantics
  * stay within fp32 rounding. graph_steps: chooses groups (anchor + bias, activation, residual add,
- * elementwise chain), a layout for every value, inserts conversions, and makes one task per group. Costs come
- * in as `choices` (NULL or an absent one: the rules decide). */
+ * elementwise chain), a layout for every value, inserts conversions, and makes one task per group, in the order of
+ * least memory (kernels/order.h). Costs come in as `choices` (NULL or an absent one: the rules decide). */
 #ifndef KERNELS_GROUP_H
 #define KERNELS_GROUP_H
 
@@ -49,7 +49,14 @@ struct steps {
 	struct step *step;
 	struct step_value *value;
 	double flops;
+	int64_t peak_bytes;       /* of values that live at once, in this order */
+	int64_t given_peak_bytes; /* in the order that the model gives */
 };
+
+/* The k-th value that a step reads, or writes: -1 none in this place, STEP_END behind the last. */
+enum { STEP_END = -2 };
+int step_read(const struct graph *g, const struct step *s, int k);
+int step_write(const struct graph *g, const struct step *s, int k);
 
 int graph_optimize(struct graph *g) MUST_CHECK;
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,

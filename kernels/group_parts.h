@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the group module: group.c finds groups, group_layout.c lays their values out and makes
- * steps, group_collapse.c simplifies the tasks. */
+ * steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -24,6 +24,8 @@ struct groups {
 int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out) MUST_CHECK;
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out) MUST_CHECK;
+/* Puts the steps into the order of least memory (group_order.c). */
+int steps_order(const struct graph *g, struct steps *s) MUST_CHECK;
 /* Drops reduction axes of extent 1, merges axes that are adjacent in memory in every operand, names the
  * operands. */
 void task_simplify(struct task *t);

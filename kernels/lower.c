@@ -420,28 +420,11 @@ static int put_entries(const struct loops *l, struct manifest *m)
 	return E_OK;
 }
 
-static bool same_index(const struct index *a, const struct index *b)
+static bool aliases(const struct lower *w, int i)
 {
-	return !memcmp(a->coef, b->coef, sizeof a->coef) && a->off == b->off && a->div == b->div &&
-	       a->mod == b->mod && a->table == b->table;
-}
-
-/* The output may lie over input i: each element is read at the point that writes it, and nowhere else. */
-static bool aliases(const struct lower *w, int operand, int out)
-{
-	const struct task *t = w->t;
-	const struct operand *a = &t->operand[operand], *b = &t->operand[out];
-	if (t->nstages > 1 || a->role != ROLE_IN || w->s.st[0].split_axis >= 0 ||
-	    !shape_equal(&a->dims, &b->dims) || !layout_equal(&a->layout, &b->layout))
-		return false;
-	const struct stage *st = &t->stage[0];
-	if (st->comb != COMB_NONE && stage_long_post(st)) /* stored twice */
-		return false;
-	for (int i = 0; i < st->nreads; i++)
-		for (int d = 0; d < a->dims.rank && st->read[i].operand == operand; d++)
-			if (!same_index(&st->read[i].dim[d], &st->out.dim[d]))
-				return false;
-	return true;
+	const struct stage *st = &w->t->stage[0];
+	bool twice = st->comb != COMB_NONE && stage_long_post(st); /* stored twice */
+	return task_overwrites(w->t, i) && w->s.st[0].split_axis < 0 && !twice;
 }
 
 static int put_bufs(const struct lower *w, struct manifest *m)
@@ -461,7 +444,7 @@ static int put_bufs(const struct lower *w, struct manifest *m)
 		if (!ix_is_const(w->l->buf[p->buf].elems, &b->elems))
 			b->elems = 0;
 		int out = t->stage[t->nstages - 1].out.operand;
-		if (m->alias_in < 0 && aliases(w, i, out)) {
+		if (m->alias_in < 0 && aliases(w, i)) {
 			m->alias_in = p->buf;
 			m->alias_out = w->at[out].buf;
 		}

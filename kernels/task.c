@@ -110,6 +110,26 @@ bool layout_equal(const struct layout *a, const struct layout *b)
 	return !memcmp(a->lo, b->lo, sizeof a->lo) && !memcmp(a->hi, b->hi, sizeof a->hi);
 }
 
+static bool same_index(const struct index *a, const struct index *b)
+{
+	return !memcmp(a->coef, b->coef, sizeof a->coef) && a->off == b->off && a->div == b->div &&
+	       a->mod == b->mod && a->table == b->table;
+}
+
+bool task_overwrites(const struct task *t, int i)
+{
+	const struct stage *s = &t->stage[0];
+	const struct operand *in = &t->operand[i], *out = &t->operand[s->out.operand];
+	if (t->nstages > 1 || in->role != ROLE_IN || !shape_equal(&in->dims, &out->dims) ||
+	    !layout_equal(&in->layout, &out->layout))
+		return false;
+	for (int k = 0; k < s->nreads; k++)
+		for (int d = 0; d < in->dims.rank && s->read[k].operand == i; d++)
+			if (!same_index(&s->read[k].dim[d], &s->out.dim[d]))
+				return false;
+	return true;
+}
+
 void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi)
 {
 	*lo = *hi = x->off;

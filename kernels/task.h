@@ -151,6 +151,10 @@ int64_t index_value(const struct stage *s, const struct index *x, void *const *b
 /* True if the index can leave [-lo, dim + hi) of dim d: lowering needs a guard. Generic tasks: index.guard. */
 bool index_guarded(const struct task *t, const struct stage *s, const struct read *r, int d);
 
+/* The output may lie over input i: each element is read at the point that writes it, and nowhere else. (A schedule that
+ * keeps partial sums there may not.) */
+bool task_overwrites(const struct task *t, int i);
+
 /* Generic form: sizes become symbols; params[i] is the value of SYM(i). Layout blocks, unit coefficients, zero offsets,
  * div/mod and programs stay. Returns the number of symbols. */
 int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS]) MUST_CHECK;

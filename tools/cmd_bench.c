@@ -186,16 +186,41 @@ static struct summary summarize(const struct bench *b, struct variant *v)
 				stats_quantile(v->ns, b->runs, 0.99), stats_quantile(v->ns, b->runs, 0)};
 }
 
+static json_t *memory_json(const struct variant *v)
+{
+	struct plan_memory m = plan_memory(v->ready.plan);
+	const struct steps *s = v->ready.model.steps;
+	return json_pack("{sI sI sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
+			 (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
+			 "scratch_bytes", (json_int_t)m.scratch_bytes, "order_peak_bytes",
+			 (json_int_t)s->peak_bytes, "given_peak_bytes", (json_int_t)s->given_peak_bytes);
+}
+
+static void memory_line(const struct variant *v)
+{
+	const double mib = 1 << 20;
+	struct plan_memory m = plan_memory(v->ready.plan);
+	const struct steps *s = v->ready.model.steps;
+	printf("memory: values %.2f MiB, of which %.2f live at once", (double)m.values_bytes / mib,
+	       (double)m.live_bytes / mib);
+	if (s->peak_bytes < s->given_peak_bytes)
+		printf(" (the model's order of nodes: %.0f %% more)",
+		       100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
+	printf("; weights %.2f, scratch %.2f\n", (double)m.weights_bytes / mib,
+	       (double)m.scratch_bytes / mib);
+}
+
 static json_t *variant_json(const struct bench *b, struct variant *v)
 {
 	struct summary s = summarize(b, v);
-	return json_pack("{so ss so si si so so so so so so sI so}", "model", json_text(v->ready.model.path),
-			 "kernels_from", ready_kernels_name(v->ready.kernels), "cache",
-			 *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(), "threads",
-			 b->host.threads, "runs", b->runs, "median_ms", json_ms(s.median), "p90_ms",
-			 json_ms(s.p90), "p99_ms", json_ms(s.p99), "min_ms", json_ms(s.min), "load_ms",
-			 json_ms((double)v->ready.load_ns), "cpu_pct", json_num(b->cpu_pct), "bytes",
-			 (json_int_t)plan_bytes(v->ready.plan), "kernels", kernels_json(b, v));
+	return json_pack("{so ss so si si so so so so so so sI so so}", "model",
+			 json_text(v->ready.model.path), "kernels_from", ready_kernels_name(v->ready.kernels),
+			 "cache", *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(),
+			 "threads", b->host.threads, "runs", b->runs, "median_ms", json_ms(s.median),
+			 "p90_ms", json_ms(s.p90), "p99_ms", json_ms(s.p99), "min_ms", json_ms(s.min),
+			 "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct", json_num(b->cpu_pct),
+			 "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", memory_json(v), "kernels",
+			 kernels_json(b, v));
 }
 
 /* Time of the i-th against the first, round by round: below 1 is faster. */
@@ -263,6 +288,7 @@ static void report(struct bench *b, const struct interval *ratios)
 		       v->ready.model.path, ready_kernels_name(v->ready.kernels), b->host.threads,
 		       x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
 		       (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
+		memory_line(v);
 	}
 	if (b->period_ns)
 		printf("%d of %d runs late, %.0f %% of a core\n", b->late, b->runs, b->cpu_pct);
