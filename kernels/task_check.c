@@ -64,7 +64,9 @@ static int check_elems(const struct operand *o)
 		if (IS_SYM(o->dims.d[d]) || IS_SYM(o->layout.lo[d]) || IS_SYM(o->layout.hi[d]))
 			return E_OK;
 	for (int d = 0; d < o->dims.rank; d++)
-		elems *= (double)(o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d] + 4096);
+		elems *= (double)(o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d]);
+	for (int j = 0; j < o->layout.n; j++) /* a last block may be mostly padding */
+		elems *= o->layout.ax[j].div > 1 ? (double)o->layout.ax[j].div : 1;
 	if (elems < 0x1p62) {
 		int n = operand_axes(o, ax);
 		if (!n || ax[0].stride * ax[0].extent <= MAX_ELEMS)
