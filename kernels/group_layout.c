@@ -116,7 +116,7 @@ static void decide_task(struct layer *l, int group)
 	const struct stage *s = &t->stage[0];
 	int *want = l->want[group], block = 1, rule = 1;
 	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
-	bool conv = is_type(l, p, "Conv");
+	bool conv = is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
 	for (int i = 0; i < t->noperands; i++)
 		want[i] = 1;
 	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
@@ -210,7 +210,7 @@ static enum need overhang(const struct task *t, int operand, int64_t *lo, int64_
 				lo[d] = -a > lo[d] ? -a : lo[d];
 				hi[d] = b - size + 1 > hi[d] ? b - size + 1 : hi[d];
 				bool window = s->comb != COMB_NONE && d != 1 && lo[d] <= MAX_HALO &&
-					      hi[d] <= MAX_HALO && r->dim[d].div <= 1 && r->dim[d].mod <= 1;
+					      hi[d] <= MAX_HALO && r->dim[d].mod <= 1 && r->dim[d].table < 0;
 				need = window && need != NEED_EXACT ? NEED_HALO : NEED_EXACT;
 			}
 		}

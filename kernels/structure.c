@@ -10,6 +10,7 @@ static const struct {
 	structure_fn *fn;
 } forms[] = {
     {"Conv", structure_conv},
+    {"ConvTranspose", structure_deconv},
     {"MaxPool", structure_pool},
     {"AveragePool", structure_pool},
     {"MatMul", structure_matmul},
@@ -37,6 +38,7 @@ static const struct {
     {"ReduceLogSum", structure_reduce},
     {"Softmax", structure_softmax},
     {"LogSoftmax", structure_softmax},
+    {"LRN", structure_lrn},
     {"LayerNormalization", structure_normalize},
     {"InstanceNormalization", structure_normalize},
     {"Transpose", structure_move},

@@ -2,6 +2,7 @@
 /* Reductions over axes, and chains of them with a map: softmax and normalisations. */
 #include "kernels/structure.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Axes of input i0: kept ones spatial and first, `red` ones reduction; of[d] is the axis of dim d. */
@@ -244,4 +245,43 @@ int structure_normalize(const struct opctx *c, struct task *t)
 		prog_add(&s->body, k == 1 ? P_MUL : P_ADD);
 	}
 	return chain_end(&h, s);
+}
+
+/* x * (bias + alpha / size * sum of squares of the channels around it) ^ -beta; the usual betas by square
+ * roots.
+ */
+int structure_lrn(const struct opctx *c, struct task *t)
+{
+	const struct shape *x = &c->in[0].shape;
+	int64_t size = node_int(c->node, "size", 1);
+	float alpha = node_float(c->node, "alpha", 1e-4f), beta = node_float(c->node, "beta", 0.75f);
+	float bias = node_float(c->node, "bias", 1);
+	int ix, iy, rc = structure_operand(t, c, 'i', 0, &ix);
+	if (rc >= 0 && (x->rank < 2 || x->rank >= MAX_AXES || size < 1 || size > x->d[1] * 2))
+		rc = fail(E_UNSUPPORTED, "LRN of rank %d, size %lld", x->rank, (long long)size);
+	if (rc < 0 || (rc = structure_operand(t, c, 'o', 0, &iy)) < 0)
+		return rc;
+	struct stage *s = structure_stage(t);
+	structure_axes(s, x);
+	int j = structure_axis(s, "j", AXIS_REDUCTION, size);
+	struct read *r = structure_broadcast(t, s, ix, x->rank);
+	r->dim[1].coef[1] = r->dim[1].coef[j] = 1;
+	r->dim[1].off = -((size - 1) / 2);
+	structure_broadcast(t, s, ix, x->rank);
+	prog_text(&s->body, c->node, "r0 square");
+	s->comb = COMB_SUM;
+	char base[64], post[200];
+	double a = (double)(alpha / (float)size), b = (double)bias;
+	snprintf(base, sizeof base, "acc %.9g mul %.9g add", a, b);
+	if (beta == 0.75f)
+		snprintf(post, sizeof post, "r1 %s sqrt %s sqrt sqrt mul div", base, base);
+	else
+		snprintf(post, sizeof post,
+			 beta == 0.5f ? "r1 %s sqrt div"
+			 : beta == 1  ? "r1 %s div"
+				      : "r1 %s {beta=0.75} neg pow mul",
+			 base);
+	prog_text(&s->post, c->node, post);
+	structure_out(t, s, iy);
+	return E_OK;
 }
