@@ -14,6 +14,16 @@ static void name_operand(struct operand *o, int i)
 	o->name[1] = (char)('a' + i);
 }
 
+/* Names do not matter. */
+static void name_axes(struct stage *s)
+{
+	for (int a = 0; a < s->naxes; a++) {
+		memset(s->axis[a].name, 0, sizeof s->axis[a].name);
+		s->axis[a].name[0] = 'a';
+		s->axis[a].name[1] = (char)('a' + a);
+	}
+}
+
 /* Operand i of the task in a part, taken over once. */
 static int take(struct task *part, int *of, const struct task *t, int i)
 {
@@ -49,11 +59,7 @@ static void make_core(const struct task *t, int lanes, int npost, struct fallbac
 	memset(&cs->post, 0, sizeof cs->post);
 	memset(cs->read, 0, sizeof cs->read);
 	cs->nreads = 0;
-	for (int a = 0; a < cs->naxes; a++) { /* names do not matter */
-		memset(cs->axis[a].name, 0, sizeof cs->axis[a].name);
-		cs->axis[a].name[0] = 'a';
-		cs->axis[a].name[1] = (char)('a' + a);
-	}
+	name_axes(cs);
 	c->nstages = 1;
 	for (int i = 0; i < s->body.n; i++) {
 		if (s->body.at[i].op != P_READ)
@@ -84,7 +90,7 @@ static void make_core(const struct task *t, int lanes, int npost, struct fallbac
 			guarded |= index_guarded(t, s, r, d);
 		o->fill = guarded ? o->fill : 0; /* halos hold it; only guards ask for it */
 		/* The weights' dim that the innermost output channel or column walks. */
-		for (int d = 0; o->role == ROLE_CONST && o->dims.rank >= 2 && d < o->dims.rank; d++)
+		for (int d = o->dims.rank - 1; o->role == ROLE_CONST && o->dims.rank >= 2 && d >= 0; d--)
 			for (int a = 0; a < cs->naxes; a++)
 				if (cs->axis[a].kind == AXIS_SPATIAL && r->dim[d].coef[a] == 1 &&
 				    !o->layout.n)
@@ -140,12 +146,28 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 	return task_check(c);
 }
 
+/* All stages, as they are. */
+static void make_chain(const struct task *t, struct fallback_parts *out)
+{
+	out->core = *t;
+	for (int i = 0; i < t->noperands; i++) {
+		name_operand(&out->core.operand[i], i);
+		out->core_of[i] = i;
+	}
+	for (int k = 0; k < t->nstages; k++)
+		name_axes(&out->core.stage[k]);
+}
+
 int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_parts *out)
 {
 	const struct stage *s = &t->stage[0];
 	memset(out, 0, sizeof *out);
-	if (t->nstages != 1 || s->comb == COMB_NONE || t->nsyms)
-		return fail(E_UNSUPPORTED, "no fallback kernel for maps and chains");
+	if ((t->nstages == 1 && s->comb == COMB_NONE) || (t->nstages > 1 && !whole) || t->nsyms)
+		return fail(E_UNSUPPORTED, "no fallback kernel for maps, and for parts of chains");
+	if (t->nstages > 1) {
+		make_chain(t, out);
+		return E_OK;
+	}
 	bool bias = has_bias(t, s);
 	int npost = whole ? s->post.n : bias ? 3 : 0, nreads = 0;
 	for (int i = 0; i < s->body.n + npost; i++)

@@ -187,6 +187,8 @@ const struct ix *ix_max(struct loops *l, const struct ix *a, const struct ix *b)
 const struct ix *ix_lt(struct loops *l, const struct ix *a, const struct ix *b);
 const struct ix *ix_eq(struct loops *l, const struct ix *a, const struct ix *b);
 const struct ix *ix_table(struct loops *l, int buf, const struct ix *at);
+/* x as one atom that sums and products do not take apart: it is written min(x, x). */
+const struct ix *ix_atom(struct loops *l, const struct ix *x);
 bool ix_is_const(const struct ix *x, int64_t *c);
 /* x as const + sum coef[i] * atom[i] (an atom is not a sum; it may be a product with a parameter). Returns n, or -1 if more
  * than max. Atoms are ordered by depth, outermost first: an emitter builds addresses loop level by loop level. */

@@ -204,6 +204,11 @@ const struct ix *ix_table(struct loops *l, int buf, const struct ix *at)
 	return ix_node(l, IX_TABLE, buf, at, NULL, (struct range){l->buf[buf].lo, l->buf[buf].hi});
 }
 
+const struct ix *ix_atom(struct loops *l, const struct ix *x)
+{
+	return x->op == IX_ADD ? ix_node(l, IX_MIN, 0, x, x, (struct range){x->lo, x->hi}) : x;
+}
+
 /* Evaluation. */
 
 static int64_t table_read(int buf, int64_t at, struct ix_env *e)

@@ -53,7 +53,8 @@ static const struct ix *place_layout(struct lower *w, const struct operand *o, s
 		p->ax[j].stride = stride;
 		const struct ix *all = ix_add(l, p->size[d], ix_add(l, p->lo[d], p->hi[d]));
 		all = ix_div(l, ix_add(l, all, ix_c(l, div - 1)), ix_c(l, div));
-		stride = ix_mul(l, stride, mod ? ix_c(l, mod) : all);
+		/* symbols with halos: products of their sums would have too many terms */
+		stride = ix_mul(l, stride, mod ? ix_c(l, mod) : ix_atom(l, all));
 	}
 	return stride;
 }

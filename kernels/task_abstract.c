@@ -2,8 +2,8 @@
 /* The generic form of a task. A dim that some index addresses as one whole axis (coefficient 1, offset 0,
  * equal extents) shares that axis's symbol, and so does an axis of a later stage that addresses a dim which
  * has one: so the generic text keeps what lowering must know (the index stays inside), and sizes that are
- * equal by chance stay apart. Halos of images in blocked layouts, and offsets of windows, are symbols even
- * where they are zero: one kernel serves all. */
+ * equal by chance stay apart. Halos of images, and offsets of their windows, are symbols even where they are
+ * zero: one kernel serves all. */
 #include "kernels/task.h"
 
 #include <string.h>
@@ -77,17 +77,34 @@ static void name_index(struct syms *y, const struct stage *s, bool window, struc
 		x->off = symbol(y, x->off);
 }
 
-/* The task works on images in blocked layouts, without groups of channels (the loops of those have no room
- * for more symbols). */
-static bool has_images(const struct task *t)
+/* From which dim on the task's operands are images: those of convolutions (weights of the images' rank), of
+ * windows, and whatever lies in channel blocks; MAX_RANK: it has none. */
+static int image_dims(const struct task *t)
 {
-	if (lone_axis(&t->stage[0], &t->stage[0].out.dim[1]) < 0)
-		return false;
-	for (int i = 0; i < t->noperands; i++) {
-		const struct operand *o = &t->operand[i];
-		if (o->role != ROLE_CONST && o->dims.rank == 4 && o->layout.n > o->dims.rank)
-			return true;
+	const struct stage *s = &t->stage[0];
+	int rank = t->operand[s->out.operand].dims.rank;
+	bool window = false, weights = false, blocked = false;
+	if (t->nstages > 1 || rank < 3)
+		return MAX_RANK;
+	for (int i = 0; i < s->nreads; i++) {
+		const struct operand *o = &t->operand[s->read[i].operand];
+		weights |= o->role == ROLE_CONST && o->dims.rank >= rank && s->comb == COMB_SUM;
+		blocked |= o->role != ROLE_CONST && rank >= 4 && o->dims.rank == rank && o->layout.n > rank;
+		for (int d = 1; d < rank; d++) {
+			int naxes = 0;
+			for (int a = 0; a < s->naxes; a++)
+				naxes += s->read[i].dim[d].coef[a] != 0;
+			window |= naxes > 1;
+		}
 	}
+	return weights && (rank > 3 || window) ? 2 : blocked ? 2 : window && !weights ? rank - 2 : MAX_RANK;
+}
+
+static bool split(const struct operand *o, int d)
+{
+	for (int j = 0; j < o->layout.n; j++)
+		if (o->layout.ax[j].dim == d && o->layout.ax[j].div > 1)
+			return true;
 	return false;
 }
 
@@ -99,13 +116,14 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 	*generic = *t;
 	for (int k = 0; k < t->nstages; k++)
 		name_sizes(&y, t, &t->stage[k], &generic->stage[k]);
-	bool images = has_images(t);
+	int first = image_dims(t), rank = t->operand[t->stage[0].out.operand].dims.rank;
 	for (int i = 0; i < t->noperands; i++) {
 		struct operand *o = &generic->operand[i];
-		bool image = images && o->role != ROLE_CONST && o->dims.rank == 4;
+		bool image = o->role != ROLE_CONST && o->dims.rank == rank;
 		for (int d = 0; d < o->dims.rank; d++) {
-			bool halo = (image && d >= 2) || o->layout.lo[d] || o->layout.hi[d];
-			if (!IS_SYM(o->dims.d[d]))
+			bool halo =
+			    (image && d >= first && !split(o, d)) || o->layout.lo[d] || o->layout.hi[d];
+			if (!IS_SYM(o->dims.d[d]) && o->role != ROLE_TMP) /* scratch has a size */
 				o->dims.d[d] = symbol(&y, o->dims.d[d]);
 			if (!halo)
 				continue;
@@ -119,7 +137,7 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 			struct read *r = i < s->nreads ? &s->read[i] : &s->out;
 			for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
 				r->dim[d].guard = i < s->nreads && index_guarded(t, &t->stage[k], r, d);
-				name_index(&y, &t->stage[k], images && d >= 2, &r->dim[d]);
+				name_index(&y, &t->stage[k], d >= first, &r->dim[d]);
 			}
 		}
 	}
