@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static int64_t round64(int64_t n)
 {
@@ -16,9 +17,25 @@ static size_t value_bytes(const struct plan *p, int v)
 	return (size_t)p->place[v].elems * dtype_bytes(p->s->value[v].buf.dtype);
 }
 
+enum { HUGE_PAGE = 2 << 20 };
+
+/* In huge pages where the system has them: weights are read in order, each once in a run, and with small
+ * pages the translations of their addresses are not in the processor's caches. */
+static char *get_large(struct plan *p, int which, size_t bytes)
+{
+	char *m = p->blocks[which] =
+	    aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+	if (!m)
+		return NULL;
+	(void)madvise(m, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+	return memset(m, 0, bytes);
+}
+
 /* Zeroed memory aligned to 64. */
 static char *get_block(struct plan *p, int which, size_t bytes)
 {
+	if (bytes >= 2 * HUGE_PAGE)
+		return get_large(p, which, bytes);
 	char *m = p->blocks[which] = calloc(1, bytes + 128);
 	return m ? m + (64 - (uintptr_t)m % 64) % 64 : NULL;
 }
