@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/plan_parts.h"
+#include "agent/trace.h"
 #include "agent/window.h"
 
 #include <stdlib.h>
@@ -10,6 +11,22 @@ static void plain_operand(const struct tensor *t, struct operand *o)
 	memset(o, 0, sizeof *o);
 	o->dtype = t->dtype;
 	o->dims = t->shape;
+}
+
+/* Work of this much on one core is over before a second thread has done its share (the pool takes about
+ * 0.5 us to start and end a range). */
+enum { ALONE_NS = 1500 };
+
+/* Small kernels run in the caller; a plan of nothing else never wakes the pool. */
+static void decide_alone(struct plan *p)
+{
+	p->alone = true;
+	for (int i = 0; i < p->nsteps; i++) {
+		struct pstep *ps = &p->step[i];
+		double ns = ps->kernel >= 0 ? p->kernel[ps->kernel].roofline_ns : 0;
+		ps->alone = ps->code && ns > 0 && ns < ALONE_NS;
+		p->alone &= ps->alone || ps->step->kind != STEP_TASK;
+	}
 }
 
 static int build(struct plan *p, const struct target *t, const struct kernel_source *src)
@@ -31,6 +48,7 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	for (int i = 0; i < p->nsteps; i++)
 		if (p->step[i].host)
 			p->step[i].nbufs = p->step[i].step->task->noperands;
+	decide_alone(p);
 	return rc < 0 ? rc : plan_place(p);
 }
 
@@ -74,12 +92,14 @@ struct call {
 	void *const *buf;
 };
 
+/* The caller flushes subnormals already (plan_run_timed), and so do the pool's threads. */
 static void range(void *ctx, int thread, int64_t begin, int64_t end)
 {
 	const struct call *c = ctx;
 	struct pstep *ps = c->ps;
 	void *scratch = c->p->threads + (size_t)thread * c->p->thread_bytes;
-	unsigned old = fpu_flush();
+	struct trace *t = c->p->trace;
+	int64_t begin_ns = t ? clock_now(trace_clock(t)) : 0;
 	if (c->host) {
 		host_run(c->host, c->entry, c->buf, begin, end, scratch);
 	} else {
@@ -89,12 +109,13 @@ static void range(void *ctx, int thread, int64_t begin, int64_t end)
 			buf[ps->nbufs - 1] = buf[ps->nbufs - 1] ? buf[ps->nbufs - 1] : scratch;
 		c->p->dev->run(ps->code, ps->entry[c->entry].entry, buf, ps->param, begin, end);
 	}
-	fpu_restore(old);
+	if (t)
+		trace_add(t, thread, (struct trace_event){ps->kernel, begin_ns, clock_now(trace_clock(t))});
 }
 
 static void run_entry(const struct plan *p, struct call *c, int64_t extent)
 {
-	if (p->pool)
+	if (p->pool && !c->ps->alone)
 		pool_run(p->pool, range, c, extent);
 	else if (extent > 0)
 		range(c, 0, 0, extent);
@@ -139,7 +160,7 @@ static void run_windows(struct plan *p, struct pstep *ps)
 	}
 }
 
-static int run_node(struct plan *p, struct pstep *ps)
+static int eval_node(struct plan *p, struct pstep *ps)
 {
 	const struct node *n = &p->g->node[ps->step->node];
 	for (int i = 0; i < n->nout; i++)
@@ -153,6 +174,16 @@ static int run_node(struct plan *p, struct pstep *ps)
 	int rc = n->op->eval(&c);
 	arena_reset(&p->scratch);
 	return fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
+}
+
+static int run_node(struct plan *p, struct pstep *ps)
+{
+	int64_t begin_ns = p->trace ? clock_now(trace_clock(p->trace)) : 0;
+	int rc = eval_node(p, ps);
+	if (p->trace)
+		trace_add(p->trace, 0,
+			  (struct trace_event){ps->kernel, begin_ns, clock_now(trace_clock(p->trace))});
+	return rc;
 }
 
 static int copy_in(struct plan *p, const struct tensor *inputs)
@@ -200,7 +231,7 @@ static int copy_out(struct plan *p, struct tensor *outputs)
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock)
 {
 	unsigned old = fpu_flush();
-	if (p->pool)
+	if (p->pool && !p->alone)
 		pool_begin(p->pool);
 	int rc = copy_in(p, inputs);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
@@ -217,7 +248,7 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 	}
 	if (rc >= 0)
 		rc = copy_out(p, outputs);
-	if (p->pool)
+	if (p->pool && !p->alone)
 		pool_end(p->pool);
 	fpu_restore(old);
 	return rc;
@@ -232,6 +263,26 @@ void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns)
 {
 	p->clock = clock;
 	p->deadline_ns = deadline_ns;
+}
+
+void plan_trace(struct plan *p, struct trace *t)
+{
+	p->trace = t;
+}
+
+void plan_symbols(const struct plan *p,
+		  void (*fn)(void *ctx, const struct plan_kernel *k, int entry, const void *at, size_t bytes),
+		  void *ctx)
+{
+	for (int i = 0; i < p->nsteps; i++) {
+		const struct pstep *ps = &p->step[i];
+		for (int e = 0; ps->code && ps->kernel >= 0 && e < ps->nentries; e++) {
+			size_t bytes;
+			const void *at = p->dev->address(ps->code, ps->entry[e].entry, &bytes);
+			if (at)
+				fn(ctx, &p->kernel[ps->kernel], e, at, bytes);
+		}
+	}
 }
 
 int plan_kernels(const struct plan *p, const struct plan_kernel **out)

@@ -21,6 +21,7 @@ struct kernel_source {
 };
 
 struct plan;
+struct trace; /* agent/trace.h */
 
 struct plan_kernel {
 	const char *name;	/* anchor node */
@@ -38,7 +39,12 @@ int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock) MUST_CHECK;
 /* Runs from now on end with E_TIMEOUT, outputs unset, after the first step that ends past deadline_ns of `clock`. */
 void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
+/* Runs from now on tell `t` (of at least the pool's threads) what each thread does; NULL: no more. Not kept beyond the plan. */
+void plan_trace(struct plan *p, struct trace *t);
 int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
+/* For profilers: tells fn where the machine code of every compiled kernel's entries lies. */
+void plan_symbols(const struct plan *p,
+		  void (*fn)(void *ctx, const struct plan_kernel *k, int entry, const void *at, size_t bytes), void *ctx);
 /* For verify. As plan_build, but no memory is reused, so that after a run every step value (struct steps) can be read. */
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 		    struct pool *pool, struct plan **out) MUST_CHECK;

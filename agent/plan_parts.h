@@ -27,6 +27,7 @@ struct entry_run { /* one entry of a kernel, ready to call */
 struct pstep {
 	const struct step *step;
 	int kernel; /* index in plan.kernel, -1 */
+	bool alone; /* too little work for more than one thread */
 	/* A compiled kernel. */
 	struct dev_code *code;
 	int nentries;
@@ -61,9 +62,11 @@ struct plan {
 	void *blocks[3];
 	size_t memory_bytes, weight_bytes, thread_bytes, scratch_bytes;
 	int64_t live_bytes;  /* of values, at the worst moment */
+	bool alone;          /* and so is every step */
 	bool keep;           /* no memory is reused */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
+	struct trace *trace; /* NULL: not traced */
 	int nkernels;
 	struct plan_kernel *kernel;
 	struct operand *in, *out; /* plain, as the caller has them */
@@ -72,7 +75,8 @@ struct plan {
 /* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
 
-/* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are called with. */
+/* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are
+ * called with. */
 int plan_place(struct plan *p) MUST_CHECK;
 void plan_set_halo(const struct plan *p, int v);
 

@@ -26,6 +26,8 @@ struct dev {
 	int (*load)(const void *obj, size_t n, struct dev_code **out);
 	int (*entry)(struct dev_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
 	void (*run)(struct dev_code *c, int entry, void *const *buf, const int64_t *param, int64_t begin, int64_t end);
+	/* Where an entry's instructions lie, for profilers; NULL where they are not in this process' memory. */
+	const void *(*address)(struct dev_code *c, int entry, size_t *bytes);
 	void (*unload)(struct dev_code *c);
 	/* The clock that timings on this device are taken with: real, or the simulator's virtual one. */
 	struct clock *(*clock)(void);

@@ -129,6 +129,19 @@ static void run(struct dev_code *c, int number, void *const *buf, const int64_t 
 	c->entry[number].fn(buf, param, begin, end);
 }
 
+/* Up to the next entry: the code generator puts one function behind the other. */
+static const void *address(struct dev_code *c, int number, size_t *bytes)
+{
+	uintptr_t at = (uintptr_t)c->entry[number].fn, end = (uintptr_t)c->image + c->bytes;
+	for (int i = 0; i < c->nentries; i++) {
+		uintptr_t other = (uintptr_t)c->entry[i].fn;
+		if (other > at && other < end)
+			end = other;
+	}
+	*bytes = end - at;
+	return (const void *)at;
+}
+
 static void unload(struct dev_code *c)
 {
 	if (!c)
@@ -149,6 +162,7 @@ const struct dev dev_cpu = {
     .load = load,
     .entry = entry,
     .run = run,
+    .address = address,
     .unload = unload,
     .clock = dev_clock,
 };

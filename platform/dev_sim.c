@@ -123,6 +123,14 @@ static void sim_run(struct dev_code *c, int entry, void *const *buf, const int64
 	dev_sim_spend(cost_ns);
 }
 
+static const void *sim_address(struct dev_code *c, int entry, size_t *bytes)
+{
+	(void)c;
+	(void)entry;
+	*bytes = 0;
+	return NULL;
+}
+
 static void sim_unload(struct dev_code *c)
 {
 	if (!c)
@@ -138,6 +146,7 @@ const struct dev dev_sim = {
     .load = sim_load,
     .entry = sim_entry,
     .run = sim_run,
+    .address = sim_address,
     .unload = sim_unload,
     .clock = sim_clock,
 };

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 static char out[1 << 20], err[1 << 16]; /* of the last run */
+static pid_t last_child;                /* of the last run */
 static char dir[128];                   /* a folder of this process, made on first use */
 
 static const char *in_dir(const char *name)
@@ -77,7 +78,7 @@ static void stop_child(pid_t pid)
 /* Runs `hone WORDS...` (split at spaces) and returns its exit status, 128 + n for signal n. */
 static int hone_to(const char *stdout_path, const char *words)
 {
-	char copy[1024], *argv[32] = {"hone"};
+	char copy[1200], *argv[32] = {"hone"};
 	int argc = 1;
 	snprintf(copy, sizeof copy, "%s", words);
 	for (char *w = strtok(copy, " "); w && argc < 31; w = strtok(NULL, " "))
@@ -94,6 +95,7 @@ static int hone_to(const char *stdout_path, const char *words)
 		_exit(hone_main(argc, argv));
 	}
 	int status = 0;
+	last_child = pid;
 	if (stop_with)
 		stop_child(pid);
 	waitpid(pid, &status, 0);
@@ -446,6 +448,57 @@ TEST(verify_as_json)
 	snprintf(words, sizeof words, "verify %s --against /nowhere --cache %s", steering(), in_dir("cache"));
 	CHECK_RUN(words, 1);
 	CHECK_SAYS(err, "/nowhere");
+}
+
+TEST(bench_writes_a_trace_of_every_kernel)
+{
+	char words[1100], trace[256], cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("trace-cache"));
+	snprintf(trace, sizeof trace, "%s", in_dir("trace.json"));
+	snprintf(words, sizeof words,
+		 "bench %s --json --runs 2 --kernels fallback --threads 2 --cache %s --trace %s", steering(),
+		 cache, trace);
+	CHECK_RUN(words, 0);
+	json_t *o = json_loads(out, 0, NULL), *t = json_load_file(trace, 0, NULL), *e, *k;
+	size_t i, n;
+	REQUIRE(o && t);
+	json_array_foreach(json_object_get(o, "kernels"), n, k)
+	{
+		int seen = 0;
+		json_array_foreach(json_object_get(t, "traceEvents"), i, e)
+		{
+			seen += json_equal(json_object_get(e, "name"), json_object_get(k, "name"));
+			CHECK(json_number_value(json_object_get(e, "dur")) >= 0);
+		}
+		CHECK(seen >= 5); /* once a run, at least */
+	}
+	json_decref(o);
+	json_decref(t);
+	snprintf(words, sizeof words, "bench %s --runs 1 --kernels fallback --cache %s --trace /nowhere/t",
+		 steering(), cache);
+	CHECK_RUN(words, 1);
+	CHECK_SAYS(err, "/nowhere");
+	snprintf(words, sizeof words, "bench %s %s --runs 1 --kernels fallback --cache %s --trace %s",
+		 steering(), steering(), cache, trace);
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "--trace");
+}
+
+TEST(bench_names_kernels_for_perf)
+{
+	char words[700], map[64], text[1 << 14];
+	snprintf(words, sizeof words,
+		 "bench %s --runs 1 --kernels fallback --threads 1 --cache %s --perf-map", steering(),
+		 in_dir("map-cache"));
+	CHECK_RUN(words, 0);
+	snprintf(map, sizeof map, "/tmp/perf-%ld.map", (long)last_child);
+	slurp(map, text, sizeof text);
+	CHECK_SAYS(text, " hone:Conv_2 [conv 5x5/2 3->24");
+	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+		unsigned long at = 0, bytes = 0;
+		CHECK(sscanf(line, "%lx %lx hone:", &at, &bytes) == 2 && at && bytes);
+	}
+	CHECK(unlink(map) == 0);
 }
 
 TEST(bench_as_json)

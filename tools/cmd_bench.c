@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/log.h"
 #include "tools/json.h"
+#include "tools/profile.h"
 #include "tools/ready.h"
 #include "tools/stats.h"
 #include "tools/table.h"
@@ -12,6 +13,7 @@ enum {
 	MAX_VARIANTS = 4,
 	MAX_RUNS = 1000000,
 	WARMUP = 3,
+	TRACE_RUNS = 5,
 	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
 };
 #define KERNELS_NS (3 * NS_PER_S) /* no further such run begins after that: a slow model has fewer */
@@ -327,6 +329,15 @@ static int open_variants(struct bench *b, const char *default_dir)
 	return 0;
 }
 
+/* What is asked for by name must be possible before minutes go into measuring. */
+static int profilers(struct bench *b)
+{
+	bool map = arg_flag(b->args, "perf-map");
+	if (b->n > 1 && (map || arg_str(b->args, "trace", NULL)))
+		return fail(E_USAGE, "--trace and --perf-map show one model with one kind of kernels");
+	return map ? profile_perf_map(b->variant[0].ready.plan) : 0;
+}
+
 static int bench(struct bench *b)
 {
 	char dir[4096] = "";
@@ -338,7 +349,12 @@ static int bench(struct bench *b)
 	if (rc >= 0)
 		rc = open_variants(b, dir);
 	if (rc >= 0)
+		rc = profilers(b);
+	if (rc >= 0)
 		rc = measure(b);
+	const char *trace = arg_str(b->args, "trace", NULL);
+	if (rc >= 0 && trace)
+		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, trace);
 	if (rc < 0)
 		return rc;
 	struct interval ratios[MAX_VARIANTS] = {{0}};
@@ -382,6 +398,8 @@ static const struct opt opts[] = {
     {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would, and count the late ones"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
+    {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
+    {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
     OPT_THREADS,
     OPT_EXACT,
     OPT_SHAPE,
