@@ -39,7 +39,7 @@ int cache_index(struct cache *c, const struct head *h, const uint8_t *payload, i
 {
 	bool forget = h->type == CACHE_FORGET && h->n == 1;
 	uint8_t type = forget ? payload[0] : h->type;
-	if (type < CACHE_REC || type > CACHE_FORGET)
+	if (type < CACHE_REC || type > CACHE_HISTORY)
 		return 1;
 	if (c->nused * 2 >= c->nslots) {
 		int rc = grow_index(c);

@@ -10,7 +10,7 @@
  *
  * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version +
  * cand, so that a record never meets the code of another candidate, and code is put before its record; choices
- * = hash of (model key, target key, device, threads, exactness) (agent/chosen.h).
+ * = hash of (model key, target key, device, threads, exactness) (agent/chosen.h); history: agent/history.h.
  *
  * Code is machine code: where, at open, somebody other than root and this process's user can write the file or
  * change its folder (a sticky one keeps others' hands off), every code record of the file is a miss, and the log
@@ -24,7 +24,7 @@
 #include "platform/hash.h"
 #include "platform/meas.h"
 
-enum cache_type { CACHE_REC = 1, CACHE_CHOICES = 2, CACHE_CODE = 3, CACHE_FORGET = 4 };
+enum cache_type { CACHE_REC = 1, CACHE_CHOICES = 2, CACHE_CODE = 3, CACHE_FORGET = 4, CACHE_HISTORY = 5 };
 
 struct rec {
 	struct key task;  /* of the task text */

@@ -48,8 +48,10 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	for (int i = 0; i < p->nsteps; i++)
 		if (p->step[i].host)
 			p->step[i].nbufs = p->step[i].step->task->noperands;
+	if (rc < 0)
+		return rc;
 	decide_alone(p);
-	return rc < 0 ? rc : plan_place(p);
+	return plan_place(p);
 }
 
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tune_model.h"
 
+#include "agent/history.h"
 #include "agent/seeds.h"
 #include "agent/tune_graph.h"
 #include "agent/tune_net.h"
@@ -45,6 +46,7 @@ struct session {
 	const char **before_name;
 	struct runner *runner;
 	int64_t committed_ns;
+	struct history history;
 };
 
 static void warn(struct session *s)
@@ -276,14 +278,30 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 static void pass_progress(void *ctx, const struct job_progress *p)
 {
 	struct session *s = ctx;
+	double at_ms = (double)clock_since_start(s->clock) / 1e6;
+	if (p->measured == p->ntasks) /* before that the sum grows with every task that is met */
+		history_add(&s->history, (struct history_point){at_ms, p->trials, p->now_ms});
 	if (s->o->progress)
 		s->o->progress(s->o->ctx, p);
+}
+
+static int put_history(struct session *s)
+{
+	struct buf text = {0};
+	history_text(&s->history, &text);
+	struct key k = history_key(s->graph, &s->target, s->o->threads);
+	int rc = buf_ok(&text) ? cache_put(s->cache, CACHE_HISTORY, k, text.p, text.n)
+			       : fail(E_NOMEM, "no memory for the history");
+	buf_free(&text);
+	return rc;
 }
 
 /* All that was found is durable before the network is measured. */
 static int save(struct session *s)
 {
-	int rc = cache_commit(s->cache);
+	int rc = put_history(s);
+	if (rc >= 0)
+		rc = cache_commit(s->cache);
 	if (rc == E_IO) {
 		warn(s);
 		rc = E_OK;

@@ -34,6 +34,7 @@ struct job_result {         /* one per task, also while running */
 
 struct job_progress {
 	int task, ntasks, trials;
+	int measured;             /* tasks that have a time by now */
 	double before_ms, now_ms; /* whole model so far: sum of uses x time over measured tasks */
 	int64_t left_ns;
 	const char *label;

@@ -106,6 +106,7 @@ void tune_progress(const struct tune *t)
 	const struct job_result *all = t->result - t->index;
 	for (int i = 0; i < j->ntasks; i++) {
 		int64_t before = all[i].before_ns ? all[i].before_ns : all[i].default_ns;
+		p.measured += all[i].best_ns > 0;
 		p.before_ms += (double)before * j->task[i].uses / 1e6;
 		p.now_ms += (double)all[i].best_ns * j->task[i].uses / 1e6;
 	}

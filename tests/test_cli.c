@@ -484,6 +484,33 @@ TEST(bench_writes_a_trace_of_every_kernel)
 	CHECK_SAYS(err, "--trace");
 }
 
+TEST(report_is_one_page)
+{
+	static char page[1 << 17];
+	char words[1100], file[256], cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("report-cache"));
+	snprintf(file, sizeof file, "%s", in_dir("report.html"));
+	snprintf(words, sizeof words, "report %s -o %s --threads 1 --json --cache %s", steering(), file,
+		 cache);
+	CHECK_RUN(words, 0);
+	json_t *o = json_loads(out, 0, NULL);
+	CHECK(json_number_value(json_object_get(o, "after_ms")) > 0);
+	CHECK(json_integer_value(json_object_get(o, "kernels")) >= 10);
+	json_decref(o);
+	slurp(file, page, sizeof page);
+	CHECK_SAYS(page, "<svg");
+	CHECK_SAYS(page, "conv 5x5/2 3-&#62;24");
+	CHECK_SAYS(page, "run hone tune");
+	CHECK_SAYS(page, "</html>");
+	CHECK(!strstr(page, "http") && !strstr(page, "<script"));
+	snprintf(words, sizeof words, "report %s", steering());
+	CHECK_RUN(words, 2);
+	CHECK_SAYS(err, "-o FILE.html");
+	snprintf(words, sizeof words, "report %s -o /nowhere/r.html --cache %s", steering(), cache);
+	CHECK_RUN(words, 1);
+	CHECK_SAYS(err, "/nowhere");
+}
+
 TEST(bench_names_kernels_for_perf)
 {
 	char words[700], map[64], text[1 << 14];

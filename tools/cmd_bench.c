@@ -22,8 +22,7 @@ enum {
 struct variant {
 	struct ready ready;
 	double *ns;        /* per run */
-	double *kernel_ns; /* [kernel][KERNEL_RUNS] */
-	int kernel_runs;   /* of them, 1 or more */
+	double *kernel_ns; /* median */
 };
 
 struct bench {
@@ -97,21 +96,16 @@ static int rounds(struct bench *b)
 	return 0;
 }
 
-static int time_kernels(struct variant *v, struct arena *a)
+static int time_kernels(struct bench *b)
 {
-	const struct plan_kernel *k;
-	int n = plan_kernels(v->ready.plan, &k);
-	v->kernel_ns = ARENA_ARRAY(a, double, (size_t)n *KERNEL_RUNS + 1);
-	int64_t end = clock_now(&clock_real) + KERNELS_NS;
-	for (int r = 0; r < KERNEL_RUNS && (!r || clock_now(&clock_real) < end); r++) {
-		int rc = plan_run_timed(v->ready.plan, v->ready.in, v->ready.out, &clock_real);
-		if (rc < 0)
-			return rc;
-		for (int i = 0; i < n; i++)
-			v->kernel_ns[i * KERNEL_RUNS + r] = (double)k[i].ns;
-		v->kernel_runs = r + 1;
-	}
-	return 0;
+	struct ready *r[MAX_VARIANTS];
+	double *ns[MAX_VARIANTS];
+	for (int i = 0; i < b->n; i++)
+		r[i] = &b->variant[i].ready;
+	int rc = ready_time_kernels(r, b->n, KERNEL_RUNS, KERNELS_NS, &b->arena, ns);
+	for (int i = 0; i < b->n && rc >= 0; i++)
+		b->variant[i].kernel_ns = ns[i];
+	return rc;
 }
 
 /* Enough for three seconds, at least 20, at most 500, unless --runs says. */
@@ -136,8 +130,8 @@ static int measure(struct bench *b)
 		rc = choose_runs(b, round_ns);
 	if (rc >= 0)
 		rc = rounds(b);
-	for (int i = 0; i < b->n && rc >= 0; i++)
-		rc = time_kernels(&b->variant[i], &b->arena);
+	if (rc >= 0)
+		rc = time_kernels(b);
 	log_live(NULL);
 	return rc;
 }
@@ -150,7 +144,7 @@ static struct kernel_row kernel_row(const struct bench *b, const struct variant 
 {
 	const struct plan_kernel *k;
 	plan_kernels(v->ready.plan, &k);
-	double ns = stats_median(&v->kernel_ns[i * KERNEL_RUNS], v->kernel_runs);
+	double ns = v->kernel_ns[i];
 	int cores = b->host.threads < b->host.target.cores ? b->host.threads : b->host.target.cores;
 	double peak = b->host.target.fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* The order in which a person meets the commands; what is not named here follows by name. */
-static const char *const order[] = {"zoo",   "tune",    "bench", "run",    "verify",
-				    "tasks", "explain", "show",  "devices"};
+static const char *const order[] = {"zoo",   "tune",    "bench",  "run",  "verify",
+				    "tasks", "explain", "report", "show", "devices"};
 
 /* The i-th command in the order of the list; NULL after the last. */
 static const struct cmd *nth_cmd(int i)

@@ -2,6 +2,7 @@
 #include "tools/ready.h"
 #include "agent/source.h"
 #include "platform/log.h"
+#include "tools/stats.h"
 #include <string.h>
 
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
@@ -116,6 +117,35 @@ void ready_close(struct ready *r)
 		model_close(&r->model);
 	arena_free(&r->arena);
 	*r = (struct ready){0};
+}
+
+int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
+		       double **ns)
+{
+	const struct plan_kernel *k;
+	struct arena scratch = {0};
+	double **all = ARENA_ARRAY(&scratch, double *, n);
+	for (int i = 0; i < n; i++)
+		all[i] = ARENA_ARRAY(&scratch, double, plan_kernels(r[i]->plan, &k) * runs + 1);
+	int rc = 0, done = 0;
+	int64_t end = clock_now(&clock_real) + limit_ns;
+	for (int at = 0; at < runs * n && rc >= 0; at++) {
+		if (at % n == 0 && at && clock_now(&clock_real) > end)
+			break;
+		done = at / n + 1;
+		int i = at % n, count = plan_kernels(r[i]->plan, &k);
+		rc = plan_run_timed(r[i]->plan, r[i]->in, r[i]->out, &clock_real);
+		for (int j = 0; j < count; j++)
+			all[i][j * runs + at / n] = (double)k[j].ns;
+	}
+	for (int i = 0; i < n && rc >= 0; i++) {
+		int count = plan_kernels(r[i]->plan, &k);
+		ns[i] = ARENA_ARRAY(a, double, count + 1);
+		for (int j = 0; j < count; j++)
+			ns[i][j] = stats_median(&all[i][j * runs], done);
+	}
+	arena_free(&scratch);
+	return rc;
 }
 
 int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)

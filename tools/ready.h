@@ -34,7 +34,8 @@ struct ready {
 	int64_t load_ns; /* file to plan */
 };
 
-/* For commands with OPT_EXACT. peaks: with the target's peaks, kept in the cache folder or measured now ("": nowhere to keep them). */
+/* For commands with OPT_EXACT. peaks: with the target's peaks, kept in the cache folder or measured now ("":
+ * nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 void host_close(struct host *h);
 
@@ -54,6 +55,10 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
+/* Times every kernel of n models, which take turns, `runs` times or for limit_ns (once at least): ns[i][k] is
+ * the median of model i's kernel k. */
+int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
+		       double **ns) MUST_CHECK;
 /* For case_runner: runs a case's graph, which it optimises, as a plan. ctx: struct ready_case. */
 struct ready_case {
 	const struct host *host;

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/test.h"
+#include "tools/chart.h"
+
+static int count(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p += strlen(part))
+		n++;
+	return n;
+}
+
+/* Numbers in the picture are finite, and every kernel with flops has its point. */
+TEST(roofline_shows_every_kernel_with_flops)
+{
+	struct target t = {.fma_gflops = 150, .bw_gbs = {400, 200, 0, 10}};
+	const struct chart_kernel k[] = {
+	    {"a", "conv", 2e6, 1e6, 1e8, 1e6},
+	    {"b", "copy", 0, 1e3, 0, 1e5},
+	    {"c", "huge", 1, 1e-3, 1e12, 1},
+	    {"d", "unknown", 0, 0, 1e3, 1e3},
+	};
+	struct buf out = {0};
+	chart_roofline(&t, 4, k, 4, &out);
+	CHECK(count(buf_str(&out), "<circle") == 2);
+	CHECK(!strstr(buf_str(&out), "nan") && !strstr(buf_str(&out), "inf"));
+	buf_clear(&out);
+	t = (struct target){0}; /* no peaks known */
+	chart_roofline(&t, 1, k, 4, &out);
+	CHECK(count(buf_str(&out), "<circle") == 2 && !strstr(buf_str(&out), "nan"));
+	buf_free(&out);
+}
+
+TEST(bars_escape_names)
+{
+	const struct chart_kernel k[] = {{"<script>alert('x')&\"\n", "a<b", 10, 20, 0, 0},
+					 {"", "", 0, 0, 0, 0}};
+	struct buf out = {0};
+	chart_bars(k, 2, &out);
+	CHECK(!strstr(buf_str(&out), "<script") &&
+	      strstr(buf_str(&out), "&#60;script&#62;alert(&#39;x&#39;)&#38;"));
+	CHECK(count(buf_str(&out), "<rect") == 4 && !strstr(buf_str(&out), "nan"));
+	buf_free(&out);
+}
+
+TEST(history_of_one_instant)
+{
+	struct history h = {0};
+	struct buf out = {0};
+	history_add(&h, (struct history_point){0, 0, 0});
+	history_add(&h, (struct history_point){0, 1, 0});
+	chart_history(&h, &out);
+	CHECK(strstr(buf_str(&out), "</svg>") && !strstr(buf_str(&out), "nan"));
+	buf_free(&out);
+}
+
+TEST_MAIN
