@@ -49,7 +49,7 @@ static bool stays(const struct plan *p, int v)
 /* The k-th value that a step touches, its reads first: -1 none in this place, STEP_END behind the last. */
 static int touched(const struct plan *p, int step, int k)
 {
-	int v, reads = 0;
+	int v = -1, reads = 0;
 	const struct step *s = &p->s->step[step];
 	while (reads <= k && (v = step_read(p->g, s, reads)) != STEP_END)
 		reads++;
