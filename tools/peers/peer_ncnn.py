@@ -24,6 +24,10 @@ def convert(job):
         p = subprocess.run([pnnx, onnx, "fp16=0"], stdout=sys.stderr, timeout=120, check=False)
         if p.returncode or not os.path.exists(stem + ".ncnn.param"):
             raise RuntimeError(f"pnnx cannot convert it (status {p.returncode})")
+    with open(stem + ".ncnn.param") as f:
+        left = sorted({line.split()[0] for line in f if "." in line.split()[0]})
+    if left:
+        raise RuntimeError(f"pnnx leaves {', '.join(left)}, which ncnn does not have")
     return stem
 
 
