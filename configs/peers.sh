@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make bench-peers: other libraries from PyPI into a virtual environment under $BUILD, then the benchmark. A library that
-# cannot be had is noted in $BUILD/peers/missing and left out. --test: only the part that needs none of them.
+# make bench-peers: other libraries from PyPI into a virtual environment under $BUILD and from Debian, then the benchmark. A
+# library that cannot be had is noted in $BUILD/peers/missing and left out. --test: only the part that needs none of them.
 here=tools/peers
 B=${BUILD:-build}
 if [ "$1" = --test ]; then
@@ -37,5 +37,18 @@ pnnx --no-deps
 MNN
 opencv-python-headless
 apache-tvm
+xgboost-cpu
+psutil
+cloudpickle
+END
+sh configs/deps.sh libdnnl-dev libxnnpack-dev libpthreadpool-dev libopenblas-dev || true
+while read -r name libs; do
+	# shellcheck disable=SC2086
+	cc -O2 -std=gnu11 -o "$B/peers/chain_$name" $here/chain.c "$here/chain_$name.c" $libs >"$B/peers/cc.log" 2>&1 ||
+		echo "$name $(grep -m 1 error "$B/peers/cc.log" | cut -c 1-160)" >>"$B/peers/missing"
+done <<END
+onednn -ldnnl
+xnnpack -lXNNPACK -lpthreadpool -lm
+openblas -lopenblas
 END
 exec "$venv/bin/python" -B $here/bench_peers.py --build "$B" "$@"

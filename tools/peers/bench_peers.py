@@ -16,7 +16,9 @@ import measure
 import nets
 import report
 
-PEERS = ["onnxruntime", "openvino", "ncnn", "mnn", "opencv", "tvm"]
+NETWORK = ["onnxruntime", "openvino", "ncnn", "mnn", "opencv", "tvm"]  # run models: peer_NAME.py
+KERNELS = ["onednn", "xnnpack", "openblas"]  # have kernels: chain_NAME.c runs a network's convolutions and products
+PEERS = NETWORK + KERNELS
 PACKAGE = {"mnn": "MNN", "opencv": "opencv-python-headless", "tvm": "apache-tvm"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -58,7 +60,7 @@ def missing(build):
         package, _, reason = line.partition(" ")
         for p in PEERS:
             if PACKAGE.get(p, p) == package or (p == "ncnn" and package == "pnnx"):
-                why[p] = f"pip install {package}: {reason}"
+                why[p] = f"{package} cannot be had: {reason}"
     return why
 
 
@@ -73,8 +75,8 @@ class Bench:
         self.hone = os.path.abspath(os.path.join(a.build, "hone"))
         self.missing = missing(a.build)
         self.cpus = sorted(os.sched_getaffinity(0))
-        self.out = {"cpu": cpu_name(), "system": platform.platform(), "cpus": self.cpus, "python": platform.python_version(),
-                    "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": a.budget, "exact": a.exact,
+        self.out = {"cpu": cpu_field("model name", "Model") or platform.machine(), "system": platform.platform(), "cpus": self.cpus, "python": platform.python_version(),
+                    "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": None if a.keep else a.budget, "exact": a.exact,
                     "machine": machine(self.hone), "versions": {"hone": version(self.hone)}, "settings": {},
                     "left_out": {p: w for p, w in self.missing.items() if p in a.peers}, "results": []}
 
@@ -114,11 +116,18 @@ class Bench:
         return measure.Runner(peer, [sys.executable, os.path.join(HERE, f"peer_{peer}.py"), path], cpus, env,
                               os.path.join(scratch, "log"))
 
+    def start_chain(self, job, peer, threads, cpus):
+        env = {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "close"}
+        if "avx512f" in cpu_field("flags").split():
+            env["OPENBLAS_CORETYPE"] = "SKYLAKEX"  # one that does not know the processor falls back to AVX2
+        return measure.Runner(peer + " kernels", [os.path.join(self.root, "chain_" + peer), job["layers"], str(threads)], cpus,
+                              env, os.path.join(job["folder"], peer + ".log"))
+
     def start(self, job, threads, cpus, row):
         """Everything that becomes ready, one after the other: loading is not measured and must not disturb."""
         runners = []
         todo = [(self.start_hone, k) for k in self.a.kernels] + \
-            [(self.start_peer, p) for p in self.a.peers if p not in self.missing]
+            [(self.start_peer if p in NETWORK else self.start_chain, p) for p in self.a.peers if p not in self.missing]
         for start, what in todo:
             r = start(job, what, threads, cpus)
             try:
@@ -142,7 +151,8 @@ class Bench:
         try:
             errors = self.errors(job, runners)
             for r in runners:
-                self.out["versions"].setdefault(r.name.split()[0], r.ready.get("version"))
+                if r.ready.get("version"):
+                    self.out["versions"].setdefault(r.name.split()[0], r.ready["version"])
                 if "setting" in r.ready:
                     self.out["settings"].setdefault(r.name, {})[f"{job['name']} {threads}"] = r.ready["setting"]
                 if r.ready.get("tuning_s"):
@@ -187,12 +197,12 @@ class Bench:
         return self.out
 
 
-def cpu_name():
+def cpu_field(*names):
     with open("/proc/cpuinfo") as f:
         for line in f:
-            if line.startswith(("model name", "Model")):
+            if line.startswith(names):
                 return line.split(":", 1)[1].strip()
-    return platform.machine()
+    return ""
 
 
 def command(*cmd):

@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 
+import layers
+
 ZOO = ["resnet18", "resnet50", "mobilenet_v2", "squeezenet1_1", "efficientnet_lite0", "vit_tiny"]
 DATA = {  # name: folder
     "yolo_fastest": "nets/ncnn_yolo-fastest-1.1", "yunet": "models/yunet_n_320",
@@ -83,7 +85,9 @@ def prepare(name, root, hone):
     inputs = [(i.name, v) for i, v in zip(infos, values)]
     fix_shapes(model, inputs)
     onnx.save(model, os.path.join(folder, "model.onnx"))
-    job = {"name": name, "model": os.path.join(folder, "model.onnx"), "folder": folder, "inputs": [], "ref": [],
+    with open(os.path.join(folder, "layers"), "w") as f:
+        f.write("\n".join(layers.lines(model)[0]) + "\n")
+    job = {"name": name, "layers": os.path.join(folder, "layers"), "model": os.path.join(folder, "model.onnx"), "folder": folder, "inputs": [], "ref": [],
            "outputs": [o.name for o in model.graph.output]}
     for i, (n, v) in enumerate(inputs):
         job["inputs"].append([n, os.path.join(folder, f"input_{i}.npy")])

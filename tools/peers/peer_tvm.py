@@ -69,7 +69,8 @@ def load(job, setting):
     with t:
         mod = tvm.transform.Sequential([tr.DecomposeOpsForInference(), tr.CanonicalizeBindings(),
                                         relax.get_pipeline("zero"), tr.AttachAttrLayoutFreeBuffers()])(mod)
-        tune(mod, t, work, job["tune_s"])
+        if job["tune_s"] > 0:
+            tune(mod, t, work, job["tune_s"])
         mod = tvm.transform.Sequential([tr.MetaScheduleApplyDatabase(work), tr.SplitLayoutRewritePreproc(),
                                         tr.LiftTransformParams(), tr.FoldConstant()])(mod)
     vm = relax.VirtualMachine(relax.build(mod, t), tvm.cpu())

@@ -14,10 +14,15 @@ def is_peer(name):
     return not name.startswith("hone")
 
 
+def kernels_only(name):
+    """A library's kernels, which compute no answers of the network: shown, but no rival."""
+    return name.endswith(" kernels")
+
+
 def best_peer(row):
     """(name, ratio) of the fastest peer with a right answer; None: there is none."""
     good = [(v["ratio"], n) for n, v in row["runs"].items()
-            if is_peer(n) and "ratio" in v and v.get("max_error") is not None and v["max_error"] < WRONG]
+            if is_peer(n) and not kernels_only(n) and "ratio" in v and v.get("max_error") is not None and v["max_error"] < WRONG]
     return min(good)[::-1] if good else None
 
 
@@ -32,13 +37,15 @@ def far(kernels, count=8):
 def network_text(row):
     tuned = ", ".join(f"{n} {s:.0f} s" for n, s in row["tuning_s"].items() if s)
     out = [f"\n{row['network']}, {row['threads']} thread{'s' * (row['threads'] > 1)}" + (f" (tuned: {tuned})" if tuned else ""),
-           f"  {'':16}{'p50 ms':>10}{'p90 ms':>10}{'min ms':>10}{'ratio':>8}{'95 % interval':>16}{'max error':>11}"]
+           f"  {'':17}{'p50 ms':>10}{'p90 ms':>10}{'min ms':>10}{'ratio':>8}{'95 % interval':>16}{'max error':>11}"]
     for n, v in sorted(row["runs"].items(), key=lambda x: x[1]["p50_ms"]):
         err = v.get("max_error")
-        out.append(f"  {n:16}{v['p50_ms']:10.3f}{v['p90_ms']:10.3f}{v['min_ms']:10.3f}{v.get('ratio', 0):8.2f}"
+        out.append(f"  {n:17}{v['p50_ms']:10.3f}{v['p90_ms']:10.3f}{v['min_ms']:10.3f}{v.get('ratio', 0):8.2f}"
                    f"{v.get('ratio_low', 0):9.2f}-{v.get('ratio_high', 0):<6.2f}" +
-                   (f"{err:11.1e}" + (" WRONG" if err >= WRONG else "") if err is not None else f"{'?':>11}"))
-    out += [f"  {n:16}failed: {why}" for n, why in row["failed"].items()]
+                   (f"{err:11.1e}" + (" WRONG" if err >= WRONG else "") if err is not None else f"{'' if kernels_only(n) else '?':>11}"))
+    if any(kernels_only(n) for n in row["runs"]):
+        out.append("  (kernels: the convolutions and matrix products alone, nothing between them)")
+    out += [f"  {n:17}failed: {why}" for n, why in row["failed"].items()]
     return "\n".join(out)
 
 
@@ -55,7 +62,8 @@ def summary_text(out):
              f"peak {m.get('gflops_per_core', 0):.0f} GFLOP/s a core, clock {out.get('clock_mhz') or '?'} MHz, "
              f"reads GB/s by level {m.get('read_gbs')}; processors {out['cpus']}",
              "versions: " + ", ".join(f"{n} {v}" for n, v in out["versions"].items()),
-             f"tuning: hone {out['budget_s']:g} s a network{' --exact' * out['exact']}"]
+             "tuning: hone " + (f"{out['budget_s']:g} s a network" if out["budget_s"] else "as an earlier run left it") +
+             " --exact" * out["exact"]]
     for threads in sorted({r["threads"] for r in out["results"]}):
         mean, n, behind = totals(out["results"], threads)
         if mean:
@@ -67,7 +75,8 @@ def summary_text(out):
 
 
 COLORS = {"hone": "#c0392b", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
-          "openvino": "#7d3c98", "ncnn": "#1e8449", "mnn": "#b7950b", "opencv": "#5d6d7e", "tvm": "#148f77"}
+          "openvino": "#7d3c98", "ncnn": "#1e8449", "mnn": "#b7950b", "opencv": "#5d6d7e", "tvm": "#148f77", "onednn kernels": "#d7bde2", "xnnpack kernels": "#aed6f1",
+          "openblas kernels": "#abebc6"}
 
 
 def svg(out):
