@@ -224,9 +224,9 @@ static double traffic(const struct tile_cost *c, double cache, unsigned without)
 	return bytes;
 }
 
-double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+static double draft(const struct task *t, const struct target *tg, int stage, const struct sstage *s,
+		    const struct stage *st)
 {
-	const struct stage *st = &t->stage[stage];
 	if (s->wino.m) {
 		struct winograd_cost w = draft_winograd(t, tg, s);
 		return w.input * s->wino.parts + w.rest;
@@ -256,4 +256,18 @@ double draft_stage(const struct task *t, const struct target *tg, int stage, con
 	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, c.streams) / c.l2;
 	double from_l3 = traffic(&c, l2, 0) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
 	return join(cycles, join(from_l2, from_l3));
+}
+
+double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+{
+	return draft(t, tg, stage, s, &t->stage[stage]);
+}
+
+double draft_rows(const struct task *t, const struct target *tg, int stage, const struct sstage *s, int axis,
+		  int64_t rows)
+{
+	struct stage st = t->stage[stage];
+	if (rows && rows < st.axis[axis].extent)
+		st.axis[axis].extent = rows;
+	return draft(t, tg, stage, s, &st);
 }

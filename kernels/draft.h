@@ -9,13 +9,17 @@
 
 double draft_stage(const struct task *t, const struct target *tg, int stage,
 		   const struct sstage *s); /* cycles */
-/* A Winograd schedule of stage 0, cycles: the inputs' transform, which every one of `parts` makes, and the rest. */
+/* A Winograd schedule of stage 0, cycles: the inputs' transform, which every one of `parts` makes, and the
+ * rest. */
 struct winograd_cost {
 	double input, rest;
 };
 struct winograd_cost draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s);
 double draft_memory(const struct target *tg); /* bytes a cycle */
-double draft_ghz(const struct target *tg);  /* clock implied by the measured peak; 3 when not measured */
+/* The same for `rows` of axis `axis` only, whatever its extent; rows 0: all. */
+double draft_rows(const struct task *t, const struct target *tg, int stage, const struct sstage *s, int axis,
+		  int64_t rows);
+double draft_ghz(const struct target *tg); /* clock implied by the measured peak; 3 when not measured */
 /* Registers the body wants: accumulators, operands, one broadcast. */
 int draft_live(const struct task *t, int stage, const struct sstage *s);
 double stage_steps(const struct stage *st); /* product of reduction extents; symbols count as 16 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a task and a schedule to loops and a manifest: buffers and packings, then the stages, then what a plan
  * must know. One stage is a nest whose leading loops are the parallel extent; the stages of a chain run in
- * turn for every index of the axes that they share, with their intermediate operands in thread scratch. */
+ * turn for every index of the parallel extent, with their intermediate operands in thread scratch. */
 #include "kernels/lower.h"
 
 #include <stdio.h>
@@ -27,64 +27,43 @@ const struct ix *lower_scratch(struct lower *w, const struct ix *elems)
 static void dims_of(struct lower *w, const struct operand *o, struct place *p)
 {
 	for (int d = 0; d < o->dims.rank; d++) {
-		bool tmp = o->role == ROLE_TMP;
 		p->size[d] = size_ix(w, o->dims.d[d]);
-		p->lo[d] = size_ix(w, tmp ? 0 : o->layout.lo[d]);
-		p->hi[d] = size_ix(w, tmp ? 0 : o->layout.hi[d]);
+		p->lo[d] = size_ix(w, o->layout.lo[d]);
+		p->hi[d] = size_ix(w, o->layout.hi[d]);
 	}
 }
 
-/* Strides of the layout; returns the number of elements. */
-static const struct ix *place_layout(struct lower *w, const struct operand *o, struct place *p)
+const struct ix *lower_layout(struct lower *w, const struct operand *o, struct place *p, unsigned without,
+			      int ring_dim, int64_t held)
 {
 	struct loops *l = w->l;
 	const struct ix *stride = ix_c(l, 1);
 	p->base = ix_c(l, 0);
-	p->n = o->layout.n ? o->layout.n : o->dims.rank;
-	for (int j = p->n - 1; j >= 0; j--) {
+	for (int j = 0; j < (o->layout.n ? o->layout.n : o->dims.rank); j++) {
 		int d = o->layout.n ? o->layout.ax[j].dim : j;
 		int64_t div = o->layout.n ? o->layout.ax[j].div : 1, mod = 0;
+		if (without >> d & 1)
+			continue;
 		for (int i = 0; i < j && o->layout.n; i++)
 			if (o->layout.ax[i].dim == d)
 				mod = o->layout.ax[i].div / div;
-		p->ax[j].dim = d;
-		p->ax[j].div = div;
-		p->ax[j].mod = mod;
-		p->ax[j].stride = stride;
 		const struct ix *all = ix_add(l, p->size[d], ix_add(l, p->lo[d], p->hi[d]));
 		all = ix_div(l, ix_add(l, all, ix_c(l, div - 1)), ix_c(l, div));
+		if (d == ring_dim && (!ix_is_const(all, &mod) || mod > held))
+			mod = held;
+		else if (d == ring_dim)
+			mod = 0;
+		p->ax[p->n].dim = d;
+		p->ax[p->n].div = div;
+		p->ax[p->n].mod = mod;
 		/* symbols with halos: products of their sums would have too many terms */
-		stride = ix_mul(l, stride, mod ? ix_c(l, mod) : ix_atom(l, all));
+		p->ax[p->n++].extent = mod ? ix_c(l, mod) : ix_atom(l, all);
+	}
+	for (int j = p->n - 1; j >= 0; j--) {
+		p->ax[j].stride = stride;
+		stride = ix_mul(l, stride, p->ax[j].extent);
 	}
 	return stride;
-}
-
-/* An intermediate: plain, without the dims that shared axes index. */
-static void place_tmp(struct lower *w, int operand)
-{
-	const struct operand *o = &w->t->operand[operand];
-	struct place *p = &w->at[operand];
-	struct loops *l = w->l;
-	const struct ix *stride = ix_c(l, 1);
-	unsigned left_out = 0;
-	for (int s = 0; s < w->t->nstages; s++) {
-		const struct stage *st = &w->t->stage[s];
-		for (int d = 0; d < o->dims.rank && st->out.operand == operand; d++)
-			for (int a = 0; a < w->shared; a++)
-				if (st->out.dim[d].coef[a])
-					left_out |= 1u << d;
-	}
-	for (int d = o->dims.rank - 1; d >= 0; d--) {
-		if (left_out >> d & 1)
-			continue;
-		p->ax[p->n].dim = d;
-		p->ax[p->n].div = 1;
-		p->ax[p->n].mod = 0;
-		p->ax[p->n++].stride = stride;
-		stride = ix_mul(l, stride, p->size[d]);
-	}
-	p->buf = w->scratch_buf;
-	p->base = lower_scratch(w, stride);
 }
 
 /* ---- packed constants ---- */
@@ -209,10 +188,12 @@ static int place_operands(struct lower *w)
 		struct place *p = &w->at[i];
 		dims_of(w, o, p);
 		if (o->role == ROLE_TMP) {
-			place_tmp(w, i);
+			p->buf = w->scratch_buf;
+			const struct ix *n = chain_tmp(w, i);
+			p->base = lower_scratch(w, n);
 			continue;
 		}
-		const struct ix *elems = place_layout(w, o, p);
+		const struct ix *elems = lower_layout(w, o, p, 0, -1, 0);
 		if (operand_packs(w->t, i)) {
 			if ((rc = place_packed(w, i)) < 0)
 				return rc;
@@ -297,31 +278,6 @@ void lower_ones(struct lower *w)
 	lv_store(w->l, v, (struct mem){.buf = w->scratch_buf, .at = w->ones, .stride = 1});
 }
 
-static void chain(struct lower *w, struct nest **k)
-{
-	struct loops *l = w->l;
-	const struct ix *extent = ix_c(l, 1), *at[MAX_AXES];
-	for (int a = 0; a < w->shared; a++)
-		extent = ix_mul(l, extent, k[0]->extent[a]);
-	int e = loops_entry(l, extent);
-	const struct ix *p = ix_var(l, l->entry[e].var);
-	for (int a = w->shared - 1; a >= 0; a--) {
-		at[a] = a ? ix_mod(l, p, k[0]->extent[a]) : p;
-		p = ix_div(l, p, k[0]->extent[a]);
-	}
-	if (w->ones)
-		lower_ones(w);
-	for (int s = 0; s < w->t->nstages; s++) {
-		for (int a = 0; a < w->shared; a++) {
-			k[s]->base[a] = at[a];
-			k[s]->bound |= 1u << a;
-		}
-		w->hoisted = 0;
-		nest_stage(k[s]);
-	}
-	loops_entry_end(l);
-}
-
 static void stages(struct lower *w)
 {
 	struct nest *k[MAX_STAGES];
@@ -336,7 +292,7 @@ static void stages(struct lower *w)
 	if (!ix_is_const(w->scratch, &none) || none)
 		w->scratch_buf = loops_buf(w->l, "scratch", BUF_SCRATCH, DT_F32, w->scratch);
 	if (w->t->nstages > 1)
-		chain(w, k);
+		chain_stages(w, k);
 	else if (w->s.st[0].wino.m)
 		winograd_stage(k[0]);
 	else
@@ -371,11 +327,12 @@ static void make_params(struct lower *w, struct manifest *m)
 	}
 	for (int a = 0; a < MAX_AXES; a++)
 		w->block_param[a] = -1;
-	for (int a = 0; w->t->nstages == 1 && a < w->t->stage[0].naxes; a++) {
-		if (!w->s.st[0].outer[a])
+	int last = w->t->nstages - 1;
+	for (int a = 0; a < w->t->stage[last].naxes; a++) {
+		if (!w->s.st[last].outer[a] && w->s.st[last].ring_axis != a)
 			continue;
-		int64_t b = w->s.st[0].block[a];
-		snprintf(name, sizeof name, "b_%s", w->t->stage[0].axis[a].name);
+		int64_t b = w->s.st[last].block[a];
+		snprintf(name, sizeof name, "b_%s", w->t->stage[last].axis[a].name);
 		w->block_param[a] = loops_param(w->l, name, 1, 1 << 30);
 		m->param[w->block_param[a]] = b ? b : 1 << 30;
 	}
@@ -472,6 +429,9 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	if (rc < 0 || (rc = sched_check(t, tg, &w->s)) < 0)
 		return rc;
 	w->shared = task_shared(t);
+	const struct sstage *end = &w->s.st[t->nstages - 1];
+	if (end->ring_axis >= 0 && (rc = task_ring(t, end->ring_axis, end->ring, &w->ring)) < 0)
+		return rc;
 	loops_init(w->l, a, tg->fma);
 	make_params(w, m);
 	w->scratch = ix_c(w->l, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_nest.c (loops), lower_tile.c (the
- * register tile), lower_addr.c (addresses and loads), lower_winograd.c and lower_transform.c (the loops of
- * kernels/winograd.h). Not for others. */
+/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the other),
+ * lower_nest.c (loops), lower_tile.c (the register tile), lower_addr.c (addresses and loads), lower_winograd.c
+ * and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 
@@ -26,7 +26,7 @@ struct place {
 	struct {
 		int dim;
 		int64_t div, mod;
-		const struct ix *stride;
+		const struct ix *extent, *stride;
 	} ax[MAX_SPLITS];
 	const struct ix *size[MAX_RANK], *lo[MAX_RANK], *hi[MAX_RANK]; /* dims, halo */
 };
@@ -38,6 +38,7 @@ struct lower {
 	struct sched s;
 	struct place at[MAX_OPERANDS];
 	int shared;               /* leading axes that all stages share */
+	struct ring ring;         /* rows 0: none */
 	const struct ix *scratch; /* elements handed out so far */
 	int scratch_buf;
 	const struct ix *wino[3];  /* scratch offsets of V, M and a tile; see winograd.h */
@@ -121,6 +122,13 @@ bool lower_zero_safe(const struct nest *k);
 /* Hands out scratch, 64-byte aligned: the offset of the first element. */
 const struct ix *lower_scratch(struct lower *w, const struct ix *elems);
 void lower_ones(struct lower *w); /* stores the mask of ones, once per parallel index */
+/* Strides of the layout of o, without some dims; of `ring_dim` (-1: none) only `held` rows. Returns the number of elements. */
+const struct ix *lower_layout(struct lower *w, const struct operand *o, struct place *p, unsigned without,
+			      int ring_dim, int64_t held);
+
+/* lower_chain.c */
+const struct ix *chain_tmp(struct lower *w, int operand); /* lays it out; returns its elements */
+void chain_stages(struct lower *w, struct nest **k);      /* the entry of a task of several stages */
 
 /* lower_winograd.c */
 bool winograd_packs(const struct lower *w, int read); /* of the filters */

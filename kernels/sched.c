@@ -12,7 +12,7 @@ void sched_init(const struct task *t, struct sched *s)
 	s->nstages = t->nstages;
 	for (int i = 0; i < t->nstages; i++) {
 		struct sstage *st = &s->st[i];
-		st->lane = st->split_axis = -1;
+		st->lane = st->split_axis = st->ring_axis = -1;
 		st->lanes = st->chains = 1;
 		st->hoist = true;
 		for (int a = 0; a < MAX_AXES; a++) {
@@ -108,7 +108,7 @@ static void put_block(struct writer *w, const struct stage *st, const struct sst
 {
 	bool any = false;
 	for (int a = 0; a < st->naxes; a++) {
-		if (!s->outer[a] || !s->block[a])
+		if ((!s->outer[a] && a != s->ring_axis) || !s->block[a])
 			continue;
 		put(w, any ? "," : " | block=");
 		any = true;
@@ -172,6 +172,12 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 		put_key(w, "hoist");
 		put(w, "0");
 	}
+	if (s->ring_axis >= 0) {
+		put_key(w, "ring");
+		put(w, st->axis[s->ring_axis].name);
+		put(w, ":");
+		put_int(w, s->ring);
+	}
 	put_winograd(w, &s->wino);
 }
 
@@ -184,8 +190,7 @@ int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
 			put(&w, "; ");
 		put_stage(&w, &t->stage[i], &s->st[i]);
 	}
-	if (t->nstages == 1)
-		put_block(&w, &t->stage[0], &s->st[0]);
+	put_block(&w, &t->stage[t->nstages - 1], &s->st[t->nstages - 1]);
 	return w.full ? fail(E_INFEASIBLE, "schedule text over %d bytes", CAND_MAX - 1) : E_OK;
 }
 
@@ -366,6 +371,14 @@ static int key_prefetch(struct parser *ps, struct sstage *s)
 	return whole(ps, 0, 64, &s->wino.prefetch);
 }
 
+static int key_ring(struct parser *ps, struct sstage *s)
+{
+	int64_t v;
+	int rc = pair(ps, SCHED_TILE, &s->ring_axis, &v);
+	s->ring = (int)v;
+	return rc;
+}
+
 static int key_block(struct parser *ps, struct sstage *s)
 {
 	do {
@@ -374,7 +387,7 @@ static int key_block(struct parser *ps, struct sstage *s)
 		int rc = pair(ps, 1 << 30, &a, &v);
 		if (rc < 0)
 			return rc;
-		if (!s->outer[a] || v < 1)
+		if ((!s->outer[a] && a != s->ring_axis) || v < 1)
 			return fail(E_CORRUPT, "schedule: block of axis %s, which has no outer loop",
 				    ps->st->axis[a].name);
 		s->block[a] = v;
@@ -385,11 +398,12 @@ static int key_block(struct parser *ps, struct sstage *s)
 static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
-} keys[] = {
-    {"lane", key_lane},   {"tile", key_tile},         {"unroll", key_unroll},     {"order", key_order},
-    {"par", key_par},     {"outer", key_outer},       {"split", key_split},       {"chains", key_chains},
-    {"hoist", key_hoist}, {"winograd", key_winograd}, {"tiles", key_tiles},       {"gemm", key_gemm},
-    {"chunk", key_chunk}, {"parts", key_parts},       {"prefetch", key_prefetch}, {"block", key_block}};
+} keys[] = {{"lane", key_lane},         {"tile", key_tile},         {"unroll", key_unroll},
+	    {"order", key_order},       {"par", key_par},           {"outer", key_outer},
+	    {"split", key_split},       {"chains", key_chains},     {"hoist", key_hoist},
+	    {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
+	    {"gemm", key_gemm},         {"chunk", key_chunk},       {"parts", key_parts},
+	    {"prefetch", key_prefetch}, {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 
@@ -428,9 +442,9 @@ int sched_parse(const struct task *t, const char *text, struct sched *out)
 		if (rc < 0)
 			return rc;
 	}
-	if (t->nstages == 1 && ps.p[0] == '|' && ps.p[1] == ' ') {
+	if (ps.p[0] == '|' && ps.p[1] == ' ') {
 		ps.p += 2;
-		int rc = parse_keys(&ps, &out->st[0], KEY_BLOCK, NKEYS);
+		int rc = parse_keys(&ps, &out->st[t->nstages - 1], KEY_BLOCK, NKEYS);
 		if (rc < 0)
 			return rc;
 	}

@@ -16,13 +16,16 @@
  *         output
  * chains  accumulators per point, taken in turn by the unrolled steps
  * hoist   0: loads that do not change in a loop stay inside of it
+ * ring    of a chain's last stage: its rows are computed N at a time, and before them the rows of earlier
+ *         stages that they need and that are not there yet; intermediates are rings of rows in scratch
  * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to prefetch stand
  * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
  * gemm    register tile of the products: tiles x vectors
  * chunk   vectors of products that are transformed back at once
  * parts   of the output channels that threads share beside the blocks, each with the inputs' transform of its own
  * prefetch  cache lines of the next panel of weights that each two steps fetch
- * block   tiles per block of an `outer` axis: a run-time parameter, 0 or absent: the whole axis
+ * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or
+ *         absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -50,6 +53,7 @@ struct sstage {
 	int chains;
 	bool hoist;
 	struct winograd wino;
+	int ring_axis, ring; /* rows; -1: none */
 };
 
 struct sched {
@@ -81,6 +85,19 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 bool operand_packs(const struct task *t, int operand);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
+/* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi] must be
+ * there. */
+struct ring {
+	int rows; /* of the last stage per step */
+	struct {
+		int axis; /* of the rows */
+		int64_t step, lo, hi;
+	} st[MAX_STAGES];
+	int dim[MAX_OPERANDS];      /* of a tmp: its rows; -1 */
+	int64_t held[MAX_OPERANDS]; /* rows there at once, halo included */
+};
+/* E_INFEASIBLE: axis `axis` of the last stage is no row of every intermediate. */
+int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_CHECK;
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
 bool stage_long_post(const struct stage *st);
 bool stage_long_body(const struct stage *st);

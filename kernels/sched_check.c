@@ -28,10 +28,10 @@ static bool direct(const struct index *x)
 	return x->div <= 1 && x->mod <= 1 && x->table < 0;
 }
 
-/* The inner block of dim d's split, 0: not split. A tmp is laid out by lowering, plainly. */
+/* The inner block of dim d's split, 0: not split. */
 static int64_t dim_block(const struct operand *o, int d)
 {
-	for (int j = 0; j < o->layout.n && o->role != ROLE_TMP; j++)
+	for (int j = 0; j < o->layout.n; j++)
 		if (o->layout.ax[j].dim == d && o->layout.ax[j].div > 1)
 			return o->layout.ax[j].div;
 	return 0;
@@ -54,13 +54,16 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a)
 	return best;
 }
 
-int64_t operand_stride(const struct operand *o, int layout_axis)
+/* `without`: dims that are not in memory. */
+static int64_t stride_without(const struct operand *o, int layout_axis, unsigned without)
 {
 	const struct layout *l = &o->layout;
 	int n = l->n ? l->n : o->dims.rank;
 	int64_t s = 1;
 	for (int j = n - 1; j > layout_axis; j--) {
 		int d = l->n ? l->ax[j].dim : j;
+		if (without >> d & 1)
+			continue;
 		int64_t div = l->n ? l->ax[j].div : 1, b = l->n ? dim_block(o, d) : 0;
 		if (b && div == 1) {
 			s *= b;
@@ -71,6 +74,11 @@ int64_t operand_stride(const struct operand *o, int layout_axis)
 		s *= (o->dims.d[d] + l->lo[d] + l->hi[d] + div - 1) / div;
 	}
 	return s;
+}
+
+int64_t operand_stride(const struct operand *o, int layout_axis)
+{
+	return stride_without(o, layout_axis, 0);
 }
 
 /* A vector of `lanes` neighbours along axis a never crosses a block of dim d. */
@@ -86,21 +94,17 @@ static bool aligned(const struct operand *o, const struct index *x, int d, int a
 	return true;
 }
 
-/* Stride of dim d in scratch, where dims of shared axes are left out; -1: depends on a symbol. */
-static int64_t tmp_stride(const struct task *t, const struct stage *st, const struct read *r, int d)
+/* Dims of a tmp that are not in scratch: those of shared axes. */
+static unsigned left_out(const struct task *t, const struct stage *st, const struct read *r)
 {
 	const struct operand *o = &t->operand[r->operand];
-	unsigned left_out = (1u << task_shared(t)) - 1;
-	int64_t s = 1;
-	for (int e = o->dims.rank - 1; e > d; e--) {
-		struct read one = {.dim[0] = r->dim[e]};
-		if (read_axes(st, &one, 1) & left_out)
-			continue;
-		if (IS_SYM(o->dims.d[e]))
-			return -1;
-		s *= o->dims.d[e];
+	unsigned mask = 0;
+	for (int d = 0; d < o->dims.rank && o->role == ROLE_TMP; d++) {
+		struct read one = {.dim[0] = r->dim[d]};
+		if (read_axes(st, &one, 1) & ((1u << task_shared(t)) - 1))
+			mask |= 1u << d;
 	}
-	return s;
+	return mask;
 }
 
 int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
@@ -108,6 +112,7 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 {
 	const struct operand *o = &t->operand[r->operand];
 	int n = o->layout.n ? o->layout.n : o->dims.rank;
+	unsigned without = left_out(t, st, r);
 	*stride = 0;
 	*pads = true;
 	for (int d = 0; d < o->dims.rank; d++) {
@@ -121,11 +126,9 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 		if (b && !aligned(o, x, d, a, lanes))
 			return fail(E_INFEASIBLE, "lanes of %s cross blocks of %s", st->axis[a].name,
 				    o->name);
-		if (o->role == ROLE_TMP)
-			s = tmp_stride(t, st, r, d);
-		for (int j = 0; j < n && o->role != ROLE_TMP; j++)
+		for (int j = 0; j < n; j++)
 			if ((o->layout.n ? o->layout.ax[j].dim : j) == d && (!b || o->layout.ax[j].div == 1))
-				s = operand_stride(o, j);
+				s = stride_without(o, j, without);
 		if (s < 0 || s * x->coef[a] > INT32_MAX || s * x->coef[a] < INT32_MIN)
 			return fail(E_INFEASIBLE, "lanes of %s: stride in %s is not constant",
 				    st->axis[a].name, o->name);
@@ -187,7 +190,8 @@ static bool tmp_follows(const struct task *t, const struct stage *st, const stru
 		const struct index *x = &r->dim[d];
 		if (!x->coef[i])
 			continue;
-		if (!direct(x) || !same_axis(st, o, x, d))
+		if (!direct(x) || !same_axis(st, o, x, d) || dim_block(o, d) || o->layout.lo[d] ||
+		    o->layout.hi[d])
 			return false;
 		dims++;
 	}
@@ -390,6 +394,35 @@ static int check_par(const struct task *t, const struct stage *st, const struct 
 	return E_OK;
 }
 
+/* Rows are neither in lanes nor in tiles, and no vector of an intermediate reaches from row to row. */
+static int check_ring(const struct task *t, const struct sched *s)
+{
+	const struct sstage *last = &s->st[t->nstages - 1];
+	struct ring ring;
+	for (int i = 0; i < t->nstages - 1; i++)
+		if (s->st[i].ring_axis >= 0)
+			return fail(E_INFEASIBLE, "ring: not in the last stage");
+	int rc = last->ring_axis < 0 ? E_OK : task_ring(t, last->ring_axis, last->ring, &ring);
+	for (int i = 0; i < t->nstages && last->ring_axis >= 0 && rc >= 0; i++) {
+		const struct stage *st = &t->stage[i];
+		const struct sstage *ss = &s->st[i];
+		if (ss->lane == ring.st[i].axis || ss->tile[ring.st[i].axis] > 1)
+			return fail(E_INFEASIBLE, "ring: rows of stage %d in lanes or tiles", i);
+		for (int k = 0; k <= st->nreads && ss->lane >= 0; k++) {
+			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
+			int64_t stride = 0;
+			bool pads;
+			if (t->operand[r->operand].role == ROLE_TMP &&
+			    (r->dim[ring.dim[r->operand]].coef[ss->lane] ||
+			     read_stride(t, st, r, ss->lane, ss->lanes, &stride, &pads) < 0 || stride < 0 ||
+			     stride > 1))
+				return fail(E_INFEASIBLE, "ring: lanes of %s lie apart",
+					    t->operand[r->operand].name);
+		}
+	}
+	return rc;
+}
+
 int sched_check(const struct task *t, const struct target *tg, const struct sched *s)
 {
 	int first = task_shared(t);
@@ -407,5 +440,5 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 			if ((rc = check_unroll(t, st, ss, a)) < 0)
 				return rc;
 	}
-	return E_OK;
+	return check_ring(t, s);
 }

@@ -14,6 +14,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	struct space *s = ARENA_NEW(a, struct space);
 	s->t = *t;
 	s->tg = *tg;
+	rules_ring(s);
 	for (int i = 0; i < t->nstages; i++)
 		rules_lanes(s, i);
 	s->want.threads = 1;
@@ -30,6 +31,17 @@ static int check_text(const struct space *s, const struct sched *c, char cand[CA
 	return rc < 0 ? rc : sched_text(&s->t, c, cand);
 }
 
+/* Ring and chunks are of the schedule as a whole: the stages leave them alone. */
+static void set_ring(const struct space *s, struct sched *c, int rows, int64_t chunks)
+{
+	struct sstage *last = &c->st[s->t.nstages - 1];
+	if (!s->ring.rows)
+		return;
+	last->ring_axis = rules_rows(s, s->t.nstages - 1);
+	last->ring = rows;
+	last->block[last->ring_axis] = rules_chunk(s, last, chunks);
+}
+
 void space_default(const struct space *s, char cand[CAND_MAX])
 {
 	struct sched c;
@@ -37,6 +49,7 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 	for (int i = 0; i < s->t.nstages; i++)
 		rules_stage(s, i, 0, &c.st[i]);
 	winograd_default(s, &c.st[0]);
+	set_ring(s, &c, s->ring.rows, s->want.threads);
 	if (check_text(s, &c, cand) >= 0)
 		return;
 	sched_init(&s->t, &c); /* scalar: always fits */
@@ -51,6 +64,14 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 	for (int variant = 0; winograd_variant(s, variant, &c.st[0]); variant++)
 		if (check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
+	static const int rows[] = {2, 4, 1};
+	for (int r = 0; r < 3 && s->ring.rows; r++) {
+		for (int k = 0; k < s->t.nstages; k++)
+			rules_stage(s, k, 0, &c.st[k]);
+		set_ring(s, &c, rows[r], 1);
+		if (check_text(s, &c, cand) >= 0 && i-- == 0)
+			return E_OK;
+	}
 	for (int variant = 1; variant <= 4; variant++) {
 		bool any = false;
 		for (int k = 0; k < s->t.nstages; k++) {
@@ -59,6 +80,7 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 			if (!has)
 				rules_stage(s, k, 0, &c.st[k]);
 		}
+		set_ring(s, &c, s->ring.rows, s->want.threads);
 		if (any && check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
 	}
@@ -104,8 +126,8 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 {
 	static const int vectors[] = {1, 2, 2, 2, 3, 4, 4, 6, 8};
 	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st), first = task_shared(&s->t),
-	    pixel = stage_pixel_axis(&s->t, st, out->lane), room = s->tg.regs;
+	int ns = stage_spatial(st), first = task_shared(&s->t), pixel = stage_pixel_axis(s, stage, out->lane),
+	    room = s->tg.regs;
 	for (int a = 0; a < ns; a++)
 		out->tile[a] = 1;
 	if (out->lane >= 0 && out->lane < ns) {
@@ -227,6 +249,12 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	out->hoist = rng_below(r, 8) != 0;
 }
 
+static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
+{
+	static const int rows[] = {1, 2, 2, 4, 4}, chunks[] = {1, 1, 2, 4, 8, 16};
+	set_ring(s, c, draw(r, rows, 5), draw(r, chunks, 6));
+}
+
 enum { TRIES = 64 };
 
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
@@ -236,6 +264,7 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 		sched_init(&s->t, &c);
 		for (int k = 0; k < s->t.nstages; k++)
 			draw_stage(s, k, r, &c.st[k]);
+		draw_ring(s, r, &c);
 		if (check_text(s, &c, cand) >= 0)
 			return E_OK;
 	}
@@ -243,11 +272,27 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 	return E_OK;
 }
 
+static void keep_ring(const struct space *s, struct sched *c, int axis, int rows, int64_t chunk)
+{
+	struct sstage *last = &c->st[s->t.nstages - 1];
+	last->ring_axis = axis;
+	last->ring = rows;
+	if (axis >= 0)
+		last->block[axis] = chunk;
+}
+
 /* Draws one aspect of one stage again. */
 static void change(const struct space *s, struct rng *r, struct sched *c)
 {
 	int k = (int)rng_below(r, (uint32_t)s->t.nstages);
 	struct sstage *st = &c->st[k];
+	const struct sstage *last = &c->st[s->t.nstages - 1];
+	int axis = last->ring_axis, rows = last->ring;
+	int64_t chunk = axis < 0 ? 0 : last->block[axis];
+	if (axis >= 0 && rng_below(r, 4) == 0) {
+		draw_ring(s, r, c);
+		return;
+	}
 	if (st->wino.m && rng_below(r, 8)) {
 		winograd_change(s, r, st);
 		return;
@@ -279,6 +324,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	}
 	if (!st->wino.m)
 		rules_parallel(s, k, st);
+	keep_ring(s, c, axis, rows, chunk);
 }
 
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
@@ -330,6 +376,9 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			draw_chains(&s->t.stage[k], r, st);
 			rules_parallel(s, k, st);
 		}
+		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t.nstages - 1];
+		keep_ring(s, &c, from->ring_axis, from->ring,
+			  from->ring_axis < 0 ? 0 : from->block[from->ring_axis]);
 		if (check_text(s, &c, cand) >= 0)
 			return E_OK;
 	}
@@ -348,12 +397,9 @@ int space_legal(const struct space *s, const char *cand)
 double space_draft(const struct space *s, const char *cand)
 {
 	struct sched c;
-	double cycles = 0;
 	if (sched_parse(&s->t, cand, &c) < 0)
 		return 1e30;
-	for (int k = 0; k < s->t.nstages; k++)
-		cycles += draft_stage(&s->t, &s->tg, k, &c.st[k]);
-	return cycles / draft_ghz(&s->tg);
+	return rules_draft(s, &c) / draft_ghz(&s->tg);
 }
 
 static double roofline(const struct target *tg, double ops, double bytes)

@@ -40,7 +40,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 {
 	const struct stage *st = &s->t.stage[stage];
 	struct sched one;
-	sched_init(&s->t, &one);
+	rules_init(s, &one);
 	struct sstage *ss = &one.st[stage];
 	ss->lane = axis;
 	ss->lanes = lanes;
@@ -66,7 +66,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 		cost += body ? slots : slots / steps;
 	}
 	if (axis >= ns) /* combining lanes at the end */
-		cost += 10 * e / lanes / steps;
+		cost += 10. * lanes / steps;
 	return cost * vectors / e;
 }
 
@@ -103,12 +103,14 @@ bool stage_contracts(const struct task *t, const struct stage *st, int lane)
 	return false;
 }
 
-int stage_pixel_axis(const struct task *t, const struct stage *st, int lane)
+int stage_pixel_axis(const struct space *s, int stage, int lane)
 {
-	int best = -1, ns = stage_spatial(st);
+	const struct task *t = &s->t;
+	const struct stage *st = &t->stage[stage];
+	int best = -1, ns = stage_spatial(st), rows = rules_rows(s, stage);
 	int64_t size = 1;
 	for (int a = task_shared(t); a < ns; a++) {
-		if (a == lane)
+		if (a == lane || a == rows)
 			continue;
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
 		for (int i = 0; i < st->nreads; i++)
@@ -317,8 +319,11 @@ void rules_finish(const struct space *s, int stage, struct sstage *out)
 static bool fits(const struct space *s, int stage, const struct sstage *ss)
 {
 	struct sched one;
-	sched_init(&s->t, &one);
+	rules_init(s, &one);
+	int axis = one.st[stage].ring_axis, rows = one.st[stage].ring;
 	one.st[stage] = *ss;
+	one.st[stage].ring_axis = axis;
+	one.st[stage].ring = rows;
 	return sched_check(&s->t, &s->tg, &one) >= 0;
 }
 
@@ -404,7 +409,7 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 		return false;
 	out->lane = ss->lane[which].axis;
 	out->lanes = ss->lane[which].lanes;
-	int pixel = stage_pixel_axis(&s->t, st, out->lane);
+	int pixel = stage_pixel_axis(s, stage, out->lane);
 	bool contracts = stage_contracts(&s->t, st, out->lane);
 	if (out->lane < 0) {
 		rules_finish(s, stage, out);

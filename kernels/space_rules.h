@@ -25,9 +25,20 @@ struct space {
 	struct target tg;
 	struct stage_space st[MAX_STAGES];
 	struct space_want want;
-	int wino_lanes; /* of Winograd schedules; 0: there are none */
+	int wino_lanes;   /* of Winograd schedules; 0: there are none */
+	struct ring ring; /* the default's; rows 0: none */
 };
 
+/* A ring of rows where it saves most of the scratch: its axis and the rows that the L2 holds. */
+void rules_ring(struct space *s);
+/* A schedule at its defaults, and the space's ring. */
+void rules_init(const struct space *s, struct sched *out);
+/* The row axis of a stage, -1: none. */
+int rules_rows(const struct space *s, int stage);
+/* Steps of the ring per parallel index for that many indexes; 0: all. */
+int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t chunks);
+/* A schedule's cycles: a ring's steps on their rows. */
+double rules_draft(const struct space *s, const struct sched *c);
 void rules_lanes(struct space *s, int stage);
 /* The default schedule of a stage: `variant` 0, 1, ... the portfolio's; false: there is no such variant. */
 bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out);
@@ -38,7 +49,7 @@ void rules_order(const struct space *s, int stage, struct sstage *out);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);
 bool stage_contracts(const struct task *t, const struct stage *st,
 		     int lane); /* some body read is the same in all lanes */
-int stage_pixel_axis(const struct task *t, const struct stage *st,
+int stage_pixel_axis(const struct space *s, int stage,
 		     int lane); /* best axis to tile beside lanes, -1: none */
 int64_t largest_divisor(int64_t n, int64_t max);
 double stage_points(const struct stage *st);
@@ -47,7 +58,8 @@ double stage_points(const struct stage *st);
 void rules_winograd(struct space *s);
 /* Replaces a direct schedule where the draft says that Winograd is clearly faster. */
 void winograd_default(const struct space *s, struct sstage *out);
-/* Rules worth a try beside the default, 0, 1, ...: each m, and the direct form where it is not the default. */
+/* Rules worth a try beside the default, 0, 1, ...: each m, and the direct form where it is not the default.
+ */
 bool winograd_variant(const struct space *s, int variant, struct sstage *out);
 void winograd_draw(const struct space *s, struct rng *r, struct sstage *out);
 void winograd_change(const struct space *s, struct rng *r, struct sstage *out); /* one aspect */

@@ -265,9 +265,63 @@ static inline void gen_chain(struct buf *b, struct rng *r)
 	buf_printf(b, "body r0 r1 sub %sr2 div\nwrite Y [%s]\n", norm ? "" : "exp ", dims);
 }
 
+/* Blocks whose inner stages are computed in a ring of rows: 1x1, depthwise, 1x1; depthwise, 1x1; convolution,
+ * pooling. Odd sizes, strides, ragged channels, intermediates blocked or plain, with halos or with guards. */
+static inline void gen_block(struct buf *b, struct rng *r)
+{
+	int kind = pick(r, 0, 2), c = pick(r, 1, 20), hid = kind ? c : pick(r, 1, 40), k = pick(r, 1, 40),
+	    f = pick(r, 1, 3), stride = pick(r, 1, 2), pad = f > 1 ? pick(r, 0, 1) : 0, oh = pick(r, 1, 9),
+	    ow = pick(r, 1, 9), xb = block_of(r), tb = block_of(r), halo = pick(r, 0, 2) ? pad : 0;
+	int h = (oh - 1) * stride + f - 2 * pad, w = (ow - 1) * stride + f - 2 * pad;
+	h = h < 1 ? 1 : h;
+	w = w < 1 ? 1 : w;
+	if (kind == 2)
+		k = hid = pick(r, 1, 40);
+	bool residual = pick(r, 0, 1);
+	buf_puts(b, "task syms=0\n");
+	image(b, r, "X", "in", 1, c, h, w, kind == 1 && halo ? halo : 0, xb);
+	if (kind != 1) {
+		buf_printf(b, "operand W const f32 [%d,%d,1,1] plain\n", hid, c);
+		image(b, r, "H", "tmp", 1, hid, h, w, halo, tb);
+		if (kind == 2) {
+			b->n--;
+			buf_puts(b, " fill=-3.40282347e+38\n");
+		}
+	}
+	if (kind != 2) {
+		buf_printf(b, "operand V const f32 [%d,1,%d,%d] plain\n", hid, f, f);
+		image(b, r, "D", "tmp", 1, hid, oh, ow, 0, tb);
+		buf_printf(b, "operand U const f32 [%d,%d,1,1] plain\n", k, hid);
+	}
+	if (residual)
+		image(b, r, "R", "in", 1, k, oh, ow, pick(r, 0, 1), xb);
+	image(b, r, "Y", "out", 1, k, oh, ow, pick(r, 0, 1), xb);
+	if (kind != 1)
+		buf_printf(b,
+			   "stage n:1 k:%d y:%d x:%d | c:%d\nread X [n,c,y,x]\nread W [k,c,0,0]\nbody r0 r1 "
+			   "mul\nsum\npost acc 0.5 add 0 max\nwrite H [n,k,y,x]\n",
+			   hid, h, w, c);
+	buf_printf(b, "stage n:1 k:%d y:%d x:%d | r:%d s:%d\nread %s [n,k,", hid, oh, ow, f, f,
+		   kind == 1 ? "X" : "H");
+	window(b, "y", "r", stride, 1, pad);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, pad);
+	if (kind == 2)
+		buf_printf(b, "]\n%sbody r0\nmax\n%swrite Y [n,k,y,x]\n",
+			   residual ? "read R [n,k,y,x]\n" : "", residual ? "post acc r1 add\n" : "");
+	else
+		buf_printf(
+		    b,
+		    "]\nread V [k,0,r,s]\nbody r0 r1 mul\nsum\nwrite D [n,k,y,x]\nstage n:1 k:%d y:%d "
+		    "x:%d | c:%d\nread D [n,c,y,x]\nread U [k,c,0,0]\n%sbody r0 r1 mul\nsum\n%swrite Y "
+		    "[n,k,y,x]\n",
+		    k, oh, ow, hid, residual ? "read R [n,k,y,x]\n" : "",
+		    residual ? "post acc r2 add\n" : "");
+}
+
 static inline void case_text(struct buf *b, struct rng *r)
 {
-	switch (rng_below(r, 12)) {
+	switch (rng_below(r, 14)) {
 	case 0:
 		gen_conv(b, r, CONV_3X3);
 		break;
@@ -296,6 +350,10 @@ static inline void case_text(struct buf *b, struct rng *r)
 		break;
 	case 10:
 		gen_index(b, r);
+		break;
+	case 11:
+	case 12:
+		gen_block(b, r);
 		break;
 	default:
 		gen_chain(b, r);
@@ -409,6 +467,52 @@ static inline double case_error(const struct kcase *c, const float *got)
 	free(a);
 	free(b);
 	return worst / top;
+}
+
+/* Lowers, checks and interprets; the error against the reference, or -1 with a line that says what is wrong.
+ */
+static inline double case_interpret_task(struct kcase *c, const struct task *t, const int64_t *syms,
+					 const char *cand, const struct target *tg, bool *infeasible)
+{
+	struct loops *l;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS];
+	int rc = lower(t, cand, tg, &c->a, &l, &m);
+	*infeasible = rc == E_INFEASIBLE;
+	if (rc < 0 || (rc = loops_check(l)) < 0) {
+		if (rc != E_INFEASIBLE || !*infeasible)
+			printf("%s: %s\n", cand, err_text());
+		*infeasible &= rc == E_INFEASIBLE;
+		return -1;
+	}
+	for (int i = 0; i < m.nsyms; i++)
+		m.param[i] = syms[i];
+	case_bind(c, &m, bufs, elems);
+	for (int e = 0; e < m.nentries; e++) {
+		int64_t extent = code_extent(&m, e, m.param);
+		if (extent < 0 || (rc = loops_run(l, e, bufs, m.param, 0, extent)) < 0) {
+			printf("%s: %s\n", cand, err_text());
+			return -1;
+		}
+	}
+	double err = -1;
+	for (int i = 0; i < m.nbufs; i++) {
+		if (m.buf[i].operand >= 0 && c->t.operand[m.buf[i].operand].dtype == DT_F32 &&
+		    !intact(bufs[i], elems[i])) {
+			printf("%s: wrote outside of %s\n", cand, m.buf[i].name);
+			return -1;
+		}
+		if (m.buf[i].role == BUF_OUT)
+			err = case_error(c, bufs[i]);
+	}
+	return err;
+}
+
+static inline double case_interpret(struct kcase *c, const char *cand, const struct target *tg,
+				    bool *infeasible)
+{
+	return case_interpret_task(c, &c->t, NULL, cand, tg, infeasible);
 }
 
 #endif

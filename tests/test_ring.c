@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chains whose intermediates are rings of rows: what they need of each stage, and the loops against the
+ * reference. */
+#include "kernels/sched.h"
+#include "tests/kernel_cases.h"
+
+static struct target board(int lanes)
+{
+	return (struct target){.isa = "x86-64-v4",
+			       .lanes = lanes,
+			       .regs = 32,
+			       .fma = true,
+			       .l1_bytes = 32768,
+			       .l2_bytes = 1 << 20,
+			       .l3_bytes = 32 << 20,
+			       .cores = 1};
+}
+
+/* 1x1 to 40 channels, depthwise 3x3 over `in` rows of 13, 1x1 to 24 and a residual. */
+static void block(struct buf *b, int in, int stride, const char *halo)
+{
+	int out = (in + stride - 1) / stride, wide = 13, ow = (wide + stride - 1) / stride;
+	buf_printf(b, "task syms=0\noperand X in f32 [1,24,%d,%d] 0.1/16.2.3.1\n", in, wide);
+	buf_puts(b, "operand W const f32 [40,24,1,1] plain\noperand B const f32 [40] plain\n");
+	buf_printf(b, "operand H tmp f32 [1,40,%d,%d] 0.1/16.2.3.1%s\n", in, wide, halo);
+	buf_printf(b, "operand V const f32 [40,1,3,3] plain\noperand D tmp f32 [1,40,%d,%d] 0.1/16.2.3.1\n",
+		   out, ow);
+	buf_printf(b, "operand U const f32 [24,40,1,1] plain\noperand R in f32 [1,24,%d,%d] 0.1/16.2.3.1\n",
+		   out, ow);
+	buf_printf(b, "operand Y out f32 [1,24,%d,%d] 0.1/16.2.3.1;2+1+1;3+1+1\n", out, ow);
+	buf_printf(b, "stage n:1 k:40 y:%d x:%d | c:24\nread X [n,c,y,x]\nread W [k,c,0,0]\nread B [k]\n", in,
+		   wide);
+	buf_puts(b, "body r0 r1 mul\nsum\npost acc r2 add 0 max 6 min\nwrite H [n,k,y,x]\n");
+	buf_printf(b, "stage n:1 k:40 y:%d x:%d | r:3 s:3\nread H [n,k,", out, ow);
+	window(b, "y", "r", stride, 1, 1);
+	buf_puts(b, ",");
+	window(b, "x", "s", stride, 1, 1);
+	buf_puts(b, "]\nread V [k,0,r,s]\nbody r0 r1 mul\nsum\npost acc 0 max 6 min\nwrite D [n,k,y,x]\n");
+	buf_printf(b, "stage n:1 k:24 y:%d x:%d | c:40\nread D [n,c,y,x]\nread U [k,c,0,0]\n", out, ow);
+	buf_puts(b, "read R [n,k,y,x]\nbody r0 r1 mul\nsum\npost acc r2 add\nwrite Y [n,k,y,x]\n");
+}
+
+TEST(rows_that_are_needed)
+{
+	struct buf text = {0};
+	struct task t;
+	struct ring r;
+	block(&text, 12, 1, ";2+1+1;3+1+1");
+	REQUIRE_OK(task_parse(buf_str(&text), &t));
+	REQUIRE_OK(task_ring(&t, 2, 4, &r));
+	CHECK(r.st[0].axis == 2 && r.st[0].step == 1 && r.st[0].lo == -1 && r.st[0].hi == 1);
+	CHECK(r.st[1].step == 1 && r.st[1].lo == 0 && r.st[1].hi == 0);
+	CHECK(r.held[3] == 6 && r.held[5] == 4 && r.dim[3] == 2 && r.dim[0] == -1);
+	CHECK_FAILS(task_ring(&t, 1, 1, &r), E_INFEASIBLE, "not read by rows"); /* all channels are needed */
+	CHECK_FAILS(task_ring(&t, 0, 1, &r), E_INFEASIBLE, "not rows");         /* shared */
+	CHECK_FAILS(task_ring(&t, 4, 1, &r), E_INFEASIBLE, "not rows");         /* a reduction */
+	CHECK_FAILS(task_ring(&t, 2, 13, &r), E_INFEASIBLE, "not rows");
+	text.n = 0;
+	block(&text, 12, 2, ";2+1+1;3+1+1");
+	REQUIRE_OK(task_parse(buf_str(&text), &t));
+	REQUIRE_OK(task_ring(&t, 2, 2, &r));
+	CHECK(r.st[0].step == 2 && r.st[0].lo == -1 && r.st[0].hi == 1 && r.held[3] == 5);
+	REQUIRE_OK(task_ring(&t, 2, 6, &r));
+	CHECK(r.held[3] == 13); /* of 14 */
+	buf_free(&text);
+}
+
+/* Every N, chunks of every size, halos or guards, lanes of 16, 8, 4 and none. */
+TEST(blocks)
+{
+	static const char *const inner[] = {
+	    "lane=k:16 tile=k:2,x:7 unroll=c:2 order=n,y,x,k,c; lane=k:16 tile=x:7 unroll=r:3,s:3; lane=k:16 "
+	    "tile=x:5 unroll=c:4",
+	    "lane=k:8 tile=x:13; lane=k:8 unroll=s:3 order=n,y,k,x,r,s; lane=k:8 tile=k:3,x:2 "
+	    "order=n,x,k,y,c",
+	    "lane=k:4; tile=x:3; lane=k:16",
+	    "lane=c:8 unroll=c:3; lane=k:4; lane=c:16",
+	};
+	struct target tg = board(16);
+	int done = 0;
+	for (int in = 1; in <= 11; in += in < 3 ? 1 : 4)
+		for (int c = 0; c < 4 * 2 * 2; c++) {
+			struct buf text = {0};
+			struct kcase k;
+			struct rng r;
+			int stride = 1 + (c & 1), out = (in + stride - 1) / stride;
+			block(&text, in, stride, c & 2 ? ";2+1+1;3+1+1" : c & 4 ? ";3+1+1" : "");
+			rng_seed(&r, (uint64_t)(in * 16 + c));
+			REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+			for (int n = 1; n <= out && n <= 5; n++)
+				for (int chunk = 0; chunk < 3; chunk++) {
+					char cand[CAND_MAX];
+					bool infeasible;
+					snprintf(cand, sizeof cand,
+						 chunk ? "%s ring=y:%d | block=y:%d" : "%s ring=y:%d",
+						 inner[c / 4], n, chunk);
+					double err = case_interpret(&k, cand, &tg, &infeasible);
+					if (!(err >= 0 && err < 4e-6))
+						printf("%s: error %g %s\n%s", cand, err,
+						       infeasible ? err_text() : "", buf_str(&text));
+					REQUIRE(err >= 0 && err < 4e-6);
+					done++;
+				}
+			buf_free(&text);
+			arena_free(&k.a);
+		}
+	CHECK(done > 400);
+}
+
+TEST(hostile_schedules)
+{
+	static const struct {
+		const char *cand, *why;
+		int rc;
+	} bad[] = {
+	    {"; ; ring=y", "':' expected", E_CORRUPT},
+	    {"; ; ring=y:65", "over 64", E_CORRUPT},
+	    {"; ; ring=y:04", "not canonical", E_CORRUPT},
+	    {"; ; ring=q:1", "no axis", E_CORRUPT},
+	    {"; ; ring=y:1 | block=x:1", "no outer loop", E_CORRUPT},
+	    {"; ; ring=y:1 | block=y:0", "no outer loop", E_CORRUPT},
+	    {"; ; | block=y:1", "", E_CORRUPT},
+	    {"; ; hoist=0 ring=y:1 chains=2", "out of order", E_CORRUPT},
+	    {"; ; ring=y:0", "not rows", E_INFEASIBLE},
+	    {"; ; ring=y:12", "not rows", E_INFEASIBLE},
+	    {"; ; ring=k:1", "not read by rows", E_INFEASIBLE},
+	    {"; ; ring=c:1", "not rows", E_INFEASIBLE},
+	    {"; ring=y:1; ", "last stage", E_INFEASIBLE},
+	    {"tile=y:2; ; ring=y:2", "lanes or tiles", E_INFEASIBLE},
+	    {"; lane=s:4; ring=y:2", "lie apart", E_INFEASIBLE},
+	    {"; ; par=1 ring=y:2", "par", E_INFEASIBLE},
+	    {"; ; outer=y ring=y:2", "outer", E_INFEASIBLE},
+	};
+	struct target tg = board(16);
+	struct buf text = {0};
+	struct kcase k;
+	struct rng r;
+	struct loops *l;
+	struct manifest m;
+	rng_seed(&r, 1);
+	block(&text, 11, 1, ";2+1+1;3+1+1");
+	REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(lower(&k.t, bad[i].cand, &tg, &k.a, &l, &m), bad[i].rc, bad[i].why);
+	buf_free(&text);
+	arena_free(&k.a);
+}
+
+/* Scratch is a few rows, not whole tensors; a chunk is a parallel index. */
+TEST(scratch_and_extent)
+{
+	struct target tg = board(16);
+	struct buf text = {0};
+	struct kcase k;
+	struct rng r;
+	struct loops *l;
+	struct manifest m;
+	rng_seed(&r, 1);
+	block(&text, 32, 1, ";2+1+1;3+1+1");
+	REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+	REQUIRE_OK(lower(&k.t, "; ; ", &tg, &k.a, &l, &m));
+	CHECK(m.scratch_bytes == 48 * (34 * 15 + 32 * 13) * 4 && code_extent(&m, 0, m.param) == 1);
+	REQUIRE_OK(lower(&k.t, "; ; ring=y:2 | block=y:3", &tg, &k.a, &l, &m));
+	CHECK(m.scratch_bytes == 48 * (4 * 15 + 2 * 13) * 4);
+	CHECK(code_extent(&m, 0, m.param) == 6); /* 16 steps of two rows */
+	REQUIRE_OK(lower(&k.t, "; ; ring=y:2", &tg, &k.a, &l, &m));
+	CHECK(code_extent(&m, 0, m.param) == 1);
+	buf_free(&text);
+	arena_free(&k.a);
+}
+
+TEST_MAIN
