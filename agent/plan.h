@@ -24,6 +24,7 @@ struct plan;
 struct trace; /* agent/trace.h */
 
 struct plan_kernel {
+	int step;		/* of the steps that the plan was made of */
 	const char *name;	/* anchor node */
 	const char *label;	/* task_label; " F(4,3)" behind it: Winograd, whose own flops and bytes are these */
 	enum kernel_origin origin;
@@ -32,6 +33,7 @@ struct plan_kernel {
 	int64_t ns;		/* of the last timed run */
 };
 
+/* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 	       struct pool *pool, struct plan **out) MUST_CHECK;
 int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs /* data allocated by the caller */) MUST_CHECK;
@@ -48,7 +50,8 @@ void plan_symbols(const struct plan *p,
 /* For verify. As plan_build, but no memory is reused, so that after a run every step value (struct steps) can be read. */
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 		    struct pool *pool, struct plan **out) MUST_CHECK;
-/* A copy of a step value as the last run left it, unpacked to plain row-major. */
+/* A copy of a step value as the last run left it, unpacked to plain row-major. A value inside
+ * of a fused kernel is not there. */
 int plan_value(const struct plan *p, int step_value, struct arena *a, struct tensor *out) MUST_CHECK;
 struct plan_memory {
 	size_t values_bytes;  /* the arena of all values */

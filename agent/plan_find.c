@@ -43,7 +43,7 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 	const struct step *s = ps->step;
 	struct plan_kernel *k = &p->kernel[p->nkernels];
 	ps->kernel = p->nkernels++;
-	*k = (struct plan_kernel){.name = s->name, .origin = origin};
+	*k = (struct plan_kernel){.step = (int)(s - p->s->step), .name = s->name, .origin = origin};
 	if (s->kind == STEP_TASK) {
 		task_label(s->task, label);
 		k->label = arena_strdup(&p->a, label);
@@ -131,29 +131,35 @@ static int find_fallback(struct plan *p, struct pstep *ps, const struct target *
 	return rc;
 }
 
+/* A kernel that the source has. E_NOTFOUND: it has none. */
+static int find_source(struct plan *p, struct pstep *ps, const struct kernel_source *src)
+{
+	struct buf text = {0};
+	if (!src || !src->find)
+		return fail(E_NOTFOUND, "no source of kernels");
+	task_text(ps->step->task, &text);
+	int rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->a, &ps->found, &ps->origin);
+	buf_free(&text);
+	if (rc < 0)
+		return rc == E_INFEASIBLE ? E_NOTFOUND : rc;
+	return take_code(p, ps) < 0 ? E_NOTFOUND : E_OK;
+}
+
 static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 		       const struct kernel_source *src)
 {
-	enum kernel_origin origin = FROM_HOST;
-	const struct task *task = ps->step->task;
-	if (src && src->find) {
-		struct buf text = {0};
-		task_text(task, &text);
-		int rc = src->find(src->ctx, task, buf_str(&text), &p->a, &ps->found, &origin);
-		buf_free(&text);
-		if (rc < 0 && rc != E_NOTFOUND && rc != E_INFEASIBLE)
-			return rc;
-		if (rc >= 0 && take_code(p, ps) >= 0) {
-			add_kernel(p, ps, origin, t);
-			return E_OK;
-		}
+	int rc = ps->code ? E_OK : find_source(p, ps, src);
+	if (rc != E_NOTFOUND) {
+		if (rc >= 0)
+			add_kernel(p, ps, ps->origin, t);
+		return rc;
 	}
 	if (find_fallback(p, ps, t) >= 0) {
 		add_kernel(p, ps, FROM_FALLBACK, t);
 		return E_OK;
 	}
 	add_kernel(p, ps, FROM_HOST, t);
-	return host_make(task, &p->a, ps->packed, &ps->host);
+	return host_make(ps->step->task, &p->a, ps->packed, &ps->host);
 }
 
 static int node_context(struct plan *p, struct pstep *ps)
@@ -177,12 +183,49 @@ static int node_context(struct plan *p, struct pstep *ps)
 	return E_OK;
 }
 
-int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src)
+/* Fused steps have a kernel from the source or are left to their parts: there are no fallback kernels of
+ * them. */
+static int find_fused(struct plan *p, const struct kernel_source *src)
 {
 	int rc = E_OK;
+	for (int i = 0; i < p->s->nsteps && rc >= 0; i++) {
+		p->step[i].step = &p->s->step[i];
+		if (!p->s->step[i].fused)
+			continue;
+		rc = find_source(p, &p->step[i], src);
+		rc = rc == E_NOTFOUND ? E_OK : rc;
+	}
+	return rc;
+}
+
+/* Another step does its work. */
+static bool idle(const struct plan *p, int i)
+{
+	const struct step *s = &p->s->step[i];
+	return s->fused ? !p->step[i].code : s->fused_by >= 0 && p->step[s->fused_by].code;
+}
+
+/* Steps that do not run are dropped from the list. */
+static void drop_idle(struct plan *p)
+{
+	int n = 0;
+	bool *drop = ARENA_ARRAY(&p->a, bool, p->nsteps + 1);
+	for (int i = 0; i < p->nsteps; i++)
+		drop[i] = idle(p, i);
+	for (int i = 0; i < p->nsteps; i++)
+		if (!drop[i])
+			p->step[n++] = p->step[i];
+	p->nsteps = n;
+}
+
+int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src)
+{
+	int rc = find_fused(p, src);
+	if (rc < 0)
+		return rc;
+	drop_idle(p);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
 		struct pstep *ps = &p->step[i];
-		ps->step = &p->s->step[i];
 		ps->kernel = -1;
 		if (ps->step->kind == STEP_TASK)
 			rc = find_kernel(p, ps, t, src);

@@ -28,6 +28,7 @@ struct pstep {
 	const struct step *step;
 	int kernel; /* index in plan.kernel, -1 */
 	bool alone; /* too little work for more than one thread */
+	enum kernel_origin origin;
 	/* A compiled kernel. */
 	struct dev_code *code;
 	int nentries;
@@ -55,7 +56,7 @@ struct plan {
 	const struct steps *s;
 	struct pool *pool;
 	const struct dev *dev;
-	int nsteps;
+	int nsteps; /* those that run: of a fused step and its parts, one or the others */
 	struct pstep *step;
 	struct place *place;              /* per step value */
 	char *memory, *weights, *threads; /* aligned to 64 */

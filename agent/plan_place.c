@@ -50,7 +50,7 @@ static bool stays(const struct plan *p, int v)
 static int touched(const struct plan *p, int step, int k)
 {
 	int v = -1, reads = 0;
-	const struct step *s = &p->s->step[step];
+	const struct step *s = p->step[step].step;
 	while (reads <= k && (v = step_read(p->g, s, reads)) != STEP_END)
 		reads++;
 	v = k < reads ? v : step_write(p->g, s, k - reads);
@@ -107,8 +107,8 @@ static int find_roots(struct plan *p)
 	for (int v = 0; v < p->s->nvalues; v++)
 		p->place[v].root = v;
 	for (int i = 0; i < p->nsteps; i++)
-		if (p->s->step[i].kind == STEP_ALIAS)
-			p->place[p->s->step[i].value[1]].root = p->place[p->s->step[i].value[0]].root;
+		if (p->step[i].step->kind == STEP_ALIAS)
+			p->place[p->step[i].step->value[1]].root = p->place[p->step[i].step->value[0]].root;
 	find_last(p, last);
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct step *s = p->step[i].step;

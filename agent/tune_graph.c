@@ -134,13 +134,14 @@ static int compare_tasks(struct maker *m, const struct side *x, const struct sid
 static int64_t sum_kernels(const struct maker *m, const struct side *s)
 {
 	int64_t sum_ns = 0;
-	for (int i = 0, kernel = 0; i < s->steps->nsteps; i++) {
-		const struct step *x = &s->steps->step[i];
-		if (x->kind == STEP_ALIAS)
-			continue;
+	const struct plan_kernel *k;
+	int n = plan_kernels(s->net.plan, &k);
+	for (int i = 0; i < n; i++) {
+		const struct step *x = &s->steps->step[k[i].step];
+		if (x->kind == STEP_TASK && x->fused_by >= 0) /* for want of the fused kernel */
+			x = &s->steps->step[x->fused_by];
 		if (x->kind == STEP_HOST || differs(m, task_key(x->task)))
-			sum_ns += s->net.kernel_ns[kernel];
-		kernel++;
+			sum_ns += s->net.kernel_ns[i];
 	}
 	return sum_ns;
 }

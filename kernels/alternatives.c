@@ -97,19 +97,44 @@ static void plain(struct finder *f, int i, bool *done)
 	add(f, c, flops);
 }
 
+/* All blocks from step i on with as dear a task, fused where they are not; or their parts each alone. */
+static void blocks(struct finder *f, int i, bool *done)
+{
+	const struct step *first = &f->s->step[i];
+	struct key k = task_key(first->task);
+	struct choices c = *f->now;
+	double flops = 0;
+	for (; i < f->s->nsteps; i++) {
+		const struct step *s = &f->s->step[i];
+		if (s->kind != STEP_TASK || s->anchor < 0 || done[i] || !key_equal(task_key(s->task), k))
+			continue;
+		done[i] = true;
+		flops += task_flops(s->task);
+		if (!s->fused)
+			choices_set(&c, f->a, CHOICE_FUSE, f->g->node[s->anchor].name, s->block);
+		for (int p = 0; p < f->s->nsteps && s->fused; p++)
+			if (f->s->step[p].fused_by == i)
+				choices_set(&c, f->a, CHOICE_FUSE, f->g->node[f->s->step[p].anchor].name, 1);
+	}
+	add(f, c, flops);
+}
+
 int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
 		       struct arena *a, struct choices **out)
 {
-	size_t most = 2 * (size_t)s->nsteps + 1;
+	size_t most = 3 * (size_t)s->nsteps + 1;
 	struct finder f = {.g = g, .s = s, .now = now, .a = a};
-	bool *parted = arena_try(a, most, sizeof *parted), *unblocked = arena_try(a, most, sizeof *parted);
+	bool *parted = arena_try(a, most, sizeof *parted), *unblocked = arena_try(a, most, sizeof *parted),
+	     *fused = arena_try(a, most, sizeof *parted);
 	f.out = arena_try(a, most, sizeof *f.out);
 	f.flops = arena_try(a, most, sizeof *f.flops);
-	if (!parted || !unblocked || !f.out || !f.flops)
+	if (!parted || !unblocked || !fused || !f.out || !f.flops)
 		return E_NOMEM;
 	for (int i = 0; i < s->nsteps; i++) {
-		if (s->step[i].kind != STEP_TASK || s->step[i].anchor < 0)
+		if (s->step[i].kind != STEP_TASK || s->step[i].anchor < 0 || s->step[i].fused_by >= 0)
 			continue;
+		if (!fused[i] && s->step[i].block > 1)
+			blocks(&f, i, fused);
 		if (!parted[i] && takes_residual(&s->step[i]))
 			alone(&f, i, parted);
 		if (!unblocked[i] && narrow_channels(&s->step[i]))

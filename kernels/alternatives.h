@@ -2,8 +2,9 @@
 /* Other divisions of a graph that are worth measuring against the present one: what graph_steps could be told
  * by choices, and rules only guess.
  *
- * One alternative changes all places of one kind at once: those of one task where a group took a residual, or
- * all values of one number of channels that does not fill its blocks. Where something is chosen already, all
+ * One alternative changes all places of one kind at once: those of one task where a group took a residual,
+ * all values of one number of channels that does not fill its blocks, all blocks of one task that one kernel does or
+ * could do. Where something is chosen already, all
  * by rule is an alternative too. */
 #ifndef KERNELS_ALTERNATIVES_H
 #define KERNELS_ALTERNATIVES_H

@@ -7,6 +7,8 @@
  *
  *   join N NODE    the group of this anchor takes at most N of the nodes that follow it
  *   lanes N VALUE  the value is blocked by N channels; 1: plain
+ *   fuse N NODE    the group of this anchor and N - 1 after it are one kernel; 1: it is not the first of
+ * several
  *
  * Text: "hone-choices 1\n", then a line each, by kind, then by name in byte order; of a kind and name there
  * is one. In a name, control characters and the backslash are \xHH. */
@@ -17,7 +19,7 @@
 #include "platform/buf.h"
 #include "platform/err.h"
 
-enum choice_kind { CHOICE_JOIN, CHOICE_LANES, CHOICE_KINDS };
+enum choice_kind { CHOICE_JOIN, CHOICE_LANES, CHOICE_FUSE, CHOICE_KINDS };
 
 struct choice {
 	enum choice_kind kind;

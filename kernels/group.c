@@ -378,6 +378,8 @@ int graph_steps(struct graph *g, const struct target *t, const struct choices *c
 {
 	struct groups groups;
 	int rc = groups_find(g, c, a, &groups);
+	if (rc >= 0)
+		rc = groups_fuse(g, t, c, a, &groups);
 	if (rc < 0)
 		return rc;
 	*out = ARENA_NEW(a, struct steps);
@@ -392,7 +394,7 @@ int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out)
 	if (!*out)
 		return E_NOMEM;
 	for (int i = 0; i < s->nsteps; i++) {
-		if (s->step[i].kind != STEP_TASK)
+		if (s->step[i].kind != STEP_TASK || s->step[i].fused_by >= 0)
 			continue;
 		struct buf text = {0};
 		task_text(s->step[i].task, &text);

@@ -4,8 +4,9 @@
  * graph_optimize: constant folding, dead code, identity removal, BatchNorm and scale folding into
  * convolutions, Pad into convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Semantics
  * stay within fp32 rounding. graph_steps: chooses groups (anchor + bias, activation, residual add,
- * elementwise chain), a layout for every value, inserts conversions, and makes one task per group, in the order of
- * least memory (kernels/order.h). Costs come in as `choices` (NULL or an absent one: the rules decide). */
+ * elementwise chain), a layout for every value, inserts conversions, and makes one task per group and one per
+ * block of groups that a kernel may do at once, in the order of least memory (kernels/order.h). Costs come in as
+ * `choices` (NULL or an absent one: the rules decide). */
 #ifndef KERNELS_GROUP_H
 #define KERNELS_GROUP_H
 
@@ -27,7 +28,11 @@ struct step {
 	int joined;              /* nodes after the anchor that the group took */
 	struct task *task;       /* STEP_TASK */
 	int value[MAX_OPERANDS]; /* STEP_TASK: step value per operand; -1: tmp. STEP_ALIAS: [0] in, [1] out */
-	int node;                /* STEP_HOST */
+	int block; /* STEP_TASK: groups from this one on that one kernel could do, and of a fused step that it
+		      does */
+	bool fused;   /* STEP_TASK: does the work of several steps, of which it is the alternative: */
+	int fused_by; /* the fused step that does this one's work where there is code for it; -1 */
+	int node;     /* STEP_HOST */
 	const int
 	    *host_in; /* STEP_HOST: step value per input of the node; -1: absent. Outputs are the node's */
 };
@@ -61,7 +66,7 @@ int step_write(const struct graph *g, const struct step *s, int k);
 int graph_optimize(struct graph *g) MUST_CHECK;
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct steps **out) MUST_CHECK;
-/* The unique tasks in order of first use: text, uses. */
+/* The unique tasks in order of first use: text, uses. Of a block the fused one. */
 struct step_task {
 	const struct task *task;
 	const char *text;

@@ -23,6 +23,12 @@ struct variant {
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
 };
 
+/* A group's step and its task before simplification. */
+struct laid {
+	int at;
+	const struct task *task;
+};
+
 struct layer {
 	struct graph *g;
 	const struct groups *gr;
@@ -33,6 +39,7 @@ struct layer {
 	int (*want)[MAX_OPERANDS]; /* per group and operand: block */
 	int (*use)[MAX_OPERANDS];  /* variant */
 	int **host_in;             /* per group */
+	struct laid **laid;        /* per group of a block */
 	struct steps *out;
 };
 
@@ -297,7 +304,7 @@ static void fill_value(const struct layer *l, int i, struct step_value *out)
 static struct step *add_step(struct layer *l, enum step_kind kind, const char *name, int anchor)
 {
 	struct step *s = &l->out->step[l->out->nsteps++];
-	*s = (struct step){.kind = kind, .name = name, .anchor = anchor, .node = -1};
+	*s = (struct step){.kind = kind, .name = name, .anchor = anchor, .fused_by = -1, .node = -1};
 	for (int i = 0; i < MAX_OPERANDS; i++)
 		s->value[i] = -1;
 	return s;
@@ -307,7 +314,7 @@ static int finish_task(struct layer *l, struct step *s)
 {
 	task_simplify(s->task);
 	int rc = task_check(s->task);
-	l->out->flops += task_flops(s->task);
+	l->out->flops += s->fused ? 0 : task_flops(s->task);
 	return fail_in(rc, "step %s", s->name);
 }
 
@@ -352,6 +359,29 @@ static int need_variant(struct layer *l, int i)
 	return add_conversion(l, i);
 }
 
+/* After the last group of a block: the step that does all of it. */
+static int emit_block(struct layer *l, int last)
+{
+	const struct group *gr = l->gr->group;
+	int first = last;
+	while (gr[first].prev >= 0)
+		first = gr[first].prev;
+	struct block b = {.task = ARENA_NEW(l->a, struct task)};
+	bool fits = true;
+	for (int i = first; i >= 0 && fits; i = gr[i].next)
+		fits = block_add(&b, l->laid[i]->task, l->out->step[l->laid[i]->at].value, i == last);
+	if (!fits || !block_rings(b.task))
+		return E_OK;
+	struct step *s = add_step(l, STEP_TASK, l->g->node[gr[first].anchor].name, gr[first].anchor);
+	s->task = b.task;
+	s->fused = true;
+	s->block = b.task->nstages;
+	memcpy(s->value, b.value, sizeof *s->value * (size_t)b.task->noperands);
+	for (int i = first; i >= 0; i = gr[i].next)
+		l->out->step[l->laid[i]->at].fused_by = (int)(s - l->out->step);
+	return finish_task(l, s);
+}
+
 static int emit_task(struct layer *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
@@ -364,6 +394,7 @@ static int emit_task(struct layer *l, int group)
 	struct step *s = add_step(l, STEP_TASK, l->g->node[p->anchor].name, p->anchor);
 	s->task = p->task;
 	s->joined = p->joined;
+	s->block = p->block;
 	for (int i = 0; i < n; i++) {
 		struct operand *o = &s->task->operand[i];
 		if (p->value[i] < 0)
@@ -374,7 +405,12 @@ static int emit_task(struct layer *l, int group)
 		o->layout = l->out->value[s->value[i]].buf.layout;
 		o->fill = outside ? o->fill : 0;
 	}
-	return finish_task(l, s);
+	if (p->prev >= 0 || p->next >= 0) {
+		struct laid *laid = l->laid[group] = ARENA_NEW(l->a, struct laid);
+		*laid = (struct laid){(int)(s - l->out->step), arena_memdup(l->a, s->task, sizeof *s->task)};
+	}
+	rc = finish_task(l, s);
+	return rc >= 0 && p->prev >= 0 && p->next < 0 ? emit_block(l, group) : rc;
 }
 
 static int emit_host(struct layer *l, int group)
@@ -412,7 +448,8 @@ static int begin(struct layer *l)
 	l->want = arena_try(l->a, n, sizeof *l->want);
 	l->use = arena_try(l->a, n, sizeof *l->use);
 	l->host_in = arena_try(l->a, n, sizeof *l->host_in);
-	if (!l->v || !l->want || !l->use || !l->host_in)
+	l->laid = arena_try(l->a, n, sizeof *l->laid);
+	if (!l->v || !l->want || !l->use || !l->host_in || !l->laid)
 		return E_NOMEM;
 	for (int v = 0; v < g->nvalues; v++) {
 		l->v[v].of = v;
@@ -434,7 +471,7 @@ int groups_lay_out(struct graph *g, const struct groups *gr, const struct target
 		return rc;
 	out->nvalues = l.nv;
 	out->value = arena_try(a, (size_t)l.nv + 1, sizeof *out->value);
-	out->step = arena_try(a, (size_t)(l.nv + gr->n) + 1, sizeof *out->step);
+	out->step = arena_try(a, (size_t)(l.nv + 2 * gr->n) + 1, sizeof *out->step);
 	if (!out->value || !out->step)
 		return E_NOMEM;
 	for (int i = 0; i < l.nv; i++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps as kernels/order.h sees them: views of a value share its store, and values that are not f32 live
- * throughout (agent/plan.c keeps them so). */
+ * throughout (agent/plan.c keeps them so). A fused step is ordered in place of its parts, which go right
+ * before it. */
 #include "kernels/group_parts.h"
 #include "kernels/order.h"
 #include "kernels/sched.h"
@@ -14,6 +15,7 @@ struct orderer {
 	struct order_problem p;
 	struct order_node *node;
 	struct order_store *mem;
+	int nnodes, *step; /* of each node */
 	int *store, *order;
 };
 
@@ -98,8 +100,11 @@ static int list(struct orderer *o, const struct step *s,
 
 static int make_nodes(struct orderer *o)
 {
-	for (int i = 0; i < o->s->nsteps; i++) {
-		const struct step *s = &o->s->step[i];
+	for (int i = 0; i < o->s->nsteps; i++)
+		if (o->s->step[i].fused_by < 0)
+			o->step[o->nnodes++] = i;
+	for (int i = 0; i < o->nnodes; i++) {
+		const struct step *s = &o->s->step[o->step[i]];
 		struct order_node *n = &o->node[i];
 		n->nreads = list(o, s, step_read, &n->read);
 		n->nwrites = n->nreads < 0 ? n->nreads : list(o, s, step_write, &n->write);
@@ -116,14 +121,15 @@ static int make_problem(struct orderer *o)
 	size_t values = (size_t)o->s->nvalues + 1, nodes = (size_t)o->s->nsteps + 1;
 	o->node = arena_try(&o->a, nodes, sizeof *o->node);
 	o->order = arena_try(&o->a, nodes, sizeof *o->order);
+	o->step = arena_try(&o->a, nodes, sizeof *o->step);
 	o->mem = arena_try(&o->a, values, sizeof *o->mem);
 	o->store = arena_try(&o->a, values, sizeof *o->store);
-	if (!o->node || !o->order || !o->mem || !o->store)
+	if (!o->node || !o->order || !o->step || !o->mem || !o->store)
 		return E_NOMEM;
 	make_stores(o);
-	int n = o->s->nvalues;
-	o->p = (struct order_problem){o->s->nsteps, n, n, o->node, o->store, o->mem};
-	return make_nodes(o);
+	int n = o->s->nvalues, rc = make_nodes(o);
+	o->p = (struct order_problem){o->nnodes, n, n, o->node, o->store, o->mem};
+	return rc;
 }
 
 static int put_in_order(struct orderer *o)
@@ -133,8 +139,19 @@ static int put_in_order(struct orderer *o)
 	if (!given)
 		return E_NOMEM;
 	memcpy(given, o->s->step, sizeof *given * n);
-	for (size_t i = 0; i < n; i++)
-		o->s->step[i] = given[o->order[i]];
+	struct step *to = o->s->step;
+	for (int i = 0; i < o->nnodes; i++) {
+		int at = o->step[o->order[i]], parts = 0;
+		for (size_t k = 0; k < n && given[at].fused; k++)
+			parts += given[k].fused_by == at;
+		int fused = (int)(to - o->s->step) + parts;
+		for (size_t k = 0; k < n && parts; k++)
+			if (given[k].fused_by == at) {
+				*to = given[k];
+				to++->fused_by = fused;
+			}
+		*to++ = given[at];
+	}
 	return E_OK;
 }
 

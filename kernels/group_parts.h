@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the group module: group.c finds groups, group_layout.c lays their values out and makes
- * steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
+/* Between the files of the group module: group.c finds groups, group_fuse.c blocks of them, group_layout.c lays
+ * their values out and makes steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -14,6 +14,8 @@ struct group {
 	struct task *task;       /* STEP_TASK: on plain layouts */
 	int value[MAX_OPERANDS]; /* graph value per operand; -1: tmp */
 	int out;                 /* STEP_TASK: graph value that it makes */
+	int prev, next;          /* groups of the same block, one kernel where there is code for it; -1 */
+	int block;               /* groups from this one on that could be one; 1: alone, or not worth a try */
 };
 
 struct groups {
@@ -22,10 +24,22 @@ struct groups {
 };
 
 int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out) MUST_CHECK;
+/* Sets prev and next of every group: blocks whose intermediates are more than the L2 holds, or chosen. */
+int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
+		struct groups *gr) MUST_CHECK;
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out) MUST_CHECK;
 /* Puts the steps into the order of least memory (group_order.c). */
 int steps_order(const struct graph *g, struct steps *s) MUST_CHECK;
+/* A block's task, made of its groups' laid-out ones in turn. */
+struct block {
+	struct task *task;
+	int value[MAX_OPERANDS]; /* step value per operand, -1: tmp */
+	int made[MAX_OPERANDS];  /* step value that the operand, a tmp, was */
+};
+bool block_add(struct block *b, const struct task *m, const int *value,
+	       bool last);              /* false: it does not fit */
+bool block_rings(const struct task *t); /* a legal task that runs in a ring of rows */
 /* Drops reduction axes of extent 1, merges axes that are adjacent in memory in every operand, names the
  * operands. */
 void task_simplify(struct task *t);

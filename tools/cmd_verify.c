@@ -84,10 +84,12 @@ static int bisect(struct verify *v, const struct model *m, const struct step *s,
 static int check_kernels(struct verify *v, struct model *m, struct plan *p, const struct tensor *t)
 {
 	const struct step *first = NULL;
+	const struct plan_kernel *k;
 	struct arena a = {0};
 	int rc = 0;
-	for (int i = 0; i < m->steps->nsteps && rc >= 0; i++) {
-		const struct step *s = &m->steps->step[i];
+	int n = plan_kernels(p, &k);
+	for (int i = 0; i < n && rc >= 0; i++) {
+		const struct step *s = &m->steps->step[k[i].step];
 		int out = s->kind == STEP_TASK ? out_value(s) : -1;
 		struct tensor got;
 		if (out < 0)

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of groups: where graph_steps makes a fused step, and plans that take it or its parts. */
+#include "agent/plan.h"
+#include "kernels/emit.h"
+#include "kernels/eval.h"
+#include "kernels/group.h"
+#include "kernels/space.h"
+#include "platform/dev.h"
+#include "tests/test.h"
+#include "tools/zoo.h"
+
+#include <math.h>
+
+static struct target machine(int64_t l2_bytes)
+{
+	struct target t;
+	CHECK_OK(dev_find("cpu")->probe(&t));
+	t.l2_bytes = l2_bytes;
+	return t;
+}
+
+static struct zoo begin(void)
+{
+	struct arena a = {0};
+	struct graph *g = ARENA_NEW(&a, struct graph);
+	g->name = "block";
+	g->arena = a;
+	struct zoo z = {.g = g, .opset = 17};
+	rng_seed(&z.rng, 7);
+	return z;
+}
+
+static struct graph *end(struct zoo *z, struct fmap y)
+{
+	zoo_output(z, y.value, "y");
+	CHECK_OK(z->rc);
+	CHECK_OK(graph_infer(z->g));
+	CHECK_OK(graph_optimize(z->g));
+	return z->g;
+}
+
+static struct conv conv(int64_t k, int64_t r, int64_t stride, int64_t groups)
+{
+	return (struct conv){k, r, stride, r / 2, groups, .act = r > 1 || k > 32 ? ACT_RELU6 : ACT_NONE};
+}
+
+/* 24 -> 40 -> 24 channels and the input, which is itself an activation. */
+static struct fmap inverted(struct zoo *z, struct fmap x, int64_t stride)
+{
+	struct fmap h = zoo_conv(z, x, conv(40, 1, 1, 1));
+	h = zoo_conv(z, h, conv(40, 3, stride, 40));
+	h = zoo_conv(z, h, conv(24, 1, 1, 1));
+	return stride == 1 ? zoo_add(z, h, x) : h;
+}
+
+static struct steps *steps_of(struct graph *g, const struct target *t, struct arena *a)
+{
+	struct steps *s = NULL;
+	CHECK_OK(graph_steps(g, t, NULL, a, &s));
+	return s;
+}
+
+static const struct step *fused_step(const struct steps *s, int *parts)
+{
+	const struct step *found = NULL;
+	*parts = 0;
+	for (int i = 0; i < s->nsteps; i++) {
+		found = s->step[i].fused ? &s->step[i] : found;
+		*parts += s->step[i].fused_by >= 0;
+		CHECK(s->step[i].fused_by < 0 || s->step[s->step[i].fused_by].fused);
+	}
+	return found;
+}
+
+TEST(what_is_fused)
+{
+	struct target small = machine(1000), large = machine(1 << 30);
+	struct arena a = {0};
+	int parts;
+	struct zoo z = begin();
+	struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
+	struct graph *g = end(&z, inverted(&z, x, 1));
+	const struct step *s = fused_step(steps_of(g, &small, &a), &parts);
+	REQUIRE(s != NULL);
+	CHECK(s->task->nstages == 3 && parts == 3);
+	CHECK(!fused_step(steps_of(g, &large, &a), &parts) && !parts); /* all of it is warm */
+	struct step_task *tasks;
+	struct steps *steps = steps_of(g, &small, &a);
+	CHECK(steps_tasks(steps, &a, &tasks) == steps->nsteps - 3); /* its parts are not tuned */
+	struct choices c = {0};
+	choices_set(&c, &a, CHOICE_FUSE, s->name, 3);
+	REQUIRE_OK(graph_steps(g, &large, &c, &a, &steps));
+	CHECK(fused_step(steps, &parts) && parts == 3);
+	choices_set(&c, &a, CHOICE_FUSE, s->name, 2);
+	REQUIRE_OK(graph_steps(g, &large, &c, &a, &steps));
+	s = fused_step(steps, &parts);
+	CHECK(s && s->task->nstages == 2 && parts == 2);
+	choices_set(&c, &a, CHOICE_FUSE, s->name, 1); /* the last two may still be a block */
+	REQUIRE_OK(graph_steps(g, &small, &c, &a, &steps));
+	s = fused_step(steps, &parts);
+	CHECK(s && s->task->nstages == 2 && parts == 2);
+	choices_set(&c, &a, CHOICE_FUSE, s->name, 1);
+	REQUIRE_OK(graph_steps(g, &small, &c, &a, &steps));
+	CHECK(!fused_step(steps, &parts));
+	graph_free(g);
+
+	z = begin(); /* the depthwise's output is needed elsewhere: two groups are left */
+	x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
+	x = zoo_conv(&z, x, conv(24, 3, 1, 24));
+	zoo_output(&z, x.value, "also");
+	g = end(&z, zoo_conv(&z, x, conv(24, 1, 1, 1)));
+	s = fused_step(steps_of(g, &small, &a), &parts);
+	CHECK(s && s->task->nstages == 2 && parts == 2);
+	graph_free(g);
+
+	z = begin(); /* a convolution and pooling; the next convolution reads windows of all channels */
+	x = zoo_conv(&z, zoo_input(&z, "x", 3, 32, 32), conv(32, 3, 2, 1));
+	x = zoo_max_pool(&z, x, 3, 2, 1, false);
+	g = end(&z, zoo_conv(&z, x, conv(16, 3, 1, 1)));
+	s = fused_step(steps_of(g, &small, &a), &parts);
+	CHECK(s && s->task->nstages == 2 && parts == 2);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* Default schedules, compiled here. Without `blocks` nothing of several stages is found. */
+struct compiler {
+	const struct target *t;
+	bool blocks;
+	int made;
+};
+
+static int compile(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		   enum kernel_origin *origin)
+{
+	struct compiler *c = ctx;
+	struct space *s;
+	struct loops *l;
+	char cand[CAND_MAX];
+	(void)text;
+	if (t->nstages > 1 && !c->blocks)
+		return E_NOTFOUND;
+	int rc = space_make(a, t, c->t, NULL, &s);
+	if (rc < 0)
+		return rc;
+	space_default(s, cand);
+	CHECK(t->nstages == 1 || strstr(cand, "ring=y:"));
+	if ((rc = lower(t, cand, c->t, a, &l, &out->m)) < 0 ||
+	    (rc = emit_find("llvm")->emit(l, c->t, a, &out->object)) < 0)
+		return rc;
+	c->made += t->nstages > 1;
+	*origin = FROM_DEFAULT;
+	return E_OK;
+}
+
+/* Largest difference of the plan's output to the evaluated graph's, as a share of its largest value. */
+static double error(struct graph *g, const struct steps *s, struct compiler *c, int threads)
+{
+	struct arena a = {0};
+	struct plan *p = NULL;
+	struct pool *pool = NULL;
+	struct rng r;
+	struct tensor in, out, *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
+	const struct kernel_source src = {c, compile};
+	const struct tensor *x = &g->value[g->input[0]].t, *y = &g->value[g->output[0]].t;
+	rng_seed(&r, 3);
+	CHECK_OK(tensor_alloc(&a, DT_F32, &x->shape, &in));
+	CHECK_OK(tensor_alloc(&a, DT_F32, &y->shape, &out));
+	rng_fill(&r, in.data, (size_t)shape_count(&x->shape));
+	if (threads > 1)
+		CHECK_OK(pool_open(&pool, threads, NULL));
+	CHECK_OK(plan_build(g, s, c->t, &src, pool, &p));
+	for (int run = 0; run < 2 && p; run++) /* memory as the first one left it */
+		CHECK_OK(plan_run(p, &in, &out));
+	CHECK_OK(eval_graph(g, &in, ref, &a));
+	const float *got = out.data, *want = ref[g->output[0]].data;
+	double worst = 0, top = 1e-30;
+	for (int64_t i = 0; i < shape_count(&y->shape); i++) {
+		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+		top = fmax(top, fabs((double)want[i]));
+	}
+	plan_free(p);
+	if (pool)
+		pool_close(pool);
+	arena_free(&a);
+	return worst / top;
+}
+
+TEST(plans)
+{
+	for (int i = 0; i < 8; i++) {
+		struct target t = machine(1000);
+		struct arena a = {0};
+		struct zoo z = begin();
+		int size = 9 + i, parts;
+		struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, size, size + 3), conv(24, 1, 1, 1));
+		x = i & 1 ? inverted(&z, inverted(&z, x, 2), 1) : inverted(&z, inverted(&z, x, 1), 2);
+		if (i & 2) {
+			x = zoo_conv(&z, x, conv(40, 3, 1, 1));
+			x = zoo_max_pool(&z, x, 3, 2, 1, false);
+		}
+		struct graph *g = end(&z, zoo_conv(&z, x, conv(16, 1, 1, 1)));
+		const struct steps *s = steps_of(g, &t, &a);
+		CHECK(fused_step(s, &parts) && parts >= 5);
+		struct compiler with = {&t, true, 0}, without = {&t, false, 0};
+		CHECK(error(g, s, &with, 1 + i / 4 * 2) < 1e-5 && with.made >= 2);
+		CHECK(error(g, s, &without, 1) < 1e-5 && without.made == 0);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
+TEST_MAIN
