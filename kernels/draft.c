@@ -6,7 +6,7 @@
 /* 4 cycles FMA latency, 2 FMA and 1.7 loads a cycle, 40 cycles around a tile, 24 bytes a cycle from L2:
  * measured once on a Zen 5 and a Cascade Lake. */
 static const double FMA_PER_CYCLE = 2, L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
-		    DIVIDE = 8, MATH = 18;
+		    DIVIDE = 8, MATH = 18, TRANSPOSE = 5 /* a load and four steps a vector */;
 
 int64_t extent_guess(int64_t extent)
 {
@@ -78,7 +78,7 @@ static double access_cost(const struct task *t, const struct stage *st, const st
 		return 1;
 	if (read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) < 0)
 		return s->lanes;
-	return stride == 0 || stride == 1 ? 1 : s->lanes;
+	return stride == 0 || stride == 1 ? 1 : read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : s->lanes;
 }
 
 static unsigned axes_of(const struct task *t, const struct stage *st, const struct read *r)

@@ -214,6 +214,16 @@ static LLVMValueRef lane(struct gen *g, LLVMValueRef v, int at, int from, int la
 	return from == 1 ? gen_splat(g, v, lanes) : shuffle(g, v, at, 0, lanes);
 }
 
+static LLVMValueRef trn(struct gen *g, LLVMValueRef a, LLVMValueRef b, bool odd, int step, int lanes)
+{
+	LLVMValueRef at[16];
+	for (int j = 0; j < lanes; j++) {
+		int from = odd ? (j & step ? lanes + j : j + step) : (j & step ? lanes + j - step : j);
+		at[j] = LLVMConstInt(g->i32, (unsigned)from, false);
+	}
+	return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(at, (unsigned)lanes), "");
+}
+
 void gen_set(struct gen *g, const struct stmt *s)
 {
 	static const LLVMRealPredicate predicate[V_OPS] = {
@@ -229,6 +239,8 @@ void gen_set(struct gen *g, const struct stmt *s)
 		r = gen_const(g, s->imm, lanes);
 	else if (s->vop == V_LANE)
 		r = lane(g, v[0], (int)s->imm, g->l->lanes[s->a], lanes);
+	else if (s->vop == V_TRN0 || s->vop == V_TRN1)
+		r = trn(g, v[0], v[1], s->vop == V_TRN1, (int)s->imm, lanes);
 	else if (s->vop >= V_HADD)
 		r = across(g, s->vop, v[0], g->l->lanes[s->a], lanes);
 	else if (n == 4)

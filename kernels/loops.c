@@ -11,8 +11,9 @@ const struct vop_info vop_info[V_OPS] = {
     [V_ABS] = {"abs", 1},       [V_SQRT] = {"sqrt", 1},       [V_FLOOR] = {"floor", 1},
     [V_CEIL] = {"ceil", 1},     [V_RINT] = {"rint", 1},       [V_SEL_LT] = {"sel_lt", 4},
     [V_SEL_LE] = {"sel_le", 4}, [V_SEL_EQ] = {"sel_eq", 4},   [V_POW2] = {"pow2", 1},
-    [V_GETEXP] = {"getexp", 1}, [V_GETMANT] = {"getmant", 1}, [V_HADD] = {"hadd", 1},
-    [V_HMIN] = {"hmin", 1},     [V_HMAX] = {"hmax", 1},       [V_HMUL] = {"hmul", 1},
+    [V_GETEXP] = {"getexp", 1}, [V_GETMANT] = {"getmant", 1}, [V_TRN0] = {"trn0", 2},
+    [V_TRN1] = {"trn1", 2},     [V_HADD] = {"hadd", 1},       [V_HMIN] = {"hmin", 1},
+    [V_HMAX] = {"hmax", 1},     [V_HMUL] = {"hmul", 1},
 };
 
 void loops_init(struct loops *l, struct arena *a, bool fma)
@@ -185,6 +186,16 @@ void lv_lane(struct loops *l, int dst, int a, int lane)
 	s->dst = dst;
 	s->a = a;
 	s->imm = (float)lane;
+}
+
+void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step)
+{
+	struct stmt *s = append(l, ST_SET);
+	s->vop = op;
+	s->dst = dst;
+	s->a = a;
+	s->b = b;
+	s->imm = (float)step;
 }
 
 void lv_load(struct loops *l, int dst, struct mem m)

@@ -24,6 +24,9 @@
  * bits (a outside is the caller's fault). GETEXP(a) = floor(log2 a) as float and GETMANT(a) = a / 2^GETEXP(a), in [1, 2), for
  * a > 0 normal; both look at the bits only: other values give the exponent field minus 127 and the fraction with exponent 0.
  *
+ * TRN0(a,b)[j] = j & s ? b[j-s] : a[j] and TRN1(a,b)[j] = j & s ? b[j] : a[j+s], s = imm a power of two below the lanes: a
+ * step of transposing. They move bits.
+ *
  * Memory. Buffer addresses are element indexes; every access must lie inside the buffer's declared padded elements. A load
  * with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no memory for them; a store writes
  * only valid lanes (`valid` as a load's). A `guard` (0 or 1) that is 0 makes a load give `fill` without touching memory; fill
@@ -64,6 +67,7 @@ enum vop {
 	V_NEG, V_ABS, V_SQRT, V_FLOOR, V_CEIL, V_RINT,
 	V_SEL_LT, V_SEL_LE, V_SEL_EQ, /* a ? b : c : d */
 	V_POW2, V_GETEXP, V_GETMANT,
+	V_TRN0, V_TRN1, /* blocks of `imm` (integer) lanes: the even ones of a and b, the odd ones (below) */
 	V_HADD, V_HMIN, V_HMAX, V_HMUL, /* a (any lanes) -> one value splat to the result's lanes */
 	V_OPS
 };
@@ -161,6 +165,7 @@ int lv_new(struct loops *l, int lanes); /* a vector variable */
 void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);
 void lv_const(struct loops *l, int dst, float imm);
 void lv_lane(struct loops *l, int dst, int a, int lane);
+void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step);
 void lv_load(struct loops *l, int dst, struct mem m);
 void lv_store(struct loops *l, int src, struct mem m);
 void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level);

@@ -129,6 +129,10 @@ static int check_set(struct check *k, const struct stmt *s)
 	if (rc >= 0 && s->vop == V_LANE &&
 	    !(s->imm >= 0 && s->imm < (float)lanes[s->a] && s->imm == (float)(int)s->imm))
 		rc = bad(k, "lane %g of v%d, which has %d", (double)s->imm, s->a, lanes[s->a]);
+	if (rc >= 0 && (s->vop == V_TRN0 || s->vop == V_TRN1) &&
+	    !(s->imm >= 1 && s->imm < (float)lanes[s->dst] && !((int)s->imm & ((int)s->imm - 1)) &&
+	      s->imm == (float)(int)s->imm))
+		rc = bad(k, "step %g of %d lanes", (double)s->imm, lanes[s->dst]);
 	if (rc >= 0 && s->vop == V_LOAD)
 		rc = check_mem(k, &s->mem, lanes[s->dst], false);
 	if (rc >= 0)

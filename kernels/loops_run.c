@@ -294,6 +294,10 @@ static int set_var(struct run *r, const struct stmt *s)
 					   : f_add(f_mul(in[0][i], in[1][i]), in[2][i]);
 		else if (s->vop >= V_SEL_LT && s->vop <= V_SEL_EQ)
 			out[i] = select_lane(s->vop, in[0][i], in[1][i], in[2][i], in[3][i]);
+		else if (s->vop == V_TRN0)
+			out[i] = i & (int)s->imm ? in[1][i - (int)s->imm] : in[0][i];
+		else if (s->vop == V_TRN1)
+			out[i] = i & (int)s->imm ? in[1][i] : in[0][i + (int)s->imm];
 		else if (op2[s->vop])
 			out[i] = op2[s->vop](in[0][i], in[1][i]);
 		else

@@ -216,6 +216,8 @@ static void describe_reads(struct nest *k)
 	for (int i = 0; i <= k->st->nreads; i++) {
 		const struct read *r = i < k->st->nreads ? &k->st->read[i] : &k->st->out;
 		bool pads = true;
+		if (i < k->st->nreads)
+			k->cross[i] = read_crosses(t, k->st, r, k->s);
 		k->axes[i] = read_axes(k->st, r, t->operand[r->operand].dims.rank);
 		if (lane < 0 || !(k->axes[i] >> lane & 1))
 			continue;

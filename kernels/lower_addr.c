@@ -142,15 +142,78 @@ static struct known *know(struct nest *k, struct known e)
 	return &k->known[k->nknown++];
 }
 
-int nest_load(struct nest *k, int read, const int *at, int lanes)
+static struct known entry_of(const struct nest *k, int read, const int *at, int lanes)
 {
 	struct known e = {.read = read, .lanes = lanes};
 	for (int a = 0; a < k->st->naxes; a++)
 		e.at[a] = k->axes[read] >> a & 1 ? (int16_t)at[a] : 0;
+	return e;
+}
+
+/* The vector along axis `b` from at[] on of what is in lane `row`; `count` elements of it are wanted. */
+static int load_row(struct nest *k, int read, const int *at, int row, int count)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane, lanes = k->s->lanes, v = lv_new(l, lanes);
+	const struct ix *base = k->base[lane];
+	k->base[lane] = ix_add(l, base ? base : ix_c(l, 0), ix_c(l, row));
+	struct mem m = nest_mem(k, read, at, lanes);
+	m.stride = 1;
+	if (m.valid) /* of lanes: rows past them are not there */
+		m.valid = ix_mul(l, m.valid, ix_c(l, lanes));
+	if (count < lanes)
+		m.valid = m.valid ? ix_min(l, m.valid, ix_c(l, count)) : ix_c(l, count);
+	k->base[lane] = base;
+	lv_load(l, v, m);
+	return v;
+}
+
+/* All vectors of the group of `lanes` points along `b` that at[] is in, transposed in memory. */
+static void load_crossed(struct nest *k, int read, const int *at, int b)
+{
+	struct loops *l = k->w->l;
+	int n = k->s->lanes, row[16], first[MAX_AXES];
+	memcpy(first, at, sizeof first);
+	first[b] -= at[b] % n;
+	int count = k->n[b] - first[b] < n ? k->n[b] - first[b] : n;
+	for (int i = 0; i < n; i++)
+		row[i] = load_row(k, read, first, i, count);
+	for (int s = 1; s < n; s *= 2)
+		for (int i = 0; i < n; i++) {
+			int even = row[i], odd = row[i | s];
+			if (i & s)
+				continue;
+			lv_trn(l, row[i] = lv_new(l, n), V_TRN0, even, odd, s);
+			lv_trn(l, row[i | s] = lv_new(l, n), V_TRN1, even, odd, s);
+		}
+	for (int i = 0; i < count; i++) {
+		struct known e;
+		first[b] += i > 0;
+		e = entry_of(k, read, first, n);
+		e.mem = nest_mem(k, read, first, n);
+		e.var = row[i];
+		know(k, e);
+	}
+}
+
+static bool worth_crossing(const struct nest *k, int read, const int *at, int lanes)
+{
+	int b = k->cross[read];
+	return b >= 0 && lanes == k->s->lanes && k->nknown + lanes <= KNOWN_MAX &&
+	       k->n[b] - (at[b] - at[b] % lanes) >= 3;
+}
+
+int nest_load(struct nest *k, int read, const int *at, int lanes)
+{
+	struct known e = entry_of(k, read, at, lanes);
 	for (int i = k->nknown - 1; i >= k->floor; i--)
 		if (k->known[i].read == read && k->known[i].lanes == lanes &&
 		    !memcmp(k->known[i].at, e.at, sizeof e.at))
 			return k->known[i].var;
+	if (worth_crossing(k, read, at, lanes)) {
+		load_crossed(k, read, at, k->cross[read]);
+		return nest_load(k, read, at, lanes);
+	}
 	e.mem = nest_mem(k, read, at, lanes);
 	for (int i = k->nknown - 1; i >= k->floor; i--)
 		if (k->known[i].read >= 0 && k->known[i].lanes == lanes &&

@@ -81,6 +81,9 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a);
  * 0: all the same. *pads: reading a vector past the axis' end stays inside the operand. */
 int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
 		int64_t *stride, bool *pads);
+/* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors along b are
+ * loaded and transposed. Returns b, -1: none. */
+int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */

@@ -138,6 +138,34 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 	return E_OK;
 }
 
+/* Vectors along axis b, from the beginnings of its tiles on, are contiguous. */
+static bool side_by_side(const struct task *t, const struct stage *st, const struct read *r,
+			 const struct sstage *s, int b)
+{
+	int64_t stride, e = st->axis[b].extent;
+	bool pads;
+	if (s->tile[b] < 3 || (s->tile[b] % s->lanes && s->tile[b] != e) || s->tile[b] > 2 * s->lanes)
+		return false;
+	return read_stride(t, st, r, b, s->lanes, &stride, &pads) >= 0 && stride == 1;
+}
+
+int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s)
+{
+	int64_t stride;
+	bool pads;
+	if (s->lane < 0 || st->comb != COMB_NONE || t->operand[r->operand].role == ROLE_TMP ||
+	    operand_packs(t, r->operand) || read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) < 0 ||
+	    stride == 0 || stride == 1)
+		return -1;
+	for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
+		if (index_guarded(t, st, r, d))
+			return -1;
+	for (int b = 0; b < stage_spatial(st); b++)
+		if (b != s->lane && side_by_side(t, st, r, s, b))
+			return b;
+	return -1;
+}
+
 /* The index is one axis, all of the dim. */
 static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
 {

@@ -35,6 +35,23 @@ static unsigned axes_of(const struct task *t, const struct stage *st, const stru
 
 /* ---- lanes ---- */
 
+/* The axis whose tiles would let the strided reads of a map be transposed, -1; sets its tile. */
+static int cross_axis(const struct task *t, const struct stage *st, struct sstage *ss)
+{
+	for (int b = 0; b < stage_spatial(st) && st->comb == COMB_NONE; b++) {
+		int64_t e = st->axis[b].extent;
+		int old = ss->tile[b];
+		if (b == ss->lane || ss->lane < 0 || (!IS_SYM(e) && e < 3))
+			continue;
+		ss->tile[b] = IS_SYM(e) || e > ss->lanes ? ss->lanes : (int)e;
+		for (int i = 0; i < st->nreads; i++)
+			if (in_body(st, i) && read_crosses(t, st, &st->read[i], ss) >= 0)
+				return b;
+		ss->tile[b] = old;
+	}
+	return -1;
+}
+
 /* Slots of all accesses per element of the iteration space; < 0: not allowed. */
 static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 {
@@ -52,6 +69,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	}
 	if (sched_check(&s->t, &s->tg, &one) < 0)
 		return -1;
+	cross_axis(&s->t, st, ss);
 	double steps = stage_steps(st), cost = 0;
 	double e = axis < 0 ? 1 : (double)extent_guess(st->axis[axis].extent),
 	       vectors = (double)(int64_t)((e + lanes - 1) / lanes);
@@ -63,6 +81,8 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 		    read_stride(&s->t, st, r, axis, lanes, &stride, &pads) < 0)
 			return -1;
 		double slots = stride == 0 || stride == 1 ? 1 : i == st->nreads ? 2 * lanes : lanes;
+		if (slots > 6 && i < st->nreads && read_crosses(&s->t, st, r, ss) >= 0)
+			slots = 6;
 		cost += body ? slots : slots / steps;
 	}
 	if (axis >= ns) /* combining lanes at the end */
@@ -85,7 +105,8 @@ void rules_lanes(struct space *s, int stage)
 	for (int a = 0; a < st->naxes; a++)
 		for (int lanes = s->tg.lanes; lanes >= 4; lanes /= 2) {
 			double c = lane_cost(s, stage, a, lanes);
-			if (c >= 0 && ss->nlanes < MAX_LANES - 1)
+			bool better = ss->nlanes < MAX_LANES || c < ss->lane[MAX_LANES - 1].cost;
+			if (c >= 0 && better)
 				add_lane(ss, (struct lane_choice){a, lanes, c});
 		}
 	add_lane(ss, (struct lane_choice){-1, 1, lane_cost(s, stage, -1, 1)});
@@ -384,6 +405,10 @@ static void map_tile(const struct space *s, int stage, int pixel, int want, stru
 {
 	const struct stage *st = &s->t.stage[stage];
 	int ns = stage_spatial(st);
+	if (want > 1 && cross_axis(&s->t, st, out) >= 0) {
+		rules_finish(s, stage, out);
+		return;
+	}
 	if (out->lane >= 0 && out->lane < ns && units(st, out, out->lane) > 1) {
 		int64_t n = units(st, out, out->lane), d = largest_divisor(n, want);
 		out->tile[out->lane] = (int)(IS_SYM(st->axis[out->lane].extent) ? want

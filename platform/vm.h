@@ -70,6 +70,8 @@ enum vm_op {
 	VM_POW2,
 	VM_GETEXP,
 	VM_GETMANT,
+	VM_TRN0, /* x: lanes of a block; as kernels/loops.h says */
+	VM_TRN1,
 	VM_HADD,
 	VM_HMIN,
 	VM_HMAX,

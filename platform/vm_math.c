@@ -99,6 +99,15 @@ static void horizontal(const struct vm_ins *s, float *dst, const float *a)
 		dst[i] = t[0];
 }
 
+/* Blocks of x lanes of a and b in turn: the even ones, or the odd ones. */
+static void blocks(const struct vm_ins *s, float *dst, const float *a, const float *b)
+{
+	float t[VM_LANES];
+	for (int i = 0, x = (int)s->x; i < s->lanes; i++)
+		t[i] = s->op == VM_TRN0 ? (i & x ? b[i - x] : a[i]) : (i & x ? b[i] : a[i + x]);
+	memcpy(dst, t, sizeof *t * s->lanes);
+}
+
 #define EACH(value)                                                                                          \
 	do {                                                                                                 \
 		for (int i = 0; i < n; i++)                                                                  \
@@ -159,6 +168,10 @@ void vm_vector(struct vm *vm, const struct vm_ins *s)
 		EACH(get_exp(a[i]));
 	case VM_GETMANT:
 		EACH(vm_from_bits((to_bits(a[i]) & 0x007fffff) | 0x3f800000));
+	case VM_TRN0:
+	case VM_TRN1:
+		blocks(s, dst, a, b);
+		break;
 	default:
 		horizontal(s, dst, a);
 	}

@@ -145,6 +145,8 @@ static void all_operations(const struct target *t, enum vop op, int lanes)
 		lv_load(&l, v[k], at(k < 2 ? B_A : B_B, ix_add(&l, i, c(k % 2 * 256))));
 	if (op == V_LANE)
 		lv_lane(&l, v[4], v[0], lanes - 1);
+	else if (op == V_TRN0 || op == V_TRN1)
+		lv_trn(&l, v[4], lanes > 1 ? op : V_COPY, v[0], v[1], lanes > 4 ? 2 : lanes / 2);
 	else
 		lv_set(&l, v[4], op, v[0], v[1], v[2], v[3]);
 	lv_store(&l, v[4], at(B_O, i));

@@ -217,6 +217,36 @@ static void dot_program(int64_t n)
 	loops_entry_end(&l);
 }
 
+TEST(transposing_steps)
+{
+	static const float want[2][2][4] = {{{0, 10, 2, 12}, {1, 11, 3, 13}},
+					    {{0, 1, 10, 11}, {2, 3, 12, 13}}};
+	float in[8] = {0, 1, 2, 3, 10, 11, 12, 13}, out[4];
+	void *bufs[2] = {in, out};
+	for (int i = 0; i < 4; i++) {
+		fresh();
+		int a = loops_buf(&l, "a", BUF_IN, DT_F32, c(8)),
+		    o = loops_buf(&l, "o", BUF_OUT, DT_F32, c(4));
+		loops_entry(&l, c(1));
+		int x = lv_new(&l, 4), y = lv_new(&l, 4), z = lv_new(&l, 4);
+		lv_load(&l, x, (struct mem){.buf = a, .at = c(0), .stride = 1});
+		lv_load(&l, y, (struct mem){.buf = a, .at = c(4), .stride = 1});
+		lv_trn(&l, z, i & 1 ? V_TRN1 : V_TRN0, x, y, 1 + i / 2);
+		lv_store(&l, z, (struct mem){.buf = o, .at = c(0), .stride = 1});
+		loops_entry_end(&l);
+		REQUIRE_OK(loops_check(&l));
+		CHECK_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+		CHECK(!memcmp(out, want[i / 2][i & 1], sizeof out));
+	}
+	fresh();
+	loops_entry(&l, c(1));
+	int v = lv_new(&l, 4);
+	lv_const(&l, v, 0);
+	lv_trn(&l, v, V_TRN0, v, v, 4);
+	loops_entry_end(&l);
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "step");
+}
+
 TEST(run_dot)
 {
 	float in[3 * 13], out[3] = {0};

@@ -50,6 +50,55 @@ TEST(conv_by_hand)
 	}
 }
 
+/* Vectors along the tiled axis, transposed: whole groups, tails of either axis, halos, 16, 8 and 4 lanes. */
+TEST(transposed_loads)
+{
+	static const struct {
+		const char *task, *cand;
+	} k[] = {
+	    {"operand X in f32 [1,35,5,21] 0.1/16.2.3.1;2+1+1;3+2+1\noperand Y out f32 [1,35,5,21] "
+	     "plain\nstage n:1 c:35 y:5 "
+	     "x:21\nread X [n,c,y,x]\nbody r0 2 mul\nwrite Y [n,c,y,x]\n",
+	     "lane=x:16 tile=c:16"},
+	    {"operand X in f32 [35,37] plain\noperand Y out f32 [35,37] 0/16.1.0\nstage c:35 x:37\nread X "
+	     "[c,x]\nbody "
+	     "r0\nwrite Y [c,x]\n",
+	     "lane=c:16 tile=x:16"},
+	    {"operand X in f32 [35,37] plain\noperand Y out f32 [37,35] plain\nstage a:37 b:35\nread X "
+	     "[b,a]\nbody "
+	     "r0\nwrite Y [a,b]\n",
+	     "lane=b:8 tile=a:16"},
+	    {"operand X in f32 [35,9] plain\noperand Z in f32 [9,35] plain\noperand Y out f32 [9,35] "
+	     "plain\nstage a:9 "
+	     "b:35\nread X [b,a]\nread Z [a,b]\nbody r0 r1 sub\nwrite Y [a,b]\n",
+	     "lane=b:16 tile=a:9"},
+	    {"operand X in f32 [21,5] plain\noperand Y out f32 [5,21] plain\nstage a:5 b:21\nread X "
+	     "[b,a]\nbody r0\nwrite Y "
+	     "[a,b]\n",
+	     "lane=b:4 tile=a:4"},
+	};
+	struct target tg = board(16, 32);
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct kcase c = {{0}};
+		struct rng r;
+		char text[1024];
+		bool infeasible;
+		struct loops *l;
+		struct manifest m;
+		struct buf b = {0};
+		rng_seed(&r, 5 + i);
+		snprintf(text, sizeof text, "task syms=0\n%s", k[i].task);
+		REQUIRE_OK(case_parse(&c, text, &r));
+		double err = case_interpret(&c, k[i].cand, &tg, &infeasible);
+		CHECK(err >= 0 && err < 1e-6);
+		REQUIRE_OK(lower(&c.t, k[i].cand, &tg, &c.a, &l, &m));
+		loops_print(l, &b);
+		CHECK(strstr(buf_str(&b), "trn1"));
+		buf_free(&b);
+		arena_free(&c.a);
+	}
+}
+
 TEST(schedules_that_do_not_fit)
 {
 	struct target tg = board(16, 32);
