@@ -17,6 +17,8 @@ put(char *out, size_t n, size_t used, const char *fmt, ...)
 	return used + (size_t)(more > 0 ? more : 0);
 }
 
+static const char *const comb_names[] = {"map", "sum", "max", "min", "prod"};
+
 static bool prog_has(const struct prog *p, enum prog_op op)
 {
 	for (int i = 0; i < p->n; i++)
@@ -69,6 +71,42 @@ static void put_post(char *out, size_t n, const struct prog *p)
 			used = put(out, n, used, "%s", words[i].word);
 }
 
+static bool is_product(const struct stage *s)
+{
+	return s->comb == COMB_SUM && s->nreads >= 2 && prog_has(&s->body, P_MUL);
+}
+
+static bool is_depthwise(const struct task *t, const struct stage *s)
+{
+	const struct shape *w = &t->operand[s->read[1].operand].dims;
+	return w->d[1] == 1 && w->d[0] > 1;
+}
+
+/* "conv 1x1 + dwconv 3x3/2 + conv 1x1 24->32 28x28", of stages that each make an image by reduction. */
+static bool label_block(const struct task *t, char out[96])
+{
+	const struct stage *last = &t->stage[t->nstages - 1];
+	char window[24], dims[32];
+	size_t used = 0;
+	for (int i = 0; i < t->nstages; i++) {
+		const struct stage *s = &t->stage[i];
+		bool conv = is_product(s);
+		if (s->comb == COMB_NONE || !s->nreads || t->operand[s->out.operand].dims.rank != 4 ||
+		    t->operand[s->read[0].operand].dims.rank != 4)
+			return false;
+		put_window(window, sizeof window, t, s, &s->read[0]);
+		used = put(out, 96, used, "%s%s %s", i ? " + " : "",
+			   !conv                ? comb_names[s->comb]
+			   : is_depthwise(t, s) ? "dwconv"
+						: "conv",
+			   window[0] ? window : "1x1");
+	}
+	put_dims(dims, sizeof dims, &t->operand[last->out.operand], 2);
+	put(out, 96, used, " %lld->%lld %s", (long long)t->operand[t->stage[0].read[0].operand].dims.d[1],
+	    (long long)t->operand[last->out.operand].dims.d[1], dims);
+	return true;
+}
+
 static void label_product(const struct task *t, const struct stage *s, char out[96])
 {
 	const struct operand *w = &t->operand[s->read[1].operand], *y = &t->operand[s->out.operand];
@@ -83,28 +121,28 @@ static void label_product(const struct task *t, const struct stage *s, char out[
 		put(out, 96, 0, "matmul %s k%lld%s", dims, (long long)red, post);
 		return;
 	}
-	bool depthwise = w->dims.d[1] == 1 && w->dims.d[0] > 1;
 	put_dims(dims, sizeof dims, y, 2);
-	put(out, 96, 0, "%s %s %lld->%lld %s%s", depthwise ? "dwconv" : "conv", window[0] ? window : "1x1",
-	    (long long)t->operand[s->read[0].operand].dims.d[1], (long long)y->dims.d[1], dims, post);
+	put(out, 96, 0, "%s %s %lld->%lld %s%s", is_depthwise(t, s) ? "dwconv" : "conv",
+	    window[0] ? window : "1x1", (long long)t->operand[s->read[0].operand].dims.d[1],
+	    (long long)y->dims.d[1], dims, post);
 }
 
 void task_label(const struct task *t, char out[96])
 {
-	static const char *const names[] = {"map", "sum", "max", "min", "prod"};
 	const struct stage *s = &t->stage[0];
 	char window[24] = "", dims[48], post[32];
 	put_dims(dims, sizeof dims, &t->operand[t->stage[t->nstages - 1].out.operand], 0);
 	if (t->nstages > 1) {
-		put(out, 96, 0, "%d stages %s", t->nstages, dims);
-	} else if (s->comb == COMB_SUM && s->nreads >= 2 && prog_has(&s->body, P_MUL)) {
+		if (!label_block(t, out))
+			put(out, 96, 0, "%d stages %s", t->nstages, dims);
+	} else if (is_product(s)) {
 		label_product(t, s, out);
 	} else {
 		bool copy = s->comb == COMB_NONE && s->body.n == 1;
 		if (s->nreads)
 			put_window(window, sizeof window, t, s, &s->read[0]);
 		put_post(post, sizeof post, s->comb == COMB_NONE ? &s->body : &s->post);
-		put(out, 96, 0, "%s%s%s %s%s", copy ? "copy" : names[s->comb], window[0] ? " " : "", window,
-		    dims, post);
+		put(out, 96, 0, "%s%s%s %s%s", copy ? "copy" : comb_names[s->comb], window[0] ? " " : "",
+		    window, dims, post);
 	}
 }

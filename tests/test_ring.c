@@ -60,6 +60,9 @@ TEST(rows_that_are_needed)
 	REQUIRE_OK(task_parse(buf_str(&text), &t));
 	REQUIRE_OK(task_ring(&t, 2, 2, &r));
 	CHECK(r.st[0].step == 2 && r.st[0].lo == -1 && r.st[0].hi == 1 && r.held[3] == 5);
+	char label[96];
+	task_label(&t, label);
+	CHECK(!strcmp(label, "conv 1x1 + dwconv 3x3/2 + conv 1x1 24->24 6x7"));
 	REQUIRE_OK(task_ring(&t, 2, 6, &r));
 	CHECK(r.held[3] == 13); /* of 14 */
 	buf_free(&text);
