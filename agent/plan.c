@@ -154,10 +154,13 @@ static void run_windows(struct plan *p, struct pstep *ps)
 			continue;
 		struct operand *o = &p->s->value[v].buf;
 		float *part = join ? ps->ctx.in[i].data : ps->ctx.out[i].data;
-		if (join)
-			window_in(o, part, &p->s->value[whole].buf, ps->ctx.out[0].data, at);
-		else
-			window_out(w, ps->ctx.in[0].data, at, o, part);
+		int64_t inside = plan_inside(o, w, (int)axis, at[axis]);
+		const float *all = join ? ps->ctx.out[0].data : ps->ctx.in[0].data;
+		bool there = inside >= 0 && part == all + inside;
+		if (join && !there)
+			window_in(o, part, w, ps->ctx.out[0].data, at);
+		else if (!there)
+			window_out(w, all, at, o, part);
 		at[axis] += o->dims.d[axis];
 	}
 }

@@ -11,8 +11,11 @@
 
 struct place { /* where a step value lies */
 	char *p;
+	int parent;           /* the value that a view or a part lies in; -1: none */
+	int64_t at;           /* element of the parent that it begins at */
 	int root;             /* the value whose memory it is: of views, and of what is written over another */
-	int64_t elems;        /* the most that layout or kernels ask for */
+	int64_t offset;       /* in elements of that */
+	int64_t elems;        /* of roots: the most that layouts or kernels ask for */
 	int lifetime;         /* index, -1: not in the arena */
 	struct segment *halo; /* of values with halos */
 	int nhalo;
@@ -75,6 +78,12 @@ struct plan {
 
 /* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
+
+/* plan_views.c: which values lie inside others. */
+void plan_views(struct plan *p);
+/* Element of `whole` from which on a part along dim d, beginning at index `at` of it, lies as it would lie
+ * alone; -1: it does not. */
+int64_t plan_inside(const struct operand *part, const struct operand *whole, int d, int64_t at);
 
 /* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are
  * called with. */

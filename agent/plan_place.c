@@ -86,7 +86,8 @@ static int written_over(const struct plan *p, int step, const int *last)
 		return -1;
 	int in = m->buf[m->alias_in].operand, out = m->buf[m->alias_out].operand;
 	int v = in < 0 || out < 0 ? -1 : ps->step->value[in];
-	if (v < 0 || p->s->value[v].constant || stays(p, v) || read_later(ps, in))
+	if (v < 0 || p->place[ps->step->value[out]].parent >= 0 || p->s->value[v].constant || stays(p, v) ||
+	    read_later(ps, in))
 		return -1;
 	const struct operand *x = &p->s->value[v].buf, *y = &p->s->value[ps->step->value[out]].buf;
 	int uses = 0, root = p->place[v].root;
@@ -98,17 +99,23 @@ static int written_over(const struct plan *p, int step, const int *last)
 		   : -1;
 }
 
+/* A value lies where its parent does now. */
+static void follow_parent(struct plan *p, int v)
+{
+	struct place *x = &p->place[v];
+	if (x->parent < 0)
+		return;
+	x->root = p->place[x->parent].root;
+	x->offset = p->place[x->parent].offset + x->at;
+}
+
 /* Views share memory, and so does an output with the input that it is written over. */
 static int find_roots(struct plan *p)
 {
 	int *last = arena_try(&p->a, (size_t)p->s->nvalues + 1, sizeof *last);
 	if (!last)
 		return E_NOMEM;
-	for (int v = 0; v < p->s->nvalues; v++)
-		p->place[v].root = v;
-	for (int i = 0; i < p->nsteps; i++)
-		if (p->step[i].step->kind == STEP_ALIAS)
-			p->place[p->step[i].step->value[1]].root = p->place[p->step[i].step->value[0]].root;
+	plan_views(p);
 	find_last(p, last);
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct step *s = p->step[i].step;
@@ -117,20 +124,28 @@ static int find_roots(struct plan *p)
 			out = v >= 0 ? v : out;
 		if (out >= 0) {
 			last[p->place[over].root] = last[out];
-			p->place[out].root = p->place[over].root;
-		} else if (s->kind == STEP_ALIAS) {
-			p->place[s->value[1]].root = p->place[s->value[0]].root;
+			p->place[out].parent = over;
 		}
+		for (int k = 0, v; (v = step_write(p->g, s, k)) != STEP_END; k++)
+			if (v >= 0)
+				follow_parent(p, v);
 	}
 	return E_OK;
+}
+
+static void ask(struct plan *p, int v, int64_t elems)
+{
+	int64_t end = p->place[v].offset + elems;
+	struct place *root = &p->place[p->place[v].root];
+	root->elems = end > root->elems ? end : root->elems;
 }
 
 /* Elements per value: its layout's, and what kernels declare. */
 static void size_values(struct plan *p)
 {
 	for (int v = 0; v < p->s->nvalues; v++) {
-		p->place[v].elems = operand_elems(&p->s->value[v].buf);
 		p->place[v].lifetime = -1;
+		ask(p, v, operand_elems(&p->s->value[v].buf));
 	}
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct pstep *ps = &p->step[i];
@@ -138,8 +153,7 @@ static void size_values(struct plan *p)
 			const struct code_buf *cb = &ps->found.m.buf[b];
 			if (cb->operand < 0 || cb->packed || ps->step->value[cb->operand] < 0)
 				continue;
-			struct place *x = &p->place[p->place[ps->step->value[cb->operand]].root];
-			x->elems = cb->elems > x->elems ? cb->elems : x->elems;
+			ask(p, ps->step->value[cb->operand], cb->elems);
 		}
 	}
 }
@@ -197,9 +211,8 @@ static int place_values(struct plan *p)
 		int li = p->place[x->root].lifetime;
 		if (li < 0)
 			continue;
-		x->p = p->memory + l[li].at;
-		if (x->root != v)
-			continue;
+		x->p =
+		    p->memory + l[li].at + x->offset * (int64_t)dtype_bytes(p->s->value[x->root].buf.dtype);
 		rc = x->nhalo = halo_find(&p->s->value[v].buf, &p->a, &x->halo);
 		for (int j = 0; j < n && x->nhalo; j++)
 			x->refill |=
