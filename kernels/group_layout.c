@@ -3,22 +3,24 @@
  * step (or, for a constant, packed when the plan is built). A form is plain or blocked by channels, with or
  * without a halo.
  *
- * Blocked forms begin at convolutions and spread to channel-parallel consumers. Halos are the largest that
- * the windows over a form need. Forms that are `exact` (host nodes, aliases) have no halo. */
+ * Which native forms are blocked is group_decide.c's business. Halos are the largest that the windows over a
+ * form need; what Concat joins and Split divides has one in common. Forms that are `exact` (host nodes,
+ * aliases) have no halo. */
 #include "kernels/group_parts.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-	MAX_HALO = 32, /* a larger overhang is read with guards */
-	MAX_BLOCK = 64,
+	MAX_HALO = 32,    /* a larger overhang is read with guards */
+	SHARE_ROUNDS = 8, /* of halos between wholes and parts that are wholes themselves */
 };
 
 struct variant {
 	int of;    /* graph value; variant v < nvalues is the native form of value v */
 	int block; /* channels of a block; 1: plain */
 	bool exact, haloed, made;
+	bool plain; /* nobody wants it blocked */
 	float fill;
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
 };
@@ -32,7 +34,6 @@ struct laid {
 struct layer {
 	struct graph *g;
 	const struct groups *gr;
-	const struct choices *choices;
 	struct arena *a;
 	int lanes, nv, cap;
 	struct variant *v;
@@ -42,138 +43,6 @@ struct layer {
 	struct laid **laid;        /* per group of a block */
 	struct steps *out;
 };
-
-static bool wide(const struct layer *l, const struct shape *s)
-{
-	int64_t pixels = 1;
-	for (int d = 2; d < s->rank; d++)
-		pixels *= s->d[d];
-	return s->rank >= 3 && s->d[1] * 2 >= l->lanes && pixels > 1;
-}
-
-/* The block of value v where the rules ask for `rule`. */
-static int chosen(const struct layer *l, int v, int rule)
-{
-	const struct value *x = &l->g->value[v];
-	int block = choices_get(l->choices, CHOICE_LANES, x->name, rule);
-	bool legal = block >= 1 && block <= MAX_BLOCK && !(block & (block - 1)) && x->t.shape.rank >= 3;
-	return legal && !l->v[v].exact ? block : rule;
-}
-
-static int lone(const struct task *t, const struct stage *s, const struct read *r, int d)
-{
-	const struct index *x = &r->dim[d];
-	int found = -1;
-	for (int a = 0; a < s->naxes; a++) {
-		if (!x->coef[a])
-			continue;
-		if (found >= 0 || x->coef[a] != 1)
-			return -1;
-		found = a;
-	}
-	bool whole = found >= 0 && !x->off && x->div <= 1 && x->mod <= 1 && x->table < 0;
-	return whole && t->operand[r->operand].dims.d[d] == s->axis[found].extent ? found : -1;
-}
-
-/* The axis that is dim 1 in every read of the operand, or -1: then it cannot be blocked. */
-static int channel_axis(const struct task *t, int operand)
-{
-	int axis = -2;
-	const struct stage *s = &t->stage[0];
-	for (int i = 0; i <= s->nreads; i++) {
-		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
-		if (r->operand != operand)
-			continue;
-		int a = t->operand[operand].dims.rank >= 3 ? lone(t, s, r, 1) : -1;
-		axis = axis == -2 || axis == a ? a : -1;
-	}
-	return axis < 0 ? -1 : axis;
-}
-
-static bool is_type(const struct layer *l, const struct group *p, const char *type)
-{
-	return !strcmp(node_type(&l->g->node[p->anchor]), type);
-}
-
-/* The block of operand i of a group, an input, before its own channels have a say. */
-static int decide_input(struct layer *l, const struct group *p, int i, bool conv)
-{
-	const struct task *t = p->task;
-	const struct operand *o = &t->operand[i];
-	int axis = channel_axis(t, i);
-	if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
-		return 1;
-	const struct stage *s = &t->stage[0];
-	bool reduced = s->axis[axis].kind == AXIS_REDUCTION, first = conv && i == s->read[0].operand;
-	struct variant *v = &l->v[p->value[i]];
-	if (reduced && !conv)
-		return 1;
-	if (!first || v->block > 1 || choices_get(l->choices, CHOICE_LANES, l->g->value[v->of].name, 0) == 1)
-		return v->block;
-	if (l->g->value[p->value[i]].is_input)
-		v->block = chosen(l, v->of, l->lanes);
-	return l->lanes;
-}
-
-/* The block of each operand of a task group. */
-static void decide_task(struct layer *l, int group)
-{
-	const struct group *p = &l->gr->group[group];
-	const struct task *t = p->task;
-	const struct stage *s = &t->stage[0];
-	int *want = l->want[group], block = 1, rule = 1;
-	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
-	bool conv = is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
-	for (int i = 0; i < t->noperands; i++)
-		want[i] = 1;
-	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
-		return;
-	for (int i = 0; i < t->noperands; i++) {
-		want[i] = decide_input(l, p, i, conv);
-		if (want[i] > block && channel_axis(t, i) == out_axis)
-			block = want[i];
-	}
-	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis)
-		block = l->lanes;
-	if (out_axis >= 0 && wide(l, &t->operand[out].dims))
-		rule = block;
-	want[out] = out_axis >= 0 ? chosen(l, p->out, rule) : 1;
-	for (int i = 0; i < t->noperands; i++)
-		if (t->operand[i].role == ROLE_IN && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
-		    channel_axis(t, i) == out_axis)
-			want[i] = want[out];
-	l->v[p->out].block = want[out];
-}
-
-/* Concat and Split take what comes; their outputs are blocked where an input is. */
-static void decide_host(struct layer *l, const struct node *n)
-{
-	int block = 1;
-	for (int i = 0; i < n->nin; i++)
-		if (n->in[i] >= 0 && l->v[n->in[i]].block > block)
-			block = l->v[n->in[i]].block;
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] >= 0)
-			l->v[n->out[i]].block =
-			    chosen(l, n->out[i], wide(l, &l->g->value[n->out[i]].t.shape) ? block : 1);
-}
-
-static void decide(struct layer *l)
-{
-	for (int i = 0; i < l->gr->n; i++) {
-		const struct group *p = &l->gr->group[i];
-		const struct node *n = &l->g->node[p->anchor];
-		if (p->kind == STEP_TASK) {
-			decide_task(l, i);
-		} else if (p->kind == STEP_HOST && step_any_layout(l->g, p->anchor)) {
-			decide_host(l, n);
-		} else {
-			for (int k = 0; k < n->nout; k++)
-				if (n->out[k] >= 0)
-					l->v[n->out[k]].exact = true;
-		}
-	}
-}
 
 static int add_variant(struct layer *l, int of, int block)
 {
@@ -271,14 +140,63 @@ static int choose_host(struct layer *l, int group)
 	return E_OK;
 }
 
+/* Form v may have x's halo: it has none with another fill, and nobody reads it without. */
+static bool may_share(const struct variant *v, const struct variant *x)
+{
+	return !v->exact && !x->exact && v->block == x->block &&
+	       (!v->haloed || !x->haloed || v->fill == x->fill);
+}
+
+/* Both get the larger halo of each dim. True: something changed. */
+static bool share_halo(struct variant *v, struct variant *x)
+{
+	bool changed = v->haloed != x->haloed;
+	for (int d = 0; d < MAX_RANK; d++) {
+		int64_t lo = v->lo[d] > x->lo[d] ? v->lo[d] : x->lo[d];
+		int64_t hi = v->hi[d] > x->hi[d] ? v->hi[d] : x->hi[d];
+		changed |= v->lo[d] != lo || x->lo[d] != lo || v->hi[d] != hi || x->hi[d] != hi;
+		v->lo[d] = x->lo[d] = lo;
+		v->hi[d] = x->hi[d] = hi;
+	}
+	v->fill = x->fill = v->haloed ? v->fill : x->fill;
+	v->haloed = x->haloed = v->haloed || x->haloed;
+	return changed;
+}
+
+/* A whole and its parts that lie alike need not be copied, so they share their halos: a part's may reach the
+ * parts of another whole. */
+static void share_halos(struct layer *l)
+{
+	bool changed = true;
+	for (int round = 0; round < SHARE_ROUNDS && changed; round++) {
+		changed = false;
+		for (int i = 0; i < l->gr->n; i++) {
+			const struct group *p = &l->gr->group[i];
+			const struct node *n = &l->g->node[p->anchor];
+			bool join = p->kind == STEP_HOST && !strcmp(node_type(n), "Concat");
+			if (p->kind != STEP_HOST || !step_any_layout(l->g, p->anchor))
+				continue;
+			struct variant *whole = &l->v[join ? n->out[0] : n->in[0]];
+			for (int k = 0; k < (join ? n->nin : n->nout); k++) {
+				int v = join ? n->in[k] : n->out[k];
+				if (v >= 0 && may_share(&l->v[v], whole))
+					changed |= share_halo(&l->v[v], whole);
+			}
+		}
+	}
+}
+
 static int choose(struct layer *l)
 {
 	static const enum need rounds[] = {NEED_HALO, NEED_ANY, NEED_EXACT};
 	int rc = E_OK;
-	for (int r = 0; r < 3; r++)
+	for (int r = 0; r < 3; r++) {
+		if (r == 1)
+			share_halos(l);
 		for (int i = 0; i < l->gr->n && rc >= 0; i++)
 			if (l->gr->group[i].kind == STEP_TASK)
 				rc = choose_task(l, i, rounds[r]);
+	}
 	for (int i = 0; i < l->gr->n && rc >= 0; i++)
 		if (l->gr->group[i].kind != STEP_TASK)
 			rc = choose_host(l, i);
@@ -451,23 +369,27 @@ static int begin(struct layer *l)
 	l->laid = arena_try(l->a, n, sizeof *l->laid);
 	if (!l->v || !l->want || !l->use || !l->host_in || !l->laid)
 		return E_NOMEM;
-	for (int v = 0; v < g->nvalues; v++) {
-		l->v[v].of = v;
-		l->v[v].block = 1;
-		l->v[v].exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32;
-	}
 	return E_OK;
+}
+
+/* The native forms. */
+static int decide(struct layer *l, const struct choices *c)
+{
+	struct form *form = arena_try(l->a, (size_t)l->g->nvalues + 1, sizeof *form);
+	int rc = form ? groups_decide(l->g, l->gr, l->lanes, c, l->a, form, l->want) : E_NOMEM;
+	for (int v = 0; v < l->g->nvalues && rc >= 0; v++)
+		l->v[v] = (struct variant){.of = v, .block = form[v].block, .exact = form[v].exact};
+	return rc;
 }
 
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out)
 {
-	struct layer l = {.g = g, .gr = gr, .choices = c, .a = a, .lanes = t->lanes, .out = out};
+	struct layer l = {.g = g, .gr = gr, .a = a, .lanes = t->lanes, .out = out};
 	int rc = begin(&l);
 	if (rc < 0)
 		return rc;
-	decide(&l);
-	if ((rc = choose(&l)) < 0)
+	if ((rc = decide(&l, c)) < 0 || (rc = choose(&l)) < 0)
 		return rc;
 	out->nvalues = l.nv;
 	out->value = arena_try(a, (size_t)l.nv + 1, sizeof *out->value);

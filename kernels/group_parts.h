@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the group module: group.c finds groups, group_fuse.c blocks of them, group_layout.c lays
- * their values out and makes steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
+/* Between the files of the group module: group.c finds groups, group_fuse.c blocks of them, group_decide.c
+ * which values are blocked, group_layout.c lays them out and makes steps, group_collapse.c simplifies the
+ * tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -27,6 +28,16 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 /* Sets prev and next of every group: blocks whose intermediates are more than the L2 holds, or chosen. */
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr) MUST_CHECK;
+/* The native form of a value. */
+struct form {
+	int block;  /* channels of a block; 1: plain */
+	bool exact; /* plain, without halo */
+	bool plain; /* nobody wants it blocked, and its maker does not mind */
+};
+
+/* form: per value of g; want: per group and operand, the block that its task reads or writes. */
+int groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+		  struct arena *a, struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out) MUST_CHECK;
 /* Puts the steps into the order of least memory (group_order.c). */

@@ -127,6 +127,16 @@ static int choose(struct way *w, struct graph *g, const struct target *t, struct
 	return n;
 }
 
+static bool changed(const struct steps *x, const struct steps *y)
+{
+	bool same = x->nsteps == y->nsteps;
+	for (int i = 0; same && i < x->nsteps; i++)
+		if (x->step[i].kind == STEP_TASK)
+			same = y->step[i].kind == STEP_TASK &&
+			       key_equal(task_key(x->step[i].task), task_key(y->step[i].task));
+	return !same;
+}
+
 static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
 {
 	struct way *w = ctx;
@@ -144,7 +154,7 @@ static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct 
 	if (rc >= 0)
 		rc = plan_build(g, steps, &t, NULL, NULL, &plan);
 	if (rc >= 0)
-		w->changed += steps->nsteps != plain->nsteps;
+		w->changed += changed(plain, steps);
 	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
 		const struct tensor *x = &g->value[g->output[i]].t;
 		rc = tensor_alloc(a, x->dtype, &x->shape, &out[i]);

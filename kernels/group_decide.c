@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which values are blocked by channels. Blocked forms begin at convolutions and spread to channel-parallel
+ * consumers; then, from the last group back, what nobody reads blocked becomes plain where its maker does not
+ * mind, and so do the parts of a Concat that would not begin at blocks. Choices come first. */
+#include "kernels/group_parts.h"
+
+#include <string.h>
+
+enum { MAX_BLOCK = 64 };
+
+struct decider {
+	const struct graph *g;
+	const struct groups *gr;
+	const struct choices *choices;
+	int lanes;
+	struct form *form;
+	int (*want)[MAX_OPERANDS];
+};
+
+static bool wide(const struct decider *l, const struct shape *s)
+{
+	int64_t pixels = 1;
+	for (int d = 2; d < s->rank; d++)
+		pixels *= s->d[d];
+	return s->rank >= 3 && s->d[1] * 2 >= l->lanes && pixels > 1;
+}
+
+/* The block of value v where the rules ask for `rule`. */
+static int chosen(const struct decider *l, int v, int rule)
+{
+	const struct value *x = &l->g->value[v];
+	rule = l->form[v].plain ? 1 : rule;
+	int block = choices_get(l->choices, CHOICE_LANES, x->name, rule);
+	bool legal = block >= 1 && block <= MAX_BLOCK && !(block & (block - 1)) && x->t.shape.rank >= 3;
+	return legal && !l->form[v].exact ? block : rule;
+}
+
+static int lone(const struct task *t, const struct stage *s, const struct read *r, int d)
+{
+	const struct index *x = &r->dim[d];
+	int found = -1;
+	for (int a = 0; a < s->naxes; a++) {
+		if (!x->coef[a])
+			continue;
+		if (found >= 0 || x->coef[a] != 1)
+			return -1;
+		found = a;
+	}
+	bool whole = found >= 0 && !x->off && x->div <= 1 && x->mod <= 1 && x->table < 0;
+	return whole && t->operand[r->operand].dims.d[d] == s->axis[found].extent ? found : -1;
+}
+
+/* The axis that is dim 1 in every read of the operand, or -1: then it cannot be blocked. */
+static int channel_axis(const struct task *t, int operand)
+{
+	int axis = -2;
+	const struct stage *s = &t->stage[0];
+	for (int i = 0; i <= s->nreads; i++) {
+		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
+		if (r->operand != operand)
+			continue;
+		int a = t->operand[operand].dims.rank >= 3 ? lone(t, s, r, 1) : -1;
+		axis = axis == -2 || axis == a ? a : -1;
+	}
+	return axis < 0 ? -1 : axis;
+}
+
+static bool is_type(const struct decider *l, const struct group *p, const char *type)
+{
+	return !strcmp(node_type(&l->g->node[p->anchor]), type);
+}
+
+static bool is_conv(const struct decider *l, const struct group *p)
+{
+	return is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
+}
+
+/* The block of operand i of a group, an input, before its own channels have a say. */
+static int decide_input(struct decider *l, const struct group *p, int i, bool conv)
+{
+	const struct task *t = p->task;
+	const struct operand *o = &t->operand[i];
+	int axis = channel_axis(t, i);
+	if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
+		return 1;
+	const struct stage *s = &t->stage[0];
+	bool reduced = s->axis[axis].kind == AXIS_REDUCTION, first = conv && i == s->read[0].operand;
+	struct form *v = &l->form[p->value[i]];
+	if (reduced && !conv)
+		return 1;
+	if (!first || v->block > 1 ||
+	    choices_get(l->choices, CHOICE_LANES, l->g->value[p->value[i]].name, 0) == 1)
+		return v->block;
+	if (l->g->value[p->value[i]].is_input)
+		v->block = chosen(l, p->value[i], l->lanes);
+	return l->lanes;
+}
+
+/* The block of each operand of a task group. */
+static void decide_task(struct decider *l, int group)
+{
+	const struct group *p = &l->gr->group[group];
+	const struct task *t = p->task;
+	const struct stage *s = &t->stage[0];
+	int *want = l->want[group], block = 1, rule = 1;
+	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
+	bool conv = is_conv(l, p);
+	for (int i = 0; i < t->noperands; i++)
+		want[i] = 1;
+	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
+		return;
+	for (int i = 0; i < t->noperands; i++) {
+		want[i] = decide_input(l, p, i, conv);
+		if (want[i] > block && channel_axis(t, i) == out_axis)
+			block = want[i];
+	}
+	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis)
+		block = l->lanes;
+	if (out_axis >= 0 && wide(l, &t->operand[out].dims))
+		rule = block;
+	want[out] = out_axis >= 0 ? chosen(l, p->out, rule) : 1;
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_IN && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
+		    channel_axis(t, i) == out_axis && wide(l, &t->operand[out].dims))
+			want[i] = want[out];
+	l->form[p->out].block = want[out];
+}
+
+/* Concat and Split take what comes; their outputs are blocked where an input is. */
+static void decide_host(struct decider *l, const struct node *n)
+{
+	int block = 1;
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i] >= 0 && l->form[n->in[i]].block > block)
+			block = l->form[n->in[i]].block;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0)
+			l->form[n->out[i]].block =
+			    chosen(l, n->out[i], wide(l, &l->g->value[n->out[i]].t.shape) ? block : 1);
+}
+
+static void decide_forwards(struct decider *l)
+{
+	for (int i = 0; i < l->gr->n; i++) {
+		const struct group *p = &l->gr->group[i];
+		const struct node *n = &l->g->node[p->anchor];
+		if (p->kind == STEP_TASK) {
+			decide_task(l, i);
+		} else if (p->kind == STEP_HOST && step_any_layout(l->g, p->anchor)) {
+			decide_host(l, n);
+		} else {
+			for (int k = 0; k < n->nout; k++)
+				if (n->out[k] >= 0)
+					l->form[n->out[k]].exact = true;
+		}
+	}
+}
+
+/* The group's output can be written in any layout without another layout of its inputs. */
+static bool indifferent(const struct decider *l, const struct group *p)
+{
+	if (p->kind == STEP_HOST)
+		return step_any_layout(l->g, p->anchor);
+	if (p->kind != STEP_TASK || !is_conv(l, p))
+		return false;
+	const struct task *t = p->task;
+	const struct stage *s = &t->stage[0];
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_IN && channel_axis(t, i) >= 0 &&
+		    s->axis[channel_axis(t, i)].kind != AXIS_REDUCTION)
+			return false;
+	return true;
+}
+
+/* A Concat of channels some of whose parts do not begin at a block: blocked, they are copied. */
+static bool misaligned(const struct decider *l, const struct group *p)
+{
+	const struct node *n = &l->g->node[p->anchor];
+	int64_t at = 0;
+	if (p->kind != STEP_HOST || strcmp(node_type(n), "Concat") || l->g->value[n->out[0]].t.shape.rank < 2)
+		return false;
+	for (int k = 0; k < n->nin; k++) {
+		if (at % l->lanes)
+			return true;
+		at += l->g->value[n->in[k]].t.shape.d[1];
+	}
+	return false;
+}
+
+/* Whether a value is blocked depends on who reads it, if its maker does not mind: last group first. */
+static void decide_backwards(struct decider *l, bool *blocked)
+{
+	for (int i = l->gr->n - 1; i >= 0; i--) {
+		const struct group *p = &l->gr->group[i];
+		const struct node *n = &l->g->node[p->anchor];
+		bool any = false;
+		if (p->kind == STEP_TASK) {
+			l->form[p->out].plain = indifferent(l, p) && !blocked[p->out];
+			for (int k = 0; k < p->task->noperands; k++)
+				if (p->value[k] >= 0 && p->task->operand[k].role == ROLE_IN)
+					blocked[p->value[k]] |= l->want[i][k] > 1;
+			continue;
+		}
+		for (int k = 0; k < n->nout; k++)
+			any |= n->out[k] >= 0 && blocked[n->out[k]] && !misaligned(l, p);
+		for (int k = 0; k < n->nout; k++)
+			if (n->out[k] >= 0)
+				l->form[n->out[k]].plain = !any;
+		for (int k = 0; k < n->nin; k++)
+			if (n->in[k] >= 0 && indifferent(l, p))
+				blocked[n->in[k]] |= any;
+	}
+}
+
+int groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+		  struct arena *a, struct form *form, int (*want)[MAX_OPERANDS])
+{
+	struct decider l = {.g = g, .gr = gr, .choices = c, .lanes = lanes, .form = form, .want = want};
+	bool *blocked = arena_try(a, (size_t)g->nvalues + 1, sizeof *blocked);
+	if (!blocked)
+		return E_NOMEM;
+	for (int v = 0; v < g->nvalues; v++)
+		form[v] =
+		    (struct form){.block = 1, .exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32};
+	decide_forwards(&l);
+	decide_backwards(&l, blocked);
+	decide_forwards(&l);
+	return E_OK;
+}
