@@ -76,7 +76,7 @@ class Bench:
         self.missing = missing(a.build)
         self.cpus = sorted(os.sched_getaffinity(0))
         self.out = {"cpu": cpu_field("model name", "Model") or platform.machine(), "system": platform.platform(), "cpus": self.cpus, "python": platform.python_version(),
-                    "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": None if a.keep else a.budget, "exact": a.exact,
+                    "clock_mhz": cpu_field("cpu MHz"), "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": None if a.keep else a.budget, "exact": a.exact,
                     "machine": machine(self.hone), "versions": {"hone": version(self.hone)}, "settings": {},
                     "left_out": {p: w for p, w in self.missing.items() if p in a.peers}, "results": []}
 
