@@ -162,7 +162,7 @@ class Bench:
             # Threads of a library that spin after a call would take the next one's time.
             turns, dead = measure.interleave(runners, self.a.seconds, 30, 0.01 if threads > 1 else 0)
             row["failed"].update(dead)
-            row["runs"] = measure.summary(turns, runners[0].name if runners else "")
+            row["runs"] = measure.summary(turns, next((r.name for r in runners if not report.is_peer(r.name)), ""))
             for n, e in errors.items():
                 if n in row["runs"]:
                     row["runs"][n]["max_error"] = e

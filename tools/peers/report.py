@@ -19,10 +19,17 @@ def kernels_only(name):
     return name.endswith(" kernels")
 
 
+def wrong(v):
+    """No answer to compare, or another one."""
+    return v.get("max_error") is None or v["max_error"] >= WRONG
+
+
 def best_peer(row):
-    """(name, ratio) of the fastest peer with a right answer; None: there is none."""
+    """(name, ratio) of the fastest peer with a right answer; None: there is none, or hone's own is wrong."""
+    if any(wrong(v) for n, v in row["runs"].items() if not is_peer(n)):
+        return None
     good = [(v["ratio"], n) for n, v in row["runs"].items()
-            if is_peer(n) and not kernels_only(n) and "ratio" in v and v.get("max_error") is not None and v["max_error"] < WRONG]
+            if is_peer(n) and not kernels_only(n) and "ratio" in v and not wrong(v)]
     return min(good)[::-1] if good else None
 
 
@@ -70,6 +77,8 @@ def summary_text(out):
             lines.append(f"{threads} thread{'s' * (threads > 1)}: hone is {mean:.2f} times as fast as the best peer of each "
                          f"network (geometric mean of {n}); behind on {len(behind)}: " +
                          (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
+    lines += [f"not counted: {r['network']}, {r['threads']} threads: no right answers to compare"
+              for r in out["results"] if not best_peer(r)]
     lines += [f"left out: {n}: {why}" for n, why in out["left_out"].items()]
     return "\n".join(lines)
 

@@ -72,6 +72,7 @@ def result(**runs):
 def test_report():
     row = result(hone=(1, 0), hone_default=(1.2, 0), openvino=(1.5, 1e-6), mnn=(0.5, 0.4), tvm=(2, 1e-6), onednn_kernels=(0.1, None))
     assert report.best_peer(row) == ("openvino", 1.5)  # mnn's answer is wrong, onednn has none
+    assert report.best_peer(result(hone=(1, 0.5), openvino=(1.5, 1e-6))) is None  # so is hone's here
     text = report.network_text(row)
     assert text.count("WRONG") == 1 and "killed by signal 11" in text
     behind = result(hone=(1, 0), openvino=(0.9, 1e-6))
