@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Under AddressSanitizer what is not handed out is poisoned, with a gap after each allocation: an overrun
  * inside a block is seen like one of malloc's. */
@@ -26,11 +28,14 @@ struct arena_block {
 	struct arena_block *next;
 	size_t cap, used; /* bytes of data */
 	size_t dirty;     /* data at and above this offset was never handed out: still zero */
+	int mapped;       /* by mmap: malloc may keep large blocks that were freed */
 	_Alignas(64) unsigned char data[];
 };
 
 enum { ALIGN = 16 };
 static const size_t first_bytes = 4096, most_bytes = (size_t)4 << 20;
+/* Blocks from here on are mapped; not under a sanitizer, which does not look for pointers there. */
+static const size_t map_bytes = GAP ? SIZE_MAX : (size_t)256 << 10;
 
 /* Bytes wasted before data + used so that the result is aligned. */
 static size_t pad_of(const struct arena_block *b, size_t align)
@@ -74,6 +79,27 @@ static struct arena_block *find_room(struct arena *a, size_t bytes, size_t align
 	return NULL;
 }
 
+static struct arena_block *take_block(size_t bytes)
+{
+	if (bytes < map_bytes)
+		return calloc(1, bytes);
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	struct arena_block *b = p;
+	b->mapped = 1;
+	return b;
+}
+
+static void give_block(struct arena_block *b)
+{
+	SHOW(b->data, b->cap);
+	if (b->mapped)
+		munmap(b, sizeof *b + b->cap);
+	else
+		free(b);
+}
+
 /* Blocks double up to 4 MiB; a larger request gets a block of its own, behind the head so that the head's
  * room stays. */
 static struct arena_block *new_block(struct arena *a, size_t bytes, size_t align)
@@ -83,10 +109,12 @@ static struct arena_block *new_block(struct arena *a, size_t bytes, size_t align
 		return NULL;
 	if (a->head)
 		cap = a->head->cap >= most_bytes / 2 ? most_bytes : a->head->cap * 2;
+	while (cap < need && cap < most_bytes)
+		cap *= 2;
 	int own = need > cap && a->head != NULL;
 	if (cap < need)
 		cap = need;
-	struct arena_block *b = calloc(1, sizeof *b + cap);
+	struct arena_block *b = take_block(sizeof *b + cap);
 	if (!b)
 		return NULL;
 	b->cap = cap;
@@ -188,11 +216,20 @@ void arena_reset(struct arena *a)
 	a->used_bytes = 0;
 }
 
+void arena_drop(void *p, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)p + page - 1) / page * page,
+		  end = ((uintptr_t)p + bytes) / page * page;
+	HIDE(p, bytes);
+	if (begin < end)
+		(void)madvise((char *)p + (begin - (uintptr_t)p), end - begin, MADV_DONTNEED);
+}
+
 void arena_free(struct arena *a)
 {
 	while (a->head) {
 		struct arena_block *next = a->head->next;
-		free(a->head);
+		give_block(a->head);
 		a->head = next;
 	}
 	a->used_bytes = 0;

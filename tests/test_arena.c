@@ -95,6 +95,28 @@ TEST(strings)
 	arena_free(&a);
 }
 
+/* What lies beside dropped bytes stays, and what comes after a reset is zero. */
+TEST(drop_leaves_the_neighbours)
+{
+	enum { BIG = 1 << 20 };
+	struct arena a = {0};
+	for (int round = 0; round < 2; round++) {
+		char *before = arena_alloc(&a, 100), *big = arena_alloc(&a, BIG),
+		     *after = arena_alloc(&a, 100);
+		CHECK(big[0] == 0 && big[BIG - 1] == 0);
+		memset(before, 1, 100);
+		memset(big, 2, BIG);
+		memset(after, 3, 100);
+		arena_drop(big + 1000, 0);
+		CHECK(big[1000] == 2);
+		arena_drop(big, BIG);
+		for (int i = 0; i < 100; i++)
+			CHECK(before[i] == 1 && after[i] == 3);
+		arena_reset(&a);
+	}
+	arena_free(&a);
+}
+
 TEST(alloc_over_the_cap_aborts)
 {
 	pid_t pid = fork();
