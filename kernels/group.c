@@ -373,17 +373,44 @@ bool step_any_layout(const struct graph *g, int node)
 	return true;
 }
 
+/* Tasks are large, and many steps alike: one copy of each, in the arena. */
+static int share_tasks(struct steps *s, struct arena *a)
+{
+	int n = 0, rc = E_OK;
+	struct arena scratch = {0};
+	struct key *key = arena_try(&scratch, (size_t)s->nsteps + 1, sizeof *key);
+	struct task **task = arena_try(&scratch, (size_t)s->nsteps + 1, sizeof *task);
+	if (!key || !task)
+		rc = E_NOMEM;
+	for (int i = 0; i < s->nsteps && rc >= 0; i++) {
+		if (s->step[i].kind != STEP_TASK)
+			continue;
+		int j = 0;
+		key[n] = task_key(s->step[i].task);
+		while (!key_equal(key[j], key[n]))
+			j++;
+		if (j == n)
+			task[n++] = arena_memdup(a, s->step[i].task, sizeof **task);
+		s->step[i].task = task[j];
+	}
+	arena_free(&scratch);
+	return rc;
+}
+
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct steps **out)
 {
-	struct groups groups;
-	int rc = groups_find(g, c, a, &groups);
+	struct arena work = {0};
+	struct groups groups = {.work = &work};
+	int rc = groups_find(g, c, &work, &groups);
 	if (rc >= 0)
-		rc = groups_fuse(g, t, c, a, &groups);
-	if (rc < 0)
-		return rc;
+		rc = groups_fuse(g, t, c, &work, &groups);
 	*out = ARENA_NEW(a, struct steps);
-	rc = groups_lay_out(g, &groups, t, c, a, *out);
+	if (rc >= 0)
+		rc = groups_lay_out(g, &groups, t, c, a, *out);
+	if (rc >= 0)
+		rc = share_tasks(*out, a);
+	arena_free(&work);
 	return rc < 0 ? rc : steps_order(g, *out);
 }
 

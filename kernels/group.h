@@ -26,7 +26,7 @@ struct step {
 	const char *name;        /* of the anchor node, or "convert VALUE" */
 	int anchor;              /* node index; -1: conversion */
 	int joined;              /* nodes after the anchor that the group took */
-	struct task *task;       /* STEP_TASK */
+	struct task *task;       /* STEP_TASK; steps that are alike share one, which nobody changes */
 	int value[MAX_OPERANDS]; /* STEP_TASK: step value per operand; -1: tmp. STEP_ALIAS: [0] in, [1] out */
 	int block; /* STEP_TASK: groups from this one on that one kernel could do, and of a fused step that it
 		      does */

@@ -242,7 +242,7 @@ static int add_conversion(struct layer *l, int i)
 	const struct variant *v = &l->v[i];
 	struct step *s =
 	    add_step(l, STEP_TASK, arena_printf(l->a, "convert %s", l->g->value[v->of].name), -1);
-	struct task *t = s->task = ARENA_NEW(l->a, struct task);
+	struct task *t = s->task = ARENA_NEW(l->gr->work, struct task);
 	struct stage *st = &t->stage[0];
 	const struct operand *from = &l->out->value[v->of].buf, *to = &l->out->value[i].buf;
 	t->noperands = 2;
@@ -284,7 +284,7 @@ static int emit_block(struct layer *l, int last)
 	int first = last;
 	while (gr[first].prev >= 0)
 		first = gr[first].prev;
-	struct block b = {.task = ARENA_NEW(l->a, struct task)};
+	struct block b = {.task = ARENA_NEW(l->gr->work, struct task)};
 	bool fits = true;
 	for (int i = first; i >= 0 && fits; i = gr[i].next)
 		fits = block_add(&b, l->laid[i]->task, l->out->step[l->laid[i]->at].value, i == last);

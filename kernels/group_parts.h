@@ -20,6 +20,7 @@ struct group {
 };
 
 struct groups {
+	struct arena *work; /* tasks are made here; those that differ are copied by graph_steps */
 	int n;
 	struct group *group; /* in running order */
 };
