@@ -384,7 +384,7 @@ static bool aliases(const struct lower *w, int i)
 {
 	const struct stage *st = &w->t->stage[0];
 	bool twice = st->comb != COMB_NONE && stage_long_post(st); /* stored twice */
-	return task_overwrites(w->t, i) && w->s.st[0].split_axis < 0 && !twice;
+	return task_overwrites(w->t, i) && w->s.st[0].split_axis < 0 && !w->s.st[0].wino.m && !twice;
 }
 
 static int put_bufs(const struct lower *w, struct manifest *m)
