@@ -222,12 +222,13 @@ static int bind(const struct blob *b, const struct target *host, struct arena *a
 }
 
 /* The best kernel in the archives for exactly this task. */
-static int find_core(const struct task *t, const struct target *host, struct arena *a, struct code *out)
+static int find_core(const struct task *t, const struct target *host, struct arena *a, struct arena *scratch,
+		     struct code *out)
 {
 	struct cur c = {.p = hone_fallback_data};
 	int64_t params[MAX_SYMS];
 	struct blob found;
-	struct task *g = ARENA_NEW(a, struct task);
+	struct task *g = ARENA_NEW(scratch, struct task);
 	int n = task_abstract(t, g, params), rc = E_NOTFOUND;
 	if (n < 0)
 		return n;
@@ -261,15 +262,14 @@ int fallback_find(const struct task *t, const struct target *host, struct arena 
 	int rc = E_NOTFOUND;
 	if (!hone_fallback_data || !hone_fallback_end)
 		return fail(E_NOTFOUND, "no fallback kernels are linked");
-	struct task *own = arena_try(a, 1, sizeof *own);
-	if (!own)
-		return E_NOMEM;
-	*own = *t;
+	struct arena scratch = {0};
+	struct task *own = arena_memdup(&scratch, t, sizeof *own);
 	order_sums(&own->stage[0].post);
 	for (int whole = 1; whole >= 0 && rc < 0; whole--) {
 		rc = fallback_split(own, host->lanes, whole, parts);
 		if (rc >= 0)
-			rc = find_core(&parts->core, host, a, out);
+			rc = find_core(&parts->core, host, a, &scratch, out);
 	}
+	arena_free(&scratch);
 	return rc;
 }

@@ -48,14 +48,19 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	for (int i = 0; i < p->nsteps; i++)
 		if (p->step[i].host)
 			p->step[i].nbufs = p->step[i].step->task->noperands;
-	if (rc < 0)
-		return rc;
-	decide_alone(p);
-	return plan_place(p);
+	if (rc >= 0) {
+		decide_alone(p);
+		rc = plan_place(p);
+	}
+	arena_free(&p->trial);
+	arena_free(&p->making);
+	return rc;
 }
 
+enum way { REUSE, KEEP, TAKE };
+
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
-		     const struct kernel_source *src, struct pool *pool, bool keep, struct plan **out)
+		     const struct kernel_source *src, struct pool *pool, enum way way, struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)
@@ -63,7 +68,8 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 	p->g = g;
 	p->s = s;
 	p->pool = pool;
-	p->keep = keep;
+	p->keep = way == KEEP;
+	p->take = way == TAKE;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
 	if (rc < 0) {
@@ -77,13 +83,19 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, false, out);
+	return make_plan(g, s, t, src, pool, REUSE, out);
 }
 
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, true, out);
+	return make_plan(g, s, t, src, pool, KEEP, out);
+}
+
+int plan_build_take(struct graph *g, const struct steps *s, const struct target *t,
+		    const struct kernel_source *src, struct pool *pool, struct plan **out)
+{
+	return make_plan(g, s, t, src, pool, TAKE, out);
 }
 
 struct call {
@@ -314,7 +326,8 @@ int plan_value(const struct plan *p, int step_value, struct arena *a, struct ten
 
 struct plan_memory plan_memory(const struct plan *p)
 {
-	return (struct plan_memory){p->memory_bytes, (size_t)p->live_bytes, p->weight_bytes, p->scratch_bytes};
+	return (struct plan_memory){p->memory_bytes, (size_t)p->live_bytes, p->weight_bytes,
+				    p->scratch_bytes};
 }
 
 size_t plan_bytes(const struct plan *p)

@@ -33,6 +33,10 @@ struct plan_kernel {
 	int64_t ns;		/* of the last timed run */
 };
 
+/* take: the memory of the graph's constants goes back to the system once they are packed; the graph serves this plan
+ * then, and no other. */
+int plan_build_take(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
+		    struct pool *pool, struct plan **out) MUST_CHECK;
 /* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 	       struct pool *pool, struct plan **out) MUST_CHECK;

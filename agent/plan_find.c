@@ -26,9 +26,9 @@ static double roofline(const struct target *t, const struct plan_kernel *k, doub
 /* A Winograd kernel counts the multiplications that it makes and the weights that it reads. */
 static void count_winograd(struct plan *p, const struct pstep *ps, struct plan_kernel *k)
 {
-	for (int i = 0; ps->code && i < ps->found.m.nbufs; i++) {
-		const struct packing *w = &ps->found.m.buf[i].packing;
-		if (!ps->found.m.buf[i].packed || !w->winograd.m)
+	for (int i = 0; ps->code && i < ps->found->m.nbufs; i++) {
+		const struct packing *w = &ps->found->m.buf[i].packing;
+		if (!ps->found->m.buf[i].packed || !w->winograd.m)
 			continue;
 		struct winograd_share share = winograd_share(w->winograd.m);
 		k->flops *= share.flops;
@@ -77,13 +77,21 @@ static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
 	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;
 }
 
+static int make_host(struct plan *p, const struct task *t, const struct operand **packed,
+		     struct host_task **out)
+{
+	struct operand *o = arena_try(&p->making, MAX_OPERANDS, sizeof *o);
+	*packed = o;
+	return o ? host_make(t, &p->a, o, out) : E_NOMEM;
+}
+
 /* Loads code and checks that it fits the task; anything wrong means another kernel is looked for. */
 static int take_code(struct plan *p, struct pstep *ps)
 {
-	const struct manifest *m = &ps->found.m;
+	const struct manifest *m = &ps->found->m;
 	if (!p->dev)
 		return fail(E_UNSUPPORTED, "no CPU device");
-	int rc = p->dev->load(ps->found.object.p, ps->found.object.n, &ps->code);
+	int rc = p->dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
 	if (rc < 0) {
 		ps->code = NULL;
 		return rc;
@@ -108,26 +116,39 @@ static int take_code(struct plan *p, struct pstep *ps)
 	return rc;
 }
 
+static int keep_parts(struct plan *p, struct pstep *ps, const struct fallback_parts *parts)
+{
+	ps->ncore = parts->core.noperands;
+	ps->core = arena_memdup(&p->making, parts->core.operand, sizeof *ps->core * (size_t)ps->ncore);
+	memcpy(ps->core_of, parts->core_of, sizeof ps->core_of);
+	memcpy(ps->rest_of, parts->rest_of, sizeof ps->rest_of);
+	if (!parts->rest.nstages)
+		return E_OK;
+	struct task *rest = arena_memdup(&p->a, &parts->rest, sizeof *rest);
+	ps->nrest = rest->noperands;
+	return make_host(p, rest, &ps->rest, &ps->tail);
+}
+
 /* A kernel from the archives for the task's core; the manifest then speaks of the whole task's operands. */
 static int find_fallback(struct plan *p, struct pstep *ps, const struct target *t)
 {
-	struct fallback_parts *parts = arena_try(&p->a, 1, sizeof *parts);
+	struct fallback_parts *parts = arena_try(&p->trial, 1, sizeof *parts);
 	if (!parts)
 		return E_NOMEM;
-	int rc = fallback_find(ps->step->task, t, &p->a, parts, &ps->found);
-	for (int b = 0; rc >= 0 && b < ps->found.m.nbufs; b++) {
-		struct code_buf *cb = &ps->found.m.buf[b];
+	int rc = fallback_find(ps->step->task, t, &p->trial, parts, ps->found);
+	for (int b = 0; rc >= 0 && b < ps->found->m.nbufs; b++) {
+		struct code_buf *cb = &ps->found->m.buf[b];
 		if (cb->operand >= parts->core.noperands || cb->packed)
 			return fail(E_CORRUPT, "fallback kernel of another task");
 		if (cb->operand >= 0)
 			cb->operand = parts->core_of[cb->operand];
 	}
-	if (rc >= 0 && parts->rest.nstages)
-		rc = host_make(&parts->rest, &p->a, ps->tail_packed, &ps->tail);
-	if (rc >= 0 && (rc = take_code(p, ps)) >= 0)
-		ps->parts = parts;
-	else
+	if (rc >= 0 && (rc = keep_parts(p, ps, parts)) >= 0)
+		rc = take_code(p, ps);
+	if (rc < 0) {
+		ps->ncore = ps->nrest = 0;
 		ps->tail = NULL;
+	}
 	return rc;
 }
 
@@ -138,7 +159,7 @@ static int find_source(struct plan *p, struct pstep *ps, const struct kernel_sou
 	if (!src || !src->find)
 		return fail(E_NOTFOUND, "no source of kernels");
 	task_text(ps->step->task, &text);
-	int rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->a, &ps->found, &ps->origin);
+	int rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);
 	buf_free(&text);
 	if (rc < 0)
 		return rc == E_INFEASIBLE ? E_NOTFOUND : rc;
@@ -159,7 +180,20 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 		return E_OK;
 	}
 	add_kernel(p, ps, FROM_HOST, t);
-	return host_make(ps->step->task, &p->a, ps->packed, &ps->host);
+	return make_host(p, ps->step->task, &ps->packed, &ps->host);
+}
+
+/* What is found is kept, what was tried is not. */
+static int begin_trial(struct plan *p, struct pstep *ps)
+{
+	ps->found = arena_try(&p->trial, 1, sizeof *ps->found);
+	return ps->found ? E_OK : E_NOMEM;
+}
+
+static void end_trial(struct plan *p, struct pstep *ps)
+{
+	ps->found = ps->code ? arena_memdup(&p->making, ps->found, sizeof *ps->found) : NULL;
+	arena_reset(&p->trial);
 }
 
 static int node_context(struct plan *p, struct pstep *ps)
@@ -192,8 +226,10 @@ static int find_fused(struct plan *p, const struct kernel_source *src)
 		p->step[i].step = &p->s->step[i];
 		if (!p->s->step[i].fused)
 			continue;
-		rc = find_source(p, &p->step[i], src);
+		if ((rc = begin_trial(p, &p->step[i])) >= 0)
+			rc = find_source(p, &p->step[i], src);
 		rc = rc == E_NOTFOUND ? E_OK : rc;
+		end_trial(p, &p->step[i]);
 	}
 	return rc;
 }
@@ -227,8 +263,10 @@ int plan_find(struct plan *p, const struct target *t, const struct kernel_source
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
 		struct pstep *ps = &p->step[i];
 		ps->kernel = -1;
-		if (ps->step->kind == STEP_TASK)
+		if (ps->step->kind == STEP_TASK && (ps->code || (rc = begin_trial(p, ps)) >= 0))
 			rc = find_kernel(p, ps, t, src);
+		if (ps->step->kind == STEP_TASK)
+			end_trial(p, ps);
 		if (ps->step->kind != STEP_HOST)
 			continue;
 		rc = node_context(p, ps);

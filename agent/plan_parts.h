@@ -39,15 +39,17 @@ struct pstep {
 	int nbufs;
 	void *buf[CODE_MAX_BUFS];
 	int64_t param[LOOPS_MAX_PARAMS];
-	struct code found; /* until built */
-	/* A fallback kernel: code covers parts->core, the portable path the rest, in place. */
-	struct fallback_parts *parts;
+	struct code *found; /* until built */
+	/* A fallback kernel: code covers the core, the portable path the rest, in place. Of both, until
+	 * built, the operands as they are held, and which of the step's they are. */
+	int ncore, nrest;
+	const struct operand *core, *rest;
+	int core_of[MAX_OPERANDS], rest_of[MAX_OPERANDS];
 	struct host_task *tail;
-	struct operand tail_packed[MAX_OPERANDS];
 	void *tail_buf[MAX_OPERANDS];
 	/* The portable path. */
 	struct host_task *host;
-	struct operand packed[MAX_OPERANDS];
+	const struct operand *packed; /* until built */
 	/* A node run by its eval. */
 	struct opctx ctx;
 };
@@ -55,6 +57,8 @@ struct pstep {
 struct plan {
 	struct arena a;       /* all but the tensors */
 	struct arena scratch; /* of one host node */
+	struct arena making;  /* until built */
+	struct arena trial;   /* while one kernel is looked for */
 	const struct graph *g;
 	const struct steps *s;
 	struct pool *pool;
@@ -68,6 +72,8 @@ struct plan {
 	int64_t live_bytes;  /* of values, at the worst moment */
 	bool alone;          /* and so is every step */
 	bool keep;           /* no memory is reused */
+	bool take;           /* constants of the graph are given back */
+	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
 	struct trace *trace; /* NULL: not traced */
@@ -88,6 +94,9 @@ int64_t plan_inside(const struct operand *part, const struct operand *whole, int
 /* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are
  * called with. */
 int plan_place(struct plan *p) MUST_CHECK;
+/* plan_take.c: what nothing reads is given back at the beginning, a value when the last of its readers has packed it. */
+int plan_take_begin(struct plan *p) MUST_CHECK;
+void plan_take_packed(struct plan *p, int value);
 void plan_set_halo(const struct plan *p, int v);
 
 #endif

@@ -71,8 +71,8 @@ static void find_last(const struct plan *p, int *last)
 /* What the portable part of a fallback kernel still reads when the compiled part has written. */
 static bool read_later(const struct pstep *ps, int operand)
 {
-	for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
-		if (ps->parts->rest_of[k] == operand)
+	for (int k = 0; k < ps->nrest; k++)
+		if (ps->rest_of[k] == operand)
 			return true;
 	return false;
 }
@@ -81,8 +81,8 @@ static bool read_later(const struct pstep *ps, int operand)
 static int written_over(const struct plan *p, int step, const int *last)
 {
 	const struct pstep *ps = &p->step[step];
-	const struct manifest *m = &ps->found.m;
-	if (!ps->code || m->alias_in < 0 || m->alias_out < 0)
+	const struct manifest *m = ps->code ? &ps->found->m : NULL;
+	if (!m || m->alias_in < 0 || m->alias_out < 0)
 		return -1;
 	int in = m->buf[m->alias_in].operand, out = m->buf[m->alias_out].operand;
 	int v = in < 0 || out < 0 ? -1 : ps->step->value[in];
@@ -150,7 +150,7 @@ static void size_values(struct plan *p)
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct pstep *ps = &p->step[i];
 		for (int b = 0; ps->code && b < ps->nbufs; b++) {
-			const struct code_buf *cb = &ps->found.m.buf[b];
+			const struct code_buf *cb = &ps->found->m.buf[b];
 			if (cb->operand < 0 || cb->packed || ps->step->value[cb->operand] < 0)
 				continue;
 			ask(p, ps->step->value[cb->operand], cb->elems);
@@ -226,20 +226,20 @@ static int place_values(struct plan *p)
 static const struct packing *packing_of(const struct pstep *ps, int i)
 {
 	for (int b = 0; ps->code && b < ps->nbufs; b++)
-		if (ps->found.m.buf[b].operand == i && ps->found.m.buf[b].packed)
-			return &ps->found.m.buf[b].packing;
+		if (ps->found->m.buf[b].operand == i && ps->found->m.buf[b].packed)
+			return &ps->found->m.buf[b].packing;
 	return NULL;
 }
 
 /* Operand i as the kernel that reads it wants it in memory. */
 static const struct operand *held_as(const struct pstep *ps, int i)
 {
-	for (int k = 0; ps->parts && k < ps->parts->core.noperands; k++)
-		if (ps->parts->core_of[k] == i)
-			return &ps->parts->core.operand[k];
-	for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
-		if (ps->parts->rest_of[k] == i)
-			return &ps->tail_packed[k];
+	for (int k = 0; k < ps->ncore; k++)
+		if (ps->core_of[k] == i)
+			return &ps->core[k];
+	for (int k = 0; k < ps->nrest; k++)
+		if (ps->rest_of[k] == i)
+			return &ps->rest[k];
 	return ps->host ? &ps->packed[i] : &ps->step->task->operand[i];
 }
 
@@ -249,8 +249,8 @@ static int64_t weight_elems(const struct pstep *ps, int i)
 	const struct operand *o = held_as(ps, i);
 	int64_t n = pack ? pack_elems(pack) : operand_elems(o);
 	for (int b = 0; ps->code && b < ps->nbufs; b++)
-		if (ps->found.m.buf[b].operand == i && ps->found.m.buf[b].elems > n)
-			n = ps->found.m.buf[b].elems;
+		if (ps->found->m.buf[b].operand == i && ps->found->m.buf[b].elems > n)
+			n = ps->found->m.buf[b].elems;
 	return n;
 }
 
@@ -272,10 +272,10 @@ static void pack_weight(const struct plan *p, const struct pstep *ps, int i, flo
 static void bind_weight(struct pstep *ps, int i, char *to)
 {
 	for (int b = 0; b < ps->nbufs; b++)
-		if (ps->code ? ps->found.m.buf[b].operand == i : b == i)
+		if (ps->code ? ps->found->m.buf[b].operand == i : b == i)
 			ps->buf[b] = to;
-	for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
-		if (ps->parts->rest_of[k] == i)
+	for (int k = 0; k < ps->nrest; k++)
+		if (ps->rest_of[k] == i)
 			ps->tail_buf[k] = to;
 }
 
@@ -292,6 +292,8 @@ static int64_t each_weight(struct plan *p, char *weights)
 			if (weights) {
 				pack_weight(p, ps, i, (float *)(weights + total));
 				bind_weight(ps, i, weights + total);
+				if (p->take)
+					plan_take_packed(p, p->s->value[ps->step->value[i]].of);
 			}
 			total += round64(weight_elems(ps, i) * 4);
 		}
@@ -305,8 +307,10 @@ static int place_weights(struct plan *p)
 	p->weights = get_block(p, 1, p->weight_bytes);
 	if (!p->weights)
 		return fail(E_NOMEM, "no memory for %zu bytes of weights", p->weight_bytes);
-	each_weight(p, p->weights);
-	return E_OK;
+	int rc = p->take ? plan_take_begin(p) : E_OK;
+	if (rc >= 0)
+		each_weight(p, p->weights);
+	return rc;
 }
 
 /* Bytes of a host task's temporaries; its buf gets their addresses from `at` on, unless that is NULL. */
@@ -327,13 +331,13 @@ static void bind_task(const struct plan *p, struct pstep *ps)
 {
 	const struct task *t = ps->step->task;
 	for (int b = 0; b < ps->nbufs; b++) {
-		int i = ps->code ? ps->found.m.buf[b].operand : b;
+		int i = ps->code ? ps->found->m.buf[b].operand : b;
 		if (i >= 0 && t->operand[i].role != ROLE_CONST && t->operand[i].role != ROLE_TMP)
 			ps->buf[b] = p->place[ps->step->value[i]].p;
 	}
-	for (int k = 0; ps->tail && k < ps->parts->rest.noperands; k++)
-		if (ps->parts->rest.operand[k].role != ROLE_CONST)
-			ps->tail_buf[k] = p->place[ps->step->value[ps->parts->rest_of[k]]].p;
+	for (int k = 0; k < ps->nrest; k++)
+		if (ps->rest[k].role != ROLE_CONST)
+			ps->tail_buf[k] = p->place[ps->step->value[ps->rest_of[k]]].p;
 }
 
 static void bind_node(const struct plan *p, struct pstep *ps)
@@ -355,8 +359,8 @@ static int bind_buffers(struct plan *p)
 	for (int s = 0; s < p->nsteps; s++) {
 		struct pstep *ps = &p->step[s];
 		int64_t own = bind_temporaries(ps, NULL);
-		if (ps->code && ps->found.m.scratch_bytes > thread)
-			thread = round64(ps->found.m.scratch_bytes);
+		if (ps->code && ps->found->m.scratch_bytes > thread)
+			thread = round64(ps->found->m.scratch_bytes);
 		tmp = own > tmp ? own : tmp;
 	}
 	int n = p->pool ? pool_threads(p->pool) : 1;

@@ -81,8 +81,8 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 
 static int build(struct ready *r)
 {
-	int rc = plan_build(r->model.g, r->model.steps, &r->host->target, r->source.find ? &r->source : NULL,
-			    r->host->pool, &r->plan);
+	int rc = plan_build_take(r->model.g, r->model.steps, &r->host->target,
+				 r->source.find ? &r->source : NULL, r->host->pool, &r->plan);
 	if (rc >= 0)
 		rc = model_inputs(r->model.g, 1, &r->arena, &r->in);
 	if (rc >= 0)
