@@ -28,6 +28,8 @@ static const char *const data_names[] = {"fastestdet_352", "oww_embedding",     
 					 "yunet_n_320"};
 enum { ZOO = sizeof zoo_names / sizeof *zoo_names, DATA = sizeof data_names / sizeof *data_names };
 
+enum { LINE = 33 };
+
 struct growth {
 	long library, peak, stays; /* KiB: before the model, its own peak, what is held in the end */
 };
@@ -106,7 +108,7 @@ static int run_engine(const struct args *a, const char *engine)
 		return fail(E_USAGE, "--engine hone or ort, and one model");
 	int rc = hone ? run_hone(a, runs, &g) : run_ort(a, runs, &g);
 	if (rc >= 0)
-		printf("%ld %ld %ld\n", g.library, g.peak, g.stays);
+		printf("%10ld %10ld %10ld\n", g.library, g.peak, g.stays); /* LINE bytes */
 	return rc;
 }
 
@@ -135,11 +137,9 @@ static int in_child(const struct args *a, const char *engine, const char *ort, c
 		rc = child_start(&c, copy, NULL);
 	if (rc < 0)
 		return rc;
-	ssize_t n = 0, got;
-	while ((got = read(c.out, line + n, sizeof line - 1 - (size_t)n)) > 0)
-		n += got;
+	rc = fd_read_full(c.out, line, LINE, &clock_real, clock_now(&clock_real) + 600 * NS_PER_S);
 	int status = child_stop(&c, 10 * NS_PER_S);
-	if (status || sscanf(line, "%ld %ld %ld", &g->library, &g->peak, &g->stays) != 3)
+	if (rc < 0 || status || sscanf(line, "%ld %ld %ld", &g->library, &g->peak, &g->stays) != 3)
 		return fail(E_CHILD, "%s did not run %s", engine, model);
 	return 0;
 }
@@ -274,6 +274,7 @@ static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs (default: 20)"},
     {"kernels", OPT_STR, "KIND", "best (default), default or fallback"},
     OPT_THREADS,
+    OPT_EXACT,
     OPT_CACHE,
     OPT_SHAPE,
     {NULL},
