@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static void plain_operand(const struct tensor *t, struct operand *o)
 {
@@ -343,7 +344,10 @@ void plan_free(struct plan *p)
 		if (p->step[i].code)
 			p->dev->unload(p->step[i].code);
 	for (int i = 0; i < 3; i++)
-		free(p->blocks[i]);
+		if (p->mapped[i])
+			munmap(p->blocks[i], p->mapped[i]);
+		else
+			free(p->blocks[i]);
 	arena_free(&p->scratch);
 	arena_free(&p->a);
 	free(p);

@@ -263,9 +263,12 @@ int plan_find(struct plan *p, const struct target *t, const struct kernel_source
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
 		struct pstep *ps = &p->step[i];
 		ps->kernel = -1;
-		if (ps->step->kind == STEP_TASK && (ps->code || (rc = begin_trial(p, ps)) >= 0))
+		bool look = ps->step->kind == STEP_TASK && !ps->code;
+		if (look)
+			rc = begin_trial(p, ps);
+		if (ps->step->kind == STEP_TASK && rc >= 0)
 			rc = find_kernel(p, ps, t, src);
-		if (ps->step->kind == STEP_TASK)
+		if (look)
 			end_trial(p, ps);
 		if (ps->step->kind != STEP_HOST)
 			continue;

@@ -68,6 +68,7 @@ struct plan {
 	struct place *place;              /* per step value */
 	char *memory, *weights, *threads; /* aligned to 64 */
 	void *blocks[3];
+	size_t mapped[3]; /* bytes of a block from mmap; 0: it is malloc's */
 	size_t memory_bytes, weight_bytes, thread_bytes, scratch_bytes;
 	int64_t live_bytes;  /* of values, at the worst moment */
 	bool alone;          /* and so is every step */

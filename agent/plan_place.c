@@ -20,15 +20,19 @@ static size_t value_bytes(const struct plan *p, int v)
 enum { HUGE_PAGE = 2 << 20 };
 
 /* In huge pages where the system has them: weights are read in order, each once in a run, and with small
- * pages the translations of their addresses are not in the processor's caches. */
+ * pages the translations of their addresses are not in the processor's caches. Not touched yet: the constants that
+ * are packed into it go as it fills. */
 static char *get_large(struct plan *p, int which, size_t bytes)
 {
-	char *m = p->blocks[which] =
-	    aligned_alloc(HUGE_PAGE, (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
-	if (!m)
+	size_t all = bytes + HUGE_PAGE;
+	char *m = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (m == MAP_FAILED)
 		return NULL;
+	p->blocks[which] = m;
+	p->mapped[which] = all;
+	m += (HUGE_PAGE - (uintptr_t)m % HUGE_PAGE) % HUGE_PAGE;
 	(void)madvise(m, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-	return memset(m, 0, bytes);
+	return m;
 }
 
 /* Zeroed memory aligned to 64. */
