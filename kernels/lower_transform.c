@@ -3,7 +3,7 @@
  * with common subterms shared. */
 #include "kernels/lower.h"
 
-enum { MAX_FORMS = 12, MAX_TERMS = 3, MAX_POINTS = 6 };
+enum { MAX_FORMS = 13, MAX_TERMS = 3, MAX_POINTS = 6 };
 
 /* A sum of coef * value `of`: an input, or an earlier form behind them. The first coef is 1. */
 struct form {
@@ -21,33 +21,40 @@ struct transform {
 static const struct transform input2 = {
     4, 0, 4, {{{{1, 0}, {-1, 2}}}, {{{1, 1}, {1, 2}}}, {{{1, 2}, {-1, 1}}}, {{{1, 1}, {-1, 3}}}}};
 
+/* One constant, -4: several live through all loops, and on AArch64 they are spilled. */
 static const struct transform input4 = {6,
-					4,
+					7,
 					6,
 					{{{{1, 4}, {-4, 2}}},
 					 {{{1, 3}, {-4, 1}}},
 					 {{{1, 4}, {-1, 2}}},
 					 {{{1, 3}, {-1, 1}}},
-					 {{{1, 4}, {4, 0}, {-5, 2}}},
+					 {{{1, 9}, {1, 9}}},
+					 {{{1, 2}, {-1, 0}}},
+					 {{{1, 5}, {-1, 3}}},
+					 {{{1, 8}, {-4, 11}}},
 					 {{{1, 6}, {1, 7}}},
 					 {{{1, 6}, {-1, 7}}},
-					 {{{1, 8}, {2, 9}}},
-					 {{{1, 8}, {-2, 9}}},
-					 {{{1, 5}, {4, 1}, {-5, 3}}}}};
+					 {{{1, 8}, {1, 10}}},
+					 {{{1, 8}, {-1, 10}}},
+					 {{{1, 12}, {-4, 9}}}}};
 
 static const struct transform output2 = {4, 0, 2, {{{{1, 0}, {1, 1}, {1, 2}}}, {{{1, 1}, {-1, 2}, {-1, 3}}}}};
 
+/* And 4. */
 static const struct transform output4 = {6,
-					 4,
+					 6,
 					 4,
 					 {{{{1, 1}, {1, 2}}},
 					  {{{1, 1}, {-1, 2}}},
 					  {{{1, 3}, {1, 4}}},
 					  {{{1, 3}, {-1, 4}}},
+					  {{{1, 9}, {1, 9}}},
+					  {{{1, 5}, {1, 7}}},
 					  {{{1, 0}, {1, 6}, {1, 8}}},
-					  {{{1, 7}, {2, 9}}},
+					  {{{1, 7}, {1, 10}}},
 					  {{{1, 6}, {4, 8}}},
-					  {{{1, 5}, {1, 7}, {8, 9}}}}};
+					  {{{1, 11}, {4, 10}}}}};
 
 /* v + coef * x */
 static int add_term(struct loops *l, int v, float coef, int x, int lanes)

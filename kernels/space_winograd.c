@@ -53,10 +53,13 @@ void rules_winograd(struct space *s)
 }
 
 /* Completes m, tiles and kv: as many tiles in registers as fit evenly, the next panel fetched in time. */
-static void complete(const struct space *s, struct winograd *w)
+static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
 {
 	int spare = w->kv > 2 ? 2 : 1; /* as the rules of other tiles: with three vectors one more lives */
 	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv), count;
+	if (z->cblocks ==
+	    1) /* one loop over the channels, not two: LLVM spills around it what it could keep */
+		most = most * 3 / 4;
 	most = most < 1 ? 1 : most;
 	count = (int)up(w->tiles, most);
 	w->px = (int)up(w->tiles, count);
@@ -105,7 +108,7 @@ static double rule(const struct space *s, int m, struct sstage *out)
 				c.wino.kv = kv;
 				c.wino.chunk = chunk;
 				c.wino.tiles = least(up(z.tiles, split[i]), 1 << 20);
-				complete(s, &c.wino);
+				complete(s, &z, &c.wino);
 				keep_best(s, c, &best, out);
 			}
 	return best;
@@ -143,11 +146,12 @@ bool winograd_variant(const struct space *s, int variant, struct sstage *out)
 
 /* ---- draws ---- */
 
-static void draw_gemm(const struct space *s, struct rng *r, struct winograd *w)
+static void draw_gemm(const struct space *s, struct rng *r, const struct winograd_sizes *z,
+		      struct winograd *w)
 {
 	static const int vectors[] = {1, 2, 2, 2, 3, 4};
 	w->kv = vectors[rng_below(r, 6)];
-	complete(s, w);
+	complete(s, z, w);
 	if (rng_below(r, 3) == 0)
 		w->px = 1 + (int)rng_below(r, (uint32_t)w->px);
 }
@@ -180,7 +184,7 @@ void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 		w->m = rng_below(r, 2) ? 2 : 4;
 		struct winograd_sizes z = winograd_sizes(&s->t, out);
 		draw_tiles(r, &z, w);
-		draw_gemm(s, r, w);
+		draw_gemm(s, r, &z, w);
 		draw_chunk(r, &z, w);
 		draw_parts(s, r, w);
 		if (rng_below(r, 4) == 0)
@@ -198,10 +202,10 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 	switch (rng_below(r, 6)) {
 	case 0:
 		draw_tiles(r, &z, w);
-		complete(s, w);
+		complete(s, &z, w);
 		break;
 	case 1:
-		draw_gemm(s, r, w);
+		draw_gemm(s, r, &z, w);
 		draw_chunk(r, &z, w);
 		break;
 	case 2:
