@@ -3,6 +3,11 @@
 
 #include <string.h>
 
+enum {
+	MAX_REGIONS = 64,
+	FLOPS_EACH = 64, /* elements of a region against flops of a task, to order them */
+};
+
 struct finder {
 	const struct graph *g;
 	const struct steps *s;
@@ -10,7 +15,9 @@ struct finder {
 	struct arena *a;
 	int n;
 	struct choices *out;
-	double *flops; /* per alternative: of the tasks that it changes */
+	double *flops; /* per alternative: of the tasks that it changes, or elements of its values */
+	int nvalues;   /* of the graph when the steps were made */
+	int *region;   /* per value: itself, or another one of its region */
 };
 
 static int out_operand(const struct task *t)
@@ -34,21 +41,6 @@ static bool takes_residual(const struct step *s)
 			return true;
 	}
 	return false;
-}
-
-/* Channels of the step's output where they leave lanes of their blocks unused, else 0. */
-static int64_t narrow_channels(const struct step *s)
-{
-	const struct operand *o = &s->task->operand[out_operand(s->task)];
-	for (int i = 0; i < o->layout.n; i++)
-		if (o->layout.ax[i].dim == 1 && o->layout.ax[i].div > 1)
-			return o->dims.d[1] % o->layout.ax[i].div ? o->dims.d[1] : 0;
-	return 0;
-}
-
-static const char *out_name(const struct finder *f, const struct step *s)
-{
-	return f->g->value[f->s->value[s->value[out_operand(s->task)]].of].name;
 }
 
 static void add(struct finder *f, struct choices c, double flops)
@@ -80,21 +72,112 @@ static void alone(struct finder *f, int i, bool *done)
 	add(f, c, flops);
 }
 
-/* All values from step i on with as many channels, plain. */
-static void plain(struct finder *f, int i, bool *done)
+/* ---- regions: blocked values that stride-1 windows, maps, Concat and Split connect ---- */
+
+/* Channels of a block of a value's native form, 0: plain. */
+static int block_of(const struct operand *o)
 {
-	int64_t channels = narrow_channels(&f->s->step[i]);
+	for (int i = 0; i < o->layout.n; i++)
+		if (o->layout.ax[i].dim == 1 && o->layout.ax[i].div > 1)
+			return o->layout.ax[i].div;
+	return 0;
+}
+
+static int region_of(int *up, int v)
+{
+	while (up[v] != v)
+		v = up[v] = up[up[v]];
+	return v;
+}
+
+/* The larger region number goes. */
+static void unite(const struct finder *f, int v, int w)
+{
+	if (v < 0 || w < 0 || !block_of(&f->s->value[v].buf) || !block_of(&f->s->value[w].buf))
+		return;
+	v = region_of(f->region, f->s->value[v].of);
+	w = region_of(f->region, f->s->value[w].of);
+	f->region[v < w ? w : v] = v < w ? v : w;
+}
+
+/* No read of the operand leaves out elements. */
+static bool unstrided(const struct task *t, int operand)
+{
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			for (int d = 0; d < MAX_RANK && t->stage[k].read[i].operand == operand; d++)
+				for (int a = 0; a < t->stage[k].naxes; a++)
+					if (t->stage[k].read[i].dim[d].coef[a] > 1)
+						return false;
+	return true;
+}
+
+static void unite_step(const struct finder *f, const struct step *s)
+{
+	if (s->kind == STEP_TASK && s->anchor >= 0 && !s->fused) {
+		int out = out_operand(s->task);
+		for (int i = 0; i < s->task->noperands; i++)
+			if (s->task->operand[i].role == ROLE_IN && unstrided(s->task, i))
+				unite(f, s->value[i], s->value[out]);
+	} else if (s->kind == STEP_HOST && step_any_layout(f->g, s->node)) {
+		const struct node *n = &f->g->node[s->node];
+		for (int i = 0; i < n->nin; i++)
+			for (int k = 0; k < n->nout; k++)
+				unite(f, s->host_in[i], n->out[k]);
+	}
+}
+
+/* Marks the regions where channels leave lanes unused, or that values are converted from or to. */
+static void mark(const struct finder *f, bool *worth)
+{
+	for (int v = 0; v < f->nvalues; v++) {
+		const struct operand *o = &f->s->value[v].buf;
+		if (block_of(o) && o->dims.d[1] % block_of(o))
+			worth[region_of(f->region, v)] = true;
+	}
+	for (int i = 0; i < f->s->nsteps; i++)
+		if (f->s->step[i].kind == STEP_TASK && f->s->step[i].anchor < 0)
+			worth[region_of(f->region, f->s->value[f->s->step[i].value[0]].of)] = true;
+}
+
+/* The region's values plain, and those of all regions that begin with a value of the same shape. */
+static void plain(struct finder *f, int region, bool *worth)
+{
 	struct choices c = *f->now;
 	double flops = 0;
-	for (; i < f->s->nsteps; i++) {
-		const struct step *s = &f->s->step[i];
-		if (s->kind != STEP_TASK || s->anchor < 0 || narrow_channels(s) != channels)
+	const struct shape *first = &f->g->value[region].t.shape;
+	for (int v = region; v < f->nvalues; v++) {
+		int r = region_of(f->region, v);
+		if (!block_of(&f->s->value[v].buf) || !worth[r] ||
+		    !shape_equal(&f->g->value[r].t.shape, first))
 			continue;
-		choices_set(&c, f->a, CHOICE_LANES, out_name(f, s), 1);
-		flops += task_flops(s->task);
-		done[i] = true;
+		choices_set(&c, f->a, CHOICE_LANES, f->g->value[v].name, 1);
+		flops += FLOPS_EACH * (double)shape_count(&f->g->value[v].t.shape);
 	}
+	for (int v = region + 1; v < f->nvalues; v++)
+		if (shape_equal(&f->g->value[v].t.shape, first))
+			worth[v] = false;
+	worth[region] = false;
 	add(f, c, flops);
+}
+
+static int regions(struct finder *f)
+{
+	while (f->nvalues < f->s->nvalues && f->s->value[f->nvalues].of == f->nvalues)
+		f->nvalues++;
+	bool *worth = arena_try(f->a, (size_t)f->nvalues + 1, sizeof *worth);
+	f->region = arena_try(f->a, (size_t)f->nvalues + 1, sizeof *f->region);
+	if (!worth || !f->region)
+		return E_NOMEM;
+	for (int v = 0; v < f->nvalues; v++)
+		f->region[v] = v;
+	for (int i = 0; i < f->s->nsteps; i++)
+		unite_step(f, &f->s->step[i]);
+	mark(f, worth);
+	for (int v = 0, n = 0; v < f->nvalues && n < MAX_REGIONS; v++)
+		if (worth[v] && block_of(&f->s->value[v].buf))
+			plain(f, v, worth), n++;
+	return E_OK;
 }
 
 /* All blocks from step i on with as dear a task, fused where they are not; or their parts each alone. */
@@ -122,13 +205,12 @@ static void blocks(struct finder *f, int i, bool *done)
 int graph_alternatives(const struct graph *g, const struct steps *s, const struct choices *now,
 		       struct arena *a, struct choices **out)
 {
-	size_t most = 3 * (size_t)s->nsteps + 1;
+	size_t most = 2 * (size_t)s->nsteps + MAX_REGIONS + 2;
 	struct finder f = {.g = g, .s = s, .now = now, .a = a};
-	bool *parted = arena_try(a, most, sizeof *parted), *unblocked = arena_try(a, most, sizeof *parted),
-	     *fused = arena_try(a, most, sizeof *parted);
+	bool *parted = arena_try(a, most, sizeof *parted), *fused = arena_try(a, most, sizeof *parted);
 	f.out = arena_try(a, most, sizeof *f.out);
 	f.flops = arena_try(a, most, sizeof *f.flops);
-	if (!parted || !unblocked || !fused || !f.out || !f.flops)
+	if (!parted || !fused || !f.out || !f.flops)
 		return E_NOMEM;
 	for (int i = 0; i < s->nsteps; i++) {
 		if (s->step[i].kind != STEP_TASK || s->step[i].anchor < 0 || s->step[i].fused_by >= 0)
@@ -137,9 +219,10 @@ int graph_alternatives(const struct graph *g, const struct steps *s, const struc
 			blocks(&f, i, fused);
 		if (!parted[i] && takes_residual(&s->step[i]))
 			alone(&f, i, parted);
-		if (!unblocked[i] && narrow_channels(&s->step[i]))
-			plain(&f, i, unblocked);
 	}
+	int rc = regions(&f);
+	if (rc < 0)
+		return rc;
 	if (now->n)
 		add(&f, (struct choices){0}, s->flops);
 	*out = f.out;

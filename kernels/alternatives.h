@@ -3,9 +3,11 @@
  * by choices, and rules only guess.
  *
  * One alternative changes all places of one kind at once: those of one task where a group took a residual,
- * all values of one number of channels that does not fill its blocks, all blocks of one task that one kernel does or
- * could do. Where something is chosen already, all
- * by rule is an alternative too. */
+ * all blocks of one task that one kernel does or could do, all regions that begin with a value of one shape.
+ * A region is what unstrided windows, maps, Concat and Split connect of values that are blocked; it may be
+ * plain where its channels leave lanes unused or it is converted from or to. Where something is chosen
+ * already, all by rule is an alternative too.
+ */
 #ifndef KERNELS_ALTERNATIVES_H
 #define KERNELS_ALTERNATIVES_H
 
