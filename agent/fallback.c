@@ -184,11 +184,11 @@ int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_
 /* Looks a key up in one archive at `c`, and moves on to the next. Zero bytes between archives are padding. */
 static bool look_up(struct cur *c, struct key key, struct blob *found)
 {
-	bool any = false;
+	size_t at = 0, found_at = SIZE_MAX;
 	while (c->at < c->n && !c->p[c->at])
 		c->at++;
 	const void *magic = cur_bytes(c, 4);
-	if (!magic || memcmp(magic, "HFB1", 4)) {
+	if (!magic || memcmp(magic, "HFB2", 4)) {
 		c->bad = true;
 		return false;
 	}
@@ -197,13 +197,17 @@ static bool look_up(struct cur *c, struct key key, struct blob *found)
 		k.hi = cur_u64(c);
 		k.lo = cur_u64(c);
 		uint32_t bytes = cur_u32(c);
-		const void *p = cur_bytes(c, bytes);
-		if (p && key_equal(k, key)) {
-			*found = (struct blob){p, bytes};
-			any = true;
+		if (key_equal(k, key)) {
+			found_at = at;
+			found->n = bytes;
 		}
+		at += bytes;
 	}
-	return any;
+	const char *code = cur_bytes(c, at);
+	if (!code || found_at == SIZE_MAX)
+		return false;
+	found->p = code + found_at;
+	return true;
 }
 
 static int bind(const struct blob *b, const struct target *host, struct arena *a, const int64_t *params,
@@ -227,7 +231,7 @@ static int find_core(const struct task *t, const struct target *host, struct are
 {
 	struct cur c = {.p = hone_fallback_data};
 	int64_t params[MAX_SYMS];
-	struct blob found;
+	struct blob found = {0};
 	struct task *g = ARENA_NEW(scratch, struct task);
 	int n = task_abstract(t, g, params), rc = E_NOTFOUND;
 	if (n < 0)

@@ -2,8 +2,9 @@
 /* Fallback kernels: shape-generic ones made at build time by hone-worker from the same operators and IR,
  * linked as data.
  *
- * An archive is: "HFB1", u32 count, then per kernel a 16-byte key (hash of the generic task's text; hi, lo),
- * u32 length and code bytes (kernels/code.h); little endian. The linked data, from hone_fallback_data to
+ * An archive is: "HFB2", u32 count, then per kernel a 16-byte key (hash of the generic task's text; hi, lo)
+ * and u32 length, then in the same order the code bytes (kernels/code.h); little endian. Looking a key up reads
+ * no code but its own. The linked data, from hone_fallback_data to
  * hone_fallback_end, is archives one after the other, the best ISA last. A program linked without them has
  * none. */
 #ifndef AGENT_FALLBACK_H

@@ -12,7 +12,7 @@ struct maker {
 	const struct emit *e;
 	struct target target;
 	struct arena a;
-	struct buf out;
+	struct buf index, out;
 	int n;
 	struct key done[1024];
 };
@@ -56,9 +56,9 @@ static int add(struct maker *m, const char *text)
 		return E_OK;
 	struct buf bytes = {0};
 	code_bytes(code, &bytes);
-	buf_u64(&m->out, key.hi);
-	buf_u64(&m->out, key.lo);
-	buf_u32(&m->out, (uint32_t)bytes.n);
+	buf_u64(&m->index, key.hi);
+	buf_u64(&m->index, key.lo);
+	buf_u32(&m->index, (uint32_t)bytes.n);
 	buf_add(&m->out, bytes.p, bytes.n);
 	m->done[m->n++] = key;
 	buf_free(&bytes);
@@ -429,14 +429,16 @@ int fallback_make(const char *isa, const struct emit *e, const char *path)
 	if (rc >= 0)
 		rc = add_chains(&m);
 	struct buf all = {0};
-	buf_puts(&all, "HFB1");
+	buf_puts(&all, "HFB2");
 	buf_u32(&all, (uint32_t)m.n);
+	buf_add(&all, m.index.p, m.index.n);
 	buf_add(&all, m.out.p, m.out.n);
-	if (rc >= 0 && (!buf_ok(&all) || !buf_ok(&m.out)))
+	if (rc >= 0 && (!buf_ok(&all) || !buf_ok(&m.index) || !buf_ok(&m.out)))
 		rc = fail(E_NOMEM, "no memory for the archive");
 	if (rc >= 0)
 		rc = file_write(path, all.p, all.n);
 	buf_free(&all);
+	buf_free(&m.index);
 	buf_free(&m.out);
 	arena_free(&m.a);
 	return rc < 0 ? fail_in(rc, "fallback kernels for %s", isa) : m.n;
