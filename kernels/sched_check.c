@@ -193,9 +193,11 @@ static int uses(const struct task *t, int operand, const struct stage **stage, c
 bool operand_packs(const struct task *t, int operand)
 {
 	const struct operand *o = &t->operand[operand];
-	const struct stage *st;
+	const struct stage *st = NULL;
 	const struct read *r;
 	if (t->nsyms || o->role != ROLE_CONST || o->dtype != DT_F32 || uses(t, operand, &st, &r) != 1)
+		return false;
+	if (o->fill != 0) /* a packed constant is 0 outside: sums over partial vectors rely on it */
 		return false;
 	int terms = 0;
 	for (int d = 0; d < o->dims.rank; d++) {

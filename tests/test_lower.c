@@ -171,6 +171,28 @@ TEST(random_schedules)
 		one_random(seed, &tg[seed % 3]);
 }
 
+/* A constant that is read outside of itself gives its fill value there, though packing knows only 0. */
+TEST(constants_with_a_fill_value)
+{
+	const struct target tg = board(16, 32);
+	static const char text[] =
+	    "task syms=0\noperand X in f32 [4,16] plain\n"
+	    "operand W const f32 [4,16] plain fill=3\noperand Y out f32 [4,16] plain\n"
+	    "stage a:4 b:16\nread X [a,b]\nread W [a-1,b]\nbody r0 r1 add\nwrite Y [a,b]\n";
+	struct rng r;
+	struct kcase c;
+	struct space *s;
+	char cand[CAND_MAX];
+	bool infeasible = false;
+	rng_seed(&r, 1);
+	REQUIRE_OK(case_parse(&c, text, &r));
+	REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
+	space_default(s, cand);
+	double err = case_interpret_task(&c, &c.t, NULL, cand, &tg, &infeasible);
+	CHECK(err >= 0 && err < 1e-6);
+	arena_free(&c.a);
+}
+
 /* The generic form of a task, its default schedule, and the sizes bound as parameters. */
 static void one_generic(uint64_t seed, const struct target *tg)
 {
