@@ -63,8 +63,9 @@ static bool used_by(const struct explain *e, const struct step_task *t, const ch
 	const struct steps *s = e->model.steps;
 	for (int i = 0; i < s->nsteps; i++) {
 		const char *name = s->step[i].kind == STEP_TASK ? s->step[i].name : NULL;
+		const struct step *by = &s->step[s->step[i].fused_by < 0 ? i : s->step[i].fused_by];
 		if (name && (part ? strstr(name, word) != NULL : !strcmp(name, word)) &&
-		    key_equal(task_key(s->step[i].task), t->key))
+		    key_equal(task_key(by->task), t->key))
 			return true;
 	}
 	return false;
