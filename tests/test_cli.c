@@ -495,7 +495,7 @@ TEST(report_is_one_page)
 	CHECK_RUN(words, 0);
 	json_t *o = json_loads(out, 0, NULL);
 	CHECK(json_number_value(json_object_get(o, "after_ms")) > 0);
-	CHECK(json_integer_value(json_object_get(o, "kernels")) >= 10);
+	CHECK(json_integer_value(json_object_get(o, "kernels")) >= 9); /* its layers */
 	json_decref(o);
 	slurp(file, page, sizeof page);
 	CHECK_SAYS(page, "<svg");
