@@ -220,7 +220,8 @@ int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t
 /* Largest number of vector variables live at once (scalars too), an upper bound of register need. */
 int loops_pressure(const struct loops *l);
 /* Per loop variable, sets of vector variables (bit v % 64 of word v / 64): those that its loop's body assigns, and those that
- * the body may read before assigning them; a variable in both is carried. NULL for an entry's index. Lives in `a`. */
+ * the body may read before assigning them, or leave as they were for what reads them after; a variable in both is carried.
+ * NULL for an entry's index. Lives in `a`. */
 struct loops_flow {
 	int words;
 	uint64_t **assigned, **exposed;

@@ -50,6 +50,18 @@ static void assigned_in(const struct stmt *s, uint64_t *set)
 
 static void live_body(struct live *v, const struct stmt *s, uint64_t *set);
 
+/* What the body assigns on some paths only, and is wanted after the loop, comes in from before. */
+static void pass_through(struct live *v, const struct stmt *s, const uint64_t *after)
+{
+	uint64_t *set = new_set(v);
+	int most = v->most;
+	for (int i = 0; i < v->words; i++)
+		set[i] = after[i] & v->assigned[s->var][i];
+	live_body(v, s->body, set);
+	unite(v, v->exposed[s->var], set);
+	v->most = most;
+}
+
 static void live_nested(struct live *v, const struct stmt *s, uint64_t *set)
 {
 	uint64_t *other = arena_memdup(v->a, set, sizeof *set * (size_t)(v->words + 1));
@@ -69,6 +81,7 @@ static void live_nested(struct live *v, const struct stmt *s, uint64_t *set)
 		live_body(v, s->body, v->exposed[s->var]);
 		v->most = most;
 	}
+	pass_through(v, s, other);
 	unite(v, set, v->exposed[s->var]);
 	live_body(v, s->body, set);
 	if (!s->at_least_once)

@@ -253,7 +253,7 @@ TEST(random_programs_equal_the_interpreter)
 	if (seed)
 		random_programs(strtoull(seed, NULL, 10), strtoull(seed, NULL, 10));
 	else
-		random_programs(1, 400);
+		random_programs(1, 1000);
 }
 
 /* acc[i] += a * b over n accumulators of the target's lanes. */
