@@ -63,6 +63,8 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 		space_default(s, cand);
 		rc = r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 	}
+	for (int i = 0; rc >= 0 && handle < 0 && space_portfolio(s, i, cand) >= 0; i++) /* it spills */
+		rc = r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 	arena_free(&scratch);
 	if (rc >= 0 && handle >= 0)
 		rc = r->ops->code(r, handle, m->o->deadline_ns + GRACE_NS, &m->a, out);

@@ -28,6 +28,9 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 		space_default(s, cand);
 		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, &handle, &m);
 	}
+	/* One that spills gives way to the next rule: a fallback kernel is slower than any. */
+	for (int i = 0; rc >= 0 && handle < 0 && space_portfolio(s, i, cand) >= 0; i++)
+		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, &handle, &m);
 	arena_free(&scratch);
 	if (rc >= 0 && handle < 0)
 		rc = fail(E_INFEASIBLE, "the default schedule: %s", meas_status_name(m.status));
