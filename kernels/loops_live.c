@@ -9,6 +9,7 @@ struct live {
 	struct arena *a;
 	int words;
 	uint64_t **exposed, **assigned; /* per loop variable, as loops_flow */
+	uint64_t **passed;              /* per loop variable: what pass_through has seen wanted */
 	int most;
 };
 
@@ -53,10 +54,15 @@ static void live_body(struct live *v, const struct stmt *s, uint64_t *set);
 /* What the body assigns on some paths only, and is wanted after the loop, comes in from before. */
 static void pass_through(struct live *v, const struct stmt *s, const uint64_t *after)
 {
-	uint64_t *set = new_set(v);
+	uint64_t *set = new_set(v), fresh = 0;
 	int most = v->most;
-	for (int i = 0; i < v->words; i++)
+	for (int i = 0; i < v->words; i++) {
 		set[i] = after[i] & v->assigned[s->var][i];
+		fresh |= set[i] & ~v->passed[s->var][i];
+	}
+	if (!fresh) /* else visits double with each level of nesting */
+		return;
+	unite(v, v->passed[s->var], set);
 	live_body(v, s->body, set);
 	unite(v, v->exposed[s->var], set);
 	v->most = most;
@@ -77,6 +83,7 @@ static void live_nested(struct live *v, const struct stmt *s, uint64_t *set)
 		int most = v->most;
 		v->exposed[s->var] = new_set(v);
 		v->assigned[s->var] = new_set(v);
+		v->passed[s->var] = new_set(v);
 		assigned_in(s->body, v->assigned[s->var]);
 		live_body(v, s->body, v->exposed[s->var]);
 		v->most = most;
@@ -120,6 +127,7 @@ static int walk(const struct loops *l, struct arena *a, struct live *v)
 	*v = (struct live){.l = l, .a = a, .words = (l->nvars + 63) / 64};
 	v->exposed = ARENA_ARRAY(a, uint64_t *, l->nloopvars + 1);
 	v->assigned = ARENA_ARRAY(a, uint64_t *, l->nloopvars + 1);
+	v->passed = ARENA_ARRAY(a, uint64_t *, l->nloopvars + 1);
 	for (int i = 0; i < l->nentries; i++)
 		live_body(v, l->entry[i].body, new_set(v));
 	return v->most;
