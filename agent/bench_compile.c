@@ -156,6 +156,7 @@ int bench_compile(const char *path, const struct dev *d, const struct emit *e, c
 	struct arena a = {0};
 	struct blob text;
 	struct space *s;
+	const struct space_want direct = {.exact = true}; /* Winograd's tiles have no such bound */
 	struct bench *b = ARENA_NEW(&a, struct bench);
 	b->d = d;
 	b->e = e;
@@ -164,7 +165,7 @@ int bench_compile(const char *path, const struct dev *d, const struct emit *e, c
 	if (rc >= 0)
 		rc = task_parse(text.p, &b->task);
 	if (rc >= 0)
-		rc = space_make(&a, &b->task, t, NULL, &s);
+		rc = space_make(&a, &b->task, t, &direct, &s);
 	if (rc >= 0)
 		rc = pick(b, s);
 	if (rc >= 0)

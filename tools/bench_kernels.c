@@ -23,6 +23,7 @@ struct subject_text {
 	const char *name, *text;
 	double floor; /* share wanted: of the FMA peak, or of the copy where `copies` */
 	bool copies;
+	bool exact; /* the direct form: its flops are those of the peak */
 };
 
 static const struct subject_text cases[] = {
@@ -32,25 +33,25 @@ static const struct subject_text cases[] = {
      "operand B const f32 [64] plain\noperand Y out f32 [1,64,56,56] 0.1/16.2.3.1\n"
      "stage n:1 k:64 y:56 x:56 | c:64 r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\nread B [k]\n"
      "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n",
-     .92, false},
+     .92, false, true},
     {"conv1x1 256-64 56",
      "task syms=0\noperand X in f32 [1,256,3136] 0.1/16.2.1\noperand W const f32 [64,256] plain\n"
      "operand B const f32 [64] plain\noperand Y out f32 [1,64,3136] 0.1/16.2.1\n"
      "stage n:1 k:64 p:3136 | c:256\nread X [n,c,p]\nread W [k,c]\nread B [k]\n"
      "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,p]\n",
-     .92, false},
+     .92, false, true},
     {"matmul 512",
      "task syms=0\noperand A in f32 [512,512] plain\noperand B const f32 [512,512] plain\noperand Y out f32 "
      "[512,512] plain\n"
      "stage m:512 n:512 | k:512\nread A [m,k]\nread B [k,n]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n",
-     .90, false},
+     .90, false, true},
     {"depthwise3x3 32 112",
      "task syms=0\noperand X in f32 [1,32,112,112] 0.1/16.2.3.1;2+1+1;3+1+1\noperand W const f32 [32,1,3,3] "
      "plain\n"
      "operand B const f32 [32] plain\noperand Y out f32 [1,32,112,112] 0.1/16.2.3.1\n"
      "stage n:1 c:32 y:112 x:112 | r:3 s:3\nread X [n,c,y+r-1,x+s-1]\nread W [c,0,r,s]\nread B [c]\n"
      "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,c,y,x]\n",
-     .85, true},
+     .85, true, true},
 };
 
 enum {
@@ -207,7 +208,8 @@ static int add(struct bench *b, struct subject *s, void *const *plain)
 
 static int candidates(struct bench *b, struct subject *s, void *const *plain)
 {
-	int rc = space_make(&b->a, &s->t, &b->tg, NULL, &s->space);
+	const struct space_want want = {.exact = s->text.exact};
+	int rc = space_make(&b->a, &s->t, &b->tg, &want, &s->space);
 	if (rc < 0)
 		return rc;
 	s->k = ARENA_ARRAY(&b->a, struct kernel, MAX_CANDS);
