@@ -195,8 +195,8 @@ int cache_open_file(struct cache *c)
 	if (c->fd < 0 && (write || (!c->memory && errno != ENOENT && errno != ENOTDIR)))
 		return fail(E_IO, "%s: %s; choose another folder with --cache", path, strerror(errno));
 	struct stat file, dir;
-	if (c->fd >= 0 && fstat(c->fd, &file) == 0 && stat(c->dir, &dir) == 0)
-		c->foreign = others_write(&file) || others_write(&dir);
+	c->foreign = c->fd >= 0 && (fstat(c->fd, &file) < 0 || stat(c->dir, &dir) < 0 ||
+				    others_write(&file) || others_write(&dir));
 	if (c->foreign)
 		log_info("hone: %s can be written by others: the code in it is not run", c->dir);
 	return E_OK;

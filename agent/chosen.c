@@ -50,5 +50,10 @@ int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, s
 	int rc = graph_optimize(g);
 	if (rc >= 0)
 		rc = chosen_load(f, g, a, c);
-	return rc < 0 ? rc : graph_steps(g, f->target, c, a, out);
+	if (rc >= 0)
+		rc = graph_steps(g, f->target, c, a, out);
+	if (rc >= 0 || rc == E_NOMEM || !c->n)
+		return rc;
+	*c = (struct choices){0}; /* a record that cannot be followed is a miss */
+	return graph_steps(g, f->target, c, a, out);
 }

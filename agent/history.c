@@ -9,10 +9,10 @@
 
 static const char head[] = "hone-history 1\n";
 
-struct key history_key(const struct graph *g, const struct target *t, int threads)
+struct key history_key(const struct graph *g, const struct target *t, int threads, bool exact)
 {
 	char options[32];
-	snprintf(options, sizeof options, "history %d", threads);
+	snprintf(options, sizeof options, "history cpu %d %d", threads, exact);
 	return hash_join(hash_join(graph_key(g), target_key(t)), hash_text(options));
 }
 

@@ -27,8 +27,8 @@ struct history {
 
 struct graph;
 struct target;
-/* Key of the cache's CACHE_HISTORY record: the network, the machine, the number of threads. */
-struct key history_key(const struct graph *g, const struct target *t, int threads);
+/* Key of the cache's CACHE_HISTORY record: the network, the machine, the number of threads, exactness. */
+struct key history_key(const struct graph *g, const struct target *t, int threads, bool exact);
 void history_add(struct history *h, struct history_point p);
 void history_text(const struct history *h, struct buf *out);
 int history_parse(const char *text, size_t n, struct history *out) MUST_CHECK;

@@ -234,7 +234,7 @@ static int try_all(struct maker *m, struct graph *g, const struct steps *s, stru
 		if (!other[i].n)
 			both = (struct choices){0};
 		int rc = meet(m, g, now, &both);
-		if (rc < 0 && rc != E_CHILD)
+		if (rc < 0 && rc != E_CHILD && rc != E_UNSUPPORTED && rc != E_CORRUPT)
 			return rc == E_TIMEOUT ? changed : rc;
 		if (rc > 0) {
 			*now = both;
@@ -255,9 +255,9 @@ int tune_graph(const struct tune_graph_options *o, struct graph *g, struct runne
 	if (rc < 0)
 		return rc;
 	rc = try_all(&m, g, *steps, a, &best);
-	if (rc > 0 && (rc = graph_steps(g, o->chosen->target, &best, a, &s)) >= 0)
-		rc = chosen_save(o->chosen, g, &best);
-	if (rc >= 0 && !choices_equal(c, &best)) {
+	if (rc > 0)
+		rc = graph_steps(g, o->chosen->target, &best, a, &s);
+	if (rc >= 0 && s && !choices_equal(c, &best)) {
 		*c = best;
 		*steps = s;
 		rc = 1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Other divisions of a model's graph, measured against the present one: both with default schedules, kernels
  * timed inside the whole network, interleaved; only tasks that differ count. One that is faster every time by
- * more than GRAPH_GAIN becomes the present one and goes into the cache. */
+ * more than GRAPH_GAIN becomes the present one. The cache is told later, by the caller, once there are kernels
+ * for it. */
 #ifndef AGENT_TUNE_GRAPH_H
 #define AGENT_TUNE_GRAPH_H
 
@@ -13,7 +14,7 @@
 #define GRAPH_GAIN 0.02
 
 struct tune_graph_options {
-	const struct chosen_for *chosen; /* its cache is open for writing */
+	const struct chosen_for *chosen;
 	struct pool *pool;
 	struct clock *clock;
 	int64_t deadline_ns;         /* on the clock: nothing is begun after it */
@@ -21,8 +22,7 @@ struct tune_graph_options {
 };
 
 /* The runner builds the kernels; it is left without handles. *c, *steps: the present ones, and where
- * something better was found (1 is returned, else 0) the new ones, in the arena. A cache that cannot be
- * written: E_IO, *c and *steps as they were. */
+ * something better was found (1 is returned, else 0) the new ones, in the arena. */
 int tune_graph(const struct tune_graph_options *o, struct graph *g, struct runner *r, struct arena *a,
 	       struct choices *c, struct steps **steps) MUST_CHECK;
 

@@ -47,6 +47,7 @@ struct session {
 	struct runner *runner;
 	int64_t committed_ns;
 	struct history history;
+	bool redivided; /* not the division that the cache gave */
 };
 
 static void warn(struct session *s)
@@ -289,17 +290,29 @@ static int put_history(struct session *s)
 {
 	struct buf text = {0};
 	history_text(&s->history, &text);
-	struct key k = history_key(s->graph, &s->target, s->o->threads);
+	struct key k = history_key(s->graph, &s->target, s->o->threads, s->o->exact);
 	int rc = buf_ok(&text) ? cache_put(s->cache, CACHE_HISTORY, k, text.p, text.n)
 			       : fail(E_NOMEM, "no memory for the history");
 	buf_free(&text);
 	return rc;
 }
 
+/* The division of the graph is kept even where it is the one by rules, so that another number of threads does
+ * not decide for this one. A new one waits until it has kernels: with fewer, the old one runs faster. */
+static int put_choices(struct session *s, const struct job_result *result)
+{
+	for (int i = 0; s->redivided && i < s->ntasks; i++)
+		if (!result[i].best[0])
+			return E_OK;
+	return chosen_save(&s->chosen, s->graph, &s->choices);
+}
+
 /* All that was found is durable before the network is measured. */
-static int save(struct session *s)
+static int save(struct session *s, const struct job_result *result)
 {
 	int rc = put_history(s);
+	if (rc >= 0)
+		rc = put_choices(s, result);
 	if (rc >= 0)
 		rc = cache_commit(s->cache);
 	if (rc == E_IO) {
@@ -319,11 +332,8 @@ static int divide(struct session *s)
 					     .deadline_ns = clock_now(s->clock) + left_ns / GRAPH_SHARE,
 					     .stop = s->o->stop};
 	int rc = tune_graph(&o, s->graph, s->runner, s->a, &s->choices, &s->steps);
-	if (rc == E_IO) {
-		warn(s);
-		rc = E_OK;
-	}
 	if (rc > 0) {
+		s->redivided = true;
 		s->report->kept++;
 		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
 	}
@@ -348,7 +358,7 @@ static int tune(struct session *s)
 	if (rc < 0)
 		return rc;
 	s->report->trials = rc;
-	return save(s);
+	return save(s, result);
 }
 
 /* The kernel of this name in the network before, looked for from `from` on; -1: the graph had none. */

@@ -111,7 +111,7 @@ static const struct opt opts[] = {
 };
 
 static const struct cmd net = {
-    .usage = "MODEL [--kernels KIND] [--input NAME=FILE]... [--output DIR]",
+    .usage = "MODEL [--kernels KIND] [--input NAME=FILE]... [--output DIR] [--exact]",
     .summary = "keeps a model ready and runs it as standard input says",
     .details = "Lines: turn MS, quit.",
     .min_pos = 1,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How much memory a model costs a process: growth of peak RSS from before it is loaded to after some runs, in
- *a process of its own for each engine, one thread. Engines: hone, and ONNX Runtime through its C ABI, whose
- *library `make bench-peers` installs. What ONNX Runtime needs before any model is given apart.
+ * a process of its own for each engine, one thread. Engines: hone, and ONNX Runtime through its C ABI, whose
+ * library `make bench-peers` installs. What ONNX Runtime needs before any model is given apart.
  *
  *	make bench-rss                       networks of the zoo and, with HONE_DATA, ten published ones
  *	make bench-rss ARGS="a.onnx --cache DIR --kernels default"
@@ -281,7 +281,7 @@ static const struct opt opts[] = {
 };
 
 static const struct cmd rss = {
-    .usage = "[MODEL...] [--kernels KIND] [--cache DIR] [--ort LIBRARY]",
+    .usage = "[MODEL...] [--kernels KIND] [--cache DIR] [--ort LIBRARY] [--exact]",
     .summary = "memory of a process that runs a model, beside ONNX Runtime's",
     .details = "",
     .min_pos = 0,

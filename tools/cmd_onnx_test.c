@@ -87,7 +87,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_onnx_test = {
-    .usage = "DIR... [--reference | --kernels KIND]",
+    .usage = "DIR... [--reference | --kernels KIND] [--exact]",
     .summary = "run ONNX test folders against their expected outputs",
     .details = "A test is a folder with a model.onnx and test_data_set_N folders of input_K.pb and "
 	       "output_K.pb; subfolders are "

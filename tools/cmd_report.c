@@ -197,8 +197,7 @@ static int find_history(struct report *r)
 	struct blob text;
 	if (!r->after.cache)
 		return 0;
-	int rc = cache_get(r->after.cache, CACHE_HISTORY,
-			   history_key(r->after.model.g, &r->host.target, r->host.threads), &r->arena, &text);
+	int rc = cache_get(r->after.cache, CACHE_HISTORY, r->after.history, &r->arena, &text);
 	if (rc >= 0)
 		rc = history_parse((const char *)text.p, text.n, &r->history);
 	return rc == E_NOTFOUND || rc == E_CORRUPT ? 0 : rc;
@@ -273,7 +272,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_report = {
-    .usage = "MODEL -o FILE.html [--threads N] [--cache DIR]",
+    .usage = "MODEL -o FILE.html [--threads N] [--cache DIR] [--exact]",
     .summary = "one page of where the time goes, before and after tuning",
     .details =
 	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"

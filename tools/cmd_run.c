@@ -45,7 +45,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_run = {
-    .usage = "MODEL --input NAME=FILE... --output DIR",
+    .usage = "MODEL --input NAME=FILE... --output DIR [--exact]",
     .summary = "run a model once on given tensors",
     .details = "Kernels come from the cache, else from those built in.",
     .min_pos = 1,

@@ -259,7 +259,7 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_verify = {
-    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND]",
+    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--exact]",
     .summary = "check every kernel and the whole model against the reference",
     .details = "The reference is portable C that accumulates in double precision. A tensor is right when it "
 	       "differs by at\n"

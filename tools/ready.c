@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ready.h"
+#include "agent/history.h"
 #include "agent/source.h"
 #include "platform/log.h"
 #include "tools/stats.h"
@@ -100,8 +101,10 @@ int ready_open(const struct args *a, const char *path, const char *cache_dir, en
 		struct chosen_for f = ready_chosen(h, k, r->cache);
 		rc = model_open(a, path, &f, &r->model);
 	}
-	if (rc >= 0)
+	if (rc >= 0) { /* the plan takes the constants */
+		r->history = history_key(r->model.g, &h->target, h->threads, h->exact);
 		rc = build(r);
+	}
 	r->load_ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		ready_close(r);

@@ -31,7 +31,8 @@ struct ready {
 	struct plan *plan;
 	struct arena arena;
 	struct tensor *in, *out;
-	int64_t load_ns; /* file to plan */
+	struct key history; /* of how it was tuned (agent/history.h) */
+	int64_t load_ns;    /* file to plan */
 };
 
 /* For commands with OPT_EXACT. peaks: with the target's peaks, kept in the cache folder or measured now ("":

@@ -101,6 +101,7 @@ class Bench:
         name = "hone" if kind == "best" else f"hone {kind}"
         cmd = [os.path.join(self.a.build, "tools", "bench_net"), job["model"], "--kernels", kind, "--threads",
                str(threads), "--cache", self.cache(job, threads), "--output", os.path.join(job["folder"], name), "--json"]
+        cmd += ["--exact"] if self.a.exact else []
         for i in job["inputs"]:
             cmd += ["--input", "=".join(i)]
         return measure.Runner(name, cmd, cpus, {"HONE_WORKER": self.hone + "-worker"},
@@ -176,6 +177,7 @@ class Bench:
         """hone's kernels by the time that lies between them and their roofline."""
         cmd = [self.hone, "bench", job["model"], "--kernels", self.a.kernels[0], "--threads", str(threads), "--cache",
                self.cache(job, threads), "--runs", "20", "--json", "-q"]
+        cmd += ["--exact"] if self.a.exact else []
         p = subprocess.run(cmd, capture_output=True, text=True, check=False,
                            preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         return report.far(json.loads(p.stdout)["kernels"]) if p.returncode == 0 else []
