@@ -45,8 +45,10 @@ static bool image(const struct group *p)
 /* Sums products over channels. */
 static bool dense(const struct group *p)
 {
+	if (!image(p))
+		return false;
 	const struct stage *s = &p->task->stage[0];
-	if (!image(p) || s->comb != COMB_SUM || s->nreads < 2 || s->read[0].dim[1].div > 1)
+	if (s->comb != COMB_SUM || s->nreads < 2 || s->read[0].dim[1].div > 1)
 		return false;
 	int axis = lone_axis(s, &s->read[0].dim[1]);
 	return axis >= 0 && s->axis[axis].kind == AXIS_REDUCTION;
@@ -56,9 +58,9 @@ static bool dense(const struct group *p)
 static bool window(const struct group *p, int v)
 {
 	const struct read *r = image(p) ? read_of(p, v) : NULL;
-	const struct stage *s = &p->task->stage[0];
 	if (!r)
 		return false;
+	const struct stage *s = &p->task->stage[0];
 	int axis = lone_axis(s, &r->dim[1]), taps = 0;
 	for (int a = 0; a < s->naxes; a++)
 		taps += r->dim[ROW_DIM].coef[a] && s->axis[a].kind == AXIS_REDUCTION && s->axis[a].extent > 1;
@@ -69,9 +71,9 @@ static bool window(const struct group *p, int v)
 static bool pointwise(const struct group *p, int v)
 {
 	const struct read *r = image(p) && dense(p) ? read_of(p, v) : NULL;
-	const struct stage *s = &p->task->stage[0];
-	if (!r || r != &s->read[0])
+	if (!r || r != &p->task->stage[0].read[0])
 		return false;
+	const struct stage *s = &p->task->stage[0];
 	for (int d = ROW_DIM; d < 4; d++)
 		if (lone_axis(s, &r->dim[d]) < 0 || lone_axis(s, &r->dim[d]) != lone_axis(s, &s->out.dim[d]))
 			return false;
