@@ -170,17 +170,19 @@ class Bench:
         finally:
             for r in runners:
                 r.close()
-        row["kernels"] = self.far(job, threads, cpus)
+        kernels = self.kernels(job, threads, cpus)
+        row["kernels"] = report.far(kernels)
+        shares, below = report.roofline(kernels)
+        row["roofline"] = {"shares": shares, "below": below}
         return row
 
-    def far(self, job, threads, cpus):
-        """hone's kernels by the time that lies between them and their roofline."""
+    def kernels(self, job, threads, cpus):
         cmd = [self.hone, "bench", job["model"], "--kernels", self.a.kernels[0], "--threads", str(threads), "--cache",
                self.cache(job, threads), "--runs", "20", "--json", "-q"]
         cmd += ["--exact"] if self.a.exact else []
         p = subprocess.run(cmd, capture_output=True, text=True, check=False,
                            preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-        return report.far(json.loads(p.stdout)["kernels"]) if p.returncode == 0 else []
+        return json.loads(p.stdout)["kernels"] if p.returncode == 0 else []
 
     def run(self):
         for name in self.a.networks:

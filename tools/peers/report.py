@@ -41,6 +41,18 @@ def far(kernels, count=8):
     return sorted(rows, key=lambda r: -r["above_us"])[:count]
 
 
+def dense(label):
+    """Convolutions and matrix products, alone or as a fused group, on their own operations."""
+    return ("conv" in label or "matmul" in label) and "F(2,3)" not in label and "F(4,3)" not in label
+
+
+def roofline(kernels, enough=75):
+    """Of the convolutions and products (Winograd apart): (shares of the roofline, those below `enough` %). A share above
+    100 %, from weights that an earlier run left in a cache, counts as 100."""
+    rows = [k for k in kernels if dense(k.get("label", "")) and k.get("roofline_pct")]
+    return [min(100, k["roofline_pct"]) for k in rows], [k for k in far(rows, len(rows)) if k["roofline_pct"] < enough]
+
+
 def network_text(row):
     tuned = ", ".join(f"{n} {s:.0f} s" for n, s in row["tuning_s"].items() if s)
     out = [f"\n{row['network']}, {row['threads']} thread{'s' * (row['threads'] > 1)}" + (f" (tuned: {tuned})" if tuned else ""),
@@ -53,6 +65,10 @@ def network_text(row):
     if any(kernels_only(n) for n in row["runs"]):
         out.append("  (kernels: the convolutions and matrix products alone, nothing between them)")
     out += [f"  {n:17}failed: {why}" for n, why in row["failed"].items()]
+    if row.get("kernels"):
+        out.append("  above the roofline: " + "; ".join(
+            f"{k['above_us']:.0f} us {k['label'] or k['name']}" + (f" ({k['roofline_pct']:.0f} %)" if k["roofline_pct"] else "")
+            for k in row["kernels"][:4]))
     return "\n".join(out)
 
 
@@ -61,6 +77,22 @@ def totals(results, threads):
     best = [(r["network"], best_peer(r)) for r in results if r["threads"] == threads]
     best = [(n, b) for n, b in best if b]
     return (measure.geomean(b[1] for _, b in best), len(best), [(n, *b) for n, b in best if b[1] <= 1])
+
+
+def against(results, threads, kind, peer):
+    """hone's time with these kernels over one peer's: (geometric mean, count)."""
+    runs = [r["runs"] for r in results if r["threads"] == threads]
+    v = [r[kind]["p50_ms"] / r[peer]["p50_ms"] for r in runs if kind in r and peer in r and not wrong(r[peer])]
+    return measure.geomean(v), len(v)
+
+
+def roofline_text(results, threads):
+    rows = [r["roofline"] for r in results if r["threads"] == threads and r.get("roofline")]
+    shares = [s for r in rows for s in r["shares"]]
+    if not shares:
+        return []
+    return [f"  of the roofline, {len(shares)} kernels with convolutions or products (Winograd apart): {measure.geomean(shares):.0f} % "
+            f"in the geometric mean, {sum(len(r['below']) for r in rows)} below 75 %"]
 
 
 def summary_text(out):
@@ -77,6 +109,10 @@ def summary_text(out):
             lines.append(f"{threads} thread{'s' * (threads > 1)}: hone is {mean:.2f} times as fast as the best peer of each "
                          f"network (geometric mean of {n}); behind on {len(behind)}: " +
                          (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
+        for kind in ("hone", "hone default", "hone fallback"):
+            v, n = against(out["results"], threads, kind, "onnxruntime")
+            lines += [f"  {kind} takes {v:.2f} of ONNX Runtime's time (geometric mean of {n})"] if v else []
+        lines += roofline_text(out["results"], threads)
     lines += [f"not counted: {r['network']}, {r['threads']} threads: no right answers to compare"
               for r in out["results"] if not best_peer(r)]
     lines += [f"left out: {n}: {why}" for n, why in out["left_out"].items()]

@@ -89,6 +89,18 @@ def test_far_kernels():
     assert [(r["name"], round(r["above_us"])) for r in report.far(k, 3)] == [("b", 40), ("c", 15), ("a", 10)]
 
 
+def test_roofline():
+    k = [{"name": "a", "label": "conv 3x3 64->64 56x56", "us": 100, "roofline_pct": 90}, {"name": "b", "label": "matmul 1x9 k9", "us": 50, "roofline_pct": 250},
+         {"name": "c", "label": "conv 3x3 64->64 56x56 F(4,3)", "us": 15, "roofline_pct": 50},
+         {"name": "d", "label": "copy 1x9", "us": 9, "roofline_pct": 10}, {"name": "e", "label": "dwconv 3x3 9->9 7x7", "us": 9, "roofline_pct": 40}]
+    shares, below = report.roofline(k)
+    assert shares == [90, 100, 40] and [r["name"] for r in below] == ["e"]
+    row = {**result(hone=(1, 0), hone_fallback=(6, 0), onnxruntime=(2, 1e-6)), "roofline": {"shares": [50, 100], "below": below}}
+    out = {"results": [row], "cpu": "", "system": "", "date": "", "machine": {}, "versions": {}, "budget_s": 5, "exact": False, "cpus": [0], "left_out": {}}
+    text = report.summary_text(out)
+    assert "hone takes 0.50 of ONNX" in text and "hone fallback takes 3.00" in text and "71 %" in text and "1 below 75 %" in text
+
+
 def test_options():
     a = bench_peers.options(["--short", "--threads", "1", "resnet18"])
     assert a.networks == ["resnet18"] and a.budget == 5 and "tvm" not in a.peers and a.threads == [1]
