@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: tune and what it leaves; the worker. */
+#include "tests/cli.h"
+
+TEST(tune_then_show_and_explain)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("tuned"));
+	static const char tune[] = "tune %s --json --budget 3s --threads 1 --seed 3 --cache %s";
+	CHECK_RUN(0, tune, steering(), cache);
+	json_t *j = parse_out();
+	check_keys(
+	    j, "model tasks trials budget_s elapsed_s before_ms default_ms after_ms speedup strategy cache");
+	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
+	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
+	CHECK(json_is_false(json_object_get(j, "interleaved")));
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), cache); /* again: what is there is measured beside what comes */
+	j = parse_out();
+	CHECK(json_is_true(json_object_get(j, "interleaved")) ||
+	      json_is_null(json_object_get(j, "after_ms")));
+	CHECK(json_number_value(json_object_get(j, "before_ms")) > 0);
+	json_decref(j);
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	j = parse_out();
+	json_t *r = json_array_get(json_object_get(j, "records"), 0);
+	check_keys(r, "task label text kind target device cand status median_ms");
+	CHECK_SAYS(json_string_value(json_object_get(r, "text")), "task syms=");
+	CHECK(strlen(json_string_value(json_object_get(r, "target"))) > 4);
+	CHECK_SAYS(json_string_value(json_object_get(r, "cand")), "lane=");
+	json_decref(j);
+	CHECK_RUN(0, "show --lines --cache %s", cache);
+	CHECK(cli_out[0] == '{');
+	CHECK_RUN(0, "show nonesuch --cache %s", cache);
+	CHECK_SAYS(cli_out, "contains 'nonesuch'");
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
+		   "key text cand default_cand roofline_ms tuned");
+	CHECK(json_is_array(json_object_get(j, "choices")));
+	json_decref(j);
+	CHECK_RUN(1, "explain %s nonesuch --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "no task or node");
+	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", steering(), cache);
+}
+
+TEST(tune_refuses_what_it_cannot_do)
+{
+	CHECK_RUN(2, "tune %s --device toaster", steering());
+	CHECK_SAYS(cli_err, "only cpu");
+	CHECK_RUN(2, "tune %s --strategy luck", steering());
+	CHECK_SAYS(cli_err, "there is evolve random");
+	CHECK_RUN(2, "tune %s --seed -1", steering());
+	CHECK_SAYS(cli_err, "--seed -1: 0 or more");
+	CHECK_RUN(2, "zoo steering --seed -1 -o /nowhere/x.onnx");
+	CHECK_RUN(2, "tune %s --cache=", steering());
+	CHECK_SAYS(cli_err, "--cache");
+	CHECK_RUN(2, "tune %s --budget 20", steering());
+	CHECK_SAYS(cli_err, "write 20s, 500ms or 2m");
+}
+
+static int count_of(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p++)
+		n++;
+	return n;
+}
+
+TEST(a_cache_that_cannot_be_written)
+{
+	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
+	int status = hone("show --cache %s/cache", in_dir("file"));
+	CHECK(status == 0 || status == 1);
+	CHECK(strstr(cli_out, "0 records") || strstr(cli_err, "/file/cache"));
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "tune %s --json --budget 2s --threads 1 --cache %s/cache", steering(), in_dir("file"));
+	json_t *j = parse_out();
+	CHECK(json_is_string(json_object_get(j, "warning")));
+	CHECK_SAYS(cli_err, "/file/cache");
+	json_decref(j);
+	CHECK_RUN(0, "tune %s --budget 1s --threads 1 --cache %s/cache", steering(), in_dir("file"));
+	CHECK(count_of(cli_err, "in memory only") == 1 && count_of(cli_out, "in memory only") == 0);
+	CHECK(!strstr(cli_out, "hone bench"));
+	CHECK_SAYS(cli_out, "--cache");
+	CHECK_RUN(0, "tune %s --json --budget 1s --threads 1 --cache /proc/nope", steering());
+	CHECK(count_of(cli_err, "in memory only") == 1);
+}
+
+TEST(stopped_at_once_it_promises_nothing)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	stop_with = SIGTERM;
+	CHECK_RUN(0, "tune %s --budget 20s --threads 1 --cache %s", steering(), in_dir("stopped"));
+	stop_with = 0;
+	CHECK_SAYS(cli_out, "(stopped)");
+	CHECK_SAYS(cli_out, "Nothing new was kept. Next: tune again");
+	CHECK(!strstr(cli_out, "hone bench") && !strstr(cli_out, "too little time"));
+}
+
+TEST(the_worker_says_how_it_is_used)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cmd[512], path[256];
+	snprintf(path, sizeof path, "%s", in_dir("usage"));
+	snprintf(cmd, sizeof cmd, "'%s' --help >'%s'", worker(), path);
+	CHECK(system(cmd) == 0);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "--bench-compile");
+	CHECK(!strstr(cli_out, "honed"));
+}
+
+TEST_MAIN
