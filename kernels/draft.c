@@ -68,7 +68,13 @@ static bool in_prog(const struct prog *p, int read)
 	return false;
 }
 
-/* Load slots of one access: a gather takes one per lane. */
+double draft_slots(int64_t stride, int lanes)
+{
+	int64_t picked = 2 * stride - 1;
+	return stride == 0 || stride == 1 ? 1 : stride > 1 && picked < lanes ? (double)picked : lanes;
+}
+
+/* Slots of one access: lanes that are far apart are stored, and mostly loaded, one by one. */
 static double access_cost(const struct task *t, const struct stage *st, const struct sstage *s,
 			  const struct read *r)
 {
@@ -78,7 +84,8 @@ static double access_cost(const struct task *t, const struct stage *st, const st
 		return 1;
 	if (read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) < 0)
 		return s->lanes;
-	return stride == 0 || stride == 1 ? 1 : read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : s->lanes;
+	double slots = r == &st->out && (stride < 0 || stride > 1) ? s->lanes : draft_slots(stride, s->lanes);
+	return slots > TRANSPOSE && read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : slots;
 }
 
 static unsigned axes_of(const struct task *t, const struct stage *st, const struct read *r)

@@ -15,6 +15,8 @@ struct winograd_cost {
 	double input, rest;
 };
 struct winograd_cost draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s);
+/* Load slots of a vector whose lanes lie `stride` apart: few where neighbours are loaded and shuffled. */
+double draft_slots(int64_t stride, int lanes);
 double draft_memory(const struct target *tg); /* bytes a cycle */
 /* The same for `rows` of axis `axis` only, whatever its extent; rows 0: all. */
 double draft_rows(const struct task *t, const struct target *tg, int stage, const struct sstage *s, int axis,

@@ -61,11 +61,10 @@ static LLVMValueRef lane_is_valid(struct gen *g, LLVMValueRef valid, int lane)
 	return LLVMBuildICmp(g->b, LLVMIntSGT, valid, gen_i64(g, lane), "");
 }
 
-static LLVMValueRef masked_load(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard,
-				int lanes)
+static LLVMValueRef masked_load(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef mask,
+				LLVMValueRef guard, int lanes)
 {
 	LLVMTypeRef t = gen_type(g, lanes);
-	LLVMValueRef mask = gen_mask(g, m->valid, lanes);
 	if (guard) /* off: the fill in every lane */
 		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, guard, ""), lanes), "");
 	LLVMValueRef args[4] = {typed(g, p, t), LLVMConstInt(g->i32, 4, false), mask, LLVMConstNull(t)};
@@ -87,6 +86,60 @@ static LLVMValueRef gather(struct gen *g, const struct mem *m, LLVMValueRef p, L
 		v = lanes == 1
 			? x
 			: LLVMBuildInsertElement(g->b, v, x, LLVMConstInt(g->i32, (unsigned)i, false), "");
+	}
+	return v;
+}
+
+/* Where piece k begins of the `stride` vectors that cover all from the first lane's element to the last's. */
+static int64_t piece_at(int k, int64_t stride, int lanes)
+{
+	return k + 1 < stride ? (int64_t)k * lanes : (lanes - 1) * (stride - 1);
+}
+
+/* Of piece k the elements that lie before the first lane that is not valid. */
+static LLVMValueRef piece_mask(struct gen *g, const struct mem *m, int k, int lanes)
+{
+	LLVMValueRef index[16], most = gen_i64(g, lanes), none = gen_i64(g, 0), n = gen_ix(g, m->valid);
+	n = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, n, most, ""), n, most, "");
+	n = LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, LLVMIntSGT, n, none, ""), n, none, "");
+	n = LLVMBuildMul(g->b, n, gen_i64(g, m->stride), "");
+	n = LLVMBuildTrunc(g->b, n, g->i32, "");
+	for (int i = 0; i < lanes; i++)
+		index[i] = LLVMConstInt(g->i32, (unsigned)(i + piece_at(k, m->stride, lanes) + m->stride - 1),
+					false);
+	return LLVMBuildICmp(g->b, LLVMIntSLT, LLVMConstVector(index, (unsigned)lanes),
+			     gen_splat(g, n, lanes), "");
+}
+
+/* The lanes that are in pieces up to k, of those up to k - 1 and piece k. */
+static LLVMValueRef pick(struct gen *g, LLVMValueRef before, LLVMValueRef piece, int k, int64_t stride,
+			 int lanes)
+{
+	LLVMValueRef index[16];
+	for (int i = 0; i < lanes; i++) {
+		int64_t at = i * stride - piece_at(k, stride, lanes);
+		bool here = at >= 0 && at < lanes;
+		index[i] = LLVMConstInt(g->i32,
+					(unsigned)(here    ? lanes + at
+						   : k > 1 ? i
+							   : i * stride % lanes),
+					false);
+	}
+	return LLVMBuildShuffleVector(g->b, before, piece, LLVMConstVector(index, (unsigned)lanes), "");
+}
+
+/* All that lies between the lanes is in the buffer too. */
+static LLVMValueRef load_picked(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard,
+				int lanes)
+{
+	LLVMValueRef v = NULL;
+	for (int k = 0; k < m->stride; k++) {
+		LLVMValueRef q = add_bytes(g, p, 4 * piece_at(k, m->stride, lanes)), piece;
+		if (guard)
+			q = LLVMBuildSelect(g->b, guard, q, filled(g, m->fill), "");
+		piece = m->valid ? masked_load(g, m, q, piece_mask(g, m, k, lanes), guard, lanes)
+				 : load_at(g, m->buf, q, lanes);
+		v = k ? pick(g, v, piece, k, m->stride, lanes) : piece;
 	}
 	return v;
 }
@@ -124,11 +177,14 @@ LLVMValueRef gen_load(struct gen *g, const struct mem *m, int lanes)
 	LLVMValueRef p = gen_address(g, m->buf, m->at, guard);
 	if (m->stride == 0)
 		return broadcast(g, &plain, p, guard, lanes);
+	if (m->stride > 1 && 2 * m->stride <= lanes)
+		return load_picked(g, &plain, p, guard, lanes);
 	if (m->stride != 1 || lanes == 1)
 		return gather(g, &plain, p, guard, lanes);
 	if (guard)
 		p = LLVMBuildSelect(g->b, guard, p, filled(g, m->fill), "");
-	return plain.valid ? masked_load(g, &plain, p, guard, lanes) : load_at(g, m->buf, p, lanes);
+	return plain.valid ? masked_load(g, &plain, p, gen_mask(g, plain.valid, lanes), guard, lanes)
+			   : load_at(g, m->buf, p, lanes);
 }
 
 /* Lane by lane; the first lane that is not valid ends it. */

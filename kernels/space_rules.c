@@ -130,7 +130,8 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 		if (axis >= 0 && !operand_packs(&s->t, r->operand) &&
 		    read_stride(&s->t, st, r, axis, lanes, &stride, &pads) < 0)
 			return -1;
-		double slots = stride == 0 || stride == 1 ? 1 : i == st->nreads ? 2 * lanes : lanes;
+		bool apart = i == st->nreads && (stride < 0 || stride > 1);
+		double slots = apart ? 2 * lanes : draft_slots(stride, lanes);
 		if (slots > 6 && i < st->nreads && read_crosses(&s->t, st, r, ss) >= 0)
 			slots = 6;
 		cost += body ? slots : slots / steps;
@@ -227,7 +228,7 @@ static bool odd_reads(const struct space *s, const struct stage *st, const struc
 		if (!in_body(st, i) || operand_packs(&s->t, r->operand))
 			continue;
 		if (out->lane >= 0 && (read_stride(&s->t, st, r, out->lane, out->lanes, &stride, &pads) < 0 ||
-				       stride < 0 || stride > 1))
+				       draft_slots(stride, out->lanes) == out->lanes))
 			return true;
 		for (int d = 0; d < s->t.operand[r->operand].dims.rank; d++)
 			if (index_guarded(&s->t, st, r, d))

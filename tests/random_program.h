@@ -94,8 +94,8 @@ static const struct ix *some_place(struct maker *m, int64_t stride, int lanes)
 
 static struct mem some_mem(struct maker *m, int buf, int lanes, bool load)
 {
-	static const int64_t strides[6] = {1, 1, 1, 7, -3, 0};
-	struct mem r = {.buf = buf, .stride = strides[pick(m, load ? 6 : 5)]};
+	static const int64_t strides[9] = {1, 1, 1, 7, -3, 2, 3, 4, 0};
+	struct mem r = {.buf = buf, .stride = strides[pick(m, load ? 9 : 8)]};
 	r.at = some_place(m, r.stride, lanes);
 	if (pick(m, 4) == 0)
 		r.valid = ix_sub(&l, ix_mod(&l, some_ix(m), c(lanes + 4)), c(2));
