@@ -167,7 +167,7 @@ static void run_windows(struct plan *p, struct pstep *ps)
 			continue;
 		struct operand *o = &p->s->value[v].buf;
 		float *part = join ? ps->ctx.in[i].data : ps->ctx.out[i].data;
-		int64_t inside = plan_inside(o, w, (int)axis, at[axis]);
+		int64_t inside = operand_inside(o, w, (int)axis, at[axis]);
 		const float *all = join ? ps->ctx.out[0].data : ps->ctx.in[0].data;
 		bool there = inside >= 0 && part == all + inside;
 		if (join && !there)

@@ -88,9 +88,6 @@ int plan_find(struct plan *p, const struct target *t, const struct kernel_source
 
 /* plan_views.c: which values lie inside others. */
 void plan_views(struct plan *p);
-/* Element of `whole` from which on a part along dim d, beginning at index `at` of it, lies as it would lie
- * alone; -1: it does not. */
-int64_t plan_inside(const struct operand *part, const struct operand *whole, int d, int64_t at);
 
 /* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are
  * called with. */

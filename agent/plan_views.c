@@ -6,39 +6,6 @@
 
 #include <string.h>
 
-/* The outermost physical axis of dim d, where no axis outside it has more than one element and the dim has no
- * halo: then a part along d that begins at a multiple of its div is contiguous. -1: none. */
-static int leading_axis(const struct operand *o, int d, struct phys_axis ax[MAX_SPLITS])
-{
-	int n = operand_axes(o, ax);
-	if (o->layout.lo[d] || o->layout.hi[d])
-		return -1;
-	for (int j = 0; j < n; j++) {
-		if (ax[j].dim == d)
-			return j;
-		if (ax[j].extent > 1)
-			return -1;
-	}
-	return -1;
-}
-
-/* The part lies inside the whole as it would lie alone, from the returned element on; -1: it does not. */
-int64_t plan_inside(const struct operand *part, const struct operand *whole, int d, int64_t at)
-{
-	struct phys_axis ax[MAX_SPLITS];
-	bool halo = false;
-	int j = leading_axis(whole, d, ax);
-	if (j < 0 || at % ax[j].div || part->dtype != whole->dtype ||
-	    !layout_equal(&part->layout, &whole->layout) || part->dims.rank != whole->dims.rank)
-		return -1;
-	for (int e = 0; e < whole->dims.rank; e++) {
-		halo |= whole->layout.lo[e] || whole->layout.hi[e];
-		if (e != d && part->dims.d[e] != whole->dims.d[e])
-			return -1;
-	}
-	return halo && part->fill != whole->fill ? -1 : at / ax[j].div * ax[j].stride;
-}
-
 /* The value whose memory v is, and where in it. */
 static int root_of(const struct plan *p, int v, int64_t *at)
 {
@@ -78,7 +45,7 @@ static void place_parts(struct plan *p, struct pstep *ps, bool joined)
 		if (v < 0)
 			continue;
 		const struct operand *o = &p->s->value[v].buf;
-		place_part(p, v, whole, plan_inside(o, w, (int)axis, at), joined);
+		place_part(p, v, whole, operand_inside(o, w, (int)axis, at), joined);
 		at += o->dims.d[axis];
 	}
 }

@@ -120,7 +120,68 @@ static int choose_task(struct layer *l, int group, enum need round)
 	return E_OK;
 }
 
-/* Host nodes and aliases read exact plain forms, those of any layout native ones. */
+static void fill_value(const struct layer *l, int i, struct step_value *out)
+{
+	const struct variant *v = &l->v[i];
+	const struct tensor *x = &l->g->value[v->of].t;
+	*out = (struct step_value){.of = v->of, .constant = x->data != NULL};
+	out->buf.dtype = x->dtype;
+	out->buf.role = x->data ? ROLE_CONST : ROLE_IN;
+	out->buf.dims.rank = x->shape.rank;
+	memcpy(out->buf.dims.d, x->shape.d, sizeof *x->shape.d * (size_t)x->shape.rank);
+	if (v->block > 1)
+		layout_blocked(&out->buf.layout, x->shape.rank, 1, v->block);
+	memcpy(out->buf.layout.lo, v->lo, sizeof v->lo);
+	memcpy(out->buf.layout.hi, v->hi, sizeof v->hi);
+	out->buf.fill = v->haloed ? v->fill : 0;
+}
+
+static bool same_form(const struct variant *x, const struct variant *y)
+{
+	return x->block == y->block && !memcmp(x->lo, y->lo, sizeof x->lo) &&
+	       !memcmp(x->hi, y->hi, sizeof x->hi) && (x->haloed ? x->fill : 0) == (y->haloed ? y->fill : 0);
+}
+
+/* The form in which Concat joins v, from `at` of the axis on: the whole's, in which v lies in its place (the
+ * conversion, a kernel, writes it there), or else the native one, which is copied. */
+static int choose_part(struct layer *l, int v, int whole, int axis, int64_t at)
+{
+	struct variant form = l->v[whole];
+	struct step_value w, part;
+	if (l->g->value[v].t.data || same_form(&l->v[v], &form))
+		return v;
+	form.of = v;
+	form.exact = form.made = false;
+	for (int i = l->g->nvalues; i < l->nv; i++)
+		if (l->v[i].of == v && same_form(&l->v[i], &form))
+			return i;
+	int i = add_variant(l, v, form.block);
+	if (i < 0)
+		return i;
+	l->v[i] = form;
+	fill_value(l, whole, &w);
+	fill_value(l, i, &part);
+	if (operand_inside(&part.buf, &w.buf, axis, at) >= 0)
+		return i;
+	l->nv--;
+	return v;
+}
+
+static int choose_concat(struct layer *l, const struct node *n, int *in)
+{
+	const struct shape *whole = &l->g->value[n->out[0]].t.shape;
+	int64_t axis = node_int(n, "axis", 1), at = 0;
+	axis += axis < 0 ? whole->rank : 0;
+	for (int i = 0; i < n->nin; i++) {
+		in[i] = n->in[i] < 0 ? -1 : choose_part(l, n->in[i], n->out[0], (int)axis, at);
+		if (in[i] < 0 && n->in[i] >= 0)
+			return in[i];
+		at += n->in[i] < 0 ? 0 : l->g->value[n->in[i]].t.shape.d[axis];
+	}
+	return E_OK;
+}
+
+/* Host nodes and aliases read exact plain forms, those of any layout native ones or, Concat, the whole's. */
 static int choose_host(struct layer *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
@@ -129,6 +190,8 @@ static int choose_host(struct layer *l, int group)
 	l->host_in[group] = arena_try(l->a, (size_t)n->nin + 1, sizeof(int));
 	if (!l->host_in[group])
 		return E_NOMEM;
+	if (any && !strcmp(node_type(n), "Concat"))
+		return choose_concat(l, n, l->host_in[group]);
 	for (int i = 0; i < n->nin; i++) {
 		int v = n->in[i];
 		if (v >= 0 && !any)
@@ -201,22 +264,6 @@ static int choose(struct layer *l)
 		if (l->gr->group[i].kind != STEP_TASK)
 			rc = choose_host(l, i);
 	return rc;
-}
-
-static void fill_value(const struct layer *l, int i, struct step_value *out)
-{
-	const struct variant *v = &l->v[i];
-	const struct tensor *x = &l->g->value[v->of].t;
-	*out = (struct step_value){.of = v->of, .constant = x->data != NULL};
-	out->buf.dtype = x->dtype;
-	out->buf.role = x->data ? ROLE_CONST : ROLE_IN;
-	out->buf.dims.rank = x->shape.rank;
-	memcpy(out->buf.dims.d, x->shape.d, sizeof *x->shape.d * (size_t)x->shape.rank);
-	if (v->block > 1)
-		layout_blocked(&out->buf.layout, x->shape.rank, 1, v->block);
-	memcpy(out->buf.layout.lo, v->lo, sizeof v->lo);
-	memcpy(out->buf.layout.hi, v->hi, sizeof v->hi);
-	out->buf.fill = v->haloed ? v->fill : 0;
 }
 
 static struct step *add_step(struct layer *l, enum step_kind kind, const char *name, int anchor)

@@ -295,3 +295,35 @@ void operand_unpack(const struct operand *o, const float *physical, float *plain
 {
 	copy(o, NULL, plain, (float *)physical);
 }
+
+/* The outermost physical axis of dim d, where no axis outside it has more than one element and the dim has no
+ * halo: then a part along d that begins at a multiple of its div is contiguous. -1: none. */
+static int leading_axis(const struct operand *o, int d, struct phys_axis ax[MAX_SPLITS])
+{
+	int n = operand_axes(o, ax);
+	if (o->layout.lo[d] || o->layout.hi[d])
+		return -1;
+	for (int j = 0; j < n; j++) {
+		if (ax[j].dim == d)
+			return j;
+		if (ax[j].extent > 1)
+			return -1;
+	}
+	return -1;
+}
+
+int64_t operand_inside(const struct operand *part, const struct operand *whole, int d, int64_t at)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	bool halo = false;
+	int j = leading_axis(whole, d, ax);
+	if (j < 0 || at % ax[j].div || part->dtype != whole->dtype ||
+	    !layout_equal(&part->layout, &whole->layout) || part->dims.rank != whole->dims.rank)
+		return -1;
+	for (int e = 0; e < whole->dims.rank; e++) {
+		halo |= whole->layout.lo[e] || whole->layout.hi[e];
+		if (e != d && part->dims.d[e] != whole->dims.d[e])
+			return -1;
+	}
+	return halo && part->fill != whole->fill ? -1 : at / ax[j].div * ax[j].stride;
+}

@@ -135,6 +135,9 @@ void task_label(const struct task *t, char out[96]);	/* for people: "conv 3x3 64
 int64_t operand_elems(const struct operand *o);		/* physical elements, halo and block padding included (no SYM) */
 /* Physical element offset of logical index i[] (may lie in the halo: -lo <= i < dim + hi). */
 int64_t operand_offset(const struct operand *o, const int64_t *i);
+/* Element of `whole` from which on a part along dim d, beginning at index `at` of it, lies as it would lie alone; -1: it
+ * does not. */
+int64_t operand_inside(const struct operand *part, const struct operand *whole, int d, int64_t at);
 void layout_blocked(struct layout *l, int rank, int dim, int block); /* e.g. nchw16c: (4, 1, 16) */
 bool layout_equal(const struct layout *a, const struct layout *b);
 /* The physical axes of a buffer, plain ones too: returns their number; extent and stride in elements per axis. */

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts inside a whole: where plan_inside says so, every element lies where the part's own layout has it. */
+/* Parts inside a whole: where operand_inside says so, every element lies where the part's own layout has it.
+ */
 #include "agent/plan_parts.h"
+#include "kernels/eval.h"
 #include "platform/rng.h"
 #include "tests/test.h"
+#include "tools/zoo.h"
 
 static void random_layout(struct rng *r, struct operand *o)
 {
@@ -32,7 +35,7 @@ TEST(a_part_inside_lies_as_it_would_alone)
 		part.dims.d[d] = 1 + rng_below(&r, (uint32_t)whole.dims.d[d]);
 		int64_t room = whole.dims.d[d] - part.dims.d[d], i[4] = {0};
 		int64_t at = rng_below(&r, (uint32_t)room + 1) / 8 * 8,
-			from = plan_inside(&part, &whole, d, at);
+			from = operand_inside(&part, &whole, d, at);
 		if (from < 0)
 			continue;
 		inside++;
@@ -54,22 +57,55 @@ TEST(what_lies_otherwise_is_copied)
 {
 	struct operand whole = {.dtype = DT_F32, .dims = {4, {1, 48, 5, 5}}}, part = whole;
 	part.dims.d[1] = 24;
-	CHECK(plan_inside(&part, &whole, 1, 24) == 24 * 25);
+	CHECK(operand_inside(&part, &whole, 1, 24) == 24 * 25);
 	layout_blocked(&whole.layout, 4, 1, 16);
-	CHECK(plan_inside(&part, &whole, 1, 0) == -1);
+	CHECK(operand_inside(&part, &whole, 1, 0) == -1);
 	part.layout = whole.layout;
-	CHECK(plan_inside(&part, &whole, 1, 0) == 0);
-	CHECK(plan_inside(&part, &whole, 1, 16) == 16 * 25);
-	CHECK(plan_inside(&part, &whole, 1, 24) == -1);
+	CHECK(operand_inside(&part, &whole, 1, 0) == 0);
+	CHECK(operand_inside(&part, &whole, 1, 16) == 16 * 25);
+	CHECK(operand_inside(&part, &whole, 1, 24) == -1);
 	part.layout.lo[2] = 1;
-	CHECK(plan_inside(&part, &whole, 1, 16) == -1);
+	CHECK(operand_inside(&part, &whole, 1, 16) == -1);
 	whole.layout.lo[2] = 1;
-	CHECK(plan_inside(&part, &whole, 1, 16) == 16 * 30);
+	CHECK(operand_inside(&part, &whole, 1, 16) == 16 * 30);
 	whole.fill = 1;
-	CHECK(plan_inside(&part, &whole, 1, 16) == -1);
+	CHECK(operand_inside(&part, &whole, 1, 16) == -1);
 	whole.dims.d[0] = part.dims.d[0] = 2;
 	whole.fill = 0;
-	CHECK(plan_inside(&part, &whole, 1, 16) == -1);
+	CHECK(operand_inside(&part, &whole, 1, 16) == -1);
+}
+
+/* A plain part of a blocked whole: a kernel converts it to where it belongs. */
+TEST(what_concat_joins_is_converted_in_place)
+{
+	struct arena a = {0};
+	struct graph *g = ARENA_NEW(&a, struct graph);
+	struct zoo z = {.g = g, .opset = 17};
+	struct target t;
+	struct steps *s;
+	rng_seed(&z.rng, 1);
+	struct fmap x = zoo_input(&z, "x", 32, 9, 9), y;
+	struct attr perm = zoo_attr_ints("perm", 4, (int64_t[]){0, 1, 3, 2});
+	x.value = zoo_node(&z, "Transpose", 1, &x.value, 1, &perm);
+	y = zoo_conv(&z, x, (struct conv){.k = 32, .r = 1, .stride = 1});
+	y = zoo_conv(&z, zoo_concat(&z, x, y), (struct conv){.k = 32, .r = 3, .stride = 1, .pad = 1});
+	zoo_output(&z, y.value, "y");
+	REQUIRE(z.rc >= 0 && graph_infer(g) >= 0 && graph_optimize(g) >= 0);
+	REQUIRE(target_baseline("x86-64-v4", &t) >= 0 && graph_steps(g, &t, NULL, &a, &s) >= 0);
+	int joins = 0;
+	for (int i = 0; i < s->nsteps; i++) {
+		const struct step *st = &s->step[i];
+		if (st->kind != STEP_HOST || strcmp(node_type(&g->node[st->node]), "Concat"))
+			continue;
+		const struct operand *whole = &s->value[g->node[st->node].out[0]].buf;
+		joins++;
+		CHECK(whole->layout.n == 5 && whole->layout.lo[2] == 1);
+		for (int k = 0; k < 2; k++)
+			CHECK(operand_inside(&s->value[st->host_in[k]].buf, whole, 1, 32 * k) >= 0);
+		CHECK(st->host_in[0] >= g->nvalues && s->value[st->host_in[0]].of == x.value);
+	}
+	CHECK(joins == 1);
+	graph_free(g);
 }
 
 TEST_MAIN
