@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/fallback.h"
+#include "kernels/compose.h"
 
 #include <string.h>
 
@@ -146,16 +147,25 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 	return task_check(c);
 }
 
-/* All stages, as they are. */
+/* All stages, but for maps into temporaries, whose size would depend on parameters: their readers do their
+ * work. */
 static void make_chain(const struct task *t, struct fallback_parts *out)
 {
-	out->core = *t;
-	for (int i = 0; i < t->noperands; i++) {
-		name_operand(&out->core.operand[i], i);
+	struct task *c = &out->core;
+	*c = *t;
+	for (int i = 0; i < t->noperands; i++)
 		out->core_of[i] = i;
+	for (int k = c->nstages - 2; k >= 0; k--) {
+		int tmp = c->stage[k].out.operand;
+		if (c->stage[k].comb != COMB_NONE || !task_inline(c, k))
+			continue;
+		for (int i = tmp; i < c->noperands; i++)
+			out->core_of[i] = out->core_of[i + 1];
 	}
-	for (int k = 0; k < t->nstages; k++)
-		name_axes(&out->core.stage[k]);
+	for (int i = 0; i < c->noperands; i++)
+		name_operand(&c->operand[i], i);
+	for (int k = 0; k < c->nstages; k++)
+		name_axes(&c->stage[k]);
 }
 
 int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_parts *out)

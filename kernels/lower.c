@@ -60,8 +60,12 @@ const struct ix *lower_layout(struct lower *w, const struct operand *o, struct p
 		p->ax[p->n++].extent = mod ? ix_c(l, mod) : ix_atom(l, all);
 	}
 	for (int j = p->n - 1; j >= 0; j--) {
+		int64_t e;
+		const struct ix *extent = p->ax[j].extent;
+		if (j == p->n - 1 && !p->ax[j].mod && p->ax[j].div == 1 && ix_is_const(extent, &e))
+			extent = ix_c(l, tmp_row(o, p->ax[j].dim, e));
 		p->ax[j].stride = stride;
-		stride = ix_mul(l, stride, p->ax[j].extent);
+		stride = ix_mul(l, stride, extent);
 	}
 	return stride;
 }

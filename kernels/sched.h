@@ -18,12 +18,11 @@
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    of a chain's last stage: its rows are computed N at a time, and before them the rows of earlier
  *         stages that they need and that are not there yet; intermediates are rings of rows in scratch
- * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to prefetch stand
- * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
- * gemm    register tile of the products: tiles x vectors
- * chunk   vectors of products that are transformed back at once
- * parts   of the output channels that threads share beside the blocks, each with the inputs' transform of its own
- * prefetch  cache lines of the next panel of weights that each two steps fetch
+ * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to
+ * prefetch stand tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a
+ * time gemm    register tile of the products: tiles x vectors chunk   vectors of products that are
+ * transformed back at once parts   of the output channels that threads share beside the blocks, each with the
+ * inputs' transform of its own prefetch  cache lines of the next panel of weights that each two steps fetch
  * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or
  *         absent: the whole axis
  */
@@ -81,15 +80,15 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a);
  * 0: all the same. *pads: reading a vector past the axis' end stays inside the operand. */
 int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
 		int64_t *stride, bool *pads);
-/* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors along b are
- * loaded and transposed. Returns b, -1: none. */
+/* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors
+ * along b are loaded and transposed. Returns b, -1: none. */
 int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
-/* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi] must be
- * there. */
+/* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi]
+ * must be there. */
 struct ring {
 	int rows; /* of the last stage per step */
 	struct {
@@ -104,6 +103,11 @@ int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_C
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
 bool stage_long_post(const struct stage *st);
 bool stage_long_body(const struct stage *st);
+/* Elements of a tmp's innermost axis, `extent` of dim d, in scratch: rows that are the whole dim end at a
+ * vector's end, so that none is written or read with a mask. (A masked store is not forwarded to the load
+ * behind it.) */
+enum { TMP_ROW = 16 };
+int64_t tmp_row(const struct operand *o, int d, int64_t extent);
 int64_t operand_stride(const struct operand *o, int layout_axis); /* elements; -1: depends on a symbol */
 
 #endif

@@ -54,6 +54,23 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a)
 	return best;
 }
 
+int64_t tmp_row(const struct operand *o, int d, int64_t extent)
+{
+	bool whole = o->role == ROLE_TMP && extent > TMP_ROW / 4 && extent == o->dims.d[d];
+	return whole ? (extent + TMP_ROW - 1) / TMP_ROW * TMP_ROW : extent;
+}
+
+/* The physical axis that lies innermost, where it is dim d without a split; -1: none. */
+static int row_axis(const struct operand *o, int d, unsigned without)
+{
+	for (int j = (o->layout.n ? o->layout.n : o->dims.rank) - 1; j >= 0; j--) {
+		int e = o->layout.n ? o->layout.ax[j].dim : j;
+		if (!(without >> e & 1))
+			return e == d && !dim_block(o, d) ? j : -1;
+	}
+	return -1;
+}
+
 /* `without`: dims that are not in memory. */
 static int64_t stride_without(const struct operand *o, int layout_axis, unsigned without)
 {
@@ -71,7 +88,8 @@ static int64_t stride_without(const struct operand *o, int layout_axis, unsigned
 		}
 		if (IS_SYM(o->dims.d[d]) || IS_SYM(l->lo[d]) || IS_SYM(l->hi[d]))
 			return -1;
-		s *= (o->dims.d[d] + l->lo[d] + l->hi[d] + div - 1) / div;
+		int64_t e = (o->dims.d[d] + l->lo[d] + l->hi[d] + div - 1) / div;
+		s *= row_axis(o, d, without) == j ? tmp_row(o, d, e) : e;
 	}
 	return s;
 }
@@ -92,6 +110,24 @@ static bool aligned(const struct operand *o, const struct index *x, int d, int a
 		if (i != a && (IS_SYM(x->coef[i]) || x->coef[i] % lanes))
 			return false;
 	return true;
+}
+
+/* The index is one axis, all of the dim. */
+static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
+{
+	int used = -1, n = 0;
+	for (int a = 0; a < st->naxes; a++)
+		if (x->coef[a])
+			used = a, n++;
+	return n == 1 && x->coef[used] == 1 && x->off == 0 && st->axis[used].extent == o->dims.d[d];
+}
+
+/* Vectors along dim d past its end stay inside of a row that is longer than the dim. */
+static bool row_pads(const struct stage *st, const struct operand *o, const struct index *x, int d,
+		     unsigned without)
+{
+	return row_axis(o, d, without) >= 0 && tmp_row(o, d, o->dims.d[d]) % TMP_ROW == 0 &&
+	       o->role == ROLE_TMP && !o->layout.lo[d] && !o->layout.hi[d] && same_axis(st, o, x, d);
 }
 
 /* Dims of a tmp that are not in scratch: those of shared axes. */
@@ -132,7 +168,7 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 		if (s < 0 || s * x->coef[a] > INT32_MAX || s * x->coef[a] < INT32_MIN)
 			return fail(E_INFEASIBLE, "lanes of %s: stride in %s is not constant",
 				    st->axis[a].name, o->name);
-		*pads &= b != 0;
+		*pads &= b != 0 || row_pads(st, o, x, d, without);
 		*stride += s * x->coef[a];
 	}
 	return E_OK;
@@ -164,16 +200,6 @@ int read_crosses(const struct task *t, const struct stage *st, const struct read
 		if (b != s->lane && side_by_side(t, st, r, s, b))
 			return b;
 	return -1;
-}
-
-/* The index is one axis, all of the dim. */
-static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
-{
-	int used = -1, n = 0;
-	for (int a = 0; a < st->naxes; a++)
-		if (x->coef[a])
-			used = a, n++;
-	return n == 1 && x->coef[used] == 1 && x->off == 0 && st->axis[used].extent == o->dims.d[d];
 }
 
 static int uses(const struct task *t, int operand, const struct stage **stage, const struct read **read)

@@ -8,6 +8,8 @@
  * and 7 times slower with lanes along their reduction. */
 #define REUSE 4
 
+enum { LONG_BODY = 24 /* slots, at least */ };
+
 double stage_points(const struct stage *st)
 {
 	double n = 1;
@@ -136,6 +138,8 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 			slots = 6;
 		cost += body ? slots : slots / steps;
 	}
+	if (st->comb == COMB_NONE && stage_long_body(st))
+		cost += LONG_BODY;
 	if (axis >= ns) /* combining lanes at the end, and no vector serves more than one point */
 		cost = (cost + 10. * lanes / steps) * (contracts_at_all(&s->t, st) ? REUSE : 1);
 	return cost * vectors / e;
@@ -441,12 +445,41 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 		rules_finish(s, stage, out);
 }
 
+/* The short axis whose points lie side by side between those of neighbouring lanes, in the output; -1: none.
+ */
+static int between_lanes(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	int64_t apart, stride;
+	bool pads;
+	if (out->lane < 0 || read_stride(&s->t, st, &st->out, out->lane, out->lanes, &apart, &pads) < 0 ||
+	    apart < 2 || apart > 4)
+		return -1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		if (st->axis[a].extent == apart &&
+		    read_stride(&s->t, st, &st->out, a, 1, &stride, &pads) >= 0 && stride == 1)
+			return a;
+	return -1;
+}
+
+/* Points of a map with exp and the like at once: enough to hide its latency, where its temporaries leave
+ * room. */
+static int long_points(const struct space *s, const struct stage *st)
+{
+	int heavy = 0;
+	for (int i = 0; i < st->body.n; i++)
+		heavy += st->body.at[i].op >= P_EXP && st->body.at[i].op <= P_ERF;
+	return heavy == 1 && s->tg.regs >= 32 ? 4 : 1;
+}
+
 /* Vectors along the lanes; where those are few, along the innermost other axis. */
 static void map_tile(const struct space *s, int stage, int pixel, int want, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
 	int ns = stage_spatial(st);
-	if (want > 1 && cross_axis(&s->t, st, out) >= 0) {
+	int between = between_lanes(s, st, out);
+	if (between >= 0)
+		out->tile[between] = (int)st->axis[between].extent;
+	if (between >= 0 || (want > 1 && cross_axis(&s->t, st, out) >= 0)) {
 		rules_finish(s, stage, out);
 		return;
 	}
@@ -483,8 +516,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 	}
 	if (!contracts && st->comb == COMB_NONE) {
 		static const int want[] = {4, 2, 8, 1, 4};
-		map_tile(s, stage, pixel, stage_long_body(st) ? 1 + (want[variant] == 2) : want[variant],
-			 out);
+		int most = stage_long_body(st) ? long_points(s, st) : want[variant];
+		map_tile(s, stage, pixel, want[variant] == 2 ? 2 : most, out);
 		return true;
 	}
 	if (variant == 0 || variant == 4) {

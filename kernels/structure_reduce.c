@@ -188,6 +188,40 @@ static int chain_end(struct chain *h, struct stage *s)
 	return rc;
 }
 
+enum { SMALL_SOFTMAX = 4 };
+
+/* Softmax over a few elements, as a map: 1 / sum_j e^(x_j - x_i), where e^0 needs no computing. What
+ * overflows gives 0, as it should. Lanes then lie along other dims. */
+static int softmax_map(struct chain *h, int axis)
+{
+	int64_t n = h->x->d[axis];
+	struct stage *s = map_stage(h, NULL, 0, "1");
+	for (int64_t j = 1; j < n; j++) {
+		struct read *r = structure_broadcast(h->t, s, h->ix, h->x->rank);
+		r->dim[axis].off = j;
+		r->dim[axis].mod = n;
+		prog_read(&s->body, (int)j);
+		prog_text(&s->body, h->c->node, "r0 sub exp add");
+	}
+	prog_text(&s->body, h->c->node, "recip");
+	return chain_end(h, s);
+}
+
+/* Rows that lie together: e^(x - max) is kept for the sum and for the division. */
+static int softmax_rows(struct chain *h)
+{
+	struct task *t = h->t;
+	int top = structure_tmp(t, "t0", &h->kept), e = structure_tmp(t, "t1", h->x),
+	    sum = structure_tmp(t, "t2", &h->kept), x = h->ix;
+	reduce_stage(h, NULL, 0, "r0", COMB_MAX, "", top);
+	structure_out(t, map_stage(h, &top, 1, "r0 r1 sub exp"), e);
+	h->ix = e;
+	reduce_stage(h, NULL, 0, "r0", COMB_SUM, "acc recip", sum);
+	struct stage *s = map_stage(h, &sum, 1, "r0 r1 mul");
+	h->ix = x;
+	return chain_end(h, s);
+}
+
 /* Before opset 13 all dims from `axis` (default 1) on are one. */
 int structure_softmax(const struct opctx *c, struct task *t)
 {
@@ -198,10 +232,14 @@ int structure_softmax(const struct opctx *c, struct task *t)
 	axis += axis < 0 ? rank : 0;
 	if (axis < 0 || axis >= rank)
 		return fail(E_UNSUPPORTED, "softmax over axis %lld", (long long)axis);
-	int rc = chain_begin(&h, c, t, (int)axis, old ? rank : (int)axis + 1);
+	int last = old ? rank : (int)axis + 1, rc = chain_begin(&h, c, t, (int)axis, last);
 	if (rc < 0)
 		return rc;
 	bool log = !strcmp(node_type(c->node), "LogSoftmax");
+	if (!log && last == axis + 1 && h.x->d[axis] <= SMALL_SOFTMAX)
+		return softmax_map(&h, (int)axis);
+	if (!log && last == rank)
+		return softmax_rows(&h);
 	int tmp[2] = {structure_tmp(t, "t0", &h.kept), structure_tmp(t, "t1", &h.kept)};
 	reduce_stage(&h, NULL, 0, "r0", COMB_MAX, "", tmp[0]);
 	reduce_stage(&h, tmp, 1, "r0 r1 sub exp", COMB_SUM, log ? "acc log" : "acc recip", tmp[1]);

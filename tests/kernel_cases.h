@@ -265,6 +265,21 @@ static inline void gen_chain(struct buf *b, struct rng *r)
 	buf_printf(b, "body r0 r1 sub %sr2 div\nwrite Y [%s]\n", norm ? "" : "exp ", dims);
 }
 
+/* Softmax of rows, e^(x - max) kept in a row of scratch. */
+static inline void gen_rows(struct buf *b, struct rng *r)
+{
+	int n = pick(r, 1, 6), c = pick(r, 1, 70);
+	buf_printf(b, "task syms=0\noperand X in f32 [%d,%d] plain\noperand M tmp f32 [%d,1] plain\n", n, c,
+		   n);
+	buf_printf(b, "operand E tmp f32 [%d,%d] plain\noperand S tmp f32 [%d,1] plain\n", n, c, n);
+	buf_printf(b, "operand Y out f32 [%d,%d] plain\n", n, c);
+	buf_printf(b, "stage n:%d | c:%d\nread X [n,c]\nbody r0\nmax\nwrite M [n,0]\n", n, c);
+	buf_printf(b, "stage n:%d c:%d\nread X [n,c]\nread M [n,0]\nbody r0 r1 sub exp\nwrite E [n,c]\n", n,
+		   c);
+	buf_printf(b, "stage n:%d | c:%d\nread E [n,c]\nbody r0\nsum\npost acc recip\nwrite S [n,0]\n", n, c);
+	buf_printf(b, "stage n:%d c:%d\nread E [n,c]\nread S [n,0]\nbody r0 r1 mul\nwrite Y [n,c]\n", n, c);
+}
+
 /* Blocks whose inner stages are computed in a ring of rows: 1x1, depthwise, 1x1; depthwise, 1x1; convolution,
  * pooling. Odd sizes, strides, ragged channels, intermediates blocked or plain, with halos or with guards. */
 static inline void gen_block(struct buf *b, struct rng *r)
@@ -321,7 +336,7 @@ static inline void gen_block(struct buf *b, struct rng *r)
 
 static inline void case_text(struct buf *b, struct rng *r)
 {
-	switch (rng_below(r, 14)) {
+	switch (rng_below(r, 15)) {
 	case 0:
 		gen_conv(b, r, CONV_3X3);
 		break;
@@ -354,6 +369,9 @@ static inline void case_text(struct buf *b, struct rng *r)
 	case 11:
 	case 12:
 		gen_block(b, r);
+		break;
+	case 13:
+		gen_rows(b, r);
 		break;
 	default:
 		gen_chain(b, r);

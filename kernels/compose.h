@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading through a map: what a stage without reduction writes is, at any point, a function of what it reads
+ * there, so that a reader may do without the value between them. */
+#ifndef KERNELS_COMPOSE_H
+#define KERNELS_COMPOSE_H
+
+#include "kernels/task.h"
+
+/* Read `inner` of a map that writes dim d by axis d, at the point that `outer` reads of what it writes: an
+ * index over outer's axes, of inner's operand. False: it is not affine. */
+bool read_through(const struct stage *map, const struct read *inner, const struct read *outer,
+		  struct read *out);
+/* Writes dim d by axis d, and nothing is reduced. */
+bool stage_maps(const struct task *t, const struct stage *s);
+/* Stage k, a map into a tmp, becomes part of the stages that read it. False: it cannot, t is as it was. */
+bool task_inline(struct task *t, int k);
+
+#endif
