@@ -6,7 +6,8 @@
 /* 4 cycles FMA latency, 2 FMA and 1.7 loads a cycle, 40 cycles around a tile, 24 bytes a cycle from L2:
  * measured once on a Zen 5 and a Cascade Lake. */
 static const double FMA_PER_CYCLE = 2, L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
-		    DIVIDE = 8, MATH = 18, TRANSPOSE = 5 /* a load and four steps a vector */;
+		    DIVIDE = 8, MATH = 18, TRANSPOSE = 5 /* a load and four steps a vector */,
+		    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */;
 
 int64_t extent_guess(int64_t extent)
 {
@@ -93,6 +94,28 @@ static unsigned axes_of(const struct task *t, const struct stage *st, const stru
 	return read_axes(st, r, t->operand[r->operand].dims.rank);
 }
 
+/* Elements of a read that n[] points of each axis touch, of which those of axis `lane` (-1: none) are
+ * vectors: windows that slide overlap. */
+static double touched(const struct task *t, const struct stage *st, const struct read *r,
+		      const struct sstage *s, int lane, const double *n)
+{
+	double all = 1;
+	unsigned seen = 0;
+	for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
+		double points = 1, span = 1;
+		for (int a = 0; a < st->naxes; a++) {
+			int64_t c = r->dim[d].coef[a];
+			if (!c || seen >> a & 1)
+				continue;
+			seen |= 1u << a;
+			points *= n[a];
+			span += (IS_SYM(c) ? 1 : fabs((double)c)) * (a == lane ? s->lanes : 1) * (n[a] - 1);
+		}
+		all *= r->dim[d].table < 0 && span < points ? span : points;
+	}
+	return all;
+}
+
 /* Distinct loads of a read in one step of the tile n[]. */
 static double distinct(const struct stage *st, unsigned axes, const int *n)
 {
@@ -101,6 +124,21 @@ static double distinct(const struct stage *st, unsigned axes, const int *n)
 		if (axes >> a & 1)
 			c *= n[a];
 	return c;
+}
+
+/* A read's vectors that overlap for neighbouring points, as of a window that slides over a tile. */
+static bool slides(const struct stage *st, const struct read *r, int rank, const struct sstage *s)
+{
+	for (int d = 0; d < rank; d++) {
+		bool point = false, step = false;
+		for (int a = 0; a < st->naxes; a++)
+			if (r->dim[d].coef[a] && a != s->lane)
+				*(a < stage_spatial(st) ? &point : &step) |=
+				    (a < stage_spatial(st) ? s->tile[a] : s->unroll[a]) > 1;
+		if (point && step)
+			return true;
+	}
+	return false;
 }
 
 int draft_live(const struct task *t, int stage, const struct sstage *s)
@@ -120,9 +158,32 @@ int draft_live(const struct task *t, int stage, const struct sstage *s)
 		bool fixed = true; /* does not change between tiles of the innermost loop: hoisted */
 		for (int a = 0; a < ns; a++)
 			fixed &= a == s->lane || !(axes >> a & 1);
+		if (slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
+			d = fmin(d, WINDOW_LIVE);
 		vectors += st->comb != COMB_NONE && fixed && s->hoist ? d * taps : d;
 	}
 	return (int)(points + vectors + 1);
+}
+
+bool draft_slides(const struct task *t, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	for (int i = 0; i < st->nreads; i++)
+		if (in_prog(&st->body, i) &&
+		    slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
+			return true;
+	return false;
+}
+
+double draft_loads(const struct task *t, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	double loads = 0, n[MAX_AXES];
+	for (int a = 0; a < st->naxes; a++)
+		n[a] = a < stage_spatial(st) ? s->tile[a] : s->unroll[a];
+	for (int i = 0; i < st->nreads; i++)
+		loads += in_prog(&st->body, i) ? touched(t, st, &st->read[i], s, s->lane, n) : 0;
+	return loads;
 }
 
 struct tile_cost {
@@ -147,13 +208,19 @@ static double join(double a, double b)
 static double one_tile(const struct tile_cost *c, const int *n)
 {
 	const struct stage *st = c->st;
-	double points = 1, loads = 0, post_loads = 0, stream = 0;
-	for (int a = 0; a < stage_spatial(st); a++)
-		points *= n[a];
+	double points = 1, steps = 1, loads = 0, post_loads = 0, stream = 0, in_body[MAX_AXES];
+	for (int a = 0; a < st->naxes; a++) {
+		in_body[a] = a < stage_spatial(st) ? n[a] : c->s->unroll[a];
+		*(a < stage_spatial(st) ? &points : &steps) *= in_body[a];
+	}
 	for (int i = 0; i < st->nreads; i++) {
 		double d = distinct(st, c->axes[i], n) * c->access[i];
+		if (!in_prog(&st->body, i)) {
+			post_loads += d;
+			continue;
+		}
 		stream += c->streams >> i & 1 ? 4 * c->s->lanes * d : 0;
-		*(in_prog(&st->body, i) ? &loads : &post_loads) += d;
+		loads += touched(c->t, st, &st->read[i], c->s, c->s->lane, in_body) * c->access[i] / steps;
 	}
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
 	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
@@ -188,17 +255,19 @@ static double all_tiles(const struct tile_cost *c)
 	return total;
 }
 
-/* Bytes of a read that one tile touches, over the whole reduction. */
-static double footprint(const struct tile_cost *c, int read)
+/* Bytes of a read, or the output, that n[] points touch. */
+static double footprint(const struct tile_cost *c, int read, const double *n)
 {
-	double n = 4;
-	for (int a = 0; a < c->st->naxes; a++) {
-		if (!(c->axes[read] >> a & 1))
-			continue;
-		n *= a < stage_spatial(c->st) ? c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1)
-					      : (double)extent_guess(c->st->axis[a].extent);
-	}
-	return n;
+	const struct read *r = read < c->st->nreads ? &c->st->read[read] : &c->st->out;
+	return 4 * touched(c->t, c->st, r, c->s, -1, n);
+}
+
+/* Points of one tile over the whole reduction. */
+static void tile_points(const struct tile_cost *c, double *n)
+{
+	for (int a = 0; a < c->st->naxes; a++)
+		n[a] = a < stage_spatial(c->st) ? c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1)
+						: (double)extent_guess(c->st->axis[a].extent);
 }
 
 /* Bytes that come from the next level when `cache` bytes hold what inner loops use again, but for the reads
@@ -206,10 +275,11 @@ static double footprint(const struct tile_cost *c, int read)
 static double traffic(const struct tile_cost *c, double cache, unsigned without)
 {
 	int ns = stage_spatial(c->st);
-	double bytes = 0, held[MAX_OPERANDS + 1], set = 0;
+	double bytes = 0, held[MAX_OPERANDS + 1], set = 0, n[MAX_AXES];
 	bool fits = true;
+	tile_points(c, n);
 	for (int i = 0; i <= c->st->nreads; i++)
-		set += held[i] = footprint(c, i);
+		set += held[i] = footprint(c, i, n);
 	for (int j = 2 * ns - 1; j >= 0; j--) { /* from the innermost loop out; blocks around all tiles */
 		int a = c->s->order[j % ns];
 		int64_t u = (int64_t)c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1);
@@ -220,9 +290,9 @@ static double traffic(const struct tile_cost *c, double cache, unsigned without)
 			continue;
 		fits &= set < .85 * cache;
 		set = 0;
+		n[a] *= count;
 		for (int i = 0; i <= c->st->nreads; i++) {
-			if (c->axes[i] >> a & 1 || !fits)
-				held[i] *= count;
+			held[i] = fits ? footprint(c, i, n) : held[i] * count;
 			set += held[i];
 		}
 	}
@@ -255,10 +325,12 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 	c.spill = draft_live(t, stage, s) - tg->regs;
 	double l2 = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
 	       l1 = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15, ghz = draft_ghz(tg);
+	double tile[MAX_AXES];
+	tile_points(&c, tile);
 	c.l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : L2_PER_CYCLE;
 	for (int i = 0; i < st->nreads; i++)
 		if (operand_packs(t, st->read[i].operand) && in_prog(&st->body, i) &&
-		    footprint(&c, i) > l1 / 2)
+		    footprint(&c, i, tile) > l1 / 2)
 			c.streams |= 1u << i;
 	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, c.streams) / c.l2;
 	double from_l3 = traffic(&c, l2, 0) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);

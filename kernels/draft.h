@@ -24,6 +24,10 @@ double draft_rows(const struct task *t, const struct target *tg, int stage, cons
 double draft_ghz(const struct target *tg); /* clock implied by the measured peak; 3 when not measured */
 /* Registers the body wants: accumulators, operands, one broadcast. */
 int draft_live(const struct task *t, int stage, const struct sstage *s);
+bool draft_slides(const struct task *t, int stage,
+		  const struct sstage *s); /* some loads of the body overlap */
+/* Loads of one body: windows that overlap share theirs. */
+double draft_loads(const struct task *t, int stage, const struct sstage *s);
 double stage_steps(const struct stage *st); /* product of reduction extents; symbols count as 16 */
 int64_t extent_guess(int64_t extent);       /* of a symbol: 64 */
 

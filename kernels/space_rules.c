@@ -2,6 +2,7 @@
 #include "kernels/space_rules.h"
 
 #include <float.h>
+#include <math.h>
 #include <string.h>
 
 /* What a register tile saves over single points, roughly: 1x1 convolutions 8->4 and 144->24 channels were 2.6
@@ -246,14 +247,18 @@ static bool odd_reads(const struct space *s, const struct stage *st, const struc
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st), points = 1, steps = 1;
+	int ns = stage_spatial(st), points = 1, steps = 1, tiled = 0;
 	bool contracts = stage_contracts(&s->t, st, out->lane);
-	for (int a = 0; a < ns; a++)
+	for (int a = 0; a < ns; a++) {
 		points *= out->tile[a];
+		tiled += a != out->lane && out->tile[a] > 1;
+	}
 	for (int i = st->naxes - 1; i >= ns; i--) {
 		int a = out->order[i];
 		int64_t room = contracts ? (points >= 8 ? 2 : 4) : stage_long_body(st) ? 1 : 9;
 		room = (room * points > 200 ? 200 / points : room) / steps;
+		if (!contracts && steps > 1 && (points * 4 > s->tg.regs || tiled > 1) && is_tap(&s->t, st, a))
+			room = 1; /* of a large tile the taps of one row */
 		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
 		steps *= out->unroll[a];
 	}
@@ -271,7 +276,7 @@ static void rules_chains(const struct space *s, int stage, struct sstage *out)
 		points *= out->tile[a];
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		steps *= out->unroll[a];
-	while (out->chains * 2 <= steps && points * out->chains < 8)
+	while (out->chains * 2 <= steps && points * out->chains < 7)
 		out->chains *= 2;
 }
 
@@ -399,15 +404,67 @@ static int64_t units(const struct stage *st, const struct sstage *s, int a)
 	return (extent_guess(st->axis[a].extent) + u - 1) / u;
 }
 
-/* Points times steps of a body stay few where each has a load of its own: smaller tiles, not fewer steps. */
-static bool body_fits(const struct space *s, const struct stage *st, const struct sstage *out)
+/* A body's loads stay few where points do not share them: smaller tiles, not fewer steps. */
+static bool body_fits(const struct space *s, int stage, const struct sstage *out)
 {
+	const struct stage *st = &s->t.stage[stage];
 	int points = 1, steps = 1, regs = s->tg.regs;
 	for (int a = 0; a < st->naxes; a++)
 		*(a < stage_spatial(st) ? &points : &steps) *=
 		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
-	int most = odd_reads(s, st, out) ? regs / 2 : stage_long_post(st) ? regs * 3 / 4 : regs * 3 / 2;
-	return points == 1 || stage_contracts(&s->t, st, out->lane) || points * steps <= most;
+	bool odd = odd_reads(s, st, out);
+	int most = odd ? regs / 2 : stage_long_post(st) ? regs * 3 / 4 : regs * 3 / 2;
+	double loads = odd ? points * steps : draft_loads(&s->t, stage, out);
+	return points == 1 || stage_contracts(&s->t, st, out->lane) || loads <= most;
+}
+
+/* Rows of a tile whose windows overlap: an axis beside `pixel` that taps slide along; -1: none. */
+static int window_rows(const struct space *s, int stage, int pixel, int lane)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int found = -1;
+	if (pixel < 0 || stage_contracts(&s->t, st, lane))
+		return -1;
+	for (int i = 0; i < st->nreads; i++)
+		for (int d = 0; d < s->t.operand[st->read[i].operand].dims.rank; d++) {
+			bool tap = false;
+			for (int a = stage_spatial(st); a < st->naxes; a++)
+				tap |= st->read[i].dim[d].coef[a] != 0;
+			for (int a = task_shared(&s->t); a < stage_spatial(st) && tap; a++)
+				if (st->read[i].dim[d].coef[a] && a != lane && a != pixel &&
+				    a != rules_rows(s, stage))
+					found = a;
+		}
+	return found;
+}
+
+/* Sums and the vectors that a window shares, as measured by what spills: LLVM orders the loads as it likes.
+ */
+static bool window_fits(const struct space *s, int stage, const struct sstage *c)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int points = c->chains, room = s->tg.regs - (s->tg.fma && st->comb == COMB_SUM ? 0 : s->tg.regs / 4);
+	for (int a = 0; a < stage_spatial(st); a++)
+		points *= c->tile[a];
+	room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0; /* its temporaries */
+	return points * 2 < room && points + draft_loads(&s->t, stage, c) <= s->tg.regs * 1.2 + 6;
+}
+
+/* The tile and all that follows from it, where it fits the registers. */
+static bool tile_fits(const struct space *s, int stage, struct sstage *c)
+{
+	const struct stage *st = &s->t.stage[stage];
+	rules_finish(s, stage, c);
+	int v = c->lane >= 0 && c->lane < stage_spatial(st) ? c->tile[c->lane] : 1;
+	bool contracts = stage_contracts(&s->t, st, c->lane), odd = odd_reads(s, st, c);
+	int spare = contracts ? (v > 2 ? 2 : 1) : 3 + s->tg.regs / 8;
+	if (!body_fits(s, stage, c) || !fits(s, stage, c))
+		return false;
+	if (odd && stage_long_post(st))
+		spare = s->tg.regs / 3;
+	if (!contracts && !odd && draft_slides(&s->t, stage, c))
+		return window_fits(s, stage, c);
+	return draft_live(&s->t, stage, c) <= s->tg.regs - spare;
 }
 
 /* Best (points, vectors) by the draft among those that fit the registers. */
@@ -416,24 +473,23 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	const struct stage *st = &s->t.stage[stage];
 	double best = DBL_MAX;
 	struct sstage base = *out;
-	int ns = stage_spatial(st),
-	    vmax = base.lane >= 0 && base.lane < ns ? (int)units(st, &base, base.lane) : 1;
+	int ns = stage_spatial(st), row = window_rows(s, stage, pixel, base.lane),
+	    vmax = base.lane >= 0 && base.lane < ns && row < 0 ? (int)units(st, &base, base.lane) : 1,
+	    pmax =
+		pixel < 0 || units(st, &base, pixel) < 1 ? 1 : (int)fmin(28, (double)units(st, &base, pixel)),
+	    rmax = row >= 0 && units(st, &base, row) >= 2 ? 2 : 1;
 	for (int v = 1; v <= vmax && v <= 16; v++)
-		for (int p = 1; p <= 28 && (p == 1 || (pixel >= 0 && p <= units(st, &base, pixel))); p++) {
+		for (int p = 1; p <= pmax * rmax; p++) {
 			struct sstage c = base;
 			if (v == skip || (stage_long_body(st) && (v > 1 || p > 1)))
 				continue;
 			if (vmax > 1)
 				c.tile[c.lane] = v;
+			if (row >= 0)
+				c.tile[row] = 1 + (p > pmax);
 			if (pixel >= 0)
-				c.tile[pixel] = p;
-			rules_finish(s, stage, &c);
-			int spare = stage_contracts(&s->t, st, c.lane) ? (v > 2 ? 2 : 1) : 3 + s->tg.regs / 8;
-			if (!body_fits(s, st, &c))
-				continue;
-			if (odd_reads(s, st, &c) && stage_long_post(st))
-				spare = s->tg.regs / 3;
-			if (draft_live(&s->t, stage, &c) > s->tg.regs - spare || !fits(s, stage, &c))
+				c.tile[pixel] = 1 + (p - 1) % pmax;
+			if (!tile_fits(s, stage, &c))
 				continue;
 			double d = draft_stage(&s->t, &s->tg, stage, &c);
 			if (d < best * .9999) {
