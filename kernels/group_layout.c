@@ -85,8 +85,8 @@ static enum need overhang(const struct task *t, int operand, int64_t *lo, int64_
 				index_range(s, &r->dim[d], &a, &b);
 				lo[d] = -a > lo[d] ? -a : lo[d];
 				hi[d] = b - size + 1 > hi[d] ? b - size + 1 : hi[d];
-				bool window = s->comb != COMB_NONE && d != 1 && lo[d] <= MAX_HALO &&
-					      hi[d] <= MAX_HALO && r->dim[d].mod <= 1 && r->dim[d].table < 0;
+				bool window = d != 1 && lo[d] <= MAX_HALO && hi[d] <= MAX_HALO &&
+					      r->dim[d].mod <= 1 && r->dim[d].table < 0;
 				need = window && need != NEED_EXACT ? NEED_HALO : NEED_EXACT;
 			}
 		}

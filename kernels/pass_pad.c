@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Pad with zeros on spatial dims before a Conv becomes the Conv's own padding. */
+/* A Pad with zeros on spatial dims before a Conv or an AveragePool becomes that one's own padding. */
 #include "kernels/pass.h"
 
 #include <string.h>
@@ -28,22 +28,40 @@ static bool read_pads(const struct graph *g, const struct node *n, int rank, int
 	return true;
 }
 
-/* The Conv's attributes with `pads` in place of its own. */
-static int set_pads(struct graph *g, struct node *conv, const int64_t *pads, int n)
+/* The node's attributes with `pads` in place of its own; a pool counts them. */
+static int set_pads(struct graph *g, struct node *to, const int64_t *pads, int n, bool pool)
 {
 	int64_t *ints = arena_try(&g->arena, (size_t)n, sizeof *ints);
-	struct attr *attr = arena_try(&g->arena, (size_t)conv->nattr + 1, sizeof *attr);
+	struct attr *attr = arena_try(&g->arena, (size_t)to->nattr + 2, sizeof *attr);
 	if (!ints || !attr)
 		return E_NOMEM;
 	memcpy(ints, pads, sizeof *ints * (size_t)n);
 	int count = 0;
-	for (int i = 0; i < conv->nattr; i++)
-		if (strcmp(conv->attr[i].name, "pads") != 0)
-			attr[count++] = conv->attr[i];
+	for (int i = 0; i < to->nattr; i++)
+		if (strcmp(to->attr[i].name, "pads") != 0 &&
+		    strcmp(to->attr[i].name, "count_include_pad") != 0)
+			attr[count++] = to->attr[i];
 	attr[count++] = (struct attr){.name = "pads", .kind = ATTR_INTS, .n = n, .ints = ints};
-	conv->attr = attr;
-	conv->nattr = count;
+	if (pool)
+		attr[count++] = (struct attr){.name = "count_include_pad", .kind = ATTR_INT, .i = 1};
+	to->attr = attr;
+	to->nattr = count;
 	return E_OK;
+}
+
+/* Pads of an AveragePool lie within its windows; what its own pads do not count, and windows that reach over
+ * the end, would be averaged otherwise. */
+static bool pool_takes(const struct node *n, const int64_t *sum, int spatial)
+{
+	const struct attr *kernel = node_attr(n, "kernel_shape"), *own = node_attr(n, "pads");
+	if (strcmp(node_type(n), "AveragePool") != 0 || node_int(n, "ceil_mode", 0) || !kernel ||
+	    kernel->n != spatial)
+		return false;
+	for (int d = 0; d < 2 * spatial; d++)
+		if (sum[d] >= kernel->ints[d % spatial] ||
+		    (own && own->ints[d] && !node_int(n, "count_include_pad", 0)))
+			return false;
+	return true;
 }
 
 static int fold_pad(struct graph *g, int i, const int *uses)
@@ -56,19 +74,21 @@ static int fold_pad(struct graph *g, int i, const int *uses)
 	int reader = pass_reader(g, uses, pad->out[0]);
 	if (reader < 0 || spatial < 1 || spatial > MAX_SPATIAL || !read_pads(g, pad, rank, p))
 		return 0;
-	struct node *conv = &g->node[reader];
-	if (strcmp(node_type(conv), "Conv") != 0 || conv->in[0] != pad->out[0] ||
-	    strcmp(node_str(conv, "auto_pad", "NOTSET"), "NOTSET") != 0)
+	struct node *to = &g->node[reader];
+	if (to->in[0] != pad->out[0] || strcmp(node_str(to, "auto_pad", "NOTSET"), "NOTSET") != 0)
 		return 0;
-	const struct attr *own = node_attr(conv, "pads");
+	const struct attr *own = node_attr(to, "pads");
 	for (int d = 0; d < spatial; d++) {
 		sum[d] = p[2 + d] + (own ? own->ints[d] : 0);
 		sum[spatial + d] = p[rank + 2 + d] + (own ? own->ints[spatial + d] : 0);
 	}
-	int rc = set_pads(g, conv, sum, 2 * spatial);
+	bool pool = pool_takes(to, sum, spatial);
+	if (!pool && strcmp(node_type(to), "Conv") != 0)
+		return 0;
+	int rc = set_pads(g, to, sum, 2 * spatial, pool);
 	if (rc < 0)
 		return rc;
-	conv->in[0] = pad->in[0];
+	to->in[0] = pad->in[0];
 	pad->dead = true;
 	return 1;
 }

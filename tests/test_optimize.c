@@ -147,6 +147,36 @@ TEST(pad_with_a_value_stays)
 	graph_free(after.g);
 }
 
+static void build_pool(struct net *n, int64_t own_pad, int64_t counted)
+{
+	static const int64_t pads[] = {0, 0, 1, 1, 0, 0, 0, 1}, kernel[] = {3, 3}, strides[] = {2, 2};
+	int64_t own[] = {0, own_pad, 0, 0};
+	struct attr attr[] = {{.name = "kernel_shape", .kind = ATTR_INTS, .n = 2, .ints = kernel},
+			      {.name = "strides", .kind = ATTR_INTS, .n = 2, .ints = strides},
+			      {.name = "pads", .kind = ATTR_INTS, .n = 4, .ints = own},
+			      {.name = "count_include_pad", .kind = ATTR_INT, .i = counted}};
+	start(n, (struct shape){4, {1, 4, 7, 9}});
+	add(n, "Pad", 2, (int[]){ints(n, "pads", pads, 8)}, 0, NULL);
+	add(n, "AveragePool", 1, NULL, 4, attr);
+	finish(n);
+}
+
+/* The zeros count, which the pool's own may not do. */
+TEST(pad_goes_into_an_average)
+{
+	static const int64_t cases[][3] = {{0, 0, 1}, {0, 1, 1}, {1, 1, 1}, {1, 0, 2}, {2, 1, 2}};
+	for (int i = 0; i < 5; i++) {
+		struct net before, after;
+		build_pool(&before, cases[i][0], cases[i][1]);
+		build_pool(&after, cases[i][0], cases[i][1]);
+		CHECK_OK(graph_optimize(after.g));
+		CHECK(live(after.g) == cases[i][2]);
+		same_answer(&before, &after);
+		graph_free(before.g);
+		graph_free(after.g);
+	}
+}
+
 TEST(shared_weights_are_not_scaled_in_place)
 {
 	struct net n;

@@ -380,6 +380,19 @@ static bool counts(const struct graph *g, const struct step *s)
 	return s->anchor < 0 || strcmp(node_type(&g->node[s->anchor]), "Conv") != 0;
 }
 
+/* A kernel with its default schedule. */
+static void say_kernel(const struct bench *b, const struct plan_kernel *k, const struct step *s)
+{
+	struct arena a = {0};
+	struct space *space;
+	char cand[CAND_MAX] = "";
+	if (s->kind == STEP_TASK && space_make(&a, s->task, &b->host.target, NULL, &space) >= 0)
+		space_default(space, cand);
+	fprintf(stderr, "  %9.1f us %-8s %s (%s)  %s\n", (double)k->ns / 1e3, ready_origin(k->origin),
+		k->label, k->name, cand);
+	arena_free(&a);
+}
+
 struct figures {
 	double ns, flops;
 	int kernels, portable;
@@ -407,8 +420,7 @@ static int measure(struct bench *b, const struct graph *g, const struct steps *s
 		f->portable += k[j].origin == FROM_HOST || k[j].origin == FROM_FALLBACK;
 		f->flops += step->kind == STEP_TASK ? task_flops(step->task) : 0;
 		if (b->verbose)
-			fprintf(stderr, "  %9.1f us %-8s %s\n", (double)k[j].ns / 1e3,
-				ready_origin(k[j].origin), k[j].label);
+			say_kernel(b, &k[j], step);
 	}
 	f->ns = stats_quantile(ns, b->runs, .1);
 	return rc;
