@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One job at a time: the caller publishes (fn, ctx, extent) and raises `epoch`; threads claim parts of the
- * range, run them and lower `left`; the caller waits for left == 0. A thread claims the parts of its own
- * share first, so that it meets the same data again in the next kernel, then those that nobody has begun: a
- * worker that lost its core to somebody else holds up one part, not the whole run.
+/* One job at a time: the caller writes fn, ctx and extent and publishes them by `job`, which holds the number
+ * of the epoch and how the extent falls into parts; threads claim parts, run them and count them; the caller
+ * waits until the counts of all threads have grown by the number of parts. Everything a thread writes while
+ * it works lies in a cache line of its own, and what it waits for in one line: to start and to end a range
+ * take one transfer each between every worker's core and the caller's.
  *
- * A part is claimed in epoch e by moving its counter from e - 1 to e. Before e is published every counter
- * stands at e - 1, but for parts this job has no use for, which stand at e already; a worker that is late
- * with an older epoch finds counters above what it expects and claims nothing. The job is read after a claim
- * only: it cannot change until that part is done.
+ * A thread claims the parts of its own share first, so that it meets the same data again in the next kernel,
+ * then those that nobody has begun: a slower core runs fewer of them, and a worker that lost its core to
+ * somebody else holds up one part, not the whole run.
  *
- * Sleeping: a worker raises `sleepers` and then looks at epoch and active once more, all under the lock;
- * whoever raises epoch or active looks at `sleepers` afterwards. Both sides are sequentially consistent, so
- * no wake-up is lost. */
+ * A share's word holds the epoch of its last claim and how many parts were claimed in that. A worker that is
+ * late with an older epoch claims nothing: that epoch is over, so every share that had parts in it is at that
+ * epoch with all of them claimed, or further. The job is read after a claim only: it cannot change until that
+ * part is done.
+ *
+ * Sleeping: a worker raises `sleepers` and then looks at job and active once more, all under the lock;
+ * whoever raises job or active looks at `sleepers` afterwards. Both sides are sequentially consistent, so no
+ * wake-up is lost. */
 #include "platform/pool.h"
 #include "platform/clock.h"
 
@@ -27,13 +32,15 @@ enum {
 	    3000, /* at first the core does nothing but look: the next kernel usually comes within this */
 	SPIN_NS =
 	    50000, /* then it pauses between looks; after this it sleeps, or yields while an inference runs */
-	LOOKS = 32, /* looks between two readings of the clock */
-	PARTS = 4,  /* of a thread's share */
+	LOOKS = 32,       /* looks between two readings of the clock */
+	PARTS = 4,        /* of a thread's share */
+	EPOCH_SHIFT = 16, /* below it a number of parts: at most 1024 threads' */
 };
 
-/* The parts of one thread's share: the epoch each was last claimed in. */
+/* A thread's own. */
 struct share {
-	_Alignas(64) atomic_uint claimed[PARTS];
+	_Alignas(64) _Atomic uint64_t taken; /* epoch << EPOCH_SHIFT | parts claimed in it, by anybody */
+	_Alignas(64) atomic_uint done;       /* parts that this thread has run since the pool was opened */
 };
 
 struct worker {
@@ -44,19 +51,19 @@ struct worker {
 };
 
 struct pool {
-	_Alignas(64) atomic_uint epoch;
+	_Alignas(64) _Atomic uint64_t job; /* epoch << EPOCH_SHIFT | parts of the extent */
 	atomic_bool active, stop;
 	pool_fn *fn;
 	void *ctx;
 	int64_t extent;
-	int parts;
-	_Alignas(64) atomic_int left; /* parts that are not done */
 	_Alignas(64) atomic_int sleepers;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	int threads;
-	int started;  /* workers that run */
-	bool crowded; /* fewer cpus than threads: waiting gives the cpu away */
+	int cpu;       /* of the caller where workers are pinned, else -1 */
+	int started;   /* workers that run */
+	unsigned want; /* sum of all threads' `done` when the last job is over */
+	bool crowded;  /* fewer cpus than threads: waiting gives the cpu away */
 	struct worker *worker;
 	struct share *share;
 };
@@ -98,51 +105,72 @@ static void spin_once(struct spin *s, bool crowded)
 		pause_cpu();
 }
 
-/* How many parts belong to a thread's share, and the number of its first. */
-static int share_parts(const struct pool *p, int thread, int64_t *first)
+/* Part i of n equal ones; the first are longer by one. */
+static int64_t part_begin(int64_t size, int64_t n, int64_t i)
 {
-	int each = p->parts / p->threads, extra = p->parts % p->threads;
-	*first = (int64_t)thread * each + (thread < extra ? thread : extra);
-	return each + (thread < extra);
+	int64_t longer = size % n;
+	return size / n * i + (i < longer ? i : longer);
 }
 
-static bool claim(struct pool *p, int thread, int part, unsigned epoch)
+static int parts_of(const struct pool *p, int64_t extent)
 {
-	unsigned before = epoch - 1;
-	atomic_uint *c = &p->share[thread].claimed[part];
-	return atomic_load_explicit(c, memory_order_relaxed) == before &&
-	       atomic_compare_exchange_strong(c, &before, epoch);
+	return extent < p->threads * PARTS ? (int)extent : p->threads * PARTS;
 }
 
-/* Part i of the extent: the first extent % parts of them are longer by one. */
-static void run_part(struct pool *p, int thread, int64_t i)
+/* The number of a share's next part, -1: none is left in this job. */
+static int claim(struct pool *p, int owner, uint64_t job)
 {
-	int64_t size = p->extent / p->parts, extra = p->extent % p->parts;
-	int64_t begin = i * size + (i < extra ? i : extra);
-	p->fn(p->ctx, thread, begin, begin + size + (i < extra));
-	atomic_fetch_sub(&p->left, 1);
-}
-
-static void run_parts(struct pool *p, int thread, unsigned epoch)
-{
-	for (int k = 0; k < p->threads; k++) {
-		int owner = (thread + k) % p->threads;
-		for (int part = 0; part < PARTS; part++) {
-			int64_t first;
-			if (!claim(p, owner, part, epoch))
-				continue;
-			(void)share_parts(p, owner, &first);
-			run_part(p, thread, first + part);
-		}
+	_Atomic uint64_t *word = &p->share[owner].taken;
+	uint64_t first = job >> EPOCH_SHIFT << EPOCH_SHIFT, old = atomic_load(word);
+	int parts = (int)(job - first), n = parts / p->threads + (owner < parts % p->threads);
+	for (;;) {
+		uint64_t next = old < first ? first : old;
+		if (next >= first + (uint64_t)n)
+			return -1;
+		if (atomic_compare_exchange_weak(word, &old, next + 1))
+			return (int)(next - first);
 	}
 }
 
-static bool idle(struct pool *p, unsigned seen)
+static void run_part(struct pool *p, int thread, int owner, int part)
 {
-	return atomic_load(&p->epoch) == seen && !atomic_load(&p->stop);
+	int64_t begin = part_begin(p->extent, p->threads, owner),
+		size = part_begin(p->extent, p->threads, owner + 1) - begin;
+	int64_t n = size < PARTS ? size : PARTS;
+	p->fn(p->ctx, thread, begin + part_begin(size, n, part), begin + part_begin(size, n, part + 1));
 }
 
-static void sleep_until_wanted(struct pool *p, unsigned seen)
+static void run_share(struct pool *p, int thread, int owner, uint64_t job)
+{
+	unsigned n = 0;
+	for (int part; (part = claim(p, owner, job)) >= 0; n++)
+		run_part(p, thread, owner, part);
+	if (n)
+		atomic_fetch_add_explicit(&p->share[thread].done, n, memory_order_release);
+}
+
+/* Asked by the caller. */
+static bool all_done(struct pool *p)
+{
+	unsigned done = 0;
+	for (int t = 0; t < p->threads; t++)
+		done += atomic_load_explicit(&p->share[t].done, memory_order_acquire);
+	return done == p->want;
+}
+
+static void run_parts(struct pool *p, int thread, uint64_t job)
+{
+	run_share(p, thread, thread, job);
+	for (int k = 1; k < p->threads && (thread || !all_done(p)); k++)
+		run_share(p, thread, (thread + k) % p->threads, job);
+}
+
+static bool idle(struct pool *p, uint64_t seen)
+{
+	return atomic_load(&p->job) == seen && !atomic_load(&p->stop);
+}
+
+static void sleep_until_wanted(struct pool *p, uint64_t seen)
 {
 	pthread_mutex_lock(&p->lock);
 	atomic_fetch_add(&p->sleepers, 1);
@@ -153,7 +181,7 @@ static void sleep_until_wanted(struct pool *p, unsigned seen)
 }
 
 /* Waits for the next job; returns false at the end of the pool. */
-static bool next_job(struct pool *p, unsigned *seen)
+static bool next_job(struct pool *p, uint64_t *seen)
 {
 	struct spin s = {0};
 	while (idle(p, *seen)) {
@@ -165,7 +193,7 @@ static bool next_job(struct pool *p, unsigned *seen)
 	}
 	if (atomic_load(&p->stop))
 		return false;
-	*seen = atomic_load(&p->epoch);
+	*seen = atomic_load(&p->job);
 	return true;
 }
 
@@ -179,10 +207,25 @@ static void pin(int cpu)
 	(void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+/* A caller that the system put on a worker's cpu would share it until the next balancing, milliseconds later:
+ * it goes to the cpu that was left for it, and is not bound to that. */
+static void leave_workers_cpu(const struct pool *p)
+{
+	int here = sched_getcpu(), at = 0;
+	cpu_set_t may;
+	while (at < p->started && p->worker[at].cpu != here)
+		at++;
+	if (here < 0 || p->cpu < 0 || at == p->started ||
+	    pthread_getaffinity_np(pthread_self(), sizeof may, &may) != 0 || !CPU_ISSET(p->cpu, &may))
+		return;
+	pin(p->cpu);
+	(void)pthread_setaffinity_np(pthread_self(), sizeof may, &may);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
-	unsigned seen = 0;
+	uint64_t seen = 0;
 	pin(w->cpu);
 	(void)fpu_flush(); /* for good: this thread runs nothing but kernels */
 	while (next_job(w->pool, &seen))
@@ -231,7 +274,11 @@ int pool_open(struct pool **out, int threads, const int *cpus)
 		return fail(E_NOMEM, "no memory for a pool of %d threads", threads);
 	}
 	memset(share, 0, sizeof *share * (size_t)threads);
-	*p = (struct pool){.threads = threads, .worker = w, .share = share, .crowded = is_crowded(threads)};
+	*p = (struct pool){.threads = threads,
+			   .worker = w,
+			   .share = share,
+			   .crowded = is_crowded(threads),
+			   .cpu = cpus ? cpus[0] : -1};
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->wake, NULL);
 	for (int i = 1; i < threads; i++) {
@@ -254,6 +301,7 @@ void pool_begin(struct pool *p)
 {
 	if (p->threads == 1)
 		return;
+	leave_workers_cpu(p);
 	atomic_store(&p->active, true);
 	wake_sleepers(p);
 }
@@ -271,21 +319,17 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t extent)
 		fn(ctx, 0, 0, extent);
 		return;
 	}
+	unsigned parts = (unsigned)parts_of(p, extent);
+	uint64_t epoch = (atomic_load_explicit(&p->job, memory_order_relaxed) >> EPOCH_SHIFT) + 1,
+		 job = epoch << EPOCH_SHIFT | parts;
+	p->want += parts;
 	p->fn = fn;
 	p->ctx = ctx;
 	p->extent = extent;
-	p->parts = extent < p->threads * PARTS ? (int)extent : p->threads * PARTS;
-	unsigned epoch = atomic_load(&p->epoch) + 1;
-	for (int t = 0; t < p->threads; t++) {
-		int64_t first;
-		for (int part = share_parts(p, t, &first); part < PARTS; part++)
-			atomic_store_explicit(&p->share[t].claimed[part], epoch, memory_order_relaxed);
-	}
-	atomic_store(&p->left, p->parts);
-	atomic_store(&p->epoch, epoch);
+	atomic_store(&p->job, job);
 	wake_sleepers(p);
-	run_parts(p, 0, epoch);
-	for (struct spin s = {0}; atomic_load(&p->left);)
+	run_parts(p, 0, job);
+	for (struct spin s = {0}; !all_done(p);)
 		spin_once(&s, p->crowded);
 }
 

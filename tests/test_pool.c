@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/pool.h"
 #include "platform/clock.h"
+#include "platform/rng.h"
 #include "tests/test.h"
 
 #include <sched.h>
@@ -150,6 +151,60 @@ TEST(flushes_to_zero)
 	CHECK(t.r[0] == 0 && t.r[1] == 0 && t.r[2] == 0);
 	tiny(&t, 0, 0, 1);
 	CHECK(t.r[0] != 0);
+}
+
+/* A caller on a worker's cpu goes to its own, and may go on where it pleases. */
+TEST(leaves_workers_their_cpus)
+{
+	cpu_set_t old, both, now;
+	struct pool *p;
+	int cpu[2], n = 0, away = 0;
+	REQUIRE(sched_getaffinity(0, sizeof old, &old) == 0);
+	for (int c = 0; c < CPU_SETSIZE && n < 2; c++)
+		if (CPU_ISSET(c, &old))
+			cpu[n++] = c;
+	if (n < 2)
+		SKIP("one cpu");
+	REQUIRE_OK(pool_open(&p, 2, cpu));
+	CPU_ZERO(&both);
+	CPU_SET(cpu[0], &both);
+	CPU_SET(cpu[1], &both);
+	for (int i = 0; i < 20; i++) { /* the system may move it at any time */
+		cpu_set_t worker;
+		CPU_ZERO(&worker);
+		CPU_SET(cpu[1], &worker);
+		CHECK(sched_setaffinity(0, sizeof worker, &worker) == 0);
+		CHECK(sched_setaffinity(0, sizeof both, &both) == 0);
+		pool_begin(p);
+		away += sched_getcpu() == cpu[0];
+		pool_end(p);
+		CHECK(sched_getaffinity(0, sizeof now, &now) == 0 && CPU_EQUAL(&now, &both));
+	}
+	CHECK(away > 0);
+	pool_close(p);
+	CHECK(sched_setaffinity(0, sizeof old, &old) == 0);
+}
+
+/* Few and many parts in turn, while late threads still look at what is over. */
+TEST(short_runs_of_any_extent)
+{
+	struct pool *p;
+	struct rng r;
+	static int v[64];
+	int want[64] = {0};
+	memset(v, 0, sizeof v);
+	rng_seed(&r, 1);
+	REQUIRE_OK(pool_open(&p, 4, NULL));
+	pool_begin(p);
+	for (int i = 0; i < 20000; i++) {
+		int extent = 2 + (int)rng_below(&r, i % 2 ? 3 : 62);
+		pool_run(p, add, v, extent);
+		for (int k = 0; k < extent; k++)
+			want[k]++;
+	}
+	pool_end(p);
+	CHECK(!memcmp(v, want, sizeof v));
+	pool_close(p);
 }
 
 TEST(refuses)
