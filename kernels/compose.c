@@ -85,7 +85,7 @@ static bool inline_read(struct stage *s, int read, const struct stage *map)
 	return true;
 }
 
-static void drop_operand(struct task *t, int i)
+void task_drop_operand(struct task *t, int i)
 {
 	memmove(&t->operand[i], &t->operand[i + 1], sizeof *t->operand * (size_t)(t->noperands - 1 - i));
 	memset(&t->operand[--t->noperands], 0, sizeof *t->operand);
@@ -111,7 +111,7 @@ bool task_inline(struct task *t, int k)
 				return false;
 	memmove(&out.stage[k], &out.stage[k + 1], sizeof *out.stage * (size_t)(out.nstages - 1 - k));
 	memset(&out.stage[--out.nstages], 0, sizeof *out.stage);
-	drop_operand(&out, tmp);
+	task_drop_operand(&out, tmp);
 	*t = out;
 	return true;
 }

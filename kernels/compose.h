@@ -14,5 +14,7 @@ bool read_through(const struct stage *map, const struct read *inner, const struc
 bool stage_maps(const struct task *t, const struct stage *s);
 /* Stage k, a map into a tmp, becomes part of the stages that read it. False: it cannot, t is as it was. */
 bool task_inline(struct task *t, int k);
+/* Operand i, which no stage reads or writes. */
+void task_drop_operand(struct task *t, int i);
 
 #endif

@@ -404,6 +404,8 @@ int graph_steps(struct graph *g, const struct target *t, const struct choices *c
 	struct groups groups = {.work = &work};
 	int rc = groups_find(g, c, &work, &groups);
 	if (rc >= 0)
+		rc = groups_view(g, &work, &groups);
+	if (rc >= 0)
 		rc = groups_fuse(g, t, c, &work, &groups);
 	*out = ARENA_NEW(a, struct steps);
 	if (rc >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the group module: group.c finds groups, group_fuse.c blocks of them, group_decide.c
- * which values are blocked, group_layout.c lays them out and makes steps, group_collapse.c simplifies the
- * tasks, group_order.c orders the steps. */
+/* Between the files of the group module: group.c finds groups, group_views.c takes out copies, group_fuse.c
+ * blocks of them, group_decide.c which values are blocked, group_layout.c lays them out and makes steps,
+ * group_collapse.c simplifies the tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -26,6 +26,8 @@ struct groups {
 };
 
 int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out) MUST_CHECK;
+/* Reads and writes through groups that only move elements, which then go. */
+int groups_view(const struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
 /* Sets prev and next of every group: blocks whose intermediates are more than the L2 holds, or chosen. */
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr) MUST_CHECK;
