@@ -311,7 +311,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 	struct tile_cost c = {.t = t, .st = st, .s = s, .tg = tg};
 	c.body = prog_cost(&st->body) + (st->comb != COMB_NONE && st->body.at[st->body.n - 1].op != P_MUL);
 	c.body = fmax(c.body, .5);
-	c.post = prog_cost(&st->post);
+	c.post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		c.axes[i] = axes_of(t, st, r);

@@ -260,6 +260,18 @@ static void describe_guards(struct nest *k)
 	k->versioned &= k->guarded;
 }
 
+static void describe_post(struct nest *k)
+{
+	k->bias = stage_bias(k->w->t, k->st, k->s);
+	for (int i = 0; i < k->st->post.n; i++) {
+		k->post.at[k->post.n++] = k->st->post.at[i];
+		if (k->bias >= 0 && k->st->post.at[i].op == P_ACC)
+			i += 2;
+	}
+	if (k->post.n == 1 && k->post.at[0].op == P_ACC)
+		k->post.n = 0;
+}
+
 static struct nest *nest_new(struct lower *w, int stage)
 {
 	struct nest *k = ARENA_NEW(w->l->arena, struct nest);
@@ -274,6 +286,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 		k->extent[a] = size_ix(w, k->st->axis[a].extent);
 	describe_reads(k);
 	describe_guards(k);
+	describe_post(k);
 	return k;
 }
 

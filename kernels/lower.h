@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the other),
- * lower_nest.c (loops), lower_tile.c (the register tile), lower_addr.c (addresses and loads), lower_winograd.c
- * and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
+/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the
+ * other), lower_nest.c (loops), lower_tile.c (the register tile), lower_addr.c (addresses and loads),
+ * lower_winograd.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 
@@ -94,6 +94,8 @@ struct nest {
 	const struct ix *high[MAX_AXES];                /* RED_OUTER's variable */
 	const struct ix *par[2 * MAX_AXES];             /* indices of parallel loops */
 	const struct ix *part;                          /* of a split reduction */
+	int bias;                                       /* read that sums begin with, -1: 0 */
+	struct prog post;                               /* what remains to be done with a sum */
 	int npoints, nacc;
 	int *acc;          /* npoints * chains */
 	int step;          /* unrolled steps so far, for chains */
@@ -113,8 +115,8 @@ bool nest_in_body(const struct nest *k, int read);
 void nest_hoist(struct nest *k);
 
 /* lower_tile.c */
-void nest_tile(struct nest *k);  /* the whole tile: start, reduction, post, stores */
-void nest_steps(struct nest *k); /* one body of the reduction */
+void nest_tile(struct nest *k);                        /* the whole tile: start, reduction, post, stores */
+void nest_steps(struct nest *k);                       /* one body of the reduction */
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
 /* The body is 0 where its vector loads along the lane axis are 0: a sum needs no mask at the end. */
 bool lower_zero_safe(const struct nest *k);
@@ -123,7 +125,8 @@ bool lower_zero_safe(const struct nest *k);
 /* Hands out scratch, 64-byte aligned: the offset of the first element. */
 const struct ix *lower_scratch(struct lower *w, const struct ix *elems);
 void lower_ones(struct lower *w); /* stores the mask of ones, once per parallel index */
-/* Strides of the layout of o, without some dims; of `ring_dim` (-1: none) only `held` rows. Returns the number of elements. */
+/* Strides of the layout of o, without some dims; of `ring_dim` (-1: none) only `held` rows. Returns the
+ * number of elements. */
 const struct ix *lower_layout(struct lower *w, const struct operand *o, struct place *p, unsigned without,
 			      int ring_dim, int64_t held);
 
@@ -137,7 +140,8 @@ int winograd_packing(struct lower *w, struct place *p) MUST_CHECK;
 void winograd_scratch(struct lower *w);
 void winograd_stage(struct nest *k);
 
-/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into new variables out[]. */
+/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into new variables out[].
+ */
 void transform_input(struct loops *l, int m, const int *in, int *out, int lanes);
 void transform_output(struct loops *l, int m, const int *in, int *out, int lanes);
 

@@ -211,6 +211,15 @@ static void start_partial(struct nest *k)
 	} while (nest_next(k, 0, k->ns, at));
 }
 
+/* An addition less at the end. */
+static void start_bias(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, i = 0;
+	do
+		lv_set(k->w->l, k->acc[i++], V_COPY, nest_load(k, k->bias, at, k->s->lanes), -1, -1, -1);
+	while (nest_next(k, 0, k->ns, at));
+}
+
 static void start(struct nest *k)
 {
 	int at[MAX_AXES] = {0};
@@ -223,7 +232,7 @@ static void start(struct nest *k)
 	for (int i = 0; i < k->nacc; i++)
 		k->acc[i] = lv_new(k->w->l, k->s->lanes);
 	if (!k->part) {
-		start_neutral(k);
+		(k->bias >= 0 ? start_bias : start_neutral)(k);
 		return;
 	}
 	struct stmt *s = if_begin(k->w->l, ix_eq(k->w->l, k->part, ix_c(k->w->l, 0)));
@@ -273,7 +282,7 @@ static bool finish_loop(struct nest *k)
 	do {
 		struct mem m = nest_mem(k, k->st->nreads, at, lanes);
 		lv_load(l, acc, m);
-		lv_store(l, settled(k, eval(k, &k->st->post, at, acc, lanes), lanes), m);
+		lv_store(l, settled(k, eval(k, &k->post, at, acc, lanes), lanes), m);
 	} while (nest_next(k, 0, k->ns, at));
 	for_end(l, f);
 	k->base[axis] = base;
@@ -285,7 +294,7 @@ static bool finish_loop(struct nest *k)
 
 int nest_post(struct nest *k, const int *at, int acc)
 {
-	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, acc, k->s->lanes), k->s->lanes) : acc;
+	return k->post.n ? settled(k, eval(k, &k->post, at, acc, k->s->lanes), k->s->lanes) : acc;
 }
 
 static void finish(struct nest *k, bool post)
@@ -295,8 +304,8 @@ static void finish(struct nest *k, bool post)
 		return;
 	do {
 		int v = k->acc[point];
-		if (post && k->st->post.n)
-			v = settled(k, eval(k, &k->st->post, at, v, lanes), lanes);
+		if (post && k->post.n)
+			v = settled(k, eval(k, &k->post, at, v, lanes), lanes);
 		lv_store(k->w->l, v, nest_mem(k, k->st->nreads, at, lanes));
 		point += k->s->chains;
 	} while (nest_next(k, 0, k->ns, at));

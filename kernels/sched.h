@@ -100,6 +100,9 @@ struct ring {
 };
 /* E_INFEASIBLE: axis `axis` of the last stage is no row of every intermediate. */
 int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_CHECK;
+/* The constant that every use of a sum adds to it, where the sum had better begin with it: a read; -1: none.
+ */
+int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s);
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
 bool stage_long_post(const struct stage *st);
 bool stage_long_body(const struct stage *st);

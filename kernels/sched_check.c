@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* Terms of a sum below which one addition less counts: 3 % of its cost. */
+enum { SHORT_SUM = 64 };
+
 int stage_spatial(const struct stage *st)
 {
 	int n = 0;
@@ -386,6 +389,28 @@ bool stage_long_post(const struct stage *st)
 bool stage_long_body(const struct stage *st)
 {
 	return weight(&st->body) > 24;
+}
+
+int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int read = -1, steps = 1;
+	for (int a = stage_spatial(st); a < st->naxes && steps <= SHORT_SUM; a++)
+		steps *= IS_SYM(st->axis[a].extent) || st->axis[a].extent > SHORT_SUM
+			     ? SHORT_SUM + 1
+			     : (int)st->axis[a].extent;
+	if (s->split_axis >= 0 || s->wino.m || s->lane >= stage_spatial(st) || s->chains > 1 ||
+	    steps > SHORT_SUM || stage_long_post(st))
+		return -1;
+	for (int i = 0; i < st->post.n && st->comb == COMB_SUM; i++) {
+		if (st->post.at[i].op != P_ACC)
+			continue;
+		bool adds =
+		    i + 2 < st->post.n && st->post.at[i + 1].op == P_READ && st->post.at[i + 2].op == P_ADD;
+		if (!adds || (read >= 0 && read != st->post.at[i + 1].arg))
+			return -1;
+		read = st->post.at[i + 1].arg;
+	}
+	return read >= 0 && t->operand[st->read[read].operand].role == ROLE_CONST ? read : -1;
 }
 
 /* How often the body is written out: full and last tiles of each axis, with and without guards. */
