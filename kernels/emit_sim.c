@@ -278,7 +278,7 @@ static void emit_set(struct sim_emit *e, const struct stmt *s)
 			     .b = (uint16_t)s->b,
 			     .c = (uint16_t)s->c,
 			     .d = (uint16_t)s->d,
-			     .x = s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1
+			     .x = s->vop == V_LANE || (s->vop >= V_TRN0 && s->vop <= V_LACE)
 				      ? (uint32_t)s->imm
 				      : float_bits(s->imm)};
 	seq_add(e, e->here, ins);

@@ -224,6 +224,16 @@ static LLVMValueRef trn(struct gen *g, LLVMValueRef a, LLVMValueRef b, bool odd,
 	return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(at, (unsigned)lanes), "");
 }
 
+static LLVMValueRef lace(struct gen *g, LLVMValueRef a, LLVMValueRef b, struct lace x, int lanes)
+{
+	LLVMValueRef at[16];
+	for (int j = 0; j < lanes; j++) {
+		int from = lace_lane(x, j, lanes);
+		at[j] = LLVMConstInt(g->i32, (unsigned)(from < 0 ? j : lanes + from), false);
+	}
+	return LLVMBuildShuffleVector(g->b, a, b, LLVMConstVector(at, (unsigned)lanes), "");
+}
+
 void gen_set(struct gen *g, const struct stmt *s)
 {
 	static const LLVMRealPredicate predicate[V_OPS] = {
@@ -241,6 +251,8 @@ void gen_set(struct gen *g, const struct stmt *s)
 		r = lane(g, v[0], (int)s->imm, g->l->lanes[s->a], lanes);
 	else if (s->vop == V_TRN0 || s->vop == V_TRN1)
 		r = trn(g, v[0], v[1], s->vop == V_TRN1, (int)s->imm, lanes);
+	else if (s->vop == V_LACE)
+		r = lace(g, v[0], v[1], lace_of((int)s->imm), lanes);
 	else if (s->vop >= V_HADD)
 		r = across(g, s->vop, v[0], g->l->lanes[s->a], lanes);
 	else if (n == 4)

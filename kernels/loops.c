@@ -12,8 +12,8 @@ const struct vop_info vop_info[V_OPS] = {
     [V_CEIL] = {"ceil", 1},     [V_RINT] = {"rint", 1},       [V_SEL_LT] = {"sel_lt", 4},
     [V_SEL_LE] = {"sel_le", 4}, [V_SEL_EQ] = {"sel_eq", 4},   [V_POW2] = {"pow2", 1},
     [V_GETEXP] = {"getexp", 1}, [V_GETMANT] = {"getmant", 1}, [V_TRN0] = {"trn0", 2},
-    [V_TRN1] = {"trn1", 2},     [V_HADD] = {"hadd", 1},       [V_HMIN] = {"hmin", 1},
-    [V_HMAX] = {"hmax", 1},     [V_HMUL] = {"hmul", 1},
+    [V_TRN1] = {"trn1", 2},     [V_LACE] = {"lace", 2},       [V_HADD] = {"hadd", 1},
+    [V_HMIN] = {"hmin", 1},     [V_HMAX] = {"hmax", 1},       [V_HMUL] = {"hmul", 1},
 };
 
 void loops_init(struct loops *l, struct arena *a, bool fma)
@@ -196,6 +196,32 @@ void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step)
 	s->a = a;
 	s->b = b;
 	s->imm = (float)step;
+}
+
+int lace_imm(int n, int k, int m)
+{
+	return (n * 16 + k) * 16 + m;
+}
+
+struct lace lace_of(int imm)
+{
+	return (struct lace){imm / 256, imm / 16 % 16, imm % 16};
+}
+
+bool lace_good(struct lace x, int lanes)
+{
+	return x.n >= 2 && x.n <= lanes && x.k >= 0 && x.k < x.n && x.m >= 0 && x.m < x.n;
+}
+
+int lace_lane(struct lace x, int j, int lanes)
+{
+	int i = x.k * lanes + j;
+	return i % x.n == x.m ? i / x.n : -1;
+}
+
+void lv_lace(struct loops *l, int dst, int a, int b, int n, int k, int m)
+{
+	lv_trn(l, dst, V_LACE, a, b, lace_imm(n, k, m));
 }
 
 void lv_load(struct loops *l, int dst, struct mem m)

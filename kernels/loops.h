@@ -25,7 +25,9 @@
  * a > 0 normal; both look at the bits only: other values give the exponent field minus 127 and the fraction with exponent 0.
  *
  * TRN0(a,b)[j] = j & s ? b[j-s] : a[j] and TRN1(a,b)[j] = j & s ? b[j] : a[j+s], s = imm a power of two below the lanes: a
- * step of transposing. They move bits.
+ * step of transposing. LACE(a,b)[j] = i % n == m ? b[i / n] : a[j], i = k * lanes + j, m < n, k < n, 2 <= n <= lanes: of n
+ * vectors whose elements go into memory in turn (the first of each, then the second of each, ...) the m-th one's share of
+ * the k-th n-th of it; imm is lace_imm(n, k, m). They move bits.
  *
  * Memory. Buffer addresses are element indexes; every access must lie inside the buffer's declared padded elements. A load
  * with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no memory for them; a store writes
@@ -68,6 +70,7 @@ enum vop {
 	V_SEL_LT, V_SEL_LE, V_SEL_EQ, /* a ? b : c : d */
 	V_POW2, V_GETEXP, V_GETMANT,
 	V_TRN0, V_TRN1, /* blocks of `imm` (integer) lanes: the even ones of a and b, the odd ones (below) */
+	V_LACE,	  /* a, with lanes of b between its own (below) */
 	V_HADD, V_HMIN, V_HMAX, V_HMUL, /* a (any lanes) -> one value splat to the result's lanes */
 	V_OPS
 };
@@ -166,6 +169,16 @@ void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);
 void lv_const(struct loops *l, int dst, float imm);
 void lv_lane(struct loops *l, int dst, int a, int lane);
 void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step);
+void lv_lace(struct loops *l, int dst, int a, int b, int n, int k, int m);
+/* n, k and m of a LACE as one number, and back. */
+int lace_imm(int n, int k, int m);
+struct lace {
+	int n, k, m;
+};
+struct lace lace_of(int imm);
+bool lace_good(struct lace x, int lanes);
+/* The lane of b that lane j of the result takes; -1: a's own. */
+int lace_lane(struct lace x, int j, int lanes);
 void lv_load(struct loops *l, int dst, struct mem m);
 void lv_store(struct loops *l, int src, struct mem m);
 void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level);

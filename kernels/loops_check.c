@@ -133,6 +133,10 @@ static int check_set(struct check *k, const struct stmt *s)
 	    !(s->imm >= 1 && s->imm < (float)lanes[s->dst] && !((int)s->imm & ((int)s->imm - 1)) &&
 	      s->imm == (float)(int)s->imm))
 		rc = bad(k, "step %g of %d lanes", (double)s->imm, lanes[s->dst]);
+	if (rc >= 0 && s->vop == V_LACE &&
+	    !(s->imm >= 0 && s->imm < 8192 && s->imm == (float)(int)s->imm &&
+	      lace_good(lace_of((int)s->imm), lanes[s->dst])))
+		rc = bad(k, "lace %g of %d lanes", (double)s->imm, lanes[s->dst]);
 	if (rc >= 0 && s->vop == V_LOAD)
 		rc = check_mem(k, &s->mem, lanes[s->dst], false);
 	if (rc >= 0)

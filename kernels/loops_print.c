@@ -64,7 +64,7 @@ static void print_set(const struct loops *l, const struct stmt *s, struct buf *o
 		buf_printf(out, " v%d", arg[i]);
 	if (s->vop == V_CONST)
 		buf_printf(out, " %.9g", (double)s->imm);
-	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1)
+	if (s->vop == V_LANE || s->vop == V_TRN0 || s->vop == V_TRN1 || s->vop == V_LACE)
 		buf_printf(out, " %d", (int)s->imm);
 	if (s->vop == V_LOAD) {
 		buf_puts(out, " ");

@@ -246,6 +246,12 @@ static int store(struct run *r, const struct stmt *s)
 	return E_OK;
 }
 
+static float laced(const struct stmt *s, const float *a, const float *b, int j, int lanes)
+{
+	int from = lace_lane(lace_of((int)s->imm), j, lanes);
+	return from < 0 ? a[j] : b[from];
+}
+
 static float select_lane(enum vop op, float a, float b, float c, float d)
 {
 	a = flush(a);
@@ -298,6 +304,8 @@ static int set_var(struct run *r, const struct stmt *s)
 			out[i] = i & (int)s->imm ? in[1][i - (int)s->imm] : in[0][i];
 		else if (s->vop == V_TRN1)
 			out[i] = i & (int)s->imm ? in[1][i] : in[0][i + (int)s->imm];
+		else if (s->vop == V_LACE)
+			out[i] = laced(s, in[0], in[1], i, lanes);
 		else if (op2[s->vop])
 			out[i] = op2[s->vop](in[0][i], in[1][i]);
 		else

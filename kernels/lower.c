@@ -284,6 +284,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 		k->n[a] = 1;
 	for (int a = 0; a < k->st->naxes; a++)
 		k->extent[a] = size_ix(w, k->st->axis[a].extent);
+	k->weave = store_weaves(w->t, k->st, k->s);
 	describe_reads(k);
 	describe_guards(k);
 	describe_post(k);

@@ -72,6 +72,7 @@ struct nest {
 	int64_t stride[MAX_OPERANDS + 1]; /* per read, out last: along the lane axis */
 	int cross[MAX_OPERANDS];          /* per read: axis whose vectors are transposed, -1 */
 	bool masks[MAX_OPERANDS + 1];     /* a vector past the lane axis' end would leave the operand */
+	int weave;                        /* axis whose points the output has between the lanes', -1 */
 	bool ragged;                      /* the lane axis may end inside a vector, and some access masks */
 	bool guarded, versioned; /* some read may leave memory; and a cheap test tells when none does */
 	bool unguard;            /* inside of the version where none does */

@@ -83,6 +83,9 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 /* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors
  * along b are loaded and transposed. Returns b, -1: none. */
 int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
+/* A map's output whose lanes lie `n` apart, with the n points of an axis, all in the tile, side by side between them:
+ * vectors of both are interleaved and stored. Returns that axis, -1: none. */
+int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */

@@ -115,6 +115,21 @@ static bool aligned(const struct operand *o, const struct index *x, int d, int a
 	return true;
 }
 
+int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int64_t stride, next;
+	bool pads;
+	if (s->lane < 0 || st->comb != COMB_NONE || s->lane >= stage_spatial(st) ||
+	    read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 || stride < 2 ||
+	    stride > s->lanes)
+		return -1;
+	for (int b = 0; b < stage_spatial(st); b++)
+		if (b != s->lane && st->axis[b].extent == stride && s->tile[b] == stride &&
+		    read_stride(t, st, &st->out, b, (int)stride, &next, &pads) >= 0 && next == 1)
+			return b;
+	return -1;
+}
+
 /* The index is one axis, all of the dim. */
 static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
 {

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MAX_WOVEN = 8 }; /* vectors interleaved: as many shuffles for each */
+
 /* What a register tile saves over single points, roughly: 1x1 convolutions 8->4 and 144->24 channels were 2.6
  * and 7 times slower with lanes along their reduction. */
 #define REUSE 4
@@ -105,6 +107,22 @@ static int cross_axis(const struct task *t, const struct stage *st, struct sstag
 	return -1;
 }
 
+/* The axis whose points the output of a map has between the lanes', -1; sets its tile. */
+static int weave_axis(const struct task *t, const struct stage *st, struct sstage *ss)
+{
+	for (int b = 0; b < stage_spatial(st) && st->comb == COMB_NONE; b++) {
+		int64_t e = st->axis[b].extent;
+		int old = ss->tile[b];
+		if (b == ss->lane || ss->lane < 0 || IS_SYM(e) || e < 2 || e > MAX_WOVEN)
+			continue;
+		ss->tile[b] = (int)e;
+		if (store_weaves(t, st, ss) == b)
+			return b;
+		ss->tile[b] = old;
+	}
+	return -1;
+}
+
 /* Slots of all accesses per element of the iteration space; < 0: not allowed. */
 static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 {
@@ -122,7 +140,9 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	}
 	if (sched_check(&s->t, &s->tg, &one) < 0)
 		return -1;
-	cross_axis(&s->t, st, ss);
+	bool woven = weave_axis(&s->t, st, ss) >= 0;
+	if (!woven)
+		cross_axis(&s->t, st, ss);
 	double steps = stage_steps(st), cost = 0;
 	double e = axis < 0 ? 1 : (double)extent_guess(st->axis[axis].extent),
 	       vectors = (double)(int64_t)((e + lanes - 1) / lanes);
@@ -134,7 +154,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 		    read_stride(&s->t, st, r, axis, lanes, &stride, &pads) < 0)
 			return -1;
 		bool apart = i == st->nreads && (stride < 0 || stride > 1);
-		double slots = apart ? 2 * lanes : draft_slots(stride, lanes);
+		double slots = apart && woven ? 2 : apart ? 2 * lanes : draft_slots(stride, lanes);
 		if (slots > 6 && i < st->nreads && read_crosses(&s->t, st, r, ss) >= 0)
 			slots = 6;
 		cost += body ? slots : slots / steps;
@@ -501,22 +521,6 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 		rules_finish(s, stage, out);
 }
 
-/* The short axis whose points lie side by side between those of neighbouring lanes, in the output; -1: none.
- */
-static int between_lanes(const struct space *s, const struct stage *st, const struct sstage *out)
-{
-	int64_t apart, stride;
-	bool pads;
-	if (out->lane < 0 || read_stride(&s->t, st, &st->out, out->lane, out->lanes, &apart, &pads) < 0 ||
-	    apart < 2 || apart > 4)
-		return -1;
-	for (int a = 0; a < stage_spatial(st); a++)
-		if (st->axis[a].extent == apart &&
-		    read_stride(&s->t, st, &st->out, a, 1, &stride, &pads) >= 0 && stride == 1)
-			return a;
-	return -1;
-}
-
 /* Points of a map with exp and the like at once: enough to hide its latency, where its temporaries leave
  * room. */
 static int long_points(const struct space *s, const struct stage *st)
@@ -531,11 +535,10 @@ static int long_points(const struct space *s, const struct stage *st)
 static void map_tile(const struct space *s, int stage, int pixel, int want, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st);
-	int between = between_lanes(s, st, out);
-	if (between >= 0)
-		out->tile[between] = (int)st->axis[between].extent;
-	if (between >= 0 || (want > 1 && cross_axis(&s->t, st, out) >= 0)) {
+	int ns = stage_spatial(st), woven = weave_axis(&s->t, st, out);
+	if (woven >= 0)
+		want = want > out->tile[woven] ? want / out->tile[woven] : 1;
+	else if (want > 1 && cross_axis(&s->t, st, out) >= 0) {
 		rules_finish(s, stage, out);
 		return;
 	}

@@ -49,6 +49,8 @@ static const struct {
     {"Resize", structure_move},
     {"Upsample", structure_move},
     {"Pad", structure_pad},
+    {"DepthToSpace", structure_depth},
+    {"SpaceToDepth", structure_depth},
 };
 
 /* What is not in the table is structure_map's, which knows its operators by a table of its own. */

@@ -3,7 +3,7 @@
  * name; families put it into their .task slot. A builder gives E_UNSUPPORTED for what stays with eval: other
  * dtypes, scalars, empty tensors.
  *
- * Every output is written with one axis per dim (dims of extent 1 may have none), so that groups can add an
+ * Every element of an output is written once, its index affine in the axes, so that groups can add an
  * epilogue. */
 #ifndef KERNELS_STRUCTURE_H
 #define KERNELS_STRUCTURE_H
@@ -20,7 +20,7 @@ int structure_task(const struct opctx *c, struct task *out) MUST_CHECK;
 structure_fn structure_conv, structure_deconv, structure_pool, structure_matmul, structure_gemm;
 structure_fn structure_map, structure_clip, structure_chain, structure_norm_map, structure_power;
 structure_fn structure_reduce, structure_softmax, structure_normalize, structure_lrn;
-structure_fn structure_move, structure_pad;
+structure_fn structure_move, structure_pad, structure_depth;
 
 /* Parts that builders share. An operand of kind 'i', 'o' or 'm' is the node's tensor K; *index is its operand
  * number. */

@@ -122,6 +122,56 @@ static bool separable(const struct probe *p, const int *dim)
 	return true;
 }
 
+/* Output dim d as blocks of `div` points of one input index each: a pair of axes where one input dim alone
+ * follows it. */
+static int64_t blocks_of(const struct probe *p, const struct index *x, const int *dim, int d)
+{
+	int64_t div = 0;
+	int followers = 0;
+	for (int e = 0; e < p->c->in[0].shape.rank; e++) {
+		if (dim[e] != d)
+			continue;
+		followers++;
+		div = x[e].div;
+	}
+	return followers == 1 && div > 1 && p->c->out[0].shape.d[d] % div == 0 ? div : 0;
+}
+
+/* The stage: x[e] is the index of input dim e, by the output dim dim[e]. */
+static void stage_of(const struct probe *p, struct task *t, int ix, int iy, const struct index *x,
+		     const int *dim)
+{
+	const struct shape *y = &p->c->out[0].shape;
+	struct stage *s = structure_stage(t);
+	int axis[MAX_RANK];
+	int64_t block[MAX_RANK];
+	for (int d = 0; d < y->rank; d++) {
+		const char name[8] = {'d', (char)('0' + d)}, in[8] = {'e', (char)('0' + d)};
+		block[d] = blocks_of(p, x, dim, d);
+		axis[d] = structure_axis(s, name, AXIS_SPATIAL, block[d] ? y->d[d] / block[d] : y->d[d]);
+		if (block[d])
+			structure_axis(s, in, AXIS_SPATIAL, block[d]);
+	}
+	struct read *r = structure_read(s, ix);
+	for (int e = 0; e < p->c->in[0].shape.rank; e++) {
+		struct index *to = &r->dim[e];
+		*to = x[e];
+		memset(to->coef, 0, sizeof to->coef);
+		if (dim[e] < 0)
+			continue;
+		to->coef[axis[dim[e]]] = x[e].coef[dim[e]];
+		to->div = block[dim[e]] ? 0 : x[e].div;
+	}
+	structure_out(t, s, iy);
+	for (int d = 0; d < y->rank; d++) {
+		memset(s->out.dim[d].coef, 0, sizeof s->out.dim[d].coef);
+		s->out.dim[d].coef[axis[d]] = block[d] ? block[d] : 1;
+		if (block[d])
+			s->out.dim[d].coef[axis[d] + 1] = 1;
+	}
+	prog_text(&s->body, p->c->node, "r0");
+}
+
 int structure_move(const struct opctx *c, struct task *t)
 {
 	bool resizes = !strcmp(node_type(c->node), "Resize") || !strcmp(node_type(c->node), "Upsample");
@@ -132,24 +182,22 @@ int structure_move(const struct opctx *c, struct task *t)
 	int rc = structure_operand(t, c, 'i', 0, &ix);
 	if (rc < 0 || (rc = run(&p, c)) < 0)
 		return rc;
-	struct stage *s = structure_stage(t);
-	structure_axes(s, &c->out[0].shape);
-	struct read *r = structure_read(s, ix);
-	for (int e = 0; e < c->in[0].shape.rank; e++) {
+	struct index x[MAX_RANK];
+	for (int e = 0; e < c->in[0].shape.rank && rc >= 0; e++) {
 		dim[e] = follows(&p, e);
+		x[e] = (struct index){.table = -1};
 		if (dim[e] < 0)
-			r->dim[e].off = source(&p, e, 0);
-		else if (!closed_form(&p, e, dim[e], &r->dim[e]))
-			rc = table(&p, t, e, dim[e], &r->dim[e], &made);
-		if (rc < 0)
-			return rc;
+			x[e].off = source(&p, e, 0);
+		else if (!closed_form(&p, e, dim[e], &x[e]))
+			rc = table(&p, t, e, dim[e], &x[e], &made);
 	}
+	if (rc < 0)
+		return rc;
 	if (!separable(&p, dim))
 		return fail(E_UNSUPPORTED, "%s is no move of single dims", node_type(c->node));
-	prog_text(&s->body, c->node, "r0");
 	if ((rc = structure_operand(t, c, 'o', 0, &iy)) < 0)
 		return rc;
-	structure_out(t, s, iy);
+	stage_of(&p, t, ix, iy, x, dim);
 	return E_OK;
 }
 

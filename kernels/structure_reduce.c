@@ -201,7 +201,7 @@ static int softmax_map(struct chain *h, int axis)
 		r->dim[axis].off = j;
 		r->dim[axis].mod = n;
 		prog_read(&s->body, (int)j);
-		prog_text(&s->body, h->c->node, "r0 sub exp add");
+		prog_text(&s->body, h->c->node, "r0 -3.4e38 max sub exp add"); /* -inf - -inf is none */
 	}
 	prog_text(&s->body, h->c->node, "recip");
 	return chain_end(h, s);

@@ -21,8 +21,8 @@ const char *const vm_shape[VM_OPS] = {
     [VM_NEG] = "vv---",    [VM_ABS] = "vv---",      [VM_SQRT] = "vv---",   [VM_FLOOR] = "vv---",
     [VM_CEIL] = "vv---",   [VM_RINT] = "vv---",     [VM_SEL_LT] = "vvvvv", [VM_SEL_LE] = "vvvvv",
     [VM_SEL_EQ] = "vvvvv", [VM_POW2] = "vv---",     [VM_GETEXP] = "vv---", [VM_GETMANT] = "vv---",
-    [VM_TRN0] = "vvv--",   [VM_TRN1] = "vvv--",     [VM_HADD] = "vv---",   [VM_HMIN] = "vv---",
-    [VM_HMAX] = "vv---",   [VM_HMUL] = "vv---",
+    [VM_TRN0] = "vvv--",   [VM_TRN1] = "vvv--",     [VM_LACE] = "vvv--",   [VM_HADD] = "vv---",
+    [VM_HMIN] = "vv---",   [VM_HMAX] = "vv---",     [VM_HMUL] = "vv---",
 };
 
 void vm_encode(const struct vm_object *o, struct buf *out)
@@ -97,6 +97,9 @@ static bool ins_ok(const struct vm_object *o, uint32_t i, uint32_t lo, uint32_t 
 	case VM_TRN0:
 	case VM_TRN1:
 		return s->x >= 1 && s->x < s->lanes && !(s->x & (s->x - 1));
+	case VM_LACE:
+		return s->x >> 8 >= 2 && s->x >> 8 <= s->lanes && (s->x >> 4 & 15) < s->x >> 8 &&
+		       (s->x & 15) < s->x >> 8;
 	case VM_LOAD:
 	case VM_STORE:
 		return s->imm > -(INT64_C(1) << 40) && s->imm < INT64_C(1) << 40;

@@ -72,6 +72,7 @@ enum vm_op {
 	VM_GETMANT,
 	VM_TRN0, /* x: lanes of a block; as kernels/loops.h says */
 	VM_TRN1,
+	VM_LACE, /* x: n, k, m of 4 bits each; as kernels/loops.h says */
 	VM_HADD,
 	VM_HMIN,
 	VM_HMAX,

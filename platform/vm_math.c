@@ -108,6 +108,16 @@ static void blocks(const struct vm_ins *s, float *dst, const float *a, const flo
 	memcpy(dst, t, sizeof *t * s->lanes);
 }
 
+/* Of x >> 8 vectors in turn the (x & 15)-th one's lanes in the (x >> 4 & 15)-th share, between a's own. */
+static void lace(const struct vm_ins *s, float *dst, const float *a, const float *b)
+{
+	float t[VM_LANES];
+	uint32_t n = s->x >> 8, first = (s->x >> 4 & 15) * s->lanes;
+	for (uint32_t j = 0; j < s->lanes; j++)
+		t[j] = (first + j) % n == (s->x & 15) ? b[(first + j) / n] : a[j];
+	memcpy(dst, t, sizeof *t * s->lanes);
+}
+
 #define EACH(value)                                                                                          \
 	do {                                                                                                 \
 		for (int i = 0; i < n; i++)                                                                  \
@@ -171,6 +181,9 @@ void vm_vector(struct vm *vm, const struct vm_ins *s)
 	case VM_TRN0:
 	case VM_TRN1:
 		blocks(s, dst, a, b);
+		break;
+	case VM_LACE:
+		lace(s, dst, a, b);
 		break;
 	default:
 		horizontal(s, dst, a);

@@ -150,8 +150,8 @@ static int tame(struct maker *m, enum vop op, int kind, int v)
 static void some_set(struct maker *m)
 {
 	int kind = pick(m, KINDS), other = pick(m, KINDS), lanes = 1 << kind;
-	int drawn = pick(m, V_OPS - 2); /* in place of some abs: trn0 and trn1 */
-	enum vop op = (enum vop)(drawn >= V_TRN0 ? drawn + 2 : drawn);
+	int drawn = pick(m, V_OPS - 3); /* in place of some abs: trn0, trn1 and lace */
+	enum vop op = (enum vop)(drawn >= V_TRN0 ? drawn + 3 : drawn);
 	int a = some_var(m, kind), b = some_var(m, kind), cc = some_var(m, kind), d = some_var(m, kind);
 	if (op == V_CONST || a < 0)
 		lv_const(&l, target_var(m, kind), (float)(pick(m, 9) - 4) / 4);
@@ -168,6 +168,8 @@ static void some_set(struct maker *m)
 		lv_set(&l, target_var(m, kind), op, some_var(m, other), -1, -1, -1);
 	else if (op == V_POW2 || op == V_GETEXP || op == V_GETMANT)
 		lv_set(&l, target_var(m, kind), op, tame(m, op, kind, a), -1, -1, -1);
+	else if (op == V_ABS && kind && a != b && (a & 2))
+		lv_lace(&l, target_var(m, kind), a, b, 2 + b % (lanes - 1), a % 2, (a + b) % 2);
 	else if (op == V_ABS && kind && a != b)
 		lv_trn(&l, target_var(m, kind), b & 1 ? V_TRN0 : V_TRN1, a, b, 1 << (a + b) % kind);
 	else if (op != V_LANE)

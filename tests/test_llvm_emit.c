@@ -147,8 +147,10 @@ static void all_operations(const struct target *t, enum vop op, int lanes)
 		lv_lane(&l, v[4], v[0], lanes - 1);
 	else if (op == V_TRN0 || op == V_TRN1)
 		lv_trn(&l, v[4], lanes > 1 ? op : V_COPY, v[0], v[1], lanes > 4 ? 2 : lanes / 2);
+	else if (op == V_LACE && lanes > 1)
+		lv_lace(&l, v[4], v[0], v[1], lanes > 2 ? 3 : 2, 1, 0);
 	else
-		lv_set(&l, v[4], op, v[0], v[1], v[2], v[3]);
+		lv_set(&l, v[4], op == V_LACE ? V_COPY : op, v[0], v[1], v[2], v[3]);
 	lv_store(&l, v[4], at(B_O, i));
 	loops_entry_end(&l);
 	REQUIRE_OK(loops_check(&l));

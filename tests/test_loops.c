@@ -247,6 +247,39 @@ TEST(transposing_steps)
 	CHECK_FAILS(loops_check(&l), E_CORRUPT, "step");
 }
 
+/* Three vectors of four lanes, whose elements go into memory in turn. */
+TEST(lace_puts_vectors_between_each_other)
+{
+	float in[12], out[12];
+	void *bufs[2] = {in, out};
+	for (int i = 0; i < 12; i++)
+		in[i] = (float)(i % 4 * 3 + i / 4);
+	fresh();
+	int a = loops_buf(&l, "a", BUF_IN, DT_F32, c(12)), o = loops_buf(&l, "o", BUF_OUT, DT_F32, c(12)),
+	    x[3];
+	loops_entry(&l, c(1));
+	for (int m = 0; m < 3; m++)
+		lv_load(&l, x[m] = lv_new(&l, 4), (struct mem){.buf = a, .at = c(4 * m), .stride = 1});
+	for (int k = 0; k < 3; k++) {
+		int v = lv_new(&l, 4);
+		for (int m = 0; m < 3; m++)
+			lv_lace(&l, v, m ? v : x[0], x[m], 3, k, m);
+		lv_store(&l, v, (struct mem){.buf = o, .at = c(4 * k), .stride = 1});
+	}
+	loops_entry_end(&l);
+	REQUIRE_OK(loops_check(&l));
+	CHECK_OK(loops_run(&l, 0, bufs, NULL, 0, 1));
+	for (int i = 0; i < 12; i++)
+		CHECK(out[i] == (float)i);
+	struct stmt *s = l.entry[0].body;
+	while (s->vop != V_LACE)
+		s = s->next;
+	s->imm = (float)lace_imm(3, 3, 0);
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "lace");
+	s->imm = (float)lace_imm(5, 0, 0);
+	CHECK_FAILS(loops_check(&l), E_CORRUPT, "lace");
+}
+
 TEST(run_dot)
 {
 	float in[3 * 13], out[3] = {0};

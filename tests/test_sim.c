@@ -121,6 +121,11 @@ static void random_set(struct fixture *f)
 		lv_lane(&f->l, f->v[i], f->v[from], draw(f, f->lanes[from]));
 	} else if (op == V_TRN0 || op == V_TRN1) {
 		lv_trn(&f->l, f->v[i], n > 1 ? (enum vop)op : V_COPY, f->v[a[0]], f->v[a[1]], n / 2);
+	} else if (op == V_LACE && n > 1) {
+		int of = 2 + draw(f, n - 1);
+		lv_lace(&f->l, f->v[i], f->v[a[0]], f->v[a[1]], of, draw(f, of), draw(f, of));
+	} else if (op == V_LACE) {
+		lv_set(&f->l, f->v[i], V_COPY, f->v[a[0]], 0, 0, 0);
 	} else if (op >= V_HADD) {
 		lv_set(&f->l, f->v[i], (enum vop)op, f->v[draw(f, 12)], 0, 0, 0);
 	} else {
