@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/plan_parts.h"
 #include "agent/trace.h"
-#include "agent/window.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +104,9 @@ struct call {
 	int entry;
 	const struct host_task *host; /* NULL: compiled */
 	void *const *buf;
+	bool refill; /* halos are set too, each range its share: most lines are in its core's cache or will be
+		      */
+	int64_t extent;
 };
 
 /* The caller flushes subnormals already (plan_run_timed), and so do the pool's threads. */
@@ -115,6 +117,8 @@ static void range(void *ctx, int thread, int64_t begin, int64_t end)
 	void *scratch = c->p->threads + (size_t)thread * c->p->thread_bytes;
 	struct trace *t = c->p->trace;
 	int64_t begin_ns = t ? clock_now(trace_clock(t)) : 0;
+	for (int i = 0; i < ps->nrefill && c->refill; i++)
+		plan_set_halo(c->p, ps->refill[i], begin, end, c->extent);
 	if (c->host) {
 		host_run(c->host, c->entry, c->buf, begin, end, scratch);
 	} else {
@@ -130,6 +134,7 @@ static void range(void *ctx, int thread, int64_t begin, int64_t end)
 
 static void run_entry(const struct plan *p, struct call *c, int64_t extent)
 {
+	c->extent = extent;
 	if (p->pool && !c->ps->alone)
 		pool_run(p->pool, range, c, extent);
 	else if (extent > 0)
@@ -138,12 +143,9 @@ static void run_entry(const struct plan *p, struct call *c, int64_t extent)
 
 static void run_task(struct plan *p, struct pstep *ps)
 {
-	for (int i = 0; i < ps->step->task->noperands; i++)
-		if (ps->step->task->operand[i].role == ROLE_OUT && p->place[ps->step->value[i]].refill)
-			plan_set_halo(p, ps->step->value[i]);
 	int n = ps->host ? host_entries(ps->host) : ps->nentries;
 	for (int e = 0; e < n; e++) {
-		struct call c = {p, ps, e, ps->host, ps->buf};
+		struct call c = {p, ps, e, ps->host, ps->buf, .refill = e == n - 1};
 		run_entry(p, &c, ps->host ? host_extent(ps->host, e) : ps->entry[e].extent);
 	}
 	if (ps->tail) {
@@ -152,40 +154,14 @@ static void run_task(struct plan *p, struct pstep *ps)
 	}
 }
 
-/* Concat and Split on buffers of any layout: copies of windows. */
-static void run_windows(struct plan *p, struct pstep *ps)
-{
-	const struct node *n = &p->g->node[ps->step->node];
-	bool join = !strcmp(node_type(n), "Concat");
-	int whole = join ? n->out[0] : ps->step->host_in[0], parts = join ? n->nin : n->nout;
-	const struct operand *w = &p->s->value[whole].buf;
-	int64_t axis = node_int(n, "axis", join ? 1 : 0), at[MAX_RANK] = {0};
-	axis += axis < 0 ? w->dims.rank : 0;
-	for (int i = 0; i < parts; i++) {
-		int v = join ? ps->step->host_in[i] : n->out[i];
-		if (v < 0)
-			continue;
-		struct operand *o = &p->s->value[v].buf;
-		float *part = join ? ps->ctx.in[i].data : ps->ctx.out[i].data;
-		int64_t inside = operand_inside(o, w, (int)axis, at[axis]);
-		const float *all = join ? ps->ctx.out[0].data : ps->ctx.in[0].data;
-		bool there = inside >= 0 && part == all + inside;
-		if (join && !there)
-			window_in(o, part, w, ps->ctx.out[0].data, at);
-		else if (!there)
-			window_out(w, all, at, o, part);
-		at[axis] += o->dims.d[axis];
-	}
-}
-
 static int eval_node(struct plan *p, struct pstep *ps)
 {
 	const struct node *n = &p->g->node[ps->step->node];
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] >= 0 && p->place[n->out[i]].refill)
-			plan_set_halo(p, n->out[i]);
+			plan_refill(p, n->out[i]);
 	if (step_any_layout(p->g, ps->step->node)) {
-		run_windows(p, ps);
+		plan_copy_parts(p, ps);
 		return E_OK;
 	}
 	struct opctx c = ps->ctx;
@@ -204,54 +180,12 @@ static int run_node(struct plan *p, struct pstep *ps)
 	return rc;
 }
 
-static int copy_in(struct plan *p, const struct tensor *inputs)
-{
-	static const int64_t zero[MAX_RANK];
-	for (int i = 0; i < p->g->ninputs; i++) {
-		int v = p->g->input[i];
-		if (inputs[i].dtype != p->in[i].dtype || !shape_equal(&inputs[i].shape, &p->in[i].dims) ||
-		    !inputs[i].data)
-			return fail(E_USAGE, "input '%s' has another dtype or shape than the model",
-				    p->g->value[v].name);
-		if (!p->place[v].p)
-			continue;
-		if (p->place[v].refill)
-			plan_set_halo(p, v);
-		if (inputs[i].dtype == DT_F32)
-			window_in(&p->in[i], inputs[i].data, &p->s->value[v].buf, (float *)p->place[v].p,
-				  zero);
-		else
-			memcpy(p->place[v].p, inputs[i].data,
-			       (size_t)shape_count(&inputs[i].shape) * dtype_bytes(inputs[i].dtype));
-	}
-	return E_OK;
-}
-
-static int copy_out(struct plan *p, struct tensor *outputs)
-{
-	static const int64_t zero[MAX_RANK];
-	for (int i = 0; i < p->g->noutputs; i++) {
-		int v = p->g->output[i];
-		const struct tensor *t = &p->g->value[v].t;
-		const void *from = t->data ? t->data : p->place[v].p;
-		if (outputs[i].dtype != t->dtype || !shape_equal(&outputs[i].shape, &t->shape) ||
-		    !outputs[i].data)
-			return fail(E_USAGE, "output '%s' has another dtype or shape than the model",
-				    p->g->value[v].name);
-		if (t->dtype == DT_F32 && !t->data)
-			window_out(&p->s->value[v].buf, from, zero, &p->out[i], outputs[i].data);
-		else
-			memcpy(outputs[i].data, from, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype));
-	}
-	return E_OK;
-}
-
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock)
 {
 	unsigned old = fpu_flush();
 	if (p->pool && !p->alone)
 		pool_begin(p->pool);
-	int rc = copy_in(p, inputs);
+	int rc = plan_copy_in(p, inputs);
 	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
 		struct pstep *ps = &p->step[i];
 		int64_t begin = clock ? clock_now(clock) : 0;
@@ -265,7 +199,7 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 			rc = fail(E_TIMEOUT, "the run did not end in time");
 	}
 	if (rc >= 0)
-		rc = copy_out(p, outputs);
+		rc = plan_copy_out(p, outputs);
 	if (p->pool && !p->alone)
 		pool_end(p->pool);
 	fpu_restore(old);

@@ -6,20 +6,27 @@
 #include "agent/fallback.h"
 #include "agent/host.h"
 #include "agent/plan.h"
+#include "agent/window.h"
 #include "kernels/op.h"
 #include "platform/dev.h"
 
 struct place { /* where a step value lies */
 	char *p;
-	int parent;           /* the value that a view or a part lies in; -1: none */
-	int64_t at;           /* element of the parent that it begins at */
-	int root;             /* the value whose memory it is: of views, and of what is written over another */
-	int64_t offset;       /* in elements of that */
-	int64_t elems;        /* of roots: the most that layouts or kernels ask for */
-	int lifetime;         /* index, -1: not in the arena */
+	int parent;     /* the value that a view or a part lies in; -1: none */
+	int64_t at;     /* element of the parent that it begins at */
+	int root;       /* the value whose memory it is: of views, and of what is written over another */
+	int64_t offset; /* in elements of that */
+	int64_t elems;  /* of roots: the most that layouts or kernels ask for */
+	int lifetime;   /* index, -1: not in the arena */
 	struct segment *halo; /* of values with halos */
 	int nhalo;
 	bool refill; /* shares bytes with others: halo is set again before each writing */
+};
+
+struct part { /* of a Concat or Split */
+	struct window w;
+	int64_t bytes; /* 0: absent */
+	bool there;    /* lies inside of the whole: nothing to copy */
 };
 
 struct entry_run { /* one entry of a kernel, ready to call */
@@ -29,8 +36,9 @@ struct entry_run { /* one entry of a kernel, ready to call */
 
 struct pstep {
 	const struct step *step;
-	int kernel; /* index in plan.kernel, -1 */
-	bool alone; /* too little work for more than one thread */
+	int kernel;                        /* index in plan.kernel, -1 */
+	bool alone;                        /* too little work for more than one thread */
+	int nrefill, refill[MAX_OPERANDS]; /* values whose halos its task sets again */
 	enum kernel_origin origin;
 	/* A compiled kernel. */
 	struct dev_code *code;
@@ -50,8 +58,9 @@ struct pstep {
 	/* The portable path. */
 	struct host_task *host;
 	const struct operand *packed; /* until built */
-	/* A node run by its eval. */
+	/* A node run by its eval, or Concat and Split: a window per part. */
 	struct opctx ctx;
+	struct part *part;
 };
 
 struct plan {
@@ -81,6 +90,7 @@ struct plan {
 	int nkernels;
 	struct plan_kernel *kernel;
 	struct operand *in, *out; /* plain, as the caller has them */
+	struct window *copy_in, *copy_out;
 };
 
 /* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
@@ -92,9 +102,19 @@ void plan_views(struct plan *p);
 /* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are
  * called with. */
 int plan_place(struct plan *p) MUST_CHECK;
-/* plan_take.c: what nothing reads is given back at the beginning, a value when the last of its readers has packed it. */
+/* plan_take.c: what nothing reads is given back at the beginning, a value when the last of its readers has
+ * packed it. */
 int plan_take_begin(struct plan *p) MUST_CHECK;
 void plan_take_packed(struct plan *p, int value);
-void plan_set_halo(const struct plan *p, int v);
+/* Segments [begin, end) of extent equal parts of a value's halo. */
+void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int64_t extent);
+
+/* plan_copy.c: what is copied rather than computed. */
+int plan_copies(struct plan *p) MUST_CHECK; /* made ready when all is placed */
+int plan_copy_in(struct plan *p, const struct tensor *inputs) MUST_CHECK;
+int plan_copy_out(struct plan *p, struct tensor *outputs) MUST_CHECK;
+void plan_copy_parts(struct plan *p, struct pstep *ps); /* a Concat or Split on buffers of any layout */
+/* By all threads where that is worth it. */
+void plan_refill(struct plan *p, int v);
 
 #endif

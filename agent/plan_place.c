@@ -20,8 +20,8 @@ static size_t value_bytes(const struct plan *p, int v)
 enum { HUGE_PAGE = 2 << 20 };
 
 /* In huge pages where the system has them: weights are read in order, each once in a run, and with small
- * pages the translations of their addresses are not in the processor's caches. Not touched yet: the constants that
- * are packed into it go as it fills. */
+ * pages the translations of their addresses are not in the processor's caches. Not touched yet: the constants
+ * that are packed into it go as it fills. */
 static char *get_large(struct plan *p, int which, size_t bytes)
 {
 	size_t all = bytes + HUGE_PAGE;
@@ -191,10 +191,11 @@ static int find_lifetimes(struct plan *p, struct lifetime *l)
 	return n;
 }
 
-void plan_set_halo(const struct plan *p, int v)
+void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int64_t extent)
 {
 	const struct place *x = &p->place[v];
-	halo_set(x->halo, x->nhalo, p->s->value[v].buf.fill, (float *)x->p);
+	int64_t first = extent ? begin * x->nhalo / extent : 0, last = extent ? end * x->nhalo / extent : 0;
+	halo_set(x->halo + first, (int)(last - first), p->s->value[v].buf.fill, (float *)x->p);
 }
 
 static int place_values(struct plan *p)
@@ -221,7 +222,7 @@ static int place_values(struct plan *p)
 		for (int j = 0; j < n && x->nhalo; j++)
 			x->refill |=
 			    j != li && l[j].at < l[li].at + l[li].bytes && l[li].at < l[j].at + l[j].bytes;
-		plan_set_halo(p, v);
+		plan_set_halo(p, v, 0, 1, 1);
 	}
 	return rc;
 }
@@ -334,6 +335,9 @@ static int64_t bind_temporaries(struct pstep *ps, char *at)
 static void bind_task(const struct plan *p, struct pstep *ps)
 {
 	const struct task *t = ps->step->task;
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_OUT && p->place[ps->step->value[i]].refill)
+			ps->refill[ps->nrefill++] = ps->step->value[i];
 	for (int b = 0; b < ps->nbufs; b++) {
 		int i = ps->code ? ps->found->m.buf[b].operand : b;
 		if (i >= 0 && t->operand[i].role != ROLE_CONST && t->operand[i].role != ROLE_TMP)
@@ -391,5 +395,6 @@ int plan_place(struct plan *p)
 	size_values(p);
 	if ((rc = place_values(p)) < 0 || (rc = place_weights(p)) < 0)
 		return rc;
-	return bind_buffers(p);
+	rc = bind_buffers(p);
+	return rc < 0 ? rc : plan_copies(p);
 }

@@ -4,29 +4,10 @@
 #include <assert.h>
 #include <string.h>
 
-enum { MAX_LOOPS = 2 * MAX_RANK };
-
-/* One loop of a copy: n steps of `s` elements in the small tensor and `b` in the big one. */
-struct loop {
-	int64_t n, s, b;
-};
-
-struct copy {
-	int nloops;
-	struct loop loop[MAX_LOOPS]; /* outermost first */
-	int64_t s0, b0;              /* offsets of the first element */
-	int nodd, odd[2]; /* dims that go element by element: split in one tensor only, or out of step */
-};
-
-/* Strides of a dim in one layout; block 1: not split. */
-struct dim_steps {
-	int64_t block, outer, inner;
-};
-
-static struct dim_steps steps_of(const struct operand *o, int d)
+static struct window_dim dim_of(const struct operand *o, int d, int64_t at)
 {
 	struct phys_axis ax[MAX_SPLITS];
-	struct dim_steps r = {1, 0, 0};
+	struct window_dim r = {.first = at + o->layout.lo[d], .block = 1};
 	int n = operand_axes(o, ax);
 	for (int j = 0; j < n; j++) {
 		if (ax[j].dim != d)
@@ -41,45 +22,45 @@ static struct dim_steps steps_of(const struct operand *o, int d)
 	return r;
 }
 
-static int64_t offset_in(const struct operand *o, int d, const struct dim_steps *x, int64_t i)
+/* Offset of the window's i-th index. */
+static int64_t offset_in(const struct window_dim *x, int64_t i)
 {
-	i += o->layout.lo[d];
+	i += x->first;
 	return x->block > 1 ? i / x->block * x->outer + i % x->block * x->inner : i * x->inner;
 }
 
-static void add_loop(struct copy *c, int64_t n, int64_t s, int64_t b)
+static void add_loop(struct window *c, int64_t n, int64_t s, int64_t b)
 {
 	if (n != 1)
-		c->loop[c->nloops++] = (struct loop){n, s, b};
+		c->loop[c->nloops++] = (struct window_loop){n, s, b};
 }
 
 /* A dim that both split alike and that starts at a block is copied in whole blocks, padding lanes too: they
  * mean nothing, and a part that follows overwrites them. */
-static void plan_dim(struct copy *c, const struct operand *small, const struct operand *big, int d,
+static void plan_dim(struct window *c, const struct operand *small, const struct operand *big, int d,
 		     int64_t at)
 {
-	struct dim_steps s = steps_of(small, d), b = steps_of(big, d);
-	int64_t n = small->dims.d[d], first = offset_in(small, d, &s, 0);
-	if (s.block == 1 && b.block == 1) {
-		c->s0 += first;
-		c->b0 += offset_in(big, d, &b, at);
-		add_loop(c, n, s.inner, b.inner);
-	} else if (s.block == b.block && at % b.block == 0) {
-		c->s0 += first;
-		c->b0 += offset_in(big, d, &b, at);
-		add_loop(c, (n + s.block - 1) / s.block, s.outer, b.outer);
-		add_loop(c, s.block, s.inner, b.inner);
-	} else {
-		assert(c->nodd < 2); /* a layout splits one dim at most */
-		c->odd[c->nodd++] = d;
+	struct window_dim s = dim_of(small, d, 0), b = dim_of(big, d, at);
+	int64_t n = small->dims.d[d];
+	if (s.block != b.block || (s.block > 1 && at % b.block)) {
+		assert(c->nodd < 2);
+		c->odd[c->nodd].n = n;
+		c->odd[c->nodd].s = s;
+		c->odd[c->nodd++].b = b;
+		return;
 	}
+	c->s0 += offset_in(&s, 0);
+	c->b0 += offset_in(&b, 0);
+	if (s.block > 1)
+		add_loop(c, (n + s.block - 1) / s.block, s.outer, b.outer);
+	add_loop(c, s.block > 1 ? s.block : n, s.inner, b.inner);
 }
 
 /* Largest steps outermost, and loops that continue each other made one. */
-static void order_loops(struct copy *c)
+static void order_loops(struct window *c)
 {
 	for (int i = 1; i < c->nloops; i++) {
-		struct loop l = c->loop[i];
+		struct window_loop l = c->loop[i];
 		int k = i;
 		for (; k > 0 && c->loop[k - 1].b < l.b; k--)
 			c->loop[k] = c->loop[k - 1];
@@ -87,13 +68,41 @@ static void order_loops(struct copy *c)
 	}
 	int n = 0;
 	for (int i = 0; i < c->nloops; i++) {
-		struct loop l = c->loop[i], *last = n ? &c->loop[n - 1] : NULL;
+		struct window_loop l = c->loop[i], *last = n ? &c->loop[n - 1] : NULL;
 		if (last && last->s == l.n * l.s && last->b == l.n * l.b)
-			*last = (struct loop){last->n * l.n, l.s, l.b};
+			*last = (struct window_loop){last->n * l.n, l.s, l.b};
 		else
 			c->loop[n++] = l;
 	}
 	c->nloops = n;
+}
+
+/* The longest loop around the innermost is divided where it is long enough, else the longest of all. */
+static int choose_shared(const struct window *c)
+{
+	int best = -1;
+	for (int i = 0; i < c->nloops; i++)
+		if (best < 0 || c->loop[i].n > c->loop[best].n)
+			best = i;
+	for (int i = 0; i < c->nloops - 1; i++)
+		if (c->loop[i].n >= 16 && (best == c->nloops - 1 || c->loop[i].n > c->loop[best].n))
+			best = i;
+	return best;
+}
+
+void window_make(const struct operand *small, const struct operand *big, const int64_t *at,
+		 struct window *out)
+{
+	*out = (struct window){0};
+	for (int d = 0; d < small->dims.rank; d++)
+		plan_dim(out, small, big, d, at[d]);
+	order_loops(out);
+	out->shared = choose_shared(out);
+}
+
+int64_t window_extent(const struct window *w)
+{
+	return w->shared < 0 ? 1 : w->loop[w->shared].n;
 }
 
 static void copy_line(const float *from, int64_t sf, float *to, int64_t st, int64_t n)
@@ -106,12 +115,19 @@ static void copy_line(const float *from, int64_t sf, float *to, int64_t st, int6
 		to[i * st] = from[i * sf];
 }
 
-static void run_loops(const struct copy *c, float *sp, float *bp, bool into)
+static void run_loops(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
 {
-	int64_t i[MAX_LOOPS] = {0}, last = c->nloops - 1;
-	struct loop in = last >= 0 ? c->loop[last] : (struct loop){1, 1, 1};
+	struct window_loop l[2 * MAX_RANK];
+	int64_t i[2 * MAX_RANK] = {0}, last = c->nloops - 1;
+	memcpy(l, c->loop, sizeof l);
+	if (c->shared >= 0) {
+		l[c->shared].n = end - begin;
+		sp += begin * l[c->shared].s;
+		bp += begin * l[c->shared].b;
+	}
+	struct window_loop in = last >= 0 ? l[last] : (struct window_loop){1, 1, 1};
 	for (int k = 0; k < c->nloops; k++)
-		if (!c->loop[k].n)
+		if (!l[k].n)
 			return;
 	for (;;) {
 		if (into)
@@ -120,12 +136,12 @@ static void run_loops(const struct copy *c, float *sp, float *bp, bool into)
 			copy_line(bp, in.b, sp, in.s, in.n);
 		int64_t k = last - 1;
 		for (; k >= 0; k--) {
-			sp += c->loop[k].s;
-			bp += c->loop[k].b;
-			if (++i[k] < c->loop[k].n)
+			sp += l[k].s;
+			bp += l[k].b;
+			if (++i[k] < l[k].n)
 				break;
-			sp -= c->loop[k].n * c->loop[k].s;
-			bp -= c->loop[k].n * c->loop[k].b;
+			sp -= l[k].n * l[k].s;
+			bp -= l[k].n * l[k].b;
 			i[k] = 0;
 		}
 		if (k < 0)
@@ -133,40 +149,26 @@ static void run_loops(const struct copy *c, float *sp, float *bp, bool into)
 	}
 }
 
-/* One slice after the other along the odd dim `k`. */
-static void run_odd(const struct copy *c, int k, const struct operand *small, float *sp,
-		    const struct operand *big, float *bp, const int64_t *at, bool into)
+/* One slice after the other along the odd dims. */
+static void run_odd(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
 {
-	if (k == c->nodd) {
-		run_loops(c, sp, bp, into);
-		return;
+	int64_t n0 = c->nodd > 0 ? c->odd[0].n : 1, n1 = c->nodd > 1 ? c->odd[1].n : 1;
+	for (int64_t i = 0; i < n0 * n1; i++) {
+		int64_t at[2] = {i / n1, i % n1}, s = c->s0, b = c->b0;
+		for (int k = 0; k < c->nodd; k++) {
+			s += offset_in(&c->odd[k].s, at[k]);
+			b += offset_in(&c->odd[k].b, at[k]);
+		}
+		run_loops(c, sp + s, bp + b, into, begin, end);
 	}
-	int d = c->odd[k];
-	struct dim_steps s = steps_of(small, d), b = steps_of(big, d);
-	for (int64_t i = 0; i < small->dims.d[d]; i++)
-		run_odd(c, k + 1, small, sp + offset_in(small, d, &s, i), big,
-			bp + offset_in(big, d, &b, at[d] + i), at, into);
 }
 
-/* A layout splits one dim at most, so two dims at most are odd. */
-static void copy_window(const struct operand *small, float *sp, const struct operand *big, float *bp,
-			const int64_t *at, bool into)
+void window_in(const struct window *w, const float *small, float *big, int64_t begin, int64_t end)
 {
-	struct copy c = {0};
-	for (int d = 0; d < small->dims.rank; d++)
-		plan_dim(&c, small, big, d, at[d]);
-	order_loops(&c);
-	run_odd(&c, 0, small, sp + c.s0, big, bp + c.b0, at, into);
+	run_odd(w, (float *)(uintptr_t)small, big, true, begin, end);
 }
 
-void window_in(const struct operand *from, const float *src, const struct operand *to, float *dst,
-	       const int64_t *at)
+void window_out(const struct window *w, const float *big, float *small, int64_t begin, int64_t end)
 {
-	copy_window(from, (float *)(uintptr_t)src, to, dst, at, true);
-}
-
-void window_out(const struct operand *from, const float *src, const int64_t *at, const struct operand *to,
-		float *dst)
-{
-	copy_window(to, dst, from, (float *)(uintptr_t)src, at, false);
+	run_odd(w, small, (float *)(uintptr_t)big, false, begin, end);
 }

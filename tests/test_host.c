@@ -177,17 +177,20 @@ TEST(windows_between_layouts)
 		       small = {.dtype = DT_F32, .dims = {4, {1, 8, 7, 9}}};
 	layout_blocked(&big.layout, 4, 1, 16);
 	big.layout.lo[2] = big.layout.hi[2] = big.layout.lo[3] = big.layout.hi[3] = 1;
+	struct window w;
 	struct rng r;
 	rng_seed(&r, 23);
 	for (int i = 0; i < 3; i++) {
 		rng_fill(&r, part, 8 * 63);
 		memcpy(plain + 8 * 63 * i, part, sizeof part);
-		window_in(&small, part, &big, x, (int64_t[MAX_RANK]){0, 8 * i});
+		window_make(&small, &big, (int64_t[MAX_RANK]){0, 8 * i}, &w);
+		window_in(&w, part, x, 0, window_extent(&w));
 	}
 	for (int64_t c = 0; c < 24; c++)
 		for (int64_t p = 0; p < 63; p++)
 			CHECK(x[operand_offset(&big, (int64_t[]){0, c, p / 9, p % 9})] == plain[c * 63 + p]);
-	window_out(&big, x, (int64_t[MAX_RANK]){0, 8}, &small, part);
+	window_make(&small, &big, (int64_t[MAX_RANK]){0, 8}, &w);
+	window_out(&w, x, part, 0, window_extent(&w));
 	CHECK(!memcmp(part, plain + 8 * 63, sizeof part));
 }
 

@@ -39,10 +39,14 @@ static bool windows_agree(struct rng *r, bool into)
 	random_layout(r, &small);
 	random_layout(r, &big);
 	float *sp = filled(&a, r, &small), *bp = filled(&a, r, &big);
-	if (into)
-		window_in(&small, sp, &big, bp, at);
-	else
-		window_out(&big, bp, at, &small, sp);
+	struct window w;
+	window_make(&small, &big, at, &w);
+	int64_t extent = window_extent(&w), cut = (int64_t)rng_below(r, (uint32_t)extent + 1);
+	for (int part = 0; part < 2; part++)
+		if (into)
+			window_in(&w, sp, bp, part ? cut : 0, part ? extent : cut);
+		else
+			window_out(&w, bp, sp, part ? cut : 0, part ? extent : cut);
 	bool good = true;
 	int64_t n = shape_count(&small.dims);
 	for (int64_t k = 0; k < n && good; k++) {
@@ -80,18 +84,42 @@ TEST(parts_in_order_make_the_whole)
 	for (int64_t k = 0; k < 3; k++) {
 		for (int i = 0; i < 32 * 3; i++)
 			p[i] = (float)(k + 1);
-		window_in(&part, p, &whole, w, (int64_t[]){k * 24, 0});
+		struct window in;
+		window_make(&part, &whole, (int64_t[]){k * 24, 0}, &in);
+		window_in(&in, p, w, 0, window_extent(&in));
 	}
 	for (int64_t c = 0; c < 72; c++)
 		for (int64_t x = 0; x < 3; x++)
 			CHECK(w[operand_offset(&whole, (int64_t[]){c, x})] == (float)(c / 24 + 1));
 }
 
+/* Threads have something to divide: rows rather than the few channels around them. */
+TEST(the_longest_loop_is_shared)
+{
+	static const struct {
+		int64_t d[4], extent;
+		int block;
+	} cases[] = {{{1, 3, 224, 200}, 224, 1}, {{1, 2, 3, 100}, 100, 1}, {{1, 64, 20, 20}, 20, 16}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct operand small = {.dtype = DT_F32, .dims = {.rank = 4}}, big;
+		struct window w;
+		memcpy(small.dims.d, cases[i].d, sizeof cases[i].d);
+		big = small;
+		if (cases[i].block > 1)
+			layout_blocked(&big.layout, 4, 1, cases[i].block);
+		big.layout.lo[2] = big.layout.lo[3] = 1;
+		window_make(&small, &big, (int64_t[MAX_RANK]){0}, &w);
+		CHECK(window_extent(&w) == cases[i].extent);
+	}
+}
+
 TEST(an_empty_window_copies_nothing)
 {
 	struct operand o = {.dtype = DT_F32, .dims = {2, {0, 3}}};
 	float one = 1, two = 2;
-	window_in(&o, &one, &o, &two, (int64_t[]){0, 0});
+	struct window w;
+	window_make(&o, &o, (int64_t[]){0, 0}, &w);
+	window_in(&w, &one, &two, 0, window_extent(&w));
 	CHECK(two == 2);
 }
 
