@@ -125,6 +125,10 @@ INLINE void apply(enum prog_op op, float *restrict a, const float *restrict b, c
 		EACH(a[k] != 0 ? b[k] : c[k]);
 	case P_SQUARE:
 		EACH(a[k] * a[k]);
+	case P_SILU:
+		EACH(a[k] * fast_sigmoid(a[k]));
+	case P_GELU:
+		EACH(a[k] * 0.5f * (1 + fast_erf(a[k] * 0.707106781f)));
 	default:
 		break;
 	}

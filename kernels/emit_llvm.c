@@ -103,7 +103,7 @@ static void init_llvm(void)
 
 static const char *version(void)
 {
-	return "llvm-" LLVM_VERSION_STRING "/3";
+	return "llvm-" LLVM_VERSION_STRING "/4";
 }
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx)

@@ -2,6 +2,7 @@
 /* Groups: an anchor with a structured form, grown by the elementwise nodes that follow it as long as one
  * value leaves the group. Each value inside is a postfix program over the anchor's accumulator and the reads
  * of the last stage; a node joins by having its own program's reads replaced. */
+#include "kernels/prog_fold.h"
 #include "kernels/group_parts.h"
 #include "kernels/structure.h"
 
@@ -256,6 +257,7 @@ static bool join(struct finder *f, struct growth *w, int node)
 		if (!append(p, &one))
 			return false;
 	}
+	prog_fold(p);
 	w->node[w->n] = node;
 	w->value[w->n++] = f->g->node[node].out[0];
 	return true;

@@ -150,9 +150,7 @@ static LLVMValueRef to_bits(struct gen *g, LLVMValueRef x, int lanes)
 
 static LLVMValueRef pow2(struct gen *g, LLVMValueRef x, int lanes)
 {
-	LLVMValueRef i = LLVMBuildFPToSI(g->b, x, int_type(g, lanes), "");
-	i = LLVMBuildShl(g->b, LLVMBuildAdd(g->b, i, int_const(g, 127, lanes), ""), int_const(g, 23, lanes),
-			 "");
+	LLVMValueRef i = LLVMBuildShl(g->b, to_bits(g, x, lanes), int_const(g, 23, lanes), "");
 	return LLVMBuildBitCast(g->b, i, gen_type(g, lanes), "");
 }
 

@@ -20,8 +20,9 @@
  * FMA is fused where loops.fma, else a multiplication rounded, then an addition. MIN(a,b) = a < b ? a : b and
  * MAX(a,b) = a > b ? a : b (so the second operand on NaN or equality); SEL_x(a,b,c,d) = a x b ? c : d, false on NaN. Which
  * NaN an operation makes is not defined: NaNs compare as one class. HADD and friends combine lanes in a fixed tree: lanes i
- * and i + n/2, n halved until one is left (one lane: a copy). RINT is to nearest even. POW2(a) = 2^a for integral a in [-126, 127], by exponent
- * bits (a outside is the caller's fault). GETEXP(a) = floor(log2 a) as float and GETMANT(a) = a / 2^GETEXP(a), in [1, 2), for
+ * and i + n/2, n halved until one is left (one lane: a copy). RINT is to nearest even. POW2(a) is the number
+ * whose bits are a's shifted left by 23: for a = 1.5 2^23 + 127 + k, integral k in [-127, 127], 2^k, and 0 for k = -127
+ * (a outside is the caller's fault). GETEXP(a) = floor(log2 a) as float and GETMANT(a) = a / 2^GETEXP(a), in [1, 2), for
  * a > 0 normal; both look at the bits only: other values give the exponent field minus 127 and the fraction with exponent 0.
  *
  * TRN0(a,b)[j] = j & s ? b[j-s] : a[j] and TRN1(a,b)[j] = j & s ? b[j] : a[j+s], s = imm a power of two below the lanes: a

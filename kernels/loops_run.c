@@ -138,7 +138,7 @@ static float f_rint(float x)
 
 static float f_pow2(float x)
 {
-	return x >= -126 && x <= 127 ? of_bits((uint32_t)((int)x + 127) << 23) : 0;
+	return of_bits(bits(x) << 23);
 }
 
 static float f_getexp(float x)

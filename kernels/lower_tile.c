@@ -37,11 +37,9 @@ static const struct {
 		   [P_SQRT] = {true, V_SQRT}, [P_FLOOR] = {true, V_FLOOR}, [P_CEIL] = {true, V_CEIL},
 		   [P_RINT] = {true, V_RINT}};
 
-static int (*const math1[P_OPS])(struct vmath *m, int x) = {[P_EXP] = vmath_exp,
-							    [P_LOG] = vmath_log,
-							    [P_TANH] = vmath_tanh,
-							    [P_SIGMOID] = vmath_sigmoid,
-							    [P_ERF] = vmath_erf};
+static int (*const math1[P_OPS])(struct vmath *m, int x) = {
+    [P_EXP] = vmath_exp, [P_LOG] = vmath_log,   [P_TANH] = vmath_tanh, [P_SIGMOID] = vmath_sigmoid,
+    [P_ERF] = vmath_erf, [P_SILU] = vmath_silu, [P_GELU] = vmath_gelu};
 
 static struct val add(struct vmath *vm, struct val a, struct val b)
 {
@@ -88,6 +86,8 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 	int b = arity > 1 ? settle(vm, x[1]) : a;
 	if (op == P_MUL || op == P_SQUARE)
 		return (struct val){.v = a, .m = b};
+	if (op == P_DIV && x[1].is_imm && isnormal(1 / x[1].imm)) /* a rounding more, a tenth of the time */
+		return (struct val){.v = a, .m = one_const(vm->ctx, 1 / x[1].imm, vm->lanes)};
 	if (direct[op].known)
 		return plain(arity > 1 ? vmath_op2(vm, direct[op].op, a, b)
 				       : vmath_op1(vm, direct[op].op, a));

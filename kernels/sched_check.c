@@ -390,7 +390,7 @@ static int weight(const struct prog *p)
 	for (int i = 0; i < p->n; i++) {
 		enum prog_op op = (enum prog_op)p->at[i].op;
 		bool long_ = op == P_EXP || op == P_LOG || op == P_TANH || op == P_SIGMOID || op == P_ERF ||
-			     op == P_POW;
+			     op == P_SILU || op == P_GELU || op == P_POW;
 		n += long_ ? 24 : prog_op_arity(op) > 1;
 	}
 	return n;

@@ -38,7 +38,6 @@ static const struct {
     {"Sign", "r0 sign", 1},
 };
 
-static const char gelu_erf[] = "r0 0.5 mul r0 0.707106769 mul erf 1 add mul";
 static const char gelu_tanh[] =
     "r0 0.5 mul r0 r0 square r0 mul 0.0447149985 mul add 0.797884583 mul tanh 1 add mul";
 
@@ -97,7 +96,9 @@ int structure_map(const struct opctx *c, struct task *t)
 		}
 	}
 	if (!strcmp(type, "Gelu"))
-		body = strcmp(node_str(c->node, "approximate", "none"), "tanh") ? gelu_erf : gelu_tanh;
+		body = strcmp(node_str(c->node, "approximate", "none"), "tanh") ? "r0 gelu" : gelu_tanh;
+	if (!strcmp(type, "Swish") && node_float(c->node, "alpha", 1) == 1)
+		body = "r0 silu";
 	if (!body)
 		return fail(E_UNSUPPORTED, "%s has no structured form", type);
 	if ((rc = map_begin(&m, c, t)) < 0)

@@ -19,7 +19,7 @@ static const struct {
     [P_ERF] = {"erf", 1},       [P_FLOOR] = {"floor", 1}, [P_CEIL] = {"ceil", 1},
     [P_RINT] = {"rint", 1},     [P_SIGN] = {"sign", 1},   [P_LT] = {"lt", 2},
     [P_LE] = {"le", 2},         [P_EQ] = {"eq", 2},       [P_SELECT] = {"select", 3},
-    [P_SQUARE] = {"square", 1},
+    [P_SQUARE] = {"square", 1}, [P_SILU] = {"silu", 1},   [P_GELU] = {"gelu", 1},
 };
 
 const char *prog_op_name(enum prog_op op)

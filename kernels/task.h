@@ -87,6 +87,8 @@ enum prog_op {
 	P_LT, P_LE, P_EQ, /* a b -> 1 or 0 */
 	P_SELECT,	  /* c a b -> c != 0 ? a : b */
 	P_SQUARE,
+	P_SILU, /* x sigmoid(x) */
+	P_GELU, /* x (1 + erf(x / sqrt 2)) / 2 */
 	P_OPS
 };
 

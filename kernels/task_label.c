@@ -62,8 +62,9 @@ static void put_post(char *out, size_t n, const struct prog *p)
 	static const struct {
 		enum prog_op op;
 		const char *word;
-	} words[] = {{P_SIGMOID, " sigmoid"}, {P_TANH, " tanh"},     {P_ERF, " gelu"}, {P_EXP, " exp"},
-		     {P_SQRT, " sqrt"},       {P_SELECT, " select"}, {P_MAX, " relu"}, {P_MUL, " mul"}};
+	} words[] = {{P_SIGMOID, " sigmoid"}, {P_TANH, " tanh"}, {P_ERF, " erf"},   {P_SILU, " silu"},
+		     {P_GELU, " gelu"},       {P_EXP, " exp"},   {P_SQRT, " sqrt"}, {P_SELECT, " select"},
+		     {P_MAX, " relu"},        {P_MUL, " mul"}};
 	size_t used = 0;
 	out[0] = 0;
 	for (size_t i = 0; i < sizeof words / sizeof *words && used < n; i++)

@@ -49,20 +49,36 @@ static int horner(struct vmath *m, int x, const double *c, int n)
 /* ln 2 in two parts: the first has few bits, so that its small multiples are exact. */
 static const double LN2_HI = 0.693359375, LN2_LO = -2.12194440054690583e-4;
 
-/* 2^t * e^r with t = rint(x / ln 2): |r| <= ln2/2, Taylor to r^7 (relative remainder 6e-9). 2 e^r times
- * POW2(t - 1), so that t = 128 is reached and nothing normal passes through a subnormal, which would flush; t
- * is bounded before use, so NaN and infinities give a harmless power. */
+/* p and s with p * s = 2^(bias - 126) e^(sign x), for x within [-88, 89]: s is a power of two (0 under the
+ * smallest normal one) and p = e^r, |r| <= ln2/2, by a minimax polynomial (relative error 1e-7; its last two
+ * coefficients fixed to 1). Adding 1.5 2^23 rounds to an integer and leaves it in the low bits, where POW2
+ * takes it from. */
+static void exp_parts(struct vmath *m, int x, int sign, int bias, int scale, int *p, int *s)
+{
+	static const double c[] = {.00831251591, .0418902002, .166671142, .499992311, 1, 1};
+	double of_sign[6];
+	for (int i = 0; i < 6; i++)
+		of_sign[i] = c[i] * scale * (i % 2 == 0 ? sign : 1);
+	int magic = imm(m, 0x1.8p23 + bias);
+	int n = vmath_fma(m, x, imm(m, sign * 1.4426950408889634), magic), t = vmath_op2(m, V_SUB, n, magic);
+	int r = vmath_fma(m, t, imm(m, -sign * LN2_HI), x);
+	r = vmath_fma(m, t, imm(m, -sign * LN2_LO), r);
+	*p = horner(m, r, of_sign, 6);
+	*s = vmath_op1(m, V_POW2, n);
+}
+
+/* Within [lo, hi]; NaN stays NaN, since MIN and MAX give their second operand then. */
+static int clamp(struct vmath *m, int x, double lo, double hi)
+{
+	return vmath_op2(m, V_MAX, imm(m, lo), vmath_op2(m, V_MIN, imm(m, hi), x));
+}
+
+/* 2 e^r times 2^(t - 1), so that t = 128 is reached. */
 int vmath_exp(struct vmath *m, int x)
 {
-	static const double c[] = {1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 0.5, 1, 1};
-	int t = vmath_op1(m, V_RINT, vmath_op2(m, V_MUL, x, imm(m, 1.4426950408889634)));
-	t = vmath_op2(m, V_MAX, vmath_op2(m, V_MIN, t, imm(m, 128)), imm(m, -125));
-	int r = vmath_fma(m, t, imm(m, -LN2_HI), x);
-	r = vmath_fma(m, t, imm(m, -LN2_LO), r);
-	int y = horner(m, r, c, 8);
-	y = vmath_op2(m, V_ADD, y, y);
-	y = vmath_op2(m, V_MUL, y, vmath_op1(m, V_POW2, vmath_op2(m, V_SUB, t, imm(m, 1))));
-	return vmath_select(m, V_SEL_LT, x, imm(m, -87.0), imm(m, 0), y);
+	int p, s;
+	exp_parts(m, clamp(m, x, -87.1, 89), 1, 126, 2, &p, &s);
+	return vmath_op2(m, V_MUL, p, s);
 }
 
 /* x = 2^e * f with f in [sqrt 1/2, sqrt 2): log f = 2 atanh(s), s = (f - 1) / (f + 1), |s| < 0.172. */
@@ -88,39 +104,56 @@ int vmath_log(struct vmath *m, int x)
 	return vmath_select(m, V_SEL_LE, x, imm(m, 0), low, y);
 }
 
-/* (1 - e) / (1 + e), e = exp(-2|x|), with the sign of x; the series where that would cancel. */
+/* x P(x^2) / Q(x^2), minimax up to 8.7, where it is 1. */
 int vmath_tanh(struct vmath *m, int x)
 {
-	static const double c[] = {21844. / 6081075, -1382. / 155925, 62. / 2835,
-				   -17. / 315,       2. / 15,         -1. / 3};
-	int a = vmath_op1(m, V_ABS, x), one = imm(m, 1), zero = imm(m, 0);
-	int e = vmath_exp(m, vmath_op2(m, V_MUL, a, imm(m, -2)));
-	int far = vmath_op2(m, V_DIV, vmath_op2(m, V_SUB, one, e), vmath_op2(m, V_ADD, one, e));
-	far = vmath_select(m, V_SEL_LT, x, zero, vmath_op1(m, V_NEG, far), far);
-	int z = vmath_op2(m, V_MUL, x, x);
-	int near = vmath_fma(m, vmath_op2(m, V_MUL, horner(m, z, c, 6), z), x, x);
-	return vmath_select(m, V_SEL_LT, a, imm(m, 0.4), near, far);
+	static const double p[] = {-1.29025315e-11, 3.15099129e-8, 2.83871559e-5,
+				   .00388702215,    .136948049,    1};
+	static const double q[] = {1.31404499e-6, 3.97167634e-4, .02731416, .470281363, 1};
+	int a = clamp(m, x, -8.7, 8.7), z = vmath_op2(m, V_MUL, a, a);
+	int y = vmath_op2(m, V_MUL, horner(m, z, p, 6), a);
+	return clamp(m, vmath_op2(m, V_DIV, y, horner(m, z, q, 5)), -1, 1);
+}
+
+/* 1 + exp(-x) */
+static int logistic(struct vmath *m, int x)
+{
+	int p, s;
+	exp_parts(m, clamp(m, x, -88, 88), -1, 127, 1, &p, &s);
+	return vmath_fma(m, p, s, imm(m, 1));
 }
 
 int vmath_sigmoid(struct vmath *m, int x)
 {
-	int one = imm(m, 1), e = vmath_exp(m, vmath_op1(m, V_NEG, x));
-	return vmath_op2(m, V_DIV, one, vmath_op2(m, V_ADD, one, e));
+	return vmath_op2(m, V_DIV, imm(m, 1), logistic(m, x));
 }
 
+int vmath_silu(struct vmath *m, int x)
+{
+	return vmath_op2(m, V_DIV, x, logistic(m, x));
+}
+
+/* x P(x^2), minimax up to 3.6, where it is 1. In powers of x^2 the sum would cancel; in those of x^2 taken to
+ * [-1, 1] it does not. */
 int vmath_erf(struct vmath *m, int x)
 {
-	static const double far_c[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
-	/* 2/sqrt(pi) * (-1)^k / (k! (2k + 1)), k = 6 .. 1; the rest of k = 0 after the 1 of x + x * (...) */
-	static const double k = 1.1283791670955126;
-	const double near_c[] = {k / 9360, -k / 1320, k / 216, -k / 42, k / 10, -k / 3, k - 1};
-	int a = vmath_op1(m, V_ABS, x), one = imm(m, 1), zero = imm(m, 0), z = vmath_op2(m, V_MUL, x, x);
-	int t = vmath_op2(m, V_DIV, one, vmath_fma(m, a, imm(m, 0.3275911), one));
-	int p = vmath_op2(m, V_MUL, horner(m, t, far_c, 5), t);
-	int far = vmath_op2(m, V_SUB, one, vmath_op2(m, V_MUL, p, vmath_exp(m, vmath_op1(m, V_NEG, z))));
-	far = vmath_select(m, V_SEL_LT, x, zero, vmath_op1(m, V_NEG, far), far);
-	int near = vmath_fma(m, horner(m, z, near_c, 7), x, x);
-	return vmath_select(m, V_SEL_LT, a, imm(m, 0.5), near, far);
+	static const double c[] = {.0022420506,  -.00579035096, .00564276427, -.00818325579, .0201519318,
+				   -.0344723649, .0488036163,   -.067510955,  .0897055268,   -.113853544,
+				   .1438189,     -.195488572,   .392712027};
+	int a = clamp(m, x, -3.6, 3.6), z = vmath_op2(m, V_MUL, a, a);
+	return vmath_op2(m, V_MUL, horner(m, vmath_fma(m, z, imm(m, 2 / (3.6 * 3.6)), imm(m, -1)), c, 13), a);
+}
+
+/* x Phi(x) = max(x, 0) - |x| Phi(-|x|). The eighth root of Phi(-a) is nearly straight: a minimax polynomial
+ * up to 5.5, where a Phi(-a) is 1e-7. */
+int vmath_gelu(struct vmath *m, int x)
+{
+	static const double c[] = {3.48764092e-6,  -3.88236767e-5, -2.44424991e-5, .00159185124,
+				   -.000741498428, -.0319013335,   -.0914613008,   .917004108};
+	int a = vmath_op2(m, V_MIN, imm(m, 5.5), vmath_op1(m, V_ABS, x)), p = horner(m, a, c, 8);
+	for (int i = 0; i < 3; i++)
+		p = vmath_op2(m, V_MUL, p, p);
+	return vmath_fma(m, a, vmath_op1(m, V_NEG, p), vmath_op2(m, V_MAX, imm(m, 0), x));
 }
 
 int vmath_pow(struct vmath *m, int a, int b)

@@ -128,7 +128,7 @@ static int target_var(struct maker *m, int kind)
 	return m->var[kind][k];
 }
 
-/* Puts v (of the kind) into what op takes: whole numbers for pow2; positive, no NaN for getexp and getmant.
+/* Puts v (of the kind) into what op takes: 1.5 2^23 and a whole number for pow2; positive, no NaN for getexp and getmant.
  */
 static int tame(struct maker *m, enum vop op, int kind, int v)
 {
@@ -139,7 +139,8 @@ static int tame(struct maker *m, enum vop op, int kind, int v)
 		lv_set(&l, r, V_MAX, v, lo, -1, -1);
 		lv_const(&l, lo, 9);
 		lv_set(&l, r, V_MIN, r, lo, -1, -1);
-		lv_set(&l, r, V_RINT, r, -1, -1, -1);
+		lv_const(&l, lo, 0x1.8p23f + 127);
+		lv_set(&l, r, V_ADD, r, lo, -1, -1);
 		return r;
 	}
 	lv_const(&l, lo, 0.001f);

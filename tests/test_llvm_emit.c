@@ -173,7 +173,7 @@ static void fill_specials(enum vop op)
 		memcpy(&p, &s[i / 15 % 15], 4);
 		memcpy(&q, &s[i % 15], 4);
 		if (op == V_POW2)
-			p = (float)(i - 119);
+			p = 0x1.8p23f + (float)(i + 8);
 		if (mantissa)
 			p = ldexpf(1 + (float)i / 240, i - 120);
 		start.f[B_A][MARGIN + i] = p;

@@ -467,7 +467,8 @@ TEST(arithmetic_flushes)
 	CHECK(same_bits(once(V_MIN, 1, -sub, 0, 0), -0.0f) && same_bits(once(V_NEG, sub, 0, 0, 0), -sub));
 	CHECK(once(V_SEL_EQ, sub, 0, sub, 3) == sub && once(V_SEL_LT, 0, sub, 1, 2) == 2);
 	CHECK(same_bits(once(V_FLOOR, -sub, 0, 0, 0), -0.0f) && once(V_RINT, 2.5f, 0, 0, 0) == 2);
-	CHECK(once(V_POW2, -126, 0, 0, 0) == min && once(V_GETEXP, 12, 0, 0, 0) == 3 &&
+	CHECK(once(V_POW2, 0x1.8p23f + 1, 0, 0, 0) == min && once(V_POW2, 0x1.8p23f, 0, 0, 0) == 0 &&
+	      once(V_POW2, 0x1.8p23f + 134, 0, 0, 0) == 128 && once(V_GETEXP, 12, 0, 0, 0) == 3 &&
 	      once(V_GETMANT, 12, 0, 0, 0) == 1.5f);
 	/* the second operand where the comparison does not hold */
 	CHECK(once(V_MAX, NAN, 5, 0, 0) == 5 && isnan(once(V_MAX, 5, NAN, 0, 0)) &&
