@@ -185,6 +185,7 @@ struct tile_cost {
 	double body, post, access[MAX_OPERANDS + 1];
 	unsigned axes[MAX_OPERANDS + 1];
 	double steps;     /* vector steps of the reduction */
+	double parts;     /* of a split reduction */
 	unsigned streams; /* reads that come from L2 once a tile: panels of constants beyond L1 */
 	double l2;        /* bytes a cycle */
 	int spill;
@@ -223,7 +224,8 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	step += c->spill > 0 ? 3 + 1.7 * c->spill : 0;
 	double end =
 	    points * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
-	return c->steps * step + CALL + end + (c->s->lane >= stage_spatial(st) ? 8 * points : 0);
+	end += (c->parts - 1) * points * (1.5 + 1 / LOADS_PER_CYCLE); /* partial sums */
+	return c->steps * step + c->parts * CALL + end + (c->s->lane >= stage_spatial(st) ? 8 * points : 0);
 }
 
 /* Sum over full tiles and the smaller last ones of every axis. */
@@ -253,43 +255,72 @@ static double footprint(const struct tile_cost *c, int read, const double *n)
 	return 4 * touched(c->t, c->st, r, c->s, -1, n);
 }
 
-/* Points of one tile over the whole reduction. */
+/* Points of one tile over the whole reduction, or a part of it. */
 static void tile_points(const struct tile_cost *c, double *n)
 {
 	for (int a = 0; a < c->st->naxes; a++)
 		n[a] = a < stage_spatial(c->st) ? c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1)
+		       : a == c->s->split_axis  ? (double)c->s->split
 						: (double)extent_guess(c->st->axis[a].extent);
+}
+
+/* What inner loops touch: points along each axis, bytes of each read and together, and whether they stayed in
+ * the cache up to here. */
+struct held {
+	double n[MAX_AXES], read[MAX_OPERANDS + 1], set;
+	bool fits;
+};
+
+static void again(const struct tile_cost *c, struct held *h, double cache, int axis, double count)
+{
+	h->fits &= h->set < .85 * cache;
+	h->set = 0;
+	h->n[axis] *= count;
+	for (int i = 0; i <= c->st->nreads; i++) {
+		h->read[i] = h->fits ? footprint(c, i, h->n) : h->read[i] * count;
+		h->set += h->read[i];
+	}
 }
 
 /* Bytes that come from the next level when `cache` bytes hold what inner loops use again, but for the reads
  * in `without`. */
 static double traffic(const struct tile_cost *c, double cache, unsigned without)
 {
-	int ns = stage_spatial(c->st);
-	double bytes = 0, held[MAX_OPERANDS + 1], set = 0, n[MAX_AXES];
-	bool fits = true;
-	tile_points(c, n);
+	int ns = stage_spatial(c->st), nouter = 0, parted = c->parts > 1;
+	double bytes = 0;
+	struct held h = {.fits = true};
+	tile_points(c, h.n);
 	for (int i = 0; i <= c->st->nreads; i++)
-		set += held[i] = footprint(c, i, n);
+		h.set += h.read[i] = footprint(c, i, h.n);
+	for (int a = 0; a < ns; a++)
+		nouter += c->s->outer[a];
 	for (int j = 2 * ns - 1; j >= 0; j--) { /* from the innermost loop out; blocks around all tiles */
 		int a = c->s->order[j % ns];
 		int64_t u = (int64_t)c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1);
 		double count = (double)((extent_guess(c->st->axis[a].extent) + u - 1) / u),
 		       block = c->s->outer[a] && c->s->block[a] ? (double)c->s->block[a] : count;
-		count = j >= ns ? fmin(block, count) : ceil(count / fmin(block, count));
-		if (count == 1)
-			continue;
-		fits &= set < .85 * cache;
-		set = 0;
-		n[a] *= count;
-		for (int i = 0; i <= c->st->nreads; i++) {
-			held[i] = fits ? footprint(c, i, n) : held[i] * count;
-			set += held[i];
+		if (parted && nouter + j - ns < c->s->par) { /* parts lie right inside of parallel loops */
+			again(c, &h, cache, c->s->split_axis, c->parts);
+			parted = 0;
 		}
+		count = j >= ns ? fmin(block, count) : ceil(count / fmin(block, count));
+		if (count > 1)
+			again(c, &h, cache, a, count);
 	}
 	for (int i = 0; i <= c->st->nreads; i++)
-		bytes += without >> i & 1 ? 0 : held[i];
+		bytes += without >> i & 1 ? 0 : h.read[i];
 	return bytes;
+}
+
+/* Cycles that weights take from memory: beside the arithmetic where they are fetched ahead of it. */
+static double with_weights(const struct tile_cost *c, double cycles)
+{
+	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
+	double bytes = 4;
+	for (int a = 0; a < c->st->naxes && read >= 0; a++)
+		bytes *= c->axes[read] >> a & 1 ? (double)extent_guess(c->st->axis[a].extent) : 1;
+	double cold = read < 0 ? 0 : bytes / draft_memory(c->tg);
+	return c->s->prefetch ? join(cycles, cold) : cycles + cold;
 }
 
 static double draft(const struct task *t, const struct target *tg, int stage, const struct sstage *s,
@@ -309,6 +340,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 		c.access[i] = access_cost(t, st, s, r);
 	}
 	c.steps = stage_steps(st);
+	c.parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
 	if (s->lane >= stage_spatial(st)) {
 		double e = (double)extent_guess(st->axis[s->lane].extent);
 		c.steps = c.steps / e * ceil(e / s->lanes);
@@ -325,7 +357,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 			c.streams |= 1u << i;
 	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, c.streams) / c.l2;
 	double from_l3 = traffic(&c, l2, 0) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
-	return join(cycles, join(from_l2, from_l3));
+	return with_weights(&c, join(cycles, join(from_l2, from_l3)));
 }
 
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)

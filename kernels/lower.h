@@ -97,6 +97,8 @@ struct nest {
 	const struct ix *part;                          /* of a split reduction */
 	int bias;                                       /* read that sums begin with, -1: 0 */
 	struct prog post;                               /* what remains to be done with a sum */
+	struct ahead ahead; /* where s->prefetch */
+	bool edge;          /* inside of a tile with guards */
 	int npoints, nacc;
 	int *acc;          /* npoints * chains */
 	int step;          /* unrolled steps so far, for chains */
@@ -111,7 +113,8 @@ int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
 const struct ix *nest_inside(const struct nest *k, int read, const int *at); /* 0 or 1: in memory */
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
-bool nest_in_body(const struct nest *k, int read);
+/* Fetches the lines of the next panel that are due with step `step` of `steps` of the body. */
+void nest_fetch(struct nest *k, int step, int steps);
 /* Loads what does not change any more into variables. */
 void nest_hoist(struct nest *k);
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { LINE = 16 /* elements */ };
+
 /* The value of an axis at step `at` of its tile: the first lane's on the lane axis. */
 const struct ix *axis_value(const struct nest *k, int axis, int at)
 {
@@ -32,19 +34,24 @@ static const struct ix *dim_index(const struct nest *k, const struct index *x, c
 	return x->table >= 0 ? ix_table(l, k->w->at[x->table].buf, v) : v;
 }
 
-static const struct ix *digits_address(const struct nest *k, const struct place *p, const int *at)
+/* sum + the share of digit d in the address, in units of `unit` elements. */
+static const struct ix *add_digit(const struct nest *k, const struct ix *sum, const struct digit *d, int at,
+				  int64_t unit)
 {
 	struct loops *l = k->w->l;
-	const struct ix *sum = ix_c(l, 0);
-	for (int j = 0; j < p->ndigits; j++) {
-		const struct digit *d = &p->digit[j];
-		const struct ix *v = axis_value(k, d->axis, at[d->axis]);
-		if (d->div > 1)
-			v = ix_div(l, v, ix_c(l, d->div));
-		if (d->mod)
-			v = ix_mod(l, v, ix_c(l, d->mod));
-		sum = ix_add(l, sum, ix_mul(l, v, ix_c(l, d->stride)));
-	}
+	const struct ix *v = axis_value(k, d->axis, at);
+	if (d->div > 1)
+		v = ix_div(l, v, ix_c(l, d->div));
+	if (d->mod)
+		v = ix_mod(l, v, ix_c(l, d->mod));
+	return ix_add(l, sum, ix_mul(l, v, ix_c(l, d->stride / unit)));
+}
+
+static const struct ix *digits_address(const struct nest *k, const struct place *p, const int *at)
+{
+	const struct ix *sum = ix_c(k->w->l, 0);
+	for (int j = 0; j < p->ndigits; j++)
+		sum = add_digit(k, sum, &p->digit[j], at[p->digit[j].axis], 1);
 	return sum;
 }
 
@@ -237,6 +244,70 @@ int nest_const(struct nest *k, float imm, int lanes)
 	return know(k, e)->var;
 }
 
+/* Steps of the reduction before the body. An axis without a loop is inside of all loops, wherever its digit
+ * is. */
+static const struct ix *steps_done(const struct nest *k, const struct place *p)
+{
+	struct loops *l = k->w->l;
+	const struct ix *sum = ix_c(l, 0);
+	int64_t inside = 1;
+	for (int j = 0; j < p->ndigits; j++) {
+		const struct digit *d = &p->digit[j];
+		bool whole = k->s->unroll[d->axis] == k->st->axis[d->axis].extent;
+		if (d->axis < k->ns)
+			continue;
+		if (whole)
+			inside *= k->st->axis[d->axis].extent;
+		else
+			sum =
+			    ix_add(l, sum,
+				   ix_mul(l, add_digit(k, ix_c(l, 0), d, 0, k->ahead.step), ix_c(l, inside)));
+	}
+	return sum;
+}
+
+/* Tiles that have used the panel before this one. */
+static const struct ix *tiles_done(const struct nest *k)
+{
+	struct loops *l = k->w->l;
+	const struct ix *sum = ix_c(l, 0);
+	for (int i = 0; i < k->ns; i++) {
+		int a = k->s->order[i];
+		int64_t extent, tile = k->s->tile[a];
+		if (k->ahead.axes >> a & 1 || !ix_is_const(k->extent[a], &extent))
+			continue;
+		sum = ix_mul(l, sum, ix_c(l, (extent + tile - 1) / tile));
+		sum = ix_add(l, sum, ix_div(l, axis_value(k, a, 0), ix_c(l, tile)));
+	}
+	return sum;
+}
+
+void nest_fetch(struct nest *k, int step, int steps)
+{
+	const struct ahead *h = &k->ahead;
+	struct loops *l = k->w->l;
+	if (!k->s->prefetch || k->edge)
+		return;
+	const struct place *p = &k->w->at[k->st->read[h->read].operand];
+	int64_t rate = INT64_C(1) << h->shift, lines = (steps * h->lines + rate - 1) / rate;
+	const struct ix *done = steps_done(k, p), *next = ix_c(l, h->part * h->step), *at, *tiles;
+	if (k->part) {
+		const struct ix *part = ix_mul(l, k->part, ix_c(l, h->part));
+		done = ix_sub(l, done, part);
+		next = ix_min(l, ix_add(l, part, ix_c(l, h->part)), ix_c(l, h->steps));
+		next = ix_mul(l, next, ix_c(l, h->step));
+	}
+	at = h->tiles > 1 ? next : ix_c(l, AHEAD);
+	for (int j = 0; j < p->ndigits; j++)
+		if (p->digit[j].axis < k->ns && !p->digit[j].mod)
+			at = add_digit(k, at, &p->digit[j], 0, 1);
+	tiles = ix_mul(l, tiles_done(k), ix_c(l, (h->part * h->lines + rate - 1) / rate));
+	done = ix_add(l, tiles, ix_div(l, ix_mul(l, done, ix_c(l, h->lines)), ix_c(l, rate)));
+	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE)));
+	for (int64_t i = step * lines / steps; i < (step + 1) * lines / steps; i++)
+		lv_prefetch(l, p->buf, ix_add(l, at, ix_c(l, i * LINE)), k->s->prefetch);
+}
+
 /* Least (sign -1) or greatest index of dim d over the tile and the whole reduction. Symbolic factors are
  * positive. */
 static const struct ix *reach(const struct nest *k, const struct index *x, int sign)
@@ -291,14 +362,6 @@ static int invariant(const struct nest *k, int read)
 	return count;
 }
 
-bool nest_in_body(const struct nest *k, int read)
-{
-	for (int i = 0; i < k->st->body.n; i++)
-		if (k->st->body.at[i].op == P_READ && k->st->body.at[i].arg == read)
-			return true;
-	return false;
-}
-
 void nest_hoist(struct nest *k)
 {
 	int room = k->w->tg->regs - 4 - k->w->hoisted;
@@ -308,7 +371,7 @@ void nest_hoist(struct nest *k)
 			room -= points;
 	}
 	for (int i = 0; i < k->st->nreads && k->s->hoist; i++) {
-		int n = nest_in_body(k, i) ? invariant(k, i) : 0, before = k->nknown;
+		int n = stage_in_body(k->st, i) ? invariant(k, i) : 0, before = k->nknown;
 		if (!n || n > room)
 			continue;
 		int at[MAX_AXES] = {0};

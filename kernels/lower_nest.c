@@ -385,7 +385,7 @@ static int joinable(const struct nest *k, int i)
 	while (i + n + 1 < k->nred && trips(k, i + n)) {
 		unsigned moving = 0;
 		for (int r = 0; r < k->st->nreads; r++)
-			moving |= n && nest_in_body(k, r) && !(k->axes[r] >> k->red[i + n].axis & 1);
+			moving |= n && stage_in_body(k->st, r) && !(k->axes[r] >> k->red[i + n].axis & 1);
 		if (moving || (k->guarded && !k->unguard))
 			break;
 		n++;

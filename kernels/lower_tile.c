@@ -184,9 +184,12 @@ static void accumulate(struct nest *k, const int *at, int acc)
 
 void nest_steps(struct nest *k)
 {
-	int at[MAX_AXES] = {0}, step = 0;
+	int at[MAX_AXES] = {0}, step = 0, steps = 1;
+	for (int a = k->ns; a < k->st->naxes; a++)
+		steps *= k->n[a];
 	do {
 		int point = 0;
+		nest_fetch(k, step, steps);
 		do
 			accumulate(k, at, k->acc[point++ * k->s->chains + step % k->s->chains]);
 		while (nest_next(k, 0, k->ns, at));
@@ -441,6 +444,8 @@ void nest_tile(struct nest *k)
 	if (!s)
 		return;
 	if_else(l, s);
+	k->edge = true;
 	edge(k, 0);
+	k->edge = false;
 	if_end(l, s);
 }

@@ -179,6 +179,7 @@ static void put_stage(struct writer *w, const struct stage *st, const struct sst
 		put_int(w, s->ring);
 	}
 	put_winograd(w, &s->wino);
+	put_number(w, "prefetch", s->prefetch, 0);
 }
 
 int sched_text(const struct task *t, const struct sched *s, char out[CAND_MAX])
@@ -368,7 +369,7 @@ static int key_parts(struct parser *ps, struct sstage *s)
 
 static int key_prefetch(struct parser *ps, struct sstage *s)
 {
-	return whole(ps, 0, 64, &s->wino.prefetch);
+	return s->wino.m ? whole(ps, 0, 64, &s->wino.prefetch) : whole(ps, 1, 2, &s->prefetch);
 }
 
 static int key_ring(struct parser *ps, struct sstage *s)

@@ -18,11 +18,13 @@
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    of a chain's last stage: its rows are computed N at a time, and before them the rows of earlier
  *         stages that they need and that are not there yet; intermediates are rings of rows in scratch
- * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to
- * prefetch stand tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a
- * time gemm    register tile of the products: tiles x vectors chunk   vectors of products that are
- * transformed back at once parts   of the output channels that threads share beside the blocks, each with the
- * inputs' transform of its own prefetch  cache lines of the next panel of weights that each two steps fetch
+ * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to prefetch stand
+ * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
+ * gemm    register tile of the products: tiles x vectors
+ * chunk   vectors of products that are transformed back at once
+ * parts   of the output channels that threads share beside the blocks, each with the inputs' transform of its own
+ * prefetch  winograd: cache lines of the next panel of weights that each two steps fetch; else the level (1 or 2)
+ *         that the next panel is fetched into, evenly over all tiles that use the present one
  * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or
  *         absent: the whole axis
  */
@@ -51,6 +53,7 @@ struct sstage {
 	int64_t split;           /* points */
 	int chains;
 	bool hoist;
+	int prefetch;            /* level; 0: none */
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };
@@ -106,6 +109,21 @@ int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_C
 /* The constant that every use of a sum adds to it, where the sum had better begin with it: a read; -1: none.
  */
 int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s);
+bool stage_in_body(const struct stage *st, int read);
+/* The packed operand of a reduction's body that has the lanes along it; -1: none. */
+int stage_weights(const struct task *t, const struct stage *st, int lane);
+/* The panel of weights that is fetched while all tiles use the present one: `read` is its read, `axes` those that it
+ * depends on. Each of `steps` steps of the reduction uses `step` of its elements and fetches lines / 2^shift cache lines.
+ * Of a split reduction the next `part` steps instead; where one tile uses a panel, AHEAD elements on. */
+struct ahead {
+	int read;
+	unsigned axes;
+	int64_t tiles, steps, part, step, lines;
+	int shift;
+};
+enum { AHEAD = 1024 };
+/* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
+int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct ahead *out) MUST_CHECK;
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
 bool stage_long_post(const struct stage *st);
 bool stage_long_body(const struct stage *st);

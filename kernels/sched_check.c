@@ -519,6 +519,16 @@ static int check_ring(const struct task *t, const struct sched *s)
 	return rc;
 }
 
+static int check_prefetch(const struct task *t, const struct sched *s, int stage)
+{
+	struct ahead h;
+	if (!s->st[stage].prefetch)
+		return E_OK;
+	if (s->st[t->nstages - 1].ring_axis >= 0)
+		return fail(E_INFEASIBLE, "prefetch: a ring's rows use all panels in turn");
+	return stage_ahead(t, &t->stage[stage], &s->st[stage], &h);
+}
+
 int sched_check(const struct task *t, const struct target *tg, const struct sched *s)
 {
 	int first = task_shared(t);
@@ -530,7 +540,7 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 			return winograd_check(t, tg, ss);
 		if ((rc = check_order(st, ss, ns)) < 0 || (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
 		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
-		    (rc = check_par(t, st, ss, ns)) < 0)
+		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0)
 			return rc;
 		for (int a = ns; a < st->naxes; a++)
 			if ((rc = check_unroll(t, st, ss, a)) < 0)

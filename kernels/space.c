@@ -245,6 +245,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	draw_chains(st, r, out);
 	draw_blocks(s, stage, r, out);
 	draw_split(s, stage, r, out);
+	if (rng_below(r, 2))
+		panels_draw(s, stage, r, out);
 	rules_parallel(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
@@ -281,6 +283,14 @@ static void keep_ring(const struct space *s, struct sched *c, int axis, int rows
 		last->block[axis] = chunk;
 }
 
+/* The parallel loops, and no prefetch where loops or tiles do not allow it any more. */
+static void loops_parallel(const struct space *s, int stage, struct sstage *out)
+{
+	rules_parallel(s, stage, out);
+	panels_settle(s, stage, out);
+	rules_parallel(s, stage, out);
+}
+
 /* Draws one aspect of one stage again. */
 static void change(const struct space *s, struct rng *r, struct sched *c)
 {
@@ -297,7 +307,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		winograd_change(s, r, st);
 		return;
 	}
-	switch (st->wino.m ? 7 : rng_below(r, 8)) {
+	switch (st->wino.m ? 9 : rng_below(r, 10)) {
 	case 0:
 	case 1:
 		draw_tile(s, k, r, st);
@@ -319,11 +329,15 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	case 6:
 		st->hoist = !st->hoist;
 		break;
+	case 7:
+	case 8:
+		panels_draw(s, k, r, st);
+		break;
 	default:
 		draw_stage(s, k, r, st);
 	}
 	if (!st->wino.m)
-		rules_parallel(s, k, st);
+		loops_parallel(s, k, st);
 	keep_ring(s, c, axis, rows, chunk);
 }
 
@@ -374,7 +388,7 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			if (rng_below(r, 4) == 0)
 				*st = *o;
 			draw_chains(&s->t.stage[k], r, st);
-			rules_parallel(s, k, st);
+			loops_parallel(s, k, st);
 		}
 		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t.nstages - 1];
 		keep_ring(s, &c, from->ring_axis, from->ring,

@@ -29,14 +29,6 @@ int64_t largest_divisor(int64_t n, int64_t max)
 	return 1;
 }
 
-static bool in_body(const struct stage *st, int read)
-{
-	for (int i = 0; i < st->body.n; i++)
-		if (st->body.at[i].op == P_READ && st->body.at[i].arg == read)
-			return true;
-	return false;
-}
-
 static unsigned axes_of(const struct task *t, const struct stage *st, const struct read *r)
 {
 	return read_axes(st, r, t->operand[r->operand].dims.rank);
@@ -74,7 +66,7 @@ bool stage_contracts(const struct task *t, const struct stage *st, int lane)
 	if (st->comb == COMB_NONE || lane < 0 || lane >= stage_spatial(st) || only_slides(t, st, lane))
 		return false;
 	for (int i = 0; i < st->nreads; i++)
-		if (in_body(st, i) && !(axes_of(t, st, &st->read[i]) >> lane & 1))
+		if (stage_in_body(st, i) && !(axes_of(t, st, &st->read[i]) >> lane & 1))
 			return true;
 	return false;
 }
@@ -100,7 +92,7 @@ static int cross_axis(const struct task *t, const struct stage *st, struct sstag
 			continue;
 		ss->tile[b] = IS_SYM(e) || e > ss->lanes ? ss->lanes : (int)e;
 		for (int i = 0; i < st->nreads; i++)
-			if (in_body(st, i) && read_crosses(t, st, &st->read[i], ss) >= 0)
+			if (stage_in_body(st, i) && read_crosses(t, st, &st->read[i], ss) >= 0)
 				return b;
 		ss->tile[b] = old;
 	}
@@ -149,7 +141,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		int64_t stride = 0;
-		bool pads, body = i < st->nreads && in_body(st, i);
+		bool pads, body = i < st->nreads && stage_in_body(st, i);
 		if (axis >= 0 && !operand_packs(&s->t, r->operand) &&
 		    read_stride(&s->t, st, r, axis, lanes, &stride, &pads) < 0)
 			return -1;
@@ -201,7 +193,8 @@ int stage_pixel_axis(const struct space *s, int stage, int lane)
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
 		for (int i = 0; i < st->nreads; i++) {
 			unsigned axes = axes_of(t, st, &st->read[i]);
-			reused |= in_body(st, i) && !(axes >> a & 1) && (!contracts || axes >> lane & 1);
+			reused |=
+			    stage_in_body(st, i) && !(axes >> a & 1) && (!contracts || axes >> lane & 1);
 		}
 		int64_t e = extent_guess(st->axis[a].extent);
 		if (!reused && st->nreads > 1 && best >= 0)
@@ -250,7 +243,7 @@ static bool odd_reads(const struct space *s, const struct stage *st, const struc
 		const struct read *r = &st->read[i];
 		int64_t stride = 1;
 		bool pads;
-		if (!in_body(st, i) || operand_packs(&s->t, r->operand))
+		if (!stage_in_body(st, i) || operand_packs(&s->t, r->operand))
 			continue;
 		if (out->lane >= 0 && (read_stride(&s->t, st, r, out->lane, out->lanes, &stride, &pads) < 0 ||
 				       draft_slots(stride, out->lanes) == out->lanes))
@@ -309,7 +302,7 @@ static double panel_bytes(const struct space *s, const struct stage *st)
 		unsigned axes = axes_of(&s->t, st, &st->read[i]);
 		for (int a = 0; a < st->naxes; a++)
 			n *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
-		if (in_body(st, i) && s->t.operand[st->read[i].operand].role == ROLE_CONST)
+		if (stage_in_body(st, i) && s->t.operand[st->read[i].operand].role == ROLE_CONST)
 			bytes += n;
 	}
 	return bytes;
@@ -373,6 +366,8 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 	out->par = 0;
 	if (s->t.nstages > 1)
 		return;
+	if ((out->par = rules_panel_loops(s, stage, out)))
+		return;
 	double work = stage_points(st) * (stage_steps(st) + 2);
 	for (int a = 0; a < ns; a++)
 		nouter += out->outer[a];
@@ -402,6 +397,8 @@ void rules_finish(const struct space *s, int stage, struct sstage *out)
 	rules_unroll(s, stage, out);
 	rules_chains(s, stage, out);
 	rules_blocks(s, stage, out);
+	if (rules_cold(s, stage, out))
+		rules_panels(s, stage, out);
 	rules_parallel(s, stage, out);
 }
 

@@ -47,6 +47,16 @@ void rules_finish(const struct space *s, int stage, struct sstage *out);
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);
+/* space_ahead.c: panels of weights outermost and the next one fetched, in parts of the reduction where threads can
+ * share the panels; false, and as it was: there are none. */
+bool rules_panels(const struct space *s, int stage, struct sstage *out);
+/* Weights take long enough to come from memory, and the other operands stay in L2 for all panels. */
+bool rules_cold(const struct space *s, int stage, const struct sstage *out);
+/* Loops over panels around the parts of one; 0: not parted. */
+int rules_panel_loops(const struct space *s, int stage, const struct sstage *out);
+void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
+/* Prefetches no more where tiles or loops no longer allow it. */
+void panels_settle(const struct space *s, int stage, struct sstage *out);
 bool stage_contracts(const struct task *t, const struct stage *st,
 		     int lane); /* some body read is the same in all lanes */
 int stage_pixel_axis(const struct space *s, int stage,

@@ -114,12 +114,10 @@ static double rule(const struct space *s, int m, struct sstage *out)
 	return best;
 }
 
-/* Of the direct form, its weights from memory as the Winograd draft counts them. */
 static double direct_latency(const struct space *s, const struct sstage *direct)
 {
-	double weights = winograd_filter_bytes(&s->t);
 	double threads = s->want.threads < 1 ? 1 : s->want.threads;
-	return (draft_stage(&s->t, &s->tg, 0, direct) + weights / draft_memory(&s->tg)) / threads;
+	return draft_stage(&s->t, &s->tg, 0, direct) / threads;
 }
 
 void winograd_default(const struct space *s, struct sstage *out)

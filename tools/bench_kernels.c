@@ -4,13 +4,15 @@
  * to one core; the figure is the minimum of --runs runs (2000). The cases take turns in bursts, so that each
  * is spread over the whole run: on a shared machine a neighbour's load lasts longer than a burst.
  *
- * bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]... [--task FILE]...: --random
- * tries N drawn schedules per case besides the default and the portfolio, --cand given ones; the best by
- * minimum is shown beside the default and the one with the best draft, every given one too. --task: a task's
- * text in a file instead of the cases (as `hone tasks` gives it). */
+ * bench_kernels [--json] [--cold] [--runs N] [--case NAME] [--random N] [--cand TEXT]... [--task FILE]...:
+ * --random tries N drawn schedules per case besides the default and the portfolio, --cand given ones; the
+ * best by minimum is shown beside the default and the one with the best draft, every given one too. --task: a
+ * task's text in a file instead of the cases (as `hone tasks` gives it). --cold: constants come from memory
+ * and inputs have just been read, as in a network. */
 #include "kernels/emit.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
+#include "platform/evict.h"
 #include "platform/file.h"
 #include "platform/pool.h"
 
@@ -92,7 +94,7 @@ struct bench {
 	const char *file[MAX_SUBJECTS];
 	struct subject subject[MAX_SUBJECTS];
 	int nsubjects;
-	bool json;
+	bool json, cold;
 	struct dev_code *peak;
 	float *peak_out, *from, *to;
 	size_t copy_bytes;
@@ -164,8 +166,20 @@ static void keep_min(int64_t *best, int64_t ns)
 		*best = ns;
 }
 
+static void chill(const struct kernel *k)
+{
+	for (int i = 0; i < k->m.nbufs; i++)
+		if (k->m.buf[i].role == BUF_CONST)
+			evict_range(k->bufs[i], (size_t)k->m.buf[i].elems * 4);
+	for (int i = 0; i < k->m.nbufs; i++)
+		if (k->m.buf[i].role == BUF_IN)
+			evict_by_reading(k->bufs[i], (size_t)k->m.buf[i].elems * 4);
+}
+
 static void run_once(struct bench *b, struct kernel *k)
 {
+	if (b->cold)
+		chill(k);
 	int64_t t = clock_now(b->clock);
 	b->dev->run(k->code, 0, k->bufs, k->m.param, 0, k->extent);
 	keep_min(&k->best_ns, clock_now(b->clock) - t);
@@ -356,9 +370,10 @@ static int open_bench(struct bench *b)
 
 static int usage(void)
 {
-	fprintf(stderr,
-		"usage: bench_kernels [--json] [--runs N] [--case NAME] [--random N] [--cand TEXT]... "
-		"[--task FILE]...\n");
+	fprintf(
+	    stderr,
+	    "usage: bench_kernels [--json] [--cold] [--runs N] [--case NAME] [--random N] [--cand TEXT]... "
+	    "[--task FILE]...\n");
 	return 2;
 }
 
@@ -367,8 +382,8 @@ int main(int argc, char **argv)
 	static struct bench b = {.runs = 2000};
 	for (int i = 1; i < argc; i++) {
 		const char *v = i + 1 < argc ? argv[i + 1] : NULL;
-		if (!strcmp(argv[i], "--json")) {
-			b.json = true;
+		if (!strcmp(argv[i], "--json") || !strcmp(argv[i], "--cold")) {
+			*(argv[i][2] == 'j' ? &b.json : &b.cold) = true;
 			continue;
 		}
 		if (!v)

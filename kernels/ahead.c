@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which panel of weights comes next, and how fast it must be fetched while the present one is used. */
+#include "kernels/sched.h"
+
+static int64_t up(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static int64_t tiles_of(const struct stage *st, const struct sstage *s, int a)
+{
+	return up(st->axis[a].extent, (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1));
+}
+
+bool stage_in_body(const struct stage *st, int read)
+{
+	for (int i = 0; i < st->body.n; i++)
+		if (st->body.at[i].op == P_READ && st->body.at[i].arg == read)
+			return true;
+	return false;
+}
+
+int stage_weights(const struct task *t, const struct stage *st, int lane)
+{
+	for (int i = 0; i < st->nreads && lane >= 0 && lane < stage_spatial(st) && st->comb != COMB_NONE; i++)
+		if (stage_in_body(st, i) && operand_packs(t, st->read[i].operand) &&
+		    read_axes(st, &st->read[i], t->operand[st->read[i].operand].dims.rank) >> lane & 1)
+			return i;
+	return -1;
+}
+
+/* Lines of a step, the least fraction of at most 1/32 that brings all in time, or little more. */
+static void rate(struct ahead *h)
+{
+	int64_t share = h->tiles * 16;
+	for (h->shift = 0; h->shift < 5; h->shift++) {
+		h->lines = up(h->step << h->shift, share);
+		if (h->lines * share * 8 <= (h->step << h->shift) * 9)
+			break;
+	}
+	h->lines = up(h->step << h->shift, share);
+}
+
+/* Loops from the outside in: those over panels, then (parts of a split reduction and) those over tiles. */
+static int loops(const struct stage *st, const struct sstage *s, struct ahead *h)
+{
+	for (int i = 0; i < stage_spatial(st); i++) {
+		int a = s->order[i];
+		bool panels = h->axes >> a & 1, many = tiles_of(st, s, a) > 1;
+		bool parted = s->split_axis >= 0 && panels != (i < s->par);
+		if (s->outer[a] || (many && (parted || (panels && h->tiles > 1))))
+			return fail(E_INFEASIBLE, "prefetch: a panel is not used by all tiles in turn");
+		h->tiles *= panels ? 1 : tiles_of(st, s, a);
+		h->step *= !panels ? 1 : s->tile[a] * (a == s->lane ? s->lanes : 1);
+	}
+	return E_OK;
+}
+
+/* Steps of a reduction axis in a packed operand: whole blocks where the loop is over blocks. */
+static int64_t steps_of(const struct task *t, const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t e = st->axis[a].extent, b = axis_block(t, st, a);
+	return b > 1 && e > b && s->unroll[a] < e ? up(e, b) * b : e;
+}
+
+int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct ahead *h)
+{
+	int ns = stage_spatial(st);
+	*h = (struct ahead){.read = stage_weights(t, st, s->lane), .tiles = 1, .steps = 1, .step = 1};
+	if (h->read < 0)
+		return fail(E_INFEASIBLE, "prefetch: no packed operand has the lanes along it");
+	h->axes = read_axes(st, &st->read[h->read], t->operand[st->read[h->read].operand].dims.rank);
+	int rc = loops(st, s, h);
+	if (rc < 0)
+		return rc;
+	for (int a = ns; a < st->naxes; a++)
+		h->steps *= h->axes >> a & 1 ? steps_of(t, st, s, a) : 1;
+	h->part = h->steps;
+	if (s->split_axis >= 0) {
+		if (s->order[ns] != s->split_axis || !(h->axes >> s->split_axis & 1))
+			return fail(E_INFEASIBLE, "prefetch: parts of a panel lie apart");
+		h->part = h->steps / steps_of(t, st, s, s->split_axis) * s->split;
+	}
+	rate(h);
+	return E_OK;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights that come from memory while the arithmetic goes on: panels outermost, in parts of the reduction
+ * that stay in L1 while all tiles use them, and meanwhile the next part is fetched. With 49 pixels the memory
+ * takes half as long as the arithmetic, with 196 an eighth. */
+#include "kernels/space_rules.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FEWEST_STEPS = 64 /* of a part: partial sums are loaded and stored around it */ };
+static const double SHARE = .03; /* of the arithmetic: shorter waits for memory do not matter */
+
+static unsigned axes_of(const struct space *s, const struct stage *st, int read)
+{
+	return read_axes(st, &st->read[read], s->t.operand[st->read[read].operand].dims.rank);
+}
+
+static double operand_bytes(const struct space *s, const struct stage *st, int read)
+{
+	const struct operand *o = &s->t.operand[st->read[read].operand];
+	unsigned axes = axes_of(s, st, read);
+	double used = 4, all = 4;
+	for (int a = 0; a < st->naxes; a++)
+		used *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
+	for (int d = 0; d < o->dims.rank; d++)
+		all *= (double)extent_guess(o->dims.d[d]);
+	return fmin(used, all);
+}
+
+/* Of what the body reads beside the weights. */
+static double other_bytes(const struct space *s, const struct stage *st, int weights)
+{
+	double bytes = 0;
+	for (int i = 0; i < st->nreads; i++)
+		if (i != weights && stage_in_body(st, i))
+			bytes += operand_bytes(s, st, i);
+	return bytes;
+}
+
+/* Panels first; all else in the order that it has. Returns the number of loops over panels. */
+static int panels_first(const struct stage *st, unsigned axes, struct sstage *out)
+{
+	uint8_t order[MAX_AXES];
+	int n = 0, ns = stage_spatial(st), panels = 0;
+	for (int pass = 1; pass >= 0; pass--) {
+		for (int i = 0; i < ns; i++)
+			if ((int)(axes >> out->order[i] & 1) == pass)
+				order[n++] = out->order[i];
+		panels = pass ? n : panels;
+	}
+	for (int i = 0; i < ns; i++)
+		out->order[i] = order[i];
+	return panels;
+}
+
+/* Points per part of the first reduction axis; 0: not parted. */
+static int64_t part_size(const struct space *s, const struct stage *st, const struct ahead *h, double others,
+			 const struct sstage *out)
+{
+	int a = out->order[stage_spatial(st)];
+	int64_t e = st->axis[a].extent, b = axis_block(&s->t, st, a), u = out->unroll[a];
+	if (!(h->axes >> a & 1) || e < 2 * b)
+		return 0;
+	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15, steps = (double)(h->steps / e),
+	       panel = 4 * steps * (double)h->step, x = others / (double)e, fit = l1 / (panel + x);
+	if (fit * steps < FEWEST_STEPS)
+		fit = fmax(l1 / 2 / panel, FEWEST_STEPS / steps);
+	b = b % u ? b * u : b;
+	int64_t most = fit < (double)b ? b : (int64_t)fit / b * b, parts = (e + most - 1) / most;
+	int64_t part = ((e + parts - 1) / parts + b - 1) / b * b;
+	return part < e && e % part % u == 0 ? part : 0;
+}
+
+/* Threads share the panels: their number must allow it. */
+static bool shares(const struct space *s, const struct stage *st, const struct sstage *out, int panels)
+{
+	int64_t n = 1, threads = s->want.threads < 1 ? 1 : s->want.threads;
+	for (int i = 0; i < panels; i++) {
+		int a = out->order[i];
+		int64_t step = (int64_t)out->tile[a] * (a == out->lane ? out->lanes : 1);
+		n *= (st->axis[a].extent + step - 1) / step;
+	}
+	return (double)n / (double)((n + threads - 1) / threads * threads) > .8;
+}
+
+bool rules_panels(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	struct sstage c = *out;
+	struct ahead h;
+	int read = stage_weights(&s->t, st, c.lane);
+	if (read < 0 || s->ring.rows)
+		return false;
+	int panels = panels_first(st, axes_of(s, st, read), &c);
+	c.split_axis = -1;
+	c.split = 0;
+	memset(c.outer, 0, sizeof c.outer);
+	memset(c.block, 0, sizeof c.block);
+	if (stage_ahead(&s->t, st, &c, &h) < 0)
+		return false;
+	c.prefetch = 1;
+	if (s->t.nstages == 1 && h.tiles > 1 && c.chains == 1 && shares(s, st, &c, panels))
+		c.split = part_size(s, st, &h, other_bytes(s, st, read), &c);
+	if (c.split)
+		c.split_axis = c.order[stage_spatial(st)];
+	*out = c;
+	return true;
+}
+
+bool rules_cold(const struct space *s, int stage, const struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int read = stage_weights(&s->t, st, out->lane);
+	double l2 = s->tg.l2_bytes ? (double)s->tg.l2_bytes : 1 << 19;
+	if (read < 0)
+		return false;
+	double memory = operand_bytes(s, st, read) / draft_memory(&s->tg),
+	       arithmetic = stage_points(st) * stage_steps(st) / (2 * out->lanes);
+	return memory > SHARE * arithmetic && other_bytes(s, st, read) < l2;
+}
+
+int rules_panel_loops(const struct space *s, int stage, const struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int n = 0;
+	if (!out->prefetch || out->split_axis < 0 || stage_weights(&s->t, st, out->lane) < 0)
+		return 0;
+	unsigned axes = axes_of(s, st, stage_weights(&s->t, st, out->lane));
+	while (n < stage_spatial(st) && axes >> out->order[n] & 1)
+		n++;
+	return n;
+}
+
+void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int units[] = {1, 2, 2, 3, 4, 4, 5, 6, 8, 12, 16};
+	const struct stage *st = &s->t.stage[stage];
+	if (!rules_panels(s, stage, out))
+		return;
+	out->prefetch = 1 + (int)rng_below(r, 2);
+	if (out->split_axis < 0 || rng_below(r, 2))
+		return;
+	int64_t unit = axis_block(&s->t, st, out->split_axis), part = unit * units[rng_below(r, 11)];
+	out->split = part < st->axis[out->split_axis].extent ? part : 0;
+	out->split_axis = out->split ? out->split_axis : -1;
+}
+
+void panels_settle(const struct space *s, int stage, struct sstage *out)
+{
+	struct ahead h;
+	if (out->prefetch && stage_ahead(&s->t, &s->t.stage[stage], out, &h) < 0)
+		out->prefetch = 0;
+}
