@@ -85,8 +85,7 @@ bool box_alive(const struct box *b, const struct built *c)
 	return c->handle >= 0 && c->generation == b->generation;
 }
 
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool cold,
-	     struct meas *m)
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, struct meas *m)
 {
 	int handles[BOX_MAX_RACE];
 	for (int i = 0; i < n; i++) {
@@ -95,7 +94,7 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	}
 	if (box_over(b))
 		return stopped();
-	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, cold, b->deadline_ns, m);
+	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, true, b->deadline_ns, m);
 	struct meas failure = {.status = MEAS_OK};
 	rc = judge(b, rc, &failure);
 	for (int i = 0; i < n && failure.status != MEAS_OK; i++)

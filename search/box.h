@@ -43,9 +43,9 @@ bool box_over(const struct box *b);
 int box_build(struct box *b, struct pace *p, const char *task, const char *cand, struct built *out,
 	      struct meas *m) MUST_CHECK;
 bool box_alive(const struct box *b, const struct built *c);
-/* n <= BOX_MAX_RACE candidates, all alive, interleaved. cold: with the inputs that a network gives, which
- * costs the runner tens of ms to prepare; else warm. */
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool cold,
+/* n <= BOX_MAX_RACE candidates, all alive, interleaved, with what a network gives them: weights in memory. Warm
+ * times would hide what a candidate does about that. */
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns,
 	     struct meas *m) MUST_CHECK;
 int box_code(struct box *b, const struct built *c,
 	     struct blob *out) MUST_CHECK; /* 1: there; 0: the worker died */

@@ -176,7 +176,7 @@ static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 	int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, m);
 	if (rc < 0 || m->status != MEAS_OK)
 		return rc;
-	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, false, &timed);
+	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, &timed);
 	if (rc < 0)
 		return rc;
 	timed.build_ns = m->build_ns;
@@ -221,7 +221,7 @@ static int meet_incumbent(struct tune *t, int standard)
 	const struct built code[2] = {t->trial[standard].code, t->trial[before].code};
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
-	rc = box_time(t->box, code, 2, 4 * trial_rounds(t) + 1, 0, true, pair);
+	rc = box_time(t->box, code, 2, 4 * trial_rounds(t) + 1, 0, pair);
 	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)
 		return rc;
 	t->result->default_ns = pair[0].median_ns;
