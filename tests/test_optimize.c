@@ -177,6 +177,30 @@ TEST(pad_goes_into_an_average)
 	}
 }
 
+/* Rows, then columns; a small window stays. */
+TEST(a_large_maximum_is_two)
+{
+	for (int i = 0; i < 2; i++) {
+		int64_t kernel[] = {i ? 3 : 5, 4}, strides[] = {2, 1}, pads[] = {2, 0, 1, 3},
+			dilations[] = {1, 2};
+		struct attr attr[] = {{.name = "kernel_shape", .kind = ATTR_INTS, .n = 2, .ints = kernel},
+				      {.name = "strides", .kind = ATTR_INTS, .n = 2, .ints = strides},
+				      {.name = "pads", .kind = ATTR_INTS, .n = 4, .ints = pads},
+				      {.name = "dilations", .kind = ATTR_INTS, .n = 2, .ints = dilations}};
+		struct net net[2];
+		for (int k = 0; k < 2; k++) {
+			start(&net[k], (struct shape){4, {1, 4, 11, 9}});
+			add(&net[k], "MaxPool", 1, NULL, 4, attr);
+			finish(&net[k]);
+		}
+		CHECK_OK(graph_optimize(net[1].g));
+		CHECK(live(net[1].g) == 2 - i);
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 TEST(shared_weights_are_not_scaled_in_place)
 {
 	struct net n;
