@@ -26,15 +26,15 @@ static double roofline(const struct target *t, const struct plan_kernel *k, doub
 /* A Winograd kernel counts the multiplications that it makes and the weights that it reads. */
 static void count_winograd(struct plan *p, const struct pstep *ps, struct plan_kernel *k)
 {
-	for (int i = 0; ps->code && i < ps->found->m.nbufs; i++) {
-		const struct packing *w = &ps->found->m.buf[i].packing;
-		if (!ps->found->m.buf[i].packed || !w->winograd.m)
-			continue;
-		struct winograd_share share = winograd_share(w->winograd.m);
-		k->flops *= share.flops;
-		k->bytes += (share.weights - 1) * 4 * (double)shape_count(&w->src);
-		k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, w->winograd.m);
-	}
+	const struct manifest *m = ps->code ? &ps->found->m : NULL;
+	if (!m || !m->winograd)
+		return;
+	struct winograd_share share = winograd_share(m->winograd);
+	k->flops *= share.flops;
+	k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, m->winograd);
+	for (int i = 0; i < m->nbufs; i++)
+		if (m->buf[i].packed && m->buf[i].packing.winograd.m)
+			k->bytes += (share.weights - 1) * 4 * (double)shape_count(&m->buf[i].packing.src);
 }
 
 static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manifest's text: lines "key value", keys in this order, repeated ones once per entry, parameter or
- * buffer: emitter version isa lanes nsyms scratch alias entry* param* buf* packing*. */
+ * buffer: emitter version isa lanes nsyms scratch winograd alias entry* param* buf* packing*. */
 #include "kernels/code.h"
 
 #include <ctype.h>
@@ -16,8 +16,8 @@ static void put_manifest(const struct manifest *m, struct buf *out)
 {
 	buf_printf(out, "emitter %s\nversion %s\nisa %s\nlanes %d\nnsyms %d\n", m->emitter, m->version,
 		   m->isa, m->lanes, m->nsyms);
-	buf_printf(out, "scratch %lld\nalias %d %d\n", (long long)m->scratch_bytes, m->alias_out,
-		   m->alias_in);
+	buf_printf(out, "scratch %lld\nwinograd %d\nalias %d %d\n", (long long)m->scratch_bytes, m->winograd,
+		   m->alias_out, m->alias_in);
 	for (int i = 0; i < m->nentries; i++)
 		buf_printf(out, "entry %s %s\n", m->entry[i], m->extent_expr[i]);
 	for (int i = 0; i < m->nparams; i++)
@@ -161,12 +161,13 @@ static int get_bufs(char **at, struct manifest *m)
 
 static int get_manifest(char *at, struct manifest *m)
 {
-	int64_t lanes, nsyms, alias_out, alias_in;
+	int64_t lanes, nsyms, winograd, alias_out, alias_in;
 	if (!get_text(&at, "emitter", m->emitter, sizeof m->emitter) ||
 	    !get_text(&at, "version", m->version, sizeof m->version) ||
 	    !get_text(&at, "isa", m->isa, sizeof m->isa) || !get_number(&at, "lanes", 1, 64, &lanes) ||
 	    !get_number(&at, "nsyms", 0, MAX_SYMS, &nsyms) ||
-	    !get_number(&at, "scratch", 0, INT64_C(1) << 32, &m->scratch_bytes))
+	    !get_number(&at, "scratch", 0, INT64_C(1) << 32, &m->scratch_bytes) ||
+	    !get_number(&at, "winograd", 0, 4, &winograd) || winograd % 2)
 		return fail(E_CORRUPT, "head");
 	const char *v = line(&at, "alias");
 	if (!v || !number(&v, -1, CODE_MAX_BUFS - 1, &alias_out) ||
@@ -174,6 +175,7 @@ static int get_manifest(char *at, struct manifest *m)
 		return fail(E_CORRUPT, "alias");
 	m->lanes = (int)lanes;
 	m->nsyms = (int)nsyms;
+	m->winograd = (int)winograd;
 	m->alias_out = (int)alias_out;
 	m->alias_in = (int)alias_in;
 	int rc = get_entries(&at, m);

@@ -35,6 +35,7 @@ struct manifest {
 	int64_t param[LOOPS_MAX_PARAMS];	  /* values; in generic code the first nsyms are bound by the plan */
 	int nsyms;	     /* of the generic task; 0: not generic */
 	int64_t scratch_bytes; /* per thread */
+	int winograd;	       /* m of F(m x m, 3x3); 0: another algorithm */
 	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
 	int alias_out, alias_in; /* output buffer may be the same memory as this input; -1: none */
 };

@@ -464,6 +464,7 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 		return fail(E_INFEASIBLE, "schedule needs too large a loop nest");
 	memcpy(m->isa, tg->isa, sizeof m->isa);
 	m->lanes = tg->lanes;
+	m->winograd = w->s.st[0].wino.m;
 	if ((rc = put_entries(w->l, m)) < 0 || (rc = put_bufs(w, m)) < 0)
 		return rc;
 	*out = w->l;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the
- * other), lower_nest.c (loops), lower_tile.c (the register tile), lower_addr.c (addresses and loads),
- * lower_winograd.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
+/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the other),
+ * lower_nest.c (loops), lower_tile.c (the register tile), lower_addr.c (addresses and loads),
+ * lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 
@@ -144,10 +144,15 @@ int winograd_packing(struct lower *w, struct place *p) MUST_CHECK;
 void winograd_scratch(struct lower *w);
 void winograd_stage(struct nest *k);
 
-/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into new variables out[].
- */
+/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into out[], variables that are
+ * new or of in[]. */
 void transform_input(struct loops *l, int m, const int *in, int *out, int lanes);
-void transform_output(struct loops *l, int m, const int *in, int *out, int lanes);
+/* A filter's row y of m + 2 from its column g[], then that row's points from three of them; both without factors,
+ * which a scaled output brings in. */
+int transform_filter_row(struct loops *l, int m, int y, const int g[3], int lanes);
+bool transform_filter_uses(int m, int y, int r); /* g[r], for row y */
+void transform_filter(struct loops *l, int m, const int *in, int *out, int lanes);
+void transform_output(struct loops *l, int m, bool scaled, const int *in, int *out, int lanes);
 
 /* lower_nest.c */
 void nest_stage(struct nest *k);

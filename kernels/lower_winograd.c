@@ -2,24 +2,9 @@
 /* The loops of a Winograd convolution. Each parallel index is a block of tiles and a part of the output
  * channels: the inputs' transform, then for each chunk of channels the products and their transform back.
  * Both transforms go through a small tile in scratch: (m + 2)^2 values are more than there are registers. */
-#include "kernels/lower.h"
-#include "kernels/winograd.h"
+#include "kernels/lower_winograd.h"
 
 #include <string.h>
-
-enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE, LINE = 16 /* elements */ };
-
-struct wino {
-	struct lower *w;
-	struct loops *l;
-	struct nest *in, *out; /* lanes along the input's and the output's channels */
-	struct winograd_form f;
-	struct winograd_sizes z;
-	const struct winograd *s;
-	int lanes, points;
-	const struct ix *first, *count; /* tiles of this block */
-	const struct ix *chunk;         /* the current one */
-};
 
 bool winograd_packs(const struct lower *w, int read)
 {
@@ -27,7 +12,7 @@ bool winograd_packs(const struct lower *w, int read)
 	return winograd_form(w->t, &f) >= 0 && f.filter == read;
 }
 
-/* U: one loop per digit, in the order of use. */
+/* Filters, transformed or raw: one loop per digit, in the order of use. */
 int winograd_packing(struct lower *w, struct place *p)
 {
 	const struct sstage *s = &w->s.st[0];
@@ -38,16 +23,20 @@ int winograd_packing(struct lower *w, struct place *p)
 	struct winograd_sizes z = winograd_sizes(w->t, s);
 	const struct stage *st = &w->t->stage[0];
 	const struct operand *o = &w->t->operand[st->read[f.filter].operand];
+	bool raw = s->wino.raw;
+	int64_t panels = s->wino.chunk / s->wino.kv, points = raw ? 1 : z.points, taps = raw ? 3 : 1;
 	const struct {
 		int64_t extent;
 		int dim;
 		int64_t coef;
 	} loop[] = {{z.chunks, f.filter_dim[0], (int64_t)s->wino.chunk * s->lanes},
-		    {z.points, -1, 0},
-		    {z.points, -1, 0},
-		    {s->wino.chunk / s->wino.kv, f.filter_dim[0], (int64_t)s->wino.kv * s->lanes},
+		    {points, -1, 0},
+		    {points, -1, 0},
+		    {panels, f.filter_dim[0], (int64_t)s->wino.kv * s->lanes},
 		    {st->axis[f.c].extent, f.filter_dim[1], 1},
 		    {s->wino.kv, f.filter_dim[0], s->lanes},
+		    {taps, f.filter_dim[2], 1},
+		    {taps, f.filter_dim[3], 1},
 		    {s->lanes, f.filter_dim[0], 1}};
 	struct packing *k = &p->packing;
 	*k = (struct packing){.src = o->dims, .n = sizeof loop / sizeof *loop};
@@ -56,8 +45,8 @@ int winograd_packing(struct lower *w, struct place *p)
 		if (loop[j].dim >= 0 && loop[j].extent > 1)
 			k->coef[loop[j].dim][j] = (int32_t)loop[j].coef;
 	}
-	k->winograd.m = s->wino.m;
-	for (int i = 0; i < 2; i++) {
+	k->winograd.m = raw ? 0 : s->wino.m;
+	for (int i = 0; i < 2 && !raw; i++) {
 		k->winograd.dim[i] = f.filter_dim[2 + i];
 		k->winograd.loop[i] = 1 + i;
 	}
@@ -71,36 +60,6 @@ void winograd_scratch(struct lower *w)
 	const int64_t elems[] = {z.v_elems, z.m_elems, (int64_t)z.points * z.points * w->s.st[0].lanes};
 	for (int i = 0; i < 3; i++)
 		w->wino[i] = lower_scratch(w, ix_c(w->l, elems[i]));
-}
-
-/* a * c + b */
-static const struct ix *at(const struct wino *q, const struct ix *a, int64_t c, const struct ix *b)
-{
-	return ix_add(q->l, ix_mul(q->l, a, ix_c(q->l, c)), b);
-}
-
-static struct mem scratch(const struct wino *q, int part, const struct ix *offset, int64_t elems)
-{
-	return (struct mem){.buf = q->w->scratch_buf,
-			    .at = ix_add(q->l, q->w->wino[part], at(q, offset, q->lanes, ix_c(q->l, elems))),
-			    .stride = 1};
-}
-
-static int load(const struct wino *q, struct mem m)
-{
-	int v = lv_new(q->l, q->lanes);
-	lv_load(q->l, v, m);
-	return v;
-}
-
-static struct stmt *loop(const struct wino *q, const struct ix *n, const struct ix **i)
-{
-	return for_begin(q->l, ix_c(q->l, 0), n, 1, false, i);
-}
-
-static struct stmt *loop_n(const struct wino *q, int64_t n, const struct ix **i)
-{
-	return loop(q, ix_c(q->l, n), i);
 }
 
 /* Binds the nest's pixel axes to the first of tile t of the block. */
@@ -131,12 +90,12 @@ static void input_columns(const struct wino *q, bool inside)
 {
 	const struct ix *x;
 	int d[8], v[8];
-	struct stmt *f = loop_n(q, q->points, &x);
+	struct stmt *f = wino_loop_n(q, q->points, &x);
 	for (int y = 0; y < q->points; y++)
-		d[y] = load(q, pixel(q, ix_c(q->l, y), x, inside));
+		d[y] = wino_load(q, pixel(q, ix_c(q->l, y), x, inside));
 	transform_input(q->l, q->s->m, d, v, q->lanes);
 	for (int y = 0; y < q->points; y++)
-		lv_store(q->l, v[y], scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
+		lv_store(q->l, v[y], wino_scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
 	for_end(q->l, f);
 }
 
@@ -145,16 +104,16 @@ static void input_rows(const struct wino *q, const struct ix *cb, const struct i
 {
 	struct loops *l = q->l;
 	const struct ix *y;
-	int64_t plane = q->z.cblocks * q->s->tiles;
+	int64_t plane = q->z.v_plane;
 	int d[8], v[8];
-	struct stmt *f = loop_n(q, q->points, &y);
+	struct stmt *f = wino_loop_n(q, q->points, &y);
 	for (int x = 0; x < q->points; x++)
-		d[x] = load(
-		    q, scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)), (int64_t)x * q->lanes));
+		d[x] = wino_load(q, wino_scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)),
+						 (int64_t)x * q->lanes));
 	transform_input(l, q->s->m, d, v, q->lanes);
-	const struct ix *to = at(q, y, q->points * plane, at(q, cb, q->s->tiles, t));
+	const struct ix *to = wino_at(q, y, q->points * plane, wino_at(q, cb, q->s->tiles, t));
 	for (int x = 0; x < q->points; x++)
-		lv_store(l, v[x], scratch(q, SCRATCH_V, to, x * plane * q->lanes));
+		lv_store(l, v[x], wino_scratch(q, SCRATCH_V, to, x * plane * q->lanes));
 	for_end(l, f);
 }
 
@@ -162,7 +121,7 @@ static void inputs(const struct wino *q)
 {
 	struct loops *l = q->l;
 	const struct ix *cb, *t, *last = ix_c(l, q->points - 1), *none = ix_c(l, 0);
-	struct stmt *blocks = loop_n(q, q->z.cblocks, &cb), *tiles = loop(q, q->count, &t);
+	struct stmt *blocks = wino_loop_n(q, q->z.cblocks, &cb), *tiles = wino_loop(q, q->count, &t);
 	q->in->base[q->f.c] = ix_mul(l, cb, ix_c(l, q->lanes));
 	bind_tile(q, q->in, t);
 	const struct ix *inside =
@@ -177,104 +136,21 @@ static void inputs(const struct wino *q)
 	for_end(l, blocks);
 }
 
-/* ---- products ---- */
-
-/* One step of the reduction: kv vectors of weights times n broadcast inputs each. `c` is the channel. */
-static void step(const struct wino *q, int n, const int *acc, const struct ix *u, const struct ix *v)
-{
-	struct loops *l = q->l;
-	struct mem m = {.buf = q->w->at[q->in->st->read[q->f.filter].operand].buf, .stride = 1};
-	int w[SCHED_TILE];
-	for (int j = 0; j < q->s->kv; j++) {
-		m.at = ix_add(l, u, ix_c(l, (int64_t)j * q->lanes));
-		w[j] = load(q, m);
-	}
-	for (int p = 0; p < n; p++) {
-		int x = load(q, (struct mem){.buf = q->w->scratch_buf,
-					     .at = ix_add(l, v, ix_c(l, (int64_t)p * q->lanes))});
-		for (int j = 0; j < q->s->kv; j++)
-			lv_set(l, acc[p * q->s->kv + j], V_FMA, x, w[j], acc[p * q->s->kv + j], -1);
-	}
-}
-
-/* n tiles, from px * i on, of point xi times panel kt, which lies at u. */
-static void product(const struct wino *q, const struct ix *xi, const struct ix *kt, const struct ix *u,
-		    const struct ix *tile, int n)
-{
-	struct loops *l = q->l;
-	const struct ix *cb, *i, *t = ix_mul(l, tile, ix_c(l, q->s->px));
-	int kv = q->s->kv, acc[SCHED_TILE];
-	int64_t channels = q->in->st->axis[q->f.c].extent, tiles = q->s->tiles, left = channels % q->lanes,
-		panel = channels * kv * q->lanes;
-	int unroll = channels % 4 == 0 && n * kv < 12 ? 4 : channels % 2 == 0 ? 2 : 1;
-	for (int j = 0; j < n * kv; j++)
-		lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
-	struct stmt *blocks = loop_n(q, q->z.cblocks, &cb);
-	const struct ix *end = ix_c(l, q->lanes), *done = ix_mul(l, cb, end);
-	if (left)
-		end = ix_min(l, end, ix_sub(l, ix_c(l, channels), done));
-	struct stmt *inner = for_begin(l, ix_c(l, 0), end, unroll, true, &i);
-	const struct ix *c = ix_add(l, done, i);
-	const struct ix *v = at(q, xi, q->z.cblocks * tiles, at(q, cb, tiles, t));
-	v = ix_add(l, q->w->wino[SCRATCH_V], at(q, v, q->lanes, i));
-	const struct ix *next = ix_add(l, at(q, c, (int64_t)q->s->prefetch * LINE / 2, u),
-				       at(q, tile, channels * q->s->prefetch * LINE / 2, ix_c(l, panel)));
-	for (int j = 0; j < unroll; j++) {
-		const struct ix *off = ix_c(l, j);
-		for (int z = 0; z < q->s->prefetch && j % 2 == 0; z++)
-			lv_prefetch(l, q->w->at[q->in->st->read[q->f.filter].operand].buf,
-				    ix_add(l, next, ix_c(l, (j / 2 * (int64_t)q->s->prefetch + z) * LINE)),
-				    1);
-		step(q, n, acc, at(q, ix_add(l, c, off), (int64_t)kv * q->lanes, u), ix_add(l, v, off));
-	}
-	for_end(l, inner);
-	for_end(l, blocks);
-	const struct ix *to = at(q, xi, q->s->chunk, ix_mul(l, kt, ix_c(l, kv)));
-	for (int j = 0; j < n * kv; j++)
-		lv_store(l, acc[j],
-			 scratch(q, SCRATCH_M, at(q, to, tiles, t), (j % kv * tiles + j / kv) * q->lanes));
-}
-
-static void products(const struct wino *q)
-{
-	struct loops *l = q->l;
-	const struct ix *xi, *kt, *i;
-	int px = q->s->px, full = q->s->tiles / px, rest = q->s->tiles % px, kv = q->s->kv;
-	int64_t panels = q->s->chunk / kv, xis = (int64_t)q->points * q->points,
-		panel = q->in->st->axis[q->f.c].extent * kv * q->lanes;
-	const struct ix *left = ix_sub(l, ix_c(l, q->z.vectors), ix_mul(l, q->chunk, ix_c(l, q->s->chunk)));
-	const struct ix *used =
-	    ix_min(l, ix_c(l, panels), ix_div(l, ix_add(l, left, ix_c(l, kv - 1)), ix_c(l, kv)));
-	struct stmt *points = loop_n(q, xis, &xi), *ks = loop(q, used, &kt);
-	const struct ix *u = ix_mul(l, at(q, at(q, q->chunk, xis, xi), panels, kt), ix_c(l, panel));
-	const struct ix *n = ix_div(l, ix_add(l, q->count, ix_c(l, px - 1)), ix_c(l, px));
-	struct stmt *tiles = loop(q, ix_min(l, n, ix_c(l, full)), &i);
-	product(q, xi, kt, u, i, px);
-	for_end(l, tiles);
-	if (rest) {
-		struct stmt *s = if_begin(l, ix_lt(l, ix_c(l, (int64_t)full * px), q->count));
-		product(q, xi, kt, u, ix_c(l, full), rest);
-		if_end(l, s);
-	}
-	for_end(l, ks);
-	for_end(l, points);
-}
-
 /* ---- outputs ---- */
 
 static void output_columns(const struct wino *q, const struct ix *k, const struct ix *t)
 {
 	struct loops *l = q->l;
 	const struct ix *x;
-	int64_t plane = (int64_t)q->s->chunk * q->s->tiles;
+	int64_t plane = q->z.m_plane;
 	int d[8], v[8];
-	struct stmt *f = loop_n(q, q->points, &x);
-	const struct ix *from = at(q, x, plane, at(q, k, q->s->tiles, t));
+	struct stmt *f = wino_loop_n(q, q->points, &x);
+	const struct ix *from = wino_at(q, x, plane, wino_at(q, k, q->s->tiles, t));
 	for (int y = 0; y < q->points; y++)
-		d[y] = load(q, scratch(q, SCRATCH_M, from, y * q->points * plane * q->lanes));
-	transform_output(l, q->s->m, d, v, q->lanes);
+		d[y] = wino_load(q, wino_scratch(q, SCRATCH_M, from, y * q->points * plane * q->lanes));
+	transform_output(l, q->s->m, q->s->raw, d, v, q->lanes);
 	for (int y = 0; y < q->s->m; y++)
-		lv_store(l, v[y], scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
+		lv_store(l, v[y], wino_scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
 	for_end(l, f);
 }
 
@@ -295,10 +171,10 @@ static void put_each(const struct wino *q, const int *v, const struct ix *n)
 	const struct ix *base = k->base[q->f.x], *x, *none = ix_c(l, 0);
 	int known = k->nknown;
 	for (int i = 0; i < q->s->m; i++)
-		lv_store(l, v[i], scratch(q, SCRATCH_TILE, none, (int64_t)i * q->lanes));
-	struct stmt *f = loop(q, n, &x);
+		lv_store(l, v[i], wino_scratch(q, SCRATCH_TILE, none, (int64_t)i * q->lanes));
+	struct stmt *f = wino_loop(q, n, &x);
 	k->base[q->f.x] = ix_add(l, base, x);
-	put(q, 0, load(q, scratch(q, SCRATCH_TILE, x, 0)));
+	put(q, 0, wino_load(q, wino_scratch(q, SCRATCH_TILE, x, 0)));
 	for_end(l, f);
 	k->base[q->f.x] = base;
 	k->nknown = known;
@@ -332,11 +208,11 @@ static void output_rows(const struct wino *q)
 	const struct ix *y, *top = k->base[q->f.y];
 	int d[8], v[8], known = k->nknown;
 	const struct ix *rows = ix_min(l, ix_c(l, q->s->m), ix_sub(l, k->extent[q->f.y], top));
-	struct stmt *f = loop(q, rows, &y);
+	struct stmt *f = wino_loop(q, rows, &y);
 	for (int x = 0; x < q->points; x++)
-		d[x] = load(
-		    q, scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)), (int64_t)x * q->lanes));
-	transform_output(l, q->s->m, d, v, q->lanes);
+		d[x] = wino_load(q, wino_scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)),
+						 (int64_t)x * q->lanes));
+	transform_output(l, q->s->m, q->s->raw, d, v, q->lanes);
 	k->base[q->f.y] = ix_add(l, top, y);
 	put_row(q, v);
 	k->nknown = known;
@@ -361,10 +237,10 @@ static void outputs(const struct wino *q)
 	const struct ix *i, *t, *done = ix_mul(l, q->chunk, ix_c(l, q->s->chunk));
 	const struct ix *n = ix_min(l, ix_c(l, q->s->chunk), ix_sub(l, ix_c(l, q->z.vectors), done));
 	int known = q->out->nknown;
-	struct stmt *vectors = loop(q, n, &i);
+	struct stmt *vectors = wino_loop(q, n, &i);
 	q->out->base[q->f.k] = ix_mul(l, ix_add(l, done, i), ix_c(l, q->lanes));
 	hoist(q);
-	struct stmt *tiles = loop(q, q->count, &t);
+	struct stmt *tiles = wino_loop(q, q->count, &t);
 	bind_tile(q, q->out, t);
 	output_columns(q, i, t);
 	output_rows(q);
@@ -427,7 +303,7 @@ void winograd_stage(struct nest *k)
 	struct stmt *f =
 	    for_begin(l, from, ix_min(l, ix_add(l, from, ix_c(l, each)), ix_c(l, q->z.chunks)), 1, false, &i);
 	q->chunk = i;
-	products(q);
+	(q->s->raw ? wino_products_raw : wino_products)(q);
 	outputs(q);
 	for_end(l, f);
 	loops_entry_end(l);

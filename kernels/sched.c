@@ -137,6 +137,7 @@ static void put_winograd(struct writer *w, const struct winograd *g)
 	put(w, "x");
 	put_int(w, g->kv);
 	put_number(w, "chunk", g->chunk, 0);
+	put_number(w, "raw", g->raw, 0);
 	put_number(w, "parts", g->parts, 1);
 	put_number(w, "prefetch", g->prefetch, 0);
 }
@@ -362,6 +363,11 @@ static int key_chunk(struct parser *ps, struct sstage *s)
 	return whole(ps, 1, 1 << 20, &s->wino.chunk);
 }
 
+static int key_raw(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 1, 1 << 20, &s->wino.raw);
+}
+
 static int key_parts(struct parser *ps, struct sstage *s)
 {
 	return whole(ps, 1, 4096, &s->wino.parts);
@@ -399,12 +405,12 @@ static int key_block(struct parser *ps, struct sstage *s)
 static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
-} keys[] = {{"lane", key_lane},         {"tile", key_tile},         {"unroll", key_unroll},
-	    {"order", key_order},       {"par", key_par},           {"outer", key_outer},
-	    {"split", key_split},       {"chains", key_chains},     {"hoist", key_hoist},
-	    {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
-	    {"gemm", key_gemm},         {"chunk", key_chunk},       {"parts", key_parts},
-	    {"prefetch", key_prefetch}, {"block", key_block}};
+} keys[] = {{"lane", key_lane},   {"tile", key_tile},         {"unroll", key_unroll},
+	    {"order", key_order}, {"par", key_par},           {"outer", key_outer},
+	    {"split", key_split}, {"chains", key_chains},     {"hoist", key_hoist},
+	    {"ring", key_ring},   {"winograd", key_winograd}, {"tiles", key_tiles},
+	    {"gemm", key_gemm},   {"chunk", key_chunk},       {"raw", key_raw},
+	    {"parts", key_parts}, {"prefetch", key_prefetch}, {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

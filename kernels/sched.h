@@ -18,13 +18,15 @@
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    of a chain's last stage: its rows are computed N at a time, and before them the rows of earlier
  *         stages that they need and that are not there yet; intermediates are rings of rows in scratch
- * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and the keys up to prefetch stand
+ * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and these keys stand
  * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
  * gemm    register tile of the products: tiles x vectors
  * chunk   vectors of products that are transformed back at once
- * parts   of the output channels that threads share beside the blocks, each with the inputs' transform of its own
- * prefetch  winograd: cache lines of the next panel of weights that each two steps fetch; else the level (1 or 2)
- *         that the next panel is fetched into, evenly over all tiles that use the present one
+ * raw     filters are kept as they are, and each register tile transforms them: it then is gemm's tiles for
+ *         a row of points. That many vectors of input channels at a time. Absent: the packer transforms
+ * parts   of the output channels that threads share beside the blocks, each transforms the inputs again
+ * prefetch  winograd: cache lines of the next panel of weights, or of filters, that each two steps fetch; else the level
+ *         (1 or 2) that the next panel is fetched into, evenly over all tiles that use the present one
  * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or
  *         absent: the whole axis
  */
@@ -37,7 +39,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256 };
 
 struct winograd {
 	int m; /* 0: another algorithm */
-	int tiles, px, kv, chunk, parts, prefetch;
+	int tiles, px, kv, chunk, raw, parts, prefetch;
 };
 
 struct sstage {

@@ -434,8 +434,7 @@ double space_roofline(const struct space *s)
 	double ops = task_flops(&s->t), bytes = task_bytes(&s->t, true), best = roofline(&s->tg, ops, bytes);
 	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
 		struct winograd_share w = winograd_share(m);
-		double other =
-		    roofline(&s->tg, ops * w.flops, bytes + (w.weights - 1) * winograd_filter_bytes(&s->t));
+		double other = roofline(&s->tg, ops * w.flops, bytes);
 		best = other < best ? other : best;
 	}
 	return best;

@@ -52,19 +52,27 @@ void rules_winograd(struct space *s)
 	s->wino_lanes = 0;
 }
 
-/* Completes m, tiles and kv: as many tiles in registers as fit evenly, the next panel fetched in time. */
-static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
+/* Most tiles of a register tile with kv vectors, or of a row of points that is transformed in registers. */
+static int most_tiles(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
 {
 	int spare = w->kv > 2 ? 2 : 1; /* as the rules of other tiles: with three vectors one more lives */
-	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv), count;
-	if (z->cblocks ==
-	    1) /* one loop over the channels, not two: LLVM spills around it what it could keep */
+	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv);
+	if (w->raw)
+		most = (s->tg.regs - 8) / z->points;
+	else if (z->cblocks ==
+		 1) /* one loop over the channels, not two: LLVM spills around it what it could keep */
 		most = most * 3 / 4;
-	most = most < 1 ? 1 : most;
-	count = (int)up(w->tiles, most);
+	return most < 1 ? 1 : most;
+}
+
+/* Completes m, tiles, kv and raw: as many tiles in registers as fit evenly, the next panel fetched in time.
+ */
+static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
+{
+	int64_t count = up(w->tiles, most_tiles(s, z, w)), lines = up((int64_t)w->kv * s->wino_lanes, 16);
 	w->px = (int)up(w->tiles, count);
-	int lines = (int)up((int64_t)w->kv * s->wino_lanes, 16);
-	w->prefetch = (int)up((int64_t)2 * lines, up(w->tiles, w->px));
+	count = up(w->tiles, w->px);
+	w->prefetch = least(up(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
 }
 
 /* Latency on all threads: the parts transform inputs again, and the last round of ranges may be short. */
@@ -93,24 +101,32 @@ static void keep_best(const struct space *s, struct sstage c, double *best, stru
 	}
 }
 
+/* Blocks and chunks for a kind of register tile that is given. */
+static void try_blocks(const struct space *s, struct sstage c, double *best, struct sstage *out)
+{
+	static const int split[] = {1, 2, 3, 4, 6, 8, 12, 14, 16, 24, 32, 56};
+	struct winograd_sizes z = winograd_sizes(&s->t, &c);
+	struct winograd *w = &c.wino;
+	for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
+		for (w->chunk = w->kv; w->chunk - w->kv < z.vectors && w->chunk <= 4 * w->kv; w->chunk *= 2) {
+			w->tiles = least(up(z.tiles, split[i]), 1 << 20);
+			complete(s, &z, w);
+			keep_best(s, c, best, out);
+		}
+}
+
 /* The best by the draft of one m: its latency in cycles, DBL_MAX: none fits. */
 static double rule(const struct space *s, int m, struct sstage *out)
 {
-	static const int split[] = {1, 2, 3, 4, 6, 8, 12, 14, 16, 24, 32, 56};
 	struct sstage c;
 	double best = DBL_MAX;
 	start(s, &c);
 	c.wino.m = m;
 	struct winograd_sizes z = winograd_sizes(&s->t, &c);
-	for (int kv = 1; kv <= 4 && kv <= z.vectors; kv++)
-		for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
-			for (int chunk = kv; chunk - kv < z.vectors && chunk <= 4 * kv; chunk *= 2) {
-				c.wino.kv = kv;
-				c.wino.chunk = chunk;
-				c.wino.tiles = least(up(z.tiles, split[i]), 1 << 20);
-				complete(s, &z, &c.wino);
-				keep_best(s, c, &best, out);
-			}
+	for (c.wino.kv = 1; c.wino.kv <= 4 && c.wino.kv <= z.vectors; c.wino.kv++)
+		try_blocks(s, c, &best, out);
+	c.wino.kv = c.wino.raw = 1;
+	try_blocks(s, c, &best, out);
 	return best;
 }
 
@@ -148,7 +164,8 @@ static void draw_gemm(const struct space *s, struct rng *r, const struct winogra
 		      struct winograd *w)
 {
 	static const int vectors[] = {1, 2, 2, 2, 3, 4};
-	w->kv = vectors[rng_below(r, 6)];
+	w->raw = rng_below(r, 4) == 0;
+	w->kv = w->raw ? 1 : vectors[rng_below(r, 6)];
 	complete(s, z, w);
 	if (rng_below(r, 3) == 0)
 		w->px = 1 + (int)rng_below(r, (uint32_t)w->px);
@@ -234,6 +251,7 @@ void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *ou
 	if (rng_below(r, 2)) {
 		w->px = o->px;
 		w->kv = o->kv;
+		w->raw = o->raw;
 		w->chunk = o->chunk;
 	}
 }

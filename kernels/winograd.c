@@ -136,6 +136,14 @@ static int64_t up(int64_t a, int64_t b)
 	return (a + b - 1) / b;
 }
 
+/* At least n vectors from one xi to the next. An odd number: one tile's of all points lie in different sets
+ * of the cache. Where n are few and a row of points is read with some tiles of each, 4 more than a multiple
+ * of 8: so are neighbouring tiles'. */
+static int64_t plane(int64_t n, bool rows)
+{
+	return rows ? up(n - 4, 8) * 8 + 4 : n | 1;
+}
+
 struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[0];
@@ -155,9 +163,13 @@ struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *
 	z.channels = st->axis[f.c].extent;
 	z.cblocks = up(z.channels, s->lanes);
 	int64_t xi = (int64_t)z.points * z.points;
-	z.v_elems = xi * z.cblocks * w->tiles * s->lanes;
-	z.m_elems = xi * w->chunk * w->tiles * s->lanes;
-	z.u_elems = xi * z.chunks * w->chunk * z.channels * s->lanes;
+	z.group = w->raw && w->raw < z.cblocks ? (int64_t)w->raw * s->lanes : z.channels;
+	z.groups = up(z.channels, z.group);
+	z.v_plane = plane(z.cblocks * w->tiles, w->raw);
+	z.m_plane = plane((int64_t)w->chunk * w->tiles, w->raw);
+	z.v_elems = xi * z.v_plane * s->lanes;
+	z.m_elems = xi * z.m_plane * s->lanes;
+	z.u_elems = (w->raw ? 9 : xi) * z.chunks * w->chunk * z.channels * s->lanes;
 	return z;
 }
 
@@ -210,6 +222,8 @@ static int check_sizes(const struct task *t, const struct sstage *s)
 		return not_one("more tiles than there are, or in registers");
 	if (w->chunk % w->kv || w->chunk - w->kv >= z.vectors || w->parts > z.chunks)
 		return not_one("chunks that are no panels, or more parts than chunks");
+	if (w->raw && (w->raw > z.cblocks || w->kv > 1 || w->px * z.points > SCHED_TILE))
+		return not_one("filters as they are: one vector of outputs, channels that there are");
 	if (z.v_elems > MAX_SCRATCH || z.m_elems > MAX_SCRATCH || z.u_elems > MAX_WEIGHTS)
 		return not_one("scratch or weights are too large");
 	return E_OK;

@@ -5,9 +5,11 @@
  * fewer multiplications (2.25, 4), other rounding: of the largest output 5e-7 and 4e-6 to 8e-6 are usual.
  *
  * Buffers, of L lanes; a panel is what one register tile reads:
- *   weights  U[chunk of k][xi][panel][c][vector][L], by the packer
- *   inputs   V[xi][c / L][tile][L], thread scratch, one block of tiles
- *   products M[xi][vector of the chunk][tile][L], thread scratch, one block and chunk */
+ *
+ * - weights U[chunk of k][xi][panel][c][vector][L], by the packer; or filters [k / L][c][r][s][L], by the
+ * packer, which each register tile transforms: 9 values from memory instead of (m + 2)^2
+ * - inputs V[xi][c / L][tile][L], thread scratch, one block of tiles
+ * - products M[xi][vector of the chunk][tile][L], thread scratch, one block and chunk */
 #ifndef KERNELS_WINOGRAD_H
 #define KERNELS_WINOGRAD_H
 
@@ -32,7 +34,10 @@ struct winograd_sizes {
 	int64_t tiles, blocks, batch;
 	int64_t vectors, chunks; /* of k */
 	int64_t channels, cblocks;
-	int64_t v_elems, m_elems, u_elems; /* v, m: of one thread */
+	int64_t group, groups;    /* of channels whose filters stay in the L1 */
+	int64_t v_plane, m_plane; /* vectors from one xi to the next */
+	int64_t v_elems, m_elems; /* of one thread */
+	int64_t u_elems;          /* constants */
 };
 struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *s);
 

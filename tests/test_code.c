@@ -14,6 +14,7 @@ static void sample(void)
 	c.m.lanes = 16;
 	c.m.nsyms = 1;
 	c.m.scratch_bytes = 4096;
+	c.m.winograd = 4;
 	c.m.alias_out = 1;
 	c.m.alias_in = -1;
 	c.m.nentries = 2;

@@ -99,6 +99,13 @@ TEST(every_shape)
 	    {{3, 16, 16, 5, 5, 0, 0, 16, ADD}, "lane=k:16 winograd=4 tiles=1 gemm=1x1 chunk=1"},
 	    {{1, 16, 33, 1, 1, 0, 1, 16, ADD}, "lane=k:16 winograd=2 tiles=1 gemm=1x3 chunk=3 prefetch=2"},
 	    {{1, 4, 8, 3, 11, 1, 1, 4, ""}, "lane=k:4 winograd=2 tiles=7 gemm=3x2 chunk=2"},
+	    {{1, 8, 8, 8, 8, 1, 1, 8, ADD}, "lane=k:8 winograd=4 tiles=4 gemm=4x1 chunk=1 raw=1"},
+	    {{1, 40, 24, 7, 7, 1, 1, 8, RESIDUAL},
+	     "lane=k:8 winograd=4 tiles=3 gemm=2x1 chunk=2 raw=2 parts=2 prefetch=5"},
+	    {{1, 13, 20, 13, 13, 0, 1, 8, RESIDUAL},
+	     "lane=k:8 winograd=2 tiles=10 gemm=4x1 chunk=3 raw=1 prefetch=3"},
+	    {{2, 20, 7, 6, 9, 0, 1, 8, LONG}, "lane=k:8 winograd=2 tiles=7 gemm=6x1 chunk=1 raw=3"},
+	    {{1, 48, 33, 5, 5, 0, 0, 16, ADD}, "lane=k:16 winograd=4 tiles=1 gemm=1x1 chunk=2 raw=2"},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		struct kcase c;
@@ -179,6 +186,10 @@ TEST(refused_schedules)
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x2 chunk=3", E_INFEASIBLE, "panels"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x2 chunk=6", E_INFEASIBLE, "panels"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 parts=4", E_INFEASIBLE, "parts"},
+	    {"lane=k:8 winograd=2 tiles=4 gemm=4x2 chunk=2 raw=1", E_INFEASIBLE, "as they are"},
+	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 raw=3", E_INFEASIBLE, "as they are"},
+	    {"lane=k:8 winograd=2 tiles=16 gemm=16x1 chunk=1 raw=1 prefetch=0", E_CORRUPT, "canonical"},
+	    {"lane=k:8 winograd=4 tiles=4 gemm=4x1 chunk=1 raw=0", E_CORRUPT, "number"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4 chunk=1", E_CORRUPT, "gemm"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x chunk=1", E_CORRUPT, "number"},
 	    {"lane=k:8 winograd=2 tiles=99999999999 gemm=4x1 chunk=1", E_CORRUPT, "number"},
@@ -266,7 +277,13 @@ TEST(weights)
 	for (int i = 0; i < m.nbufs; i++)
 		if (m.buf[i].packing.winograd.m)
 			elems = pack_elems(&m.buf[i].packing);
-	CHECK(elems == 16 * 16 * 36);
+	CHECK(elems == 16 * 16 * 36 && m.winograd == 4);
+	REQUIRE_OK(lower(&c.t, "lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=2 raw=1", &tg, &c.a, &l, &m));
+	elems = 0;
+	for (int i = 0; i < m.nbufs; i++)
+		if (m.buf[i].packed && m.buf[i].role == BUF_CONST && pack_elems(&m.buf[i].packing) > 16)
+			elems = pack_elems(&m.buf[i].packing);
+	CHECK(elems == 16 * 16 * 9 && m.winograd == 2);
 	CHECK(winograd_filter_bytes(&c.t) == 16 * 16 * 9 * 4);
 	CHECK(winograd_share(4).weights == 4 && winograd_share(4).flops == .25);
 	CHECK(winograd_share(2).flops * 2.25 == 1);

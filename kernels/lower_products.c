@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The products of a Winograd convolution. The packer transforms the filters: then they are (m + 2)^2 matrix
+ * products. Or each register tile does, which holds some tiles for all points of one row: no transformed
+ * filter is ever stored, and a third to a half of the operations are the transform's. That pays where few
+ * tiles share filters that come from memory. */
+#include "kernels/lower_winograd.h"
+
+static int constants(const struct wino *q)
+{
+	return q->w->at[q->in->st->read[q->f.filter].operand].buf;
+}
+
+/* Where a register tile reads: channels [from, from + n); its weights or filters from element `at` on; its
+ * inputs and sums from vector `tile` of a block on; what it fetches, and how many lines each two steps. */
+struct tile {
+	const struct ix *from, *n, *at, *tile, *next;
+	int level;
+};
+
+/* The sum of tile `p` of point xi. */
+static struct mem sum(const struct wino *q, const struct ix *xi, const struct ix *vector,
+		      const struct tile *t, int64_t p)
+{
+	return wino_scratch(q, SCRATCH_M,
+			    wino_at(q, xi, q->z.m_plane, wino_at(q, vector, q->s->tiles, t->tile)),
+			    p * q->lanes);
+}
+
+/* Opens the loops over the channels, *i counts from the first of them. Returns V's element of point 0. */
+static const struct ix *channels_begin(const struct wino *q, const struct tile *t, int unroll,
+				       struct stmt *open[2], const struct ix **i)
+{
+	struct loops *l = q->l;
+	const struct ix *cb, *lane, *lanes = ix_c(l, q->lanes);
+	const struct ix *blocks = ix_div(l, ix_add(l, t->n, ix_c(l, q->lanes - 1)), lanes);
+	open[0] = for_begin(l, ix_c(l, 0), blocks, 1, true, &cb);
+	const struct ix *done = ix_mul(l, cb, lanes), *left = ix_sub(l, t->n, done);
+	open[1] = for_begin(l, ix_c(l, 0), ix_min(l, lanes, left), unroll, true, &lane);
+	*i = ix_add(l, done, lane);
+	const struct ix *v = wino_at(q, ix_add(l, ix_div(l, t->from, lanes), cb), q->s->tiles, t->tile);
+	return ix_add(l, q->w->wino[SCRATCH_V], wino_at(q, v, q->lanes, lane));
+}
+
+static void channels_end(const struct wino *q, struct stmt *open[2])
+{
+	for_end(q->l, open[1]);
+	for_end(q->l, open[0]);
+}
+
+static void fetch(const struct wino *q, const struct tile *t, const struct ix *step)
+{
+	const struct ix *next = wino_at(q, step, (int64_t)q->s->prefetch * LINE / 2, t->next);
+	for (int z = 0; z < q->s->prefetch; z++)
+		lv_prefetch(q->l, constants(q), ix_add(q->l, next, ix_c(q->l, (int64_t)z * LINE)), t->level);
+}
+
+static int broadcast(const struct wino *q, const struct ix *at)
+{
+	return wino_load(q, (struct mem){.buf = q->w->scratch_buf, .at = at});
+}
+
+/* One step of the reduction: kv vectors of weights times n broadcast inputs each. */
+static void step(const struct wino *q, int n, const int *acc, const struct ix *u, const struct ix *v)
+{
+	struct loops *l = q->l;
+	int w[SCHED_TILE], kv = q->s->kv;
+	for (int j = 0; j < kv; j++)
+		w[j] = wino_load(q, (struct mem){.buf = constants(q),
+						 .at = ix_add(l, u, ix_c(l, (int64_t)j * q->lanes)),
+						 .stride = 1});
+	for (int p = 0; p < n; p++) {
+		int x = broadcast(q, ix_add(l, v, ix_c(l, (int64_t)p * q->lanes)));
+		for (int j = 0; j < kv; j++)
+			lv_set(l, acc[p * kv + j], V_FMA, x, w[j], acc[p * kv + j], -1);
+	}
+}
+
+/* n tiles of point xi times panel kt. */
+static void product(const struct wino *q, const struct ix *xi, const struct ix *kt, const struct tile *t,
+		    int n)
+{
+	struct loops *l = q->l;
+	const struct ix *i;
+	struct stmt *open[2];
+	int kv = q->s->kv, acc[SCHED_TILE];
+	int unroll = q->z.channels % 4 == 0 && n * kv < 12 ? 4 : q->z.channels % 2 == 0 ? 2 : 1;
+	for (int j = 0; j < n * kv; j++)
+		lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
+	const struct ix *v = channels_begin(q, t, unroll, open, &i);
+	v = wino_at(q, xi, q->z.v_plane * q->lanes, v);
+	for (int j = 0; j < unroll; j++) {
+		const struct ix *c = ix_add(l, i, ix_c(l, j));
+		if (j % 2 == 0)
+			fetch(q, t, c);
+		step(q, n, acc, wino_at(q, c, (int64_t)kv * q->lanes, t->at), ix_add(l, v, ix_c(l, j)));
+	}
+	channels_end(q, open);
+	for (int j = 0; j < n * kv; j++)
+		lv_store(l, acc[j], sum(q, xi, wino_at(q, kt, kv, ix_c(l, j % kv)), t, j / kv));
+}
+
+void wino_products(const struct wino *q)
+{
+	struct loops *l = q->l;
+	const struct ix *xi, *kt, *i;
+	int px = q->s->px, full = q->s->tiles / px, rest = q->s->tiles % px, kv = q->s->kv;
+	int64_t panels = q->s->chunk / kv, xis = (int64_t)q->points * q->points,
+		panel = q->z.channels * kv * q->lanes;
+	const struct ix *left = ix_sub(l, ix_c(l, q->z.vectors), ix_mul(l, q->chunk, ix_c(l, q->s->chunk)));
+	const struct ix *used =
+	    ix_min(l, ix_c(l, panels), ix_div(l, ix_add(l, left, ix_c(l, kv - 1)), ix_c(l, kv)));
+	struct stmt *points = wino_loop_n(q, xis, &xi), *ks = wino_loop(q, used, &kt);
+	const struct ix *u = ix_mul(l, wino_at(q, wino_at(q, q->chunk, xis, xi), panels, kt), ix_c(l, panel));
+	const struct ix *n = ix_div(l, ix_add(l, q->count, ix_c(l, px - 1)), ix_c(l, px));
+	int64_t ahead = q->z.channels * q->s->prefetch * LINE / 2;
+	struct stmt *tiles = wino_loop(q, ix_min(l, n, ix_c(l, full)), &i);
+	struct tile t = {.from = ix_c(l, 0), .n = ix_c(l, q->z.channels), .at = u, .level = 1};
+	t.tile = ix_mul(l, i, ix_c(l, px));
+	t.next = wino_at(q, i, ahead, ix_add(l, u, ix_c(l, panel)));
+	product(q, xi, kt, &t, px);
+	for_end(l, tiles);
+	if (rest) {
+		struct stmt *s = if_begin(l, ix_lt(l, ix_c(l, (int64_t)full * px), q->count));
+		t.tile = ix_c(l, (int64_t)full * px);
+		t.next = ix_add(l, u, ix_c(l, full * ahead + panel));
+		product(q, xi, kt, &t, rest);
+		if_end(l, s);
+	}
+	for_end(l, ks);
+	for_end(l, points);
+}
+
+/* ---- products of filters as they are ---- */
+
+/* Row y of the points of the vector of filters at `from`. */
+static void filter(const struct wino *q, int y, const struct ix *from, int *out)
+{
+	struct loops *l = q->l;
+	int row[3];
+	for (int s = 0; s < 3; s++) {
+		int g[3] = {-1, -1, -1};
+		for (int r = 0; r < 3; r++)
+			if (transform_filter_uses(q->s->m, y, r))
+				g[r] = wino_load(
+				    q, (struct mem){
+					   .buf = constants(q),
+					   .at = ix_add(l, from, ix_c(l, (3 * r + s) * (int64_t)q->lanes)),
+					   .stride = 1});
+		row[s] = transform_filter_row(l, q->s->m, y, g, q->lanes);
+	}
+	transform_filter(l, q->s->m, row, out, q->lanes);
+}
+
+/* n tiles of all points of row y times one vector of filters, which are transformed in registers. */
+static void product_raw(const struct wino *q, int y, const struct ix *vector, const struct tile *t, int n)
+{
+	struct loops *l = q->l;
+	const struct ix *i;
+	struct stmt *open[2];
+	int acc[SCHED_TILE], w[8], unroll = q->z.channels % 2 ? 1 : 2;
+	for (int j = 0; j < n * q->points; j++)
+		if (q->z.groups > 1)
+			acc[j] = wino_load(q, sum(q, ix_c(l, y * q->points + j / n), vector, t, j % n));
+		else
+			lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
+	const struct ix *v = channels_begin(q, t, unroll, open, &i);
+	for (int j = 0; j < unroll; j++) {
+		const struct ix *c = ix_add(l, i, ix_c(l, j));
+		if (j == 0)
+			fetch(q, t, c);
+		filter(q, y, wino_at(q, c, (int64_t)9 * q->lanes, t->at), w);
+		for (int z = 0; z < n * q->points; z++) {
+			int64_t off = (y * q->points + z / n) * q->z.v_plane + z % n;
+			int x = broadcast(q, ix_add(l, v, ix_c(l, off * q->lanes + j)));
+			lv_set(l, acc[z], V_FMA, w[z / n], x, acc[z], -1);
+		}
+	}
+	channels_end(q, open);
+	for (int j = 0; j < n * q->points; j++)
+		lv_store(l, acc[j], sum(q, ix_c(l, y * q->points + j / n), vector, t, j % n));
+}
+
+static void clear_sums(const struct wino *q)
+{
+	struct loops *l = q->l;
+	const struct ix *i;
+	int zero = lv_new(l, q->lanes);
+	lv_const(l, zero, 0);
+	struct stmt *f = wino_loop_n(q, q->z.m_elems / q->lanes, &i);
+	lv_store(l, zero, wino_scratch(q, SCRATCH_M, i, 0));
+	for_end(l, f);
+}
+
+/* n tiles, the i-th ones, of all points. */
+static void rows_raw(const struct wino *q, const struct ix *vector, struct tile t, const struct ix *i, int n)
+{
+	struct loops *l = q->l;
+	const struct ix *next = t.next;
+	t.tile = ix_mul(l, i, ix_c(l, q->s->px));
+	for (int y = 0; y < q->points; y++) {
+		const struct ix *done = wino_at(q, i, q->points, ix_c(l, y));
+		t.next = wino_at(q, done, q->z.group * q->s->prefetch * LINE / 2, next);
+		product_raw(q, y, vector, &t, n);
+	}
+}
+
+/* The filters of one group of channels stay in the L1 while all tiles use them. */
+void wino_products_raw(const struct wino *q)
+{
+	struct loops *l = q->l;
+	const struct ix *k, *g, *i;
+	int px = q->s->px, full = q->s->tiles / px, rest = q->s->tiles % px;
+	int64_t each = (int64_t)9 * q->lanes;
+	if (q->z.groups > 1)
+		clear_sums(q);
+	const struct ix *first = ix_mul(l, q->chunk, ix_c(l, q->s->chunk));
+	const struct ix *used = ix_min(l, ix_c(l, q->s->chunk), ix_sub(l, ix_c(l, q->z.vectors), first));
+	struct stmt *ks = wino_loop(q, used, &k), *groups = wino_loop_n(q, q->z.groups, &g);
+	struct tile t = {.from = ix_mul(l, g, ix_c(l, q->z.group)), .level = 2};
+	t.n = ix_min(l, ix_c(l, q->z.group), ix_sub(l, ix_c(l, q->z.channels), t.from));
+	t.at = ix_mul(l, wino_at(q, ix_add(l, first, k), q->z.channels, t.from), ix_c(l, each));
+	t.next = ix_add(l, t.at, ix_c(l, q->z.group * each));
+	const struct ix *n = ix_div(l, ix_add(l, q->count, ix_c(l, px - 1)), ix_c(l, px));
+	struct stmt *tiles = wino_loop(q, ix_min(l, n, ix_c(l, full)), &i);
+	rows_raw(q, k, t, i, px);
+	for_end(l, tiles);
+	if (rest) {
+		struct stmt *s = if_begin(l, ix_lt(l, ix_c(l, (int64_t)full * px), q->count));
+		rows_raw(q, k, t, ix_c(l, full), rest);
+		if_end(l, s);
+	}
+	for_end(l, groups);
+	for_end(l, ks);
+}
