@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cost of a Winograd schedule: products, transforms and the stream of weights follow one another, so they add
- * up, except that filters as they are come while others are used. Measured on a Xeon of 148 GFLOP/s, 91 GB/s
+/* Cost of a Winograd schedule: products and transforms follow one another, so they add up; weights that are
+ * fetched ahead come meanwhile, but not quite. Measured on a Xeon of 148 GFLOP/s, 91 GB/s
  * from L2 and 11 GB/s from memory. */
 #include "kernels/draft.h"
 #include "kernels/winograd.h"
@@ -45,7 +45,8 @@ struct winograd_cost draft_winograd(const struct task *t, const struct target *t
 	struct winograd_sizes z = winograd_sizes(t, s);
 	struct winograd_cost c;
 	double ghz = draft_ghz(tg), l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
-	       l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24, memory = draft_memory(tg);
+	       l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24, memory = draft_memory(tg),
+	       l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : memory;
 	double batch = (double)z.batch, rounds = batch * (double)z.blocks, tiles = batch * (double)z.tiles,
 	       channels = (double)z.channels, m = w->m, points = z.points,
 	       panels = ceil((double)z.vectors / w->kv);
@@ -55,11 +56,13 @@ struct winograd_cost draft_winograd(const struct task *t, const struct target *t
 	double products = batch * panels * (w->raw ? 1 : points * points) *
 			  ((double)(z.blocks - 1) * cost(w, w->tiles, channels) +
 			   cost(w, z.tiles - (z.blocks - 1) * w->tiles, channels));
-	/* Scratch is written and read, weights come once, and again with every block if they do not stay. */
-	double held = 4. * (double)(z.v_elems + z.m_elems), u = 4. * (double)z.u_elems;
-	double again = u + held < .8 * l2_bytes ? 2 * l2 : memory, prefetched = w->prefetch ? 1 : 1.2;
-	c.rest += rounds * 2 * held / (held < .8 * l2_bytes ? 2 * l2 : memory);
-	double weights = (u / memory + (rounds - 1) * u / again) * prefetched;
-	c.rest += w->raw && w->prefetch ? hypot(products, weights) : products + weights;
+	/* Scratch is written and read; weights come from memory, and again with every block. What the L2 does
+	 * not hold of these comes from the L3. */
+	double held = 4. * (double)(z.v_elems + z.m_elems), u = 4. * (double)z.u_elems, room = .8 * l2_bytes;
+	c.rest += rounds * (held / l2 + 2 * fmax(0, held - room) / l3);
+	double weights = u / memory + (rounds - 1) * (u / (2 * l2) + fmin(u, fmax(0, u + held - room)) / l3);
+	double apart = w->raw ? 2 : 1.5;
+	c.rest += w->prefetch ? pow(pow(products, apart) + pow(weights, apart), 1 / apart)
+			      : products + 1.2 * weights;
 	return c;
 }
