@@ -38,6 +38,7 @@ static const struct {
     {"Sign", "r0 sign", 1},
 };
 
+static const char leaky[] = "r0 {alpha=0.01} mul r0 max"; /* 0 < alpha <= 1 */
 static const char gelu_tanh[] =
     "r0 0.5 mul r0 r0 square r0 mul 0.0447149985 mul add 0.797884583 mul tanh 1 add mul";
 
@@ -99,6 +100,9 @@ int structure_map(const struct opctx *c, struct task *t)
 		body = strcmp(node_str(c->node, "approximate", "none"), "tanh") ? "r0 gelu" : gelu_tanh;
 	if (!strcmp(type, "Swish") && node_float(c->node, "alpha", 1) == 1)
 		body = "r0 silu";
+	float alpha = node_float(c->node, "alpha", .01f);
+	if (!strcmp(type, "LeakyRelu") && alpha > 0 && alpha <= 1)
+		body = leaky;
 	if (!body)
 		return fail(E_UNSUPPORTED, "%s has no structured form", type);
 	if ((rc = map_begin(&m, c, t)) < 0)
