@@ -81,7 +81,7 @@ static int add_stage(const struct task *t, int s, struct ring *out)
 	if (rc < 0)
 		return rc;
 	int d = out->dim[tmp], axis = d < 0 ? -1 : writer_axis(t, &t->stage[s], d);
-	if (o->role != ROLE_TMP || axis < task_shared(t))
+	if (o->role != ROLE_TMP || axis < task_shared(t) || stage_over_image(t, &t->stage[s], axis))
 		return fail(E_INFEASIBLE, "ring: %s is not written by rows", o->name);
 	for (int j = 0; j < o->layout.n; j++)
 		if (o->layout.ax[j].dim == d && o->layout.ax[j].div > 1)

@@ -93,6 +93,9 @@ int read_crosses(const struct task *t, const struct stage *st, const struct read
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
+/* Axis i goes over an image that does not depend on it, as a convolution's output channels do: a loop over it around
+ * the pixels' loops, or a ring of it, would read the image anew for each of its points. */
+bool stage_over_image(const struct task *t, const struct stage *st, int i);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
 /* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi]

@@ -281,13 +281,26 @@ static int tmp_dim(const struct read *r, int rank, int i)
 	return -1;
 }
 
+bool stage_over_image(const struct task *t, const struct stage *st, int i)
+{
+	for (int k = 0; k < st->nreads; k++) {
+		unsigned axes = read_axes(st, &st->read[k], t->operand[st->read[k].operand].dims.rank);
+		unsigned inner = axes >> (i + 1) & ((1u << (stage_spatial(st) - i - 1)) - 1);
+		if (t->operand[st->read[k].operand].role == ROLE_IN && !(axes >> i & 1) &&
+		    inner & (inner - 1))
+			return true;
+	}
+	return false;
+}
+
 static bool shared(const struct task *t, int i)
 {
 	int dim[MAX_OPERANDS];
 	memset(dim, -1, sizeof dim);
 	for (int s = 0; s < t->nstages; s++) {
 		const struct stage *st = &t->stage[s];
-		if (i >= stage_spatial(st) || st->axis[i].extent != t->stage[0].axis[i].extent)
+		if (i >= stage_spatial(st) || st->axis[i].extent != t->stage[0].axis[i].extent ||
+		    stage_over_image(t, st, i))
 			return false;
 		for (int k = 0; k <= st->nreads; k++) {
 			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
@@ -490,6 +503,20 @@ static int check_par(const struct task *t, const struct stage *st, const struct 
 	return E_OK;
 }
 
+/* No distance of lanes along the axis counts rows: in memory, all dims that it indexes lie inside of dim
+ * `row`. */
+static bool inside_rows(const struct operand *o, const struct read *r, int axis, int row)
+{
+	bool inside = false;
+	for (int j = 0; j < (o->layout.n ? o->layout.n : o->dims.rank); j++) {
+		int d = o->layout.n ? o->layout.ax[j].dim : j;
+		if (r->dim[d].coef[axis] && !inside)
+			return false;
+		inside |= d == row;
+	}
+	return true;
+}
+
 /* Rows are neither in lanes nor in tiles, and no vector of an intermediate reaches from row to row. */
 static int check_ring(const struct task *t, const struct sched *s)
 {
@@ -511,7 +538,8 @@ static int check_ring(const struct task *t, const struct sched *s)
 			if (t->operand[r->operand].role == ROLE_TMP &&
 			    (r->dim[ring.dim[r->operand]].coef[ss->lane] ||
 			     read_stride(t, st, r, ss->lane, ss->lanes, &stride, &pads) < 0 || stride < 0 ||
-			     stride > 1))
+			     (stride > 1 &&
+			      !inside_rows(&t->operand[r->operand], r, ss->lane, ring.dim[r->operand]))))
 				return fail(E_INFEASIBLE, "ring: lanes of %s lie apart",
 					    t->operand[r->operand].name);
 		}

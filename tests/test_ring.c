@@ -55,6 +55,7 @@ TEST(rows_that_are_needed)
 	CHECK_FAILS(task_ring(&t, 0, 1, &r), E_INFEASIBLE, "not rows");         /* shared */
 	CHECK_FAILS(task_ring(&t, 4, 1, &r), E_INFEASIBLE, "not rows");         /* a reduction */
 	CHECK_FAILS(task_ring(&t, 2, 13, &r), E_INFEASIBLE, "not rows");
+	CHECK(stage_over_image(&t, &t.stage[0], 1) && !stage_over_image(&t, &t.stage[1], 1));
 	text.n = 0;
 	block(&text, 12, 2, ";2+1+1;3+1+1");
 	REQUIRE_OK(task_parse(buf_str(&text), &t));
@@ -110,6 +111,39 @@ TEST(blocks)
 	CHECK(done > 400);
 }
 
+/* The same on plain layouts, lanes along the pixels of a row, every second one of the first stage's where
+ * strided. */
+TEST(plain_blocks)
+{
+	static const char *const inner[] = {
+	    "lane=x:16 tile=k:8 unroll=c:2 order=n,y,x,k,c; lane=x:4 tile=x:2 unroll=r:3,s:3; lane=x:8 "
+	    "tile=k:4",
+	    "lane=x:4 tile=k:3,x:2; lane=x:8 tile=k:5 unroll=s:3; lane=x:16 tile=k:24",
+	};
+	struct target tg = board(16);
+	for (int c = 0; c < 2 * 2 * 3; c++) {
+		struct buf text = {0}, plain = {0};
+		struct kcase k;
+		struct rng r;
+		bool infeasible;
+		char cand[CAND_MAX];
+		block(&text, 9, 1 + (c & 1), ";2+1+1;3+1+1");
+		for (const char *p = buf_str(&text), *q; *p; p = q) {
+			q = strstr(p, "0.1/16.2.3.1");
+			buf_printf(&plain, "%.*s%s", q ? (int)(q - p) : (int)strlen(p), p, q ? "plain" : "");
+			q = q ? q + strlen("0.1/16.2.3.1") : p + strlen(p);
+		}
+		rng_seed(&r, (uint64_t)c);
+		REQUIRE_OK(case_parse(&k, buf_str(&plain), &r));
+		snprintf(cand, sizeof cand, "%s ring=y:%d | block=y:1", inner[c / 2 % 2], 1 + c / 4);
+		double err = case_interpret(&k, cand, &tg, &infeasible);
+		REQUIRE(err >= 0 && err < 4e-6);
+		buf_free(&text);
+		buf_free(&plain);
+		arena_free(&k.a);
+	}
+}
+
 TEST(hostile_schedules)
 {
 	static const struct {
@@ -130,7 +164,7 @@ TEST(hostile_schedules)
 	    {"; ; ring=c:1", "not rows", E_INFEASIBLE},
 	    {"; ring=y:1; ", "last stage", E_INFEASIBLE},
 	    {"tile=y:2; ; ring=y:2", "lanes or tiles", E_INFEASIBLE},
-	    {"; lane=s:4; ring=y:2", "lie apart", E_INFEASIBLE},
+	    {"; lane=r:4 order=n,k,y,x,s,r; ring=y:2", "lie apart", E_INFEASIBLE},
 	    {"; ; par=1 ring=y:2", "par", E_INFEASIBLE},
 	    {"; ; outer=y ring=y:2", "outer", E_INFEASIBLE},
 	};
