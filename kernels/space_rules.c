@@ -233,7 +233,7 @@ static int unroll_of(const struct space *s, const struct stage *st, const struct
 		return 1;
 	if (blocked)
 		return (int)largest_divisor(e % b ? largest_divisor(b, e % b) : b, room);
-	return (int)largest_divisor(e, room);
+	return e == 3 && room == 2 ? 3 : (int)largest_divisor(e, room); /* the colours of an image */
 }
 
 /* Some body read has lanes apart, or a test around each load: LLVM keeps the values of a whole body alive. */
@@ -308,7 +308,21 @@ static double panel_bytes(const struct space *s, const struct stage *st)
 	return bytes;
 }
 
-/* Pixels outside, lanes inside while all panels stay in L2; else each panel serves all pixels before the
+/* The axis that chooses a panel of constants: theirs alone, else the lanes'. */
+static int panel_axis(const struct space *s, const struct stage *st, int lane)
+{
+	unsigned of[2] = {0, 0};
+	for (int i = 0; i < st->nreads; i++)
+		if (stage_in_body(st, i))
+			of[s->t.operand[st->read[i].operand].role == ROLE_CONST] |=
+			    axes_of(&s->t, st, &st->read[i]);
+	for (int a = task_shared(&s->t); a < stage_spatial(st) && !(of[1] >> lane & 1); a++)
+		if ((of[1] & ~of[0]) >> a & 1)
+			return a;
+	return lane;
+}
+
+/* Pixels outside, panels inside while all of them stay in L2; else each panel serves all pixels before the
  * next. */
 void rules_order(const struct space *s, int stage, struct sstage *out)
 {
@@ -323,14 +337,15 @@ void rules_order(const struct space *s, int stage, struct sstage *out)
 				out->order[ns + n++] = (uint8_t)a;
 		out->order[st->naxes - 1] = (uint8_t)out->lane;
 	} else if (stage_contracts(&s->t, st, out->lane)) {
+		int panel = panel_axis(s, st, out->lane);
 		bool inside = panel_bytes(s, st) <= (double)s->tg.l2_bytes / 2;
 		if (!inside)
-			out->order[n++] = (uint8_t)out->lane;
+			out->order[n++] = (uint8_t)panel;
 		for (int a = 0; a < ns; a++)
-			if (a != out->lane)
+			if (a != panel)
 				out->order[n++] = (uint8_t)a;
 		if (inside)
-			out->order[n++] = (uint8_t)out->lane;
+			out->order[n++] = (uint8_t)panel;
 	}
 }
 
@@ -368,7 +383,7 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 		return;
 	if ((out->par = rules_panel_loops(s, stage, out)))
 		return;
-	double work = stage_points(st) * (stage_steps(st) + 2);
+	double work = stage_points(st) * (stage_steps(st) + 2), least = s->want.threads > 1 ? 8192 : 32768;
 	for (int a = 0; a < ns; a++)
 		nouter += out->outer[a];
 	for (int a = 0; a < ns; a++)
@@ -383,7 +398,7 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 		int a = out->order[i];
 		double tiles = (double)extent_guess(st->axis[a].extent) /
 			       (out->tile[a] * (a == out->lane ? out->lanes : 1));
-		if (work / tiles < 8192 && tiles > 1)
+		if (work / tiles < least && tiles > 1)
 			break;
 		work /= tiles < 1 ? 1 : tiles;
 		out->par = nouter + i + 1;
