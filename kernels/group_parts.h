@@ -36,6 +36,7 @@ struct form {
 	int block;  /* channels of a block; 1: plain */
 	bool exact; /* plain, without halo */
 	bool plain; /* nobody wants it blocked, and its maker does not mind */
+	bool planar; /* plain because lanes over its pixels are used better */
 };
 
 /* form: per value of g; want: per group and operand, the block that its task reads or writes. */
