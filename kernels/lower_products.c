@@ -11,9 +11,10 @@ static int constants(const struct wino *q)
 }
 
 /* Where a register tile reads: channels [from, from + n); its weights or filters from element `at` on; its
- * inputs and sums from vector `tile` of a block on; what it fetches, and how many lines each two steps. */
+ * inputs and sums from vector `tile` of a block on; what it fetches: weights or filters from element `next`
+ * on, and the inputs of the tile after it from `after` on. */
 struct tile {
-	const struct ix *from, *n, *at, *tile, *next;
+	const struct ix *from, *n, *at, *tile, *next, *after;
 	int level;
 };
 
@@ -26,25 +27,48 @@ static struct mem sum(const struct wino *q, const struct ix *xi, const struct ix
 			    p * q->lanes);
 }
 
-/* Opens the loops over the channels, *i counts from the first of them. Returns V's element of point 0. */
-static const struct ix *channels_begin(const struct wino *q, const struct tile *t, int unroll,
-				       struct stmt *open[2], const struct ix **i)
+/* The loops over the channels. */
+struct channels {
+	struct stmt *open[2];
+	const struct ix *i, *v;       /* from the first of them; V's element of point 0 */
+	const struct ix *lane, *last; /* in the block of channels, and whether it is the last one: 0 or 1 */
+};
+
+static struct channels channels_begin(const struct wino *q, const struct tile *t, int unroll)
 {
 	struct loops *l = q->l;
-	const struct ix *cb, *lane, *lanes = ix_c(l, q->lanes);
+	struct channels c;
+	const struct ix *cb, *lanes = ix_c(l, q->lanes);
 	const struct ix *blocks = ix_div(l, ix_add(l, t->n, ix_c(l, q->lanes - 1)), lanes);
-	open[0] = for_begin(l, ix_c(l, 0), blocks, 1, true, &cb);
+	c.open[0] = for_begin(l, ix_c(l, 0), blocks, 1, true, &cb);
 	const struct ix *done = ix_mul(l, cb, lanes), *left = ix_sub(l, t->n, done);
-	open[1] = for_begin(l, ix_c(l, 0), ix_min(l, lanes, left), unroll, true, &lane);
-	*i = ix_add(l, done, lane);
+	c.open[1] = for_begin(l, ix_c(l, 0), ix_min(l, lanes, left), unroll, true, &c.lane);
+	c.i = ix_add(l, done, c.lane);
 	const struct ix *v = wino_at(q, ix_add(l, ix_div(l, t->from, lanes), cb), q->s->tiles, t->tile);
-	return ix_add(l, q->w->wino[SCRATCH_V], wino_at(q, v, q->lanes, lane));
+	c.v = ix_add(l, q->w->wino[SCRATCH_V], wino_at(q, v, q->lanes, c.lane));
+	c.last = ix_eq(l, cb, ix_sub(l, blocks, ix_c(l, 1)));
+	return c;
 }
 
-static void channels_end(const struct wino *q, struct stmt *open[2])
+static void channels_end(const struct wino *q, const struct channels *c)
 {
-	for_end(q->l, open[1]);
-	for_end(q->l, open[0]);
+	for_end(q->l, c->open[1]);
+	for_end(q->l, c->open[0]);
+}
+
+/* The inputs of n tiles that are read after a block of channels, v its first one, a part in each of its
+ * steps. */
+static void fetch_inputs(const struct wino *q, const struct tile *t, const struct channels *c,
+			 const struct ix *v, int n, int unroll)
+{
+	struct loops *l = q->l;
+	int lines = (unroll * n + q->lanes - 1) / q->lanes;
+	const struct ix *block = wino_at(q, ix_c(l, q->s->tiles), q->lanes, ix_sub(l, v, c->lane));
+	const struct ix *next = ix_add(l, block, ix_mul(l, c->last, ix_sub(l, t->after, block)));
+	next = ix_add(l, next,
+		      ix_mul(l, ix_div(l, c->lane, ix_c(l, unroll)), ix_c(l, (int64_t)lines * q->lanes)));
+	for (int z = 0; z < lines && q->s->prefetch; z++)
+		lv_prefetch(l, q->w->scratch_buf, ix_add(l, next, ix_c(l, (int64_t)z * q->lanes)), 1);
 }
 
 static void fetch(const struct wino *q, const struct tile *t, const struct ix *step)
@@ -80,21 +104,20 @@ static void product(const struct wino *q, const struct ix *xi, const struct ix *
 		    int n)
 {
 	struct loops *l = q->l;
-	const struct ix *i;
-	struct stmt *open[2];
 	int kv = q->s->kv, acc[SCHED_TILE];
 	int unroll = q->z.channels % 4 == 0 && n * kv < 12 ? 4 : q->z.channels % 2 == 0 ? 2 : 1;
 	for (int j = 0; j < n * kv; j++)
 		lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
-	const struct ix *v = channels_begin(q, t, unroll, open, &i);
-	v = wino_at(q, xi, q->z.v_plane * q->lanes, v);
+	struct channels c = channels_begin(q, t, unroll);
+	const struct ix *v = wino_at(q, xi, q->z.v_plane * q->lanes, c.v);
+	fetch_inputs(q, t, &c, v, n, unroll);
 	for (int j = 0; j < unroll; j++) {
-		const struct ix *c = ix_add(l, i, ix_c(l, j));
+		const struct ix *i = ix_add(l, c.i, ix_c(l, j));
 		if (j % 2 == 0)
-			fetch(q, t, c);
-		step(q, n, acc, wino_at(q, c, (int64_t)kv * q->lanes, t->at), ix_add(l, v, ix_c(l, j)));
+			fetch(q, t, i);
+		step(q, n, acc, wino_at(q, i, (int64_t)kv * q->lanes, t->at), ix_add(l, v, ix_c(l, j)));
 	}
-	channels_end(q, open);
+	channels_end(q, &c);
 	for (int j = 0; j < n * kv; j++)
 		lv_store(l, acc[j], sum(q, xi, wino_at(q, kt, kv, ix_c(l, j % kv)), t, j / kv));
 }
@@ -115,14 +138,20 @@ void wino_products(const struct wino *q)
 	int64_t ahead = q->z.channels * q->s->prefetch * LINE / 2;
 	struct stmt *tiles = wino_loop(q, ix_min(l, n, ix_c(l, full)), &i);
 	struct tile t = {.from = ix_c(l, 0), .n = ix_c(l, q->z.channels), .at = u, .level = 1};
+	const struct ix *one = ix_c(l, 1), *tile = ix_add(l, i, one), *more = ix_lt(l, tile, n);
+	const struct ix *turn = ix_eq(l, kt, ix_sub(l, used, one)), *start = q->w->wino[SCRATCH_V];
+	const struct ix *after = wino_at(q, ix_add(l, xi, turn), q->z.v_plane * q->lanes, start);
 	t.tile = ix_mul(l, i, ix_c(l, px));
 	t.next = wino_at(q, i, ahead, ix_add(l, u, ix_c(l, panel)));
+	t.after = wino_at(q, xi, q->z.v_plane * q->lanes, wino_at(q, tile, (int64_t)px * q->lanes, start));
+	t.after = ix_add(l, after, ix_mul(l, more, ix_sub(l, t.after, after)));
 	product(q, xi, kt, &t, px);
 	for_end(l, tiles);
 	if (rest) {
 		struct stmt *s = if_begin(l, ix_lt(l, ix_c(l, (int64_t)full * px), q->count));
 		t.tile = ix_c(l, (int64_t)full * px);
 		t.next = ix_add(l, u, ix_c(l, full * ahead + panel));
+		t.after = after;
 		product(q, xi, kt, &t, rest);
 		if_end(l, s);
 	}
@@ -155,27 +184,25 @@ static void filter(const struct wino *q, int y, const struct ix *from, int *out)
 static void product_raw(const struct wino *q, int y, const struct ix *vector, const struct tile *t, int n)
 {
 	struct loops *l = q->l;
-	const struct ix *i;
-	struct stmt *open[2];
 	int acc[SCHED_TILE], w[8], unroll = q->z.channels % 2 ? 1 : 2;
 	for (int j = 0; j < n * q->points; j++)
 		if (q->z.groups > 1)
 			acc[j] = wino_load(q, sum(q, ix_c(l, y * q->points + j / n), vector, t, j % n));
 		else
 			lv_const(l, acc[j] = lv_new(l, q->lanes), 0);
-	const struct ix *v = channels_begin(q, t, unroll, open, &i);
+	struct channels c = channels_begin(q, t, unroll);
 	for (int j = 0; j < unroll; j++) {
-		const struct ix *c = ix_add(l, i, ix_c(l, j));
+		const struct ix *i = ix_add(l, c.i, ix_c(l, j));
 		if (j == 0)
-			fetch(q, t, c);
-		filter(q, y, wino_at(q, c, (int64_t)9 * q->lanes, t->at), w);
+			fetch(q, t, i);
+		filter(q, y, wino_at(q, i, (int64_t)9 * q->lanes, t->at), w);
 		for (int z = 0; z < n * q->points; z++) {
 			int64_t off = (y * q->points + z / n) * q->z.v_plane + z % n;
-			int x = broadcast(q, ix_add(l, v, ix_c(l, off * q->lanes + j)));
+			int x = broadcast(q, ix_add(l, c.v, ix_c(l, off * q->lanes + j)));
 			lv_set(l, acc[z], V_FMA, w[z / n], x, acc[z], -1);
 		}
 	}
-	channels_end(q, open);
+	channels_end(q, &c);
 	for (int j = 0; j < n * q->points; j++)
 		lv_store(l, acc[j], sum(q, ix_c(l, y * q->points + j / n), vector, t, j % n));
 }

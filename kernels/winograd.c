@@ -252,11 +252,3 @@ struct winograd_share winograd_share(int m)
 	double points = (m + 2) * (m + 2);
 	return (struct winograd_share){points / (9. * m * m), points / 9};
 }
-
-double winograd_filter_bytes(const struct task *t)
-{
-	struct winograd_form f;
-	if (winograd_form(t, &f) < 0)
-		return 0;
-	return 4 * (double)shape_count(&t->operand[t->stage[0].read[f.filter].operand].dims);
-}

@@ -46,6 +46,5 @@ struct winograd_share {
 	double flops, weights;
 };
 struct winograd_share winograd_share(int m);
-double winograd_filter_bytes(const struct task *t); /* of the direct form; 0: none */
 
 #endif
