@@ -61,7 +61,7 @@ int built_open(struct exercise *x, struct object *o, const struct manifest *m, c
 void built_close(struct built *b);
 /* Constants out of the cache; false: this CPU cannot. */
 bool built_chill(const struct built *b);
-void built_touch_inputs(const struct built *b);
+void built_touch_inputs(const struct built *b, struct pool *pool);
 /* One whole run: all entries, in the pool or (NULL) in this thread. */
 void built_run(const struct built *b, const struct dev *dev, struct pool *pool);
 

@@ -127,19 +127,38 @@ bool built_chill(const struct built *b)
 	return done;
 }
 
-/* One read per cache line brings it near, as a producer that has just written it would. */
-void built_touch_inputs(const struct built *b)
+struct touch {
+	const float *p;
+	int64_t elems;
+};
+
+enum { LINE_ELEMS = 16 };
+
+static void touch_lines(void *ctx, int thread, int64_t begin, int64_t end)
 {
+	const struct touch *t = ctx;
 	volatile float sink = 0;
+	(void)thread;
+	for (int64_t k = begin * LINE_ELEMS; k < end * LINE_ELEMS && k < t->elems; k += LINE_ELEMS)
+		sink = t->p[k];
+	(void)sink;
+}
+
+/* One read per cache line brings it near, as producers that have just written it would: each thread's share
+ * into its own core's cache. */
+void built_touch_inputs(const struct built *b, struct pool *pool)
+{
 	for (int i = 0; i < b->m.nbufs; i++) {
 		int operand = b->m.buf[i].operand;
 		if (b->m.buf[i].role != BUF_IN || operand < 0)
 			continue;
-		const float *p = b->x->bufs[operand];
-		for (int64_t k = 0; k < b->x->elems[operand]; k += 16)
-			sink = p[k];
+		struct touch t = {b->x->bufs[operand], b->x->elems[operand]};
+		int64_t lines = (t.elems + LINE_ELEMS - 1) / LINE_ELEMS;
+		if (pool)
+			pool_run(pool, touch_lines, &t, lines);
+		else
+			touch_lines(&t, 0, 0, lines);
 	}
-	(void)sink;
 }
 
 struct part {

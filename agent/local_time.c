@@ -32,7 +32,7 @@ static int64_t run_once(const struct timing *t, struct built *b)
 	if (t->cold) {
 		if (!built_chill(b))
 			evict_by_reading(t->l->sweep.p, t->l->sweep.bytes);
-		built_touch_inputs(b);
+		built_touch_inputs(b, t->pool);
 	}
 	int64_t start = clock_now(clock);
 	built_run(b, t->l->dev, t->pool);

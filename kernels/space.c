@@ -42,6 +42,14 @@ static void set_ring(const struct space *s, struct sched *c, int rows, int64_t c
 	last->block[last->ring_axis] = rules_chunk(s, last, chunks);
 }
 
+/* As the rules have it for the threads of a run. */
+static void set_thread_ring(const struct space *s, struct sched *c)
+{
+	set_ring(s, c, s->ring.rows, 1);
+	if (s->ring.rows && s->want.threads > 1)
+		rules_thread_ring(s, &c->st[s->t.nstages - 1]);
+}
+
 void space_default(const struct space *s, char cand[CAND_MAX])
 {
 	struct sched c;
@@ -49,7 +57,7 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 	for (int i = 0; i < s->t.nstages; i++)
 		rules_stage(s, i, 0, &c.st[i]);
 	winograd_default(s, &c.st[0]);
-	set_ring(s, &c, s->ring.rows, s->want.threads);
+	set_thread_ring(s, &c);
 	if (check_text(s, &c, cand) >= 0)
 		return;
 	sched_init(&s->t, &c); /* scalar: always fits */
@@ -68,7 +76,7 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 	for (int r = 0; r < 3 && s->ring.rows; r++) {
 		for (int k = 0; k < s->t.nstages; k++)
 			rules_stage(s, k, 0, &c.st[k]);
-		set_ring(s, &c, rows[r], 1);
+		set_ring(s, &c, rows[r], s->want.threads);
 		if (check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
 	}
@@ -80,7 +88,7 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 			if (!has)
 				rules_stage(s, k, 0, &c.st[k]);
 		}
-		set_ring(s, &c, s->ring.rows, s->want.threads);
+		set_thread_ring(s, &c);
 		if (any && check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
 	}
@@ -253,8 +261,10 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 
 static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
 {
-	static const int rows[] = {1, 2, 2, 4, 4}, chunks[] = {1, 1, 2, 4, 8, 16};
-	set_ring(s, c, draw(r, rows, 5), draw(r, chunks, 6));
+	static const int rows[] = {1, 2, 2, 4, 4}, chunks[] = {1, 1, 2, 4, 8, 16},
+			 rounds[] = {1, 1, 1, 2, 2, 3};
+	int high = draw(r, rows, 5), threads = s->want.threads;
+	set_ring(s, c, high, threads > 1 ? threads * draw(r, rounds, 6) : draw(r, chunks, 6));
 }
 
 enum { TRIES = 64 };

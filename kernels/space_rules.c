@@ -11,6 +11,10 @@ enum { MAX_WOVEN = 8 }; /* vectors interleaved: as many shuffles for each */
  * and 7 times slower with lanes along their reduction. */
 #define REUSE 4
 
+/* Steps of a stage that take one thread about a microsecond: a range of several threads costs half of that.
+ */
+enum { WORTH_THREADS = 32768 };
+
 enum { LONG_BODY = 24 /* slots, at least */ };
 
 double stage_points(const struct stage *st)
@@ -372,35 +376,47 @@ static void rules_blocks(const struct space *s, int stage, struct sstage *out)
 	out->order[n] = (uint8_t)out->lane;
 }
 
+/* Tiles of a loop of the register tile, a block's where it has an outer loop. */
+static double loop_tiles(const struct stage *st, const struct sstage *s, int a)
+{
+	return (double)extent_guess(st->axis[a].extent) / (s->tile[a] * (a == s->lane ? s->lanes : 1));
+}
+
+/* Some thread has less to do than others; of long work, none can take over from one that is slow. */
+static bool few_for(double indexes, int threads, double all)
+{
+	double rounds = ceil(indexes / threads);
+	return indexes < .9 * rounds * threads || (indexes < 4 * threads && all > 8 * WORTH_THREADS);
+}
+
 /* As many leading loops as leave a few microseconds of work in each index, but never the innermost while
- * others remain. */
+ * others remain; more where that is too few for several threads and the whole is worth them. */
 void rules_parallel(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st), nouter = 0;
+	int ns = stage_spatial(st), nouter = 0, threads = s->want.threads, i = 0;
 	out->par = 0;
 	if (s->t.nstages > 1)
 		return;
 	if ((out->par = rules_panel_loops(s, stage, out)))
 		return;
-	double work = stage_points(st) * (stage_steps(st) + 2), least = s->want.threads > 1 ? 8192 : 32768;
+	double all = stage_points(st) * (stage_steps(st) + 2), work = all, indexes = 1,
+	       least = threads > 1 ? 8192 : 32768;
 	for (int a = 0; a < ns; a++)
 		nouter += out->outer[a];
 	for (int a = 0; a < ns; a++)
 		if (out->outer[a]) {
 			out->par++;
-			work /= out->block[a] ? (double)extent_guess(st->axis[a].extent) /
-						    (double)(out->block[a] * out->tile[a] *
-							     (a == out->lane ? out->lanes : 1))
-					      : 1;
+			indexes *= out->block[a] ? ceil(loop_tiles(st, out, a) / (double)out->block[a]) : 1;
+			work = all / indexes;
 		}
-	for (int i = 0; i < ns && !out->outer[out->order[i]]; i++) {
-		int a = out->order[i];
-		double tiles = (double)extent_guess(st->axis[a].extent) /
-			       (out->tile[a] * (a == out->lane ? out->lanes : 1));
-		if (work / tiles < least && tiles > 1)
+	for (; i < ns && !out->outer[out->order[i]]; i++) {
+		double tiles = loop_tiles(st, out, out->order[i]);
+		bool coarse = work / tiles >= least || tiles <= 1;
+		if (!coarse && (threads < 2 || all < WORTH_THREADS || !few_for(indexes, threads, all)))
 			break;
 		work /= tiles < 1 ? 1 : tiles;
+		indexes *= ceil(tiles - 1e-9);
 		out->par = nouter + i + 1;
 	}
 }

@@ -37,6 +37,8 @@ void rules_init(const struct space *s, struct sched *out);
 int rules_rows(const struct space *s, int stage);
 /* Steps of the ring per parallel index for that many indexes; 0: all. */
 int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t chunks);
+/* Rows per step and steps per index that keep all threads at work. */
+void rules_thread_ring(const struct space *s, struct sstage *last);
 /* A schedule's cycles: a ring's steps on their rows. */
 double rules_draft(const struct space *s, const struct sched *c);
 void rules_lanes(struct space *s, int stage);

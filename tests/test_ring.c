@@ -144,6 +144,33 @@ TEST(plain_blocks)
 	}
 }
 
+/* Four threads compute 14 rows each of 56, not 16 and at last 8; one thread has no chunks. */
+TEST(rows_are_divided_evenly)
+{
+	struct buf text = {0};
+	struct arena a = {0};
+	struct task t;
+	struct target tg = board(16);
+	block(&text, 56, 1, ";2+1+1;3+1+1");
+	REQUIRE_OK(task_parse(buf_str(&text), &t));
+	for (int threads = 1; threads <= 8; threads++) {
+		const struct space_want want = {false, threads};
+		struct space *s;
+		struct sched c;
+		char cand[CAND_MAX];
+		REQUIRE_OK(space_make(&a, &t, &tg, &want, &s));
+		space_default(s, cand);
+		REQUIRE_OK(sched_parse(&t, cand, &c));
+		const struct sstage *last = &c.st[2];
+		int64_t rows = last->block[2] * last->ring;
+		CHECK(last->ring_axis == 2 && (threads == 1 ? !rows : rows > 0));
+		CHECK(threads == 1 || rows * threads <= 56 + 2 * threads);
+		CHECK(threads != 4 || rows == 14);
+	}
+	arena_free(&a);
+	buf_free(&text);
+}
+
 TEST(hostile_schedules)
 {
 	static const struct {

@@ -66,6 +66,53 @@ TEST(whatever_is_drawn_lowers)
 	}
 }
 
+/* Several threads find enough to do in what is worth them, and the same schedule as one in what is not. */
+TEST(indexes_for_all_threads)
+{
+	static const struct {
+		const char *text;
+		int least; /* indexes, for four threads */
+	} cases[] = {
+	    {"task syms=0\noperand X in f32 [2,200,304] plain\noperand Y out f32 [2,200,304] plain\n"
+	     "stage i:2 j:200 k:304\nread X [i,j,k]\nbody r0 0 max\nwrite Y [i,j,k]\n",
+	     16},
+	    {"task syms=0\noperand X in f32 [1,16,160,160] 0.1/16.2.3.1\noperand Y out f32 [1,16,80,80] "
+	     "0.1/16.2.3.1\n"
+	     "stage n:1 c:16 y:80 x:80 | r:2 s:2\nread X [n,c,2*y+r,2*x+s]\nbody r0\nmax\nwrite Y "
+	     "[n,c,y,x]\n",
+	     16},
+	    {"task syms=0\noperand X in f32 [4,64] plain\noperand Y out f32 [4,64] plain\n"
+	     "stage i:4 j:64\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n",
+	     1},
+	};
+	struct arena a = {0};
+	struct target tg = {.isa = "x86-64-v4",
+			    .lanes = 16,
+			    .regs = 32,
+			    .fma = true,
+			    .l1_bytes = 32768,
+			    .l2_bytes = 1 << 20,
+			    .cores = 4};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct task t;
+		int64_t extent[2];
+		for (int k = 0; k < 2; k++) {
+			const struct space_want want = {false, k ? 4 : 1};
+			struct space *s;
+			struct loops *l;
+			struct manifest m;
+			char cand[CAND_MAX];
+			REQUIRE_OK(task_parse(cases[i].text, &t));
+			REQUIRE_OK(space_make(&a, &t, &tg, &want, &s));
+			space_default(s, cand);
+			REQUIRE_OK(lower(&t, cand, &tg, &a, &l, &m));
+			extent[k] = code_extent(&m, 0, m.param);
+		}
+		CHECK(extent[1] >= cases[i].least && (cases[i].least > 1 || extent[0] == extent[1]));
+	}
+	arena_free(&a);
+}
+
 TEST(structure_is_what_stands_before_the_bar)
 {
 	char out[CAND_MAX];
