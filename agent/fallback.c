@@ -82,7 +82,14 @@ static void make_core(const struct task *t, int lanes, int npost, struct fallbac
 	for (int i = 0; i < cs->nreads; i++)
 		cs->read[i].operand = take(c, out->core_of, t, cs->read[i].operand);
 	cs->out.operand = take(c, out->core_of, t, cs->out.operand);
-	for (int i = 0; i < c->noperands; i++) {
+	int n = c->noperands; /* without tables */
+	for (int i = 0; i < cs->nreads; i++)
+		for (int d = 0; d < c->operand[cs->read[i].operand].dims.rank; d++)
+			if (cs->read[i].dim[d].table >= 0)
+				cs->read[i].dim[d].table = take(c, out->core_of, t, cs->read[i].dim[d].table);
+	for (int i = n; i < c->noperands; i++)
+		name_operand(&c->operand[i], i);
+	for (int i = 0; i < n; i++) {
 		struct operand *o = &c->operand[i];
 		const struct read *r = i < cs->nreads ? &cs->read[i] : &cs->out;
 		bool guarded = false;

@@ -414,6 +414,28 @@ static int add_chains(struct maker *m)
 	return rc;
 }
 
+/* Images resized by sums over taps, whose positions and weights are tables; blocked or plain. */
+static int add_resized(struct maker *m)
+{
+	static const int in[] = {19, 17}, out[] = {23, 29};
+	struct buf b = {0};
+	int rc = E_OK;
+	for (int i = 0; i < 2 && rc >= 0; i++) {
+		int block = i ? m->target.lanes : 0;
+		buf_clear(&b);
+		buf_puts(&b, "task syms=0\n");
+		image(&b, "X", "in", 37, 2, in, block, true);
+		buf_puts(&b, "operand S const i32 [115] plain\noperand U const f32 [23,5] plain\n"
+			     "operand T const i32 [145] plain\noperand V const f32 [29,5] plain\n");
+		image(&b, "Y", "out", 37, 2, out, block, true);
+		buf_puts(&b, "stage n:3 k:37 y:23 x:29 | r:5 s:5\nread X [n,k,@S(5*y+r),@T(5*x+s)]\n"
+			     "read U [y,r]\nread V [x,s]\nbody r0 r1 mul r2 mul\nsum\nwrite Y [n,k,y,x]\n");
+		rc = add(m, buf_str(&b));
+	}
+	buf_free(&b);
+	return rc;
+}
+
 int fallback_make(const char *isa, const struct emit *e, const char *path)
 {
 	struct maker m = {.e = e};
@@ -428,6 +450,8 @@ int fallback_make(const char *isa, const struct emit *e, const char *path)
 		rc = add_transposed(&m);
 	if (rc >= 0)
 		rc = add_chains(&m);
+	if (rc >= 0)
+		rc = add_resized(&m);
 	struct buf all = {0};
 	buf_puts(&all, "HFB2");
 	buf_u32(&all, (uint32_t)m.n);

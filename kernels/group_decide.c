@@ -107,7 +107,8 @@ static int decide_input(struct decider *l, const struct group *p, int i, bool co
 	if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
 		return 1;
 	const struct stage *s = &t->stage[0];
-	bool reduced = s->axis[axis].kind == AXIS_REDUCTION, first = conv && i == s->read[0].operand;
+	bool reduced = s->axis[axis].kind == AXIS_REDUCTION,
+	     first = (conv || stage_resamples(t, s)) && i == s->read[0].operand;
 	struct form *v = &l->form[p->value[i]];
 	if (reduced && !conv)
 		return 1;

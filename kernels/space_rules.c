@@ -461,7 +461,10 @@ static bool body_fits(const struct space *s, int stage, const struct sstage *out
 		*(a < stage_spatial(st) ? &points : &steps) *=
 		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
 	bool odd = odd_reads(s, st, out);
-	int most = odd ? regs / 2 : stage_long_post(st) ? regs * 3 / 4 : regs * 3 / 2;
+	int most = odd && stage_resamples(&s->t, st) ? regs / 8
+		   : odd                             ? regs / 2
+		   : stage_long_post(st)             ? regs * 3 / 4
+						     : regs * 3 / 2;
 	double loads = odd ? points * steps : draft_loads(&s->t, stage, out);
 	return points == 1 || stage_contracts(&s->t, st, out->lane) || loads <= most;
 }

@@ -174,11 +174,8 @@ static void stage_of(const struct probe *p, struct task *t, int ix, int iy, cons
 
 int structure_move(const struct opctx *c, struct task *t)
 {
-	bool resizes = !strcmp(node_type(c->node), "Resize") || !strcmp(node_type(c->node), "Upsample");
 	struct probe p;
 	int ix, iy, dim[MAX_RANK], made = 0;
-	if (resizes && strcmp(node_str(c->node, "mode", "nearest"), "nearest"))
-		return fail(E_UNSUPPORTED, "only nearest moves elements");
 	int rc = structure_operand(t, c, 'i', 0, &ix);
 	if (rc < 0 || (rc = run(&p, c)) < 0)
 		return rc;

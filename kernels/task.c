@@ -193,6 +193,15 @@ double task_flops(const struct task *t)
 	return sum;
 }
 
+bool stage_resamples(const struct task *t, const struct stage *s)
+{
+	for (int i = 0; i < s->nreads; i++)
+		for (int d = 0; d < t->operand[s->read[i].operand].dims.rank; d++)
+			if (s->read[i].dim[d].table >= 0)
+				return s->comb != COMB_NONE;
+	return false;
+}
+
 double task_bytes(const struct task *t, bool constants)
 {
 	double sum = 0;

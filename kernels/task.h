@@ -149,6 +149,8 @@ struct phys_axis {
 	int64_t extent, stride;
 };
 int operand_axes(const struct operand *o, struct phys_axis ax[MAX_SPLITS]);
+/* A sum over what a table tells: a resized image. */
+bool stage_resamples(const struct task *t, const struct stage *s);
 /* Range of an index over all points of its stage (constant sizes, before a table look-up). */
 void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi);
 /* Its value at a point of the stage, the table of bufs[operand] looked up. */

@@ -136,6 +136,8 @@ void task_label(const struct task *t, char out[96])
 	if (t->nstages > 1) {
 		if (!label_block(t, out))
 			put(out, 96, 0, "%d stages %s", t->nstages, dims);
+	} else if (stage_resamples(t, s)) {
+		put(out, 96, 0, "resize %s", dims);
 	} else if (is_product(s)) {
 		label_product(t, s, out);
 	} else {

@@ -8,7 +8,8 @@
  * Slice or a Gather what it takes) over the read bandwidth of the cache that holds them. "of copy" is
  * memcpy's time for half of the bytes, beside it in the same run.
  *
- * bench_ops [--runs N] [--case TEXT] [--verbose]: cases whose name has TEXT; every kernel of each. */
+ * bench_ops [--runs N] [--case TEXT] [--fallback] [--verbose]: cases whose name has TEXT; without a compiler;
+ * every kernel of each. */
 #include "kernels/eval.h"
 #include "kernels/space.h"
 #include "tools/ready.h"
@@ -60,6 +61,7 @@ static const struct op_case cases[] = {
      true},
     {"Resize linear 2x", "Resize", "mode=linear", {"1x64x20x20 - f:1,1,2,2", "1x64x56x56 - f:1,1,2,2"}},
     {"Resize linear 2x", "Resize", "mode=linear", {"1x64x20x20 - f:1,1,2,2", "1x64x56x56 - f:1,1,2,2"}, true},
+    {"Resize linear 2x", "Resize", "mode=linear", {"1x3x112x112 - f:1,1,2,2", "1x3x400x400 - f:1,1,2,2"}},
     {"Softmax inner", "Softmax", "axis=-1", {"3x197x197", "12x256x256"}},
     {"Softmax inner of 2", "Softmax", "axis=-1", {"1x4420x2", "1x100000x2"}},
     {"Softmax channels", "Softmax", "axis=1", {S, L}},
@@ -395,7 +397,8 @@ static void say_kernel(const struct bench *b, const struct plan_kernel *k, const
 
 struct figures {
 	double ns, flops;
-	int kernels, portable;
+	int kernels;
+	enum kernel_origin worst;
 };
 
 /* The sum over what is not a convolution, of each run. */
@@ -417,7 +420,7 @@ static int measure(struct bench *b, const struct graph *g, const struct steps *s
 		if (!counts(g, step))
 			continue;
 		f->kernels++;
-		f->portable += k[j].origin == FROM_HOST || k[j].origin == FROM_FALLBACK;
+		f->worst = k[j].origin > f->worst ? k[j].origin : f->worst;
 		f->flops += step->kind == STEP_TASK ? task_flops(step->task) : 0;
 		if (b->verbose)
 			say_kernel(b, &k[j], step);
@@ -441,7 +444,7 @@ static void row(struct bench *b, const struct op_case *c, const char *in, double
 	table_cell(&b->table, f->ns > 0 ? "%.0f %%" : "in place", 100 * bound / f->ns);
 	table_cell(&b->table, f->ns > 0 ? "%.0f %%" : "in place", 100 * copy_ns(b, bytes) / f->ns);
 	table_cell(&b->table, "%d", f->kernels);
-	table_cell(&b->table, "%s", f->portable ? "portable" : "");
+	table_cell(&b->table, "%s", f->worst > FROM_DEFAULT ? ready_origin(f->worst) : "");
 }
 
 static int run_graph(struct bench *b, const struct op_case *c, struct graph *g, int node, const char *shapes)
@@ -460,7 +463,7 @@ static int run_graph(struct bench *b, const struct op_case *c, struct graph *g, 
 	if (rc >= 0)
 		rc = graph_steps(g, &b->host.target, &alone, &a, &s);
 	if (rc >= 0)
-		rc = plan_build(g, s, &b->host.target, &b->source, b->host.pool, &p);
+		rc = plan_build(g, s, &b->host.target, b->source.find ? &b->source : NULL, b->host.pool, &p);
 	if (rc >= 0)
 		rc = model_inputs(g, 1, &a, &in);
 	if (rc >= 0)
@@ -519,12 +522,14 @@ static int run_ops(const struct args *a)
 	int rc = model_cache_dir(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = host_open(a, dir, true, &b.host);
-	if (rc >= 0)
+	bool fallback = arg_flag(a, "fallback");
+	if (rc >= 0 && !fallback)
 		rc = defaults_open(NULL, &b.host, &b.source);
 	if (rc < 0)
 		return rc;
 	rc = run_cases(&b, arg_str(a, "case", NULL));
-	defaults_close(&b.source);
+	if (!fallback)
+		defaults_close(&b.source);
 	host_close(&b.host);
 	return rc < 0 ? rc : 0;
 }
@@ -532,6 +537,7 @@ static int run_ops(const struct args *a)
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs of each case (60)"},
     {"case", OPT_STR, "TEXT", "only cases whose name has it"},
+    {"fallback", OPT_FLAG, NULL, "built-in kernels"},
     {"verbose", OPT_FLAG, NULL, "say every kernel"},
     OPT_THREADS,
     OPT_EXACT,
@@ -540,7 +546,7 @@ static const struct opt opts[] = {
 };
 
 static const struct cmd ops = {
-    .usage = "[--runs N] [--case TEXT] [--verbose] [--threads N]",
+    .usage = "[--runs N] [--case TEXT] [--fallback] [--verbose] [--threads N]",
     .summary = "how near everything that is not a convolution comes to its roofline",
     .details = "",
     .max_pos = 0,
