@@ -68,7 +68,12 @@ int halo_find(const struct operand *o, struct arena *a, struct segment **out)
 
 void halo_set(const struct segment *s, int n, float fill, float *buffer)
 {
-	for (int i = 0; i < n; i++)
-		for (int64_t k = 0; k < s[i].n; k++)
+	static const float zero;
+	bool zeros = memcmp(&fill, &zero, sizeof zero) == 0; /* memset stores lines at a time */
+	for (int i = 0; i < n; i++) {
+		if (zeros)
+			memset(buffer + s[i].at, 0, (size_t)s[i].n * sizeof *buffer);
+		for (int64_t k = 0; k < s[i].n && !zeros; k++)
 			buffer[s[i].at + k] = fill;
+	}
 }
