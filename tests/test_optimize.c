@@ -201,6 +201,64 @@ TEST(a_large_maximum_is_two)
 	}
 }
 
+/* Rows from `row` on, then columns from `column` on, every second one. */
+static int phase(struct net *n, int x, int64_t row, int64_t column)
+{
+	const int64_t begin[] = {row, column}, end[] = {INT64_MAX, INT64_MAX}, axis[] = {2, -1},
+		      by[] = {2, 2};
+	for (int d = 0; d < 2; d++) {
+		n->last = d ? n->last : x;
+		add(n, "Slice", 5,
+		    (int[]){ints(n, "begin", begin + d, 1), ints(n, "end", end + d, 1),
+			    ints(n, "axis", axis + d, 1), ints(n, "step", by + d, 1)},
+		    0, NULL);
+	}
+	return n->last;
+}
+
+enum focus { FOCUS, FOCUS_TWICE, FOCUS_READ, FOCUS_DILATED, FOCUS_KINDS };
+
+static void build_focus(struct net *n, enum focus kind)
+{
+	static const int64_t pads[] = {1, 0, 1, 2}, strides[] = {1, 2}, dilations[] = {1, 2};
+	struct attr attr[] = {{.name = "pads", .kind = ATTR_INTS, .n = 4, .ints = pads},
+			      {.name = "strides", .kind = ATTR_INTS, .n = 2, .ints = strides},
+			      {.name = "dilations", .kind = ATTR_INTS, .n = 2, .ints = dilations}};
+	start(n, (struct shape){4, {1, 3, 8, 10}});
+	int x = n->last, part[4];
+	for (int i = 0; i < 4; i++)
+		part[i] = phase(n, x, kind == FOCUS_TWICE ? 1 : i % 2, i / 2 - 10);
+	n->last = part[0];
+	struct attr axis = {.name = "axis", .kind = ATTR_INT, .i = 1};
+	add(n, "Concat", 4, part + 1, 1, &axis);
+	int joined = n->last;
+	add(n, "Conv", 2, (int[]){constant(n, "w", (struct shape){4, {5, 12, 3, 2}}, false)},
+	    kind == FOCUS_DILATED ? 3 : 2, attr);
+	if (kind == FOCUS_READ) {
+		int y = n->last;
+		n->last = joined;
+		add(n, "ReduceMax", 1, NULL, 0, NULL);
+		add(n, "Add", 2, &y, 0, NULL);
+	}
+	finish(n);
+}
+
+/* Unless a phase is missing, the image is read otherwise too, or taps would not lie side by side. */
+TEST(phases_are_a_strided_convolution)
+{
+	for (int kind = 0; kind < FOCUS_KINDS; kind++) {
+		struct net before, after;
+		build_focus(&before, (enum focus)kind);
+		build_focus(&after, (enum focus)kind);
+		int all = live(before.g);
+		CHECK_OK(graph_optimize(after.g));
+		CHECK(live(after.g) == (kind == FOCUS ? 1 : all));
+		same_answer(&before, &after);
+		graph_free(before.g);
+		graph_free(after.g);
+	}
+}
+
 TEST(shared_weights_are_not_scaled_in_place)
 {
 	struct net n;
