@@ -98,6 +98,14 @@ void task_drop_operand(struct task *t, int i)
 		}
 }
 
+static void drop_stage(struct task *t, int k)
+{
+	int tmp = t->stage[k].out.operand;
+	memmove(&t->stage[k], &t->stage[k + 1], sizeof *t->stage * (size_t)(t->nstages - 1 - k));
+	memset(&t->stage[--t->nstages], 0, sizeof *t->stage);
+	task_drop_operand(t, tmp);
+}
+
 bool task_inline(struct task *t, int k)
 {
 	struct task out = *t;
@@ -109,9 +117,64 @@ bool task_inline(struct task *t, int k)
 		for (int r = 0; r < out.stage[s].nreads; r++)
 			if (out.stage[s].read[r].operand == tmp && !inline_read(&out.stage[s], r, map))
 				return false;
-	memmove(&out.stage[k], &out.stage[k + 1], sizeof *out.stage * (size_t)(out.nstages - 1 - k));
-	memset(&out.stage[--out.nstages], 0, sizeof *out.stage);
-	task_drop_operand(&out, tmp);
+	drop_stage(&out, k);
 	*t = out;
 	return true;
+}
+
+/* "a b mul" of two reads. */
+static bool multiplies(const struct prog *p)
+{
+	return p->n == 3 && p->at[0].op == P_READ && p->at[1].op == P_READ && p->at[2].op == P_MUL;
+}
+
+/* Every "acc" of the program becomes "acc rK mul". */
+static bool scale_sum(struct prog *p, int read)
+{
+	struct prog out = {0}, in = *p;
+	if (!in.n)
+		in.at[in.n++].op = P_ACC;
+	for (int i = 0; i < in.n; i++) {
+		bool acc = in.at[i].op == P_ACC;
+		if (out.n + 3 > MAX_PROG)
+			return false;
+		out.at[out.n++] = in.at[i];
+		if (!acc)
+			continue;
+		out.at[out.n].op = P_READ;
+		out.at[out.n++].arg = (uint8_t)read;
+		out.at[out.n++].op = P_MUL;
+	}
+	*p = out;
+	return true;
+}
+
+int task_delay_factor(struct task *t)
+{
+	int k = t->nstages - 2;
+	if (k < 0)
+		return -1;
+	struct task out = *t;
+	const struct stage *map = &t->stage[k];
+	struct stage *s = &out.stage[k + 1];
+	struct read outer = s->read[0], *factor = &s->read[s->nreads];
+	bool good = s->comb == COMB_SUM && multiplies(&s->body) && s->body.at[0].arg != s->body.at[1].arg &&
+		    s->nreads < MAX_OPERANDS && stage_maps(t, map) && map->nreads == 2 &&
+		    multiplies(&map->body) && t->operand[map->out.operand].role == ROLE_TMP &&
+		    outer.operand == map->out.operand;
+	for (int i = 1; i < s->nreads; i++)
+		good &= s->read[i].operand != map->out.operand;
+	for (int i = 0; good && i < s->post.n; i++)
+		good &= s->post.at[i].op != P_READ || s->post.at[i].arg != 0;
+	if (!good || !read_through(map, &map->read[0], &outer, &s->read[0]) ||
+	    !read_through(map, &map->read[1], &outer, factor) || !scale_sum(&s->post, s->nreads++))
+		return -1;
+	for (int d = 0; d < MAX_RANK; d++)
+		for (int a = 0; a < s->naxes; a++)
+			if (factor->dim[d].coef[a] && s->axis[a].kind == AXIS_REDUCTION)
+				return -1;
+	int tmp = map->out.operand;
+	drop_stage(&out, k);
+	*t = out;
+	return tmp;
 }

@@ -14,6 +14,10 @@ bool read_through(const struct stage *map, const struct read *inner, const struc
 bool stage_maps(const struct task *t, const struct stage *s);
 /* Stage k, a map into a tmp, becomes part of the stages that read it. False: it cannot, t is as it was. */
 bool task_inline(struct task *t, int k);
+/* A map in front of the last stage that only multiplies what that one sums products of by a factor which does
+ * not change along the sum: the sum is multiplied in its place. Returns the operand that goes; -1: there is
+ * none, t is as it was. */
+int task_delay_factor(struct task *t);
 /* Operand i, which no stage reads or writes. */
 void task_drop_operand(struct task *t, int i);
 

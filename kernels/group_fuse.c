@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks: groups in a row whose intermediates need not reach memory, because one kernel can compute them in a
  * ring of rows (kernels/lower_chain.c): a convolution, a window of each channel (depthwise, pooling), a 1x1
- * convolution; or the first or last two of these. */
+ * convolution; or the first or last two of these. And attention (group_attention.c). */
 #include "kernels/group_parts.h"
 #include "kernels/sched.h"
 
 #include <string.h>
 
-enum { MAX_BLOCK = 3, ROW_DIM = 2, L2_BYTES = 1 << 19 /* where the target does not say */ };
+enum { ROW_DIM = 2, L2_BYTES = 1 << 19 /* where the target does not say */ };
 
 /* The read of value v in a group of one stage, if there is just one; NULL. */
 static const struct read *read_of(const struct group *p, int v)
@@ -106,7 +106,7 @@ static double value_bytes(const struct graph *g, int v)
 }
 
 /* The groups of the longest block that begins with group i; returns their number. */
-static int find_block(const struct groups *gr, const int *by, int i, int block[MAX_BLOCK])
+static int find_block(const struct groups *gr, const int *by, int i, int block[BLOCK_GROUPS])
 {
 	struct group *p = &gr->group[i];
 	int n = 1;
@@ -128,6 +128,27 @@ static int find_block(const struct groups *gr, const int *by, int i, int block[M
 	return n;
 }
 
+static void link_block(struct groups *gr, const int *block, int n)
+{
+	for (int k = 0; k + 1 < n; k++) {
+		gr->group[block[k]].next = block[k + 1];
+		gr->group[block[k + 1]].prev = block[k];
+	}
+}
+
+/* All of it or none: the scores are what it is about. */
+static void fuse_attention(const struct graph *g, const struct choices *c, const int *by, struct groups *gr,
+			   int i)
+{
+	int block[BLOCK_GROUPS], n = group_attention(gr, by, i, block);
+	if (!n)
+		return;
+	struct group *first = &gr->group[block[0]];
+	first->block = n;
+	if (choices_get(c, CHOICE_FUSE, g->node[first->anchor].name, n) == n)
+		link_block(gr, block, n);
+}
+
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr)
 {
@@ -138,17 +159,16 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 	for (int i = 0; i < gr->n; i++)
 		gr->group[i].prev = gr->group[i].next = -1;
 	for (int i = 0; i < gr->n; i++) {
-		int block[MAX_BLOCK], n = find_block(gr, by, i, block);
+		int block[BLOCK_GROUPS], n = find_block(gr, by, i, block);
 		double bytes = 0; /* between the groups: below the L2's they are warm anyway */
 		for (int k = 0; k + 1 < n; k++)
 			bytes += value_bytes(g, gr->group[block[k]].out);
 		gr->group[i].block = bytes > l2 / 2 ? n : 1;
 		int want = choices_get(c, CHOICE_FUSE, g->node[gr->group[i].anchor].name, bytes > l2 ? n : 1);
-		for (int k = 0; k + 1 < n && k + 1 < want; k++) {
-			gr->group[block[k]].next = block[k + 1];
-			gr->group[block[k + 1]].prev = block[k];
-		}
+		link_block(gr, block, n < want ? n : want);
 	}
+	for (int i = 0; i < gr->n; i++)
+		fuse_attention(g, c, by, gr, i);
 	return E_OK;
 }
 
@@ -189,16 +209,10 @@ static int join_operand(struct block *b, const struct task *m, const int *value,
 	return k;
 }
 
-bool block_add(struct block *b, const struct task *m, const int *value, bool last)
+static void add_stage(struct task *t, const struct stage *from, const int *at)
 {
-	int at[MAX_OPERANDS];
-	if (b->task->nstages == MAX_STAGES || m->nstages != 1)
-		return false;
-	for (int i = 0; i < m->noperands; i++)
-		if ((at[i] = join_operand(b, m, value, i, last)) < 0)
-			return false;
-	struct stage *s = &b->task->stage[b->task->nstages++];
-	*s = m->stage[0];
+	struct stage *s = &t->stage[t->nstages++];
+	*s = *from;
 	for (int i = 0; i <= s->nreads; i++) {
 		struct read *r = i < s->nreads ? &s->read[i] : &s->out;
 		r->operand = at[r->operand];
@@ -206,6 +220,18 @@ bool block_add(struct block *b, const struct task *m, const int *value, bool las
 			if (r->dim[d].table >= 0)
 				r->dim[d].table = at[r->dim[d].table];
 	}
+}
+
+bool block_add(struct block *b, const struct task *m, const int *value, bool last)
+{
+	int at[MAX_OPERANDS];
+	if (b->task->nstages + m->nstages > MAX_STAGES)
+		return false;
+	for (int i = 0; i < m->noperands; i++)
+		if ((at[i] = join_operand(b, m, value, i, last)) < 0)
+			return false;
+	for (int k = 0; k < m->nstages; k++)
+		add_stage(b->task, &m->stage[k], at);
 	return true;
 }
 
@@ -214,5 +240,12 @@ bool block_rings(const struct task *t)
 	struct ring r;
 	const struct stage *last = &t->stage[t->nstages - 1];
 	int axis = lone_axis(last, &last->out.dim[ROW_DIM]);
-	return task_check(t) >= 0 && axis >= 0 && task_ring(t, axis, 1, &r) >= 0;
+	if (task_check(t) < 0)
+		return false;
+	if (axis >= 0 && task_ring(t, axis, 1, &r) >= 0)
+		return true;
+	for (int a = task_shared(t); a < stage_spatial(last); a++)
+		if (task_ring(t, a, 1, &r) >= 0 && ring_apart(t, &r))
+			return true;
+	return false;
 }

@@ -6,6 +6,7 @@
  * Which native forms are blocked is group_decide.c's business. Halos are the largest that the windows over a
  * form need; what Concat joins and Split divides has one in common. Forms that are `exact` (host nodes,
  * aliases) have no halo. */
+#include "kernels/compose.h"
 #include "kernels/group_parts.h"
 
 #include <stdio.h>
@@ -337,12 +338,14 @@ static int emit_block(struct layer *l, int last)
 		fits = block_add(&b, l->laid[i]->task, l->out->step[l->laid[i]->at].value, i == last);
 	if (!fits || !block_rings(b.task))
 		return E_OK;
+	int tmp = task_delay_factor(b.task);
+	if (tmp >= 0)
+		memmove(&b.value[tmp], &b.value[tmp + 1], sizeof *b.value * (size_t)(MAX_OPERANDS - 1 - tmp));
 	struct step *s = add_step(l, STEP_TASK, l->g->node[gr[first].anchor].name, gr[first].anchor);
 	s->task = b.task;
 	s->fused = true;
-	s->block = b.task->nstages;
 	memcpy(s->value, b.value, sizeof *s->value * (size_t)b.task->noperands);
-	for (int i = first; i >= 0; i = gr[i].next)
+	for (int i = first; i >= 0; i = gr[i].next, s->block++)
 		l->out->step[l->laid[i]->at].fused_by = (int)(s - l->out->step);
 	return finish_task(l, s);
 }

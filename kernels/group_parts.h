@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the group module: group.c finds groups, group_views.c takes out copies, group_fuse.c
- * blocks of them, group_decide.c which values are blocked, group_layout.c lays them out and makes steps,
- * group_collapse.c simplifies the tasks, group_order.c orders the steps. */
+ * and group_attention.c blocks of them, group_decide.c which values are blocked, group_layout.c lays them out
+ * and makes steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -28,7 +28,13 @@ struct groups {
 int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out) MUST_CHECK;
 /* Reads and writes through groups that only move elements, which then go. */
 int groups_view(const struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
-/* Sets prev and next of every group: blocks whose intermediates are more than the L2 holds, or chosen. */
+bool group_copies(const struct group *p); /* a task that only moves elements */
+enum { BLOCK_GROUPS = 5 };
+/* The groups of the attention whose scores group i makes, 0: none; by: per value the group that alone reads
+ * it. */
+int group_attention(const struct groups *gr, const int *by, int i, int block[BLOCK_GROUPS]);
+/* Sets prev and next of every group: blocks whose intermediates are more than the L2
+ * holds, attention, or chosen. */
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr) MUST_CHECK;
 /* The native form of a value. */
@@ -53,8 +59,9 @@ struct block {
 	int made[MAX_OPERANDS];  /* step value that the operand, a tmp, was */
 };
 bool block_add(struct block *b, const struct task *m, const int *value,
-	       bool last);              /* false: it does not fit */
-bool block_rings(const struct task *t); /* a legal task that runs in a ring of rows */
+	       bool last); /* false: it does not fit */
+bool block_rings(
+    const struct task *t); /* a legal task that runs in a ring of rows, of an image or of apart ones */
 /* Drops reduction axes of extent 1, merges axes that are adjacent in memory in every operand, names the
  * operands. */
 void task_simplify(struct task *t);

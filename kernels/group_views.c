@@ -33,8 +33,7 @@ static bool is_product(const struct viewer *w, const struct group *p)
 	return p->kind == STEP_TASK && (is_type(w, p, "MatMul") || is_type(w, p, "Gemm"));
 }
 
-/* A task that only moves elements. */
-static bool is_copy(const struct group *p)
+bool group_copies(const struct group *p)
 {
 	if (p->kind != STEP_TASK || p->task->nstages != 1)
 		return false;
@@ -110,7 +109,7 @@ static bool view_of(const struct viewer *w, int v, struct view *out)
 		return view_units(w, out->from, v, out);
 	if (is_split(w, p))
 		return view_split(w, &w->g->node[p->anchor], v, out);
-	if (!is_copy(p))
+	if (!group_copies(p))
 		return false;
 	out->map = p->task->stage[0];
 	out->from = p->value[out->map.read[0].operand];
@@ -176,8 +175,8 @@ static bool look_through(const struct viewer *w, struct task *t, int i, const st
 static bool may_be_blocked(const struct viewer *w, int v)
 {
 	const struct group *p = w->maker[v] < 0 ? NULL : &w->gr->group[w->maker[v]];
-	return p && shape_of(w, v)->rank >= 3 && p->kind != STEP_ALIAS && !is_product(w, p) && !is_copy(p) &&
-	       !(p->kind == STEP_TASK && p->task->nstages > 1);
+	return p && shape_of(w, v)->rank >= 3 && p->kind != STEP_ALIAS && !is_product(w, p) &&
+	       !group_copies(p) && !(p->kind == STEP_TASK && p->task->nstages > 1);
 }
 
 /* Operand i and what else reads value v become one operand. */
@@ -205,7 +204,7 @@ static void look_back(struct viewer *w, struct group *p, int i)
 	*w->trial = *p->task;
 	while (view_of(w, v, &view) && look_through(w, w->trial, i, &view)) {
 		v = view.from;
-		if (!view.moves || (!is_copy(p) && may_be_blocked(w, v)) || task_check(w->trial) < 0)
+		if (!view.moves || (!group_copies(p) && may_be_blocked(w, v)) || task_check(w->trial) < 0)
 			continue;
 		*p->task = *w->trial;
 		p->value[i] = v;
@@ -219,7 +218,7 @@ static void look_back_all(struct viewer *w)
 {
 	for (int k = 0; k < w->gr->n; k++) {
 		struct group *p = &w->gr->group[k];
-		if (!is_product(w, p) && !is_copy(p) && !(p->kind == STEP_TASK && p->task->nstages > 1))
+		if (!is_product(w, p) && !group_copies(p) && !(p->kind == STEP_TASK && p->task->nstages > 1))
 			continue;
 		for (int i = p->task->noperands - 1; i >= 0; i--)
 			if (p->task->operand[i].role == ROLE_IN && i < p->task->noperands)
@@ -262,7 +261,7 @@ static void write_through(struct viewer *w)
 {
 	for (int k = 0; k < w->gr->n; k++) {
 		const struct group *q = &w->gr->group[k];
-		if (!is_copy(q))
+		if (!group_copies(q))
 			continue;
 		int from = q->value[q->task->stage[0].read[0].operand];
 		struct group *p = w->maker[from] < 0 ? NULL : &w->gr->group[w->maker[from]];
@@ -298,7 +297,7 @@ static void drop_unread(struct viewer *w)
 	for (int k = w->gr->n - 1; k >= 0; k--) {
 		struct group *p = &w->gr->group[k];
 		const struct node *n = &w->g->node[p->anchor];
-		bool copy = is_copy(p), used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
+		bool copy = group_copies(p), used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
 		for (int i = 0; i < n->nout; i++) /* another group may make it by now */
 			used |= n->out[i] >= 0 && w->readers[n->out[i]] && w->maker[n->out[i]] == k;
 		if (used)

@@ -450,8 +450,8 @@ int lower(const struct task *t, const char *cand, const struct target *tg, struc
 	int rc = sched_parse(t, cand, &w->s);
 	if (rc < 0 || (rc = sched_check(t, tg, &w->s)) < 0)
 		return rc;
-	w->shared = task_shared(t);
 	const struct sstage *end = &w->s.st[t->nstages - 1];
+	w->shared = sched_shared(t, end->ring_axis);
 	if (end->ring_axis >= 0 && (rc = task_ring(t, end->ring_axis, end->ring, &w->ring)) < 0)
 		return rc;
 	loops_init(w->l, a, tg->fma);

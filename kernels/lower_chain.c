@@ -6,7 +6,8 @@
  *
  *   for o in chunk step N: for each stage: its rows that [o, o + N) needs and that step o - N has not left
  *
- * where an intermediate holds as many rows as one step needs, row y in slot (y + lo) mod held. Every chunk
+ * where an intermediate holds as many rows as one step needs, row y in slot (y + lo) mod held; those that are
+ * not read by rows are made before. Every chunk
  * begins anew: rows in the overlap of two chunks are computed twice. Halos of intermediates get their fill
  * value, columns once in a chunk, rows as the window meets them, so that no read of them needs a guard. */
 #include "kernels/lower.h"
@@ -142,8 +143,9 @@ static void stage_rows(struct lower *w, struct nest *k, int stage, const struct 
 		if (w->t->operand[i].layout.hi[w->ring.dim[i]])
 			fill_rows(w, i, ix_max(l, from, end), ix_min(l, to, ix_add(l, end, hi)));
 	}
-	k->from[axis] = ix_max(l, from, zero);
-	k->to[axis] = ix_min(l, to, end);
+	const struct ix *tile = ix_c(l, k->s->tile[axis]); /* of rows that a step has whole tiles of */
+	k->from[axis] = ix_div(l, ix_max(l, from, zero), tile);
+	k->to[axis] = ix_div(l, ix_add(l, ix_min(l, to, end), ix_sub(l, tile, ix_c(l, 1))), tile);
 	w->hoisted = 0;
 	nest_stage(k);
 }
@@ -156,6 +158,8 @@ static void ring_steps(struct lower *w, struct nest **k, const struct ix *first,
 	struct stmt *f = for_begin(l, first, last, w->ring.rows, false, &o);
 	const struct ix *end = ix_min(l, ix_add(l, o, ix_c(l, w->ring.rows)), last);
 	for (int s = 0; s < w->t->nstages; s++) {
+		if (w->ring.st[s].axis < 0)
+			continue;
 		int64_t step = w->ring.st[s].step, lo = w->ring.st[s].lo, hi = w->ring.st[s].hi,
 			left = hi - lo + 1 - step; /* rows that the step before has left */
 		const struct ix *from = times(l, o, step, lo), *again = ix_lt(l, first, o);
@@ -172,6 +176,11 @@ static void ring_chunk(struct lower *w, struct nest **k, const struct ix *chunk,
 	const struct ix *first = ix_mul(l, ix_mul(l, chunk, steps), ix_c(l, w->ring.rows));
 	const struct ix *rows = ix_mul(l, steps, ix_c(l, w->ring.rows));
 	int last = w->t->nstages - 1;
+	for (int s = 0; s < last; s++) {
+		w->hoisted = 0;
+		if (w->ring.st[s].axis < 0)
+			nest_stage(k[s]);
+	}
 	ring_steps(w, k, first, ix_min(l, ix_add(l, first, rows), k[last]->extent[w->ring.st[last].axis]));
 }
 

@@ -50,6 +50,22 @@ static int writer_axis(const struct task *t, const struct stage *st, int d)
 	return whole ? axis : -1;
 }
 
+/* Some stage reads what stage s writes by rows (1), all of it (0), or some do and some do not (< 0). */
+static int read_by_rows(const struct task *t, int s, const struct ring *out)
+{
+	int by = 0, whole = 0, tmp = t->stage[s].out.operand;
+	for (int k = s + 1; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++) {
+			const struct read *r = &t->stage[k].read[i];
+			int axis = out->st[k].axis;
+			unsigned axes = read_axes(&t->stage[k], r, t->operand[tmp].dims.rank);
+			if (r->operand == tmp)
+				*(axis >= 0 && axes >> axis & 1 ? &by : &whole) = 1;
+		}
+	return by && whole ? fail(E_INFEASIBLE, "ring: %s is read by rows and whole", t->operand[tmp].name)
+			   : by;
+}
+
 /* A reader of stage s's tmp: more rows for the ring. */
 static int add_reader(const struct task *t, int s, int reader, const struct read *r, struct ring *out)
 {
@@ -72,8 +88,12 @@ static int add_reader(const struct task *t, int s, int reader, const struct read
 
 static int add_stage(const struct task *t, int s, struct ring *out)
 {
-	int tmp = t->stage[s].out.operand, rc = E_OK;
+	int tmp = t->stage[s].out.operand, rc = read_by_rows(t, s, out);
 	const struct operand *o = &t->operand[tmp];
+	if (rc == 0 && o->role == ROLE_TMP) {
+		out->st[s].axis = -1;
+		return E_OK;
+	}
 	for (int reader = s + 1; reader < t->nstages; reader++)
 		for (int i = 0; i < t->stage[reader].nreads && rc >= 0; i++)
 			if (t->stage[reader].read[i].operand == tmp)
@@ -81,7 +101,8 @@ static int add_stage(const struct task *t, int s, struct ring *out)
 	if (rc < 0)
 		return rc;
 	int d = out->dim[tmp], axis = d < 0 ? -1 : writer_axis(t, &t->stage[s], d);
-	if (o->role != ROLE_TMP || axis < task_shared(t) || stage_over_image(t, &t->stage[s], axis))
+	if (o->role != ROLE_TMP || axis < sched_shared(t, out->st[t->nstages - 1].axis) ||
+	    stage_over_image(t, &t->stage[s], axis))
 		return fail(E_INFEASIBLE, "ring: %s is not written by rows", o->name);
 	for (int j = 0; j < o->layout.n; j++)
 		if (o->layout.ax[j].dim == d && o->layout.ax[j].div > 1)
@@ -99,13 +120,32 @@ int task_ring(const struct task *t, int axis, int rows, struct ring *out)
 	const struct stage *st = &t->stage[last];
 	memset(out, 0, sizeof *out);
 	memset(out->dim, -1, sizeof out->dim);
-	if (t->nsyms || last == 0 || axis < task_shared(t) || axis >= stage_spatial(st) || rows < 1 ||
+	if (t->nsyms || last == 0 || axis < 0 || axis >= stage_spatial(st) || rows < 1 ||
 	    rows > st->axis[axis].extent)
 		return fail(E_INFEASIBLE, "ring: not rows of a chain's last stage");
 	out->rows = rows;
 	out->st[last].axis = axis;
 	out->st[last].step = 1;
-	for (int s = last - 1; s >= 0 && rc >= 0; s--)
+	int rows_of = 0;
+	for (int s = last - 1; s >= 0 && rc >= 0; s--) {
 		rc = add_stage(t, s, out);
+		rows_of += out->st[s].axis >= 0;
+	}
+	if (rc >= 0 && !rows_of)
+		return fail(E_INFEASIBLE, "ring: nothing is read by rows of %s", st->axis[axis].name);
 	return rc;
+}
+
+bool ring_apart(const struct task *t, const struct ring *r)
+{
+	for (int s = 0; s < t->nstages; s++)
+		if (r->st[s].axis >= 0 && (r->st[s].step != 1 || r->st[s].lo || r->st[s].hi))
+			return false;
+	return true;
+}
+
+int sched_shared(const struct task *t, int ring_axis)
+{
+	int shared = task_shared(t);
+	return ring_axis >= 0 && ring_axis < shared ? ring_axis : shared;
 }

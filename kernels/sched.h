@@ -17,7 +17,8 @@
  * chains  accumulators per point, taken in turn by the unrolled steps
  * hoist   0: loads that do not change in a loop stay inside of it
  * ring    of a chain's last stage: its rows are computed N at a time, and before them the rows of earlier
- *         stages that they need and that are not there yet; intermediates are rings of rows in scratch
+ *         stages that they need and that are not there yet; intermediates are rings of rows in scratch, or
+ *         whole where they are not read by rows
  * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/winograd.h): then only lane and these keys stand
  * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
  * gemm    register tile of the products: tiles x vectors
@@ -88,8 +89,8 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 /* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors
  * along b are loaded and transposed. Returns b, -1: none. */
 int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
-/* A map's output whose lanes lie `n` apart, with the n points of an axis, all in the tile, side by side between them:
- * vectors of both are interleaved and stored. Returns that axis, -1: none. */
+/* A map's output whose lanes lie `n` apart, with the n points of an axis, all in the tile, side by side
+ * between them: vectors of both are interleaved and stored. Returns that axis, -1: none. */
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
@@ -98,22 +99,26 @@ bool operand_packs(const struct task *t, int operand);
 bool stage_over_image(const struct task *t, const struct stage *st, int i);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
+/* Those that are outside of the loops of a schedule with a ring along this axis (-1: none). */
+int sched_shared(const struct task *t, int ring_axis);
 /* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi]
  * must be there. */
 struct ring {
 	int rows; /* of the last stage per step */
 	struct {
-		int axis; /* of the rows */
+		int axis; /* of the rows; -1: all of what the stage writes is there before the first step */
 		int64_t step, lo, hi;
 	} st[MAX_STAGES];
 	int dim[MAX_OPERANDS];      /* of a tmp: its rows; -1 */
 	int64_t held[MAX_OPERANDS]; /* rows there at once, halo included */
 };
-/* E_INFEASIBLE: axis `axis` of the last stage is no row of every intermediate. */
+/* E_INFEASIBLE: axis `axis` of the last stage is no row of an intermediate that is read by rows. */
 int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_CHECK;
 /* The constant that every use of a sum adds to it, where the sum had better begin with it: a read; -1: none.
  */
 int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s);
+/* No row needs another one's: then rows may be tiled, as their number in a step divides. */
+bool ring_apart(const struct task *t, const struct ring *r);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand of a reduction's body that has the lanes along it; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);

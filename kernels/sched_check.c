@@ -286,8 +286,8 @@ bool stage_over_image(const struct task *t, const struct stage *st, int i)
 	for (int k = 0; k < st->nreads; k++) {
 		unsigned axes = read_axes(st, &st->read[k], t->operand[st->read[k].operand].dims.rank);
 		unsigned inner = axes >> (i + 1) & ((1u << (stage_spatial(st) - i - 1)) - 1);
-		if (t->operand[st->read[k].operand].role == ROLE_IN && !(axes >> i & 1) &&
-		    inner & (inner - 1))
+		if (t->operand[st->read[k].operand].role == ROLE_IN && st->axis[i].extent != 1 &&
+		    !(axes >> i & 1) && inner & (inner - 1))
 			return true;
 	}
 	return false;
@@ -517,7 +517,8 @@ static bool inside_rows(const struct operand *o, const struct read *r, int axis,
 	return true;
 }
 
-/* Rows are neither in lanes nor in tiles, and no vector of an intermediate reaches from row to row. */
+/* Rows are not in lanes, in tiles only where they are apart, and no vector of an intermediate reaches from
+ * row to row. */
 static int check_ring(const struct task *t, const struct sched *s)
 {
 	const struct sstage *last = &s->st[t->nstages - 1];
@@ -529,17 +530,20 @@ static int check_ring(const struct task *t, const struct sched *s)
 	for (int i = 0; i < t->nstages && last->ring_axis >= 0 && rc >= 0; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];
-		if (ss->lane == ring.st[i].axis || ss->tile[ring.st[i].axis] > 1)
+		int axis = ring.st[i].axis, tile = axis < 0 ? 1 : ss->tile[axis];
+		if (axis >= 0 &&
+		    (ss->lane == axis || ring.rows % tile || (tile > 1 && !ring_apart(t, &ring))))
 			return fail(E_INFEASIBLE, "ring: rows of stage %d in lanes or tiles", i);
 		for (int k = 0; k <= st->nreads && ss->lane >= 0; k++) {
 			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
 			int64_t stride = 0;
 			bool pads;
+			int row = ring.dim[r->operand];
 			if (t->operand[r->operand].role == ROLE_TMP &&
-			    (r->dim[ring.dim[r->operand]].coef[ss->lane] ||
+			    ((row >= 0 && r->dim[row].coef[ss->lane]) ||
 			     read_stride(t, st, r, ss->lane, ss->lanes, &stride, &pads) < 0 || stride < 0 ||
 			     (stride > 1 &&
-			      !inside_rows(&t->operand[r->operand], r, ss->lane, ring.dim[r->operand]))))
+			      (row < 0 || !inside_rows(&t->operand[r->operand], r, ss->lane, row)))))
 				return fail(E_INFEASIBLE, "ring: lanes of %s lie apart",
 					    t->operand[r->operand].name);
 		}
@@ -559,7 +563,7 @@ static int check_prefetch(const struct task *t, const struct sched *s, int stage
 
 int sched_check(const struct task *t, const struct target *tg, const struct sched *s)
 {
-	int first = task_shared(t);
+	int first = sched_shared(t, s->st[t->nstages - 1].ring_axis);
 	for (int i = 0; i < t->nstages; i++) {
 		const struct stage *st = &t->stage[i];
 		const struct sstage *ss = &s->st[i];

@@ -40,13 +40,15 @@ static void set_ring(const struct space *s, struct sched *c, int rows, int64_t c
 	last->ring_axis = rules_rows(s, s->t.nstages - 1);
 	last->ring = rows;
 	last->block[last->ring_axis] = rules_chunk(s, last, chunks);
+	rules_fit_rows(s, c);
 }
 
 /* As the rules have it for the threads of a run. */
 static void set_thread_ring(const struct space *s, struct sched *c)
 {
-	set_ring(s, c, s->ring.rows, 1);
-	if (s->ring.rows && s->want.threads > 1)
+	bool apart = rules_row_tiles(s, s->t.nstages - 1); /* nothing is computed again */
+	set_ring(s, c, s->ring.rows, apart ? s->want.threads : 1);
+	if (s->ring.rows && s->want.threads > 1 && !apart)
 		rules_thread_ring(s, &c->st[s->t.nstages - 1]);
 }
 
@@ -72,7 +74,8 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 	for (int variant = 0; winograd_variant(s, variant, &c.st[0]); variant++)
 		if (check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
-	static const int rows[] = {2, 4, 1};
+	static const int image[] = {2, 4, 1}, apart[] = {6, 4, 1};
+	const int *rows = rules_row_tiles(s, s->t.nstages - 1) ? apart : image;
 	for (int r = 0; r < 3 && s->ring.rows; r++) {
 		for (int k = 0; k < s->t.nstages; k++)
 			rules_stage(s, k, 0, &c.st[k]);
@@ -261,8 +264,9 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 
 static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
 {
-	static const int rows[] = {1, 2, 2, 4, 4}, chunks[] = {1, 1, 2, 4, 8, 16},
-			 rounds[] = {1, 1, 1, 2, 2, 3};
+	static const int image[] = {1, 2, 2, 4, 4}, apart[] = {4, 6, 6, 8, 12},
+			 chunks[] = {1, 1, 2, 4, 8, 16}, rounds[] = {1, 1, 1, 2, 2, 3};
+	const int *rows = rules_row_tiles(s, s->t.nstages - 1) ? apart : image;
 	int high = draw(r, rows, 5), threads = s->want.threads;
 	set_ring(s, c, high, threads > 1 ? threads * draw(r, rounds, 6) : draw(r, chunks, 6));
 }
@@ -291,6 +295,7 @@ static void keep_ring(const struct space *s, struct sched *c, int axis, int rows
 	last->ring = rows;
 	if (axis >= 0)
 		last->block[axis] = chunk;
+	rules_fit_rows(s, c);
 }
 
 /* The parallel loops, and no prefetch where loops or tiles do not allow it any more. */

@@ -192,7 +192,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane)
 	int best = -1, ns = stage_spatial(st), rows = rules_rows(s, stage);
 	int64_t size = 1;
 	for (int a = task_shared(t); a < ns; a++) {
-		if (a == lane || a == rows)
+		if (a == lane || (a == rows && !rules_row_tiles(s, stage)))
 			continue;
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
 		for (int i = 0; i < st->nreads; i++) {
@@ -259,6 +259,15 @@ static bool odd_reads(const struct space *s, const struct stage *st, const struc
 	return false;
 }
 
+/* Another stage's constants of exp and the like stay in registers around this one's loops. */
+static bool beside_long(const struct space *s, int stage)
+{
+	for (int k = 0; k < s->t.nstages; k++)
+		if (k != stage && stage_long_body(&s->t.stage[k]))
+			return true;
+	return false;
+}
+
 /* Channels in small steps. Taps only where the operand that slides is a vector, so that neighbouring points
  * share its loads; unrolled taps of broadcasts keep too many values alive. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
@@ -273,6 +282,8 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 	for (int i = st->naxes - 1; i >= ns; i--) {
 		int a = out->order[i];
 		int64_t room = contracts ? (points >= 8 ? 2 : 4) : stage_long_body(st) ? 1 : 9;
+		if (contracts && beside_long(s, stage))
+			room = 1;
 		room = (room * points > 200 ? 200 / points : room) / steps;
 		if (!contracts && steps > 1 && (points * 4 > s->tg.regs || tiled > 1) && is_tap(&s->t, st, a))
 			room = 1; /* of a large tile the taps of one row */

@@ -35,6 +35,9 @@ void rules_ring(struct space *s);
 void rules_init(const struct space *s, struct sched *out);
 /* The row axis of a stage, -1: none. */
 int rules_rows(const struct space *s, int stage);
+/* Rows of the stage may be in its tile, where their number divides the ring's. */
+bool rules_row_tiles(const struct space *s, int stage);
+void rules_fit_rows(const struct space *s, struct sched *c); /* makes it so */
 /* Steps of the ring per parallel index for that many indexes; 0: all. */
 int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t chunks);
 /* Rows per step and steps per index that keep all threads at work. */

@@ -27,7 +27,7 @@
 #include "platform/buf.h"
 #include "platform/hash.h"
 
-enum { MAX_AXES = 12, MAX_OPERANDS = 12, MAX_STAGES = 4, MAX_SPLITS = 10, MAX_PROG = 64, MAX_SYMS = 96 };
+enum { MAX_AXES = 12, MAX_OPERANDS = 12, MAX_STAGES = 8, MAX_SPLITS = 10, MAX_PROG = 64, MAX_SYMS = 96 };
 
 #define SYM_BASE (INT64_MIN / 2)
 #define SYM(i) (SYM_BASE + (i))

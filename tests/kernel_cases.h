@@ -280,6 +280,35 @@ static inline void gen_rows(struct buf *b, struct rng *r)
 	buf_printf(b, "stage n:%d c:%d\nread E [n,c]\nread S [n,0]\nbody r0 r1 mul\nwrite Y [n,c]\n", n, c);
 }
 
+/* Attention: keys in order first, then in rows of the scores products, softmax, products. */
+static inline void gen_attention(struct buf *b, struct rng *r)
+{
+	int h = pick(r, 1, 3), m = pick(r, 1, 30), n = pick(r, 1, 40), k = pick(r, 1, 20), v = pick(r, 1, 40);
+	buf_printf(b, "task syms=0\noperand Q in f32 [%d,%d,%d] plain\n", m, h, k);
+	buf_printf(b, "operand K in f32 [%d,%d,%d] plain\noperand T tmp f32 [%d,%d,%d] plain\n", n, h, k, h,
+		   k, n);
+	buf_printf(b, "operand S tmp f32 [%d,%d,%d] plain\noperand M tmp f32 [%d,%d,1] plain\n", h, m, n, h,
+		   m);
+	buf_printf(b, "operand E tmp f32 [%d,%d,%d] plain\noperand Z tmp f32 [%d,%d,1] plain\n", h, m, n, h,
+		   m);
+	buf_printf(b, "operand V in f32 [%d,%d,%d] plain\noperand Y out f32 [%d,%d,%d] plain\n", n, h, v, m,
+		   h, v);
+	buf_printf(b, "stage h:%d k:%d n:%d\nread K [n,h,k]\nbody r0\nwrite T [h,k,n]\n", h, k, n);
+	buf_printf(b, "stage h:%d m:%d n:%d | k:%d\nread Q [m,h,k]\nread T [h,k,n]\nbody r0 r1 mul\nsum\n", h,
+		   m, n, k);
+	buf_printf(b, "post acc 0.25 mul\nwrite S [h,m,n]\n");
+	buf_printf(b, "stage h:%d m:%d | n:%d\nread S [h,m,n]\nbody r0\nmax\nwrite M [h,m,0]\n", h, m, n);
+	buf_printf(
+	    b, "stage h:%d m:%d n:%d\nread S [h,m,n]\nread M [h,m,0]\nbody r0 r1 sub exp\nwrite E [h,m,n]\n",
+	    h, m, n);
+	buf_printf(b,
+		   "stage h:%d m:%d | n:%d\nread E [h,m,n]\nbody r0\nsum\npost acc recip\nwrite Z [h,m,0]\n",
+		   h, m, n);
+	buf_printf(b, "stage h:%d m:%d v:%d | n:%d\nread E [h,m,n]\nread V [n,h,v]\nread Z [h,m,0]\n", h, m,
+		   v, n);
+	buf_printf(b, "body r0 r1 mul\nsum\npost acc r2 mul\nwrite Y [m,h,v]\n");
+}
+
 /* Blocks whose inner stages are computed in a ring of rows: 1x1, depthwise, 1x1; depthwise, 1x1; convolution,
  * pooling. Odd sizes, strides, ragged channels, intermediates blocked or plain, with halos or with guards. */
 static inline void gen_block(struct buf *b, struct rng *r)
@@ -336,7 +365,7 @@ static inline void gen_block(struct buf *b, struct rng *r)
 
 static inline void case_text(struct buf *b, struct rng *r)
 {
-	switch (rng_below(r, 15)) {
+	switch (rng_below(r, 16)) {
 	case 0:
 		gen_conv(b, r, CONV_3X3);
 		break;
@@ -372,6 +401,9 @@ static inline void case_text(struct buf *b, struct rng *r)
 		break;
 	case 13:
 		gen_rows(b, r);
+		break;
+	case 14:
+		gen_attention(b, r);
 		break;
 	default:
 		gen_chain(b, r);

@@ -68,4 +68,29 @@ TEST(what_cannot_be_part_of_its_reader)
 	CHECK(!task_inline(&t, 1)); /* it is what the task makes */
 }
 
+TEST(factor_behind_the_sum)
+{
+	static const char text[] = "task syms=0\noperand X in f32 [4,8] plain\noperand Z in f32 [4] "
+				   "plain\noperand P tmp f32 [4,8] plain\n"
+				   "operand V in f32 [8,5] plain\noperand Y out f32 [4,5] plain\nstage i:4 "
+				   "j:8\nread X [i,j]\nread Z [%s]\n"
+				   "body r0 r1 mul\nwrite P [i,j]\nstage m:4 n:5 | k:8\nread P [m,k]\nread V "
+				   "[k,n]\nbody r0 r1 mul\nsum\n"
+				   "post acc 1 add\nwrite Y [m,n]\n";
+	char one[1024];
+	snprintf(one, sizeof one, text, "i");
+	struct task t = parse(one);
+	struct task want =
+	    parse("task syms=0\noperand X in f32 [4,8] plain\noperand Z in f32 [4] plain\n"
+		  "operand V in f32 [8,5] plain\noperand Y out f32 [4,5] plain\n"
+		  "stage m:4 n:5 | k:8\nread X [m,k]\nread V [k,n]\nread Z [m]\nbody r0 r1 mul\n"
+		  "sum\npost acc r2 mul 1 add\nwrite Y [m,n]\n");
+	CHECK(task_delay_factor(&t) == 2);
+	CHECK(key_equal(task_key(&t), task_key(&want)));
+	CHECK(task_delay_factor(&t) == -1);     /* one stage is left */
+	snprintf(one, sizeof one, text, "(j)%4"); /* changes along the sum */
+	t = parse(one);
+	CHECK(task_delay_factor(&t) == -1);
+}
+
 TEST_MAIN

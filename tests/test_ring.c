@@ -51,9 +51,9 @@ TEST(rows_that_are_needed)
 	CHECK(r.st[0].axis == 2 && r.st[0].step == 1 && r.st[0].lo == -1 && r.st[0].hi == 1);
 	CHECK(r.st[1].step == 1 && r.st[1].lo == 0 && r.st[1].hi == 0);
 	CHECK(r.held[3] == 6 && r.held[5] == 4 && r.dim[3] == 2 && r.dim[0] == -1);
-	CHECK_FAILS(task_ring(&t, 1, 1, &r), E_INFEASIBLE, "not read by rows"); /* all channels are needed */
-	CHECK_FAILS(task_ring(&t, 0, 1, &r), E_INFEASIBLE, "not rows");         /* shared */
-	CHECK_FAILS(task_ring(&t, 4, 1, &r), E_INFEASIBLE, "not rows");         /* a reduction */
+	CHECK(!ring_apart(&t, &r));
+	CHECK_FAILS(task_ring(&t, 1, 1, &r), E_INFEASIBLE, "is read by rows"); /* all channels are needed */
+	CHECK_FAILS(task_ring(&t, 4, 1, &r), E_INFEASIBLE, "not rows");        /* a reduction */
 	CHECK_FAILS(task_ring(&t, 2, 13, &r), E_INFEASIBLE, "not rows");
 	CHECK(stage_over_image(&t, &t.stage[0], 1) && !stage_over_image(&t, &t.stage[1], 1));
 	text.n = 0;
@@ -187,7 +187,7 @@ TEST(hostile_schedules)
 	    {"; ; hoist=0 ring=y:1 chains=2", "out of order", E_CORRUPT},
 	    {"; ; ring=y:0", "not rows", E_INFEASIBLE},
 	    {"; ; ring=y:12", "not rows", E_INFEASIBLE},
-	    {"; ; ring=k:1", "not read by rows", E_INFEASIBLE},
+	    {"; ; ring=k:1", "is read by rows", E_INFEASIBLE},
 	    {"; ; ring=c:1", "not rows", E_INFEASIBLE},
 	    {"; ring=y:1; ", "last stage", E_INFEASIBLE},
 	    {"tile=y:2; ; ring=y:2", "lanes or tiles", E_INFEASIBLE},
@@ -208,6 +208,57 @@ TEST(hostile_schedules)
 		CHECK_FAILS(lower(&k.t, bad[i].cand, &tg, &k.a, &l, &m), bad[i].rc, bad[i].why);
 	buf_free(&text);
 	arena_free(&k.a);
+}
+
+/* Rows that are apart: tiles of them, the keys whole before the first step, any chunk. */
+TEST(attention)
+{
+	static const int rows[] = {1, 2, 4, 6, 12};
+	struct target tg = board(16);
+	struct rng r;
+	rng_seed(&r, 5);
+	int done = 0;
+	for (int i = 0; i < 40; i++) {
+		struct buf text = {0};
+		struct kcase k;
+		struct ring ring;
+		char cand[CAND_MAX];
+		bool infeasible;
+		int n = rows[i % 5], tile = i & 1 ? n : (n + 1) / 2;
+		gen_attention(&text, &r);
+		REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+		bool good = task_ring(&k.t, 1, n, &ring) >= 0;
+		CHECK(good == (n <= k.t.stage[5].axis[1].extent));
+		if (good) {
+			CHECK(ring.st[0].axis == -1 && ring.dim[2] == -1 && ring_apart(&k.t, &ring));
+			CHECK(ring.held[3] == n && ring.held[5] == n);
+			char m[24] = "";
+			if (tile > 1 && n % tile == 0)
+				snprintf(m, sizeof m, " tile=m:%d", tile);
+			snprintf(cand, sizeof cand,
+				 "lane=n:4; lane=n:8%s; lane=n:4; lane=n:8; lane=n:4; lane=v:4%s ring=m:%d%s",
+				 m, m, n, i & 2 ? " | block=m:2" : "");
+			double err = case_interpret(&k, cand, &tg, &infeasible);
+			CHECK(infeasible || (err >= 0 && err < 4e-6));
+			done += !infeasible;
+		}
+		arena_free(&k.a);
+		buf_free(&text);
+	}
+	CHECK(done > 20);
+	struct kcase k;
+	struct buf text = {0};
+	struct loops *l;
+	struct manifest m;
+	do {
+		buf_clear(&text);
+		gen_attention(&text, &r);
+		REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+	} while (k.t.stage[5].axis[1].extent < 6);
+	CHECK_FAILS(lower(&k.t, "; tile=m:4; ; ; ; ring=m:6", &tg, &k.a, &l, &m), E_INFEASIBLE,
+		    "in lanes or tiles");
+	arena_free(&k.a);
+	buf_free(&text);
 }
 
 /* Scratch is a few rows, not whole tensors; a chunk is a parallel index. */

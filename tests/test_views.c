@@ -127,7 +127,12 @@ TEST(attention_reads_and_writes_in_place)
 	struct graph *g = end(&z, reshape(&z, y, 2, (int64_t[]){TOKENS, HEADS * HEAD}));
 	const struct steps *s = steps_of(g, &a);
 	/* left: keys transposed, values in rows that lie together, two products, the softmax */
-	CHECK(tasks(g, s, NULL) == 5 && tasks(g, s, "Transpose") == 1 && tasks(g, s, "Gather") == 1);
+	CHECK(tasks(g, s, "Transpose") == 1 + 1 && tasks(g, s, "Gather") == 1 && tasks(g, s, "MatMul") == 2);
+	/* and one kernel that does all of it where there is one, named after the first of them */
+	int parts = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		parts += s->step[i].fused_by >= 0;
+	CHECK(tasks(g, s, NULL) == 6 && parts == 5);
 	CHECK(error(g, s) < 1e-5);
 	graph_free(g);
 	arena_free(&a);
