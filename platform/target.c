@@ -277,18 +277,45 @@ static void write_kept(const char *dir, const char *path, const struct target *t
 	buf_free(&b);
 }
 
+static int kept_path(const char *dir, char path[PATH_MAX])
+{
+	if (snprintf(path, PATH_MAX, "%s/target", dir) >= PATH_MAX)
+		return fail(E_IO, "the path %.60s... is too long", dir);
+	return E_OK;
+}
+
 int target_kept(const char *dir, struct clock *clock, struct target *t)
 {
 	char path[PATH_MAX];
 	int rc = target_host(t);
-	if (rc < 0)
+	if (rc >= 0)
+		rc = kept_path(dir, path);
+	if (rc < 0 || read_kept(path, t))
 		return rc;
-	if (snprintf(path, sizeof path, "%s/target", dir) >= (int)sizeof path)
-		return fail(E_IO, "the path %.60s... is too long", dir);
-	if (read_kept(path, t))
-		return E_OK;
 	rc = target_measure(t, clock);
 	if (rc >= 0)
 		write_kept(dir, path, t);
 	return rc;
+}
+
+static void raise_to(double *peak, double other)
+{
+	*peak = *peak < other ? other : *peak;
+}
+
+int target_measure_again(const char *dir, struct clock *clock, struct target *t)
+{
+	char path[PATH_MAX];
+	struct target now = *t;
+	int rc = kept_path(dir, path);
+	if (rc >= 0)
+		rc = target_measure(&now, clock);
+	if (rc < 0)
+		return rc;
+	raise_to(&t->fma_gflops, now.fma_gflops);
+	raise_to(&t->copy_gbs, now.copy_gbs);
+	for (int i = 0; i < 4; i++)
+		raise_to(&t->bw_gbs[i], now.bw_gbs[i]);
+	write_kept(dir, path, t);
+	return E_OK;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The target: what a kernel is made for, and how fast that machine is. A plain value with a canonical text.
  *
- * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16 regs=32 fused=1
- * l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12 feat=+avx2,+avx512f,-avxvnni"
- * (one line, every key, in this order; words are printable and hold no space).
- * Peaks are of ONE core: fma in GFLOP/s, bw in GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a DRAM/L3-size copy.
- * 0 = not measured. Fields without peaks are what a kernel's code depends on. */
+ * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16
+ * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
+ * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space).
+ * Peaks are of ONE core: fma in GFLOP/s, bw in GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a
+ * DRAM/L3-size copy. 0 = not measured. Fields without peaks are what a kernel's code depends on. */
 #ifndef PLATFORM_TARGET_H
 #define PLATFORM_TARGET_H
 
@@ -15,19 +15,19 @@
 #include "platform/hash.h"
 
 struct target {
-	char isa[24];	     /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
-	char cpu[32];	     /* LLVM's CPU name, or "generic" */
-	char soc[64];	     /* model name from /proc/cpuinfo or the device tree, spaces as _ */
+	char isa[24];        /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
+	char cpu[32];        /* LLVM's CPU name, or "generic" */
+	char soc[64];        /* model name from /proc/cpuinfo or the device tree, spaces as _ */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
-	int lanes;	     /* f32 per vector register: 4, 8, 16 */
-	int regs;	     /* vector registers: 16 or 32 */
-	bool fma;	     /* fused multiply-add; false: mul and add, the interpreter follows */
+	int lanes;           /* f32 per vector register: 4, 8, 16 */
+	int regs;            /* vector registers: 16 or 32 */
+	bool fma;            /* fused multiply-add; false: mul and add, the interpreter follows */
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
-	int line_bytes;	     /* cache line */
-	int cores;	     /* physical cores usable by this process */
-	double fma_gflops;   /* one core */
-	double bw_gbs[4];    /* read: L1, L2, L3, DRAM; one core */
-	double copy_gbs;     /* bytes read + written per second of an L3-sized copy, one core */
+	int line_bytes;                       /* cache line */
+	int cores;                            /* physical cores usable by this process */
+	double fma_gflops;                    /* one core */
+	double bw_gbs[4];                     /* read: L1, L2, L3, DRAM; one core */
+	double copy_gbs; /* bytes read + written per second of an L3-sized copy, one core */
 };
 
 /* The machine this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. */
@@ -38,8 +38,12 @@ int target_baseline(const char *isa, struct target *t) MUST_CHECK;
 bool target_runs(const struct target *have, const struct target *need);
 /* Measures the peaks of one core in under a second (pins the calling thread meanwhile, restores its mask). */
 int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
-/* The kept target record: read `dir`/target if it is of this machine, else measure and write it (best effort). */
+/* The kept target record: read `dir`/target if it is of this machine, else measure and write it (best
+ * effort). */
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
+/* Measures once more and keeps the higher value of each peak: what else runs on the machine only lowers them.
+ */
+int target_measure_again(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
 struct key target_key(const struct target *t); /* soc + isa + cpu + lanes: what a record is valid for */

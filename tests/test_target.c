@@ -153,6 +153,14 @@ TEST(measured_and_kept)
 	REQUIRE_OK(target_kept(path, &clock_real, &again));
 	CHECK(same(&t, &again)); /* a second measurement would differ */
 
+	/* Peaks that were low rise, and stay. */
+	again.fma_gflops = again.bw_gbs[1] = 0.01;
+	again.bw_gbs[3] = 1e9;
+	REQUIRE_OK(target_measure_again(path, &clock_real, &again));
+	CHECK(again.fma_gflops > 0.1 && again.bw_gbs[1] > 0.1 && again.bw_gbs[3] == 1e9);
+	REQUIRE_OK(target_kept(path, &clock_real, &t));
+	CHECK(same(&t, &again));
+
 	/* Spoilt, or of another machine: measured again. */
 	snprintf(cmd, sizeof cmd, "%s/target", path);
 	REQUIRE_OK(file_write(cmd, "rubbish\n", 8));
