@@ -149,6 +149,19 @@ static void fuse_attention(const struct graph *g, const struct choices *c, const
 		link_block(gr, block, n);
 }
 
+/* Of the weights, which a fused block reads anew for every few rows. */
+static double constant_bytes(const struct groups *gr, const int *block, int n)
+{
+	double bytes = 0;
+	for (int k = 0; k < n; k++) {
+		const struct task *t = gr->group[block[k]].task;
+		for (int i = 0; n > 1 && i < t->noperands; i++)
+			if (t->operand[i].role == ROLE_CONST)
+				bytes += (double)operand_elems(&t->operand[i]) * (double)sizeof(float);
+	}
+	return bytes;
+}
+
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr)
 {
@@ -164,7 +177,8 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 		for (int k = 0; k + 1 < n; k++)
 			bytes += value_bytes(g, gr->group[block[k]].out);
 		gr->group[i].block = bytes > l2 / 2 ? n : 1;
-		int want = choices_get(c, CHOICE_FUSE, g->node[gr->group[i].anchor].name, bytes > l2 ? n : 1);
+		bool pays = bytes > l2 * 3 / 4 && 3 * constant_bytes(gr, block, n) < bytes;
+		int want = choices_get(c, CHOICE_FUSE, g->node[gr->group[i].anchor].name, pays ? n : 1);
 		link_block(gr, block, n < want ? n : want);
 	}
 	for (int i = 0; i < gr->n; i++)

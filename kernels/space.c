@@ -95,6 +95,15 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 		if (any && check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
 	}
+	for (int part = 3; part >= 2; part--) { /* of the registers, for where all of the above spill */
+		struct space few = *s;
+		few.tg.regs = s->tg.regs * part / 4;
+		for (int k = 0; k < s->t.nstages; k++)
+			rules_stage(&few, k, 0, &c.st[k]);
+		set_ring(s, &c, s->ring.rows, s->want.threads);
+		if (check_text(s, &c, cand) >= 0 && i-- == 0)
+			return E_OK;
+	}
 	return fail(E_NOTFOUND, "no more rules");
 }
 

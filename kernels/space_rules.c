@@ -519,7 +519,7 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	rules_finish(s, stage, c);
 	int v = c->lane >= 0 && c->lane < stage_spatial(st) ? c->tile[c->lane] : 1;
 	bool contracts = stage_contracts(&s->t, st, c->lane), odd = odd_reads(s, st, c);
-	int spare = contracts ? (v > 2 ? 2 : 1) : 3 + s->tg.regs / 8;
+	int spare = contracts ? (v > 2 ? 2 : 1) + (s->tg.fma ? 0 : 3) : 3 + s->tg.regs / 8;
 	if (!body_fits(s, stage, c) || !fits(s, stage, c))
 		return false;
 	if (odd && stage_long_post(st))

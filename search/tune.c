@@ -231,6 +231,29 @@ static int meet_incumbent(struct tune *t, int standard)
 	return save(t, REC_BEST, t->best, &pair[keep]);
 }
 
+/* For want of a default that works (it spills where registers are few) the first rule that does. */
+static int first_rule(struct tune *t)
+{
+	char cand[CAND_MAX];
+	while (t->best < 0 && t->rules >= 0) {
+		struct meas m;
+		int trial, rc = space_portfolio(t->space, t->rules++, cand);
+		if (rc < 0) {
+			t->rules = -1;
+			return E_OK;
+		}
+		if (find_trial(t, hash_text(cand)))
+			continue;
+		if ((rc = try_candidate(t, cand, &trial, &m)) < 0)
+			return rc;
+		if (m.status != MEAS_OK)
+			continue;
+		set_best(t, trial, m.median_ns);
+		return save(t, REC_BEST, trial, &m);
+	}
+	return E_OK;
+}
+
 int tune_default(struct tune *t)
 {
 	char cand[CAND_MAX];
@@ -246,7 +269,7 @@ int tune_default(struct tune *t)
 	}
 	if (m.status != MEAS_OK) {
 		log_more("%s: the default schedule failed: %s", t->task->label, meas_status_name(m.status));
-		return E_OK;
+		return first_rule(t);
 	}
 	set_best(t, trial, m.median_ns);
 	t->result->default_ns = m.median_ns;

@@ -123,7 +123,8 @@ TEST(what_is_fused)
 	arena_free(&a);
 }
 
-/* Default schedules, compiled here. Without `blocks` nothing of several stages is found. */
+/* Default schedules, or the next rule where they spill, compiled here. Without `blocks` nothing of several
+ * stages is found. */
 struct compiler {
 	const struct target *t;
 	bool blocks;
@@ -145,8 +146,13 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 		return rc;
 	space_default(s, cand);
 	CHECK(t->nstages == 1 || strstr(cand, "ring=y:"));
-	if ((rc = lower(t, cand, c->t, a, &l, &out->m)) < 0 ||
-	    (rc = emit_find("llvm")->emit(l, c->t, a, &out->object)) < 0)
+	for (int i = 0;; i++) {
+		if ((rc = lower(t, cand, c->t, a, &l, &out->m)) >= 0)
+			rc = emit_find("llvm")->emit(l, c->t, a, &out->object);
+		if (rc != E_INFEASIBLE || space_portfolio(s, i, cand) < 0)
+			break;
+	}
+	if (rc < 0)
 		return rc;
 	c->made += t->nstages > 1;
 	*origin = FROM_DEFAULT;
@@ -192,7 +198,7 @@ TEST(plans)
 		struct target t = machine(1000);
 		struct arena a = {0};
 		struct zoo z = begin();
-		int size = 9 + i, parts;
+		int size = 20 + i, parts;
 		struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, size, size + 3), conv(24, 1, 1, 1));
 		x = i & 1 ? inverted(&z, inverted(&z, x, 2), 1) : inverted(&z, inverted(&z, x, 1), 2);
 		if (i & 2) {
