@@ -285,6 +285,7 @@ static struct nest *nest_new(struct lower *w, int stage)
 	for (int a = 0; a < k->st->naxes; a++)
 		k->extent[a] = size_ix(w, k->st->axis[a].extent);
 	k->weave = store_weaves(w->t, k->st, k->s);
+	k->turn = store_turns(w->t, k->st, k->s);
 	describe_reads(k);
 	describe_guards(k);
 	describe_post(k);
@@ -305,6 +306,10 @@ static void stages(struct lower *w)
 	struct nest *k[MAX_STAGES];
 	for (int s = 0; s < w->t->nstages; s++) {
 		k[s] = nest_new(w, s);
+		if (k[s]->turn >= 0)
+			k[s]->turn_at =
+			    lower_scratch(w, ix_c(w->l, (int64_t)k[s]->s->tile[k[s]->turn] *
+							    k[s]->s->tile[k[s]->s->lane] * k[s]->s->lanes));
 		if (k[s]->s->lane >= k[s]->ns && k[s]->ragged && !lower_zero_safe(k[s]) && !w->ones)
 			w->ones = lower_scratch(w, ix_c(w->l, w->tg->lanes));
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the other),
- * lower_nest.c (loops), lower_tile.c (the register tile), lower_addr.c (addresses and loads),
+ * lower_nest.c (loops), lower_tile.c and lower_turn.c (the register tile), lower_addr.c (addresses and loads),
  * lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
@@ -73,6 +73,8 @@ struct nest {
 	int cross[MAX_OPERANDS];          /* per read: axis whose vectors are transposed, -1 */
 	bool masks[MAX_OPERANDS + 1];     /* a vector past the lane axis' end would leave the operand */
 	int weave;                        /* axis whose points the output has between the lanes', -1 */
+	int turn;                         /* axis along which sums are stored, transposed, -1 */
+	const struct ix *turn_at;         /* scratch offset of a tile's sums, where turned */
 	bool ragged;                      /* the lane axis may end inside a vector, and some access masks */
 	bool guarded, versioned; /* some read may leave memory; and a cheap test tells when none does */
 	bool unguard;            /* inside of the version where none does */
@@ -111,6 +113,7 @@ const struct ix *axis_value(const struct nest *k, int axis, int at);
 struct mem nest_mem(const struct nest *k, int read /* nreads: out */, const int *at, int lanes);
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
+void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at); /* 0 or 1: in memory */
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
 /* Fetches the lines of the next panel that are due with step `step` of `steps` of the body. */
@@ -124,6 +127,9 @@ void nest_steps(struct nest *k);                       /* one body of the reduct
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
 /* The body is 0 where its vector loads along the lane axis are 0: a sum needs no mask at the end. */
 bool lower_zero_safe(const struct nest *k);
+
+/* lower_turn.c */
+void nest_turn(struct nest *k); /* post and stores of a tile, where k->turn */
 
 /* lower.c */
 /* Hands out scratch, 64-byte aligned: the offset of the first element. */

@@ -175,16 +175,8 @@ static int load_row(struct nest *k, int read, const int *at, int row, int count)
 	return v;
 }
 
-/* All vectors of the group of `lanes` points along `b` that at[] is in, transposed in memory. */
-static void load_crossed(struct nest *k, int read, const int *at, int b)
+void nest_transpose(struct loops *l, int *row, int n)
 {
-	struct loops *l = k->w->l;
-	int n = k->s->lanes, row[16], first[MAX_AXES];
-	memcpy(first, at, sizeof first);
-	first[b] -= at[b] % n;
-	int count = k->n[b] - first[b] < n ? k->n[b] - first[b] : n;
-	for (int i = 0; i < n; i++)
-		row[i] = load_row(k, read, first, i, count);
 	for (int s = 1; s < n; s *= 2)
 		for (int i = 0; i < n; i++) {
 			int even = row[i], odd = row[i | s];
@@ -193,6 +185,18 @@ static void load_crossed(struct nest *k, int read, const int *at, int b)
 			lv_trn(l, row[i] = lv_new(l, n), V_TRN0, even, odd, s);
 			lv_trn(l, row[i | s] = lv_new(l, n), V_TRN1, even, odd, s);
 		}
+}
+
+/* All vectors of the group of `lanes` points along `b` that at[] is in, transposed in memory. */
+static void load_crossed(struct nest *k, int read, const int *at, int b)
+{
+	int n = k->s->lanes, row[16], first[MAX_AXES];
+	memcpy(first, at, sizeof first);
+	first[b] -= at[b] % n;
+	int count = k->n[b] - first[b] < n ? k->n[b] - first[b] : n;
+	for (int i = 0; i < n; i++)
+		row[i] = load_row(k, read, first, i, count);
+	nest_transpose(k->w->l, row, n);
 	for (int i = 0; i < count; i++) {
 		struct known e;
 		first[b] += i > 0;

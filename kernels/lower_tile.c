@@ -303,6 +303,10 @@ int nest_post(struct nest *k, const int *at, int acc)
 static void finish(struct nest *k, bool post)
 {
 	int at[MAX_AXES] = {0}, point = 0, lanes = k->s->lane >= k->ns ? 1 : k->s->lanes;
+	if (post && k->turn >= 0 && k->n[k->turn] >= 3) {
+		nest_turn(k);
+		return;
+	}
 	if (post && finish_loop(k))
 		return;
 	do {

@@ -92,6 +92,9 @@ int read_crosses(const struct task *t, const struct stage *st, const struct read
 /* A map's output whose lanes lie `n` apart, with the n points of an axis, all in the tile, side by side
  * between them: vectors of both are interleaved and stored. Returns that axis, -1: none. */
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
+/* A sum's output whose lanes lie apart, while neighbours along the only other tiled axis lie side by side: tiles are
+ * transposed and stored along it. Returns that axis, -1: none. */
+int store_turns(const struct task *t, const struct stage *st, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
 /* Axis i goes over an image that does not depend on it, as a convolution's output channels do: a loop over it around

@@ -130,6 +130,26 @@ int store_weaves(const struct task *t, const struct stage *st, const struct ssta
 	return -1;
 }
 
+int store_turns(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int64_t stride;
+	bool pads;
+	int turn = -1;
+	if (s->lane < 0 || st->comb == COMB_NONE || s->lane >= stage_spatial(st) || t->nstages > 1 ||
+	    t->nsyms || s->wino.m || read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 ||
+	    stride == 0 || stride == 1)
+		return -1;
+	for (int b = 0; b < stage_spatial(st); b++) {
+		if (b == s->lane || s->tile[b] == 1)
+			continue;
+		if (turn >= 0 || s->tile[b] < 3 ||
+		    read_stride(t, st, &st->out, b, s->tile[b], &stride, &pads) < 0 || stride != 1)
+			return -1;
+		turn = b;
+	}
+	return turn;
+}
+
 /* The index is one axis, all of the dim. */
 static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
 {

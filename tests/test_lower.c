@@ -51,7 +51,7 @@ TEST(conv_by_hand)
 }
 
 /* Vectors along the tiled axis, transposed: whole groups, tails of either axis, halos, 16, 8 and 4 lanes. */
-TEST(transposed_loads)
+TEST(transposed)
 {
 	static const struct {
 		const char *task, *cand;
@@ -76,6 +76,24 @@ TEST(transposed_loads)
 	     "[b,a]\nbody r0\nwrite Y "
 	     "[a,b]\n",
 	     "lane=b:4 tile=a:4"},
+	    /* sums, stored transposed: a last vector and a last tile in part; a long program; more points
+	       than lanes */
+	    {"operand X in f32 [1,32,37] 0.1/16.2.1\noperand W const f32 [20,32] plain\noperand B const f32 "
+	     "[20] "
+	     "plain\noperand Y out f32 [1,20,37] plain\nstage n:1 k:20 y:37 | c:32\nread X [n,c,y]\nread W "
+	     "[k,c]\nread B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y]\n",
+	     "lane=k:16 tile=k:2,y:8 unroll=c:2"},
+	    {"operand X in f32 [1,32,37] 0.1/16.2.1\noperand W const f32 [20,32] plain\noperand B const f32 "
+	     "[20] "
+	     "plain\noperand Y out f32 [1,20,37] plain\nstage n:1 k:20 y:37 | c:32\nread X [n,c,y]\nread W "
+	     "[k,c]\nread B [k]\nbody r0 r1 mul\nsum\npost acc r2 add silu\nwrite Y [n,k,y]\n",
+	     "lane=k:8 tile=k:2,y:12 unroll=c:2"},
+	    {"operand X in f32 [1,32,48] 0.1/16.2.1\noperand W const f32 [24,32] plain\noperand Y out f32 "
+	     "[1,24,48] "
+	     "0.2/16.1.2\nstage n:1 k:24 y:48 | c:32\nread X [n,c,y]\nread W [k,c]\nbody r0 r1 "
+	     "mul\nsum\npost "
+	     "acc gelu\nwrite Y [n,k,y]\n",
+	     "lane=k:8 tile=y:16"},
 	};
 	struct target tg = board(16, 32);
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a tile whose lanes lie far apart in the output, while its points along another axis lie side by
+ * side there (channels in lanes, a plain image): sums go to scratch, and come back transposed. */
+#include "kernels/lower.h"
+
+#include <string.h>
+
+/* In scratch: the vector `v` of the lane axis at one point. */
+static struct mem place_of(const struct nest *k, const struct ix *v, const struct ix *point)
+{
+	struct loops *l = k->w->l;
+	const struct ix *at = ix_add(l, ix_mul(l, v, ix_c(l, k->n[k->turn])), point);
+	return (struct mem){.buf = k->w->scratch_buf,
+			    .at = ix_add(l, k->turn_at, ix_mul(l, at, ix_c(l, k->s->lanes))),
+			    .stride = 1};
+}
+
+static void store_sums(struct nest *k, bool post)
+{
+	struct loops *l = k->w->l;
+	int at[MAX_AXES] = {0}, point = 0;
+	do {
+		int v = post ? nest_post(k, at, k->acc[point]) : k->acc[point];
+		lv_store(l, v, place_of(k, ix_c(l, at[k->s->lane]), ix_c(l, at[k->turn])));
+		point += k->s->chains;
+	} while (nest_next(k, 0, k->ns, at));
+}
+
+/* A long program in a loop over the points, as in lower_tile.c. */
+static void post_in_place(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane, b = k->turn, known = k->nknown, floor = k->floor, at[MAX_AXES] = {0};
+	int acc = lv_new(l, k->s->lanes);
+	const struct ix *base = k->base[b], *i;
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, k->n[b]), 1, true, &i);
+	k->floor = k->nknown;
+	k->base[b] = ix_add(l, base, i);
+	for (; at[lane] < k->n[lane]; at[lane]++) {
+		struct mem m = place_of(k, ix_c(l, at[lane]), i);
+		lv_load(l, acc, m);
+		lv_store(l, nest_post(k, at, acc), m);
+	}
+	for_end(l, f);
+	k->base[b] = base;
+	k->nknown = known;
+	k->floor = floor;
+}
+
+/* Up to `lanes` points from `first` on, of one vector: loaded, transposed, stored along the other axis. */
+static void turn(struct nest *k, const struct ix *v, int first)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane, n = k->s->lanes, row[16], at[MAX_AXES] = {0};
+	int count = k->n[k->turn] - first < n ? k->n[k->turn] - first : n;
+	const struct ix *base = k->base[lane];
+	for (int i = 0; i < n; i++) {
+		row[i] = i < count ? lv_new(l, n) : row[0];
+		if (i < count)
+			lv_load(l, row[i], place_of(k, v, ix_c(l, first + i)));
+	}
+	nest_transpose(l, row, n);
+	at[k->turn] = first;
+	for (int i = 0; i < n; i++) {
+		k->base[lane] = ix_add(l, base, ix_c(l, i));
+		struct mem m = nest_mem(k, k->st->nreads, at, n);
+		m.stride = 1;
+		if (m.valid) /* of lanes: those past the end are not there */
+			m.valid = ix_mul(l, ix_lt(l, ix_c(l, 0), m.valid), ix_c(l, count));
+		else if (count < n)
+			m.valid = ix_c(l, count);
+		lv_store(l, row[i], m);
+	}
+	k->base[lane] = base;
+}
+
+void nest_turn(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane, vectors = k->n[lane];
+	bool loop = stage_long_post(k->st);
+	store_sums(k, !loop);
+	if (loop)
+		post_in_place(k);
+	const struct ix *base = k->base[lane], *v;
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, vectors), 1, true, &v);
+	k->base[lane] = ix_add(l, base, ix_mul(l, v, ix_c(l, k->s->lanes)));
+	k->n[lane] = 1;
+	for (int i = 0; i < k->n[k->turn]; i += k->s->lanes)
+		turn(k, v, i);
+	for_end(l, f);
+	k->base[lane] = base;
+	k->n[lane] = vectors;
+}
