@@ -60,7 +60,7 @@ struct winograd_cost draft_winograd(const struct task *t, const struct target *t
 	 * not hold of these comes from the L3. */
 	double held = 4. * (double)(z.v_elems + z.m_elems), u = 4. * (double)z.u_elems, room = .8 * l2_bytes;
 	c.rest += rounds * (held / l2 + 2 * fmax(0, held - room) / l3);
-	double weights = u / memory + (rounds - 1) * (u / (2 * l2) + fmin(u, fmax(0, u + held - room)) / l3);
+	double weights = u / memory + (rounds - 1) * (1.25 * u / l2 + fmin(u, fmax(0, u + held - room)) / l3);
 	double apart = w->raw ? 2 : 1.5;
 	c.rest += w->prefetch ? pow(pow(products, apart) + pow(weights, apart), 1 / apart)
 			      : products + 1.2 * weights;

@@ -104,7 +104,7 @@ static void keep_best(const struct space *s, struct sstage c, double *best, stru
 /* Blocks and chunks for a kind of register tile that is given. */
 static void try_blocks(const struct space *s, struct sstage c, double *best, struct sstage *out)
 {
-	static const int split[] = {1, 2, 3, 4, 6, 8, 12, 14, 16, 24, 32, 56};
+	static const int split[] = {1, 2, 3, 4, 6, 7, 8, 12, 14, 16, 24, 32, 56, 112, 224};
 	struct winograd_sizes z = winograd_sizes(&s->t, &c);
 	struct winograd *w = &c.wino;
 	for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
@@ -173,8 +173,8 @@ static void draw_gemm(const struct space *s, struct rng *r, const struct winogra
 
 static void draw_tiles(struct rng *r, const struct winograd_sizes *z, struct winograd *w)
 {
-	static const int split[] = {1, 1, 1, 2, 2, 3, 4, 6, 8, 12, 14, 16, 24, 32};
-	int64_t n = up(z->tiles, split[rng_below(r, 14)]);
+	static const int split[] = {1, 1, 1, 2, 2, 3, 4, 6, 7, 8, 14, 16, 24, 32, 56, 112};
+	int64_t n = up(z->tiles, split[rng_below(r, sizeof split / sizeof *split)]);
 	w->tiles = least(rng_below(r, 4) ? n : 1 + (int64_t)rng_below(r, (uint32_t)n), 1 << 20);
 }
 
