@@ -151,8 +151,9 @@ void winograd_scratch(struct lower *w);
 void winograd_stage(struct nest *k);
 
 /* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into out[], variables that are
- * new or of in[]. */
-void transform_input(struct loops *l, int m, const int *in, int *out, int lanes);
+ * new or of in[]. Of the inputs' transform only results in the set `outs`, from in[i] that they need. */
+bool transform_input_needs(int m, unsigned outs, int i);
+void transform_input(struct loops *l, int m, unsigned outs, const int *in, int *out, int lanes);
 /* A filter's row y of m + 2 from its column g[], then that row's points from three of them; both without factors,
  * which a scaled output brings in. */
 int transform_filter_row(struct loops *l, int m, int y, const int g[3], int lanes);

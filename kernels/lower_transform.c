@@ -111,25 +111,50 @@ static int add_term(struct loops *l, int v, float coef, int x, int lanes)
 	return r;
 }
 
-static void transform(struct loops *l, const struct transform *t, const int *in, int *out, int lanes)
+/* Values that the results in the set `outs` need, themselves among them: bits of inputs, then of forms. */
+static unsigned needed(const struct transform *t, unsigned outs)
+{
+	unsigned set = outs << (t->in + t->shared);
+	for (int i = t->shared + t->out - 1; i >= 0; i--)
+		for (int j = 0; j < MAX_TERMS && set >> (t->in + i) & 1; j++)
+			if (t->form[i].term[j].coef != 0)
+				set |= 1u << t->form[i].term[j].of;
+	return set;
+}
+
+static void transform(struct loops *l, const struct transform *t, unsigned outs, const int *in, int *out,
+		      int lanes)
 {
 	int value[MAX_POINTS + MAX_FORMS], n = 0;
+	unsigned set = needed(t, outs);
 	for (; n < t->in; n++)
 		value[n] = in[n];
-	for (int i = 0; i < t->shared + t->out; i++) {
+	for (int i = 0; i < t->shared + t->out; i++, n++) {
 		const struct form *f = &t->form[i];
 		int v = -1;
-		for (int j = 0; j < MAX_TERMS && f->term[j].coef != 0; j++)
+		for (int j = 0; j < MAX_TERMS && f->term[j].coef != 0 && set >> n & 1; j++)
 			v = add_term(l, v, f->term[j].coef, value[f->term[j].of], lanes);
-		value[n++] = v;
+		value[n] = v;
 	}
 	for (int i = 0; i < t->out; i++)
 		out[i] = value[t->in + t->shared + i];
 }
 
-void transform_input(struct loops *l, int m, const int *in, int *out, int lanes)
+#define ALL ~0u
+
+static const struct transform *input(int m)
 {
-	transform(l, m == 2 ? &input2 : &input4, in, out, lanes);
+	return m == 2 ? &input2 : &input4;
+}
+
+bool transform_input_needs(int m, unsigned outs, int i)
+{
+	return needed(input(m), outs) >> i & 1;
+}
+
+void transform_input(struct loops *l, int m, unsigned outs, const int *in, int *out, int lanes)
+{
+	transform(l, input(m), outs, in, out, lanes);
 }
 
 int transform_filter_row(struct loops *l, int m, int y, const int g[3], int lanes)
@@ -149,11 +174,11 @@ bool transform_filter_uses(int m, int y, int r)
 
 void transform_filter(struct loops *l, int m, const int *in, int *out, int lanes)
 {
-	transform(l, m == 2 ? &filter2 : &filter4, in, out, lanes);
+	transform(l, m == 2 ? &filter2 : &filter4, ALL, in, out, lanes);
 }
 
 void transform_output(struct loops *l, int m, bool scaled, const int *in, int *out, int lanes)
 {
 	static const struct transform *const all[2][2] = {{&output2, &output4}, {&scaled2, &scaled4}};
-	transform(l, all[scaled][m == 4], in, out, lanes);
+	transform(l, all[scaled][m == 4], ALL, in, out, lanes);
 }

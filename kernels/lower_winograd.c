@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of a Winograd convolution. Each parallel index is a block of tiles and a part of the output
- * channels: the inputs' transform, then for each chunk of channels the products and their transform back.
- * Both transforms go through a small tile in scratch: (m + 2)^2 values are more than there are registers. */
+ * channels: the inputs' transform, then for each chunk of channels the products and their transform back,
+ * which goes through a small tile in scratch: (m + 2)^2 values are more than there are registers. */
 #include "kernels/lower_winograd.h"
 
 #include <string.h>
@@ -85,36 +85,40 @@ static struct mem pixel(const struct wino *q, const struct ix *y, const struct i
 	return m;
 }
 
-/* Columns of the window into the tile in scratch. */
-static void input_columns(const struct wino *q, bool inside)
-{
-	const struct ix *x;
-	int d[8], v[8];
-	struct stmt *f = wino_loop_n(q, q->points, &x);
-	for (int y = 0; y < q->points; y++)
-		d[y] = wino_load(q, pixel(q, ix_c(q->l, y), x, inside));
-	transform_input(q->l, q->s->m, d, v, q->lanes);
-	for (int y = 0; y < q->points; y++)
-		lv_store(q->l, v[y], wino_scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
-	for_end(q->l, f);
-}
-
-/* Its rows to V. */
-static void input_rows(const struct wino *q, const struct ix *cb, const struct ix *t)
+/* Points of rows [from, to) of tile t to V: those rows of all columns are held in registers. */
+static void input_rows(const struct wino *q, const struct ix *cb, const struct ix *t, int from, int to,
+		       bool inside)
 {
 	struct loops *l = q->l;
-	const struct ix *y;
-	int64_t plane = q->z.v_plane;
-	int d[8], v[8];
-	struct stmt *f = wino_loop_n(q, q->points, &y);
-	for (int x = 0; x < q->points; x++)
-		d[x] = wino_load(q, wino_scratch(q, SCRATCH_TILE, ix_mul(l, y, ix_c(l, q->points)),
-						 (int64_t)x * q->lanes));
-	transform_input(l, q->s->m, d, v, q->lanes);
-	const struct ix *to = wino_at(q, y, q->points * plane, wino_at(q, cb, q->s->tiles, t));
-	for (int x = 0; x < q->points; x++)
-		lv_store(l, v[x], wino_scratch(q, SCRATCH_V, to, x * plane * q->lanes));
-	for_end(l, f);
+	unsigned rows = (1u << to) - (1u << from);
+	int row[8][8], d[8], v[8];
+	for (int x = 0; x < q->points; x++) {
+		for (int y = 0; y < q->points; y++)
+			d[y] = transform_input_needs(q->s->m, rows, y)
+				   ? wino_load(q, pixel(q, ix_c(l, y), ix_c(l, x), inside))
+				   : -1;
+		transform_input(l, q->s->m, rows, d, v, q->lanes);
+		for (int y = from; y < to; y++)
+			row[y][x] = v[y];
+	}
+	const struct ix *at = wino_at(q, cb, q->s->tiles, t);
+	for (int y = from; y < to; y++) {
+		transform_input(l, q->s->m, ~0u, row[y], v, q->lanes);
+		for (int x = 0; x < q->points; x++)
+			lv_store(
+			    l, v[x],
+			    wino_scratch(q, SCRATCH_V, at, (y * q->points + x) * q->z.v_plane * q->lanes));
+	}
+}
+
+/* Rows 1 and 2, 3 and 4 share terms: together where registers hold both. */
+static void input_tile(const struct wino *q, const struct ix *cb, const struct ix *t, bool inside)
+{
+	for (int y = 0; y < q->points;) {
+		int n = y > 0 && y + 2 < q->points && q->w->tg->regs >= 32 ? 2 : 1;
+		input_rows(q, cb, t, y, y + n, inside);
+		y += n;
+	}
 }
 
 static void inputs(const struct wino *q)
@@ -127,11 +131,10 @@ static void inputs(const struct wino *q)
 	const struct ix *inside =
 	    ix_mul(l, pixel(q, none, none, false).guard, pixel(q, last, last, false).guard);
 	struct stmt *s = if_begin(l, inside);
-	input_columns(q, true);
+	input_tile(q, cb, t, true);
 	if_else(l, s);
-	input_columns(q, false);
+	input_tile(q, cb, t, false);
 	if_end(l, s);
-	input_rows(q, cb, t);
 	for_end(l, tiles);
 	for_end(l, blocks);
 }
