@@ -4,6 +4,7 @@
  * mind, and so do the parts of a Concat that would not begin at blocks. Where channels are few, plain regions
  * begin instead at convolutions that read plain values: their lanes lie along the pixels of a row. Choices
  * come first. */
+#include "kernels/draft.h"
 #include "kernels/group_parts.h"
 
 #include <string.h>
@@ -11,6 +12,7 @@
 enum {
 	MAX_BLOCK = 64,
 	MAX_PLANES = 32, /* channels that a convolution reads plain: it only broadcasts them */
+	MIN_TERMS = 96,  /* of a sum that may be stored lane by lane */
 	MAX_INSIDE = 64, /* channels of a value inside of a plain region */
 };
 
@@ -98,6 +100,16 @@ static bool is_conv(const struct decider *l, const struct group *p)
 	return is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
 }
 
+/* A convolution to fewer channels than lanes and a long program at its end, which lanes along the reduction
+ * would leave to one lane: worth a copy of its input to plain. */
+static bool needs_pixels(const struct decider *l, const struct task *t)
+{
+	const struct stage *s = &t->stage[0];
+	const struct shape *in = &t->operand[s->read[0].operand].dims,
+			   *out = &t->operand[s->out.operand].dims;
+	return !wide(l, out) && stage_long_post(s) && in->rank >= 3 && used(l, in->d[in->rank - 1]) > .5;
+}
+
 /* The block of operand i of a group, an input, before its own channels have a say. */
 static int decide_input(struct decider *l, const struct group *p, int i, bool conv)
 {
@@ -110,7 +122,7 @@ static int decide_input(struct decider *l, const struct group *p, int i, bool co
 	bool reduced = s->axis[axis].kind == AXIS_REDUCTION,
 	     first = (conv || stage_resamples(t, s)) && i == s->read[0].operand;
 	struct form *v = &l->form[p->value[i]];
-	if (reduced && !conv)
+	if (reduced && (!conv || (first && needs_pixels(l, t))))
 		return 1;
 	if (!first || v->block > 1 ||
 	    choices_get(l->choices, CHOICE_LANES, l->g->value[p->value[i]].name, 0) == 1)
@@ -206,15 +218,20 @@ static void decide_forwards(struct decider *l)
 	}
 }
 
-/* The group's output can be written in any layout without another layout of its inputs. */
-static bool indifferent(const struct decider *l, const struct group *p)
+/* The group's output can be written in any layout without another layout of its inputs. Scattered stores of
+ * blocked channels cost more than a copy where few terms make an output. */
+static bool indifferent(const struct decider *l, int group)
 {
+	const struct group *p = &l->gr->group[group];
 	if (p->kind == STEP_HOST)
 		return step_any_layout(l->g, p->anchor);
 	if (p->kind != STEP_TASK || !is_conv(l, p))
 		return false;
 	const struct task *t = p->task;
 	const struct stage *s = &t->stage[0];
+	if (l->want[group][s->read[0].operand] > 1 &&
+	    (stage_steps(s) < MIN_TERMS || is_type(l, p, "ConvTranspose")))
+		return false;
 	for (int i = 0; i < t->noperands; i++)
 		if (t->operand[i].role == ROLE_IN && channel_axis(t, i) >= 0 &&
 		    s->axis[channel_axis(t, i)].kind != AXIS_REDUCTION)
@@ -245,7 +262,7 @@ static void decide_backwards(struct decider *l, bool *blocked)
 		const struct node *n = &l->g->node[p->anchor];
 		bool any = false;
 		if (p->kind == STEP_TASK) {
-			l->form[p->out].plain = indifferent(l, p) && !blocked[p->out];
+			l->form[p->out].plain = indifferent(l, i) && !blocked[p->out];
 			for (int k = 0; k < p->task->noperands; k++)
 				if (p->value[k] >= 0 && p->task->operand[k].role == ROLE_IN)
 					blocked[p->value[k]] |= l->want[i][k] > 1;
@@ -257,7 +274,7 @@ static void decide_backwards(struct decider *l, bool *blocked)
 			if (n->out[k] >= 0)
 				l->form[n->out[k]].plain = !any;
 		for (int k = 0; k < n->nin; k++)
-			if (n->in[k] >= 0 && indifferent(l, p))
+			if (n->in[k] >= 0 && indifferent(l, i))
 				blocked[n->in[k]] |= any;
 	}
 }
