@@ -30,11 +30,12 @@
 enum {
 	EAGER_NS =
 	    3000, /* at first the core does nothing but look: the next kernel usually comes within this */
-	SPIN_NS =
-	    50000, /* then it pauses between looks; after this it sleeps, or yields while an inference runs */
-	LOOKS = 32,       /* looks between two readings of the clock */
-	PARTS = 4,        /* of a thread's share */
-	EPOCH_SHIFT = 16, /* below it a number of parts: at most 1024 threads' */
+	SPIN_NS = 50000,   /* then it pauses between looks; after this it yields while an inference runs */
+	LINGER = 20,       /* behind an inference it waits a 20th of its time, */
+	LINGER_NS = 20000, /* this at most, and sleeps: who runs one behind the other is back by then */
+	LOOKS = 32,        /* looks between two readings of the clock */
+	PARTS = 4,         /* of a thread's share */
+	EPOCH_SHIFT = 16,  /* below it a number of parts: at most 1024 threads' */
 };
 
 /* A thread's own. */
@@ -53,6 +54,7 @@ struct worker {
 struct pool {
 	_Alignas(64) _Atomic uint64_t job; /* epoch << EPOCH_SHIFT | parts of the extent */
 	atomic_bool active, stop;
+	atomic_int linger_ns;
 	pool_fn *fn;
 	void *ctx;
 	int64_t extent;
@@ -60,10 +62,11 @@ struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	int threads;
-	int cpu;       /* of the caller where workers are pinned, else -1 */
-	int started;   /* workers that run */
-	unsigned want; /* sum of all threads' `done` when the last job is over */
-	bool crowded;  /* fewer cpus than threads: waiting gives the cpu away */
+	int64_t begin_ns; /* of the inference */
+	int cpu;          /* of the caller where workers are pinned, else -1 */
+	int started;      /* workers that run */
+	unsigned want;    /* sum of all threads' `done` when the last job is over */
+	bool crowded;     /* fewer cpus than threads: waiting gives the cpu away */
 	struct worker *worker;
 	struct share *share;
 };
@@ -186,7 +189,7 @@ static bool next_job(struct pool *p, uint64_t *seen)
 	struct spin s = {0};
 	while (idle(p, *seen)) {
 		spin_once(&s, p->crowded);
-		if (s.waited_ns > SPIN_NS && !atomic_load(&p->active)) {
+		if (!atomic_load(&p->active) && s.waited_ns > atomic_load(&p->linger_ns)) {
 			sleep_until_wanted(p, *seen);
 			s = (struct spin){0};
 		}
@@ -302,12 +305,17 @@ void pool_begin(struct pool *p)
 	if (p->threads == 1)
 		return;
 	leave_workers_cpu(p);
+	p->begin_ns = clock_now(&clock_real);
 	atomic_store(&p->active, true);
 	wake_sleepers(p);
 }
 
 void pool_end(struct pool *p)
 {
+	if (p->threads == 1)
+		return;
+	int64_t ns = (clock_now(&clock_real) - p->begin_ns) / LINGER;
+	atomic_store(&p->linger_ns, (int)(ns < EAGER_NS ? EAGER_NS : ns < LINGER_NS ? ns : LINGER_NS));
 	atomic_store(&p->active, false);
 }
 

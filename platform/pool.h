@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A thread pool for kernels: pinned workers that spin at most 50 us, then sleep; woken once per inference.
+/* A thread pool for kernels: pinned workers that spin a 20th of an inference's time, at most 20 us, then sleep; woken once
+ * per inference.
  *
  * pool_run splits [0, extent) in contiguous ranges, a few per thread, and returns when all are done (a barrier). A thread
  * takes its own ranges first, then those nobody has begun; the same thread may be called several times.

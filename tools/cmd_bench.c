@@ -14,6 +14,7 @@ enum {
 	MAX_RUNS = 1000000,
 	WARMUP = 3,
 	TRACE_RUNS = 5,
+	ROW_RUNS = 300,   /* for the CPU time of a run beside others in a row */
 	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
 };
 #define KERNELS_NS (3 * NS_PER_S) /* no further such run begins after that: a slow model has fewer */
@@ -34,6 +35,8 @@ struct bench {
 	int64_t period_ns; /* --rate; 0: one run after the other */
 	int late;          /* runs that started after their time */
 	double cpu_pct;    /* of one core */
+	double cpu_ns;     /* of all threads, a round */
+	double row_cpu_ns; /* --rate: the same of rounds in a row */
 };
 
 static int64_t cpu_ns(void)
@@ -77,11 +80,11 @@ static void wait_until(struct bench *b, int64_t due)
 }
 
 /* Rounds in which every variant runs once, the first in turn another. */
-static int rounds(struct bench *b)
+static int rounds(struct bench *b, int n, bool rated)
 {
 	int64_t start = clock_now(&clock_real), cpu = cpu_ns();
-	for (int r = 0; r < b->runs; r++) {
-		if (b->period_ns && r)
+	for (int r = 0; r < n; r++) {
+		if (rated && r)
 			wait_until(b, start + r * b->period_ns);
 		for (int i = 0; i < b->n; i++) {
 			struct variant *v = &b->variant[(r + i) % b->n];
@@ -89,11 +92,21 @@ static int rounds(struct bench *b)
 			if (rc < 0)
 				return rc;
 		}
-		log_live("run %d of %d", r + 1, b->runs);
+		log_live("run %d of %d", r + 1, n);
 	}
 	int64_t wall = clock_now(&clock_real) - start;
-	b->cpu_pct = wall > 0 ? 100.0 * (double)(cpu_ns() - cpu) / (double)wall : 0;
+	double spent = (double)(cpu_ns() - cpu);
+	b->cpu_pct = wall > 0 ? 100.0 * spent / (double)wall : 0;
+	b->cpu_ns = spent / n;
 	return 0;
+}
+
+/* At a rate, what a round takes beside others in a row comes first: threads that spin between frames show. */
+static int all_rounds(struct bench *b)
+{
+	int rc = b->period_ns ? rounds(b, b->runs < ROW_RUNS ? b->runs : ROW_RUNS, false) : 0;
+	b->row_cpu_ns = b->cpu_ns;
+	return rc < 0 ? rc : rounds(b, b->runs, b->period_ns > 0);
 }
 
 static int time_kernels(struct bench *b)
@@ -111,7 +124,8 @@ static int time_kernels(struct bench *b)
 /* Enough for three seconds, at least 20, at most 500, unless --runs says. */
 static int choose_runs(struct bench *b, double round_ns)
 {
-	int64_t n = (int64_t)(3e9 / (round_ns + 1));
+	double each_ns = round_ns < (double)b->period_ns ? (double)b->period_ns : round_ns;
+	int64_t n = (int64_t)(3e9 / (each_ns + 1));
 	n = n < 20 ? 20 : n > 500 ? 500 : n;
 	n = arg_int(b->args, "runs", n);
 	if (n < 1 || n > MAX_RUNS)
@@ -129,7 +143,7 @@ static int measure(struct bench *b)
 	if (rc >= 0)
 		rc = choose_runs(b, round_ns);
 	if (rc >= 0)
-		rc = rounds(b);
+		rc = all_rounds(b);
 	if (rc >= 0)
 		rc = time_kernels(b);
 	log_live(NULL);
@@ -228,12 +242,22 @@ static struct interval ratio(struct bench *b, int i)
 	return stats_interval(r, b->runs);
 }
 
+/* CPU time of a frame against that of a run beside others in a row. */
+static double cpu_ratio(const struct bench *b)
+{
+	return b->row_cpu_ns > 0 ? b->cpu_ns / b->row_cpu_ns : 0;
+}
+
 static int report_json(struct bench *b, const struct interval *ratios)
 {
 	if (b->n == 1) {
 		json_t *o = variant_json(b, &b->variant[0]);
-		if (b->period_ns)
+		if (b->period_ns) {
 			json_object_set_new(o, "late", json_integer(b->late));
+			json_object_set_new(o, "cpu_ms", json_ms(b->cpu_ns));
+			json_object_set_new(o, "row_cpu_ms", json_ms(b->row_cpu_ns));
+			json_object_set_new(o, "cpu_ratio", json_num(cpu_ratio(b)));
+		}
 		return json_out(o);
 	}
 	json_t *models = json_array(), *list = json_array();
@@ -287,7 +311,10 @@ static void report(struct bench *b, const struct interval *ratios)
 		memory_line(v);
 	}
 	if (b->period_ns)
-		printf("%d of %d runs late, %.0f %% of a core\n", b->late, b->runs, b->cpu_pct);
+		printf(
+		    "%d of %d runs late, %.0f %% of a core; CPU time %.2f ms a frame, %.2f a run in a row: "
+		    "%.2f times\n",
+		    b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
 	for (int i = 1; i < b->n; i++)
 		printf("%d against 1: %.3f times as long (95 %% of %.3f to %.3f)\n", i + 1, ratios[i].median,
 		       ratios[i].low, ratios[i].high);
@@ -389,7 +416,7 @@ static int run_bench(const struct args *a)
 
 static const struct opt opts[] = {
     {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)"},
-    {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would, and count the late ones"},
+    {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; tells the late ones and CPU time"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
