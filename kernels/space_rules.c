@@ -191,7 +191,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane)
 	bool contracts = stage_contracts(t, st, lane);
 	int best = -1, ns = stage_spatial(st), rows = rules_rows(s, stage);
 	int64_t size = 1;
-	for (int a = task_shared(t); a < ns; a++) {
+	for (int a = sched_shared(t, rules_rows(s, t->nstages - 1)); a < ns; a++) {
 		if (a == lane || (a == rows && !rules_row_tiles(s, stage)))
 			continue;
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */

@@ -201,6 +201,72 @@ TEST(a_large_maximum_is_two)
 	}
 }
 
+enum norm {
+	NORM,
+	NORM_PLAIN,
+	NORM_PRODUCT,
+	NORM_TWICE,
+	NORM_OTHER_MEAN,
+	NORM_OTHER_POWER,
+	NORM_OTHER_AXIS,
+	NORM_KINDS
+};
+
+static int scalar(struct net *n, float v)
+{
+	int c = constant(n, "number", (struct shape){0, {0}}, true);
+	*(float *)n->g->value[c].t.data = v;
+	return c;
+}
+
+/* LayerNormalization of the last dim, as older exporters write it. */
+static void build_norm(struct net *n, enum norm kind)
+{
+	int64_t last = -1, other = 1;
+	struct attr mean = {.name = "axes", .kind = ATTR_INTS, .n = 1, .ints = &last}, odd = mean;
+	odd.ints = &other;
+	start(n, (struct shape){3, {1, 4, 9}});
+	int x = n->last;
+	add(n, "ReduceMean", 1, NULL, 1, kind == NORM_OTHER_MEAN ? &odd : &mean);
+	int m = n->last;
+	n->last = x;
+	add(n, "Sub", 2, &m, 0, NULL);
+	int d = n->last;
+	if (kind == NORM_TWICE) {
+		n->last = x;
+		add(n, "Sub", 2, &m, 0, NULL);
+	}
+	if (kind == NORM_PRODUCT)
+		add(n, "Mul", 2, &d, 0, NULL);
+	else
+		add(n, "Pow", 2, (int[]){scalar(n, kind == NORM_OTHER_POWER ? 4 : 2)}, 0, NULL);
+	add(n, "ReduceMean", 1, NULL, 1, kind == NORM_OTHER_AXIS ? &odd : &mean);
+	add(n, "Add", 2, (int[]){scalar(n, 0.01f)}, 0, NULL);
+	add(n, "Sqrt", 1, NULL, 0, NULL);
+	int root = n->last;
+	n->last = d;
+	add(n, "Div", 2, &root, 0, NULL);
+	if (kind != NORM_PLAIN) {
+		add(n, "Mul", 2, (int[]){constant(n, "scale", (struct shape){1, {9}}, false)}, 0, NULL);
+		add(n, "Add", 2, (int[]){constant(n, "shift", (struct shape){1, {9}}, false)}, 0, NULL);
+	}
+	finish(n);
+}
+
+TEST(nodes_are_a_layer_normalization)
+{
+	for (int i = 0; i < NORM_KINDS; i++) {
+		struct net net[2];
+		for (int k = 0; k < 2; k++)
+			build_norm(&net[k], (enum norm)i);
+		CHECK_OK(graph_optimize(net[1].g));
+		CHECK((live(net[1].g) == 1) == (i < NORM_OTHER_MEAN));
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 /* Rows from `row` on, then columns from `column` on, every second one. */
 static int phase(struct net *n, int x, int64_t row, int64_t column)
 {
