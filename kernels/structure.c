@@ -41,6 +41,7 @@ static const struct {
     {"LRN", structure_lrn},
     {"LayerNormalization", structure_normalize},
     {"InstanceNormalization", structure_normalize},
+    {"GroupNormalization", structure_group},
     {"Transpose", structure_move},
     {"Slice", structure_move},
     {"Expand", structure_move},

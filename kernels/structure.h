@@ -19,7 +19,7 @@ int structure_task(const struct opctx *c, struct task *out) MUST_CHECK;
 
 structure_fn structure_conv, structure_deconv, structure_pool, structure_matmul, structure_gemm;
 structure_fn structure_map, structure_clip, structure_chain, structure_norm_map, structure_power;
-structure_fn structure_reduce, structure_softmax, structure_normalize, structure_lrn;
+structure_fn structure_reduce, structure_softmax, structure_normalize, structure_group, structure_lrn;
 structure_fn structure_move, structure_pad, structure_depth, structure_resize;
 
 /* Parts that builders share. An operand of kind 'i', 'o' or 'm' is the node's tensor K; *index is its operand
