@@ -513,6 +513,21 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 }
 
 /* The tile and all that follows from it, where it fits the registers. */
+/* Some body read has lanes a few apart: each of its vectors is made of several, by shuffles whose patterns
+ * take registers too. */
+static bool picks(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	for (int i = 0; i < st->nreads; i++) {
+		int64_t stride = 1;
+		bool pads;
+		if (stage_in_body(st, i) && !operand_packs(&s->t, st->read[i].operand) &&
+		    read_stride(&s->t, st, &st->read[i], out->lane, out->lanes, &stride, &pads) >= 0 &&
+		    draft_slots(stride, out->lanes) > 1)
+			return true;
+	}
+	return false;
+}
+
 static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 {
 	const struct stage *st = &s->t.stage[stage];
@@ -522,6 +537,8 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	int spare = contracts ? (v > 2 ? 2 : 1) + (s->tg.fma ? 0 : 3) : 3 + s->tg.regs / 8;
 	if (!body_fits(s, stage, c) || !fits(s, stage, c))
 		return false;
+	if (contracts && picks(s, st, c))
+		spare += s->tg.regs / 16;
 	if (odd && stage_long_post(st))
 		spare = s->tg.regs / 3;
 	if (!contracts && !odd && draft_slides(&s->t, stage, c))
