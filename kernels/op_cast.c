@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cast and CastLike: floats to integers saturate (NaN gives 0), integers to integers wrap, anything to bool
  * is != 0. */
+#include "kernels/runs.h"
 #include "kernels/shapes.h"
 #include "kernels/walk.h"
 
@@ -35,6 +36,8 @@ static int eval(struct opctx *c)
 	int64_t count = shape_count(&x->shape);
 	bool real =
 	    dtype_in(x->dtype, DTYPES_FLOAT) || (x->dtype == DT_U64 && dtype_in(y->dtype, DTYPES_FLOAT));
+	if (x->dtype == DT_F32 && run_cast(x->data, y->dtype, y->data, count))
+		return E_OK;
 	for (int64_t i = 0; i < count; i += RUN) {
 		int64_t n = count - i < RUN ? count - i : RUN;
 		double v[RUN];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that depend on the order of elements along one axis: ArgMax, ArgMin, TopK, CumSum. */
+#include "kernels/runs.h"
 #include "kernels/shapes.h"
 #include "kernels/walk.h"
 
@@ -113,12 +114,16 @@ static int falling(const void *p, const void *q)
 static void load_line(const struct opctx *c, const struct lines *l, int64_t at, struct item *item)
 {
 	bool real = dtype_in(c->in[0].dtype, DTYPES_FLOAT);
-	for (int64_t i = 0; i < l->n; i++) {
-		item[i] = (struct item){0, 0, i};
+	double v[RUN];
+	int64_t k[RUN];
+	for (int64_t i = 0; i < l->n; i += RUN) {
+		int64_t n = l->n - i < RUN ? l->n - i : RUN;
 		if (real)
-			load_f64(&c->in[0], at + i * l->inner, 1, 1, &item[i].real);
+			load_f64(&c->in[0], at + i * l->inner, l->inner, n, v);
 		else
-			load_i64(&c->in[0], at + i * l->inner, 1, 1, &item[i].whole);
+			load_i64(&c->in[0], at + i * l->inner, l->inner, n, k);
+		for (int64_t j = 0; j < n; j++)
+			item[i + j] = (struct item){real ? v[j] : 0, real ? 0 : k[j], i + j};
 	}
 }
 
@@ -135,6 +140,25 @@ static int64_t arg_best(const struct opctx *c, const struct item *item, int64_t 
 	return best;
 }
 
+/* ArgMax and ArgMin of f32, a few columns at a time. */
+static void arg_f32(struct opctx *c, const struct lines *l)
+{
+	const struct run_order o = {c->code == O_ARGMIN, node_int(c->node, "select_last_index", 0) != 0};
+	const float *x = c->in[0].data;
+	int64_t *y = c->out[0].data;
+	int32_t best[RUN_COLUMNS];
+	for (int64_t i = 0; i < l->outer; i++) {
+		if (l->inner == 1)
+			y[i] = run_arg(x + i * l->n, l->n, o);
+		for (int64_t j = 0; j < l->inner && l->inner > 1; j += RUN_COLUMNS) {
+			int n = l->inner - j < RUN_COLUMNS ? (int)(l->inner - j) : RUN_COLUMNS;
+			run_arg_columns(x + i * l->n * l->inner + j, l->n, l->inner, n, o, best);
+			for (int k = 0; k < n; k++)
+				y[i * l->inner + j + k] = best[k];
+		}
+	}
+}
+
 static void store_item(const struct opctx *c, int64_t at, const struct item *item)
 {
 	if (dtype_in(c->in[0].dtype, DTYPES_FLOAT))
@@ -143,10 +167,30 @@ static void store_item(const struct opctx *c, int64_t at, const struct item *ite
 		store_i64(&c->out[0], at, 1, &item->whole);
 }
 
+typedef int order_fn(const void *a, const void *b);
+
+/* The first k of n items come to the front in order: few by insertion. */
+static void order_first(struct item *item, int64_t n, int64_t k, order_fn *order)
+{
+	if (k > 64 || k < 1) {
+		qsort(item, (size_t)n, sizeof *item, order);
+		return;
+	}
+	for (int64_t i = 1; i < n; i++) {
+		struct item x = item[i];
+		int64_t j = i < k ? i : k - 1;
+		if (i >= k && order(&x, &item[j]) > 0)
+			continue;
+		for (; j > 0 && order(&x, &item[j - 1]) < 0; j--)
+			item[j] = item[j - 1];
+		item[j] = x;
+	}
+}
+
 static void top(struct opctx *c, const struct lines *l, int64_t line, struct item *item)
 {
 	int64_t at = line / l->inner * l->k * l->inner + line % l->inner;
-	qsort(item, (size_t)l->n, sizeof *item, node_int(c->node, "largest", 1) ? falling : rising);
+	order_first(item, l->n, l->k, node_int(c->node, "largest", 1) ? falling : rising);
 	for (int64_t i = 0; i < l->k; i++) {
 		if (out_wanted(c, 0))
 			store_item(c, at + i * l->inner, &item[i]);
@@ -176,13 +220,18 @@ static int eval(struct opctx *c)
 	int rc = plan(c, &l);
 	if (rc < 0)
 		return rc;
+	bool arg = c->code == O_ARGMAX || c->code == O_ARGMIN;
+	if (arg && c->in[0].dtype == DT_F32 && l.n <= INT32_MAX) {
+		arg_f32(c, &l);
+		return E_OK;
+	}
 	struct item *item = arena_try(c->arena, (size_t)l.n + 1, sizeof *item);
 	if (!item)
 		return E_NOMEM;
 	for (int64_t i = 0; i < l.outer * l.inner; i++) {
 		int64_t at = i / l.inner * l.n * l.inner + i % l.inner;
 		load_line(c, &l, at, item);
-		if (c->code == O_ARGMAX || c->code == O_ARGMIN) {
+		if (arg) {
 			int64_t best = arg_best(c, item, l.n);
 			store_i64(&c->out[0], i, 1, &best);
 		} else if (c->code == O_CUMSUM) {
