@@ -177,7 +177,7 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 		for (int k = 0; k + 1 < n; k++)
 			bytes += value_bytes(g, gr->group[block[k]].out);
 		gr->group[i].block = bytes > l2 / 2 ? n : 1;
-		bool pays = bytes > l2 * 3 / 4 && 3 * constant_bytes(gr, block, n) < bytes;
+		bool pays = bytes > l2 && 3 * constant_bytes(gr, block, n) < bytes;
 		int want = choices_get(c, CHOICE_FUSE, g->node[gr->group[i].anchor].name, pays ? n : 1);
 		link_block(gr, block, n < want ? n : want);
 	}

@@ -33,7 +33,7 @@ enum { BLOCK_GROUPS = 5 };
 /* The groups of the attention whose scores group i makes, 0: none; by: per value the group that alone reads
  * it. */
 int group_attention(const struct groups *gr, const int *by, int i, int block[BLOCK_GROUPS]);
-/* Sets prev and next of every group: blocks whose intermediates are most of what the L2
+/* Sets prev and next of every group: blocks whose intermediates are more than the L2
  * holds and three times their weights, attention, or chosen. */
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr) MUST_CHECK;
