@@ -27,13 +27,25 @@ static double operand_bytes(const struct space *s, const struct stage *st, int r
 	return fmin(used, all);
 }
 
+/* A read that steps over points along x: lines beside those that it wants come along. */
+static bool skips(const struct stage *st, const struct read *r, int rank)
+{
+	bool step = false, taps = false;
+	for (int a = 0; a < st->naxes; a++)
+		*(a < stage_spatial(st) ? &step : &taps) |=
+		    r->dim[rank - 1].coef[a] > (a < stage_spatial(st)) && st->axis[a].extent > 1;
+	return step && !taps;
+}
+
 /* Of what the body reads beside the weights. */
 static double other_bytes(const struct space *s, const struct stage *st, int weights)
 {
 	double bytes = 0;
 	for (int i = 0; i < st->nreads; i++)
 		if (i != weights && stage_in_body(st, i))
-			bytes += operand_bytes(s, st, i);
+			bytes +=
+			    operand_bytes(s, st, i) *
+			    (skips(st, &st->read[i], s->t.operand[st->read[i].operand].dims.rank) ? 2 : 1);
 	return bytes;
 }
 
