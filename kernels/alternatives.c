@@ -5,6 +5,7 @@
 
 enum {
 	MAX_REGIONS = 64,
+	LANES = 16,      /* of a graph without blocks */
 	FLOPS_EACH = 64, /* elements of a region against flops of a task, to order them */
 };
 
@@ -18,6 +19,7 @@ struct finder {
 	double *flops; /* per alternative: of the tasks that it changes, or elements of its values */
 	int nvalues;   /* of the graph when the steps were made */
 	int *region;   /* per value: itself, or another one of its region */
+	int lanes;     /* channels of the largest block */
 };
 
 static int out_operand(const struct task *t)
@@ -72,7 +74,7 @@ static void alone(struct finder *f, int i, bool *done)
 	add(f, c, flops);
 }
 
-/* ---- regions: blocked values that stride-1 windows, maps, Concat and Split connect ---- */
+/* ---- regions: values blocked, or plain, that stride-1 windows, maps, Concat and Split connect ---- */
 
 /* Channels of a block of a value's native form, 0: plain. */
 static int block_of(const struct operand *o)
@@ -90,10 +92,23 @@ static int region_of(int *up, int v)
 	return v;
 }
 
+/* A plain image of channels that a block could hold. */
+static bool blockable(const struct finder *f, const struct operand *o)
+{
+	return !block_of(o) && o->role == ROLE_IN && o->dtype == DT_F32 && o->dims.rank == 4 &&
+	       o->dims.d[1] * 4 >= f->lanes && o->dims.d[3] > 1;
+}
+
+static bool alike(const struct finder *f, int v, int w)
+{
+	const struct operand *x = &f->s->value[v].buf, *y = &f->s->value[w].buf;
+	return (block_of(x) && block_of(y)) || (blockable(f, x) && blockable(f, y));
+}
+
 /* The larger region number goes. */
 static void unite(const struct finder *f, int v, int w)
 {
-	if (v < 0 || w < 0 || !block_of(&f->s->value[v].buf) || !block_of(&f->s->value[w].buf))
+	if (v < 0 || w < 0 || !alike(f, v, w))
 		return;
 	v = region_of(f->region, f->s->value[v].of);
 	w = region_of(f->region, f->s->value[w].of);
@@ -127,7 +142,19 @@ static void unite_step(const struct finder *f, const struct step *s)
 	}
 }
 
-/* Marks the regions where channels leave lanes unused, or that values are converted from or to. */
+/* Makes a plain image of plain images by sums of products: its lanes lie along pixels. */
+static bool plain_sums(const struct finder *f, const struct step *s)
+{
+	if (s->kind != STEP_TASK || s->anchor < 0 || s->fused || s->task->nstages > 1 ||
+	    s->task->stage[0].comb != COMB_SUM || s->task->stage[0].nreads < 2)
+		return false;
+	int v = s->value[out_operand(s->task)];
+	return v >= 0 && v < f->nvalues && blockable(f, &f->s->value[v].buf) &&
+	       !block_of(&s->task->operand[s->task->stage[0].read[0].operand]);
+}
+
+/* Marks the regions where channels leave lanes unused, or that values are converted from or to; of plain ones
+ * those with convolutions. */
 static void mark(const struct finder *f, bool *worth)
 {
 	for (int v = 0; v < f->nvalues; v++) {
@@ -135,27 +162,33 @@ static void mark(const struct finder *f, bool *worth)
 		if (block_of(o) && o->dims.d[1] % block_of(o))
 			worth[region_of(f->region, v)] = true;
 	}
-	for (int i = 0; i < f->s->nsteps; i++)
-		if (f->s->step[i].kind == STEP_TASK && f->s->step[i].anchor < 0)
-			worth[region_of(f->region, f->s->value[f->s->step[i].value[0]].of)] = true;
+	for (int i = 0; i < f->s->nsteps; i++) {
+		const struct step *s = &f->s->step[i];
+		if (s->kind == STEP_TASK && s->anchor < 0 &&
+		    block_of(&f->s->value[f->s->value[s->value[0]].of].buf))
+			worth[region_of(f->region, f->s->value[s->value[0]].of)] = true;
+		if (plain_sums(f, s))
+			worth[region_of(f->region, s->value[out_operand(s->task)])] = true;
+	}
 }
 
-/* The region's values plain, and those of all regions that begin with a value of the same shape. */
-static void plain(struct finder *f, int region, bool *worth)
+/* The region's values plain, or blocked where they are plain, and those of all regions that begin with a
+ * value of the same shape. */
+static void other(struct finder *f, int region, bool *worth)
 {
 	struct choices c = *f->now;
 	double flops = 0;
 	const struct shape *first = &f->g->value[region].t.shape;
 	for (int v = region; v < f->nvalues; v++) {
 		int r = region_of(f->region, v);
-		if (!block_of(&f->s->value[v].buf) || !worth[r] ||
-		    !shape_equal(&f->g->value[r].t.shape, first))
+		if (!alike(f, v, region) || !worth[r] || !shape_equal(&f->g->value[r].t.shape, first))
 			continue;
-		choices_set(&c, f->a, CHOICE_LANES, f->g->value[v].name, 1);
+		choices_set(&c, f->a, CHOICE_LANES, f->g->value[v].name,
+			    block_of(&f->s->value[v].buf) ? 1 : f->lanes);
 		flops += FLOPS_EACH * (double)shape_count(&f->g->value[v].t.shape);
 	}
 	for (int v = region + 1; v < f->nvalues; v++)
-		if (shape_equal(&f->g->value[v].t.shape, first))
+		if (alike(f, v, region) && shape_equal(&f->g->value[v].t.shape, first))
 			worth[v] = false;
 	worth[region] = false;
 	add(f, c, flops);
@@ -169,14 +202,19 @@ static int regions(struct finder *f)
 	f->region = arena_try(f->a, (size_t)f->nvalues + 1, sizeof *f->region);
 	if (!worth || !f->region)
 		return E_NOMEM;
-	for (int v = 0; v < f->nvalues; v++)
+	f->lanes = 1;
+	for (int v = 0; v < f->nvalues; v++) {
 		f->region[v] = v;
+		f->lanes =
+		    block_of(&f->s->value[v].buf) > f->lanes ? block_of(&f->s->value[v].buf) : f->lanes;
+	}
+	f->lanes = f->lanes > 1 ? f->lanes : LANES;
 	for (int i = 0; i < f->s->nsteps; i++)
 		unite_step(f, &f->s->step[i]);
 	mark(f, worth);
 	for (int v = 0, n = 0; v < f->nvalues && n < MAX_REGIONS; v++)
-		if (worth[v] && block_of(&f->s->value[v].buf))
-			plain(f, v, worth), n++;
+		if (worth[v])
+			other(f, v, worth), n++;
 	return E_OK;
 }
 

@@ -5,8 +5,9 @@
  * One alternative changes all places of one kind at once: those of one task where a group took a residual,
  * all blocks of one task that one kernel does or could do, all regions that begin with a value of one shape.
  * A region is what unstrided windows, maps, Concat and Split connect of values that are blocked; it may be
- * plain where its channels leave lanes unused or it is converted from or to. Where something is chosen
- * already, all by rule is an alternative too.
+ * plain where its channels leave lanes unused or it is converted from or to. One of plain values in which
+ * convolutions' lanes lie along pixels may be blocked. Where something is chosen already, all by rule is an
+ * alternative too.
  */
 #ifndef KERNELS_ALTERNATIVES_H
 #define KERNELS_ALTERNATIVES_H
