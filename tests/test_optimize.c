@@ -325,6 +325,31 @@ TEST(phases_are_a_strided_convolution)
 	}
 }
 
+/* Its parts are transposed where they then lie one behind the other: [1,a,b] by its last dim, not [2,a,b]. */
+TEST(a_transposed_concat_joins_transposed_parts)
+{
+	static const int64_t perm[] = {0, 2, 1};
+	for (int batch = 1; batch <= 2; batch++) {
+		struct attr axis = {.name = "axis", .kind = ATTR_INT, .i = -1},
+			    order = {.name = "perm", .kind = ATTR_INTS, .n = 3, .ints = perm};
+		struct net net[2];
+		for (int k = 0; k < 2; k++) {
+			struct net *n = &net[k];
+			start(n, (struct shape){3, {batch, 4, 5}});
+			int x = n->last;
+			add(n, "Neg", 1, NULL, 0, NULL);
+			add(n, "Concat", 2, (int[]){x}, 1, &axis);
+			add(n, "Transpose", 1, NULL, 1, &order);
+			finish(n);
+		}
+		CHECK_OK(graph_optimize(net[1].g));
+		CHECK(live(net[1].g) == (batch == 1 ? 4 : 3));
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 TEST(shared_weights_are_not_scaled_in_place)
 {
 	struct net n;
