@@ -285,7 +285,8 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 		if (contracts && beside_long(s, stage))
 			room = 1;
 		room = (room * points > 200 ? 200 / points : room) / steps;
-		if (!contracts && steps > 1 && (points * 4 > s->tg.regs || tiled > 1) && is_tap(&s->t, st, a))
+		if (!contracts && steps > 1 &&
+		    (points * 4 > s->tg.regs || tiled > 1 || stage_long_post(st)) && is_tap(&s->t, st, a))
 			room = 1; /* of a large tile the taps of one row */
 		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
 		steps *= out->unroll[a];
