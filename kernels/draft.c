@@ -76,8 +76,10 @@ static double access_cost(const struct task *t, const struct stage *st, const st
 		return s->lanes;
 	if (r == &st->out && store_weaves(t, st, s) >= 0)
 		return 2;
-	if (r == &st->out && store_turns(t, st, s) >= 0)
-		return TRANSPOSE;
+	int turn = r == &st->out ? store_turns(t, st, s) : -1;
+	if (turn >= 0) /* as many steps and stores however few the points */
+		return fmin(s->lanes,
+			    TRANSPOSE * ceil((double)s->tile[turn] / s->lanes) * s->lanes / s->tile[turn]);
 	double slots = r == &st->out && (stride < 0 || stride > 1) ? s->lanes : draft_slots(stride, s->lanes);
 	return slots > TRANSPOSE && read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : slots;
 }

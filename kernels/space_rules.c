@@ -464,6 +464,16 @@ static int64_t units(const struct stage *st, const struct sstage *s, int a)
 	return (extent_guess(st->axis[a].extent) + u - 1) / u;
 }
 
+/* A long program is applied in a loop of its own, after the sums of the tile. */
+static bool post_apart(const struct stage *st, const struct sstage *s)
+{
+	int ns = stage_spatial(st);
+	bool points = false;
+	for (int a = 0; a < ns; a++)
+		points |= a != s->lane && s->tile[a] > 1;
+	return points && stage_long_post(st) && st->comb != COMB_NONE && s->lane >= 0 && s->lane < ns;
+}
+
 /* A body's loads stay few where points do not share them: smaller tiles, not fewer steps. */
 static bool body_fits(const struct space *s, int stage, const struct sstage *out)
 {
@@ -473,10 +483,10 @@ static bool body_fits(const struct space *s, int stage, const struct sstage *out
 		*(a < stage_spatial(st) ? &points : &steps) *=
 		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
 	bool odd = odd_reads(s, st, out);
-	int most = odd && stage_resamples(&s->t, st) ? regs / 8
-		   : odd                             ? regs / 2
-		   : stage_long_post(st)             ? regs * 3 / 4
-						     : regs * 3 / 2;
+	int most = odd && stage_resamples(&s->t, st)             ? regs / 8
+		   : odd                                         ? regs / 2
+		   : stage_long_post(st) && !post_apart(st, out) ? regs * 3 / 4
+								 : regs * 3 / 2;
 	double loads = odd ? points * steps : draft_loads(&s->t, stage, out);
 	return points == 1 || stage_contracts(&s->t, st, out->lane) || loads <= most;
 }
@@ -509,7 +519,8 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 	int points = c->chains, room = s->tg.regs - (s->tg.fma && st->comb == COMB_SUM ? 0 : s->tg.regs / 4);
 	for (int a = 0; a < stage_spatial(st); a++)
 		points *= c->tile[a];
-	room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0; /* its temporaries */
+	if (!post_apart(st, c)) /* its temporaries */
+		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
 	return points * 2 < room && points + draft_loads(&s->t, stage, c) <= s->tg.regs * 1.2 + 6;
 }
 
@@ -587,7 +598,8 @@ static int long_points(const struct space *s, const struct stage *st)
 {
 	int heavy = 0;
 	for (int i = 0; i < st->body.n; i++)
-		heavy += st->body.at[i].op >= P_EXP && st->body.at[i].op <= P_ERF;
+		heavy +=
+		    (st->body.at[i].op >= P_EXP && st->body.at[i].op <= P_ERF) || st->body.at[i].op >= P_SILU;
 	return heavy == 1 && s->tg.regs >= 32 ? 4 : 1;
 }
 
