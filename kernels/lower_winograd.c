@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of a Winograd convolution. Each parallel index is a block of tiles and a part of the output
  * channels: the inputs' transform, then for each chunk of channels the products and their transform back,
- * which goes through a small tile in scratch: (m + 2)^2 values are more than there are registers. */
+ * which goes through a small tile in scratch: (m + 2)^2 values are more than there are registers. So do the
+ * inputs where registers are few. */
 #include "kernels/lower_winograd.h"
 
 #include <string.h>
@@ -85,9 +86,45 @@ static struct mem pixel(const struct wino *q, const struct ix *y, const struct i
 	return m;
 }
 
-/* Points of rows [from, to) of tile t to V: those rows of all columns are held in registers. */
-static void input_rows(const struct wino *q, const struct ix *cb, const struct ix *t, int from, int to,
-		       bool inside)
+/* Columns of the window into the tile in scratch. */
+static void input_columns(const struct wino *q, bool inside)
+{
+	const struct ix *x;
+	int d[8], v[8];
+	struct stmt *f = wino_loop_n(q, q->points, &x);
+	for (int y = 0; y < q->points; y++)
+		d[y] = wino_load(q, pixel(q, ix_c(q->l, y), x, inside));
+	transform_input(q->l, q->s->m, ~0u, d, v, q->lanes);
+	for (int y = 0; y < q->points; y++)
+		lv_store(q->l, v[y], wino_scratch(q, SCRATCH_TILE, x, (int64_t)y * q->points * q->lanes));
+	for_end(q->l, f);
+}
+
+/* A row of points to vector `at` of V's planes from its columns. */
+static void input_row(const struct wino *q, const struct ix *y, const int *columns, const struct ix *at)
+{
+	int v[8];
+	transform_input(q->l, q->s->m, ~0u, columns, v, q->lanes);
+	const struct ix *to = wino_at(q, y, q->points * q->z.v_plane, at);
+	for (int x = 0; x < q->points; x++)
+		lv_store(q->l, v[x], wino_scratch(q, SCRATCH_V, to, x * q->z.v_plane * q->lanes));
+}
+
+/* Its rows to V. */
+static void input_rows(const struct wino *q, const struct ix *at)
+{
+	const struct ix *y;
+	int d[8];
+	struct stmt *f = wino_loop_n(q, q->points, &y);
+	const struct ix *from = ix_mul(q->l, y, ix_c(q->l, q->points));
+	for (int x = 0; x < q->points; x++)
+		d[x] = wino_load(q, wino_scratch(q, SCRATCH_TILE, from, (int64_t)x * q->lanes));
+	input_row(q, y, d, at);
+	for_end(q->l, f);
+}
+
+/* Rows [from, to) without the tile in scratch: all columns of them are held in registers. */
+static void input_held(const struct wino *q, const struct ix *at, int from, int to, bool inside)
 {
 	struct loops *l = q->l;
 	unsigned rows = (1u << to) - (1u << from);
@@ -101,23 +138,22 @@ static void input_rows(const struct wino *q, const struct ix *cb, const struct i
 		for (int y = from; y < to; y++)
 			row[y][x] = v[y];
 	}
-	const struct ix *at = wino_at(q, cb, q->s->tiles, t);
-	for (int y = from; y < to; y++) {
-		transform_input(l, q->s->m, ~0u, row[y], v, q->lanes);
-		for (int x = 0; x < q->points; x++)
-			lv_store(
-			    l, v[x],
-			    wino_scratch(q, SCRATCH_V, at, (y * q->points + x) * q->z.v_plane * q->lanes));
-	}
+	for (int y = from; y < to; y++)
+		input_row(q, ix_c(l, y), row[y], at);
 }
 
-/* Rows 1 and 2, 3 and 4 share terms: together where registers hold both. */
-static void input_tile(const struct wino *q, const struct ix *cb, const struct ix *t, bool inside)
+/* A tile of one block of channels. In registers where there are many long ones: elsewhere that spills. Rows 1
+ * and 2, 3 and 4 share terms. */
+static void input_tile(const struct wino *q, const struct ix *at, bool inside)
 {
-	for (int y = 0; y < q->points;) {
-		int n = y > 0 && y + 2 < q->points && q->w->tg->regs >= 32 ? 2 : 1;
-		input_rows(q, cb, t, y, y + n, inside);
-		y += n;
+	if (q->w->tg->regs < 32 || q->lanes < 16) {
+		input_columns(q, inside);
+		input_rows(q, at);
+		return;
+	}
+	for (int y = 0, n; y < q->points; y += n) {
+		n = y > 0 && y + 2 < q->points ? 2 : 1;
+		input_held(q, at, y, y + n, inside);
 	}
 }
 
@@ -131,9 +167,10 @@ static void inputs(const struct wino *q)
 	const struct ix *inside =
 	    ix_mul(l, pixel(q, none, none, false).guard, pixel(q, last, last, false).guard);
 	struct stmt *s = if_begin(l, inside);
-	input_tile(q, cb, t, true);
+	const struct ix *at = wino_at(q, cb, q->s->tiles, t);
+	input_tile(q, at, true);
 	if_else(l, s);
-	input_tile(q, cb, t, false);
+	input_tile(q, at, false);
 	if_end(l, s);
 	for_end(l, tiles);
 	for_end(l, blocks);
