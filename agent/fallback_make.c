@@ -23,7 +23,9 @@ static bool emit(struct maker *m, const struct task *g, struct code *code)
 	struct space *space;
 	struct loops *l;
 	char cand[CAND_MAX];
-	if (space_make(&m->a, g, &m->target, NULL, &space) < 0)
+	const struct space_want want = {.threads =
+					    4}; /* boards' cores: one thread takes all indexes as well */
+	if (space_make(&m->a, g, &m->target, &want, &space) < 0)
 		return false;
 	space_default(space, cand);
 	for (int i = 0;; i++) {

@@ -11,9 +11,8 @@ enum { MAX_WOVEN = 8 }; /* vectors interleaved: as many shuffles for each */
  * and 7 times slower with lanes along their reduction. */
 #define REUSE 4
 
-/* Steps of a stage that take one thread about a microsecond: a range of several threads costs half of that.
- */
-enum { WORTH_THREADS = 32768 };
+/* Steps of a stage that take one thread about as long as a range of several costs. */
+enum { WORTH_THREADS = 16384 };
 
 enum { LONG_BODY = 24 /* slots, at least */ };
 
