@@ -520,7 +520,9 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 		points *= c->tile[a];
 	if (!post_apart(st, c)) /* its temporaries */
 		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
-	return points * 2 < room && points + draft_loads(&s->t, stage, c) <= s->tg.regs * 1.2 + 6;
+	int taps = c->unroll[c->order[st->naxes - 1]];
+	return points * 2 < room &&
+	       points + draft_loads(&s->t, stage, c) + 2 * taps <= s->tg.regs * 1.25 + 14;
 }
 
 /* The tile and all that follows from it, where it fits the registers. */
