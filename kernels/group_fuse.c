@@ -249,12 +249,25 @@ bool block_add(struct block *b, const struct task *m, const int *value, bool las
 	return true;
 }
 
+/* A part that wants another layout of an intermediate would read a copy made outside. */
+static bool all_read(const struct task *t)
+{
+	unsigned read = 0;
+	for (int k = 0; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++)
+			read |= 1u << t->stage[k].read[i].operand;
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_TMP && !(read >> i & 1))
+			return false;
+	return true;
+}
+
 bool block_rings(const struct task *t)
 {
 	struct ring r;
 	const struct stage *last = &t->stage[t->nstages - 1];
 	int axis = lone_axis(last, &last->out.dim[ROW_DIM]);
-	if (task_check(t) < 0)
+	if (task_check(t) < 0 || !all_read(t))
 		return false;
 	if (axis >= 0 && task_ring(t, axis, 1, &r) >= 0)
 		return true;
