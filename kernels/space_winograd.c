@@ -57,6 +57,10 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 {
 	int spare = w->kv > 2 ? 2 : 1; /* as the rules of other tiles: with three vectors one more lives */
 	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv);
+	/* AArch64: what the transforms hoist, constants and sums of addresses, takes registers of the
+	 * products. */
+	if (s->tg.lanes == 4)
+		most = least(most, (w->m == 4 ? 18 : 21) / w->kv);
 	if (w->raw)
 		most = (s->tg.regs - 8) / z->points;
 	else if (z->cblocks ==
