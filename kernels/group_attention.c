@@ -3,6 +3,7 @@
  * one kernel that keeps some rows of the scores in cache (kernels/lower_chain.c); the copies that bring keys
  * and values into order for it alone come first. */
 #include "kernels/group_parts.h"
+#include "kernels/sched.h"
 
 #include <string.h>
 
@@ -25,10 +26,19 @@ static bool is_softmax(const struct group *p, int v)
 	       s[3].comb == COMB_NONE;
 }
 
-/* The copy that makes an operand of group i and nothing else; -1: none. */
+/* The copy that makes an operand of group i, all of which that reads, and nothing else; -1: none. */
 static int copy_for(const struct groups *gr, const int *by, int i, int read)
 {
-	int v = gr->group[i].value[gr->group[i].task->stage[0].read[read].operand];
+	const struct task *t = gr->group[i].task;
+	const struct read *r = &t->stage[0].read[read];
+	const struct shape *dims = &t->operand[r->operand].dims;
+	int v = gr->group[i].value[r->operand];
+	unsigned axes = read_axes(&t->stage[0], r, dims->rank);
+	int64_t wanted = 1;
+	for (int a = 0; a < t->stage[0].naxes; a++)
+		wanted *= axes >> a & 1 ? t->stage[0].axis[a].extent : 1;
+	if (wanted != shape_count(dims))
+		return -1;
 	for (int k = 0; k < i && by[v] == i; k++) {
 		const struct group *p = &gr->group[k];
 		if (p->kind == STEP_TASK && p->out == v)

@@ -12,9 +12,10 @@ int pass_scale(struct graph *g,
 int pass_focus(struct graph *g, struct arena *scratch) MUST_CHECK; /* Slices and Concat into a strided Conv */
 int pass_pad(struct graph *g, struct arena *scratch) MUST_CHECK;   /* Pad into Conv, AveragePool */
 int pass_norm(struct graph *g, struct arena *scratch) MUST_CHECK;  /* nodes into LayerNormalization */
-int pass_concat(struct graph *g, struct arena *scratch) MUST_CHECK; /* Transpose of Concat */
-int pass_pool(struct graph *g, struct arena *scratch) MUST_CHECK;  /* large MaxPool into rows, then columns */
-int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;   /* LSTM, GRU, RNN into Gemm and maps */
+int pass_concat(struct graph *g, struct arena *scratch) MUST_CHECK;  /* Transpose of Concat */
+int pass_product(struct graph *g, struct arena *scratch) MUST_CHECK; /* factors behind MatMul */
+int pass_pool(struct graph *g, struct arena *scratch) MUST_CHECK; /* large MaxPool into rows, then columns */
+int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;  /* LSTM, GRU, RNN into Gemm and maps */
 
 /* Uses of each value by live nodes, a graph output counting as one. nvalues entries in `a`. */
 int *pass_uses(const struct graph *g, struct arena *a);

@@ -267,6 +267,47 @@ TEST(nodes_are_a_layer_normalization)
 	}
 }
 
+/* number * x, and that times x transposed; read by others too, or no number: as it was. */
+TEST(a_factor_goes_behind_the_product)
+{
+	for (int i = 0; i < 3; i++) {
+		static const int64_t perm[] = {0, 2, 1};
+		struct attr attr = {.name = "perm", .kind = ATTR_INTS, .n = 3, .ints = perm};
+		struct net net[2];
+		for (int k = 0; k < 2; k++) {
+			struct net *n = &net[k];
+			start(n, (struct shape){3, {1, 4, 5}});
+			int x = n->last;
+			add(n, "Transpose", 1, NULL, 1, &attr);
+			int t = n->last;
+			n->last = x;
+			add(n, "Mul", 2,
+			    (int[]){i == 1 ? constant(n, "c", (struct shape){1, {5}}, true)
+					   : scalar(n, 0.25f)},
+			    0, NULL);
+			int scaled = n->last;
+			add(n, "MatMul", 2, &t, 0, NULL);
+			if (i == 2) {
+				int y = n->last;
+				n->last = scaled;
+				add(n, "MatMul", 2, (int[]){(add(n, "Sigmoid", 1, NULL, 0, NULL), t)}, 0,
+				    NULL);
+				add(n, "Add", 2, &y, 0, NULL);
+			}
+			finish(n);
+		}
+		CHECK_OK(graph_optimize(net[1].g));
+		int first = -1;
+		for (int k = 0; k < net[1].g->nnodes; k++)
+			if (first < 0 && !strcmp(node_type(&net[1].g->node[k]), "MatMul"))
+				first = net[1].g->node[k].in[0];
+		CHECK((first == net[1].g->input[0]) == (i == 0));
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 /* Rows from `row` on, then columns from `column` on, every second one. */
 static int phase(struct net *n, int x, int64_t row, int64_t column)
 {
