@@ -128,6 +128,25 @@ static void label_product(const struct task *t, const struct stage *s, char out[
 	    (long long)y->dims.d[1], dims, post);
 }
 
+/* "attention", "softmax" or "norm" of rows; else "3 stages". */
+static void label_chain(const struct task *t, const char *dims, char out[96])
+{
+	int products = 0, tops = 0, exps = 0, roots = 0;
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *s = &t->stage[k];
+		products += is_product(s);
+		tops += s->comb == COMB_MAX;
+		exps += prog_has(&s->body, P_EXP);
+		roots += prog_has(&s->post, P_SQRT);
+	}
+	if (tops == 1 && exps && products != 1)
+		put(out, 96, 0, "%s %s", products ? "attention" : "softmax", dims);
+	else if (roots == 1 && !products && t->nstages == 3)
+		put(out, 96, 0, "norm %s", dims);
+	else
+		put(out, 96, 0, "%d stages %s", t->nstages, dims);
+}
+
 void task_label(const struct task *t, char out[96])
 {
 	const struct stage *s = &t->stage[0];
@@ -135,7 +154,7 @@ void task_label(const struct task *t, char out[96])
 	put_dims(dims, sizeof dims, &t->operand[t->stage[t->nstages - 1].out.operand], 0);
 	if (t->nstages > 1) {
 		if (!label_block(t, out))
-			put(out, 96, 0, "%d stages %s", t->nstages, dims);
+			label_chain(t, dims, out);
 	} else if (stage_resamples(t, s)) {
 		put(out, 96, 0, "resize %s", dims);
 	} else if (is_product(s)) {

@@ -28,6 +28,9 @@ TEST(softmax_without_its_row)
 		gen_rows(&b, &r);
 		REQUIRE_OK(case_parse(&with, buf_str(&b), &r));
 		without = with;
+		char label[96];
+		task_label(&with.t, label);
+		CHECK(!strncmp(label, "softmax ", 8));
 		REQUIRE(inline_first(&without.t));
 		REQUIRE_OK(task_check(&without.t));
 		CHECK(without.t.nstages == 3 && without.t.noperands == with.t.noperands - 1);
@@ -87,7 +90,7 @@ TEST(factor_behind_the_sum)
 		  "sum\npost acc r2 mul 1 add\nwrite Y [m,n]\n");
 	CHECK(task_delay_factor(&t) == 2);
 	CHECK(key_equal(task_key(&t), task_key(&want)));
-	CHECK(task_delay_factor(&t) == -1);     /* one stage is left */
+	CHECK(task_delay_factor(&t) == -1);       /* one stage is left */
 	snprintf(one, sizeof one, text, "(j)%4"); /* changes along the sum */
 	t = parse(one);
 	CHECK(task_delay_factor(&t) == -1);

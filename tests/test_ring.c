@@ -255,6 +255,9 @@ TEST(attention)
 		gen_attention(&text, &r);
 		REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
 	} while (k.t.stage[5].axis[1].extent < 6);
+	char label[96];
+	task_label(&k.t, label);
+	CHECK(!strncmp(label, "attention ", 10));
 	CHECK_FAILS(lower(&k.t, "; tile=m:4; ; ; ; ring=m:6", &tg, &k.a, &l, &m), E_INFEASIBLE,
 		    "in lanes or tiles");
 	arena_free(&k.a);
