@@ -198,17 +198,18 @@ int structure_move(const struct opctx *c, struct task *t)
 	return E_OK;
 }
 
-/* Constant padding: attributes before opset 11, inputs from then on. */
+/* Constant padding: attributes before opset 11, inputs from then on. Other modes repeat elements. */
 int structure_pad(const struct opctx *c, struct task *t)
 {
+	if (strcmp(node_str(c->node, "mode", "constant"), "constant"))
+		return structure_move(c, t);
 	const struct attr *a = node_attr(c->node, "pads"), *v = node_attr(c->node, "value");
 	int ix, iy, rank = c->in[0].shape.rank, rc = structure_operand(t, c, 'i', 0, &ix);
 	float fill = v ? v->f : 0;
 	if (rc < 0)
 		return rc;
-	if (strcmp(node_str(c->node, "mode", "constant"), "constant") ||
-	    (c->nin > 3 && c->in[3].dtype != DT_NONE))
-		return fail(E_UNSUPPORTED, "Pad in another mode or on named axes");
+	if (c->nin > 3 && c->in[3].dtype != DT_NONE)
+		return fail(E_UNSUPPORTED, "Pad on named axes");
 	if (!a && (c->nin < 2 || !c->in[1].data || shape_count(&c->in[1].shape) != 2 * rank))
 		return fail(E_UNSUPPORTED, "Pad by a computed tensor");
 	if (c->nin > 2 && c->in[2].dtype != DT_NONE) {
