@@ -525,7 +525,6 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 	       points + draft_loads(&s->t, stage, c) + 2 * taps <= s->tg.regs * 1.25 + 14;
 }
 
-/* The tile and all that follows from it, where it fits the registers. */
 /* Some body read has lanes a few apart: each of its vectors is made of several, by shuffles whose patterns
  * take registers too. */
 static bool picks(const struct space *s, const struct stage *st, const struct sstage *out)
@@ -541,6 +540,7 @@ static bool picks(const struct space *s, const struct stage *st, const struct ss
 	return false;
 }
 
+/* The tile and all that follows from it, where it fits the registers. */
 static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 {
 	const struct stage *st = &s->t.stage[stage];
