@@ -173,7 +173,7 @@ void vm_vector(struct vm *vm, const struct vm_ins *s)
 	case VM_SEL_EQ:
 		EACH(fz(a[i]) == fz(b[i]) ? c[i] : d[i]);
 	case VM_POW2:
-		EACH(a[i] >= -126 && a[i] <= 127 ? vm_from_bits((uint32_t)((int)a[i] + 127) << 23) : 0);
+		EACH(vm_from_bits(to_bits(a[i]) << 23));
 	case VM_GETEXP:
 		EACH(get_exp(a[i]));
 	case VM_GETMANT:
