@@ -137,6 +137,8 @@ struct ahead {
 enum { AHEAD = 1024 };
 /* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct ahead *out) MUST_CHECK;
+/* Vector operations of a program, roughly. */
+int prog_weight(const struct prog *p);
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
 bool stage_long_post(const struct stage *st);
 bool stage_long_body(const struct stage *st);

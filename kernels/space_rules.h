@@ -49,11 +49,15 @@ void rules_lanes(struct space *s, int stage);
 bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out);
 /* Completes tiles and lanes that are given: reduction unroll, chains, order, parallel loops, blocks. */
 void rules_finish(const struct space *s, int stage, struct sstage *out);
+/* The axis whose tiles would let the strided reads of a map be transposed, -1; sets its tile. */
+int rules_cross(const struct task *t, const struct stage *st, struct sstage *ss);
+/* The axis whose points the output of a map has between the lanes', -1; sets its tile. */
+int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss);
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);
-/* space_ahead.c: panels of weights outermost and the next one fetched, in parts of the reduction where threads can
- * share the panels; false, and as it was: there are none. */
+/* space_ahead.c: panels of weights outermost and the next one fetched, in parts of the reduction where
+ * threads can share the panels; false, and as it was: there are none. */
 bool rules_panels(const struct space *s, int stage, struct sstage *out);
 /* Weights take long enough to come from memory, and the other operands stay in L2 for all panels. */
 bool rules_cold(const struct space *s, int stage, const struct sstage *out);

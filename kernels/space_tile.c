@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Register tiles: the default of each stage and its portfolio. */
+#include "kernels/space_rules.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Some body read has lanes apart, or a test around each load: LLVM keeps the values of a whole body alive. */
+static bool odd_reads(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	for (int i = 0; i < st->nreads; i++) {
+		const struct read *r = &st->read[i];
+		int64_t stride = 1;
+		bool pads;
+		if (!stage_in_body(st, i) || operand_packs(&s->t, r->operand))
+			continue;
+		if (out->lane >= 0 && (read_stride(&s->t, st, r, out->lane, out->lanes, &stride, &pads) < 0 ||
+				       draft_slots(stride, out->lanes) == out->lanes))
+			return true;
+		for (int d = 0; d < s->t.operand[r->operand].dims.rank; d++)
+			if (index_guarded(&s->t, st, r, d))
+				return true;
+	}
+	return false;
+}
+
+static bool fits(const struct space *s, int stage, const struct sstage *ss)
+{
+	struct sched one;
+	rules_init(s, &one);
+	int axis = one.st[stage].ring_axis, rows = one.st[stage].ring;
+	one.st[stage] = *ss;
+	one.st[stage].ring_axis = axis;
+	one.st[stage].ring = rows;
+	return sched_check(&s->t, &s->tg, &one) >= 0;
+}
+
+static int64_t units(const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t u = a == s->lane ? s->lanes : 1;
+	return (extent_guess(st->axis[a].extent) + u - 1) / u;
+}
+
+/* A long program is applied in a loop of its own, after the sums of the tile. */
+static bool post_apart(const struct stage *st, const struct sstage *s)
+{
+	int ns = stage_spatial(st);
+	bool points = false;
+	for (int a = 0; a < ns; a++)
+		points |= a != s->lane && s->tile[a] > 1;
+	return points && stage_long_post(st) && st->comb != COMB_NONE && s->lane >= 0 && s->lane < ns;
+}
+
+/* A body's loads stay few where points do not share them: smaller tiles, not fewer steps. */
+static bool body_fits(const struct space *s, int stage, const struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int points = 1, steps = 1, regs = s->tg.regs;
+	for (int a = 0; a < st->naxes; a++)
+		*(a < stage_spatial(st) ? &points : &steps) *=
+		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
+	bool odd = odd_reads(s, st, out);
+	int most = odd && stage_resamples(&s->t, st)             ? regs / 8
+		   : odd                                         ? regs / 2
+		   : stage_long_post(st) && !post_apart(st, out) ? regs * 3 / 4
+								 : regs * 3 / 2;
+	double loads = odd ? points * steps : draft_loads(&s->t, stage, out);
+	return points == 1 || stage_contracts(&s->t, st, out->lane) || loads <= most;
+}
+
+/* Rows of a tile whose windows overlap: an axis beside `pixel` that taps slide along; -1: none. */
+static int window_rows(const struct space *s, int stage, int pixel, int lane)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int found = -1;
+	if (pixel < 0 || stage_contracts(&s->t, st, lane))
+		return -1;
+	for (int i = 0; i < st->nreads; i++)
+		for (int d = 0; d < s->t.operand[st->read[i].operand].dims.rank; d++) {
+			bool tap = false;
+			for (int a = stage_spatial(st); a < st->naxes; a++)
+				tap |= st->read[i].dim[d].coef[a] != 0;
+			for (int a = task_shared(&s->t); a < stage_spatial(st) && tap; a++)
+				if (st->read[i].dim[d].coef[a] && a != lane && a != pixel &&
+				    a != rules_rows(s, stage))
+					found = a;
+		}
+	return found;
+}
+
+/* Sums and the vectors that a window shares, as measured by what spills: LLVM orders the loads as it likes.
+ */
+static bool window_fits(const struct space *s, int stage, const struct sstage *c)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int points = c->chains, room = s->tg.regs - (s->tg.fma && st->comb == COMB_SUM ? 0 : s->tg.regs / 4);
+	for (int a = 0; a < stage_spatial(st); a++)
+		points *= c->tile[a];
+	if (!post_apart(st, c)) /* its temporaries */
+		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
+	int taps = c->unroll[c->order[st->naxes - 1]];
+	return points * 2 < room &&
+	       points + draft_loads(&s->t, stage, c) + 2 * taps <= s->tg.regs * 1.25 + 14;
+}
+
+/* Some body read has lanes a few apart: each of its vectors is made of several, by shuffles whose patterns
+ * take registers too. */
+static bool picks(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	for (int i = 0; i < st->nreads; i++) {
+		int64_t stride = 1;
+		bool pads;
+		if (stage_in_body(st, i) && !operand_packs(&s->t, st->read[i].operand) &&
+		    read_stride(&s->t, st, &st->read[i], out->lane, out->lanes, &stride, &pads) >= 0 &&
+		    draft_slots(stride, out->lanes) > 1)
+			return true;
+	}
+	return false;
+}
+
+/* The tile and all that follows from it, where it fits the registers. */
+static bool tile_fits(const struct space *s, int stage, struct sstage *c)
+{
+	const struct stage *st = &s->t.stage[stage];
+	rules_finish(s, stage, c);
+	int v = c->lane >= 0 && c->lane < stage_spatial(st) ? c->tile[c->lane] : 1;
+	bool contracts = stage_contracts(&s->t, st, c->lane), odd = odd_reads(s, st, c);
+	int spare = contracts ? (v > 2 ? 2 : 1) + (s->tg.fma ? 0 : 3) : 3 + s->tg.regs / 8;
+	if (!body_fits(s, stage, c) || !fits(s, stage, c))
+		return false;
+	if (contracts && picks(s, st, c))
+		spare += s->tg.regs / 16;
+	if (odd && stage_long_post(st))
+		spare = s->tg.regs / 3;
+	if (!contracts && !odd && draft_slides(&s->t, stage, c))
+		return window_fits(s, stage, c);
+	return draft_live(&s->t, stage, c) <= s->tg.regs - spare;
+}
+
+/* Best (points, vectors) by the draft among those that fit the registers. */
+static void best_tile(const struct space *s, int stage, int pixel, int skip, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	double best = DBL_MAX;
+	struct sstage base = *out;
+	int ns = stage_spatial(st), row = window_rows(s, stage, pixel, base.lane),
+	    vmax = base.lane >= 0 && base.lane < ns && row < 0 ? (int)units(st, &base, base.lane) : 1,
+	    pmax =
+		pixel < 0 || units(st, &base, pixel) < 1 ? 1 : (int)fmin(28, (double)units(st, &base, pixel)),
+	    rmax = row >= 0 && units(st, &base, row) >= 2 ? 2 : 1;
+	for (int v = 1; v <= vmax && v <= 16; v++)
+		for (int p = 1; p <= pmax * rmax; p++) {
+			struct sstage c = base;
+			if (v == skip || (stage_long_body(st) && (v > 1 || p > 1)))
+				continue;
+			if (vmax > 1)
+				c.tile[c.lane] = v;
+			if (row >= 0)
+				c.tile[row] = 1 + (p > pmax);
+			if (pixel >= 0)
+				c.tile[pixel] = 1 + (p - 1) % pmax;
+			if (!tile_fits(s, stage, &c))
+				continue;
+			double d = draft_stage(&s->t, &s->tg, stage, &c);
+			if (d < best * .9999) {
+				best = d;
+				*out = c;
+			}
+		}
+	if (best == DBL_MAX)
+		rules_finish(s, stage, out);
+}
+
+/* Points of a map with exp and the like at once: enough to hide its latency, where its temporaries leave
+ * room. */
+static int long_points(const struct space *s, const struct stage *st)
+{
+	int heavy = 0;
+	for (int i = 0; i < st->body.n; i++)
+		heavy +=
+		    (st->body.at[i].op >= P_EXP && st->body.at[i].op <= P_ERF) || st->body.at[i].op >= P_SILU;
+	return heavy == 1 && s->tg.regs >= 32 ? 4 : 1;
+}
+
+/* Vectors along the lanes; where those are few, along the innermost other axis. */
+static void map_tile(const struct space *s, int stage, int pixel, int want, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int ns = stage_spatial(st), woven = rules_weave(&s->t, st, out);
+	if (woven >= 0)
+		want = want > out->tile[woven] ? want / out->tile[woven] : 1;
+	else if (want > 1 && rules_cross(&s->t, st, out) >= 0) {
+		rules_finish(s, stage, out);
+		return;
+	}
+	if (out->lane >= 0 && out->lane < ns && units(st, out, out->lane) > 1) {
+		int64_t n = units(st, out, out->lane), d = largest_divisor(n, want);
+		out->tile[out->lane] = (int)(IS_SYM(st->axis[out->lane].extent) ? want
+					     : d > 1                            ? d
+					     : n < want                         ? n
+										: want);
+	} else if (pixel >= 0) {
+		int64_t n = units(st, out, pixel), d = largest_divisor(n, want);
+		out->tile[pixel] = (int)(d > 1 ? d : n < want ? n : want);
+	}
+	rules_finish(s, stage, out);
+}
+
+bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	const struct stage_space *ss = &s->st[stage];
+	struct sched one;
+	sched_init(&s->t, &one);
+	*out = one.st[stage];
+	int which = variant >= 4 ? 1 : 0; /* the second best lane axis comes after the tiles of the best */
+	if (variant > 4 || which >= ss->nlanes)
+		return false;
+	out->lane = ss->lane[which].axis;
+	out->lanes = ss->lane[which].lanes;
+	int pixel = stage_pixel_axis(s, stage, out->lane);
+	bool contracts = stage_contracts(&s->t, st, out->lane);
+	if (out->lane < 0) {
+		rules_finish(s, stage, out);
+		return variant == 0 || variant == 4;
+	}
+	if (!contracts && st->comb == COMB_NONE) {
+		static const int want[] = {4, 2, 8, 1, 4};
+		int most = stage_long_body(st) ? long_points(s, st) : want[variant];
+		map_tile(s, stage, pixel, want[variant] == 2 ? 2 : most, out);
+		return true;
+	}
+	if (variant == 0 || variant == 4) {
+		best_tile(s, stage, pixel, 0, out);
+		return true;
+	}
+	/* {6x4, 4x4, 14x1}-like alternatives: another number of vectors than the default's. */
+	static const int other[] = {0, 4, 3, 1};
+	best_tile(s, stage, pixel, 2, out);
+	if (out->lane < stage_spatial(st) && other[variant] <= units(st, out, out->lane) && pixel >= 0) {
+		out->tile[out->lane] = other[variant];
+		int64_t room = (s->tg.regs - 2 - other[variant]) / other[variant], n = units(st, out, pixel);
+		out->tile[pixel] = (int)(room < 1                              ? 1
+					 : room > n                            ? n
+					 : largest_divisor(n, room) * 2 > room ? largest_divisor(n, room)
+									       : room);
+		rules_finish(s, stage, out);
+	}
+	return fits(s, stage, out);
+}
