@@ -49,6 +49,7 @@ struct session {
 	int64_t committed_ns;
 	struct history history;
 	bool redivided; /* not the division that the cache gave */
+	bool warm;      /* all of the network fits into a core's own cache */
 };
 
 static void warn(struct session *s)
@@ -198,6 +199,8 @@ static int measure_before(struct session *s)
 	}
 	if (rc < 0)
 		return rc;
+	struct plan_memory m = plan_memory(n->plan);
+	s->warm = m.weights_bytes + m.values_bytes <= (size_t)s->target.l2_bytes;
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
 	bool again = worth_measuring_again(n);
 	reserve_end(s, n, again ? net_median_ns(n) : 0);
@@ -350,6 +353,7 @@ static int tune(struct session *s)
 			      .task = s->job,
 			      .strategy = s->report->strategy,
 			      .exact = s->o->exact,
+			      .warm = s->warm,
 			      .seed = s->o->seed,
 			      .deadline_ns = s->end_ns - s->reserve_ns,
 			      .stop = s->o->stop,

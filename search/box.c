@@ -94,7 +94,8 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	}
 	if (box_over(b))
 		return stopped();
-	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, true, b->deadline_ns, m);
+	int rc =
+	    b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, !b->job->warm, b->deadline_ns, m);
 	struct meas failure = {.status = MEAS_OK};
 	rc = judge(b, rc, &failure);
 	for (int i = 0; i < n && failure.status != MEAS_OK; i++)

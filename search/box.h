@@ -43,8 +43,8 @@ bool box_over(const struct box *b);
 int box_build(struct box *b, struct pace *p, const char *task, const char *cand, struct built *out,
 	      struct meas *m) MUST_CHECK;
 bool box_alive(const struct box *b, const struct built *c);
-/* n <= BOX_MAX_RACE candidates, all alive, interleaved, with what a network gives them: weights in memory. Warm
- * times would hide what a candidate does about that. */
+/* n <= BOX_MAX_RACE candidates, all alive, interleaved, with what a network gives them: weights in memory, or
+ * in the cache if the job is warm. Times of the other kind would hide what a candidate does about that. */
 int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns,
 	     struct meas *m) MUST_CHECK;
 int box_code(struct box *b, const struct built *c,

@@ -37,6 +37,7 @@ struct sim_runner {
 	struct sim_case tasks[SIM_TASKS];
 	struct sim_handle h[SIM_HANDLES];
 	int calls, deaths, wrong, late;
+	int timed[2]; /* calls that time: warm, cold */
 	double death_rate;
 	int stop_after; /* calls; 0: never */
 	int builds;
@@ -174,7 +175,7 @@ static inline int sim_time(struct runner *r, const int *handles, int n, int roun
 {
 	static int64_t t[8][SIM_RUNS];
 	struct sim_runner *s = (struct sim_runner *)r;
-	(void)cold;
+	s->timed[cold != 0]++;
 	int rc = sim_call(s, deadline_ns);
 	if (rc < 0)
 		return rc;

@@ -145,6 +145,17 @@ static void check_results(struct setup *u)
 
 static struct setup setup;
 
+TEST(weights_are_timed_where_the_network_keeps_them)
+{
+	for (int warm = 0; warm < 2; warm++) {
+		open_setup(&setup, 3, 0, 1, NS_PER_S);
+		setup.j.warm = warm;
+		CHECK(job_run(&setup.j, &setup.s->r, setup.result) > 1);
+		CHECK(setup.s->timed[!warm] > 1 && setup.s->timed[warm] == 0);
+		close_setup(&setup);
+	}
+}
+
 TEST(twenty_boxes_end_in_time)
 {
 	struct rng r;
