@@ -122,10 +122,11 @@ bool task_inline(struct task *t, int k)
 	return true;
 }
 
-/* "a b mul" of two reads. */
+/* "a b mul" of two different reads. */
 static bool multiplies(const struct prog *p)
 {
-	return p->n == 3 && p->at[0].op == P_READ && p->at[1].op == P_READ && p->at[2].op == P_MUL;
+	return p->n == 3 && p->at[0].op == P_READ && p->at[1].op == P_READ && p->at[2].op == P_MUL &&
+	       p->at[0].arg != p->at[1].arg;
 }
 
 /* Every "acc" of the program becomes "acc rK mul". */
@@ -158,10 +159,9 @@ int task_delay_factor(struct task *t)
 	const struct stage *map = &t->stage[k];
 	struct stage *s = &out.stage[k + 1];
 	struct read outer = s->read[0], *factor = &s->read[s->nreads];
-	bool good = s->comb == COMB_SUM && multiplies(&s->body) && s->body.at[0].arg != s->body.at[1].arg &&
-		    s->nreads < MAX_OPERANDS && stage_maps(t, map) && map->nreads == 2 &&
-		    multiplies(&map->body) && t->operand[map->out.operand].role == ROLE_TMP &&
-		    outer.operand == map->out.operand;
+	bool good = s->comb == COMB_SUM && multiplies(&s->body) && s->nreads < MAX_OPERANDS &&
+		    stage_maps(t, map) && map->nreads == 2 && multiplies(&map->body) &&
+		    t->operand[map->out.operand].role == ROLE_TMP && outer.operand == map->out.operand;
 	for (int i = 1; i < s->nreads; i++)
 		good &= s->read[i].operand != map->out.operand;
 	for (int i = 0; good && i < s->post.n; i++)

@@ -54,7 +54,7 @@ struct sim_emit {
 
 static const char *sim_version(void)
 {
-	return "sim/1";
+	return "sim/2";
 }
 
 static void seq_add(struct sim_emit *e, struct seq *s, struct vm_ins ins)

@@ -298,8 +298,11 @@ static void drop_unread(struct viewer *w)
 		struct group *p = &w->gr->group[k];
 		const struct node *n = &w->g->node[p->anchor];
 		bool copy = group_copies(p), used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
-		for (int i = 0; i < n->nout; i++) /* another group may make it by now */
-			used |= n->out[i] >= 0 && w->readers[n->out[i]] && w->maker[n->out[i]] == k;
+		/* Another group may make it by now. A task's value is that of the last node that joined it.
+		 */
+		const int *made = copy ? &p->out : n->out;
+		for (int i = 0; i < (copy ? 1 : n->nout); i++)
+			used |= made[i] >= 0 && w->readers[made[i]] && w->maker[made[i]] == k;
 		if (used)
 			continue;
 		int from = copy ? p->value[p->task->stage[0].read[0].operand] : n->in[0];

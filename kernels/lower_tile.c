@@ -3,6 +3,7 @@
 #include "kernels/lower.h"
 #include "kernels/vmath.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -75,6 +76,16 @@ static struct val compare(struct vmath *vm, enum prog_op op, int a, int b)
 	return plain(vmath_select(vm, sel, a, b, one, one_const(vm->ctx, 0, vm->lanes)));
 }
 
+/* a / c, rounded as a division (Markstein 1990), in less than half of its time: a floor of the quotient may
+ * follow. */
+static int quotient(struct vmath *vm, int a, float c)
+{
+	int r = one_const(vm->ctx, 1 / c, vm->lanes), q = vmath_op2(vm, V_MUL, a, r);
+	int rest = vmath_fma(vm, q, one_const(vm->ctx, -c, vm->lanes), a);
+	return vmath_select(vm, V_SEL_LE, vmath_op1(vm, V_ABS, rest), one_const(vm->ctx, FLT_MAX, vm->lanes),
+			    vmath_fma(vm, rest, r, q), q);
+}
+
 /* One operator on its operands x[0 ..]. */
 static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 {
@@ -86,8 +97,8 @@ static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
 	int b = arity > 1 ? settle(vm, x[1]) : a;
 	if (op == P_MUL || op == P_SQUARE)
 		return (struct val){.v = a, .m = b};
-	if (op == P_DIV && x[1].is_imm && isnormal(1 / x[1].imm)) /* a rounding more, a tenth of the time */
-		return (struct val){.v = a, .m = one_const(vm->ctx, 1 / x[1].imm, vm->lanes)};
+	if (op == P_DIV && x[1].is_imm && isnormal(1 / x[1].imm) && vm->l->fma)
+		return plain(quotient(vm, a, x[1].imm));
 	if (direct[op].known)
 		return plain(arity > 1 ? vmath_op2(vm, direct[op].op, a, b)
 				       : vmath_op1(vm, direct[op].op, a));

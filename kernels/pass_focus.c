@@ -16,7 +16,7 @@ struct phase {
 
 static int64_t element(const struct graph *g, const struct node *n, int input, int i)
 {
-	return (int64_t)tensor_get(&g->value[n->in[input]].t, i);
+	return tensor_get_i64(&g->value[n->in[input]].t, i);
 }
 
 /* How many numbers a Slice's input holds; 0: absent; -1: not known. */
@@ -29,8 +29,9 @@ static int64_t given(const struct graph *g, const struct node *n, int input)
 }
 
 /* The phase of its input that a Slice (of opset 10 on) followed by p is. */
-static bool before_slice(const struct graph *g, const struct node *n, struct phase *p)
+static bool before_slice(const struct graph *g, const struct node *n, struct phase *phase)
 {
+	struct phase now = *phase, *p = &now;
 	int64_t count = given(g, n, 1), axes = given(g, n, 3), steps = given(g, n, 4);
 	const struct shape *s = &g->value[n->in[0]].t.shape;
 	if (count < 1 || axes != count || (steps && steps != count) || s->rank != 4)
@@ -47,6 +48,7 @@ static bool before_slice(const struct graph *g, const struct node *n, struct pha
 		p->step[axis - 2] *= step;
 	}
 	p->of = n->in[0];
+	*phase = now;
 	return true;
 }
 
@@ -72,7 +74,8 @@ static int read_phases(const struct graph *g, const struct node *concat, struct 
 {
 	unsigned seen = 0;
 	int n = concat->nin;
-	if (strcmp(node_type(concat), "Concat") != 0 || node_int(concat, "axis", 1) != 1 || n < 2 ||
+	if (strcmp(node_type(concat), "Concat") != 0 ||
+	    (node_int(concat, "axis", 1) != 1 && node_int(concat, "axis", 1) != -3) || n < 2 ||
 	    n > MAX_STEP * MAX_STEP)
 		return 0;
 	for (int i = 0; i < n; i++) {

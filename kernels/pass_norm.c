@@ -58,7 +58,9 @@ static int normalized(const struct graph *g, const struct node *div, float *epsi
 	int squares = mean_of(g, add->in[other]), d = squares < 0 ? -1 : square_of(g, squares);
 	const struct node *same = d < 0 ? NULL : maker(g, d, "Sub"); /* some exporters subtract twice */
 	bool good = same && same->in[0] == sub->in[0] && same->in[1] == sub->in[1];
-	return good && mean_of(g, sub->in[1]) == sub->in[0] ? sub->in[0] : -1;
+	good = good && mean_of(g, sub->in[1]) == sub->in[0];
+	return good && shape_equal(&g->value[sub->in[0]].t.shape, &g->value[div->out[0]].t.shape) ? sub->in[0]
+												  : -1;
 }
 
 /* The one reader of v where it is of this type with a constant for each element of the last dim, which goes

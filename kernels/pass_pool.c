@@ -32,7 +32,8 @@ static bool read_pool(const struct graph *g, const struct node *n, const int *us
 	return node_attr(n, "kernel_shape") && read_ints(n, "kernel_shape", 2, 1, p->kernel) &&
 	       read_ints(n, "strides", 2, 1, p->strides) && read_ints(n, "pads", 4, 0, p->pads) &&
 	       read_ints(n, "dilations", 2, 1, p->dilations) && p->kernel[0] > 1 && p->kernel[1] > 1 &&
-	       p->kernel[0] * p->kernel[1] >= MIN_TAPS;
+	       p->kernel[0] * p->kernel[1] >= MIN_TAPS &&
+	       2 * (p->kernel[0] * p->strides[1] + p->kernel[1]) <= p->kernel[0] * p->kernel[1];
 }
 
 /* The attributes of the window along dim d alone, in the graph's arena. */
@@ -59,8 +60,10 @@ static int split(struct graph *g, int i, const struct pool *p)
 {
 	int x = g->node[i].in[0], opset = g->node[i].opset, rows = graph_add_value(g, g->node[i].name);
 	struct attr *first = along(g, p, 0), *second = along(g, p, 1);
-	if (rows < 0 || !first || !second)
-		return E_NOMEM;
+	if (rows < 0)
+		return rows;
+	if (!first || !second)
+		return fail(E_NOMEM, "no memory for the attributes of a pooling");
 	g->value[rows].t = (struct tensor){.dtype = DT_F32, .shape = g->value[x].t.shape};
 	g->value[rows].t.shape.d[2] = g->value[g->node[i].out[0]].t.shape.d[2];
 	int rc = graph_add_node(g, "MaxPool", g->node[i].name, opset, 1, &x, 1, &rows, 4, first);

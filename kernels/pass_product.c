@@ -3,7 +3,14 @@
  * nothing; the operand may then be read where it lies. */
 #include "kernels/pass.h"
 
+#include <math.h>
 #include <string.h>
+
+/* Sums of products neither overflow nor vanish for want of such a factor. */
+static bool mild(double factor)
+{
+	return fabs(factor) > 1e-4 && fabs(factor) < 1e4;
+}
 
 /* The one factor of the Mul that makes v and has no other reader; -1: none. *x: what it multiplies. */
 static int factor(const struct graph *g, const int *uses, int v, int *x)
@@ -14,7 +21,8 @@ static int factor(const struct graph *g, const int *uses, int v, int *x)
 	for (int k = 0; k < 2; k++) {
 		int c = g->node[i].in[k], other = g->node[i].in[!k];
 		if (pass_is_f32_constant(g, c) && shape_count(&g->value[c].t.shape) == 1 &&
-		    !g->value[other].t.data && shape_equal(&g->value[other].t.shape, &g->value[v].t.shape)) {
+		    mild(tensor_get(&g->value[c].t, 0)) && !g->value[other].t.data &&
+		    shape_equal(&g->value[other].t.shape, &g->value[v].t.shape)) {
 			*x = other;
 			return c;
 		}

@@ -147,7 +147,9 @@ static void stage_of(const struct probe *p, struct task *t, int ix, int iy, cons
 	int64_t block[MAX_RANK];
 	for (int d = 0; d < y->rank; d++) {
 		const char name[8] = {'d', (char)('0' + d)}, in[8] = {'e', (char)('0' + d)};
-		block[d] = blocks_of(p, x, dim, d);
+		bool room =
+		    s->naxes + y->rank - d < MAX_AXES; /* for two axes here, one of each dim that follows */
+		block[d] = room ? blocks_of(p, x, dim, d) : 0;
 		axis[d] = structure_axis(s, name, AXIS_SPATIAL, block[d] ? y->d[d] / block[d] : y->d[d]);
 		if (block[d])
 			structure_axis(s, in, AXIS_SPATIAL, block[d]);

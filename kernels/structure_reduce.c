@@ -201,7 +201,8 @@ static int softmax_map(struct chain *h, int axis)
 		r->dim[axis].off = j;
 		r->dim[axis].mod = n;
 		prog_read(&s->body, (int)j);
-		prog_text(&s->body, h->c->node, "r0 -3.4e38 max sub exp add"); /* -inf - -inf is none */
+		prog_text(&s->body, h->c->node,
+			  "-3.40282347e38 r0 max sub exp add"); /* -inf - -inf is none; NaN stays */
 	}
 	prog_text(&s->body, h->c->node, "recip");
 	return chain_end(h, s);
