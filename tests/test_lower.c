@@ -212,6 +212,29 @@ TEST(constants_with_a_fill_value)
 }
 
 /* The generic form of a task, its default schedule, and the sizes bound as parameters. */
+/* A quotient by a constant is that of a division: one ulp less, and the floor of a multiple is one less. */
+TEST(floor_of_a_quotient)
+{
+	const struct target tg = board(16, 32);
+	static const int by[] = {41, 47, 55, 61, 82, 83};
+	for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+		struct rng r;
+		struct kcase c;
+		char text[400];
+		bool infeasible = false;
+		snprintf(
+		    text, sizeof text,
+		    "task syms=0\noperand X in f32 [9,16] plain\noperand Y out f32 [9,16] plain\n"
+		    "stage a:9 b:16\nread X [a,b]\nbody r0 100 mul rint %d mul %d div floor\nwrite Y [a,b]\n",
+		    by[i], by[i]);
+		rng_seed(&r, 1);
+		REQUIRE_OK(case_parse(&c, text, &r));
+		double err = case_interpret_task(&c, &c.t, NULL, "lane=b:16", &tg, &infeasible);
+		CHECK(err == 0);
+		arena_free(&c.a);
+	}
+}
+
 static void one_generic(uint64_t seed, const struct target *tg)
 {
 	struct rng r;

@@ -202,4 +202,20 @@ TEST(what_others_read_stays)
 	arena_free(&a);
 }
 
+/* A copy whose value is that of a node which changes nothing. */
+TEST(a_copy_that_took_in_a_node_stays)
+{
+	for (int last = 0; last < 2; last++) {
+		struct zoo z = begin();
+		struct arena a = {0};
+		int t = transpose(&z, input(&z, TOKENS, HEAD), 2, (int64_t[]){1, 0});
+		int y = zoo_node(&z, "Max", 1, &t, 0, NULL);
+		struct graph *g = end(&z, last ? y : softmax(&z, y));
+		const struct steps *s = steps_of(g, &a);
+		CHECK(error(g, s) < 1e-5);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
 TEST_MAIN
