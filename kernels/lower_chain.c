@@ -7,9 +7,9 @@
  *   for o in chunk step N: for each stage: its rows that [o, o + N) needs and that step o - N has not left
  *
  * where an intermediate holds as many rows as one step needs, row y in slot (y + lo) mod held; those that are
- * not read by rows are made before. Every chunk
- * begins anew: rows in the overlap of two chunks are computed twice. Halos of intermediates get their fill
- * value, columns once in a chunk, rows as the window meets them, so that no read of them needs a guard. */
+ * not read by rows are made before. Every chunk begins anew: rows in the overlap of two chunks are computed
+ * twice. Halos of intermediates get their fill value, columns once in a chunk, rows as the window meets
+ * them, so that no read of them needs a guard. */
 #include "kernels/lower.h"
 
 static unsigned shared_dims(const struct lower *w, int operand)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops over runs of elements, as plain as a compiler needs them to make vectors of: for operators that have no
- * structured form because they read or make what is no f32. Steps of inputs are 0 (one element for all) or 1; outputs lie
- * side by side. */
+/* Loops over runs of elements, as plain as a compiler needs them to make vectors of: for operators that have
+ * no structured form because they read or make what is no f32. Steps of inputs are 0 (one element for all) or
+ * 1; outputs lie side by side. */
 #ifndef KERNELS_RUNS_H
 #define KERNELS_RUNS_H
 
@@ -9,10 +9,11 @@
 
 enum run_test { RUN_LESS, RUN_LESSEQ, RUN_EQUAL };
 /* out = a < b, a <= b or a == b */
-void run_test(enum run_test t, const float *a, int64_t a_step, const float *b, int64_t b_step, uint8_t *out, int64_t n);
+void run_test(enum run_test t, const float *a, int64_t a_step, const float *b, int64_t b_step, uint8_t *out,
+	      int64_t n);
 /* out = c ? x : y, elements of 4 bytes */
-void run_select(const uint8_t *c, int64_t c_step, const uint32_t *x, int64_t x_step, const uint32_t *y, int64_t y_step,
-		uint32_t *out, int64_t n);
+void run_select(const uint8_t *c, int64_t c_step, const uint32_t *x, int64_t x_step, const uint32_t *y,
+		int64_t y_step, uint32_t *out, int64_t n);
 /* f32 to bool, u8, i8 or i32 as store_f64 does it. False: to none of these. */
 bool run_cast(const float *x, enum dtype to, void *out, int64_t n);
 
@@ -24,6 +25,7 @@ struct run_order {
 int64_t run_arg(const float *x, int64_t n, struct run_order o);
 enum { RUN_COLUMNS = 64 };
 /* The same for up to RUN_COLUMNS columns: element i of column j is x[i * stride + j]. */
-void run_arg_columns(const float *x, int64_t n, int64_t stride, int columns, struct run_order o, int32_t *best);
+void run_arg_columns(const float *x, int64_t n, int64_t stride, int columns, struct run_order o,
+		     int32_t *best);
 
 #endif

@@ -56,7 +56,7 @@ struct sstage {
 	int64_t split;           /* points */
 	int chains;
 	bool hoist;
-	int prefetch;            /* level; 0: none */
+	int prefetch; /* level; 0: none */
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };
@@ -92,13 +92,13 @@ int read_crosses(const struct task *t, const struct stage *st, const struct read
 /* A map's output whose lanes lie `n` apart, with the n points of an axis, all in the tile, side by side
  * between them: vectors of both are interleaved and stored. Returns that axis, -1: none. */
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
-/* A sum's output whose lanes lie apart, while neighbours along the only other tiled axis lie side by side: tiles are
- * transposed and stored along it. Returns that axis, -1: none. */
+/* A sum's output whose lanes lie apart, while neighbours along the only other tiled axis lie side by side:
+ * tiles are transposed and stored along it. Returns that axis, -1: none. */
 int store_turns(const struct task *t, const struct stage *st, const struct sstage *s);
 /* A constant that lowering packs in the order of use. */
 bool operand_packs(const struct task *t, int operand);
-/* Axis i goes over an image that does not depend on it, as a convolution's output channels do: a loop over it around
- * the pixels' loops, or a ring of it, would read the image anew for each of its points. */
+/* Axis i goes over an image that does not depend on it, as a convolution's output channels do: a loop over it
+ * around the pixels' loops, or a ring of it, would read the image anew for each of its points. */
 bool stage_over_image(const struct task *t, const struct stage *st, int i);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
@@ -125,9 +125,10 @@ bool ring_apart(const struct task *t, const struct ring *r);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand of a reduction's body that has the lanes along it; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);
-/* The panel of weights that is fetched while all tiles use the present one: `read` is its read, `axes` those that it
- * depends on. Each of `steps` steps of the reduction uses `step` of its elements and fetches lines / 2^shift cache lines.
- * Of a split reduction the next `part` steps instead; where one tile uses a panel, AHEAD elements on. */
+/* The panel of weights that is fetched while all tiles use the present one: `read` is its read, `axes` those
+ * that it depends on. Each of `steps` steps of the reduction uses `step` of its elements and fetches lines /
+ * 2^shift cache lines. Of a split reduction the next `part` steps instead; where one tile uses a panel, AHEAD
+ * elements on. */
 struct ahead {
 	int read;
 	unsigned axes;
@@ -136,7 +137,8 @@ struct ahead {
 };
 enum { AHEAD = 1024 };
 /* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
-int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct ahead *out) MUST_CHECK;
+int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s,
+		struct ahead *out) MUST_CHECK;
 /* Vector operations of a program, roughly. */
 int prog_weight(const struct prog *p);
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */

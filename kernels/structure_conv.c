@@ -9,7 +9,8 @@ enum { MAX_SPATIAL = 3 };
 
 struct window {
 	int n; /* spatial dims */
-	int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL], pad[MAX_SPATIAL];
+	int64_t kernel[MAX_SPATIAL], stride[MAX_SPATIAL], dilation[MAX_SPATIAL], pad[MAX_SPATIAL],
+	    end[MAX_SPATIAL];
 };
 
 static int64_t attr_at(const struct node *n, const char *name, int i, int64_t fallback)
@@ -31,9 +32,12 @@ static int window_read(struct window *w, const struct opctx *c, const int64_t *k
 		w->stride[d] = attr_at(c->node, "strides", d, 1);
 		w->dilation[d] = attr_at(c->node, "dilations", d, 1);
 		w->pad[d] = strcmp(mode, "NOTSET") ? 0 : attr_at(c->node, "pads", d, 0);
+		w->end[d] = strcmp(mode, "NOTSET") ? 0 : attr_at(c->node, "pads", w->n + d, 0);
 		int64_t total = (out - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1 - in;
-		if (!strncmp(mode, "SAME", 4) && total > 0)
+		if (!strncmp(mode, "SAME", 4) && total > 0) {
 			w->pad[d] = strcmp(mode, "SAME_LOWER") ? total / 2 : total - total / 2;
+			w->end[d] = total - w->pad[d];
+		}
 		if (w->kernel[d] < 1 || w->stride[d] < 1 || w->dilation[d] < 1 || w->pad[d] < 0)
 			return fail(E_UNSUPPORTED, "window of dim %d", d);
 	}
@@ -141,9 +145,9 @@ static int reciprocals(const struct opctx *c, const struct window *w, float *sam
 	for (int64_t i = 0; i < n; i++) {
 		int64_t taps = 1;
 		for (int d = 0; d < w->n; d++) {
-			int64_t in = c->in[0].shape.d[2 + d], end = attr_at(c->node, "pads", w->n + d, 0);
-			taps *=
-			    taps_inside(w, d, at[2 + d], counted ? -w->pad[d] : 0, counted ? in + end : in);
+			int64_t in = c->in[0].shape.d[2 + d];
+			taps *= taps_inside(w, d, at[2 + d], counted ? -w->pad[d] : 0,
+					    counted ? in + w->end[d] : in);
 		}
 		out[i] = taps ? (float)(1.0 / (double)taps) : 0;
 		*same = i == 0 || *same == out[i] ? out[i] : -1;

@@ -205,6 +205,13 @@ static int softmax_map(struct chain *h, int axis)
 			  "-3.40282347e38 r0 max sub exp add"); /* -inf - -inf is none; NaN stays */
 	}
 	prog_text(&s->body, h->c->node, "recip");
+	for (int twice = 0; twice < 2; twice++) /* + max - max: NaN where all are -inf or one is inf */
+		for (int64_t j = 0; j < n; j++) {
+			prog_read(&s->body, (int)j);
+			if (j)
+				prog_text(&s->body, h->c->node, "max");
+		}
+	prog_text(&s->body, h->c->node, "sub add");
 	return chain_end(h, s);
 }
 

@@ -127,6 +127,12 @@ FORMS(transposed_convolution,
       {"ConvTranspose", 11, "strides=[2,2] auto_pad=SAME_UPPER", "?1x2x3x4 | 2x3x3x3"},
       {"ConvTranspose", 11, "strides=[2,2] output_shape=[10,9]", "?1x2x4x4 | 2x3x3x3"})
 
+FORMS(average_counts_its_padding,
+      {"AveragePool", 11, "kernel_shape=[2,2] auto_pad=SAME_UPPER count_include_pad=1", "?1x2x3x3"},
+      {"AveragePool", 11, "kernel_shape=[3,4] strides=[2,2] auto_pad=SAME_LOWER count_include_pad=1",
+       "?1x2x5x7"},
+      {"AveragePool", 11, "kernel_shape=[2,3] pads=[0,1,1,1] count_include_pad=1", "?1x2x3x3"})
+
 FORMS(lrn, {"LRN", 13, "size=5", "?2x7x3x4"}, {"LRN", 13, "size=4 alpha=0.5f beta=0.5f bias=2f", "?1x6x5"},
       {"LRN", 13, "size=3 alpha=0.9f beta=1f", "?1x5x2x2"},
       {"LRN", 13, "size=1 alpha=0.9f beta=0.6f bias=0.5f", "?1x5x2x2"},
