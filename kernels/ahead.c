@@ -24,7 +24,7 @@ int stage_weights(const struct task *t, const struct stage *st, int lane)
 {
 	for (int i = 0; i < st->nreads && lane >= 0 && lane < stage_spatial(st) && st->comb != COMB_NONE; i++)
 		if (stage_in_body(st, i) && operand_packs(t, st->read[i].operand) &&
-		    read_axes(st, &st->read[i], t->operand[st->read[i].operand].dims.rank) >> lane & 1)
+		    read_axes(t, st, &st->read[i]) >> lane & 1)
 			return i;
 	return -1;
 }
@@ -69,7 +69,7 @@ int stage_ahead(const struct task *t, const struct stage *st, const struct sstag
 	*h = (struct ahead){.read = stage_weights(t, st, s->lane), .tiles = 1, .steps = 1, .step = 1};
 	if (h->read < 0)
 		return fail(E_INFEASIBLE, "prefetch: no packed operand has the lanes along it");
-	h->axes = read_axes(st, &st->read[h->read], t->operand[st->read[h->read].operand].dims.rank);
+	h->axes = read_axes(t, st, &st->read[h->read]);
 	int rc = loops(st, s, h);
 	if (rc < 0)
 		return rc;

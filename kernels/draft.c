@@ -44,18 +44,10 @@ static double prog_cost(const struct prog *p)
 	double c = 0;
 	for (int i = 0; i < p->n; i++) {
 		enum prog_op op = (enum prog_op)p->at[i].op;
-		bool constant = op == P_DIV && p->at[i - 1].op == P_IMM; /* a multiplication */
-		c += op_slots[op] > 0 && !constant ? op_slots[op] : prog_op_arity(op) > 0;
+		bool constant = op == P_DIV && p->at[i - 1].op == P_IMM; /* a product, corrected */
+		c += constant ? 5 : op_slots[op] > 0 ? op_slots[op] : prog_op_arity(op) > 0;
 	}
 	return c;
-}
-
-static bool in_prog(const struct prog *p, int read)
-{
-	for (int i = 0; i < p->n; i++)
-		if (p->at[i].op == P_READ && p->at[i].arg == read)
-			return true;
-	return false;
 }
 
 double draft_slots(int64_t stride, int lanes)
@@ -82,11 +74,6 @@ static double access_cost(const struct task *t, const struct stage *st, const st
 			    TRANSPOSE * ceil((double)s->tile[turn] / s->lanes) * s->lanes / s->tile[turn]);
 	double slots = r == &st->out && (stride < 0 || stride > 1) ? s->lanes : draft_slots(stride, s->lanes);
 	return slots > TRANSPOSE && read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : slots;
-}
-
-static unsigned axes_of(const struct task *t, const struct stage *st, const struct read *r)
-{
-	return read_axes(st, r, t->operand[r->operand].dims.rank);
 }
 
 /* Elements of a read that n[] points of each axis touch, of which those of axis `lane` (-1: none) are
@@ -146,8 +133,8 @@ int draft_live(const struct task *t, int stage, const struct sstage *s)
 	for (int a = ns; a < st->naxes; a++)
 		taps *= s->unroll[a] == st->axis[a].extent ? s->unroll[a] : 1;
 	for (int i = 0; i < st->nreads; i++) {
-		unsigned axes = axes_of(t, st, &st->read[i]);
-		if (!in_prog(&st->body, i) || s->lane < 0 || !(axes >> s->lane & 1))
+		unsigned axes = read_axes(t, st, &st->read[i]);
+		if (!stage_in_body(st, i) || s->lane < 0 || !(axes >> s->lane & 1))
 			continue;
 		double d = distinct(st, axes, s->tile);
 		bool fixed = true; /* does not change between tiles of the innermost loop: hoisted */
@@ -164,7 +151,7 @@ bool draft_slides(const struct task *t, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
 	for (int i = 0; i < st->nreads; i++)
-		if (in_prog(&st->body, i) &&
+		if (stage_in_body(st, i) &&
 		    slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
 			return true;
 	return false;
@@ -177,7 +164,7 @@ double draft_loads(const struct task *t, int stage, const struct sstage *s)
 	for (int a = 0; a < st->naxes; a++)
 		n[a] = a < stage_spatial(st) ? s->tile[a] : s->unroll[a];
 	for (int i = 0; i < st->nreads; i++)
-		loads += in_prog(&st->body, i) ? touched(t, st, &st->read[i], s, s->lane, n) : 0;
+		loads += stage_in_body(st, i) ? touched(t, st, &st->read[i], s, s->lane, n) : 0;
 	return loads;
 }
 
@@ -211,7 +198,7 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	}
 	for (int i = 0; i < st->nreads; i++) {
 		double d = distinct(st, c->axes[i], n) * c->access[i];
-		if (!in_prog(&st->body, i)) {
+		if (!stage_in_body(st, i)) {
 			post_loads += d;
 			continue;
 		}
@@ -344,7 +331,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 	c.post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
-		c.axes[i] = axes_of(t, st, r);
+		c.axes[i] = read_axes(t, st, r);
 		c.access[i] = access_cost(t, st, s, r);
 	}
 	c.steps = stage_steps(st);
@@ -360,7 +347,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 	tile_points(&c, tile);
 	c.l2 = tg->bw_gbs[1] > 0 ? fmin(tg->bw_gbs[1] / ghz, L2_PER_CYCLE) : L2_PER_CYCLE;
 	for (int i = 0; i < st->nreads; i++)
-		if (operand_packs(t, st->read[i].operand) && in_prog(&st->body, i) &&
+		if (operand_packs(t, st->read[i].operand) && stage_in_body(st, i) &&
 		    footprint(&c, i, tile) > l1 / 2)
 			c.streams |= 1u << i;
 	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, c.streams) / c.l2;

@@ -33,7 +33,7 @@ static int copy_for(const struct groups *gr, const int *by, int i, int read)
 	const struct read *r = &t->stage[0].read[read];
 	const struct shape *dims = &t->operand[r->operand].dims;
 	int v = gr->group[i].value[r->operand];
-	unsigned axes = read_axes(&t->stage[0], r, dims->rank);
+	unsigned axes = read_axes(t, &t->stage[0], r);
 	int64_t wanted = 1;
 	for (int a = 0; a < t->stage[0].naxes; a++)
 		wanted *= axes >> a & 1 ? t->stage[0].axis[a].extent : 1;

@@ -60,19 +60,11 @@ static int chosen(const struct decider *l, int v, int rule)
 	return legal && !l->form[v].exact ? block : rule;
 }
 
-static int lone(const struct task *t, const struct stage *s, const struct read *r, int d)
+/* The axis that is all of dim d, from its first element to its last one; -1: none. */
+static int whole_dim(const struct task *t, const struct stage *s, const struct read *r, int d)
 {
-	const struct index *x = &r->dim[d];
-	int found = -1;
-	for (int a = 0; a < s->naxes; a++) {
-		if (!x->coef[a])
-			continue;
-		if (found >= 0 || x->coef[a] != 1)
-			return -1;
-		found = a;
-	}
-	bool whole = found >= 0 && !x->off && x->div <= 1 && x->mod <= 1 && x->table < 0;
-	return whole && t->operand[r->operand].dims.d[d] == s->axis[found].extent ? found : -1;
+	int a = index_axis(s, &r->dim[d]);
+	return a >= 0 && t->operand[r->operand].dims.d[d] == s->axis[a].extent ? a : -1;
 }
 
 /* The axis that is dim 1 in every read of the operand, or -1: then it cannot be blocked. */
@@ -84,7 +76,7 @@ static int channel_axis(const struct task *t, int operand)
 		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
 		if (r->operand != operand)
 			continue;
-		int a = t->operand[operand].dims.rank >= 3 ? lone(t, s, r, 1) : -1;
+		int a = t->operand[operand].dims.rank >= 3 ? whole_dim(t, s, r, 1) : -1;
 		axis = axis == -2 || axis == a ? a : -1;
 	}
 	return axis < 0 ? -1 : axis;

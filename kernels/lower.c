@@ -172,7 +172,7 @@ static int place_packed(struct lower *w, int operand)
 			if (w->s.st[s].wino.m && winograd_packs(w, i))
 				return winograd_packing(w, &w->at[operand]);
 			struct panel q = {&w->at[operand], w->t, st, &w->s.st[s], &st->read[i], {0}, false};
-			digits(&q, read_axes(st, q.r, w->t->operand[operand].dims.rank));
+			digits(&q, read_axes(w->t, st, q.r));
 			w->at[operand].packed = true;
 			return packing_of(&q);
 		}
@@ -222,7 +222,7 @@ static void describe_reads(struct nest *k)
 		bool pads = true;
 		if (i < k->st->nreads)
 			k->cross[i] = read_crosses(t, k->st, r, k->s);
-		k->axes[i] = read_axes(k->st, r, t->operand[r->operand].dims.rank);
+		k->axes[i] = read_axes(t, k->st, r);
 		if (lane < 0 || !(k->axes[i] >> lane & 1))
 			continue;
 		if (k->w->at[r->operand].packed) {

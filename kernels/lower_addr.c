@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-enum { LINE = 16 /* elements */ };
-
 /* The value of an axis at step `at` of its tile: the first lane's on the lane axis. */
 const struct ix *axis_value(const struct nest *k, int axis, int at)
 {

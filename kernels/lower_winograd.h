@@ -7,7 +7,7 @@
 #include "kernels/lower.h"
 #include "kernels/winograd.h"
 
-enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE, LINE = 16 /* elements */ };
+enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE };
 
 struct wino {
 	struct lower *w;

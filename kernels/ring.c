@@ -58,7 +58,7 @@ static int read_by_rows(const struct task *t, int s, const struct ring *out)
 		for (int i = 0; i < t->stage[k].nreads; i++) {
 			const struct read *r = &t->stage[k].read[i];
 			int axis = out->st[k].axis;
-			unsigned axes = read_axes(&t->stage[k], r, t->operand[tmp].dims.rank);
+			unsigned axes = read_axes(t, &t->stage[k], r);
 			if (r->operand == tmp)
 				*(axis >= 0 && axes >> axis & 1 ? &by : &whole) = 1;
 		}

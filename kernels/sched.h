@@ -78,8 +78,9 @@ int sched_check_lane(const struct task *t, const struct target *tg, const struct
 		     const struct sstage *s) MUST_CHECK;
 
 /* Structure of a stage, used by rules, checks and lowering. */
-int stage_spatial(const struct stage *st);                                  /* number of spatial axes */
-unsigned read_axes(const struct stage *st, const struct read *r, int rank); /* mask of axes it depends on */
+int stage_spatial(const struct stage *st); /* number of spatial axes */
+unsigned read_axes(const struct task *t, const struct stage *st,
+		   const struct read *r); /* mask of axes it depends on */
 /* Block of the layouts that axis `a` indexes directly, the largest one; 1: none. */
 int64_t axis_block(const struct task *t, const struct stage *st, int a);
 /* Elements between neighbours along axis `a`, where `lanes` of them are evenly spaced: E_INFEASIBLE if not.
@@ -149,6 +150,5 @@ bool stage_long_body(const struct stage *st);
  * behind it.) */
 enum { TMP_ROW = 16 };
 int64_t tmp_row(const struct operand *o, int d, int64_t extent);
-int64_t operand_stride(const struct operand *o, int layout_axis); /* elements; -1: depends on a symbol */
 
 #endif

@@ -16,13 +16,20 @@ int stage_spatial(const struct stage *st)
 	return n;
 }
 
-unsigned read_axes(const struct stage *st, const struct read *r, int rank)
+static unsigned index_axes(const struct stage *st, const struct index *x)
 {
 	unsigned m = 0;
-	for (int d = 0; d < rank; d++)
-		for (int a = 0; a < st->naxes; a++)
-			if (r->dim[d].coef[a])
-				m |= 1u << a;
+	for (int a = 0; a < st->naxes; a++)
+		if (x->coef[a])
+			m |= 1u << a;
+	return m;
+}
+
+unsigned read_axes(const struct task *t, const struct stage *st, const struct read *r)
+{
+	unsigned m = 0;
+	for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
+		m |= index_axes(st, &r->dim[d]);
 	return m;
 }
 
@@ -97,11 +104,6 @@ static int64_t stride_without(const struct operand *o, int layout_axis, unsigned
 	return s;
 }
 
-int64_t operand_stride(const struct operand *o, int layout_axis)
-{
-	return stride_without(o, layout_axis, 0);
-}
-
 /* A vector of `lanes` neighbours along axis a never crosses a block of dim d. */
 static bool aligned(const struct operand *o, const struct index *x, int d, int a, int lanes)
 {
@@ -174,8 +176,7 @@ static unsigned left_out(const struct task *t, const struct stage *st, const str
 	const struct operand *o = &t->operand[r->operand];
 	unsigned mask = 0;
 	for (int d = 0; d < o->dims.rank && o->role == ROLE_TMP; d++) {
-		struct read one = {.dim[0] = r->dim[d]};
-		if (read_axes(st, &one, 1) & ((1u << task_shared(t)) - 1))
+		if (index_axes(st, &r->dim[d]) & ((1u << task_shared(t)) - 1))
 			mask |= 1u << d;
 	}
 	return mask;
@@ -304,7 +305,7 @@ static int tmp_dim(const struct read *r, int rank, int i)
 bool stage_over_image(const struct task *t, const struct stage *st, int i)
 {
 	for (int k = 0; k < st->nreads; k++) {
-		unsigned axes = read_axes(st, &st->read[k], t->operand[st->read[k].operand].dims.rank);
+		unsigned axes = read_axes(t, st, &st->read[k]);
 		unsigned inner = axes >> (i + 1) & ((1u << (stage_spatial(st) - i - 1)) - 1);
 		if (t->operand[st->read[k].operand].role == ROLE_IN && st->axis[i].extent != 1 &&
 		    !(axes >> i & 1) && inner & (inner - 1))

@@ -10,15 +10,10 @@
 enum { FEWEST_STEPS = 64 /* of a part: partial sums are loaded and stored around it */ };
 static const double SHARE = .03; /* of the arithmetic: shorter waits for memory do not matter */
 
-static unsigned axes_of(const struct space *s, const struct stage *st, int read)
-{
-	return read_axes(st, &st->read[read], s->t.operand[st->read[read].operand].dims.rank);
-}
-
 static double operand_bytes(const struct space *s, const struct stage *st, int read)
 {
 	const struct operand *o = &s->t.operand[st->read[read].operand];
-	unsigned axes = axes_of(s, st, read);
+	unsigned axes = read_axes(&s->t, st, &st->read[read]);
 	double used = 4, all = 4;
 	for (int a = 0; a < st->naxes; a++)
 		used *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
@@ -103,7 +98,7 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 	int read = stage_weights(&s->t, st, c.lane);
 	if (read < 0 || s->ring.rows)
 		return false;
-	int panels = panels_first(st, axes_of(s, st, read), &c);
+	int panels = panels_first(st, read_axes(&s->t, st, &st->read[read]), &c);
 	c.split_axis = -1;
 	c.split = 0;
 	memset(c.outer, 0, sizeof c.outer);
@@ -135,9 +130,10 @@ int rules_panel_loops(const struct space *s, int stage, const struct sstage *out
 {
 	const struct stage *st = &s->t.stage[stage];
 	int n = 0;
-	if (!out->prefetch || out->split_axis < 0 || stage_weights(&s->t, st, out->lane) < 0)
+	int read = stage_weights(&s->t, st, out->lane);
+	if (!out->prefetch || out->split_axis < 0 || read < 0)
 		return 0;
-	unsigned axes = axes_of(s, st, stage_weights(&s->t, st, out->lane));
+	unsigned axes = read_axes(&s->t, st, &st->read[read]);
 	while (n < stage_spatial(st) && axes >> out->order[n] & 1)
 		n++;
 	return n;

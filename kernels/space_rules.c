@@ -31,11 +31,6 @@ int64_t largest_divisor(int64_t n, int64_t max)
 	return 1;
 }
 
-static unsigned axes_of(const struct task *t, const struct stage *st, const struct read *r)
-{
-	return read_axes(st, r, t->operand[r->operand].dims.rank);
-}
-
 /* ---- structure ---- */
 
 static bool index_spatial(const struct stage *st, const struct index *x)
@@ -54,7 +49,7 @@ static bool only_slides(const struct task *t, const struct stage *st, int lane)
 		for (int i = 0; i < st->nreads; i++) {
 			const struct read *r = &st->read[i];
 			for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
-				slides |= r->dim[d].coef[a] && (axes_of(t, st, r) >> lane & 1) &&
+				slides |= r->dim[d].coef[a] && (read_axes(t, st, r) >> lane & 1) &&
 					  index_spatial(st, &r->dim[d]);
 		}
 		if (!slides)
@@ -68,7 +63,7 @@ bool stage_contracts(const struct task *t, const struct stage *st, int lane)
 	if (st->comb == COMB_NONE || lane < 0 || lane >= stage_spatial(st) || only_slides(t, st, lane))
 		return false;
 	for (int i = 0; i < st->nreads; i++)
-		if (stage_in_body(st, i) && !(axes_of(t, st, &st->read[i]) >> lane & 1))
+		if (stage_in_body(st, i) && !(read_axes(t, st, &st->read[i]) >> lane & 1))
 			return true;
 	return false;
 }
@@ -192,7 +187,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane)
 			continue;
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
 		for (int i = 0; i < st->nreads; i++) {
-			unsigned axes = axes_of(t, st, &st->read[i]);
+			unsigned axes = read_axes(t, st, &st->read[i]);
 			reused |=
 			    stage_in_body(st, i) && !(axes >> a & 1) && (!contracts || axes >> lane & 1);
 		}
@@ -292,7 +287,7 @@ static double panel_bytes(const struct space *s, const struct stage *st)
 	double bytes = 0;
 	for (int i = 0; i < st->nreads; i++) {
 		double n = 4;
-		unsigned axes = axes_of(&s->t, st, &st->read[i]);
+		unsigned axes = read_axes(&s->t, st, &st->read[i]);
 		for (int a = 0; a < st->naxes; a++)
 			n *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
 		if (stage_in_body(st, i) && s->t.operand[st->read[i].operand].role == ROLE_CONST)
@@ -308,7 +303,7 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
 	for (int i = 0; i < st->nreads; i++)
 		if (stage_in_body(st, i))
 			of[s->t.operand[st->read[i].operand].role == ROLE_CONST] |=
-			    axes_of(&s->t, st, &st->read[i]);
+			    read_axes(&s->t, st, &st->read[i]);
 	for (int a = task_shared(&s->t); a < stage_spatial(st) && !(of[1] >> lane & 1); a++)
 		if ((of[1] & ~of[0]) >> a & 1)
 			return a;

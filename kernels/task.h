@@ -155,6 +155,8 @@ bool stage_resamples(const struct task *t, const struct stage *s);
 void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi);
 /* Its value at a point of the stage, the table of bufs[operand] looked up. */
 int64_t index_value(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at);
+/* The axis that is the whole index; -1: none. */
+int index_axis(const struct stage *s, const struct index *x);
 /* True if the index can leave [-lo, dim + hi) of dim d: lowering needs a guard. Generic tasks: index.guard. */
 bool index_guarded(const struct task *t, const struct stage *s, const struct read *r, int d);
 

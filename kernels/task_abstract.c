@@ -24,8 +24,7 @@ static int64_t symbol(struct syms *s, int64_t value)
 	return SYM(s->g->nsyms++);
 }
 
-/* The axis that is the whole index, or -1. */
-static int lone_axis(const struct stage *s, const struct index *x)
+int index_axis(const struct stage *s, const struct index *x)
 {
 	int found = -1;
 	if (x->off || x->div > 1 || x->mod > 1 || x->table >= 0)
@@ -48,7 +47,7 @@ static void name_sizes(struct syms *y, const struct task *t, const struct stage 
 			const struct read *r = i < from->nreads ? &from->read[i] : &from->out;
 			const struct operand *o = &t->operand[r->operand];
 			for (int d = 0; d < o->dims.rank; d++) {
-				int a = lone_axis(from, &r->dim[d]);
+				int a = index_axis(from, &r->dim[d]);
 				int64_t *dim = &y->g->operand[r->operand].dims.d[d];
 				if (a < 0 || from->axis[a].extent != o->dims.d[d])
 					continue;

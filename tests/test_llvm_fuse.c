@@ -6,8 +6,7 @@
 #include "kernels/group.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
-#include "tests/test.h"
-#include "tools/zoo.h"
+#include "tests/net.h"
 
 #include <math.h>
 
@@ -17,26 +16,6 @@ static struct target machine(int64_t l2_bytes)
 	CHECK_OK(dev_find("cpu")->probe(&t));
 	t.l2_bytes = l2_bytes;
 	return t;
-}
-
-static struct zoo begin(void)
-{
-	struct arena a = {0};
-	struct graph *g = ARENA_NEW(&a, struct graph);
-	g->name = "block";
-	g->arena = a;
-	struct zoo z = {.g = g, .opset = 17};
-	rng_seed(&z.rng, 7);
-	return z;
-}
-
-static struct graph *end(struct zoo *z, struct fmap y)
-{
-	zoo_output(z, y.value, "y");
-	CHECK_OK(z->rc);
-	CHECK_OK(graph_infer(z->g));
-	CHECK_OK(graph_optimize(z->g));
-	return z->g;
 }
 
 static struct conv conv(int64_t k, int64_t r, int64_t stride, int64_t groups)
@@ -77,9 +56,9 @@ TEST(what_is_fused)
 	struct target small = machine(1000), large = machine(1 << 30);
 	struct arena a = {0};
 	int parts;
-	struct zoo z = begin();
+	struct zoo z = net_begin("block");
 	struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
-	struct graph *g = end(&z, inverted(&z, x, 1));
+	struct graph *g = net_end(&z, inverted(&z, x, 1).value);
 	const struct step *s = fused_step(steps_of(g, &small, &a), &parts);
 	REQUIRE(s != NULL);
 	CHECK(s->task->nstages == 3 && parts == 3);
@@ -104,19 +83,20 @@ TEST(what_is_fused)
 	CHECK(!fused_step(steps, &parts));
 	graph_free(g);
 
-	z = begin(); /* the depthwise's output is needed elsewhere: two groups are left */
+	z = net_begin("block"); /* the depthwise's output is needed elsewhere: two groups are left */
 	x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
 	x = zoo_conv(&z, x, conv(24, 3, 1, 24));
 	zoo_output(&z, x.value, "also");
-	g = end(&z, zoo_conv(&z, x, conv(24, 1, 1, 1)));
+	g = net_end(&z, zoo_conv(&z, x, conv(24, 1, 1, 1)).value);
 	s = fused_step(steps_of(g, &small, &a), &parts);
 	CHECK(s && s->task->nstages == 2 && parts == 2);
 	graph_free(g);
 
-	z = begin(); /* a convolution and pooling; the next convolution reads windows of all channels */
+	z = net_begin(
+	    "block"); /* a convolution and pooling; the next convolution reads windows of all channels */
 	x = zoo_conv(&z, zoo_input(&z, "x", 3, 32, 32), conv(32, 3, 2, 1));
 	x = zoo_max_pool(&z, x, 3, 2, 1, false);
-	g = end(&z, zoo_conv(&z, x, conv(16, 3, 1, 1)));
+	g = net_end(&z, zoo_conv(&z, x, conv(16, 3, 1, 1)).value);
 	s = fused_step(steps_of(g, &small, &a), &parts);
 	CHECK(s && s->task->nstages == 2 && parts == 2);
 	graph_free(g);
@@ -197,7 +177,7 @@ TEST(plans)
 	for (int i = 0; i < 8; i++) {
 		struct target t = machine(1000);
 		struct arena a = {0};
-		struct zoo z = begin();
+		struct zoo z = net_begin("block");
 		int size = 20 + i, parts;
 		struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, size, size + 3), conv(24, 1, 1, 1));
 		x = i & 1 ? inverted(&z, inverted(&z, x, 2), 1) : inverted(&z, inverted(&z, x, 1), 2);
@@ -205,7 +185,7 @@ TEST(plans)
 			x = zoo_conv(&z, x, conv(40, 3, 1, 1));
 			x = zoo_max_pool(&z, x, 3, 2, 1, false);
 		}
-		struct graph *g = end(&z, zoo_conv(&z, x, conv(16, 1, 1, 1)));
+		struct graph *g = net_end(&z, zoo_conv(&z, x, conv(16, 1, 1, 1)).value);
 		const struct steps *s = steps_of(g, &t, &a);
 		CHECK(fused_step(s, &parts) && parts >= 5);
 		struct compiler with = {&t, true, 0}, without = {&t, false, 0};

@@ -3,32 +3,11 @@
 #include "agent/plan.h"
 #include "kernels/eval.h"
 #include "kernels/group.h"
-#include "tests/test.h"
-#include "tools/zoo.h"
+#include "tests/net.h"
 
 #include <math.h>
 
 enum { TOKENS = 7, HEADS = 2, HEAD = 5 };
-
-static struct zoo begin(void)
-{
-	struct arena a = {0};
-	struct graph *g = ARENA_NEW(&a, struct graph);
-	g->name = "views";
-	g->arena = a;
-	struct zoo z = {.g = g, .opset = 17};
-	rng_seed(&z.rng, 7);
-	return z;
-}
-
-static struct graph *end(struct zoo *z, int y)
-{
-	zoo_output(z, y, "y");
-	CHECK_OK(z->rc);
-	CHECK_OK(graph_infer(z->g));
-	CHECK_OK(graph_optimize(z->g));
-	return z->g;
-}
 
 static int reshape(struct zoo *z, int x, int n, const int64_t *dims)
 {
@@ -117,14 +96,14 @@ static double error(struct graph *g, const struct steps *s)
 
 TEST(attention_reads_and_writes_in_place)
 {
-	struct zoo z = begin();
+	struct zoo z = net_begin("views");
 	struct arena a = {0};
 	int qkv = reshape(&z, input(&z, TOKENS, 3 * HEADS * HEAD), 5, (int64_t[]){1, TOKENS, 3, HEADS, HEAD});
 	qkv = transpose(&z, qkv, 5, (int64_t[]){2, 0, 3, 1, 4});
 	int q = part(&z, qkv, 0), k = part(&z, qkv, 1), v = part(&z, qkv, 2);
 	int p = softmax(&z, zoo_binary(&z, "MatMul", q, transpose(&z, k, 4, (int64_t[]){0, 1, 3, 2})));
 	int y = transpose(&z, zoo_binary(&z, "MatMul", p, v), 4, (int64_t[]){0, 2, 1, 3});
-	struct graph *g = end(&z, reshape(&z, y, 2, (int64_t[]){TOKENS, HEADS * HEAD}));
+	struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){TOKENS, HEADS * HEAD}));
 	const struct steps *s = steps_of(g, &a);
 	/* left: keys transposed, values in rows that lie together, two products, the softmax */
 	CHECK(tasks(g, s, "Transpose") == 1 + 1 && tasks(g, s, "Gather") == 1 && tasks(g, s, "MatMul") == 2);
@@ -141,7 +120,7 @@ TEST(attention_reads_and_writes_in_place)
 /* First operands of products: rows that lie apart do not matter. */
 TEST(through_split_and_dims_of_one)
 {
-	struct zoo z = begin();
+	struct zoo z = net_begin("views");
 	struct arena a = {0};
 	int x = input(&z, TOKENS, 2 * HEAD), half[2], y[2];
 	struct attr axis = zoo_attr_int("axis", 1);
@@ -152,7 +131,7 @@ TEST(through_split_and_dims_of_one)
 		int w = zoo_normal(&z, "w", &(struct shape){2, {HEAD, 4}}, 0, 1);
 		y[i] = zoo_binary(&z, "MatMul", reshape(&z, half[i], 3, (int64_t[]){1, TOKENS, HEAD}), w);
 	}
-	struct graph *g = end(&z, zoo_binary(&z, "Sub", y[0], y[1]));
+	struct graph *g = net_end(&z, zoo_binary(&z, "Sub", y[0], y[1]));
 	const struct steps *s = steps_of(g, &a);
 	int hosts = 0;
 	for (int i = 0; i < s->nsteps; i++)
@@ -166,7 +145,7 @@ TEST(through_split_and_dims_of_one)
 /* Rows of a second operand lie together, and what was contiguous stays so. */
 TEST(what_would_be_read_slowly_is_copied)
 {
-	struct zoo z = begin();
+	struct zoo z = net_begin("views");
 	struct arena a = {0};
 	int x = input(&z, TOKENS, 2 * HEAD);
 	int right = zoo_node(&z, "Slice", 4,
@@ -175,7 +154,7 @@ TEST(what_would_be_read_slowly_is_copied)
 				     zoo_ints(&z, "axes", 1, (int64_t[]){1})},
 			     0, NULL);
 	int y = zoo_binary(&z, "MatMul", transpose(&z, x, 2, (int64_t[]){1, 0}), right);
-	struct graph *g = end(&z, softmax(&z, y));
+	struct graph *g = net_end(&z, softmax(&z, y));
 	const struct steps *s = steps_of(g, &a);
 	CHECK(tasks(g, s, "Transpose") == 1 && tasks(g, s, "Slice") == 1);
 	CHECK(error(g, s) < 1e-5);
@@ -186,7 +165,7 @@ TEST(what_would_be_read_slowly_is_copied)
 /* A value that others see, or that leaves the graph, stays. */
 TEST(what_others_read_stays)
 {
-	struct zoo z = begin();
+	struct zoo z = net_begin("views");
 	struct arena a = {0};
 	int x = reshape(&z, input(&z, TOKENS, HEADS * HEAD), 3, (int64_t[]){TOKENS, HEADS, HEAD});
 	int t = transpose(&z, x, 3, (int64_t[]){1, 0, 2});
@@ -194,7 +173,7 @@ TEST(what_others_read_stays)
 	int y = zoo_binary(&z, "MatMul", t, w);
 	int back = transpose(&z, y, 3, (int64_t[]){1, 0, 2});
 	int both = zoo_binary(&z, "Mul", back, zoo_unary(&z, "Sigmoid", back));
-	struct graph *g = end(&z, zoo_binary(&z, "Add", transpose(&z, both, 3, (int64_t[]){1, 0, 2}), y));
+	struct graph *g = net_end(&z, zoo_binary(&z, "Add", transpose(&z, both, 3, (int64_t[]){1, 0, 2}), y));
 	const struct steps *s = steps_of(g, &a);
 	CHECK(tasks(g, s, "Transpose") == 2); /* y is read twice: not written transposed */
 	CHECK(error(g, s) < 1e-5);
@@ -206,11 +185,11 @@ TEST(what_others_read_stays)
 TEST(a_copy_that_took_in_a_node_stays)
 {
 	for (int last = 0; last < 2; last++) {
-		struct zoo z = begin();
+		struct zoo z = net_begin("views");
 		struct arena a = {0};
 		int t = transpose(&z, input(&z, TOKENS, HEAD), 2, (int64_t[]){1, 0});
 		int y = zoo_node(&z, "Max", 1, &t, 0, NULL);
-		struct graph *g = end(&z, last ? y : softmax(&z, y));
+		struct graph *g = net_end(&z, last ? y : softmax(&z, y));
 		const struct steps *s = steps_of(g, &a);
 		CHECK(error(g, s) < 1e-5);
 		graph_free(g);
