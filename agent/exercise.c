@@ -22,7 +22,7 @@ struct packed {
 	struct packed *next;
 	struct key key; /* of operand, packing and size */
 	int users;
-	struct guard g;
+	struct pages g;
 };
 
 static bool is_poison(const float *p)
@@ -234,7 +234,8 @@ static int prepare(struct exercise *x)
 		if (o->role == ROLE_TMP)
 			continue;
 		x->elems[i] = operand_elems(o);
-		int rc = guard_open(&x->data[i], (size_t)x->elems[i] * 4, i == x->out);
+		int rc = pages_open(&x->data[i], (size_t)x->elems[i] * 4,
+				    i == x->out ? PAGES_SHARED : PAGES_GUARDED);
 		if (rc < 0)
 			return rc;
 		x->bufs[i] = x->data[i].p;
@@ -275,7 +276,7 @@ void exercise_close(struct exercise *x)
 		exercise_unpack(x, x->packed);
 	}
 	for (int i = 0; i < MAX_OPERANDS; i++) {
-		guard_close(&x->data[i]);
+		pages_close(&x->data[i]);
 		free(x->plain[i]);
 	}
 	free(x->kind);
@@ -318,7 +319,7 @@ int exercise_pack(struct exercise *x, const struct code_buf *b, struct packed **
 	struct packed *p = calloc(1, sizeof *p);
 	if (!p)
 		return fail(E_NOMEM, "no memory for a packed constant");
-	if ((rc = guard_open(&p->g, (size_t)b->elems * 4, false)) < 0) {
+	if ((rc = pages_open(&p->g, (size_t)b->elems * 4, PAGES_GUARDED)) < 0) {
 		free(p);
 		return rc;
 	}
@@ -338,7 +339,7 @@ void exercise_unpack(struct exercise *x, struct packed *p)
 	while (*at != p)
 		at = &(*at)->next;
 	*at = p->next;
-	guard_close(&p->g);
+	pages_close(&p->g);
 	free(p);
 }
 

@@ -8,7 +8,7 @@
 #ifndef AGENT_EXERCISE_H
 #define AGENT_EXERCISE_H
 
-#include "agent/guard.h"
+#include "platform/pages.h"
 #include "kernels/code.h"
 
 /* |got - want| <= TOLERANCE_REL * max |want| + TOLERANCE_ABS */
@@ -25,7 +25,7 @@ struct exercise {
 	int out;                         /* operand that the last stage writes */
 	int64_t elems[MAX_OPERANDS];     /* physical */
 	float *plain[MAX_OPERANDS];      /* constants, row-major; malloc'd */
-	struct guard data[MAX_OPERANDS]; /* physical, except tmp; the output shared with children */
+	struct pages data[MAX_OPERANDS]; /* physical, except tmp; the output shared with children */
 	void *bufs[MAX_OPERANDS];        /* data[i].p, as the reference wants them */
 	unsigned char *kind;             /* enum elem_kind per physical element of the output */
 	int nsamples;

@@ -30,7 +30,7 @@ struct built {
 	int64_t extent[LOOPS_MAX_ENTRIES];
 	int threads;
 	struct packed *packed[CODE_MAX_BUFS];
-	struct guard *scratch;             /* per thread */
+	struct pages *scratch;             /* per thread */
 	void **bufs;                       /* [thread][CODE_MAX_BUFS + 1] */
 	size_t const_bytes[CODE_MAX_BUFS]; /* 0: not a constant */
 };
@@ -51,7 +51,7 @@ struct local {
 	struct pool *pool; /* NULL: one thread */
 	int cpu;           /* the caller's while timing; -1: any */
 	struct rng rng;
-	struct guard sweep; /* to read where the CPU cannot flush; opened when first wanted */
+	struct pages sweep; /* to read where the CPU cannot flush; opened when first wanted */
 	void *stack;        /* of candidates' first runs; NULL: not wanted yet */
 };
 

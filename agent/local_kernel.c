@@ -56,7 +56,7 @@ static int place_bufs(struct built *b)
 static int place_scratch(struct built *b)
 {
 	for (int t = 0; t < b->threads; t++) {
-		int rc = guard_open(&b->scratch[t], (size_t)b->m.scratch_bytes, false);
+		int rc = pages_open(&b->scratch[t], (size_t)b->m.scratch_bytes, PAGES_GUARDED);
 		if (rc < 0)
 			return rc;
 		memset(b->scratch[t].p, 0xff, b->scratch[t].bytes);
@@ -110,7 +110,7 @@ void built_close(struct built *b)
 		if (b->packed[i])
 			exercise_unpack(b->x, b->packed[i]);
 	for (int t = 0; b->scratch && t < b->threads; t++)
-		guard_close(&b->scratch[t]);
+		pages_close(&b->scratch[t]);
 	free(b->scratch);
 	free(b->bufs);
 	b->x->users--;

@@ -132,7 +132,8 @@ static int open_sweep(struct local *l)
 	size_t last = (size_t)(l->target.l3_bytes ? l->target.l3_bytes : l->target.l2_bytes);
 	if (l->sweep.p)
 		return E_OK;
-	int rc = guard_open(&l->sweep, 2 * last < most_sweep_bytes ? 2 * last : most_sweep_bytes, false);
+	int rc =
+	    pages_open(&l->sweep, 2 * last < most_sweep_bytes ? 2 * last : most_sweep_bytes, PAGES_PLAIN);
 	if (rc >= 0)
 		memset(l->sweep.p, 1, l->sweep.bytes);
 	return rc;

@@ -4,7 +4,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static void plain_operand(const struct tensor *t, struct operand *o)
 {
@@ -115,7 +114,7 @@ static void range(void *ctx, int thread, int64_t begin, int64_t end)
 {
 	const struct call *c = ctx;
 	struct pstep *ps = c->ps;
-	void *scratch = c->p->threads + (size_t)thread * c->p->thread_bytes;
+	void *scratch = (char *)c->p->threads.p + (size_t)thread * c->p->thread_bytes;
 	struct trace *t = c->p->trace;
 	int64_t begin_ns = t ? clock_now(trace_clock(t)) : 0;
 	for (int i = 0; i < ps->nrefill && c->refill; i++)
@@ -278,11 +277,9 @@ void plan_free(struct plan *p)
 	for (int i = 0; i < p->nsteps && p->step; i++)
 		if (p->step[i].code)
 			p->dev->unload(p->step[i].code);
-	for (int i = 0; i < 3; i++)
-		if (p->mapped[i])
-			munmap(p->blocks[i], p->mapped[i]);
-		else
-			free(p->blocks[i]);
+	pages_close(&p->memory);
+	pages_close(&p->weights);
+	pages_close(&p->threads);
 	arena_free(&p->scratch);
 	arena_free(&p->a);
 	free(p);

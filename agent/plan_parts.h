@@ -9,6 +9,7 @@
 #include "agent/window.h"
 #include "kernels/op.h"
 #include "platform/dev.h"
+#include "platform/pages.h"
 
 struct place { /* where a step value lies */
 	char *p;
@@ -74,10 +75,8 @@ struct plan {
 	const struct dev *dev;
 	int nsteps; /* those that run: of a fused step and its parts, one or the others */
 	struct pstep *step;
-	struct place *place;              /* per step value */
-	char *memory, *weights, *threads; /* aligned to 64 */
-	void *blocks[3];
-	size_t mapped[3]; /* bytes of a block from mmap; 0: it is malloc's */
+	struct place *place; /* per step value */
+	struct pages memory, weights, threads;
 	size_t memory_bytes, weight_bytes, thread_bytes, scratch_bytes;
 	int64_t live_bytes;  /* of values, at the worst moment */
 	bool alone;          /* and so is every step */

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 static int64_t round64(int64_t n)
 {
@@ -15,33 +14,6 @@ static int64_t round64(int64_t n)
 static size_t value_bytes(const struct plan *p, int v)
 {
 	return (size_t)p->place[v].elems * dtype_bytes(p->s->value[v].buf.dtype);
-}
-
-enum { HUGE_PAGE = 2 << 20 };
-
-/* In huge pages where the system has them: weights are read in order, each once in a run, and with small
- * pages the translations of their addresses are not in the processor's caches. Not touched yet: the constants
- * that are packed into it go as it fills. */
-static char *get_large(struct plan *p, int which, size_t bytes)
-{
-	size_t all = bytes + HUGE_PAGE;
-	char *m = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (m == MAP_FAILED)
-		return NULL;
-	p->blocks[which] = m;
-	p->mapped[which] = all;
-	m += (HUGE_PAGE - (uintptr_t)m % HUGE_PAGE) % HUGE_PAGE;
-	(void)madvise(m, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-	return m;
-}
-
-/* Zeroed memory aligned to 64. */
-static char *get_block(struct plan *p, int which, size_t bytes)
-{
-	if (bytes >= 2 * HUGE_PAGE)
-		return get_large(p, which, bytes);
-	char *m = p->blocks[which] = calloc(1, bytes + 128);
-	return m ? m + (64 - (uintptr_t)m % 64) % 64 : NULL;
 }
 
 /* Bytes that are no f32 never become somebody's padding lanes; what is kept is never written over. */
@@ -209,15 +181,15 @@ static int place_values(struct plan *p)
 		return (int)bytes;
 	p->memory_bytes = (size_t)round64(bytes);
 	p->live_bytes = lifetimes_least(l, n);
-	if (!(p->memory = get_block(p, 0, p->memory_bytes)))
-		return fail(E_NOMEM, "no memory for %lld bytes of tensors", (long long)bytes);
+	if ((rc = pages_open(&p->memory, p->memory_bytes, PAGES_PLAIN)) < 0)
+		return fail_in(rc, "tensors");
 	for (int v = 0; v < p->s->nvalues && rc >= 0; v++) {
 		struct place *x = &p->place[v];
 		int li = p->place[x->root].lifetime;
 		if (li < 0)
 			continue;
-		x->p =
-		    p->memory + l[li].at + x->offset * (int64_t)dtype_bytes(p->s->value[x->root].buf.dtype);
+		x->p = (char *)p->memory.p + l[li].at +
+		       x->offset * (int64_t)dtype_bytes(p->s->value[x->root].buf.dtype);
 		rc = x->nhalo = halo_find(&p->s->value[v].buf, &p->a, &x->halo);
 		for (int j = 0; j < n && x->nhalo; j++)
 			x->refill |=
@@ -309,12 +281,12 @@ static int64_t each_weight(struct plan *p, char *weights)
 static int place_weights(struct plan *p)
 {
 	p->weight_bytes = (size_t)each_weight(p, NULL);
-	p->weights = get_block(p, 1, p->weight_bytes);
-	if (!p->weights)
-		return fail(E_NOMEM, "no memory for %zu bytes of weights", p->weight_bytes);
-	int rc = p->take ? plan_take_begin(p) : E_OK;
-	if (rc >= 0)
-		each_weight(p, p->weights);
+	int rc = pages_open(&p->weights, p->weight_bytes, PAGES_PLAIN);
+	if (rc < 0)
+		return fail_in(rc, "weights");
+	if (p->take && (rc = plan_take_begin(p)) < 0)
+		return rc;
+	each_weight(p, p->weights.p);
 	return rc;
 }
 
@@ -374,11 +346,12 @@ static int bind_buffers(struct plan *p)
 	int n = p->pool ? pool_threads(p->pool) : 1;
 	p->thread_bytes = (size_t)thread;
 	p->scratch_bytes = (size_t)(tmp + n * thread);
-	if (!(p->threads = get_block(p, 2, p->scratch_bytes)))
-		return fail(E_NOMEM, "no memory for scratch");
+	int rc = pages_open(&p->threads, p->scratch_bytes, PAGES_PLAIN);
+	if (rc < 0)
+		return fail_in(rc, "scratch");
 	for (int s = 0; s < p->nsteps; s++) {
 		struct pstep *ps = &p->step[s];
-		bind_temporaries(ps, p->threads + n * thread);
+		bind_temporaries(ps, (char *)p->threads.p + n * thread);
 		if (ps->step->kind == STEP_TASK)
 			bind_task(p, ps);
 		else if (ps->step->kind == STEP_HOST)

@@ -397,7 +397,7 @@ static void local_close(struct runner *r)
 	}
 	pool_close(l->pool);
 	arena_free(&l->arena);
-	guard_close(&l->sweep);
+	pages_close(&l->sweep);
 	if (l->stack)
 		munmap(l->stack, STACK_BYTES);
 	free(l->built);

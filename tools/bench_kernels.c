@@ -14,6 +14,7 @@
 #include "platform/dev.h"
 #include "platform/evict.h"
 #include "platform/file.h"
+#include "platform/pages.h"
 #include "platform/pool.h"
 
 #include <sched.h>
@@ -81,8 +82,14 @@ struct subject {
 	int n, ngiven, best;
 };
 
+struct buffer {
+	struct buffer *next;
+	struct pages pages;
+};
+
 struct bench {
 	struct arena a;
+	struct buffer *buffers;
 	struct target tg;
 	const struct emit *emit;
 	const struct dev *dev;
@@ -140,6 +147,17 @@ static int load_loops(struct bench *b, const struct loops *l, struct dev_code **
 	return rc < 0 ? rc : b->dev->load(object.p, object.n, out);
 }
 
+/* Elements as a plan has them, in the middle of something large; NULL: no memory. */
+static void *buffer(struct bench *b, int64_t elems)
+{
+	struct buffer *n = ARENA_ARRAY(&b->a, struct buffer, 1);
+	if (pages_open(&n->pages, (size_t)elems * 4, PAGES_GUARDED) < 0)
+		return NULL;
+	n->next = b->buffers;
+	b->buffers = n;
+	return n->pages.p;
+}
+
 static int build(struct bench *b, const struct task *t, void *const *plain, struct kernel *k)
 {
 	struct loops *l;
@@ -148,12 +166,15 @@ static int build(struct bench *b, const struct task *t, void *const *plain, stru
 		return rc;
 	for (int i = 0; i < k->m.nbufs; i++) {
 		const struct code_buf *cb = &k->m.buf[i];
-		k->bufs[i] = cb->operand >= 0 ? plain[cb->operand]
-					      : arena_aligned(&b->a, (size_t)k->m.scratch_bytes, 64);
-		if (cb->packed) {
-			k->bufs[i] = arena_aligned(&b->a, (size_t)pack_elems(&cb->packing) * 4, 64);
-			pack_run(&cb->packing, plain[cb->operand], k->bufs[i]);
+		if (cb->operand >= 0 && !cb->packed) {
+			k->bufs[i] = plain[cb->operand];
+			continue;
 		}
+		int64_t elems = cb->packed ? pack_elems(&cb->packing) : k->m.scratch_bytes / 4;
+		if (!(k->bufs[i] = buffer(b, elems)))
+			return E_NOMEM;
+		if (cb->packed)
+			pack_run(&cb->packing, plain[cb->operand], k->bufs[i]);
 	}
 	k->extent = code_extent(&k->m, 0, k->m.param);
 	k->best_ns = INT64_MAX;
@@ -200,13 +221,15 @@ static void run_limits(struct bench *b)
 }
 
 /* Random data in every operand's physical layout. */
-static void fill(struct bench *b, const struct task *t, void **plain)
+static int fill(struct bench *b, const struct task *t, void **plain)
 {
 	for (int i = 0; i < t->noperands; i++) {
 		int64_t n = operand_elems(&t->operand[i]);
-		plain[i] = arena_aligned(&b->a, (size_t)n * 4, 64);
+		if (!(plain[i] = buffer(b, n)))
+			return E_NOMEM;
 		rng_fill(&b->rng, plain[i], (size_t)n);
 	}
+	return E_OK;
 }
 
 /* One more kernel of the subject where the schedule in its slot can be built. */
@@ -265,12 +288,14 @@ static void show(const struct bench *b, const struct subject *s, const struct ke
 	       100 * c->floor, draft_us, k->cand);
 }
 
-static void make_copy(struct bench *b, const struct task *t)
+static int make_copy(struct bench *b, const struct task *t)
 {
-	b->copy_bytes = (size_t)(operand_elems(&t->operand[0]) + operand_elems(&t->operand[3])) * 2;
-	b->from = arena_aligned(&b->a, b->copy_bytes, 64);
-	b->to = arena_aligned(&b->a, b->copy_bytes, 64);
+	int64_t elems = (operand_elems(&t->operand[0]) + operand_elems(&t->operand[3])) / 2;
+	b->copy_bytes = (size_t)elems * 4;
+	if (!(b->from = buffer(b, elems)) || !(b->to = buffer(b, elems)))
+		return E_NOMEM;
 	memset(b->from, 1, b->copy_bytes);
+	return E_OK;
 }
 
 static int make_subject(struct bench *b, struct subject_text text)
@@ -286,10 +311,8 @@ static int make_subject(struct bench *b, struct subject_text text)
 	for (int i = 0; i < s->t.noperands; i++)
 		if (s->t.nsyms || s->t.operand[i].dtype != DT_F32)
 			return fail(E_UNSUPPORTED, "%s: not of constant shape and f32", text.name);
-	fill(b, &s->t, plain);
-	if (text.copies)
-		make_copy(b, &s->t);
-	rc = candidates(b, s, plain);
+	if ((rc = fill(b, &s->t, plain)) >= 0 && (!text.copies || (rc = make_copy(b, &s->t)) >= 0))
+		rc = candidates(b, s, plain);
 	return rc < 0 ? fail_in(rc, "%s", text.name) : E_OK;
 }
 
@@ -412,6 +435,8 @@ int main(int argc, char **argv)
 		run_all(&b);
 	if (rc < 0)
 		fprintf(stderr, "bench_kernels: %s\n", err_text());
+	for (struct buffer *n = b.buffers; n; n = n->next)
+		pages_close(&n->pages);
 	arena_free(&b.a);
 	return rc < 0;
 }
