@@ -175,10 +175,14 @@ struct tile_cost {
 	const struct target *tg;
 	double body, post, access[MAX_OPERANDS + 1];
 	unsigned axes[MAX_OPERANDS + 1];
-	double steps;     /* vector steps of the reduction */
-	double parts;     /* of a split reduction */
-	unsigned streams; /* reads that come from L2 once a tile: panels of constants beyond L1 */
-	double l2;        /* bytes a cycle */
+	double steps; /* vector steps of the reduction */
+	double parts; /* of a split reduction */
+	/* Panels of constants beyond L1 come from L2 once a tile: cost of their bytes against that of others,
+	 * small ones in less than the rate of L2, as loads run ahead; 0: no such panel. Measured: 1x1
+	 * convolutions with tiles of 4 vectors are the fastest with panels of 64 and 128 KB, 20 % behind
+	 * tiles of 2 with 250 KB. */
+	double streams[MAX_OPERANDS];
+	double l2; /* bytes a cycle */
 	int spill;
 };
 
@@ -202,16 +206,15 @@ static double one_tile(const struct tile_cost *c, const int *n)
 			post_loads += d;
 			continue;
 		}
-		stream += c->streams >> i & 1 ? 4 * c->s->lanes * d : 0;
+		stream += c->streams[i] * 4 * c->s->lanes * d;
 		loads += touched(c->t, st, &st->read[i], c->s, c->s->lane, in_body) * c->access[i] / steps;
 	}
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
 	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
 	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
 	double step = join(issue, join(load, (points * c->body + loads) / 4));
-	/* Small last tiles read as much as full ones. Panels from L2 cost before they take all of its rate: 4
-	 * vectors against 2 a step, with 5 and 13 points, made a 960->160 matmul of 49 pixels 20 % slower. */
-	step = cbrt(pow(step, 3) + pow(stream / c->l2, 3));
+	/* Small last tiles read as much as full ones. */
+	step = pow(pow(step, 12) + pow(stream / c->l2, 12), 1. / 12);
 	if (st->comb != COMB_NONE)
 		step = fmax(step, LATENCY / c->s->chains);
 	step += c->spill > 0 ? 3 + 1.7 * c->spill : 0;
@@ -263,11 +266,14 @@ struct held {
 	double n[MAX_AXES], read[MAX_OPERANDS + 1], set, lost;
 };
 
-/* A set a little over the cache loses a part of it, not all as under strict LRU: a 3x3/2 convolution of 800
- * KB that is read again beside 300 KB of weights runs at 90 % of the peak with an L2 of 1 MB. */
-static void again(const struct tile_cost *c, struct held *h, double cache, int axis, double count)
+/* A set of `safe` caches stays, one of 1 + safe is lost, between them a part of it. L1: a little over it is
+ * not all lost, as it were under strict LRU: 3x3/2 convolutions reach 90 % of the peak. L2: is shared with
+ * code, tables and other hardware threads, and weights that are read again for every tile lose 20 % at half
+ * of it. */
+static void again(const struct tile_cost *c, struct held *h, double cache, double safe, int axis,
+		  double count)
 {
-	h->lost = fmax(h->lost, fmin(1, h->set / (.85 * cache) - 1));
+	h->lost = fmax(h->lost, fmin(1, h->set / cache - safe));
 	h->set = 0;
 	h->n[axis] *= count;
 	for (int i = 0; i <= c->st->nreads; i++) {
@@ -279,7 +285,7 @@ static void again(const struct tile_cost *c, struct held *h, double cache, int a
 
 /* Bytes that come from the next level when `cache` bytes hold what inner loops use again, but for the reads
  * in `without`. */
-static double traffic(const struct tile_cost *c, double cache, unsigned without)
+static double traffic(const struct tile_cost *c, double cache, double safe, bool streams)
 {
 	int ns = stage_spatial(c->st), nouter = 0, parted = c->parts > 1;
 	double bytes = 0;
@@ -295,15 +301,15 @@ static double traffic(const struct tile_cost *c, double cache, unsigned without)
 		double count = (double)((extent_guess(c->st->axis[a].extent) + u - 1) / u),
 		       block = c->s->outer[a] && c->s->block[a] ? (double)c->s->block[a] : count;
 		if (parted && nouter + j - ns < c->s->par) { /* parts lie right inside of parallel loops */
-			again(c, &h, cache, c->s->split_axis, c->parts);
+			again(c, &h, cache, safe, c->s->split_axis, c->parts);
 			parted = 0;
 		}
 		count = j >= ns ? fmin(block, count) : ceil(count / fmin(block, count));
 		if (count > 1)
-			again(c, &h, cache, a, count);
+			again(c, &h, cache, safe, a, count);
 	}
 	for (int i = 0; i <= c->st->nreads; i++)
-		bytes += without >> i & 1 ? 0 : h.read[i];
+		bytes += streams && i < c->st->nreads && c->streams[i] > 0 ? 0 : h.read[i];
 	return bytes;
 }
 
@@ -349,10 +355,10 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 	for (int i = 0; i < st->nreads; i++)
 		if (operand_packs(t, st->read[i].operand) && stage_in_body(st, i) &&
 		    footprint(&c, i, tile) > l1 / 2)
-			c.streams |= 1u << i;
-	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, c.streams) / c.l2;
-	double from_l3 = traffic(&c, l2, 0) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
-	return with_weights(&c, join(cycles, join(from_l2, from_l3)));
+			c.streams[i] = 2. / 3 + 2 * footprint(&c, i, tile) / l2;
+	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, .85, true) / c.l2;
+	double from_l3 = traffic(&c, l2, .4, false) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
+	return with_weights(&c, hypot(join(cycles, from_l2), from_l3));
 }
 
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
