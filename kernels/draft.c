@@ -327,10 +327,8 @@ static double with_weights(const struct tile_cost *c, double cycles)
 static double draft(const struct task *t, const struct target *tg, int stage, const struct sstage *s,
 		    const struct stage *st)
 {
-	if (s->wino.m) {
-		struct winograd_cost w = draft_winograd(t, tg, s);
-		return w.input * s->wino.parts + w.rest;
-	}
+	if (s->wino.m)
+		return draft_winograd(t, tg, s, 1);
 	struct tile_cost c = {.t = t, .st = st, .s = s, .tg = tg};
 	c.body = prog_cost(&st->body) + (st->comb != COMB_NONE && st->body.at[st->body.n - 1].op != P_MUL);
 	c.body = fmax(c.body, .5);

@@ -9,12 +9,8 @@
 
 double draft_stage(const struct task *t, const struct target *tg, int stage,
 		   const struct sstage *s); /* cycles */
-/* A Winograd schedule of stage 0, cycles: the inputs' transform, which every one of `parts` makes, and the
- * rest. */
-struct winograd_cost {
-	double input, rest;
-};
-struct winograd_cost draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s);
+/* A Winograd schedule of stage 0 on the busiest of so many threads, cycles. */
+double draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s, int threads);
 /* Load slots of a vector whose lanes lie `stride` apart: few where neighbours are loaded and shuffled. */
 double draft_slots(int64_t stride, int lanes);
 double draft_memory(const struct target *tg); /* bytes a cycle */

@@ -39,30 +39,104 @@ static double block_raw(const struct winograd *w, int64_t count, double channels
 	return steps * (channels * (.75 * points * w->px + 11) + CALL + 3 * points * w->px);
 }
 
-struct winograd_cost draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s)
+static int64_t up(int64_t a, int64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+static double over(double bytes, double room)
+{
+	return bytes > room ? bytes - room : 0;
+}
+
+/* Of all levels, bytes a cycle. Threads are in each other's way in the L3. */
+struct speeds {
+	double l1_room, l2_room, l2, l3, memory;
+};
+
+static struct speeds speeds(const struct target *tg, int threads)
+{
+	double ghz = draft_ghz(tg), memory = draft_memory(tg);
+	return (struct speeds){.l1_room = .6 * (tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15),
+			       .l2_room = .8 * (tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19),
+			       .l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24,
+			       .l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz / (threads > 1 ? 2 : 1) : memory,
+			       .memory = memory};
+}
+
+/* Some blocks of tiles times some vectors of outputs: cycles but for the weights. */
+static double transforms(const struct winograd *w, const struct winograd_sizes *z, double tiles,
+			 double vectors)
+{
+	double m = w->m, points = z->points;
+	double in = tiles * (double)z->cblocks * (2 * points * ALONG[w->m] + AROUND);
+	return in + tiles * vectors * ((points + m) * ALONG[w->m] + PIXEL * m * m + AROUND);
+}
+
+/* Weights that the next register tile reads again from the L2, where a panel is too large for the L1: a fifth
+ * of it is not hidden. */
+static double panels_again(const struct winograd *w, const struct winograd_sizes *z, const struct speeds *v,
+			   int64_t tiles, int lanes)
+{
+	double panel = 4. * (double)z->channels * w->kv * lanes;
+	return w->raw || panel < v->l1_room ? 0 : .2 * panel * (double)(up(tiles, w->px) - 1) / v->l2;
+}
+
+static double products(const struct winograd *w, const struct winograd_sizes *z, const struct speeds *v,
+		       int64_t tiles, int64_t vectors, int lanes)
+{
+	double (*cost)(const struct winograd *, int64_t, double) = w->raw ? block_raw : block;
+	double points = w->raw ? 1 : z->points * z->points;
+	return points * (double)up(vectors, w->kv) *
+	       (cost(w, tiles, (double)z->channels) + panels_again(w, z, v, tiles, lanes));
+}
+
+/* What the busiest of so many threads has of the parallel indexes: blocks of tiles of one part of the
+ * channels, then of the next. */
+struct shared {
+	int64_t indexes, parts;
+	int64_t lasts, last; /* of them: with the last block of tiles, and its tiles */
+	int64_t vectors;     /* of a part */
+};
+
+static struct shared shared(const struct winograd *w, const struct winograd_sizes *z, int threads)
+{
+	int64_t blocks = z->batch * z->blocks;
+	struct shared h = {.indexes = up(blocks * w->parts, threads),
+			   .vectors = up(z->chunks, w->parts) * w->chunk,
+			   .last = z->tiles - (z->blocks - 1) * w->tiles};
+	h.parts = up(h.indexes, blocks);
+	h.lasts = h.indexes / z->blocks;
+	h.vectors = h.vectors < z->vectors ? h.vectors : z->vectors;
+	return h;
+}
+
+double draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s, int threads)
 {
 	const struct winograd *w = &s->wino;
 	struct winograd_sizes z = winograd_sizes(t, s);
-	struct winograd_cost c;
-	double ghz = draft_ghz(tg), l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
-	       l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24, memory = draft_memory(tg),
-	       l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : memory;
-	double batch = (double)z.batch, rounds = batch * (double)z.blocks, tiles = batch * (double)z.tiles,
-	       channels = (double)z.channels, m = w->m, points = z.points,
-	       panels = ceil((double)z.vectors / w->kv);
-	c.input = tiles * (double)z.cblocks * (2 * points * ALONG[w->m] + AROUND);
-	c.rest = tiles * (double)z.vectors * ((points + m) * ALONG[w->m] + PIXEL * m * m + AROUND);
-	double (*cost)(const struct winograd *, int64_t, double) = w->raw ? block_raw : block;
-	double products = batch * panels * (w->raw ? 1 : points * points) *
-			  ((double)(z.blocks - 1) * cost(w, w->tiles, channels) +
-			   cost(w, z.tiles - (z.blocks - 1) * w->tiles, channels));
-	/* Scratch is written and read; weights come from memory, and again with every block. What the L2 does
-	 * not hold of these comes from the L3. */
-	double held = 4. * (double)(z.v_elems + z.m_elems), u = 4. * (double)z.u_elems, room = .8 * l2_bytes;
-	c.rest += rounds * (held / l2 + 2 * fmax(0, held - room) / l3);
-	double weights = u / memory + (rounds - 1) * (1.25 * u / l2 + fmin(u, fmax(0, u + held - room)) / l3);
+	struct speeds v = speeds(tg, threads);
+	struct shared h = shared(w, &z, threads);
+	double u = 4. * (double)z.u_elems * (double)h.vectors / (double)z.vectors;
+	double lasts = (double)h.lasts, others = (double)(h.indexes - h.lasts);
+	double tiles = others * w->tiles + lasts * (double)h.last;
+	/* Scratch is written and read, inputs by each chunk. Between two uses of it lie all of it, a chunk's
+	 * weights, and pixels: what the L2 does not hold of these comes from the L3, half of it while others
+	 * are used. */
+	double vs = 4. * (double)z.v_elems, ms = 4. * (double)z.m_elems,
+	       chunks = (double)up(h.vectors, w->chunk);
+	double in = 4. * w->tiles * w->m * w->m * (double)(z.cblocks * s->lanes),
+	       out = 4. * w->tiles * w->m * w->m * (double)(h.vectors * s->lanes);
+	double between = vs + ms + u / chunks + in + out, missed = over(between, v.l2_room) / between;
+	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
+	       far = threads > 1 ? in : 0; /* in other cores' caches */
+	double rest = transforms(w, &z, tiles, (double)h.vectors) +
+		      (others + lasts) * (held / v.l2 + (.5 * missed * moved + far) / v.l3);
+	double again = 1.5 * u / v.l2 + fmin(u, over(u + held, v.l2_room)) / v.l3;
+	double weights = (double)h.parts * u / v.memory + (double)(h.indexes - h.parts) * again;
+	double work = others * products(w, &z, &v, w->tiles, h.vectors, s->lanes) +
+		      lasts * products(w, &z, &v, h.last, h.vectors, s->lanes);
 	double apart = w->raw ? 2 : 1.5;
-	c.rest += w->prefetch ? pow(pow(products, apart) + pow(weights, apart), 1 / apart)
-			      : products + 1.2 * weights;
-	return c;
+	return rest +
+	       (w->prefetch ? pow(pow(work, apart) + pow(weights, apart), 1 / apart) : work + 1.2 * weights);
 }

@@ -304,13 +304,12 @@ static struct nest *input_nest(struct wino *q, const struct nest *k)
 	return in;
 }
 
-/* The entry's index as part of the channels, block of tiles, and the axes beside them, outermost last. */
+/* The entry's index as block of tiles, the axes beside it, and part of the channels, outermost last: a thread
+ * whose indexes follow one another has the weights of one part in its cache. */
 static const struct ix *bind_index(struct wino *q, const struct ix *p)
 {
 	struct loops *l = q->l;
-	const struct ix *parts = ix_c(l, q->s->parts), *blocks = ix_c(l, q->z.blocks),
-			*part = ix_mod(l, p, parts);
-	p = ix_div(l, p, parts);
+	const struct ix *blocks = ix_c(l, q->z.blocks);
 	q->first = ix_mul(l, ix_mod(l, p, blocks), ix_c(l, q->s->tiles));
 	q->count = ix_min(l, ix_c(l, q->s->tiles), ix_sub(l, ix_c(l, q->z.tiles), q->first));
 	p = ix_div(l, p, blocks);
@@ -320,7 +319,7 @@ static const struct ix *bind_index(struct wino *q, const struct ix *p)
 		q->in->base[a] = q->out->base[a] = ix_mod(l, p, q->out->extent[a]);
 		p = ix_div(l, p, q->out->extent[a]);
 	}
-	return part;
+	return p;
 }
 
 void winograd_stage(struct nest *k)

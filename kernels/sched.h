@@ -25,7 +25,8 @@
  * chunk   vectors of products that are transformed back at once
  * raw     filters are kept as they are, and each register tile transforms them: it then is gemm's tiles for
  *         a row of points. That many vectors of input channels at a time. Absent: the packer transforms
- * parts   of the output channels that threads share beside the blocks, each transforms the inputs again
+ * parts   of the output channels, whose weights then stay near a thread while it goes through the blocks: each
+ *         part transforms the inputs again
  * prefetch  winograd: cache lines of the next panel of weights, or filters, that each two steps fetch; else
  *         the level (1 or 2) that the next panel is fetched into, evenly over all tiles that use this one
  * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or

@@ -79,25 +79,21 @@ static void complete(const struct space *s, const struct winograd_sizes *z, stru
 	w->prefetch = least(up(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
 }
 
-/* Latency on all threads: the parts transform inputs again, and the last round of ranges may be short. */
-static double latency(const struct space *s, const struct sstage *ss)
+static int threads(const struct space *s)
 {
-	struct winograd_cost c = draft_winograd(&s->t, &s->tg, ss);
-	struct winograd_sizes z = winograd_sizes(&s->t, ss);
-	double threads = s->want.threads < 1 ? 1 : s->want.threads, parts = ss->wino.parts;
-	int64_t n = z.batch * z.blocks * ss->wino.parts;
-	return (c.input * parts + c.rest) * (double)up(n, (int64_t)threads) / (double)n;
+	return s->want.threads < 1 ? 1 : s->want.threads;
 }
 
+/* Parts whose weights stay in a thread's cache, and as many as keep all threads busy. */
 static void keep_best(const struct space *s, struct sstage c, double *best, struct sstage *out)
 {
+	static const int parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 	struct winograd_sizes z = winograd_sizes(&s->t, &c);
-	int64_t parts = s->want.threads < 1 ? 1 : s->want.threads;
 	if (!fits(s, &c))
 		return;
-	for (int64_t p = 1; p <= parts && p <= z.chunks; p += parts > 1 ? parts - 1 : 1) {
-		c.wino.parts = (int)p;
-		double d = latency(s, &c);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= z.chunks; i++) {
+		c.wino.parts = parts[i];
+		double d = draft_winograd(&s->t, &s->tg, &c, threads(s));
 		if (d < *best) {
 			*best = d;
 			*out = c;
@@ -136,8 +132,7 @@ static double rule(const struct space *s, int m, struct sstage *out)
 
 static double direct_latency(const struct space *s, const struct sstage *direct)
 {
-	double threads = s->want.threads < 1 ? 1 : s->want.threads;
-	return draft_stage(&s->t, &s->tg, 0, direct) / threads;
+	return draft_stage(&s->t, &s->tg, 0, direct) / threads(s);
 }
 
 void winograd_default(const struct space *s, struct sstage *out)

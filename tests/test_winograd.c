@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd schedules: against the reference in every corner of shape, and what is refused. */
+#include "kernels/draft.h"
 #include "kernels/sched.h"
 #include "kernels/winograd.h"
 #include "tests/kernel_cases.h"
@@ -260,6 +261,65 @@ TEST(exactness)
 	space_default(four, text);
 	CHECK_OK(lower(&c.t, text, &tg, &c.a, &l, &m));
 	CHECK(code_extent(&m, 0, m.param) >= 4);
+	arena_free(&c.a);
+}
+
+/* Indexes that follow one another belong to one part of the channels: a thread keeps its weights. */
+TEST(order_of_parts)
+{
+	static const struct shape_case s = {1, 8, 16, 8, 8, 0, 1, 8, ADD};
+	static const char cand[] = "lane=k:8 winograd=4 tiles=2 gemm=2x1 chunk=1 parts=2";
+	struct target tg = board(8, 32);
+	struct kcase c;
+	struct loops *l;
+	struct manifest m;
+	void *bufs[CODE_MAX_BUFS];
+	int64_t elems[CODE_MAX_BUFS];
+	REQUIRE_OK(open_case(&c, &s));
+	REQUIRE_OK(lower(&c.t, cand, &tg, &c.a, &l, &m));
+	case_bind(&c, &m, bufs, elems);
+	CHECK(code_extent(&m, 0, m.param) == 4);
+	for (int i = 0; i < m.nbufs; i++) {
+		if (m.buf[i].role != BUF_OUT)
+			continue;
+		size_t half = (size_t)elems[i] / 2 * sizeof(float);
+		char *now = bufs[i], *old = arena_memdup(&c.a, now, 2 * half);
+		REQUIRE_OK(loops_run(l, 0, bufs, m.param, 0, 2));
+		CHECK(memcmp(now, old, half) && !memcmp(now + half, old + half, half));
+		REQUIRE_OK(loops_run(l, 0, bufs, m.param, 2, 4));
+		CHECK(memcmp(now + half, old + half, half));
+	}
+	arena_free(&c.a);
+}
+
+/* Four threads are some four times as fast, and take blocks and parts whose scratch stays in their L2. */
+TEST(several_threads)
+{
+	static const struct shape_case s = {1, 128, 128, 28, 28, 1, 1, 16, ADD};
+	static const char *const cands[] = {
+	    "lane=k:16 winograd=4 tiles=25 gemm=13x2 chunk=2 parts=2 prefetch=2",
+	    "lane=k:16 winograd=4 tiles=13 gemm=13x2 chunk=2 prefetch=4",
+	    "lane=k:16 winograd=2 tiles=49 gemm=14x2 chunk=2"};
+	const struct space_want want = {.threads = 4};
+	struct target tg = board(16, 32);
+	struct kcase c;
+	struct space *four;
+	struct sched d;
+	struct loops *l;
+	struct manifest m;
+	char text[CAND_MAX];
+	REQUIRE_OK(open_case(&c, &s));
+	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++) {
+		REQUIRE_OK(sched_parse(&c.t, cands[i], &d));
+		double one = draft_winograd(&c.t, &tg, &d.st[0], 1),
+		       all = draft_winograd(&c.t, &tg, &d.st[0], 4);
+		CHECK(all < one && all > one / 5);
+	}
+	REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &four));
+	space_default(four, text);
+	CHECK(strstr(text, "winograd=4"));
+	REQUIRE_OK(lower(&c.t, text, &tg, &c.a, &l, &m));
+	CHECK(m.scratch_bytes < tg.l2_bytes * 3 / 4);
 	arena_free(&c.a);
 }
 
