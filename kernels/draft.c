@@ -50,6 +50,26 @@ static double prog_cost(const struct prog *p)
 	return c;
 }
 
+/* Of a stage's body, with the combiner: a product is added for nothing. */
+static double body_cost(const struct stage *st)
+{
+	return prog_cost(&st->body) +
+	       (st->comb != COMB_NONE && (!st->body.n || st->body.at[st->body.n - 1].op != P_MUL));
+}
+
+double draft_arithmetic(const struct task *t, int lanes)
+{
+	double sum = 0;
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *st = &t->stage[k];
+		double points = 1;
+		for (int a = 0; a < stage_spatial(st); a++)
+			points *= (double)extent_guess(st->axis[a].extent);
+		sum += points * (stage_steps(st) * body_cost(st) + prog_cost(&st->post));
+	}
+	return sum / lanes;
+}
+
 double draft_slots(int64_t stride, int lanes)
 {
 	int64_t picked = 2 * stride - 1;
@@ -330,8 +350,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 	if (s->wino.m)
 		return draft_winograd(t, tg, s, 1);
 	struct tile_cost c = {.t = t, .st = st, .s = s, .tg = tg};
-	c.body = prog_cost(&st->body) + (st->comb != COMB_NONE && st->body.at[st->body.n - 1].op != P_MUL);
-	c.body = fmax(c.body, .5);
+	c.body = fmax(body_cost(st), .5);
 	c.post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;

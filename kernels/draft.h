@@ -20,6 +20,9 @@ double draft_rows(const struct task *t, const struct target *tg, int stage, cons
 double draft_ghz(const struct target *tg); /* clock implied by the measured peak; 3 when not measured */
 /* Registers the body wants: accumulators, operands, one broadcast. */
 int draft_live(const struct task *t, int stage, const struct sstage *s);
+/* Issue slots of a task's arithmetic at full vectors, without loads and stores: what its definition takes
+ * (kernels/vmath.h), a division as long as it keeps its port. Two are issued a cycle. */
+double draft_arithmetic(const struct task *t, int lanes);
 bool draft_slides(const struct task *t, int stage,
 		  const struct sstage *s); /* some loads of the body overlap */
 /* Loads of one body: windows that overlap share theirs. */

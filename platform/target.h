@@ -44,6 +44,10 @@ int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHE
 /* Measures once more and keeps the higher value of each peak: what else runs on the machine only lowers them.
  */
 int target_measure_again(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
+/* Reads `in` bytes and writes `out` in plain loops, the shorter as a copy: what a kernel that moves as much
+ * is compared with. Multiples of 4 KB, rounded down; E_UNSUPPORTED: no such loops of the target's ISA here.
+ */
+int target_stream(const struct target *t, float *to, size_t out, const float *from, size_t in) MUST_CHECK;
 void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
 struct key target_key(const struct target *t); /* soc + isa + cpu + lanes: what a record is valid for */

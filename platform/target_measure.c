@@ -254,14 +254,45 @@ static void measure(struct bench *b, struct target *t, size_t bytes)
 	    rounded(per_ns(2.0 * (double)(b->n * sizeof(float)), best_turn_ns(b, turn_copy, 40 * NS_PER_MS)));
 }
 
+static int loops_for(const struct target *t, const struct loops_of **out)
+{
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+		if (strcmp(rows[i].isa, t->isa) == 0) {
+			*out = &rows[i];
+			return E_OK;
+		}
+	return fail(E_UNSUPPORTED, "the peaks of '%s' cannot be measured on this machine", t->isa);
+}
+
+/* In pieces, so that reading, copying and writing take turns as in a kernel; what is written without being
+ * copied comes from one page. */
+int target_stream(const struct target *t, float *to, size_t out, const float *from, size_t in)
+{
+	enum { PIECE = 1024 };
+	const struct loops_of *l = NULL;
+	int rc = loops_for(t, &l);
+	size_t nin = in / sizeof(float) / PIECE, nout = out / sizeof(float) / PIECE,
+	       n = nin > nout ? nin : nout, read = 0, written = 0;
+	volatile float sink = 0;
+	for (size_t i = 1; i <= n && rc >= 0; i++) {
+		size_t r = i * nin / n, w = i * nout / n;
+		if (r > read && w == written)
+			sink = l->read(from + read * PIECE, PIECE);
+		else if (w > written)
+			l->copy(to + written * PIECE, from + (r > read ? read : 0) * PIECE, PIECE);
+		read = r;
+		written = w;
+	}
+	(void)sink;
+	return rc;
+}
+
 int target_measure(struct target *t, struct clock *clock)
 {
 	struct bench b = {.clock = clock};
-	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-		if (strcmp(rows[i].isa, t->isa) == 0)
-			b.loops = &rows[i];
-	if (!b.loops)
-		return fail(E_UNSUPPORTED, "the peaks of '%s' cannot be measured on this machine", t->isa);
+	int rc = loops_for(t, &b.loops);
+	if (rc < 0)
+		return rc;
 	if (window(&b, turn_fma, 10000) <= 0) /* a virtual clock measures nothing */
 		return E_OK;
 	size_t bytes = dram_bytes(t);

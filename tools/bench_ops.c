@@ -4,12 +4,15 @@
  * what is not a convolution counts, conversions of layout too. The figure is the tenth percentile of --runs
  * runs (60).
  *
- * The roofline is DESIGN's: the larger of flops over the peak and bytes (inputs once, outputs once; of a
- * Slice or a Gather what it takes) over the read bandwidth of the cache that holds them. "of copy" is
- * memcpy's time for half of the bytes, beside it in the same run.
+ * The roofline is the larger of two times. Arithmetic: the vector operations that the operator's definition
+ * takes (kernels/draft.h), two a cycle. Memory: plain loops that read the inputs once and write the outputs
+ * once (of a Slice or a Gather what it takes), timed beside the case on as many bytes, over each other where
+ * the kernel may write over its input. Not bytes over the bandwidth of reading: a written line is read and
+ * goes back, so that a copy within L2 reaches half of that. "bound": which one, and what holds these bytes.
  *
  * bench_ops [--runs N] [--case TEXT] [--fallback] [--verbose]: cases whose name has TEXT; without a compiler;
  * every kernel of each. */
+#include "kernels/draft.h"
 #include "kernels/eval.h"
 #include "kernels/space.h"
 #include "tools/ready.h"
@@ -20,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Inputs: "1x64x40x40" one from outside, "b:..." a bool one; "w:64x64" normal constants, "i:0,2,1" integers,
  * "f:0.5,1" floats, "-" absent. Attributes: "axis=1 pads=0,0 axes=2, alpha=0.5 mode=linear". */
@@ -143,10 +147,10 @@ struct bench {
 	struct table table;
 	int runs;
 	bool verbose;
-	char *from, *to; /* of the copy */
+	float *from, *to; /* of the plain loops */
 };
 
-enum { COPY_MAX = 64 << 20 };
+enum { STREAM_MAX = 64 << 20, STREAM_RUNS = 64 };
 #define CONV "conv" /* every one's name */
 #define NODE "node"
 
@@ -343,38 +347,48 @@ static double tensor_bytes(const struct graph *g, int v)
 }
 
 /* What the node must move: inputs and outputs once. */
-static double node_bytes(const struct graph *g, const struct op_case *c, const struct node *n)
+struct moved {
+	double in, out;
+};
+
+static struct moved node_bytes(const struct graph *g, const struct op_case *c, const struct node *n)
 {
-	double in = 0, out = 0;
+	struct moved m = {0};
 	bool takes = !strcmp(c->type, "Slice") || !strcmp(c->type, "Gather");
 	for (int i = 0; i < n->nout; i++)
-		out += n->out[i] >= 0 ? tensor_bytes(g, n->out[i]) : 0;
+		m.out += n->out[i] >= 0 ? tensor_bytes(g, n->out[i]) : 0;
 	for (int i = 0; i < n->nin; i++)
-		in += n->in[i] >= 0 ? tensor_bytes(g, n->in[i]) : 0;
-	return out + (takes && in > out ? out : in);
+		m.in += n->in[i] >= 0 ? tensor_bytes(g, n->in[i]) : 0;
+	if (takes && m.in > m.out)
+		m.in = m.out;
+	return m;
 }
 
-static double level_gbs(const struct target *t, double bytes)
+static const char *level(const struct target *t, double bytes)
 {
-	const double size[] = {(double)t->l1_bytes, (double)t->l2_bytes, (double)t->l3_bytes};
-	int level = 0;
-	while (level < 3 && bytes > size[level])
-		level++;
-	return t->bw_gbs[level];
+	return bytes <= (double)t->l1_bytes   ? "L1"
+	       : bytes <= (double)t->l2_bytes ? "L2"
+	       : bytes <= (double)t->l3_bytes ? "L3"
+					      : "memory";
 }
 
-static double copy_ns(const struct bench *b, double bytes)
+static size_t stream_size(double bytes)
 {
-	double ns[64];
-	size_t n = bytes / 2 > COPY_MAX ? COPY_MAX : (size_t)(bytes / 2);
-	for (int i = 0; i < 64; i++) {
-		memset(b->from, i, n); /* as a kernel's input: just written */
+	return bytes > STREAM_MAX ? STREAM_MAX : ((size_t)bytes + 4095) / 4096 * 4096;
+}
+
+/* Of loops that move as much; the part of a page counts as a part. `over`: the output lies on the input. */
+static double stream_ns(const struct bench *b, struct moved m, bool over)
+{
+	double ns[STREAM_RUNS];
+	size_t in = stream_size(m.in), out = stream_size(m.out);
+	int rc = E_OK;
+	for (int i = 0; i < STREAM_RUNS && rc >= 0; i++) {
 		int64_t start = clock_now(&clock_real);
-		memcpy(b->to, b->from, n);
-		__asm__ volatile("" ::"r"(b->to) : "memory");
+		rc = target_stream(&b->host.target, over ? b->from : b->to, out, b->from, in);
 		ns[i] = (double)(clock_now(&clock_real) - start);
 	}
-	return stats_quantile(ns, 64, .1);
+	return rc < 0 ? 0 : stats_quantile(ns, STREAM_RUNS, .1) * (m.in + m.out) / (double)(in + out);
 }
 
 static bool counts(const struct graph *g, const struct step *s)
@@ -396,10 +410,26 @@ static void say_kernel(const struct bench *b, const struct plan_kernel *k, const
 }
 
 struct figures {
-	double ns, flops;
+	double ns, arithmetic_ns;
+	bool over; /* one kernel, which may write over its input */
 	int kernels;
 	enum kernel_origin worst;
 };
+
+static double arithmetic_ns(const struct target *t, const struct task *task)
+{
+	return draft_arithmetic(task, t->lanes) / 2 / draft_ghz(t);
+}
+
+static bool writes_over(const struct task *t)
+{
+	int out = t->stage[t->nstages - 1].out.operand;
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_IN && task_overwrites(t, i) &&
+		    operand_elems(&t->operand[i]) == operand_elems(&t->operand[out]))
+			return true;
+	return false;
+}
 
 /* The sum over what is not a convolution, of each run. */
 static int measure(struct bench *b, const struct graph *g, const struct steps *s, struct plan *p,
@@ -421,7 +451,9 @@ static int measure(struct bench *b, const struct graph *g, const struct steps *s
 			continue;
 		f->kernels++;
 		f->worst = k[j].origin > f->worst ? k[j].origin : f->worst;
-		f->flops += step->kind == STEP_TASK ? task_flops(step->task) : 0;
+		if (step->kind == STEP_TASK)
+			f->arithmetic_ns += arithmetic_ns(&b->host.target, step->task);
+		f->over = f->kernels == 1 && step->kind == STEP_TASK && writes_over(step->task);
 		if (b->verbose)
 			say_kernel(b, &k[j], step);
 	}
@@ -429,11 +461,11 @@ static int measure(struct bench *b, const struct graph *g, const struct steps *s
 	return rc;
 }
 
-static void row(struct bench *b, const struct op_case *c, const char *in, double bytes,
+static void row(struct bench *b, const struct op_case *c, const char *in, struct moved m,
 		const struct figures *f)
 {
-	const struct target *t = &b->host.target;
-	double bound = fmax(bytes / level_gbs(t, bytes), f->flops / t->fma_gflops);
+	double bytes = m.in + m.out, memory = stream_ns(b, m, f->over);
+	bool arithmetic = f->arithmetic_ns > memory;
 	char shapes[64];
 	snprintf(shapes, sizeof shapes, "%.*s%s", (int)strcspn(in, "-:"), in, c->blocked ? " blocked" : "");
 	table_cell(&b->table, "%s", c->name);
@@ -441,8 +473,10 @@ static void row(struct bench *b, const struct op_case *c, const char *in, double
 	table_cell(&b->table, "%.1f", f->ns / 1e3);
 	table_cell(&b->table, "%.0f", bytes / 1024);
 	table_cell(&b->table, "%.1f", f->ns > 0 ? bytes / f->ns : 0);
-	table_cell(&b->table, f->ns > 0 ? "%.0f %%" : "in place", 100 * bound / f->ns);
-	table_cell(&b->table, f->ns > 0 ? "%.0f %%" : "in place", 100 * copy_ns(b, bytes) / f->ns);
+	table_cell(&b->table, f->ns > 0 && f->kernels ? "%.0f %%" : "in place",
+		   100 * fmax(memory, f->arithmetic_ns) / f->ns);
+	table_cell(&b->table, "%s",
+		   arithmetic ? "arithmetic" : level(&b->host.target, f->over ? m.in : bytes));
 	table_cell(&b->table, "%d", f->kernels);
 	table_cell(&b->table, "%s", f->worst > FROM_DEFAULT ? ready_origin(f->worst) : "");
 }
@@ -455,7 +489,7 @@ static int run_graph(struct bench *b, const struct op_case *c, struct graph *g, 
 	struct tensor *in, *out;
 	struct figures f = {0};
 	struct choices alone = {0}; /* no kernel that does a convolution too */
-	double bytes = node_bytes(g, c, &g->node[node]);
+	struct moved bytes = node_bytes(g, c, &g->node[node]);
 	int rc = graph_optimize(g);
 	choices_set(&alone, &a, CHOICE_FUSE, CONV, 1);
 	choices_set(&alone, &a, CHOICE_FUSE, NODE, 1);
@@ -492,16 +526,27 @@ static int run_case(struct bench *b, const struct op_case *c, const char *in)
 	return fail_in(rc, "%s %s", c->name, in);
 }
 
+/* In huge pages where there are some; half a page apart, so that no load waits for a store 4 KB before it. */
+static int stream_buffers(struct bench *b)
+{
+	size_t bytes = 2 * STREAM_MAX + 2048;
+	b->from = aligned_alloc(2 << 20, (bytes + (2 << 20) - 1) >> 21 << 21);
+	if (!b->from)
+		return fail(E_NOMEM, "no memory for plain loops");
+	(void)madvise(b->from, bytes, MADV_HUGEPAGE);
+	memset(b->from, 0, bytes);
+	b->to = b->from + (STREAM_MAX + 2048) / sizeof *b->to;
+	return E_OK;
+}
+
 static int run_cases(struct bench *b, const char *only)
 {
-	static const char *const head[] = {"operator",    "shape",   "us",      "KiB", "GB/s",
-					   "of roofline", "of copy", "kernels", ""};
-	b->table.align = "llrrrrrrl";
+	static const char *const head[] = {"operator",    "shape", "us",      "KiB", "GB/s",
+					   "of roofline", "bound", "kernels", ""};
+	b->table.align = "llrrrrlrl";
 	for (int i = 0; i < 9; i++)
 		table_cell(&b->table, "%s", head[i]);
-	b->from = malloc(COPY_MAX);
-	b->to = malloc(COPY_MAX);
-	int rc = b->from && b->to ? E_OK : fail(E_NOMEM, "no memory for copies");
+	int rc = stream_buffers(b);
 	for (int i = 0; i < NCASES && rc >= 0; i++)
 		for (int k = 0; k < 2 && rc >= 0; k++)
 			if (cases[i].in[k] && (!only || strstr(cases[i].name, only)))
@@ -509,7 +554,6 @@ static int run_cases(struct bench *b, const char *only)
 	if (rc >= 0)
 		table_print(&b->table, false);
 	free(b->from);
-	free(b->to);
 	return rc;
 }
 
