@@ -143,10 +143,20 @@ static bool slides(const struct stage *st, const struct read *r, int rank, const
 	return false;
 }
 
+/* A loop of the reduction goes over what is read: its vectors are loaded one after the other. */
+static bool looped(const struct stage *st, unsigned axes, const struct sstage *s)
+{
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		if (axes >> a & 1 && s->unroll[a] != st->axis[a].extent)
+			return true;
+	return false;
+}
+
 int draft_live(const struct task *t, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
 	double points = s->chains, vectors = 0, taps = 1;
+	bool window = draft_slides(t, stage, s);
 	int ns = stage_spatial(st);
 	for (int a = 0; a < ns; a++)
 		points *= s->tile[a];
@@ -157,7 +167,9 @@ int draft_live(const struct task *t, int stage, const struct sstage *s)
 		if (!stage_in_body(st, i) || s->lane < 0 || !(axes >> s->lane & 1))
 			continue;
 		double d = distinct(st, axes, s->tile);
-		bool fixed = true; /* does not change between tiles of the innermost loop: hoisted */
+		bool fixed =
+		    window ||
+		    !looped(st, axes, s); /* does not change between tiles of the innermost loop: hoisted */
 		for (int a = 0; a < ns; a++)
 			fixed &= a == s->lane || !(axes >> a & 1);
 		if (slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
