@@ -214,6 +214,53 @@ static void cumulate(struct opctx *c, const struct lines *l, int64_t at, const s
 	}
 }
 
+static void cumulate_f32(struct opctx *c, const struct lines *l)
+{
+	bool reverse = node_int(c->node, "reverse", 0);
+	struct run_lines r = {.n = l->n,
+			      .step = reverse ? -l->inner : l->inner,
+			      .lines = l->inner > 1 ? l->inner : l->outer,
+			      .line = l->inner > 1 ? 1 : l->n,
+			      .exclusive = node_int(c->node, "exclusive", 0)};
+	for (int64_t i = 0; i < (l->inner > 1 ? l->outer : 1) && l->n; i++) {
+		int64_t at = i * l->n * l->inner + (reverse ? (l->n - 1) * l->inner : 0);
+		run_sums((const float *)c->in[0].data + at, r, (float *)c->out[0].data + at);
+	}
+}
+
+/* A few of lines whose elements lie side by side. */
+static void top_f32(struct opctx *c, const struct lines *l, int32_t *key)
+{
+	int32_t index[RUN_TOP];
+	for (int64_t i = 0; i < l->outer; i++) {
+		const float *x = (const float *)c->in[0].data + i * l->n;
+		run_keys(x, l->n, !node_int(c->node, "largest", 1), key);
+		run_top(key, l->n, (int)l->k, index);
+		for (int64_t j = 0; j < l->k; j++) {
+			if (out_wanted(c, 0))
+				((float *)c->out[0].data)[i * l->k + j] = x[index[j]];
+			if (out_wanted(c, 1))
+				((int64_t *)c->out[1].data)[i * l->k + j] = index[j];
+		}
+	}
+}
+
+/* Lines of f32 that have quick forms: true, and done. */
+static bool eval_f32(struct opctx *c, const struct lines *l, void *scratch)
+{
+	if (c->in[0].dtype != DT_F32 || l->n > INT32_MAX)
+		return false;
+	if (c->code == O_ARGMAX || c->code == O_ARGMIN)
+		arg_f32(c, l);
+	else if (c->code == O_CUMSUM)
+		cumulate_f32(c, l);
+	else if (l->inner == 1 && l->k <= RUN_TOP)
+		top_f32(c, l, scratch);
+	else
+		return false;
+	return true;
+}
+
 static int eval(struct opctx *c)
 {
 	struct lines l;
@@ -221,13 +268,11 @@ static int eval(struct opctx *c)
 	if (rc < 0)
 		return rc;
 	bool arg = c->code == O_ARGMAX || c->code == O_ARGMIN;
-	if (arg && c->in[0].dtype == DT_F32 && l.n <= INT32_MAX) {
-		arg_f32(c, &l);
-		return E_OK;
-	}
 	struct item *item = arena_try(c->arena, (size_t)l.n + 1, sizeof *item);
 	if (!item)
 		return E_NOMEM;
+	if (eval_f32(c, &l, item))
+		return E_OK;
 	for (int64_t i = 0; i < l.outer * l.inner; i++) {
 		int64_t at = i / l.inner * l.n * l.inner + i % l.inner;
 		load_line(c, &l, at, item);
