@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/halo.h"
+#include "kernels/runs.h"
 
 #include <string.h>
 
@@ -70,10 +71,9 @@ void halo_set(const struct segment *s, int n, float fill, float *buffer)
 {
 	static const float zero;
 	bool zeros = memcmp(&fill, &zero, sizeof zero) == 0; /* memset stores lines at a time */
-	for (int i = 0; i < n; i++) {
+	for (int i = 0; i < n; i++)
 		if (zeros)
 			memset(buffer + s[i].at, 0, (size_t)s[i].n * sizeof *buffer);
-		for (int64_t k = 0; k < s[i].n && !zeros; k++)
-			buffer[s[i].at + k] = fill;
-	}
+		else
+			run_fill(buffer + s[i].at, s[i].n, fill);
 }

@@ -13,6 +13,12 @@
 #define WIDE
 #endif
 
+WIDE void run_fill(float *out, int64_t n, float v)
+{
+	for (int64_t i = 0; i < n; i++)
+		out[i] = v;
+}
+
 /* EXPR of a[i] and b[i], with a loop for each pair of steps. */
 #define PAIRS(EXPR)                                                                                          \
 	if (a_step && b_step)                                                                                \

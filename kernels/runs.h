@@ -8,6 +8,7 @@
 #include "kernels/tensor.h"
 
 enum run_test { RUN_LESS, RUN_LESSEQ, RUN_EQUAL };
+void run_fill(float *out, int64_t n, float v);
 /* out = a < b, a <= b or a == b */
 void run_test(enum run_test t, const float *a, int64_t a_step, const float *b, int64_t b_step, uint8_t *out,
 	      int64_t n);
