@@ -246,6 +246,52 @@ void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level)
 	s->imm = (float)level;
 }
 
+struct stmt **loops_mark(const struct loops *l)
+{
+	return l->tail;
+}
+
+/* What s reads is set, as far as these runs set it. */
+static bool ready(const struct stmt *s, const uint8_t *unset)
+{
+	const int arg[4] = {s->a, s->b, s->c, s->d};
+	for (int i = 0; i < 4; i++)
+		if (arg[i] >= 0 && unset[arg[i]])
+			return false;
+	return true;
+}
+
+void loops_interleave(struct loops *l, struct stmt **const *mark, int n)
+{
+	if (l->failed || n < 2)
+		return;
+	struct stmt **next = ARENA_ARRAY(l->arena, struct stmt *, n), **to = mark[0];
+	uint8_t *unset = ARENA_ARRAY(l->arena, uint8_t, l->nvars);
+	for (struct stmt *s = *mark[0]; s; s = s->next)
+		if (s->op == ST_SET)
+			unset[s->dst] = 1;
+	for (int i = n - 1; i >= 0; i--) { /* each run ends with NULL */
+		next[i] = *mark[i];
+		*mark[i] = NULL;
+	}
+	for (bool more = true; more;) {
+		more = false;
+		for (int i = 0; i < n; i++) {
+			struct stmt *s = next[i];
+			if (!s || !ready(s, unset))
+				continue;
+			next[i] = s->next;
+			if (s->op == ST_SET)
+				unset[s->dst] = 0;
+			*to = s;
+			to = &s->next;
+			more = true;
+		}
+	}
+	*to = NULL;
+	l->tail = to;
+}
+
 static void nest(struct loops *l)
 {
 	if (++l->nest > LOOPS_MAX_DEPTH)

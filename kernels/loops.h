@@ -183,6 +183,10 @@ int lace_lane(struct lace x, int j, int lanes);
 void lv_load(struct loops *l, int dst, struct mem m);
 void lv_store(struct loops *l, int src, struct mem m);
 void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level);
+/* n runs of SET and STORE, run i from mark[i] (loops_mark when it began) to the next, the last to the end, become one
+ * that takes a statement of each in turn. Each variable is set once; a run may read what an earlier one sets. */
+struct stmt **loops_mark(const struct loops *l);
+void loops_interleave(struct loops *l, struct stmt **const *mark, int n);
 /* for_begin returns the statement to give to for_end; *var is the loop variable as an expression. */
 struct stmt *for_begin(struct loops *l, const struct ix *lo, const struct ix *hi, int64_t step, bool at_least_once,
 		       const struct ix **var);

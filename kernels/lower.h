@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the other),
- * lower_nest.c (loops), lower_tile.c and lower_turn.c (the register tile), lower_addr.c (addresses and loads),
- * lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
+ * lower_nest.c (loops), lower_tile.c, lower_post.c and lower_turn.c (the register tile), lower_addr.c (addresses and
+ * loads), lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 
@@ -127,6 +127,11 @@ void nest_steps(struct nest *k);                       /* one body of the reduct
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
 /* The body is 0 where its vector loads along the lane axis are 0: a sum needs no mask at the end. */
 bool lower_zero_safe(const struct nest *k);
+
+/* lower_post.c: the stage's program over sums that are at place(at), in a loop over an axis of the tile whose
+ * points begin at `first`. */
+void nest_post_loop(struct nest *k, int axis,
+		    struct mem (*place)(const struct nest *k, const int *at, const struct ix *first));
 
 /* lower_turn.c */
 void nest_turn(struct nest *k); /* post and stores of a tile, where k->turn */

@@ -275,34 +275,24 @@ static void gather(struct nest *k)
 
 static void finish(struct nest *k, bool post);
 
+static struct mem output_place(const struct nest *k, const int *at, const struct ix *first)
+{
+	(void)first;
+	return nest_mem(k, k->st->nreads, at, k->s->lanes);
+}
+
 /* Store the sums as they are, then apply a long program in a loop over one axis of the tile: written out for
  * every point, its constants and temporaries would push the sums out of registers. */
 static bool finish_loop(struct nest *k)
 {
-	struct loops *l = k->w->l;
-	int axis = -1, lanes = k->s->lanes;
+	int axis = -1;
 	for (int a = 0; a < k->ns; a++)
 		if (a != k->s->lane && k->n[a] > 1 && (axis < 0 || k->n[a] > k->n[axis]))
 			axis = a;
 	if (axis < 0 || !stage_long_post(k->st) || k->s->lane >= k->ns)
 		return false;
 	finish(k, false);
-	const struct ix *base = k->base[axis], *i;
-	int n = k->n[axis], known = k->nknown, floor = k->floor, at[MAX_AXES] = {0}, acc = lv_new(l, lanes);
-	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, n), 1, true, &i);
-	k->base[axis] = ix_add(l, base, i);
-	k->n[axis] = 1;
-	k->floor = k->nknown; /* what is known was loaded for other points */
-	do {
-		struct mem m = nest_mem(k, k->st->nreads, at, lanes);
-		lv_load(l, acc, m);
-		lv_store(l, settled(k, eval(k, &k->post, at, acc, lanes), lanes), m);
-	} while (nest_next(k, 0, k->ns, at));
-	for_end(l, f);
-	k->base[axis] = base;
-	k->n[axis] = n;
-	k->nknown = known;
-	k->floor = floor;
+	nest_post_loop(k, axis, output_place);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 static struct mem place_of(const struct nest *k, const struct ix *v, const struct ix *point)
 {
 	struct loops *l = k->w->l;
-	const struct ix *at = ix_add(l, ix_mul(l, v, ix_c(l, k->n[k->turn])), point);
+	const struct ix *at = ix_add(l, ix_mul(l, v, ix_c(l, k->s->tile[k->turn])), point);
 	return (struct mem){.buf = k->w->scratch_buf,
 			    .at = ix_add(l, k->turn_at, ix_mul(l, at, ix_c(l, k->s->lanes))),
 			    .stride = 1};
@@ -26,25 +26,10 @@ static void store_sums(struct nest *k, bool post)
 	} while (nest_next(k, 0, k->ns, at));
 }
 
-/* A long program in a loop over the points, as in lower_tile.c. */
-static void post_in_place(struct nest *k)
+static struct mem point_place(const struct nest *k, const int *at, const struct ix *first)
 {
 	struct loops *l = k->w->l;
-	int lane = k->s->lane, b = k->turn, known = k->nknown, floor = k->floor, at[MAX_AXES] = {0};
-	int acc = lv_new(l, k->s->lanes);
-	const struct ix *base = k->base[b], *i;
-	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, k->n[b]), 1, true, &i);
-	k->floor = k->nknown;
-	k->base[b] = ix_add(l, base, i);
-	for (; at[lane] < k->n[lane]; at[lane]++) {
-		struct mem m = place_of(k, ix_c(l, at[lane]), i);
-		lv_load(l, acc, m);
-		lv_store(l, nest_post(k, at, acc), m);
-	}
-	for_end(l, f);
-	k->base[b] = base;
-	k->nknown = known;
-	k->floor = floor;
+	return place_of(k, ix_c(l, at[k->s->lane]), ix_add(l, first, ix_c(l, at[k->turn])));
 }
 
 /* Up to `lanes` points from `first` on, of one vector: loaded, transposed, stored along the other axis. */
@@ -81,7 +66,7 @@ void nest_turn(struct nest *k)
 	bool loop = stage_long_post(k->st);
 	store_sums(k, !loop);
 	if (loop)
-		post_in_place(k);
+		nest_post_loop(k, k->turn, point_place);
 	const struct ix *base = k->base[lane], *v;
 	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, vectors), 1, true, &v);
 	k->base[lane] = ix_add(l, base, ix_mul(l, v, ix_c(l, k->s->lanes)));

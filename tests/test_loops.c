@@ -295,6 +295,39 @@ TEST(run_dot)
 	CHECK(loops_pressure(&l) == 2);
 }
 
+/* Runs of unequal length, of which the second reads what the first sets and the last is empty. */
+TEST(interleaved_runs)
+{
+	fresh();
+	int out = loops_buf(&l, "o", BUF_OUT, DT_F32, c(3)), v[6];
+	struct stmt **mark[4];
+	for (int i = 0; i < 6; i++)
+		v[i] = lv_new(&l, 1);
+	loops_entry(&l, c(1));
+	mark[0] = loops_mark(&l);
+	lv_const(&l, v[0], 2);
+	lv_const(&l, v[1], 3);
+	lv_set(&l, v[2], V_ADD, v[0], v[1], -1, -1);
+	lv_store(&l, v[2], (struct mem){.buf = out, .at = c(0), .stride = 1});
+	mark[1] = loops_mark(&l);
+	lv_set(&l, v[3], V_MUL, v[1], v[1], -1, -1);
+	lv_store(&l, v[3], (struct mem){.buf = out, .at = c(1), .stride = 1});
+	mark[2] = loops_mark(&l);
+	lv_const(&l, v[4], 7);
+	mark[3] = loops_mark(&l);
+	loops_interleave(&l, mark, 4);
+	lv_store(&l, v[4], (struct mem){.buf = out, .at = c(2), .stride = 1});
+	loops_entry_end(&l);
+	static const int order[] = {0, 4, 1, 3, 2};
+	const struct stmt *s = l.entry[0].body;
+	for (int i = 0; i < 5; i++, s = s->next)
+		REQUIRE(s && (s->op == ST_STORE ? s->a == v[3] : s->dst == v[order[i]]));
+	int n = 0;
+	for (; s; s = s->next)
+		n++;
+	CHECK(n == 3 && loops_check(&l) >= 0);
+}
+
 TEST(print_is_readable)
 {
 	struct buf b = {0};
