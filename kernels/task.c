@@ -170,11 +170,18 @@ struct key task_key(const struct task *t)
 	return k;
 }
 
+/* Of the polynomials that kernels/vmath.c makes of them, an FMA as two; a power may be a few products, and
+ * counts as one operation like all others. */
+static const double function_flops[P_OPS] = {
+    [P_EXP] = 20, [P_LOG] = 22, [P_TANH] = 25, [P_SIGMOID] = 22, [P_SILU] = 22, [P_ERF] = 30, [P_GELU] = 23};
+
 static double prog_flops(const struct prog *p)
 {
 	double n = 0;
-	for (int i = 0; i < p->n; i++)
-		n += prog_op_arity(p->at[i].op) > 0;
+	for (int i = 0; i < p->n; i++) {
+		enum prog_op op = (enum prog_op)p->at[i].op;
+		n += function_flops[op] > 0 ? function_flops[op] : prog_op_arity(op) > 0;
+	}
 	return n;
 }
 

@@ -131,7 +131,7 @@ void task_text(const struct task *t, struct buf *out);
 int task_parse(const char *text, struct task *out) MUST_CHECK; /* hostile text: E_CORRUPT, never a crash */
 int task_check(const struct task *t) MUST_CHECK;		/* every invariant above */
 struct key task_key(const struct task *t);
-double task_flops(const struct task *t);		/* multiplications and additions of all stages */
+double task_flops(const struct task *t); /* multiplications and additions of all stages, exp's and the like's own too */
 double task_bytes(const struct task *t, bool constants); /* bytes entering and leaving; constants: with const operands */
 void task_label(const struct task *t, char out[96]);	/* for people: "conv 3x3 64->64 56x56 relu" style, derived from structure */
 int64_t operand_elems(const struct operand *o);		/* physical elements, halo and block padding included (no SYM) */

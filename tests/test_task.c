@@ -162,6 +162,14 @@ TEST(reference_is_a_convolution)
 	arena_free(&a);
 }
 
+TEST(flops_are_those_of_the_kernel)
+{
+	static const char map[] = "task syms=0\noperand X in f32 [7] plain\noperand Y out f32 [7] plain\n"
+				  "stage n:7\nread X [n]\nbody r0 2 mul\npost acc silu\nwrite Y [n]\n";
+	REQUIRE_OK(task_parse(map, &task));
+	CHECK(task_flops(&task) == 7 * (1 + 22));
+}
+
 TEST(stages_chain)
 {
 	float x[5 * 19], y[5 * 19];
