@@ -6,8 +6,8 @@
 
 enum { MAX_WOVEN = 8 }; /* vectors interleaved: as many shuffles for each */
 
-/* What a register tile saves over single points, roughly: 1x1 convolutions 8->4 and 144->24 channels were 2.6
- * and 7 times slower with lanes along their reduction. */
+/* What a register tile saves over single points, at most: 1x1 convolutions 8->4 and 144->24 channels were 2.6
+ * and 7 times slower with lanes along their reduction, 64->1 channels 5 times faster. */
 #define REUSE 4
 
 /* Steps of a stage that take one thread about as long as a range of several costs. */
@@ -70,13 +70,23 @@ bool stage_contracts(const struct task *t, const struct stage *st, int lane)
 
 /* ---- lanes ---- */
 
-/* Lanes along some spatial axis would let a tile use what it loads more than once. */
-static bool contracts_at_all(const struct task *t, const struct stage *st)
+/* Points that a vector serves in a tile with lanes along some spatial axis, REUSE at most. */
+static int64_t reuse(const struct task *t, const struct stage *st)
 {
-	for (int a = 0; a < stage_spatial(st); a++)
-		if (extent_guess(st->axis[a].extent) >= 4 && stage_contracts(t, st, a))
-			return true;
-	return false;
+	int64_t best = 1;
+	for (int a = 0; a < stage_spatial(st); a++) {
+		if (extent_guess(st->axis[a].extent) < 4 || !stage_contracts(t, st, a))
+			continue;
+		for (int i = 0; i < st->nreads; i++) {
+			unsigned axes = read_axes(t, st, &st->read[i]);
+			for (int b = 0; b < stage_spatial(st); b++) {
+				int64_t e = extent_guess(st->axis[b].extent);
+				bool serves = stage_in_body(st, i) && (axes >> a & 1) && !(axes >> b & 1);
+				best = serves && e > best ? e : best;
+			}
+		}
+	}
+	return best < REUSE ? best : REUSE;
 }
 
 int rules_cross(const struct task *t, const struct stage *st, struct sstage *ss)
@@ -149,7 +159,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	if (st->comb == COMB_NONE && stage_long_body(st))
 		cost += LONG_BODY;
 	if (axis >= ns) /* combining lanes at the end, and no vector serves more than one point */
-		cost = (cost + 10. * lanes / steps) * (contracts_at_all(&s->t, st) ? REUSE : 1);
+		cost = (cost + 10. * lanes / steps) * (double)reuse(&s->t, st);
 	return cost * vectors / e;
 }
 
