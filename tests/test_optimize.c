@@ -201,6 +201,43 @@ TEST(a_large_maximum_is_two)
 	}
 }
 
+/* Two convolutions of the same pixels share them; few filters, or taps, keep their strides. */
+TEST(a_strided_convolution_reads_pixels)
+{
+	static const struct {
+		int64_t filters, kernel, strides[2], second[2];
+		int live; /* and the sum */
+	} k[] = {{512, 1, {2, 3}, {2, 3}, 4},
+		 {512, 1, {2, 3}, {1, 1}, 4},
+		 {511, 1, {2, 3}, {2, 3}, 3},
+		 {512, 2, {2, 3}, {2, 3}, 3}};
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct net net[2];
+		for (int j = 0; j < 2; j++) {
+			struct net *n = &net[j];
+			struct attr by[2] = {
+			    {.name = "strides", .kind = ATTR_INTS, .n = 2, .ints = k[i].strides},
+			    {.name = "strides", .kind = ATTR_INTS, .n = 2, .ints = k[i].second}};
+			start(n, (struct shape){4, {1, 2, 9, 8}});
+			int x = n->last, y[2];
+			for (int c = 0; c < 2; c++) {
+				struct shape w = {4, {k[i].filters, 2, k[i].kernel, k[i].kernel}};
+				n->last = x;
+				add(n, "Conv", 2, (int[]){constant(n, "w", w, false)}, 1, &by[c]);
+				add(n, "ReduceSum", 1, NULL, 0, NULL);
+				y[c] = n->last;
+			}
+			add(n, "Add", 2, y, 0, NULL);
+			finish(n);
+		}
+		CHECK_OK(graph_optimize(net[1].g));
+		CHECK(live(net[1].g) == k[i].live + 2);
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 enum norm {
 	NORM,
 	NORM_PLAIN,
