@@ -193,19 +193,48 @@ static void accumulate(struct nest *k, const int *at, int acc)
 		lv_set(l, acc, comb[k->st->comb].op, acc, settled(k, v, k->s->lanes), -1, -1);
 }
 
+/* Elements between windows of neighbouring points of the tile, where taps along axis a are one apart. */
+static int64_t window_stride(const struct nest *k, int a)
+{
+	for (int i = 0; i < k->st->nreads; i++)
+		for (int d = 0; d < k->w->t->operand[k->st->read[i].operand].dims.rank; d++)
+			for (int b = 0; b < k->ns && k->st->read[i].dim[d].coef[a] == 1; b++)
+				if (b != k->s->lane && k->n[b] > 1 && k->st->read[i].dim[d].coef[b] > 1)
+					return k->st->read[i].dim[d].coef[b];
+	return 1;
+}
+
+/* The i-th of n taps: those that read the same elements for neighbouring points follow one another (of a
+ * stride of 2 first the even ones), so that few of what they share is held. */
+static int tap(int64_t stride, int n, int i)
+{
+	for (int first = 0; first < stride && first < n; first++) {
+		int count = (int)((n - first + stride - 1) / stride);
+		if (i < count)
+			return (int)(first + i * stride);
+		i -= count;
+	}
+	return i;
+}
+
 void nest_steps(struct nest *k)
 {
-	int at[MAX_AXES] = {0}, step = 0, steps = 1;
-	for (int a = k->ns; a < k->st->naxes; a++)
+	int at[MAX_AXES] = {0}, next[MAX_AXES] = {0}, step = 0, steps = 1;
+	int64_t stride[MAX_AXES];
+	for (int a = k->ns; a < k->st->naxes; a++) {
 		steps *= k->n[a];
+		stride[a] = window_stride(k, a);
+	}
 	do {
 		int point = 0;
+		for (int a = k->ns; a < k->st->naxes; a++)
+			at[a] = tap(stride[a], k->n[a], next[a]);
 		nest_fetch(k, step, steps);
 		do
 			accumulate(k, at, k->acc[point++ * k->s->chains + step % k->s->chains]);
 		while (nest_next(k, 0, k->ns, at));
 		step++;
-	} while (nest_next(k, k->ns, k->st->naxes, at));
+	} while (nest_next(k, k->ns, k->st->naxes, next));
 }
 
 static void start_neutral(struct nest *k)

@@ -250,22 +250,24 @@ static bool beside_long(const struct space *s, int stage)
 	return false;
 }
 
-/* Elements between the taps along `a` where the points of an axis `pixel` read one after the other; 0: they
- * do not. */
-static int64_t tap_step(const struct space *s, const struct stage *st, int pixel, int a)
+/* How a window slides along `pixel`: elements between its taps along `a`, and between points. */
+struct slide {
+	int64_t tap, point; /* 0: it does not */
+};
+
+static struct slide slide_of(const struct space *s, const struct stage *st, int pixel, int a)
 {
-	int64_t step = 0;
+	struct slide found = {0, 0};
 	for (int i = 0; i < st->nreads; i++)
 		for (int d = 0; d < s->t.operand[st->read[i].operand].dims.rank; d++) {
 			const struct index *x = &st->read[i].dim[d];
 			if (!x->coef[a] || !x->coef[pixel])
 				continue;
-			if (x->coef[a] < 1 || x->coef[pixel] != 1 ||
-			    index_guarded(&s->t, st, &st->read[i], d))
-				return 0;
-			step = x->coef[a];
+			if (index_guarded(&s->t, st, &st->read[i], d))
+				return (struct slide){0, 0};
+			found = (struct slide){x->coef[a], x->coef[pixel]};
 		}
-	return step;
+	return found;
 }
 
 /* Taps whose broadcasts the points of a tile of one vector share: a load for each product is more than a core
@@ -280,8 +282,11 @@ static bool shares_taps(const struct space *s, const struct stage *st, const str
 	}
 	if (pixel < 0 || IS_SYM(st->axis[a].extent))
 		return false;
-	int64_t taps = st->axis[a].extent, step = tap_step(s, st, pixel, a);
-	return step && out->tile[pixel] > step * (taps - 1) && 2 * out->tile[pixel] + taps < s->tg.regs;
+	struct slide w = slide_of(s, st, pixel, a);
+	int64_t taps = st->axis[a].extent, points = out->tile[pixel];
+	bool meets = w.point == 1 ? w.tap > 0 : w.tap == 1 && w.point > 1 && taps > w.point;
+	return meets && points >= 2 * taps && points * w.point > w.tap * (taps - 1) &&
+	       2 * points + (taps + w.point - 1) / w.point < s->tg.regs;
 }
 
 /* Channels in small steps. Taps only where the operand that slides is a vector, so that neighbouring points
