@@ -50,6 +50,24 @@ bool pass_is_f32_constant(const struct graph *g, int v)
 	return v >= 0 && g->value[v].t.data && g->value[v].t.dtype == DT_F32;
 }
 
+bool pass_all(const struct attr *a, int64_t value)
+{
+	for (int i = 0; a && i < a->n; i++)
+		if (a->ints[i] != value)
+			return false;
+	return true;
+}
+
+bool pass_is_pointwise(const struct graph *g, const struct node *n)
+{
+	if (n->dead || strcmp(node_type(n), "Conv") != 0 || node_int(n, "group", 1) != 1 ||
+	    strcmp(node_str(n, "auto_pad", "NOTSET"), "NOTSET") != 0 || !pass_all(node_attr(n, "pads"), 0))
+		return false;
+	const struct tensor *x = &g->value[n->in[0]].t, *w = &g->value[n->in[1]].t;
+	return x->dtype == DT_F32 && !x->data && x->shape.rank == 4 && w->shape.rank == 4 &&
+	       w->shape.d[2] == 1 && w->shape.d[3] == 1;
+}
+
 int pass_constant(struct graph *g, const char *name, const struct shape *s, float **data)
 {
 	int v = graph_add_value(g, name);
@@ -158,7 +176,7 @@ int graph_optimize(struct graph *g)
 {
 	static int (*const pass[])(struct graph *, struct arena *) = {
 	    fold_constants, pass_rnn,  drop_identities, pass_norm,   pass_product, pass_pad,
-	    pass_focus,     pass_pool, pass_stride,     pass_concat, pass_scale};
+	    pass_focus,     pass_pool, pass_stride,     pass_concat, pass_scale,   pass_siblings};
 	struct arena scratch = {0};
 	int rc = graph_sort(g);
 	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {

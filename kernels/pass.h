@@ -16,6 +16,7 @@ int pass_concat(struct graph *g, struct arena *scratch) MUST_CHECK;  /* Transpos
 int pass_product(struct graph *g, struct arena *scratch) MUST_CHECK; /* factors behind MatMul */
 int pass_pool(struct graph *g, struct arena *scratch) MUST_CHECK; /* large MaxPool into rows, then columns */
 int pass_stride(struct graph *g, struct arena *scratch) MUST_CHECK; /* strided 1x1 Conv into pixels, then Conv */
+int pass_siblings(struct graph *g, struct arena *scratch) MUST_CHECK; /* narrow Convs of one value into one */
 int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;  /* LSTM, GRU, RNN into Gemm and maps */
 
 /* Uses of each value by live nodes, a graph output counting as one. nvalues entries in `a`. */
@@ -27,5 +28,9 @@ void pass_replace(struct graph *g, int from, int to);
 /* A new f32 constant with zeroed data; < 0: E_NOMEM. */
 int pass_constant(struct graph *g, const char *name, const struct shape *s, float **data) MUST_CHECK;
 bool pass_is_f32_constant(const struct graph *g, int v);
+/* All integers of an attribute that is there are `value`. */
+bool pass_all(const struct attr *a, int64_t value);
+/* A live Conv of one group, 1x1 windows and no pads, of an image that is no constant. */
+bool pass_is_pointwise(const struct graph *g, const struct node *n);
 
 #endif

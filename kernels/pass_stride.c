@@ -11,25 +11,12 @@
  * 512->1024 at 14x14 and 1024->2048 at 7x7. */
 enum { MIN_CHANNELS = 512 };
 
-static bool all(const struct attr *a, int64_t value)
-{
-	for (int i = 0; a && i < a->n; i++)
-		if (a->ints[i] != value)
-			return false;
-	return true;
-}
-
 /* The strides of such a convolution; NULL: it is none. */
 static const struct attr *strides_of(const struct graph *g, const struct node *n)
 {
 	const struct attr *s = node_attr(n, "strides");
-	if (n->dead || strcmp(node_type(n), "Conv") != 0 || !s || s->n != 2 || all(s, 1) ||
-	    node_int(n, "group", 1) != 1 || strcmp(node_str(n, "auto_pad", "NOTSET"), "NOTSET") != 0 ||
-	    !all(node_attr(n, "pads"), 0))
-		return NULL;
-	const struct tensor *x = &g->value[n->in[0]].t, *w = &g->value[n->in[1]].t;
-	bool fits = x->dtype == DT_F32 && !x->data && x->shape.rank == 4 && w->shape.rank == 4 &&
-		    w->shape.d[2] == 1 && w->shape.d[3] == 1 && w->shape.d[0] >= MIN_CHANNELS;
+	bool fits = pass_is_pointwise(g, n) && s && s->n == 2 && !pass_all(s, 1) &&
+		    g->value[n->in[1]].t.shape.d[0] >= MIN_CHANNELS;
 	return fits ? s : NULL;
 }
 

@@ -238,6 +238,48 @@ TEST(a_strided_convolution_reads_pixels)
 	}
 }
 
+/* Narrow ones that other convolutions read become one; more filters, or another reader, leave them apart. */
+TEST(narrow_siblings_are_one_convolution)
+{
+	static const struct {
+		int64_t filters[3];
+		const char *reader;
+		int live;
+	} k[] = {{{1, 4, 3}, "Conv", 1 + 3 + 3},
+		 {{8, 7, 15}, "Conv", 1 + 3 + 3},
+		 {{15, 15, 15}, "Conv", 6},
+		 {{16, 4, 3}, "Conv", 1 + 1 + 2 + 3},
+		 {{1, 4, 3}, "Exp", 6}};
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct net net[2];
+		for (int j = 0; j < 2; j++) {
+			struct net *n = &net[j];
+			start(n, (struct shape){4, {1, 5, 3, 4}});
+			int x = n->last, y[3];
+			for (int c = 0; c < 3; c++) {
+				int w = constant(n, "w", (struct shape){4, {k[i].filters[c], 5, 1, 1}},
+						 false),
+				    b = constant(n, "b", (struct shape){1, {k[i].filters[c]}}, false),
+				    v = constant(n, "v", (struct shape){4, {2, k[i].filters[c], 3, 1}},
+						 false);
+				n->last = x;
+				add(n, "Conv", c ? 3 : 2, (int[]){w, b}, 0, NULL);
+				add(n, k[i].reader, k[i].reader[0] == 'C' ? 2 : 1, &v, 0, NULL);
+				y[c] = n->last;
+			}
+			n->last = y[0];
+			struct attr axis = {.name = "axis", .kind = ATTR_INT, .i = 1};
+			add(n, "Concat", 3, y + 1, 1, &axis);
+			finish(n);
+		}
+		CHECK_OK(graph_optimize(net[1].g));
+		CHECK(live(net[1].g) == k[i].live + 1);
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 enum norm {
 	NORM,
 	NORM_PLAIN,
