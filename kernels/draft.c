@@ -5,9 +5,12 @@
 
 /* 4 cycles FMA latency, 2 FMA and 1.7 loads a cycle, 40 cycles around a tile, 24 bytes a cycle from L2:
  * measured once on a Zen 5 and a Cascade Lake. */
-static const double FMA_PER_CYCLE = 2, L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
-		    TRANSPOSE = 5 /* a load and four steps a vector */,
-		    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */;
+static const double
+    FMA_PER_CYCLE = 2,
+    L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
+    STEP = 12 /* around a tile without a reduction: copies of 24 blocked channels took a fifth with CALL */,
+    TRANSPOSE = 5 /* a load and four steps a vector */,
+    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */;
 
 int64_t extent_guess(int64_t extent)
 {
@@ -253,7 +256,8 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	double end =
 	    points * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
 	end += (c->parts - 1) * points * (1.5 + 1 / LOADS_PER_CYCLE); /* partial sums */
-	return c->steps * step + c->parts * CALL + end + (c->s->lane >= stage_spatial(st) ? 8 * points : 0);
+	double call = st->comb == COMB_NONE ? STEP : CALL;
+	return c->steps * step + c->parts * call + end + (c->s->lane >= stage_spatial(st) ? 8 * points : 0);
 }
 
 /* Sum over full tiles and the smaller last ones of every axis. */
