@@ -6,7 +6,7 @@
  * names nothing, or asks for what cannot be, is ignored. Any set of choices gives right answers.
  *
  *   join N NODE    the group of this anchor takes at most N of the nodes that follow it
- *   lanes N VALUE  the value is blocked by N channels; 1: plain
+ *   lanes N VALUE  1: the value is plain; more: its channels lie in blocks of the vector's width
  *   fuse N NODE    the group of this anchor and N - 1 after it are one kernel; 1: it is not the first of
  * several
  *

@@ -55,6 +55,7 @@ struct graph {
 	struct node *node;
 	struct value *value;
 	int *input, *output; /* value indexes in the model's order; initialisers are not inputs */
+	struct layout_costs *costs; /* kernels/layout_cost.h, kept between divisions; NULL: none yet */
 };
 
 void graph_free(struct graph *g);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values are blocked by channels. Blocked forms begin at convolutions and spread to channel-parallel
- * consumers; then, from the last group back, what nobody reads blocked becomes plain where its maker does not
- * mind, and so do the parts of a Concat that would not begin at blocks. Where channels are few, plain regions
- * begin instead at convolutions that read plain values: their lanes lie along the pixels of a row. Choices
- * come first. */
+/* Which values are blocked by channels, by rule: the first guess of kernels/layout_graph.c. Blocked forms
+ * begin at convolutions and spread to channel-parallel consumers; then, from the last group back, what nobody
+ * reads blocked becomes plain where its maker does not mind, and so do the parts of a Concat that would not
+ * begin at blocks. Where channels are few, plain regions begin instead at convolutions that read plain
+ * values: their lanes lie along the pixels of a row. Choices come first. */
 #include "kernels/draft.h"
 #include "kernels/group_parts.h"
 
 #include <string.h>
 
 enum {
-	MAX_BLOCK = 64,
 	MAX_PLANES = 32, /* channels that a convolution reads plain: it only broadcasts them */
 	MIN_TERMS = 96,  /* of a sum that may be stored lane by lane */
 	MAX_INSIDE = 64, /* channels of a value inside of a plain region */
@@ -29,12 +28,17 @@ struct decider {
 	int (*want)[MAX_OPERANDS];
 };
 
-static bool wide(const struct decider *l, const struct shape *s)
+bool value_wide(const struct shape *s, int lanes)
 {
 	int64_t pixels = 1;
 	for (int d = 2; d < s->rank; d++)
 		pixels *= s->d[d];
-	return s->rank >= 3 && s->d[1] * 2 >= l->lanes && pixels > 1;
+	return s->rank >= 3 && s->d[1] * 2 >= lanes && pixels > 1;
+}
+
+static bool wide(const struct decider *l, const struct shape *s)
+{
+	return value_wide(s, l->lanes);
 }
 
 /* Lanes over n elements in a row are used to this part. */
@@ -55,9 +59,10 @@ static int chosen(const struct decider *l, int v, int rule)
 {
 	const struct value *x = &l->g->value[v];
 	rule = l->form[v].plain ? 1 : rule;
-	int block = choices_get(l->choices, CHOICE_LANES, x->name, rule);
-	bool legal = block >= 1 && block <= MAX_BLOCK && !(block & (block - 1)) && x->t.shape.rank >= 3;
-	return legal && !l->form[v].exact ? block : rule;
+	int block = choices_get(l->choices, CHOICE_LANES, x->name, 0);
+	if (block < 1 || l->form[v].exact || !wide(l, &x->t.shape))
+		return rule;
+	return block > 1 ? l->lanes : 1;
 }
 
 /* The axis that is all of dim d, from its first element to its last one; -1: none. */
@@ -67,8 +72,7 @@ static int whole_dim(const struct task *t, const struct stage *s, const struct r
 	return a >= 0 && t->operand[r->operand].dims.d[d] == s->axis[a].extent ? a : -1;
 }
 
-/* The axis that is dim 1 in every read of the operand, or -1: then it cannot be blocked. */
-static int channel_axis(const struct task *t, int operand)
+int channel_axis(const struct task *t, int operand)
 {
 	int axis = -2;
 	const struct stage *s = &t->stage[0];

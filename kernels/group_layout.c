@@ -3,9 +3,9 @@
  * step (or, for a constant, packed when the plan is built). A form is plain or blocked by channels, with or
  * without a halo.
  *
- * Which native forms are blocked is group_decide.c's business. Halos are the largest that the windows over a
- * form need; what Concat joins and Split divides has one in common. Forms that are `exact` (host nodes,
- * aliases) have no halo. */
+ * Which native forms are blocked is group_decide.c's and layout_graph.c's business. Halos are the largest
+ * that the windows over a form need; what Concat joins and Split divides has one in common. Forms that are
+ * `exact` (host nodes, aliases) have no halo. */
 #include "kernels/compose.h"
 #include "kernels/group_parts.h"
 
@@ -67,10 +67,7 @@ static int find(struct layer *l, int of, int block, bool halo, bool exact, float
 	return add_variant(l, of, block);
 }
 
-enum need { NEED_ANY, NEED_HALO, NEED_EXACT };
-
-/* What an operand needs, and how much halo. */
-static enum need overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi)
+enum need operand_overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi)
 {
 	enum need need = NEED_ANY;
 	memset(lo, 0, sizeof *lo * MAX_RANK);
@@ -103,7 +100,8 @@ static int choose_task(struct layer *l, int group, enum need round)
 		const struct operand *o = &p->task->operand[i];
 		if (o->role == ROLE_OUT)
 			l->use[group][i] = p->out;
-		if (o->role == ROLE_OUT || o->role == ROLE_TMP || overhang(p->task, i, lo, hi) != round)
+		if (o->role == ROLE_OUT || o->role == ROLE_TMP ||
+		    operand_overhang(p->task, i, lo, hi) != round)
 			continue;
 		int v =
 		    find(l, p->value[i], l->want[group][i], round == NEED_HALO, round == NEED_EXACT, o->fill);
@@ -368,7 +366,7 @@ static int emit_task(struct layer *l, int group)
 		if (p->value[i] < 0)
 			continue;
 		int64_t lo[MAX_RANK], hi[MAX_RANK];
-		bool outside = o->role != ROLE_OUT && overhang(s->task, i, lo, hi) != NEED_ANY;
+		bool outside = o->role != ROLE_OUT && operand_overhang(s->task, i, lo, hi) != NEED_ANY;
 		s->value[i] = l->use[group][i];
 		o->layout = l->out->value[s->value[i]].buf.layout;
 		o->fill = outside ? o->fill : 0;
@@ -423,10 +421,12 @@ static int begin(struct layer *l)
 }
 
 /* The native forms. */
-static int decide(struct layer *l, const struct choices *c)
+static int decide(struct layer *l, const struct target *t, const struct choices *c)
 {
 	struct form *form = arena_try(l->a, (size_t)l->g->nvalues + 1, sizeof *form);
 	int rc = form ? groups_decide(l->g, l->gr, l->lanes, c, l->a, form, l->want) : E_NOMEM;
+	if (rc >= 0)
+		rc = groups_weigh(l->g, l->gr, t, c, form, l->want);
 	for (int v = 0; v < l->g->nvalues && rc >= 0; v++)
 		l->v[v] = (struct variant){.of = v, .block = form[v].block, .exact = form[v].exact};
 	return rc;
@@ -439,7 +439,7 @@ int groups_lay_out(struct graph *g, const struct groups *gr, const struct target
 	int rc = begin(&l);
 	if (rc < 0)
 		return rc;
-	if ((rc = decide(&l, c)) < 0 || (rc = choose(&l)) < 0)
+	if ((rc = decide(&l, t, c)) < 0 || (rc = choose(&l)) < 0)
 		return rc;
 	out->nvalues = l.nv;
 	out->value = arena_try(a, (size_t)l.nv + 1, sizeof *out->value);

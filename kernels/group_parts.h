@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the group module: group.c finds groups, group_views.c takes out copies, group_fuse.c
- * and group_attention.c blocks of them, group_decide.c which values are blocked, group_layout.c lays them out
- * and makes steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
+ * and group_attention.c blocks of them, group_decide.c guesses which values are blocked, layout_graph.c
+ * weighs that, group_layout.c lays them out and makes steps, group_collapse.c simplifies the tasks,
+ * group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -37,17 +38,26 @@ int group_attention(const struct groups *gr, const int *by, int i, int block[BLO
  * holds and three times their weights, attention, or chosen. */
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr) MUST_CHECK;
+/* What an operand needs, and how much halo. */
+enum need { NEED_ANY, NEED_HALO, NEED_EXACT };
+enum need operand_overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi);
 /* The native form of a value. */
 struct form {
-	int block;  /* channels of a block; 1: plain */
-	bool exact; /* plain, without halo */
-	bool plain; /* nobody wants it blocked, and its maker does not mind */
+	int block;   /* channels of a block; 1: plain */
+	bool exact;  /* plain, without halo */
+	bool plain;  /* nobody wants it blocked, and its maker does not mind */
 	bool planar; /* plain because lanes over its pixels are used better */
 };
 
 /* form: per value of g; want: per group and operand, the block that its task reads or writes. */
 int groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
 		  struct arena *a, struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
+/* The same by cost, where the rules' answer is the first guess, and blocks have t->lanes channels. What was
+ * measured of the target does not matter. Costs are kept in g. */
+int groups_weigh(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
+		 struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
+bool value_wide(const struct shape *s, int lanes); /* its channels may lie in blocks */
+int channel_axis(const struct task *t, int operand);
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out) MUST_CHECK;
 /* Puts the steps into the order of least memory (group_order.c). */

@@ -88,10 +88,14 @@ TEST(what_concat_joins_is_converted_in_place)
 	struct attr perm = zoo_attr_ints("perm", 4, (int64_t[]){0, 1, 3, 2});
 	x.value = zoo_node(&z, "Transpose", 1, &x.value, 1, &perm);
 	y = zoo_conv(&z, x, (struct conv){.k = 32, .r = 1, .stride = 1});
-	y = zoo_conv(&z, zoo_concat(&z, x, y), (struct conv){.k = 32, .r = 3, .stride = 1, .pad = 1});
+	y = zoo_concat(&z, x, y);
+	struct choices c = {0};
+	choices_set(&c, &a, CHOICE_LANES, g->value[x.value].name, 1);
+	choices_set(&c, &a, CHOICE_LANES, g->value[y.value].name, 16);
+	y = zoo_conv(&z, y, (struct conv){.k = 32, .r = 3, .stride = 1, .pad = 1});
 	zoo_output(&z, y.value, "y");
 	REQUIRE(z.rc >= 0 && graph_infer(g) >= 0 && graph_optimize(g) >= 0);
-	REQUIRE(target_baseline("x86-64-v4", &t) >= 0 && graph_steps(g, &t, NULL, &a, &s) >= 0);
+	REQUIRE(target_baseline("x86-64-v4", &t) >= 0 && graph_steps(g, &t, &c, &a, &s) >= 0);
 	int joins = 0;
 	for (int i = 0; i < s->nsteps; i++) {
 		const struct step *st = &s->step[i];
