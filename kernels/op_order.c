@@ -219,10 +219,10 @@ static void cumulate_f32(struct opctx *c, const struct lines *l)
 	bool reverse = node_int(c->node, "reverse", 0);
 	struct run_lines r = {.n = l->n,
 			      .step = reverse ? -l->inner : l->inner,
-			      .lines = l->inner > 1 ? l->inner : l->outer,
-			      .line = l->inner > 1 ? 1 : l->n,
+			      .lines = l->inner != 1 ? l->inner : l->outer,
+			      .line = l->inner != 1 ? 1 : l->n,
 			      .exclusive = node_int(c->node, "exclusive", 0)};
-	for (int64_t i = 0; i < (l->inner > 1 ? l->outer : 1) && l->n; i++) {
+	for (int64_t i = 0; i < (l->inner != 1 ? l->outer : 1) && l->n; i++) {
 		int64_t at = i * l->n * l->inner + (reverse ? (l->n - 1) * l->inner : 0);
 		run_sums((const float *)c->in[0].data + at, r, (float *)c->out[0].data + at);
 	}

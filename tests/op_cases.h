@@ -186,7 +186,9 @@ CASES(order,
       {"TopK", 11, "", "3 | i64 1 4", "!k 4 of 3"},
       {"TopK", 11, "", "3 | ?i64 1 1", "!input 1 needs a constant"},
       {"CumSum", 14, "", "3 | i64 scalar 0", "3 1,3,6"},
-      {"CumSum", 14, "exclusive=1 reverse=1", "3 | i64 scalar 0", "3 5,3,0"})
+      {"CumSum", 14, "exclusive=1 reverse=1", "3 | i64 scalar 0", "3 5,3,0"},
+      {"CumSum", 14, "", "2x0 | i64 scalar 0", "2x0"},
+      {"CumSum", 14, "reverse=1", "0x2 | i64 scalar 0", "0x2"})
 
 CASES(shape,
       {"Reshape", 14, "", "2x3 | i64 2 0,-1", "2x3"},
