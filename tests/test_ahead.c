@@ -172,6 +172,27 @@ TEST(lines_of_windows)
 	expect(&c, "lane=k:16 tile=x:9 unroll=c:2,s:3 order=k,n,x,y,c,r,s prefetch=1", 576, 1);
 }
 
+/* Weights that one tile uses: few bytes are there as soon as they are wanted. */
+TEST(small_weights_used_once_are_not_fetched)
+{
+	static const struct {
+		int n, k, level;
+	} of[] = {{64, 64, 0}, {128, 256, 0}, {1000, 192, 1}, {1000, 1280, 1}};
+	struct target tg = board();
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct kcase c = {{0}};
+		struct sched d;
+		struct space *s;
+		char cand[CAND_MAX];
+		REQUIRE_OK(open_matmul(&c, 1, of[i].n, of[i].k));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
+		space_default(s, cand);
+		REQUIRE_OK(sched_parse(&c.t, cand, &d));
+		CHECK(d.st[0].prefetch == of[i].level);
+		arena_free(&c.a);
+	}
+}
+
 TEST(refused)
 {
 	static const struct {
