@@ -63,6 +63,15 @@ static int64_t steps_of(const struct task *t, const struct stage *st, const stru
 	return b > 1 && e > b && s->unroll[a] < e ? up(e, b) * b : e;
 }
 
+bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	struct ahead h;
+	bool one = stage_ahead(t, st, s, &h) >= 0 && h.tiles == 1;
+	for (int a = 0; a < stage_spatial(st) && one; a++)
+		one = s->tile[a] == 1 || h.axes >> a & 1;
+	return one;
+}
+
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct ahead *h)
 {
 	int ns = stage_spatial(st);

@@ -10,7 +10,8 @@ static const double
     L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
     STEP = 12 /* around a tile without a reduction: copies of 24 blocked channels took a fifth with CALL */,
     TRANSPOSE = 5 /* a load and four steps a vector */,
-    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */;
+    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */,
+    BESIDE = .25 /* of arithmetic beside memory counts: weights may be in cache */;
 
 int64_t extent_guess(int64_t extent)
 {
@@ -218,6 +219,7 @@ struct tile_cost {
 	 * tiles of 2 with 250 KB. */
 	double streams[MAX_OPERANDS];
 	double l2; /* bytes a cycle */
+	bool once; /* each of the weights is used once */
 	int spill;
 };
 
@@ -244,6 +246,8 @@ static double one_tile(const struct tile_cost *c, const int *n)
 		stream += c->streams[i] * 4 * c->s->lanes * d;
 		loads += touched(c->t, st, &st->read[i], c->s, c->s->lane, in_body) * c->access[i] / steps;
 	}
+	if (c->s->prefetch && c->once)
+		loads += points;
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
 	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
 	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
@@ -349,14 +353,17 @@ static double traffic(const struct tile_cost *c, double cache, double safe, bool
 	return bytes;
 }
 
-/* Cycles that weights take from memory: beside the arithmetic where they are fetched ahead of it. */
-static double with_weights(const struct tile_cost *c, double cycles)
+/* Cycles that weights take from memory: beside the arithmetic where they are fetched ahead of it, by the
+ * hardware where they pass by in order. */
+static double with_weights(const struct tile_cost *c, double cycles, double core)
 {
 	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
 	double bytes = 4;
 	for (int a = 0; a < c->st->naxes && read >= 0; a++)
 		bytes *= c->axes[read] >> a & 1 ? (double)extent_guess(c->st->axis[a].extent) : 1;
 	double cold = read < 0 ? 0 : bytes / draft_memory(c->tg);
+	if (c->once)
+		return join(cycles, cold) + BESIDE * core;
 	return c->s->prefetch ? join(cycles, cold) : cycles + cold;
 }
 
@@ -380,18 +387,21 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 		c.steps = c.steps / e * ceil(e / s->lanes);
 	}
 	c.spill = draft_live(t, stage, s) - tg->regs;
+	c.once = stage_streams(t, st, s);
 	double l2 = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
 	       l1 = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15, ghz = draft_ghz(tg);
 	double tile[MAX_AXES];
 	tile_points(&c, tile);
 	c.l2 = tg->bw_gbs[1] > 0 ? fmin(tg->bw_gbs[1] / ghz, L2_PER_CYCLE) : L2_PER_CYCLE;
+	for (int a = 0; a < st->naxes; a++) /* no panel is used again: all count */
+		tile[a] = c.once ? (double)extent_guess(st->axis[a].extent) : tile[a];
 	for (int i = 0; i < st->nreads; i++)
 		if (operand_packs(t, st->read[i].operand) && stage_in_body(st, i) &&
 		    footprint(&c, i, tile) > l1 / 2)
 			c.streams[i] = 2. / 3 + 2 * footprint(&c, i, tile) / l2;
-	double cycles = all_tiles(&c), from_l2 = traffic(&c, l1, .85, true) / c.l2;
+	double core = all_tiles(&c), from_l2 = traffic(&c, l1, .85, true) / c.l2;
 	double from_l3 = traffic(&c, l2, .4, false) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
-	return with_weights(&c, hypot(join(cycles, from_l2), from_l3));
+	return with_weights(&c, hypot(join(core, from_l2), from_l3), core);
 }
 
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)

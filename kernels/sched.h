@@ -141,6 +141,8 @@ enum { AHEAD = 1024 };
 /* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s,
 		struct ahead *out) MUST_CHECK;
+/* A product with a vector: weights pass by in order, each of them for one FMA. */
+bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s);
 /* Vector operations of a program, roughly. */
 int prog_weight(const struct prog *p);
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */

@@ -126,8 +126,10 @@ bool rules_cold(const struct space *s, int stage, const struct sstage *out)
 	double l2 = s->tg.l2_bytes ? (double)s->tg.l2_bytes : 1 << 19;
 	if (read < 0)
 		return false;
-	double memory = operand_bytes(s, st, read) / draft_memory(&s->tg),
+	double weights = operand_bytes(s, st, read), memory = weights / draft_memory(&s->tg),
 	       arithmetic = stage_points(st) * stage_steps(st) / (2 * out->lanes);
+	if (stage_streams(&s->t, st, out) && weights <= l2)
+		return false;
 	return memory > SHARE * arithmetic && other_bytes(s, st, read) < l2;
 }
 

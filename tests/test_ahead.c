@@ -254,6 +254,15 @@ TEST(rules)
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=1") && !strstr(cand, "split="));
 	arena_free(&c.a);
+	REQUIRE_OK(
+	    open_matmul(&c, 1, 256, 512)); /* may be in L2 still: nothing but loads, and few of inputs */
+	default_of(&c, 1, cand);
+	CHECK(!strstr(cand, "prefetch") && strstr(cand, "tile=k:8"));
+	arena_free(&c.a);
+	REQUIRE_OK(open_matmul(&c, 1, 32, 64)); /* too few outputs to hide an FMA's latency: sums in parts */
+	default_of(&c, 1, cand);
+	CHECK(strstr(cand, "tile=k:2") && strstr(cand, "chains=4"));
+	arena_free(&c.a);
 }
 
 TEST(draws)
