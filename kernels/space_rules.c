@@ -270,8 +270,9 @@ static struct slide slide_of(const struct space *s, const struct stage *st, int 
 	return found;
 }
 
-/* Taps whose broadcasts the points of a tile of one vector share: a load for each product is more than a core
- * makes. 3x3 16->16 channels at 30x40: 48.8 us with 20 points, 39.7 with 14 and the taps of a row. */
+/* Taps whose broadcasts the points of a tile share where there is but one vector: a load for each product is
+ * more than a core makes. (With two, 28 products share 16 loads, and what is unrolled costs as much as it
+ * saves.) 3x3 16->16 channels at 30x40: 48.8 us with 20 points, 39.7 with 14 and the taps of a row. */
 static bool shares_taps(const struct space *s, const struct stage *st, const struct sstage *out, int a)
 {
 	int pixel = -1;
@@ -280,7 +281,8 @@ static bool shares_taps(const struct space *s, const struct stage *st, const str
 			return false;
 		pixel = out->tile[b] > 1 ? b : pixel;
 	}
-	if (pixel < 0 || IS_SYM(st->axis[a].extent))
+	if (pixel < 0 || out->lane < 0 || IS_SYM(st->axis[a].extent) || IS_SYM(st->axis[out->lane].extent) ||
+	    st->axis[out->lane].extent > out->lanes)
 		return false;
 	struct slide w = slide_of(s, st, pixel, a);
 	int64_t taps = st->axis[a].extent, points = out->tile[pixel];

@@ -113,6 +113,47 @@ TEST(indexes_for_all_threads)
 	arena_free(&a);
 }
 
+/* One vector of outputs: the taps of a row are unrolled where points share what they read, and a single
+ * channel is summed along its lanes. Of two vectors neither. */
+TEST(few_channels)
+{
+	static const struct {
+		const char *image, *filters, *out, *axes, *read, *has, *lacks;
+	} k[] = {
+	    {"1,16,30,40", "16,16,3,3", "1,16,30,40", "n:1 k:16 y:30 x:40 | c:16 r:3 s:3", "y+r-1,x+s-1",
+	     "s:3", "s:2"},
+	    {"1,3,96,96", "16,3,6,6", "1,16,48,48", "n:1 k:16 y:48 x:48 | c:3 r:6 s:6", "2*y+r-2,2*x+s-2",
+	     "s:6", "s:2"},
+	    {"1,64,40,40", "1,64,1,1", "1,1,40,40", "n:1 k:1 y:40 x:40 | c:64 r:1 s:1", "y+r,x+s",
+	     "lane=c:16", "lane=x"},
+	    {"1,16,30,40", "32,16,3,3", "1,32,30,40", "n:1 k:32 y:30 x:40 | c:16 r:3 s:3", "y+r-1,x+s-1",
+	     "k:2", "s:3"},
+	};
+	struct target tg = board(16, 32);
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct kcase c = {.a = {0}};
+		struct space *s;
+		struct buf text = {0};
+		char cand[CAND_MAX];
+		buf_printf(
+		    &text,
+		    "task syms=0\noperand X in f32 [%s] 0.1/16.2.3.1;2+2+2;3+2+2\noperand W const f32 [%s] "
+		    "plain\n"
+		    "operand Y out f32 [%s] 0.1/16.2.3.1\nstage %s\nread X [n,c,%s]\nread W [k,c,r,s]\n"
+		    "body r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+		    k[i].image, k[i].filters, k[i].out, k[i].axes, k[i].read);
+		REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &(struct space_want){.exact = true}, &s));
+		space_default(s, cand);
+		good(&c, s, &tg, cand);
+		CHECK(strstr(cand, k[i].has) && !strstr(cand, k[i].lacks));
+		if (test_bad)
+			printf("%s\n", cand);
+		buf_free(&text);
+		arena_free(&c.a);
+	}
+}
+
 TEST(structure_is_what_stands_before_the_bar)
 {
 	char out[CAND_MAX];
