@@ -215,8 +215,8 @@ static int softmax_map(struct chain *h, int axis)
 	return chain_end(h, s);
 }
 
-/* Rows that lie together: e^(x - max) is kept for the sum and for the division. */
-static int softmax_rows(struct chain *h)
+/* e^(x - max) is kept for the sum, and for the division. */
+static int softmax_chain(struct chain *h, bool log)
 {
 	struct task *t = h->t;
 	int top = structure_tmp(t, "t0", &h->kept), e = structure_tmp(t, "t1", h->x),
@@ -224,8 +224,10 @@ static int softmax_rows(struct chain *h)
 	reduce_stage(h, NULL, 0, "r0", COMB_MAX, "", top);
 	structure_out(t, map_stage(h, &top, 1, "r0 r1 sub exp"), e);
 	h->ix = e;
-	reduce_stage(h, NULL, 0, "r0", COMB_SUM, "acc recip", sum);
-	struct stage *s = map_stage(h, &sum, 1, "r0 r1 mul");
+	reduce_stage(h, NULL, 0, "r0", COMB_SUM, log ? "acc log" : "acc recip", sum);
+	h->ix = log ? x : e;
+	struct stage *s =
+	    log ? map_stage(h, (int[]){top, sum}, 2, "r0 r1 sub r2 sub") : map_stage(h, &sum, 1, "r0 r1 mul");
 	h->ix = x;
 	return chain_end(h, s);
 }
@@ -246,12 +248,7 @@ int structure_softmax(const struct opctx *c, struct task *t)
 	bool log = !strcmp(node_type(c->node), "LogSoftmax");
 	if (!log && last == axis + 1 && h.x->d[axis] <= SMALL_SOFTMAX)
 		return softmax_map(&h, (int)axis);
-	if (!log && last == rank)
-		return softmax_rows(&h);
-	int tmp[2] = {structure_tmp(t, "t0", &h.kept), structure_tmp(t, "t1", &h.kept)};
-	reduce_stage(&h, NULL, 0, "r0", COMB_MAX, "", tmp[0]);
-	reduce_stage(&h, tmp, 1, "r0 r1 sub exp", COMB_SUM, log ? "acc log" : "acc recip", tmp[1]);
-	return chain_end(&h, map_stage(&h, tmp, 2, log ? "r0 r1 sub r2 sub" : "r0 r1 sub exp r2 mul"));
+	return softmax_chain(&h, log);
 }
 
 /* (x - mean) / sqrt(var + eps) * scale + bias; over the dims from `axis` (layer) or all after the channel
