@@ -77,30 +77,28 @@ static void keep(struct layout_costs *c, struct arena *a, struct memo m)
 	c->n++;
 }
 
-static double draft(const struct layout_costs *c, const struct task *t)
+static double draft(const struct layout_costs *c, struct arena *scratch, const struct task *t)
 {
 	char cand[CAND_MAX];
 	struct space *s;
-	struct arena scratch = {0};
 	struct target tg = c->tg;
 	double bytes = task_bytes(t, false), l2 = (double)tg.l2_bytes, cycles = NEVER;
 	tg.bw_gbs[2] = bytes < l2 ? NEAR : bytes < 4 * l2 ? FAR : FARTHEST;
-	if (space_make(&scratch, t, &tg, NULL, &s) >= 0) {
+	if (space_make(scratch, t, &tg, NULL, &s) >= 0) {
 		space_default(s, cand);
 		cycles = CALL + space_draft(s, cand) * draft_ghz(&tg);
 	}
-	arena_free(&scratch);
 	return cycles;
 }
 
-double layout_cycles(struct layout_costs *c, struct arena *a, struct task *t)
+double layout_cycles(struct layout_costs *c, struct arena *a, struct arena *scratch, struct task *t)
 {
 	task_simplify(t);
 	struct memo m = {.key = task_key(t)};
 	const struct memo *kept = find(c, m.key);
 	if (kept->cycles > 0)
 		return kept->cycles;
-	m.cycles = draft(c, t);
+	m.cycles = draft(c, scratch, t);
 	keep(c, a, m);
 	return m.cycles;
 }

@@ -13,7 +13,7 @@ struct layout_costs;
 
 /* *c: what this arena keeps so far, or NULL; begun anew for another target. */
 int layout_costs_begin(struct arena *a, const struct target *t, struct layout_costs **c) MUST_CHECK;
-/* Cycles of one core. Simplifies t; keeps the answer in the arena. */
-double layout_cycles(struct layout_costs *c, struct arena *a, struct task *t);
+/* Cycles of one core. Simplifies t; keeps the answer in a. */
+double layout_cycles(struct layout_costs *c, struct arena *a, struct arena *scratch, struct task *t);
 
 #endif

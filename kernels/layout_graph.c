@@ -97,7 +97,7 @@ static double mode_cycles(struct weigher *w, const struct group *p, unsigned blo
 	for (int i = 0; i < t->noperands; i++)
 		if (p->value[i] >= 0 && (w->value[p->value[i]] >= 0))
 			lay(w, p->value[i], blocked >> i & 1, &t->operand[i]);
-	double cycles = layout_cycles(w->g->costs, &w->g->arena, t);
+	double cycles = layout_cycles(w->g->costs, &w->g->arena, &w->scratch, t);
 	arena_reset(&w->scratch);
 	if (blocked >> p->task->stage[p->task->nstages - 1].out.operand & 1)
 		return cycles;
@@ -128,7 +128,7 @@ static double convert_cycles(struct weigher *w, int v)
 		st->axis[d].extent = s->d[d];
 		st->read[0].dim[d].coef[d] = st->out.dim[d].coef[d] = 1;
 	}
-	double cycles = layout_cycles(w->g->costs, &w->g->arena, t);
+	double cycles = layout_cycles(w->g->costs, &w->g->arena, &w->scratch, t);
 	arena_reset(&w->scratch);
 	return cycles;
 }
