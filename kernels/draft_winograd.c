@@ -9,7 +9,8 @@
 
 /* Cycles: a transform along one axis for each m, around one of a tile and vector, the program of a pixel,
  * around a tile of the products. */
-static const double ALONG[5] = {[2] = 6, [4] = 11}, AROUND = 30, PIXEL = 4, CALL = 25;
+static const double ALONG[5] = {[2] = 6, [4] = 11}, AROUND = 30, PIXEL = 4, CALL = 25,
+		    APART = 4; /* a lane that is loaded or stored alone */
 
 static double join(double a, double b)
 {
@@ -64,13 +65,30 @@ static struct speeds speeds(const struct target *tg, int threads)
 			       .memory = memory};
 }
 
-/* Some blocks of tiles times some vectors of outputs: cycles but for the weights. */
-static double transforms(const struct winograd *w, const struct winograd_sizes *z, double tiles,
-			 double vectors)
+/* Lanes of one pixel that lie apart in the output or in what is added to it. */
+static double lanes_apart(const struct task *t, const struct sstage *s)
 {
-	double m = w->m, points = z->points;
-	double in = tiles * (double)z->cblocks * (2 * points * ALONG[w->m] + AROUND);
-	return in + tiles * vectors * ((points + m) * ALONG[w->m] + PIXEL * m * m + AROUND);
+	const struct stage *st = &t->stage[0];
+	double lanes = fmin(s->lanes, (double)st->axis[s->lane].extent), sum = 0;
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		int64_t stride;
+		bool pads;
+		if (!operand_packs(t, r->operand) &&
+		    read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) >= 0 && stride > 1)
+			sum += lanes;
+	}
+	return sum;
+}
+
+/* Some blocks of tiles times some vectors of outputs: cycles but for the weights. */
+static double transforms(const struct task *t, const struct sstage *s, const struct winograd_sizes *z,
+			 double tiles, double vectors)
+{
+	double m = s->wino.m, points = z->points, along = ALONG[s->wino.m];
+	double in = tiles * (double)z->cblocks * (2 * points * along + AROUND);
+	double pixel = PIXEL + APART * lanes_apart(t, s);
+	return in + tiles * vectors * ((points + m) * along + pixel * m * m + AROUND);
 }
 
 /* Weights that the next register tile reads again from the L2, where a panel is too large for the L1: a fifth
@@ -130,7 +148,7 @@ double draft_winograd(const struct task *t, const struct target *tg, const struc
 	double between = vs + ms + u / chunks + in + out, missed = over(between, v.l2_room) / between;
 	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
 	       far = threads > 1 ? in : 0; /* in other cores' caches */
-	double rest = transforms(w, &z, tiles, (double)h.vectors) +
+	double rest = transforms(t, s, &z, tiles, (double)h.vectors) +
 		      (others + lasts) * (held / v.l2 + (.5 * missed * moved + far) / v.l3);
 	double again = 1.5 * u / v.l2 + fmin(u, over(u + held, v.l2_room)) / v.l3;
 	double weights = (double)h.parts * u / v.memory + (double)(h.indexes - h.parts) * again;

@@ -333,6 +333,7 @@ void winograd_stage(struct nest *k)
 	}
 	q->z = winograd_sizes(k->w->t, k->s);
 	q->points = q->z.points;
+	k->last_masked = k->ragged;
 	q->in = input_nest(q, k);
 	int64_t each = (q->z.chunks + q->s->parts - 1) / q->s->parts;
 	int e = loops_entry(l, ix_c(l, q->z.batch * q->z.blocks * q->s->parts));

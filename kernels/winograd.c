@@ -173,29 +173,17 @@ struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *
 	return z;
 }
 
-/* Vectors along the lanes stay inside of what they read and write. */
-static int check_vectors(const struct task *t, const struct stage *st, const struct sstage *s,
-			 const struct winograd_form *f)
+/* Vectors of input channels stay inside of what they read. */
+static int check_inputs(const struct task *t, const struct stage *st, const struct sstage *s,
+			const struct winograd_form *f)
 {
-	int64_t stride, k = st->axis[f->k].extent;
+	int64_t stride;
 	bool pads;
 	int rc = read_stride(t, st, &st->read[f->in], f->c, s->lanes, &stride, &pads);
 	if (rc < 0)
 		return rc;
 	if (stride != 1 || (!pads && st->axis[f->c].extent % s->lanes))
 		return not_one("input channels do not lie side by side");
-	for (int i = 0; i <= st->nreads; i++) {
-		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
-		const struct operand *o = &t->operand[r->operand];
-		if (operand_packs(t, r->operand) || k % s->lanes == 0)
-			continue;
-		if ((rc = read_stride(t, st, r, f->k, s->lanes, &stride, &pads)) < 0)
-			return rc;
-		for (int d = 0; d < o->dims.rank; d++) /* lanes past the axis may belong to others */
-			pads &= !r->dim[d].coef[f->k] || r->dim[d].off + k == o->dims.d[d];
-		if (!pads)
-			return not_one("the last vector of output channels is partial");
-	}
 	return E_OK;
 }
 
@@ -242,7 +230,7 @@ int winograd_check(const struct task *t, const struct target *tg, const struct s
 		return not_one("m is not 2 or 4, or keys are left out");
 	if (s->lane != f.k || !others_default(t, s))
 		return not_one("lanes are not output channels, or keys that do not belong here");
-	if ((rc = sched_check_lane(t, tg, st, s)) < 0 || (rc = check_vectors(t, st, s, &f)) < 0)
+	if ((rc = sched_check_lane(t, tg, st, s)) < 0 || (rc = check_inputs(t, st, s, &f)) < 0)
 		return rc;
 	return check_sizes(t, s);
 }

@@ -21,20 +21,21 @@ static struct target board(int lanes, int regs)
 struct shape_case {
 	int n, c, k, h, w, halo, pad, block;
 	const char *post; /* r2: the bias, r3: an addend of the output's shape */
+	bool apart;       /* output and addend in planes */
 };
 
 static void conv_text(const struct shape_case *s, struct buf *b)
 {
 	struct rng r;
-	int oh = s->h + 2 * s->pad - 2, ow = s->w + 2 * s->pad - 2;
+	int oh = s->h + 2 * s->pad - 2, ow = s->w + 2 * s->pad - 2, block = s->apart ? 0 : s->block;
 	rng_seed(&r, 1);
 	buf_puts(b, "task syms=0\n");
 	image(b, &r, "X", "in", s->n, s->c, s->h, s->w, s->halo, s->block);
 	buf_printf(b, "operand W const f32 [%d,%d,3,3] plain\noperand B const f32 [%d] plain\n", s->k, s->c,
 		   s->k);
-	image(b, &r, "Y", "out", s->n, s->k, oh, ow, s->halo, s->block);
+	image(b, &r, "Y", "out", s->n, s->k, oh, ow, s->halo, block);
 	if (strstr(s->post, "r3"))
-		image(b, &r, "R", "in", s->n, s->k, oh, ow, 0, s->block);
+		image(b, &r, "R", "in", s->n, s->k, oh, ow, 0, block);
 	buf_printf(b, "stage n:%d k:%d y:%d x:%d | c:%d r:3 s:3\nread X [n,c,%s]\nread W [k,c,r,s]\n", s->n,
 		   s->k, oh, ow, s->c, s->pad ? "y+r-1,x+s-1" : "y+r,x+s");
 	buf_puts(b, "read B [k]\n");
@@ -107,6 +108,11 @@ TEST(every_shape)
 	     "lane=k:8 winograd=2 tiles=10 gemm=4x1 chunk=3 raw=1 prefetch=3"},
 	    {{2, 20, 7, 6, 9, 0, 1, 8, LONG}, "lane=k:8 winograd=2 tiles=7 gemm=6x1 chunk=1 raw=3"},
 	    {{1, 48, 33, 5, 5, 0, 0, 16, ADD}, "lane=k:16 winograd=4 tiles=1 gemm=1x1 chunk=2 raw=2"},
+	    {{1, 16, 9, 7, 9, 1, 1, 16, ADD, true}, "lane=k:16 winograd=4 tiles=4 gemm=4x1 chunk=1"},
+	    {{2, 8, 20, 8, 6, 0, 1, 8, RESIDUAL, true},
+	     "lane=k:8 winograd=2 tiles=5 gemm=3x2 chunk=2 parts=2 prefetch=1"},
+	    {{1, 8, 13, 9, 7, 0, 0, 8, LONG, true}, "lane=k:8 winograd=4 tiles=2 gemm=2x1 chunk=1 raw=1"},
+	    {{1, 8, 16, 8, 8, 0, 1, 8, RESIDUAL, true}, "lane=k:8 winograd=4 tiles=4 gemm=4x2 chunk=2"},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		struct kcase c;
