@@ -138,7 +138,7 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 			cs->body.at[n].arg = 0;
 			i += bias ? 2 : 0; /* the accumulator with the bias is the output itself */
 		} else if (s->post.at[i].op == P_READ) {
-			if (cs->nreads == MAX_OPERANDS || c->noperands == MAX_OPERANDS - 1)
+			if (cs->nreads == MAX_READS || c->noperands == MAX_OPERANDS - 1)
 				return fail(E_UNSUPPORTED, "too many operands");
 			cs->read[cs->nreads] = s->read[s->post.at[i].arg];
 			cs->body.at[n].arg = (uint8_t)cs->nreads;

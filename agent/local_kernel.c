@@ -17,7 +17,7 @@ static int place_buf(struct built *b, int i, void **p, size_t *bytes)
 {
 	const struct code_buf *c = &b->m.buf[i];
 	struct exercise *x = b->x;
-	if (c->operand < 0 || c->operand >= x->task.noperands || !x->bufs[c->operand])
+	if (c->operand < 0 || c->operand >= x->task.noperands || !x->data[c->operand].p)
 		return fail(E_CORRUPT, "buffer %s is of no operand", c->name);
 	if (c->packed) {
 		int rc = exercise_pack(x, c, &b->packed[i]);

@@ -75,7 +75,7 @@ static bool inline_read(struct stage *s, int read, const struct stage *map)
 {
 	struct read outer = s->read[read];
 	int more = map->nreads - 1, tail = s->nreads - read - 1;
-	if (s->nreads + more > MAX_OPERANDS || !splice(&s->body, read, map) || !splice(&s->post, read, map))
+	if (s->nreads + more > MAX_READS || !splice(&s->body, read, map) || !splice(&s->post, read, map))
 		return false;
 	memmove(&s->read[read + map->nreads], &s->read[read + 1], sizeof *s->read * (size_t)tail);
 	s->nreads += more;
@@ -159,7 +159,7 @@ int task_delay_factor(struct task *t)
 	const struct stage *map = &t->stage[k];
 	struct stage *s = &out.stage[k + 1];
 	struct read outer = s->read[0], *factor = &s->read[s->nreads];
-	bool good = s->comb == COMB_SUM && multiplies(&s->body) && s->nreads < MAX_OPERANDS &&
+	bool good = s->comb == COMB_SUM && multiplies(&s->body) && s->nreads < MAX_READS &&
 		    stage_maps(t, map) && map->nreads == 2 && multiplies(&map->body) &&
 		    t->operand[map->out.operand].role == ROLE_TMP && outer.operand == map->out.operand;
 	for (int i = 1; i < s->nreads; i++)

@@ -200,7 +200,7 @@ static int join_read(struct growth *w, const struct task *m, const struct read *
 	for (int i = 0; i < w->s->nreads; i++)
 		if (!memcmp(&w->s->read[i], &r, sizeof r))
 			return i;
-	if (w->s->nreads == MAX_OPERANDS)
+	if (w->s->nreads == MAX_READS)
 		return -1;
 	w->s->read[w->s->nreads] = r;
 	return w->s->nreads++;

@@ -127,7 +127,7 @@ struct entry {
 };
 
 enum {
-	LOOPS_MAX_BUFS = 16,
+	LOOPS_MAX_BUFS = 24, /* a task's operands and scratch */
 	LOOPS_MAX_PARAMS = 128,
 	LOOPS_MAX_ENTRIES = 4,
 	LOOPS_MAX_DEPTH = 32,	      /* nested for and if */

@@ -27,7 +27,7 @@
 #include "platform/buf.h"
 #include "platform/hash.h"
 
-enum { MAX_AXES = 12, MAX_OPERANDS = 12, MAX_STAGES = 8, MAX_SPLITS = 10, MAX_PROG = 64, MAX_SYMS = 96 };
+enum { MAX_AXES = 12, MAX_OPERANDS = 20, MAX_READS = 12, MAX_STAGES = 8, MAX_SPLITS = 10, MAX_PROG = 64, MAX_SYMS = 96 };
 
 #define SYM_BASE (INT64_MIN / 2)
 #define SYM(i) (SYM_BASE + (i))
@@ -114,7 +114,7 @@ struct read {
 struct stage {
 	int naxes, nreads;
 	struct axis axis[MAX_AXES]; /* spatial first, outermost first; then reduction */
-	struct read read[MAX_OPERANDS];
+	struct read read[MAX_READS];
 	struct prog body;
 	enum combiner comb;
 	struct prog post; /* n == 0: acc as it is */
@@ -168,8 +168,11 @@ bool task_overwrites(const struct task *t, int i);
  * div/mod and programs stay. Returns the number of symbols. */
 int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS]) MUST_CHECK;
 
-/* Reference, double precision, straight from the definition above. bufs[i]: operand i in its physical layout (tmp: NULL). */
+/* Reference, double precision, straight from the definition above. bufs[i]: operand i in its physical layout (tmp: NULL,
+ * then its elements are computed as often as they are read, or as task_values gives it). */
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial /* of the last stage */);
+/* All that stage k writes: operand_elems of its output. */
+void task_values(const struct task *t, void *const *bufs, int k, float *out);
 /* Whole task, every stage; tmp operands are computed internally. Slow. */
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch) MUST_CHECK;
 /* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. */

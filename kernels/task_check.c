@@ -210,7 +210,7 @@ static int check_out(const struct task *t, const struct stage *s)
 
 static int check_axes(const struct task *t, const struct stage *s)
 {
-	if (s->naxes < 0 || s->naxes > MAX_AXES || s->nreads < 0 || s->nreads > MAX_OPERANDS)
+	if (s->naxes < 0 || s->naxes > MAX_AXES || s->nreads < 0 || s->nreads > MAX_READS)
 		return fail(E_CORRUPT, "%d axes, %d reads", s->naxes, s->nreads);
 	int nred = 0;
 	for (int a = 0; a < s->naxes; a++) {

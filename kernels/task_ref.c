@@ -68,7 +68,7 @@ static double read_value(struct ref *r, const struct stage *s, const struct read
 		if (i[d] < 0 || i[d] >= o->dims.d[d])
 			return (double)o->fill;
 	}
-	const float *p = o->role == ROLE_TMP ? r->tmp[rd->operand] : r->bufs[rd->operand];
+	const float *p = r->tmp[rd->operand] ? r->tmp[rd->operand] : r->bufs[rd->operand];
 	if (p)
 		return (double)p[operand_offset(o, i)];
 	for (int k = 0; k < r->t->nstages; k++) {
@@ -227,6 +227,12 @@ static void whole_stage(struct ref *r, int stage, float *out)
 		for (a = nspatial - 1; a >= 0 && ++at[a] == s->axis[a].extent; a--)
 			at[a] = 0;
 	} while (a >= 0);
+}
+
+void task_values(const struct task *t, void *const *bufs, int k, float *out)
+{
+	struct ref r = {.t = t, .bufs = bufs};
+	whole_stage(&r, k, out);
 }
 
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch)

@@ -396,7 +396,7 @@ static void get_step(struct in *in, struct prog *p)
 	if (*in->p == 'r' && isdigit((unsigned char)in->p[1])) {
 		in->p++;
 		p->at[n].op = P_READ;
-		p->at[n].arg = (uint8_t)get_small(in, MAX_OPERANDS - 1);
+		p->at[n].arg = (uint8_t)get_small(in, MAX_READS - 1);
 		return;
 	}
 	size_t len = 0;
@@ -450,7 +450,7 @@ static void get_stage(struct in *in, struct task *t)
 	struct stage *s = &t->stage[t->nstages++];
 	get_axes(in, s);
 	while (eat(in, "read ")) {
-		expect(in, s->nreads < MAX_OPERANDS, "fewer reads");
+		expect(in, s->nreads < MAX_READS, "fewer reads");
 		if (in->bad)
 			return;
 		get_read(in, t, s, &s->read[s->nreads++]);
