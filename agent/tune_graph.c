@@ -159,8 +159,11 @@ static int run_series(const struct maker *m, struct side side[2])
 	for (int k = 0; k < 2; k++)
 		net_forget(&side[k].net);
 	for (int i = 0; i < RUNS && rc >= 0; i++)
-		for (int k = 0; k < 2 && rc >= 0; k++)
-			rc = over(m->o) ? E_TIMEOUT : net_run_kernels(&side[k].net, m->o->clock);
+		for (int k = 0; k < 2 && rc >= 0; k++) {
+			rc = over(m->o) ? E_TIMEOUT : net_warm(&side[k].net, m->o->chosen->target);
+			if (rc >= 0)
+				rc = net_run_kernels(&side[k].net, m->o->clock);
+		}
 	for (int k = 0; k < 2 && rc >= 0; k++)
 		side[k].sum_ns = sum_kernels(m, &side[k]);
 	return rc;

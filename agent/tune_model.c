@@ -199,8 +199,7 @@ static int measure_before(struct session *s)
 	}
 	if (rc < 0)
 		return rc;
-	struct plan_memory m = plan_memory(n->plan);
-	s->warm = m.weights_bytes + m.values_bytes <= (size_t)s->target.l2_bytes;
+	s->warm = net_fits(n, &s->target);
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
 	bool again = worth_measuring_again(n);
 	reserve_end(s, n, again ? net_median_ns(n) : 0);
@@ -407,7 +406,9 @@ static int run_round(struct session *s, struct net *standard, struct net *after,
 	for (int i = 0; i < 3 && rc >= 0; i++) {
 		if (!turn[i]->plan)
 			continue;
-		rc = net_run(turn[i], s->clock);
+		rc = net_warm(turn[i], &s->target);
+		if (rc >= 0)
+			rc = net_run(turn[i], s->clock);
 		if (rc >= 0 && timed && turn[i] != standard)
 			rc = net_run_kernels(turn[i], s->clock);
 	}

@@ -66,6 +66,17 @@ int net_run(struct net *n, struct clock *clock)
 	return rc;
 }
 
+bool net_fits(const struct net *n, const struct target *t)
+{
+	struct plan_memory m = plan_memory(n->plan);
+	return m.weights_bytes + m.values_bytes <= (size_t)t->l2_bytes;
+}
+
+int net_warm(struct net *n, const struct target *t)
+{
+	return net_fits(n, t) ? plan_run(n->plan, n->in, n->out) : E_OK;
+}
+
 int net_run_kernels(struct net *n, struct clock *clock)
 {
 	const struct plan_kernel *k;

@@ -25,9 +25,13 @@ int net_open(struct net *n, struct graph *g, const struct steps *s, const struct
 int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one sample (none if it fails) */
 int net_run_kernels(struct net *n,
 		    struct clock *clock) MUST_CHECK; /* one run with every kernel timed: no sample */
-int64_t net_median_ns(const struct net *n);          /* 0: no samples */
-void net_forget(struct net *n);                      /* samples and kernels' times, before a new series */
-void net_close_plan(struct net *n);                  /* what was measured stays */
+/* All that it reads and writes fits into a core's own cache. */
+bool net_fits(const struct net *n, const struct target *t);
+/* Where it fits, one run without a sample, after another network's: it is as warm as it would be alone. */
+int net_warm(struct net *n, const struct target *t) MUST_CHECK;
+int64_t net_median_ns(const struct net *n); /* 0: no samples */
+void net_forget(struct net *n);             /* samples and kernels' times, before a new series */
+void net_close_plan(struct net *n);         /* what was measured stays */
 void net_close(struct net *n);
 
 #endif
