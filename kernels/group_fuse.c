@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks: groups in a row whose intermediates need not reach memory, because one kernel can compute them in a
  * ring of rows (kernels/lower_chain.c): a convolution, a window of each channel (depthwise, pooling), a 1x1
- * convolution; or the first or last two of these. And attention (group_attention.c). */
+ * convolution; or the first or last two of these. And attention (group_attention.c), and chains of products
+ * with vectors (group_chain.c). */
 #include "kernels/group_parts.h"
 #include "kernels/sched.h"
 
@@ -136,16 +137,15 @@ static void link_block(struct groups *gr, const int *block, int n)
 	}
 }
 
-/* All of it or none: the scores are what it is about. */
-static void fuse_attention(const struct graph *g, const struct choices *c, const int *by, struct groups *gr,
-			   int i)
+/* All of it or none: the scores are what attention is about, the calls what a chain is. */
+static void fuse_whole(const struct graph *g, const struct choices *c, struct groups *gr, const int *block,
+		       int n, bool pays)
 {
-	int block[BLOCK_GROUPS], n = group_attention(gr, by, i, block);
 	if (!n)
 		return;
 	struct group *first = &gr->group[block[0]];
 	first->block = n;
-	if (choices_get(c, CHOICE_FUSE, g->node[first->anchor].name, n) == n)
+	if (choices_get(c, CHOICE_FUSE, g->node[first->anchor].name, pays ? n : 1) == n)
 		link_block(gr, block, n);
 }
 
@@ -167,7 +167,8 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 {
 	int *by = readers(g, gr, a);
 	double l2 = (double)(t->l2_bytes ? t->l2_bytes : L2_BYTES);
-	if (!by)
+	bool *inside = arena_try(a, (size_t)gr->n + 1, sizeof *inside);
+	if (!by || !inside)
 		return E_NOMEM;
 	for (int i = 0; i < gr->n; i++)
 		gr->group[i].prev = gr->group[i].next = -1;
@@ -181,8 +182,16 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 		int want = choices_get(c, CHOICE_FUSE, g->node[gr->group[i].anchor].name, pays ? n : 1);
 		link_block(gr, block, n < want ? n : want);
 	}
-	for (int i = 0; i < gr->n; i++)
-		fuse_attention(g, c, by, gr, i);
+	for (int i = 0; i < gr->n; i++) {
+		int block[BLOCK_GROUPS], n = group_attention(gr, by, i, block);
+		bool pays = true;
+		if (!n && !inside[i]) { /* a longer one */
+			n = group_chain(gr, t, by, i, block, &pays);
+			for (int k = 0; k < n; k++)
+				inside[block[k]] = true;
+		}
+		fuse_whole(g, c, gr, block, n, pays);
+	}
 	return E_OK;
 }
 
@@ -262,13 +271,15 @@ static bool all_read(const struct task *t)
 	return true;
 }
 
-bool block_rings(const struct task *t)
+bool block_runs(const struct task *t)
 {
 	struct ring r;
 	const struct stage *last = &t->stage[t->nstages - 1];
 	int axis = lone_axis(last, &last->out.dim[ROW_DIM]);
 	if (task_check(t) < 0 || !all_read(t))
 		return false;
+	if (task_vectors(t))
+		return true;
 	if (axis >= 0 && task_ring(t, axis, 1, &r) >= 0)
 		return true;
 	for (int a = task_shared(t); a < stage_spatial(last); a++)

@@ -334,7 +334,7 @@ static int emit_block(struct layer *l, int last)
 	bool fits = true;
 	for (int i = first; i >= 0 && fits; i = gr[i].next)
 		fits = block_add(&b, l->laid[i]->task, l->out->step[l->laid[i]->at].value, i == last);
-	if (!fits || !block_rings(b.task))
+	if (!fits || !block_runs(b.task))
 		return E_OK;
 	int tmp = task_delay_factor(b.task);
 	if (tmp >= 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the group module: group.c finds groups, group_views.c takes out copies, group_fuse.c
- * and group_attention.c blocks of them, group_decide.c guesses which values are blocked, layout_graph.c
- * weighs that, group_layout.c lays them out and makes steps, group_collapse.c simplifies the tasks,
- * group_order.c orders the steps. */
+/* Between the files of the group module: group.c finds groups, group_views.c takes out copies, group_fuse.c,
+ * group_attention.c and group_chain.c blocks of them, group_decide.c guesses which values are blocked,
+ * layout_graph.c weighs that, group_layout.c lays them out and makes steps, group_collapse.c simplifies the
+ * tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -30,12 +30,16 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 /* Reads and writes through groups that only move elements, which then go. */
 int groups_view(const struct graph *g, struct arena *a, struct groups *out) MUST_CHECK;
 bool group_copies(const struct group *p); /* a task that only moves elements */
-enum { BLOCK_GROUPS = 5 };
+enum { BLOCK_GROUPS = 6 };
 /* The groups of the attention whose scores group i makes, 0: none; by: per value the group that alone reads
  * it. */
 int group_attention(const struct groups *gr, const int *by, int i, int block[BLOCK_GROUPS]);
+/* The groups of the longest chain of products with vectors that begins with group i, whose weights the L2
+ * holds; 0: there are not two products. pays: whatever the threads. */
+int group_chain(const struct groups *gr, const struct target *t, const int *by, int i,
+		int block[BLOCK_GROUPS], bool *pays);
 /* Sets prev and next of every group: blocks whose intermediates are more than the L2
- * holds and three times their weights, attention, or chosen. */
+ * holds and three times their weights, attention, short chains of products with vectors, or chosen. */
 int groups_fuse(const struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct groups *gr) MUST_CHECK;
 /* What an operand needs, and how much halo. */
@@ -70,8 +74,8 @@ struct block {
 };
 bool block_add(struct block *b, const struct task *m, const int *value,
 	       bool last); /* false: it does not fit */
-bool block_rings(
-    const struct task *t); /* a legal task that runs in a ring of rows, of an image or of apart ones */
+/* A legal task that runs in a ring of rows, of an image or of apart ones, or makes vectors. */
+bool block_runs(const struct task *t);
 /* Drops reduction axes of extent 1, merges axes that are adjacent in memory in every operand, names the
  * operands. */
 void task_simplify(struct task *t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views: a matrix product, a chain or a copy reads the parts of a transposed tensor where they lie (query,
- * key and value inside of one projection) in place of copies, as far as what was contiguous stays so; and a
- * product writes transposed where its one reader would only do that. Copies that nobody reads then are no
- * groups any more. */
+/* Views: a matrix product, a chain, a copy or a map of vectors reads the parts of a transposed tensor where
+ * they lie (query, key and value inside of one projection) in place of copies, as far as what was contiguous
+ * stays so; and a product writes transposed where its one reader would only do that. Copies that nobody reads
+ * then are no groups any more. */
 #include "kernels/compose.h"
 #include "kernels/group_parts.h"
 
@@ -214,11 +214,19 @@ static void look_back(struct viewer *w, struct group *p, int i)
 		unite(p, i);
 }
 
+/* A map of something without an image: plain whoever makes it. */
+static bool is_flat_map(const struct group *p)
+{
+	return p->kind == STEP_TASK && p->task->nstages == 1 && stage_maps(p->task, &p->task->stage[0]) &&
+	       p->task->operand[p->task->stage[0].out.operand].dims.rank <= 2;
+}
+
 static void look_back_all(struct viewer *w)
 {
 	for (int k = 0; k < w->gr->n; k++) {
 		struct group *p = &w->gr->group[k];
-		if (!is_product(w, p) && !group_copies(p) && !(p->kind == STEP_TASK && p->task->nstages > 1))
+		bool several = p->kind == STEP_TASK && p->task->nstages > 1;
+		if (!is_product(w, p) && !group_copies(p) && !several && !is_flat_map(p))
 			continue;
 		for (int i = p->task->noperands - 1; i >= 0; i--)
 			if (p->task->operand[i].role == ROLE_IN && i < p->task->noperands)

@@ -102,6 +102,8 @@ bool operand_packs(const struct task *t, int operand);
 /* Axis i goes over an image that does not depend on it, as a convolution's output channels do: a loop over it
  * around the pixels' loops, or a ring of it, would read the image anew for each of its points. */
 bool stage_over_image(const struct task *t, const struct stage *st, int i);
+/* Every stage makes a vector: one spatial axis has all of its points. */
+bool task_vectors(const struct task *t);
 /* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
 int task_shared(const struct task *t);
 /* Those that are outside of the loops of a schedule with a ring along this axis (-1: none). */

@@ -338,6 +338,18 @@ static bool shared(const struct task *t, int i)
 	return true;
 }
 
+bool task_vectors(const struct task *t)
+{
+	for (int k = 0; k < t->nstages; k++) {
+		int wide = 0;
+		for (int a = 0; a < stage_spatial(&t->stage[k]); a++)
+			wide += t->stage[k].axis[a].extent != 1;
+		if (wide > 1)
+			return false;
+	}
+	return true;
+}
+
 int task_shared(const struct task *t)
 {
 	int n = 0;

@@ -53,7 +53,7 @@ void rules_ring(struct space *s)
 	const struct task *t = &s->t;
 	int last = t->nstages - 1;
 	s->ring.rows = 0;
-	if (short_rows(s))
+	if (task_vectors(t) || short_rows(s))
 		return;
 	for (int a = task_shared(t); a < stage_spatial(&t->stage[last]); a++) {
 		struct ring r;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Labels for people, derived from structure: "conv 3x3/2 64->128 28x28 add relu". */
-#include "kernels/task.h"
+#include "kernels/sched.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -128,7 +128,7 @@ static void label_product(const struct task *t, const struct stage *s, char out[
 	    (long long)y->dims.d[1], dims, post);
 }
 
-/* "attention", "softmax" or "norm" of rows; else "3 stages". */
+/* "attention", "softmax" or "norm" of rows, "3 matmuls" that pass a vector on; else "3 stages". */
 static void label_chain(const struct task *t, const char *dims, char out[96])
 {
 	int products = 0, tops = 0, exps = 0, roots = 0;
@@ -143,6 +143,8 @@ static void label_chain(const struct task *t, const char *dims, char out[96])
 		put(out, 96, 0, "%s %s", products ? "attention" : "softmax", dims);
 	else if (roots == 1 && !products && t->nstages == 3)
 		put(out, 96, 0, "norm %s", dims);
+	else if (products > 1 && task_vectors(t))
+		put(out, 96, 0, "%d matmuls %s", products, dims);
 	else
 		put(out, 96, 0, "%d stages %s", t->nstages, dims);
 }

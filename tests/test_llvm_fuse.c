@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of groups: where graph_steps makes a fused step, and plans that take it or its parts. */
 #include "agent/plan.h"
+#include "kernels/alternatives.h"
 #include "kernels/emit.h"
 #include "kernels/eval.h"
 #include "kernels/group.h"
@@ -108,6 +109,7 @@ TEST(what_is_fused)
 struct compiler {
 	const struct target *t;
 	bool blocks;
+	bool vectors; /* blocks are chains of products with vectors, else rings of an image's rows */
 	int made;
 };
 
@@ -125,7 +127,8 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 	if (rc < 0)
 		return rc;
 	space_default(s, cand);
-	CHECK(t->nstages == 1 || strstr(cand, "ring=y:"));
+	CHECK(t->nstages == 1 || !strstr(cand, "ring=") == c->vectors);
+	CHECK(!c->vectors || strstr(cand, "lane="));
 	for (int i = 0;; i++) {
 		if ((rc = lower(t, cand, c->t, a, &l, &out->m)) >= 0)
 			rc = emit_find("llvm")->emit(l, c->t, a, &out->object);
@@ -188,9 +191,128 @@ TEST(plans)
 		struct graph *g = net_end(&z, zoo_conv(&z, x, conv(16, 1, 1, 1)).value);
 		const struct steps *s = steps_of(g, &t, &a);
 		CHECK(fused_step(s, &parts) && parts >= 5);
-		struct compiler with = {&t, true, 0}, without = {&t, false, 0};
+		struct compiler with = {&t, true, false, 0}, without = {&t, false, false, 0};
 		CHECK(error(g, s, &with, 1 + i / 4 * 2) < 1e-5 && with.made >= 2);
 		CHECK(error(g, s, &without, 1) < 1e-5 && without.made == 0);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
+/* 40 -> sizes[0] -> ... with an activation behind each product but the last. */
+struct mlp {
+	int rows, n;
+	int64_t size[8];
+	int also;   /* product whose output leaves the graph too; 0: none */
+	bool twice; /* two products read the first one's output */
+};
+
+static struct graph *mlp(const struct mlp *m)
+{
+	struct zoo z = net_begin("mlp");
+	int x = zoo_input(&z, "x", 40, m->rows, 1).value;
+	if (m->rows > 1) {
+		struct attr perm = zoo_attr_ints("perm", 4, (int64_t[]){0, 2, 1, 3});
+		x = zoo_node(&z, "Transpose", 1, &x, 1, &perm);
+		struct attr axis = zoo_attr_int("axis", 2);
+		x = zoo_node(&z, "Flatten", 1, &x, 1, &axis);
+	} else {
+		x = zoo_node(&z, "Flatten", 1, &x, 0, NULL);
+	}
+	int64_t from = 40;
+	int y = zoo_unary(&z, "Abs", x), first = -1;
+	for (int i = 0; i < m->n; i++) {
+		y = zoo_dense(&z, y, from, m->size[i], 1);
+		if (i + 1 < m->n)
+			y = zoo_unary(&z, i & 1 ? "Tanh" : "Sigmoid", y);
+		first = i ? first : y;
+		if (m->also == i + 1)
+			zoo_output(&z, y, "also");
+		from = m->size[i];
+	}
+	if (m->twice)
+		y = zoo_binary(&z, "Add", y, zoo_dense(&z, first, m->size[0], from, 1));
+	return net_end(&z, y);
+}
+
+TEST(chains_of_products)
+{
+	static const struct {
+		struct mlp m;
+		int64_t l2_bytes;
+		int stages,
+		    offered; /* of the last fused step, 0: none; of the longest that could be, 1: none */
+	} k[] = {
+	    {{1, 3, {64, 48, 12}}, 1 << 20, 4, 4},
+	    {{1, 2, {17, 3}}, 1 << 20, 3, 3},
+	    {{1, 8, {8, 8, 8, 8, 8, 8, 8, 8}}, 1 << 20, 3, 6}, /* a block of all that it may have, the rest */
+	    {{1, 1, {64}}, 1 << 20, 0, 1},                     /* nothing passes on */
+	    {{4, 3, {64, 48, 12}}, 1 << 20, 0, 1},             /* weights would be read for each row */
+	    {{1, 3, {64, 48, 12}, .also = 2}, 1 << 20, 3, 3},  /* what is needed outside ends it */
+	    {{1, 3, {64, 48, 12}, .also = 1}, 1 << 20, 2, 2},  /* and another begins behind it */
+	    {{1, 2, {64, 12}, .twice = true}, 1 << 20, 0, 1},  /* two readers */
+	    {{1, 3, {8, 8, 600}}, 1 << 13, 3, 3}, /* the last one's weights are more than L2 holds */
+	    {{1, 3, {64, 48, 12}}, 1 << 13, 0, 1},
+	    {{1, 3, {600, 300, 12}}, 1 << 20, 0, 4}, /* threads may be better: measured */
+	    {{1, 2, {5000, 12}}, 1 << 24, 0, 1},     /* what passes on is more than L1 holds */
+	};
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct arena a = {0};
+		struct target t = machine(k[i].l2_bytes);
+		struct graph *g = mlp(&k[i].m);
+		int parts, offered = 0;
+		t.l1_bytes = 1 << 15;
+		const struct steps *s = steps_of(g, &t, &a);
+		const struct step *f = fused_step(s, &parts);
+		for (int j = 0; j < s->nsteps; j++)
+			offered = s->step[j].block > offered ? s->step[j].block : offered;
+		if ((f ? f->task->nstages : 0) != k[i].stages || offered != k[i].offered)
+			printf("case %zu: %d stages, %d offered\n", i, f ? f->task->nstages : 0, offered);
+		CHECK((f ? f->task->nstages : 0) == k[i].stages && offered == k[i].offered);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
+TEST(chains_chosen)
+{
+	struct arena a = {0};
+	struct target t = machine(1 << 20);
+	struct mlp large = {1, 3, {600, 300, 12}}, small = {1, 3, {64, 48, 12}};
+	struct graph *g = mlp(&large);
+	struct steps *s = steps_of(g, &t, &a);
+	struct choices c = {0}, *other;
+	int parts, n = graph_alternatives(g, s, &c, &a, &other);
+	REQUIRE(n == 1 && other[0].n == 1 && other[0].choice[0].number == 4);
+	REQUIRE_OK(graph_steps(g, &t, &other[0], &a, &s));
+	CHECK(fused_step(s, &parts) && parts == 4);
+	graph_free(g);
+	g = mlp(&small);
+	s = steps_of(g, &t, &a);
+	n = graph_alternatives(g, s, &c, &a, &other);
+	REQUIRE(n == 1);
+	REQUIRE_OK(graph_steps(g, &t, &other[0], &a, &s));
+	CHECK(!fused_step(s, &parts) && !parts);
+	graph_free(g);
+	arena_free(&a);
+}
+
+TEST(chains_give_the_answer)
+{
+	static const struct mlp k[] = {{1, 3, {64, 48, 12}},
+				       {1, 2, {17, 3}},
+				       {1, 5, {33, 1, 16, 5, 100}},
+				       {1, 4, {64, 48, 12, 7}, .also = 2}};
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct arena a = {0};
+		struct target t = machine(1 << 20);
+		struct graph *g = mlp(&k[i]);
+		const struct steps *s = steps_of(g, &t, &a);
+		struct compiler with = {&t, true, true, 0}, without = {&t, false, true, 0};
+		if (!k[i].also) {
+			CHECK(error(g, s, &with, 1 + (int)i % 2 * 2) < 1e-5 && with.made >= 1);
+			CHECK(error(g, s, &without, 1) < 1e-5 && without.made == 0);
+		}
 		graph_free(g);
 		arena_free(&a);
 	}
