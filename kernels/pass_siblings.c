@@ -21,11 +21,12 @@ static bool feeds_convolution(const struct graph *g, const int *uses, const stru
 	return reader >= 0 && !strcmp(node_type(&g->node[reader]), "Conv");
 }
 
-/* Siblings of node i from it on, with it; returns how many. */
-static int siblings(const struct graph *g, const int *uses, int i, int *of)
+/* Siblings of node i from it on, with it, of the first `nodes`, whose values are counted; returns how many.
+ */
+static int siblings(const struct graph *g, const int *uses, int i, int nodes, int *of)
 {
 	int n = 0;
-	for (int j = i; j < g->nnodes && n < MAX_SIBLINGS; j++)
+	for (int j = i; j < nodes && n < MAX_SIBLINGS; j++)
 		if (narrow(g, &g->node[j]) && g->node[j].in[0] == g->node[i].in[0] &&
 		    feeds_convolution(g, uses, &g->node[j]))
 			of[n++] = j;
@@ -88,7 +89,7 @@ int pass_siblings(struct graph *g, struct arena *scratch)
 {
 	int *uses = pass_uses(g, scratch), nodes = g->nnodes, done = 0;
 	for (int i = 0; i < nodes; i++) {
-		int of[MAX_SIBLINGS], n = narrow(g, &g->node[i]) ? siblings(g, uses, i, of) : 0;
+		int of[MAX_SIBLINGS], n = narrow(g, &g->node[i]) ? siblings(g, uses, i, nodes, of) : 0;
 		int64_t all = 0;
 		for (int k = 0; k < n; k++)
 			all += g->value[g->node[of[k]].in[1]].t.shape.d[0];

@@ -238,18 +238,19 @@ TEST(a_strided_convolution_reads_pixels)
 	}
 }
 
-/* Narrow ones that other convolutions read become one; more filters, or another reader, leave them apart. */
+/* Narrow ones that other convolutions read become one; more filters, or another reader, leave them apart, the
+ * last of three too. */
 TEST(narrow_siblings_are_one_convolution)
 {
+	static const int64_t column[] = {3, 1};
+	static const struct attr window = {.name = "kernel_shape", .kind = ATTR_INTS, .n = 2, .ints = column};
 	static const struct {
 		int64_t filters[3];
 		const char *reader;
 		int live;
-	} k[] = {{{1, 4, 3}, "Conv", 1 + 3 + 3},
-		 {{8, 7, 15}, "Conv", 1 + 3 + 3},
-		 {{15, 15, 15}, "Conv", 6},
-		 {{16, 4, 3}, "Conv", 1 + 1 + 2 + 3},
-		 {{1, 4, 3}, "Exp", 6}};
+	} k[] = {{{1, 4, 3}, "Conv", 1 + 3 + 3}, {{8, 7, 15}, "Conv", 1 + 3 + 3},
+		 {{15, 15, 15}, "Conv", 6},      {{16, 4, 3}, "Conv", 1 + 1 + 2 + 3},
+		 {{1, 4, 3}, "Exp", 6},          {{1, 4, 3}, "MaxPool", 1 + 2 + 2 + 2}};
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
 		struct net net[2];
 		for (int j = 0; j < 2; j++) {
@@ -264,7 +265,12 @@ TEST(narrow_siblings_are_one_convolution)
 						 false);
 				n->last = x;
 				add(n, "Conv", c ? 3 : 2, (int[]){w, b}, 0, NULL);
-				add(n, k[i].reader, k[i].reader[0] == 'C' ? 2 : 1, &v, 0, NULL);
+				if (strcmp(k[i].reader, "MaxPool") != 0)
+					add(n, k[i].reader, k[i].reader[0] == 'C' ? 2 : 1, &v, 0, NULL);
+				else if (c < 2)
+					add(n, "Conv", 2, &v, 0, NULL);
+				else
+					add(n, "MaxPool", 1, NULL, 1, &window);
 				y[c] = n->last;
 			}
 			n->last = y[0];
