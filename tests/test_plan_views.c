@@ -110,6 +110,7 @@ TEST(what_concat_joins_is_converted_in_place)
 	}
 	CHECK(joins == 1);
 	graph_free(g);
+	arena_free(&a);
 }
 
 TEST_MAIN
