@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which values are blocked by channels, by rule: the first guess of kernels/layout_graph.c. Blocked forms
- * begin at convolutions and spread to channel-parallel consumers; then, from the last group back, what nobody
- * reads blocked becomes plain where its maker does not mind, and so do the parts of a Concat that would not
- * begin at blocks. Where channels are few, plain regions begin instead at convolutions that read plain
- * values: their lanes lie along the pixels of a row. Choices come first. */
-#include "kernels/draft.h"
+ * begin at convolutions and spread to channel-parallel consumers. Where channels are few, plain regions begin
+ * instead at convolutions that read plain values: their lanes lie along the pixels of a row. Choices come
+ * first. */
 #include "kernels/group_parts.h"
+#include "kernels/sched.h"
 
 #include <string.h>
 
 enum {
 	MAX_PLANES = 32, /* channels that a convolution reads plain: it only broadcasts them */
-	MIN_TERMS = 96,  /* of a sum that may be stored lane by lane */
 	MAX_INSIDE = 64, /* channels of a value inside of a plain region */
 };
 
@@ -58,7 +56,6 @@ static bool narrow(const struct decider *l, const struct shape *s, double margin
 static int chosen(const struct decider *l, int v, int rule)
 {
 	const struct value *x = &l->g->value[v];
-	rule = l->form[v].plain ? 1 : rule;
 	int block = choices_get(l->choices, CHOICE_LANES, x->name, 0);
 	if (block < 1 || l->form[v].exact || !wide(l, &x->t.shape))
 		return rule;
@@ -214,79 +211,12 @@ static void decide_forwards(struct decider *l)
 	}
 }
 
-/* The group's output can be written in any layout without another layout of its inputs. Scattered stores of
- * blocked channels cost more than a copy where few terms make an output. */
-static bool indifferent(const struct decider *l, int group)
-{
-	const struct group *p = &l->gr->group[group];
-	if (p->kind == STEP_HOST)
-		return step_any_layout(l->g, p->anchor);
-	if (p->kind != STEP_TASK || !is_conv(l, p))
-		return false;
-	const struct task *t = p->task;
-	const struct stage *s = &t->stage[0];
-	if (l->want[group][s->read[0].operand] > 1 &&
-	    (stage_steps(s) < MIN_TERMS || is_type(l, p, "ConvTranspose")))
-		return false;
-	for (int i = 0; i < t->noperands; i++)
-		if (t->operand[i].role == ROLE_IN && channel_axis(t, i) >= 0 &&
-		    s->axis[channel_axis(t, i)].kind != AXIS_REDUCTION)
-			return false;
-	return true;
-}
-
-/* A Concat of channels some of whose parts do not begin at a block: blocked, they are copied. */
-static bool misaligned(const struct decider *l, const struct group *p)
-{
-	const struct node *n = &l->g->node[p->anchor];
-	int64_t at = 0;
-	if (p->kind != STEP_HOST || strcmp(node_type(n), "Concat") || l->g->value[n->out[0]].t.shape.rank < 2)
-		return false;
-	for (int k = 0; k < n->nin; k++) {
-		if (at % l->lanes)
-			return true;
-		at += l->g->value[n->in[k]].t.shape.d[1];
-	}
-	return false;
-}
-
-/* Whether a value is blocked depends on who reads it, if its maker does not mind: last group first. */
-static void decide_backwards(struct decider *l, bool *blocked)
-{
-	for (int i = l->gr->n - 1; i >= 0; i--) {
-		const struct group *p = &l->gr->group[i];
-		const struct node *n = &l->g->node[p->anchor];
-		bool any = false;
-		if (p->kind == STEP_TASK) {
-			l->form[p->out].plain = indifferent(l, i) && !blocked[p->out];
-			for (int k = 0; k < p->task->noperands; k++)
-				if (p->value[k] >= 0 && p->task->operand[k].role == ROLE_IN)
-					blocked[p->value[k]] |= l->want[i][k] > 1;
-			continue;
-		}
-		for (int k = 0; k < n->nout; k++)
-			any |= n->out[k] >= 0 && blocked[n->out[k]] && !misaligned(l, p);
-		for (int k = 0; k < n->nout; k++)
-			if (n->out[k] >= 0)
-				l->form[n->out[k]].plain = !any;
-		for (int k = 0; k < n->nin; k++)
-			if (n->in[k] >= 0 && indifferent(l, i))
-				blocked[n->in[k]] |= any;
-	}
-}
-
-int groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
-		  struct arena *a, struct form *form, int (*want)[MAX_OPERANDS])
+void groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+		   struct form *form, int (*want)[MAX_OPERANDS])
 {
 	struct decider l = {.g = g, .gr = gr, .choices = c, .lanes = lanes, .form = form, .want = want};
-	bool *blocked = arena_try(a, (size_t)g->nvalues + 1, sizeof *blocked);
-	if (!blocked)
-		return E_NOMEM;
 	for (int v = 0; v < g->nvalues; v++)
 		form[v] =
 		    (struct form){.block = 1, .exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32};
 	decide_forwards(&l);
-	decide_backwards(&l, blocked);
-	decide_forwards(&l);
-	return E_OK;
 }

@@ -21,7 +21,6 @@ struct variant {
 	int of;    /* graph value; variant v < nvalues is the native form of value v */
 	int block; /* channels of a block; 1: plain */
 	bool exact, haloed, made;
-	bool plain; /* nobody wants it blocked */
 	float fill;
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
 };
@@ -424,9 +423,10 @@ static int begin(struct layer *l)
 static int decide(struct layer *l, const struct target *t, const struct choices *c)
 {
 	struct form *form = arena_try(l->a, (size_t)l->g->nvalues + 1, sizeof *form);
-	int rc = form ? groups_decide(l->g, l->gr, l->lanes, c, l->a, form, l->want) : E_NOMEM;
-	if (rc >= 0)
-		rc = groups_weigh(l->g, l->gr, t, c, form, l->want);
+	if (!form)
+		return E_NOMEM;
+	groups_decide(l->g, l->gr, l->lanes, c, form, l->want);
+	int rc = groups_weigh(l->g, l->gr, t, c, form, l->want);
 	for (int v = 0; v < l->g->nvalues && rc >= 0; v++)
 		l->v[v] = (struct variant){.of = v, .block = form[v].block, .exact = form[v].exact};
 	return rc;

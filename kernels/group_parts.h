@@ -49,13 +49,12 @@ enum need operand_overhang(const struct task *t, int operand, int64_t *lo, int64
 struct form {
 	int block;   /* channels of a block; 1: plain */
 	bool exact;  /* plain, without halo */
-	bool plain;  /* nobody wants it blocked, and its maker does not mind */
 	bool planar; /* plain because lanes over its pixels are used better */
 };
 
 /* form: per value of g; want: per group and operand, the block that its task reads or writes. */
-int groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
-		  struct arena *a, struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
+void groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+		   struct form *form, int (*want)[MAX_OPERANDS]);
 /* The same by cost, where the rules' answer is the first guess, and blocks have t->lanes channels. What was
  * measured of the target does not matter. Costs are kept in g. */
 int groups_weigh(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
