@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which values are blocked by channels, by rule: the first guess of kernels/layout_graph.c. Blocked forms
- * begin at convolutions and spread to channel-parallel consumers. Where channels are few, plain regions begin
- * instead at convolutions that read plain values: their lanes lie along the pixels of a row. Choices come
- * first. */
+ * begin at convolutions and spread to channel-parallel consumers. Choices come first. */
 #include "kernels/group_parts.h"
 #include "kernels/sched.h"
 
 #include <string.h>
 
-enum {
-	MAX_PLANES = 32, /* channels that a convolution reads plain: it only broadcasts them */
-	MAX_INSIDE = 64, /* channels of a value inside of a plain region */
-};
-
-/* How many times better lanes over pixels are used than lanes over channels where a plain region begins: less
- * would not pay for windows whose vectors begin anywhere in a cache line. */
-static const double PLANAR = 1.15;
+enum { MAX_PLANES = 32 /* channels that a convolution reads plain: it only broadcasts them */ };
 
 struct decider {
 	const struct graph *g;
@@ -43,13 +34,6 @@ static bool wide(const struct decider *l, const struct shape *s)
 static double used(const struct decider *l, int64_t n)
 {
 	return (double)n / (double)((n + l->lanes - 1) / l->lanes * l->lanes);
-}
-
-/* Lanes over the pixels of a row are used `margin` times better than lanes over channels. */
-static bool narrow(const struct decider *l, const struct shape *s, double margin)
-{
-	return s->rank >= 3 && s->d[s->rank - 1] > 1 &&
-	       used(l, s->d[s->rank - 1]) >= margin * used(l, s->d[1]);
 }
 
 /* The block of value v where the rules ask for `rule`. */
@@ -120,32 +104,10 @@ static int decide_input(struct decider *l, const struct group *p, int i, bool co
 	if (!first || v->block > 1 ||
 	    choices_get(l->choices, CHOICE_LANES, l->g->value[p->value[i]].name, 0) == 1)
 		return v->block;
-	bool planar = narrow(l, &o->dims, PLANAR) || (reduced && o->dims.d[1] <= MAX_PLANES);
+	bool few = reduced && o->dims.d[1] <= MAX_PLANES;
 	if (l->g->value[p->value[i]].is_input)
-		v->block = chosen(l, p->value[i], planar ? 1 : l->lanes);
-	return planar || v->planar ? v->block : l->lanes;
-}
-
-/* Some input is plain for the lanes' sake, and the output has its channels. */
-static bool follows_planar(const struct decider *l, const struct group *p, int out_axis)
-{
-	for (int i = 0; i < p->task->noperands; i++)
-		if (p->task->operand[i].role == ROLE_IN && l->form[p->value[i]].planar &&
-		    channel_axis(p->task, i) == out_axis)
-			return true;
-	return false;
-}
-
-/* A convolution whose output is better plain: its lanes lie along pixels, so its input must be plain too.
- * Where a plain region begins its lanes must be used better; there it goes on while they are used as well. */
-static bool plain_output(const struct decider *l, const struct group *p, const int *want, int out)
-{
-	const struct task *t = p->task;
-	int in = t->stage[0].read[0].operand;
-	const struct shape *from = &t->operand[in].dims, *to = &t->operand[out].dims;
-	bool inside = l->form[p->value[in]].planar;
-	return want[in] == 1 && from->rank >= 3 &&
-	       narrow(l, to, inside && to->d[1] <= MAX_INSIDE ? 1 : PLANAR);
+		v->block = chosen(l, p->value[i], few ? 1 : l->lanes);
+	return few ? v->block : l->lanes;
 }
 
 /* The block of each operand of a task group. */
@@ -166,11 +128,8 @@ static void decide_task(struct decider *l, int group)
 		if (want[i] > block && channel_axis(t, i) == out_axis)
 			block = want[i];
 	}
-	l->form[p->out].planar = block == 1 && follows_planar(l, p, out_axis);
-	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis) {
-		l->form[p->out].planar = plain_output(l, p, want, out);
-		block = l->form[p->out].planar ? 1 : l->lanes;
-	}
+	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis)
+		block = l->lanes;
 	if (out_axis >= 0 && wide(l, &t->operand[out].dims))
 		rule = block;
 	want[out] = out_axis >= 0 ? chosen(l, p->out, rule) : 1;

@@ -47,9 +47,8 @@ enum need { NEED_ANY, NEED_HALO, NEED_EXACT };
 enum need operand_overhang(const struct task *t, int operand, int64_t *lo, int64_t *hi);
 /* The native form of a value. */
 struct form {
-	int block;   /* channels of a block; 1: plain */
-	bool exact;  /* plain, without halo */
-	bool planar; /* plain because lanes over its pixels are used better */
+	int block;  /* channels of a block; 1: plain */
+	bool exact; /* plain, without halo */
 };
 
 /* form: per value of g; want: per group and operand, the block that its task reads or writes. */

@@ -211,7 +211,7 @@ TEST(what_is_joined_agrees)
 	struct zoo z = net_begin("joins");
 	struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 3, 64, 64), conv(64, 3, 2)), y = x;
 	for (int i = 0; i < 3; i++)
-		y = zoo_add(&z, zoo_conv(&z, y, conv(64, 3, 1)), y);
+		y = zoo_add(&z, zoo_conv(&z, zoo_conv(&z, y, conv(64, 3, 1)), conv(64, 3, 1)), y);
 	y = zoo_concat(&z, y, zoo_conv(&z, x, conv(64, 1, 1)));
 	y = zoo_conv(&z, y, conv(64, 3, 1));
 	struct graph *g = net_end(&z, y.value);
