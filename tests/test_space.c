@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/draft.h"
 #include "tests/kernel_cases.h"
 
 static struct target board(int lanes, int regs)
@@ -151,6 +152,30 @@ TEST(few_channels)
 			printf("%s\n", cand);
 		buf_free(&text);
 		arena_free(&c.a);
+	}
+}
+
+/* Vector operations at least, of any schedule. */
+TEST(arithmetic_of_tasks)
+{
+	static const struct {
+		const char *stage;
+		double slots;
+	} of[] = {
+	    {"stage n:64\nread X [n]\nbody r0\nwrite Y [n]\n", 0},
+	    {"stage n:64\nread X [n]\nbody r0 0 max 6 min\nwrite Y [n]\n", 2 * 64 / 16},
+	    {"stage n:64 | k:1\nread X [n]\nbody r0\nmax\npost acc 2 mul\nwrite Y [n]\n", 2 * 64 / 16},
+	    {"stage n:64 | k:5\nread X [n]\nbody r0 r0 mul\nsum\nwrite Y [n]\n", 5 * 64 / 16},
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		char text[512];
+		struct task t;
+		snprintf(text, sizeof text,
+			 "task syms=0\noperand X in f32 [64] plain\noperand Y out f32 [64] plain\n%s",
+			 of[i].stage);
+		REQUIRE_OK(task_parse(text, &t));
+		CHECK(draft_arithmetic(&t, 16) == of[i].slots);
+		CHECK(draft_arithmetic(&t, 8) == 2 * of[i].slots);
 	}
 }
 

@@ -177,6 +177,35 @@ TEST(another_isa_is_not_measured)
 	REQUIRE_OK(target_baseline("x86-64-v3", &t));
 	strcpy(t.isa, "sim");
 	CHECK_FAILS(target_measure(&t, &clock_real), E_UNSUPPORTED, "sim");
+	float one[1024] = {0};
+	CHECK_FAILS(target_stream(&t, one, sizeof one, one, sizeof one), E_UNSUPPORTED, "sim");
+}
+
+/* As much as is asked for is written, with what was read; nothing behind it. */
+TEST(streams_write_what_they_say)
+{
+	enum { PAGE = 1024, PAGES = 7 };
+	static _Alignas(64) float from[PAGE * PAGES], to[PAGE * (PAGES + 1)];
+	static const struct {
+		int in, out;
+	} pages[] = {{7, 7}, {7, 3}, {3, 7}, {7, 0}, {0, 7}, {0, 0}, {1, 1}};
+	struct target t;
+	REQUIRE_OK(target_host(&t));
+	for (int i = 0; i < PAGE * PAGES; i++)
+		from[i] = (float)(1 + i);
+	for (size_t k = 0; k < sizeof pages / sizeof *pages; k++) {
+		size_t out = (size_t)pages[k].out * PAGE, unknown = 0;
+		memset(to, 0, sizeof to);
+		REQUIRE_OK(target_stream(&t, to, out * sizeof *to + 100, from,
+					 (size_t)pages[k].in * PAGE * sizeof *from + 4));
+		for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+			bool copied =
+			    to[i] != 0 && to[i] <= PAGE * PAGES && ((size_t)to[i] - 1) % PAGE == i % PAGE;
+			unknown += i < out ? !copied : to[i] != 0;
+			unknown += pages[k].in == pages[k].out && i < out && to[i] != from[i];
+		}
+		CHECK(unknown == 0);
+	}
 }
 
 TEST_MAIN

@@ -473,7 +473,7 @@ static void row(struct bench *b, const struct op_case *c, const char *in, struct
 	table_cell(&b->table, "%.1f", f->ns / 1e3);
 	table_cell(&b->table, "%.0f", bytes / 1024);
 	table_cell(&b->table, "%.1f", f->ns > 0 ? bytes / f->ns : 0);
-	table_cell(&b->table, f->ns > 0 && f->kernels ? "%.0f %%" : "in place",
+	table_cell(&b->table, f->ns > memory / 20 ? "%.0f %%" : "in place",
 		   100 * fmax(memory, f->arithmetic_ns) / f->ns);
 	table_cell(&b->table, "%s",
 		   arithmetic ? "arithmetic" : level(&b->host.target, f->over ? m.in : bytes));
