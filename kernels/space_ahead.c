@@ -8,10 +8,6 @@
 #include <string.h>
 
 enum { FEWEST_STEPS = 64 /* of a part: partial sums are loaded and stored around it */ };
-/* Bytes of weights, each used in one tile only, from which on fetching AHEAD elements before is worth it: at
- * the end it goes past them, which costs most where pages are not mapped. Matrices times vectors, cold: 12 KB
- * 45 % slower, 128 KB as fast, 2 MB 8 % faster; warm: 128 KB 80 % slower, 512 KB 2 %. */
-enum { WORTH_FETCHING = 256 << 10 };
 static const double SHARE = .03; /* of the arithmetic: shorter waits for memory do not matter */
 
 static double operand_bytes(const struct space *s, const struct stage *st, int read)
@@ -107,8 +103,7 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 	c.split = 0;
 	memset(c.outer, 0, sizeof c.outer);
 	memset(c.block, 0, sizeof c.block);
-	if (stage_ahead(&s->t, st, &c, &h) < 0 ||
-	    (h.tiles == 1 && operand_bytes(s, st, read) < WORTH_FETCHING))
+	if (stage_ahead(&s->t, st, &c, &h) < 0)
 		return false;
 	c.prefetch = 1;
 	if (s->t.nstages == 1 && h.tiles > 1 && c.chains == 1 && shares(s, st, &c, panels))
@@ -128,7 +123,7 @@ bool rules_cold(const struct space *s, int stage, const struct sstage *out)
 		return false;
 	double weights = operand_bytes(s, st, read), memory = weights / draft_memory(&s->tg),
 	       arithmetic = stage_points(st) * stage_steps(st) / (2 * out->lanes);
-	if (stage_streams(&s->t, st, out) && weights <= l2)
+	if (stage_streams(&s->t, st, out) && weights <= l2 / 2)
 		return false;
 	return memory > SHARE * arithmetic && other_bytes(s, st, read) < l2;
 }
