@@ -3,13 +3,11 @@
 
 #include <string.h>
 
-/* Made for vectors of several widths; the processor's is taken when the program starts. */
-#if defined(__x86_64__) && defined(__has_attribute)
-#if __has_attribute(target_clones)
+/* Made for vectors of several widths; the processor's is taken when the program starts. (clang 19 crashes
+ * over clones of static functions.) */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-#endif
-#ifndef WIDE
+#else
 #define WIDE
 #endif
 
