@@ -31,9 +31,8 @@ void run_arg_columns(const float *x, int64_t n, int64_t stride, int columns, str
 
 /* Integers in the order of the floats: equal where those are, NaN above all; turned around: below all. */
 void run_keys(const float *x, int64_t n, bool turned, int32_t *key);
-/* The first k of n keys, largest first, of equal ones the earlier first: which they are. 0 <= k <= RUN_TOP, k
- * <= n
- * <= INT32_MAX. */
+/* The first k of n keys, largest first, of equal ones the earlier first: which they are. k from 0 to RUN_TOP
+ * and at most n, n at most INT32_MAX. */
 enum { RUN_TOP = 64 };
 void run_top(const int32_t *key, int64_t n, int k, int32_t *index);
 

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const size_t HUGE_PAGE = (size_t)2
-				<< 20; /* of x86-64 and of arm64 with 4 KiB pages; others: no harm */
+/* Of x86-64, and of arm64 with 4 KiB pages; others: no harm. */
+static const size_t HUGE_PAGE = (size_t)2 << 20;
 
 static size_t round_up(size_t n, size_t to)
 {
