@@ -179,6 +179,34 @@ TEST(arithmetic_of_tasks)
 	}
 }
 
+/* Rows summed several at a time, but where they come from beyond the L2. */
+TEST(short_rows_together)
+{
+	static const struct {
+		int rows, n;
+		bool ring;
+	} of[] = {{196, 192, true}, {196, 512, true}, {3136, 512, false}, {12, 192, false}};
+	struct target tg = board(16, 32);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct arena a = {0};
+		char text[512], cand[CAND_MAX];
+		struct task t;
+		struct space *s;
+		int m = of[i].rows, n = of[i].n;
+		snprintf(text, sizeof text,
+			 "task syms=0\noperand X in f32 [%d,%d] plain\noperand U tmp f32 [%d,1] plain\n"
+			 "operand Y out f32 [%d,%d] plain\nstage y:%d | x:%d\nread X [y,x]\nbody r0\nsum\n"
+			 "write U [y,0]\nstage y:%d x:%d\nread X [y,x]\nread U [y,0]\nbody r0 r1 sub\n"
+			 "write Y [y,x]\n",
+			 m, n, m, m, n, m, n, m, n);
+		REQUIRE_OK(task_parse(text, &t));
+		REQUIRE_OK(space_make(&a, &t, &tg, NULL, &s));
+		space_default(s, cand);
+		CHECK((strstr(cand, "ring=y:8") != NULL) == of[i].ring);
+		arena_free(&a);
+	}
+}
+
 TEST(structure_is_what_stands_before_the_bar)
 {
 	char out[CAND_MAX];
