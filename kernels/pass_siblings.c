@@ -26,6 +26,8 @@ static bool feeds_convolution(const struct graph *g, const int *uses, const stru
 static int siblings(const struct graph *g, const int *uses, int i, int nodes, int *of)
 {
 	int n = 0;
+	if (!narrow(g, &g->node[i]) || !feeds_convolution(g, uses, &g->node[i]))
+		return 0;
 	for (int j = i; j < nodes && n < MAX_SIBLINGS; j++)
 		if (narrow(g, &g->node[j]) && g->node[j].in[0] == g->node[i].in[0] &&
 		    feeds_convolution(g, uses, &g->node[j]))
@@ -89,11 +91,11 @@ int pass_siblings(struct graph *g, struct arena *scratch)
 {
 	int *uses = pass_uses(g, scratch), nodes = g->nnodes, done = 0;
 	for (int i = 0; i < nodes; i++) {
-		int of[MAX_SIBLINGS], n = narrow(g, &g->node[i]) ? siblings(g, uses, i, nodes, of) : 0;
+		int of[MAX_SIBLINGS], n = siblings(g, uses, i, nodes, of);
 		int64_t all = 0;
 		for (int k = 0; k < n; k++)
 			all += g->value[g->node[of[k]].in[1]].t.shape.d[0];
-		if (n < 2 || of[0] != i || (all + FEW - 1) / FEW >= n)
+		if (n < 2 || (all + FEW - 1) / FEW >= n)
 			continue;
 		int rc = join(g, of, n, all);
 		if (rc < 0)
