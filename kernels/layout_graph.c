@@ -95,7 +95,7 @@ static double mode_cycles(struct weigher *w, const struct group *p, unsigned blo
 {
 	struct task *t = arena_memdup(&w->scratch, p->task, sizeof *t);
 	for (int i = 0; i < t->noperands; i++)
-		if (p->value[i] >= 0 && (w->value[p->value[i]] >= 0))
+		if (p->value[i] >= 0)
 			lay(w, p->value[i], blocked >> i & 1, &t->operand[i]);
 	double cycles = layout_cycles(w->g->costs, &w->g->arena, &w->scratch, t);
 	arena_reset(&w->scratch);
@@ -336,7 +336,7 @@ static void find_halo(struct weigher *w, const struct group *p)
 	int64_t lo[MAX_RANK], hi[MAX_RANK];
 	for (int i = 0; i < p->task->noperands; i++) {
 		int v = p->value[i];
-		if (v < 0 || w->form[v].exact || operand_overhang(p->task, i, lo, hi) != NEED_HALO)
+		if (v < 0 || operand_overhang(p->task, i, lo, hi) != NEED_HALO)
 			continue;
 		for (int d = 0; d < MAX_RANK; d++) {
 			w->lo[v][d] = lo[d] > w->lo[v][d] ? lo[d] : w->lo[v][d];
