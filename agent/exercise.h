@@ -8,8 +8,8 @@
 #ifndef AGENT_EXERCISE_H
 #define AGENT_EXERCISE_H
 
-#include "platform/pages.h"
 #include "kernels/code.h"
+#include "platform/pages.h"
 
 /* |got - want| <= TOLERANCE_REL * max |want| + TOLERANCE_ABS */
 #define TOLERANCE_REL 2e-4

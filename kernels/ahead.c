@@ -2,14 +2,9 @@
 /* Which panel of weights comes next, and how fast it must be fetched while the present one is used. */
 #include "kernels/sched.h"
 
-static int64_t up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 static int64_t tiles_of(const struct stage *st, const struct sstage *s, int a)
 {
-	return up(st->axis[a].extent, (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1));
+	return ceil_div(st->axis[a].extent, (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1));
 }
 
 bool stage_in_body(const struct stage *st, int read)
@@ -34,11 +29,11 @@ static void rate(struct ahead *h)
 {
 	int64_t share = h->tiles * 16;
 	for (h->shift = 0; h->shift < 5; h->shift++) {
-		h->lines = up(h->step << h->shift, share);
+		h->lines = ceil_div(h->step << h->shift, share);
 		if (h->lines * share * 8 <= (h->step << h->shift) * 9)
 			break;
 	}
-	h->lines = up(h->step << h->shift, share);
+	h->lines = ceil_div(h->step << h->shift, share);
 }
 
 /* Loops from the outside in: those over panels, then (parts of a split reduction and) those over tiles. */
@@ -60,7 +55,7 @@ static int loops(const struct stage *st, const struct sstage *s, struct ahead *h
 static int64_t steps_of(const struct task *t, const struct stage *st, const struct sstage *s, int a)
 {
 	int64_t e = st->axis[a].extent, b = axis_block(t, st, a);
-	return b > 1 && e > b && s->unroll[a] < e ? up(e, b) * b : e;
+	return b > 1 && e > b && s->unroll[a] < e ? ceil_div(e, b) * b : e;
 }
 
 bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s)

@@ -221,7 +221,7 @@ struct tile_cost {
 	int spill;
 };
 
-static double join(double a, double b)
+double draft_join(double a, double b)
 {
 	return pow(pow(a, 6) + pow(b, 6), 1. / 6);
 }
@@ -249,7 +249,7 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
 	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
 	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
-	double step = join(issue, join(load, (points * c->body + loads) / 4));
+	double step = draft_join(issue, draft_join(load, (points * c->body + loads) / 4));
 	/* Small last tiles read as much as full ones. */
 	step = pow(pow(step, 12) + pow(stream / c->l2, 12), 1. / 12);
 	if (st->comb != COMB_NONE)
@@ -321,8 +321,8 @@ static void again(const struct tile_cost *c, struct held *h, double cache, doubl
 	}
 }
 
-/* Bytes that come from the next level when `cache` bytes hold what inner loops use again, but for the reads
- * in `without`. */
+/* Bytes that come from the next level when `cache` bytes hold what inner loops use again; streams: but for
+ * the panels that all_tiles has counted. */
 static double traffic(const struct tile_cost *c, double cache, double safe, bool streams)
 {
 	int ns = stage_spatial(c->st), nouter = 0, parted = c->parts > 1;
@@ -361,8 +361,8 @@ static double with_weights(const struct tile_cost *c, double cycles, double core
 		bytes *= c->axes[read] >> a & 1 ? (double)extent_guess(c->st->axis[a].extent) : 1;
 	double cold = read < 0 ? 0 : bytes / draft_memory(c->tg);
 	if (c->once)
-		return join(cycles, cold) + BESIDE * core;
-	return c->s->prefetch ? join(cycles, cold) : cycles + cold;
+		return draft_join(cycles, cold) + BESIDE * core;
+	return c->s->prefetch ? draft_join(cycles, cold) : cycles + cold;
 }
 
 static double draft(const struct task *t, const struct target *tg, int stage, const struct sstage *s,
@@ -399,7 +399,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 			c.streams[i] = 2. / 3 + 2 * footprint(&c, i, tile) / l2;
 	double core = all_tiles(&c), from_l2 = traffic(&c, l1, .85, true) / c.l2;
 	double from_l3 = traffic(&c, l2, .4, false) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
-	return with_weights(&c, hypot(join(core, from_l2), from_l3), core);
+	return with_weights(&c, hypot(draft_join(core, from_l2), from_l3), core);
 }
 
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)

@@ -11,6 +11,7 @@ double draft_stage(const struct task *t, const struct target *tg, int stage,
 		   const struct sstage *s); /* cycles */
 /* A Winograd schedule of stage 0 on the busiest of so many threads, cycles. */
 double draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s, int threads);
+double draft_join(double a, double b); /* two limits, which slow each other before either is reached */
 /* Load slots of a vector whose lanes lie `stride` apart: few where neighbours are loaded and shuffled. */
 double draft_slots(int64_t stride, int lanes);
 double draft_memory(const struct target *tg); /* bytes a cycle */

@@ -12,16 +12,11 @@
 static const double ALONG[5] = {[2] = 6, [4] = 11}, AROUND = 30, PIXEL = 4, CALL = 25,
 		    APART = 4; /* a lane that is loaded or stored alone */
 
-static double join(double a, double b)
-{
-	return pow(pow(a, 6) + pow(b, 6), 1. / 6);
-}
-
 /* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. */
 static double product(const struct winograd *w, double n, double channels)
 {
 	double points = n * w->kv, loads = n + w->kv;
-	double step = fmax(4, join(points / 2, join(loads / 1.7, (points + loads) / 4)));
+	double step = fmax(4, draft_join(points / 2, draft_join(loads / 1.7, (points + loads) / 4)));
 	return channels * step + CALL + 1.5 * points;
 }
 
@@ -38,11 +33,6 @@ static double block_raw(const struct winograd *w, int64_t count, double channels
 {
 	double points = w->m + 2, steps = points * ceil((double)count / w->px);
 	return steps * (channels * (.75 * points * w->px + 11) + CALL + 3 * points * w->px);
-}
-
-static int64_t up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
 }
 
 static double over(double bytes, double room)
@@ -97,7 +87,7 @@ static double panels_again(const struct winograd *w, const struct winograd_sizes
 			   int64_t tiles, int lanes)
 {
 	double panel = 4. * (double)z->channels * w->kv * lanes;
-	return w->raw || panel < v->l1_room ? 0 : .2 * panel * (double)(up(tiles, w->px) - 1) / v->l2;
+	return w->raw || panel < v->l1_room ? 0 : .2 * panel * (double)(ceil_div(tiles, w->px) - 1) / v->l2;
 }
 
 static double products(const struct winograd *w, const struct winograd_sizes *z, const struct speeds *v,
@@ -105,7 +95,7 @@ static double products(const struct winograd *w, const struct winograd_sizes *z,
 {
 	double (*cost)(const struct winograd *, int64_t, double) = w->raw ? block_raw : block;
 	double points = w->raw ? 1 : z->points * z->points;
-	return points * (double)up(vectors, w->kv) *
+	return points * (double)ceil_div(vectors, w->kv) *
 	       (cost(w, tiles, (double)z->channels) + panels_again(w, z, v, tiles, lanes));
 }
 
@@ -120,10 +110,10 @@ struct shared {
 static struct shared shared(const struct winograd *w, const struct winograd_sizes *z, int threads)
 {
 	int64_t blocks = z->batch * z->blocks;
-	struct shared h = {.indexes = up(blocks * w->parts, threads),
-			   .vectors = up(z->chunks, w->parts) * w->chunk,
+	struct shared h = {.indexes = ceil_div(blocks * w->parts, threads),
+			   .vectors = ceil_div(z->chunks, w->parts) * w->chunk,
 			   .last = z->tiles - (z->blocks - 1) * w->tiles};
-	h.parts = up(h.indexes, blocks);
+	h.parts = ceil_div(h.indexes, blocks);
 	h.lasts = h.indexes / z->blocks;
 	h.vectors = h.vectors < z->vectors ? h.vectors : z->vectors;
 	return h;
@@ -142,7 +132,7 @@ double draft_winograd(const struct task *t, const struct target *tg, const struc
 	 * weights, and pixels: what the L2 does not hold of these comes from the L3, half of it while others
 	 * are used. */
 	double vs = 4. * (double)z.v_elems, ms = 4. * (double)z.m_elems,
-	       chunks = (double)up(h.vectors, w->chunk);
+	       chunks = (double)ceil_div(h.vectors, w->chunk);
 	double in = 4. * w->tiles * w->m * w->m * (double)(z.cblocks * s->lanes),
 	       out = 4. * w->tiles * w->m * w->m * (double)(h.vectors * s->lanes);
 	double between = vs + ms + u / chunks + in + out, missed = over(between, v.l2_room) / between;

@@ -306,8 +306,7 @@ static void drop_unread(struct viewer *w)
 		struct group *p = &w->gr->group[k];
 		const struct node *n = &w->g->node[p->anchor];
 		bool copy = group_copies(p), used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
-		/* Another group may make it by now. A task's value is that of the last node that joined it.
-		 */
+		/* Another group may make it by now. A task's value is its last node's. */
 		const int *made = copy ? &p->out : n->out;
 		for (int i = 0; i < (copy ? 1 : n->nout); i++)
 			used |= made[i] >= 0 && w->readers[made[i]] && w->maker[made[i]] == k;

@@ -82,11 +82,6 @@ struct panel {
 	bool full;
 };
 
-static int64_t up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 /* A digit of `axis` with values below `extent`. */
 static void digit(struct panel *q, int axis, int64_t div, int64_t mod, int64_t extent)
 {
@@ -110,7 +105,7 @@ static void digits(struct panel *q, unsigned axes)
 		int a = s->order[i];
 		int64_t step = (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1);
 		if (axes >> a & 1)
-			digit(q, a, step, 0, up(q->st->axis[a].extent, step));
+			digit(q, a, step, 0, ceil_div(q->st->axis[a].extent, step));
 	}
 	for (int pass = 0; pass < 2; pass++)
 		for (int i = ns; i < q->st->naxes; i++) {
@@ -121,11 +116,11 @@ static void digits(struct panel *q, unsigned axes)
 			if (!(axes >> a & 1))
 				continue;
 			if (split && !pass)
-				digit(q, a, b, 0, up(e, b));
+				digit(q, a, b, 0, ceil_div(e, b));
 			else if (split && pass)
 				digit(q, a, 1, b, b);
 			else if (!pass)
-				digit(q, a, u, 0, up(e, u));
+				digit(q, a, u, 0, ceil_div(e, u));
 		}
 	for (int i = 0; i < ns; i++) {
 		int a = s->order[i], u = a == s->lane ? s->lanes : 1;

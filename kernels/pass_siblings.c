@@ -21,8 +21,7 @@ static bool feeds_convolution(const struct graph *g, const int *uses, const stru
 	return reader >= 0 && !strcmp(node_type(&g->node[reader]), "Conv");
 }
 
-/* Siblings of node i from it on, with it, of the first `nodes`, whose values are counted; returns how many.
- */
+/* Siblings of node i from it on, with it, of the first `nodes`, whose values are counted: their number. */
 static int siblings(const struct graph *g, const int *uses, int i, int nodes, int *of)
 {
 	int n = 0;

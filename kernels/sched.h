@@ -78,6 +78,11 @@ int sched_check(const struct task *t, const struct target *tg, const struct sche
 int sched_check_lane(const struct task *t, const struct target *tg, const struct stage *st,
 		     const struct sstage *s) MUST_CHECK;
 
+static inline int64_t ceil_div(int64_t a, int64_t b) /* b > 0, a > -b */
+{
+	return (a + b - 1) / b;
+}
+
 /* Structure of a stage, used by rules, checks and lowering. */
 int stage_spatial(const struct stage *st); /* number of spatial axes */
 unsigned read_axes(const struct task *t, const struct stage *st,

@@ -10,11 +10,6 @@
  */
 #define CLEARLY .95
 
-static int64_t up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 static int least(int64_t a, int64_t b)
 {
 	return (int)(a < b ? a : b);
@@ -73,10 +68,12 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
  */
 static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
 {
-	int64_t count = up(w->tiles, most_tiles(s, z, w)), lines = up((int64_t)w->kv * s->wino_lanes, 16);
-	w->px = (int)up(w->tiles, count);
-	count = up(w->tiles, w->px);
-	w->prefetch = least(up(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
+	int64_t count = ceil_div(w->tiles, most_tiles(s, z, w)),
+		lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16);
+	w->px = (int)ceil_div(w->tiles, count);
+	count = ceil_div(w->tiles, w->px);
+	w->prefetch =
+	    least(ceil_div(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
 }
 
 static int threads(const struct space *s)
@@ -109,7 +106,7 @@ static void try_blocks(const struct space *s, struct sstage c, double *best, str
 	struct winograd *w = &c.wino;
 	for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
 		for (w->chunk = w->kv; w->chunk - w->kv < z.vectors && w->chunk <= 4 * w->kv; w->chunk *= 2) {
-			w->tiles = least(up(z.tiles, split[i]), 1 << 20);
+			w->tiles = least(ceil_div(z.tiles, split[i]), 1 << 20);
 			complete(s, &z, w);
 			keep_best(s, c, best, out);
 		}
@@ -173,7 +170,7 @@ static void draw_gemm(const struct space *s, struct rng *r, const struct winogra
 static void draw_tiles(struct rng *r, const struct winograd_sizes *z, struct winograd *w)
 {
 	static const int split[] = {1, 1, 1, 2, 2, 3, 4, 6, 7, 8, 14, 16, 24, 32, 56, 112};
-	int64_t n = up(z->tiles, split[rng_below(r, sizeof split / sizeof *split)]);
+	int64_t n = ceil_div(z->tiles, split[rng_below(r, sizeof split / sizeof *split)]);
 	w->tiles = least(rng_below(r, 4) ? n : 1 + (int64_t)rng_below(r, (uint32_t)n), 1 << 20);
 }
 
@@ -181,7 +178,7 @@ static void draw_chunk(struct rng *r, const struct winograd_sizes *z, struct win
 {
 	w->chunk = w->kv << rng_below(r, 4);
 	if (rng_below(r, 4) == 0)
-		w->chunk = least(up(z->vectors, w->kv), 1 << 16) * w->kv;
+		w->chunk = least(ceil_div(z->vectors, w->kv), 1 << 16) * w->kv;
 }
 
 static void draw_parts(const struct space *s, struct rng *r, struct winograd *w)

@@ -131,17 +131,12 @@ int winograd_form(const struct task *t, struct winograd_form *f)
 	return E_OK;
 }
 
-static int64_t up(int64_t a, int64_t b)
-{
-	return (a + b - 1) / b;
-}
-
 /* At least n vectors from one xi to the next. An odd number: one tile's of all points lie in different sets
  * of the cache. Where n are few and a row of points is read with some tiles of each, 4 more than a multiple
  * of 8: so are neighbouring tiles'. */
 static int64_t plane(int64_t n, bool rows)
 {
-	return rows ? up(n - 4, 8) * 8 + 4 : n | 1;
+	return rows ? ceil_div(n - 4, 8) * 8 + 4 : n | 1;
 }
 
 struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *s)
@@ -152,19 +147,19 @@ struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *
 	struct winograd_sizes z = {.points = w->m + 2, .batch = 1};
 	if (winograd_form(t, &f) < 0)
 		return z;
-	z.down = up(st->axis[f.y].extent, w->m);
-	z.wide = up(st->axis[f.x].extent, w->m);
+	z.down = ceil_div(st->axis[f.y].extent, w->m);
+	z.wide = ceil_div(st->axis[f.x].extent, w->m);
 	z.tiles = z.down * z.wide;
-	z.blocks = up(z.tiles, w->tiles);
+	z.blocks = ceil_div(z.tiles, w->tiles);
 	for (int a = 0; a < stage_spatial(st); a++)
 		z.batch *= a == f.k || a == f.y || a == f.x ? 1 : st->axis[a].extent;
-	z.vectors = up(st->axis[f.k].extent, s->lanes);
-	z.chunks = up(z.vectors, w->chunk);
+	z.vectors = ceil_div(st->axis[f.k].extent, s->lanes);
+	z.chunks = ceil_div(z.vectors, w->chunk);
 	z.channels = st->axis[f.c].extent;
-	z.cblocks = up(z.channels, s->lanes);
+	z.cblocks = ceil_div(z.channels, s->lanes);
 	int64_t xi = (int64_t)z.points * z.points;
 	z.group = w->raw && w->raw < z.cblocks ? (int64_t)w->raw * s->lanes : z.channels;
-	z.groups = up(z.channels, z.group);
+	z.groups = ceil_div(z.channels, z.group);
 	z.v_plane = plane(z.cblocks * w->tiles, w->raw);
 	z.m_plane = plane((int64_t)w->chunk * w->tiles, w->raw);
 	z.v_elems = xi * z.v_plane * s->lanes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zeroed memory from the system for what kernels read and write, in huge pages where there are such. A tile
- * of a 1x1 convolution with 1024 channels touches 128 small pages, twice as many as many cores keep
- * translations of: 20 to 40 % of its time here. */
+/* Zeroed memory from the system for what kernels read and write, in huge pages where there are such: a tile
+ * of a 1x1 convolution with 1024 channels touches 128 small ones, more than many cores keep addresses of.
+ * (Where our figures were taken, trials of such took as long in small ones.) */
 #ifndef PLATFORM_PAGES_H
 #define PLATFORM_PAGES_H
 
