@@ -134,7 +134,11 @@ void nest_post_loop(struct nest *k, int axis,
 		    struct mem (*place)(const struct nest *k, const int *at, const struct ix *first));
 
 /* lower_turn.c */
-void nest_turn(struct nest *k); /* post and stores of a tile, where k->turn */
+void nest_turn(struct nest *k);         /* post and stores of a tile, where k->turn */
+bool nest_weaves(const struct nest *k); /* the tile has all points of the woven axis */
+void nest_weave(struct nest *k);        /* then: post and stores of its sums */
+/* Stores the vectors of the points along the woven axis that begin at at[], which lie in memory in turn. */
+void nest_lace(struct nest *k, const int *at, const int *point);
 
 /* lower.c */
 /* Hands out scratch, 64-byte aligned: the offset of the first element. */

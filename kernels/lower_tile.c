@@ -337,6 +337,10 @@ static void finish(struct nest *k, bool post)
 		nest_turn(k);
 		return;
 	}
+	if (post && nest_weaves(k)) {
+		nest_weave(k);
+		return;
+	}
 	if (post && finish_loop(k))
 		return;
 	do {
@@ -369,42 +373,28 @@ static int map_point(struct nest *k, const int *at)
 	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, v, lanes), lanes) : v;
 }
 
-/* The n vectors of the points along the woven axis that begin at at[], which lie in memory in turn. */
-static void map_woven(struct nest *k, int *at, int n)
+/* The points along the woven axis that begin at at[]. */
+static void map_woven(struct nest *k, int *at)
 {
-	struct loops *l = k->w->l;
-	int lanes = k->s->lanes, point[16];
-	for (int m = 0; m < n; m++) {
+	int point[16];
+	for (int m = 0; m < k->n[k->weave]; m++) {
 		at[k->weave] = m;
 		point[m] = map_point(k, at);
 	}
 	at[k->weave] = 0;
-	struct mem to = nest_mem(k, k->st->nreads, at, lanes);
-	const struct ix *first = to.at, *valid = to.valid ? ix_mul(l, to.valid, ix_c(l, n)) : NULL;
-	to.stride = 1;
-	for (int i = 0; i < n; i++) {
-		int v = point[0];
-		for (int m = 0; m < n; m++) {
-			int laced = lv_new(l, lanes);
-			lv_lace(l, laced, v, point[m], n, i, m);
-			v = laced;
-		}
-		to.at = ix_add(l, first, ix_c(l, (int64_t)i * lanes));
-		to.valid = valid ? ix_sub(l, valid, ix_c(l, (int64_t)i * lanes)) : NULL;
-		lv_store(l, v, to);
-	}
+	nest_lace(k, at, point);
 }
 
 /* No reduction: each point is computed and stored in turn. */
 static void map(struct nest *k)
 {
-	int at[MAX_AXES] = {0}, lanes = k->s->lanes, n = k->weave < 0 ? 1 : k->n[k->weave];
-	bool woven = k->weave >= 0 && n == k->s->tile[k->weave];
+	int at[MAX_AXES] = {0}, lanes = k->s->lanes;
+	bool woven = nest_weaves(k);
 	do {
 		if (!woven)
 			lv_store(k->w->l, map_point(k, at), nest_mem(k, k->st->nreads, at, lanes));
 		else if (!at[k->weave])
-			map_woven(k, at, n);
+			map_woven(k, at);
 	} while (nest_next(k, 0, k->ns, at));
 }
 

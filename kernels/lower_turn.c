@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a tile whose lanes lie far apart in the output, while its points along another axis lie side by
- * side there (channels in lanes, a plain image): sums go to scratch, and come back transposed. */
+ * side there (channels in lanes, a plain image): sums go to scratch, and come back transposed. And of one
+ * whose lanes lie a few elements apart, with the points of another axis between them: vectors are
+ * interleaved. */
 #include "kernels/lower.h"
 
 #include <string.h>
@@ -76,4 +78,53 @@ void nest_turn(struct nest *k)
 	for_end(l, f);
 	k->base[lane] = base;
 	k->n[lane] = vectors;
+}
+
+bool nest_weaves(const struct nest *k)
+{
+	return k->weave >= 0 && k->n[k->weave] == k->s->tile[k->weave];
+}
+
+void nest_lace(struct nest *k, const int *at, const int *point)
+{
+	struct loops *l = k->w->l;
+	int lanes = k->s->lanes, n = k->n[k->weave];
+	struct mem to = nest_mem(k, k->st->nreads, at, lanes);
+	const struct ix *first = to.at, *valid = to.valid ? ix_mul(l, to.valid, ix_c(l, n)) : NULL;
+	to.stride = 1;
+	for (int i = 0; i < n; i++) {
+		int v = point[0];
+		for (int m = 0; m < n; m++) {
+			int laced = lv_new(l, lanes);
+			lv_lace(l, laced, v, point[m], n, i, m);
+			v = laced;
+		}
+		to.at = ix_add(l, first, ix_c(l, (int64_t)i * lanes));
+		to.valid = valid ? ix_sub(l, valid, ix_c(l, (int64_t)i * lanes)) : NULL;
+		lv_store(l, v, to);
+	}
+}
+
+/* The sum of a point. */
+static int sum_at(const struct nest *k, const int *at)
+{
+	int i = 0, lane = k->s->lane;
+	for (int a = 0; a < k->ns; a++)
+		i = a == lane ? i : i * k->n[a] + at[a];
+	return k->acc[(i * k->n[lane] + at[lane]) * k->s->chains];
+}
+
+void nest_weave(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, point[16];
+	do {
+		if (at[k->weave])
+			continue;
+		for (int m = 0; m < k->n[k->weave]; m++) {
+			at[k->weave] = m;
+			point[m] = nest_post(k, at, sum_at(k, at));
+		}
+		at[k->weave] = 0;
+		nest_lace(k, at, point);
+	} while (nest_next(k, 0, k->ns, at));
 }

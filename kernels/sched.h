@@ -96,8 +96,8 @@ int read_stride(const struct task *t, const struct stage *st, const struct read 
 /* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors
  * along b are loaded and transposed. Returns b, -1: none. */
 int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
-/* A map's output whose lanes lie `n` apart, with the n points of an axis, all in the tile, side by side
- * between them: vectors of both are interleaved and stored. Returns that axis, -1: none. */
+/* An output, of a chain a map's, whose lanes lie `n` apart, with the n points of an axis, all in the tile,
+ * side by side between them: vectors of both are interleaved and stored. Returns that axis, -1: none. */
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
 /* A sum's output whose lanes lie apart, while neighbours along the only other tiled axis lie side by side:
  * tiles are transposed and stored along it. Returns that axis, -1: none. */

@@ -121,7 +121,8 @@ int store_weaves(const struct task *t, const struct stage *st, const struct ssta
 {
 	int64_t stride, next;
 	bool pads;
-	if (s->lane < 0 || st->comb != COMB_NONE || s->lane >= stage_spatial(st) ||
+	if (s->lane < 0 || s->lane >= stage_spatial(st) || s->wino.m ||
+	    (st->comb != COMB_NONE && t->nstages > 1) ||
 	    read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 || stride < 2 ||
 	    stride > s->lanes)
 		return -1;

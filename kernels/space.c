@@ -146,16 +146,19 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 {
 	static const int vectors[] = {1, 2, 2, 2, 3, 4, 4, 6, 8};
 	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st), first = task_shared(&s->t), pixel = stage_pixel_axis(s, stage, out->lane),
-	    room = s->tg.regs;
+	int ns = stage_spatial(st), first = task_shared(&s->t), room = s->tg.regs;
 	for (int a = 0; a < ns; a++)
 		out->tile[a] = 1;
+	int woven = st->comb != COMB_NONE ? rules_weave(&s->t, st, out) : -1,
+	    pixel = stage_pixel_axis(s, stage, out->lane, woven);
 	if (out->lane >= 0 && out->lane < ns) {
 		int64_t n = units_of(st, out, out->lane);
 		int v = draw(r, vectors, 9);
 		out->tile[out->lane] = (int)(v < n ? v : n);
 		room = (s->tg.regs - 1 - out->tile[out->lane]) / out->tile[out->lane];
 	}
+	if (woven >= 0)
+		room /= out->tile[woven];
 	if (pixel >= 0 && room > 1) {
 		int64_t n = units_of(st, out, pixel), max = n < room ? n : room;
 		int64_t p = 1 + (int64_t)rng_below(r, (uint32_t)max);

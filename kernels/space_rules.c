@@ -107,7 +107,7 @@ int rules_cross(const struct task *t, const struct stage *st, struct sstage *ss)
 
 int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss)
 {
-	for (int b = 0; b < stage_spatial(st) && st->comb == COMB_NONE; b++) {
+	for (int b = 0; b < stage_spatial(st); b++) {
 		int64_t e = st->axis[b].extent;
 		int old = ss->tile[b];
 		if (b == ss->lane || ss->lane < 0 || IS_SYM(e) || e < 2 || e > MAX_WOVEN)
@@ -185,7 +185,7 @@ void rules_lanes(struct space *s, int stage)
 	add_lane(ss, (struct lane_choice){-1, 1, lane_cost(s, stage, -1, 1)});
 }
 
-int stage_pixel_axis(const struct space *s, int stage, int lane)
+int stage_pixel_axis(const struct space *s, int stage, int lane, int woven)
 {
 	const struct task *t = &s->t;
 	const struct stage *st = &t->stage[stage];
@@ -193,7 +193,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane)
 	int best = -1, ns = stage_spatial(st), rows = rules_rows(s, stage);
 	int64_t size = 1;
 	for (int a = sched_shared(t, rules_rows(s, t->nstages - 1)); a < ns; a++) {
-		if (a == lane || (a == rows && !rules_row_tiles(s, stage)))
+		if (a == lane || a == woven || (a == rows && !rules_row_tiles(s, stage)))
 			continue;
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
 		for (int i = 0; i < st->nreads; i++) {

@@ -51,7 +51,7 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 void rules_finish(const struct space *s, int stage, struct sstage *out);
 /* The axis whose tiles would let the strided reads of a map be transposed, -1; sets its tile. */
 int rules_cross(const struct task *t, const struct stage *st, struct sstage *ss);
-/* The axis whose points the output of a map has between the lanes', -1; sets its tile. */
+/* The axis whose points the output has between the lanes', -1; sets its tile. */
 int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss);
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
@@ -70,8 +70,8 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 void panels_settle(const struct space *s, int stage, struct sstage *out);
 bool stage_contracts(const struct task *t, const struct stage *st,
 		     int lane); /* some body read is the same in all lanes */
-int stage_pixel_axis(const struct space *s, int stage,
-		     int lane); /* best axis to tile beside lanes, -1: none */
+/* Best axis to tile beside lanes and a woven one (-1: none is), -1: none. */
+int stage_pixel_axis(const struct space *s, int stage, int lane, int woven);
 int64_t largest_divisor(int64_t n, int64_t max);
 double stage_points(const struct stage *st);
 

@@ -42,13 +42,14 @@ static int64_t units(const struct stage *st, const struct sstage *s, int a)
 }
 
 /* A long program is applied in a loop of its own, after the sums of the tile. */
-static bool post_apart(const struct stage *st, const struct sstage *s)
+static bool post_apart(const struct space *sp, const struct stage *st, const struct sstage *s)
 {
 	int ns = stage_spatial(st);
 	bool points = false;
 	for (int a = 0; a < ns; a++)
 		points |= a != s->lane && s->tile[a] > 1;
-	return points && stage_long_post(st) && st->comb != COMB_NONE && s->lane >= 0 && s->lane < ns;
+	return points && stage_long_post(st) && st->comb != COMB_NONE && s->lane >= 0 && s->lane < ns &&
+	       store_weaves(&sp->t, st, s) < 0;
 }
 
 /* A body's loads stay few where points do not share them: smaller tiles, not fewer steps. */
@@ -60,10 +61,10 @@ static bool body_fits(const struct space *s, int stage, const struct sstage *out
 		*(a < stage_spatial(st) ? &points : &steps) *=
 		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
 	bool odd = odd_reads(s, st, out);
-	int most = odd && stage_resamples(&s->t, st)             ? regs / 8
-		   : odd                                         ? regs / 2
-		   : stage_long_post(st) && !post_apart(st, out) ? regs * 3 / 4
-								 : regs * 3 / 2;
+	int most = odd && stage_resamples(&s->t, st)                ? regs / 8
+		   : odd                                            ? regs / 2
+		   : stage_long_post(st) && !post_apart(s, st, out) ? regs * 3 / 4
+								    : regs * 3 / 2;
 	double loads = odd ? points * steps : draft_loads(&s->t, stage, out);
 	return points == 1 || stage_contracts(&s->t, st, out->lane) || loads <= most;
 }
@@ -96,7 +97,7 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 	int points = c->chains, room = s->tg.regs - (s->tg.fma && st->comb == COMB_SUM ? 0 : s->tg.regs / 4);
 	for (int a = 0; a < stage_spatial(st); a++)
 		points *= c->tile[a];
-	if (!post_apart(st, c)) /* its temporaries */
+	if (!post_apart(s, st, c)) /* its temporaries */
 		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
 	int taps = c->unroll[c->order[st->naxes - 1]];
 	return points * 2 < room &&
@@ -218,7 +219,7 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 		return false;
 	out->lane = ss->lane[which].axis;
 	out->lanes = ss->lane[which].lanes;
-	int pixel = stage_pixel_axis(s, stage, out->lane);
+	int pixel = stage_pixel_axis(s, stage, out->lane, -1);
 	bool contracts = stage_contracts(&s->t, st, out->lane);
 	if (out->lane < 0) {
 		rules_finish(s, stage, out);
@@ -230,6 +231,7 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 		map_tile(s, stage, pixel, want[variant] == 2 ? 2 : most, out);
 		return true;
 	}
+	pixel = stage_pixel_axis(s, stage, out->lane, rules_weave(&s->t, st, out));
 	if (variant == 0 || variant == 4) {
 		best_tile(s, stage, pixel, 0, out);
 		return true;

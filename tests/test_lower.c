@@ -50,7 +50,8 @@ TEST(conv_by_hand)
 	}
 }
 
-/* Vectors along the tiled axis, transposed: whole groups, tails of either axis, halos, 16, 8 and 4 lanes. */
+/* Vectors along the tiled axis, transposed or interleaved: whole groups, tails of either axis, halos, 16, 8
+ * and 4 lanes. */
 TEST(transposed)
 {
 	static const struct {
@@ -94,6 +95,21 @@ TEST(transposed)
 	     "mul\nsum\npost "
 	     "acc gelu\nwrite Y [n,k,y]\n",
 	     "lane=k:8 tile=y:16"},
+	    /* sums, interleaved: a last vector in part, a residual; a long program and three points between
+	       lanes; tiles of other axes, a split reduction */
+	    {"operand X in f32 [1,8,3,37] plain\noperand W const f32 [8,2,5] plain\noperand R in f32 "
+	     "[1,5,3,74] plain\noperand Y out f32 [1,5,3,74] plain\nstage n:1 k:5 xp:2 y:3 x:37 | c:8\n"
+	     "read X [n,c,y,x]\nread W [c,xp,k]\nread R [n,k,y,xp+2*x]\nbody r0 r1 mul\nsum\npost acc r2 "
+	     "add 0 max\nwrite Y [n,k,y,xp+2*x]\n",
+	     "lane=x:16 tile=k:2,xp:2,x:2 unroll=c:2"},
+	    {"operand X in f32 [1,32,37] plain\noperand W const f32 [3,32] plain\noperand Y out f32 [1,37,3] "
+	     "plain\nstage n:1 k:3 y:37 | c:32\nread X [n,c,y]\nread W [k,c]\nbody r0 r1 mul\nsum\npost acc "
+	     "sigmoid\nwrite Y [n,y,k]\n",
+	     "lane=y:8 tile=k:3,y:2"},
+	    {"operand X in f32 [1,64,40] plain\noperand W const f32 [2,64] plain\noperand Y out f32 [1,40,2] "
+	     "plain\nstage n:1 k:2 y:40 | c:64\nread X [n,c,y]\nread W [k,c]\nbody r0 r1 mul\nsum\nwrite Y "
+	     "[n,y,k]\n",
+	     "lane=y:16 tile=k:2,y:2 unroll=c:2 split=c:32 chains=2"},
 	};
 	struct target tg = board(16, 32);
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
@@ -111,7 +127,7 @@ TEST(transposed)
 		CHECK(err >= 0 && err < 1e-6);
 		REQUIRE_OK(lower(&c.t, k[i].cand, &tg, &c.a, &l, &m));
 		loops_print(l, &b);
-		CHECK(strstr(buf_str(&b), "trn1"));
+		CHECK(strstr(buf_str(&b), "trn1") || strstr(buf_str(&b), "lace"));
 		buf_free(&b);
 		arena_free(&c.a);
 	}
