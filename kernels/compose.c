@@ -34,6 +34,57 @@ bool read_through(const struct stage *map, const struct read *inner, const struc
 	return true;
 }
 
+/* The position of what r reads as an index of one dim; axes of one point do not count. */
+static bool position(const struct stage *s, const struct read *r, const struct shape *dims, struct index *out)
+{
+	int64_t stride = 1;
+	*out = (struct index){.table = -1};
+	for (int d = dims->rank - 1; d >= 0; stride *= dims->d[d--]) {
+		if (!affine(&r->dim[d]))
+			return false;
+		out->off += r->dim[d].off * stride;
+		for (int a = 0; a < s->naxes; a++)
+			out->coef[a] += s->axis[a].extent > 1 ? r->dim[d].coef[a] * stride : 0;
+	}
+	return true;
+}
+
+/* Takes whole multiples of stride out of x. False: the rest reaches the next one. */
+static bool take_dim(const struct stage *s, struct index *x, int64_t stride, struct index *dim)
+{
+	int64_t most = x->off % stride;
+	dim->off = x->off / stride;
+	x->off = most;
+	for (int a = 0; a < s->naxes; a++) {
+		if (x->coef[a] < 0 || (x->coef[a] > stride && x->coef[a] % stride))
+			return false;
+		dim->coef[a] = x->coef[a] / stride;
+		x->coef[a] %= stride;
+		most += x->coef[a] * (s->axis[a].extent - 1);
+	}
+	return most < stride;
+}
+
+bool read_reshaped(const struct stage *s, const struct read *r, const struct shape *now,
+		   const struct shape *was, struct read *out)
+{
+	struct read found = {.operand = r->operand};
+	struct index x;
+	int64_t stride = shape_count(was);
+	if (stride < 1 || !position(s, r, now, &x))
+		return false;
+	for (int d = 0; d < MAX_RANK; d++) {
+		found.dim[d].table = -1;
+		if (d >= was->rank || was->d[d] == 1)
+			continue;
+		stride /= was->d[d];
+		if (!take_dim(s, &x, stride, &found.dim[d]))
+			return false;
+	}
+	*out = found;
+	return true;
+}
+
 bool stage_maps(const struct task *t, const struct stage *s)
 {
 	if (s->comb != COMB_NONE || s->post.n || s->naxes != t->operand[s->out.operand].dims.rank)

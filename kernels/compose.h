@@ -10,6 +10,10 @@
  * index over outer's axes, of inner's operand. False: it is not affine. */
 bool read_through(const struct stage *map, const struct read *inner, const struct read *outer,
 		  struct read *out);
+/* Read r of a value, whose index leaves none of its dims, as one of the value's elements in order under another
+ * shape. False: it is not affine there. */
+bool read_reshaped(const struct stage *s, const struct read *r, const struct shape *now, const struct shape *was,
+		   struct read *out);
 /* Writes dim d by axis d, and nothing is reduced. */
 bool stage_maps(const struct task *t, const struct stage *s);
 /* Stage k, a map into a tmp, becomes part of the stages that read it. False: it cannot, t is as it was. */

@@ -312,6 +312,20 @@ static void grow(struct finder *f, struct group *group)
 		f->owner[w->node[i]] = f->out->n;
 }
 
+/* Only dims of one element change places. */
+static bool moves_units(const struct shape *x, const struct node *n)
+{
+	const struct attr *perm = node_attr(n, "perm");
+	int64_t last = -1;
+	for (int d = 0; d < x->rank; d++) {
+		int64_t e = perm ? perm->ints[d] : x->rank - 1 - d;
+		if (x->d[e] != 1 && e < last)
+			return false;
+		last = x->d[e] != 1 ? e : last;
+	}
+	return true;
+}
+
 static bool is_alias(const struct graph *g, const struct node *n)
 {
 	static const char *const types[] = {"Reshape",   "Flatten",  "Squeeze",
@@ -319,11 +333,12 @@ static bool is_alias(const struct graph *g, const struct node *n)
 	if (n->nout < 1 || n->out[0] < 0 || (n->nout > 1 && n->out[1] >= 0) || n->in[0] < 0)
 		return false;
 	const struct tensor *x = &g->value[n->in[0]].t, *y = &g->value[n->out[0]].t;
+	if (x->dtype != y->dtype || x->data || shape_count(&x->shape) != shape_count(&y->shape))
+		return false;
 	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
 		if (!strcmp(node_type(n), types[i]))
-			return x->dtype == y->dtype && !x->data &&
-			       shape_count(&x->shape) == shape_count(&y->shape);
-	return false;
+			return true;
+	return !strcmp(node_type(n), "Transpose") && moves_units(&x->shape, n);
 }
 
 int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out)

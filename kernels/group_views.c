@@ -18,9 +18,9 @@ struct viewer {
 
 /* A value as elements of another one. */
 struct view {
-	struct stage map; /* as a copy of `from` would be */
+	struct stage map; /* as a copy of `from` would be; not of one that is only seen with another shape */
 	int from;         /* value */
-	bool moves;       /* not only dims of extent 1 come and go */
+	bool moves;
 };
 
 static bool is_type(const struct viewer *w, const struct group *p, const char *type)
@@ -78,26 +78,6 @@ static bool view_split(const struct viewer *w, const struct node *n, int v, stru
 	return true;
 }
 
-/* Squeeze and the like: the other dims are the same in the same order. */
-static bool view_units(const struct viewer *w, int from, int v, struct view *out)
-{
-	const struct shape *x = shape_of(w, from), *y = shape_of(w, v);
-	int d = 0;
-	begin_map(&out->map, y->rank);
-	for (int e = 0; e < x->rank; e++) {
-		if (x->d[e] == 1)
-			continue;
-		while (d < y->rank && y->d[d] == 1)
-			d++;
-		if (d == y->rank || y->d[d] != x->d[e])
-			return false;
-		out->map.read[0].dim[e].coef[d++] = 1;
-	}
-	while (d < y->rank && y->d[d] == 1)
-		d++;
-	return d == y->rank;
-}
-
 static bool view_of(const struct viewer *w, int v, struct view *out)
 {
 	const struct group *p = w->maker[v] < 0 ? NULL : &w->gr->group[w->maker[v]];
@@ -106,7 +86,7 @@ static bool view_of(const struct viewer *w, int v, struct view *out)
 	out->from = w->g->node[p->anchor].in[0];
 	out->moves = p->kind != STEP_ALIAS;
 	if (p->kind == STEP_ALIAS)
-		return view_units(w, out->from, v, out);
+		return true;
 	if (is_split(w, p))
 		return view_split(w, &w->g->node[p->anchor], v, out);
 	if (!group_copies(p))
@@ -158,8 +138,9 @@ static bool look_through(const struct viewer *w, struct task *t, int i, const st
 			for (int d = 0; d < before.rank; d++)
 				if (index_guarded(t, s, r, d))
 					return false;
-			if (!read_through(&v->map, &v->map.read[0], r, &through) ||
-			    !contiguous(s, r, &before, &through, after))
+			bool found = v->moves ? read_through(&v->map, &v->map.read[0], r, &through)
+					      : read_reshaped(s, r, &before, after, &through);
+			if (!found || !contiguous(s, r, &before, &through, after))
 				return false;
 			through.operand = i;
 			*r = through;
@@ -204,7 +185,8 @@ static void look_back(struct viewer *w, struct group *p, int i)
 	*w->trial = *p->task;
 	while (view_of(w, v, &view) && look_through(w, w->trial, i, &view)) {
 		v = view.from;
-		if (!view.moves || (!group_copies(p) && may_be_blocked(w, v)) || task_check(w->trial) < 0)
+		if ((!view.moves && !found) || (!group_copies(p) && may_be_blocked(w, v)) ||
+		    task_check(w->trial) < 0)
 			continue;
 		*p->task = *w->trial;
 		p->value[i] = v;

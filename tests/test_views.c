@@ -181,6 +181,52 @@ TEST(what_others_read_stays)
 	arena_free(&a);
 }
 
+/* Channels of two groups in turn, as one part after the other: each is read from where it lies. */
+TEST(shuffled_channels_are_copied_once)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = reshape(&z, zoo_input(&z, "x", 6, 3, 4).value, 3, (int64_t[]){3, 2, 12});
+	x = transpose(&z, x, 3, (int64_t[]){1, 0, 2});
+	x = reshape(&z, x, 5, (int64_t[]){2, 1, 3, 3, 4});
+	int even = part(&z, x, 0), odd = part(&z, x, 1);
+	struct graph *g = net_end(&z, zoo_binary(&z, "Sub", softmax(&z, even), softmax(&z, odd)));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Transpose") == 0 && tasks(g, s, "Gather") == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* Rows cut in two, where two of them make a row of the other shape: no index of single dims. */
+TEST(what_would_be_divided_stays)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = transpose(&z, input(&z, 6, 4), 2, (int64_t[]){1, 0});
+	x = transpose(&z, reshape(&z, x, 2, (int64_t[]){3, 8}), 2, (int64_t[]){1, 0});
+	struct graph *g = net_end(&z, softmax(&z, x));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Transpose") == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+TEST(dims_of_one_change_places_for_nothing)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = reshape(&z, input(&z, TOKENS, HEAD), 4, (int64_t[]){1, 1, TOKENS, HEAD});
+	int y = transpose(&z, softmax(&z, x), 4, (int64_t[]){0, 2, 3, 1});
+	struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){HEAD, TOKENS}));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, NULL) == 1);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
 /* A copy whose value is that of a node which changes nothing. */
 TEST(a_copy_that_took_in_a_node_stays)
 {
