@@ -20,12 +20,13 @@ mkdir -p "$B/peers"
 	exit 1
 }
 : >"$B/peers/missing"
-# package, and how pip is to install it: the wheel of pnnx asks for PyTorch, which converting ONNX does not need.
-while read -r package flags; do
+# package, and what pip is to install where that is not its name alone: the wheel of pnnx asks for PyTorch, which converting
+# ONNX does not need; TVM's tuner crashes with later versions of its FFI.
+while read -r package what; do
 	"$venv/bin/pip" show -q "$package" 2>/dev/null && continue
 	echo "installing $package" >&2
 	# shellcheck disable=SC2086
-	timeout 300 "$venv/bin/pip" install -q $flags "$package" >"$B/peers/pip.log" 2>&1 ||
+	timeout 300 "$venv/bin/pip" install -q ${what:-$package} >"$B/peers/pip.log" 2>&1 ||
 		echo "$package $(grep -v '^$' "$B/peers/pip.log" | tail -n 1 | cut -c 1-160)" >>"$B/peers/missing"
 done <<END
 numpy
@@ -33,10 +34,10 @@ onnx
 onnxruntime
 openvino
 ncnn
-pnnx --no-deps
+pnnx --no-deps pnnx
 MNN
 opencv-python-headless
-apache-tvm
+apache-tvm apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post1
 xgboost-cpu
 psutil
 cloudpickle

@@ -19,6 +19,8 @@ import report
 NETWORK = ["onnxruntime", "openvino", "ncnn", "mnn", "opencv", "tvm"]  # run models: peer_NAME.py
 KERNELS = ["onednn", "xnnpack", "openblas"]  # have kernels: chain_NAME.c runs a network's convolutions and products
 PEERS = NETWORK + KERNELS
+KINDS = ["best", "exact", "default", "fallback"]
+TUNED = KINDS[:2]
 PACKAGE = {"mnn": "MNN", "opencv": "opencv-python-headless", "tvm": "apache-tvm"}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -31,9 +33,8 @@ def options(argv):
     p.add_argument("--tvm-budget", type=float, default=600, help="seconds of tuning a network for TVM (default 600)")
     p.add_argument("--seconds", type=float, help="of measuring for each library and network (default 4; --short: 1)")
     p.add_argument("--peers", default=",".join(PEERS), help="default: " + ",".join(PEERS))
-    p.add_argument("--kernels", default="best,default", help="hone's: best, default, fallback; the first is the "
-                   "one that peers are compared with (default best,default)")
-    p.add_argument("--exact", action="store_true", help="hone tunes with --exact")
+    p.add_argument("--kernels", default=",".join(KINDS), help="hone's, the first is the one that peers are compared with; exact: "
+                   "tuned with --exact, at the same time on other processors, where there are as many (default " + ",".join(KINDS) + ")")
     p.add_argument("--short", action="store_true", help="fewer networks, small budgets, no TVM")
     p.add_argument("--keep", action="store_true", help="keep what hone tuned in an earlier run, tune nothing")
     p.add_argument("--build", default="build", help="build folder (default build)")
@@ -45,7 +46,7 @@ def options(argv):
     a.seconds = a.seconds or (1 if a.short else 4)
     a.networks = a.networks or (nets.SHORT if a.short else nets.known())
     unknown = [n for n in a.networks if n not in nets.known()] + [x for x in a.peers if x not in PEERS] + \
-        [k for k in a.kernels if k not in ("best", "default", "fallback")] + [t for t in a.threads if t < 1]
+        [k for k in a.kernels if k not in KINDS] + [t for t in a.threads if t < 1]
     if unknown:
         p.error(f"unknown: {unknown[0]} (networks here: {' '.join(nets.known())})")
     return a
@@ -64,6 +65,19 @@ def missing(build):
     return why
 
 
+def runner_name(kind):
+    return "hone" if kind == "best" else f"hone {kind}"
+
+
+def plan(kind):
+    """What hone's commands call these kernels."""
+    return "best" if kind in TUNED else kind
+
+
+def exact(kind):
+    return ["--exact"] if kind == "exact" else []
+
+
 def say(text):
     print(text, file=sys.stderr, flush=True)
 
@@ -76,32 +90,46 @@ class Bench:
         self.missing = missing(a.build)
         self.cpus = sorted(os.sched_getaffinity(0))
         self.out = {"cpu": cpu_field("model name", "Model") or platform.machine(), "system": platform.platform(), "cpus": self.cpus, "python": platform.python_version(),
-                    "clock_mhz": cpu_field("cpu MHz"), "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": None if a.keep else a.budget, "exact": a.exact,
+                    "clock_mhz": cpu_field("cpu MHz"), "date": time.strftime("%Y-%m-%d %H:%M"), "budget_s": None if a.keep else a.budget,
                     "machine": machine(self.hone), "versions": {"hone": version(self.hone)}, "settings": {},
                     "left_out": {p: w for p, w in self.missing.items() if p in a.peers}, "results": []}
 
-    def cache(self, job, threads):
-        return os.path.join(job["folder"], f"cache-{threads}{'-exact' if self.a.exact else ''}")
+    def cache(self, job, threads, kind):
+        return os.path.join(job["folder"], f"cache-{threads}{'-exact' if kind == 'exact' else ''}")
 
-    def tune(self, job, threads, cpus):
-        if self.a.keep or "best" not in self.a.kernels:
-            return 0
-        cache = self.cache(job, threads)
-        subprocess.run(["rm", "-rf", cache], check=True)
-        cmd = [self.hone, "tune", job["model"], "--budget", f"{self.a.budget}s", "--threads", str(threads), "--cache",
-               cache, "--json", "-q"] + (["--exact"] if self.a.exact else [])
-        p = subprocess.run(cmd, capture_output=True, text=True, check=False, timeout=self.a.budget + 120,
-                           preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-        if p.returncode:
-            say(f"{job['name']}: hone tune: {p.stderr.strip().splitlines()[-1:]}")
-            return 0
-        return json.loads(p.stdout)["elapsed_s"]
+    def kinds(self, threads):
+        """hone's kernels at this number of threads: exact ones only where their tuning has processors of its own."""
+        return [k for k in self.a.kernels if k != "exact" or 2 * threads <= len(self.cpus)]
+
+    def tune(self, job, threads):
+        """{runner: seconds}: what is tuned is tuned at the same time, each on its own processors."""
+        began = {}
+        for n, kind in enumerate([] if self.a.keep else [k for k in self.kinds(threads) if k in TUNED]):
+            cpus = self.cpus[n * threads:(n + 1) * threads]
+            cache = self.cache(job, threads, kind)
+            subprocess.run(["rm", "-rf", cache], check=True)
+            cmd = [self.hone, "tune", job["model"], "--budget", f"{self.a.budget}s", "--threads", str(threads), "--cache",
+                   cache, "--json", "-q"] + exact(kind)
+            began[runner_name(kind)] = subprocess.Popen(cmd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                                        preexec_fn=lambda c=cpus: os.sched_setaffinity(0, c))
+        seconds = {}
+        for name, p in began.items():
+            try:
+                out, err = p.communicate(timeout=self.a.budget + 120)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                out, err = p.communicate()
+            if p.returncode:
+                say(f"{job['name']}: {name}: hone tune: {err.strip().splitlines()[-1:]}")
+            else:
+                seconds[name] = json.loads(out)["elapsed_s"]
+        return seconds
 
     def start_hone(self, job, kind, threads, cpus):
-        name = "hone" if kind == "best" else f"hone {kind}"
-        cmd = [os.path.join(self.a.build, "tools", "bench_net"), job["model"], "--kernels", kind, "--threads",
-               str(threads), "--cache", self.cache(job, threads), "--output", os.path.join(job["folder"], name), "--json"]
-        cmd += ["--exact"] if self.a.exact else []
+        name = runner_name(kind)
+        cmd = [os.path.join(self.a.build, "tools", "bench_net"), job["model"], "--kernels", plan(kind), "--threads",
+               str(threads), "--cache", self.cache(job, threads, kind), "--output", os.path.join(job["folder"], name), "--json"]
+        cmd += exact(kind)
         for i in job["inputs"]:
             cmd += ["--input", "=".join(i)]
         return measure.Runner(name, cmd, cpus, {"HONE_WORKER": self.hone + "-worker"},
@@ -127,7 +155,7 @@ class Bench:
     def start(self, job, threads, cpus, row):
         """Everything that becomes ready, one after the other: loading is not measured and must not disturb."""
         runners = []
-        todo = [(self.start_hone, k) for k in self.a.kernels] + \
+        todo = [(self.start_hone, k) for k in self.kinds(threads)] + \
             [(self.start_peer if p in NETWORK else self.start_chain, p) for p in self.a.peers if p not in self.missing]
         for start, what in todo:
             r = start(job, what, threads, cpus)
@@ -147,7 +175,7 @@ class Bench:
     def network(self, job, threads):
         cpus = self.cpus[:threads]
         row = {"network": job["name"], "threads": threads, "failed": {}, "error_against": "reference" if job["ref"] else "hone"}
-        row["tuning_s"] = {"hone": self.tune(job, threads, cpus)}
+        row["tuning_s"] = self.tune(job, threads)
         runners = self.start(job, threads, cpus, row)
         try:
             errors = self.errors(job, runners)
@@ -177,9 +205,9 @@ class Bench:
         return row
 
     def kernels(self, job, threads, cpus):
-        cmd = [self.hone, "bench", job["model"], "--kernels", self.a.kernels[0], "--threads", str(threads), "--cache",
-               self.cache(job, threads), "--runs", "20", "--json", "-q"]
-        cmd += ["--exact"] if self.a.exact else []
+        kind = self.a.kernels[0]
+        cmd = [self.hone, "bench", job["model"], "--kernels", plan(kind), "--threads", str(threads), "--cache",
+               self.cache(job, threads, kind), "--runs", "20", "--json", "-q"] + exact(kind)
         p = subprocess.run(cmd, capture_output=True, text=True, check=False,
                            preexec_fn=lambda: os.sched_setaffinity(0, cpus))
         return json.loads(p.stdout)["kernels"] if p.returncode == 0 else []

@@ -20,6 +20,7 @@ import peer
 VERSION = tvm.__version__
 SETTINGS = ["tuned"]
 TUNED_S = 0
+BUILD_S = 120  # a batch's time to compile; its processes take half a minute to start on one processor
 TRIALS_PER_S = 1.0  # about what MetaSchedule builds and times; to divide the budget among the kernels
 
 
@@ -54,7 +55,8 @@ def tune(mod, t, work, seconds):
     callbacks = [ms.measure_callback.AddToDatabase(), ms.measure_callback.RemoveBuildArtifact(),
                  ms.measure_callback.UpdateCostModel(), Stop()]
     try:
-        tune_relax(mod, {}, t, work, 1 << 20, num_trials_per_iter=per_task, measure_callbacks=callbacks, seed=1)
+        tune_relax(mod, {}, t, work, 1 << 20, num_trials_per_iter=per_task, measure_callbacks=callbacks, seed=1,
+                   builder=ms.builder.LocalBuilder(timeout_sec=BUILD_S))
     except Exception as e:  # noqa: BLE001: it comes back through C++ as another class
         if "OutOfTime" not in repr(e) + str(e):
             raise

@@ -24,11 +24,12 @@ def wrong(v):
     return v.get("max_error") is None or v["max_error"] >= WRONG
 
 
-def best_peer(row):
-    """(name, ratio) of the fastest peer with a right answer; None: there is none, or hone's own is wrong."""
-    if any(wrong(v) for n, v in row["runs"].items() if not is_peer(n)):
+def best_peer(row, hone="hone"):
+    """(name, time over that of these kernels of hone) of the fastest peer with a right answer; None: there is none, hone
+    has no such kernels, or an answer of its own is wrong."""
+    if hone not in row["runs"] or any(wrong(v) for n, v in row["runs"].items() if not is_peer(n)):
         return None
-    good = [(v["ratio"], n) for n, v in row["runs"].items()
+    good = [(v["ratio"] / row["runs"][hone].get("ratio", 1), n) for n, v in row["runs"].items()
             if is_peer(n) and not kernels_only(n) and "ratio" in v and not wrong(v)]
     return min(good)[::-1] if good else None
 
@@ -72,9 +73,9 @@ def network_text(row):
     return "\n".join(out)
 
 
-def totals(results, threads):
-    """(geometric mean over the best peers, count, networks where hone is not ahead)."""
-    best = [(r["network"], best_peer(r)) for r in results if r["threads"] == threads]
+def totals(results, threads, hone="hone"):
+    """(geometric mean over the best peers, count, networks where hone, with these kernels, is not ahead)."""
+    best = [(r["network"], best_peer(r, hone)) for r in results if r["threads"] == threads]
     best = [(n, b) for n, b in best if b]
     return (measure.geomean(b[1] for _, b in best), len(best), [(n, *b) for n, b in best if b[1] <= 1])
 
@@ -101,14 +102,14 @@ def summary_text(out):
              f"peak {m.get('gflops_per_core', 0):.0f} GFLOP/s a core, clock {out.get('clock_mhz') or '?'} MHz, "
              f"reads GB/s by level {m.get('read_gbs')}; processors {out['cpus']}",
              "versions: " + ", ".join(f"{n} {v}" for n, v in out["versions"].items()),
-             "tuning: hone " + (f"{out['budget_s']:g} s a network" if out["budget_s"] else "as an earlier run left it") +
-             " --exact" * out["exact"]]
+             "tuning: hone " + (f"{out['budget_s']:g} s a network" if out["budget_s"] else "as an earlier run left it")]
     for threads in sorted({r["threads"] for r in out["results"]}):
-        mean, n, behind = totals(out["results"], threads)
-        if mean:
-            lines.append(f"{threads} thread{'s' * (threads > 1)}: hone is {mean:.2f} times as fast as the best peer of each "
-                         f"network (geometric mean of {n}); behind on {len(behind)}: " +
-                         (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
+        for kind in ("hone", "hone exact"):
+            mean, n, behind = totals(out["results"], threads, kind)
+            if mean:
+                lines.append(f"{threads} thread{'s' * (threads > 1)}: {kind} is {mean:.2f} times as fast as the best peer of each "
+                             f"network (geometric mean of {n}); behind on {len(behind)}: " +
+                             (", ".join(f"{a} ({p} {r:.2f})" for a, p, r in behind) or "none"))
         for kind in ("hone", "hone default", "hone fallback"):
             v, n = against(out["results"], threads, kind, "onnxruntime")
             lines += [f"  {kind} takes {v:.2f} of ONNX Runtime's time (geometric mean of {n})"] if v else []
@@ -119,7 +120,7 @@ def summary_text(out):
     return "\n".join(lines)
 
 
-COLORS = {"hone": "#c0392b", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
+COLORS = {"hone": "#c0392b", "hone exact": "#cd6155", "hone default": "#e59866", "hone fallback": "#f5cba7", "onnxruntime": "#2471a3",
           "openvino": "#7d3c98", "ncnn": "#1e8449", "mnn": "#b7950b", "opencv": "#5d6d7e", "tvm": "#148f77", "onednn kernels": "#d7bde2", "xnnpack kernels": "#aed6f1",
           "openblas kernels": "#abebc6"}
 

@@ -75,10 +75,12 @@ def test_report():
     assert report.best_peer(result(hone=(1, 0.5), openvino=(1.5, 1e-6))) is None  # so is hone's here
     text = report.network_text(row)
     assert text.count("WRONG") == 1 and "killed by signal 11" in text
+    slower = result(hone=(1, 0), hone_exact=(1.2, 0), openvino=(1.5, 1e-6))
+    assert report.best_peer(slower, "hone exact") == ("openvino", 1.25) and report.best_peer(row, "hone exact") is None
     behind = result(hone=(1, 0), openvino=(0.9, 1e-6))
     assert report.totals([row, behind], 1)[1:] == (2, [("a<b", "openvino", 0.9)])
     out = {"results": [row], "cpu": "x & y", "system": "s", "date": "d", "machine": {}, "versions": {"hone": "1"},
-           "budget_s": 5, "exact": False, "cpus": [0], "left_out": {"tvm": "no wheel"}}
+           "budget_s": 5, "cpus": [0], "left_out": {"tvm": "no wheel"}}
     assert "left out: tvm: no wheel" in report.summary_text(out)
     xml.dom.minidom.parseString(report.svg(out))
 
@@ -96,7 +98,7 @@ def test_roofline():
     shares, below = report.roofline(k)
     assert shares == [90, 100, 40] and [r["name"] for r in below] == ["e"]
     row = {**result(hone=(1, 0), hone_fallback=(6, 0), onnxruntime=(2, 1e-6)), "roofline": {"shares": [50, 100], "below": below}}
-    out = {"results": [row], "cpu": "", "system": "", "date": "", "machine": {}, "versions": {}, "budget_s": 5, "exact": False, "cpus": [0], "left_out": {}}
+    out = {"results": [row], "cpu": "", "system": "", "date": "", "machine": {}, "versions": {}, "budget_s": 5, "cpus": [0], "left_out": {}}
     text = report.summary_text(out)
     assert "hone takes 0.50 of ONNX" in text and "hone fallback takes 3.00" in text and "71 %" in text and "1 below 75 %" in text
 
@@ -105,6 +107,9 @@ def test_options():
     a = bench_peers.options(["--short", "--threads", "1", "resnet18"])
     assert a.networks == ["resnet18"] and a.budget == 5 and "tvm" not in a.peers and a.threads == [1]
     assert bench_peers.options([]).budget == 60
+    b = bench_peers.Bench(bench_peers.options([]))
+    b.cpus = [0, 1, 2]
+    assert "exact" in b.kinds(1) and b.kinds(2) == ["best", "default", "fallback"]  # no processors to tune them beside
     null, err = open(os.devnull, "w"), sys.stderr
     sys.stderr = null
     try:
