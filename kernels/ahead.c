@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which panel of weights comes next, and how fast it must be fetched while the present one is used. */
+/* Which panel of weights comes next, and how fast it must be fetched while the present one is used; and which
+ * lines of the input. */
 #include "kernels/sched.h"
 
 static int64_t tiles_of(const struct stage *st, const struct sstage *s, int a)
@@ -86,5 +87,38 @@ int stage_ahead(const struct task *t, const struct stage *st, const struct sstag
 		h->part = h->steps / steps_of(t, st, s, s->split_axis) * s->split;
 	}
 	rate(h);
+	return E_OK;
+}
+
+/* The only axis beside the lanes whose points are tiled; -1. */
+static int tiled_axis(const struct stage *st, const struct sstage *s)
+{
+	int found = -1;
+	for (int a = 0; a < stage_spatial(st); a++) {
+		if (a == s->lane || s->tile[a] == 1)
+			continue;
+		if (found >= 0)
+			return -1;
+		found = a;
+	}
+	return found;
+}
+
+int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s, struct feed *f)
+{
+	int ns = stage_spatial(st), weights = stage_weights(t, st, s->lane);
+	int64_t one, block = axis_block(t, st, ns);
+	bool pads;
+	*f = (struct feed){-1, tiled_axis(st, s), ns, block, 0};
+	for (int i = 0; i < st->nreads && weights >= 0 && f->points >= 0 && st->naxes == ns + 1; i++) {
+		const struct read *r = &st->read[i];
+		bool wanted = stage_in_body(st, i) && t->operand[r->operand].role == ROLE_IN &&
+			      !(read_axes(t, st, r) >> s->lane & 1) && block > 1;
+		if (wanted && read_stride(t, st, r, ns, (int)block, &one, &pads) >= 0 && one == 1 &&
+		    read_stride(t, st, r, f->points, 2, &f->step, &pads) >= 0 && f->step >= block)
+			f->read = i;
+	}
+	if (f->read < 0 || s->wino.m || t->nsyms || t->nstages > 1)
+		return fail(E_INFEASIBLE, "feed: no input is read by blocks of channels");
 	return E_OK;
 }

@@ -284,7 +284,8 @@ static struct nest *nest_new(struct lower *w, int stage)
 	describe_reads(k);
 	describe_guards(k);
 	describe_post(k);
-	if (k->s->prefetch && stage_ahead(w->t, k->st, k->s, &k->ahead) < 0)
+	if ((k->s->prefetch && stage_ahead(w->t, k->st, k->s, &k->ahead) < 0) ||
+	    (k->s->feed && stage_feed(w->t, k->st, k->s, &k->feed) < 0))
 		w->l->failed = true;
 	return k;
 }

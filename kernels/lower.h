@@ -100,6 +100,7 @@ struct nest {
 	int bias;                                       /* read that sums begin with, -1: 0 */
 	struct prog post;                               /* what remains to be done with a sum */
 	struct ahead ahead; /* where s->prefetch */
+	struct feed feed;   /* where s->feed */
 	bool edge;          /* inside of a tile with guards */
 	int npoints, nacc;
 	int *acc;          /* npoints * chains */
@@ -132,6 +133,9 @@ bool lower_zero_safe(const struct nest *k);
  * points begin at `first`. */
 void nest_post_loop(struct nest *k, int axis,
 		    struct mem (*place)(const struct nest *k, const int *at, const struct ix *first));
+
+/* lower_feed.c: fetches what is due of inputs with one body of the reduction. */
+void nest_feed(struct nest *k);
 
 /* lower_turn.c */
 void nest_turn(struct nest *k);         /* post and stores of a tile, where k->turn */

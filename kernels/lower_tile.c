@@ -230,6 +230,8 @@ void nest_steps(struct nest *k)
 		for (int a = k->ns; a < k->st->naxes; a++)
 			at[a] = tap(stride[a], k->n[a], next[a]);
 		nest_fetch(k, step, steps);
+		if (!step)
+			nest_feed(k);
 		do
 			accumulate(k, at, k->acc[point++ * k->s->chains + step % k->s->chains]);
 		while (nest_next(k, 0, k->ns, at));

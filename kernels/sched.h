@@ -29,6 +29,7 @@
  *         part transforms the inputs again
  * prefetch  winograd: cache lines of the next panel of weights, or filters, that each two steps fetch; else
  *         the level (1 or 2) that the next panel is fetched into, evenly over all tiles that use this one
+ * feed    1: what the next block of input channels, or the next tile, reads of the input is fetched meanwhile
  * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or
  *         absent: the whole axis
  */
@@ -58,6 +59,7 @@ struct sstage {
 	int chains;
 	bool hoist;
 	int prefetch; /* level; 0: none */
+	bool feed;
 	struct winograd wino;
 	int ring_axis, ring; /* rows; -1: none */
 };
@@ -148,6 +150,14 @@ enum { AHEAD = 1024 };
 /* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s,
 		struct ahead *out) MUST_CHECK;
+/* The input of which each point of a tile reads a line, `step` elements apart, with every block of channels. */
+struct feed {
+	int read, points, channels; /* the latter are axes */
+	int64_t block, step;
+};
+/* E_INFEASIBLE: there is none. */
+int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s,
+	       struct feed *out) MUST_CHECK;
 /* A product with a vector: weights pass by in order, each of them for one FMA. */
 bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s);
 /* Vector operations of a program, roughly. */

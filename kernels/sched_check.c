@@ -185,8 +185,10 @@ static int check_ring(const struct task *t, const struct sched *s)
 static int check_prefetch(const struct task *t, const struct sched *s, int stage)
 {
 	struct ahead h;
-	if (!s->st[stage].prefetch)
-		return E_OK;
+	struct feed f;
+	int rc = s->st[stage].feed ? stage_feed(t, &t->stage[stage], &s->st[stage], &f) : E_OK;
+	if (rc < 0 || !s->st[stage].prefetch)
+		return rc;
 	if (s->st[t->nstages - 1].ring_axis >= 0)
 		return fail(E_INFEASIBLE, "prefetch: a ring's rows use all panels in turn");
 	return stage_ahead(t, &t->stage[stage], &s->st[stage], &h);

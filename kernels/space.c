@@ -251,6 +251,14 @@ static void draw_order(const struct space *s, int stage, struct rng *r, struct s
 		swap_order(r, out, ns, st->naxes - (out->lane >= ns));
 }
 
+/* The parallel loops, and nothing fetched ahead where loops or tiles do not allow it any more. */
+static void loops_parallel(const struct space *s, int stage, struct sstage *out)
+{
+	rules_parallel(s, stage, out);
+	panels_settle(s, stage, out);
+	rules_parallel(s, stage, out);
+}
+
 static void draw_stage(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
@@ -270,7 +278,8 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	draw_split(s, stage, r, out);
 	if (rng_below(r, 2))
 		panels_draw(s, stage, r, out);
-	rules_parallel(s, stage, out);
+	out->feed = rng_below(r, 2);
+	loops_parallel(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
 
@@ -310,14 +319,6 @@ static void keep_ring(const struct space *s, struct sched *c, int axis, int rows
 	rules_fit_rows(s, c);
 }
 
-/* The parallel loops, and no prefetch where loops or tiles do not allow it any more. */
-static void loops_parallel(const struct space *s, int stage, struct sstage *out)
-{
-	rules_parallel(s, stage, out);
-	panels_settle(s, stage, out);
-	rules_parallel(s, stage, out);
-}
-
 /* Draws one aspect of one stage again. */
 static void change(const struct space *s, struct rng *r, struct sched *c)
 {
@@ -354,7 +355,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		draw_split(s, k, r, st);
 		break;
 	case 6:
-		st->hoist = !st->hoist;
+		*(rng_below(r, 2) ? &st->hoist : &st->feed) ^= true;
 		break;
 	case 7:
 	case 8:

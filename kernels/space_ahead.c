@@ -7,7 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { FEWEST_STEPS = 64 /* of a part: partial sums are loaded and stored around it */ };
+enum {
+	FEWEST_STEPS = 64, /* of a part: partial sums are loaded and stored around it */
+	FED_VECTORS = 2    /* with more, FMAs take longer than a line from L2 */
+};
 static const double SHARE = .03; /* of the arithmetic: shorter waits for memory do not matter */
 
 static double operand_bytes(const struct space *s, const struct stage *st, int read)
@@ -128,6 +131,15 @@ bool rules_cold(const struct space *s, int stage, const struct sstage *out)
 	return memory > SHARE * arithmetic && other_bytes(s, st, read) < l2;
 }
 
+bool rules_feed(const struct space *s, int stage, const struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15;
+	struct feed f;
+	return stage_feed(&s->t, st, out, &f) >= 0 && out->tile[out->lane] <= FED_VECTORS &&
+	       operand_bytes(s, st, f.read) > 2 * l1;
+}
+
 int rules_panel_loops(const struct space *s, int stage, const struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
@@ -158,6 +170,8 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 void panels_settle(const struct space *s, int stage, struct sstage *out)
 {
 	struct ahead h;
+	struct feed f;
 	if (out->prefetch && stage_ahead(&s->t, &s->t.stage[stage], out, &h) < 0)
 		out->prefetch = 0;
+	out->feed = out->feed && stage_feed(&s->t, &s->t.stage[stage], out, &f) >= 0;
 }

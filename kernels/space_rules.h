@@ -63,10 +63,12 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out);
  * of a product with a vector that half of the L2 holds: from there, fetching ahead makes it take 1.4 times as
  * long, and cold, 12 KB 1.4 times, as it goes past their end, 128 KB as long, 2 MB .92 times. */
 bool rules_cold(const struct space *s, int stage, const struct sstage *out);
+/* Inputs are fetched ahead: the L1 does not hold them, and few FMAs use each line. */
+bool rules_feed(const struct space *s, int stage, const struct sstage *out);
 /* Loops over panels around the parts of one; 0: not parted. */
 int rules_panel_loops(const struct space *s, int stage, const struct sstage *out);
 void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);
-/* Prefetches no more where tiles or loops no longer allow it. */
+/* Fetches nothing ahead any more where tiles or loops no longer allow it. */
 void panels_settle(const struct space *s, int stage, struct sstage *out);
 bool stage_contracts(const struct task *t, const struct stage *st,
 		     int lane); /* some body read is the same in all lanes */

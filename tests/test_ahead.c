@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefetched panels: every line of weights is fetched before its first use but those of the first part. */
+/* Prefetched panels: every line of weights is fetched before its first use but those of the first part. Fed
+ * inputs: every line but those of the first tile. */
 #include "kernels/sched.h"
 #include "tests/kernel_cases.h"
 
@@ -67,7 +68,7 @@ static void follow(struct trace *t, const struct stmt *s) /* as deep as the loop
 	}
 }
 
-static int run_trace(struct kcase *c, const char *cand, struct trace *t)
+static int run_trace(struct kcase *c, const char *cand, int buf, struct trace *t)
 {
 	struct target tg = board();
 	struct manifest *m = ARENA_NEW(&c->a, struct manifest);
@@ -75,7 +76,7 @@ static int run_trace(struct kcase *c, const char *cand, struct trace *t)
 	int rc = lower(&c->t, cand, &tg, &c->a, &l, m);
 	if (rc < 0)
 		return rc;
-	*t = (struct trace){.l = l, .m = m, .buf = 1};
+	*t = (struct trace){.l = l, .m = m, .buf = buf};
 	t->vars = ARENA_ARRAY(&c->a, int64_t, l->nloopvars);
 	t->lines = m->buf[t->buf].elems / LINE;
 	t->there = ARENA_ARRAY(&c->a, unsigned char, t->lines + 1);
@@ -118,12 +119,14 @@ static int open_matmul(struct kcase *c, int m, int n, int k)
 	return case_parse(c, text, &r);
 }
 
-static void expect(struct kcase *c, const char *cand, int64_t cold, int level)
+enum { INPUT, WEIGHTS };
+
+static void expect_of(struct kcase *c, int buf, const char *cand, int64_t cold, int level)
 {
 	struct target tg = board();
 	struct trace t;
 	bool infeasible;
-	REQUIRE_OK(run_trace(c, cand, &t));
+	REQUIRE_OK(run_trace(c, cand, buf, &t));
 	if (t.cold > cold || t.fetches > t.loads)
 		printf("%s: %lld of %lld lines cold (%lld expected), %lld fetches\n", cand, (long long)t.cold,
 		       (long long)t.lines, (long long)cold, (long long)t.fetches);
@@ -132,6 +135,31 @@ static void expect(struct kcase *c, const char *cand, int64_t cold, int level)
 	CHECK(t.level == level);
 	CHECK(case_interpret(c, cand, &tg, &infeasible) < 2e-6);
 	arena_free(&c->a);
+}
+
+static void expect(struct kcase *c, const char *cand, int64_t cold, int level)
+{
+	expect_of(c, WEIGHTS, cand, cold, level);
+}
+
+TEST(inputs_are_there_before_their_use)
+{
+	struct kcase c = {{0}};
+	/* blocks of channels: those of the first tile's first block are cold */
+	REQUIRE_OK(open_matmul(&c, 196, 16, 48));
+	expect_of(&c, INPUT, "lane=k:16 tile=y:14 unroll=c:2 feed=1", 14, 1);
+	/* a smaller last tile; more steps than lines */
+	REQUIRE_OK(open_matmul(&c, 50, 32, 64));
+	expect_of(&c, INPUT, "lane=k:16 tile=k:2,y:6 order=n,y,k,c feed=1", 6, 1);
+	/* one block: the next tile's */
+	REQUIRE_OK(open_matmul(&c, 56, 16, 16));
+	expect_of(&c, INPUT, "lane=k:16 tile=y:28 unroll=c:4 feed=1", 28, 1);
+	/* of a last block that is short half of the next tile's */
+	REQUIRE_OK(open_matmul(&c, 56, 16, 24));
+	expect_of(&c, INPUT, "lane=k:16 tile=y:14 unroll=c:2 feed=1", 14 + 3 * 7, 1);
+	/* parts of a reduction, each for all tiles */
+	REQUIRE_OK(open_matmul(&c, 28, 16, 64));
+	expect_of(&c, INPUT, "lane=k:16 tile=y:14 order=k,n,y,c par=1 split=c:32 prefetch=1 feed=1", 28, 1);
 }
 
 TEST(lines_are_there_before_their_use)
@@ -209,6 +237,8 @@ TEST(refused)
 	    {"lane=k:16 tile=x:7 split=c:16 prefetch=1", E_INFEASIBLE, "in turn"},
 	    {"lane=k:16 tile=x:7 par=4 split=c:16 prefetch=1", E_INFEASIBLE, "in turn"},
 	    {"lane=k:16 tile=x:7 par=2 split=c:16 prefetch=1", E_OK, ""},
+	    {"lane=k:16 tile=x:7 feed=1", E_INFEASIBLE, "by blocks"},
+	    {"lane=k:16 tile=x:7 feed=0", E_CORRUPT, "number"},
 	    {"lane=k:16 tile=x:7 order=n,k,y,x,r,c,s par=2 split=c:16 prefetch=1", E_INFEASIBLE, "apart"},
 	};
 	struct target tg = board();
@@ -248,7 +278,11 @@ TEST(rules)
 	arena_free(&c.a);
 	REQUIRE_OK(open_matmul(&c, 3136, 64, 64)); /* arithmetic alone */
 	default_of(&c, 1, cand);
-	CHECK(!strstr(cand, "prefetch"));
+	CHECK(!strstr(cand, "prefetch") && !strstr(cand, "feed"));
+	arena_free(&c.a);
+	REQUIRE_OK(open_matmul(&c, 3136, 16, 64)); /* few FMAs for what is read */
+	default_of(&c, 1, cand);
+	CHECK(strstr(cand, "feed=1"));
 	arena_free(&c.a);
 	REQUIRE_OK(open_matmul(&c, 1, 1000, 1280)); /* memory alone */
 	default_of(&c, 1, cand);
@@ -257,7 +291,7 @@ TEST(rules)
 	REQUIRE_OK(
 	    open_matmul(&c, 1, 256, 512)); /* may be in L2 still: nothing but loads, and few of inputs */
 	default_of(&c, 1, cand);
-	CHECK(!strstr(cand, "prefetch") && strstr(cand, "tile=k:8"));
+	CHECK(!strstr(cand, "prefetch") && !strstr(cand, "feed") && strstr(cand, "tile=k:8"));
 	arena_free(&c.a);
 	REQUIRE_OK(open_matmul(&c, 1, 32, 64)); /* too few outputs to hide an FMA's latency: sums in parts */
 	default_of(&c, 1, cand);
