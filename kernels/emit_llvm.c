@@ -103,7 +103,7 @@ static void init_llvm(void)
 
 static const char *version(void)
 {
-	return "llvm-" LLVM_VERSION_STRING "/4";
+	return "llvm-" LLVM_VERSION_STRING "/5";
 }
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx)

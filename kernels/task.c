@@ -173,7 +173,7 @@ struct key task_key(const struct task *t)
 /* Of the polynomials that kernels/vmath.c makes of them, an FMA as two; a power may be a few products, and
  * counts as one operation like all others. */
 static const double function_flops[P_OPS] = {
-    [P_EXP] = 20, [P_LOG] = 22, [P_TANH] = 25, [P_SIGMOID] = 22, [P_SILU] = 22, [P_ERF] = 30, [P_GELU] = 23};
+    [P_EXP] = 18, [P_LOG] = 22, [P_TANH] = 25, [P_SIGMOID] = 20, [P_SILU] = 20, [P_ERF] = 30, [P_GELU] = 23};
 
 static double prog_flops(const struct prog *p)
 {

@@ -46,8 +46,16 @@ static int horner(struct vmath *m, int x, const double *c, int n)
 	return v;
 }
 
-/* ln 2 in two parts: the first has few bits, so that its small multiples are exact. */
-static const double LN2_HI = 0.693359375, LN2_LO = -2.12194440054690583e-4;
+/* ln 2, and in two parts: the first has few bits, so that its small multiples are exact. */
+static const double LN2 = 0.693147180559945309, LN2_HI = 0.693359375, LN2_LO = -2.12194440054690583e-4;
+
+/* x - sign t ln 2, t integral: where the product is not rounded, that ln 2 is costs 2e-9 |x|. */
+static int without_ln2(struct vmath *m, int x, int t, int sign)
+{
+	if (m->l->fma)
+		return vmath_fma(m, t, imm(m, -sign * LN2), x);
+	return vmath_fma(m, t, imm(m, -sign * LN2_LO), vmath_fma(m, t, imm(m, -sign * LN2_HI), x));
+}
 
 /* p and s with p * s = 2^(bias - 126) e^(sign x), for x within [-88, 89]: s is a power of two (0 under the
  * smallest normal one) and p = e^r, |r| <= ln2/2, by a minimax polynomial (relative error 1e-7; its last two
@@ -61,9 +69,7 @@ static void exp_parts(struct vmath *m, int x, int sign, int bias, int scale, int
 		of_sign[i] = c[i] * scale * (i % 2 == 0 ? sign : 1);
 	int magic = imm(m, 0x1.8p23 + bias);
 	int n = vmath_fma(m, x, imm(m, sign * 1.4426950408889634), magic), t = vmath_op2(m, V_SUB, n, magic);
-	int r = vmath_fma(m, t, imm(m, -sign * LN2_HI), x);
-	r = vmath_fma(m, t, imm(m, -sign * LN2_LO), r);
-	*p = horner(m, r, of_sign, 6);
+	*p = horner(m, without_ln2(m, x, t, sign), of_sign, 6);
 	*s = vmath_op1(m, V_POW2, n);
 }
 

@@ -167,7 +167,7 @@ TEST(flops_are_those_of_the_kernel)
 	static const char map[] = "task syms=0\noperand X in f32 [7] plain\noperand Y out f32 [7] plain\n"
 				  "stage n:7\nread X [n]\nbody r0 2 mul\npost acc silu\nwrite Y [n]\n";
 	REQUIRE_OK(task_parse(map, &task));
-	CHECK(task_flops(&task) == 7 * (1 + 22));
+	CHECK(task_flops(&task) == 7 * (1 + 20));
 }
 
 TEST(stages_chain)
