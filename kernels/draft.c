@@ -8,6 +8,7 @@
  * of 24 blocked channels took a fifth of what they would with that. */
 static const double FMA_PER_CYCLE = 2, L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
 		    STEP = 12, TRANSPOSE = 5 /* a load and four steps a vector */,
+		    ACROSS = 16 /* what lanes take to become one, of one point or of a vector of them */,
 		    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */,
 		    BESIDE = .25 /* of arithmetic beside memory counts: weights may be in cache */;
 
@@ -255,11 +256,14 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	if (st->comb != COMB_NONE)
 		step = fmax(step, LATENCY / c->s->chains);
 	step += c->spill > 0 ? 3 + 1.7 * c->spill : 0;
+	bool across = c->s->lane >= stage_spatial(st) && points > 1; /* lower_across.c */
+	double ends = across ? ceil(points / c->s->lanes) : points;
 	double end =
-	    points * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
+	    ends * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
 	end += (c->parts - 1) * points * (1.5 + 1 / LOADS_PER_CYCLE); /* partial sums */
 	double call = st->comb == COMB_NONE ? STEP : CALL;
-	return c->steps * step + c->parts * call + end + (c->s->lane >= stage_spatial(st) ? 8 * points : 0);
+	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= stage_spatial(st) ? 8 : 0;
+	return c->steps * step + c->parts * call + end + lanes;
 }
 
 /* Sum over full tiles and the smaller last ones of every axis. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the other),
- * lower_nest.c (loops), lower_tile.c, lower_post.c and lower_turn.c (the register tile), lower_addr.c (addresses and
- * loads), lower_winograd.c, lower_products.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
+/* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the
+ * other), lower_nest.c (loops), lower_tile.c, lower_post.c, lower_across.c and lower_turn.c (the register
+ * tile), lower_addr.c (addresses and loads), lower_winograd.c, lower_products.c and lower_transform.c (the
+ * loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 
@@ -114,7 +115,7 @@ const struct ix *axis_value(const struct nest *k, int axis, int at);
 struct mem nest_mem(const struct nest *k, int read /* nreads: out */, const int *at, int lanes);
 int nest_load(struct nest *k, int read, const int *at, int lanes);
 int nest_const(struct nest *k, float imm, int lanes);
-void nest_transpose(struct loops *l, int *row, int n); /* n variables of n lanes */
+void nest_transpose(struct loops *l, int *row, int n);                       /* n variables of n lanes */
 const struct ix *nest_inside(const struct nest *k, int read, const int *at); /* 0 or 1: in memory */
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
 /* Fetches the lines of the next panel that are due with step `step` of `steps` of the body. */
@@ -126,6 +127,7 @@ void nest_hoist(struct nest *k);
 void nest_tile(struct nest *k);                        /* the whole tile: start, reduction, post, stores */
 void nest_steps(struct nest *k);                       /* one body of the reduction */
 int nest_post(struct nest *k, const int *at, int acc); /* the stage's result for the sum `acc` */
+enum vop nest_combiner(const struct nest *k);          /* of two of the stage's sums */
 /* The body is 0 where its vector loads along the lane axis are 0: a sum needs no mask at the end. */
 bool lower_zero_safe(const struct nest *k);
 
@@ -136,6 +138,10 @@ void nest_post_loop(struct nest *k, int axis,
 
 /* lower_feed.c: fetches what is due of inputs with one body of the reduction. */
 void nest_feed(struct nest *k);
+
+/* lower_across.c: lanes of the points' sums, acc[point * chains], into one. True: their results are stored;
+ * false: they are in acc[point * chains]. */
+bool nest_across(struct nest *k);
 
 /* lower_turn.c */
 void nest_turn(struct nest *k);         /* post and stores of a tile, where k->turn */
@@ -163,12 +169,12 @@ int winograd_packing(struct lower *w, struct place *p) MUST_CHECK;
 void winograd_scratch(struct lower *w);
 void winograd_stage(struct nest *k);
 
-/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into out[], variables that are
- * new or of in[]. Of the inputs' transform only results in the set `outs`, from in[i] that they need. */
+/* lower_transform.c: sums of in[] with constant coefficients, m + 2 or m of them, into out[], variables that
+ * are new or of in[]. Of the inputs' transform only results in the set `outs`, from in[i] that they need. */
 bool transform_input_needs(int m, unsigned outs, int i);
 void transform_input(struct loops *l, int m, unsigned outs, const int *in, int *out, int lanes);
-/* A filter's row y of m + 2 from its column g[], then that row's points from three of them; both without factors,
- * which a scaled output brings in. */
+/* A filter's row y of m + 2 from its column g[], then that row's points from three of them; both without
+ * factors, which a scaled output brings in. */
 int transform_filter_row(struct loops *l, int m, int y, const int g[3], int lanes);
 bool transform_filter_uses(int m, int y, int r); /* g[r], for row y */
 void transform_filter(struct loops *l, int m, const int *in, int *out, int lanes);

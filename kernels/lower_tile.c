@@ -287,21 +287,29 @@ static void start(struct nest *k)
 	if_end(k->w->l, s);
 }
 
-/* Chains into one, lanes of a reduction into one: the reduced value of each point in acc[point * chains]. */
-static void gather(struct nest *k)
+enum vop nest_combiner(const struct nest *k)
+{
+	return comb[k->st->comb].op;
+}
+
+/* Chains into one, lanes of a reduction into one: the reduced value of each point in acc[point * chains].
+ * True: they are stored, too. */
+static bool gather(struct nest *k)
 {
 	struct loops *l = k->w->l;
 	int chains = k->s->chains;
-	for (int p = 0; p < k->npoints; p++) {
-		int *acc = &k->acc[p * chains];
+	for (int p = 0; p < k->npoints; p++)
 		for (int c = 1; c < chains; c++)
-			lv_set(l, acc[0], comb[k->st->comb].op, acc[0], acc[c], -1, -1);
-		if (k->s->lane < k->ns)
-			continue;
-		int one = lv_new(l, 1);
-		lv_set(l, one, comb[k->st->comb].across, acc[0], -1, -1, -1);
-		acc[0] = one;
-	}
+			lv_set(l, k->acc[p * chains], comb[k->st->comb].op, k->acc[p * chains],
+			       k->acc[p * chains + c], -1, -1);
+	if (k->s->lane < k->ns)
+		return false;
+	if (k->npoints > 1)
+		return nest_across(k);
+	int one = lv_new(l, 1);
+	lv_set(l, one, comb[k->st->comb].across, k->acc[0], -1, -1, -1);
+	k->acc[0] = one;
+	return false;
 }
 
 static void finish(struct nest *k, bool post);
@@ -387,17 +395,24 @@ static void map_woven(struct nest *k, int *at)
 	nest_lace(k, at, point);
 }
 
-/* No reduction: each point is computed and stored in turn. */
+/* No reduction: each point is computed and stored in turn; with exp and the like, the steps of all of them in
+ * turn (lower_post.c says why). */
 static void map(struct nest *k)
 {
-	int at[MAX_AXES] = {0}, lanes = k->s->lanes;
+	struct stmt **mark[SCHED_POINTS];
+	int at[MAX_AXES] = {0}, lanes = k->s->lanes, runs = 0;
 	bool woven = nest_weaves(k);
 	do {
-		if (!woven)
-			lv_store(k->w->l, map_point(k, at), nest_mem(k, k->st->nreads, at, lanes));
-		else if (!at[k->weave])
+		if (woven && at[k->weave])
+			continue;
+		mark[runs++] = loops_mark(k->w->l);
+		if (woven)
 			map_woven(k, at);
+		else
+			lv_store(k->w->l, map_point(k, at), nest_mem(k, k->st->nreads, at, lanes));
 	} while (nest_next(k, 0, k->ns, at));
+	if (stage_long_body(k->st))
+		loops_interleave(k->w->l, mark, runs);
 }
 
 static void tile(struct nest *k)
@@ -408,10 +423,10 @@ static void tile(struct nest *k)
 	else {
 		start(k);
 		nest_reduce(k, 0);
-		gather(k);
+		bool stored = gather(k);
 		if (k->part)
 			finish_part(k);
-		else
+		else if (!stored)
 			finish(k, true);
 	}
 	k->nknown = known;
