@@ -15,6 +15,8 @@ enum { WORTH_THREADS = 16384 };
 
 enum { LONG_BODY = 24 /* slots, at least */ };
 
+enum { MANY_ROWS = 16 /* sums along lanes that leave no registers for a second step */ };
+
 double stage_points(const struct stage *st)
 {
 	double n = 1;
@@ -310,7 +312,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 			points *= out->unroll[a];
 			continue;
 		}
-		if (contracts && beside_long(s, stage))
+		if (contracts ? beside_long(s, stage) : a == out->lane && points >= MANY_ROWS)
 			room = 1;
 		room = (room * points > 200 ? 200 / points : room) / steps;
 		if (!contracts && steps > 1 &&

@@ -31,6 +31,8 @@ struct space {
 
 /* A ring of rows where it saves most of the scratch: its axis and the rows that the L2 holds. */
 void rules_ring(struct space *s);
+/* Vectors of a head of attention, where the tiles of its products are as wide; 0: no such tiles. */
+int rules_head(const struct space *s);
 /* A schedule at its defaults, and the space's ring. */
 void rules_init(const struct space *s, struct sched *out);
 /* The row axis of a stage, -1: none. */

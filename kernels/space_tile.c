@@ -145,6 +145,7 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	double best = DBL_MAX;
 	struct sstage base = *out;
 	int ns = stage_spatial(st), row = window_rows(s, stage, pixel, base.lane),
+	    head = s->ring.rows && stage_contracts(&s->t, st, base.lane) ? rules_head(s) : 0,
 	    vmax = base.lane >= 0 && base.lane < ns && row < 0 ? (int)units(st, &base, base.lane) : 1,
 	    pmax =
 		pixel < 0 || units(st, &base, pixel) < 1 ? 1 : (int)fmin(28, (double)units(st, &base, pixel)),
@@ -152,7 +153,8 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	for (int v = 1; v <= vmax && v <= 16; v++)
 		for (int p = 1; p <= pmax * rmax; p++) {
 			struct sstage c = base;
-			if (v == skip || (stage_long_body(st) && (v > 1 || p > 1)))
+			if (v == skip || (head && !skip && head <= vmax && v != head) ||
+			    (stage_long_body(st) && (v > 1 || p > 1)))
 				continue;
 			if (vmax > 1)
 				c.tile[c.lane] = v;
@@ -176,11 +178,25 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
  * room. */
 static int long_points(const struct space *s, const struct stage *st)
 {
-	int heavy = 0;
-	for (int i = 0; i < st->body.n; i++)
+	int heavy = 0, exps = 0;
+	for (int i = 0; i < st->body.n; i++) {
 		heavy +=
 		    (st->body.at[i].op >= P_EXP && st->body.at[i].op <= P_ERF) || st->body.at[i].op >= P_SILU;
-	return heavy == 1 && s->tg.regs >= 32 ? 4 : 1;
+		exps += st->body.at[i].op == P_EXP;
+	}
+	bool few = exps && st->nreads <= 2 && st->body.n <= 4;
+	return heavy != 1 || s->tg.regs < 32 ? 1 : few ? 8 : 4;
+}
+
+/* Of n vectors, at most `want`: a divisor, or parts that are as long as each other. */
+static int map_vectors(int64_t n, int want)
+{
+	int64_t d = largest_divisor(n, want), parts = (n + want - 1) / want;
+	return (int)(d * 4 > want * 3 ? d
+		     : want > 4       ? (n + parts - 1) / parts
+		     : d > 1          ? d
+		     : n < want       ? n
+				      : want);
 }
 
 /* Vectors along the lanes; where those are few, along the innermost other axis. */
@@ -195,14 +211,10 @@ static void map_tile(const struct space *s, int stage, int pixel, int want, stru
 		return;
 	}
 	if (out->lane >= 0 && out->lane < ns && units(st, out, out->lane) > 1) {
-		int64_t n = units(st, out, out->lane), d = largest_divisor(n, want);
-		out->tile[out->lane] = (int)(IS_SYM(st->axis[out->lane].extent) ? want
-					     : d > 1                            ? d
-					     : n < want                         ? n
-										: want);
+		int64_t n = units(st, out, out->lane);
+		out->tile[out->lane] = IS_SYM(st->axis[out->lane].extent) ? want : map_vectors(n, want);
 	} else if (pixel >= 0) {
-		int64_t n = units(st, out, pixel), d = largest_divisor(n, want);
-		out->tile[pixel] = (int)(d > 1 ? d : n < want ? n : want);
+		out->tile[pixel] = map_vectors(units(st, out, pixel), want);
 	}
 	rules_finish(s, stage, out);
 }
