@@ -175,8 +175,8 @@ static void drop_dead(struct graph *g, struct arena *scratch)
 int graph_optimize(struct graph *g)
 {
 	static int (*const pass[])(struct graph *, struct arena *) = {
-	    fold_constants, pass_rnn,  drop_identities, pass_norm,   pass_product, pass_pad,
-	    pass_focus,     pass_pool, pass_stride,     pass_concat, pass_scale,   pass_siblings};
+	    fold_constants, pass_rnn,    drop_identities, pass_norm,  pass_product, pass_pad,     pass_focus,
+	    pass_pool,      pass_stride, pass_concat,     pass_scale, pass_resize,  pass_siblings};
 	struct arena scratch = {0};
 	int rc = graph_sort(g);
 	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {

@@ -238,6 +238,67 @@ TEST(a_strided_convolution_reads_pixels)
 	}
 }
 
+/* Two convolutions of x and of its enlarged maxima, in turn; `how` is the Resize's third or fourth input. */
+static void build_enlarged(struct net *n, const char *mode, int how, int64_t kernel, bool asked)
+{
+	static const int64_t two[] = {2, 2}, size[] = {1, 3, 6, 8};
+	struct attr pool[] = {{.name = "kernel_shape", .kind = ATTR_INTS, .n = 2, .ints = two},
+			      {.name = "strides", .kind = ATTR_INTS, .n = 2, .ints = two}},
+		    as = {.name = "mode", .kind = ATTR_STRING, .s = mode, .n = (int64_t)strlen(mode)},
+		    axis = {.name = "axis", .kind = ATTR_INT, .i = 1};
+	start(n, (struct shape){4, {1, 3, 6, 8}});
+	int x = n->last, scales = constant(n, "scales", (struct shape){1, {4}}, false), y[2];
+	for (int d = 0; d < 4; d++)
+		((float *)n->g->value[scales].t.data)[d] = d < 2 ? 1 : 2;
+	add(n, "MaxPool", 1, NULL, 2, pool);
+	add(n, "Resize", how + 1, how == 2 ? (int[]){-1, scales} : (int[]){-1, -1, ints(n, "size", size, 4)},
+	    1, &as);
+	int large = n->last;
+	n->last = x;
+	add(n, "Concat", 3, (int[]){large, x}, 1, &axis);
+	int joined = n->last;
+	if (asked) {
+		n->g->value[joined].is_output = true;
+		n->g->output[n->g->noutputs++] = joined;
+	}
+	for (int c = 0; c < 2; c++) {
+		struct shape w = {4, {4, 9, kernel, kernel}};
+		n->last = joined;
+		add(n, "Conv", 3,
+		    (int[]){constant(n, "w", w, false), constant(n, "b", (struct shape){1, {4}}, false)}, 0,
+		    NULL);
+		y[c] = n->last;
+	}
+	add(n, "Sub", 2, y, 0, NULL);
+	finish(n);
+}
+
+/* In each: the pool, the rest joined, twice two convolutions, an enlargement and a sum, and the last node. */
+TEST(what_is_enlarged_is_convolved_before)
+{
+	static const struct {
+		const char *mode;
+		int how;
+		int64_t kernel;
+		bool asked;
+		int live;
+	} k[] = {{"nearest", 2, 1, false, 2 + 8 + 1},
+		 {"nearest", 3, 1, false, 2 + 8 + 1},
+		 {"linear", 2, 1, false, 3 + 2 + 1},
+		 {"nearest", 2, 3, false, 3 + 2 + 1},
+		 {"nearest", 2, 1, true, 3 + 2 + 1}};
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct net net[2];
+		for (int j = 0; j < 2; j++)
+			build_enlarged(&net[j], k[i].mode, k[i].how, k[i].kernel, k[i].asked);
+		CHECK_OK(graph_optimize(net[1].g));
+		CHECK(live(net[1].g) == k[i].live);
+		same_answer(&net[0], &net[1]);
+		graph_free(net[0].g);
+		graph_free(net[1].g);
+	}
+}
+
 /* Narrow ones that other convolutions read become one; more filters, or another reader, leave them apart, the
  * last of three too. */
 TEST(narrow_siblings_are_one_convolution)
