@@ -20,7 +20,7 @@ import peer
 VERSION = tvm.__version__
 SETTINGS = ["tuned"]
 TUNED_S = 0
-BUILD_S = 120  # a batch's time to compile; its processes take half a minute to start on one processor
+BUILD_S = 120  # a batch's time to compile; its processes take half a minute to start
 TRIALS_PER_S = 1.0  # about what MetaSchedule builds and times; to divide the budget among the kernels
 
 
@@ -46,7 +46,7 @@ def target(job):
     return tvm.target.Target({"kind": "llvm", "mcpu": cpu[0] if cpu else "x86-64-v3", "num-cores": job["threads"]})
 
 
-def tune(mod, t, work, seconds):
+def tune(mod, t, work, seconds, threads):
     global TUNED_S
     start = time.monotonic()
     Stop.end = start + seconds
@@ -56,7 +56,7 @@ def tune(mod, t, work, seconds):
                  ms.measure_callback.UpdateCostModel(), Stop()]
     try:
         tune_relax(mod, {}, t, work, 1 << 20, num_trials_per_iter=per_task, measure_callbacks=callbacks, seed=1,
-                   builder=ms.builder.LocalBuilder(timeout_sec=BUILD_S))
+                   builder=ms.builder.LocalBuilder(max_workers=threads, timeout_sec=BUILD_S))
     except Exception as e:  # noqa: BLE001: it comes back through C++ as another class
         if "OutOfTime" not in repr(e) + str(e):
             raise
@@ -72,7 +72,7 @@ def load(job, setting):
         mod = tvm.transform.Sequential([tr.DecomposeOpsForInference(), tr.CanonicalizeBindings(),
                                         relax.get_pipeline("zero"), tr.AttachAttrLayoutFreeBuffers()])(mod)
         if job["tune_s"] > 0:
-            tune(mod, t, work, job["tune_s"])
+            tune(mod, t, work, job["tune_s"], job["threads"])
         mod = tvm.transform.Sequential([tr.MetaScheduleApplyDatabase(work), tr.SplitLayoutRewritePreproc(),
                                         tr.LiftTransformParams(), tr.FoldConstant()])(mod)
     vm = relax.VirtualMachine(relax.build(mod, t), tvm.cpu())
