@@ -14,6 +14,8 @@
 
 enum {
 	AFTER_RUNS = 12,
+	RACE_RUNS = 20,  /* of whole networks, kernels timed, */
+	RACE_LEAST = 5,  /* or too few to tell tuned kernels from default ones */
 	GRAPH_SHARE = 6, /* of the box, a sixth for other divisions of the graph */
 	POOR = 6,        /* rooflines that a default schedule takes, at worst */
 };
@@ -29,6 +31,7 @@ struct session {
 	struct clock *clock;
 	int64_t end_ns;     /* of the box */
 	int64_t reserve_ns; /* of its end, for measuring the whole network; */
+	int64_t race_ns;    /* of that, for what loses inside it */
 	int64_t round_ns;   /* what one round of that is thought to take */
 	int64_t least_ns;   /* less than that is too little to begin with it */
 	char dir[PATH_MAX];
@@ -168,13 +171,15 @@ static bool worth_measuring_again(const struct net *n)
 	return cached && net_median_ns(n) <= 4 * tuned_run_ns(n);
 }
 
-/* Two plans are built, then run in turns (with the one before, if that takes again_ns > 0): AFTER_RUNS times
- * each, or as often as fits in a small part of the box, but once. */
+/* Two plans are built and raced, one is built again, then they run in turns (with the one before, if that
+ * takes again_ns > 0): AFTER_RUNS times each, or as often as fits in a small part of the box, but once. */
 static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
 {
 	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
 	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
-	int64_t want_ns = 100 * NS_PER_MS + closing_ns(s) + 3 * n->build_ns + most(some_ns, 2 * round_ns);
+	s->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
+	int64_t want_ns =
+	    100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) + s->race_ns;
 	s->reserve_ns = most(least(want_ns, s->o->budget_ns / 3), 100 * NS_PER_MS);
 	s->round_ns = round_ns + run_ns + again_ns; /* with kernels timed */
 	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
@@ -435,6 +440,54 @@ static int run_rounds(struct session *s, struct net *standard, struct net *after
 	return rc == E_TIMEOUT ? E_OK : rc; /* what was measured until then counts */
 }
 
+static int timed_run(struct session *s, struct net *n)
+{
+	int rc = net_warm(n, &s->target);
+	return rc < 0 ? rc : net_run_kernels(n, s->clock);
+}
+
+/* > 0: what lost to default kernels inside the network went back to them. */
+static int race_inside(struct session *s, struct net *standard, struct net *best)
+{
+	struct arena scratch = {0};
+	struct served *served;
+	int64_t until_ns = clock_now(s->clock) + s->race_ns;
+	int rc = E_OK, runs = 0;
+	for (; rc >= 0 && clock_now(s->clock) < until_ns && !stopped(s); runs++) {
+		rc = timed_run(s, standard);
+		if (rc >= 0)
+			rc = timed_run(s, best);
+	}
+	if (rc < 0 || runs < RACE_LEAST || stopped(s))
+		return rc;
+	rc = net_served(standard, best, s->steps, &scratch, &served);
+	if (rc >= 0)
+		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, rc, served);
+	arena_free(&scratch);
+	s->report->reverted = rc > 0 ? rc : 0;
+	if (rc > 0)
+		rc = cache_commit(s->cache);
+	if (rc == E_IO) { /* the cache has it in memory */
+		warn(s);
+		rc = E_OK;
+	}
+	return rc < 0 ? rc : s->report->reverted;
+}
+
+static int open_raced(struct session *s, struct net *standard, struct net *after)
+{
+	int rc = open_net(s, REC_DEFAULT, standard);
+	if (rc >= 0)
+		rc = open_net(s, REC_BEST, after);
+	if (rc < 0 || clock_now(s->clock) + s->race_ns + s->least_ns > s->end_ns)
+		return rc;
+	rc = race_inside(s, standard, after);
+	if (rc <= 0)
+		return rc;
+	net_close(after);
+	return open_net(s, REC_BEST, after);
+}
+
 /* What was before, default schedules and the best, interleaved. Nothing is measured where a busy machine left
  * no time for it, or after a signal. */
 static int measure_after(struct session *s)
@@ -442,9 +495,7 @@ static int measure_after(struct session *s)
 	struct net standard = {0}, after = {0};
 	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
 		return E_OK;
-	int rc = open_net(s, REC_DEFAULT, &standard);
-	if (rc >= 0)
-		rc = open_net(s, REC_BEST, &after);
+	int rc = open_raced(s, &standard, &after);
 	if (rc >= 0)
 		rc = run_rounds(s, &standard, &after);
 	if (rc >= 0 && after.nsamples) {

@@ -44,6 +44,7 @@ struct tune_report {
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */
 	int kept;                               /* records put and divisions changed */
+	int reverted;                           /* tasks that lose to default kernels inside the network */
 	const char *strategy, *cache, *target;
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */

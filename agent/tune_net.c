@@ -90,6 +90,34 @@ int net_run_kernels(struct net *n, struct clock *clock)
 	return E_OK;
 }
 
+static struct key step_key(const struct steps *s, int step)
+{
+	struct buf text = {0};
+	task_text(s->step[step].task, &text);
+	struct key k = hash_text(buf_str(&text));
+	buf_free(&text);
+	return k;
+}
+
+int net_served(const struct net *standard, const struct net *best, const struct steps *s, struct arena *a,
+	       struct served **out)
+{
+	const struct plan_kernel *k, *d;
+	int n = 0, nb = plan_kernels(best->plan, &k), nd = plan_kernels(standard->plan, &d);
+	*out = arena_try(a, (size_t)nb + 1, sizeof **out);
+	if (!*out)
+		return fail(E_NOMEM, "no memory for the times of %d kernels", nb);
+	for (int i = 0, j = 0; i < nb; i++) { /* both in the order of steps */
+		while (j < nd && d[j].step < k[i].step)
+			j++;
+		if (j == nd || d[j].step != k[i].step || s->step[k[i].step].kind != STEP_TASK)
+			continue;
+		(*out)[n++] =
+		    (struct served){step_key(s, k[i].step), standard->kernel_ns[j], best->kernel_ns[i]};
+	}
+	return n;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

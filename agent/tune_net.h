@@ -4,6 +4,7 @@
 #ifndef AGENT_TUNE_NET_H
 #define AGENT_TUNE_NET_H
 
+#include "agent/revert.h"
 #include "agent/source.h"
 
 enum { NET_SAMPLES = 512 };
@@ -29,6 +30,9 @@ int net_run_kernels(struct net *n,
 bool net_fits(const struct net *n, const struct target *t);
 /* Where it fits, one run without a sample, after another network's: it is as warm as it would be alone. */
 int net_warm(struct net *n, const struct target *t) MUST_CHECK;
+/* The kernels that do the same step in both, which were opened with the same steps. Returns their number. */
+int net_served(const struct net *standard, const struct net *best, const struct steps *s, struct arena *a,
+	       struct served **out) MUST_CHECK;
 int64_t net_median_ns(const struct net *n); /* 0: no samples */
 void net_forget(struct net *n);             /* samples and kernels' times, before a new series */
 void net_close_plan(struct net *n);         /* what was measured stays */

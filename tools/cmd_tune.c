@@ -80,14 +80,14 @@ static json_t *kernels_json(const struct tune_report *r)
 
 static int report_json(const char *model, const struct tune_report *r)
 {
-	return json_out(
-	    json_pack("{so si si si so so so so so sb so so so sb so so}", "model", json_text(model), "tasks",
-		      r->tasks, "trials", r->trials, "kept", r->kept, "budget_s", json_num(r->budget_s),
-		      "elapsed_s", json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms),
-		      "default_ms", ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms),
-		      "interleaved", r->interleaved, "speedup", json_num(speedup(r)), "strategy",
-		      json_text(r->strategy), "cache", json_text(r->cache), "stopped", r->stopped, "warning",
-		      r->warning ? json_text(r->warning) : json_null(), "kernels", kernels_json(r)));
+	return json_out(json_pack(
+	    "{so si si si so so so so so sb si so so so sb so so}", "model", json_text(model), "tasks",
+	    r->tasks, "trials", r->trials, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
+	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
+	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
+	    "reverted", r->reverted, "speedup", json_num(speedup(r)), "strategy", json_text(r->strategy),
+	    "cache", json_text(r->cache), "stopped", r->stopped, "warning",
+	    r->warning ? json_text(r->warning) : json_null(), "kernels", kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -126,6 +126,10 @@ static void network(const struct tune_report *r)
 		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
 		       speedup(r));
 	printf("\n");
+	if (r->reverted)
+		printf(
+		    "%d of the tasks went back to default schedules, which are faster inside the network\n",
+		    r->reverted);
 }
 
 static void next_step(const char *model, const struct tune_report *r)

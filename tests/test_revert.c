@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which records go back to default schedules, and what serves then. */
+#include "agent/revert.h"
+#include "agent/source.h"
+#include "tests/tasks.h"
+#include "tests/test.h"
+
+#include <unistd.h>
+
+static const struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
+static const char *const task[] = {task_conv, "another task"};
+static struct cache *cache;
+static char dir[64];
+
+static struct rec make_rec(int i, const char *cand, enum rec_kind kind, int64_t ns)
+{
+	struct rec r = {.task = hash_text(task[i]),
+			.kind = (int)kind,
+			.target_key = target_key(&target),
+			.device = "cpu",
+			.emitter = "llvm-19/1",
+			.threads = 1,
+			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = ns, .median_ns = ns},
+			.task_text = task[i],
+			.label = "kernel"};
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	return r;
+}
+
+static void put(int i, const char *cand, enum rec_kind kind, int64_t ns)
+{
+	const struct rec r = make_rec(i, cand, kind, ns);
+	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(&r), cand, strlen(cand)));
+	CHECK_OK(cache_put_rec(cache, &r));
+}
+
+static void set_up(void)
+{
+	snprintf(dir, sizeof dir, "/tmp/hone-revert-XXXXXX");
+	REQUIRE(mkdtemp(dir));
+	REQUIRE_OK(cache_open(&cache, dir, false, 0));
+	for (int i = 0; i < 2; i++) {
+		put(i, "default", REC_DEFAULT, 1000);
+		put(i, "best", REC_BEST, 900);
+	}
+}
+
+static void tear_down(void)
+{
+	char cmd[96];
+	cache_close(cache);
+	snprintf(cmd, sizeof cmd, "rm -r '%s'", dir);
+	CHECK(system(cmd) == 0);
+}
+
+/* The candidate that serves is this one, and has its code. */
+static void check_serves(int i, int threads, const char *cand, int64_t ns)
+{
+	struct arena a = {0};
+	struct rec r;
+	struct blob code;
+	CHECK_OK(cache_find_rec(cache, hash_text(task[i]), &target, threads, false, REC_BEST, &a, &r));
+	CHECK(!strcmp(r.cand, cand) && r.meas.min_ns == ns && r.kind == REC_BEST);
+	CHECK_OK(cache_get(cache, CACHE_CODE, code_key(&r), &a, &code));
+	CHECK(code.n == strlen(cand) && !memcmp(code.p, cand, code.n));
+	arena_free(&a);
+}
+
+static int run(int n, const struct served *k)
+{
+	return revert(cache, &target, 1, false, n, k);
+}
+
+TEST(what_loses_inside_goes_back)
+{
+	const struct served k[] = {{hash_text(task[0]), 980, 1020}, {hash_text(task[1]), 1000, 900}};
+	set_up();
+	CHECK(run(2, k) == 1);
+	check_serves(0, 1, "default", 1000);
+	check_serves(1, 1, "best", 900);
+	CHECK(run(2, k) == 0); /* it is the best already */
+	tear_down();
+}
+
+/* Two kernels of the same task: one loses more than the other gains, or less. */
+TEST(the_sum_over_a_task_decides)
+{
+	struct served k[] = {{hash_text(task[0]), 1000, 900}, {hash_text(task[0]), 1000, 1200}};
+	set_up();
+	k[1].best_ns = 1090;
+	CHECK(run(2, k) == 0);
+	k[1].best_ns = 1200;
+	CHECK(run(2, k) == 1);
+	check_serves(0, 1, "default", 1000);
+	tear_down();
+}
+
+TEST(noise_and_missing_times_change_nothing)
+{
+	struct served k[] = {{hash_text(task[0]), 1000, 1015}, {hash_text(task[1]), 0, 5000}};
+	set_up();
+	CHECK(run(2, k) == 0 && run(0, k) == 0);
+	k[1] = (struct served){hash_text(task[1]), 5000, 0};
+	CHECK(run(2, k) == 0);
+	const struct served half[] = {{hash_text(task[0]), 1000, 2000}, {hash_text(task[0]), 0, 2000}};
+	CHECK(run(2, half) == 0);
+	check_serves(0, 1, "best", 900);
+	check_serves(1, 1, "best", 900);
+	tear_down();
+}
+
+/* For four threads a single thread's records serve; what goes back there stays theirs. */
+TEST(another_number_of_threads_keeps_its_own)
+{
+	const struct served k = {hash_text(task[0]), 1000, 2000};
+	set_up();
+	CHECK(revert(cache, &target, 4, false, 1, &k) == 1);
+	check_serves(0, 4, "default", 1000);
+	check_serves(0, 1, "best", 900);
+	tear_down();
+}
+
+TEST(without_a_default_there_is_no_way_back)
+{
+	struct served k = {hash_text("task without records"), 1000, 2000};
+	set_up();
+	CHECK(run(1, &k) == 0);
+	const struct rec r = make_rec(0, "default without code", REC_DEFAULT, 1000);
+	CHECK_OK(cache_put_rec(cache, &r));
+	k.task = hash_text(task[0]);
+	CHECK(run(1, &k) == 0);
+	check_serves(0, 1, "best", 900);
+	tear_down();
+}
+
+TEST_MAIN
