@@ -3,6 +3,8 @@
  * lines of the input. */
 #include "kernels/sched.h"
 
+enum { LINE_ELEMS = 16 };
+
 static int64_t tiles_of(const struct stage *st, const struct sstage *s, int a)
 {
 	return ceil_div(st->axis[a].extent, (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1));
@@ -106,19 +108,28 @@ static int tiled_axis(const struct stage *st, const struct sstage *s)
 
 int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s, struct feed *f)
 {
-	int ns = stage_spatial(st), weights = stage_weights(t, st, s->lane);
+	int ns = stage_spatial(st);
 	int64_t one, block = axis_block(t, st, ns);
-	bool pads;
-	*f = (struct feed){-1, tiled_axis(st, s), ns, block, 0};
-	for (int i = 0; i < st->nreads && weights >= 0 && f->points >= 0 && st->naxes == ns + 1; i++) {
+	bool pads, there = false;
+	*f = (struct feed){-1, tiled_axis(st, s), ns, 0, 0};
+	if (f->points < 0 || s->lane < 0 || s->lane >= ns || st->comb == COMB_NONE || s->wino.m || t->nsyms ||
+	    t->nstages > 1 || st->naxes != ns + 1)
+		return fail(E_INFEASIBLE, "feed: no tile of one axis beside the lanes and a sum over one");
+	for (int i = 0; i < st->nreads && !there; i++) {
 		const struct read *r = &st->read[i];
-		bool wanted = stage_in_body(st, i) && t->operand[r->operand].role == ROLE_IN &&
-			      !(read_axes(t, st, r) >> s->lane & 1) && block > 1;
-		if (wanted && read_stride(t, st, r, ns, (int)block, &one, &pads) >= 0 && one == 1 &&
-		    read_stride(t, st, r, f->points, 2, &f->step, &pads) >= 0 && f->step >= block)
-			f->read = i;
+		unsigned axes = read_axes(t, st, r);
+		bool rows = axes >> s->lane & 1;
+		if (!stage_in_body(st, i) || t->operand[r->operand].role != ROLE_IN || !(axes >> ns & 1))
+			continue;
+		f->read = i;
+		f->block = rows ? 0 : block;
+		if (rows)
+			there = !(axes >> f->points & 1) && s->lanes == LINE_ELEMS &&
+				read_stride(t, st, r, s->lane, s->lanes, &one, &pads) >= 0 && one == 1;
+		else
+			there = block > 1 && read_stride(t, st, r, ns, (int)block, &one, &pads) >= 0 &&
+				one == 1 && read_stride(t, st, r, f->points, 2, &f->step, &pads) >= 0 &&
+				f->step >= block;
 	}
-	if (f->read < 0 || s->wino.m || t->nsyms || t->nstages > 1)
-		return fail(E_INFEASIBLE, "feed: no input is read by blocks of channels");
-	return E_OK;
+	return there ? E_OK : fail(E_INFEASIBLE, "feed: no input is read by blocks of channels or by rows");
 }

@@ -150,10 +150,11 @@ enum { AHEAD = 1024 };
 /* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s,
 		struct ahead *out) MUST_CHECK;
-/* The input of which each point of a tile reads a line, `step` elements apart, with every block of channels. */
+/* The input of which each point of a tile reads a line, `step` elements apart, with every block of channels;
+ * or that has the lanes in rows, of which each tile of points uses the same vectors. */
 struct feed {
 	int read, points, channels; /* the latter are axes */
-	int64_t block, step;
+	int64_t block, step; /* block 0: rows */
 };
 /* E_INFEASIBLE: there is none. */
 int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s,

@@ -9,7 +9,8 @@
 
 enum {
 	FEWEST_STEPS = 64, /* of a part: partial sums are loaded and stored around it */
-	FED_VECTORS = 2    /* with more, FMAs take longer than a line from L2 */
+	FED_VECTORS = 2,   /* with more, FMAs take longer than a line from L2 */
+	FED_TILES = 4      /* of outputs; one tile would want a line for every vector it loads */
 };
 static const double SHARE = .03; /* of the arithmetic: shorter waits for memory do not matter */
 
@@ -136,8 +137,10 @@ bool rules_feed(const struct space *s, int stage, const struct sstage *out)
 	const struct stage *st = &s->t.stage[stage];
 	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15;
 	struct feed f;
-	return stage_feed(&s->t, st, out, &f) >= 0 && out->tile[out->lane] <= FED_VECTORS &&
-	       operand_bytes(s, st, f.read) > 2 * l1;
+	if (stage_feed(&s->t, st, out, &f) < 0 || operand_bytes(s, st, f.read) <= 2 * l1)
+		return false;
+	int64_t tiles = ceil_div(st->axis[f.points].extent, out->tile[f.points]);
+	return f.block ? out->tile[out->lane] <= FED_VECTORS : tiles > 1 && tiles <= FED_TILES;
 }
 
 int rules_panel_loops(const struct space *s, int stage, const struct sstage *out)

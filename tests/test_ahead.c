@@ -119,6 +119,19 @@ static int open_matmul(struct kcase *c, int m, int n, int k)
 	return case_parse(c, text, &r);
 }
 
+static int open_rows(struct kcase *c, int in, int out, int w)
+{
+	char text[1024];
+	struct rng r;
+	snprintf(text, sizeof text,
+		 "task syms=0\noperand X in f32 [1,%d,%d] plain\noperand W const f32 [%d,%d] plain\n"
+		 "operand Y out f32 [1,%d,%d] plain\nstage n:1 k:%d x:%d | c:%d\nread X [n,c,x]\n"
+		 "read W [k,c]\nbody r0 r1 mul\nsum\nwrite Y [n,k,x]\n",
+		 in, w, out, in, out, w, out, w, in);
+	rng_seed(&r, 1);
+	return case_parse(c, text, &r);
+}
+
 enum { INPUT, WEIGHTS };
 
 static void expect_of(struct kcase *c, int buf, const char *cand, int64_t cold, int level)
@@ -157,6 +170,11 @@ TEST(inputs_are_there_before_their_use)
 	/* of a last block that is short half of the next tile's */
 	REQUIRE_OK(open_matmul(&c, 56, 16, 24));
 	expect_of(&c, INPUT, "lane=k:16 tile=y:14 unroll=c:2 feed=1", 14 + 3 * 7, 1);
+	/* rows: the vectors of a tile shared out among those of eight outputs */
+	REQUIRE_OK(open_rows(&c, 24, 24, 240));
+	expect_of(&c, INPUT, "lane=x:16 tile=k:8,x:3 unroll=c:2 order=n,x,k,c feed=1", 3 * 24, 1);
+	REQUIRE_OK(open_rows(&c, 20, 16, 96));
+	expect_of(&c, INPUT, "lane=x:16 tile=k:4,x:3 order=n,x,k,c feed=1", 3 * 20, 1);
 	/* parts of a reduction, each for all tiles */
 	REQUIRE_OK(open_matmul(&c, 28, 16, 64));
 	expect_of(&c, INPUT, "lane=k:16 tile=y:14 order=k,n,y,c par=1 split=c:32 prefetch=1 feed=1", 28, 1);
@@ -237,7 +255,7 @@ TEST(refused)
 	    {"lane=k:16 tile=x:7 split=c:16 prefetch=1", E_INFEASIBLE, "in turn"},
 	    {"lane=k:16 tile=x:7 par=4 split=c:16 prefetch=1", E_INFEASIBLE, "in turn"},
 	    {"lane=k:16 tile=x:7 par=2 split=c:16 prefetch=1", E_OK, ""},
-	    {"lane=k:16 tile=x:7 feed=1", E_INFEASIBLE, "by blocks"},
+	    {"lane=k:16 tile=x:7 feed=1", E_INFEASIBLE, "sum over one"},
 	    {"lane=k:16 tile=x:7 feed=0", E_CORRUPT, "number"},
 	    {"lane=k:16 tile=x:7 order=n,k,y,x,r,c,s par=2 split=c:16 prefetch=1", E_INFEASIBLE, "apart"},
 	};
