@@ -160,6 +160,8 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	}
 	if (st->comb == COMB_NONE && stage_long_body(st))
 		cost += LONG_BODY;
+	if (lanes > 4 && e <= lanes / 2) /* masked, where a narrower vector is whole */
+		cost *= 1.1;
 	if (axis >= ns) /* combining lanes at the end, and no vector serves more than one point */
 		cost = (cost + 10. * lanes / steps) * (double)reuse(&s->t, st);
 	return cost * vectors / e;

@@ -5,6 +5,8 @@
 #include <float.h>
 #include <math.h>
 
+enum { MAX_REPEATS = 8 };
+
 /* Some body read has lanes apart, or a test around each load: LLVM keeps the values of a whole body alive. */
 static bool odd_reads(const struct space *s, const struct stage *st, const struct sstage *out)
 {
@@ -199,6 +201,33 @@ static int map_vectors(int64_t n, int want)
 				      : want);
 }
 
+/* An axis along which a map repeats what it reads; -1: none. */
+static int repeats(const struct space *s, const struct stage *st, int lane)
+{
+	unsigned axes = 0;
+	for (int i = 0; i < st->nreads; i++)
+		axes |= read_axes(&s->t, st, &st->read[i]);
+	for (int a = task_shared(&s->t); a < stage_spatial(st); a++)
+		if (a != lane && !(axes >> a & 1) && st->axis[a].extent > 1 &&
+		    st->axis[a].extent <= MAX_REPEATS)
+			return a;
+	return -1;
+}
+
+/* Stores of all that a vector is repeated into, and of the vector beside it: 8 times nearest, 24 channels of
+ * 80x80, 34.4 us with 4 channels, 11.0 so. */
+static bool repeat_tile(const struct space *s, int stage, struct sstage *out)
+{
+	const struct stage *st = &s->t.stage[stage];
+	int a = repeats(s, st, out->lane), beside = out->lane - 1;
+	if (a < 0 || IS_SYM(st->axis[a].extent))
+		return false;
+	out->tile[a] = (int)st->axis[a].extent;
+	if (beside > a && st->axis[beside].extent > 1)
+		out->tile[beside] = 2;
+	return true;
+}
+
 /* Vectors along the lanes; where those are few, along the innermost other axis. */
 static void map_tile(const struct space *s, int stage, int pixel, int want, struct sstage *out)
 {
@@ -213,7 +242,7 @@ static void map_tile(const struct space *s, int stage, int pixel, int want, stru
 	if (out->lane >= 0 && out->lane < ns && units(st, out, out->lane) > 1) {
 		int64_t n = units(st, out, out->lane);
 		out->tile[out->lane] = IS_SYM(st->axis[out->lane].extent) ? want : map_vectors(n, want);
-	} else if (pixel >= 0) {
+	} else if (pixel >= 0 && (want < 4 || out->lane >= ns || !repeat_tile(s, stage, out))) {
 		out->tile[pixel] = map_vectors(units(st, out, pixel), want);
 	}
 	rules_finish(s, stage, out);
