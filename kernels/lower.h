@@ -84,7 +84,7 @@ struct nest {
 	const struct ix *base[MAX_AXES]; /* first point of the tile or step */
 	int n[MAX_AXES];                 /* points (vectors on the lane axis) in it */
 	bool last_masked;                /* the lane axis' last vector is partial */
-	int rests;                       /* axes that are in a smaller last tile */
+	int rests;                       /* axes that are in a smaller last tile of many */
 	int nloops, nred;
 	struct {
 		int axis;

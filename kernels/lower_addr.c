@@ -303,7 +303,12 @@ void nest_fetch(struct nest *k, int step, int steps)
 	for (int j = 0; j < p->ndigits; j++)
 		if (p->digit[j].axis < k->ns && !p->digit[j].mod)
 			at = add_digit(k, at, &p->digit[j], 0, 1);
-	tiles = ix_mul(l, tiles_done(k), ix_c(l, (h->part * h->lines + rate - 1) / rate));
+	/* A page past the end may not be there: each fetch from it walks the tables. */
+	int64_t each = (h->part * h->lines + rate - 1) / rate,
+		last = pack_elems(&p->packing) - h->tiles * each * LINE;
+	if (h->tiles > 1)
+		at = ix_min(l, at, ix_c(l, last < 0 ? 0 : last));
+	tiles = ix_mul(l, tiles_done(k), ix_c(l, each));
 	done = ix_add(l, tiles, ix_div(l, ix_mul(l, done, ix_c(l, h->lines)), ix_c(l, rate)));
 	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE)));
 	for (int64_t i = step * lines / steps; i < (step + 1) * lines / steps; i++)

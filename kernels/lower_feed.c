@@ -36,11 +36,14 @@ static void feed_blocks(struct nest *k, int64_t extent)
 	int64_t b = f->block < extent ? f->block : extent, u = k->n[f->channels],
 		lines = (points * u + b - 1) / b;
 	const struct ix *c = axis_value(k, f->channels, 0), *low = ix_mod(l, c, ix_c(l, f->block)),
-			*block = ix_sub(l, c, low), *next = block_at(k, f, ix_c(l, 0), points);
+			*block = ix_sub(l, c, low),
+			*first = k->part ? ix_mul(l, k->part, ix_c(l, k->s->split)) : ix_c(l, 0),
+			*next = block_at(k, f, first, points);
 	if (extent > f->block) {
-		const struct ix *then = ix_add(l, block, ix_c(l, f->block)),
-				*more = ix_lt(l, then, k->extent[f->channels]),
-				*beyond = block_at(k, f, then, 0);
+		const struct ix *end = k->extent[f->channels], *then = ix_add(l, block, ix_c(l, f->block));
+		if (k->part)
+			end = ix_min(l, end, ix_mul(l, ix_add(l, k->part, ix_c(l, 1)), ix_c(l, k->s->split)));
+		const struct ix *more = ix_lt(l, then, end), *beyond = block_at(k, f, then, 0);
 		next = ix_add(l, next, ix_mul(l, more, ix_sub(l, beyond, next)));
 	}
 	next = ix_add(l, next, ix_mul(l, ix_div(l, low, ix_c(l, u)), ix_c(l, lines * f->step)));

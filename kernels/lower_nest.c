@@ -13,7 +13,7 @@ struct run {
 	bool main;
 };
 
-enum { MAX_RUNS = 3 };
+enum { MAX_RUNS = 3, FEW_TILES = 8 };
 
 static int unit(const struct nest *k, int axis)
 {
@@ -128,6 +128,14 @@ static const struct ix *run_base(const struct nest *k, int axis, const struct ru
 
 static void loops_from(struct nest *k, int i);
 
+/* There are many full tiles for a smaller last one. */
+static bool rest_seldom(const struct nest *k, int axis)
+{
+	int64_t extent;
+	return !ix_is_const(k->extent[axis], &extent) ||
+	       extent >= FEW_TILES * k->s->tile[axis] * unit(k, axis);
+}
+
 /* One run as a loop over its tiles [from, to). */
 static void run_loop(struct nest *k, int i, const struct run *r, const struct ix *from, const struct ix *to)
 {
@@ -137,9 +145,10 @@ static void run_loop(struct nest *k, int i, const struct run *r, const struct ix
 	struct scope sc = enter(k);
 	struct stmt *f = for_begin(l, from, to, 1, false, &t);
 	bind(k, axis, run_base(k, axis, r, t), r->n, r->masked);
-	k->rests += !r->main;
+	bool seldom = !r->main && rest_seldom(k, axis);
+	k->rests += seldom;
 	loops_from(k, i + 1);
-	k->rests -= !r->main;
+	k->rests -= seldom;
 	unbind(k, axis);
 	for_end(l, f);
 	leave(k, sc);
@@ -266,7 +275,7 @@ static void loops_from(struct nest *k, int i)
 
 /* ---- reduction ---- */
 
-/* Steps of a body. Smaller last tiles are seldom run and take a compiler as long as others: one step, unless
+/* Steps of a body. Smaller last tiles that are seldom run take a compiler as long as others: one step, unless
  * chains take several in turn. */
 static int steps(const struct nest *k, int axis)
 {

@@ -9,10 +9,14 @@
 
 enum {
 	FEWEST_STEPS = 64, /* of a part: partial sums are loaded and stored around it */
-	FED_VECTORS = 2,   /* with more, FMAs take longer than a line from L2 */
+	FED_VECTORS = 2,   /* with more, and no panels outermost, FMAs take longer than a line from L2 */
 	FED_TILES = 4      /* of outputs; one tile would want a line for every vector it loads */
 };
-static const double SHARE = .03; /* of the arithmetic: shorter waits for memory do not matter */
+/* Of the arithmetic: shorter waits for memory do not matter. Where inputs are fetched ahead, panels outermost
+ * are good for more: outputs are written in order, and one panel at a time is used. From TO_L2 on, lines on
+ * their way from memory to L1 would keep its other misses waiting. */
+static const double SHARE = .03, FED_SHARE = .005, TO_L2 = .25,
+		    PART = 1.25 /* of L1, for a part and its inputs: those of many tiles ago may go */;
 
 static double operand_bytes(const struct space *s, const struct stage *st, int read)
 {
@@ -73,7 +77,7 @@ static int64_t part_size(const struct space *s, const struct stage *st, const st
 	if (!(h->axes >> a & 1) || e < 2 * b)
 		return 0;
 	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15, steps = (double)(h->steps / e),
-	       panel = 4 * steps * (double)h->step, x = others / (double)e, fit = l1 / (panel + x);
+	       panel = 4 * steps * (double)h->step, x = others / (double)e, fit = PART * l1 / (panel + x);
 	if (fit * steps < FEWEST_STEPS)
 		fit = fmax(l1 / 2 / panel, FEWEST_STEPS / steps);
 	b = b % u ? b * u : b;
@@ -94,6 +98,13 @@ static bool shares(const struct space *s, const struct stage *st, const struct s
 	return (double)n / (double)((n + threads - 1) / threads * threads) > .8;
 }
 
+/* Cycles that weights take to come from memory, a share of the arithmetic's. */
+static double waits(const struct space *s, const struct stage *st, const struct sstage *out, int weights)
+{
+	double memory = operand_bytes(s, st, weights) / draft_memory(&s->tg);
+	return memory / (stage_points(st) * stage_steps(st) / (2 * out->lanes));
+}
+
 bool rules_panels(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
@@ -109,7 +120,7 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 	memset(c.block, 0, sizeof c.block);
 	if (stage_ahead(&s->t, st, &c, &h) < 0)
 		return false;
-	c.prefetch = 1;
+	c.prefetch = h.tiles > 1 && waits(s, st, out, read) > TO_L2 ? 2 : 1;
 	if (s->t.nstages == 1 && h.tiles > 1 && c.chains == 1 && shares(s, st, &c, panels))
 		c.split = part_size(s, st, &h, other_bytes(s, st, read), &c);
 	if (c.split)
@@ -125,22 +136,29 @@ bool rules_cold(const struct space *s, int stage, const struct sstage *out)
 	double l2 = s->tg.l2_bytes ? (double)s->tg.l2_bytes : 1 << 19;
 	if (read < 0)
 		return false;
-	double weights = operand_bytes(s, st, read), memory = weights / draft_memory(&s->tg),
-	       arithmetic = stage_points(st) * stage_steps(st) / (2 * out->lanes);
+	double weights = operand_bytes(s, st, read);
+	struct feed f;
 	if (stage_streams(&s->t, st, out) && weights <= l2 / 2)
 		return false;
-	return memory > SHARE * arithmetic && other_bytes(s, st, read) < l2;
+	bool fed = weights > (double)s->tg.l1_bytes / 2 && stage_feed(&s->t, st, out, &f) >= 0;
+	return waits(s, st, out, read) > (fed ? FED_SHARE : SHARE) &&
+	       other_bytes(s, st, read) < (fed ? 2 * l2 : l2);
 }
 
 bool rules_feed(const struct space *s, int stage, const struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
-	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15;
+	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15, part = 1;
 	struct feed f;
-	if (stage_feed(&s->t, st, out, &f) < 0 || operand_bytes(s, st, f.read) <= 2 * l1)
+	if (stage_feed(&s->t, st, out, &f) < 0)
+		return false;
+	if (out->split_axis == f.channels)
+		part = (double)out->split / (double)st->axis[f.channels].extent;
+	if (operand_bytes(s, st, f.read) * part <= 2 * l1)
 		return false;
 	int64_t tiles = ceil_div(st->axis[f.points].extent, out->tile[f.points]);
-	return f.block ? out->tile[out->lane] <= FED_VECTORS : tiles > 1 && tiles <= FED_TILES;
+	return f.block ? out->tile[out->lane] <= FED_VECTORS || out->prefetch
+		       : tiles > 1 && tiles <= FED_TILES;
 }
 
 int rules_panel_loops(const struct space *s, int stage, const struct sstage *out)

@@ -28,7 +28,7 @@ struct trace {
 	int buf;
 	int64_t lines; /* of the buffer */
 	unsigned char *there;
-	int64_t cold, loads, fetches, level;
+	int64_t cold, loads, fetches, beyond, level;
 };
 
 static int64_t value(const struct trace *t, const struct ix *x)
@@ -42,6 +42,7 @@ static void touch(struct trace *t, const struct stmt *s)
 	if (s->op == ST_PREFETCH) {
 		t->fetches++;
 		t->level = (int64_t)s->imm;
+		t->beyond += line >= t->lines;
 		if (line < t->lines)
 			t->there[line] = 1;
 	} else if (s->vop == V_LOAD) {
@@ -150,6 +151,15 @@ static void expect_of(struct kcase *c, int buf, const char *cand, int64_t cold, 
 	arena_free(&c->a);
 }
 
+/* None of a panel past the last. */
+static void expect_inside(struct kcase *c, const char *cand)
+{
+	struct trace t;
+	REQUIRE_OK(run_trace(c, cand, WEIGHTS, &t));
+	CHECK(t.fetches > 0 && t.beyond == 0);
+	arena_free(&c->a);
+}
+
 static void expect(struct kcase *c, const char *cand, int64_t cold, int level)
 {
 	expect_of(c, WEIGHTS, cand, cold, level);
@@ -175,8 +185,8 @@ TEST(inputs_are_there_before_their_use)
 	expect_of(&c, INPUT, "lane=x:16 tile=k:8,x:3 unroll=c:2 order=n,x,k,c feed=1", 3 * 24, 1);
 	REQUIRE_OK(open_rows(&c, 20, 16, 96));
 	expect_of(&c, INPUT, "lane=x:16 tile=k:4,x:3 order=n,x,k,c feed=1", 3 * 20, 1);
-	/* parts of a reduction, each for all tiles */
-	REQUIRE_OK(open_matmul(&c, 28, 16, 64));
+	/* parts of a reduction, each for all tiles: the first tile's first block of each */
+	REQUIRE_OK(open_matmul(&c, 42, 16, 64));
 	expect_of(&c, INPUT, "lane=k:16 tile=y:14 order=k,n,y,c par=1 split=c:32 prefetch=1 feed=1", 28, 1);
 }
 
@@ -202,6 +212,15 @@ TEST(lines_are_there_before_their_use)
 	/* one tile for each panel: a little ahead */
 	REQUIRE_OK(open_matmul(&c, 4, 96, 1024));
 	expect(&c, "lane=k:16 tile=k:2,y:4 unroll=c:4 order=k,n,y,c par=3 prefetch=1", 64, 1);
+}
+
+TEST(nothing_is_fetched_past_the_end)
+{
+	struct kcase c = {{0}};
+	REQUIRE_OK(open_matmul(&c, 49, 96, 80));
+	expect_inside(&c, "lane=k:16 tile=k:2,y:7 unroll=c:2 order=k,n,y,c par=3 prefetch=1");
+	REQUIRE_OK(open_matmul(&c, 49, 80, 80));
+	expect_inside(&c, "lane=k:16 tile=k:3,y:8 unroll=c:2 order=k,n,y,c par=1 split=c:32 prefetch=2");
 }
 
 /* Channels are stored in blocks of 16, of which the last is half empty: the steps that it lacks fetch
@@ -290,9 +309,14 @@ TEST(rules)
 	struct kcase c = {{0}};
 	REQUIRE_OK(open_matmul(&c, 49, 160, 960)); /* weights over L1: parts, a panel after the other */
 	default_of(&c, 1, cand);
-	CHECK(strstr(cand, "prefetch=1") && strstr(cand, "split=c:") && strstr(cand, "order=k,n,y"));
-	default_of(&c, 4, cand); /* five panels for four threads: pixels are shared too */
-	CHECK(strstr(cand, "prefetch=1") && !strstr(cand, "split=") && strstr(cand, "par=3"));
+	CHECK(strstr(cand, "prefetch=2") && strstr(cand, "split=c:") && strstr(cand, "order=k,n,y"));
+	default_of(&c, 4, cand); /* panels that four threads do not share evenly: pixels are shared too */
+	CHECK(strstr(cand, "prefetch=2") && !strstr(cand, "split=") && strstr(cand, "par=3"));
+	arena_free(&c.a);
+	REQUIRE_OK(
+	    open_matmul(&c, 784, 512, 256)); /* few weights; but inputs are fetched, outputs in order */
+	default_of(&c, 1, cand);
+	CHECK(strstr(cand, "prefetch=1 feed=1") && strstr(cand, "order=k,n,y"));
 	arena_free(&c.a);
 	REQUIRE_OK(open_matmul(&c, 3136, 64, 64)); /* arithmetic alone */
 	default_of(&c, 1, cand);
