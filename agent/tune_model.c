@@ -1,61 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/tune_model.h"
+#include "agent/tune_parts.h"
 
-#include "agent/history.h"
 #include "agent/seeds.h"
 #include "agent/tune_graph.h"
-#include "agent/tune_net.h"
 #include "agent/wire.h"
 #include "platform/log.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-	AFTER_RUNS = 12,
-	RACE_RUNS = 20,  /* of whole networks, kernels timed, */
-	RACE_LEAST = 5,  /* or too few to tell tuned kernels from default ones */
-	GRAPH_SHARE = 6, /* of the box, a sixth for other divisions of the graph */
-	POOR = 6,        /* rooflines that a default schedule takes, at worst */
-};
+enum { GRAPH_SHARE = 6 }; /* of the box, a sixth for other divisions of the graph */
 
 #define LOCK_WAIT_NS NS_PER_S
 #define COMMIT_EVERY_NS NS_PER_S
 #define PEAKS_AGAIN_NS (10 * NS_PER_S) /* boxes from which a quarter of a second is well spent on them */
 
-struct session {
-	const struct tune_options *o;
-	struct arena *a; /* the caller's: what the report points to */
-	struct tune_report *report;
-	struct clock *clock;
-	int64_t end_ns;     /* of the box */
-	int64_t reserve_ns; /* of its end, for measuring the whole network; */
-	int64_t race_ns;    /* of that, for what loses inside it */
-	int64_t round_ns;   /* what one round of that is thought to take */
-	int64_t least_ns;   /* less than that is too little to begin with it */
-	char dir[PATH_MAX];
-	struct cache *cache;
-	struct target target;
-	struct pool *pool;
-	struct graph *graph;
-	struct chosen_for chosen;
-	struct choices choices;
-	struct steps *steps;
-	int ntasks;
-	struct step_task *task;
-	struct job_task *job;
-	struct net before;                 /* open to the end where it is measured again then */
-	enum kernel_origin *before_origin; /* per kernel of it */
-	const char **before_name;
-	struct runner *runner;
-	int64_t committed_ns;
-	struct history history;
-	bool redivided; /* not the division that the cache gave */
-	bool warm;      /* all of the network fits into a core's own cache */
-};
-
-static void warn(struct session *s)
+void tune_warn(struct session *s)
 {
 	if (s->report->warning)
 		return;
@@ -75,7 +35,7 @@ static int open_cache(struct session *s)
 	rc = cache_open(&s->cache, s->dir, false, LOCK_WAIT_NS);
 	if (rc != E_IO && rc != E_NOTFOUND)
 		return rc;
-	warn(s);
+	tune_warn(s);
 	return cache_open_memory(&s->cache, s->dir);
 }
 
@@ -108,117 +68,6 @@ static int read_model(struct session *s)
 		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
 	return fail_in(rc, "%s", s->o->model);
-}
-
-/* The network with the kernels that a record of `kind` gives today. */
-static int open_net(struct session *s, enum rec_kind kind, struct net *n)
-{
-	struct kernel_source src;
-	int rc = cache_source(s->cache, &s->target, s->o->threads, s->o->exact, kind, &src);
-	if (rc < 0)
-		return rc;
-	rc = net_open(n, s->graph, s->steps, &s->target, &src, s->pool, s->clock);
-	cache_source_free(&src);
-	return rc;
-}
-
-static bool stopped(const struct session *s)
-{
-	return s->o->stop && *s->o->stop;
-}
-
-static int64_t most(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-	return a < b ? a : b;
-}
-
-/* What a run with tuned kernels will take at most: what a kernel takes now, or, if that is a fallback, what
- * a poor schedule would. */
-static int64_t tuned_run_ns(const struct net *n)
-{
-	const struct plan_kernel *k;
-	int64_t sum_ns = 0;
-	plan_kernels(n->plan, &k);
-	for (int i = 0; i < n->nkernels; i++) {
-		int64_t poor_ns = (int64_t)(POOR * k[i].roofline_ns);
-		bool tuned = k[i].origin == FROM_CACHE || poor_ns <= 0;
-		sum_ns += tuned ? n->kernel_ns[i] : least(n->kernel_ns[i], poor_ns);
-	}
-	return sum_ns;
-}
-
-/* To give everything back, on a busy machine too. */
-static int64_t closing_ns(const struct session *s)
-{
-	return 40 * NS_PER_MS + s->o->budget_ns / 200;
-}
-
-/* Where kernels came from the cache, what was before may be as fast as what comes: a machine that is busier
- * at the end than at the start would pass for a loss. One that is much slower has nothing to fear from that,
- * and its memory is needed. */
-static bool worth_measuring_again(const struct net *n)
-{
-	const struct plan_kernel *k;
-	bool cached = false;
-	plan_kernels(n->plan, &k);
-	for (int i = 0; i < n->nkernels; i++)
-		cached |= k[i].origin == FROM_CACHE || k[i].origin == FROM_DEFAULT;
-	return cached && net_median_ns(n) <= 4 * tuned_run_ns(n);
-}
-
-/* Two plans are built and raced, one is built again, then they run in turns (with the one before, if that
- * takes again_ns > 0): AFTER_RUNS times each, or as often as fits in a small part of the box, but once. */
-static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
-{
-	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
-	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
-	s->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
-	int64_t want_ns =
-	    100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) + s->race_ns;
-	s->reserve_ns = most(least(want_ns, s->o->budget_ns / 3), 100 * NS_PER_MS);
-	s->round_ns = round_ns + run_ns + again_ns; /* with kernels timed */
-	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
-}
-
-/* Within a small part of the box, but at least one run with every kernel timed, which warms up. A long one
- * counts as the sample too. What measuring at the end may take is learnt here. */
-static int measure_before(struct session *s)
-{
-	struct net *n = &s->before;
-	int64_t limit_ns = clock_now(s->clock) + s->o->budget_ns / 25;
-	int rc = open_net(s, REC_BEST, n);
-	int64_t start_ns = clock_now(s->clock);
-	if (rc >= 0)
-		rc = net_run_kernels(n, s->clock);
-	if (rc >= 0 && clock_now(s->clock) > limit_ns)
-		n->sample_ns[n->nsamples++] = clock_now(s->clock) - start_ns;
-	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !stopped(s); i++) {
-		rc = net_run(n, s->clock);
-		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
-			rc = net_run_kernels(n, s->clock);
-	}
-	if (rc < 0)
-		return rc;
-	s->warm = net_fits(n, &s->target);
-	s->report->before_ms = (double)net_median_ns(n) / 1e6;
-	bool again = worth_measuring_again(n);
-	reserve_end(s, n, again ? net_median_ns(n) : 0);
-	const struct plan_kernel *k;
-	plan_kernels(n->plan, &k);
-	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
-	s->before_name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
-	for (int i = 0; i < n->nkernels; i++) {
-		s->before_origin[i] = k[i].origin;
-		s->before_name[i] = arena_strdup(s->a, k[i].name);
-	}
-	if (!again)
-		net_close_plan(n);
-	return E_OK;
 }
 
 static int make_tasks(struct session *s)
@@ -282,7 +131,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 		s->committed_ns = now_ns;
 	}
 	if (rc == E_IO)
-		warn(s);
+		tune_warn(s);
 	return rc == E_IO ? E_OK : rc;
 }
 
@@ -326,7 +175,7 @@ static int save(struct session *s, const struct job_result *result)
 	if (rc >= 0)
 		rc = cache_commit(s->cache);
 	if (rc == E_IO) {
-		warn(s);
+		tune_warn(s);
 		rc = E_OK;
 	}
 	return rc;
@@ -372,145 +221,6 @@ static int tune(struct session *s)
 	return save(s, result);
 }
 
-/* The kernel of this name in the network before, looked for from `from` on; -1: the graph had none. */
-static int before_of(const struct session *s, const char *name, int from)
-{
-	int n = s->before.nkernels;
-	for (int i = 0; i < n; i++)
-		if (!strcmp(s->before_name[(from + i) % n], name))
-			return (from + i) % n;
-	return -1;
-}
-
-static void make_rows(struct session *s, struct net *after)
-{
-	const struct plan_kernel *k;
-	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
-	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
-	for (int i = 0, j = 0; i < n; i++, j++) {
-		int b = before_of(s, k[i].name, j);
-		j = b < 0 ? j : b;
-		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
-					      .label = arena_strdup(s->a, k[i].label),
-					      .after = k[i].origin,
-					      .before = b >= 0 ? s->before_origin[b] : FROM_FALLBACK,
-					      .before_ns = b >= 0 ? s->before.kernel_ns[b] : 0,
-					      .after_ns = after->kernel_ns[i]};
-		if (row[i].after_ns > 0)
-			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
-	}
-	s->report->nkernels = n;
-	s->report->kernel = row;
-}
-
-/* One run of each network that is open; before and after with their kernels timed too. */
-static int run_round(struct session *s, struct net *standard, struct net *after, bool timed)
-{
-	struct net *const turn[] = {&s->before, standard, after};
-	int rc = E_OK;
-	for (int i = 0; i < 3 && rc >= 0; i++) {
-		if (!turn[i]->plan)
-			continue;
-		rc = net_warm(turn[i], &s->target);
-		if (rc >= 0)
-			rc = net_run(turn[i], s->clock);
-		if (rc >= 0 && timed && turn[i] != standard)
-			rc = net_run_kernels(turn[i], s->clock);
-	}
-	return rc;
-}
-
-/* Until the box ends, or as long as was reserved, if the search ended early. */
-static int run_rounds(struct session *s, struct net *standard, struct net *after)
-{
-	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
-	int64_t round_ns = s->round_ns, deadline_ns = s->end_ns - closing_ns(s) / 2;
-	int rc = E_OK;
-	plan_deadline(standard->plan, s->clock, deadline_ns);
-	plan_deadline(after->plan, s->clock, deadline_ns);
-	if (s->before.plan) {
-		plan_deadline(s->before.plan, s->clock, deadline_ns);
-		net_forget(&s->before);
-	}
-	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns < until_ns; i++) {
-		int64_t start_ns = clock_now(s->clock);
-		rc = run_round(s, standard, after, i < 3 || i % 4 == 0);
-		round_ns = stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
-	}
-	return rc == E_TIMEOUT ? E_OK : rc; /* what was measured until then counts */
-}
-
-static int timed_run(struct session *s, struct net *n)
-{
-	int rc = net_warm(n, &s->target);
-	return rc < 0 ? rc : net_run_kernels(n, s->clock);
-}
-
-/* > 0: what lost to default kernels inside the network went back to them. */
-static int race_inside(struct session *s, struct net *standard, struct net *best)
-{
-	struct arena scratch = {0};
-	struct served *served;
-	int64_t until_ns = clock_now(s->clock) + s->race_ns;
-	int rc = E_OK, runs = 0;
-	for (; rc >= 0 && clock_now(s->clock) < until_ns && !stopped(s); runs++) {
-		rc = timed_run(s, standard);
-		if (rc >= 0)
-			rc = timed_run(s, best);
-	}
-	if (rc < 0 || runs < RACE_LEAST || stopped(s))
-		return rc;
-	rc = net_served(standard, best, s->steps, &scratch, &served);
-	if (rc >= 0)
-		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, rc, served);
-	arena_free(&scratch);
-	s->report->reverted = rc > 0 ? rc : 0;
-	if (rc > 0)
-		rc = cache_commit(s->cache);
-	if (rc == E_IO) { /* the cache has it in memory */
-		warn(s);
-		rc = E_OK;
-	}
-	return rc < 0 ? rc : s->report->reverted;
-}
-
-static int open_raced(struct session *s, struct net *standard, struct net *after)
-{
-	int rc = open_net(s, REC_DEFAULT, standard);
-	if (rc >= 0)
-		rc = open_net(s, REC_BEST, after);
-	if (rc < 0 || clock_now(s->clock) + s->race_ns + s->least_ns > s->end_ns)
-		return rc;
-	rc = race_inside(s, standard, after);
-	if (rc <= 0)
-		return rc;
-	net_close(after);
-	return open_net(s, REC_BEST, after);
-}
-
-/* What was before, default schedules and the best, interleaved. Nothing is measured where a busy machine left
- * no time for it, or after a signal. */
-static int measure_after(struct session *s)
-{
-	struct net standard = {0}, after = {0};
-	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
-		return E_OK;
-	int rc = open_raced(s, &standard, &after);
-	if (rc >= 0)
-		rc = run_rounds(s, &standard, &after);
-	if (rc >= 0 && after.nsamples) {
-		s->report->interleaved = s->before.plan != NULL;
-		if (s->before.plan)
-			s->report->before_ms = (double)net_median_ns(&s->before) / 1e6;
-		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
-		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
-		make_rows(s, &after);
-	}
-	net_close(&after);
-	net_close(&standard);
-	return rc;
-}
-
 static void close_worker(struct session *s)
 {
 	if (s->runner)
@@ -538,7 +248,7 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	if (rc >= 0)
 		rc = read_model(&s);
 	if (rc >= 0)
-		rc = measure_before(&s);
+		rc = tune_measure_before(&s);
 	if (rc >= 0)
 		rc = runner_worker(o->worker, "cpu", &s.target, o->threads, &s.runner);
 	if (rc >= 0)
@@ -549,7 +259,7 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		rc = tune(&s);
 	close_worker(&s);
 	if (rc >= 0)
-		rc = measure_after(&s);
+		rc = tune_measure_after(&s);
 	close_session(&s);
 	out->stopped = stopped(&s);
 	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;

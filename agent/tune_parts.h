@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of a tuning share: tune_model.c opens, divides, searches and keeps; tune_measure.c measures
+ * the whole network before and after. */
+#ifndef AGENT_TUNE_PARTS_H
+#define AGENT_TUNE_PARTS_H
+
+#include "agent/chosen.h"
+#include "agent/history.h"
+#include "agent/tune_model.h"
+#include "agent/tune_net.h"
+
+#include <limits.h>
+
+struct session {
+	const struct tune_options *o;
+	struct arena *a; /* the caller's: what the report points to */
+	struct tune_report *report;
+	struct clock *clock;
+	int64_t end_ns;     /* of the box */
+	int64_t reserve_ns; /* of its end, for measuring the whole network; */
+	int64_t race_ns;    /* of that, for what loses inside it */
+	int64_t round_ns;   /* what one round of that is thought to take */
+	int64_t least_ns;   /* less than that is too little to begin with it */
+	char dir[PATH_MAX];
+	struct cache *cache;
+	struct target target;
+	struct pool *pool;
+	struct graph *graph;
+	struct chosen_for chosen;
+	struct choices choices;
+	struct steps *steps;
+	int ntasks;
+	struct step_task *task;
+	struct job_task *job;
+	struct net before;                 /* open to the end where it is measured again then */
+	enum kernel_origin *before_origin; /* per kernel of it */
+	const char **before_name;
+	struct runner *runner;
+	int64_t committed_ns;
+	struct history history;
+	bool redivided; /* not the division that the cache gave */
+	bool warm;      /* all of the network fits into a core's own cache */
+};
+
+/* Results are in memory only from now on: the text of the last error says why. */
+void tune_warn(struct session *s);
+
+static inline bool stopped(const struct session *s)
+{
+	return s->o->stop && *s->o->stop;
+}
+
+/* The network as it is, within a small part of the box; reserves the end of the box for measure_after. */
+int tune_measure_before(struct session *s) MUST_CHECK;
+/* What loses to default kernels inside the network goes back to them; then what was before, default schedules
+ * and the best, interleaved. Nothing is measured where a busy machine left no time for it, or after a signal.
+ */
+int tune_measure_after(struct session *s) MUST_CHECK;
+
+#endif
