@@ -3,7 +3,8 @@
  *
  * Where the kernels come from is the source's business (cache, defaults in memory, fallback); the plan loads their code on
  * the CPU device and never compiles. plan_run never allocates for kernel steps. Caller tensors are plain row-major f32 (or
- * the model's dtype) with natural alignment. One plan runs one inference at a time; the graph must outlive the plan. */
+ * the model's dtype) with natural alignment; inputs that kernels alone read are not copied, so they stay as they are until
+ * the run ends. One plan runs one inference at a time; the graph must outlive the plan. */
 #ifndef AGENT_PLAN_H
 #define AGENT_PLAN_H
 

@@ -133,7 +133,7 @@ int plan_copy_in(struct plan *p, const struct tensor *inputs)
 		    !inputs[i].data)
 			return fail(E_USAGE, "input '%s' has another dtype or shape than the model",
 				    p->g->value[v].name);
-		if (!p->place[v].p)
+		if (!p->place[v].p) /* given, or nobody reads it */
 			continue;
 		if (inputs[i].dtype != DT_F32) {
 			memcpy(p->place[v].p, inputs[i].data, (size_t)tensor_bytes(&inputs[i]));
@@ -147,6 +147,8 @@ int plan_copy_in(struct plan *p, const struct tensor *inputs)
 				 .extent = window_extent(&p->copy_in[i])};
 		run_copy(p, &c, tensor_bytes(&inputs[i]));
 	}
+	for (int i = 0; i < p->ngiven; i++)
+		*p->given[i].at = inputs[p->given[i].input].data;
 	return E_OK;
 }
 

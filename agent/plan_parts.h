@@ -22,6 +22,12 @@ struct place { /* where a step value lies */
 	struct segment *halo; /* of values with halos */
 	int nhalo;
 	bool refill; /* shares bytes with others: halo is set again before each writing */
+	bool given;  /* an input that kernels read where the caller has it */
+};
+
+struct given { /* an address that kernels are called with, set by each run */
+	void **at;
+	int input;
 };
 
 struct part { /* of a Concat or Split */
@@ -90,6 +96,8 @@ struct plan {
 	struct plan_kernel *kernel;
 	struct operand *in, *out; /* plain, as the caller has them */
 	struct window *copy_in, *copy_out;
+	int ngiven;
+	struct given *given;
 };
 
 /* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */

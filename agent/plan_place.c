@@ -134,9 +134,28 @@ static void size_values(struct plan *p)
 	}
 }
 
+/* Kernels alone read an input as it is, and nothing past its end. */
+static bool is_given(const struct plan *p, int v)
+{
+	const struct operand *o = &p->s->value[v].buf;
+	const struct place *x = &p->place[v];
+	bool plain = o->layout.n == 0 && operand_elems(o) == shape_count(&o->dims);
+	if (p->keep || o->dtype != DT_F32 || !plain || x->parent >= 0 || x->elems > operand_elems(o) ||
+	    p->g->value[v].is_output || p->s->value[v].constant)
+		return false;
+	for (int i = 0; i < p->s->nvalues; i++)
+		if (i != v && p->place[i].root == v)
+			return false;
+	for (int i = 0; i < p->nsteps; i++)
+		for (int k = 0, u; (u = touched(p, i, k)) != STEP_END; k++)
+			if (u == v && p->step[i].step->kind != STEP_TASK)
+				return false;
+	return true;
+}
+
 static void use(struct plan *p, struct lifetime *l, int *n, int v, int at)
 {
-	if (v < 0 || p->s->value[v].constant)
+	if (v < 0 || p->s->value[v].constant || p->place[v].given)
 		return;
 	struct place *x = &p->place[p->place[v].root];
 	if (x->lifetime < 0) {
@@ -304,20 +323,42 @@ static int64_t bind_temporaries(struct pstep *ps, char *at)
 	return own;
 }
 
-static void bind_task(const struct plan *p, struct pstep *ps)
+/* *at is value v's address. */
+static int bind(struct plan *p, int v, void **at)
 {
+	*at = p->place[v].p;
+	for (int i = 0; i < p->g->ninputs && p->place[v].given; i++) {
+		if (p->g->input[i] != v)
+			continue;
+		if (p->ngiven % 16 == 0) {
+			struct given *more = arena_try(&p->a, (size_t)p->ngiven + 16, sizeof *more);
+			if (!more)
+				return E_NOMEM;
+			for (int k = 0; k < p->ngiven; k++)
+				more[k] = p->given[k];
+			p->given = more;
+		}
+		p->given[p->ngiven++] = (struct given){at, i};
+	}
+	return E_OK;
+}
+
+static int bind_task(struct plan *p, struct pstep *ps)
+{
+	int rc = E_OK;
 	const struct task *t = ps->step->task;
 	for (int i = 0; i < t->noperands; i++)
 		if (t->operand[i].role == ROLE_OUT && p->place[ps->step->value[i]].refill)
 			ps->refill[ps->nrefill++] = ps->step->value[i];
-	for (int b = 0; b < ps->nbufs; b++) {
+	for (int b = 0; b < ps->nbufs && rc >= 0; b++) {
 		int i = ps->code ? ps->found->m.buf[b].operand : b;
 		if (i >= 0 && t->operand[i].role != ROLE_CONST && t->operand[i].role != ROLE_TMP)
-			ps->buf[b] = p->place[ps->step->value[i]].p;
+			rc = bind(p, ps->step->value[i], &ps->buf[b]);
 	}
-	for (int k = 0; k < ps->nrest; k++)
+	for (int k = 0; k < ps->nrest && rc >= 0; k++)
 		if (ps->rest[k].role != ROLE_CONST)
-			ps->tail_buf[k] = p->place[ps->step->value[ps->rest_of[k]]].p;
+			rc = bind(p, ps->step->value[ps->rest_of[k]], &ps->tail_buf[k]);
+	return rc;
 }
 
 static void bind_node(const struct plan *p, struct pstep *ps)
@@ -349,15 +390,15 @@ static int bind_buffers(struct plan *p)
 	int rc = pages_open(&p->threads, p->scratch_bytes, PAGES_PLAIN);
 	if (rc < 0)
 		return fail_in(rc, "scratch");
-	for (int s = 0; s < p->nsteps; s++) {
+	for (int s = 0; s < p->nsteps && rc >= 0; s++) {
 		struct pstep *ps = &p->step[s];
 		bind_temporaries(ps, (char *)p->threads.p + n * thread);
 		if (ps->step->kind == STEP_TASK)
-			bind_task(p, ps);
+			rc = bind_task(p, ps);
 		else if (ps->step->kind == STEP_HOST)
 			bind_node(p, ps);
 	}
-	return E_OK;
+	return rc;
 }
 
 int plan_place(struct plan *p)
@@ -366,6 +407,8 @@ int plan_place(struct plan *p)
 	if (rc < 0)
 		return rc;
 	size_values(p);
+	for (int i = 0; i < p->g->ninputs; i++)
+		p->place[p->g->input[i]].given = is_given(p, p->g->input[i]);
 	if ((rc = place_values(p)) < 0 || (rc = place_weights(p)) < 0)
 		return rc;
 	rc = bind_buffers(p);
