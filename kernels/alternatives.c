@@ -234,7 +234,7 @@ static void blocks(struct finder *f, int i, bool *done)
 		if (!s->fused)
 			choices_set(&c, f->a, CHOICE_FUSE, f->g->node[s->anchor].name, s->block);
 		for (int p = 0; p < f->s->nsteps && s->fused; p++)
-			if (f->s->step[p].fused_by == i)
+			if (f->s->step[p].fused_by == i && f->s->step[p].anchor >= 0)
 				choices_set(&c, f->a, CHOICE_FUSE, f->g->node[f->s->step[p].anchor].name, 1);
 	}
 	add(f, c, flops);

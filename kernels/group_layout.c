@@ -40,6 +40,7 @@ struct layer {
 	int (*want)[MAX_OPERANDS]; /* per group and operand: block */
 	int (*use)[MAX_OPERANDS];  /* variant */
 	int **host_in;             /* per group */
+	int *ingests;              /* per group: variant that it makes of an input of the model itself; -1 */
 	struct laid **laid;        /* per group of a block */
 	struct steps *out;
 };
@@ -281,13 +282,11 @@ static int finish_task(struct layer *l, struct step *s)
 	return fail_in(rc, "step %s", s->name);
 }
 
-/* A copy of value v's native form into variant i. */
-static int add_conversion(struct layer *l, int i)
+/* A copy of a value's native form into variant i. */
+static struct task *conversion(const struct layer *l, int i)
 {
 	const struct variant *v = &l->v[i];
-	struct step *s =
-	    add_step(l, STEP_TASK, arena_printf(l->a, "convert %s", l->g->value[v->of].name), -1);
-	struct task *t = s->task = ARENA_NEW(l->gr->work, struct task);
+	struct task *t = ARENA_NEW(l->gr->work, struct task);
 	struct stage *st = &t->stage[0];
 	const struct operand *from = &l->out->value[v->of].buf, *to = &l->out->value[i].buf;
 	t->noperands = 2;
@@ -309,7 +308,15 @@ static int add_conversion(struct layer *l, int i)
 		st->axis[d].extent = from->dims.d[d];
 		st->read[0].dim[d].coef[d] = st->out.dim[d].coef[d] = 1;
 	}
-	s->value[0] = v->of;
+	return t;
+}
+
+static int add_conversion(struct layer *l, int i)
+{
+	int of = l->v[i].of;
+	struct step *s = add_step(l, STEP_TASK, arena_printf(l->a, "convert %s", l->g->value[of].name), -1);
+	s->task = conversion(l, i);
+	s->value[0] = of;
 	s->value[1] = i;
 	return finish_task(l, s);
 }
@@ -322,6 +329,13 @@ static int need_variant(struct layer *l, int i)
 	return add_conversion(l, i);
 }
 
+/* The copy that the block's first group begins with, if any. */
+static bool add_ingest(const struct layer *l, int group, struct block *b)
+{
+	int i = l->ingests[group];
+	return i < 0 || block_add(b, conversion(l, i), (int[]){l->v[i].of, i}, false);
+}
+
 /* After the last group of a block: the step that does all of it. */
 static int emit_block(struct layer *l, int last)
 {
@@ -330,7 +344,7 @@ static int emit_block(struct layer *l, int last)
 	while (gr[first].prev >= 0)
 		first = gr[first].prev;
 	struct block b = {.task = ARENA_NEW(l->gr->work, struct task)};
-	bool fits = true;
+	bool fits = add_ingest(l, first, &b);
 	for (int i = first; i >= 0 && fits; i = gr[i].next)
 		fits = block_add(&b, l->laid[i]->task, l->out->step[l->laid[i]->at].value, i == last);
 	if (!fits || !block_runs(b.task))
@@ -342,8 +356,12 @@ static int emit_block(struct layer *l, int last)
 	s->task = b.task;
 	s->fused = true;
 	memcpy(s->value, b.value, sizeof *s->value * (size_t)b.task->noperands);
+	int at = (int)(s - l->out->step);
 	for (int i = first; i >= 0; i = gr[i].next, s->block++)
-		l->out->step[l->laid[i]->at].fused_by = (int)(s - l->out->step);
+		l->out->step[l->laid[i]->at].fused_by = at;
+	for (int i = 0; i < at && l->ingests[first] >= 0; i++)
+		if (l->out->step[i].anchor < 0 && l->out->step[i].value[1] == l->ingests[first])
+			l->out->step[i].fused_by = at;
 	return finish_task(l, s);
 }
 
@@ -370,12 +388,13 @@ static int emit_task(struct layer *l, int group)
 		o->layout = l->out->value[s->value[i]].buf.layout;
 		o->fill = outside ? o->fill : 0;
 	}
-	if (p->prev >= 0 || p->next >= 0) {
+	bool first = l->ingests[group] >= 0;
+	if (first || p->prev >= 0 || p->next >= 0) {
 		struct laid *laid = l->laid[group] = ARENA_NEW(l->a, struct laid);
 		*laid = (struct laid){(int)(s - l->out->step), arena_memdup(l->a, s->task, sizeof *s->task)};
 	}
 	rc = finish_task(l, s);
-	return rc >= 0 && p->prev >= 0 && p->next < 0 ? emit_block(l, group) : rc;
+	return rc >= 0 && (first || p->prev >= 0) && p->next < 0 ? emit_block(l, group) : rc;
 }
 
 static int emit_host(struct layer *l, int group)
@@ -414,7 +433,8 @@ static int begin(struct layer *l)
 	l->use = arena_try(l->a, n, sizeof *l->use);
 	l->host_in = arena_try(l->a, n, sizeof *l->host_in);
 	l->laid = arena_try(l->a, n, sizeof *l->laid);
-	if (!l->v || !l->want || !l->use || !l->host_in || !l->laid)
+	l->ingests = arena_try(l->a, n, sizeof *l->ingests);
+	if (!l->v || !l->want || !l->use || !l->host_in || !l->laid || !l->ingests)
 		return E_NOMEM;
 	return E_OK;
 }
@@ -432,6 +452,27 @@ static int decide(struct layer *l, const struct target *t, const struct choices 
 	return rc;
 }
 
+/* Inputs that stay as the caller has them: before the other forms are chosen. */
+static void begin_ingests(struct layer *l)
+{
+	for (int i = 0; i < l->gr->n; i++)
+		l->ingests[i] = -1;
+	for (int k = 0; k < l->g->ninputs; k++) {
+		int v = l->g->input[k], operand, i = group_ingests(l->g, l->gr, v, &operand);
+		if (i < 0 || l->v[v].block > 1 || l->want[i][operand] > 1)
+			continue;
+		l->v[v].exact = true;
+		l->ingests[i] = operand;
+	}
+}
+
+/* The forms that their readers have been given. */
+static void end_ingests(struct layer *l)
+{
+	for (int i = 0; i < l->gr->n; i++)
+		l->ingests[i] = l->ingests[i] < 0 ? -1 : l->use[i][l->ingests[i]];
+}
+
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		   struct arena *a, struct steps *out)
 {
@@ -439,8 +480,12 @@ int groups_lay_out(struct graph *g, const struct groups *gr, const struct target
 	int rc = begin(&l);
 	if (rc < 0)
 		return rc;
-	if ((rc = decide(&l, t, c)) < 0 || (rc = choose(&l)) < 0)
+	if ((rc = decide(&l, t, c)) < 0)
 		return rc;
+	begin_ingests(&l);
+	if ((rc = choose(&l)) < 0)
+		return rc;
+	end_ingests(&l);
 	out->nvalues = l.nv;
 	out->value = arena_try(a, (size_t)l.nv + 1, sizeof *out->value);
 	out->step = arena_try(a, (size_t)(l.nv + 2 * gr->n) + 1, sizeof *out->step);

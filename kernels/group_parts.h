@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files of the group module: group.c finds groups, group_views.c takes out copies, group_fuse.c,
  * group_attention.c and group_chain.c blocks of them, group_decide.c guesses which values are blocked,
- * layout_graph.c weighs that, group_layout.c lays them out and makes steps, group_collapse.c simplifies the
- * tasks, group_order.c orders the steps. */
+ * layout_graph.c weighs that, group_ingest.c finds inputs that need no copy, group_layout.c lays them out and
+ * makes steps, group_collapse.c simplifies the tasks, group_order.c orders the steps. */
 #ifndef KERNELS_GROUP_PARTS_H
 #define KERNELS_GROUP_PARTS_H
 
@@ -58,6 +58,9 @@ void groups_decide(const struct graph *g, const struct groups *gr, int lanes, co
  * measured of the target does not matter. Costs are kept in g. */
 int groups_weigh(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,
 		 struct form *form, int (*want)[MAX_OPERANDS]) MUST_CHECK;
+/* The group whose kernel may read value v, an input of the model, as the caller has it, and its operand; -1:
+ * none. */
+int group_ingests(const struct graph *g, const struct groups *gr, int v, int *operand);
 bool value_wide(const struct shape *s, int lanes); /* its channels may lie in blocks */
 int channel_axis(const struct task *t, int operand);
 int groups_lay_out(struct graph *g, const struct groups *gr, const struct target *t, const struct choices *c,

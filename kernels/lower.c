@@ -284,7 +284,8 @@ static struct nest *nest_new(struct lower *w, int stage)
 	describe_reads(k);
 	describe_guards(k);
 	describe_post(k);
-	if ((k->s->prefetch && stage_ahead(w->t, k->st, k->s, &k->ahead) < 0) ||
+	k->next_rows = stage == 1 && w->ring.rows && w->s.st[0].prefetch ? ring_copy(w->t) : -1;
+	if ((k->s->prefetch && !w->ring.rows && stage_ahead(w->t, k->st, k->s, &k->ahead) < 0) ||
 	    (k->s->feed && stage_feed(w->t, k->st, k->s, &k->feed) < 0))
 		w->l->failed = true;
 	return k;

@@ -100,9 +100,10 @@ struct nest {
 	const struct ix *part;                          /* of a split reduction */
 	int bias;                                       /* read that sums begin with, -1: 0 */
 	struct prog post;                               /* what remains to be done with a sum */
-	struct ahead ahead; /* where s->prefetch */
-	struct feed feed;   /* where s->feed */
-	bool edge;          /* inside of a tile with guards */
+	struct ahead ahead;                             /* where s->prefetch */
+	struct feed feed;                               /* where s->feed */
+	int next_rows; /* read of what a ring's first stage copies, whose next rows are fetched; -1 */
+	bool edge;     /* inside of a tile with guards */
 	int npoints, nacc;
 	int *acc;          /* npoints * chains */
 	int step;          /* unrolled steps so far, for chains */
@@ -120,6 +121,8 @@ const struct ix *nest_inside(const struct nest *k, int read, const int *at); /* 
 const struct ix *nest_interior(const struct nest *k); /* 0 or 1: no read of this tile leaves memory */
 /* Fetches the lines of the next panel that are due with step `step` of `steps` of the body. */
 void nest_fetch(struct nest *k, int step, int steps);
+/* Where k->next_rows: fetches what the rows of the next step take the place of for this tile. */
+void nest_fetch_rows(struct nest *k);
 /* Loads what does not change any more into variables. */
 void nest_hoist(struct nest *k);
 

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { MOST_ROWS = 16 /* that a tile fetches: more channels are no image's */ };
+
 /* The value of an axis at step `at` of its tile: the first lane's on the lane axis. */
 const struct ix *axis_value(const struct nest *k, int axis, int at)
 {
@@ -313,6 +315,78 @@ void nest_fetch(struct nest *k, int step, int steps)
 	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE)));
 	for (int64_t i = step * lines / steps; i < (step + 1) * lines / steps; i++)
 		lv_prefetch(l, p->buf, ix_add(l, at, ix_c(l, i * LINE)), k->s->prefetch);
+}
+
+/* The axis of dim d's index that is spatial; -1: none. */
+static int point_axis(const struct nest *k, const struct index *x)
+{
+	for (int a = 0; a < k->ns; a++)
+		if (x->coef[a])
+			return a;
+	return -1;
+}
+
+/* Lines of one row and channel, or whatever the dims before the last are at. */
+static void fetch_row(struct nest *k, const struct place *p, const struct ix **index, int last)
+{
+	struct loops *l = k->w->l;
+	const struct index *x = &k->st->read[k->next_rows].dim[last];
+	int a = point_axis(k, x);
+	int64_t points = a < 0 ? 1 : (int64_t)k->n[a] * (a == k->s->lane ? k->s->lanes : 1),
+		elems = a < 0 ? k->w->t->operand[k->w->t->stage[0].read[0].operand].dims.d[last]
+			      : points * x->coef[a];
+	const struct ix *first = a < 0 ? ix_c(l, 0) : ix_mul(l, axis_value(k, a, 0), ix_c(l, x->coef[a]));
+	for (int64_t i = 0; i < elems; i += LINE) {
+		index[last] = ix_add(l, first, ix_c(l, i));
+		lv_prefetch(l, p->buf, dims_address(k, p, index), k->w->s.st[0].prefetch);
+	}
+}
+
+/* Row `back` rows before the last that the next step's tile at this place reads. */
+static const struct ix *row_ahead(const struct nest *k, int row, int64_t back)
+{
+	struct loops *l = k->w->l;
+	struct index x = k->st->read[k->next_rows].dim[row];
+	int a = k->w->ring.st[1].axis;
+	int64_t coef = x.coef[a], lo, hi;
+	x.coef[a] = 0;
+	index_range(k->st, &x, &lo, &hi);
+	hi += k->w->ring.rows * k->w->ring.st[0].step - back;
+	return ix_add(l, ix_mul(l, axis_value(k, a, 0), ix_c(l, coef)), ix_c(l, hi));
+}
+
+void nest_fetch_rows(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	const struct read *r = &k->st->read[k->next_rows];
+	const struct operand *o = &k->w->t->operand[k->w->t->stage[0].read[0].operand];
+	const struct place *p = &k->w->at[k->w->t->stage[0].read[0].operand];
+	int rank = o->dims.rank, row = k->w->ring.dim[r->operand], others = 0;
+	int64_t rows = r->dim[row].coef[k->w->ring.st[1].axis], channels = 1;
+	const struct ix *index[MAX_RANK], *begins = ix_c(l, 1);
+	for (int d = 0; d < rank - 1; d++) {
+		int a = point_axis(k, &r->dim[d]);
+		index[d] = a < 0 ? ix_c(l, 0) : axis_value(k, a, 0);
+		if (a < 0 && d != row) {
+			others++;
+			channels = o->dims.d[d];
+		}
+	}
+	if (others > 1 || row == rank - 1 || rows * channels > MOST_ROWS)
+		return;
+	for (int a = 0; a < k->ns; a++) /* of the tiles that read the same, the first */
+		if (!(k->axes[k->next_rows] >> a & 1))
+			begins = ix_mul(l, begins, ix_eq(l, axis_value(k, a, 0), ix_c(l, 0)));
+	struct stmt *s = if_begin(l, begins);
+	for (int64_t c = 0; c < channels; c++)
+		for (int64_t j = 0; j < rows; j++) {
+			for (int d = 0; d < rank - 1; d++)
+				if (point_axis(k, &r->dim[d]) < 0)
+					index[d] = ix_c(l, c);
+			index[row] = row_ahead(k, row, j);
+			fetch_row(k, p, index, rank - 1);
+		}
+	if_end(l, s);
 }
 
 /* Least (sign -1) or greatest index of dim d over the tile and the whole reduction. Symbolic factors are

@@ -472,6 +472,8 @@ void nest_tile(struct nest *k)
 {
 	struct loops *l = k->w->l;
 	int64_t yes;
+	if (k->next_rows >= 0)
+		nest_fetch_rows(k);
 	if (!k->versioned) {
 		tile(k);
 		return;

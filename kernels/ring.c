@@ -144,6 +144,32 @@ bool ring_apart(const struct task *t, const struct ring *r)
 	return true;
 }
 
+static bool copies(const struct task *t, const struct stage *st)
+{
+	int rank = t->operand[st->out.operand].dims.rank;
+	bool same = st->comb == COMB_NONE && st->nreads == 1 && st->body.n == 1 && !st->post.n &&
+		    st->naxes == rank && t->operand[st->read[0].operand].role == ROLE_IN &&
+		    t->operand[st->read[0].operand].layout.n == 0;
+	for (int d = 0; d < rank && same; d++)
+		same = index_axis(st, &st->read[0].dim[d]) == d && index_axis(st, &st->out.dim[d]) == d;
+	return same;
+}
+
+int ring_copy(const struct task *t)
+{
+	int tmp = t->stage[0].out.operand, found = -1, uses = 0;
+	if (t->nstages < 2 || t->nsyms || !copies(t, &t->stage[0]))
+		return -1;
+	for (int k = 1; k < t->nstages; k++)
+		for (int i = 0; i < t->stage[k].nreads; i++) {
+			if (t->stage[k].read[i].operand != tmp)
+				continue;
+			uses++;
+			found = k == 1 ? i : -1;
+		}
+	return uses == 1 ? found : -1;
+}
+
 int sched_shared(const struct task *t, int ring_axis)
 {
 	int shared = task_shared(t);

@@ -25,13 +25,13 @@
  * chunk   vectors of products that are transformed back at once
  * raw     filters are kept as they are, and each register tile transforms them: it then is gemm's tiles for
  *         a row of points. That many vectors of input channels at a time. Absent: the packer transforms
- * parts   of the output channels, whose weights then stay near a thread while it goes through the blocks: each
- *         part transforms the inputs again
- * prefetch  winograd: cache lines of the next panel of weights, or filters, that each two steps fetch; else
- *         the level (1 or 2) that the next panel is fetched into, evenly over all tiles that use this one
- * feed    1: what the next block of input channels, or the next tile, reads of the input is fetched meanwhile
- * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter, 0 or
- *         absent: the whole axis
+ * parts   of the output channels, whose weights then stay near a thread while it goes through the blocks:
+ * each part transforms the inputs again prefetch  winograd: cache lines of the next panel of weights, or
+ * filters, that each two steps fetch; of the copy that a ring begins with, the level (1 or 2) that the rows
+ * of its next step are fetched into while the next stage is at work; else that of the next panel, evenly over
+ * all tiles that use this one feed    1: what the next block of input channels, or the next tile, reads of
+ * the input is fetched meanwhile block   tiles per block of an `outer` axis, or rings' steps per parallel
+ * index: a run-time parameter, 0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -154,11 +154,14 @@ int stage_ahead(const struct task *t, const struct stage *st, const struct sstag
  * or that has the lanes in rows, of which each tile of points uses the same vectors. */
 struct feed {
 	int read, points, channels; /* the latter are axes */
-	int64_t block, step; /* block 0: rows */
+	int64_t block, step;        /* block 0: rows */
 };
 /* E_INFEASIBLE: there is none. */
 int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s,
 	       struct feed *out) MUST_CHECK;
+/* Stage 0 copies the task's input as it is for stage 1 alone, which reads neighbouring rows of it: in a ring,
+ * the next rows may be fetched meanwhile. Returns stage 1's read of it; -1. */
+int ring_copy(const struct task *t);
 /* A product with a vector: weights pass by in order, each of them for one FMA. */
 bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s);
 /* Vector operations of a program, roughly. */

@@ -189,6 +189,8 @@ static int check_prefetch(const struct task *t, const struct sched *s, int stage
 	int rc = s->st[stage].feed ? stage_feed(t, &t->stage[stage], &s->st[stage], &f) : E_OK;
 	if (rc < 0 || !s->st[stage].prefetch)
 		return rc;
+	if (s->st[t->nstages - 1].ring_axis >= 0 && stage == 0 && ring_copy(t) >= 0)
+		return E_OK;
 	if (s->st[t->nstages - 1].ring_axis >= 0)
 		return fail(E_INFEASIBLE, "prefetch: a ring's rows use all panels in turn");
 	return stage_ahead(t, &t->stage[stage], &s->st[stage], &h);

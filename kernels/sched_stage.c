@@ -308,7 +308,7 @@ bool stage_over_image(const struct task *t, const struct stage *st, int i)
 	for (int k = 0; k < st->nreads; k++) {
 		unsigned axes = read_axes(t, st, &st->read[k]);
 		unsigned inner = axes >> (i + 1) & ((1u << (stage_spatial(st) - i - 1)) - 1);
-		if (t->operand[st->read[k].operand].role == ROLE_IN && st->axis[i].extent != 1 &&
+		if (t->operand[st->read[k].operand].role != ROLE_CONST && st->axis[i].extent != 1 &&
 		    !(axes >> i & 1) && inner & (inner - 1))
 			return true;
 	}

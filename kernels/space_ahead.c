@@ -174,10 +174,22 @@ int rules_panel_loops(const struct space *s, int stage, const struct sstage *out
 	return n;
 }
 
+static bool copies_rows(const struct space *s, int stage)
+{
+	return stage == 0 && s->ring.rows && ring_copy(&s->t) >= 0;
+}
+
+void rules_next_rows(const struct space *s, int stage, struct sstage *out)
+{
+	out->prefetch = copies_rows(s, stage) ? 2 : out->prefetch;
+}
+
 void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int units[] = {1, 2, 2, 3, 4, 4, 5, 6, 8, 12, 16};
 	const struct stage *st = &s->t.stage[stage];
+	if (copies_rows(s, stage))
+		out->prefetch = (int)rng_below(r, 3);
 	if (!rules_panels(s, stage, out))
 		return;
 	out->prefetch = 1 + (int)rng_below(r, 2);
@@ -192,7 +204,7 @@ void panels_settle(const struct space *s, int stage, struct sstage *out)
 {
 	struct ahead h;
 	struct feed f;
-	if (out->prefetch && stage_ahead(&s->t, &s->t.stage[stage], out, &h) < 0)
+	if (out->prefetch && !copies_rows(s, stage) && stage_ahead(&s->t, &s->t.stage[stage], out, &h) < 0)
 		out->prefetch = 0;
 	out->feed = out->feed && stage_feed(&s->t, &s->t.stage[stage], out, &f) >= 0;
 }

@@ -474,6 +474,7 @@ void rules_finish(const struct space *s, int stage, struct sstage *out)
 	rules_blocks(s, stage, out);
 	if (rules_cold(s, stage, out))
 		rules_panels(s, stage, out);
+	rules_next_rows(s, stage, out);
 	out->feed = rules_feed(s, stage, out);
 	rules_parallel(s, stage, out);
 }

@@ -67,6 +67,8 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out);
 bool rules_cold(const struct space *s, int stage, const struct sstage *out);
 /* Inputs are fetched ahead: the L1 does not hold them, and few FMAs use each line. */
 bool rules_feed(const struct space *s, int stage, const struct sstage *out);
+/* The rows that a ring's first stage copies next are fetched into L2. */
+void rules_next_rows(const struct space *s, int stage, struct sstage *out);
 /* Loops over panels around the parts of one; 0: not parted. */
 int rules_panel_loops(const struct space *s, int stage, const struct sstage *out);
 void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage *out);

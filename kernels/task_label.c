@@ -83,27 +83,35 @@ static bool is_depthwise(const struct task *t, const struct stage *s)
 	return w->d[1] == 1 && w->d[0] > 1;
 }
 
+/* A chain may begin with a copy of its input, which is no work that its name need tell. */
+static int first_stage(const struct task *t)
+{
+	const struct stage *s = &t->stage[0];
+	return t->nstages > 1 && s->comb == COMB_NONE && s->body.n == 1 && s->nreads == 1 &&
+	       t->operand[s->read[0].operand].role == ROLE_IN && is_product(&t->stage[1]);
+}
+
 /* "conv 1x1 + dwconv 3x3/2 + conv 1x1 24->32 28x28", of stages that each make an image by reduction. */
-static bool label_block(const struct task *t, char out[96])
+static bool label_block(const struct task *t, int first, char out[96])
 {
 	const struct stage *last = &t->stage[t->nstages - 1];
 	char window[24], dims[32];
 	size_t used = 0;
-	for (int i = 0; i < t->nstages; i++) {
+	for (int i = first; i < t->nstages; i++) {
 		const struct stage *s = &t->stage[i];
 		bool conv = is_product(s);
 		if (s->comb == COMB_NONE || !s->nreads || t->operand[s->out.operand].dims.rank != 4 ||
 		    t->operand[s->read[0].operand].dims.rank != 4)
 			return false;
 		put_window(window, sizeof window, t, s, &s->read[0]);
-		used = put(out, 96, used, "%s%s %s", i ? " + " : "",
+		used = put(out, 96, used, "%s%s %s", i > first ? " + " : "",
 			   !conv                ? comb_names[s->comb]
 			   : is_depthwise(t, s) ? "dwconv"
 						: "conv",
 			   window[0] ? window : "1x1");
 	}
 	put_dims(dims, sizeof dims, &t->operand[last->out.operand], 2);
-	put(out, 96, used, " %lld->%lld %s", (long long)t->operand[t->stage[0].read[0].operand].dims.d[1],
+	put(out, 96, used, " %lld->%lld %s", (long long)t->operand[t->stage[first].read[0].operand].dims.d[1],
 	    (long long)t->operand[last->out.operand].dims.d[1], dims);
 	return true;
 }
@@ -151,11 +159,12 @@ static void label_chain(const struct task *t, const char *dims, char out[96])
 
 void task_label(const struct task *t, char out[96])
 {
-	const struct stage *s = &t->stage[0];
+	int first = first_stage(t);
+	const struct stage *s = &t->stage[first];
 	char window[24] = "", dims[48], post[32];
 	put_dims(dims, sizeof dims, &t->operand[t->stage[t->nstages - 1].out.operand], 0);
-	if (t->nstages > 1) {
-		if (!label_block(t, out))
+	if (t->nstages > first + 1) {
+		if (!label_block(t, first, out))
 			label_chain(t, dims, out);
 	} else if (stage_resamples(t, s)) {
 		put(out, 96, 0, "resize %s", dims);

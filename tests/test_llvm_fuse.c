@@ -99,9 +99,38 @@ TEST(what_is_fused)
 	x = zoo_max_pool(&z, x, 3, 2, 1, false);
 	g = net_end(&z, zoo_conv(&z, x, conv(16, 3, 1, 1)).value);
 	s = fused_step(steps_of(g, &small, &a), &parts);
-	CHECK(s && s->task->nstages == 2 && parts == 2);
+	CHECK(s && s->task->nstages == 3 && parts == 3); /* and the copy of the input */
 	graph_free(g);
 	arena_free(&a);
+}
+
+/* Strided windows take an input from the caller's memory, unless somebody else reads it. */
+TEST(what_needs_no_copy)
+{
+	struct target t = machine(1 << 20);
+	for (int i = 0; i < 4; i++) {
+		struct arena a = {0};
+		struct zoo z = net_begin("first");
+		struct fmap x = zoo_input(&z, "x", 3, 20, 22),
+			    y = zoo_conv(&z, x, conv(24, 3, 1 + (i != 1), 1));
+		int parts;
+		if (i == 2)
+			y = zoo_add(&z, y, zoo_conv(&z, x, conv(24, 1, 2, 1)));
+		if (i == 3)
+			y = zoo_conv(&z, y, conv(24, 3, 1, 24));
+		struct graph *g = net_end(&z, y.value);
+		struct choices c = {0}, *other;
+		struct steps *all = steps_of(g, &t, &a);
+		const struct step *s = fused_step(all, &parts);
+		CHECK(!s == (i == 1 || i == 2));
+		CHECK(!s ||
+		      (s->task->nstages == 2 && parts == 2 && s->block == 1 && s->value[0] == g->input[0]));
+		CHECK(!s ||
+		      all->value[s->value[0]].buf.layout.n + all->value[s->value[0]].buf.layout.lo[3] == 0);
+		CHECK_OK(graph_alternatives(g, all, &c, &a, &other));
+		graph_free(g);
+		arena_free(&a);
+	}
 }
 
 /* Default schedules, or the next rule where they spill, compiled here. Without `blocks` nothing of several
@@ -173,6 +202,45 @@ static double error(struct graph *g, const struct steps *s, struct compiler *c, 
 		pool_close(pool);
 	arena_free(&a);
 	return worst / top;
+}
+
+/* Each run reads the tensor that it is given, wherever it lies, and leaves it as it is. */
+TEST(inputs_are_read_in_place)
+{
+	struct target t = machine(1 << 20);
+	struct arena a = {0};
+	struct zoo z = net_begin("first");
+	struct graph *g = net_end(&z, zoo_conv(&z, zoo_input(&z, "x", 3, 20, 22), conv(24, 3, 2, 1)).value);
+	const struct tensor *y = &g->value[g->output[0]].t;
+	enum { IN = 3 * 20 * 22 };
+	int64_t n = shape_count(&y->shape);
+	float *held = ARENA_ARRAY(&a, float, 3 * IN + 4), *kept = ARENA_ARRAY(&a, float, 3 * IN + 4);
+	struct rng r;
+	rng_seed(&r, 5);
+	rng_fill(&r, held, 3 * IN + 4);
+	memcpy(kept, held, sizeof *held * (3 * IN + 4));
+	for (int blocks = 0; blocks < 2; blocks++) {
+		struct compiler c = {&t, blocks, false, 0};
+		const struct kernel_source src = {&c, compile};
+		struct plan *p;
+		REQUIRE_OK(plan_build(g, steps_of(g, &t, &a), &t, &src, NULL, &p));
+		CHECK(c.made == blocks);
+		for (int run = 0; run < 3; run++) { /* none of them aligned */
+			struct tensor in = g->value[g->input[0]].t, out,
+				      *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
+			in.data = held + run * (IN + 1) + 1;
+			REQUIRE_OK(tensor_alloc(&a, DT_F32, &y->shape, &out));
+			REQUIRE_OK(plan_run(p, &in, &out));
+			REQUIRE_OK(eval_graph(g, &in, ref, &a));
+			const float *got = out.data, *want = ref[g->output[0]].data;
+			for (int64_t i = 0; i < n; i++)
+				REQUIRE(fabsf(got[i] - want[i]) < 1e-5f * (1 + fabsf(want[i])));
+		}
+		plan_free(p);
+	}
+	CHECK(!memcmp(kept, held, sizeof *held * (3 * IN + 4)));
+	graph_free(g);
+	arena_free(&a);
 }
 
 TEST(plans)

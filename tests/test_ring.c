@@ -144,6 +144,90 @@ TEST(plain_blocks)
 	}
 }
 
+/* A copy of an image of three planes, and a strided convolution of its rows. */
+static void fed(struct buf *b)
+{
+	buf_puts(b, "task syms=0\noperand X in f32 [1,3,22,38] plain\n"
+		    "operand C tmp f32 [1,3,22,38] plain;2+1+0;3+1+0\noperand W const f32 [8,3,3,3] plain\n"
+		    "operand Y out f32 [1,8,11,19] plain\nstage n:1 c:3 y:22 x:38\n"
+		    "read X [n,c,y,x]\nbody r0\nwrite C [n,c,y,x]\n");
+	buf_puts(b, "stage n:1 k:8 y:11 x:19 | c:3 r:3 s:3\nread C [n,c,2*y+r-1,2*x+s-1]\nread W [k,c,r,s]\n"
+		    "body r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n");
+}
+
+static int count(const char *text, const char *word)
+{
+	int n = 0;
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+/* While the convolution is at work, two rows of each plane are fetched for its next step, by the first of the
+ * tiles that read them. */
+TEST(rows_are_fetched)
+{
+	static const char *const cand[] = {
+	    "lane=x:16 prefetch=2; lane=x:16 tile=k:4 unroll=c:3 order=n,y,x,k,c,r,s ring=y:1",
+	    "lane=x:4 tile=x:4 prefetch=1; lane=k:8 tile=x:7 unroll=s:3 ring=y:2 | block=y:2",
+	    "prefetch=2; tile=x:5 ring=y:4",
+	};
+	struct target tg = board(16);
+	for (int i = 0; i < 3; i++) {
+		struct buf text = {0}, printed = {0};
+		struct kcase k;
+		struct rng r;
+		struct loops *l;
+		struct manifest m;
+		bool infeasible;
+		rng_seed(&r, (uint64_t)i);
+		fed(&text);
+		REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+		CHECK(ring_copy(&k.t) == 0);
+		double err = case_interpret(&k, cand[i], &tg, &infeasible);
+		CHECK(err >= 0 && err < 4e-6);
+		REQUIRE_OK(lower(&k.t, cand[i], &tg, &k.a, &l, &m));
+		loops_print(l, &printed);
+		CHECK(count(buf_str(&printed), "prefetch") >= 6 && strstr(buf_str(&printed), " X["));
+		if (i == 0) { /* 16 points: 32 elements, two lines; of the last 3, one */
+			CHECK(count(buf_str(&printed), "prefetch") == 2 * 3 * 2 + 2 * 3 * 2);
+			CHECK(strstr(buf_str(&printed), "if"));
+		}
+		buf_free(&printed);
+		buf_free(&text);
+		arena_free(&k.a);
+	}
+}
+
+TEST(what_feeds)
+{
+	struct target tg = board(16);
+	struct buf text = {0};
+	struct kcase k;
+	struct rng r;
+	struct space *s;
+	struct sched c;
+	char label[96], cand[CAND_MAX];
+	rng_seed(&r, 1);
+	fed(&text);
+	REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+	task_label(&k.t, label);
+	CHECK(!strcmp(label, "conv 3x3/2 3->8 11x19"));
+	REQUIRE_OK(space_make(&k.a, &k.t, &tg, NULL, &s));
+	space_default(s, cand);
+	REQUIRE_OK(sched_parse(&k.t, cand, &c));
+	CHECK(c.st[0].prefetch && !c.st[1].prefetch && c.st[1].ring == 1);
+	CHECK_FAILS(space_legal(s, "; ring=y:1 prefetch=1"), E_INFEASIBLE, "prefetch");
+	CHECK_FAILS(space_legal(s, "prefetch=1; "), E_INFEASIBLE, "prefetch");
+	arena_free(&k.a);
+	text.n = 0;
+	block(&text, 12, 1, "");
+	REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+	CHECK(ring_copy(&k.t) == -1);
+	buf_free(&text);
+	arena_free(&k.a);
+}
+
 /* Four threads compute 14 rows each of 56, not 16 and at last 8; one thread has no chunks. */
 TEST(rows_are_divided_evenly)
 {
