@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: a matrix product, a chain, a copy or a map of vectors reads the parts of a transposed tensor where
  * they lie (query, key and value inside of one projection) in place of copies, as far as what was contiguous
- * stays so; and a product writes transposed where its one reader would only do that. Copies that nobody reads
- * then are no groups any more. */
+ * stays so; and a product writes transposed where its one reader would only do that. A map
+ * reads what a Resize repeats. Copies that nobody reads then are no groups any more. */
 #include "kernels/compose.h"
 #include "kernels/group_parts.h"
 
 #include <string.h>
+
+enum { WIDE = 16 /* channels, twice as many as must be there for blocks */ };
 
 struct viewer {
 	const struct graph *g;
@@ -263,6 +265,81 @@ static void write_through(struct viewer *w)
 	}
 }
 
+/* A copy that writes blocks: each dim of its output by an axis, or by one times a number and the next (as a
+ * nearest Resize repeats pixels). */
+static bool copies_blocks(const struct group *p)
+{
+	if (p->kind != STEP_TASK || p->task->nstages != 1)
+		return false;
+	const struct stage *s = &p->task->stage[0];
+	bool moves = s->comb == COMB_NONE && !s->post.n && s->nreads == 1 && s->body.n == 1 &&
+		     s->body.at[0].op == P_READ && p->task->operand[s->read[0].operand].role == ROLE_IN;
+	return moves && !stage_maps(p->task, s);
+}
+
+/* The index that x says of dims which are themselves made of other axes. */
+static void spread_index(struct index *x, int dims, const struct read *made)
+{
+	const struct index was = *x;
+	memset(x->coef, 0, sizeof x->coef);
+	for (int d = 0; d < dims; d++) {
+		x->off += was.coef[d] * made->dim[d].off;
+		for (int a = 0; a < MAX_AXES; a++)
+			x->coef[a] += was.coef[d] * made->dim[d].coef[a];
+	}
+}
+
+/* The map p over the axes of q, whose value its operand i is at the point where it writes: it reads what q
+ * does. */
+static bool spread(struct viewer *w, struct group *p, int i, const struct group *q)
+{
+	struct task *t = w->trial;
+	const struct stage *from = &q->task->stage[0];
+	*t = *p->task;
+	struct stage *s = &t->stage[0];
+	int dims = s->naxes;
+	for (int k = 0; k <= s->nreads; k++) {
+		struct read *r = k < s->nreads ? &s->read[k] : &s->out;
+		for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
+			if (r->operand == i && index_axis(s, &r->dim[d]) != d)
+				return false;
+			spread_index(&r->dim[d], dims, &from->out);
+		}
+		if (r->operand == i) {
+			*r = from->read[0];
+			r->operand = i;
+		}
+	}
+	memcpy(s->axis, from->axis, sizeof s->axis);
+	s->naxes = from->naxes;
+	t->operand[i].dims = q->task->operand[from->read[0].operand].dims;
+	if (task_check(t) < 0)
+		return false;
+	*p->task = *t;
+	p->value[i] = q->value[from->read[0].operand];
+	return true;
+}
+
+/* Maps of images with lanes over channels read what a Resize repeats where it lies. */
+static void read_blocks(struct viewer *w)
+{
+	for (int k = 0; k < w->gr->n; k++) {
+		struct group *p = &w->gr->group[k];
+		for (int i = 0; p->kind == STEP_TASK && i < p->task->noperands; i++) {
+			int v = p->value[i];
+			const struct group *q = v < 0 || w->maker[v] < 0 ? NULL : &w->gr->group[w->maker[v]];
+			if (!q || q == p || w->readers[v] != 1 || p->task->nstages != 1 ||
+			    !copies_blocks(q) || !stage_maps(p->task, &p->task->stage[0]) ||
+			    p->task->stage[0].nreads < 2 || !value_wide(shape_of(w, v), WIDE) ||
+			    !spread(w, p, i, q))
+				continue;
+			w->readers[v] = 0;
+			w->readers[p->value[i]]++;
+			break;
+		}
+	}
+}
+
 static void count_reads(struct viewer *w)
 {
 	memset(w->readers, 0, sizeof *w->readers * (size_t)w->g->nvalues);
@@ -287,7 +364,8 @@ static void drop_unread(struct viewer *w)
 	for (int k = w->gr->n - 1; k >= 0; k--) {
 		struct group *p = &w->gr->group[k];
 		const struct node *n = &w->g->node[p->anchor];
-		bool copy = group_copies(p), used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
+		bool copy = group_copies(p) || copies_blocks(p),
+		     used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
 		/* Another group may make it by now. A task's value is its last node's. */
 		const int *made = copy ? &p->out : n->out;
 		for (int i = 0; i < (copy ? 1 : n->nout); i++)
@@ -325,6 +403,7 @@ int groups_view(const struct graph *g, struct arena *a, struct groups *gr)
 	look_back_all(&w);
 	count_reads(&w);
 	write_through(&w);
+	read_blocks(&w);
 	drop_unread(&w);
 	return E_OK;
 }

@@ -227,6 +227,32 @@ TEST(dims_of_one_change_places_for_nothing)
 	arena_free(&a);
 }
 
+/* A sum with an enlarged image, whose rows and columns the map then goes over in pairs. */
+TEST(a_map_reads_what_is_repeated)
+{
+	for (int c = 2; c <= 32; c += 30) { /* channels that fill no vector keep their lanes over columns */
+		struct zoo z = net_begin("views");
+		struct arena a = {0};
+		struct fmap x = zoo_input(&z, "x", c, 6, 8);
+		int scales = zoo_normal(&z, "scales", &(struct shape){1, {4}}, 0, 1);
+		static const int64_t two[] = {2, 2};
+		struct attr pool[] = {zoo_attr_ints("kernel_shape", 2, two),
+				      zoo_attr_ints("strides", 2, two)};
+		for (int d = 0; d < 4; d++)
+			((float *)z.g->value[scales].t.data)[d] = d < 2 ? 1 : 2;
+		int map = zoo_unary(&z, "Tanh", x.value);
+		int small = zoo_node(&z, "MaxPool", 1, &x.value, 2, pool);
+		int large = zoo_node(&z, "Resize", 3, (int[]){small, -1, scales}, 0, NULL);
+		int y = zoo_binary(&z, "Add", map, large);
+		struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){c, 48}));
+		const struct steps *s = steps_of(g, &a);
+		CHECK(tasks(g, s, "Resize") == (c == 2));
+		CHECK(error(g, s) < 1e-5);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
 /* A copy whose value is that of a node which changes nothing. */
 TEST(a_copy_that_took_in_a_node_stays)
 {
