@@ -254,7 +254,10 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	double step = draft_join(issue, draft_join(load, (points * c->body + loads) / 4));
 	/* Small last tiles read as much as full ones. */
 	step = pow(pow(step, 12) + pow(stream / c->l2, 12), 1. / 12);
-	if (st->comb != COMB_NONE)
+	bool straight = true; /* no loop: the sums of the next tile do not wait for those of this one */
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		straight &= c->s->unroll[a] == st->axis[a].extent;
+	if (!straight)
 		step = fmax(step, LATENCY / c->s->chains);
 	step += c->spill > 0 ? 3 + 1.7 * c->spill : 0;
 	bool across = c->s->lane >= stage_spatial(st) && points > 1; /* lower_across.c */
@@ -262,7 +265,8 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	double end =
 	    ends * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
 	end += (c->parts - 1) * points * (1.5 + 1 / LOADS_PER_CYCLE); /* partial sums */
-	double call = st->comb == COMB_NONE ? STEP : CALL;
+	end += (c->s->chains - 1) * points / FMA_PER_CYCLE;
+	double call = straight ? STEP : CALL;
 	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= stage_spatial(st) ? 8 : 0;
 	return c->steps * step + c->parts * call + end + lanes;
 }

@@ -174,6 +174,18 @@ static int place_packed(struct lower *w, int operand)
 	return E_OK;
 }
 
+/* Elements before a tmp's first row: column 0 begins a vector, not the halo before it. Each row then ends in
+ * the halo of the next one. */
+static int64_t row_lead(const struct operand *o, const struct place *p)
+{
+	int last = p->n - 1, d = p->n ? p->ax[last].dim : 0;
+	int64_t e;
+	if (!p->n || p->ax[last].mod || p->ax[last].div > 1 || !ix_is_const(p->ax[last].extent, &e) ||
+	    tmp_row(o, d, e) % TMP_ROW)
+		return 0;
+	return (TMP_ROW - o->layout.lo[d] % TMP_ROW) % TMP_ROW;
+}
+
 static int place_operands(struct lower *w)
 {
 	static const enum buf_role role[] = {
@@ -188,8 +200,8 @@ static int place_operands(struct lower *w)
 		dims_of(w, o, p);
 		if (o->role == ROLE_TMP) {
 			p->buf = w->scratch_buf;
-			const struct ix *n = chain_tmp(w, i);
-			p->base = lower_scratch(w, n);
+			const struct ix *n = chain_tmp(w, i), *lead = ix_c(w->l, row_lead(o, p));
+			p->base = ix_add(w->l, lower_scratch(w, ix_add(w->l, n, lead)), lead);
 			continue;
 		}
 		const struct ix *elems = lower_layout(w, o, p, 0, -1, 0);

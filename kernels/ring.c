@@ -136,10 +136,15 @@ int task_ring(const struct task *t, int axis, int rows, struct ring *out)
 	return rc;
 }
 
+bool ring_whole(const struct ring *r, int stage)
+{
+	return r->st[stage].axis >= 0 && r->st[stage].step == 1 && !r->st[stage].lo && !r->st[stage].hi;
+}
+
 bool ring_apart(const struct task *t, const struct ring *r)
 {
 	for (int s = 0; s < t->nstages; s++)
-		if (r->st[s].axis >= 0 && (r->st[s].step != 1 || r->st[s].lo || r->st[s].hi))
+		if (r->st[s].axis >= 0 && !ring_whole(r, s))
 			return false;
 	return true;
 }

@@ -131,7 +131,10 @@ int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_C
 /* The constant that every use of a sum adds to it, where the sum had better begin with it: a read; -1: none.
  */
 int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s);
-/* No row needs another one's: then rows may be tiled, as their number in a step divides. */
+/* A step makes as many rows of this stage as of the last one, from the same number on: they may be tiled, as
+ * their number divides. */
+bool ring_whole(const struct ring *r, int stage);
+/* No row needs another one's. */
 bool ring_apart(const struct task *t, const struct ring *r);
 bool stage_in_body(const struct stage *st, int read);
 /* The packed operand of a reduction's body that has the lanes along it; -1: none. */
@@ -169,9 +172,9 @@ int prog_weight(const struct prog *p);
 /* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
 bool stage_long_post(const struct stage *st);
 bool stage_long_body(const struct stage *st);
-/* Elements of a tmp's innermost axis, `extent` of dim d, in scratch: rows that are the whole dim end at a
- * vector's end, so that none is written or read with a mask. (A masked store is not forwarded to the load
- * behind it.) */
+/* Elements of a tmp's innermost axis, `extent` of dim d with its halo, in scratch: rows that are the whole
+ * dim end at a vector's end, so that none is written or read with a mask. (A masked store is not forwarded to
+ * the load behind it.) */
 enum { TMP_ROW = 16 };
 int64_t tmp_row(const struct operand *o, int d, int64_t extent);
 

@@ -148,8 +148,8 @@ static bool inside_rows(const struct operand *o, const struct read *r, int axis,
 	return true;
 }
 
-/* Rows are not in lanes, in tiles only where they are apart, and no vector of an intermediate reaches from
- * row to row. */
+/* Rows are not in lanes, in tiles only where steps have whole ones, and no vector of an intermediate reaches
+ * from row to row. */
 static int check_ring(const struct task *t, const struct sched *s)
 {
 	const struct sstage *last = &s->st[t->nstages - 1];
@@ -163,7 +163,7 @@ static int check_ring(const struct task *t, const struct sched *s)
 		const struct sstage *ss = &s->st[i];
 		int axis = ring.st[i].axis, tile = axis < 0 ? 1 : ss->tile[axis];
 		if (axis >= 0 &&
-		    (ss->lane == axis || ring.rows % tile || (tile > 1 && !ring_apart(t, &ring))))
+		    (ss->lane == axis || ring.rows % tile || (tile > 1 && !ring_whole(&ring, i))))
 			return fail(E_INFEASIBLE, "ring: rows of stage %d in lanes or tiles", i);
 		for (int k = 0; k <= st->nreads && ss->lane >= 0; k++) {
 			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;

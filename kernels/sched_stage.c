@@ -66,7 +66,8 @@ int64_t axis_block(const struct task *t, const struct stage *st, int a)
 
 int64_t tmp_row(const struct operand *o, int d, int64_t extent)
 {
-	bool whole = o->role == ROLE_TMP && extent > TMP_ROW / 4 && extent == o->dims.d[d];
+	bool whole = o->role == ROLE_TMP && extent > TMP_ROW / 4 && !IS_SYM(o->dims.d[d]) &&
+		     extent == o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d];
 	return whole ? (extent + TMP_ROW - 1) / TMP_ROW * TMP_ROW : extent;
 }
 

@@ -46,20 +46,36 @@ static void set_ring(const struct space *s, struct sched *c, int rows, int64_t c
 /* As the rules have it for the threads of a run. */
 static void set_thread_ring(const struct space *s, struct sched *c)
 {
-	bool apart = rules_row_tiles(s, s->t.nstages - 1); /* nothing is computed again */
+	bool apart = rules_apart(s); /* nothing is computed again */
 	set_ring(s, c, s->ring.rows, apart ? s->want.threads : 1);
 	if (s->ring.rows && s->want.threads > 1 && !apart)
 		rules_thread_ring(s, &c->st[s->t.nstages - 1]);
+	rules_fit_rows(s, c);
+}
+
+/* The default of every stage, with that many rows a step. */
+static void default_stages(const struct space *s, int rows, struct sched *c)
+{
+	struct space of = *s;
+	if (s->ring.rows && rows != s->ring.rows &&
+	    task_ring(&s->t, rules_rows(s, s->t.nstages - 1), rows, &of.ring) < 0)
+		of.ring = s->ring;
+	for (int i = 0; i < s->t.nstages; i++)
+		rules_stage(&of, i, 0, &c->st[i]);
 }
 
 void space_default(const struct space *s, char cand[CAND_MAX])
 {
 	struct sched c;
 	sched_init(&s->t, &c);
-	for (int i = 0; i < s->t.nstages; i++)
-		rules_stage(s, i, 0, &c.st[i]);
+	default_stages(s, s->ring.rows, &c);
 	winograd_default(s, &c.st[0]);
 	set_thread_ring(s, &c);
+	int rows = c.st[s->t.nstages - 1].ring;
+	if (rows != s->ring.rows) {
+		default_stages(s, rows, &c);
+		set_thread_ring(s, &c);
+	}
 	if (check_text(s, &c, cand) >= 0)
 		return;
 	sched_init(&s->t, &c); /* scalar: always fits */
@@ -75,10 +91,9 @@ int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
 		if (check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
 	static const int image[] = {2, 4, 1}, apart[] = {6, 4, 1};
-	const int *rows = rules_row_tiles(s, s->t.nstages - 1) ? apart : image;
+	const int *rows = rules_apart(s) ? apart : image;
 	for (int r = 0; r < 3 && s->ring.rows; r++) {
-		for (int k = 0; k < s->t.nstages; k++)
-			rules_stage(s, k, 0, &c.st[k]);
+		default_stages(s, rows[r], &c);
 		set_ring(s, &c, rows[r], s->want.threads);
 		if (check_text(s, &c, cand) >= 0 && i-- == 0)
 			return E_OK;
@@ -287,7 +302,7 @@ static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
 {
 	static const int image[] = {1, 2, 2, 4, 4}, apart[] = {4, 6, 6, 8, 12},
 			 chunks[] = {1, 1, 2, 4, 8, 16}, rounds[] = {1, 1, 1, 2, 2, 3};
-	const int *rows = rules_row_tiles(s, s->t.nstages - 1) ? apart : image;
+	const int *rows = rules_apart(s) ? apart : image;
 	int high = draw(r, rows, 5), threads = s->want.threads;
 	set_ring(s, c, high, threads > 1 ? threads * draw(r, rounds, 6) : draw(r, chunks, 6));
 }

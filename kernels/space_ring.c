@@ -172,9 +172,14 @@ void rules_thread_ring(const struct space *s, struct sstage *last)
 	}
 }
 
+bool rules_apart(const struct space *s)
+{
+	return s->ring.rows && ring_apart(&s->t, &s->ring);
+}
+
 bool rules_row_tiles(const struct space *s, int stage)
 {
-	return s->ring.rows && s->ring.st[stage].axis >= 0 && ring_apart(&s->t, &s->ring);
+	return s->ring.rows && ring_whole(&s->ring, stage);
 }
 
 void rules_fit_rows(const struct space *s, struct sched *c)

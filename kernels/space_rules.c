@@ -43,7 +43,9 @@ static bool index_spatial(const struct stage *st, const struct index *x)
 	return false;
 }
 
-/* A reduction over nothing but taps of windows that slide over vectors: depthwise, with lanes over pixels. */
+/* A reduction over nothing but taps of windows that slide over vectors: depthwise, with lanes over pixels or
+ * channels.
+ */
 static bool only_slides(const struct task *t, const struct stage *st, int lane)
 {
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
@@ -58,6 +60,16 @@ static bool only_slides(const struct task *t, const struct stage *st, int lane)
 			return false;
 	}
 	return true;
+}
+
+bool lane_slides(const struct stage *st, int lane)
+{
+	for (int i = 0; i < st->nreads && lane >= 0; i++)
+		for (int d = 0; d < MAX_RANK; d++)
+			for (int a = stage_spatial(st); a < st->naxes && st->read[i].dim[d].coef[lane]; a++)
+				if (st->read[i].dim[d].coef[a])
+					return true;
+	return false;
 }
 
 bool stage_contracts(const struct task *t, const struct stage *st, int lane)
@@ -197,7 +209,8 @@ int stage_pixel_axis(const struct space *s, int stage, int lane, int woven)
 	int best = -1, ns = stage_spatial(st), rows = rules_rows(s, stage);
 	int64_t size = 1;
 	for (int a = sched_shared(t, rules_rows(s, t->nstages - 1)); a < ns; a++) {
-		if (a == lane || a == woven || (a == rows && !rules_row_tiles(s, stage)))
+		if (a == lane || a == woven ||
+		    (a == rows && !rules_apart(s) && !(rules_row_tiles(s, stage) && lane_slides(st, lane))))
 			continue;
 		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
 		for (int i = 0; i < st->nreads; i++) {
@@ -295,17 +308,28 @@ static bool shares_taps(const struct space *s, const struct stage *st, const str
 	       2 * points + (taps + w.point - 1) / w.point < s->tg.regs;
 }
 
+bool stage_picks(const struct space *s, const struct stage *st, const struct sstage *out)
+{
+	for (int i = 0; i < st->nreads && out->lane >= 0; i++) {
+		int64_t stride = 1;
+		bool pads;
+		if (stage_in_body(st, i) && !operand_packs(&s->t, st->read[i].operand) &&
+		    read_stride(&s->t, st, &st->read[i], out->lane, out->lanes, &stride, &pads) >= 0 &&
+		    draft_slots(stride, out->lanes) > 1)
+			return true;
+	}
+	return false;
+}
+
 /* Channels in small steps. Taps only where the operand that slides is a vector, so that neighbouring points
  * share its loads, or few enough; else unrolled taps of broadcasts keep too many values alive. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st), points = 1, steps = 1, tiled = 0;
+	int ns = stage_spatial(st), points = 1, steps = 1;
 	bool contracts = stage_contracts(&s->t, st, out->lane);
-	for (int a = 0; a < ns; a++) {
+	for (int a = 0; a < ns; a++)
 		points *= out->tile[a];
-		tiled += a != out->lane && out->tile[a] > 1;
-	}
 	for (int i = st->naxes - 1; i >= ns; i--) {
 		int a = out->order[i];
 		int64_t room = contracts ? (points >= 8 ? 2 : 4) : stage_long_body(st) ? 1 : 9;
@@ -318,7 +342,8 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 			room = 1;
 		room = (room * points > 200 ? 200 / points : room) / steps;
 		if (!contracts && steps > 1 &&
-		    (points * 4 > s->tg.regs || tiled > 1 || stage_long_post(st)) && is_tap(&s->t, st, a))
+		    (points * 4 > s->tg.regs || stage_long_post(st) || stage_picks(s, st, out)) &&
+		    is_tap(&s->t, st, a))
 			room = 1; /* of a large tile the taps of one row */
 		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
 		steps *= out->unroll[a];

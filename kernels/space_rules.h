@@ -37,6 +37,8 @@ int rules_head(const struct space *s);
 void rules_init(const struct space *s, struct sched *out);
 /* The row axis of a stage, -1: none. */
 int rules_rows(const struct space *s, int stage);
+/* No row of the ring needs another one's. */
+bool rules_apart(const struct space *s);
 /* Rows of the stage may be in its tile, where their number divides the ring's. */
 bool rules_row_tiles(const struct space *s, int stage);
 void rules_fit_rows(const struct space *s, struct sched *c); /* makes it so */
@@ -76,6 +78,11 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 void panels_settle(const struct space *s, int stage, struct sstage *out);
 bool stage_contracts(const struct task *t, const struct stage *st,
 		     int lane); /* some body read is the same in all lanes */
+/* A window slides along the lanes: its taps are vectors of their own. */
+bool lane_slides(const struct stage *st, int lane);
+/* Some body read has lanes a few apart: each of its vectors is made of several, by shuffles whose patterns
+ * take registers too. */
+bool stage_picks(const struct space *s, const struct stage *st, const struct sstage *out);
 /* Best axis to tile beside lanes and a woven one (-1: none is), -1: none. */
 int stage_pixel_axis(const struct space *s, int stage, int lane, int woven);
 int64_t largest_divisor(int64_t n, int64_t max);

@@ -85,7 +85,7 @@ static int window_rows(const struct space *s, int stage, int pixel, int lane)
 				tap |= st->read[i].dim[d].coef[a] != 0;
 			for (int a = task_shared(&s->t); a < stage_spatial(st) && tap; a++)
 				if (st->read[i].dim[d].coef[a] && a != lane && a != pixel &&
-				    a != rules_rows(s, stage))
+				    (a != rules_rows(s, stage) || rules_row_tiles(s, stage)))
 					found = a;
 		}
 	return found;
@@ -97,28 +97,17 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 {
 	const struct stage *st = &s->t.stage[stage];
 	int points = c->chains, room = s->tg.regs - (s->tg.fma && st->comb == COMB_SUM ? 0 : s->tg.regs / 4);
-	for (int a = 0; a < stage_spatial(st); a++)
+	bool along = lane_slides(st, c->lane);
+	for (int a = 0; a < stage_spatial(st); a++) {
 		points *= c->tile[a];
+		if (along && a != c->lane && c->tile[a] > 4)
+			return false; /* 8 rows of one vector spill, 4 of two do not */
+	}
 	if (!post_apart(s, st, c)) /* its temporaries */
 		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
 	int taps = c->unroll[c->order[st->naxes - 1]];
-	return points * 2 < room &&
-	       points + draft_loads(&s->t, stage, c) + 2 * taps <= s->tg.regs * 1.25 + 14;
-}
-
-/* Some body read has lanes a few apart: each of its vectors is made of several, by shuffles whose patterns
- * take registers too. */
-static bool picks(const struct space *s, const struct stage *st, const struct sstage *out)
-{
-	for (int i = 0; i < st->nreads; i++) {
-		int64_t stride = 1;
-		bool pads;
-		if (stage_in_body(st, i) && !operand_packs(&s->t, st->read[i].operand) &&
-		    read_stride(&s->t, st, &st->read[i], out->lane, out->lanes, &stride, &pads) >= 0 &&
-		    draft_slots(stride, out->lanes) > 1)
-			return true;
-	}
-	return false;
+	double most = s->tg.regs * 1.25 + (along ? 20 : 14);
+	return points * 2 < room && points + draft_loads(&s->t, stage, c) + 2 * taps <= most;
 }
 
 /* The tile and all that follows from it, where it fits the registers. */
@@ -131,13 +120,23 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	int spare = contracts ? (v > 2 ? 2 : 1) + (s->tg.fma ? 0 : 3) : 3 + s->tg.regs / 8;
 	if (!body_fits(s, stage, c) || !fits(s, stage, c))
 		return false;
-	if (contracts && picks(s, st, c))
+	if (contracts && stage_picks(s, st, c))
 		spare += s->tg.regs / 16;
 	if (odd && stage_long_post(st))
 		spare = s->tg.regs / 3;
 	if (!contracts && !odd && draft_slides(&s->t, stage, c))
 		return window_fits(s, stage, c);
 	return draft_live(&s->t, stage, c) <= s->tg.regs - spare;
+}
+
+/* All taps in one body: else rows of a tile share little (5x5 with 2 rows and a loop over theirs: 1.4 times
+ * as long). */
+static bool whole_window(const struct stage *st, const struct sstage *s)
+{
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		if (s->unroll[a] != st->axis[a].extent)
+			return false;
+	return true;
 }
 
 /* Best (points, vectors) by the draft among those that fit the registers. */
@@ -151,7 +150,10 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	    vmax = base.lane >= 0 && base.lane < ns && row < 0 ? (int)units(st, &base, base.lane) : 1,
 	    pmax =
 		pixel < 0 || units(st, &base, pixel) < 1 ? 1 : (int)fmin(28, (double)units(st, &base, pixel)),
-	    rmax = row >= 0 && units(st, &base, row) >= 2 ? 2 : 1;
+	    rmax = row < 0 || units(st, &base, row) < 2 ? 1
+		   : row == rules_rows(s, stage)        ? 3
+							: 2;
+	bool ring_row = row >= 0 && row == rules_rows(s, stage);
 	for (int v = 1; v <= vmax && v <= 16; v++)
 		for (int p = 1; p <= pmax * rmax; p++) {
 			struct sstage c = base;
@@ -161,10 +163,11 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 			if (vmax > 1)
 				c.tile[c.lane] = v;
 			if (row >= 0)
-				c.tile[row] = 1 + (p > pmax);
+				c.tile[row] = 1 << (p - 1) / pmax;
 			if (pixel >= 0)
 				c.tile[pixel] = 1 + (p - 1) % pmax;
-			if (!tile_fits(s, stage, &c))
+			if (!tile_fits(s, stage, &c) ||
+			    (ring_row && c.tile[row] > 1 && !whole_window(st, &c)))
 				continue;
 			double d = draft_stage(&s->t, &s->tg, stage, &c);
 			if (d < best * .9999) {

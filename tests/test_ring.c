@@ -51,7 +51,7 @@ TEST(rows_that_are_needed)
 	CHECK(r.st[0].axis == 2 && r.st[0].step == 1 && r.st[0].lo == -1 && r.st[0].hi == 1);
 	CHECK(r.st[1].step == 1 && r.st[1].lo == 0 && r.st[1].hi == 0);
 	CHECK(r.held[3] == 6 && r.held[5] == 4 && r.dim[3] == 2 && r.dim[0] == -1);
-	CHECK(!ring_apart(&t, &r));
+	CHECK(!ring_apart(&t, &r) && !ring_whole(&r, 0) && ring_whole(&r, 1) && ring_whole(&r, 2));
 	CHECK_FAILS(task_ring(&t, 1, 1, &r), E_INFEASIBLE, "is read by rows"); /* all channels are needed */
 	CHECK_FAILS(task_ring(&t, 4, 1, &r), E_INFEASIBLE, "not rows");        /* a reduction */
 	CHECK_FAILS(task_ring(&t, 2, 13, &r), E_INFEASIBLE, "not rows");
@@ -111,6 +111,15 @@ TEST(blocks)
 	CHECK(done > 400);
 }
 
+static void plain_layouts(struct buf *text, struct buf *out)
+{
+	for (const char *p = buf_str(text), *q; *p; p = q) {
+		q = strstr(p, "0.1/16.2.3.1");
+		buf_printf(out, "%.*s%s", q ? (int)(q - p) : (int)strlen(p), p, q ? "plain" : "");
+		q = q ? q + strlen("0.1/16.2.3.1") : p + strlen(p);
+	}
+}
+
 /* The same on plain layouts, lanes along the pixels of a row, every second one of the first stage's where
  * strided. */
 TEST(plain_blocks)
@@ -128,11 +137,7 @@ TEST(plain_blocks)
 		bool infeasible;
 		char cand[CAND_MAX];
 		block(&text, 9, 1 + (c & 1), ";2+1+1;3+1+1");
-		for (const char *p = buf_str(&text), *q; *p; p = q) {
-			q = strstr(p, "0.1/16.2.3.1");
-			buf_printf(&plain, "%.*s%s", q ? (int)(q - p) : (int)strlen(p), p, q ? "plain" : "");
-			q = q ? q + strlen("0.1/16.2.3.1") : p + strlen(p);
-		}
+		plain_layouts(&text, &plain);
 		rng_seed(&r, (uint64_t)c);
 		REQUIRE_OK(case_parse(&k, buf_str(&plain), &r));
 		snprintf(cand, sizeof cand, "%s ring=y:%d | block=y:1", inner[c / 2 % 2], 1 + c / 4);
@@ -255,6 +260,62 @@ TEST(rows_are_divided_evenly)
 	buf_free(&text);
 }
 
+/* Rows of the depthwise stage and of the last one in tiles, which the last step may not fill; the first
+ * stage's have others' between them. */
+TEST(tiles_of_rows)
+{
+	static const char *const inner[] = {
+	    "lane=k:16; lane=k:16 tile=y:2,x:4 unroll=r:3,s:3; lane=k:8",
+	    "lane=k:8; lane=k:4 tile=y:4 unroll=r:3; lane=k:16 tile=y:2,x:3 order=n,x,y,k,c",
+	};
+	struct target tg = board(16);
+	struct loops *l;
+	struct manifest m;
+	for (int c = 0; c < 2 * 3 * 3; c++) {
+		struct buf text = {0};
+		struct kcase k;
+		struct rng r;
+		bool infeasible;
+		char cand[CAND_MAX];
+		block(&text, 8 + c / 6, 1 + (c & 1), c % 3 ? ";2+1+1;3+1+1" : ";3+1+1");
+		rng_seed(&r, (uint64_t)c);
+		REQUIRE_OK(case_parse(&k, buf_str(&text), &r));
+		snprintf(cand, sizeof cand, "%s ring=y:4%s", inner[c & 1], c % 3 == 1 ? " | block=y:1" : "");
+		double err = case_interpret(&k, cand, &tg, &infeasible);
+		REQUIRE(err >= 0 && err < 4e-6);
+		CHECK_FAILS(lower(&k.t, "; tile=y:2; ring=y:3", &tg, &k.a, &l, &m), E_INFEASIBLE,
+			    "in lanes or tiles");
+		buf_free(&text);
+		arena_free(&k.a);
+	}
+}
+
+/* The default of a depthwise stage with its lanes along pixels has rows in its tile: they share what they
+ * read. */
+TEST(default_tiles_rows)
+{
+	struct buf text = {0}, plain = {0};
+	struct arena a = {0};
+	struct task t;
+	struct target tg = board(16);
+	struct space *s;
+	struct sched c;
+	char cand[CAND_MAX];
+	block(&text, 56, 1, ";2+1+1;3+1+1");
+	plain_layouts(&text, &plain);
+	REQUIRE_OK(task_parse(buf_str(&plain), &t));
+	for (int threads = 1; threads <= 8; threads++) {
+		const struct space_want want = {false, threads};
+		REQUIRE_OK(space_make(&a, &t, &tg, &want, &s));
+		space_default(s, cand);
+		REQUIRE_OK(sched_parse(&t, cand, &c));
+		CHECK(c.st[1].lane == 3 && c.st[1].unroll[4] == 3 && c.st[1].tile[2] == c.st[2].ring);
+	}
+	arena_free(&a);
+	buf_free(&text);
+	buf_free(&plain);
+}
+
 TEST(hostile_schedules)
 {
 	static const struct {
@@ -367,6 +428,15 @@ TEST(scratch_and_extent)
 	CHECK(code_extent(&m, 0, m.param) == 6); /* 16 steps of two rows */
 	REQUIRE_OK(lower(&k.t, "; ; ring=y:2", &tg, &k.a, &l, &m));
 	CHECK(code_extent(&m, 0, m.param) == 1);
+	/* Plain: column 0 of each of 4 rows of 13 and a halo begins a vector, behind 15 elements. */
+	struct buf plain = {0};
+	struct kcase p;
+	plain_layouts(&text, &plain);
+	REQUIRE_OK(case_parse(&p, buf_str(&plain), &r));
+	REQUIRE_OK(lower(&p.t, "; ; ring=y:2", &tg, &p.a, &l, &m));
+	CHECK(m.scratch_bytes == (16 + 40 * 4 * 16 + 40 * 2 * 16) * 4);
+	buf_free(&plain);
+	arena_free(&p.a);
 	buf_free(&text);
 	arena_free(&k.a);
 }
