@@ -275,23 +275,52 @@ static void bind_weight(struct pstep *ps, int i, char *to)
 			ps->tail_buf[k] = to;
 }
 
-/* Every constant operand of a kernel gets its packed copy; returns the bytes of all. weights NULL: only
- * counts. */
-static int64_t each_weight(struct plan *p, char *weights)
+/* A packed constant: operand `i` of a step lies at `at`. */
+struct copy {
+	const struct pstep *ps;
+	int i;
+	int64_t at;
+};
+
+/* It is what operand i of another step wants. */
+static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
+{
+	if (!c->ps || weight_elems(c->ps, c->i) != weight_elems(ps, i))
+		return false;
+	const struct packing *a = packing_of(c->ps, c->i), *b = packing_of(ps, i);
+	const struct operand *x = held_as(c->ps, c->i), *y = held_as(ps, i);
+	if (a || b)
+		return a && b && pack_same(a, b);
+	return x->dtype == y->dtype && shape_equal(&x->dims, &y->dims) &&
+	       layout_equal(&x->layout, &y->layout);
+}
+
+/* Every constant operand of a kernel gets its packed copy, the one of the last kernel that read the same
+ * where that is as good: the steps of a recurrent cell keep one in cache. Returns the bytes of all. weights
+ * NULL: only counts. last[]: per value of the graph. */
+static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 {
 	int64_t total = 0;
+	memset(last, 0, sizeof *last * (size_t)p->g->nvalues);
 	for (int s = 0; s < p->nsteps; s++) {
 		struct pstep *ps = &p->step[s];
 		for (int i = 0; ps->step->kind == STEP_TASK && i < ps->step->task->noperands; i++) {
 			if (ps->step->task->operand[i].role != ROLE_CONST)
 				continue;
-			if (weights) {
-				pack_weight(p, ps, i, (float *)(weights + total));
-				bind_weight(ps, i, weights + total);
-				if (p->take)
-					plan_take_packed(p, p->s->value[ps->step->value[i]].of);
+			int of = p->s->value[ps->step->value[i]].of;
+			struct copy *c = &last[of];
+			bool fresh = !same_copy(c, ps, i);
+			if (fresh) {
+				*c = (struct copy){ps, i, total};
+				total += round64(weight_elems(ps, i) * 4);
 			}
-			total += round64(weight_elems(ps, i) * 4);
+			if (!weights)
+				continue;
+			if (fresh)
+				pack_weight(p, ps, i, (float *)(weights + c->at));
+			bind_weight(ps, i, weights + c->at);
+			if (p->take)
+				plan_take_packed(p, of);
 		}
 	}
 	return total;
@@ -299,13 +328,16 @@ static int64_t each_weight(struct plan *p, char *weights)
 
 static int place_weights(struct plan *p)
 {
-	p->weight_bytes = (size_t)each_weight(p, NULL);
+	struct copy *last = arena_try(&p->making, (size_t)p->g->nvalues + 1, sizeof *last);
+	if (!last)
+		return E_NOMEM;
+	p->weight_bytes = (size_t)each_weight(p, NULL, last);
 	int rc = pages_open(&p->weights, p->weight_bytes, PAGES_PLAIN);
 	if (rc < 0)
 		return fail_in(rc, "weights");
 	if (p->take && (rc = plan_take_begin(p)) < 0)
 		return rc;
-	each_weight(p, p->weights.p);
+	each_weight(p, p->weights.p, last);
 	return rc;
 }
 

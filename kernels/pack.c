@@ -39,6 +39,24 @@ static int check_winograd(const struct packing *p)
 	return E_OK;
 }
 
+bool pack_same(const struct packing *a, const struct packing *b)
+{
+	if (a->n != b->n || !shape_equal(&a->src, &b->src) || a->fill != b->fill ||
+	    memcmp(&a->winograd, &b->winograd, sizeof a->winograd))
+		return false;
+	for (int j = 0; j < a->n; j++)
+		if (a->extent[j] != b->extent[j])
+			return false;
+	for (int d = 0; d < a->src.rank; d++) {
+		if (a->off[d] != b->off[d])
+			return false;
+		for (int j = 0; j < a->n; j++)
+			if (a->coef[d][j] != b->coef[d][j])
+				return false;
+	}
+	return true;
+}
+
 int pack_check(const struct packing *p)
 {
 	if (p->n < 0 || p->n > PACK_MAX || p->src.rank < 0 || p->src.rank > MAX_RANK || !isfinite(p->fill))

@@ -28,6 +28,7 @@ struct packing {
 };
 
 int64_t pack_elems(const struct packing *p);
+bool pack_same(const struct packing *a, const struct packing *b); /* the same elements from the same places */
 int pack_check(const struct packing *p) MUST_CHECK;
 void pack_run(const struct packing *p, const float *src, float *dst);
 void pack_text(const struct packing *p, struct buf *out);

@@ -41,6 +41,39 @@ static void random_packing(struct rng *r, struct packing *p)
 	}
 }
 
+/* A change of any part that packing depends on is seen. */
+TEST(same_packing)
+{
+	struct rng r;
+	struct packing a, b;
+	rng_seed(&r, 3);
+	for (int i = 0; i < 200; i++) {
+		random_packing(&r, &a);
+		b = a;
+		CHECK(pack_same(&a, &b));
+		b.fill += 1;
+		CHECK(!pack_same(&a, &b));
+		b = a;
+		b.winograd.m = 2;
+		CHECK(!pack_same(&a, &b));
+		if (!a.n || !a.src.rank)
+			continue;
+		int j = (int)rng_below(&r, (uint32_t)a.n), d = (int)rng_below(&r, (uint32_t)a.src.rank);
+		b = a;
+		b.extent[j]++;
+		CHECK(!pack_same(&a, &b));
+		b = a;
+		b.coef[d][j]++;
+		CHECK(!pack_same(&a, &b));
+		b = a;
+		b.off[d]--;
+		CHECK(!pack_same(&a, &b));
+		b = a;
+		b.src.d[d]++;
+		CHECK(!pack_same(&a, &b));
+	}
+}
+
 TEST(run_follows_the_definition)
 {
 	struct rng r;
