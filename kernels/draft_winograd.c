@@ -135,7 +135,8 @@ double draft_winograd(const struct task *t, const struct target *tg, const struc
 	       chunks = (double)ceil_div(h.vectors, w->chunk);
 	double in = 4. * w->tiles * w->m * w->m * (double)(z.cblocks * s->lanes),
 	       out = 4. * w->tiles * w->m * w->m * (double)(h.vectors * s->lanes);
-	double between = vs + ms + u / chunks + in + out, missed = over(between, v.l2_room) / between;
+	double between = vs + ms + u / chunks + (w->pixels ? 2 : 1) * in + out,
+	       missed = over(between, v.l2_room) / between;
 	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
 	       far = threads > 1 ? in : 0; /* in other cores' caches */
 	double rest = transforms(t, s, &z, tiles, (double)h.vectors) +

@@ -10,11 +10,97 @@ static int constants(const struct wino *q)
 	return q->w->at[q->in->st->read[q->f.filter].operand].buf;
 }
 
+/* ---- pixels that are fetched while products are computed ---- */
+
+/* What a block of channels fetches of the register tile's share: so many neighbours in a row, from where
+ * aim_inputs and aim_outputs set the nests. A row's end counts as the next one's neighbour. */
+struct pixels {
+	int in, out;
+};
+
+/* Row xi / points of the windows of the next block's tiles, shared out among those of its register tiles that
+ * have this row's points; `turn` of `turns` is the register tile's among its point's. */
+static int aim_inputs(const struct wino *q, const struct ix *xi, const struct ix *turn, int64_t turns)
+{
+	struct loops *l = q->l;
+	const struct ix *points = ix_c(l, q->points), *m = ix_c(l, q->s->m);
+	int64_t wide = (int64_t)q->s->tiles * q->s->m, each = ceil_div(wide, q->points * turns);
+	const struct ix *x = ix_mul(l, wino_at(q, ix_mod(l, xi, points), turns, turn), ix_c(l, each));
+	wino_tile(q, q->in, ix_add(l, ix_c(l, q->s->tiles), ix_div(l, x, m)));
+	q->in->base[q->f.r] = ix_div(l, xi, points);
+	q->in->base[q->f.s] = ix_add(l, ix_mod(l, x, m), ix_c(l, 1));
+	return (int)each;
+}
+
+/* A row of this chunk's outputs of panel kt, shared out among as many points as there are for each row. */
+static int aim_outputs(const struct wino *q, const struct ix *xi, const struct ix *kt, const struct ix *turn,
+		       int64_t turns)
+{
+	struct loops *l = q->l;
+	const struct ix *m = ix_c(l, q->s->m);
+	int64_t shares = (int64_t)q->points * q->points / q->s->m, wide = (int64_t)q->s->tiles * q->s->m;
+	int64_t each = ceil_div(wide, shares * turns * q->z.cblocks);
+	const struct ix *share = wino_at(q, ix_mod(l, xi, ix_c(l, shares)), turns, turn);
+	const struct ix *x = ix_mul(l, share, ix_c(l, each * q->z.cblocks));
+	struct nest *k = q->out;
+	wino_tile(q, k, ix_div(l, x, m));
+	k->base[q->f.y] = ix_add(l, k->base[q->f.y], ix_div(l, xi, ix_c(l, shares)));
+	k->base[q->f.x] = ix_add(l, k->base[q->f.x], ix_mod(l, x, m));
+	k->base[q->f.k] = ix_mul(l, wino_at(q, q->chunk, q->s->chunk, wino_at(q, kt, q->s->kv, ix_c(l, 0))),
+				 ix_c(l, q->lanes));
+	return (int)each;
+}
+
+/* For register tile i of point xi and panel kt. */
+static struct pixels aim_pixels(const struct wino *q, const struct ix *xi, const struct ix *kt,
+				const struct ix *i)
+{
+	struct loops *l = q->l;
+	int64_t tiles = ceil_div(q->s->tiles, q->s->px), panels = q->s->chunk / q->s->kv;
+	int64_t each = ceil_div(q->z.chunks, q->s->parts);
+	const struct ix *chunk = ix_mod(l, q->chunk, ix_c(l, each));
+	const struct ix *turn = wino_at(q, wino_at(q, chunk, panels, kt), tiles, i);
+	return (struct pixels){.in = aim_inputs(q, xi, turn, each * panels * tiles),
+			       .out = aim_outputs(q, xi, kt, i, tiles)};
+}
+
+static void fetch_row(const struct wino *q, struct nest *k, int read, int axis, int n)
+{
+	static const int none[MAX_AXES];
+	const struct ix *first = k->base[axis];
+	for (int x = 0; x < n; x++) {
+		k->base[axis] = ix_add(q->l, first, ix_c(q->l, x));
+		struct mem m = nest_mem(k, read, none, q->lanes);
+		lv_prefetch(q->l, m.buf, m.at, 2);
+	}
+	k->base[axis] = first;
+}
+
+/* Those of block of channels cb. */
+static void fetch_pixels(const struct wino *q, const struct pixels *p, const struct ix *cb)
+{
+	struct loops *l = q->l;
+	struct nest *k = q->out;
+	const struct ix *x = k->base[q->f.x], *vector = k->base[q->f.k];
+	q->in->base[q->f.c] = ix_mul(l, cb, ix_c(l, q->lanes));
+	fetch_row(q, q->in, q->f.in, q->f.s, p->in);
+	k->base[q->f.x] = ix_add(l, x, ix_mul(l, cb, ix_c(l, p->out)));
+	for (int j = 0; j < q->s->kv; j++) {
+		k->base[q->f.k] = ix_add(l, vector, ix_c(l, (int64_t)j * q->lanes));
+		fetch_row(q, k, k->st->nreads, q->f.x, p->out);
+	}
+	k->base[q->f.x] = x;
+	k->base[q->f.k] = vector;
+}
+
+/* ---- register tiles ---- */
+
 /* Where a register tile reads: channels [from, from + n); its weights or filters from element `at` on; its
  * inputs and sums from vector `tile` of a block on; what it fetches: weights or filters from element `next`
- * on, and the inputs of the tile after it from `after` on. */
+ * on, and the inputs of the tile after it from `after` on; pixels, NULL: none. */
 struct tile {
 	const struct ix *from, *n, *at, *tile, *next, *after;
+	const struct pixels *pixels;
 	int level;
 };
 
@@ -42,6 +128,8 @@ static struct channels channels_begin(const struct wino *q, const struct tile *t
 	const struct ix *blocks = ix_div(l, ix_add(l, t->n, ix_c(l, q->lanes - 1)), lanes);
 	c.open[0] = for_begin(l, ix_c(l, 0), blocks, 1, true, &cb);
 	const struct ix *done = ix_mul(l, cb, lanes), *left = ix_sub(l, t->n, done);
+	if (t->pixels)
+		fetch_pixels(q, t->pixels, cb);
 	c.open[1] = for_begin(l, ix_c(l, 0), ix_min(l, lanes, left), unroll, true, &c.lane);
 	c.i = ix_add(l, done, c.lane);
 	const struct ix *v = wino_at(q, ix_add(l, ix_div(l, t->from, lanes), cb), q->s->tiles, t->tile);
@@ -137,14 +225,22 @@ void wino_products(const struct wino *q)
 	const struct ix *n = ix_div(l, ix_add(l, q->count, ix_c(l, px - 1)), ix_c(l, px));
 	int64_t ahead = q->z.channels * q->s->prefetch * LINE / 2;
 	struct stmt *tiles = wino_loop(q, ix_min(l, n, ix_c(l, full)), &i);
-	struct tile t = {.from = ix_c(l, 0), .n = ix_c(l, q->z.channels), .at = u, .level = 1};
+	struct pixels pixels;
+	struct tile t = {.from = ix_c(l, 0),
+			 .n = ix_c(l, q->z.channels),
+			 .at = u,
+			 .pixels = q->s->pixels ? &pixels : NULL,
+			 .level = 1};
 	const struct ix *one = ix_c(l, 1), *tile = ix_add(l, i, one), *more = ix_lt(l, tile, n);
 	const struct ix *turn = ix_eq(l, kt, ix_sub(l, used, one)), *start = q->w->wino[SCRATCH_V];
 	const struct ix *after = wino_at(q, ix_add(l, xi, turn), q->z.v_plane * q->lanes, start);
 	t.tile = ix_mul(l, i, ix_c(l, px));
-	t.next = wino_at(q, i, ahead, ix_add(l, u, ix_c(l, panel)));
+	t.next =
+	    wino_at(q, i, ahead, ix_add(l, u, ix_c(l, q->s->tiles > px || panel < AHEAD ? panel : AHEAD)));
 	t.after = wino_at(q, xi, q->z.v_plane * q->lanes, wino_at(q, tile, (int64_t)px * q->lanes, start));
 	t.after = ix_add(l, after, ix_mul(l, more, ix_sub(l, t.after, after)));
+	if (t.pixels)
+		pixels = aim_pixels(q, xi, kt, i);
 	product(q, xi, kt, &t, px);
 	for_end(l, tiles);
 	if (rest) {
@@ -152,6 +248,8 @@ void wino_products(const struct wino *q)
 		t.tile = ix_c(l, (int64_t)full * px);
 		t.next = ix_add(l, u, ix_c(l, full * ahead + panel));
 		t.after = after;
+		if (t.pixels)
+			pixels = aim_pixels(q, xi, kt, ix_c(l, full));
 		product(q, xi, kt, &t, rest);
 		if_end(l, s);
 	}

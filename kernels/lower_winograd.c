@@ -63,8 +63,7 @@ void winograd_scratch(struct lower *w)
 		w->wino[i] = lower_scratch(w, ix_c(w->l, elems[i]));
 }
 
-/* Binds the nest's pixel axes to the first of tile t of the block. */
-static void bind_tile(const struct wino *q, struct nest *k, const struct ix *t)
+void wino_tile(const struct wino *q, struct nest *k, const struct ix *t)
 {
 	struct loops *l = q->l;
 	const struct ix *tile = ix_add(l, q->first, t), *wide = ix_c(l, q->z.wide), *m = ix_c(l, q->s->m);
@@ -163,7 +162,7 @@ static void inputs(const struct wino *q)
 	const struct ix *cb, *t, *last = ix_c(l, q->points - 1), *none = ix_c(l, 0);
 	struct stmt *blocks = wino_loop_n(q, q->z.cblocks, &cb), *tiles = wino_loop(q, q->count, &t);
 	q->in->base[q->f.c] = ix_mul(l, cb, ix_c(l, q->lanes));
-	bind_tile(q, q->in, t);
+	wino_tile(q, q->in, t);
 	const struct ix *inside =
 	    ix_mul(l, pixel(q, none, none, false).guard, pixel(q, last, last, false).guard);
 	struct stmt *s = if_begin(l, inside);
@@ -281,7 +280,7 @@ static void outputs(const struct wino *q)
 	q->out->base[q->f.k] = ix_mul(l, ix_add(l, done, i), ix_c(l, q->lanes));
 	hoist(q);
 	struct stmt *tiles = wino_loop(q, q->count, &t);
-	bind_tile(q, q->out, t);
+	wino_tile(q, q->out, t);
 	output_columns(q, i, t);
 	output_rows(q);
 	for_end(l, tiles);

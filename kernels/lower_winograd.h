@@ -53,6 +53,9 @@ static inline struct stmt *wino_loop_n(const struct wino *q, int64_t n, const st
 	return wino_loop(q, ix_c(q->l, n), i);
 }
 
+/* Binds the nest's pixel axes to the first of tile t of the block. */
+void wino_tile(const struct wino *q, struct nest *k, const struct ix *t);
+
 /* The current chunk's products of the block: from U, or of filters as they are. */
 void wino_products(const struct wino *q);
 void wino_products_raw(const struct wino *q);

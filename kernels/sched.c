@@ -139,6 +139,7 @@ static void put_winograd(struct writer *w, const struct winograd *g)
 	put_number(w, "chunk", g->chunk, 0);
 	put_number(w, "raw", g->raw, 0);
 	put_number(w, "parts", g->parts, 1);
+	put_number(w, "pixels", g->pixels, 0);
 	put_number(w, "prefetch", g->prefetch, 0);
 }
 
@@ -374,6 +375,11 @@ static int key_parts(struct parser *ps, struct sstage *s)
 	return whole(ps, 1, 4096, &s->wino.parts);
 }
 
+static int key_pixels(struct parser *ps, struct sstage *s)
+{
+	return whole(ps, 1, 1, &s->wino.pixels);
+}
+
 static int key_prefetch(struct parser *ps, struct sstage *s)
 {
 	return s->wino.m ? whole(ps, 0, 64, &s->wino.prefetch) : whole(ps, 1, 2, &s->prefetch);
@@ -414,11 +420,11 @@ static const struct {
 	const char *name;
 	int (*parse)(struct parser *ps, struct sstage *s);
 } keys[] = {
-    {"lane", key_lane},         {"tile", key_tile},   {"unroll", key_unroll},     {"order", key_order},
-    {"par", key_par},           {"outer", key_outer}, {"split", key_split},       {"chains", key_chains},
-    {"hoist", key_hoist},       {"ring", key_ring},   {"winograd", key_winograd}, {"tiles", key_tiles},
-    {"gemm", key_gemm},         {"chunk", key_chunk}, {"raw", key_raw},           {"parts", key_parts},
-    {"prefetch", key_prefetch}, {"feed", key_feed},   {"block", key_block}};
+    {"lane", key_lane},     {"tile", key_tile},         {"unroll", key_unroll},     {"order", key_order},
+    {"par", key_par},       {"outer", key_outer},       {"split", key_split},       {"chains", key_chains},
+    {"hoist", key_hoist},   {"ring", key_ring},         {"winograd", key_winograd}, {"tiles", key_tiles},
+    {"gemm", key_gemm},     {"chunk", key_chunk},       {"raw", key_raw},           {"parts", key_parts},
+    {"pixels", key_pixels}, {"prefetch", key_prefetch}, {"feed", key_feed},         {"block", key_block}};
 
 enum { NKEYS = sizeof keys / sizeof keys[0], KEY_BLOCK = NKEYS - 1 };
 

@@ -25,13 +25,18 @@
  * chunk   vectors of products that are transformed back at once
  * raw     filters are kept as they are, and each register tile transforms them: it then is gemm's tiles for
  *         a row of points. That many vectors of input channels at a time. Absent: the packer transforms
- * parts   of the output channels, whose weights then stay near a thread while it goes through the blocks:
- * each part transforms the inputs again prefetch  winograd: cache lines of the next panel of weights, or
- * filters, that each two steps fetch; of the copy that a ring begins with, the level (1 or 2) that the rows
- * of its next step are fetched into while the next stage is at work; else that of the next panel, evenly over
- * all tiles that use this one feed    1: what the next block of input channels, or the next tile, reads of
- * the input is fetched meanwhile block   tiles per block of an `outer` axis, or rings' steps per parallel
- * index: a run-time parameter, 0 or absent: the whole axis
+ * parts   of the output channels, whose weights then stay near a thread while it goes through the
+ *         blocks: each part transforms the inputs again
+ * pixels  1: while products are computed, the next block's inputs and this one's outputs are fetched
+ *         into the L2
+ * prefetch  winograd: cache lines of the next panel of weights, or filters, that each two steps fetch;
+ *         of the copy that a ring begins with, the level (1 or 2) that the rows of its next step are
+ *         fetched into while the next stage is at work; else that of the next panel, evenly over all
+ *         tiles that use this one
+ * feed    1: what the next block of input channels, or the next tile, reads of the input is fetched
+ *         meanwhile
+ * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter,
+ *         0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
 #define KERNELS_SCHED_H
@@ -42,7 +47,7 @@ enum { SCHED_TILE = 64, SCHED_POINTS = 256 };
 
 struct winograd {
 	int m; /* 0: another algorithm */
-	int tiles, px, kv, chunk, raw, parts, prefetch;
+	int tiles, px, kv, chunk, raw, parts, pixels, prefetch;
 };
 
 struct sstage {

@@ -26,6 +26,7 @@ struct space {
 	struct stage_space st[MAX_STAGES];
 	struct space_want want;
 	int wino_lanes;   /* of Winograd schedules; 0: there are none */
+	bool wino_pixels; /* they fetch pixels */
 	struct ring ring; /* the default's; rows 0: none */
 };
 

@@ -207,6 +207,8 @@ static int check_sizes(const struct task *t, const struct sstage *s)
 		return not_one("chunks that are no panels, or more parts than chunks");
 	if (w->raw && (w->raw > z.cblocks || w->kv > 1 || w->px * z.points > SCHED_TILE))
 		return not_one("filters as they are: one vector of outputs, channels that there are");
+	if (w->raw && w->pixels)
+		return not_one("filters as they are, and pixels that are fetched");
 	if (z.v_elems > MAX_SCRATCH || z.m_elems > MAX_SCRATCH || z.u_elems > MAX_WEIGHTS)
 		return not_one("scratch or weights are too large");
 	return E_OK;

@@ -113,6 +113,12 @@ TEST(every_shape)
 	     "lane=k:8 winograd=2 tiles=5 gemm=3x2 chunk=2 parts=2 prefetch=1"},
 	    {{1, 8, 13, 9, 7, 0, 0, 8, LONG, true}, "lane=k:8 winograd=4 tiles=2 gemm=2x1 chunk=1 raw=1"},
 	    {{1, 8, 16, 8, 8, 0, 1, 8, RESIDUAL, true}, "lane=k:8 winograd=4 tiles=4 gemm=4x2 chunk=2"},
+	    {{1, 40, 40, 11, 13, 1, 1, 8, RESIDUAL},
+	     "lane=k:8 winograd=4 tiles=5 gemm=2x2 chunk=4 pixels=1 prefetch=2"},
+	    {{2, 12, 36, 9, 6, 1, 1, 4, ADD},
+	     "lane=k:4 winograd=2 tiles=4 gemm=4x1 chunk=2 parts=3 pixels=1"},
+	    {{1, 16, 9, 7, 9, 0, 0, 16, ADD, true},
+	     "lane=k:16 winograd=4 tiles=2 gemm=2x1 chunk=1 pixels=1 prefetch=4"},
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		struct kcase c;
@@ -197,6 +203,9 @@ TEST(refused_schedules)
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 raw=3", E_INFEASIBLE, "as they are"},
 	    {"lane=k:8 winograd=2 tiles=16 gemm=16x1 chunk=1 raw=1 prefetch=0", E_CORRUPT, "canonical"},
 	    {"lane=k:8 winograd=4 tiles=4 gemm=4x1 chunk=1 raw=0", E_CORRUPT, "number"},
+	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 raw=1 pixels=1", E_INFEASIBLE, "as they are"},
+	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 pixels=2", E_CORRUPT, "number"},
+	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 pixels=0", E_CORRUPT, "number"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4 chunk=1", E_CORRUPT, "gemm"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x chunk=1", E_CORRUPT, "number"},
 	    {"lane=k:8 winograd=2 tiles=99999999999 gemm=4x1 chunk=1", E_CORRUPT, "number"},
@@ -327,6 +336,26 @@ TEST(several_threads)
 	REQUIRE_OK(lower(&c.t, text, &tg, &c.a, &l, &m));
 	CHECK(m.scratch_bytes < tg.l2_bytes * 3 / 4);
 	arena_free(&c.a);
+}
+
+/* Images that no L2 holds are fetched while products are computed; others are not. */
+TEST(pixels)
+{
+	static const struct shape_case large = {1, 64, 64, 112, 112, 1, 1, 16, ADD},
+				       small = {1, 64, 64, 56, 56, 1, 1, 16, ADD};
+	const struct space_want want = {.threads = 1};
+	struct target tg = board(16, 32);
+	for (int i = 0; i < 2; i++) {
+		struct kcase c;
+		struct space *s;
+		char text[CAND_MAX];
+		REQUIRE_OK(open_case(&c, i ? &small : &large));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &s));
+		space_default(s, text);
+		CHECK(strstr(text, "winograd=4"));
+		CHECK(i ? !strstr(text, "pixels=1") : strstr(text, "pixels=1") != NULL);
+		arena_free(&c.a);
+	}
 }
 
 /* Weights in memory: what the manifest says, with its share of the roofline. */
