@@ -9,6 +9,7 @@
 static const double FMA_PER_CYCLE = 2, L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
 		    STEP = 12, TRANSPOSE = 5 /* a load and four steps a vector */,
 		    ACROSS = 16 /* what lanes take to become one, of one point or of a vector of them */,
+		    WINDOW = 4 /* around a tile with its filters in registers: the next one overlaps */,
 		    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */,
 		    REST = 1.1 /* a smaller last tile of few: 49 points by 13 take 4 % more than by 7 */,
 		    BESIDE = .25 /* of arithmetic beside memory counts: weights may be in cache */;
@@ -193,6 +194,35 @@ bool draft_slides(const struct task *t, int stage, const struct sstage *s)
 	return false;
 }
 
+/* Loops over tiles run inside of all loops over these axes. */
+static bool outside(const struct stage *st, const struct sstage *s, unsigned axes)
+{
+	int last = s->order[stage_spatial(st) - 1];
+	for (int a = 0; a < stage_spatial(st); a++)
+		if (axes >> a & 1 && s->tile[a] > 1)
+			return false;
+	return !(axes >> last & 1);
+}
+
+int draft_held(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	int held = 0, points = s->chains, ns = stage_spatial(st);
+	for (int a = 0; a < ns; a++)
+		points *= s->tile[a];
+	for (int a = ns; a < st->naxes; a++)
+		if (s->unroll[a] != st->axis[a].extent)
+			return 0;
+	for (int i = 0; i < st->nreads && s->hoist && s->lane >= 0 && s->lane < ns; i++) {
+		unsigned axes = read_axes(t, st, &st->read[i]);
+		int taps = stage_in_body(st, i) && outside(st, s, axes);
+		for (int a = ns; a < st->naxes; a++)
+			taps *= axes >> a & 1 ? s->unroll[a] : 1;
+		held += taps;
+	}
+	return points + held + 4 <= tg->regs && draft_slides(t, stage, s) ? held : 0;
+}
+
 double draft_loads(const struct task *t, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
@@ -220,7 +250,7 @@ struct tile_cost {
 	double streams[MAX_OPERANDS];
 	double l2; /* bytes a cycle */
 	bool once; /* each of the weights is used once */
-	int spill;
+	int spill, held;
 };
 
 double draft_join(double a, double b)
@@ -246,6 +276,7 @@ static double one_tile(const struct tile_cost *c, const int *n)
 		stream += c->streams[i] * 4 * c->s->lanes * d;
 		loads += touched(c->t, st, &st->read[i], c->s, c->s->lane, in_body) * c->access[i] / steps;
 	}
+	loads = fmax(loads - c->held / steps, 0);
 	if (c->s->prefetch && c->once)
 		loads += points;
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
@@ -266,7 +297,7 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	    ends * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
 	end += (c->parts - 1) * points * (1.5 + 1 / LOADS_PER_CYCLE); /* partial sums */
 	end += (c->s->chains - 1) * points / FMA_PER_CYCLE;
-	double call = straight ? STEP : CALL;
+	double call = c->held ? WINDOW : straight ? STEP : CALL;
 	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= stage_spatial(st) ? 8 : 0;
 	return c->steps * step + c->parts * call + end + lanes;
 }
@@ -324,6 +355,9 @@ static void again(const struct tile_cost *c, struct held *h, double cache, doubl
 	h->lost = fmax(h->lost, fmin(1, h->set / cache - safe));
 	h->set = 0;
 	h->n[axis] *= count;
+	/* Small tiles seldom divide; of others the constants above were found with last tiles whole. */
+	if (c->held)
+		h->n[axis] = fmin(h->n[axis], (double)extent_guess(c->st->axis[axis].extent));
 	for (int i = 0; i <= c->st->nreads; i++) {
 		double kept = footprint(c, i, h->n);
 		h->read[i] = kept + h->lost * fmax(0, h->read[i] * count - kept);
@@ -395,6 +429,7 @@ static double draft(const struct task *t, const struct target *tg, int stage, co
 		c.steps = c.steps / e * ceil(e / s->lanes);
 	}
 	c.spill = draft_live(t, stage, s) - tg->regs;
+	c.held = draft_held(t, tg, stage, s);
 	c.once = stage_streams(t, st, s);
 	double l2 = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
 	       l1 = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15, ghz = draft_ghz(tg);

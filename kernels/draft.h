@@ -26,6 +26,9 @@ int draft_live(const struct task *t, int stage, const struct sstage *s);
 double draft_arithmetic(const struct task *t, int lanes);
 bool draft_slides(const struct task *t, int stage,
 		  const struct sstage *s); /* some loads of the body overlap */
+/* Vectors of filters that stay in registers around all tiles of a window that slides over them, all of its
+ * taps in the body; 0: none, or the tile leaves no room for them. */
+int draft_held(const struct task *t, const struct target *tg, int stage, const struct sstage *s);
 /* Loads of one body: windows that overlap share theirs. */
 double draft_loads(const struct task *t, int stage, const struct sstage *s);
 double stage_steps(const struct stage *st); /* product of reduction extents; symbols count as 16 */

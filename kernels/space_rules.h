@@ -58,6 +58,8 @@ void rules_finish(const struct space *s, int stage, struct sstage *out);
 int rules_cross(const struct task *t, const struct stage *st, struct sstage *ss);
 /* The axis whose points the output has between the lanes', -1; sets its tile. */
 int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss);
+/* A tile of a window that leaves its filters, and what its points share of the image, in registers. */
+bool rules_window(const struct space *s, int stage, const struct sstage *c);
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);

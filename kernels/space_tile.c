@@ -106,6 +106,10 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 	if (!post_apart(s, st, c)) /* its temporaries */
 		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
 	int taps = c->unroll[c->order[st->naxes - 1]];
+	if (rules_window(s, stage, c))
+		return true;
+	if (s->tg.lanes == 4 && draft_held(&s->t, &s->tg, stage, c))
+		return false; /* AArch64 */
 	double most = s->tg.regs * 1.25 + (along ? 20 : 14);
 	return points * 2 < room && points + draft_loads(&s->t, stage, c) + 2 * taps <= most;
 }
@@ -158,9 +162,7 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	    vmax = base.lane >= 0 && base.lane < ns && row < 0 ? (int)units(st, &base, base.lane) : 1,
 	    pmax =
 		pixel < 0 || units(st, &base, pixel) < 1 ? 1 : (int)fmin(28, (double)units(st, &base, pixel)),
-	    rmax = row < 0 || units(st, &base, row) < 2 ? 1
-		   : row == rules_rows(s, stage)        ? 3
-							: 2;
+	    rmax = row < 0 ? 1 : (int)fmin(3, (double)units(st, &base, row));
 	bool ring_row = row >= 0 && row == rules_rows(s, stage);
 	int columns = vmax > 1 && sums_columns(s, st, base.lane) ? 4 : 0;
 	for (int v = 1; v <= vmax && v <= 16; v++)
@@ -172,7 +174,7 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 			if (vmax > 1)
 				c.tile[c.lane] = v;
 			if (row >= 0)
-				c.tile[row] = 1 << (p - 1) / pmax;
+				c.tile[row] = ring_row ? 1 << (p - 1) / pmax : 1 + (p - 1) / pmax;
 			if (pixel >= 0)
 				c.tile[pixel] = 1 + (p - 1) % pmax;
 			if (!tile_fits(s, stage, &c) ||

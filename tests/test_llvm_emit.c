@@ -2,6 +2,7 @@
 /* Emitted code against the interpreter, bit for bit (NaNs are one class): single operations on special
  * values, then random programs for the host and every x86 baseline that it runs. */
 #include "kernels/emit.h"
+#include "kernels/space.h"
 #include "platform/dev.h"
 #include "platform/pool.h"
 #include "platform/rng.h"
@@ -312,6 +313,62 @@ TEST(other_targets_get_whole_objects)
 				test_bad = 1;
 			}
 		}
+}
+
+struct window {
+	int side, stride;
+	const char *layout, *post;
+};
+
+static void window_text(const struct window *w, char *text, size_t n)
+{
+	const char *twice = w->stride == 2 ? "2*" : "";
+	int in = w->side * w->stride;
+	snprintf(
+	    text, n,
+	    "task syms=0\noperand X in f32 [1,96,%d,%d] %s;2+1+1;3+1+1\noperand W const f32 [96,1,3,3] "
+	    "plain\n"
+	    "operand B const f32 [96] plain\noperand Y out f32 [1,96,%d,%d] %s\n"
+	    "stage n:1 k:96 y:%d x:%d | r:3 s:3\nread X [n,k,%sy+r-1,%sx+s-1]\nread W [k,0,r,s]\nread B [k]\n"
+	    "body r0 r1 mul\nsum\npost acc r2 add%s\nwrite Y [n,k,y,x]\n",
+	    in, in, w->layout, w->side, w->side, w->layout, w->side, w->side, twice, twice, w->post);
+}
+
+/* The default of a 3x3 window, with lanes over channels and over pixels: all of its taps in one body where
+ * the filters find room in registers, and never a spill. */
+static void window_on(const struct window *w, const char *isa)
+{
+	char text[1024], cand[CAND_MAX];
+	struct target tg;
+	struct task t;
+	struct space *s;
+	struct loops *loops;
+	struct manifest m;
+	struct blob o;
+	arena_reset(&objects);
+	window_text(w, text, sizeof text);
+	REQUIRE_OK(target_baseline(isa, &tg));
+	REQUIRE_OK(task_parse(text, &t));
+	REQUIRE_OK(space_make(&objects, &t, &tg, NULL, &s));
+	space_default(s, cand);
+	CHECK_OK(lower(&t, cand, &tg, &objects, &loops, &m));
+	CHECK_OK(emit_find("llvm")->emit(loops, &tg, &objects, &o));
+	CHECK(tg.regs < 32 || strstr(cand, "unroll=r:3,s:3"));
+}
+
+TEST(windows_keep_to_the_registers)
+{
+	static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "armv7-neon"};
+	static const struct window cases[] = {
+	    {22, 1, "0.1/16.2.3.1", ""},
+	    {10, 1, "0.1/16.2.3.1", " 0 max 6 min"},
+	    {20, 1, "0.1/16.2.3.1", " acc r2 add 3 add 0 max 6 min 0.25 mul mul"},
+	    {11, 2, "0.1/16.2.3.1", " 0 max"},
+	    {40, 1, "plain", ""},
+	};
+	for (int i = 0; i < 5; i++)
+		for (int j = 0; j < 5; j++)
+			window_on(&cases[j], names[i]);
 }
 
 TEST(failures_say_why)
