@@ -67,6 +67,13 @@ INLINE float fast_erf(float x)
 	return a < 0.5f ? y * x + x : far;
 }
 
+/* 10 deviations out it is 0, or x. */
+INLINE float fast_gelu(float x)
+{
+	float low = x < -10 ? -10 : x, in = low > 10 ? 10 : low;
+	return low * 0.5f * (1 + fast_erf(in * 0.707106781f));
+}
+
 #define EACH(expr)                                                                                           \
 	for (int k = 0; k < n; k++)                                                                          \
 		a[k] = (expr);                                                                               \
@@ -126,9 +133,9 @@ INLINE void apply(enum prog_op op, float *restrict a, const float *restrict b, c
 	case P_SQUARE:
 		EACH(a[k] * a[k]);
 	case P_SILU:
-		EACH(a[k] * fast_sigmoid(a[k]));
+		EACH(a[k] == -INFINITY ? a[k] : a[k] * fast_sigmoid(a[k]));
 	case P_GELU:
-		EACH(a[k] * 0.5f * (1 + fast_erf(a[k] * 0.707106781f)));
+		EACH(fast_gelu(a[k]));
 	default:
 		break;
 	}

@@ -133,10 +133,10 @@ static double apply(enum prog_op op, const double *a)
 		return a[0] != 0 ? a[1] : a[2];
 	case P_SQUARE:
 		return a[0] * a[0];
-	case P_SILU:
-		return a[0] / (1 + exp(-a[0]));
+	case P_SILU: /* of -inf: as kernels/vmath.h says */
+		return a[0] == -INFINITY ? a[0] : a[0] / (1 + exp(-a[0]));
 	case P_GELU:
-		return a[0] * erfc(-a[0] * M_SQRT1_2) / 2;
+		return a[0] == -INFINITY ? 0 : a[0] * erfc(-a[0] * M_SQRT1_2) / 2;
 	default:
 		return 0;
 	}

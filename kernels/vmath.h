@@ -8,7 +8,7 @@
  * sigmoid  5e-7 relative (0 where exp(-x) is inf)
  * silu     x sigmoid(x): 5e-7 relative down to -87, then absolute; -inf stays -inf
  * erf      7e-7 absolute
- * gelu     x (1 + erf(x / sqrt 2)) / 2: 5e-7 absolute, for |x| > 1 relative to |x|
+ * gelu     x (1 + erf(x / sqrt 2)) / 2: 5e-7 absolute, for |x| > 1 relative to |x|; of -inf 0
  * pow      by constants 0, 0.5, 1, 2, ... +-64: multiplications and a square root; else exp(b log |a|) with
  * the sign of integral powers of negative numbers: max(1, |b log2 a|) * 2e-7 relative */
 #ifndef KERNELS_VMATH_H

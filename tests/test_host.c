@@ -170,6 +170,39 @@ TEST(maps)
 	}
 }
 
+/* By the reference and by the portable path: what kernels/vmath.h says of compiled ones. */
+static void check_far(const char *op, const float *want)
+{
+	char text[256];
+	float x[8] = {-INFINITY, -1000, -30, 0, 30, 1000, INFINITY, NAN}, y[8], z[8];
+	struct operand packed[MAX_OPERANDS];
+	struct host_task *h;
+	struct arena a = {0};
+	snprintf(text, sizeof text,
+		 "task syms=0\noperand X in f32 [8] plain\noperand Y out f32 [8] plain\n"
+		 "stage n:8\nread X [n]\nbody r0 %s\nwrite Y [n]\n",
+		 op);
+	REQUIRE_OK(task_parse(text, &task));
+	REQUIRE_OK(task_reference(&task, (void *[]){x, y}, &a));
+	REQUIRE_OK(host_make(&task, &a, packed, &h));
+	host_run(h, 0, (void *[]){x, z}, 0, host_extent(h, 0), arena_aligned(&a, host_scratch_bytes(), 64));
+	for (int i = 0; i < 7; i++)
+		for (int path = 0; path < 2; path++) {
+			float got = path ? z[i] : y[i];
+			if (!(got == want[i] || fabsf(got - want[i]) < 1e-11f))
+				printf("%s of %g, path %d: %g\n", op, (double)x[i], path, (double)got);
+			CHECK(got == want[i] || fabsf(got - want[i]) < 1e-11f);
+		}
+	CHECK(isnan(y[7]) && isnan(z[7]));
+	arena_free(&a);
+}
+
+TEST(silu_and_gelu_far_out)
+{
+	check_far("silu", (const float[]){-INFINITY, 0, 0, 0, 30, 1000, INFINITY});
+	check_far("gelu", (const float[]){0, 0, 0, 0, 30, 1000, INFINITY});
+}
+
 TEST(windows_between_layouts)
 {
 	static float x[2 * 9 * 11 * 16], plain[24 * 63], part[8 * 63];

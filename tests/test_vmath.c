@@ -176,6 +176,7 @@ TEST(ends)
 	CHECK(one(s, vmath_tanh, INFINITY) == 1 && one(s, vmath_tanh, -INFINITY) == -1);
 	CHECK(one(s, vmath_sigmoid, INFINITY) == 1 && one(s, vmath_sigmoid, -INFINITY) == 0);
 	CHECK(one(s, vmath_silu, INFINITY) == INFINITY && fabsf(one(s, vmath_silu, -1000)) < 1e-30f);
+	CHECK(one(s, vmath_silu, -INFINITY) == -INFINITY);
 	CHECK(one(s, vmath_gelu, INFINITY) == INFINITY && fabsf(one(s, vmath_gelu, -INFINITY)) < 2e-7f);
 	CHECK(one(s, vmath_erf, INFINITY) == 1 && one(s, vmath_erf, -INFINITY) == -1);
 	for (int i = 0; i < (int)(sizeof functions / sizeof functions[0]); i++)
