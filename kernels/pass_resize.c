@@ -14,15 +14,31 @@ struct joint {
 	int rest;                 /* value of the other parts, -1: not made yet */
 };
 
-/* Repeats the pixels of an image, at least fourfold. */
+/* A scale near 1 may leave the number of channels and repeat one of them all the same. */
+static bool keeps_channels(const struct graph *g, const struct node *n)
+{
+	const struct attr *a = node_attr(n, "scales"); /* Upsample's, of old */
+	int scales = n->nin > 2 ? 2 : 1;
+	if (a)
+		return a->kind == ATTR_FLOATS && a->n == 4 && a->floats[1] == 1;
+	if (n->nin > 3 && n->in[3] >= 0 && shape_count(&g->value[n->in[3]].t.shape) > 0)
+		return true; /* sizes: the scale is what they give */
+	if (scales >= n->nin || n->in[scales] < 0)
+		return false;
+	const struct tensor *t = &g->value[n->in[scales]].t;
+	return t->data && shape_count(&t->shape) == 4 && tensor_get(t, 1) == 1;
+}
+
+/* Repeats the pixels of an image, at least fourfold. tf_half_pixel_for_nn may move channels, too. */
 static bool enlarges(const struct graph *g, const int *uses, const struct node *n)
 {
 	if (n->dead || (strcmp(node_type(n), "Resize") != 0 && strcmp(node_type(n), "Upsample") != 0))
 		return false;
 	const struct tensor *x = &g->value[n->in[0]].t, *y = &g->value[n->out[0]].t;
+	const char *where = node_str(n, "coordinate_transformation_mode", "");
 	bool plain = !strcmp(node_str(n, "mode", "nearest"), "nearest") && !node_attr(n, "axes") &&
-		     !node_attr(n, "keep_aspect_ratio_policy") &&
-		     strcmp(node_str(n, "coordinate_transformation_mode", ""), "tf_crop_and_resize") != 0;
+		     !node_attr(n, "keep_aspect_ratio_policy") && strncmp(where, "tf_", 3) != 0 &&
+		     keeps_channels(g, n);
 	return plain && x->dtype == DT_F32 && !x->data && x->shape.rank == 4 &&
 	       x->shape.d[0] == y->shape.d[0] && x->shape.d[1] == y->shape.d[1] && uses[n->out[0]] == 1 &&
 	       4 * x->shape.d[2] * x->shape.d[3] <= y->shape.d[2] * y->shape.d[3];

@@ -238,8 +238,9 @@ TEST(a_strided_convolution_reads_pixels)
 	}
 }
 
-/* Two convolutions of x and of its enlarged maxima, in turn; `how` is the Resize's third or fourth input. */
-static void build_enlarged(struct net *n, const char *mode, int how, int64_t kernel, bool asked)
+/* Two convolutions of x and of its enlarged maxima, in turn; `how` is the Resize's third or fourth input, of
+ * which the third scales channels by `scale`. */
+static void build_enlarged(struct net *n, const char *mode, int how, int64_t kernel, bool asked, float scale)
 {
 	static const int64_t two[] = {2, 2}, size[] = {1, 3, 6, 8};
 	struct attr pool[] = {{.name = "kernel_shape", .kind = ATTR_INTS, .n = 2, .ints = two},
@@ -249,7 +250,7 @@ static void build_enlarged(struct net *n, const char *mode, int how, int64_t ker
 	start(n, (struct shape){4, {1, 3, 6, 8}});
 	int x = n->last, scales = constant(n, "scales", (struct shape){1, {4}}, false), y[2];
 	for (int d = 0; d < 4; d++)
-		((float *)n->g->value[scales].t.data)[d] = d < 2 ? 1 : 2;
+		((float *)n->g->value[scales].t.data)[d] = d == 1 ? scale : d < 2 ? 1 : 2;
 	add(n, "MaxPool", 1, NULL, 2, pool);
 	add(n, "Resize", how + 1, how == 2 ? (int[]){-1, scales} : (int[]){-1, -1, ints(n, "size", size, 4)},
 	    1, &as);
@@ -282,15 +283,17 @@ TEST(what_is_enlarged_is_convolved_before)
 		int64_t kernel;
 		bool asked;
 		int live;
-	} k[] = {{"nearest", 2, 1, false, 2 + 8 + 1},
-		 {"nearest", 3, 1, false, 2 + 8 + 1},
-		 {"linear", 2, 1, false, 3 + 2 + 1},
-		 {"nearest", 2, 3, false, 3 + 2 + 1},
-		 {"nearest", 2, 1, true, 3 + 2 + 1}};
+		float scale;
+	} k[] = {{"nearest", 2, 1, false, 2 + 8 + 1, 1},
+		 {"nearest", 3, 1, false, 2 + 8 + 1, 1},
+		 {"linear", 2, 1, false, 3 + 2 + 1, 1},
+		 {"nearest", 2, 3, false, 3 + 2 + 1, 1},
+		 {"nearest", 2, 1, true, 3 + 2 + 1, 1},
+		 {"nearest", 2, 1, false, 3 + 2 + 1, 1.3f}}; /* three channels of three: 0, 1, 1 */
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
 		struct net net[2];
 		for (int j = 0; j < 2; j++)
-			build_enlarged(&net[j], k[i].mode, k[i].how, k[i].kernel, k[i].asked);
+			build_enlarged(&net[j], k[i].mode, k[i].how, k[i].kernel, k[i].asked, k[i].scale);
 		CHECK_OK(graph_optimize(net[1].g));
 		CHECK(live(net[1].g) == k[i].live);
 		same_answer(&net[0], &net[1]);
