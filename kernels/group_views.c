@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Views: a matrix product, a chain, a copy or a map of vectors reads the parts of a transposed tensor where
  * they lie (query, key and value inside of one projection) in place of copies, as far as what was contiguous
- * stays so; and a product writes transposed where its one reader would only do that. A map
- * reads what a Resize repeats. Copies that nobody reads then are no groups any more. */
+ * stays so; and a product writes transposed where its one reader would only do that. A map reads what a
+ * Resize repeats. Copies that nobody reads then are no groups any more. */
 #include "kernels/compose.h"
 #include "kernels/group_parts.h"
 
@@ -290,7 +290,7 @@ static void spread_index(struct index *x, int dims, const struct read *made)
 }
 
 /* The map p over the axes of q, whose value its operand i is at the point where it writes: it reads what q
- * does. */
+ * does. Not by a table, which is an operand of q's. */
 static bool spread(struct viewer *w, struct group *p, int i, const struct group *q)
 {
 	struct task *t = w->trial;
@@ -298,6 +298,8 @@ static bool spread(struct viewer *w, struct group *p, int i, const struct group 
 	*t = *p->task;
 	struct stage *s = &t->stage[0];
 	int dims = s->naxes;
+	if (q->task->noperands != 2)
+		return false;
 	for (int k = 0; k <= s->nreads; k++) {
 		struct read *r = k < s->nreads ? &s->read[k] : &s->out;
 		for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
