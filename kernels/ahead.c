@@ -109,12 +109,13 @@ static int tiled_axis(const struct stage *st, const struct sstage *s)
 int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s, struct feed *f)
 {
 	int ns = stage_spatial(st);
-	int64_t one, block = axis_block(t, st, ns);
+	int64_t one;
 	bool pads, there = false;
 	*f = (struct feed){-1, tiled_axis(st, s), ns, 0, 0};
 	if (f->points < 0 || s->lane < 0 || s->lane >= ns || st->comb == COMB_NONE || s->wino.m || t->nsyms ||
 	    t->nstages > 1 || st->naxes != ns + 1)
 		return fail(E_INFEASIBLE, "feed: no tile of one axis beside the lanes and a sum over one");
+	int64_t block = axis_block(t, st, ns);
 	for (int i = 0; i < st->nreads && !there; i++) {
 		const struct read *r = &st->read[i];
 		unsigned axes = read_axes(t, st, r);

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { MOST_ROWS = 16 /* that a tile fetches: more channels are no image's */ };
+/* Rows that a tile fetches, more channels are no image's, and lines: each is a statement. */
+enum { MOST_ROWS = 16, MOST_LINES = 1024 };
 
 /* The value of an axis at step `at` of its tile: the first lane's on the lane axis. */
 const struct ix *axis_value(const struct nest *k, int axis, int at)
@@ -326,15 +327,23 @@ static int point_axis(const struct nest *k, const struct index *x)
 	return -1;
 }
 
+/* Elements of a row, along dim `last`, that the tile takes. */
+static int64_t row_elems(const struct nest *k, int last)
+{
+	const struct index *x = &k->st->read[k->next_rows].dim[last];
+	int a = point_axis(k, x);
+	if (a < 0)
+		return k->w->t->operand[k->w->t->stage[0].read[0].operand].dims.d[last];
+	return (int64_t)k->n[a] * (a == k->s->lane ? k->s->lanes : 1) * x->coef[a];
+}
+
 /* Lines of one row and channel, or whatever the dims before the last are at. */
 static void fetch_row(struct nest *k, const struct place *p, const struct ix **index, int last)
 {
 	struct loops *l = k->w->l;
 	const struct index *x = &k->st->read[k->next_rows].dim[last];
 	int a = point_axis(k, x);
-	int64_t points = a < 0 ? 1 : (int64_t)k->n[a] * (a == k->s->lane ? k->s->lanes : 1),
-		elems = a < 0 ? k->w->t->operand[k->w->t->stage[0].read[0].operand].dims.d[last]
-			      : points * x->coef[a];
+	int64_t elems = row_elems(k, last);
 	const struct ix *first = a < 0 ? ix_c(l, 0) : ix_mul(l, axis_value(k, a, 0), ix_c(l, x->coef[a]));
 	for (int64_t i = 0; i < elems; i += LINE) {
 		index[last] = ix_add(l, first, ix_c(l, i));
@@ -372,7 +381,8 @@ void nest_fetch_rows(struct nest *k)
 			channels = o->dims.d[d];
 		}
 	}
-	if (others > 1 || row == rank - 1 || rows * channels > MOST_ROWS)
+	if (others > 1 || row == rank - 1 || rows * channels > MOST_ROWS ||
+	    rows * channels * ceil_div(row_elems(k, rank - 1), LINE) > MOST_LINES)
 		return;
 	for (int a = 0; a < k->ns; a++) /* of the tiles that read the same, the first */
 		if (!(k->axes[k->next_rows] >> a & 1))

@@ -192,7 +192,7 @@ static bool others_default(const struct task *t, const struct sstage *s)
 	const struct sstage *n = &none.st[0];
 	return !memcmp(n->tile, s->tile, sizeof n->tile) && !memcmp(n->unroll, s->unroll, sizeof n->unroll) &&
 	       !memcmp(n->order, s->order, sizeof n->order) && !memcmp(n->outer, s->outer, sizeof n->outer) &&
-	       !s->par && s->split_axis < 0 && s->chains == 1 && s->hoist;
+	       !s->par && s->split_axis < 0 && s->chains == 1 && s->hoist && !s->feed;
 }
 
 enum { MAX_SCRATCH = 1 << 23, MAX_WEIGHTS = 1 << 28 }; /* elements: 32 MiB, 1 GiB */

@@ -193,6 +193,7 @@ TEST(refused_schedules)
 	    {"lane=x:8 winograd=2 tiles=4 gemm=4x1 chunk=1", E_INFEASIBLE, "lanes"},
 	    {"lane=k:8 tile=x:4 winograd=2 tiles=4 gemm=4x1 chunk=1", E_INFEASIBLE, "belong"},
 	    {"lane=k:8 par=1 winograd=2 tiles=4 gemm=4x1 chunk=1", E_INFEASIBLE, "belong"},
+	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 feed=1", E_INFEASIBLE, "belong"},
 	    {"lane=k:8 winograd=4 tiles=5 gemm=4x1 chunk=1", E_INFEASIBLE, "more tiles"},
 	    {"lane=k:8 winograd=4 tiles=3 gemm=4x1 chunk=1", E_INFEASIBLE, "more tiles"},
 	    {"lane=k:8 winograd=2 tiles=16 gemm=16x5 chunk=5", E_INFEASIBLE, "registers"},
