@@ -218,7 +218,7 @@ static int place_values(struct plan *p)
 	return rc;
 }
 
-/* How constant operand i of a step must be held: its bytes, 0 where the model's own data does. */
+/* How constant operand i of a step is packed; NULL: it lies as held_as says. */
 static const struct packing *packing_of(const struct pstep *ps, int i)
 {
 	for (int b = 0; ps->code && b < ps->nbufs; b++)
@@ -292,7 +292,7 @@ static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
 	if (a || b)
 		return a && b && pack_same(a, b);
 	return x->dtype == y->dtype && shape_equal(&x->dims, &y->dims) &&
-	       layout_equal(&x->layout, &y->layout);
+	       layout_equal(&x->layout, &y->layout) && x->fill == y->fill;
 }
 
 /* Every constant operand of a kernel gets its packed copy, the one of the last kernel that read the same
