@@ -98,8 +98,9 @@ class Bench:
         return os.path.join(job["folder"], f"cache-{threads}{'-exact' if kind == 'exact' else ''}")
 
     def kinds(self, threads):
-        """hone's kernels at this number of threads: exact ones only where their tuning has processors of its own."""
-        return [k for k in self.a.kernels if k != "exact" or 2 * threads <= len(self.cpus)]
+        """hone's kernels at this number of threads: exact ones only where their tuning, if any, is alone on its processors."""
+        room = self.a.keep or "best" not in self.a.kernels or 2 * threads <= len(self.cpus)
+        return [k for k in self.a.kernels if k != "exact" or room]
 
     def tune(self, job, threads):
         """{runner: seconds}: what is tuned is tuned at the same time, each on its own processors."""
@@ -205,7 +206,7 @@ class Bench:
         return row
 
     def kernels(self, job, threads, cpus):
-        kind = self.a.kernels[0]
+        kind = self.kinds(threads)[0]
         cmd = [self.hone, "bench", job["model"], "--kernels", plan(kind), "--threads", str(threads), "--cache",
                self.cache(job, threads, kind), "--runs", "20", "--json", "-q"] + exact(kind)
         p = subprocess.run(cmd, capture_output=True, text=True, check=False,

@@ -110,6 +110,8 @@ def test_options():
     b = bench_peers.Bench(bench_peers.options([]))
     b.cpus = [0, 1, 2]
     assert "exact" in b.kinds(1) and b.kinds(2) == ["best", "default", "fallback"]  # no processors to tune them beside
+    b.a.kernels = ["exact"]
+    assert b.kinds(2) == ["exact"]
     null, err = open(os.devnull, "w"), sys.stderr
     sys.stderr = null
     try:
