@@ -84,8 +84,8 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
 }
 
-/* At least one run with every kernel timed, which warms up. A long one
- * counts as the sample too. What measuring at the end may take is learnt here. */
+/* At least one run with every kernel timed, which warms up. A long one counts as the sample too. What
+ * measuring at the end may take is learnt here. */
 int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->before;

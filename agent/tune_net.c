@@ -90,15 +90,6 @@ int net_run_kernels(struct net *n, struct clock *clock)
 	return E_OK;
 }
 
-static struct key step_key(const struct steps *s, int step)
-{
-	struct buf text = {0};
-	task_text(s->step[step].task, &text);
-	struct key k = hash_text(buf_str(&text));
-	buf_free(&text);
-	return k;
-}
-
 int net_served(const struct net *standard, const struct net *best, const struct steps *s, struct arena *a,
 	       struct served **out)
 {
@@ -112,8 +103,8 @@ int net_served(const struct net *standard, const struct net *best, const struct 
 			j++;
 		if (j == nd || d[j].step != k[i].step || s->step[k[i].step].kind != STEP_TASK)
 			continue;
-		(*out)[n++] =
-		    (struct served){step_key(s, k[i].step), standard->kernel_ns[j], best->kernel_ns[i]};
+		(*out)[n++] = (struct served){task_key(s->step[k[i].step].task), standard->kernel_ns[j],
+					      best->kernel_ns[i]};
 	}
 	return n;
 }

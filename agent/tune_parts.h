@@ -50,7 +50,7 @@ static inline bool stopped(const struct session *s)
 	return s->o->stop && *s->o->stop;
 }
 
-/* The network as it is, within a small part of the box; reserves the end of the box for measure_after. */
+/* The network as it is, within a small part of the box; reserves its end for tune_measure_after. */
 int tune_measure_before(struct session *s) MUST_CHECK;
 /* What loses to default kernels inside the network goes back to them; then what was before, default schedules
  * and the best, interleaved. Nothing is measured where a busy machine left no time for it, or after a signal.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of lowering: shared by lower.c (buffers, entry, manifest), lower_chain.c (stages one after the
  * other), lower_nest.c (loops), lower_tile.c, lower_post.c, lower_across.c and lower_turn.c (the register
- * tile), lower_addr.c (addresses and loads), lower_winograd.c, lower_products.c and lower_transform.c (the
- * loops of kernels/winograd.h). Not for others. */
+ * tile), lower_addr.c (addresses and loads), lower_feed.c (inputs fetched ahead), lower_winograd.c,
+ * lower_products.c and lower_transform.c (the loops of kernels/winograd.h). Not for others. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 

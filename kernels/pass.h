@@ -15,8 +15,7 @@ int pass_norm(struct graph *g, struct arena *scratch) MUST_CHECK;  /* nodes into
 int pass_concat(struct graph *g, struct arena *scratch) MUST_CHECK;  /* Transpose of Concat */
 int pass_product(struct graph *g, struct arena *scratch) MUST_CHECK; /* factors behind MatMul */
 int pass_pool(struct graph *g, struct arena *scratch) MUST_CHECK; /* large MaxPool into rows, then columns */
-int pass_stride(struct graph *g,
-		struct arena *scratch) MUST_CHECK; /* strided 1x1 Conv into pixels, then Conv */
+int pass_stride(struct graph *g, struct arena *scratch) MUST_CHECK; /* strided 1x1 Conv: pixels, then Conv */
 int pass_siblings(struct graph *g, struct arena *scratch) MUST_CHECK; /* narrow Convs of one value into one */
 int pass_resize(struct graph *g, struct arena *scratch) MUST_CHECK;   /* 1x1 Conv before its enlarged input */
 int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;      /* LSTM, GRU, RNN into Gemm and maps */

@@ -43,9 +43,7 @@ static bool index_spatial(const struct stage *st, const struct index *x)
 	return false;
 }
 
-/* A reduction over nothing but taps of windows that slide over vectors: depthwise, with lanes over pixels or
- * channels.
- */
+/* A reduction over nothing but taps of windows that slide over vectors: depthwise, with lanes over either. */
 static bool only_slides(const struct task *t, const struct stage *st, int lane)
 {
 	for (int a = stage_spatial(st); a < st->naxes; a++) {

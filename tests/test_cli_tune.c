@@ -12,7 +12,8 @@ TEST(tune_then_show_and_explain)
 	CHECK_RUN(0, tune, steering(), cache);
 	json_t *j = parse_out();
 	check_keys(
-	    j, "model tasks trials budget_s elapsed_s before_ms default_ms after_ms speedup strategy cache");
+	    j, "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms interleaved reverted "
+	       "speedup strategy cache");
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
 	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
 	CHECK(json_is_false(json_object_get(j, "interleaved")));
