@@ -23,7 +23,10 @@ mkdir -p "$B/peers"
 # package, and what pip is to install where that is not its name alone: the wheel of pnnx asks for PyTorch, which converting
 # ONNX does not need; TVM's tuner crashes with later versions of its FFI.
 while read -r package what; do
-	"$venv/bin/pip" show -q "$package" 2>/dev/null && continue
+	case $what in
+	*==*) ;; # of that version
+	*) "$venv/bin/pip" show -q "$package" 2>/dev/null && continue ;;
+	esac
 	echo "installing $package" >&2
 	# shellcheck disable=SC2086
 	timeout 300 "$venv/bin/pip" install -q ${what:-$package} >"$B/peers/pip.log" 2>&1 ||

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schedule: how the loops of a task's stages run. The value behind a candidate's text.
  *
- *   lane=k:16 tile=x:14,k:2 unroll=c:2 order=n,k,y,x,c,r,s par=3 outer=y split=c:256 chains=2 hoist=0 |
- * block=y:8
+ *   lane=k:16 tile=x:14,k:2 unroll=c:2 order=n,k,y,x,c,r,s par=3 outer=y split=c:256 chains=2 | block=y:8
  *
  * Keys in this order, each left out at its default; stages of a chain are separated by "; ". Axes are named
  * as in the task.

@@ -11,7 +11,7 @@
 static const int image_rows[] = {4, 2, 1}, apart_rows[] = {12, 6, 4, 1}, head_rows[] = {8, 4, 1},
 		 copied_rows[] = {1};
 
-enum { SHORT_ROWS = 8, MANY_ROWS = 16 };
+enum { SHORT_ROWS = 8 };
 
 /* Bytes of all intermediates: as rings, or whole. */
 static double scratch(const struct task *t, const struct ring *r, bool whole)

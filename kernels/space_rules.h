@@ -7,7 +7,7 @@
 #include "kernels/draft.h"
 #include "platform/rng.h"
 
-enum { MAX_LANES = 8 };
+enum { MAX_LANES = 8, MANY_ROWS = 16 /* sums along lanes that leave no registers for a second step */ };
 
 /* A lane axis that the stage allows. */
 struct lane_choice {
@@ -60,6 +60,7 @@ int rules_cross(const struct task *t, const struct stage *st, struct sstage *ss)
 int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss);
 /* A tile of a window that leaves its filters, and what its points share of the image, in registers. */
 bool rules_window(const struct space *s, int stage, const struct sstage *c);
+/* space_unroll.c: steps of each reduction axis in the body. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);
@@ -81,6 +82,7 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 void panels_settle(const struct space *s, int stage, struct sstage *out);
 bool stage_contracts(const struct task *t, const struct stage *st,
 		     int lane); /* some body read is the same in all lanes */
+bool index_spatial(const struct stage *st, const struct index *x); /* some spatial axis is in it */
 /* A window slides along the lanes: its taps are vectors of their own. */
 bool lane_slides(const struct stage *st, int lane);
 /* Some body read has lanes a few apart: each of its vectors is made of several, by shuffles whose patterns
