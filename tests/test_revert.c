@@ -5,6 +5,8 @@
 #include "tests/tasks.h"
 #include "tests/test.h"
 
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
@@ -130,6 +132,41 @@ TEST(without_a_default_there_is_no_way_back)
 	k.task = hash_text(task[0]);
 	CHECK(run(1, &k) == 0);
 	check_serves(0, 1, "best", 900);
+	tear_down();
+}
+
+/* The first refusal ends it: neither task has another best kernel than before. */
+TEST(a_cache_for_reading_stays_as_it_is)
+{
+	const struct served k[] = {{hash_text(task[0]), 1000, 2000}, {hash_text(task[1]), 1000, 2000}};
+	set_up();
+	cache_close(cache);
+	REQUIRE_OK(cache_open(&cache, dir, true, 0));
+	CHECK_FAILS(run(2, k), E_USAGE, "for reading");
+	check_serves(0, 1, "best", 900);
+	check_serves(1, 1, "best", 900);
+	tear_down();
+}
+
+/* Code that is not on the disk gets no record. */
+TEST(a_full_disk_keeps_what_serves)
+{
+	const struct served k = {hash_text(task[0]), 1000, 2000};
+	struct rlimit old;
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	set_up();
+	REQUIRE_OK(cache_commit(cache));
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, old.rlim_max});
+	int rc = run(1, &k);
+	setrlimit(RLIMIT_FSIZE, &old);
+	CHECK(rc == E_IO);
+	check_serves(0, 1, "best", 900);
+	cache_close(cache);
+	REQUIRE_OK(cache_open(&cache, dir, false, 0));
+	check_serves(0, 1, "best", 900);
+	CHECK(run(1, &k) == 1);
+	check_serves(0, 1, "default", 1000);
 	tear_down();
 }
 
