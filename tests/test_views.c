@@ -253,6 +253,30 @@ TEST(a_map_reads_what_is_repeated)
 	}
 }
 
+static int enlarge(struct zoo *z, int x, int64_t h, int64_t w)
+{
+	int size = zoo_ints(z, "size", 4, (int64_t[]){1, 32, h, w});
+	return zoo_node(z, "Resize", 4, (int[]){x, -1, -1, size}, 0, NULL);
+}
+
+/* Rows twice, columns by a table, which the map that reads them does not have: it has its own two. */
+TEST(what_a_table_repeats_is_no_part_of_a_map)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = zoo_input(&z, "x", 32, 20, 18).value;
+	struct attr window = zoo_attr_ints("kernel_shape", 2, (int64_t[]){9, 3});
+	int p = enlarge(&z, x, 24, 24); /* made first: the sum is its */
+	int q = enlarge(&z, zoo_node(&z, "MaxPool", 1, &x, 1, &window), 24, 24);
+	p = zoo_binary(&z, "Add", p, q);
+	struct graph *g = net_end(&z, reshape(&z, p, 2, (int64_t[]){32, 24 * 24}));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Resize") == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
 /* A copy whose value is that of a node which changes nothing. */
 TEST(a_copy_that_took_in_a_node_stays)
 {
