@@ -293,6 +293,25 @@ TEST(refused)
 	arena_free(&c.a);
 }
 
+/* A nearest Resize over as many axes as a stage may have: there is no next one to be summed over. */
+TEST(a_map_of_all_axes_has_no_feed)
+{
+	static const char text[] = "task syms=0\noperand X in f32 [1,32,16,16] 0.1/16.2.3.1\n"
+				   "operand Y out f32 [1,32,32,32] 0.1/16.2.3.1\n"
+				   "stage n:1 c:32 d:2 e:2 f:2 g:2 h:2 i:2 j:2 k:2 l:2 m:2\n"
+				   "read X [n,c,8*d+4*e+2*f+g,8*i+4*j+2*k+l]\nbody r0\n"
+				   "write Y [n,c,16*d+8*e+4*f+2*g+h,16*i+8*j+4*k+2*l+m]\n";
+	struct kcase c = {{0}};
+	struct target tg = board();
+	struct sched s;
+	struct feed f;
+	REQUIRE_OK(task_parse(text, &c.t));
+	CHECK(c.t.stage[0].naxes == MAX_AXES && stage_spatial(&c.t.stage[0]) == MAX_AXES);
+	REQUIRE_OK(sched_parse(&c.t, "lane=c:16 tile=m:2 feed=1", &s));
+	CHECK_FAILS(stage_feed(&c.t, &c.t.stage[0], &s.st[0], &f), E_INFEASIBLE, "sum over one");
+	CHECK_FAILS(sched_check(&c.t, &tg, &s), E_INFEASIBLE, "sum over one");
+}
+
 static void default_of(struct kcase *c, int threads, char cand[CAND_MAX])
 {
 	struct target tg = board();
