@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of groups: where graph_steps makes a fused step, and plans that take it or its parts. */
-#include "agent/plan.h"
+#include "agent/tune_net.h"
 #include "kernels/alternatives.h"
 #include "kernels/emit.h"
 #include "kernels/eval.h"
@@ -202,6 +202,50 @@ static double error(struct graph *g, const struct steps *s, struct compiler *c, 
 		pool_close(pool);
 	arena_free(&a);
 	return worst / top;
+}
+
+/* Networks of which the first, the second, both or neither have the block, the others its parts. Times say
+ * whose they are. */
+TEST(served_are_the_steps_of_both_networks)
+{
+	for (int i = 0; i < 4; i++) {
+		struct target t = machine(1000);
+		struct arena a = {0};
+		struct zoo z = net_begin("block");
+		struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
+		x = zoo_conv(&z, inverted(&z, x, 1), conv(16, 3, 2, 1));
+		struct graph *g = net_end(&z, zoo_unary(&z, "Hardmax", x.value)); /* the host's */
+		struct steps *s = steps_of(g, &t, &a);
+		struct net n[2];
+		struct served *k;
+		int expected = 0, seen = 0;
+		for (int j = 0; j < 2; j++) {
+			const struct plan_kernel *made;
+			struct compiler c = {&t, i >> j & 1, false, 0};
+			const struct kernel_source src = {&c, compile};
+			REQUIRE_OK(net_open(&n[j], g, s, &t, &src, NULL, &clock_real));
+			CHECK(c.made == (i >> j & 1));
+			plan_kernels(n[j].plan, &made);
+			for (int m = 0; m < n[j].nkernels; m++)
+				n[j].kernel_ns[m] = 1000 * (j + 1) + made[m].step;
+		}
+		int count = net_served(&n[0], &n[1], s, &a, &k);
+		for (int at = 0; at < s->nsteps; at++) {
+			const struct step *p = &s->step[at];
+			bool there = p->fused ? i == 3 : p->fused_by < 0 || i == 0;
+			if (p->kind != STEP_TASK || !there)
+				continue;
+			expected++;
+			for (int m = 0; m < count; m++)
+				seen += key_equal(k[m].task, task_key(p->task)) &&
+					k[m].default_ns == 1000 + at && k[m].best_ns == 2000 + at;
+		}
+		CHECK(count == expected && seen == expected && expected >= 2);
+		for (int j = 0; j < 2; j++)
+			net_close(&n[j]);
+		graph_free(g);
+		arena_free(&a);
+	}
 }
 
 /* Each run reads the tensor that it is given, wherever it lies, and leaves it as it is. */
