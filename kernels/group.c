@@ -279,7 +279,7 @@ static void commit(struct growth *w)
 static void grow(struct finder *f, struct group *group)
 {
 	struct growth *w = ARENA_NEW(&f->scratch, struct growth);
-	struct task *work = arena_memdup(&f->scratch, group->task, sizeof *work), *good = group->task;
+	struct task *work = task_dup(&f->scratch, group->task), *good = group->task;
 	struct group trial = *group;
 	trial.task = work;
 	*w = (struct growth){.group = &trial, .s = &work->stage[work->nstages - 1], .n = 1};
@@ -301,7 +301,7 @@ static void grow(struct finder *f, struct group *group)
 		commit(w);
 		if (task_check(work) < 0)
 			break;
-		*good = *work;
+		task_copy(good, work);
 		*group = trial;
 		group->task = good;
 		group->at = n;
@@ -360,7 +360,7 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 			group->kind = STEP_ALIAS;
 		} else if (build(&f, n, t, group->value) >= 0) {
 			group->kind = STEP_TASK;
-			group->task = arena_memdup(a, t, sizeof *t);
+			group->task = task_dup(a, t);
 			group->out = g->node[n].out[0];
 			grow(&f, group);
 		}
@@ -407,7 +407,7 @@ static int share_tasks(struct steps *s, struct arena *a)
 		while (!key_equal(key[j], key[n]))
 			j++;
 		if (j == n)
-			task[n++] = arena_memdup(a, s->step[i].task, sizeof **task);
+			task[n++] = task_dup(a, s->step[i].task);
 		s->step[i].task = task[j];
 	}
 	arena_free(&scratch);

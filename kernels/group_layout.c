@@ -391,7 +391,7 @@ static int emit_task(struct layer *l, int group)
 	bool first = l->ingests[group] >= 0;
 	if (first || p->prev >= 0 || p->next >= 0) {
 		struct laid *laid = l->laid[group] = ARENA_NEW(l->a, struct laid);
-		*laid = (struct laid){(int)(s - l->out->step), arena_memdup(l->a, s->task, sizeof *s->task)};
+		*laid = (struct laid){(int)(s - l->out->step), task_dup(l->a, s->task)};
 	}
 	rc = finish_task(l, s);
 	return rc >= 0 && (first || p->prev >= 0) && p->next < 0 ? emit_block(l, group) : rc;

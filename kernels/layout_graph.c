@@ -93,7 +93,7 @@ static int64_t images(const struct group *p)
 
 static double mode_cycles(struct weigher *w, const struct group *p, unsigned blocked)
 {
-	struct task *t = arena_memdup(&w->scratch, p->task, sizeof *t);
+	struct task *t = task_dup(&w->scratch, p->task);
 	for (int i = 0; i < t->noperands; i++)
 		if (p->value[i] >= 0)
 			lay(w, p->value[i], blocked >> i & 1, &t->operand[i]);

@@ -185,6 +185,22 @@ static double prog_flops(const struct prog *p)
 	return n;
 }
 
+void task_copy(struct task *to, const struct task *from)
+{
+	to->noperands = from->noperands;
+	to->nstages = from->nstages;
+	to->nsyms = from->nsyms;
+	memcpy(to->operand, from->operand, sizeof *to->operand * (size_t)from->noperands);
+	memcpy(to->stage, from->stage, sizeof *to->stage * (size_t)from->nstages);
+}
+
+struct task *task_dup(struct arena *a, const struct task *t)
+{
+	struct task *copy = ARENA_NEW(a, struct task);
+	task_copy(copy, t);
+	return copy;
+}
+
 double task_flops(const struct task *t)
 {
 	double sum = 0;
