@@ -174,7 +174,7 @@ TEST(bench_as_json)
 	CHECK(json_number_value(json_object_get(j, "min_ms")) <=
 	      json_number_value(json_object_get(j, "median_ms")));
 	CHECK(json_array_size(k) >= 5);
-	check_keys(json_array_get(k, 0), "name us gflops peak_pct roofline_pct kind");
+	check_keys(json_array_get(k, 0), "name us min_us gflops peak_pct roofline_pct kind");
 	json_decref(j);
 	CHECK_RUN(0, "bench %s %s --json --runs 7 --kernels fallback --cache %s", steering(), steering(),
 		  cache);

@@ -22,8 +22,8 @@ enum {
 /* One of the things compared. */
 struct variant {
 	struct ready ready;
-	double *ns;        /* per run */
-	double *kernel_ns; /* median */
+	double *ns; /* per run */
+	struct kernel_time *kernel;
 };
 
 struct bench {
@@ -112,12 +112,12 @@ static int all_rounds(struct bench *b)
 static int time_kernels(struct bench *b)
 {
 	struct ready *r[MAX_VARIANTS];
-	double *ns[MAX_VARIANTS];
+	struct kernel_time *time[MAX_VARIANTS];
 	for (int i = 0; i < b->n; i++)
 		r[i] = &b->variant[i].ready;
-	int rc = ready_time_kernels(r, b->n, KERNEL_RUNS, KERNELS_NS, &b->arena, ns);
+	int rc = ready_time_kernels(r, b->n, KERNEL_RUNS, KERNELS_NS, &b->arena, time);
 	for (int i = 0; i < b->n && rc >= 0; i++)
-		b->variant[i].kernel_ns = ns[i];
+		b->variant[i].kernel = time[i];
 	return rc;
 }
 
@@ -151,19 +151,20 @@ static int measure(struct bench *b)
 }
 
 struct kernel_row {
-	double us, gflops, peak_pct, roofline_pct;
+	double us, min_us, gflops, peak_pct, roofline_pct; /* shares are of the median */
 };
 
 static struct kernel_row kernel_row(const struct bench *b, const struct variant *v, int i)
 {
 	const struct plan_kernel *k;
 	plan_kernels(v->ready.plan, &k);
-	double ns = v->kernel_ns[i];
+	double ns = v->kernel[i].median_ns;
 	int cores = b->host.threads < b->host.target.cores ? b->host.threads : b->host.target.cores;
 	double peak = b->host.target.fma_gflops * cores;
 	ns = ns > 0 ? ns : 1;
 	return (struct kernel_row){
 	    .us = ns / 1e3,
+	    .min_us = v->kernel[i].min_ns / 1e3,
 	    .gflops = k[i].flops / ns,
 	    .peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0,
 	    .roofline_pct = 100 * k[i].roofline_ns / cores / ns,
@@ -177,11 +178,12 @@ static json_t *kernels_json(const struct bench *b, const struct variant *v)
 	json_t *list = json_array();
 	for (int i = 0; i < n; i++) {
 		struct kernel_row r = kernel_row(b, v, i);
-		json_array_append_new(
-		    list, json_pack("{so so so so so so ss}", "name", json_text(k[i].name), "label",
-				    json_text(k[i].label), "us", json_num(r.us), "gflops", json_num(r.gflops),
-				    "peak_pct", json_num(r.peak_pct), "roofline_pct",
-				    json_num(r.roofline_pct), "kind", ready_origin(k[i].origin)));
+		json_array_append_new(list,
+				      json_pack("{so so so so so so so ss}", "name", json_text(k[i].name),
+						"label", json_text(k[i].label), "us", json_num(r.us),
+						"min_us", json_num(r.min_us), "gflops", json_num(r.gflops),
+						"peak_pct", json_num(r.peak_pct), "roofline_pct",
+						json_num(r.roofline_pct), "kind", ready_origin(k[i].origin)));
 	}
 	return list;
 }

@@ -60,22 +60,22 @@ static int time_networks(struct report *r)
 }
 
 /* Kernels of the same node that compute the same are compared; what was fused otherwise has no `before`. */
-static double find_before(const struct report *r, const struct plan_kernel *k, const double *ns)
+static double find_before(const struct report *r, const struct plan_kernel *k, const struct kernel_time *time)
 {
 	const struct plan_kernel *b;
 	int n = plan_kernels(r->before.plan, &b);
 	for (int i = 0; i < n; i++)
 		if (!strcmp(b[i].name, k->name) && !strcmp(b[i].label, k->label))
-			return ns[i];
+			return time[i].median_ns;
 	return 0;
 }
 
 static int time_kernels(struct report *r)
 {
 	struct ready *net[2] = {&r->before, &r->after};
-	double *ns[2];
+	struct kernel_time *time[2];
 	const struct plan_kernel *k;
-	int rc = ready_time_kernels(net, 2, RUNS, 20 * NS_PER_S, &r->arena, ns);
+	int rc = ready_time_kernels(net, 2, RUNS, 20 * NS_PER_S, &r->arena, time);
 	if (rc < 0)
 		return rc;
 	r->n = plan_kernels(r->after.plan, &k);
@@ -83,8 +83,9 @@ static int time_kernels(struct report *r)
 	r->origin = ARENA_ARRAY(&r->arena, const char *, r->n + 1);
 	r->roofline_ns = ARENA_ARRAY(&r->arena, double, r->n + 1);
 	for (int i = 0; i < r->n; i++) {
-		r->kernel[i] = (struct chart_kernel){k[i].name, k[i].label, find_before(r, &k[i], ns[0]),
-						     ns[1][i],  k[i].flops, k[i].bytes};
+		r->kernel[i] = (struct chart_kernel){
+		    k[i].name,  k[i].label, find_before(r, &k[i], time[0]), time[1][i].median_ns,
+		    k[i].flops, k[i].bytes};
 		r->origin[i] = ready_origin(k[i].origin);
 		r->roofline_ns[i] = k[i].roofline_ns;
 	}

@@ -123,7 +123,7 @@ void ready_close(struct ready *r)
 }
 
 int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
-		       double **ns)
+		       struct kernel_time **time)
 {
 	const struct plan_kernel *k;
 	struct arena scratch = {0};
@@ -143,9 +143,12 @@ int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns
 	}
 	for (int i = 0; i < n && rc >= 0; i++) {
 		int count = plan_kernels(r[i]->plan, &k);
-		ns[i] = ARENA_ARRAY(a, double, count + 1);
-		for (int j = 0; j < count; j++)
-			ns[i][j] = stats_median(&all[i][j * runs], done);
+		time[i] = ARENA_ARRAY(a, struct kernel_time, count + 1);
+		for (int j = 0; j < count; j++) {
+			double *runs_ns = &all[i][j * runs];
+			time[i][j] = (struct kernel_time){stats_median(runs_ns, done),
+							  stats_quantile(runs_ns, done, 0)};
+		}
 	}
 	arena_free(&scratch);
 	return rc;

@@ -56,10 +56,13 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
-/* Times every kernel of n models, which take turns, `runs` times or for limit_ns (once at least): ns[i][k] is
- * the median of model i's kernel k. */
+struct kernel_time {
+	double median_ns, min_ns;
+};
+/* Times every kernel of n models, which take turns, `runs` times or for limit_ns (once at least): time[i][k]
+ * is of model i's kernel k. */
 int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
-		       double **ns) MUST_CHECK;
+		       struct kernel_time **time) MUST_CHECK;
 /* For case_runner: runs a case's graph, which it optimises, as a plan. ctx: struct ready_case. */
 struct ready_case {
 	const struct host *host;
