@@ -205,6 +205,7 @@ static int tune(struct session *s)
 	const struct job j = {.ntasks = s->ntasks,
 			      .task = s->job,
 			      .strategy = s->report->strategy,
+			      .cost = s->o->cost,
 			      .exact = s->o->exact,
 			      .warm = s->warm,
 			      .seed = s->o->seed,

@@ -22,6 +22,7 @@ struct tune_options {
 	const int *cpus;      /* one per thread, or NULL: not pinned */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
 	const char *strategy; /* NULL: "evolve" */
+	const char *cost;     /* model that guides it; NULL: "draft" */
 	uint64_t seed;
 	bool exact;
 	const char *worker;          /* path; NULL: beside the executable */

@@ -12,15 +12,26 @@
 struct run {
 	struct box box;
 	struct tune *tune;
+	struct guide guide; /* without a space */
+	struct arena model;
 	int *order; /* tasks by what their defaults cost, dearest first */
 	int ntasks;
 };
+
+static int open_model(struct run *x, const struct job *j)
+{
+	const char *name = j->cost ? j->cost : "draft";
+	x->guide.cost = cost_find(name);
+	if (!x->guide.cost)
+		return fail(E_USAGE, "no cost model '%s'", name);
+	return x->guide.cost->start(&x->model, NULL, 0, j->seed, &x->guide.model);
+}
 
 static int open_tasks(struct run *x, struct job_result *result)
 {
 	for (int i = 0; i < x->ntasks; i++) {
 		result[i] = (struct job_result){0};
-		int rc = tune_open(&x->tune[i], &x->box, i, &result[i]);
+		int rc = tune_open(&x->tune[i], &x->box, &x->guide, i, &result[i]);
 		if (rc < 0)
 			return rc;
 	}
@@ -100,7 +111,9 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		x.box.deadline_ns -= MARGIN_NS;
 	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
 	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
-	int rc = open_tasks(&x, result);
+	int rc = open_model(&x, j);
+	if (rc >= 0)
+		rc = open_tasks(&x, result);
 	if (rc >= 0) {
 		order_tasks(&x, &a);
 		rc = run_defaults(&x);
@@ -110,6 +123,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	for (int i = 0; i < j->ntasks; i++)
 		tune_close(&x.tune[i]);
 	box_drop_all(&x.box);
+	arena_free(&x.model);
 	arena_free(&x.box.scratch);
 	arena_free(&a);
 	return rc < 0 && rc != E_STOPPED ? rc : x.box.trials;

@@ -45,10 +45,10 @@ enum rec_kind { REC_DEFAULT, REC_BEST };
 struct job {
 	int ntasks;
 	const struct job_task *task;
-	const char *strategy;
-	bool exact; /* only schedules that do the operator's own multiplications */
-	bool warm;  /* a core's cache keeps all of the network between its runs: weights are timed there, not
-		       in memory */
+	const char *strategy, *cost; /* by name; NULL: the ones that serve best */
+	bool exact;                  /* only schedules that do the operator's own multiplications */
+	bool warm; /* a core's cache keeps all of the network between its runs: weights are timed there, not
+		      in memory */
 	uint64_t seed;
 	int64_t deadline_ns;         /* on the runner's clock */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */

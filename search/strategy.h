@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies propose candidates; they know no device and no operator, only the space's text. One file
- * strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes strategy_table[].
+/* Strategies propose candidates; they know no device and no operator, only the space's text and what a model
+ * thinks of it. One file strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes
+ * strategy_table[].
  *
  * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with what
  * became of it. Candidates already measured in this task are filtered by the caller. State lives in the arena
- * given to start(). */
+ * given to start(); the guide outlives it. */
 #ifndef SEARCH_STRATEGY_H
 #define SEARCH_STRATEGY_H
 
-#include "kernels/space.h"
 #include "platform/meas.h"
+#include "search/guide.h"
 
 struct strategy {
 	const char *name;
-	int (*start)(struct arena *a, const struct space *s, uint64_t seed, void **state);
+	int (*start)(struct arena *a, const struct guide *g, uint64_t seed, void **state);
 	int (*ask)(void *state, char cand[CAND_MAX]);
 	void (*tell)(void *state, const char *cand, const struct meas *m);
 };

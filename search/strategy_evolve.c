@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evolution under an analytical draft. A generation is bred from the best measured candidates by mutation and
- * crossover, with random immigrants; the draft ranks it, and the front of that order is proposed, one per
- * structure, because twins that the draft cannot tell apart would fill it. Every fourth proposal is picked
- * blindly: where the draft is wrong (memory-bound kernels) its favourites are all alike. */
+/* Evolution under a cost model. A generation is bred from the best measured candidates by mutation and
+ * crossover, with random immigrants; the model ranks it, and the front of that order is proposed, one per
+ * structure, because twins that the model cannot tell apart would fill it. Every fourth proposal is picked
+ * blindly: where the model is wrong its favourites are all alike. */
 #include "search/strategy.h"
 
 #include <string.h>
 
 enum {
 	PARENTS = 16, /* measured candidates kept */
-	BROOD = 96,   /* bred and drafted per generation: some 0.1 ms */
-	FIRST = 512,  /* random candidates drafted before anything is known */
+	BROOD = 96,   /* bred and guessed per generation: some 0.1 ms */
+	FIRST = 512,  /* random candidates guessed before anything is known */
 	BATCH = 8,    /* proposed from one generation */
-	BLIND = 4,    /* one in so many proposals ignores the draft */
+	BLIND = 4,    /* one in so many proposals ignores the model */
 };
 
 struct member {
 	char cand[CAND_MAX];
-	double ns; /* measured (parents) or drafted (brood) */
+	double ns; /* measured (parents) or guessed (brood) */
 };
 
 struct evolve {
-	const struct space *space;
+	const struct guide *guide;
 	struct rng rng;
 	struct member parent[PARENTS]; /* fastest first */
 	int nparents;
@@ -31,10 +31,10 @@ struct evolve {
 	int nnext, at;
 };
 
-static int evolve_start(struct arena *a, const struct space *s, uint64_t seed, void **state)
+static int evolve_start(struct arena *a, const struct guide *g, uint64_t seed, void **state)
 {
 	struct evolve *e = ARENA_NEW(a, struct evolve);
-	e->space = s;
+	e->guide = g;
 	rng_seed(&e->rng, seed);
 	e->brood = ARENA_ARRAY(a, struct member, FIRST);
 	*state = e;
@@ -52,10 +52,10 @@ static int breed(struct evolve *e, char cand[CAND_MAX])
 {
 	uint32_t die = rng_below(&e->rng, 10);
 	if (e->nparents == 0 || die < 2)
-		return space_random(e->space, &e->rng, cand);
+		return space_random(e->guide->space, &e->rng, cand);
 	if (e->nparents == 1 || die < 7)
-		return space_mutate(e->space, &e->rng, pick_parent(e), cand);
-	return space_cross(e->space, &e->rng, pick_parent(e), pick_parent(e), cand);
+		return space_mutate(e->guide->space, &e->rng, pick_parent(e), cand);
+	return space_cross(e->guide->space, &e->rng, pick_parent(e), pick_parent(e), cand);
 }
 
 static int fill_brood(struct evolve *e)
@@ -69,7 +69,7 @@ static int fill_brood(struct evolve *e)
 			rc = got;
 			continue;
 		}
-		m->ns = space_draft(e->space, m->cand);
+		m->ns = guide_guess(e->guide, m->cand).ns;
 		e->nbrood++;
 	}
 	return e->nbrood ? E_OK : rc;

@@ -3,14 +3,14 @@
 #include "search/strategy.h"
 
 struct draws {
-	const struct space *space;
+	const struct guide *guide;
 	struct rng rng;
 };
 
-static int random_start(struct arena *a, const struct space *s, uint64_t seed, void **state)
+static int random_start(struct arena *a, const struct guide *g, uint64_t seed, void **state)
 {
 	struct draws *d = ARENA_NEW(a, struct draws);
-	d->space = s;
+	d->guide = g;
 	rng_seed(&d->rng, seed);
 	*state = d;
 	return E_OK;
@@ -19,7 +19,7 @@ static int random_start(struct arena *a, const struct space *s, uint64_t seed, v
 static int random_ask(void *state, char cand[CAND_MAX])
 {
 	struct draws *d = state;
-	return space_random(d->space, &d->rng, cand);
+	return space_random(d->guide->space, &d->rng, cand);
 }
 
 static void random_tell(void *state, const char *cand, const struct meas *m)

@@ -55,14 +55,14 @@ static int add_trial(struct tune *t, const char *cand)
 	return t->ntrials++;
 }
 
-int tune_open(struct tune *t, struct box *b, int index, struct job_result *result)
+int tune_open(struct tune *t, struct box *b, const struct guide *g, int index, struct job_result *result)
 {
 	struct task *task;
 	*t = (struct tune){.box = b,
 			   .task = &b->job->task[index],
 			   .result = result,
 			   .index = index,
-			   .strategy = strategy_find(b->job->strategy),
+			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : "evolve"),
 			   .best = -1,
 			   .decay = 1};
 	if (!t->strategy)
@@ -74,8 +74,9 @@ int tune_open(struct tune *t, struct box *b, int index, struct job_result *resul
 	const struct space_want want = {.exact = b->job->exact, .threads = b->runner->threads};
 	if (rc >= 0)
 		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
+	t->guide = (struct guide){t->space, g->cost, g->model};
 	if (rc >= 0)
-		rc = t->strategy->start(&t->arena, t->space, seed, &t->state);
+		rc = t->strategy->start(&t->arena, &t->guide, seed, &t->state);
 	if (rc == E_NOMEM)
 		return rc;
 	if (rc < 0) {

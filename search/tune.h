@@ -24,6 +24,7 @@ struct tune {
 	int index; /* of the task in the job */
 	struct arena arena;
 	struct space *space;
+	struct guide guide;
 	const struct strategy *strategy;
 	void *state;
 	struct rng rng;
@@ -38,9 +39,10 @@ struct tune {
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };
 
-/* Reads the task and makes its space. A task that no space can be made of is done at once, and says why in
+/* Reads the task and makes its space, to which the guide (its model is the job's) is bound. A task that no space can be made of is done at once, and says why in
  * the log. */
-int tune_open(struct tune *t, struct box *b, int index, struct job_result *result) MUST_CHECK;
+int tune_open(struct tune *t, struct box *b, const struct guide *g, int index,
+	      struct job_result *result) MUST_CHECK;
 void tune_close(struct tune *t);
 /* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the
  * sink. */

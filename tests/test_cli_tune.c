@@ -53,6 +53,8 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_SAYS(cli_err, "only cpu");
 	CHECK_RUN(2, "tune %s --strategy luck", steering());
 	CHECK_SAYS(cli_err, "there is evolve random");
+	CHECK_RUN(2, "tune %s --cost luck", steering());
+	CHECK_SAYS(cli_err, "there is draft none");
 	CHECK_RUN(2, "tune %s --seed -1", steering());
 	CHECK_SAYS(cli_err, "--seed -1: 0 or more");
 	CHECK_RUN(2, "zoo steering --seed -1 -o /nowhere/x.onnx");

@@ -12,6 +12,7 @@ struct setup {
 	struct arena a;
 	struct target t;
 	struct space *space;
+	struct guide guide;
 	void *state;
 };
 
@@ -23,7 +24,8 @@ static void open_setup(struct setup *u, const struct strategy *s, uint64_t seed)
 	t = ARENA_NEW(&u->a, struct task);
 	CHECK_OK(task_parse(task_conv, t));
 	CHECK_OK(space_make(&u->a, t, &u->t, NULL, &u->space));
-	CHECK_OK(s->start(&u->a, u->space, seed, &u->state));
+	u->guide = (struct guide){.space = u->space, .cost = cost_find("draft")};
+	CHECK_OK(s->start(&u->a, &u->guide, seed, &u->state));
 }
 
 TEST(table_and_find)

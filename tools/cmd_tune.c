@@ -35,6 +35,12 @@ static void progress(void *ctx, const struct job_progress *p)
 		 p->label);
 }
 
+static void add_name(char *names, size_t size, const char *name)
+{
+	size_t n = strlen(names);
+	snprintf(names + n, size - n, " %s", name);
+}
+
 static int check_options(const struct tune_options *o, const char *device)
 {
 	if (strcmp(device, "cpu"))
@@ -45,12 +51,18 @@ static int check_options(const struct tune_options *o, const char *device)
 		return fail(E_USAGE, "--budget: at least 100ms");
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
-	if (!o->strategy || strategy_find(o->strategy))
-		return 0;
 	char names[256] = "";
-	for (int i = 0; strategy_table[i]; i++)
-		snprintf(names + strlen(names), sizeof names - strlen(names), " %s", strategy_table[i]->name);
-	return fail(E_USAGE, "--strategy: there is no '%s'; there is%s", o->strategy, names);
+	if (o->strategy && !strategy_find(o->strategy)) {
+		for (int i = 0; strategy_table[i]; i++)
+			add_name(names, sizeof names, strategy_table[i]->name);
+		return fail(E_USAGE, "--strategy: there is no '%s'; there is%s", o->strategy, names);
+	}
+	if (o->cost && !cost_find(o->cost)) {
+		for (int i = 0; cost_table[i]; i++)
+			add_name(names, sizeof names, cost_table[i]->name);
+		return fail(E_USAGE, "--cost: there is no '%s'; there is%s", o->cost, names);
+	}
+	return 0;
 }
 
 static double speedup(const struct tune_report *r)
@@ -177,6 +189,7 @@ static int run_tune(const struct args *a)
 	    .budget_ns = arg_duration(a, "budget", 20 * NS_PER_S),
 	    .cache = arg_str(a, "cache", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
+	    .cost = arg_str(a, "cost", NULL),
 	    .exact = arg_flag(a, "exact"),
 	    .stop = &stop,
 	    .progress = progress,
@@ -202,6 +215,7 @@ static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
     {"device", OPT_STR, "NAME", "device to tune for (default: cpu)"},
     {"strategy", OPT_STR, "NAME", "how candidates are proposed: evolve (default) or random"},
+    {"cost", OPT_STR, "NAME", "what is thought of a candidate before it is built: draft (default) or none"},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
     OPT_THREADS,

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cost models: what a candidate will take, before it is built, and how sure that is. One file cost_NAME.c
+ * defines `const struct cost cost_NAME`; the Makefile writes cost_table[].
+ *
+ * A model sees a candidate as its features (kernels/features.h) and learns what the draft misses:
+ * log(measured / drafted). One state serves all tasks of a job, so that they share what they learn; samples
+ * of one task are compared with each other only, because what is the same for all of a task's candidates
+ * decides nothing. State lives in the arena given to start(), at most 64 KB of it. */
+#ifndef SEARCH_COST_H
+#define SEARCH_COST_H
+
+#include "kernels/features.h"
+#include "platform/arena.h"
+#include "platform/err.h"
+
+struct sample {
+	int task;
+	float log_ratio; /* log(measured ns / drafted ns) */
+	float f[FEATURES];
+};
+
+struct guess {
+	double ns;
+	double sd; /* of its logarithm */
+};
+
+struct cost {
+	const char *name;
+	/* prior: text of a file of configs/models (n bytes; 0: none). E_CORRUPT: not one of this model's. */
+	int (*start)(struct arena *a, const char *prior, size_t n, uint64_t seed, void **state);
+	/* All samples of the job so far, oldest first; the last `fresh` of them are new. */
+	void (*learn)(void *state, const struct sample *s, int n, int fresh);
+	struct guess (*guess)(const void *state, const float f[FEATURES]);
+};
+
+extern const struct cost *const cost_table[];
+const struct cost *cost_find(const char *name); /* NULL: unknown */
+
+#endif

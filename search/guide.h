@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a strategy knows of a task: its space, and what a candidate is thought to take, by the job's cost
+ * model. What the model learns from any task shows in the next guess. */
+#ifndef SEARCH_GUIDE_H
+#define SEARCH_GUIDE_H
+
+#include "kernels/space.h"
+#include "search/cost.h"
+
+struct guide {
+	const struct space *space;
+	const struct cost *cost;
+	void *model; /* the cost's state */
+};
+
+/* cand: legal. */
+struct guess guide_guess(const struct guide *g, const char *cand);
+
+#endif
