@@ -12,26 +12,16 @@
 struct run {
 	struct box box;
 	struct tune *tune;
-	struct guide guide; /* without a space */
-	struct arena model;
+	struct learn learn;
 	int *order; /* tasks by what their defaults cost, dearest first */
 	int ntasks;
 };
-
-static int open_model(struct run *x, const struct job *j)
-{
-	const char *name = j->cost ? j->cost : "draft";
-	x->guide.cost = cost_find(name);
-	if (!x->guide.cost)
-		return fail(E_USAGE, "no cost model '%s'", name);
-	return x->guide.cost->start(&x->model, NULL, 0, j->seed, &x->guide.model);
-}
 
 static int open_tasks(struct run *x, struct job_result *result)
 {
 	for (int i = 0; i < x->ntasks; i++) {
 		result[i] = (struct job_result){0};
-		int rc = tune_open(&x->tune[i], &x->box, &x->guide, i, &result[i]);
+		int rc = tune_open(&x->tune[i], &x->box, &x->learn, i, &result[i]);
 		if (rc < 0)
 			return rc;
 	}
@@ -100,6 +90,7 @@ static int run_slices(struct run *x)
 		int rc = go_on(next, tune_slice(next));
 		if (rc < 0)
 			return rc;
+		learn_fit(&x->learn);
 	}
 }
 
@@ -111,7 +102,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		x.box.deadline_ns -= MARGIN_NS;
 	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
 	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
-	int rc = open_model(&x, j);
+	int rc = learn_open(&x.learn, j->ntasks, j->cost, NULL, 0, j->seed);
 	if (rc >= 0)
 		rc = open_tasks(&x, result);
 	if (rc >= 0) {
@@ -123,7 +114,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	for (int i = 0; i < j->ntasks; i++)
 		tune_close(&x.tune[i]);
 	box_drop_all(&x.box);
-	arena_free(&x.model);
+	learn_close(&x.learn);
 	arena_free(&x.box.scratch);
 	arena_free(&a);
 	return rc < 0 && rc != E_STOPPED ? rc : x.box.trials;

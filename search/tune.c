@@ -55,13 +55,14 @@ static int add_trial(struct tune *t, const char *cand)
 	return t->ntrials++;
 }
 
-int tune_open(struct tune *t, struct box *b, const struct guide *g, int index, struct job_result *result)
+int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, struct job_result *result)
 {
 	struct task *task;
 	*t = (struct tune){.box = b,
 			   .task = &b->job->task[index],
 			   .result = result,
 			   .index = index,
+			   .learn = learn,
 			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : "evolve"),
 			   .best = -1,
 			   .decay = 1};
@@ -74,7 +75,7 @@ int tune_open(struct tune *t, struct box *b, const struct guide *g, int index, s
 	const struct space_want want = {.exact = b->job->exact, .threads = b->runner->threads};
 	if (rc >= 0)
 		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
-	t->guide = (struct guide){t->space, g->cost, g->model};
+	t->guide = (struct guide){t->space, learn->cost, learn->model};
 	if (rc >= 0)
 		rc = t->strategy->start(&t->arena, &t->guide, seed, &t->state);
 	if (rc == E_NOMEM)
@@ -204,6 +205,7 @@ static int try_candidate(struct tune *t, const char *cand, int *trial, struct me
 	if (m->status != MEAS_OK)
 		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));
 	t->strategy->tell(t->state, cand, m);
+	learn_add(t->learn, t->space, t->index, cand, m);
 	drop_slow(t);
 	tune_progress(t);
 	return E_OK;

@@ -6,6 +6,7 @@
 #ifndef SEARCH_TUNE_H
 #define SEARCH_TUNE_H
 
+#include "search/learn.h"
 #include "search/race.h"
 #include "search/strategy.h"
 
@@ -24,6 +25,7 @@ struct tune {
 	int index; /* of the task in the job */
 	struct arena arena;
 	struct space *space;
+	struct learn *learn; /* the job's */
 	struct guide guide;
 	const struct strategy *strategy;
 	void *state;
@@ -39,9 +41,9 @@ struct tune {
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };
 
-/* Reads the task and makes its space, to which the guide (its model is the job's) is bound. A task that no space can be made of is done at once, and says why in
- * the log. */
-int tune_open(struct tune *t, struct box *b, const struct guide *g, int index,
+/* Reads the task and makes its space, in which the guide asks the job's model. A task that no space can be
+ * made of is done at once, and says why in the log. */
+int tune_open(struct tune *t, struct box *b, struct learn *learn, int index,
 	      struct job_result *result) MUST_CHECK;
 void tune_close(struct tune *t);
 /* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search/learn.h"
+
+#include <math.h>
+#include <string.h>
+
+int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior, size_t n, uint64_t seed)
+{
+	const char *name = cost ? cost : "draft";
+	*l = (struct learn){.cost = cost_find(name), .ntasks = ntasks};
+	if (!l->cost)
+		return fail(E_USAGE, "no cost model '%s'", name);
+	l->sample = ARENA_ARRAY(&l->arena, struct sample, LEARN_MAX);
+	l->count = ARENA_ARRAY(&l->arena, int, ntasks + 1);
+	int rc = l->cost->start(&l->arena, prior, n, seed, &l->model);
+	return rc < 0 ? fail_in(rc, "cost model %s", name) : E_OK;
+}
+
+void learn_close(struct learn *l)
+{
+	arena_free(&l->arena);
+}
+
+/* The oldest sample of the task that has the most. */
+static int least_missed(const struct learn *l)
+{
+	int task = 0, at = 0;
+	for (int i = 1; i < l->ntasks; i++)
+		task = l->count[i] > l->count[task] ? i : task;
+	while (l->sample[at].task != task)
+		at++;
+	return at;
+}
+
+static void forget(struct learn *l, int at)
+{
+	l->count[l->sample[at].task]--;
+	l->n--;
+	memmove(&l->sample[at], &l->sample[at + 1], sizeof *l->sample * (size_t)(l->n - at));
+}
+
+void learn_add(struct learn *l, const struct space *s, int task, const char *cand, const struct meas *m)
+{
+	bool timed = m->status == MEAS_OK || m->status == MEAS_ABORTED;
+	struct sample new = {.task = task};
+	if (!timed || m->min_ns <= 0)
+		return;
+	space_features(s, cand, new.f);
+	new.log_ratio = (float)log((double)m->min_ns) - new.f[FEATURE_DRAFT];
+	if (l->n == LEARN_MAX)
+		forget(l, least_missed(l));
+	l->count[task]++;
+	l->sample[l->n++] = new;
+	l->fresh += l->fresh < l->n;
+}
+
+void learn_fit(struct learn *l)
+{
+	if (l->fresh)
+		l->cost->learn(l->model, l->sample, l->n, l->fresh);
+	l->fresh = 0;
+}

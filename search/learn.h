@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a job measures, as samples for its cost model: one memory of all tasks, so that each of them profits
+ * from what the others have shown. Samples are added as candidates are measured, and the model learns from
+ * them between slices, never beside a measurement. */
+#ifndef SEARCH_LEARN_H
+#define SEARCH_LEARN_H
+
+#include "kernels/space.h"
+#include "platform/meas.h"
+#include "search/cost.h"
+
+enum { LEARN_MAX = 4096 /* samples: 0.7 MB */ };
+
+struct learn {
+	struct arena arena;
+	const struct cost *cost;
+	void *model;           /* the cost's state */
+	struct sample *sample; /* LEARN_MAX, oldest first */
+	int n, fresh;          /* of them; of which the model has not seen so many */
+	int *count;            /* of each task */
+	int ntasks;
+};
+
+/* cost: a model's name, NULL: the one that serves best. prior: as in search/cost.h. */
+int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior, size_t n,
+	       uint64_t seed) MUST_CHECK;
+void learn_close(struct learn *l);
+/* cand: legal in the space of that task of the job. A measurement without a time teaches nothing. When there
+ * is no room, the oldest sample of the task that has the most is forgotten. */
+void learn_add(struct learn *l, const struct space *s, int task, const char *cand, const struct meas *m);
+/* The model learns what is new. */
+void learn_fit(struct learn *l);
+
+#endif
