@@ -176,11 +176,12 @@ static bool row_pads(const struct stage *st, const struct operand *o, const stru
 static unsigned left_out(const struct task *t, const struct stage *st, const struct read *r)
 {
 	const struct operand *o = &t->operand[r->operand];
-	unsigned mask = 0;
-	for (int d = 0; d < o->dims.rank && o->role == ROLE_TMP; d++) {
-		if (index_axes(st, &r->dim[d]) & ((1u << task_shared(t)) - 1))
+	if (o->role != ROLE_TMP)
+		return 0;
+	unsigned mask = 0, shared = (1u << task_shared(t)) - 1;
+	for (int d = 0; d < o->dims.rank; d++)
+		if (index_axes(st, &r->dim[d]) & shared)
 			mask |= 1u << d;
-	}
 	return mask;
 }
 
@@ -306,11 +307,12 @@ static int tmp_dim(const struct read *r, int rank, int i)
 
 bool stage_over_image(const struct task *t, const struct stage *st, int i)
 {
-	for (int k = 0; k < st->nreads; k++) {
+	for (int k = 0; k < st->nreads && st->axis[i].extent != 1; k++) {
+		if (t->operand[st->read[k].operand].role == ROLE_CONST)
+			continue;
 		unsigned axes = read_axes(t, st, &st->read[k]);
 		unsigned inner = axes >> (i + 1) & ((1u << (stage_spatial(st) - i - 1)) - 1);
-		if (t->operand[st->read[k].operand].role != ROLE_CONST && st->axis[i].extent != 1 &&
-		    !(axes >> i & 1) && inner & (inner - 1))
+		if (!(axes >> i & 1) && inner & (inner - 1))
 			return true;
 	}
 	return false;

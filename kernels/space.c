@@ -12,7 +12,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	if (rc < 0)
 		return rc;
 	struct space *s = ARENA_NEW(a, struct space);
-	s->t = *t;
+	task_copy(&s->t, t);
 	s->tg = *tg;
 	rules_ring(s);
 	for (int i = 0; i < t->nstages; i++)
