@@ -1,18 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kernels/draft.h"
+#include "kernels/draft_parts.h"
 
 #include <math.h>
-
-/* 4 cycles FMA latency, 2 FMA and 1.7 loads a cycle, 40 cycles around a tile, 24 bytes a cycle from L2:
- * measured once on a Zen 5 and a Cascade Lake. A tile without a reduction costs STEP in place of CALL: copies
- * of 24 blocked channels took a fifth of what they would with that. */
-static const double FMA_PER_CYCLE = 2, L2_PER_CYCLE = 24, LOADS_PER_CYCLE = 1.7, LATENCY = 4, CALL = 40,
-		    STEP = 12, TRANSPOSE = 5 /* a load and four steps a vector */,
-		    ACROSS = 16 /* what lanes take to become one, of one point or of a vector of them */,
-		    WINDOW = 4 /* around a tile with its filters in registers: the next one overlaps */,
-		    WINDOW_LIVE = 4 /* vectors of a row that wait for a neighbour */,
-		    REST = 1.1 /* a smaller last tile of few: 49 points by 13 take 4 % more than by 7 */,
-		    BESIDE = .25 /* of arithmetic beside memory counts: weights may be in cache */;
 
 int64_t extent_guess(int64_t extent)
 {
@@ -133,8 +122,7 @@ static double distinct(const struct stage *st, unsigned axes, const int *n)
 	return c;
 }
 
-/* A read's vectors that overlap for neighbouring points, as of a window that slides over a tile. */
-static bool slides(const struct stage *st, const struct read *r, int rank, const struct sstage *s)
+bool draft_read_slides(const struct stage *st, const struct read *r, int rank, const struct sstage *s)
 {
 	for (int d = 0; d < rank; d++) {
 		bool point = false, step = false;
@@ -157,6 +145,14 @@ static bool looped(const struct stage *st, unsigned axes, const struct sstage *s
 	return false;
 }
 
+bool draft_read_stays(const struct stage *st, unsigned axes, const struct sstage *s, bool window)
+{
+	bool fixed = window || !looped(st, axes, s);
+	for (int a = 0; a < stage_spatial(st); a++)
+		fixed &= a == s->lane || !(axes >> a & 1);
+	return st->comb != COMB_NONE && fixed && s->hoist;
+}
+
 int draft_live(const struct task *t, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
@@ -172,14 +168,9 @@ int draft_live(const struct task *t, int stage, const struct sstage *s)
 		if (!stage_in_body(st, i) || s->lane < 0 || !(axes >> s->lane & 1))
 			continue;
 		double d = distinct(st, axes, s->tile);
-		bool fixed =
-		    window ||
-		    !looped(st, axes, s); /* does not change between tiles of the innermost loop: hoisted */
-		for (int a = 0; a < ns; a++)
-			fixed &= a == s->lane || !(axes >> a & 1);
-		if (slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
+		if (draft_read_slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
 			d = fmin(d, WINDOW_LIVE);
-		vectors += st->comb != COMB_NONE && fixed && s->hoist ? d * taps : d;
+		vectors += draft_read_stays(st, axes, s, window) ? d * taps : d;
 	}
 	return (int)(points + vectors + 1);
 }
@@ -189,7 +180,7 @@ bool draft_slides(const struct task *t, int stage, const struct sstage *s)
 	const struct stage *st = &t->stage[stage];
 	for (int i = 0; i < st->nreads; i++)
 		if (stage_in_body(st, i) &&
-		    slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
+		    draft_read_slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
 			return true;
 	return false;
 }
@@ -204,12 +195,10 @@ static bool outside(const struct stage *st, const struct sstage *s, unsigned axe
 	return !(axes >> last & 1);
 }
 
-int draft_held(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+int draft_window(const struct task *t, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
-	int held = 0, points = s->chains, ns = stage_spatial(st);
-	for (int a = 0; a < ns; a++)
-		points *= s->tile[a];
+	int held = 0, ns = stage_spatial(st);
 	for (int a = ns; a < st->naxes; a++)
 		if (s->unroll[a] != st->axis[a].extent)
 			return 0;
@@ -220,7 +209,15 @@ int draft_held(const struct task *t, const struct target *tg, int stage, const s
 			taps *= axes >> a & 1 ? s->unroll[a] : 1;
 		held += taps;
 	}
-	return points + held + 4 <= tg->regs && draft_slides(t, stage, s) ? held : 0;
+	return draft_slides(t, stage, s) ? held : 0;
+}
+
+int draft_held(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+{
+	int held = draft_window(t, stage, s), points = s->chains;
+	for (int a = 0; a < stage_spatial(&t->stage[stage]); a++)
+		points *= s->tile[a];
+	return points + held + HELD_SPARE <= tg->regs ? held : 0;
 }
 
 double draft_loads(const struct task *t, int stage, const struct sstage *s)
@@ -233,25 +230,6 @@ double draft_loads(const struct task *t, int stage, const struct sstage *s)
 		loads += stage_in_body(st, i) ? touched(t, st, &st->read[i], s, s->lane, n) : 0;
 	return loads;
 }
-
-struct tile_cost {
-	const struct task *t;
-	const struct stage *st;
-	const struct sstage *s;
-	const struct target *tg;
-	double body, post, access[MAX_OPERANDS + 1];
-	unsigned axes[MAX_OPERANDS + 1];
-	double steps; /* vector steps of the reduction */
-	double parts; /* of a split reduction */
-	/* Panels of constants beyond L1 come from L2 once a tile: cost of their bytes against that of others,
-	 * small ones in less than the rate of L2, as loads run ahead; 0: no such panel. Measured: 1x1
-	 * convolutions with tiles of 4 vectors are the fastest with panels of 64 and 128 KB, 20 % behind
-	 * tiles of 2 with 250 KB. */
-	double streams[MAX_OPERANDS];
-	double l2; /* bytes a cycle */
-	bool once; /* each of the weights is used once */
-	int spill, held;
-};
 
 double draft_join(double a, double b)
 {
@@ -290,7 +268,7 @@ static double one_tile(const struct tile_cost *c, const int *n)
 		straight &= c->s->unroll[a] == st->axis[a].extent;
 	if (!straight)
 		step = fmax(step, LATENCY / c->s->chains);
-	step += c->spill > 0 ? 3 + 1.7 * c->spill : 0;
+	step += c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
 	bool across = c->s->lane >= stage_spatial(st) && points > 1; /* lower_across.c */
 	double ends = across ? ceil(points / c->s->lanes) : points;
 	double end =
@@ -345,10 +323,6 @@ struct held {
 	double n[MAX_AXES], read[MAX_OPERANDS + 1], set, lost;
 };
 
-/* A set of `safe` caches stays, one of 1 + safe is lost, between them a part of it. L1: a little over it is
- * not all lost, as it were under strict LRU: 3x3/2 convolutions reach 90 % of the peak. L2: is shared with
- * code, tables and other hardware threads, and weights that are read again for every tile lose 20 % at half
- * of it. */
 static void again(const struct tile_cost *c, struct held *h, double cache, double safe, int axis,
 		  double count)
 {
@@ -395,55 +369,86 @@ static double traffic(const struct tile_cost *c, double cache, double safe, bool
 	return bytes;
 }
 
-/* Cycles that weights take from memory: beside the arithmetic where they are fetched ahead of it, by the
- * hardware where they pass by in order. */
-static double with_weights(const struct tile_cost *c, double cycles, double core)
+/* Beside the arithmetic where they are fetched ahead of it, by the hardware where they pass by in order. */
+double draft_cold(const struct tile_cost *c)
 {
 	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
 	double bytes = 4;
 	for (int a = 0; a < c->st->naxes && read >= 0; a++)
 		bytes *= c->axes[read] >> a & 1 ? (double)extent_guess(c->st->axis[a].extent) : 1;
-	double cold = read < 0 ? 0 : bytes / draft_memory(c->tg);
+	return read < 0 ? 0 : bytes / draft_memory(c->tg);
+}
+
+static double with_weights(const struct tile_cost *c, double cycles, double core)
+{
+	double cold = draft_cold(c);
 	if (c->once)
 		return draft_join(cycles, cold) + BESIDE * core;
 	return c->s->prefetch ? draft_join(cycles, cold) : cycles + cold;
 }
 
+double draft_stream(double panel_bytes, const struct tile_cost *c)
+{
+	return 2. / 3 + 2 * panel_bytes / c->l2_bytes;
+}
+
+static void open_rates(struct tile_cost *c)
+{
+	const struct target *tg = c->tg;
+	double ghz = draft_ghz(tg);
+	c->l1_bytes = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15;
+	c->l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19;
+	c->l2 = tg->bw_gbs[1] > 0 ? fmin(tg->bw_gbs[1] / ghz, L2_PER_CYCLE) : L2_PER_CYCLE;
+	c->l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12;
+}
+
+void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
+		const struct sstage *s, const struct stage *st)
+{
+	*c = (struct tile_cost){.t = t, .st = st, .s = s, .tg = tg};
+	c->body = fmax(body_cost(st), .5);
+	c->post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		c->axes[i] = read_axes(t, st, r);
+		c->access[i] = access_cost(t, st, s, r);
+	}
+	c->steps = stage_steps(st);
+	c->parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
+	if (s->lane >= stage_spatial(st)) {
+		double e = (double)extent_guess(st->axis[s->lane].extent);
+		c->steps = c->steps / e * ceil(e / s->lanes);
+	}
+	c->spill = draft_live(t, stage, s) - tg->regs;
+	c->held = draft_held(t, tg, stage, s);
+	c->once = stage_streams(t, st, s);
+	open_rates(c);
+}
+
+static void open_streams(struct tile_cost *c)
+{
+	double tile[MAX_AXES];
+	tile_points(c, tile);
+	for (int a = 0; a < c->st->naxes; a++) /* no panel is used again: all count */
+		tile[a] = c->once ? (double)extent_guess(c->st->axis[a].extent) : tile[a];
+	for (int i = 0; i < c->st->nreads; i++) {
+		double panel = footprint(c, i, tile);
+		if (operand_packs(c->t, c->st->read[i].operand) && stage_in_body(c->st, i) &&
+		    panel > c->l1_bytes / 2)
+			c->streams[i] = draft_stream(panel, c);
+	}
+}
+
 static double draft(const struct task *t, const struct target *tg, int stage, const struct sstage *s,
 		    const struct stage *st)
 {
+	struct tile_cost c;
 	if (s->wino.m)
 		return draft_winograd(t, tg, s, 1);
-	struct tile_cost c = {.t = t, .st = st, .s = s, .tg = tg};
-	c.body = fmax(body_cost(st), .5);
-	c.post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
-	for (int i = 0; i <= st->nreads; i++) {
-		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
-		c.axes[i] = read_axes(t, st, r);
-		c.access[i] = access_cost(t, st, s, r);
-	}
-	c.steps = stage_steps(st);
-	c.parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
-	if (s->lane >= stage_spatial(st)) {
-		double e = (double)extent_guess(st->axis[s->lane].extent);
-		c.steps = c.steps / e * ceil(e / s->lanes);
-	}
-	c.spill = draft_live(t, stage, s) - tg->regs;
-	c.held = draft_held(t, tg, stage, s);
-	c.once = stage_streams(t, st, s);
-	double l2 = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19,
-	       l1 = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15, ghz = draft_ghz(tg);
-	double tile[MAX_AXES];
-	tile_points(&c, tile);
-	c.l2 = tg->bw_gbs[1] > 0 ? fmin(tg->bw_gbs[1] / ghz, L2_PER_CYCLE) : L2_PER_CYCLE;
-	for (int a = 0; a < st->naxes; a++) /* no panel is used again: all count */
-		tile[a] = c.once ? (double)extent_guess(st->axis[a].extent) : tile[a];
-	for (int i = 0; i < st->nreads; i++)
-		if (operand_packs(t, st->read[i].operand) && stage_in_body(st, i) &&
-		    footprint(&c, i, tile) > l1 / 2)
-			c.streams[i] = 2. / 3 + 2 * footprint(&c, i, tile) / l2;
-	double core = all_tiles(&c), from_l2 = traffic(&c, l1, .85, true) / c.l2;
-	double from_l3 = traffic(&c, l2, .4, false) / (tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12);
+	draft_open(&c, t, tg, stage, s, st);
+	open_streams(&c);
+	double core = all_tiles(&c), from_l2 = traffic(&c, c.l1_bytes, L1_SAFE, true) / c.l2;
+	double from_l3 = traffic(&c, c.l2_bytes, L2_SAFE, false) / c.l3;
 	return with_weights(&c, hypot(draft_join(core, from_l2), from_l3), core);
 }
 

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the draft: its constants and what it derives of a stage before it counts tiles, for draft.c and
+ * its smooth form (relax_cost.c). */
+#ifndef KERNELS_DRAFT_PARTS_H
+#define KERNELS_DRAFT_PARTS_H
+
+#include "kernels/draft.h"
+
+/* 4 cycles FMA latency, 2 FMA and 1.7 loads a cycle, 40 cycles around a tile, 24 bytes a cycle from L2:
+ * measured once on a Zen 5 and a Cascade Lake. A tile without a reduction costs STEP in place of CALL: copies
+ * of 24 blocked channels took a fifth of what they would with that. */
+#define FMA_PER_CYCLE 2.
+#define L2_PER_CYCLE 24.
+#define LOADS_PER_CYCLE 1.7
+#define LATENCY 4.
+#define CALL 40.
+#define STEP 12.
+#define TRANSPOSE 5.   /* a load and four steps a vector */
+#define ACROSS 16.     /* what lanes take to become one, of one point or of a vector of them */
+#define WINDOW 4.      /* around a tile with its filters in registers: the next one overlaps */
+#define WINDOW_LIVE 4. /* vectors of a row that wait for a neighbour */
+#define REST 1.1       /* a smaller last tile of few: 49 points by 13 take 4 % more than by 7 */
+#define BESIDE .25     /* of arithmetic beside memory counts: weights may be in cache */
+#define HELD_SPARE 4   /* registers beside those */
+#define SPILL 3.       /* cycles a step, */
+#define SPILLED 1.7    /* and for each register too many */
+/* A set of `safe` caches stays, one of 1 + safe is lost, between them a part of it. L1: a little over it is
+ * not all lost, as it were under strict LRU: 3x3/2 convolutions reach 90 % of the peak. L2: is shared with
+ * code, tables and other hardware threads, and weights that are read again for every tile lose 20 % at half
+ * of it. */
+#define L1_SAFE .85
+#define L2_SAFE .4
+
+struct tile_cost {
+	const struct task *t;
+	const struct stage *st;
+	const struct sstage *s;
+	const struct target *tg;
+	double body, post, access[MAX_OPERANDS + 1];
+	unsigned axes[MAX_OPERANDS + 1];
+	double steps; /* vector steps of the reduction */
+	double parts; /* of a split reduction */
+	/* Panels of constants beyond L1 come from L2 once a tile: cost of their bytes against that of others,
+	 * small ones in less than the rate of L2, as loads run ahead; 0: no such panel. Measured: 1x1
+	 * convolutions with tiles of 4 vectors are the fastest with panels of 64 and 128 KB, 20 % behind
+	 * tiles of 2 with 250 KB. */
+	double streams[MAX_OPERANDS];
+	double l2, l3;             /* bytes a cycle */
+	double l1_bytes, l2_bytes; /* of the caches */
+	bool once;                 /* each of the weights is used once */
+	int spill, held;
+};
+
+/* Of stage `stage`, or of `st`, which is that with another extent. */
+void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
+		const struct sstage *s, const struct stage *st);
+/* A read's vectors that overlap for neighbouring points, as of a window that slides over a tile. */
+bool draft_read_slides(const struct stage *st, const struct read *r, int rank, const struct sstage *s);
+/* What is read does not change between tiles of the innermost loop and stays in registers: `window`: of a
+ * schedule that slides. */
+bool draft_read_stays(const struct stage *st, unsigned axes, const struct sstage *s, bool window);
+double draft_stream(double panel_bytes, const struct tile_cost *c); /* streams[] of a panel */
+/* Cycles that weights take from memory. */
+double draft_cold(const struct tile_cost *c);
+/* draft_held where registers are left; draft_held is 0 where they are not. */
+int draft_window(const struct task *t, int stage, const struct sstage *s);
+
+#endif
