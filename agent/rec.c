@@ -150,16 +150,6 @@ static bool parse_real(const char *s, double *out)
 	return !*end && isfinite(*out) && *out >= 0;
 }
 
-static bool parse_status(const char *s, enum meas_status *out)
-{
-	for (int i = 0; i < MEAS_STATUSES; i++)
-		if (!strcmp(s, meas_status_name((enum meas_status)i))) {
-			*out = (enum meas_status)i;
-			return true;
-		}
-	return false;
-}
-
 /* s is one value, unescaped, and lives in the arena. */
 static bool parse_field(const struct field *f, const char *s, void *p)
 {
@@ -191,7 +181,7 @@ static bool parse_field(const struct field *f, const char *s, void *p)
 		*(int *)p = !strcmp(s, kind_name[REC_BEST]) ? REC_BEST : REC_DEFAULT;
 		return !strcmp(s, kind_name[*(int *)p]);
 	case F_STATUS:
-		return parse_status(s, p);
+		return meas_status_parse(s, p) >= 0;
 	}
 	return false;
 }

@@ -31,5 +31,6 @@ struct meas {
 };
 
 const char *meas_status_name(enum meas_status s);
+int meas_status_parse(const char *name, enum meas_status *out); /* E_CORRUPT: no such name */
 
 #endif
