@@ -103,8 +103,9 @@ $(B)/gen/fallback.o: $(B)/gen/fallback.s
 $(B)/gen/tables.a: $(TABLES)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-WITH_LLVM = $(LTESTS:%=$(B)/tests/test_%) $(patsubst %,$(B)/tools/bench_%,$(filter-out net rss,$(BENCH)))
-$(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%) $(B)/tools/bench_net $(B)/tools/bench_rss): $(B)/%: $(B)/%.o $(TLIBS)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,net rss landscape)
+WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
+$(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
 LLVMPART = $(filter-out $(B)/agent/main_worker.o,$(WORKER))
 # Tests emit for other machines too.
@@ -115,7 +116,7 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan cli cli_run cli_tune networks onnx) $(B)/tools/bench_net $(B)/tools/bench_rss $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan cli cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
