@@ -96,7 +96,7 @@ int tune_measure_before(struct session *s)
 		rc = net_run_kernels(n, s->clock);
 	if (rc >= 0 && clock_now(s->clock) > limit_ns)
 		n->sample_ns[n->nsamples++] = clock_now(s->clock) - start_ns;
-	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !stopped(s); i++) {
+	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
 		rc = net_run(n, s->clock);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
 			rc = net_run_kernels(n, s->clock);
@@ -179,7 +179,7 @@ static int run_rounds(struct session *s, struct net *standard, struct net *after
 	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns < until_ns; i++) {
 		int64_t start_ns = clock_now(s->clock);
 		rc = run_round(s, standard, after, i < 3 || i % 4 == 0);
-		round_ns = stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
+		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
 	}
 	return rc == E_TIMEOUT ? E_OK : rc; /* what was measured until then counts */
 }
@@ -197,12 +197,12 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 	struct served *served;
 	int64_t until_ns = clock_now(s->clock) + s->race_ns;
 	int rc = E_OK, runs = 0;
-	for (; rc >= 0 && clock_now(s->clock) < until_ns && !stopped(s); runs++) {
+	for (; rc >= 0 && clock_now(s->clock) < until_ns && !tune_stopped(s); runs++) {
 		rc = timed_run(s, standard);
 		if (rc >= 0)
 			rc = timed_run(s, best);
 	}
-	if (rc < 0 || runs < RACE_LEAST || stopped(s))
+	if (rc < 0 || runs < RACE_LEAST || tune_stopped(s))
 		return rc == E_TIMEOUT ? E_OK : rc;
 	rc = net_served(standard, best, s->steps, &scratch, &served);
 	if (rc >= 0)
@@ -244,7 +244,7 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 int tune_measure_after(struct session *s)
 {
 	struct net standard = {0}, after = {0};
-	if (stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
+	if (tune_stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
 		return E_OK;
 	if (s->before.plan)
 		plan_deadline(s->before.plan, s->clock, s->end_ns - closing_ns(s) / 2);

@@ -262,7 +262,7 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	if (rc >= 0)
 		rc = tune_measure_after(&s);
 	close_session(&s);
-	out->stopped = stopped(&s);
+	out->stopped = tune_stopped(&s);
 	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;
 	return rc < 0 ? rc : E_OK;
 }

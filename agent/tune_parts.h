@@ -45,7 +45,7 @@ struct session {
 /* Results are in memory only from now on: the text of the last error says why. */
 void tune_warn(struct session *s);
 
-static inline bool stopped(const struct session *s)
+static inline bool tune_stopped(const struct session *s)
 {
 	return s->o->stop && *s->o->stop;
 }

@@ -3,8 +3,6 @@
  * lines of the input. */
 #include "kernels/sched.h"
 
-enum { LINE_ELEMS = 16 };
-
 static int64_t tiles_of(const struct stage *st, const struct sstage *s, int a)
 {
 	return ceil_div(st->axis[a].extent, (int64_t)s->tile[a] * (a == s->lane ? s->lanes : 1));
@@ -125,7 +123,7 @@ int stage_feed(const struct task *t, const struct stage *st, const struct sstage
 		f->read = i;
 		f->block = rows ? 0 : block;
 		if (rows)
-			there = !(axes >> f->points & 1) && s->lanes == LINE_ELEMS &&
+			there = !(axes >> f->points & 1) && s->lanes == LINE &&
 				read_stride(t, st, r, s->lane, s->lanes, &one, &pads) >= 0 && one == 1;
 		else
 			there = block > 1 && read_stride(t, st, r, ns, (int)block, &one, &pads) >= 0 &&

@@ -58,7 +58,7 @@ struct known {
 	int var;
 };
 
-enum { KNOWN_MAX = 1024, LINE = 16 /* elements of a cache line */ };
+enum { KNOWN_MAX = 1024 };
 
 /* One reduction loop, or the part of one: see lower_nest.c. */
 enum red_kind { RED_PLAIN, RED_OUTER, RED_INNER, RED_LANE };

@@ -42,7 +42,7 @@
 
 #include "kernels/space.h"
 
-enum { SCHED_TILE = 64, SCHED_POINTS = 256 };
+enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE = 16 /* elements of a cache line */ };
 
 struct winograd {
 	int m; /* 0: another algorithm */

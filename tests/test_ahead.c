@@ -4,8 +4,6 @@
 #include "kernels/sched.h"
 #include "tests/kernel_cases.h"
 
-enum { LINE = 16 /* elements */ };
-
 static struct target board(void)
 {
 	return (struct target){.isa = "x86-64-v4",

@@ -57,6 +57,17 @@ static int open_case(struct kcase *c, const struct shape_case *s)
 	return rc;
 }
 
+/* The task alone, for shapes whose reference would take long. */
+static struct task *open_task(struct arena *a, const struct shape_case *s)
+{
+	struct task *t = ARENA_NEW(a, struct task);
+	struct buf text = {0};
+	conv_text(s, &text);
+	CHECK_OK(task_parse(buf_str(&text), t));
+	buf_free(&text);
+	return t;
+}
+
 /* Interprets, in two ranges of the parallel extent; the error, or -1. */
 static double interpret(struct kcase *c, const char *cand, const struct target *tg)
 {
@@ -318,25 +329,24 @@ TEST(several_threads)
 	    "lane=k:16 winograd=2 tiles=49 gemm=14x2 chunk=2"};
 	const struct space_want want = {.threads = 4};
 	struct target tg = board(16, 32);
-	struct kcase c;
+	struct arena a = {0};
+	struct task *t = open_task(&a, &s);
 	struct space *four;
 	struct sched d;
 	struct loops *l;
 	struct manifest m;
 	char text[CAND_MAX];
-	REQUIRE_OK(open_case(&c, &s));
 	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++) {
-		REQUIRE_OK(sched_parse(&c.t, cands[i], &d));
-		double one = draft_winograd(&c.t, &tg, &d.st[0], 1),
-		       all = draft_winograd(&c.t, &tg, &d.st[0], 4);
+		REQUIRE_OK(sched_parse(t, cands[i], &d));
+		double one = draft_winograd(t, &tg, &d.st[0], 1), all = draft_winograd(t, &tg, &d.st[0], 4);
 		CHECK(all < one && all > one / 5);
 	}
-	REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &four));
+	REQUIRE_OK(space_make(&a, t, &tg, &want, &four));
 	space_default(four, text);
 	CHECK(strstr(text, "winograd=4"));
-	REQUIRE_OK(lower(&c.t, text, &tg, &c.a, &l, &m));
+	REQUIRE_OK(lower(t, text, &tg, &a, &l, &m));
 	CHECK(m.scratch_bytes < tg.l2_bytes * 3 / 4);
-	arena_free(&c.a);
+	arena_free(&a);
 }
 
 /* Images that no L2 holds are fetched while products are computed; others are not. */
@@ -347,15 +357,15 @@ TEST(pixels)
 	const struct space_want want = {.threads = 1};
 	struct target tg = board(16, 32);
 	for (int i = 0; i < 2; i++) {
-		struct kcase c;
+		struct arena a = {0};
 		struct space *s;
 		char text[CAND_MAX];
-		REQUIRE_OK(open_case(&c, i ? &small : &large));
-		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &want, &s));
+		struct task *t = open_task(&a, i ? &small : &large);
+		REQUIRE_OK(space_make(&a, t, &tg, &want, &s));
 		space_default(s, text);
 		CHECK(strstr(text, "winograd=4"));
 		CHECK(i ? !strstr(text, "pixels=1") : strstr(text, "pixels=1") != NULL);
-		arena_free(&c.a);
+		arena_free(&a);
 	}
 }
 
