@@ -104,22 +104,43 @@ static int table(const struct probe *p, struct task *t, int e, int d, struct ind
 	return structure_operand(t, p->c, 'm', k, &x->table);
 }
 
-/* Every output element comes from where the single dims say. */
-static bool separable(const struct probe *p, const int *dim)
+/* Position in the input that the followers of output dim d alone give its index i; dim -1: those of none. */
+static int64_t part_of(const struct probe *p, const int *dim, int d, int64_t i)
 {
-	const struct shape *x = &p->c->in[0].shape, *y = &p->c->out[0].shape;
-	int64_t n = shape_count(y), at[MAX_RANK] = {0};
-	for (int64_t i = 0; i < n; i++) {
-		int64_t want = 0;
-		for (int e = 0; e < x->rank; e++)
-			want += source(p, e, dim[e] < 0 ? 0 : at[dim[e]] * p->out_stride[dim[e]]) *
-				p->in_stride[e];
-		if ((int64_t)p->src[i] != want)
-			return false;
-		for (int d = y->rank - 1; d >= 0 && ++at[d] == y->d[d]; d--)
+	int64_t from = 0;
+	for (int e = 0; e < p->c->in[0].shape.rank; e++)
+		if (dim[e] == d)
+			from += source(p, e, d < 0 ? 0 : i * p->out_stride[d]) * p->in_stride[e];
+	return from;
+}
+
+/* Every output element comes from where the single dims say: row by row of the last dim, with what each dim
+ * adds in a table. */
+static int separable(const struct probe *p, const int *dim)
+{
+	const struct shape *y = &p->c->out[0].shape;
+	int last = y->rank - 1;
+	int64_t n = shape_count(y), row = y->d[last], at[MAX_RANK] = {0}, *part[MAX_RANK];
+	for (int d = 0; d < y->rank; d++) {
+		part[d] = arena_try(p->c->arena, (size_t)y->d[d], sizeof *part[d]);
+		if (!part[d])
+			return E_NOMEM;
+		for (int64_t i = 0; i < y->d[d]; i++)
+			part[d][i] = part_of(p, dim, d, i);
+	}
+	for (int64_t begin = 0, fixed = part_of(p, dim, -1, 0); begin < n; begin += row) {
+		int64_t from = fixed;
+		bool same = true;
+		for (int d = 0; d < last; d++)
+			from += part[d][at[d]];
+		for (int64_t i = 0; i < row; i++)
+			same &= (int64_t)p->src[begin + i] == from + part[last][i];
+		if (!same)
+			return fail(E_UNSUPPORTED, "%s is no move of single dims", node_type(p->c->node));
+		for (int d = last - 1; d >= 0 && ++at[d] == y->d[d]; d--)
 			at[d] = 0;
 	}
-	return true;
+	return E_OK;
 }
 
 /* Output dim d as blocks of `div` points of one input index each: a pair of axes where one input dim alone
@@ -192,9 +213,7 @@ int structure_move(const struct opctx *c, struct task *t)
 	}
 	if (rc < 0)
 		return rc;
-	if (!separable(&p, dim))
-		return fail(E_UNSUPPORTED, "%s is no move of single dims", node_type(c->node));
-	if ((rc = structure_operand(t, c, 'o', 0, &iy)) < 0)
+	if ((rc = separable(&p, dim)) < 0 || (rc = structure_operand(t, c, 'o', 0, &iy)) < 0)
 		return rc;
 	stage_of(&p, t, ix, iy, x, dim);
 	return E_OK;
