@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/exercise.h"
+#include "kernels/reference.h"
 #include "platform/clock.h"
 #include "platform/rng.h"
 
@@ -11,10 +12,9 @@ enum elem_kind { ELEM_HALO, ELEM_PADDING, ELEM_VALUE };
 
 enum {
 	RANDOM_POINTS = 4096,
-	LEAST_POINTS = 64,            /* however long the reduction */
-	ALL_INDEXES = 256,            /* an axis up to this long has each of its indexes sampled */
-	BUDGET_NS = 10 * 1000 * 1000, /* for the samples of a task */
-	MOST_STEPS = 1 << 20,         /* to keep intermediates: 0.1 s */
+	LEAST_POINTS = 64,           /* however long the reduction */
+	ALL_INDEXES = 256,           /* an axis up to this long has each of its indexes sampled */
+	BUDGET_NS = 4 * 1000 * 1000, /* for the samples of a task */
 	MOST_POINTS = RANDOM_POINTS + MAX_AXES * (ALL_INDEXES + 64),
 };
 static const uint32_t poison = 0x7fc0dead; /* a NaN that no arithmetic makes */
@@ -178,9 +178,9 @@ static int64_t point_offset(const struct exercise *x, const struct stage *s, con
 	return operand_offset(o, i);
 }
 
-static void add_sample(struct exercise *x, const struct stage *s, const int64_t *at)
+static void add_sample(struct exercise *x, struct reference *ref, const struct stage *s, const int64_t *at)
 {
-	double v = (double)(float)task_point(&x->task, x->bufs, at);
+	double v = (double)(float)reference_point(ref, at);
 	x->sample_at[x->nsamples] = point_offset(x, s, at);
 	x->sample[x->nsamples++] = v;
 	if (isfinite(v) && fabs(v) > x->absmax)
@@ -193,7 +193,7 @@ static bool enough(const struct exercise *x, int64_t end)
 }
 
 /* Points for every class first, one per axis in turn, so that a short budget cuts all axes alike. */
-static int sample(struct exercise *x, struct rng *r)
+static int sample_points(struct exercise *x, struct reference *ref, struct rng *r)
 {
 	const struct stage *s = &x->task.stage[x->task.nstages - 1];
 	int64_t at[MAX_AXES] = {0}, end = clock_now(&clock_real) + BUDGET_NS;
@@ -214,41 +214,28 @@ static int sample(struct exercise *x, struct rng *r)
 				continue;
 			random_point(s, r, at);
 			at[a] = i;
-			add_sample(x, s, at);
+			add_sample(x, ref, s, at);
 		}
 	}
 	for (int i = 0; i < RANDOM_POINTS && !enough(x, end); i++) {
 		random_point(s, r, at);
-		add_sample(x, s, at);
+		add_sample(x, ref, s, at);
 	}
 	return E_OK;
+}
+
+static int sample(struct exercise *x, struct rng *r)
+{
+	struct arena a = {0};
+	struct reference *ref;
+	int rc = reference_open(&x->task, x->bufs, &a, &ref);
+	if (rc >= 0)
+		rc = sample_points(x, ref, r);
+	arena_free(&a);
+	return rc;
 }
 
 /* ---- open, close ---- */
-
-/* Of a short chain all stages but the last, once: point by point each would compute all before it anew. */
-static int keep_tmps(struct exercise *x)
-{
-	const struct task *t = &x->task;
-	int64_t steps = 0;
-	for (int k = 0; k + 1 < t->nstages; k++) {
-		int64_t n =
-		    operand_elems(&t->operand[t->stage[k].out.operand]) > MOST_STEPS ? MOST_STEPS + 1 : 1;
-		for (int a = 0; a < t->stage[k].naxes && n <= MOST_STEPS; a++)
-			n *= t->stage[k].axis[a].extent;
-		steps = n > MOST_STEPS - steps ? MOST_STEPS + 1 : steps + n;
-	}
-	for (int k = 0; k + 1 < t->nstages && steps <= MOST_STEPS; k++) {
-		int o = t->stage[k].out.operand;
-		if (t->operand[o].role != ROLE_TMP)
-			continue;
-		x->bufs[o] = x->plain[o] = calloc((size_t)operand_elems(&t->operand[o]), sizeof(float));
-		if (!x->plain[o])
-			return fail(E_NOMEM, "no memory for an intermediate of a task");
-		task_values(t, x->bufs, k, x->plain[o]);
-	}
-	return E_OK;
-}
 
 static int prepare(struct exercise *x)
 {
@@ -267,9 +254,7 @@ static int prepare(struct exercise *x)
 		if (i != x->out && (rc = fill_operand(x, i, &r)) < 0)
 			return rc;
 	}
-	int rc = keep_tmps(x);
-	if (rc >= 0)
-		rc = classify(x);
+	int rc = classify(x);
 	return rc < 0 ? rc : sample(x, &r);
 }
 

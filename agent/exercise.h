@@ -22,11 +22,11 @@ struct exercise {
 	int users;             /* built kernels that use it */
 	struct key key;        /* of the text */
 	struct task task;
-	int out;                     /* operand that the last stage writes */
-	int64_t elems[MAX_OPERANDS]; /* physical */
-	float *plain[MAX_OPERANDS];  /* constants, row-major, and intermediates of a short chain; malloc'd */
+	int out;                         /* operand that the last stage writes */
+	int64_t elems[MAX_OPERANDS];     /* physical */
+	float *plain[MAX_OPERANDS];      /* constants, row-major; malloc'd */
 	struct pages data[MAX_OPERANDS]; /* physical, except tmp; the output shared with children */
-	void *bufs[MAX_OPERANDS];        /* data[i].p or plain[i], as the reference wants them */
+	void *bufs[MAX_OPERANDS];        /* data[i].p, as the reference wants them */
 	unsigned char *kind;             /* enum elem_kind per physical element of the output */
 	int nsamples;
 	int64_t *sample_at; /* physical element of the output */

@@ -172,10 +172,8 @@ bool task_overwrites(const struct task *t, int i);
 int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS]) MUST_CHECK;
 
 /* Reference, double precision, straight from the definition above. bufs[i]: operand i in its physical layout (tmp: NULL,
- * then its elements are computed as often as they are read, or as task_values gives it). */
+ * then its elements are computed as often as they are read). kernels/reference.h is for many points. */
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial /* of the last stage */);
-/* All that stage k writes: operand_elems of its output. */
-void task_values(const struct task *t, void *const *bufs, int k, float *out);
 /* Whole task, every stage; tmp operands are computed internally. Slow. */
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch) MUST_CHECK;
 /* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. */

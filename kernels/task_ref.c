@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The reference: double precision, straight from the definition in task.h. */
-#include "kernels/task.h"
+#include "kernels/ref_sum.h"
+#include "kernels/reference.h"
 
 #include <math.h>
 #include <string.h>
 
-struct ref {
+enum { MOST_KEPT = 1 << 26 }; /* elements of an intermediate that are remembered */
+
+struct reference {
 	const struct task *t;
 	void *const *bufs;
-	float *tmp[MAX_OPERANDS]; /* whole tmp operands, where computed; NULL: computed point by point */
+	float *tmp[MAX_OPERANDS];           /* tmp operands; NULL: computed point by point */
+	unsigned char *known[MAX_OPERANDS]; /* which of its elements are; NULL: all */
+	struct ref_sum *sum[MAX_STAGES];    /* NULL: step by step */
 	/* The last point of each stage: chained points ask for the same one again and again. */
 	int64_t memo_at[MAX_STAGES][MAX_AXES];
 	double memo[MAX_STAGES];
@@ -32,10 +37,10 @@ int64_t index_value(const struct stage *s, const struct index *x, void *const *b
 	return x->table >= 0 ? ((const int32_t *)bufs[x->table])[v] : v;
 }
 
-static double stage_point(struct ref *r, int stage, const int64_t *spatial);
+static double stage_point(struct reference *r, int stage, const int64_t *spatial);
 
 /* The spatial point of a stage that writes element i[]: digits of each dim, largest coefficient first. */
-static void invert(const struct ref *r, int stage, const int64_t *i, int64_t *at)
+static void invert(const struct reference *r, int stage, const int64_t *i, int64_t *at)
 {
 	const struct stage *s = &r->t->stage[stage];
 	memset(at, 0, sizeof *at * MAX_AXES);
@@ -59,7 +64,7 @@ static void invert(const struct ref *r, int stage, const int64_t *i, int64_t *at
 	}
 }
 
-static double read_value(struct ref *r, const struct stage *s, const struct read *rd, const int64_t *at)
+static double read_value(struct reference *r, const struct stage *s, const struct read *rd, const int64_t *at)
 {
 	const struct operand *o = &r->t->operand[rd->operand];
 	int64_t i[MAX_RANK], from[MAX_AXES];
@@ -68,14 +73,21 @@ static double read_value(struct ref *r, const struct stage *s, const struct read
 		if (i[d] < 0 || i[d] >= o->dims.d[d])
 			return (double)o->fill;
 	}
-	const float *p = r->tmp[rd->operand] ? r->tmp[rd->operand] : r->bufs[rd->operand];
-	if (p)
-		return (double)p[operand_offset(o, i)];
+	float *tmp = r->tmp[rd->operand];
+	const float *p = tmp ? tmp : r->bufs[rd->operand];
+	unsigned char *known = r->known[rd->operand];
+	int64_t off = p ? operand_offset(o, i) : 0;
+	if (p && (!known || known[off]))
+		return (double)p[off];
 	for (int k = 0; k < r->t->nstages; k++) {
-		if (r->t->stage[k].out.operand == rd->operand) {
-			invert(r, k, i, from);
-			return stage_point(r, k, from);
-		}
+		if (r->t->stage[k].out.operand != rd->operand)
+			continue;
+		invert(r, k, i, from);
+		double v = stage_point(r, k, from);
+		if (!known)
+			return v;
+		known[off] = 1;
+		return (double)(tmp[off] = (float)v);
 	}
 	return (double)o->fill;
 }
@@ -142,7 +154,7 @@ static double apply(enum prog_op op, const double *a)
 	}
 }
 
-static double prog_value(struct ref *r, const struct stage *s, const struct prog *p, double acc,
+static double prog_value(struct reference *r, const struct stage *s, const struct prog *p, double acc,
 			 const int64_t *at)
 {
 	double stack[MAX_PROG + 1];
@@ -179,18 +191,42 @@ static double combine(enum combiner c, double acc, double v)
 	}
 }
 
-static double stage_point(struct ref *r, int stage, const int64_t *spatial)
+static double step_value(struct reference *r, const struct stage *s, const struct ref_sum *sum, int n,
+			 const struct ref_bound *b, int32_t step, int64_t *at)
 {
-	const struct stage *s = &r->t->stage[stage];
-	int64_t at[MAX_AXES] = {0};
-	int nspatial = 0, a;
-	while (nspatial < s->naxes && s->axis[nspatial].kind == AXIS_SPATIAL)
-		nspatial++;
-	memcpy(at, spatial, sizeof *at * (size_t)nspatial);
-	if (r->memo_good[stage] && !memcmp(at, r->memo_at[stage], sizeof *at * (size_t)nspatial))
-		return r->memo[stage];
+	const struct ref_read *x = &sum->read[n];
+	int o = x->rd->operand;
+	int64_t off = b->base < 0 ? -1 : ref_sum_offset(x, b, step);
+	if (off < 0)
+		return (double)r->t->operand[o].fill;
+	const float *p = r->tmp[o] ? r->tmp[o] : r->bufs[o];
+	if (p && (!r->known[o] || r->known[o][off]))
+		return (double)p[off];
+	ref_sum_step(s, sum, step, at);
+	return read_value(r, s, x->rd, at);
+}
+
+static double reduce_steps(struct reference *r, const struct stage *s, const struct ref_sum *sum, int64_t *at)
+{
+	struct ref_bound b[2];
+	double acc = 0;
+	for (int n = 0; n < sum->nreads; n++)
+		ref_sum_bind(s, &sum->read[n], &r->t->operand[sum->read[n].rd->operand], r->bufs, at, &b[n]);
+	for (int32_t step = 0; step < sum->steps; step++) {
+		double v = step_value(r, s, sum, 0, &b[0], step, at);
+		if (sum->nreads > 1)
+			v *= step_value(r, s, sum, 1, &b[1], step, at);
+		acc = step ? combine(s->comb, acc, v) : v;
+	}
+	memset(at + sum->nspatial, 0, sizeof *at * (size_t)(s->naxes - sum->nspatial));
+	return acc;
+}
+
+static double reduce(struct reference *r, const struct stage *s, int nspatial, int64_t *at)
+{
 	double acc = 0;
 	bool first = true;
+	int a;
 	do {
 		double v = prog_value(r, s, &s->body, 0, at);
 		acc = first ? v : combine(s->comb, acc, v);
@@ -198,6 +234,21 @@ static double stage_point(struct ref *r, int stage, const int64_t *spatial)
 		for (a = s->naxes - 1; a >= nspatial && ++at[a] == s->axis[a].extent; a--)
 			at[a] = 0;
 	} while (a >= nspatial);
+	return acc;
+}
+
+static double stage_point(struct reference *r, int stage, const int64_t *spatial)
+{
+	const struct stage *s = &r->t->stage[stage];
+	int64_t at[MAX_AXES] = {0};
+	int nspatial = 0;
+	while (nspatial < s->naxes && s->axis[nspatial].kind == AXIS_SPATIAL)
+		nspatial++;
+	memcpy(at, spatial, sizeof *at * (size_t)nspatial);
+	if (r->memo_good[stage] && !memcmp(at, r->memo_at[stage], sizeof *at * (size_t)nspatial))
+		return r->memo[stage];
+	const struct ref_sum *sum = r->sum[stage];
+	double acc = sum ? reduce_steps(r, s, sum, at) : reduce(r, s, nspatial, at);
 	if (s->post.n)
 		acc = prog_value(r, s, &s->post, acc, at);
 	memcpy(r->memo_at[stage], at, sizeof r->memo_at[stage]);
@@ -208,11 +259,11 @@ static double stage_point(struct ref *r, int stage, const int64_t *spatial)
 
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial)
 {
-	struct ref r = {.t = t, .bufs = bufs};
+	struct reference r = {.t = t, .bufs = bufs};
 	return stage_point(&r, t->nstages - 1, spatial);
 }
 
-static void whole_stage(struct ref *r, int stage, float *out)
+static void whole_stage(struct reference *r, int stage, float *out)
 {
 	const struct stage *s = &r->t->stage[stage];
 	const struct operand *o = &r->t->operand[s->out.operand];
@@ -229,15 +280,35 @@ static void whole_stage(struct ref *r, int stage, float *out)
 	} while (a >= 0);
 }
 
-void task_values(const struct task *t, void *const *bufs, int k, float *out)
+int reference_open(const struct task *t, void *const *bufs, struct arena *a, struct reference **out)
 {
-	struct ref r = {.t = t, .bufs = bufs};
-	whole_stage(&r, k, out);
+	struct reference *r = arena_try(a, 1, sizeof *r);
+	if (!r)
+		return E_NOMEM;
+	*r = (struct reference){.t = t, .bufs = bufs};
+	for (int k = 0; k < t->nstages; k++) {
+		int o = t->stage[k].out.operand, rc = ref_sum_plan(t, k, bufs, a, &r->sum[k]);
+		if (rc < 0)
+			return rc;
+		if (t->operand[o].role != ROLE_TMP || operand_elems(&t->operand[o]) > MOST_KEPT)
+			continue;
+		r->tmp[o] = arena_try(a, (size_t)operand_elems(&t->operand[o]), sizeof *r->tmp[o]);
+		r->known[o] = arena_try(a, (size_t)operand_elems(&t->operand[o]), 1);
+		if (!r->tmp[o] || !r->known[o])
+			return E_NOMEM;
+	}
+	*out = r;
+	return E_OK;
+}
+
+double reference_point(struct reference *r, const int64_t *spatial)
+{
+	return stage_point(r, r->t->nstages - 1, spatial);
 }
 
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch)
 {
-	struct ref r = {.t = t, .bufs = bufs};
+	struct reference r = {.t = t, .bufs = bufs};
 	for (int k = 0; k < t->nstages; k++) {
 		int o = t->stage[k].out.operand;
 		float *out = bufs[o];

@@ -192,28 +192,6 @@ TEST(stages_chain)
 	arena_free(&a);
 }
 
-TEST(intermediates_may_be_known)
-{
-	float x[5 * 19], top[5], sum[5], y[5 * 19];
-	struct rng r;
-	struct arena a = {0};
-	rng_seed(&r, 10);
-	rng_fill(&r, x, 5 * 19);
-	REQUIRE_OK(task_parse(task_softmax, &task));
-	void *none[] = {x, NULL, NULL, y}, *known[] = {x, top, sum, y};
-	REQUIRE(operand_elems(&task.operand[1]) == 5 && operand_elems(&task.operand[2]) == 5);
-	for (int k = 0; k + 1 < task.nstages; k++)
-		task_values(&task, known, k, known[task.stage[k].out.operand]);
-	for (int i = 0; i < 5 * 19; i++) {
-		int64_t at[] = {i / 19, i % 19};
-		CHECK(fabs(task_point(&task, known, at) - task_point(&task, none, at)) < 1e-6);
-	}
-	sum[4] *= 2; /* it is they that are read */
-	int64_t last[] = {4, 3};
-	CHECK(fabs(2 * task_point(&task, known, last) - task_point(&task, none, last)) < 1e-6);
-	arena_free(&a);
-}
-
 /* Same task with other sizes: same generic text; the symbols' values give the sizes back. */
 TEST(generic_form_forgets_sizes_only)
 {
