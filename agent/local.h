@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside of the local runner: shared by runner_local.c (building and checking), local_kernel.c (a built
- * candidate and its buffers) and local_time.c (timing). Not for others. */
+ * candidate and its buffers), local_first.c (first runs) and local_time.c (timing). Not for others. */
 #ifndef AGENT_LOCAL_H
 #define AGENT_LOCAL_H
 
@@ -18,7 +18,7 @@ struct object {
 	int users;
 	void *bytes; /* malloc'd */
 	size_t n;
-	struct dev_code *code;
+	struct dev_code *code; /* NULL: only made, for another process */
 };
 
 /* A built candidate. */
@@ -65,8 +65,13 @@ void built_touch_inputs(const struct built *b, struct pool *pool);
 /* One whole run: all entries, in the pool or (NULL) in this thread. */
 void built_run(const struct built *b, const struct dev *dev, struct pool *pool);
 
+/* local_first.c: fills the output with poison and runs once. *status is left where all is well. */
+int local_first_run(struct local *l, const struct built *b, int64_t deadline_ns,
+		    enum meas_status *status) MUST_CHECK;
+void local_first_close(struct local *l);
+
 /* local_time.c */
-int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
+int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
 	       int64_t deadline_ns, struct meas *m);
 
 #endif

@@ -230,15 +230,19 @@ static int with_machine_ready(struct timing *t, int64_t abort_ns)
 	return rc;
 }
 
-int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
+int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
 	       int64_t deadline_ns, struct meas *m)
 {
 	struct local *l = (struct local *)r;
 	if (n < 0 || n > 4096 || rounds < 0 || rounds > 1000000)
 		return fail(E_USAGE, "%d kernels in %d rounds cannot be timed", n, rounds);
 	arena_reset(&l->arena);
-	struct timing t = {
-	    .l = l, .pool = l->pool, .cold = cold != 0, .deadline_ns = deadline_ns, .n = n, .rounds = rounds};
+	struct timing t = {.l = l,
+			   .pool = l->pool,
+			   .cold = how & TIME_COLD,
+			   .deadline_ns = deadline_ns,
+			   .n = n,
+			   .rounds = rounds};
 	t.m = m;
 	t.order = ARENA_ARRAY(&l->arena, int, n);
 	t.repeats = ARENA_ARRAY(&l->arena, int, n);

@@ -21,9 +21,6 @@
 enum {
 	IDLE_EXERCISES = 4, /* tasks kept that no handle uses */
 	IDLE_OBJECTS = 32,  /* code kept that no handle uses: its numbers may be varied next */
-	STACK_BYTES = 1 << 20,
-	STACK_GUARD_BYTES = 1 << 16, /* at its low end: a multiple of every page size */
-	CRASH_STACK_BYTES = 1 << 16, /* after that */
 };
 
 static struct local *local_of(struct runner *r)
@@ -101,11 +98,11 @@ static void trim(struct local *l)
 
 /* ---- building ---- */
 
-static struct key object_key(const struct exercise *x, const struct loops *l)
+static struct key object_key(struct key task, const struct loops *l)
 {
 	struct buf text = {0};
 	loops_print(l, &text);
-	struct key k = hash_join(x->key, hash_bytes(buf_str(&text), text.n, 0));
+	struct key k = hash_join(task, hash_bytes(buf_str(&text), text.n, 0));
 	buf_free(&text);
 	return k;
 }
@@ -117,12 +114,8 @@ static enum meas_status build_status(int rc)
 	return rc == E_CORRUPT ? MEAS_INFEASIBLE : MEAS_BUILD;
 }
 
-static int make_object(struct local *l, struct key k, const struct loops *loops, struct object **out)
+static int keep_object(struct local *l, struct key k, struct blob bytes, struct object **out)
 {
-	struct blob bytes;
-	int rc = l->emit->emit(loops, &l->target, &l->arena, &bytes);
-	if (rc < 0)
-		return rc;
 	struct object *o = calloc(1, sizeof *o);
 	void *copy = malloc(bytes.n ? bytes.n : 1);
 	if (!o || !copy) {
@@ -130,155 +123,59 @@ static int make_object(struct local *l, struct key k, const struct loops *loops,
 		free(copy);
 		return fail(E_NOMEM, "no memory for an object");
 	}
-	memcpy(copy, bytes.p, bytes.n);
+	if (bytes.n)
+		memcpy(copy, bytes.p, bytes.n);
 	*o = (struct object){.next = l->objects, .key = k, .bytes = copy, .n = bytes.n};
-	rc = l->dev->load(o->bytes, o->n, &o->code);
-	if (rc < 0) {
-		free(copy);
-		free(o);
-		return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "load") : rc;
-	}
 	*out = l->objects = o;
 	return E_OK;
 }
 
-static int compile(struct local *l, struct exercise *x, const char *cand, struct built **out)
+static int load_object(struct local *l, struct object *o)
+{
+	int rc = o->code ? E_OK : l->dev->load(o->bytes, o->n, &o->code);
+	return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "load") : rc;
+}
+
+/* Text to code that is not loaded yet; compiled only if no other candidate of the task had the same loops.
+ * The manifest lives in the candidate's arena. */
+static int make_code(struct local *l, const struct task *t, struct key task, const char *cand,
+		     struct manifest **m, struct object **o)
 {
 	struct loops *loops;
-	struct manifest *m = ARENA_NEW(&l->arena, struct manifest);
-	struct object *o;
-	int rc = lower(&x->task, cand, &l->target, &l->arena, &loops, m);
+	struct blob bytes;
+	*m = ARENA_NEW(&l->arena, struct manifest);
+	int rc = lower(t, cand, &l->target, &l->arena, &loops, *m);
 	if (rc < 0)
 		return rc;
-	strncpy(m->emitter, l->emit->name, sizeof m->emitter - 1);
-	strncpy(m->version, l->emit->version(), sizeof m->version - 1);
-	struct key k = object_key(x, loops);
-	o = find_object(l, k);
-	if (!o && (rc = make_object(l, k, loops, &o)) < 0)
-		return rc;
-	rc = built_open(x, o, m, l->dev, l->base.threads, out);
+	strncpy((*m)->emitter, l->emit->name, sizeof(*m)->emitter - 1);
+	strncpy((*m)->version, l->emit->version(), sizeof(*m)->version - 1);
+	struct key k = object_key(task, loops);
+	if ((*o = find_object(l, k)))
+		return E_OK;
+	rc = l->emit->emit(loops, &l->target, &l->arena, &bytes);
+	return rc < 0 ? rc : keep_object(l, k, bytes, o);
+}
+
+static int open_built(struct local *l, struct exercise *x, struct object *o, const struct manifest *m,
+		      struct built **out)
+{
+	int rc = load_object(l, o);
+	if (rc >= 0)
+		rc = built_open(x, o, m, l->dev, l->base.threads, out);
 	return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "manifest") : rc;
 }
 
-/* ---- the first run ---- */
-
-static void run_flushed(const struct local *l, const struct built *b)
+static int compile(struct local *l, struct exercise *x, const char *cand, struct built **out)
 {
-	unsigned old = fpu_flush();
-	built_run(b, l->dev, NULL);
-	fpu_restore(old);
-}
-
-/* 200 times what the machine's peaks allow, and 0.2 s for a busy machine. */
-static int64_t patience_ns(const struct local *l, const struct exercise *x)
-{
-	double gflops = l->target.fma_gflops > 0 ? l->target.fma_gflops : 1;
-	double gbs = l->target.bw_gbs[3] > 0 ? l->target.bw_gbs[3] : 1;
-	double ns = task_flops(&x->task) / gflops + task_bytes(&x->task, true) / gbs;
-	return (int64_t)(ns * 200) + 200 * NS_PER_MS;
-}
-
-/* Waits until the other end of the pipe closes; false: the time was over first. */
-static bool wait_closed(int fd, int64_t end_ns)
-{
-	for (;;) {
-		int64_t left = end_ns - clock_now(&clock_real);
-		if (left <= 0)
-			return false;
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		int64_t ms = left / NS_PER_MS + 1;
-		if (poll(&p, 1, ms > 1000 ? 1000 : (int)ms) > 0)
-			return true;
-	}
-}
-
-/* A candidate that crashed left its frames marked in the sanitizer's map of the stack that the next one gets.
- */
-#define NO_SHADOW __attribute__((no_sanitize_address))
-
-struct first_run {
-	const struct local *l;
-	const struct built *b;
-	pid_t parent;
-};
-
-/* Not by default action: that would dump the worker's memory, which is the candidate's too. */
-NO_SHADOW static void crash(int sig)
-{
-	_exit(sig);
-}
-
-NO_SHADOW static void catch_crashes(void *stack)
-{
-	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
-	const stack_t s = {.ss_sp = stack, .ss_size = CRASH_STACK_BYTES};
-	struct sigaction act = {.sa_handler = crash, .sa_flags = SA_ONSTACK};
-	sigaltstack(&s, NULL);
-	for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
-		sigaction(fatal[i], &act, NULL);
-}
-
-NO_SHADOW static int be_the_candidate(void *ctx)
-{
-	const struct first_run *f = ctx;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	catch_crashes((char *)f->l->stack + STACK_GUARD_BYTES);
-	if (getppid() == f->parent)
-		run_flushed(f->l, f->b);
-	return 0;
-}
-
-static int open_stack(struct local *l)
-{
-	if (l->stack)
-		return E_OK;
-	void *p = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		       -1, 0);
-	if (p == MAP_FAILED || mprotect(p, STACK_GUARD_BYTES, PROT_NONE) < 0)
-		return fail(E_NOMEM, "no memory for the stack of candidates: %s", strerror(errno));
-	l->stack = p;
-	return E_OK;
-}
-
-/* Runs in a process of its own that shares this one's memory: forking a worker with a compiler in it copies
- * page tables and faults afterwards. A crash or hang is the child's alone; a wild write is not. */
-static int run_isolated(struct local *l, const struct built *b, int64_t deadline_ns, enum meas_status *status)
-{
-	int fd[2], rc = open_stack(l);
-	struct first_run f = {l, b, getpid()};
-	if (rc < 0)
-		return rc;
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return fail(E_IO, "no pipe for a candidate: %s", strerror(errno));
-	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
-	close(fd[1]);
-	if (pid < 0) {
-		close(fd[0]);
-		return fail(E_IO, "no process for a candidate: %s; free some memory or processes",
-			    strerror(errno));
-	}
-	int64_t end = clock_now(&clock_real) + patience_ns(l, b->x);
-	bool finished = wait_closed(fd[0], end < deadline_ns ? end : deadline_ns);
-	close(fd[0]);
-	if (!finished)
-		kill(pid, SIGKILL);
-	int how = 0;
-	while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
-		;
-	*status = !finished ? MEAS_TIMEOUT : WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
-	if (!finished && end >= deadline_ns)
-		return fail(E_TIMEOUT, "the deadline came while a candidate ran for the first time");
-	return E_OK;
+	struct manifest *m;
+	struct object *o;
+	int rc = make_code(l, &x->task, x->key, cand, &m, &o);
+	return rc < 0 ? rc : open_built(l, x, o, m, out);
 }
 
 static int check(struct local *l, struct built *b, int64_t deadline_ns, struct meas *m)
 {
-	int rc = E_OK;
-	exercise_poison(b->x);
-	if (l->isolate)
-		rc = run_isolated(l, b, deadline_ns, &m->status);
-	else
-		run_flushed(l, b);
+	int rc = local_first_run(l, b, deadline_ns, &m->status);
 	if (rc < 0 || m->status != MEAS_OK)
 		return rc;
 	rc = exercise_check(b->x, &m->max_rel_err);
@@ -311,6 +208,45 @@ static bool is_data(int rc)
 	return rc == E_INFEASIBLE || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND;
 }
 
+/* What a build came to is data where it is the candidate's. */
+static int judge(int rc, struct meas *m)
+{
+	if (!is_data(rc))
+		return rc;
+	m->status = build_status(rc);
+	return E_OK;
+}
+
+/* What is built, if anything is, is checked and gets a handle. */
+static int keep_built(struct local *l, struct built *b, int64_t deadline_ns, int *handle, struct meas *m)
+{
+	int rc = b ? check(l, b, deadline_ns, m) : E_OK;
+	if (b && rc >= 0 && m->status == MEAS_OK && (rc = new_handle(l)) >= 0) {
+		*handle = rc;
+		l->built[rc] = b;
+		return E_OK;
+	}
+	if (b)
+		built_close(b);
+	return rc;
+}
+
+static void tell_failure(const char *cand, const struct meas *m)
+{
+	if (m->status != MEAS_OK)
+		log_more("%s: %s: %s", meas_status_name(m->status), cand,
+			 m->status == MEAS_CRASH || m->status == MEAS_TIMEOUT ? "first run" : err_text());
+}
+
+static int begin(struct local *l, const char *task, int64_t deadline_ns, struct exercise **x, struct meas *m)
+{
+	*m = (struct meas){.status = MEAS_OK, .threads = l->base.threads};
+	if (clock_now(l->base.clock) >= deadline_ns)
+		return fail(E_TIMEOUT, "the deadline has passed");
+	arena_reset(&l->arena);
+	return fail_in(find_exercise(l, task, x), "task");
+}
+
 static int local_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		       struct meas *m)
 {
@@ -318,35 +254,84 @@ static int local_build(struct runner *r, const char *task, const char *cand, int
 	struct exercise *x;
 	struct built *b = NULL;
 	*handle = -1;
-	*m = (struct meas){.status = MEAS_OK, .threads = r->threads};
-	if (clock_now(r->clock) >= deadline_ns)
-		return fail(E_TIMEOUT, "the deadline has passed");
-	arena_reset(&l->arena);
-	int rc = find_exercise(l, task, &x);
+	int rc = begin(l, task, deadline_ns, &x, m);
 	if (rc < 0)
-		return fail_in(rc, "task");
+		return rc;
 	x->users++; /* while it is built */
 	int64_t start = clock_now(r->clock);
-	rc = compile(l, x, cand, &b);
+	rc = judge(compile(l, x, cand, &b), m);
 	m->build_ns = clock_now(r->clock) - start;
 	x->users--;
-	if (is_data(rc)) {
-		m->status = build_status(rc);
-		rc = E_OK;
-	}
-	if (b && (rc = check(l, b, deadline_ns, m)) >= 0 && m->status == MEAS_OK &&
-	    (rc = new_handle(l)) >= 0) {
-		*handle = rc;
-		l->built[rc] = b;
-		rc = E_OK;
-	} else if (b) {
-		built_close(b);
-	}
-	if (rc >= 0 && m->status != MEAS_OK)
-		log_more("%s: %s: %s", meas_status_name(m->status), cand,
-			 m->status == MEAS_CRASH || m->status == MEAS_TIMEOUT ? "first run" : err_text());
+	if (rc >= 0)
+		rc = keep_built(l, b, deadline_ns, handle, m);
+	if (rc >= 0)
+		tell_failure(cand, m);
 	trim(l);
 	return rc;
+}
+
+int local_load(struct runner *r, const char *task, struct key object, struct blob code, int64_t deadline_ns,
+	       int *handle, struct meas *m)
+{
+	struct local *l = local_of(r);
+	struct exercise *x;
+	struct built *b = NULL;
+	*handle = -1;
+	int rc = begin(l, task, deadline_ns, &x, m);
+	if (rc < 0)
+		return rc;
+	struct code *c = ARENA_NEW(&l->arena, struct code);
+	struct object *o = find_object(l, object);
+	x->users++; /* while it is loaded */
+	int64_t start = clock_now(r->clock);
+	rc = code_parse(code.p, code.n, &l->arena, c);
+	if (rc >= 0 && !o)
+		rc = keep_object(l, object, c->object, &o);
+	if (rc >= 0)
+		rc = judge(open_built(l, x, o, &c->m, &b), m);
+	m->build_ns = clock_now(r->clock) - start;
+	x->users--;
+	if (rc >= 0)
+		rc = keep_built(l, b, deadline_ns, handle, m);
+	if (rc >= 0)
+		tell_failure("built elsewhere", m);
+	trim(l);
+	return rc;
+}
+
+int local_emit(struct runner *r, const char *task, const char *cand, struct key *object, struct buf *code,
+	       struct meas *m)
+{
+	struct local *l = local_of(r);
+	struct manifest *made;
+	struct object *o;
+	arena_reset(&l->arena);
+	*m = (struct meas){.status = MEAS_OK, .threads = r->threads};
+	*object = (struct key){0};
+	struct task *t = ARENA_NEW(&l->arena, struct task);
+	int rc = task_parse(task, t);
+	if (rc < 0)
+		return fail_in(rc, "task");
+	int64_t start = clock_now(r->clock);
+	rc = judge(make_code(l, t, hash_text(task), cand, &made, &o), m);
+	m->build_ns = clock_now(r->clock) - start;
+	if (rc >= 0 && m->status == MEAS_OK) {
+		const struct code c = {.m = *made, .object = {.p = o->bytes, .n = o->n}};
+		code_bytes(&c, code);
+		*object = o->key;
+		rc = buf_ok(code) ? E_OK : fail(E_NOMEM, "no memory for code");
+	}
+	if (rc >= 0)
+		tell_failure(cand, m);
+	trim(l);
+	return rc;
+}
+
+/* No other core is this runner's to use. */
+static enum ahead local_ahead(struct runner *r, const char *task, const char *cand)
+{
+	(void)r, (void)task, (void)cand;
+	return AHEAD_NOT;
 }
 
 /* A copy: no call for a deadline. */
@@ -398,14 +383,15 @@ static void local_close(struct runner *r)
 	pool_close(l->pool);
 	arena_free(&l->arena);
 	pages_close(&l->sweep);
-	if (l->stack)
-		munmap(l->stack, STACK_BYTES);
+	local_first_close(l);
 	free(l->built);
 	free(l);
 }
 
 static const struct runner_ops ops = {
     .build = local_build,
+    .ahead = local_ahead,
+    .progress = local_ahead,
     .time = local_time,
     .code = local_code,
     .drop = local_drop,

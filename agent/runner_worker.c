@@ -2,12 +2,15 @@
 /* The client's side of the stream: a runner whose work is done by a child. A child that dies, hangs or talks
  * nonsense is stopped; the next call starts another. Handles carry the number of the child that made them, so
  * that an old one is never taken for one of a new child's. */
+#include "agent/builders.h"
 #include "agent/wire.h"
 #include "agent/wire_msg.h"
 #include "platform/child.h"
 #include "platform/log.h"
+#include "platform/topo.h"
 
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,14 +20,19 @@
 /* A worker that has not started by then, or not handed over what it has, is broken. */
 #define START_NS (10 * NS_PER_S)
 
-enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14 };
+enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2, WORDS = 10 };
 
 struct remote {
 	struct runner base;
 	struct target target;
 	char path[PATH_MAX], device[32];
-	struct child child; /* pid 0: none now */
-	int births;         /* children started so far */
+	struct buf target_text;
+	char threads[16], *argv[WORDS], *builder_argv[WORDS];
+	struct child child;        /* pid 0: none now */
+	cpu_set_t cpus;            /* that the child may use; */
+	bool bound;                /* if it may not use all */
+	struct builders *builders; /* NULL: none */
+	int births;                /* children started so far */
 	struct arena arena;
 	struct buf request, reply;
 };
@@ -56,23 +64,29 @@ static int64_t by(const struct remote *w, int64_t deadline_ns)
 	return latest_ns < deadline_ns ? latest_ns : deadline_ns;
 }
 
+/* The words of the one that measures and of builders, which run nothing. */
+static int make_words(struct remote *w)
+{
+	char *const last = log_level() == LOG_VERBOSE ? "--verbose" : NULL;
+	snprintf(w->threads, sizeof w->threads, "%d", w->base.threads);
+	target_text(&w->target, &w->target_text);
+	char *words[WORDS] = {w->path,    "--serve",  "--device",       w->device, "--threads",
+			      w->threads, "--target", w->target_text.p, last};
+	memcpy(w->argv, words, sizeof words);
+	words[5] = "1";
+	memcpy(w->builder_argv, words, sizeof words);
+	return buf_ok(&w->target_text) ? E_OK : fail(E_NOMEM, "no memory for a worker");
+}
+
 /* The child has to be up by the caller's deadline. */
 static int start(struct remote *w, int64_t deadline_ns)
 {
-	char threads[16];
-	struct buf target = {0};
 	struct cur c;
-	snprintf(threads, sizeof threads, "%d", w->base.threads);
-	target_text(&w->target, &target);
-	char *argv[] = {w->path,    "--serve",   "--device",
-			w->device,  "--threads", threads,
-			"--target", target.p,    (log_level() == LOG_VERBOSE ? "--verbose" : NULL),
-			NULL};
-	int rc =
-	    buf_ok(&target) ? child_start(&w->child, argv, NULL) : fail(E_NOMEM, "no memory for a worker");
-	buf_free(&target);
+	int rc = child_start(&w->child, w->argv, NULL);
 	if (rc < 0)
 		return rc;
+	if (w->bound)
+		(void)sched_setaffinity(w->child.pid, sizeof w->cpus, &w->cpus);
 	w->births++;
 	struct buf keep = w->request; /* a request may wait for the new worker */
 	w->request = (struct buf){0};
@@ -93,6 +107,8 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 	uint32_t got = 0;
 	int64_t end = deadline_ns > INT64_MAX - GRACE_NS ? INT64_MAX : deadline_ns + GRACE_NS;
 	int rc = wire_send(w->child.in, w->base.clock, end, type, &w->request);
+	if (rc >= 0 && w->builders)
+		rc = builders_wait(w->builders, w->child.out, end);
 	if (rc >= 0)
 		rc = wire_receive(w->child.out, w->base.clock, end, &got, &w->reply);
 	if (rc < 0) {
@@ -154,6 +170,59 @@ static struct remote *remote_of(struct runner *r)
 	return (struct remote *)r;
 }
 
+static struct key build_key(const char *task, const char *cand)
+{
+	return hash_join(hash_text(task), hash_text(cand));
+}
+
+/* What BUILD and LOAD are answered with. */
+static int take_handle(struct remote *w, struct cur *c, int *handle, struct meas *m)
+{
+	int h = (int)cur_u32(c);
+	wire_get_meas(c, m);
+	if (c->bad || c->at != c->n || h < -1 || h >= 1 << HANDLE_BITS || (h >= 0) != (m->status == MEAS_OK))
+		return nonsense(w);
+	*handle = h < 0 ? -1 : outer(w, h);
+	return E_OK;
+}
+
+static int load(struct remote *w, const char *task, const struct made *made, int64_t deadline_ns, int *handle,
+		struct meas *m)
+{
+	struct cur c;
+	buf_clear(&w->request);
+	buf_u64(&w->request, (uint64_t)wire_left(w->base.clock, deadline_ns));
+	wire_put_str(&w->request, task);
+	buf_u64(&w->request, made->object.hi);
+	buf_u64(&w->request, made->object.lo);
+	buf_u32(&w->request, (uint32_t)made->code.n);
+	buf_add(&w->request, buf_str(&made->code), made->code.n);
+	int rc = ask(w, WIRE_LOAD, deadline_ns, &c);
+	if (rc >= 0)
+		rc = take_handle(w, &c, handle, m);
+	m->build_ns += made->m.build_ns;
+	return rc;
+}
+
+/* What a builder made of it. E_NOTFOUND: nothing. */
+static int take_ahead(struct remote *w, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		      struct meas *m)
+{
+	struct made made;
+	struct key k = build_key(task, cand);
+	int rc = builders_take(w->builders, k, deadline_ns, &made);
+	if (rc < 0) {
+		builders_forget(w->builders, k);
+		return rc;
+	}
+	if (made.m.status == MEAS_OK)
+		rc = load(w, task, &made, deadline_ns, handle, m);
+	else
+		*m = made.m;
+	buf_free(&made.code);
+	return rc;
+}
+
 static int remote_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
 			int *handle, struct meas *m)
 {
@@ -161,26 +230,33 @@ static int remote_build(struct runner *r, const char *task, const char *cand, in
 	struct cur c;
 	*handle = -1;
 	*m = (struct meas){.threads = r->threads};
-	int64_t left = wire_left(r->clock, deadline_ns);
-	if (left == 0)
+	if (wire_left(r->clock, deadline_ns) == 0)
 		return fail(E_TIMEOUT, "the deadline has passed");
+	int rc = w->builders ? take_ahead(w, task, cand, deadline_ns, handle, m) : E_NOTFOUND;
+	if (rc != E_NOTFOUND)
+		return rc;
 	buf_clear(&w->request);
-	buf_u64(&w->request, (uint64_t)left);
+	buf_u64(&w->request, (uint64_t)wire_left(r->clock, deadline_ns));
 	wire_put_str(&w->request, task);
 	wire_put_str(&w->request, cand);
-	int rc = ask(w, WIRE_BUILD, deadline_ns, &c);
-	if (rc < 0)
-		return rc;
-	int h = (int)cur_u32(&c);
-	wire_get_meas(&c, m);
-	if (c.bad || c.at != c.n || h < -1 || h >= 1 << HANDLE_BITS || (h >= 0) != (m->status == MEAS_OK))
-		return nonsense(w);
-	*handle = h < 0 ? -1 : outer(w, h);
-	return E_OK;
+	rc = ask(w, WIRE_BUILD, deadline_ns, &c);
+	return rc < 0 ? rc : take_handle(w, &c, handle, m);
 }
 
-static int remote_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
-		       int64_t deadline_ns, struct meas *m)
+static enum ahead remote_ahead(struct runner *r, const char *task, const char *cand)
+{
+	struct remote *w = remote_of(r);
+	return w->builders ? builders_add(w->builders, build_key(task, cand), task, cand) : AHEAD_NOT;
+}
+
+static enum ahead remote_progress(struct runner *r, const char *task, const char *cand)
+{
+	struct remote *w = remote_of(r);
+	return w->builders ? builders_progress(w->builders, build_key(task, cand)) : AHEAD_NOT;
+}
+
+static int remote_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
+		       unsigned how, int64_t deadline_ns, struct meas *m)
 {
 	struct remote *w = remote_of(r);
 	struct cur c;
@@ -193,7 +269,7 @@ static int remote_time(struct runner *r, const int *handles, int n, int rounds, 
 	buf_u64(&w->request, (uint64_t)left);
 	buf_u64(&w->request, (uint64_t)abort_ns);
 	buf_u32(&w->request, (uint32_t)rounds);
-	buf_u32(&w->request, cold != 0);
+	buf_u32(&w->request, how);
 	buf_u32(&w->request, (uint32_t)n);
 	for (int i = 0; i < n; i++) {
 		int h = inner(w, handles[i]);
@@ -201,7 +277,12 @@ static int remote_time(struct runner *r, const int *handles, int n, int rounds, 
 			return gone(handles[i]);
 		buf_u32(&w->request, (uint32_t)h);
 	}
+	bool rest = w->builders && how & TIME_QUIET;
+	if (rest)
+		builders_rest(w->builders, true);
 	int rc = ask(w, WIRE_TIME, deadline_ns, &c);
+	if (rest)
+		builders_rest(w->builders, false);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < n; i++)
@@ -239,6 +320,8 @@ static void remote_drop(struct runner *r, int handle, int64_t deadline_ns)
 	struct remote *w = remote_of(r);
 	struct cur c;
 	int h = handle < 0 ? -1 : inner(w, handle);
+	if (handle < 0 && w->builders)
+		builders_clear(w->builders);
 	if (!w->child.pid || (handle >= 0 && h < 0))
 		return;
 	buf_clear(&w->request);
@@ -249,7 +332,9 @@ static void remote_drop(struct runner *r, int handle, int64_t deadline_ns)
 static void remote_close(struct runner *r)
 {
 	struct remote *w = remote_of(r);
+	builders_close(w->builders);
 	(void)child_stop(&w->child, 100 * NS_PER_MS);
+	buf_free(&w->target_text);
 	arena_free(&w->arena);
 	buf_free(&w->request);
 	buf_free(&w->reply);
@@ -258,6 +343,8 @@ static void remote_close(struct runner *r)
 
 static const struct runner_ops ops = {
     .build = remote_build,
+    .ahead = remote_ahead,
+    .progress = remote_progress,
     .time = remote_time,
     .code = remote_code,
     .drop = remote_drop,
@@ -277,6 +364,8 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	snprintf(w->device, sizeof w->device, "%s", device);
 	int rc = find_worker(path, w->path);
 	if (rc >= 0)
+		rc = make_words(w);
+	if (rc >= 0)
 		rc = start(w, INT64_MAX);
 	if (rc < 0) {
 		remote_close(&w->base);
@@ -284,4 +373,35 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	}
 	*out = &w->base;
 	return E_OK;
+}
+
+/* Cores beyond those that the threads run on, the fastest first. The child leaves them to the builders. */
+static int spare_cores(struct remote *w, int want, int cpus[MOST_BUILDERS])
+{
+	struct topo topo;
+	int n = 0;
+	if (topo_read(&topo, NULL) < 0 || sched_getaffinity(0, sizeof w->cpus, &w->cpus) < 0)
+		return 0;
+	while (n < want && w->base.threads + n < topo.cores) {
+		cpus[n] = topo.core_cpu[w->base.threads + n];
+		CPU_CLR(cpus[n], &w->cpus);
+		n++;
+	}
+	return n;
+}
+
+int runner_worker_builders(struct runner *r, int builders)
+{
+	struct remote *w = remote_of(r);
+	int cpus[MOST_BUILDERS], want = builders < 0 ? BUILDERS_ENOUGH : builders;
+	if (want > MOST_BUILDERS)
+		return fail(E_USAGE, "%d builders: at most %d", want, MOST_BUILDERS);
+	int n = spare_cores(w, want, cpus);
+	r->builders = builders < 0 ? n : builders;
+	w->bound = n > 0 && n == r->builders;
+	if (!r->builders)
+		return E_OK;
+	if (w->bound && w->child.pid)
+		(void)sched_setaffinity(w->child.pid, sizeof w->cpus, &w->cpus);
+	return builders_open(w->builder_argv, r->builders, w->bound ? cpus : NULL, r->clock, &w->builders);
 }

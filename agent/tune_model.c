@@ -253,6 +253,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	if (rc >= 0)
 		rc = runner_worker(o->worker, "cpu", &s.target, o->threads, &s.runner);
 	if (rc >= 0)
+		rc = runner_worker_builders(s.runner, o->builders);
+	if (rc >= 0)
 		rc = divide(&s);
 	if (rc >= 0)
 		rc = make_tasks(&s);

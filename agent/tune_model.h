@@ -20,6 +20,7 @@ struct tune_options {
 	int64_t budget_ns;    /* the box, from the start of the process */
 	int threads;          /* >= 1 */
 	const int *cpus;      /* one per thread, or NULL: not pinned */
+	int builders;         /* cores that build while others measure; -1: what is left, 0 to 2 */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
 	const char *strategy; /* NULL: "evolve" */
 	const char *cost;     /* model that guides it; NULL: "draft" */

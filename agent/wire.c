@@ -10,7 +10,7 @@ enum { MAX_TEXT = 1 << 20 };
 struct server {
 	struct runner *r;
 	struct arena arena; /* of one request */
-	struct buf request, reply;
+	struct buf request, reply, code;
 };
 
 /* One handler per request: reads its payload, adds the result to the reply. */
@@ -43,7 +43,7 @@ static int serve_build(struct server *s, struct cur *c)
 static int serve_time(struct server *s, struct cur *c)
 {
 	int64_t left = (int64_t)cur_u64(c), abort_ns = (int64_t)cur_u64(c);
-	uint32_t rounds = cur_u32(c), cold = cur_u32(c), n = cur_u32(c);
+	uint32_t rounds = cur_u32(c), how = cur_u32(c), n = cur_u32(c);
 	if (n > WIRE_MAX_HANDLES || rounds > WIRE_MAX_ROUNDS)
 		return fail(E_CORRUPT, "a request to time %u kernels in %u rounds", n, rounds);
 	int *handle = ARENA_ARRAY(&s->arena, int, n);
@@ -52,7 +52,7 @@ static int serve_time(struct server *s, struct cur *c)
 		handle[i] = (int)cur_u32(c);
 	int rc = whole(c);
 	if (rc >= 0)
-		rc = s->r->ops->time(s->r, handle, (int)n, (int)rounds, abort_ns, cold != 0,
+		rc = s->r->ops->time(s->r, handle, (int)n, (int)rounds, abort_ns, how,
 				     wire_deadline(s->r->clock, left), m);
 	for (uint32_t i = 0; i < n; i++)
 		wire_put_meas(&s->reply, &m[i]);
@@ -80,9 +80,45 @@ static int serve_drop(struct server *s, struct cur *c)
 	return rc;
 }
 
+static int serve_emit(struct server *s, struct cur *c)
+{
+	const char *task = wire_get_str(c, MAX_TEXT, &s->arena), *cand = wire_get_str(c, MAX_TEXT, &s->arena);
+	struct meas m = {0};
+	struct key k = {0};
+	int rc = whole(c);
+	buf_clear(&s->code);
+	if (rc >= 0)
+		rc = local_emit(s->r, task, cand, &k, &s->code, &m);
+	wire_put_meas(&s->reply, &m);
+	buf_u64(&s->reply, k.hi);
+	buf_u64(&s->reply, k.lo);
+	buf_u32(&s->reply, (uint32_t)s->code.n);
+	buf_add(&s->reply, buf_str(&s->code), s->code.n);
+	return rc;
+}
+
+static int serve_load(struct server *s, struct cur *c)
+{
+	int64_t left = (int64_t)cur_u64(c);
+	const char *task = wire_get_str(c, MAX_TEXT, &s->arena);
+	struct key k = {.hi = cur_u64(c)};
+	k.lo = cur_u64(c);
+	size_t n = cur_u32(c);
+	const void *p = cur_bytes(c, n);
+	struct meas m = {0};
+	int handle = -1, rc = whole(c);
+	if (rc >= 0)
+		rc = local_load(s->r, task, k, (struct blob){.p = p, .n = n},
+				wire_deadline(s->r->clock, left), &handle, &m);
+	buf_u32(&s->reply, (uint32_t)handle);
+	wire_put_meas(&s->reply, &m);
+	return rc;
+}
+
 static handler *const handlers[WIRE_TYPES] = {
     [WIRE_HELLO] = serve_hello, [WIRE_BUILD] = serve_build, [WIRE_TIME] = serve_time,
-    [WIRE_CODE] = serve_code,   [WIRE_DROP] = serve_drop,
+    [WIRE_CODE] = serve_code,   [WIRE_DROP] = serve_drop,   [WIRE_EMIT] = serve_emit,
+    [WIRE_LOAD] = serve_load,
 };
 
 static int answer(struct server *s, uint32_t type)
@@ -121,6 +157,7 @@ int wire_serve(struct runner *r, int in, int out)
 	arena_free(&s.arena);
 	buf_free(&s.request);
 	buf_free(&s.reply);
+	buf_free(&s.code);
 	return rc == E_CHILD ? E_OK : rc; /* end of stream */
 }
 

@@ -7,6 +7,7 @@
 #define AGENT_WIRE_H
 
 #include "platform/buf.h"
+#include "platform/hash.h"
 #include "platform/runner.h"
 #include <stdbool.h>
 
@@ -21,7 +22,17 @@ int runner_local(const struct dev *device, const struct emit *emitter, const str
  * when it dies. */
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,
 		  struct runner **out) MUST_CHECK;
-/* The worker's side: serves a runner on two descriptors until end of stream. */
+/* Lets so many workers more (-1: as many as the machine has room for, 0 to 2) build ahead on cores that the
+ * one which measures does not use; on any core where there are too few. r: of runner_worker. */
+int runner_worker_builders(struct runner *r, int builders) MUST_CHECK;
+/* The two halves of a local runner's build, for a build ahead in another process. Text to code, with the key
+ * that equal code has; a candidate that fails is m->status. */
+int local_emit(struct runner *r, const char *task, const char *cand, struct key *object, struct buf *code,
+	       struct meas *m) MUST_CHECK;
+/* And code to a checked handle, as build() gives it. */
+int local_load(struct runner *r, const char *task, struct key object, struct blob code, int64_t deadline_ns,
+	       int *handle, struct meas *m) MUST_CHECK;
+/* The worker's side: serves a local runner on two descriptors until end of stream. */
 int wire_serve(struct runner *r, int in, int out) MUST_CHECK;
 /* Instead of serving: answers the first request with the error rc and its text. */
 int wire_refuse(int rc, int in, int out) MUST_CHECK;

@@ -3,11 +3,20 @@
  * others.
  *
  * A reply's type is its request's plus WIRE_REPLY. Its payload: i32 rc; rc < 0: the text (str); else, by
- * type: HELLO  -                                                    -> - BUILD  i64 ns left, str task, str
- * cand                      -> i32 handle, meas TIME   i64 ns left, i64 abort_ns, u32 rounds, u32 cold, u32
- * n, n x i32 handle  -> n x meas CODE   i32 handle                                           -> bytes (u32 n,
- * n bytes) DROP   i32 handle                                           -> - str is bytes without NUL.
- * Deadlines go as the time that is left, because two machines share no clock; INT64_MAX: none. */
+ * type:
+ *
+ *	HELLO  -                                                   -> -
+ *	BUILD  i64 ns left, str task, str cand                     -> i32 handle, meas
+ *	TIME   i64 ns left, i64 abort_ns, u32 rounds, u32 how,
+ *	       u32 n, n x i32 handle                               -> n x meas
+ *	CODE   i32 handle                                          -> bytes
+ *	DROP   i32 handle                                          -> -
+ *	EMIT   str task, str cand                                  -> meas, u64 hi, u64 lo (key), bytes
+ *	LOAD   i64 ns left, str task, u64 hi, u64 lo (key), bytes  -> i32 handle, meas
+ *
+ * str is bytes without NUL; bytes: u32 n, n bytes; how: enum time_how. EMIT's bytes are empty unless the
+ * status is MEAS_OK. Deadlines go as the time that is left, because two machines share no clock; INT64_MAX:
+ * none. */
 #ifndef AGENT_WIRE_MSG_H
 #define AGENT_WIRE_MSG_H
 
@@ -20,6 +29,8 @@ enum wire_type {
 	WIRE_TIME,
 	WIRE_CODE,
 	WIRE_DROP,
+	WIRE_EMIT,
+	WIRE_LOAD,
 	WIRE_TYPES,
 	WIRE_REPLY = 0x100
 };

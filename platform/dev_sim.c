@@ -23,6 +23,7 @@ static struct {
 	uint64_t seed;
 	double sigma;
 	int64_t cost_ns; /* of the last run */
+	int64_t build_ns;
 	char fault[256];
 } sim;
 
@@ -33,7 +34,13 @@ void dev_sim_reset(int64_t start_ns, uint64_t seed, double sigma)
 	rng_seed(&sim.rng, seed);
 	sim.seed = seed;
 	sim.sigma = sigma;
+	sim.build_ns = SIM_BUILD_NS;
 	sim.fault[0] = 0;
+}
+
+void dev_sim_build_ns(int64_t ns)
+{
+	sim.build_ns = ns;
 }
 
 const char *dev_sim_fault(void)
@@ -103,7 +110,7 @@ static int sim_load(const void *obj, size_t n, struct dev_code **out)
 		free(c);
 		return rc;
 	}
-	clock_advance(sim_clock(), SIM_BUILD_NS);
+	clock_advance(sim_clock(), sim.build_ns);
 	*out = c;
 	return E_OK;
 }

@@ -65,12 +65,13 @@ int box_build(struct box *b, struct pace *p, const char *task, const char *cand,
 {
 	*m = (struct meas){.status = MEAS_CRASH};
 	*out = (struct built){.handle = -1};
-	if (box_over(b) || box_left_ns(b) < slow_build_ns(p))
+	bool made = b->runner->builders && b->runner->ops->progress(b->runner, task, cand) == AHEAD_DONE;
+	if (box_over(b) || (!made && box_left_ns(b) < slow_build_ns(p)))
 		return stopped();
 	int64_t start_ns = clock_now(b->runner->clock);
 	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, b->deadline_ns, &handle, m);
 	int64_t took_ns = clock_now(b->runner->clock) - start_ns;
-	p->ns[p->n++ % PACE] = took_ns;
+	p->ns[p->n++ % PACE] = took_ns > m->build_ns ? took_ns : m->build_ns;
 	b->build_ns = b->build_ns ? b->build_ns + (took_ns - b->build_ns) / 8 : took_ns;
 	rc = judge(b, rc, m);
 	if (rc == E_OK && m->status == MEAS_OK && handle >= 0)
@@ -80,12 +81,39 @@ int box_build(struct box *b, struct pace *p, const char *task, const char *cand,
 	return rc;
 }
 
+void box_ahead(struct box *b, const char *task, const char *cand)
+{
+	if (b->runner->builders && !box_over(b))
+		(void)b->runner->ops->ahead(b->runner, task, cand);
+}
+
+/* A builder is at one and has the next; meanwhile one is measured. */
+int box_window(const struct box *b)
+{
+	int n = 2 * b->runner->builders + 1;
+	return n < BOX_WINDOW ? n : BOX_WINDOW;
+}
+
+int box_next(struct box *b, const char *const *task, const char *const *cand, int n)
+{
+	int fresh = -1;
+	for (int i = 0; i < n && b->runner->builders; i++) {
+		enum ahead a = b->runner->ops->progress(b->runner, task[i], cand[i]);
+		if (a == AHEAD_DONE)
+			return i;
+		if (a != AHEAD_RUNNING && fresh < 0)
+			fresh = i;
+	}
+	return fresh < 0 ? 0 : fresh;
+}
+
 bool box_alive(const struct box *b, const struct built *c)
 {
 	return c->handle >= 0 && c->generation == b->generation;
 }
 
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, struct meas *m)
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool quiet,
+	     struct meas *m)
 {
 	int handles[BOX_MAX_RACE];
 	for (int i = 0; i < n; i++) {
@@ -94,8 +122,8 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	}
 	if (box_over(b))
 		return stopped();
-	int rc =
-	    b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, !b->job->warm, b->deadline_ns, m);
+	unsigned how = (b->job->warm ? 0 : TIME_COLD) | (quiet ? TIME_QUIET : 0);
+	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, b->deadline_ns, m);
 	struct meas failure = {.status = MEAS_OK};
 	rc = judge(b, rc, &failure);
 	for (int i = 0; i < n && failure.status != MEAS_OK; i++)

@@ -10,7 +10,7 @@
 #include "search/job.h"
 #include <stdbool.h>
 
-enum { BOX_MAX_RACE = 6 };
+enum { BOX_MAX_RACE = 6, BOX_WINDOW = 16 };
 
 struct box {
 	const struct job *job;
@@ -42,10 +42,18 @@ bool box_over(const struct box *b);
 /* E_STOPPED also where no build of this pace fits any more: box_over() tells the two apart. */
 int box_build(struct box *b, struct pace *p, const char *task, const char *cand, struct built *out,
 	      struct meas *m) MUST_CHECK;
+/* Begins it on another core, if one is free for that: asked for in the order in which it will be wanted. */
+void box_ahead(struct box *b, const char *task, const char *cand);
+/* How many candidates are worth having begun at a time, the one that is measured with them: at most
+ * BOX_WINDOW, 1 without builders. */
+int box_window(const struct box *b);
+/* Which of n to build next: one that was built ahead, else one that nobody has begun, else the first. */
+int box_next(struct box *b, const char *const *task, const char *const *cand, int n);
 bool box_alive(const struct box *b, const struct built *c);
 /* n <= BOX_MAX_RACE candidates, all alive, interleaved, with what a network gives them: weights in memory, or
- * in the cache if the job is warm. Times of the other kind would hide what a candidate does about that. */
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns,
+ * in the cache if the job is warm. Times of the other kind would hide what a candidate does about that.
+ * quiet: nothing is built ahead meanwhile. */
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool quiet,
 	     struct meas *m) MUST_CHECK;
 int box_code(struct box *b, const struct built *c,
 	     struct blob *out) MUST_CHECK; /* 1: there; 0: the worker died */

@@ -60,10 +60,42 @@ static int go_on(struct tune *t, int rc)
 	return E_OK;
 }
 
+/* Tasks whose defaults are being built. */
+struct window {
+	int n;
+	struct tune *task[BOX_WINDOW];
+	const char *text[BOX_WINDOW], *cand[BOX_WINDOW];
+};
+
+static void enter(struct window *w, struct tune *t)
+{
+	w->task[w->n] = t;
+	w->text[w->n] = t->task->text;
+	w->cand[w->n++] = tune_ahead(t);
+}
+
+static struct tune *leave(struct window *w, int i)
+{
+	struct tune *t = w->task[i];
+	for (w->n--; i < w->n; i++) {
+		w->task[i] = w->task[i + 1];
+		w->text[i] = w->text[i + 1];
+		w->cand[i] = w->cand[i + 1];
+	}
+	return t;
+}
+
+/* In order, but for what is built earlier than what comes before it. */
 static int run_defaults(struct run *x)
 {
-	for (int i = 0; i < x->ntasks; i++) {
-		struct tune *t = &x->tune[x->order[i]];
+	struct window w = {0};
+	for (int i = 0; i < x->ntasks || w.n;) {
+		for (; i < x->ntasks && w.n < box_window(&x->box); i++)
+			if (!x->tune[x->order[i]].done)
+				enter(&w, &x->tune[x->order[i]]);
+		if (!w.n)
+			break;
+		struct tune *t = leave(&w, box_next(&x->box, w.text, w.cand, w.n));
 		int rc = go_on(t, tune_default(t));
 		if (rc < 0)
 			return rc;

@@ -45,7 +45,7 @@ static int duel(struct box *b, const struct built pair[2], int64_t ns, struct ve
 		if (rounds <= asked)
 			break;
 		asked = rounds;
-		int rc = box_time(b, pair, 2, rounds, 0, m);
+		int rc = box_time(b, pair, 2, rounds, 0, true, m);
 		if (rc < 0)
 			return rc;
 		if (!timed(&m[0]) || !timed(&m[1]))
@@ -68,7 +68,7 @@ int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct 
 {
 	struct meas m[BOX_MAX_RACE];
 	*v = (struct verdict){.ratio = 1};
-	int rc = box_time(b, code, n, rounds_for(n, ns, FIRST_ROUNDS), 0, m);
+	int rc = box_time(b, code, n, rounds_for(n, ns, FIRST_ROUNDS), 0, true, m);
 	if (rc < 0 || !timed(&m[0]))
 		return rc;
 	int best = -1;

@@ -178,7 +178,7 @@ static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 	int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, m);
 	if (rc < 0 || m->status != MEAS_OK)
 		return rc;
-	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, &timed);
+	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, false, &timed);
 	if (rc < 0)
 		return rc;
 	timed.build_ns = m->build_ns;
@@ -191,12 +191,12 @@ static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 	return E_OK;
 }
 
-/* Measures a new candidate. */
-static int try_candidate(struct tune *t, const char *cand, int *trial, struct meas *m)
+/* Measures a new trial. */
+static int try_trial(struct tune *t, int trial, struct meas *m)
 {
 	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
-	*trial = add_trial(t, cand);
-	int rc = measure(t, *trial, abort_ns, m);
+	const char *cand = t->trial[trial].cand;
+	int rc = measure(t, trial, abort_ns, m);
 	if (rc < 0)
 		return rc;
 	t->box->trials++;
@@ -209,6 +209,12 @@ static int try_candidate(struct tune *t, const char *cand, int *trial, struct me
 	drop_slow(t);
 	tune_progress(t);
 	return E_OK;
+}
+
+static int try_candidate(struct tune *t, const char *cand, int *trial, struct meas *m)
+{
+	*trial = add_trial(t, cand);
+	return try_trial(t, *trial, m);
 }
 
 /* The caller's incumbent against the default, interleaved: the faster of them is what tuning starts from. */
@@ -224,7 +230,7 @@ static int meet_incumbent(struct tune *t, int standard)
 	const struct built code[2] = {t->trial[standard].code, t->trial[before].code};
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
-	rc = box_time(t->box, code, 2, 4 * trial_rounds(t) + 1, 0, pair);
+	rc = box_time(t->box, code, 2, 4 * trial_rounds(t) + 1, 0, true, pair);
 	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)
 		return rc;
 	t->result->default_ns = pair[0].median_ns;
@@ -255,6 +261,16 @@ static int first_rule(struct tune *t)
 		return save(t, REC_BEST, trial, &m);
 	}
 	return E_OK;
+}
+
+const char *tune_ahead(struct tune *t)
+{
+	char cand[CAND_MAX];
+	space_default(t->space, cand);
+	box_ahead(t->box, t->task->text, cand);
+	if (t->task->incumbent)
+		box_ahead(t->box, t->task->text, t->task->incumbent);
+	return arena_strdup(&t->arena, cand);
 }
 
 int tune_default(struct tune *t)
@@ -422,18 +438,52 @@ static int race(struct tune *t)
 	return v.winner_at > 0 ? crown(t, racer[v.winner_at], &v) : E_OK;
 }
 
+/* Proposed and not yet tried. */
+struct queue {
+	int n, trial[BOX_WINDOW];
+};
+
+/* Proposes until the window is full, or *left candidates; what comes is begun on other cores. */
+static int fill_queue(struct tune *t, struct queue *q, int first, int *left)
+{
+	while (*left > 0 && q->n < box_window(t->box)) {
+		char cand[CAND_MAX];
+		int rc = propose_new(t, first, cand);
+		*left = rc < 0 ? 0 : *left - 1;
+		if (rc < 0)
+			return rc;
+		q->trial[q->n++] = add_trial(t, cand);
+		box_ahead(t->box, t->task->text, cand);
+	}
+	return E_OK;
+}
+
+/* What is ready before the rest. */
+static int pull(struct tune *t, struct queue *q)
+{
+	const char *task[BOX_WINDOW], *cand[BOX_WINDOW];
+	for (int i = 0; i < q->n; i++) {
+		task[i] = t->task->text;
+		cand[i] = t->trial[q->trial[i]].cand;
+	}
+	int i = box_next(t->box, task, cand, q->n), trial = q->trial[i];
+	memmove(q->trial + i, q->trial + i + 1, sizeof *q->trial * (size_t)(--q->n - i));
+	return trial;
+}
+
 static int try_slice(struct tune *t)
 {
+	struct queue q = {0};
 	int first = t->ntrials;
-	for (int i = 0; i < SLICE; i++) {
-		char cand[CAND_MAX];
+	for (int left = SLICE; left > 0 || q.n > 0;) {
 		struct meas m;
-		int trial, rc = propose_new(t, first, cand);
-		if (rc == E_NOTFOUND) {
-			t->done = t->ntrials == first;
+		int rc = fill_queue(t, &q, first, &left);
+		if (rc < 0 && rc != E_NOTFOUND)
+			return rc;
+		if (!q.n)
 			break;
-		}
-		rc = try_candidate(t, cand, &trial, &m);
+		int trial = pull(t, &q);
+		rc = try_trial(t, trial, &m);
 		if (rc >= 0 && t->best < 0 &&
 		    m.status == MEAS_OK) { /* whatever its speed: the default failed */
 			set_best(t, trial, m.median_ns);
@@ -442,6 +492,7 @@ static int try_slice(struct tune *t)
 		if (rc < 0)
 			return rc;
 	}
+	t->done |= t->ntrials == first;
 	return t->slices > 0 ? try_twins(t) : E_OK;
 }
 

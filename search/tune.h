@@ -46,6 +46,8 @@ struct tune {
 int tune_open(struct tune *t, struct box *b, struct learn *learn, int index,
 	      struct job_result *result) MUST_CHECK;
 void tune_close(struct tune *t);
+/* Begins on other cores what tune_default will build. Returns candidate 0. The task is not done. */
+const char *tune_ahead(struct tune *t);
 /* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the
  * sink. */
 int tune_default(struct tune *t) MUST_CHECK;

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A runner over the simulator for tests of the search: lowers, emits, checks the answer, times on the virtual
- * clock. It can be told to die now and then, or to raise a flag after so many calls. */
+ * clock. It can be told to die now and then, or to raise a flag after so many calls.
+ *
+ * Builders are queues in virtual time: each works SIM_BUILD_NS at a job, one after the other, while the clock
+ * moves for other reasons; a build of what one has done costs no time, of what one is at the rest of its. */
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H
 
 #include "kernels/emit.h"
 #include "kernels/space.h"
 #include "platform/dev_sim.h"
+#include "platform/hash.h"
 #include "platform/runner.h"
 #include "tests/kernel_cases.h"
 
 #include <signal.h>
 
-enum { SIM_TASKS = 16, SIM_HANDLES = 256, SIM_RUNS = 4096 };
+enum { SIM_TASKS = 16, SIM_HANDLES = 256, SIM_RUNS = 4096, SIM_JOBS = 32, SIM_BUILDERS = 2 };
 
 extern const struct emit emit_sim;
 
@@ -27,6 +31,12 @@ struct sim_handle {
 	void *bufs[CODE_MAX_BUFS];
 	struct blob object;
 	int64_t cost_ns;
+};
+
+struct sim_job { /* ahead; in the order of asking */
+	struct key key;
+	int64_t asked_ns, done_ns; /* done 0: not begun */
+	bool dead;                 /* its builder died of it */
 };
 
 struct sim_runner {
@@ -45,7 +55,71 @@ struct sim_runner {
 	const char *slow_task; /* so does each of this task; NULL: none */
 	int64_t slow_ns;
 	volatile sig_atomic_t stop;
+	struct sim_job job[SIM_JOBS];
+	int njobs, taken; /* built from what builders had made */
+	int64_t free_ns[SIM_BUILDERS];
+	double builder_death_rate;
 };
+
+/* Begins what its builders have had time for by now. */
+static inline void sim_work(struct sim_runner *s)
+{
+	int64_t now = clock_now(dev_sim.clock());
+	for (int i = 0; i < s->njobs; i++) {
+		struct sim_job *j = &s->job[i];
+		int b = 0;
+		for (int k = 1; k < s->r.builders; k++)
+			b = s->free_ns[k] < s->free_ns[b] ? k : b;
+		int64_t begin = j->asked_ns > s->free_ns[b] ? j->asked_ns : s->free_ns[b];
+		if (j->done_ns || begin > now)
+			continue;
+		j->done_ns = s->free_ns[b] = begin + SIM_BUILD_NS;
+		j->dead = rng_unit(&s->rng) < s->builder_death_rate;
+	}
+}
+
+static inline struct sim_job *sim_find_job(struct sim_runner *s, const char *task, const char *cand)
+{
+	struct key k = hash_join(hash_text(task), hash_text(cand));
+	sim_work(s);
+	for (int i = 0; i < s->njobs; i++)
+		if (key_equal(s->job[i].key, k))
+			return &s->job[i];
+	return NULL;
+}
+
+static inline enum ahead sim_progress(struct runner *r, const char *task, const char *cand)
+{
+	const struct sim_job *j = sim_find_job((struct sim_runner *)r, task, cand);
+	if (!j || !j->done_ns)
+		return j ? AHEAD_QUEUED : AHEAD_NOT;
+	return clock_now(dev_sim.clock()) < j->done_ns ? AHEAD_RUNNING : AHEAD_DONE;
+}
+
+static inline enum ahead sim_ahead(struct runner *r, const char *task, const char *cand)
+{
+	struct sim_runner *s = (struct sim_runner *)r;
+	if (r->builders && !sim_find_job(s, task, cand) && s->njobs < SIM_JOBS)
+		s->job[s->njobs++] = (struct sim_job){.key = hash_join(hash_text(task), hash_text(cand)),
+						      .asked_ns = clock_now(dev_sim.clock())};
+	return sim_progress(r, task, cand);
+}
+
+/* Waits for what is under way; then, or if nobody has begun it, it is forgotten. 1: made ahead, -1: its
+ * builder died, 0: nobody has. */
+static inline int sim_take(struct sim_runner *s, const char *task, const char *cand)
+{
+	struct sim_job *j = sim_find_job(s, task, cand);
+	if (!j)
+		return 0;
+	struct sim_job taken = *j;
+	memmove(j, j + 1, sizeof *j * (size_t)(s->job + --s->njobs - j));
+	int64_t wait = taken.done_ns - clock_now(dev_sim.clock());
+	if (taken.done_ns && wait > 0)
+		clock_advance(dev_sim.clock(), wait);
+	s->taken += taken.done_ns > 0;
+	return taken.dead ? -1 : taken.done_ns > 0;
+}
 
 static inline struct kcase *sim_task(struct sim_runner *s, const char *text)
 {
@@ -71,6 +145,7 @@ static inline void sim_drop(struct runner *r, int handle, int64_t deadline_ns)
 			dev_sim.unload(s->h[i].code);
 			s->h[i].code = NULL;
 		}
+	s->njobs = handle < 0 ? 0 : s->njobs;
 }
 
 /* Counts the call, raises the flag, dies when it must. */
@@ -79,7 +154,9 @@ static inline int sim_call(struct sim_runner *s, int64_t deadline_ns)
 	if (++s->calls == s->stop_after)
 		s->stop = 1;
 	if (rng_unit(&s->rng) < s->death_rate) {
+		int jobs = s->njobs; /* builders live on */
 		sim_drop(&s->r, -1, INT64_MAX);
+		s->njobs = jobs;
 		s->deaths++;
 		clock_advance(dev_sim.clock(), 5 * NS_PER_MS);
 		return fail(E_CHILD, "the worker died (signal 11)");
@@ -141,7 +218,11 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 		free_at++;
 	if (free_at == SIM_HANDLES)
 		return fail(E_NOMEM, "the search keeps more than %d kernels", SIM_HANDLES);
-	rc = sim_emit_cand(s, k, cand, &s->h[free_at], m);
+	int made = sim_take(s, task, cand);
+	if (made < 0)
+		m->status = MEAS_CRASH;
+	dev_sim_build_ns(made ? 0 : SIM_BUILD_NS);
+	rc = made < 0 ? 0 : sim_emit_cand(s, k, cand, &s->h[free_at], m);
 	s->wrong += m->status == MEAS_WRONG;
 	if (m->status == MEAS_OK)
 		*handle = free_at;
@@ -171,11 +252,11 @@ static inline void sim_summary(int64_t *t, int n, struct meas *m)
 }
 
 static inline int sim_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
-			   int cold, int64_t deadline_ns, struct meas *m)
+			   unsigned how, int64_t deadline_ns, struct meas *m)
 {
 	static int64_t t[8][SIM_RUNS];
 	struct sim_runner *s = (struct sim_runner *)r;
-	s->timed[cold != 0]++;
+	s->timed[(how & TIME_COLD) != 0]++;
 	int rc = sim_call(s, deadline_ns);
 	if (rc < 0)
 		return rc;
@@ -228,7 +309,8 @@ static inline void sim_close(struct runner *r)
 
 static inline struct sim_runner *sim_open(uint64_t seed, double sigma)
 {
-	static const struct runner_ops ops = {sim_build, sim_time, sim_code, sim_drop, sim_close};
+	static const struct runner_ops ops = {sim_build, sim_ahead, sim_progress, sim_time,
+					      sim_code,  sim_drop,  sim_close};
 	struct sim_runner *s = calloc(1, sizeof *s);
 	dev_sim_reset(0, seed, sigma);
 	dev_sim.probe(&s->t);

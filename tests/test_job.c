@@ -217,6 +217,61 @@ TEST(same_seed_same_result)
 	}
 }
 
+/* Builders change how much is tried, not what a result is worth; and all is the same again with them. */
+TEST(builders_build_ahead)
+{
+	static struct job_result first[2];
+	int trials[3];
+	for (int n = 0; n < 3; n++)
+		for (int again = 0; again < 2; again++) {
+			open_setup(&setup, 3, 0.03, 2, 2 * NS_PER_S);
+			setup.s->r.builders = n;
+			trials[n] = job_run(&setup.j, &setup.s->r, setup.result);
+			int64_t end = clock_now(dev_sim.clock());
+			CHECK(end <= setup.j.deadline_ns - 30 * NS_PER_MS);
+			CHECK(end >= setup.j.deadline_ns - 100 * NS_PER_MS);
+			check_results(&setup);
+			CHECK(n ? setup.s->taken > trials[n] / 4 : setup.s->taken == 0);
+			if (!again)
+				memcpy(first, setup.result, sizeof first);
+			CHECK(!memcmp(first, setup.result, sizeof first));
+			close_setup(&setup);
+		}
+	CHECK(trials[1] > trials[0] * 5 / 4);
+	CHECK(trials[2] > trials[1]);
+}
+
+/* In a quiet machine's long box the random strategy comes to the same with and without them. */
+TEST(builders_change_no_result)
+{
+	char best[2][CAND_MAX];
+	for (int n = 0; n < 2; n++) {
+		open_setup(&setup, 2, 0, 1, 30 * NS_PER_S);
+		setup.s->r.builders = n;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		snprintf(best[n], sizeof best[n], "%s", setup.result[0].best);
+		close_setup(&setup);
+	}
+	open_setup(&setup, 2, 0, 1, NS_PER_S);
+	CHECK(true_ns(&setup, 0, best[0]) == true_ns(&setup, 0, best[1]));
+	close_setup(&setup);
+}
+
+TEST(dying_builders_lose_nothing)
+{
+	for (uint64_t seed = 1; seed <= 10 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 2 * NS_PER_S);
+		setup.s->r.builders = 1 + (int)(seed % 2);
+		setup.s->builder_death_rate = 0.2;
+		setup.s->death_rate = seed % 3 ? 0 : 0.1;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
+		close_setup(&setup);
+	}
+}
+
 TEST(a_stop_loses_nothing)
 {
 	struct rng r;

@@ -65,6 +65,25 @@ static int bad_build(struct runner *r, const char *task, const char *cand, int64
 	return honest->build(r, task, cand, deadline_ns, handle, m);
 }
 
+/* A builder that does as it is told with its first request. */
+static void be_a_bad_builder(const char *how)
+{
+	struct buf b = {0};
+	uint32_t type;
+	if (wire_receive(0, &clock_real, INT64_MAX, &type, &b) < 0 || type != WIRE_EMIT)
+		_exit(0);
+	if (strcmp(how, "builder dies") == 0)
+		_exit(3);
+	if (strcmp(how, "builder hangs") == 0)
+		hang();
+	buf_clear(&b);
+	buf_u32(&b, strcmp(how, "builder refuses") == 0 ? (uint32_t)E_NOMEM : 0);
+	for (int i = 0; i < 30; i++)
+		buf_u32(&b, 7);
+	(void)!wire_send(1, &clock_real, INT64_MAX, type | WIRE_REPLY, &b);
+	hang();
+}
+
 /* Runs before main: a worker never becomes a test. */
 __attribute__((constructor(65535))) static void be_a_worker(int argc, char **argv)
 {
@@ -75,6 +94,8 @@ __attribute__((constructor(65535))) static void be_a_worker(int argc, char **arg
 		(void)!wire_refuse(fail(E_UNSUPPORTED, "no such thing here"), 0, 1);
 		_exit(1);
 	}
+	if (how && strncmp(how, "builder ", 8) == 0)
+		be_a_bad_builder(how);
 	struct runner *r = open_sim();
 	honest = r->ops;
 	struct runner_ops ops = *honest;
@@ -190,6 +211,118 @@ TEST(handing_over_ends_at_the_deadline)
 	arena_free(&a);
 }
 
+static enum ahead wait_done(struct runner *r, const char *cand)
+{
+	enum ahead a;
+	int64_t end = soon();
+	while ((a = r->ops->progress(r, task_conv, cand)) == AHEAD_RUNNING && clock_now(&clock_real) < end)
+		clock_real.sleep(&clock_real, NS_PER_MS);
+	return a;
+}
+
+TEST(builds_ahead)
+{
+	static const char *const cands[] = {conv_cand, "tile=x:2", "nonsense", "tile=x:4"};
+	struct runner *r = open_worker(), *near = open_sim();
+	struct arena a = {0};
+	struct meas m, n;
+	struct blob p, q;
+	int h[4], k;
+	CHECK(r->builders == 0 && r->ops->ahead(r, task_conv, conv_cand) == AHEAD_NOT);
+	CHECK_FAILS(runner_worker_builders(r, 1000), E_USAGE, "at most");
+	REQUIRE_OK(runner_worker_builders(r, 1));
+	REQUIRE(r->builders == 1);
+	CHECK(r->ops->progress(r, task_conv, conv_cand) == AHEAD_NOT);
+	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING);
+	CHECK(r->ops->ahead(r, "no task", "x") >= AHEAD_QUEUED);
+	for (int i = 1; i < 4; i++)
+		CHECK(r->ops->ahead(r, task_conv, cands[i]) >= AHEAD_QUEUED);
+	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING); /* not twice */
+	CHECK(wait_done(r, conv_cand) == AHEAD_DONE);
+	for (int i = 0; i < 4; i++)
+		REQUIRE_OK(r->ops->build(r, task_conv, cands[i], soon(), &h[i], &m));
+	CHECK(h[0] >= 0 && h[1] >= 0 && h[2] == -1 && h[3] >= 0);
+	for (int i = 0; i < 4; i++)
+		CHECK(r->ops->progress(r, task_conv, cands[i]) == AHEAD_NOT);
+	/* The same as without. */
+	REQUIRE_OK(near->ops->build(near, task_conv, conv_cand, INT64_MAX, &k, &n));
+	REQUIRE_OK(r->ops->code(r, h[0], INT64_MAX, &a, &p));
+	REQUIRE_OK(near->ops->code(near, k, INT64_MAX, &a, &q));
+	CHECK(p.n == q.n && memcmp(p.p, q.p, p.n) == 0);
+	REQUIRE_OK(r->ops->time(r, h, 1, 5, 0, TIME_QUIET, soon(), &m));
+	REQUIRE_OK(near->ops->time(near, &k, 1, 5, 0, 0, INT64_MAX, &n));
+	CHECK(m.median_ns == n.median_ns);
+	/* What a builder cannot read is refused as ever. */
+	CHECK_FAILS(r->ops->build(r, "no task", "x", soon(), &k, &m), E_CORRUPT, "task");
+	/* More than there is room for. */
+	for (int i = 0; i < 200; i++) {
+		char cand[32];
+		snprintf(cand, sizeof cand, "nonsense %d", i);
+		(void)r->ops->ahead(r, task_conv, cand);
+	}
+	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_NOT);
+	r->ops->drop(r, -1, INT64_MAX);
+	CHECK(r->ops->progress(r, task_conv, "nonsense 0") == AHEAD_NOT);
+	CHECK(r->ops->ahead(r, task_conv, conv_cand) == AHEAD_RUNNING);
+	r->ops->close(r); /* while one is under way */
+	near->ops->close(near);
+	arena_free(&a);
+}
+
+/* The dead worker's handles are gone, what was built ahead is not. */
+TEST(builders_outlive_the_worker)
+{
+	struct runner *r = open_worker();
+	struct meas m;
+	int h, k;
+	REQUIRE_OK(runner_worker_builders(r, 2));
+	REQUIRE_OK(r->ops->build(r, task_conv, "tile=x:2", soon(), &h, &m));
+	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING);
+	CHECK_FAILS(r->ops->build(r, task_conv, "die", soon(), &k, &m), E_CHILD, "died");
+	REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &k, &m));
+	CHECK(k >= 0 && m.status == MEAS_OK);
+	CHECK_FAILS(r->ops->time(r, &h, 1, 1, 0, 0, soon(), &m), E_CHILD, "lost");
+	CHECK_OK(r->ops->time(r, &k, 1, 1, 0, TIME_QUIET, soon(), &m));
+	r->ops->close(r);
+}
+
+/* They cost their job, at worst. */
+TEST(bad_builders)
+{
+	static const char *const ways[] = {"builder dies", "builder talks nonsense", "builder refuses",
+					   "builder hangs"};
+	for (int i = 0; i < 4; i++) {
+		struct runner *r = open_worker();
+		struct meas m;
+		int h;
+		REQUIRE_OK(runner_worker_builders(r, 1));
+		setenv("HONE_TEST_WORKER", ways[i], 1);
+		CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING);
+		int64_t start = clock_now(&clock_real), deadline = start + 60 * NS_PER_MS;
+		if (i < 3) {
+			REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
+			CHECK(i < 2 ? h == -1 && m.status == MEAS_CRASH : h >= 0 && m.status == MEAS_OK);
+		} else {
+			CHECK_FAILS(r->ops->build(r, task_conv, conv_cand, deadline, &h, &m), E_TIMEOUT,
+				    "deadline");
+			CHECK(clock_now(&clock_real) >= deadline);
+		}
+		/* Eight deaths end it; building goes on. */
+		for (int k = 0; k < 12 && i == 0; k++) {
+			if (r->ops->ahead(r, task_conv, "tile=x:2") == AHEAD_NOT)
+				break;
+			CHECK(k < 8);
+			REQUIRE_OK(r->ops->build(r, task_conv, "tile=x:2", soon(), &h, &m));
+		}
+		unsetenv("HONE_TEST_WORKER");
+		CHECK_OK(r->ops->build(r, task_conv, "tile=x:4", soon(), &h, &m));
+		CHECK(h >= 0);
+		start = clock_now(&clock_real);
+		r->ops->close(r);
+		CHECK(clock_now(&clock_real) - start < 5 * NS_PER_S);
+	}
+}
+
 TEST(nonsense_from_the_worker)
 {
 	struct runner *r = open_worker();
@@ -249,6 +382,26 @@ static void add_request(struct buf *s, uint32_t type, const struct buf *body)
 	buf_add(s, buf_str(body), body->n);
 }
 
+static void add_load(struct buf *s)
+{
+	struct runner *r = open_sim();
+	struct buf b = {0}, code = {0};
+	struct key k;
+	struct meas m;
+	CHECK_OK(local_emit(r, task_conv, conv_cand, &k, &code, &m));
+	CHECK(m.status == MEAS_OK && code.n > 0);
+	buf_u64(&b, INT64_MAX);
+	wire_put_str(&b, task_conv);
+	buf_u64(&b, k.hi);
+	buf_u64(&b, k.lo);
+	buf_u32(&b, (uint32_t)code.n);
+	buf_add(&b, code.p, code.n);
+	add_request(s, WIRE_LOAD, &b);
+	buf_free(&b);
+	buf_free(&code);
+	r->ops->close(r);
+}
+
 /* One request of each type, good ones. */
 static void good_stream(struct buf *s)
 {
@@ -270,6 +423,11 @@ static void good_stream(struct buf *s)
 	buf_u32(&b, 0);
 	add_request(s, WIRE_CODE, &b);
 	add_request(s, WIRE_DROP, &b);
+	buf_clear(&b);
+	wire_put_str(&b, task_softmax);
+	wire_put_str(&b, "tile=i:2; ; ");
+	add_request(s, WIRE_EMIT, &b);
+	add_load(s);
 	buf_free(&b);
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/builders.h"
 #include "agent/tune_model.h"
 #include "platform/log.h"
 #include "platform/topo.h"
@@ -41,8 +42,10 @@ static void add_name(char *names, size_t size, const char *name)
 	snprintf(names + n, size - n, " %s", name);
 }
 
-static int check_options(const struct tune_options *o, const char *device)
+static int check_options(const struct tune_options *o, const char *device, int64_t builders)
 {
+	if (builders < -1 || builders > MOST_BUILDERS)
+		return fail(E_USAGE, "--builders: 0 to %d", MOST_BUILDERS);
 	if (strcmp(device, "cpu"))
 		return fail(E_USAGE,
 			    "--device %s: only cpu can be tuned yet (hone devices lists what is here)",
@@ -190,11 +193,12 @@ static int run_tune(const struct args *a)
 	    .cache = arg_str(a, "cache", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
 	    .cost = arg_str(a, "cost", NULL),
+	    .builders = (int)arg_int(a, "builders", -1),
 	    .exact = arg_flag(a, "exact"),
 	    .stop = &stop,
 	    .progress = progress,
 	};
-	int rc = check_options(&o, arg_str(a, "device", "cpu"));
+	int rc = check_options(&o, arg_str(a, "device", "cpu"), arg_int(a, "builders", -1));
 	if (rc >= 0)
 		rc = arg_seed(a, &o.seed);
 	if (rc >= 0)
@@ -217,6 +221,8 @@ static const struct opt opts[] = {
     {"strategy", OPT_STR, "NAME", "how candidates are proposed: evolve (default) or random"},
     {"cost", OPT_STR, "NAME", "what is thought of a candidate before it is built: draft (default) or none"},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
+    {"builders", OPT_INT, "N",
+     "cores that build while others measure (default: what --threads leaves, at most 2)"},
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
     OPT_THREADS,
     OPT_CACHE,
