@@ -65,4 +65,22 @@ double draft_cold(const struct tile_cost *c);
 /* draft_held where registers are left; draft_held is 0 where they are not. */
 int draft_window(const struct task *t, int stage, const struct sstage *s);
 
+/* ---- Winograd ---- */
+
+/* Cycles around a transform of a tile and vector, of a pixel's program, around a tile of the products, of a
+ * lane that is loaded or stored alone. */
+#define WINO_AROUND 30.
+#define WINO_PIXEL 4.
+#define WINO_CALL 25.
+#define WINO_APART 4.
+extern const double winograd_along[5]; /* cycles of a transform along one axis, for each m */
+
+/* Of all levels, bytes a cycle. Threads are in each other's way in the L3. */
+struct winograd_speeds {
+	double l1_room, l2_room, l2, l3, memory;
+};
+struct winograd_speeds winograd_speeds(const struct target *tg, int threads);
+/* Lanes of one pixel that lie apart in the output or in what is added to it. */
+double winograd_apart(const struct task *t, const struct sstage *s);
+
 #endif

@@ -2,22 +2,19 @@
 /* Cost of a Winograd schedule: products and transforms follow one another, so they add up; weights that are
  * fetched ahead come meanwhile, but not quite. Measured on a Xeon of 148 GFLOP/s, 91 GB/s
  * from L2 and 11 GB/s from memory. */
-#include "kernels/draft.h"
+#include "kernels/draft_parts.h"
 #include "kernels/winograd.h"
 
 #include <math.h>
 
-/* Cycles: a transform along one axis for each m, around one of a tile and vector, the program of a pixel,
- * around a tile of the products. */
-static const double ALONG[5] = {[2] = 6, [4] = 11}, AROUND = 30, PIXEL = 4, CALL = 25,
-		    APART = 4; /* a lane that is loaded or stored alone */
+const double winograd_along[5] = {[2] = 6, [4] = 11};
 
 /* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. */
 static double product(const struct winograd *w, double n, double channels)
 {
 	double points = n * w->kv, loads = n + w->kv;
 	double step = fmax(4, draft_join(points / 2, draft_join(loads / 1.7, (points + loads) / 4)));
-	return channels * step + CALL + 1.5 * points;
+	return channels * step + WINO_CALL + 1.5 * points;
 }
 
 /* A block of `count` tiles: the last main one may run over its end. */
@@ -32,7 +29,7 @@ static double block(const struct winograd *w, int64_t count, double channels)
 static double block_raw(const struct winograd *w, int64_t count, double channels)
 {
 	double points = w->m + 2, steps = points * ceil((double)count / w->px);
-	return steps * (channels * (.75 * points * w->px + 11) + CALL + 3 * points * w->px);
+	return steps * (channels * (.75 * points * w->px + 11) + WINO_CALL + 3 * points * w->px);
 }
 
 static double over(double bytes, double room)
@@ -40,23 +37,18 @@ static double over(double bytes, double room)
 	return bytes > room ? bytes - room : 0;
 }
 
-/* Of all levels, bytes a cycle. Threads are in each other's way in the L3. */
-struct speeds {
-	double l1_room, l2_room, l2, l3, memory;
-};
-
-static struct speeds speeds(const struct target *tg, int threads)
+struct winograd_speeds winograd_speeds(const struct target *tg, int threads)
 {
 	double ghz = draft_ghz(tg), memory = draft_memory(tg);
-	return (struct speeds){.l1_room = .6 * (tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15),
-			       .l2_room = .8 * (tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19),
-			       .l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24,
-			       .l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz / (threads > 1 ? 2 : 1) : memory,
-			       .memory = memory};
+	return (struct winograd_speeds){.l1_room = .6 * (tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15),
+					.l2_room = .8 * (tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19),
+					.l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24,
+					.l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz / (threads > 1 ? 2 : 1)
+								: memory,
+					.memory = memory};
 }
 
-/* Lanes of one pixel that lie apart in the output or in what is added to it. */
-static double lanes_apart(const struct task *t, const struct sstage *s)
+double winograd_apart(const struct task *t, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[0];
 	double lanes = fmin(s->lanes, (double)st->axis[s->lane].extent), sum = 0;
@@ -75,23 +67,23 @@ static double lanes_apart(const struct task *t, const struct sstage *s)
 static double transforms(const struct task *t, const struct sstage *s, const struct winograd_sizes *z,
 			 double tiles, double vectors)
 {
-	double m = s->wino.m, points = z->points, along = ALONG[s->wino.m];
-	double in = tiles * (double)z->cblocks * (2 * points * along + AROUND);
-	double pixel = PIXEL + APART * lanes_apart(t, s);
-	return in + tiles * vectors * ((points + m) * along + pixel * m * m + AROUND);
+	double m = s->wino.m, points = z->points, along = winograd_along[s->wino.m];
+	double in = tiles * (double)z->cblocks * (2 * points * along + WINO_AROUND);
+	double pixel = WINO_PIXEL + WINO_APART * winograd_apart(t, s);
+	return in + tiles * vectors * ((points + m) * along + pixel * m * m + WINO_AROUND);
 }
 
 /* Weights that the next register tile reads again from the L2, where a panel is too large for the L1: a fifth
  * of it is not hidden. */
-static double panels_again(const struct winograd *w, const struct winograd_sizes *z, const struct speeds *v,
-			   int64_t tiles, int lanes)
+static double panels_again(const struct winograd *w, const struct winograd_sizes *z,
+			   const struct winograd_speeds *v, int64_t tiles, int lanes)
 {
 	double panel = 4. * (double)z->channels * w->kv * lanes;
 	return w->raw || panel < v->l1_room ? 0 : .2 * panel * (double)(ceil_div(tiles, w->px) - 1) / v->l2;
 }
 
-static double products(const struct winograd *w, const struct winograd_sizes *z, const struct speeds *v,
-		       int64_t tiles, int64_t vectors, int lanes)
+static double products(const struct winograd *w, const struct winograd_sizes *z,
+		       const struct winograd_speeds *v, int64_t tiles, int64_t vectors, int lanes)
 {
 	double (*cost)(const struct winograd *, int64_t, double) = w->raw ? block_raw : block;
 	double points = w->raw ? 1 : z->points * z->points;
@@ -123,7 +115,7 @@ double draft_winograd(const struct task *t, const struct target *tg, const struc
 {
 	const struct winograd *w = &s->wino;
 	struct winograd_sizes z = winograd_sizes(t, s);
-	struct speeds v = speeds(tg, threads);
+	struct winograd_speeds v = winograd_speeds(tg, threads);
 	struct shared h = shared(w, &z, threads);
 	double u = 4. * (double)z.u_elems * (double)h.vectors / (double)z.vectors;
 	double lasts = (double)h.lasts, others = (double)(h.indexes - h.lasts);

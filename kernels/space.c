@@ -266,14 +266,6 @@ static void draw_order(const struct space *s, int stage, struct rng *r, struct s
 		swap_order(r, out, ns, st->naxes - (out->lane >= ns));
 }
 
-/* The parallel loops, and nothing fetched ahead where loops or tiles do not allow it any more. */
-static void loops_parallel(const struct space *s, int stage, struct sstage *out)
-{
-	rules_parallel(s, stage, out);
-	panels_settle(s, stage, out);
-	rules_parallel(s, stage, out);
-}
-
 static void draw_stage(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	const struct stage *st = &s->t.stage[stage];
@@ -294,7 +286,7 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	if (rng_below(r, 2))
 		panels_draw(s, stage, r, out);
 	out->feed = rng_below(r, 2);
-	loops_parallel(s, stage, out);
+	rules_settle(s, stage, out);
 	out->hoist = rng_below(r, 8) != 0;
 }
 
@@ -380,7 +372,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 		draw_stage(s, k, r, st);
 	}
 	if (!st->wino.m)
-		loops_parallel(s, k, st);
+		rules_settle(s, k, st);
 	keep_ring(s, c, axis, rows, chunk);
 }
 
@@ -431,7 +423,7 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			if (rng_below(r, 4) == 0)
 				*st = *o;
 			draw_chains(&s->t.stage[k], r, st);
-			loops_parallel(s, k, st);
+			rules_settle(s, k, st);
 		}
 		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t.nstages - 1];
 		keep_ring(s, &c, from->ring_axis, from->ring,

@@ -366,6 +366,13 @@ void rules_parallel(const struct space *s, int stage, struct sstage *out)
 	}
 }
 
+void rules_settle(const struct space *s, int stage, struct sstage *out)
+{
+	rules_parallel(s, stage, out);
+	panels_settle(s, stage, out);
+	rules_parallel(s, stage, out);
+}
+
 void rules_finish(const struct space *s, int stage, struct sstage *out)
 {
 	out->hoist = !stage_long_post(&s->t.stage[stage]); /* its constants need the registers */

@@ -64,6 +64,8 @@ bool rules_window(const struct space *s, int stage, const struct sstage *c);
 void rules_unroll(const struct space *s, int stage, struct sstage *out);
 void rules_order(const struct space *s, int stage, struct sstage *out);
 void rules_parallel(const struct space *s, int stage, struct sstage *out);
+/* The parallel loops, and nothing fetched ahead where loops or tiles do not allow it any more. */
+void rules_settle(const struct space *s, int stage, struct sstage *out);
 /* space_ahead.c: panels of weights outermost and the next one fetched, in parts of the reduction where
  * threads can share the panels; false, and as it was: there are none. */
 bool rules_panels(const struct space *s, int stage, struct sstage *out);
@@ -102,6 +104,10 @@ void winograd_default(const struct space *s, struct sstage *out);
 bool winograd_variant(const struct space *s, int variant, struct sstage *out);
 void winograd_draw(const struct space *s, struct rng *r, struct sstage *out);
 void winograd_change(const struct space *s, struct rng *r, struct sstage *out); /* one aspect */
+/* What follows from its numbers: whole panels in a chunk, lines that are fetched ahead. */
+void winograd_settle(const struct space *s, struct sstage *out);
+/* Most tiles of a register tile, or of a row of points that is transformed in registers. */
+int winograd_most(const struct space *s, const struct sstage *c);
 void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out);
 
 #endif

@@ -75,17 +75,37 @@ static int most_tiles(const struct space *s, const struct winograd_sizes *z, con
 	return most < 1 ? 1 : most;
 }
 
+/* The next panel, or filters, fetched in time. */
+static int lines_ahead(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
+{
+	int64_t lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16), count = ceil_div(w->tiles, w->px);
+	return least(ceil_div(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
+}
+
 /* Completes m, tiles, kv and raw: as many tiles in registers as fit evenly, the next panel fetched in time.
  */
 static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
 {
-	int64_t count = ceil_div(w->tiles, most_tiles(s, z, w)),
-		lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16);
-	w->px = (int)ceil_div(w->tiles, count);
-	count = ceil_div(w->tiles, w->px);
+	w->px = (int)ceil_div(w->tiles, ceil_div(w->tiles, most_tiles(s, z, w)));
 	w->pixels = s->wino_pixels && !w->raw;
-	w->prefetch =
-	    least(ceil_div(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
+	w->prefetch = lines_ahead(s, z, w);
+}
+
+int winograd_most(const struct space *s, const struct sstage *c)
+{
+	struct winograd_sizes z = winograd_sizes(&s->t, c);
+	return most_tiles(s, &z, &c->wino);
+}
+
+void winograd_settle(const struct space *s, struct sstage *out)
+{
+	struct winograd *w = &out->wino;
+	w->px = w->px < w->tiles ? w->px : w->tiles;
+	w->chunk = (int)ceil_div(w->chunk, w->kv) * w->kv;
+	struct winograd_sizes z = winograd_sizes(&s->t, out);
+	w->parts = least(w->parts, z.chunks);
+	if (w->prefetch)
+		w->prefetch = lines_ahead(s, &z, w);
 }
 
 static int threads(const struct space *s)
