@@ -5,7 +5,7 @@
  *
  * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with what
  * became of it. Candidates already measured in this task are filtered by the caller. State lives in the arena
- * given to start(); the guide outlives it. */
+ * given to start(), which the strategy may go on using; the guide outlives it. */
 #ifndef SEARCH_STRATEGY_H
 #define SEARCH_STRATEGY_H
 

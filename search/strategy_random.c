@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Uniform draws from the space: the baseline that every other strategy has to beat. */
+#include "search/herd.h"
 #include "search/strategy.h"
-
-struct draws {
-	const struct guide *guide;
-	struct rng rng;
-};
 
 static int random_start(struct arena *a, const struct guide *g, uint64_t seed, void **state)
 {
-	struct draws *d = ARENA_NEW(a, struct draws);
-	d->guide = g;
-	rng_seed(&d->rng, seed);
-	*state = d;
+	struct herd *h = ARENA_NEW(a, struct herd);
+	herd_open(h, a, g, seed, 1);
+	*state = h;
 	return E_OK;
+}
+
+static int draw(void *state, char cand[CAND_MAX])
+{
+	struct herd *h = state;
+	return space_random(h->guide->space, &h->rng, cand);
 }
 
 static int random_ask(void *state, char cand[CAND_MAX])
 {
-	struct draws *d = state;
-	return space_random(d->guide->space, &d->rng, cand);
+	struct herd *h = state;
+	return herd_take(h, herd_fill(h, 1, draw, h) - 1, cand);
 }
 
 static void random_tell(void *state, const char *cand, const struct meas *m)
 {
-	(void)state;
-	(void)cand;
-	(void)m;
+	herd_tell(state, cand, m);
 }
 
 const struct strategy strategy_random = {

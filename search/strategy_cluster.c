@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adaptive sampling, as Chameleon has it (ICLR 2020, section 3.3): a search guided by the model fills the
+ * pool, whose members are clustered by their features (k-means; as many clusters as still lower the loss
+ * clearly); of each the one nearest to its centre is measured. What that says of the model's guess holds for
+ * its neighbours: the rest of a round goes where guess and neighbour together promise most. A round of
+ * HERD_ROUND proposals draws 64 candidates and clusters 64: 1 to 2 ms. */
+#include "platform/hash.h"
+#include "search/herd.h"
+#include "search/strategy.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+enum { POOL = 64, DRAWN = 64, MOST = 6 /* clusters */, LLOYD = 4 /* iterations */ };
+
+#define FRESH 0.3
+#define KNEE 0.85 /* of the loss with one cluster less */
+
+struct cluster {
+	struct herd herd;
+	float scale[FEATURES];         /* 1 / deviation in the pool */
+	float centre[MOST][FEATURES];  /* scaled */
+	double off[MOST];              /* log(measured / guessed) of its representative; NAN: not known */
+	uint64_t representative[MOST]; /* its key; 0: none was proposed yet */
+	double guessed[MOST];
+	int n;
+};
+
+static int cluster_start(struct arena *a, const struct guide *g, uint64_t seed, void **state)
+{
+	struct cluster *c = ARENA_NEW(a, struct cluster);
+	herd_open(&c->herd, a, g, seed, POOL);
+	*state = c;
+	return E_OK;
+}
+
+static int breed(void *state, char cand[CAND_MAX])
+{
+	return herd_breed(&((struct cluster *)state)->herd, FRESH, cand);
+}
+
+/* ---- k-means ---- */
+
+static void set_scale(struct cluster *c)
+{
+	const struct herd *h = &c->herd;
+	for (int k = 0; k < FEATURES; k++) {
+		double sum = 0, squares = 0;
+		for (int i = 0; i < h->npool; i++) {
+			sum += h->pool[i].f[k];
+			squares += (double)h->pool[i].f[k] * h->pool[i].f[k];
+		}
+		double mean = sum / h->npool, var = squares / h->npool - mean * mean;
+		c->scale[k] = var > 1e-6 ? (float)(1 / sqrt(var)) : 0;
+	}
+}
+
+static double distance(const struct cluster *c, const struct member *m, int centre)
+{
+	double d = 0;
+	for (int k = 0; k < FEATURES; k++) {
+		double x = (double)m->f[k] * c->scale[k] - c->centre[centre][k];
+		d += x * x;
+	}
+	return d;
+}
+
+static int nearest_centre(const struct cluster *c, const struct member *m, double *d)
+{
+	int best = 0;
+	*d = DBL_MAX;
+	for (int i = 0; i < c->n; i++) {
+		double at = distance(c, m, i);
+		if (at < *d) {
+			*d = at;
+			best = i;
+		}
+	}
+	return best;
+}
+
+static void set_centre(struct cluster *c, int centre, const struct member *m)
+{
+	for (int k = 0; k < FEATURES; k++)
+		c->centre[centre][k] = m->f[k] * c->scale[k];
+}
+
+/* One more centre: the member that is farthest from all of them. */
+static void add_centre(struct cluster *c)
+{
+	const struct herd *h = &c->herd;
+	int far = 0;
+	double most = -1, d;
+	for (int i = 0; i < h->npool && c->n; i++) {
+		nearest_centre(c, &h->pool[i], &d);
+		if (d > most) {
+			most = d;
+			far = i;
+		}
+	}
+	set_centre(c, c->n++, &h->pool[far]);
+}
+
+/* Centres to the means of their members. Returns the sum of squared distances before. */
+static double lloyd(struct cluster *c)
+{
+	double sum[MOST][FEATURES] = {{0}}, loss = 0, d;
+	int n[MOST] = {0};
+	const struct herd *h = &c->herd;
+	for (int i = 0; i < h->npool; i++) {
+		int at = nearest_centre(c, &h->pool[i], &d);
+		loss += d;
+		n[at]++;
+		for (int k = 0; k < FEATURES; k++)
+			sum[at][k] += (double)h->pool[i].f[k] * c->scale[k];
+	}
+	for (int i = 0; i < c->n; i++)
+		for (int k = 0; k < FEATURES && n[i]; k++)
+			c->centre[i][k] = (float)(sum[i][k] / n[i]);
+	return loss;
+}
+
+/* Clusters until one more does not lower the loss clearly. */
+static void find_clusters(struct cluster *c)
+{
+	double last = DBL_MAX;
+	set_scale(c);
+	c->n = 0;
+	while (c->n < MOST && c->n < c->herd.npool) {
+		double loss = 0;
+		add_centre(c);
+		for (int i = 0; i < LLOYD; i++)
+			loss = lloyd(c);
+		if (loss > KNEE * last)
+			break;
+		last = loss;
+	}
+	for (int i = 0; i < MOST; i++) {
+		c->off[i] = NAN;
+		c->representative[i] = 0;
+	}
+}
+
+/* ---- proposals ---- */
+
+/* The member nearest to the centre of a cluster that has no representative yet; -1: all have. */
+static int representative(struct cluster *c)
+{
+	const struct herd *h = &c->herd;
+	for (int at = 0; at < c->n; at++) {
+		int best = -1;
+		double least = DBL_MAX, d;
+		for (int i = 0; i < h->npool && !c->representative[at]; i++)
+			if (nearest_centre(c, &h->pool[i], &d) == at && d < least) {
+				least = d;
+				best = i;
+			}
+		if (best < 0)
+			continue;
+		c->representative[at] = h->pool[best].key;
+		c->guessed[at] = h->pool[best].log_ns;
+		return best;
+	}
+	return -1;
+}
+
+/* Every guess is corrected by what was off with its cluster's representative; without one's, by the mean. */
+static void correct(struct cluster *c)
+{
+	struct herd *h = &c->herd;
+	double mean = 0, d;
+	int known = 0;
+	for (int i = 0; i < c->n; i++)
+		if (!isnan(c->off[i]))
+			mean += (c->off[i] - mean) / ++known;
+	for (int i = 0; i < h->npool; i++) {
+		double off = c->off[nearest_centre(c, &h->pool[i], &d)];
+		h->pool[i].log_ns = log(h->pool[i].guess.ns) + (isnan(off) ? mean : off);
+	}
+}
+
+static int cluster_ask(void *state, char cand[CAND_MAX])
+{
+	struct cluster *c = state;
+	struct herd *h = &c->herd;
+	if (h->npool == 0 || h->nround == HERD_ROUND) {
+		herd_round(h);
+		herd_fill(h, DRAWN, breed, c);
+		find_clusters(c);
+	}
+	int i = representative(c);
+	if (i < 0) {
+		correct(c);
+		i = herd_best(h, 0);
+	}
+	return herd_take(h, i, cand);
+}
+
+static void cluster_tell(void *state, const char *cand, const struct meas *m)
+{
+	struct cluster *c = state;
+	uint64_t key = hash_text(cand).lo;
+	herd_tell(&c->herd, cand, m);
+	for (int i = 0; i < c->n && herd_timed(m); i++)
+		if (c->representative[i] == key)
+			c->off[i] = log((double)m->min_ns) - c->guessed[i];
+}
+
+const struct strategy strategy_cluster = {
+    .name = "cluster",
+    .start = cluster_start,
+    .ask = cluster_ask,
+    .tell = cluster_tell,
+};
