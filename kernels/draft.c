@@ -236,8 +236,8 @@ double draft_join(double a, double b)
 	return pow(pow(a, 6) + pow(b, 6), 1. / 6);
 }
 
-/* Cycles of one tile of n[] points. */
-static double one_tile(const struct tile_cost *c, const int *n)
+/* Cycles of one tile of n[] points, and what they are made of. */
+static double one_tile(const struct tile_cost *c, const int *n, struct draft_terms *x)
 {
 	const struct stage *st = c->st;
 	double points = 1, steps = 1, loads = 0, post_loads = 0, stream = 0, in_body[MAX_AXES];
@@ -260,15 +260,17 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
 	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
 	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
-	double step = draft_join(issue, draft_join(load, (points * c->body + loads) / 4));
+	double slots = draft_join(issue, draft_join(load, (points * c->body + loads) / 4));
 	/* Small last tiles read as much as full ones. */
-	step = pow(pow(step, 12) + pow(stream / c->l2, 12), 1. / 12);
+	double step = pow(pow(slots, 12) + pow(stream / c->l2, 12), 1. / 12), streamed = step;
 	bool straight = true; /* no loop: the sums of the next tile do not wait for those of this one */
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		straight &= c->s->unroll[a] == st->axis[a].extent;
 	if (!straight)
 		step = fmax(step, LATENCY / c->s->chains);
-	step += c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
+	x->of[DRAFT_LATENCY] = c->steps * (step - streamed);
+	double spill = c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
+	step += spill;
 	bool across = c->s->lane >= stage_spatial(st) && points > 1; /* lower_across.c */
 	double ends = across ? ceil(points / c->s->lanes) : points;
 	double end =
@@ -277,26 +279,45 @@ static double one_tile(const struct tile_cost *c, const int *n)
 	end += (c->s->chains - 1) * points / FMA_PER_CYCLE;
 	double call = c->held ? WINDOW : straight ? STEP : CALL;
 	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= stage_spatial(st) ? 8 : 0;
+	x->of[DRAFT_ISSUE] = c->steps * issue;
+	x->of[DRAFT_LOAD] = c->steps * load;
+	x->of[DRAFT_STREAM] = c->steps * (streamed - slots);
+	x->of[DRAFT_SPILL] = c->steps * spill;
+	x->of[DRAFT_CALL] = c->parts * call;
+	x->of[DRAFT_END] = end + lanes;
 	return c->steps * step + c->parts * call + end + lanes;
 }
 
+void draft_add(struct draft_terms *sum, const struct draft_terms *x, double count)
+{
+	for (int i = 0; i < DRAFT_TERMS; i++)
+		sum->of[i] += count * x->of[i];
+}
+
 /* Sum over full tiles and the smaller last ones of every axis. */
-static double all_tiles(const struct tile_cost *c)
+static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
 {
 	int ns = stage_spatial(c->st), n[MAX_AXES];
-	double total = 0;
+	double total = 0, full = 0;
+	struct draft_terms one = {0};
 	for (unsigned combo = 0; combo < 1u << ns; combo++) {
-		double count = 1;
+		double count = 1, share = 1; /* of a full tile's points */
 		for (int a = 0; a < ns && count; a++) {
 			int64_t u = a == c->s->lane ? c->s->lanes : 1;
 			int64_t v = (extent_guess(c->st->axis[a].extent) + u - 1) / u;
 			bool last = combo >> a & 1;
 			n[a] = last ? (int)(v % c->s->tile[a]) : c->s->tile[a];
 			count *= last ? n[a] != 0 : (double)(v / c->s->tile[a]);
+			share *= (double)n[a] / c->s->tile[a];
 		}
 		bool rest = c->s->prefetch && combo & ~(c->s->lane >= 0 ? 1u << c->s->lane : 0u);
-		if (count)
-			total += count * one_tile(c, n) * (rest ? REST : 1);
+		if (!count)
+			continue;
+		double cycles = count * one_tile(c, n, &one) * (rest ? REST : 1);
+		draft_add(x, &one, count);
+		x->of[DRAFT_TAIL] += full > 0 ? fmax(0, cycles - count * share * full) : 0;
+		full = combo ? full : cycles / count;
+		total += cycles;
 	}
 	return total;
 }
@@ -425,10 +446,15 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 	open_rates(c);
 }
 
-static void open_streams(struct tile_cost *c)
+static void open_streams(struct tile_cost *c, struct draft_terms *x)
 {
 	double tile[MAX_AXES];
 	tile_points(c, tile);
+	for (int i = 0; i <= c->st->nreads; i++) {
+		double bytes = footprint(c, i, tile);
+		x->set += bytes;
+		x->panel += i < c->st->nreads && operand_packs(c->t, c->st->read[i].operand) ? bytes : 0;
+	}
 	for (int a = 0; a < c->st->naxes; a++) /* no panel is used again: all count */
 		tile[a] = c->once ? (double)extent_guess(c->st->axis[a].extent) : tile[a];
 	for (int i = 0; i < c->st->nreads; i++) {
@@ -439,26 +465,33 @@ static void open_streams(struct tile_cost *c)
 	}
 }
 
-static double draft(const struct task *t, const struct target *tg, int stage, const struct sstage *s,
-		    const struct stage *st)
+static struct draft_terms draft(const struct task *t, const struct target *tg, int stage,
+				const struct sstage *s, const struct stage *st)
 {
+	struct draft_terms x = {0};
 	struct tile_cost c;
 	if (s->wino.m)
 		return draft_winograd(t, tg, s, 1);
 	draft_open(&c, t, tg, stage, s, st);
-	open_streams(&c);
-	double core = all_tiles(&c), from_l2 = traffic(&c, c.l1_bytes, L1_SAFE, true) / c.l2;
+	open_streams(&c, &x);
+	x.live = c.spill + tg->regs;
+	double core = all_tiles(&c, &x), from_l2 = traffic(&c, c.l1_bytes, L1_SAFE, true) / c.l2;
 	double from_l3 = traffic(&c, c.l2_bytes, L2_SAFE, false) / c.l3;
-	return with_weights(&c, hypot(draft_join(core, from_l2), from_l3), core);
+	double warm = hypot(draft_join(core, from_l2), from_l3);
+	x.of[DRAFT_L2] = from_l2;
+	x.of[DRAFT_L3] = from_l3;
+	x.cycles = with_weights(&c, warm, core);
+	x.of[DRAFT_COLD] = x.cycles - warm;
+	return x;
 }
 
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
 {
-	return draft(t, tg, stage, s, &t->stage[stage]);
+	return draft(t, tg, stage, s, &t->stage[stage]).cycles;
 }
 
-double draft_rows(const struct task *t, const struct target *tg, int stage, const struct sstage *s, int axis,
-		  int64_t rows)
+struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
+			      const struct sstage *s, int axis, int64_t rows)
 {
 	struct stage st = t->stage[stage];
 	if (rows && rows < st.axis[axis].extent)

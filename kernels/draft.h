@@ -7,17 +7,42 @@
 
 #include "kernels/sched.h"
 
+/* What a draft is made of, cycles. Some of it hides behind the rest. */
+enum draft_term {
+	DRAFT_ISSUE,
+	DRAFT_LOAD,
+	DRAFT_LATENCY, /* what waiting for sums adds to those, */
+	DRAFT_STREAM,  /* and panels of weights */
+	DRAFT_SPILL,   /* registers too many */
+	DRAFT_CALL,    /* around tiles */
+	DRAFT_END,     /* stores and epilogue */
+	DRAFT_TAIL,    /* smaller last tiles, beyond their share of points */
+	DRAFT_L2,
+	DRAFT_L3,
+	DRAFT_COLD,      /* what weights from memory add */
+	DRAFT_TRANSFORM, /* of a Winograd schedule */
+	DRAFT_TERMS
+};
+
+struct draft_terms {
+	double cycles, of[DRAFT_TERMS];
+	double set, panel; /* bytes that a tile touches over its sums; of them packed constants */
+	int live;          /* registers wanted */
+};
+
+void draft_add(struct draft_terms *sum, const struct draft_terms *x, double count); /* of[] alone */
 double draft_stage(const struct task *t, const struct target *tg, int stage,
 		   const struct sstage *s); /* cycles */
 /* A Winograd schedule of stage 0 on the busiest of so many threads, cycles. */
-double draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s, int threads);
+struct draft_terms draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s,
+				  int threads);
 double draft_join(double a, double b); /* two limits, which slow each other before either is reached */
 /* Load slots of a vector whose lanes lie `stride` apart: few where neighbours are loaded and shuffled. */
 double draft_slots(int64_t stride, int lanes);
 double draft_memory(const struct target *tg); /* bytes a cycle */
 /* The same for `rows` of axis `axis` only, whatever its extent; rows 0: all. */
-double draft_rows(const struct task *t, const struct target *tg, int stage, const struct sstage *s, int axis,
-		  int64_t rows);
+struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
+			      const struct sstage *s, int axis, int64_t rows);
 double draft_ghz(const struct target *tg); /* clock implied by the measured peak; 3 when not measured */
 /* Registers the body wants: accumulators, operands, one broadcast. */
 int draft_live(const struct task *t, int stage, const struct sstage *s);

@@ -111,7 +111,8 @@ static struct shared shared(const struct winograd *w, const struct winograd_size
 	return h;
 }
 
-double draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s, int threads)
+struct draft_terms draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s,
+				  int threads)
 {
 	const struct winograd *w = &s->wino;
 	struct winograd_sizes z = winograd_sizes(t, s);
@@ -131,13 +132,21 @@ double draft_winograd(const struct task *t, const struct target *tg, const struc
 	       missed = over(between, v.l2_room) / between;
 	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
 	       far = threads > 1 ? in : 0; /* in other cores' caches */
-	double rest = transforms(t, s, &z, tiles, (double)h.vectors) +
-		      (others + lasts) * (held / v.l2 + (.5 * missed * moved + far) / v.l3);
+	struct draft_terms x = {0};
+	x.of[DRAFT_TRANSFORM] = transforms(t, s, &z, tiles, (double)h.vectors);
+	x.of[DRAFT_L2] = (others + lasts) * held / v.l2;
+	x.of[DRAFT_L3] = (others + lasts) * (.5 * missed * moved + far) / v.l3;
+	double rest =
+	    x.of[DRAFT_TRANSFORM] + (others + lasts) * (held / v.l2 + (.5 * missed * moved + far) / v.l3);
 	double again = 1.5 * u / v.l2 + fmin(u, over(u + held, v.l2_room)) / v.l3;
 	double weights = (double)h.parts * u / v.memory + (double)(h.indexes - h.parts) * again;
 	double work = others * products(w, &z, &v, w->tiles, h.vectors, s->lanes) +
 		      lasts * products(w, &z, &v, h.last, h.vectors, s->lanes);
 	double apart = w->raw ? 2 : 1.5;
-	return rest +
-	       (w->prefetch ? pow(pow(work, apart) + pow(weights, apart), 1 / apart) : work + 1.2 * weights);
+	double both =
+	    w->prefetch ? pow(pow(work, apart) + pow(weights, apart), 1 / apart) : work + 1.2 * weights;
+	x.cycles = rest + both;
+	x.of[DRAFT_ISSUE] = work;
+	x.of[DRAFT_COLD] = both - work;
+	return x;
 }

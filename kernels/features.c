@@ -1,10 +1,209 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/features.h"
+#include "kernels/space_rules.h"
+#include "kernels/winograd.h"
 
 #include <math.h>
 
+/* One stage of a candidate. */
+struct view {
+	const struct space *s;
+	const struct stage *st;
+	const struct sstage *c;
+	const struct draft_terms *d;
+	int stage, lane; /* -1: of no spatial axis */
+	int vectors, points;
+	double steps; /* in the body */
+};
+
+static double units(const struct view *v, int a)
+{
+	return ceil((double)extent_guess(v->st->axis[a].extent) / (a == v->c->lane ? v->c->lanes : 1));
+}
+
+static double tiles(const struct view *v, int a)
+{
+	return ceil(units(v, a) / v->c->tile[a]);
+}
+
+static void put_tile(const struct view *v, float *f)
+{
+	const struct sstage *c = v->c;
+	double regs = v->s->tg.regs;
+	f[FEATURE_VECTORS] = (float)log2(v->vectors) / 2;
+	f[FEATURE_POINTS] = (float)log2(v->points) / 4;
+	f[FEATURE_LIVE] = (float)fmin(v->d->live / regs, 2);
+	f[FEATURE_UNROLL] = (float)log2(v->steps) / 4;
+	f[FEATURE_BODY] = (float)log2(v->vectors * v->points * v->steps) / 8;
+	f[FEATURE_CHAINS] = (float)log2(c->chains) / 3;
+	f[FEATURE_ACROSS] = c->lane >= stage_spatial(v->st);
+	f[FEATURE_SCALAR] = c->lane < 0;
+	f[FEATURE_HELD] = draft_held(&v->s->t, &v->s->tg, v->stage, c) > 0;
+	f[FEATURE_HOIST] = c->hoist;
+	f[FEATURE_PREFETCH] = (float)c->prefetch / 2;
+	f[FEATURE_FEED] = c->feed;
+	if (c->lane >= 0) {
+		double extent = (double)extent_guess(v->st->axis[c->lane].extent);
+		f[FEATURE_IDLE] = (float)(1 - extent / (ceil(extent / c->lanes) * c->lanes));
+	}
+}
+
+/* Vectors of the lanes' axis change fastest, or slowest, of all tiles. */
+static void put_order(const struct view *v, float *f)
+{
+	int ns = stage_spatial(v->st), first = -1, last = -1;
+	for (int j = 0; j < ns; j++)
+		if (tiles(v, v->c->order[j]) > 1) {
+			first = first < 0 ? v->c->order[j] : first;
+			last = v->c->order[j];
+		}
+	f[FEATURE_INNER] = last >= 0 && last == v->lane;
+	f[FEATURE_OUTER] = first >= 0 && first == v->lane;
+	for (int j = ns; j < v->st->naxes; j++)
+		f[FEATURE_ORDER] = f[FEATURE_ORDER] > 0 || v->c->order[j] != j;
+}
+
+static void put_loops(const struct view *v, float *f)
+{
+	const struct sstage *c = v->c;
+	double l1 = v->s->tg.l1_bytes ? (double)v->s->tg.l1_bytes : 1 << 15, block = 1, blocks = 1;
+	f[FEATURE_SET] = (float)log2(1 + v->d->set / l1) / 3;
+	f[FEATURE_PANEL] = (float)log2(1 + v->d->panel / l1) / 3;
+	if (c->split_axis >= 0)
+		f[FEATURE_SPLIT] =
+		    (float)log2(ceil((double)v->st->axis[c->split_axis].extent / (double)c->split)) / 4;
+	for (int a = 0; a < stage_spatial(v->st); a++) {
+		double n = tiles(v, a);
+		if (!c->outer[a] || !c->block[a] || (double)c->block[a] >= n)
+			continue;
+		block *= (double)c->block[a];
+		blocks *= ceil(n / (double)c->block[a]);
+	}
+	f[FEATURE_BLOCK] = (float)log2(block) / 6;
+	f[FEATURE_BLOCKS] = (float)log2(blocks) / 6;
+	put_order(v, f);
+}
+
+static void put_task(const struct view *v, float *f)
+{
+	f[FEATURE_STEPS] = (float)log2(stage_steps(v->st)) / 10;
+	f[FEATURE_MAP] = v->st->comb == COMB_NONE;
+	f[FEATURE_DEPTH] = v->st->comb != COMB_NONE && !stage_contracts(&v->s->t, v->st, v->c->lane);
+}
+
+static void put_winograd(const struct view *v, float *f)
+{
+	const struct winograd *w = &v->c->wino;
+	double regs = v->s->tg.regs;
+	f[FEATURE_WINO_2] = w->m == 2;
+	f[FEATURE_WINO_4] = w->m == 4;
+	f[FEATURE_WINO_BLOCK] = (float)log2(w->tiles) / 8;
+	f[FEATURE_WINO_REGS] = (float)((w->px * w->kv + w->px + w->kv) / regs);
+	f[FEATURE_WINO_CHUNK] = (float)log2(w->chunk) / 4;
+	f[FEATURE_WINO_RAW] = w->raw > 0;
+	f[FEATURE_WINO_PARTS] = (float)log2(w->parts > 1 ? w->parts : 1) / 4;
+	f[FEATURE_WINO_PIXELS] = (float)w->pixels;
+	f[FEATURE_PREFETCH] = (float)w->prefetch / 2;
+}
+
+static struct view view(const struct space *s, const struct sched *c, const struct draft_terms *of, int k)
+{
+	struct view v = {
+	    .s = s, .st = &s->t.stage[k], .c = &c->st[k], .d = &of[k], .stage = k, .lane = -1, .vectors = 1};
+	v.points = 1;
+	v.steps = 1;
+	int ns = stage_spatial(v.st);
+	if (v.c->lane >= 0 && v.c->lane < ns)
+		v.lane = v.c->lane;
+	for (int a = 0; a < v.st->naxes; a++)
+		if (a < ns)
+			*(a == v.lane ? &v.vectors : &v.points) *= v.c->tile[a];
+		else
+			v.steps *= v.c->unroll[a];
+	return v;
+}
+
+/* Indexes of the parallel loops: loops over blocks come before those over tiles. */
+static double parallel(const struct view *v)
+{
+	const struct sstage *c = v->c;
+	int ns = stage_spatial(v->st), left = c->par;
+	double n = 1;
+	for (int j = 0; j < 2 * ns && left > 0; j++) {
+		int a = c->order[j % ns];
+		double all = tiles(v, a), block = c->outer[a] && c->block[a] ? (double)c->block[a] : all;
+		if (j < ns && !c->outer[a])
+			continue;
+		n *= j < ns ? ceil(all / block) : fmin(all, block);
+		left--;
+	}
+	return n;
+}
+
+/* Of a ring, the indexes are its chunks; of a Winograd schedule, blocks and parts. */
+static double indexes(const struct space *s, const struct sched *c, const struct view *last)
+{
+	const struct sstage *l = last->c;
+	if (l->wino.m) {
+		struct winograd_sizes z = winograd_sizes(&s->t, l);
+		return (double)(z.batch * z.blocks) * (l->wino.parts > 1 ? l->wino.parts : 1);
+	}
+	if (l->ring_axis < 0)
+		return parallel(last);
+	double n = 1, rows = ceil((double)extent_guess(last->st->axis[l->ring_axis].extent) / l->ring);
+	for (int a = 0; a < sched_shared(&s->t, l->ring_axis); a++)
+		n *= (double)extent_guess(last->st->axis[a].extent);
+	(void)c;
+	return n * (l->block[l->ring_axis] ? ceil(rows / (double)l->block[l->ring_axis]) : 1);
+}
+
+static void put_whole(const struct space *s, const struct sched *c, const struct draft_terms *of, float *f)
+{
+	struct view last = view(s, c, of, s->t.nstages - 1);
+	const struct sstage *l = last.c;
+	if (l->ring_axis >= 0) {
+		f[FEATURE_RING] = (float)log2(l->ring + 1) / 3;
+		f[FEATURE_CHUNK] = (float)log2(1 + (double)l->block[l->ring_axis]) / 5;
+	}
+	double threads = s->want.threads > 1 ? s->want.threads : 1, n = indexes(s, c, &last);
+	f[FEATURE_THREADS] = (float)log2(ceil(n / threads) * threads / n);
+}
+
+static void put_stage(const struct view *v, float *f)
+{
+	put_task(v, f);
+	if (v->c->wino.m) {
+		put_winograd(v, f);
+		return;
+	}
+	put_tile(v, f);
+	put_loops(v, f);
+}
+
 void space_features(const struct space *s, const char *cand, float f[FEATURES])
 {
-	double ns = space_draft(s, cand);
-	f[FEATURE_DRAFT] = ns > 0 && isfinite(ns) ? (float)log(ns) : 0;
+	struct sched c;
+	struct draft_terms of[MAX_STAGES];
+	for (int i = 0; i < FEATURES; i++)
+		f[i] = 0;
+	if (sched_parse(&s->t, cand, &c) < 0)
+		return;
+	double cycles = rules_draft(s, &c, of), ns = cycles / draft_ghz(&s->tg);
+	if (!(ns > 0) || !isfinite(ns))
+		return;
+	for (int k = 0; k < s->t.nstages; k++) {
+		struct view v = view(s, &c, of, k);
+		float one[FEATURES] = {0}, share = (float)(of[k].cycles / cycles);
+		put_stage(&v, one);
+		for (int i = 0; i < FEATURES; i++)
+			f[i] += share * one[i];
+		for (int i = 0; i < DRAFT_TERMS; i++)
+			f[FEATURE_ISSUE + i] += (float)fmin(of[k].of[i] / cycles, 4);
+		f[FEATURE_WORST] = fmaxf(f[FEATURE_WORST], share);
+		if (!v.c->wino.m)
+			f[FEATURE_EXCESS] =
+			    fmaxf(f[FEATURE_EXCESS], (float)fmin((v.d->live + 2 - s->tg.regs) / 8., 4));
+	}
+	put_whole(s, &c, of, f);
+	f[FEATURE_DRAFT] = (float)log(ns);
 }

@@ -448,7 +448,7 @@ double space_draft(const struct space *s, const char *cand)
 	struct sched c;
 	if (sched_parse(&s->t, cand, &c) < 0)
 		return 1e30;
-	return rules_draft(s, &c) / draft_ghz(&s->tg);
+	return rules_draft(s, &c, NULL) / draft_ghz(&s->tg);
 }
 
 static double roofline(const struct target *tg, double ops, double bytes)

@@ -191,7 +191,7 @@ void rules_fit_rows(const struct space *s, struct sched *c)
 		}
 }
 
-double rules_draft(const struct space *s, const struct sched *c)
+double rules_draft(const struct space *s, const struct sched *c, struct draft_terms of[MAX_STAGES])
 {
 	const struct sstage *last = &c->st[s->t.nstages - 1];
 	struct ring r = {0};
@@ -201,9 +201,14 @@ double rules_draft(const struct space *s, const struct sched *c)
 		bool by_rows = ring && r.st[k].axis >= 0;
 		double extent = by_rows ? (double)s->t.stage[k].axis[r.st[k].axis].extent : 0,
 		       rows = (double)(r.rows * r.st[k].step);
-		double once =
+		struct draft_terms once =
 		    draft_rows(&s->t, &s->tg, k, &c->st[k], r.st[k].axis, by_rows ? (int64_t)rows : 0);
-		cycles += by_rows && rows < extent ? once * extent / rows : once;
+		double times = by_rows && rows < extent ? extent / rows : 1, all = once.cycles * times;
+		if (of) {
+			of[k] = (struct draft_terms){.cycles = all, .live = once.live};
+			draft_add(&of[k], &once, times);
+		}
+		cycles += all;
 	}
 	return cycles;
 }

@@ -47,8 +47,8 @@ void rules_fit_rows(const struct space *s, struct sched *c); /* makes it so */
 int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t chunks);
 /* Rows per step and steps per index that keep all threads at work. */
 void rules_thread_ring(const struct space *s, struct sstage *last);
-/* A schedule's cycles: a ring's steps on their rows. */
-double rules_draft(const struct space *s, const struct sched *c);
+/* A schedule's cycles: a ring's steps on their rows. `of` (NULL: not wanted) what each stage's are. */
+double rules_draft(const struct space *s, const struct sched *c, struct draft_terms of[MAX_STAGES]);
 void rules_lanes(struct space *s, int stage);
 /* The default schedule of a stage: `variant` 0, 1, ... the portfolio's; false: there is no such variant. */
 bool rules_stage(const struct space *s, int stage, int variant, struct sstage *out);

@@ -122,7 +122,7 @@ static void keep_best(const struct space *s, struct sstage c, double *best, stru
 		return;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= z.chunks; i++) {
 		c.wino.parts = parts[i];
-		double d = draft_winograd(&s->t, &s->tg, &c, threads(s));
+		double d = draft_winograd(&s->t, &s->tg, &c, threads(s)).cycles;
 		if (d < *best) {
 			*best = d;
 			*out = c;
