@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* make bench-landscape ARGS="MODEL... -o DIR": records landscapes (agent/landscape.h) of models' tasks,
- *carefully enough to train and to judge by.
+ *carefully enough to train and to judge by, on a machine that others slow down for more than half of the
+ *time.
  *
  * Candidates: the default, the rules, then random ones, every other of them the best drafted of 16, so that
  *the region in which a search moves is dense; from the middle on, mutations and crossings of the fastest so
- *far. All are built and checked by hone-worker, and stay built. Then rounds: in each, groups of a few
- *candidates, formed anew, run next to the reference (the first candidate that works: the default), once each
- *after a run that does not count; the tasks of a batch take turns, and a round takes at least --spread, so
- *that all rounds of a candidate do not lie in one slow phase of the machine. What is 1.5 times slower than
- *the best runs half of the rounds, what is 3 times slower two.
+ *far. All are built and checked by hone-worker, and stay built. Then they run in groups of a few, formed anew
+ *each time, once each (after a run that does not count) next to the reference, which is the first candidate
+ *that works: the default. A run is clean where the reference ran beside it within 8 % of its own best (of its
+ *fastest twentieth): its time counts, in nanoseconds and as a ratio to that run of the reference. Rounds go
+ *on until every candidate has --rounds clean runs, or four times as many at all; the tasks of a batch take
+ *turns. What is 1.6 times slower than the best is run half as often, what is 3 times slower a few times.
  *
- *	--samples N   candidates of a task (150)       --rounds R  timed runs of each (10)
+ *	--samples N   candidates of a task (150)       --rounds R  clean runs of each (8)
  *	--task KEYS   only tasks whose key begins with one of these, separated by commas
  *	--limit 150s  begin no more batches after that: what is in DIR already is skipped, so call again
  *	--warm        weights stay in the cache; else they come from memory, as in a network that is larger
@@ -29,18 +31,25 @@
 
 enum {
 	MOST_SAMPLES = 2000,
-	MOST_ROUNDS = 64,
-	GROUP = 5,
+	MOST_ROUNDS = 16, /* clean ones */
+	PASSES = 4,       /* times that, at most */
+	MOST_RUNS = MOST_ROUNDS * PASSES,
+	GROUP = 3,
 	BATCH = 3,
 	OF_DRAFTS = 16,
 	GOOD = 10,
-	FIRST_RUNS = 2
+	FIRST_RUNS = 3
 };
+
+#define CLEAN 1.08
+#define SLOW 1.6
+#define VERY_SLOW 3
 
 struct shot {
 	int handle; /* -1: failed */
-	int n;      /* runs that count */
-	double ns[MOST_ROUNDS], ratio[MOST_ROUNDS];
+	int n;      /* runs */
+	double ns[MOST_RUNS], ref_ns[MOST_RUNS];
+	double min_ns;
 };
 
 /* A task that is being recorded. */
@@ -52,6 +61,9 @@ struct subject {
 	struct landscape_point *point;
 	struct shot *shot;
 	int n, reference; /* -1: none works */
+	double *ref_ns;   /* all of the reference's runs */
+	int nref, cap;
+	double ref_best_ns;
 };
 
 struct bench {
@@ -67,18 +79,17 @@ struct bench {
 	int64_t spread_ns, end_ns;
 };
 
-static double quantile_of(const double *v, int n, double q)
-{
-	double copy[MOST_ROUNDS];
-	memcpy(copy, v, sizeof *copy * (size_t)n);
-	return stats_quantile(copy, n, q);
-}
-
-/* What is known of a candidate's speed against the reference's; large: nothing. */
-static double ratio_of(const struct subject *s, int i)
+/* Runs beside a reference that was not disturbed; their times and ratios. */
+static int clean_runs(const struct subject *s, int i, double *ns, double *ratio)
 {
 	const struct shot *t = &s->shot[i];
-	return t->n ? quantile_of(t->ratio, t->n, 0.5) : 1e30;
+	int n = 0;
+	for (int k = 0; k < t->n; k++)
+		if (t->ref_ns[k] <= CLEAN * s->ref_best_ns) {
+			ns[n] = t->ns[k];
+			ratio[n++] = t->ns[k] / t->ref_ns[k];
+		}
+	return n;
 }
 
 static bool known(const struct subject *s, const char *cand)
@@ -105,7 +116,17 @@ static int build(struct bench *b, struct subject *s, const char *cand)
 	return E_OK;
 }
 
-/* One run each that counts, of a few candidates next to the reference. */
+static void add_run(struct shot *t, double ns, double ref_ns)
+{
+	if (t->n == MOST_RUNS)
+		return;
+	t->ns[t->n] = ns;
+	t->ref_ns[t->n++] = ref_ns;
+	if (t->n == 1 || ns < t->min_ns)
+		t->min_ns = ns;
+}
+
+/* One run each that may count, of a few candidates next to the reference. */
 static int run_group(struct bench *b, struct subject *s, const int *at, int n)
 {
 	int handles[GROUP + 1];
@@ -116,13 +137,11 @@ static int run_group(struct bench *b, struct subject *s, const int *at, int n)
 	int rc = b->runner->ops->time(b->runner, handles, n + 1, 1, 0, !b->warm, INT64_MAX, m);
 	if (rc < 0)
 		return fail_in(rc, "%s", s->label);
-	for (int i = 0; i < n; i++) {
-		struct shot *t = &s->shot[at[i]];
-		if (m[i].status != MEAS_OK || m[n].status != MEAS_OK || t->n == MOST_ROUNDS)
-			continue;
-		t->ns[t->n] = (double)m[i].min_ns;
-		t->ratio[t->n++] = (double)m[i].min_ns / (double)m[n].min_ns;
-	}
+	for (int i = 0; i < n; i++)
+		if (m[i].status == MEAS_OK && m[n].status == MEAS_OK)
+			add_run(&s->shot[at[i]], (double)m[i].min_ns, (double)m[n].min_ns);
+	if (m[n].status == MEAS_OK && s->nref < s->cap)
+		s->ref_ns[s->nref++] = (double)m[n].min_ns;
 	return E_OK;
 }
 
@@ -135,24 +154,41 @@ static void shuffle(struct rng *r, int *v, int n)
 	}
 }
 
-/* Candidates with fewer than `runs` runs, fewer still where they are slow. */
-static int run_all(struct bench *b, struct subject *s, int runs)
+static double best_ns(const struct subject *s)
 {
-	int at[MOST_SAMPLES], n = 0, rc = E_OK;
 	double best = 1e30;
 	for (int i = 0; i < s->n; i++)
-		best = s->shot[i].n && ratio_of(s, i) < best ? ratio_of(s, i) : best;
-	for (int i = 0; i < s->n && s->reference >= 0; i++) {
-		const struct shot *t = &s->shot[i];
-		double slow = t->n ? ratio_of(s, i) / best : 1;
-		int want = slow > 3 ? FIRST_RUNS : slow > 1.5 ? (runs + 1) / 2 : runs;
-		if (t->handle >= 0 && t->n < want)
+		if (s->shot[i].n && s->shot[i].min_ns < best)
+			best = s->shot[i].min_ns;
+	return best;
+}
+
+/* Does candidate i want another run, if those as fast as the best want so many clean ones? */
+static bool wants(const struct subject *s, int i, int clean, double best)
+{
+	const struct shot *t = &s->shot[i];
+	double ns[MOST_RUNS], ratio[MOST_RUNS];
+	if (t->handle < 0 || t->n >= clean * PASSES)
+		return false;
+	if (t->n < FIRST_RUNS || t->min_ns > VERY_SLOW * best)
+		return t->n < FIRST_RUNS;
+	return clean_runs(s, i, ns, ratio) < (t->min_ns > SLOW * best ? (clean + 1) / 2 : clean);
+}
+
+/* One run each of those that want one. Returns how many did. */
+static int run_all(struct bench *b, struct subject *s, int clean)
+{
+	int at[MOST_SAMPLES], n = 0, rc = E_OK;
+	double best = best_ns(s);
+	for (int i = 0; i < s->n && s->reference >= 0; i++)
+		if (wants(s, i, clean, best))
 			at[n++] = i;
-	}
 	shuffle(&b->rng, at, n);
 	for (int i = 0; i < n && rc >= 0; i += GROUP)
 		rc = run_group(b, s, at + i, n - i < GROUP ? n - i : GROUP);
-	return rc;
+	if (s->nref)
+		s->ref_best_ns = stats_quantile(s->ref_ns, s->nref, 0.05);
+	return rc < 0 ? rc : n;
 }
 
 static int draw(struct bench *b, struct subject *s, char cand[CAND_MAX])
@@ -183,7 +219,7 @@ static const char *pick_good(struct bench *b, const struct subject *s)
 		if (!s->shot[i].n)
 			continue;
 		int k = n < GOOD ? n++ : GOOD;
-		for (; k > 0 && ratio_of(s, good[k - 1]) > ratio_of(s, i); k--)
+		for (; k > 0 && s->shot[good[k - 1]].min_ns > s->shot[i].min_ns; k--)
 			if (k < GOOD)
 				good[k] = good[k - 1];
 		if (k < GOOD)
@@ -225,17 +261,26 @@ static int fill_rules(struct bench *b, struct subject *s)
 	return rc;
 }
 
+/* A few runs of what is new. */
+static int run_new(struct bench *b, struct subject *s)
+{
+	int n = 1;
+	for (int i = 0; i < FIRST_RUNS && n > 0; i++)
+		n = run_all(b, s, 1);
+	return n;
+}
+
 static int fill_subject(struct bench *b, struct subject *s)
 {
 	int rc = fill_rules(b, s);
 	if (rc >= 0)
 		rc = fill(b, s, b->samples / 2, draw);
 	for (int part = 1; part <= 4 && rc >= 0; part++) {
-		rc = run_all(b, s, FIRST_RUNS);
+		rc = run_new(b, s);
 		if (rc >= 0)
 			rc = fill(b, s, b->samples / 2 + b->samples * part / 8, breed);
 	}
-	return rc < 0 ? rc : run_all(b, s, FIRST_RUNS);
+	return rc;
 }
 
 static int open_subject(struct bench *b, struct subject *s, const struct step_task *t)
@@ -245,6 +290,8 @@ static int open_subject(struct bench *b, struct subject *s, const struct step_ta
 	s->text = arena_strdup(&s->a, t->text);
 	s->point = ARENA_ARRAY(&s->a, struct landscape_point, b->samples);
 	s->shot = ARENA_ARRAY(&s->a, struct shot, b->samples);
+	s->cap = b->samples * MOST_RUNS;
+	s->ref_ns = ARENA_ARRAY(&s->a, double, s->cap);
 	task_label(t->task, s->label);
 	return space_make(&s->a, t->task, &b->target, &want, &s->space);
 }
@@ -252,24 +299,24 @@ static int open_subject(struct bench *b, struct subject *s, const struct step_ta
 static void close_point(const struct subject *s, int i)
 {
 	struct landscape_point *p = &s->point[i];
-	struct shot *t = &s->shot[i];
+	const struct shot *t = &s->shot[i];
+	double ns[MOST_RUNS], ratio[MOST_RUNS];
 	if (p->status == MEAS_OK && !t->n)
 		p->status = MEAS_TIMEOUT;
 	if (p->status != MEAS_OK)
 		return;
-	p->runs = t->n;
-	p->ratio = quantile_of(t->ratio, t->n, 0.5);
-	p->min_ns = (int64_t)quantile_of(t->ns, t->n, 0);
-	p->low_ns = (int64_t)quantile_of(t->ns, t->n, 0.25);
+	int n = clean_runs(s, i, ns, ratio);
+	p->runs = n ? n : 1;
+	p->ratio = n ? stats_median(ratio, n) : t->min_ns / s->ref_best_ns;
+	p->min_ns = (int64_t)t->min_ns;
+	p->low_ns = n ? (int64_t)stats_quantile(ns, n, 0.25) : p->min_ns;
 }
 
 /* The reference comes first in the file. */
 static int write_subject(struct bench *b, struct subject *s)
 {
 	char words[LANDSCAPE_WORDS];
-	snprintf(words, sizeof words,
-		 "%d rounds of groups of %d beside the reference, spread over %.1f s at least", b->rounds,
-		 GROUP, (double)b->spread_ns * b->rounds / 1e9);
+	snprintf(words, sizeof words, "%d clean runs in groups of %d beside the reference", b->rounds, GROUP);
 	struct landscape l = {.task = s->text,
 			      .label = s->label,
 			      .target = b->target,
@@ -288,17 +335,37 @@ static int write_subject(struct bench *b, struct subject *s)
 	return landscape_append(b->dir, &l);
 }
 
-static void report(const struct subject *s, double seconds)
+static void report(const struct subject *s)
 {
-	int ok = 0, best = -1;
+	int ok = 0, clean = 0, best = -1;
+	double runs = 0;
 	for (int i = 0; i < s->n; i++) {
-		ok += s->point[i].status == MEAS_OK;
-		if (s->point[i].status == MEAS_OK && (best < 0 || s->point[i].ratio < s->point[best].ratio))
+		if (s->point[i].status != MEAS_OK)
+			continue;
+		ok++;
+		clean += s->point[i].runs;
+		runs += s->shot[i].n;
+		if (best < 0 || s->point[i].ratio < s->point[best].ratio)
 			best = i;
 	}
-	printf("%-60s %4d candidates, %4d work, best %.3f of the default, %.0f s so far\n", s->label, s->n,
-	       ok, best < 0 ? 0 : s->point[best].ratio, seconds);
+	printf("%-60s %4d candidates, %4d work, best %.3f of the default, %.0f %% of runs clean\n", s->label,
+	       s->n, ok, best < 0 ? 0 : s->point[best].ratio, runs > 0 ? 100 * clean / runs : 0);
 	fflush(stdout);
+}
+
+static int time_batch(struct bench *b, struct subject *s, int n)
+{
+	int rc = E_OK, ran = 1;
+	for (int pass = 0; pass < b->rounds * PASSES && ran && rc >= 0; pass++) {
+		int64_t start_ns = clock_now(&clock_real);
+		ran = 0;
+		for (int i = 0; i < n && rc >= 0; i++) {
+			rc = run_all(b, &s[i], b->rounds);
+			ran += rc > 0;
+		}
+		clock_real.sleep(&clock_real, start_ns + b->spread_ns - clock_now(&clock_real));
+	}
+	return rc;
 }
 
 static int run_batch(struct bench *b, struct subject *s, int n)
@@ -306,15 +373,11 @@ static int run_batch(struct bench *b, struct subject *s, int n)
 	int rc = E_OK;
 	for (int i = 0; i < n && rc >= 0; i++)
 		rc = fill_subject(b, &s[i]);
-	for (int round = FIRST_RUNS + 1; round <= b->rounds && rc >= 0; round++) {
-		int64_t start_ns = clock_now(&clock_real);
-		for (int i = 0; i < n && rc >= 0; i++)
-			rc = run_all(b, &s[i], round);
-		clock_real.sleep(&clock_real, start_ns + b->spread_ns - clock_now(&clock_real));
-	}
+	if (rc >= 0)
+		rc = time_batch(b, s, n);
 	for (int i = 0; i < n && rc >= 0; i++) {
 		rc = write_subject(b, &s[i]);
-		report(&s[i], (double)clock_since_start(&clock_real) / 1e9);
+		report(&s[i]);
 	}
 	b->runner->ops->drop(b->runner, -1, INT64_MAX);
 	for (int i = 0; i < n; i++)
@@ -372,16 +435,15 @@ static int read_options(struct bench *b, const struct args *a)
 	b->dir = arg_str(a, "output", NULL);
 	b->keys = arg_str(a, "task", NULL);
 	b->samples = (int)arg_int(a, "samples", 150);
-	b->rounds = (int)arg_int(a, "rounds", 10);
+	b->rounds = (int)arg_int(a, "rounds", 8);
 	b->threads = (int)arg_int(a, "threads", 1);
 	b->warm = arg_flag(a, "warm");
-	b->spread_ns = arg_duration(a, "spread", NS_PER_S / 2);
+	b->spread_ns = arg_duration(a, "spread", 200 * NS_PER_MS);
 	b->end_ns = clock_now(&clock_real) + arg_duration(a, "limit", 24 * 3600 * NS_PER_S);
 	if (!b->dir)
 		return fail(E_USAGE, "name the folder for landscapes with --output DIR");
-	if (b->samples < 1 || b->samples > MOST_SAMPLES || b->rounds < FIRST_RUNS || b->rounds > MOST_ROUNDS)
-		return fail(E_USAGE, "--samples: 1 to %d, --rounds: %d to %d", MOST_SAMPLES, FIRST_RUNS,
-			    MOST_ROUNDS);
+	if (b->samples < 1 || b->samples > MOST_SAMPLES || b->rounds < 1 || b->rounds > MOST_ROUNDS)
+		return fail(E_USAGE, "--samples: 1 to %d, --rounds: 1 to %d", MOST_SAMPLES, MOST_ROUNDS);
 	return E_OK;
 }
 
@@ -421,8 +483,8 @@ static int run_landscape(const struct args *a)
 static const struct opt opts[] = {
     {"output", OPT_STR, "DIR", "folder for the landscapes", 'o'},
     {"samples", OPT_INT, "N", "candidates of a task (150)"},
-    {"rounds", OPT_INT, "R", "timed runs of each (10)"},
-    {"spread", OPT_DURATION, "500ms", "a round takes this long at least"},
+    {"rounds", OPT_INT, "R", "clean runs of each (8)"},
+    {"spread", OPT_DURATION, "200ms", "a round takes this long at least"},
     {"limit", OPT_DURATION, "150s", "begin no task after that"},
     {"task", OPT_STR, "KEYS", "only tasks whose key begins with one of these, separated by commas"},
     {"warm", OPT_FLAG, NULL, "weights stay in the cache"},
