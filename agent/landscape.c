@@ -278,12 +278,9 @@ struct landscape_point landscape_point_of(const char *cand, const struct meas *m
 	return p;
 }
 
-double landscape_ns(const struct landscape *l, int point)
+int64_t landscape_ns(const struct landscape *l, int point)
 {
-	const struct landscape_point *p = &l->point[point], *first = &l->point[0];
-	if (p->ratio > 0 && first->ratio > 0)
-		return (double)first->low_ns * p->ratio;
-	return (double)p->low_ns;
+	return l->point[point].low_ns;
 }
 
 int landscape_find(const struct landscape *l, const char *cand)

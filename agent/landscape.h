@@ -16,11 +16,12 @@
  *	ok 32160 32310 10 8123456 1.0130 lane=k:16 tile=x:14,k:2 | block=y:8
  *	spill 0 0 0 9000123 0.0000 lane=k:16 tile=x:28,k:4
  *
- * A point is: status (platform/meas.h), fastest run, lower quartile of the runs (both ns), number of runs, ns
- *of the build, ratio to the file's first candidate (median over rounds in which both ran next to each other;
- *0: not known), candidate. Lines are only ever added, each by one write; one without its end is not there. Of
- *several lines about one candidate the one that says most stands: more runs, then a timed one, then the
- *later. Text and value convert into each other exactly. */
+ * A point is: status (platform/meas.h), fastest run, a low one (lower quartile, or as the protocol says: what
+ *it takes undisturbed; both ns), number of runs, ns of the build, ratio to the file's first candidate (median
+ *over rounds in which both ran next to each other; 0: not known), candidate. Lines are only ever added, each
+ *by one write; one without its end is not there. Of several lines about one candidate the one that says most
+ *stands: more runs, then a timed one, then the later. Text and value convert into each other exactly.
+ */
 #ifndef AGENT_LANDSCAPE_H
 #define AGENT_LANDSCAPE_H
 
@@ -61,9 +62,9 @@ int landscape_folder(const char *dir, struct arena *a, struct landscape **out) M
 int landscape_append(const char *dir, const struct landscape *l) MUST_CHECK;
 /* What a measurement says of a candidate; cand is not copied. */
 struct landscape_point landscape_point_of(const char *cand, const struct meas *m);
-/* The time to rank by, ns: by the ratio where it is known, because it is free of the machine's slow phases.
- * 0: it never ran. Points that were aborted count, at their first run. */
-double landscape_ns(const struct landscape *l, int point);
+/* The time to rank by, ns: the low one. 0: it never ran. Points that were aborted count, at their first run.
+ */
+int64_t landscape_ns(const struct landscape *l, int point);
 int landscape_find(const struct landscape *l, const char *cand); /* -1: not recorded */
 
 #endif

@@ -244,7 +244,7 @@ static bool slow_phase(const struct replay *p)
 static int run(struct replay *p, int handle, int64_t deadline_ns, int64_t *ns)
 {
 	const struct handle *h = &p->handle[handle];
-	double t = landscape_ns(p->field[h->field].l, h->point);
+	double t = (double)landscape_ns(p->field[h->field].l, h->point);
 	if (p->noise.sigma > 0)
 		t *= exp(p->noise.sigma * rng_normal(&p->rng)) * (slow_phase(p) ? PHASE_FACTOR : 1);
 	*ns = t >= 1 ? (int64_t)t : 1;

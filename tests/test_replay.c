@@ -150,10 +150,10 @@ TEST(a_box_finds_what_is_recorded)
 	for (int i = 0; i < NTASKS; i++) {
 		double best = 1e30;
 		for (int k = 0; k < w.l[i].n; k++) {
-			double ns = landscape_ns(&w.l[i], k);
+			double ns = (double)landscape_ns(&w.l[i], k);
 			best = ns > 0 && ns < best ? ns : best;
 		}
-		CHECK(result[i].default_ns == (int64_t)landscape_ns(&w.l[i], 0));
+		CHECK(result[i].default_ns == landscape_ns(&w.l[i], 0));
 		CHECK((double)result[i].best_ns < 1.3 * best && (double)result[i].best_ns > 0.99 * best);
 	}
 	buf_free(&story);
