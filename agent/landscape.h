@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Landscapes: what candidates of a task take on a machine, as measured, for training models, comparing
- *strategies and replaying whole jobs without the machine. A folder holds one text file per task, KEY.land,
- *KEY being 32 hex digits of the task's text; all files of a folder are of one machine, thread count and state
- *of the weights.
+ * strategies and replaying whole jobs without the machine. A folder holds one text file per task, KEY.land,
+ * KEY being 32 hex digits of the task's text; all files of a folder are of one machine, thread count and state
+ * of the weights.
  *
  *	hone-landscape 1
  *	machine x86-64-v4 soc=... (platform/target.h)
@@ -17,10 +17,10 @@
  *	spill 0 0 0 9000123 0.0000 lane=k:16 tile=x:28,k:4
  *
  * A point is: status (platform/meas.h), fastest run, a low one (lower quartile, or as the protocol says: what
- *it takes undisturbed; both ns), number of runs, ns of the build, ratio to the file's first candidate (median
- *over rounds in which both ran next to each other; 0: not known), candidate. Lines are only ever added, each
- *by one write; one without its end is not there. Of several lines about one candidate the one that says most
- *stands: more runs, then a timed one, then the later. Text and value convert into each other exactly.
+ * it takes undisturbed; both ns), number of runs, ns of the build, ratio to the file's first candidate (median
+ * over rounds in which both ran next to each other; 0: not known), candidate. Lines are only ever added, each
+ * by one write; one without its end is not there. Of several lines about one candidate the one that says most
+ * stands: more runs, then a timed one, then the later. Text and value convert into each other exactly.
  */
 #ifndef AGENT_LANDSCAPE_H
 #define AGENT_LANDSCAPE_H

@@ -130,6 +130,18 @@ static int record_build(struct runner *r, const char *task, const char *cand, in
 	return rc;
 }
 
+static enum ahead record_ahead(struct runner *r, const char *task, const char *cand)
+{
+	struct record *w = record_of(r);
+	return w->inner->ops->ahead(w->inner, task, cand);
+}
+
+static enum ahead record_progress(struct runner *r, const char *task, const char *cand)
+{
+	struct record *w = record_of(r);
+	return w->inner->ops->progress(w->inner, task, cand);
+}
+
 static void write_timed(struct record *w, int handle, const struct meas *m)
 {
 	for (int i = 0; i < w->n && !w->broken; i++) {
@@ -141,14 +153,14 @@ static void write_timed(struct record *w, int handle, const struct meas *m)
 	}
 }
 
-static int record_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
-		       int64_t deadline_ns, struct meas *m)
+static int record_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
+		       unsigned how, int64_t deadline_ns, struct meas *m)
 {
 	struct record *w = record_of(r);
-	int rc = w->inner->ops->time(w->inner, handles, n, rounds, abort_ns, cold, deadline_ns, m);
+	int rc = w->inner->ops->time(w->inner, handles, n, rounds, abort_ns, how, deadline_ns, m);
 	if (rc == E_CHILD)
 		forget(w, -1);
-	for (int i = 0; i < n && rc >= 0 && (cold != 0) == w->cold; i++)
+	for (int i = 0; i < n && rc >= 0 && ((how & TIME_COLD) != 0) == w->cold; i++)
 		write_timed(w, handles[i], &m[i]);
 	return rc;
 }
@@ -186,6 +198,8 @@ static void record_close(struct runner *r)
 
 static const struct runner_ops ops = {
     .build = record_build,
+    .ahead = record_ahead,
+    .progress = record_progress,
     .time = record_time,
     .code = record_code,
     .drop = record_drop,
@@ -204,8 +218,11 @@ int runner_record(struct runner *inner, const char *dir, bool cold, struct runne
 	}
 	w->inner = inner;
 	w->cold = cold;
-	w->base = (struct runner){
-	    .ops = &ops, .clock = inner->clock, .target = inner->target, .threads = inner->threads};
+	w->base = (struct runner){.ops = &ops,
+				  .clock = inner->clock,
+				  .target = inner->target,
+				  .threads = inner->threads,
+				  .builders = inner->builders};
 	*out = &w->base;
 	return E_OK;
 }

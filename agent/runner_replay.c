@@ -2,7 +2,6 @@
 #include "agent/replay.h"
 
 #include "kernels/features.h"
-#include "kernels/sched.h"
 #include "platform/hash.h"
 #include "platform/rng.h"
 
@@ -234,6 +233,12 @@ static int replay_build(struct runner *r, const char *task, const char *cand, in
 	return E_OK;
 }
 
+static enum ahead replay_ahead(struct runner *r, const char *task, const char *cand)
+{
+	(void)r, (void)task, (void)cand;
+	return AHEAD_NOT;
+}
+
 static bool slow_phase(const struct replay *p)
 {
 	int64_t phase[2] = {(int64_t)p->noise.seed, p->clock.virtual_ns / PHASE_NS};
@@ -298,12 +303,12 @@ static int run_rounds(struct replay *p, const int *handles, int n, int rounds, i
 	return E_OK;
 }
 
-static int replay_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, int cold,
-		       int64_t deadline_ns, struct meas *m)
+static int replay_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
+		       unsigned how, int64_t deadline_ns, struct meas *m)
 {
 	struct replay *p = replay_of(r);
 	struct arena a = {0};
-	(void)cold;
+	(void)how;
 	if (n < 0 || rounds < 0)
 		return fail(E_USAGE, "%d kernels in %d rounds cannot be timed", n, rounds);
 	for (int i = 0; i < n; i++)
@@ -341,6 +346,8 @@ static void replay_close(struct runner *r)
 
 static const struct runner_ops ops = {
     .build = replay_build,
+    .ahead = replay_ahead,
+    .progress = replay_ahead,
     .time = replay_time,
     .code = replay_code,
     .drop = replay_drop,

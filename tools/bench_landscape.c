@@ -135,7 +135,7 @@ static int run_group(struct bench *b, struct subject *s, const int *at, int n)
 	for (int i = 0; i < n; i++)
 		handles[i] = s->shot[at[i]].handle;
 	handles[n] = s->shot[s->reference].handle;
-	int rc = b->runner->ops->time(b->runner, handles, n + 1, 2, 0, !b->warm, INT64_MAX, m);
+	int rc = b->runner->ops->time(b->runner, handles, n + 1, 2, 0, b->warm ? 0 : TIME_COLD, INT64_MAX, m);
 	if (rc < 0)
 		return fail_in(rc, "%s", s->label);
 	if (m[n].status != MEAS_OK)
