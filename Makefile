@@ -103,7 +103,7 @@ $(B)/gen/fallback.o: $(B)/gen/fallback.s
 $(B)/gen/tables.a: $(TABLES)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,net rss landscape)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,net rss landscape search)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
@@ -121,6 +121,7 @@ $(RUNS_NETS): $(B)/gen/fallback.o
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
+bench-search: override ARGS += $(if $(FULL),--full)
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
 	@$< $(ARGS)
 # Against other libraries, which are had from PyPI into a virtual environment; see tools/peers/bench_peers.py.

@@ -54,4 +54,22 @@ TEST(history_of_one_instant)
 	buf_free(&out);
 }
 
+/* Shares below the scale are drawn at its bottom, times beyond it widen it. */
+TEST(curves_stay_in_the_picture)
+{
+	const double x[] = {0.5, 2, 600}, y[] = {0, 0.95, 1.2};
+	const struct chart_line l[] = {
+	    {"a<b", 0, 3, x, y}, {NULL, CHART_KINDS - 1, 1, x, y}, {"none", 1, 0, x, y}};
+	struct buf out = {0};
+	chart_file_begin(CHART_CURVES_HEIGHT, &out);
+	chart_curves("t&t", 0, l, 3, &out);
+	chart_file_end(&out);
+	CHECK(strstr(buf_str(&out), "a&#60;b") && strstr(buf_str(&out), "t&#38;t"));
+	CHECK(!strstr(buf_str(&out), "nan") && !strstr(buf_str(&out), "inf"));
+	const char *d = strstr(buf_str(&out), "d=\"M70.0");
+	CHECK(strstr(buf_str(&out), "class=\"k0\" d=\"M70.0 376.0L"));
+	CHECK(d && strstr(d, "L840.0 32.0"));
+	buf_free(&out);
+}
+
 TEST_MAIN

@@ -4,7 +4,16 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { WIDTH = 860, HEIGHT = 420, LEFT = 70, RIGHT = 20, TOP = 16, BOTTOM = 44, ROW = 20, NAMES = 260 };
+enum {
+	WIDTH = 860,
+	HEIGHT = CHART_CURVES_HEIGHT,
+	LEFT = 70,
+	RIGHT = 20,
+	TOP = 16,
+	BOTTOM = 44,
+	ROW = 20,
+	NAMES = 260
+};
 
 void chart_style(struct buf *out)
 {
@@ -206,4 +215,79 @@ void chart_history(const struct history *h, struct buf *out)
 	for (int i = 1; i < h->n; i++)
 		buf_printf(out, "H%.1fV%.1f", place(&x, p[i].at_ms / 1e3), place(&y, p[i].total_ms));
 	buf_puts(out, "\"/>\n</svg>\n");
+}
+
+void chart_file_begin(int height, struct buf *out)
+{
+	static const char *const color[CHART_KINDS] = {"#1769aa", "#b8442e", "#3b8132", "#8a5fb5",
+						       "#c08a12", "#2a9d96", "#b14a86", "#6b7682"};
+	buf_printf(out,
+		   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-size=\"12\" "
+		   "font-family=\"system-ui,sans-serif\"><style>text{fill:#1b2631}.tick{fill:#7b8794}"
+		   ".axis{stroke:#d5dbe1;fill:none}.paper{fill:#fff}path{fill:none;stroke-width:2}",
+		   WIDTH, height);
+	for (int i = 0; i < CHART_KINDS; i++)
+		buf_printf(out, ".k%d{stroke:%s}text.k%d{fill:%s;stroke:none}", i, color[i], i, color[i]);
+	buf_printf(out, "</style>\n<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
+}
+
+void chart_file_end(struct buf *out)
+{
+	buf_puts(out, "</svg>\n");
+}
+
+static void share_axes(struct buf *out, const struct scale *x, const struct scale *y)
+{
+	static const double second[] = {0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600};
+	static const double share[] = {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99};
+	for (size_t i = 0; i < sizeof second / sizeof *second; i++)
+		if (log10(second[i]) >= x->lo - 1e-9 && log10(second[i]) <= x->hi + 1e-9) {
+			line(out, "axis", place(x, second[i]), y->to, place(x, second[i]), y->from);
+			number(out, place(x, second[i]), y->from + 16, "middle", second[i]);
+		}
+	for (size_t i = 0; i < sizeof share / sizeof *share; i++)
+		if (share[i] >= y->lo) {
+			line(out, "axis", x->from, place(y, share[i]), x->to, place(y, share[i]));
+			number(out, x->from - 6, place(y, share[i]) + 4, "end", share[i]);
+		}
+	tick(out, (x->from + x->to) / 2, y->from + 34, "middle", "seconds since the start");
+}
+
+/* What lies below the scale is drawn at its bottom. */
+static void curve(struct buf *out, const struct scale *x, const struct scale *y, const struct chart_line *l,
+		  double legend_y)
+{
+	buf_printf(out, "<path class=\"k%d\"%s d=\"", l->kind, l->name ? "" : " opacity=\".3\"");
+	for (int i = 0; i < l->n; i++)
+		buf_printf(out, "%s%.1f %.1f", i ? "L" : "M", place(x, l->x[i]),
+			   place(y, fmax(l->y[i], y->lo)));
+	buf_puts(out, "\"/>\n");
+	if (!l->name)
+		return;
+	buf_printf(out, "<text class=\"k%d\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", l->kind, x->to - 8,
+		   legend_y);
+	chart_escape(l->name, out);
+	buf_puts(out, "</text>\n");
+}
+
+void chart_curves(const char *title, double top, const struct chart_line *l, int n, struct buf *out)
+{
+	struct scale x = {0, 0.5, LEFT, WIDTH - RIGHT, true};
+	struct scale y = {0.8, 1.01, HEIGHT - BOTTOM, 2 * TOP, false};
+	double legend = y.from - 8;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < l[i].n; k++) {
+			x.lo = fmin(x.lo, log10(l[i].x[k]));
+			x.hi = fmax(x.hi, log10(l[i].x[k]));
+			y.hi = fmax(y.hi, l[i].y[k]);
+		}
+	buf_printf(out, "<g transform=\"translate(0 %.1f)\">\n<text x=\"%d\" y=\"%d\">", top, LEFT, TOP);
+	chart_escape(title, out);
+	buf_puts(out, "</text>\n");
+	share_axes(out, &x, &y);
+	for (int i = 0; i < n; i++) {
+		curve(out, &x, &y, &l[i], legend);
+		legend -= l[i].name ? 16 : 0;
+	}
+	buf_puts(out, "</g>\n");
 }

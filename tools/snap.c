@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/snap.h"
+#include "platform/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of a file that grows meanwhile: what is there when the end is met. */
+static int copy_bytes(int from, int to, int64_t *bytes)
+{
+	char part[1 << 16];
+	*bytes = 0;
+	for (ssize_t n; (n = read(from, part, sizeof part)) != 0;) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 || write(to, part, (size_t)n) != n)
+			return E_IO;
+		*bytes += n;
+	}
+	return E_OK;
+}
+
+static int copy_file(const char *from, const char *to, int64_t *bytes)
+{
+	struct stat st;
+	int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (in < 0)
+		return errno == ENOENT ? E_OK : fail(E_IO, "%s: %s", from, strerror(errno));
+	int rc = E_OK, out = -1;
+	if (fstat(in, &st) == 0 && S_ISREG(st.st_mode)) {
+		out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+		rc = out < 0 ? E_IO : copy_bytes(in, out, bytes);
+	}
+	if (rc < 0)
+		rc = fail(E_IO, "copying %s to %s: %s", from, to, strerror(errno));
+	if (out >= 0)
+		close(out);
+	close(in);
+	return rc;
+}
+
+static int path_in(const char *dir, const char *name, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX
+		   ? E_OK
+		   : fail(E_USAGE, "the path %.80s... is too long", dir);
+}
+
+static int copy_named(const char *dir, const char *name, const char *to, int64_t *bytes)
+{
+	char source[PATH_MAX], copy[PATH_MAX];
+	int64_t n = 0;
+	int rc = path_in(dir, name, source);
+	if (rc >= 0)
+		rc = path_in(to, name, copy);
+	if (rc >= 0)
+		rc = copy_file(source, copy, &n);
+	if (!strcmp(name, "cache.hone"))
+		*bytes = n;
+	return rc;
+}
+
+int snap_take(const char *dir, const char *to, int64_t *bytes)
+{
+	*bytes = 0;
+	int rc = snap_remove(to);
+	if (rc >= 0)
+		rc = file_mkdirs(to, 0755);
+	DIR *d = rc < 0 ? NULL : opendir(dir);
+	if (rc >= 0 && !d && errno != ENOENT)
+		rc = fail(E_IO, "%s: %s", dir, strerror(errno));
+	for (struct dirent *e; d && rc >= 0 && (e = readdir(d));)
+		if (e->d_name[0] != '.' && strcmp(e->d_name, "lock") != 0)
+			rc = copy_named(dir, e->d_name, to, bytes);
+	if (d)
+		closedir(d);
+	return rc;
+}
+
+int snap_remove(const char *dir)
+{
+	char path[PATH_MAX];
+	DIR *d = opendir(dir);
+	if (!d)
+		return errno == ENOENT ? E_OK : fail(E_IO, "%s: %s", dir, strerror(errno));
+	int rc = E_OK;
+	for (struct dirent *e; rc >= 0 && (e = readdir(d));) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		rc = path_in(dir, e->d_name, path);
+		if (rc >= 0 && unlink(path) < 0)
+			rc = fail(E_IO, "cannot remove %s: %s", path, strerror(errno));
+	}
+	closedir(d);
+	if (rc >= 0 && rmdir(dir) < 0)
+		rc = fail(E_IO, "cannot remove %s: %s", dir, strerror(errno));
+	return rc;
+}

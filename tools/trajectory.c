@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/trajectory.h"
+#include "platform/clock.h"
+#include "platform/file.h"
+#include "platform/log.h"
+#include "tools/snap.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LATE_S 2.0 /* after its box a tuner is ended */
+#define LOOK_NS (5 * NS_PER_MS)
+
+struct watch {
+	pid_t pid;
+	int64_t start_ns;
+	int status;
+	bool ended;
+};
+
+void trajectory_folder(const struct trajectory *t, int moment, char *out, size_t n)
+{
+	snprintf(out, n, "%s/%gs", t->dir, t->at_s[moment]);
+}
+
+/* In the child: nothing between fork and exec may allocate. */
+static void become(const struct trajectory *t, char *const argv[], const char *out)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)t->cpu, &set);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (fd >= 0 && dup2(fd, 1) >= 0 && sched_setaffinity(0, sizeof set, &set) == 0)
+		execv(t->hone, argv);
+	_exit(127);
+}
+
+static int start(const struct trajectory *t, double budget_s, const char *cache, struct watch *w)
+{
+	char budget[32], seed[32], out[PATH_MAX];
+	snprintf(budget, sizeof budget, "%.0fms", budget_s * 1e3);
+	snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
+	snprintf(out, sizeof out, "%s/tune.json", t->dir);
+	const char *argv[20] = {t->hone, "tune",    t->model, "--json",    "-q", "--budget", budget, "--seed",
+				seed,    "--cache", cache,    "--threads", "1",  "--device", "cpu"};
+	int n = 15;
+	if (t->strategy) {
+		argv[n++] = "--strategy";
+		argv[n++] = t->strategy;
+	}
+	if (t->exact)
+		argv[n++] = "--exact";
+	*w = (struct watch){.start_ns = clock_now(&clock_real)};
+	w->pid = fork();
+	if (w->pid < 0)
+		return fail(E_CHILD, "cannot start %s: %s", t->hone, strerror(errno));
+	if (w->pid == 0)
+		become(t, (char *const *)argv, out);
+	return E_OK;
+}
+
+static bool reap(struct watch *w)
+{
+	w->ended = w->ended || waitpid(w->pid, &w->status, WNOHANG) == w->pid;
+	return w->ended;
+}
+
+/* Until at_s after the start, or the end of the child, whichever comes first. */
+static void wait_until(struct watch *w, double at_s)
+{
+	int64_t at_ns = w->start_ns + (int64_t)(at_s * 1e9);
+	while (!reap(w)) {
+		int64_t left_ns = at_ns - clock_now(&clock_real);
+		if (left_ns <= 0)
+			return;
+		clock_real.sleep(&clock_real, left_ns < LOOK_NS ? left_ns : LOOK_NS);
+	}
+}
+
+static int finish(const struct trajectory *t, struct watch *w, double budget_s)
+{
+	wait_until(w, budget_s + LATE_S);
+	bool late = !w->ended;
+	if (late) {
+		kill(w->pid, SIGKILL);
+		waitpid(w->pid, &w->status, 0);
+		w->ended = true;
+	}
+	if (late)
+		return fail(E_TIMEOUT, "hone tune %s did not end within %g s of its box of %g s", t->model,
+			    LATE_S, budget_s);
+	if (!WIFEXITED(w->status) || WEXITSTATUS(w->status))
+		return fail(E_CHILD, "hone tune %s failed (status %d); run it alone to see why", t->model,
+			    w->status);
+	return E_OK;
+}
+
+static int begin(const struct trajectory *t, char cache[PATH_MAX])
+{
+	int64_t bytes;
+	if (strlen(t->dir) + 32 > PATH_MAX)
+		return fail(E_USAGE, "the path %.80s... is too long", t->dir);
+	snprintf(cache, PATH_MAX, "%s/cache", t->dir);
+	int rc = file_mkdirs(t->dir, 0755);
+	if (rc >= 0)
+		rc = t->from ? snap_take(t->from, cache, &bytes) : snap_remove(cache);
+	return rc;
+}
+
+static int snapshot(const struct trajectory *t, int moment, const char *cache)
+{
+	char to[PATH_MAX];
+	int64_t bytes;
+	trajectory_folder(t, moment, to, sizeof to);
+	return snap_take(cache, to, &bytes);
+}
+
+/* The last moment of a box is after its end, with what is put there at the last. */
+static int watched(const struct trajectory *t, struct watch *w, const char *cache)
+{
+	int rc = E_OK, i = 0;
+	for (; rc >= 0 && i < t->n && t->at_s[i] < t->budget_s; i++) {
+		wait_until(w, t->at_s[i]);
+		rc = snapshot(t, i, cache);
+	}
+	int end = finish(t, w, t->budget_s);
+	rc = rc < 0 ? rc : end;
+	for (; rc >= 0 && i < t->n; i++)
+		rc = snapshot(t, i, cache);
+	return rc;
+}
+
+int trajectory_run(const struct trajectory *t)
+{
+	char cache[PATH_MAX];
+	struct watch w;
+	int rc = begin(t, cache);
+	if (rc >= 0)
+		rc = start(t, t->budget_s, cache, &w);
+	return rc < 0 ? rc : watched(t, &w, cache);
+}
+
+int trajectory_boxes(const struct trajectory *t)
+{
+	char cache[PATH_MAX];
+	struct watch w;
+	int rc = E_OK;
+	for (int i = 0; rc >= 0 && i < t->n; i++) {
+		rc = begin(t, cache);
+		if (rc >= 0)
+			rc = start(t, t->at_s[i], cache, &w);
+		if (rc >= 0)
+			rc = finish(t, &w, t->at_s[i]);
+		if (rc >= 0)
+			rc = snapshot(t, i, cache);
+	}
+	return rc;
+}
+
+static double number(const json_t *j, const char *key)
+{
+	const json_t *v = json_object_get(j, key);
+	return json_is_number(v) ? json_number_value(v) : NAN;
+}
+
+int trajectory_read(const struct trajectory *t, struct arena *a, struct course *out)
+{
+	char path[PATH_MAX];
+	struct blob text;
+	json_error_t e = {0};
+	for (int i = 0; i < t->n; i++) {
+		trajectory_folder(t, i, path, sizeof path);
+		if (!file_is_dir(path))
+			return fail(E_NOTFOUND, "%s: no such snapshot", path);
+	}
+	snprintf(path, sizeof path, "%s/tune.json", t->dir);
+	int rc = file_read(a, path, 16 << 20, &text);
+	if (rc < 0)
+		return rc;
+	json_t *j = json_loadb(text.p, text.n, 0, &e);
+	const char *strategy = json_string_value(json_object_get(j, "strategy"));
+	double trials = number(j, "trials");
+	if (!strategy || !(trials >= 0 && trials < INT_MAX)) {
+		json_decref(j);
+		return fail(E_CORRUPT, "%s: not what hone tune --json says (%s)", path, e.text);
+	}
+	*out = (struct course){.strategy = arena_strdup(a, strategy),
+			       .seed = t->seed,
+			       .trials = (int)trials,
+			       .elapsed_s = number(j, "elapsed_s"),
+			       .own_pct = number(j, "own_pct"),
+			       .n = t->n};
+	for (int i = 0; i < t->n; i++)
+		out->moment[i].at_s = t->at_s[i];
+	json_decref(j);
+	return E_OK;
+}
