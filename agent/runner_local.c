@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -431,6 +432,7 @@ int runner_local(const struct dev *device, const struct emit *emitter, const str
 	l->cpu = -1;
 	l->base =
 	    (struct runner){.ops = &ops, .clock = device->clock(), .target = &l->target, .threads = threads};
+	snprintf(l->base.emitter, sizeof l->base.emitter, "%s", emitter->version());
 	rng_seed(&l->rng, 1);
 	int rc = open_pool(l, threads);
 	if (rc < 0) {

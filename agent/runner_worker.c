@@ -57,6 +57,7 @@ static int find_worker(const char *path, char out[PATH_MAX])
 }
 
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c);
+static int nonsense(struct remote *w);
 
 static int64_t by(const struct remote *w, int64_t deadline_ns)
 {
@@ -78,6 +79,16 @@ static int make_words(struct remote *w)
 	return buf_ok(&w->target_text) ? E_OK : fail(E_NOMEM, "no memory for a worker");
 }
 
+static int learn_emitter(struct remote *w, struct cur *c)
+{
+	arena_reset(&w->arena);
+	const char *emitter = wire_get_str(c, sizeof w->base.emitter - 1, &w->arena);
+	if (!emitter || c->at != c->n)
+		return nonsense(w);
+	snprintf(w->base.emitter, sizeof w->base.emitter, "%s", emitter);
+	return E_OK;
+}
+
 /* The child has to be up by the caller's deadline. */
 static int start(struct remote *w, int64_t deadline_ns)
 {
@@ -91,6 +102,8 @@ static int start(struct remote *w, int64_t deadline_ns)
 	struct buf keep = w->request; /* a request may wait for the new worker */
 	w->request = (struct buf){0};
 	rc = exchange(w, WIRE_HELLO, by(w, deadline_ns), &c);
+	if (rc >= 0)
+		rc = learn_emitter(w, &c);
 	buf_free(&w->request);
 	w->request = keep;
 	return fail_in(rc, "hone-worker");

@@ -23,7 +23,7 @@ static int whole(const struct cur *c)
 
 static int serve_hello(struct server *s, struct cur *c)
 {
-	(void)s;
+	wire_put_str(&s->reply, s->r->emitter);
 	return whole(c);
 }
 

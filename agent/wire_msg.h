@@ -5,7 +5,7 @@
  * A reply's type is its request's plus WIRE_REPLY. Its payload: i32 rc; rc < 0: the text (str); else, by
  * type:
  *
- *	HELLO  -                                                   -> -
+ *	HELLO  -                                                   -> str emitter
  *	BUILD  i64 ns left, str task, str cand                     -> i32 handle, meas
  *	TIME   i64 ns left, i64 abort_ns, u32 rounds, u32 how,
  *	       u32 n, n x i32 handle                               -> n x meas

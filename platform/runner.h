@@ -22,6 +22,7 @@ struct runner {
 	struct clock *clock;	    /* the time that measurements and deadlines are in */
 	const struct target *target; /* what candidates are made for; owned by the runner */
 	int threads;		    /* measured with this many */
+	char emitter[32];	    /* name and version of what builds */
 	int builders;		    /* builds that may run ahead at a time; 0: none */
 };
 
