@@ -51,6 +51,14 @@ static void order_tasks(struct run *x, struct arena *a)
 	}
 }
 
+static int spend(struct tune *t, int (*step)(struct tune *))
+{
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	int rc = step(t);
+	t->result->spent_ns += clock_now(t->box->runner->clock) - start_ns;
+	return rc;
+}
+
 /* A task whose builds do not fit in what is left is done; other tasks' may. */
 static int go_on(struct tune *t, int rc)
 {
@@ -96,7 +104,7 @@ static int run_defaults(struct run *x)
 		if (!w.n)
 			break;
 		struct tune *t = leave(&w, box_next(&x->box, w.text, w.cand, w.n));
-		int rc = go_on(t, tune_default(t));
+		int rc = go_on(t, spend(t, tune_default));
 		if (rc < 0)
 			return rc;
 	}
@@ -110,6 +118,7 @@ static int run_slices(struct run *x)
 	for (;;) {
 		struct tune *next = NULL;
 		double most = 0;
+		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
 			double p = tune_promise(&x->tune[i]);
 			if (p > most) {
@@ -119,10 +128,9 @@ static int run_slices(struct run *x)
 		}
 		if (!next)
 			return E_OK;
-		int rc = go_on(next, tune_slice(next));
+		int rc = go_on(next, spend(next, tune_slice));
 		if (rc < 0)
 			return rc;
-		learn_fit(&x->learn);
 	}
 }
 

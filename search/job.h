@@ -12,6 +12,7 @@
 #include "platform/hash.h"
 #include "platform/meas.h"
 #include "platform/runner.h"
+#include "search/tried.h"
 #include <signal.h>
 
 struct job_task {
@@ -21,6 +22,10 @@ struct job_task {
 	int nseeds; /* known candidates to try right after the default (records, imported logs): best first */
 	const char *const *seed;
 	const char *incumbent; /* what the cache would run today, NULL: nothing. Raced like any other */
+	/* Of earlier boxes: told to strategy and model, not measured again. Times count in proportion to the
+	 * default's. */
+	int ntried;
+	const struct tried *tried;
 };
 
 struct job_result {         /* one per task, also while running */
@@ -29,7 +34,8 @@ struct job_result {         /* one per task, also while running */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
-	char best[512]; /* candidate text; "" = nothing yet */
+	int64_t spent_ns; /* of the box, on this task */
+	char best[512];   /* candidate text; "" = nothing yet */
 };
 
 struct job_progress {
@@ -58,6 +64,8 @@ struct job {
 	int (*sink)(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
 		    struct blob code);
 	void (*progress)(void *ctx, const struct job_progress *p); /* often; may be NULL */
+	/* After every trial, and once more for one that lost a race. May be NULL. */
+	void (*tried)(void *ctx, int task, const struct tried *t);
 };
 
 /* result: ntasks entries. Returns the number of trials, or < 0 for a broken machine. */

@@ -28,15 +28,16 @@ static struct key structure_key(const char *cand)
 	return hash_text(text);
 }
 
-static const struct trial *find_trial(const struct tune *t, struct key k)
+bool tune_knows(const struct tune *t, const char *cand)
 {
+	struct key k = hash_text(cand);
 	for (int i = 0; i < t->ntrials; i++)
 		if (key_equal(t->trial[i].key, k))
-			return &t->trial[i];
-	return NULL;
+			return true;
+	return false;
 }
 
-static int add_trial(struct tune *t, const char *cand)
+int tune_add(struct tune *t, const char *cand)
 {
 	if (t->ntrials == t->cap) {
 		int cap = t->cap ? t->cap * 2 : 64;
@@ -51,7 +52,8 @@ static int add_trial(struct tune *t, const char *cand)
 			    .key = hash_text(cand),
 			    .structure = structure_key(cand),
 			    .ns = INT64_MAX,
-			    .code = {.handle = -1}};
+			    .code = {.handle = -1},
+			    .tried = {.by = t->by}};
 	return t->ntrials++;
 }
 
@@ -196,9 +198,12 @@ static int try_trial(struct tune *t, int trial, struct meas *m)
 {
 	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
 	const char *cand = t->trial[trial].cand;
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	tune_believe(t, trial);
 	int rc = measure(t, trial, abort_ns, m);
 	if (rc < 0)
 		return rc;
+	tune_tried(t, trial, m, start_ns);
 	t->box->trials++;
 	t->result->trials++;
 	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
@@ -213,7 +218,7 @@ static int try_trial(struct tune *t, int trial, struct meas *m)
 
 static int try_candidate(struct tune *t, const char *cand, int *trial, struct meas *m)
 {
-	*trial = add_trial(t, cand);
+	*trial = tune_add(t, cand);
 	return try_trial(t, *trial, m);
 }
 
@@ -224,6 +229,7 @@ static int meet_incumbent(struct tune *t, int standard)
 	int before;
 	if (space_legal(t->space, t->task->incumbent) < 0)
 		return E_OK;
+	t->by = TRIED_INCUMBENT;
 	int rc = try_candidate(t, t->task->incumbent, &before, &m);
 	if (rc < 0 || m.status != MEAS_OK)
 		return rc;
@@ -244,6 +250,7 @@ static int meet_incumbent(struct tune *t, int standard)
 static int first_rule(struct tune *t)
 {
 	char cand[CAND_MAX];
+	t->by = TRIED_RULE;
 	while (t->best < 0 && t->rules >= 0) {
 		struct meas m;
 		int trial, rc = space_portfolio(t->space, t->rules++, cand);
@@ -251,7 +258,7 @@ static int first_rule(struct tune *t)
 			t->rules = -1;
 			return E_OK;
 		}
-		if (find_trial(t, hash_text(cand)))
+		if (tune_knows(t, cand))
 			continue;
 		if ((rc = try_candidate(t, cand, &trial, &m)) < 0)
 			return rc;
@@ -273,16 +280,25 @@ const char *tune_ahead(struct tune *t)
 	return arena_strdup(&t->arena, cand);
 }
 
-int tune_default(struct tune *t)
+/* Once more for a default under which the worker died. */
+static int try_again(struct tune *t, int trial, struct meas *m)
+{
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	int rc = measure(t, trial, 0, m);
+	if (rc >= 0)
+		tune_tried(t, trial, m, start_ns);
+	return rc;
+}
+
+static int meet_default(struct tune *t)
 {
 	char cand[CAND_MAX];
 	struct meas m = {.status = MEAS_CRASH};
 	int rc, trial = -1;
-	if (t->done)
-		return E_OK;
+	t->by = TRIED_DEFAULT;
 	space_default(t->space, cand);
 	for (int i = 0; i < DEFAULT_TRIES && m.status == MEAS_CRASH; i++) {
-		rc = trial < 0 ? try_candidate(t, cand, &trial, &m) : measure(t, trial, 0, &m);
+		rc = trial < 0 ? try_candidate(t, cand, &trial, &m) : try_again(t, trial, &m);
 		if (rc < 0)
 			return rc;
 	}
@@ -301,19 +317,30 @@ int tune_default(struct tune *t)
 	return save(t, REC_BEST, trial, &m);
 }
 
+int tune_default(struct tune *t)
+{
+	int rc = t->done ? E_OK : meet_default(t);
+	if (rc >= 0 && !t->done)
+		tune_recall(t);
+	return rc;
+}
+
 /* Where the next candidate comes from: what is known, then rules, then the strategy. */
 static int propose(struct tune *t, char cand[CAND_MAX])
 {
 	if (t->seeds < t->task->nseeds) {
+		t->by = TRIED_SEED;
 		int n = snprintf(cand, CAND_MAX, "%s", t->task->seed[t->seeds++]);
 		return n < CAND_MAX ? space_legal(t->space, cand) : E_INFEASIBLE;
 	}
 	if (t->rules >= 0) {
+		t->by = TRIED_RULE;
 		int rc = space_portfolio(t->space, t->rules++, cand);
 		if (rc >= 0)
 			return rc;
 		t->rules = -1;
 	}
+	t->by = TRIED_STRATEGY;
 	return t->strategy->ask(t->state, cand);
 }
 
@@ -333,7 +360,7 @@ static int propose_new(struct tune *t, int first, char cand[CAND_MAX])
 		int rc = propose(t, cand);
 		if (rc == E_NOTFOUND)
 			return rc;
-		if (rc < 0 || find_trial(t, hash_text(cand)))
+		if (rc < 0 || tune_knows(t, cand))
 			continue;
 		if (same_structure(t, first, structure_key(cand)) < PER_STRUCTURE || i > TIRED / 2)
 			return E_OK;
@@ -362,8 +389,7 @@ static bool propose_twin(struct tune *t, int from, char cand[CAND_MAX])
 {
 	for (int i = 0; i < 32; i++)
 		if (space_mutate(t->space, &t->rng, t->trial[from].cand, cand) >= 0 &&
-		    key_equal(structure_key(cand), t->trial[from].structure) &&
-		    !find_trial(t, hash_text(cand)))
+		    key_equal(structure_key(cand), t->trial[from].structure) && !tune_knows(t, cand))
 			return true;
 	return false;
 }
@@ -378,6 +404,7 @@ static int try_twins(struct tune *t)
 		int trial;
 		if (from[i % 2] < 0 || !propose_twin(t, from[i % 2], cand))
 			continue;
+		t->by = TRIED_TWIN;
 		int rc = try_candidate(t, cand, &trial, &m);
 		if (rc < 0)
 			return rc;
@@ -392,7 +419,7 @@ static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_
 	int n = 0;
 	racer[n++] = t->best;
 	for (int i = next_fastest(t, -1); i >= 0 && n < BOX_MAX_RACE; i = next_fastest(t, i))
-		if (i != t->best && !t->trial[i].lost && (double)t->trial[i].ns <= limit)
+		if (i != t->best && !t->trial[i].tried.lost && (double)t->trial[i].ns <= limit)
 			racer[n++] = i;
 	for (int i = 0; i < n && n > 1; i++) {
 		struct trial *r = &t->trial[racer[i]];
@@ -434,7 +461,8 @@ static int race(struct tune *t)
 	if (rc < 0)
 		return rc;
 	for (int i = 1; i < n; i++)
-		t->trial[racer[i]].lost |= v.lost[i];
+		if (v.lost[i])
+			tune_lost(t, racer[i]);
 	return v.winner_at > 0 ? crown(t, racer[v.winner_at], &v) : E_OK;
 }
 
@@ -452,7 +480,7 @@ static int fill_queue(struct tune *t, struct queue *q, int first, int *left)
 		*left = rc < 0 ? 0 : *left - 1;
 		if (rc < 0)
 			return rc;
-		q->trial[q->n++] = add_trial(t, cand);
+		q->trial[q->n++] = tune_add(t, cand);
 		box_ahead(t->box, t->task->text, cand);
 	}
 	return E_OK;

@@ -15,7 +15,7 @@ struct trial {
 	struct key key, structure; /* of the whole text, of its structural part */
 	int64_t ns;                /* fastest run; INT64_MAX: failed */
 	struct built code;
-	bool lost; /* a race */
+	struct tried tried; /* what the job's caller is told */
 };
 
 struct tune {
@@ -32,8 +32,10 @@ struct tune {
 	struct rng rng;
 	struct trial *trial;
 	int ntrials, cap;
-	int best;         /* trial that is the incumbent; -1: none yet */
-	int seeds, rules; /* known candidates and portfolio rules already proposed */
+	int best;           /* trial that is the incumbent; -1: none yet */
+	int64_t default_ns; /* fastest run of candidate 0; 0: none */
+	enum tried_by by;   /* where the candidate that is tried next comes from */
+	int seeds, rules;   /* known candidates and portfolio rules already proposed */
 	int slices;
 	int64_t slice_ns; /* of the last slice */
 	struct pace pace; /* of its builds */
@@ -56,5 +58,14 @@ int tune_slice(struct tune *t) MUST_CHECK;
 /* What another slice promises: ns saved per ns spent. 0: done. */
 double tune_promise(const struct tune *t);
 void tune_progress(const struct tune *t); /* tells the job's caller */
+
+/* search/tried.c: what is told of trials, and of those of earlier boxes. `i`: of a trial. */
+void tune_believe(struct tune *t, int i); /* before it is built */
+void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns);
+void tune_lost(struct tune *t, int i);
+/* Once the default is measured: what earlier boxes tried counts as tried. */
+void tune_recall(struct tune *t);
+int tune_add(struct tune *t, const char *cand); /* a trial; returns its index */
+bool tune_knows(const struct tune *t, const char *cand);
 
 #endif

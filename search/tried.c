@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search/tune.h"
+
+#include <math.h>
+
+const char *tried_by_name(enum tried_by b)
+{
+	static const char *const names[TRIED_BYS] = {"default", "incumbent", "seed",
+						     "rule",    "strategy",  "twin"};
+	return (unsigned)b < TRIED_BYS ? names[b] : NULL;
+}
+
+static int64_t round_ns(double ns)
+{
+	return ns > 0 && ns < 9e18 ? (int64_t)ns : 0;
+}
+
+void tune_believe(struct tune *t, int i)
+{
+	struct trial *r = &t->trial[i];
+	r->tried.cand = r->cand;
+	if (!t->box->job->tried)
+		return;
+	struct guess g = guide_guess(&t->guide, r->cand);
+	r->tried.draft_ns = round_ns(space_draft(t->space, r->cand));
+	r->tried.guess_ns = round_ns(g.ns);
+	r->tried.guess_sd = g.sd;
+}
+
+static void tell(const struct tune *t, int i)
+{
+	const struct job *j = t->box->job;
+	if (j->tried)
+		j->tried(j->ctx, t->index, &t->trial[i].tried);
+}
+
+void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns)
+{
+	struct tried *r = &t->trial[i].tried;
+	if (r->by == TRIED_DEFAULT && m->status == MEAS_OK)
+		t->default_ns = m->min_ns;
+	r->status = m->status;
+	r->ns = m->status == MEAS_OK || m->status == MEAS_ABORTED ? m->min_ns : 0;
+	r->default_ns = t->default_ns;
+	r->at_ns = clock_now(t->box->runner->clock);
+	r->spent_ns += r->at_ns - start_ns;
+	r->build_ns = m->build_ns;
+	tell(t, i);
+}
+
+void tune_lost(struct tune *t, int i)
+{
+	t->trial[i].tried.lost = true;
+	tell(t, i);
+}
+
+/* In the machine's present state: it was slower or faster then, as the default was. */
+static int64_t today_ns(const struct tune *t, const struct tried *k)
+{
+	bool both = t->default_ns > 0 && k->default_ns > 0;
+	return both ? round_ns((double)k->ns * (double)t->default_ns / (double)k->default_ns) : k->ns;
+}
+
+static void recall(struct tune *t, const struct tried *k)
+{
+	int64_t ns = k->ns > 0 ? today_ns(t, k) : 0;
+	bool timed = k->status == MEAS_OK && ns > 0;
+	if (k->status == MEAS_OK && !timed)
+		return;
+	struct trial *r = &t->trial[tune_add(t, k->cand)];
+	const struct meas m = {
+	    .status = k->status, .runs = timed, .min_ns = ns, .median_ns = ns, .build_ns = k->build_ns};
+	r->ns = timed ? ns : INT64_MAX;
+	r->tried = *k;
+	r->tried.cand = r->cand;
+	t->strategy->tell(t->state, r->cand, &m);
+	learn_add(t->learn, t->space, t->index, r->cand, &m);
+}
+
+void tune_recall(struct tune *t)
+{
+	for (int i = 0; i < t->task->ntried; i++) {
+		const struct tried *k = &t->task->tried[i];
+		if (space_legal(t->space, k->cand) >= 0 && !tune_knows(t, k->cand))
+			recall(t, k);
+	}
+}
