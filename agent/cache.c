@@ -39,7 +39,7 @@ int cache_index(struct cache *c, const struct head *h, const uint8_t *payload, i
 {
 	bool forget = h->type == CACHE_FORGET && h->n == 1;
 	uint8_t type = forget ? payload[0] : h->type;
-	if (type < CACHE_REC || type > CACHE_HISTORY)
+	if (type < CACHE_REC || type >= CACHE_TYPES)
 		return 1;
 	if (c->nused * 2 >= c->nslots) {
 		int rc = grow_index(c);
@@ -289,18 +289,29 @@ static int older_first(const void *a, const void *b)
 	return i < j ? -1 : i > j;
 }
 
+int cache_keys(const struct cache *c, enum cache_type t, struct arena *a, struct key **out)
+{
+	struct arena scratch = {0};
+	struct slot *list = ARENA_ARRAY(&scratch, struct slot, c->nused + 1);
+	int n = 0;
+	for (size_t i = 0; i < c->nslots; i++)
+		if (c->slot[i].type == t && c->slot[i].n != GONE)
+			list[n++] = c->slot[i];
+	qsort(list, (size_t)n, sizeof *list, older_first);
+	*out = ARENA_ARRAY(a, struct key, n + 1);
+	for (int i = 0; i < n; i++)
+		(*out)[i] = list[i].key;
+	arena_free(&scratch);
+	return n;
+}
+
 int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const struct rec *r), void *ctx)
 {
-	struct slot *list = ARENA_ARRAY(a, struct slot, c->nused + 1);
-	size_t n = 0;
-	for (size_t i = 0; i < c->nslots; i++)
-		if (c->slot[i].type == CACHE_REC && c->slot[i].n != GONE)
-			list[n++] = c->slot[i];
-	qsort(list, n, sizeof *list, older_first);
-	int count = 0;
-	for (size_t i = 0; i < n; i++) {
+	struct key *key;
+	int n = cache_keys(c, CACHE_REC, a, &key), count = 0;
+	for (int i = 0; i < n; i++) {
 		struct rec *r = ARENA_NEW(a, struct rec);
-		int rc = cache_get_rec(c, list[i].key, a, r);
+		int rc = cache_get_rec(c, key[i], a, r);
 		if (rc == E_NOTFOUND)
 			continue;
 		if (rc >= 0)

@@ -43,7 +43,7 @@ bool cache_head(const uint8_t *p, struct head *h)
 	h->key.lo = cur_u64(&c);
 	h->type = (uint8_t)type;
 	return !memcmp(m, cache_magic, sizeof cache_magic) && h->n <= MAX_PAYLOAD && type >= CACHE_REC &&
-	       type <= CACHE_HISTORY;
+	       type < CACHE_TYPES;
 }
 
 int cache_read(const struct cache *c, int64_t at, uint32_t n, struct buf *out)

@@ -104,6 +104,7 @@ int tune_measure_before(struct session *s)
 	if (rc < 0)
 		return rc;
 	s->warm = net_fits(n, &s->target);
+	s->nbuilt_in = net_built_in(n, s->steps, s->a, &s->built_in);
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
 	bool again = worth_measuring_again(n);
 	reserve_end(s, n, again ? net_median_ns(n) : 0);

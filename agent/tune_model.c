@@ -171,6 +171,8 @@ static int save(struct session *s, const struct job_result *result)
 {
 	int rc = put_history(s);
 	if (rc >= 0)
+		rc = tune_log_put(s);
+	if (rc >= 0)
 		rc = put_choices(s, result);
 	if (rc >= 0)
 		rc = cache_commit(s->cache);
@@ -213,13 +215,14 @@ static int tune(struct session *s)
 			      .stop = s->o->stop,
 			      .ctx = s,
 			      .sink = sink,
-			      .progress = pass_progress};
-	struct job_result *result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
-	int rc = job_run(&j, s->runner, result);
+			      .progress = pass_progress,
+			      .tried = tune_log_add};
+	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
+	int rc = job_run(&j, s->runner, s->result);
 	if (rc < 0)
 		return rc;
 	s->report->trials = rc;
-	return save(s, result);
+	return save(s, s->result);
 }
 
 static void close_worker(struct session *s)
@@ -232,6 +235,7 @@ static void close_worker(struct session *s)
 static void close_session(struct session *s)
 {
 	net_close(&s->before);
+	tune_log_close(s);
 	if (s->graph)
 		graph_free(s->graph);
 	if (s->pool)
@@ -258,6 +262,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		rc = divide(&s);
 	if (rc >= 0)
 		rc = make_tasks(&s);
+	if (rc >= 0)
+		rc = tune_log_open(&s);
 	if (rc >= 0)
 		rc = tune(&s);
 	close_worker(&s);

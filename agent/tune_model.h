@@ -26,6 +26,7 @@ struct tune_options {
 	const char *cost;     /* model that guides it; NULL: "draft" */
 	uint64_t seed;
 	bool exact;
+	bool fresh;                  /* what earlier boxes tried is tried again */
 	const char *worker;          /* path; NULL: beside the executable */
 	volatile sig_atomic_t *stop; /* set by a signal handler: end at once; may be NULL */
 	void *ctx;
@@ -42,6 +43,7 @@ struct tune_kernel {
 
 struct tune_report {
 	int tasks, trials;
+	int known; /* trials of earlier boxes, which were not repeated */
 	double budget_s, elapsed_s;
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */

@@ -109,6 +109,24 @@ int net_served(const struct net *standard, const struct net *best, const struct 
 	return n;
 }
 
+int net_built_in(const struct net *n, const struct steps *s, struct arena *a, struct built_in **out)
+{
+	const struct plan_kernel *k;
+	int nk = plan_kernels(n->plan, &k), count = 0;
+	int64_t *ns = ARENA_ARRAY(a, int64_t, s->nsteps + 1);
+	*out = ARENA_ARRAY(a, struct built_in, s->nsteps + 1);
+	for (int i = 0; i < nk; i++) {
+		const struct step *st = &s->step[k[i].step];
+		int64_t *sum = &ns[st->fused_by < 0 ? k[i].step : st->fused_by];
+		bool built_in = k[i].origin == FROM_FALLBACK || k[i].origin == FROM_HOST;
+		*sum = built_in && *sum >= 0 && n->kernel_ns[i] > 0 ? *sum + n->kernel_ns[i] : -1;
+	}
+	for (int i = 0; i < s->nsteps; i++)
+		if (ns[i] > 0 && s->step[i].kind == STEP_TASK)
+			(*out)[count++] = (struct built_in){task_key(s->step[i].task), ns[i]};
+	return count;
+}
+
 static int by_value(const void *a, const void *b)
 {
 	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

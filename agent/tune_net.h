@@ -33,6 +33,13 @@ int net_warm(struct net *n, const struct target *t) MUST_CHECK;
 /* The kernels that do the same step in both, which were opened with the same steps. Returns their number. */
 int net_served(const struct net *standard, const struct net *best, const struct steps *s, struct arena *a,
 	       struct served **out) MUST_CHECK;
+/* What tasks take with the kernels built in, of a net with these steps: no others' kernel among their own.
+ * Returns their number; a task may come twice. */
+struct built_in {
+	struct key task;
+	int64_t ns;
+};
+int net_built_in(const struct net *n, const struct steps *s, struct arena *a, struct built_in **out);
 int64_t net_median_ns(const struct net *n); /* 0: no samples */
 void net_forget(struct net *n);             /* samples and kernels' times, before a new series */
 void net_close_plan(struct net *n);         /* what was measured stays */

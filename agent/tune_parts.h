@@ -6,10 +6,17 @@
 
 #include "agent/chosen.h"
 #include "agent/history.h"
+#include "agent/trials.h"
 #include "agent/tune_model.h"
 #include "agent/tune_net.h"
 
 #include <limits.h>
+
+struct task_log {
+	struct trials trials;
+	int64_t spent_before_ns; /* by earlier boxes */
+	bool changed;            /* since the cache was given it */
+};
 
 struct session {
 	const struct tune_options *o;
@@ -32,6 +39,12 @@ struct session {
 	int ntasks;
 	struct step_task *task;
 	struct job_task *job;
+	struct job_result *result;
+	int nlogs;
+	struct task_log *log; /* per task */
+	int64_t logged_ns;    /* when the cache was given logs */
+	int nbuilt_in;
+	struct built_in *built_in;         /* what tasks took before anything was tuned */
 	struct net before;                 /* open to the end where it is measured again then */
 	enum kernel_origin *before_origin; /* per kernel of it */
 	const char **before_name;
@@ -49,6 +62,15 @@ static inline bool tune_stopped(const struct session *s)
 {
 	return s->o->stop && *s->o->stop;
 }
+
+/* The tasks' logs out of the cache, and from them what the job knows already; after make_tasks, and with the
+ * runner. */
+int tune_log_open(struct session *s) MUST_CHECK;
+void tune_log_close(struct session *s);
+/* For struct job: a trial. */
+void tune_log_add(void *session, int task, const struct tried *t);
+/* What changed goes to the cache. */
+int tune_log_put(struct session *s) MUST_CHECK;
 
 /* The network as it is, within a small part of the box; reserves its end for tune_measure_after. */
 int tune_measure_before(struct session *s) MUST_CHECK;

@@ -2,6 +2,7 @@
 /* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
  */
 #include "agent/cache.h"
+#include "agent/trials.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
 #include "kernels/space.h"
@@ -104,10 +105,32 @@ static int seeds_record(const char *dir)
 	return rc;
 }
 
+static int seeds_trials(const char *dir)
+{
+	static struct trials l;
+	static const char *const cand[] = {"lane=k:16 tile=x:14", "lane=k:16 | block=y:8", "tile=x:7"};
+	struct buf b = {0};
+	trials_start(&l, hash_text("task"), "task syms=0\n", "conv 3x3");
+	l.boxes = 1;
+	for (int i = 0; i < 3; i++) {
+		const struct tried t = {
+		    .cand = cand[i], .by = (enum tried_by)i, .status = (enum meas_status)i, .ns = 1000};
+		trials_add(&l, &t, 1);
+	}
+	trials_text(&l, &b);
+	int rc = write_seed(dir, 0, &b);
+	buf_free(&b);
+	trials_free(&l);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
-} targets[] = {{"fuzz_import", seeds_import}, {"fuzz_cand", seeds_cand}, {"fuzz_record", seeds_record}};
+} targets[] = {{"fuzz_import", seeds_import},
+	       {"fuzz_cand", seeds_cand},
+	       {"fuzz_record", seeds_record},
+	       {"fuzz_trials", seeds_trials}};
 
 int main(int argc, char **argv)
 {
