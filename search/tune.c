@@ -418,8 +418,9 @@ static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_
 	double limit = (double)t->trial[t->best].ns * RACE_WITHIN;
 	int n = 0;
 	racer[n++] = t->best;
-	for (int i = next_fastest(t, -1); i >= 0 && n < BOX_MAX_RACE; i = next_fastest(t, i))
-		if (i != t->best && !t->trial[i].tried.lost && (double)t->trial[i].ns <= limit)
+	for (int i = next_fastest(t, -1); i >= 0 && n < BOX_MAX_RACE && (double)t->trial[i].ns <= limit;
+	     i = next_fastest(t, i))
+		if (i != t->best && !t->trial[i].tried.lost)
 			racer[n++] = i;
 	for (int i = 0; i < n && n > 1; i++) {
 		struct trial *r = &t->trial[racer[i]];
