@@ -7,6 +7,8 @@
 
 #include "kernels/space.h"
 
+enum { FEATURE_VERSION = 1 /* one more whenever a feature is added or says something else */ };
+
 enum feature {
 	FEATURE_DRAFT, /* log of the drafted time in ns */
 	/* Terms of the draft over its whole, in the order of enum draft_term. */

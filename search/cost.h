@@ -11,6 +11,7 @@
 
 #include "kernels/features.h"
 #include "platform/arena.h"
+#include "platform/buf.h"
 #include "platform/err.h"
 
 struct sample {
@@ -26,11 +27,15 @@ struct guess {
 
 struct cost {
 	const char *name;
-	/* prior: text of a file of configs/models (n bytes; 0: none). E_CORRUPT: not one of this model's. */
+	/* prior: text of a file of configs/models (n bytes; 0: none). E_UNSUPPORTED: of another model or
+	 * other features; E_CORRUPT: damaged. Without one, or after an error, a model begins as the draft. */
 	int (*start)(struct arena *a, const char *prior, size_t n, uint64_t seed, void **state);
-	/* All samples of the job so far, oldest first; the last `fresh` of them are new. */
+	/* All samples of the job so far, oldest first; the last `fresh` of them are new, and decide how long
+	 * it takes: some 0.1 ms each. */
 	void (*learn)(void *state, const struct sample *s, int n, int fresh);
 	struct guess (*guess)(const void *state, const float f[FEATURES]);
+	/* What it knows, as a prior; nothing, where it learns nothing. */
+	void (*save)(const void *state, struct buf *out);
 };
 
 extern const struct cost *const cost_table[];

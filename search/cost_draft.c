@@ -25,9 +25,15 @@ static struct guess draft_guess(const void *state, const float f[FEATURES])
 	return (struct guess){exp((double)f[FEATURE_DRAFT]), DRAFT_SD};
 }
 
+static void draft_save(const void *state, struct buf *out)
+{
+	(void)state, (void)out;
+}
+
 const struct cost cost_draft = {
     .name = "draft",
     .start = draft_start,
     .learn = draft_learn,
     .guess = draft_guess,
+    .save = draft_save,
 };

@@ -20,9 +20,15 @@ static struct guess none_guess(const void *state, const float f[FEATURES])
 	return (struct guess){1, 1};
 }
 
+static void none_save(const void *state, struct buf *out)
+{
+	(void)state, (void)out;
+}
+
 const struct cost cost_none = {
     .name = "none",
     .start = none_start,
     .learn = none_learn,
     .guess = none_guess,
+    .save = none_save,
 };

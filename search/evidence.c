@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search/evidence.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Of a weight before anything is known: with some 6 for a candidate's squared length, times are off by a
+ * quarter. Of a sample: as much as a model that fits well is still wrong by. */
+#define WEIGHT_VAR 0.01f
+#define SAMPLE_VAR 0.01f
+#define NOISE 0.05f
+#define ELSEWHERE 4.f /* what a prior knows counts a quarter: other tasks, maybe another machine */
+
+void evidence_init(struct evidence *e)
+{
+	memset(e, 0, sizeof *e);
+	e->noise = NOISE;
+	for (int i = 0; i < FEATURES; i++)
+		e->cov[i][i] = WEIGHT_VAR;
+}
+
+/* out = cov x; returns x cov x, which rounding, or a prior that is no covariance, may leave below 0. */
+static float through(const struct evidence *e, const float f[FEATURES], float out[FEATURES])
+{
+	float sum = 0;
+	memcpy(out, e->cov[0], sizeof e->cov[0]);
+	for (int i = 1; i < FEATURES; i++) {
+		if (f[i] == 0)
+			continue;
+		for (int k = 0; k < FEATURES; k++)
+			out[k] += f[i] * e->cov[i][k];
+	}
+	for (int i = 1; i < FEATURES; i++)
+		sum += out[i] * f[i];
+	return out[0] + sum;
+}
+
+void evidence_add(struct evidence *e, const float f[FEATURES])
+{
+	float x[FEATURES], var = through(e, f, x), gain = 1 / (SAMPLE_VAR + var);
+	if (!(var > 0))
+		return;
+	for (int i = 0; i < FEATURES; i++)
+		for (int k = 0; k < FEATURES; k++)
+			e->cov[i][k] -= gain * x[i] * x[k];
+}
+
+double evidence_sd(const struct evidence *e, const float f[FEATURES])
+{
+	float x[FEATURES], var = fmaxf(through(e, f, x), 0) + e->noise * e->noise;
+	return var < 1 ? sqrt((double)var) : 1;
+}
+
+int evidence_read(struct evidence *e, struct prior *p)
+{
+	int rc = prior_read(p, "noise", &e->noise, 1);
+	e->noise = fminf(fmaxf(e->noise, .01f), 1);
+	for (int i = 0; i < FEATURES && rc >= 0; i++) {
+		rc = prior_read(p, "known", e->cov[i], i + 1);
+		for (int k = 0; k <= i; k++)
+			e->cov[k][i] = e->cov[i][k] *= ELSEWHERE;
+	}
+	return rc;
+}
+
+void evidence_write(const struct evidence *e, struct buf *out)
+{
+	prior_write(out, "noise", &e->noise, 1);
+	for (int i = 0; i < FEATURES; i++)
+		prior_write(out, "known", e->cov[i], i + 1);
+}
