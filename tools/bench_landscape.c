@@ -73,7 +73,7 @@ struct bench {
 	struct target target;
 	struct runner *runner;
 	struct rng rng;
-	const char *dir, *keys;
+	const char *dir, *keys, *network;
 	struct arena had;
 	struct landscape *land; /* in the folder already */
 	int nland;
@@ -429,6 +429,7 @@ static int record_model(struct bench *b, const struct args *a, const char *path)
 	int n = 0, rc = model_open(a, path, &(struct chosen_for){.target = &b->target}, &m);
 	if (rc < 0)
 		return rc;
+	b->network = model_name(path, &m.arena);
 	for (int i = 0; i <= m.ntasks && rc >= 0; i++) {
 		if (n && (n == BATCH || i == m.ntasks)) {
 			rc = run_batch(b, s, n);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* make bench-model ARGS="DIR": how well each cost model ranks candidates of tasks that it never saw, by what
+ * was measured of them: landscapes of the folder DIR (hone tune --record, make bench-landscape).
+ *
+ *	others    learnt all other tasks of the folder
+ *	networks  learnt only tasks of other networks (where the landscapes say of which one they are)
+ *
+ * and, with HONE_DATA or ../shared there (HONE_DATA=none: without), on its recorded schedules of another
+ * program and machine, as far as candidates can say them (tools/recorded.h says how):
+ *
+ *	others    learnt the other tasks of that machine
+ *	machine   learnt all tasks of the other machine: 32 registers for 16, and the other way round
+ *
+ * Figures are means over tasks, tools/judge.h says of what: pairs in the right order, what the first pick and
+ * the best of five reach, and the share of tasks where the latter is within 3 % of the best.
+ *
+ *	--cost NAME   that model alone     --seeds N  of models that draw (1)
+ *	--tasks       a row for each task  --json     rows as JSON */
+#include "search/cost.h"
+#include "tools/json.h"
+#include "tools/judge.h"
+#include "tools/recorded.h"
+#include "tools/stats.h"
+#include "tools/table.h"
+#include "tools/cmd.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const families[] = {"dense", "depthwise", "chain", "other"};
+enum { NFAMILIES = sizeof families / sizeof *families };
+#define GOOD_TOP5 (1 / 1.03)
+
+/* Sums over tasks. */
+struct sum {
+	int n, npairs, good;
+	double pairs, top1, top5, worst1, worst5, ns;
+};
+
+struct bench {
+	struct arena a;
+	struct table table;
+	json_t *rows;
+	const char *only;
+	int seeds;
+	bool each;
+};
+
+static void add(struct sum *s, const struct score *x)
+{
+	if (!isnan(x->pairs)) {
+		s->pairs += x->pairs;
+		s->npairs++;
+	}
+	s->top1 += x->top1;
+	s->top5 += x->top5;
+	s->ns += x->ns;
+	s->good += x->top5 >= GOOD_TOP5;
+	s->worst1 = s->n == 0 || x->top1 < s->worst1 ? x->top1 : s->worst1;
+	s->worst5 = s->n == 0 || x->top5 < s->worst5 ? x->top5 : s->worst5;
+	s->n++;
+}
+
+static void put_row(struct bench *b, const char *set, const char *learnt, const char *cost, const char *what,
+		    const struct sum *s)
+{
+	if (!s->n)
+		return;
+	table_cell(&b->table, "%s", set);
+	table_cell(&b->table, "%s", learnt);
+	table_cell(&b->table, "%s", cost);
+	table_cell(&b->table, "%s", what);
+	table_cell(&b->table, "%d", s->n);
+	if (s->npairs)
+		table_cell(&b->table, "%.3f", s->pairs / s->npairs);
+	else
+		table_cell(&b->table, "-");
+	table_cell(&b->table, "%.3f", s->top1 / s->n);
+	table_cell(&b->table, "%.3f", s->worst1);
+	table_cell(&b->table, "%.3f", s->top5 / s->n);
+	table_cell(&b->table, "%.3f", s->worst5);
+	table_cell(&b->table, "%.0f %%", 100.0 * s->good / s->n);
+	table_cell(&b->table, "%.2f", s->ns / s->n / 1e3);
+	json_array_append_new(
+	    b->rows, json_pack("{ss ss ss ss si so so so so so so so}", "set", set, "learnt", learnt, "cost",
+			       cost, "tasks", what, "n", s->n, "pairs",
+			       s->npairs ? json_num(s->pairs / s->npairs) : json_null(), "top1",
+			       json_num(s->top1 / s->n), "top1_worst", json_num(s->worst1), "top5",
+			       json_num(s->top5 / s->n), "top5_worst", json_num(s->worst5), "top5_good",
+			       json_num((double)s->good / s->n), "guess_us", json_num(s->ns / s->n / 1e3)));
+}
+
+static void put_families(struct bench *b, const char *set, const char *learnt, const char *cost,
+			 const struct sum sum[NFAMILIES])
+{
+	struct sum all = {0};
+	for (int f = 0; f < NFAMILIES; f++) {
+		const struct sum *s = &sum[f];
+		put_row(b, set, learnt, cost, families[f], s);
+		if (!s->n)
+			continue;
+		all.worst1 = all.n == 0 || s->worst1 < all.worst1 ? s->worst1 : all.worst1;
+		all.worst5 = all.n == 0 || s->worst5 < all.worst5 ? s->worst5 : all.worst5;
+		all.n += s->n;
+		all.npairs += s->npairs;
+		all.good += s->good;
+		all.pairs += s->pairs;
+		all.top1 += s->top1;
+		all.top5 += s->top5;
+		all.ns += s->ns;
+	}
+	put_row(b, set, learnt, cost, "all", &all);
+}
+
+static int family_of(const struct problem *p)
+{
+	int f = 0;
+	while (f < NFAMILIES - 1 && strcmp(families[f], p->family))
+		f++;
+	return f;
+}
+
+/* May the model that is asked about problem p learn problem other? */
+typedef bool lesson(const struct problem *p, const struct problem *other);
+
+static bool lesson_others(const struct problem *p, const struct problem *other)
+{
+	return p != other;
+}
+
+static bool lesson_networks(const struct problem *p, const struct problem *other)
+{
+	return *p->network && *other->network && strcmp(p->network, other->network) != 0;
+}
+
+/* Judges p by a model that learnt what of the school it may. */
+static int judge_one(const struct cost *c, uint64_t seed, const struct problem *p,
+		     const struct problem *school, int n, lesson *may, struct score *out)
+{
+	struct arena a = {0};
+	void *state;
+	char *use = ARENA_ARRAY(&a, char, n + 1);
+	int rc = c->start(&a, NULL, 0, seed, &state);
+	if (rc >= 0) {
+		for (int i = 0; i < n; i++)
+			use[i] = may(p, &school[i]);
+		judge_teach(c, state, school, n, use);
+		*out = judge_score(c, state, p);
+	}
+	arena_free(&a);
+	return rc;
+}
+
+static int judge_cost(struct bench *b, const struct cost *c, const char *set, const char *learnt,
+		      const struct problem *p, int n, const struct problem *school, int nschool, lesson *may)
+{
+	struct sum sum[NFAMILIES] = {{0}};
+	for (int i = 0; i < n; i++)
+		for (int seed = 1; seed <= b->seeds; seed++) {
+			struct score s;
+			struct sum one = {0};
+			int rc = judge_one(c, (uint64_t)seed, &p[i], school, nschool, may, &s);
+			if (rc < 0)
+				return rc;
+			add(&sum[family_of(&p[i])], &s);
+			add(&one, &s);
+			if (b->each)
+				put_row(b, set, learnt, c->name, p[i].name, &one);
+		}
+	put_families(b, set, learnt, c->name, sum);
+	return E_OK;
+}
+
+static int judge_all(struct bench *b, const char *set, const char *learnt, const struct problem *p, int n,
+		     const struct problem *school, int nschool, lesson *may)
+{
+	for (int i = 0; cost_table[i]; i++) {
+		const struct cost *c = cost_table[i];
+		if (b->only ? strcmp(c->name, b->only) != 0 : !strcmp(c->name, "none"))
+			continue;
+		int rc = judge_cost(b, c, set, learnt, p, n, school, nschool, may);
+		if (rc < 0)
+			return fail_in(rc, "%s", c->name);
+	}
+	return E_OK;
+}
+
+static int judge_folder(struct bench *b, const char *dir)
+{
+	struct landscape *l;
+	struct problem *p;
+	int rc = landscape_folder(dir, &b->a, &l), n = rc;
+	if (rc >= 0)
+		rc = n = problems_of(l, n, &b->a, &p);
+	if (rc < 0)
+		return rc;
+	rc = judge_all(b, "here", "others", p, n, p, n, lesson_others);
+	bool named = true;
+	for (int i = 0; i < n; i++)
+		named = named && *p[i].network;
+	if (rc >= 0 && named)
+		rc = judge_all(b, "here", "networks", p, n, p, n, lesson_networks);
+	return rc;
+}
+
+static int judge_recorded(struct bench *b, const char *data)
+{
+	struct problem *p[2];
+	int n[2];
+	static const char *const names[2] = {"32 registers", "16 registers"};
+	for (int i = 0; i < 2; i++) {
+		struct recorded_count count;
+		int rc = n[i] = recorded_problems(data, i == 1, &b->a, &p[i], &count);
+		if (rc < 0)
+			return rc;
+		fprintf(stderr, "%s: %d tasks, %d of %d recorded schedules are candidates\n", names[i], n[i],
+			count.said, count.all);
+	}
+	for (int i = 0; i < 2; i++) {
+		int rc = judge_all(b, names[i], "others", p[i], n[i], p[i], n[i], lesson_others);
+		if (rc >= 0)
+			rc = judge_all(b, names[i], "machine", p[i], n[i], p[!i], n[!i], lesson_others);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+static int run_model(const struct args *a)
+{
+	static const char *const head[] = {"set",   "learnt", "cost",  "tasks", "n",          "pairs",
+					   "top 1", "worst",  "top 5", "worst", "within 3 %", "us"};
+	struct bench b = {.only = arg_str(a, "cost", NULL),
+			  .seeds = (int)arg_int(a, "seeds", 1),
+			  .each = arg_flag(a, "tasks"),
+			  .rows = json_array()};
+	const char *data = recorded_folder();
+	if (b.only && !cost_find(b.only))
+		return fail(E_USAGE, "no cost model '%s'", b.only);
+	if (b.seeds < 1 || b.seeds > 1000)
+		return fail(E_USAGE, "--seeds: 1 to 1000");
+	b.table.align = "llllrrrrrrrr";
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(&b.table, "%s", head[i]);
+	int rc = a->npos ? judge_folder(&b, a->pos[0]) : E_OK;
+	if (rc >= 0 && data)
+		rc = judge_recorded(&b, data);
+	if (rc >= 0 && !a->npos && !data)
+		rc = fail(E_USAGE, "name a folder of landscapes: there is no data folder either");
+	if (rc >= 0 && a->json)
+		rc = json_out(json_pack("{so}", "rows", b.rows));
+	else if (rc >= 0)
+		table_print(&b.table, a->color);
+	arena_free(&b.a);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"cost", OPT_STR, "NAME", "that model alone"},
+    {"seeds", OPT_INT, "N", "runs of each, with different seeds (1)"},
+    {"tasks", OPT_FLAG, NULL, "a row for each task"},
+    {NULL},
+};
+
+static const struct cmd model = {
+    .usage = "[DIR] [--cost NAME] [--seeds N] [--tasks]",
+    .summary = "how well cost models rank candidates of tasks that they never saw",
+    .details = "",
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_model,
+    .name = "model",
+};
+
+int main(int argc, char **argv)
+{
+	return cmd_main(&model, argc, argv);
+}
