@@ -335,7 +335,8 @@ static int write_subject(struct bench *b, struct subject *s)
 {
 	char words[LANDSCAPE_WORDS];
 	snprintf(words, sizeof words,
-		 "%d clean runs at least, beside the reference; low is the third fastest", b->rounds);
+		 "%s: %d clean runs at least, beside the reference; low is the third fastest", b->network,
+		 b->rounds);
 	struct landscape l = {.task = s->text,
 			      .label = s->label,
 			      .target = b->target,
