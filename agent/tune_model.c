@@ -216,7 +216,8 @@ static int tune(struct session *s)
 			      .ctx = s,
 			      .sink = sink,
 			      .progress = pass_progress,
-			      .tried = tune_log_add};
+			      .tried = tune_log_add,
+			      .spent = &s->report->spent.job};
 	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
 	int rc = job_run(&j, s->runner, s->result);
 	if (rc < 0)
@@ -243,32 +244,70 @@ static void close_session(struct session *s)
 	cache_close(s->cache);
 }
 
+/* Adds what passed since *from_ns, which becomes now. */
+static void spend(struct session *s, int64_t *on, int64_t *from_ns)
+{
+	int64_t now_ns = clock_now(s->clock);
+	*on += now_ns - *from_ns;
+	*from_ns = now_ns;
+}
+
+static void tell_spent(const struct tune_spent *s)
+{
+	const struct job_spent *j = &s->job;
+	log_more("spent, ms: start %.0f, network %.0f, graph %.0f, build %.0f, wait for builders %.0f, check "
+		 "%.0f, time %.0f, race %.0f, own %.0f; builders %.0f; state %.1f MB",
+		 (double)s->start_ns / 1e6, (double)s->network_ns / 1e6, (double)s->graph_ns / 1e6,
+		 (double)j->build_ns / 1e6, (double)j->wait_ns / 1e6, (double)j->check_ns / 1e6,
+		 (double)j->time_ns / 1e6, (double)j->race_ns / 1e6, (double)j->own_ns / 1e6,
+		 (double)j->ahead_ns / 1e6, (double)j->state_bytes / 1e6);
+}
+
+/* Everything up to the job's end. *now_ns: until when the report knows where the time went. */
+static int find_kernels(struct session *s, int64_t *now_ns)
+{
+	struct tune_spent *spent = &s->report->spent;
+	int rc = open_machine(s);
+	if (rc >= 0)
+		rc = read_model(s);
+	spend(s, &spent->start_ns, now_ns);
+	if (rc >= 0)
+		rc = tune_measure_before(s);
+	spend(s, &spent->network_ns, now_ns);
+	if (rc >= 0)
+		rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
+	if (rc >= 0)
+		rc = runner_worker_builders(s->runner, s->o->builders);
+	spend(s, &spent->start_ns, now_ns);
+	if (rc >= 0)
+		rc = divide(s);
+	spend(s, &spent->graph_ns, now_ns);
+	if (rc >= 0)
+		rc = make_tasks(s);
+	if (rc >= 0)
+		rc = tune_log_open(s);
+	spend(s, &spent->start_ns, now_ns);
+	if (rc >= 0)
+		rc = tune(s);
+	close_worker(s);
+	const struct job_spent *j = &spent->job;
+	spent->job.own_ns = -(j->build_ns + j->wait_ns + j->check_ns + j->time_ns + j->race_ns);
+	spend(s, &spent->job.own_ns, now_ns); /* with saving what was found */
+	return rc;
+}
+
 int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out)
 {
 	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
 	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : "evolve",
 				    .budget_s = (double)o->budget_ns / 1e9};
 	s.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
-	int rc = open_machine(&s);
-	if (rc >= 0)
-		rc = read_model(&s);
-	if (rc >= 0)
-		rc = tune_measure_before(&s);
-	if (rc >= 0)
-		rc = runner_worker(o->worker, "cpu", &s.target, o->threads, &s.runner);
-	if (rc >= 0)
-		rc = runner_worker_builders(s.runner, o->builders);
-	if (rc >= 0)
-		rc = divide(&s);
-	if (rc >= 0)
-		rc = make_tasks(&s);
-	if (rc >= 0)
-		rc = tune_log_open(&s);
-	if (rc >= 0)
-		rc = tune(&s);
-	close_worker(&s);
+	int64_t now_ns = s.end_ns - o->budget_ns; /* the process's start */
+	int rc = find_kernels(&s, &now_ns);
 	if (rc >= 0)
 		rc = tune_measure_after(&s);
+	spend(&s, &out->spent.network_ns, &now_ns);
+	tell_spent(&out->spent);
 	close_session(&s);
 	out->stopped = tune_stopped(&s);
 	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;

@@ -41,6 +41,13 @@ struct tune_kernel {
 	double roofline;             /* share of the roofline that `after` reaches; 0: unknown */
 };
 
+struct tune_spent {         /* where the box went; all but the builders' work adds up to it */
+	int64_t start_ns;   /* the process, import, the cache, the machine's peaks */
+	int64_t network_ns; /* running the whole network, before and after */
+	int64_t graph_ns;   /* other divisions of the graph */
+	struct job_spent job;
+};
+
 struct tune_report {
 	int tasks, trials;
 	int known; /* trials of earlier boxes, which were not repeated */
@@ -49,6 +56,7 @@ struct tune_report {
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */
 	int kept;                               /* records put and divisions changed */
 	int reverted;                           /* tasks that lose to default kernels inside the network */
+	struct tune_spent spent;
 	const char *strategy, *cache, *target;
 	int nkernels;
 	const struct tune_kernel *kernel; /* in the order of execution */

@@ -82,6 +82,7 @@ void wire_put_meas(struct buf *b, const struct meas *m)
 	buf_u64(b, (uint64_t)m->median_ns);
 	buf_u64(b, (uint64_t)m->spread_ns);
 	buf_u64(b, (uint64_t)m->build_ns);
+	buf_u64(b, (uint64_t)m->check_ns);
 	buf_u64(b, err);
 	buf_u32(b, (uint32_t)m->mhz_before);
 	buf_u32(b, (uint32_t)m->mhz_after);
@@ -98,6 +99,7 @@ void wire_get_meas(struct cur *c, struct meas *m)
 	m->median_ns = (int64_t)cur_u64(c);
 	m->spread_ns = (int64_t)cur_u64(c);
 	m->build_ns = (int64_t)cur_u64(c);
+	m->check_ns = (int64_t)cur_u64(c);
 	uint64_t err = cur_u64(c);
 	memcpy(&m->max_rel_err, &err, sizeof err);
 	m->mhz_before = (int32_t)cur_u32(c);

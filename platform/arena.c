@@ -225,6 +225,14 @@ void arena_drop(void *p, size_t bytes)
 		(void)madvise((char *)p + (begin - (uintptr_t)p), end - begin, MADV_DONTNEED);
 }
 
+size_t arena_bytes(const struct arena *a)
+{
+	size_t n = 0;
+	for (const struct arena_block *b = a->head; b; b = b->next)
+		n += b->cap;
+	return n;
+}
+
 void arena_free(struct arena *a)
 {
 	while (a->head) {

@@ -29,6 +29,7 @@ void *arena_memdup(struct arena *a, const void *p, size_t bytes);
 void arena_reset(struct arena *a); /* everything handed out is gone; the blocks stay */
 /* Nobody reads these bytes of an arena any more: whole pages of them go back to the system. */
 void arena_drop(void *p, size_t bytes);
+size_t arena_bytes(const struct arena *a); /* that its blocks hold, handed out or not */
 void arena_free(struct arena *a);  /* gives all memory back; the arena is empty and usable */
 
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))

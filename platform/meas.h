@@ -24,6 +24,7 @@ struct meas {
 	int64_t median_ns;
 	int64_t spread_ns;   /* median absolute deviation */
 	int64_t build_ns;    /* task text in, loadable object out */
+	int64_t check_ns;    /* what the answer's check took, the first run in it */
 	double max_rel_err;  /* |a - b| / max|reference| over the points checked */
 	int32_t mhz_before, mhz_after; /* clock of the measuring core; 0: unknown */
 	int32_t mc_before, mc_after;   /* milli-degrees C; 0: unknown */

@@ -60,19 +60,28 @@ static int64_t slow_build_ns(const struct pace *p)
 	return second;
 }
 
+static void count_build(struct job_spent *s, enum ahead made, int64_t took_ns, const struct meas *m)
+{
+	int64_t check_ns = m->check_ns < took_ns ? m->check_ns : took_ns;
+	s->check_ns += check_ns;
+	*(made == AHEAD_RUNNING ? &s->wait_ns : &s->build_ns) += took_ns - check_ns;
+	s->ahead_ns += made >= AHEAD_RUNNING ? m->build_ns : 0;
+}
+
 int box_build(struct box *b, struct pace *p, const char *task, const char *cand, struct built *out,
 	      struct meas *m)
 {
 	*m = (struct meas){.status = MEAS_CRASH};
 	*out = (struct built){.handle = -1};
-	bool made = b->runner->builders && b->runner->ops->progress(b->runner, task, cand) == AHEAD_DONE;
-	if (box_over(b) || (!made && box_left_ns(b) < slow_build_ns(p)))
+	enum ahead made = b->runner->builders ? b->runner->ops->progress(b->runner, task, cand) : AHEAD_NOT;
+	if (box_over(b) || (made != AHEAD_DONE && box_left_ns(b) < slow_build_ns(p)))
 		return stopped();
 	int64_t start_ns = clock_now(b->runner->clock);
 	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, b->deadline_ns, &handle, m);
 	int64_t took_ns = clock_now(b->runner->clock) - start_ns;
 	p->ns[p->n++ % PACE] = took_ns > m->build_ns ? took_ns : m->build_ns;
 	b->build_ns = b->build_ns ? b->build_ns + (took_ns - b->build_ns) / 8 : took_ns;
+	count_build(&b->spent, made, took_ns, m);
 	rc = judge(b, rc, m);
 	if (rc == E_OK && m->status == MEAS_OK && handle >= 0)
 		*out = (struct built){.handle = handle, .generation = b->generation};
@@ -123,7 +132,9 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	if (box_over(b))
 		return stopped();
 	unsigned how = (b->job->warm ? 0 : TIME_COLD) | (quiet ? TIME_QUIET : 0);
+	int64_t start_ns = clock_now(b->runner->clock);
 	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, b->deadline_ns, m);
+	*(quiet ? &b->spent.race_ns : &b->spent.time_ns) += clock_now(b->runner->clock) - start_ns;
 	struct meas failure = {.status = MEAS_OK};
 	rc = judge(b, rc, &failure);
 	for (int i = 0; i < n && failure.status != MEAS_OK; i++)

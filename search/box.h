@@ -19,8 +19,9 @@ struct box {
 	struct arena scratch; /* for code on its way to the sink; reset by who used it */
 	int trials;           /* candidates tried, in all tasks */
 	int deaths_in_row;
-	uint32_t generation; /* of the worker: handles of an older one are gone */
-	int64_t build_ns;    /* what a build takes: the mean of all tasks' lately */
+	uint32_t generation;    /* of the worker: handles of an older one are gone */
+	int64_t build_ns;       /* what a build takes: the mean of all tasks' lately */
+	struct job_spent spent; /* so far, but for what is the job's own */
 };
 
 /* What the last builds of a task took. The second slowest of them has to fit in what is left, for another to

@@ -134,9 +134,22 @@ static int run_slices(struct run *x)
 	}
 }
 
+static void tell_spent(const struct run *x, int64_t took_ns, const struct arena *a)
+{
+	struct job_spent *s = x->box.job->spent;
+	if (!s)
+		return;
+	*s = x->box.spent;
+	s->own_ns = took_ns - s->build_ns - s->wait_ns - s->check_ns - s->time_ns - s->race_ns;
+	s->state_bytes = arena_bytes(a) + arena_bytes(&x->box.scratch) + arena_bytes(&x->learn.arena);
+	for (int i = 0; i < x->ntasks; i++)
+		s->state_bytes += arena_bytes(&x->tune[i].arena);
+}
+
 int job_run(const struct job *j, struct runner *r, struct job_result *result)
 {
 	struct arena a = {0};
+	int64_t start_ns = clock_now(r->clock);
 	struct run x = {.box = {.job = j, .runner = r, .deadline_ns = j->deadline_ns}, .ntasks = j->ntasks};
 	if (j->deadline_ns != INT64_MAX)
 		x.box.deadline_ns -= MARGIN_NS;
@@ -151,6 +164,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	}
 	if (rc >= 0)
 		rc = run_slices(&x);
+	tell_spent(&x, clock_now(r->clock) - start_ns, &a);
 	for (int i = 0; i < j->ntasks; i++)
 		tune_close(&x.tune[i]);
 	box_drop_all(&x.box);

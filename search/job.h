@@ -46,6 +46,17 @@ struct job_progress {
 	const char *label;
 };
 
+struct job_spent {          /* where the time of a job went */
+	int64_t build_ns;   /* compiling and loading, in the worker that measures */
+	int64_t wait_ns;    /* for a build ahead that was not done yet */
+	int64_t check_ns;   /* that answers are right, with making the task's inputs */
+	int64_t time_ns;    /* timing candidates, */
+	int64_t race_ns;    /* and racing the best of them */
+	int64_t own_ns;     /* all else: search, saving results */
+	int64_t ahead_ns;   /* of builders, beside all that */
+	size_t state_bytes; /* memory of the search */
+};
+
 enum rec_kind { REC_DEFAULT, REC_BEST };
 
 struct job {
@@ -66,6 +77,7 @@ struct job {
 	void (*progress)(void *ctx, const struct job_progress *p); /* often; may be NULL */
 	/* After every trial, and once more for one that lost a race. May be NULL. */
 	void (*tried)(void *ctx, int task, const struct tried *t);
+	struct job_spent *spent; /* told at the end; may be NULL */
 };
 
 /* result: ntasks entries. Returns the number of trials, or < 0 for a broken machine. */

@@ -224,6 +224,7 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	dev_sim_build_ns(made ? 0 : SIM_BUILD_NS);
 	rc = made < 0 ? 0 : sim_emit_cand(s, k, cand, &s->h[free_at], m);
 	s->wrong += m->status == MEAS_WRONG;
+	m->build_ns = SIM_BUILD_NS;
 	if (m->status == MEAS_OK)
 		*handle = free_at;
 	else if (rc > 0)

@@ -13,7 +13,7 @@ TEST(tune_then_show_and_explain)
 	json_t *j = parse_out();
 	check_keys(
 	    j, "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms interleaved reverted "
-	       "speedup strategy cache");
+	       "speedup strategy cache spent");
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
 	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
 	CHECK(json_is_false(json_object_get(j, "interleaved")));

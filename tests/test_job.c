@@ -221,16 +221,23 @@ TEST(same_seed_same_result)
 TEST(builders_build_ahead)
 {
 	static struct job_result first[2];
+	struct job_spent spent;
 	int trials[3];
 	for (int n = 0; n < 3; n++)
 		for (int again = 0; again < 2; again++) {
 			open_setup(&setup, 3, 0.03, 2, 2 * NS_PER_S);
 			setup.s->r.builders = n;
+			setup.j.spent = &spent;
 			trials[n] = job_run(&setup.j, &setup.s->r, setup.result);
 			int64_t end = clock_now(dev_sim.clock());
 			CHECK(end <= setup.j.deadline_ns - 30 * NS_PER_MS);
 			CHECK(end >= setup.j.deadline_ns - 100 * NS_PER_MS);
 			check_results(&setup);
+			CHECK(spent.own_ns >= 0 && spent.own_ns < end / 20 && spent.state_bytes > 0);
+			CHECK(spent.build_ns + spent.wait_ns + spent.check_ns + spent.time_ns +
+				  spent.race_ns + spent.own_ns ==
+			      end);
+			CHECK(n ? spent.ahead_ns > 0 : spent.ahead_ns + spent.wait_ns == 0);
 			CHECK(n ? setup.s->taken > trials[n] / 4 : setup.s->taken == 0);
 			if (!again)
 				memcpy(first, setup.result, sizeof first);

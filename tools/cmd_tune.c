@@ -93,16 +93,32 @@ static json_t *kernels_json(const struct tune_report *r)
 	return list;
 }
 
+static json_t *ms_of(int64_t ns)
+{
+	return json_num((double)ns / 1e6);
+}
+
+static json_t *spent_json(const struct tune_spent *s)
+{
+	const struct job_spent *j = &s->job;
+	return json_pack("{so so so so so so so so so so sI}", "start_ms", ms_of(s->start_ns), "network_ms",
+			 ms_of(s->network_ns), "graph_ms", ms_of(s->graph_ns), "build_ms", ms_of(j->build_ns),
+			 "wait_ms", ms_of(j->wait_ns), "check_ms", ms_of(j->check_ns), "time_ms",
+			 ms_of(j->time_ns), "race_ms", ms_of(j->race_ns), "own_ms", ms_of(j->own_ns),
+			 "builders_ms", ms_of(j->ahead_ns), "state_bytes", (json_int_t)j->state_bytes);
+}
+
 static int report_json(const char *model, const struct tune_report *r)
 {
 	return json_out(json_pack(
-	    "{so si si si so so so so so sb si so so so sb so so}", "model", json_text(model), "tasks",
+	    "{so si si si so so so so so sb si so so so sb so so so}", "model", json_text(model), "tasks",
 	    r->tasks, "trials", r->trials, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
 	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
 	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
 	    "reverted", r->reverted, "speedup", json_num(speedup(r)), "strategy", json_text(r->strategy),
 	    "cache", json_text(r->cache), "stopped", r->stopped, "warning",
-	    r->warning ? json_text(r->warning) : json_null(), "kernels", kernels_json(r)));
+	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
+	    kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
