@@ -104,21 +104,23 @@ static void add_all(struct relax *r)
 		add_steps(r, k);
 }
 
-int relax_make(struct arena *a, const struct space *s, const char *cand, struct relax **out)
+struct relax *relax_new(struct arena *a)
+{
+	struct relax *r = ARENA_NEW(a, struct relax);
+	r->tape.arena = a;
+	return r;
+}
+
+int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 {
 	int rc = space_legal(s, cand);
-	if (rc < 0)
+	if (rc < 0 || (rc = sched_parse(&s->t, cand, &r->sketch)) < 0)
 		return rc;
-	struct relax *r = ARENA_NEW(a, struct relax);
 	r->space = s;
-	if ((rc = sched_parse(&s->t, cand, &r->sketch)) < 0)
-		return rc;
-	r->tape = ARENA_NEW(a, struct tape);
-	r->tape->arena = a;
+	r->n = 0;
 	for (int k = 0; k < s->t.nstages; k++)
 		draft_open(&r->draft[k], &s->t, &s->tg, k, &r->sketch.st[k], &s->t.stage[k]);
 	add_all(r);
-	*out = r;
 	return r->n ? E_OK : fail(E_NOTFOUND, "no number of this schedule can vary");
 }
 
@@ -224,24 +226,24 @@ static struct num *place(struct relaxed *v, const struct relax_var *at)
 	return of[at->kind];
 }
 
-static void open_point(const struct relax *r, const double *x, struct relaxed *v)
+static void open_point(struct relax *r, const double *x, struct relaxed *v)
 {
 	struct num leaf[RELAX_MAX];
 	v->r = r;
-	v->p = r->tape;
-	tape_start(r->tape);
+	v->p = &r->tape;
+	tape_start(&r->tape);
 	constants(r, v);
 	for (int i = 0; i < r->n; i++)
-		leaf[i] = tape_variable(r->tape, x[i]);
+		leaf[i] = tape_variable(&r->tape, x[i]);
 	for (int i = 0; i < r->n; i++)
-		*place(v, &r->var[i]) = num_exp(r->tape, leaf[i]);
+		*place(v, &r->var[i]) = num_exp(&r->tape, leaf[i]);
 }
 
-static double close_point(const struct relax *r, struct num y, double *grad)
+static double close_point(struct relax *r, struct num y, double *grad)
 {
 	if (!grad)
 		return y.v;
-	tape_gradient(r->tape, y, r->n, grad);
+	tape_gradient(&r->tape, y, r->n, grad);
 	for (int i = 0; i < r->n; i++)
 		if (!isfinite(grad[i]))
 			grad[i] = 0;
@@ -263,7 +265,7 @@ static struct num stage_cycles(const struct relaxed *v, int k, const struct ring
 	return num_mul(v->p, once, num_div(v->p, num(extent), rows));
 }
 
-double relax_cost(const struct relax *r, const double *x, double *grad)
+double relax_cost(struct relax *r, const double *x, double *grad)
 {
 	struct relaxed v;
 	struct ring ring;
@@ -285,7 +287,7 @@ double relax_cost(const struct relax *r, const double *x, double *grad)
 	return close_point(r, num_log(v.p, cycles), grad);
 }
 
-double relax_penalty(const struct relax *r, const double *x, double *grad)
+double relax_penalty(struct relax *r, const double *x, double *grad)
 {
 	struct relaxed v;
 	open_point(r, x, &v);

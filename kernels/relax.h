@@ -22,17 +22,19 @@ enum { RELAX_MAX = 32 /* variables; more keep the sketch's numbers */, RELAX_ROU
 
 struct relax;
 
+/* Room for one sketch after another; what scratch it needs grows in the arena, and is used again. */
+struct relax *relax_new(struct arena *a);
 /* The sketch of a candidate. E_INFEASIBLE, E_CORRUPT: as space_legal; E_NOTFOUND: no number of it can vary.
  * The space outlives it. */
-int relax_make(struct arena *a, const struct space *s, const char *cand, struct relax **out) MUST_CHECK;
+int relax_sketch(struct relax *r, const struct space *s, const char *cand) MUST_CHECK;
 int relax_size(const struct relax *r);                                    /* variables, 1 to RELAX_MAX */
 void relax_start(const struct relax *r, double *x);                       /* the candidate's own numbers */
 void relax_range(const struct relax *r, int i, double *low, double *top); /* low <= x[i] <= top */
 /* log of cycles, and its gradient unless NULL. A number too large to count: HUGE_VAL, no gradient. */
-double relax_cost(const struct relax *r, const double *x, double *grad);
+double relax_cost(struct relax *r, const double *x, double *grad);
 /* Sum of squares of log(left) - log(right) over all left <= right that do not hold (registers, sizes of
  * bodies and of tiles, chains, blocks), and its gradient unless NULL. */
-double relax_penalty(const struct relax *r, const double *x, double *grad);
+double relax_penalty(struct relax *r, const double *x, double *grad);
 /* A legal schedule beside x. `way`: 0 nearest numbers, 1 tiles as even as their count allows, 2 divisors, 3
  * next smaller. Where the numbers are not legal together they move towards the sketch's own until they are.
  */

@@ -38,7 +38,7 @@ struct relax {
 	struct tile_cost draft[MAX_STAGES]; /* what does not depend on its numbers */
 	int n;
 	struct relax_var var[RELAX_MAX];
-	struct tape *tape; /* scratch of relax_cost and relax_penalty */
+	struct tape tape; /* of the point that was evaluated last */
 };
 
 /* The numbers of a schedule on the tape: those of the sketch that do not vary are constants. */

@@ -50,6 +50,7 @@ struct setup {
 	struct arena a;
 	struct task t;
 	struct space *s;
+	struct relax *x;
 	struct rng r;
 };
 
@@ -59,6 +60,7 @@ static bool open_text(struct setup *u, const char *text, const struct target *tg
 	rng_seed(&u->r, 1);
 	CHECK_OK(task_parse(text, &u->t));
 	CHECK_OK(test_bad ? -1 : space_make(&u->a, &u->t, tg, NULL, &u->s));
+	u->x = relax_new(&u->a);
 	return !test_bad;
 }
 
@@ -74,7 +76,7 @@ static bool open_case(struct setup *u, uint64_t seed, const struct target *tg)
 	return good;
 }
 
-static void anywhere(const struct relax *x, struct rng *r, double *at)
+static void anywhere(struct relax *x, struct rng *r, double *at)
 {
 	for (int i = 0; i < relax_size(x); i++) {
 		double low, top;
@@ -83,10 +85,10 @@ static void anywhere(const struct relax *x, struct rng *r, double *at)
 	}
 }
 
-typedef double relax_function(const struct relax *x, const double *at, double *grad);
+typedef double relax_function(struct relax *x, const double *at, double *grad);
 
 /* 1: the derivative is right; 0: wrong; -1: there is none, but for the two sides'. */
-static int derivative(relax_function *f, const struct relax *x, const double *at, int i, double g)
+static int derivative(relax_function *f, struct relax *x, const double *at, int i, double g)
 {
 	double p[RELAX_MAX], h = 1e-6, here = f(x, at, NULL);
 	memcpy(p, at, sizeof p);
@@ -99,8 +101,7 @@ static int derivative(relax_function *f, const struct relax *x, const double *at
 	return fabs(.5 * (left + right) - g) < 1e-3 * (1 + fabs(g));
 }
 
-static void count_derivatives(relax_function *f, const struct relax *x, const double *at, int *all,
-			      int *kinks)
+static void count_derivatives(relax_function *f, struct relax *x, const double *at, int *all, int *kinks)
 {
 	double g[RELAX_MAX];
 	CHECK(isfinite(f(x, at, g)));
@@ -123,13 +124,12 @@ TEST(gradients_are_limits_of_differences)
 		for (int k = 0; k < 6 && open; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
-			struct relax *x;
 			CHECK_OK(space_random(u.s, &u.r, cand));
-			if (relax_make(&u.a, u.s, cand, &x) < 0)
+			if (relax_sketch(u.x, u.s, cand) < 0)
 				continue;
-			anywhere(x, &u.r, at);
-			count_derivatives(relax_cost, x, at, &all, &kinks);
-			count_derivatives(relax_penalty, x, at, &all, &kinks);
+			anywhere(u.x, &u.r, at);
+			count_derivatives(relax_cost, u.x, at, &all, &kinks);
+			count_derivatives(relax_penalty, u.x, at, &all, &kinks);
 			if (test_bad)
 				printf("seed %d: %s\n", (int)seed, cand);
 		}
@@ -148,13 +148,12 @@ TEST(roundings_are_legal)
 		for (int k = 0; k < 8 && open; k++) {
 			char cand[CAND_MAX], out[CAND_MAX];
 			double at[RELAX_MAX];
-			struct relax *x;
 			CHECK_OK(space_random(u.s, &u.r, cand));
-			if (relax_make(&u.a, u.s, cand, &x) < 0)
+			if (relax_sketch(u.x, u.s, cand) < 0)
 				continue;
 			for (int way = 0; way < 2 * RELAX_ROUNDINGS; way++) {
-				anywhere(x, &u.r, at);
-				relax_round(x, at, way % RELAX_ROUNDINGS, out);
+				anywhere(u.x, &u.r, at);
+				relax_round(u.x, at, way % RELAX_ROUNDINGS, out);
 				CHECK_OK(space_legal(u.s, out));
 			}
 			if (test_bad)
@@ -172,19 +171,18 @@ TEST(roundings_of_integers)
 		struct setup u;
 		char cand[CAND_MAX], out[CAND_MAX];
 		double at[RELAX_MAX];
-		struct relax *x;
 		REQUIRE(open_text(&u, known[i], &tg));
 		space_default(u.s, cand);
-		REQUIRE_OK(relax_make(&u.a, u.s, cand, &x));
-		relax_start(x, at);
-		relax_round(x, at, 0, out);
+		REQUIRE_OK(relax_sketch(u.x, u.s, cand));
+		relax_start(u.x, at);
+		relax_round(u.x, at, 0, out);
 		CHECK(!strcmp(cand, out));
-		struct key k = relax_key(x, at, 0);
-		for (int v = 0; v < relax_size(x); v++) {
+		struct key k = relax_key(u.x, at, 0);
+		for (int v = 0; v < relax_size(u.x); v++) {
 			double low, top, old = at[v];
-			relax_range(x, v, &low, &top);
+			relax_range(u.x, v, &low, &top);
 			at[v] = old > .5 * (low + top) ? low : top;
-			CHECK(!key_equal(k, relax_key(x, at, 0)));
+			CHECK(!key_equal(k, relax_key(u.x, at, 0)));
 			at[v] = old;
 		}
 		arena_free(&u.a);
@@ -224,12 +222,11 @@ TEST(integers_rank_as_the_draft_has_them)
 		for (int k = 0; k < 300; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
-			struct relax *x;
 			CHECK_OK(space_random(u.s, &u.r, cand));
-			if (relax_make(&u.a, u.s, cand, &x) < 0)
+			if (relax_sketch(u.x, u.s, cand) < 0)
 				continue;
-			relax_start(x, at);
-			cost[n] = relax_cost(x, at, NULL);
+			relax_start(u.x, at);
+			cost[n] = relax_cost(u.x, at, NULL);
 			draft[n++] = space_draft(u.s, cand);
 		}
 		double rho = correlation(draft, cost, n);
@@ -241,25 +238,25 @@ TEST(integers_rank_as_the_draft_has_them)
 }
 
 /* Steps of a fixed length against the gradient: the lowest draft of what is rounded on the way. */
-static double descend(const struct setup *u, const struct relax *x, double *at)
+static double descend(const struct setup *u, double *at)
 {
 	double best = 1e300;
 	for (int step = 0; step < 30; step++) {
 		char out[CAND_MAX];
 		double g[RELAX_MAX], gp[RELAX_MAX], norm = 1e-9;
-		relax_cost(x, at, g);
-		relax_penalty(x, at, gp);
-		for (int i = 0; i < relax_size(x); i++) {
+		relax_cost(u->x, at, g);
+		relax_penalty(u->x, at, gp);
+		for (int i = 0; i < relax_size(u->x); i++) {
 			g[i] += gp[i];
 			norm += fabs(g[i]);
 		}
-		for (int i = 0; i < relax_size(x); i++) {
+		for (int i = 0; i < relax_size(u->x); i++) {
 			double low, top;
-			relax_range(x, i, &low, &top);
+			relax_range(u->x, i, &low, &top);
 			at[i] = fmin(top, fmax(low, at[i] - .5 * g[i] / norm));
 		}
 		for (int way = 0; way < RELAX_ROUNDINGS; way++) {
-			relax_round(x, at, way, out);
+			relax_round(u->x, at, way, out);
 			best = fmin(best, space_draft(u->s, out));
 		}
 	}
@@ -277,13 +274,12 @@ TEST(descent_lowers_the_draft)
 		for (int k = 0; k < 40; k++) {
 			char cand[CAND_MAX];
 			double at[RELAX_MAX];
-			struct relax *x;
 			CHECK_OK(space_random(u.s, &u.r, cand));
-			if (relax_make(&u.a, u.s, cand, &x) < 0)
+			if (relax_sketch(u.x, u.s, cand) < 0)
 				continue;
-			anywhere(x, &u.r, at);
-			relax_round(x, at, 0, cand);
-			double before = space_draft(u.s, cand), after = descend(&u, x, at);
+			anywhere(u.x, &u.r, at);
+			relax_round(u.x, at, 0, cand);
+			double before = space_draft(u.s, cand), after = descend(&u, at);
 			gain += log(before / after);
 			worse += after > before * 1.02;
 			n++;
@@ -302,22 +298,21 @@ TEST(penalties_lead_back)
 	struct setup u;
 	char cand[CAND_MAX];
 	double at[RELAX_MAX], g[RELAX_MAX];
-	struct relax *x;
 	REQUIRE(open_text(&u, known[1], &tg));
 	space_default(u.s, cand);
-	REQUIRE_OK(relax_make(&u.a, u.s, cand, &x));
-	relax_start(x, at);
-	CHECK(relax_penalty(x, at, g) == 0);
-	for (int i = 0; i < relax_size(x); i++) {
+	REQUIRE_OK(relax_sketch(u.x, u.s, cand));
+	relax_start(u.x, at);
+	CHECK(relax_penalty(u.x, at, g) == 0);
+	for (int i = 0; i < relax_size(u.x); i++) {
 		double low;
 		CHECK(g[i] == 0);
-		relax_range(x, i, &low, &at[i]);
+		relax_range(u.x, i, &low, &at[i]);
 	}
-	double first = relax_penalty(x, at, g), last = first;
+	double first = relax_penalty(u.x, at, g), last = first;
 	CHECK(first > .5);
 	for (int step = 0; step < 400; step++) {
-		last = relax_penalty(x, at, g);
-		for (int i = 0; i < relax_size(x); i++)
+		last = relax_penalty(u.x, at, g);
+		for (int i = 0; i < relax_size(u.x); i++)
 			at[i] -= .05 * g[i];
 	}
 	CHECK(last < .01);
@@ -339,19 +334,18 @@ TEST(what_cannot_be_relaxed)
 		struct setup u;
 		char cand[CAND_MAX], out[CAND_MAX];
 		double at[RELAX_MAX];
-		struct relax *x;
 		REQUIRE(open_text(&u, texts[i], &tg));
 		space_default(u.s, cand);
-		int rc = relax_make(&u.a, u.s, cand, &x);
+		int rc = relax_sketch(u.x, u.s, cand);
 		CHECK(i == 0 ? rc == E_NOTFOUND : rc >= 0);
 		for (int k = 0; k < 20 && rc >= 0; k++) {
-			anywhere(x, &u.r, at);
-			CHECK(isfinite(relax_cost(x, at, NULL)));
-			relax_round(x, at, k % RELAX_ROUNDINGS, out);
+			anywhere(u.x, &u.r, at);
+			CHECK(isfinite(relax_cost(u.x, at, NULL)));
+			relax_round(u.x, at, k % RELAX_ROUNDINGS, out);
 			CHECK_OK(space_legal(u.s, out));
 		}
-		CHECK(relax_make(&u.a, u.s, "lane=q:16", &x) == E_CORRUPT);
-		CHECK(relax_make(&u.a, u.s, "tile=i:9999999", &x) < 0);
+		CHECK(relax_sketch(u.x, u.s, "lane=q:16") == E_CORRUPT);
+		CHECK(relax_sketch(u.x, u.s, "tile=i:9999999") < 0);
 		arena_free(&u.a);
 	}
 }
