@@ -63,7 +63,7 @@ static int64_t wild_ns(const struct space *s, const char *cand)
 
 TEST(table_and_find)
 {
-	static const char *const names[] = {"auto", "anneal", "cluster", "evolve", "genetic", "random"};
+	static const char *const names[] = {"auto", "anneal", "cluster", "evolve", "genetic", "gradient", "random"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		CHECK(strategy_find(names[i]));
 	CHECK(!strategy_find("") && !strategy_find("annealing"));

@@ -235,7 +235,7 @@ static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
     {"device", OPT_STR, "NAME", "device to tune for (default: cpu)"},
     {"strategy", OPT_STR, "NAME",
-     "how candidates are proposed: anneal, auto, cluster, evolve (default), genetic or random"},
+     "how candidates are proposed: anneal, auto, cluster, evolve (default), genetic, gradient or random"},
     {"cost", OPT_STR, "NAME",
      "what is thought of a candidate before it is built: draft (default), mlp or none"},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
