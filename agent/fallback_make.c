@@ -28,11 +28,11 @@ static bool emit(struct maker *m, const struct task *g, struct code *code)
 	if (space_make(&m->a, g, &m->target, &want, &space) < 0)
 		return false;
 	space_default(space, cand);
-	for (int i = 0;; i++) {
+	for (int rule = 0;;) {
 		if (lower(g, cand, &m->target, &m->a, &l, &code->m) >= 0 &&
 		    m->e->emit(l, &m->target, &m->a, &code->object) >= 0)
 			return true;
-		if (space_portfolio(space, i, cand) < 0)
+		if (space_portfolio(space, &rule, cand) < 0)
 			return false;
 	}
 }

@@ -63,7 +63,7 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 		space_default(s, cand);
 		rc = r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 	}
-	for (int i = 0; rc >= 0 && handle < 0 && space_portfolio(s, i, cand) >= 0; i++) /* it spills */
+	for (int rule = 0; rc >= 0 && handle < 0 && space_portfolio(s, &rule, cand) >= 0;) /* it spills */
 		rc = r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 	arena_free(&scratch);
 	if (rc >= 0 && handle >= 0)

@@ -83,42 +83,63 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 		cand[0] = 0;
 }
 
-int space_portfolio(const struct space *s, int i, char cand[CAND_MAX])
+/* ---- the portfolio: families of rules, each of which makes its i-th schedule, or has none ---- */
+
+static bool winograd_rule(const struct space *s, int i, struct sched *c)
 {
-	struct sched c;
-	sched_init(&s->t, &c);
-	for (int variant = 0; winograd_variant(s, variant, &c.st[0]); variant++)
-		if (check_text(s, &c, cand) >= 0 && i-- == 0)
-			return E_OK;
+	return winograd_variant(s, i, &c->st[0]);
+}
+
+static bool rows_rule(const struct space *s, int i, struct sched *c)
+{
 	static const int image[] = {2, 4, 1}, apart[] = {6, 4, 1};
-	const int *rows = rules_apart(s) ? apart : image;
-	for (int r = 0; r < 3 && s->ring.rows; r++) {
-		default_stages(s, rows[r], &c);
-		set_ring(s, &c, rows[r], s->want.threads);
-		if (check_text(s, &c, cand) >= 0 && i-- == 0)
-			return E_OK;
+	int rows = rules_apart(s) ? apart[i] : image[i];
+	if (!s->ring.rows)
+		return false;
+	default_stages(s, rows, c);
+	set_ring(s, c, rows, s->want.threads);
+	return true;
+}
+
+static bool tiles_rule(const struct space *s, int i, struct sched *c)
+{
+	bool any = false;
+	for (int k = 0; k < s->t.nstages; k++) {
+		bool has = rules_stage(s, k, i + 1, &c->st[k]);
+		any |= has;
+		if (!has)
+			rules_stage(s, k, 0, &c->st[k]);
 	}
-	for (int variant = 1; variant <= 4; variant++) {
-		bool any = false;
-		for (int k = 0; k < s->t.nstages; k++) {
-			bool has = rules_stage(s, k, variant, &c.st[k]);
-			any |= has;
-			if (!has)
-				rules_stage(s, k, 0, &c.st[k]);
+	set_thread_ring(s, c);
+	return any;
+}
+
+/* Of the registers 3/4, or half: for where all of the above spill. */
+static bool few_rule(const struct space *s, int i, struct sched *c)
+{
+	struct space few = *s;
+	few.tg.regs = s->tg.regs * (3 - i) / 4;
+	for (int k = 0; k < s->t.nstages; k++)
+		rules_stage(&few, k, 0, &c->st[k]);
+	set_ring(s, c, s->ring.rows, s->want.threads);
+	return true;
+}
+
+static const struct {
+	int n;
+	bool (*make)(const struct space *s, int i, struct sched *c);
+} rules[] = {{3, winograd_rule}, {3, rows_rule}, {4, tiles_rule}, {2, few_rule}};
+
+int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
+{
+	int first = 0;
+	for (size_t f = 0; f < sizeof rules / sizeof *rules; first += rules[f++].n)
+		while (*at < first + rules[f].n) {
+			struct sched c;
+			sched_init(&s->t, &c);
+			if (rules[f].make(s, (*at)++ - first, &c) && check_text(s, &c, cand) >= 0)
+				return E_OK;
 		}
-		set_thread_ring(s, &c);
-		if (any && check_text(s, &c, cand) >= 0 && i-- == 0)
-			return E_OK;
-	}
-	for (int part = 3; part >= 2; part--) { /* of the registers, for where all of the above spill */
-		struct space few = *s;
-		few.tg.regs = s->tg.regs * part / 4;
-		for (int k = 0; k < s->t.nstages; k++)
-			rules_stage(&few, k, 0, &c.st[k]);
-		set_ring(s, &c, s->ring.rows, s->want.threads);
-		if (check_text(s, &c, cand) >= 0 && i-- == 0)
-			return E_OK;
-	}
 	return fail(E_NOTFOUND, "no more rules");
 }
 

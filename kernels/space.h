@@ -27,8 +27,8 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	       struct space **out) MUST_CHECK;
 /* Candidate 0: the default schedule, made by rule; legal on every task and target. */
 void space_default(const struct space *s, char cand[CAND_MAX]);
-/* Further rules worth trying first, i = 0, 1, ...: E_NOTFOUND at the end. */
-int space_portfolio(const struct space *s, int i, char cand[CAND_MAX]);
+/* Further rules worth trying first: *at is 0 at first, and moved on by each call. E_NOTFOUND at the end. */
+int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX]);
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX]);
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
 int space_cross(const struct space *s, struct rng *r, const char *a, const char *b,

@@ -165,6 +165,7 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 	    rmax = row < 0 ? 1 : (int)fmin(3, (double)units(st, &base, row));
 	bool ring_row = row >= 0 && row == rules_rows(s, stage);
 	int columns = vmax > 1 && sums_columns(s, st, base.lane) ? 4 : 0;
+	bool contracts = stage_contracts(&s->t, st, base.lane);
 	for (int v = 1; v <= vmax && v <= 16; v++)
 		for (int p = 1; p <= pmax * rmax; p++) {
 			struct sstage c = base;
@@ -177,6 +178,9 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 				c.tile[row] = ring_row ? 1 << (p - 1) / pmax : 1 + (p - 1) / pmax;
 			if (pixel >= 0)
 				c.tile[pixel] = 1 + (p - 1) % pmax;
+			if (contracts &&
+			    v * p >= s->tg.regs) /* accumulators alone: the draft need not be asked */
+				break;
 			if (!tile_fits(s, stage, &c) ||
 			    (ring_row && c.tile[row] > 1 && !whole_window(st, &c)))
 				continue;

@@ -253,7 +253,7 @@ static int first_rule(struct tune *t)
 	t->by = TRIED_RULE;
 	while (t->best < 0 && t->rules >= 0) {
 		struct meas m;
-		int trial, rc = space_portfolio(t->space, t->rules++, cand);
+		int trial, rc = space_portfolio(t->space, &t->rules, cand);
 		if (rc < 0) {
 			t->rules = -1;
 			return E_OK;
@@ -335,7 +335,7 @@ static int propose(struct tune *t, char cand[CAND_MAX])
 	}
 	if (t->rules >= 0) {
 		t->by = TRIED_RULE;
-		int rc = space_portfolio(t->space, t->rules++, cand);
+		int rc = space_portfolio(t->space, &t->rules, cand);
 		if (rc >= 0)
 			return rc;
 		t->rules = -1;

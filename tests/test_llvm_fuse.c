@@ -158,10 +158,10 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 	space_default(s, cand);
 	CHECK(t->nstages == 1 || !strstr(cand, "ring=") == c->vectors);
 	CHECK(!c->vectors || strstr(cand, "lane="));
-	for (int i = 0;; i++) {
+	for (int rule = 0;;) {
 		if ((rc = lower(t, cand, c->t, a, &l, &out->m)) >= 0)
 			rc = emit_find("llvm")->emit(l, c->t, a, &out->object);
-		if (rc != E_INFEASIBLE || space_portfolio(s, i, cand) < 0)
+		if (rc != E_INFEASIBLE || space_portfolio(s, &rule, cand) < 0)
 			break;
 	}
 	if (rc < 0)

@@ -58,7 +58,7 @@ TEST(whatever_is_drawn_lowers)
 		good(&c, s, t, x);
 		CHECK_OK(space_cross(s, &r, a, b, x));
 		good(&c, s, t, x);
-		for (int i = 0; space_portfolio(s, i, x) >= 0; i++)
+		for (int rule = 0; space_portfolio(s, &rule, x) >= 0;)
 			good(&c, s, t, x);
 		CHECK(space_roofline(s) > 0);
 		if (test_bad)

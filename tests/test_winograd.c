@@ -276,8 +276,8 @@ TEST(exactness)
 		CHECK_OK(space_cross(any, &r, from, text, text));
 	}
 	CHECK(found > 50 && found < 180);
-	for (int i = 0, kinds = 0; i < 8; i++) {
-		bool more = space_portfolio(any, i, text) >= 0;
+	for (int i = 0, rule = 0, kinds = 0; i < 8; i++) {
+		bool more = space_portfolio(any, &rule, text) >= 0;
 		kinds |= more && strstr(text, "winograd=2")   ? 1
 			 : more && strstr(text, "winograd=4") ? 2
 			 : more                               ? 4

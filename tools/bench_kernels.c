@@ -258,8 +258,8 @@ static int candidates(struct bench *b, struct subject *s, void *const *plain)
 		add(b, s, plain);
 	}
 	s->ngiven = s->n - 1;
-	for (int i = 0; b->random && s->n < MAX_CANDS && space_portfolio(s->space, i, s->k[s->n].cand) >= 0;
-	     i++)
+	for (int rule = 0;
+	     b->random && s->n < MAX_CANDS && space_portfolio(s->space, &rule, s->k[s->n].cand) >= 0;)
 		add(b, s, plain);
 	for (int i = 0; i < b->random && s->n < MAX_CANDS; i++) {
 		if ((rc = space_random(s->space, &b->rng, s->k[s->n].cand)) < 0)

@@ -272,7 +272,7 @@ static int fill_rules(struct bench *b, struct subject *s)
 	char cand[CAND_MAX];
 	space_default(s->space, cand);
 	int rc = build(b, s, cand);
-	for (int i = 0; rc >= 0 && s->n < b->samples && space_portfolio(s->space, i, cand) >= 0; i++)
+	for (int rule = 0; rc >= 0 && s->n < b->samples && space_portfolio(s->space, &rule, cand) >= 0;)
 		if (!known(s, cand))
 			rc = build(b, s, cand);
 	return rc;

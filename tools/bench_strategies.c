@@ -87,8 +87,9 @@ static int propose(struct search *s, char cand[CAND_MAX])
 		space_default(s->t->space, cand);
 		return E_OK;
 	}
-	if (s->rules > 0 && space_portfolio(s->t->space, s->rules - 1, cand) >= 0) {
-		s->rules++;
+	int rule = s->rules - 1;
+	if (rule >= 0 && space_portfolio(s->t->space, &rule, cand) >= 0) {
+		s->rules = rule + 1;
 		return E_OK;
 	}
 	s->rules = -1;

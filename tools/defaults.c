@@ -29,7 +29,7 @@ static int make(struct defaults *d, const struct task *t, const char *text, stru
 		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, &handle, &m);
 	}
 	/* One that spills gives way to the next rule: a fallback kernel is slower than any. */
-	for (int i = 0; rc >= 0 && handle < 0 && space_portfolio(s, i, cand) >= 0; i++)
+	for (int rule = 0; rc >= 0 && handle < 0 && space_portfolio(s, &rule, cand) >= 0;)
 		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, &handle, &m);
 	arena_free(&scratch);
 	if (rc >= 0 && handle < 0)
