@@ -23,7 +23,8 @@ struct made {
 struct maker {
 	const struct tune_graph_options *o;
 	struct runner *runner;
-	struct kernel_source kept; /* of the cache: for tasks that do not differ */
+	struct kernel_source kept;     /* of the cache: for tasks that do not differ */
+	struct kernel_source standard; /* of the cache: default kernels */
 	struct arena a;
 	int nmade, cap;
 	struct made *made;
@@ -86,19 +87,40 @@ static void remember(struct maker *m, struct key k, struct blob code)
 	m->made[m->nmade++] = (struct made){k, code};
 }
 
+static const struct made *made_of(const struct maker *m, struct key k)
+{
+	for (int i = 0; i < m->nmade; i++)
+		if (key_equal(m->made[i].key, k))
+			return &m->made[i];
+	return NULL;
+}
+
+/* The cache has the default kernel, made for as many threads. */
+static bool recorded(const struct maker *m, struct key k)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	const struct chosen_for *f = m->o->chosen;
+	bool there =
+	    cache_find_rec(f->cache, k, f->target, f->threads, f->exact, REC_DEFAULT, &scratch, &r) >= 0 &&
+	    r.kind == REC_DEFAULT && r.threads == f->threads;
+	arena_free(&scratch);
+	return there;
+}
+
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		enum kernel_origin *origin)
 {
 	struct maker *m = ctx;
 	struct key k = hash_text(text);
 	struct blob code;
-	int i = 0;
 	if (!differs(m, k))
 		return m->kept.find(m->kept.ctx, t, text, a, out, origin);
-	while (i < m->nmade && !key_equal(m->made[i].key, k))
-		i++;
-	if (i < m->nmade) {
-		code = m->made[i].code;
+	if (recorded(m, k) && m->standard.find(m->standard.ctx, t, text, a, out, origin) >= 0)
+		return E_OK;
+	const struct made *known = made_of(m, k);
+	if (known) {
+		code = known->code;
 	} else {
 		int rc = make(m, t, text, &code);
 		if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_NOMEM)
@@ -198,6 +220,17 @@ static int divide(const struct maker *m, struct graph *g, struct arena *a, struc
 	return rc < 0 ? rc : (s->ntasks = steps_tasks(s->steps, a, &s->task));
 }
 
+/* Both networks, the kernels that are not there yet, and all series of runs. */
+static bool fits(const struct maker *m)
+{
+	const struct tune_graph_options *o = m->o;
+	int64_t need_ns = 2 * (o->net_ns + SERIES * RUNS * o->run_ns);
+	for (int i = 0; i < m->ndiffer; i++)
+		if (!made_of(m, m->differ[i]) && !recorded(m, m->differ[i]))
+			need_ns += o->kernel_ns;
+	return clock_now(o->clock) + need_ns <= o->deadline_ns;
+}
+
 /* 1: `other` is better than `now`. */
 static int meet(struct maker *m, struct graph *g, const struct choices *now, const struct choices *other)
 {
@@ -208,6 +241,10 @@ static int meet(struct maker *m, struct graph *g, const struct choices *now, con
 		rc = divide(m, g, &a, &side[1]);
 	if (rc >= 0)
 		rc = compare_tasks(m, &side[0], &side[1], &a);
+	if (rc > 0 && !fits(m)) {
+		log_more("division of the graph: no time to compare one where %d tasks differ", m->ndiffer);
+		rc = 0;
+	}
 	if (rc > 0) {
 		rc = open_side(m, g, &side[0]);
 		if (rc >= 0)
@@ -257,6 +294,12 @@ int tune_graph(const struct tune_graph_options *o, struct graph *g, struct runne
 			      REC_BEST, &m.kept);
 	if (rc < 0)
 		return rc;
+	rc = cache_source(o->chosen->cache, o->chosen->target, o->chosen->threads, o->chosen->exact,
+			  REC_DEFAULT, &m.standard);
+	if (rc < 0) {
+		cache_source_free(&m.kept);
+		return rc;
+	}
 	rc = try_all(&m, g, *steps, a, &best);
 	if (rc > 0)
 		rc = graph_steps(g, o->chosen->target, &best, a, &s);
@@ -267,6 +310,7 @@ int tune_graph(const struct tune_graph_options *o, struct graph *g, struct runne
 	}
 	r->ops->drop(r, -1, o->deadline_ns + GRACE_NS);
 	cache_source_free(&m.kept);
+	cache_source_free(&m.standard);
 	arena_free(&m.a);
 	return rc;
 }

@@ -53,7 +53,7 @@ static void give_known(struct session *s, int i)
 	}
 	s->job[i].tried = known;
 	s->job[i].ntried = l->n;
-	s->report->known += l->n;
+	s->report->known += s->job[i].earlier ? 0 : l->n;
 }
 
 int tune_log_open(struct session *s)
@@ -67,7 +67,7 @@ int tune_log_open(struct session *s)
 			return rc;
 		if (!s->o->fresh)
 			give_known(s, i);
-		g->trials.boxes++;
+		g->trials.boxes += !s->job[i].earlier;
 		g->spent_before_ns = g->trials.spent_ns;
 		for (int k = 0; k < s->nbuilt_in && !g->trials.fallback_ns; k++)
 			if (key_equal(s->built_in[k].task, s->task[i].key))

@@ -7,10 +7,14 @@
 
 enum {
 	AFTER_RUNS = 12,
-	RACE_RUNS = 20, /* of whole networks, kernels timed, */
-	RACE_LEAST = 5, /* or too few to tell tuned kernels from default ones */
-	POOR = 6,       /* rooflines that a default schedule takes, at worst */
+	RACE_RUNS = 20,      /* of whole networks, kernels timed, */
+	RACE_LEAST = 5,      /* or too few to tell tuned kernels from default ones */
+	POOR = 6,            /* rooflines that a default schedule takes, at worst */
+	BEFORE_PART = 25,    /* of the box that the network as it is runs for: a 25th, */
+	FALLBACK_PART = 100, /* a 100th where nothing of it is worth comparing with */
 };
+
+#define SAVING_NS (60 * NS_PER_MS) /* what a search found becomes durable meanwhile, on a slow disk too */
 
 static int64_t most(int64_t a, int64_t b)
 {
@@ -55,21 +59,28 @@ static int64_t closing_ns(const struct session *s)
 	return 40 * NS_PER_MS + s->o->budget_ns / 200;
 }
 
-/* Where kernels came from the cache, what was before may be as fast as what comes: a machine that is busier
- * at the end than at the start would pass for a loss. One that is much slower has nothing to fear from that,
- * and its memory is needed. */
-static bool worth_measuring_again(const struct net *n)
+static bool from_cache(const struct net *n)
 {
 	const struct plan_kernel *k;
 	bool cached = false;
 	plan_kernels(n->plan, &k);
 	for (int i = 0; i < n->nkernels; i++)
 		cached |= k[i].origin == FROM_CACHE || k[i].origin == FROM_DEFAULT;
-	return cached && net_median_ns(n) <= 4 * tuned_run_ns(n);
+	return cached;
+}
+
+/* Where kernels came from the cache, what was before may be as fast as what comes: a machine that is busier
+ * at the end than at the start would pass for a loss. One that is much slower has nothing to fear from that,
+ * and its memory is needed. */
+static bool worth_measuring_again(const struct net *n)
+{
+	return from_cache(n) && net_median_ns(n) <= 4 * tuned_run_ns(n);
 }
 
 /* Two plans are built and raced, one is built again, then they run in turns (with the one before, if that
- * takes again_ns > 0): AFTER_RUNS times each, or as often as fits in a small part of the box, but once. */
+ * takes again_ns > 0): AFTER_RUNS times each, or as often as fits in a small part of the box, but once. If
+ * that takes more than an eighth of the box, there is no race; if it still does, nothing is reserved, and
+ * measured what time is left for. */
 static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
 {
 	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
@@ -79,9 +90,15 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 		s->race_ns = 0;
 	int64_t want_ns =
 	    100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) + s->race_ns;
-	s->reserve_ns = most(least(want_ns, s->o->budget_ns / 3), 100 * NS_PER_MS);
+	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS), saving_ns = closing_ns(s) + SAVING_NS;
 	s->round_ns = round_ns + run_ns + again_ns; /* with kernels timed */
 	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
+	s->run_ns = 2 * run_ns;
+	s->alone_ns = n->build_ns + s->run_ns + closing_ns(s);
+	s->missing_by_ns = s->end_ns - saving_ns;
+	s->reserve_ns = want_ns <= most_ns                   ? want_ns
+			: s->least_ns + SAVING_NS <= most_ns ? s->least_ns + SAVING_NS
+							     : saving_ns;
 }
 
 /* At least one run with every kernel timed, which warms up. A long one counts as the sample too. What
@@ -89,9 +106,10 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->before;
-	int64_t limit_ns = clock_now(s->clock) + s->o->budget_ns / 25;
 	int rc = open_net(s, REC_BEST, n);
 	int64_t start_ns = clock_now(s->clock);
+	int64_t limit_ns =
+	    start_ns + s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
 	if (rc >= 0)
 		rc = net_run_kernels(n, s->clock);
 	if (rc >= 0 && clock_now(s->clock) > limit_ns)
@@ -173,7 +191,7 @@ static int run_round(struct session *s, struct net *standard, struct net *after,
 static int run_rounds(struct session *s, struct net *standard, struct net *after)
 {
 	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
-	int64_t round_ns = s->round_ns;
+	int64_t round_ns = standard->plan ? s->round_ns : s->run_ns;
 	int rc = E_OK;
 	if (s->before.plan)
 		net_forget(&s->before);
@@ -230,6 +248,10 @@ static int open_late(struct session *s, enum rec_kind kind, struct net *n)
 
 static int open_raced(struct session *s, struct net *standard, struct net *after)
 {
+	if (clock_now(s->clock) + s->least_ns > s->end_ns) {
+		net_close_plan(&s->before);
+		return open_late(s, REC_BEST, after);
+	}
 	int rc = open_late(s, REC_DEFAULT, standard);
 	if (rc >= 0)
 		rc = open_late(s, REC_BEST, after);
@@ -245,7 +267,7 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 int tune_measure_after(struct session *s)
 {
 	struct net standard = {0}, after = {0};
-	if (tune_stopped(s) || clock_now(s->clock) + s->least_ns > s->end_ns)
+	if (tune_stopped(s) || clock_now(s->clock) + s->alone_ns > s->end_ns)
 		return E_OK;
 	if (s->before.plan)
 		plan_deadline(s->before.plan, s->clock, s->end_ns - closing_ns(s) / 2);

@@ -9,10 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GRAPH_SHARE = 6 }; /* of the box, a sixth for other divisions of the graph */
+enum {
+	GRAPH_SHARE =
+	    6, /* of what is left when every task has its default kernel: other divisions of the graph */
+	GRAPH_RUNS = 30, /* a share that has room for so many runs of the network may bring something */
+};
 
 #define LOCK_WAIT_NS NS_PER_S
 #define COMMIT_EVERY_NS NS_PER_S
+#define LEAST_TO_DIVIDE_NS                                                                                   \
+	(10 * NS_PER_S)                /* in shorter boxes the first division is all that can be tuned       \
+					*/
 #define PEAKS_AGAIN_NS (10 * NS_PER_S) /* boxes from which a quarter of a second is well spent on them */
 
 void tune_warn(struct session *s)
@@ -21,6 +28,13 @@ void tune_warn(struct session *s)
 		return;
 	s->report->warning = arena_printf(s->a, "results are kept in memory only: %s", err_text());
 	log_info("hone: warning: %s", s->report->warning);
+}
+
+/* Where the seconds of a box go, with -v. */
+static int mark(const struct session *s, int rc, const char *what)
+{
+	log_more("%.3f s: %s", (double)clock_since_start(s->clock) / 1e9, what);
+	return rc;
 }
 
 static int open_cache(struct session *s)
@@ -138,11 +152,13 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 static void pass_progress(void *ctx, const struct job_progress *p)
 {
 	struct session *s = ctx;
+	struct job_progress all = *p;
+	all.trials += s->report->trials; /* of the job before */
 	double at_ms = (double)clock_since_start(s->clock) / 1e6;
 	if (p->measured == p->ntasks) /* before that the sum grows with every task that is met */
-		history_add(&s->history, (struct history_point){at_ms, p->trials, p->now_ms});
+		history_add(&s->history, (struct history_point){at_ms, all.trials, p->now_ms});
 	if (s->o->progress)
-		s->o->progress(s->o->ctx, p);
+		s->o->progress(s->o->ctx, &all);
 }
 
 static int put_history(struct session *s)
@@ -183,15 +199,44 @@ static int save(struct session *s, const struct job_result *result)
 	return rc;
 }
 
-/* Other divisions of the graph, in a part of the box. */
+/* Adds what passed since *from_ns, which becomes now. */
+static void spend(struct session *s, int64_t *on, int64_t *from_ns)
+{
+	int64_t now_ns = clock_now(s->clock);
+	*on += now_ns - *from_ns;
+	*from_ns = now_ns;
+}
+
+static int64_t graph_share_ns(const struct session *s)
+{
+	return (s->end_ns - s->reserve_ns - clock_now(s->clock)) / GRAPH_SHARE;
+}
+
+/* Of the whole network, where each task runs its best; 0: one of them has no time. */
+static int64_t run_ns(const struct session *s)
+{
+	int64_t sum_ns = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		if (!s->result[i].best_ns)
+			return 0;
+		sum_ns += s->result[i].best_ns * s->job[i].uses;
+	}
+	return sum_ns;
+}
+
+/* Other divisions of the graph, in a part of the box, where it has room for that. */
 static int divide(struct session *s)
 {
-	int64_t left_ns = s->end_ns - s->reserve_ns - clock_now(s->clock);
 	const struct tune_graph_options o = {.chosen = &s->chosen,
 					     .pool = s->pool,
 					     .clock = s->clock,
-					     .deadline_ns = clock_now(s->clock) + left_ns / GRAPH_SHARE,
+					     .deadline_ns = clock_now(s->clock) + graph_share_ns(s),
+					     .kernel_ns = s->defaults_ns / (s->ntasks ? s->ntasks : 1),
+					     .net_ns = s->before.build_ns,
+					     .run_ns = run_ns(s),
 					     .stop = s->o->stop};
+	if (!o.run_ns || tune_stopped(s) || GRAPH_RUNS * o.run_ns > graph_share_ns(s))
+		return E_OK;
 	int rc = tune_graph(&o, s->graph, s->runner, s->a, &s->choices, &s->steps);
 	if (rc > 0) {
 		s->redivided = true;
@@ -202,7 +247,7 @@ static int divide(struct session *s)
 	return rc;
 }
 
-static int tune(struct session *s)
+static int run_job(struct session *s, bool defaults_only)
 {
 	const struct job j = {.ntasks = s->ntasks,
 			      .task = s->job,
@@ -212,6 +257,8 @@ static int tune(struct session *s)
 			      .warm = s->warm,
 			      .seed = s->o->seed,
 			      .deadline_ns = s->end_ns - s->reserve_ns,
+			      .missing_by_ns = s->missing_by_ns,
+			      .defaults_only = defaults_only,
 			      .stop = s->o->stop,
 			      .ctx = s,
 			      .sink = sink,
@@ -220,10 +267,61 @@ static int tune(struct session *s)
 			      .spent = &s->report->spent.job};
 	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
 	int rc = job_run(&j, s->runner, s->result);
+	s->report->trials += rc < 0 ? 0 : rc;
+	return rc < 0 ? rc : save(s, s->result);
+}
+
+/* Results of the tasks that the job before had too. */
+static void go_on_from(struct session *s, int nbefore, const struct job_task *before,
+		       const struct job_result *result)
+{
+	for (int i = 0; i < s->ntasks; i++)
+		for (int k = 0; k < nbefore; k++)
+			if (!strcmp(s->job[i].text, before[k].text))
+				s->job[i].earlier = &result[k];
+}
+
+static int search(struct session *s, bool defaults_only)
+{
+	int rc = tune_log_open(s);
+	return rc < 0 ? rc : run_job(s, defaults_only);
+}
+
+static void add_spent(struct job_spent *to, const struct job_spent *s)
+{
+	to->build_ns += s->build_ns;
+	to->wait_ns += s->wait_ns;
+	to->check_ns += s->check_ns;
+	to->time_ns += s->time_ns;
+	to->race_ns += s->race_ns;
+	to->ahead_ns += s->ahead_ns;
+}
+
+/* Every task gets its default kernel before anything else is tried. Divisions of the graph are compared with
+ * those: a network of fallbacks would run for too long. */
+static int tune(struct session *s)
+{
+	int64_t now_ns = clock_now(s->clock);
+	bool divides = s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+	int rc = make_tasks(s);
+	if (rc < 0 || (rc = search(s, divides)) < 0 || !divides)
+		return rc;
+	int n = s->ntasks;
+	const struct job_task *before = s->job;
+	const struct job_result *result = s->result;
+	const struct job_spent first = s->report->spent.job;
+	spend(s, &s->defaults_ns, &now_ns);
+	tune_log_close(s);
+	rc = mark(s, divide(s), "divisions of the graph were compared");
+	spend(s, &s->report->spent.graph_ns, &now_ns);
+	if (rc >= 0)
+		rc = make_tasks(s);
 	if (rc < 0)
 		return rc;
-	s->report->trials = rc;
-	return save(s, s->result);
+	go_on_from(s, n, before, result);
+	rc = search(s, false);
+	add_spent(&s->report->spent.job, &first);
+	return rc;
 }
 
 static void close_worker(struct session *s)
@@ -244,14 +342,6 @@ static void close_session(struct session *s)
 	cache_close(s->cache);
 }
 
-/* Adds what passed since *from_ns, which becomes now. */
-static void spend(struct session *s, int64_t *on, int64_t *from_ns)
-{
-	int64_t now_ns = clock_now(s->clock);
-	*on += now_ns - *from_ns;
-	*from_ns = now_ns;
-}
-
 static void tell_spent(const struct tune_spent *s)
 {
 	const struct job_spent *j = &s->job;
@@ -267,12 +357,12 @@ static void tell_spent(const struct tune_spent *s)
 static int find_kernels(struct session *s, int64_t *now_ns)
 {
 	struct tune_spent *spent = &s->report->spent;
-	int rc = open_machine(s);
+	int rc = mark(s, open_machine(s), "the machine is known");
 	if (rc >= 0)
-		rc = read_model(s);
+		rc = mark(s, read_model(s), "the model is read");
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
-		rc = tune_measure_before(s);
+		rc = mark(s, tune_measure_before(s), "it has run as it is");
 	spend(s, &spent->network_ns, now_ns);
 	if (rc >= 0)
 		rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
@@ -280,18 +370,11 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = runner_worker_builders(s->runner, s->o->builders);
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
-		rc = divide(s);
-	spend(s, &spent->graph_ns, now_ns);
-	if (rc >= 0)
-		rc = make_tasks(s);
-	if (rc >= 0)
-		rc = tune_log_open(s);
-	spend(s, &spent->start_ns, now_ns);
-	if (rc >= 0)
-		rc = tune(s);
+		rc = mark(s, tune(s), "the search is over");
 	close_worker(s);
 	const struct job_spent *j = &spent->job;
-	spent->job.own_ns = -(j->build_ns + j->wait_ns + j->check_ns + j->time_ns + j->race_ns);
+	spent->job.own_ns =
+	    -(j->build_ns + j->wait_ns + j->check_ns + j->time_ns + j->race_ns + spent->graph_ns);
 	spend(s, &spent->job.own_ns, now_ns); /* with saving what was found */
 	return rc;
 }

@@ -23,11 +23,15 @@ struct session {
 	struct arena *a; /* the caller's: what the report points to */
 	struct tune_report *report;
 	struct clock *clock;
-	int64_t end_ns;     /* of the box */
-	int64_t reserve_ns; /* of its end, for measuring the whole network; */
-	int64_t race_ns;    /* of that, for what loses inside it */
-	int64_t round_ns;   /* what one round of that is thought to take */
-	int64_t least_ns;   /* less than that is too little to begin with it */
+	int64_t end_ns;        /* of the box */
+	int64_t reserve_ns;    /* of its end, for measuring the whole network; */
+	int64_t race_ns;       /* of that, for what loses inside it */
+	int64_t round_ns;      /* what one round of that is thought to take, */
+	int64_t run_ns;        /* and one of the best kernels alone */
+	int64_t least_ns;      /* less than that is too little to compare with anything; */
+	int64_t alone_ns;      /* less than that, to begin with it */
+	int64_t missing_by_ns; /* kernels that are missing altogether are made until then */
+	int64_t defaults_ns;   /* what it took to give every task one */
 	char dir[PATH_MAX];
 	struct cache *cache;
 	struct target target;
@@ -39,7 +43,7 @@ struct session {
 	int ntasks;
 	struct step_task *task;
 	struct job_task *job;
-	struct job_result *result;
+	struct job_result *result; /* of the last job */
 	int nlogs;
 	struct task_log *log; /* per task */
 	int64_t logged_ns;    /* when the cache was given logs */
@@ -75,8 +79,8 @@ int tune_log_put(struct session *s) MUST_CHECK;
 /* The network as it is, within a small part of the box; reserves its end for tune_measure_after. */
 int tune_measure_before(struct session *s) MUST_CHECK;
 /* What loses to default kernels inside the network goes back to them; then what was before, default schedules
- * and the best, interleaved. Nothing is measured where a busy machine left no time for it, or after a signal.
- */
+ * and the best, interleaved. Less, or nothing, is measured where there was no time left for it, and nothing
+ * after a signal. */
 int tune_measure_after(struct session *s) MUST_CHECK;
 
 #endif

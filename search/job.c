@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/job.h"
 
+#include "platform/log.h"
 #include "search/tune.h"
 
 #include <stdlib.h>
@@ -13,7 +14,9 @@ struct run {
 	struct box box;
 	struct tune *tune;
 	struct learn learn;
-	int *order; /* tasks by what their defaults cost, dearest first */
+	int *order;   /* tasks without an incumbent, then the rest, each by what their defaults cost, dearest
+			 first */
+	int nmissing; /* of the former */
 	int ntasks;
 };
 
@@ -39,14 +42,24 @@ static double weight(const struct run *x, int i)
 	return t->task->uses * space_draft(t->space, cand);
 }
 
+static bool missing(const struct run *x, int i)
+{
+	return !x->tune[i].task->incumbent;
+}
+
 static void order_tasks(struct run *x, struct arena *a)
 {
 	double *w = ARENA_ARRAY(a, double, x->ntasks);
 	for (int i = 0; i < x->ntasks; i++) {
 		w[i] = weight(x, i);
+		x->nmissing += missing(x, i);
 		int at = i;
-		for (; at > 0 && w[x->order[at - 1]] < w[i]; at--)
-			x->order[at] = x->order[at - 1];
+		for (; at > 0; at--) {
+			int b = x->order[at - 1];
+			if (missing(x, b) != missing(x, i) ? missing(x, b) : w[b] >= w[i])
+				break;
+			x->order[at] = b;
+		}
 		x->order[at] = i;
 	}
 }
@@ -94,11 +107,11 @@ static struct tune *leave(struct window *w, int i)
 }
 
 /* In order, but for what is built earlier than what comes before it. */
-static int run_defaults(struct run *x)
+static int run_some_defaults(struct run *x, int from, int to)
 {
 	struct window w = {0};
-	for (int i = 0; i < x->ntasks || w.n;) {
-		for (; i < x->ntasks && w.n < box_window(&x->box); i++)
+	for (int i = from; i < to || w.n;) {
+		for (; i < to && w.n < box_window(&x->box); i++)
 			if (!x->tune[x->order[i]].done)
 				enter(&w, &x->tune[x->order[i]]);
 		if (!w.n)
@@ -109,6 +122,24 @@ static int run_defaults(struct run *x)
 			return rc;
 	}
 	return E_OK;
+}
+
+static int64_t less_margin(int64_t deadline_ns)
+{
+	return deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - MARGIN_NS;
+}
+
+static int run_defaults(struct run *x)
+{
+	const struct job *j = x->box.job;
+	int rc = E_OK;
+	if (x->nmissing) {
+		x->box.deadline_ns =
+		    less_margin(j->missing_by_ns > j->deadline_ns ? j->missing_by_ns : j->deadline_ns);
+		rc = run_some_defaults(x, 0, x->nmissing);
+	}
+	x->box.deadline_ns = less_margin(j->deadline_ns);
+	return rc < 0 ? rc : run_some_defaults(x, x->nmissing, x->ntasks);
 }
 
 /* One slice after the other, to the task that promises most, until the box is over or nothing promises
@@ -150,9 +181,8 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 {
 	struct arena a = {0};
 	int64_t start_ns = clock_now(r->clock);
-	struct run x = {.box = {.job = j, .runner = r, .deadline_ns = j->deadline_ns}, .ntasks = j->ntasks};
-	if (j->deadline_ns != INT64_MAX)
-		x.box.deadline_ns -= MARGIN_NS;
+	struct run x = {.box = {.job = j, .runner = r, .deadline_ns = less_margin(j->deadline_ns)},
+			.ntasks = j->ntasks};
 	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
 	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
 	int rc = learn_open(&x.learn, j->ntasks, j->cost, NULL, 0, j->seed);
@@ -161,8 +191,9 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	if (rc >= 0) {
 		order_tasks(&x, &a);
 		rc = run_defaults(&x);
+		log_more("%.3f s: default kernels are measured", (double)clock_since_start(r->clock) / 1e9);
 	}
-	if (rc >= 0)
+	if (rc >= 0 && !j->defaults_only)
 		rc = run_slices(&x);
 	tell_spent(&x, clock_now(r->clock) - start_ns, &a);
 	for (int i = 0; i < j->ntasks; i++)

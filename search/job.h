@@ -5,7 +5,9 @@
  * tuning. Winners are raced interleaved against the incumbent, and replace it only on a gain above the race's
  * own noise (at least 1 %). The next slice goes to the task whose weight x distance to its roofline promises
  * most. The sink is told of every accepted incumbent (first the default, checked), so a stop at any instant
- * loses nothing. The box is a deadline on the runner's clock: job_run returns before it. */
+ * loses nothing. The box is a deadline on the runner's clock: job_run returns before it. Tasks without a
+ * kernel come first, the dearest of them before all: they alone may take longer, as a network that lacks one
+ * loses more than any search gains. */
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 
@@ -26,6 +28,8 @@ struct job_task {
 	 * default's. */
 	int ntried;
 	const struct tried *tried;
+	const struct job_result *earlier; /* of an earlier job in the same box: its default and its best are
+					     not measured again; NULL: none */
 };
 
 struct job_result {         /* one per task, also while running */
@@ -67,7 +71,10 @@ struct job {
 	bool warm; /* a core's cache keeps all of the network between its runs: weights are timed there, not
 		      in memory */
 	uint64_t seed;
-	int64_t deadline_ns;         /* on the runner's clock */
+	int64_t deadline_ns; /* on the runner's clock */
+	int64_t
+	    missing_by_ns; /* tasks without an incumbent may get their default kernel so much later; 0: not */
+	bool defaults_only;          /* candidate 0 of every task and its incumbent, no search */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
 	void *ctx;
 	/* A new certain result: (task, cand, meas, code bytes). Must keep copies. < 0 stops the job with that

@@ -355,6 +355,53 @@ TEST(incumbent_and_seeds)
 	close_setup(&setup);
 }
 
+/* A task without any kernel gets its own after the search has to end, one that has a kernel does not. */
+TEST(missing_kernels_may_take_longer)
+{
+	char known[CAND_MAX];
+	for (int way = 0; way < 3; way++) {
+		open_setup(&setup, 1, 0, 1, 60 * NS_PER_MS);
+		setup.s->slow_task = setup.task[0].text;
+		setup.s->slow_ns = 100 * NS_PER_MS;
+		setup.j.missing_by_ns = way ? 400 * NS_PER_MS : 0;
+		setup.task[0].incumbent = way == 2 ? known : NULL;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK((setup.result[0].best_ns > 0) == (way == 1));
+		CHECK(setup.s->builds <= 1);
+		CHECK(clock_now(dev_sim.clock()) < (way == 1 ? 400 : 60) * NS_PER_MS);
+		snprintf(known, sizeof known, "%s", setup.result[0].best);
+		close_setup(&setup);
+	}
+}
+
+/* The second job of a box builds no default again, and ends no worse. */
+TEST(a_job_goes_on_from_another)
+{
+	static struct job_result first[NTASKS];
+	open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+	setup.j.defaults_only = true;
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == NTASKS);
+	CHECK(setup.s->builds == NTASKS);
+	setup.j.defaults_only = false;
+	for (int i = 0; i < NTASKS; i++) {
+		first[i] = setup.result[i];
+		setup.task[i].earlier = &first[i];
+		setup.task[i].incumbent = setup.saved.best[i];
+	}
+	snprintf(first[1].best, sizeof first[1].best, "no schedule of this task"); /* is made anew */
+	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 1;
+	setup.j.missing_by_ns = clock_now(dev_sim.clock()) + 1;
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
+	CHECK(setup.s->builds == NTASKS);
+	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 3 * NS_PER_S;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS; i++) {
+		CHECK(setup.result[i].default_ns > 0 && setup.result[i].best_ns <= first[i].best_ns);
+		CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]));
+	}
+	close_setup(&setup);
+}
+
 TEST(bad_tasks_and_strategies)
 {
 	open_setup(&setup, 1, 0, 2, NS_PER_S);

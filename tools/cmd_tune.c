@@ -70,7 +70,7 @@ static int check_options(const struct tune_options *o, const char *device, int64
 
 static double speedup(const struct tune_report *r)
 {
-	return r->after_ms > 0 ? r->default_ms / r->after_ms : NAN;
+	return r->after_ms > 0 && r->default_ms > 0 ? r->default_ms / r->after_ms : NAN;
 }
 
 static json_t *ms_or_null(double ms)
@@ -148,14 +148,19 @@ static void network(const struct tune_report *r)
 		printf("whole network: before %.3f ms, ", r->before_ms);
 	else
 		printf("whole network: ");
+	if (r->default_ms > 0)
+		printf("default schedules %.3f ms, ", r->default_ms);
 	if (r->after_ms > 0)
-		printf("default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
+		printf("now %.3f ms", r->after_ms);
 	else
 		printf("not measured%s: %s", r->before_ms > 0 ? " again" : "",
 		       r->stopped ? "stopped" : "too little time was left");
 	if (r->before_ms > 0 && r->after_ms > 0)
-		printf(" (%.2f times as fast as before, %.2f times the default)", r->before_ms / r->after_ms,
-		       speedup(r));
+		printf(" (%.2f times as fast as before", r->before_ms / r->after_ms);
+	if (r->before_ms > 0 && r->after_ms > 0 && r->default_ms > 0)
+		printf(", %.2f times the default", speedup(r));
+	if (r->before_ms > 0 && r->after_ms > 0)
+		printf(")");
 	printf("\n");
 	if (r->reverted)
 		printf(
