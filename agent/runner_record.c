@@ -218,11 +218,8 @@ int runner_record(struct runner *inner, const char *dir, bool cold, struct runne
 	}
 	w->inner = inner;
 	w->cold = cold;
-	w->base = (struct runner){.ops = &ops,
-				  .clock = inner->clock,
-				  .target = inner->target,
-				  .threads = inner->threads,
-				  .builders = inner->builders};
+	w->base = *inner;
+	w->base.ops = &ops;
 	*out = &w->base;
 	return E_OK;
 }

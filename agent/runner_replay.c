@@ -385,8 +385,11 @@ int runner_replay(const struct landscape *l, int n, struct replay_noise noise, s
 	p->field = ARENA_ARRAY(&p->a, struct field, n);
 	for (int i = 0; i < n; i++)
 		p->field[i].l = &l[i];
-	p->base =
-	    (struct runner){.ops = &ops, .clock = &p->clock, .target = &p->target, .threads = l[0].threads};
+	p->base = (struct runner){.ops = &ops,
+				  .emitter = "replay",
+				  .clock = &p->clock,
+				  .target = &p->target,
+				  .threads = l[0].threads};
 	*out = &p->base;
 	return E_OK;
 }

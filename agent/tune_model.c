@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tune_parts.h"
 
+#include "agent/replay.h"
 #include "agent/seeds.h"
 #include "agent/tune_graph.h"
 #include "agent/wire.h"
@@ -368,6 +369,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
 	if (rc >= 0)
 		rc = runner_worker_builders(s->runner, s->o->builders);
+	if (rc >= 0 && s->o->record)
+		rc = runner_record(s->runner, s->o->record, !s->warm, &s->runner);
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune(s), "the search is over");

@@ -22,6 +22,7 @@ struct tune_options {
 	const int *cpus;      /* one per thread, or NULL: not pinned */
 	int builders;         /* cores that build while others measure; -1: what is left, 0 to 2 */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
+	const char *record;   /* folder of landscapes that gets all that is measured; NULL: none */
 	const char *strategy; /* NULL: "evolve" */
 	const char *cost;     /* model that guides it; NULL: "draft" */
 	uint64_t seed;

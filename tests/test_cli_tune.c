@@ -50,11 +50,15 @@ TEST(tune_then_show_and_explain)
 TEST(tune_refuses_what_it_cannot_do)
 {
 	CHECK_RUN(2, "tune %s --device toaster", steering());
-	CHECK_SAYS(cli_err, "only cpu");
+	CHECK_SAYS(cli_err, "cpu or replay:DIR");
+	CHECK_RUN(2, "tune %s --device replay:", steering());
+	CHECK_RUN(2, "tune %s --record=", steering());
+	CHECK_SAYS(cli_err, "--record");
+	CHECK_RUN(2, "tune %s --device replay:x --record y", steering());
 	CHECK_RUN(2, "tune %s --strategy luck", steering());
-	CHECK_SAYS(cli_err, "there is evolve random");
+	CHECK_SAYS(cli_err, " evolve");
 	CHECK_RUN(2, "tune %s --cost luck", steering());
-	CHECK_SAYS(cli_err, "there is draft none");
+	CHECK_SAYS(cli_err, " draft");
 	CHECK_RUN(2, "tune %s --seed -1", steering());
 	CHECK_SAYS(cli_err, "--seed -1: 0 or more");
 	CHECK_RUN(2, "zoo steering --seed -1 -o /nowhere/x.onnx");
@@ -62,6 +66,43 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_SAYS(cli_err, "--cache");
 	CHECK_RUN(2, "tune %s --budget 20", steering());
 	CHECK_SAYS(cli_err, "write 20s, 500ms or 2m");
+}
+
+TEST(what_is_recorded_is_replayed)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char land[256], cache[256], other[256], empty[256];
+	static char first[sizeof cli_out];
+	static const char replay[] = "tune %s --json --budget 2s --device replay:%s";
+	snprintf(land, sizeof land, "%s", in_dir("land"));
+	snprintf(cache, sizeof cache, "%s", in_dir("replayed"));
+	snprintf(empty, sizeof empty, "%s", in_dir("empty"));
+	CHECK_RUN(0, "tune -q %s --budget 3s --threads 1 --record %s --cache %s", steering(), land,
+		  in_dir("recorded"));
+	CHECK_RUN(0, replay, steering(), land);
+	memcpy(first, cli_out, sizeof first);
+	CHECK_RUN(0, replay, steering(), land);
+	CHECK(!strcmp(first, cli_out));
+	json_t *j = parse_out();
+	check_keys(j, "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms speedup "
+		      "strategy cache");
+	CHECK(json_integer_value(json_object_get(j, "kept")) == 0);
+	CHECK(json_integer_value(json_object_get(j, "trials")) > 0);
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) <= 2);
+	json_decref(j);
+	CHECK_RUN(0, "tune %s --budget 2s --device replay:%s --cache %s", steering(), land, cache);
+	CHECK_SAYS(cli_out, "a replay of");
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "records")) > 0);
+	json_decref(j);
+	CHECK_RUN(1, replay, steering(), empty);
+	CHECK_SAYS(cli_err, empty);
+	snprintf(other, sizeof other, "%s", in_dir("other.onnx"));
+	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", other);
+	CHECK_RUN(1, replay, other, land);
+	CHECK_SAYS(cli_err, "--record DIR records them");
 }
 
 static int count_of(const char *text, const char *part)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/builders.h"
 #include "agent/tune_model.h"
+#include "agent/tune_replay.h"
 #include "platform/log.h"
 #include "platform/topo.h"
 #include "search/strategy.h"
@@ -42,14 +43,22 @@ static void add_name(char *names, size_t size, const char *name)
 	snprintf(names + n, size - n, " %s", name);
 }
 
+/* DIR of "replay:DIR"; NULL: another device. */
+static const char *replay_folder(const char *device)
+{
+	return !strncmp(device, "replay:", 7) && device[7] ? device + 7 : NULL;
+}
+
 static int check_options(const struct tune_options *o, const char *device, int64_t builders)
 {
 	if (builders < -1 || builders > MOST_BUILDERS)
 		return fail(E_USAGE, "--builders: 0 to %d", MOST_BUILDERS);
-	if (strcmp(device, "cpu"))
+	if (strcmp(device, "cpu") && !replay_folder(device))
 		return fail(E_USAGE,
-			    "--device %s: only cpu can be tuned yet (hone devices lists what is here)",
+			    "--device %s: cpu or replay:DIR, as yet (hone devices lists what is here)",
 			    device);
+	if (o->record && (!*o->record || replay_folder(device)))
+		return fail(E_USAGE, "--record: name a folder, and measure: a replay is recorded already");
 	if (o->budget_ns < NS_PER_S / 10)
 		return fail(E_USAGE, "--budget: at least 100ms");
 	if (o->cache && !*o->cache)
@@ -189,17 +198,31 @@ static void report(const struct args *a, const char *model, const struct tune_re
 	next_step(model, r);
 }
 
+static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
+{
+	kernels_table(r, a->color);
+	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s, which nobody waited for\n", model,
+	       r->target, r->tasks, r->trials, r->elapsed_s, r->budget_s);
+	printf("these tasks: default schedules %.3f ms, now %.3f ms (%.2f times the default)\n",
+	       r->default_ms, r->after_ms, speedup(r));
+	printf("Next: the same with another --strategy, --cost or --seed\n");
+}
+
 static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
 {
 	struct tune_report r = {0};
 	catch_signals();
-	int rc = tune_model(o, arena, &r);
+	const char *replay = replay_folder(arg_str(a, "device", "cpu"));
+	int rc = replay ? tune_replay(o, replay, arena, &r) : tune_model(o, arena, &r);
 	log_live(NULL);
 	if (rc < 0)
 		return rc;
 	if (a->json)
 		return report_json(o->model, &r);
-	report(a, o->model, &r);
+	if (replay)
+		report_replay(a, o->model, &r);
+	else
+		report(a, o->model, &r);
 	return 0;
 }
 
@@ -212,6 +235,7 @@ static int run_tune(const struct args *a)
 	    .model = a->pos[0],
 	    .budget_ns = arg_duration(a, "budget", 20 * NS_PER_S),
 	    .cache = arg_str(a, "cache", NULL),
+	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
 	    .cost = arg_str(a, "cost", NULL),
 	    .builders = (int)arg_int(a, "builders", -1),
@@ -238,7 +262,11 @@ static int run_tune(const struct args *a)
 
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
-    {"device", OPT_STR, "NAME", "device to tune for (default: cpu)"},
+    {"device", OPT_STR, "NAME",
+     "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
+     "search, "
+     "on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
+    {"record", OPT_STR, "DIR", "all that is measured goes into this folder too, a text file for each task"},
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto, cluster, evolve (default), genetic, gradient or random"},
     {"cost", OPT_STR, "NAME",
