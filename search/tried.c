@@ -67,7 +67,8 @@ static void recall(struct tune *t, const struct tried *k)
 	bool timed = k->status == MEAS_OK && ns > 0;
 	if (k->status == MEAS_OK && !timed)
 		return;
-	struct trial *r = &t->trial[tune_add(t, k->cand)];
+	int i = tune_add(t, k->cand); /* moves the trials */
+	struct trial *r = &t->trial[i];
 	const struct meas m = {
 	    .status = k->status, .runs = timed, .min_ns = ns, .median_ns = ns, .build_ns = k->build_ns};
 	r->ns = timed ? ns : INT64_MAX;

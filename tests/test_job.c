@@ -388,6 +388,10 @@ TEST(a_job_goes_on_from_another)
 		setup.task[i].earlier = &first[i];
 		setup.task[i].incumbent = setup.saved.best[i];
 	}
+	const struct tried known = {
+	    .cand = first[0].best, .status = MEAS_OK, .ns = 1000, .default_ns = 1000, .by = TRIED_DEFAULT};
+	setup.task[0].tried = &known;
+	setup.task[0].ntried = 1;
 	snprintf(first[1].best, sizeof first[1].best, "no schedule of this task"); /* is made anew */
 	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 1;
 	setup.j.missing_by_ns = clock_now(dev_sim.clock()) + 1;
