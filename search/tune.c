@@ -66,8 +66,7 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 			   .index = index,
 			   .learn = learn,
 			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : "evolve"),
-			   .best = -1,
-			   .decay = 1};
+			   .best = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
 	uint64_t seed = b->job->seed * 1000003 + (uint64_t)index;
@@ -553,16 +552,26 @@ static int try_slice(struct tune *t)
 	return t->slices > 0 ? try_twins(t) : E_OK;
 }
 
+static double room_of(const struct tune *t)
+{
+	if (t->best < 0)
+		return 1;
+	struct guess g = guide_guess(&t->guide, t->trial[t->best].cand);
+	return promise_room((double)t->result->best_ns, t->result->roofline_ns, g.sd);
+}
+
 int tune_slice(struct tune *t)
 {
 	int64_t start_ns = clock_now(t->box->runner->clock), before_ns = t->result->best_ns;
+	double room = room_of(t);
 	int rc = try_slice(t);
 	if (rc >= 0)
 		rc = race(t);
 	if (rc < 0)
 		return rc;
-	double gain = before_ns ? 1 - (double)t->result->best_ns / (double)before_ns : 1;
-	t->decay *= gain > 0.005 ? 0.9 : 0.6;
+	t->saved = before_ns ? 1 - (double)t->result->best_ns / (double)before_ns : 0;
+	if (before_ns)
+		promise_learn(&t->box->promise, t->slices, room, t->saved);
 	t->slices++;
 	t->slice_ns = clock_now(t->box->runner->clock) - start_ns;
 	if (t->best < 0 ? t->slices > 5
@@ -576,12 +585,11 @@ double tune_promise(const struct tune *t)
 {
 	if (t->done)
 		return 0;
-	/* Before its first slice a task is judged like the others' first; a task without any kernel comes
-	 * before all. */
-	double above = (double)t->result->best_ns - t->result->roofline_ns;
-	if (t->best < 0)
-		above = 1e15;
+	if (t->best < 0) /* a task without any kernel comes before all */
+		return (double)t->task->uses;
+	int64_t build_ns = t->pace.n ? t->pace.ns[0] : t->box->build_ns;
 	double cost = t->slice_ns > 0 ? (double)t->slice_ns
-				      : (double)(SLICE * (t->box->build_ns + 4 * t->result->best_ns)) + 1e6;
-	return t->decay * t->task->uses * (above > 1 ? above : 1) / cost;
+				      : (double)(SLICE * (build_ns + 4 * t->result->best_ns)) + 1e6;
+	double share = promise_expect(&t->box->promise, t->slices, room_of(t), t->saved);
+	return share * t->task->uses * (double)t->result->best_ns / cost;
 }

@@ -39,7 +39,7 @@ struct tune {
 	int slices;
 	int64_t slice_ns; /* of the last slice */
 	struct pace pace; /* of its builds */
-	double decay;     /* of what the next slice promises, by what the last ones brought */
+	double saved;     /* by the last slice, as a share of the task's time */
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };
 
@@ -55,7 +55,7 @@ const char *tune_ahead(struct tune *t);
 int tune_default(struct tune *t) MUST_CHECK;
 /* Some more candidates, and a race of the best of them against the incumbent. */
 int tune_slice(struct tune *t) MUST_CHECK;
-/* What another slice promises: ns saved per ns spent. 0: done. */
+/* What another slice promises (search/promise.h): ns saved per ns spent. 0: done. */
 double tune_promise(const struct tune *t);
 void tune_progress(const struct tune *t); /* tells the job's caller */
 
