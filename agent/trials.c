@@ -16,7 +16,7 @@
 enum {
 	LINE_BYTES = 80, /* of a trial, about, without the candidate */
 	KEPT = 8,        /* one in so many stays for being fast, as many for being new */
-	MOST_COUNT = 1000000000,
+	MOST_COUNT = 100000000,
 };
 
 #define MOST_SD 1000
@@ -234,12 +234,13 @@ static bool deviation(char **p, double *out)
 	return !*end && *out <= MOST_SD;
 }
 
+/* All keys at their defaults: no text at all. */
 static bool is_cand(const char *s)
 {
 	size_t n = 0;
 	while (s[n] >= ' ' && s[n] <= '~')
 		n++;
-	return n > 0 && n < CAND_MAX && !s[n];
+	return n < CAND_MAX && !s[n];
 }
 
 /* One line without its end; the candidate stays where it is. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/trials.h"
+#include "agent/trials_sum.h"
 #include "kernels/space.h"
 #include "platform/rng.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -210,7 +212,7 @@ TEST(hostile_text)
 	    "\n",
 	    "ok\n",
 	    "ok default 0 1 0 1 1 1 1 1 1 0.250 lane=k:16", /* no end */
-	    "ok default 0 1 0 1 1 1 1 1 1 0.250 \n",
+	    "ok default 0 1 0 1 1 1 1 1 1 0.250\n",
 	    "ok default 0 1 0 1 1 1 1 1 1 0.250 a\tb\n",
 	    "ok default 0 1 0 1 1 1 1 1 1 1001 a\n",
 	    "ok default 0 1 0 1 1 1 1 1 1 nan a\n",
@@ -253,6 +255,71 @@ TEST(hostile_text)
 	refuses(buf_str(&head), "", "cannot be");
 	buf_free(&head);
 	buf_free(&text);
+	trials_free(&log_a);
+}
+
+static void say(struct trials *l, const char *cand, enum meas_status status, int64_t ns, int64_t draft,
+		int64_t guess, int64_t at_ns)
+{
+	const struct tried t = {.cand = cand,
+				.by = l->n ? TRIED_STRATEGY : TRIED_DEFAULT,
+				.status = status,
+				.ns = ns,
+				.default_ns = 1000 * l->boxes,
+				.at_ns = at_ns,
+				.draft_ns = draft,
+				.guess_ns = guess};
+	trials_add(l, &t, l->boxes);
+}
+
+/* The model ranks as it was measured, 10 % too low; the draft the other way round. The second box is on a
+ * machine half as fast, which changes nothing. */
+TEST(what_a_log_says)
+{
+	struct trials_sum s;
+	start(&log_a, 1);
+	trials_sum(&log_a, &s);
+	CHECK(s.tried == 0 && s.nbest == 0 && s.nsteps == 0 && isnan(s.model_rank) && isnan(s.model_error));
+	log_a.default_ns = 1000;
+	say(&log_a, "a", MEAS_OK, 1000, 500, 900, 1);
+	say(&log_a, "b", MEAS_OK, 800, 600, 720, 2);
+	say(&log_a, "c", MEAS_SPILL, 0, 100, 100, 3);
+	say(&log_a, "d", MEAS_ABORTED, 3000, 200, 2700, 4);
+	trials_sum(&log_a, &s);
+	CHECK(isnan(s.model_rank) && s.ntimed == 3); /* too few */
+	log_a.boxes = 2;
+	say(&log_a, "e", MEAS_OK, 1800, 550, 810, 1);
+	say(&log_a, "f", MEAS_OK, 1400, 700, 630, 5);
+	say(&log_a, "g", MEAS_CRASH, 0, 1, 1, 6);
+	trials_sum(&log_a, &s);
+	CHECK(s.tried == 7 && s.failed == 2 && s.ntimed == 5);
+	CHECK(fabs(s.model_rank - 1) < 1e-9 && fabs(s.draft_rank + 1) < 1e-9);
+	CHECK(fabs(s.model_error - 1 / 9.0) < 1e-9 && s.draft_error > 0.3);
+	CHECK(s.nbest == 4 && !strcmp(log_a.entry[s.best[0]].t.cand, "f"));
+	CHECK(!strcmp(log_a.entry[s.best[1]].t.cand, "b") && !strcmp(log_a.entry[s.best[3]].t.cand, "a"));
+	CHECK(s.nsteps == 3 && s.step[2].ratio == 0.7 && s.step[2].box == 2 && s.step[2].at_ns == 5);
+	CHECK(s.step[0].ratio == 1 && s.step[1].ratio == 0.8);
+	trials_free(&log_a);
+	CHECK(trials_payback(1e9, 1e6) == 1000 && trials_payback(1e9, 3e8) == 4);
+	CHECK(isnan(trials_payback(1e9, 0)) && isnan(trials_payback(1e9, -5)) && isnan(trials_payback(0, 5)));
+}
+
+/* More than fit: the five fastest in order, the last steps of many. */
+TEST(a_long_log_says_it_shortly)
+{
+	struct trials_sum s;
+	char cand[16];
+	start(&log_a, 1);
+	for (int i = 0; i < 20; i++) {
+		snprintf(cand, sizeof cand, "c%d", i);
+		say(&log_a, cand, MEAS_OK, 1000 - 10 * i, 1000, 1000, i);
+	}
+	trials_sum(&log_a, &s);
+	CHECK(s.nbest == SUM_BEST && s.nsteps == SUM_STEPS);
+	for (int i = 0; i < SUM_BEST; i++)
+		CHECK(s.best[i] == 19 - i);
+	CHECK(s.step[SUM_STEPS - 1].at_ns == 19 && s.step[0].at_ns == 12);
+	CHECK(isnan(s.draft_rank)); /* it held all of them for equal */
 	trials_free(&log_a);
 }
 
