@@ -85,6 +85,19 @@ static int read_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
+/* Tasks that have a kernel in the cache are served. */
+static void keep_missing(struct session *s)
+{
+	int n = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		if (s->job[i].incumbent)
+			continue;
+		s->job[n] = s->job[i];
+		s->task[n++] = s->task[i];
+	}
+	s->ntasks = n;
+}
+
 static int make_tasks(struct session *s)
 {
 	struct arena scratch = {0};
@@ -102,6 +115,8 @@ static int make_tasks(struct session *s)
 		arena_reset(&scratch);
 	}
 	arena_free(&scratch);
+	if (s->o->rigor == RIGOR_ESTIMATE)
+		keep_missing(s);
 	return cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
 }
 
@@ -260,6 +275,7 @@ static int run_job(struct session *s, bool defaults_only)
 			      .deadline_ns = s->end_ns - s->reserve_ns,
 			      .missing_by_ns = s->missing_by_ns,
 			      .defaults_only = defaults_only,
+			      .quick = s->o->rigor == RIGOR_QUICK,
 			      .stop = s->o->stop,
 			      .ctx = s,
 			      .sink = sink,
@@ -303,9 +319,10 @@ static void add_spent(struct job_spent *to, const struct job_spent *s)
 static int tune(struct session *s)
 {
 	int64_t now_ns = clock_now(s->clock);
-	bool divides = s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+	bool estimate = s->o->rigor == RIGOR_ESTIMATE;
+	bool divides = !estimate && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
 	int rc = make_tasks(s);
-	if (rc < 0 || (rc = search(s, divides)) < 0 || !divides)
+	if (rc < 0 || (rc = search(s, divides || estimate)) < 0 || !divides)
 		return rc;
 	int n = s->ntasks;
 	const struct job_task *before = s->job;

@@ -13,6 +13,14 @@
 #include "kernels/import.h"
 #include "search/job.h"
 
+/* How much is done for a network. */
+enum rigor {
+	RIGOR_PATIENT,  /* all of the box, unless every task is at its roofline or exhausted */
+	RIGOR_QUICK,    /* ends by itself when gains dry up */
+	RIGOR_ESTIMATE, /* default schedules for what the cache has not; no search */
+	RIGOR_CACHED,   /* nothing is built or measured: not for tune_model */
+};
+
 struct tune_options {
 	const char *model; /* path of an ONNX file */
 	int nbinds;
@@ -27,6 +35,7 @@ struct tune_options {
 	const char *cost;     /* model that guides it; NULL: "draft" */
 	uint64_t seed;
 	bool exact;
+	enum rigor rigor;
 	bool fresh;                  /* what earlier boxes tried is tried again */
 	const char *worker;          /* path; NULL: beside the executable */
 	volatile sig_atomic_t *stop; /* set by a signal handler: end at once; may be NULL */

@@ -10,6 +10,12 @@
  * the last result has to reach the sink. */
 #define MARGIN_NS (45 * NS_PER_MS)
 
+enum {
+	DRY_SLICES = 2,  /* without gain: a task has dried up */
+	DRY_TRIALS = 20, /* of earlier boxes, with which one such slice is enough */
+};
+#define DRY_SHARE 0.005
+
 struct run {
 	struct box box;
 	struct tune *tune;
@@ -142,16 +148,35 @@ static int run_defaults(struct run *x)
 	return rc < 0 ? rc : run_some_defaults(x, x->nmissing, x->ntasks);
 }
 
+static double network_ns(const struct run *x)
+{
+	double sum = 0;
+	for (int i = 0; i < x->ntasks; i++)
+		sum += (double)x->tune[i].task->uses * (double)x->tune[i].result->best_ns;
+	return sum;
+}
+
+/* For a quick search: what is left between a task and its roofline is next to nothing of the network, or
+ * slices bring nothing any more. One that earlier boxes tried for long has to bring something at once. */
+static bool dried_up(const struct tune *t, double all_ns)
+{
+	double above = t->task->uses * ((double)t->result->best_ns - t->result->roofline_ns);
+	int enough = t->task->ntried >= DRY_TRIALS ? 1 : DRY_SLICES;
+	return t->best >= 0 && (t->fruitless >= enough || above < DRY_SHARE * all_ns);
+}
+
 /* One slice after the other, to the task that promises most, until the box is over or nothing promises
  * anything. */
 static int run_slices(struct run *x)
 {
 	for (;;) {
 		struct tune *next = NULL;
-		double most = 0;
+		double most = 0, all_ns = network_ns(x);
 		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
 			double p = tune_promise(&x->tune[i]);
+			if (x->box.job->quick && dried_up(&x->tune[i], all_ns))
+				continue;
 			if (p > most) {
 				most = p;
 				next = &x->tune[i];

@@ -75,6 +75,7 @@ struct job {
 	int64_t
 	    missing_by_ns; /* tasks without an incumbent may get their default kernel so much later; 0: not */
 	bool defaults_only;          /* candidate 0 of every task and its incumbent, no search */
+	bool quick;                  /* the search ends when gains dry up, if the box does not */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
 	void *ctx;
 	/* A new certain result: (task, cand, meas, code bytes). Must keep copies. < 0 stops the job with that

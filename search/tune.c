@@ -20,6 +20,7 @@ enum {
  */
 #define RACE_WITHIN 1.15
 #define AT_ROOFLINE 1.03
+#define NO_GAIN 0.005
 
 static struct key structure_key(const char *cand)
 {
@@ -572,6 +573,7 @@ int tune_slice(struct tune *t)
 	t->saved = before_ns ? 1 - (double)t->result->best_ns / (double)before_ns : 0;
 	if (before_ns)
 		promise_learn(&t->box->promise, t->slices, room, t->saved);
+	t->fruitless = !before_ns || t->saved > NO_GAIN ? 0 : t->fruitless + 1;
 	t->slices++;
 	t->slice_ns = clock_now(t->box->runner->clock) - start_ns;
 	if (t->best < 0 ? t->slices > 5

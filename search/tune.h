@@ -40,6 +40,7 @@ struct tune {
 	int64_t slice_ns; /* of the last slice */
 	struct pace pace; /* of its builds */
 	double saved;     /* by the last slice, as a share of the task's time */
+	int fruitless;    /* slices in a row that brought next to nothing */
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };
 

@@ -63,6 +63,7 @@ struct box_setup {
 	uint64_t seed;
 	int64_t box_ns;
 	double death_rate;
+	bool quick, defaults_only;
 	int nknown;
 	const struct tried *known; /* of the first task */
 };
@@ -81,6 +82,8 @@ static void run_box(const struct box_setup *b, struct told *o)
 			      .strategy = b->strategy,
 			      .seed = b->seed,
 			      .deadline_ns = b->box_ns,
+			      .quick = b->quick,
+			      .defaults_only = b->defaults_only,
 			      .ctx = o,
 			      .sink = sink,
 			      .tried = tried};
@@ -230,6 +233,28 @@ TEST(known_times_count_by_the_default)
 	CHECK(!find(&two, 0, good)); /* half as slow again as the default: neither tried nor raced */
 	CHECK(!find(&two, 0, "lane=nonsense") && !find(&two, 0, "lane=k:3"));
 	end_box(&two);
+	end_box(&one);
+}
+
+/* A quick search ends by itself, and sooner where much is known already; defaults alone are two trials. */
+TEST(as_much_as_is_asked_for)
+{
+	static struct tried known[MOST];
+	const int64_t box_ns = 600 * NS_PER_S;
+	int n = 0;
+	run_box(&(struct box_setup){.seed = 3, .box_ns = box_ns, .quick = true}, &one);
+	int64_t took_ns = clock_now(dev_sim.clock());
+	CHECK(one.n > 40 && took_ns < box_ns / 10);
+	for (int i = 0; i < one.n; i++)
+		if (one.task[i] == 0 && !one.t[i].lost)
+			known[n++] = one.t[i];
+	end_box(&one);
+	run_box(&(struct box_setup){.seed = 3, .box_ns = box_ns, .quick = true, .nknown = n, .known = known},
+		&two);
+	CHECK(clock_now(dev_sim.clock()) < took_ns);
+	end_box(&two);
+	run_box(&(struct box_setup){.seed = 3, .box_ns = box_ns, .defaults_only = true}, &one);
+	CHECK(one.n == NTASKS && one.t[0].by == TRIED_DEFAULT && one.t[1].by == TRIED_DEFAULT);
 	end_box(&one);
 }
 
