@@ -348,6 +348,10 @@ static int open_variants(struct bench *b, const char *default_dir)
 		if (rc < 0)
 			return rc;
 		b->n++;
+		if (arg_flag(a, "require-cache"))
+			rc = ready_require(a, &b->variant[b->n - 1].ready);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
 }
@@ -421,6 +425,7 @@ static const struct opt opts[] = {
     {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; tells the late ones and CPU time"},
     {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
     {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
+    OPT_REQUIRE_CACHE,
     {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
     {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
     OPT_THREADS,

@@ -4,7 +4,9 @@
 
 static int run_ready(const struct args *a, struct ready *r, const char *dir)
 {
-	int rc = feed_inputs(a, r);
+	int rc = arg_flag(a, "require-cache") ? ready_require(a, r) : 0;
+	if (rc >= 0)
+		rc = feed_inputs(a, r);
 	if (rc >= 0)
 		rc = plan_run(r->plan, r->in, r->out);
 	if (rc < 0)
@@ -41,13 +43,14 @@ static int run_run(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    OPT_FEED, OPT_THREADS, OPT_EXACT, OPT_CACHE, OPT_SHAPE, {NULL},
+    OPT_FEED, OPT_REQUIRE_CACHE, OPT_THREADS, OPT_EXACT, OPT_CACHE, OPT_SHAPE, {NULL},
 };
 
 const struct cmd cmd_run = {
     .usage = "MODEL --input NAME=FILE... --output DIR [--exact]",
     .summary = "run a model once on given tensors",
-    .details = "Kernels come from the cache, else from those built in.",
+    .details =
+	"Kernels come from the cache, else from those built in: with --require-cache, from the cache alone.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -122,6 +122,51 @@ void ready_close(struct ready *r)
 	*r = (struct ready){0};
 }
 
+bool ready_missing(const struct ready *r, const struct plan_kernel *k)
+{
+	return r->model.steps->step[k->step].kind == STEP_TASK && k->origin != FROM_CACHE &&
+	       k->origin != FROM_DEFAULT;
+}
+
+/* The command that makes them, with this one's options. */
+static void add_remedy(const struct args *a, const struct ready *r, struct buf *out)
+{
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	buf_printf(out, "hone tune %s --rigor estimate --threads %d", r->model.path, r->host->threads);
+	if (*r->cache_dir)
+		buf_printf(out, " --cache %s", r->cache_dir);
+	if (r->host->exact)
+		buf_puts(out, " --exact");
+	for (int i = 0; i < n; i++)
+		buf_printf(out, " --shape %s", shape[i]);
+}
+
+int ready_require(const struct args *a, const struct ready *r)
+{
+	enum { NAMED = 8 };
+	const struct plan_kernel *k;
+	struct buf names = {0}, remedy = {0};
+	int n = plan_kernels(r->plan, &k), missing = 0;
+	if (r->kernels != KERNELS_BEST)
+		return fail(E_USAGE, "--require-cache is for the best kernels, not for --kernels %s",
+			    ready_kernels_name(r->kernels));
+	for (int i = 0; i < n; i++) {
+		if (!ready_missing(r, &k[i]) || missing++ >= NAMED)
+			continue;
+		buf_printf(&names, "%s%s (%s)", missing > 1 ? ", " : "", k[i].name, k[i].label);
+	}
+	if (missing > NAMED)
+		buf_printf(&names, " and %d more", missing - NAMED);
+	add_remedy(a, r, &remedy);
+	int rc = !missing ? 0
+			  : fail(E_NOTFOUND, "%s: %d of %d kernels are not in the cache: %s; %s makes them",
+				 r->model.path, missing, n, buf_str(&names), buf_str(&remedy));
+	buf_free(&names);
+	buf_free(&remedy);
+	return rc;
+}
+
 int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
 		       struct kernel_time **time)
 {

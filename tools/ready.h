@@ -21,6 +21,12 @@ struct host {
 		"exact", OPT_FLAG, NULL, "no kernel that changes the set of multiplications (Winograd)"      \
 	}
 
+#define OPT_REQUIRE_CACHE                                                                                    \
+	{                                                                                                    \
+		"require-cache", OPT_FLAG, NULL,                                                             \
+		    "fail, and name what is missing, unless every kernel comes from the cache"               \
+	}
+
 struct ready {
 	struct host *host; /* the caller's */
 	struct model model;
@@ -56,6 +62,10 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
+/* A kernel of a task that no record of the cache gave. */
+bool ready_missing(const struct ready *r, const struct plan_kernel *k);
+/* For OPT_REQUIRE_CACHE. E_NOTFOUND: names the kernels that are missing, and what fills the cache. */
+int ready_require(const struct args *a, const struct ready *r) MUST_CHECK;
 struct kernel_time {
 	double median_ns, min_ns;
 };
