@@ -127,6 +127,8 @@ static int run(struct session *s)
 			      .warm = !s->land[0].cold,
 			      .seed = s->o->seed,
 			      .deadline_ns = s->o->budget_ns,
+			      .defaults_only = s->o->rigor == RIGOR_ESTIMATE,
+			      .quick = s->o->rigor == RIGOR_QUICK,
 			      .stop = s->o->stop,
 			      .ctx = s,
 			      .sink = sink};

@@ -47,14 +47,108 @@ TEST(tune_then_show_and_explain)
 	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", steering(), cache);
 }
 
+/* The log of trials: a box goes on from the one before, and explain tells what was tried. */
+TEST(the_next_box_goes_on)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("logged"));
+	static const char tune[] = "tune %s --json --budget 3s --threads 1 --cache %s %s";
+	CHECK_RUN(0, tune, steering(), cache, "");
+	json_t *j = parse_out();
+	check_keys(j, "rigor known");
+	int trials = (int)json_integer_value(json_object_get(j, "trials"));
+	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "patient"));
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), cache, "--resume");
+	j = parse_out();
+	int known = (int)json_integer_value(json_object_get(j, "known"));
+	CHECK(known > 0 && known <= trials); /* a default that crashed counts twice */
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), cache, "--fresh");
+	j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+	json_decref(j);
+	CHECK_RUN(2, "tune %s --resume --fresh", steering());
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	check_keys(json_object_get(j, "payback"), "spent_s saved_ms inferences inferences_on_fallback");
+	CHECK(json_number_value(json_object_get(json_object_get(j, "payback"), "spent_s")) > 0);
+	json_t *log = json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log");
+	check_keys(log, "emitter boxes tried failed statuses best steps draft_rank model_rank "
+			"draft_error_pct model_error_pct payback");
+	CHECK(json_integer_value(json_object_get(log, "boxes")) == 3);
+	CHECK(json_integer_value(json_object_get(log, "tried")) >= 3);
+	check_keys(json_array_get(json_object_get(log, "best"), 0),
+		   "cand by box at_s us ratio draft_us model_us model_sd lost");
+	json_decref(j);
+	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "in 3 boxes");
+	CHECK_SAYS(cli_out, "tuning took");
+	CHECK_RUN(0, "explain %s --json --threads 2 --cache %s", steering(), cache); /* nothing is known */
+	j = parse_out();
+	CHECK(json_is_null(json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log")));
+	json_decref(j);
+}
+
+TEST(rigor_from_nothing_to_all)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("rigor"));
+	static const char tune[] = "tune %s --json --rigor %s --threads 1 --cache %s";
+	CHECK_RUN(1, tune, steering(), "cached", cache); /* nothing is there, and nothing is made */
+	CHECK_SAYS(cli_err, "10 of 10 kernels are not in the cache: Conv_2 (conv 5x5/2 3->24");
+	CHECK_SAYS(cli_err, "and 2 more; hone tune");
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "trials")) == 0);
+	CHECK(json_array_size(json_object_get(j, "kernels")) == 10);
+	CHECK(json_is_null(json_object_get(j, "before_ms")));
+	json_decref(j);
+	CHECK(!file_exists(cache));
+	CHECK_RUN(1, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
+		  in_dir("pinned"), cache);
+	CHECK_SAYS(cli_err, "--rigor estimate --threads 1 --cache");
+	CHECK(!file_exists(in_dir("pinned")));
+	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "not in the cache");
+	CHECK_RUN(0, tune, steering(), "estimate", cache);
+	j = parse_out();
+	int tasks = (int)json_integer_value(json_object_get(j, "tasks"));
+	CHECK(json_integer_value(json_object_get(j, "trials")) >= tasks && tasks == 10);
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) < 20);
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), "estimate", cache); /* all is there */
+	j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "trials")) == 0);
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), "cached", cache);
+	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
+		  in_dir("pinned"), cache);
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(2, "bench %s --runs 1 --require-cache --kernels default --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--require-cache is for the best kernels");
+	CHECK_RUN(0, "tune %s --json --rigor quick --budget 4s --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "quick"));
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) <= 4.1);
+	json_decref(j);
+}
+
 TEST(tune_refuses_what_it_cannot_do)
 {
+	CHECK_RUN(2, "tune %s --rigor mortis", steering());
+	CHECK_SAYS(cli_err, "cached, estimate, quick or patient");
 	CHECK_RUN(2, "tune %s --device toaster", steering());
 	CHECK_SAYS(cli_err, "cpu or replay:DIR");
 	CHECK_RUN(2, "tune %s --device replay:", steering());
 	CHECK_RUN(2, "tune %s --record=", steering());
 	CHECK_SAYS(cli_err, "--record");
 	CHECK_RUN(2, "tune %s --device replay:x --record y", steering());
+	CHECK_RUN(2, "tune %s --device replay:x --rigor cached", steering());
 	CHECK_RUN(2, "tune %s --strategy luck", steering());
 	CHECK_SAYS(cli_err, " evolve");
 	CHECK_RUN(2, "tune %s --cost luck", steering());

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/source.h"
 #include "kernels/space.h"
+#include "tools/explain_log.h"
 #include "tools/json.h"
 #include "tools/ready.h"
 #include "tools/table.h"
@@ -16,6 +17,9 @@ struct why {
 	char cand[CAND_MAX], def[CAND_MAX];
 	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
 	bool memory_bound;
+	bool logged;
+	struct trials log;
+	struct payback payback;
 };
 
 struct explain {
@@ -32,6 +36,38 @@ static bool look_up(struct explain *e, const struct step_task *t, enum rec_kind 
 	bool exact = arg_flag(e->args, "exact");
 	return cache_find_rec(e->cache, t->key, &e->target, e->threads, exact, kind, &e->arena, out) >= 0 &&
 	       out->kind == (int)kind;
+}
+
+static bool serves(struct explain *e, const struct step *s)
+{
+	struct rec r;
+	return s->fused_by < 0 ||
+	       cache_find_rec(e->cache, task_key(e->model.steps->step[s->fused_by].task), &e->target,
+			      e->threads, arg_flag(e->args, "exact"), REC_BEST, &e->arena, &r) < 0;
+}
+
+/* Those in which no fused kernel does the task's work. */
+static int uses_served(struct explain *e, struct key task)
+{
+	const struct steps *s = e->model.steps;
+	int n = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		n += s->step[i].kind == STEP_TASK && key_equal(task_key(s->step[i].task), task) &&
+		     serves(e, &s->step[i]);
+	return n;
+}
+
+/* What its tuning left of it. A log of another emitter is of other kernels. */
+static void find_log(struct explain *e, struct why *w)
+{
+	struct trials want = {.task = w->task->key,
+			      .target_key = target_key(&e->target),
+			      .device = "cpu",
+			      .threads = e->threads,
+			      .exact = arg_flag(e->args, "exact")};
+	w->logged = trials_get(e->cache, trials_key(&want), &w->log) >= 0;
+	if (w->logged)
+		w->payback = explain_payback(&w->log, uses_served(e, w->task->key), w->cand);
 }
 
 static int find_out(struct explain *e, const struct step_task *t, struct why *w)
@@ -52,6 +88,7 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	w->roofline_ns = space_roofline(s);
 	w->best_ns = w->tuned ? (double)w->best.meas.median_ns : 0;
 	w->default_ns = w->measured ? (double)w->first.meas.median_ns : 0;
+	find_log(e, w);
 	w->memory_bound =
 	    e->target.fma_gflops > 0 && w->roofline_ns > task_flops(t->task) / e->target.fma_gflops * 1.001;
 	return 0;
@@ -102,13 +139,13 @@ static json_t *why_json(const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si so so so so so so so ss sb}", "key", key, "label", json_text(w->label),
-			 "text", json_text(w->task->text), "uses", w->task->uses, "cand", json_text(w->cand),
-			 "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns), "default_ms",
-			 ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
+	return json_pack("{ss so so si so so so so so so so ss sb so}", "key", key, "label",
+			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
+			 json_text(w->cand), "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns),
+			 "default_ms", ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "tuned",
-			 w->tuned);
+			 w->tuned, "log", w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
 
 static void why_words(const struct explain *e, const struct why *w)
@@ -139,6 +176,8 @@ static void why_words(const struct explain *e, const struct why *w)
 	printf("  roofline %.4f ms on one core, bound by %s", w->roofline_ns / 1e6,
 	       w->memory_bound ? "memory" : "arithmetic");
 	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
+	if (w->logged)
+		explain_log_words(&w->log, &w->payback, w->cand);
 }
 
 static void why_row(struct table *t, const struct why *w)
@@ -179,33 +218,39 @@ static int explain_tasks(struct explain *e, const char *word)
 					   "of roofline", "bound by", "chosen"};
 	struct table t = {.align = "lrrrrll"};
 	json_t *list = json_array();
+	struct payback all = {0};
+	struct why *why = ARENA_NEW(&e->arena, struct why);
 	int n = 0, rc = 0;
 	for (int i = 0; i < 7; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < e->model.ntasks && rc >= 0; i++) {
-		struct why w;
-		if (!wanted(e, &e->model.task[i], word) || (rc = find_out(e, &e->model.task[i], &w)) < 0)
+		if (!wanted(e, &e->model.task[i], word) || (rc = find_out(e, &e->model.task[i], why)) < 0)
 			continue;
 		n++;
+		explain_payback_add(&all, &why->payback);
 		if (e->args->json)
-			json_array_append_new(list, why_json(&w));
+			json_array_append_new(list, why_json(why));
 		else if (word)
-			why_words(e, &w);
+			why_words(e, why);
 		else
-			why_row(&t, &w);
+			why_row(&t, why);
+		trials_free(&why->log);
 	}
 	if (rc >= 0 && n == 0 && word)
 		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
 			  e->model.path, word, e->model.path);
 	if (rc >= 0 && e->args->json)
-		return json_out(json_pack("{so so so}", "model", json_text(e->model.path), "choices",
-					  choices_json(&e->model.choices), "tasks", list));
+		return json_out(json_pack("{so so so so}", "model", json_text(e->model.path), "choices",
+					  choices_json(&e->model.choices), "payback",
+					  explain_payback_json(&all), "tasks", list));
 	if (rc >= 0 && !word)
 		table_print(&t, e->args->color);
 	arena_free(&t.arena);
 	json_decref(list);
 	if (rc >= 0 && !word)
 		choices_words(&e->model.choices);
+	if (rc >= 0 && !word && all.tasks)
+		explain_payback_words(&all, "");
 	if (rc >= 0)
 		printf("Next: hone %s %s%s\n", word ? "bench" : "explain", e->model.path,
 		       word ? "" : " TASK");
@@ -256,11 +301,14 @@ static const struct opt opts[] = {
 const struct cmd cmd_explain = {
     .usage = "MODEL [TASK]",
     .summary = "why a kernel was chosen",
-    .details = "TASK: part of a task's or a node's name, or of its key. Then its text, the default schedule, "
-	       "the chosen one,\n"
-	       "what was measured and what bounds it are shown. Without it, a row for each task, and the "
-	       "choices that\n"
-	       "divide the graph otherwise than its rules would.",
+    .details =
+	"TASK: part of a task's or a node's name, or of its key. Then its text, the default schedule, "
+	"the chosen one,\n"
+	"what was measured and what bounds it are shown; what was tried, what was thought of it before, how "
+	"the search\n"
+	"went, and after how many inferences it has paid for itself. Without it, a row for each task, and "
+	"the choices\n"
+	"that divide the graph otherwise than its rules would.",
     .min_pos = 1,
     .max_pos = 2,
     .opts = opts,

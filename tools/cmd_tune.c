@@ -5,6 +5,7 @@
 #include "platform/log.h"
 #include "platform/topo.h"
 #include "search/strategy.h"
+#include "tools/cached.h"
 #include "tools/json.h"
 #include "tools/ready.h"
 #include "tools/table.h"
@@ -12,6 +13,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+
+#define BOX_NS (20 * NS_PER_S)
+#define PATIENT_NS (120 * NS_PER_S) /* where --rigor patient is asked for */
 
 static volatile sig_atomic_t stop;
 
@@ -57,6 +61,8 @@ static int check_options(const struct tune_options *o, const char *device, int64
 		return fail(E_USAGE,
 			    "--device %s: cpu or replay:DIR, as yet (hone devices lists what is here)",
 			    device);
+	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
+		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
 	if (o->record && (!*o->record || replay_folder(device)))
 		return fail(E_USAGE, "--record: name a folder, and measure: a replay is recorded already");
 	if (o->budget_ns < NS_PER_S / 10)
@@ -117,17 +123,40 @@ static json_t *spent_json(const struct tune_spent *s)
 			 "builders_ms", ms_of(j->ahead_ns), "state_bytes", (json_int_t)j->state_bytes);
 }
 
-static int report_json(const char *model, const struct tune_report *r)
+static const char *const rigor_names[] = {[RIGOR_PATIENT] = "patient",
+					  [RIGOR_QUICK] = "quick",
+					  [RIGOR_ESTIMATE] = "estimate",
+					  [RIGOR_CACHED] = "cached"};
+
+/* --rigor, and the box that goes with it. */
+static int choose_rigor(const struct args *a, struct tune_options *o)
 {
-	return json_out(json_pack(
-	    "{so si si si so so so so so sb si so so so sb so so so}", "model", json_text(model), "tasks",
-	    r->tasks, "trials", r->trials, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
-	    json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
-	    ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved", r->interleaved,
-	    "reverted", r->reverted, "speedup", json_num(speedup(r)), "strategy", json_text(r->strategy),
-	    "cache", json_text(r->cache), "stopped", r->stopped, "warning",
-	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
-	    kernels_json(r)));
+	const char *name = arg_str(a, "rigor", NULL);
+	int i = name ? RIGOR_CACHED : RIGOR_PATIENT;
+	while (name && i >= 0 && strcmp(name, rigor_names[i]))
+		i--;
+	if (i < 0)
+		return fail(E_USAGE, "--rigor %s: cached, estimate, quick or patient", name);
+	if (arg_flag(a, "resume") && arg_flag(a, "fresh"))
+		return fail(E_USAGE, "--resume and --fresh: one of them");
+	o->rigor = (enum rigor)i;
+	o->fresh = arg_flag(a, "fresh");
+	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : BOX_NS);
+	return 0;
+}
+
+static int report_json(const char *model, const struct tune_report *r, enum rigor rigor)
+{
+	return json_out(
+	    json_pack("{so ss si si si si so so so so so sb si so so so sb so so so}", "model",
+		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
+		      "known", r->known, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
+		      json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
+		      ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved",
+		      r->interleaved, "reverted", r->reverted, "speedup", json_num(speedup(r)), "strategy",
+		      r->strategy ? json_text(r->strategy) : json_null(), "cache", json_text(r->cache),
+		      "stopped", r->stopped, "warning", r->warning ? json_text(r->warning) : json_null(),
+		      "spent", spent_json(&r->spent), "kernels", kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -189,11 +218,14 @@ static void next_step(const char *model, const struct tune_report *r)
 		       r->cache);
 }
 
-static void report(const struct args *a, const char *model, const struct tune_report *r)
+static void report(const struct args *a, const char *model, const struct tune_report *r, enum rigor rigor)
 {
 	kernels_table(r, a->color);
-	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s%s\n", model, r->target, r->tasks, r->trials,
-	       r->elapsed_s, r->budget_s, r->stopped ? " (stopped)" : "");
+	printf("%s on %s: %d tasks, %d trials", model, r->target, r->tasks, r->trials);
+	if (r->known)
+		printf(" beside %d of earlier boxes", r->known);
+	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[rigor],
+	       r->stopped ? " (stopped)" : "");
 	network(r);
 	next_step(model, r);
 }
@@ -218,12 +250,28 @@ static int tune(const struct args *a, struct tune_options *o, struct arena *aren
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		return report_json(o->model, &r);
+		return report_json(o->model, &r, o->rigor);
 	if (replay)
 		report_replay(a, o->model, &r);
 	else
-		report(a, o->model, &r);
+		report(a, o->model, &r, o->rigor);
 	return 0;
+}
+
+/* What the cache holds. Exit 1 where something is missing. */
+static int look(const struct args *a, struct tune_options *o, struct arena *arena)
+{
+	struct tune_report r;
+	const char *why;
+	int missing, rc = cached_report(a, arena, &r, &missing, &why);
+	if (rc >= 0 && a->json)
+		rc = report_json(o->model, &r, o->rigor);
+	if (rc >= 0 && !a->json) {
+		kernels_table(&r, a->color);
+		printf("%s on %s: %d of %d kernels are in cache %s, rigor cached: nothing was measured\n",
+		       o->model, r.target, r.nkernels - missing, r.nkernels, r.cache);
+	}
+	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc;
 }
 
 static int run_tune(const struct args *a)
@@ -233,7 +281,6 @@ static int run_tune(const struct args *a)
 	struct arena arena = {0};
 	struct tune_options o = {
 	    .model = a->pos[0],
-	    .budget_ns = arg_duration(a, "budget", 20 * NS_PER_S),
 	    .cache = arg_str(a, "cache", NULL),
 	    .record = arg_str(a, "record", NULL),
 	    .strategy = arg_str(a, "strategy", NULL),
@@ -243,7 +290,9 @@ static int run_tune(const struct args *a)
 	    .stop = &stop,
 	    .progress = progress,
 	};
-	int rc = check_options(&o, arg_str(a, "device", "cpu"), arg_int(a, "builders", -1));
+	int rc = choose_rigor(a, &o);
+	if (rc >= 0)
+		rc = check_options(&o, arg_str(a, "device", "cpu"), arg_int(a, "builders", -1));
 	if (rc >= 0)
 		rc = arg_seed(a, &o.seed);
 	if (rc >= 0)
@@ -255,17 +304,22 @@ static int run_tune(const struct args *a)
 	if (rc >= 0 && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
 		o.cpus = topo.core_cpu;
 	if (rc >= 0)
-		rc = tune(a, &o, &arena);
+		rc = o.rigor == RIGOR_CACHED ? look(a, &o, &arena) : tune(a, &o, &arena);
 	arena_free(&arena);
 	return rc < 0 ? rc : 0;
 }
 
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
+    {"rigor", OPT_STR, "LEVEL",
+     "cached: what the cache holds, nothing is measured; estimate: default schedules for what it has not; "
+     "quick: ends when gains dry up; patient: all of the box (the default; asked for by name: 2m)"},
+    {"resume", OPT_FLAG, NULL,
+     "go on from what earlier boxes tried, as their logs in the cache say (default)"},
+    {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
      "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
-     "search, "
-     "on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
+     "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
     {"record", OPT_STR, "DIR", "all that is measured goes into this folder too, a text file for each task"},
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto, cluster, evolve (default), genetic, gradient or random"},
@@ -282,11 +336,16 @@ static const struct opt opts[] = {
 };
 
 const struct cmd cmd_tune = {
-    .usage = "MODEL [--budget 20s] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] [--exact]",
+    .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] "
+	     "[--exact]",
     .summary = "find fast kernels for a model within a time box",
-    .details = "The untuned schedule of every task is measured first, so the result is never slower than "
-	       "that. What is found\n"
-	       "is in the cache at once: an interrupt (Ctrl-C) ends the box and loses nothing.",
+    .details =
+	"The untuned schedule of every task is measured first, so the result is never slower than "
+	"that. What is found\n"
+	"is in the cache at once: an interrupt (Ctrl-C) ends the box and loses nothing. So is what was "
+	"tried: the next\n"
+	"box goes on from there, and hone explain tells. With --rigor cached it exits 1 where kernels "
+	"are missing.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,
