@@ -127,6 +127,8 @@ bench-%: $(B)/tools/bench_% $(PROGRAMS)
 # Against other libraries, which are had from PyPI into a virtual environment; see tools/peers/bench_peers.py.
 bench-peers: all $(B)/tools/bench_net
 	@BUILD=$(B) sh configs/peers.sh $(ARGS)
+bench-tvm: all $(B)/tools/bench_net
+	@BUILD=$(B) sh configs/peers.sh --tvm $(ARGS)
 
 # What is missing is installed first; a second make then finds the compiler and LLVM.
 AGAIN = @+$(MAKE) --no-print-directory
@@ -153,6 +155,6 @@ install: all $(B)/man
 	@sh configs/install.sh $(B) "$(DESTDIR)$(PREFIX)"
 clean:
 	rm -rf $(B)
-.PHONY: all objects clean deps test layers demo size fuzz install bench-peers
+.PHONY: all objects clean deps test layers demo size fuzz install bench-peers bench-tvm
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

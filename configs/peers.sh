@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# make bench-peers: other libraries from PyPI into a virtual environment under $BUILD and from Debian, then the benchmark. A
-# library that cannot be had is noted in $BUILD/peers/missing and left out. --test: only the part that needs none of them.
+# make bench-peers, bench-tvm: other libraries from PyPI into a virtual environment under $BUILD and from Debian, then the
+# benchmark. A library that cannot be had is noted in $BUILD/peers/missing and left out. --tvm: bench-tvm; --test: only the part
+# that needs none of them.
 here=tools/peers
 B=${BUILD:-build}
 if [ "$1" = --test ]; then
@@ -10,8 +11,10 @@ if [ "$1" = --test ]; then
 	echo "0 passed, 0 failed, 1 skipped"
 	exit 0
 fi
+tool=bench_peers.py
+[ "$1" = --tvm ] && shift && tool=bench_tvm.py
 for a in "$@"; do # what needs no library
-	case $a in -h | --help) exec python3 -B $here/bench_peers.py "$a" ;; esac
+	case $a in -h | --help) exec python3 -B $here/$tool "$a" ;; esac
 done
 venv=$B/peers-venv
 mkdir -p "$B/peers"
@@ -55,4 +58,4 @@ onednn -ldnnl
 xnnpack -lXNNPACK -lpthreadpool -lm
 openblas -lopenblas
 END
-exec "$venv/bin/python" -B $here/bench_peers.py --build "$B" "$@"
+exec "$venv/bin/python" -B $here/$tool --build "$B" "$@"

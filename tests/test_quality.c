@@ -15,10 +15,10 @@ static struct course course(const char *network, const char *strategy, uint64_t 
 	    .elapsed_s = 59.9,
 	    .own_pct = NAN,
 	    .n = 4,
-	    .moment = {{.at_s = 2, .quality = 0.5, .low = 0.4, .fallback = 30},
+	    .moment = {{.at_s = 2, .quality = 0.5, .fallback = 30},
 		       {.at_s = 5, .quality = 0.96, .tuned = 10, .standard = 5, .fallback = 15},
 		       {.at_s = 20, .quality = 0.94, .tuned = 30},
-		       {.at_s = 60, .quality = final, .low = 0.9, .tuned = 30, .portable = 1}}};
+		       {.at_s = 60, .quality = final, .least = 0.9, .tuned = 30, .portable = 1}}};
 }
 
 TEST(the_last_moment_counts)
@@ -96,7 +96,7 @@ TEST(one_json_object)
 	keys(first, "network strategy seed trials elapsed_s own_pct seconds_to_95 moments");
 	CHECK(json_is_null(json_object_get(first, "own_pct")));
 	const json_t *m = json_array_get(json_object_get(first, "moments"), 1);
-	keys(m, "at_s ms quality quality_low kernels");
+	keys(m, "at_s ms quality quality_least quality_most quality_median kernels");
 	keys(json_object_get(m, "kernels"), "tuned default fallback portable");
 	/* Every strategy: each network and all of them. */
 	CHECK(json_array_size(json_object_get(j, "sums")) == 6);

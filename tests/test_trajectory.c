@@ -211,11 +211,37 @@ TEST(caches_against_each_other)
 	for (int i = 0; i < 3; i++) {
 		const struct score *s = &scored[i];
 		CHECK(!memcmp(s->count, scored[0].count, sizeof s->count));
-		CHECK(s->low_ns > 0 && s->low_ns <= s->median_ns && s->low > 0);
+		CHECK(s->low_ns > 0 && s->low_ns <= s->median_ns);
+		CHECK(0 < s->least && s->least <= s->quality && s->quality <= s->most);
 		CHECK(s->gain.low <= s->gain.median && s->gain.median <= s->gain.high && s->gain.low > 0);
 	}
-	CHECK(scored[0].gain.median == 1 && scored[0].low == 1);
+	CHECK(scored[0].gain.median == 1 && scored[0].quality == 1);
 	CHECK(score(in_root("nothing.onnx")) == 1 && score_rc == E_NOTFOUND);
+}
+
+static int parts(const char *a, const char *b, struct score_part *p)
+{
+	const char *name[2][16];
+	int n[2] = {0};
+	static char text[2][64];
+	for (int i = 0; i < 2; i++) {
+		snprintf(text[i], sizeof text[i], "%s", i ? b : a);
+		for (char *w = strtok(text[i], " "); w; w = strtok(NULL, " "))
+			name[i][n[i]++] = w;
+	}
+	return score_parts(name[0], n[0], name[1], n[1], p);
+}
+
+/* Equal names one by one; what only one has, or has elsewhere, belongs to what comes before. */
+TEST(kernels_that_do_the_same)
+{
+	struct score_part p[16];
+	CHECK(parts("a b c", "a b c", p) == 3 && p[2].a == 2 && p[2].b == 2);
+	CHECK(parts("a b c d", "a d", p) == 2 && p[1].a == 3 && p[1].b == 1);
+	CHECK(parts("x c", "a b c", p) == 2 && p[0].a == 0 && p[0].b == 0 && p[1].a == 1 && p[1].b == 2);
+	CHECK(parts("a b", "c d", p) == 1);
+	CHECK(parts("a b c", "c b a", p) == 2 && p[1].a == 1 && p[1].b == 1);
+	CHECK(parts("a", "a b", p) == 1 && parts("", "", p) == 1);
 }
 
 TEST_MAIN

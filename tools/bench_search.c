@@ -279,12 +279,12 @@ struct claim {
 	const char *cache, *who;
 };
 
-/* Who is faster than the best, beyond doubt. */
+/* Who is faster than the best, in every opening. */
 static int fastest(int n, const struct score *s)
 {
-	int win = 0; /* its gain over itself is 1 */
+	int win = 0; /* its quality is 1 */
 	for (int i = 1; i < n; i++)
-		if (s[i].gain.median > CROWN && s[i].gain.low > 1 && s[i].gain.median > s[win].gain.median)
+		if (s[i].quality > CROWN && s[i].least > 1 && s[i].quality > s[win].quality)
 			win = i;
 	return win;
 }
@@ -354,8 +354,10 @@ static int refer(struct bench *b, struct search_net *net, double seconds)
 static void take_score(struct moment *m, const struct score *s)
 {
 	m->ms = s->low_ns / 1e6;
-	m->quality = s->gain.median;
-	m->low = s->low;
+	m->quality = s->quality;
+	m->least = s->least;
+	m->most = s->most;
+	m->median = s->gain.median;
 	m->tuned = s->count[FROM_CACHE];
 	m->standard = s->count[FROM_DEFAULT];
 	m->fallback = s->count[FROM_FALLBACK];
@@ -394,8 +396,8 @@ static int score_floor(struct bench *b, struct search_net *net)
 	int rc = heat(b, net->path, 3, s);
 	net->ms = s[0].low_ns / 1e6;
 	net->median_ms = s[0].median_ns / 1e6;
-	net->standard = s[1].gain.median;
-	net->fallback = s[2].gain.median;
+	net->standard = s[1].quality;
+	net->fallback = s[2].quality;
 	return rc;
 }
 

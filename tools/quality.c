@@ -40,9 +40,11 @@ struct quality_sum quality_sum(const struct course *c, int n, const char *networ
 
 static json_t *moment_json(const struct moment *m)
 {
-	return json_pack("{so so so so s{si si si si}}", "at_s", json_num(m->at_s), "ms", json_num(m->ms),
-			 "quality", json_num(m->quality), "quality_low", json_num(m->low), "kernels", "tuned",
-			 m->tuned, "default", m->standard, "fallback", m->fallback, "portable", m->portable);
+	return json_pack("{so so so so so so s{si si si si}}", "at_s", json_num(m->at_s), "ms",
+			 json_num(m->ms), "quality", json_num(m->quality), "quality_least",
+			 json_num(m->least), "quality_most", json_num(m->most), "quality_median",
+			 json_num(m->median), "kernels", "tuned", m->tuned, "default", m->standard,
+			 "fallback", m->fallback, "portable", m->portable);
 }
 
 json_t *quality_json(const struct course *c)

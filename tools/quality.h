@@ -2,8 +2,8 @@
 /* Time to quality: how near a search is to the best that was ever found, second by second.
  *
  * Quality is the time of the network with the best kernels ever found over its time with what a search had
- * found by then: 1 is as good, more is better than anything before. It is the median of the
- * ratios of neighbouring runs (tools/score.h); `low` says what tenth percentiles say. */
+ * found by then: 1 is as good, more is better than anything before. tools/score.h
+ * says how they are timed. */
 #ifndef TOOLS_QUALITY_H
 #define TOOLS_QUALITY_H
 
@@ -13,9 +13,10 @@
 enum { MOMENTS_MAX = 16 };
 
 struct moment {
-	double at_s; /* since the start of the search's process */
-	double ms;   /* of the network, tenth percentile */
-	double quality, low;
+	double at_s;                 /* since the start of the search's process */
+	double ms;                   /* of the network: tenth percentile of whole runs, for people */
+	double quality, least, most; /* least, most: of the openings, each for itself */
+	double median;               /* of the ratios of whole neighbouring runs */
 	int tuned, standard, fallback, portable; /* kernels, by where they come from */
 };
 

@@ -101,7 +101,9 @@ static void course_row(struct table *t, const struct course *c)
 	table_cell(t, "%llu", (unsigned long long)c->seed);
 	for (int i = 0; i < SHOWN; i++)
 		percent(t, quality_at(c, shown_s[i]));
-	percent(t, c->moment[c->n - 1].low);
+	const struct moment *end = &c->moment[c->n - 1];
+	table_cell(t, "%.1f-%.1f", 100 * end->least, 100 * end->most);
+	percent(t, end->median);
 	table_cell(t, isfinite(s) ? "%g" : "-", s);
 	table_cell(t, "%d", c->trials);
 	table_cell(t, isfinite(c->own_pct) ? "%.1f" : "-", c->own_pct);
@@ -111,10 +113,10 @@ static void course_row(struct table *t, const struct course *c)
 
 static void courses_table(const struct search_report *r, bool color)
 {
-	static const char *const head[] = {"network", "strategy", "seed",        "2 s", "5 s",
-					   "10 s",    "20 s",     "60 s",        "p10", "95 % s",
-					   "trials",  "own %",    "kernels 2 s", "5 s"};
-	struct table t = {.align = "llrrrrrrrrrrrr"};
+	static const char *const head[] = {"network", "strategy", "seed",  "2 s",         "5 s",
+					   "10 s",    "20 s",     "60 s",  "from-to",     "median",
+					   "95 % s",  "trials",   "own %", "kernels 2 s", "5 s"};
+	struct table t = {.align = "llrrrrrrrrrrrrr"};
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < r->n; i++)
@@ -157,9 +159,10 @@ static void sums_table(const struct search_report *r, bool color)
 
 void search_print(const struct search_report *r, bool color)
 {
-	printf("%% of the best ever found (medians of the ratios of %d interleaved runs; p10: of tenth "
-	       "percentiles, at the end), %s\n",
-	       r->openings * r->rounds,
+	printf("%% of the best ever found, by %d neighbouring runs kernel by kernel (at the end, from-to: %d "
+	       "openings "
+	       "of %d runs; median: of whole runs); %s\n",
+	       r->openings * r->rounds, r->openings, r->rounds,
 	       r->boxes ? "a box of its own for each time" : "snapshots of one search");
 	courses_table(r, color);
 	sums_table(r, color);

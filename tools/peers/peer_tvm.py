@@ -33,9 +33,11 @@ class Stop(ms.measure_callback.PyMeasureCallback):
     """Ends the tuning when its seconds are over; what was measured is in the database by then."""
 
     end = 0.0
+    over = False
 
     def apply(self, task_scheduler, task_id, measure_candidates, builder_results, runner_results):
-        if time.monotonic() > Stop.end:
+        Stop.over = time.monotonic() > Stop.end
+        if Stop.over:
             raise OutOfTime
 
 
@@ -46,19 +48,19 @@ def target(job):
     return tvm.target.Target({"kind": "llvm", "mcpu": cpu[0] if cpu else "x86-64-v3", "num-cores": job["threads"]})
 
 
-def tune(mod, t, work, seconds, threads):
+def tune(mod, t, work, seconds, threads, at_once):
     global TUNED_S
     start = time.monotonic()
     Stop.end = start + seconds
     tasks = extract_tasks(mod, t, {})
-    per_task = max(2, min(64, int(seconds * TRIALS_PER_S / (2 * max(1, len(tasks))))))
+    per_task = at_once or max(2, min(64, int(seconds * TRIALS_PER_S / (2 * max(1, len(tasks))))))
     callbacks = [ms.measure_callback.AddToDatabase(), ms.measure_callback.RemoveBuildArtifact(),
                  ms.measure_callback.UpdateCostModel(), Stop()]
     try:
         tune_relax(mod, {}, t, work, 1 << 20, num_trials_per_iter=per_task, measure_callbacks=callbacks, seed=1,
                    builder=ms.builder.LocalBuilder(max_workers=threads, timeout_sec=BUILD_S))
-    except Exception as e:  # noqa: BLE001: it comes back through C++ as another class
-        if "OutOfTime" not in repr(e) + str(e):
+    except Exception:  # noqa: BLE001: it comes back through C++ as another class
+        if not Stop.over:
             raise
     TUNED_S = time.monotonic() - start
 
@@ -72,7 +74,7 @@ def load(job, setting):
         mod = tvm.transform.Sequential([tr.DecomposeOpsForInference(), tr.CanonicalizeBindings(),
                                         relax.get_pipeline("zero"), tr.AttachAttrLayoutFreeBuffers()])(mod)
         if job["tune_s"] > 0:
-            tune(mod, t, work, job["tune_s"], job["threads"])
+            tune(mod, t, work, job["tune_s"], job["threads"], job.get("trials_at_once"))
         mod = tvm.transform.Sequential([tr.MetaScheduleApplyDatabase(work), tr.SplitLayoutRewritePreproc(),
                                         tr.LiftTransformParams(), tr.FoldConstant()])(mod)
     vm = relax.VirtualMachine(relax.build(mod, t), tvm.cpu())

@@ -5,6 +5,7 @@ import sys
 import xml.dom.minidom
 
 import bench_peers
+import bench_tvm
 import measure
 import report
 
@@ -122,6 +123,29 @@ def test_options():
     finally:
         sys.stderr = err
         null.close()
+
+
+def test_tvm_beside():
+    a = bench_tvm.options(["--budgets", "6,20", "2"])
+    assert a.layers == [list(bench_tvm.LAYERS)[1]] and a.budgets == [6, 20] and len(bench_tvm.options([]).layers) == len(bench_tvm.LAYERS)
+    null, err = open(os.devnull, "w"), sys.stderr
+    for bad in (["0"], ["99"], ["x"], ["--budgets", "0"], ["--budgets", "a"], ["--times", "-1"]):
+        sys.stderr = null
+        try:
+            bench_tvm.options(bad)
+        except SystemExit as e:
+            assert e.code == 2
+        else:
+            raise AssertionError(bad)
+        finally:
+            sys.stderr = err
+    null.close()
+    run = {"p50_ms": 1.5, "ratio": 2, "ratio_low": 1.9, "ratio_high": 2.1}
+    row = {"layer": "l", "hone_s": 6, "tvm_s": 61.2, "hone_trials": 70, "tvm_trials": 8, "max_error": 1e-6, "runs": {"hone": run, "tvm": run}}
+    assert "2.00" in bench_tvm.line(row) and " 8 " in bench_tvm.line(row) and "1e-06" in bench_tvm.line(row)
+    assert len(bench_tvm.line(row)) == len(bench_tvm.HEAD)
+    assert "failed: no" in bench_tvm.line({"layer": "l", "failed": "no"})
+    assert bench_tvm.tried("/nowhere") == 0
 
 
 def main():
