@@ -3,13 +3,14 @@
 
 #include <math.h>
 
-#define REACH 0.5   /* distance of features at which a neighbour counts e^-1/2 */
-#define SHRINK 1.0  /* neighbours at no distance that move a belief half way */
-#define NOISE 0.03  /* of a measurement, log */
-#define OUTLIER 0.7 /* a slow phase of the machine is no more than that */
-#define PRIOR 4     /* measurements that the model's own sd is worth */
-#define OWN 0.5     /* share of a candidate's variance that no neighbour explains */
-#define GAIN 0.01   /* less does not win a race */
+#define REACH 0.5                /* distance of features at which a neighbour counts e^-1/2 */
+#define FAR (20 * REACH * REACH) /* e^-10: nothing */
+#define SHRINK 1.0               /* neighbours at no distance that move a belief half way */
+#define NOISE 0.03               /* of a measurement, log */
+#define OUTLIER 0.7              /* a slow phase of the machine is no more than that */
+#define PRIOR 4                  /* measurements that the model's own sd is worth */
+#define OWN 0.5                  /* share of a candidate's variance that no neighbour explains */
+#define GAIN 0.01                /* less does not win a race */
 
 static double log_guess(const struct member *m)
 {
@@ -45,10 +46,12 @@ void belief_of(const struct belief *b, const struct member *m, double *log_ns, d
 	double near = 0, sum = 0;
 	for (int i = 0; i < b->herd->ntold; i++) {
 		const float *f = b->herd->told[i].f;
-		double d = 0;
+		float d = 0;
 		for (int k = 0; k < FEATURES; k++)
-			d += (double)(f[k] - m->f[k]) * (f[k] - m->f[k]);
-		double w = exp(-d / (2 * REACH * REACH));
+			d += (f[k] - m->f[k]) * (f[k] - m->f[k]);
+		if (d > FAR)
+			continue;
+		double w = exp((double)-d / (2 * REACH * REACH));
 		near += w;
 		sum += w * b->rest[i];
 	}
@@ -57,11 +60,19 @@ void belief_of(const struct belief *b, const struct member *m, double *log_ns, d
 	*sd = sqrt(own * own * left + NOISE * NOISE);
 }
 
+void belief_settle(const struct belief *b, struct herd *h)
+{
+	for (int i = 0; i < h->npool; i++) {
+		double log_ns, sd;
+		belief_of(b, &h->pool[i], &log_ns, &sd);
+		h->pool[i].log_ns = log_ns;
+		h->pool[i].guess.sd = sd;
+	}
+}
+
 double belief_gain(const struct belief *b, const struct member *m)
 {
-	double log_ns, sd;
-	belief_of(b, m, &log_ns, &sd);
-	double ahead = b->best - log_ns, z = ahead / sd;
+	double sd = m->guess.sd, ahead = b->best - m->log_ns, z = ahead / sd;
 	double gain = ahead * 0.5 * erfc(-z / sqrt(2)) + sd * exp(-z * z / 2) / sqrt(2 * M_PI);
 	return gain > 0 ? gain : 0;
 }

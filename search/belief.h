@@ -20,9 +20,12 @@ struct belief {
 /* Of what the herd was told; its guesses are the present ones. Before anything was told everything is
  * believed as it is guessed. */
 void belief_form(struct belief *b, const struct herd *h);
-/* Log ns and its deviation. */
+/* Of one candidate: log ns and its deviation. */
 void belief_of(const struct belief *b, const struct member *m, double *log_ns, double *sd);
-/* Expected gain over the incumbent, as a share of its time; a candidate that is slower gains nothing. */
+/* The pool's guesses become what is believed (log_ns and guess.sd), until its next round. Some 2 us each. */
+void belief_settle(const struct belief *b, struct herd *h);
+/* Expected gain of a settled candidate over the incumbent, as a share of its time; one that is slower gains
+ * nothing. */
 double belief_gain(const struct belief *b, const struct member *m);
 
 #endif

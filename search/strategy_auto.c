@@ -48,6 +48,7 @@ static void next_round(struct auto_state *x)
 	herd_round(h);
 	herd_fill(h, x->rounds++ ? DRAWN : FIRST, breed, x);
 	belief_form(&x->belief, h);
+	belief_settle(&x->belief, h);
 }
 
 static double worth(const struct auto_state *x, const struct member *m)

@@ -196,6 +196,8 @@ TEST(belief_follows_what_is_measured)
 	belief_form(&b, &u.h);
 	belief_of(&b, &u.h.pool[0], &after, &sd_after);
 	CHECK(fabs(after - before - log(2)) < 0.02 && sd_after < sd_before / 2);
+	belief_settle(&b, &u.h);
+	CHECK(u.h.npool && u.h.pool[0].log_ns == after && u.h.pool[0].guess.sd == sd_after);
 	arena_free(&u.a);
 }
 
@@ -207,9 +209,10 @@ TEST(gain_is_of_the_fast_and_of_the_uncertain)
 	tell("", MEAS_OK, 100000);
 	struct member m = u.h.pool[0];
 	belief_form(&b, &u.h);
-	double shift = b.mean, last = 1;
+	double last = 1;
 	for (int i = -2; i <= 2; i++) { /* from much faster to much slower than the incumbent */
-		m.guess = (struct guess){exp(log(100000) - shift + i * 0.5), 0.1};
+		m.log_ns = log(100000) + i * 0.5;
+		m.guess.sd = 0.1;
 		double gain = belief_gain(&b, &m);
 		CHECK(gain >= 0 && gain < last);
 		last = gain;
