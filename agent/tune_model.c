@@ -6,6 +6,7 @@
 #include "agent/tune_graph.h"
 #include "agent/wire.h"
 #include "platform/log.h"
+#include "search/strategy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -402,7 +403,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out)
 {
 	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
-	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : "evolve",
+	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
 				    .budget_s = (double)o->budget_ns / 1e9};
 	s.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
 	int64_t now_ns = s.end_ns - o->budget_ns; /* the process's start */

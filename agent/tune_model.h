@@ -31,7 +31,7 @@ struct tune_options {
 	int builders;         /* cores that build while others measure; -1: what is left, 0 to 2 */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
 	const char *record;   /* folder of landscapes that gets all that is measured; NULL: none */
-	const char *strategy; /* NULL: "evolve" */
+	const char *strategy; /* NULL: STRATEGY_DEFAULT */
 	const char *cost;     /* model that guides it; NULL: "draft" */
 	uint64_t seed;
 	bool exact;

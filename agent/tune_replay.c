@@ -4,6 +4,7 @@
 #include "agent/chosen.h"
 #include "agent/replay.h"
 #include "platform/log.h"
+#include "search/strategy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -164,7 +165,7 @@ static void make_rows(struct session *s)
 int tune_replay(const struct tune_options *o, const char *dir, struct arena *a, struct tune_report *out)
 {
 	struct session s = {.o = o, .a = a, .report = out};
-	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : "evolve",
+	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
 				    .budget_s = (double)o->budget_ns / 1e9};
 	int rc = open_replay(&s, dir);
 	if (rc >= 0)

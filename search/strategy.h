@@ -19,6 +19,8 @@ struct strategy {
 	void (*tell)(void *state, const char *cand, const struct meas *m);
 };
 
+#define STRATEGY_DEFAULT "evolve"
+
 extern const struct strategy *const strategy_table[];
 const struct strategy *strategy_find(const char *name); /* NULL: unknown */
 

@@ -13,7 +13,13 @@
 
 #include <math.h>
 
-enum { POOL = 96, FIRST = 160, DRAWN = 40, VAIN = 4 /* pools without a gain: nothing is left */ };
+enum {
+	POOL = 96,    /* candidates, */
+	FIRST = 160,  /* out of so many at first */
+	DRAWN = 40,   /* and so many more for each round */
+	VAIN = 4,     /* pools without a gain: nothing is left */
+	PATIENCE = 24 /* proposals before that is said: one slow phase of the machine may last for so many */
+};
 
 #define GAINLESS 0.001  /* expected, as a share of the task's time: not worth building */
 #define TWIN_COST 0.3   /* of trying other numbers of a structure that is built */
@@ -24,7 +30,7 @@ enum { POOL = 96, FIRST = 160, DRAWN = 40, VAIN = 4 /* pools without a gain: not
 struct auto_state {
 	struct herd herd;
 	struct belief belief;
-	int rounds;
+	int rounds, asked;
 };
 
 static int auto_start(struct arena *a, const struct guide *g, uint64_t seed, void **state)
@@ -61,7 +67,7 @@ static int most_worth(const struct auto_state *x)
 {
 	const struct herd *h = &x->herd;
 	int best = -1;
-	double most = GAINLESS;
+	double most = x->asked < PATIENCE ? 0 : GAINLESS;
 	for (int i = 0; i < h->npool; i++) {
 		double w = herd_in_round(h, h->pool[i].unit) ? 0 : worth(x, &h->pool[i]);
 		if (w > most) {
@@ -80,6 +86,7 @@ static int auto_ask(void *state, char cand[CAND_MAX])
 		next_round(x);
 		best = most_worth(x);
 	}
+	x->asked++;
 	return herd_take(&x->herd, best, cand);
 }
 

@@ -60,23 +60,25 @@ int tune_add(struct tune *t, const char *cand)
 
 int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, struct job_result *result)
 {
-	struct task *task;
+	struct arena scratch = {0};
 	*t = (struct tune){.box = b,
 			   .task = &b->job->task[index],
 			   .result = result,
 			   .index = index,
 			   .learn = learn,
-			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : "evolve"),
+			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : STRATEGY_DEFAULT),
 			   .best = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
 	uint64_t seed = b->job->seed * 1000003 + (uint64_t)index;
 	rng_seed(&t->rng, seed);
-	task = ARENA_NEW(&t->arena, struct task);
+	struct task *task =
+	    ARENA_NEW(&scratch, struct task); /* 120 KB, of which the space keeps what is in use */
 	int rc = task_parse(t->task->text, task);
 	const struct space_want want = {.exact = b->job->exact, .threads = b->runner->threads};
 	if (rc >= 0)
 		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
+	arena_free(&scratch);
 	t->guide = (struct guide){t->space, learn->cost, learn->model};
 	if (rc >= 0)
 		rc = t->strategy->start(&t->arena, &t->guide, seed, &t->state);
