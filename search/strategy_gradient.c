@@ -3,18 +3,17 @@
  * drawn and bred; the numbers of those that the model likes best, and of measured ones, are let loose, and
  * Adam takes them downhill on the smooth draft. Constraints push back five times as hard as the cost pulls,
  * whatever their units. Every point of every way is rounded, in turn in each of the ways there are, and what
- * is new goes into the pool; the model, which knows more than the draft, says what of that is measured, of
- * each structure one first. So what is learned needs no gradient. Moments and rates begin anew with each
- * seed, and nobody is proposed twice.
+ * is new goes into the pool. The model, which knows more than the draft, and what was measured nearby
+ * (search/belief.h) say what of that is proposed, of each structure one in a round: what is learned needs no
+ * gradient. Moments and rates begin anew with each seed, and nobody is proposed twice.
  *
  * Unlike Felix's sketches ours are many (orders, lanes, algorithms), so most draws are of a sketch in which
- * no numbers help: from the best 12 of 256, 95 % of the best take half as many measurements as from 12
- * blind ones.
+ * no numbers help: seeds in the best 12 of 256 need half as many measurements as 12 blind ones.
  *
  * A round of HERD_ROUND proposals: SEEDS x STEPS evaluations, some 5 us each on a fast core (of blocks of
  * several stages 20), and a rounding of each that says something new, 20 us. */
 #include "kernels/relax.h"
-#include "search/herd.h"
+#include "search/belief.h"
 #include "search/strategy.h"
 
 #include <math.h>
@@ -31,13 +30,14 @@ enum { SEEDS = 12, SEEDS_LATER = 8, STEPS = 24, STEPS_LATER = 12, DRAWN = 256, D
 #define BETA1 0.9
 #define BETA2 0.999
 #define EPSILON 1e-3
-#define PUSH 5.0  /* of constraints that do not hold, against the cost's gradient */
-#define BLIND 0.1 /* proposals that ignore the model */
-#define FRESH 0.5 /* draws that are not bred */
-#define OFF 0.5   /* how far every other seed begins from its candidate, of a logarithm */
+#define PUSH 5.0   /* of constraints that do not hold, against the cost's gradient */
+#define BLIND 0.05 /* proposals that ignore the model */
+#define FRESH 0.5  /* draws that are not bred */
+#define OFF 0.5    /* how far every other seed begins from its candidate, of a logarithm */
 
 struct gradient {
 	struct herd herd;
+	struct belief belief;
 	struct relax *relax; /* the seed's */
 	char seed[SEEDS][CAND_MAX];
 	bool began;
@@ -183,6 +183,25 @@ static void descents(struct gradient *n)
 		if (relax_sketch(n->relax, h->guide->space, n->seed[i]) >= 0)
 			follow(h, n->relax, steps, i % 2 ? OFF : 0);
 	n->began = true;
+	belief_form(&n->belief, h);
+}
+
+/* What is expected to gain most, of each structure one in a round; some blindly. -1: nothing is left. */
+static int pick(struct gradient *n)
+{
+	struct herd *h = &n->herd;
+	int best = -1;
+	double most = -1;
+	if (h->npool && rng_unit(&h->rng) < BLIND)
+		return (int)rng_below(&h->rng, (uint32_t)h->npool);
+	for (int i = 0; i < h->npool; i++) {
+		double gain = belief_gain(&n->belief, &h->pool[i]);
+		if (!herd_in_round(h, h->pool[i].unit) && gain > most) {
+			most = gain;
+			best = i;
+		}
+	}
+	return best >= 0 ? best : herd_best(h, 0);
 }
 
 static int gradient_ask(void *state, char cand[CAND_MAX])
@@ -191,7 +210,7 @@ static int gradient_ask(void *state, char cand[CAND_MAX])
 	struct herd *h = &n->herd;
 	if (h->npool == 0 || h->nround == HERD_ROUND)
 		descents(n);
-	return herd_take(h, herd_best(h, BLIND), cand);
+	return herd_take(h, pick(n), cand);
 }
 
 static void gradient_tell(void *state, const char *cand, const struct meas *m)
