@@ -2,6 +2,7 @@
 /* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
  */
 #include "agent/cache.h"
+#include "agent/landscape.h"
 #include "agent/trials.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
@@ -124,12 +125,32 @@ static int seeds_trials(const char *dir)
 	return rc;
 }
 
+static int seeds_landscape(const char *dir)
+{
+	struct landscape_point point[] = {{MEAS_OK, 1000, 1010, 9, 5, 1.25, "lane=k:16 | block=y:8"},
+					  {MEAS_SPILL, 0, 0, 0, 9, 0, "tile=x:28"}};
+	struct landscape l = {.task = "task syms=0\n",
+			      .label = "conv",
+			      .threads = 1,
+			      .protocol = "net: words",
+			      .n = 2,
+			      .point = point};
+	struct buf b = {0};
+	int rc = target_baseline("x86-64-v3", &l.target);
+	landscape_text(&l, true, &b);
+	if (rc >= 0)
+		rc = write_seed(dir, 0, &b);
+	buf_free(&b);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
 } targets[] = {{"fuzz_import", seeds_import},
 	       {"fuzz_cand", seeds_cand},
 	       {"fuzz_record", seeds_record},
+	       {"fuzz_landscape", seeds_landscape},
 	       {"fuzz_trials", seeds_trials}};
 
 int main(int argc, char **argv)

@@ -2,7 +2,7 @@
 /* make bench-model ARGS="DIR": how well each cost model ranks candidates of tasks that it never saw, by what
  * was measured of them: landscapes of the folder DIR (hone tune --record, make bench-landscape).
  *
- *	others    learnt all other tasks of the folder
+ *	others    learnt all tasks of the folder but a tenth, which this one is of (--folds N: an N-th)
  *	networks  learnt only tasks of other networks (where the landscapes say of which one they are)
  *
  * and, with HONE_DATA or ../shared there (HONE_DATA=none: without), on its recorded schedules of another
@@ -44,7 +44,7 @@ struct bench {
 	struct table table;
 	json_t *rows;
 	const char *only;
-	int seeds;
+	int seeds, folds;
 	bool each;
 };
 
@@ -122,69 +122,90 @@ static int family_of(const struct problem *p)
 	return f;
 }
 
-/* May the model that is asked about problem p learn problem other? */
-typedef bool lesson(const struct problem *p, const struct problem *other);
+/* Who is asked by whom: problems of one group share a model, which learns the school's others; of another
+ * machine's school (`of` NULL) one model learns all. */
+struct exam {
+	const char *set, *learnt;
+	const struct problem *p;
+	int n;
+	const int *of; /* group of each, 0 .. groups - 1 */
+	int groups;
+	const struct problem *school;
+	int nschool;
+};
 
-static bool lesson_others(const struct problem *p, const struct problem *other)
-{
-	return p != other;
-}
-
-static bool lesson_networks(const struct problem *p, const struct problem *other)
-{
-	return *p->network && *other->network && strcmp(p->network, other->network) != 0;
-}
-
-/* Judges p by a model that learnt what of the school it may. */
-static int judge_one(const struct cost *c, uint64_t seed, const struct problem *p,
-		     const struct problem *school, int n, lesson *may, struct score *out)
+/* Adds the scores of one group's problems to their families. */
+static int judge_group(struct bench *b, const struct cost *c, const struct exam *e, int group, uint64_t seed,
+		       struct sum sum[NFAMILIES])
 {
 	struct arena a = {0};
 	void *state;
-	char *use = ARENA_ARRAY(&a, char, n + 1);
+	char *use = ARENA_ARRAY(&a, char, e->nschool + 1);
 	int rc = c->start(&a, NULL, 0, seed, &state);
-	if (rc >= 0) {
-		for (int i = 0; i < n; i++)
-			use[i] = may(p, &school[i]);
-		judge_teach(c, state, school, n, use);
-		*out = judge_score(c, state, p);
+	for (int i = 0; i < e->nschool; i++)
+		use[i] = !e->of || e->of[i] != group;
+	if (rc >= 0)
+		judge_teach(c, state, e->school, e->nschool, use);
+	for (int i = 0; i < e->n && rc >= 0; i++) {
+		struct sum one = {0};
+		if (e->of && e->of[i] != group)
+			continue;
+		struct score s = judge_score(c, state, &e->p[i]);
+		add(&sum[family_of(&e->p[i])], &s);
+		add(&one, &s);
+		if (b->each)
+			put_row(b, e->set, e->learnt, c->name, e->p[i].name, &one);
 	}
 	arena_free(&a);
 	return rc;
 }
 
-static int judge_cost(struct bench *b, const struct cost *c, const char *set, const char *learnt,
-		      const struct problem *p, int n, const struct problem *school, int nschool, lesson *may)
+static int judge_cost(struct bench *b, const struct cost *c, const struct exam *e)
 {
 	struct sum sum[NFAMILIES] = {{0}};
-	for (int i = 0; i < n; i++)
+	for (int group = 0; group < e->groups; group++)
 		for (int seed = 1; seed <= b->seeds; seed++) {
-			struct score s;
-			struct sum one = {0};
-			int rc = judge_one(c, (uint64_t)seed, &p[i], school, nschool, may, &s);
+			int rc = judge_group(b, c, e, group, (uint64_t)seed, sum);
 			if (rc < 0)
 				return rc;
-			add(&sum[family_of(&p[i])], &s);
-			add(&one, &s);
-			if (b->each)
-				put_row(b, set, learnt, c->name, p[i].name, &one);
 		}
-	put_families(b, set, learnt, c->name, sum);
+	put_families(b, e->set, e->learnt, c->name, sum);
 	return E_OK;
 }
 
-static int judge_all(struct bench *b, const char *set, const char *learnt, const struct problem *p, int n,
-		     const struct problem *school, int nschool, lesson *may)
+static int judge_all(struct bench *b, const struct exam *e)
 {
 	for (int i = 0; cost_table[i]; i++) {
 		const struct cost *c = cost_table[i];
 		if (b->only ? strcmp(c->name, b->only) != 0 : !strcmp(c->name, "none"))
 			continue;
-		int rc = judge_cost(b, c, set, learnt, p, n, school, nschool, may);
+		int rc = judge_cost(b, c, e);
 		if (rc < 0)
 			return fail_in(rc, "%s", c->name);
 	}
 	return E_OK;
+}
+
+/* Problem i in group i modulo the folds. */
+static struct exam folded(struct bench *b, const char *set, const struct problem *p, int n)
+{
+	int *of = ARENA_ARRAY(&b->a, int, n + 1), groups = n < b->folds ? n : b->folds;
+	for (int i = 0; i < n; i++)
+		of[i] = i % groups;
+	return (struct exam){set, "others", p, n, of, groups, p, n};
+}
+
+/* A group for each network. */
+static struct exam by_network(struct bench *b, const char *set, const struct problem *p, int n)
+{
+	int *of = ARENA_ARRAY(&b->a, int, n + 1), groups = 0;
+	for (int i = 0; i < n; i++) {
+		int k = 0;
+		while (k < i && strcmp(p[k].network, p[i].network))
+			k++;
+		of[i] = k < i ? of[k] : groups++;
+	}
+	return (struct exam){set, "networks", p, n, of, groups, p, n};
 }
 
 static int judge_folder(struct bench *b, const char *dir)
@@ -196,13 +217,12 @@ static int judge_folder(struct bench *b, const char *dir)
 		rc = n = problems_of(l, n, &b->a, &p);
 	if (rc < 0)
 		return rc;
-	rc = judge_all(b, "here", "others", p, n, p, n, lesson_others);
-	bool named = true;
+	struct exam others = folded(b, "here", p, n), networks = by_network(b, "here", p, n);
+	rc = judge_all(b, &others);
+	bool named = networks.groups > 1;
 	for (int i = 0; i < n; i++)
 		named = named && *p[i].network;
-	if (rc >= 0 && named)
-		rc = judge_all(b, "here", "networks", p, n, p, n, lesson_networks);
-	return rc;
+	return rc >= 0 && named ? judge_all(b, &networks) : rc;
 }
 
 static int judge_recorded(struct bench *b, const char *data)
@@ -219,9 +239,11 @@ static int judge_recorded(struct bench *b, const char *data)
 			count.said, count.all);
 	}
 	for (int i = 0; i < 2; i++) {
-		int rc = judge_all(b, names[i], "others", p[i], n[i], p[i], n[i], lesson_others);
+		const struct exam others = folded(b, names[i], p[i], n[i]),
+				  machine = {names[i], "machine", p[i], n[i], NULL, 1, p[!i], n[!i]};
+		int rc = judge_all(b, &others);
 		if (rc >= 0)
-			rc = judge_all(b, names[i], "machine", p[i], n[i], p[!i], n[!i], lesson_others);
+			rc = judge_all(b, &machine);
 		if (rc < 0)
 			return rc;
 	}
@@ -234,13 +256,14 @@ static int run_model(const struct args *a)
 					   "top 1", "worst",  "top 5", "worst", "within 3 %", "us"};
 	struct bench b = {.only = arg_str(a, "cost", NULL),
 			  .seeds = (int)arg_int(a, "seeds", 1),
+			  .folds = (int)arg_int(a, "folds", 10),
 			  .each = arg_flag(a, "tasks"),
 			  .rows = json_array()};
 	const char *data = recorded_folder();
 	if (b.only && !cost_find(b.only))
 		return fail(E_USAGE, "no cost model '%s'", b.only);
-	if (b.seeds < 1 || b.seeds > 1000)
-		return fail(E_USAGE, "--seeds: 1 to 1000");
+	if (b.seeds < 1 || b.seeds > 1000 || b.folds < 2 || b.folds > LANDSCAPE_FILES)
+		return fail(E_USAGE, "--seeds: 1 to 1000, --folds: 2 to %d", LANDSCAPE_FILES);
 	b.table.align = "llllrrrrrrrr";
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&b.table, "%s", head[i]);
@@ -260,12 +283,13 @@ static int run_model(const struct args *a)
 static const struct opt opts[] = {
     {"cost", OPT_STR, "NAME", "that model alone"},
     {"seeds", OPT_INT, "N", "runs of each, with different seeds (1)"},
+    {"folds", OPT_INT, "N", "parts of the tasks, each asked of a model that learnt the others (10)"},
     {"tasks", OPT_FLAG, NULL, "a row for each task"},
     {NULL},
 };
 
 static const struct cmd model = {
-    .usage = "[DIR] [--cost NAME] [--seeds N] [--tasks]",
+    .usage = "[DIR] [--cost NAME] [--seeds N] [--folds N] [--tasks]",
     .summary = "how well cost models rank candidates of tasks that they never saw",
     .details = "",
     .max_pos = 1,
