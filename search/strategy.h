@@ -19,7 +19,7 @@ struct strategy {
 	void (*tell)(void *state, const char *cand, const struct meas *m);
 };
 
-#define STRATEGY_DEFAULT "evolve"
+#define STRATEGY_DEFAULT "auto" /* misses least: make bench-strategies */
 
 extern const struct strategy *const strategy_table[];
 const struct strategy *strategy_find(const char *name); /* NULL: unknown */

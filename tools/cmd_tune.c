@@ -322,7 +322,7 @@ static const struct opt opts[] = {
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
     {"record", OPT_STR, "DIR", "all that is measured goes into this folder too, a text file for each task"},
     {"strategy", OPT_STR, "NAME",
-     "how candidates are proposed: anneal, auto, cluster, evolve (default), genetic, gradient or random"},
+     "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random"},
     {"cost", OPT_STR, "NAME",
      "what is thought of a candidate before it is built: draft (default), mlp or none"},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
