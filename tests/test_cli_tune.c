@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: tune and what it leaves; the worker. */
+#include "agent/trials.h"
 #include "tests/cli.h"
 
 TEST(tune_then_show_and_explain)
@@ -12,8 +13,9 @@ TEST(tune_then_show_and_explain)
 	CHECK_RUN(0, tune, steering(), cache);
 	json_t *j = parse_out();
 	check_keys(
-	    j, "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms interleaved reverted "
-	       "speedup strategy cache spent");
+	    j,
+	    "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms interleaved reverted "
+	    "speedup strategy cache spent");
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
 	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
 	CHECK(json_is_false(json_object_get(j, "interleaved")));
@@ -91,6 +93,49 @@ TEST(the_next_box_goes_on)
 	j = parse_out();
 	CHECK(json_is_null(json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log")));
 	json_decref(j);
+}
+
+/* As if another version of the emitter had made all that was logged. */
+static int age(void *ctx, const struct trials *l)
+{
+	static struct trials copy;
+	copy = *l;
+	snprintf(copy.emitter, sizeof copy.emitter, "llvm-1/1");
+	return trials_put(ctx, &copy);
+}
+
+static int spoil(void *ctx, const struct trials *l)
+{
+	return cache_put(ctx, CACHE_TRIALS, trials_key(l), "hone-trials 1\ntask 0\n", 21);
+}
+
+/* Neither is an error, and neither teaches anything. */
+TEST(logs_of_others_are_not_gone_on_with)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	static int (*const harm[])(void *ctx, const struct trials *l) = {age, spoil};
+	char dir_name[256];
+	snprintf(dir_name, sizeof dir_name, "%s", in_dir("aged"));
+	static const char tune[] = "tune %s --json --rigor %s --budget 5s --threads 1 --cache %s";
+	CHECK_RUN(0, tune, steering(), "estimate", dir_name);
+	for (int i = 0; i < 2; i++) {
+		struct cache *c;
+		REQUIRE_OK(cache_open(&c, dir_name, false, 0));
+		CHECK(trials_each(c, harm[i], c) == 10);
+		cache_close(c);
+		CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), dir_name);
+		json_t *j = parse_out();
+		json_t *log = json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log");
+		CHECK(i ? json_is_null(log)
+			: !strcmp(json_string_value(json_object_get(log, "emitter")), "llvm-1/1"));
+		json_decref(j);
+		CHECK_RUN(0, tune, steering(), "patient", dir_name);
+		j = parse_out();
+		CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+		CHECK(json_integer_value(json_object_get(j, "trials")) > 0);
+		json_decref(j);
+	}
 }
 
 TEST(rigor_from_nothing_to_all)

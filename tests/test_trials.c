@@ -258,6 +258,48 @@ TEST(hostile_text)
 	trials_free(&log_a);
 }
 
+/* Bytes changed, taken out and doubled at random: an error, or a log whose text parses back to itself. */
+TEST(damaged_text)
+{
+	struct buf text = {0}, x = {0}, y = {0};
+	struct rng r;
+	int good = 0;
+	rng_seed(&r, 9);
+	start(&log_a, 1);
+	for (int i = 0; i < 12; i++)
+		add(&log_a, i, 1000 + i, i % 4 ? MEAS_OK : MEAS_WRONG);
+	trials_text(&log_a, &text);
+	trials_free(&log_a);
+	char *bytes = malloc(2 * text.n + 1);
+	for (int i = 0; i < 20000 && !test_bad; i++) {
+		size_t at = rng_below(&r, (uint32_t)text.n), n = 1 + rng_below(&r, 20);
+		n = at + n > text.n ? text.n - at : n;
+		size_t to = i % 3 == 0 ? at : i % 3 == 1 ? at + n : at + 2 * n;
+		memcpy(bytes, text.p, at + n);
+		memcpy(bytes + at + n, text.p + at, n);
+		if (i % 3 == 1)
+			bytes[at + rng_below(&r, (uint32_t)n)] = (char)rng_below(&r, 256);
+		memcpy(bytes + to, text.p + at + n, text.n - at - n + 1);
+		if (trials_parse(bytes, &log_a) < 0)
+			continue;
+		good++;
+		buf_clear(&x);
+		buf_clear(&y);
+		trials_text(&log_a, &x);
+		REQUIRE_OK(trials_parse(buf_str(&x), &log_b));
+		trials_text(&log_b, &y);
+		CHECK(!strcmp(buf_str(&x), buf_str(&y)));
+		CHECK(key_equal(trials_key(&log_a), trials_key(&log_b)));
+		trials_free(&log_a);
+		trials_free(&log_b);
+	}
+	CHECK(good > 1000 && good < 19000);
+	free(bytes);
+	buf_free(&text);
+	buf_free(&x);
+	buf_free(&y);
+}
+
 static void say(struct trials *l, const char *cand, enum meas_status status, int64_t ns, int64_t draft,
 		int64_t guess, int64_t at_ns)
 {
