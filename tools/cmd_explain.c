@@ -57,7 +57,7 @@ static int uses_served(struct explain *e, struct key task)
 	return n;
 }
 
-/* What its tuning left of it. A log of another emitter is of other kernels. */
+/* What its tuning left of it. */
 static void find_log(struct explain *e, struct why *w)
 {
 	struct trials want = {.task = w->task->key,

@@ -103,7 +103,8 @@ json_t *explain_log_json(const struct trials *l, const struct payback *p)
 static void counts_words(const struct trials *l, const struct trials_sum *s)
 {
 	const char *before = " (";
-	printf("  tried    %d in %d boxes, %d of them failed", s->tried, l->boxes, s->failed);
+	printf("  tried    %d in %d boxes with %s, %d of them failed", s->tried, l->boxes, l->emitter,
+	       s->failed);
 	for (int i = MEAS_INFEASIBLE; i < MEAS_STATUSES; i++)
 		if (i != MEAS_ABORTED && l->count[i]) {
 			printf("%s%d %s", before, l->count[i], meas_status_name((enum meas_status)i));
