@@ -248,11 +248,11 @@ TEST(as_much_as_is_asked_for)
 	for (int i = 0; i < one.n; i++)
 		if (one.task[i] == 0 && !one.t[i].lost)
 			known[n++] = one.t[i];
-	end_box(&one);
 	run_box(&(struct box_setup){.seed = 3, .box_ns = box_ns, .quick = true, .nknown = n, .known = known},
 		&two);
 	CHECK(clock_now(dev_sim.clock()) < took_ns);
 	end_box(&two);
+	end_box(&one);
 	run_box(&(struct box_setup){.seed = 3, .box_ns = box_ns, .defaults_only = true}, &one);
 	CHECK(one.n == NTASKS && one.t[0].by == TRIED_DEFAULT && one.t[1].by == TRIED_DEFAULT);
 	end_box(&one);
