@@ -14,6 +14,7 @@ static struct course course(const char *network, const char *strategy, uint64_t 
 	    .trials = 100,
 	    .elapsed_s = 59.9,
 	    .own_pct = NAN,
+	    .state_bytes = NAN,
 	    .n = 4,
 	    .moment = {{.at_s = 2, .quality = 0.5, .fallback = 30},
 		       {.at_s = 5, .quality = 0.96, .tuned = 10, .standard = 5, .fallback = 15},
@@ -93,7 +94,7 @@ TEST(one_json_object)
 	keys(json_array_get(json_object_get(j, "networks"), 1),
 	     "network model best best_from best_ms best_median_ms default_quality fallback_quality");
 	const json_t *first = json_array_get(json_object_get(j, "courses"), 0);
-	keys(first, "network strategy seed trials elapsed_s own_pct seconds_to_95 moments");
+	keys(first, "network strategy seed trials elapsed_s own_pct state_bytes seconds_to_95 moments");
 	CHECK(json_is_null(json_object_get(first, "own_pct")));
 	const json_t *m = json_array_get(json_object_get(first, "moments"), 1);
 	keys(m, "at_s ms quality quality_least quality_most quality_median kernels");

@@ -57,7 +57,9 @@ static struct trajectory fake(const char *dir, const char *body)
 		 "#!/bin/sh\necho \"$*\" >'%s/words'\n"
 		 "while [ $# -gt 0 ]; do [ \"$1\" = --cache ] && c=$2; shift; done\n"
 		 "mkdir -p $c\necho one >>$c/cache.hone\n%s\necho two >>$c/cache.hone\n"
-		 "echo '{\"strategy\":\"fake\",\"trials\":7,\"elapsed_s\":0.5,\"own_pct\":3.5}'\n",
+		 "echo "
+		 "'{\"strategy\":\"fake\",\"trials\":7,\"elapsed_s\":0.5,\"spent\":{\"own_ms\":20,\"state_"
+		 "bytes\":9}}'\n",
 		 root, body);
 	CHECK_OK(file_write(script, text, strlen(text)));
 	CHECK(chmod(script, 0755) == 0);
@@ -100,7 +102,8 @@ TEST(snapshots_of_a_search)
 	CHECK(!strcmp(cache_of(&t, 1), "one\ntwo\n"));
 	CHECK(strstr(slurp(in_root("words")), "tune m.onnx --json -q --budget 30000ms --seed 3 --cache"));
 	REQUIRE_OK(trajectory_read(&t, &a, &c));
-	CHECK(!strcmp(c.strategy, "fake") && c.trials == 7 && c.elapsed_s == 0.5 && c.own_pct == 3.5);
+	CHECK(!strcmp(c.strategy, "fake") && c.trials == 7 && c.elapsed_s == 0.5 && c.own_pct == 4 &&
+	      c.state_bytes == 9);
 	CHECK(c.n == 2 && c.moment[1].at_s == 30 && c.seed == 3);
 	REQUIRE_OK(trajectory_run(&t)); /* again: from an empty cache */
 	CHECK(!strcmp(cache_of(&t, 1), "one\ntwo\n"));

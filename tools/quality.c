@@ -52,8 +52,9 @@ json_t *quality_json(const struct course *c)
 	json_t *list = json_array();
 	for (int i = 0; i < c->n; i++)
 		json_array_append_new(list, moment_json(&c->moment[i]));
-	return json_pack("{so so sI si so so so so}", "network", json_text(c->network), "strategy",
+	return json_pack("{so so sI si so so so so so}", "network", json_text(c->network), "strategy",
 			 json_text(c->strategy), "seed", (json_int_t)c->seed, "trials", c->trials,
-			 "elapsed_s", json_num(c->elapsed_s), "own_pct", json_num(c->own_pct),
-			 "seconds_to_95", json_num(quality_seconds(c, GOAL)), "moments", list);
+			 "elapsed_s", json_num(c->elapsed_s), "own_pct", json_num(c->own_pct), "state_bytes",
+			 json_num(c->state_bytes), "seconds_to_95", json_num(quality_seconds(c, GOAL)),
+			 "moments", list);
 }

@@ -26,7 +26,8 @@ struct course {
 	uint64_t seed;
 	int trials;
 	double elapsed_s;
-	double own_pct; /* of the box, the search's own time; NAN: not known */
+	double own_pct;     /* of the box, the search's own time; NAN: not known */
+	double state_bytes; /* of the search; NAN: not known */
 	int n;
 	struct moment moment[MOMENTS_MAX]; /* ascending */
 };

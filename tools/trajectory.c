@@ -188,7 +188,8 @@ int trajectory_read(const struct trajectory *t, struct arena *a, struct course *
 		return rc;
 	json_t *j = json_loadb(text.p, text.n, 0, &e);
 	const char *strategy = json_string_value(json_object_get(j, "strategy"));
-	double trials = number(j, "trials");
+	const json_t *spent = json_object_get(j, "spent");
+	double trials = number(j, "trials"), elapsed_s = number(j, "elapsed_s");
 	if (!strategy || !(trials >= 0 && trials < INT_MAX)) {
 		json_decref(j);
 		return fail(E_CORRUPT, "%s: not what hone tune --json says (%s)", path, e.text);
@@ -196,8 +197,9 @@ int trajectory_read(const struct trajectory *t, struct arena *a, struct course *
 	*out = (struct course){.strategy = arena_strdup(a, strategy),
 			       .seed = t->seed,
 			       .trials = (int)trials,
-			       .elapsed_s = number(j, "elapsed_s"),
-			       .own_pct = number(j, "own_pct"),
+			       .elapsed_s = elapsed_s,
+			       .own_pct = number(spent, "own_ms") / elapsed_s / 10,
+			       .state_bytes = number(spent, "state_bytes"),
 			       .n = t->n};
 	for (int i = 0; i < t->n; i++)
 		out->moment[i].at_s = t->at_s[i];
