@@ -64,6 +64,9 @@ bool built_chill(const struct built *b);
 void built_touch_inputs(const struct built *b, struct pool *pool);
 /* One whole run: all entries, in the pool or (NULL) in this thread. */
 void built_run(const struct built *b, const struct dev *dev, struct pool *pool);
+/* A quarter of it in this thread, in evenly spread places. Returns how much more the whole is, 1: all of it
+ * was run, for want of parts. The output is of no use. */
+double built_run_part(const struct built *b, const struct dev *dev);
 
 /* local_first.c: fills the output with poison and runs once. *status is left where all is well. */
 int local_first_run(struct local *l, const struct built *b, int64_t deadline_ns,

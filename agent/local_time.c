@@ -16,7 +16,7 @@ static const size_t most_sweep_bytes = (size_t)256 << 20;
 struct timing {
 	struct local *l;
 	struct pool *pool;
-	bool cold;
+	bool cold, part;
 	int64_t deadline_ns;
 	int n, rounds;
 	int *order;
@@ -34,9 +34,13 @@ static int64_t run_once(const struct timing *t, struct built *b)
 			evict_by_reading(t->l->sweep.p, t->l->sweep.bytes);
 		built_touch_inputs(b, t->pool);
 	}
+	double whole = 1;
 	int64_t start = clock_now(clock);
-	built_run(b, t->l->dev, t->pool);
-	return clock_now(clock) - start;
+	if (t->part)
+		whole = built_run_part(b, t->l->dev);
+	else
+		built_run(b, t->l->dev, t->pool);
+	return (int64_t)((double)(clock_now(clock) - start) * whole);
 }
 
 /* ns per run over `repeats` runs. Cold runs are timed one by one: constants are flushed in between. */
@@ -44,7 +48,7 @@ static int64_t run_repeated(const struct timing *t, struct built *b, int repeats
 {
 	struct clock *clock = t->l->base.clock;
 	int64_t sum = 0;
-	if (t->cold || repeats == 1) {
+	if (t->cold || t->part || repeats == 1) {
 		for (int i = 0; i < repeats; i++)
 			sum += run_once(t, b);
 		return sum / repeats;
@@ -240,6 +244,7 @@ int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t 
 	struct timing t = {.l = l,
 			   .pool = l->pool,
 			   .cold = how & TIME_COLD,
+			   .part = how & TIME_PART && !l->pool,
 			   .deadline_ns = deadline_ns,
 			   .n = n,
 			   .rounds = rounds};

@@ -36,6 +36,7 @@ enum ahead {
 enum time_how {
 	TIME_COLD = 1,	/* inputs as a network sees them (weights not in any cache, the rest warm), else all warm */
 	TIME_QUIET = 2, /* builders rest meanwhile */
+	TIME_PART = 4,	/* a quarter of the parallel range, evenly spread, where it has parts enough; times are of the whole */
 };
 
 struct runner_ops {

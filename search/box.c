@@ -121,7 +121,7 @@ bool box_alive(const struct box *b, const struct built *c)
 	return c->handle >= 0 && c->generation == b->generation;
 }
 
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool quiet,
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, unsigned how,
 	     struct meas *m)
 {
 	int handles[BOX_MAX_RACE];
@@ -131,10 +131,10 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	}
 	if (box_over(b))
 		return stopped();
-	unsigned how = (b->job->warm ? 0 : TIME_COLD) | (quiet ? TIME_QUIET : 0);
+	how |= b->job->warm ? 0 : TIME_COLD;
 	int64_t start_ns = clock_now(b->runner->clock);
 	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, b->deadline_ns, m);
-	*(quiet ? &b->spent.race_ns : &b->spent.time_ns) += clock_now(b->runner->clock) - start_ns;
+	*(how & TIME_QUIET ? &b->spent.race_ns : &b->spent.time_ns) += clock_now(b->runner->clock) - start_ns;
 	struct meas failure = {.status = MEAS_OK};
 	rc = judge(b, rc, &failure);
 	for (int i = 0; i < n && failure.status != MEAS_OK; i++)

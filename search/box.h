@@ -55,8 +55,8 @@ int box_next(struct box *b, const char *const *task, const char *const *cand, in
 bool box_alive(const struct box *b, const struct built *c);
 /* n <= BOX_MAX_RACE candidates, all alive, interleaved, with what a network gives them: weights in memory, or
  * in the cache if the job is warm. Times of the other kind would hide what a candidate does about that.
- * quiet: nothing is built ahead meanwhile. */
-int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, bool quiet,
+ * how: TIME_QUIET, TIME_PART. */
+int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t abort_ns, unsigned how,
 	     struct meas *m) MUST_CHECK;
 int box_code(struct box *b, const struct built *c,
 	     struct blob *out) MUST_CHECK; /* 1: there; 0: the worker died */

@@ -3,7 +3,14 @@
 
 #include <math.h>
 
-enum { MIN_ROUNDS = 5, FIRST_ROUNDS = 9, DUEL_ROUNDS = 21, MAX_ROUNDS = 63 };
+enum {
+	MIN_ROUNDS = 5,
+	HEAT_ROUNDS = 3, /* of a large field, from which few go on */
+	HEAT_WINNERS = 3,
+	FIRST_ROUNDS = 9,
+	DUEL_LEAST = 7,
+	MAX_ROUNDS = 63
+};
 
 #define RACE_WORK_NS (60 * NS_PER_MS) /* of one call: kernels longer than that get MIN_ROUNDS */
 #define NEVER_CERTAIN 1.0
@@ -36,16 +43,30 @@ static bool timed(const struct meas *m)
 	return m->status == MEAS_OK && m->runs > 0 && m->median_ns > 0;
 }
 
-/* The incumbent and one challenger, with more rounds while their difference could be noise. */
-static int duel(struct box *b, const struct built pair[2], int64_t ns, struct verdict *v, int challenger)
+/* Rounds after which the difference is thought to be above its noise, by what was measured before: few on a
+ * quiet machine, many on a busy one. */
+static int rounds_needed(const struct meas pair[2], int asked)
 {
-	for (int want = DUEL_ROUNDS, asked = 0; want <= MAX_ROUNDS; want *= 3) {
-		struct meas m[2];
-		int rounds = rounds_for(2, ns, want);
+	double gain = 1 - (double)pair[1].median_ns / (double)pair[0].median_ns;
+	double off = gain >= RACE_GAIN ? gain : RACE_GAIN - gain;
+	double one = RACE_SIGMAS * pair_error(&pair[0], &pair[1]) * sqrt(pair[0].runs), want = one / off;
+	int least = asked ? 2 * asked : DUEL_LEAST;
+	want = want * want < MAX_ROUNDS ? want * want : MAX_ROUNDS;
+	return want > least ? (int)want : least < MAX_ROUNDS ? least : MAX_ROUNDS;
+}
+
+/* The incumbent and one challenger, met already in *met, with more rounds while their difference could be
+ * noise. */
+static int duel(struct box *b, const struct built pair[2], const struct meas met[2], struct verdict *v,
+		int challenger)
+{
+	struct meas m[2] = {met[0], met[1]};
+	for (int asked = 0;;) {
+		int rounds = rounds_for(2, m[0].median_ns, rounds_needed(m, asked));
 		if (rounds <= asked)
 			break;
 		asked = rounds;
-		int rc = box_time(b, pair, 2, rounds, 0, true, m);
+		int rc = box_time(b, pair, 2, rounds, 0, TIME_QUIET, m);
 		if (rc < 0)
 			return rc;
 		if (!timed(&m[0]) || !timed(&m[1]))
@@ -64,24 +85,56 @@ static int duel(struct box *b, const struct built pair[2], int64_t ns, struct ve
 	return E_OK;
 }
 
+/* A large field's few rounds. Left are the incumbent and the fastest, `at` says where they were. Returns how
+ * many. */
+static int heat(struct box *b, const struct built *code, int n, int64_t ns, int at[BOX_MAX_RACE])
+{
+	struct meas m[BOX_MAX_RACE];
+	int left = 1;
+	at[0] = 0;
+	if (n <= HEAT_WINNERS + 1) {
+		for (int i = 1; i < n; i++)
+			at[i] = i;
+		return n;
+	}
+	int rc = box_time(b, code, n, rounds_for(n, ns, HEAT_ROUNDS), 0, TIME_QUIET, m);
+	for (int i = 1; i < n && rc >= 0; i++) {
+		int to = left;
+		if (!timed(&m[i]))
+			continue;
+		for (; to > 1 && m[at[to - 1]].median_ns > m[i].median_ns; to--)
+			at[to] = at[to - 1];
+		at[to] = i;
+		left++;
+	}
+	return rc < 0 ? rc : left > HEAT_WINNERS + 1 ? HEAT_WINNERS + 1 : left;
+}
+
 int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct verdict *v)
 {
 	struct meas m[BOX_MAX_RACE];
+	struct built in[BOX_MAX_RACE];
+	int at[BOX_MAX_RACE], best = -1;
 	*v = (struct verdict){.ratio = 1};
-	int rc = box_time(b, code, n, rounds_for(n, ns, FIRST_ROUNDS), 0, true, m);
+	n = heat(b, code, n, ns, at);
+	for (int i = 0; i < n; i++)
+		in[i] = code[at[i]];
+	if (n < 2)
+		return n < 0 ? n : E_OK;
+	int rc = box_time(b, in, n, rounds_for(n, ns, FIRST_ROUNDS), 0, TIME_QUIET, m);
 	if (rc < 0 || !timed(&m[0]))
 		return rc;
-	int best = -1;
 	for (int i = 1; i < n; i++) {
 		if (!timed(&m[i]))
 			continue;
-		v->lost[i] = (double)m[i].median_ns >
-			     (double)m[0].median_ns * (1 + RACE_GAIN + pair_error(&m[0], &m[i]));
+		v->lost[at[i]] = (double)m[i].median_ns >
+				 (double)m[0].median_ns * (1 + RACE_GAIN + pair_error(&m[0], &m[i]));
 		if (best < 0 || m[i].median_ns < m[best].median_ns)
 			best = i;
 	}
-	if (best < 0 || v->lost[best])
+	if (best < 0 || v->lost[at[best]])
 		return E_OK;
-	const struct built pair[2] = {code[0], code[best]};
-	return duel(b, pair, m[0].median_ns, v, best);
+	const struct built pair[2] = {in[0], in[best]};
+	const struct meas met[2] = {m[0], m[best]};
+	return duel(b, pair, met, v, at[best]);
 }

@@ -21,6 +21,9 @@ enum {
 #define RACE_WITHIN 1.15
 #define AT_ROOFLINE 1.03
 #define NO_GAIN 0.005
+/* From here on a run costs as much as what is done beside it, and a part of one is enough to begin with. */
+#define PART_FROM_NS (2 * NS_PER_MS)
+#define DENSE 8 /* flops per byte */
 
 static struct key structure_key(const char *cand)
 {
@@ -78,6 +81,8 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	const struct space_want want = {.exact = b->job->exact, .threads = b->runner->threads};
 	if (rc >= 0)
 		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
+	if (rc >= 0)
+		t->dense = task_flops(task) > DENSE * task_bytes(task, true);
 	arena_free(&scratch);
 	t->guide = (struct guide){t->space, learn->cost, learn->model};
 	if (rc >= 0)
@@ -174,7 +179,34 @@ static int save(struct tune *t, enum rec_kind kind, int trial, const struct meas
 	return E_OK;
 }
 
-/* Builds and times a candidate on its own. *m is what became of it. */
+/* A long kernel's first times are of a part of its range; not where memory is its limit, which a part does
+ * not show. */
+static unsigned how_to_time(const struct tune *t)
+{
+	return t->dense && t->result->best_ns > PART_FROM_NS ? TIME_PART : 0;
+}
+
+/* Beside the incumbent, if there is one: a slow moment of the machine falls on both, and their ratio counts.
+ */
+static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
+{
+	const struct trial *best = t->best >= 0 ? &t->trial[t->best] : NULL;
+	struct meas pair[2];
+	if (!best || best == r || !box_alive(t->box, &best->code))
+		return box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, 0, m);
+	const struct built code[2] = {best->code, r->code};
+	int rounds = t->result->best_ns > PART_FROM_NS ? 1 : 2;
+	int rc = box_time(t->box, code, 2, rounds, abort_ns, how_to_time(t), pair);
+	*m = pair[1];
+	if (rc < 0 || m->status != MEAS_OK || pair[0].status != MEAS_OK || pair[0].min_ns <= 0)
+		return rc;
+	double now = (double)best->ns / (double)pair[0].min_ns;
+	m->min_ns = (int64_t)((double)m->min_ns * now);
+	m->median_ns = (int64_t)((double)m->median_ns * now);
+	return E_OK;
+}
+
+/* Builds and times a candidate. *m is what became of it. */
 static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 {
 	struct trial *r = &t->trial[trial];
@@ -182,7 +214,7 @@ static int measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 	int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, m);
 	if (rc < 0 || m->status != MEAS_OK)
 		return rc;
-	rc = box_time(t->box, &r->code, 1, trial_rounds(t), abort_ns, false, &timed);
+	rc = time_beside(t, r, abort_ns, &timed);
 	if (rc < 0)
 		return rc;
 	timed.build_ns = m->build_ns;
@@ -238,7 +270,7 @@ static int meet_incumbent(struct tune *t, int standard)
 	const struct built code[2] = {t->trial[standard].code, t->trial[before].code};
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
-	rc = box_time(t->box, code, 2, 4 * trial_rounds(t) + 1, 0, true, pair);
+	rc = box_time(t->box, code, 2, 4 * trial_rounds(t) + 1, 0, TIME_QUIET, pair);
 	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)
 		return rc;
 	t->result->default_ns = pair[0].median_ns;

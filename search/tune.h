@@ -41,6 +41,7 @@ struct tune {
 	struct pace pace; /* of its builds */
 	double saved;     /* by the last slice, as a share of the task's time */
 	int fruitless;    /* slices in a row that brought next to nothing */
+	bool dense;       /* limited by arithmetic, not by memory */
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };
 

@@ -241,6 +241,58 @@ TEST(abort_and_deadline)
 	r->ops->close(r);
 }
 
+static const char rows[] = "task syms=0\n"
+			   "operand A in f32 [400,40] plain\n"
+			   "operand B const f32 [40,64] plain\n"
+			   "operand C out f32 [400,64] plain\n"
+			   "stage m:400 n:64 | k:40\n"
+			   "read A [m,k]\n"
+			   "read B [k,n]\n"
+			   "body r0 r1 mul\n"
+			   "sum\n"
+			   "write C [m,n]\n";
+
+/* A part is a quarter's work, and says what the whole takes; a kernel of few parts is run as a whole. */
+TEST(a_part_stands_for_the_whole)
+{
+	static const char *const texts[] = {rows, task_softmax};
+	struct runner *r = open_sim(0);
+	for (int i = 0; i < 2; i++) {
+		char cand[CAND_MAX];
+		struct meas whole, part;
+		default_cand(texts[i], cand);
+		int h = build(r, texts[i], cand, &whole);
+		REQUIRE(h >= 0);
+		CHECK_OK(r->ops->time(r, &h, 1, 3, 0, 0, INT64_MAX, &whole));
+		int64_t start = clock_now(r->clock);
+		CHECK_OK(r->ops->time(r, &h, 1, 3, 0, TIME_PART, INT64_MAX, &part));
+		int64_t took = clock_now(r->clock) - start;
+		double ratio = (double)part.min_ns / (double)whole.min_ns;
+		CHECK(part.status == MEAS_OK && ratio > 0.9 && ratio < 1.15);
+		CHECK(i == 0 ? took < 2 * whole.min_ns : part.min_ns == whole.min_ns);
+	}
+	r->ops->close(r);
+}
+
+/* Numbers alone make no new object. */
+TEST(one_structure_one_object)
+{
+	struct runner *r = open_sim(0);
+	char one[CAND_MAX], other[CAND_MAX];
+	space_structure("lane=m:4 tile=n:8 par=1 outer=m | block=m:1", one);
+	for (int i = 1; i < 20; i++) {
+		char cand[CAND_MAX];
+		struct meas m;
+		snprintf(cand, sizeof cand, "lane=m:4 tile=n:8 par=1 outer=m | block=m:%d", i);
+		space_structure(cand, other);
+		CHECK(!strcmp(one, other));
+		int h = build(r, rows, cand, &m);
+		CHECK(h >= 0 && m.build_ns == (i == 1 ? SIM_BUILD_NS : 0));
+		r->ops->drop(r, h, INT64_MAX); /* what was compiled stays a while */
+	}
+	r->ops->close(r);
+}
+
 /* ASan keeps what is freed for a while. */
 #ifdef __SANITIZE_ADDRESS__
 static const long most_growth_kb = 512 << 10;
