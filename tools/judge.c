@@ -133,7 +133,8 @@ struct score judge_score(const struct cost *c, const void *state, const struct p
 		for (int i = 0; i < p->n; i++)
 			guess[i] = c->guess(state, p->sample[i].f).ns;
 	}
-	struct score s = {.ns = (double)(clock_now(&clock_real) - start_ns) / p->n,
+	double each_ns = (double)(clock_now(&clock_real) - start_ns) / p->n;
+	struct score s = {.ns = each_ns,
 			  .pairs = pairs_right(guess, p->ns, p->n),
 			  .top1 = best / best_of(guess, p->ns, p->n, 1),
 			  .top5 = best / best_of(guess, p->ns, p->n, TOP)};
