@@ -96,8 +96,12 @@ static int scale_weights(struct graph *g, struct node *n, int dim, const struct 
 	for (int d = dim + 1; d < s.rank; d++)
 		inner *= s.d[d];
 	int64_t count = shape_count(&s);
-	for (int64_t i = 0; i < count; i++)
-		w[i] = (float)((double)element(g, old, i) * f->scale[i / inner % f->n]);
+	const float *from = g->value[old].t.data;
+	for (int64_t i = 0; i < count; i += inner) {
+		double scale = f->scale[i / inner % f->n];
+		for (int64_t k = i; k < i + inner; k++)
+			w[k] = (float)((double)from[k] * scale);
+	}
 	n->in[1] = v;
 	return E_OK;
 }
