@@ -25,6 +25,11 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	return E_OK;
 }
 
+const struct task *space_task(const struct space *s)
+{
+	return &s->t;
+}
+
 static int check_text(const struct space *s, const struct sched *c, char cand[CAND_MAX])
 {
 	int rc = sched_check(&s->t, &s->tg, c);

@@ -25,6 +25,7 @@ struct space_want {
 /* want NULL: any algorithm, one thread. */
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
 	       struct space **out) MUST_CHECK;
+const struct task *space_task(const struct space *s);
 /* Candidate 0: the default schedule, made by rule; legal on every task and target. */
 void space_default(const struct space *s, char cand[CAND_MAX]);
 /* Further rules worth trying first: *at is 0 at first, and moved on by each call. E_NOTFOUND at the end. */

@@ -7,6 +7,7 @@
 #ifndef SEARCH_BOX_H
 #define SEARCH_BOX_H
 
+#include "search/akin.h"
 #include "search/job.h"
 #include "search/promise.h"
 #include <stdbool.h>
@@ -21,6 +22,7 @@ struct box {
 	int trials;           /* candidates tried, in all tasks */
 	int deaths_in_row;
 	uint32_t generation;    /* of the worker: handles of an older one are gone */
+	struct akin akin;       /* what won until now */
 	struct promise promise; /* what slices brought until now */
 	int64_t build_ns;       /* what a build takes: the mean of all tasks' lately */
 	struct job_spent spent; /* so far, but for what is the job's own */

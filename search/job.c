@@ -225,6 +225,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		tune_close(&x.tune[i]);
 	box_drop_all(&x.box);
 	learn_close(&x.learn);
+	arena_free(&x.box.akin.arena);
 	arena_free(&x.box.scratch);
 	arena_free(&a);
 	return rc < 0 && rc != E_STOPPED ? rc : x.box.trials;

@@ -10,8 +10,8 @@
 enum tried_by {
 	TRIED_DEFAULT,   /* candidate 0 */
 	TRIED_INCUMBENT, /* what the cache gave */
-	TRIED_SEED,      /* a known candidate: of another number of threads, target, cache */
-	TRIED_RULE,      /* the space's portfolio */
+	TRIED_SEED, /* a known candidate: of another number of threads, target, cache, or of a task akin */
+	TRIED_RULE, /* the space's portfolio */
 	TRIED_STRATEGY,
 	TRIED_TWIN, /* other numbers of a good structure */
 	TRIED_BYS

@@ -96,6 +96,7 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	}
 	int threads = b->runner->threads > 1 ? b->runner->threads : 1;
 	result->roofline_ns = space_roofline(t->space) / threads;
+	heard_open(&t->heard, space_task(t->space));
 	return E_OK;
 }
 
@@ -153,6 +154,12 @@ static void set_best(struct tune *t, int trial, int64_t ns)
 	t->best = trial;
 	t->result->best_ns = ns;
 	snprintf(t->result->best, sizeof t->result->best, "%s", t->trial[trial].cand);
+}
+
+/* What is better than the default here may be so in tasks of the same kind. */
+static void tell_akin(struct tune *t)
+{
+	akin_add(&t->box->akin, space_task(t->space), t->index, t->trial[t->best].cand);
 }
 
 /* Hands a result to the caller at once, so that a stop at any moment loses nothing. */
@@ -277,6 +284,8 @@ static int meet_incumbent(struct tune *t, int standard)
 	t->result->before_ns = pair[1].median_ns;
 	bool keep = pair[1].median_ns < pair[0].median_ns;
 	set_best(t, keep ? before : standard, pair[keep].median_ns);
+	if (keep)
+		tell_akin(t);
 	return save(t, REC_BEST, t->best, &pair[keep]);
 }
 
@@ -345,6 +354,8 @@ static void resume(struct tune *t, const struct job_result *e, const char *stand
 	tune_recall(t);
 	trial_of(t, standard, e->default_ns);
 	set_best(t, trial_of(t, e->best, e->best_ns), e->best_ns);
+	if (strcmp(e->best, standard))
+		tell_akin(t);
 }
 
 static int meet_default(struct tune *t)
@@ -387,13 +398,19 @@ int tune_default(struct tune *t)
 	return rc;
 }
 
-/* Where the next candidate comes from: what is known, then rules, then the strategy. */
+/* Where the next candidate comes from: what is known of it, what has won in tasks of its kind, then rules,
+ * then the strategy. */
 static int propose(struct tune *t, char cand[CAND_MAX])
 {
 	if (t->seeds < t->task->nseeds) {
 		t->by = TRIED_SEED;
 		int n = snprintf(cand, CAND_MAX, "%s", t->task->seed[t->seeds++]);
 		return n < CAND_MAX ? space_legal(t->space, cand) : E_INFEASIBLE;
+	}
+	const struct winner *w = akin_next(&t->box->akin, &t->heard, t->index);
+	if (w) {
+		t->by = TRIED_SEED;
+		return space_transfer(t->space, w->task, w->cand, cand);
 	}
 	if (t->rules >= 0) {
 		t->by = TRIED_RULE;
@@ -507,6 +524,7 @@ static int crown(struct tune *t, int trial, const struct verdict *v)
 {
 	int64_t ns = (int64_t)((double)t->result->best_ns * v->ratio);
 	set_best(t, trial, ns > 0 ? ns : 1);
+	tell_akin(t);
 	return save(t, REC_BEST, trial, &v->winner);
 }
 

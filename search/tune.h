@@ -36,6 +36,7 @@ struct tune {
 	int64_t default_ns; /* fastest run of candidate 0; 0: none */
 	enum tried_by by;   /* where the candidate that is tried next comes from */
 	int seeds, rules;   /* known candidates and portfolio rules already proposed */
+	struct heard heard; /* of what won in tasks of its kind */
 	int slices;
 	int64_t slice_ns; /* of the last slice */
 	struct pace pace; /* of its builds */

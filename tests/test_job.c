@@ -91,6 +91,7 @@ struct setup {
 	struct job j;
 	struct job_result result[NTASKS];
 	struct saved saved;
+	int seeded[NTASKS]; /* trials of seeds */
 };
 
 static void open_setup(struct setup *u, uint64_t seed, double sigma, int ntasks, int64_t box_ns)
@@ -352,6 +353,36 @@ TEST(incumbent_and_seeds)
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	if (strcmp(known, standard))
 		CHECK(true_ns(&setup, 0, setup.result[0].best) <= true_ns(&setup, 0, known));
+	close_setup(&setup);
+}
+
+static void count_seeds(void *ctx, int task, const struct tried *t)
+{
+	(void)ctx;
+	setup.seeded[task] += t->by == TRIED_SEED;
+}
+
+/* What wins in a task is tried in another of its kind, and in no other. */
+TEST(winners_are_seeds_of_their_kind)
+{
+	static const char larger[] = "task syms=0\n"
+				     "operand A in f32 [30,40] plain\n"
+				     "operand B const f32 [40,64] plain\n"
+				     "operand C out f32 [30,64] plain\n"
+				     "stage m:30 n:64 | k:40\n"
+				     "read A [m,k]\n"
+				     "read B [k,n]\n"
+				     "body r0 r1 mul\n"
+				     "sum\n"
+				     "write C [m,n]\n";
+	open_setup(&setup, 1, 0, 3, 8 * NS_PER_S);
+	setup.task[0].text = texts[1];
+	setup.task[1].text = larger;
+	setup.task[2].text = texts[2];
+	setup.j.tried = count_seeds;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.seeded[0] + setup.seeded[1] > 0 && setup.seeded[2] == 0);
+	check_results(&setup);
 	close_setup(&setup);
 }
 
