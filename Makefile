@@ -94,8 +94,8 @@ $(B)/gen/kernels/emit_table_worker.c: $(call src,kernels/emit_*.c) Makefile
 BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 $(B)/gen/%.fallback: $(B)/hone-worker
 	$(call say,GEN)$(B)/hone-worker --fallback $* -o $@
-$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback) Makefile
-	$(call say,GEN)sh configs/fallback.sh $(BASELINES:%=$(B)/gen/%.fallback) > $@
+$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback) $(call src,configs/models/*.txt) Makefile
+	$(call say,GEN){ sh configs/fallback.sh $(BASELINES:%=$(B)/gen/%.fallback); sh configs/models.sh $(call src,configs/models/*.txt); } > $@
 $(B)/gen/fallback.o: $(B)/gen/fallback.s
 	$(call say,AS)$(CC) -c -o $@ $<
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tune_parts.h"
 
+#include "agent/models.h"
 #include "agent/replay.h"
 #include "agent/seeds.h"
 #include "agent/tune_graph.h"
@@ -270,6 +271,8 @@ static int run_job(struct session *s, bool defaults_only)
 			      .task = s->job,
 			      .strategy = s->report->strategy,
 			      .cost = s->o->cost,
+			      .prior =
+				  models_prior(s->o->cost ? s->o->cost : "draft", s->runner->target->isa),
 			      .exact = s->o->exact,
 			      .warm = s->warm,
 			      .seed = s->o->seed,

@@ -210,7 +210,7 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 			.ntasks = j->ntasks};
 	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
 	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
-	int rc = learn_open(&x.learn, j->ntasks, j->cost, NULL, 0, j->seed);
+	int rc = learn_open(&x.learn, j->ntasks, j->cost, j->prior.p, j->prior.n, j->seed);
 	if (rc >= 0)
 		rc = open_tasks(&x, result);
 	if (rc >= 0) {

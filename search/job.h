@@ -67,6 +67,7 @@ struct job {
 	int ntasks;
 	const struct job_task *task;
 	const char *strategy, *cost; /* by name; NULL: the ones that serve best */
+	struct blob prior;           /* what the cost model begins with; empty: nothing */
 	bool exact;                  /* only schedules that do the operator's own multiplications */
 	bool warm; /* a core's cache keeps all of the network between its runs: weights are timed there, not
 		      in memory */

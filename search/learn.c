@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/learn.h"
 
+#include "platform/log.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +15,10 @@ int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior,
 	l->sample = ARENA_ARRAY(&l->arena, struct sample, LEARN_MAX);
 	l->count = ARENA_ARRAY(&l->arena, int, ntasks + 1);
 	int rc = l->cost->start(&l->arena, prior, n, seed, &l->model);
-	return rc < 0 ? fail_in(rc, "cost model %s", name) : E_OK;
+	if (rc != E_CORRUPT && rc != E_UNSUPPORTED)
+		return rc;
+	log_more("cost model %s begins without its prior: %s", name, err_text());
+	return E_OK;
 }
 
 void learn_close(struct learn *l)

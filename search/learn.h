@@ -21,7 +21,8 @@ struct learn {
 	int ntasks;
 };
 
-/* cost: a model's name, NULL: the one that serves best. prior: as in search/cost.h. */
+/* cost: a model's name, NULL: the one that serves best. prior: as in search/cost.h; one
+ * that is refused is left out, and the log says why. */
 int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior, size_t n,
 	       uint64_t seed) MUST_CHECK;
 void learn_close(struct learn *l);

@@ -276,6 +276,15 @@ TEST(memory_keeps_all_tasks)
 	arena_free(&a);
 }
 
+TEST(a_refused_prior_is_left_out)
+{
+	struct learn l;
+	float f[FEATURES] = {9};
+	REQUIRE_OK(learn_open(&l, 1, "mlp", "junk\n", 5, 1));
+	CHECK(fabs(log(l.cost->guess(l.model, f).ns) - 9) < 1e-3);
+	learn_close(&l);
+}
+
 TEST(an_unknown_model_is_named)
 {
 	struct learn l;
