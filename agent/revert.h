@@ -9,14 +9,20 @@
 #include "agent/cache.h"
 #include "platform/target.h"
 
-/* A kernel as it serves in a network, the fastest of its timed runs. 0: not timed. */
+/* A kernel as it serves in two networks, one with default and one with best kernels, which run in turn: its
+ * times, one of each in a round. */
+enum { SERVED_ROUNDS = 64 };
 struct served {
 	struct key task;
-	int64_t default_ns, best_ns;
+	int default_at, best_at; /* the kernel in each network */
+	int rounds;
+	int64_t default_ns[SERVED_ROUNDS], best_ns[SERVED_ROUNDS]; /* 0: not timed */
 };
 
-/* Sums over all kernels of a task; of one that was not timed everywhere nothing is said. Returns the number
- * of tasks that went back. E_IO as cache_put. */
+/* A task is judged by the sums over its kernels in each round: it loses where the median of the rounds'
+ * ratios says so, and by far more rounds than chance gives (a sign test: neighbours in time share the
+ * machine's phase, so single minimums of both would judge by luck). Of one that was not timed everywhere
+ * nothing is said. Returns the number of tasks that went back. E_IO as cache_put. */
 int revert(struct cache *c, const struct target *t, int threads, bool exact, int nkernels,
 	   const struct served *kernel) MUST_CHECK;
 

@@ -8,7 +8,7 @@
 enum {
 	AFTER_RUNS = 12,
 	RACE_RUNS = 20,      /* of whole networks, kernels timed, */
-	RACE_LEAST = 5,      /* or too few to tell tuned kernels from default ones */
+	RACE_LEAST = 7,      /* or too few to tell tuned kernels from default ones */
 	POOR = 6,            /* rooflines that a default schedule takes, at worst */
 	BEFORE_PART = 25,    /* of the box that the network as it is runs for: a 25th, */
 	FALLBACK_PART = 100, /* a 100th where nothing of it is worth comparing with */
@@ -215,18 +215,20 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 	struct arena scratch = {0};
 	struct served *served;
 	int64_t until_ns = clock_now(s->clock) + s->race_ns;
-	int rc = E_OK, runs = 0;
+	int n = net_served(standard, best, s->steps, &scratch, &served), rc = n, runs = 0;
 	for (; rc >= 0 && clock_now(s->clock) < until_ns && !tune_stopped(s); runs++) {
 		rc = timed_run(s, standard);
 		if (rc >= 0)
 			rc = timed_run(s, best);
+		if (rc >= 0)
+			net_served_round(standard, best, n, served);
 	}
-	if (rc < 0 || runs < RACE_LEAST || tune_stopped(s))
-		return rc == E_TIMEOUT ? E_OK : rc;
-	rc = net_served(standard, best, s->steps, &scratch, &served);
-	if (rc >= 0)
-		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, rc, served);
+	bool enough = runs >= RACE_LEAST && !tune_stopped(s);
+	if (rc >= 0 && enough)
+		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, n, served);
 	arena_free(&scratch);
+	if (!enough || rc == E_TIMEOUT)
+		return rc == E_TIMEOUT ? E_OK : rc < 0 ? rc : 0;
 	s->report->reverted = rc > 0 ? rc : 0;
 	if (rc > 0)
 		rc = cache_commit(s->cache);

@@ -103,10 +103,22 @@ int net_served(const struct net *standard, const struct net *best, const struct 
 			j++;
 		if (j == nd || d[j].step != k[i].step || s->step[k[i].step].kind != STEP_TASK)
 			continue;
-		(*out)[n++] = (struct served){task_key(s->step[k[i].step].task), standard->kernel_ns[j],
-					      best->kernel_ns[i]};
+		(*out)[n++] =
+		    (struct served){.task = task_key(s->step[k[i].step].task), .default_at = j, .best_at = i};
 	}
 	return n;
+}
+
+void net_served_round(const struct net *standard, const struct net *best, int n, struct served *k)
+{
+	const struct plan_kernel *b, *d;
+	plan_kernels(best->plan, &b);
+	plan_kernels(standard->plan, &d);
+	for (int i = 0; i < n && k[i].rounds < SERVED_ROUNDS; i++) {
+		int r = k[i].rounds++;
+		k[i].default_ns[r] = d[k[i].default_at].ns;
+		k[i].best_ns[r] = b[k[i].best_at].ns;
+	}
 }
 
 int net_built_in(const struct net *n, const struct steps *s, struct arena *a, struct built_in **out)

@@ -30,9 +30,12 @@ int net_run_kernels(struct net *n,
 bool net_fits(const struct net *n, const struct target *t);
 /* Where it fits, one run without a sample, after another network's: it is as warm as it would be alone. */
 int net_warm(struct net *n, const struct target *t) MUST_CHECK;
-/* The kernels that do the same step in both, which were opened with the same steps. Returns their number. */
+/* The kernels that do the same step in both, which were opened with the same steps; no round yet. Returns
+ * their number. */
 int net_served(const struct net *standard, const struct net *best, const struct steps *s, struct arena *a,
 	       struct served **out) MUST_CHECK;
+/* The times of both networks' last net_run_kernels, as a round. Only SERVED_ROUNDS are kept. */
+void net_served_round(const struct net *standard, const struct net *best, int n, struct served *k);
 /* What tasks take with the kernels built in, of a net with these steps: no others' kernel among their own.
  * Returns their number; a task may come twice. */
 struct built_in {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A schedule that was found for one task, for another of the same kind: measured, the register tile and the
- * order of loops keep .96 to 1.0 of their speed between shapes, outer tiles do not, so numbers are clipped to
- * the new extents and what does not fit is left out. */
+/* A schedule that was found for one task, for another of the same kind. Register tiles keep most of their
+ * speed between shapes, outer tiles do not; so numbers are clipped to the new extents and what does not fit
+ * is left out. */
 #ifndef KERNELS_TRANSFER_H
 #define KERNELS_TRANSFER_H
 

@@ -10,7 +10,7 @@
  *
  * Instead of Ansor's fixed optimism (time goes to nothing at the pace of time / trials) the rate is learnt: a
  * task's first slices bring most, and what the tasks before it gained by theirs tells what to expect; it
- * begins at what whole boxes have shown on networks whose default schedules are near the best. sd is the cost
+ * begins at a guess for networks whose default schedules are near the best. sd is the cost
  * model's of the incumbent: nothing is believed to lie more than two deviations below it. A task at its
  * roofline has no room; one that brings nothing grows old. */
 #ifndef SEARCH_PROMISE_H

@@ -204,8 +204,7 @@ static double error(struct graph *g, const struct steps *s, struct compiler *c, 
 	return worst / top;
 }
 
-/* Networks of which the first, the second, both or neither have the block, the others its parts. Times say
- * whose they are. */
+/* Networks of which the first, the second, both or neither have the block, the others its parts. */
 TEST(served_are_the_steps_of_both_networks)
 {
 	for (int i = 0; i < 4; i++) {
@@ -220,16 +219,18 @@ TEST(served_are_the_steps_of_both_networks)
 		struct served *k;
 		int expected = 0, seen = 0;
 		for (int j = 0; j < 2; j++) {
-			const struct plan_kernel *made;
 			struct compiler c = {&t, i >> j & 1, false, 0};
 			const struct kernel_source src = {&c, compile};
 			REQUIRE_OK(net_open(&n[j], g, s, &t, &src, NULL, &clock_real));
 			CHECK(c.made == (i >> j & 1));
-			plan_kernels(n[j].plan, &made);
-			for (int m = 0; m < n[j].nkernels; m++)
-				n[j].kernel_ns[m] = 1000 * (j + 1) + made[m].step;
+			REQUIRE_OK(net_run_kernels(&n[j], &clock_real));
 		}
+		const struct plan_kernel *one, *other;
 		int count = net_served(&n[0], &n[1], s, &a, &k);
+		for (int r = 0; r < SERVED_ROUNDS + 1; r++)
+			net_served_round(&n[0], &n[1], count, k);
+		plan_kernels(n[0].plan, &one);
+		plan_kernels(n[1].plan, &other);
 		for (int at = 0; at < s->nsteps; at++) {
 			const struct step *p = &s->step[at];
 			bool there = p->fused ? i == 3 : p->fused_by < 0 || i == 0;
@@ -238,7 +239,10 @@ TEST(served_are_the_steps_of_both_networks)
 			expected++;
 			for (int m = 0; m < count; m++)
 				seen += key_equal(k[m].task, task_key(p->task)) &&
-					k[m].default_ns == 1000 + at && k[m].best_ns == 2000 + at;
+					one[k[m].default_at].step == at && other[k[m].best_at].step == at &&
+					k[m].rounds == SERVED_ROUNDS &&
+					k[m].default_ns[SERVED_ROUNDS - 1] == one[k[m].default_at].ns &&
+					k[m].best_ns[0] == other[k[m].best_at].ns;
 		}
 		CHECK(count == expected && seen == expected && expected >= 2);
 		for (int j = 0; j < 2; j++)

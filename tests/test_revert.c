@@ -68,6 +68,19 @@ static void check_serves(int i, int threads, const char *cand, int64_t ns)
 	arena_free(&a);
 }
 
+enum { ROUNDS = 9 };
+
+/* Every round took so long. */
+static struct served steady(const char *text, int64_t default_ns, int64_t best_ns)
+{
+	struct served k = {.task = hash_text(text), .rounds = ROUNDS};
+	for (int r = 0; r < ROUNDS; r++) {
+		k.default_ns[r] = default_ns;
+		k.best_ns[r] = best_ns;
+	}
+	return k;
+}
+
 static int run(int n, const struct served *k)
 {
 	return revert(cache, &target, 1, false, n, k);
@@ -75,7 +88,7 @@ static int run(int n, const struct served *k)
 
 TEST(what_loses_inside_goes_back)
 {
-	const struct served k[] = {{hash_text(task[0]), 980, 1020}, {hash_text(task[1]), 1000, 900}};
+	const struct served k[] = {steady(task[0], 980, 1020), steady(task[1], 1000, 900)};
 	set_up();
 	CHECK(run(2, k) == 1);
 	check_serves(0, 1, "default", 1000);
@@ -87,11 +100,11 @@ TEST(what_loses_inside_goes_back)
 /* Two kernels of the same task: one loses more than the other gains, or less. */
 TEST(the_sum_over_a_task_decides)
 {
-	struct served k[] = {{hash_text(task[0]), 1000, 900}, {hash_text(task[0]), 1000, 1200}};
+	struct served k[] = {steady(task[0], 1000, 900), steady(task[0], 1000, 1200)};
 	set_up();
-	k[1].best_ns = 1090;
+	k[1] = steady(task[0], 1000, 1090);
 	CHECK(run(2, k) == 0);
-	k[1].best_ns = 1200;
+	k[1] = steady(task[0], 1000, 1200);
 	CHECK(run(2, k) == 1);
 	check_serves(0, 1, "default", 1000);
 	tear_down();
@@ -99,22 +112,42 @@ TEST(the_sum_over_a_task_decides)
 
 TEST(noise_and_missing_times_change_nothing)
 {
-	struct served k[] = {{hash_text(task[0]), 1000, 1015}, {hash_text(task[1]), 0, 5000}};
+	struct served k[] = {steady(task[0], 1000, 1015), steady(task[1], 0, 5000)};
 	set_up();
 	CHECK(run(2, k) == 0 && run(0, k) == 0);
-	k[1] = (struct served){hash_text(task[1]), 5000, 0};
+	k[1] = steady(task[1], 5000, 0);
 	CHECK(run(2, k) == 0);
-	const struct served half[] = {{hash_text(task[0]), 1000, 2000}, {hash_text(task[0]), 0, 2000}};
+	const struct served half[] = {steady(task[0], 1000, 2000), steady(task[0], 0, 2000)};
 	CHECK(run(2, half) == 0);
 	check_serves(0, 1, "best", 900);
 	check_serves(1, 1, "best", 900);
 	tear_down();
 }
 
+/* The machine's phases come to both alike: neither a few rounds nor single fast ones decide. */
+TEST(most_rounds_decide)
+{
+	struct served k = steady(task[0], 1000, 1050);
+	set_up();
+	for (int r = 0; r < ROUNDS; r++) /* halved in every third round, alike */
+		k.default_ns[r] *= r % 3 ? 1 : 2, k.best_ns[r] *= r % 3 ? 1 : 2;
+	k.best_ns[4] = 700;
+	k.rounds = 6;
+	CHECK(run(1, &k) == 0); /* too few to say so */
+	k.rounds = ROUNDS;
+	k.best_ns[5] = 980;
+	CHECK(run(1, &k) == 0); /* 7 of 9 */
+	k.best_ns[4] = 1050;
+	k.best_ns[5] = 1050;
+	CHECK(run(1, &k) == 1);
+	check_serves(0, 1, "default", 1000);
+	tear_down();
+}
+
 /* For four threads a single thread's records serve; what goes back there stays theirs. */
 TEST(another_number_of_threads_keeps_its_own)
 {
-	const struct served k = {hash_text(task[0]), 1000, 2000};
+	const struct served k = steady(task[0], 1000, 2000);
 	set_up();
 	CHECK(revert(cache, &target, 4, false, 1, &k) == 1);
 	check_serves(0, 4, "default", 1000);
@@ -124,7 +157,7 @@ TEST(another_number_of_threads_keeps_its_own)
 
 TEST(without_a_default_there_is_no_way_back)
 {
-	struct served k = {hash_text("task without records"), 1000, 2000};
+	struct served k = steady("task without records", 1000, 2000);
 	set_up();
 	CHECK(run(1, &k) == 0);
 	const struct rec r = make_rec(0, "default without code", REC_DEFAULT, 1000);
@@ -138,7 +171,7 @@ TEST(without_a_default_there_is_no_way_back)
 /* The first refusal ends it: neither task has another best kernel than before. */
 TEST(a_cache_for_reading_stays_as_it_is)
 {
-	const struct served k[] = {{hash_text(task[0]), 1000, 2000}, {hash_text(task[1]), 1000, 2000}};
+	const struct served k[] = {steady(task[0], 1000, 2000), steady(task[1], 1000, 2000)};
 	set_up();
 	cache_close(cache);
 	REQUIRE_OK(cache_open(&cache, dir, true, 0));
@@ -151,7 +184,7 @@ TEST(a_cache_for_reading_stays_as_it_is)
 /* Code that is not on the disk gets no record. */
 TEST(a_full_disk_keeps_what_serves)
 {
-	const struct served k = {hash_text(task[0]), 1000, 2000};
+	const struct served k = steady(task[0], 1000, 2000);
 	struct rlimit old;
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &old);
