@@ -38,7 +38,7 @@ static void put_tile(const struct view *v, float *f)
 	f[FEATURE_CHAINS] = (float)log2(c->chains) / 3;
 	f[FEATURE_ACROSS] = c->lane >= stage_spatial(v->st);
 	f[FEATURE_SCALAR] = c->lane < 0;
-	f[FEATURE_HELD] = draft_held(&v->s->t, &v->s->tg, v->stage, c) > 0;
+	f[FEATURE_HELD] = draft_held(v->s->t, &v->s->tg, v->stage, c) > 0;
 	f[FEATURE_HOIST] = c->hoist;
 	f[FEATURE_PREFETCH] = (float)c->prefetch / 2;
 	f[FEATURE_FEED] = c->feed;
@@ -88,7 +88,7 @@ static void put_task(const struct view *v, float *f)
 {
 	f[FEATURE_STEPS] = (float)log2(stage_steps(v->st)) / 10;
 	f[FEATURE_MAP] = v->st->comb == COMB_NONE;
-	f[FEATURE_DEPTH] = v->st->comb != COMB_NONE && !stage_contracts(&v->s->t, v->st, v->c->lane);
+	f[FEATURE_DEPTH] = v->st->comb != COMB_NONE && !stage_contracts(v->s->t, v->st, v->c->lane);
 }
 
 static void put_winograd(const struct view *v, float *f)
@@ -109,7 +109,7 @@ static void put_winograd(const struct view *v, float *f)
 static struct view view(const struct space *s, const struct sched *c, const struct draft_terms *of, int k)
 {
 	struct view v = {
-	    .s = s, .st = &s->t.stage[k], .c = &c->st[k], .d = &of[k], .stage = k, .lane = -1, .vectors = 1};
+	    .s = s, .st = &s->t->stage[k], .c = &c->st[k], .d = &of[k], .stage = k, .lane = -1, .vectors = 1};
 	v.points = 1;
 	v.steps = 1;
 	int ns = stage_spatial(v.st);
@@ -145,13 +145,13 @@ static double indexes(const struct space *s, const struct sched *c, const struct
 {
 	const struct sstage *l = last->c;
 	if (l->wino.m) {
-		struct winograd_sizes z = winograd_sizes(&s->t, l);
+		struct winograd_sizes z = winograd_sizes(s->t, l);
 		return (double)(z.batch * z.blocks) * (l->wino.parts > 1 ? l->wino.parts : 1);
 	}
 	if (l->ring_axis < 0)
 		return parallel(last);
 	double n = 1, rows = ceil((double)extent_guess(last->st->axis[l->ring_axis].extent) / l->ring);
-	for (int a = 0; a < sched_shared(&s->t, l->ring_axis); a++)
+	for (int a = 0; a < sched_shared(s->t, l->ring_axis); a++)
 		n *= (double)extent_guess(last->st->axis[a].extent);
 	(void)c;
 	return n * (l->block[l->ring_axis] ? ceil(rows / (double)l->block[l->ring_axis]) : 1);
@@ -159,7 +159,7 @@ static double indexes(const struct space *s, const struct sched *c, const struct
 
 static void put_whole(const struct space *s, const struct sched *c, const struct draft_terms *of, float *f)
 {
-	struct view last = view(s, c, of, s->t.nstages - 1);
+	struct view last = view(s, c, of, s->t->nstages - 1);
 	const struct sstage *l = last.c;
 	if (l->ring_axis >= 0) {
 		f[FEATURE_RING] = (float)log2(l->ring + 1) / 3;
@@ -186,12 +186,12 @@ void space_features(const struct space *s, const char *cand, float f[FEATURES])
 	struct draft_terms of[MAX_STAGES];
 	for (int i = 0; i < FEATURES; i++)
 		f[i] = 0;
-	if (sched_parse(&s->t, cand, &c) < 0)
+	if (sched_parse(s->t, cand, &c) < 0)
 		return;
 	double cycles = rules_draft(s, &c, of), ns = cycles / draft_ghz(&s->tg);
 	if (!(ns > 0) || !isfinite(ns))
 		return;
-	for (int k = 0; k < s->t.nstages; k++) {
+	for (int k = 0; k < s->t->nstages; k++) {
 		struct view v = view(s, &c, of, k);
 		float one[FEATURES] = {0}, share = (float)(of[k].cycles / cycles);
 		put_stage(&v, one);

@@ -33,14 +33,14 @@ static int64_t smaller(int64_t a, int64_t b)
 static int64_t units_of(const struct relax *r, int stage, int axis)
 {
 	const struct sstage *s = &r->sketch.st[stage];
-	int64_t extent = extent_guess(r->space->t.stage[stage].axis[axis].extent);
+	int64_t extent = extent_guess(r->space->t->stage[stage].axis[axis].extent);
 	return ceil_div(extent, axis == s->lane ? s->lanes : 1);
 }
 
 /* Accesses are shuffled for this tile alone. */
 static bool tile_given(const struct relax *r, int stage, int axis)
 {
-	const struct task *t = &r->space->t;
+	const struct task *t = r->space->t;
 	const struct stage *st = &t->stage[stage];
 	const struct sstage *s = &r->sketch.st[stage];
 	if (s->tile[axis] > 1 && (store_weaves(t, st, s) == axis || store_turns(t, st, s) == axis))
@@ -53,7 +53,7 @@ static bool tile_given(const struct relax *r, int stage, int axis)
 
 static void add_tiles(struct relax *r, int k)
 {
-	const struct task *t = &r->space->t;
+	const struct task *t = r->space->t;
 	const struct sstage *s = &r->sketch.st[k];
 	int first = sched_shared(t, r->sketch.st[t->nstages - 1].ring_axis);
 	for (int a = first; a < stage_spatial(&t->stage[k]); a++) {
@@ -67,7 +67,7 @@ static void add_tiles(struct relax *r, int k)
 
 static void add_steps(struct relax *r, int k)
 {
-	const struct stage *st = &r->space->t.stage[k];
+	const struct stage *st = &r->space->t->stage[k];
 	const struct sstage *s = &r->sketch.st[k];
 	int64_t steps = 1;
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
@@ -79,7 +79,7 @@ static void add_steps(struct relax *r, int k)
 		relax_add(r, RELAX_UNROLL, k, a, 1, top);
 		steps *= larger(top, 1);
 		if (a == s->split_axis)
-			relax_add(r, RELAX_SPLIT, k, a, axis_block(&r->space->t, st, a),
+			relax_add(r, RELAX_SPLIT, k, a, axis_block(r->space->t, st, a),
 				  larger(e / 2, s->split));
 	}
 	if (st->comb != COMB_NONE && s->split_axis < 0)
@@ -88,7 +88,7 @@ static void add_steps(struct relax *r, int k)
 
 static void add_all(struct relax *r)
 {
-	const struct task *t = &r->space->t;
+	const struct task *t = r->space->t;
 	const struct sstage *last = &r->sketch.st[t->nstages - 1];
 	if (r->sketch.st[0].wino.m) {
 		relax_winograd_vars(r);
@@ -114,12 +114,12 @@ struct relax *relax_new(struct arena *a)
 int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 {
 	int rc = space_legal(s, cand);
-	if (rc < 0 || (rc = sched_parse(&s->t, cand, &r->sketch)) < 0)
+	if (rc < 0 || (rc = sched_parse(s->t, cand, &r->sketch)) < 0)
 		return rc;
 	r->space = s;
 	r->n = 0;
-	for (int k = 0; k < s->t.nstages; k++)
-		draft_open(&r->draft[k], &s->t, &s->tg, k, &r->sketch.st[k], &s->t.stage[k]);
+	for (int k = 0; k < s->t->nstages; k++)
+		draft_open(&r->draft[k], s->t, &s->tg, k, &r->sketch.st[k], &s->t->stage[k]);
 	add_all(r);
 	return r->n ? E_OK : fail(E_NOTFOUND, "no number of this schedule can vary");
 }
@@ -196,11 +196,11 @@ void relax_start(const struct relax *r, double *x)
 
 static void constants(const struct relax *r, struct relaxed *v)
 {
-	for (int k = 0; k < r->space->t.nstages; k++) {
+	for (int k = 0; k < r->space->t->nstages; k++) {
 		const struct sstage *s = &r->sketch.st[k];
 		struct relaxed_stage *n = &v->st[k];
-		int ns = stage_spatial(&r->space->t.stage[k]);
-		for (int a = 0; a < r->space->t.stage[k].naxes; a++) {
+		int ns = stage_spatial(&r->space->t->stage[k]);
+		for (int a = 0; a < r->space->t->stage[k].naxes; a++) {
 			n->tile[a] = num(a < ns ? s->tile[a] : s->unroll[a]);
 			n->block[a] = num((double)s->block[a]);
 		}
@@ -253,7 +253,7 @@ static double close_point(struct relax *r, struct num y, double *grad)
 /* A ring's steps on their rows: the stage as often as its rows take. */
 static struct num stage_cycles(const struct relaxed *v, int k, const struct ring *ring)
 {
-	const struct task *t = &v->r->space->t;
+	const struct task *t = v->r->space->t;
 	int axis = ring->st[k].axis;
 	if (axis < 0)
 		return relax_stage_cost(v, k, -1, num(0));
@@ -269,7 +269,7 @@ double relax_cost(struct relax *r, const double *x, double *grad)
 {
 	struct relaxed v;
 	struct ring ring;
-	const struct task *t = &r->space->t;
+	const struct task *t = r->space->t;
 	const struct sstage *last = &r->sketch.st[t->nstages - 1];
 	open_point(r, x, &v);
 	if (last->ring_axis < 0 || task_ring(t, last->ring_axis, last->ring, &ring) < 0)
@@ -294,7 +294,7 @@ double relax_penalty(struct relax *r, const double *x, double *grad)
 	struct num sum = num(0);
 	if (r->sketch.st[0].wino.m)
 		sum = relax_winograd_penalty(&v);
-	for (int k = 0; k < r->space->t.nstages && !r->sketch.st[0].wino.m; k++)
+	for (int k = 0; k < r->space->t->nstages && !r->sketch.st[0].wino.m; k++)
 		sum = num_add(v.p, sum, relax_stage_penalty(&v, k));
 	return close_point(r, sum, grad);
 }

@@ -34,7 +34,7 @@ static int64_t nearest_divisor(int64_t n, double v)
 static int64_t tile(const struct relax *r, const struct relax_var *at, double v, enum way way)
 {
 	const struct sstage *s = &r->sketch.st[at->stage];
-	int64_t extent = extent_guess(r->space->t.stage[at->stage].axis[at->axis].extent),
+	int64_t extent = extent_guess(r->space->t->stage[at->stage].axis[at->axis].extent),
 		units = ceil_div(extent, at->axis == s->lane ? s->lanes : 1);
 	if (way == EVEN) {
 		int64_t count = nearest((double)units / v);
@@ -53,7 +53,7 @@ static bool steps_legal(const struct task *t, const struct stage *st, const stru
 
 static int64_t steps(const struct relax *r, const struct relax_var *at, double v, enum way way)
 {
-	const struct task *t = &r->space->t;
+	const struct task *t = r->space->t;
 	const struct stage *st = &t->stage[at->stage];
 	int64_t best = 1, e = st->axis[at->axis].extent;
 	for (int64_t u = 2; u <= at->top && (way != SMALLER || (double)u <= v); u++)
@@ -74,7 +74,7 @@ static int64_t power_of_two(double v, enum way way)
 /* Whole blocks of the layout, and whole bodies of u steps. */
 static int64_t part(const struct relax *r, const struct relax_var *at, double v, int64_t u)
 {
-	const struct task *t = &r->space->t;
+	const struct task *t = r->space->t;
 	const struct stage *st = &t->stage[at->stage];
 	int64_t b = axis_block(t, st, at->axis), e = st->axis[at->axis].extent, unit = b % u ? b * u : b,
 		first = (int64_t)(v / (double)unit), best = 0;
@@ -135,8 +135,8 @@ static void settle(const struct relax *r, struct sched *c)
 		winograd_settle(s, &c->st[0]);
 		return;
 	}
-	for (int k = 0; k < s->t.nstages; k++) {
-		const struct stage *st = &s->t.stage[k];
+	for (int k = 0; k < s->t->nstages; k++) {
+		const struct stage *st = &s->t->stage[k];
 		int64_t steps = 1;
 		for (int a = stage_spatial(st); a < st->naxes; a++)
 			steps *= c->st[k].unroll[a];
@@ -166,10 +166,10 @@ void relax_round(const struct relax *r, const double *x, int way, char cand[CAND
 		for (int i = 0; i < r->n; i++)
 			relax_set(&c, &r->var[i], v[i]);
 		settle(r, &c);
-		if (sched_check(&r->space->t, &r->space->tg, &c) >= 0 &&
-		    sched_text(&r->space->t, &c, cand) >= 0)
+		if (sched_check(r->space->t, &r->space->tg, &c) >= 0 &&
+		    sched_text(r->space->t, &c, cand) >= 0)
 			return;
 	}
-	if (sched_text(&r->space->t, &r->sketch, cand) < 0) /* it was parsed from one */
+	if (sched_text(r->space->t, &r->sketch, cand) < 0) /* it was parsed from one */
 		space_default(r->space, cand);
 }

@@ -12,7 +12,7 @@ enum { MOST_VECTORS = 4, MOST_PIXELS = 28 };
 void relax_winograd_vars(struct relax *r)
 {
 	const struct winograd *w = &r->sketch.st[0].wino;
-	struct winograd_sizes z = winograd_sizes(&r->space->t, &r->sketch.st[0]);
+	struct winograd_sizes z = winograd_sizes(r->space->t, &r->sketch.st[0]);
 	int threads = r->space->want.threads;
 	int64_t vectors = z.vectors < MOST_VECTORS ? z.vectors : MOST_VECTORS;
 	relax_add(r, RELAX_WINO_TILES, 0, 0, 1, z.tiles < 1 << 20 ? z.tiles : 1 << 20);
@@ -75,7 +75,7 @@ static void open_winograd(struct wino_cost *f, const struct relaxed *x)
 	f->p = x->p;
 	f->s = &x->r->sketch.st[0];
 	f->w = &f->s->wino;
-	f->z = winograd_sizes(&s->t, f->s);
+	f->z = winograd_sizes(s->t, f->s);
 	f->v = winograd_speeds(&s->tg, threads);
 	f->blocks = parted(f->p, num((double)f->z.tiles), n->tiles, &f->tiles);
 	f->rows = parted(f->p, f->tiles, n->px, &f->px);
@@ -191,7 +191,7 @@ struct num relax_winograd_cost(const struct relaxed *x)
 	const struct space *s = x->r->space;
 	open_winograd(&f, x);
 	struct block_bytes b = bytes_of(&f);
-	struct num rest = num_add(f.p, transforms(&f, &s->t), moving(&f, &b));
+	struct num rest = num_add(f.p, transforms(&f, s->t), moving(&f, &b));
 	if (s->want.threads > 1) /* inputs in other cores' caches */
 		rest = num_add(f.p, rest, num_scale(f.p, b.in, 1 / f.v.l3));
 	struct num work = num_mul(f.p, f.indexes, products(&f, x->wino.kv));

@@ -12,7 +12,7 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 	if (rc < 0)
 		return rc;
 	struct space *s = ARENA_NEW(a, struct space);
-	task_copy(&s->t, t);
+	s->t = task_keep(a, t);
 	s->tg = *tg;
 	rules_ring(s);
 	for (int i = 0; i < t->nstages; i++)
@@ -27,22 +27,22 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 
 const struct task *space_task(const struct space *s)
 {
-	return &s->t;
+	return s->t;
 }
 
 static int check_text(const struct space *s, const struct sched *c, char cand[CAND_MAX])
 {
-	int rc = sched_check(&s->t, &s->tg, c);
-	return rc < 0 ? rc : sched_text(&s->t, c, cand);
+	int rc = sched_check(s->t, &s->tg, c);
+	return rc < 0 ? rc : sched_text(s->t, c, cand);
 }
 
 /* Ring and chunks are of the schedule as a whole: the stages leave them alone. */
 static void set_ring(const struct space *s, struct sched *c, int rows, int64_t chunks)
 {
-	struct sstage *last = &c->st[s->t.nstages - 1];
+	struct sstage *last = &c->st[s->t->nstages - 1];
 	if (!s->ring.rows)
 		return;
-	last->ring_axis = rules_rows(s, s->t.nstages - 1);
+	last->ring_axis = rules_rows(s, s->t->nstages - 1);
 	last->ring = rows;
 	last->block[last->ring_axis] = rules_chunk(s, last, chunks);
 	rules_fit_rows(s, c);
@@ -54,7 +54,7 @@ static void set_thread_ring(const struct space *s, struct sched *c)
 	bool apart = rules_apart(s); /* nothing is computed again */
 	set_ring(s, c, s->ring.rows, apart ? s->want.threads : 1);
 	if (s->ring.rows && s->want.threads > 1 && !apart)
-		rules_thread_ring(s, &c->st[s->t.nstages - 1]);
+		rules_thread_ring(s, &c->st[s->t->nstages - 1]);
 	rules_fit_rows(s, c);
 }
 
@@ -63,28 +63,28 @@ static void default_stages(const struct space *s, int rows, struct sched *c)
 {
 	struct space of = *s;
 	if (s->ring.rows && rows != s->ring.rows &&
-	    task_ring(&s->t, rules_rows(s, s->t.nstages - 1), rows, &of.ring) < 0)
+	    task_ring(s->t, rules_rows(s, s->t->nstages - 1), rows, &of.ring) < 0)
 		of.ring = s->ring;
-	for (int i = 0; i < s->t.nstages; i++)
+	for (int i = 0; i < s->t->nstages; i++)
 		rules_stage(&of, i, 0, &c->st[i]);
 }
 
 void space_default(const struct space *s, char cand[CAND_MAX])
 {
 	struct sched c;
-	sched_init(&s->t, &c);
+	sched_init(s->t, &c);
 	default_stages(s, s->ring.rows, &c);
 	winograd_default(s, &c.st[0]);
 	set_thread_ring(s, &c);
-	int rows = c.st[s->t.nstages - 1].ring;
+	int rows = c.st[s->t->nstages - 1].ring;
 	if (rows != s->ring.rows) {
 		default_stages(s, rows, &c);
 		set_thread_ring(s, &c);
 	}
 	if (check_text(s, &c, cand) >= 0)
 		return;
-	sched_init(&s->t, &c); /* scalar: always fits */
-	if (sched_text(&s->t, &c, cand) < 0)
+	sched_init(s->t, &c); /* scalar: always fits */
+	if (sched_text(s->t, &c, cand) < 0)
 		cand[0] = 0;
 }
 
@@ -109,7 +109,7 @@ static bool rows_rule(const struct space *s, int i, struct sched *c)
 static bool tiles_rule(const struct space *s, int i, struct sched *c)
 {
 	bool any = false;
-	for (int k = 0; k < s->t.nstages; k++) {
+	for (int k = 0; k < s->t->nstages; k++) {
 		bool has = rules_stage(s, k, i + 1, &c->st[k]);
 		any |= has;
 		if (!has)
@@ -124,7 +124,7 @@ static bool few_rule(const struct space *s, int i, struct sched *c)
 {
 	struct space few = *s;
 	few.tg.regs = s->tg.regs * (3 - i) / 4;
-	for (int k = 0; k < s->t.nstages; k++)
+	for (int k = 0; k < s->t->nstages; k++)
 		rules_stage(&few, k, 0, &c->st[k]);
 	set_ring(s, c, s->ring.rows, s->want.threads);
 	return true;
@@ -141,7 +141,7 @@ int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
 	for (size_t f = 0; f < sizeof rules / sizeof *rules; first += rules[f++].n)
 		while (*at < first + rules[f].n) {
 			struct sched c;
-			sched_init(&s->t, &c);
+			sched_init(s->t, &c);
 			if (rules[f].make(s, (*at)++ - first, &c) && check_text(s, &c, cand) >= 0)
 				return E_OK;
 		}
@@ -186,11 +186,11 @@ static int64_t units_of(const struct stage *st, const struct sstage *s, int a)
 static void draw_tile(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int vectors[] = {1, 2, 2, 2, 3, 4, 4, 6, 8};
-	const struct stage *st = &s->t.stage[stage];
-	int ns = stage_spatial(st), first = task_shared(&s->t), room = s->tg.regs;
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st), first = task_shared(s->t), room = s->tg.regs;
 	for (int a = 0; a < ns; a++)
 		out->tile[a] = 1;
-	int woven = st->comb != COMB_NONE ? rules_weave(&s->t, st, out) : -1,
+	int woven = st->comb != COMB_NONE ? rules_weave(s->t, st, out) : -1,
 	    pixel = stage_pixel_axis(s, stage, out->lane, woven);
 	if (out->lane >= 0 && out->lane < ns) {
 		int64_t n = units_of(st, out, out->lane);
@@ -218,7 +218,7 @@ static void draw_tile(const struct space *s, int stage, struct rng *r, struct ss
 static void draw_unroll(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int steps[] = {1, 1, 2, 2, 4, 8, 16};
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), points = 1, total = 1;
 	for (int a = 0; a < ns; a++)
 		points *= out->tile[a];
@@ -252,11 +252,11 @@ static void draw_chains(const struct stage *st, struct rng *r, struct sstage *ou
 static void draw_blocks(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int tiles[] = {1, 2, 3, 4, 6, 8, 12, 16, 32};
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st);
 	memset(out->outer, 0, sizeof out->outer);
 	memset(out->block, 0, sizeof out->block);
-	for (int a = 0; a < ns && s->t.nstages == 1; a++) {
+	for (int a = 0; a < ns && s->t->nstages == 1; a++) {
 		int64_t n = units_of(st, out, a) / out->tile[a];
 		if (n < 4 || rng_below(r, 5))
 			continue;
@@ -268,10 +268,10 @@ static void draw_blocks(const struct space *s, int stage, struct rng *r, struct 
 
 static void draw_split(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	out->split_axis = -1;
 	out->split = 0;
-	for (int a = stage_spatial(st); a < st->naxes && s->t.nstages == 1; a++) {
+	for (int a = stage_spatial(st); a < st->naxes && s->t->nstages == 1; a++) {
 		int64_t e = st->axis[a].extent, part = INT64_C(32) << rng_below(r, 4);
 		if (IS_SYM(e) || e < 2 * part || a == out->lane || rng_below(r, 5))
 			continue;
@@ -283,7 +283,7 @@ static void draw_split(const struct space *s, int stage, struct rng *r, struct s
 
 static void draw_order(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st);
 	rules_order(s, stage, out);
 	if (rng_below(r, 2))
@@ -294,9 +294,9 @@ static void draw_order(const struct space *s, int stage, struct rng *r, struct s
 
 static void draw_stage(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	struct sched one;
-	sched_init(&s->t, &one);
+	sched_init(s->t, &one);
 	*out = one.st[stage];
 	if (s->wino_lanes && rng_below(r, 2)) {
 		winograd_draw(s, r, out);
@@ -331,8 +331,8 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 {
 	for (int i = 0; i < TRIES; i++) {
 		struct sched c;
-		sched_init(&s->t, &c);
-		for (int k = 0; k < s->t.nstages; k++)
+		sched_init(s->t, &c);
+		for (int k = 0; k < s->t->nstages; k++)
 			draw_stage(s, k, r, &c.st[k]);
 		draw_ring(s, r, &c);
 		if (check_text(s, &c, cand) >= 0)
@@ -344,7 +344,7 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
 
 static void keep_ring(const struct space *s, struct sched *c, int axis, int rows, int64_t chunk)
 {
-	struct sstage *last = &c->st[s->t.nstages - 1];
+	struct sstage *last = &c->st[s->t->nstages - 1];
 	last->ring_axis = axis;
 	last->ring = rows;
 	if (axis >= 0)
@@ -355,9 +355,9 @@ static void keep_ring(const struct space *s, struct sched *c, int axis, int rows
 /* Draws one aspect of one stage again. */
 static void change(const struct space *s, struct rng *r, struct sched *c)
 {
-	int k = (int)rng_below(r, (uint32_t)s->t.nstages);
+	int k = (int)rng_below(r, (uint32_t)s->t->nstages);
 	struct sstage *st = &c->st[k];
-	const struct sstage *last = &c->st[s->t.nstages - 1];
+	const struct sstage *last = &c->st[s->t->nstages - 1];
 	int axis = last->ring_axis, rows = last->ring;
 	int64_t chunk = axis < 0 ? 0 : last->block[axis];
 	if (axis >= 0 && rng_below(r, 4) == 0) {
@@ -372,14 +372,14 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 	case 0:
 	case 1:
 		draw_tile(s, k, r, st);
-		draw_chains(&s->t.stage[k], r, st);
+		draw_chains(&s->t->stage[k], r, st);
 		break;
 	case 2:
 		draw_unroll(s, k, r, st);
-		draw_chains(&s->t.stage[k], r, st);
+		draw_chains(&s->t->stage[k], r, st);
 		break;
 	case 3:
-		swap_order(r, st, 0, stage_spatial(&s->t.stage[k]));
+		swap_order(r, st, 0, stage_spatial(&s->t->stage[k]));
 		break;
 	case 4:
 		draw_blocks(s, k, r, st);
@@ -405,7 +405,7 @@ static void change(const struct space *s, struct rng *r, struct sched *c)
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
 {
 	struct sched base, c;
-	int rc = sched_parse(&s->t, from, &base);
+	int rc = sched_parse(s->t, from, &base);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < TRIES; i++) {
@@ -420,8 +420,8 @@ int space_mutate(const struct space *s, struct rng *r, const char *from, char ca
 int space_cross(const struct space *s, struct rng *r, const char *a, const char *b, char cand[CAND_MAX])
 {
 	struct sched x, y, c;
-	int rc = sched_parse(&s->t, a, &x);
-	if (rc < 0 || (rc = sched_parse(&s->t, b, &y)) < 0)
+	int rc = sched_parse(s->t, a, &x);
+	if (rc < 0 || (rc = sched_parse(s->t, b, &y)) < 0)
 		return rc;
 	for (int i = 0; i < TRIES / 4 && x.st[0].wino.m == y.st[0].wino.m; i++) {
 		c = x;
@@ -431,7 +431,7 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 				return E_OK;
 			continue;
 		}
-		for (int k = 0; k < s->t.nstages; k++) {
+		for (int k = 0; k < s->t->nstages; k++) {
 			struct sstage *st = &c.st[k];
 			const struct sstage *o = &y.st[k];
 			if (rng_below(r,
@@ -448,10 +448,10 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			}
 			if (rng_below(r, 4) == 0)
 				*st = *o;
-			draw_chains(&s->t.stage[k], r, st);
+			draw_chains(&s->t->stage[k], r, st);
 			rules_settle(s, k, st);
 		}
-		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t.nstages - 1];
+		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t->nstages - 1];
 		keep_ring(s, &c, from->ring_axis, from->ring,
 			  from->ring_axis < 0 ? 0 : from->block[from->ring_axis]);
 		if (check_text(s, &c, cand) >= 0)
@@ -463,16 +463,16 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 int space_legal(const struct space *s, const char *cand)
 {
 	struct sched c;
-	int rc = sched_parse(&s->t, cand, &c);
+	int rc = sched_parse(s->t, cand, &c);
 	if (rc >= 0 && c.st[0].wino.m && s->want.exact)
 		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
-	return rc < 0 ? rc : sched_check(&s->t, &s->tg, &c);
+	return rc < 0 ? rc : sched_check(s->t, &s->tg, &c);
 }
 
 double space_draft(const struct space *s, const char *cand)
 {
 	struct sched c;
-	if (sched_parse(&s->t, cand, &c) < 0)
+	if (sched_parse(s->t, cand, &c) < 0)
 		return 1e30;
 	return rules_draft(s, &c, NULL) / draft_ghz(&s->tg);
 }
@@ -492,7 +492,7 @@ static double roofline(const struct target *tg, double ops, double bytes)
 
 double space_roofline(const struct space *s)
 {
-	double ops = task_flops(&s->t), bytes = task_bytes(&s->t, true), best = roofline(&s->tg, ops, bytes);
+	double ops = task_flops(s->t), bytes = task_bytes(s->t, true), best = roofline(&s->tg, ops, bytes);
 	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
 		struct winograd_share w = winograd_share(m);
 		double other = roofline(&s->tg, ops * w.flops, bytes);

@@ -20,8 +20,8 @@ static const double SHARE = .03, FED_SHARE = .005, TO_L2 = .25,
 
 static double operand_bytes(const struct space *s, const struct stage *st, int read)
 {
-	const struct operand *o = &s->t.operand[st->read[read].operand];
-	unsigned axes = read_axes(&s->t, st, &st->read[read]);
+	const struct operand *o = &s->t->operand[st->read[read].operand];
+	unsigned axes = read_axes(s->t, st, &st->read[read]);
 	double used = 4, all = 4;
 	for (int a = 0; a < st->naxes; a++)
 		used *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
@@ -48,7 +48,7 @@ static double other_bytes(const struct space *s, const struct stage *st, int wei
 		if (i != weights && stage_in_body(st, i))
 			bytes +=
 			    operand_bytes(s, st, i) *
-			    (skips(st, &st->read[i], s->t.operand[st->read[i].operand].dims.rank) ? 2 : 1);
+			    (skips(st, &st->read[i], s->t->operand[st->read[i].operand].dims.rank) ? 2 : 1);
 	return bytes;
 }
 
@@ -73,7 +73,7 @@ static int64_t part_size(const struct space *s, const struct stage *st, const st
 			 const struct sstage *out)
 {
 	int a = out->order[stage_spatial(st)];
-	int64_t e = st->axis[a].extent, b = axis_block(&s->t, st, a), u = out->unroll[a];
+	int64_t e = st->axis[a].extent, b = axis_block(s->t, st, a), u = out->unroll[a];
 	if (!(h->axes >> a & 1) || e < 2 * b)
 		return 0;
 	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15, steps = (double)(h->steps / e),
@@ -107,21 +107,21 @@ static double waits(const struct space *s, const struct stage *st, const struct 
 
 bool rules_panels(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	struct sstage c = *out;
 	struct ahead h;
-	int read = stage_weights(&s->t, st, c.lane);
+	int read = stage_weights(s->t, st, c.lane);
 	if (read < 0 || s->ring.rows)
 		return false;
-	int panels = panels_first(st, read_axes(&s->t, st, &st->read[read]), &c);
+	int panels = panels_first(st, read_axes(s->t, st, &st->read[read]), &c);
 	c.split_axis = -1;
 	c.split = 0;
 	memset(c.outer, 0, sizeof c.outer);
 	memset(c.block, 0, sizeof c.block);
-	if (stage_ahead(&s->t, st, &c, &h) < 0)
+	if (stage_ahead(s->t, st, &c, &h) < 0)
 		return false;
 	c.prefetch = h.tiles > 1 && waits(s, st, out, read) > TO_L2 ? 2 : 1;
-	if (s->t.nstages == 1 && h.tiles > 1 && c.chains == 1 && shares(s, st, &c, panels))
+	if (s->t->nstages == 1 && h.tiles > 1 && c.chains == 1 && shares(s, st, &c, panels))
 		c.split = part_size(s, st, &h, other_bytes(s, st, read), &c);
 	if (c.split)
 		c.split_axis = c.order[stage_spatial(st)];
@@ -131,26 +131,26 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 
 bool rules_cold(const struct space *s, int stage, const struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
-	int read = stage_weights(&s->t, st, out->lane);
+	const struct stage *st = &s->t->stage[stage];
+	int read = stage_weights(s->t, st, out->lane);
 	double l2 = s->tg.l2_bytes ? (double)s->tg.l2_bytes : 1 << 19;
 	if (read < 0)
 		return false;
 	double weights = operand_bytes(s, st, read);
 	struct feed f;
-	if (stage_streams(&s->t, st, out) && weights <= l2 / 2)
+	if (stage_streams(s->t, st, out) && weights <= l2 / 2)
 		return false;
-	bool fed = weights > (double)s->tg.l1_bytes / 2 && stage_feed(&s->t, st, out, &f) >= 0;
+	bool fed = weights > (double)s->tg.l1_bytes / 2 && stage_feed(s->t, st, out, &f) >= 0;
 	return waits(s, st, out, read) > (fed ? FED_SHARE : SHARE) &&
 	       other_bytes(s, st, read) < (fed ? 2 * l2 : l2);
 }
 
 bool rules_feed(const struct space *s, int stage, const struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	double l1 = s->tg.l1_bytes ? (double)s->tg.l1_bytes : 1 << 15, part = 1;
 	struct feed f;
-	if (stage_feed(&s->t, st, out, &f) < 0)
+	if (stage_feed(s->t, st, out, &f) < 0)
 		return false;
 	if (out->split_axis == f.channels)
 		part = (double)out->split / (double)st->axis[f.channels].extent;
@@ -163,12 +163,12 @@ bool rules_feed(const struct space *s, int stage, const struct sstage *out)
 
 int rules_panel_loops(const struct space *s, int stage, const struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int n = 0;
-	int read = stage_weights(&s->t, st, out->lane);
+	int read = stage_weights(s->t, st, out->lane);
 	if (!out->prefetch || out->split_axis < 0 || read < 0)
 		return 0;
-	unsigned axes = read_axes(&s->t, st, &st->read[read]);
+	unsigned axes = read_axes(s->t, st, &st->read[read]);
 	while (n < stage_spatial(st) && axes >> out->order[n] & 1)
 		n++;
 	return n;
@@ -176,7 +176,7 @@ int rules_panel_loops(const struct space *s, int stage, const struct sstage *out
 
 static bool copies_rows(const struct space *s, int stage)
 {
-	return stage == 0 && s->ring.rows && ring_copy(&s->t) >= 0;
+	return stage == 0 && s->ring.rows && ring_copy(s->t) >= 0;
 }
 
 void rules_next_rows(const struct space *s, int stage, struct sstage *out)
@@ -187,7 +187,7 @@ void rules_next_rows(const struct space *s, int stage, struct sstage *out)
 void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage *out)
 {
 	static const int units[] = {1, 2, 2, 3, 4, 4, 5, 6, 8, 12, 16};
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	if (copies_rows(s, stage))
 		out->prefetch = (int)rng_below(r, 3);
 	if (!rules_panels(s, stage, out))
@@ -195,7 +195,7 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 	out->prefetch = 1 + (int)rng_below(r, 2);
 	if (out->split_axis < 0 || rng_below(r, 2))
 		return;
-	int64_t unit = axis_block(&s->t, st, out->split_axis), part = unit * units[rng_below(r, 11)];
+	int64_t unit = axis_block(s->t, st, out->split_axis), part = unit * units[rng_below(r, 11)];
 	out->split = part < st->axis[out->split_axis].extent ? part : 0;
 	out->split_axis = out->split ? out->split_axis : -1;
 }
@@ -204,7 +204,7 @@ void panels_settle(const struct space *s, int stage, struct sstage *out)
 {
 	struct ahead h;
 	struct feed f;
-	if (out->prefetch && !copies_rows(s, stage) && stage_ahead(&s->t, &s->t.stage[stage], out, &h) < 0)
+	if (out->prefetch && !copies_rows(s, stage) && stage_ahead(s->t, &s->t->stage[stage], out, &h) < 0)
 		out->prefetch = 0;
-	out->feed = out->feed && stage_feed(&s->t, &s->t.stage[stage], out, &f) >= 0;
+	out->feed = out->feed && stage_feed(s->t, &s->t->stage[stage], out, &f) >= 0;
 }

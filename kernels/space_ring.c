@@ -35,7 +35,7 @@ static double scratch(const struct task *t, const struct ring *r, bool whole)
  * while reading and writing in turns is not (4x784 rows of 512: 24 % longer). */
 static bool short_rows(struct space *s, int rows)
 {
-	const struct task *t = &s->t;
+	const struct task *t = s->t;
 	const struct stage *last = &t->stage[t->nstages - 1];
 	int axis = task_shared(t) - 1;
 	double l2 = s->tg.l2_bytes ? (double)s->tg.l2_bytes : 1 << 19;
@@ -58,7 +58,7 @@ static bool short_rows(struct space *s, int rows)
  * time with tiles of 6x4 instead of 12x2, 320x48 93 % with 8x3. */
 int rules_head(const struct space *s)
 {
-	const struct task *t = &s->t;
+	const struct task *t = s->t;
 	const struct stage *last = &t->stage[t->nstages - 1];
 	int64_t n = last->axis[stage_spatial(last) - 1].extent;
 	bool soft = false;
@@ -72,7 +72,7 @@ int rules_head(const struct space *s)
 
 void rules_ring(struct space *s)
 {
-	const struct task *t = &s->t;
+	const struct task *t = s->t;
 	int last = t->nstages - 1;
 	s->ring.rows = 0;
 	bool many = s->tg.lanes >= MANY_ROWS && s->tg.regs > MANY_ROWS;
@@ -99,11 +99,11 @@ void rules_ring(struct space *s)
 
 void rules_init(const struct space *s, struct sched *out)
 {
-	sched_init(&s->t, out);
+	sched_init(s->t, out);
 	if (!s->ring.rows)
 		return;
-	out->st[s->t.nstages - 1].ring_axis = s->ring.st[s->t.nstages - 1].axis;
-	out->st[s->t.nstages - 1].ring = s->ring.rows;
+	out->st[s->t->nstages - 1].ring_axis = s->ring.st[s->t->nstages - 1].axis;
+	out->st[s->t->nstages - 1].ring = s->ring.rows;
 }
 
 int rules_rows(const struct space *s, int stage)
@@ -124,10 +124,10 @@ static int64_t gcd(int64_t a, int64_t b)
 int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t chunks)
 {
 	int64_t shared = 1; /* parallel indexes that there are anyway */
-	for (int a = 0; a < task_shared(&s->t); a++)
-		shared *= s->t.stage[0].axis[a].extent;
+	for (int a = 0; a < task_shared(s->t); a++)
+		shared *= s->t->stage[0].axis[a].extent;
 	chunks = chunks > 1 ? chunks / gcd(chunks, shared) : chunks;
-	int64_t rows = s->t.stage[s->t.nstages - 1].axis[last->ring_axis].extent,
+	int64_t rows = s->t->stage[s->t->nstages - 1].axis[last->ring_axis].extent,
 		steps = (rows + last->ring - 1) / last->ring,
 		chunk = chunks > 1 ? (steps + chunks - 1) / chunks : steps;
 	return chunk < steps ? chunk : 0;
@@ -138,11 +138,11 @@ int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t ch
 static double chunk_latency(const struct space *s, const struct sstage *last, const struct ring *r,
 			    int64_t chunk)
 {
-	int64_t rows = s->t.stage[s->t.nstages - 1].axis[last->ring_axis].extent,
+	int64_t rows = s->t->stage[s->t->nstages - 1].axis[last->ring_axis].extent,
 		steps = (rows + r->rows - 1) / r->rows, chunks = (steps + chunk - 1) / chunk,
 		rounds = (chunks + s->want.threads - 1) / s->want.threads;
 	double again = 0;
-	for (int k = 0; k < s->t.nstages; k++) {
+	for (int k = 0; k < s->t->nstages; k++) {
 		if (r->st[k].axis < 0)
 			continue;
 		double more = (double)(r->st[k].hi + 1 - r->st[k].lo - r->st[k].step) / (double)r->st[k].step;
@@ -158,7 +158,7 @@ void rules_thread_ring(const struct space *s, struct sstage *last)
 		struct sstage c = *last;
 		struct ring r;
 		c.ring = rows;
-		if (task_ring(&s->t, c.ring_axis, rows, &r) < 0)
+		if (task_ring(s->t, c.ring_axis, rows, &r) < 0)
 			continue;
 		for (int n = 1; n <= 2; n++) {
 			int64_t chunk = c.block[c.ring_axis] =
@@ -174,7 +174,7 @@ void rules_thread_ring(const struct space *s, struct sstage *last)
 
 bool rules_apart(const struct space *s)
 {
-	return s->ring.rows && ring_apart(&s->t, &s->ring);
+	return s->ring.rows && ring_apart(s->t, &s->ring);
 }
 
 bool rules_row_tiles(const struct space *s, int stage)
@@ -184,25 +184,25 @@ bool rules_row_tiles(const struct space *s, int stage)
 
 void rules_fit_rows(const struct space *s, struct sched *c)
 {
-	for (int k = 0; k < s->t.nstages; k++)
+	for (int k = 0; k < s->t->nstages; k++)
 		if (rules_row_tiles(s, k)) {
 			int *tile = &c->st[k].tile[s->ring.st[k].axis];
-			*tile = (int)largest_divisor(c->st[s->t.nstages - 1].ring, *tile);
+			*tile = (int)largest_divisor(c->st[s->t->nstages - 1].ring, *tile);
 		}
 }
 
 double rules_draft(const struct space *s, const struct sched *c, struct draft_terms of[MAX_STAGES])
 {
-	const struct sstage *last = &c->st[s->t.nstages - 1];
+	const struct sstage *last = &c->st[s->t->nstages - 1];
 	struct ring r = {0};
 	double cycles = 0;
-	bool ring = last->ring_axis >= 0 && task_ring(&s->t, last->ring_axis, last->ring, &r) >= 0;
-	for (int k = 0; k < s->t.nstages; k++) {
+	bool ring = last->ring_axis >= 0 && task_ring(s->t, last->ring_axis, last->ring, &r) >= 0;
+	for (int k = 0; k < s->t->nstages; k++) {
 		bool by_rows = ring && r.st[k].axis >= 0;
-		double extent = by_rows ? (double)s->t.stage[k].axis[r.st[k].axis].extent : 0,
+		double extent = by_rows ? (double)s->t->stage[k].axis[r.st[k].axis].extent : 0,
 		       rows = (double)(r.rows * r.st[k].step);
 		struct draft_terms once =
-		    draft_rows(&s->t, &s->tg, k, &c->st[k], r.st[k].axis, by_rows ? (int64_t)rows : 0);
+		    draft_rows(s->t, &s->tg, k, &c->st[k], r.st[k].axis, by_rows ? (int64_t)rows : 0);
 		double times = by_rows && rows < extent ? extent / rows : 1, all = once.cycles * times;
 		if (of) {
 			of[k] = (struct draft_terms){.cycles = all, .live = once.live};

@@ -133,7 +133,7 @@ int rules_weave(const struct task *t, const struct stage *st, struct sstage *ss)
 /* Slots of all accesses per element of the iteration space; < 0: not allowed. */
 static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	struct sched one;
 	rules_init(s, &one);
 	struct sstage *ss = &one.st[stage];
@@ -145,11 +145,11 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 			ss->order[i] = (uint8_t)(i + 1);
 		ss->order[n - 1] = (uint8_t)axis;
 	}
-	if (sched_check(&s->t, &s->tg, &one) < 0)
+	if (sched_check(s->t, &s->tg, &one) < 0)
 		return -1;
-	bool woven = rules_weave(&s->t, st, ss) >= 0;
+	bool woven = rules_weave(s->t, st, ss) >= 0;
 	if (!woven)
-		rules_cross(&s->t, st, ss);
+		rules_cross(s->t, st, ss);
 	double steps = stage_steps(st), cost = 0;
 	double e = axis < 0 ? 1 : (double)extent_guess(st->axis[axis].extent),
 	       vectors = (double)(int64_t)((e + lanes - 1) / lanes);
@@ -157,12 +157,12 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		int64_t stride = 0;
 		bool pads, body = i < st->nreads && stage_in_body(st, i);
-		if (axis >= 0 && !operand_packs(&s->t, r->operand) &&
-		    read_stride(&s->t, st, r, axis, lanes, &stride, &pads) < 0)
+		if (axis >= 0 && !operand_packs(s->t, r->operand) &&
+		    read_stride(s->t, st, r, axis, lanes, &stride, &pads) < 0)
 			return -1;
 		bool apart = i == st->nreads && (stride < 0 || stride > 1);
 		double slots = apart && woven ? 2 : apart ? 2 * lanes : draft_slots(stride, lanes);
-		if (slots > 6 && i < st->nreads && read_crosses(&s->t, st, r, ss) >= 0)
+		if (slots > 6 && i < st->nreads && read_crosses(s->t, st, r, ss) >= 0)
 			slots = 6;
 		cost += body ? slots : slots / steps;
 	}
@@ -171,7 +171,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	if (lanes > 4 && e <= lanes / 2) /* masked, where a narrower vector is whole */
 		cost *= 1.1;
 	if (axis >= ns) /* combining lanes at the end, and no vector serves more than one point */
-		cost = (cost + 10. * lanes / steps) * (double)reuse(&s->t, st);
+		cost = (cost + 10. * lanes / steps) * (double)reuse(s->t, st);
 	return cost * vectors / e;
 }
 
@@ -185,7 +185,7 @@ static void add_lane(struct stage_space *ss, struct lane_choice c)
 
 void rules_lanes(struct space *s, int stage)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	struct stage_space *ss = &s->st[stage];
 	for (int a = 0; a < st->naxes; a++)
 		for (int lanes = s->tg.lanes; lanes >= 4; lanes /= 2) {
@@ -199,7 +199,7 @@ void rules_lanes(struct space *s, int stage)
 
 int stage_pixel_axis(const struct space *s, int stage, int lane, int woven)
 {
-	const struct task *t = &s->t;
+	const struct task *t = s->t;
 	const struct stage *st = &t->stage[stage];
 	bool contracts = stage_contracts(t, st, lane);
 	int best = -1, ns = stage_spatial(st), rows = rules_rows(s, stage);
@@ -228,7 +228,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane, int woven)
 /* Enough independent sums to hide the latency of an FMA. */
 static void rules_chains(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int points = 1, steps = 1;
 	out->chains = 1;
 	if (st->comb == COMB_NONE || out->split_axis >= 0)
@@ -237,7 +237,7 @@ static void rules_chains(const struct space *s, int stage, struct sstage *out)
 		points *= out->tile[a];
 	for (int a = stage_spatial(st); a < st->naxes; a++)
 		steps *= out->unroll[a];
-	int want = draft_held(&s->t, &s->tg, stage, out) ? 4 : 7; /* such tiles overlap */
+	int want = draft_held(s->t, &s->tg, stage, out) ? 4 : 7; /* such tiles overlap */
 	while (out->chains * 2 <= steps && points * out->chains < want)
 		out->chains *= 2;
 }
@@ -248,10 +248,10 @@ static double panel_bytes(const struct space *s, const struct stage *st)
 	double bytes = 0;
 	for (int i = 0; i < st->nreads; i++) {
 		double n = 4;
-		unsigned axes = read_axes(&s->t, st, &st->read[i]);
+		unsigned axes = read_axes(s->t, st, &st->read[i]);
 		for (int a = 0; a < st->naxes; a++)
 			n *= axes >> a & 1 ? (double)extent_guess(st->axis[a].extent) : 1;
-		if (stage_in_body(st, i) && s->t.operand[st->read[i].operand].role == ROLE_CONST)
+		if (stage_in_body(st, i) && s->t->operand[st->read[i].operand].role == ROLE_CONST)
 			bytes += n;
 	}
 	return bytes;
@@ -263,9 +263,9 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
 	unsigned of[2] = {0, 0};
 	for (int i = 0; i < st->nreads; i++)
 		if (stage_in_body(st, i))
-			of[s->t.operand[st->read[i].operand].role == ROLE_CONST] |=
-			    read_axes(&s->t, st, &st->read[i]);
-	for (int a = task_shared(&s->t); a < stage_spatial(st) && !(of[1] >> lane & 1); a++)
+			of[s->t->operand[st->read[i].operand].role == ROLE_CONST] |=
+			    read_axes(s->t, st, &st->read[i]);
+	for (int a = task_shared(s->t); a < stage_spatial(st) && !(of[1] >> lane & 1); a++)
 		if ((of[1] & ~of[0]) >> a & 1)
 			return a;
 	return lane;
@@ -275,7 +275,7 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
  * next. */
 void rules_order(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), n = 0;
 	bool reduces = out->lane >= ns;
 	for (int a = 0; a < st->naxes; a++)
@@ -285,7 +285,7 @@ void rules_order(const struct space *s, int stage, struct sstage *out)
 			if (a != out->lane)
 				out->order[ns + n++] = (uint8_t)a;
 		out->order[st->naxes - 1] = (uint8_t)out->lane;
-	} else if (stage_contracts(&s->t, st, out->lane)) {
+	} else if (stage_contracts(s->t, st, out->lane)) {
 		int panel = panel_axis(s, st, out->lane);
 		bool inside = panel_bytes(s, st) <= (double)s->tg.l2_bytes / 2;
 		if (!inside)
@@ -301,10 +301,10 @@ void rules_order(const struct space *s, int stage, struct sstage *out)
 /* Panels of B beyond L2 in blocks that fit a quarter of it, when the other operand is large too. */
 static void rules_blocks(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	memset(out->outer, 0, sizeof out->outer);
 	memset(out->block, 0, sizeof out->block);
-	if (s->t.nstages > 1 || !stage_contracts(&s->t, st, out->lane) || IS_SYM(st->axis[out->lane].extent))
+	if (s->t->nstages > 1 || !stage_contracts(s->t, st, out->lane) || IS_SYM(st->axis[out->lane].extent))
 		return;
 	double bytes = panel_bytes(s, st), l2 = (double)s->tg.l2_bytes;
 	int64_t tiles = (st->axis[out->lane].extent + (int64_t)out->tile[out->lane] * out->lanes - 1) /
@@ -338,10 +338,10 @@ static bool few_for(double indexes, int threads, double all)
  * others remain; more where that is too few for several threads and the whole is worth them. */
 void rules_parallel(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), nouter = 0, threads = s->want.threads, i = 0;
 	out->par = 0;
-	if (s->t.nstages > 1)
+	if (s->t->nstages > 1)
 		return;
 	if ((out->par = rules_panel_loops(s, stage, out)))
 		return;
@@ -375,7 +375,7 @@ void rules_settle(const struct space *s, int stage, struct sstage *out)
 
 void rules_finish(const struct space *s, int stage, struct sstage *out)
 {
-	out->hoist = !stage_long_post(&s->t.stage[stage]); /* its constants need the registers */
+	out->hoist = !stage_long_post(&s->t->stage[stage]); /* its constants need the registers */
 	rules_order(s, stage, out);
 	rules_unroll(s, stage, out);
 	rules_chains(s, stage, out);

@@ -21,7 +21,7 @@ struct stage_space {
 };
 
 struct space {
-	struct task t;
+	const struct task *t; /* as task_keep() makes it */
 	struct target tg;
 	struct stage_space st[MAX_STAGES];
 	struct space_want want;

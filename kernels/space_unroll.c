@@ -16,15 +16,15 @@ static bool is_tap(const struct task *t, const struct stage *st, int a)
 static int unroll_of(const struct space *s, const struct stage *st, const struct sstage *out, int a,
 		     bool contracts, int64_t room)
 {
-	int64_t e = st->axis[a].extent, b = axis_block(&s->t, st, a);
+	int64_t e = st->axis[a].extent, b = axis_block(s->t, st, a);
 	bool blocked = b > 1 && e > b;
 	if (IS_SYM(e) || room < 2)
 		return 1;
 	if (a == out->lane)
 		return e / out->lanes >= 4 && room >= 4 ? 4 : e < out->lanes ? 1 : (int)(e / out->lanes);
 	if (!contracts && !blocked)
-		return e <= room ? (int)e : is_tap(&s->t, st, a) ? 1 : (int)largest_divisor(e, room);
-	if (is_tap(&s->t, st, a))
+		return e <= room ? (int)e : is_tap(s->t, st, a) ? 1 : (int)largest_divisor(e, room);
+	if (is_tap(s->t, st, a))
 		return 1;
 	if (blocked)
 		return (int)largest_divisor(e % b ? largest_divisor(b, e % b) : b, room);
@@ -34,8 +34,8 @@ static int unroll_of(const struct space *s, const struct stage *st, const struct
 /* Another stage's constants of exp and the like stay in registers around this one's loops. */
 static bool beside_long(const struct space *s, int stage)
 {
-	for (int k = 0; k < s->t.nstages; k++)
-		if (k != stage && stage_long_body(&s->t.stage[k]))
+	for (int k = 0; k < s->t->nstages; k++)
+		if (k != stage && stage_long_body(&s->t->stage[k]))
 			return true;
 	return false;
 }
@@ -49,11 +49,11 @@ static struct slide slide_of(const struct space *s, const struct stage *st, int 
 {
 	struct slide found = {0, 0};
 	for (int i = 0; i < st->nreads; i++)
-		for (int d = 0; d < s->t.operand[st->read[i].operand].dims.rank; d++) {
+		for (int d = 0; d < s->t->operand[st->read[i].operand].dims.rank; d++) {
 			const struct index *x = &st->read[i].dim[d];
 			if (!x->coef[a] || !x->coef[pixel])
 				continue;
-			if (index_guarded(&s->t, st, &st->read[i], d))
+			if (index_guarded(s->t, st, &st->read[i], d))
 				return (struct slide){0, 0};
 			found = (struct slide){x->coef[a], x->coef[pixel]};
 		}
@@ -86,8 +86,8 @@ bool stage_picks(const struct space *s, const struct stage *st, const struct sst
 	for (int i = 0; i < st->nreads && out->lane >= 0; i++) {
 		int64_t stride = 1;
 		bool pads;
-		if (stage_in_body(st, i) && !operand_packs(&s->t, st->read[i].operand) &&
-		    read_stride(&s->t, st, &st->read[i], out->lane, out->lanes, &stride, &pads) >= 0 &&
+		if (stage_in_body(st, i) && !operand_packs(s->t, st->read[i].operand) &&
+		    read_stride(s->t, st, &st->read[i], out->lane, out->lanes, &stride, &pads) >= 0 &&
 		    draft_slots(stride, out->lanes) > 1)
 			return true;
 	}
@@ -111,25 +111,25 @@ static int constants(const struct prog *p)
  * around fetches ahead worse. */
 bool rules_window(const struct space *s, int stage, const struct sstage *c)
 {
-	const struct stage *st = &s->t.stage[stage];
-	int held = draft_held(&s->t, &s->tg, stage, c), points = 1, regs = s->tg.regs;
-	bool arm = s->tg.lanes == 4, along = stage_weights(&s->t, st, c->lane) >= 0;
+	const struct stage *st = &s->t->stage[stage];
+	int held = draft_held(s->t, &s->tg, stage, c), points = 1, regs = s->tg.regs;
+	bool arm = s->tg.lanes == 4, along = stage_weights(s->t, st, c->lane) >= 0;
 	int room = regs - (arm ? 10 : 8), shared = along ? regs * (arm && c->prefetch ? 2 : 3) / 2 : room;
 	for (int a = 0; a < stage_spatial(st); a++)
 		points *= c->tile[a];
 	return held && c->chains == 1 && points + held + constants(&st->post) <= room &&
-	       draft_loads(&s->t, stage, c) - held <= shared;
+	       draft_loads(s->t, stage, c) - held <= shared;
 }
 
 /* All taps of a window at once, where the tile leaves room for that: 3x4 points of 3x3 64 channels at 40x40
  * make 81 % of the peak, 14 with the taps of a row 66. */
 static bool hold_window(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	struct sstage c = *out;
 	c.chains = 1;
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
-		if (IS_SYM(st->axis[a].extent) || st->axis[a].extent > 9 || !is_tap(&s->t, st, a))
+		if (IS_SYM(st->axis[a].extent) || st->axis[a].extent > 9 || !is_tap(s->t, st, a))
 			return false;
 		c.unroll[a] = (int)st->axis[a].extent;
 	}
@@ -143,9 +143,9 @@ static bool hold_window(const struct space *s, int stage, struct sstage *out)
  * share its loads, or few enough; else unrolled taps of broadcasts keep too many values alive. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
 {
-	const struct stage *st = &s->t.stage[stage];
+	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st), points = 1, steps = 1;
-	bool contracts = stage_contracts(&s->t, st, out->lane);
+	bool contracts = stage_contracts(s->t, st, out->lane);
 	if (!contracts && hold_window(s, stage, out))
 		return;
 	for (int a = 0; a < ns; a++)
@@ -163,7 +163,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 		room = (room * points > 200 ? 200 / points : room) / steps;
 		if (!contracts && steps > 1 &&
 		    (points * 4 > s->tg.regs || stage_long_post(st) || stage_picks(s, st, out)) &&
-		    is_tap(&s->t, st, a))
+		    is_tap(s->t, st, a))
 			room = 1; /* of a large tile the taps of one row */
 		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
 		steps *= out->unroll[a];

@@ -17,16 +17,16 @@ static int least(int64_t a, int64_t b)
 
 static bool fits(const struct space *s, const struct sstage *ss)
 {
-	return winograd_check(&s->t, &s->tg, ss) >= 0;
+	return winograd_check(s->t, &s->tg, ss) >= 0;
 }
 
 static void start(const struct space *s, struct sstage *out)
 {
 	struct sched one;
 	struct winograd_form f;
-	sched_init(&s->t, &one);
+	sched_init(s->t, &one);
 	*out = one.st[0];
-	if (winograd_form(&s->t, &f) < 0)
+	if (winograd_form(s->t, &f) < 0)
 		return;
 	out->lane = f.k;
 	out->lanes = s->wino_lanes;
@@ -37,9 +37,9 @@ static void start(const struct space *s, struct sstage *out)
 static bool large_images(const struct space *s, const struct winograd_form *f)
 {
 	enum { LARGE = 4 }; /* L2s: 1.6 of them lost 2 %, 19 gained 7 % */
-	const struct stage *st = &s->t.stage[0];
-	int64_t in = operand_elems(&s->t.operand[st->read[f->in].operand]),
-		out = operand_elems(&s->t.operand[st->out.operand]);
+	const struct stage *st = &s->t->stage[0];
+	int64_t in = operand_elems(&s->t->operand[st->read[f->in].operand]),
+		out = operand_elems(&s->t->operand[st->out.operand]);
 	return 4 * (in + out) > LARGE * (s->tg.l2_bytes ? s->tg.l2_bytes : 1 << 19);
 }
 
@@ -47,7 +47,7 @@ void rules_winograd(struct space *s)
 {
 	struct sstage one;
 	struct winograd_form f;
-	if (s->want.exact || winograd_form(&s->t, &f) < 0)
+	if (s->want.exact || winograd_form(s->t, &f) < 0)
 		return;
 	s->wino_pixels = large_images(s, &f);
 	for (s->wino_lanes = s->tg.lanes; s->wino_lanes >= 4; s->wino_lanes /= 2) {
@@ -93,7 +93,7 @@ static void complete(const struct space *s, const struct winograd_sizes *z, stru
 
 int winograd_most(const struct space *s, const struct sstage *c)
 {
-	struct winograd_sizes z = winograd_sizes(&s->t, c);
+	struct winograd_sizes z = winograd_sizes(s->t, c);
 	return most_tiles(s, &z, &c->wino);
 }
 
@@ -102,7 +102,7 @@ void winograd_settle(const struct space *s, struct sstage *out)
 	struct winograd *w = &out->wino;
 	w->px = w->px < w->tiles ? w->px : w->tiles;
 	w->chunk = (int)ceil_div(w->chunk, w->kv) * w->kv;
-	struct winograd_sizes z = winograd_sizes(&s->t, out);
+	struct winograd_sizes z = winograd_sizes(s->t, out);
 	w->parts = least(w->parts, z.chunks);
 	if (w->prefetch)
 		w->prefetch = lines_ahead(s, &z, w);
@@ -117,12 +117,12 @@ static int threads(const struct space *s)
 static void keep_best(const struct space *s, struct sstage c, double *best, struct sstage *out)
 {
 	static const int parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-	struct winograd_sizes z = winograd_sizes(&s->t, &c);
+	struct winograd_sizes z = winograd_sizes(s->t, &c);
 	if (!fits(s, &c))
 		return;
 	for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= z.chunks; i++) {
 		c.wino.parts = parts[i];
-		double d = draft_winograd(&s->t, &s->tg, &c, threads(s)).cycles;
+		double d = draft_winograd(s->t, &s->tg, &c, threads(s)).cycles;
 		if (d < *best) {
 			*best = d;
 			*out = c;
@@ -134,7 +134,7 @@ static void keep_best(const struct space *s, struct sstage c, double *best, stru
 static void try_blocks(const struct space *s, struct sstage c, double *best, struct sstage *out)
 {
 	static const int split[] = {1, 2, 3, 4, 6, 7, 8, 12, 14, 16, 24, 32, 56, 112, 224};
-	struct winograd_sizes z = winograd_sizes(&s->t, &c);
+	struct winograd_sizes z = winograd_sizes(s->t, &c);
 	struct winograd *w = &c.wino;
 	for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
 		for (w->chunk = w->kv; w->chunk - w->kv < z.vectors && w->chunk <= 4 * w->kv; w->chunk *= 2) {
@@ -151,7 +151,7 @@ static double rule(const struct space *s, int m, struct sstage *out)
 	double best = DBL_MAX;
 	start(s, &c);
 	c.wino.m = m;
-	struct winograd_sizes z = winograd_sizes(&s->t, &c);
+	struct winograd_sizes z = winograd_sizes(s->t, &c);
 	for (c.wino.kv = 1; c.wino.kv <= 4 && c.wino.kv <= z.vectors; c.wino.kv++)
 		try_blocks(s, c, &best, out);
 	c.wino.kv = c.wino.raw = 1;
@@ -161,7 +161,7 @@ static double rule(const struct space *s, int m, struct sstage *out)
 
 static double direct_latency(const struct space *s, const struct sstage *direct)
 {
-	return draft_stage(&s->t, &s->tg, 0, direct) / threads(s);
+	return draft_stage(s->t, &s->tg, 0, direct) / threads(s);
 }
 
 void winograd_default(const struct space *s, struct sstage *out)
@@ -227,7 +227,7 @@ void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 		start(s, out);
 		struct winograd *w = &out->wino;
 		w->m = rng_below(r, 2) ? 2 : 4;
-		struct winograd_sizes z = winograd_sizes(&s->t, out);
+		struct winograd_sizes z = winograd_sizes(s->t, out);
 		draw_tiles(r, &z, w);
 		draw_gemm(s, r, &z, w);
 		draw_chunk(r, &z, w);
@@ -242,7 +242,7 @@ void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
 
 void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 {
-	struct winograd_sizes z = winograd_sizes(&s->t, out);
+	struct winograd_sizes z = winograd_sizes(s->t, out);
 	struct winograd *w = &out->wino;
 	switch (rng_below(r, 6)) {
 	case 0:

@@ -201,6 +201,14 @@ struct task *task_dup(struct arena *a, const struct task *t)
 	return copy;
 }
 
+const struct task *task_keep(struct arena *a, const struct task *t)
+{
+	struct task *copy =
+	    arena_alloc(a, offsetof(struct task, stage) + sizeof *t->stage * (size_t)t->nstages);
+	task_copy(copy, t);
+	return copy;
+}
+
 double task_flops(const struct task *t)
 {
 	double sum = 0;

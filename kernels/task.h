@@ -130,6 +130,8 @@ struct task {
 /* Of a task's 120 KB a few are in use: a copy in an arena touches no others, and so takes no more memory. */
 void task_copy(struct task *to, const struct task *from);
 struct task *task_dup(struct arena *a, const struct task *t);
+/* A copy without room for more stages, to be read only, and never copied by value. */
+const struct task *task_keep(struct arena *a, const struct task *t);
 void task_text(const struct task *t, struct buf *out);
 int task_parse(const char *text, struct task *out) MUST_CHECK; /* hostile text: E_CORRUPT, never a crash */
 int task_check(const struct task *t) MUST_CHECK;		/* every invariant above */

@@ -122,21 +122,21 @@ static int same_shape(const struct task *a, const struct task *b)
 int space_transfer(const struct space *s, const struct task *from, const char *cand, char out[CAND_MAX])
 {
 	struct sched c;
-	int rc = same_shape(&s->t, from);
+	int rc = same_shape(s->t, from);
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
 	if (rc < 0)
 		return rc;
-	for (int k = 0; k < s->t.nstages; k++)
-		clip(&s->t, &s->t.stage[k], &c.st[k]);
-	clip_winograd(&s->t, &c.st[0]);
-	rc = sched_check(&s->t, &s->tg, &c);
+	for (int k = 0; k < s->t->nstages; k++)
+		clip(s->t, &s->t->stage[k], &c.st[k]);
+	clip_winograd(s->t, &c.st[0]);
+	rc = sched_check(s->t, &s->tg, &c);
 	for (size_t i = 0; rc < 0 && i < sizeof give_up / sizeof *give_up; i++) {
-		for (int k = 0; k < s->t.nstages; k++)
+		for (int k = 0; k < s->t->nstages; k++)
 			give_up[i](&c.st[k]);
-		rc = sched_check(&s->t, &s->tg, &c);
+		rc = sched_check(s->t, &s->tg, &c);
 	}
-	if (rc < 0 || (rc = sched_text(&s->t, &c, out)) < 0)
+	if (rc < 0 || (rc = sched_text(s->t, &c, out)) < 0)
 		return rc;
 	return space_legal(s, out);
 }

@@ -13,8 +13,6 @@ void herd_open(struct herd *h, struct arena *a, const struct guide *g, uint64_t 
 {
 	*h = (struct herd){.guide = g, .arena = a, .cap = cap};
 	rng_seed(&h->rng, seed);
-	h->told = ARENA_ARRAY(a, struct member, HERD_TOLD);
-	h->pool = ARENA_ARRAY(a, struct member, cap);
 }
 
 /* ---- members ---- */
@@ -88,6 +86,8 @@ static void drop_unit(struct herd *h, uint64_t unit)
 /* Where a time belongs among the measured; its place is made. -1: too slow to be kept. */
 static int make_place(struct herd *h, double log_ns)
 {
+	if (!h->told)
+		h->told = ARENA_ARRAY(h->arena, struct member, HERD_TOLD);
 	int i = h->ntold < HERD_TOLD ? h->ntold++ : HERD_TOLD - 1;
 	if (h->told[i].cand && i == HERD_TOLD - 1 && h->told[i].log_ns <= log_ns)
 		return -1;
@@ -148,6 +148,8 @@ bool herd_add(struct herd *h, const struct member *m)
 			return true;
 		drop(h, worst);
 	}
+	if (!h->pool)
+		h->pool = ARENA_ARRAY(h->arena, struct member, h->cap);
 	member_copy(h, &h->pool[h->npool++], m);
 	return true;
 }

@@ -2,10 +2,10 @@
 /* What strategies have in common: the fastest measured candidates, to breed from; a pool of candidates that
  * nobody has proposed yet, all different, with what the model thinks of each; and what is known already.
  *
- * Memory, all in the task's arena: some 250 bytes and the features for each member (HERD_TOLD and the
- * pool's), and 24 bytes for each proposal. Time: a candidate drawn and guessed takes 10 to 20 us on a fast
- * core, where it takes 10 ms to build; 0.1 ms for blocks of several stages (50 ms and more to build), 0.3 ms
- * for attention. So HERD_ROUND proposals may draw some 100. */
+ * Memory, all in the task's arena: some 100 bytes and the features for each member (HERD_TOLD from the first
+ * measurement on, the pool's from the first draw on), and 24 bytes for each proposal. Time: a candidate drawn
+ * and guessed takes 10 to 20 us on a fast core, where it takes 10 ms to build; 0.1 ms for blocks of several
+ * stages (50 ms and more to build), 0.3 ms for attention. So HERD_ROUND proposals may draw some 100. */
 #ifndef SEARCH_HERD_H
 #define SEARCH_HERD_H
 

@@ -197,7 +197,8 @@ static void tell_spent(const struct run *x, int64_t took_ns, const struct arena 
 		return;
 	*s = x->box.spent;
 	s->own_ns = took_ns - s->build_ns - s->wait_ns - s->check_ns - s->time_ns - s->race_ns;
-	s->state_bytes = arena_bytes(a) + arena_bytes(&x->box.scratch) + arena_bytes(&x->learn.arena);
+	s->state_bytes = arena_bytes(a) + arena_bytes(&x->box.scratch) + arena_bytes(&x->box.akin.arena) +
+			 arena_bytes(&x->learn.arena) + arena_bytes(&x->learn.samples);
 	for (int i = 0; i < x->ntasks; i++)
 		s->state_bytes += arena_bytes(&x->tune[i].arena);
 }

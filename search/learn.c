@@ -6,13 +6,14 @@
 #include <math.h>
 #include <string.h>
 
+enum { FIRST_CAP = 128 }; /* samples; doubled up to LEARN_MAX */
+
 int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior, size_t n, uint64_t seed)
 {
 	const char *name = cost ? cost : "draft";
 	*l = (struct learn){.cost = cost_find(name), .ntasks = ntasks};
 	if (!l->cost)
 		return fail(E_USAGE, "no cost model '%s'", name);
-	l->sample = ARENA_ARRAY(&l->arena, struct sample, LEARN_MAX);
 	l->count = ARENA_ARRAY(&l->arena, int, ntasks + 1);
 	int rc = l->cost->start(&l->arena, prior, n, seed, &l->model);
 	if (rc != E_CORRUPT && rc != E_UNSUPPORTED)
@@ -24,6 +25,7 @@ int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior,
 void learn_close(struct learn *l)
 {
 	arena_free(&l->arena);
+	arena_free(&l->samples);
 }
 
 /* The oldest sample of the task that has the most. */
@@ -44,6 +46,18 @@ static void forget(struct learn *l, int at)
 	memmove(&l->sample[at], &l->sample[at + 1], sizeof *l->sample * (size_t)(l->n - at));
 }
 
+static void grow(struct learn *l)
+{
+	struct arena wide = {0};
+	l->cap = l->cap ? 2 * l->cap : FIRST_CAP;
+	struct sample *p = ARENA_ARRAY(&wide, struct sample, l->cap);
+	if (l->n)
+		memcpy(p, l->sample, sizeof *p * (size_t)l->n);
+	arena_free(&l->samples);
+	l->samples = wide;
+	l->sample = p;
+}
+
 void learn_add(struct learn *l, const struct space *s, int task, const char *cand, const struct meas *m)
 {
 	bool timed = m->status == MEAS_OK || m->status == MEAS_ABORTED;
@@ -54,6 +68,8 @@ void learn_add(struct learn *l, const struct space *s, int task, const char *can
 	new.log_ratio = (float)log((double)m->min_ns) - new.f[FEATURE_DRAFT];
 	if (l->n == LEARN_MAX)
 		forget(l, least_missed(l));
+	if (l->n == l->cap)
+		grow(l);
 	l->count[task]++;
 	l->sample[l->n++] = new;
 	l->fresh += l->fresh < l->n;

@@ -9,14 +9,14 @@
 #include "platform/meas.h"
 #include "search/cost.h"
 
-enum { LEARN_MAX = 4096 /* samples: 0.7 MB */ };
+enum { LEARN_MAX = 4096 /* samples: 0.8 MB */ };
 
 struct learn {
-	struct arena arena;
+	struct arena arena, samples;
 	const struct cost *cost;
 	void *model;           /* the cost's state */
-	struct sample *sample; /* LEARN_MAX, oldest first */
-	int n, fresh;          /* of them; of which the model has not seen so many */
+	struct sample *sample; /* oldest first; room for cap, at most LEARN_MAX */
+	int n, cap, fresh;     /* of those; the model has not seen the last `fresh` */
 	int *count;            /* of each task */
 	int ntasks;
 };
