@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "search/tune.h"
+#include "search/tune_parts.h"
 
 #include <math.h>
 

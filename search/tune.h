@@ -62,13 +62,4 @@ int tune_slice(struct tune *t) MUST_CHECK;
 double tune_promise(const struct tune *t);
 void tune_progress(const struct tune *t); /* tells the job's caller */
 
-/* search/tried.c: what is told of trials, and of those of earlier boxes. `i`: of a trial. */
-void tune_believe(struct tune *t, int i); /* before it is built */
-void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns);
-void tune_lost(struct tune *t, int i);
-/* Once the default is measured: what earlier boxes tried counts as tried. */
-void tune_recall(struct tune *t);
-int tune_add(struct tune *t, const char *cand); /* a trial; returns its index */
-bool tune_knows(const struct tune *t, const char *cand);
-
 #endif

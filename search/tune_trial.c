@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A task's trials: what is built, measured, kept built, and handed over. */
+#include "search/tune_parts.h"
+
+#include "platform/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	ABORT_FACTOR = 3, /* a first run slower than so many incumbents ends a candidate */
+	SAVE_TRIES = 3,   /* should the worker die under what is handed over */
+	KEPT = 8,         /* built candidates kept for races */
+};
+
+/* From here on a run costs as much as what is done beside it, and a part of one is enough to begin with. */
+#define PART_FROM_NS (2 * NS_PER_MS)
+
+struct key tune_structure_key(const char *cand)
+{
+	char text[CAND_MAX];
+	space_structure(cand, text);
+	return hash_text(text);
+}
+
+bool tune_knows(const struct tune *t, const char *cand)
+{
+	struct key k = hash_text(cand);
+	for (int i = 0; i < t->ntrials; i++)
+		if (key_equal(t->trial[i].key, k))
+			return true;
+	return false;
+}
+
+int tune_add(struct tune *t, const char *cand)
+{
+	if (t->ntrials == t->cap) {
+		int cap = t->cap ? t->cap * 2 : 64;
+		struct trial *p = ARENA_ARRAY(&t->arena, struct trial, cap);
+		if (t->ntrials)
+			memcpy(p, t->trial, sizeof *p * (size_t)t->ntrials);
+		t->trial = p;
+		t->cap = cap;
+	}
+	struct trial *n = &t->trial[t->ntrials];
+	*n = (struct trial){.cand = arena_strdup(&t->arena, cand),
+			    .key = hash_text(cand),
+			    .structure = tune_structure_key(cand),
+			    .ns = INT64_MAX,
+			    .code = {.handle = -1},
+			    .tried = {.by = t->by}};
+	return t->ntrials++;
+}
+
+/* Three tell a fast candidate from a slow one; long kernels are less noisy and cost more. */
+int tune_rounds(const struct tune *t)
+{
+	int64_t ns = t->result->default_ns;
+	return ns > 100 * NS_PER_MS ? 1 : ns > 20 * NS_PER_MS ? 2 : 3;
+}
+
+/* Only the KEPT fastest stay built. */
+static void drop_slow(struct tune *t)
+{
+	struct trial *slowest = NULL;
+	int built = 0;
+	for (int i = 0; i < t->ntrials; i++) {
+		struct trial *r = &t->trial[i];
+		if (i == t->best || !box_alive(t->box, &r->code))
+			continue;
+		built++;
+		if (!slowest || r->ns > slowest->ns)
+			slowest = r;
+	}
+	if (built > KEPT)
+		box_drop(t->box, &slowest->code);
+}
+
+void tune_set_best(struct tune *t, int trial, int64_t ns)
+{
+	t->best = trial;
+	t->result->best_ns = ns;
+	snprintf(t->result->best, sizeof t->result->best, "%s", t->trial[trial].cand);
+}
+
+void tune_tell_akin(struct tune *t)
+{
+	akin_add(&t->box->akin, space_task(t->space), t->index, t->trial[t->best].cand);
+}
+
+int tune_save(struct tune *t, enum rec_kind kind, int trial, const struct meas *m)
+{
+	struct trial *r = &t->trial[trial];
+	struct box *b = t->box;
+	struct blob code;
+	struct meas built;
+	for (int tries = 0; tries < SAVE_TRIES; tries++) {
+		int rc = E_OK;
+		if (!box_alive(b, &r->code))
+			rc = box_build(b, &t->pace, t->task->text, r->cand, &r->code, &built);
+		if (rc >= 0 && box_alive(b, &r->code))
+			rc = box_code(b, &r->code, &code);
+		if (rc > 0)
+			rc = b->job->sink(b->job->ctx, t->index, kind, r->cand, m, code);
+		arena_reset(&b->scratch);
+		if (rc < 0)
+			return rc;
+		if (box_alive(b, &r->code))
+			return E_OK;
+	}
+	return E_OK;
+}
+
+/* A long kernel's first times are of a part of its range; not where memory is its limit, which a part does
+ * not show. */
+static unsigned how_to_time(const struct tune *t)
+{
+	return t->dense && t->result->best_ns > PART_FROM_NS ? TIME_PART : 0;
+}
+
+/* Beside the incumbent, if there is one: a slow moment of the machine falls on both, and their ratio counts.
+ */
+static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
+{
+	const struct trial *best = t->best >= 0 ? &t->trial[t->best] : NULL;
+	struct meas pair[2];
+	if (!best || best == r || !box_alive(t->box, &best->code))
+		return box_time(t->box, &r->code, 1, tune_rounds(t), abort_ns, 0, m);
+	const struct built code[2] = {best->code, r->code};
+	int rounds = t->result->best_ns > PART_FROM_NS ? 1 : 2;
+	int rc = box_time(t->box, code, 2, rounds, abort_ns, how_to_time(t), pair);
+	*m = pair[1];
+	if (rc < 0 || m->status != MEAS_OK || pair[0].status != MEAS_OK || pair[0].min_ns <= 0)
+		return rc;
+	double now = (double)best->ns / (double)pair[0].min_ns;
+	m->min_ns = (int64_t)((double)m->min_ns * now);
+	m->median_ns = (int64_t)((double)m->median_ns * now);
+	return E_OK;
+}
+
+int tune_measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
+{
+	struct trial *r = &t->trial[trial];
+	struct meas timed;
+	int rc = box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, m);
+	if (rc < 0 || m->status != MEAS_OK)
+		return rc;
+	rc = time_beside(t, r, abort_ns, &timed);
+	if (rc < 0)
+		return rc;
+	timed.build_ns = m->build_ns;
+	timed.max_rel_err = m->max_rel_err;
+	*m = timed;
+	if (m->status == MEAS_OK)
+		r->ns = m->min_ns;
+	else
+		box_drop(t->box, &r->code);
+	return E_OK;
+}
+
+int tune_try_trial(struct tune *t, int trial, struct meas *m)
+{
+	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
+	const char *cand = t->trial[trial].cand;
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	tune_believe(t, trial);
+	int rc = tune_measure(t, trial, abort_ns, m);
+	if (rc < 0)
+		return rc;
+	tune_tried(t, trial, m, start_ns);
+	t->box->trials++;
+	t->result->trials++;
+	t->result->failed += m->status != MEAS_OK && m->status != MEAS_ABORTED;
+	if (m->status != MEAS_OK)
+		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));
+	t->strategy->tell(t->state, cand, m);
+	learn_add(t->learn, t->space, t->index, cand, m);
+	drop_slow(t);
+	tune_progress(t);
+	return E_OK;
+}
+
+int tune_try(struct tune *t, const char *cand, int *trial, struct meas *m)
+{
+	*trial = tune_add(t, cand);
+	return tune_try_trial(t, *trial, m);
+}
