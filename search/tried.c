@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define LUCK 1.1 /* a candidate that lost may have seemed faster than it is by so much */
+
 const char *tried_by_name(enum tried_by b)
 {
 	static const char *const names[TRIED_BYS] = {"default", "incumbent", "seed",
@@ -61,6 +63,15 @@ static int64_t today_ns(const struct tune *t, const struct tried *k)
 	return both ? round_ns((double)k->ns * (double)t->default_ns / (double)k->default_ns) : k->ns;
 }
 
+/* What it lost to may be gone (forgotten, or slower than the default inside the network): unless the
+ * incumbent of today is about as fast, it is raced again. */
+static bool still_lost(const struct tune *t, const struct tried *k, int64_t ns)
+{
+	const struct job_result *e = t->task->earlier;
+	int64_t best_ns = t->best >= 0 ? t->trial[t->best].ns : e ? e->best_ns : 0;
+	return k->lost && best_ns > 0 && (double)best_ns <= LUCK * (double)ns;
+}
+
 static void recall(struct tune *t, const struct tried *k)
 {
 	int64_t ns = k->ns > 0 ? today_ns(t, k) : 0;
@@ -74,6 +85,7 @@ static void recall(struct tune *t, const struct tried *k)
 	r->ns = timed ? ns : INT64_MAX;
 	r->tried = *k;
 	r->tried.cand = r->cand;
+	r->tried.lost = still_lost(t, k, ns);
 	t->strategy->tell(t->state, r->cand, &m);
 	learn_add(t->learn, t->space, t->index, r->cand, &m);
 }
