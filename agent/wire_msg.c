@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* Times are added up and scaled. */
+#define MOST_NS (INT64_MAX / 4)
+
 enum { HEAD_BYTES = 12, STEP_BYTES = 1 << 20 };
 
 /* The body grows as it arrives: a length alone reserves no memory. */
@@ -107,7 +110,10 @@ void wire_get_meas(struct cur *c, struct meas *m)
 	m->mc_before = (int32_t)cur_u32(c);
 	m->mc_after = (int32_t)cur_u32(c);
 	m->threads = (int32_t)cur_u32(c);
-	if (status >= MEAS_STATUSES || m->min_ns < 0 || m->median_ns < 0 || m->runs < 0)
+	const int64_t ns[] = {m->min_ns, m->median_ns, m->spread_ns, m->build_ns, m->check_ns};
+	for (size_t i = 0; i < sizeof ns / sizeof *ns; i++)
+		c->bad |= ns[i] < 0 || ns[i] > MOST_NS;
+	if (status >= MEAS_STATUSES || m->runs < 0)
 		c->bad = true;
 	else
 		m->status = (enum meas_status)status;

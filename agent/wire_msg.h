@@ -50,7 +50,7 @@ void wire_put_str(struct buf *b, const char *s);
  * set). */
 const char *wire_get_str(struct cur *c, size_t most_bytes, struct arena *a);
 void wire_put_meas(struct buf *b, const struct meas *m);
-void wire_get_meas(struct cur *c, struct meas *m); /* an impossible status sets c->bad */
+void wire_get_meas(struct cur *c, struct meas *m); /* an impossible status or time sets c->bad */
 int64_t wire_left(struct clock *clock, int64_t deadline_ns);
 int64_t wire_deadline(struct clock *clock, int64_t left_ns);
 

@@ -458,6 +458,21 @@ TEST(damaged_requests)
 	buf_free(&s);
 }
 
+TEST(impossible_times)
+{
+	const struct meas bad[] = {{.min_ns = -1},          {.median_ns = INT64_MIN}, {.spread_ns = -1},
+				   {.build_ns = INT64_MAX}, {.check_ns = -5},         {.runs = -1}};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct buf b = {0};
+		struct meas back;
+		wire_put_meas(&b, &bad[i]);
+		struct cur c = {.p = (const uint8_t *)b.p, .n = b.n};
+		wire_get_meas(&c, &back);
+		CHECK(c.bad);
+		buf_free(&b);
+	}
+}
+
 TEST(messages)
 {
 	int fd[2];
