@@ -493,8 +493,10 @@ double draft_stage(const struct task *t, const struct target *tg, int stage, con
 struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
 			      const struct sstage *s, int axis, int64_t rows)
 {
-	struct stage st = t->stage[stage];
-	if (rows && rows < st.axis[axis].extent)
-		st.axis[axis].extent = rows;
+	const struct stage *whole = &t->stage[stage];
+	if (!rows || rows >= whole->axis[axis].extent)
+		return draft(t, tg, stage, s, whole);
+	struct stage st = *whole;
+	st.axis[axis].extent = rows;
 	return draft(t, tg, stage, s, &st);
 }
