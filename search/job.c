@@ -40,12 +40,8 @@ static int open_tasks(struct run *x, struct job_result *result)
 /* Whole time that task i's default is thought to take in the model. */
 static double weight(const struct run *x, int i)
 {
-	char cand[CAND_MAX];
 	const struct tune *t = &x->tune[i];
-	if (t->done)
-		return 0;
-	space_default(t->space, cand);
-	return t->task->uses * space_draft(t->space, cand);
+	return t->done ? 0 : t->task->uses * space_draft(t->space, t->standard);
 }
 
 static bool missing(const struct run *x, int i)

@@ -53,6 +53,9 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 		t->done = true;
 		return E_OK;
 	}
+	char standard[CAND_MAX];
+	space_default(t->space, standard);
+	t->standard = arena_strdup(&t->arena, standard);
 	int threads = b->runner->threads > 1 ? b->runner->threads : 1;
 	result->roofline_ns = space_roofline(t->space) / threads;
 	heard_open(&t->heard, space_task(t->space));

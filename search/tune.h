@@ -25,7 +25,8 @@ struct tune {
 	int index; /* of the task in the job */
 	struct arena arena;
 	struct space *space;
-	struct learn *learn; /* the job's */
+	const char *standard; /* candidate 0: made once, as the rules' Winograd drafts take their time */
+	struct learn *learn;  /* the job's */
 	struct guide guide;
 	const struct strategy *strategy;
 	void *state;

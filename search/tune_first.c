@@ -60,14 +60,12 @@ static int first_rule(struct tune *t)
 
 const char *tune_ahead(struct tune *t)
 {
-	char cand[CAND_MAX];
-	space_default(t->space, cand);
 	if (t->task->earlier && t->task->earlier->best_ns > 0)
-		return arena_strdup(&t->arena, cand);
-	box_ahead(t->box, t->task->text, cand);
+		return t->standard;
+	box_ahead(t->box, t->task->text, t->standard);
 	if (t->task->incumbent)
 		box_ahead(t->box, t->task->text, t->task->incumbent);
-	return arena_strdup(&t->arena, cand);
+	return t->standard;
 }
 
 /* Once more for a default under which the worker died. */
@@ -105,12 +103,11 @@ static void resume(struct tune *t, const struct job_result *e, const char *stand
 
 static int meet_default(struct tune *t)
 {
-	char cand[CAND_MAX];
+	const char *cand = t->standard;
 	struct meas m = {.status = MEAS_CRASH};
 	const struct job_result *e = t->task->earlier;
 	int rc, trial = -1;
 	t->by = TRIED_DEFAULT;
-	space_default(t->space, cand);
 	if (e && e->best_ns > 0 && space_legal(t->space, e->best) >= 0) {
 		resume(t, e, cand);
 		return E_OK;
