@@ -130,22 +130,35 @@ int tune_measure_before(struct session *s)
 	plan_kernels(n->plan, &k);
 	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
 	s->before_name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
+	s->before_label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
 	for (int i = 0; i < n->nkernels; i++) {
 		s->before_origin[i] = k[i].origin;
 		s->before_name[i] = arena_strdup(s->a, k[i].name);
+		s->before_label[i] = arena_strdup(s->a, k[i].label);
 	}
 	if (!again)
 		net_close_plan(n);
 	return E_OK;
 }
 
-/* The kernel of this name in the network before, looked for from `from` on; -1: the graph had none. */
-static int before_of(const struct session *s, const char *name, int from)
+/* Labels of the same work, by whatever algorithm: " F(4,3)" at their end says Winograd. */
+static bool same_work(const char *a, const char *b)
+{
+	const char *f = strstr(a, " F("), *g = strstr(b, " F(");
+	size_t n = f ? (size_t)(f - a) : strlen(a), m = g ? (size_t)(g - b) : strlen(b);
+	return n == m && !memcmp(a, b, n);
+}
+
+/* The kernel in the network before that did the same for the same node, looked for from `from` on; -1: there
+ * was none, as with a fused block that ran in parts. */
+static int before_of(const struct session *s, const struct plan_kernel *k, int from)
 {
 	int n = s->before.nkernels;
-	for (int i = 0; i < n; i++)
-		if (!strcmp(s->before_name[(from + i) % n], name))
-			return (from + i) % n;
+	for (int i = 0; i < n; i++) {
+		int at = (from + i) % n;
+		if (!strcmp(s->before_name[at], k->name) && same_work(s->before_label[at], k->label))
+			return at;
+	}
 	return -1;
 }
 
@@ -155,7 +168,7 @@ static void make_rows(struct session *s, struct net *after)
 	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
 	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
 	for (int i = 0, j = 0; i < n; i++, j++) {
-		int b = before_of(s, k[i].name, j);
+		int b = before_of(s, &k[i], j);
 		j = b < 0 ? j : b;
 		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
 					      .label = arena_strdup(s->a, k[i].label),

@@ -51,7 +51,7 @@ struct session {
 	struct built_in *built_in;         /* what tasks took before anything was tuned */
 	struct net before;                 /* open to the end where it is measured again then */
 	enum kernel_origin *before_origin; /* per kernel of it */
-	const char **before_name;
+	const char **before_name, **before_label;
 	struct runner *runner;
 	int64_t committed_ns;
 	struct history history;
