@@ -25,7 +25,7 @@ src   = $(wildcard $(1))
 objs  = $(patsubst %.c,$(B)/%.o,$(1))
 
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
-# emitter, strategy or command is adding one file and editing none.
+# emitter, strategy, cost model or command is adding one file and editing none.
 KINDS  = platform/dev kernels/op kernels/emit search/strategy search/cost tools/cmd
 MAINS  = agent/main_worker.c tools/main_hone.c
 LLVMC  = kernels/emit_llvm.c $(call src,kernels/llvm_*.c)
