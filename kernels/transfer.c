@@ -125,6 +125,8 @@ int space_transfer(const struct space *s, const struct task *from, const char *c
 	int rc = same_shape(s->t, from);
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
+	if (rc >= 0) /* what clips divides by its numbers */
+		rc = sched_check(from, &s->tg, &c);
 	if (rc < 0)
 		return rc;
 	for (int k = 0; k < s->t->nstages; k++)

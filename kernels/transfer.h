@@ -10,8 +10,8 @@
 /* Equal for tasks with the same stages, axes, bodies and strides, whatever their extents, layouts' halos and
  * epilogues are. */
 struct key task_kind(const struct task *t);
-/* E_CORRUPT: cand is no schedule of `from`; E_INFEASIBLE: the tasks are of different kinds, or nothing of it
- * fits. A schedule of the space's own task comes back as it is. */
+/* Hostile text. E_CORRUPT: cand is no schedule of `from`; E_INFEASIBLE: nor legal there, the tasks are of
+ * different kinds, or nothing of it fits. A schedule of the space's own task comes back as it is. */
 int space_transfer(const struct space *s, const struct task *from, const char *cand,
 		   char out[CAND_MAX]) MUST_CHECK;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What won in tasks of a kind, for the others of that kind: a job's winners, and those of other networks that
- * the cache knows. A task is told the nearest in size first; how its schedule fits is kernels/transfer.h's.
- */
+/* What won in a job's tasks of a kind, for the others of that kind. A task is told the nearest in size first;
+ * how its schedule fits is kernels/transfer.h's. */
 #ifndef SEARCH_AKIN_H
 #define SEARCH_AKIN_H
 
@@ -13,7 +12,7 @@ struct winner {
 	struct key kind;
 	const struct task *task;
 	const char *cand;
-	int from; /* task of the job; -1: none of them */
+	int from; /* task of the job */
 	double flops;
 };
 

@@ -94,6 +94,10 @@ TEST(hostile)
 					  "lane=k:16 tile=x:99999999999",
 					  "order=x,y",
 					  "no such schedule",
+					  "lane=k:0",
+					  "lane=k:0 tile=k:2,x:4 unroll=k:2",
+					  "lane=k:16 winograd=4",
+					  "lane=k:16 winograd=2 tiles=4",
 					  "lane=k:16 | block=y:-1"};
 	char out[CAND_MAX];
 	struct task map;
