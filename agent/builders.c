@@ -119,6 +119,15 @@ static void lose(struct builders *b, struct builder *w, enum meas_status status)
 		log_more("%d builders have died: nothing is built ahead any more", b->deaths);
 }
 
+/* Where the job is not to blame, it is left to build(). */
+static void lose_alone(struct builders *b, struct builder *w)
+{
+	if (w->job)
+		clear_job(w->job);
+	w->job = NULL;
+	lose(b, w, MEAS_CRASH);
+}
+
 static int start(struct builders *b, struct builder *w)
 {
 	int rc = child_start(&w->child, b->argv, NULL);
@@ -149,7 +158,7 @@ static void begin(struct builders *b, struct builder *w, struct job *j)
 	if (rc >= 0)
 		rc = wire_send(w->child.in, b->clock, j->begun_ns + MESSAGE_NS, WIRE_EMIT, &j->request);
 	if (rc < 0)
-		lose(b, w, MEAS_CRASH);
+		lose_alone(b, w);
 }
 
 static void begin_all(struct builders *b)
@@ -193,7 +202,9 @@ static void finish(struct builders *b, struct builder *w)
 		rc = fail(E_CHILD, "the builder answers what it was not asked");
 	if (rc >= 0)
 		rc = read_made(b, w->job);
-	if (rc < 0)
+	if (rc == E_TIMEOUT || rc == E_NOMEM)
+		lose_alone(b, w);
+	else if (rc < 0)
 		lose(b, w, MEAS_CRASH);
 	w->job = NULL;
 }

@@ -4,8 +4,10 @@
  *
  * Jobs are begun in the order in which they were added. What comes of one stays until it is taken or its
  * place is needed. Nothing waits but builders_take and builders_wait, which also move the jobs along. A
- * builder that dies, hangs or talks nonsense is stopped and costs its job (MEAS_CRASH, MEAS_TIMEOUT); after
- * eight of them nothing is built ahead any more. */
+ * builder that dies, hangs or talks nonsense is stopped and costs its job (MEAS_CRASH, MEAS_TIMEOUT); the job
+ * of one that cannot be started or spoken with is forgotten. After eight of them nothing is built ahead any
+ * more.
+ */
 #ifndef AGENT_BUILDERS_H
 #define AGENT_BUILDERS_H
 
