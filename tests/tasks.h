@@ -22,6 +22,17 @@ static const char task_conv[] = "task syms=0\n"
 				"post acc r2 add 0 max\n"
 				"write Y [n,k,y,x]\n";
 
+static const char task_matmul[] = "task syms=0\n"
+				  "operand A in f32 [14,40] plain\n"
+				  "operand B const f32 [40,32] plain\n"
+				  "operand C out f32 [14,32] plain\n"
+				  "stage m:14 n:32 | k:40\n"
+				  "read A [m,k]\n"
+				  "read B [k,n]\n"
+				  "body r0 r1 mul\n"
+				  "sum\n"
+				  "write C [m,n]\n";
+
 static const char task_softmax[] = "task syms=0\n"
 				   "operand X in f32 [5,19] plain\n"
 				   "operand M tmp f32 [5] plain\n"

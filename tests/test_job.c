@@ -3,6 +3,7 @@
 #include "agent/wire.h"
 #include "search/job.h"
 #include "tests/sim_runner.h"
+#include "tests/tasks.h"
 #include "tests/test.h"
 
 enum { NTASKS = 4 };
@@ -21,16 +22,7 @@ static const char *const texts[NTASKS] = {
     "sum\n"
     "post acc r2 add 0 max\n"
     "write Y [n,k,y,x]\n",
-    "task syms=0\n"
-    "operand A in f32 [14,40] plain\n"
-    "operand B const f32 [40,32] plain\n"
-    "operand C out f32 [14,32] plain\n"
-    "stage m:14 n:32 | k:40\n"
-    "read A [m,k]\n"
-    "read B [k,n]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write C [m,n]\n",
+    task_matmul,
     "task syms=0\n"
     "operand X in f32 [1,8,10,10] 0.1/4.2.3.1;2+1+1;3+1+1\n"
     "operand W const f32 [8,3,3] plain\n"

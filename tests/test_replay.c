@@ -3,6 +3,7 @@
 #include "agent/replay.h"
 #include "kernels/space.h"
 #include "search/job.h"
+#include "tests/tasks.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -21,16 +22,7 @@ static const char *const texts[NTASKS] = {
     "body r0 r1 mul\n"
     "sum\n"
     "write Y [n,k,y,x]\n",
-    "task syms=0\n"
-    "operand A in f32 [14,40] plain\n"
-    "operand B const f32 [40,32] plain\n"
-    "operand C out f32 [14,32] plain\n"
-    "stage m:14 n:32 | k:40\n"
-    "read A [m,k]\n"
-    "read B [k,n]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write C [m,n]\n",
+    task_matmul,
 };
 
 /* Two tasks with drawn candidates, as fast as their drafts and chance make them; one in ten fails. */

@@ -5,6 +5,7 @@
 #include "search/job.h"
 #include "search/strategy.h"
 #include "tests/sim_runner.h"
+#include "tests/tasks.h"
 #include "tests/test.h"
 
 enum { NTASKS = 2, MOST = 4096 };
@@ -20,16 +21,7 @@ static const char *const texts[NTASKS] = {
     "body r0 r1 mul\n"
     "sum\n"
     "write Y [n,k,y,x]\n",
-    "task syms=0\n"
-    "operand A in f32 [14,40] plain\n"
-    "operand B const f32 [40,32] plain\n"
-    "operand C out f32 [14,32] plain\n"
-    "stage m:14 n:32 | k:40\n"
-    "read A [m,k]\n"
-    "read B [k,n]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write C [m,n]\n",
+    task_matmul,
 };
 
 struct told {
