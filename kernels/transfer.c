@@ -3,6 +3,10 @@
 #include "kernels/space_rules.h"
 #include "kernels/winograd.h"
 
+#include <math.h>
+
+enum { MOST_LANES = 16 };
+
 static void put_read(const struct stage *s, const struct task *t, const struct read *r, struct buf *b)
 {
 	const struct operand *o = &t->operand[r->operand];
@@ -37,6 +41,18 @@ struct key task_kind(const struct task *t)
 	struct key k = hash_bytes(buf_str(&b), b.n, 0);
 	buf_free(&b);
 	return k;
+}
+
+double task_away(const struct task *a, const struct task *b)
+{
+	double sum = 0;
+	for (int k = 0; k < a->nstages && k < b->nstages; k++) {
+		const struct stage *x = &a->stage[k], *y = &b->stage[k];
+		for (int i = 0; i < x->naxes && i < y->naxes; i++)
+			sum += fabs(log((double)extent_guess(x->axis[i].extent)) -
+				    log((double)extent_guess(y->axis[i].extent)));
+	}
+	return sum;
 }
 
 static int64_t least(int64_t a, int64_t b)
@@ -84,6 +100,36 @@ static void clip(const struct task *t, const struct stage *st, struct sstage *s)
 		s->ring = (int)least(s->ring, st->axis[s->ring_axis].extent);
 }
 
+static void fit_lanes(const struct space *s, int lanes, struct sstage *ss)
+{
+	if (ss->lane >= 0 && (ss->lanes == lanes || ss->lanes > s->tg.lanes))
+		ss->lanes = s->tg.lanes;
+}
+
+/* One point less, of the axis that has the most of them, of the lanes' last. */
+static bool shrink(const struct stage *st, struct sstage *ss)
+{
+	int most = -1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		if (ss->tile[a] > 1 && a != ss->lane && (most < 0 || ss->tile[a] > ss->tile[most]))
+			most = a;
+	if (most < 0 && ss->lane >= 0 && ss->tile[ss->lane] > 1)
+		most = ss->lane;
+	if (most >= 0)
+		ss->tile[most]--;
+	return most >= 0;
+}
+
+static void fit_registers(const struct space *s, int stage, struct sstage *ss)
+{
+	if (ss->wino.m) {
+		ss->wino.px = (int)least(ss->wino.px, winograd_most(s, ss));
+		return;
+	}
+	while (draft_live(s->t, stage, ss) > s->tg.regs && shrink(&s->t->stage[stage], ss))
+		;
+}
+
 static void no_fetching(struct sstage *s)
 {
 	s->prefetch = 0;
@@ -119,19 +165,34 @@ static int same_shape(const struct task *a, const struct task *b)
 	return same ? E_OK : fail(E_INFEASIBLE, "a schedule of another kind of task");
 }
 
-int space_transfer(const struct space *s, const struct task *from, const char *cand, char out[CAND_MAX])
+/* Numbers within this task's extents and this board's lanes and registers. */
+static void fit(const struct space *s, int lanes, struct sched *c)
+{
+	struct winograd_form f;
+	for (int k = 0; k < s->t->nstages && lanes; k++)
+		fit_lanes(s, lanes, &c->st[k]);
+	for (int k = 0; k < s->t->nstages; k++)
+		clip(s->t, &s->t->stage[k], &c->st[k]);
+	clip_winograd(s->t, &c->st[0]);
+	for (int k = 0; k < s->t->nstages && lanes; k++)
+		if (!c->st[k].wino.m || winograd_form(s->t, &f) >= 0)
+			fit_registers(s, k, &c->st[k]);
+}
+
+int space_transfer(const struct space *s, const struct task *from, int lanes, const char *cand,
+		   char out[CAND_MAX])
 {
 	struct sched c;
+	struct target there = s->tg;
 	int rc = same_shape(s->t, from);
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
+	there.lanes = lanes ? MOST_LANES : there.lanes;
 	if (rc >= 0) /* what clips divides by its numbers */
-		rc = sched_check(from, &s->tg, &c);
+		rc = sched_check(from, &there, &c);
 	if (rc < 0)
 		return rc;
-	for (int k = 0; k < s->t->nstages; k++)
-		clip(s->t, &s->t->stage[k], &c.st[k]);
-	clip_winograd(s->t, &c.st[0]);
+	fit(s, lanes, &c);
 	rc = sched_check(s->t, &s->tg, &c);
 	for (size_t i = 0; rc < 0 && i < sizeof give_up / sizeof *give_up; i++) {
 		for (int k = 0; k < s->t->nstages; k++)

@@ -99,7 +99,7 @@ static int propose(struct tune *t, char cand[CAND_MAX])
 	const struct winner *w = akin_next(&t->box->akin, &t->heard, t->index);
 	if (w) {
 		t->by = TRIED_SEED;
-		return space_transfer(t->space, w->task, w->cand, cand);
+		return space_transfer(t->space, w->task, 0, w->cand, cand);
 	}
 	if (t->rules >= 0) {
 		t->by = TRIED_RULE;

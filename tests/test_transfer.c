@@ -62,9 +62,9 @@ TEST(random_schedules)
 	for (int i = 0; i < 600; i++) {
 		int from = i % 3, to = (i + 1 + i / 3 % 2) % 3;
 		REQUIRE_OK(space_random(space[from], &r, cand));
-		REQUIRE_OK(space_transfer(space[from], &task[from], cand, out));
+		REQUIRE_OK(space_transfer(space[from], &task[from], 0, cand, out));
 		CHECK(!strcmp(cand, out));
-		int rc = space_transfer(space[to], &task[from], cand, out);
+		int rc = space_transfer(space[to], &task[from], 0, cand, out);
 		CHECK(rc >= 0 || rc == E_INFEASIBLE);
 		if (rc >= 0)
 			CHECK_OK(space_legal(space[to], out));
@@ -78,10 +78,56 @@ TEST(what_does_not_fit_is_clipped)
 {
 	char out[CAND_MAX];
 	make();
-	REQUIRE_OK(space_transfer(space[1], &task[0], "lane=k:16 tile=x:28 unroll=c:2", out));
+	REQUIRE_OK(space_transfer(space[1], &task[0], 0, "lane=k:16 tile=x:28 unroll=c:2", out));
 	CHECK(!strcmp(out, "lane=k:16 tile=x:14 unroll=c:2"));
-	REQUIRE_OK(space_transfer(space[1], &task[0], "lane=k:16 tile=k:4,x:6 unroll=c:2", out));
+	REQUIRE_OK(space_transfer(space[1], &task[0], 0, "lane=k:16 tile=k:4,x:6 unroll=c:2", out));
 	CHECK(!strcmp(out, "lane=k:16 tile=k:3,x:6 unroll=c:2"));
+	arena_free(&a);
+}
+
+/* From a board with other lanes and registers: all of this one's lanes, no more registers than there are. */
+TEST(from_another_board)
+{
+	static const struct target small = {.isa = "x86-64-v3",
+					    .lanes = 8,
+					    .regs = 16,
+					    .l1_bytes = 32768,
+					    .l2_bytes = 512 << 10,
+					    .l3_bytes = 4 << 20};
+	char cand[CAND_MAX], out[CAND_MAX];
+	struct space *wide, *narrow;
+	struct rng r;
+	int came = 0;
+	make();
+	wide = space[0];
+	REQUIRE_OK(space_make(&a, &task[1], &small, NULL, &narrow));
+	CHECK(space_transfer(narrow, &task[0], 0, "lane=k:16 tile=k:2,x:14", out) == E_INFEASIBLE);
+	REQUIRE_OK(space_transfer(narrow, &task[0], 16, "lane=k:16 tile=k:2,x:14", out));
+	CHECK(!strcmp(out, "lane=k:8 tile=k:2,x:6"));
+	REQUIRE_OK(space_transfer(space[1], &task[0], 8, "lane=k:8 tile=k:2,x:6", out));
+	CHECK(!strcmp(out, "lane=k:16 tile=k:2,x:6"));
+	REQUIRE_OK(space_transfer(space[1], &task[0], 16, "lane=k:8 tile=k:2,x:6", out));
+	CHECK(!strcmp(out, "lane=k:8 tile=k:2,x:6")); /* it was not all of its lanes there */
+	rng_seed(&r, 3);
+	for (int i = 0; i < 300; i++) {
+		REQUIRE_OK(space_random(wide, &r, cand));
+		int rc = space_transfer(narrow, &task[0], 16, cand, out);
+		CHECK(rc >= 0 || rc == E_INFEASIBLE);
+		if (rc >= 0)
+			CHECK_OK(space_legal(narrow, out));
+		came += rc >= 0;
+	}
+	CHECK(came > 250);
+	arena_free(&a);
+}
+
+TEST(how_far_apart)
+{
+	make();
+	CHECK(task_away(&task[0], &task[0]) == 0);
+	CHECK(task_away(&task[0], &task[3]) > 0 && task_away(&task[0], &task[3]) < 3); /* y and x halved */
+	CHECK(task_away(&task[0], &task[1]) > task_away(&task[0], &task[3]));
+	CHECK(task_away(&task[0], &task[1]) == task_away(&task[1], &task[0]));
 	arena_free(&a);
 }
 
@@ -103,15 +149,17 @@ TEST(hostile)
 	struct task map;
 	make();
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		int rc = space_transfer(space[1], &task[0], bad[i], out);
-		CHECK(rc >= 0 || rc == E_CORRUPT || rc == E_INFEASIBLE);
-		if (rc >= 0)
-			CHECK_OK(space_legal(space[1], out));
+		for (int lanes = 0; lanes <= 16; lanes += 8) {
+			int rc = space_transfer(space[1], &task[0], lanes, bad[i], out);
+			CHECK(rc >= 0 || rc == E_CORRUPT || rc == E_INFEASIBLE);
+			if (rc >= 0)
+				CHECK_OK(space_legal(space[1], out));
+		}
 	}
 	REQUIRE_OK(task_parse("task syms=0\noperand X in f32 [7] plain\noperand Y out f32 [7] plain\n"
 			      "stage n:7\nread X [n]\nbody r0\nwrite Y [n]\n",
 			      &map));
-	CHECK(space_transfer(space[1], &map, "lane=n:4", out) == E_INFEASIBLE);
+	CHECK(space_transfer(space[1], &map, 0, "lane=n:4", out) == E_INFEASIBLE);
 	arena_free(&a);
 }
 
