@@ -13,8 +13,12 @@
  *	--trials N   measurements of a search (100)   --seeds N  searches of a task (3)
  *	--noise X    sigma of a run's logarithm, with slow phases (0: none)
  *	--rules      the default and the rules come first, and count
+ *	--akin N     the best of the N nearest of the folder's other tasks of the same kind come before the
+ *	             rules, fitted to the task (kernels/transfer.h); 0: none, but a task that
+ *	             has no such is left out as well
  *	--tasks      a row for each task              --json     rows as JSON */
 #include "agent/replay.h"
+#include "kernels/transfer.h"
 #include "search/learn.h"
 #include "search/strategy.h"
 #include "tools/cmd.h"
@@ -27,7 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LESSON = 8, ROUNDS = 3, ABORT_FACTOR = 3, TIRED = 500, MOST_TRIALS = 2000, GOALS = 2 };
+enum { LESSON = 8, ROUNDS = 3, ABORT_FACTOR = 3, TIRED = 500, MOST_TRIALS = 2000, GOALS = 2, MOST_AKIN = 8 };
 static const double goal[GOALS] = {0.95, 0.975};
 
 struct subject {
@@ -35,6 +39,10 @@ struct subject {
 	struct task *task;
 	struct space *space;
 	double best_ns;
+	const char *best;
+	struct key kind;
+	int nakin; /* nearest first */
+	const struct subject *akin[MOST_AKIN];
 };
 
 /* One search. */
@@ -48,6 +56,8 @@ struct search {
 	struct arena a;
 	struct key known[MOST_TRIALS];
 	int n, rules; /* measured; -1: no more rules */
+	int nakin;    /* akin ones that are still to be proposed, */
+	int akin;     /* and the next of them */
 	int64_t pick_ns;
 	double quality;     /* of the pick */
 	int reached[GOALS]; /* measurements; 0: not yet */
@@ -64,7 +74,7 @@ struct sum {
 struct bench {
 	struct arena a;
 	struct subject *subject;
-	int n, trials, seeds;
+	int n, trials, seeds, akin; /* -1: all tasks count, those without akin ones too */
 	double sigma;
 	bool rules, each;
 	struct table table;
@@ -86,6 +96,10 @@ static int propose(struct search *s, char cand[CAND_MAX])
 		s->rules++;
 		space_default(s->t->space, cand);
 		return E_OK;
+	}
+	if (s->akin < s->nakin) {
+		const struct subject *t = s->t->akin[s->akin++];
+		return space_transfer(s->t->space, t->task, 0, t->best, cand);
 	}
 	int rule = s->rules - 1;
 	if (rule >= 0 && space_portfolio(s->t->space, &rule, cand) >= 0) {
@@ -183,7 +197,11 @@ static void add(struct sum *sum, const struct search *s, int trials)
 static int run_search(struct bench *b, const struct subject *t, const struct strategy *strategy,
 		      const struct cost *cost, uint64_t seed, struct sum *sum)
 {
-	struct search x = {.t = t, .strategy = strategy, .rules = b->rules ? 0 : -1}, *s = &x;
+	struct search x = {.t = t,
+			   .strategy = strategy,
+			   .rules = b->rules ? 0 : -1,
+			   .nakin = b->akin > 0 ? t->nakin : 0},
+		      *s = &x;
 	int rc = runner_replay(t->l, 1, (struct replay_noise){seed, b->sigma}, &s->runner);
 	if (rc < 0)
 		return rc;
@@ -248,6 +266,8 @@ static int run_pair(struct bench *b, const struct strategy *strategy, const stru
 	for (int i = 0; i < b->n; i++) {
 		const struct subject *t = &b->subject[i];
 		struct sum one = {0};
+		if (b->akin >= 0 && !t->nakin)
+			continue;
 		for (int seed = 1; seed <= b->seeds; seed++) {
 			int rc = run_search(b, t, strategy, cost, (uint64_t)seed, &one);
 			if (rc < 0)
@@ -264,6 +284,23 @@ static int run_pair(struct bench *b, const struct strategy *strategy, const stru
 		put_row(b, strategy->name, cost->name, families[f], &of[f]);
 	put_row(b, strategy->name, cost->name, "all", &all);
 	return E_OK;
+}
+
+/* Nearest first, at most so many. */
+static void find_akin(struct bench *b, struct subject *t, int most)
+{
+	for (int i = 0; i < b->n; i++) {
+		const struct subject *o = &b->subject[i];
+		if (o == t || !key_equal(o->kind, t->kind))
+			continue;
+		int at = t->nakin < most ? t->nakin++ : most;
+		for (; at > 0 && task_away(t->akin[at - 1]->task, t->task) > task_away(o->task, t->task);
+		     at--)
+			if (at < most)
+				t->akin[at] = t->akin[at - 1];
+		if (at < most)
+			t->akin[at] = o;
+	}
 }
 
 static int open_subjects(struct bench *b, const char *dir)
@@ -284,11 +321,16 @@ static int open_subjects(struct bench *b, const char *dir)
 			return fail_in(rc, "landscape of %s", l[i].label);
 		for (int k = 0; k < l[i].n; k++) {
 			double ns = (double)landscape_ns(&l[i], k);
-			if (ns > 0 && (t->best_ns == 0 || ns < t->best_ns))
+			if (ns > 0 && (t->best_ns == 0 || ns < t->best_ns)) {
 				t->best_ns = ns;
+				t->best = l[i].point[k].cand;
+			}
 		}
+		t->kind = task_kind(t->task);
 		b->n += t->best_ns > 0;
 	}
+	for (int i = 0; i < b->n && b->akin >= 0; i++)
+		find_akin(b, &b->subject[i], b->akin > 0 ? b->akin : 1);
 	return E_OK;
 }
 
@@ -322,6 +364,7 @@ static int run_strategies(const struct args *a)
 					   "to 97.5 %", "s",    "missed", "at end",  "own us"};
 	struct bench b = {.trials = (int)arg_int(a, "trials", 100),
 			  .seeds = (int)arg_int(a, "seeds", 3),
+			  .akin = (int)arg_int(a, "akin", -1),
 			  .rules = arg_flag(a, "rules"),
 			  .each = arg_flag(a, "tasks"),
 			  .rows = json_array()};
@@ -330,6 +373,8 @@ static int run_strategies(const struct args *a)
 		return fail(E_USAGE, "no such strategy or cost model (hone tune --help lists them)");
 	if (b.trials < 1 || b.trials > MOST_TRIALS || b.seeds < 1 || b.seeds > 1000)
 		return fail(E_USAGE, "--trials: 1 to %d, --seeds: 1 to 1000", MOST_TRIALS);
+	if (b.akin < -1 || b.akin > MOST_AKIN)
+		return fail(E_USAGE, "--akin: 0 to %d", MOST_AKIN);
 	int rc = read_noise(a, &b.sigma);
 	b.table.align = "lllrrrrrrrr";
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
@@ -353,6 +398,7 @@ static const struct opt opts[] = {
     {"seeds", OPT_INT, "N", "searches of each task (3)"},
     {"noise", OPT_STR, "X", "sigma of the logarithm of a run's time (0)"},
     {"rules", OPT_FLAG, NULL, "the default and the rules come first, and count"},
+    {"akin", OPT_INT, "N", "the best of the N nearest tasks akin come before the rules"},
     {"tasks", OPT_FLAG, NULL, "a row for each task"},
     {NULL},
 };
