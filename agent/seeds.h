@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the cache knows of a job's tasks, as candidates to try first. */
+/* What the cache knows of a job's tasks and of others of their kinds, as candidates to try first. */
 #ifndef AGENT_SEEDS_H
 #define AGENT_SEEDS_H
 
@@ -7,12 +7,16 @@
 #include "platform/target.h"
 #include "search/job.h"
 
-enum { MAX_SEEDS = 4 };
+enum { MAX_SEEDS = 4, AKIN_SEEDS = 2 };
 
-/* Sets nseeds and seed of every job[i] whose text and incumbent are given: at most MAX_SEEDS distinct
- * candidates, none of them the incumbent, that were the best of the same task. Those of this target come
- * before those of others, among them the nearest number of threads, among equals the fastest. With `exact`,
- * what was found without it is left out. All lives in `a`. */
+/* Sets nseeds and seed of every job[i] whose text and incumbent are given.
+ *
+ * First at most MAX_SEEDS distinct candidates, none of them the incumbent, that were the best of the same
+ * task. Those of this target come before those of others, among them the nearest number of threads, among
+ * equals the fastest. Then at most AKIN_SEEDS that won in tasks of the same kind (kernels/transfer.h) outside
+ * of the job, this target's again first, then those of the nearest shapes; not where they won as the default
+ * schedule, which every task has of its own. With `exact`, what was found without it is left out. Records are
+ * not trusted: what they say is passed on, or passed over. All lives in `a`. */
 int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact, struct arena *a, int ntasks,
 		struct job_task *job) MUST_CHECK;
 

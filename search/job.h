@@ -17,12 +17,19 @@
 #include "search/tried.h"
 #include <signal.h>
 
+/* A candidate that is known from elsewhere. What it says is not trusted. */
+struct job_seed {
+	const char *cand;
+	const char *task; /* text of the one it was found for; NULL: the one that it is given to */
+	int lanes;        /* of the board it was found on; 0: this one */
+};
+
 struct job_task {
 	const char *text;  /* canonical task text */
 	const char *label; /* for people */
 	int uses;
-	int nseeds; /* known candidates to try right after the default (records, imported logs): best first */
-	const char *const *seed;
+	int nseeds; /* tried right after the default, best first */
+	const struct job_seed *seed;
 	const char *incumbent; /* what the cache would run today, NULL: nothing. Raced like any other */
 	/* Of earlier boxes: told to strategy and model, not measured again. Times count in proportion to the
 	 * default's. */

@@ -87,14 +87,31 @@ void tune_progress(const struct tune *t)
 	j->progress(j->ctx, &p);
 }
 
+/* As it is, or fitted to this task and board. */
+static int take_seed(const struct tune *t, const struct job_seed *seed, char cand[CAND_MAX])
+{
+	if (!seed->task && !seed->lanes) {
+		int n = snprintf(cand, CAND_MAX, "%s", seed->cand);
+		return n < CAND_MAX ? space_legal(t->space, cand) : E_INFEASIBLE;
+	}
+	struct arena scratch = {0};
+	struct task *from = ARENA_NEW(&scratch, struct task);
+	int rc = task_parse(seed->task ? seed->task : t->task->text, from);
+	if (rc >= 0)
+		rc = task_check(from);
+	if (rc >= 0)
+		rc = space_transfer(t->space, from, seed->lanes, seed->cand, cand);
+	arena_free(&scratch);
+	return rc;
+}
+
 /* Where the next candidate comes from: what is known of it, what has won in tasks of its kind, then rules,
  * then the strategy. */
 static int propose(struct tune *t, char cand[CAND_MAX])
 {
 	if (t->seeds < t->task->nseeds) {
 		t->by = TRIED_SEED;
-		int n = snprintf(cand, CAND_MAX, "%s", t->task->seed[t->seeds++]);
-		return n < CAND_MAX ? space_legal(t->space, cand) : E_INFEASIBLE;
+		return take_seed(t, &t->task->seed[t->seeds++], cand);
 	}
 	const struct winner *w = akin_next(&t->box->akin, &t->heard, t->index);
 	if (w) {

@@ -46,6 +46,18 @@ static const char *const texts[NTASKS] = {
     "write Y [n,k,y,x]\n",
 };
 
+/* A product of another shape than task_matmul. */
+static const char larger[] = "task syms=0\n"
+			     "operand A in f32 [30,40] plain\n"
+			     "operand B const f32 [40,64] plain\n"
+			     "operand C out f32 [30,64] plain\n"
+			     "stage m:30 n:64 | k:40\n"
+			     "read A [m,k]\n"
+			     "read B [k,n]\n"
+			     "body r0 r1 mul\n"
+			     "sum\n"
+			     "write C [m,n]\n";
+
 /* What the sink was told, the newest of each kind. */
 struct saved {
 	int calls, refuse_at;
@@ -319,7 +331,7 @@ TEST(a_refusing_sink_ends_the_job)
 TEST(incumbent_and_seeds)
 {
 	char known[CAND_MAX], standard[CAND_MAX];
-	const char *seeds[] = {"no such schedule", known};
+	const struct job_seed seeds[] = {{"no such schedule"}, {known}};
 	open_setup(&setup, 1, 0, 1, 4 * NS_PER_S);
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	snprintf(known, sizeof known, "%s", setup.result[0].best);
@@ -357,16 +369,6 @@ static void count_seeds(void *ctx, int task, const struct tried *t)
 /* What wins in a task is tried in another of its kind, and in no other. */
 TEST(winners_are_seeds_of_their_kind)
 {
-	static const char larger[] = "task syms=0\n"
-				     "operand A in f32 [30,40] plain\n"
-				     "operand B const f32 [40,64] plain\n"
-				     "operand C out f32 [30,64] plain\n"
-				     "stage m:30 n:64 | k:40\n"
-				     "read A [m,k]\n"
-				     "read B [k,n]\n"
-				     "body r0 r1 mul\n"
-				     "sum\n"
-				     "write C [m,n]\n";
 	open_setup(&setup, 1, 0, 3, 8 * NS_PER_S);
 	setup.task[0].text = texts[1];
 	setup.task[1].text = larger;
@@ -374,6 +376,24 @@ TEST(winners_are_seeds_of_their_kind)
 	setup.j.tried = count_seeds;
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	CHECK(setup.seeded[0] + setup.seeded[1] > 0 && setup.seeded[2] == 0);
+	check_results(&setup);
+	close_setup(&setup);
+}
+
+/* Of other shapes and boards: what fits is tried, fitted; what is nonsense does no harm. */
+TEST(seeds_from_elsewhere)
+{
+	static const struct job_seed seeds[] = {
+	    {"lane=n:16 tile=m:6", NULL, 16},  {"lane=n:4 tile=m:25", larger, 0},
+	    {"no such schedule", larger, 0},   {"lane=n:4", "no such task", 0},
+	    {"lane=n:4", "task syms=0\n", 16}, {"lane=k:4 tile=x:7", task_conv, 4}};
+	open_setup(&setup, 1, 0, 1, 2 * NS_PER_S);
+	setup.task[0].text = task_matmul;
+	setup.task[0].seed = seeds;
+	setup.task[0].nseeds = sizeof seeds / sizeof *seeds;
+	setup.j.tried = count_seeds;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.seeded[0] == 2);
 	check_results(&setup);
 	close_setup(&setup);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels and seeds out of a cache: which record serves a task, and with which code. */
-#include "agent/seeds.h"
+/* Kernels out of a cache: which record serves a task, and with which code. */
 #include "agent/source.h"
 #include "tests/tasks.h"
 #include "tests/test.h"
@@ -194,53 +193,6 @@ TEST(a_record_is_found_without_its_code)
 	CHECK_FAILS(cache_find_rec(cache, hash_text("x"), &target, 4, false, REC_BEST, &a, &got), E_NOTFOUND,
 		    "no record");
 	arena_free(&a);
-	close_cache();
-}
-
-static void put_seed(const char *cand, int threads, bool exact, int64_t ns, int lanes)
-{
-	target.lanes = lanes;
-	const struct rec r = make_rec(cand, REC_BEST, threads, exact, ns);
-	target.lanes = 8;
-	CHECK_OK(cache_put_rec(cache, &r));
-}
-
-static void check_seeds(const char *incumbent, bool exact, const char *want)
-{
-	struct arena a = {0};
-	char got[256] = "";
-	struct job_task job[2] = {{.text = task_softmax}, {.text = task_conv, .incumbent = incumbent}};
-	REQUIRE_OK(cache_seeds(cache, &target, 4, exact, &a, 2, job));
-	CHECK(job[0].nseeds == 0);
-	for (int i = 0; i < job[1].nseeds; i++)
-		snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", i ? "," : "", job[1].seed[i]);
-	if (strcmp(got, want))
-		printf("seeds %s, wanted %s\n", got, want);
-	CHECK(!strcmp(got, want));
-	arena_free(&a);
-}
-
-TEST(seeds_are_distinct_and_the_best_come_first)
-{
-	open_cache();
-	check_seeds(NULL, false, "");
-	put_seed("far", 4, false, 10, 16);
-	put_seed("farther", 4, false, 20, 32);
-	check_seeds(NULL, false, "far,farther");
-	put_seed("one", 1, false, 400, 8);
-	put_seed("two", 2, false, 900, 8);
-	put_seed("three", 3, true, 500, 8);
-	check_seeds(NULL, false, "three,two,one,far");
-	put_seed("five", 5, false, 300, 8); /* as near as three, and faster */
-	check_seeds(NULL, false, "five,three,two,one");
-	put_seed("one", 4, false, 100, 8); /* known of fewer threads already */
-	check_seeds(NULL, false, "one,five,three,two");
-	check_seeds("one", false, "five,three,two,far");
-	check_seeds(NULL, true, "three");
-	struct rec failed = make_rec("wrong", REC_BEST, 4, true, 1);
-	failed.meas.status = MEAS_WRONG;
-	CHECK_OK(cache_put_rec(cache, &failed)); /* in place of none: threads 4, exact */
-	check_seeds(NULL, true, "three");
 	close_cache();
 }
 
