@@ -60,7 +60,7 @@ struct known {
 
 enum { KNOWN_MAX = 1024 };
 
-/* One reduction loop, or the part of one: see lower_nest.c. */
+/* One reduction loop, or the part of one: see lower_reduce.c. */
 enum red_kind { RED_PLAIN, RED_OUTER, RED_INNER, RED_LANE };
 
 /* Lowering of one stage: what is known about each axis at the point where statements are added. */
@@ -184,8 +184,32 @@ void transform_filter(struct loops *l, int m, const int *in, int *out, int lanes
 void transform_output(struct loops *l, int m, bool scaled, const int *in, int *out, int lanes);
 
 /* lower_nest.c */
+/* A run of equal tiles along one axis: tile t of `count` starts at start + t * n * unit. */
+struct run {
+	const struct ix *start, *count;
+	int n;       /* points, or vectors on the lane axis */
+	bool masked; /* the last vector is partial */
+	bool main;
+};
+enum { MAX_RUNS = 3 };
+
+/* What is undone when a scope ends. */
+struct scope {
+	int nknown, hoisted;
+};
+
 void nest_stage(struct nest *k);
-void nest_reduce(struct nest *k, int i);
+int nest_unit(const struct nest *k, int axis); /* points that a tile's number counts: lanes, or 1 */
+int nest_runs(const struct nest *k, int axis, int tile, struct run r[MAX_RUNS]); /* returns their number */
+const struct ix *nest_run_base(const struct nest *k, int axis, const struct run *r, const struct ix *t);
+struct scope nest_enter(const struct nest *k);
+void nest_leave(struct nest *k, struct scope s);
+void nest_bind(struct nest *k, int axis, const struct ix *base, int n, bool masked);
+void nest_unbind(struct nest *k, int axis);
+
+/* lower_reduce.c */
+void nest_list_reductions(struct nest *k);
+void nest_reduce(struct nest *k, int i); /* the loops from the i-th on, and what is in them */
 /* Points of the tile or steps of the body in order: at[] over [0, n) of axes [from, to), the lane axis
  * fastest. */
 bool nest_next(const struct nest *k, int from, int to, int *at);
