@@ -134,13 +134,43 @@ TEST(tuners_that_fail)
 	struct course c;
 	struct trajectory t = fake("failing", "exit 3");
 	CHECK_FAILS(trajectory_run(&t), E_CHILD, "m.onnx failed");
-	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "30s");
+	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
 	t.hone = "/nowhere/hone";
 	CHECK_FAILS(trajectory_boxes(&t), E_CHILD, "failed");
 	t = fake("late", "exec sleep 60");
 	t.budget_s = 0.1;
 	t.at_s[1] = 0.1;
 	CHECK_FAILS(trajectory_run(&t), E_TIMEOUT, "did not end");
+	arena_free(&a);
+}
+
+/* Only what these programs searched to its end, with these options, is there. */
+TEST(what_is_done_is_known_by_its_stamp)
+{
+	struct arena a = {0};
+	struct course c;
+	const char *stamp, *other;
+	struct trajectory t = fake("stamped", "");
+	REQUIRE_OK(trajectory_stamp(t.hone, t.hone, &a, &stamp));
+	t.stamp = stamp;
+	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
+	REQUIRE_OK(trajectory_run(&t));
+	REQUIRE_OK(trajectory_read(&t, &a, &c));
+	t.exact = true;
+	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
+	t.exact = false;
+	CHECK_OK(file_write(in_root("another"), "x", 1));
+	REQUIRE_OK(trajectory_stamp(t.hone, in_root("another"), &a, &other));
+	CHECK(strcmp(stamp, other) != 0);
+	t.stamp = other;
+	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
+	t.stamp = NULL;
+	CHECK_OK(trajectory_read(&t, &a, &c));
+	/* One that is begun anew and does not end takes the old one away. */
+	fake("stamped", "exit 1");
+	CHECK(trajectory_run(&t) < 0);
+	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
+	CHECK_FAILS(trajectory_stamp("/nowhere/hone", t.hone, &a, &other), E_NOTFOUND, "/nowhere/hone");
 	arena_free(&a);
 }
 

@@ -2,7 +2,8 @@
 /* Time to quality: how good the kernels are that a search has after 2, 5, 10, 20 and 60 seconds, on one core.
  *
  *	make bench-search                       five networks, the default strategy, one seed: a quarter hour
- *	make bench-search FULL=1                all strategies, five seeds: hours
+ *	make bench-search FULL=1                all strategies, five seeds, a reference of ten minutes: some
+ *	                                        five hours; stopped and called again, it goes on
  *	make bench-search ARGS="--strategy evolve --strategy random --seeds 2 model.onnx"
  *	make bench-search ARGS="--reference 600s"   first a long box for each network, from the best so far
  *	make bench-search ARGS=--keep           no search, only the timing of what earlier ones left
@@ -12,23 +13,18 @@
  * kernels that the search had by then. Writes WORK/search.json and WORK/search.svg. */
 #include "platform/log.h"
 #include "search/strategy.h"
-#include "tools/score.h"
-#include "tools/search_report.h"
-#include "tools/snap.h"
+#include "tools/contest.h"
 #include "tools/trajectory.h"
 
 #include <limits.h>
 #include <math.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
-enum { OPENINGS = 3, ROUNDS = 15, HEAT = 8, MAX_SEEDS = 100 };
-#define CROWN 1.003 /* what beats the best ever found must be this much faster */
+enum { MAX_SEEDS = 100 };
+#define SCORE_S 15 /* about, for the scores of a search */
 
 static const double all_s[] = {1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 60};
 static const double box_s[] = {2, 5, 10, 20, 60};
@@ -37,9 +33,12 @@ struct bench {
 	const struct args *args;
 	struct arena arena;
 	const char *work, *best, *hone;
-	cpu_set_t allowed;
+	struct contest contest;
 	double budget_s;
-	bool boxes;
+	bool boxes, full;
+	const char *stamp;    /* of the programs and options */
+	int64_t reference_ns; /* 0: none */
+	int ntodo;            /* searches that are not there yet */
 	int nmoments;
 	double at_s[MOMENTS_MAX];
 	int nstrategies, nseeds, first_seed;
@@ -49,32 +48,6 @@ struct bench {
 	struct course *course;
 	struct search_report report;
 };
-
-/* The processor that searches and measures; the others are for whoever watches. */
-static int pin(struct bench *b, bool on)
-{
-	cpu_set_t one;
-	CPU_ZERO(&one);
-	CPU_SET((unsigned)b->report.cpu, &one);
-	return sched_setaffinity(0, sizeof one, on ? &one : &b->allowed) == 0
-		   ? 0
-		   : fail(E_IO, "cannot run on processor %d", b->report.cpu);
-}
-
-static int choose_cpu(struct bench *b)
-{
-	if (sched_getaffinity(0, sizeof b->allowed, &b->allowed) < 0)
-		return fail(E_IO, "cannot ask which processors there are");
-	int last = 0;
-	for (int i = 0; i < CPU_SETSIZE; i++)
-		if (CPU_ISSET((unsigned)i, &b->allowed))
-			last = i;
-	int64_t cpu = arg_int(b->args, "cpu", last);
-	if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET((unsigned)cpu, &b->allowed))
-		return fail(E_USAGE, "--cpu %lld: not one that this process may use", (long long)cpu);
-	b->report.cpu = (int)cpu;
-	return 0;
-}
 
 static void choose_moments(struct bench *b)
 {
@@ -94,7 +67,7 @@ static void choose_strategies(struct bench *b)
 		return;
 	b->nstrategies = 1;
 	b->strategy = standard;
-	if (!arg_flag(b->args, "full"))
+	if (!b->full)
 		return;
 	int n = 0;
 	while (strategy_table[n])
@@ -109,7 +82,7 @@ static void choose_strategies(struct bench *b)
 static int choose_numbers(struct bench *b)
 {
 	const struct args *a = b->args;
-	int64_t seeds = arg_int(a, "seeds", arg_flag(a, "full") ? 5 : 1), first = arg_int(a, "seed", 1);
+	int64_t seeds = arg_int(a, "seeds", b->full ? 5 : 1), first = arg_int(a, "seed", 1);
 	if (seeds < 1 || seeds > MAX_SEEDS || first < 0 || first > INT_MAX - MAX_SEEDS)
 		return fail(E_USAGE, "--seeds: 1 to %d; --seed: 0 or more", MAX_SEEDS);
 	b->nseeds = (int)seeds;
@@ -118,6 +91,7 @@ static int choose_numbers(struct bench *b)
 	if (b->budget_s < 0.1 || b->budget_s > 3600)
 		return fail(E_USAGE, "--budget: 100ms to 60m");
 	b->boxes = arg_flag(a, "boxes");
+	b->reference_ns = arg_duration(a, "reference", b->full ? 600 * NS_PER_S : 0);
 	return 0;
 }
 
@@ -199,6 +173,7 @@ static void lay_out(struct bench *b)
 							     strategy ? strategy : "standard", seed,
 							     b->boxes ? "-boxes" : ""),
 					 .strategy = strategy,
+					 .stamp = b->stamp,
 					 .seed = (uint64_t)seed,
 					 .exact = arg_flag(b->args, "exact"),
 					 .budget_s = b->budget_s,
@@ -211,103 +186,51 @@ static void lay_out(struct bench *b)
 	b->report.course = b->course;
 }
 
+static bool resumes(const struct bench *b)
+{
+	return b->full || arg_flag(b->args, "resume");
+}
+
+/* What was found before; --keep does not ask by which programs. */
+static int read_before(struct bench *b, const struct trajectory *t, struct course *c)
+{
+	struct trajectory any = *t;
+	bool keep = arg_flag(b->args, "keep");
+	any.stamp = keep ? NULL : t->stamp;
+	return keep || resumes(b) ? trajectory_read(&any, &b->arena, c) : E_NOTFOUND;
+}
+
+static const char *duration(struct bench *b, double s)
+{
+	return s < 2 * 3600 ? arena_printf(&b->arena, "%.0f minutes", ceil(s / 60))
+			    : arena_printf(&b->arena, "%.1f hours", s / 3600);
+}
+
+static double search_s(const struct bench *b)
+{
+	double sum = 0;
+	for (int i = 0; i < b->nmoments; i++)
+		sum += b->at_s[i];
+	return b->boxes ? sum : b->budget_s;
+}
+
+/* Of the searches that are not there yet, and all scores. */
+static const char *left(struct bench *b)
+{
+	return duration(b, b->ntodo * search_s(b) + b->report.n * SCORE_S);
+}
+
 static int search(struct bench *b, int i)
 {
 	const struct trajectory *t = &b->search[i];
-	int rc = arg_flag(b->args, "keep") ? trajectory_read(t, &b->arena, &b->course[i]) : E_NOTFOUND;
+	int rc = read_before(b, t, &b->course[i]);
 	if (rc != E_NOTFOUND)
 		return rc;
-	log_info("search %d of %d: %s, %s, seed %llu", i + 1, b->report.n, t->model,
-		 t->strategy ? t->strategy : "the default strategy", (unsigned long long)t->seed);
+	log_info("search %d of %d: %s, %s, seed %llu; about %s left", i + 1, b->report.n, t->model,
+		 t->strategy ? t->strategy : "the default strategy", (unsigned long long)t->seed, left(b));
+	b->ntodo--;
 	rc = b->boxes ? trajectory_boxes(t) : trajectory_run(t);
 	return rc < 0 ? rc : trajectory_read(t, &b->arena, &b->course[i]);
-}
-
-static int open_host(struct bench *b, struct host *h)
-{
-	*h = (struct host){.exact = arg_flag(b->args, "exact"), .threads = 1};
-	int rc = model_target(b->work, &h->target);
-	return rc < 0 ? rc : model_pool(1, &h->pool);
-}
-
-/* The first of the caches against the others, alone on the processor. */
-static int heat(struct bench *b, const char *model, int n, struct score *s)
-{
-	struct host h = {0};
-	int rc = pin(b, true);
-	if (rc >= 0)
-		rc = open_host(b, &h);
-	if (rc >= 0)
-		rc = score_run(b->args, model, &h, OPENINGS, ROUNDS, n, s);
-	if (h.target.fma_gflops > 0)
-		b->report.target = h.target;
-	host_close(&h);
-	int back = pin(b, false);
-	return rc < 0 ? rc : back;
-}
-
-/* The crown goes with a note of who won it. */
-static int crown(struct bench *b, struct search_net *net, const char *cache, const char *who)
-{
-	int64_t bytes;
-	log_info("%s: the best ever found is now by %s", net->name, who);
-	int rc = snap_take(cache, net->best, &bytes);
-	const char *path = arena_printf(&b->arena, "%s/origin", net->best);
-	return rc < 0 ? rc : file_write(path, who, strlen(who));
-}
-
-static int read_origin(struct bench *b, struct search_net *net)
-{
-	struct blob text;
-	const char *path = arena_printf(&b->arena, "%s/origin", net->best);
-	net->origin = "an earlier search";
-	if (!file_exists(path))
-		return 0;
-	int rc = file_read(&b->arena, path, 4096, &text);
-	if (rc >= 0)
-		net->origin = text.p;
-	return rc;
-}
-
-static int64_t cache_bytes(struct bench *b, const char *dir)
-{
-	struct stat st;
-	return stat(arena_printf(&b->arena, "%s/cache.hone", dir), &st) == 0 ? st.st_size : 0;
-}
-
-struct claim {
-	const char *cache, *who;
-};
-
-/* Who is faster than the best, in every opening. */
-static int fastest(int n, const struct score *s)
-{
-	int win = 0; /* its quality is 1 */
-	for (int i = 1; i < n; i++)
-		if (s[i].quality > CROWN && s[i].least > 1 && s[i].quality > s[win].quality)
-			win = i;
-	return win;
-}
-
-static int contest(struct bench *b, struct search_net *net, const struct claim *c, int n)
-{
-	int rc = 0;
-	if (n && !cache_bytes(b, net->best)) {
-		rc = crown(b, net, c[0].cache, c[0].who);
-		c++;
-		n--;
-	}
-	for (int i = 0; i < n && rc >= 0; i += HEAT) {
-		struct score s[HEAT + 1] = {{.cache = net->best}};
-		int m = n - i < HEAT ? n - i : HEAT;
-		for (int k = 0; k < m; k++)
-			s[k + 1] = (struct score){.cache = c[i + k].cache};
-		rc = heat(b, net->path, m + 1, s);
-		int win = rc < 0 ? 0 : fastest(m + 1, s);
-		if (win)
-			rc = crown(b, net, c[i + win - 1].cache, c[i + win - 1].who);
-	}
-	return rc;
 }
 
 static const char *last_folder(struct bench *b, const struct trajectory *t)
@@ -328,27 +251,32 @@ static int contest_all(struct bench *b, struct search_net *net, int first, int n
 								   b->course[first + i].strategy,
 								   (unsigned long long)t->seed, t->budget_s)};
 	}
-	return contest(b, net, c, n);
+	return contest_run(&b->contest, net, c, n);
 }
 
-/* A long box that goes on from the best so far. */
-static int refer(struct bench *b, struct search_net *net, double seconds)
+/* A long box of the tuner's own strategy, which goes on from the best so far. */
+static int refer(struct bench *b, struct search_net *net)
 {
+	double seconds = (double)b->reference_ns / 1e9;
+	struct course done;
 	struct trajectory t = {.hone = b->hone,
 			       .model = net->path,
 			       .dir = arena_printf(&b->arena, "%s/%s/reference", b->work, net->name),
-			       .strategy = b->strategy[0],
 			       .from = file_is_dir(net->best) ? net->best : NULL,
+			       .stamp = b->stamp,
 			       .seed = (uint64_t)b->first_seed,
 			       .exact = arg_flag(b->args, "exact"),
 			       .budget_s = seconds,
 			       .cpu = b->report.cpu,
 			       .n = 1,
 			       .at_s = {seconds}};
-	log_info("%s: %g s for the best that can be found", net->name, seconds);
-	int rc = trajectory_run(&t);
+	int rc = resumes(b) ? trajectory_read(&t, &b->arena, &done) : E_NOTFOUND;
+	if (rc == E_NOTFOUND) {
+		log_info("%s: %g s for the best that can be found", net->name, seconds);
+		rc = trajectory_run(&t);
+	}
 	const struct claim c = {last_folder(b, &t), arena_printf(&b->arena, "a box of %g s", seconds)};
-	return rc < 0 ? rc : contest(b, net, &c, 1);
+	return rc < 0 ? rc : contest_run(&b->contest, net, &c, 1);
 }
 
 static void take_score(struct moment *m, const struct score *s)
@@ -374,14 +302,14 @@ static int score_course(struct bench *b, struct search_net *net, const struct tr
 	_Static_assert(MOMENTS_MAX + 1 <= SCORE_MAX, "a search and the best run in one heat");
 	for (int i = 0; i < t->n; i++) {
 		trajectory_folder(t, i, path, sizeof path);
-		int64_t bytes = cache_bytes(b, path);
+		int64_t bytes = contest_bytes(&b->contest, path);
 		if (bytes != before || b->boxes)
 			s[n++].cache = arena_strdup(&b->arena, path);
 		before = bytes;
 		of[i] = n - 1;
 	}
 	c->network = net->name;
-	int rc = heat(b, net->path, n, s);
+	int rc = contest_heat(&b->contest, net->path, n, s);
 	for (int i = 0; i < t->n && rc >= 0; i++)
 		take_score(&c->moment[i], &s[of[i]]);
 	return rc;
@@ -393,7 +321,7 @@ static int score_floor(struct bench *b, struct search_net *net)
 	struct score s[] = {{.cache = net->best},
 			    {.cache = net->best, .kernels = KERNELS_DEFAULT},
 			    {.cache = net->best, .kernels = KERNELS_FALLBACK}};
-	int rc = heat(b, net->path, 3, s);
+	int rc = contest_heat(&b->contest, net->path, 3, s);
 	net->ms = s[0].low_ns / 1e6;
 	net->median_ms = s[0].median_ns / 1e6;
 	net->standard = s[1].quality;
@@ -405,7 +333,7 @@ static int score_net(struct bench *b, struct search_net *net, int first, int n)
 {
 	int rc = contest_all(b, net, first, n);
 	if (rc >= 0)
-		rc = read_origin(b, net);
+		rc = contest_origin(&b->contest, net);
 	if (rc >= 0)
 		rc = score_floor(b, net);
 	for (int i = first; i < first + n && rc >= 0; i++) {
@@ -418,31 +346,26 @@ static int score_net(struct bench *b, struct search_net *net, int first, int n)
 	return rc;
 }
 
-static int run_net(struct bench *b, int at)
+/* All searches before any score: a stop costs no more than the scores. */
+static int run_all(struct bench *b)
 {
-	int each = b->nstrategies * b->nseeds, rc = 0;
-	int64_t reference = arg_duration(b->args, "reference", 0);
-	if (reference > 0)
-		rc = refer(b, &b->net[at], (double)reference / 1e9);
-	for (int i = 0; i < each && rc >= 0; i++)
-		rc = search(b, at * each + i);
-	return rc < 0 ? rc : score_net(b, &b->net[at], at * each, each);
-}
-
-static int write_files(struct bench *b)
-{
-	struct buf svg = {0};
-	json_t *j = search_json(&b->report);
-	char *text = json_dumps(j, JSON_REAL_PRECISION(6) | JSON_INDENT(1));
-	json_decref(j);
-	search_svg(&b->report, &svg);
-	int rc = text && buf_ok(&svg) ? 0 : fail(E_NOMEM, "no memory for the results");
-	if (rc >= 0)
-		rc = file_write(arena_printf(&b->arena, "%s/search.json", b->work), text, strlen(text));
-	if (rc >= 0)
-		rc = file_write(arena_printf(&b->arena, "%s/search.svg", b->work), svg.p, svg.n);
-	free(text);
-	buf_free(&svg);
+	int each = b->nstrategies * b->nseeds, nnets = b->report.nnets, rc = 0;
+	struct course there;
+	for (int i = 0; i < b->report.n; i++)
+		b->ntodo += read_before(b, &b->search[i], &there) < 0;
+	log_info("%d searches of %g s, %d of them there already: about %s%s", b->report.n, search_s(b),
+		 b->report.n - b->ntodo, left(b),
+		 b->reference_ns ? arena_printf(&b->arena, ", and %s for references",
+						duration(b, nnets * (double)b->reference_ns / 1e9))
+				 : "");
+	for (int k = 0; k < nnets && rc >= 0; k++) {
+		if (b->reference_ns > 0)
+			rc = refer(b, &b->net[k]);
+		for (int i = 0; i < each && rc >= 0; i++)
+			rc = search(b, k * each + i);
+	}
+	for (int k = 0; k < nnets && rc >= 0; k++)
+		rc = score_net(b, &b->net[k], k * each, each);
 	return rc;
 }
 
@@ -460,21 +383,25 @@ static int prepare(struct bench *b)
 	const struct args *a = b->args;
 	b->work = arg_str(a, "work", "build/search");
 	b->best = arg_str(a, "best", arena_printf(&b->arena, "%s/best", b->work));
-	b->report.openings = OPENINGS;
-	b->report.rounds = ROUNDS;
+	b->report.openings = CONTEST_OPENINGS;
+	b->report.rounds = CONTEST_ROUNDS;
 	b->report.date = now(&b->arena);
+	b->full = arg_flag(a, "full");
 	int rc = choose_numbers(b);
 	if (rc >= 0)
-		rc = choose_cpu(b);
+		rc = contest_open(&b->contest, a, &b->arena, b->work);
 	if (rc >= 0)
 		rc = find_programs(b);
 	if (rc >= 0)
 		rc = file_mkdirs(b->work, 0755);
 	if (rc >= 0)
 		rc = choose_nets(b);
+	if (rc >= 0)
+		rc = trajectory_stamp(b->hone, getenv("HONE_WORKER"), &b->arena, &b->stamp);
 	if (rc < 0)
 		return rc;
 	b->report.boxes = b->boxes;
+	b->report.cpu = b->contest.cpu;
 	choose_moments(b);
 	choose_strategies(b);
 	lay_out(b);
@@ -484,10 +411,12 @@ static int prepare(struct bench *b)
 static int bench(struct bench *b)
 {
 	int rc = prepare(b);
-	for (int i = 0; i < b->report.nnets && rc >= 0; i++)
-		rc = run_net(b, i);
 	if (rc >= 0)
-		rc = write_files(b);
+		rc = run_all(b);
+	if (rc >= 0)
+		b->report.target = b->contest.target;
+	if (rc >= 0)
+		rc = search_write(&b->report, b->work);
 	if (rc < 0)
 		return rc;
 	if (b->args->json)
@@ -516,8 +445,9 @@ static const struct opt opts[] = {
     {"budget", OPT_DURATION, "60s", "box of a search (default 60s)"},
     {"boxes", OPT_FLAG, NULL, "a box of its own for each time, instead of snapshots of one search"},
     {"reference", OPT_DURATION, "600s", "first a long box for each network, from the best found so far"},
-    {"keep", OPT_FLAG, NULL, "do not repeat searches whose snapshots are there"},
-    {"full", OPT_FLAG, NULL, "all strategies, five seeds"},
+    {"resume", OPT_FLAG, NULL, "do not repeat what these programs searched to the end (--full does so)"},
+    {"keep", OPT_FLAG, NULL, "nor what others did"},
+    {"full", OPT_FLAG, NULL, "all strategies, five seeds, a reference of 600s"},
     {"cpu", OPT_INT, "N", "processor to search and measure on (default: the last)"},
     {"work", OPT_STR, "DIR", "where models, snapshots and results go (default build/search)"},
     {"best", OPT_STR, "DIR", "the best caches ever found (default WORK/best)"},
@@ -527,7 +457,7 @@ static const struct opt opts[] = {
 };
 
 static const struct cmd search_cmd = {
-    .usage = "[MODEL...] [--strategy NAME]... [--seeds N] [--full] [--reference 600s] [--keep]",
+    .usage = "[MODEL...] [--strategy NAME]... [--seeds N] [--full] [--reference 600s] [--resume]",
     .summary = "how good a search's kernels are after 2, 5, 10, 20 and 60 seconds",
     .details = "",
     .max_pos = -1,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/search_report.h"
+#include "platform/file.h"
 #include "tools/chart.h"
 #include "tools/table.h"
 #include <math.h>
@@ -245,4 +246,23 @@ void search_svg(const struct search_report *r, struct buf *out)
 		panel(&p, NULL, 0, out);
 	chart_file_end(out);
 	arena_free(&p.arena);
+}
+
+int search_write(const struct search_report *r, const char *dir)
+{
+	struct buf svg = {0};
+	struct arena a = {0};
+	json_t *j = search_json(r);
+	char *text = json_dumps(j, JSON_REAL_PRECISION(6) | JSON_INDENT(1));
+	json_decref(j);
+	search_svg(r, &svg);
+	int rc = text && buf_ok(&svg) ? 0 : fail(E_NOMEM, "no memory for the results");
+	if (rc >= 0)
+		rc = file_write(arena_printf(&a, "%s/search.json", dir), text, strlen(text));
+	if (rc >= 0)
+		rc = file_write(arena_printf(&a, "%s/search.svg", dir), svg.p, svg.n);
+	free(text);
+	buf_free(&svg);
+	arena_free(&a);
+	return rc;
 }

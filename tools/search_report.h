@@ -27,6 +27,8 @@ struct search_report {
 
 json_t *search_json(const struct search_report *r);
 void search_print(const struct search_report *r, bool color);
+/* Both as files: DIR/search.json, DIR/search.svg. */
+int search_write(const struct search_report *r, const char *dir) MUST_CHECK;
 /* Quality over wall time: the network's courses faint, the mean of each strategy over them. */
 void search_svg(const struct search_report *r, struct buf *out);
 

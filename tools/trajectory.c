@@ -2,6 +2,7 @@
 #include "tools/trajectory.h"
 #include "platform/clock.h"
 #include "platform/file.h"
+#include "platform/hash.h"
 #include "platform/log.h"
 #include "tools/snap.h"
 #include <errno.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { PROGRAM_MAX = 1 << 30 };
 #define LATE_S 2.0 /* after its box a tuner is ended */
 #define LOOK_NS (5 * NS_PER_MS)
 
@@ -104,6 +106,44 @@ static int finish(const struct trajectory *t, struct watch *w, double budget_s)
 	return E_OK;
 }
 
+static void done_path(const struct trajectory *t, char out[PATH_MAX])
+{
+	snprintf(out, PATH_MAX, "%s/done", t->dir);
+}
+
+static int forget_done(const struct trajectory *t)
+{
+	char path[PATH_MAX];
+	done_path(t, path);
+	return unlink(path) == 0 || errno == ENOENT ? E_OK : fail(E_IO, "%s: %s", path, strerror(errno));
+}
+
+static void done_text(const struct trajectory *t, char *out, size_t n)
+{
+	snprintf(out, n, "%s budget=%g exact=%d", t->stamp ? t->stamp : "-", t->budget_s, t->exact);
+}
+
+static int note_done(const struct trajectory *t)
+{
+	char path[PATH_MAX];
+	char text[128];
+	done_path(t, path);
+	done_text(t, text, sizeof text);
+	return file_write(path, text, strlen(text));
+}
+
+static bool is_done(const struct trajectory *t, struct arena *a)
+{
+	char path[PATH_MAX];
+	char want[128];
+	struct blob text;
+	done_path(t, path);
+	done_text(t, want, sizeof want);
+	if (!file_exists(path) || file_read(a, path, 4096, &text) < 0)
+		return false;
+	return !t->stamp || (text.n == strlen(want) && !memcmp(text.p, want, text.n));
+}
+
 static int begin(const struct trajectory *t, char cache[PATH_MAX])
 {
 	int64_t bytes;
@@ -111,6 +151,8 @@ static int begin(const struct trajectory *t, char cache[PATH_MAX])
 		return fail(E_USAGE, "the path %.80s... is too long", t->dir);
 	snprintf(cache, PATH_MAX, "%s/cache", t->dir);
 	int rc = file_mkdirs(t->dir, 0755);
+	if (rc >= 0)
+		rc = forget_done(t);
 	if (rc >= 0)
 		rc = t->from ? snap_take(t->from, cache, &bytes) : snap_remove(cache);
 	return rc;
@@ -136,7 +178,7 @@ static int watched(const struct trajectory *t, struct watch *w, const char *cach
 	rc = rc < 0 ? rc : end;
 	for (; rc >= 0 && i < t->n; i++)
 		rc = snapshot(t, i, cache);
-	return rc;
+	return rc < 0 ? rc : note_done(t);
 }
 
 int trajectory_run(const struct trajectory *t)
@@ -163,7 +205,27 @@ int trajectory_boxes(const struct trajectory *t)
 		if (rc >= 0)
 			rc = snapshot(t, i, cache);
 	}
-	return rc;
+	return rc < 0 ? rc : note_done(t);
+}
+
+int trajectory_stamp(const char *hone, const char *worker, struct arena *a, const char **out)
+{
+	const char *const path[] = {hone, worker};
+	struct key k = {0};
+	char text[33];
+	for (int i = 0; i < 2; i++) {
+		struct arena scratch = {0};
+		struct blob bytes;
+		int rc = file_read(&scratch, path[i], PROGRAM_MAX, &bytes);
+		if (rc >= 0)
+			k = hash_join(k, hash_bytes(bytes.p, bytes.n, 0));
+		arena_free(&scratch);
+		if (rc < 0)
+			return rc;
+	}
+	key_text(k, text);
+	*out = arena_strdup(a, text);
+	return E_OK;
 }
 
 static double number(const json_t *j, const char *key)
@@ -177,6 +239,8 @@ int trajectory_read(const struct trajectory *t, struct arena *a, struct course *
 	char path[PATH_MAX];
 	struct blob text;
 	json_error_t e = {0};
+	if (!is_done(t, a))
+		return fail(E_NOTFOUND, "%s: no such search", t->dir);
 	for (int i = 0; i < t->n; i++) {
 		trajectory_folder(t, i, path, sizeof path);
 		if (!file_is_dir(path))
