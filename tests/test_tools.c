@@ -52,7 +52,9 @@ TEST(names_of_models)
 	struct arena a = {0};
 	CHECK(!strcmp(model_name("/x/resnet18.onnx", &a), "resnet18"));
 	CHECK(!strcmp(model_name("/x/net/model.onnx", &a), "net"));
+	CHECK(!strcmp(model_name("/x/net//model.onnx", &a), "net"));
 	CHECK(!strcmp(model_name("model.onnx", &a), "model"));
+	CHECK(!strcmp(model_name("//model.onnx", &a), "model"));
 	CHECK(!strcmp(model_name("/model.onnx", &a), "model"));
 	CHECK(!strcmp(model_name("odd", &a), "odd"));
 	arena_free(&a);

@@ -152,11 +152,13 @@ int model_outputs(const struct graph *g, struct arena *a, struct tensor **out)
 
 const char *model_name(const char *path, struct arena *a)
 {
-	const char *end = path + strlen(path), *base = strrchr(path, '/');
+	const char *base = strrchr(path, '/'), *folder;
 	base = base ? base + 1 : path;
-	if (!strcmp(base, "model.onnx") && base - path > 1) {
-		end = base - 1;
-		for (base = end; base > path && base[-1] != '/';)
+	for (folder = base; folder > path && folder[-1] == '/';)
+		folder--;
+	const char *end = base + strlen(base);
+	if (!strcmp(base, "model.onnx") && folder > path) {
+		for (base = end = folder; base > path && base[-1] != '/';)
 			base--;
 	} else if (end - base > 5 && !strcmp(end - 5, ".onnx")) {
 		end -= 5;
