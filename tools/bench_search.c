@@ -202,8 +202,8 @@ static int read_before(struct bench *b, const struct trajectory *t, struct cours
 
 static const char *duration(struct bench *b, double s)
 {
-	return s < 2 * 3600 ? arena_printf(&b->arena, "%.0f minutes", ceil(s / 60))
-			    : arena_printf(&b->arena, "%.1f hours", s / 3600);
+	return s < 2 * 3600 ? arena_printf(&b->arena, "%.0f min", ceil(s / 60))
+			    : arena_printf(&b->arena, "%.1f h", s / 3600);
 }
 
 static double search_s(const struct bench *b)
