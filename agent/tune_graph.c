@@ -11,6 +11,10 @@ enum {
 	RUNS = 4,   /* of a series: the fastest of each kernel counts */
 };
 
+/* What is thought of alternatives before any is met, and how many outweigh it. */
+#define FIRST_SHARE 0.01
+#define WEIGHT 3
+
 /* For calls that only tidy up. */
 #define GRACE_NS (100 * NS_PER_MS)
 
@@ -22,6 +26,7 @@ struct made {
 
 struct maker {
 	const struct tune_graph_options *o;
+	struct graph *g;
 	struct runner *runner;
 	struct kernel_source kept;     /* of the cache: for tasks that do not differ */
 	struct kernel_source standard; /* of the cache: default kernels */
@@ -39,6 +44,18 @@ struct side {
 	int ntasks;
 	struct net net;
 	int64_t sum_ns; /* of a series */
+};
+
+struct graph_search {
+	struct tune_graph_options o;
+	struct maker m;
+	struct arena *a; /* the caller's */
+	struct choices now;
+	int n, at; /* alternatives; the next of them */
+	const struct choices *other;
+	double promise;      /* of the next; < 0: not known yet */
+	int64_t need_ns;     /* for it */
+	double tried, saved; /* alternatives met, and shares of the time of what differed */
 };
 
 static bool differs(const struct maker *m, struct key k)
@@ -204,113 +221,181 @@ static int race(const struct maker *m, struct side side[2])
 	return won;
 }
 
-static int open_side(struct maker *m, struct graph *g, struct side *s)
+static int open_side(struct maker *m, struct side *s)
 {
 	const struct tune_graph_options *o = m->o;
 	const struct kernel_source src = {m, find};
-	int rc = net_open(&s->net, g, s->steps, o->chosen->target, &src, o->pool, o->clock);
+	int rc = net_open(&s->net, m->g, s->steps, o->chosen->target, &src, o->pool, o->clock);
 	if (rc >= 0)
 		plan_deadline(s->net.plan, o->clock, o->deadline_ns);
 	return rc;
 }
 
-static int divide(const struct maker *m, struct graph *g, struct arena *a, struct side *s)
+static int divide(const struct maker *m, struct arena *a, struct side *s)
 {
-	int rc = graph_steps(g, m->o->chosen->target, s->choices, a, &s->steps);
+	int rc = graph_steps(m->g, m->o->chosen->target, s->choices, a, &s->steps);
 	return rc < 0 ? rc : (s->ntasks = steps_tasks(s->steps, a, &s->task));
 }
 
-/* Both networks, the kernels that are not there yet, and all series of runs. */
-static bool fits(const struct maker *m)
+/* Of side[0] the present division. Returns how many tasks differ. */
+static int divide_both(struct maker *m, struct arena *a, struct side side[2])
+{
+	int rc = divide(m, a, &side[0]);
+	if (rc >= 0)
+		rc = divide(m, a, &side[1]);
+	return rc < 0 ? rc : compare_tasks(m, &side[0], &side[1], a);
+}
+
+/* Both networks, and all series of runs: what every comparison takes. */
+static int64_t least_ns(const struct tune_graph_options *o)
+{
+	return 2 * (o->net_ns + SERIES * RUNS * o->run_ns);
+}
+
+/* With the kernels that are not there yet. */
+static int64_t need_ns(const struct maker *m)
 {
 	const struct tune_graph_options *o = m->o;
-	int64_t need_ns = 2 * (o->net_ns + SERIES * RUNS * o->run_ns);
+	int64_t sum_ns = least_ns(o);
 	for (int i = 0; i < m->ndiffer; i++)
 		if (!made_of(m, m->differ[i]) && !recorded(m, m->differ[i]))
-			need_ns += o->kernel_ns;
-	return clock_now(o->clock) + need_ns <= o->deadline_ns;
+			sum_ns += o->kernel_ns;
+	return sum_ns;
 }
 
-/* 1: `other` is better than `now`. */
-static int meet(struct maker *m, struct graph *g, const struct choices *now, const struct choices *other)
+/* What differs takes so long in the present division. */
+static int64_t stake_ns(const struct maker *m, const struct side *now)
 {
-	struct arena a = {0};
-	struct side side[2] = {{.choices = now}, {.choices = other}};
-	int rc = divide(m, g, &a, &side[0]);
+	const struct tune_graph_options *o = m->o;
+	int64_t sum_ns = 0;
+	for (int i = 0; i < o->ntimes; i++)
+		if (differs(m, o->time[i].task))
+			sum_ns += o->time[i].ns * uses_of(now, o->time[i].task);
+	return sum_ns;
+}
+
+/* The i-th alternative, to what is chosen by now. */
+static struct choices with_other(const struct graph_search *x, struct arena *a, int i)
+{
+	const struct choices *o = &x->other[i];
+	struct choices both = x->now;
+	for (int k = 0; k < o->n; k++)
+		choices_set(&both, a, o->choice[k].kind, o->choice[k].name, o->choice[k].number);
+	return o->n ? both : (struct choices){0};
+}
+
+/* 1: side 1 is better. *saved: as a share of what differs in side 0. */
+static int meet(struct maker *m, struct side side[2], double *saved)
+{
+	int rc = open_side(m, &side[0]);
 	if (rc >= 0)
-		rc = divide(m, g, &a, &side[1]);
+		rc = open_side(m, &side[1]);
 	if (rc >= 0)
-		rc = compare_tasks(m, &side[0], &side[1], &a);
-	if (rc > 0 && !fits(m)) {
-		log_more("division of the graph: no time to compare one where %d tasks differ", m->ndiffer);
-		rc = 0;
-	}
+		rc = race(m, side);
+	if (rc >= 0)
+		log_more("division of the graph: %d tasks differ, %.4f ms against %.4f ms", m->ndiffer,
+			 (double)side[1].sum_ns / 1e6, (double)side[0].sum_ns / 1e6);
+	*saved = rc > 0 ? 1 - (double)side[1].sum_ns / (double)side[0].sum_ns : 0;
+	net_close(&side[1].net);
+	net_close(&side[0].net);
+	return rc;
+}
+
+/* Share of its stake that the next alternative is thought to save. */
+static double expect(const struct graph_search *x)
+{
+	return (x->saved + WEIGHT * FIRST_SHARE) / (x->tried + WEIGHT);
+}
+
+static bool fits(const struct graph_search *x, int64_t ns)
+{
+	return !over(&x->o) && clock_now(x->o.clock) + ns <= x->o.deadline_ns;
+}
+
+/* 0: no task differs. */
+static double price(struct graph_search *x)
+{
+	struct arena scratch = {0};
+	struct choices both = with_other(x, &scratch, x->at);
+	struct side side[2] = {{.choices = &x->now}, {.choices = &both}};
+	double promise = 0;
+	int rc = divide_both(&x->m, &scratch, side);
 	if (rc > 0) {
-		rc = open_side(m, g, &side[0]);
-		if (rc >= 0)
-			rc = open_side(m, g, &side[1]);
-		if (rc >= 0)
-			rc = race(m, side);
-		if (rc >= 0)
-			log_more("division of the graph: %d tasks differ, %.4f ms against %.4f ms",
-				 m->ndiffer, (double)side[1].sum_ns / 1e6, (double)side[0].sum_ns / 1e6);
-		net_close(&side[1].net);
-		net_close(&side[0].net);
+		int64_t stake = stake_ns(&x->m, &side[0]);
+		x->need_ns = need_ns(&x->m);
+		promise = expect(x) * (double)(stake > 0 ? stake : x->o.run_ns) / (double)(x->need_ns + 1);
 	}
-	arena_free(&a);
-	return rc;
+	arena_free(&scratch);
+	return promise;
 }
 
-static int try_all(struct maker *m, struct graph *g, const struct steps *s, struct arena *a,
-		   struct choices *now)
+double graph_search_promise(struct graph_search *x)
 {
-	struct choices *other;
-	int changed = 0, n = graph_alternatives(g, s, now, a, &other);
-	for (int i = 0; i < n && !over(m->o); i++) {
-		struct choices both = *now;
-		for (int k = 0; k < other[i].n; k++)
-			choices_set(&both, a, other[i].choice[k].kind, other[i].choice[k].name,
-				    other[i].choice[k].number);
-		if (!other[i].n)
-			both = (struct choices){0};
-		int rc = meet(m, g, now, &both);
-		if (rc < 0 && rc != E_CHILD && rc != E_UNSUPPORTED && rc != E_CORRUPT)
-			return rc == E_TIMEOUT ? changed : rc;
-		if (rc > 0) {
-			*now = both;
-			changed = 1;
-		}
+	for (; x && x->at < x->n && fits(x, least_ns(&x->o)); x->at++, x->promise = -1) {
+		if (x->promise < 0)
+			x->promise = price(x);
+		if (x->promise > 0 && fits(x, x->need_ns))
+			return x->promise;
+		if (x->promise > 0)
+			log_more("division of the graph: no time to compare another");
 	}
-	return n < 0 ? n : changed;
+	return 0;
 }
 
-int tune_graph(const struct tune_graph_options *o, struct graph *g, struct runner *r, struct arena *a,
-	       struct choices *c, struct steps **steps)
+int graph_search_next(struct graph_search *x, struct choices *c, struct steps **steps)
 {
-	struct maker m = {.o = o, .runner = r};
-	struct choices best = *c;
-	struct steps *s = NULL;
-	int rc = cache_source(o->chosen->cache, o->chosen->target, o->chosen->threads, o->chosen->exact,
-			      REC_BEST, &m.kept);
-	if (rc < 0)
-		return rc;
-	rc = cache_source(o->chosen->cache, o->chosen->target, o->chosen->threads, o->chosen->exact,
-			  REC_DEFAULT, &m.standard);
-	if (rc < 0) {
-		cache_source_free(&m.kept);
-		return rc;
-	}
-	rc = try_all(&m, g, *steps, a, &best);
+	struct arena scratch = {0};
+	double saved = 0;
+	if (graph_search_promise(x) <= 0)
+		return 0;
+	struct choices both = with_other(x, x->a, x->at++);
+	struct side side[2] = {{.choices = &x->now}, {.choices = &both}};
+	x->promise = -1;
+	int rc = divide_both(&x->m, &scratch, side);
 	if (rc > 0)
-		rc = graph_steps(g, o->chosen->target, &best, a, &s);
-	if (rc >= 0 && s && !choices_equal(c, &best)) {
-		*c = best;
-		*steps = s;
-		rc = 1;
-	}
-	r->ops->drop(r, -1, o->deadline_ns + GRACE_NS);
-	cache_source_free(&m.kept);
-	cache_source_free(&m.standard);
-	arena_free(&m.a);
-	return rc;
+		rc = meet(&x->m, side, &saved);
+	arena_free(&scratch);
+	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
+		rc = 0; /* what the box has no time for, or a division that cannot be made */
+	x->tried++;
+	x->saved += saved;
+	if (rc > 0)
+		rc = graph_steps(x->m.g, x->o.chosen->target, &both, x->a, steps);
+	if (rc < 0 || saved <= 0)
+		return rc < 0 ? rc : 0;
+	*c = x->now = both;
+	return 1;
+}
+
+int graph_search_open(const struct tune_graph_options *o, struct graph *g, struct runner *r, struct arena *a,
+		      const struct choices *c, const struct steps *steps, struct graph_search **out)
+{
+	struct graph_search *x = ARENA_NEW(a, struct graph_search);
+	const struct chosen_for *f = o->chosen;
+	struct choices *other = NULL;
+	*out = NULL;
+	*x = (struct graph_search){.o = *o, .a = a, .now = *c, .promise = -1};
+	x->m = (struct maker){.o = &x->o, .g = g, .runner = r};
+	int rc = cache_source(f->cache, f->target, f->threads, f->exact, REC_BEST, &x->m.kept);
+	if (rc >= 0)
+		rc = cache_source(f->cache, f->target, f->threads, f->exact, REC_DEFAULT, &x->m.standard);
+	if (rc >= 0)
+		rc = x->n = graph_alternatives(g, steps, c, a, &other);
+	x->other = other;
+	if (rc < 0)
+		graph_search_close(x);
+	else
+		*out = x;
+	return rc < 0 ? rc : E_OK;
+}
+
+void graph_search_close(struct graph_search *x)
+{
+	if (!x)
+		return;
+	struct runner *r = x->m.runner;
+	r->ops->drop(r, -1, x->o.deadline_ns + GRACE_NS);
+	cache_source_free(&x->m.kept);
+	cache_source_free(&x->m.standard);
+	arena_free(&x->m.a);
 }

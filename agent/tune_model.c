@@ -12,12 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-	GRAPH_SHARE =
-	    6, /* of what is left when every task has its default kernel: other divisions of the graph */
-	GRAPH_RUNS = 30, /* a share that has room for so many runs of the network may bring something */
-};
-
+/* Tasks go on until they promise so much of what the next division does: a turn costs 50 to 100 ms. */
+#define TURN 0.5
+#define LEAST_TURN_NS (300 * NS_PER_MS)
 #define LOCK_WAIT_NS NS_PER_S
 #define COMMIT_EVERY_NS NS_PER_S
 #define LEAST_TO_DIVIDE_NS                                                                                   \
@@ -225,11 +222,6 @@ static void spend(struct session *s, int64_t *on, int64_t *from_ns)
 	*from_ns = now_ns;
 }
 
-static int64_t graph_share_ns(const struct session *s)
-{
-	return (s->end_ns - s->reserve_ns - clock_now(s->clock)) / GRAPH_SHARE;
-}
-
 /* Of the whole network, where each task runs its best; 0: one of them has no time. */
 static int64_t run_ns(const struct session *s)
 {
@@ -242,30 +234,60 @@ static int64_t run_ns(const struct session *s)
 	return sum_ns;
 }
 
-/* Other divisions of the graph, in a part of the box, where it has room for that. */
-static int divide(struct session *s)
+static const struct graph_time *task_times(const struct session *s)
+{
+	struct graph_time *t = ARENA_ARRAY(s->a, struct graph_time, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++)
+		t[i] = (struct graph_time){s->task[i].key, s->result[i].best_ns};
+	return t;
+}
+
+/* *out NULL: no time of the whole network is known, as some task has no kernel. */
+static int open_divisions(struct session *s, struct graph_search **out)
 {
 	const struct tune_graph_options o = {.chosen = &s->chosen,
 					     .pool = s->pool,
 					     .clock = s->clock,
-					     .deadline_ns = clock_now(s->clock) + graph_share_ns(s),
+					     .deadline_ns = s->end_ns - s->reserve_ns,
 					     .kernel_ns = s->defaults_ns / (s->ntasks ? s->ntasks : 1),
 					     .net_ns = s->before.build_ns,
 					     .run_ns = run_ns(s),
+					     .ntimes = s->ntasks,
+					     .time = task_times(s),
 					     .stop = s->o->stop};
-	if (!o.run_ns || tune_stopped(s) || GRAPH_RUNS * o.run_ns > graph_share_ns(s))
-		return E_OK;
-	int rc = tune_graph(&o, s->graph, s->runner, s->a, &s->choices, &s->steps);
-	if (rc > 0) {
-		s->redivided = true;
-		s->report->kept++;
-		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	*out = NULL;
+	return o.run_ns ? graph_search_open(&o, s->graph, s->runner, s->a, &s->choices, s->steps, out) : E_OK;
+}
+
+/* What the next slice of some task promises at most. */
+static double task_promise(const struct session *s)
+{
+	double most = 0;
+	for (int i = 0; i < s->ntasks; i++)
+		most = s->result[i].promise > most ? s->result[i].promise : most;
+	return most;
+}
+
+/* Other divisions of the graph, as long as they promise more than the tasks. */
+static int divide(struct session *s, struct graph_search *x)
+{
+	double least = task_promise(s);
+	int rc = E_OK;
+	for (double p = graph_search_promise(x); rc >= 0 && p > 0 && p >= least;
+	     p = graph_search_promise(x)) {
+		rc = graph_search_next(x, &s->choices, &s->steps);
+		if (rc > 0) {
+			s->redivided = true;
+			s->report->kept++;
+		}
 	}
+	if (rc >= 0 && s->redivided)
+		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
 	s->report->tasks = s->ntasks;
 	return rc;
 }
 
-static int run_job(struct session *s, bool defaults_only)
+static int run_job(struct session *s, bool defaults_only, double least)
 {
 	const struct job j = {.ntasks = s->ntasks,
 			      .task = s->job,
@@ -280,6 +302,7 @@ static int run_job(struct session *s, bool defaults_only)
 			      .missing_by_ns = s->missing_by_ns,
 			      .defaults_only = defaults_only,
 			      .quick = s->o->rigor == RIGOR_QUICK,
+			      .least = least,
 			      .stop = s->o->stop,
 			      .ctx = s,
 			      .sink = sink,
@@ -302,10 +325,10 @@ static void go_on_from(struct session *s, int nbefore, const struct job_task *be
 				s->job[i].earlier = &result[k];
 }
 
-static int search(struct session *s, bool defaults_only)
+static int search(struct session *s, bool defaults_only, double least)
 {
 	int rc = tune_log_open(s);
-	return rc < 0 ? rc : run_job(s, defaults_only);
+	return rc < 0 ? rc : run_job(s, defaults_only, least);
 }
 
 static void add_spent(struct job_spent *to, const struct job_spent *s)
@@ -318,31 +341,47 @@ static void add_spent(struct job_spent *to, const struct job_spent *s)
 	to->ahead_ns += s->ahead_ns;
 }
 
-/* Every task gets its default kernel before anything else is tried. Divisions of the graph are compared with
- * those: a network of fallbacks would run for too long. */
-static int tune(struct session *s)
+/* Divisions, as long as they promise more than the tasks; then the tasks, as long as they do. 0: to their
+ * end, 1: not. */
+static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 {
-	int64_t now_ns = clock_now(s->clock);
-	bool estimate = s->o->rigor == RIGOR_ESTIMATE;
-	bool divides = !estimate && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
-	int rc = make_tasks(s);
-	if (rc < 0 || (rc = search(s, divides || estimate)) < 0 || !divides)
-		return rc;
 	int n = s->ntasks;
 	const struct job_task *before = s->job;
 	const struct job_result *result = s->result;
-	const struct job_spent first = s->report->spent.job;
-	spend(s, &s->defaults_ns, &now_ns);
+	const struct job_spent spent = s->report->spent.job;
 	tune_log_close(s);
-	rc = mark(s, divide(s), "divisions of the graph were compared");
-	spend(s, &s->report->spent.graph_ns, &now_ns);
+	int rc = mark(s, divide(s, x), "divisions of the graph were compared");
+	spend(s, &s->report->spent.graph_ns, now_ns);
 	if (rc >= 0)
 		rc = make_tasks(s);
 	if (rc < 0)
 		return rc;
 	go_on_from(s, n, before, result);
-	rc = search(s, false);
-	add_spent(&s->report->spent.job, &first);
+	double least = s->o->rigor == RIGOR_QUICK ? 0 : TURN * graph_search_promise(x);
+	rc = search(s, false, least);
+	add_spent(&s->report->spent.job, &spent);
+	*now_ns = clock_now(s->clock);
+	return rc < 0 ? rc : least > 0;
+}
+
+/* Every task gets its default kernel before anything else is tried. Divisions of the graph are compared with
+ * those: a network of fallbacks would run for too long. */
+static int tune(struct session *s)
+{
+	int64_t now_ns = clock_now(s->clock);
+	struct graph_search *x = NULL;
+	bool estimate = s->o->rigor == RIGOR_ESTIMATE;
+	bool divides = !estimate && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+	int rc = make_tasks(s);
+	if (rc < 0 || (rc = search(s, divides || estimate, 0)) < 0 || !divides)
+		return rc;
+	spend(s, &s->defaults_ns, &now_ns);
+	rc = open_divisions(s, &x);
+	for (int more = 1; rc >= 0 && more && !tune_stopped(s);) {
+		rc = more = tune_turn(s, x, &now_ns);
+		more &= clock_now(s->clock) + LEAST_TURN_NS < s->end_ns - s->reserve_ns;
+	}
+	graph_search_close(x);
 	return rc;
 }
 

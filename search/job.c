@@ -167,7 +167,7 @@ static int run_slices(struct run *x)
 {
 	for (;;) {
 		struct tune *next = NULL;
-		double most = 0, all_ns = network_ns(x);
+		double most = x->box.job->least, all_ns = network_ns(x);
 		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
 			double p = tune_promise(&x->tune[i]);
@@ -218,8 +218,10 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 	if (rc >= 0 && !j->defaults_only)
 		rc = run_slices(&x);
 	tell_spent(&x, clock_now(r->clock) - start_ns, &a);
-	for (int i = 0; i < j->ntasks; i++)
+	for (int i = 0; i < j->ntasks; i++) {
+		result[i].promise = rc < 0 && rc != E_STOPPED ? 0 : tune_promise(&x.tune[i]);
 		tune_close(&x.tune[i]);
+	}
 	box_drop_all(&x.box);
 	learn_close(&x.learn);
 	arena_free(&x.box.akin.arena);

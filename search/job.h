@@ -46,6 +46,7 @@ struct job_result {         /* one per task, also while running */
 	double roofline_ns;
 	int trials, failed;
 	int64_t spent_ns; /* of the box, on this task */
+	double promise;   /* what another slice would be thought to save, network's ns per ns; 0: done */
 	char best[512];   /* candidate text; "" = nothing yet */
 };
 
@@ -83,7 +84,8 @@ struct job {
 	int64_t
 	    missing_by_ns; /* tasks without an incumbent may get their default kernel so much later; 0: not */
 	bool defaults_only;          /* candidate 0 of every task and its incumbent, no search */
-	bool quick;                  /* the search ends when gains dry up, if the box does not */
+	bool quick;                  /* the search ends when gains dry up, if the box does not, */
+	double least;                /* or when no task promises more than that; 0: not */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
 	void *ctx;
 	/* A new certain result: (task, cand, meas, code bytes). Must keep copies. < 0 stops the job with that

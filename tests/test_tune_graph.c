@@ -99,11 +99,30 @@ static void set_up(struct bench *b, const struct choices *first)
 	REQUIRE_OK(chosen_steps(&b->chosen, b->g, &b->a, &b->choices, &b->steps));
 }
 
+static struct graph_search *open_search(struct bench *b, int64_t ticks)
+{
+	static const int64_t run_ns = 3000;
+	const struct tune_graph_options o = {.chosen = &b->chosen,
+					     .clock = &b->clock,
+					     .run_ns = run_ns,
+					     .deadline_ns = b->clock.virtual_ns + ticks * 1000};
+	struct graph_search *x = NULL;
+	CHECK_OK(graph_search_open(&o, b->g, &b->runner.r, &b->a, &b->choices, b->steps, &x));
+	return x;
+}
+
+/* All that there are. */
 static int tune(struct bench *b, int64_t ticks)
 {
-	const struct tune_graph_options o = {
-	    .chosen = &b->chosen, .clock = &b->clock, .deadline_ns = b->clock.virtual_ns + ticks * 1000};
-	return tune_graph(&o, b->g, &b->runner.r, &b->a, &b->choices, &b->steps);
+	struct graph_search *x = open_search(b, ticks);
+	int rc = 0, changed = 0;
+	while (rc >= 0 && graph_search_promise(x) > 0) {
+		rc = graph_search_next(x, &b->choices, &b->steps);
+		changed |= rc > 0;
+	}
+	CHECK(graph_search_next(x, &b->choices, &b->steps) == 0); /* none is left */
+	graph_search_close(x);
+	return rc < 0 ? rc : changed;
 }
 
 static void tear_down(struct bench *b)
@@ -167,6 +186,26 @@ TEST(a_dying_worker_or_the_end_of_the_box_change_nothing)
 		tear_down(&b);
 	}
 	arena_free(&a);
+}
+
+/* What differs is worth its time; what nothing came of promises less the next time. */
+TEST(promises)
+{
+	struct bench b;
+	set_up(&b, NULL);
+	struct graph_search *x = open_search(&b, 1000000);
+	double first = graph_search_promise(x);
+	CHECK(first > 0 && first < 1 && graph_search_promise(x) == first);
+	CHECK(graph_search_next(x, &b.choices, &b.steps) == 0);
+	CHECK(graph_search_promise(x) < first);
+	graph_search_close(x);
+	x = open_search(&b, 20); /* less than a comparison takes */
+	CHECK(graph_search_promise(x) == 0);
+	CHECK(graph_search_next(x, &b.choices, &b.steps) == 0);
+	graph_search_close(x);
+	graph_search_close(NULL);
+	CHECK(graph_search_promise(NULL) == 0);
+	tear_down(&b);
 }
 
 TEST_MAIN
