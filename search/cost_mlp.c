@@ -2,14 +2,14 @@
 /* A small net that corrects the draft: log time = log draft + trust x f(features).
  *
  * f is the mean of HEADS nets of one hidden layer each, which lie side by side in one matrix and differ in
- * what they began with: what they disagree in is what the samples have not settled. They learn differences
- * of log time within a task (Burges et al. 2005, RankNet, with how much is between two instead of only which
- * is faster; pairs of fast candidates count most), by Adam (Kingma and Ba 2015), from batches of all samples
- * of the job, new and old. Without a prior, trust begins at 0 and grows with samples: few of them make it
- * worse than the draft alone. With a prior, weights are held near it. */
+ * what they began with: what they disagree in is what the samples have not settled. They learn what
+ * search/lesson.h says by Adam (Kingma and Ba 2015), from batches of all samples of the job, new and old.
+ * Without a prior, trust begins at 0 and grows with samples: few of them make it worse than the draft alone.
+ * With a prior, weights are held near it. */
 #include "search/cost.h"
 #include "platform/rng.h"
 #include "search/evidence.h"
+#include "search/lesson.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,19 +19,12 @@ enum {
 	HEADS = 4,
 	UNITS = 8, /* of a head */
 	HIDDEN = HEADS * UNITS,
-	BATCH = 24,      /* samples of one task */
-	LEAST_TASKS = 3, /* with LEAST_EACH samples: below, the draft alone is better */
-	LEAST_EACH = 8,
-	LEAST = 150,
 	MOST_KNOWN = 4000 /* samples that a prior counts for */
 };
 
 #define SLOPE 0.05f /* of a unit that is off */
 #define RATE 0.004f
 #define PULL 0.02f /* towards the prior, or 0, a step and rate */
-#define HALF_TRUST 300.f
-#define FAR 0.4f   /* pairs further apart pull no harder */
-#define GOOD 0.25f /* within so much of the task's best, pairs count at least half */
 #define LIMIT 1.5f /* of a correction */
 
 struct weights {
@@ -63,11 +56,6 @@ static void begin(struct mlp *m, uint64_t seed)
 			m->w.in[i][k] = (float)rng_normal(&m->rng) * .4f;
 	for (int k = 0; k < HIDDEN; k++)
 		m->w.out[k] = (float)rng_normal(&m->rng) * .1f;
-}
-
-static float trust_of(float samples)
-{
-	return samples < LEAST ? 0 : samples / (samples + HALF_TRUST);
 }
 
 static int read_weights(struct prior *p, struct weights *w)
@@ -148,90 +136,25 @@ static struct guess mlp_guess(const void *state, const float f[FEATURES])
 
 /* ---- learning ---- */
 
-/* Samples by task: those of task t are at[first[t]] to at[first[t + 1]]. */
-struct by_task {
-	int ntasks, *first, *at;
-	float *best; /* log of the shortest time of each */
-};
-
-static float log_ns(const struct sample *s)
-{
-	return s->f[FEATURE_DRAFT] + s->log_ratio;
-}
-
-static struct by_task sort_tasks(struct arena *a, const struct sample *s, int n)
-{
-	struct by_task b = {0};
-	for (int i = 0; i < n; i++)
-		b.ntasks = s[i].task >= b.ntasks ? s[i].task + 1 : b.ntasks;
-	b.first = ARENA_ARRAY(a, int, b.ntasks + 2);
-	b.at = ARENA_ARRAY(a, int, n);
-	b.best = ARENA_ARRAY(a, float, b.ntasks + 1);
-	for (int i = 0; i < n; i++)
-		b.first[s[i].task + 2]++;
-	for (int t = 2; t < b.ntasks + 2; t++)
-		b.first[t] += b.first[t - 1];
-	for (int i = 0; i < n; i++)
-		b.at[b.first[s[i].task + 1]++] = i;
-	for (int t = 0; t < b.ntasks; t++)
-		for (int i = b.first[t]; i < b.first[t + 1]; i++) {
-			float x = log_ns(&s[b.at[i]]);
-			b.best[t] = i == b.first[t] || x < b.best[t] ? x : b.best[t];
-		}
-	return b;
-}
-
-/* A batch: samples of one task, what is known and thought of them. */
-struct batch {
-	int n;
-	const struct sample *s[BATCH];
-	float want[BATCH], weight[BATCH];
+/* A batch, what is thought of it, and what each head's sums should change by. */
+struct pass {
+	struct batch b;
 	float unit[BATCH][HIDDEN], head[BATCH][HEADS], slope[BATCH][HEADS];
 };
 
-static void draw(struct mlp *m, const struct by_task *b, const struct sample *s, int n, struct batch *out)
-{
-	int t = s[rng_below(&m->rng, (uint32_t)n)].task, all = b->first[t + 1] - b->first[t];
-	out->n = all < BATCH ? all : BATCH;
-	for (int i = 0; i < out->n; i++) {
-		int k = all <= BATCH ? i : (int)rng_below(&m->rng, (uint32_t)all);
-		const struct sample *x = out->s[i] = &s[b->at[b->first[t] + k]];
-		out->want[i] = x->log_ratio;
-		out->weight[i] = 1 / (1 + (log_ns(x) - b->best[t]) / GOOD);
-		forward(&m->w, x->f, out->unit[i], out->head[i]);
-	}
-}
-
-/* What each head's sums should change by. */
-static void pull_pairs(struct batch *b)
-{
-	memset(b->slope, 0, sizeof b->slope);
-	float share = 2.f / (float)(b->n * (b->n - 1));
-	for (int i = 0; i < b->n; i++)
-		for (int k = 0; k < i; k++) {
-			float w = share * fmaxf(b->weight[i], b->weight[k]), d = b->want[i] - b->want[k];
-			for (int h = 0; h < HEADS; h++) {
-				float e = b->head[i][h] - b->head[k][h] - d;
-				e = w * fminf(fmaxf(e, -FAR), FAR);
-				b->slope[i][h] += e;
-				b->slope[k][h] -= e;
-			}
-		}
-}
-
-static void backward(const struct weights *w, const struct batch *b, struct weights *g)
+static void backward(const struct weights *w, const struct pass *p, struct weights *g)
 {
 	memset(g, 0, sizeof *g);
-	for (int i = 0; i < b->n; i++) {
+	for (int i = 0; i < p->b.n; i++) {
 		float in[HIDDEN];
 		for (int k = 0; k < HIDDEN; k++) {
-			float s = b->slope[i][k / UNITS];
-			g->out[k] += s * b->unit[i][k];
-			in[k] = s * w->out[k] * (b->unit[i][k] > 0 ? 1 : SLOPE);
+			float s = p->slope[i][k / UNITS];
+			g->out[k] += s * p->unit[i][k];
+			in[k] = s * w->out[k] * (p->unit[i][k] > 0 ? 1 : SLOPE);
 			g->in[0][k] += in[k];
 		}
 		for (int j = 1; j < FEATURES; j++) {
-			float x = b->s[i]->f[j];
+			float x = p->b.s[i]->f[j];
 			if (x == 0)
 				continue;
 			for (int k = 0; k < HIDDEN; k++)
@@ -254,23 +177,16 @@ static void adam(struct mlp *m, const struct weights *gradient, float rate)
 	}
 }
 
-/* What is left of the differences within tasks. */
-static float residual(const struct mlp *m, const struct by_task *b, const struct sample *s)
+/* Of new samples, which it has not learnt. */
+static void take_evidence(struct mlp *m, struct arena *a, const struct sample *s, int n)
 {
-	double sum = 0, n = 1e-9;
-	for (int t = 0; t < b->ntasks; t++) {
-		double mean = 0, square = 0, count = b->first[t + 1] - b->first[t];
-		for (int i = b->first[t]; i < b->first[t + 1]; i++) {
-			const struct sample *x = &s[b->at[i]];
-			float spread, e = x->log_ratio - m->trust * correction(m, x->f, &spread);
-			e = fminf(fmaxf(e, -2), 2);
-			mean += (double)e / count;
-			square += (double)(e * e);
-		}
-		sum += count > 1 ? square - count * mean * mean : 0;
-		n += count > 1 ? count - 1 : 0;
+	struct lesson fresh = lesson_make(a, s, n);
+	float *left = ARENA_ARRAY(a, float, n + 1), spread;
+	for (int i = 0; i < n; i++) {
+		left[i] = s[i].log_ratio - m->trust * correction(m, s[i].f, &spread);
+		evidence_add(&m->evidence, s[i].f);
 	}
-	return (float)sqrt(sum / n);
+	m->evidence.noise = lesson_noise(m->evidence.noise, &fresh, left);
 }
 
 static void mlp_learn(void *state, const struct sample *s, int n, int fresh)
@@ -278,30 +194,27 @@ static void mlp_learn(void *state, const struct sample *s, int n, int fresh)
 	struct mlp *m = state;
 	struct arena a = {0};
 	struct weights gradient;
-	struct batch batch;
-	struct by_task tasks = sort_tasks(&a, s, n);
-	int enough = 0;
-	for (int i = n - fresh; i < n; i++)
-		evidence_add(&m->evidence, s[i].f);
-	for (int t = 0; t < tasks.ntasks; t++)
-		enough += tasks.first[t + 1] - tasks.first[t] >= LEAST_EACH;
+	struct pass p;
+	struct lesson l = lesson_make(&a, s, n);
+	take_evidence(m, &a, s + n - fresh, fresh);
 	for (int i = 0; i < fresh; i++) {
-		draw(m, &tasks, s, n, &batch);
-		if (batch.n < 2)
+		lesson_draw(&l, &m->rng, &p.b);
+		if (p.b.n < 2)
 			continue;
-		pull_pairs(&batch);
-		backward(&m->w, &batch, &gradient);
+		for (int k = 0; k < p.b.n; k++)
+			forward(&m->w, p.b.s[k]->f, p.unit[k], p.head[k]);
+		batch_pull(&p.b, HEADS, p.head[0], p.slope[0], NULL);
+		backward(&m->w, &p, &gradient);
 		adam(m, &gradient, RATE * (1 - (float)i / (float)fresh));
 	}
-	m->trust = trust_of(m->made + (enough < LEAST_TASKS ? 0 : (float)n));
-	m->evidence.noise = fmaxf(residual(m, &tasks, s), .02f);
+	m->trust = lesson_trust(m->made, &l);
 	arena_free(&a);
 }
 
 static void mlp_save(const void *state, struct buf *out)
 {
 	const struct mlp *m = state;
-	float made = m->trust * HALF_TRUST / (1 - m->trust);
+	float made = trust_known(m->trust);
 	prior_head(out, "mlp");
 	prior_write(out, "samples", &made, 1);
 	for (int i = 0; i < FEATURES; i++)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What cost models that learn have in common. They learn differences of log time within a task (Burges et al.
+ * 2005, RankNet, with how much is between two instead of only which is faster), from batches of one task
+ * each; pairs of fast candidates count most, and few samples make no model better than the draft. */
+#ifndef SEARCH_LESSON_H
+#define SEARCH_LESSON_H
+
+#include "platform/arena.h"
+#include "platform/rng.h"
+#include "search/cost.h"
+
+enum { BATCH = 24 /* samples of one task, at most */ };
+
+/* Samples by task: those of task t are s[at[first[t]]] to s[at[first[t + 1] - 1]]. */
+struct lesson {
+	const struct sample *s;
+	int n, ntasks, *first, *at;
+	float *best; /* log of the shortest time of each task */
+};
+
+struct lesson lesson_make(struct arena *a, const struct sample *s, int n);
+
+struct batch {
+	int n;
+	const struct sample *s[BATCH];
+	float weight[BATCH]; /* 1: the fastest of its task, half for one that takes a quarter more */
+};
+
+/* Samples of one task, which is drawn by how many it has. */
+void lesson_draw(const struct lesson *l, struct rng *r, struct batch *b);
+/* What pairs pull at corrections have[i][h] of a batch's samples, by `heads` models that do not know of each
+ * other: slope[i][h] is the derivative of the loss. Huber's, whose second derivative by one of them alone
+ * is at most curve[i]; NULL: not asked for. */
+void batch_pull(const struct batch *b, int heads, const float *have, float *slope, float *curve);
+
+/* How much of a correction to believe, 0 to 1, after a lesson and a prior that was made of `known` samples.
+ */
+float lesson_trust(float known, const struct lesson *l);
+/* The same for samples that are all in a prior, and back. */
+float trust_of(float known);
+float trust_known(float trust);
+/* Deviation of log times, after new samples of which a model that had not learnt them leaves left[i] of s[i];
+ * noise: what it was before. What is the same for all of a task does not count. */
+float lesson_noise(float noise, const struct lesson *fresh, const float *left);
+
+#endif
