@@ -62,6 +62,17 @@ TEST(scores)
 	}
 }
 
+/* The pupil thinks that it is off by e. */
+TEST(errors_in_its_own_opinion)
+{
+	struct arena a = {0};
+	struct problem p = make(&a, 2, (double[]){1, 1}, (double[]){1, exp(2)});
+	CHECK(fabs(judge_score(&pupil, NULL, &p).off - 1) < 1e-6);
+	p = make(&a, 3, (double[]){1, 2, 3}, (double[]){5, 10, 15});
+	CHECK(judge_score(&pupil, NULL, &p).off < 1e-6);
+	arena_free(&a);
+}
+
 /* Pairs that are nearer than 5 % do not count. */
 TEST(near_pairs)
 {
@@ -84,7 +95,7 @@ TEST(a_class_learns_what_it_may)
 		for (int k = 0; k < p[i].n; k++)
 			p[i].sample[k].task = i;
 	}
-	judge_teach(&pupil, &x, p, 3, (const char[]){1, 0, 1});
+	CHECK(judge_teach(&pupil, &x, p, 3, (const char[]){1, 0, 1}) >= 0);
 	CHECK(x.task[0] == N && x.task[1] == 0 && x.task[2] == N - 2 && x.samples == 2 * N - 2);
 	CHECK(x.lessons == 2);
 	arena_free(&a);

@@ -12,10 +12,11 @@
  *	machine   learnt all tasks of the other machine: 32 registers for 16, and the other way round
  *
  * Figures are means over tasks, tools/judge.h says of what: pairs in the right order, what the first pick and
- * the best of five reach, and the share of tasks where the latter is within 3 % of the best.
+ * the best of five reach, the share of tasks where the latter is within 3 % of the best, errors over what the
+ * model thinks they are, and what a candidate takes to guess and to learn.
  *
- *	--cost NAME   that model alone     --seeds N  of models that draw (1)
- *	--tasks       a row for each task  --json     rows as JSON */
+ *	--cost NAME   that model, and others so named (all but none, which knows nothing)
+ *	--seeds N  of models that draw (1)   --tasks  a row for each task   --json  rows as JSON */
 #include "search/cost.h"
 #include "tools/json.h"
 #include "tools/judge.h"
@@ -36,31 +37,51 @@ enum { NFAMILIES = sizeof families / sizeof *families };
 /* Sums over tasks. */
 struct sum {
 	int n, npairs, good;
-	double pairs, top1, top5, worst1, worst5, ns;
+	double pairs, top1, top5, worst1, worst5, off, guess_ns, learn_ns;
 };
 
 struct bench {
 	struct arena a;
 	struct table table;
 	json_t *rows;
-	const char *only;
-	int seeds, folds;
+	const char *const *only; /* names; none: all models */
+	int nonly, seeds, folds;
 	bool each;
 };
 
-static void add(struct sum *s, const struct score *x)
+static void add(struct sum *to, const struct sum *s)
 {
+	if (!s->n)
+		return;
+	to->worst1 = to->n == 0 || s->worst1 < to->worst1 ? s->worst1 : to->worst1;
+	to->worst5 = to->n == 0 || s->worst5 < to->worst5 ? s->worst5 : to->worst5;
+	to->n += s->n;
+	to->npairs += s->npairs;
+	to->good += s->good;
+	to->pairs += s->pairs;
+	to->top1 += s->top1;
+	to->top5 += s->top5;
+	to->off += s->off;
+	to->guess_ns += s->guess_ns;
+	to->learn_ns += s->learn_ns;
+}
+
+static struct sum sum_of(const struct score *x, double learn_ns)
+{
+	struct sum s = {.n = 1,
+			.good = x->top5 >= GOOD_TOP5,
+			.top1 = x->top1,
+			.top5 = x->top5,
+			.worst1 = x->top1,
+			.worst5 = x->top5,
+			.off = x->off,
+			.guess_ns = x->ns,
+			.learn_ns = learn_ns};
 	if (!isnan(x->pairs)) {
-		s->pairs += x->pairs;
-		s->npairs++;
+		s.pairs = x->pairs;
+		s.npairs = 1;
 	}
-	s->top1 += x->top1;
-	s->top5 += x->top5;
-	s->ns += x->ns;
-	s->good += x->top5 >= GOOD_TOP5;
-	s->worst1 = s->n == 0 || x->top1 < s->worst1 ? x->top1 : s->worst1;
-	s->worst5 = s->n == 0 || x->top5 < s->worst5 ? x->top5 : s->worst5;
-	s->n++;
+	return s;
 }
 
 static void put_row(struct bench *b, const char *set, const char *learnt, const char *cost, const char *what,
@@ -82,14 +103,18 @@ static void put_row(struct bench *b, const char *set, const char *learnt, const 
 	table_cell(&b->table, "%.3f", s->top5 / s->n);
 	table_cell(&b->table, "%.3f", s->worst5);
 	table_cell(&b->table, "%.0f %%", 100.0 * s->good / s->n);
-	table_cell(&b->table, "%.2f", s->ns / s->n / 1e3);
+	table_cell(&b->table, "%.2f", s->off / s->n);
+	table_cell(&b->table, "%.2f", s->guess_ns / s->n / 1e3);
+	table_cell(&b->table, "%.0f", s->learn_ns / s->n / 1e3);
 	json_array_append_new(
-	    b->rows, json_pack("{ss ss ss ss si so so so so so so so}", "set", set, "learnt", learnt, "cost",
-			       cost, "tasks", what, "n", s->n, "pairs",
-			       s->npairs ? json_num(s->pairs / s->npairs) : json_null(), "top1",
-			       json_num(s->top1 / s->n), "top1_worst", json_num(s->worst1), "top5",
-			       json_num(s->top5 / s->n), "top5_worst", json_num(s->worst5), "top5_good",
-			       json_num((double)s->good / s->n), "guess_us", json_num(s->ns / s->n / 1e3)));
+	    b->rows,
+	    json_pack("{ss ss ss ss si so so so so so so so so so}", "set", set, "learnt", learnt, "cost",
+		      cost, "tasks", what, "n", s->n, "pairs",
+		      s->npairs ? json_num(s->pairs / s->npairs) : json_null(), "top1",
+		      json_num(s->top1 / s->n), "top1_worst", json_num(s->worst1), "top5",
+		      json_num(s->top5 / s->n), "top5_worst", json_num(s->worst5), "top5_good",
+		      json_num((double)s->good / s->n), "off", json_num(s->off / s->n), "guess_us",
+		      json_num(s->guess_ns / s->n / 1e3), "learn_us", json_num(s->learn_ns / s->n / 1e3)));
 }
 
 static void put_families(struct bench *b, const char *set, const char *learnt, const char *cost,
@@ -97,19 +122,8 @@ static void put_families(struct bench *b, const char *set, const char *learnt, c
 {
 	struct sum all = {0};
 	for (int f = 0; f < NFAMILIES; f++) {
-		const struct sum *s = &sum[f];
-		put_row(b, set, learnt, cost, families[f], s);
-		if (!s->n)
-			continue;
-		all.worst1 = all.n == 0 || s->worst1 < all.worst1 ? s->worst1 : all.worst1;
-		all.worst5 = all.n == 0 || s->worst5 < all.worst5 ? s->worst5 : all.worst5;
-		all.n += s->n;
-		all.npairs += s->npairs;
-		all.good += s->good;
-		all.pairs += s->pairs;
-		all.top1 += s->top1;
-		all.top5 += s->top5;
-		all.ns += s->ns;
+		put_row(b, set, learnt, cost, families[f], &sum[f]);
+		add(&all, &sum[f]);
 	}
 	put_row(b, set, learnt, cost, "all", &all);
 }
@@ -144,15 +158,13 @@ static int judge_group(struct bench *b, const struct cost *c, const struct exam 
 	int rc = c->start(&a, NULL, 0, seed, &state);
 	for (int i = 0; i < e->nschool; i++)
 		use[i] = !e->of || e->of[i] != group;
-	if (rc >= 0)
-		judge_teach(c, state, e->school, e->nschool, use);
+	double learn_ns = rc >= 0 ? judge_teach(c, state, e->school, e->nschool, use) : 0;
 	for (int i = 0; i < e->n && rc >= 0; i++) {
-		struct sum one = {0};
 		if (e->of && e->of[i] != group)
 			continue;
 		struct score s = judge_score(c, state, &e->p[i]);
-		add(&sum[family_of(&e->p[i])], &s);
-		add(&one, &s);
+		struct sum one = sum_of(&s, learn_ns);
+		add(&sum[family_of(&e->p[i])], &one);
 		if (b->each)
 			put_row(b, e->set, e->learnt, c->name, e->p[i].name, &one);
 	}
@@ -173,13 +185,19 @@ static int judge_cost(struct bench *b, const struct cost *c, const struct exam *
 	return E_OK;
 }
 
+static bool asked_for(const struct bench *b, const char *name)
+{
+	for (int i = 0; i < b->nonly; i++)
+		if (!strcmp(name, b->only[i]))
+			return true;
+	return !b->nonly && strcmp(name, "none") != 0;
+}
+
 static int judge_all(struct bench *b, const struct exam *e)
 {
 	for (int i = 0; cost_table[i]; i++) {
 		const struct cost *c = cost_table[i];
-		if (b->only ? strcmp(c->name, b->only) != 0 : !strcmp(c->name, "none"))
-			continue;
-		int rc = judge_cost(b, c, e);
+		int rc = asked_for(b, c->name) ? judge_cost(b, c, e) : E_OK;
 		if (rc < 0)
 			return fail_in(rc, "%s", c->name);
 	}
@@ -252,19 +270,21 @@ static int judge_recorded(struct bench *b, const char *data)
 
 static int run_model(const struct args *a)
 {
-	static const char *const head[] = {"set",   "learnt", "cost",  "tasks", "n",          "pairs",
-					   "top 1", "worst",  "top 5", "worst", "within 3 %", "us"};
-	struct bench b = {.only = arg_str(a, "cost", NULL),
-			  .seeds = (int)arg_int(a, "seeds", 1),
+	static const char *const head[] = {"set",        "learnt", "cost",     "tasks",   "n",
+					   "pairs",      "top 1",  "worst",    "top 5",   "worst",
+					   "within 3 %", "off",    "guess us", "learn us"};
+	struct bench b = {.seeds = (int)arg_int(a, "seeds", 1),
 			  .folds = (int)arg_int(a, "folds", 10),
 			  .each = arg_flag(a, "tasks"),
 			  .rows = json_array()};
 	const char *data = recorded_folder();
-	if (b.only && !cost_find(b.only))
-		return fail(E_USAGE, "no cost model '%s'", b.only);
+	b.nonly = arg_list(a, "cost", &b.only);
+	for (int i = 0; i < b.nonly; i++)
+		if (!cost_find(b.only[i]))
+			return fail(E_USAGE, "no cost model '%s'", b.only[i]);
 	if (b.seeds < 1 || b.seeds > 1000 || b.folds < 2 || b.folds > LANDSCAPE_FILES)
 		return fail(E_USAGE, "--seeds: 1 to 1000, --folds: 2 to %d", LANDSCAPE_FILES);
-	b.table.align = "llllrrrrrrrr";
+	b.table.align = "llllrrrrrrrrrr";
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&b.table, "%s", head[i]);
 	int rc = a->npos ? judge_folder(&b, a->pos[0]) : E_OK;
@@ -281,7 +301,7 @@ static int run_model(const struct args *a)
 }
 
 static const struct opt opts[] = {
-    {"cost", OPT_STR, "NAME", "that model alone"},
+    {"cost", OPT_LIST, "NAME", "that model, and others so named (all but none)"},
     {"seeds", OPT_INT, "N", "runs of each, with different seeds (1)"},
     {"folds", OPT_INT, "N", "parts of the tasks, each asked of a model that learnt the others (10)"},
     {"tasks", OPT_FLAG, NULL, "a row for each task"},
@@ -289,7 +309,7 @@ static const struct opt opts[] = {
 };
 
 static const struct cmd model = {
-    .usage = "[DIR] [--cost NAME] [--seeds N] [--folds N] [--tasks]",
+    .usage = "[DIR] [--cost NAME]... [--seeds N] [--folds N] [--tasks]",
     .summary = "how well cost models rank candidates of tasks that they never saw",
     .details = "",
     .max_pos = 1,

@@ -72,7 +72,7 @@ int problems_of(const struct landscape *l, int n, struct arena *a, struct proble
 	return made;
 }
 
-void judge_teach(const struct cost *c, void *state, const struct problem *p, int n, const char *use)
+double judge_teach(const struct cost *c, void *state, const struct problem *p, int n, const char *use)
 {
 	struct arena a = {0};
 	int all = 0, most = 0, got = 0;
@@ -81,6 +81,7 @@ void judge_teach(const struct cost *c, void *state, const struct problem *p, int
 		most = use[i] && p[i].n > most ? p[i].n : most;
 	}
 	struct sample *s = ARENA_ARRAY(&a, struct sample, all + 1);
+	int64_t start_ns = clock_now(&clock_real);
 	for (int from = 0; from < most; from += TURN) {
 		int before = got;
 		for (int i = 0; i < n; i++)
@@ -88,7 +89,9 @@ void judge_teach(const struct cost *c, void *state, const struct problem *p, int
 				s[got++] = p[i].sample[k];
 		c->learn(state, s, got, got - before);
 	}
+	double each_ns = (double)(clock_now(&clock_real) - start_ns) / (got ? got : 1);
 	arena_free(&a);
+	return each_ns;
 }
 
 static double pairs_right(const double *guess, const double *ns, int n)
@@ -123,18 +126,34 @@ static double best_of(const double *guess, const double *ns, int n, int top)
 	return best;
 }
 
+static double errors_over_sd(const struct guess *g, const double *ns, int n)
+{
+	double mean = 0, sum = 0;
+	for (int i = 0; i < n; i++)
+		mean += log(g[i].ns / ns[i]) / n;
+	for (int i = 0; i < n; i++) {
+		double e = (log(g[i].ns / ns[i]) - mean) / g[i].sd;
+		sum += e * e / n;
+	}
+	return sqrt(sum);
+}
+
 struct score judge_score(const struct cost *c, const void *state, const struct problem *p)
 {
 	struct arena a = {0};
+	struct guess *g = ARENA_ARRAY(&a, struct guess, p->n);
 	double *guess = ARENA_ARRAY(&a, double, p->n), best = best_of(p->ns, p->ns, p->n, 1);
 	int64_t start_ns = 0;
 	for (int pass = 0; pass < 2; pass++) { /* the second finds all of it in the cache */
 		start_ns = clock_now(&clock_real);
 		for (int i = 0; i < p->n; i++)
-			guess[i] = c->guess(state, p->sample[i].f).ns;
+			g[i] = c->guess(state, p->sample[i].f);
 	}
 	double each_ns = (double)(clock_now(&clock_real) - start_ns) / p->n;
+	for (int i = 0; i < p->n; i++)
+		guess[i] = g[i].ns;
 	struct score s = {.ns = each_ns,
+			  .off = errors_over_sd(g, p->ns, p->n),
 			  .pairs = pairs_right(guess, p->ns, p->n),
 			  .top1 = best / best_of(guess, p->ns, p->n, 1),
 			  .top5 = best / best_of(guess, p->ns, p->n, TOP)};

@@ -3,7 +3,9 @@
  *
  * A problem is one task with its timed candidates, as the samples that models learn from. A model is judged
  * by a problem it did not learn: by the share of pairs more than 5 % apart that it puts in the right order (a
- * tie is half right), by what its first pick, and the best of its first five, reach of the problem's best. */
+ * tie is half right), by what its first pick, and the best of its first five, reach of the problem's best,
+ * and by how far off it is in its own opinion: 1 where its guesses' deviations are what its errors are, all
+ * candidates of a task being off alike left aside. */
 #ifndef TOOLS_JUDGE_H
 #define TOOLS_JUDGE_H
 
@@ -30,11 +32,13 @@ struct sample judge_sample(const struct space *s, int task, const char *cand, do
 struct score {
 	double pairs;      /* 0..1; NAN: no pair is more than 5 % apart */
 	double top1, top5; /* best time over that of the pick */
+	double off;        /* root mean square of log errors over their guesses' sd */
 	double ns;         /* of a guess, of this machine */
 };
 
-/* A model learns the problems for which `use` is not 0, a few candidates of each in turn, as in a job. */
-void judge_teach(const struct cost *c, void *state, const struct problem *p, int n, const char *use);
+/* A model learns the problems for which `use` is not 0, a few candidates of each in turn, as in a job.
+ * Returns the ns that each took it. */
+double judge_teach(const struct cost *c, void *state, const struct problem *p, int n, const char *use);
 struct score judge_score(const struct cost *c, const void *state, const struct problem *p);
 
 #endif
