@@ -337,6 +337,11 @@ TEST(train_makes_a_prior)
 	void *state;
 	REQUIRE_OK(file_read(&a, prior, 0, &made));
 	CHECK_OK(cost_find("mlp")->start(&a, made.p, made.n, 1, &state));
+	CHECK_RUN(0, "train %s -o %s --cost trees -q", folder, prior);
+	REQUIRE_OK(file_read(&a, prior, 0, &made));
+	CHECK_OK(cost_find("trees")->start(&a, made.p, made.n, 1, &state));
+	CHECK_FAILS(cost_find("mlp")->start(&a, made.p, made.n, 1, &state), E_UNSUPPORTED, "another model");
+	CHECK_RUN(2, "train %s -o %s --cost draft", folder, prior);
 	buf_free(&text);
 	arena_free(&a);
 }

@@ -96,13 +96,13 @@ static int run_train(const struct args *a)
 
 static const struct opt opts[] = {
     {"output", OPT_STR, "FILE", "where to write the prior", 'o'},
-    {"cost", OPT_STR, "NAME", "the cost model that learns (default mlp)"},
+    {"cost", OPT_STR, "NAME", "the cost model that learns: mlp (default) or trees"},
     {"seed", OPT_INT, "N", "what it begins with (default 1)"},
     {NULL},
 };
 
 const struct cmd cmd_train = {
-    .usage = "DIR... -o FILE [--cost mlp] [--seed N]",
+    .usage = "DIR... -o FILE [--cost NAME] [--seed N]",
     .summary = "make a cost model's prior from landscapes",
     .details =
 	"Landscapes are what hone tune --record DIR and make bench-landscape write: candidates and what "

@@ -324,7 +324,7 @@ static const struct opt opts[] = {
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random"},
     {"cost", OPT_STR, "NAME",
-     "what is thought of a candidate before it is built: draft (default), mlp or none"},
+     "what is thought of a candidate before it is built: draft (default), mlp, trees or none"},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
     {"builders", OPT_INT, "N",
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
