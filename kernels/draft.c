@@ -90,28 +90,6 @@ static double access_cost(const struct task *t, const struct stage *st, const st
 	return slots > TRANSPOSE && read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : slots;
 }
 
-/* Elements of a read that n[] points of each axis touch, of which those of axis `lane` (-1: none) are
- * vectors: windows that slide overlap. */
-static double touched(const struct task *t, const struct stage *st, const struct read *r,
-		      const struct sstage *s, int lane, const double *n)
-{
-	double all = 1;
-	unsigned seen = 0;
-	for (int d = 0; d < t->operand[r->operand].dims.rank; d++) {
-		double points = 1, span = 1;
-		for (int a = 0; a < st->naxes; a++) {
-			int64_t c = r->dim[d].coef[a];
-			if (!c || seen >> a & 1)
-				continue;
-			seen |= 1u << a;
-			points *= n[a];
-			span += (IS_SYM(c) ? 1 : fabs((double)c)) * (a == lane ? s->lanes : 1) * (n[a] - 1);
-		}
-		all *= r->dim[d].table < 0 && span < points ? span : points;
-	}
-	return all;
-}
-
 /* Distinct loads of a read in one step of the tile n[]. */
 static double distinct(const struct stage *st, unsigned axes, const int *n)
 {
@@ -153,10 +131,11 @@ bool draft_read_stays(const struct stage *st, unsigned axes, const struct sstage
 	return st->comb != COMB_NONE && fixed && s->hoist;
 }
 
-int draft_live(const struct task *t, int stage, const struct sstage *s)
+struct draft_regs draft_regs(const struct task *t, int stage, const struct sstage *s)
 {
 	const struct stage *st = &t->stage[stage];
-	double points = s->chains, vectors = 0, taps = 1;
+	double points = s->chains, vectors = 0, fixed = 0, taps = 1;
+	int waiting = 0;
 	bool window = draft_slides(t, stage, s);
 	int ns = stage_spatial(st);
 	for (int a = 0; a < ns; a++)
@@ -165,14 +144,27 @@ int draft_live(const struct task *t, int stage, const struct sstage *s)
 		taps *= s->unroll[a] == st->axis[a].extent ? s->unroll[a] : 1;
 	for (int i = 0; i < st->nreads; i++) {
 		unsigned axes = read_axes(t, st, &st->read[i]);
-		if (!stage_in_body(st, i) || s->lane < 0 || !(axes >> s->lane & 1))
+		bool slides =
+		    draft_read_slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s);
+		if (!stage_in_body(st, i) || s->lane < 0)
 			continue;
+		if (!(axes >> s->lane & 1)) {
+			waiting += slides;
+			continue;
+		}
 		double d = distinct(st, axes, s->tile);
-		if (draft_read_slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
+		if (slides)
 			d = fmin(d, WINDOW_LIVE);
-		vectors += draft_read_stays(st, axes, s, window) ? d * taps : d;
+		vectors += d;
+		fixed += draft_read_stays(st, axes, s, window) ? d * (taps - 1) : 0;
 	}
-	return (int)(points + vectors + 1);
+	return (struct draft_regs){(int)(points + vectors + 1), (int)fixed, waiting};
+}
+
+int draft_live(const struct task *t, int stage, const struct sstage *s)
+{
+	struct draft_regs r = draft_regs(t, stage, s);
+	return r.passing + r.fixed;
 }
 
 bool draft_slides(const struct task *t, int stage, const struct sstage *s)
@@ -227,23 +219,45 @@ double draft_loads(const struct task *t, int stage, const struct sstage *s)
 	for (int a = 0; a < st->naxes; a++)
 		n[a] = a < stage_spatial(st) ? s->tile[a] : s->unroll[a];
 	for (int i = 0; i < st->nreads; i++)
-		loads += stage_in_body(st, i) ? touched(t, st, &st->read[i], s, s->lane, n) : 0;
+		if (stage_in_body(st, i)) {
+			struct touch_form f = draft_form(t, st, &st->read[i]);
+			loads += draft_touched(&f, s->lane, s->lanes, n);
+		}
 	return loads;
+}
+
+static double cube(double x)
+{
+	return x * x * x;
 }
 
 double draft_join(double a, double b)
 {
-	return pow(pow(a, 6) + pow(b, 6), 1. / 6);
+	double x = cube(a * a) + cube(b * b);
+	return cbrt(sqrt(x));
+}
+
+/* As that, but close to the larger one: the 12-norm. */
+static double sharp(double a, double b)
+{
+	double x = cube(a * a), y = cube(b * b);
+	return sqrt(cbrt(sqrt(x * x + y * y)));
+}
+
+/* Lines that come from the L2 take turns with the loads of the body. */
+static double quartic(double a, double b)
+{
+	return sqrt(hypot(a * a, b * b));
 }
 
 /* Cycles of one tile of n[] points, and what they are made of. */
 static double one_tile(const struct tile_cost *c, const int *n, struct draft_terms *x)
 {
 	const struct stage *st = c->st;
-	double points = 1, steps = 1, loads = 0, post_loads = 0, stream = 0, in_body[MAX_AXES];
+	double points = 1, loads = 0, post_loads = 0, stream = 0, in_body[MAX_AXES];
 	for (int a = 0; a < st->naxes; a++) {
-		in_body[a] = a < stage_spatial(st) ? n[a] : c->s->unroll[a];
-		*(a < stage_spatial(st) ? &points : &steps) *= in_body[a];
+		in_body[a] = a < c->ns ? n[a] : c->s->unroll[a];
+		points *= a < c->ns ? n[a] : 1;
 	}
 	for (int i = 0; i < st->nreads; i++) {
 		double d = distinct(st, c->axes[i], n) * c->access[i];
@@ -252,33 +266,31 @@ static double one_tile(const struct tile_cost *c, const int *n, struct draft_ter
 			continue;
 		}
 		stream += c->streams[i] * 4 * c->s->lanes * d;
-		loads += touched(c->t, st, &st->read[i], c->s, c->s->lane, in_body) * c->access[i] / steps;
+		loads += draft_touched(&c->form[i], c->s->lane, c->s->lanes, in_body) * c->access[i] /
+			 c->body_steps;
 	}
-	loads = fmax(loads - c->held / steps, 0);
+	loads = fmax(loads - c->held / c->body_steps, 0) + c->reloaded / c->body_steps;
 	if (c->s->prefetch && c->once)
 		loads += points;
-	double issue = points * c->body / FMA_PER_CYCLE, load = loads / LOADS_PER_CYCLE;
+	double issue = points * c->body / FMA_PER_CYCLE, load = loads / c->loads;
 	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
 	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
-	double slots = draft_join(issue, draft_join(load, (points * c->body + loads) / 4));
+	double around = c->straight ? 0 : LOOP / c->body_steps,
+	       slots = draft_join(issue, draft_join(load, (points * c->body + loads + around) / 4));
 	/* Small last tiles read as much as full ones. */
-	double step = pow(pow(slots, 12) + pow(stream / c->l2, 12), 1. / 12), streamed = step;
-	bool straight = true; /* no loop: the sums of the next tile do not wait for those of this one */
-	for (int a = stage_spatial(st); a < st->naxes; a++)
-		straight &= c->s->unroll[a] == st->axis[a].extent;
-	if (!straight)
-		step = fmax(step, LATENCY / c->s->chains);
+	double step = stream > 0 ? sharp(slots, stream / c->l2) : slots, streamed = step;
+	if (!c->straight)
+		step = sharp(step, LATENCY / c->s->chains);
 	x->of[DRAFT_LATENCY] = c->steps * (step - streamed);
 	double spill = c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
 	step += spill;
-	bool across = c->s->lane >= stage_spatial(st) && points > 1; /* lower_across.c */
+	bool across = c->s->lane >= c->ns && points > 1; /* lower_across.c */
 	double ends = across ? ceil(points / c->s->lanes) : points;
-	double end =
-	    ends * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / LOADS_PER_CYCLE;
-	end += (c->parts - 1) * points * (1.5 + 1 / LOADS_PER_CYCLE); /* partial sums */
+	double end = ends * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / c->loads;
+	end += (c->parts - 1) * points * (1.5 + 1 / c->loads); /* partial sums */
 	end += (c->s->chains - 1) * points / FMA_PER_CYCLE;
-	double call = c->held ? WINDOW : straight ? STEP : CALL;
-	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= stage_spatial(st) ? 8 : 0;
+	double call = c->held ? WINDOW : c->straight ? STEP : CALL;
+	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= c->ns ? 8 : 0;
 	x->of[DRAFT_ISSUE] = c->steps * issue;
 	x->of[DRAFT_LOAD] = c->steps * load;
 	x->of[DRAFT_STREAM] = c->steps * (streamed - slots);
@@ -297,97 +309,37 @@ void draft_add(struct draft_terms *sum, const struct draft_terms *x, double coun
 /* Sum over full tiles and the smaller last ones of every axis. */
 static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
 {
-	int ns = stage_spatial(c->st), n[MAX_AXES];
-	double total = 0, full = 0;
+	int n[MAX_AXES], rest[MAX_AXES];
+	unsigned lasts = 0, never = 0;
+	double total = 0, full = 0, whole[MAX_AXES];
 	struct draft_terms one = {0};
-	for (unsigned combo = 0; combo < 1u << ns; combo++) {
-		double count = 1, share = 1; /* of a full tile's points */
-		for (int a = 0; a < ns && count; a++) {
-			int64_t u = a == c->s->lane ? c->s->lanes : 1;
-			int64_t v = (extent_guess(c->st->axis[a].extent) + u - 1) / u;
+	for (int a = 0; a < c->ns; a++) {
+		int64_t u = a == c->s->lane ? c->s->lanes : 1;
+		int64_t v = (c->extent[a] + u - 1) / u;
+		rest[a] = (int)(v % c->s->tile[a]);
+		whole[a] = (double)(v / c->s->tile[a]);
+		lasts |= rest[a] ? 1u << a : 0;
+		never |= whole[a] < 1 ? 1u << a : 0; /* no full tile */
+	}
+	for (unsigned combo = 0;; combo = ((combo | ~lasts) + 1) & lasts) {
+		double count = never & ~combo ? 0 : 1, share = 1; /* of a full tile's points */
+		for (int a = 0; a < c->ns && count > 0; a++) {
 			bool last = combo >> a & 1;
-			n[a] = last ? (int)(v % c->s->tile[a]) : c->s->tile[a];
-			count *= last ? n[a] != 0 : (double)(v / c->s->tile[a]);
+			n[a] = last ? rest[a] : c->s->tile[a];
+			count *= last ? 1 : whole[a];
 			share *= (double)n[a] / c->s->tile[a];
 		}
-		bool rest = c->s->prefetch && combo & ~(c->s->lane >= 0 ? 1u << c->s->lane : 0u);
-		if (!count)
-			continue;
-		double cycles = count * one_tile(c, n, &one) * (rest ? REST : 1);
-		draft_add(x, &one, count);
-		x->of[DRAFT_TAIL] += full > 0 ? fmax(0, cycles - count * share * full) : 0;
-		full = combo ? full : cycles / count;
-		total += cycles;
-	}
-	return total;
-}
-
-/* Bytes of a read, or the output, that n[] points touch. */
-static double footprint(const struct tile_cost *c, int read, const double *n)
-{
-	const struct read *r = read < c->st->nreads ? &c->st->read[read] : &c->st->out;
-	return 4 * touched(c->t, c->st, r, c->s, -1, n);
-}
-
-/* Points of one tile over the whole reduction, or a part of it. */
-static void tile_points(const struct tile_cost *c, double *n)
-{
-	for (int a = 0; a < c->st->naxes; a++)
-		n[a] = a < stage_spatial(c->st) ? c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1)
-		       : a == c->s->split_axis  ? (double)c->s->split
-						: (double)extent_guess(c->st->axis[a].extent);
-}
-
-/* What inner loops touch: points along each axis, bytes of each read and together, and the share of it that
- * did not stay in the cache up to here. */
-struct held {
-	double n[MAX_AXES], read[MAX_OPERANDS + 1], set, lost;
-};
-
-static void again(const struct tile_cost *c, struct held *h, double cache, double safe, int axis,
-		  double count)
-{
-	h->lost = fmax(h->lost, fmin(1, h->set / cache - safe));
-	h->set = 0;
-	h->n[axis] *= count;
-	/* Small tiles seldom divide; of others the constants above were found with last tiles whole. */
-	if (c->held)
-		h->n[axis] = fmin(h->n[axis], (double)extent_guess(c->st->axis[axis].extent));
-	for (int i = 0; i <= c->st->nreads; i++) {
-		double kept = footprint(c, i, h->n);
-		h->read[i] = kept + h->lost * fmax(0, h->read[i] * count - kept);
-		h->set += h->read[i];
-	}
-}
-
-/* Bytes that come from the next level when `cache` bytes hold what inner loops use again; streams: but for
- * the panels that all_tiles has counted. */
-static double traffic(const struct tile_cost *c, double cache, double safe, bool streams)
-{
-	int ns = stage_spatial(c->st), nouter = 0, parted = c->parts > 1;
-	double bytes = 0;
-	struct held h = {.set = 0};
-	tile_points(c, h.n);
-	for (int i = 0; i <= c->st->nreads; i++)
-		h.set += h.read[i] = footprint(c, i, h.n);
-	for (int a = 0; a < ns; a++)
-		nouter += c->s->outer[a];
-	for (int j = 2 * ns - 1; j >= 0; j--) { /* from the innermost loop out; blocks around all tiles */
-		int a = c->s->order[j % ns];
-		int64_t u = (int64_t)c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1);
-		double count = (double)((extent_guess(c->st->axis[a].extent) + u - 1) / u),
-		       block = c->s->outer[a] && c->s->block[a] ? (double)c->s->block[a] : count;
-		if (parted && nouter + j - ns < c->s->par) { /* parts lie right inside of parallel loops */
-			again(c, &h, cache, safe, c->s->split_axis, c->parts);
-			parted = 0;
+		if (count > 0) {
+			bool shorter = c->s->prefetch && combo & ~(c->s->lane >= 0 ? 1u << c->s->lane : 0u);
+			double cycles = count * one_tile(c, n, &one) * (shorter ? REST : 1);
+			draft_add(x, &one, count);
+			x->of[DRAFT_TAIL] += full > 0 ? fmax(0, cycles - count * share * full) : 0;
+			full = combo ? full : cycles / count;
+			total += cycles;
 		}
-		count = j >= ns ? fmin(block, count) : ceil(count / fmin(block, count));
-		if (count > 1)
-			again(c, &h, cache, safe, a, count);
+		if (combo == lasts)
+			return total;
 	}
-	for (int i = 0; i <= c->st->nreads; i++)
-		bytes += streams && i < c->st->nreads && c->streams[i] > 0 ? 0 : h.read[i];
-	return bytes;
 }
 
 /* Beside the arithmetic where they are fetched ahead of it, by the hardware where they pass by in order. */
@@ -396,8 +348,18 @@ double draft_cold(const struct tile_cost *c)
 	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
 	double bytes = 4;
 	for (int a = 0; a < c->st->naxes && read >= 0; a++)
-		bytes *= c->axes[read] >> a & 1 ? (double)extent_guess(c->st->axis[a].extent) : 1;
+		bytes *= c->axes[read] >> a & 1 ? (double)c->extent[a] : 1;
 	return read < 0 ? 0 : bytes / draft_memory(c->tg);
+}
+
+/* Tiles that use a panel of weights. */
+static double passes(const struct tile_cost *c)
+{
+	int w = stage_weights(c->t, c->st, c->s->lane);
+	double n = 1;
+	for (int a = 0; a < c->ns && w >= 0; a++)
+		n *= c->axes[w] >> a & 1 ? 1 : ceil((double)c->extent[a] / c->s->tile[a]);
+	return n;
 }
 
 static double with_weights(const struct tile_cost *c, double cycles, double core)
@@ -405,7 +367,9 @@ static double with_weights(const struct tile_cost *c, double cycles, double core
 	double cold = draft_cold(c);
 	if (c->once)
 		return draft_join(cycles, cold) + BESIDE * core;
-	return c->s->prefetch ? draft_join(cycles, cold) : cycles + cold;
+	if (c->s->prefetch)
+		return draft_join(cycles, cold);
+	return cycles + fmax(0, cold - core / passes(c)); /* the first tile of a panel waits for it */
 }
 
 double draft_stream(double panel_bytes, const struct tile_cost *c)
@@ -419,28 +383,52 @@ static void open_rates(struct tile_cost *c)
 	double ghz = draft_ghz(tg);
 	c->l1_bytes = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15;
 	c->l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19;
-	c->l2 = tg->bw_gbs[1] > 0 ? fmin(tg->bw_gbs[1] / ghz, L2_PER_CYCLE) : L2_PER_CYCLE;
+	c->l2 = tg->bw_gbs[1] > 0 ? L2_REACHED * tg->bw_gbs[1] / ghz : L2_USUAL;
 	c->l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12;
+	c->loads = tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / ghz / (4 * tg->lanes) : LOADS_USUAL;
+}
+
+/* The reduction: steps of it, of a body, and trips of its loops. */
+static void open_steps(struct tile_cost *c)
+{
+	const struct stage *st = c->st;
+	const struct sstage *s = c->s;
+	c->steps = stage_steps(st);
+	c->parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
+	if (s->lane >= c->ns) {
+		double e = (double)c->extent[s->lane];
+		c->steps = c->steps / e * ceil(e / s->lanes);
+	}
+	c->body_steps = 1;
+	c->straight = true; /* no loop: the sums of the next tile do not wait for those of this one */
+	for (int a = c->ns; a < st->naxes; a++) {
+		c->body_steps *= s->unroll[a];
+		c->straight &= s->unroll[a] == st->axis[a].extent;
+	}
 }
 
 void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
-		const struct sstage *s, const struct stage *st)
+		const struct sstage *s)
 {
-	*c = (struct tile_cost){.t = t, .st = st, .s = s, .tg = tg};
+	const struct stage *st = &t->stage[stage];
+	*c = (struct tile_cost){.t = t, .st = st, .s = s, .tg = tg, .ns = stage_spatial(st)};
+	for (int a = 0; a < st->naxes; a++)
+		c->extent[a] = extent_guess(st->axis[a].extent);
 	c->body = fmax(body_cost(st), .5);
 	c->post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
 	for (int i = 0; i <= st->nreads; i++) {
 		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
 		c->axes[i] = read_axes(t, st, r);
 		c->access[i] = access_cost(t, st, s, r);
+		c->form[i] = draft_form(t, st, r);
 	}
-	c->steps = stage_steps(st);
-	c->parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
-	if (s->lane >= stage_spatial(st)) {
-		double e = (double)extent_guess(st->axis[s->lane].extent);
-		c->steps = c->steps / e * ceil(e / s->lanes);
-	}
-	c->spill = draft_live(t, stage, s) - tg->regs;
+	open_steps(c);
+	c->passing = task_bytes(t, true);
+	struct draft_regs regs = draft_regs(t, stage, s);
+	c->live = regs.passing + regs.fixed;
+	c->waiting = regs.waiting;
+	c->spill = regs.passing + regs.waiting - tg->regs;
+	c->reloaded = fmax(0, fmin(c->live + regs.waiting - tg->regs, regs.fixed));
 	c->held = draft_held(t, tg, stage, s);
 	c->once = stage_streams(t, st, s);
 	open_rates(c);
@@ -449,35 +437,38 @@ void draft_open(struct tile_cost *c, const struct task *t, const struct target *
 static void open_streams(struct tile_cost *c, struct draft_terms *x)
 {
 	double tile[MAX_AXES];
-	tile_points(c, tile);
+	draft_tile_points(c, tile);
 	for (int i = 0; i <= c->st->nreads; i++) {
-		double bytes = footprint(c, i, tile);
+		double bytes = draft_footprint(c, i, tile);
 		x->set += bytes;
 		x->panel += i < c->st->nreads && operand_packs(c->t, c->st->read[i].operand) ? bytes : 0;
 	}
 	for (int a = 0; a < c->st->naxes; a++) /* no panel is used again: all count */
-		tile[a] = c->once ? (double)extent_guess(c->st->axis[a].extent) : tile[a];
+		tile[a] = c->once ? (double)c->extent[a] : tile[a];
 	for (int i = 0; i < c->st->nreads; i++) {
-		double panel = footprint(c, i, tile);
+		double panel = draft_footprint(c, i, tile);
 		if (operand_packs(c->t, c->st->read[i].operand) && stage_in_body(c->st, i) &&
 		    panel > c->l1_bytes / 2)
 			c->streams[i] = draft_stream(panel, c);
 	}
 }
 
-static struct draft_terms draft(const struct task *t, const struct target *tg, int stage,
-				const struct sstage *s, const struct stage *st)
+struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
+			      const struct sstage *s, int axis, int64_t rows)
 {
 	struct draft_terms x = {0};
 	struct tile_cost c;
 	if (s->wino.m)
 		return draft_winograd(t, tg, s, 1);
-	draft_open(&c, t, tg, stage, s, st);
+	draft_open(&c, t, tg, stage, s);
+	if (rows && rows < c.extent[axis])
+		c.extent[axis] = rows;
 	open_streams(&c, &x);
-	x.live = c.spill + tg->regs;
-	double core = all_tiles(&c, &x), from_l2 = traffic(&c, c.l1_bytes, L1_SAFE, true) / c.l2;
-	double from_l3 = traffic(&c, c.l2_bytes, L2_SAFE, false) / c.l3;
-	double warm = hypot(draft_join(core, from_l2), from_l3);
+	x.live = c.live;
+	double bytes[DRAFT_LEVELS], core = all_tiles(&c, &x);
+	draft_traffic(&c, bytes);
+	double from_l2 = bytes[0] / c.l2, from_l3 = bytes[1] / c.l3;
+	double warm = hypot(quartic(core, from_l2), from_l3);
 	x.of[DRAFT_L2] = from_l2;
 	x.of[DRAFT_L3] = from_l3;
 	x.cycles = with_weights(&c, warm, core);
@@ -487,16 +478,5 @@ static struct draft_terms draft(const struct task *t, const struct target *tg, i
 
 double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
 {
-	return draft(t, tg, stage, s, &t->stage[stage]).cycles;
-}
-
-struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
-			      const struct sstage *s, int axis, int64_t rows)
-{
-	const struct stage *whole = &t->stage[stage];
-	if (!rows || rows >= whole->axis[axis].extent)
-		return draft(t, tg, stage, s, whole);
-	struct stage st = *whole;
-	st.axis[axis].extent = rows;
-	return draft(t, tg, stage, s, &st);
+	return draft_rows(t, tg, stage, s, 0, 0).cycles;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Analytical cost of a schedule on one core, in cycles: FMA and load issue, latency, spills, calls per tile,
- * L2 and L3 traffic, joined by a 4-norm. Its constants are of a wide out-of-order core; peaks of the target
- * scale it to time. */
+ * L2 and L3 traffic, joined by norms of high order. Its constants are of a wide out-of-order core; what the
+ * board was measured to load from each cache and its clock make them the board's. */
 #ifndef KERNELS_DRAFT_H
 #define KERNELS_DRAFT_H
 
@@ -46,6 +46,12 @@ struct draft_terms draft_rows(const struct task *t, const struct target *tg, int
 double draft_ghz(const struct target *tg); /* clock implied by the measured peak; 3 when not measured */
 /* Registers the body wants: accumulators, operands, one broadcast. */
 int draft_live(const struct task *t, int stage, const struct sstage *s);
+/* Of those, what changes from step to step, and what is loaded once for many of them, or else again; beside
+ * them broadcasts that wait for their next tap. */
+struct draft_regs {
+	int passing, fixed, waiting;
+};
+struct draft_regs draft_regs(const struct task *t, int stage, const struct sstage *s);
 /* Issue slots of a task's arithmetic at full vectors, without loads and stores: what its definition takes
  * (kernels/vmath.h), a division as long as it keeps its port. Two are issued a cycle. */
 double draft_arithmetic(const struct task *t, int lanes);

@@ -6,15 +6,21 @@
 
 #include "kernels/draft.h"
 
-/* 4 cycles FMA latency, 2 FMA and 1.7 loads a cycle, 40 cycles around a tile, 24 bytes a cycle from L2:
- * measured once on a Zen 5 and a Cascade Lake. A tile without a reduction costs STEP in place of CALL: copies
- * of 24 blocked channels took a fifth of what they would with that. */
+/* 2 FMA a cycle; a tile without a reduction costs STEP in place of CALL: copies of 24 blocked channels took a
+ * fifth of what they would with that. What a board was measured to load alone (platform/target.h) is not
+ * reached beside arithmetic and stores: LOADS_REACHED of its loads from the L1, L2_REACHED of its L2. A body
+ * of a loop takes LOOP slots more: its counters, its branch, and what does not issue around that. Set once,
+ * on half of 101 tasks of a Cascade Lake; on the others, and on recorded schedules of a Zen 5 with 32 and 16
+ * registers, they rank as well. */
 #define FMA_PER_CYCLE 2.
-#define L2_PER_CYCLE 24.
-#define LOADS_PER_CYCLE 1.7
-#define LATENCY 4.
-#define CALL 40.
-#define STEP 12.
+#define LOADS_REACHED .85
+#define LOADS_USUAL 1.45 /* where nothing was measured: vectors, */
+#define L2_USUAL 24.     /* and bytes a cycle */
+#define L2_REACHED .5
+#define LATENCY 4.5 /* of a sum that waits for itself: an FMA's, and some slack */
+#define CALL 26.
+#define LOOP 8.
+#define STEP 8.
 #define TRANSPOSE 5.   /* a load and four steps a vector */
 #define ACROSS 16.     /* what lanes take to become one, of one point or of a vector of them */
 #define WINDOW 4.      /* around a tile with its filters in registers: the next one overlaps */
@@ -29,31 +35,60 @@
  * code, tables and other hardware threads, and weights that are read again for every tile lose 20 % at half
  * of it. */
 #define L1_SAFE .85
-#define L2_SAFE .4
+#define L2_SAFE .8
+
+/* Elements that a read touches: each axis counts where it is met first. */
+struct touch_term {
+	uint8_t axis, dim;
+	bool table;
+	double apart;
+};
+struct touch_form {
+	int n;
+	struct touch_term term[MAX_AXES]; /* by dim */
+};
+struct touch_form draft_form(const struct task *t, const struct stage *st, const struct read *r);
+/* Of n[] points of each axis, where those of axis `lane` (-1: none) are vectors: windows that slide overlap.
+ */
+double draft_touched(const struct touch_form *f, int lane, int lanes, const double *n);
 
 struct tile_cost {
 	const struct task *t;
 	const struct stage *st;
 	const struct sstage *s;
 	const struct target *tg;
-	double body, post, access[MAX_OPERANDS + 1];
-	unsigned axes[MAX_OPERANDS + 1];
-	double steps; /* vector steps of the reduction */
-	double parts; /* of a split reduction */
+	int ns; /* spatial axes */
+	int64_t extent[MAX_AXES];
+	double body, post, access[MAX_READS + 1];
+	unsigned axes[MAX_READS + 1];
+	struct touch_form form[MAX_READS + 1];
+	double body_steps;
+	bool straight;
+	double passing; /* bytes of all that the task reads and writes */
+	double steps;   /* vector steps of the reduction */
+	double parts;   /* of a split reduction */
 	/* Panels of constants beyond L1 come from L2 once a tile: cost of their bytes against that of others,
 	 * small ones in less than the rate of L2, as loads run ahead; 0: no such panel. Measured: 1x1
 	 * convolutions with tiles of 4 vectors are the fastest with panels of 64 and 128 KB, 20 % behind
 	 * tiles of 2 with 250 KB. */
-	double streams[MAX_OPERANDS];
-	double l2, l3;             /* bytes a cycle */
+	double streams[MAX_READS];
+	double loads, l2, l3;      /* vectors, bytes a cycle */
 	double l1_bytes, l2_bytes; /* of the caches */
 	bool once;                 /* each of the weights is used once */
-	int spill, held;
+	int spill, held, live, waiting;
+	double reloaded; /* loads a body, of what was to stay in registers */
 };
 
-/* Of stage `stage`, or of `st`, which is that with another extent. */
 void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
-		const struct sstage *s, const struct stage *st);
+		const struct sstage *s);
+/* Bytes of a read, or the output, that n[] points touch. */
+double draft_footprint(const struct tile_cost *c, int read, const double *n);
+/* Points of one tile over the whole reduction, or a part of it. */
+void draft_tile_points(const struct tile_cost *c, double *n);
+/* Bytes from the next level into the L1 and the L2, when each holds what inner loops use again; but for the
+ * panels that streams[] counts, and, into the L2, for constants, which draft_cold counts. */
+enum { DRAFT_LEVELS = 2 };
+void draft_traffic(const struct tile_cost *c, double bytes[DRAFT_LEVELS]);
 /* A read's vectors that overlap for neighbouring points, as of a window that slides over a tile. */
 bool draft_read_slides(const struct stage *st, const struct read *r, int rank, const struct sstage *s);
 /* What is read does not change between tiles of the innermost loop and stays in registers: `window`: of a
@@ -73,6 +108,7 @@ int draft_window(const struct task *t, int stage, const struct sstage *s);
 #define WINO_PIXEL 4.
 #define WINO_CALL 25.
 #define WINO_APART 4.
+#define WINO_LOADS 1.7                 /* vectors a cycle */
 extern const double winograd_along[5]; /* cycles of a transform along one axis, for each m */
 
 /* Of all levels, bytes a cycle. Threads are in each other's way in the L3. */

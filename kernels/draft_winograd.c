@@ -13,7 +13,7 @@ const double winograd_along[5] = {[2] = 6, [4] = 11};
 static double product(const struct winograd *w, double n, double channels)
 {
 	double points = n * w->kv, loads = n + w->kv;
-	double step = fmax(4, draft_join(points / 2, draft_join(loads / 1.7, (points + loads) / 4)));
+	double step = fmax(4, draft_join(points / 2, draft_join(loads / WINO_LOADS, (points + loads) / 4)));
 	return channels * step + WINO_CALL + 1.5 * points;
 }
 

@@ -119,7 +119,7 @@ int relax_sketch(struct relax *r, const struct space *s, const char *cand)
 	r->space = s;
 	r->n = 0;
 	for (int k = 0; k < s->t->nstages; k++)
-		draft_open(&r->draft[k], s->t, &s->tg, k, &r->sketch.st[k], &s->t->stage[k]);
+		draft_open(&r->draft[k], s->t, &s->tg, k, &r->sketch.st[k]);
 	add_all(r);
 	return r->n ? E_OK : fail(E_NOTFOUND, "no number of this schedule can vary");
 }

@@ -95,7 +95,7 @@ static struct num tile_product(const struct wino_cost *f, struct num kv)
 	struct tape *p = f->p;
 	struct num points = num_mul(p, f->px, kv), loads = num_add(p, f->px, kv);
 	struct num slots = num_scale(p, num_add(p, points, loads), 1. / 4);
-	struct num step = num_norm(p, num_scale(p, loads, 1 / LOADS_PER_CYCLE), slots, 6);
+	struct num step = num_norm(p, num_scale(p, loads, 1 / WINO_LOADS), slots, 6);
 	step = num_norm(p, num_scale(p, points, 1 / FMA_PER_CYCLE), step, 6);
 	step = num_norm(p, step, num(LATENCY), 12);
 	return num_add(p, num_add(p, num_scale(p, step, (double)f->z.channels), num(WINO_CALL)),
