@@ -26,6 +26,88 @@ static double tiles(const struct view *v, int a)
 	return ceil(units(v, a) / v->c->tile[a]);
 }
 
+/* Bytes between points `n` apart along an axis. */
+static double apart(const struct view *v, const struct read *r, int axis, int64_t n)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	const struct operand *o = &v->s->t->operand[r->operand];
+	int count = operand_axes(o, ax);
+	int64_t sum = 0;
+	for (int j = 0; j < count; j++) {
+		int64_t c = r->dim[ax[j].dim].coef[axis], at = IS_SYM(c) ? n : c * n;
+		at /= ax[j].div;
+		sum += (ax[j].mod ? at % ax[j].mod : at) * ax[j].stride;
+	}
+	return 4 * fabs((double)sum);
+}
+
+/* Lines of a row of tile points that fall into one set of the L1. */
+static double aliases(const struct view *v, const struct read *r, int axis)
+{
+	double bytes = apart(v, r, axis, axis == v->lane ? v->c->lanes : 1), sets = 1;
+	if (bytes < LINE * 4 || fmod(bytes, LINE * 4) != 0)
+		return 1;
+	while (sets < 64 && fmod(bytes * sets, 4096) != 0)
+		sets *= 2;
+	return fmax(1, v->c->tile[axis] / sets);
+}
+
+/* Tiles whose axes all have their full size are the rest. */
+static double ragged(const struct view *v)
+{
+	double full = 1;
+	for (int a = 0; a < stage_spatial(v->st); a++)
+		full *= floor(units(v, a) / v->c->tile[a]) / tiles(v, a);
+	return 1 - full;
+}
+
+static void put_shape(const struct view *v, float *f)
+{
+	const struct sstage *c = v->c;
+	int first = 1, second = 1;
+	double lines = 1;
+	for (int a = 0; a < stage_spatial(v->st); a++) {
+		for (int i = 0; i < v->st->nreads; i++)
+			if (c->tile[a] > 1 && !operand_packs(v->s->t, v->st->read[i].operand))
+				lines = fmax(lines, aliases(v, &v->st->read[i], a));
+		if (a == v->lane)
+			continue;
+		second = c->tile[a] > first ? first : c->tile[a] > second ? c->tile[a] : second;
+		first = c->tile[a] > first ? c->tile[a] : first;
+	}
+	f[FEATURE_NARROW] = (float)log2((double)v->s->tg.lanes / c->lanes) / 4;
+	f[FEATURE_ROWS] = (float)log2(second) / 2;
+	f[FEATURE_RAGGED] = (float)ragged(v);
+	f[FEATURE_ALIAS] = (float)log2(lines) / 4;
+}
+
+static double trips(const struct view *v, int a)
+{
+	double part =
+	    a == v->c->split_axis ? (double)v->c->split : (double)extent_guess(v->st->axis[a].extent);
+	return ceil(part / ((double)v->c->unroll[a] * (a == v->c->lane ? v->c->lanes : 1)));
+}
+
+static void put_reduction(const struct view *v, float *f)
+{
+	const struct sstage *c = v->c;
+	int last = -1;
+	for (int j = stage_spatial(v->st); j < v->st->naxes; j++)
+		if (trips(v, c->order[j]) > 1) {
+			last = c->order[j];
+			f[FEATURE_NEST] += .25f;
+		}
+	if (last < 0)
+		return;
+	f[FEATURE_TRIPS] = (float)log2(trips(v, last)) / 8;
+	for (int i = 0; i < v->st->nreads; i++) {
+		const struct read *r = &v->st->read[i];
+		double bytes = apart(v, r, last, c->unroll[last]);
+		if (stage_in_body(v->st, i) && !operand_packs(v->s->t, r->operand))
+			f[FEATURE_STRIDE] = fmaxf(f[FEATURE_STRIDE], (float)log2(1 + bytes / (LINE * 4)) / 8);
+	}
+}
+
 static void put_tile(const struct view *v, float *f)
 {
 	const struct sstage *c = v->c;
@@ -66,7 +148,7 @@ static void put_order(const struct view *v, float *f)
 static void put_loops(const struct view *v, float *f)
 {
 	const struct sstage *c = v->c;
-	double l1 = v->s->tg.l1_bytes ? (double)v->s->tg.l1_bytes : 1 << 15, block = 1, blocks = 1;
+	double l1 = v->s->tg.l1_bytes ? (double)v->s->tg.l1_bytes : 1 << 15, block = 1, blocks = 1, all = 1;
 	f[FEATURE_SET] = (float)log2(1 + v->d->set / l1) / 3;
 	f[FEATURE_PANEL] = (float)log2(1 + v->d->panel / l1) / 3;
 	if (c->split_axis >= 0)
@@ -74,6 +156,7 @@ static void put_loops(const struct view *v, float *f)
 		    (float)log2(ceil((double)v->st->axis[c->split_axis].extent / (double)c->split)) / 4;
 	for (int a = 0; a < stage_spatial(v->st); a++) {
 		double n = tiles(v, a);
+		all *= n;
 		if (!c->outer[a] || !c->block[a] || (double)c->block[a] >= n)
 			continue;
 		block *= (double)c->block[a];
@@ -81,6 +164,7 @@ static void put_loops(const struct view *v, float *f)
 	}
 	f[FEATURE_BLOCK] = (float)log2(block) / 6;
 	f[FEATURE_BLOCKS] = (float)log2(blocks) / 6;
+	f[FEATURE_TILES] = (float)log2(all) / 16;
 	put_order(v, f);
 }
 
@@ -166,6 +250,7 @@ static void put_whole(const struct space *s, const struct sched *c, const struct
 		f[FEATURE_CHUNK] = (float)log2(1 + (double)l->block[l->ring_axis]) / 5;
 	}
 	double threads = s->want.threads > 1 ? s->want.threads : 1, n = indexes(s, c, &last);
+	f[FEATURE_INDEXES] = (float)log2(n) / 8;
 	f[FEATURE_THREADS] = (float)log2(ceil(n / threads) * threads / n);
 }
 
@@ -177,7 +262,9 @@ static void put_stage(const struct view *v, float *f)
 		return;
 	}
 	put_tile(v, f);
+	put_shape(v, f);
 	put_loops(v, f);
+	put_reduction(v, f);
 }
 
 void space_features(const struct space *s, const char *cand, float f[FEATURES])
@@ -205,5 +292,6 @@ void space_features(const struct space *s, const char *cand, float f[FEATURES])
 			    fmaxf(f[FEATURE_EXCESS], (float)fmin((v.d->live + 2 - s->tg.regs) / 8., 4));
 	}
 	put_whole(s, &c, of, f);
+	f[FEATURE_CYCLES] = (float)fmin(log2(1 + cycles) / 20, 4);
 	f[FEATURE_DRAFT] = (float)log(ns);
 }

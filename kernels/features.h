@@ -7,7 +7,7 @@
 
 #include "kernels/space.h"
 
-enum { FEATURE_VERSION = 2 /* one more whenever a feature is added or says something else */ };
+enum { FEATURE_VERSION = 3 /* one more whenever a feature is added or says something else */ };
 
 enum feature {
 	FEATURE_DRAFT, /* log of the drafted time in ns */
@@ -35,7 +35,11 @@ enum feature {
 	FEATURE_IDLE, /* lanes without work */
 	FEATURE_ACROSS,
 	FEATURE_SCALAR,
-	FEATURE_HELD, /* filters in registers */
+	FEATURE_HELD,   /* filters in registers */
+	FEATURE_NARROW, /* fewer lanes than the machine's; as a logarithm */
+	FEATURE_ROWS,   /* points along the tile's second axis beside the lanes' */
+	FEATURE_RAGGED, /* share of tiles that are smaller last ones */
+	FEATURE_ALIAS,  /* lines of one operand, in one step, that share a set of the L1 */
 	FEATURE_HOIST,
 	FEATURE_PREFETCH,
 	FEATURE_FEED,
@@ -48,6 +52,12 @@ enum feature {
 	FEATURE_INNER, /* vectors of the lanes' axis change fastest, */
 	FEATURE_OUTER, /* slowest */
 	FEATURE_ORDER, /* reduction loops in another order than the task's */
+	FEATURE_TILES,
+	FEATURE_TRIPS,  /* of the innermost reduction loop, */
+	FEATURE_NEST,   /* and how many there are */
+	FEATURE_STRIDE, /* lines between the operands of two of its trips */
+	FEATURE_INDEXES,
+	FEATURE_CYCLES,
 	FEATURE_RING,
 	FEATURE_CHUNK,
 	FEATURE_THREADS, /* worst: indexes of the busiest thread over its share */

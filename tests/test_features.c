@@ -131,7 +131,32 @@ TEST(each_says_what_it_is_named_after)
 	CHECK(step(s, FEATURE_BLOCKS, "lane=k:16 tile=k:2,x:14 par=2 outer=y | block=y:7", base) > 0);
 	CHECK(step(s, FEATURE_INNER, "lane=k:16 tile=k:2,x:14 order=n,y,x,k,c,r,s par=2", base) == 1);
 	CHECK(step(s, FEATURE_ORDER, "lane=k:16 tile=k:2,x:14 order=n,k,y,x,r,s,c par=2", base) == 1);
+	CHECK(step(s, FEATURE_NARROW, "lane=k:8 tile=k:2,x:14 par=2", base) == .25f);
+	CHECK(step(s, FEATURE_ROWS, "lane=k:16 tile=y:2,x:7 par=2", base) == .5f);
+	CHECK(fabsf(step(s, FEATURE_RAGGED, "lane=k:16 tile=k:2,x:13 par=2", base) - 1 / 3.f) < 1e-6f);
+	CHECK(step(s, FEATURE_TILES, "lane=k:16 tile=k:2,x:7 par=2", base) == 1 / 16.f);
+	CHECK(step(s, FEATURE_TRIPS, "lane=k:16 tile=k:2,x:14 order=n,k,y,x,r,s,c par=2", base) > 0);
+	CHECK(step(s, FEATURE_NEST, base, "lane=k:16 tile=k:2,x:14 unroll=s:3 par=2") == .25f);
+	CHECK(step(s, FEATURE_STRIDE, base, "lane=k:16 tile=k:2,x:14 order=n,k,y,x,r,s,c par=2") > 0);
+	CHECK(step(s, FEATURE_INDEXES, "lane=k:16 tile=k:2,x:14 par=3", base) > 0);
 	CHECK(step(four, FEATURE_THREADS, "lane=k:16 tile=k:2,x:14 par=2", "lane=k:16 tile=x:14 par=2") > 0);
+	arena_free(&a);
+}
+
+/* Rows of the left matrix are 4 KB apart: 14 points of a tile all fall into one set of the L1. */
+TEST(operands_that_share_a_set)
+{
+	static const char product[] = "task syms=0\n"
+				      "operand A in f32 [64,1024] plain\n"
+				      "operand B const f32 [1024,64] plain\n"
+				      "operand C out f32 [64,64] plain\n"
+				      "stage m:64 n:64 | k:1024\n"
+				      "read A [m,k]\nread B [k,n]\nbody r0 r1 mul\nsum\nwrite C [m,n]\n";
+	struct arena a = {0};
+	const struct space *s = space_of(&a, product, 1);
+	REQUIRE(!test_bad);
+	CHECK(fabsf(step(s, FEATURE_ALIAS, "lane=n:16 tile=m:14,n:2", "lane=n:16 tile=n:2") - log2f(14) / 4) <
+	      1e-6f);
 	arena_free(&a);
 }
 
