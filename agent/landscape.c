@@ -15,7 +15,7 @@ static const char points_line[] = "points";
 
 #define MOST_NS INT64_C(1000000000000000)
 #define MOST_RATIO 1e6
-enum { MOST_RUNS = 1000000 };
+enum { MOST_RUNS = 1000000, NEAR_PCT = 3 };
 
 /* Lines of a text from outside. */
 struct lines {
@@ -280,7 +280,9 @@ struct landscape_point landscape_point_of(const char *cand, const struct meas *m
 
 int64_t landscape_ns(const struct landscape *l, int point)
 {
-	return l->point[point].low_ns;
+	const struct landscape_point *p = &l->point[point];
+	int64_t near_ns = p->min_ns * (100 + NEAR_PCT) / 100;
+	return p->low_ns < near_ns ? p->low_ns : near_ns;
 }
 
 int landscape_find(const struct landscape *l, const char *cand)
