@@ -5,13 +5,12 @@
 #include "tools/judge.h"
 #include <string.h>
 
-enum { PASSES = 4, MOST_FOLDERS = 64 };
+enum { MOST_FOLDERS = 64 };
 
 struct school {
 	struct arena a;
 	struct problem *p;
 	int tasks, n;
-	struct sample *s;
 	const char *soc; /* of the first landscape */
 };
 
@@ -33,10 +32,6 @@ static int gather(struct school *x, const struct args *a)
 	int rc = x->tasks = problems_of(flat, total, &x->a, &x->p);
 	for (int i = 0; i < rc; i++)
 		x->n += x->p[i].n;
-	x->s = ARENA_ARRAY(&x->a, struct sample, x->n + 1);
-	at = 0;
-	for (int i = 0; i < rc; at += x->p[i++].n)
-		memcpy(x->s + at, x->p[i].sample, sizeof *x->s * (size_t)x->p[i].n);
 	return rc;
 }
 
@@ -49,8 +44,9 @@ static int teach(struct school *x, const struct cost *c, uint64_t seed, const ch
 		return rc;
 	buf_printf(&text, "# hone train: %d candidates of %d tasks on %s, seed %llu\n", x->n, x->tasks,
 		   x->soc, (unsigned long long)seed);
-	for (int i = 0; i < PASSES; i++)
-		c->learn(state, x->s, x->n, x->n);
+	char *use = ARENA_ARRAY(&x->a, char, x->tasks + 1);
+	memset(use, 1, (size_t)x->tasks);
+	judge_teach(c, state, x->p, x->tasks, use);
 	size_t before = text.n;
 	c->save(state, &text);
 	if (!buf_ok(&text))

@@ -36,8 +36,9 @@ struct score {
 	double ns;         /* of a guess, of this machine */
 };
 
-/* A model learns the problems for which `use` is not 0, a few candidates of each in turn, as in a job.
- * Returns the ns that each took it. */
+enum { JUDGE_PASSES = 4 };
+/* A model learns the problems for which `use` is not 0, a few candidates of each in turn, as in a job, then
+ * all of them a few times again, as a prior is made. Returns the ns that each took it. */
 double judge_teach(const struct cost *c, void *state, const struct problem *p, int n, const char *use);
 struct score judge_score(const struct cost *c, const void *state, const struct problem *p);
 
