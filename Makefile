@@ -67,7 +67,8 @@ $(B)/hone-worker: $(WORKER) $(LIBS)
 $(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 
 # Loops over floats: vectorised, and no errno or traps to keep.
-$(B)/agent/host_math.o $(B)/kernels/runs.o $(B)/search/cost_trees.o: ALLC += -O3 -fno-math-errno -fno-trapping-math
+FLOATS = agent/host_math kernels/runs search/cost_mlp search/cost_trees search/rows
+$(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math
 
 $(B)/%.o: %.c
 	@mkdir -p $(@D)

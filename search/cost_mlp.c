@@ -10,6 +10,7 @@
 #include "platform/rng.h"
 #include "search/evidence.h"
 #include "search/lesson.h"
+#include "search/rows.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,14 +18,14 @@
 
 enum {
 	HEADS = 4,
-	UNITS = 8, /* of a head */
-	HIDDEN = HEADS * UNITS,
+	HIDDEN = 48,      /* unit k is of head k % HEADS */
 	MOST_KNOWN = 4000 /* samples that a prior counts for */
 };
 
 #define SLOPE 0.05f /* of a unit that is off */
 #define RATE 0.004f
 #define PULL 0.02f /* towards the prior, or 0, a step and rate */
+#define LEVEL 0.1f /* pull of what is the same for all of a task, which pairs leave open, to 0 */
 #define LIMIT 1.5f /* of a correction */
 
 struct weights {
@@ -32,6 +33,7 @@ struct weights {
 	float out[HIDDEN];
 };
 
+_Static_assert(HIDDEN % ROW == 0 && HIDDEN % HEADS == 0, "as rows_sum and heads need it");
 enum { WEIGHTS = sizeof(struct weights) / sizeof(float) };
 
 struct mlp {
@@ -96,28 +98,24 @@ static int mlp_start(struct arena *a, const char *prior, size_t n, uint64_t seed
 }
 
 /* The units' values, and each head's sum of them. */
-static void forward(const struct weights *w, const float f[FEATURES], float unit[HIDDEN], float head[HEADS])
+static void forward(const struct weights *w, const struct picked *f, float unit[HIDDEN], float head[HEADS])
 {
-	memcpy(unit, w->in[0], sizeof w->in[0]);
-	for (int i = 1; i < FEATURES; i++) {
-		if (f[i] == 0)
-			continue;
-		for (int k = 0; k < HIDDEN; k++)
-			unit[k] += f[i] * w->in[i][k];
-	}
+	rows_sum(w->in[0], HIDDEN, f, unit);
 	for (int k = 0; k < HIDDEN; k++)
 		unit[k] = unit[k] > 0 ? unit[k] : SLOPE * unit[k];
-	for (int h = 0; h < HEADS; h++) {
+	for (int h = 0; h < HEADS; h++)
 		head[h] = 0;
-		for (int k = h * UNITS; k < (h + 1) * UNITS; k++)
-			head[h] += unit[k] * w->out[k];
-	}
+	for (int k = 0; k < HIDDEN; k += HEADS)
+		for (int h = 0; h < HEADS; h++)
+			head[h] += unit[k + h] * w->out[k + h];
 }
 
 static float correction(const struct mlp *m, const float f[FEATURES], float *spread)
 {
+	struct picked x;
 	float unit[HIDDEN], head[HEADS], mean = 0, square = 0;
-	forward(&m->w, f, unit, head);
+	rows_pick(f, &x);
+	forward(&m->w, &x, unit, head);
 	for (int h = 0; h < HEADS; h++)
 		mean += head[h] / HEADS;
 	for (int h = 0; h < HEADS; h++)
@@ -130,7 +128,7 @@ static struct guess mlp_guess(const void *state, const float f[FEATURES])
 {
 	const struct mlp *m = state;
 	float spread, c = correction(m, f, &spread);
-	double sd = evidence_sd(&m->evidence, f), apart = fminf(m->trust * m->trust * spread, 1);
+	double sd = evidence_sd(&m->evidence, f), apart = (double)fminf(m->trust * m->trust * spread, 1);
 	return (struct guess){exp((double)(f[FEATURE_DRAFT] + m->trust * c)), sqrt(sd * sd + apart)};
 }
 
@@ -139,27 +137,36 @@ static struct guess mlp_guess(const void *state, const float f[FEATURES])
 /* A batch, what is thought of it, and what each head's sums should change by. */
 struct pass {
 	struct batch b;
+	struct picked x[BATCH];
 	float unit[BATCH][HIDDEN], head[BATCH][HEADS], slope[BATCH][HEADS];
 };
+
+/* Else heads would differ in it, and be thought unsure. */
+static void pull_levels(struct pass *p)
+{
+	for (int h = 0; h < HEADS; h++) {
+		float level = 0;
+		for (int i = 0; i < p->b.n; i++)
+			level += p->head[i][h] / (float)p->b.n;
+		for (int i = 0; i < p->b.n; i++)
+			p->slope[i][h] += LEVEL * level / (float)p->b.n;
+	}
+}
 
 static void backward(const struct weights *w, const struct pass *p, struct weights *g)
 {
 	memset(g, 0, sizeof *g);
 	for (int i = 0; i < p->b.n; i++) {
+		const struct picked *x = &p->x[i];
 		float in[HIDDEN];
 		for (int k = 0; k < HIDDEN; k++) {
-			float s = p->slope[i][k / UNITS];
+			float s = p->slope[i][k % HEADS];
 			g->out[k] += s * p->unit[i][k];
 			in[k] = s * w->out[k] * (p->unit[i][k] > 0 ? 1 : SLOPE);
-			g->in[0][k] += in[k];
 		}
-		for (int j = 1; j < FEATURES; j++) {
-			float x = p->b.s[i]->f[j];
-			if (x == 0)
-				continue;
+		for (int j = 0; j < x->n; j++)
 			for (int k = 0; k < HIDDEN; k++)
-				g->in[j][k] += x * in[k];
-		}
+				g->in[x->row[j]][k] += x->x[j] * in[k];
 	}
 }
 
@@ -201,9 +208,12 @@ static void mlp_learn(void *state, const struct sample *s, int n, int fresh)
 		lesson_draw(&l, &m->rng, &p.b);
 		if (p.b.n < 2)
 			continue;
-		for (int k = 0; k < p.b.n; k++)
-			forward(&m->w, p.b.s[k]->f, p.unit[k], p.head[k]);
+		for (int k = 0; k < p.b.n; k++) {
+			rows_pick(p.b.s[k]->f, &p.x[k]);
+			forward(&m->w, &p.x[k], p.unit[k], p.head[k]);
+		}
 		batch_pull(&p.b, HEADS, p.head[0], p.slope[0], NULL);
+		pull_levels(&p);
 		backward(&m->w, &p, &gradient);
 		adam(m, &gradient, RATE * (1 - (float)i / (float)fresh));
 	}

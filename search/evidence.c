@@ -20,24 +20,20 @@ void evidence_init(struct evidence *e)
 }
 
 /* out = cov x; returns x cov x, which rounding, or a prior that is no covariance, may leave below 0. */
-static float through(const struct evidence *e, const float f[FEATURES], float out[FEATURES])
+static float through(const struct evidence *e, const float f[FEATURES], float out[EVIDENCE_COLUMNS])
 {
+	struct picked x;
 	float sum = 0;
-	memcpy(out, e->cov[0], sizeof e->cov[0]);
-	for (int i = 1; i < FEATURES; i++) {
-		if (f[i] == 0)
-			continue;
-		for (int k = 0; k < FEATURES; k++)
-			out[k] += f[i] * e->cov[i][k];
-	}
-	for (int i = 1; i < FEATURES; i++)
-		sum += out[i] * f[i];
-	return out[0] + sum;
+	rows_pick(f, &x);
+	rows_sum(e->cov[0], EVIDENCE_COLUMNS, &x, out);
+	for (int i = 0; i < x.n; i++)
+		sum += out[x.row[i]] * x.x[i];
+	return sum;
 }
 
 void evidence_add(struct evidence *e, const float f[FEATURES])
 {
-	float x[FEATURES], var = through(e, f, x), gain = 1 / (SAMPLE_VAR + var);
+	float x[EVIDENCE_COLUMNS], var = through(e, f, x), gain = 1 / (SAMPLE_VAR + var);
 	if (!(var > 0))
 		return;
 	for (int i = 0; i < FEATURES; i++)
@@ -47,7 +43,7 @@ void evidence_add(struct evidence *e, const float f[FEATURES])
 
 double evidence_sd(const struct evidence *e, const float f[FEATURES])
 {
-	float x[FEATURES], var = fmaxf(through(e, f, x), 0) + e->noise * e->noise;
+	float x[EVIDENCE_COLUMNS], var = fmaxf(through(e, f, x), 0) + e->noise * e->noise;
 	return var < 1 ? sqrt((double)var) : 1;
 }
 

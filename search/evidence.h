@@ -4,12 +4,14 @@
 #ifndef SEARCH_EVIDENCE_H
 #define SEARCH_EVIDENCE_H
 
-#include "kernels/features.h"
 #include "search/prior.h"
+#include "search/rows.h"
+
+enum { EVIDENCE_COLUMNS = (FEATURES + ROW - 1) / ROW * ROW };
 
 struct evidence {
-	float cov[FEATURES][FEATURES]; /* feature 0 stands for a constant; 10 KB */
-	float noise;                   /* sd of the logarithm of a time, beside what is not known */
+	float cov[FEATURES][EVIDENCE_COLUMNS]; /* feature 0 stands for a constant; beyond them 0; 15 KB */
+	float noise;                           /* sd of the logarithm of a time, beside what is not known */
 };
 
 void evidence_init(struct evidence *e);

@@ -138,7 +138,8 @@ TEST(surer_where_there_were_samples)
 		CHECK(before > 0 && before <= 1);
 		if (learns(c, state)) {
 			memcpy(far, s[0].f, sizeof far);
-			far[FEATURE_WINO_RAW] = far[FEATURE_WINO_BLOCK] = 4;
+			for (int k = FEATURE_WINO_2; k < FEATURES; k++)
+				far[k] = 4;
 			for (int pass = 0; pass < 4; pass++)
 				teach(c, state, s, SAMPLES);
 			double after = c->guess(state, s[0].f).sd, unknown = c->guess(state, far).sd;
