@@ -357,9 +357,9 @@ bool task_vectors(const struct task *t)
 int task_shared(const struct task *t)
 {
 	int n = 0;
-	while (t->nstages > 1 && n < MAX_AXES && shared(t, n))
+	while (!t->shared && t->nstages > 1 && n < MAX_AXES && shared(t, n))
 		n++;
-	return n;
+	return t->shared ? t->shared - 1 : n;
 }
 
 int prog_weight(const struct prog *p)

@@ -3,6 +3,7 @@
  * task_check.c, the reference in task_ref.c, labels and the generic form in task_label.c and task_abstract.c.
  */
 #include "kernels/task.h"
+#include "kernels/sched.h"
 
 #include <string.h>
 
@@ -190,6 +191,7 @@ void task_copy(struct task *to, const struct task *from)
 	to->noperands = from->noperands;
 	to->nstages = from->nstages;
 	to->nsyms = from->nsyms;
+	to->shared = 0;
 	memcpy(to->operand, from->operand, sizeof *to->operand * (size_t)from->noperands);
 	memcpy(to->stage, from->stage, sizeof *to->stage * (size_t)from->nstages);
 }
@@ -206,6 +208,7 @@ const struct task *task_keep(struct arena *a, const struct task *t)
 	struct task *copy =
 	    arena_alloc(a, offsetof(struct task, stage) + sizeof *t->stage * (size_t)t->nstages);
 	task_copy(copy, t);
+	copy->shared = 1 + task_shared(t);
 	return copy;
 }
 

@@ -123,6 +123,7 @@ struct stage {
 
 struct task {
 	int noperands, nstages, nsyms;
+	int shared; /* of a kept copy: 1 + task_shared(); 0: not known */
 	struct operand operand[MAX_OPERANDS];
 	struct stage stage[MAX_STAGES];
 };
