@@ -5,7 +5,8 @@
  * in is what the samples have not settled. A tree asks the same question of all nodes of a level (oblivious
  * trees, as in Prokhorenkova et al. 2018, CatBoost), so that a guess is arithmetic without branches. It is a
  * Newton step (Chen and Guestrin 2016, XGBoost, which AutoTVM ranks with) down the loss of search/lesson.h,
- * from histograms of features over edges drawn from the samples.
+ * from histograms of features over edges drawn from the samples. (On recorded landscapes the logistic loss of
+ * pairs weighted by how far they are apart, and squared errors centred by task, rank no better.)
  *
  * It learns as samples come, one tree for every EACH: each is made to what the other trees of its sum leave
  * (backfitting), and takes the place of the oldest, which knew least. Of a prior's trees most stay. */
@@ -32,14 +33,15 @@ enum {
 	MOST_KNOWN = 4000 /* samples that a prior counts for */
 };
 
-#define RATE 0.15f  /* of a step */
-#define RIDGE 0.04f /* against leaves of few samples */
-#define LIMIT 1.5f  /* of a correction */
-#define NEVER 1e6f  /* above every feature */
+#define RATE 0.15f    /* of a step */
+#define RIDGE 0.04f   /* against leaves of few samples */
+#define LIMIT 1.5f    /* of a correction */
+#define UNIT 0x1p-18f /* of leaves: no step is longer than RATE times what a pair pulls, 0.06 */
+#define NEVER 1e6f    /* above every feature */
 
 struct tree {
-	float at[DEPTH]; /* bits of a leaf's number, highest first: feature of[d] is above at[d] */
-	float leaf[LEAVES];
+	float at[DEPTH];      /* bits of a leaf's number, highest first: feature of[d] is above at[d] */
+	int16_t leaf[LEAVES]; /* in UNIT */
 	uint8_t of[DEPTH];
 };
 
@@ -82,16 +84,19 @@ enum { NUMBERS = 2 * DEPTH + LEAVES };
 
 static int read_tree(struct prior *p, struct tree *t)
 {
-	float x[NUMBERS];
+	float x[NUMBERS], *leaf = x + 2 * DEPTH;
 	int rc = prior_read(p, "tree", x, NUMBERS);
 	for (int d = 0; d < DEPTH && rc >= 0; d++) {
 		if (!(x[2 * d] >= 1 && x[2 * d] < FEATURES))
-			rc = fail(E_CORRUPT, "prior: line %d: no feature %g", p->line, (double)x[2 * d]);
-		else
-			t->of[d] = (uint8_t)x[2 * d];
+			return fail(E_CORRUPT, "prior: line %d: no feature %g", p->line, (double)x[2 * d]);
+		t->of[d] = (uint8_t)x[2 * d];
 		t->at[d] = x[2 * d + 1];
 	}
-	memcpy(t->leaf, x + 2 * DEPTH, sizeof t->leaf);
+	for (int l = 0; l < LEAVES && rc >= 0; l++) {
+		if (!(fabsf(leaf[l]) <= INT16_MAX))
+			return fail(E_CORRUPT, "prior: line %d: no leaf %g", p->line, (double)leaf[l]);
+		t->leaf[l] = (int16_t)leaf[l];
+	}
 	return rc;
 }
 
@@ -102,7 +107,8 @@ static void write_tree(struct buf *out, const struct tree *t)
 		x[2 * d] = t->of[d];
 		x[2 * d + 1] = t->at[d];
 	}
-	memcpy(x + 2 * DEPTH, t->leaf, sizeof t->leaf);
+	for (int l = 0; l < LEAVES; l++)
+		x[2 * DEPTH + l] = t->leaf[l];
 	prior_write(out, "tree", x, NUMBERS);
 }
 
@@ -148,7 +154,7 @@ static void trees_save(const void *state, struct buf *out)
 
 /* ---- guessing ---- */
 
-static float tree_value(const struct tree *t, const float f[FEATURES])
+static int tree_value(const struct tree *t, const float f[FEATURES])
 {
 	int leaf = 0;
 	for (int d = 0; d < DEPTH; d++)
@@ -156,9 +162,10 @@ static float tree_value(const struct tree *t, const float f[FEATURES])
 	return t->leaf[leaf];
 }
 
-static float head_value(const struct trees *m, int h, const float f[FEATURES])
+/* In UNIT. */
+static int head_value(const struct trees *m, int h, const float f[FEATURES])
 {
-	float sum = 0;
+	int sum = 0;
 	for (int t = 0; t < TREES; t++)
 		sum += tree_value(&m->tree[t][h], f);
 	return sum;
@@ -168,7 +175,7 @@ static float correction(const struct trees *m, const float f[FEATURES], float *s
 {
 	float head[HEADS], mean = 0, square = 0;
 	for (int h = 0; h < HEADS; h++) {
-		head[h] = head_value(m, h, f);
+		head[h] = UNIT * (float)head_value(m, h, f);
 		mean += head[h] / HEADS;
 	}
 	for (int h = 0; h < HEADS; h++)
@@ -208,7 +215,7 @@ static void take_batch(struct rows *r, const struct trees *m, int h, const struc
 	float have[BATCH];
 	for (int i = 0; i < b->n; i++) {
 		r->s[r->n + i] = b->s[i];
-		have[i] = head_value(m, h, b->s[i]->f) - tree_value(without, b->s[i]->f);
+		have[i] = UNIT * (float)(head_value(m, h, b->s[i]->f) - tree_value(without, b->s[i]->f));
 	}
 	batch_pull(b, 1, have, r->slope + r->n, r->curve + r->n);
 	r->n += b->n;
@@ -341,8 +348,10 @@ static struct tree grow(struct rows *r)
 		leaf[r->leaf[i]].slope += r->slope[i];
 		leaf[r->leaf[i]].curve += r->curve[i];
 	}
-	for (int l = 0; l < LEAVES; l++)
-		t.leaf[l] = -RATE * leaf[l].slope / (leaf[l].curve + RIDGE);
+	for (int l = 0; l < LEAVES; l++) {
+		float step = -RATE / UNIT * leaf[l].slope / (leaf[l].curve + RIDGE);
+		t.leaf[l] = (int16_t)fminf(fmaxf(step, -INT16_MAX), INT16_MAX);
+	}
 	return t;
 }
 

@@ -257,6 +257,8 @@ TEST(trees_ask_of_features_only)
 	}
 	char *good = with_number(&a, buf_str(&text), "\ntree", 1, "2");
 	CHECK_OK(c->start(&a, good, strlen(good), 1, &state));
+	char *heavy = with_number(&a, buf_str(&text), "\ntree", 12, "40000");
+	CHECK_FAILS(c->start(&a, heavy, strlen(heavy), 1, &state), E_CORRUPT, "no leaf");
 	char *wide = with_number(&a, buf_str(&text), "\ntree", 2, "nan");
 	CHECK_FAILS(c->start(&a, wide, strlen(wide), 1, &state), E_CORRUPT, "numbers");
 	buf_free(&text);
