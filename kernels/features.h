@@ -7,7 +7,7 @@
 
 #include "kernels/space.h"
 
-enum { FEATURE_VERSION = 3 /* one more whenever a feature is added or says something else */ };
+enum { FEATURE_VERSION = 4 /* one more whenever a feature is added or says something else */ };
 
 enum feature {
 	FEATURE_DRAFT, /* log of the drafted time in ns */

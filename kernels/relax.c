@@ -250,19 +250,33 @@ static double close_point(struct relax *r, struct num y, double *grad)
 	return y.v;
 }
 
+/* Parallel indexes along a ring. */
+static struct num ring_chunks(const struct relaxed *v)
+{
+	const struct task *t = v->r->space->t;
+	const struct sstage *last = &v->r->sketch.st[t->nstages - 1];
+	const struct relaxed_stage *l = &v->st[t->nstages - 1];
+	if (!last->block[last->ring_axis])
+		return num(1);
+	struct num rows = num((double)extent_guess(t->stage[t->nstages - 1].axis[last->ring_axis].extent)),
+		   steps = num_div(v->p, rows, l->rows);
+	return num_max(v->p, num(1), num_ceil(v->p, num_div(v->p, steps, l->block[last->ring_axis])));
+}
+
 /* A ring's steps on their rows: the stage as often as its rows take. */
-static struct num stage_cycles(const struct relaxed *v, int k, const struct ring *ring)
+static struct num stage_cycles(const struct relaxed *v, int k, const struct ring *ring, struct num chunks)
 {
 	const struct task *t = v->r->space->t;
 	int axis = ring->st[k].axis;
 	if (axis < 0)
-		return relax_stage_cost(v, k, -1, num(0));
-	double extent = (double)t->stage[k].axis[axis].extent;
+		return num_mul(v->p, relax_stage_cost(v, k, -1, num(0)), chunks);
+	double extent = (double)t->stage[k].axis[axis].extent, again = (double)ring_again(ring, k);
 	struct num rows = num_scale(v->p, v->st[t->nstages - 1].rows, (double)ring->st[k].step);
 	if (rows.v >= extent)
 		return relax_stage_cost(v, k, -1, num(0));
-	struct num once = relax_stage_cost(v, k, axis, rows);
-	return num_mul(v->p, once, num_div(v->p, num(extent), rows));
+	struct num once = relax_stage_cost(v, k, axis, rows), all = num_scale(v->p, chunks, again);
+	all.v += extent - again;
+	return num_mul(v->p, once, num_div(v->p, all, rows));
 }
 
 double relax_cost(struct relax *r, const double *x, double *grad)
@@ -272,12 +286,12 @@ double relax_cost(struct relax *r, const double *x, double *grad)
 	const struct task *t = r->space->t;
 	const struct sstage *last = &r->sketch.st[t->nstages - 1];
 	open_point(r, x, &v);
-	if (last->ring_axis < 0 || task_ring(t, last->ring_axis, last->ring, &ring) < 0)
-		for (int k = 0; k < MAX_STAGES; k++)
-			ring.st[k].axis = -1;
-	struct num cycles = num(0);
+	bool rings = last->ring_axis >= 0 && task_ring(t, last->ring_axis, last->ring, &ring) >= 0;
+	for (int k = 0; k < MAX_STAGES && !rings; k++)
+		ring.st[k].axis = -1;
+	struct num cycles = num(0), chunks = rings ? ring_chunks(&v) : num(1);
 	for (int k = 0; k < t->nstages && !last->wino.m; k++)
-		cycles = num_add(v.p, cycles, stage_cycles(&v, k, &ring));
+		cycles = num_add(v.p, cycles, stage_cycles(&v, k, &ring, chunks));
 	if (r->sketch.st[0].wino.m)
 		cycles = relax_winograd_cost(&v);
 	if (!isfinite(cycles.v) || cycles.v <= 0) {

@@ -141,6 +141,12 @@ bool ring_whole(const struct ring *r, int stage)
 	return r->st[stage].axis >= 0 && r->st[stage].step == 1 && !r->st[stage].lo && !r->st[stage].hi;
 }
 
+int64_t ring_again(const struct ring *r, int stage)
+{
+	int64_t rows = r->st[stage].hi + 1 - r->st[stage].lo - r->st[stage].step;
+	return rows > 0 ? rows : 0;
+}
+
 bool ring_apart(const struct task *t, const struct ring *r)
 {
 	for (int s = 0; s < t->nstages; s++)

@@ -138,6 +138,8 @@ int stage_bias(const struct task *t, const struct stage *st, const struct sstage
 /* A step makes as many rows of this stage as of the last one, from the same number on: they may be tiled, as
  * their number divides. */
 bool ring_whole(const struct ring *r, int stage);
+/* Rows of a stage that two neighbouring rows of the last one share: chunks of a ring compute them both. */
+int64_t ring_again(const struct ring *r, int stage);
 /* No row needs another one's. */
 bool ring_apart(const struct task *t, const struct ring *r);
 bool stage_in_body(const struct stage *st, int read);
