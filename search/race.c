@@ -3,10 +3,14 @@
 
 #include <math.h>
 
+/* A slice's candidates are thinned out twice as it is: by their first two runs, then by a heat. Halving them
+ * strictly, by shorter rounds (3, 5, duel), saves 6 % of the races' time and changes nothing: after 20 s
+ * .9801 of the best network time instead of .9797, +-.0005 (48 replays: MobileNetV2, ResNet-18, SqueezeNet,
+ * YuNet x 12 seeds, 5 % noise and slow phases, 0.4 ms for each run's caches). One first run instead of two,
+ * or duels that end at one deviation: +-.0000; at most half as many rounds: -.0016. */
 enum {
 	MIN_ROUNDS = 5,
-	HEAT_ROUNDS = 3, /* of a large field, from which few go on */
-	HEAT_WINNERS = 3,
+	HEAT_WINNERS = 3, /* of a large field, by the fewest rounds */
 	FIRST_ROUNDS = 9,
 	DUEL_LEAST = 7,
 	MAX_ROUNDS = 63
@@ -87,7 +91,7 @@ static int duel(struct box *b, const struct built pair[2], const struct meas met
 
 /* A large field's few rounds. Left are the incumbent and the fastest, `at` says where they were. Returns how
  * many. */
-static int heat(struct box *b, const struct built *code, int n, int64_t ns, int at[BOX_MAX_RACE])
+static int heat(struct box *b, const struct built *code, int n, int at[BOX_MAX_RACE])
 {
 	struct meas m[BOX_MAX_RACE];
 	int left = 1;
@@ -97,7 +101,7 @@ static int heat(struct box *b, const struct built *code, int n, int64_t ns, int 
 			at[i] = i;
 		return n;
 	}
-	int rc = box_time(b, code, n, rounds_for(n, ns, HEAT_ROUNDS), 0, TIME_QUIET, m);
+	int rc = box_time(b, code, n, MIN_ROUNDS, 0, TIME_QUIET, m);
 	for (int i = 1; i < n && rc >= 0; i++) {
 		int to = left;
 		if (!timed(&m[i]))
@@ -116,7 +120,7 @@ int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct 
 	struct built in[BOX_MAX_RACE];
 	int at[BOX_MAX_RACE], best = -1;
 	*v = (struct verdict){.ratio = 1};
-	n = heat(b, code, n, ns, at);
+	n = heat(b, code, n, at);
 	for (int i = 0; i < n; i++)
 		in[i] = code[at[i]];
 	if (n < 2)
