@@ -161,6 +161,15 @@ TEST(weights_are_timed_where_the_network_keeps_them)
 	}
 }
 
+/* Every task is at its roofline, or all of its candidates are tried. */
+static bool nothing_left(const struct setup *u)
+{
+	bool none = true;
+	for (int i = 0; i < u->j.ntasks; i++)
+		none &= u->result[i].promise <= 0;
+	return none;
+}
+
 TEST(twenty_boxes_end_in_time)
 {
 	struct rng r;
@@ -172,7 +181,7 @@ TEST(twenty_boxes_end_in_time)
 		int64_t end = clock_now(dev_sim.clock());
 		CHECK(trials > 5);
 		CHECK(end <= box - 30 * NS_PER_MS);
-		CHECK(end >= box - 100 * NS_PER_MS);
+		CHECK(end >= box - 100 * NS_PER_MS || nothing_left(&setup));
 		CHECK(setup.saved.progressed >= trials);
 		check_results(&setup);
 		/* Noise does not make the winner worse than the default. */
