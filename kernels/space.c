@@ -249,9 +249,16 @@ static void draw_chains(const struct stage *st, struct rng *r, struct sstage *ou
 		out->chains *= 2;
 }
 
-static void draw_blocks(const struct space *s, int stage, struct rng *r, struct sstage *out)
+/* Tiles of an outer loop along axis a; 0: all of them. */
+static int64_t draw_block(struct rng *r, const struct stage *st, const struct sstage *s, int a)
 {
 	static const int tiles[] = {1, 2, 3, 4, 6, 8, 12, 16, 32};
+	int b = draw(r, tiles, 9);
+	return b < units_of(st, s, a) / s->tile[a] ? b : 0;
+}
+
+static void draw_blocks(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
 	const struct stage *st = &s->t->stage[stage];
 	int ns = stage_spatial(st);
 	memset(out->outer, 0, sizeof out->outer);
@@ -260,9 +267,8 @@ static void draw_blocks(const struct space *s, int stage, struct rng *r, struct 
 		int64_t n = units_of(st, out, a) / out->tile[a];
 		if (n < 4 || rng_below(r, 5))
 			continue;
-		int b = draw(r, tiles, 9);
 		out->outer[a] = true;
-		out->block[a] = b < n ? b : 0;
+		out->block[a] = draw_block(r, st, out, a);
 	}
 }
 
@@ -316,13 +322,18 @@ static void draw_stage(const struct space *s, int stage, struct rng *r, struct s
 	out->hoist = rng_below(r, 8) != 0;
 }
 
+static int64_t draw_chunks(const struct space *s, struct rng *r)
+{
+	static const int chunks[] = {1, 1, 2, 4, 8, 16}, rounds[] = {1, 1, 1, 2, 2, 3};
+	int threads = s->want.threads;
+	return threads > 1 ? threads * draw(r, rounds, 6) : draw(r, chunks, 6);
+}
+
 static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
 {
-	static const int image[] = {1, 2, 2, 4, 4}, apart[] = {4, 6, 6, 8, 12},
-			 chunks[] = {1, 1, 2, 4, 8, 16}, rounds[] = {1, 1, 1, 2, 2, 3};
-	const int *rows = rules_apart(s) ? apart : image;
-	int high = draw(r, rows, 5), threads = s->want.threads;
-	set_ring(s, c, high, threads > 1 ? threads * draw(r, rounds, 6) : draw(r, chunks, 6));
+	static const int image[] = {1, 2, 2, 4, 4}, apart[] = {4, 6, 6, 8, 12};
+	int rows = draw(r, rules_apart(s) ? apart : image, 5);
+	set_ring(s, c, rows, draw_chunks(s, r));
 }
 
 enum { TRIES = 64 };
@@ -415,6 +426,27 @@ int space_mutate(const struct space *s, struct rng *r, const char *from, char ca
 			return E_OK;
 	}
 	return space_random(s, r, cand);
+}
+
+int space_twin(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
+{
+	struct sched c;
+	const struct stage *st = &s->t->stage[s->t->nstages - 1];
+	struct sstage *last = &c.st[s->t->nstages - 1];
+	int axis[MAX_AXES], n = 0, rc = sched_parse(s->t, from, &c);
+	if (rc < 0)
+		return rc;
+	for (int a = 0; a < st->naxes; a++)
+		if (a == last->ring_axis || last->outer[a])
+			axis[n++] = a;
+	for (int i = 0; i < TRIES && n; i++) {
+		int a = axis[rng_below(r, (uint32_t)n)];
+		last->block[a] = a == last->ring_axis ? rules_chunk(s, last, draw_chunks(s, r))
+						      : draw_block(r, st, last, a);
+		if (check_text(s, &c, cand) >= 0 && strcmp(cand, from) != 0)
+			return E_OK;
+	}
+	return fail(E_NOTFOUND, "no numbers of this schedule vary");
 }
 
 int space_cross(const struct space *s, struct rng *r, const char *a, const char *b, char cand[CAND_MAX])

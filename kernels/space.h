@@ -34,6 +34,8 @@ int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX]);
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
 int space_cross(const struct space *s, struct rng *r, const char *a, const char *b,
 		char cand[CAND_MAX]) MUST_CHECK;
+/* Other numbers of the same structure, which compiles nothing. E_NOTFOUND: it has none to vary. */
+int space_twin(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
 int space_legal(const struct space *s,
 		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
 /* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */

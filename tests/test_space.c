@@ -216,6 +216,39 @@ TEST(structure_is_what_stands_before_the_bar)
 	CHECK(!strcmp(out, "lane=k:16"));
 }
 
+/* Twins of random candidates are legal, new, and of the same structure; what has an outer loop has some. */
+TEST(twins_compile_nothing)
+{
+	struct target tg = board(16, 32);
+	int twins = 0, none = 0;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct kcase c;
+		struct rng r;
+		struct space *s = space_of(&c, seed, &tg);
+		REQUIRE(s);
+		rng_seed(&r, seed);
+		for (int i = 0; i < 50; i++) {
+			char cand[CAND_MAX], twin[CAND_MAX], of[CAND_MAX], as[CAND_MAX];
+			CHECK_OK(space_random(s, &r, cand));
+			int rc = space_twin(s, &r, cand, twin);
+			CHECK(rc == E_OK || rc == E_NOTFOUND);
+			CHECK(rc == E_OK || !strstr(cand, " | "));
+			twins += rc == E_OK;
+			none += rc == E_NOTFOUND;
+			if (rc < 0)
+				continue;
+			space_structure(cand, of);
+			space_structure(twin, as);
+			CHECK(!strcmp(of, as) && strcmp(cand, twin) != 0);
+			CHECK_OK(space_legal(s, twin));
+		}
+		char twin[CAND_MAX];
+		CHECK_FAILS(space_twin(s, &r, "nonsense", twin), E_CORRUPT, "schedule");
+		arena_free(&c.a);
+	}
+	CHECK(twins > 50 && none > 50);
+}
+
 /* Damaged text is refused with a reason, never a crash. */
 TEST(damaged_text)
 {
