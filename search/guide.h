@@ -13,7 +13,4 @@ struct guide {
 	void *model; /* the cost's state */
 };
 
-/* cand: legal. */
-struct guess guide_guess(const struct guide *g, const char *cand);
-
 #endif

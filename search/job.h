@@ -36,7 +36,7 @@ struct job_task {
 	int ntried;
 	const struct tried *tried;
 	const struct job_result *earlier; /* of an earlier job in the same box: its default and its best are
-					     not measured again; NULL: none */
+					     not made and measured again; NULL: none */
 };
 
 struct job_result {         /* one per task, also while running */
@@ -45,9 +45,10 @@ struct job_result {         /* one per task, also while running */
 	int64_t best_ns;
 	double roofline_ns;
 	int trials, failed;
-	int64_t spent_ns; /* of the box, on this task */
-	double promise;   /* what another slice would be thought to save, network's ns per ns; 0: done */
-	char best[512];   /* candidate text; "" = nothing yet */
+	int64_t spent_ns;   /* of the box, on this task */
+	double promise;     /* what another slice would be thought to save, network's ns per ns; 0: done */
+	char best[512];     /* candidate text; "" = nothing yet */
+	char standard[512]; /* candidate 0; "": the task cannot be tuned */
 };
 
 struct job_progress {

@@ -58,13 +58,13 @@ static void grow(struct learn *l)
 	l->sample = p;
 }
 
-void learn_add(struct learn *l, const struct space *s, int task, const char *cand, const struct meas *m)
+void learn_add(struct learn *l, int task, const float f[FEATURES], const struct meas *m)
 {
 	bool timed = m->status == MEAS_OK || m->status == MEAS_ABORTED;
 	struct sample new = {.task = task};
 	if (!timed || m->min_ns <= 0)
 		return;
-	space_features(s, cand, new.f);
+	memcpy(new.f, f, sizeof new.f);
 	new.log_ratio = (float)log((double)m->min_ns) - new.f[FEATURE_DRAFT];
 	if (l->n == LEARN_MAX)
 		forget(l, least_missed(l));

@@ -5,7 +5,6 @@
 #ifndef SEARCH_LEARN_H
 #define SEARCH_LEARN_H
 
-#include "kernels/space.h"
 #include "platform/meas.h"
 #include "search/cost.h"
 
@@ -26,9 +25,9 @@ struct learn {
 int learn_open(struct learn *l, int ntasks, const char *cost, const char *prior, size_t n,
 	       uint64_t seed) MUST_CHECK;
 void learn_close(struct learn *l);
-/* cand: legal in the space of that task of the job. A measurement without a time teaches nothing. When there
+/* f: of what was measured, in that task of the job. A measurement without a time teaches nothing. When there
  * is no room, the oldest sample of the task that has the most is forgotten. */
-void learn_add(struct learn *l, const struct space *s, int task, const char *cand, const struct meas *m);
+void learn_add(struct learn *l, int task, const float f[FEATURES], const struct meas *m);
 /* The model learns what is new. */
 void learn_fit(struct learn *l);
 

@@ -17,14 +17,12 @@ static int64_t round_ns(double ns)
 	return ns > 0 && ns < 9e18 ? (int64_t)ns : 0;
 }
 
-void tune_believe(struct tune *t, int i)
+void tune_believe(struct tune *t, int i, const float f[FEATURES])
 {
 	struct trial *r = &t->trial[i];
+	struct guess g = t->guide.cost->guess(t->guide.model, f);
 	r->tried.cand = r->cand;
-	if (!t->box->job->tried)
-		return;
-	struct guess g = guide_guess(&t->guide, r->cand);
-	r->tried.draft_ns = round_ns(space_draft(t->space, r->cand));
+	r->tried.draft_ns = round_ns(exp((double)f[FEATURE_DRAFT]));
 	r->tried.guess_ns = round_ns(g.ns);
 	r->tried.guess_sd = g.sd;
 }
@@ -87,7 +85,9 @@ static void recall(struct tune *t, const struct tried *k)
 	r->tried.cand = r->cand;
 	r->tried.lost = still_lost(t, k, ns);
 	t->strategy->tell(t->state, r->cand, &m);
-	learn_add(t->learn, t->space, t->index, r->cand, &m);
+	float f[FEATURES];
+	space_features(t->space, r->cand, f);
+	learn_add(t->learn, t->index, f, &m);
 }
 
 void tune_recall(struct tune *t)

@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-	SLICE = 10,        /* candidates of a slice, */
-	TWINS = 4,         /* and variations of the numbers of its two best structures */
-	PER_STRUCTURE = 2, /* proposals of one structure in a slice */
-	TIRED = 200,       /* proposals in a row that are known already: nothing is left */
+	SLICE = 10,     /* candidates of a slice, */
+	TWINS = 4,      /* and variations of the numbers of its two best structures */
+	TWIN_TRIES = 8, /* for one that is new */
+	TIRED = 200,    /* proposals in a row that are known already: nothing is left */
 };
 
 /* A candidate is raced when its fastest run is within 15 % of the incumbent's: noise hides no more than that.
@@ -19,6 +19,17 @@ enum {
 #define AT_ROOFLINE 1.03
 #define NO_GAIN 0.005
 #define DENSE 8 /* flops per byte */
+
+/* Rules take their time: what an earlier job of this box has made is not made again. */
+static void find_standard(struct tune *t)
+{
+	const struct job_result *e = t->task->earlier;
+	if (e && space_legal(t->space, e->standard) >= 0)
+		memcpy(t->result->standard, e->standard, CAND_MAX);
+	else
+		space_default(t->space, t->result->standard);
+	t->standard = t->result->standard;
+}
 
 int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, struct job_result *result)
 {
@@ -53,9 +64,7 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 		t->done = true;
 		return E_OK;
 	}
-	char standard[CAND_MAX];
-	space_default(t->space, standard);
-	t->standard = arena_strdup(&t->arena, standard);
+	find_standard(t);
 	int threads = b->runner->threads > 1 ? b->runner->threads : 1;
 	result->roofline_ns = space_roofline(t->space) / threads;
 	heard_open(&t->heard, space_task(t->space));
@@ -129,25 +138,15 @@ static int propose(struct tune *t, char cand[CAND_MAX])
 	return t->strategy->ask(t->state, cand);
 }
 
-/* Trials from `first` on with this structure. */
-static int same_structure(const struct tune *t, int first, struct key structure)
-{
-	int n = 0;
-	for (int i = first; i < t->ntrials; i++)
-		n += key_equal(t->trial[i].structure, structure);
-	return n;
-}
-
-/* Proposes until something new comes. E_NOTFOUND: nothing left. `first`: the slice's first trial. */
-static int propose_new(struct tune *t, int first, char cand[CAND_MAX])
+/* Proposes until something new comes, which is tried: strategies do not say it twice. E_NOTFOUND: nothing
+ * left. */
+static int propose_new(struct tune *t, char cand[CAND_MAX])
 {
 	for (int i = 0; i < TIRED; i++) {
 		int rc = propose(t, cand);
 		if (rc == E_NOTFOUND)
 			return rc;
-		if (rc < 0 || tune_knows(t, cand))
-			continue;
-		if (same_structure(t, first, tune_structure_key(cand)) < PER_STRUCTURE || i > TIRED / 2)
+		if (rc >= 0 && !tune_knows(t, cand))
 			return E_OK;
 	}
 	return fail(E_NOTFOUND, "every proposal is known already");
@@ -172,10 +171,12 @@ static int next_fastest(const struct tune *t, int after)
 /* A new variation of the numbers of trial `from`: same structure, so nothing big is compiled. */
 static bool propose_twin(struct tune *t, int from, char cand[CAND_MAX])
 {
-	for (int i = 0; i < 32; i++)
-		if (space_mutate(t->space, &t->rng, t->trial[from].cand, cand) >= 0 &&
-		    key_equal(tune_structure_key(cand), t->trial[from].structure) && !tune_knows(t, cand))
+	for (int i = 0; i < TWIN_TRIES; i++) {
+		if (space_twin(t->space, &t->rng, t->trial[from].cand, cand) < 0)
+			return false;
+		if (!tune_knows(t, cand))
 			return true;
+	}
 	return false;
 }
 
@@ -259,11 +260,11 @@ struct queue {
 };
 
 /* Proposes until the window is full, or *left candidates; what comes is begun on other cores. */
-static int fill_queue(struct tune *t, struct queue *q, int first, int *left)
+static int fill_queue(struct tune *t, struct queue *q, int *left)
 {
 	while (*left > 0 && q->n < box_window(t->box)) {
 		char cand[CAND_MAX];
-		int rc = propose_new(t, first, cand);
+		int rc = propose_new(t, cand);
 		*left = rc < 0 ? 0 : *left - 1;
 		if (rc < 0)
 			return rc;
@@ -292,7 +293,7 @@ static int try_slice(struct tune *t)
 	int first = t->ntrials;
 	for (int left = SLICE; left > 0 || q.n > 0;) {
 		struct meas m;
-		int rc = fill_queue(t, &q, first, &left);
+		int rc = fill_queue(t, &q, &left);
 		if (rc < 0 && rc != E_NOTFOUND)
 			return rc;
 		if (!q.n)
@@ -315,7 +316,7 @@ static double room_of(const struct tune *t)
 {
 	if (t->best < 0)
 		return 1;
-	struct guess g = guide_guess(&t->guide, t->trial[t->best].cand);
+	struct guess g = t->guide.cost->guess(t->guide.model, t->f);
 	return promise_room((double)t->result->best_ns, t->result->roofline_ns, g.sd);
 }
 

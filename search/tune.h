@@ -12,8 +12,8 @@
 
 struct trial {
 	const char *cand;
-	struct key key, structure; /* of the whole text, of its structural part */
-	int64_t ns;                /* fastest run; INT64_MAX: failed */
+	struct key key; /* of the text */
+	int64_t ns;     /* fastest run; INT64_MAX: failed */
 	struct built code;
 	struct tried tried; /* what the job's caller is told */
 };
@@ -25,7 +25,7 @@ struct tune {
 	int index; /* of the task in the job */
 	struct arena arena;
 	struct space *space;
-	const char *standard; /* candidate 0: made once, as the rules' Winograd drafts take their time */
+	const char *standard; /* candidate 0, in the result */
 	struct learn *learn;  /* the job's */
 	struct guide guide;
 	const struct strategy *strategy;
@@ -34,6 +34,7 @@ struct tune {
 	struct trial *trial;
 	int ntrials, cap;
 	int best;           /* trial that is the incumbent; -1: none yet */
+	float f[FEATURES];  /* the incumbent's */
 	int64_t default_ns; /* fastest run of candidate 0; 0: none */
 	enum tried_by by;   /* where the candidate that is tried next comes from */
 	int seeds, rules;   /* known candidates and portfolio rules already proposed */

@@ -7,7 +7,6 @@
 
 #include "search/tune.h"
 
-struct key tune_structure_key(const char *cand);
 bool tune_knows(const struct tune *t, const char *cand);
 int tune_add(struct tune *t, const char *cand); /* a trial, of t->by; returns its index */
 int tune_rounds(const struct tune *t);          /* in which a trial is timed */
@@ -23,7 +22,7 @@ void tune_tell_akin(struct tune *t);
 int tune_save(struct tune *t, enum rec_kind kind, int trial, const struct meas *m) MUST_CHECK;
 
 /* tried.c: what is told of trials, and of those of earlier boxes. */
-void tune_believe(struct tune *t, int i); /* before it is built */
+void tune_believe(struct tune *t, int i, const float f[FEATURES]); /* before it is built */
 void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns);
 void tune_lost(struct tune *t, int i);
 /* Once the default is measured: what earlier boxes tried counts as tried. */

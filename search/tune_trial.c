@@ -16,13 +16,6 @@ enum {
 /* From here on a run costs as much as what is done beside it, and a part of one is enough to begin with. */
 #define PART_FROM_NS (2 * NS_PER_MS)
 
-struct key tune_structure_key(const char *cand)
-{
-	char text[CAND_MAX];
-	space_structure(cand, text);
-	return hash_text(text);
-}
-
 bool tune_knows(const struct tune *t, const char *cand)
 {
 	struct key k = hash_text(cand);
@@ -45,7 +38,6 @@ int tune_add(struct tune *t, const char *cand)
 	struct trial *n = &t->trial[t->ntrials];
 	*n = (struct trial){.cand = arena_strdup(&t->arena, cand),
 			    .key = hash_text(cand),
-			    .structure = tune_structure_key(cand),
 			    .ns = INT64_MAX,
 			    .code = {.handle = -1},
 			    .tried = {.by = t->by}};
@@ -78,6 +70,8 @@ static void drop_slow(struct tune *t)
 
 void tune_set_best(struct tune *t, int trial, int64_t ns)
 {
+	if (t->best != trial)
+		space_features(t->space, t->trial[trial].cand, t->f);
 	t->best = trial;
 	t->result->best_ns = ns;
 	snprintf(t->result->best, sizeof t->result->best, "%s", t->trial[trial].cand);
@@ -163,7 +157,9 @@ int tune_try_trial(struct tune *t, int trial, struct meas *m)
 	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
 	const char *cand = t->trial[trial].cand;
 	int64_t start_ns = clock_now(t->box->runner->clock);
-	tune_believe(t, trial);
+	float f[FEATURES];
+	space_features(t->space, cand, f);
+	tune_believe(t, trial, f);
 	int rc = tune_measure(t, trial, abort_ns, m);
 	if (rc < 0)
 		return rc;
@@ -174,7 +170,7 @@ int tune_try_trial(struct tune *t, int trial, struct meas *m)
 	if (m->status != MEAS_OK)
 		log_more("%s: %s: %s", t->task->label, cand, meas_status_name(m->status));
 	t->strategy->tell(t->state, cand, m);
-	learn_add(t->learn, t->space, t->index, cand, m);
+	learn_add(t->learn, t->index, f, m);
 	drop_slow(t);
 	tune_progress(t);
 	return E_OK;

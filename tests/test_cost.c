@@ -314,6 +314,7 @@ TEST(memory_keeps_all_tasks)
 	struct rng r;
 	int have[3] = {0};
 	char cand[CAND_MAX];
+	float f[FEATURES];
 	struct space *s = conv_space(&a);
 	rng_seed(&r, 1);
 	REQUIRE_OK(learn_open(&l, 3, "none", NULL, 0, 1));
@@ -321,14 +322,16 @@ TEST(memory_keeps_all_tasks)
 			  slow = {.status = MEAS_ABORTED, .min_ns = 9000}, spill = {.status = MEAS_SPILL},
 			  never = {.status = MEAS_OK};
 	space_default(s, cand);
-	learn_add(&l, s, 0, cand, &spill);
-	learn_add(&l, s, 0, cand, &never);
+	space_features(s, cand, f);
+	learn_add(&l, 0, f, &spill);
+	learn_add(&l, 0, f, &never);
 	CHECK(l.n == 0 && l.fresh == 0);
-	learn_add(&l, s, 0, cand, &slow);
+	learn_add(&l, 0, f, &slow);
 	CHECK(l.n == 1 && fabsf(l.sample[0].f[FEATURE_DRAFT] + l.sample[0].log_ratio - logf(9000)) < 1e-3f);
 	for (int i = 0; i < LEARN_MAX + 500; i++) {
 		CHECK_OK(space_random(s, &r, cand));
-		learn_add(&l, s, i < 50 ? 1 : 2, cand, &ok);
+		space_features(s, cand, f);
+		learn_add(&l, i < 50 ? 1 : 2, f, &ok);
 	}
 	CHECK(l.n == LEARN_MAX && l.fresh <= l.n);
 	for (int i = 0; i < l.n; i++)

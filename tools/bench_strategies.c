@@ -157,6 +157,7 @@ static void note_pick(struct search *s, const char *cand, int64_t ns)
 static int measure(struct search *s, const char *cand)
 {
 	struct meas m;
+	float f[FEATURES];
 	int handle;
 	int rc = s->runner->ops->build(s->runner, s->t->l->task, cand, INT64_MAX, &handle, &m);
 	if (rc >= 0 && handle >= 0) {
@@ -171,7 +172,8 @@ static int measure(struct search *s, const char *cand)
 		note_pick(s, cand, m.min_ns);
 	int64_t start_ns = clock_now(&clock_real);
 	s->strategy->tell(s->state, cand, &m);
-	learn_add(&s->learn, s->t->space, 0, cand, &m);
+	space_features(s->t->space, cand, f);
+	learn_add(&s->learn, 0, f, &m);
 	if (s->n % LESSON == 0)
 		learn_fit(&s->learn);
 	s->own_s += (double)(clock_now(&clock_real) - start_ns) / 1e9;
