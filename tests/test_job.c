@@ -143,6 +143,7 @@ static void check_results(struct setup *u)
 		CHECK(u->result[i].best[0] && u->result[i].best_ns > 0 && u->result[i].default_ns > 0);
 		CHECK(!strcmp(u->result[i].best, u->saved.best[i])); /* all that was found is saved */
 		CHECK(u->saved.standard[i][0] && u->saved.code_bytes[i] > 0);
+		CHECK(!strcmp(u->result[i].standard, u->saved.standard[i]));
 		CHECK(u->result[i].best_ns <= u->result[i].default_ns);
 	}
 	CHECK(u->s->wrong == 0);
@@ -444,7 +445,8 @@ TEST(a_job_goes_on_from_another)
 	    .cand = first[0].best, .status = MEAS_OK, .ns = 1000, .default_ns = 1000, .by = TRIED_DEFAULT};
 	setup.task[0].tried = &known;
 	setup.task[0].ntried = 1;
-	snprintf(first[1].best, sizeof first[1].best, "no schedule of this task"); /* is made anew */
+	snprintf(first[1].best, sizeof first[1].best, "no schedule of this task"); /* is made anew, */
+	snprintf(first[2].standard, sizeof first[2].standard, "nor this");         /* so is the default */
 	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 1;
 	setup.j.missing_by_ns = clock_now(dev_sim.clock()) + 1;
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
@@ -454,8 +456,87 @@ TEST(a_job_goes_on_from_another)
 	for (int i = 0; i < NTASKS; i++) {
 		CHECK(setup.result[i].default_ns > 0 && setup.result[i].best_ns <= first[i].best_ns);
 		CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]));
+		CHECK(!strcmp(setup.result[i].standard, setup.saved.standard[i]));
 	}
 	close_setup(&setup);
+}
+
+/* What draws of a task's space find. */
+static int draw_all(const char *text, struct key found[256])
+{
+	struct arena a = {0};
+	struct rng r;
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct space *s = NULL;
+	int n = 0;
+	rng_seed(&r, 9);
+	CHECK_OK(task_parse(text, t));
+	CHECK_OK(space_make(&a, t, &setup.s->t, NULL, &s));
+	for (int i = 0; i < 300 && n < 256; i++) {
+		char cand[CAND_MAX];
+		int k = 0;
+		CHECK_OK(space_random(s, &r, cand));
+		while (k < n && !key_equal(found[k], hash_text(cand)))
+			k++;
+		found[k] = hash_text(cand);
+		n += k == n;
+	}
+	arena_free(&a);
+	return n;
+}
+
+static struct {
+	int n, again;
+	struct key k[4096];
+} seen;
+
+static bool is_seen(struct key k)
+{
+	for (int i = 0; i < seen.n; i++)
+		if (key_equal(seen.k[i], k))
+			return true;
+	return false;
+}
+
+static void see(void *ctx, int task, const struct tried *t)
+{
+	struct key k = hash_text(t->cand);
+	(void)ctx;
+	if (task != 0 || t->lost)
+		return;
+	seen.again += is_seen(k);
+	if (seen.n < 4096)
+		seen.k[seen.n++] = k;
+}
+
+/* The default strategy goes on until the box is over. Where a space is small and has the box for itself, all
+ * of it has been tried before that, each candidate once, and the job is over when nothing else is left. */
+TEST(the_whole_box_is_used)
+{
+	static const char tiny[] = "task syms=0\noperand X in f32 [4] plain\noperand Y out f32 [4] plain\n"
+				   "stage i:4\nread X [i]\nbody r0 0 max\nwrite Y [i]\n";
+	struct key all[256];
+	for (int ntasks = 1; ntasks <= 2; ntasks++) {
+		const int64_t box = 10 * NS_PER_S;
+		open_setup(&setup, 1, 0.03, ntasks, box);
+		setup.j.strategy = NULL;
+		setup.j.tried = see;
+		setup.task[0].text = tiny;
+		seen.n = seen.again = 0;
+		int n = draw_all(tiny, all), met = 0;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		int64_t end = clock_now(dev_sim.clock());
+		for (int i = 0; i < n; i++)
+			met += is_seen(all[i]);
+		CHECK(n > 4 && (met == n || ntasks == 2) && seen.again == 0);
+		CHECK(end <= box - 30 * NS_PER_MS);
+		CHECK(ntasks == 1 ? end < box / 2 : end >= box - 100 * NS_PER_MS);
+		check_results(&setup);
+		if (test_bad)
+			printf("%d of %d, %d twice, %lld ms\n", met, n, seen.again,
+			       (long long)(end / NS_PER_MS));
+		close_setup(&setup);
+	}
 }
 
 TEST(bad_tasks_and_strategies)

@@ -63,7 +63,8 @@ static int64_t wild_ns(const struct space *s, const char *cand)
 
 TEST(table_and_find)
 {
-	static const char *const names[] = {"auto", "anneal", "cluster", "evolve", "genetic", "gradient", "random"};
+	static const char *const names[] = {"auto",    "anneal",   "cluster", "evolve",
+					    "genetic", "gradient", "random"};
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		CHECK(strategy_find(names[i]));
 	CHECK(!strategy_find("") && !strategy_find("annealing"));
@@ -83,10 +84,7 @@ TEST(proposals_are_legal_new_and_seeded)
 			open_task(&u, s, task_conv, seed < 3 ? 1 : 2);
 			REQUIRE(!test_bad);
 			for (int k = 0; k < 100; k++) {
-				int rc = s->ask(u.state, asked[k]);
-				if (rc == E_NOTFOUND && k > 15 && !strcmp(s->name, "auto"))
-					break;
-				REQUIRE_OK(rc);
+				REQUIRE_OK(s->ask(u.state, asked[k]));
 				CHECK_OK(space_legal(u.space, asked[k]));
 				for (int j = 0; j < k; j++)
 					CHECK(strcmp(asked[j], asked[k]) != 0);
@@ -103,13 +101,13 @@ TEST(proposals_are_legal_new_and_seeded)
 			}
 			arena_free(&u.a);
 		}
-		if (differ <= 8)
-			printf("%s does not follow its seed\n", s->name);
-		CHECK(differ > 8);
+		if (differ <= 50)
+			printf("%s: of 100 proposals %d follow the seed\n", s->name, differ);
+		CHECK(differ > 50);
 	}
 }
 
-/* The fastest of those proposed, log; a strategy may say before that it is done. */
+/* The fastest of those proposed, log. */
 static double best_after(const struct strategy *s, uint64_t seed, int asks)
 {
 	struct setup u;
@@ -118,7 +116,8 @@ static double best_after(const struct strategy *s, uint64_t seed, int asks)
 	open_task(&u, s, task_conv, seed);
 	space_default(u.space, cand);
 	tell_ns(&u, s, cand, hidden_ns(u.space, cand));
-	for (int k = 0; k < asks && s->ask(u.state, cand) >= 0; k++) {
+	for (int k = 0; k < asks && !test_bad; k++) {
+		CHECK_OK(s->ask(u.state, cand));
 		int64_t ns = hidden_ns(u.space, cand);
 		best = ns < best ? ns : best;
 		tell_ns(&u, s, cand, ns);
@@ -171,64 +170,75 @@ TEST(failures_are_not_bred)
 	}
 }
 
-/* Nearly every schedule that draws of a tiny space find is proposed; then all say so. */
-TEST(small_spaces_end)
+/* What many draws of a space find, each once. */
+struct found {
+	struct key k[256];
+	int n;
+};
+
+static bool finds(const struct found *f, const char *cand)
 {
-	struct keys {
-		struct key k[256];
-		int n;
-	} all = {.n = 0};
-	struct setup u;
-	struct rng r;
-	char cand[CAND_MAX];
-	open_task(&u, strategy_find("random"), task_tiny, 1);
-	rng_seed(&r, 9);
-	for (int i = 0; i < 300; i++) {
-		int k = 0;
-		CHECK_OK(space_random(u.space, &r, cand));
-		while (k < all.n && !key_equal(all.k[k], hash_text(cand)))
-			k++;
-		REQUIRE(k < 256);
-		if (k == all.n)
-			all.k[all.n++] = hash_text(cand);
-	}
-	arena_free(&u.a);
-	CHECK(all.n > 2);
-	for (int i = 0; strategy_table[i]; i++) {
-		const struct strategy *s = strategy_table[i];
-		int asked = 0, rc;
-		open_task(&u, s, task_tiny, 1);
-		while ((rc = s->ask(u.state, cand)) >= 0 && asked < 1000) {
-			CHECK_OK(space_legal(u.space, cand));
-			tell_ns(&u, s, cand, 1000 + 400 * (asked % 3));
-			asked++;
-		}
-		if (rc != E_NOTFOUND || (asked < all.n * 3 / 4 && strcmp(s->name, "auto")))
-			printf("%s proposed %d of %d\n", s->name, asked, all.n);
-		CHECK(rc == E_NOTFOUND && asked > 0);
-		CHECK(asked >= all.n * 3 / 4 || !strcmp(s->name, "auto"));
-		arena_free(&u.a);
-	}
+	for (int i = 0; i < f->n; i++)
+		if (key_equal(f->k[i], hash_text(cand)))
+			return true;
+	return false;
 }
 
-/* Asks until it says that it is done. */
-static int asks_of_auto(uint64_t seed, int64_t (*ns_of)(const struct space *s, const char *cand),
-			int64_t *best_ns)
+static void draw_all(const char *text, int draws, struct found *f)
 {
-	const struct strategy *s = strategy_find("auto");
 	struct setup u;
-	char cand[CAND_MAX];
-	int asked = 0;
-	*best_ns = INT64_MAX;
-	open_task(&u, s, task_conv, seed);
-	while (asked < 1000 && s->ask(u.state, cand) >= 0) {
-		int64_t ns = ns_of(u.space, cand);
-		*best_ns = ns < *best_ns ? ns : *best_ns;
-		tell_ns(&u, s, cand, ns);
-		asked++;
+	struct rng r;
+	open_task(&u, strategy_find("random"), text, 1);
+	rng_seed(&r, 9);
+	f->n = 0;
+	for (int i = 0; i < draws && f->n < 256; i++) {
+		char cand[CAND_MAX];
+		CHECK_OK(space_random(u.space, &r, cand));
+		if (!finds(f, cand))
+			f->k[f->n++] = hash_text(cand);
 	}
 	arena_free(&u.a);
-	return asked;
+	CHECK(f->n > 2 && f->n < 256);
+}
+
+/* Asks until nothing is left; returns how many of those that draws find were proposed. */
+static int exhaust(const struct strategy *s, const char *text, const struct found *all)
+{
+	struct setup u;
+	char cand[CAND_MAX];
+	int asked = 0, met = 0, rc;
+	open_task(&u, s, text, 1);
+	while ((rc = s->ask(u.state, cand)) >= 0 && asked < 1000) {
+		CHECK_OK(space_legal(u.space, cand));
+		tell_ns(&u, s, cand, 1000 + 400 * (asked % 3));
+		met += finds(all, cand);
+		asked++;
+	}
+	CHECK(rc == E_NOTFOUND);
+	arena_free(&u.a);
+	return met;
+}
+
+/* A small space costs nothing to exhaust: the default strategy proposes all of it. Others stop after so many
+ * draws without anything new (HERD_TIRED) that a rare schedule may be left, but not many. */
+TEST(small_spaces_are_covered)
+{
+	static const char a_point[] =
+	    "task syms=0\noperand X in f32 [1,1] plain\noperand Y out f32 [1,1] plain\n"
+	    "stage i:1 j:1\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n";
+	static const char *const texts[] = {task_tiny, a_point};
+	for (int k = 0; k < 2; k++) {
+		struct found all;
+		draw_all(texts[k], 300, &all);
+		for (int i = 0; strategy_table[i]; i++) {
+			const struct strategy *s = strategy_table[i];
+			bool whole = !strcmp(s->name, STRATEGY_DEFAULT);
+			int met = exhaust(s, texts[k], &all);
+			if (met < (whole ? all.n : all.n * 3 / 4))
+				printf("%s proposed %d of %d\n", s->name, met, all.n);
+			CHECK(met >= (whole ? all.n : all.n * 3 / 4));
+		}
+	}
 }
 
 static int64_t right_ns(const struct space *s, const char *cand)
@@ -253,16 +263,52 @@ static double best_of_draws(int64_t (*ns_of)(const struct space *s, const char *
 	return best;
 }
 
-/* It finds what is fastest, or nearly where the model is often wrong, and then ends: what it did not try is
- * hardly faster. */
-TEST(auto_says_when_it_is_done)
+/* Soon it has found what is fastest, or nearly where the model is often wrong; and it goes on, because where
+ * the box goes is not its matter. */
+static void auto_finds(int64_t (*ns_of)(const struct space *s, const char *cand), uint64_t seed, int soon,
+		       double within)
+{
+	enum { ASKS = 400 };
+	const struct strategy *s = strategy_find("auto");
+	double best = INFINITY, goal = best_of_draws(ns_of, seed) * within;
+	struct setup u;
+	open_task(&u, s, task_conv, seed);
+	for (int k = 0; k < ASKS && !test_bad; k++) {
+		char cand[CAND_MAX];
+		CHECK_OK(s->ask(u.state, cand));
+		int64_t ns = ns_of(u.space, cand);
+		best = fmin(best, (double)ns);
+		CHECK(k < soon || best < goal);
+		tell_ns(&u, s, cand, ns);
+	}
+	arena_free(&u.a);
+}
+
+TEST(auto_finds_the_best_and_goes_on)
 {
 	for (uint64_t seed = 1; seed <= 5; seed++) {
-		int64_t right, wild;
-		int n = asks_of_auto(seed, right_ns, &right), m = asks_of_auto(seed, wild_ns, &wild);
-		CHECK(n >= 4 && n < 120 && m >= 10 && m < 1000);
-		CHECK((double)right < best_of_draws(right_ns, seed) * 1.02);
-		CHECK((double)wild < best_of_draws(wild_ns, seed) * 1.1);
+		auto_finds(right_ns, seed, 120, 1.02);
+		auto_finds(wild_ns, seed, 200, 1.1);
+	}
+}
+
+/* Nothing that it is told makes it end: not a time that nothing can beat, nor failures alone. */
+TEST(auto_goes_on_without_hope)
+{
+	const struct strategy *s = strategy_find("auto");
+	for (int way = 0; way < 2; way++) {
+		struct setup u;
+		open_task(&u, s, task_conv, 1);
+		for (int k = 0; k < 300 && !test_bad; k++) {
+			char cand[CAND_MAX];
+			const struct meas bad = {.status = MEAS_TIMEOUT};
+			CHECK_OK(s->ask(u.state, cand));
+			if (way)
+				s->tell(u.state, cand, &bad);
+			else
+				tell_ns(&u, s, cand, k ? 1000000 + k : 1);
+		}
+		arena_free(&u.a);
 	}
 }
 
