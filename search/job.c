@@ -161,19 +161,27 @@ static bool dried_up(const struct tune *t, double all_ns)
 	return t->best >= 0 && (t->fruitless >= enough || above < DRY_SHARE * all_ns);
 }
 
+/* First slices come first: they have the rules and what is known from elsewhere, and tell what to expect. */
+static bool comes_before(const struct tune *t, double promise, const struct tune *next, double most)
+{
+	if (!next || !t->slices != !next->slices)
+		return !next || !t->slices;
+	return promise > most;
+}
+
 /* One slice after the other, to the task that promises most, until the box is over or nothing promises
  * anything. */
 static int run_slices(struct run *x)
 {
 	for (;;) {
 		struct tune *next = NULL;
-		double most = x->box.job->least, all_ns = network_ns(x);
+		double most = 0, all_ns = network_ns(x);
 		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
 			double p = tune_promise(&x->tune[i]);
-			if (x->box.job->quick && dried_up(&x->tune[i], all_ns))
+			if (p <= x->box.job->least || (x->box.job->quick && dried_up(&x->tune[i], all_ns)))
 				continue;
-			if (p > most) {
+			if (comes_before(&x->tune[i], p, next, most)) {
 				most = p;
 				next = &x->tune[i];
 			}

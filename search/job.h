@@ -3,11 +3,11 @@
  *
  * Candidate 0 of every task is the default schedule, measured first, so the result is never worse than not
  * tuning. Winners are raced interleaved against the incumbent, and replace it only on a gain above the race's
- * own noise (at least 1 %). The next slice goes to the task that promises most (search/promise.h). The sink
- * is told of every accepted incumbent (first the default, checked), so a stop at any instant loses nothing.
- * The box is a deadline on the runner's clock: job_run returns before it. Tasks without a kernel come first,
- * the dearest of them before all: they alone may take longer, as a network that lacks one loses more than any
- * search gains. */
+ * own noise (at least 1 %). The next slice goes to the task that promises most (search/promise.h), first
+ * slices before all others. The sink is told of every accepted incumbent (first the default, checked), so a
+ * stop at any instant loses nothing. The box is a deadline on the runner's clock: job_run returns before it.
+ * Tasks without a kernel come first, the dearest of them before all: they alone may take longer, as a network
+ * that lacks one loses more than any search gains. */
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 

@@ -539,6 +539,33 @@ TEST(the_whole_box_is_used)
 	}
 }
 
+static struct {
+	int n[NTASKS], again, left;
+} slices;
+
+static void count_slices(void *ctx, int task, const struct tried *t)
+{
+	enum { SLICE = 10 };
+	(void)ctx;
+	if (t->lost || t->by == TRIED_DEFAULT)
+		return;
+	slices.again += ++slices.n[task] == SLICE + 1;
+	for (int i = 0; i < NTASKS; i++)
+		slices.left += slices.again && !slices.n[i];
+}
+
+/* However much more one task promises than the others, each gets a slice before one gets two. */
+TEST(first_slices_come_first)
+{
+	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
+	setup.task[0].uses = 1000;
+	setup.j.tried = count_slices;
+	memset(&slices, 0, sizeof slices);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(slices.again > 0 && slices.left == 0);
+	close_setup(&setup);
+}
+
 TEST(bad_tasks_and_strategies)
 {
 	open_setup(&setup, 1, 0, 2, NS_PER_S);
