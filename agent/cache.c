@@ -1,98 +1,113 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/cache_parts.h"
-
+#include "platform/disk.h"
 #include "platform/log.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static struct slot *find_slot(const struct cache *c, uint8_t type, struct key k)
+#define CAP_BYTES (INT64_C(64) << 20)
+
+/* The lowest comes first, so the folders of a list, which begins with the uppermost, are added backwards. */
+static int add_layer(struct cache *c, const char *dir, size_t n)
 {
-	size_t i = (k.lo ^ (uint64_t)type * UINT64_C(0x9e3779b97f4a7c15)) & (c->nslots - 1);
-	while (c->slot[i].type && !(c->slot[i].type == type && key_equal(c->slot[i].key, k)))
-		i = (i + 1) & (c->nslots - 1);
-	return &c->slot[i];
+	if (c->nlayers == MAX_LAYERS)
+		return fail(E_USAGE, "a cache has %d layers at most", MAX_LAYERS);
+	struct layer *l = &c->layer[c->nlayers];
+	l->dir = strndup(dir, n);
+	if (!l->dir)
+		return fail(E_NOMEM, "no memory to open a cache");
+	c->nlayers++;
+	return strlen(l->dir) < PATH_MAX - 80
+		   ? E_OK
+		   : fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
 }
 
-static int grow_index(struct cache *c)
+static int add_seeds(struct cache *c)
 {
-	struct slot *old = c->slot;
-	size_t n = c->nslots, want = n ? n * 2 : 256;
-	struct slot *fresh = calloc(want, sizeof *fresh);
-	if (!fresh)
-		return fail(E_NOMEM, "no memory to index the cache");
-	c->slot = fresh;
-	c->nslots = want;
-	for (size_t i = 0; i < n; i++)
-		if (old[i].type)
-			*find_slot(c, old[i].type, old[i].key) = old[i];
-	free(old);
-	return E_OK;
-}
-
-/* Record h is at `at`. One that forgets another is remembered as that other, gone. What waits in memory is
- * newer than anything in the file. Returns 1. */
-int cache_index(struct cache *c, const struct head *h, const uint8_t *payload, int64_t at)
-{
-	bool forget = h->type == CACHE_FORGET && h->n == 1;
-	uint8_t type = forget ? payload[0] : h->type;
-	if (type < CACHE_REC || type >= CACHE_TYPES)
-		return 1;
-	if (c->nused * 2 >= c->nslots) {
-		int rc = grow_index(c);
-		if (rc < 0)
-			return rc;
+	const char *list = c->o.seeds ? c->o.seeds : getenv("HONE_SEEDS");
+	list = list ? list : CACHE_SEED;
+	int rc = E_OK;
+	for (size_t end = strlen(list); end && rc >= 0;) {
+		size_t from = end;
+		while (from && list[from - 1] != ':')
+			from--;
+		if (end > from)
+			rc = add_layer(c, list + from, end - from);
+		end = from ? from - 1 : 0;
 	}
-	struct slot *s = find_slot(c, type, h->key);
-	if (at >= 0 && s->type && s->at < 0)
-		return 1;
-	c->nused += s->type == 0;
-	*s = (struct slot){.key = h->key, .type = type, .n = forget ? GONE : h->n, .at = at};
-	return 1;
+	return rc;
 }
 
-static int open_as(struct cache **out, const char *dir, bool read_only, bool memory, int64_t wait_ns)
+static bool not_ours_to_write(const char *dir)
+{
+	return file_is_dir(dir) && access(dir, W_OK) < 0 &&
+	       (errno == EACCES || errno == EROFS || errno == EPERM);
+}
+
+/* The folder, and the user's above it where this process may not write it. */
+static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
+{
+	char user[PATH_MAX];
+	int rc = add_layer(c, dir, strlen(dir));
+	if (rc < 0 || mode == CACHE_MEMORY || !not_ours_to_write(dir) ||
+	    file_cache_dir(user, sizeof user) < 0 || !strcmp(user, dir))
+		return rc;
+	if (mode == CACHE_WRITE)
+		log_info("hone: %s cannot be written: results are kept in %s", dir, user);
+	return add_layer(c, user, strlen(user));
+}
+
+static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, int64_t wait_ns)
+{
+	int rc = add_seeds(c);
+	if (rc >= 0)
+		rc = add_folders(c, dir, mode);
+	if (rc >= 0 && mode == CACHE_WRITE)
+		rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
+	if (rc >= 0 && mode == CACHE_WRITE)
+		rc = cache_lock(c, cache_dir(c), wait_ns);
+	if (rc >= 0)
+		rc = cache_index_start(c);
+	if (rc >= 0)
+		rc = cache_layers_load(c);
+	if (rc >= 0 && mode == CACHE_WRITE)
+		cache_compact_at_open(c);
+	return rc;
+}
+
+int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, int64_t wait_ns,
+		    const struct cache_options *o)
 {
 	struct cache *c = calloc(1, sizeof *c);
 	if (!c)
 		return fail(E_NOMEM, "no memory to open a cache");
-	c->memory = memory;
-	c->fd = c->lock_fd = -1;
-	int rc = snprintf(c->dir, sizeof c->dir, "%s", dir) < (int)sizeof c->dir
-		     ? E_OK
-		     : fail(E_USAGE, "the path of cache folder %s is too long", dir);
-	if (rc >= 0 && !read_only)
-		rc = fail_in(file_mkdirs(dir, 0755), "cache %s", dir);
-	if (rc >= 0 && !read_only)
-		rc = cache_lock(c, wait_ns);
-	if (rc >= 0)
-		rc = grow_index(c);
-	if (rc >= 0)
-		rc = cache_open_file(c);
-	if (rc >= 0)
-		rc = cache_scan(c);
-	if (rc < 0) {
+	c->memory = mode == CACHE_MEMORY;
+	c->lock_fd = -1;
+	c->o = o ? *o : (struct cache_options){0};
+	c->o.cap_bytes = c->o.cap_bytes ? c->o.cap_bytes : CAP_BYTES;
+	for (int kind = 0; kind <= SEG_CODE; kind++)
+		c->active[kind] = -1;
+	int rc = open_cache(c, dir, mode, wait_ns);
+	if (rc < 0)
 		cache_close(c);
-		return rc;
-	}
-	if (c->end > c->good_bytes)
-		log_more("cache %s: %lld bytes are damaged and were skipped", dir,
-			 (long long)(c->end - c->good_bytes));
-	*out = c;
-	return E_OK;
+	else
+		*out = c;
+	return rc;
 }
 
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns)
 {
-	return open_as(out, dir, read_only, false, wait_ns);
+	return cache_open_with(out, dir, read_only ? CACHE_READ : CACHE_WRITE, wait_ns, NULL);
 }
 
 int cache_open_memory(struct cache **out, const char *dir)
 {
-	return open_as(out, dir, true, true, 0);
+	return cache_open_with(out, dir, CACHE_MEMORY, 0, NULL);
 }
 
 void cache_close(struct cache *c)
@@ -101,122 +116,30 @@ void cache_close(struct cache *c)
 		return;
 	if (cache_commit(c) < 0)
 		log_error("%s: what this process found may be lost", err_text());
-	if (c->fd >= 0)
-		close(c->fd);
+	cache_layers_close(c);
 	if (c->lock_fd >= 0)
 		file_unlock(c->lock_fd);
-	buf_free(&c->pending);
+	for (int i = 0; i < c->nlayers; i++)
+		free(c->layer[i].dir);
+	buf_free(&c->bytes);
+	free(c->put);
 	free(c->slot);
 	free(c);
 }
 
-static bool write_at(int fd, const void *p, size_t n, int64_t at)
+const char *cache_dir(const struct cache *c)
 {
-	for (size_t put = 0; put < n;) {
-		ssize_t r = pwrite(fd, (const char *)p + put, n - put, at + (int64_t)put);
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r <= 0)
-			return false;
-		put += (size_t)r;
-	}
-	return true;
+	return c->layer[c->nlayers - 1].dir;
 }
 
-/* Appends whole records to the file; on failure the file is as before. */
-static int append(struct cache *c, const void *p, size_t n)
+uint64_t cache_generation(const struct cache *c)
 {
-	if (write_at(c->fd, p, n, c->end)) {
-		c->end += (int64_t)n;
-		c->good_bytes += (int64_t)n;
-		return E_OK;
-	}
-	int why = errno;
-	if (ftruncate(c->fd, c->end) < 0)
-		log_more("cache %s: a part of a record stays at its end: %s", c->dir, strerror(errno));
-	return fail(E_IO, "cache %s: %s; make room there or choose another folder with --cache", c->dir,
-		    strerror(why));
-}
-
-static void record_bytes(struct buf *out, enum cache_type t, struct key k, const void *p, size_t n)
-{
-	size_t from = out->n;
-	buf_add(out, cache_magic, sizeof cache_magic);
-	buf_u32(out, (uint32_t)n);
-	buf_u32(out, (uint32_t)t);
-	buf_u64(out, k.hi);
-	buf_u64(out, k.lo);
-	buf_add(out, p, n);
-	if (buf_ok(out))
-		buf_u32(out, crc32c(0, out->p + from, out->n - from));
-}
-
-static int check_writer(const struct cache *c, size_t n)
-{
-	if (c->lock_fd < 0 && !c->memory)
-		return fail(E_USAGE, "cache %s was opened for reading", c->dir);
-	if (n > MAX_PAYLOAD)
-		return fail(E_UNSUPPORTED, "a record of %zu bytes is too large for the cache", n);
-	return E_OK;
-}
-
-/* Writes what could not be written before. */
-static int flush_pending(struct cache *c)
-{
-	int64_t base = c->end;
-	if (!c->pending.n)
-		return E_OK;
-	int rc = append(c, c->pending.p, c->pending.n);
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; i < c->nslots; i++)
-		if (c->slot[i].type && c->slot[i].at < 0)
-			c->slot[i].at = base + ~c->slot[i].at;
-	buf_clear(&c->pending);
-	return E_OK;
-}
-
-int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n)
-{
-	struct buf bytes = {0};
-	struct head h = {.n = (uint32_t)n, .type = (uint8_t)t, .key = k};
-	int rc = check_writer(c, n);
-	if (rc < 0)
-		return rc;
-	record_bytes(&bytes, t, k, p, n);
-	rc = buf_ok(&bytes) ? E_OK : fail(E_NOMEM, "no memory for a record of %zu bytes", n);
-	/* What waits comes first: the newest record of a key has to be the last in the file. */
-	if (rc >= 0 && !c->memory)
-		rc = flush_pending(c);
-	int64_t at = c->end;
-	if (rc >= 0 && !c->memory)
-		rc = append(c, bytes.p, bytes.n);
-	if (rc == E_IO || c->memory) {
-		at = ~(int64_t)c->pending.n;
-		buf_add(&c->pending, bytes.p, bytes.n);
-	}
-	if (!buf_ok(&c->pending))
-		rc = fail(E_NOMEM, "no memory for a record of %zu bytes", n);
-	if (rc >= 0 || rc == E_IO) {
-		int indexed = cache_index(c, &h, p, at);
-		rc = indexed < 0 ? indexed : rc;
-	}
-	buf_free(&bytes);
-	return rc;
+	return c->generation;
 }
 
 int cache_commit(struct cache *c)
 {
-	if (c->lock_fd < 0 || c->fd < 0)
-		return E_OK;
-	int rc = flush_pending(c);
-	if (rc >= 0 && fdatasync(c->fd) < 0)
-		rc = fail(E_IO, "cache %s: %s", c->dir, strerror(errno));
-	if (rc >= 0 && !c->named) {
-		file_sync_folder(c->dir);
-		c->named = true;
-	}
-	return rc;
+	return cache_flush(c);
 }
 
 static int miss(void)
@@ -224,38 +147,79 @@ static int miss(void)
 	return fail(E_NOTFOUND, "not in the cache");
 }
 
+/* A record that has to be copied from its segment, or from what waits, into p of the payload's size +
+ * REC_HEAD
+ * + REC_CRC. Returns 1, or 0: a miss. */
+static int fetch(const struct cache *c, const struct slot *s, uint8_t *p)
+{
+	const struct head h = {.n = s->n, .type = s->type, .key = s->key};
+	if (s->seg != IN_MEMORY)
+		return seg_read(&c->seg[s->seg], s->at, &h, p);
+	if (s->n)
+		memcpy(p + REC_HEAD, c->bytes.p + c->put[s->at].at, s->n);
+	return 1;
+}
+
 int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *out)
 {
-	const struct slot *s = find_slot(c, (uint8_t)t, k);
-	struct buf bytes = {0};
-	struct head h;
-	if (!s->type || s->n == GONE || (t == CACHE_CODE && c->foreign && s->at >= 0))
+	enum { BEFORE = 32 }; /* >= REC_HEAD, so that the payload is aligned as the arena's memory is */
+	const struct slot *s = cache_slot(c, (uint8_t)t, k);
+	if (!s->type || s->n == GONE || s->seg == NOWHERE)
 		return miss();
-	int rc = 1;
-	if (s->at < 0)
-		buf_add(&bytes, c->pending.p + ~s->at, HEAD_BYTES + s->n);
-	else
-		rc = cache_read(c, s->at, s->n, &bytes);
-	if (rc > 0 && buf_ok(&bytes) && cache_head((const uint8_t *)bytes.p, &h) && h.type == t &&
-	    key_equal(h.key, k)) {
-		char *copy = arena_try(a, s->n + (size_t)1, 1);
-		if (copy)
-			memcpy(copy, bytes.p + HEAD_BYTES, s->n);
-		*out = (struct blob){.p = copy, .n = s->n};
-		rc = copy ? E_OK : E_NOMEM;
-	} else if (rc >= 0) {
-		rc = miss();
-	}
-	buf_free(&bytes);
-	return rc;
+	uint8_t *p = arena_try(a, BEFORE + (size_t)s->n + REC_CRC + 1, 1);
+	if (!p)
+		return E_NOMEM;
+	int rc = fetch(c, s, p + BEFORE - REC_HEAD);
+	if (rc < 0)
+		log_more("%s", err_text());
+	if (rc <= 0)
+		return miss();
+	p[BEFORE + s->n] = 0;
+	*out = (struct blob){.p = p + BEFORE, .n = s->n};
+	return E_OK;
+}
+
+/* It would be written once more. Below the uppermost layer it is written: there it may go away. */
+static bool is_there(struct cache *c, const struct head *h, const void *p)
+{
+	const struct slot *s = cache_slot(c, h->type, h->key);
+	struct arena a = {0};
+	struct blob old;
+	bool here = s->type && s->n == h->n && s->seg != NOWHERE &&
+		    (s->seg == IN_MEMORY || c->seg[s->seg].layer == c->nlayers - 1);
+	bool same = here && cache_get(c, h->type, h->key, &a, &old) >= 0 && !memcmp(old.p, p, old.n);
+	arena_free(&a);
+	return same;
+}
+
+int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n)
+{
+	struct head h = {.n = (uint32_t)n, .type = (uint8_t)t, .key = k};
+	if (c->lock_fd < 0 && !c->memory)
+		return fail(E_USAGE, "cache %s was opened for reading", cache_dir(c));
+	if (n > MAX_PAYLOAD)
+		return fail(E_UNSUPPORTED, "a record of %zu bytes is too large for the cache", n);
+	if (t == CACHE_FORGET && n != 1)
+		return fail(E_USAGE, "one type is forgotten at a time");
+	if (t != CACHE_FORGET && is_there(c, &h, p))
+		return E_OK;
+	int rc = cache_wait(c, &h, p);
+	/* Where writing fails it is tried again only now and then: every try costs flash. */
+	if (rc > 0 && !c->memory && c->waiting % BATCH_RECORDS == 0)
+		rc = cache_flush(c);
+	return rc < 0 ? rc : E_OK;
+}
+
+int cache_forget(struct cache *c, enum cache_type t, struct key k)
+{
+	uint8_t type = (uint8_t)t;
+	const struct slot *s = cache_slot(c, type, k);
+	return s->type && s->n != GONE ? cache_put(c, CACHE_FORGET, k, &type, 1) : E_OK;
 }
 
 int cache_refresh(struct cache *c)
 {
-	if (c->lock_fd >= 0)
-		return 0;
-	int rc = cache_open_file(c);
-	return rc < 0 ? rc : cache_scan(c);
+	return cache_layers_follow(c);
 }
 
 int cache_put_rec(struct cache *c, const struct rec *r)
@@ -279,25 +243,15 @@ int cache_get_rec(struct cache *c, struct key k, struct arena *a, struct rec *ou
 	return E_OK;
 }
 
-static int older_first(const void *a, const void *b)
-{
-	const struct slot *x = a, *y = b;
-	/* Pending records (at < 0, the later the smaller) are the newest. */
-	if ((x->at < 0) != (y->at < 0))
-		return x->at < 0 ? 1 : -1;
-	int64_t i = x->at < 0 ? ~x->at : x->at, j = y->at < 0 ? ~y->at : y->at;
-	return i < j ? -1 : i > j;
-}
-
 int cache_keys(const struct cache *c, enum cache_type t, struct arena *a, struct key **out)
 {
 	struct arena scratch = {0};
 	struct slot *list = ARENA_ARRAY(&scratch, struct slot, c->nused + 1);
 	int n = 0;
 	for (size_t i = 0; i < c->nslots; i++)
-		if (c->slot[i].type == t && c->slot[i].n != GONE)
+		if (c->slot[i].type == t && c->slot[i].n != GONE && c->slot[i].seg != NOWHERE)
 			list[n++] = c->slot[i];
-	qsort(list, (size_t)n, sizeof *list, older_first);
+	qsort_r(list, (size_t)n, sizeof *list, cache_order, (void *)(uintptr_t)c);
 	*out = ARENA_ARRAY(a, struct key, n + 1);
 	for (int i = 0; i < n; i++)
 		(*out)[i] = list[i].key;
@@ -321,4 +275,37 @@ int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const 
 		count++;
 	}
 	return count;
+}
+
+void cache_state(const struct cache *c, struct cache_state *out)
+{
+	int64_t lives = 0, good = 0;
+	*out = (struct cache_state){.dir = cache_dir(c),
+				    .damaged_bytes = c->damaged_bytes,
+				    .written_bytes = c->written_bytes,
+				    .index_bytes = (int64_t)(c->nslots * sizeof *c->slot),
+				    .cap_bytes = c->o.cap_bytes,
+				    .generation = c->generation};
+	for (int i = 0; i < c->nlayers; i++)
+		out->layers += file_is_dir(c->layer[i].dir);
+	for (int i = 0; i < c->nsegs; i++) {
+		const struct seg *s = &c->seg[i];
+		out->segments += s->fd >= 0;
+		out->foreign |= s->fd >= 0 && s->foreign;
+		out->file_bytes += cache_top_seg(c, s) ? s->size : 0;
+		good += cache_top_seg(c, s) ? s->good_bytes : 0;
+	}
+	for (size_t i = 0; i < c->nslots; i++) {
+		const struct slot *s = &c->slot[i];
+		if (!s->type || s->n == GONE || s->seg == NOWHERE)
+			continue;
+		int64_t n = REC_HEAD + (int64_t)s->n + REC_CRC;
+		out->count[s->type]++;
+		*(s->type == CACHE_CODE ? &out->code_bytes : &out->record_bytes) += n;
+		if (s->seg == IN_MEMORY)
+			out->waiting_bytes += n;
+		else if (c->seg[s->seg].layer == c->nlayers - 1)
+			lives += n;
+	}
+	out->dead_bytes = good - lives;
 }

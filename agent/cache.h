@@ -1,21 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache: records on flash. Append-only file of records with CRC32C, index in RAM; one writer (lock), any
- * number of readers. A bad record is a miss, never an error; opening costs time linear in the file's size,
- * whatever is in it. What was put before a commit that succeeded outlives a power cut; of what came after it
- * nothing is promised yet.
+/* The cache: records on flash. A folder of segments (agent/segment.h), an index in memory; one writer (lock),
+ * any number of readers, which need no lock. A bad record is a miss, never an error; opening costs time
+ * linear in the files' size, whatever is in them.
  *
- * Record bytes (little endian): "HREC", u32 length of the payload (<= 16 MiB), u32 type, key 16 bytes (hi,
- * lo), payload, u32 crc32c of all that before. The last record of a (type, key) in the file counts;
- * CACHE_FORGET (payload: u8 type) makes one absent. File: DIR/cache.hone, lock: DIR/lock.
+ * What is put waits in memory until it is committed: by cache_commit, by cache_close, or when 64 records
+ * wait. A commit writes batches of at most 64 records, each with one write and one sync; code first, so that
+ * no record is durable before its code. What a successful commit wrote outlives a power cut; a batch that was
+ * cut is there in parts or not at all, and each part is a whole record. The last record of a batch,
+ * CACHE_MARK, counts: u64 generation (batches so far), u64 bytes written over the cache's life, in blocks, by
+ * everything that this cache does (without the file system's own journal).
+ *
+ * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
+ * kind is dead, the next writer copies what lives to a new segment that replaces the others; so it does when
+ * DIR would grow over its cap, and then code goes first: that of no living record, then the oldest; records
+ * only when no code is left, which is said. DIR/lock: the writer. DIR/cache.hone: the format before this one,
+ * read as it is, and taken over by the next writer.
+ *
+ * Layers: under DIR lie seeds, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
+ * CACHE_SEED, where an image keeps what it ships. A folder that this process may not write is itself a seed,
+ * and the user's cache folder lies above it. The uppermost record of a (type, key) counts, in one layer the
+ * last; CACHE_FORGET (payload: u8 type) makes one absent.
  *
  * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version
- * + cand, so that a record never meets the code of another candidate, and code is put before its record;
+ * + cand, so that a record never meets the code of another candidate;
  * choices = hash of (model key, target key, device, threads, exactness) (agent/chosen.h); history:
  * agent/history.h; trials: agent/trials.h.
  *
- * Code is machine code: where, at open, somebody other than root and this process's user can write the file
- * or change its folder (a sticky one keeps others' hands off), every code record of the file is a miss, and
- * the log says so. */
+ * Code is machine code: where, at open, somebody other than root, the user `hone` (the daemon's) and this
+ * process's user can write a file or change its folder (a sticky one keeps others' hands off), every code
+ * record in it is a miss, and the log says so. Who may list the folder may read its files. */
 #ifndef AGENT_CACHE_H
 #define AGENT_CACHE_H
 
@@ -25,6 +38,10 @@
 #include "platform/hash.h"
 #include "platform/meas.h"
 
+#define CACHE_OLD_FILE "cache.hone"
+#define CACHE_TEMP_FILE "new.tmp"
+#define CACHE_SEED "/usr/share/hone/cache"
+
 enum cache_type {
 	CACHE_REC = 1,
 	CACHE_CHOICES = 2,
@@ -32,6 +49,7 @@ enum cache_type {
 	CACHE_FORGET = 4,
 	CACHE_HISTORY = 5,
 	CACHE_TRIALS = 6,
+	CACHE_MARK = 7,
 	CACHE_TYPES
 };
 
@@ -52,32 +70,70 @@ struct rec {
 
 struct cache;
 
-/* read_only: no lock, no writes; an absent folder is an empty cache. Writer: creates the folder, waits up to
- * wait_ns for the lock and says who holds it (E_BUSY). */
+enum cache_mode {
+	CACHE_READ,   /* no lock, no writes; an absent folder is an empty cache */
+	CACHE_WRITE,  /* makes the folder, waits for the lock and says who holds it (E_BUSY) */
+	CACHE_MEMORY, /* for a folder that cannot be written: what can be read is read, what is put stays in
+			 memory, comes before what is there, and is gone at the end */
+};
+
+struct cache_options {
+	int64_t cap_bytes; /* of DIR's segments; 0: 64 MiB, some thousand kernels and 100,000 records */
+	int64_t
+	    segment_bytes; /* of the first segment of records; 0: 256 KiB. Later ones grow with the cache. */
+	const char *seeds; /* DIR:DIR, uppermost first; NULL: as above */
+};
+
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;
-/* For a folder that cannot be written: what is there and can be read is read, what is put stays in memory,
- * comes before what is there, and is gone at the end. */
 int cache_open_memory(struct cache **out, const char *dir) MUST_CHECK;
+int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, int64_t wait_ns,
+		    const struct cache_options *o) MUST_CHECK;
 void cache_close(struct cache *c);            /* commits first; failing that, the log says what may be lost */
 int cache_commit(struct cache *c) MUST_CHECK; /* everything put so far is durable */
+const char *cache_dir(const struct cache *c); /* the folder that is written */
+uint64_t cache_generation(const struct cache *c); /* of its last batch; 0: none. Never falls. */
 
 struct key rec_key(const struct rec *r);
 struct key code_key(const struct rec *r);
 int cache_put_rec(struct cache *c, const struct rec *r) MUST_CHECK;
 int cache_get_rec(struct cache *c, struct key k, struct arena *a,
 		  struct rec *out) MUST_CHECK; /* E_NOTFOUND: a miss */
-/* After E_IO (a full disk) the record is kept in memory: it can be read back, and the next put or commit
- * tries again. */
+/* After E_IO (a full disk) the record is kept in memory: it can be read back, and a later put or commit tries
+ * again. What is there already, byte for byte, is not written again. */
 int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
+/* The bytes are 16-byte aligned, and a NUL follows. */
 int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *out) MUST_CHECK;
-/* Oldest first; bad ones are passed over. `r` lives in the arena. fn < 0 ends it. Returns their number, or <
- * 0. */
+int cache_forget(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
+/* Lower layers first, in each oldest first; bad ones are passed over. `r` lives in the arena. fn < 0 ends it.
+ * Returns their number, or < 0. */
 int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const struct rec *r),
 		   void *ctx) MUST_CHECK;
-/* Of all records of a type, oldest first. Returns their number. */
+/* Of all records of a type, in the same order. Returns their number. */
 int cache_keys(const struct cache *c, enum cache_type t, struct arena *a, struct key **out);
-/* A reader sees what the writer appended; > 0: something new. */
+/* A reader sees what the writer committed; > 0: something new. */
 int cache_refresh(struct cache *c) MUST_CHECK;
+/* What is dead or waits goes: one segment of records and one of code stay. */
+int cache_compact(struct cache *c) MUST_CHECK;
+/* All that is not forgotten, of all layers, as one file NAME.seg, which any cache folder may hold, a seed
+ * above all. Returns the number of records. */
+int cache_pack(struct cache *c, const char *path, bool with_code) MUST_CHECK;
+
+struct cache_state {
+	const char *dir;
+	int layers, segments;             /* folders that are there, files */
+	int count[CACHE_TYPES];           /* what can be had */
+	int64_t record_bytes, code_bytes; /* of what lives, all layers */
+	int64_t file_bytes, dead_bytes; /* of the folder that is written: its segments; in them, superseded */
+	int64_t damaged_bytes;
+	int64_t written_bytes; /* over its life */
+	int64_t waiting_bytes; /* in memory, not written yet */
+	int64_t index_bytes;   /* memory */
+	int64_t cap_bytes;
+	uint64_t generation;
+	bool foreign; /* others may write one of the layers: the code in it is not run */
+};
+void cache_state(const struct cache *c, struct cache_state *out);
+
 void rec_text(const struct rec *r, struct buf *out);
 int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK; /* fuzzed */
 

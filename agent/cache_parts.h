@@ -1,61 +1,88 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the cache share: cache_file.c opens, locks and reads the file, cache.c indexes and
- * writes. */
+/* What the parts of the cache share: cache_layer.c opens folders and follows their writer, cache_index.c
+ * knows where records are, cache_write.c commits, cache_compact.c makes room, cache.c is what callers see. */
 #ifndef AGENT_CACHE_PARTS_H
 #define AGENT_CACHE_PARTS_H
 
 #include "agent/cache.h"
+#include "agent/segment.h"
 
-#include <limits.h>
+enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 16, MANY_SEGS = 32 };
 
-enum {
-	HEAD_BYTES = 28, /* magic, length, type and zeros, key */
-	CRC_BYTES = 4,
-	MAX_PAYLOAD = 16 << 20, /* a kernel is some KiB; anything near this is damage */
-};
-
+/* In place of a segment: */
+enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX - 2 };
 #define GONE UINT32_MAX
 
 /* One per (type, key): where its newest record is. */
 struct slot {
 	struct key key;
-	uint8_t type; /* enum cache_type; 0: empty */
+	int64_t at;   /* offset in its segment; IN_MEMORY: index of the put */
 	uint32_t n;   /* payload bytes; GONE: forgotten */
-	int64_t at;   /* offset of the record; < 0: at ~at in `pending` */
+	uint16_t seg; /* NOWHERE: evicted */
+	uint8_t type; /* enum cache_type; 0: empty */
+};
+
+/* What waits. */
+struct put {
+	struct head h;
+	uint8_t of; /* the type that it is about: h.type, of CACHE_FORGET its payload */
+	bool done;  /* written, or superseded by a later one */
+	size_t at;  /* of its payload in `bytes` */
+};
+
+struct layer {
+	char *dir;
+	uint64_t last; /* the highest number of a segment that it has, or had */
+	bool unread;   /* something in it could not be read: nothing there may be thrown away */
 };
 
 struct cache {
-	char dir[PATH_MAX - 32];
-	int fd;             /* of the file; -1: none (a reader's empty folder) */
-	int lock_fd;        /* -1: reader */
-	bool memory;        /* what is put stays in `pending` */
-	bool foreign;       /* somebody else may have written it: its code is not run */
-	bool named;         /* the file's name is durable */
-	int64_t end;        /* bytes of the file that have been indexed */
-	int64_t good_bytes; /* of them in good records */
-	struct slot *slot;  /* open addressing, a power of two */
+	struct layer layer[MAX_LAYERS]; /* lowest first; the last is the one that is written */
+	int nlayers;
+	int lock_fd;     /* -1: not the writer */
+	bool memory;     /* what is put stays in memory */
+	struct seg *seg; /* of all layers; lower ones first, by number */
+	int nsegs;
+	int active[SEG_CODE + 1]; /* by kind: the segment that is appended to; -1: none */
+	struct slot *slot;        /* open addressing, a power of two */
 	size_t nslots, nused;
-	struct buf pending; /* records that could not be written: kept, so that nothing is lost while this
-			       process lives */
+	struct put *put;
+	int nputs, put_cap, waiting; /* of them not done */
+	struct buf bytes;            /* the payloads of the puts */
+	struct cache_options o;
+	uint64_t generation;
+	int64_t written_bytes, damaged_bytes;
 };
 
-struct head {
-	uint32_t n;
-	uint8_t type;
-	struct key key;
-};
+struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* type 0: free */
+/* Record h of segment `seg` (or IN_MEMORY) is at `at`; what lies above it stays. Returns 1, or < 0. */
+int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload,
+		int64_t at) MUST_CHECK;
+int cache_index_start(struct cache *c) MUST_CHECK;
+void cache_index_clear(struct cache *c); /* but for what waits in memory */
+/* The order of cache_each_rec. */
+int cache_order(const void *slot_a, const void *slot_b, void *cache);
+enum seg_kind cache_kind(uint8_t type); /* of the segment that holds it */
 
-static const uint8_t cache_magic[4] = {'H', 'R', 'E', 'C'};
+/* Opens and indexes all layers. */
+int cache_layers_load(struct cache *c) MUST_CHECK;
+/* What their writers did since. Returns whether there was something. */
+int cache_layers_follow(struct cache *c) MUST_CHECK;
+void cache_layers_close(struct cache *c);
+int cache_seg_add(struct cache *c, const struct seg *s) MUST_CHECK; /* its index */
+bool cache_top_seg(const struct cache *c, const struct seg *s); /* open, and of the layer that is written */
+unsigned cache_file_mode(const char *dir);                      /* who may list it may read */
 
-/* Record h is at `at` (< 0: at ~at in `pending`): remembers that. Returns 1, or < 0. */
-int cache_index(struct cache *c, const struct head *h, const uint8_t *payload, int64_t at) MUST_CHECK;
-int cache_open_file(struct cache *c) MUST_CHECK;
-int cache_lock(struct cache *c, int64_t wait_ns) MUST_CHECK;
-/* Indexes what follows the last good record; > 0: there was something new. */
-int cache_scan(struct cache *c) MUST_CHECK;
-bool cache_head(const uint8_t *p, struct head *h); /* of HEAD_BYTES; false: none */
-/* The record of `n` payload bytes at `at`, whole and checked, into `out` (cleared first). 0: not a good
- * record. */
-int cache_read(const struct cache *c, int64_t at, uint32_t n, struct buf *out) MUST_CHECK;
+int cache_lock(struct cache *c, const char *dir, int64_t wait_ns) MUST_CHECK;
+/* A put that waits, and counts at once. 1: one more waits; 0: another one no longer does. */
+int cache_wait(struct cache *c, const struct head *h, const void *payload) MUST_CHECK;
+int cache_flush(struct cache *c) MUST_CHECK; /* all that waits is durable */
+/* Bytes of flash that a write of n bytes at an offset costs. */
+int64_t cache_cost(int64_t at, int64_t n);
+void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at);
+
+/* `need` more bytes fit under the cap, as far as that can be. */
+void cache_make_room(struct cache *c, int64_t need);
+void cache_compact_at_open(struct cache *c);
 
 #endif

@@ -47,6 +47,8 @@ static int open_cache(struct session *s)
 	if (rc < 0)
 		return rc;
 	rc = cache_open(&s->cache, s->dir, false, LOCK_WAIT_NS);
+	if (rc >= 0) /* where the folder is not ours to write it is another one */
+		snprintf(s->dir, sizeof s->dir, "%s", cache_dir(s->cache));
 	if (rc != E_IO && rc != E_NOTFOUND)
 		return rc;
 	tune_warn(s);

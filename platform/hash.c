@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MurmurHash3 x64-128 (Austin Appleby, public domain algorithm) and CRC32C (Castagnoli, reflected
- * 0x82F63B78). */
+/* MurmurHash3 x64-128 (Austin Appleby, public domain algorithm). */
 #include "platform/hash.h"
 #include "platform/err.h"
 
@@ -103,23 +102,4 @@ int key_parse(const char *s, struct key *out)
 		return fail(E_CORRUPT, "a key is 32 lower-case hex digits, not '%.40s'", s);
 	*out = (struct key){.hi = v[0], .lo = v[1]};
 	return E_OK;
-}
-
-/* A CRC is linear: entry i of the byte table is the sum of the entries of i's bits. */
-#define BIT(i, b, v) ((i) >> (b)&1 ? UINT32_C(v) : 0)
-#define T1(i)                                                                                                \
-	BIT(i, 0, 0xf26b8303) ^ BIT(i, 1, 0xe13b70f7) ^ BIT(i, 2, 0xc79a971f) ^ BIT(i, 3, 0x8ad958cf) ^      \
-	    BIT(i, 4, 0x105ec76f) ^ BIT(i, 5, 0x20bd8ede) ^ BIT(i, 6, 0x417b1dbc) ^ BIT(i, 7, 0x82f63b78)
-#define T4(i) T1(i), T1((i) + 1), T1((i) + 2), T1((i) + 3)
-#define T16(i) T4(i), T4((i) + 4), T4((i) + 8), T4((i) + 12)
-#define T64(i) T16(i), T16((i) + 16), T16((i) + 32), T16((i) + 48)
-static const uint32_t crc_table[256] = {T64(0), T64(64), T64(128), T64(192)};
-
-uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
-{
-	const uint8_t *p = bytes;
-	crc = ~crc;
-	for (size_t i = 0; i < n; i++)
-		crc = crc >> 8 ^ crc_table[(crc ^ p[i]) & 255];
-	return ~crc;
 }

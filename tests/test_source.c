@@ -152,8 +152,9 @@ TEST(a_record_meets_no_code_but_its_own)
 static void damage_file(void)
 {
 	char path[96];
-	snprintf(path, sizeof path, "%s/cache.hone", dir);
 	struct arena a = {0};
+	REQUIRE_OK(cache_commit(cache));
+	snprintf(path, sizeof path, "%s/00000001.seg", dir); /* code is written first */
 	struct blob file;
 	REQUIRE_OK(file_read(&a, path, 0, &file));
 	char *bytes = arena_memdup(&a, file.p, file.n);

@@ -56,7 +56,7 @@ static struct trajectory fake(const char *dir, const char *body)
 	snprintf(text, sizeof text,
 		 "#!/bin/sh\necho \"$*\" >'%s/words'\n"
 		 "while [ $# -gt 0 ]; do [ \"$1\" = --cache ] && c=$2; shift; done\n"
-		 "mkdir -p $c\necho one >>$c/cache.hone\n%s\necho two >>$c/cache.hone\n"
+		 "mkdir -p $c\necho one >>$c/notes\n%s\necho two >>$c/notes\n"
 		 "echo "
 		 "'{\"strategy\":\"fake\",\"trials\":7,\"elapsed_s\":0.5,\"spent\":{\"own_ms\":20,\"state_"
 		 "bytes\":9}}'\n",
@@ -86,7 +86,7 @@ static const char *cache_of(const struct trajectory *t, int moment)
 {
 	char dir[256], file[300];
 	trajectory_folder(t, moment, dir, sizeof dir);
-	snprintf(file, sizeof file, "%s/cache.hone", dir);
+	snprintf(file, sizeof file, "%s/notes", dir);
 	return file_exists(file) ? slurp(file) : "";
 }
 

@@ -422,7 +422,8 @@ TEST(full_disk)
 	struct key k = trials_key(&log_a);
 	small = (struct rlimit){.rlim_cur = 1000, .rlim_max = old.rlim_max};
 	setrlimit(RLIMIT_FSIZE, &small);
-	CHECK_FAILS(trials_put(c, &log_a), E_IO, "--cache");
+	CHECK_OK(trials_put(c, &log_a));
+	CHECK_FAILS(cache_commit(c), E_IO, "--cache");
 	CHECK_OK(trials_get(c, k, &log_b));
 	CHECK(same(&log_a, &log_b));
 	trials_free(&log_b);

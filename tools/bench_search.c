@@ -14,6 +14,7 @@
 #include "platform/log.h"
 #include "search/strategy.h"
 #include "tools/contest.h"
+#include "tools/snap.h"
 #include "tools/trajectory.h"
 
 #include <limits.h>
@@ -298,14 +299,14 @@ static int score_course(struct bench *b, struct search_net *net, const struct tr
 	char path[PATH_MAX];
 	struct score s[MOMENTS_MAX + 1] = {{.cache = net->best}};
 	int of[MOMENTS_MAX], n = 1;
-	int64_t before = -1;
+	uint64_t before = UINT64_MAX;
 	_Static_assert(MOMENTS_MAX + 1 <= SCORE_MAX, "a search and the best run in one heat");
 	for (int i = 0; i < t->n; i++) {
 		trajectory_folder(t, i, path, sizeof path);
-		int64_t bytes = contest_bytes(&b->contest, path);
-		if (bytes != before || b->boxes)
+		uint64_t generation = snap_generation(path);
+		if (generation != before || b->boxes)
 			s[n++].cache = arena_strdup(&b->arena, path);
-		before = bytes;
+		before = generation;
 		of[i] = n - 1;
 	}
 	c->network = net->name;

@@ -5,7 +5,6 @@
 #include "tools/snap.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 enum { HEAT = 8 };
 #define CROWN 1.003 /* what beats the best ever found must be this much faster */
@@ -61,9 +60,8 @@ int contest_heat(struct contest *c, const char *model, int n, struct score *s)
 /* The crown goes with a note of who won it. */
 static int crown(struct contest *c, const struct search_net *net, const char *cache, const char *who)
 {
-	int64_t bytes;
 	log_info("%s: the best ever found is now by %s", net->name, who);
-	int rc = snap_take(cache, net->best, &bytes);
+	int rc = snap_take(cache, net->best);
 	const char *path = arena_printf(c->arena, "%s/origin", net->best);
 	return rc < 0 ? rc : file_write(path, who, strlen(who));
 }
@@ -81,12 +79,6 @@ int contest_origin(struct contest *c, struct search_net *net)
 	return rc;
 }
 
-int64_t contest_bytes(struct contest *c, const char *dir)
-{
-	struct stat st;
-	return stat(arena_printf(c->arena, "%s/cache.hone", dir), &st) == 0 ? st.st_size : 0;
-}
-
 /* Who is faster than the best, in every opening. */
 static int fastest(int n, const struct score *s)
 {
@@ -100,7 +92,7 @@ static int fastest(int n, const struct score *s)
 int contest_run(struct contest *c, const struct search_net *net, const struct claim *claim, int n)
 {
 	int rc = 0;
-	if (n && !contest_bytes(c, net->best)) {
+	if (n && !snap_generation(net->best)) {
 		rc = crown(c, net, claim[0].cache, claim[0].who);
 		claim++;
 		n--;

@@ -32,6 +32,5 @@ int contest_heat(struct contest *c, const char *model, int n, struct score *s) M
 int contest_run(struct contest *c, const struct search_net *net, const struct claim *claim, int n) MUST_CHECK;
 /* Who holds it: net->origin. */
 int contest_origin(struct contest *c, struct search_net *net) MUST_CHECK;
-int64_t contest_bytes(struct contest *c, const char *cache); /* of a folder's file; 0: none */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/snap.h"
+#include "agent/cache.h"
 #include "platform/file.h"
 
 #include <dirent.h>
@@ -12,21 +13,19 @@
 #include <unistd.h>
 
 /* Of a file that grows meanwhile: what is there when the end is met. */
-static int copy_bytes(int from, int to, int64_t *bytes)
+static int copy_bytes(int from, int to)
 {
 	char part[1 << 16];
-	*bytes = 0;
 	for (ssize_t n; (n = read(from, part, sizeof part)) != 0;) {
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 || write(to, part, (size_t)n) != n)
 			return E_IO;
-		*bytes += n;
 	}
 	return E_OK;
 }
 
-static int copy_file(const char *from, const char *to, int64_t *bytes)
+static int copy_file(const char *from, const char *to)
 {
 	struct stat st;
 	int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -35,7 +34,7 @@ static int copy_file(const char *from, const char *to, int64_t *bytes)
 	int rc = E_OK, out = -1;
 	if (fstat(in, &st) == 0 && S_ISREG(st.st_mode)) {
 		out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-		rc = out < 0 ? E_IO : copy_bytes(in, out, bytes);
+		rc = out < 0 ? E_IO : copy_bytes(in, out);
 	}
 	if (rc < 0)
 		rc = fail(E_IO, "copying %s to %s: %s", from, to, strerror(errno));
@@ -52,23 +51,60 @@ static int path_in(const char *dir, const char *name, char out[PATH_MAX])
 		   : fail(E_USAGE, "the path %.80s... is too long", dir);
 }
 
-static int copy_named(const char *dir, const char *name, const char *to, int64_t *bytes)
+static int copy_named(const char *dir, const char *name, const char *to)
 {
 	char source[PATH_MAX], copy[PATH_MAX];
-	int64_t n = 0;
 	int rc = path_in(dir, name, source);
 	if (rc >= 0)
 		rc = path_in(to, name, copy);
 	if (rc >= 0)
-		rc = copy_file(source, copy, &n);
-	if (!strcmp(name, "cache.hone"))
-		*bytes = n;
+		rc = copy_file(source, copy);
 	return rc;
 }
 
-int snap_take(const char *dir, const char *to, int64_t *bytes)
+static const struct cache_options alone = {.seeds = ""};
+
+static bool holds(const struct cache *c)
 {
-	*bytes = 0;
+	struct cache_state s;
+	cache_state(c, &s);
+	return s.record_bytes + s.code_bytes > 0;
+}
+
+static int pack(const char *dir, const char *to)
+{
+	struct cache *c;
+	char path[PATH_MAX];
+	int rc = path_in(to, "00000001.seg", path);
+	if (rc >= 0)
+		rc = cache_open_with(&c, dir, CACHE_READ, 0, &alone);
+	if (rc < 0)
+		return rc;
+	if (holds(c))
+		rc = cache_pack(c, path, true);
+	cache_close(c);
+	return rc;
+}
+
+static bool is_store(const char *name)
+{
+	size_t n = strlen(name);
+	return !strcmp(name, "lock") || !strcmp(name, CACHE_OLD_FILE) || !strcmp(name, CACHE_TEMP_FILE) ||
+	       (n > 4 && !strcmp(name + n - 4, ".seg"));
+}
+
+uint64_t snap_generation(const char *dir)
+{
+	struct cache *c;
+	if (cache_open_with(&c, dir, CACHE_READ, 0, &alone) < 0)
+		return 0;
+	uint64_t generation = holds(c) ? cache_generation(c) + 1 : 0; /* the old format has none */
+	cache_close(c);
+	return generation;
+}
+
+int snap_take(const char *dir, const char *to)
+{
 	int rc = snap_remove(to);
 	if (rc >= 0)
 		rc = file_mkdirs(to, 0755);
@@ -76,11 +112,11 @@ int snap_take(const char *dir, const char *to, int64_t *bytes)
 	if (rc >= 0 && !d && errno != ENOENT)
 		rc = fail(E_IO, "%s: %s", dir, strerror(errno));
 	for (struct dirent *e; d && rc >= 0 && (e = readdir(d));)
-		if (e->d_name[0] != '.' && strcmp(e->d_name, "lock") != 0)
-			rc = copy_named(dir, e->d_name, to, bytes);
+		if (e->d_name[0] != '.' && !is_store(e->d_name))
+			rc = copy_named(dir, e->d_name, to);
 	if (d)
 		closedir(d);
-	return rc;
+	return rc < 0 ? rc : pack(dir, to);
 }
 
 int snap_remove(const char *dir)

@@ -146,7 +146,6 @@ static bool is_done(const struct trajectory *t, struct arena *a)
 
 static int begin(const struct trajectory *t, char cache[PATH_MAX])
 {
-	int64_t bytes;
 	if (strlen(t->dir) + 32 > PATH_MAX)
 		return fail(E_USAGE, "the path %.80s... is too long", t->dir);
 	snprintf(cache, PATH_MAX, "%s/cache", t->dir);
@@ -154,16 +153,15 @@ static int begin(const struct trajectory *t, char cache[PATH_MAX])
 	if (rc >= 0)
 		rc = forget_done(t);
 	if (rc >= 0)
-		rc = t->from ? snap_take(t->from, cache, &bytes) : snap_remove(cache);
+		rc = t->from ? snap_take(t->from, cache) : snap_remove(cache);
 	return rc;
 }
 
 static int snapshot(const struct trajectory *t, int moment, const char *cache)
 {
 	char to[PATH_MAX];
-	int64_t bytes;
 	trajectory_folder(t, moment, to, sizeof to);
-	return snap_take(cache, to, &bytes);
+	return snap_take(cache, to);
 }
 
 /* The last moment of a box is after its end, with what is put there at the last. */

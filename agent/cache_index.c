@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k)
+{
+	size_t i = (k.lo ^ (uint64_t)type * UINT64_C(0x9e3779b97f4a7c15)) & (c->nslots - 1);
+	while (c->slot[i].type && !(c->slot[i].type == type && key_equal(c->slot[i].key, k)))
+		i = (i + 1) & (c->nslots - 1);
+	return &c->slot[i];
+}
+
+static int grow(struct cache *c)
+{
+	struct slot *old = c->slot;
+	size_t n = c->nslots, want = n ? n * 2 : 256;
+	struct slot *fresh = calloc(want, sizeof *fresh);
+	if (!fresh)
+		return fail(E_NOMEM, "no memory to index the cache");
+	c->slot = fresh;
+	c->nslots = want;
+	for (size_t i = 0; i < n; i++)
+		if (old[i].type)
+			*cache_slot(c, old[i].type, old[i].key) = old[i];
+	free(old);
+	return E_OK;
+}
+
+int cache_index_start(struct cache *c)
+{
+	return grow(c);
+}
+
+enum seg_kind cache_kind(uint8_t type)
+{
+	return type == CACHE_CODE ? SEG_CODE : SEG_RECORDS;
+}
+
+/* Which of two places of a key counts: the higher. */
+static int rank(const struct cache *c, int seg)
+{
+	return seg == NOWHERE ? -1 : seg == IN_MEMORY ? MAX_LAYERS : c->seg[seg].layer;
+}
+
+static void take_mark(struct cache *c, int seg, const struct head *h, const uint8_t *payload)
+{
+	struct cur m = {.p = payload, .n = h->n};
+	uint64_t generation = cur_u64(&m), written = cur_u64(&m);
+	if (m.bad || seg == IN_MEMORY || c->seg[seg].layer != c->nlayers - 1)
+		return;
+	c->generation = generation > c->generation ? generation : c->generation;
+	if (written < INT64_MAX && (int64_t)written > c->written_bytes)
+		c->written_bytes = (int64_t)written;
+}
+
+int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload, int64_t at)
+{
+	bool forget = h->type == CACHE_FORGET && h->n == 1;
+	uint8_t type = forget ? payload[0] : h->type;
+	if (type == CACHE_MARK)
+		take_mark(c, seg, h, payload);
+	if (type < CACHE_REC || type >= CACHE_MARK || type == CACHE_FORGET ||
+	    (type == CACHE_CODE && seg != IN_MEMORY && c->seg[seg].foreign))
+		return 1;
+	if (c->nused * 2 >= c->nslots) {
+		int rc = grow(c);
+		if (rc < 0)
+			return rc;
+	}
+	struct slot *s = cache_slot(c, type, h->key);
+	if (s->type && rank(c, s->seg) > rank(c, seg))
+		return 1;
+	c->nused += s->type == 0;
+	*s = (struct slot){
+	    .key = h->key, .at = at, .n = forget ? GONE : h->n, .seg = (uint16_t)seg, .type = type};
+	return 1;
+}
+
+void cache_index_clear(struct cache *c)
+{
+	memset(c->slot, 0, c->nslots * sizeof *c->slot);
+	c->nused = 0;
+	for (int i = 0; i < c->nputs; i++) {
+		const struct put *p = &c->put[i];
+		if (p->done)
+			continue;
+		struct slot *s = cache_slot(c, p->of, p->h.key);
+		c->nused += s->type == 0;
+		*s = (struct slot){.key = p->h.key,
+				   .at = i,
+				   .n = p->h.type == CACHE_FORGET ? GONE : p->h.n,
+				   .seg = IN_MEMORY,
+				   .type = p->of};
+	}
+}
+
+int cache_order(const void *slot_a, const void *slot_b, void *cache)
+{
+	const struct slot *a = slot_a, *b = slot_b;
+	const struct cache *c = cache;
+	int ra = rank(c, a->seg), rb = rank(c, b->seg);
+	if (ra != rb)
+		return ra < rb ? -1 : 1;
+	if (a->seg != b->seg && ra >= 0 && ra < MAX_LAYERS) {
+		bool mixed = c->seg[a->seg].kind == SEG_MIXED;
+		uint64_t i = c->seg[a->seg].number, j = c->seg[b->seg].number;
+		if (mixed != (c->seg[b->seg].kind == SEG_MIXED))
+			return mixed ? -1 : 1;
+		if (i != j)
+			return i < j ? -1 : 1;
+		return a->seg < b->seg ? -1 : 1;
+	}
+	return a->at < b->at ? -1 : a->at > b->at;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache_parts.h"
+#include "platform/disk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_WAITING_BYTES = 64 << 20, /* beyond it a dead disk costs results, not the robot's memory */
+	SEGMENT_BYTES = 256 << 10,
+	CODE_FACTOR = 16, /* a segment of code is that many times larger than the first of records */
+	GROWTH = 4,       /* a new segment: this part of what is there, so that their number stays small */
+	ROUND = 64 << 10,
+};
+
+int64_t cache_cost(int64_t at, int64_t n)
+{
+	return n > 0 ? ((at + n - 1) / FLASH_BLOCK - at / FLASH_BLOCK + 1) * FLASH_BLOCK : 0;
+}
+
+static int make_room_for_put(struct cache *c)
+{
+	if (c->nputs < c->put_cap)
+		return E_OK;
+	int cap = c->put_cap ? c->put_cap * 2 : BATCH_RECORDS;
+	struct put *more = realloc(c->put, (size_t)cap * sizeof *more);
+	if (!more)
+		return fail(E_NOMEM, "no memory for what the cache is to keep");
+	c->put = more;
+	c->put_cap = cap;
+	return E_OK;
+}
+
+int cache_wait(struct cache *c, const struct head *h, const void *payload)
+{
+	int rc = make_room_for_put(c);
+	if (rc < 0)
+		return rc;
+	if (c->bytes.n + h->n > MAX_WAITING_BYTES)
+		return fail(E_NOMEM, "cache %s: %zu MiB wait to be written: no more is kept", cache_dir(c),
+			    c->bytes.n >> 20);
+	struct put p = {.h = *h, .of = h->type, .at = c->bytes.n};
+	if (h->type == CACHE_FORGET)
+		p.of = *(const uint8_t *)payload;
+	buf_add(&c->bytes, payload, h->n);
+	if (!buf_ok(&c->bytes))
+		return fail(E_NOMEM, "no memory for a record of %u bytes", h->n);
+	const struct slot *old = cache_slot(c, p.of, h->key);
+	bool waits = old->type && old->seg == IN_MEMORY;
+	int64_t before = waits ? old->at : 0;
+	rc = cache_index(c, IN_MEMORY, h, payload, c->nputs);
+	if (rc < 0)
+		return rc;
+	if (waits)
+		c->put[before].done = true;
+	c->waiting += !waits;
+	c->put[c->nputs++] = p;
+	return !waits;
+}
+
+static int64_t top_bytes(const struct cache *c, enum seg_kind kind)
+{
+	int64_t n = 0;
+	for (int i = 0; i < c->nsegs; i++)
+		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].kind == kind)
+			n += c->seg[i].size;
+	return n;
+}
+
+/* Bytes that a new segment has at least. */
+static int64_t segment_bytes(const struct cache *c, enum seg_kind kind)
+{
+	int64_t first = c->o.segment_bytes ? c->o.segment_bytes : SEGMENT_BYTES;
+	int64_t grown = top_bytes(c, kind) / GROWTH / ROUND * ROUND;
+	if (kind == SEG_CODE)
+		first *= CODE_FACTOR;
+	return grown > first ? grown : first;
+}
+
+/* A segment of this kind with `need` bytes left, durable with its name. Its index. */
+static int room(struct cache *c, enum seg_kind kind, int64_t need)
+{
+	int at = c->active[kind];
+	const char *dir = cache_dir(c);
+	int64_t size = segment_bytes(c, kind);
+	if (at >= 0) {
+		int64_t limit = kind == SEG_CODE ? size : c->seg[at].size;
+		if (c->seg[at].end + need <= limit || (kind == SEG_CODE && c->seg[at].end == SEG_HEAD))
+			return at;
+	}
+	size = size < SEG_HEAD + need ? SEG_HEAD + need : size;
+	if (kind == SEG_CODE)
+		size = SEG_HEAD;
+	cache_make_room(c, kind == SEG_CODE ? need : size);
+	struct layer *top = &c->layer[c->nlayers - 1];
+	struct seg s = {.kind = kind, .number = ++top->last, .layer = c->nlayers - 1};
+	int rc = seg_create(dir, size, cache_file_mode(dir), &s);
+	c->written_bytes += cache_cost(0, size);
+	if (rc >= 0)
+		rc = seg_name(dir, &s);
+	if (rc < 0)
+		return rc;
+	rc = cache_seg_add(c, &s);
+	if (rc < 0)
+		seg_close(&s);
+	else
+		c->active[kind] = rc;
+	return rc;
+}
+
+void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at)
+{
+	const struct head h = {.n = MARK_BYTES, .type = CACHE_MARK};
+	struct buf m = {0};
+	buf_u64(&m, c->generation + 1);
+	buf_u64(&m, (uint64_t)c->written_bytes);
+	if (buf_ok(&m))
+		seg_record(out, s, at, &h, m.p);
+	buf_free(&m);
+}
+
+/* What waits, of one kind, as far as one batch goes. */
+struct batch {
+	int put[BATCH_RECORDS], n;
+	int64_t bytes; /* with the mark */
+};
+
+static void gather(const struct cache *c, enum seg_kind kind, struct batch *b)
+{
+	*b = (struct batch){.bytes = REC_HEAD + MARK_BYTES + REC_CRC};
+	for (int i = 0; i < c->nputs && b->n < BATCH_RECORDS && b->bytes < BATCH_BYTES; i++) {
+		const struct put *p = &c->put[i];
+		if (p->done || cache_kind(p->of) != kind)
+			continue;
+		b->put[b->n++] = i;
+		b->bytes += REC_HEAD + (int64_t)p->h.n + REC_CRC;
+	}
+}
+
+static void written(struct cache *c, const struct batch *b, int seg)
+{
+	int64_t at = c->seg[seg].end;
+	for (int i = 0; i < b->n; i++) {
+		struct put *p = &c->put[b->put[i]];
+		struct slot *s = cache_slot(c, p->of, p->h.key);
+		p->done = true;
+		s->seg = (uint16_t)seg;
+		s->at = at;
+		at += REC_HEAD + (int64_t)p->h.n + REC_CRC;
+	}
+	c->waiting -= b->n;
+	c->seg[seg].end += b->bytes;
+	c->seg[seg].good_bytes += b->bytes;
+	if (c->seg[seg].size < c->seg[seg].end)
+		c->seg[seg].size = c->seg[seg].end;
+	c->generation++;
+}
+
+/* A file that could not be written to is not written to again: what the system kept of it is not known. */
+static int write_batch(struct cache *c, enum seg_kind kind, const struct batch *b)
+{
+	struct buf bytes = {0};
+	int seg = room(c, kind, b->bytes);
+	if (seg < 0)
+		return seg;
+	struct seg *s = &c->seg[seg];
+	c->written_bytes += cache_cost(s->end, b->bytes);
+	for (int i = 0; i < b->n; i++) {
+		const struct put *p = &c->put[b->put[i]];
+		seg_record(&bytes, s, s->end + (int64_t)bytes.n, &p->h, c->bytes.p + p->at);
+	}
+	cache_mark(c, &bytes, s, s->end + (int64_t)bytes.n);
+	int rc = buf_ok(&bytes) ? disk->write(s->fd, bytes.p, bytes.n, s->end)
+				: fail(E_NOMEM, "no memory to write the cache");
+	if (buf_ok(&bytes) && rc >= 0)
+		rc = disk->sync(s->fd);
+	if (buf_ok(&bytes) && rc < 0) {
+		c->active[kind] = -1;
+		rc = fail(E_IO, "cache %s: %s; %s, or choose another folder with --cache", cache_dir(c),
+			  strerror(-rc), disk_remedy(rc));
+	}
+	if (rc >= 0)
+		written(c, b, seg);
+	buf_free(&bytes);
+	return rc;
+}
+
+int cache_flush(struct cache *c)
+{
+	static const enum seg_kind order[] = {SEG_CODE, SEG_RECORDS};
+	if (c->lock_fd < 0 || !c->waiting)
+		return E_OK;
+	int rc = E_OK;
+	for (int i = 0; i < 2 && rc >= 0; i++)
+		for (struct batch b; rc >= 0 && (gather(c, order[i], &b), b.n > 0);)
+			rc = write_batch(c, order[i], &b);
+	if (rc >= 0 && !c->waiting) {
+		c->nputs = 0;
+		buf_clear(&c->bytes);
+	}
+	return rc;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One file of the cache: a header and records behind one another.
+ *
+ * Bytes, little endian. Header, 64: "HSEG", u32 version, u64 number, u64 replaces, u32 kind, u32 0, u64 salt,
+ * zeros, u32 crc32c of the 60 before. A segment of kind SEG_RECORDS is as long as it will ever be, zeros
+ * behind its last record; the others end with it. Segments of the same kind whose number is less than
+ * `replaces` no longer count.
+ *
+ * Record: "HREC", u32 length of the payload (<= MAX_PAYLOAD), u32 type, key 16 (hi, lo), payload, u32 crc32c
+ * of salt, number and offset in the file (u64 each) and all that before: bytes that merely look like a record
+ * (in a payload, left over from another file) are none. After damage a walk goes on at the next magic; its
+ * cost is linear in the file's size, whatever is in it.
+ *
+ * The format before this one, a file without a header whose CRCs begin with nothing, is read as a segment of
+ * number 0. */
+#ifndef AGENT_SEGMENT_H
+#define AGENT_SEGMENT_H
+
+#include "platform/buf.h"
+#include "platform/err.h"
+#include "platform/hash.h"
+
+enum {
+	SEG_HEAD = 64,
+	REC_HEAD = 28, /* magic, length, type, key */
+	REC_CRC = 4,
+	MAX_PAYLOAD = 16 << 20, /* a kernel is some KiB; anything near this is damage */
+	FLASH_BLOCK = 4096,     /* what a write of one byte costs */
+};
+
+enum seg_kind { SEG_RECORDS = 1, SEG_CODE = 2, SEG_MIXED = 3 /* made by pack, and the old format */ };
+
+struct seg {
+	int fd; /* -1: gone */
+	char name[64];
+	uint64_t number, replaces, salt;
+	enum seg_kind kind;
+	int layer;                /* of the cache */
+	bool plain;               /* the old format */
+	bool foreign;             /* somebody else may have written it: its code is not run */
+	bool clean;               /* nothing but zeros follows the last record */
+	bool unread;              /* the system refused a part: there may be more in it */
+	int64_t start, end, size; /* bytes: where records begin, behind the last good one, of the file */
+	int64_t good_bytes;       /* in good records */
+};
+
+struct head {
+	uint32_t n; /* bytes of the payload */
+	uint8_t type;
+	struct key key;
+};
+
+/* E_NOTFOUND: no such file (any more). E_CORRUPT: no segment of ours. E_IO: cannot be read. */
+int seg_open(const char *dir, const char *name, bool to_write, struct seg *out) MUST_CHECK;
+void seg_close(struct seg *s);
+/* Writes DIR/new.tmp: a header and then zeros up to `size` bytes, durable but without its name; s->number,
+ * replaces and kind are the caller's. On failure there is no such file. */
+int seg_create(const char *dir, int64_t size, unsigned mode, struct seg *s) MUST_CHECK;
+/* ... which gets its name, durably. On failure the file is gone and closed. */
+int seg_name(const char *dir, struct seg *s) MUST_CHECK;
+
+typedef int seg_fn(void *ctx, const struct head *h, const uint8_t *payload, int64_t at);
+/* Calls fn for every good record from s->end on, and moves s->end. `all`: looks behind damage too, and
+ * whether zeros follow (s->clean); else it stops at the first that is none, which may be on its way. Returns
+ * whether there was any; fn < 0 ends it. */
+int seg_scan(struct seg *s, bool all, seg_fn *fn, void *ctx) MUST_CHECK;
+/* Appends the record that will lie at `at` of the file. */
+void seg_record(struct buf *out, const struct seg *s, int64_t at, const struct head *h, const void *payload);
+/* The record at `at`, checked: REC_HEAD + h->n + REC_CRC bytes into p. 0: it is none; E_IO: not to be had. */
+int seg_read(const struct seg *s, int64_t at, const struct head *h, uint8_t *p) MUST_CHECK;
+
+#endif
