@@ -3,6 +3,7 @@
 # make test       every test                    make t/cache    tests/test_cache.c alone
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
+# make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had
 # knobs: CC=clang  B=build-x  SAN=1  V=1  LLVM_CONFIG=llvm-config-14
 
 B           ?= $(if $(SAN),build-san,build)
@@ -104,7 +105,7 @@ $(B)/gen/fallback.o: $(B)/gen/fallback.s
 $(B)/gen/tables.a: $(TABLES)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,net rss landscape model search strategies)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,net rss landscape model search strategies cache)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
@@ -114,7 +115,7 @@ CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinte
 $(WITH_LLVM): LLVM_PARTS = core native aarch64 arm
 $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections $(CROSS) -o $@ $< $(LLVMPART) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
-$(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c): $(B)/%: $(B)/%.o $(TLIBS)
+$(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
 RUNS_NETS = $(addprefix $(B)/tests/test_,plan cli cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
@@ -150,12 +151,16 @@ size:
 fuzz:
 	@sh configs/deps.sh clang libclang-rt-14-dev
 	@+MAKE="$(MAKE)" sh configs/fuzz.sh
+torture: $(patsubst %,$(B)/tests/%,test_torture test_cache cuts)
+	@TORTURE_STATES=20000 $(B)/tests/test_torture
+	@$(B)/tests/test_cache
+	@sh configs/torture.sh $(B)
 $(B)/man: $(B)/hone
 	$(call say,GEN)rm -rf $@; mkdir -p $@; $< --man >$@/hone.1; for c in $(CMDS); do $< --man $$c >$@/hone-$$c.1; done
 install: all $(B)/man
 	@sh configs/install.sh $(B) "$(DESTDIR)$(PREFIX)"
 clean:
 	rm -rf $(B)
-.PHONY: all objects clean deps test layers demo size fuzz install bench-peers bench-tvm
+.PHONY: all objects clean deps test torture layers demo size fuzz install bench-peers bench-tvm
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
