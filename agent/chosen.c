@@ -44,6 +44,15 @@ int chosen_save(const struct chosen_for *f, const struct graph *g, const struct 
 	return rc;
 }
 
+int chosen_forget(const struct chosen_for *f, const struct graph *g)
+{
+	enum { THREADS = 64 };
+	int rc = E_OK;
+	for (int i = 0; i < 2 * THREADS && rc >= 0; i++)
+		rc = cache_forget(f->cache, CACHE_CHOICES, choices_key(f, g, 1 + i / 2, i % 2));
+	return rc;
+}
+
 int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
 		 struct steps **out)
 {

@@ -22,6 +22,8 @@ struct chosen_for {
 int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
+/* For every number of threads, exact or not. */
+int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;
 /* Optimises the graph and divides it. *c: what was loaded. */
 int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
 		 struct steps **out) MUST_CHECK;

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/mount.h"
+#include "platform/file.h"
+
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+enum { TABLE_BYTES = 1 << 20 };
+
+/* "\040" and the like are how the table writes letters that would end a word. In place. */
+static void unescape(char *s)
+{
+	char *to = s;
+	for (; *s; s++) {
+		int v = 0, n = 0;
+		while (*s == '\\' && n < 3 && s[n + 1] >= '0' && s[n + 1] <= '7')
+			v = v * 8 + (s[++n] - '0');
+		*to++ = n == 3 ? (char)v : *s;
+		s += n == 3 ? 3 : 0;
+	}
+	*to = 0;
+}
+
+struct line {
+	char at[PATH_MAX], type[32], options[PATH_MAX];
+	bool read_only;
+};
+
+/* "36 35 98:0 /root /at rw,... tags - type source options" */
+static bool parse_line(const char *text, size_t n, struct line *out)
+{
+	char line[3 * PATH_MAX], mode[256];
+	if (n >= sizeof line)
+		return false;
+	memcpy(line, text, n);
+	line[n] = 0;
+	const char *tail = strstr(line, " - ");
+	*out = (struct line){0};
+	if (!tail || sscanf(line, "%*s %*s %*s %*s %4095s %255s", out->at, mode) != 2 ||
+	    sscanf(tail, " - %31s %*s %4095s", out->type, out->options) < 1)
+		return false;
+	unescape(out->at);
+	out->read_only = !strncmp(mode, "ro", 2) && (!mode[2] || mode[2] == ',');
+	return true;
+}
+
+static bool is_below(const char *path, const char *at)
+{
+	size_t n = strlen(at);
+	return !strcmp(at, "/") || (!strncmp(path, at, n) && (!path[n] || path[n] == '/'));
+}
+
+/* The mount that a path is on: the deepest, and of those the last. */
+static bool find_mount(const char *table, const char *path, struct line *out)
+{
+	static _Thread_local struct line l;
+	bool found = false;
+	for (const char *p = table, *end; *p; p = *end ? end + 1 : end) {
+		end = strchrnul(p, '\n');
+		if (!parse_line(p, (size_t)(end - p), &l) || !is_below(path, l.at))
+			continue;
+		if (!found || strlen(l.at) >= strlen(out->at))
+			*out = l;
+		found = true;
+	}
+	return found;
+}
+
+static bool in_memory(const struct line *l)
+{
+	return !strcmp(l->type, "tmpfs") || !strcmp(l->type, "ramfs");
+}
+
+/* The folder that an overlay's writes go to; "": it has none. */
+static void upper_of(const struct line *l, char out[PATH_MAX])
+{
+	const char *at = strstr(l->options, "upperdir=");
+	out[0] = 0;
+	if (!at)
+		return;
+	at += strlen("upperdir=");
+	snprintf(out, PATH_MAX, "%.*s", (int)strcspn(at, ","), at);
+	unescape(out);
+}
+
+enum mount_kind mount_in(const char *mountinfo, const char *dir)
+{
+	static _Thread_local struct line l, below;
+	char upper[PATH_MAX];
+	if (!find_mount(mountinfo, dir, &l))
+		return MOUNT_KEEPS;
+	if (l.read_only)
+		return MOUNT_READ_ONLY;
+	if (in_memory(&l))
+		return MOUNT_MEMORY;
+	if (strcmp(l.type, "overlay"))
+		return MOUNT_KEEPS;
+	upper_of(&l, upper);
+	if (!upper[0])
+		return MOUNT_READ_ONLY;
+	/* The path is that of the one who mounted it: where it lies below this very mount it is another's. */
+	if (!find_mount(mountinfo, upper, &below) || !strcmp(below.at, l.at))
+		return MOUNT_OVERLAY;
+	return in_memory(&below) ? MOUNT_MEMORY : MOUNT_KEEPS;
+}
+
+/* The nearest folder that is there, without links. */
+static bool existing(const char *dir, char out[PATH_MAX])
+{
+	char part[PATH_MAX];
+	if (snprintf(part, sizeof part, "%s", dir) >= (int)sizeof part)
+		return false;
+	while (!realpath(part, out)) {
+		char *slash = strrchr(part, '/');
+		if (!slash)
+			return realpath(".", out) != NULL;
+		slash[slash == part] = 0;
+		if (!strcmp(part, "/"))
+			return realpath("/", out) != NULL;
+	}
+	return true;
+}
+
+enum mount_kind mount_of(const char *dir)
+{
+	char real[PATH_MAX];
+	struct statvfs v;
+	struct statfs f;
+	struct arena a = {0};
+	struct blob table;
+	if (!existing(dir, real) || statfs(real, &f) < 0 || statvfs(real, &v) < 0)
+		return MOUNT_KEEPS;
+	if (v.f_flag & ST_RDONLY)
+		return MOUNT_READ_ONLY;
+	if (f.f_type == TMPFS_MAGIC || (unsigned long)f.f_type == RAMFS_MAGIC)
+		return MOUNT_MEMORY;
+	if (f.f_type != OVERLAYFS_SUPER_MAGIC)
+		return MOUNT_KEEPS;
+	enum mount_kind k = MOUNT_OVERLAY;
+	FILE *proc = fopen("/proc/self/mountinfo", "re"); /* its size is not told: no file_read */
+	char *text = arena_alloc(&a, TABLE_BYTES);
+	table = (struct blob){text, proc ? fread(text, 1, TABLE_BYTES - 1, proc) : 0};
+	if (table.n)
+		k = mount_in(table.p, real);
+	if (proc)
+		fclose(proc);
+	arena_free(&a);
+	return k;
+}
+
+const char *mount_words(enum mount_kind k)
+{
+	static const char *const words[] = {
+	    [MOUNT_KEEPS] = "",
+	    [MOUNT_MEMORY] =
+		"its file system is in memory: what is learnt is lost when power goes; put it on a "
+		"writable partition (--cache, or a mount there)",
+	    [MOUNT_OVERLAY] =
+		"it is on an overlay whose upper folder cannot be seen: if that is in memory, what "
+		"is learnt is lost when power goes; put it on a writable partition",
+	    [MOUNT_READ_ONLY] =
+		"its file system is read-only: what is there serves, what is learnt goes to the "
+		"user's cache folder; mount it writable to keep it here",
+	};
+	return words[k];
+}
+
+static bool read_line(const char *path, char *out, size_t n)
+{
+	FILE *f = fopen(path, "re");
+	bool ok = f && fgets(out, (int)n, f);
+	if (f)
+		fclose(f);
+	return ok;
+}
+
+/* "0x02 0x01" */
+static int tenths(const char *text)
+{
+	unsigned a = 0, b = 0;
+	int n = sscanf(text, "%x %x", &a, &b);
+	unsigned worse = n < 2 || a > b ? a : b;
+	return n < 1 || worse > 11 ? 0 : (int)worse;
+}
+
+/* A partition lies in its device's folder. */
+int flash_life(const char *root, dev_t device, struct flash_life *out)
+{
+	static const char *const up[] = {"", "/.."};
+	char base[PATH_MAX - 64], at[PATH_MAX], path[PATH_MAX], text[64];
+	*out = (struct flash_life){0};
+	snprintf(base, sizeof base, "%s/sys/dev/block/%u:%u", root, major(device), minor(device));
+	for (int i = 0; i < 2 && realpath(base, at) && strlen(at) < PATH_MAX - 64; i++) {
+		snprintf(path, sizeof path, "%.*s%s/device/life_time", PATH_MAX - 64, at, up[i]);
+		if (!read_line(path, text, sizeof text))
+			continue;
+		out->tenths = tenths(text);
+		snprintf(path, sizeof path, "%.*s%s/device/pre_eol_info", PATH_MAX - 64, at, up[i]);
+		out->near_end = read_line(path, text, sizeof text) && strtol(text, NULL, 16) > 1;
+		snprintf(path, sizeof path, "%.*s%s", PATH_MAX - 64, at, up[i]);
+		if (!realpath(path, at))
+			break;
+		snprintf(out->device, sizeof out->device, "%.31s", strrchr(at, '/') + 1);
+		return E_OK;
+	}
+	return fail(E_NOTFOUND, "device %u:%u does not say how worn it is", major(device), minor(device));
+}

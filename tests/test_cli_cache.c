@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: what looks at a cache, and carries it from board to board. */
+#include "agent/cache.h"
+#include "agent/history.h"
+#include "agent/trials.h"
+#include "kernels/group.h"
+#include "search/job.h"
+#include "tests/cli.h"
+#include "tools/zoo.h"
+#include <glob.h>
+
+/* The tasks of the steering network. */
+static struct step_task *tasks;
+static int ntasks;
+
+static void load_tasks(void)
+{
+	static struct arena a;
+	struct graph *g;
+	struct target t;
+	struct steps *s;
+	setenv("HONE_SEEDS", "", 1);
+	if (ntasks)
+		return;
+	CHECK_OK(zoo_make("steering", 1, &g));
+	CHECK_OK(target_host(&t));
+	CHECK_OK(graph_optimize(g));
+	CHECK_OK(graph_steps(g, &t, NULL, &a, &s));
+	ntasks = steps_tasks(s, &a, &tasks);
+	CHECK(ntasks > 2);
+}
+
+static struct rec sample(int i, int64_t ns)
+{
+	struct rec r = {.task = tasks[i].key,
+			.kind = REC_BEST,
+			.threads = 1,
+			.meas = {.status = MEAS_OK, .runs = 5, .min_ns = ns, .median_ns = ns},
+			.task_text = tasks[i].text,
+			.label = "a label"};
+	snprintf(r.target, sizeof r.target, "a board");
+	snprintf(r.device, sizeof r.device, "cpu");
+	snprintf(r.emitter, sizeof r.emitter, "llvm-19/1");
+	snprintf(r.cand, sizeof r.cand, "cand %lld", (long long)ns);
+	return r;
+}
+
+/* A cache with the first n tasks, their code and a log each. */
+static void make(const char *path, int n, int64_t ns, bool code)
+{
+	struct cache *c;
+	load_tasks();
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	for (int i = 0; i < n; i++) {
+		struct rec r = sample(i, ns);
+		struct trials l = {0};
+		trials_start(&l, r.task, r.task_text, "a label");
+		snprintf(l.device, sizeof l.device, "cpu");
+		l.threads = 1;
+		l.boxes = 1;
+		CHECK_OK(trials_put(c, &l));
+		trials_free(&l);
+		if (code)
+			CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), &ns, sizeof ns));
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+}
+
+/* median_ns of a task; 0: not there. *code: whether its code is. */
+static int64_t time_of(const char *path, int i, bool *code)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct rec want = sample(i, 1), got;
+	struct blob b;
+	int64_t ns = 0;
+	*code = false;
+	CHECK_OK(cache_open(&c, path, true, 0));
+	if (cache_get_rec(c, rec_key(&want), &a, &got) >= 0) {
+		ns = got.meas.median_ns;
+		*code = cache_get(c, CACHE_CODE, code_key(&got), &a, &b) >= 0;
+	}
+	cache_close(c);
+	arena_free(&a);
+	return ns;
+}
+
+static long long number(const char *key)
+{
+	json_t *j = parse_out();
+	long long v = json_integer_value(json_object_get(j, key));
+	json_decref(j);
+	return v;
+}
+
+static void replace_all(char *text, const char *from, const char *to)
+{
+	for (char *at; (at = strstr(text, from));)
+		memcpy(at, to, strlen(to));
+}
+
+TEST(export_and_import)
+{
+	bool code;
+	char from[256], to[256], lines[256];
+	static char text[1 << 20];
+	snprintf(from, sizeof from, "%s", in_dir("from"));
+	snprintf(to, sizeof to, "%s", in_dir("to"));
+	snprintf(lines, sizeof lines, "%s", in_dir("lines"));
+	make(from, 3, 1000, true);
+	CHECK_RUN(0, "export --cache %s", from);
+	CHECK(!strstr(cli_out, "\"code\""));
+	snprintf(text, sizeof text, "%s", cli_out);
+	REQUIRE_OK(file_write(lines, text, strlen(text)));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 6 && number("known") == 0 && number("refused") == 0);
+	CHECK(time_of(to, 2, &code) == 1000 && !code);
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 0 && number("known") == 6);
+	make(to, 1, 900, true); /* what this board knows is not replaced */
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+	CHECK(time_of(to, 0, &code) == 900 && code);
+}
+
+/* Lines of strangers: each is refused, and the rest is taken. */
+TEST(import_refuses)
+{
+	static const char *const change[][2] = {
+	    {"\"rec\"", "\"cod\""},         /* no such type */
+	    {"threads 1", "threads 0"},     /* out of range */
+	    {"median_ns 1", "median_ns 0"}, /* less than the least */
+	    {"stage n:1", "stage n:2"},     /* a text that is not the task's */
+	    {"{", "["},
+	};
+	static char text[1 << 20], all[1 << 20];
+	bool code;
+	char from[256], to[256], lines[256];
+	snprintf(from, sizeof from, "%s", in_dir("one"));
+	snprintf(to, sizeof to, "%s", in_dir("strangers"));
+	snprintf(lines, sizeof lines, "%s", in_dir("hostile"));
+	make(from, 1, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	char *end = strchr(cli_out, '\n');
+	REQUIRE(end != NULL);
+	end[1] = 0;
+	all[0] = 0;
+	for (int i = 0; i < 5; i++) {
+		snprintf(text, sizeof text, "%s", cli_out);
+		REQUIRE(strstr(text, change[i][0]) != NULL);
+		replace_all(text, change[i][0], change[i][1]);
+		strcat(all, text);
+	}
+	strcat(all, "\n{}\nnull\n{\"type\":\"rec\",\"key\":\"00\",\"text\":\"\"}\n");
+	REQUIRE_OK(file_write(lines, all, strlen(all)));
+	snprintf(text, sizeof text, "%s", cli_out);
+	CHECK_RUN(1, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 0 && number("refused") == 8);
+	CHECK_SAYS(cli_err, "is refused");
+	strcat(all, text);
+	REQUIRE_OK(file_write(lines, all, strlen(all)));
+	CHECK_RUN(0, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_out, "1 records taken");
+	CHECK(time_of(to, 0, &code) == 1000);
+	CHECK_RUN(1, "import /nowhere/lines --cache %s", to);
+	CHECK_SAYS(cli_err, "hone export");
+}
+
+TEST(merge_keeps_the_faster)
+{
+	bool code;
+	char one[256], two[256], three[256];
+	snprintf(one, sizeof one, "%s", in_dir("merge1"));
+	snprintf(two, sizeof two, "%s", in_dir("merge2"));
+	snprintf(three, sizeof three, "%s", in_dir("merge3"));
+	make(one, 1, 1000, true);
+	make(two, 2, 800, true);
+	make(three, 2, 500, false);
+	CHECK_RUN(0, "merge %s %s --json --cache %s", two, three, one);
+	CHECK(number("code") == 2 && number("taken") == 3);
+	CHECK(time_of(one, 0, &code) == 800 && code);
+	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster one has no code */
+	CHECK_RUN(0, "merge %s --cache %s", one, two);
+	CHECK_SAYS(cli_out, "0 records taken");
+	CHECK_RUN(1, "merge /nowhere --cache %s", two);
+	CHECK_SAYS(cli_err, "not a cache");
+}
+
+TEST(a_pack_becomes_a_seed)
+{
+	bool code;
+	char from[256], image[256], top[256], file[300];
+	snprintf(from, sizeof from, "%s", in_dir("packed"));
+	snprintf(image, sizeof image, "%s", in_dir("image"));
+	snprintf(top, sizeof top, "%s", in_dir("robot"));
+	snprintf(file, sizeof file, "%s/board.seg", image);
+	make(from, 3, 1000, true);
+	REQUIRE_OK(file_mkdirs(image, 0755));
+	CHECK_RUN(0, "pack -o %s --json --cache %s", file, from);
+	CHECK(number("records") == 9 && number("bytes") > 1000);
+	CHECK_RUN(2, "pack -o board.bin --cache %s", from);
+	setenv("HONE_SEEDS", image, 1);
+	CHECK_RUN(0, "status --json --cache %s", top);
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "rec")) == 3);
+	json_decref(j);
+	CHECK(time_of(top, 0, &code) == 1000 && code);
+	CHECK_RUN(0, "forget --task nonesuch --cache %s", from);
+	CHECK_SAYS(cli_out, "0 kernels");
+	CHECK_RUN(0, "forget --all --json --cache %s", from);
+	setenv("HONE_SEEDS", "", 1);
+}
+
+TEST(forget)
+{
+	bool code;
+	char path[256], key[33];
+	snprintf(path, sizeof path, "%s", in_dir("forgetful"));
+	make(path, 3, 1000, true);
+	key_text(tasks[1].key, key);
+	CHECK_RUN(2, "forget --cache %s", path);
+	CHECK_RUN(2, "forget --all --task %s --cache %s", key, path);
+	CHECK_RUN(2, "forget --task ab --cache %s", path);
+	CHECK_RUN(1, "forget --all --cache %s/not-there", path);
+	CHECK_RUN(0, "forget --task %.8s --json --cache %s", key, path);
+	CHECK(number("kernels") == 1 && number("logs") == 1);
+	CHECK(!time_of(path, 1, &code) && time_of(path, 0, &code) == 1000 && code);
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
+	CHECK(number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
+	make(path, 3, 700, true);
+	CHECK_RUN(0, "forget --all --cache %s", path);
+	CHECK_SAYS(cli_out, "3 kernels");
+	CHECK_RUN(0, "status --json --cache %s", path);
+	CHECK(number("record_bytes") == 0 && number("code_bytes") == 0 && number("file_bytes") < 1000);
+}
+
+TEST(status)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("stately"));
+	make(path, 3, 1000, true);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out();
+	check_keys(j, "cache records record_bytes code_bytes dead_bytes damaged_bytes file_bytes cap_bytes "
+		      "index_bytes written_bytes layers segments generation worn warnings");
+	CHECK(json_integer_value(json_object_get(j, "generation")) == 2);
+	CHECK(json_integer_value(json_object_get(j, "written_bytes")) > 256 << 10);
+	json_decref(j);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "3 kernels, 3 with code");
+	CHECK_SAYS(cli_out, "Next: hone show");
+	REQUIRE(chmod(path, 0777) == 0);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "others can write");
+	CHECK_RUN(0, "status --cache /dev/shm/hone-nothing-there");
+	CHECK_SAYS(cli_out, "hone tune");
+	struct stat st;
+	if (stat("/dev/shm", &st) == 0)
+		CHECK_SAYS(cli_out, "in memory");
+}
+
+TEST_MAIN

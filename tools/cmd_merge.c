@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/clock.h"
+#include "tools/exchange.h"
+#include "tools/model.h"
+#include <stdio.h>
+
+static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
+{
+	struct cache *from;
+	struct exchange_sum s;
+	if (!file_is_dir(path))
+		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
+	int rc = cache_open_with(&from, path, CACHE_READ, 0, &(struct cache_options){.seeds = ""});
+	if (rc < 0)
+		return rc;
+	rc = exchange_merge(to, from, &s);
+	cache_close(from);
+	all->taken += s.taken;
+	all->known += s.known;
+	all->code += s.code;
+	return rc;
+}
+
+static int run_merge(const struct args *a)
+{
+	char dir[4096];
+	struct cache *c;
+	struct exchange_sum s = {0};
+	int rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = cache_open(&c, dir, false, NS_PER_S);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < a->npos && rc >= 0; i++)
+		rc = merge_dir(c, a->pos[i], &s);
+	cache_close(c);
+	if (rc < 0)
+		return rc;
+	if (a->json)
+		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "taken", s.taken, "known",
+					  s.known, "code", s.code));
+	printf("%d records taken into %s, %d with code; %d were known or slower. Next: hone bench MODEL "
+	       "--cache %s\n",
+	       s.taken, dir, s.code, s.known, dir);
+	return 0;
+}
+
+static const struct opt opts[] = {OPT_CACHE, {NULL}};
+
+const struct cmd cmd_merge = {
+    .usage = "DIR... [--cache DIR]",
+    .summary = "take over what other caches of this machine hold",
+    .details =
+	"Of two kernels for one task the faster one stays, with its code, if nobody else can write the "
+	"folder that it comes from.",
+    .min_pos = 1,
+    .max_pos = -1,
+    .opts = opts,
+    .run = run_merge,
+    .name = "merge",
+};

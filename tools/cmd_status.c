@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Without a daemon: what the cache holds, what it has cost the flash, and what is wrong with where it lies.
+ */
+#include "agent/cache.h"
+#include "platform/mount.h"
+#include "tools/json.h"
+#include "tools/model.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+/* Times that every block of a cheap card may be written (TLC; eMMC is given as 3,000 and more). */
+enum { WRITES_A_BLOCK = 1000 };
+
+struct status {
+	struct cache_state s;
+	struct flash_life life;
+	double
+	    worn; /* the part of what a card of the file system's size endures that the cache has written */
+	const char *warning[4];
+	int nwarnings;
+};
+
+static void warn(struct status *s, const char *text)
+{
+	if (*text)
+		s->warning[s->nwarnings++] = text;
+}
+
+static void look(struct status *s)
+{
+	struct stat st;
+	struct statvfs v;
+	const char *root = getenv("HONE_SYSROOT");
+	warn(s, mount_words(mount_of(s->s.dir)));
+	if (s->s.foreign)
+		warn(s, "others can write a folder of the cache: the code in it is not run; chmod go-w");
+	if (s->s.damaged_bytes)
+		warn(s, "a part of it is damaged and was passed over: its kernels are tuned anew");
+	if (statvfs(s->s.dir, &v) == 0 && v.f_blocks)
+		s->worn =
+		    (double)s->s.written_bytes / WRITES_A_BLOCK / ((double)v.f_blocks * (double)v.f_frsize);
+	if (stat(s->s.dir, &st) < 0 || flash_life(root ? root : "", st.st_dev, &s->life) < 0)
+		return;
+	if (s->life.near_end || s->life.tenths > 9)
+		warn(s, "the flash says that it is near the end of its life: replace it");
+}
+
+static int status_json(const struct status *s)
+{
+	const struct cache_state *c = &s->s;
+	json_t *warnings = json_array();
+	for (int i = 0; i < s->nwarnings; i++)
+		json_array_append_new(warnings, json_text(s->warning[i]));
+	json_t *j = json_pack(
+	    "{so s{si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
+	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
+	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
+	    "record_bytes", (json_int_t)c->record_bytes, "code_bytes", (json_int_t)c->code_bytes,
+	    "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes", (json_int_t)c->damaged_bytes,
+	    "file_bytes", (json_int_t)c->file_bytes, "cap_bytes", (json_int_t)c->cap_bytes, "index_bytes",
+	    (json_int_t)c->index_bytes, "written_bytes", (json_int_t)c->written_bytes, "layers", c->layers,
+	    "segments", c->segments, "generation", (json_int_t)c->generation, "worn", json_num(s->worn),
+	    "warnings", warnings);
+	if (j && s->life.tenths)
+		json_object_set_new(j, "flash_life_tenths", json_integer(s->life.tenths));
+	return json_out(j);
+}
+
+static void status_text(const struct status *s)
+{
+	const struct cache_state *c = &s->s;
+	printf("no daemon runs\n");
+	printf("cache      %s, %d layers, %d files\n", c->dir, c->layers, c->segments);
+	printf("holds      %d kernels, %d with code (%.1f KiB), %d logs; records %.1f KiB\n",
+	       c->count[CACHE_REC], c->count[CACHE_CODE], (double)c->code_bytes / 1024,
+	       c->count[CACHE_TRIALS], (double)c->record_bytes / 1024);
+	printf("files      %.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory\n",
+	       (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20),
+	       (double)c->dead_bytes / 1024, (double)c->index_bytes / 1024);
+	printf("written    %.2f MiB over its life (generation %llu): %.2g %% of what a card of this size "
+	       "endures at %d writes a block\n",
+	       (double)c->written_bytes / (1 << 20), (unsigned long long)c->generation, 100 * s->worn,
+	       WRITES_A_BLOCK);
+	if (s->life.tenths)
+		printf("flash      %s says: %d to %d %% of its life are used\n", s->life.device,
+		       (s->life.tenths - 1) * 10, s->life.tenths * 10);
+	for (int i = 0; i < s->nwarnings; i++)
+		printf("warning    %s\n", s->warning[i]);
+	printf("Next: hone %s\n", c->count[CACHE_REC] ? "show" : "tune MODEL --budget 20s");
+}
+
+static int run_status(const struct args *a)
+{
+	char dir[4096];
+	struct cache *c;
+	struct status s = {0};
+	int rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = cache_open(&c, dir, true, 0);
+	if (rc < 0)
+		return rc;
+	cache_state(c, &s.s);
+	look(&s);
+	if (a->json)
+		rc = status_json(&s);
+	else
+		status_text(&s);
+	cache_close(c);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {OPT_CACHE, {NULL}};
+
+const struct cmd cmd_status = {
+    .usage = "[--cache DIR]",
+    .summary = "what holds: the cache, its flash, what is wrong with it",
+    .details = "worn: bytes written by this cache over its life (whole blocks, without the file system's own "
+	       "journal) as a part of what a card of the file system's size endures. An eMMC's own word is "
+	       "shown where it has one.",
+    .opts = opts,
+    .run = run_status,
+    .name = "status",
+};

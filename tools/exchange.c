@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/exchange.h"
+#include "agent/history.h"
+#include "agent/trials.h"
+#include "kernels/choices.h"
+#include "kernels/task.h"
+#include "search/job.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS_MAX = 1024 };
+
+const enum cache_type exchange_types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS, 0};
+
+const char *exchange_name(enum cache_type t)
+{
+	static const char *const names[CACHE_TYPES] = {[CACHE_REC] = "rec",
+						       [CACHE_CHOICES] = "choices",
+						       [CACHE_HISTORY] = "history",
+						       [CACHE_TRIALS] = "trials"};
+	return names[t] ? names[t] : "other";
+}
+
+static bool is_task(const char *text, struct key k)
+{
+	struct task *t = malloc(sizeof *t);
+	bool ok = t && key_equal(hash_text(text), k) && task_parse(text, t) >= 0;
+	free(t);
+	return ok;
+}
+
+static int check_rec(const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	int rc = rec_parse(text, a, &r);
+	if (rc < 0)
+		return rc;
+	const struct meas *m = &r.meas;
+	bool times = m->status != MEAS_OK ||
+		     (m->min_ns > 0 && m->median_ns >= m->min_ns && m->runs > 0 && m->max_rel_err <= 1);
+	if (!key_equal(rec_key(&r), k) || !is_task(r.task_text, r.task))
+		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
+	return times && r.threads > 0 && r.threads <= THREADS_MAX
+		   ? E_OK
+		   : fail(E_CORRUPT, "its numbers are out of range");
+}
+
+static int check_choices(const char *text, struct key k, struct arena *a)
+{
+	struct choices c;
+	(void)k;
+	return choices_parse(text, a, &c);
+}
+
+static int check_history(const char *text, struct key k, struct arena *a)
+{
+	struct history *h = ARENA_NEW(a, struct history);
+	(void)k;
+	return history_parse(text, strlen(text), h);
+}
+
+static int check_trials(const char *text, struct key k, struct arena *a)
+{
+	struct trials *l = ARENA_NEW(a, struct trials);
+	int rc = trials_parse(text, l);
+	if (rc >= 0 && (!key_equal(trials_key(l), k) || !is_task(l->task_text, l->task)))
+		rc = fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
+	trials_free(l);
+	return rc;
+}
+
+static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct arena *a) = {
+    [CACHE_REC] = check_rec,
+    [CACHE_CHOICES] = check_choices,
+    [CACHE_HISTORY] = check_history,
+    [CACHE_TRIALS] = check_trials,
+};
+
+json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
+{
+	struct arena a = {0};
+	struct blob b;
+	char key[33];
+	json_t *j = NULL;
+	key_text(k, key);
+	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n))
+		j = json_pack("{ss ss so}", "type", exchange_name(t), "key", key, "text", json_text(b.p));
+	arena_free(&a);
+	return j;
+}
+
+static enum cache_type type_of(const char *name)
+{
+	for (int i = 0; name && exchange_types[i]; i++)
+		if (!strcmp(name, exchange_name(exchange_types[i])))
+			return exchange_types[i];
+	return 0;
+}
+
+int exchange_parse(const char *line, struct arena *a, struct exchange_line *out)
+{
+	json_error_t e = {0};
+	json_t *j = json_loads(line, JSON_REJECT_DUPLICATES, &e);
+	const char *key = json_string_value(json_object_get(j, "key"));
+	const char *text = json_string_value(json_object_get(j, "text"));
+	int rc = E_OK;
+	out->type = type_of(json_string_value(json_object_get(j, "type")));
+	if (!j)
+		rc = fail(E_CORRUPT, "no JSON: %s", e.text);
+	else if (!out->type || !key || !text)
+		rc = fail(E_CORRUPT, "no type of a record, key and text");
+	if (rc >= 0)
+		rc = key_parse(key, &out->key);
+	if (rc >= 0) {
+		out->text = arena_strdup(a, text);
+		rc = check[out->type](out->text, out->key, a);
+	}
+	json_decref(j);
+	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
+}
+
+static bool known(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *b)
+{
+	return cache_get(c, t, k, a, b) >= 0;
+}
+
+int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a)
+{
+	struct blob b;
+	if (known(c, l->type, l->key, a, &b))
+		return 0;
+	int rc = cache_put(c, l->type, l->key, l->text, strlen(l->text));
+	return rc < 0 ? rc : 1;
+}
+
+/* Of two kernels the faster one counts; without code it takes nobody's place. */
+static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
+		     struct exchange_sum *sum)
+{
+	struct rec theirs, ours;
+	struct blob code;
+	if (cache_get_rec(from, k, a, &theirs) < 0)
+		return E_OK;
+	bool here = cache_get_rec(to, k, a, &ours) >= 0;
+	bool has_code = cache_get(from, CACHE_CODE, code_key(&theirs), a, &code) >= 0;
+	if (here && (!has_code || theirs.meas.status != MEAS_OK ||
+		     (ours.meas.status == MEAS_OK && theirs.meas.median_ns >= ours.meas.median_ns))) {
+		sum->known++;
+		return E_OK;
+	}
+	int rc = has_code ? cache_put(to, CACHE_CODE, code_key(&theirs), code.p, code.n) : E_OK;
+	if (rc >= 0)
+		rc = cache_put_rec(to, &theirs);
+	sum->code += has_code;
+	sum->taken++;
+	return rc;
+}
+
+static int merge_one(struct cache *to, struct cache *from, enum cache_type t, struct key k, struct arena *a,
+		     struct exchange_sum *sum)
+{
+	struct blob ours, theirs;
+	if (t == CACHE_REC)
+		return merge_rec(to, from, k, a, sum);
+	if (cache_get(from, t, k, a, &theirs) < 0)
+		return E_OK;
+	if (known(to, t, k, a, &ours)) {
+		sum->known++;
+		return E_OK;
+	}
+	sum->taken++;
+	return cache_put(to, t, k, theirs.p, theirs.n);
+}
+
+int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum)
+{
+	struct arena keys = {0}, a = {0};
+	int rc = E_OK;
+	*sum = (struct exchange_sum){0};
+	for (int i = 0; exchange_types[i] && rc >= 0; i++) {
+		struct key *k;
+		int n = cache_keys(from, exchange_types[i], &keys, &k);
+		for (int j = 0; j < n && rc >= 0; j++) {
+			arena_reset(&a);
+			rc = merge_one(to, from, exchange_types[i], k[j], &a, sum);
+		}
+	}
+	arena_free(&a);
+	arena_free(&keys);
+	return rc < 0 ? rc : cache_commit(to);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": as the cache has
+ * it}. What comes in is data of strangers: it is parsed, its numbers are checked, its key has to be its own,
+ * and it is no code. What this machine knows already is not touched: imported records are candidates for the
+ * next search, which times them. */
+#ifndef TOOLS_EXCHANGE_H
+#define TOOLS_EXCHANGE_H
+
+#include "agent/cache.h"
+#include "tools/json.h"
+
+/* What is exchanged, ends with 0. Not code. */
+extern const enum cache_type exchange_types[];
+const char *exchange_name(enum cache_type t); /* "rec" */
+
+struct exchange_line {
+	enum cache_type type;
+	struct key key;
+	const char *text; /* in the arena */
+};
+/* The record of a key; NULL: none, or no memory. */
+json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
+/* E_CORRUPT: it is not a record that could be ours. */
+int exchange_parse(const char *line, struct arena *a, struct exchange_line *out) MUST_CHECK;
+/* Puts it where nothing is known under its key. Returns whether it did. */
+int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a) MUST_CHECK;
+
+struct exchange_sum {
+	int taken, known, code;
+};
+/* All of another cache of this machine: what is not known here, and the faster of two kernels with its code.
+ */
+int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum) MUST_CHECK;
+
+#endif
