@@ -330,8 +330,10 @@ void cache_make_room(struct cache *c, int64_t need)
 	int64_t files = 0, left = c->o.cap_bytes / 4 * 3 - need;
 	for (int i = 0; i < c->nsegs; i++)
 		files += cache_top_seg(c, &c->seg[i]) ? c->seg[i].size : 0;
-	if (files + need <= c->o.cap_bytes || !nothing_unread(c))
+	if (files + need <= c->o.cap_bytes)
 		return;
+	if (!nothing_unread(c)) /* for good, it seems: the disk must not fill up for it */
+		log_info("hone: cache %s: what cannot be read is given up", cache_dir(c));
 	struct bytes code = count(c, SEG_CODE), recs = count(c, SEG_RECORDS);
 	left = left < 0 ? 0 : left;
 	if (recs.live + code.live > left && code.live)

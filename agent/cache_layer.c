@@ -167,7 +167,7 @@ static int open_named(struct cache *c, int layer, const struct names *l)
 			return 1;
 		if (rc == E_NOMEM || rc == E_USAGE)
 			return rc;
-		of->unread |= rc < 0;
+		of->unread |= rc == E_IO;
 		if (rc < 0) {
 			log_info("hone: %s: it is passed over", err_text());
 			continue;
@@ -258,6 +258,11 @@ static int scan(struct cache *c, int seg, bool all)
 	return rc;
 }
 
+static bool goes_on(const struct seg *s)
+{
+	return s->clean && s->writable && (!s->foreign || s->kind == SEG_RECORDS);
+}
+
 /* The writer goes on in the last segment of each kind, if it ends well. */
 static void choose_active(struct cache *c)
 {
@@ -265,8 +270,7 @@ static void choose_active(struct cache *c)
 		c->active[kind] = -1;
 	for (int i = 0; i < c->nsegs && c->lock_fd >= 0; i++)
 		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].kind != SEG_MIXED)
-			c->active[c->seg[i].kind] =
-			    c->seg[i].clean && (!c->seg[i].foreign || c->seg[i].kind == SEG_RECORDS) ? i : -1;
+			c->active[c->seg[i].kind] = goes_on(&c->seg[i]) ? i : -1;
 }
 
 static int open_all(struct cache *c)

@@ -33,7 +33,7 @@ struct put {
 struct layer {
 	char *dir;
 	uint64_t last; /* the highest number of a segment that it has, or had */
-	bool unread;   /* something in it could not be read: nothing there may be thrown away */
+	bool unread;   /* something in it could not be read: nothing is thrown away but for the cap */
 };
 
 struct cache {

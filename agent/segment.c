@@ -68,6 +68,8 @@ int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 	snprintf(out->name, sizeof out->name, "%s", name);
 	/* O_NONBLOCK: a FIFO there would hold a reader up for ever. */
 	out->fd = open(path, (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
+	if (out->fd < 0 && to_write && errno == EACCES) /* somebody else's: another one is written */
+		out->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (out->fd < 0)
 		return fail(errno == ENOENT || errno == ENOTDIR ? E_NOTFOUND : E_IO, "%s: %s", path,
 			    strerror(errno));
@@ -77,6 +79,7 @@ int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 		rc = read_header(out, path);
 	out->size = st.st_size;
 	out->end = out->start;
+	out->writable = rc >= 0 && (fcntl(out->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 	if (rc < 0)
 		seg_close(out);
 	return rc;
@@ -242,6 +245,22 @@ struct walk {
 	uint8_t *window; /* WINDOW bytes */
 };
 
+/* What the system refuses to read counts as zeros, block by block: one bad sector hides what lies in it. */
+static size_t read_window(struct walk *w, int64_t at, size_t want)
+{
+	int64_t got = disk->read(w->s->fd, w->window, want, at);
+	if (got >= 0)
+		return (size_t)got;
+	w->s->unread = true;
+	for (size_t from = 0, n; from < want; from += n) {
+		n = FLASH_BLOCK - (size_t)(at + (int64_t)from) % FLASH_BLOCK;
+		n = want - from < n ? want - from : n;
+		if (disk->read(w->s->fd, w->window + from, n, at + (int64_t)from) != (int64_t)n)
+			memset(w->window + from, 0, n);
+	}
+	return want;
+}
+
 /* The file from `at` on, as far as the window goes, but `need` <= WINDOW bytes at least. NULL: not there. */
 static const uint8_t *look(struct walk *w, int64_t at, size_t need, size_t *n)
 {
@@ -249,11 +268,8 @@ static const uint8_t *look(struct walk *w, int64_t at, size_t need, size_t *n)
 	if (left < (int64_t)need)
 		return NULL;
 	if (at < w->base || at + (int64_t)need > w->base + (int64_t)w->n) {
-		int64_t want = left < WINDOW ? left : WINDOW;
-		int64_t got = disk->read(w->s->fd, w->window, (size_t)want, at);
-		w->s->unread |= got < 0;
 		w->base = at;
-		w->n = got > 0 ? (size_t)got : 0;
+		w->n = read_window(w, at, left < WINDOW ? (size_t)left : WINDOW);
 		if (w->n < need)
 			return NULL;
 	}
@@ -361,6 +377,7 @@ int seg_scan(struct seg *s, bool all, seg_fn *fn, void *ctx)
 	int found = walk_on(&w, all, fn, ctx);
 	if (s->end == s->size)
 		s->clean = true;
+	s->clean = s->clean && !s->unread;
 	free(w.window);
 	return found;
 }

@@ -35,9 +35,10 @@ struct seg {
 	char name[64];
 	uint64_t number, replaces, salt;
 	enum seg_kind kind;
-	int layer;                /* of the cache */
-	bool plain;               /* the old format */
-	bool foreign;             /* somebody else may have written it: its code is not run */
+	int layer;    /* of the cache */
+	bool plain;   /* the old format */
+	bool foreign; /* somebody else may have written it: its code is not run */
+	bool writable;
 	bool clean;               /* nothing but zeros follows the last record */
 	bool unread;              /* the system refused a part: there may be more in it */
 	int64_t start, end, size; /* bytes: where records begin, behind the last good one, of the file */

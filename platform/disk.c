@@ -7,10 +7,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The mode is the one asked for, whatever the umask. */
+/* A file of our own, whoever left one there. The mode is the one asked for, whatever the umask. */
 static int create(const char *path, unsigned mode)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	unlink(path);
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
 	if (fchmod(fd, (mode_t)mode) < 0 && errno != EPERM) {

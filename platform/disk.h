@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct disk {
-	int (*create)(const char *path, unsigned mode); /* empty, to read and write: the descriptor */
+	int (*create)(const char *path, unsigned mode); /* new and empty, to read and write: the descriptor */
 	int (*write)(int fd, const void *p, size_t n, int64_t at); /* all of it */
 	int64_t (*read)(int fd, void *p, size_t n, int64_t at);    /* bytes; fewer than n: the end */
 	int (*sync)(int fd);                                       /* what was written is durable */
