@@ -110,7 +110,7 @@ static int write_all(int fd, const char *path, const char *p, size_t n)
 }
 
 /* Some file systems cannot sync a folder: that is not our caller's fault. */
-void file_sync_folder(const char *dir)
+static void sync_folder(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -126,7 +126,7 @@ static void sync_folder_of(const char *path)
 	const char *slash = strrchr(path, '/');
 	int len = slash ? (int)(slash - path) + (slash == path) : 1;
 	snprintf(dir, sizeof dir, "%.*s", len, slash ? path : ".");
-	file_sync_folder(dir);
+	sync_folder(dir);
 }
 
 /* A new file gets the mode that open() would give it; mkostemp's 0600 would hide it from other users. */

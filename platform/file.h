@@ -18,8 +18,6 @@ int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *
 int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
 /* Like mkdir -p; the new folders are durable. */
 int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
-/* The names in a folder are durable, where its file system can do that. */
-void file_sync_folder(const char *dir);
 bool file_exists(const char *path);
 bool file_is_dir(const char *path);
 /* Folder of the running executable ("/usr/local/bin"), for finding hone-worker beside hone. */
