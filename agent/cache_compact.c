@@ -28,6 +28,11 @@ static bool on_top(const struct cache *c, const struct slot *s)
 	return s->type && s->seg < MAX_SEGS && cache_top_seg(c, &c->seg[s->seg]);
 }
 
+static bool waits(const struct slot *s)
+{
+	return s->type && s->seg == IN_MEMORY;
+}
+
 static bool has_lower(const struct cache *c)
 {
 	for (int i = 0; i < c->nsegs; i++)
@@ -42,7 +47,8 @@ static int slot_order(const void *a, const void *b, void *cache)
 }
 
 /* The slots of a kind that a copy of the uppermost layer keeps, in order: what lives, and what hides
- * something in a layer below. */
+ * something in a layer below. What waits is among them: the copy loses the record that it takes the place of.
+ */
 static struct slot **to_keep(struct cache *c, enum seg_kind kind, struct arena *a, int *n)
 {
 	struct slot **list = ARENA_ARRAY(a, struct slot *, c->nused + 1);
@@ -50,7 +56,7 @@ static struct slot **to_keep(struct cache *c, enum seg_kind kind, struct arena *
 	*n = 0;
 	for (size_t i = 0; i < c->nslots; i++) {
 		struct slot *s = &c->slot[i];
-		if (on_top(c, s) && cache_kind(s->type) == kind && (s->n != GONE || lower))
+		if ((on_top(c, s) || waits(s)) && cache_kind(s->type) == kind && (s->n != GONE || lower))
 			list[(*n)++] = s;
 	}
 	qsort_r(list, (size_t)*n, sizeof *list, slot_order, c);
@@ -132,6 +138,10 @@ static void switch_to(struct cache *c, struct copy *w, int seg, struct slot *con
 		      const int64_t *at)
 {
 	for (int i = 0; i < n; i++) {
+		if (waits(list[i])) {
+			c->put[list[i]->at].done = true;
+			c->waiting--;
+		}
 		list[i]->seg = at[i] < 0 ? NOWHERE : (uint16_t)seg;
 		list[i]->at = at[i];
 	}
@@ -288,7 +298,7 @@ static int key_order(const void *a, const void *b)
 static int64_t evict(struct slot *const *list, int n, int64_t live, int64_t left, const struct keys *but)
 {
 	for (int i = 0; i < n && live > left; i++) {
-		if (!lives(list[i]) ||
+		if (!lives(list[i]) || waits(list[i]) ||
 		    (but && bsearch(&list[i]->key, but->key, (size_t)but->n, sizeof *but->key, key_order)))
 			continue;
 		live -= slot_bytes(list[i]);

@@ -160,9 +160,9 @@ static void written(struct cache *c, const struct batch *b, int seg)
 static int write_batch(struct cache *c, enum seg_kind kind, const struct batch *b)
 {
 	struct buf bytes = {0};
-	int seg = room(c, kind, b->bytes);
-	if (seg < 0)
-		return seg;
+	int waiting = c->waiting, seg = room(c, kind, b->bytes);
+	if (seg < 0 || c->waiting < waiting) /* what made room has written of it */
+		return seg < 0 ? seg : E_OK;
 	struct seg *s = &c->seg[seg];
 	c->written_bytes += cache_cost(s->end, b->bytes);
 	for (int i = 0; i < b->n; i++) {

@@ -344,4 +344,45 @@ TEST(a_bad_sector)
 	remove_dir();
 }
 
+/* Whoever opens the cache while files go finds an older record or the one that takes its place. */
+static int look_before_unlink(const char *path)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct blob b;
+	if (cache_open(&c, dir, true, 0) < 0)
+		return -EIO;
+	CHECK_OK(cache_get(c, CACHE_HISTORY, hash_text("often"), &a, &b));
+	cache_close(c);
+	arena_free(&a);
+	faulty.calls++;
+	return disk_system.unlink(path);
+}
+
+TEST(what_waits_takes_no_place_before_it_is_durable)
+{
+	static char filler[3000];
+	const struct cache_options o = {.cap_bytes = 256 << 10, .segment_bytes = 16 << 10, .seeds = ""};
+	struct disk looking = disk_system;
+	struct cache *c;
+	struct cache_state st;
+	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &o));
+	looking.unlink = look_before_unlink;
+	faulty.calls = 0;
+	disk = &looking;
+	for (int i = 0; i < 300 && !test_bad; i++) {
+		const int key = i % 20;
+		CHECK_OK(cache_put(c, CACHE_HISTORY, hash_text("often"), &i, sizeof i));
+		memset(filler, i, sizeof filler);
+		CHECK_OK(cache_put(c, CACHE_HISTORY, hash_bytes(&key, sizeof key, 1), filler, sizeof filler));
+		CHECK_OK(cache_commit(c));
+		cache_state(c, &st);
+		CHECK(st.waiting_bytes == 0 && st.file_bytes <= o.cap_bytes);
+	}
+	disk = &disk_system;
+	cache_close(c);
+	CHECK(faulty.calls > 10);
+	remove_dir();
+}
+
 TEST_MAIN
