@@ -6,7 +6,7 @@
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had
 # knobs: CC=clang  B=build-x  SAN=1  V=1  LLVM_CONFIG=llvm-config-14
 
-B           ?= $(if $(SAN),build-san,build)
+B           ?= $(if $(SAN),$(if $(filter thread,$(SAN)),build-tsan,build-san),build)
 PREFIX      ?= /usr/local
 LLVM_CONFIG ?= $(firstword $(foreach v,19 18 17 16 15 14,$(shell command -v llvm-config-$(v))))
 VERSION     := 0.1.0
@@ -14,10 +14,11 @@ VERSION     := 0.1.0
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
 CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. -I$(B)/gen -MMD -MP
-ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
+SANS      = $(if $(SAN),$(if $(filter thread,$(SAN)),thread,address$(,)undefined))
+ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
-LDFLAGS  += $(if $(SAN),-fsanitize=address$(,)undefined)$(if $(FUZZ),-fsanitize=address)
-LDLIBS   += -lhwloc -lprotobuf-c -ljansson -lpthread -lm
+LDFLAGS  += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address)
+LDLIBS   += -lhwloc -lprotobuf-c -lzstd -ljansson -lpthread -lm
 , := ,
 say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
 
@@ -40,13 +41,14 @@ BENCH  = $(patsubst tools/bench_%.c,%,$(call src,tools/bench_*.c))
 objects: $(call objs,$(foreach d,$(ORDER),$(call src,$(d)/*.c)))
 
 PROGRAMS = $(B)/hone $(B)/hone-worker
-all: $(PROGRAMS)
+all: $(PROGRAMS) $(B)/libhone.so $(B)/libhone.a
 
 $(B)/platform.a: $(call objs,$(call src,platform/*.c))
 $(B)/kernels.a:  $(call objs,$(filter-out $(LLVMC),$(call src,kernels/*.c))) $(patsubst %.proto,$(B)/gen/%.pb-c.o,$(call src,kernels/*.proto))
 $(B)/search.a:   $(call objs,$(call src,search/*.c))
 $(B)/agent.a:    $(call objs,$(filter-out $(MAINS),$(call src,agent/*.c)))
 $(B)/tools.a:    $(call objs,$(filter-out $(MAINS) $(BENCH:%=tools/bench_%.c),$(call src,tools/*.c)))
+$(B)/libhone.a:  $(B)/libhone.o
 $(B)/%.a:
 	$(call say,AR)rm -f $@; $(AR) rcs $@ $^
 
@@ -96,10 +98,49 @@ $(B)/gen/kernels/emit_table_worker.c: $(call src,kernels/emit_*.c) Makefile
 BASELINES = $(if $(filter x86_64,$(shell uname -m)),x86-64-v2 x86-64-v3 x86-64-v4,armv8-a)
 $(B)/gen/%.fallback: $(B)/hone-worker
 	$(call say,GEN)$(B)/hone-worker --fallback $* -o $@
-$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback) $(call src,configs/models/*.txt) Makefile
-	$(call say,GEN){ sh configs/fallback.sh $(BASELINES:%=$(B)/gen/%.fallback); sh configs/models.sh $(call src,configs/models/*.txt); } > $@
-$(B)/gen/fallback.o: $(B)/gen/fallback.s
+$(B)/gen/%.fallback.zst: $(B)/gen/%.fallback
+	$(call say,ZSTD)zstd -q -f -19 -o $@ $<
+$(B)/gen/fallback.s: $(BASELINES:%=$(B)/gen/%.fallback.zst) $(call src,configs/models/*.txt) configs/fallback.sh Makefile
+	$(call say,GEN){ sh configs/fallback.sh $(filter %.zst,$^); sh configs/models.sh $(call src,configs/models/*.txt); } > $@
+$(B)/gen/few/%.fallback: $(B)/hone-worker
+	@mkdir -p $(@D)
+	$(call say,GEN)$(B)/hone-worker --fallback $* --few -o $@
+$(B)/gen/libhone_fallback.s: $(B)/gen/few/$(firstword $(BASELINES)).fallback.zst configs/fallback.sh
+	$(call say,GEN)sh configs/fallback.sh $< > $@
+$(B)/gen/fallback.o $(B)/gen/libhone_fallback.o: %.o: %.s
 	$(call say,AS)$(CC) -c -o $@ $<
+
+# libhone (agent/hone.h): its own small objects of the same sources, without search and emitters; what the API does not reach
+# is left out, all other names are gone. agent/libhone.map says what is exported.
+SONAME = libhone.so.0
+API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
+LIBNOT = platform/topo platform/child platform/evict platform/dev_sim kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
+	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
+	 agent/exercise agent/fallback_make agent/history agent/landscape% agent/local% agent/main% agent/models agent/revert \
+	 agent/runner% agent/seeds agent/trials% agent/tune% agent/wire%
+LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
+LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
+SMALL  = -Os -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+$(B)/lib/agent/host_math.o: FAST = -O2 -ftree-vectorize -fno-math-errno -fno-trapping-math
+$(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) -c -o $@ $<
+$(B)/lib/gen/%.o: $(B)/gen/%.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(ALLC)) $(SMALL) -c -o $@ $<
+$(B)/lib/gen/platform/dev_table.o: $(B)/gen/lib/dev_table.c
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) -c -o $@ $<
+$(B)/gen/lib/dev_table.c: Makefile
+	@mkdir -p $(@D)
+	$(call say,GEN)$(call table,platform/dev,cpu) > $@
+$(B)/libhone-all.a: $(LIBOBJ)
+$(B)/libhone.o: $(B)/libhone-all.a $(B)/gen/libhone_fallback.o agent/libhone.map
+	$(call say,LD)$(LD) -r --gc-sections $(API:%=-u %) -o $@ $(B)/gen/libhone_fallback.o $< \
+		&& objcopy --localize-hidden $@
+$(B)/libhone.so: $(B)/libhone.o
+	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=agent/libhone.map,-z,defs,-z,now,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
+		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
 # A test links what it names; tests/test_llvm_*.c and benchmarks get LLVM too. One that runs programs finds them in $(B).
 $(B)/gen/tables.a: $(TABLES)
@@ -118,7 +159,7 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan cli cli_cache cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan libhone cli cli_cache cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
@@ -139,7 +180,7 @@ deps:
 test: deps
 	$(AGAIN) -k -j$(shell nproc) all $(TESTS:%=$(B)/tests/test_%) || true
 	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" "sh configs/peers.sh --test" $(TESTS:%=$(B)/tests/test_%)
-layers: $(PROGRAMS)
+layers: $(PROGRAMS) $(B)/libhone.so
 	@sh configs/layers.sh $(B)
 demo: deps
 	$(AGAIN) -j$(shell nproc) all
@@ -157,8 +198,10 @@ torture: $(patsubst %,$(B)/tests/%,test_torture test_cache_faults cuts)
 	@sh configs/torture.sh $(B)
 $(B)/man: $(B)/hone
 	$(call say,GEN)rm -rf $@; mkdir -p $@; $< --man >$@/hone.1; for c in $(CMDS); do $< --man $$c >$@/hone-$$c.1; done
-install: all $(B)/man
-	@sh configs/install.sh $(B) "$(DESTDIR)$(PREFIX)"
+$(B)/man3: agent/hone.h configs/man3.awk
+	$(call say,GEN)rm -rf $@; mkdir -p $@; awk -v dir=$@ -v version=$(VERSION) -f configs/man3.awk $<
+install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@sh configs/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
 clean:
 	rm -rf $(B)
 .PHONY: all objects clean deps test torture layers demo size fuzz install bench-peers bench-tvm

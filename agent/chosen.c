@@ -53,16 +53,21 @@ int chosen_forget(const struct chosen_for *f, const struct graph *g)
 	return rc;
 }
 
+int chosen_divide(const struct target *t, struct graph *g, struct arena *a, struct choices *c,
+		  struct steps **out)
+{
+	int rc = graph_steps(g, t, c, a, out);
+	if (rc >= 0 || rc == E_NOMEM || !c->n)
+		return rc;
+	*c = (struct choices){0}; /* a record that cannot be followed is a miss */
+	return graph_steps(g, t, c, a, out);
+}
+
 int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
 		 struct steps **out)
 {
 	int rc = graph_optimize(g);
 	if (rc >= 0)
 		rc = chosen_load(f, g, a, c);
-	if (rc >= 0)
-		rc = graph_steps(g, f->target, c, a, out);
-	if (rc >= 0 || rc == E_NOMEM || !c->n)
-		return rc;
-	*c = (struct choices){0}; /* a record that cannot be followed is a miss */
-	return graph_steps(g, f->target, c, a, out);
+	return rc < 0 ? rc : chosen_divide(f->target, g, a, c, out);
 }

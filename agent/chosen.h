@@ -24,6 +24,9 @@ int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena 
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
 /* For every number of threads, exact or not. */
 int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;
+/* Divides an optimised graph. *c becomes {0} where it cannot be followed. */
+int chosen_divide(const struct target *t, struct graph *g, struct arena *a, struct choices *c,
+		  struct steps **out) MUST_CHECK;
 /* Optimises the graph and divides it. *c: what was loaded. */
 int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
 		 struct steps **out) MUST_CHECK;

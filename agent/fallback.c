@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/fallback.h"
+#include "agent/fallback_data.h"
 #include "kernels/compose.h"
+#include "platform/target_isa.h"
 
 #include <string.h>
-
-extern const unsigned char hone_fallback_data[] __attribute__((weak));
-extern const unsigned char hone_fallback_end[] __attribute__((weak));
 
 static void name_operand(struct operand *o, int i)
 {
@@ -198,29 +197,25 @@ int fallback_split(const struct task *t, int lanes, bool whole, struct fallback_
 	return rc < 0 ? fail_in(E_UNSUPPORTED, "fallback") : E_OK;
 }
 
-/* Looks a key up in one archive at `c`, and moves on to the next. Zero bytes between archives are padding. */
-static bool look_up(struct cur *c, struct key key, struct blob *found)
+static bool look_up(const struct blob *archive, struct key key, struct blob *found)
 {
+	struct cur c = {.p = archive->p, .n = archive->n};
 	size_t at = 0, found_at = SIZE_MAX;
-	while (c->at < c->n && !c->p[c->at])
-		c->at++;
-	const void *magic = cur_bytes(c, 4);
-	if (!magic || memcmp(magic, "HFB2", 4)) {
-		c->bad = true;
+	const void *magic = cur_bytes(&c, 4);
+	if (!magic || memcmp(magic, "HFB2", 4))
 		return false;
-	}
-	for (uint32_t i = 0, n = cur_u32(c); i < n && !c->bad; i++) {
+	for (uint32_t i = 0, n = cur_u32(&c); i < n && !c.bad; i++) {
 		struct key k;
-		k.hi = cur_u64(c);
-		k.lo = cur_u64(c);
-		uint32_t bytes = cur_u32(c);
+		k.hi = cur_u64(&c);
+		k.lo = cur_u64(&c);
+		uint32_t bytes = cur_u32(&c);
 		if (key_equal(k, key)) {
 			found_at = at;
 			found->n = bytes;
 		}
 		at += bytes;
 	}
-	const char *code = cur_bytes(c, at);
+	const char *code = cur_bytes(&c, at);
 	if (!code || found_at == SIZE_MAX)
 		return false;
 	found->p = code + found_at;
@@ -242,26 +237,37 @@ static int bind(const struct blob *b, const struct target *host, struct arena *a
 	return E_OK;
 }
 
+/* The kernel of one ISA. */
+static int find_in(const struct isa *i, struct key key, const struct target *host, struct arena *a,
+		   const int64_t *params, int n, struct code *out)
+{
+	struct target need;
+	struct blob archive, found = {0};
+	int rc = target_baseline(i->name, &need);
+	if (rc >= 0 && !target_runs(host, &need))
+		return fail(E_NOTFOUND, "%s is not this machine's", i->name);
+	if (rc >= 0)
+		rc = fallback_archive(i->name, &archive);
+	if (rc < 0)
+		return rc;
+	return look_up(&archive, key, &found) ? bind(&found, host, a, params, n, out) : E_NOTFOUND;
+}
+
 /* The best kernel in the archives for exactly this task. */
 static int find_core(const struct task *t, const struct target *host, struct arena *a, struct arena *scratch,
 		     struct code *out)
 {
-	struct cur c = {.p = hone_fallback_data};
+	const struct isa *end = isa_table;
 	int64_t params[MAX_SYMS];
-	struct blob found = {0};
 	struct task *g = ARENA_NEW(scratch, struct task);
 	int n = task_abstract(t, g, params), rc = E_NOTFOUND;
 	if (n < 0)
 		return n;
 	struct key key = task_key(g);
-	c.n = (size_t)(hone_fallback_end - hone_fallback_data);
-	while (c.at < c.n && !c.bad) {
-		struct code one;
-		if (look_up(&c, key, &found) && bind(&found, host, a, params, n, &one) >= 0) {
-			*out = one; /* the last one that runs is the best */
-			rc = E_OK;
-		}
-	}
+	while (end->name)
+		end++;
+	for (const struct isa *i = end; i > isa_table && rc < 0; i--)
+		rc = find_in(i - 1, key, host, a, params, n, out);
 	return rc < 0 ? fail(E_NOTFOUND, "no fallback kernel for this task") : E_OK;
 }
 
@@ -281,8 +287,6 @@ int fallback_find(const struct task *t, const struct target *host, struct arena 
 		  struct fallback_parts *parts, struct code *out)
 {
 	int rc = E_NOTFOUND;
-	if (!hone_fallback_data || !hone_fallback_end)
-		return fail(E_NOTFOUND, "no fallback kernels are linked");
 	struct arena scratch = {0};
 	struct task *own = arena_memdup(&scratch, t, sizeof *own);
 	order_sums(&own->stage[0].post);

@@ -3,10 +3,8 @@
  * linked as data.
  *
  * An archive is: "HFB2", u32 count, then per kernel a 16-byte key (hash of the generic task's text; hi, lo)
- * and u32 length, then in the same order the code bytes (kernels/code.h); little endian. Looking a key up reads
- * no code but its own. The linked data, from hone_fallback_data to
- * hone_fallback_end, is archives one after the other, the best ISA last. A program linked without them has
- * none. */
+ * and u32 length, then in the same order the code bytes (kernels/code.h); little endian. Looking a key up
+ * reads no code but its own. Where archives are kept: agent/fallback_data.h. */
 #ifndef AGENT_FALLBACK_H
 #define AGENT_FALLBACK_H
 
@@ -14,8 +12,9 @@
 #include "kernels/emit.h"
 
 /* Makes the archive of one ISA baseline: sample tasks -> generic -> default schedule -> code. Called by the
- * worker. Kernels that cannot be made are left out. Returns their number. */
-int fallback_make(const char *isa, const struct emit *e, const char *path) MUST_CHECK;
+ * worker. Kernels that cannot be made are left out. few: of images alone, with residual sums as a map behind;
+ * half the bytes. Returns their number. */
+int fallback_make(const char *isa, const struct emit *e, bool few, const char *path) MUST_CHECK;
 /* A task as fallback kernels know it: its reduction, weights blocked by output channel, with the whole
  * epilogue or with nothing but a bias; and a map over the output, in place, that does the rest. of[i]: the
  * task's operand. rest.nstages 0: no rest. */

@@ -14,6 +14,7 @@ struct maker {
 	struct arena a;
 	struct buf index, out;
 	int n;
+	bool few;
 	struct key done[1024];
 };
 
@@ -258,8 +259,9 @@ static int add_windows(struct maker *m)
 	};
 	int rc = E_OK;
 	for (size_t i = 0; i < sizeof form / sizeof *form; i++)
-		for (int s = 1; s <= form[i].strides; s++)
-			for (int p = 0; p <= form[i].last && rc >= 0; p++) {
+		for (int s = 1; s <= form[i].strides && !(m->few && form[i].w.rank != 2); s++)
+			for (int p = 0;
+			     p <= (m->few && form[i].last > CLAMPS ? CLAMPS : form[i].last) && rc >= 0; p++) {
 				struct window w = form[i].w;
 				w.dilation = w.dilation ? w.dilation : 1;
 				for (int d = 0; d < w.rank; d++)
@@ -358,6 +360,8 @@ static int add_transposed(struct maker *m)
 		bool block = i & 1, plain_out = i >> 1 & 1;
 		const char *post = posts[i / 4 % 3];
 		int k = i / 12;
+		if (m->few && i / 4 % 3 > BIAS)
+			continue;
 		buf_clear(&b);
 		buf_puts(&b, "task syms=0\n");
 		image(&b, "X", "in", 41, 2, in, block ? m->target.lanes : 0, true);
@@ -438,9 +442,9 @@ static int add_resized(struct maker *m)
 	return rc;
 }
 
-int fallback_make(const char *isa, const struct emit *e, const char *path)
+int fallback_make(const char *isa, const struct emit *e, bool few, const char *path)
 {
-	struct maker m = {.e = e};
+	struct maker m = {.e = e, .few = few};
 	int rc = target_baseline(isa, &m.target);
 	if (rc >= 0)
 		rc = add_windows(&m);

@@ -4,7 +4,7 @@
  *
  * hone-worker --serve --device NAME --target TEXT [--threads N]: the stream of agent/wire.h on 0 and 1.
  *
- * hone-worker --fallback ISA -o FILE: kernels for any size, made at build time.
+ * hone-worker --fallback ISA [--few] -o FILE: kernels for any size, made at build time.
  *
  * hone-worker --bench-compile TASK: how fast candidates of a task (a file with its text) are compiled. */
 #include "agent/bench_compile.h"
@@ -28,12 +28,12 @@
 struct words {
 	const char *device, *target, *fallback, *output, *bench;
 	int threads;
-	bool serve, version, help;
+	bool few, serve, version, help;
 };
 
 static const char usage[] =
     "usage: hone-worker --serve --device NAME --target TEXT [--threads N] [--verbose]\n"
-    "       hone-worker --fallback ISA -o FILE\n"
+    "       hone-worker --fallback ISA [--few] -o FILE\n"
     "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
     "       hone-worker --version\n"
     "hone starts it with --serve, its build with --fallback; by hand the last two are of use.\n";
@@ -101,7 +101,7 @@ static int make_fallback(const struct words *w)
 	const struct emit *e = emit_find("llvm");
 	if (!w->output)
 		return fail(E_USAGE, "--fallback needs -o FILE");
-	return e ? fallback_make(w->fallback, e, w->output) : E_NOTFOUND;
+	return e ? fallback_make(w->fallback, e, w->few, w->output) : E_NOTFOUND;
 }
 
 static int bench(const struct words *w)
@@ -125,13 +125,14 @@ static int version(void)
 
 static int read_words(int argc, char **argv, struct words *w)
 {
-	enum { SERVE = 256, DEVICE, TARGET, THREADS, FALLBACK, BENCH, VERSION, VERBOSE, HELP };
+	enum { SERVE = 256, DEVICE, TARGET, THREADS, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
 	static const struct option options[] = {
 	    {"serve", no_argument, NULL, SERVE},
 	    {"device", required_argument, NULL, DEVICE},
 	    {"target", required_argument, NULL, TARGET},
 	    {"threads", required_argument, NULL, THREADS},
 	    {"fallback", required_argument, NULL, FALLBACK},
+	    {"few", no_argument, NULL, FEW},
 	    {"bench-compile", required_argument, NULL, BENCH},
 	    {"version", no_argument, NULL, VERSION},
 	    {"verbose", no_argument, NULL, VERBOSE},
@@ -155,6 +156,9 @@ static int read_words(int argc, char **argv, struct words *w)
 			break;
 		case FALLBACK:
 			w->fallback = optarg;
+			break;
+		case FEW:
+			w->few = true;
 			break;
 		case BENCH:
 			w->bench = optarg;

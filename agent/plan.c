@@ -52,6 +52,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 		decide_alone(p);
 		rc = plan_place(p);
 	}
+	if (rc >= 0 && p->image)
+		plan_describe(p, p->image);
 	arena_free(&p->trial);
 	arena_free(&p->making);
 	return rc;
@@ -60,7 +62,8 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 enum way { REUSE, KEEP, TAKE };
 
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
-		     const struct kernel_source *src, struct pool *pool, enum way way, struct plan **out)
+		     const struct kernel_source *src, struct pool *pool, enum way way, struct buf *image,
+		     struct plan **out)
 {
 	struct plan *p = calloc(1, sizeof *p);
 	if (!p)
@@ -70,6 +73,7 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 	p->pool = pool;
 	p->keep = way == KEEP;
 	p->take = way == TAKE;
+	p->image = image;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
 	if (rc < 0) {
@@ -83,19 +87,25 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, REUSE, out);
+	return make_plan(g, s, t, src, pool, REUSE, NULL, out);
 }
 
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, KEEP, out);
+	return make_plan(g, s, t, src, pool, KEEP, NULL, out);
 }
 
 int plan_build_take(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
-	return make_plan(g, s, t, src, pool, TAKE, out);
+	return make_plan(g, s, t, src, pool, TAKE, NULL, out);
+}
+
+int plan_build_described(struct graph *g, const struct steps *s, const struct target *t,
+			 const struct kernel_source *src, struct pool *pool, struct buf *image, struct plan **out)
+{
+	return make_plan(g, s, t, src, pool, TAKE, image, out);
 }
 
 struct call {
@@ -197,6 +207,8 @@ int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *o
 			p->kernel[ps->kernel].ns = clock_now(clock) - begin;
 		if (p->clock && clock_now(p->clock) > p->deadline_ns)
 			rc = fail(E_TIMEOUT, "the run did not end in time");
+		if (p->stop && atomic_load_explicit(p->stop, memory_order_relaxed))
+			rc = fail(E_STOPPED, "the run was cancelled");
 	}
 	if (rc >= 0)
 		rc = plan_copy_out(p, outputs);
@@ -217,6 +229,11 @@ void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns)
 	p->deadline_ns = deadline_ns;
 }
 
+void plan_stop_on(struct plan *p, const atomic_bool *stop)
+{
+	p->stop = stop;
+}
+
 void plan_trace(struct plan *p, struct trace *t)
 {
 	p->trace = t;
@@ -235,6 +252,11 @@ void plan_symbols(const struct plan *p,
 				fn(ctx, &p->kernel[ps->kernel], e, at, bytes);
 		}
 	}
+}
+
+const struct graph *plan_graph(const struct plan *p)
+{
+	return p->g;
 }
 
 int plan_kernels(const struct plan *p, const struct plan_kernel **out)

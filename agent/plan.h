@@ -12,6 +12,8 @@
 #include "kernels/group.h"
 #include "platform/pool.h"
 
+#include <stdatomic.h>
+
 enum kernel_origin { FROM_CACHE, FROM_DEFAULT, FROM_FALLBACK, FROM_HOST };
 
 /* Finds code for a task: E_NOTFOUND falls through to the built-in fallback kernels, then to the portable reference. */
@@ -38,6 +40,10 @@ struct plan_kernel {
  * then, and no other. */
 int plan_build_take(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 		    struct pool *pool, struct plan **out) MUST_CHECK;
+/* As plan_build_take; *image gets the description of an image (agent/image.h), or stays empty where the plan cannot be
+ * one. */
+int plan_build_described(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
+			 struct pool *pool, struct buf *image, struct plan **out) MUST_CHECK;
 /* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 	       struct pool *pool, struct plan **out) MUST_CHECK;
@@ -46,8 +52,12 @@ int plan_run(struct plan *p, const struct tensor *inputs, struct tensor *outputs
 int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs, struct clock *clock) MUST_CHECK;
 /* Runs from now on end with E_TIMEOUT, outputs unset, after the first step that ends past deadline_ns of `clock`. */
 void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
+/* Runs from now on end with E_STOPPED, outputs unset, after the step during which *stop becomes true; NULL: no more. */
+void plan_stop_on(struct plan *p, const atomic_bool *stop);
 /* Runs from now on tell `t` (of at least the pool's threads) what each thread does; NULL: no more. Not kept beyond the plan. */
 void plan_trace(struct plan *p, struct trace *t);
+/* Its inputs and outputs, at least, are there. */
+const struct graph *plan_graph(const struct plan *p);
 int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
 /* For profilers: tells fn where the machine code of every compiled kernel's entries lies. */
 void plan_symbols(const struct plan *p,

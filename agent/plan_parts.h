@@ -88,9 +88,11 @@ struct plan {
 	bool alone;          /* and so is every step */
 	bool keep;           /* no memory is reused */
 	bool take;           /* constants of the graph are given back */
+	struct buf *image;   /* until built: what describes it; NULL: nobody asks */
 	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
+	const atomic_bool *stop; /* NULL: runs to the end */
 	struct trace *trace; /* NULL: not traced */
 	int nkernels;
 	struct plan_kernel *kernel;
@@ -102,6 +104,11 @@ struct plan {
 
 /* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
+
+/* plan_image.c: what a built plan is, before what it was built of is gone. Nothing where it cannot be an image. */
+void plan_describe(const struct plan *p, struct buf *out);
+/* A plan of that, whose weights are still zero. */
+int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out) MUST_CHECK;
 
 /* plan_views.c: which values lie inside others. */
 void plan_views(struct plan *p);

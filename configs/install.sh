@@ -1,10 +1,33 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs programs, manual pages and completion. Usage: install.sh BUILD ROOT. hone looks for hone-worker beside itself.
+# Installs programs, libhone, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
+# hone looks for hone-worker beside itself, libhone.so for the kernels of better processors in the folder hone beside it.
 set -e
-b=$1 root=$2
-install -d "$root/bin" "$root/share/man/man1" "$root/share/bash-completion/completions"
+b=$1 root=$2$3 prefix=$3 version=$4 soname=$5
+shift 5
+install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/bash-completion/completions" \
+	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples"
 install -m 755 "$b/hone" "$b/hone-worker" "$root/bin"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
+install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
 "$b/hone" --bash-completion > "$root/share/bash-completion/completions/hone"
-echo "installed in $root: hone, hone-worker, manual pages (man hone), bash completion"
+install -m 644 agent/hone.h agent/hone.hpp "$root/include"
+install -m 644 "$b/libhone.a" "$root/lib"
+install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"
+ln -sf "libhone.so.$version" "$root/lib/$soname"
+ln -sf "$soname" "$root/lib/libhone.so"
+install -m 644 "$@" "$root/lib/hone"
+install -m 644 configs/examples/* "$root/share/doc/hone/examples"
+cat >"$root/lib/pkgconfig/hone.pc" <<END
+prefix=$prefix
+libdir=\${prefix}/lib
+includedir=\${prefix}/include
+
+Name: hone
+Description: runs neural networks with kernels tuned on the board that runs them
+Version: $version
+Cflags: -I\${includedir}
+Libs: -L\${libdir} -lhone
+Libs.private: -lprotobuf-c -lzstd -lpthread -lm -ldl
+END
+echo "installed in $root: hone, hone-worker, libhone, manual pages (man hone, man hone_open), bash completion"

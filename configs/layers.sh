@@ -26,7 +26,12 @@ llvm=$(nm "$b/hone" 2>&1 | grep -E ' _?_?(LLVM|ZN4llvm)|no such file|No such fil
 check "hone holds LLVM" "$llvm"
 nm "$b/hone-worker" 2>/dev/null | grep -q ' LLVM'
 check "hone-worker holds no LLVM" "$([ $? = 0 ] || echo "$b/hone-worker")"
-# What will be libhone and honed: no search, no emitter.
+foreign=$(nm "$b/libhone.so" 2>&1 | grep -E ' (LLVM|_ZN4llvm|hwloc|json_|search|strategy|job|tune|trials?|emit|loops|cost|local|worker|runner|wire)_[a-z_]*$| lower$|o such file')
+check "libhone holds search, an emitter, a worker or a library that it must not" "$foreign"
+check "libhone exports other names than agent/libhone.map says" "$(nm -D --defined-only "$b/libhone.so" 2>&1 |
+	sed 's/.* //; s/@.*//' | grep -vE '^HONE_0$' | sort | { sed -n 's/^\t\t\(hone.*\)/\1/p' agent/libhone.map | tr -d ' \n' |
+		tr ';' '\n' | sort >"$b/exports"; diff - "$b/exports"; })"
+# What will be honed: no search, no emitter.
 for o in plan run cache source; do
 	[ -f "agent/$o.c" ] || continue
 	check "agent/$o needs search or an emitter" "$(nm -u "$b/agent/$o.o" 2>&1 |

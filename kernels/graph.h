@@ -55,6 +55,7 @@ struct graph {
 	struct node *node;
 	struct value *value;
 	int *input, *output; /* value indexes in the model's order; initialisers are not inputs */
+	bool external;	     /* some of its data was in other files than the model's */
 	struct layout_costs *costs; /* kernels/layout_cost.h, kept between divisions; NULL: none yet */
 };
 

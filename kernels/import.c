@@ -63,6 +63,7 @@ static int import_constants(struct importer *im, const Onnx__GraphProto *p)
 		int v = import_value(im, t->name);
 		if (v < 0)
 			return v;
+		g->external |= t->data_location == 1;
 		int rc = pb_tensor(&g->arena, t, im->folder, true, &g->value[v].t);
 		if (rc == E_UNSUPPORTED)
 			import_complain(im, g->value[v].name, "");

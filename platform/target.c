@@ -284,6 +284,12 @@ static int kept_path(const char *dir, char path[PATH_MAX])
 	return E_OK;
 }
 
+bool target_recall(const char *dir, struct target *t)
+{
+	char path[PATH_MAX];
+	return kept_path(dir, path) >= 0 && read_kept(path, t);
+}
+
 int target_kept(const char *dir, struct clock *clock, struct target *t)
 {
 	char path[PATH_MAX];

@@ -41,6 +41,8 @@ int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
 /* The kept target record: read `dir`/target if it is of this machine, else measure and write it (best
  * effort). */
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
+/* Of a target_host: the peaks that are kept in `dir`; nothing is measured. False: none of this machine. */
+bool target_recall(const char *dir, struct target *t);
 /* Measures once more and keeps the higher value of each peak: what else runs on the machine only lowers them.
  */
 int target_measure_again(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;

@@ -2,9 +2,9 @@
 /* The machine that this process runs on, from /proc/cpuinfo and sysfs: what the kernel says is usable (it
  * hides AVX-512 where it does not save its registers, which cpuid alone would not tell). */
 #include "platform/target_isa.h"
+#include "platform/topo.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,33 +288,6 @@ static void read_caches(int cpu, struct target *t)
 		t->line_bytes = 64;
 }
 
-/* Hardware threads of one core count once: the first of the siblings that this process may use. */
-static void read_cores(struct target *t, int *first_cpu)
-{
-	enum { MOST = 1024 };
-	cpu_set_t set;
-	static _Thread_local long long seen[MOST];
-	int n = 0;
-	*first_cpu = 0;
-	if (sched_getaffinity(0, sizeof set, &set) < 0)
-		CPU_ZERO(&set);
-	for (int cpu = 0; cpu < CPU_SETSIZE && n < MOST; cpu++) {
-		if (!CPU_ISSET(cpu, &set))
-			continue;
-		long long core = sys_number(cpu, "topology/core_id", 0);
-		long long package = sys_number(cpu, "topology/physical_package_id", 0);
-		long long id = core < 0 ? -1LL - cpu : core + (package << 32);
-		int i = 0;
-		while (i < n && seen[i] != id)
-			i++;
-		if (n == 0)
-			*first_cpu = cpu;
-		if (i == n)
-			seen[n++] = id;
-	}
-	t->cores = n ? n : 1;
-}
-
 int target_host(struct target *t)
 {
 	char info[8192];
@@ -325,7 +298,7 @@ int target_host(struct target *t)
 	int rc = read_cpu(info, t);
 	if (rc < 0)
 		return rc;
-	read_cores(t, &first_cpu);
+	t->cores = topo_cores(&first_cpu, 1);
 	read_caches(first_cpu, t);
 	return E_OK;
 }

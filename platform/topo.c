@@ -3,7 +3,6 @@
 #include "platform/topo.h"
 
 #include <hwloc.h>
-#include <stdio.h>
 
 static void fill_caches(hwloc_topology_t hw, struct target *t)
 {
@@ -38,52 +37,6 @@ static void count_cores(hwloc_topology_t hw, hwloc_const_bitmap_t mine, struct t
 		if (first >= 0)
 			t->threads += hwloc_bitmap_weight(usable);
 		hwloc_bitmap_free(usable);
-	}
-}
-
-/* -1: not said, or nonsense. */
-static long cpu_number(const char *sysfs, int cpu, const char *leaf)
-{
-	char path[512];
-	long v = -1;
-	snprintf(path, sizeof path, "%s/cpu%d/%s", sysfs, cpu, leaf);
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return -1;
-	if (fscanf(f, "%ld", &v) != 1)
-		v = -1;
-	fclose(f);
-	return v > 0 && v <= 100000000 ? v : -1;
-}
-
-/* The fastest core's number, those of all in v; -1: some core has none. */
-static long read_speeds(const struct topo *t, const char *sysfs, const char *leaf, long *v)
-{
-	long most = -1;
-	for (int i = 0; i < t->cores; i++) {
-		if ((v[i] = cpu_number(sysfs, t->core_cpu[i], leaf)) < 0)
-			return -1;
-		most = v[i] > most ? v[i] : most;
-	}
-	return most;
-}
-
-void topo_rank(struct topo *t, const char *sysfs)
-{
-	long v[sizeof t->core_cpu / sizeof t->core_cpu[0]], most = read_speeds(t, sysfs, "cpu_capacity", v);
-	if (most < 0)
-		most = read_speeds(t, sysfs, "cpufreq/cpuinfo_max_freq", v);
-	t->fast = 0;
-	for (int i = 0; i < t->cores; i++) {
-		int cpu = t->core_cpu[i], speed = most < 0 ? 100 : (int)(v[i] * 100 / most), at = i;
-		speed = speed >= 90 ? 100 : speed < 1 ? 1 : speed;
-		t->fast += speed == 100;
-		for (; at > 0 && t->core_speed[at - 1] < speed; at--) {
-			t->core_cpu[at] = t->core_cpu[at - 1];
-			t->core_speed[at] = t->core_speed[at - 1];
-		}
-		t->core_cpu[at] = cpu;
-		t->core_speed[at] = speed;
 	}
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Topology by hwloc: cores, hyper-threads, caches. Linked by hone and hone-worker only. */
+/* Topology: cores, hyper-threads, caches. topo_read asks hwloc, which hone and hone-worker alone link; the rest asks
+ * sysfs. */
 #ifndef PLATFORM_TOPO_H
 #define PLATFORM_TOPO_H
 
@@ -15,6 +16,9 @@ struct topo {
 };
 
 int topo_read(struct topo *t, struct target *fill_caches /* or NULL */) MUST_CHECK;
+
+/* The cores that this process may use: how many, at least 1; cpu[]: the first hardware thread of each, of at most `room`. */
+int topo_cores(int *cpu, int room);
 
 /* Sorts the cores by what `sysfs` (/sys/devices/system/cpu) says of their cpus: cpu_capacity, else the highest clock;
  * equal ones keep their order, and so do all where nothing is said of one. */

@@ -16,7 +16,7 @@ TEST(archive_of_each_baseline)
 	struct blob b;
 	snprintf(path, sizeof path, "/tmp/hone-fallback-%d", (int)getpid());
 	for (int i = 0; i < 3; i++) {
-		int n = fallback_make(isas[i], emit_find("llvm"), path);
+		int n = fallback_make(isas[i], emit_find("llvm"), false, path);
 		REQUIRE_OK(n);
 		printf("%s: %d kernels\n", isas[i], n);
 		CHECK(n >= 250);
@@ -35,7 +35,9 @@ TEST(archive_of_each_baseline)
 		}
 		CHECK(!c.bad && c.at == c.n);
 	}
-	CHECK_FAILS(fallback_make("vax", emit_find("llvm"), path), E_NOTFOUND, "vax");
+	int few = fallback_make("x86-64-v2", emit_find("llvm"), true, path);
+	CHECK(few >= 150 && few < 220);
+	CHECK_FAILS(fallback_make("vax", emit_find("llvm"), false, path), E_NOTFOUND, "vax");
 	unlink(path);
 	arena_free(&a);
 }
@@ -103,7 +105,7 @@ TEST(forms_that_networks_have)
 	static struct fallback_parts parts;
 	int64_t params[MAX_SYMS];
 	snprintf(path, sizeof path, "/tmp/hone-fallback-%d", (int)getpid());
-	REQUIRE_OK(fallback_make("x86-64-v4", emit_find("llvm"), path));
+	REQUIRE_OK(fallback_make("x86-64-v4", emit_find("llvm"), false, path));
 	REQUIRE_OK(file_read(&a, path, 0, &b));
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
 		snprintf(text, sizeof text, "task syms=0\n%s", forms[i]);

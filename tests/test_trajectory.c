@@ -205,7 +205,7 @@ static int run_score(const struct args *a)
 {
 	struct host h = {.threads = 1};
 	CHECK_OK(target_host(&h.target));
-	score_rc = model_pool(1, &h.pool);
+	score_rc = machine_pool(1, true, &h.pool);
 	if (score_rc >= 0)
 		score_rc = score_run(a, a->pos[0], &h, 2, 4, 3, scored);
 	host_close(&h);

@@ -180,7 +180,7 @@ static void asleep(struct bench *b, struct pool *p, const char *what, bool all)
 static int pools(struct bench *b, int threads)
 {
 	struct pool *p;
-	int rc = model_pool(threads, &p);
+	int rc = machine_pool(threads, true, &p);
 	if (rc < 0)
 		return rc;
 	printf("%d threads, as medians (90th percentiles):\n", threads);

@@ -41,7 +41,7 @@ static int probe(const struct args *a, const struct dev *d, struct target *t)
 	int rc = d->probe(t);
 	if (rc <= 0 || strcmp(d->name, "cpu"))
 		return rc;
-	rc = model_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
+	rc = machine_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
 	return rc < 0 ? rc : 1;
 }
 

@@ -264,7 +264,7 @@ static int open_all(struct explain *e)
 	if (rc >= 0)
 		rc = cache_open(&e->cache, dir, true, 0);
 	if (rc >= 0)
-		rc = model_target(dir, &e->target);
+		rc = machine_target(dir, &e->target);
 	if (rc >= 0)
 		rc = e->threads = model_threads(e->args, &e->target);
 	if (rc >= 0)

@@ -38,8 +38,8 @@ int contest_open(struct contest *c, const struct args *a, struct arena *arena, c
 static int open_host(struct contest *c, struct host *h)
 {
 	*h = (struct host){.exact = arg_flag(c->args, "exact"), .threads = 1};
-	int rc = model_target(c->work, &h->target);
-	return rc < 0 ? rc : model_pool(1, &h->pool);
+	int rc = machine_target(c->work, &h->target);
+	return rc < 0 ? rc : machine_pool(1, true, &h->pool);
 }
 
 int contest_heat(struct contest *c, const char *model, int n, struct score *s)

@@ -2,7 +2,6 @@
 #include "tools/model.h"
 #include "platform/log.h"
 #include "platform/rng.h"
-#include "platform/topo.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -35,21 +34,6 @@ int model_threads(const struct args *a, const struct target *t)
 	if (n > t->cores)
 		log_info("%lld threads on %d cores: they will wait for each other", (long long)n, t->cores);
 	return (int)n;
-}
-
-int model_target(const char *cache_dir, struct target *t)
-{
-	if (*cache_dir)
-		return target_kept(cache_dir, &clock_real, t);
-	int rc = target_host(t);
-	return rc < 0 ? rc : target_measure(t, &clock_real);
-}
-
-int model_pool(int threads, struct pool **out)
-{
-	struct topo topo;
-	bool pin = topo_read(&topo, NULL) >= 0 && threads <= topo.cores;
-	return pool_open(out, threads, pin ? topo.core_cpu : NULL);
 }
 
 int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out)

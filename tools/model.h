@@ -5,8 +5,8 @@
 #define TOOLS_MODEL_H
 
 #include "agent/chosen.h"
+#include "agent/machine.h"
 #include "kernels/import.h"
-#include "platform/pool.h"
 #include "tools/cmd.h"
 
 /* Rows for the table of options. */
@@ -30,12 +30,6 @@ int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
 int model_cache_or_none(int rc, char *dir) MUST_CHECK;
 /* --threads, within what the target has. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
-/* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). "":
- * no folder. */
-int model_target(const char *cache_dir, struct target *t) MUST_CHECK;
-/* A pool pinned to one hardware thread per core where threads <= cores. */
-int model_pool(int threads, struct pool **out) MUST_CHECK;
-
 struct model {
 	const char *path;
 	struct graph *g; /* optimised */

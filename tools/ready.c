@@ -9,11 +9,11 @@
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
 {
 	*h = (struct host){.exact = arg_flag(a, "exact")};
-	int rc = peaks ? model_target(cache_dir, &h->target) : target_host(&h->target);
+	int rc = peaks ? machine_target(cache_dir, &h->target) : target_host(&h->target);
 	if (rc >= 0)
 		rc = h->threads = model_threads(a, &h->target);
 	if (rc >= 0)
-		rc = model_pool(h->threads, &h->pool);
+		rc = machine_pool(h->threads, true, &h->pool);
 	return rc;
 }
 

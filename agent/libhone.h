@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of libhone: shared by libhone.c (handles), libhone_net.c (making a model ready), libhone_model.c
+ * (models and refreshing), libhone_run.c, libhone_ask.c and libhone_kernel.c. Its contract is agent/hone.h.
+ *
+ * Locks, in the order in which they are taken: refresh (one refresh at a time), run (one run at a time), then
+ * one of: the handle's threads, the handle's caches, now (what is bound, and which net is in place). */
+#ifndef AGENT_LIBHONE_H
+#define AGENT_LIBHONE_H
+
+#include "agent/cache.h"
+#include "agent/hone.h"
+#include "agent/plan.h"
+#include "kernels/import.h"
+#include "platform/pages.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { MAX_CACHES = 16 };
+
+struct hone_handle {
+	atomic_int users; /* the caller, and every model */
+	struct target target;
+	int threads;
+	unsigned flags;
+	struct pool *pool; /* NULL: runs stay in their callers */
+	pthread_mutex_t pool_lock;
+	pthread_mutex_t cache_lock;
+	int ncaches;
+	struct cache *cache[MAX_CACHES];
+	struct kernel_source source[MAX_CACHES];
+	unsigned news; /* times that a cache had something new */
+	char dir[MAX_CACHES][4096];
+};
+
+/* A network made ready, replaced as a whole. */
+struct net {
+	struct graph *g;
+	struct arena a;
+	struct plan *plan;
+	struct key made_of; /* of the choices and of every kernel from a cache */
+	unsigned news;      /* of the handle, before it was made */
+	bool from_image;
+};
+
+/* Where a model comes from, each time. */
+struct origin {
+	const char *path; /* NULL: bytes or want */
+	struct blob bytes;
+	const struct hone_kernel_want *want; /* NULL: path or bytes */
+	struct import_opts opts;
+};
+
+enum later { LATER_IDLE, LATER_ASKED, LATER_ENDED, LATER_CLOSING };
+
+struct hone_model {
+	struct hone_handle *h;
+	struct arena a; /* what is here for good */
+	struct origin from;
+	pthread_mutex_t refresh, run, now;
+	struct net *net;
+	int refreshed;
+	int64_t load_ns;
+	int nin, nout;
+	struct hone_tensor *in_info, *out_info;
+	struct tensor *in, *out;         /* bound */
+	struct tensor *run_in, *run_out; /* of the run under way */
+	struct pages own;                /* buffers that are bound at first */
+	size_t *in_at, *out_at;          /* of each in there */
+	/* A run of its own thread. */
+	pthread_mutex_t later;
+	pthread_cond_t changed;
+	enum later state;
+	bool started; /* the thread runs */
+	pthread_t thread;
+	struct tensor *later_in, *later_out;
+	atomic_bool cancel;
+	int status;
+	char text[1024]; /* of the status */
+};
+
+/* libhone.c */
+void hone_keep(struct hone_handle *h);
+/* Copies `bytes` of a structure, of which the caller knows out->size; E_USAGE where that cannot be. */
+int hone_give(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
+/* The other way: what the caller does not know is 0. from NULL: all zero. */
+int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
+
+/* libhone_net.c: no state but the handle's caches, which it locks. */
+int net_make(struct hone_handle *h, const struct origin *from, struct net **out) MUST_CHECK;
+void net_free(struct net *n);
+
+/* libhone_kernel.c */
+int want_check(const struct hone_kernel_want *w) MUST_CHECK;
+int want_graph(const struct hone_kernel_want *w, struct graph **out) MUST_CHECK;
+/* A copy with its weights. */
+const struct hone_kernel_want *want_copy(const struct hone_kernel_want *w, struct arena *a);
+
+/* libhone_model.c. Takes over `m`, which has h, a and from. */
+int model_finish(struct hone_model *m, struct hone_model **out) MUST_CHECK;
+struct hone_model *model_new(struct hone_handle *h);
+
+/* libhone_run.c: ends its thread. */
+void later_close(struct hone_model *m);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a model's file to its plan, with kernels and choices of the first cache that has them. */
+#include "agent/libhone.h"
+#include "agent/chosen.h"
+#include "agent/image.h"
+#include "platform/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct finder {
+	struct hone_handle *h;
+	struct net *n;
+};
+
+static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	struct finder *f = ctx;
+	int rc = E_NOTFOUND;
+	pthread_mutex_lock(&f->h->cache_lock);
+	for (int i = 0; i < f->h->ncaches && rc < 0; i++) {
+		const struct kernel_source *s = &f->h->source[i];
+		rc = s->find(s->ctx, t, text, a, out, origin);
+	}
+	pthread_mutex_unlock(&f->h->cache_lock);
+	if (rc >= 0)
+		f->n->made_of =
+		    hash_join(f->n->made_of, hash_bytes(out->object.p, out->object.n, (uint64_t)*origin));
+	/* A record that cannot be read is none. */
+	return rc < 0 && rc != E_NOMEM ? fail(E_NOTFOUND, "no kernel of this task in any cache") : rc;
+}
+
+static int import(const struct origin *from, struct graph **out)
+{
+	if (from->path)
+		return import_file(from->path, &from->opts, out);
+	if (from->want)
+		return want_graph(from->want, out);
+	return fail_in(import_bytes(from->bytes.p, from->bytes.n, NULL, &from->opts, out), "model in memory");
+}
+
+static int load_choices(struct hone_handle *h, const struct graph *g, struct arena *a, struct choices *c)
+{
+	int rc = E_OK;
+	*c = (struct choices){0};
+	pthread_mutex_lock(&h->cache_lock);
+	for (int i = 0; i < h->ncaches && rc >= 0 && !c->n; i++) {
+		const struct chosen_for f = {h->cache[i], &h->target, h->threads, h->flags & HONE_EXACT};
+		rc = chosen_load(&f, g, a, c);
+	}
+	pthread_mutex_unlock(&h->cache_lock);
+	return rc;
+}
+
+/* Which image: its file's name by what stays when a model or a cache changes, its key by all that it depends
+ * on. */
+struct image {
+	char dir[4096 + 16], path[4096 + 64];
+	struct key key;
+};
+
+static struct key hash_number(struct key k, int64_t v)
+{
+	return hash_join(k, hash_bytes(&v, sizeof v, 0));
+}
+
+/* What may come from the caches: choices, and kernels by their keys. */
+static struct key hash_caches(struct hone_handle *h, struct key k)
+{
+	static const enum cache_type types[] = {CACHE_CODE, CACHE_CHOICES};
+	struct arena a = {0};
+	struct key *all;
+	pthread_mutex_lock(&h->cache_lock);
+	for (int i = 0; i < h->ncaches; i++)
+		for (int t = 0; t < 2; t++) {
+			int n = cache_keys(h->cache[i], types[t], &a, &all);
+			for (int j = 0; j < n; j++) {
+				struct blob b;
+				k = hash_join(k, all[j]);
+				if (types[t] == CACHE_CHOICES &&
+				    cache_get(h->cache[i], CACHE_CHOICES, all[j], &a, &b) >= 0)
+					k = hash_join(k, hash_bytes(b.p, b.n, 0));
+			}
+		}
+	pthread_mutex_unlock(&h->cache_lock);
+	arena_free(&a);
+	return k;
+}
+
+/* False: there can be none. */
+static bool name_image(struct hone_handle *h, const struct origin *from, struct image *im)
+{
+	struct stat st;
+	struct buf text = {0};
+	char name[33];
+	if (!(h->flags & HONE_KEEP_IMAGES) || !h->ncaches || !from->path || stat(from->path, &st) < 0)
+		return false;
+	target_text(&h->target, &text);
+	buf_printf(&text, "\n" HONE_VERSION " %zu %zu %d %u\n%s", sizeof(struct manifest),
+		   sizeof(struct pages), h->threads, h->flags & HONE_EXACT, from->path);
+	for (int i = 0; i < from->opts.nbinds; i++)
+		buf_printf(&text, "\n%s=%s", from->opts.binds[i].name, from->opts.binds[i].value);
+	im->key = hash_text(buf_str(&text));
+	bool good = buf_ok(&text);
+	buf_free(&text);
+	key_text(im->key, name);
+	snprintf(im->dir, sizeof im->dir, "%s/images", h->dir[0]);
+	snprintf(im->path, sizeof im->path, "%s/%s.image", im->dir, name);
+	const int64_t file[] = {(int64_t)st.st_dev, (int64_t)st.st_ino, st.st_size,        st.st_mtim.tv_sec,
+				st.st_mtim.tv_nsec, st.st_ctim.tv_sec,  st.st_ctim.tv_nsec};
+	for (size_t i = 0; i < sizeof file / sizeof *file; i++)
+		im->key = hash_number(im->key, file[i]);
+	im->key = hash_caches(h, im->key);
+	return good;
+}
+
+/* As good as possible: a folder that cannot be written, or a plan that cannot be an image, is no error. */
+static void keep_image(const struct image *im, const struct net *n, const struct buf *meta)
+{
+	if (!meta->n || n->g->external)
+		return;
+	int rc = file_mkdirs(im->dir, 0755);
+	if (rc >= 0)
+		rc = image_write(im->path, im->key, n->made_of, n->plan, meta);
+	if (rc < 0)
+		log_more("hone: no image is kept: %s", err_text());
+}
+
+static int build(struct hone_handle *h, const struct origin *from, struct buf *meta, struct net *n)
+{
+	struct steps *s;
+	struct choices c;
+	struct buf text = {0};
+	struct finder f = {h, n};
+	const struct kernel_source src = {.ctx = &f, .find = find};
+	int rc = import(from, &n->g);
+	if (rc >= 0)
+		rc = graph_optimize(n->g);
+	if (rc >= 0)
+		rc = load_choices(h, n->g, &n->a, &c);
+	if (rc >= 0)
+		rc = chosen_divide(&h->target, n->g, &n->a, &c, &s);
+	if (rc < 0)
+		return rc;
+	choices_text(&c, &text);
+	n->made_of = hash_text(buf_str(&text));
+	buf_free(&text);
+	return plan_build_described(n->g, s, &h->target, &src, h->pool, meta, &n->plan);
+}
+
+static int make(struct hone_handle *h, const struct origin *from, struct net *n)
+{
+	struct image im;
+	struct buf meta = {0};
+	if (!name_image(h, from, &im))
+		return build(h, from, NULL, n);
+	int rc = image_read(im.path, im.key, h->pool, &n->made_of, &n->plan);
+	if (rc >= 0) {
+		n->from_image = true;
+		return E_OK;
+	}
+	log_more("hone: %s", err_text());
+	rc = build(h, from, &meta, n);
+	if (rc >= 0)
+		keep_image(&im, n, &meta);
+	buf_free(&meta);
+	return rc;
+}
+
+int net_make(struct hone_handle *h, const struct origin *from, struct net **out)
+{
+	struct net *n = calloc(1, sizeof *n);
+	if (!n)
+		return fail(E_NOMEM, "no memory for a model");
+	pthread_mutex_lock(&h->cache_lock);
+	n->news = h->news;
+	pthread_mutex_unlock(&h->cache_lock);
+	int rc = make(h, from, n);
+	if (rc < 0) {
+		net_free(n);
+		return rc;
+	}
+	*out = n;
+	return E_OK;
+}
+
+void net_free(struct net *n)
+{
+	if (!n)
+		return;
+	plan_free(n->plan);
+	if (n->g)
+		graph_free(n->g);
+	arena_free(&n->a);
+	free(n);
+}

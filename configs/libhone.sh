@@ -1,0 +1,91 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# libhone as its users meet it: installed, from C and C++, shared and static; its ABI against tests/libhone.abi; its size.
+# Usage: libhone.sh BUILD [golden]
+b=$(cd "$1" && pwd) good=0 bad=0 skipped=0
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+check() { # description, command...
+	what=$1
+	shift
+	if "$@" >"$dir/log" 2>&1; then
+		good=$((good + 1))
+	else
+		bad=$((bad + 1))
+		echo "libhone: $what:"
+		tail -n 15 "$dir/log"
+	fi
+}
+
+abi() {
+	${CC:-cc} -I. -o "$dir/abi" tests/libhone_abi.c && {
+		nm -D --defined-only "$b/libhone.so" | sed -n 's/.* T \(hone_.*\)/symbol \1/p' | sort
+		"$dir/abi"
+	}
+}
+
+if [ "$2" = golden ]; then
+	abi >tests/libhone.abi
+	exit
+fi
+# On 64-bit machines: sizes differ elsewhere.
+if [ "$(getconf LONG_BIT)" = 64 ]; then
+	abi >"$dir/now"
+	check "the ABI is not that of tests/libhone.abi" diff tests/libhone.abi "$dir/now"
+else
+	skipped=$((skipped + 1))
+	echo "skip: tests/libhone.abi is of 64-bit machines"
+fi
+if command -v abidiff >/dev/null && [ -f "$b/libhone.last.so" ]; then
+	check "abidiff with the last libhone.so" abidiff --no-added-syms "$b/libhone.last.so" "$b/libhone.so"
+else
+	skipped=$((skipped + 1))
+	echo "skip: no abidiff, or no $b/libhone.last.so to compare with"
+fi
+
+root=$dir/root warn="-pedantic -Wall -Wextra -Werror"
+sh configs/install.sh "$b" "$root" /usr 0.1.0 libhone.so.0 "$b"/gen/*.fallback.zst >"$dir/log" 2>&1 || {
+	cat "$dir/log"
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+}
+PKG_CONFIG_PATH=$root/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
+export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH="$root/usr/lib"
+ex=$root/usr/share/doc/hone/examples
+if command -v pkg-config >/dev/null; then
+	flags="$(pkg-config --cflags hone)" libs="$(pkg-config --libs hone)" private="$(pkg-config --static --libs hone)"
+else
+	flags="-I$root/usr/include" libs="-L$root/usr/lib -lhone" private="$libs -lprotobuf-c -lzstd -lpthread -lm -ldl"
+fi
+for std in c89 c99 c11; do
+	check "hone.h in $std" ${CC:-cc} -std=$std $warn -Wstrict-prototypes $flags -o "$dir/classify" "$ex/classify.c" $libs
+done
+if command -v c++ >/dev/null; then
+	for std in c++11 c++17 c++20; do
+		check "hone.hpp in $std" c++ -std=$std $warn $flags -o "$dir/stream" "$ex/stream.cpp" $libs -pthread
+	done
+	check "stream" env XDG_CACHE_HOME="$dir/none" sh -c "'$b/hone' zoo -q steering -o '$dir/m.onnx' && '$dir/stream' '$dir/m.onnx' 20"
+else
+	skipped=$((skipped + 1))
+	echo "skip: no c++"
+fi
+check "libhone.a" ${CC:-cc} -std=c99 $warn $flags -o "$dir/classify-static" "$ex/classify.c" "$root/usr/lib/libhone.a" \
+	$(echo "$private" | sed 's/-lhone//')
+check "the zoo" "$b/hone" zoo -q steering -o "$dir/m.onnx"
+for p in classify classify-static; do
+	check "$p without a cache or a home" env -i LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$dir/$p" "$dir/m.onnx"
+	cp "$dir/log" "$dir/$p.out"
+done
+check "shared and static say the same" diff "$dir/classify.out" "$dir/classify-static.out"
+check "built-in kernels are used" grep -q ' [1-9][0-9]* fallback' "$dir/classify.out"
+mv "$root/usr/lib/hone" "$root/usr/lib/gone"
+check "alone, libhone.so has kernels" sh -c "env -i LD_LIBRARY_PATH='$LD_LIBRARY_PATH' '$dir/classify' '$dir/m.onnx' 2>&1 |
+	grep -q ' [1-9][0-9]* fallback'"
+check "what it must not need" sh -c "! readelf -d '$root/usr/lib/libhone.so' | grep NEEDED | grep -E 'hwloc|jansson|LLVM|stdc'"
+bytes=$(wc -c <"$root/usr/lib/libhone.so.0.1.0")
+case $(readelf -S "$b/libhone.so" | grep -c asan_globals) in
+0) check "libhone.so has $bytes bytes stripped, not 600 KB" test "$bytes" -le $((600 * 1024)) ;;
+esac
+echo "$good passed, $bad failed, $skipped skipped"
+[ $bad = 0 ]
