@@ -13,7 +13,7 @@ VERSION     := 0.1.0
 
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
-CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -I. -I$(B)/gen -MMD -MP
+CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -DHONE_LIBDIR='"$(PREFIX)/lib/hone"' -I. -I$(B)/gen -MMD -MP
 SANS      = $(if $(SAN),$(if $(filter thread,$(SAN)),thread,address$(,)undefined))
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
@@ -173,13 +173,21 @@ bench-peers: all $(B)/tools/bench_net
 bench-tvm: all $(B)/tools/bench_net
 	@BUILD=$(B) sh configs/peers.sh --tvm $(ARGS)
 
+# From a process's start to its first answer: ARGS="--model M --cache DIR"; beside ONNX Runtime where bench-peers installed it.
+bench-start: all
+	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
+	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \
+		--out $(B)/start $(ARGS)
+wheel:
+	@python3 -B tools/python/wheel.py $(B)
+
 # What is missing is installed first; a second make then finds the compiler and LLVM.
 AGAIN = @+$(MAKE) --no-print-directory
 deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
 test: deps
 	$(AGAIN) -k -j$(shell nproc) all $(TESTS:%=$(B)/tests/test_%) || true
-	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" "sh configs/peers.sh --test" $(TESTS:%=$(B)/tests/test_%)
+	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" "sh configs/libhone.sh $(B)" "sh configs/python.sh $(B)" "sh configs/peers.sh --test" $(TESTS:%=$(B)/tests/test_%)
 layers: $(PROGRAMS) $(B)/libhone.so
 	@sh configs/layers.sh $(B)
 demo: deps
@@ -204,6 +212,6 @@ install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@sh configs/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
 clean:
 	rm -rf $(B)
-.PHONY: all objects clean deps test torture layers demo size fuzz install bench-peers bench-tvm
+.PHONY: bench-start wheel all objects clean deps test torture layers demo size fuzz install bench-peers bench-tvm
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/libhone.h"
-#include "agent/fallback_data.h"
 #include "agent/machine.h"
 #include "agent/source.h"
 #include "platform/log.h"
-#include "platform/target_isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,38 +115,6 @@ static int open_caches(struct hone_handle *h, const struct hone_options *o)
 	return E_OK;
 }
 
-static bool any_code(struct hone_handle *h)
-{
-	struct arena a = {0};
-	struct key *keys;
-	int n = 0;
-	for (int i = 0; i < h->ncaches && !n; i++)
-		n = cache_keys(h->cache[i], CACHE_CODE, &a, &keys);
-	arena_free(&a);
-	return n > 0;
-}
-
-/* Where nothing was tuned and the kernels of this processor are not there either, models are made for an older one
- * whose kernels are: layouts go by its vectors. */
-static void choose_target(struct hone_handle *h)
-{
-	struct blob b;
-	const struct isa *end = isa_table;
-	if (any_code(h) || fallback_archive(h->target.isa, &b) >= 0)
-		return;
-	while (end->name)
-		end++;
-	for (const struct isa *i = end; i-- > isa_table;) {
-		struct target older;
-		if (target_baseline(i->name, &older) >= 0 && target_runs(&h->target, &older) &&
-		    fallback_archive(i->name, &b) >= 0) {
-			isa_apply(i, &h->target);
-			log_more("hone: kernels of %s", i->name);
-			return;
-		}
-	}
-}
-
 static int open_threads(struct hone_handle *h, const struct hone_options *o)
 {
 	int n = o->threads ? o->threads : h->target.cores < 64 ? h->target.cores : 64;
@@ -202,8 +168,6 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 		rc = open_threads(h, &o);
 	if (rc >= 0)
 		rc = open_caches(h, &o);
-	if (rc >= 0)
-		choose_target(h);
 	if (rc < 0) {
 		release(h);
 		return fail_in(rc, "hone_open");

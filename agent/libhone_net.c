@@ -2,8 +2,10 @@
 /* From a model's file to its plan, with kernels and choices of the first cache that has them. */
 #include "agent/libhone.h"
 #include "agent/chosen.h"
+#include "agent/fallback_data.h"
 #include "agent/image.h"
 #include "platform/log.h"
+#include "platform/target_isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +131,41 @@ static void keep_image(const struct image *im, const struct net *n, const struct
 		log_more("hone: no image is kept: %s", err_text());
 }
 
+static bool any_code(struct hone_handle *h)
+{
+	struct arena a = {0};
+	struct key *keys;
+	int n = 0;
+	pthread_mutex_lock(&h->cache_lock);
+	for (int i = 0; i < h->ncaches && !n; i++)
+		n = cache_keys(h->cache[i], CACHE_CODE, &a, &keys);
+	pthread_mutex_unlock(&h->cache_lock);
+	arena_free(&a);
+	return n > 0;
+}
+
+/* Where nothing is tuned and no built-in kernels of this processor are there either, a model is made for an
+ * older one that has some: layouts go by its vectors. */
+static struct target choose_target(struct hone_handle *h)
+{
+	struct blob b;
+	struct target t = h->target, older;
+	const struct isa *i = isa_table;
+	if (any_code(h) || fallback_archive(t.isa, &b) >= 0)
+		return t;
+	while (i->name)
+		i++;
+	while (i-- > isa_table) {
+		if (target_baseline(i->name, &older) < 0 || !target_runs(&h->target, &older) ||
+		    fallback_archive(i->name, &b) < 0)
+			continue;
+		isa_apply(i, &t);
+		log_more("hone: built-in kernels are those of %s", i->name);
+		break;
+	}
+	return t;
+}
+
 static int build(struct hone_handle *h, const struct origin *from, struct buf *meta, struct net *n)
 {
 	struct steps *s;
@@ -136,19 +173,20 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 	struct buf text = {0};
 	struct finder f = {h, n};
 	const struct kernel_source src = {.ctx = &f, .find = find};
+	const struct target t = choose_target(h);
 	int rc = import(from, &n->g);
 	if (rc >= 0)
 		rc = graph_optimize(n->g);
 	if (rc >= 0)
 		rc = load_choices(h, n->g, &n->a, &c);
 	if (rc >= 0)
-		rc = chosen_divide(&h->target, n->g, &n->a, &c, &s);
+		rc = chosen_divide(&t, n->g, &n->a, &c, &s);
 	if (rc < 0)
 		return rc;
 	choices_text(&c, &text);
 	n->made_of = hash_text(buf_str(&text));
 	buf_free(&text);
-	return plan_build_described(n->g, s, &h->target, &src, h->pool, meta, &n->plan);
+	return plan_build_described(n->g, s, &t, &src, h->pool, meta, &n->plan);
 }
 
 static int make(struct hone_handle *h, const struct origin *from, struct net *n)

@@ -70,6 +70,7 @@ else
 	skipped=$((skipped + 1))
 	echo "skip: no c++"
 fi
+cp -r "$root/usr/lib/hone" "$dir" # a program finds them beside itself
 check "libhone.a" ${CC:-cc} -std=c99 $warn $flags -o "$dir/classify-static" "$ex/classify.c" "$root/usr/lib/libhone.a" \
 	$(echo "$private" | sed 's/-lhone//')
 check "the zoo" "$b/hone" zoo -q steering -o "$dir/m.onnx"
@@ -79,7 +80,7 @@ for p in classify classify-static; do
 done
 check "shared and static say the same" diff "$dir/classify.out" "$dir/classify-static.out"
 check "built-in kernels are used" grep -q ' [1-9][0-9]* fallback' "$dir/classify.out"
-mv "$root/usr/lib/hone" "$root/usr/lib/gone"
+mv "$root/usr/lib/hone" "$root/usr/lib/gone" # and nothing is in HONE_LIBDIR, or else that is tested
 check "alone, libhone.so has kernels" sh -c "env -i LD_LIBRARY_PATH='$LD_LIBRARY_PATH' '$dir/classify' '$dir/m.onnx' 2>&1 |
 	grep -q ' [1-9][0-9]* fallback'"
 check "what it must not need" sh -c "! readelf -d '$root/usr/lib/libhone.so' | grep NEEDED | grep -E 'hwloc|jansson|LLVM|stdc'"

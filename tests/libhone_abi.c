@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what programs built with hone.h rely on: sizes, offsets, numbers. configs/libhone.sh compares it with
- * tests/libhone.abi. Lines are only ever added to that file: at the ends of structures. */
+/* Prints what programs built with hone.h rely on: sizes, offsets, numbers. configs/libhone.sh compares it
+ * with tests/libhone.abi. Lines are only ever added to that file: at the ends of structures. */
 #include "agent/hone.h"
 
 #include <stdio.h>

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libhone.so as ctypes sees it; the structures of hone.h."""
+import ctypes
+import ctypes.util
+import os
+
+MAX_RANK = 8
+
+
+class Error(RuntimeError):
+    """What failed, its cause and its remedy; status is one of enum hone_status."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("caches", ctypes.POINTER(ctypes.c_char_p)),
+        ("ncaches", ctypes.c_int),
+        ("threads", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+    ]
+
+
+class LoadOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("shapes", ctypes.POINTER(ctypes.c_char_p)),
+        ("nshapes", ctypes.c_int),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("name", ctypes.c_char_p),
+        ("dtype", ctypes.c_int),
+        ("rank", ctypes.c_int),
+        ("shape", ctypes.c_int64 * MAX_RANK),
+        ("bytes", ctypes.c_size_t),
+    ]
+
+
+class Kernel(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("origin", ctypes.c_int),
+        ("name", ctypes.c_char * 128),
+        ("what", ctypes.c_char * 128),
+        ("flops", ctypes.c_double),
+        ("bytes", ctypes.c_double),
+    ]
+
+
+class Info(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("kernels", ctypes.c_int * 4),
+        ("threads", ctypes.c_int),
+        ("refreshed", ctypes.c_int),
+        ("from_image", ctypes.c_int),
+        ("load_us", ctypes.c_int64),
+        ("weight_bytes", ctypes.c_size_t),
+        ("tensor_bytes", ctypes.c_size_t),
+        ("target", ctypes.c_char * 160),
+        ("remedy", ctypes.c_char * 512),
+    ]
+
+
+def made(kind):
+    """A structure with its size set."""
+    s = kind()
+    s.size = ctypes.sizeof(kind)
+    return s
+
+
+_P, _I, _S = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p
+_FUNCTIONS = {
+    "hone_version": (_S,),
+    "hone_error": (_S,),
+    "hone_dtype_name": (_S, _I),
+    "hone_dtype_bytes": (ctypes.c_size_t, _I),
+    "hone_origin_name": (_S, _I),
+    "hone_open": (_I, ctypes.POINTER(Options), ctypes.POINTER(_P)),
+    "hone_close": (None, _P),
+    "hone_threads": (_I, _P),
+    "hone_load": (_I, _P, _S, ctypes.POINTER(LoadOptions), ctypes.POINTER(_P)),
+    "hone_load_bytes": (_I, _P, _S, ctypes.c_size_t, ctypes.POINTER(LoadOptions), ctypes.POINTER(_P)),
+    "hone_model_close": (None, _P),
+    "hone_inputs": (_I, _P),
+    "hone_outputs": (_I, _P),
+    "hone_input": (_I, _P, _I, ctypes.POINTER(Tensor)),
+    "hone_output": (_I, _P, _I, ctypes.POINTER(Tensor)),
+    "hone_run_on": (_I, _P, ctypes.POINTER(_P), ctypes.POINTER(_P)),
+    "hone_refresh": (_I, _P),
+    "hone_summary": (_I, _P, ctypes.POINTER(Info)),
+    "hone_kernels": (_I, _P),
+    "hone_kernel": (_I, _P, _I, ctypes.POINTER(Kernel)),
+}
+
+
+def _open():
+    name = os.environ.get("HONE_LIBRARY") or ctypes.util.find_library("hone") or "libhone.so.0"
+    try:
+        library = ctypes.CDLL(name)
+    except OSError as e:
+        raise ImportError(
+            f"{e}; install libhone (make install) or say where it is: HONE_LIBRARY=/path/libhone.so"
+        ) from None
+    for function, (result, *arguments) in _FUNCTIONS.items():
+        f = getattr(library, function)
+        f.restype, f.argtypes = result, arguments
+    return library
+
+
+lib = _open()
+
+
+def check(rc):
+    if rc < 0:
+        raise Error(rc, lib.hone_error().decode("utf-8", "replace"))
+    return rc
+
+
+def version():
+    """Of the library that runs."""
+    return lib.hone_version().decode()

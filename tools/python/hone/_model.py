@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handles and models."""
+import ctypes
+import os
+from collections import namedtuple
+
+from ._library import Info, Kernel, LoadOptions, Options, Tensor, check, lib, made
+from ._tensors import address_of, new_output
+
+TensorInfo = namedtuple("TensorInfo", "name dtype shape bytes")
+KernelInfo = namedtuple("KernelInfo", "name what origin flops bytes")
+ModelInfo = namedtuple(
+    "ModelInfo",
+    "tuned default fallback portable threads refreshed from_image load_ms weight_bytes tensor_bytes target remedy",
+)
+EXACT, NO_PIN, KEEP_IMAGES, VERBOSE = 1, 2, 4, 8
+
+
+def _texts(words):
+    return (ctypes.c_char_p * max(len(words), 1))(*[os.fsencode(w) for w in words])
+
+
+class Handle:
+    """Threads and caches, which models share. Models of a handle with several threads take turns on them."""
+
+    def __init__(self, caches=None, threads=0, exact=False, pin=True, keep_images=False, verbose=False):
+        self._h = None
+        o = made(Options)
+        if caches is not None:
+            words = [caches] if isinstance(caches, (str, os.PathLike)) else list(caches)
+            o.caches, o.ncaches = _texts(words), len(words)
+        o.threads = threads
+        o.flags = EXACT * bool(exact) | NO_PIN * (not pin) | KEEP_IMAGES * bool(keep_images) | VERBOSE * bool(verbose)
+        h = ctypes.c_void_p()
+        check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
+        self._h = h
+
+    @property
+    def threads(self):
+        return lib.hone_threads(self._h)
+
+    def load(self, model, shapes=None):
+        """model: a path, or the bytes of an ONNX file. shapes: {"image": (1, 3, 320, 320), "N": 4}."""
+        return Model(self, model, shapes)
+
+    def __del__(self):
+        if getattr(self, "_h", None):
+            lib.hone_close(self._h)
+
+
+def load(model, shapes=None, **options):
+    """A model with a handle of its own; options: Handle's."""
+    return Handle(**options).load(model, shapes)
+
+
+class Model:
+    """A network, ready to run. Any thread may call it; calls take turns."""
+
+    def __init__(self, handle, model, shapes=None):
+        self._m = None
+        o = made(LoadOptions)
+        words = []
+        for name, dims in (shapes or {}).items():
+            words.append(f"{name}=" + ("x".join(map(str, dims)) if isinstance(dims, (list, tuple)) else str(dims)))
+        o.shapes, o.nshapes = _texts(words), len(words)
+        m = ctypes.c_void_p()
+        if isinstance(model, (bytes, bytearray, memoryview)):
+            model = bytes(model)
+            check(lib.hone_load_bytes(handle._h, model, len(model), ctypes.byref(o), ctypes.byref(m)))
+        else:
+            check(lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m)))
+        self._m = m
+        self._handle = handle
+        self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
+        self.outputs = self._tensors(lib.hone_outputs, lib.hone_output)
+
+    def _tensors(self, count, get):
+        all_of = []
+        for i in range(count(self._m)):
+            t = made(Tensor)
+            check(get(self._m, i, ctypes.byref(t)))
+            name = t.name.decode("utf-8", "replace")
+            all_of.append(
+                TensorInfo(name, lib.hone_dtype_name(t.dtype).decode(), tuple(t.shape[: t.rank]), t.bytes)
+            )
+        return all_of
+
+    def _ordered(self, arrays, named):
+        arrays = list(arrays)
+        names = [t.name for t in self.inputs]
+        for name in named:
+            if name not in names:
+                raise TypeError(f"no input '{name}'; there are: {', '.join(names)}")
+        if len(arrays) > len(names):
+            raise TypeError(f"{len(arrays)} inputs are given; the model has {len(names)}: {', '.join(names)}")
+        for name in names[: len(arrays)]:
+            if name in named:
+                raise TypeError(f"input '{name}' is given twice")
+        missing = [n for n in names[len(arrays) :] if n not in named]
+        if missing:
+            raise TypeError(f"missing inputs: {', '.join(missing)}")
+        return arrays + [named[n] for n in names[len(arrays) :]]
+
+    def run(self, *arrays, **named):
+        """The outputs, a list in the model's order."""
+        held = [address_of(x, t) for x, t in zip(self._ordered(arrays, named), self.inputs)]
+        made_outputs = [new_output(t) for t in self.outputs]
+        ins = (ctypes.c_void_p * max(len(held), 1))(*[h[0] for h in held])
+        outs = (ctypes.c_void_p * max(len(made_outputs), 1))(*[o[1] for o in made_outputs])
+        check(lib.hone_run_on(self._m, ins, outs))
+        return [o[0] for o in made_outputs]
+
+    def __call__(self, *arrays, **named):
+        """As run; of a model with one output that output alone."""
+        outputs = self.run(*arrays, **named)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def refresh(self):
+        """Picks up better kernels from the caches, while other threads run on. True: something changed."""
+        return check(lib.hone_refresh(self._m)) > 0
+
+    @property
+    def info(self):
+        s = made(Info)
+        check(lib.hone_summary(self._m, ctypes.byref(s)))
+        return ModelInfo(
+            *s.kernels,
+            s.threads,
+            s.refreshed,
+            bool(s.from_image),
+            s.load_us / 1000,
+            s.weight_bytes,
+            s.tensor_bytes,
+            s.target.decode("utf-8", "replace"),
+            s.remedy.decode("utf-8", "replace"),
+        )
+
+    @property
+    def kernels(self):
+        all_of = []
+        for i in range(lib.hone_kernels(self._m)):
+            k = made(Kernel)
+            if lib.hone_kernel(self._m, i, ctypes.byref(k)) < 0:
+                break  # a refresh beside this made fewer
+            origin = lib.hone_origin_name(k.origin).decode()
+            words = [x.decode("utf-8", "replace") for x in (k.name, k.what)]
+            all_of.append(KernelInfo(*words, origin, k.flops, k.bytes))
+        return all_of
+
+    def __del__(self):
+        if getattr(self, "_m", None):
+            lib.hone_model_close(self._m)

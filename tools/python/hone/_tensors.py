@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays to addresses and back: numpy where it is there, DLPack, the buffer protocol."""
+import ctypes
+import math
+import sys
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+# hone's name: DLPack's code and bits, the buffer protocol's letters.
+_DTYPES = {
+    "f32": (2, 32, "f"),
+    "f64": (2, 64, "d"),
+    "f16": (2, 16, "e"),
+    "bf16": (4, 16, ""),
+    "i8": (0, 8, "b"),
+    "u8": (1, 8, "B"),
+    "i16": (0, 16, "h"),
+    "u16": (1, 16, "H"),
+    "i32": (0, 32, "il"),
+    "u32": (1, 32, "IL"),
+    "i64": (0, 64, "ql"),
+    "u64": (1, 64, "QL"),
+    "bool": (6, 8, "?"),
+}
+_CPU = (1, 3, 11)  # plain, pinned for CUDA, pinned for ROCm
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def _row_major(shape, strides):
+    expect = 1
+    for extent, stride in zip(reversed(shape), reversed(strides)):
+        if extent != 1 and stride != expect:
+            return False
+        expect *= extent
+    return True
+
+
+def _from_dlpack(x, info):
+    """The address and what keeps it; the capsule is not consumed, so that its owner frees it."""
+    device = x.__dlpack_device__()[0]
+    if int(device) not in _CPU:
+        raise TypeError(f"'{info.name}': the array is not in the processor's memory (DLPack device {int(device)})")
+    capsule = x.__dlpack__()
+    t = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    shape = tuple(t.shape[i] for i in range(t.ndim))
+    code, bits, _ = _DTYPES[info.dtype]
+    if (t.code, t.bits, t.lanes) != (code, bits, 1) and not (info.dtype == "bool" and t.code == 1 and t.bits == 8):
+        raise TypeError(f"'{info.name}' is {info.dtype}, not DLPack type {t.code} of {t.bits} bits")
+    if shape != info.shape:
+        raise ValueError(f"'{info.name}' has shape {info.shape}, not {shape}")
+    if t.strides and not _row_major(shape, [t.strides[i] for i in range(t.ndim)]):
+        raise ValueError(f"'{info.name}' does not lie row-major: make it contiguous")
+    return (t.data or 0) + t.byte_offset, (capsule, x)
+
+
+def _from_buffer(x, info):
+    view = memoryview(x)
+    letters = _DTYPES[info.dtype][2]
+    plain = view.format == "B" and view.ndim == 1 and view.nbytes == info.bytes  # bytes as they lie
+    if not plain and (view.format.lstrip("@=<") not in letters or view.itemsize * 8 != _DTYPES[info.dtype][1]):
+        raise TypeError(f"'{info.name}' is {info.dtype}, not '{view.format}'")
+    if not view.c_contiguous or view.nbytes != info.bytes or not (plain or view.ndim == 1 or view.shape == info.shape):
+        raise ValueError(f"'{info.name}' has shape {info.shape}, row-major, not {view.shape}")
+    if view.readonly:
+        copy = ctypes.create_string_buffer(view.tobytes(), max(view.nbytes, 1))
+        return ctypes.addressof(copy), copy
+    if not view.nbytes:
+        return ctypes.addressof(ctypes.c_char()), view
+    return ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))), view
+
+
+def address_of(x, info):
+    """Where the bytes of an input lie, and an object that must live as long as they are read."""
+    if numpy is not None and not isinstance(x, numpy.ndarray) and isinstance(x, (int, float, list, tuple)):
+        x = numpy.asarray(x)
+    if numpy is not None and isinstance(x, numpy.ndarray):
+        if info.dtype == "bf16":
+            if x.dtype.itemsize != 2:
+                raise TypeError(f"'{info.name}' is bf16, not {x.dtype}")
+        else:
+            x = x.astype(numpy_dtype(info.dtype), casting="same_kind", copy=False)
+        if x.shape != info.shape:
+            raise ValueError(f"'{info.name}' has shape {info.shape}, not {x.shape}")
+        x = numpy.ascontiguousarray(x) if x.ndim else x
+        return x.ctypes.data, x
+    if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
+        return _from_dlpack(x, info)
+    return _from_buffer(x, info)
+
+
+def numpy_dtype(name):
+    kinds = {"f": "f", "i": "i", "u": "u"}
+    if name == "bool":
+        return numpy.dtype("?")
+    if name == "bf16":
+        return numpy.dtype("u2")  # numpy has none: its bits
+    return numpy.dtype(kinds[name[0]] + str(int(name[1:]) // 8))
+
+
+def new_output(info):
+    """An array of an output's dtype and shape, and its address."""
+    if numpy is not None:
+        out = numpy.empty(info.shape, numpy_dtype(info.dtype))
+        return out, out.ctypes.data
+    room = ctypes.create_string_buffer(max(info.bytes, 1))
+    view = memoryview(room).cast("B")[: info.bytes]
+    letter = _DTYPES[info.dtype][2][:1] if info.dtype not in ("f16", "bf16") else ""
+    if letter and info.bytes and math.prod(info.shape) * struct_bytes(letter) == info.bytes:
+        view = view.cast(letter, info.shape) if info.shape else view.cast(letter)
+    return view, ctypes.addressof(room)
+
+
+def struct_bytes(letter):
+    import struct
+
+    return struct.calcsize("@" + letter)
+
+
+assert sys.byteorder == "little", "libhone runs on little-endian machines"

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package on the zoo's models: test_hone.py BUILD. With numpy if it is there; what needs it is skipped else."""
+import array
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+build = os.path.abspath(sys.argv[1])
+os.environ["HONE_LIBRARY"] = os.path.join(build, "libhone.so")
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, here)
+sys.dont_write_bytecode = True
+
+import hone  # noqa: E402
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+good = bad = skipped = 0
+
+
+def expect(what, condition):
+    global good, bad
+    good += bool(condition)
+    bad += not condition
+    if not condition:
+        print(f"python: not so: {what}")
+
+
+def fails(what, kind, part, call):
+    try:
+        call()
+    except kind as e:
+        expect(f"{what}: {e}", part in str(e))
+        return
+    expect(f"{what} fails", False)
+
+
+def skip(why):
+    global skipped
+    skipped += 1
+    print(f"skip: {why}")
+
+
+def zoo(name, folder):
+    path = os.path.join(folder, name + ".onnx")
+    subprocess.run([os.path.join(build, "hone"), "zoo", "-q", name, "-o", path], check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+def pixels(n):
+    return array.array("f", [(i * 37 % 101) / 101 - 0.5 for i in range(n)])
+
+
+def test_plain(path):
+    model = hone.load(path, caches=[], threads=1)
+    x = model.inputs[0]
+    expect("input", x == ("camera", "f32", (1, 3, 66, 200), 158400))
+    data = pixels(3 * 66 * 200)
+    y = model(data) if numpy is None else model(numpy.asarray(data).reshape(x.shape))
+    value = float(y.flat[0]) if numpy is not None else y.tolist()[0][0]
+    expect("finite", abs(value) < 1e6)
+    raw = model(bytes(data))
+    again = model.run(camera=data)[0]
+    for out in (raw, again):
+        expect("the same", bytes(memoryview(out).cast("B")) == bytes(memoryview(y).cast("B")))
+    info = model.info
+    expect("fallback kernels", info.tuned == 0 and info.fallback + info.portable == len(model.kernels))
+    expect("remedy", "hone tune " in info.remedy and info.threads == 1 and info.load_ms > 0)
+    expect("kernels", all(k.origin in ("fallback", "portable") for k in model.kernels))
+    expect("nothing new", model.refresh() is False)
+    with open(path, "rb") as f:
+        other = hone.Handle(caches=[], threads=1).load(f.read())
+    expect("from bytes", bytes(memoryview(other(data)).cast("B")) == bytes(memoryview(y).cast("B")))
+
+
+def test_errors(path):
+    fails("no file", hone.Error, "/nonesuch", lambda: hone.load("/nonesuch", caches=[]))
+    fails("no model", hone.Error, "not ONNX", lambda: hone.load(b"12345", caches=[]))
+    fails("threads", hone.Error, "1 to 64", lambda: hone.Handle(threads=99))
+    fails("shape", hone.Error, "nonesuch", lambda: hone.load(path, {"nonesuch": 3}, caches=[]))
+    model = hone.load(path, caches=[], threads=1)
+    n = 3 * 66 * 200
+    fails("no input", TypeError, "missing inputs: camera", model.run)
+    fails("two inputs", TypeError, "2 inputs", lambda: model.run(1, 2))
+    fails("twice", TypeError, "twice", lambda: model.run(pixels(n), camera=pixels(n)))
+    fails("name", TypeError, "there are: camera", lambda: model.run(lidar=pixels(n)))
+    fails("size", ValueError, "has shape", lambda: model.run(pixels(n - 1)))
+    fails("dtype", TypeError, "f32", lambda: model.run(array.array("d", [0.0] * n)))
+
+
+def test_threads(path):
+    model = hone.load(path, caches=[], threads=1)
+    data = pixels(3 * 66 * 200)
+    want = bytes(memoryview(model.run(data)[0]).cast("B"))
+    wrong = []
+
+    def work():
+        for _ in range(20):
+            if bytes(memoryview(model.run(data)[0]).cast("B")) != want:
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    expect("8 threads", not wrong)
+
+
+class Borrowed:
+    """DLPack and nothing else, as other frameworks' tensors."""
+
+    def __init__(self, of):
+        self.of = of
+
+    def __dlpack__(self, **options):
+        return self.of.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.of.__dlpack_device__()
+
+
+def test_numpy(path):
+    if numpy is None:
+        return skip("no numpy")
+    model = hone.load(path, caches=[], threads=1)
+    x = numpy.linspace(-1, 1, 3 * 66 * 200, dtype="f4").reshape(1, 3, 66, 200)
+    y = model(x)
+    expect("array out", isinstance(y, numpy.ndarray) and y.dtype == numpy.float32 and y.shape == (1, 1))
+    expect("strides", numpy.array_equal(model(numpy.asfortranarray(x)), y))
+    expect("wider", numpy.array_equal(model(x.astype("f8")), y))
+    expect("dlpack", numpy.array_equal(model(Borrowed(x)), y) and hasattr(y, "__dlpack__"))
+    fails("shape", ValueError, "(1, 3, 66, 200)", lambda: model(x[:, :, :60]))
+    fails("dlpack shape", ValueError, "has shape", lambda: model(Borrowed(x[:, :, :60].copy())))
+    fails("dlpack order", ValueError, "row-major", lambda: model(Borrowed(numpy.asfortranarray(x))))
+    fails("dlpack type", TypeError, "f32", lambda: model(Borrowed(x.astype("f8"))))
+    fails("complex", TypeError, "", lambda: model(x.astype("c8")))
+
+
+def test_tuned(path, folder):
+    worker = os.environ.get("HONE_WORKER", os.path.join(build, "hone-worker"))
+    if not os.path.exists(worker):
+        return skip("no hone-worker")
+    cache = os.path.join(folder, "cache")
+    model = hone.load(path, caches=cache, threads=1, keep_images=True)
+    data = pixels(3 * 66 * 200)
+    before = memoryview(model.run(data)[0]).cast("B").cast("f")[0]
+    subprocess.run(
+        [os.path.join(build, "hone"), "tune", path, "-q", "--rigor", "estimate", "--threads", "1", "--cache", cache],
+        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "HONE_WORKER": worker},
+    )
+    expect("refreshed", model.refresh() is True and model.info.refreshed == 1)
+    expect("all from the cache", model.info.fallback == 0 and model.info.tuned + model.info.default > 3)
+    after = memoryview(model.run(data)[0]).cast("B").cast("f")[0]
+    expect("near", abs(after - before) <= 1e-4 + 1e-3 * abs(before))
+
+
+def test_wheel(folder):
+    made = [
+        subprocess.run([sys.executable, "-B", os.path.join(here, "wheel.py"), os.path.join(folder, d)], check=True,
+                       stdout=subprocess.PIPE, universal_newlines=True).stdout.strip()
+        for d in ("a", "b")
+    ]
+    expect("the same bytes each time", open(made[0], "rb").read() == open(made[1], "rb").read())
+    code = "import hone, sys; print(hone.version(), hone.__file__)"
+    out = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {made[0]!r}); " + code],
+                         check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
+    expect("runs from the wheel", ".whl" in out and hone.version() in out)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    path = zoo("steering", folder)
+    test_plain(path)
+    test_errors(path)
+    test_threads(path)
+    test_numpy(path)
+    test_tuned(path, folder)
+    test_wheel(folder)
+print(f"{good} passed, {bad} failed, {skipped} skipped")
+sys.exit(bad > 0)
