@@ -14,7 +14,7 @@ VERSION     := 0.1.0
 CFLAGS   ?= -O2 -g
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wno-missing-field-initializers -Werror
 CPPFLAGS += -D_GNU_SOURCE -DHONE_VERSION='"$(VERSION)"' -DHONE_LIBDIR='"$(PREFIX)/lib/hone"' -I. -I$(B)/gen -MMD -MP
-SANS      = $(if $(SAN),$(if $(filter thread,$(SAN)),thread,address$(,)undefined))
+SANS      = $(if $(filter thread,$(SAN)),thread -Wno-maybe-uninitialized -Wno-tsan,address$(,)undefined)
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 /* Made for vectors of several widths; the processor's is taken when the program starts. (clang 19 crashes
- * over clones of static functions.) */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+ * over clones of static functions; the thread sanitizer is not ready when they are chosen.) */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDE
