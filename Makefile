@@ -139,7 +139,7 @@ $(B)/libhone.o: $(B)/libhone-all.a $(B)/gen/libhone_fallback.o agent/libhone.map
 	$(call say,LD)$(LD) -r --gc-sections $(API:%=-u %) -o $@ $(B)/gen/libhone_fallback.o $< \
 		&& objcopy --localize-hidden $@
 $(B)/libhone.so: $(B)/libhone.o
-	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=agent/libhone.map,-z,defs,-z,now,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
+	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=agent/libhone.map$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
 # A test links what it names; tests/test_llvm_*.c and benchmarks get LLVM too. One that runs programs finds them in $(B).

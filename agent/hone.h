@@ -89,7 +89,7 @@ enum {
 	HONE_KEEP_IMAGES = 4, /* keep a loaded model, packed and with its kernels, in the first cache folder,
 				 where that can be written; the next load of the same file takes it from
 				 there. As large as the model's weights */
-	HONE_VERBOSE = 8      /* say on standard error what is passed over, and why */
+	HONE_VERBOSE = 8      /* say on standard error what is passed over, and why: for the whole process */
 };
 
 struct hone_options {

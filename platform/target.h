@@ -30,7 +30,8 @@ struct target {
 	double copy_gbs; /* bytes read + written per second of an L3-sized copy, one core */
 };
 
-/* The machine this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. */
+/* The machine this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: as one of an older
+ * baseline ("x86-64-v3"), for tests, and for valgrind, which knows no later one. */
 int target_host(struct target *t) MUST_CHECK;
 /* A named baseline ("x86-64-v3") for building fallback kernels; E_NOTFOUND lists the names. */
 int target_baseline(const char *isa, struct target *t) MUST_CHECK;

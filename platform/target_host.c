@@ -288,6 +288,21 @@ static void read_caches(int cpu, struct target *t)
 		t->line_bytes = 64;
 }
 
+/* The processor as an older one. */
+static int lower_isa(const char *name, struct target *t)
+{
+	struct target older;
+	int rc = target_baseline(name, &older);
+	if (rc >= 0 && !target_runs(t, &older))
+		rc = fail(E_UNSUPPORTED, "this processor is %s", t->isa);
+	if (rc < 0)
+		return fail_in(rc, "HONE_ISA=%.40s", name);
+	isa_apply(isa_find(name), t);
+	isa_features(isa_find(name), t);
+	snprintf(t->cpu, sizeof t->cpu, "generic");
+	return E_OK;
+}
+
 int target_host(struct target *t)
 {
 	char info[8192];
@@ -295,7 +310,10 @@ int target_host(struct target *t)
 	*t = (struct target){0};
 	if (!read_some("/proc/cpuinfo", info, sizeof info))
 		return fail(E_IO, "cannot read /proc/cpuinfo; is /proc mounted?");
+	const char *isa = getenv("HONE_ISA");
 	int rc = read_cpu(info, t);
+	if (rc >= 0 && isa && *isa)
+		rc = lower_isa(isa, t);
 	if (rc < 0)
 		return rc;
 	t->cores = topo_cores(&first_cpu, 1);
