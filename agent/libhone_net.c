@@ -97,10 +97,12 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 {
 	struct stat st;
 	struct buf text = {0};
+	struct target t = h->target;
 	char name[33];
 	if (!(h->flags & HONE_KEEP_IMAGES) || !h->ncaches || !from->path || stat(from->path, &st) < 0)
 		return false;
-	target_text(&h->target, &text);
+	t.cores = 1; /* a process that may use fewer needs no other */
+	target_text(&t, &text);
 	buf_printf(&text, "\n" HONE_VERSION " %zu %zu %d %u\n%s", sizeof(struct manifest),
 		   sizeof(struct pages), h->threads, h->flags & HONE_EXACT, from->path);
 	for (int i = 0; i < from->opts.nbinds; i++)
