@@ -121,14 +121,16 @@ static void add_header(struct buf *out, const struct seg *s)
 static int write_empty(struct seg *s, int64_t size)
 {
 	enum { CHUNK = 64 << 10 };
-	static const char zeros[CHUNK];
+	char *zeros = calloc(1, CHUNK); /* not data of the program: every library and tool would carry it */
 	struct buf first = {0};
 	add_header(&first, s);
-	buf_add(&first, zeros, (size_t)(size < CHUNK ? size : CHUNK) - SEG_HEAD);
-	int rc = buf_ok(&first) ? disk->write(s->fd, first.p, first.n, 0) : -ENOMEM;
+	if (zeros)
+		buf_add(&first, zeros, (size_t)(size < CHUNK ? size : CHUNK) - SEG_HEAD);
+	int rc = zeros && buf_ok(&first) ? disk->write(s->fd, first.p, first.n, 0) : -ENOMEM;
 	buf_free(&first);
 	for (int64_t at = CHUNK; rc >= 0 && at < size; at += CHUNK)
 		rc = disk->write(s->fd, zeros, size - at < CHUNK ? (size_t)(size - at) : CHUNK, at);
+	free(zeros);
 	return rc < 0 ? rc : disk->sync(s->fd);
 }
 
