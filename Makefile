@@ -121,7 +121,7 @@ LIBNOT = platform/topo platform/child platform/evict platform/dev_sim kernels/em
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
 SMALL  = -Os -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-$(B)/lib/agent/host_math.o: FAST = -O2 -ftree-vectorize -fno-math-errno -fno-trapping-math
+$(B)/lib/agent/host_math.o: FAST = -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
 $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) -c -o $@ $<
