@@ -66,6 +66,13 @@ static bool differs(const struct maker *m, struct key k)
 	return false;
 }
 
+/* Also while kernels are made: a division may need a dozen, and whoever asks to stop does not wait for them.
+ */
+static bool over(const struct tune_graph_options *o)
+{
+	return clock_now(o->clock) >= o->deadline_ns || (o->stop && *o->stop);
+}
+
 static int make(struct maker *m, const struct task *t, const char *text, struct blob *out)
 {
 	char cand[CAND_MAX];
@@ -77,12 +84,14 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 	const struct space_want want = {.exact = f->exact, .threads = f->threads};
 	int handle = -1, rc = space_make(&scratch, t, f->target, &want, &s);
 	*out = (struct blob){0};
-	if (rc >= 0) {
+	if (rc >= 0)
 		space_default(s, cand);
-		rc = r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
+	for (int rule = 0, more = E_OK; rc >= 0 && handle < 0 && more >= 0;) { /* < 0: it spills */
+		rc = over(m->o) ? fail(E_TIMEOUT, "the box is over")
+				: r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
+		if (handle < 0)
+			more = space_portfolio(s, &rule, cand);
 	}
-	for (int rule = 0; rc >= 0 && handle < 0 && space_portfolio(s, &rule, cand) >= 0;) /* it spills */
-		rc = r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 	arena_free(&scratch);
 	if (rc >= 0 && handle >= 0)
 		rc = r->ops->code(r, handle, m->o->deadline_ns + GRACE_NS, &m->a, out);
@@ -185,11 +194,6 @@ static int64_t sum_kernels(const struct maker *m, const struct side *s)
 			sum_ns += s->net.kernel_ns[i];
 	}
 	return sum_ns;
-}
-
-static bool over(const struct tune_graph_options *o)
-{
-	return clock_now(o->clock) >= o->deadline_ns || (o->stop && *o->stop);
 }
 
 static int run_series(const struct maker *m, struct side side[2])

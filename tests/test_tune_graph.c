@@ -6,6 +6,7 @@
 #include "platform/rng.h"
 #include "tests/test.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ static int64_t ticking(struct clock *c)
 /* A runner that makes no kernel: fallbacks run. */
 struct barren {
 	struct runner r;
-	int rc, builds;
+	int rc, builds, stop_at; /* the build during which the caller is asked to stop; 0: none */
+	volatile sig_atomic_t stop;
 };
 
 static int barren_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
@@ -25,7 +27,8 @@ static int barren_build(struct runner *r, const char *task, const char *cand, in
 {
 	struct barren *b = (struct barren *)r;
 	CHECK(*task && *cand && deadline_ns > 0);
-	b->builds++;
+	if (++b->builds == b->stop_at)
+		b->stop = 1;
 	*handle = -1;
 	m->status = MEAS_INFEASIBLE;
 	return b->rc < 0 ? fail(b->rc, "asked for") : E_OK;
@@ -105,6 +108,7 @@ static struct graph_search *open_search(struct bench *b, int64_t ticks)
 	const struct tune_graph_options o = {.chosen = &b->chosen,
 					     .clock = &b->clock,
 					     .run_ns = run_ns,
+					     .stop = &b->runner.stop,
 					     .deadline_ns = b->clock.virtual_ns + ticks * 1000};
 	struct graph_search *x = NULL;
 	CHECK_OK(graph_search_open(&o, b->g, &b->runner.r, &b->a, &b->choices, b->steps, &x));
@@ -186,6 +190,19 @@ TEST(a_dying_worker_or_the_end_of_the_box_change_nothing)
 		tear_down(&b);
 	}
 	arena_free(&a);
+}
+
+/* Not even the other kernels of the division that is being compared. */
+TEST(nothing_is_built_after_a_stop)
+{
+	for (int at = 1; at <= 3; at++) {
+		struct bench b;
+		set_up(&b, NULL);
+		b.runner.stop_at = at;
+		CHECK(tune(&b, 1000000) == 0);
+		CHECK(b.runner.builds == at);
+		tear_down(&b);
+	}
 }
 
 /* What differs is worth its time; what nothing came of promises less the next time. */
