@@ -191,9 +191,11 @@ static int compact_kind(struct cache *c, enum seg_kind kind)
 	w.s.replaces = w.s.number;
 	int rc = write_copy(&w, NULL, cache_file_mode(top->dir), list, n, at);
 	if (rc >= 0 && (rc = cache_seg_add(c, &w.s)) < 0)
-		seg_close(&w.s);
+		remove_file(c, &w.s);
 	if (rc >= 0)
 		switch_to(c, &w, rc, list, n, at);
+	else /* the copy may have got its name for good: what is appended to older segments would not count */
+		c->active[kind] = -1;
 	arena_free(&a);
 	return rc < 0 ? rc : E_OK;
 }

@@ -6,7 +6,8 @@
 
 struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k)
 {
-	size_t i = (k.lo ^ (uint64_t)type * UINT64_C(0x9e3779b97f4a7c15)) & (c->nslots - 1);
+	uint64_t mixed = ((k.lo ^ c->odd) * ((k.hi ^ (c->odd << 32)) | 1) + type) * c->odd;
+	size_t i = (size_t)(mixed >> 32) & (c->nslots - 1);
 	while (c->slot[i].type && !(c->slot[i].type == type && key_equal(c->slot[i].key, k)))
 		i = (i + 1) & (c->nslots - 1);
 	return &c->slot[i];
@@ -30,6 +31,7 @@ static int grow(struct cache *c)
 
 int cache_index_start(struct cache *c)
 {
+	c->odd = seg_salt() | 1;
 	return grow(c);
 }
 

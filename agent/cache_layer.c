@@ -42,6 +42,7 @@ static int names_add(struct names *l, const char *name)
 		l->name = more;
 		l->cap = cap;
 	}
+	memset(l->name[l->n], 0, sizeof *l->name);
 	snprintf(l->name[l->n++], sizeof *l->name, "%s", name);
 	return E_OK;
 }
@@ -151,20 +152,22 @@ static uint64_t number_of(const char *name)
 {
 	char *end;
 	unsigned long long n = strtoull(name, &end, 16);
-	return end > name && !strcmp(end, ".seg") && n < UINT32_MAX ? n : 0;
+	return end > name && !strcmp(end, ".seg") && n < SEG_NUMBERS ? n : 0;
 }
 
-/* Opens what is named. Returns 1 where one went away meanwhile. */
+/* Opens what is named. Returns 1 where one went away meanwhile, or leads nowhere. */
 static int open_named(struct cache *c, int layer, const struct names *l)
 {
 	struct layer *of = &c->layer[layer];
+	int gone = 0;
 	for (int i = 0; i < l->n; i++) {
 		struct seg s;
 		uint64_t number = number_of(l->name[i]);
 		of->last = number > of->last ? number : of->last;
 		int rc = seg_open(of->dir, l->name[i], c->lock_fd >= 0 && layer == c->nlayers - 1, &s);
+		gone |= rc == E_NOTFOUND;
 		if (rc == E_NOTFOUND)
-			return 1;
+			continue;
 		if (rc == E_NOMEM || rc == E_USAGE)
 			return rc;
 		of->unread |= rc == E_IO;
@@ -181,7 +184,7 @@ static int open_named(struct cache *c, int layer, const struct names *l)
 			return rc;
 		}
 	}
-	return 0;
+	return gone;
 }
 
 /* Opens a folder's segments. It is listed again afterwards: a writer may have replaced them meanwhile, and a
@@ -190,16 +193,17 @@ static int open_layer(struct cache *c, int layer)
 {
 	struct names l = {0}, again = {0};
 	const char *dir = c->layer[layer].dir;
-	int rc = E_OK;
+	int rc = E_OK, gone = 0;
 	for (int i = 0; i < TRIES; i++) {
 		close_layer(c, layer);
 		c->layer[layer].unread = false;
 		rc = list(dir, &l);
-		int gone = rc < 0 ? rc : open_named(c, layer, &l);
+		gone = rc < 0 ? rc : open_named(c, layer, &l);
 		rc = gone < 0 ? gone : list(dir, &again);
 		if (rc < 0 || (!gone && same_names(&l, &again)))
 			break;
 	}
+	c->layer[layer].unread |= gone > 0;
 	free(l.name);
 	free(again.name);
 	return rc;
@@ -220,7 +224,8 @@ static int by_number(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Those that another one replaces do not count; the writer removes them. */
+/* Those that another one replaces do not count; the writer removes them. A stranger's file replaces none of
+ * ours. */
 static void drop_replaced(struct cache *c)
 {
 	for (int i = 0; i < c->nsegs; i++)
@@ -228,7 +233,7 @@ static void drop_replaced(struct cache *c)
 			struct seg *old = &c->seg[i], *by = &c->seg[j];
 			char path[PATH_MAX];
 			if (by->fd < 0 || by->layer != old->layer || by->kind != old->kind ||
-			    old->number >= by->replaces)
+			    old->number >= by->replaces || (by->foreign && !old->foreign))
 				continue;
 			if (c->lock_fd >= 0 && cache_top_seg(c, old) &&
 			    snprintf(path, sizeof path, "%s/%s", c->layer[old->layer].dir, old->name) <
@@ -300,9 +305,27 @@ static void tell(const struct cache *c)
 			 (long long)c->damaged_bytes);
 }
 
+/* A writer that was killed may have left what no sync has seen: what is taken for durable is made so. A disk
+ * that cannot is said, and nothing is thrown away. */
+static void sync_top(struct cache *c)
+{
+	int rc = E_OK;
+	for (int i = 0; i < c->nsegs && rc >= 0; i++)
+		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].writable)
+			rc = disk->sync(c->seg[i].fd);
+	if (rc >= 0)
+		rc = disk->sync_dir(cache_dir(c));
+	if (rc >= 0)
+		return;
+	c->layer[c->nlayers - 1].unread = true;
+	log_info("hone: cache %s: %s; %s", cache_dir(c), strerror(-rc), disk_remedy(rc));
+}
+
 int cache_layers_load(struct cache *c)
 {
 	int rc = open_all(c);
+	if (rc >= 0 && c->lock_fd >= 0)
+		sync_top(c);
 	if (c->nsegs)
 		qsort(c->seg, (size_t)c->nsegs, sizeof *c->seg, by_number);
 	drop_replaced(c);

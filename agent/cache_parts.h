@@ -46,6 +46,7 @@ struct cache {
 	int active[SEG_CODE + 1]; /* by kind: the segment that is appended to; -1: none */
 	struct slot *slot;        /* open addressing, a power of two */
 	size_t nslots, nused;
+	uint64_t odd; /* random: nobody can make keys that share a place */
 	struct put *put;
 	int nputs, put_cap, waiting; /* of them not done */
 	struct buf bytes;            /* the payloads of the puts */

@@ -37,7 +37,7 @@ static bool parse_header(struct seg *s, const uint8_t *p)
 	cur_u32(&c);
 	s->salt = cur_u64(&c);
 	s->start = SEG_HEAD;
-	return !memcmp(m, seg_magic, sizeof seg_magic) && version == VERSION && s->number < UINT32_MAX &&
+	return !memcmp(m, seg_magic, sizeof seg_magic) && version == VERSION && s->number < SEG_NUMBERS &&
 	       s->replaces <= s->number && s->kind >= SEG_RECORDS && s->kind <= SEG_MIXED &&
 	       crc32c(0, p, SEG_HEAD - REC_CRC) == cur_u32(&tail);
 }
@@ -92,7 +92,7 @@ void seg_close(struct seg *s)
 	s->fd = -1;
 }
 
-static uint64_t fresh_salt(void)
+uint64_t seg_salt(void)
 {
 	uint64_t v;
 	struct timespec t;
@@ -147,7 +147,7 @@ int seg_create(const char *dir, int64_t size, unsigned mode, struct seg *s)
 	if (rc < 0)
 		return rc;
 	size = size < SEG_HEAD ? SEG_HEAD : size;
-	s->salt = fresh_salt();
+	s->salt = seg_salt();
 	s->start = s->end = SEG_HEAD;
 	s->size = size;
 	s->clean = true;

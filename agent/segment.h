@@ -26,6 +26,7 @@ enum {
 	REC_CRC = 4,
 	MAX_PAYLOAD = 16 << 20, /* a kernel is some KiB; anything near this is damage */
 	FLASH_BLOCK = 4096,     /* what a write of one byte costs */
+	SEG_NUMBERS = 1 << 30,  /* a file that claims a number from here on is none of ours */
 };
 
 enum seg_kind { SEG_RECORDS = 1, SEG_CODE = 2, SEG_MIXED = 3 /* made by pack, and the old format */ };
@@ -54,6 +55,7 @@ struct head {
 /* E_NOTFOUND: no such file (any more). E_CORRUPT: no segment of ours. E_IO: cannot be read. */
 int seg_open(const char *dir, const char *name, bool to_write, struct seg *out) MUST_CHECK;
 void seg_close(struct seg *s);
+uint64_t seg_salt(void); /* a number that nobody outside can know */
 /* Writes DIR/new.tmp: a header and then zeros up to `size` bytes, durable but without its name; s->number,
  * replaces and kind are the caller's. On failure there is no such file. */
 int seg_create(const char *dir, int64_t size, unsigned mode, struct seg *s) MUST_CHECK;

@@ -385,4 +385,89 @@ TEST(what_waits_takes_no_place_before_it_is_durable)
 	remove_dir();
 }
 
+/* The copy of a compaction gets its name, and then the disk refuses: what is committed later counts, even if
+ * the copy is there after a power cut. */
+static int cut_unlink(const char *path)
+{
+	return strstr(path, ".seg") ? -EIO : disk_system.unlink(path);
+}
+
+static int failing_sync_dir(const char *path)
+{
+	(void)path;
+	return -EIO;
+}
+
+TEST(a_compaction_that_fails_at_its_end_loses_nothing_later)
+{
+	struct disk bad = disk_system;
+	struct cache *c;
+	struct rec r;
+	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &small));
+	for (int i = 0; i < 20; i++) {
+		r = sample(i);
+		CHECK_OK(cache_put_rec(c, &r));
+		if (i != 10)
+			continue;
+		CHECK_OK(cache_commit(c));
+		bad.sync_dir = failing_sync_dir;
+		bad.unlink = cut_unlink;
+		disk = &bad;
+		CHECK_FAILS(cache_compact(c), E_IO, "");
+		disk = &disk_system;
+	}
+	CHECK_OK(cache_commit(c));
+	cache_close(c);
+	REQUIRE_OK(cache_open(&c, dir, false, 0));
+	CHECK(check_records(c, 20) == 20);
+	cache_close(c);
+	remove_dir();
+}
+
+/* A writer was killed between its write and its sync: the next one says that it is durable once it is. */
+static int syncs;
+
+static int counting_sync(int fd)
+{
+	syncs++;
+	return disk_system.sync(fd);
+}
+
+TEST(what_a_killed_writer_left_is_synced)
+{
+	struct disk counting = disk_system;
+	struct cache *c;
+	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &small));
+	struct rec r = sample(0);
+	CHECK_OK(cache_put_rec(c, &r));
+	cache_close(c);
+	counting.sync = counting_sync;
+	disk = &counting;
+	syncs = 0;
+	REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
+	CHECK(syncs == 1);
+	cache_close(c);
+	disk = &disk_system;
+	remove_dir();
+}
+
+/* Names that lead nowhere, and numbers that leave no room, hide nothing of what is there. */
+TEST(files_that_are_none_of_ours)
+{
+	struct cache *c;
+	char path[128];
+	for (int i = 0; i < 3; i++) {
+		REQUIRE_OK(cache_open_with(&c, i ? dir : fresh_dir(), CACHE_WRITE, 0, &small));
+		struct rec r = sample(i);
+		CHECK_OK(cache_put_rec(c, &r));
+		cache_close(c);
+		snprintf(path, sizeof path, "%s/%s", dir, i ? "fffffffe.seg" : "00000000.seg");
+		CHECK(symlink("nowhere", path) == 0 || i > 1);
+	}
+	REQUIRE_OK(cache_open(&c, dir, false, 0));
+	CHECK(check_records(c, 3) == 3);
+	cache_close(c);
+	remove_dir();
+}
+
 TEST_MAIN
