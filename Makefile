@@ -186,7 +186,7 @@ AGAIN = @+$(MAKE) --no-print-directory
 deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
 test: deps
-	$(AGAIN) -k -j$(shell nproc) all $(TESTS:%=$(B)/tests/test_%) || true
+	$(AGAIN) -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" "sh configs/libhone.sh $(B)" "sh configs/python.sh $(B)" "sh configs/peers.sh --test" $(TESTS:%=$(B)/tests/test_%)
 layers: $(PROGRAMS) $(B)/libhone.so
 	@sh configs/layers.sh $(B)
