@@ -42,18 +42,22 @@ static int open_log(struct session *s, int i)
 	return E_OK;
 }
 
-/* Copies: the log changes while the job runs. */
+/* Copies: the log changes while the job runs. --fresh forgets earlier boxes, not this one's earlier jobs. */
 static void give_known(struct session *s, int i)
 {
 	const struct trials *l = &s->log[i].trials;
 	struct tried *known = ARENA_ARRAY(s->a, struct tried, l->n + 1);
+	int n = 0;
 	for (int k = 0; k < l->n; k++) {
-		known[k] = l->entry[k].t;
-		known[k].cand = arena_strdup(s->a, known[k].cand);
+		if (s->o->fresh && (!s->job[i].earlier || l->entry[k].box != l->boxes))
+			continue;
+		known[n] = l->entry[k].t;
+		known[n].cand = arena_strdup(s->a, known[n].cand);
+		n++;
 	}
 	s->job[i].tried = known;
-	s->job[i].ntried = l->n;
-	s->report->known += s->job[i].earlier ? 0 : l->n;
+	s->job[i].ntried = n;
+	s->report->known += s->job[i].earlier ? 0 : n;
 }
 
 int tune_log_open(struct session *s)
@@ -65,8 +69,7 @@ int tune_log_open(struct session *s)
 		int rc = open_log(s, i);
 		if (rc < 0)
 			return rc;
-		if (!s->o->fresh)
-			give_known(s, i);
+		give_known(s, i);
 		g->trials.boxes += !s->job[i].earlier;
 		g->spent_before_ns = g->trials.spent_ns;
 		for (int k = 0; k < s->nbuilt_in && !g->trials.fallback_ns; k++)

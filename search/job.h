@@ -31,8 +31,8 @@ struct job_task {
 	int nseeds; /* tried right after the default, best first */
 	const struct job_seed *seed;
 	const char *incumbent; /* what the cache would run today, NULL: nothing. Raced like any other */
-	/* Of earlier boxes: told to strategy and model, not measured again. Times count in proportion to the
-	 * default's. */
+	/* Of earlier boxes, and of earlier jobs of this one: told to strategy and model, not measured again.
+	 * Times count in proportion to the default's. */
 	int ntried;
 	const struct tried *tried;
 	const struct job_result *earlier; /* of an earlier job in the same box: its default and its best are

@@ -43,7 +43,8 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 			   .best = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
-	uint64_t seed = b->job->seed * 1000003 + (uint64_t)index;
+	/* Who goes on draws on: the same draws again would be known ones. */
+	uint64_t seed = (b->job->seed + (uint64_t)t->task->ntried * 7919) * 1000003 + (uint64_t)index;
 	rng_seed(&t->rng, seed);
 	struct task *task =
 	    ARENA_NEW(&scratch, struct task); /* 120 KB, of which the space keeps what is in use */

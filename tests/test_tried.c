@@ -137,6 +137,26 @@ TEST(the_same_seed_tries_the_same)
 	}
 }
 
+/* With the same seed: what a box has drawn, the next one does not draw first. */
+TEST(who_goes_on_finds_something_new)
+{
+	static struct tried known[MOST];
+	const struct box_setup first = {.strategy = "random", .seed = 7, .box_ns = 4 * NS_PER_S};
+	run_box(&first, &one);
+	struct box_setup second = first;
+	second.known = known;
+	for (int i = 0; i < one.n; i++)
+		if (one.task[i] == 0 && !one.t[i].lost)
+			known[second.nknown++] = one.t[i];
+	run_box(&second, &two);
+	int fresh = 0;
+	for (int i = 0; i < two.n; i++)
+		fresh += two.task[i] == 0 && two.t[i].by == TRIED_STRATEGY && !two.t[i].lost;
+	CHECK(second.nknown > 130 && fresh > 20);
+	end_box(&two);
+	end_box(&one);
+}
+
 TEST(trials_are_told_whole)
 {
 	int by[TRIED_BYS] = {0}, lost = 0;
