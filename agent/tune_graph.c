@@ -359,9 +359,9 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	if (rc > 0)
 		rc = meet(&x->m, side, &saved);
 	arena_free(&scratch);
+	x->tried += rc >= 0;
 	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
 		rc = 0; /* what the box has no time for, or a division that cannot be made */
-	x->tried++;
 	x->saved += saved;
 	if (rc > 0)
 		rc = graph_steps(x->m.g, x->o.chosen->target, &both, x->a, steps);

@@ -172,9 +172,8 @@ static struct num one_tile(const struct stage_cost *f)
 	return num_add(p, num_add(p, body, num_mul(p, f->parts, around)), tile_end(f, points, post));
 }
 
-/* As traffic() of the draft, for both levels at once: what loops touch, bytes of each read, and how much of
+/* As draft_traffic(), for both levels at once: what loops touch, bytes of each read, and how much of
  * it did not stay. */
-
 struct moved {
 	struct num n[MAX_AXES];
 	struct num kept[MAX_OPERANDS + 1];               /* touched so far */
