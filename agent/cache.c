@@ -147,9 +147,8 @@ static int miss(void)
 	return fail(E_NOTFOUND, "not in the cache");
 }
 
-/* A record that has to be copied from its segment, or from what waits, into p of the payload's size +
- * REC_HEAD
- * + REC_CRC. Returns 1, or 0: a miss. */
+/* A record's bytes, from its segment or from what waits, into p: REC_HEAD + payload + REC_CRC. Returns 1, or
+ * 0: a miss. */
 static int fetch(const struct cache *c, const struct slot *s, uint8_t *p)
 {
 	const struct head h = {.n = s->n, .type = s->type, .key = s->key};

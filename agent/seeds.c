@@ -96,13 +96,6 @@ static int add_rec(void *ctx, const struct rec *r)
 	return E_OK;
 }
 
-/* E_CORRUPT, too, where it is no task. */
-static int read_task(const char *text, struct task *out)
-{
-	int rc = task_parse(text, out);
-	return rc < 0 ? rc : task_check(out);
-}
-
 static void want(struct gather *g)
 {
 	struct arena scratch = {0};
@@ -111,7 +104,7 @@ static void want(struct gather *g)
 	for (int i = 0; i < g->ntasks; i++) {
 		struct wanted *w = &g->wanted[i];
 		w->key = hash_text(g->job[i].text);
-		if (read_task(g->job[i].text, t) < 0)
+		if (task_parse(g->job[i].text, t) < 0)
 			continue;
 		w->kind = task_kind(t);
 		w->task = task_keep(g->scratch, t);
@@ -157,7 +150,7 @@ static void give_akin(struct gather *g, const struct rec *r, struct task *t)
 {
 	struct seed s = seed_of(g, r);
 	if (keys_has(&g->standard, standard_key(r)) || !key_equal(hash_text(r->task_text), r->task) ||
-	    read_task(r->task_text, t) < 0)
+	    task_parse(r->task_text, t) < 0)
 		return;
 	struct key kind = task_kind(t);
 	s.task = r->task_text;

@@ -174,7 +174,7 @@ static void fit(const struct space *s, int lanes, struct sched *c)
 	for (int k = 0; k < s->t->nstages; k++)
 		clip(s->t, &s->t->stage[k], &c->st[k]);
 	clip_winograd(s->t, &c->st[0]);
-	for (int k = 0; k < s->t->nstages && lanes; k++)
+	for (int k = 0; k < s->t->nstages && lanes && lanes != s->tg.lanes; k++)
 		if (!c->st[k].wino.m || winograd_form(s->t, &f) >= 0)
 			fit_registers(s, k, &c->st[k]);
 }

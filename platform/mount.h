@@ -10,9 +10,8 @@
 #include <sys/types.h>
 
 enum mount_kind {
-	MOUNT_KEEPS,  /* as far as can be seen */
-	MOUNT_MEMORY, /* tmpfs, ramfs, or an overlay whose upper folder is in one: all is lost when power goes
-		       */
+	MOUNT_KEEPS,   /* as far as can be seen */
+	MOUNT_MEMORY,  /* tmpfs, ramfs, or an overlay whose upper folder is in one: lost when power goes */
 	MOUNT_OVERLAY, /* an overlay whose upper folder cannot be seen from here: perhaps lost */
 	MOUNT_READ_ONLY,
 };
@@ -21,7 +20,7 @@ enum mount_kind {
 enum mount_kind mount_of(const char *dir);
 /* The same, by a table as /proc/self/mountinfo gives it. */
 enum mount_kind mount_in(const char *mountinfo, const char *dir);
-/* "tmpfs: ...; remedy"; "" for MOUNT_KEEPS. */
+/* What that means and what to do; "" for MOUNT_KEEPS. */
 const char *mount_words(enum mount_kind k);
 
 /* What an eMMC says of its life: tenths that are used (1: 0 to 10 %, ..., 11: exceeded) of its two kinds of

@@ -8,7 +8,6 @@
  * With a prior, weights are held near it. */
 #include "search/cost.h"
 #include "platform/rng.h"
-#include "search/evidence.h"
 #include "search/lesson.h"
 #include "search/rows.h"
 
@@ -110,8 +109,9 @@ static void forward(const struct weights *w, const struct picked *f, float unit[
 			head[h] += unit[k + h] * w->out[k + h];
 }
 
-static float correction(const struct mlp *m, const float f[FEATURES], float *spread)
+static float correction(const void *model, const float f[FEATURES], float *spread)
 {
+	const struct mlp *m = model;
 	struct picked x;
 	float unit[HIDDEN], head[HEADS], mean = 0, square = 0;
 	rows_pick(f, &x);
@@ -184,18 +184,6 @@ static void adam(struct mlp *m, const struct weights *gradient, float rate)
 	}
 }
 
-/* Of new samples, which it has not learnt. */
-static void take_evidence(struct mlp *m, struct arena *a, const struct sample *s, int n)
-{
-	struct lesson fresh = lesson_make(a, s, n);
-	float *left = ARENA_ARRAY(a, float, n + 1), spread;
-	for (int i = 0; i < n; i++) {
-		left[i] = s[i].log_ratio - m->trust * correction(m, s[i].f, &spread);
-		evidence_add(&m->evidence, s[i].f);
-	}
-	m->evidence.noise = lesson_noise(m->evidence.noise, &fresh, left);
-}
-
 static void mlp_learn(void *state, const struct sample *s, int n, int fresh)
 {
 	struct mlp *m = state;
@@ -203,7 +191,7 @@ static void mlp_learn(void *state, const struct sample *s, int n, int fresh)
 	struct weights gradient;
 	struct pass p;
 	struct lesson l = lesson_make(&a, s, n);
-	take_evidence(m, &a, s + n - fresh, fresh);
+	lesson_witness(&m->evidence, &a, s + n - fresh, fresh, correction, m, m->trust);
 	for (int i = 0; i < fresh; i++) {
 		lesson_draw(&l, &m->rng, &p.b);
 		if (p.b.n < 2)

@@ -12,7 +12,6 @@
  * (backfitting), and takes the place of the oldest, which knew least. Of a prior's trees most stay. */
 #include "search/cost.h"
 #include "platform/rng.h"
-#include "search/evidence.h"
 #include "search/lesson.h"
 
 #include <math.h>
@@ -171,8 +170,9 @@ static int head_value(const struct trees *m, int h, const float f[FEATURES])
 	return sum;
 }
 
-static float correction(const struct trees *m, const float f[FEATURES], float *spread)
+static float correction(const void *model, const float f[FEATURES], float *spread)
 {
+	const struct trees *m = model;
 	float head[HEADS], mean = 0, square = 0;
 	for (int h = 0; h < HEADS; h++) {
 		head[h] = UNIT * (float)head_value(m, h, f);
@@ -375,25 +375,13 @@ static void replace(struct trees *m, const struct lesson *l, struct rows *r)
 	m->next = (m->next + 1) % (HEADS * (TREES - m->kept));
 }
 
-/* Of new samples, which it has not learnt. */
-static void take_evidence(struct trees *m, struct arena *a, const struct sample *s, int n)
-{
-	struct lesson fresh = lesson_make(a, s, n);
-	float *left = ARENA_ARRAY(a, float, n + 1), spread;
-	for (int i = 0; i < n; i++) {
-		left[i] = s[i].log_ratio - m->trust * correction(m, s[i].f, &spread);
-		evidence_add(&m->evidence, s[i].f);
-	}
-	m->evidence.noise = lesson_noise(m->evidence.noise, &fresh, left);
-}
-
 static void trees_learn(void *state, const struct sample *s, int n, int fresh)
 {
 	struct trees *m = state;
 	struct arena a = {0};
 	struct lesson l = lesson_make(&a, s, n);
 	struct rows *r = ARENA_NEW(&a, struct rows);
-	take_evidence(m, &a, s + n - fresh, fresh);
+	lesson_witness(&m->evidence, &a, s + n - fresh, fresh, correction, m, m->trust);
 	for (m->owed += fresh; m->owed >= EACH; m->owed -= EACH)
 		replace(m, &l, r);
 	m->trust = lesson_trust(m->made, &l);

@@ -109,3 +109,15 @@ float lesson_noise(float noise, const struct lesson *fresh, const float *left)
 	double var = (REMEMBERED * (double)(noise * noise) + sum) / (REMEMBERED + n);
 	return fmaxf((float)sqrt(var), LEAST_NOISE);
 }
+
+void lesson_witness(struct evidence *e, struct arena *a, const struct sample *s, int n, correct_fn *correct,
+		    const void *model, float trust)
+{
+	struct lesson fresh = lesson_make(a, s, n);
+	float *left = ARENA_ARRAY(a, float, n + 1), spread;
+	for (int i = 0; i < n; i++) {
+		left[i] = s[i].log_ratio - trust * correct(model, s[i].f, &spread);
+		evidence_add(e, s[i].f);
+	}
+	e->noise = lesson_noise(e->noise, &fresh, left);
+}

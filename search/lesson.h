@@ -8,6 +8,7 @@
 #include "platform/arena.h"
 #include "platform/rng.h"
 #include "search/cost.h"
+#include "search/evidence.h"
 
 enum { BATCH = 24 /* samples of one task, at most */ };
 
@@ -42,5 +43,10 @@ float trust_known(float trust);
 /* Deviation of log times, after new samples of which a model that had not learnt them leaves left[i] of s[i];
  * noise: what it was before. What is the same for all of a task does not count. */
 float lesson_noise(float noise, const struct lesson *fresh, const float *left);
+/* What a model thinks the draft is wrong by; *spread: how much its parts differ. */
+typedef float correct_fn(const void *model, const float f[FEATURES], float *spread);
+/* Takes samples that the model has not learnt for evidence; it believes `trust` of its corrections. */
+void lesson_witness(struct evidence *e, struct arena *a, const struct sample *s, int n, correct_fn *correct,
+		    const void *model, float trust);
 
 #endif

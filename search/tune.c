@@ -108,8 +108,6 @@ static int take_seed(const struct tune *t, const struct job_seed *seed, char can
 	struct task *from = ARENA_NEW(&scratch, struct task);
 	int rc = task_parse(seed->task ? seed->task : t->task->text, from);
 	if (rc >= 0)
-		rc = task_check(from);
-	if (rc >= 0)
 		rc = space_transfer(t->space, from, seed->lanes, seed->cand, cand);
 	arena_free(&scratch);
 	return rc;

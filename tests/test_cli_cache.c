@@ -182,6 +182,8 @@ TEST(merge_keeps_the_faster)
 	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster one has no code */
 	CHECK_RUN(0, "merge %s --cache %s", one, two);
 	CHECK_SAYS(cli_out, "0 records taken");
+	CHECK_RUN(0, "merge %s --cache %s", one, three);
+	CHECK(time_of(three, 0, &code) == 800 && code); /* what cannot run gives its place */
 	CHECK_RUN(1, "merge /nowhere --cache %s", two);
 	CHECK_SAYS(cli_err, "not a cache");
 }
@@ -205,8 +207,11 @@ TEST(a_pack_becomes_a_seed)
 	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "rec")) == 3);
 	json_decref(j);
 	CHECK(time_of(top, 0, &code) == 1000 && code);
-	CHECK_RUN(0, "forget --task nonesuch --cache %s", from);
-	CHECK_SAYS(cli_out, "0 kernels");
+	CHECK_RUN(1, "forget --task nonesuch --cache %s", from);
+	CHECK_SAYS(cli_err, "nonesuch");
+	CHECK_RUN(1, "pack --cache %s/nowhere", from);
+	CHECK_RUN(1, "export --cache %s/nowhere", from);
+	CHECK_SAYS(cli_err, "there is no cache");
 	CHECK_RUN(0, "forget --all --json --cache %s", from);
 	setenv("HONE_SEEDS", "", 1);
 }

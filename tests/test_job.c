@@ -174,6 +174,7 @@ static bool nothing_left(const struct setup *u)
 TEST(twenty_boxes_end_in_time)
 {
 	struct rng r;
+	int early = 0; /* at their roofline */
 	rng_seed(&r, 11);
 	for (uint64_t seed = 1; seed <= 20 && !test_bad; seed++) {
 		int64_t box = 400 * NS_PER_MS + rng_below(&r, 3000) * NS_PER_MS;
@@ -182,7 +183,9 @@ TEST(twenty_boxes_end_in_time)
 		int64_t end = clock_now(dev_sim.clock());
 		CHECK(trials > 5);
 		CHECK(end <= box - 30 * NS_PER_MS);
-		CHECK(end >= box - 100 * NS_PER_MS || nothing_left(&setup));
+		if (end < box - 100 * NS_PER_MS)
+			early += 1;
+		CHECK(end >= box - 100 * NS_PER_MS || (nothing_left(&setup) && setup.j.ntasks == 1));
 		CHECK(setup.saved.progressed >= trials);
 		check_results(&setup);
 		/* Noise does not make the winner worse than the default. */
@@ -196,6 +199,7 @@ TEST(twenty_boxes_end_in_time)
 			       (long long)(box / NS_PER_MS), (long long)(end / NS_PER_MS));
 		close_setup(&setup);
 	}
+	CHECK(early <= 1);
 }
 
 /* Neither one slow build among fast ones nor a task whose every build is slow ends the box for the others. */

@@ -64,6 +64,9 @@ TEST(random_schedules)
 		REQUIRE_OK(space_random(space[from], &r, cand));
 		REQUIRE_OK(space_transfer(space[from], &task[from], 0, cand, out));
 		CHECK(!strcmp(cand, out));
+		REQUIRE_OK(
+		    space_transfer(space[from], &task[from], 16, cand, out)); /* a board like this one */
+		CHECK(!strcmp(cand, out));
 		int rc = space_transfer(space[to], &task[from], 0, cand, out);
 		CHECK(rc >= 0 || rc == E_INFEASIBLE);
 		if (rc >= 0)

@@ -320,7 +320,9 @@ static void report(struct bench *b, const struct interval *ratios)
 	for (int i = 1; i < b->n; i++)
 		printf("%d against 1: %.3f times as long (95 %% of %.3f to %.3f)\n", i + 1, ratios[i].median,
 		       ratios[i].low, ratios[i].high);
-	printf("Next: hone tune %s --budget 20s\n", b->variant[0].ready.model.path);
+	const struct ready *first = &b->variant[0].ready;
+	printf("Next: hone tune %s --budget 20s%s%s\n", first->model.path,
+	       *first->cache_dir ? " --cache " : "", first->cache_dir);
 }
 
 /* Every model with every cache and every choice of kernels. */

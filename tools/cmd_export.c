@@ -23,9 +23,7 @@ static int run_export(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	int n = 0, rc = model_cache_dir(a, dir, sizeof dir);
-	if (rc >= 0)
-		rc = cache_open(&c, dir, true, 0);
+	int n = 0, rc = model_cache_open(a, false, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; exchange_types[i] && rc >= 0; i++)
@@ -42,7 +40,8 @@ static const struct opt opts[] = {OPT_CACHE, {NULL}};
 const struct cmd cmd_export = {
     .usage = "[--cache DIR]",
     .summary = "the cache's records as JSON lines",
-    .details = "One object a line: type, key and text. Machine code stays where it is: hone pack takes it.",
+    .details = "One object a line, also with --json: type, key and text. Machine code stays where it is: "
+	       "hone pack takes it.",
     .opts = opts,
     .run = run_export,
     .name = "export",

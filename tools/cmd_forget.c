@@ -133,6 +133,11 @@ static int run_forget(const struct args *a)
 	cache_close(f.cache);
 	if (rc < 0)
 		return rc;
+	if (f.task && !f.kernels && !f.logs)
+		return fail(
+		    E_NOTFOUND,
+		    "no task of %s has a key that begins with %s; hone show --json --cache %s has them", dir,
+		    f.task, dir);
 	if (a->json)
 		return json_out(
 		    json_pack("{so si si}", "cache", json_text(dir), "kernels", f.kernels, "logs", f.logs));

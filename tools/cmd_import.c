@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/clock.h"
 #include "platform/log.h"
 #include "tools/exchange.h"
 #include "tools/model.h"
@@ -58,9 +57,7 @@ static int run_import(const struct args *a)
 	char dir[4096];
 	struct cache *c;
 	struct import_sum s = {0};
-	int rc = model_cache_dir(a, dir, sizeof dir);
-	if (rc >= 0)
-		rc = cache_open(&c, dir, false, NS_PER_S);
+	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < a->npos && rc >= 0; i++)

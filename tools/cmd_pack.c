@@ -10,9 +10,7 @@ static int run_pack(const struct args *a)
 	struct cache *c;
 	struct stat st = {0};
 	const char *out = arg_str(a, "output", "cache.seg");
-	int rc = model_cache_dir(a, dir, sizeof dir);
-	if (rc >= 0)
-		rc = cache_open(&c, dir, true, 0);
+	int rc = model_cache_open(a, false, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
 	int n = cache_pack(c, out, !arg_flag(a, "no-code"));

@@ -85,8 +85,8 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	if (s->word && !s->n)
 		printf("No record in %s contains '%s'. Next: hone show --cache %s\n", dir, s->word, dir);
 	else
-		printf("%d records in %s. Next: hone %s\n", s->n, dir,
-		       s->n ? "bench MODEL, or hone explain MODEL" : "tune MODEL --budget 20s");
+		printf("%d records in %s. Next: hone %s --cache %s\n", s->n, dir,
+		       s->n ? "bench MODEL, or hone explain MODEL," : "tune MODEL --budget 20s", dir);
 	return 0;
 }
 

@@ -69,7 +69,7 @@ static int status_json(const struct status *s)
 	return json_out(j);
 }
 
-static void status_text(const struct status *s)
+static void status_text(const struct status *s, const char *dir)
 {
 	const struct cache_state *c = &s->s;
 	printf("no daemon runs\n");
@@ -89,7 +89,7 @@ static void status_text(const struct status *s)
 		       (s->life.tenths - 1) * 10, s->life.tenths * 10);
 	for (int i = 0; i < s->nwarnings; i++)
 		printf("warning    %s\n", s->warning[i]);
-	printf("Next: hone %s\n", c->count[CACHE_REC] ? "show" : "tune MODEL --budget 20s");
+	printf("Next: hone %s --cache %s\n", c->count[CACHE_REC] ? "show" : "tune MODEL --budget 20s", dir);
 }
 
 static int run_status(const struct args *a)
@@ -107,7 +107,7 @@ static int run_status(const struct args *a)
 	if (a->json)
 		rc = status_json(&s);
 	else
-		status_text(&s);
+		status_text(&s, dir);
 	cache_close(c);
 	return rc < 0 ? rc : 0;
 }
@@ -116,7 +116,7 @@ static const struct opt opts[] = {OPT_CACHE, {NULL}};
 
 const struct cmd cmd_status = {
     .usage = "[--cache DIR]",
-    .summary = "what holds: the cache, its flash, what is wrong with it",
+    .summary = "what the cache holds, what it has cost the flash, and what is wrong with where it lies",
     .details = "worn: bytes written by this cache over its life (whole blocks, without the file system's own "
 	       "journal) as a part of what a card of the file system's size endures. An eMMC's own word is "
 	       "shown where it has one.",

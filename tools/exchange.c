@@ -133,7 +133,8 @@ int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a
 	return rc < 0 ? rc : 1;
 }
 
-/* Of two kernels the faster one counts; without code it takes nobody's place. */
+/* Of two kernels with code the faster one counts; one without gives its place to one with code, and takes
+ * nobody's. */
 static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
 		     struct exchange_sum *sum)
 {
@@ -142,9 +143,10 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	if (cache_get_rec(from, k, a, &theirs) < 0)
 		return E_OK;
 	bool here = cache_get_rec(to, k, a, &ours) >= 0;
+	bool runs = here && ours.meas.status == MEAS_OK && known(to, CACHE_CODE, code_key(&ours), a, &code);
 	bool has_code = cache_get(from, CACHE_CODE, code_key(&theirs), a, &code) >= 0;
 	if (here && (!has_code || theirs.meas.status != MEAS_OK ||
-		     (ours.meas.status == MEAS_OK && theirs.meas.median_ns >= ours.meas.median_ns))) {
+		     (runs && theirs.meas.median_ns >= ours.meas.median_ns))) {
 		sum->known++;
 		return E_OK;
 	}

@@ -16,6 +16,14 @@ int model_cache_dir(const struct args *a, char *out, size_t n)
 	return 0;
 }
 
+int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out)
+{
+	int rc = model_cache_dir(a, dir, n);
+	if (rc >= 0 && !to_write && !file_is_dir(dir))
+		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
+	return rc < 0 ? rc : cache_open(out, dir, !to_write, NS_PER_S);
+}
+
 int model_cache_or_none(int rc, char *dir)
 {
 	if (rc != E_NOTFOUND)

@@ -26,6 +26,8 @@
 
 /* The folder of --cache, or the default one, into dir. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
+/* The cache in that folder. To be read it has to be there: E_NOTFOUND; to be written it is made. */
+int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out) MUST_CHECK;
 /* rc of looking for the folder, for what can do without: where none is known it says so, and dir is "". */
 int model_cache_or_none(int rc, char *dir) MUST_CHECK;
 /* --threads, within what the target has. */

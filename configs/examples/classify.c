@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a model of one f32 input on a file of raw f32 numbers (or on zeros) and prints its five largest
- * outputs. cc classify.c $(pkg-config --cflags --libs hone) -o classify; ./classify model.onnx [input.f32] */
+ * outputs. cc classify.c $(pkg-config --cflags --libs hone) -o classify; ./classify model.onnx [input.f32]
+ * Where hone was installed elsewhere than the system looks: PKG_CONFIG_PATH=PREFIX/lib/pkgconfig to build,
+ * LD_LIBRARY_PATH=PREFIX/lib to run. Kernels are those of the user's cache (XDG_CACHE_HOME): hone tune. */
 #include <hone.h>
 
 #include <stdio.h>
