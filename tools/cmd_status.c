@@ -116,7 +116,7 @@ static const struct opt opts[] = {OPT_CACHE, {NULL}};
 
 const struct cmd cmd_status = {
     .usage = "[--cache DIR]",
-    .summary = "what the cache holds, what it has cost the flash, and what is wrong with where it lies",
+    .summary = "what the cache holds and cost the flash, and what is wrong with where it lies",
     .details = "worn: bytes written by this cache over its life (whole blocks, without the file system's own "
 	       "journal) as a part of what a card of the file system's size endures. An eMMC's own word is "
 	       "shown where it has one.",
