@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/image.h"
+#include "agent/halo.h"
 #include "agent/plan_parts.h"
+#include "platform/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAD = 64, WEIGHTS_CRC = 56, ALIGN = 4096 };
+enum { HEAD = 80, WEIGHTS_CRC = 72, ALIGN = 4096, MOST_LABEL = 4096 };
 static const uint64_t most_meta = UINT64_C(256) << 20;
+static const char magic[] = "HIM2";
 
 static bool write_all(int fd, const void *p, size_t n)
 {
@@ -39,36 +42,57 @@ static bool read_all(int fd, void *p, size_t n, off_t from)
 	return true;
 }
 
+/* Which version reads it, and how that one's structures lie in memory. */
+static void put_version(struct buf *b)
+{
+	buf_printf(b, HONE_VERSION " %zu %zu %zu", sizeof(struct window), sizeof(struct segment),
+		   sizeof(struct pstep));
+}
+
+static void put_label(struct buf *b, const struct image *im)
+{
+	put_version(b);
+	buf_puts(b, "\n");
+	target_text(&im->target, b);
+	buf_printf(b, "\n%d %d %s", im->threads, im->exact, im->name);
+}
+
+static void put_key(struct buf *b, struct key k)
+{
+	buf_u64(b, k.hi);
+	buf_u64(b, k.lo);
+}
+
 /* Everything before the weights. */
-static void make_head(struct buf *b, struct key key, struct key note, const struct plan *p,
-		      const struct buf *meta)
+static void make_head(struct buf *b, const struct image *im, const struct plan *p, const struct buf *meta)
 {
 	static const char zero[64];
-	struct buf rest = {0};
-	buf_u64(&rest, key.hi);
-	buf_u64(&rest, key.lo);
-	buf_u64(&rest, note.hi);
-	buf_u64(&rest, note.lo);
+	struct buf rest = {0}, label = {0};
+	put_label(&label, im);
+	put_key(&rest, im->key);
+	put_key(&rest, im->same);
+	put_key(&rest, im->note);
 	buf_u64(&rest, meta->n);
 	buf_u64(&rest, p->weight_bytes);
 	buf_u32(&rest, crc32c(0, p->weights.p, p->weight_bytes));
-	buf_u32(&rest, 0);
+	buf_u32(&rest, (uint32_t)label.n);
+	buf_add(&rest, label.p, label.n);
 	buf_add(&rest, meta->p, meta->n);
 	while ((rest.n + 8) % ALIGN)
 		buf_add(&rest, zero, (ALIGN - (rest.n + 8) % ALIGN - 1) % sizeof zero + 1);
-	buf_puts(b, "HIMG");
+	buf_puts(b, magic);
 	buf_u32(b, crc32c(0, rest.p, rest.n));
 	buf_add(b, rest.p, rest.n);
-	b->failed |= rest.failed;
+	b->failed |= rest.failed || label.failed;
 	buf_free(&rest);
+	buf_free(&label);
 }
 
-int image_write(const char *path, struct key key, struct key note, const struct plan *p,
-		const struct buf *meta)
+int image_write(const char *path, const struct image *im, const struct plan *p, const struct buf *meta)
 {
 	struct buf head = {0}, temp = {0};
 	buf_printf(&temp, "%s.%d", path, (int)getpid());
-	make_head(&head, key, note, p, meta);
+	make_head(&head, im, p, meta);
 	if (!buf_ok(&head) || !buf_ok(&temp) || !buf_ok(meta)) {
 		buf_free(&head);
 		buf_free(&temp);
@@ -100,14 +124,17 @@ static int open_own(const char *path, uint64_t *bytes)
 	char dir[4096];
 	struct stat file, folder;
 	const char *slash = strrchr(path, '/');
-	snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return fail(E_NOTFOUND, "no image %s", path);
 	if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) || stat(dir, &folder) < 0 || others_write(&file) ||
 	    others_write(&folder)) {
 		close(fd);
-		return fail(E_NOTFOUND, "image %s can be written by others: it is not used", path);
+		return fail(E_USAGE,
+			    "%s holds machine code, and others than root and you can write it or its folder: "
+			    "chown and chmod go-w both",
+			    path);
 	}
 	*bytes = (uint64_t)file.st_size;
 	return fd;
@@ -115,56 +142,130 @@ static int open_own(const char *path, uint64_t *bytes)
 
 static int damaged(const char *path)
 {
-	return fail(E_CORRUPT, "image %s is damaged", path);
+	return fail(E_CORRUPT, "%s is damaged: compile it again, or copy it again", path);
 }
 
-/* *p: everything up to the weights, checked; *c: the same. Returns the bytes of the description. */
-static int read_head(int fd, const char *path, struct key key, uint64_t bytes, struct key *note, void **p,
-		     struct cur *c)
+static struct key get_key(struct cur *c)
 {
-	uint8_t head[HEAD];
-	struct cur h = {.p = head, .n = sizeof head};
-	if (!read_all(fd, head, sizeof head, 0) || memcmp(cur_bytes(&h, 4), "HIMG", 4))
+	struct key k = {.hi = cur_u64(c)};
+	k.lo = cur_u64(c);
+	return k;
+}
+
+/* The lines of a label, whose bytes were checked. */
+static int read_label(const char *path, char *text, const struct target *here, struct image *im)
+{
+	struct buf mine = {0};
+	char *target = strchr(text, '\n'), *last = target ? strchr(target + 1, '\n') : NULL, *end;
+	if (!last)
 		return damaged(path);
-	uint32_t crc = cur_u32(&h);
-	struct key k = {.hi = cur_u64(&h)};
-	k.lo = cur_u64(&h);
-	note->hi = cur_u64(&h);
-	note->lo = cur_u64(&h);
-	uint64_t meta = cur_u64(&h), weights = cur_u64(&h);
-	if (!key_equal(k, key))
-		return fail(E_NOTFOUND, "image %s is of something else", path);
-	if (meta > most_meta || meta > bytes)
+	*target++ = *last++ = 0;
+	put_version(&mine);
+	int rc = strcmp(text, buf_str(&mine)) == 0
+		     ? E_OK
+		     : fail(E_UNSUPPORTED, "%s was compiled by hone %.40s, and this is %s: compile it again",
+			    path, text, buf_str(&mine));
+	buf_free(&mine);
+	if (rc < 0 || (rc = target_parse(target, &im->target)) < 0)
+		return fail_in(rc, "%s", path);
+	if (!target_runs(here, &im->target))
+		return fail(E_UNSUPPORTED,
+			    "%s was compiled for %s (%s), and this is %s (%s): compile it here", path,
+			    im->target.isa, im->target.soc, here->isa, here->soc);
+	im->threads = (int)strtol(last, &end, 10);
+	im->exact = strtol(end, &end, 10) != 0;
+	snprintf(im->name, sizeof im->name, "%s", *end == ' ' ? end + 1 : end);
+	return E_OK;
+}
+
+/* What a file begins with. */
+struct head {
+	uint32_t crc;
+	uint64_t meta_bytes, weight_bytes;
+	uint32_t label_bytes;
+};
+
+static int read_start(int fd, const char *path, struct image *im, struct head *h)
+{
+	uint8_t bytes[HEAD];
+	struct cur c = {.p = bytes, .n = sizeof bytes, .at = 4};
+	if (!read_all(fd, bytes, sizeof bytes, 0) || memcmp(bytes, magic, 3))
 		return damaged(path);
-	size_t n = ((size_t)meta + HEAD + ALIGN - 1) / ALIGN * ALIGN;
-	if (n > bytes || bytes - n != weights)
+	if (memcmp(bytes, magic, 4))
+		return fail(E_UNSUPPORTED, "%s is of another version of hone: compile it again", path);
+	h->crc = cur_u32(&c);
+	im->key = get_key(&c);
+	im->same = get_key(&c);
+	im->note = get_key(&c);
+	h->meta_bytes = cur_u64(&c);
+	h->weight_bytes = cur_u64(&c);
+	(void)cur_u32(&c);
+	h->label_bytes = cur_u32(&c);
+	return E_OK;
+}
+
+/* *p: everything up to the weights, checked, *n bytes. */
+static int read_head(int fd, const char *path, const struct head *h, uint64_t bytes, char **p, size_t *n)
+{
+	if (h->meta_bytes > most_meta || h->label_bytes > MOST_LABEL)
 		return damaged(path);
-	*p = malloc(n);
+	*n = ((size_t)h->meta_bytes + h->label_bytes + HEAD + ALIGN - 1) / ALIGN * ALIGN;
+	if (*n > bytes || bytes - *n != h->weight_bytes)
+		return damaged(path);
+	*p = malloc(*n);
 	if (!*p)
-		return fail(E_NOMEM, "no memory for image %s", path);
-	*c = (struct cur){.p = *p, .n = n, .at = HEAD};
-	return read_all(fd, *p, n, 0) && crc32c(0, (char *)*p + 8, n - 8) == crc ? (int)meta : damaged(path);
+		return fail(E_NOMEM, "no memory for %s", path);
+	return read_all(fd, *p, *n, 0) && crc32c(0, *p + 8, *n - 8) == h->crc ? E_OK : damaged(path);
 }
 
-int image_read(const char *path, struct key key, struct pool *pool, struct key *note, struct plan **out)
+/* While the bytes are still in the processor's cache: the sum costs no reading of memory then. */
+static bool read_weights(int fd, void *to, size_t n, size_t from, uint32_t want)
 {
-	void *head = NULL;
+	enum { PART = 256 << 10 };
+	uint32_t crc = 0;
+	for (size_t at = 0; at < n; at += PART) {
+		size_t part = n - at < PART ? n - at : PART;
+		if (!read_all(fd, (char *)to + at, part, (off_t)(from + at)))
+			return false;
+		crc = crc32c(crc, (char *)to + at, part);
+	}
+	return crc == want;
+}
+
+static int restore(int fd, const char *path, const struct head *h, char *p, size_t n,
+		   const struct target *here, struct pool *pool, struct image *im, struct plan **out)
+{
+	char label[MOST_LABEL + 1];
+	struct cur crc = {.p = (uint8_t *)p + WEIGHTS_CRC, .n = 4};
+	memcpy(label, p + HEAD, h->label_bytes);
+	label[h->label_bytes] = 0;
+	int rc = read_label(path, label, here, im);
+	if (rc >= 0)
+		rc = fail_in(plan_restore(p + HEAD + h->label_bytes, h->meta_bytes, pool, out), "%s", path);
+	if (rc >= 0 && ((*out)->weight_bytes != h->weight_bytes ||
+			!read_weights(fd, (*out)->weights.p, h->weight_bytes, n, cur_u32(&crc))))
+		rc = damaged(path);
+	return rc;
+}
+
+int image_read(const char *path, const struct key *key, const struct target *here, struct pool *pool,
+	       struct image *im, struct plan **out)
+{
+	struct head h;
+	char *head = NULL;
+	size_t n = 0;
 	uint64_t bytes;
-	struct cur c = {0};
 	struct plan *p = NULL;
 	int fd = open_own(path, &bytes);
 	if (fd < 0)
 		return fd;
-	int rc = read_head(fd, path, key, bytes, note, &head, &c);
+	int rc = read_start(fd, path, im, &h);
+	if (rc >= 0 && key && !key_equal(*key, im->key))
+		rc = fail(E_NOTFOUND, "%s is of something else", path);
 	if (rc >= 0)
-		rc = fail_in(plan_restore(c.p + HEAD, (size_t)rc, pool, &p), "%s", path);
-	if (rc >= 0) {
-		struct cur crc = {.p = c.p + WEIGHTS_CRC, .n = 4};
-		if (p->weight_bytes != bytes - c.n ||
-		    !read_all(fd, p->weights.p, p->weight_bytes, (off_t)c.n) ||
-		    crc32c(0, p->weights.p, p->weight_bytes) != cur_u32(&crc))
-			rc = damaged(path);
-	}
+		rc = read_head(fd, path, &h, bytes, &head, &n);
+	if (rc >= 0)
+		rc = restore(fd, path, &h, head, n, here, pool, im, &p);
 	close(fd);
 	free(head);
 	if (rc < 0)
@@ -172,4 +273,27 @@ int image_read(const char *path, struct key key, struct pool *pool, struct key *
 	else
 		*out = p;
 	return rc < 0 ? rc : E_OK;
+}
+
+int image_peek(const char *path, struct image *im)
+{
+	struct head h;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return fail(E_NOTFOUND, "no image %s", path);
+	int rc = read_start(fd, path, im, &h);
+	close(fd);
+	return rc;
+}
+
+bool image_find(const char *path, char *out, size_t n)
+{
+	char begin[sizeof magic] = "";
+	if (file_is_dir(path))
+		return (size_t)snprintf(out, n, "%s/" IMAGE_FILE, path) < n;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool found = fd >= 0 && pread(fd, begin, 3, 0) == 3 && !memcmp(begin, magic, 3);
+	if (fd >= 0)
+		close(fd);
+	return found && (size_t)snprintf(out, n, "%s", path) < n;
 }

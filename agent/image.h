@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images: a plan as one file that is made ready again without its model: no import, no passes, no packing.
- * What a process needs to start in milliseconds.
+/* Images: a plan as one file that is made ready again without its model: no import, no passes, no packing, no
+ * cache. What a process needs to start in milliseconds.
  *
- * A plan can be an image when compiled kernels do all its work; nodes that run in C need the graph
- * (E_UNSUPPORTED).
- *
- * File: "HIMG", u32 CRC32C of all that follows up to the weights, key 16 bytes (hi, lo: what it is for, the
- * caller's), note 16 bytes (the caller's too), u64 bytes of the description, u64 bytes of the weights, u32
- * CRC32C of the weights, u32 0, the description, zeros up to a multiple of 4096, the packed weights. The
- * description is little endian and has no addresses: a place is a region and an offset in it. It is only read
- * by the version that wrote it, on the same kind of machine; the caller's key says so.
+ * File: "HIM2", u32 CRC32C of all that follows up to the weights, key, same and note (16 bytes each: hi, lo),
+ * u64 bytes of the description, u64 bytes of the weights, u32 CRC32C of the weights, u32 bytes of the label,
+ * the label, the description, zeros up to a multiple of 4096, the packed weights. The label is three lines:
+ * version and layout of who wrote it, the target (platform/target.h), "THREADS EXACT NAME". The description
+ * is little endian and has no addresses: a place is a region and an offset in it. Only the version that wrote
+ * it reads it, on a processor that has all of the target's features.
  *
  * An image holds machine code: one that somebody other than root and this process's user can write, or whose
- * folder they can change, is not read (E_NOTFOUND). */
+ * folder they can change, is refused (E_USAGE).
+ *
+ * A bundle is a folder with an image IMAGE_FILE in it, whatever else is there. */
 #ifndef AGENT_IMAGE_H
 #define AGENT_IMAGE_H
 
@@ -20,12 +20,28 @@
 #include "platform/buf.h"
 #include "platform/hash.h"
 
+#define IMAGE_FILE "plan.hone"
+
+struct image {
+	struct key key;  /* what it is for: the caller's */
+	struct key same; /* of the model's file, as far as it is known without reading it: the caller's */
+	struct key note; /* the caller's too */
+	struct target target;
+	int threads; /* that its kernels were chosen for; it runs with any number */
+	bool exact;
+	char name[64]; /* of the model; cut to fit, a word */
+};
+
 /* Beside the path, then renamed over it. `meta`: of plan_build_described. */
-int image_write(const char *path, struct key key, struct key note, const struct plan *p,
+int image_write(const char *path, const struct image *im, const struct plan *p,
 		const struct buf *meta) MUST_CHECK;
-/* E_NOTFOUND: none, or one of another key; E_CORRUPT: damaged. `pool` has as many threads as it was made for.
- */
-int image_read(const char *path, struct key key, struct pool *pool, struct key *note,
-	       struct plan **out) MUST_CHECK;
+/* key NULL: of anything. E_NOTFOUND: none, or one of another key; E_CORRUPT: damaged; E_UNSUPPORTED: of
+ * another version, or for a processor that `here` is not. */
+int image_read(const char *path, const struct key *key, const struct target *here, struct pool *pool,
+	       struct image *im, struct plan **out) MUST_CHECK;
+/* The keys alone, unchecked: what image_read is worth calling for. E_NOTFOUND: no image. */
+int image_peek(const char *path, struct image *im) MUST_CHECK;
+/* The image that `path` stands for, a bundle's folder or an image itself, into out. False: it is neither. */
+bool image_find(const char *path, char *out, size_t n);
 
 #endif

@@ -41,6 +41,7 @@ struct net {
 	struct key made_of; /* of the choices and of every kernel from a cache */
 	unsigned news;      /* of the handle, before it was made */
 	bool from_image;
+	bool compiled; /* by `hone compile`: there is no model to make it of again */
 };
 
 /* Where a model comes from, each time. */
@@ -86,8 +87,9 @@ int hone_give(void *out, const void *from, size_t bytes, size_t least) MUST_CHEC
 /* The other way: what the caller does not know is 0. from NULL: all zero. */
 int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
 
-/* libhone_net.c: no state but the handle's caches, which it locks. */
-int net_make(struct hone_handle *h, const struct origin *from, struct net **out) MUST_CHECK;
+/* libhone_net.c: no state but the handle's caches, which it locks. again: of what the caches have now, not of
+ * an image beside the model. */
+int net_make(struct hone_handle *h, const struct origin *from, bool again, struct net **out) MUST_CHECK;
 void net_free(struct net *n);
 
 /* libhone_kernel.c */

@@ -95,7 +95,7 @@ static int take_shape(struct hone_model *m)
 int model_finish(struct hone_model *m, struct hone_model **out)
 {
 	int64_t begin_ns = clock_now(&clock_real);
-	int rc = net_make(m->h, &m->from, &m->net);
+	int rc = net_make(m->h, &m->from, false, &m->net);
 	if (rc >= 0)
 		rc = take_shape(m);
 	m->load_ns = clock_now(&clock_real) - begin_ns;
@@ -202,7 +202,7 @@ static bool same_tensors(const struct hone_model *m, const struct graph *g)
 static int replace(struct hone_model *m, unsigned news)
 {
 	struct net *fresh = NULL, *old = m->net;
-	int rc = net_make(m->h, &m->from, &fresh);
+	int rc = net_make(m->h, &m->from, true, &fresh);
 	if (rc < 0)
 		return fail_in(rc, "hone_refresh");
 	if (!same_tensors(m, plan_graph(fresh->plan))) {
@@ -232,7 +232,7 @@ int hone_refresh(struct hone_model *m)
 	pthread_mutex_lock(&m->refresh);
 	int rc = look_for_news(m->h, &news);
 	if (rc >= 0)
-		rc = news == m->net->news ? 0 : replace(m, news);
+		rc = news == m->net->news || m->net->compiled ? 0 : replace(m, news);
 	pthread_mutex_unlock(&m->refresh);
 	return rc;
 }

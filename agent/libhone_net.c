@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a model's file to its plan, with kernels and choices of the first cache that has them. */
 #include "agent/libhone.h"
+#include "agent/beside.h"
 #include "agent/chosen.h"
 #include "agent/fallback_data.h"
-#include "agent/image.h"
 #include "platform/log.h"
 #include "platform/target_isa.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct finder {
 	struct hone_handle *h;
@@ -57,16 +56,16 @@ static int load_choices(struct hone_handle *h, const struct graph *g, struct are
 	return rc;
 }
 
-/* Which image: its file's name by what stays when a model or a cache changes, its key by all that it depends
- * on. */
-struct image {
+/* An image in the first cache's folder: its file's name by what stays when a model or a cache changes, its
+ * key by all that it depends on. */
+struct kept {
 	char dir[4096 + 16], path[4096 + 64];
-	struct key key;
+	struct image image;
 };
 
-static struct key hash_number(struct key k, int64_t v)
+static struct beside beside_of(const struct hone_handle *h, const struct origin *from)
 {
-	return hash_join(k, hash_bytes(&v, sizeof v, 0));
+	return (struct beside){from->path, &from->opts, h->threads, h->flags & HONE_EXACT};
 }
 
 /* What may come from the caches: choices, and kernels by their keys. */
@@ -93,42 +92,41 @@ static struct key hash_caches(struct hone_handle *h, struct key k)
 }
 
 /* False: there can be none. */
-static bool name_image(struct hone_handle *h, const struct origin *from, struct image *im)
+static bool name_image(struct hone_handle *h, const struct origin *from, struct kept *k)
 {
-	struct stat st;
 	struct buf text = {0};
 	struct target t = h->target;
 	char name[33];
-	if (!(h->flags & HONE_KEEP_IMAGES) || !h->ncaches || !from->path || stat(from->path, &st) < 0)
+	if (!(h->flags & HONE_KEEP_IMAGES) || !h->ncaches || !from->path)
+		return false;
+	const struct beside b = beside_of(h, from);
+	k->image = (struct image){.target = h->target, .threads = b.threads, .exact = b.exact};
+	if (beside_same(&b, &k->image.same) < 0)
 		return false;
 	t.cores = 1; /* a process that may use fewer needs no other */
 	target_text(&t, &text);
-	buf_printf(&text, "\n" HONE_VERSION " %zu %zu %d %u\n%s", sizeof(struct manifest),
-		   sizeof(struct pages), h->threads, h->flags & HONE_EXACT, from->path);
+	buf_printf(&text, "\n%d %d\n%s", b.threads, b.exact, from->path);
 	for (int i = 0; i < from->opts.nbinds; i++)
 		buf_printf(&text, "\n%s=%s", from->opts.binds[i].name, from->opts.binds[i].value);
-	im->key = hash_text(buf_str(&text));
+	struct key key = hash_text(buf_str(&text));
 	bool good = buf_ok(&text);
 	buf_free(&text);
-	key_text(im->key, name);
-	snprintf(im->dir, sizeof im->dir, "%s/images", h->dir[0]);
-	snprintf(im->path, sizeof im->path, "%s/%s.image", im->dir, name);
-	const int64_t file[] = {(int64_t)st.st_dev, (int64_t)st.st_ino, st.st_size,        st.st_mtim.tv_sec,
-				st.st_mtim.tv_nsec, st.st_ctim.tv_sec,  st.st_ctim.tv_nsec};
-	for (size_t i = 0; i < sizeof file / sizeof *file; i++)
-		im->key = hash_number(im->key, file[i]);
-	im->key = hash_caches(h, im->key);
+	key_text(key, name);
+	snprintf(k->dir, sizeof k->dir, "%s/images", h->dir[0]);
+	snprintf(k->path, sizeof k->path, "%s/%s.image", k->dir, name);
+	k->image.key = hash_caches(h, hash_join(key, k->image.same));
 	return good;
 }
 
 /* As good as possible: a folder that cannot be written, or a plan that cannot be an image, is no error. */
-static void keep_image(const struct image *im, const struct net *n, const struct buf *meta)
+static void keep_image(struct kept *k, const struct net *n, const struct buf *meta)
 {
 	if (!meta->n || n->g->external)
 		return;
-	int rc = file_mkdirs(im->dir, 0755);
+	int rc = file_mkdirs(k->dir, 0755);
+	k->image.note = n->made_of;
 	if (rc >= 0)
-		rc = image_write(im->path, im->key, n->made_of, n->plan, meta);
+		rc = image_write(k->path, &k->image, n->plan, meta);
 	if (rc < 0)
 		log_more("hone: no image is kept: %s", err_text());
 }
@@ -191,26 +189,68 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 	return plan_build_described(n->g, s, &t, &src, h->pool, meta, &n->plan);
 }
 
-static int make(struct hone_handle *h, const struct origin *from, struct net *n)
+/* Of an image that the caller names: its own kernels, or an error. */
+static int load_compiled(struct hone_handle *h, const struct origin *from, const char *path, struct net *n)
 {
 	struct image im;
-	struct buf meta = {0};
-	if (!name_image(h, from, &im))
-		return build(h, from, NULL, n);
-	int rc = image_read(im.path, im.key, h->pool, &n->made_of, &n->plan);
-	if (rc >= 0) {
-		n->from_image = true;
-		return E_OK;
-	}
-	log_more("hone: %s", err_text());
-	rc = build(h, from, &meta, n);
+	if (from->opts.nbinds)
+		return fail(E_USAGE, "%s is compiled for one shape: none can be given", from->path);
+	int rc = image_read(path, NULL, &h->target, h->pool, &im, &n->plan);
+	if (rc == E_NOTFOUND)
+		return fail(rc, "%s is no compiled model: hone compile MODEL -o %s makes one", from->path,
+			    from->path);
+	if (rc >= 0 && h->flags & HONE_EXACT && !im.exact)
+		return fail(E_USAGE, "%s was not compiled with --exact, as HONE_EXACT asks for", from->path);
 	if (rc >= 0)
-		keep_image(&im, n, &meta);
+		n->made_of = im.note;
+	n->compiled = true;
+	return rc;
+}
+
+static bool load_beside(struct hone_handle *h, const struct origin *from, struct net *n)
+{
+	struct image im;
+	const struct beside b = beside_of(h, from);
+	int rc = beside_read(&b, &h->target, h->pool, &im, &n->plan);
+	if (rc >= 0)
+		n->made_of = im.note;
+	else
+		log_more("hone: %s", err_text());
+	return rc >= 0;
+}
+
+static bool load_kept(struct hone_handle *h, const struct kept *k, struct net *n)
+{
+	struct image im;
+	int rc = image_read(k->path, &k->image.key, &h->target, h->pool, &im, &n->plan);
+	if (rc >= 0)
+		n->made_of = im.note;
+	else
+		log_more("hone: %s", err_text());
+	return rc >= 0;
+}
+
+static int make(struct hone_handle *h, const struct origin *from, bool again, struct net *n)
+{
+	char path[4096];
+	struct kept k;
+	struct buf meta = {0};
+	if (from->path && image_find(from->path, path, sizeof path)) {
+		n->from_image = true;
+		return load_compiled(h, from, path, n);
+	}
+	bool keeps = name_image(h, from, &k);
+	n->from_image = (keeps && load_kept(h, &k, n)) || (from->path && !again && load_beside(h, from, n));
+	if (n->from_image)
+		return E_OK;
+	int rc = build(h, from, keeps ? &meta : NULL, n);
+	if (rc >= 0 && keeps)
+		keep_image(&k, n, &meta);
 	buf_free(&meta);
 	return rc;
 }
 
-int net_make(struct hone_handle *h, const struct origin *from, struct net **out)
+int net_make(struct hone_handle *h, const struct origin *from, bool again, struct net **out)
 {
 	struct net *n = calloc(1, sizeof *n);
 	if (!n)
@@ -218,7 +258,7 @@ int net_make(struct hone_handle *h, const struct origin *from, struct net **out)
 	pthread_mutex_lock(&h->cache_lock);
 	n->news = h->news;
 	pthread_mutex_unlock(&h->cache_lock);
-	int rc = make(h, from, n);
+	int rc = make(h, from, again, n);
 	if (rc < 0) {
 		net_free(n);
 		return rc;

@@ -262,7 +262,7 @@ static int run_ops(const struct args *a)
 		rc = host_open(a, dir, true, &b.host);
 	bool fallback = arg_flag(a, "fallback");
 	if (rc >= 0 && !fallback)
-		rc = defaults_open(NULL, &b.host, &b.source);
+		rc = defaults_open(NULL, &b.host, false, &b.source);
 	if (rc < 0)
 		return rc;
 	rc = run_cases(&b, arg_str(a, "case", NULL));

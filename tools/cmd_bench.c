@@ -201,11 +201,15 @@ static struct summary summarize(const struct bench *b, struct variant *v)
 static json_t *memory_json(const struct variant *v)
 {
 	struct plan_memory m = plan_memory(v->ready.plan);
-	const struct steps *s = v->ready.model.steps;
-	return json_pack("{sI sI sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
-			 (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
-			 "scratch_bytes", (json_int_t)m.scratch_bytes, "order_peak_bytes",
-			 (json_int_t)s->peak_bytes, "given_peak_bytes", (json_int_t)s->given_peak_bytes);
+	const struct steps *s = v->ready.model.steps; /* of what is compiled none */
+	json_t *o = json_pack("{sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
+			      (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
+			      "scratch_bytes", (json_int_t)m.scratch_bytes);
+	if (o && s) {
+		json_object_set_new(o, "order_peak_bytes", json_integer(s->peak_bytes));
+		json_object_set_new(o, "given_peak_bytes", json_integer(s->given_peak_bytes));
+	}
+	return o;
 }
 
 static void memory_line(const struct variant *v)
@@ -215,7 +219,7 @@ static void memory_line(const struct variant *v)
 	const struct steps *s = v->ready.model.steps;
 	printf("memory: values %.2f MiB, of which %.2f live at once", (double)m.values_bytes / mib,
 	       (double)m.live_bytes / mib);
-	if (s->peak_bytes < s->given_peak_bytes)
+	if (s && s->peak_bytes < s->given_peak_bytes)
 		printf(" (the model's order of nodes: %.0f %% more)",
 		       100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
 	printf("; weights %.2f, scratch %.2f\n", (double)m.weights_bytes / mib,
@@ -321,6 +325,8 @@ static void report(struct bench *b, const struct interval *ratios)
 		printf("%d against 1: %.3f times as long (95 %% of %.3f to %.3f)\n", i + 1, ratios[i].median,
 		       ratios[i].low, ratios[i].high);
 	const struct ready *first = &b->variant[0].ready;
+	if (!first->model.g) /* compiled */
+		return;
 	printf("Next: hone tune %s --budget 20s%s%s\n", first->model.path,
 	       *first->cache_dir ? " --cache " : "", first->cache_dir);
 }

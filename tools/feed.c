@@ -41,7 +41,7 @@ static int find_input(const struct graph *g, const char *word, const char **file
 
 static int read_input(struct ready *r, const char *word, bool *given)
 {
-	const struct graph *g = r->model.g;
+	const struct graph *g = r->g;
 	const char *file;
 	struct tensor t;
 	int i = find_input(g, word, &file);
@@ -66,7 +66,7 @@ static int read_input(struct ready *r, const char *word, bool *given)
 
 int feed_inputs(const struct args *a, struct ready *r)
 {
-	const struct graph *g = r->model.g;
+	const struct graph *g = r->g;
 	const char *const *word;
 	int n = arg_list(a, "input", &word);
 	bool *given = ARENA_ARRAY(&r->arena, bool, g->ninputs + 1);
@@ -143,7 +143,7 @@ static json_t *shape_json(const struct shape *s)
 
 int feed_outputs(const struct args *a, struct ready *r, const char *dir, json_t *list)
 {
-	const struct graph *g = r->model.g;
+	const struct graph *g = r->g;
 	const char **file;
 	int rc = name_files(&r->arena, g, arg_flag(a, "pb") ? "pb" : "npy", &file);
 	if (rc >= 0)

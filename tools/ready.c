@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/ready.h"
 #include "agent/history.h"
+#include "agent/image.h"
 #include "agent/source.h"
 #include "platform/log.h"
 #include "tools/stats.h"
@@ -59,7 +60,7 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 	if (rc < 0)
 		return rc;
 	if (k == KERNELS_DEFAULT)
-		return defaults_open(*cache, h, out);
+		return defaults_open(*cache, h, false, out);
 	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, h->exact, REC_BEST, out);
 }
 
@@ -80,31 +81,53 @@ void source_close(enum ready_kernels k, struct cache **cache, struct kernel_sour
 	s->ctx = NULL;
 }
 
-static int build(struct ready *r)
+static int tensors(struct ready *r)
 {
-	int rc = plan_build_take(r->model.g, r->model.steps, &r->host->target,
-				 r->source.find ? &r->source : NULL, r->host->pool, &r->plan);
-	if (rc >= 0)
-		rc = model_inputs(r->model.g, 1, &r->arena, &r->in);
-	if (rc >= 0)
-		rc = model_outputs(r->model.g, &r->arena, &r->out);
-	return rc;
+	r->g = plan_graph(r->plan);
+	int rc = model_inputs(r->g, 1, &r->arena, &r->in);
+	return rc < 0 ? rc : model_outputs(r->g, &r->arena, &r->out);
+}
+
+static int build(const struct args *a, const char *path, struct ready *r)
+{
+	int rc = source_open(r->kernels, r->cache_dir, r->host, &r->cache, &r->source);
+	if (rc < 0)
+		return rc;
+	struct host *h = r->host;
+	struct chosen_for f = ready_chosen(h, r->kernels, r->cache);
+	rc = model_open(a, path, &f, &r->model);
+	if (rc < 0)
+		return rc;
+	r->history = history_key(r->model.g, &h->target, h->threads, h->exact);
+	return plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
+			       h->pool, &r->plan); /* takes the constants */
+}
+
+static int load_compiled(const struct args *a, const char *path, const char *file, struct ready *r)
+{
+	struct image im;
+	const char *const *shape;
+	r->model.path = path;
+	if (r->kernels != KERNELS_BEST || r->host->exact || arg_list(a, "shape", &shape))
+		return fail(E_USAGE,
+			    "%s is compiled: its kernels and shapes are its own (no --kernels, --exact, "
+			    "--shape)",
+			    path);
+	int rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
+	return rc == E_NOTFOUND
+		   ? fail(rc, "%s is no compiled model: hone compile MODEL -o %s makes one", path, path)
+		   : rc;
 }
 
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r)
 {
+	char file[4096];
 	int64_t start = clock_now(&clock_real);
 	*r = (struct ready){.host = h, .cache_dir = cache_dir, .kernels = k};
-	int rc = source_open(r->kernels, r->cache_dir, r->host, &r->cache, &r->source);
-	if (rc >= 0) {
-		struct chosen_for f = ready_chosen(h, k, r->cache);
-		rc = model_open(a, path, &f, &r->model);
-	}
-	if (rc >= 0) { /* the plan takes the constants */
-		r->history = history_key(r->model.g, &h->target, h->threads, h->exact);
-		rc = build(r);
-	}
+	int rc = image_find(path, file, sizeof file) ? load_compiled(a, path, file, r) : build(a, path, r);
+	if (rc >= 0)
+		rc = tensors(r);
 	r->load_ns = clock_now(&clock_real) - start;
 	if (rc < 0)
 		ready_close(r);
@@ -148,6 +171,10 @@ int ready_require(const struct args *a, const struct ready *r)
 	const struct plan_kernel *k;
 	struct buf names = {0}, remedy = {0};
 	int n = plan_kernels(r->plan, &k), missing = 0;
+	if (!r->model.g)
+		return fail(E_USAGE,
+			    "%s is compiled: it takes nothing from a cache, and --require-cache has no sense",
+			    r->model.path);
 	if (r->kernels != KERNELS_BEST)
 		return fail(E_USAGE, "--require-cache is for the best kernels, not for --kernels %s",
 			    ready_kernels_name(r->kernels));

@@ -28,13 +28,14 @@ struct host {
 	}
 
 struct ready {
-	struct host *host; /* the caller's */
-	struct model model;
+	struct host *host;   /* the caller's */
+	struct model model;  /* of what is compiled: path alone */
 	struct cache *cache; /* read only; NULL: none */
 	const char *cache_dir;
 	enum ready_kernels kernels;
 	struct kernel_source source;
 	struct plan *plan;
+	const struct graph *g; /* the plan's: inputs and outputs */
 	struct arena arena;
 	struct tensor *in, *out;
 	struct key history; /* of how it was tuned (agent/history.h) */
@@ -57,8 +58,8 @@ int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, str
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache);
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s);
 
-/* Inputs are seeded. cache_dir must outlive r. E_USAGE where `default` kernels are asked for and no worker
- * can make them. */
+/* Inputs are seeded. cache_dir must outlive r. A path that `hone compile` wrote has its own kernels. E_USAGE
+ * where `default` kernels are asked for and no worker can make them. */
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
@@ -83,9 +84,9 @@ struct ready_case {
 };
 int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out,
 		   struct arena *a) MUST_CHECK;
-/* Kernels at their default schedules: those in the cache (NULL: none), else made now by hone-worker. The
- * cache must outlive it. */
-int defaults_open(struct cache *c, struct host *h, struct kernel_source *out) MUST_CHECK;
+/* Kernels at their default schedules, or with `best` at the best that is known: those in the cache (NULL:
+ * none), else made now by hone-worker. The cache must outlive it. */
+int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_source *out) MUST_CHECK;
 void defaults_close(struct kernel_source *s);
 const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */
 
