@@ -20,8 +20,8 @@ struct run {
 	struct box box;
 	struct tune *tune;
 	struct learn learn;
-	int *order;   /* tasks without an incumbent, then the rest, each by what their defaults cost, dearest
-			 first */
+	int *order; /* tasks without a kernel, then the rest, each by what their defaults cost, dearest first
+		     */
 	int nmissing; /* of the former */
 	int ntasks;
 };
@@ -46,7 +46,8 @@ static double weight(const struct run *x, int i)
 
 static bool missing(const struct run *x, int i)
 {
-	return !x->tune[i].task->incumbent;
+	const struct job_task *t = x->tune[i].task;
+	return !t->incumbent || t->codeless;
 }
 
 static void order_tasks(struct run *x, struct arena *a)
@@ -108,22 +109,34 @@ static struct tune *leave(struct window *w, int i)
 	return t;
 }
 
-/* In order, but for what is built earlier than what comes before it. */
-static int run_some_defaults(struct run *x, int from, int to)
+static bool waits(const struct tune *t)
+{
+	return !t->done && !t->met;
+}
+
+/* The step of each task in order that has not met its default, but for what is built earlier than what comes
+ * before it. */
+static int run_some(struct run *x, int from, int to, int (*step)(struct tune *))
 {
 	struct window w = {0};
 	for (int i = from; i < to || w.n;) {
 		for (; i < to && w.n < box_window(&x->box); i++)
-			if (!x->tune[x->order[i]].done)
+			if (waits(&x->tune[x->order[i]]))
 				enter(&w, &x->tune[x->order[i]]);
 		if (!w.n)
 			break;
 		struct tune *t = leave(&w, box_next(&x->box, w.text, w.cand, w.n));
-		int rc = go_on(t, spend(t, tune_default));
+		int rc = go_on(t, spend(t, step));
 		if (rc < 0)
 			return rc;
 	}
 	return E_OK;
+}
+
+/* Its first kernel. */
+static int begin(struct tune *t)
+{
+	return tune_is_known(t) ? tune_known(t) : tune_default(t);
 }
 
 static int64_t less_margin(int64_t deadline_ns)
@@ -138,10 +151,10 @@ static int run_defaults(struct run *x)
 	if (x->nmissing) {
 		x->box.deadline_ns =
 		    less_margin(j->missing_by_ns > j->deadline_ns ? j->missing_by_ns : j->deadline_ns);
-		rc = run_some_defaults(x, 0, x->nmissing);
+		rc = run_some(x, 0, x->nmissing, begin);
 	}
 	x->box.deadline_ns = less_margin(j->deadline_ns);
-	return rc < 0 ? rc : run_some_defaults(x, x->nmissing, x->ntasks);
+	return rc < 0 ? rc : run_some(x, 0, x->ntasks, tune_default);
 }
 
 static double network_ns(const struct run *x)

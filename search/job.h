@@ -6,8 +6,9 @@
  * own noise (at least 1 %). The next slice goes to the task that promises most (search/promise.h), first
  * slices before all others. The sink is told of every accepted incumbent (first the default, checked), so a
  * stop at any instant loses nothing. The box is a deadline on the runner's clock: job_run returns before it.
- * Tasks without a kernel come first, the dearest of them before all: they alone may take longer, as a network
- * that lacks one loses more than any search gains. */
+ * Tasks without a kernel come first, the dearest of them before all, with one build each: the incumbent's
+ * where the cache lost its code alone (an upgrade, an import), else the default's. They alone may take
+ * longer, as a network that lacks one loses more than any search gains. */
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 
@@ -30,7 +31,11 @@ struct job_task {
 	int uses;
 	int nseeds; /* tried right after the default, best first */
 	const struct job_seed *seed;
-	const char *incumbent; /* what the cache would run today, NULL: nothing. Raced like any other */
+	/* What the cache's record says runs best, NULL: nothing. Its time is not believed: it is measured
+	 * beside the default, which takes its place if it is faster, or if the incumbent does not work any
+	 * more. */
+	const char *incumbent;
+	bool codeless; /* no code of the incumbent can be run: it is made before any other task's default */
 	/* Of earlier boxes, and of earlier jobs of this one: told to strategy and model, not measured again.
 	 * Times count in proportion to the default's. */
 	int ntried;
@@ -81,9 +86,8 @@ struct job {
 	bool warm; /* a core's cache keeps all of the network between its runs: weights are timed there, not
 		      in memory */
 	uint64_t seed;
-	int64_t deadline_ns; /* on the runner's clock */
-	int64_t
-	    missing_by_ns; /* tasks without an incumbent may get their default kernel so much later; 0: not */
+	int64_t deadline_ns;         /* on the runner's clock */
+	int64_t missing_by_ns;       /* tasks without a kernel may get their first so much later; 0: not */
 	bool defaults_only;          /* candidate 0 of every task and its incumbent, no search */
 	bool quick;                  /* the search ends when gains dry up, if the box does not, */
 	double least;                /* or when no task promises more than that; 0: not */

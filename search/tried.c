@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#define BELOW_ROOFLINE                                                                                       \
+	0.1 /* rooflines count weights as cold, and a cache may hold them: no kernel is ten times faster */
 #define LUCK 1.1 /* a candidate that lost may have seemed faster than it is by so much */
 
 const char *tried_by_name(enum tried_by b)
@@ -74,8 +76,8 @@ static void recall(struct tune *t, const struct tried *k)
 {
 	int64_t ns = k->ns > 0 ? today_ns(t, k) : 0;
 	bool timed = k->status == MEAS_OK && ns > 0;
-	if (k->status == MEAS_OK && !timed)
-		return;
+	if (k->status == MEAS_OK && (!timed || (double)ns < BELOW_ROOFLINE * t->result->roofline_ns))
+		return;               /* it is tried again */
 	int i = tune_add(t, k->cand); /* moves the trials */
 	struct trial *r = &t->trial[i];
 	const struct meas m = {

@@ -40,7 +40,8 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 			   .index = index,
 			   .learn = learn,
 			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : STRATEGY_DEFAULT),
-			   .best = -1};
+			   .best = -1,
+			   .known = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
 	/* Who goes on draws on: the same draws again would be known ones. */

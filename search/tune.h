@@ -33,12 +33,16 @@ struct tune {
 	struct rng rng;
 	struct trial *trial;
 	int ntrials, cap;
-	int best;           /* trial that is the incumbent; -1: none yet */
-	float f[FEATURES];  /* the incumbent's */
-	int64_t default_ns; /* fastest run of candidate 0; 0: none */
-	enum tried_by by;   /* where the candidate that is tried next comes from */
-	int seeds, rules;   /* known candidates and portfolio rules already proposed */
-	struct heard heard; /* of what won in tasks of its kind */
+	int best;               /* trial that is the incumbent; -1: none yet */
+	int known;              /* trial of the caller's, built before all else; -1: not */
+	struct meas known_meas; /* what became of that, */
+	int64_t known_ns;       /* and how long it took */
+	float f[FEATURES];      /* the incumbent's */
+	int64_t default_ns;     /* fastest run of candidate 0; 0: none */
+	enum tried_by by;       /* where the candidate that is tried next comes from */
+	int seeds, rules;       /* known candidates and portfolio rules already proposed */
+	struct heard heard;     /* of what won in tasks of its kind */
+	bool met;               /* its default, as far as that was possible */
 	int slices;
 	int64_t slice_ns; /* of the last slice */
 	struct pace pace; /* of its builds */
@@ -53,8 +57,13 @@ struct tune {
 int tune_open(struct tune *t, struct box *b, struct learn *learn, int index,
 	      struct job_result *result) MUST_CHECK;
 void tune_close(struct tune *t);
-/* Begins on other cores what tune_default will build. Returns candidate 0. The task is not done. */
+/* A kernel of it is missing, and tune_known makes one. */
+bool tune_is_known(const struct tune *t);
+/* Begins on other cores what tune_known or tune_default will build first, and returns that. The task is not
+ * done. */
 const char *tune_ahead(struct tune *t);
+/* The caller's incumbent, built, checked and timed alone, in the sink. tune_default judges it. */
+int tune_known(struct tune *t) MUST_CHECK;
 /* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the
  * sink. */
 int tune_default(struct tune *t) MUST_CHECK;

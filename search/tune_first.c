@@ -6,19 +6,85 @@
 
 #include <string.h>
 
-enum { DEFAULT_TRIES = 3 /* of candidate 0, should the worker die under it */ };
+enum { FIRM_TRIES = 3 /* of what a task begins with, should the worker die under it */ };
 
-/* The caller's incumbent against the default, interleaved: the faster of them is what tuning starts from. */
-static int meet_incumbent(struct tune *t, int standard)
+/* Builds and times a new trial, once more if the worker dies under it. */
+static int measure_firmly(struct tune *t, const char *cand, int *trial, struct meas *m)
 {
-	struct meas m, pair[2];
-	int before;
+	*trial = tune_add(t, cand);
+	*m = (struct meas){.status = MEAS_CRASH};
+	int rc = E_OK;
+	for (int i = 0; i < FIRM_TRIES && rc >= 0 && m->status == MEAS_CRASH; i++)
+		rc = tune_measure(t, *trial, 0, m);
+	return rc;
+}
+
+static int try_firmly(struct tune *t, const char *cand, int *trial, struct meas *m)
+{
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	int rc = measure_firmly(t, cand, trial, m);
+	if (rc >= 0)
+		tune_count(t, *trial, m, start_ns);
+	return rc;
+}
+
+bool tune_is_known(const struct tune *t)
+{
+	const char *cand = t->task->incumbent;
+	return !t->done && t->task->codeless && cand && !t->task->earlier && strcmp(cand, t->standard) &&
+	       space_legal(t->space, cand) >= 0;
+}
+
+/* It is no incumbent yet: the default has to be timed to its end, however slow it is beside this. */
+int tune_known(struct tune *t)
+{
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	t->by = TRIED_INCUMBENT;
+	int rc = measure_firmly(t, t->task->incumbent, &t->known, &t->known_meas);
+	t->known_ns = clock_now(t->box->runner->clock) - start_ns;
+	if (rc < 0) {
+		t->known = -1;
+		return rc;
+	}
+	return t->known_meas.status == MEAS_OK ? tune_save(t, REC_BEST, t->known, &t->known_meas) : E_OK;
+}
+
+/* The caller's incumbent, measured: now, or before all else. Status infeasible: it is none of this space. */
+static int find_incumbent(struct tune *t, int *trial, struct meas *m)
+{
+	t->by = TRIED_INCUMBENT;
+	*m = (struct meas){.status = MEAS_INFEASIBLE};
+	*trial = t->known;
 	if (space_legal(t->space, t->task->incumbent) < 0)
 		return E_OK;
-	t->by = TRIED_INCUMBENT;
-	int rc = tune_try(t, t->task->incumbent, &before, &m);
-	if (rc < 0 || m.status != MEAS_OK)
+	if (t->known < 0)
+		return try_firmly(t, t->task->incumbent, trial, m);
+	*m = t->known_meas;
+	tune_count(t, *trial, m, clock_now(t->box->runner->clock) - t->known_ns);
+	struct trial *r = &t->trial[*trial];
+	struct meas built;
+	bool gone = m->status == MEAS_OK && !box_alive(t->box, &r->code);
+	return gone ? box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, &built) : E_OK;
+}
+
+/* Whatever the record of it says: what cannot be run any more gives its place to the default. */
+static int demote(struct tune *t, int standard, const struct meas *m, enum meas_status why)
+{
+	log_more("%s: the incumbent failed (%s), the default takes its place: %s", t->task->label,
+		 meas_status_name(why), t->task->incumbent);
+	return tune_save(t, REC_BEST, standard, m);
+}
+
+/* The caller's incumbent against the default, interleaved: the faster of them is what tuning starts from.
+ * m: the default's. */
+static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
+{
+	struct meas known, pair[2];
+	int before, rc = find_incumbent(t, &before, &known);
+	if (rc < 0)
 		return rc;
+	if (known.status != MEAS_OK)
+		return demote(t, standard, m, known.status);
 	const struct built code[2] = {t->trial[standard].code, t->trial[before].code};
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
@@ -32,6 +98,19 @@ static int meet_incumbent(struct tune *t, int standard)
 	if (keep)
 		tune_tell_akin(t);
 	return tune_save(t, REC_BEST, t->best, &pair[keep]);
+}
+
+/* Where no default works: as long as the incumbent does. */
+static int incumbent_alone(struct tune *t)
+{
+	struct meas m;
+	int trial, rc = find_incumbent(t, &trial, &m);
+	if (rc < 0 || m.status != MEAS_OK)
+		return rc;
+	t->result->before_ns = m.median_ns;
+	tune_set_best(t, trial, m.median_ns);
+	tune_tell_akin(t);
+	return tune_save(t, REC_BEST, trial, &m);
 }
 
 /* For want of a default that works (it spills where registers are few) the first rule that does. */
@@ -62,20 +141,13 @@ const char *tune_ahead(struct tune *t)
 {
 	if (t->task->earlier && t->task->earlier->best_ns > 0)
 		return t->standard;
-	box_ahead(t->box, t->task->text, t->standard);
-	if (t->task->incumbent)
-		box_ahead(t->box, t->task->text, t->task->incumbent);
-	return t->standard;
-}
-
-/* Once more for a default under which the worker died. */
-static int try_again(struct tune *t, int trial, struct meas *m)
-{
-	int64_t start_ns = clock_now(t->box->runner->clock);
-	int rc = tune_measure(t, trial, 0, m);
-	if (rc >= 0)
-		tune_tried(t, trial, m, start_ns);
-	return rc;
+	const char *incumbent = t->task->incumbent;
+	bool alone = tune_is_known(t) && t->known < 0;
+	if (!alone)
+		box_ahead(t->box, t->task->text, t->standard);
+	if (incumbent && t->known < 0)
+		box_ahead(t->box, t->task->text, incumbent);
+	return alone ? incumbent : t->standard;
 }
 
 static int trial_of(struct tune *t, const char *cand, int64_t ns)
@@ -103,38 +175,37 @@ static void resume(struct tune *t, const struct job_result *e, const char *stand
 
 static int meet_default(struct tune *t)
 {
-	const char *cand = t->standard;
-	struct meas m = {.status = MEAS_CRASH};
+	const char *cand = t->standard, *incumbent = t->task->incumbent;
+	struct meas m;
 	const struct job_result *e = t->task->earlier;
-	int rc, trial = -1;
-	t->by = TRIED_DEFAULT;
+	int trial;
 	if (e && e->best_ns > 0 && space_legal(t->space, e->best) >= 0) {
 		resume(t, e, cand);
 		return E_OK;
 	}
-	for (int i = 0; i < DEFAULT_TRIES && m.status == MEAS_CRASH; i++) {
-		rc = trial < 0 ? tune_try(t, cand, &trial, &m) : try_again(t, trial, &m);
-		if (rc < 0)
-			return rc;
-	}
+	t->by = TRIED_DEFAULT;
+	int rc = try_firmly(t, cand, &trial, &m);
+	if (rc < 0)
+		return rc;
+	bool other = incumbent && strcmp(cand, incumbent);
 	if (m.status != MEAS_OK) {
 		log_more("%s: the default schedule failed: %s", t->task->label, meas_status_name(m.status));
-		return first_rule(t);
+		rc = other ? incumbent_alone(t) : E_OK;
+		return rc < 0 ? rc : first_rule(t);
 	}
 	tune_set_best(t, trial, m.median_ns);
 	t->result->default_ns = m.median_ns;
 	rc = tune_save(t, REC_DEFAULT, trial, &m);
-	if (rc < 0 || !t->task->incumbent)
-		return rc < 0 ? rc : tune_save(t, REC_BEST, trial, &m);
-	if (strcmp(cand, t->task->incumbent))
-		return meet_incumbent(t, trial);
-	t->result->before_ns = m.median_ns;
+	if (rc < 0 || other)
+		return rc < 0 ? rc : meet_incumbent(t, trial, &m);
+	t->result->before_ns = incumbent ? m.median_ns : 0;
 	return tune_save(t, REC_BEST, trial, &m);
 }
 
 int tune_default(struct tune *t)
 {
 	int rc = t->done ? E_OK : meet_default(t);
+	t->met = true;
 	if (rc >= 0 && !t->done)
 		tune_recall(t);
 	return rc;

@@ -14,6 +14,8 @@ int tune_rounds(const struct tune *t);          /* in which a trial is timed */
  * tells of it. */
 int tune_measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m) MUST_CHECK;
 int tune_try_trial(struct tune *t, int trial, struct meas *m) MUST_CHECK;
+/* What was measured since start_ns counts as tried, and is told. */
+void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_ns);
 int tune_try(struct tune *t, const char *cand, int *trial, struct meas *m) MUST_CHECK; /* a new one */
 void tune_set_best(struct tune *t, int trial, int64_t ns);
 /* What is better than the default here may be so in tasks of the same kind. */

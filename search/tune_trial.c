@@ -152,17 +152,12 @@ int tune_measure(struct tune *t, int trial, int64_t abort_ns, struct meas *m)
 	return E_OK;
 }
 
-int tune_try_trial(struct tune *t, int trial, struct meas *m)
+void tune_count(struct tune *t, int trial, const struct meas *m, int64_t start_ns)
 {
-	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
 	const char *cand = t->trial[trial].cand;
-	int64_t start_ns = clock_now(t->box->runner->clock);
 	float f[FEATURES];
 	space_features(t->space, cand, f);
 	tune_believe(t, trial, f);
-	int rc = tune_measure(t, trial, abort_ns, m);
-	if (rc < 0)
-		return rc;
 	tune_tried(t, trial, m, start_ns);
 	t->box->trials++;
 	t->result->trials++;
@@ -173,7 +168,16 @@ int tune_try_trial(struct tune *t, int trial, struct meas *m)
 	learn_add(t->learn, t->index, f, m);
 	drop_slow(t);
 	tune_progress(t);
-	return E_OK;
+}
+
+int tune_try_trial(struct tune *t, int trial, struct meas *m)
+{
+	int64_t abort_ns = t->best >= 0 ? t->result->best_ns * ABORT_FACTOR : 0;
+	int64_t start_ns = clock_now(t->box->runner->clock);
+	int rc = tune_measure(t, trial, abort_ns, m);
+	if (rc >= 0)
+		tune_count(t, trial, m, start_ns);
+	return rc < 0 ? rc : E_OK;
 }
 
 int tune_try(struct tune *t, const char *cand, int *trial, struct meas *m)

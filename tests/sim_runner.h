@@ -54,6 +54,7 @@ struct sim_runner {
 	int slow_build;        /* this one takes slow_ns; 0: none */
 	const char *slow_task; /* so does each of this task; NULL: none */
 	int64_t slow_ns;
+	const char *broken; /* this candidate's answers are wrong; NULL: none */
 	volatile sig_atomic_t stop;
 	struct sim_job job[SIM_JOBS];
 	int njobs, taken; /* built from what builders had made */
@@ -224,6 +225,8 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	dev_sim_build_ns(made ? 0 : SIM_BUILD_NS);
 	rc = made < 0 ? 0 : sim_emit_cand(s, k, cand, &s->h[free_at], m);
 	s->wrong += m->status == MEAS_WRONG;
+	if (m->status == MEAS_OK && s->broken && !strcmp(s->broken, cand))
+		m->status = MEAS_WRONG;
 	m->build_ns = SIM_BUILD_NS;
 	if (m->status == MEAS_OK)
 		*handle = free_at;

@@ -431,6 +431,89 @@ TEST(missing_kernels_may_take_longer)
 	}
 }
 
+/* The best of all tasks, found in a long box, and their defaults. */
+static void find_known(char known[NTASKS][CAND_MAX], char standard[NTASKS][CAND_MAX])
+{
+	open_setup(&setup, 1, 0, NTASKS, 6 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS; i++) {
+		snprintf(known[i], CAND_MAX, "%s", setup.saved.best[i]);
+		snprintf(standard[i], CAND_MAX, "%s", setup.saved.standard[i]);
+	}
+	close_setup(&setup);
+}
+
+/* Where the cache has records without code, what they name is made before any default, and judged after. */
+TEST(known_schedules_are_made_first)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 3; way++) {
+		int64_t box = way ? 3 * NS_PER_S : (NTASKS + 1) * SIM_BUILD_NS + 60 * NS_PER_MS;
+		open_setup(&setup, 1, 0, NTASKS, box);
+		setup.j.defaults_only = true;
+		setup.s->r.builders = way == 2 ? 2 : 0;
+		for (int i = 0; i < NTASKS; i++) {
+			setup.task[i].incumbent = known[i];
+			setup.task[i].codeless = true;
+		}
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		int standards = 0;
+		for (int i = 0; i < NTASKS; i++) {
+			CHECK(!strcmp(setup.saved.best[i], known[i]) && setup.saved.code_bytes[i] > 0);
+			standards += setup.saved.standard[i][0] != 0;
+		}
+		CHECK(way ? standards == NTASKS : standards < NTASKS);
+		if (way) {
+			check_results(&setup);
+			for (int i = 0; i < NTASKS; i++) /* one build each */
+				CHECK(setup.result[i].trials == 1 + (strcmp(known[i], standard[i]) != 0));
+		}
+		close_setup(&setup);
+	}
+}
+
+/* Whatever a record says of it: what is no schedule, or whose answers are wrong by now, goes. */
+TEST(an_incumbent_that_fails_is_demoted)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 4; way++) {
+		int i = 0;
+		while (i < NTASKS - 1 && !strcmp(known[i], standard[i]))
+			i++;
+		CHECK(strcmp(known[i], standard[i]) != 0);
+		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+		setup.j.defaults_only = true;
+		setup.task[i].incumbent = way < 2 ? "no such schedule" : known[i];
+		setup.task[i].codeless = way % 2;
+		setup.s->broken = way < 2 ? NULL : known[i];
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(!strcmp(setup.saved.best[i], standard[i]));
+		CHECK(setup.result[i].before_ns == 0);
+		close_setup(&setup);
+	}
+}
+
+/* A default that does not work is no reason to lose what does. */
+TEST(an_incumbent_outlives_its_default)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int i = 0; i < NTASKS; i++)
+		for (int codeless = 0; codeless < 2 && strcmp(known[i], standard[i]); codeless++) {
+			open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+			setup.j.defaults_only = true;
+			setup.task[i].incumbent = known[i];
+			setup.task[i].codeless = codeless;
+			setup.s->broken = standard[i];
+			CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+			CHECK(!strcmp(setup.saved.best[i], known[i]) && !setup.saved.standard[i][0]);
+			CHECK(!strcmp(setup.result[i].best, known[i]) && setup.result[i].before_ns > 0);
+			close_setup(&setup);
+		}
+}
+
 /* The second job of a box builds no default again, and ends no worse. */
 TEST(a_job_goes_on_from_another)
 {
