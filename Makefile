@@ -117,7 +117,7 @@ API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
 LIBNOT = platform/topo platform/child platform/evict platform/dev_sim kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
 	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
 	 agent/exercise agent/fallback_make agent/history agent/landscape% agent/local% agent/main% agent/models agent/revert \
-	 agent/runner% agent/seeds agent/trials% agent/tune% agent/wire%
+	 agent/runner% agent/seeds agent/stale agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
 SMALL  = -Os -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables

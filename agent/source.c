@@ -12,13 +12,15 @@ struct source {
 	enum rec_kind kind;
 };
 
-/* The code of a record. Damaged or missing: E_NOTFOUND. */
-static int find_code(const struct source *s, const struct rec *r, struct arena *a, struct code *out)
+/* The code of a record. Damaged, missing or of another revision: E_NOTFOUND. */
+static int find_code(struct cache *c, const struct rec *r, struct arena *a, struct code *out)
 {
 	struct blob bytes;
-	int rc = cache_get(s->cache, CACHE_CODE, code_key(r), a, &bytes);
+	int rc = cache_get(c, CACHE_CODE, code_key(r), a, &bytes);
 	if (rc >= 0)
 		rc = code_parse(bytes.p, bytes.n, a, out);
+	if (rc >= 0 && !code_is_current(&out->m))
+		return fail(E_NOTFOUND, "code in the cache is of another revision");
 	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;
 }
 
@@ -35,11 +37,20 @@ static int find_rec(const struct source *s, struct key task, struct arena *a, st
 				want.threads = one ? 1 : s->threads;
 				int rc = cache_get_rec(s->cache, rec_key(&want), a, out);
 				if (rc >= 0 && code)
-					rc = find_code(s, out, a, code);
+					rc = find_code(s->cache, out, a, code);
 				if (rc != E_NOTFOUND)
 					return rc;
 			}
 	return fail(E_NOTFOUND, "no record of this task in the cache");
+}
+
+bool cache_has_code(struct cache *c, const struct rec *r)
+{
+	struct arena scratch = {0};
+	struct code code;
+	bool there = find_code(c, r, &scratch, &code) >= 0;
+	arena_free(&scratch);
+	return there;
 }
 
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,

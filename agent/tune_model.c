@@ -4,6 +4,7 @@
 #include "agent/models.h"
 #include "agent/replay.h"
 #include "agent/seeds.h"
+#include "agent/stale.h"
 #include "agent/tune_graph.h"
 #include "agent/wire.h"
 #include "platform/log.h"
@@ -86,38 +87,42 @@ static int read_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
-/* Tasks that have a kernel in the cache are served. */
-static void keep_missing(struct session *s)
-{
-	int n = 0;
-	for (int i = 0; i < s->ntasks; i++) {
-		if (s->job[i].incumbent)
-			continue;
-		s->job[n] = s->job[i];
-		s->task[n++] = s->task[i];
-	}
-	s->ntasks = n;
-}
-
-static int make_tasks(struct session *s)
+/* What the cache's record of task i says, and why it is not believed. */
+static enum stale find_incumbent(struct session *s, int i)
 {
 	struct arena scratch = {0};
+	struct rec r;
+	enum stale stale = STALE_NOT;
+	int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact, REC_BEST,
+				&scratch, &r);
+	if (rc >= 0) {
+		s->job[i].incumbent = arena_strdup(s->a, r.cand);
+		s->job[i].codeless = !cache_has_code(s->cache, &r);
+		stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
+	}
+	if (stale)
+		log_more("%s: stale: %s", s->job[i].label, stale_words(stale));
+	arena_free(&scratch);
+	return stale;
+}
+
+/* For an estimate, tasks that have a kernel in the cache are served, unless its record is stale. */
+static int make_tasks(struct session *s)
+{
+	int n = 0, stale = 0;
 	s->job = ARENA_ARRAY(s->a, struct job_task, s->ntasks + 1);
 	for (int i = 0; i < s->ntasks; i++) {
 		char label[96];
-		struct rec r;
 		task_label(s->task[i].task, label);
-		s->job[i] = (struct job_task){
+		s->task[n] = s->task[i];
+		s->job[n] = (struct job_task){
 		    .text = s->task[i].text, .label = arena_strdup(s->a, label), .uses = s->task[i].uses};
-		int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
-					REC_BEST, &scratch, &r);
-		if (rc >= 0)
-			s->job[i].incumbent = arena_strdup(s->a, r.cand);
-		arena_reset(&scratch);
+		bool is_stale = find_incumbent(s, n) != STALE_NOT;
+		stale += is_stale;
+		n += s->o->rigor != RIGOR_ESTIMATE || is_stale || !s->job[n].incumbent;
 	}
-	arena_free(&scratch);
-	if (s->o->rigor == RIGOR_ESTIMATE)
-		keep_missing(s);
+	s->ntasks = n;
+	s->report->stale = s->turns++ ? s->report->stale : stale;
 	return cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
 }
 

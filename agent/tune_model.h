@@ -17,7 +17,8 @@
 enum rigor {
 	RIGOR_PATIENT,  /* all of the box, unless every task is at its roofline or exhausted */
 	RIGOR_QUICK,    /* ends by itself when gains dry up */
-	RIGOR_ESTIMATE, /* default schedules for what the cache has not; no search */
+	RIGOR_ESTIMATE, /* default schedules for what the cache has not, what is stale there (agent/stale.h)
+			   made and timed again; no search */
 	RIGOR_CACHED,   /* nothing is built or measured: not for tune_model */
 };
 
@@ -61,6 +62,7 @@ struct tune_spent {         /* where the box went; all but the builders' work ad
 struct tune_report {
 	int tasks, trials;
 	int known; /* trials of earlier boxes, which were not repeated */
+	int stale; /* of the cache's kernels, at the start: timed again before they were believed */
 	double budget_s, elapsed_s;
 	double before_ms, default_ms, after_ms; /* whole network, median; 0: not measured */
 	bool interleaved;                       /* before_ms was measured in turns with after_ms */

@@ -55,6 +55,7 @@ struct session {
 	struct runner *runner;
 	int64_t committed_ns;
 	struct history history;
+	int turns;      /* jobs whose tasks were made */
 	bool redivided; /* not the division that the cache gave */
 	bool warm;      /* all of the network fits into a core's own cache */
 };

@@ -34,6 +34,13 @@ static void put_manifest(const struct manifest *m, struct buf *out)
 	}
 }
 
+bool code_is_current(const struct manifest *m)
+{
+	static const char end[] = "/" CODE_REVISION;
+	size_t n = strlen(m->version), tail = sizeof end - 1;
+	return n >= tail && !strcmp(m->version + n - tail, end);
+}
+
 void code_bytes(const struct code *c, struct buf *out)
 {
 	struct buf text = {0};

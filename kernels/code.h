@@ -23,6 +23,11 @@ struct code_buf {
 	struct packing packing;
 };
 
+/* Ends the version of every emitter of code that is kept, "llvm-19.1.7/5": another one where the same input gives other
+ * code, or is called in another way. Code of another revision is a miss wherever it is read back: what it was checked
+ * and timed as is no longer what would be made. */
+#define CODE_REVISION "5"
+
 struct manifest {
 	char emitter[16];    /* "llvm" */
 	char version[32];    /* of the emitter: code is only valid for the same */
@@ -45,6 +50,7 @@ struct code {
 	struct blob object;
 };
 
+bool code_is_current(const struct manifest *m);
 void code_bytes(const struct code *c, struct buf *out);
 int code_parse(const void *p, size_t n, struct arena *a, struct code *out) MUST_CHECK; /* object points into p */
 int64_t code_extent(const struct manifest *m, int entry, const int64_t *params); /* < 0: enum err */

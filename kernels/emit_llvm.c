@@ -6,6 +6,7 @@
  *
  * A context lives for one emit, so memory does not grow. LLVM's own state is per process: its targets and
  * options are set once, by pthread_once. Besides that guard the only state here is `kept`, per thread. */
+#include "kernels/code.h"
 #include "kernels/emit.h"
 #include "kernels/llvm_gen.h"
 #include "kernels/llvm_object.h"
@@ -103,7 +104,7 @@ static void init_llvm(void)
 
 static const char *version(void)
 {
-	return "llvm-" LLVM_VERSION_STRING "/5";
+	return "llvm-" LLVM_VERSION_STRING "/" CODE_REVISION;
 }
 
 static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx)

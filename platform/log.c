@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static enum log_level level = LOG_NORMAL;
@@ -28,12 +29,50 @@ static void erase_live(void)
 	live_shown = false;
 }
 
+/* Bytes of the character at p, if it is UTF-8 and no control character; else 0. */
+static size_t plain_bytes(const unsigned char *p)
+{
+	if (*p < 0x80)
+		return *p == '\n' || *p == '\t' || (*p >= ' ' && *p != 0x7f);
+	size_t n = *p >= 0xc2 && *p < 0xe0   ? 2
+		   : *p >= 0xe0 && *p < 0xf0 ? 3
+		   : *p >= 0xf0 && *p < 0xf5 ? 4
+					     : 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return *p == 0xc2 && p[1] < 0xa0 ? 0 : n; /* C1 */
+}
+
+void log_plain(char *text)
+{
+	for (unsigned char *p = (unsigned char *)text; *p;) {
+		size_t n = plain_bytes(p);
+		if (!n)
+			*p = '?';
+		p += n ? n : 1;
+	}
+}
+
+/* Without memory, nothing but the format. */
+static void put(const char *fmt, va_list ap)
+{
+	char *text = NULL;
+	if (vasprintf(&text, fmt, ap) < 0) {
+		fputs(fmt, stderr);
+		return;
+	}
+	log_plain(text);
+	fputs(text, stderr);
+	free(text);
+}
+
 static void say(const char *before, const char *fmt, va_list ap)
 {
 	flockfile(stderr);
 	erase_live();
 	fputs(before, stderr);
-	vfprintf(stderr, fmt, ap);
+	put(fmt, ap);
 	fputc('\n', stderr);
 	fflush(stderr);
 	funlockfile(stderr);
@@ -70,7 +109,7 @@ static void live_on_terminal(const char *fmt, va_list ap)
 	flockfile(stderr);
 	erase_live();
 	if (fmt) {
-		vfprintf(stderr, fmt, ap);
+		put(fmt, ap);
 		live_shown = true;
 	}
 	fflush(stderr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words for people, on stderr. Level is set once at start (-q, -v). Data never goes through here. */
+/* Words for people, on stderr, made plain (log_plain). Level is set once at start (-q, -v). Data never goes through here. */
 #ifndef PLATFORM_LOG_H
 #define PLATFORM_LOG_H
 
@@ -13,5 +13,9 @@ void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* a
 /* One live line that overwrites itself on a terminal; off a terminal nothing, or one line a second at VERBOSE.
  * log_live(NULL) clears it. */
 void log_live(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Text from outside (names of a model, records of strangers) must not command a terminal: what is no UTF-8, and every
+ * control character but newline and tab, becomes '?'. */
+void log_plain(char *text);
 
 #endif

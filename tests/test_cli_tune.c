@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: tune and what it leaves; the worker. */
 #include "agent/models.h"
+#include "agent/source.h"
+#include "agent/stale.h"
 #include "agent/trials.h"
+#include "kernels/space.h"
+#include "platform/rng.h"
 #include "search/cost.h"
+#include "search/job.h"
 #include "tests/cli.h"
 
 TEST(tune_then_show_and_explain)
@@ -181,6 +186,161 @@ TEST(rigor_from_nothing_to_all)
 	j = parse_out();
 	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "quick"));
 	json_decref(j);
+}
+
+static long long number(const char *key)
+{
+	json_t *j = parse_out();
+	long long v = json_integer_value(json_object_get(j, key));
+	json_decref(j);
+	return v;
+}
+
+static void move_records(const char *from, const char *to)
+{
+	char lines[256];
+	snprintf(lines, sizeof lines, "%s", in_dir("moved.json"));
+	char words[600];
+	snprintf(words, sizeof words, "export -q --cache %s", from);
+	CHECK(hone_to(lines, words) == 0);
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+}
+
+/* The slowest of some schedules of a task, or what a draft thinks is that. */
+static void slow_schedule(const char *text, char out[CAND_MAX])
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct target host;
+	struct space *s;
+	struct rng r;
+	double most = 0;
+	char cand[CAND_MAX];
+	rng_seed(&r, 9);
+	REQUIRE_OK(target_host(&host));
+	REQUIRE_OK(task_parse(text, t));
+	const struct space_want want = {.threads = 1};
+	REQUIRE_OK(space_make(&a, t, &host, &want, &s));
+	for (int i = 0; i < 100; i++)
+		if (space_random(s, &r, cand) >= 0 && space_draft(s, cand) > most) {
+			most = space_draft(s, cand);
+			snprintf(out, CAND_MAX, "%s", cand);
+		}
+	arena_free(&a);
+}
+
+/* Every best record names such a schedule, and says that it takes 1 ns: imported lies. */
+static void lie(const char *path)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	int n = cache_keys(c, CACHE_REC, &a, &k);
+	CHECK(n == 20);
+	for (int i = 0; i < n; i++) {
+		struct rec r;
+		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
+		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
+		if (r.kind != REC_BEST)
+			continue;
+		slow_schedule(r.task_text, r.cand);
+		r.meas.min_ns = r.meas.median_ns = 1;
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+	arena_free(&a);
+}
+
+/* All best records have a time that can be, and code; at least so many name their default. */
+static void check_best(const char *path, int least)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	int same = 0;
+	REQUIRE_OK(cache_open(&c, path, true, 0));
+	int n = cache_keys(c, CACHE_REC, &a, &k);
+	for (int i = 0; i < n; i++) {
+		struct rec r, def;
+		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
+		CHECK(cache_has_code(c, &r));
+		def = r;
+		def.kind = REC_DEFAULT;
+		if (r.kind != REC_BEST || cache_get_rec(c, rec_key(&def), &a, &def) < 0)
+			continue;
+		same += !strcmp(r.cand, def.cand);
+		CHECK(r.meas.median_ns > 10);
+	}
+	CHECK(same >= least);
+	cache_close(c);
+	arena_free(&a);
+}
+
+/* Records without code, as after an import or an upgrade: the remedy that --require-cache names serves. And
+ * records that lie, whose places defaults take, but for what is faster after all. */
+TEST(known_schedules_are_recompiled)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	static const char estimate[] = "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s";
+	char from[256], to[256];
+	snprintf(from, sizeof from, "%s", in_dir("at-home"));
+	snprintf(to, sizeof to, "%s", in_dir("away"));
+	CHECK_RUN(0, estimate, steering(), from);
+	lie(from);
+	move_records(from, to);
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK_SAYS(cli_out, "20 of these are stale");
+	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), to);
+	CHECK_SAYS(cli_out, "its code is missing");
+	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
+	CHECK_RUN(0, estimate, steering(), to);
+	CHECK(number("stale") == 10 && number("kept") >= 20);
+	check_best(to, 8);
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
+	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
+		  in_dir("out"), to);
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK(!strstr(cli_out, "are stale"));
+	CHECK_RUN(0, estimate, steering(), to);
+	CHECK(number("stale") == 0 && number("trials") == 0);
+}
+
+/* As if another emitter had made all that is there. */
+TEST(records_of_another_emitter)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	snprintf(cache, sizeof cache, "%s", in_dir("upgraded"));
+	CHECK_RUN(0, "tune %s -q --rigor estimate --budget 60s --threads 1 --cache %s", steering(), cache);
+	REQUIRE_OK(cache_open(&c, cache, false, 0));
+	int n = cache_keys(c, CACHE_REC, &a, &k);
+	for (int i = 0; i < n; i++) {
+		struct rec r;
+		struct blob code;
+		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
+		REQUIRE_OK(cache_get(c, CACHE_CODE, code_key(&r), &a, &code));
+		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
+		snprintf(r.emitter, sizeof r.emitter, "llvm-1/" CODE_REVISION);
+		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), code.p, code.n)); /* it serves until then */
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+	arena_free(&a);
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "another version of the emitter");
+	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
+		  cache);
+	CHECK(number("stale") == 10);
+	CHECK_RUN(0, "show --cache %s", cache);
+	CHECK(!strstr(cli_out, "are stale"));
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
 }
 
 TEST(tune_refuses_what_it_cannot_do)

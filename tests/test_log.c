@@ -40,4 +40,24 @@ TEST(levels)
 	CHECK(strcmp(out, "info 1\nmore 2\nhone: error: bad 3\nlive 4\n") == 0);
 }
 
+/* What a terminal would obey becomes '?', what it shows stays. */
+TEST(plain)
+{
+	static const char *const text[][2] = {
+	    {"", ""},
+	    {"conv 3x3\t48->64\n", "conv 3x3\t48->64\n"},
+	    {"a\033[2Jb\r\b\177", "a?[2Jb???"},
+	    {"Gr\303\266\303\237e \342\202\254 \360\237\230\200",
+	     "Gr\303\266\303\237e \342\202\254 \360\237\230\200"},
+	    {"\233A\302\233B\377\300\200", "?A??B???"},
+	    {"cut \342\202", "cut ??"},
+	};
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+		char got[64];
+		snprintf(got, sizeof got, "%s", text[i][0]);
+		log_plain(got);
+		CHECK(!strcmp(got, text[i][1]));
+	}
+}
+
 TEST_MAIN

@@ -32,7 +32,7 @@ static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bo
 			.kind = (int)kind,
 			.target_key = target_key(&target),
 			.device = "cpu",
-			.emitter = "llvm-19/1",
+			.emitter = "llvm-19/" CODE_REVISION,
 			.threads = threads,
 			.exact = exact,
 			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = ns, .median_ns = ns},
@@ -45,8 +45,9 @@ static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bo
 /* Code whose object is the candidate's text, to be told by it. */
 static void put_code(const struct rec *r)
 {
-	struct code c = {.m = {.emitter = "llvm", .version = "llvm-19/1", .isa = "x86-64-v3", .lanes = 8},
-			 .object = {r->cand, strlen(r->cand)}};
+	struct code c = {
+	    .m = {.emitter = "llvm", .version = "llvm-19/" CODE_REVISION, .isa = "x86-64-v3", .lanes = 8},
+	    .object = {r->cand, strlen(r->cand)}};
 	struct buf b = {0};
 	c.m.nentries = c.m.nbufs = 1;
 	c.m.alias_out = c.m.alias_in = -1;
@@ -143,7 +144,8 @@ TEST(a_record_meets_no_code_but_its_own)
 	CHECK_OK(cache_put_rec(cache, &newer));
 	check_gives("default", 1, false, REC_BEST);
 	newer = make_rec("newer", REC_BEST, 1, false, 900);
-	snprintf(newer.emitter, sizeof newer.emitter, "llvm-20/1"); /* an upgrade: the code is of no use */
+	snprintf(newer.emitter, sizeof newer.emitter,
+		 "llvm-20/" CODE_REVISION); /* an upgrade: the code is of no use */
 	CHECK_OK(cache_put_rec(cache, &newer));
 	check_gives("default", 1, false, REC_BEST);
 	close_cache();

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/source.h"
+#include "agent/stale.h"
 #include "kernels/space.h"
+#include "platform/log.h"
 #include "tools/explain_log.h"
 #include "tools/json.h"
 #include "tools/ready.h"
@@ -17,6 +19,7 @@ struct why {
 	char cand[CAND_MAX], def[CAND_MAX];
 	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
 	bool memory_bound;
+	enum stale stale; /* of the best record, else of the default's */
 	bool logged;
 	struct trials log;
 	struct payback payback;
@@ -27,6 +30,8 @@ struct explain {
 	struct target target;
 	int threads;
 	struct cache *cache;
+	char emitter[32];
+	int stale; /* tasks of those shown */
 	struct model model;
 	struct arena arena;
 };
@@ -66,6 +71,7 @@ static void find_log(struct explain *e, struct why *w)
 			      .threads = e->threads,
 			      .exact = arg_flag(e->args, "exact")};
 	w->logged = trials_get(e->cache, trials_key(&want), &w->log) >= 0;
+	log_plain(w->log.emitter);
 	if (w->logged)
 		w->payback = explain_payback(&w->log, uses_served(e, w->task->key), w->cand);
 }
@@ -83,6 +89,10 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 		return fail_in(rc, "%s", w->label);
 	space_default(s, w->def);
 	snprintf(w->cand, sizeof w->cand, "%s", w->tuned ? w->best.cand : w->def);
+	log_plain(w->cand);
+	if (w->tuned || w->measured)
+		w->stale = stale_rec(e->cache, w->tuned ? &w->best : &w->first, &e->target, e->emitter);
+	e->stale += w->stale != STALE_NOT;
 	w->default_draft_ns = space_draft(s, w->def);
 	w->best_draft_ns = space_legal(s, w->cand) >= 0 ? space_draft(s, w->cand) : 0;
 	w->roofline_ns = space_roofline(s);
@@ -139,13 +149,14 @@ static json_t *why_json(const struct why *w)
 {
 	char key[33];
 	key_text(w->task->key, key);
-	return json_pack("{ss so so si so so so so so so so ss sb so}", "key", key, "label",
+	return json_pack("{ss so so si so so so so so so so ss sb so so}", "key", key, "label",
 			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
 			 json_text(w->cand), "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns),
 			 "default_ms", ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
 			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
 			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "tuned",
-			 w->tuned, "log", w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
+			 w->tuned, "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
+			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
 }
 
 static void why_words(const struct explain *e, const struct why *w)
@@ -169,9 +180,12 @@ static void why_words(const struct explain *e, const struct why *w)
 	} else {
 		printf("  chosen   %s\n           measured %.4f ms, drafted %.4f ms", w->cand,
 		       w->best_ns / 1e6, w->best_draft_ns / 1e6);
-		printf(w->default_ns > 0 ? ": won its races, %.1f %% less than the default\n" : "\n",
-		       100 - 100 * w->best_ns / w->default_ns);
+		double less = w->default_ns > 0 ? 100 - 100 * w->best_ns / w->default_ns : 0;
+		printf(less > 0 ? ": won its races, %.1f %% less than the default\n" : ": won its races\n",
+		       less);
 	}
+	if (w->stale)
+		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
 	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
 	printf("  roofline %.4f ms on one core, bound by %s", w->roofline_ns / 1e6,
 	       w->memory_bound ? "memory" : "arithmetic");
@@ -207,9 +221,12 @@ static void choices_words(const struct choices *c)
 {
 	printf(c->n ? "choices for the graph that won against its rules:\n"
 		    : "the graph is divided by rule: no choice is recorded\n");
-	for (int i = 0; i < c->n; i++)
-		printf("  %-5s %d %s\n", choice_kind_name(c->choice[i].kind), c->choice[i].number,
-		       c->choice[i].name);
+	for (int i = 0; i < c->n; i++) {
+		char name[256];
+		snprintf(name, sizeof name, "%s", c->choice[i].name);
+		log_plain(name);
+		printf("  %-5s %d %s\n", choice_kind_name(c->choice[i].kind), c->choice[i].number, name);
+	}
 }
 
 static int explain_tasks(struct explain *e, const char *word)
@@ -251,6 +268,10 @@ static int explain_tasks(struct explain *e, const char *word)
 		choices_words(&e->model.choices);
 	if (rc >= 0 && !word && all.tasks)
 		explain_payback_words(&all, "");
+	if (rc >= 0 && !word && e->stale)
+		printf("%d of these kernels are stale: the next box times them again (hone explain %s TASK "
+		       "says why)\n",
+		       e->stale, e->model.path);
 	if (rc >= 0)
 		printf("Next: hone %s %s%s\n", word ? "bench" : "explain", e->model.path,
 		       word ? "" : " TASK");
@@ -272,6 +293,8 @@ static int open_all(struct explain *e)
 		    e->args, e->args->pos[0],
 		    &(struct chosen_for){e->cache, &e->target, e->threads, arg_flag(e->args, "exact")},
 		    &e->model);
+	if (rc >= 0)
+		stale_emitter(&e->target, e->emitter);
 	return rc;
 }
 

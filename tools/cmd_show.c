@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/cache.h"
+#include "agent/stale.h"
 #include "kernels/task.h"
 #include "search/job.h"
 #include "tools/json.h"
@@ -12,6 +12,10 @@
 struct show {
 	const char *word; /* in the label, the task or the candidate; NULL: all */
 	bool lines;
+	struct cache *cache;
+	struct target target;
+	char emitter[32];
+	int stale;
 	json_t *records; /* NULL: a table or lines */
 	struct table table;
 	int n;
@@ -31,18 +35,19 @@ static double gflops(const struct rec *r)
 	return r->meas.median_ns > 0 ? flops / (double)r->meas.median_ns : 0;
 }
 
-static json_t *rec_json(const struct rec *r)
+static json_t *rec_json(const struct rec *r, enum stale stale)
 {
 	char key[33];
 	key_text(r->task, key);
-	return json_pack("{ss so so ss so so si sb so so ss so so so so si so}", "task", key, "label",
+	return json_pack("{ss so so ss so so si sb so so ss so so so so si so so}", "task", key, "label",
 			 json_text(r->label), "text", json_text(r->task_text), "kind", kind_name(r->kind),
 			 "target", json_text(r->target), "device", json_text(r->device), "threads",
 			 r->threads, "exact", r->exact, "emitter", json_text(r->emitter), "cand",
 			 json_text(r->cand), "status", meas_status_name(r->meas.status), "median_ms",
 			 json_ms((double)r->meas.median_ns), "min_ms", json_ms((double)r->meas.min_ns),
 			 "spread_ms", json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)),
-			 "runs", r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err));
+			 "runs", r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err), "stale",
+			 stale ? json_text(stale_name(stale)) : json_null());
 }
 
 static bool wanted(const struct show *s, const struct rec *r)
@@ -56,18 +61,22 @@ static int show_rec(void *ctx, const struct rec *r)
 	struct show *s = ctx;
 	if (!wanted(s, r))
 		return 0;
-	s->n++;
+	if (!s->n++)
+		stale_emitter(&s->target, s->emitter);
+	enum stale stale = stale_rec(s->cache, r, &s->target, s->emitter);
+	s->stale += stale != STALE_NOT;
 	if (s->records)
-		return json_array_append_new(s->records, rec_json(r)) < 0
+		return json_array_append_new(s->records, rec_json(r, stale)) < 0
 			   ? fail(E_NOMEM, "no memory for the JSON")
 			   : 0;
 	if (s->lines)
-		return json_out(rec_json(r));
+		return json_out(rec_json(r, stale));
 	table_cell(&s->table, "%s", r->label);
 	table_cell(&s->table, "%s", kind_name(r->kind));
 	table_cell(&s->table, "%d", r->threads);
 	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
 	table_cell(&s->table, "%.1f", gflops(r));
+	table_cell(&s->table, "%s", stale_name(stale));
 	table_cell(&s->table, "%s", r->cand);
 	return 0;
 }
@@ -82,6 +91,9 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 		table_print(&s->table, a->color);
 	else
 		arena_free(&s->table.arena);
+	if (s->stale)
+		printf("%d of these are stale: hone tune times them again before it believes them\n",
+		       s->stale);
 	if (s->word && !s->n)
 		printf("No record in %s contains '%s'. Next: hone show --cache %s\n", dir, s->word, dir);
 	else
@@ -92,18 +104,21 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 
 static int run_show(const struct args *a)
 {
-	static const char *const head[] = {"task", "kind", "threads", "ms", "GFLOP/s", "candidate"};
+	static const char *const head[] = {"task", "kind", "threads", "ms", "GFLOP/s", "stale", "candidate"};
 	char dir[4096];
 	struct cache *c;
+	struct show s = {
+	    .word = a->npos ? a->pos[0] : NULL, .lines = arg_flag(a, "lines"), .table = {.align = "llrrrll"}};
 	int rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = target_host(&s.target);
 	if (rc >= 0)
 		rc = cache_open(&c, dir, true, 0);
 	if (rc < 0)
 		return rc;
-	struct show s = {
-	    .word = a->npos ? a->pos[0] : NULL, .lines = arg_flag(a, "lines"), .table = {.align = "llrrrl"}};
+	s.cache = c;
 	s.records = a->json ? json_array() : NULL;
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		table_cell(&s.table, "%s", head[i]);
 	struct arena arena = {0};
 	rc = cache_each_rec(c, &arena, show_rec, &s);
@@ -123,7 +138,10 @@ static const struct opt opts[] = {
 const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "what the cache holds",
-    .details = "With a word: the records whose task or candidate contains it.",
+    .details =
+	"With a word: the records whose task or candidate contains it. stale: why a time is not believed "
+	"before it was measured again: code (missing), emitter (another version made it), clock (another "
+	"frequency), age (many boxes ago), numbers (impossible), machine (another one).",
     .max_pos = 1,
     .opts = opts,
     .run = run_show,

@@ -147,16 +147,16 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 
 static int report_json(const char *model, const struct tune_report *r, enum rigor rigor)
 {
-	return json_out(
-	    json_pack("{so ss si si si si so so so so so sb si so so so sb so so so}", "model",
-		      json_text(model), "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials,
-		      "known", r->known, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s",
-		      json_num(r->elapsed_s), "before_ms", ms_or_null(r->before_ms), "default_ms",
-		      ms_or_null(r->default_ms), "after_ms", ms_or_null(r->after_ms), "interleaved",
-		      r->interleaved, "reverted", r->reverted, "speedup", json_num(speedup(r)), "strategy",
-		      r->strategy ? json_text(r->strategy) : json_null(), "cache", json_text(r->cache),
-		      "stopped", r->stopped, "warning", r->warning ? json_text(r->warning) : json_null(),
-		      "spent", spent_json(&r->spent), "kernels", kernels_json(r)));
+	return json_out(json_pack(
+	    "{so ss si si si si si so so so so so sb si so so so sb so so so}", "model", json_text(model),
+	    "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known", r->known, "stale",
+	    r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
+	    "before_ms", ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
+	    ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted, "speedup",
+	    json_num(speedup(r)), "strategy", r->strategy ? json_text(r->strategy) : json_null(), "cache",
+	    json_text(r->cache), "stopped", r->stopped, "warning",
+	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
+	    kernels_json(r)));
 }
 
 static void kernels_table(const struct tune_report *r, bool color)
@@ -226,6 +226,8 @@ static void report(const struct args *a, const char *model, const struct tune_re
 		printf(" beside %d of earlier boxes", r->known);
 	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[rigor],
 	       r->stopped ? " (stopped)" : "");
+	if (r->stale)
+		printf("%d of the cache's kernels were stale and were timed again\n", r->stale);
 	network(r);
 	next_step(model, r);
 }
@@ -312,7 +314,9 @@ static int run_tune(const struct args *a)
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
     {"rigor", OPT_STR, "LEVEL",
-     "cached: what the cache holds, nothing is measured; estimate: default schedules for what it has not; "
+     "cached: what the cache holds, nothing is measured; estimate: default schedules for what it has not, "
+     "and "
+     "what is stale there made and timed again; "
      "quick: ends when gains dry up; patient: all of the box (the default; asked for by name: 2m)"},
     {"resume", OPT_FLAG, NULL,
      "go on from what earlier boxes tried, as their logs in the cache say (default)"},

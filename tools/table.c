@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/table.h"
+#include "platform/log.h"
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,6 +26,9 @@ void table_cell(struct table *t, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	for (char *p = strpbrk(text, "\n\t"); p; p = strpbrk(p, "\n\t"))
+		*p = '?';
+	log_plain(text);
 	add(t, arena_strdup(&t->arena, text));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of text for people, on standard output. Columns are as wide as their widest cell; the last left one
- * is not padded. Cells live in the table's arena: table_print gives everything back. */
+ * is not padded. A cell is one line of plain text (platform/log.h), whatever is in it. Cells live in the table's arena: table_print gives everything back. */
 #ifndef TOOLS_TABLE_H
 #define TOOLS_TABLE_H
 
