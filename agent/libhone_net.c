@@ -210,7 +210,10 @@ static int load_compiled(struct hone_handle *h, const struct origin *from, const
 static bool load_beside(struct hone_handle *h, const struct origin *from, struct net *n)
 {
 	struct image im;
+	char path[4096];
 	const struct beside b = beside_of(h, from);
+	if (!beside_path(b.model, path, sizeof path) || !file_exists(path))
+		return false;
 	int rc = beside_read(&b, &h->target, h->pool, &im, &n->plan);
 	if (rc >= 0)
 		n->made_of = im.note;

@@ -103,7 +103,8 @@ int plan_build_take(struct graph *g, const struct steps *s, const struct target 
 }
 
 int plan_build_described(struct graph *g, const struct steps *s, const struct target *t,
-			 const struct kernel_source *src, struct pool *pool, struct buf *image, struct plan **out)
+			 const struct kernel_source *src, struct pool *pool, struct buf *image,
+			 struct plan **out)
 {
 	return make_plan(g, s, t, src, pool, TAKE, image, out);
 }
@@ -170,7 +171,7 @@ static int eval_node(struct plan *p, struct pstep *ps)
 	for (int i = 0; i < n->nout; i++)
 		if (n->out[i] >= 0 && p->place[n->out[i]].refill)
 			plan_refill(p, n->out[i]);
-	if (step_any_layout(p->g, ps->step->node)) {
+	if (ps->part) {
 		plan_copy_parts(p, ps);
 		return E_OK;
 	}

@@ -40,8 +40,7 @@ struct plan_kernel {
  * then, and no other. */
 int plan_build_take(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 		    struct pool *pool, struct plan **out) MUST_CHECK;
-/* As plan_build_take; *image gets the description of an image (agent/image.h), or stays empty where the plan cannot be
- * one. */
+/* As plan_build_take; *image gets the description of an image (agent/image.h). */
 int plan_build_described(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 			 struct pool *pool, struct buf *image, struct plan **out) MUST_CHECK;
 /* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts. */

@@ -66,6 +66,7 @@ static int make_parts(struct plan *p, struct pstep *ps)
 	axis += axis < 0 ? w->dims.rank : 0;
 	if (!(ps->part = arena_try(&p->a, (size_t)parts + 1, sizeof *ps->part)))
 		return E_NOMEM;
+	ps->nparts = parts;
 	for (int i = 0; i < parts; i++) {
 		int v = join ? ps->step->host_in[i] : n->out[i];
 		if (v < 0)
@@ -102,9 +103,8 @@ int plan_copies(struct plan *p)
 
 void plan_copy_parts(struct plan *p, struct pstep *ps)
 {
-	const struct node *n = &p->g->node[ps->step->node];
-	bool join = is_join(n);
-	for (int i = 0; i < (join ? n->nin : n->nout); i++) {
+	bool join = is_join(&p->g->node[ps->step->node]);
+	for (int i = 0; i < ps->nparts; i++) {
 		const struct part *x = &ps->part[i];
 		const struct tensor *part = join ? &ps->ctx.in[i] : &ps->ctx.out[i],
 				    *whole = join ? &ps->ctx.out[0] : &ps->ctx.in[0];

@@ -126,6 +126,7 @@ static int keep_parts(struct plan *p, struct pstep *ps, const struct fallback_pa
 		return E_OK;
 	struct task *rest = arena_memdup(&p->a, &parts->rest, sizeof *rest);
 	ps->nrest = rest->noperands;
+	ps->tail_task = rest;
 	return make_host(p, rest, &ps->rest, &ps->tail);
 }
 
@@ -194,8 +195,7 @@ static void end_trial(struct plan *p, struct pstep *ps)
 {
 	ps->found = ps->code ? arena_memdup(&p->making, ps->found, sizeof *ps->found) : NULL;
 	if (ps->found && p->image)
-		ps->found->object.p =
-		    arena_memdup(&p->making, ps->found->object.p, ps->found->object.n);
+		ps->found->object.p = arena_memdup(&p->making, ps->found->object.p, ps->found->object.n);
 	arena_reset(&p->trial);
 }
 

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A built plan as bytes without addresses, and back. Numbers of this machine are written as they lie in
- * memory: nobody else reads them. */
+/* A built plan as bytes without addresses; plan_restore.c reads them. Numbers of this machine are written as
+ * they lie in memory: nobody else reads them. */
 #include "agent/halo.h"
 #include "agent/plan_parts.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-enum region { NOWHERE, IN_MEMORY, IN_WEIGHTS, GIVEN };
-
-enum { MOST = 1 << 20 }; /* of anything that is counted */
 
 static void put(struct buf *b, const void *p, size_t n)
 {
@@ -22,38 +17,36 @@ static void put_text(struct buf *b, const char *s)
 	buf_puts(b, s ? s : "");
 }
 
-/* Only what compiled kernels do, and what they leave in memory, can be said. */
-static bool describable(const struct plan *p)
+/* What has no bytes may lie at a region's end, which may be where another begins. */
+static int64_t offset_in(const void *begin, size_t bytes, const void *at, bool end)
 {
-	for (int i = 0; i < p->nsteps; i++) {
-		const struct pstep *ps = &p->step[i];
-		if (ps->step->kind == STEP_HOST || ps->tail || ps->host ||
-		    (ps->step->kind == STEP_TASK && !ps->code))
-			return false;
-	}
-	for (int i = 0; i < p->g->noutputs; i++)
-		if (p->g->value[p->g->output[i]].t.data || !p->place[p->g->output[i]].p)
-			return false;
-	return !p->keep;
+	const char *from = begin, *p = at;
+	return from && p >= from && p < from + bytes + end ? p - from : -1;
 }
 
-static int64_t offset_in(const struct pages *g, const void *at)
+static enum image_region find_region(const struct plan *p, const void *at, int64_t *offset)
 {
-	const char *begin = g->p, *p = at;
-	return begin && p >= begin && p <= begin + g->bytes ? p - begin : -1;
+	size_t own = (size_t)(p->pool ? pool_threads(p->pool) : 1) * p->thread_bytes;
+	const struct {
+		const char *p;
+		size_t n;
+	} region[] = {
+	    [IN_MEMORY] = {p->memory.p, p->memory.bytes},
+	    [IN_WEIGHTS] = {p->weights.p, p->weights.bytes},
+	    [IN_TEMPORARY] = {(char *)p->threads.p + own, p->scratch_bytes - own},
+	};
+	for (int end = 0; end <= 1 && at; end++)
+		for (int i = IN_MEMORY; i <= IN_TEMPORARY; i++)
+			if ((*offset = offset_in(region[i].p, region[i].n, at, end)) >= 0)
+				return (enum image_region)i;
+	*offset = 0;
+	return NOWHERE;
 }
 
 static void put_place(const struct plan *p, struct buf *b, void *const *at)
 {
-	enum region region = NOWHERE;
-	int64_t offset = 0;
-	if (offset_in(&p->memory, *at) >= 0 && *at) {
-		region = IN_MEMORY;
-		offset = offset_in(&p->memory, *at);
-	} else if (offset_in(&p->weights, *at) >= 0 && *at) {
-		region = IN_WEIGHTS;
-		offset = offset_in(&p->weights, *at);
-	}
+	int64_t offset;
+	enum image_region region = find_region(p, *at, &offset);
 	for (int i = 0; i < p->ngiven; i++)
 		if (p->given[i].at == at) {
 			region = GIVEN;
@@ -63,20 +56,37 @@ static void put_place(const struct plan *p, struct buf *b, void *const *at)
 	buf_u64(b, (uint64_t)offset);
 }
 
-static void put_step(const struct plan *p, struct buf *b, const struct pstep *ps)
+static void put_shape(struct buf *b, const struct tensor *t)
 {
-	const struct plan_kernel *k = &p->kernel[ps->kernel];
+	buf_u32(b, (uint32_t)t->dtype);
+	buf_u32(b, (uint32_t)t->shape.rank);
+	for (int d = 0; d < t->shape.rank; d++)
+		buf_u64(b, (uint64_t)t->shape.d[d]);
+}
+
+/* Elements, where there are any. */
+static void put_data(struct buf *b, const struct tensor *t)
+{
+	buf_u32(b, t->data != NULL);
+	if (t->data)
+		put(b, t->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype));
+}
+
+/* What runs in portable C is made of the task's text again. */
+static void put_portable(const struct plan *p, struct buf *b, const struct task *t, void *const *at)
+{
+	struct buf text = {0};
+	task_text(t, &text);
+	put_text(b, buf_str(&text));
+	for (int i = 0; i < t->noperands; i++)
+		put_place(p, b, &at[i]);
+	b->failed |= text.failed;
+	buf_free(&text);
+}
+
+static void put_code(const struct plan *p, struct buf *b, const struct pstep *ps)
+{
 	const struct manifest *m = &ps->found->m;
-	put_text(b, k->name);
-	put_text(b, k->label);
-	buf_u32(b, (uint32_t)k->origin);
-	put(b, &k->flops, sizeof k->flops);
-	put(b, &k->bytes, sizeof k->bytes);
-	put(b, &k->roofline_ns, sizeof k->roofline_ns);
-	buf_u32(b, ps->alone);
-	buf_u32(b, (uint32_t)ps->nrefill);
-	for (int i = 0; i < ps->nrefill; i++)
-		buf_u32(b, (uint32_t)ps->refill[i]);
 	buf_u32(b, (uint32_t)ps->found->object.n);
 	put(b, ps->found->object.p, ps->found->object.n);
 	buf_u32(b, (uint32_t)ps->nentries);
@@ -88,6 +98,79 @@ static void put_step(const struct plan *p, struct buf *b, const struct pstep *ps
 	buf_u32(b, (uint32_t)ps->nbufs);
 	for (int i = 0; i < ps->nbufs; i++)
 		put_place(p, b, &ps->buf[i]);
+	buf_u32(b, ps->tail != NULL);
+	if (ps->tail)
+		put_portable(p, b, ps->tail_task, ps->tail_buf);
+}
+
+static void put_attr(struct buf *b, const struct attr *x)
+{
+	put_text(b, x->name);
+	buf_u32(b, (uint32_t)x->kind);
+	buf_u32(b, (uint32_t)x->n);
+	buf_u64(b, (uint64_t)x->i);
+	put(b, &x->f, sizeof x->f);
+	put_text(b, x->s);
+	if (x->kind == ATTR_TENSOR) {
+		put_shape(b, &x->t);
+		put_data(b, &x->t);
+	}
+	for (int i = 0; x->kind == ATTR_INTS && i < x->n; i++)
+		buf_u64(b, (uint64_t)x->ints[i]);
+	for (int i = 0; x->kind == ATTR_FLOATS && i < x->n; i++)
+		put(b, &x->floats[i], sizeof *x->floats);
+	for (int i = 0; x->kind == ATTR_STRINGS && i < x->n; i++)
+		put_text(b, x->strings[i]);
+}
+
+static void put_node(const struct plan *p, struct buf *b, const struct pstep *ps)
+{
+	const struct node *n = &p->g->node[ps->step->node];
+	put_text(b, node_type(n));
+	buf_u32(b, (uint32_t)n->opset);
+	buf_u32(b, (uint32_t)n->nattr);
+	for (int i = 0; i < n->nattr; i++)
+		put_attr(b, &n->attr[i]);
+	buf_u32(b, (uint32_t)n->nin);
+	buf_u32(b, (uint32_t)n->nout);
+	for (int i = 0; i < n->nin + n->nout; i++) {
+		const struct tensor *t = i < n->nin ? &ps->ctx.in[i] : &ps->ctx.out[i - n->nin];
+		put_shape(b, t);
+		put_place(p, b, &t->data);
+	}
+	for (int i = 0; i < n->nout; i++)
+		buf_u32(b, (uint32_t)(n->out[i] + 1));
+	buf_u32(b, (uint32_t)ps->nparts);
+	for (int i = 0; i < ps->nparts; i++) {
+		put(b, &ps->part[i].w, sizeof ps->part[i].w);
+		buf_u64(b, (uint64_t)ps->part[i].bytes);
+		buf_u32(b, ps->part[i].there);
+	}
+}
+
+static void put_step(const struct plan *p, struct buf *b, const struct pstep *ps)
+{
+	const struct plan_kernel *k = &p->kernel[ps->kernel];
+	enum image_step kind = ps->step->kind == STEP_HOST ? IMAGE_NODE
+			       : ps->host                  ? IMAGE_PORTABLE
+							   : IMAGE_CODE;
+	buf_u32(b, kind);
+	put_text(b, k->name);
+	put_text(b, k->label);
+	buf_u32(b, (uint32_t)k->origin);
+	put(b, &k->flops, sizeof k->flops);
+	put(b, &k->bytes, sizeof k->bytes);
+	put(b, &k->roofline_ns, sizeof k->roofline_ns);
+	buf_u32(b, ps->alone);
+	buf_u32(b, (uint32_t)ps->nrefill);
+	for (int i = 0; i < ps->nrefill; i++)
+		buf_u32(b, (uint32_t)ps->refill[i]);
+	if (kind == IMAGE_NODE)
+		put_node(p, b, ps);
+	else if (kind == IMAGE_PORTABLE)
+		put_portable(p, b, ps->step->task, ps->buf);
+	else
+		put_code(p, b, ps);
 }
 
 static void put_tensor(const struct plan *p, struct buf *b, int v, const struct window *w)
@@ -95,10 +178,8 @@ static void put_tensor(const struct plan *p, struct buf *b, int v, const struct 
 	const struct value *x = &p->g->value[v];
 	put_text(b, x->name);
 	buf_u32(b, (uint32_t)v);
-	buf_u32(b, (uint32_t)x->t.dtype);
-	buf_u32(b, (uint32_t)x->t.shape.rank);
-	for (int d = 0; d < x->t.shape.rank; d++)
-		buf_u64(b, (uint64_t)x->t.shape.d[d]);
+	put_shape(b, &x->t);
+	put_data(b, &x->t);
 	put(b, w, sizeof *w);
 }
 
@@ -125,7 +206,7 @@ static void put_values(const struct plan *p, struct buf *b)
 		if (!known(p, v))
 			continue;
 		buf_u32(b, (uint32_t)v);
-		buf_u64(b, (uint64_t)offset_in(&p->memory, x->p));
+		buf_u64(b, x->p ? (uint64_t)(x->p - (char *)p->memory.p) : UINT64_MAX);
 		buf_u32(b, x->refill);
 		put(b, &p->s->value[v].buf.fill, sizeof(float));
 		buf_u32(b, (uint32_t)x->nhalo);
@@ -135,12 +216,12 @@ static void put_values(const struct plan *p, struct buf *b)
 
 void plan_describe(const struct plan *p, struct buf *b)
 {
-	if (!describable(p))
-		return;
+	size_t own = (size_t)(p->pool ? pool_threads(p->pool) : 1) * p->thread_bytes;
 	buf_u64(b, p->memory_bytes);
 	buf_u64(b, (uint64_t)p->live_bytes);
 	buf_u64(b, p->weight_bytes);
 	buf_u64(b, p->thread_bytes);
+	buf_u64(b, p->scratch_bytes - own);
 	buf_u32(b, p->alone);
 	put_values(p, b);
 	buf_u32(b, (uint32_t)p->g->ninputs);
@@ -151,245 +232,9 @@ void plan_describe(const struct plan *p, struct buf *b)
 		put_tensor(p, b, p->g->output[i], &p->copy_out[i]);
 	uint32_t n = 0;
 	for (int i = 0; i < p->nsteps; i++)
-		n += p->step[i].step->kind == STEP_TASK;
+		n += p->step[i].step->kind != STEP_ALIAS;
 	buf_u32(b, n);
 	for (int i = 0; i < p->nsteps; i++)
-		if (p->step[i].step->kind == STEP_TASK)
+		if (p->step[i].step->kind != STEP_ALIAS)
 			put_step(p, b, &p->step[i]);
-}
-
-/* Reading back. */
-struct reader {
-	struct cur c;
-	struct plan *p;
-	struct graph *g;
-	struct step_value *value;
-	struct step *step;
-};
-
-static void get(struct reader *r, void *to, size_t n)
-{
-	const void *from = cur_bytes(&r->c, n);
-	if (from)
-		memcpy(to, from, n);
-	else
-		memset(to, 0, n);
-}
-
-/* A number below `end`; 0 and bad beyond. */
-static uint32_t get_below(struct reader *r, uint64_t end)
-{
-	uint32_t v = cur_u32(&r->c);
-	r->c.bad |= v >= end;
-	return r->c.bad ? 0 : v;
-}
-
-static uint64_t get_bytes(struct reader *r)
-{
-	uint64_t v = cur_u64(&r->c);
-	r->c.bad |= v > SIZE_MAX / 8;
-	return r->c.bad ? 0 : v;
-}
-
-static const char *get_text(struct reader *r)
-{
-	uint32_t n = get_below(r, MOST);
-	const char *p = cur_bytes(&r->c, n);
-	return p ? arena_strndup(&r->p->a, p, n) : "";
-}
-
-static void *room(struct reader *r, size_t n, size_t bytes)
-{
-	void *p = r->c.bad ? NULL : arena_try(&r->p->a, n + 1, bytes);
-	r->c.bad |= !p;
-	return p;
-}
-
-static void get_place(struct reader *r, void **at)
-{
-	struct plan *p = r->p;
-	enum region region = (enum region)get_below(r, GIVEN + 1);
-	uint64_t offset = cur_u64(&r->c);
-	const struct pages *g = region == IN_MEMORY ? &p->memory : &p->weights;
-	*at = NULL;
-	if (region == NOWHERE)
-		return;
-	r->c.bad |= offset > (region == GIVEN ? (uint64_t)p->g->ninputs - 1 : g->bytes) || !p->g->ninputs;
-	if (r->c.bad)
-		return;
-	if (region != GIVEN) {
-		*at = (char *)g->p + offset;
-		return;
-	}
-	if (p->ngiven % 16 == 0) {
-		struct given *more = room(r, (size_t)p->ngiven + 16, sizeof *more);
-		if (!more)
-			return;
-		if (p->ngiven)
-			memcpy(more, p->given, sizeof *more * (size_t)p->ngiven);
-		p->given = more;
-	}
-	p->given[p->ngiven++] = (struct given){at, (int)offset};
-}
-
-static int get_code(struct reader *r, struct pstep *ps)
-{
-	uint32_t n = get_below(r, UINT32_C(16) << 20);
-	const void *object = cur_bytes(&r->c, n);
-	if (!object)
-		return E_CORRUPT;
-	int rc = r->p->dev ? r->p->dev->load(object, n, &ps->code) : fail(E_UNSUPPORTED, "no CPU device");
-	if (rc < 0) {
-		ps->code = NULL;
-		return rc;
-	}
-	ps->nentries = (int)get_below(r, LOOPS_MAX_ENTRIES + 1);
-	for (int e = 0; e < ps->nentries; e++) {
-		char name[17] = "";
-		get(r, name, 16);
-		ps->entry[e].extent = (int64_t)get_bytes(r);
-		rc = ps->entry[e].entry = r->p->dev->entry(ps->code, name);
-		if (rc < 0)
-			return rc;
-	}
-	return E_OK;
-}
-
-static int get_step(struct reader *r, int i)
-{
-	struct plan *p = r->p;
-	struct pstep *ps = &p->step[i];
-	struct plan_kernel *k = &p->kernel[i];
-	ps->step = &r->step[i];
-	r->step[i].kind = STEP_TASK;
-	ps->kernel = k->step = i;
-	k->name = r->step[i].name = get_text(r);
-	k->label = get_text(r);
-	ps->origin = k->origin = (enum kernel_origin)get_below(r, FROM_HOST + 1);
-	get(r, &k->flops, sizeof k->flops);
-	get(r, &k->bytes, sizeof k->bytes);
-	get(r, &k->roofline_ns, sizeof k->roofline_ns);
-	ps->alone = cur_u32(&r->c) != 0;
-	ps->nrefill = (int)get_below(r, MAX_OPERANDS + 1);
-	for (int j = 0; j < ps->nrefill; j++)
-		ps->refill[j] = (int)get_below(r, (uint64_t)p->s->nvalues);
-	int rc = get_code(r, ps);
-	if (rc < 0)
-		return rc;
-	get(r, ps->param, sizeof ps->param);
-	ps->nbufs = (int)get_below(r, CODE_MAX_BUFS + 1);
-	for (int j = 0; j < ps->nbufs; j++)
-		get_place(r, &ps->buf[j]);
-	return r->c.bad ? E_CORRUPT : E_OK;
-}
-
-static void get_values(struct reader *r)
-{
-	struct plan *p = r->p;
-	struct steps *s = room(r, 1, sizeof *s);
-	uint32_t n = get_below(r, MOST), here = get_below(r, (uint64_t)n + 1);
-	p->place = room(r, n, sizeof *p->place);
-	r->value = room(r, n, sizeof *r->value);
-	r->g->value = room(r, n, sizeof *r->g->value);
-	if (r->c.bad)
-		return;
-	*s = (struct steps){.nvalues = (int)n, .value = r->value};
-	r->g->nvalues = (int)n;
-	p->s = s;
-	for (uint32_t i = 0; i < here && !r->c.bad; i++) {
-		uint32_t v = get_below(r, n);
-		uint64_t at = cur_u64(&r->c);
-		struct place *x = &p->place[v];
-		r->c.bad |= at > p->memory.bytes;
-		x->refill = cur_u32(&r->c) != 0;
-		get(r, &r->value[v].buf.fill, sizeof(float));
-		x->nhalo = (int)get_below(r, MOST);
-		x->halo = room(r, (size_t)x->nhalo, sizeof *x->halo);
-		if (r->c.bad)
-			return;
-		x->p = (char *)p->memory.p + at;
-		get(r, x->halo, sizeof *x->halo * (size_t)x->nhalo);
-		for (int j = 0; j < x->nhalo; j++) {
-			const struct segment *h = &x->halo[j];
-			int64_t end = (int64_t)((p->memory.bytes - at) / sizeof(float));
-			r->c.bad |= h->at < 0 || h->n < 0 || h->n > end || h->at > end - h->n;
-		}
-		if (!r->c.bad)
-			plan_set_halo(p, (int)v, 0, 1, 1);
-	}
-}
-
-static void get_tensors(struct reader *r, int *n, int **index, struct operand **o, struct window **w)
-{
-	*n = (int)get_below(r, 4096);
-	*index = room(r, (size_t)*n, sizeof **index);
-	*o = room(r, (size_t)*n, sizeof **o);
-	*w = room(r, (size_t)*n, sizeof **w);
-	for (int i = 0; i < *n && !r->c.bad; i++) {
-		const char *name = get_text(r);
-		int v = (*index)[i] = (int)get_below(r, (uint64_t)r->g->nvalues);
-		struct value *x = &r->g->value[v];
-		x->name = name;
-		x->producer = -1;
-		x->t.dtype = (enum dtype)get_below(r, DTYPES);
-		x->t.shape.rank = (int)get_below(r, MAX_RANK + 1);
-		for (int d = 0; d < x->t.shape.rank; d++)
-			x->t.shape.d[d] = (int64_t)get_bytes(r);
-		r->c.bad |= shape_check(&x->t.shape, INT64_C(1) << 40) < 0;
-		(*o)[i].dtype = x->t.dtype;
-		(*o)[i].dims = x->t.shape;
-		get(r, &(*w)[i], sizeof **w);
-		const struct window *one = &(*w)[i];
-		r->c.bad |= one->nloops < 0 || one->nloops > 2 * MAX_RANK || one->nodd < 0 || one->nodd > 2 ||
-			    one->shared >= one->nloops;
-	}
-}
-
-static int restore(struct reader *r)
-{
-	struct plan *p = r->p;
-	r->g = room(r, 1, sizeof *r->g);
-	p->memory_bytes = get_bytes(r);
-	p->live_bytes = (int64_t)get_bytes(r);
-	p->weight_bytes = get_bytes(r);
-	p->thread_bytes = get_bytes(r);
-	p->alone = cur_u32(&r->c) != 0;
-	p->scratch_bytes = (size_t)(p->pool ? pool_threads(p->pool) : 1) * p->thread_bytes;
-	p->g = r->g;
-	int rc = r->c.bad ? E_CORRUPT : pages_open(&p->memory, p->memory_bytes, PAGES_PLAIN);
-	if (rc >= 0)
-		rc = pages_open(&p->weights, p->weight_bytes, PAGES_PLAIN);
-	if (rc >= 0)
-		rc = pages_open(&p->threads, p->scratch_bytes, PAGES_PLAIN);
-	if (rc < 0)
-		return rc;
-	get_values(r);
-	get_tensors(r, &r->g->ninputs, &r->g->input, &p->in, &p->copy_in);
-	get_tensors(r, &r->g->noutputs, &r->g->output, &p->out, &p->copy_out);
-	uint32_t n = get_below(r, MOST);
-	p->step = room(r, n, sizeof *p->step);
-	p->kernel = room(r, n, sizeof *p->kernel);
-	r->step = room(r, n, sizeof *r->step);
-	for (uint32_t i = 0; i < n && rc >= 0 && !r->c.bad; i++) {
-		p->nsteps = p->nkernels = (int)i + 1;
-		rc = get_step(r, (int)i);
-	}
-	return rc < 0 ? rc : r->c.bad || r->c.at != r->c.n ? E_CORRUPT : E_OK;
-}
-
-int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out)
-{
-	struct plan *p = calloc(1, sizeof *p);
-	if (!p)
-		return fail(E_NOMEM, "no memory for a plan");
-	struct reader r = {.c = {.p = meta, .n = n}, .p = p};
-	p->pool = pool;
-	p->dev = dev_find("cpu");
-	int rc = restore(&r);
-	if (rc < 0) {
-		plan_free(p);
-		return rc == E_CORRUPT ? fail(rc, "the description of a plan is damaged") : rc;
-	}
-	*out = p;
-	return E_OK;
 }

@@ -61,13 +61,15 @@ struct pstep {
 	const struct operand *core, *rest;
 	int core_of[MAX_OPERANDS], rest_of[MAX_OPERANDS];
 	struct host_task *tail;
+	const struct task *tail_task;
 	void *tail_buf[MAX_OPERANDS];
 	/* The portable path. */
 	struct host_task *host;
 	const struct operand *packed; /* until built */
 	/* A node run by its eval, or Concat and Split: a window per part. */
 	struct opctx ctx;
-	struct part *part;
+	struct part *part; /* NULL: its eval */
+	int nparts;
 };
 
 struct plan {
@@ -105,9 +107,12 @@ struct plan {
 /* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
 
-/* plan_image.c: what a built plan is, before what it was built of is gone. Nothing where it cannot be an image. */
+/* plan_image.c: what a built plan is, before what it was built of is gone. */
+enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, IMAGE_REGIONS };
+enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
 void plan_describe(const struct plan *p, struct buf *out);
-/* A plan of that, whose weights are still zero. */
+/* plan_restore.c: a plan of that, whose weights are still zero. Any bytes are an error at most, but what is run of
+ * it is trusted. */
 int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out) MUST_CHECK;
 
 /* plan_views.c: which values lie inside others. */

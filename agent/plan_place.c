@@ -295,6 +295,25 @@ static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
 	       layout_equal(&x->layout, &y->layout) && x->fill == y->fill;
 }
 
+/* Constants of nodes that run in C lie with the weights where they are to be written out, from `at` on.
+ * Returns where they end. */
+static int64_t node_weights(struct plan *p, struct pstep *ps, char *weights, int64_t at)
+{
+	for (int i = 0; p->image && ps->step->kind == STEP_HOST && i < ps->ctx.nin; i++) {
+		struct tensor *t = &ps->ctx.in[i];
+		if (ps->step->host_in[i] < 0 || !p->s->value[ps->step->host_in[i]].constant)
+			continue;
+		size_t bytes = (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype);
+		if (weights) {
+			if (bytes)
+				memcpy(weights + at, t->data, bytes);
+			t->data = weights + at;
+		}
+		at += round64((int64_t)bytes);
+	}
+	return at;
+}
+
 /* Every constant operand of a kernel gets its packed copy, the one of the last kernel that read the same
  * where that is as good: the steps of a recurrent cell keep one in cache. Returns the bytes of all. weights
  * NULL: only counts. last[]: per value of the graph. */
@@ -304,6 +323,7 @@ static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 	memset(last, 0, sizeof *last * (size_t)p->g->nvalues);
 	for (int s = 0; s < p->nsteps; s++) {
 		struct pstep *ps = &p->step[s];
+		total = node_weights(p, ps, weights, total);
 		for (int i = 0; ps->step->kind == STEP_TASK && i < ps->step->task->noperands; i++) {
 			if (ps->step->task->operand[i].role != ROLE_CONST)
 				continue;

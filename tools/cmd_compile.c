@@ -71,12 +71,8 @@ static int make_plan(struct compile *c)
 	c->image.threads = c->host.threads;
 	c->image.exact = c->host.exact;
 	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
-	rc = plan_build_described(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool, &c->meta,
-				  &c->plan);
-	if (rc >= 0 && !c->meta.n)
-		rc = fail(E_UNSUPPORTED, "%s: nodes of it run in C, which a bundle cannot hold yet",
-			  c->args->pos[0]);
-	return rc;
+	return plan_build_described(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool, &c->meta,
+				    &c->plan);
 }
 
 static void add_file(struct compile *c, const char *path, size_t bytes)
