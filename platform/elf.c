@@ -63,6 +63,7 @@ static int place(struct elf *e, int i, const Elf64_Shdr *s)
 		return fail(E_CORRUPT, "object: section %d is too large", i);
 	e->at[i] = at;
 	e->image_bytes = at + s->sh_size;
+	e->align = align > e->align ? align : e->align;
 	return E_OK;
 }
 

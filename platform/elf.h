@@ -22,6 +22,7 @@ struct elf {
 	int nsections, symtab;       /* section numbers */
 	size_t at[ELF_MAX_SECTIONS]; /* offset in the image; SIZE_MAX: not loaded */
 	size_t image_bytes;          /* <= ELF_MAX_BYTES */
+	size_t align;                /* of the image: the most that a section asks for */
 	int nentries;                /* global functions */
 	struct {
 		char name[32];
