@@ -114,10 +114,10 @@ $(B)/gen/fallback.o $(B)/gen/libhone_fallback.o: %.o: %.s
 # is left out, all other names are gone. agent/libhone.map says what is exported.
 SONAME = libhone.so.0
 API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
-LIBNOT = platform/topo platform/child platform/evict platform/dev_sim kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
+LIBNOT = platform/topo platform/child platform/evict platform/dev_sim platform/object kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
 	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
-	 agent/exercise agent/fallback_make agent/history agent/landscape% agent/local% agent/main% agent/models agent/revert \
-	 agent/runner% agent/seeds agent/stale agent/trials% agent/tune% agent/wire%
+	 agent/exercise agent/fallback_make agent/history agent/landscape% agent/local% agent/main% agent/models agent/plan_c agent/plan_c_% \
+	 agent/revert agent/runner% agent/seeds agent/stale agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
 SMALL  = -Os -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
@@ -159,7 +159,7 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan libhone cli cli_cache cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone cli cli_cache cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%

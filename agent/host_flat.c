@@ -5,26 +5,7 @@
 
 #include <string.h>
 
-enum { ROWS = 32, STACK = 20, LOOPS = 2 * MAX_AXES, OUT = MAX_OPERANDS, REFS = MAX_OPERANDS + 1 };
-
-/* Reads are numbered as the stage's, the output is OUT. */
-struct loop {
-	int64_t n, step[REFS]; /* elements */
-};
-
-struct nest {
-	int nloops; /* the innermost one runs over pieces of rows */
-	struct loop loop[LOOPS];
-	int64_t base[REFS], step[REFS]; /* of the elements of a piece */
-	int64_t row, piece;             /* elements */
-	int64_t pieces;                 /* in all */
-};
-
-struct flat {
-	const struct stage *s;
-	struct nest nest[2]; /* whole blocks; what is left of the split axis */
-	bool copy;
-};
+enum { ROWS = 32, STACK = 20, OUT = FLAT_OUT, REFS = FLAT_REFS };
 
 struct flat_scratch {
 	float stack[STACK][HOST_BLOCK], acc[HOST_BLOCK];
@@ -196,9 +177,9 @@ static int64_t base_of(const struct maker *m, int i)
 	return at;
 }
 
-static void each_ref(const struct maker *m, struct nest *n, int a, int64_t count, bool blocks)
+static void each_ref(const struct maker *m, struct flat_nest *n, int a, int64_t count, bool blocks)
 {
-	struct loop *l = &n->loop[n->nloops++];
+	struct flat_loop *l = &n->loop[n->nloops++];
 	int64_t outer, inner;
 	memset(l, 0, sizeof *l);
 	l->n = count;
@@ -211,7 +192,7 @@ static void each_ref(const struct maker *m, struct nest *n, int a, int64_t count
 }
 
 /* Loops of all axes. `tail`: what is left of that axis after its whole blocks; -1: whole blocks. */
-static void add_loops(const struct maker *m, struct nest *n, int tail)
+static void add_loops(const struct maker *m, struct flat_nest *n, int tail)
 {
 	for (int i = 0; i < m->s->nreads; i++)
 		n->base[i] = base_of(m, i);
@@ -223,7 +204,7 @@ static void add_loops(const struct maker *m, struct nest *n, int tail)
 			continue;
 		}
 		each_ref(m, n, a, m->axis[a].whole ? (e + b - 1) / b : e / b, true);
-		struct loop *l = &n->loop[n->nloops - 1];
+		struct flat_loop *l = &n->loop[n->nloops - 1];
 		if (a == tail) {
 			for (int i = 0; i < REFS; i++)
 				n->base[i] += l->n * l->step[i];
@@ -233,7 +214,7 @@ static void add_loops(const struct maker *m, struct nest *n, int tail)
 	}
 }
 
-static bool continues(const struct loop *outer, const struct loop *inner)
+static bool continues(const struct flat_loop *outer, const struct flat_loop *inner)
 {
 	for (int i = 0; i < REFS; i++)
 		if (outer->step[i] != inner->n * inner->step[i])
@@ -242,18 +223,18 @@ static bool continues(const struct loop *outer, const struct loop *inner)
 }
 
 /* Largest steps of the output outermost; loops that continue each other become one. */
-static void order_loops(struct nest *n)
+static void order_loops(struct flat_nest *n)
 {
 	int count = 0;
 	for (int i = 1; i < n->nloops; i++) {
-		struct loop l = n->loop[i];
+		struct flat_loop l = n->loop[i];
 		int k = i;
 		for (; k > 0 && n->loop[k - 1].step[OUT] < l.step[OUT]; k--)
 			n->loop[k] = n->loop[k - 1];
 		n->loop[k] = l;
 	}
 	for (int i = 0; i < n->nloops; i++) {
-		struct loop l = n->loop[i];
+		struct flat_loop l = n->loop[i];
 		if (l.n == 1)
 			continue;
 		if (count && continues(&n->loop[count - 1], &l))
@@ -264,13 +245,13 @@ static void order_loops(struct nest *n)
 }
 
 /* The innermost loop becomes rows, walked in pieces. */
-static void cut_rows(struct nest *n)
+static void cut_rows(struct flat_nest *n)
 {
 	if (!n->nloops) {
 		memset(n->loop, 0, sizeof *n->loop);
 		n->loop[n->nloops++].n = 1;
 	}
-	struct loop *l = &n->loop[n->nloops - 1];
+	struct flat_loop *l = &n->loop[n->nloops - 1];
 	memcpy(n->step, l->step, sizeof n->step);
 	n->row = l->n;
 	n->piece = n->row < HOST_BLOCK ? n->row : HOST_BLOCK;
@@ -356,10 +337,10 @@ static void copy_row(float *restrict to, int64_t st, const float *restrict from,
 }
 
 struct odometer {
-	int64_t i[LOOPS], at[REFS];
+	int64_t i[FLAT_LOOPS], at[REFS];
 };
 
-static void start_at(const struct nest *n, int64_t piece, struct odometer *o)
+static void start_at(const struct flat_nest *n, int64_t piece, struct odometer *o)
 {
 	memset(o, 0, sizeof *o);
 	memcpy(o->at, n->base, sizeof o->at);
@@ -371,10 +352,10 @@ static void start_at(const struct nest *n, int64_t piece, struct odometer *o)
 	}
 }
 
-static void advance(const struct nest *n, int nreads, struct odometer *o)
+static void advance(const struct flat_nest *n, int nreads, struct odometer *o)
 {
 	for (int k = n->nloops - 1; k >= 0; k--) {
-		const struct loop *l = &n->loop[k];
+		const struct flat_loop *l = &n->loop[k];
 		bool again = ++o->i[k] == l->n;
 		int64_t by = again ? 1 - l->n : 1;
 		for (int r = 0; r < nreads; r++)
@@ -386,7 +367,7 @@ static void advance(const struct nest *n, int nreads, struct odometer *o)
 	}
 }
 
-static void run_prog(const struct flat *f, const struct nest *n, const struct prog *q, void *const *bufs,
+static void run_prog(const struct flat *f, const struct flat_nest *n, const struct prog *q, void *const *bufs,
 		     struct flat_scratch *w, int rows)
 {
 	int top = 0, count = (int)(rows * n->piece);
@@ -411,8 +392,8 @@ static void run_prog(const struct flat *f, const struct nest *n, const struct pr
 	}
 }
 
-static void run_rows(const struct flat *f, const struct nest *n, void *const *bufs, struct flat_scratch *w,
-		     int rows)
+static void run_rows(const struct flat *f, const struct flat_nest *n, void *const *bufs,
+		     struct flat_scratch *w, int rows)
 {
 	float *out = bufs[f->s->out.operand];
 	if (f->copy) {
@@ -432,7 +413,7 @@ static void run_rows(const struct flat *f, const struct nest *n, void *const *bu
 		copy_row(out + w->at[j][OUT], n->step[OUT], w->stack[0] + j * n->piece, 1, w->len[j]);
 }
 
-static void run_nest(const struct flat *f, const struct nest *n, void *const *bufs, int64_t begin,
+static void run_nest(const struct flat *f, const struct flat_nest *n, void *const *bufs, int64_t begin,
 		     int64_t end, struct flat_scratch *w)
 {
 	struct odometer o;

@@ -7,7 +7,28 @@
 
 #include "kernels/task.h"
 
-struct flat;
+enum { FLAT_LOOPS = 2 * MAX_AXES, FLAT_OUT = MAX_OPERANDS, FLAT_REFS };
+
+/* What a loop adds to the element of each reference: reads are numbered as the stage's, the output is
+ * FLAT_OUT. */
+struct flat_loop {
+	int64_t n, step[FLAT_REFS];
+};
+
+struct flat_nest {
+	int nloops; /* the innermost one runs over pieces of rows */
+	struct flat_loop loop[FLAT_LOOPS];
+	int64_t base[FLAT_REFS], step[FLAT_REFS]; /* of the elements of a piece */
+	int64_t row, piece;                       /* elements */
+	int64_t pieces;                           /* in all */
+};
+
+struct flat {
+	const struct stage *s;
+	struct flat_nest
+	    nest[2]; /* whole blocks; what is left of the split axis: no pieces where nothing is */
+	bool copy;
+};
 
 /* Stage k of t; `operand` are the task's, with constants as they are packed: another layout may be chosen for
  * them if `may_pack`. *out is NULL if the stage has no such form. */

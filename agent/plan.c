@@ -55,11 +55,12 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	if (rc >= 0 && p->image)
 		plan_describe(p, p->image);
 	arena_free(&p->trial);
-	arena_free(&p->making);
+	if (!p->whole)
+		arena_free(&p->making);
 	return rc;
 }
 
-enum way { REUSE, KEEP, TAKE };
+enum way { REUSE, KEEP, TAKE, WHOLE };
 
 static int make_plan(struct graph *g, const struct steps *s, const struct target *t,
 		     const struct kernel_source *src, struct pool *pool, enum way way, struct buf *image,
@@ -72,7 +73,8 @@ static int make_plan(struct graph *g, const struct steps *s, const struct target
 	p->s = s;
 	p->pool = pool;
 	p->keep = way == KEEP;
-	p->take = way == TAKE;
+	p->take = way == TAKE || way == WHOLE;
+	p->whole = way == WHOLE;
 	p->image = image;
 	p->dev = dev_find("cpu");
 	int rc = build(p, t, src);
@@ -100,6 +102,12 @@ int plan_build_take(struct graph *g, const struct steps *s, const struct target 
 		    const struct kernel_source *src, struct pool *pool, struct plan **out)
 {
 	return make_plan(g, s, t, src, pool, TAKE, NULL, out);
+}
+
+int plan_build_whole(struct graph *g, const struct steps *s, const struct target *t,
+		     const struct kernel_source *src, struct pool *pool, struct plan **out)
+{
+	return make_plan(g, s, t, src, pool, WHOLE, NULL, out);
 }
 
 int plan_build_described(struct graph *g, const struct steps *s, const struct target *t,
@@ -303,6 +311,7 @@ void plan_free(struct plan *p)
 	pages_close(&p->memory);
 	pages_close(&p->weights);
 	pages_close(&p->threads);
+	arena_free(&p->making);
 	arena_free(&p->scratch);
 	arena_free(&p->a);
 	free(p);

@@ -43,6 +43,9 @@ int plan_build_take(struct graph *g, const struct steps *s, const struct target 
 /* As plan_build_take; *image gets the description of an image (agent/image.h). */
 int plan_build_described(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 			 struct pool *pool, struct buf *image, struct plan **out) MUST_CHECK;
+/* As plan_build_take; what it was built of stays with it, so that plan_c_write (agent/plan_c.h) can write it as C. */
+int plan_build_whole(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
+		     struct pool *pool, struct plan **out) MUST_CHECK;
 /* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t, const struct kernel_source *src,
 	       struct pool *pool, struct plan **out) MUST_CHECK;

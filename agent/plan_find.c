@@ -184,7 +184,7 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 	return make_host(p, ps->step->task, &ps->packed, &ps->host);
 }
 
-/* What is found is kept, what was tried is not; of code that is loaded, the object only for an image. */
+/* What is found is kept, what was tried is not; of code that is loaded, the object only for those who ask. */
 static int begin_trial(struct plan *p, struct pstep *ps)
 {
 	ps->found = arena_try(&p->trial, 1, sizeof *ps->found);
@@ -194,7 +194,7 @@ static int begin_trial(struct plan *p, struct pstep *ps)
 static void end_trial(struct plan *p, struct pstep *ps)
 {
 	ps->found = ps->code ? arena_memdup(&p->making, ps->found, sizeof *ps->found) : NULL;
-	if (ps->found && p->image)
+	if (ps->found && (p->image || p->whole))
 		ps->found->object.p = arena_memdup(&p->making, ps->found->object.p, ps->found->object.n);
 	arena_reset(&p->trial);
 }

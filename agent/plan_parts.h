@@ -54,7 +54,7 @@ struct pstep {
 	int nbufs;
 	void *buf[CODE_MAX_BUFS];
 	int64_t param[LOOPS_MAX_PARAMS];
-	struct code *found; /* until built */
+	struct code *found; /* until built; its object only for images and whole plans */
 	/* A fallback kernel: code covers the core, the portable path the rest, in place. Of both, until
 	 * built, the operands as they are held, and which of the step's they are. */
 	int ncore, nrest;
@@ -75,7 +75,7 @@ struct pstep {
 struct plan {
 	struct arena a;       /* all but the tensors */
 	struct arena scratch; /* of one host node */
-	struct arena making;  /* until built */
+	struct arena making;  /* until built, or as long as a whole one */
 	struct arena trial;   /* while one kernel is looked for */
 	const struct graph *g;
 	const struct steps *s;
@@ -90,6 +90,7 @@ struct plan {
 	bool alone;          /* and so is every step */
 	bool keep;           /* no memory is reused */
 	bool take;           /* constants of the graph are given back */
+	bool whole;          /* what is only for building stays */
 	struct buf *image;   /* until built: what describes it; NULL: nobody asks */
 	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
 	struct clock *clock; /* NULL: runs have no deadline */
