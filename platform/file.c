@@ -226,28 +226,54 @@ int file_cache_dir(char *out, size_t n)
 			     : E_OK;
 }
 
-int file_lock(const char *path, int64_t wait_ns, int *fd)
+/* A link in its place could have any file made, or locked. */
+static int open_lock(const char *path)
 {
-	int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+	struct stat st;
+	int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
 	if (f < 0)
 		return io_fail(path, "open");
+	if (fstat(f, &st) == 0 && S_ISREG(st.st_mode))
+		return f;
+	close(f);
+	return fail(E_IO, "%s is not a regular file; remove it, or use another folder", path);
+}
+
+/* Whoever had it may have removed it meanwhile: the next one would lock another file. */
+static bool has_name(int f)
+{
+	struct stat st;
+	return fstat(f, &st) == 0 && st.st_nlink > 0;
+}
+
+/* 1: it is ours; 0: not now. */
+static int try_lock(const char *path, int *fd)
+{
+	int f = open_lock(path);
+	if (f < 0)
+		return f;
+	int rc = flock(f, LOCK_EX | LOCK_NB), error = errno;
+	if (rc == 0 && has_name(f)) {
+		*fd = f;
+		return 1;
+	}
+	close(f);
+	errno = error;
+	return rc == 0 || error == EWOULDBLOCK || error == EINTR ? 0 : io_fail(path, "lock");
+}
+
+int file_lock(const char *path, int64_t wait_ns, int *fd)
+{
 	int64_t end = clock_now(&clock_real) + wait_ns;
-	while (flock(f, LOCK_EX | LOCK_NB) < 0) {
-		if (errno == EINTR)
-			continue;
-		int rc = E_OK;
-		if (errno != EWOULDBLOCK)
-			rc = io_fail(path, "lock");
-		else if (clock_now(&clock_real) >= end)
-			rc = fail(E_BUSY,
-				  "%s is locked by another process; wait for it or use another folder", path);
-		if (rc < 0) {
-			close(f);
+	for (int rc; (rc = try_lock(path, fd)) <= 0;) {
+		if (rc < 0)
 			return rc;
-		}
+		if (clock_now(&clock_real) >= end)
+			return fail(E_BUSY,
+				    "%s is locked by another process; wait for it or use another folder",
+				    path);
 		clock_real.sleep(&clock_real, 5 * NS_PER_MS);
 	}
-	*fd = f;
 	return E_OK;
 }
 

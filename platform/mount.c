@@ -32,6 +32,11 @@ struct line {
 	bool read_only;
 };
 
+static bool begins_ro(const char *options)
+{
+	return !strncmp(options, "ro", 2) && (!options[2] || options[2] == ',');
+}
+
 /* "36 35 98:0 /root /at rw,... tags - type source options" */
 static bool parse_line(const char *text, size_t n, struct line *out)
 {
@@ -46,7 +51,7 @@ static bool parse_line(const char *text, size_t n, struct line *out)
 	    sscanf(tail, " - %31s %*s %4095s", out->type, out->options) < 1)
 		return false;
 	unescape(out->at);
-	out->read_only = !strncmp(mode, "ro", 2) && (!mode[2] || mode[2] == ',');
+	out->read_only = begins_ro(mode) || begins_ro(out->options); /* the mount, or what is mounted */
 	return true;
 }
 
@@ -127,31 +132,37 @@ static bool existing(const char *dir, char out[PATH_MAX])
 	return true;
 }
 
-enum mount_kind mount_of(const char *dir)
+/* By a table. Its size is not told: no file_read. */
+static enum mount_kind look_up(const char *root, const char *dir)
+{
+	char path[PATH_MAX];
+	struct arena a = {0};
+	snprintf(path, sizeof path, "%.3000s/proc/self/mountinfo", root);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return MOUNT_OVERLAY;
+	char *text = arena_alloc(&a, TABLE_BYTES);
+	size_t n = fread(text, 1, TABLE_BYTES - 1, f);
+	enum mount_kind k = n ? mount_in(text, dir) : MOUNT_OVERLAY;
+	fclose(f);
+	arena_free(&a);
+	return k;
+}
+
+enum mount_kind mount_of(const char *root, const char *dir)
 {
 	char real[PATH_MAX];
 	struct statvfs v;
 	struct statfs f;
-	struct arena a = {0};
-	struct blob table;
 	if (!existing(dir, real) || statfs(real, &f) < 0 || statvfs(real, &v) < 0)
 		return MOUNT_KEEPS;
+	if (*root)
+		return look_up(root, real);
 	if (v.f_flag & ST_RDONLY)
 		return MOUNT_READ_ONLY;
 	if (f.f_type == TMPFS_MAGIC || (unsigned long)f.f_type == RAMFS_MAGIC)
 		return MOUNT_MEMORY;
-	if (f.f_type != OVERLAYFS_SUPER_MAGIC)
-		return MOUNT_KEEPS;
-	enum mount_kind k = MOUNT_OVERLAY;
-	FILE *proc = fopen("/proc/self/mountinfo", "re"); /* its size is not told: no file_read */
-	char *text = arena_alloc(&a, TABLE_BYTES);
-	table = (struct blob){text, proc ? fread(text, 1, TABLE_BYTES - 1, proc) : 0};
-	if (table.n)
-		k = mount_in(table.p, real);
-	if (proc)
-		fclose(proc);
-	arena_free(&a);
-	return k;
+	return f.f_type == OVERLAYFS_SUPER_MAGIC ? look_up("", real) : MOUNT_KEEPS;
 }
 
 const char *mount_words(enum mount_kind k)

@@ -16,8 +16,9 @@ enum mount_kind {
 	MOUNT_READ_ONLY,
 };
 
-/* Of an existing folder, else of the nearest one above it. */
-enum mount_kind mount_of(const char *dir);
+/* Of an existing folder, else of the nearest one above it; root: "" or a folder that stands for the root, whose
+ * proc/self/mountinfo is the table. */
+enum mount_kind mount_of(const char *root, const char *dir);
 /* The same, by a table as /proc/self/mountinfo gives it. */
 enum mount_kind mount_in(const char *mountinfo, const char *dir);
 /* What that means and what to do; "" for MOUNT_KEEPS. */

@@ -8,6 +8,11 @@
 #include "tests/cli.h"
 #include "tools/zoo.h"
 #include <glob.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The tasks of the steering network. */
 static struct step_task *tasks;
@@ -239,6 +244,8 @@ TEST(forget)
 	CHECK(number("record_bytes") == 0 && number("code_bytes") == 0 && number("file_bytes") < 1000);
 }
 
+static const char read_only[] = "22 1 8:1 / / ro,relatime - ext4 /dev/root ro\n";
+
 TEST(status)
 {
 	char path[256];
@@ -262,6 +269,42 @@ TEST(status)
 	struct stat st;
 	if (stat("/dev/shm", &st) == 0)
 		CHECK_SAYS(cli_out, "in memory");
+	REQUIRE(chmod(path, 0755) == 0);
+	CHECK_OK(file_mkdirs(in_dir("sysroot/proc/self"), 0755));
+	CHECK_OK(file_write(in_dir("sysroot/proc/self/mountinfo"), read_only, strlen(read_only)));
+	setenv("HONE_SYSROOT", in_dir("sysroot"), 1);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	unsetenv("HONE_SYSROOT");
+	CHECK_SAYS(cli_out, "its file system is read-only");
+}
+
+/* For real: a mount of its own, read by nobody else. */
+static int status_on_a_read_only_mount(const char *path)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(path, path, NULL, MS_BIND, NULL) < 0 ||
+	    mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) < 0)
+		return 77;
+	setenv("XDG_CACHE_HOME", in_dir("home"), 1);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "its file system is read-only");
+	CHECK_SAYS(cli_out, "3 kernels");
+	return test_bad;
+}
+
+TEST(status_says_that_it_is_read_only)
+{
+	char path[256];
+	int status = -1;
+	snprintf(path, sizeof path, "%s", in_dir("sealed"));
+	make(path, 3, 1000, true);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(status_on_a_read_only_mount(path));
+	REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		SKIP("this process may not mount");
+	CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_MAIN

@@ -8,13 +8,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-static const char pi_overlay[] = "22 1 179:2 / / rw,noatime - overlay overlay "
-				 "rw,lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work\n"
-				 "23 22 0:20 / /upper rw - tmpfs tmpfs rw,size=1k\n"
-				 "24 22 0:5 / /dev rw,nosuid - devtmpfs udev rw\n"
-				 "25 22 179:3 / /data rw,noatime shared:1 - ext4 /dev/mmcblk0p3 rw\n"
-				 "26 25 179:4 / /data/with\\040space rw - tmpfs none rw\n"
-				 "27 22 179:5 / /ro ro,relatime - ext4 /dev/mmcblk0p5 rw\n";
+static const char pi_overlay[] =
+    "22 1 179:2 / / rw,noatime - overlay overlay "
+    "rw,lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work\n"
+    "23 22 0:20 / /upper rw - tmpfs tmpfs rw,size=1k\n"
+    "24 22 0:5 / /dev rw,nosuid - devtmpfs udev rw\n"
+    "25 22 179:3 / /data rw,noatime shared:1 - ext4 /dev/mmcblk0p3 rw\n"
+    "26 25 179:4 / /data/with\\040space rw - tmpfs none rw\n"
+    "27 22 179:5 / /ro ro,relatime - ext4 /dev/mmcblk0p5 rw\n"
+    "28 22 179:6 / /worn rw,relatime - ext4 /dev/mmcblk0p6 ro,errors=remount-ro\n";
 
 TEST(by_table)
 {
@@ -23,6 +25,7 @@ TEST(by_table)
 	CHECK(mount_in(pi_overlay, "/database") == MOUNT_MEMORY); /* below /, not /data */
 	CHECK(mount_in(pi_overlay, "/data/with space/x") == MOUNT_MEMORY);
 	CHECK(mount_in(pi_overlay, "/ro/x") == MOUNT_READ_ONLY);
+	CHECK(mount_in(pi_overlay, "/worn/x") == MOUNT_READ_ONLY);
 	static const char away[] =
 	    "22 1 0:9 / / rw - overlay overlay rw,lowerdir=/a,upperdir=/b/c,workdir=/w\n";
 	CHECK(mount_in(away, "/x") == MOUNT_OVERLAY);
@@ -45,10 +48,10 @@ TEST(by_table)
 
 TEST(of_this_machine)
 {
-	CHECK(mount_of("/proc/self") != MOUNT_MEMORY);
-	if (mount_of("/dev/shm") != MOUNT_MEMORY)
+	CHECK(mount_of("", "/proc/self") != MOUNT_MEMORY);
+	if (mount_of("", "/dev/shm") != MOUNT_MEMORY)
 		SKIP("/dev/shm is no tmpfs here");
-	CHECK(mount_of("/dev/shm/not/there/yet") == MOUNT_MEMORY);
+	CHECK(mount_of("", "/dev/shm/not/there/yet") == MOUNT_MEMORY);
 }
 
 static char root[64];

@@ -19,7 +19,8 @@ struct status {
 	struct flash_life life;
 	double
 	    worn; /* the part of what a card of the file system's size endures that the cache has written */
-	const char *warning[4];
+	char mount[2][5000];
+	const char *warning[6];
 	int nwarnings;
 };
 
@@ -29,12 +30,25 @@ static void warn(struct status *s, const char *text)
 		s->warning[s->nwarnings++] = text;
 }
 
-static void look(struct status *s)
+/* Of the folder that was asked for, and of the user's, where that one comes above it. */
+static void look_at_mounts(struct status *s, const char *root, const char *dir)
+{
+	enum mount_kind asked = mount_of(root, dir), written = mount_of(root, s->s.dir);
+	const char *words[2] = {mount_words(asked), mount_words(written)};
+	for (int i = 0; i < (strcmp(dir, s->s.dir) ? 2 : 1); i++)
+		if (*words[i])
+			snprintf(s->mount[i], sizeof *s->mount, "%s: %s", i ? s->s.dir : dir, words[i]);
+	warn(s, s->mount[0]);
+	warn(s, s->mount[1]);
+}
+
+/* dir: that was asked for. */
+static void look(struct status *s, const char *dir)
 {
 	struct stat st;
 	struct statvfs v;
 	const char *root = getenv("HONE_SYSROOT");
-	warn(s, mount_words(mount_of(s->s.dir)));
+	look_at_mounts(s, root ? root : "", dir);
 	if (s->s.foreign)
 		warn(s, "others can write a folder of the cache: the code in it is not run; chmod go-w");
 	if (s->s.damaged_bytes)
@@ -103,7 +117,7 @@ static int run_status(const struct args *a)
 	if (rc < 0)
 		return rc;
 	cache_state(c, &s.s);
-	look(&s);
+	look(&s, dir);
 	if (a->json)
 		rc = status_json(&s);
 	else
