@@ -4,6 +4,7 @@
 #include "platform/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,11 +14,12 @@
 #define CAP_BYTES (INT64_C(64) << 20)
 
 /* The lowest comes first, so the folders of a list, which begins with the uppermost, are added backwards. */
-static int add_layer(struct cache *c, const char *dir, size_t n)
+static int add_layer(struct cache *c, const char *dir, size_t n, bool seed)
 {
 	if (c->nlayers == MAX_LAYERS)
 		return fail(E_USAGE, "a cache has %d layers at most", MAX_LAYERS);
 	struct layer *l = &c->layer[c->nlayers];
+	l->seed = seed;
 	l->dir = strndup(dir, n);
 	if (!l->dir)
 		return fail(E_NOMEM, "no memory to open a cache");
@@ -37,7 +39,7 @@ static int add_seeds(struct cache *c)
 		while (from && list[from - 1] != ':')
 			from--;
 		if (end > from)
-			rc = add_layer(c, list + from, end - from);
+			rc = add_layer(c, list + from, end - from, true);
 		end = from ? from - 1 : 0;
 	}
 	return rc;
@@ -45,7 +47,7 @@ static int add_seeds(struct cache *c)
 
 static bool not_ours_to_write(const char *dir)
 {
-	return file_is_dir(dir) && access(dir, W_OK) < 0 &&
+	return file_is_dir(dir) && faccessat(AT_FDCWD, dir, W_OK, AT_EACCESS) < 0 &&
 	       (errno == EACCES || errno == EROFS || errno == EPERM);
 }
 
@@ -53,13 +55,13 @@ static bool not_ours_to_write(const char *dir)
 static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
 {
 	char user[PATH_MAX];
-	int rc = add_layer(c, dir, strlen(dir));
+	int rc = add_layer(c, dir, strlen(dir), false);
 	if (rc < 0 || mode == CACHE_MEMORY || !not_ours_to_write(dir) ||
 	    file_cache_dir(user, sizeof user) < 0 || !strcmp(user, dir))
 		return rc;
 	if (mode == CACHE_WRITE)
 		log_info("hone: %s cannot be written: results are kept in %s", dir, user);
-	return add_layer(c, user, strlen(user));
+	return add_layer(c, user, strlen(user), false);
 }
 
 static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, int64_t wait_ns)
@@ -278,7 +280,7 @@ int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const 
 
 void cache_state(const struct cache *c, struct cache_state *out)
 {
-	int64_t lives = 0, good = 0;
+	int64_t lives = 0, good = 0; /* of the folder that is written */
 	*out = (struct cache_state){.dir = cache_dir(c),
 				    .damaged_bytes = c->damaged_bytes,
 				    .written_bytes = c->written_bytes,
@@ -296,15 +298,16 @@ void cache_state(const struct cache *c, struct cache_state *out)
 	}
 	for (size_t i = 0; i < c->nslots; i++) {
 		const struct slot *s = &c->slot[i];
-		if (!s->type || s->n == GONE || s->seg == NOWHERE)
+		if (!s->type || s->seg == NOWHERE)
 			continue;
-		int64_t n = REC_HEAD + (int64_t)s->n + REC_CRC;
+		int64_t n = cache_slot_bytes(s);
+		bool on_top = s->seg != IN_MEMORY && cache_top_seg(c, &c->seg[s->seg]);
+		lives += on_top ? n : 0;
+		out->waiting_bytes += s->seg == IN_MEMORY ? n : 0;
+		if (s->n == GONE)
+			continue;
 		out->count[s->type]++;
 		*(s->type == CACHE_CODE ? &out->code_bytes : &out->record_bytes) += n;
-		if (s->seg == IN_MEMORY)
-			out->waiting_bytes += n;
-		else if (c->seg[s->seg].layer == c->nlayers - 1)
-			lives += n;
 	}
 	out->dead_bytes = good - lives;
 }

@@ -8,13 +8,19 @@
  * no record is durable before its code. What a successful commit wrote outlives a power cut; a batch that was
  * cut is there in parts or not at all, and each part is a whole record. The last record of a batch,
  * CACHE_MARK, counts: u64 generation (batches so far), u64 bytes written over the cache's life, in blocks, by
- * everything that this cache does (without the file system's own journal).
+ * everything that this cache does (without the file system's own journal). A pack's are not taken.
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
- * kind is dead, the next writer copies what lives to a new segment that replaces the others; so it does when
- * DIR would grow over its cap, and then code goes first: that of no living record, then the oldest; records
- * only when no code is left, which is said. DIR/lock: the writer. DIR/cache.hone: the format before this one,
- * read as it is, and taken over by the next writer.
+ * kind is dead (superseded, or damaged), the next writer copies what lives to a new segment that replaces the
+ * others; so it does when DIR would grow over its cap, and then code goes first: that of no living record,
+ * then the oldest; records only when no code is left, which is said. Until then code of another emitter or
+ * candidate than its record's stays: the record may come back to it. What was forgotten is remembered, for a
+ * seed that holds it may be mounted another time: all of it over a seed, else 16,384 of each kind. DIR/lock:
+ * the writer. DIR/cache.hone: the format before this one, read as it is, and taken over by the next writer.
+ *
+ * What cannot be opened (no descriptor is left, no permission) is passed over with one line in the log:
+ * misses, and until it can be opened nothing of DIR is thrown away; where that leaves no room under the cap,
+ * E_IO.
  *
  * Layers: under DIR lie seeds, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
  * CACHE_SEED, where an image keeps what it ships. A folder that this process may not write is itself a seed,
@@ -74,7 +80,7 @@ enum cache_mode {
 	CACHE_READ,   /* no lock, no writes; an absent folder is an empty cache */
 	CACHE_WRITE,  /* makes the folder, waits for the lock and says who holds it (E_BUSY) */
 	CACHE_MEMORY, /* for a folder that cannot be written: what can be read is read, what is put stays in
-			 memory, comes before what is there, and is gone at the end */
+			 memory (64 MiB), comes before what is there, and is gone at the end */
 };
 
 struct cache_options {
@@ -88,9 +94,10 @@ int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait
 int cache_open_memory(struct cache **out, const char *dir) MUST_CHECK;
 int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, int64_t wait_ns,
 		    const struct cache_options *o) MUST_CHECK;
-void cache_close(struct cache *c);            /* commits first; failing that, the log says what may be lost */
-int cache_commit(struct cache *c) MUST_CHECK; /* everything put so far is durable */
-const char *cache_dir(const struct cache *c); /* the folder that is written */
+void cache_close(struct cache *c); /* commits first; failing that, the log says what may be lost */
+/* Everything put so far is durable. Where DIR was taken away or moved meanwhile, a new one is made. */
+int cache_commit(struct cache *c) MUST_CHECK;
+const char *cache_dir(const struct cache *c);     /* the folder that is written */
 uint64_t cache_generation(const struct cache *c); /* of its last batch; 0: none. Never falls. */
 
 struct key rec_key(const struct rec *r);
@@ -110,12 +117,13 @@ int cache_each_rec(struct cache *c, struct arena *a, int (*fn)(void *ctx, const 
 		   void *ctx) MUST_CHECK;
 /* Of all records of a type, in the same order. Returns their number. */
 int cache_keys(const struct cache *c, enum cache_type t, struct arena *a, struct key **out);
-/* A reader sees what the writer committed; > 0: something new. */
+/* A reader sees what the writer committed; > 0: something new, or perhaps. */
 int cache_refresh(struct cache *c) MUST_CHECK;
 /* What is dead or waits goes: one segment of records and one of code stay. */
 int cache_compact(struct cache *c) MUST_CHECK;
 /* All that is not forgotten, of all layers, as one file NAME.seg, which any cache folder may hold, a seed
- * above all. Returns the number of records. */
+ * above all; it replaces another one at once. E_USAGE: a name such as writers give, or DIR itself. Returns
+ * the number of records. */
 int cache_pack(struct cache *c, const char *path, bool with_code) MUST_CHECK;
 
 struct cache_state {
@@ -124,10 +132,10 @@ struct cache_state {
 	int count[CACHE_TYPES];           /* what can be had */
 	int64_t record_bytes, code_bytes; /* of what lives, all layers */
 	int64_t file_bytes, dead_bytes; /* of the folder that is written: its segments; in them, superseded */
-	int64_t damaged_bytes;
-	int64_t written_bytes; /* over its life */
-	int64_t waiting_bytes; /* in memory, not written yet */
-	int64_t index_bytes;   /* memory */
+	int64_t damaged_bytes;          /* without zeros at a file's end */
+	int64_t written_bytes;          /* over its life */
+	int64_t waiting_bytes;          /* in memory, not written yet */
+	int64_t index_bytes;            /* memory */
 	int64_t cap_bytes;
 	uint64_t generation;
 	bool foreign; /* others may write one of the layers: the code in it is not run */

@@ -40,20 +40,27 @@ enum seg_kind cache_kind(uint8_t type)
 	return type == CACHE_CODE ? SEG_CODE : SEG_RECORDS;
 }
 
+int64_t cache_slot_bytes(const struct slot *s)
+{
+	return REC_HEAD + (s->n == GONE ? 1 : (int64_t)s->n) + REC_CRC;
+}
+
 /* Which of two places of a key counts: the higher. */
 static int rank(const struct cache *c, int seg)
 {
 	return seg == NOWHERE ? -1 : seg == IN_MEMORY ? MAX_LAYERS : c->seg[seg].layer;
 }
 
+/* A pack has none of its own: what it counts is another cache's. The folder that this process may not write
+ * counts for the generation, too: it does not fall where the user's folder comes above it. */
 static void take_mark(struct cache *c, int seg, const struct head *h, const uint8_t *payload)
 {
 	struct cur m = {.p = payload, .n = h->n};
 	uint64_t generation = cur_u64(&m), written = cur_u64(&m);
-	if (m.bad || seg == IN_MEMORY || c->seg[seg].layer != c->nlayers - 1)
+	if (m.bad || seg == IN_MEMORY || c->seg[seg].kind == SEG_MIXED || c->layer[c->seg[seg].layer].seed)
 		return;
 	c->generation = generation > c->generation ? generation : c->generation;
-	if (written < INT64_MAX && (int64_t)written > c->written_bytes)
+	if (cache_top_seg(c, &c->seg[seg]) && written < INT64_MAX && (int64_t)written > c->written_bytes)
 		c->written_bytes = (int64_t)written;
 }
 
@@ -115,4 +122,9 @@ int cache_order(const void *slot_a, const void *slot_b, void *cache)
 		return a->seg < b->seg ? -1 : 1;
 	}
 	return a->at < b->at ? -1 : a->at > b->at;
+}
+
+int cache_order_slots(const void *a, const void *b, void *cache)
+{
+	return cache_order(*(struct slot *const *)a, *(struct slot *const *)b, cache);
 }

@@ -3,10 +3,7 @@
 #include "platform/disk.h"
 #include "platform/log.h"
 
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -15,65 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRIES = 8, SCAN_NAME = 63 };
-
-/* The names of a folder's segments, sorted; ones that are too long are not ours. */
-struct names {
-	char (*name)[SCAN_NAME + 1];
-	int n, cap;
-};
-
-static bool is_segment(const char *name)
-{
-	size_t n = strlen(name);
-	return n <= SCAN_NAME &&
-	       ((n > 4 && name[0] != '.' && !strcmp(name + n - 4, ".seg")) || !strcmp(name, CACHE_OLD_FILE));
-}
-
-static int names_add(struct names *l, const char *name)
-{
-	if (l->n >= MAX_SEGS / MAX_LAYERS)
-		return fail(E_CORRUPT, "it holds too many files");
-	if (l->n == l->cap) {
-		int cap = l->cap ? l->cap * 2 : 16;
-		void *more = realloc(l->name, (size_t)cap * sizeof *l->name);
-		if (!more)
-			return fail(E_NOMEM, "no memory to list the cache");
-		l->name = more;
-		l->cap = cap;
-	}
-	memset(l->name[l->n], 0, sizeof *l->name);
-	snprintf(l->name[l->n++], sizeof *l->name, "%s", name);
-	return E_OK;
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
-/* An absent folder has none. */
-static int list(const char *dir, struct names *l)
-{
-	DIR *d = opendir(dir);
-	l->n = 0;
-	if (!d)
-		return errno == ENOENT || errno == ENOTDIR ? E_OK
-							   : fail(E_IO, "cache %s: %s", dir, strerror(errno));
-	int rc = E_OK;
-	for (struct dirent *e; rc >= 0 && (e = readdir(d));)
-		if (is_segment(e->d_name))
-			rc = names_add(l, e->d_name);
-	closedir(d);
-	if (l->n)
-		qsort(l->name, (size_t)l->n, sizeof *l->name, by_name);
-	return fail_in(rc, "cache %s", dir);
-}
-
-static bool same_names(const struct names *a, const struct names *b)
-{
-	return a->n == b->n && (!a->n || !memcmp(a->name, b->name, (size_t)a->n * sizeof *a->name));
-}
+enum { TRIES = 8 };
 
 /* Root, this process's user and the daemon's. /etc/passwd itself is read: other ways to ask may wait for a
  * network. */
@@ -114,6 +53,17 @@ bool cache_top_seg(const struct cache *c, const struct seg *s)
 	return s->fd >= 0 && s->layer == c->nlayers - 1;
 }
 
+void cache_remove_seg(const struct cache *c, struct seg *s)
+{
+	char path[PATH_MAX];
+	struct stat here, ours;
+	if (snprintf(path, sizeof path, "%s/%s", c->layer[s->layer].dir, s->name) < (int)sizeof path &&
+	    fstat(s->fd, &ours) == 0 && lstat(path, &here) == 0 &&
+	    (S_ISLNK(here.st_mode) || (here.st_ino == ours.st_ino && here.st_dev == ours.st_dev)))
+		disk->unlink(path);
+	seg_close(s);
+}
+
 int cache_seg_add(struct cache *c, const struct seg *s)
 {
 	int at = 0;
@@ -148,41 +98,57 @@ void cache_layers_close(struct cache *c)
 	c->nsegs = 0;
 }
 
-static uint64_t number_of(const char *name)
+static void raise(uint64_t *to, uint64_t v)
 {
-	char *end;
-	unsigned long long n = strtoull(name, &end, 16);
-	return end > name && !strcmp(end, ".seg") && n < SEG_NUMBERS ? n : 0;
+	*to = v > *to ? v : *to;
 }
 
-/* Opens what is named. Returns 1 where one went away meanwhile, or leads nowhere. */
-static int open_named(struct cache *c, int layer, const struct names *l)
+/* What was passed over of a folder, for one line to the user. */
+struct passed {
+	int n;
+	char why[256]; /* the first */
+};
+
+/* Opens one file. Returns whether it went away meanwhile, or leads nowhere. */
+static int open_one(struct cache *c, int layer, const char *name, struct passed *p)
+{
+	struct layer *of = &c->layer[layer];
+	struct seg s;
+	int rc = seg_open(of->dir, name, c->lock_fd >= 0 && layer == c->nlayers - 1, &s);
+	if (rc == E_NOTFOUND || rc == E_USAGE)
+		return rc == E_NOTFOUND ? 1 : rc;
+	if (rc < 0) {
+		of->unopened += rc == E_IO || rc == E_BUSY;
+		of->not_now |= rc == E_BUSY;
+		raise(&of->hidden, cache_number(name));
+		if (!p->n++)
+			snprintf(p->why, sizeof p->why, "%s", err_text());
+		return 0;
+	}
+	raise(&of->last, s.number);
+	s.layer = layer;
+	s.foreign = is_foreign(&s, of->dir);
+	rc = cache_seg_add(c, &s);
+	if (rc < 0)
+		seg_close(&s);
+	return rc < 0 ? rc : 0;
+}
+
+static int open_named(struct cache *c, int layer, const struct names *l, struct passed *p)
 {
 	struct layer *of = &c->layer[layer];
 	int gone = 0;
+	raise(&of->last, l->last);
+	of->names = cache_names_key(l);
+	of->unread = of->not_now = false;
+	of->unopened = l->more;
+	of->hidden = l->more ? l->last : 0;
+	*p = (struct passed){.n = l->more, .why = "it holds too many files"};
 	for (int i = 0; i < l->n; i++) {
-		struct seg s;
-		uint64_t number = number_of(l->name[i]);
-		of->last = number > of->last ? number : of->last;
-		int rc = seg_open(of->dir, l->name[i], c->lock_fd >= 0 && layer == c->nlayers - 1, &s);
-		gone |= rc == E_NOTFOUND;
-		if (rc == E_NOTFOUND)
-			continue;
-		if (rc == E_NOMEM || rc == E_USAGE)
+		int rc = open_one(c, layer, l->name[i], p);
+		if (rc < 0)
 			return rc;
-		of->unread |= rc == E_IO;
-		if (rc < 0) {
-			log_info("hone: %s: it is passed over", err_text());
-			continue;
-		}
-		of->last = s.number > of->last ? s.number : of->last;
-		s.layer = layer;
-		s.foreign = is_foreign(&s, of->dir);
-		rc = cache_seg_add(c, &s);
-		if (rc < 0) {
-			seg_close(&s);
-			return rc;
-		}
+		gone |= rc;
 	}
 	return gone;
 }
@@ -192,20 +158,23 @@ static int open_named(struct cache *c, int layer, const struct names *l)
 static int open_layer(struct cache *c, int layer)
 {
 	struct names l = {0}, again = {0};
-	const char *dir = c->layer[layer].dir;
+	struct layer *of = &c->layer[layer];
+	struct passed p = {0};
 	int rc = E_OK, gone = 0;
 	for (int i = 0; i < TRIES; i++) {
 		close_layer(c, layer);
-		c->layer[layer].unread = false;
-		rc = list(dir, &l);
-		gone = rc < 0 ? rc : open_named(c, layer, &l);
-		rc = gone < 0 ? gone : list(dir, &again);
-		if (rc < 0 || (!gone && same_names(&l, &again)))
+		rc = cache_list(of->dir, &l);
+		gone = rc < 0 ? rc : open_named(c, layer, &l, &p);
+		rc = gone < 0 ? gone : cache_list(of->dir, &again);
+		if (rc < 0 || (!gone && key_equal(of->names, cache_names_key(&again))))
 			break;
 	}
-	c->layer[layer].unread |= gone > 0;
+	of->unread |= gone > 0;
 	free(l.name);
 	free(again.name);
+	if (rc >= 0 && p.n && !of->told)
+		log_info("hone: cache %s: %d of its files are passed over: %s", of->dir, p.n, p.why);
+	of->told = rc < 0 ? of->told : p.n;
 	return rc;
 }
 
@@ -224,23 +193,31 @@ static int by_number(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* Those that another one replaces do not count; the writer removes them. A stranger's file replaces none of
- * ours. */
+/* By layer and kind: segments of lower numbers do not count. A stranger's file replaces none of ours. */
+struct replaced {
+	uint64_t by_ours[MAX_LAYERS][SEG_MIXED + 1], by_any[MAX_LAYERS][SEG_MIXED + 1];
+};
+
+/* The writer removes them. */
 static void drop_replaced(struct cache *c)
 {
-	for (int i = 0; i < c->nsegs; i++)
-		for (int j = 0; j < c->nsegs && c->seg[i].fd >= 0; j++) {
-			struct seg *old = &c->seg[i], *by = &c->seg[j];
-			char path[PATH_MAX];
-			if (by->fd < 0 || by->layer != old->layer || by->kind != old->kind ||
-			    old->number >= by->replaces || (by->foreign && !old->foreign))
-				continue;
-			if (c->lock_fd >= 0 && cache_top_seg(c, old) &&
-			    snprintf(path, sizeof path, "%s/%s", c->layer[old->layer].dir, old->name) <
-				(int)sizeof path)
-				disk->unlink(path);
-			seg_close(old);
-		}
+	struct replaced r = {0};
+	for (int i = 0; i < c->nsegs; i++) {
+		const struct seg *s = &c->seg[i];
+		if (s->fd >= 0)
+			raise(&r.by_any[s->layer][s->kind], s->replaces);
+		if (s->fd >= 0 && !s->foreign)
+			raise(&r.by_ours[s->layer][s->kind], s->replaces);
+	}
+	for (int i = 0; i < c->nsegs; i++) {
+		struct seg *s = &c->seg[i];
+		if (s->fd < 0 || s->number >= (s->foreign ? r.by_any : r.by_ours)[s->layer][s->kind])
+			continue;
+		if (c->lock_fd >= 0 && cache_top_seg(c, s))
+			cache_remove_seg(c, s);
+		else
+			seg_close(s);
+	}
 }
 
 struct scan {
@@ -263,9 +240,10 @@ static int scan(struct cache *c, int seg, bool all)
 	return rc;
 }
 
-static bool goes_on(const struct seg *s)
+static bool goes_on(const struct cache *c, const struct seg *s)
 {
-	return s->clean && s->writable && (!s->foreign || s->kind == SEG_RECORDS);
+	return s->clean && s->writable && (!s->foreign || s->kind == SEG_RECORDS) &&
+	       s->number > c->layer[s->layer].hidden;
 }
 
 /* The writer goes on in the last segment of each kind, if it ends well. */
@@ -275,7 +253,7 @@ static void choose_active(struct cache *c)
 		c->active[kind] = -1;
 	for (int i = 0; i < c->nsegs && c->lock_fd >= 0; i++)
 		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].kind != SEG_MIXED)
-			c->active[c->seg[i].kind] = goes_on(&c->seg[i]) ? i : -1;
+			c->active[c->seg[i].kind] = goes_on(c, &c->seg[i]) ? i : -1;
 }
 
 static int open_all(struct cache *c)
@@ -283,8 +261,12 @@ static int open_all(struct cache *c)
 	for (int i = 0; i < c->nlayers; i++) {
 		int rc = open_layer(c, i);
 		bool top = i == c->nlayers - 1 && !c->memory;
-		if (rc == E_NOMEM || (rc < 0 && top))
+		if (rc == E_NOMEM || (rc < 0 && top && (rc != E_BUSY || c->lock_fd >= 0)))
 			return rc;
+		if (rc == E_BUSY) {
+			c->layer[i].not_now = true;
+			c->layer[i].names = (struct key){0};
+		}
 		if (rc < 0)
 			log_info("hone: %s: it is passed over", err_text());
 	}
@@ -311,7 +293,7 @@ static void sync_top(struct cache *c)
 {
 	int rc = E_OK;
 	for (int i = 0; i < c->nsegs && rc >= 0; i++)
-		if (cache_top_seg(c, &c->seg[i]) && c->seg[i].writable)
+		if (cache_top_seg(c, &c->seg[i]))
 			rc = disk->sync(c->seg[i].fd);
 	if (rc >= 0)
 		rc = disk->sync_dir(cache_dir(c));
@@ -334,7 +316,7 @@ int cache_layers_load(struct cache *c)
 		struct seg *s = &c->seg[i];
 		rc = scan(c, i, true);
 		if (s->fd >= 0)
-			c->damaged_bytes += (s->clean ? s->end : s->size) - s->start - s->good_bytes;
+			c->damaged_bytes += s->damaged_bytes;
 	}
 	choose_active(c);
 	if (rc >= 0)
@@ -342,11 +324,22 @@ int cache_layers_load(struct cache *c)
 	return rc < 0 ? rc : E_OK;
 }
 
+/* Files that are there but not those that were opened. What cannot be listed is as it was. */
+static bool has_changed(const struct layer *l)
+{
+	struct names now = {0};
+	int rc = cache_list(l->dir, &now);
+	bool changed = rc >= 0 && (l->not_now || !key_equal(l->names, cache_names_key(&now)));
+	if (rc < 0)
+		log_more("%s", err_text());
+	free(now.name);
+	return changed;
+}
+
 /* 1: the folder is not what it was: it has to be read again. */
 static int follow(struct cache *c, int layer, int *found)
 {
 	struct stat st;
-	struct layer *of = &c->layer[layer];
 	int last[SEG_MIXED + 1] = {-1, -1, -1, -1}, rc = 0;
 	for (int i = 0; i < c->nsegs; i++) {
 		if (c->seg[i].fd < 0 || c->seg[i].layer != layer)
@@ -358,12 +351,14 @@ static int follow(struct cache *c, int layer, int *found)
 	for (int kind = SEG_RECORDS; kind <= SEG_MIXED && rc >= 0; kind++)
 		if (last[kind] >= 0 && (rc = scan(c, last[kind], false)) > 0)
 			*found = 1;
-	char path[PATH_MAX];
-	bool next = snprintf(path, sizeof path, "%s/%08llx.seg", of->dir, (unsigned long long)of->last + 1) <
-			(int)sizeof path &&
-		    access(path, F_OK) == 0;
-	bool empty = last[SEG_RECORDS] < 0 && last[SEG_CODE] < 0 && last[SEG_MIXED] < 0;
-	return rc < 0 ? rc : next || (empty && file_is_dir(of->dir));
+	return rc < 0 ? rc : has_changed(&c->layer[layer]);
+}
+
+int cache_reload(struct cache *c)
+{
+	cache_layers_close(c);
+	cache_index_clear(c);
+	return cache_layers_load(c);
 }
 
 int cache_layers_follow(struct cache *c)
@@ -376,43 +371,6 @@ int cache_layers_follow(struct cache *c)
 	}
 	if (again <= 0)
 		return again < 0 ? again : found;
-	uint64_t before = c->generation;
-	int segs = c->nsegs;
-	cache_layers_close(c);
-	cache_index_clear(c);
-	int rc = cache_layers_load(c);
-	return rc < 0 ? rc : c->generation != before || c->nsegs != segs;
-}
-
-/* Names the process in the lock file, for the one that is refused. */
-static void write_holder(int fd)
-{
-	char text[32];
-	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
-		log_more("the cache's lock file does not say who holds it: %s", strerror(errno));
-}
-
-int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
-{
-	char path[PATH_MAX], holder[32] = "";
-	if (snprintf(path, sizeof path, "%s/lock", dir) >= (int)sizeof path)
-		return fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
-	int rc = file_lock(path, wait_ns, &c->lock_fd);
-	if (rc >= 0) {
-		write_holder(c->lock_fd);
-		return E_OK;
-	}
-	c->lock_fd = -1;
-	if (rc != E_BUSY)
-		return rc;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, holder, sizeof holder - 1);
-	if (fd >= 0)
-		close(fd);
-	holder[n > 0 ? n : 0] = 0;
-	holder[strcspn(holder, "\n")] = 0;
-	return fail(E_BUSY,
-		    "cache %s is in use by process %s; wait for it to end, or use another --cache folder",
-		    dir, isdigit((unsigned char)holder[0]) ? holder : "(unknown)");
+	int rc = cache_reload(c);
+	return rc < 0 ? rc : 1;
 }

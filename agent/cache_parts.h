@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the cache share: cache_layer.c opens folders and follows their writer, cache_index.c
- * knows where records are, cache_write.c commits, cache_compact.c makes room, cache.c is what callers see. */
+/* What the parts of the cache share: cache_list.c lists folders, cache_layer.c opens them and follows their
+ * writer, cache_lock.c is the writer's lock, cache_index.c knows where records are, cache_write.c commits,
+ * cache_compact.c makes room, cache_copy.c makes one file of what lives, cache.c is what callers see. */
 #ifndef AGENT_CACHE_PARTS_H
 #define AGENT_CACHE_PARTS_H
 
@@ -20,6 +21,7 @@ struct slot {
 	uint32_t n;   /* payload bytes; GONE: forgotten */
 	uint16_t seg; /* NOWHERE: evicted */
 	uint8_t type; /* enum cache_type; 0: empty */
+	bool leaves;  /* the next copy is made without it */
 };
 
 /* What waits. */
@@ -32,8 +34,24 @@ struct put {
 
 struct layer {
 	char *dir;
-	uint64_t last; /* the highest number of a segment that it has, or had */
-	bool unread;   /* something in it could not be read: nothing is thrown away but for the cap */
+	bool seed;
+	uint64_t last;    /* the highest number of a segment that it has, or had */
+	struct key names; /* of the files that were there when it was opened */
+	bool unread;      /* something in it could not be read: nothing is thrown away but for the cap */
+	int unopened;     /* files that could not be opened: nothing is thrown away */
+	uint64_t hidden;  /* the highest number of a file that was passed over: what comes later is written
+			     behind it */
+	bool not_now;     /* ... for want of descriptors or memory */
+	int told;         /* files that were said to be passed over */
+};
+
+/* The names of a folder's segments, sorted. */
+enum { SEG_NAME = 63 }; /* longer ones are not ours */
+struct names {
+	char (*name)[SEG_NAME + 1];
+	int n, cap;
+	int more;      /* there are, that have no place here */
+	uint64_t last; /* the highest number among all */
 };
 
 struct cache {
@@ -50,6 +68,7 @@ struct cache {
 	struct put *put;
 	int nputs, put_cap, waiting; /* of them not done */
 	struct buf bytes;            /* the payloads of the puts */
+	size_t tidy_at;              /* bytes of them at which those that are done go */
 	struct cache_options o;
 	uint64_t generation;
 	int64_t written_bytes, damaged_bytes;
@@ -60,30 +79,62 @@ struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* t
 int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload,
 		int64_t at) MUST_CHECK;
 int cache_index_start(struct cache *c) MUST_CHECK;
-void cache_index_clear(struct cache *c); /* but for what waits in memory */
+void cache_index_clear(struct cache *c);        /* but for what waits in memory */
+int64_t cache_slot_bytes(const struct slot *s); /* of its record, or of what says that there is none */
 /* The order of cache_each_rec. */
 int cache_order(const void *slot_a, const void *slot_b, void *cache);
-enum seg_kind cache_kind(uint8_t type); /* of the segment that holds it */
+int cache_order_slots(const void *a, const void *b, void *cache); /* the same, of pointers to slots */
+enum seg_kind cache_kind(uint8_t type);                           /* of the segment that holds it */
 
 /* Opens and indexes all layers. */
 int cache_layers_load(struct cache *c) MUST_CHECK;
 /* What their writers did since. Returns whether there was something. */
 int cache_layers_follow(struct cache *c) MUST_CHECK;
+int cache_reload(struct cache *c) MUST_CHECK; /* all, as at open */
 void cache_layers_close(struct cache *c);
 int cache_seg_add(struct cache *c, const struct seg *s) MUST_CHECK; /* its index */
+/* Closes it and removes its file, unless another one has its name by now. */
+void cache_remove_seg(const struct cache *c, struct seg *s);
 bool cache_top_seg(const struct cache *c, const struct seg *s); /* open, and of the layer that is written */
 unsigned cache_file_mode(const char *dir);                      /* who may list it may read */
 
+/* An absent folder has none. E_BUSY: not now. */
+int cache_list(const char *dir, struct names *l) MUST_CHECK;
+struct key cache_names_key(const struct names *l);
+uint64_t cache_number(const char *name); /* that its name says; 0: none */
+bool cache_own_name(const char *name);   /* XXXXXXXX.seg, as writers name theirs */
+
 int cache_lock(struct cache *c, const char *dir, int64_t wait_ns) MUST_CHECK;
+/* The lock is still DIR/lock; where the folder was taken away or moved, a new one is made and locked. E_IO:
+ * that cannot be. */
+int cache_hold(struct cache *c) MUST_CHECK;
 /* A put that waits, and counts at once. 1: one more waits; 0: another one no longer does. */
 int cache_wait(struct cache *c, const struct head *h, const void *payload) MUST_CHECK;
 int cache_flush(struct cache *c) MUST_CHECK; /* all that waits is durable */
+/* The number of a new segment: nothing of that name is there. */
+int cache_next_number(struct cache *c, struct seg *s) MUST_CHECK;
 /* Bytes of flash that a write of n bytes at an offset costs. */
 int64_t cache_cost(int64_t at, int64_t n);
 void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at);
 
-/* `need` more bytes fit under the cap, as far as that can be. */
-void cache_make_room(struct cache *c, int64_t need);
+/* A copy of slots, in order, as a segment DIR/NAME; w->s as seg_create wants it, at[i] where slot i went (<
+ * 0: it was bad and is left out). On failure there is no such file. */
+struct copy {
+	struct cache *c;
+	const char *dir, *temp, *name; /* NULL: that of its number */
+	unsigned mode;
+	struct slot *const *slot;
+	int n;
+	int64_t *at;
+	bool marks;      /* it is the cache's own: it counts on */
+	int64_t written; /* bytes of flash that it cost */
+	struct seg s;
+	struct buf out;  /* not written yet */
+	int64_t flushed; /* bytes of the file before that */
+};
+int cache_copy(struct copy *w) MUST_CHECK;
+/* `need` more bytes fit under the cap, as far as that can be. E_IO: nothing may be thrown away. */
+int cache_make_room(struct cache *c, int64_t need) MUST_CHECK;
 void cache_compact_at_open(struct cache *c);
 
 #endif

@@ -2,8 +2,11 @@
 #include "agent/cache_parts.h"
 #include "platform/disk.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum {
 	MAX_WAITING_BYTES = 64 << 20, /* beyond it a dead disk costs results, not the robot's memory */
@@ -11,6 +14,7 @@ enum {
 	CODE_FACTOR = 16, /* a segment of code is that many times larger than the first of records */
 	GROWTH = 4,       /* a new segment: this part of what is there, so that their number stays small */
 	ROUND = 64 << 10,
+	LEAST_TIDY = 64 << 10, /* bytes of puts */
 };
 
 int64_t cache_cost(int64_t at, int64_t n)
@@ -18,9 +22,36 @@ int64_t cache_cost(int64_t at, int64_t n)
 	return n > 0 ? ((at + n - 1) / FLASH_BLOCK - at / FLASH_BLOCK + 1) * FLASH_BLOCK : 0;
 }
 
-static int make_room_for_put(struct cache *c)
+/* What is done goes; what waits closes up. */
+static void tidy(struct cache *c)
 {
-	if (c->nputs < c->put_cap)
+	size_t bytes = 0;
+	int n = 0;
+	for (int i = 0; i < c->nputs; i++) {
+		struct put p = c->put[i];
+		if (p.done)
+			continue;
+		cache_slot(c, p.of, p.h.key)->at = n;
+		if (p.h.n)
+			memmove(c->bytes.p + bytes, c->bytes.p + p.at, p.h.n);
+		p.at = bytes;
+		bytes += p.h.n;
+		c->put[n++] = p;
+	}
+	c->nputs = n;
+	c->bytes.n = bytes;
+	c->tidy_at = bytes * 2 < LEAST_TIDY          ? LEAST_TIDY
+		     : bytes * 2 < MAX_WAITING_BYTES ? bytes * 2
+						     : MAX_WAITING_BYTES;
+}
+
+/* Half of the places at least are free behind it, so that a put costs the same however many are superseded.
+ */
+static int make_room_for_put(struct cache *c, size_t bytes)
+{
+	if (c->nputs == c->put_cap || c->bytes.n + bytes > c->tidy_at)
+		tidy(c);
+	if (c->nputs * 2 < c->put_cap)
 		return E_OK;
 	int cap = c->put_cap ? c->put_cap * 2 : BATCH_RECORDS;
 	struct put *more = realloc(c->put, (size_t)cap * sizeof *more);
@@ -33,7 +64,7 @@ static int make_room_for_put(struct cache *c)
 
 int cache_wait(struct cache *c, const struct head *h, const void *payload)
 {
-	int rc = make_room_for_put(c);
+	int rc = make_room_for_put(c, h->n);
 	if (rc < 0)
 		return rc;
 	if (c->bytes.n + h->n > MAX_WAITING_BYTES)
@@ -77,6 +108,24 @@ static int64_t segment_bytes(const struct cache *c, enum seg_kind kind)
 	return grown > first ? grown : first;
 }
 
+int cache_next_number(struct cache *c, struct seg *s)
+{
+	struct layer *top = &c->layer[c->nlayers - 1];
+	char path[PATH_MAX];
+	struct stat st;
+	do {
+		if (top->last + 1 >= SEG_NUMBERS)
+			return fail(E_IO,
+				    "cache %s: its files leave no number for another one: use another folder",
+				    top->dir);
+		s->number = ++top->last;
+		if (snprintf(path, sizeof path, "%s/%08llx.seg", top->dir, (unsigned long long)s->number) >=
+		    (int)sizeof path)
+			return fail(E_USAGE, "the path of cache folder %.80s... is too long", top->dir);
+	} while (lstat(path, &st) == 0);
+	return E_OK;
+}
+
 /* A segment of this kind with `need` bytes left, durable with its name. Its index. */
 static int room(struct cache *c, enum seg_kind kind, int64_t need)
 {
@@ -91,13 +140,16 @@ static int room(struct cache *c, enum seg_kind kind, int64_t need)
 	size = size < SEG_HEAD + need ? SEG_HEAD + need : size;
 	if (kind == SEG_CODE)
 		size = SEG_HEAD;
-	cache_make_room(c, kind == SEG_CODE ? need : size);
-	struct layer *top = &c->layer[c->nlayers - 1];
-	struct seg s = {.kind = kind, .number = ++top->last, .layer = c->nlayers - 1};
-	int rc = seg_create(dir, size, cache_file_mode(dir), &s);
+	struct seg s = {.kind = kind, .layer = c->nlayers - 1};
+	int rc = cache_make_room(c, kind == SEG_CODE ? need : size);
+	if (rc >= 0)
+		rc = cache_next_number(c, &s);
+	if (rc < 0)
+		return rc;
+	rc = seg_create(dir, CACHE_TEMP_FILE, size, cache_file_mode(dir), &s);
 	c->written_bytes += cache_cost(0, size);
 	if (rc >= 0)
-		rc = seg_name(dir, &s);
+		rc = seg_name(dir, CACHE_TEMP_FILE, &s);
 	if (rc < 0)
 		return rc;
 	rc = cache_seg_add(c, &s);
@@ -190,7 +242,7 @@ int cache_flush(struct cache *c)
 	static const enum seg_kind order[] = {SEG_CODE, SEG_RECORDS};
 	if (c->lock_fd < 0 || !c->waiting)
 		return E_OK;
-	int rc = E_OK;
+	int rc = cache_hold(c);
 	for (int i = 0; i < 2 && rc >= 0; i++)
 		for (struct batch b; rc >= 0 && (gather(c, order[i], &b), b.n > 0);)
 			rc = write_batch(c, order[i], &b);

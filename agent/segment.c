@@ -57,6 +57,23 @@ static int read_header(struct seg *s, const char *path)
 		   : fail(E_CORRUPT, "%s is damaged, or of another version of hone", path);
 }
 
+/* O_NONBLOCK: a FIFO there would hold a reader up for ever. What may not be written (somebody else's, a link,
+ * on a file system that is read-only) is read: another one is written. */
+static int open_file(const char *path, bool to_write)
+{
+	enum { FLAGS = O_CLOEXEC | O_NONBLOCK };
+	int fd = to_write ? open(path, O_RDWR | O_NOFOLLOW | FLAGS) : -1;
+	bool other = errno == EACCES || errno == ELOOP || errno == EROFS || errno == EPERM;
+	return fd < 0 && (!to_write || other) ? open(path, O_RDONLY | FLAGS) : fd;
+}
+
+static int open_error(void)
+{
+	if (errno == ENOENT || errno == ENOTDIR)
+		return E_NOTFOUND;
+	return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? E_BUSY : E_IO;
+}
+
 int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 {
 	char path[PATH_MAX];
@@ -66,20 +83,17 @@ int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 		return rc;
 	*out = (struct seg){.plain = !strcmp(name, CACHE_OLD_FILE)};
 	snprintf(out->name, sizeof out->name, "%s", name);
-	/* O_NONBLOCK: a FIFO there would hold a reader up for ever. */
-	out->fd = open(path, (to_write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
-	if (out->fd < 0 && to_write && errno == EACCES) /* somebody else's: another one is written */
-		out->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	out->fd = open_file(path, to_write);
 	if (out->fd < 0)
-		return fail(errno == ENOENT || errno == ENOTDIR ? E_NOTFOUND : E_IO, "%s: %s", path,
-			    strerror(errno));
-	if (fstat(out->fd, &st) < 0 || !S_ISREG(st.st_mode))
-		rc = fail(E_CORRUPT, "%s is not a regular file", path);
-	else
-		rc = read_header(out, path);
+		return fail(open_error(), "%s: %s", path, strerror(errno));
+	if (fstat(out->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		seg_close(out);
+		return fail(E_CORRUPT, "%s is not a regular file", path);
+	}
+	rc = read_header(out, path);
 	out->size = st.st_size;
 	out->end = out->start;
-	out->writable = rc >= 0 && (fcntl(out->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+	out->writable = st.st_nlink == 1 && (fcntl(out->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 	if (rc < 0)
 		seg_close(out);
 	return rc;
@@ -140,10 +154,10 @@ static int refused(const char *dir, int rc)
 		    disk_remedy(rc));
 }
 
-int seg_create(const char *dir, int64_t size, unsigned mode, struct seg *s)
+int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, struct seg *s)
 {
 	char tmp[PATH_MAX];
-	int rc = path_in(dir, CACHE_TEMP_FILE, tmp);
+	int rc = path_in(dir, temp, tmp);
 	if (rc < 0)
 		return rc;
 	size = size < SEG_HEAD ? SEG_HEAD : size;
@@ -164,10 +178,10 @@ int seg_create(const char *dir, int64_t size, unsigned mode, struct seg *s)
 	return E_OK;
 }
 
-int seg_name(const char *dir, struct seg *s)
+int seg_name(const char *dir, const char *temp, struct seg *s)
 {
 	char tmp[PATH_MAX], path[PATH_MAX];
-	int rc = path_in(dir, CACHE_TEMP_FILE, tmp);
+	int rc = path_in(dir, temp, tmp);
 	if (rc >= 0)
 		rc = path_in(dir, s->name, path);
 	if (rc < 0)
@@ -301,6 +315,22 @@ static bool zeros_from(struct walk *w, int64_t at)
 	return true;
 }
 
+/* The bytes behind the last good record, without the zeros at the end: what a cut left, or damage. */
+static int64_t rest(struct walk *w)
+{
+	const struct seg *s = w->s;
+	for (int64_t end = s->size; end > s->end;) {
+		int64_t at = end - s->end > WINDOW ? end - WINDOW : s->end;
+		size_t n = read_window(w, at, (size_t)(end - at));
+		while (n > 0 && !w->window[n - 1])
+			n--;
+		if (n > 0)
+			return at + (int64_t)n - s->end;
+		end = at;
+	}
+	return 0;
+}
+
 /* One that is larger than the window. */
 static int take_large(struct walk *w, int64_t at, const struct head *h, seg_fn *fn, void *ctx)
 {
@@ -380,6 +410,8 @@ int seg_scan(struct seg *s, bool all, seg_fn *fn, void *ctx)
 	if (s->end == s->size)
 		s->clean = true;
 	s->clean = s->clean && !s->unread;
+	if (all)
+		s->damaged_bytes = s->end - s->start - s->good_bytes + (s->clean ? 0 : rest(&w));
 	free(w.window);
 	return found;
 }

@@ -36,14 +36,15 @@ struct seg {
 	char name[64];
 	uint64_t number, replaces, salt;
 	enum seg_kind kind;
-	int layer;    /* of the cache */
-	bool plain;   /* the old format */
-	bool foreign; /* somebody else may have written it: its code is not run */
-	bool writable;
+	int layer;                /* of the cache */
+	bool plain;               /* the old format */
+	bool foreign;             /* somebody else may have written it: its code is not run */
+	bool writable;            /* open to write, and no other name leads to it */
 	bool clean;               /* nothing but zeros follows the last record */
 	bool unread;              /* the system refused a part: there may be more in it */
 	int64_t start, end, size; /* bytes: where records begin, behind the last good one, of the file */
 	int64_t good_bytes;       /* in good records */
+	int64_t damaged_bytes;    /* that are neither, nor the zeros at the end: of a scan of all */
 };
 
 struct head {
@@ -52,15 +53,17 @@ struct head {
 	struct key key;
 };
 
-/* E_NOTFOUND: no such file (any more). E_CORRUPT: no segment of ours. E_IO: cannot be read. */
+/* E_NOTFOUND: no such file (any more). E_CORRUPT: no segment of ours. E_IO: cannot be read. E_BUSY: not now,
+ * for this process has no descriptor or no memory left. A link is followed to read, never to write. */
 int seg_open(const char *dir, const char *name, bool to_write, struct seg *out) MUST_CHECK;
 void seg_close(struct seg *s);
 uint64_t seg_salt(void); /* a number that nobody outside can know */
-/* Writes DIR/new.tmp: a header and then zeros up to `size` bytes, durable but without its name; s->number,
+/* Writes DIR/TEMP: a header and then zeros up to `size` bytes, durable but without its name; s->number,
  * replaces and kind are the caller's. On failure there is no such file. */
-int seg_create(const char *dir, int64_t size, unsigned mode, struct seg *s) MUST_CHECK;
-/* ... which gets its name, durably. On failure the file is gone and closed. */
-int seg_name(const char *dir, struct seg *s) MUST_CHECK;
+int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, struct seg *s) MUST_CHECK;
+/* ... which gets its name, durably. On failure the file is gone and closed. A file of that name is replaced.
+ */
+int seg_name(const char *dir, const char *temp, struct seg *s) MUST_CHECK;
 
 typedef int seg_fn(void *ctx, const struct head *h, const uint8_t *payload, int64_t at);
 /* Calls fn for every good record from s->end on, and moves s->end. `all`: looks behind damage too, and

@@ -8,9 +8,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define GENERATION "generation"
 
 /* Of a file that grows meanwhile: what is there when the end is met. */
 static int copy_bytes(int from, int to)
@@ -71,26 +74,49 @@ static bool holds(const struct cache *c)
 	return s.record_bytes + s.code_bytes > 0;
 }
 
+/* A pack does not count: beside it is written how far its cache was. */
+static int write_generation(const char *to, uint64_t generation)
+{
+	char path[PATH_MAX], text[32];
+	int n = snprintf(text, sizeof text, "%llu\n", (unsigned long long)generation);
+	int rc = path_in(to, GENERATION, path);
+	return rc < 0 ? rc : file_write(path, text, (size_t)n);
+}
+
+static uint64_t read_generation(const char *dir)
+{
+	char path[PATH_MAX];
+	struct arena a = {0};
+	struct blob text;
+	uint64_t generation = 0;
+	if (path_in(dir, GENERATION, path) >= 0 && file_read(&a, path, 32, &text) >= 0)
+		generation = strtoull(text.p, NULL, 10);
+	arena_free(&a);
+	return generation;
+}
+
 static int pack(const char *dir, const char *to)
 {
 	struct cache *c;
 	char path[PATH_MAX];
-	int rc = path_in(to, "00000001.seg", path);
+	int rc = path_in(to, "cache.seg", path);
 	if (rc >= 0)
 		rc = cache_open_with(&c, dir, CACHE_READ, 0, &alone);
 	if (rc < 0)
 		return rc;
-	if (holds(c))
+	uint64_t generation = cache_generation(c) + 1;
+	bool something = holds(c);
+	if (something)
 		rc = cache_pack(c, path, true);
 	cache_close(c);
-	return rc;
+	return rc >= 0 && something ? write_generation(to, generation) : rc;
 }
 
 static bool is_store(const char *name)
 {
 	size_t n = strlen(name);
-	return !strcmp(name, "lock") || !strcmp(name, CACHE_OLD_FILE) || !strcmp(name, CACHE_TEMP_FILE) ||
-	       (n > 4 && !strcmp(name + n - 4, ".seg"));
+	return !strcmp(name, "lock") || !strcmp(name, CACHE_OLD_FILE) || !strcmp(name, GENERATION) ||
+	       (n > 4 && (!strcmp(name + n - 4, ".seg") || !strcmp(name + n - 4, ".tmp")));
 }
 
 uint64_t snap_generation(const char *dir)
@@ -98,7 +124,8 @@ uint64_t snap_generation(const char *dir)
 	struct cache *c;
 	if (cache_open_with(&c, dir, CACHE_READ, 0, &alone) < 0)
 		return 0;
-	uint64_t generation = holds(c) ? cache_generation(c) + 1 : 0; /* the old format has none */
+	uint64_t noted = read_generation(dir);
+	uint64_t generation = !holds(c) ? 0 : noted ? noted : cache_generation(c) + 1; /* the old format: 1 */
 	cache_close(c);
 	return generation;
 }

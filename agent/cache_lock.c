@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One writer: DIR/lock. */
+#include "agent/cache_parts.h"
+#include "platform/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int lock_path(const char *dir, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "%s/lock", dir) < PATH_MAX
+		   ? E_OK
+		   : fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
+}
+
+/* Names the process in the lock file, for the one that is refused. A file that has another name is perhaps
+ * somebody's, put there to be overwritten. */
+static void write_holder(int fd)
+{
+	char text[32];
+	struct stat st;
+	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+	if (fstat(fd, &st) < 0 || st.st_nlink > 1)
+		return;
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+		log_more("the cache's lock file does not say who holds it: %s", strerror(errno));
+}
+
+static int busy(const char *dir, const char *path)
+{
+	char holder[32] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	ssize_t n = fd < 0 ? 0 : read(fd, holder, sizeof holder - 1);
+	if (fd >= 0)
+		close(fd);
+	holder[n > 0 ? n : 0] = 0;
+	holder[strspn(holder, "0123456789")] = 0;
+	return fail(E_BUSY,
+		    "cache %s is in use by process %s; wait for it to end, or use another --cache folder",
+		    dir, *holder ? holder : "(unknown)");
+}
+
+int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
+{
+	char path[PATH_MAX];
+	int rc = lock_path(dir, path);
+	if (rc >= 0)
+		rc = file_lock(path, wait_ns, &c->lock_fd);
+	if (rc >= 0)
+		write_holder(c->lock_fd);
+	else
+		c->lock_fd = -1;
+	return rc == E_BUSY ? busy(dir, path) : rc;
+}
+
+static bool holds(const struct cache *c)
+{
+	char path[PATH_MAX];
+	struct stat here, ours;
+	return lock_path(cache_dir(c), path) >= 0 && lstat(path, &here) == 0 &&
+	       fstat(c->lock_fd, &ours) == 0 && here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
+}
+
+int cache_hold(struct cache *c)
+{
+	if (holds(c))
+		return E_OK;
+	const char *dir = cache_dir(c);
+	int old = c->lock_fd, rc = file_mkdirs(dir, 0755);
+	if (rc >= 0)
+		rc = cache_lock(c, dir, 0);
+	if (rc < 0) {
+		char why[512];
+		snprintf(why, sizeof why, "%s", err_text());
+		c->lock_fd = old;
+		return fail(E_IO, "cache %s was taken away, or moved: %s", dir, why);
+	}
+	file_unlock(old);
+	log_info("hone: cache %s was taken away, or moved: what comes from now on is kept in a new one", dir);
+	return cache_reload(c);
+}
