@@ -2,6 +2,9 @@
 /* Power cuts without a machine: what a run did to its files is written down through platform/disk.h, and any
  * state that a file system may be in after a cut at any point is made of it.
  *
+ * The process may die before that, between two calls or in the middle of a write (crash.dies_at): what it did
+ * stays as it is, synced or not, and a new process goes on from there.
+ *
  * What such a file system promises: what was written before a file's last sync is there; of later writes any
  * subset, each whole or torn at TEAR bytes, in any order. Changes of names happen in order: those before the
  * folder's last sync have happened, and of later ones the first few. */
@@ -12,6 +15,7 @@
 #include "platform/rng.h"
 #include "tests/test.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
@@ -34,7 +38,9 @@ static struct {
 	struct crash_op op[CRASH_OPS];
 	int n, nfiles;
 	ino_t ino[CRASH_FILES];
-	bool deaf; /* syncs do nothing: a broken cache */
+	bool deaf;   /* syncs do nothing: a broken cache */
+	int dies_at; /* operations; 0: it does not */
+	bool dead;   /* nothing that it calls has an effect */
 } crash;
 
 static struct crash_op *crash_add(enum crash_kind kind)
@@ -64,8 +70,16 @@ static int crash_file(int fd)
 	abort();
 }
 
+static bool crash_dies(void)
+{
+	crash.dead |= crash.dies_at && crash.n >= crash.dies_at;
+	return crash.dead;
+}
+
 static int crash_create(const char *path, unsigned mode)
 {
+	if (crash_dies())
+		return -EIO;
 	int fd = disk_system.create(path, mode);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0 || crash.nfiles == CRASH_FILES)
@@ -78,17 +92,24 @@ static int crash_create(const char *path, unsigned mode)
 
 static int crash_write(int fd, const void *p, size_t n, int64_t at)
 {
+	if (crash.dead)
+		return -EIO;
+	if (crash_dies())
+		n /= 2;
 	struct crash_op *op = crash_add(OP_WRITE);
 	op->file = crash_file(fd);
 	op->at = at;
 	op->n = n;
 	op->data = malloc(n + 1);
 	memcpy(op->data, p, n);
-	return disk_system.write(fd, p, n, at);
+	int rc = disk_system.write(fd, p, n, at);
+	return crash.dead ? -EIO : rc;
 }
 
 static int crash_sync(int fd)
 {
+	if (crash_dies())
+		return -EIO;
 	if (!crash.deaf)
 		crash_add(OP_SYNC)->file = crash_file(fd);
 	return 0;
@@ -96,6 +117,8 @@ static int crash_sync(int fd)
 
 static int crash_rename(const char *from, const char *to)
 {
+	if (crash_dies())
+		return -EIO;
 	struct crash_op *op = crash_add(OP_RENAME);
 	crash_name(op->name, from);
 	crash_name(op->to, to);
@@ -104,6 +127,8 @@ static int crash_rename(const char *from, const char *to)
 
 static int crash_unlink(const char *path)
 {
+	if (crash_dies())
+		return -EIO;
 	crash_name(crash_add(OP_UNLINK)->name, path);
 	return disk_system.unlink(path);
 }
@@ -111,6 +136,8 @@ static int crash_unlink(const char *path)
 static int crash_sync_dir(const char *path)
 {
 	(void)path;
+	if (crash_dies())
+		return -EIO;
 	if (!crash.deaf)
 		crash_add(OP_SYNC_DIR);
 	return 0;
@@ -129,7 +156,8 @@ static void crash_forget(void)
 {
 	for (int i = 0; i < crash.n; i++)
 		free(crash.op[i].data);
-	crash.n = crash.nfiles = 0;
+	crash.n = crash.nfiles = crash.dies_at = 0;
+	crash.dead = false;
 }
 
 /* How a cut treats what was not synced. */

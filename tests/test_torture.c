@@ -6,6 +6,9 @@
 #include "tests/crash.h"
 
 #include <dirent.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 enum { KEYS = 24, PUTS = 260, SHARE = 1500 };
 
@@ -31,8 +34,13 @@ struct said {
 	int version; /* 0: forgotten */
 };
 
-static struct said said[PUTS * 4];
-static int nsaid;
+enum { SAID = PUTS * 16 };
+static struct words {
+	struct said said[SAID];
+	int n;
+} * words;         /* shared with children */
+static bool dying; /* processes are killed meanwhile */
+static int deaths; /* so many were */
 static char folder[64], state[64];
 
 static const char *shm(void)
@@ -46,7 +54,8 @@ static void make_dirs(void)
 	log_level_set(LOG_QUIET);
 	snprintf(folder, sizeof folder, "%s/hone-run-XXXXXX", shm());
 	snprintf(state, sizeof state, "%s/hone-cut-XXXXXX", shm());
-	if (!mkdtemp(folder) || !mkdtemp(state))
+	words = mmap(NULL, sizeof *words, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (!mkdtemp(folder) || !mkdtemp(state) || words == MAP_FAILED)
 		abort();
 }
 
@@ -67,6 +76,7 @@ static void remove_dirs(void)
 	empty_dir(state);
 	rmdir(folder);
 	rmdir(state);
+	munmap(words, sizeof *words);
 	crash_forget();
 }
 
@@ -90,54 +100,101 @@ static size_t payload(int key, int version, char out[12000])
 
 static void say(int key, int version)
 {
-	said[nsaid++] = (struct said){crash.n, key, version};
+	if (words->n == SAID)
+		abort();
+	words->said[words->n++] = (struct said){crash.n, key, version};
 }
+
+static void done(int rc)
+{
+	if (rc < 0 && !crash.dead)
+		CHECK_OK(rc);
+}
+
+static const struct cache_options options = {.segment_bytes = 4096, .seeds = ""};
 
 /* Code and record of a new version, or a forgotten key; now and then a commit, a compaction, or a new
  * process.
  */
 static struct cache *one_put(struct cache *c, struct rng *r, int version)
 {
-	static const struct cache_options o = {.segment_bytes = 4096, .seeds = ""};
 	char p[12000];
 	int key = (int)rng_below(r, KEYS);
 	if (rng_below(r, 12) == 0) {
 		say(key, 0);
-		CHECK_OK(cache_forget(c, CACHE_HISTORY, key_of(key, 0)));
+		done(cache_forget(c, CACHE_HISTORY, key_of(key, 0)));
 	} else {
 		size_t n = payload(key, version, p);
 		if (key % 3 == 0)
-			CHECK_OK(cache_put(c, CACHE_CODE, key_of(key, version), p, n));
+			done(cache_put(c, CACHE_CODE, key_of(key, version), p, n));
 		say(key, version);
-		CHECK_OK(cache_put(c, CACHE_HISTORY, key_of(key, 0), p, n));
+		done(cache_put(c, CACHE_HISTORY, key_of(key, 0), p, n));
 	}
 	uint32_t what = rng_below(r, 60);
 	if (what < 12)
-		CHECK_OK(cache_commit(c));
+		done(cache_commit(c));
 	else if (what == 12)
-		CHECK_OK(cache_compact(c));
+		done(cache_compact(c));
 	else if (what == 13)
-		cache_close(c);
-	if (what < 14)
+		done(cache_commit(c));
+	if (what < 14 && !crash.dead)
 		say(-1, 0);
-	if (what == 13)
-		CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &o));
+	if (what == 13 && !crash.dead) {
+		cache_close(c);
+		CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &options));
+	}
+	return c;
+}
+
+static int version_of(struct cache *c, int key, struct blob *b, struct arena *a)
+{
+	int version = 0;
+	if (cache_get(c, CACHE_HISTORY, key_of(key, 0), a, b) >= 0)
+		memcpy(&version, b->p, sizeof version);
+	return version;
+}
+
+/* The process was killed: what it had in memory is gone, its lock too, and what it wrote is there. What the
+ * next one reads it may say to be durable. */
+static struct cache *next_process(struct cache *dead)
+{
+	struct cache *c = NULL;
+	struct arena a = {0};
+	struct blob b;
+	int err = dup(2), null = open("/dev/null", O_WRONLY);
+	dup2(null, 2); /* the dead say nothing */
+	cache_close(dead);
+	dup2(err, 2);
+	close(null);
+	close(err);
+	crash.dead = false;
+	crash.dies_at = 0;
+	deaths++;
+	CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &options));
+	for (int key = 0; key < KEYS && c; key++)
+		say(key, version_of(c, key, &b, &a));
+	arena_free(&a);
 	return c;
 }
 
 static void record(uint64_t seed)
 {
-	static const struct cache_options o = {.segment_bytes = 4096, .seeds = ""};
 	struct cache *c;
 	struct rng r;
 	rng_seed(&r, seed);
 	crash_forget();
 	empty_dir(folder);
-	nsaid = 0;
+	words->n = 0;
 	disk = &crash_disk;
-	CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &o));
-	for (int i = 1; i <= PUTS && !test_bad; i++)
+	CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &options));
+	for (int i = 1; i <= PUTS && !test_bad; i++) {
+		if (dying && !crash.dies_at)
+			crash.dies_at = crash.n + 1 + (int)rng_below(&r, 50);
 		c = one_put(c, &r, i);
+		if (crash.dead)
+			c = next_process(c);
+	}
+	crash.dies_at = 0;
 	cache_close(c);
 	say(-1, 0);
 	disk = &disk_system;
@@ -153,9 +210,10 @@ static bool allowed(int key, int version, int cut)
 {
 	bool ok = version == 0;
 	int acked = -1;
-	for (int i = 0; i < nsaid && said[i].at <= cut; i++)
+	const struct said *said = words->said;
+	for (int i = 0; i < words->n && said[i].at <= cut; i++)
 		acked = said[i].key < 0 ? i : acked;
-	for (int i = 0; i < nsaid && said[i].at <= cut; i++) {
+	for (int i = 0; i < words->n && said[i].at <= cut; i++) {
 		if (said[i].key != key)
 			continue;
 		ok = said[i].version == version || (i > acked && ok);
@@ -169,13 +227,9 @@ static void judge(struct cache *c, int cut, struct verdict *v)
 	char want[12000];
 	for (int key = 0; key < KEYS; key++) {
 		struct blob b;
-		int version = 0;
-		bool right = true;
-		if (cache_get(c, CACHE_HISTORY, key_of(key, 0), &a, &b) >= 0) {
-			memcpy(&version, b.p, sizeof version);
-			right = version > 0 && version <= PUTS && payload(key, version, want) == b.n &&
-				!memcmp(b.p, want, b.n);
-		}
+		int version = version_of(c, key, &b, &a);
+		bool right = !version || (version > 0 && version <= PUTS &&
+					  payload(key, version, want) == b.n && !memcmp(b.p, want, b.n));
 		v->wrong += !right;
 		v->lost += right && !allowed(key, version, cut);
 		/* No record before its code. */
@@ -249,6 +303,115 @@ TEST(power_cuts)
 	printf("%d crash states: %d acknowledged batches lost, %d wrong records, %d opens failed\n", v.states,
 	       v.lost, v.wrong, v.refused);
 	CHECK(v.states >= states_wanted() && !v.lost && !v.wrong && !v.refused);
+	remove_dirs();
+}
+
+/* Processes are killed between their calls, and others go on with what they left; then the power is cut. */
+TEST(power_cuts_after_kills)
+{
+	make_dirs();
+	dying = true;
+	deaths = 0;
+	struct verdict v = torture(states_wanted() / 2, 1000);
+	dying = false;
+	printf("%d crash states after %d kills: %d acknowledged batches lost, %d wrong records, %d opens "
+	       "failed\n",
+	       v.states, deaths, v.lost, v.wrong, v.refused);
+	CHECK(deaths > 3 && !v.lost && !v.wrong && !v.refused);
+	remove_dirs();
+}
+
+/* A process that is killed for real before its k-th call, or in the middle of a write. */
+static struct {
+	int calls, at;
+} killed;
+
+static bool kills(void)
+{
+	return killed.calls++ == killed.at;
+}
+
+static int kill_create(const char *path, unsigned mode)
+{
+	return kills() ? raise(SIGKILL) : disk_system.create(path, mode);
+}
+
+static int kill_write(int fd, const void *p, size_t n, int64_t at)
+{
+	bool now = kills();
+	int rc = disk_system.write(fd, p, now ? n / 2 : n, at);
+	return now ? raise(SIGKILL) : rc;
+}
+
+static int kill_sync(int fd)
+{
+	return kills() ? raise(SIGKILL) : disk_system.sync(fd);
+}
+
+static int kill_rename(const char *from, const char *to)
+{
+	return kills() ? raise(SIGKILL) : disk_system.rename(from, to);
+}
+
+static int kill_unlink(const char *path)
+{
+	return kills() ? raise(SIGKILL) : disk_system.unlink(path);
+}
+
+static int kill_sync_dir(const char *path)
+{
+	return kills() ? raise(SIGKILL) : disk_system.sync_dir(path);
+}
+
+static int64_t kill_read(int fd, void *p, size_t n, int64_t at)
+{
+	return disk_system.read(fd, p, n, at);
+}
+
+static const struct disk killing_disk = {
+    kill_create, kill_write, kill_read, kill_sync, kill_rename, kill_unlink, kill_sync_dir,
+};
+
+static void write_until_killed(int at, int puts)
+{
+	struct cache *c;
+	struct rng r;
+	rng_seed(&r, 5);
+	killed.calls = 0, killed.at = at;
+	disk = &killing_disk;
+	if (cache_open_with(&c, folder, CACHE_WRITE, 0, &options) < 0)
+		_exit(2);
+	for (int i = 1; i <= puts; i++)
+		c = one_put(c, &r, i);
+	cache_close(c);
+	_exit(test_bad);
+}
+
+TEST(killed_at_every_call)
+{
+	struct verdict v = {0};
+	int status = -1, puts = states_wanted() > SHARE ? PUTS : 80;
+	make_dirs();
+	for (int at = 0; !WIFEXITED(status) && !test_bad; at++) {
+		struct cache *c;
+		empty_dir(folder);
+		words->n = 0;
+		pid_t pid = fork();
+		if (pid == 0)
+			write_until_killed(at, puts);
+		CHECK(waitpid(pid, &status, 0) == pid);
+		v.states++;
+		if (cache_open_with(&c, folder, CACHE_WRITE, 0, &options) < 0) {
+			v.refused++;
+			continue;
+		}
+		judge(c, 0, &v);
+		cache_close(c);
+	}
+	printf("%d kills: %d acknowledged batches lost, %d wrong records, %d opens failed\n", v.states,
+	       v.lost, v.wrong, v.refused);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	CHECK(v.states > puts && !v.lost && !v.wrong && !v.refused);
 	remove_dirs();
 }
 
