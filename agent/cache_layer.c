@@ -166,10 +166,17 @@ static int open_layer(struct cache *c, int layer)
 		rc = cache_list(of->dir, &l);
 		gone = rc < 0 ? rc : open_named(c, layer, &l, &p);
 		rc = gone < 0 ? gone : cache_list(of->dir, &again);
+		if (rc == E_BUSY && gone >= 0) { /* another time; a writer needs no second look */
+			of->not_now = true;
+			rc = E_OK;
+			break;
+		}
 		if (rc < 0 || (!gone && key_equal(of->names, cache_names_key(&again))))
 			break;
 	}
 	of->unread |= gone > 0;
+	of->unopened += rc < 0;
+	of->not_now |= rc == E_BUSY;
 	free(l.name);
 	free(again.name);
 	if (rc >= 0 && p.n && !of->told)
@@ -256,19 +263,18 @@ static void choose_active(struct cache *c)
 			c->active[c->seg[i].kind] = goes_on(c, &c->seg[i]) ? i : -1;
 }
 
+/* What cannot be listed is passed over: of the layer that is written only by readers, and where that is for
+ * want of descriptors. */
 static int open_all(struct cache *c)
 {
 	for (int i = 0; i < c->nlayers; i++) {
 		int rc = open_layer(c, i);
 		bool top = i == c->nlayers - 1 && !c->memory;
 		if (rc == E_NOMEM || (rc < 0 && top && (rc != E_BUSY || c->lock_fd >= 0)))
-			return rc;
-		if (rc == E_BUSY) {
-			c->layer[i].not_now = true;
-			c->layer[i].names = (struct key){0};
-		}
-		if (rc < 0)
-			log_info("hone: %s: it is passed over", err_text());
+			return rc == E_BUSY ? E_IO : rc;
+		if (rc >= 0)
+			continue;
+		log_info("hone: %s: it is passed over", err_text());
 	}
 	return E_OK;
 }
@@ -299,8 +305,10 @@ static void sync_top(struct cache *c)
 		rc = disk->sync_dir(cache_dir(c));
 	if (rc >= 0)
 		return;
-	c->layer[c->nlayers - 1].unread = true;
-	log_info("hone: cache %s: %s; %s", cache_dir(c), strerror(-rc), disk_remedy(rc));
+	struct layer *top = &c->layer[c->nlayers - 1];
+	top->unread = true;
+	if (!top->told++)
+		log_info("hone: cache %s: %s; %s", top->dir, strerror(-rc), disk_remedy(rc));
 }
 
 int cache_layers_load(struct cache *c)

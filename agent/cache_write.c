@@ -243,6 +243,8 @@ int cache_flush(struct cache *c)
 	if (c->lock_fd < 0 || !c->waiting)
 		return E_OK;
 	int rc = cache_hold(c);
+	if (rc >= 0 && c->layer[c->nlayers - 1].not_now) /* perhaps now */
+		rc = cache_reload(c);
 	for (int i = 0; i < 2 && rc >= 0; i++)
 		for (struct batch b; rc >= 0 && (gather(c, order[i], &b), b.n > 0);)
 			rc = write_batch(c, order[i], &b);

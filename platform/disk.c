@@ -91,6 +91,7 @@ const char *disk_remedy(int rc)
 	    {EDQUOT, "make room within your quota"},
 	    {EFBIG, "raise the limit of file sizes"},
 	    {EROFS, "its file system is read-only: mount it writable"},
+	    {EMFILE, "close files, or raise their limit (ulimit -n)"},
 	    {EACCES, "check its permissions"},
 	    {EPERM, "check its permissions"},
 	};
