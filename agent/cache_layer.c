@@ -179,9 +179,10 @@ static int open_layer(struct cache *c, int layer)
 	of->not_now |= rc == E_BUSY;
 	free(l.name);
 	free(again.name);
-	if (rc >= 0 && p.n && !of->told)
+	if (rc >= 0 && p.n && !of->told++)
 		log_info("hone: cache %s: %d of its files are passed over: %s", of->dir, p.n, p.why);
-	of->told = rc < 0 ? of->told : p.n;
+	if (rc >= 0 && !p.n && !of->not_now)
+		of->told = 0;
 	return rc;
 }
 

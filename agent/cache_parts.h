@@ -42,7 +42,7 @@ struct layer {
 	uint64_t hidden;  /* the highest number of a file that was passed over: what comes later is written
 			     behind it */
 	bool not_now;     /* ... for want of descriptors or memory */
-	int told;         /* files that were said to be passed over */
+	int told;         /* what was said of that, and is not said again */
 };
 
 /* The names of a folder's segments, sorted. */

@@ -333,7 +333,7 @@ static void make_many(int n)
  * writer that can open something throws nothing away. */
 TEST(no_descriptors_left)
 {
-	enum { N = 200, MOST = 40 };
+	enum { N = 200, MOST = 60 };
 	struct cache *c;
 	struct arena a = {0};
 	struct rlimit old, tight;
