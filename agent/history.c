@@ -3,9 +3,10 @@
 #include "kernels/graph.h"
 #include "platform/target.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#define MOST_MS 1e12 /* thirty years */
 
 static const char head[] = "hone-history 1\n";
 
@@ -68,8 +69,8 @@ static int parse_line(const char *text, size_t n, size_t *at, struct history_poi
 	    sscanf(line, "%lf %9d %lf%n", &p->at_ms, &p->trials, &p->total_ms, &used) != 3 ||
 	    (size_t)used != len)
 		return E_CORRUPT;
-	bool sane = isfinite(p->at_ms) && isfinite(p->total_ms) && p->at_ms >= 0 && p->total_ms >= 0 &&
-		    p->trials >= 0;
+	bool sane = p->at_ms >= 0 && p->at_ms <= MOST_MS && p->total_ms >= 0 && p->total_ms <= MOST_MS &&
+		    p->trials >= 0; /* not a NaN either */
 	return sane ? E_OK : E_CORRUPT;
 }
 

@@ -2,7 +2,7 @@
 /* How a search went: the sum over the network's kernels of the best times so far, by time since the process
  * began. A report draws it. A plain value of bounded size: when it is full, points that are near in time go.
  *
- * Text (canonical; hostile text gives E_CORRUPT): "hone-history 1", then a line "ms trials total_ms" per
+ * Text (canonical, times up to 1e12 ms; hostile text gives E_CORRUPT): "hone-history 1", then a line "ms trials total_ms" per
  * point, times ascending. */
 #ifndef AGENT_HISTORY_H
 #define AGENT_HISTORY_H

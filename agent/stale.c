@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOST_NS (24 * 3600 * NS_PER_S)
+
 static const struct {
 	const char *name, *words;
 } reason[STALES] = {
@@ -44,8 +46,8 @@ void stale_emitter(const struct target *t, char out[32])
 bool stale_plausible(const struct rec *r)
 {
 	const struct meas *m = &r->meas;
-	bool timed = m->runs > 0 && m->min_ns > 0 && m->median_ns >= m->min_ns && m->max_rel_err <= 1 &&
-		     (m->threads == 0 || m->threads == r->threads);
+	bool timed = m->runs > 0 && m->median_ns <= MOST_NS && m->min_ns > 0 && m->median_ns >= m->min_ns &&
+		     m->max_rel_err <= 1 && (m->threads == 0 || m->threads == r->threads);
 	return r->threads > 0 && r->threads <= STALE_MOST_THREADS && (m->status != MEAS_OK || timed);
 }
 

@@ -60,6 +60,7 @@ static void redirect(int fd, const char *path)
 }
 
 static bool homeless; /* the child knows no cache folder */
+static bool nobody;   /* the child, of a test that runs as root, is another user */
 static int stop_with; /* a signal that comes once tuning catches it; 0: none */
 
 /* Sends it once the child is no longer killed by it. */
@@ -91,6 +92,8 @@ static int hone_to(const char *stdout_path, char *words)
 	if (pid == 0) {
 		if (homeless && (unsetenv("HOME") < 0 || unsetenv("XDG_CACHE_HOME") < 0))
 			_exit(121);
+		if (nobody && (setgid(65534) < 0 || setuid(65534) < 0))
+			_exit(122);
 		redirect(1, stdout_path);
 		redirect(2, err_path);
 		_exit(hone_main(argc, argv));

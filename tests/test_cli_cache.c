@@ -4,6 +4,7 @@
 #include "agent/history.h"
 #include "agent/trials.h"
 #include "kernels/group.h"
+#include "platform/rng.h"
 #include "search/job.h"
 #include "tests/cli.h"
 #include "tools/zoo.h"
@@ -169,6 +170,166 @@ TEST(import_refuses)
 	CHECK(time_of(to, 0, &code) == 1000);
 	CHECK_RUN(1, "import /nowhere/lines --cache %s", to);
 	CHECK_SAYS(cli_err, "hone export");
+}
+
+static void put_long_line(struct buf *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_add(b, "[", 1);
+	buf_puts(b, "\n");
+}
+
+/* However long a line is, memory is bounded, and what follows it is taken; so is a last line without an end.
+ */
+TEST(import_passes_over_long_lines)
+{
+	char from[256], to[256], lines[256], line[32];
+	struct buf all = {0};
+	snprintf(from, sizeof from, "%s", in_dir("shorts"));
+	snprintf(to, sizeof to, "%s", in_dir("longs"));
+	snprintf(lines, sizeof lines, "%s", in_dir("long-lines"));
+	make(from, 2, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	char *second = strchr(cli_out, '\n');
+	REQUIRE(second != NULL);
+	put_long_line(&all, (8 << 20) + 5);
+	buf_add(&all, cli_out, (size_t)(second + 1 - cli_out));
+	put_long_line(&all, 1 << 20);
+	put_long_line(&all, (1 << 20) - 1); /* nested too deep */
+	buf_add(&all, "{\0}\n \t\n", 7);
+	buf_add(&all, second + 1, strcspn(second + 1, "\n"));
+	REQUIRE(buf_ok(&all));
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 2 && number("refused") == 4);
+	snprintf(line, sizeof line, "%s", "long-lines:1 is refused: longer");
+	CHECK_SAYS(cli_err, line);
+	CHECK_RUN(1, "import %s --cache %s", from, to); /* a folder */
+	CHECK_SAYS(cli_err, "after line 0");
+	buf_free(&all);
+}
+
+/* A record whose names would command a terminal, and one of another machine, which is a candidate. */
+TEST(import_of_strangers)
+{
+	char to[256], lines[256], key[33];
+	struct rec r[3];
+	struct buf all = {0};
+	load_tasks();
+	snprintf(to, sizeof to, "%s", in_dir("visited"));
+	snprintf(lines, sizeof lines, "%s", in_dir("visitors"));
+	for (int i = 0; i < 3; i++)
+		r[i] = sample(0, 1000 + i);
+	snprintf(r[0].cand, sizeof r[0].cand, "tile=\033[2Jx:8");
+	snprintf(r[1].emitter, sizeof r[1].emitter, "llvm\007");
+	r[2].target_key = hash_text("another machine");
+	r[2].label = "conv \033[31m";
+	for (int i = 0; i < 3; i++) {
+		struct buf text = {0};
+		rec_text(&r[i], &text);
+		key_text(rec_key(&r[i]), key);
+		json_t *j = json_pack("{ss ss ss}", "type", "rec", "key", key, "text", text.p);
+		char *line = json_dumps(j, JSON_COMPACT);
+		buf_printf(&all, "%s\n", line);
+		free(line);
+		json_decref(j);
+		buf_free(&text);
+	}
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 1 && number("refused") == 2);
+	CHECK_SAYS(cli_err, "not plain text");
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK_SAYS(cli_out, "machine  cand 1002");
+	CHECK_SAYS(cli_out, "conv ?[31m");
+	CHECK(!strchr(cli_out, '\033'));
+	buf_free(&all);
+}
+
+/* Damaged at random: each line is taken, known or refused, and none is more than that. */
+TEST(import_of_damaged_lines)
+{
+	enum { LINES = 3000 };
+	static char text[1 << 16];
+	char from[256], to[256], lines[256];
+	struct buf all = {0};
+	struct rng r;
+	snprintf(from, sizeof from, "%s", in_dir("whole"));
+	snprintf(to, sizeof to, "%s", in_dir("damaged"));
+	snprintf(lines, sizeof lines, "%s", in_dir("damage"));
+	make(from, 1, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	size_t n = strlen(cli_out);
+	REQUIRE(n < sizeof text);
+	rng_seed(&r, 7);
+	int count = 0;
+	while (count < LINES) {
+		memcpy(text, cli_out, n);
+		for (int k = 1 + (int)rng_below(&r, 3); k > 0; k--) {
+			size_t at = (size_t)rng_below(&r, (int64_t)n);
+			if (text[at] != '\n')
+				text[at] = (char)(' ' + rng_below(&r, 224));
+		}
+		buf_add(&all, text, n);
+		for (size_t i = 0; i < n; i++)
+			count += text[i] == '\n';
+	}
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	int status = hone("import %s --json -q --cache %s", lines, to);
+	CHECK(status == 0 || status == 1);
+	CHECK(number("taken") + number("known") + number("refused") == count);
+	CHECK(number("refused") > count / 4);
+	CHECK_RUN(0, "show --json --cache %s", to);
+	CHECK_RUN(0, "export -q --cache %s", to);
+	buf_free(&all);
+}
+
+/* What others can merge is the folder that they name, not their own above it. */
+TEST(merge_reads_one_folder)
+{
+	char cmd[700], one[256], user[256], to[256];
+	if (geteuid() != 0)
+		SKIP("not root: every folder here can be written");
+	snprintf(one, sizeof one, "%s", in_dir("read-only"));
+	snprintf(user, sizeof user, "%s", in_dir("home/hone"));
+	snprintf(to, sizeof to, "%s", in_dir("home/to"));
+	make(one, 2, 1000, true);
+	make(user, 3, 900, true);
+	snprintf(cmd, sizeof cmd, "chmod 755 %s && mkdir %s && chown -R 65534:65534 %s", dir, to,
+		 in_dir("home"));
+	REQUIRE(system(cmd) == 0);
+	setenv("XDG_CACHE_HOME", in_dir("home"), 1);
+	nobody = true;
+	REQUIRE_OK(file_write(in_dir("stderr"), "", 0));
+	snprintf(cmd, sizeof cmd, "chmod 777 %s", dir);
+	REQUIRE(system(cmd) == 0);
+	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
+	CHECK_RUN(0, "merge %s --json --cache %s", one, to);
+	CHECK(number("taken") == 4 && number("code") == 2);
+	nobody = false;
+	unsetenv("XDG_CACHE_HOME");
+	REQUIRE(chmod(dir, 0700) == 0);
+	bool code;
+	CHECK(time_of(to, 1, &code) == 1000 && !time_of(to, 2, &code));
+}
+
+/* Records that nobody measured are not taken over. */
+TEST(merge_refuses)
+{
+	char from[256], to[256];
+	struct cache *c;
+	snprintf(from, sizeof from, "%s", in_dir("merge-bad"));
+	snprintf(to, sizeof to, "%s", in_dir("merge-good"));
+	make(from, 2, 1000, true);
+	struct rec r = sample(1, 1000);
+	r.meas.runs = 0;
+	REQUIRE_OK(cache_open(&c, from, false, 0));
+	CHECK_OK(cache_put_rec(c, &r));
+	CHECK_OK(cache_put(c, CACHE_HISTORY, r.task, "hone-history 1\nx\n", 17));
+	cache_close(c);
+	CHECK_RUN(0, "merge %s --json --cache %s", from, to);
+	CHECK(number("taken") == 3 && number("refused") == 2);
+	CHECK_SAYS(cli_err, "2 records of");
 }
 
 TEST(merge_keeps_the_faster)

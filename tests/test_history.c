@@ -41,6 +41,9 @@ TEST(hostile_text)
 	    "hone-history 1\n1 -2 3\n",
 	    "hone-history 1\nnan 2 3\n",
 	    "hone-history 1\n1 2 inf\n",
+	    "hone-history 1\n1 2 nan\n",
+	    "hone-history 1\n1e300 2 3\n",
+	    "hone-history 1\n1 2 2e12\n",
 	    "hone-history 1\n5 2 3\n4 2 3\n",
 	    "hone-history 1\n1 99999999999999999999 3\n",
 	    "hone-history 1\n1 2 "

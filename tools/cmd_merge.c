@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/log.h"
 #include "tools/exchange.h"
 #include "tools/model.h"
 #include <stdio.h>
@@ -9,7 +10,9 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	struct exchange_sum s;
 	if (!file_is_dir(path))
 		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
-	int rc = cache_open_with(&from, path, CACHE_READ, 0, &(struct cache_options){.seeds = ""});
+	/* In memory: what others read as one with a folder that they cannot write, the user's own, is left
+	 * out. */
+	int rc = cache_open_with(&from, path, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
 	if (rc < 0)
 		return rc;
 	rc = exchange_merge(to, from, &s);
@@ -17,6 +20,9 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	all->taken += s.taken;
 	all->known += s.known;
 	all->code += s.code;
+	all->refused += s.refused;
+	if (s.refused)
+		log_info("hone: %d records of %s are no good and were left out", s.refused, path);
 	return rc;
 }
 
@@ -34,8 +40,8 @@ static int run_merge(const struct args *a)
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "taken", s.taken, "known",
-					  s.known, "code", s.code));
+		return json_out(json_pack("{so si si si si}", "cache", json_text(dir), "taken", s.taken,
+					  "known", s.known, "code", s.code, "refused", s.refused));
 	printf("%d records taken into %s, %d with code; %d were known or slower. Next: hone bench MODEL "
 	       "--cache %s\n",
 	       s.taken, dir, s.code, s.known, dir);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/exchange.h"
 #include "agent/history.h"
+#include "agent/stale.h"
 #include "agent/trials.h"
 #include "kernels/choices.h"
 #include "kernels/task.h"
 #include "search/job.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { THREADS_MAX = 1024 };
 
 const enum cache_type exchange_types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS, 0};
 
@@ -29,20 +28,25 @@ static bool is_task(const char *text, struct key k)
 	return ok;
 }
 
+/* Names and schedules: text that a terminal shows and no more. */
+static bool printable(const char *s)
+{
+	while (*s >= ' ' && *s != 0x7f)
+		s++;
+	return !*s;
+}
+
 static int check_rec(const char *text, struct key k, struct arena *a)
 {
 	struct rec r;
 	int rc = rec_parse(text, a, &r);
 	if (rc < 0)
 		return rc;
-	const struct meas *m = &r.meas;
-	bool times = m->status != MEAS_OK ||
-		     (m->min_ns > 0 && m->median_ns >= m->min_ns && m->runs > 0 && m->max_rel_err <= 1);
 	if (!key_equal(rec_key(&r), k) || !is_task(r.task_text, r.task))
 		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
-	return times && r.threads > 0 && r.threads <= THREADS_MAX
-		   ? E_OK
-		   : fail(E_CORRUPT, "its numbers are out of range");
+	if (!printable(r.target) || !printable(r.device) || !printable(r.emitter) || !printable(r.cand))
+		return fail(E_CORRUPT, "its names are not plain text");
+	return stale_plausible(&r) ? E_OK : fail(E_CORRUPT, "its numbers are out of range");
 }
 
 static int check_choices(const char *text, struct key k, struct arena *a)
@@ -97,10 +101,10 @@ static enum cache_type type_of(const char *name)
 	return 0;
 }
 
-int exchange_parse(const char *line, struct arena *a, struct exchange_line *out)
+int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out)
 {
 	json_error_t e = {0};
-	json_t *j = json_loads(line, JSON_REJECT_DUPLICATES, &e);
+	json_t *j = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
 	const char *key = json_string_value(json_object_get(j, "key"));
 	const char *text = json_string_value(json_object_get(j, "text"));
 	int rc = E_OK;
@@ -140,8 +144,9 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 {
 	struct rec theirs, ours;
 	struct blob code;
-	if (cache_get_rec(from, k, a, &theirs) < 0)
-		return E_OK;
+	int rc = cache_get_rec(from, k, a, &theirs);
+	if (rc < 0)
+		return rc == E_NOTFOUND ? E_OK : rc;
 	bool here = cache_get_rec(to, k, a, &ours) >= 0;
 	bool runs = here && ours.meas.status == MEAS_OK && known(to, CACHE_CODE, code_key(&ours), a, &code);
 	bool has_code = cache_get(from, CACHE_CODE, code_key(&theirs), a, &code) >= 0;
@@ -150,7 +155,7 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 		sum->known++;
 		return E_OK;
 	}
-	int rc = has_code ? cache_put(to, CACHE_CODE, code_key(&theirs), code.p, code.n) : E_OK;
+	rc = has_code ? cache_put(to, CACHE_CODE, code_key(&theirs), code.p, code.n) : E_OK;
 	if (rc >= 0)
 		rc = cache_put_rec(to, &theirs);
 	sum->code += has_code;
@@ -162,10 +167,16 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 		     struct exchange_sum *sum)
 {
 	struct blob ours, theirs;
+	int rc = cache_get(from, t, k, a, &theirs);
+	if (rc < 0)
+		return rc == E_NOTFOUND ? E_OK : rc;
+	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT : check[t](theirs.p, k, a);
+	if (rc < 0) {
+		sum->refused += rc == E_CORRUPT;
+		return rc == E_CORRUPT ? E_OK : rc;
+	}
 	if (t == CACHE_REC)
 		return merge_rec(to, from, k, a, sum);
-	if (cache_get(from, t, k, a, &theirs) < 0)
-		return E_OK;
 	if (known(to, t, k, a, &ours)) {
 		sum->known++;
 		return E_OK;

@@ -2,7 +2,11 @@
 /* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": as the cache has
  * it}. What comes in is data of strangers: it is parsed, its numbers are checked, its key has to be its own,
  * and it is no code. What this machine knows already is not touched: imported records are candidates for the
- * next search, which times them. */
+ * next search, which times them (agent/stale.h).
+ *
+ * Keys of choices and histories are of the model that they were made for, which is not here: such a record is
+ * checked as far as its text goes. Under the key of another model its choices name nothing, and are passed
+ * over; a bad division is compared with the one by rules like any other. */
 #ifndef TOOLS_EXCHANGE_H
 #define TOOLS_EXCHANGE_H
 
@@ -13,6 +17,8 @@
 extern const enum cache_type exchange_types[];
 const char *exchange_name(enum cache_type t); /* "rec" */
 
+enum { EXCHANGE_LINE_BYTES = 1 << 20 /* so many or more are no record */ };
+
 struct exchange_line {
 	enum cache_type type;
 	struct key key;
@@ -21,15 +27,15 @@ struct exchange_line {
 /* The record of a key; NULL: none, or no memory. */
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
 /* E_CORRUPT: it is not a record that could be ours. */
-int exchange_parse(const char *line, struct arena *a, struct exchange_line *out) MUST_CHECK;
+int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;
 /* Puts it where nothing is known under its key. Returns whether it did. */
 int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a) MUST_CHECK;
 
 struct exchange_sum {
-	int taken, known, code;
+	int taken, known, code, refused;
 };
 /* All of another cache of this machine: what is not known here, and the faster of two kernels with its code.
- */
+ * Records are checked as on import. */
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum) MUST_CHECK;
 
 #endif
