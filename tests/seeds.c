@@ -2,6 +2,7 @@
 /* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
  */
 #include "agent/cache.h"
+#include "agent/image.h"
 #include "agent/landscape.h"
 #include "agent/trials.h"
 #include "kernels/group.h"
@@ -31,21 +32,57 @@ static void tiny(struct zoo *z, int i)
 	zoo_output(z, zoo_unary(z, unary[i % 8], x.value), "y");
 }
 
+static int tiny_graph(int i, struct graph **out)
+{
+	struct arena a = {0};
+	struct graph *g = *out = ARENA_NEW(&a, struct graph);
+	g->name = "tiny";
+	g->arena = a;
+	struct zoo z = {.g = g, .opset = 17};
+	rng_seed(&z.rng, (uint64_t)i);
+	tiny(&z, i);
+	return z.rc;
+}
+
 /* Models of a few nodes. */
 static int seeds_import(const char *dir)
 {
 	int rc = 0;
 	for (int i = 0; i < 24 && rc >= 0; i++) {
-		struct arena a = {0};
-		struct graph *g = ARENA_NEW(&a, struct graph);
-		g->name = "tiny";
-		g->arena = a;
-		struct zoo z = {.g = g, .opset = 17};
-		rng_seed(&z.rng, (uint64_t)i);
-		tiny(&z, i);
 		char path[4096];
+		struct graph *g;
 		snprintf(path, sizeof path, "%s/seed-%d", dir, i);
-		rc = z.rc < 0 ? z.rc : export_file(g, path);
+		rc = tiny_graph(i, &g);
+		if (rc >= 0)
+			rc = export_file(g, path);
+		graph_free(g);
+	}
+	return rc;
+}
+
+/* The same as images, in portable C. */
+static int seeds_image(const char *dir)
+{
+	struct image im = {.threads = 1, .name = "tiny"};
+	int rc = target_host(&im.target);
+	for (int i = 0; i < 24 && rc >= 0; i++) {
+		char path[4096];
+		struct graph *g;
+		struct steps *s;
+		struct arena a = {0};
+		struct buf meta = {0};
+		struct plan *p = NULL;
+		snprintf(path, sizeof path, "%s/seed-%d", dir, i);
+		rc = tiny_graph(i, &g);
+		if (rc >= 0)
+			rc = graph_steps(g, &im.target, NULL, &a, &s);
+		if (rc >= 0)
+			rc = plan_build_described(g, s, &im.target, NULL, NULL, &meta, &p);
+		if (rc >= 0)
+			rc = image_write(path, &im, p, &meta);
+		plan_free(p);
+		buf_free(&meta);
+		arena_free(&a);
 		graph_free(g);
 	}
 	return rc;
@@ -147,11 +184,9 @@ static int seeds_landscape(const char *dir)
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
-} targets[] = {{"fuzz_import", seeds_import},
-	       {"fuzz_cand", seeds_cand},
-	       {"fuzz_record", seeds_record},
-	       {"fuzz_landscape", seeds_landscape},
-	       {"fuzz_trials", seeds_trials}};
+} targets[] = {{"fuzz_import", seeds_import},       {"fuzz_image", seeds_image},
+	       {"fuzz_cand", seeds_cand},           {"fuzz_record", seeds_record},
+	       {"fuzz_landscape", seeds_landscape}, {"fuzz_trials", seeds_trials}};
 
 int main(int argc, char **argv)
 {

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans as images: what is made of one answers as the plan did, and bytes that are no image are an error. */
+#include "agent/beside.h"
+#include "agent/image.h"
+#include "agent/plan_parts.h"
+#include "tests/onnx_data.h"
+#include "tools/onnx_case.h"
+#include "tools/zoo.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* The plan of a graph with kernels in portable C, and what describes it. */
+static int describe(struct graph *g, int lanes, struct pool *pool, struct arena *a, struct buf *meta,
+		    struct plan **out)
+{
+	const struct target t = {.lanes = lanes};
+	struct steps *s;
+	int rc = graph_optimize(g);
+	if (rc >= 0)
+		rc = graph_steps(g, &t, NULL, a, &s);
+	return rc < 0 ? rc : plan_build_described(g, s, &t, NULL, pool, meta, out);
+}
+
+/* The plan that the description gives, with the weights of the first. */
+static int again(const struct plan *p, const struct buf *meta, struct pool *pool, struct plan **out)
+{
+	int rc = plan_restore(meta->p, meta->n, pool, out);
+	if (rc >= 0 && (*out)->weight_bytes == p->weight_bytes)
+		memcpy((*out)->weights.p, p->weights.p, p->weight_bytes);
+	return rc;
+}
+
+struct way {
+	int lanes;
+	struct pool *pool, *other; /* threads before and after */
+	int nodes;                 /* that ran in C, of all cases */
+};
+
+/* The first plan is gone when the second runs. */
+static int run_restored(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out,
+			struct arena *a)
+{
+	struct way *w = ctx;
+	struct plan *p = NULL, *q = NULL;
+	struct buf meta = {0};
+	int rc = describe(g, w->lanes, w->pool, a, &meta, &p);
+	if (rc >= 0)
+		rc = again(p, &meta, w->other, &q);
+	plan_free(p);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
+		const struct tensor *x = &g->value[g->output[i]].t;
+		rc = tensor_alloc(a, x->dtype, &x->shape, &out[i]);
+	}
+	for (int i = 0; i < 2 && rc >= 0; i++)
+		rc = plan_run(q, in, out);
+	for (int i = 0; rc >= 0 && i < q->nsteps; i++)
+		w->nodes += q->step[i].step->kind == STEP_HOST;
+	plan_free(q);
+	buf_free(&meta);
+	return rc;
+}
+
+static int check_cases(const char *folder, struct way *w, int every, const struct case_gate *gate)
+{
+	struct arena a = {0};
+	char **cases;
+	const struct case_runner runner = {run_restored, w};
+	int passed = 0, n = case_find(&a, folder, &cases);
+	for (int i = 0; i < n; i += every) {
+		char why[512] = "";
+		enum case_result r = strstr(cases[i], "training_dropout")
+					 ? CASE_SKIPPED
+					 : case_check(cases[i], &runner, gate, why, NULL);
+		if (r == CASE_FAILED)
+			printf("%s: %s\n", cases[i], why);
+		CHECK(r != CASE_FAILED);
+		passed += r == CASE_PASSED;
+	}
+	arena_free(&a);
+	return passed;
+}
+
+/* Every operator as a node, or as a task. */
+TEST(operators)
+{
+	char folder[128];
+	struct way w = {.lanes = 8};
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	REQUIRE(onnx_shell("mkdir $T/core && tar --zstd -xf $D/onnx/core-node.tar.zst -C $T/core") == 0);
+	snprintf(folder, sizeof folder, "%s/core", onnx_tmp_dir());
+	CHECK(check_cases(folder, &w, 1, &case_gate_onnx) >= 640);
+	CHECK(w.nodes > 100);
+}
+
+/* An image runs with other numbers of threads than it was made with. */
+TEST(networks)
+{
+	char folder[512];
+	struct way w = {.lanes = 16};
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	REQUIRE(pool_open(&w.pool, 2, NULL) >= 0 && pool_open(&w.other, 3, NULL) >= 0);
+	snprintf(folder, sizeof folder, "%s/models", test_data());
+	CHECK(check_cases(folder, &w, 4, &case_gate_fp32) >= 5);
+	CHECK(w.nodes > 0);
+	pool_close(w.pool);
+	pool_close(w.other);
+}
+
+/* A Concat, a Split's like, a node that runs in C, a constant output's like: small, for hostile bytes. */
+static struct graph *mixed(void)
+{
+	struct graph *g;
+	struct arena a = {0};
+	g = ARENA_NEW(&a, struct graph);
+	g->name = "mixed";
+	g->arena = a;
+	struct zoo z = {.g = g, .opset = 17};
+	rng_seed(&z.rng, 7);
+	struct fmap x = zoo_input(&z, "x", 4, 6, 6);
+	struct fmap y = zoo_conv(&z, x, (struct conv){4, 3, 1, 1, .act = ACT_RELU});
+	y = zoo_concat(&z, y, zoo_max_pool(&z, x, 3, 1, 1, false));
+	const struct attr axis = zoo_attr_int("axis", 1);
+	zoo_output(&z, zoo_node(&z, "ArgMax", 1, &y.value, 1, &axis), "best");
+	zoo_output(&z, y.value, "y");
+	CHECK(z.rc >= 0);
+	return g;
+}
+
+TEST(hostile_descriptions)
+{
+	struct arena a = {0};
+	struct plan *p, *q;
+	struct buf meta = {0};
+	struct graph *g = mixed();
+	REQUIRE(describe(g, 4, NULL, &a, &meta, &p) >= 0);
+	int refused = 0;
+	for (size_t n = 0; n < meta.n; n += 1 + n / 16) /* every length */
+		CHECK_FAILS(plan_restore(meta.p, n, NULL, &q), E_CORRUPT, "damaged");
+	for (size_t i = 0; i < meta.n; i++) { /* the memory's size stays, or it is all the machine's */
+		if (i < 40)
+			continue;
+		for (int bit = 0; bit < 8; bit += 1 + (i > 2048) * 6) {
+			meta.p[i] = (char)(meta.p[i] ^ 1 << bit);
+			if (plan_restore(meta.p, meta.n, NULL, &q) >= 0)
+				plan_free(q);
+			else
+				refused++;
+			meta.p[i] = (char)(meta.p[i] ^ 1 << bit);
+		}
+	}
+	CHECK(refused > 500);
+	CHECK_OK(again(p, &meta, NULL, &q));
+	plan_free(q);
+	plan_free(p);
+	buf_free(&meta);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* A file of the small plan for `t`. */
+static void write_for(const struct target *t, const char *path, struct key key)
+{
+	struct arena a = {0};
+	struct plan *p;
+	struct buf meta = {0};
+	struct graph *g = mixed();
+	const struct image im = {.key = key, .note = {3, 4}, .target = *t, .threads = 2, .name = "mixed"};
+	REQUIRE(describe(g, 4, NULL, &a, &meta, &p) >= 0);
+	CHECK_OK(image_write(path, &im, p, &meta));
+	plan_free(p);
+	buf_free(&meta);
+	graph_free(g);
+	arena_free(&a);
+}
+
+static void patch(const char *path, const char *from, const char *to)
+{
+	char cmd[600];
+	snprintf(cmd, sizeof cmd, "sed -i 's/%s/%s/' '%s'", from, to, path);
+	REQUIRE(system(cmd) == 0);
+}
+
+TEST(files)
+{
+	char path[128], found[256];
+	struct target here, other;
+	struct image im;
+	struct plan *p;
+	const struct key key = {1, 2}, wrong = {2, 1};
+	REQUIRE(target_host(&here) >= 0);
+	snprintf(path, sizeof path, "%s/" IMAGE_FILE, onnx_tmp_dir());
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_NOTFOUND, "no image");
+	write_for(&here, path, key);
+	CHECK(image_find(onnx_tmp_dir(), found, sizeof found) && !strcmp(found, path));
+	CHECK(image_find(path, found, sizeof found) && !strcmp(found, path));
+	CHECK_FAILS(image_read(path, &wrong, &here, NULL, &im, &p), E_NOTFOUND, "something else");
+	REQUIRE(image_read(path, &key, &here, NULL, &im, &p) >= 0);
+	CHECK(im.threads == 2 && !im.exact && im.note.lo == 4 && !strcmp(im.name, "mixed"));
+	CHECK(!strcmp(im.target.soc, here.soc));
+	plan_free(p);
+	/* Of a processor that this is not. */
+	other = here;
+	snprintf(other.features + strlen(other.features), 16, "%s+abacus", *other.features ? "," : "");
+	write_for(&other, path, key);
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "compile it here");
+	/* Of another version; of a format to come. */
+	write_for(&here, path, key);
+	patch(path, "^HIM2", "HIM3");
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "another version");
+	patch(path, "^HIM3", "HUM3");
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_CORRUPT, "damaged");
+	CHECK(!image_find(path, found, sizeof found));
+	/* Others can write it, or change its folder. */
+	write_for(&here, path, key);
+	REQUIRE(chmod(path, 0664) == 0);
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "go-w");
+	REQUIRE(chmod(path, 0644) == 0 && chmod(onnx_tmp_dir(), 0777) == 0);
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "go-w");
+	REQUIRE(chmod(onnx_tmp_dir(), 0700) == 0);
+}
+
+TEST(damaged_files)
+{
+	char path[128];
+	struct target here;
+	struct image im;
+	struct plan *p;
+	struct stat st;
+	REQUIRE(target_host(&here) >= 0);
+	snprintf(path, sizeof path, "%s/damaged", onnx_tmp_dir());
+	write_for(&here, path, (struct key){1, 2});
+	REQUIRE(stat(path, &st) == 0);
+	FILE *f = fopen(path, "r+");
+	REQUIRE(f != NULL);
+	for (long at = 0; at < st.st_size; at += 1 + at / 64) {
+		fseek(f, at, SEEK_SET);
+		int c = getc(f);
+		fseek(f, at, SEEK_SET);
+		putc(c ^ 0x10, f);
+		fflush(f);
+		CHECK(image_read(path, NULL, &here, NULL, &im, &p) < 0);
+		fseek(f, at, SEEK_SET);
+		putc(c, f);
+		fflush(f);
+	}
+	CHECK_OK(image_read(path, NULL, &here, NULL, &im, &p));
+	plan_free(p);
+	fclose(f);
+	for (long n = st.st_size - 1; n > 0; n /= 2) {
+		REQUIRE(truncate(path, n) == 0);
+		CHECK(image_read(path, NULL, &here, NULL, &im, &p) < 0);
+	}
+}
+
+static void write_text(const char *path, const char *text)
+{
+	CHECK_OK(file_write(path, text, strlen(text)));
+}
+
+/* An image beside its model is known by the model's bytes, whatever its times. */
+TEST(beside_a_model)
+{
+	char model[128], path[160];
+	struct target here;
+	struct image im = {.threads = 1};
+	struct plan *p;
+	const struct import_bind n4 = {"N", "4"};
+	const struct import_opts plain = {0}, bound = {.nbinds = 1, .binds = &n4};
+	snprintf(model, sizeof model, "%s/m.onnx", onnx_tmp_dir());
+	const struct beside b = {model, &plain, 1, false};
+	struct beside other = b;
+	struct key same;
+	REQUIRE(target_host(&here) >= 0 && beside_path(model, path, sizeof path));
+	write_text(model, "some model");
+	CHECK_FAILS(beside_read(&b, &here, NULL, &im, &p), E_NOTFOUND, "no image");
+	REQUIRE(beside_key(&b, &im.key) >= 0);
+	write_for(&here, path, im.key);
+	REQUIRE(beside_read(&b, &here, NULL, &im, &p) >= 0);
+	plan_free(p);
+	CHECK_OK(beside_same(&b, &same));
+	write_text(model, "sore model");
+	CHECK_FAILS(beside_read(&b, &here, NULL, &im, &p), E_NOTFOUND, "another model");
+	write_text(model, "some model");
+	CHECK_OK(beside_same(&b, &im.same));
+	CHECK(!key_equal(same, im.same));
+	REQUIRE(beside_read(&b, &here, NULL, &im, &p) >= 0);
+	plan_free(p);
+	other.exact = true;
+	CHECK_FAILS(beside_read(&other, &here, NULL, &im, &p), E_NOTFOUND, "exactness");
+	other = b;
+	other.threads = 2;
+	CHECK_FAILS(beside_read(&other, &here, NULL, &im, &p), E_NOTFOUND, "threads");
+	other = b;
+	other.opts = &bound;
+	CHECK_FAILS(beside_read(&other, &here, NULL, &im, &p), E_NOTFOUND, "shapes");
+	REQUIRE(unlink(model) == 0);
+	CHECK_FAILS(beside_read(&b, &here, NULL, &im, &p), E_NOTFOUND, "m.onnx");
+}
+
+TEST_MAIN
