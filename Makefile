@@ -159,7 +159,7 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone cli cli_cache cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone cli cli_cache cli_compile cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
