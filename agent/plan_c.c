@@ -364,6 +364,7 @@ static int begin(struct plan_c *c)
 	if (!c->object || !c->symbol || !c->extra)
 		return E_NOMEM;
 	c->weight_bytes = c_round64((int64_t)p->weight_bytes);
+	c->code_align = object_is_arm() ? 4096 : 64; /* addresses by pages */
 	int64_t threads = (int64_t)(p->pool ? pool_threads(p->pool) : 1) * (int64_t)p->thread_bytes;
 	c->value_bytes = c_round64((int64_t)p->memory_bytes) + c_round64((int64_t)p->scratch_bytes - threads);
 	for (int i = 0; i < p->nsteps; i++)

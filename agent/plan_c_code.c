@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine code of all kernels as one image. Each is linked at its place in it; what it says may not
- * depend on where the image lies, as long as that is at a multiple of 4096. */
+/* The machine code of all kernels as one image. Each is linked at its place in it; what it says may not depend
+ * on where the image lies, aligned as its section is. */
 #include "agent/plan_c_parts.h"
 #include "platform/elf.h"
 
@@ -40,6 +40,7 @@ static int add_object(struct plan_c *c, const struct blob *from, struct c_object
 	int rc = elf_read(&e, from->p, from->n, object_machine());
 	if (rc < 0)
 		return rc;
+	c->code_align = e.align > c->code_align ? e.align : c->code_align;
 	pad(&c->image, e.align > 64 ? e.align : 64);
 	uint64_t base = c->image.n;
 	if ((rc = link_at(&e, base, &c->a, &here)) < 0 || (rc = link_at(&e, base + FAR, &c->a, &there)) < 0)

@@ -39,6 +39,7 @@ struct plan_c {
 	const char *name, *upper;
 	/* NAME_kernels.o */
 	struct buf image;
+	size_t code_align;
 	int nobjects, nsymbols;
 	struct c_object *object;
 	struct object_symbol *symbol;

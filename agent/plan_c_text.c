@@ -59,44 +59,39 @@ static void put_macros(const struct plan_c *c, struct buf *b, const struct c_ten
 
 static const char about[] =
     " *\n"
-    " * How to build:    cc -O3 -c @.c\n"
-    " *                  cc main.c @.o @_kernels.o @_weights.o~\n"
-    " * How to use:      static unsigned char arena[$_ARENA_BYTES] __attribute__((aligned(64)));\n"
-    " *                  @_init(arena);\n"
-    " *                  struct @_io io = {...}; all members are set: where the tensors are\n"
-    " *                  @_run(&io, arena);\n"
+    " * Build:  cc -O3 -c @.c\n"
+    " *         cc main.c @.o @_kernels.o @_weights.o~\n"
+    " * Use:    static unsigned char arena[$_ARENA_BYTES] __attribute__((aligned(64)));\n"
+    " *         @_init(arena);\n"
+    " *         const struct @_io io = {...};   every tensor's address\n"
+    " *         @_run(&io, arena);\n"
     " *\n"
-    " * Nothing is allocated, and nothing called but memcpy, memset and what stands above. There is no state "
-    "but the\n"
-    " * arena: with one arena each, threads run at the same time. Tensors are dense, row-major, and aligned "
-    "as their type.\n"
-    " * Kernels are position-independent code in section .text.@_kernels, aligned to 4096 bytes; weights lie "
-    "in\n"
-    " * .rodata.@_weights, aligned to 64 bytes: a linker script may place them in any memory that can be "
-    "read.\n"
-    " * While a run lasts, subnormal numbers count as zero (the processor's mode is set, and restored at the "
-    "end). Compile\n"
-    " * without -ffast-math. */\n";
+    " * Nothing is allocated, and nothing called but memcpy, memset and what stands above. All state is\n"
+    " * in the arena: with one each, threads run at the same time. Tensors are dense, row-major, and\n"
+    " * aligned as their type. The kernels are position-independent code in .text.@_kernels,\n"
+    " * the weights lie in .rodata.@_weights: a linker script may place them, aligned as they are.\n"
+    " * Several networks link into one program.\n"
+    " * During a run subnormal numbers count as zero: the processor's mode is set, and restored at the\n"
+    " * end. Not for -ffast-math. */\n";
 
 static const char functions[] =
-    "/* Bytes of RAM that a run needs, aligned to 64, for one thread and for several. */\n"
+    "/* Bytes of RAM that a run needs, for one thread and for several. */\n"
     "#define $_ARENA_ALIGN 64\n"
     "#define $_ARENA_BYTES $_ARENA_BYTES_FOR(1)\n"
     "\n"
-    "/* Once for an arena, before the first run in it, and again if anything else wrote there. */\n"
+    "/* Once for an arena, before its first run, and again if anything else wrote there. */\n"
     "void @_init(void *arena);\n"
     "/* 0, or -1: a pointer is NULL, or the arena is not aligned. */\n"
     "int @_run(const struct @_io *io, void *arena);\n"
     "\n"
-    "/* Several threads. fn is called on ranges [begin, end) that together make [0, extent) once, by any "
-    "threads, and all are\n"
-    " * done on return (a barrier: what they wrote is seen by all). thread: from 0 below `threads`; no two "
-    "that run at the same\n"
-    " * time have the same. `user` is the caller's. */\n"
+    "/* With several threads: `parallel` calls fn on ranges [begin, end) that together make [0, extent)\n"
+    " * once, on any threads, and returns when all are done and what they wrote is seen by all.\n"
+    " * thread: 0 <= thread < threads; two that run at the same time have different ones. */\n"
     "typedef void @_range(void *ctx, int thread, int64_t begin, int64_t end);\n"
     "typedef void @_for(void *user, @_range *fn, void *ctx, int64_t extent);\n"
-    "/* The arena has $_ARENA_BYTES_FOR(threads). */\n"
-    "int @_run_parallel(const struct @_io *io, void *arena, int threads, @_for *parallel, void *user);\n";
+    "/* The arena has $_ARENA_BYTES_FOR(threads). user: for `parallel`. */\n"
+    "int @_run_parallel(const struct @_io *io, void *arena, int threads,\n"
+    "\t\t@_for *parallel, void *user);\n";
 
 void c_header(const struct plan_c *c, struct buf *b)
 {
@@ -125,8 +120,8 @@ void c_header(const struct plan_c *c, struct buf *b)
 	put_members(b, c->in, g->ninputs, true);
 	put_members(b, c->out, g->noutputs, false);
 	buf_puts(b, "};\n\n");
-	buf_printf(b, "#define %s_ARENA_BYTES_FOR(threads) (%lldu + (size_t)(threads) * %lldu)\n", c->upper,
-		   (long long)c->value_bytes, (long long)c->thread_bytes);
+	buf_printf(b, "#define %s_ARENA_BYTES_FOR(threads) ((size_t)%lld + (size_t)(threads) * %lld)\n",
+		   c->upper, (long long)c->value_bytes, (long long)c->thread_bytes);
 	put(c, b, functions);
 	put(c, b, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
@@ -215,7 +210,7 @@ static const char flush_x86[] = "/* Subnormal numbers are zero as operands and a
 				"\tunsigned old, now;\n"
 				"\t__asm__ volatile(\"stmxcsr %0\" : \"=m\"(old));\n"
 				"\tnow = old | 0x8040u;\n"
-				"\t__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(now));\n"
+				"\t__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(now) : \"memory\");\n"
 				"\treturn old;\n"
 				"}\n\n"
 				"static void restore(unsigned old)\n"
@@ -223,7 +218,7 @@ static const char flush_x86[] = "/* Subnormal numbers are zero as operands and a
 				"\tunsigned now;\n"
 				"\t__asm__ volatile(\"stmxcsr %0\" : \"=m\"(now));\n"
 				"\tnow = (now & ~0x8040u) | (old & 0x8040u);\n"
-				"\t__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(now));\n"
+				"\t__asm__ volatile(\"ldmxcsr %0\" : : \"m\"(now) : \"memory\");\n"
 				"}\n\n";
 
 static const char flush_aarch64[] =
@@ -232,12 +227,12 @@ static const char flush_aarch64[] =
     "{\n"
     "\tuint64_t old;\n"
     "\t__asm__ volatile(\"mrs %0, fpcr\" : \"=r\"(old));\n"
-    "\t__asm__ volatile(\"msr fpcr, %0\" : : \"r\"(old | (UINT64_C(1) << 24)));\n"
+    "\t__asm__ volatile(\"msr fpcr, %0\" : : \"r\"(old | (UINT64_C(1) << 24)) : \"memory\");\n"
     "\treturn old;\n"
     "}\n\n"
     "static void restore(uint64_t old)\n"
     "{\n"
-    "\t__asm__ volatile(\"msr fpcr, %0\" : : \"r\"(old));\n"
+    "\t__asm__ volatile(\"msr fpcr, %0\" : : \"r\"(old) : \"memory\");\n"
     "}\n\n";
 
 static const char flushed_range[] =

@@ -431,6 +431,25 @@ TEST(all_files_or_none)
 	net_close(&n);
 }
 
+TEST(command)
+{
+	CHECK_RUN(0, "compile %s --c -o %s --json", steering(), in_dir("c"));
+	json_t *o = parse_out(), *c = json_object_get(o, "c");
+	check_keys(o, "model output target threads kernels files c");
+	check_keys(c, "name code_bytes weight_bytes arena_bytes thread_bytes kernels portable");
+	CHECK(json_array_size(json_object_get(o, "files")) == 4 && files_in(in_dir("c")) == 4);
+	CHECK(!strcmp(json_string_value(json_object_get(c, "name")), "steering"));
+	json_decref(o);
+	CHECK(file_exists(in_dir("c/steering_weights.o")));
+	CHECK_RUN(0, "compile %s --c --name 2nd-eye -o %s", steering(), in_dir("c"));
+	CHECK_SAYS(cli_out, "cc -O3 -c");
+	CHECK(files_in(in_dir("c")) == 8 && file_exists(in_dir("c/net_2nd_eye.h")));
+	CHECK_RUN(2, "compile %s --c", steering());
+	CHECK_RUN(2, "compile %s --c --beside -o %s", steering(), in_dir("d"));
+	CHECK_RUN(2, "compile %s --name x -o %s", steering(), in_dir("d"));
+	CHECK(!file_exists(in_dir("d")));
+}
+
 TEST(only_of_plans_that_were_built_for_it)
 {
 	struct target t;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/beside.h"
+#include "agent/plan_c.h"
 #include "agent/source.h"
 #include "platform/log.h"
 #include "tools/json.h"
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 struct compile {
 	const struct args *args;
@@ -17,6 +19,8 @@ struct compile {
 	struct plan *plan;
 	struct buf meta;
 	struct image image;
+	char c_name[PLAN_C_NAME];
+	struct plan_c_sizes sizes; /* of C */
 	json_t *files;
 	struct arena arena;
 };
@@ -71,6 +75,9 @@ static int make_plan(struct compile *c)
 	c->image.threads = c->host.threads;
 	c->image.exact = c->host.exact;
 	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
+	if (arg_flag(c->args, "c"))
+		return plan_build_whole(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool,
+					&c->plan);
 	return plan_build_described(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool, &c->meta,
 				    &c->plan);
 }
@@ -163,6 +170,30 @@ static int write_bundle(struct compile *c, const char *dir)
 	return rc;
 }
 
+static int write_c(struct compile *c, const char *dir)
+{
+	static const char *const suffix[] = {".h", ".c", "_kernels.o", "_weights.o"};
+	plan_c_name(arg_str(c->args, "name", c->image.name), c->c_name);
+	int rc = plan_c_write(c->plan, dir, c->c_name, &c->sizes);
+	for (int i = 0; i < 4 && rc >= 0; i++) {
+		struct stat st = {0};
+		const char *path = arena_printf(&c->arena, "%s/%s%s", dir, c->c_name, suffix[i]);
+		if (stat(path, &st) < 0)
+			rc = fail(E_IO, "%s: it was written, and is gone", path);
+		add_file(c, path, (size_t)st.st_size);
+	}
+	return rc;
+}
+
+static json_t *c_json(const struct compile *c)
+{
+	const struct plan_c_sizes *s = &c->sizes;
+	return json_pack("{ss sI sI sI sI si si}", "name", c->c_name, "code_bytes", (json_int_t)s->code_bytes,
+			 "weight_bytes", (json_int_t)s->weight_bytes, "arena_bytes",
+			 (json_int_t)s->arena_bytes, "thread_bytes", (json_int_t)s->thread_bytes, "kernels",
+			 s->kernels, "portable", s->portable);
+}
+
 static int write_beside(struct compile *c)
 {
 	char path[4096];
@@ -187,10 +218,10 @@ static int report(const struct compile *c)
 	const char *dir = arg_str(c->args, "output", NULL);
 	json_t *origins = origins_json(c);
 	if (c->args->json)
-		return json_out(json_pack("{so so ss si so sO}", "model", json_text(c->args->pos[0]),
+		return json_out(json_pack("{so so ss si so sO so*}", "model", json_text(c->args->pos[0]),
 					  "output", dir ? json_text(dir) : json_null(), "target",
 					  c->host.target.isa, "threads", c->host.threads, "kernels", origins,
-					  "files", c->files));
+					  "files", c->files, "c", *c->c_name ? c_json(c) : NULL));
 	size_t i;
 	json_t *f, *count;
 	const char *name;
@@ -200,7 +231,10 @@ static int report(const struct compile *c)
 	json_object_foreach(origins, name, count) if (json_integer_value(count))
 	    printf("%d %s kernels\n", (int)json_integer_value(count), name);
 	json_decref(origins);
-	if (dir)
+	if (*c->c_name)
+		printf("%.1f KiB of RAM\nNext: cc -O3 -c %s/%s.c; %s.h says how it is used\n",
+		       (double)c->sizes.arena_bytes / 1024, dir, c->c_name, c->c_name);
+	else if (dir)
 		printf("Next: hone bench %s\n", dir);
 	return 0;
 }
@@ -216,7 +250,7 @@ static int compile(struct compile *c, char *cache_dir)
 	if (rc >= 0)
 		rc = make_plan(c);
 	if (rc >= 0 && dir)
-		rc = write_bundle(c, dir);
+		rc = arg_flag(c->args, "c") ? write_c(c, dir) : write_bundle(c, dir);
 	if (rc >= 0 && arg_flag(c->args, "beside"))
 		rc = write_beside(c);
 	return rc < 0 ? rc : report(c);
@@ -227,6 +261,10 @@ static int run_compile(const struct args *a)
 	char dir[4096];
 	if (!arg_str(a, "output", NULL) && !arg_flag(a, "beside"))
 		return fail(E_USAGE, "where does it go? hone compile %s -o DIR, or --beside", a->pos[0]);
+	if (arg_flag(a, "c") && (arg_flag(a, "beside") || !arg_str(a, "output", NULL)))
+		return fail(E_USAGE, "--c goes into a folder: hone compile %s --c -o DIR", a->pos[0]);
+	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
+		return fail(E_USAGE, "--name is for --c");
 	int rc = model_cache_or_none(model_cache_dir(a, dir, sizeof dir), dir);
 	if (rc < 0)
 		return rc;
@@ -251,6 +289,9 @@ static const struct opt opts[] = {
      "write a bundle: DIR/" IMAGE_FILE " and DIR/bundle.json, which says what is in it", 'o'},
     {"beside", OPT_FLAG, NULL,
      "write MODEL.hone, which libhone loads instead of MODEL while that is the same"},
+    {"c", OPT_FLAG, NULL,
+     "write C for firmware instead: DIR/NAME.h, NAME.c, NAME_kernels.o and NAME_weights.o"},
+    {"name", OPT_STR, "NAME", "with --c: what the files and all their C names begin with; else the model's"},
     OPT_CACHE,
     OPT_THREADS,
     OPT_EXACT,
@@ -265,7 +306,9 @@ const struct cmd cmd_compile = {
 	"hone run, hone bench and libhone take DIR as a model: they need no cache, no model file and no\n"
 	"compiler then. Kernels are those of the cache; what is missing is made by hone-worker, at the\n"
 	"default schedule. It runs on processors that have all features of this one, with this version.\n"
-	"It holds machine code: DIR must be of root or of who runs it, and writable for nobody else.",
+	"It holds machine code: DIR must be of root or of who runs it, and writable for nobody else.\n"
+	"With --c, a program needs nothing of hone: C99, the kernels and the packed weights as objects to\n"
+	"link, one block of RAM from the caller. NAME.h says how. Several networks link into one program.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,
