@@ -179,8 +179,10 @@ struct batch {
 
 static void gather(const struct cache *c, enum seg_kind kind, struct batch *b)
 {
+	int64_t most =
+	    c->o.cap_bytes / 8 < BATCH_BYTES ? c->o.cap_bytes / 8 : BATCH_BYTES; /* room can be made for it */
 	*b = (struct batch){.bytes = REC_HEAD + MARK_BYTES + REC_CRC};
-	for (int i = 0; i < c->nputs && b->n < BATCH_RECORDS && b->bytes < BATCH_BYTES; i++) {
+	for (int i = 0; i < c->nputs && b->n < BATCH_RECORDS && b->bytes < most; i++) {
 		const struct put *p = &c->put[i];
 		if (p->done || cache_kind(p->of) != kind)
 			continue;

@@ -47,7 +47,8 @@ static int open_cache(struct session *s)
 		rc = file_cache_dir(s->dir, sizeof s->dir);
 	if (rc < 0)
 		return rc;
-	rc = cache_open(&s->cache, s->dir, false, LOCK_WAIT_NS);
+	const struct cache_options o = {.cap_bytes = s->o->cache_bytes};
+	rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
 	if (rc >= 0) /* where the folder is not ours to write it is another one */
 		snprintf(s->dir, sizeof s->dir, "%s", cache_dir(s->cache));
 	if (rc != E_IO && rc != E_NOTFOUND)

@@ -31,6 +31,7 @@ struct tune_options {
 	const int *cpus;      /* one per thread, or NULL: not pinned */
 	int builders;         /* cores that build while others measure; -1: what is left, 0 to 2 */
 	const char *cache;    /* folder; NULL: the user's (file_cache_dir) */
+	int64_t cache_bytes;  /* what it may take; 0: as agent/cache.h says */
 	const char *record;   /* folder of landscapes that gets all that is measured; NULL: none */
 	const char *strategy; /* NULL: STRATEGY_DEFAULT */
 	const char *cost;     /* model that guides it; NULL: "draft" */

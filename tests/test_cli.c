@@ -56,6 +56,23 @@ TEST(durations)
 		CHECK_FAILS(duration_parse(bad[i], &ns), E_USAGE, bad[i]);
 }
 
+TEST(sizes)
+{
+	static const struct {
+		const char *text;
+		int64_t bytes;
+	} good[] = {{"32M", 32 << 20}, {"512K", 512 << 10}, {"1.5G", INT64_C(3) << 29}, {"0K", 0}};
+	static const char *const bad[] = {"32",     "",     "M",    "-1M",         "1e3M",
+					  "1.2.3M", "32 M", "32MB", "99999999999G"};
+	int64_t bytes;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		CHECK_OK(size_parse(good[i].text, &bytes));
+		CHECK(bytes == good[i].bytes);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(size_parse(bad[i], &bytes), E_USAGE, bad[i]);
+}
+
 TEST(every_command_has_help_a_manual_page_and_completion)
 {
 	struct buf complete = {0};

@@ -407,6 +407,48 @@ TEST(forget)
 
 static const char read_only[] = "22 1 8:1 / / ro,relatime - ext4 /dev/root ro\n";
 
+/* By option or environment; who writes keeps to it, and status shows it. */
+TEST(the_limit_of_a_cache)
+{
+	char path[256], from[256];
+	snprintf(path, sizeof path, "%s", in_dir("limited"));
+	snprintf(from, sizeof from, "%s", in_dir("large"));
+	CHECK_RUN(0, "status --json --cache %s", path);
+	CHECK(number("cap_bytes") == 64 << 20);
+	CHECK_RUN(0, "status --json --cache-limit 3M --cache %s", path);
+	CHECK(number("cap_bytes") == 3 << 20);
+	CHECK_RUN(2, "status --cache-limit 3 --cache %s", path);
+	CHECK_SAYS(cli_err, "write 512K, 32M or 1G");
+	CHECK_RUN(2, "import - --cache-limit 1000K --cache %s", path);
+	CHECK_SAYS(cli_err, "at least 1M");
+	CHECK_RUN(2, "tune x.onnx --cache-limit=0K --cache %s", path);
+	setenv("HONE_CACHE_LIMIT", "much", 1);
+	CHECK_RUN(2, "merge %s --cache %s", from, path);
+	CHECK_SAYS(cli_err, "HONE_CACHE_LIMIT: 'much'");
+	setenv("HONE_CACHE_LIMIT", "1M", 1);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "of 1 MiB");
+	CHECK_RUN(0, "status --json --cache-limit 2M --cache %s", path);
+	CHECK(number("cap_bytes") == 2 << 20);
+	make(from, 4, 1000, true);
+	struct cache *c;
+	static char bytes[300 << 10];
+	REQUIRE_OK(cache_open(&c, from, false, 0));
+	for (int i = 0; i < 4; i++) {
+		struct rec r = sample(i, 1000);
+		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), bytes, sizeof bytes));
+	}
+	cache_close(c);
+	CHECK_RUN(0, "merge %s --json --cache %s", from, path); /* 1.2 MB of code */
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out(), *records = json_object_get(j, "records");
+	CHECK(json_integer_value(json_object_get(j, "file_bytes")) <= 1 << 20);
+	CHECK(json_integer_value(json_object_get(records, "rec")) == 4);
+	CHECK(json_integer_value(json_object_get(records, "code")) < 4);
+	json_decref(j);
+	unsetenv("HONE_CACHE_LIMIT");
+}
+
 TEST(status)
 {
 	char path[256];
@@ -420,6 +462,7 @@ TEST(status)
 	CHECK(json_integer_value(json_object_get(j, "written_bytes")) > 256 << 10);
 	json_decref(j);
 	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "1 layer, 2 files");
 	CHECK_SAYS(cli_out, "3 kernels, 3 with code");
 	CHECK_SAYS(cli_out, "Next: hone show");
 	REQUIRE(chmod(path, 0777) == 0);

@@ -96,6 +96,12 @@ int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns
 	return v->given ? v->i : fallback_ns;
 }
 
+int64_t arg_size(const struct args *a, const char *name, int64_t fallback_bytes)
+{
+	const struct opt_value *v = value(a, name, OPT_SIZE);
+	return v->given ? v->i : fallback_bytes;
+}
+
 const char *arg_str(const struct args *a, const char *name, const char *fallback)
 {
 	const struct opt_value *v = value(a, name, OPT_STR);
@@ -109,28 +115,51 @@ int arg_list(const struct args *a, const char *name, const char *const **out)
 	return v->n;
 }
 
-int duration_parse(const char *text, int64_t *ns)
+struct unit {
+	const char *name;
+	double is;
+};
+
+/* A number and one of n units. */
+static int quantity_parse(const char *text, const struct unit *unit, size_t n, double *out)
 {
-	static const struct {
-		const char *unit;
-		double ns;
-	} units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
 	size_t digits = strspn(text, "0123456789.");
-	char number[32];
+	char number[32], *end;
 	if (digits == 0 || digits >= sizeof number)
-		return fail(E_USAGE, "'%s' is not a duration; write 20s, 500ms or 2m", text);
+		return E_USAGE;
 	memcpy(number, text, digits);
 	number[digits] = 0;
-	char *end;
 	double v = strtod(number, &end);
-	for (size_t i = 0; !*end && i < sizeof units / sizeof *units; i++)
-		if (!strcmp(text + digits, units[i].unit)) {
-			if (v * units[i].ns > 9e18)
-				return fail(E_USAGE, "'%s' is longer than 250 years", text);
-			*ns = (int64_t)(v * units[i].ns);
+	for (size_t i = 0; !*end && i < n; i++)
+		if (!strcmp(text + digits, unit[i].name)) {
+			*out = v * unit[i].is;
 			return 0;
 		}
-	return fail(E_USAGE, "'%s' is not a duration; write 20s, 500ms or 2m", text);
+	return E_USAGE;
+}
+
+int duration_parse(const char *text, int64_t *ns)
+{
+	static const struct unit units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+	double v;
+	if (quantity_parse(text, units, sizeof units / sizeof *units, &v) < 0)
+		return fail(E_USAGE, "'%s' is not a duration; write 20s, 500ms or 2m", text);
+	if (v > 9e18)
+		return fail(E_USAGE, "'%s' is longer than 250 years", text);
+	*ns = (int64_t)v;
+	return 0;
+}
+
+int size_parse(const char *text, int64_t *bytes)
+{
+	static const struct unit units[] = {{"K", 0x1p10}, {"M", 0x1p20}, {"G", 0x1p30}};
+	double v;
+	if (quantity_parse(text, units, sizeof units / sizeof *units, &v) < 0)
+		return fail(E_USAGE, "'%s' is not a size; write 512K, 32M or 1G", text);
+	if (v > 0x1p60)
+		return fail(E_USAGE, "'%s' is more than any disk holds", text);
+	*bytes = (int64_t)v;
+	return 0;
 }
 
 static int int_parse(const char *text, int64_t *out)
@@ -154,6 +183,9 @@ static int store(struct parse *p, const struct opt *o, struct opt_value *v, cons
 		break;
 	case OPT_DURATION:
 		rc = duration_parse(text, &v->i);
+		break;
+	case OPT_SIZE:
+		rc = size_parse(text, &v->i);
 		break;
 	case OPT_STR:
 		v->s = text;

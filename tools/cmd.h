@@ -13,7 +13,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum opt_kind { OPT_FLAG, OPT_INT, OPT_STR, OPT_DURATION /* ns */, OPT_LIST /* repeatable string */ };
+enum opt_kind {
+	OPT_FLAG,
+	OPT_INT,
+	OPT_STR,
+	OPT_DURATION /* ns */,
+	OPT_SIZE /* bytes */,
+	OPT_LIST /* repeatable string */
+};
 
 struct opt {
 	const char *name; /* "budget": --budget */
@@ -37,6 +44,7 @@ struct args {
 bool arg_flag(const struct args *a, const char *name);
 int64_t arg_int(const struct args *a, const char *name, int64_t fallback);
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns);
+int64_t arg_size(const struct args *a, const char *name, int64_t fallback_bytes);
 const char *arg_str(const struct args *a, const char *name, const char *fallback);
 /* --seed, 1 where it is not given. */
 int arg_seed(const struct args *a, uint64_t *out) MUST_CHECK;
@@ -57,6 +65,8 @@ extern const struct opt cmd_common[];         /* what every command takes; ends 
 const struct cmd *cmd_find(const char *name); /* NULL: unknown */
 /* "20s", "500ms", "2m", "1.5s" -> ns. E_USAGE otherwise. */
 int duration_parse(const char *text, int64_t *ns) MUST_CHECK;
+/* "32M", "512K", "1.5G" -> bytes, in powers of 1024. E_USAGE otherwise. */
+int size_parse(const char *text, int64_t *bytes) MUST_CHECK;
 /* The program: what main() calls, and what tests call in a child. Returns the exit status. */
 int hone_main(int argc, char **argv);
 /* A program that is one command, as the benchmarks are. */

@@ -104,7 +104,7 @@ static int run_import(const struct args *a)
 	return rc < 0 ? rc : s.refused && !s.taken && !s.known;
 }
 
-static const struct opt opts[] = {OPT_CACHE, {NULL}};
+static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
 
 const struct cmd cmd_import = {
     .usage = "FILE... [--cache DIR]",

@@ -48,7 +48,7 @@ static int run_merge(const struct args *a)
 	return 0;
 }
 
-static const struct opt opts[] = {OPT_CACHE, {NULL}};
+static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
 
 const struct cmd cmd_merge = {
     .usage = "DIR... [--cache DIR]",

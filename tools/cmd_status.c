@@ -83,14 +83,21 @@ static int status_json(const struct status *s)
 	return json_out(j);
 }
 
+static const char *s_of(int n)
+{
+	return n == 1 ? "" : "s";
+}
+
 static void status_text(const struct status *s, const char *dir)
 {
 	const struct cache_state *c = &s->s;
 	printf("no daemon runs\n");
-	printf("cache      %s, %d layers, %d files\n", c->dir, c->layers, c->segments);
-	printf("holds      %d kernels, %d with code (%.1f KiB), %d logs; records %.1f KiB\n",
-	       c->count[CACHE_REC], c->count[CACHE_CODE], (double)c->code_bytes / 1024,
-	       c->count[CACHE_TRIALS], (double)c->record_bytes / 1024);
+	printf("cache      %s, %d layer%s, %d file%s\n", c->dir, c->layers, s_of(c->layers), c->segments,
+	       s_of(c->segments));
+	printf("holds      %d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB\n",
+	       c->count[CACHE_REC], s_of(c->count[CACHE_REC]), c->count[CACHE_CODE],
+	       (double)c->code_bytes / 1024, c->count[CACHE_TRIALS], s_of(c->count[CACHE_TRIALS]),
+	       (double)c->record_bytes / 1024);
 	printf("files      %.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory\n",
 	       (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20),
 	       (double)c->dead_bytes / 1024, (double)c->index_bytes / 1024);
@@ -112,8 +119,11 @@ static int run_status(const struct args *a)
 	struct cache *c;
 	struct status s = {0};
 	int rc = model_cache_dir(a, dir, sizeof dir);
+	struct cache_options o = {0};
 	if (rc >= 0)
-		rc = cache_open(&c, dir, true, 0);
+		rc = model_cache_limit(a, &o.cap_bytes);
+	if (rc >= 0)
+		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
 	if (rc < 0)
 		return rc;
 	cache_state(c, &s.s);
@@ -126,7 +136,7 @@ static int run_status(const struct args *a)
 	return rc < 0 ? rc : 0;
 }
 
-static const struct opt opts[] = {OPT_CACHE, {NULL}};
+static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
 
 const struct cmd cmd_status = {
     .usage = "[--cache DIR]",

@@ -294,6 +294,8 @@ static int run_tune(const struct args *a)
 	};
 	int rc = choose_rigor(a, &o);
 	if (rc >= 0)
+		rc = model_cache_limit(a, &o.cache_bytes);
+	if (rc >= 0)
 		rc = check_options(&o, arg_str(a, "device", "cpu"), arg_int(a, "builders", -1));
 	if (rc >= 0)
 		rc = arg_seed(a, &o.seed);
@@ -335,6 +337,7 @@ static const struct opt opts[] = {
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
     OPT_THREADS,
     OPT_CACHE,
+    OPT_CACHE_LIMIT,
     OPT_SHAPE,
     {NULL},
 };

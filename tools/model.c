@@ -4,7 +4,10 @@
 #include "platform/log.h"
 #include "platform/rng.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define LEAST_LIMIT (INT64_C(1) << 20)
 
 int model_cache_dir(const struct args *a, char *out, size_t n)
 {
@@ -22,7 +25,27 @@ int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, s
 	int rc = model_cache_dir(a, dir, n);
 	if (rc >= 0 && !to_write && !file_is_dir(dir))
 		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
-	return rc < 0 ? rc : cache_open(out, dir, !to_write, NS_PER_S);
+	struct cache_options o = {0};
+	if (rc >= 0 && to_write)
+		rc = model_cache_limit(a, &o.cap_bytes);
+	return rc < 0 ? rc : cache_open_with(out, dir, to_write ? CACHE_WRITE : CACHE_READ, NS_PER_S, &o);
+}
+
+int model_cache_limit(const struct args *a, int64_t *bytes)
+{
+	const char *name = "--cache-limit", *env = getenv("HONE_CACHE_LIMIT");
+	int rc = 0;
+	*bytes = arg_size(a, "cache-limit", -1);
+	if (*bytes < 0) {
+		*bytes = 0;
+		if (!env || !*env)
+			return 0;
+		name = "HONE_CACHE_LIMIT";
+		rc = fail_in(size_parse(env, bytes), "%s", name);
+	}
+	if (rc >= 0 && *bytes < LEAST_LIMIT)
+		return fail(E_USAGE, "%s: at least 1M, which some dozen kernels need", name);
+	return rc;
 }
 
 int model_cache_or_none(int rc, char *dir)

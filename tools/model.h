@@ -23,10 +23,19 @@
 	{                                                                                                    \
 		"cache", OPT_STR, "DIR", "where results are kept (default: $XDG_CACHE_HOME/hone)"            \
 	}
+#define OPT_CACHE_LIMIT                                                                                      \
+	{                                                                                                    \
+		"cache-limit", OPT_SIZE, "32M",                                                              \
+		    "what the cache's files may take; code goes first (default: $HONE_CACHE_LIMIT, else "    \
+		    "64M)"                                                                                   \
+	}
 
 /* The folder of --cache, or the default one, into dir. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
-/* The cache in that folder. To be read it has to be there: E_NOTFOUND; to be written it is made. */
+/* For commands with OPT_CACHE_LIMIT: that, else the environment's, else 0. At least 1 MiB. */
+int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
+/* The cache in that folder. To be read it has to be there: E_NOTFOUND; to be written it is made, and the
+ * command has OPT_CACHE_LIMIT. */
 int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out) MUST_CHECK;
 /* rc of looking for the folder, for what can do without: where none is known it says so, and dir is "". */
 int model_cache_or_none(int rc, char *dir) MUST_CHECK;
