@@ -66,11 +66,16 @@ static double right(const struct cost *c, const void *state, const struct sample
 	return (double)good / all;
 }
 
-/* In slices, as a job has it. */
-static void teach(const struct cost *c, void *state, const struct sample *s, int n)
+/* In slices, as a job has it: each sample comes `times` times, and none that came is forgotten. */
+static void teach(const struct cost *c, void *state, const struct sample *s, int n, int times)
 {
+	struct sample *all = malloc(sizeof *s * (size_t)(n * times));
+	for (int i = 0; i < times; i++)
+		memcpy(all + i * n, s, sizeof *s * (size_t)n);
+	n *= times;
 	for (int at = 0; at < n; at += 24)
-		c->learn(state, s, at + 24 < n ? at + 24 : n, at + 24 < n ? 24 : n - at);
+		c->learn(state, all, at + 24 < n ? at + 24 : n, at + 24 < n ? 24 : n - at);
+	free(all);
 }
 
 TEST(table_and_find)
@@ -91,8 +96,7 @@ TEST(learns_what_holds_for_other_tasks)
 		void *state;
 		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
 		if (learns(c, state)) {
-			for (int pass = 0; pass < 10; pass++)
-				teach(c, state, seen, SAMPLES);
+			teach(c, state, seen, SAMPLES, 10);
 			double draft = right(NULL, NULL, other, SAMPLES),
 			       model = right(c, state, other, SAMPLES);
 			if (model < draft + .1)
@@ -116,7 +120,7 @@ TEST(little_evidence_leaves_the_draft)
 		void *state;
 		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
 		if (learns(c, state)) {
-			teach(c, state, s, 60);
+			teach(c, state, s, 60, 1);
 			for (int k = 0; k < SAMPLES; k++)
 				CHECK(fabs(log(c->guess(state, s[k].f).ns) - (double)s[k].f[0]) < 1e-3);
 		}
@@ -138,15 +142,13 @@ TEST(surer_where_there_were_samples)
 		CHECK(before > 0 && before <= 1);
 		if (learns(c, state)) {
 			memcpy(far, s[0].f, sizeof far);
-			for (int k = FEATURE_WINO_2; k < FEATURES; k++)
-				far[k] = 4;
-			for (int pass = 0; pass < 4; pass++)
-				teach(c, state, s, SAMPLES);
+			far[FEATURE_WINO_RAW] = far[FEATURE_WINO_BLOCK] = 4;
+			teach(c, state, s, SAMPLES, 4);
 			double after = c->guess(state, s[0].f).sd, unknown = c->guess(state, far).sd;
-			if (after > .7 * before || unknown < 1.5 * after)
+			if (after > .6 * before || unknown < 2 * after)
 				printf("%s: %.3f, then %.3f, far %.3f\n", c->name, before, after, unknown);
-			CHECK(after < .7 * before);
-			CHECK(unknown > 1.5 * after);
+			CHECK(after < .6 * before);
+			CHECK(unknown > 2 * after);
 		}
 		arena_free(&a);
 	}
@@ -163,7 +165,7 @@ TEST(seeded)
 		for (int k = 0; k < 2; k++) {
 			void *state;
 			REQUIRE_OK(c->start(&a, NULL, 0, 7, &state));
-			teach(c, state, s, SAMPLES);
+			teach(c, state, s, SAMPLES, 1);
 			c->save(state, &text[k]);
 		}
 		CHECK(!strcmp(buf_str(&text[0]), buf_str(&text[1])));
@@ -184,8 +186,7 @@ TEST(priors_go_around)
 		struct buf text = {0};
 		void *first, *second;
 		REQUIRE_OK(c->start(&a, NULL, 0, 1, &first));
-		for (int pass = 0; pass < 8; pass++)
-			teach(c, first, s, SAMPLES);
+		teach(c, first, s, SAMPLES, 8);
 		c->save(first, &text);
 		REQUIRE_OK(c->start(&a, text.p, text.n, 2, &second));
 		if (text.n) {
@@ -210,10 +211,10 @@ TEST(hostile_priors)
 		struct rng r;
 		void *state;
 		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		teach(c, state, s, SAMPLES);
+		teach(c, state, s, SAMPLES, 1);
 		c->save(state, &text);
 		rng_seed(&r, 5);
-		for (int k = 0; k < 500 && text.n; k++) {
+		for (int k = 0; k < 1000 && text.n; k++) {
 			size_t n = text.n, at = rng_below(&r, (uint32_t)n);
 			char *bad = arena_memdup(&a, text.p, n);
 			if (k % 4 == 0)
@@ -277,8 +278,7 @@ TEST(deviations_mean_something)
 		void *state;
 		double mean[TASKS] = {0}, error[SAMPLES], sum = 0;
 		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		for (int pass = 0; pass < 4; pass++)
-			teach(c, state, seen, SAMPLES);
+		teach(c, state, seen, SAMPLES, 4);
 		for (int k = 0; k < SAMPLES; k++) {
 			error[k] = log(c->guess(state, other[k].f).ns) -
 				   (double)(other[k].f[0] + other[k].log_ratio);
