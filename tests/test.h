@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A test is one binary tests/test_NAME.c with TEST(name) blocks and TEST_MAIN. Prints a line per failing check and, last,
- * "N passed, N failed, N skipped". `build/tests/test_x NAME` runs the blocks whose name contains NAME. */
+ * "N passed, N failed, N skipped". `build/tests/test_x NAME` runs the blocks whose name contains NAME; with
+ * TEST_TIMES set, a line says how long each takes. */
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <stdlib.h>
+#include <time.h>
 
 struct test_case {
 	const char *name;
@@ -71,6 +73,13 @@ static int test_bad, test_skipped;
 		return;                                                                                               \
 	} while (0)
 
+static inline double test_now_s(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 #define TEST_MAIN                                                                                                     \
 	int main(int argc, char **argv)                                                                               \
 	{                                                                                                             \
@@ -80,7 +89,10 @@ static int test_bad, test_skipped;
 			if (argc > 1 && !strstr(t->name, argv[1]))                                                    \
 				continue;                                                                             \
 			test_bad = test_skipped = 0;                                                                  \
+			double start_s = test_now_s();                                                                \
 			t->fn();                                                                                      \
+			if (getenv("TEST_TIMES"))                                                                     \
+				printf("%8.2f s  %s\n", test_now_s() - start_s, t->name);                             \
 			if (test_bad)                                                                                 \
 				printf("FAILED %s\n", t->name);                                                       \
 			bad += test_bad != 0;                                                                         \
