@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { MODELS = 22, NETS = 25, MAX_KEPT = 1024, TUNED_TASKS = 12, MAX_SHARDS = 16 };
+enum { MODELS = 22, NETS = 25, MAX_KEPT = 1024, TUNED_TASKS = 12, TRIALS_EACH = 4, MAX_SHARDS = 16 };
 
 #define BOX_NS (1500 * NS_PER_MS)
 
@@ -114,7 +114,16 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 struct tuning {
 	struct way *way;
 	const struct step_task *task[TUNED_TASKS]; /* of the job, in order */
+	int trials_left;
+	volatile sig_atomic_t stop;
 };
+
+static void count_trial(void *ctx, int task, const struct tried *tried)
+{
+	struct tuning *t = ctx;
+	(void)task, (void)tried;
+	t->stop = --t->trials_left <= 0;
+}
 
 static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
 		struct blob code)
@@ -132,7 +141,8 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	return E_OK;
 }
 
-/* A box for some of the tasks, spread over the network, so that each gets candidates. */
+/* A box for some of the tasks, spread over the network, so that each gets candidates; it ends when they have
+ * had enough of them. */
 static int tune(struct way *w, const struct steps *s, struct arena *a)
 {
 	struct tuning t = {.way = w};
@@ -152,8 +162,11 @@ static int tune(struct way *w, const struct steps *s, struct arena *a)
 			      .strategy = "evolve",
 			      .seed = 1 + (uint64_t)w->many,
 			      .deadline_ns = clock_now(r->clock) + BOX_NS,
+			      .stop = &t.stop,
 			      .ctx = &t,
-			      .sink = sink};
+			      .sink = sink,
+			      .tried = count_trial};
+	t.trials_left = take * TRIALS_EACH;
 	return job_run(&j, r, result);
 }
 
