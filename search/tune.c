@@ -152,13 +152,14 @@ static int propose_new(struct tune *t, char cand[CAND_MAX])
 	return fail(E_NOTFOUND, "every proposal is known already");
 }
 
-/* The fastest trial after `after` in the order of (time, index); -1: none. */
-static int next_fastest(const struct tune *t, int after)
+/* The fastest trial after `after` in the order of (time, index), of those worth a race where one is meant;
+ * -1: none. */
+static int next_fastest(const struct tune *t, int after, bool racing)
 {
 	int best = -1;
 	for (int i = 0; i < t->ntrials; i++) {
 		int64_t ns = t->trial[i].ns;
-		if (ns == INT64_MAX || i == after)
+		if (ns == INT64_MAX || i == after || (racing && t->trial[i].tried.lost))
 			continue;
 		if (after >= 0 && (ns < t->trial[after].ns || (ns == t->trial[after].ns && i < after)))
 			continue;
@@ -182,7 +183,7 @@ static bool propose_twin(struct tune *t, int from, char cand[CAND_MAX])
 
 static int try_twins(struct tune *t)
 {
-	int one = next_fastest(t, -1), two = one < 0 ? -1 : next_fastest(t, one);
+	int one = next_fastest(t, -1, false), two = one < 0 ? -1 : next_fastest(t, one, false);
 	const int from[2] = {one, two};
 	for (int i = 0; i < TWINS; i++) {
 		char cand[CAND_MAX];
@@ -204,9 +205,9 @@ static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_
 	double limit = (double)t->trial[t->best].ns * RACE_WITHIN;
 	int n = 0;
 	racer[n++] = t->best;
-	for (int i = next_fastest(t, -1); i >= 0 && n < BOX_MAX_RACE && (double)t->trial[i].ns <= limit;
-	     i = next_fastest(t, i))
-		if (i != t->best && !t->trial[i].tried.lost)
+	for (int i = next_fastest(t, -1, true); i >= 0 && n < BOX_MAX_RACE && (double)t->trial[i].ns <= limit;
+	     i = next_fastest(t, i, true))
+		if (i != t->best)
 			racer[n++] = i;
 	for (int i = 0; i < n && n > 1; i++) {
 		struct trial *r = &t->trial[racer[i]];
