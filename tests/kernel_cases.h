@@ -472,20 +472,26 @@ static inline int case_parse(struct kcase *c, const char *text, struct rng *r)
 }
 
 /* Buffers in ABI order for a manifest: packed constants packed, the output cleared. */
-static inline void case_bind(struct kcase *c, const struct manifest *m, void **bufs, int64_t *elems)
+static inline void case_bind_in(struct kcase *c, struct arena *a, const struct manifest *m, void **bufs,
+				int64_t *elems)
 {
 	for (int i = 0; i < m->nbufs; i++) {
 		const struct code_buf *b = &m->buf[i];
-		bufs[i] = b->operand >= 0 ? c->phys[b->operand] : guarded(&c->a, m->scratch_bytes / 4);
+		bufs[i] = b->operand >= 0 ? c->phys[b->operand] : guarded(a, m->scratch_bytes / 4);
 		elems[i] = b->operand >= 0 ? c->elems[b->operand] : m->scratch_bytes / 4;
 		if (b->packed) {
 			elems[i] = pack_elems(&b->packing);
-			bufs[i] = guarded(&c->a, elems[i]);
+			bufs[i] = guarded(a, elems[i]);
 			pack_run(&b->packing, c->plain[b->operand], bufs[i]);
 		}
 		if (b->role == BUF_OUT)
 			operand_pack(&c->t.operand[b->operand], c->plain[b->operand], bufs[i]);
 	}
+}
+
+static inline void case_bind(struct kcase *c, const struct manifest *m, void **bufs, int64_t *elems)
+{
+	case_bind_in(c, &c->a, m, bufs, elems);
 }
 
 /* What case_error may be. tanh gives 1 at most, the error of a sum before it is not. */

@@ -27,6 +27,7 @@ struct sim_case {
 
 struct sim_handle {
 	struct dev_code *code; /* NULL: free */
+	struct arena a;        /* of what follows; reset when it is used again */
 	struct manifest m;
 	void *bufs[CODE_MAX_BUFS];
 	struct blob object;
@@ -42,7 +43,6 @@ struct sim_job { /* ahead; in the order of asking */
 struct sim_runner {
 	struct runner r;
 	struct target t;
-	struct arena a;
 	struct rng rng;
 	struct sim_case tasks[SIM_TASKS];
 	struct sim_handle h[SIM_HANDLES];
@@ -180,17 +180,18 @@ static inline int sim_emit_cand(struct sim_runner *s, struct kcase *k, const cha
 	struct loops *l;
 	struct blob object;
 	int64_t elems[CODE_MAX_BUFS];
-	int rc = lower(&k->t, cand, &s->t, &k->a, &l, &h->m);
+	arena_reset(&h->a);
+	int rc = lower(&k->t, cand, &s->t, &h->a, &l, &h->m);
 	m->status = MEAS_INFEASIBLE;
 	if (rc >= 0)
-		rc = emit_sim.emit(l, &s->t, &k->a, &object);
+		rc = emit_sim.emit(l, &s->t, &h->a, &object);
 	if (rc < 0)
 		return 0;
 	rc = dev_sim.load(object.p, object.n, &h->code);
 	if (rc < 0)
 		return rc;
 	h->object = object;
-	case_bind(k, &h->m, h->bufs, elems);
+	case_bind_in(k, &h->a, &h->m, h->bufs, elems);
 	sim_execute(h);
 	m->status = MEAS_OK;
 	for (int i = 0; i < h->m.nbufs; i++)
@@ -307,7 +308,8 @@ static inline void sim_close(struct runner *r)
 	for (int i = 0; i < SIM_TASKS; i++)
 		if (s->tasks[i].text)
 			arena_free(&s->tasks[i].c.a);
-	arena_free(&s->a);
+	for (int i = 0; i < SIM_HANDLES; i++)
+		arena_free(&s->h[i].a);
 	free(s);
 }
 
