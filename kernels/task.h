@@ -177,7 +177,8 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 /* Reference, double precision, straight from the definition above. bufs[i]: operand i in its physical layout (tmp: NULL,
  * then its elements are computed as often as they are read). kernels/reference.h is for many points. */
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial /* of the last stage */);
-/* Whole task, every stage; tmp operands are computed internally. Slow. */
+/* Whole task, every stage; tmp operands are computed internally. Sums have their addresses in tables, as in
+ * kernels/reference.h. Slow. */
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch) MUST_CHECK;
 /* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. */
 void operand_pack(const struct operand *o, const float *plain, float *physical);

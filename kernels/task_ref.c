@@ -310,8 +310,10 @@ int task_reference(const struct task *t, void *const *bufs, struct arena *scratc
 {
 	struct reference r = {.t = t, .bufs = bufs};
 	for (int k = 0; k < t->nstages; k++) {
-		int o = t->stage[k].out.operand;
+		int o = t->stage[k].out.operand, rc = ref_sum_plan(t, k, bufs, scratch, &r.sum[k]);
 		float *out = bufs[o];
+		if (rc < 0)
+			return rc;
 		if (t->operand[o].role == ROLE_TMP) {
 			out = arena_try(scratch, (size_t)operand_elems(&t->operand[o]), sizeof *out);
 			if (!out)

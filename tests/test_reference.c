@@ -4,7 +4,17 @@
 
 static struct kcase c;
 
-/* What task_point says, to the rounding of intermediates. */
+/* The element that a point of a stage writes. */
+static double element(const struct stage *s, const int64_t *at)
+{
+	int64_t i[MAX_RANK];
+	const struct operand *o = &c.t.operand[s->out.operand];
+	for (int d = 0; d < o->dims.rank; d++)
+		i[d] = index_value(s, &s->out.dim[d], c.ref, at);
+	return (double)((const float *)c.ref[s->out.operand])[operand_offset(o, i)];
+}
+
+/* What task_point says, to the rounding of intermediates: points alone, and the whole task. */
 static double worst_of(struct rng *r, int points)
 {
 	struct arena a = {0};
@@ -17,9 +27,12 @@ static double worst_of(struct rng *r, int points)
 		int64_t at[MAX_AXES] = {0};
 		for (int k = 0; k < s->naxes && s->axis[k].kind == AXIS_SPATIAL; k++)
 			at[k] = rng_below(r, (uint32_t)s->axis[k].extent);
-		double want = task_point(&c.t, c.ref, at), got = reference_point(ref, at);
-		double off = fabs(got - want) / (fabs(want) > 1 ? fabs(want) : 1);
-		worst = off > worst || isnan(off) ? off : worst;
+		double want = task_point(&c.t, c.ref, at);
+		const double got[] = {reference_point(ref, at), element(s, at)};
+		for (int k = 0; k < 2; k++) {
+			double off = fabs(got[k] - want) / (fabs(want) > 1 ? fabs(want) : 1);
+			worst = off > worst || isnan(off) ? off : worst;
+		}
 	}
 	arena_free(&a);
 	return worst;
