@@ -105,17 +105,31 @@ static int open_conv(struct kcase *c, int in, int out, int h, int w, int taps)
 }
 
 /* A 1x1 convolution has axes without a loop: without r and s in the text. */
-static int open_matmul(struct kcase *c, int m, int n, int k)
+static void matmul_text(char text[1024], int m, int n, int k)
 {
-	char text[1024];
-	struct rng r;
-	snprintf(text, sizeof text,
+	snprintf(text, 1024,
 		 "task syms=0\noperand X in f32 [1,%d,%d] 0.1/16.2.1\noperand W const f32 [%d,%d] plain\n"
 		 "operand Y out f32 [1,%d,%d] 0.1/16.2.1\nstage n:1 k:%d y:%d | c:%d\nread X [n,c,y]\n"
 		 "read W [k,c]\nbody r0 r1 mul\nsum\nwrite Y [n,k,y]\n",
 		 k, m, n, k, n, m, n, m, k);
+}
+
+static int open_matmul(struct kcase *c, int m, int n, int k)
+{
+	char text[1024];
+	struct rng r;
+	matmul_text(text, m, n, k);
 	rng_seed(&r, 1);
 	return case_parse(c, text, &r);
+}
+
+/* The task without data, for its schedules only. */
+static int open_shape(struct kcase *c, int m, int n, int k)
+{
+	char text[1024];
+	matmul_text(text, m, n, k);
+	memset(c, 0, sizeof *c);
+	return task_parse(text, &c->t);
 }
 
 static int open_rows(struct kcase *c, int in, int out, int w)
@@ -324,35 +338,34 @@ TEST(rules)
 {
 	char cand[CAND_MAX];
 	struct kcase c = {{0}};
-	REQUIRE_OK(open_matmul(&c, 49, 160, 960)); /* weights over L1: parts, a panel after the other */
+	REQUIRE_OK(open_shape(&c, 49, 160, 960)); /* weights over L1: parts, a panel after the other */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=2") && strstr(cand, "split=c:") && strstr(cand, "order=k,n,y"));
 	default_of(&c, 4, cand); /* panels that four threads do not share evenly: pixels are shared too */
 	CHECK(strstr(cand, "prefetch=2") && !strstr(cand, "split=") && strstr(cand, "par=3"));
 	arena_free(&c.a);
-	REQUIRE_OK(
-	    open_matmul(&c, 784, 512, 256)); /* few weights; but inputs are fetched, outputs in order */
+	REQUIRE_OK(open_shape(&c, 784, 512, 256)); /* few weights; but inputs are fetched, outputs in order */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=1 feed=1") && strstr(cand, "order=k,n,y"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_matmul(&c, 3136, 64, 64)); /* arithmetic alone */
+	REQUIRE_OK(open_shape(&c, 3136, 64, 64)); /* arithmetic alone */
 	default_of(&c, 1, cand);
 	CHECK(!strstr(cand, "prefetch") && !strstr(cand, "feed"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_matmul(&c, 3136, 16, 64)); /* few FMAs for what is read */
+	REQUIRE_OK(open_shape(&c, 3136, 16, 64)); /* few FMAs for what is read */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "feed=1"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_matmul(&c, 1, 1000, 1280)); /* memory alone */
+	REQUIRE_OK(open_shape(&c, 1, 1000, 1280)); /* memory alone */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=1") && !strstr(cand, "split="));
 	arena_free(&c.a);
 	REQUIRE_OK(
-	    open_matmul(&c, 1, 256, 512)); /* may be in L2 still: nothing but loads, and few of inputs */
+	    open_shape(&c, 1, 256, 512)); /* may be in L2 still: nothing but loads, and few of inputs */
 	default_of(&c, 1, cand);
 	CHECK(!strstr(cand, "prefetch") && !strstr(cand, "feed") && strstr(cand, "tile=k:8"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_matmul(&c, 1, 32, 64)); /* too few outputs to hide an FMA's latency: sums in parts */
+	REQUIRE_OK(open_shape(&c, 1, 32, 64)); /* too few outputs to hide an FMA's latency: sums in parts */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "tile=k:2") && strstr(cand, "chains=4"));
 	arena_free(&c.a);
@@ -367,7 +380,7 @@ TEST(draws)
 	char cand[CAND_MAX], next[CAND_MAX];
 	int drawn = 0, kept = 0;
 	rng_seed(&r, 5);
-	REQUIRE_OK(open_matmul(&c, 49, 160, 960));
+	REQUIRE_OK(open_shape(&c, 49, 160, 960));
 	REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
 	for (int i = 0; i < 100; i++) {
 		REQUIRE_OK(space_random(s, &r, cand));
