@@ -161,6 +161,7 @@ $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(
 export HONE_WORKER ?= $(abspath $(B)/hone-worker)
 RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone cli cli_cache cli_compile cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
+$(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
@@ -185,9 +186,18 @@ wheel:
 AGAIN = @+$(MAKE) --no-print-directory
 deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
+# Each test runs as soon as it is linked, as many at once as there are cores, those that take longest first.
+LONGEST = networks llvm_kernels libhone.sh cli_tune job llvm_emit plan choices models lower ring winograd libhone hostile tried
+SCRIPTS = layers.sh libhone.sh python.sh peers.sh
+RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
+$(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_% | $(B)/hone-worker
+	@sh configs/test.sh run $@ $<
+$(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
+	@BUILD=$(B) sh configs/test.sh run $@ sh $< $(if $(findstring peers,$<),--test,$(B))
 test: deps
-	$(AGAIN) -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
-	@BUILD=$(B) sh configs/test.sh "sh configs/layers.sh $(B)" "sh configs/libhone.sh $(B)" "sh configs/python.sh $(B)" "sh configs/peers.sh --test" $(TESTS:%=$(B)/tests/test_%)
+	@rm -rf $(B)/results
+	$(AGAIN) -k -j$(shell nproc) $(RESULTS) || true
+	@sh configs/test.sh sum $(RESULTS)
 layers: $(PROGRAMS) $(B)/libhone.so
 	@sh configs/layers.sh $(B)
 demo: deps

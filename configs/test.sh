@@ -1,26 +1,43 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs test binaries one after another and sums their last lines. Usage: test.sh COMMAND... Ends with "N passed, N failed".
-good=0 bad=0 skipped=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for t in "$@"; do
+# One test, and the sum of all.
+#	test.sh run FILE COMMAND...   runs it; FILE gets its last line, "N passed, N failed, N skipped"
+#	test.sh sum FILE...           ends with "N passed, N failed"; a file that is not there is a test that did not build
+summary='^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
+
+run() { # file, command...
+	file=$1 name=$(basename "$1")
+	shift
+	log=$(mktemp) && trap 'rm -f "$log"' EXIT || exit 1
 	start=$(date +%s)
-	timeout "${TEST_S:-900}" sh -c "exec $t" >"$log" 2>&1
+	timeout "${TEST_S:-900}" "$@" >"$log" 2>&1
 	status=$?
-	sum=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$')
-	name=$(echo "$t" | sed 's/^sh //; s/ .*//; s|.*/||; s/^test_//; s/\.sh$//')
+	sum=$(tail -n 1 "$log" | grep -E "$summary")
 	if [ -z "$sum" ] || { [ $status != 0 ] && echo "$sum" | grep -q ' 0 failed'; }; then
-		tail -n 30 "$log"
-		echo "$name: ended with status $status and no summary: $(tail -n 1 "$log")"
-		bad=$((bad + 1))
-		continue
+		said="$(tail -n 30 "$log")
+$name: ended with status $status and no summary"
+		sum="0 passed, 1 failed, 0 skipped"
+	elif [ $status = 0 ]; then
+		said=$({ grep -E '^skip: ' "$log" | sort | uniq -c; grep -E '^ *[0-9.]+ s  ' "$log"; } | sed "s/^ */$name: /")
+	else
+		said=$(sed 's/^/	/' "$log")
 	fi
-	[ $status = 0 ] && grep -E '^skip: ' "$log" | sort | uniq -c | sed "s/^ */$name: /" || sed "s/^/	/" "$log"
-	echo "$name: $sum, $(($(date +%s) - start)) s"
-	set -- $sum
-	good=$((good + $1)) bad=$((bad + $3)) skipped=$((skipped + $5))
-done
-[ $skipped = 0 ] || echo "$skipped skipped"
-echo "$good passed, $bad failed"
-[ $bad = 0 ]
+	printf '%s\n' ${said:+"$said"} "$name: $sum, $(($(date +%s) - start)) s"
+	mkdir -p "$(dirname "$file")" && echo "$sum" >"$file"
+}
+
+sum() { # file...
+	good=0 bad=0 skipped=0
+	for file in "$@"; do
+		if ! read -r g _ b _ s _ 2>/dev/null <"$file"; then
+			echo "$(basename "$file"): did not build"
+			g=0 b=1 s=0
+		fi
+		good=$((good + g)) bad=$((bad + b)) skipped=$((skipped + s))
+	done
+	[ $skipped = 0 ] || echo "$skipped skipped"
+	echo "$good passed, $bad failed"
+	[ $bad = 0 ]
+}
+
+"$@"
