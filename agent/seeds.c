@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a cache with many records the newest so many are read for what won in other tasks: reading a task takes
+ * 20 us. */
+enum { MOST_AKIN = 2000 };
+
 /* All pointers are into the scratch arena. */
 struct seed {
 	const char *cand, *task; /* task NULL: the same */
@@ -37,8 +41,8 @@ struct gather {
 	const struct job_task *job;
 	struct wanted *wanted; /* per task */
 	struct keys standard;  /* default schedules, with whose they are */
-	int nbest, cap;
-	const struct rec **best;
+	int nakin;             /* so far */
+	struct key *akin;      /* of records of other tasks: a ring of MOST_AKIN */
 };
 
 static bool better(const struct seed *x, const struct seed *y)
@@ -76,26 +80,6 @@ static uint64_t standard_key(const struct rec *r)
 	return hash_join(hash_join(r->task, r->target_key), hash_text(r->cand)).lo;
 }
 
-static int add_rec(void *ctx, const struct rec *r)
-{
-	struct gather *g = ctx;
-	if (r->meas.status != MEAS_OK || (g->exact && !r->exact))
-		return E_OK;
-	if (r->kind != REC_BEST) {
-		keys_add(g->scratch, &g->standard, standard_key(r));
-		return E_OK;
-	}
-	if (g->nbest == g->cap) {
-		g->cap = g->cap ? 2 * g->cap : 256;
-		const struct rec **to = ARENA_ARRAY(g->scratch, const struct rec *, g->cap);
-		for (int i = 0; i < g->nbest; i++)
-			to[i] = g->best[i];
-		g->best = to;
-	}
-	g->best[g->nbest++] = r;
-	return E_OK;
-}
-
 static void want(struct gather *g)
 {
 	struct arena scratch = {0};
@@ -130,6 +114,17 @@ static struct seed seed_of(const struct gather *g, const struct rec *r)
 			     .ns = r->meas.median_ns};
 }
 
+/* Copies are made of what is taken: there are few of them, and many records. */
+static void insert_copy(struct gather *g, struct list *l, int most, const struct seed *s)
+{
+	struct seed copy = *s;
+	if (l->n == most && !better(s, &l->seed[most - 1]))
+		return;
+	copy.cand = arena_strdup(g->scratch, s->cand);
+	copy.task = s->task ? arena_strdup(g->scratch, s->task) : NULL;
+	insert(l, most, &copy);
+}
+
 static bool give_own(struct gather *g, const struct rec *r)
 {
 	const struct seed s = seed_of(g, r);
@@ -140,7 +135,7 @@ static bool give_own(struct gather *g, const struct rec *r)
 			continue;
 		any = true;
 		if (!incumbent || strcmp(incumbent, r->cand))
-			insert(&g->wanted[i].own, MAX_SEEDS, &s);
+			insert_copy(g, &g->wanted[i].own, MAX_SEEDS, &s);
 	}
 	return any;
 }
@@ -159,18 +154,46 @@ static void give_akin(struct gather *g, const struct rec *r, struct task *t)
 		if (!w->task || !key_equal(w->kind, kind))
 			continue;
 		s.away = task_away(w->task, t);
-		insert(&w->akin, AKIN_SEEDS, &s);
+		insert_copy(g, &w->akin, AKIN_SEEDS, &s);
 	}
 }
 
-static void give_all(struct gather *g)
+/* A record of the same task is a seed, one of another may be; of a default it is told that it is one. */
+static void meet(struct gather *g, struct key k, const struct rec *r)
 {
-	struct arena scratch = {0};
-	struct task *t = ARENA_NEW(&scratch, struct task);
-	for (int i = 0; i < g->nbest; i++)
-		if (!give_own(g, g->best[i]))
-			give_akin(g, g->best[i], t);
-	arena_free(&scratch);
+	if (r->meas.status != MEAS_OK || (g->exact && !r->exact))
+		return;
+	if (r->kind != REC_BEST)
+		keys_add(g->scratch, &g->standard, standard_key(r));
+	else if (!give_own(g, r))
+		g->akin[g->nakin++ % MOST_AKIN] = k;
+}
+
+/* One record in memory at a time. */
+static int read_all(struct gather *g, struct cache *c)
+{
+	struct arena keys = {0}, one = {0};
+	struct task *t = ARENA_NEW(&keys, struct task);
+	struct key *key;
+	struct rec r;
+	int n = cache_keys(c, CACHE_REC, &keys, &key), rc = E_OK;
+	g->akin = ARENA_ARRAY(&keys, struct key, MOST_AKIN);
+	for (int i = 0; i < n && (rc >= 0 || rc == E_NOTFOUND); i++) {
+		arena_reset(&one);
+		rc = cache_get_rec(c, key[i], &one, &r);
+		if (rc >= 0)
+			meet(g, key[i], &r);
+	}
+	for (int i = g->nakin > MOST_AKIN ? g->nakin - MOST_AKIN : 0;
+	     i < g->nakin && (rc >= 0 || rc == E_NOTFOUND); i++) {
+		arena_reset(&one);
+		rc = cache_get_rec(c, g->akin[i % MOST_AKIN], &one, &r);
+		if (rc >= 0)
+			give_akin(g, &r, t);
+	}
+	arena_free(&one);
+	arena_free(&keys);
+	return rc == E_NOTFOUND ? E_OK : rc;
 }
 
 static void put(const struct list *l, struct arena *a, struct job_seed *out)
@@ -191,9 +214,8 @@ int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact
 			   .ntasks = ntasks,
 			   .exact = exact,
 			   .job = job};
-	int rc = cache_each_rec(c, &scratch, add_rec, &g);
 	want(&g);
-	give_all(&g);
+	int rc = read_all(&g, c);
 	for (int i = 0; i < ntasks; i++) {
 		const struct wanted *w = &g.wanted[i];
 		struct job_seed *seed = ARENA_ARRAY(a, struct job_seed, w->own.n + w->akin.n + 1);

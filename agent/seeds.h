@@ -15,8 +15,9 @@ enum { MAX_SEEDS = 4, AKIN_SEEDS = 2 };
  * task. Those of this target come before those of others, among them the nearest number of threads, among
  * equals the fastest. Then at most AKIN_SEEDS that won in tasks of the same kind (kernels/transfer.h) outside
  * of the job, this target's again first, then those of the nearest shapes; not where they won as the default
- * schedule, which every task has of its own. With `exact`, what was found without it is left out. Records are
- * not trusted: what they say is passed on, or passed over. All lives in `a`. */
+ * schedule, which every task has of its own. With `exact`, what was found without it is left out. Of
+ * those that won elsewhere the newest 2,000 count. Records are not trusted: what they say is passed on, or
+ * passed over. All lives in `a`. */
 int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact, struct arena *a, int ntasks,
 		struct job_task *job) MUST_CHECK;
 
