@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: what looks at a cache, and carries it from board to board. */
-#include "agent/cache.h"
+#include "agent/chosen.h"
 #include "agent/history.h"
 #include "agent/trials.h"
 #include "kernels/group.h"
+#include "kernels/import.h"
 #include "platform/rng.h"
 #include "search/job.h"
 #include "tests/cli.h"
@@ -398,6 +399,38 @@ TEST(forget)
 	CHECK(!time_of(path, 1, &code) && time_of(path, 0, &code) == 1000 && code);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
 	CHECK(number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
+	struct cache *c; /* as four threads divide it */
+	struct arena a = {0};
+	struct graph *g;
+	struct target t;
+	struct choices none, two = {0};
+	struct steps *steps;
+	struct step_task *all;
+	REQUIRE_OK(target_host(&t));
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g));
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	const struct chosen_for f = {c, &t, 4, true};
+	REQUIRE_OK(chosen_steps(&f, g, &a, &none, &steps));
+	choices_set(&two, &a, CHOICE_JOIN, "Conv_2", 0);
+	REQUIRE_OK(chosen_divide(&t, g, &a, &two, &steps));
+	int n = steps_tasks(steps, &a, &all), others = 0;
+	for (int i = 0; i < n; i++) {
+		bool is_new = true;
+		for (int k = 0; k < ntasks; k++)
+			is_new &= !key_equal(all[i].key, tasks[k].key);
+		struct rec r = sample(0, 600);
+		r.task = all[i].key;
+		r.task_text = all[i].text;
+		others += is_new;
+		if (is_new)
+			CHECK_OK(cache_put_rec(c, &r));
+	}
+	CHECK_OK(chosen_save(&f, g, &two));
+	cache_close(c);
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
+	CHECK(others > 0 && number("kernels") == others);
+	graph_free(g);
+	arena_free(&a);
 	make(path, 3, 700, true);
 	CHECK_RUN(0, "forget --all --cache %s", path);
 	CHECK_SAYS(cli_out, "3 kernels");

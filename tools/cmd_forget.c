@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { THREADS = 64 /* --threads, at most */ };
+
 struct forget {
 	struct cache *cache;
 	const char *task; /* the first digits of a key; NULL: any */
@@ -64,14 +66,49 @@ static int forget_type(struct cache *c, enum cache_type t)
 
 static int forget_history(struct forget *f, const struct graph *g, const struct target *t)
 {
-	enum { THREADS = 64 };
 	int rc = 0;
 	for (int i = 0; i < 2 * THREADS && rc >= 0; i++)
 		rc = cache_forget(f->cache, CACHE_HISTORY, history_key(g, t, 1 + i / 2, i % 2));
 	return rc;
 }
 
-/* The tasks of a model as the cache divides it, and what is kept of the model as a whole. */
+static int add_tasks(struct forget *f, const struct target *t, struct graph *g, struct choices *c,
+		     struct arena *arena)
+{
+	struct steps *steps;
+	struct step_task *task;
+	int rc = chosen_divide(t, g, arena, c, &steps), n = 0;
+	if (rc >= 0)
+		rc = n = steps_tasks(steps, arena, &task);
+	struct key *all = ARENA_ARRAY(arena, struct key, f->ntasks + n + 1);
+	for (int i = 0; i < f->ntasks; i++)
+		all[i] = f->tasks[i];
+	for (int i = 0; i < n; i++)
+		all[f->ntasks++] = task[i].key;
+	f->tasks = all;
+	return rc;
+}
+
+/* Of the model as rules divide it, and as the cache does, for any number of threads. */
+static int find_tasks(struct forget *f, const struct target *t, struct graph *g, struct arena *arena)
+{
+	struct choices met[2 * THREADS + 1] = {{0}}, c = {0};
+	int n = 1, rc = add_tasks(f, t, g, &c, arena);
+	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
+		const struct chosen_for chosen = {f->cache, t, 1 + i / 2, i % 2};
+		rc = chosen_load(&chosen, g, arena, &c);
+		int k = 0;
+		while (rc >= 0 && k < n && !choices_equal(&met[k], &c))
+			k++;
+		if (rc < 0 || k < n)
+			continue;
+		met[n++] = c;
+		rc = add_tasks(f, t, g, &c, arena);
+	}
+	return rc;
+}
+
+/* The tasks of a model, and what is kept of it as a whole. */
 static int of_model(const struct args *a, const char *path, struct forget *f, struct arena *arena)
 {
 	struct target t;
@@ -79,15 +116,13 @@ static int of_model(const struct args *a, const char *path, struct forget *f, st
 	int rc = target_host(&t);
 	if (rc < 0)
 		return rc;
-	struct chosen_for chosen = {f->cache, &t, t.cores, false};
+	const struct chosen_for chosen = {f->cache, &t, t.cores, false};
 	rc = model_open(a, path, &chosen, &m);
 	if (rc < 0)
 		return rc;
-	f->tasks = ARENA_ARRAY(arena, struct key, m.ntasks + 1);
-	f->ntasks = m.ntasks;
-	for (int i = 0; i < m.ntasks; i++)
-		f->tasks[i] = m.task[i].key;
-	rc = chosen_forget(&chosen, m.g);
+	rc = find_tasks(f, &t, m.g, arena);
+	if (rc >= 0)
+		rc = chosen_forget(&chosen, m.g);
 	if (rc >= 0)
 		rc = forget_history(f, m.g, &t);
 	model_close(&m);
@@ -148,7 +183,8 @@ static int run_forget(const struct args *a)
 
 static const struct opt opts[] = {
     {"task", OPT_STR, "KEY", "of one task: the first digits of its key, as hone tasks shows it"},
-    {"model", OPT_STR, "MODEL", "of a model: its tasks' kernels and logs, how it is divided, its history"},
+    {"model", OPT_STR, "MODEL",
+     "of a model, for any number of threads: its tasks' kernels and logs, how it is divided, its history"},
     {"all", OPT_FLAG, NULL, "everything, also what its files still hold of it"},
     OPT_SHAPE,
     OPT_CACHE,
