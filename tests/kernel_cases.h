@@ -18,6 +18,19 @@ struct kcase {
 	int64_t elems[MAX_OPERANDS];
 };
 
+/* For schedules and the interpreter; nothing is known of its speed. */
+static inline struct target case_board(int lanes, int regs)
+{
+	return (struct target){.isa = "x86-64-v4",
+			       .lanes = lanes,
+			       .regs = regs,
+			       .fma = true,
+			       .l1_bytes = 32768,
+			       .l2_bytes = 1 << 20,
+			       .l3_bytes = 32 << 20,
+			       .cores = 1};
+}
+
 static inline int pick(struct rng *r, int lo, int hi)
 {
 	return lo + (int)rng_below(r, (uint32_t)(hi - lo + 1));

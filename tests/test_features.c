@@ -8,21 +8,9 @@
 
 #include <math.h>
 
-static struct target board(int lanes, int regs)
-{
-	return (struct target){.isa = "x86-64-v4",
-			       .lanes = lanes,
-			       .regs = regs,
-			       .fma = true,
-			       .l1_bytes = 32768,
-			       .l2_bytes = 1 << 20,
-			       .l3_bytes = 32 << 20,
-			       .cores = 1};
-}
-
 static struct space *space_of(struct arena *a, const char *text, int threads)
 {
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	struct space *s = NULL;
 	struct task *t = ARENA_NEW(a, struct task);
 	const struct space_want want = {.threads = threads};
@@ -45,7 +33,8 @@ static void check_order(const struct space *s, const char *cand)
 
 TEST(finite_and_of_order_1)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32), {.isa = "sim", .lanes = 1}};
+	const struct target tg[] = {
+	    case_board(16, 32), case_board(8, 16), case_board(4, 32), {.isa = "sim", .lanes = 1}};
 	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
 		struct arena a = {0};
 		struct buf text = {0};

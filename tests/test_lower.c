@@ -2,18 +2,6 @@
 #include "tests/kernel_cases.h"
 #include "kernels/sched.h"
 
-static struct target board(int lanes, int regs)
-{
-	return (struct target){.isa = "x86-64-v4",
-			       .lanes = lanes,
-			       .regs = regs,
-			       .fma = true,
-			       .l1_bytes = 32768,
-			       .l2_bytes = 1 << 20,
-			       .l3_bytes = 32 << 20,
-			       .cores = 1};
-}
-
 static const char conv[] = "task syms=0\n"
 			   "operand X in f32 [1,24,9,13] 0.1/16.2.3.1;2+1+1;3+1+1\n"
 			   "operand W const f32 [40,24,3,3] plain\n"
@@ -35,7 +23,7 @@ TEST(conv_by_hand)
 	    "lane=k:16 tile=k:2,x:7 par=2 split=c:16",
 	    "lane=k:16 tile=x:3 unroll=c:4 chains=4 hoist=0",
 	};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++) {
 		struct kcase c;
 		struct rng r;
@@ -111,7 +99,7 @@ TEST(transposed)
 	     "[n,y,k]\n",
 	     "lane=y:16 tile=k:2,y:2 unroll=c:2 split=c:32 chains=2"},
 	};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
 		struct kcase c = {{0}};
 		struct rng r;
@@ -135,7 +123,7 @@ TEST(transposed)
 
 TEST(schedules_that_do_not_fit)
 {
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	struct kcase c;
 	struct rng r;
 	struct loops *l;
@@ -195,7 +183,7 @@ static void one_random(uint64_t seed, const struct target *tg)
 
 TEST(random_schedules)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
 	const char *from = getenv("SEED");
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
 	for (uint64_t seed = first;
@@ -208,7 +196,7 @@ TEST(random_schedules)
 /* A constant that is read outside of itself gives its fill value there, though packing knows only 0. */
 TEST(constants_with_a_fill_value)
 {
-	const struct target tg = board(16, 32);
+	const struct target tg = case_board(16, 32);
 	static const char text[] =
 	    "task syms=0\noperand X in f32 [4,16] plain\n"
 	    "operand W const f32 [4,16] plain fill=3\noperand Y out f32 [4,16] plain\n"
@@ -231,7 +219,7 @@ TEST(constants_with_a_fill_value)
 /* A quotient by a constant is that of a division: one ulp less, and the floor of a multiple is one less. */
 TEST(floor_of_a_quotient)
 {
-	const struct target tg = board(16, 32);
+	const struct target tg = case_board(16, 32);
 	static const int by[] = {41, 47, 55, 61, 82, 83};
 	for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
 		struct rng r;
@@ -282,7 +270,7 @@ static void one_generic(uint64_t seed, const struct target *tg)
 
 TEST(generic_tasks)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
 	const char *from = getenv("SEED");
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
 	for (uint64_t seed = first; seed < first + (from ? 1 : 300) && !test_bad; seed++)

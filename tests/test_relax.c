@@ -4,18 +4,6 @@
 #include "tests/kernel_cases.h"
 #include "tests/tasks.h"
 
-static struct target board(int lanes, int regs)
-{
-	return (struct target){.isa = "x86-64-v4",
-			       .lanes = lanes,
-			       .regs = regs,
-			       .fma = true,
-			       .l1_bytes = 32768,
-			       .l2_bytes = 1 << 20,
-			       .l3_bytes = 32 << 20,
-			       .cores = 1};
-}
-
 static const char *const known[] = {
     /* a convolution, also as Winograd */
     "task syms=0\noperand X in f32 [1,64,28,28] 0.1/16.2.3.1;2+1+1;3+1+1\n"
@@ -115,7 +103,7 @@ static void count_derivatives(relax_function *f, struct relax *x, const double *
 
 TEST(gradients_are_limits_of_differences)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
 	int all = 0, kinks = 0;
 	for (uint64_t seed = 1; seed <= 150 + KNOWN && !test_bad; seed++) {
 		struct setup u;
@@ -140,7 +128,7 @@ TEST(gradients_are_limits_of_differences)
 
 TEST(roundings_are_legal)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
 	for (uint64_t seed = 1; seed <= 200 + KNOWN && !test_bad; seed++) {
 		struct setup u;
 		bool open = seed > 200 ? open_text(&u, known[seed - 201], &tg[seed % 3])
@@ -166,7 +154,7 @@ TEST(roundings_are_legal)
 /* The numbers of a schedule lead back to it, and neighbours round to different ones. */
 TEST(roundings_of_integers)
 {
-	const struct target tg = board(16, 32);
+	const struct target tg = case_board(16, 32);
 	for (int i = 0; i < KNOWN; i++) {
 		struct setup u;
 		char cand[CAND_MAX], out[CAND_MAX];
@@ -213,7 +201,7 @@ static double correlation(const double *a, const double *b, int n)
 TEST(integers_rank_as_the_draft_has_them)
 {
 	static const double least[KNOWN] = {.97, .95, .9, .97, .95};
-	const struct target tg = board(16, 32);
+	const struct target tg = case_board(16, 32);
 	for (int i = 0; i < KNOWN; i++) {
 		struct setup u;
 		double draft[300], cost[300];
@@ -265,7 +253,7 @@ static double descend(const struct setup *u, double *at)
 
 TEST(descent_lowers_the_draft)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16)};
 	for (int i = 0; i < KNOWN; i++) {
 		struct setup u;
 		double gain = 0;
@@ -294,7 +282,7 @@ TEST(descent_lowers_the_draft)
 /* What breaks a constraint is led back: fewer registers are wanted after steps against the penalty alone. */
 TEST(penalties_lead_back)
 {
-	const struct target tg = board(16, 32);
+	const struct target tg = case_board(16, 32);
 	struct setup u;
 	char cand[CAND_MAX];
 	double at[RELAX_MAX], g[RELAX_MAX];
@@ -329,7 +317,7 @@ TEST(what_cannot_be_relaxed)
 	    "task syms=1\noperand X in f32 [$0,3] plain\noperand Y out f32 [3,$0] plain\n"
 	    "stage i:$0 j:3\nread X [i,j]\nbody r0 0 max\nwrite Y [j,i]\n",
 	};
-	const struct target tg = board(16, 32);
+	const struct target tg = case_board(16, 32);
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		struct setup u;
 		char cand[CAND_MAX], out[CAND_MAX];

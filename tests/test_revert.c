@@ -2,17 +2,14 @@
 /* Which records go back to default schedules, and what serves then. */
 #include "agent/revert.h"
 #include "agent/source.h"
+#include "tests/board_cache.h"
 #include "tests/tasks.h"
-#include "tests/test.h"
 
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-static const struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
 static const char *const task[] = {task_conv, "another task"};
-static struct cache *cache;
-static char dir[64];
 
 static struct rec make_rec(int i, const char *cand, enum rec_kind kind, int64_t ns)
 {
@@ -38,21 +35,11 @@ static void put(int i, const char *cand, enum rec_kind kind, int64_t ns)
 
 static void set_up(void)
 {
-	snprintf(dir, sizeof dir, "/tmp/hone-revert-XXXXXX");
-	REQUIRE(mkdtemp(dir));
-	REQUIRE_OK(cache_open(&cache, dir, false, 0));
+	open_cache();
 	for (int i = 0; i < 2; i++) {
 		put(i, "default", REC_DEFAULT, 1000);
 		put(i, "best", REC_BEST, 900);
 	}
-}
-
-static void tear_down(void)
-{
-	char cmd[96];
-	cache_close(cache);
-	snprintf(cmd, sizeof cmd, "rm -r '%s'", dir);
-	CHECK(system(cmd) == 0);
 }
 
 /* The candidate that serves is this one, and has its code. */
@@ -94,7 +81,7 @@ TEST(what_loses_inside_goes_back)
 	check_serves(0, 1, "default", 1000);
 	check_serves(1, 1, "best", 900);
 	CHECK(run(2, k) == 0); /* it is the best already */
-	tear_down();
+	close_cache();
 }
 
 /* Two kernels of the same task: one loses more than the other gains, or less. */
@@ -107,7 +94,7 @@ TEST(the_sum_over_a_task_decides)
 	k[1] = steady(task[0], 1000, 1200);
 	CHECK(run(2, k) == 1);
 	check_serves(0, 1, "default", 1000);
-	tear_down();
+	close_cache();
 }
 
 TEST(noise_and_missing_times_change_nothing)
@@ -121,7 +108,7 @@ TEST(noise_and_missing_times_change_nothing)
 	CHECK(run(2, half) == 0);
 	check_serves(0, 1, "best", 900);
 	check_serves(1, 1, "best", 900);
-	tear_down();
+	close_cache();
 }
 
 /* The machine's phases come to both alike: neither a few rounds nor single fast ones decide. */
@@ -141,7 +128,7 @@ TEST(most_rounds_decide)
 	k.best_ns[5] = 1050;
 	CHECK(run(1, &k) == 1);
 	check_serves(0, 1, "default", 1000);
-	tear_down();
+	close_cache();
 }
 
 /* For four threads a single thread's records serve; what goes back there stays theirs. */
@@ -152,7 +139,7 @@ TEST(another_number_of_threads_keeps_its_own)
 	CHECK(revert(cache, &target, 4, false, 1, &k) == 1);
 	check_serves(0, 4, "default", 1000);
 	check_serves(0, 1, "best", 900);
-	tear_down();
+	close_cache();
 }
 
 TEST(without_a_default_there_is_no_way_back)
@@ -165,7 +152,7 @@ TEST(without_a_default_there_is_no_way_back)
 	k.task = hash_text(task[0]);
 	CHECK(run(1, &k) == 0);
 	check_serves(0, 1, "best", 900);
-	tear_down();
+	close_cache();
 }
 
 /* The first refusal ends it: neither task has another best kernel than before. */
@@ -178,7 +165,7 @@ TEST(a_cache_for_reading_stays_as_it_is)
 	CHECK_FAILS(run(2, k), E_USAGE, "for reading");
 	check_serves(0, 1, "best", 900);
 	check_serves(1, 1, "best", 900);
-	tear_down();
+	close_cache();
 }
 
 /* A full disk: what went back serves from memory, and is written when there is room. */
@@ -198,7 +185,7 @@ TEST(a_full_disk_waits)
 	cache_close(cache);
 	REQUIRE_OK(cache_open(&cache, dir, false, 0));
 	check_serves(0, 1, "default", 1000);
-	tear_down();
+	close_cache();
 }
 
 TEST_MAIN

@@ -2,29 +2,8 @@
 /* Seeds out of a cache: what was found for a task elsewhere, and for tasks of its kind. */
 #include "agent/seeds.h"
 #include "kernels/task.h"
+#include "tests/board_cache.h"
 #include "tests/tasks.h"
-#include "tests/test.h"
-
-#include <unistd.h>
-
-static struct cache *cache;
-static struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
-static char dir[64];
-
-static void open_cache(void)
-{
-	snprintf(dir, sizeof dir, "/tmp/hone-seeds-XXXXXX");
-	if (!mkdtemp(dir) || cache_open(&cache, dir, false, 0) < 0)
-		abort();
-}
-
-static void close_cache(void)
-{
-	char cmd[96];
-	cache_close(cache);
-	snprintf(cmd, sizeof cmd, "rm -r '%s'", dir);
-	CHECK(system(cmd) == 0);
-}
 
 /* lanes: of the board that it is of; the job's has 8. */
 static struct rec make_rec(const char *text, enum rec_kind kind, const char *cand, int64_t ns, int lanes)

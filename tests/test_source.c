@@ -1,30 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels out of a cache: which record serves a task, and with which code. */
 #include "agent/source.h"
+#include "tests/board_cache.h"
 #include "tests/tasks.h"
-#include "tests/test.h"
 
 #include <fcntl.h>
 #include <unistd.h>
-
-static struct cache *cache;
-static struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
-static char dir[64];
-
-static void open_cache(void)
-{
-	snprintf(dir, sizeof dir, "/tmp/hone-source-XXXXXX");
-	if (!mkdtemp(dir) || cache_open(&cache, dir, false, 0) < 0)
-		abort();
-}
-
-static void close_cache(void)
-{
-	char cmd[96];
-	cache_close(cache);
-	snprintf(cmd, sizeof cmd, "rm -r '%s'", dir);
-	CHECK(system(cmd) == 0);
-}
 
 static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bool exact, int64_t ns)
 {
@@ -42,27 +23,10 @@ static struct rec make_rec(const char *cand, enum rec_kind kind, int threads, bo
 	return r;
 }
 
-/* Code whose object is the candidate's text, to be told by it. */
-static void put_code(const struct rec *r)
-{
-	struct code c = {
-	    .m = {.emitter = "llvm", .version = "llvm-19/" CODE_REVISION, .isa = "x86-64-v3", .lanes = 8},
-	    .object = {r->cand, strlen(r->cand)}};
-	struct buf b = {0};
-	c.m.nentries = c.m.nbufs = 1;
-	c.m.alias_out = c.m.alias_in = -1;
-	strcpy(c.m.entry[0], "k0");
-	strcpy(c.m.extent_expr[0], "4");
-	c.m.buf[0] = (struct code_buf){.name = "Y", .role = BUF_OUT, .elems = 4};
-	code_bytes(&c, &b);
-	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(r), b.p, b.n));
-	buf_free(&b);
-}
-
 static void put(const char *cand, enum rec_kind kind, int threads, bool exact)
 {
 	const struct rec r = make_rec(cand, kind, threads, exact, 1000);
-	put_code(&r);
+	put_code(&r, r.emitter, r.cand); /* told by the candidate */
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
@@ -136,7 +100,7 @@ TEST(a_record_meets_no_code_but_its_own)
 	open_cache();
 	put("default", REC_DEFAULT, 1, false);
 	put("older", REC_BEST, 1, false);
-	put_code(&newer);
+	put_code(&newer, newer.emitter, newer.cand);
 	check_gives("older", 1, false, REC_BEST);
 	CHECK_OK(cache_put_rec(cache, &newer));
 	check_gives("newer", 1, false, REC_BEST);

@@ -2,18 +2,6 @@
 #include "kernels/draft.h"
 #include "tests/kernel_cases.h"
 
-static struct target board(int lanes, int regs)
-{
-	return (struct target){.isa = "x86-64-v4",
-			       .lanes = lanes,
-			       .regs = regs,
-			       .fma = true,
-			       .l1_bytes = 32768,
-			       .l2_bytes = 1 << 20,
-			       .l3_bytes = 32 << 20,
-			       .cores = 1};
-}
-
 static struct space *space_of(struct kcase *c, uint64_t seed, const struct target *tg)
 {
 	struct rng r;
@@ -41,7 +29,7 @@ static void good(struct kcase *c, const struct space *s, const struct target *tg
 
 TEST(whatever_is_drawn_lowers)
 {
-	const struct target tg[] = {board(16, 32), board(8, 16), board(4, 32)};
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
 	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
 		struct kcase c;
 		struct rng r;
@@ -130,7 +118,7 @@ TEST(few_channels)
 	    {"1,16,30,40", "32,16,3,3", "1,32,30,40", "n:1 k:32 y:30 x:40 | c:16 r:3 s:3", "y+r-1,x+s-1",
 	     "k:2", "s:3"},
 	};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
 		struct kcase c = {.a = {0}};
 		struct space *s;
@@ -185,7 +173,7 @@ TEST(short_rows_together)
 	static const struct {
 		int rows, n, ring;
 	} of[] = {{196, 192, 16}, {196, 512, 8}, {3136, 512, 0}, {12, 192, 0}};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
 		struct arena a = {0};
 		char text[512], cand[CAND_MAX];
@@ -219,7 +207,7 @@ TEST(structure_is_what_stands_before_the_bar)
 /* Twins of random candidates are legal, new, and of the same structure; what has an outer loop has some. */
 TEST(twins_compile_nothing)
 {
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	int twins = 0, none = 0;
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		struct kcase c;
@@ -253,7 +241,7 @@ TEST(twins_compile_nothing)
 TEST(damaged_text)
 {
 	static const char letters[] = "kxyn:=, |;0123456789lane";
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	struct kcase c;
 	struct rng r;
 	char cand[CAND_MAX];

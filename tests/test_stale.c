@@ -3,19 +3,10 @@
 #include "agent/trials.h"
 #include "kernels/code.h"
 #include "search/job.h"
+#include "tests/board_cache.h"
 #include "tests/tasks.h"
-#include "tests/test.h"
 
 static const char emitter[] = "llvm-19/" CODE_REVISION;
-static struct cache *cache;
-static const struct target target = {.soc = "board", .isa = "x86-64-v3", .lanes = 8};
-
-static void open_cache(void)
-{
-	if (cache_open_memory(&cache, "/nowhere") < 0)
-		abort();
-}
-
 static struct rec make_rec(enum rec_kind kind, const char *cand)
 {
 	struct rec r = {
@@ -32,21 +23,6 @@ static struct rec make_rec(enum rec_kind kind, const char *cand)
 	return r;
 }
 
-static void put_code(const struct rec *r, const char *version)
-{
-	struct code c = {.m = {.emitter = "llvm", .isa = "x86-64-v3", .lanes = 8}, .object = {"x", 1}};
-	struct buf b = {0};
-	snprintf(c.m.version, sizeof c.m.version, "%s", version);
-	c.m.nentries = c.m.nbufs = 1;
-	c.m.alias_out = c.m.alias_in = -1;
-	strcpy(c.m.entry[0], "k0");
-	strcpy(c.m.extent_expr[0], "4");
-	c.m.buf[0] = (struct code_buf){.name = "Y", .role = BUF_OUT, .elems = 4};
-	code_bytes(&c, &b);
-	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(r), b.p, b.n));
-	buf_free(&b);
-}
-
 static void check(const struct rec *r, enum stale want)
 {
 	enum stale got = stale_rec(cache, r, &target, emitter);
@@ -60,13 +36,13 @@ TEST(what_is_measured_here_is_believed)
 	open_cache();
 	struct rec r = make_rec(REC_BEST, "tile=x:8");
 	check(&r, STALE_CODE);
-	put_code(&r, emitter);
+	put_code(&r, emitter, "x");
 	check(&r, STALE_NOT);
-	put_code(&r, "llvm-19/0"); /* of before an upgrade */
+	put_code(&r, "llvm-19/0", "x"); /* of before an upgrade */
 	check(&r, STALE_CODE);
 	r.target_key = hash_text("another");
 	check(&r, STALE_MACHINE);
-	cache_close(cache);
+	close_cache();
 }
 
 TEST(code_of_other_emitters)
@@ -74,17 +50,17 @@ TEST(code_of_other_emitters)
 	open_cache();
 	struct rec r = make_rec(REC_BEST, "tile=x:8");
 	snprintf(r.emitter, sizeof r.emitter, "llvm-14/" CODE_REVISION);
-	put_code(&r, "llvm-14/" CODE_REVISION);
+	put_code(&r, "llvm-14/" CODE_REVISION, "x");
 	check(&r, STALE_EMITTER);
 	CHECK(stale_rec(cache, &r, &target, "") == STALE_NOT); /* nobody knows the present one */
-	cache_close(cache);
+	close_cache();
 }
 
 TEST(numbers_that_cannot_be)
 {
 	open_cache();
 	const struct rec good = make_rec(REC_BEST, "tile=x:8");
-	put_code(&good, emitter);
+	put_code(&good, emitter, "x");
 	struct rec bad[9];
 	for (int i = 0; i < 9; i++)
 		bad[i] = good;
@@ -103,7 +79,7 @@ TEST(numbers_that_cannot_be)
 	for (int i = 1; i < 9; i++)
 		CHECK(!stale_plausible(&bad[i]));
 	check(&good, STALE_NOT);
-	cache_close(cache);
+	close_cache();
 }
 
 /* While it was measured, or between it and its task's default, which the last box measured. */
@@ -119,8 +95,8 @@ TEST(another_clock)
 	};
 	open_cache();
 	struct rec r = make_rec(REC_BEST, "tile=x:8"), def = make_rec(REC_DEFAULT, "tile=x:4");
-	put_code(&r, emitter);
-	put_code(&def, emitter);
+	put_code(&r, emitter, "x");
+	put_code(&def, emitter, "x");
 	for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
 		r.meas.mhz_before = is[i].before;
 		r.meas.mhz_after = is[i].after;
@@ -129,14 +105,14 @@ TEST(another_clock)
 		check(&r, is[i].stale);
 		check(&def, STALE_NOT);
 	}
-	cache_close(cache);
+	close_cache();
 }
 
 TEST(many_boxes_ago)
 {
 	open_cache();
 	struct rec r = make_rec(REC_BEST, "tile=x:8");
-	put_code(&r, emitter);
+	put_code(&r, emitter, "x");
 	static struct trials l;
 	trials_start(&l, r.task, task_conv, "conv");
 	l.target_key = r.target_key;
@@ -149,10 +125,10 @@ TEST(many_boxes_ago)
 		check(&r, l.boxes < 3 + STALE_BOXES ? STALE_NOT : STALE_AGE);
 	}
 	struct rec other = make_rec(REC_BEST, "tile=x:2"); /* the log does not know it */
-	put_code(&other, emitter);
+	put_code(&other, emitter, "x");
 	check(&other, STALE_NOT);
 	trials_free(&l);
-	cache_close(cache);
+	close_cache();
 }
 
 TEST(every_reason_has_words)

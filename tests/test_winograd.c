@@ -5,18 +5,6 @@
 #include "kernels/winograd.h"
 #include "tests/kernel_cases.h"
 
-static struct target board(int lanes, int regs)
-{
-	return (struct target){.isa = "x86-64-v4",
-			       .lanes = lanes,
-			       .regs = regs,
-			       .fma = true,
-			       .l1_bytes = 32768,
-			       .l2_bytes = 1 << 20,
-			       .l3_bytes = 32 << 20,
-			       .cores = 1};
-}
-
 /* A 3x3 convolution n x c x h x w -> k; a halo of that size on input and output, blocks of `block`. */
 struct shape_case {
 	int n, c, k, h, w, halo, pad, block;
@@ -133,7 +121,7 @@ TEST(every_shape)
 	};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		struct kcase c;
-		struct target tg = board(all[i].s.block, 32);
+		struct target tg = case_board(all[i].s.block, 32);
 		REQUIRE_OK(open_case(&c, &all[i].s));
 		double err = interpret(&c, all[i].cand, &tg);
 		if (!(err >= 0 && err < 2e-5))
@@ -146,7 +134,7 @@ TEST(every_shape)
 /* The task of c, its first `from` replaced by `to`, takes this schedule. */
 static int lowers(const struct kcase *c, const char *from, const char *to, const char *cand)
 {
-	struct target tg = board(8, 32);
+	struct target tg = case_board(8, 32);
 	struct arena a = {0};
 	struct buf text = {0}, changed = {0};
 	struct task *t = ARENA_NEW(&a, struct task);
@@ -225,7 +213,7 @@ TEST(refused_schedules)
 	    {"lane=k:8 tiles=4 gemm=4x1 chunk=1", E_CORRUPT, "canonical"},
 	    {"lane=k:8 winograd=2 tiles=4 gemm=4x1 chunk=1 parts=1", E_CORRUPT, "canonical"},
 	};
-	struct target tg = board(8, 32);
+	struct target tg = case_board(8, 32);
 	struct kcase c;
 	struct loops *l;
 	struct manifest m;
@@ -245,7 +233,7 @@ TEST(exactness)
 	static const struct shape_case s = {1, 64, 64, 28, 28, 1, 1, 16, ADD};
 	static const char cand[] = "lane=k:16 winograd=4 tiles=7 gemm=7x2 chunk=2";
 	const struct space_want exact = {.exact = true}, threads = {.threads = 4};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	struct kcase c;
 	struct space *any, *only, *four;
 	struct rng r;
@@ -296,7 +284,7 @@ TEST(order_of_parts)
 {
 	static const struct shape_case s = {1, 8, 16, 8, 8, 0, 1, 8, ADD};
 	static const char cand[] = "lane=k:8 winograd=4 tiles=2 gemm=2x1 chunk=1 parts=2";
-	struct target tg = board(8, 32);
+	struct target tg = case_board(8, 32);
 	struct kcase c;
 	struct loops *l;
 	struct manifest m;
@@ -328,7 +316,7 @@ TEST(several_threads)
 	    "lane=k:16 winograd=4 tiles=13 gemm=13x2 chunk=2 prefetch=4",
 	    "lane=k:16 winograd=2 tiles=49 gemm=14x2 chunk=2"};
 	const struct space_want want = {.threads = 4};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	struct arena a = {0};
 	struct task *t = open_task(&a, &s);
 	struct space *four;
@@ -356,7 +344,7 @@ TEST(pixels)
 	static const struct shape_case large = {1, 64, 64, 112, 112, 1, 1, 16, ADD},
 				       small = {1, 64, 64, 56, 56, 1, 1, 16, ADD};
 	const struct space_want want = {.threads = 1};
-	struct target tg = board(16, 32);
+	struct target tg = case_board(16, 32);
 	for (int i = 0; i < 2; i++) {
 		struct arena a = {0};
 		struct space *s;
@@ -374,7 +362,7 @@ TEST(pixels)
 TEST(weights)
 {
 	static const struct shape_case s = {1, 16, 16, 8, 8, 0, 1, 8, ADD};
-	struct target tg = board(8, 32);
+	struct target tg = case_board(8, 32);
 	struct kcase c;
 	struct loops *l;
 	struct manifest m;
