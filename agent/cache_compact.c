@@ -147,9 +147,11 @@ static int nothing_unread(const struct cache *c)
 {
 	const struct layer *top = &c->layer[c->nlayers - 1];
 	if (top->unopened)
-		return fail(E_IO,
-			    "cache %s: %d of its files could not be opened: nothing of it is thrown away",
-			    top->dir, top->unopened);
+		return fail(
+		    E_IO,
+		    "cache %s: %d of its files could not be opened: nothing of it is thrown away; make "
+		    "them readable, or remove them",
+		    top->dir, top->unopened);
 	return top->unread ? fail(E_IO, "cache %s could not be read in full: it stays as it is", top->dir)
 			   : E_OK;
 }

@@ -206,7 +206,7 @@ struct replaced {
 	uint64_t by_ours[MAX_LAYERS][SEG_MIXED + 1], by_any[MAX_LAYERS][SEG_MIXED + 1];
 };
 
-/* The writer removes them. */
+/* The writer removes them, where what takes their place is known to be durable. */
 static void drop_replaced(struct cache *c)
 {
 	struct replaced r = {0};
@@ -221,10 +221,9 @@ static void drop_replaced(struct cache *c)
 		struct seg *s = &c->seg[i];
 		if (s->fd < 0 || s->number >= (s->foreign ? r.by_any : r.by_ours)[s->layer][s->kind])
 			continue;
-		if (c->lock_fd >= 0 && cache_top_seg(c, s))
+		if (c->lock_fd >= 0 && cache_top_seg(c, s) && !c->layer[s->layer].unread)
 			cache_remove_seg(c, s);
-		else
-			seg_close(s);
+		seg_close(s);
 	}
 }
 
@@ -280,15 +279,15 @@ static int open_all(struct cache *c)
 	return E_OK;
 }
 
-static void tell(const struct cache *c)
+static void tell(struct cache *c)
 {
-	int told = -1;
-	for (int i = 0; i < c->nsegs; i++)
-		if (c->seg[i].fd >= 0 && c->seg[i].foreign && told != c->seg[i].layer) {
-			told = c->seg[i].layer;
-			log_info("hone: %s can be written by others: the code in it is not run",
-				 c->layer[told].dir);
-		}
+	for (int i = 0; i < c->nsegs; i++) {
+		struct layer *of = &c->layer[c->seg[i].layer];
+		if (c->seg[i].fd < 0 || !c->seg[i].foreign || of->told_foreign)
+			continue;
+		of->told_foreign = true;
+		log_info("hone: %s can be written by others: the code in it is not run", of->dir);
+	}
 	if (c->damaged_bytes)
 		log_more("cache %s: %lld bytes are damaged and were skipped", cache_dir(c),
 			 (long long)c->damaged_bytes);
@@ -328,9 +327,14 @@ int cache_layers_load(struct cache *c)
 			c->damaged_bytes += s->damaged_bytes;
 	}
 	choose_active(c);
-	if (rc >= 0)
+	if (rc >= 0) {
 		tell(c);
-	return rc < 0 ? rc : E_OK;
+		return E_OK;
+	}
+	struct layer *top = &c->layer[c->nlayers - 1]; /* not all of it is known */
+	top->unopened++;
+	top->not_now = true;
+	return rc;
 }
 
 /* Files that are there but not those that were opened. What cannot be listed is as it was. */

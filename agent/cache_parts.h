@@ -42,7 +42,8 @@ struct layer {
 	uint64_t hidden;  /* the highest number of a file that was passed over: what comes later is written
 			     behind it */
 	bool not_now;     /* ... for want of descriptors or memory */
-	int told;         /* what was said of that, and is not said again */
+	bool told_foreign;
+	int told; /* what was said of that, and is not said again */
 };
 
 /* The names of a folder's segments, sorted. */

@@ -90,7 +90,7 @@ int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 		seg_close(out);
 		return fail(E_CORRUPT, "%s is not a regular file", path);
 	}
-	rc = read_header(out, path);
+	rc = st.st_size > MAX_FILE ? fail(E_CORRUPT, "%s is too large", path) : read_header(out, path);
 	out->size = st.st_size;
 	out->end = out->start;
 	out->writable = st.st_nlink == 1 && (fcntl(out->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
@@ -396,7 +396,7 @@ int seg_scan(struct seg *s, bool all, seg_fn *fn, void *ctx)
 	struct stat st;
 	if (s->fd < 0 || fstat(s->fd, &st) < 0)
 		return 0;
-	s->size = st.st_size;
+	s->size = st.st_size < MAX_FILE ? st.st_size : MAX_FILE;
 	if (s->end >= s->size) {
 		s->clean = s->end == s->size;
 		return 0;

@@ -25,6 +25,7 @@ enum {
 	REC_HEAD = 28, /* magic, length, type, key */
 	REC_CRC = 4,
 	MAX_PAYLOAD = 16 << 20, /* a kernel is some KiB; anything near this is damage */
+	MAX_FILE = 1 << 30,     /* bytes; one that is larger (it may be sparse) is none of ours */
 	FLASH_BLOCK = 4096,     /* what a write of one byte costs */
 	SEG_NUMBERS = 1 << 30,  /* a file that claims a number from here on is none of ours */
 };

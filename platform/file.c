@@ -230,7 +230,10 @@ int file_cache_dir(char *out, size_t n)
 static int open_lock(const char *path)
 {
 	struct stat st;
-	int f = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+	enum { FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
+	int f = open(path, O_RDWR | O_CREAT | FLAGS, 0666);
+	if (f < 0 && errno == EACCES) /* somebody else made it; to lock it reading is enough */
+		f = open(path, O_RDONLY | FLAGS);
 	if (f < 0)
 		return io_fail(path, "open");
 	if (fstat(f, &st) == 0 && S_ISREG(st.st_mode))

@@ -460,6 +460,83 @@ TEST(the_folder_goes_away)
 	}
 }
 
+/* What the clock says, and the times of files, decide nothing: it stands still, and jumps by decades. */
+static void set_times(time_t s)
+{
+	const struct timespec t[2] = {{.tv_sec = s}, {.tv_sec = s}};
+	CHECK(utimensat(AT_FDCWD, dir, t, 0) == 0);
+	for (size_t i = 0; *file_of(dir, i); i++)
+		CHECK(utimensat(AT_FDCWD, file_of(dir, i), t, 0) == 0);
+}
+
+TEST(clock_jumps)
+{
+	static const time_t times[] = {0, 0, 4102444800, 86400, 86400, INT32_MAX, 1};
+	struct cache *c, *reader;
+	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &small));
+	set_times(0);
+	REQUIRE_OK(cache_open(&reader, dir, true, 0));
+	for (int i = 0; i < 21 && !test_bad; i++) {
+		put_records(c, 5 * i, 5 * i + 5);
+		CHECK_OK(i % 4 == 3 ? cache_compact(c) : cache_commit(c));
+		set_times(times[i % 7]);
+		CHECK(cache_refresh(reader) > 0 && check_records(reader, 200) == 5 * i + 5);
+		CHECK(cache_refresh(reader) == 0);
+		if (i % 5 != 4)
+			continue;
+		cache_close(c);
+		set_times(times[i % 7]);
+		REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
+	}
+	cache_close(c);
+	cache_close(reader);
+	remove_dir();
+}
+
+/* A file of a terabyte that holds nothing costs nobody the time to read it. */
+TEST(a_sparse_file)
+{
+	struct cache *c;
+	make(fresh_dir(), 3);
+	int fd = open(below("big.seg"), O_WRONLY | O_CREAT, 0600), first = open(file_of(dir, 0), O_WRONLY);
+	if (ftruncate(fd, (off_t)1 << 40) < 0)
+		SKIP("no file of a terabyte can be made");
+	CHECK(pwrite(fd, "HSEG", 4, 0) == 4);
+	close(fd);
+	REQUIRE_OK(cache_open(&c, dir, true, 0));
+	CHECK(check_records(c, 3) == 3);
+	CHECK(ftruncate(first, (off_t)1 << 40) == 0); /* one that is open grows */
+	CHECK(cache_refresh(c) >= 0 && check_records(c, 3) == 3);
+	close(first);
+	cache_close(c);
+	remove_dir();
+}
+
+/* A lock that root left does not lock its folder's owner out. */
+TEST(a_lock_of_somebody_else)
+{
+	struct cache *c;
+	if (geteuid() != 0)
+		SKIP("only root can be somebody else");
+	make(fresh_dir(), 3);
+	REQUIRE(chown(dir, 65534, 65534) == 0 && chmod(dir, 0755) == 0 && chmod(below("lock"), 0644) == 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		CHECK(setgid(65534) == 0 && setuid(65534) == 0);
+		CHECK_OK(cache_open(&c, dir, false, 0));
+		put_records(c, 3, 6);
+		CHECK(!strcmp(cache_dir(c), dir));
+		cache_close(c);
+		_exit(test_bad);
+	}
+	int status = -1;
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	REQUIRE_OK(cache_open(&c, dir, true, 0));
+	CHECK(check_records(c, 6) == 6);
+	cache_close(c);
+	remove_dir();
+}
+
 /* The highest number that a file may have is taken: nothing is written that nobody would read. */
 TEST(no_number_is_left)
 {

@@ -223,13 +223,19 @@ static int64_t good_read(int fd, void *p, size_t n, int64_t at)
 	return disk_system.read(fd, p, n, at);
 }
 
+static int64_t bad_read(int fd, void *p, size_t n, int64_t at)
+{
+	int rc = refuse();
+	return rc < 0 ? rc : disk_system.read(fd, p, n, at);
+}
+
 static const struct disk bad_disk = {
     bad_create, bad_write, good_read, bad_sync, bad_rename, bad_unlink, bad_sync_dir,
 };
 
 /* Records and code, a commit now and then, a compaction: whatever fails, all can be read meanwhile, and after
  * the trouble all is durable. Returns whether the fault was met. */
-static bool run_faulty(int at, int count, int error)
+static bool run_faulty(const struct disk *bad, int at, int count, int error)
 {
 	enum { N = 20 };
 	struct cache *c;
@@ -238,7 +244,7 @@ static bool run_faulty(int at, int count, int error)
 	int said = 0;
 	CHECK_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &small));
 	faulty.calls = 0, faulty.at = at, faulty.count = count, faulty.error = error;
-	disk = &bad_disk;
+	disk = bad;
 	for (int i = 0; i < N && !test_bad; i++) {
 		struct rec r = sample(i);
 		CHECK_OK(cache_put(c, CACHE_CODE, r.task, "code", 4));
@@ -246,7 +252,7 @@ static bool run_faulty(int at, int count, int error)
 		int rc = i % 5 == 4 ? cache_commit(c) : i == 17 ? cache_compact(c) : E_OK;
 		said += rc == E_IO && strstr(err_text(), strerror(error));
 		CHECK(rc == E_OK || (rc == E_IO && strstr(err_text(), dir)));
-		CHECK(i % 5 != 4 || check_records(c, N) == i + 1);
+		CHECK(i % 5 != 4 || bad->read == bad_read || check_records(c, N) == i + 1);
 	}
 	disk = &disk_system;
 	CHECK_OK(cache_commit(c));
@@ -258,7 +264,7 @@ static bool run_faulty(int at, int count, int error)
 	cache_close(c);
 	arena_free(&a);
 	remove_dir();
-	CHECK(count == 1 || said || faulty.calls <= at);
+	CHECK(count == 1 || said || bad->read == bad_read || faulty.calls <= at);
 	return faulty.calls > at;
 }
 
@@ -267,8 +273,18 @@ TEST(every_call_may_fail)
 	static const int error[] = {EIO, ENOSPC, EROFS};
 	for (int e = 0; e < 3; e++)
 		for (int count = 1; count < 100; count += 98)
-			for (int at = 0; run_faulty(at, count, error[e]) && !test_bad; at++)
+			for (int at = 0; run_faulty(&bad_disk, at, count, error[e]) && !test_bad; at++)
 				;
+}
+
+/* What cannot be read for a while is missed then; it is neither taken for absent nor left out of a copy. */
+TEST(every_read_may_fail)
+{
+	struct disk bad = disk_system;
+	bad.read = bad_read;
+	for (int count = 1; count < 100; count += 98)
+		for (int at = 0; run_faulty(&bad, at, count, EIO) && !test_bad; at++)
+			;
 }
 
 /* The system refuses to read a file for a while: what is in it is not taken for dead. */
