@@ -276,6 +276,14 @@ static void evict_records(struct cache *c, int64_t live, int64_t left)
 	arena_free(&a);
 }
 
+static int64_t waiting_bytes(const struct cache *c)
+{
+	int64_t n = 0;
+	for (size_t i = 0; i < c->nslots; i++)
+		n += waits(&c->slot[i]) ? cache_slot_bytes(&c->slot[i]) : 0;
+	return n;
+}
+
 int cache_make_room(struct cache *c, int64_t need)
 {
 	int64_t files = 0, left = c->o.cap_bytes / 4 * 3 - need;
@@ -289,6 +297,7 @@ int cache_make_room(struct cache *c, int64_t need)
 	if (rc < 0) /* for good, it seems: the disk must not fill up for it */
 		log_info("hone: cache %s: what cannot be read is given up", cache_dir(c));
 	struct bytes code = count(c, SEG_CODE), recs = count(c, SEG_RECORDS);
+	left -= waiting_bytes(c); /* which the copies take in */
 	left = left < 0 ? 0 : left;
 	if (recs.live + code.live > left && code.live)
 		evict_code(c, code.live, left > recs.live ? left - recs.live : 0);

@@ -126,24 +126,19 @@ int cache_next_number(struct cache *c, struct seg *s)
 	return E_OK;
 }
 
-/* A segment of this kind with `need` bytes left, durable with its name. Its index. */
-static int room(struct cache *c, enum seg_kind kind, int64_t need)
+/* A segment of code grows with what is written to it; one of records is there in full. */
+static bool fits(const struct cache *c, enum seg_kind kind, int64_t need)
 {
-	int at = c->active[kind];
+	const struct seg *s = &c->seg[c->active[kind]];
+	return s->end + need <= (kind == SEG_CODE ? segment_bytes(c, kind) : s->size) ||
+	       (kind == SEG_CODE && s->end == SEG_HEAD);
+}
+
+static int new_segment(struct cache *c, enum seg_kind kind, int64_t size)
+{
 	const char *dir = cache_dir(c);
-	int64_t size = segment_bytes(c, kind);
-	if (at >= 0) {
-		int64_t limit = kind == SEG_CODE ? size : c->seg[at].size;
-		if (c->seg[at].end + need <= limit || (kind == SEG_CODE && c->seg[at].end == SEG_HEAD))
-			return at;
-	}
-	size = size < SEG_HEAD + need ? SEG_HEAD + need : size;
-	if (kind == SEG_CODE)
-		size = SEG_HEAD;
 	struct seg s = {.kind = kind, .layer = c->nlayers - 1};
-	int rc = cache_make_room(c, kind == SEG_CODE ? need : size);
-	if (rc >= 0)
-		rc = cache_next_number(c, &s);
+	int rc = cache_next_number(c, &s);
 	if (rc < 0)
 		return rc;
 	rc = seg_create(dir, CACHE_TEMP_FILE, size, cache_file_mode(dir), &s);
@@ -158,6 +153,21 @@ static int room(struct cache *c, enum seg_kind kind, int64_t need)
 	else
 		c->active[kind] = rc;
 	return rc;
+}
+
+/* A segment of this kind with `need` bytes left, durable with its name. Its index. */
+static int room(struct cache *c, enum seg_kind kind, int64_t need)
+{
+	int64_t size = segment_bytes(c, kind);
+	size = size < SEG_HEAD + need ? SEG_HEAD + need : size;
+	if (kind == SEG_RECORDS && c->active[kind] >= 0 && fits(c, kind, need))
+		return c->active[kind];
+	int rc = cache_make_room(c, kind == SEG_CODE ? need : size);
+	if (rc < 0)
+		return rc;
+	if (kind == SEG_CODE && c->active[kind] >= 0 && fits(c, kind, need))
+		return c->active[kind];
+	return new_segment(c, kind, kind == SEG_CODE ? SEG_HEAD : size);
 }
 
 void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at)
@@ -182,7 +192,7 @@ static void gather(const struct cache *c, enum seg_kind kind, struct batch *b)
 	int64_t most =
 	    c->o.cap_bytes / 8 < BATCH_BYTES ? c->o.cap_bytes / 8 : BATCH_BYTES; /* room can be made for it */
 	*b = (struct batch){.bytes = REC_HEAD + MARK_BYTES + REC_CRC};
-	for (int i = 0; i < c->nputs && b->n < BATCH_RECORDS && b->bytes < most; i++) {
+	for (int i = 0; i < c->nputs && b->n < BATCH_RECORDS && (!b->n || b->bytes < most); i++) {
 		const struct put *p = &c->put[i];
 		if (p->done || cache_kind(p->of) != kind)
 			continue;
