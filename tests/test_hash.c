@@ -63,4 +63,18 @@ TEST(crc_by_the_processor)
 			CHECK(crc32c((uint32_t)n, p + from, n) == crc32c_table((uint32_t)n, p + from, n));
 }
 
+/* From some size on it sums several parts at once. */
+TEST(crc_of_large_bytes)
+{
+	enum { N = 320000 };
+	unsigned char *p = malloc(N);
+	REQUIRE(p != NULL);
+	for (uint32_t i = 0, x = 1; i < N; i++)
+		p[i] = (unsigned char)((x = x * 1664525 + 1013904223) >> 24);
+	for (size_t from = 0; from < 3; from++)
+		for (size_t n = 3 * 16384 - 1; n < N - 3; n += n / 3 + from)
+			CHECK(crc32c((uint32_t)n, p + from, n) == crc32c_table((uint32_t)n, p + from, n));
+	free(p);
+}
+
 TEST_MAIN
