@@ -305,9 +305,11 @@ void plan_free(struct plan *p)
 {
 	if (!p)
 		return;
-	for (int i = 0; i < p->nsteps && p->step; i++)
+	for (int i = 0; i < p->nsteps && p->step && !p->ncodes; i++)
 		if (p->step[i].code)
 			p->dev->unload(p->step[i].code);
+	for (int i = 0; i < p->ncodes; i++)
+		p->dev->unload(p->codes[i]);
 	pages_close(&p->memory);
 	pages_close(&p->weights);
 	pages_close(&p->threads);

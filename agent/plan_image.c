@@ -87,8 +87,7 @@ static void put_portable(const struct plan *p, struct buf *b, const struct task 
 static void put_code(const struct plan *p, struct buf *b, const struct pstep *ps)
 {
 	const struct manifest *m = &ps->found->m;
-	buf_u32(b, (uint32_t)ps->found->object.n);
-	put(b, ps->found->object.p, ps->found->object.n);
+	buf_u32(b, (uint32_t)ps->object);
 	buf_u32(b, (uint32_t)ps->nentries);
 	for (int e = 0; e < ps->nentries; e++) {
 		put(b, m->entry[e], sizeof m->entry[e]);
@@ -214,7 +213,37 @@ static void put_values(const struct plan *p, struct buf *b)
 	}
 }
 
-void plan_describe(const struct plan *p, struct buf *b)
+static bool same_object(const struct pstep *x, const struct pstep *y)
+{
+	const struct blob *a = &x->found->object, *b = &y->found->object;
+	return a->n == b->n && !memcmp(a->p, b->p, a->n);
+}
+
+/* Machine code once, however many steps run it. */
+static void put_objects(struct plan *p, struct buf *b)
+{
+	int n = 0;
+	struct buf all = {0};
+	for (int i = 0; i < p->nsteps; i++) {
+		struct pstep *ps = &p->step[i];
+		int j = 0;
+		if (!ps->code)
+			continue;
+		while (j < i && (!p->step[j].code || !same_object(&p->step[j], ps)))
+			j++;
+		ps->object = j < i ? p->step[j].object : n++;
+		if (j < i)
+			continue;
+		buf_u32(&all, (uint32_t)ps->found->object.n);
+		put(&all, ps->found->object.p, ps->found->object.n);
+	}
+	buf_u32(b, (uint32_t)n);
+	buf_add(b, all.p, all.n);
+	b->failed |= all.failed;
+	buf_free(&all);
+}
+
+void plan_describe(struct plan *p, struct buf *b)
 {
 	size_t own = (size_t)(p->pool ? pool_threads(p->pool) : 1) * p->thread_bytes;
 	buf_u64(b, p->memory_bytes);
@@ -233,6 +262,7 @@ void plan_describe(const struct plan *p, struct buf *b)
 	uint32_t n = 0;
 	for (int i = 0; i < p->nsteps; i++)
 		n += p->step[i].step->kind != STEP_ALIAS;
+	put_objects(p, b);
 	buf_u32(b, n);
 	for (int i = 0; i < p->nsteps; i++)
 		if (p->step[i].step->kind != STEP_ALIAS)

@@ -55,6 +55,7 @@ struct pstep {
 	void *buf[CODE_MAX_BUFS];
 	int64_t param[LOOPS_MAX_PARAMS];
 	struct code *found; /* until built; its object only for images and whole plans */
+	int object;         /* of the objects of an image */
 	/* A fallback kernel: code covers the core, the portable path the rest, in place. Of both, until
 	 * built, the operands as they are held, and which of the step's they are. */
 	int ncore, nrest;
@@ -99,6 +100,8 @@ struct plan {
 	struct trace *trace; /* NULL: not traced */
 	int nkernels;
 	struct plan_kernel *kernel;
+	int ncodes;             /* of an image, whose steps share them; else each step has its own */
+	struct dev_code **codes;
 	struct operand *in, *out; /* plain, as the caller has them */
 	struct window *copy_in, *copy_out;
 	int ngiven;
@@ -111,7 +114,7 @@ int plan_find(struct plan *p, const struct target *t, const struct kernel_source
 /* plan_image.c: what a built plan is, before what it was built of is gone. */
 enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, IMAGE_REGIONS };
 enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
-void plan_describe(const struct plan *p, struct buf *out);
+void plan_describe(struct plan *p, struct buf *out);
 /* plan_restore.c: a plan of that, whose weights are still zero. Any bytes are an error at most, but what is run of
  * it is trusted. */
 int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out) MUST_CHECK;

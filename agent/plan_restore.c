@@ -142,29 +142,36 @@ static int get_portable(struct reader *r, struct host_task **host, void **at)
 	return r->c.bad ? E_CORRUPT : host_make(t, &r->p->a, packed, host);
 }
 
-static int get_object(struct reader *r, struct pstep *ps)
+/* All machine code there is. */
+static int get_objects(struct reader *r)
 {
-	uint32_t n = get_below(r, UINT32_C(16) << 20);
-	const void *object = cur_bytes(&r->c, n);
-	if (!object)
-		return E_CORRUPT;
-	int rc = r->p->dev ? r->p->dev->load(object, n, &ps->code) : fail(E_UNSUPPORTED, "no CPU device");
-	if (rc < 0)
-		ps->code = NULL;
+	struct plan *p = r->p;
+	int n = (int)get_below(r, MOST);
+	struct blob *obj = room(r, (size_t)n, sizeof *obj);
+	p->codes = room(r, (size_t)n, sizeof *p->codes);
+	for (int i = 0; i < n && !r->c.bad; i++) {
+		obj[i].n = get_below(r, UINT32_C(16) << 20);
+		obj[i].p = cur_bytes(&r->c, obj[i].n);
+	}
+	if (r->c.bad || !n)
+		return r->c.bad ? E_CORRUPT : E_OK;
+	int rc = p->dev ? p->dev->load_all(obj, n, p->codes) : fail(E_UNSUPPORTED, "no CPU device");
+	p->ncodes = rc < 0 ? 0 : n;
 	return rc;
 }
 
 static int get_code(struct reader *r, struct pstep *ps)
 {
-	int rc = get_object(r, ps);
-	if (rc < 0)
-		return rc;
+	uint32_t object = get_below(r, (uint64_t)r->p->ncodes);
+	if (r->c.bad)
+		return E_CORRUPT;
+	ps->code = r->p->codes[object];
 	ps->nentries = (int)get_below(r, LOOPS_MAX_ENTRIES + 1);
 	for (int e = 0; e < ps->nentries; e++) {
 		char name[17] = "";
 		get(r, name, 16);
 		ps->entry[e].extent = (int64_t)get_bytes(r);
-		rc = ps->entry[e].entry = r->p->dev->entry(ps->code, name);
+		int rc = ps->entry[e].entry = r->p->dev->entry(ps->code, name);
 		if (rc < 0)
 			return rc;
 	}
@@ -322,7 +329,7 @@ static void get_value(struct reader *r, uint32_t v)
 		const struct segment *h = &x->halo[j];
 		r->c.bad |= h->at < 0 || h->n < 0 || h->n > end || h->at > end - h->n;
 	}
-	if (!r->c.bad)
+	if (!r->c.bad && !x->refill)
 		plan_set_halo(p, (int)v, 0, 1, 1);
 }
 
@@ -397,6 +404,7 @@ static int restore(struct reader *r)
 	get_values(r);
 	get_tensors(r, &r->g->ninputs, &r->g->input, &p->in, &p->copy_in);
 	get_tensors(r, &r->g->noutputs, &r->g->output, &p->out, &p->copy_out);
+	rc = get_objects(r);
 	uint32_t n = get_below(r, MOST);
 	p->step = room(r, n, sizeof *p->step);
 	p->kernel = room(r, n, sizeof *p->kernel);

@@ -24,6 +24,8 @@ struct dev {
 	int (*probe)(struct target *t);				  /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
 	/* Copies; refuses what it cannot run: E_CORRUPT, E_UNSUPPORTED. */
 	int (*load)(const void *obj, size_t n, struct dev_code **out);
+	/* n > 0 objects at once, all or none, which is faster; each is unloaded by itself. */
+	int (*load_all)(const struct blob *obj, int n, struct dev_code **out);
 	int (*entry)(struct dev_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
 	void (*run)(struct dev_code *c, int entry, void *const *buf, const int64_t *param, int64_t begin, int64_t end);
 	/* Where an entry's instructions lie, for profilers; NULL where they are not in this process' memory. */

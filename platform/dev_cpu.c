@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The processor itself. An object is linked into a memory file that is sealed against writing before it is
+/* The processor itself. Objects are linked into a memory file that is sealed against writing before it is
  * mapped read-execute: no page is ever both writable and executable, so this works where that is forbidden.
  */
 #include "platform/dev.h"
@@ -23,9 +23,17 @@ enum { MACHINE = EM_AARCH64 };
 enum { MACHINE = EM_X86_64 };
 #endif
 
+/* Mapped read-execute, whole pages; the codes that were loaded at once share it. */
+struct map {
+	uint8_t *p;
+	size_t bytes;
+	int users;
+};
+
 struct dev_code {
-	uint8_t *image; /* mapped read-execute */
-	size_t bytes;   /* whole pages */
+	struct map *map;
+	uint8_t *image; /* its own part */
+	size_t bytes;
 	int nentries;
 	struct {
 		char name[32];
@@ -68,19 +76,28 @@ static int write_sealed(int fd, const uint8_t *p, size_t n)
 	return E_OK;
 }
 
-/* Links for the address that is reserved at `place`, then puts the sealed file there. */
-static int map_image(const struct elf *e, uint8_t *place, size_t bytes)
+/* Whole pages. */
+static size_t room(const struct elf *e)
 {
-	uint8_t *made = calloc(1, bytes);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	return (e->image_bytes + page - 1) / page * page;
+}
+
+/* Links each for its address, from the reserved one on, then puts the sealed file there. */
+static int map_images(const struct elf *e, int n, const struct map *m)
+{
+	uint8_t *made = calloc(1, m->bytes);
 	if (!made)
-		return fail(E_NOMEM, "no memory for %zu bytes of code", bytes);
-	int fd = -1, rc = elf_link(e, (uintptr_t)place, made);
+		return fail(E_NOMEM, "no memory for %zu bytes of code", m->bytes);
+	int fd = -1, rc = E_OK;
+	for (size_t i = 0, at = 0; i < (size_t)n && rc >= 0; at += room(&e[i++]))
+		rc = elf_link(&e[i], (uintptr_t)m->p + at, made + at);
 	if (rc >= 0)
 		rc = fd = memory_file();
 	if (rc >= 0)
-		rc = write_sealed(fd, made, bytes);
-	if (rc >= 0 &&
-	    mmap(place, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
+		rc = write_sealed(fd, made, m->bytes);
+	if (rc >= 0 && mmap(m->p, m->bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED | MAP_POPULATE, fd,
+			    0) == MAP_FAILED)
 		rc = io_fail("map the memory file");
 	if (fd >= 0)
 		close(fd);
@@ -88,31 +105,72 @@ static int map_image(const struct elf *e, uint8_t *place, size_t bytes)
 	return rc;
 }
 
+static struct dev_code *make_code(const struct elf *e, struct map *m, uint8_t *image)
+{
+	struct dev_code *c = calloc(1, sizeof *c + (size_t)e->nentries * sizeof c->entry[0]);
+	if (!c)
+		return NULL;
+	*c = (struct dev_code){.map = m, .image = image, .bytes = room(e), .nentries = e->nentries};
+	for (int i = 0; i < e->nentries; i++) {
+		memcpy(c->entry[i].name, e->entry[i].name, sizeof c->entry[i].name);
+		c->entry[i].fn = (kernel_fn *)(uintptr_t)(image + e->entry[i].at);
+	}
+	m->users++;
+	return c;
+}
+
+static void unload(struct dev_code *c)
+{
+	if (!c)
+		return;
+	if (--c->map->users == 0) {
+		munmap(c->map->p, c->map->bytes);
+		free(c->map);
+	}
+	free(c);
+}
+
+static int load_elfs(const struct elf *e, int n, struct map *m, struct dev_code **out)
+{
+	int made = 0, rc = map_images(e, n, m);
+	for (size_t at = 0; rc >= 0 && made < n; at += room(&e[made++]))
+		if (!(out[made] = make_code(&e[made], m, m->p + at))) {
+			rc = fail(E_NOMEM, "no memory for code");
+			break;
+		}
+	if (rc >= 0) {
+		__builtin___clear_cache((char *)m->p, (char *)m->p + m->bytes);
+		return E_OK;
+	}
+	m->users++; /* what was made does not take it along */
+	while (made > 0)
+		unload(out[--made]);
+	munmap(m->p, m->bytes);
+	return rc;
+}
+
+static int load_all(const struct blob *obj, int n, struct dev_code **out)
+{
+	struct elf *e = calloc((size_t)n, sizeof *e);
+	struct map *m = calloc(1, sizeof *m);
+	int rc = e && m ? E_OK : fail(E_NOMEM, "no memory for code");
+	for (int i = 0; i < n && rc >= 0; i++) {
+		rc = elf_read(&e[i], obj[i].p, obj[i].n, MACHINE);
+		m->bytes += rc < 0 ? 0 : room(&e[i]);
+	}
+	if (rc >= 0) {
+		m->p = mmap(NULL, m->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		rc = m->p == MAP_FAILED ? io_fail("reserve an address") : load_elfs(e, n, m, out);
+	}
+	if (rc < 0)
+		free(m);
+	free(e);
+	return rc;
+}
+
 static int load(const void *obj, size_t n, struct dev_code **out)
 {
-	struct elf e;
-	int rc = elf_read(&e, obj, n, MACHINE);
-	if (rc < 0)
-		return rc;
-	size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (e.image_bytes + page - 1) / page * page;
-	uint8_t *place = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (place == MAP_FAILED)
-		return io_fail("reserve an address");
-	struct dev_code *c = calloc(1, sizeof *c + (size_t)e.nentries * sizeof c->entry[0]);
-	rc = c ? map_image(&e, place, bytes) : fail(E_NOMEM, "no memory for code");
-	if (rc < 0) {
-		munmap(place, bytes);
-		free(c);
-		return rc;
-	}
-	*c = (struct dev_code){.image = place, .bytes = bytes, .nentries = e.nentries};
-	for (int i = 0; i < e.nentries; i++) {
-		memcpy(c->entry[i].name, e.entry[i].name, sizeof c->entry[i].name);
-		c->entry[i].fn = (kernel_fn *)(uintptr_t)(place + e.entry[i].at);
-	}
-	__builtin___clear_cache((char *)place, (char *)place + bytes);
-	*out = c;
-	return E_OK;
+	return load_all(&(struct blob){obj, n}, 1, out);
 }
 
 static int entry(struct dev_code *c, const char *symbol)
@@ -142,14 +200,6 @@ static const void *address(struct dev_code *c, int number, size_t *bytes)
 	return (const void *)at;
 }
 
-static void unload(struct dev_code *c)
-{
-	if (!c)
-		return;
-	munmap(c->image, c->bytes);
-	free(c);
-}
-
 static struct clock *dev_clock(void)
 {
 	return &clock_real;
@@ -160,6 +210,7 @@ const struct dev dev_cpu = {
     .emitter = "llvm",
     .probe = probe,
     .load = load,
+    .load_all = load_all,
     .entry = entry,
     .run = run,
     .address = address,

@@ -146,11 +146,22 @@ static void sim_unload(struct dev_code *c)
 	free(c);
 }
 
+static int sim_load_all(const struct blob *obj, int n, struct dev_code **out)
+{
+	int done = 0, rc = E_OK;
+	while (done < n && (rc = sim_load(obj[done].p, obj[done].n, &out[done])) >= 0)
+		done++;
+	while (rc < 0 && done > 0)
+		sim_unload(out[--done]);
+	return rc;
+}
+
 const struct dev dev_sim = {
     .name = "sim",
     .emitter = "sim",
     .probe = sim_probe,
     .load = sim_load,
+    .load_all = sim_load_all,
     .entry = sim_entry,
     .run = sim_run,
     .address = sim_address,

@@ -3,8 +3,11 @@
 and ONNX Runtime (its session's creation alone, without Python's start), by turns on one core with warm files.
 
 bench_start.py --program START_HONE --hone HONE --out DIR [--model MODEL [--cache DIR]] [--rounds N] [--box SECONDS]
+
+MODEL may be a folder that `hone compile` wrote. Loading is also compared with reading the image's file, as cat does.
 """
 import argparse
+import glob
 import os
 import subprocess
 import sys
@@ -42,10 +45,24 @@ def row(name, values, unit="ms"):
 
 
 def start_hone(a):
-    begin = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     out = subprocess.run([a.program, a.model, a.cache], check=True, stdout=subprocess.PIPE).stdout.split()
-    end, steady, image, other, mapped, load_us = map(int, out)
-    return (end - begin) / 1e6, steady / 1e6, image, other, mapped, load_us / 1e3
+    ns, steady, image, other, mapped, load_us = map(int, out)
+    return ns / 1e6, steady / 1e6, image, other, mapped, load_us / 1e3
+
+
+def read_ms(path):
+    part = bytearray(128 << 10)
+    begin = time.perf_counter()
+    with open(path, "rb", buffering=0) as f:
+        while f.readinto(part):
+            pass
+    return (time.perf_counter() - begin) * 1e3
+
+
+def image_file(a):
+    if os.path.isdir(a.model):
+        return os.path.join(a.model, "plan.hone")
+    return max(glob.glob(os.path.join(a.cache, "images", "*.image")), key=os.path.getmtime)
 
 
 def main():
@@ -61,6 +78,9 @@ def main():
     if not a.model:
         a.model = os.path.join(a.out, "mobilenet_v2.onnx")
         subprocess.run([a.hone, "zoo", "-q", "mobilenet_v2", "-o", a.model], check=True)
+    compiled = os.path.isdir(a.model)
+    if compiled:
+        a.cache = os.path.join(a.out, "no-cache")
     if not a.cache:
         a.cache = os.path.join(a.out, "cache")
         tune = [a.hone, "tune", a.model, "-q", "--budget", a.box, "--threads", "1", "--cache", a.cache]
@@ -68,10 +88,12 @@ def main():
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores[-1:])
     no_image = start_hone(a)
-    peer = subprocess.run([sys.executable, "-c", "import onnxruntime"], stderr=subprocess.DEVNULL).returncode == 0
-    ours, theirs = [], []
+    image = image_file(a)
+    peer = not compiled and subprocess.run([sys.executable, "-c", "import onnxruntime"], stderr=subprocess.DEVNULL).returncode == 0
+    ours, theirs, read = [], [], []
     for _ in range(a.rounds):
         ours.append(start_hone(a))
+        read.append(read_ms(image))
         if peer:
             out = subprocess.run([sys.executable, "-c", ORT, a.model], check=True, stdout=subprocess.PIPE).stdout
             theirs.append([float(x) * 1e3 for x in out.split()])
@@ -80,6 +102,9 @@ def main():
     row("libhone: of it, hone_load", [o[5] for o in ours])
     row("libhone: one steady inference", [o[1] for o in ours])
     row("libhone: start less one steady inference", [o[0] - o[1] for o in ours])
+    mb = os.path.getsize(image) / 1e6
+    row(f"reading the image's {mb:.1f} MB", read)
+    row("hone_load against that", [o[5] / r for o, r in zip(ours, read)], "times")
     if not no_image[2]:
         row("libhone: the same without an image, once", [no_image[0]])
     if peer:

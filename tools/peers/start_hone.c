@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One process of bench-start: loads a model with an image kept in the cache folder, runs it on zeros, and says when the
- * first inference ended (ns of the monotonic clock), the fastest of 20 more, whether the image was there, how many
- * kernels were not tuned, and whether a compiler or hwloc is mapped. start_hone MODEL CACHE */
+/* One process of bench-start: loads a model with an image kept in the cache folder, or one that is compiled, runs it on
+ * zeros, and prints the ns from its start to the end of the first inference, the fastest of 20 more, whether the image
+ * was there, how many kernels were not tuned, whether a compiler or hwloc is mapped, and the us that loading took.
+ * start_hone MODEL CACHE: the process is a child, which is told when it began; whoever starts this one costs nothing. */
 #include <hone.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static long long now_ns(void)
 {
@@ -27,6 +31,21 @@ static int mapped(void)
 	return found;
 }
 
+static int start(char **argv)
+{
+	char begin[32];
+	char *words[] = {argv[0], argv[1], argv[2], begin, NULL};
+	int status;
+	pid_t pid;
+	snprintf(begin, sizeof begin, "%lld", now_ns());
+	pid = vfork();
+	if (!pid) {
+		execv("/proc/self/exe", words);
+		_exit(127);
+	}
+	return pid < 0 || waitpid(pid, &status, 0) < 0 || status != 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct hone_options o;
@@ -35,13 +54,15 @@ int main(int argc, char **argv)
 	struct hone_model_info s;
 	long long end, steady = 0;
 	const char *cache = argc > 2 ? argv[2] : "";
+	if (argc == 3)
+		return start(argv);
 	HONE_INIT(o);
 	HONE_INIT(s);
 	o.caches = &cache;
 	o.ncaches = 1;
 	o.threads = 1;
 	o.flags = HONE_KEEP_IMAGES;
-	if (argc < 3 || hone_open(&o, &h) < 0 || hone_load(h, argv[1], NULL, &m) < 0 || hone_run(m) < 0) {
+	if (argc < 4 || hone_open(&o, &h) < 0 || hone_load(h, argv[1], NULL, &m) < 0 || hone_run(m) < 0) {
 		fprintf(stderr, "start_hone: %s\n", hone_error());
 		return 1;
 	}
@@ -53,7 +74,7 @@ int main(int argc, char **argv)
 		steady = !i || ns < steady ? ns : steady;
 	}
 	hone_summary(m, &s);
-	printf("%lld %lld %d %d %d %lld\n", end, steady, s.from_image,
+	printf("%lld %lld %d %d %d %lld\n", end - atoll(argv[3]), steady, s.from_image,
 	       s.kernels[HONE_DEFAULT] + s.kernels[HONE_FALLBACK] + s.kernels[HONE_PORTABLE], mapped(),
 	       (long long)s.load_us);
 	hone_model_close(m);
