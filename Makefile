@@ -120,8 +120,12 @@ LIBNOT = platform/topo platform/child platform/evict platform/dev_sim platform/o
 	 agent/revert agent/runner% agent/seeds agent/stale agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
-SMALL  = -Os -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
-$(B)/lib/agent/host_math.o: FAST = -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
+# What models spend their time in where kernels are missing stays as fast as -Os makes it.
+LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/eval kernels/op_% kernels/pack kernels/prog% kernels/runs kernels/tensor \
+	 kernels/walk platform/crc platform/hash platform/pool
+SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
+SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+$(B)/lib/agent/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
 $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) -c -o $@ $<
@@ -139,7 +143,7 @@ $(B)/libhone.o: $(B)/libhone-all.a $(B)/gen/libhone_fallback.o agent/libhone.map
 	$(call say,LD)$(LD) -r --gc-sections $(API:%=-u %) -o $@ $(B)/gen/libhone_fallback.o $< \
 		&& objcopy --localize-hidden $@
 $(B)/libhone.so: $(B)/libhone.o
-	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=agent/libhone.map$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
+	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=agent/libhone.map$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
 # A test links what it names; tests/test_llvm_*.c and benchmarks get LLVM too. One that runs programs finds them in $(B).
@@ -158,8 +162,9 @@ $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections $(CROSS) -o $@ $< $(LLVMPART) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
-export HONE_WORKER ?= $(abspath $(B)/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone cli cli_cache cli_compile cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+# The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
+export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_cache cli_compile cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o

@@ -148,6 +148,11 @@ static void apply_base(enum prog_op op, float *a, const float *b, const float *c
 
 #if defined(__x86_64__)
 
+/* 0: without the widest, which is as much code again. */
+#ifndef HOST_MATH_AVX512
+#define HOST_MATH_AVX512 1
+#endif
+
 static __attribute__((target("avx2,fma"))) void apply_avx2(enum prog_op op, float *a, const float *b,
 							   const float *c, int n)
 {
@@ -162,7 +167,7 @@ static __attribute__((target("avx512f"))) void apply_avx512(enum prog_op op, flo
 
 void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
 {
-	if (__builtin_cpu_supports("avx512f"))
+	if (HOST_MATH_AVX512 && __builtin_cpu_supports("avx512f"))
 		apply_avx512(op, a, b, c, n);
 	else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
 		apply_avx2(op, a, b, c, n);

@@ -4,7 +4,8 @@
 # Of each: its ISA in 24 bytes, the archive's bytes and the packed ones in 8 each, the packed archive, zeros up to a multiple of 8.
 echo '	.section .rodata'
 echo '	.balign 8'
-echo '	.globl hone_fallback_data'
+echo '	.globl hone_fallback_data, hone_fallback_end'
+echo '	.hidden hone_fallback_data, hone_fallback_end'
 echo 'hone_fallback_data:'
 for f in "$@"; do
 	isa=$(basename "$f" .fallback.zst)
@@ -14,6 +15,5 @@ for f in "$@"; do
 	echo "1:	.incbin \"$f\""
 	echo '2:	.balign 8'
 done
-echo '	.globl hone_fallback_end'
 echo 'hone_fallback_end:'
 echo '	.section .note.GNU-stack,"",%progbits'

@@ -4,8 +4,10 @@
 #include <string.h>
 
 /* Made for vectors of several widths; the processor's is taken when the program starts. (clang 19 crashes
- * over clones of static functions; the thread sanitizer is not ready when they are chosen.) */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
+ * over clones of static functions; the thread sanitizer is not ready when they are chosen; what is made to be
+ * small has no vectors.) */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) &&      \
+    !defined(__OPTIMIZE_SIZE__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define WIDE
