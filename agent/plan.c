@@ -29,6 +29,26 @@ static void decide_alone(struct plan *p)
 	}
 }
 
+/* Room for what operators without kernels take while they run, so that no run has to ask for it: they keep at
+ * most a copy of their operands, in doubles. Untouched, it is no memory. */
+static void reserve_scratch(struct plan *p)
+{
+	size_t most = 0;
+	for (int i = 0; i < p->nsteps; i++) {
+		const struct opctx *c = &p->step[i].ctx;
+		size_t bytes = 4096;
+		if (p->step[i].step->kind != STEP_HOST)
+			continue;
+		for (int k = 0; k < c->nin; k++)
+			bytes += (size_t)shape_count(&c->in[k].shape) * sizeof(double);
+		for (int k = 0; k < c->nout; k++)
+			bytes += (size_t)shape_count(&c->out[k].shape) * sizeof(double);
+		most = bytes > most ? bytes : most;
+	}
+	if (most && arena_try(&p->scratch, most, 1))
+		arena_reset(&p->scratch);
+}
+
 static int build(struct plan *p, const struct target *t, const struct kernel_source *src)
 {
 	const struct graph *g = p->g;
@@ -51,6 +71,7 @@ static int build(struct plan *p, const struct target *t, const struct kernel_sou
 	if (rc >= 0) {
 		decide_alone(p);
 		rc = plan_place(p);
+		reserve_scratch(p);
 	}
 	if (rc >= 0 && p->image)
 		plan_describe(p, p->image);
