@@ -8,7 +8,8 @@
 
 enum { OPSET = 17 };
 
-static const int64_t most = INT64_C(1) << 24; /* of one dimension */
+static const int64_t most = INT64_C(1) << 24;          /* of one dimension */
+static const int64_t most_elements = INT64_C(1) << 31; /* of a tensor: what import takes */
 
 struct bounded {
 	const char *name;
@@ -26,6 +27,57 @@ static int check_all(const struct bounded *b, size_t n)
 
 #define N_OF(x) (sizeof(x) / sizeof *(x))
 
+static int check_tensor(const char *name, int rank, const int64_t *d)
+{
+	int64_t n = 1;
+	for (int i = 0; i < rank; i++)
+		if ((n *= d[i]) > most_elements)
+			return fail(E_USAGE, "hone_kernel_want: %s has more than %lld elements", name,
+				    (long long)most_elements);
+	return E_OK;
+}
+
+static int check_gemm(const struct hone_kernel_want *w)
+{
+	const struct bounded b[] = {{"m", 1, w->m}, {"n", 1, w->n}, {"k", 1, w->k}};
+	int rc = check_all(b, N_OF(b));
+	if (rc >= 0)
+		rc = check_tensor("a", 2, (const int64_t[]){w->m, w->k});
+	if (rc >= 0)
+		rc = check_tensor("b", 2, (const int64_t[]){w->k, w->n});
+	return rc < 0 ? rc : check_tensor("c", 2, (const int64_t[]){w->m, w->n});
+}
+
+static int64_t or_one(int64_t v)
+{
+	return v ? v : 1;
+}
+
+/* < 1: the kernel does not fit. */
+static int64_t outputs_along(int64_t size, int64_t pads, int64_t kernel, int64_t dilation, int64_t stride)
+{
+	int64_t rest = size + pads - (kernel - 1) * or_one(dilation) - 1;
+	return rest < 0 ? 0 : rest / or_one(stride) + 1;
+}
+
+static int check_conv_sizes(const struct hone_kernel_want *w)
+{
+	int64_t p = outputs_along(w->height, w->pad_top + w->pad_bottom, w->kernel_h, w->dilation_h,
+				  w->stride_h),
+		q = outputs_along(w->width, w->pad_left + w->pad_right, w->kernel_w, w->dilation_w,
+				  w->stride_w);
+	if (!p || !q)
+		return fail(E_USAGE,
+			    "hone_kernel_want: the kernel, dilated, is %s than the input with its pads",
+			    p ? "wider" : "higher");
+	int rc = check_tensor("x", 4, (const int64_t[]){w->batch, w->channels, w->height, w->width});
+	if (rc >= 0)
+		rc = check_tensor(
+		    "w", 4,
+		    (const int64_t[]){w->filters, w->channels / or_one(w->groups), w->kernel_h, w->kernel_w});
+	return rc < 0 ? rc : check_tensor("y", 4, (const int64_t[]){w->batch, w->filters, p, q});
+}
+
 static int check_conv(const struct hone_kernel_want *w)
 {
 	const struct bounded b[] = {{"batch", 1, w->batch},           {"channels", 1, w->channels},
@@ -37,21 +89,20 @@ static int check_conv(const struct hone_kernel_want *w)
 				    {"pad_top", 0, w->pad_top},       {"pad_left", 0, w->pad_left},
 				    {"pad_bottom", 0, w->pad_bottom}, {"pad_right", 0, w->pad_right}};
 	int rc = check_all(b, N_OF(b));
-	int64_t groups = w->groups ? w->groups : 1;
+	int64_t groups = or_one(w->groups);
 	if (rc >= 0 && (w->channels % groups || w->filters % groups))
 		return fail(E_USAGE,
 			    "hone_kernel_want: %lld groups do not divide the channels and the filters",
 			    (long long)groups);
-	return rc;
+	return rc < 0 ? rc : check_conv_sizes(w);
 }
 
 int want_check(const struct hone_kernel_want *w)
 {
-	const struct bounded gemm[] = {{"m", 1, w->m}, {"n", 1, w->n}, {"k", 1, w->k}};
 	if (w->activation < HONE_NONE || w->activation > HONE_RELU6)
 		return fail(E_USAGE, "hone_kernel_want: no activation %d", w->activation);
 	if (w->op == HONE_GEMM)
-		return check_all(gemm, N_OF(gemm));
+		return check_gemm(w);
 	if (w->op == HONE_CONV2D)
 		return check_conv(w);
 	return fail(E_USAGE, "hone_kernel_want: no op %d: HONE_GEMM or HONE_CONV2D", w->op);
@@ -61,8 +112,7 @@ static struct shape weight_shape(const struct hone_kernel_want *w)
 {
 	if (w->op == HONE_GEMM)
 		return (struct shape){2, {w->k, w->n}};
-	return (struct shape){
-	    4, {w->filters, w->channels / (w->groups ? w->groups : 1), w->kernel_h, w->kernel_w}};
+	return (struct shape){4, {w->filters, w->channels / or_one(w->groups), w->kernel_h, w->kernel_w}};
 }
 
 static int64_t outputs_of(const struct hone_kernel_want *w)
@@ -80,8 +130,6 @@ const struct hone_kernel_want *want_copy(const struct hone_kernel_want *w, struc
 {
 	struct shape s = weight_shape(w);
 	struct hone_kernel_want *c = arena_memdup(a, w, sizeof *w);
-	if (shape_check(&s, INT64_C(1) << 32) < 0)
-		return NULL;
 	c->weights = copy_floats(w->weights, shape_count(&s), a);
 	c->bias = copy_floats(w->bias, outputs_of(w), a);
 	return !w->weights == !c->weights && !w->bias == !c->bias ? c : NULL;
@@ -132,11 +180,6 @@ static struct attr ints(const char *name, int n, const int64_t *v)
 	return (struct attr){.name = name, .kind = ATTR_INTS, .n = n, .ints = v};
 }
 
-static int64_t or_one(int64_t v)
-{
-	return v ? v : 1;
-}
-
 static int add_conv(struct maker *k)
 {
 	const struct hone_kernel_want *w = k->w;
@@ -149,8 +192,9 @@ static int add_conv(struct maker *k)
 				    ints("pads", 4, pads),
 				    ints("kernel_shape", 2, kernel),
 				    {.name = "group", .kind = ATTR_INT, .n = 1, .i = or_one(w->groups)}};
-	int in[3] = {operand(k, "x", (struct shape){4, {w->batch, w->channels, w->height, w->width}}, NULL),
-		     operand(k, "w", weight_shape(w), w->weights)};
+	int in[3];
+	in[0] = operand(k, "x", (struct shape){4, {w->batch, w->channels, w->height, w->width}}, NULL);
+	in[1] = operand(k, "w", weight_shape(w), w->weights);
 	if (w->bias)
 		in[2] = operand(k, "bias", (struct shape){1, {w->filters}}, w->bias);
 	return node(k, "Conv", 2 + !!w->bias, in, (int)N_OF(attr), attr);
@@ -159,8 +203,9 @@ static int add_conv(struct maker *k)
 static int add_gemm(struct maker *k)
 {
 	const struct hone_kernel_want *w = k->w;
-	int in[3] = {operand(k, "a", (struct shape){2, {w->m, w->k}}, NULL),
-		     operand(k, "b", weight_shape(w), w->weights)};
+	int in[3];
+	in[0] = operand(k, "a", (struct shape){2, {w->m, w->k}}, NULL);
+	in[1] = operand(k, "b", weight_shape(w), w->weights);
 	if (w->bias)
 		in[2] = operand(k, "bias", (struct shape){1, {w->n}}, w->bias);
 	return node(k, "Gemm", 2 + !!w->bias, in, 0, NULL);
@@ -173,8 +218,9 @@ static int add_activation(struct maker *k, int v)
 		return node(k, "Relu", 1, &v, 0, NULL);
 	if (k->w->activation != HONE_RELU6)
 		return v;
-	int in[3] = {v, operand(k, "low", (struct shape){0}, &zero),
-		     operand(k, "high", (struct shape){0}, &six)};
+	int in[3] = {v};
+	in[1] = operand(k, "low", (struct shape){0}, &zero);
+	in[2] = operand(k, "high", (struct shape){0}, &six);
 	return node(k, "Clip", 3, in, 0, NULL);
 }
 
