@@ -10,20 +10,27 @@
  *	if (hone_run(m) < 0)
  *		errx(1, "%s", hone_error());
  *
- * The library never compiles, never tunes, never waits for a daemon and prints nothing. A kernel comes from
- * a cache that `hone tune model.onnx` filled, else it is one that was built in; hone_summary says which run.
- * Without a cache, or with one that is damaged or may not be written, models run all the same.
+ * The library never compiles, never tunes and prints nothing; it asks no daemon and no network, so it waits
+ * for neither. A kernel comes from a cache that `hone tune model.onnx` filled, else it is one that was built
+ * in; hone_summary says which run. Without a cache, or with one that is damaged or may not be written, models
+ * run all the same.
  *
  * Errors. What can fail returns a count or HONE_OK, or a negative enum hone_status; hone_error() is then the
- * text of this thread's last failure, with cause and remedy, until the thread's next call that fails.
+ * text of the failure, with cause and remedy, for the same thread until its next call of the library.
+ *
+ * Arguments. Handles and models are those that were given out, NULL only where that is spoken of.
  *
  * Threads. Every function may be called from any thread at any time, but for hone_model_close, which must be
- * the last call with its model, and hone_close with its handle. Runs of one model take turns in no promised
- * order, each with what is bound when it begins; so do runs of all models of one handle where it has more
+ * the last call with its model, and hone_close with its handle. Runs of one model take turns as they were
+ * asked for, each with what is bound when it begins; so do runs of all models of one handle where it has more
  * threads than one, because they share them. Refreshing and asking disturb no run. After fork() only the
- * parent may go on with a handle.
+ * parent may go on with a handle and its models, or close them; a child opens its own. No function may be
+ * called in a signal's handler.
  *
- * Memory. A model that is loaded runs without allocating. Names that are given out live as long as the model.
+ * Memory. A model that is loaded runs without allocating (the first hone_run_async starts a thread). What is
+ * large and cannot be had is HONE_NOMEM; a process that is out of memory for small things while it loads is
+ * ended by abort(), with a line on standard error. Names that are given out live as long as the model.
+ * dlclose() leaves the library where it is.
  *
  * Structures begin with their size, which the caller sets (HONE_INIT does): a newer library fills in, and
  * reads, no more than the caller knows of. The rest of what the caller passes in shall be zero. */
@@ -114,8 +121,9 @@ struct hone_load_options {
 	int nshapes;
 };
 
-/* The file is read again by hone_refresh and must not change until hone_model_close. HONE_UNSUPPORTED names
- * every node that cannot be used, a line each. */
+/* The file is read again by hone_refresh and must not change until hone_model_close; a path that does not
+ * begin at the root is one of the folder that the process is in now. HONE_UNSUPPORTED names every node that
+ * cannot be used, a line each. */
 HONE_API int hone_load(struct hone_handle *h, const char *path, const struct hone_load_options *o,
 		       struct hone_model **out);
 /* An ONNX model in memory, without external data; it is copied. */
@@ -144,8 +152,8 @@ HONE_API int hone_find_output(const struct hone_model *m, const char *name);
 
 /* Runs that begin from now on read the input here, and write the output there. `bytes` must be the tensor's;
  * its alignment that of its elements. The caller's buffers stay the caller's: they must outlive the runs that
- * use them, and not be touched while one is under way. NULL: the model's own buffer again, which is used
- * where nothing is bound. */
+ * use them, and not be touched while one is under way; an output overlaps no other buffer. NULL: the model's
+ * own buffer again, which is used where nothing is bound. */
 HONE_API int hone_bind_input(struct hone_model *m, int index, const void *data, size_t bytes);
 HONE_API int hone_bind_output(struct hone_model *m, int index, void *data, size_t bytes);
 /* The model's own buffer, zeroed at first, 64-byte aligned; NULL with hone_error(): no such. */
@@ -163,14 +171,14 @@ HONE_API int hone_run_async(struct hone_model *m);
 /* 1: no run that was begun is under way (hone_wait has its status); 0: it is. */
 HONE_API int hone_poll(struct hone_model *m);
 /* Waits for the end of the run that was begun and returns its status; HONE_TIMEOUT: not yet, wait again;
- * HONE_USAGE: none was begun. timeout_ms < 0: for ever. */
+ * HONE_USAGE: none was begun, or another thread that waited has its status. timeout_ms < 0: for ever. */
 HONE_API int hone_wait(struct hone_model *m, int timeout_ms);
 /* Asks the run that was begun to end after the kernel that it is at: it then ends with HONE_STOPPED, its
  * outputs undefined, unless it ended well before. Returns at once. */
 HONE_API void hone_cancel(struct hone_model *m);
 
-/* Looks for kernels that came into the caches since. If there are new ones, makes the model ready a second
- * time beside the first, which runs on meanwhile, and puts it in its place between two runs. 1: changed;
+/* Looks for kernels that came into the caches since, or left them. If there are such, makes the model ready a
+ * second time beside the first, which runs on meanwhile, and puts it in its place between two runs. 1: changed;
  * 0: nothing new; < 0: the model stays as it was. Takes as long, and for that time as much memory, as
  * loading. */
 HONE_API int hone_refresh(struct hone_model *m);

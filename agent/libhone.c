@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert((int)HONE_STOPPED == (int)E_STOPPED && (int)HONE_BUSY == (int)E_BUSY &&
 		   (int)HONE_NOTFOUND == (int)E_NOTFOUND && (int)HONE_USAGE == (int)E_USAGE,
@@ -75,11 +76,23 @@ size_t hone_dtype_bytes(int dtype)
 	return dtype > DT_NONE && dtype < DTYPES ? dtype_bytes((enum dtype)dtype) : 0;
 }
 
+int hone_absolute(const char *path, char *out, size_t n)
+{
+	char here[4096];
+	bool add = path[0] != '/' && getcwd(here, sizeof here) && here[0] == '/';
+	if (snprintf(out, n, "%s%s%s", add ? here : "", add ? "/" : "", path) >= (int)n)
+		return fail(E_USAGE, "the path is too long: %.200s", path);
+	return E_OK;
+}
+
 /* Words behind the name of a folder that cannot be used: it counts as empty. */
-static void add_cache(struct hone_handle *h, const char *dir)
+static void add_cache(struct hone_handle *h, const char *given)
 {
 	struct cache *c = NULL;
-	int rc = cache_open(&c, dir, true, 0);
+	char *dir = h->dir[h->ncaches];
+	int rc = hone_absolute(given, dir, sizeof *h->dir);
+	if (rc >= 0)
+		rc = cache_open(&c, dir, true, 0);
 	if (rc >= 0)
 		rc = cache_source(c, &h->target, h->threads, h->flags & HONE_EXACT, REC_BEST,
 				  &h->source[h->ncaches]);
@@ -88,7 +101,6 @@ static void add_cache(struct hone_handle *h, const char *dir)
 		cache_close(c);
 		return;
 	}
-	snprintf(h->dir[h->ncaches], sizeof *h->dir, "%s", dir);
 	h->cache[h->ncaches++] = c;
 }
 
@@ -134,7 +146,7 @@ static void release(struct hone_handle *h)
 	}
 	if (h->pool)
 		pool_close(h->pool);
-	pthread_mutex_destroy(&h->pool_lock);
+	turns_close(&h->pool_turns);
 	pthread_mutex_destroy(&h->cache_lock);
 	free(h);
 }
@@ -161,7 +173,7 @@ int hone_open(const struct hone_options *options, struct hone_handle **out)
 	log_level_set(o.flags & HONE_VERBOSE ? LOG_VERBOSE : LOG_QUIET);
 	atomic_init(&h->users, 1);
 	h->flags = o.flags;
-	pthread_mutex_init(&h->pool_lock, NULL);
+	turns_open(&h->pool_turns);
 	pthread_mutex_init(&h->cache_lock, NULL);
 	rc = target_host(&h->target);
 	if (rc >= 0)

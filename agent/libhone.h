@@ -3,7 +3,8 @@
  * (models and refreshing), libhone_run.c, libhone_ask.c and libhone_kernel.c. Its contract is agent/hone.h.
  *
  * Locks, in the order in which they are taken: refresh (one refresh at a time), run (one run at a time), then
- * one of: the handle's threads, the handle's caches, now (what is bound, and which net is in place). */
+ * one of: the handle's threads, the handle's caches, now (what is bound, and which net is in place). Runs and
+ * threads are had in the order of asking: a mutex goes again and again to a thread that runs in a loop. */
 #ifndef AGENT_LIBHONE_H
 #define AGENT_LIBHONE_H
 
@@ -18,13 +19,20 @@
 
 enum { MAX_CACHES = 16 };
 
+/* A lock; who asked first has it first. */
+struct turns {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	unsigned given, now;
+};
+
 struct hone_handle {
 	atomic_int users; /* the caller, and every model */
 	struct target target;
 	int threads;
 	unsigned flags;
 	struct pool *pool; /* NULL: runs stay in their callers */
-	pthread_mutex_t pool_lock;
+	struct turns pool_turns;
 	pthread_mutex_t cache_lock;
 	int ncaches;
 	struct cache *cache[MAX_CACHES];
@@ -58,7 +66,8 @@ struct hone_model {
 	struct hone_handle *h;
 	struct arena a; /* what is here for good */
 	struct origin from;
-	pthread_mutex_t refresh, run, now;
+	pthread_mutex_t refresh, now;
+	struct turns run;
 	struct net *net;
 	int refreshed;
 	int64_t load_ns;
@@ -87,6 +96,9 @@ int hone_give(void *out, const void *from, size_t bytes, size_t least) MUST_CHEC
 /* The other way: what the caller does not know is 0. from NULL: all zero. */
 int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
 
+/* From the root, as the program may go to another folder before hone_refresh reads it again. */
+int hone_absolute(const char *path, char *out, size_t n) MUST_CHECK;
+
 /* libhone_net.c: no state but the handle's caches, which it locks. again: of what the caches have now, not of
  * an image beside the model. */
 int net_make(struct hone_handle *h, const struct origin *from, bool again, struct net **out) MUST_CHECK;
@@ -102,7 +114,12 @@ const struct hone_kernel_want *want_copy(const struct hone_kernel_want *w, struc
 int model_finish(struct hone_model *m, struct hone_model **out) MUST_CHECK;
 struct hone_model *model_new(struct hone_handle *h);
 
-/* libhone_run.c: ends its thread. */
+/* libhone_run.c */
+void turns_open(struct turns *t);
+void turns_take(struct turns *t);
+void turns_give(struct turns *t);
+void turns_close(struct turns *t);
+/* Ends the model's own thread. */
 void later_close(struct hone_model *m);
 
 #endif

@@ -116,24 +116,61 @@ static void count_kernels(const struct net *n, struct hone_model_info *s, bool *
 	}
 }
 
-static void add_remedy(const struct hone_model *m, struct hone_model_info *s)
+/* A word of a command as the shell reads it back. */
+static void add_word(struct buf *b, const char *word)
+{
+	static const char plain[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+@%-";
+	if (*word && !word[strspn(word, plain)]) {
+		buf_puts(b, word);
+		return;
+	}
+	buf_puts(b, "'");
+	for (; *word; word++)
+		buf_printf(b, *word == '\'' ? "'\\%c'" : "%c", *word);
+	buf_puts(b, "'");
+}
+
+static void describe_remedy(const struct hone_model *m, bool compiled, struct buf *b)
 {
 	const struct hone_handle *h = m->h;
-	struct buf b = {0};
-	if (m->from.path)
-		buf_printf(&b, "hone tune %s", m->from.path);
-	else
-		buf_printf(&b, "write the %s to a file F and: hone tune F",
+	if (compiled) {
+		buf_puts(b, "hone tune the model that it was compiled from, and hone compile that again");
+		return;
+	}
+	if (m->from.path) {
+		buf_puts(b, "hone tune ");
+		add_word(b, m->from.path);
+	} else {
+		buf_printf(b, "write the %s to a file F and: hone tune F",
 			   m->from.want ? "kernel (hone_kernel_write)" : "model");
-	buf_printf(&b, " --threads %d", h->threads);
-	if (h->ncaches)
-		buf_printf(&b, " --cache %s", h->dir[0]);
+	}
+	buf_printf(b, " --threads %d", h->threads);
+	if (h->ncaches) {
+		buf_puts(b, " --cache ");
+		add_word(b, h->dir[0]);
+	}
 	if (h->flags & HONE_EXACT)
-		buf_puts(&b, " --exact");
-	for (int i = 0; i < m->from.opts.nbinds; i++)
-		buf_printf(&b, " --shape %s=%s", m->from.opts.binds[i].name, m->from.opts.binds[i].value);
+		buf_puts(b, " --exact");
+	for (int i = 0; i < m->from.opts.nbinds; i++) {
+		buf_puts(b, " --shape ");
+		add_word(b, m->from.opts.binds[i].name);
+		buf_puts(b, "=");
+		add_word(b, m->from.opts.binds[i].value);
+	}
+}
+
+/* Half a command would be worse than none. */
+static void add_remedy(const struct hone_model *m, bool compiled, struct hone_model_info *s)
+{
+	struct buf b = {0};
+	describe_remedy(m, compiled, &b);
 	if (buf_ok(&b) && b.n < sizeof s->remedy)
 		memcpy(s->remedy, buf_str(&b), b.n + 1);
+	else
+		snprintf(s->remedy, sizeof s->remedy,
+			 "hone tune, with the model's file, the first cache folder and --threads %d",
+			 m->h->threads);
 	buf_free(&b);
 }
 
@@ -141,17 +178,18 @@ int hone_summary(const struct hone_model *m, struct hone_model_info *out)
 {
 	struct hone_model_info s = {.threads = m->h->threads, .load_us = m->load_ns / 1000};
 	const struct target *t = &m->h->target;
-	bool missing = false;
+	bool missing = false, compiled;
 	pthread_mutex_t *lock = lock_net(m);
 	struct plan_memory mem = plan_memory(m->net->plan);
 	count_kernels(m->net, &s, &missing);
 	s.refreshed = m->refreshed;
 	s.from_image = m->net->from_image;
+	compiled = m->net->compiled;
 	pthread_mutex_unlock(lock);
 	s.weight_bytes = mem.weights_bytes;
 	s.tensor_bytes = mem.values_bytes;
 	snprintf(s.target, sizeof s.target, "%s %s %s", t->isa, t->cpu, t->soc);
 	if (missing)
-		add_remedy(m, &s);
+		add_remedy(m, compiled, &s);
 	return hone_give(out, &s, sizeof s, offsetof(struct hone_model_info, kernels));
 }

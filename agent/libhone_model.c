@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_SHAPES = 4096 };
+
 struct hone_model *model_new(struct hone_handle *h)
 {
 	struct hone_model *m = calloc(1, sizeof *m);
@@ -12,7 +14,7 @@ struct hone_model *model_new(struct hone_handle *h)
 	if (!m)
 		return NULL;
 	pthread_mutex_init(&m->refresh, NULL);
-	pthread_mutex_init(&m->run, NULL);
+	turns_open(&m->run);
 	pthread_mutex_init(&m->now, NULL);
 	pthread_mutex_init(&m->later, NULL);
 	pthread_condattr_init(&attr);
@@ -32,7 +34,7 @@ void hone_model_close(struct hone_model *m)
 	net_free(m->net);
 	pages_close(&m->own);
 	pthread_mutex_destroy(&m->refresh);
-	pthread_mutex_destroy(&m->run);
+	turns_close(&m->run);
 	pthread_mutex_destroy(&m->now);
 	pthread_mutex_destroy(&m->later);
 	pthread_cond_destroy(&m->changed);
@@ -110,8 +112,8 @@ int model_finish(struct hone_model *m, struct hone_model **out)
 /* "NAME=DIMS" each. */
 static int take_shapes(struct hone_model *m, const struct hone_load_options *o)
 {
-	if (o->nshapes < 0 || (o->nshapes && !o->shapes))
-		return fail(E_USAGE, "%d shapes, and none given", o->nshapes);
+	if (o->nshapes < 0 || o->nshapes > MOST_SHAPES || (o->nshapes && !o->shapes))
+		return fail(E_USAGE, "%d shapes: 0 to %d, and where they are", o->nshapes, MOST_SHAPES);
 	struct import_bind *b = ARENA_ARRAY(&m->a, struct import_bind, o->nshapes + 1);
 	for (int i = 0; i < o->nshapes; i++) {
 		const char *eq = o->shapes[i] ? strrchr(o->shapes[i], '=') : NULL;
@@ -125,6 +127,24 @@ static int take_shapes(struct hone_model *m, const struct hone_load_options *o)
 	return E_OK;
 }
 
+static int keep_path(const char *path, struct arena *a, const char **out)
+{
+	char all[8192];
+	int rc = hone_absolute(path, all, sizeof all);
+	*out = rc < 0 ? NULL : arena_strdup(a, all);
+	return rc;
+}
+
+static int copy_model(const void *bytes, size_t n, struct arena *a, struct blob *out)
+{
+	void *copy = n < SIZE_MAX ? arena_try(a, n + 1, 1) : NULL;
+	if (!copy)
+		return fail(E_NOMEM, "no memory to copy a model of %zu bytes", n);
+	memcpy(copy, bytes, n);
+	*out = (struct blob){copy, n};
+	return E_OK;
+}
+
 /* bytes NULL: of the file. */
 static int load(struct hone_handle *h, const char *path, const void *bytes, size_t n,
 		const struct hone_load_options *options, struct hone_model **out)
@@ -134,15 +154,10 @@ static int load(struct hone_handle *h, const char *path, const void *bytes, size
 	struct hone_model *m = rc < 0 ? NULL : model_new(h);
 	if (!m)
 		return rc < 0 ? rc : fail(E_NOMEM, "no memory for a model");
-	if (path) {
-		m->from.path = arena_strdup(&m->a, path);
-	} else {
-		void *copy = arena_try(&m->a, n + 1, 1);
-		rc = copy ? E_OK : E_NOMEM;
-		if (copy)
-			memcpy(copy, bytes, n);
-		m->from.bytes = (struct blob){copy, n};
-	}
+	if (path)
+		rc = keep_path(path, &m->a, &m->from.path);
+	else
+		rc = copy_model(bytes, n, &m->a, &m->from.bytes);
 	if (rc >= 0)
 		rc = take_shapes(m, &o);
 	if (rc >= 0)
@@ -216,12 +231,12 @@ static int replace(struct hone_model *m, unsigned news)
 		net_free(fresh);
 		return 0;
 	}
-	pthread_mutex_lock(&m->run);
+	turns_take(&m->run);
 	pthread_mutex_lock(&m->now);
 	m->net = fresh;
 	m->refreshed++;
 	pthread_mutex_unlock(&m->now);
-	pthread_mutex_unlock(&m->run);
+	turns_give(&m->run);
 	net_free(old);
 	return 1;
 }

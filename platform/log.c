@@ -3,23 +3,24 @@
 #include "platform/clock.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static enum log_level level = LOG_NORMAL;
-static bool live_shown;      /* a live line is on the terminal: erase it before other words */
-static int64_t live_last_ns; /* off a terminal: when the last line was written */
+static atomic_int level = LOG_NORMAL; /* any thread may set and ask */
+static bool live_shown;               /* a live line is on the terminal: erase it before other words */
+static int64_t live_last_ns;          /* off a terminal: when the last line was written */
 
 void log_level_set(enum log_level l)
 {
-	level = l;
+	atomic_store_explicit(&level, (int)l, memory_order_relaxed);
 }
 
 enum log_level log_level(void)
 {
-	return level;
+	return (enum log_level)atomic_load_explicit(&level, memory_order_relaxed);
 }
 
 static void erase_live(void)

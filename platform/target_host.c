@@ -5,6 +5,7 @@
 #include "platform/topo.h"
 
 #include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,7 +310,7 @@ int target_host(struct target *t)
 	int first_cpu;
 	*t = (struct target){0};
 	if (!read_some("/proc/cpuinfo", info, sizeof info))
-		return fail(E_IO, "cannot read /proc/cpuinfo; is /proc mounted?");
+		return fail(E_IO, "cannot read /proc/cpuinfo: %s; is /proc mounted?", strerror(errno));
 	const char *isa = getenv("HONE_ISA");
 	int rc = read_cpu(info, t);
 	if (rc >= 0 && isa && *isa)

@@ -1,86 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library for applications, through its public header alone but for the caches that it reads. */
-#include "agent/cache.h"
-#include "agent/hone.h"
-#include "platform/clock.h"
-#include "tests/cli.h"
+/* The library for applications, through its public header alone. */
+#include "tests/libhone.h"
 
-#include <math.h>
-#include <pthread.h>
-#include <stdatomic.h>
+#include <limits.h>
+#include <sched.h>
+#include <sys/resource.h>
 
-static struct hone_handle *opened(const char *cache, int threads, unsigned flags)
+/* What the program asks the system's allocator for, where no sanitizer has one of its own. */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
+enum { COUNTED = 1 };
+static _Thread_local int allocations;
+void *__libc_malloc(size_t);
+void *__libc_calloc(size_t, size_t);
+void *__libc_realloc(void *, size_t);
+void *malloc(size_t n)
 {
-	struct hone_options o;
-	struct hone_handle *h = NULL;
-	HONE_INIT(o);
-	o.caches = &cache;
-	o.ncaches = cache != NULL;
-	if (!cache)
-		o.caches = (const char *const[]){""};
-	o.threads = threads;
-	o.flags = flags;
-	CHECK_OK(hone_open(&o, &h));
-	return h;
+	allocations++;
+	return __libc_malloc(n);
 }
-
-static struct hone_model *loaded(struct hone_handle *h, const char *path)
+void *calloc(size_t n, size_t each)
 {
-	struct hone_model *m = NULL;
-	CHECK_OK(hone_load(h, path, NULL, &m));
-	return m;
+	allocations++;
+	return __libc_calloc(n, each);
 }
-
-static struct hone_model_info info_of(const struct hone_model *m)
+void *realloc(void *p, size_t n)
 {
-	struct hone_model_info s;
-	HONE_INIT(s);
-	CHECK_OK(hone_summary(m, &s));
-	return s;
+	allocations++;
+	return __libc_realloc(p, n);
 }
-
-/* A cache with every kernel of the steering network, made on first use; NULL: no worker. */
-static const char *tuned(void)
-{
-	static char path[256];
-	if (!worker())
-		return NULL;
-	if (!path[0]) {
-		snprintf(path, sizeof path, "%s", in_dir("filled"));
-		CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
-			  path);
-	}
-	return path;
-}
-
-static void copy_folder(const char *from, const char *to)
-{
-	char cmd[700];
-	snprintf(cmd, sizeof cmd, "mkdir -p '%s' && cp -r '%s/.' '%s'", to, from, to);
-	CHECK(system(cmd) == 0);
-}
-
-static void fill_input(float *x, size_t bytes, int seed)
-{
-	for (size_t i = 0; i < bytes / sizeof *x; i++)
-		x[i] = (float)((i * 37 + (size_t)seed * 11) % 101) / 101.0f - 0.5f;
-}
-
-static float first_output(struct hone_model *m, int seed)
-{
-	struct hone_tensor x;
-	HONE_INIT(x);
-	CHECK_OK(hone_input(m, 0, &x));
-	fill_input(hone_input_buffer(m, 0), x.bytes, seed);
-	CHECK_OK(hone_run(m));
-	const float *y = hone_output_buffer(m, 0);
-	return y ? y[0] : NAN;
-}
-
-static bool near(float a, float b)
-{
-	return fabsf(a - b) <= 1e-4f + 1e-3f * fabsf(b);
-}
+#else
+enum { COUNTED = 0 };
+static int allocations;
+#endif
 
 TEST(without_a_cache)
 {
@@ -197,7 +148,11 @@ TEST(what_cannot_be_loaded)
 	o.shapes = &other;
 	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "nonesuch");
 	o.nshapes = -1;
-	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "shapes");
+	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "-1 shapes");
+	o.nshapes = INT_MAX;
+	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "2147483647 shapes");
+	CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX, NULL, &m), HONE_NOMEM, "18446744073709551615 bytes");
+	CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX / 4, NULL, &m), HONE_NOMEM, "no memory");
 	hone_close(h);
 }
 
@@ -495,217 +450,160 @@ TEST(images_are_kept_and_checked)
 	CHECK(starts_from_image(cache, want));
 }
 
-TEST(one_kernel)
+/* The program goes to another folder; caches and models stay where they were. */
+TEST(relative_paths)
 {
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char before[4096], cmd[700];
+	struct hone_handle *h;
+	struct hone_model *m = NULL;
+	REQUIRE(getcwd(before, sizeof before) != NULL);
+	snprintf(cmd, sizeof cmd, "cp '%s' \"%s\"", steering(), in_dir("it's here.onnx"));
+	REQUIRE(system(cmd) == 0 && chdir(dir) == 0);
+	h = opened("beside me", 1, 0);
+	if (h)
+		CHECK_OK(hone_load(h, "it's here.onnx", NULL, &m));
+	REQUIRE(chdir(before) == 0);
+	REQUIRE(m != NULL);
+	copy_folder(tuned(), in_dir("beside me"));
+	CHECK(hone_refresh(m) == 1 && info_of(m).kernels[HONE_FALLBACK] == 0);
+	hone_model_close(m);
+	hone_close(h);
+}
+
+/* What is said to help is a command that the shell reads as it was meant. */
+TEST(remedies)
+{
+	char cache[4096], cmd[1200], path[256];
+	struct hone_handle *h = opened(in_dir("a b"), 1, HONE_EXACT);
+	REQUIRE(h != NULL);
+	snprintf(path, sizeof path, "%s", in_dir("it's here.onnx"));
+	snprintf(cmd, sizeof cmd, "cp '%s' \"%s\"", steering(), path);
+	REQUIRE(system(cmd) == 0);
+	struct hone_model *m = loaded(h, path);
+	REQUIRE(m != NULL);
+	struct hone_model_info s = info_of(m);
+	snprintf(cmd, sizeof cmd, "hone() { test \"$2\" = \"%s\" -a \"$6\" = \"%s\" -a $7 = --exact; }; %s",
+		 path, in_dir("a b"), s.remedy);
+	CHECK(system(cmd) == 0);
+	hone_model_close(m);
+	hone_close(h);
+	for (int i = 0; i < 600; i++)
+		cache[i] = i % 100 ? 'c' : '/';
+	cache[600] = 0;
+	h = opened(cache, 1, 0);
+	REQUIRE(h != NULL);
+	m = loaded(h, path);
+	s = info_of(m);
+	CHECK(strstr(s.remedy, "hone tune, with") && strstr(s.remedy, "--threads 1") &&
+	      !strstr(s.remedy, "ccc"));
+	hone_model_close(m);
+	hone_close(h);
+}
+
+TEST(runs_do_not_allocate)
+{
+	if (!COUNTED)
+		SKIP("a sanitizer has an allocator of its own");
+	char path[600];
+	static const char *const models[] = {"hand_keypoint_classifier", "dtln_1", "yunet_n_320", "mnist_8"};
 	struct hone_handle *h = opened(NULL, 1, 0);
 	REQUIRE(h != NULL);
-	enum { M = 5, N = 7, K = 11 };
-	float a[M * K], b[K * N], bias[N], c[M * N];
-	for (int i = 0; i < M * K; i++)
-		a[i] = (float)(i % 13) - 6;
-	for (int i = 0; i < K * N; i++)
-		b[i] = (float)(i % 9) - 4;
-	for (int i = 0; i < N; i++)
-		bias[i] = (float)i;
-	for (int way = 0; way < 4; way++) { /* weights given or not, bias or not */
-		struct hone_kernel_want w;
-		struct hone_model *m = NULL;
-		HONE_INIT(w);
-		w.op = HONE_GEMM;
-		w.m = M, w.n = N, w.k = K;
-		w.weights = way & 1 ? b : NULL;
-		w.bias = way & 2 ? bias : NULL;
-		w.activation = HONE_RELU;
-		REQUIRE_OK(hone_kernel_find(h, &w, &m));
-		CHECK(hone_inputs(m) == (way & 1 ? 1 : 2) && hone_outputs(m) == 1);
-		const void *in[] = {a, b};
-		void *out[] = {c};
-		CHECK_OK(hone_run_on(m, in, out));
-		for (int i = 0; i < M; i++)
-			for (int j = 0; j < N; j++) {
-				float sum = w.bias ? bias[j] : 0;
-				for (int k = 0; k < K; k++)
-					sum += a[i * K + k] * b[k * N + j];
-				CHECK(near(c[i * N + j], sum > 0 ? sum : 0));
-			}
-		CHECK(strstr(info_of(m).remedy, "hone_kernel_write") != NULL);
-		CHECK(hone_refresh(m) == 0);
+	for (size_t i = 0; i <= sizeof models / sizeof *models; i++) {
+		const char *name = i ? models[i - 1] : NULL;
+		if (name && !test_data())
+			SKIP("no models (HONE_DATA)");
+		if (name)
+			snprintf(path, sizeof path, "%s/models/%s/model.onnx", test_data(), name);
+		struct hone_model *m = loaded(h, name ? path : steering());
+		REQUIRE(m != NULL);
+		int before = allocations;
+		for (int k = 0; k < 3; k++)
+			CHECK_OK(hone_run(m));
+		if (allocations != before)
+			printf("%s: %d allocations\n", name ? path : "steering", allocations - before);
+		CHECK(allocations == before);
 		hone_model_close(m);
 	}
 	hone_close(h);
 }
 
-/* One output pixel by hand. */
-TEST(one_convolution)
+/* 64 threads, wherever they run; as many as there are cores where the process has one. */
+TEST(threads_and_cores)
 {
+	cpu_set_t all, one;
 	struct hone_handle *h = opened(NULL, 1, 0);
 	REQUIRE(h != NULL);
-	enum { C = 4, F = 6, H = 9, W = 8 };
-	static float x[C * H * W], w[F * 2 * 3 * 3];
-	for (int i = 0; i < C * H * W; i++)
-		x[i] = (float)(i % 7) - 3;
-	for (int i = 0; i < F * 2 * 9; i++)
-		w[i] = (float)(i % 5) - 2;
-	struct hone_kernel_want want;
-	struct hone_model *m = NULL;
-	HONE_INIT(want);
-	want.op = HONE_CONV2D;
-	want.activation = HONE_RELU6;
-	want.weights = w;
-	want.batch = 1, want.channels = C, want.height = H, want.width = W;
-	want.filters = F, want.kernel_h = want.kernel_w = 3, want.groups = 2;
-	want.pad_top = want.pad_left = want.pad_bottom = want.pad_right = 1;
-	REQUIRE_OK(hone_kernel_find(h, &want, &m));
-	struct hone_tensor y;
-	HONE_INIT(y);
-	CHECK_OK(hone_output(m, 0, &y));
-	CHECK(y.rank == 4 && y.shape[1] == F && y.shape[2] == H && y.shape[3] == W && !strcmp(y.name, "y"));
-	memcpy(hone_input_buffer(m, 0), x, sizeof x);
-	CHECK_OK(hone_run(m));
-	float sum = 0;
-	for (int c = 0; c < 2; c++)
-		for (int r = 0; r < 3; r++)
-			for (int s = 0; s < 3; s++)
-				sum += w[((4 * 2 + c) * 3 + r) * 3 + s] *
-				       x[((2 + c) * H + 4 + r - 1) * W + 5 + s - 1];
-	sum = sum < 0 ? 0 : sum > 6 ? 6 : sum;
-	CHECK(near(((float *)hone_output_buffer(m, 0))[(4 * H + 4) * W + 5], sum));
+	struct hone_model *m = loaded(h, steering());
+	REQUIRE(m != NULL);
+	float want = first_output(m, 9);
 	hone_model_close(m);
-	const char *path = in_dir("kernel.onnx");
-	CHECK_OK(hone_kernel_write(&want, path));
-	m = loaded(h, path);
-	CHECK(m && hone_inputs(m) == 1);
-	hone_model_close(m);
-	want.groups = 3;
-	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "groups");
-	want.groups = 0;
-	want.kernel_h = 0;
-	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "kernel_h is 0");
-	CHECK_FAILS(hone_kernel_write(&want, path), HONE_USAGE, "kernel_h is 0");
-	want.op = 3;
-	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "no op 3");
-	want.activation = 9;
-	CHECK_FAILS(hone_kernel_find(h, &want, &m), HONE_USAGE, "no activation 9");
-	CHECK_FAILS(hone_kernel_find(h, NULL, &m), HONE_USAGE, "nothing wanted");
-	CHECK_FAILS(hone_kernel_write(NULL, path), HONE_USAGE, "nothing wanted");
 	hone_close(h);
-}
-
-enum { THREADS = 8 };
-
-struct crowd {
-	struct hone_handle *h;
-	struct hone_model *shared;
-	float want[THREADS];
-	int rounds;
-	atomic_int wrong, running;
-};
-
-struct member {
-	struct crowd *c;
-	int number;
-};
-
-/* Each on a model of its own and on the one that all share, asking what runs between. */
-static void *member_main(void *arg)
-{
-	const struct member *me = arg;
-	struct crowd *c = me->c;
-	struct hone_model *own = NULL;
-	struct hone_tensor x;
-	HONE_INIT(x);
-	if (hone_load(c->h, steering(), NULL, &own) < 0 || hone_input(own, 0, &x) < 0) {
-		c->wrong++;
-		c->running--;
-		return NULL;
+	REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+	CPU_ZERO(&one);
+	for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&one); i++)
+		if (CPU_ISSET(i, &all))
+			CPU_SET(i, &one);
+	for (int way = 0; way < 3; way++) {
+		REQUIRE(sched_setaffinity(0, sizeof all, way ? &one : &all) == 0);
+		h = opened(NULL, way == 1 ? 0 : 64, 0);
+		REQUIRE(h != NULL);
+		CHECK(hone_threads(h) == (way == 1 ? 1 : 64));
+		m = loaded(h, steering());
+		CHECK(m && near(first_output(m, 9), want) && near(first_output(m, 9), want));
+		hone_model_close(m);
+		hone_close(h);
 	}
-	float *in = malloc(x.bytes), out = 0;
-	fill_input(in, x.bytes, me->number);
-	const void *ins[] = {in};
-	void *outs[] = {&out};
-	for (int i = 0; i < c->rounds; i++) {
-		struct hone_kernel_info k;
-		struct hone_model_info s;
-		HONE_INIT(k);
-		HONE_INIT(s);
-		out = 0;
-		c->wrong += hone_run_on(c->shared, ins, outs) < 0 || !near(out, c->want[me->number]);
-		memcpy(hone_input_buffer(own, 0), in, x.bytes);
-		int rc = i % 2 ? hone_run(own) : hone_run_async(own);
-		if (rc >= 0 && i % 2 == 0)
-			rc = hone_wait(own, -1);
-		c->wrong += rc < 0 || !near(((float *)hone_output_buffer(own, 0))[0], c->want[me->number]);
-		c->wrong += hone_summary(c->shared, &s) < 0 || hone_kernels(c->shared) < 1;
-		(void)hone_kernel(c->shared, i, &k);
-		if (i % 4 == 3)
-			c->wrong += hone_refresh(own) < 0;
-	}
-	free(in);
-	hone_model_close(own);
-	c->running--;
-	return NULL;
+	CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
-/* Records that are damaged and whole by turns, so that every refresh finds other kernels. */
-static int spoil(struct cache *w, int n, const struct key *k, const struct blob *good, int turn)
+/* No files can be opened: what is in memory goes on. */
+TEST(no_files)
 {
-	int rc = 0;
-	for (int i = 0; i < n && rc >= 0; i++)
-		rc = cache_put(w, CACHE_REC, k[i], turn % 2 ? good[i].p : "?", turn % 2 ? good[i].n : 1);
-	return rc < 0 ? rc : cache_commit(w);
-}
-
-static void run_crowd(int threads, const char *name)
-{
-	char folder[256];
+	struct rlimit old, none;
+	struct blob file;
 	struct arena a = {0};
-	struct cache *w = NULL;
-	struct key *keys;
-	struct blob good[64];
-	pthread_t id[THREADS];
-	struct member member[THREADS];
-	snprintf(folder, sizeof folder, "%s", in_dir(name));
-	copy_folder(tuned(), folder);
-	REQUIRE_OK(cache_open(&w, folder, false, NS_PER_S));
-	int n = cache_keys(w, CACHE_REC, &a, &keys);
-	REQUIRE(n > 0 && n <= 64);
-	for (int i = 0; i < n; i++)
-		REQUIRE_OK(cache_get(w, CACHE_REC, keys[i], &a, &good[i]));
-	struct crowd c = {.h = opened(folder, threads, HONE_NO_PIN), .rounds = 12, .running = THREADS};
-	REQUIRE(c.h != NULL);
-	c.shared = loaded(c.h, steering());
-	REQUIRE(c.shared != NULL);
-	for (int i = 0; i < THREADS; i++)
-		c.want[i] = first_output(c.shared, i);
-	for (int i = 0; i < THREADS; i++) {
-		member[i] = (struct member){&c, i};
-		REQUIRE(pthread_create(&id[i], NULL, member_main, &member[i]) == 0);
-	}
-	int changed = 0, rc = 0;
-	for (int turn = 0; (c.running > 0 || turn < 2) && rc >= 0; turn++) {
-		rc = spoil(w, n, keys, good, turn);
-		if (rc >= 0)
-			rc = hone_refresh(c.shared);
-		changed += rc > 0;
-	}
-	CHECK_OK(rc);
-	for (int i = 0; i < THREADS; i++)
-		pthread_join(id[i], NULL);
-	CHECK(changed >= 1 && info_of(c.shared).refreshed == changed);
-	CHECK(c.wrong == 0);
-	hone_model_close(c.shared);
-	hone_close(c.h);
-	cache_close(w);
+	struct hone_handle *h = NULL;
+	struct hone_model *m = NULL;
+	REQUIRE_OK(file_read(&a, steering(), 0, &file));
+	h = opened(in_dir("no-files"), 1, 0);
+	REQUIRE(h != NULL);
+	REQUIRE(getrlimit(RLIMIT_NOFILE, &old) == 0);
+	none = old;
+	none.rlim_cur = 0;
+	REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	int missing = hone_load(h, steering(), NULL, &m);
+	bool said = strstr(hone_error(), steering()) != NULL;
+	int loaded_rc = hone_load_bytes(h, file.p, file.n, NULL, &m);
+	bool ran = m && isfinite(first_output(m, 1)) && hone_refresh(m) >= 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &old) == 0);
+	CHECK(missing < 0 && said);
+	CHECK_OK(loaded_rc);
+	CHECK(ran);
+	hone_model_close(m);
+	hone_close(h);
 	arena_free(&a);
 }
 
-TEST(many_threads_and_refreshes)
+TEST(nobody_has_a_home)
 {
-	if (!tuned())
-		SKIP("no hone-worker (HONE_WORKER)");
-	run_crowd(1, "crowd-1");
-	if (!test_bad)
-		run_crowd(2, "crowd-2");
+	char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
+	char old_home[4096], old_xdg[4096];
+	snprintf(old_home, sizeof old_home, "%s", home ? home : "");
+	snprintf(old_xdg, sizeof old_xdg, "%s", xdg ? xdg : "");
+	unsetenv("HOME");
+	unsetenv("XDG_CACHE_HOME");
+	struct hone_handle *h = NULL;
+	CHECK_OK(hone_open(NULL, &h));
+	struct hone_model *m = h ? loaded(h, steering()) : NULL;
+	CHECK(m && isfinite(first_output(m, 1)) && !strstr(info_of(m).remedy, "--cache"));
+	hone_model_close(m);
+	hone_close(h);
+	if (home)
+		setenv("HOME", old_home, 1);
+	if (xdg)
+		setenv("XDG_CACHE_HOME", old_xdg, 1);
 }
 
 TEST_MAIN
