@@ -101,9 +101,14 @@ struct c_place c_place_of(const struct plan_c *c, void *const *at)
 	return (struct c_place){C_NOWHERE, 0};
 }
 
-struct c_place c_constant(struct plan_c *c, const void *p, size_t bytes)
+static struct c_place add_constant(struct plan_c *c, const void *p, size_t bytes)
 {
-	struct c_place at = {C_WEIGHTS, c->weight_bytes};
+	struct c_place at = {C_WEIGHTS, c_round64((int64_t)c->p->weight_bytes)};
+	for (int i = 0; i < c->nextra; i++) {
+		if (c->extra[i].p == p && c->extra[i].n == bytes)
+			return at;
+		at.at += c_round64((int64_t)c->extra[i].n);
+	}
 	c->extra[c->nextra++] = (struct blob){p, bytes};
 	c->weight_bytes += c_round64((int64_t)bytes);
 	return at;
@@ -111,7 +116,7 @@ struct c_place c_constant(struct plan_c *c, const void *p, size_t bytes)
 
 int c_places(struct plan_c *c, const struct c_place *place, int n)
 {
-	static const char *const region[] = {"ARENA", "WEIGHTS", "IN", "OUT", "SCRATCH", "NOWHERE"};
+	static const char *const region[] = {"ARENA", "WEIGHTS", "IN", "OUT", "SCRATCH", "STATUS", "NOWHERE"};
 	buf_printf(&c->tables, "static const struct place q%d[] = {", c->ntables);
 	for (int i = 0; i < n; i++)
 		buf_printf(&c->tables, "%s{%s, %lld}", i ? ", " : "", region[place[i].region],
@@ -237,11 +242,11 @@ static int put_task(struct plan_c *c, const struct pstep *ps)
 	return rc;
 }
 
-static struct c_place tensor_place(struct plan_c *c, const struct tensor *t)
+struct c_place c_tensor_place(struct plan_c *c, const struct tensor *t)
 {
 	struct c_place at = c_place_of(c, &t->data);
 	return at.region == C_NOWHERE
-		   ? c_constant(c, t->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype))
+		   ? add_constant(c, t->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype))
 		   : at;
 }
 
@@ -250,18 +255,27 @@ static void put_parts(struct plan_c *c, const struct pstep *ps)
 {
 	const struct node *n = &c->p->g->node[ps->step->node];
 	bool join = !strcmp(node_type(n), "Concat");
-	for (int i = 0; i < n->nout; i++)
-		if (n->out[i] >= 0 && c->p->place[n->out[i]].refill)
-			c_refill(c, n->out[i]);
 	for (int i = 0; i < (join ? n->nin : n->nout); i++) {
 		const struct part *x = &ps->part[i];
 		if (!x->bytes || x->there)
 			continue;
 		const struct tensor *part = join ? &ps->ctx.in[i] : &ps->ctx.out[i],
 				    *whole = join ? &ps->ctx.out[0] : &ps->ctx.in[0];
-		c_copy(c, &x->w, join, tensor_place(c, join ? part : whole),
-		       tensor_place(c, join ? whole : part));
+		c_copy(c, &x->w, join, c_tensor_place(c, join ? part : whole),
+		       c_tensor_place(c, join ? whole : part));
 	}
+}
+
+static void put_node(struct plan_c *c, const struct pstep *ps)
+{
+	const struct node *n = &c->p->g->node[ps->step->node];
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0 && c->p->place[n->out[i]].refill)
+			c_refill(c, n->out[i]);
+	if (step_any_layout(c->p->g, ps->step->node))
+		put_parts(c, ps);
+	else
+		c_node(c, ps);
 }
 
 static int64_t bytes_of(const struct tensor *t)
@@ -291,7 +305,7 @@ static void put_outputs(struct plan_c *c)
 	const struct plan *p = c->p;
 	for (int i = 0; i < p->g->noutputs; i++) {
 		const struct tensor *t = c->out[i].t;
-		struct c_place from = t->data ? tensor_place(c, t)
+		struct c_place from = t->data ? c_tensor_place(c, t)
 					      : c_place_of(c, (void *const *)&p->place[p->g->output[i]].p),
 			       to = {C_OUT, i};
 		if (t->data || t->dtype != DT_F32)
@@ -317,7 +331,7 @@ static int put_steps(struct plan_c *c)
 		if (ps->step->kind == STEP_TASK)
 			rc = put_task(c, ps);
 		else
-			put_parts(c, ps);
+			put_node(c, ps);
 	}
 	put_outputs(c);
 	c_fixed_edges(c);
@@ -334,7 +348,7 @@ static int check(const struct plan *p)
 		return fail(E_USAGE, "the plan was not built to be written as C");
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct step *s = p->step[i].step;
-		if (s->kind != STEP_HOST || step_any_layout(p->g, s->node))
+		if (s->kind != STEP_HOST || step_any_layout(p->g, s->node) || c_node_has_form(&p->step[i]))
 			continue;
 		const struct node *node = &p->g->node[s->node];
 		buf_printf(&list, "%s'%s' (%s)", n++ ? ", " : "", node->name, node_type(node));
@@ -356,7 +370,7 @@ static int begin(struct plan_c *c)
 	const struct plan *p = c->p;
 	size_t parts = 0;
 	for (int i = 0; i < p->nsteps; i++)
-		if (p->step[i].part)
+		if (p->step[i].step->kind == STEP_HOST)
 			parts += (size_t)p->step[i].ctx.nin + (size_t)p->step[i].ctx.nout;
 	c->object = arena_try(&c->a, (size_t)p->nsteps + 1, sizeof *c->object);
 	c->symbol = arena_try(&c->a, ((size_t)p->nsteps + 1) * 64, sizeof *c->symbol);

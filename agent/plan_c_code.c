@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine code of all kernels as one image. Each is linked at its place in it; what it says may not depend
- * on where the image lies, aligned as its section is. */
+/* The machine code of all kernels as one image. Each is linked at its place in it; what it says may not
+ * depend on where the image lies, aligned as its section is. */
 #include "agent/plan_c_parts.h"
 #include "platform/elf.h"
 

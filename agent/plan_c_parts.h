@@ -12,8 +12,8 @@
 #include "platform/object.h"
 
 /* In the source by these names; at: bytes, of C_IN and C_OUT the tensor's number. C_SCRATCH: the calling
- * thread's. */
-enum c_region { C_ARENA, C_WEIGHTS, C_IN, C_OUT, C_SCRATCH, C_NOWHERE };
+ * thread's. C_STATUS: what the run will return. */
+enum c_region { C_ARENA, C_WEIGHTS, C_IN, C_OUT, C_SCRATCH, C_STATUS, C_NOWHERE };
 
 struct c_place {
 	enum c_region region;
@@ -75,8 +75,8 @@ struct c_call {
 
 /* plan_c.c */
 struct c_place c_place_of(const struct plan_c *c, void *const *at);
-/* As it is, at the end of the weights. */
-struct c_place c_constant(struct plan_c *c, const void *p, size_t bytes);
+/* Of a node's operand; a constant is put as it is at the end of the weights. */
+struct c_place c_tensor_place(struct plan_c *c, const struct tensor *t);
 /* A table of places; its number. */
 int c_places(struct plan_c *c, const struct c_place *place, int n);
 void c_call(struct plan_c *c, const struct c_call *call);
@@ -97,6 +97,10 @@ bool c_needs_math(const struct plan_c *c); /* of the system's library */
 /* A constant of this very value. */
 void c_float(struct buf *b, float v);
 
+/* plan_c_node.c */
+bool c_node_has_form(const struct pstep *ps);
+void c_node(struct plan_c *c, const struct pstep *ps);
+
 /* plan_c_copy.c */
 void c_copy(struct plan_c *c, const struct window *w, bool into, struct c_place from, struct c_place to);
 void c_copy_bytes(struct plan_c *c, int64_t bytes, struct c_place from, struct c_place to);
@@ -111,6 +115,7 @@ void c_fixed_edges(struct plan_c *c);
 int c_write(struct plan_c *c, const char *dir, const struct buf *header, const struct buf *source) MUST_CHECK;
 
 /* plan_c_text.c */
+const char *c_dtype(enum dtype t);
 void c_header(const struct plan_c *c, struct buf *out);
 void c_source(const struct plan_c *c, struct buf *out);
 

@@ -25,6 +25,11 @@ static const char *const types[DTYPES] = {
     [DT_BOOL] = "uint8_t",
 };
 
+const char *c_dtype(enum dtype t)
+{
+	return types[t];
+}
+
 static void put_shape(struct buf *b, const struct shape *s)
 {
 	buf_puts(b, "{");
@@ -38,8 +43,8 @@ static void put_members(struct buf *b, const struct c_tensor *x, int n, bool in)
 	for (int i = 0; i < n; i++) {
 		char shape[160];
 		shape_text(&x[i].t->shape, shape);
-		buf_printf(b, "\t%s%s *%s; /* %s %s, ", in ? "const " : "", types[x[i].t->dtype], x[i].member,
-			   shape, dtype_name(x[i].t->dtype));
+		buf_printf(b, "\t%s%s *%s; /* %s %s, ", in ? "const " : "", c_dtype(x[i].t->dtype),
+			   x[i].member, shape, dtype_name(x[i].t->dtype));
 		c_comment(b, x[i].name ? x[i].name : "");
 		buf_puts(b, " */\n");
 	}
@@ -81,7 +86,7 @@ static const char functions[] =
     "\n"
     "/* Once for an arena, before its first run, and again if anything else wrote there. */\n"
     "void @_init(void *arena);\n"
-    "/* 0, or -1: a pointer is NULL, or the arena is not aligned. */\n"
+    "/* 0; -1: a pointer is NULL, or the arena is not aligned; -2: an index lies outside of its tensor. */\n"
     "int @_run(const struct @_io *io, void *arena);\n"
     "\n"
     "/* With several threads: `parallel` calls fn on ranges [begin, end) that together make [0, extent)\n"
@@ -130,7 +135,7 @@ void c_header(const struct plan_c *c, struct buf *b)
 
 static const char types_text[] =
     "typedef void kernel(void *const *buf, const int64_t *param, int64_t begin, int64_t end);\n\n"
-    "enum { ARENA, WEIGHTS, IN, OUT, SCRATCH, NOWHERE };\n\n"
+    "enum { ARENA, WEIGHTS, IN, OUT, SCRATCH, STATUS, NOWHERE };\n\n"
     "struct place {\n"
     "\tint region;\n"
     "\tint64_t at; /* bytes; of IN and OUT: which */\n"
@@ -162,6 +167,7 @@ static const char run_text[] =
     "\tchar *arena;\n"
     "\tconst void *const *in;\n"
     "\tvoid *const *out;\n"
+    "\tint *status;\n"
     "};\n\n"
     "static void *address(const struct job *j, const struct place *p, int thread)\n"
     "{\n"
@@ -176,6 +182,8 @@ static const char run_text[] =
     "\t\treturn j->out[p->at];\n"
     "\tcase SCRATCH:\n"
     "\t\treturn j->arena + VALUES + (size_t)thread * THREAD;\n"
+    "\tcase STATUS:\n"
+    "\t\treturn j->status;\n"
     "\tdefault:\n"
     "\t\treturn NULL;\n"
     "\t}\n"
@@ -260,7 +268,8 @@ static const char init_text[] =
     "\tif (!io || !arena || (uintptr_t)arena % $_ARENA_ALIGN || threads < 1 || (threads > 1 && !parallel))\n"
     "\t\treturn -1;\n";
 
-static const char loop_text[] = "\tstruct job j = {NULL, arena, in, out};\n"
+static const char loop_text[] = "\tint status = 0;\n"
+				"\tstruct job j = {NULL, arena, in, out, &status};\n"
 				"\tconst FPU_MODE old = flush();\n"
 				"\tfor (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {\n"
 				"\t\tj.call = &calls[i];\n"
@@ -270,7 +279,7 @@ static const char loop_text[] = "\tstruct job j = {NULL, arena, in, out};\n"
 				"\t\t\trange(&j, 0, 0, calls[i].extent);\n"
 				"\t}\n"
 				"\trestore(old);\n"
-				"\treturn 0;\n"
+				"\treturn status;\n"
 				"}\n";
 
 /* An array of the caller's pointers, and a check of each. */

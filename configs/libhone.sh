@@ -84,6 +84,9 @@ for p in classify classify-static; do
 	check "$p without a cache or a home" env -i LD_LIBRARY_PATH="$LD_LIBRARY_PATH" "$dir/$p" "$dir/m.onnx"
 	cp "$dir/log" "$dir/$p.out"
 done
+check "firmware.c" sh -c "cd '$dir' && cp '$ex/firmware.c' . && '$b/hone' compile -q m.onnx --c --name steering -o . &&
+	${CC:-cc} -std=c99 $warn -O2 firmware.c steering.c steering_kernels.o steering_weights.o -pthread -o firmware && ./firmware &&
+	! nm -u firmware | grep hone"
 check "shared and static say the same" diff "$dir/classify.out" "$dir/classify-static.out"
 check "built-in kernels are used" grep -q ' [1-9][0-9]* fallback' "$dir/classify.out"
 if command -v valgrind >/dev/null; then

@@ -38,7 +38,9 @@ static void fill(struct tensor *t, int seed)
 {
 	int64_t n = shape_count(&t->shape);
 	for (int64_t i = 0; i < n; i++)
-		tensor_set(t, i, (double)((i * 37 + seed * 11) % 101) / 101.0 - 0.5);
+		tensor_set(t, i,
+			   t->dtype == DT_F32 ? (double)((i * 37 + seed * 11) % 101) / 101.0 - 0.5
+					      : (double)((i * 3 + seed) % 5 - 2));
 }
 
 static int net_plan(struct net *n, struct graph *g, const struct kernel_source *src)
@@ -254,8 +256,9 @@ TEST(tuned_kernels)
 
 TEST(published_networks)
 {
-	static const char *const all[] = {"yunet_n_320", "ultraface_rfb_320_nopost", "vittrack",
-					  "silero_vad_openvino_16k", "pulp_dronet_v2"};
+	static const char *const all[] = {"hand_keypoint_classifier", "yunet_n_320",
+					  "ultraface_rfb_320_nopost", "vittrack",
+					  "silero_vad_openvino_16k",  "pulp_dronet_v2"};
 	const struct import_opts opts = {0};
 	if (!test_data())
 		SKIP("no data folder (set HONE_DATA)");
@@ -359,20 +362,50 @@ TEST(hostile_names)
 	check_net(g, "hostile", 2);
 }
 
+/* Indices from outside, some from the end; then one that is out of range. */
+TEST(nodes_in_c)
+{
+	struct zoo z = net_begin("nodes");
+	const struct shape table = {2, {5, 6}}, seven = {1, {7}};
+	int ids = zoo_input(&z, "ids", 1, 1, 7).value, emb = zoo_normal(&z, "emb", &table, 0, 1);
+	z.g->value[ids].t.dtype = DT_I64;
+	z.g->value[ids].t.shape = seven;
+	const struct attr axis = zoo_attr_int("axis", -1), f32 = zoo_attr_int("to", 1),
+			  u8 = zoo_attr_int("to", 2), across = zoo_attr_int("axis", 1);
+	int rows = zoo_node(&z, "Gather", 2, (const int[]){emb, ids}, 0, NULL);
+	int most = zoo_node(&z, "ArgMax", 1, &rows, 1, &axis),
+	    least = zoo_node(&z, "ArgMin", 1, &rows, 0, NULL);
+	int sum = zoo_binary(&z, "Add", rows, zoo_node(&z, "Cast", 1, &most, 1, &f32));
+	int small = zoo_node(&z, "Cast", 1, &sum, 1, &u8);
+	int picked = zoo_node(&z, "Gather", 2, (const int[]){small, least}, 1, &across);
+	check_net(two_outputs(&z, sum, "sum", picked, "picked"), "nodes", 2);
+	CHECK(shell("printf '#include \"nodes.h\"\n"
+		    "static unsigned char arena[NODES_ARENA_BYTES] __attribute__((aligned(64)));\n"
+		    "static float a[NODES_OUT_SUM_ELEMS];\nstatic uint8_t b[NODES_OUT_PICKED_ELEMS];\n"
+		    "int main(void) {\n\tint64_t ids[NODES_IN_IDS_ELEMS] = {0};\n"
+		    "\tconst struct nodes_io io = {ids, a, b};\n\tnodes_init(arena);\n"
+		    "\tif (nodes_run(&io, arena) != 0)\n\t\treturn 1;\n\tids[3] = 5;\n"
+		    "\treturn nodes_run(&io, arena) != -2;\n}\n' > range.c && "
+		    "%s " STRICT " range.c nodes.o nodes_kernels.o nodes_weights.o -lm -o range && ./range",
+		    compiler()) == 0);
+}
+
 TEST(what_cannot_be_is_listed)
 {
 	struct zoo z = net_begin("arg");
 	struct net n;
 	struct plan_c_sizes sizes;
 	struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 3, 8, 8), (struct conv){.k = 4, .r = 1, .stride = 1});
-	int a = zoo_unary(&z, "ArgMax", x.value), b = zoo_unary(&z, "ArgMax", zoo_unary(&z, "Relu", x.value));
+	const struct attr to = zoo_attr_int("to", 7); /* i64 */
+	int whole = zoo_node(&z, "Cast", 1, &x.value, 1, &to), a = zoo_unary(&z, "ArgMax", whole),
+	    b = zoo_unary(&z, "ArgMin", whole);
 	struct graph *g = two_outputs(&z, a, "a", b, "b");
 	for (int i = 0, k = 0; i < g->nnodes; i++)
-		if (!strcmp(node_type(&g->node[i]), "ArgMax"))
-			g->node[i].name = k++ ? "argmax_b" : "argmax_a";
+		if (!strncmp(node_type(&g->node[i]), "Arg", 3))
+			g->node[i].name = k++ ? "arg_b" : "arg_a";
 	REQUIRE_OK(net_plan(&n, g, NULL));
 	CHECK_FAILS(plan_c_write(n.p, in_dir("none"), "arg", &sizes), E_UNSUPPORTED,
-		    "'argmax_a' (ArgMax), 'argmax_b'");
+		    "'arg_a' (ArgMax), 'arg_b' (ArgMin)");
 	CHECK(!file_exists(in_dir("none")));
 	net_close(&n);
 }
