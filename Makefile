@@ -215,9 +215,9 @@ size:
 fuzz:
 	@sh configs/deps.sh clang libclang-rt-14-dev
 	@+MAKE="$(MAKE)" sh configs/fuzz.sh
-torture: $(patsubst %,$(B)/tests/%,test_torture test_cache_faults cuts)
+torture: $(patsubst %,$(B)/tests/%,test_torture test_cache_faults test_cache_beside test_cache_limits cuts)
 	@TORTURE_STATES=20000 $(B)/tests/test_torture
-	@$(B)/tests/test_cache_faults
+	@for t in faults beside limits; do $(B)/tests/test_cache_$$t || exit 1; done
 	@sh configs/torture.sh $(B)
 $(B)/man: $(B)/hone
 	$(call say,GEN)rm -rf $@; mkdir -p $@; $< --man >$@/hone.1; for c in $(CMDS); do $< --man $$c >$@/hone-$$c.1; done

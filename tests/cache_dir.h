@@ -120,4 +120,38 @@ static inline void write_bytes(const char *path, const char *bytes, size_t n)
 	close(fd);
 }
 
+static inline void put_records(struct cache *c, int from, int to)
+{
+	for (int i = from; i < to; i++) {
+		struct rec r = sample(i);
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+}
+
+/* A cache with the first n records. */
+static inline void make(const char *folder, int n)
+{
+	struct cache *c;
+	CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &(struct cache_options){.seeds = ""}));
+	put_records(c, 0, n);
+	cache_close(c);
+}
+
+/* A path in the folder; four at a time. */
+static inline const char *below(const char *name)
+{
+	static char path[4][160];
+	static int turn;
+	turn = (turn + 1) % 4;
+	snprintf(path[turn], sizeof *path, "%s/%s", dir, name);
+	return path[turn];
+}
+
+/* A disk that is full. */
+static inline int no_create(const char *path, unsigned mode)
+{
+	(void)path, (void)mode;
+	return -ENOSPC;
+}
+
 #endif
