@@ -191,11 +191,12 @@ wheel:
 AGAIN = @+$(MAKE) --no-print-directory
 deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
-# Each test runs as soon as it is linked, as many at once as there are cores, those that take longest first.
+# Each test runs as soon as it is linked, as many at once as there are cores, those that take longest first; fallback kernels,
+# which the longest of all waits for, are made before any.
 LONGEST = networks llvm_kernels libhone.sh cli_tune job llvm_emit plan choices models lower ring winograd libhone hostile tried
 SCRIPTS = layers.sh libhone.sh python.sh peers.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
-$(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_% | $(B)/hone-worker
+$(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_% | $(B)/gen/fallback.o
 	@sh configs/test.sh run $@ $<
 $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
 	@BUILD=$(B) sh configs/test.sh run $@ sh $< $(if $(findstring peers,$<),--test,$(B))
