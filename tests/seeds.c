@@ -9,8 +9,10 @@
 #include "kernels/import.h"
 #include "kernels/space.h"
 #include "platform/log.h"
+#include "tools/exchange.h"
 #include "tools/zoo.h"
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int write_seed(const char *dir, int i, const struct buf *b)
@@ -181,12 +183,81 @@ static int seeds_landscape(const char *dir)
 	return rc;
 }
 
+/* A record and a log of a task, choices and a history. */
+static int put_exchanged(struct cache *c, const char *task)
+{
+	static struct trials l;
+	static const char choices[] = "hone-choices 1\njoin 1 Conv_2\n",
+			  history[] = "hone-history 1\n1.5 2 3.25\n";
+	struct rec r = {.task = hash_text(task),
+			.kind = 1,
+			.device = "cpu",
+			.threads = 1,
+			.emitter = "llvm-19/1",
+			.cand = "lane=k:16 | block=y:8",
+			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
+			.task_text = task,
+			.label = "conv"};
+	const struct tried t = {.cand = r.cand, .ns = 1000};
+	trials_start(&l, r.task, task, "conv");
+	l.boxes = 1;
+	trials_add(&l, &t, 1);
+	int rc = cache_put_rec(c, &r);
+	if (rc >= 0)
+		rc = trials_put(c, &l);
+	if (rc >= 0)
+		rc = cache_put(c, CACHE_CHOICES, r.task, choices, sizeof choices - 1);
+	if (rc >= 0)
+		rc = cache_put(c, CACHE_HISTORY, r.task, history, sizeof history - 1);
+	trials_free(&l);
+	return rc;
+}
+
+/* Of each type a line, as hone export writes it. */
+static int write_exchanged(struct cache *c, const char *dir)
+{
+	int rc = 0;
+	for (int i = 0; exchange_types[i] && rc >= 0; i++) {
+		struct arena a = {0};
+		struct buf b = {0};
+		struct key *k;
+		int n = cache_keys(c, exchange_types[i], &a, &k);
+		json_t *j = n ? exchange_json(c, exchange_types[i], k[0]) : NULL;
+		char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
+		buf_puts(&b, line ? line : "");
+		rc = b.n ? write_seed(dir, i, &b)
+			 : fail(E_NOTFOUND, "no %s", exchange_name(exchange_types[i]));
+		buf_free(&b);
+		free(line);
+		json_decref(j);
+		arena_free(&a);
+	}
+	return rc;
+}
+
+static int seeds_exchange(const char *dir)
+{
+	struct cache *c;
+	int rc = cache_open_with(&c, dir, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
+	if (rc < 0)
+		return rc;
+	rc = put_exchanged(
+	    c, "task syms=0\noperand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
+	       "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
+	       "body r0 r1 mul\nsum\nwrite C [m,n]\n");
+	if (rc >= 0)
+		rc = write_exchanged(c, dir);
+	cache_close(c);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
-} targets[] = {{"fuzz_import", seeds_import},       {"fuzz_image", seeds_image},
-	       {"fuzz_cand", seeds_cand},           {"fuzz_record", seeds_record},
-	       {"fuzz_landscape", seeds_landscape}, {"fuzz_trials", seeds_trials}};
+} targets[] = {{"fuzz_import", seeds_import},     {"fuzz_image", seeds_image},
+	       {"fuzz_cand", seeds_cand},         {"fuzz_record", seeds_record},
+	       {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
+	       {"fuzz_trials", seeds_trials}};
 
 int main(int argc, char **argv)
 {
