@@ -167,7 +167,7 @@ TEST(import_refuses)
 	strcat(all, text);
 	REQUIRE_OK(file_write(lines, all, strlen(all)));
 	CHECK_RUN(0, "import %s --cache %s", lines, to);
-	CHECK_SAYS(cli_out, "1 records taken");
+	CHECK_SAYS(cli_out, "1 record taken");
 	CHECK(time_of(to, 0, &code) == 1000);
 	CHECK_RUN(1, "import /nowhere/lines --cache %s", to);
 	CHECK_SAYS(cli_err, "hone export");

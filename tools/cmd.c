@@ -115,6 +115,11 @@ int arg_list(const struct args *a, const char *name, const char *const **out)
 	return v->n;
 }
 
+const char *plural_s(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 struct unit {
 	const char *name;
 	double is;

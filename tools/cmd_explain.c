@@ -269,7 +269,7 @@ static int explain_tasks(struct explain *e, const char *word)
 	if (rc >= 0 && !word && all.tasks)
 		explain_payback_words(&all, "");
 	if (rc >= 0 && !word && e->stale)
-		printf("%d of these kernels are stale: the next box times them again (hone explain %s TASK "
+		printf("stale: %d of these kernels; the next box times them again (hone explain %s TASK "
 		       "says why)\n",
 		       e->stale, e->model.path);
 	if (rc >= 0)

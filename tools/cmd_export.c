@@ -31,7 +31,8 @@ static int run_export(const struct args *a)
 	cache_close(c);
 	if (rc < 0)
 		return rc;
-	log_info("%d records of %s. Next: hone import FILE --cache DIR on another board", n, dir);
+	log_info("%d record%s of %s. Next: hone import FILE --cache DIR on another board", n, plural_s(n),
+		 dir);
 	return 0;
 }
 

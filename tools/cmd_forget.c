@@ -176,8 +176,8 @@ static int run_forget(const struct args *a)
 	if (a->json)
 		return json_out(
 		    json_pack("{so si si}", "cache", json_text(dir), "kernels", f.kernels, "logs", f.logs));
-	printf("%d kernels and %d logs are forgotten in %s. Next: hone tune MODEL --cache %s\n", f.kernels,
-	       f.logs, dir, dir);
+	printf("%d kernel%s and %d log%s are forgotten in %s. Next: hone tune MODEL --cache %s\n", f.kernels,
+	       plural_s(f.kernels), f.logs, plural_s(f.logs), dir, dir);
 	return 0;
 }
 

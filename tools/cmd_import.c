@@ -98,9 +98,9 @@ static int run_import(const struct args *a)
 		rc = json_out(json_pack("{so si si si}", "cache", json_text(dir), "taken", s.taken, "known",
 					s.known, "refused", s.refused));
 	else
-		printf("%d records taken into %s, %d were known, %d refused. Next: hone tune MODEL --cache "
+		printf("%d record%s taken into %s, %d known, %d refused. Next: hone tune MODEL --cache "
 		       "%s\n",
-		       s.taken, dir, s.known, s.refused, dir);
+		       s.taken, plural_s(s.taken), dir, s.known, s.refused, dir);
 	return rc < 0 ? rc : s.refused && !s.taken && !s.known;
 }
 

@@ -22,7 +22,7 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	all->code += s.code;
 	all->refused += s.refused;
 	if (s.refused)
-		log_info("hone: %d records of %s are no good and were left out", s.refused, path);
+		log_info("hone: %d record%s of %s left out as no good", s.refused, plural_s(s.refused), path);
 	return rc;
 }
 
@@ -42,9 +42,9 @@ static int run_merge(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so si si si si}", "cache", json_text(dir), "taken", s.taken,
 					  "known", s.known, "code", s.code, "refused", s.refused));
-	printf("%d records taken into %s, %d with code; %d were known or slower. Next: hone bench MODEL "
+	printf("%d record%s taken into %s, %d with code; %d known or slower. Next: hone bench MODEL "
 	       "--cache %s\n",
-	       s.taken, dir, s.code, s.known, dir);
+	       s.taken, plural_s(s.taken), dir, s.code, s.known, dir);
 	return 0;
 }
 

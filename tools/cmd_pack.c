@@ -22,8 +22,8 @@ static int run_pack(const struct args *a)
 	if (a->json)
 		return json_out(json_pack("{so so si sI}", "cache", json_text(dir), "file", json_text(out),
 					  "records", n, "bytes", (json_int_t)st.st_size));
-	printf("%s: %d records, %lld bytes. Next: put it into the image, in " CACHE_SEED "\n", out, n,
-	       (long long)st.st_size);
+	printf("%s: %d record%s, %lld bytes. Next: put it into the image, in " CACHE_SEED "\n", out, n,
+	       plural_s(n), (long long)st.st_size);
 	return 0;
 }
 

@@ -92,12 +92,11 @@ static int finish(const struct args *a, struct show *s, const char *dir)
 	else
 		arena_free(&s->table.arena);
 	if (s->stale)
-		printf("%d of these are stale: hone tune times them again before it believes them\n",
-		       s->stale);
+		printf("stale: %d of them; hone tune times those again before it believes them\n", s->stale);
 	if (s->word && !s->n)
 		printf("No record in %s contains '%s'. Next: hone show --cache %s\n", dir, s->word, dir);
 	else
-		printf("%d records in %s. Next: hone %s --cache %s\n", s->n, dir,
+		printf("%d record%s in %s. Next: hone %s --cache %s\n", s->n, plural_s(s->n), dir,
 		       s->n ? "bench MODEL, or hone explain MODEL," : "tune MODEL --budget 20s", dir);
 	return 0;
 }

@@ -83,20 +83,15 @@ static int status_json(const struct status *s)
 	return json_out(j);
 }
 
-static const char *s_of(int n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static void status_text(const struct status *s, const char *dir)
 {
 	const struct cache_state *c = &s->s;
 	printf("no daemon runs\n");
-	printf("cache      %s, %d layer%s, %d file%s\n", c->dir, c->layers, s_of(c->layers), c->segments,
-	       s_of(c->segments));
+	printf("cache      %s, %d layer%s, %d file%s\n", c->dir, c->layers, plural_s(c->layers), c->segments,
+	       plural_s(c->segments));
 	printf("holds      %d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB\n",
-	       c->count[CACHE_REC], s_of(c->count[CACHE_REC]), c->count[CACHE_CODE],
-	       (double)c->code_bytes / 1024, c->count[CACHE_TRIALS], s_of(c->count[CACHE_TRIALS]),
+	       c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE],
+	       (double)c->code_bytes / 1024, c->count[CACHE_TRIALS], plural_s(c->count[CACHE_TRIALS]),
 	       (double)c->record_bytes / 1024);
 	printf("files      %.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory\n",
 	       (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20),

@@ -227,7 +227,7 @@ static void report(const struct args *a, const char *model, const struct tune_re
 	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[rigor],
 	       r->stopped ? " (stopped)" : "");
 	if (r->stale)
-		printf("%d of the cache's kernels were stale and were timed again\n", r->stale);
+		printf("stale in the cache, and timed again: %d of its kernels\n", r->stale);
 	network(r);
 	next_step(model, r);
 }
