@@ -126,6 +126,7 @@ LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/eval kernels/
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
+$(B)/lib/agent/cache.o: FAST = -DCACHE_WRITES=0
 $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) -c -o $@ $<

@@ -66,18 +66,19 @@ static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
 
 static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, int64_t wait_ns)
 {
+	bool writes = CACHE_WRITES && mode == CACHE_WRITE;
 	int rc = add_seeds(c);
 	if (rc >= 0)
 		rc = add_folders(c, dir, mode);
-	if (rc >= 0 && mode == CACHE_WRITE)
+	if (rc >= 0 && writes)
 		rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
-	if (rc >= 0 && mode == CACHE_WRITE)
+	if (rc >= 0 && writes)
 		rc = cache_lock(c, cache_dir(c), wait_ns);
 	if (rc >= 0)
 		rc = cache_index_start(c);
 	if (rc >= 0)
 		rc = cache_layers_load(c);
-	if (rc >= 0 && mode == CACHE_WRITE)
+	if (rc >= 0 && writes)
 		cache_compact_at_open(c);
 	return rc;
 }
@@ -116,7 +117,7 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
-	if (cache_commit(c) < 0)
+	if (CACHE_WRITES && cache_commit(c) < 0)
 		log_error("%s: what this process found may be lost", err_text());
 	cache_layers_close(c);
 	if (c->lock_fd >= 0)

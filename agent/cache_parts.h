@@ -8,6 +8,11 @@
 #include "agent/cache.h"
 #include "agent/segment.h"
 
+/* 0: a program that only reads caches (libhone), without what writes them. */
+#ifndef CACHE_WRITES
+#define CACHE_WRITES 1
+#endif
+
 enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 16, MANY_SEGS = 32 };
 
 /* In place of a segment: */

@@ -95,7 +95,8 @@ enum {
 	HONE_NO_PIN = 2,      /* threads go where the system puts them, not one to a core */
 	HONE_KEEP_IMAGES = 4, /* keep a loaded model, packed and with its kernels, in the first cache folder,
 				 where that can be written; the next load of the same file takes it from
-				 there. As large as the model's weights */
+				 there. As large as the model's weights. See also what hone_load says of
+				 compiled models */
 	HONE_VERBOSE = 8      /* say on standard error what is passed over, and why: for the whole process */
 };
 
@@ -123,7 +124,18 @@ struct hone_load_options {
 
 /* The file is read again by hone_refresh and must not change until hone_model_close; a path that does not
  * begin at the root is one of the folder that the process is in now. HONE_UNSUPPORTED names every node that
- * cannot be used, a line each. */
+ * cannot be used, a line each.
+ *
+ * Compiled models. What `hone compile MODEL -o DIR` wrote is loaded by the name of its folder, wherever that
+ * was moved to: no model, no cache, no import; kernels, shapes (options' must be none) and exactness are its
+ * own, and hone_refresh finds nothing newer. `hone compile MODEL --beside` writes MODEL.hone, which is loaded
+ * in place of MODEL while that has the bytes that it was compiled of (they are read, unless the file is the
+ * very one) and shapes, threads and exactness are those of then, else passed over; hone_refresh then goes by
+ * MODEL and caches. Checked when loaded: HONE_CORRUPT: damaged; HONE_UNSUPPORTED: of another version of hone,
+ * or of a processor with features that this one has not. A compiled model holds machine code, and whoever can
+ * write it runs code in this process: one that does not belong to root or the process's user, or that others
+ * may write, itself or its folder, is refused (HONE_USAGE). Links are not followed to the file. It is read,
+ * not mapped: it may be replaced at any time. */
 HONE_API int hone_load(struct hone_handle *h, const char *path, const struct hone_load_options *o,
 		       struct hone_model **out);
 /* An ONNX model in memory, without external data; it is copied. */
@@ -178,9 +190,9 @@ HONE_API int hone_wait(struct hone_model *m, int timeout_ms);
 HONE_API void hone_cancel(struct hone_model *m);
 
 /* Looks for kernels that came into the caches since, or left them. If there are such, makes the model ready a
- * second time beside the first, which runs on meanwhile, and puts it in its place between two runs. 1: changed;
- * 0: nothing new; < 0: the model stays as it was. Takes as long, and for that time as much memory, as
- * loading. */
+ * second time beside the first, which runs on meanwhile, and puts it in its place between two runs. 1:
+ * changed; 0: nothing new; < 0: the model stays as it was. Takes as long, and for that time as much memory,
+ * as loading. */
 HONE_API int hone_refresh(struct hone_model *m);
 
 enum hone_origin {
@@ -204,7 +216,7 @@ struct hone_model_info {
 	int kernels[4]; /* how many of each enum hone_origin */
 	int threads;
 	int refreshed;       /* times that hone_refresh changed something */
-	int from_image;      /* 1: loaded from an image (HONE_KEEP_IMAGES) */
+	int from_image;      /* 1: loaded from an image (HONE_KEEP_IMAGES) or compiled */
 	int64_t load_us;     /* that loading took */
 	size_t weight_bytes; /* packed */
 	size_t tensor_bytes; /* of everything between input and output */
