@@ -99,7 +99,8 @@ static enum stale find_incumbent(struct session *s, int i)
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = !cache_has_code(s->cache, &r);
-		stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
+		if (!s->turns) /* later it is of this box */
+			stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
 	}
 	if (stale)
 		log_more("%s: stale: %s", s->job[i].label, stale_words(stale));
