@@ -12,7 +12,8 @@
  * runs. NAME begins all names that others see, so that several networks link into one program. The same plan
  * gives the same bytes.
  *
- * What cannot be: nodes that only hone's own C evaluates (E_UNSUPPORTED lists all of them). */
+ * What cannot be: nodes that only hone's own C evaluates, but for those of plan_c_node.c (E_UNSUPPORTED lists
+ * all of them). */
 #ifndef AGENT_PLAN_C_H
 #define AGENT_PLAN_C_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of plan_c: plan_c.c (what goes into which file), plan_c_code.c (objects), plan_c_task.c
- * (steps in plain C), plan_c_math.c (their operators), plan_c_copy.c (copies and halos), plan_c_text.c (the
- * two texts). */
+/* Shared by the parts of plan_c: plan_c.c (steps, and what is left of each: calls and tables), plan_c_code.c
+ * (machine code), plan_c_task.c (steps in plain C), plan_c_math.c (their operators), plan_c_node.c (nodes
+ * without a task), plan_c_copy.c (copies and halos), plan_c_text.c (the two texts), plan_c_files.c (the four
+ * files). */
 #ifndef AGENT_PLAN_C_PARTS_H
 #define AGENT_PLAN_C_PARTS_H
 

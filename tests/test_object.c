@@ -66,10 +66,11 @@ TEST(the_system_links_it)
 		close(fd);
 		CHECK(shell(path, code ? "nm $OBJECT | grep -q '0000 T first$'"
 				       : "nm $OBJECT | grep -q '0080 R second'") == 0);
-		CHECK(shell(path, "ld -shared --fatal-warnings -o $OBJECT.so $OBJECT && ! nm -D $OBJECT.so | "
-				  "grep first && "
-				  "! readelf -lW $OBJECT.so | grep 'GNU_STACK.*RWE'; x=$?; rm -f $OBJECT "
-				  "$OBJECT.so; exit $x") == 0);
+		CHECK(shell(path,
+			    "ld -shared --fatal-warnings -o $OBJECT.so $OBJECT && ! nm -D $OBJECT.so 2>&1 | "
+			    "grep first && "
+			    "! readelf -lW $OBJECT.so | grep 'GNU_STACK.*RWE'; x=$?; rm -f $OBJECT "
+			    "$OBJECT.so; exit $x") == 0);
 		buf_free(&file);
 	}
 }
