@@ -46,8 +46,8 @@ TEST(hostile_text)
 	    "hone-history 1\n1 2 2e12\n",
 	    "hone-history 1\n5 2 3\n4 2 3\n",
 	    "hone-history 1\n1 99999999999999999999 3\n",
-	    "hone-history 1\n1 2 "
-	    "3000000000000000000000000000000000000000000000000000000000000000000000\n",
+	    ("hone-history 1\n1 2 "
+	     "3000000000000000000000000000000000000000000000000000000000000000000000\n"),
 	};
 	struct history h;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)

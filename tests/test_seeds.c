@@ -135,8 +135,8 @@ TEST(hostile_records)
 {
 	static const char *const bad[] = {
 	    "", "task", "task syms=0\n", "task syms=0\noperand A in f32 [0,40] plain\n",
-	    "task syms=0\noperand A in f32 [14,40] plain\noperand C out f32 [14] plain\n"
-	    "stage m:14 | k:9223372036854775807\nread A [m,k]\nbody r0\nsum\nwrite C [m]\n"};
+	    ("task syms=0\noperand A in f32 [14,40] plain\noperand C out f32 [14] plain\n"
+	     "stage m:14 | k:9223372036854775807\nread A [m,k]\nbody r0\nsum\nwrite C [m]\n")};
 	open_cache();
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		put(bad[i], "bad", 1, 8);
