@@ -4,7 +4,7 @@
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had
-# knobs: CC=clang  B=build-x  SAN=1  V=1  LLVM_CONFIG=llvm-config-14
+# knobs: CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
 
 B           ?= $(if $(SAN),$(if $(filter thread,$(SAN)),build-tsan,build-san),build)
 PREFIX      ?= /usr/local

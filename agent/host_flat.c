@@ -7,6 +7,8 @@
 
 enum { ROWS = 32, STACK = 20, OUT = FLAT_OUT, REFS = FLAT_REFS };
 
+_Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
+
 struct flat_scratch {
 	float stack[STACK][HOST_BLOCK], acc[HOST_BLOCK];
 	int64_t at[ROWS][REFS], len[ROWS];

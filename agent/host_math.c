@@ -81,6 +81,7 @@ INLINE float fast_gelu(float x)
 
 INLINE void apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
 {
+	n = (n + HOST_LANES - 1) & -HOST_LANES; /* no loop has a rest, nor code for one */
 	switch (op) {
 	case P_ADD:
 		EACH(a[k] + b[k]);

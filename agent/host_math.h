@@ -6,7 +6,10 @@
 
 #include "kernels/task.h"
 
-/* a[k] = op(a[k], b[k], c[k]) as far as the operator has operands; n <= INT_MAX, no overlap. */
+enum { HOST_LANES = 16 };
+
+/* a[k] = op(a[k], b[k], c[k]) as far as the operator has operands; no overlap. Arrays have room for n rounded
+ * up to HOST_LANES: what lies behind n is read, and written, too. */
 void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n);
 
 #endif

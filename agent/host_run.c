@@ -6,6 +6,8 @@
 
 enum { STACK = 20 };
 
+_Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
+
 struct scratch {
 	float stack[STACK][HOST_BLOCK];
 	float acc[HOST_BLOCK];

@@ -30,4 +30,8 @@ Cflags: -I\${includedir}
 Libs: -L\${libdir} -lhone
 Libs.private: -lprotobuf-c -lzstd -lpthread -lm -ldl
 END
+# So that programs find the library: a user who is not root, or who installs for another system, does it there.
+if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
+	ldconfig
+fi
 echo "installed in $root: hone, hone-worker, libhone, manual pages (man hone, man hone_open), bash completion"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what programs built with hone.h rely on: sizes, offsets, numbers. configs/libhone.sh compares it
- * with tests/libhone.abi. Lines are only ever added to that file: at the ends of structures. */
+/* Prints what programs built with hone.h rely on: sizes, offsets, numbers. configs/libhone.sh adds symbols and
+ * declarations and compares all with tests/libhone.abi, to which lines are only ever added: at the ends of
+ * structures. `sh configs/libhone.sh BUILD golden` writes it anew. */
 #include "agent/hone.h"
 
 #include <stdio.h>

@@ -2,6 +2,12 @@
 /* hone_kernel_find: one product or convolution. */
 #include "tests/libhone.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SANITIZED = 1 };
+#else
+enum { SANITIZED = 0 };
+#endif
+
 TEST(one_kernel)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);
@@ -242,6 +248,8 @@ TEST(kernels_are_tuned_by_their_files)
 {
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
+	if (SANITIZED)
+		SKIP("a sanitizer's timings are not those that tuning decides by");
 	static float weights[96 * 80];
 	char cache[256], file[256];
 	for (unsigned i = 0; i < sizeof weights / sizeof *weights; i++)
