@@ -112,6 +112,31 @@ def test_threads(path):
     expect("8 threads", not wrong)
 
 
+def test_fork(path):
+    """A child neither waits for the parent's threads nor uses them."""
+    code = f"""
+import array, os, signal, hone
+data = array.array("f", [0.0] * {3 * 66 * 200})
+model = hone.load({path!r}, caches=[], threads=2, pin=False)
+model.run(data)
+pid = os.fork()
+if not pid:
+    signal.alarm(60)
+    try:
+        model.run(data)
+        os._exit(1)
+    except RuntimeError as e:
+        good = "os.fork" in str(e)
+    del model
+    hone.load({path!r}, caches=[], threads=2, pin=False).run(data)
+    os._exit(0 if good else 2)
+print(os.waitpid(pid, 0)[1], len(model.run(data)))
+"""
+    out = subprocess.run([sys.executable, "-B", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         universal_newlines=True, env={**os.environ, "PYTHONPATH": here})
+    expect(f"a child loads its own: {out.stderr}", out.stdout.strip() == "0 1" and out.stderr == "")
+
+
 class Borrowed:
     """DLPack and nothing else, as other frameworks' tensors."""
 
@@ -135,6 +160,20 @@ def test_numpy(path):
     expect("strides", numpy.array_equal(model(numpy.asfortranarray(x)), y))
     expect("wider", numpy.array_equal(model(x.astype("f8")), y))
     expect("dlpack", numpy.array_equal(model(Borrowed(x)), y) and hasattr(y, "__dlpack__"))
+    raw = numpy.frombuffer(b"!" + x.tobytes(), dtype="u1")[1:].view("f4").reshape(x.shape)
+    expect("odd address", not raw.flags.aligned and numpy.array_equal(model(raw), y))
+    expect("read only", numpy.array_equal(model(numpy.frombuffer(x.tobytes(), "f4").reshape(x.shape)), y))
+    expect("big endian", numpy.array_equal(model(x.astype(">f4")), y))
+    expect("backwards", numpy.array_equal(model(x[:, ::-1, :, ::-1][:, ::-1, :, ::-1]), y))
+    expect("a list", numpy.array_equal(model(x.tolist()), y))
+    kept, value = numpy.from_dlpack(model(x)), y.copy()
+    again = model(x)
+    model(x * 0)
+    expect("outputs are the caller's", numpy.array_equal(kept, value) and numpy.array_equal(again, value))
+    other = hone.load(path, caches=[], threads=2, pin=False)
+    mine = other(x)
+    del other
+    expect("outputs outlive their model", numpy.allclose(mine, value, 1e-3, 1e-5))
     fails("shape", ValueError, "(1, 3, 66, 200)", lambda: model(x[:, :, :60]))
     fails("dlpack shape", ValueError, "has shape", lambda: model(Borrowed(x[:, :, :60].copy())))
     fails("dlpack order", ValueError, "row-major", lambda: model(Borrowed(numpy.asfortranarray(x))))
@@ -171,6 +210,19 @@ def test_wheel(folder):
     out = subprocess.run([sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {made[0]!r}); " + code],
                          check=True, stdout=subprocess.PIPE, universal_newlines=True).stdout
     expect("runs from the wheel", ".whl" in out and hone.version() in out)
+    if subprocess.run([sys.executable, "-m", "pip", "--version"], stdout=subprocess.DEVNULL,
+                      stderr=subprocess.DEVNULL).returncode:
+        return skip("no pip")
+    to, apart = os.path.join(folder, "site"), os.path.join(folder, "lib")
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target", to, made[0]],
+                   check=True, stderr=subprocess.DEVNULL, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    os.mkdir(apart)  # a copy, as if it were installed: nothing of the build's folder is beside it
+    with open(os.path.join(build, "libhone.so"), "rb") as f, open(os.path.join(apart, "libhone.so.0"), "wb") as g:
+        g.write(f.read())
+    code = "import hone, array; print(hone.__file__, hone.load('steering.onnx', caches=[], threads=1).info.fallback)"
+    out = subprocess.run([sys.executable, "-B", "-c", code], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                         universal_newlines=True, env={"PYTHONPATH": to, "LD_LIBRARY_PATH": apart}).stdout.split()
+    expect("installed by pip, beside an installed library", len(out) == 2 and out[0].startswith(to) and int(out[1]) > 3)
 
 
 with tempfile.TemporaryDirectory() as folder:
@@ -178,6 +230,7 @@ with tempfile.TemporaryDirectory() as folder:
     test_plain(path)
     test_errors(path)
     test_threads(path)
+    test_fork(path)
     test_numpy(path)
     test_tuned(path, folder)
     test_wheel(folder)

@@ -16,6 +16,12 @@ ModelInfo = namedtuple(
 EXACT, NO_PIN, KEEP_IMAGES, VERBOSE = 1, 2, 4, 8
 
 
+def _own(pid):
+    """After os.fork() threads and locks are the parent's: a child would wait for them for ever."""
+    if os.getpid() != pid:
+        raise RuntimeError("this model was loaded before os.fork(): load it again in the child")
+
+
 def _texts(words):
     return (ctypes.c_char_p * max(len(words), 1))(*[os.fsencode(w) for w in words])
 
@@ -34,6 +40,7 @@ class Handle:
         h = ctypes.c_void_p()
         check(lib.hone_open(ctypes.byref(o), ctypes.byref(h)))
         self._h = h
+        self._pid = os.getpid()
 
     @property
     def threads(self):
@@ -44,7 +51,7 @@ class Handle:
         return Model(self, model, shapes)
 
     def __del__(self):
-        if getattr(self, "_h", None):
+        if getattr(self, "_h", None) and self._pid == os.getpid():
             lib.hone_close(self._h)
 
 
@@ -58,6 +65,7 @@ class Model:
 
     def __init__(self, handle, model, shapes=None):
         self._m = None
+        _own(handle._pid)
         o = made(LoadOptions)
         words = []
         for name, dims in (shapes or {}).items():
@@ -71,6 +79,7 @@ class Model:
             check(lib.hone_load(handle._h, os.fsencode(model), ctypes.byref(o), ctypes.byref(m)))
         self._m = m
         self._handle = handle
+        self._pid = handle._pid
         self.inputs = self._tensors(lib.hone_inputs, lib.hone_input)
         self.outputs = self._tensors(lib.hone_outputs, lib.hone_output)
 
@@ -103,6 +112,7 @@ class Model:
 
     def run(self, *arrays, **named):
         """The outputs, a list in the model's order."""
+        _own(self._pid)
         held = [address_of(x, t) for x, t in zip(self._ordered(arrays, named), self.inputs)]
         made_outputs = [new_output(t) for t in self.outputs]
         ins = (ctypes.c_void_p * max(len(held), 1))(*[h[0] for h in held])
@@ -117,6 +127,7 @@ class Model:
 
     def refresh(self):
         """Picks up better kernels from the caches, while other threads run on. True: something changed."""
+        _own(self._pid)
         return check(lib.hone_refresh(self._m)) > 0
 
     @property
@@ -148,5 +159,5 @@ class Model:
         return all_of
 
     def __del__(self):
-        if getattr(self, "_m", None):
+        if getattr(self, "_m", None) and self._pid == os.getpid():
             lib.hone_model_close(self._m)

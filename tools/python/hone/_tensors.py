@@ -102,7 +102,7 @@ def address_of(x, info):
             x = x.astype(numpy_dtype(info.dtype), casting="same_kind", copy=False)
         if x.shape != info.shape:
             raise ValueError(f"'{info.name}' has shape {info.shape}, not {x.shape}")
-        x = numpy.ascontiguousarray(x) if x.ndim else x
+        x = numpy.require(x, requirements=["C", "A"]).reshape(info.shape)
         return x.ctypes.data, x
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return _from_dlpack(x, info)
