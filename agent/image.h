@@ -6,8 +6,8 @@
  * u64 bytes of the description, u64 bytes of the weights, u32 CRC32C of the weights, u32 bytes of the label,
  * the label, the description, zeros up to a multiple of 4096, the packed weights. The label is three lines:
  * version and layout of who wrote it, the target (platform/target.h), "THREADS EXACT NAME". The description
- * is little endian and has no addresses: a place is a region and an offset in it. Only the version that wrote
- * it reads it, on a processor that has all of the target's features.
+ * is little endian and has no addresses: a place is a region and an offset in it. Where the format changes,
+ * "HIM2" does. Only the version that wrote it reads it, on a processor that has all of the target's features.
  *
  * An image holds machine code: one that somebody other than root and this process's user can write, or whose
  * folder they can change, is refused (E_USAGE).
