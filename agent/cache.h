@@ -33,8 +33,9 @@
  * agent/history.h; trials: agent/trials.h.
  *
  * Code is machine code: where, at open, somebody other than root, the user `hone` (the daemon's) and this
- * process's user can write a file or change its folder (a sticky one keeps others' hands off), every code
- * record in it is a miss, and the log says so. Who may list the folder may read its files. */
+ * process's user can write a file or change its folder, every code record in it is a miss, and the log says
+ * so. A sticky folder keeps others' hands off the files in it, and only they count there: no link to one, and
+ * none that has a second name. Who may list the folder may read its files. */
 #ifndef AGENT_CACHE_H
 #define AGENT_CACHE_H
 

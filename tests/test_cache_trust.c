@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whose code the cache runs, and who may read, write and lock its folder, where several users meet in it. */
+#include "tests/cache_dir.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mount.h>
+
+enum { NOBODY = 65534, NO_TEST = 77 };
+
+/* What a child of root's finds, 0: all right; NO_TEST: it could not be tried. */
+static int in_child(int (*fn)(void))
+{
+	int status = -1;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(fn() ? NO_TEST : test_bad > 0);
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool has_code(const char *folder)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct blob b;
+	bool has = false;
+	if (cache_open_with(&c, folder, CACHE_READ, 0, &(struct cache_options){.seeds = ""}) >= 0) {
+		has = cache_get(c, CACHE_CODE, hash_text("k"), &a, &b) >= 0;
+		cache_close(c);
+	}
+	arena_free(&a);
+	return has;
+}
+
+static void make_code(const char *folder)
+{
+	struct cache *c;
+	REQUIRE_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &(struct cache_options){.seeds = ""}));
+	CHECK_OK(cache_put(c, CACHE_CODE, hash_text("k"), "code", 4));
+	cache_close(c);
+}
+
+/* In a folder that everybody may write, sticky or not, a name that leads elsewhere, or a second name, may be
+ * a stranger's: what lies there was perhaps never meant as a cache. */
+TEST(names_in_a_sticky_folder)
+{
+	char segment[PATH_MAX];
+	make_code(below(fresh_dir() ? "vault" : ""));
+	snprintf(segment, sizeof segment, "%s", file_of(below("vault"), 0));
+	static const struct {
+		unsigned mode;
+		int (*make)(const char *, const char *);
+		bool trusted;
+	} cases[] = {
+	    {0755, symlink, true}, {01777, symlink, false}, {01775, symlink, false},
+	    {0755, link, true},    {01777, link, false},
+	};
+	for (int i = 0; i < 5; i++) {
+		REQUIRE(mkdir(below("open"), 0700) == 0 && chmod(below("open"), cases[i].mode) == 0);
+		REQUIRE(cases[i].make(segment, below("open/x.seg")) == 0);
+		CHECK(has_code(below("open")) == cases[i].trusted);
+		CHECK(unlink(below("open/x.seg")) == 0 && rmdir(below("open")) == 0);
+	}
+	REQUIRE(mkdir(below("own"), 0700) == 0 && chmod(below("own"), 01777) == 0);
+	make_code(below("own")); /* what was made there is a file of ours */
+	CHECK(has_code(below("own")));
+	remove_dir();
+}
+
+/* As many users as make a mixed-up entry likely; none of them is hone but 1002. */
+static void write_passwd(const char *path)
+{
+	struct buf b = {0};
+	buf_printf(&b, "root:x:0:0::/:/bin/sh\n");
+	for (int i = 0; i < 300; i++)
+		buf_printf(&b, "hone:x:1002:1002::/:/bin/sh\nother:x:1001:1001::/:/bin/sh\n");
+	CHECK_OK(file_write(path, b.p, b.n));
+	buf_free(&b);
+}
+
+static atomic_int trusted;
+
+static void *open_often(void *folder)
+{
+	for (int i = 0; i < 40; i++)
+		trusted += has_code(folder);
+	return NULL;
+}
+
+static int with_a_passwd(void)
+{
+	enum { THREADS = 4 };
+	pthread_t t[THREADS];
+	char folder[160];
+	snprintf(folder, sizeof folder, "%s", below("own"));
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(below("passwd"), "/etc/passwd", NULL, MS_BIND, NULL) < 0)
+		return -1;
+	for (int i = 0; i < THREADS; i++)
+		CHECK(pthread_create(&t[i], NULL, open_often, folder) == 0);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(t[i], NULL);
+	CHECK(trusted == 0);
+	/* Only a whole first word makes a line the daemon's, and only digits its number. */
+	static const struct {
+		const char *line;
+		bool hone;
+	} lines[] = {{"hone:x:1001:1::/:/\n", true},     {"hone::1001:1::/:/", true},
+		     {"a\nhone:x:1001:1::/:/\n", true},  {"honey:x:1001:1::/:/\n", false},
+		     {"hone:x:1002:1001::/:/\n", false}, {"hone:1001\n", false},
+		     {"hone:x:-1001:1::/:/\n", false},   {"hone:x:4294968297:1::/:/\n", false},
+		     {"hone:x:1001\n", false},           {"", false}};
+	for (int i = 0; i < 10; i++) {
+		write_bytes("/etc/passwd", lines[i].line, strlen(lines[i].line));
+		CHECK(has_code(folder) == lines[i].hone);
+	}
+	/* A line's rest is no line, however long it is. */
+	char text[5000];
+	for (int at = 1; at < 600; at++) {
+		memset(text, 'x', sizeof text);
+		snprintf(text + at, sizeof text - (size_t)at, "hone:x:1001:1::/:/");
+		write_bytes("/etc/passwd", text, strlen(text));
+		CHECK(!has_code(folder));
+	}
+	return 0;
+}
+
+TEST(whose_code_is_run)
+{
+	if (geteuid() != 0)
+		SKIP("only root can give files away");
+	make_code(below(fresh_dir() ? "own" : ""));
+	REQUIRE(chown(file_of(below("own"), 0), 1001, 1001) == 0 && !has_code(below("own")));
+	write_passwd(below("passwd"));
+	int rc = in_child(with_a_passwd);
+	remove_dir();
+	if (rc == NO_TEST)
+		SKIP("this process may not mount");
+	CHECK(rc == 0);
+}
+
+TEST_MAIN
