@@ -13,13 +13,17 @@
 
 #define CAP_BYTES (INT64_C(64) << 20)
 
-/* The lowest comes first, so the folders of a list, which begins with the uppermost, are added backwards. */
+/* The lowest comes first, so the folders of a list, which begins with the uppermost, are added backwards; it
+ * gives its place to one that has none. */
 static int add_layer(struct cache *c, const char *dir, size_t n, bool seed)
 {
-	if (c->nlayers == MAX_LAYERS)
-		return fail(E_USAGE, "a cache has %d layers at most", MAX_LAYERS);
+	if (c->nlayers == MAX_LAYERS) {
+		free(c->layer[0].dir);
+		memmove(c->layer, c->layer + 1, --c->nlayers * sizeof *c->layer);
+		c->left_out++;
+	}
 	struct layer *l = &c->layer[c->nlayers];
-	l->seed = seed;
+	*l = (struct layer){.seed = seed};
 	l->dir = strndup(dir, n);
 	if (!l->dir)
 		return fail(E_NOMEM, "no memory to open a cache");
@@ -61,7 +65,9 @@ static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
 		return rc;
 	if (mode == CACHE_WRITE)
 		log_info("hone: %s cannot be written: results are kept in %s", dir, user);
-	return add_layer(c, user, strlen(user), false);
+	rc = add_layer(c, user, strlen(user), false);
+	c->layer[c->nlayers - 1].implied = true;
+	return rc;
 }
 
 static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, int64_t wait_ns)
@@ -70,6 +76,10 @@ static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, in
 	int rc = add_seeds(c);
 	if (rc >= 0)
 		rc = add_folders(c, dir, mode);
+	if (rc >= 0 && c->left_out)
+		log_info(
+		    "hone: cache %s: %d of its seeds, the lowest, are passed over: %d layers are what it has",
+		    dir, c->left_out, MAX_LAYERS);
 	if (rc >= 0 && writes)
 		rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
 	if (rc >= 0 && writes)

@@ -24,8 +24,9 @@
  *
  * Layers: under DIR lie seeds, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
  * CACHE_SEED, where an image keeps what it ships. A folder that this process may not write is itself a seed,
- * and the user's cache folder lies above it. The uppermost record of a (type, key) counts, in one layer the
- * last; CACHE_FORGET (payload: u8 type) makes one absent.
+ * and the user's cache folder lies above it (for a reader, where it can be listed). Of more than eight the
+ * lowest are passed over, with one line in the log. The uppermost record of a (type, key) counts, in one
+ * layer the last; CACHE_FORGET (payload: u8 type) makes one absent.
  *
  * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version
  * + cand, so that a record never meets the code of another candidate;

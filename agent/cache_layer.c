@@ -289,13 +289,13 @@ static void choose_active(struct cache *c)
 }
 
 /* What cannot be listed is passed over: of the layer that is written only by readers, and where that is for
- * want of descriptors. */
+ * want of descriptors, or nobody named it. */
 static int open_all(struct cache *c)
 {
 	for (int i = 0; i < c->nlayers; i++) {
 		int rc = open_layer(c, i);
-		bool top = i == c->nlayers - 1 && !c->memory;
-		if (rc == E_NOMEM || (rc < 0 && top && (rc != E_BUSY || c->lock_fd >= 0)))
+		bool needed = i == c->nlayers - 1 && !c->memory && (c->lock_fd >= 0 || !c->layer[i].implied);
+		if (rc == E_NOMEM || (rc < 0 && needed && (rc != E_BUSY || c->lock_fd >= 0)))
 			return rc == E_BUSY ? E_IO : rc;
 		if (rc >= 0)
 			continue;

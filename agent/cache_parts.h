@@ -40,6 +40,7 @@ struct put {
 struct layer {
 	char *dir;
 	bool seed;
+	bool implied;     /* the user's, above one that is not ours to write: nobody named it */
 	uint64_t last;    /* the highest number of a segment that it has, or had */
 	struct key names; /* of the files that were there when it was opened */
 	bool unread;      /* something in it could not be read: nothing is thrown away but for the cap */
@@ -63,6 +64,7 @@ struct names {
 struct cache {
 	struct layer layer[MAX_LAYERS]; /* lowest first; the last is the one that is written */
 	int nlayers;
+	int left_out;    /* lower ones, that have no place */
 	int lock_fd;     /* -1: not the writer */
 	bool memory;     /* what is put stays in memory */
 	struct seg *seg; /* of all layers; lower ones first, by number */

@@ -3,9 +3,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* The group of the folder that it lies in is to be the file's. Returns whether it is. */
+static bool give_to_group(int fd, const char *path)
+{
+	char dir[PATH_MAX];
+	struct stat folder, file;
+	const char *slash = strrchr(path, '/');
+	int n = slash ? (int)(slash - path) + (slash == path) : 1;
+	return snprintf(dir, sizeof dir, "%.*s", n, slash ? path : ".") < (int)sizeof dir &&
+	       stat(dir, &folder) == 0 && fstat(fd, &file) == 0 &&
+	       (file.st_gid == folder.st_gid || fchown(fd, (uid_t)-1, folder.st_gid) == 0);
+}
 
 /* A file of our own, whoever left one there. The mode is the one asked for, whatever the umask. */
 static int create(const char *path, unsigned mode)
@@ -14,6 +29,8 @@ static int create(const char *path, unsigned mode)
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
+	if (!give_to_group(fd, path))
+		mode = (mode & ~070u) | (mode & 07) << 3;
 	if (fchmod(fd, (mode_t)mode) < 0 && errno != EPERM) {
 		int err = errno;
 		close(fd);

@@ -8,7 +8,9 @@
 #include <stdint.h>
 
 struct disk {
-	int (*create)(const char *path, unsigned mode); /* new and empty, to read and write: the descriptor */
+	/* New and empty, to read and write: the descriptor. Its group is its folder's; where that may not be,
+	 * the group's bits are the others'. */
+	int (*create)(const char *path, unsigned mode);
 	int (*write)(int fd, const void *p, size_t n, int64_t at); /* all of it */
 	int64_t (*read)(int fd, void *p, size_t n, int64_t at);    /* bytes; fewer than n: the end */
 	int (*sync)(int fd);                                       /* what was written is durable */

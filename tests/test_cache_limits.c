@@ -371,4 +371,27 @@ TEST(eviction_that_fails_evicts_nothing)
 	remove_dir();
 }
 
+/* More seeds than there is place for: the lowest are passed over, in one line. */
+TEST(too_many_seeds)
+{
+	struct cache *c;
+	char seeds[2048] = "", name[32];
+	fresh_dir();
+	for (int i = 0; i < 10; i++) {
+		snprintf(name, sizeof name, "seed%d", i);
+		make(below(name), i + 1); /* the lowest has the most */
+		snprintf(seeds + strlen(seeds), sizeof seeds - strlen(seeds), "%s:", below(name));
+	}
+	for (int writer = 0; writer < 2; writer++) {
+		listen_to_log();
+		int rc = cache_open_with(&c, below("own"), writer ? CACHE_WRITE : CACHE_READ, 0,
+					 &(struct cache_options){.seeds = seeds});
+		CHECK(lines_said() == 1);
+		REQUIRE_OK(rc);
+		CHECK(check_records(c, 20) == 7);
+		cache_close(c);
+	}
+	remove_dir();
+}
+
 TEST_MAIN

@@ -141,4 +141,68 @@ TEST(whose_code_is_run)
 	CHECK(rc == 0);
 }
 
+/* A service whose HOME is somebody else's: what lies above the folder for its results cannot be entered. */
+static int with_a_closed_home(void)
+{
+	struct cache *c;
+	if (setgid(NOBODY) < 0 || setuid(NOBODY) < 0)
+		return -1;
+	setenv("XDG_CACHE_HOME", below("home"), 1);
+	CHECK_OK(cache_open(&c, below("own"), true, 0));
+	CHECK(check_records(c, 3) == 3 && cache_refresh(c) == 0);
+	cache_close(c);
+	CHECK_FAILS(cache_open(&c, below("own"), false, 0), E_IO, "home/hone: Permission denied");
+	CHECK_FAILS(cache_open(&c, below("home/hone"), true, 0), E_IO, "Permission denied");
+	return 0;
+}
+
+TEST(a_home_that_is_closed)
+{
+	if (geteuid() != 0)
+		SKIP("only root can be somebody else");
+	make(below(fresh_dir() ? "own" : ""), 3);
+	REQUIRE(chmod(dir, 0755) == 0 && mkdir(below("home"), 0700) == 0);
+	CHECK(in_child(with_a_closed_home) == 0);
+	remove_dir();
+}
+
+/* The files of a folder that a group may list are that group's, or nobody's but their owner's. */
+static unsigned group_of(const char *folder, unsigned *mode)
+{
+	struct stat st;
+	CHECK(stat(file_of(folder, 0), &st) == 0);
+	*mode = st.st_mode & 0777;
+	return st.st_gid;
+}
+
+static int as_nobody(void)
+{
+	unsigned mode;
+	if (setgid(NOBODY) < 0 || setuid(NOBODY) < 0)
+		return -1;
+	make(below("closed"), 3);
+	CHECK(group_of(below("closed"), &mode) == NOBODY && mode == 0600);
+	make(below("open"), 3);
+	CHECK(group_of(below("open"), &mode) == NOBODY && mode == 0644);
+	return 0;
+}
+
+TEST(files_are_the_groups)
+{
+	enum { USERS = 100 };
+	unsigned mode;
+	if (geteuid() != 0)
+		SKIP("only root can give folders away");
+	fresh_dir();
+	REQUIRE(mkdir(below("own"), 0700) == 0 && chown(below("own"), 0, USERS) == 0);
+	REQUIRE(chmod(dir, 0755) == 0 && chmod(below("own"), 0750) == 0);
+	make(below("own"), 3);
+	CHECK(group_of(below("own"), &mode) == USERS && mode == 0640);
+	REQUIRE(mkdir(below("closed"), 0700) == 0 && chown(below("closed"), NOBODY, USERS) == 0);
+	REQUIRE(mkdir(below("open"), 0700) == 0 && chown(below("open"), NOBODY, USERS) == 0);
+	REQUIRE(chmod(below("closed"), 0750) == 0 && chmod(below("open"), 0755) == 0);
+	CHECK(in_child(as_nobody) == 0);
+	remove_dir();
+}
+
 TEST_MAIN
