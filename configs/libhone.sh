@@ -78,6 +78,44 @@ if command -v c++ >/dev/null; then
 	for std in c++11 c++17 c++20; do
 		check "hone.hpp in $std" c++ -std=$std $warn $flags -o "$dir/stream" "$ex/stream.cpp" $libs -pthread
 	done
+	cat >"$dir/moves.cpp" <<'END'
+#include <hone.hpp>
+
+int main(int, char **argv)
+{
+	hone::options o;
+	o.threads = 1;
+	hone::handle first(o), h(std::move(first));
+	try {
+		hone::model(h, "/nonesuch.onnx");
+		return 1;
+	} catch (const hone::error &e) {
+		if (e.status() >= 0 || std::string(e.what()).find("/nonesuch.onnx") == std::string::npos)
+			return 2;
+	}
+	std::vector<hone::model> all;
+	for (int i = 0; i < 3; i++)
+		all.push_back(hone::model(h, argv[1]));
+	h = hone::handle(o); /* models keep what they need of the other one */
+	hone::model a(std::move(all[2]));
+	all[1] = std::move(a);
+	all.clear();
+	a.run();
+	hone_kernel_want w;
+	HONE_INIT(w);
+	w.op = HONE_GEMM;
+	w.m = w.n = w.k = 3;
+	hone::model gemm(h, w);
+	gemm.run_async();
+	try {
+		return gemm.wait() && gemm.ended() && !gemm.kernels().empty() && gemm.summary().threads == 1 && gemm.input<float>(2) ? 3 : 4;
+	} catch (const hone::error &e) {
+		return e.status() == HONE_USAGE ? 0 : 5;
+	}
+}
+END
+	check "moves and exceptions" sh -c "'$b/hone' zoo -q steering -o '$dir/m.onnx' &&
+		c++ -std=c++11 $warn $flags -o '$dir/moves' '$dir/moves.cpp' $libs && XDG_CACHE_HOME='$dir/none' '$dir/moves' '$dir/m.onnx'"
 	check "stream" env XDG_CACHE_HOME="$dir/none" sh -c "'$b/hone' zoo -q steering -o '$dir/m.onnx' && '$dir/stream' '$dir/m.onnx' 20"
 else
 	skipped=$((skipped + 1))
