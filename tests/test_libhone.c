@@ -152,7 +152,8 @@ TEST(what_cannot_be_loaded)
 	o.nshapes = INT_MAX;
 	CHECK_FAILS(hone_load(h, steering(), &o, &m), HONE_USAGE, "2147483647 shapes");
 	CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX, NULL, &m), HONE_NOMEM, "18446744073709551615 bytes");
-	CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX / 4, NULL, &m), HONE_NOMEM, "no memory");
+	if (COUNTED) /* a sanitizer ends the program at such a size */
+		CHECK_FAILS(hone_load_bytes(h, "x", SIZE_MAX / 4, NULL, &m), HONE_NOMEM, "no memory");
 	hone_close(h);
 }
 
