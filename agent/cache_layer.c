@@ -212,7 +212,8 @@ static int open_layer(struct cache *c, int layer)
 }
 
 /* Packs lie below what this folder's writer made. Records are read before code: it is written before them, so
- * whoever reads them in this order meets no record before its code. */
+ * whoever reads them in this order, and all segments that there are by then, meets no record before its code.
+ */
 static int by_number(const void *a, const void *b)
 {
 	static const int order[] = {[SEG_MIXED] = 0, [SEG_RECORDS] = 1, [SEG_CODE] = 2};
@@ -336,7 +337,7 @@ static void sync_top(struct cache *c)
 		log_info("hone: cache %s: %s; %s", top->dir, strerror(-rc), disk_remedy(rc));
 }
 
-int cache_layers_load(struct cache *c)
+static int load(struct cache *c)
 {
 	int rc = open_all(c);
 	if (rc >= 0 && c->lock_fd >= 0)
@@ -362,16 +363,39 @@ int cache_layers_load(struct cache *c)
 	return rc;
 }
 
-/* Files that are there but not those that were opened. What cannot be listed is as it was. */
-static bool has_changed(const struct layer *l)
+/* 1: there are other files than those that were opened; 0: the same; < 0: it cannot be listed. */
+static int has_others(const struct layer *l)
 {
 	struct names now = {0};
 	int rc = cache_list(l->dir, &now);
-	bool changed = rc >= 0 && (l->not_now || !key_equal(l->names, cache_names_key(&now)));
-	if (rc < 0)
+	if (rc >= 0)
+		rc = !key_equal(l->names, cache_names_key(&now));
+	else
 		log_more("%s", err_text());
 	free(now.name);
-	return changed;
+	return rc;
+}
+
+/* What cannot be listed is as it was. */
+static bool has_changed(const struct layer *l)
+{
+	int others = has_others(l);
+	return others > 0 || (others == 0 && l->not_now);
+}
+
+/* Records that were read last may have their code in a segment that came after the listing. */
+int cache_layers_load(struct cache *c)
+{
+	for (int i = 1;; i++) {
+		int rc = load(c);
+		bool moved = false;
+		for (int k = 0; rc >= 0 && k < c->nlayers - (c->lock_fd >= 0) && !moved; k++)
+			moved = has_others(&c->layer[k]) > 0;
+		if (!moved || i == TRIES)
+			return rc;
+		cache_layers_close(c);
+		cache_index_clear(c);
+	}
 }
 
 /* 1: the folder is not what it was: it has to be read again. */

@@ -359,6 +359,60 @@ TEST(readers_at_every_call)
 	remove_dir();
 }
 
+/* A writer commits a record with its code, in a segment of its own, while a reader opens: it meets no record
+ * without its code, wherever that happens. */
+static struct {
+	struct cache *c;
+	int reads, next;
+} writing;
+
+static int64_t read_and_write(int fd, void *p, size_t n, int64_t at)
+{
+	static char code[120000];
+	int i = writing.next;
+	if (--writing.reads == 0) {
+		struct rec r = sample(i);
+		writing.next++;
+		memset(code, i, sizeof code);
+		CHECK_OK(cache_put(writing.c, CACHE_CODE, r.task, code, sizeof code));
+		CHECK_OK(cache_put_rec(writing.c, &r));
+		CHECK_OK(cache_commit(writing.c));
+	}
+	return disk_system.read(fd, p, n, at);
+}
+
+TEST(a_record_is_met_with_its_code)
+{
+	struct disk reading = disk_system;
+	struct cache *reader;
+	struct arena a = {0};
+	struct blob b;
+	int met = 0;
+	REQUIRE_OK(cache_open_with(&writing.c, fresh_dir(), CACHE_WRITE, 0, &small));
+	put_records(writing.c, 0, 1);
+	CHECK_OK(cache_commit(writing.c));
+	writing.next = 1;
+	reading.read = read_and_write;
+	for (int at = 1; at < 40; at++) {
+		writing.reads = at;
+		disk = &reading;
+		CHECK_OK(cache_open(&reader, dir, true, 0));
+		disk = &disk_system;
+		for (int i = 1; i < writing.next; i++) {
+			struct rec r = sample(i);
+			bool there = cache_get_rec(reader, rec_key(&r), &a, &r) >= 0;
+			CHECK(!there || cache_get(reader, CACHE_CODE, r.task, &a, &b) >= 0);
+			met += there;
+		}
+		cache_close(reader);
+		arena_reset(&a);
+	}
+	CHECK(met > 100 && writing.next > 20);
+	cache_close(writing.c);
+	arena_free(&a);
+	remove_dir();
+}
+
 /* Processes that each open the cache to write, again and again: they take turns, and all that each put is
  * there. */
 static int take_turns(int from, int to)
