@@ -124,7 +124,7 @@ LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.p
 LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/eval kernels/op_% kernels/pack kernels/prog% kernels/runs kernels/tensor \
 	 kernels/walk platform/crc platform/hash platform/pool
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
-SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) -Wno-format-truncation -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
+SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
 $(B)/lib/agent/cache.o: FAST = -DCACHE_WRITES=0
 $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
