@@ -8,7 +8,8 @@
  * no record is durable before its code. What a successful commit wrote outlives a power cut; a batch that was
  * cut is there in parts or not at all, and each part is a whole record. The last record of a batch,
  * CACHE_MARK, counts: u64 generation (batches so far), u64 bytes written over the cache's life, in blocks, by
- * everything that this cache does (without the file system's own journal). A pack's are not taken.
+ * everything that this cache does (without the file system's own journal); both stay at 2^53, and a mark that
+ * claims more is passed over. A pack's are not taken.
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
  * kind is dead (superseded, or damaged), the next writer copies what lives to a new segment that replaces the

@@ -96,7 +96,7 @@ static void switch_to(struct cache *c, const struct copy *w, int seg)
 		if (i != seg && cache_top_seg(c, &c->seg[i]) && c->seg[i].kind == w->s.kind)
 			cache_remove_seg(c, &c->seg[i]);
 	c->active[w->s.kind] = -1;
-	c->generation++;
+	c->generation = cache_next_generation(c);
 }
 
 /* Copies what lives of one kind to a new segment that replaces the others. */

@@ -59,8 +59,10 @@ static void take_mark(struct cache *c, int seg, const struct head *h, const uint
 	uint64_t generation = cur_u64(&m), written = cur_u64(&m);
 	if (m.bad || seg == IN_MEMORY || c->seg[seg].kind == SEG_MIXED || c->layer[c->seg[seg].layer].seed)
 		return;
+	if (generation > MOST_COUNTED || written > MOST_COUNTED)
+		return;
 	c->generation = generation > c->generation ? generation : c->generation;
-	if (cache_top_seg(c, &c->seg[seg]) && written < INT64_MAX && (int64_t)written > c->written_bytes)
+	if (cache_top_seg(c, &c->seg[seg]) && (int64_t)written > c->written_bytes)
 		c->written_bytes = (int64_t)written;
 }
 

@@ -19,6 +19,8 @@ enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 1
 enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX - 2 };
 #define GONE UINT32_MAX
 
+#define MOST_COUNTED (INT64_C(1) << 53) /* of a mark's counts: a file that claims more is not believed */
+
 /* One per (type, key): where its newest record is. */
 struct slot {
 	struct key key;
@@ -123,6 +125,7 @@ int cache_flush(struct cache *c) MUST_CHECK; /* all that waits is durable */
 int cache_next_number(struct cache *c, struct seg *s) MUST_CHECK;
 /* Bytes of flash that a write of n bytes at an offset costs. */
 int64_t cache_cost(int64_t at, int64_t n);
+uint64_t cache_next_generation(const struct cache *c);
 void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at);
 
 /* A copy of slots, in order, as a segment DIR/NAME; w->s as seg_create wants it, at[i] where slot i went (<

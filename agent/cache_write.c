@@ -170,12 +170,17 @@ static int room(struct cache *c, enum seg_kind kind, int64_t need)
 	return new_segment(c, kind, kind == SEG_CODE ? SEG_HEAD : size);
 }
 
+uint64_t cache_next_generation(const struct cache *c)
+{
+	return c->generation < MOST_COUNTED ? c->generation + 1 : MOST_COUNTED;
+}
+
 void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at)
 {
 	const struct head h = {.n = MARK_BYTES, .type = CACHE_MARK};
 	struct buf m = {0};
-	buf_u64(&m, c->generation + 1);
-	buf_u64(&m, (uint64_t)c->written_bytes);
+	buf_u64(&m, cache_next_generation(c));
+	buf_u64(&m, (uint64_t)(c->written_bytes < MOST_COUNTED ? c->written_bytes : MOST_COUNTED));
 	if (buf_ok(&m))
 		seg_record(out, s, at, &h, m.p);
 	buf_free(&m);
@@ -217,7 +222,7 @@ static void written(struct cache *c, const struct batch *b, int seg)
 	c->seg[seg].good_bytes += b->bytes;
 	if (c->seg[seg].size < c->seg[seg].end)
 		c->seg[seg].size = c->seg[seg].end;
-	c->generation++;
+	c->generation = cache_next_generation(c);
 }
 
 /* A file that could not be written to is not written to again: what the system kept of it is not known. */

@@ -394,4 +394,50 @@ TEST(too_many_seeds)
 	remove_dir();
 }
 
+/* A file in the folder claims that it was written to without end: no count overflows, or falls later. */
+static void claim(uint64_t generation, uint64_t written)
+{
+	const struct head h = {.n = 16, .type = CACHE_MARK};
+	struct seg s = {.kind = SEG_RECORDS, .number = 1};
+	struct buf mark = {0}, b = {0};
+	buf_u64(&mark, generation);
+	buf_u64(&mark, written);
+	REQUIRE_OK(seg_create(fresh_dir(), CACHE_TEMP_FILE, 0, 0600, &s));
+	seg_record(&b, &s, SEG_HEAD, &h, mark.p);
+	CHECK(pwrite(s.fd, b.p, b.n, SEG_HEAD) == (ssize_t)b.n);
+	CHECK_OK(seg_name(dir, CACHE_TEMP_FILE, &s));
+	seg_close(&s);
+	buf_free(&mark);
+	buf_free(&b);
+}
+
+TEST(counts_that_are_crafted)
+{
+	static const uint64_t most = UINT64_C(1) << 53;
+	static const uint64_t claims[][2] = {{UINT64_MAX, INT64_MAX - 1},
+					     {UINT64_MAX - 1, UINT64_MAX},
+					     {most + 1, most + 1},
+					     {most, most},
+					     {7, 7}};
+	for (int i = 0; i < 5; i++) {
+		uint64_t before = 0;
+		claim(claims[i][0], claims[i][1]);
+		for (int open = 0; open < 4; open++) {
+			struct cache *c;
+			struct cache_state st;
+			REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
+			CHECK(cache_generation(c) == before || (!open && i > 2));
+			put_records(c, 20 * open, 20 * open + 20);
+			CHECK_OK(cache_commit(c));
+			CHECK(cache_generation(c) > before || before == most);
+			before = cache_generation(c);
+			cache_state(c, &st);
+			CHECK(before <= most && st.written_bytes > 0 && st.written_bytes < INT64_MAX / 2);
+			cache_close(c);
+		}
+		CHECK((before == most) == (i == 3));
+		remove_dir();
+	}
+}
+
 TEST_MAIN
