@@ -96,17 +96,17 @@ int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *
 	return rc;
 }
 
-static int write_all(int fd, const char *path, const char *p, size_t n)
+static int write_all(int fd, const char *path, const struct blob *b)
 {
-	for (size_t at = 0; at < n;) {
-		ssize_t put = write(fd, p + at, n - at);
+	for (size_t at = 0; at < b->n;) {
+		ssize_t put = write(fd, (const char *)b->p + at, b->n - at);
 		if (put < 0 && errno == EINTR)
 			continue;
 		if (put < 0)
 			return io_fail(path, "write");
 		at += (size_t)put;
 	}
-	return fsync(fd) < 0 ? io_fail(path, "sync") : E_OK;
+	return E_OK;
 }
 
 /* Some file systems cannot sync a folder: that is not our caller's fault. */
@@ -129,38 +129,48 @@ static void sync_folder_of(const char *path)
 	sync_folder(dir);
 }
 
-/* A new file gets the mode that open() would give it; mkostemp's 0600 would hide it from other users. */
-static mode_t mode_for(const char *path)
+/* A new file beside the path, of a name that nobody else has, nor one that was killed left. The mode is what
+ * open() gives: mkostemp's 0600 would hide it from other users, and umask() is the whole process's. */
+static int open_beside(const char *path, mode_t mode, char *temp, size_t n)
 {
-	struct stat st;
-	if (stat(path, &st) == 0)
-		return st.st_mode & 07777;
-	mode_t mask = umask(0);
-	umask(mask);
-	return 0666 & ~mask;
+	int fd = -1;
+	for (unsigned i = 0; i < 100 && fd < 0 && (!i || errno == EEXIST); i++) {
+		uint64_t name = (uint64_t)clock_now(&clock_real) * 2654435761U + (uint64_t)getpid() + i;
+		if (snprintf(temp, n, "%s.%08x", path, (unsigned)(name ^ name >> 32)) >= (int)n)
+			return fail(E_IO, "the path %.60s... is too long", path);
+		fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+	}
+	return fd < 0 ? io_fail(path, "create a file beside") : fd;
+}
+
+int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most)
+{
+	char temp[PATH_MAX];
+	struct stat old;
+	bool is_new = stat(path, &old) < 0;
+	int fd = open_beside(path, 0666 & most, temp, sizeof temp), rc = E_OK;
+	if (fd < 0)
+		return fd;
+	for (int i = 0; i < nparts && rc >= 0; i++)
+		rc = write_all(fd, path, &part[i]);
+	if (rc >= 0 && !is_new && fchmod(fd, old.st_mode & 07777 & most) < 0)
+		rc = io_fail(path, "set the mode of");
+	if (rc >= 0 && fsync(fd) < 0)
+		rc = io_fail(path, "sync");
+	if (close(fd) < 0 && rc >= 0)
+		rc = io_fail(path, "write");
+	if (rc >= 0 && rename(temp, path) < 0)
+		rc = io_fail(path, "replace");
+	if (rc < 0)
+		unlink(temp);
+	else
+		sync_folder_of(path);
+	return rc;
 }
 
 int file_write(const char *path, const void *p, size_t n)
 {
-	char tmp[PATH_MAX];
-	if (snprintf(tmp, sizeof tmp, "%s.XXXXXX", path) >= (int)sizeof tmp)
-		return fail(E_IO, "the path %.60s... is too long", path);
-	mode_t mode = mode_for(path);
-	int fd = mkostemp(tmp, O_CLOEXEC);
-	if (fd < 0)
-		return io_fail(path, "create a file beside");
-	int rc = write_all(fd, path, p, n);
-	if (rc >= 0 && fchmod(fd, mode) < 0)
-		rc = io_fail(path, "set the mode of");
-	if (close(fd) < 0 && rc >= 0)
-		rc = io_fail(path, "write");
-	if (rc >= 0 && rename(tmp, path) < 0)
-		rc = io_fail(path, "replace");
-	if (rc < 0)
-		unlink(tmp);
-	else
-		sync_folder_of(path);
-	return rc;
+	return file_write_parts(path, &(struct blob){p, n}, 1, 07777);
 }
 
 int file_mkdirs(const char *path, unsigned mode)

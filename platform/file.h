@@ -16,6 +16,8 @@ struct blob {
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out) MUST_CHECK;
 /* Write beside the path, fsync, rename over it, fsync the folder: readers see the old or the new, never a part. */
 int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
+/* The same of parts one behind the other; of its mode no more than `most`. */
+int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most) MUST_CHECK;
 /* Like mkdir -p; the new folders are durable. */
 int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
 bool file_exists(const char *path);

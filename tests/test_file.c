@@ -39,6 +39,31 @@ TEST(write_then_read)
 	arena_free(&a);
 }
 
+/* Whoever had this process's number before left a file; who may write is for the caller to say. */
+TEST(write_in_parts)
+{
+	struct arena a = {0};
+	struct blob b;
+	struct stat st;
+	char left[300];
+	const struct blob part[] = {{"one ", 4}, {"", 0}, {"two", 3}};
+	mode_t mask = umask(002);
+	snprintf(left, sizeof left, "%s.%d", in_dir("parts"), (int)getpid());
+	CHECK_OK(file_write(left, "left", 4));
+	CHECK(stat(left, &st) == 0 && (st.st_mode & 07777) == 0664);
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(file_write_parts(in_dir("parts"), part, 3, 0644));
+		CHECK_OK(file_read(&a, in_dir("parts"), 0, &b));
+		CHECK(b.n == 7 && !strcmp(b.p, "one two"));
+		CHECK(stat(in_dir("parts"), &st) == 0 && (st.st_mode & 07777) == 0644);
+		CHECK(chmod(in_dir("parts"), 0666) == 0);
+	}
+	CHECK_OK(file_write_parts(in_dir("parts"), part, 0, 07777));
+	CHECK(stat(in_dir("parts"), &st) == 0 && (st.st_mode & 07777) == 0666 && !st.st_size);
+	umask(mask);
+	arena_free(&a);
+}
+
 TEST(read_refuses)
 {
 	struct arena a = {0};
