@@ -16,19 +16,6 @@ enum { HEAD = 80, WEIGHTS_CRC = 72, ALIGN = 4096, MOST_LABEL = 4096 };
 static const uint64_t most_meta = UINT64_C(256) << 20;
 static const char magic[] = "HIM2";
 
-static bool write_all(int fd, const void *p, size_t n)
-{
-	for (size_t at = 0; at < n;) {
-		ssize_t put = write(fd, (const char *)p + at, n - at);
-		if (put < 0 && errno == EINTR)
-			continue;
-		if (put <= 0)
-			return false;
-		at += (size_t)put;
-	}
-	return true;
-}
-
 static bool read_all(int fd, void *p, size_t n, off_t from)
 {
 	for (size_t at = 0; at < n;) {
@@ -88,28 +75,32 @@ static void make_head(struct buf *b, const struct image *im, const struct plan *
 	buf_free(&label);
 }
 
+/* What was written must be readable: a plan may be larger than a reader takes. */
+static int check_described(const char *path, const struct plan *p, const struct buf *meta)
+{
+	struct plan *again;
+	int rc = meta->n > most_meta ? fail(E_UNSUPPORTED, "its description has %zu bytes", meta->n)
+				     : plan_restore(meta->p, meta->n, p->pool, &again);
+	if (rc >= 0)
+		plan_free(again);
+	return rc < 0
+		   ? fail_in(rc == E_CORRUPT ? E_UNSUPPORTED : rc, "%s: this plan cannot be an image", path)
+		   : E_OK;
+}
+
 int image_write(const char *path, const struct image *im, const struct plan *p, const struct buf *meta)
 {
-	struct buf head = {0}, temp = {0};
-	buf_printf(&temp, "%s.%d", path, (int)getpid());
-	make_head(&head, im, p, meta);
-	if (!buf_ok(&head) || !buf_ok(&temp) || !buf_ok(meta)) {
-		buf_free(&head);
-		buf_free(&temp);
-		return fail(E_NOMEM, "no memory to write an image");
-	}
-	int fd = open(buf_str(&temp), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-	bool good = fd >= 0 && write_all(fd, head.p, head.n) &&
-		    write_all(fd, p->weights.p, p->weight_bytes) && fsync(fd) == 0 &&
-		    rename(buf_str(&temp), path) == 0;
-	int why = errno;
-	if (fd >= 0)
-		close(fd);
-	if (fd >= 0 && !good)
-		unlink(buf_str(&temp));
+	struct buf head = {0};
+	int rc = buf_ok(meta) ? check_described(path, p, meta) : E_NOMEM;
+	if (rc >= 0)
+		make_head(&head, im, p, meta);
+	const struct blob part[] = {{head.p, head.n}, {p->weights.p, p->weight_bytes}};
+	if (rc == E_NOMEM || !buf_ok(&head))
+		rc = fail(E_NOMEM, "no memory to write the image %s", path);
+	if (rc >= 0)
+		rc = file_write_parts(path, part, 2, 0644);
 	buf_free(&head);
-	buf_free(&temp);
-	return good ? E_OK : fail(E_IO, "image %s: %s", path, strerror(why));
+	return rc;
 }
 
 static bool others_write(const struct stat *st)
@@ -119,24 +110,49 @@ static bool others_write(const struct stat *st)
 	return !mine || (st->st_mode & (S_IWGRP | S_IWOTH) && !sticky);
 }
 
-static int open_own(const char *path, uint64_t *bytes)
+static int not_ours(const char *path)
+{
+	return fail(E_USAGE,
+		    "%s holds machine code, and others than root and you can write it or its folder: "
+		    "chown and chmod go-w both",
+		    path);
+}
+
+int image_folder_check(const char *path)
 {
 	char dir[4096];
-	struct stat file, folder;
+	struct stat st;
 	const char *slash = strrchr(path, '/');
 	snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
+	return stat(dir, &st) < 0 || others_write(&st) ? not_ours(path) : E_OK;
+}
+
+/* errno, of opening it. */
+static int cannot_open(const char *path)
+{
+	int why = errno;
+	if (why == ENOENT || why == ENOTDIR)
 		return fail(E_NOTFOUND, "no image %s", path);
-	if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) || stat(dir, &folder) < 0 || others_write(&file) ||
-	    others_write(&folder)) {
+	if (why == ELOOP)
+		return fail(E_USAGE, "%s is a link, and holds machine code: name the file itself", path);
+	return fail(E_IO, "cannot open the image %s: %s", path, strerror(why));
+}
+
+static int open_own(const char *path, uint64_t *bytes)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return cannot_open(path);
+	int rc = fstat(fd, &st) < 0     ? fail(E_IO, "%s: %s", path, strerror(errno))
+		 : !S_ISREG(st.st_mode) ? fail(E_USAGE, "the image %s is not a regular file", path)
+		 : others_write(&st)    ? not_ours(path)
+					: image_folder_check(path);
+	if (rc < 0) {
 		close(fd);
-		return fail(E_USAGE,
-			    "%s holds machine code, and others than root and you can write it or its folder: "
-			    "chown and chmod go-w both",
-			    path);
+		return rc;
 	}
-	*bytes = (uint64_t)file.st_size;
+	*bytes = (uint64_t)st.st_size;
 	return fd;
 }
 
@@ -278,9 +294,10 @@ int image_read(const char *path, const struct key *key, const struct target *her
 int image_peek(const char *path, struct image *im)
 {
 	struct head h;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	uint64_t bytes;
+	int fd = open_own(path, &bytes);
 	if (fd < 0)
-		return fail(E_NOTFOUND, "no image %s", path);
+		return fd;
 	int rc = read_start(fd, path, im, &h);
 	close(fd);
 	return rc;

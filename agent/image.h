@@ -6,7 +6,7 @@
  * u64 bytes of the description, u64 bytes of the weights, u32 CRC32C of the weights, u32 bytes of the label,
  * the label, the description, zeros up to a multiple of 4096, the packed weights. The label is three lines:
  * version and layout of who wrote it, the target (platform/target.h), "THREADS EXACT NAME". The description
- * is little endian and has no addresses: a place is a region and an offset in it. Where the format changes,
+ * is as numbers lie in memory here and has no addresses: a place is a region and an offset in it. Where the format changes,
  * "HIM2" does. Only the version that wrote it reads it, on a processor that has all of the target's features.
  *
  * An image holds machine code: one that somebody other than root and this process's user can write, or whose
@@ -32,15 +32,19 @@ struct image {
 	char name[64]; /* of the model; cut to fit, a word */
 };
 
-/* Beside the path, then renamed over it. `meta`: of plan_build_described. */
+/* Beside the path, then renamed over it. `meta`: of plan_build_described. E_UNSUPPORTED: no reader would take it;
+ * nothing is written then. */
 int image_write(const char *path, const struct image *im, const struct plan *p,
 		const struct buf *meta) MUST_CHECK;
-/* key NULL: of anything. E_NOTFOUND: none, or one of another key; E_CORRUPT: damaged; E_UNSUPPORTED: of
- * another version, or for a processor that `here` is not. */
+/* key NULL: of anything. E_NOTFOUND: none, or one of another key; E_USAGE: not to be
+ * trusted, a link, no file; E_IO: it cannot be opened; E_CORRUPT: damaged; E_UNSUPPORTED: of another version, or
+ * for a processor that `here` is not. */
 int image_read(const char *path, const struct key *key, const struct target *here, struct pool *pool,
 	       struct image *im, struct plan **out) MUST_CHECK;
-/* The keys alone, unchecked: what image_read is worth calling for. E_NOTFOUND: no image. */
+/* The keys alone, unchecked: what image_read is worth calling for. Errors are image_read's. */
 int image_peek(const char *path, struct image *im) MUST_CHECK;
+/* E_USAGE: image_read refuses whatever is at that path, because of its folder. */
+int image_folder_check(const char *path) MUST_CHECK;
 /* The image that `path` stands for, a bundle's folder or an image itself, into out. False: it is neither. */
 bool image_find(const char *path, char *out, size_t n);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan of what plan_image.c wrote. Every count, offset and index is checked against what it is of. */
+/* A plan of what plan_image.c wrote. Every count, offset and index is checked against what it is of; how far
+ * machine code and windows reach is trusted, as the code is. */
 #include "agent/halo.h"
 #include "agent/plan_parts.h"
 
@@ -122,10 +123,11 @@ static void get_data(struct reader *r, struct tensor *t)
 	if (!get_below(r, 2))
 		return;
 	uint64_t n = tensor_bytes(t);
-	const void *from = cur_bytes(&r->c, n);
-	t->data = from ? room(r, n, 1) : NULL;
+	const void *from = n < SIZE_MAX ? cur_bytes(&r->c, (size_t)n) : NULL;
+	t->data = from ? arena_try(&r->p->a, (size_t)n + 1, 1) : NULL;
+	r->c.bad |= !t->data;
 	if (t->data && n)
-		memcpy(t->data, from, n);
+		memcpy(t->data, from, (size_t)n);
 }
 
 /* A task in portable C and where its operands lie, MAX_OPERANDS at most. */
@@ -279,7 +281,10 @@ static int get_node(struct reader *r, struct pstep *ps, int i)
 	}
 	for (int k = 0; k < n->nout && !r->c.bad; k++)
 		n->out[k] = (int)get_below(r, (uint64_t)r->s->nvalues + 1) - 1;
-	get_parts(r, ps, n->nin + n->nout);
+	get_parts(r, ps,
+		  !strcmp(node_type(n), "Concat")  ? n->nin
+		  : !strcmp(node_type(n), "Split") ? n->nout
+						   : 0);
 	return r->c.bad ? E_CORRUPT : E_OK;
 }
 
@@ -381,7 +386,7 @@ static int open_memory(struct reader *r)
 	r->temporary_bytes = get_bytes(r);
 	p->alone = cur_u32(&r->c) != 0;
 	uint64_t threads = (uint64_t)(p->pool ? pool_threads(p->pool) : 1);
-	r->c.bad |= p->thread_bytes > SIZE_MAX / 1024;
+	r->c.bad |= p->thread_bytes > (SIZE_MAX / 2 - r->temporary_bytes) / threads;
 	if (r->c.bad)
 		return E_CORRUPT;
 	p->scratch_bytes = (size_t)(threads * p->thread_bytes + r->temporary_bytes);

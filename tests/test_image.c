@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* The plan of a graph with kernels in portable C, and what describes it. */
 static int describe(struct graph *g, int lanes, struct pool *pool, struct arena *a, struct buf *meta,
@@ -129,6 +130,30 @@ static struct graph *mixed(void)
 	return g;
 }
 
+/* What an output is without anything computed is larger than all else. */
+TEST(constant_outputs)
+{
+	struct arena a = {0};
+	struct plan *p, *q;
+	struct buf meta = {0};
+	struct graph *g = mixed();
+	struct zoo z = {.g = g, .opset = 17};
+	const struct shape large = {.rank = 2, .d = {8400, 4}};
+	rng_seed(&z.rng, 8);
+	zoo_output(&z, zoo_normal(&z, "boxes", &large, 0, 1), "anchors");
+	REQUIRE(z.rc >= 0 && describe(g, 4, NULL, &a, &meta, &p) >= 0);
+	REQUIRE(again(p, &meta, NULL, &q) >= 0);
+	const struct graph *h = plan_graph(q);
+	REQUIRE(h->noutputs == 1);
+	CHECK(
+	    !memcmp(h->value[h->output[0]].t.data, g->value[g->output[0]].t.data, 8400 * 4 * sizeof(float)));
+	plan_free(q);
+	plan_free(p);
+	buf_free(&meta);
+	graph_free(g);
+	arena_free(&a);
+}
+
 TEST(hostile_descriptions)
 {
 	struct arena a = {0};
@@ -219,7 +244,56 @@ TEST(files)
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "go-w");
 	REQUIRE(chmod(path, 0644) == 0 && chmod(onnx_tmp_dir(), 0777) == 0);
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "go-w");
+	CHECK_FAILS(image_peek(path, &im), E_USAGE, "go-w");
+	CHECK_FAILS(image_folder_check(path), E_USAGE, "go-w");
 	REQUIRE(chmod(onnx_tmp_dir(), 0700) == 0);
+	CHECK_OK(image_folder_check(path));
+}
+
+/* None of these is an image, nor is it none; nothing waits for a writer of the pipe. */
+TEST(what_cannot_be_opened)
+{
+	char path[128], other[160];
+	struct target here;
+	struct image im;
+	struct plan *p;
+	REQUIRE(target_host(&here) >= 0);
+	snprintf(path, sizeof path, "%s/what.hone", onnx_tmp_dir());
+	snprintf(other, sizeof other, "%s.other", path);
+	write_for(&here, other, (struct key){1, 2});
+	REQUIRE(symlink(other, path) == 0);
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "is a link");
+	CHECK_FAILS(image_peek(path, &im), E_USAGE, "is a link");
+	REQUIRE(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "regular");
+	CHECK_FAILS(image_peek(path, &im), E_USAGE, "regular");
+	REQUIRE(unlink(path) == 0);
+	char name[300];
+	memset(name, 'x', 280);
+	name[280] = 0;
+	CHECK_FAILS(image_peek(name, &im), E_IO, "cannot open");
+}
+
+/* A description that is not taken back is not written. */
+TEST(what_no_reader_takes)
+{
+	char path[128];
+	struct arena a = {0};
+	struct plan *p;
+	struct buf meta = {0};
+	const struct image im = {.threads = 1, .name = "mixed"};
+	struct graph *g = mixed();
+	REQUIRE(describe(g, 4, NULL, &a, &meta, &p) >= 0);
+	snprintf(path, sizeof path, "%s/none.hone", onnx_tmp_dir());
+	meta.n--;
+	CHECK_FAILS(image_write(path, &im, p, &meta), E_UNSUPPORTED, "cannot be an image");
+	CHECK(!file_exists(path));
+	meta.n++;
+	CHECK_OK(image_write(path, &im, p, &meta));
+	plan_free(p);
+	buf_free(&meta);
+	graph_free(g);
+	arena_free(&a);
 }
 
 TEST(damaged_files)
