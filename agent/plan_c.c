@@ -346,6 +346,8 @@ static int check(const struct plan *p)
 	int n = 0;
 	if (!p->whole)
 		return fail(E_USAGE, "the plan was not built to be written as C");
+	if (!elf_knows(elf_machine()))
+		return fail(E_UNSUPPORTED, "it is written for x86-64 and AArch64, and this is neither");
 	for (int i = 0; i < p->nsteps; i++) {
 		const struct step *s = p->step[i].step;
 		if (s->kind != STEP_HOST || step_any_layout(p->g, s->node) || c_node_has_form(&p->step[i]))
@@ -378,7 +380,7 @@ static int begin(struct plan_c *c)
 	if (!c->object || !c->symbol || !c->extra)
 		return E_NOMEM;
 	c->weight_bytes = c_round64((int64_t)p->weight_bytes);
-	c->code_align = object_is_arm() ? 4096 : 64; /* addresses by pages */
+	c->code_align = c_is_arm() ? 4096 : 64; /* addresses by pages */
 	int64_t threads = (int64_t)(p->pool ? pool_threads(p->pool) : 1) * (int64_t)p->thread_bytes;
 	c->value_bytes = c_round64((int64_t)p->memory_bytes) + c_round64((int64_t)p->scratch_bytes - threads);
 	for (int i = 0; i < p->nsteps; i++)

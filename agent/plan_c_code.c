@@ -2,7 +2,6 @@
 /* The machine code of all kernels as one image. Each is linked at its place in it; what it says may not
  * depend on where the image lies, aligned as its section is. */
 #include "agent/plan_c_parts.h"
-#include "platform/elf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +36,7 @@ static int add_object(struct plan_c *c, const struct blob *from, struct c_object
 {
 	struct elf e;
 	uint8_t *here, *there;
-	int rc = elf_read(&e, from->p, from->n, object_machine());
+	int rc = elf_read(&e, from->p, from->n, elf_machine());
 	if (rc < 0)
 		return rc;
 	c->code_align = e.align > c->code_align ? e.align : c->code_align;

@@ -94,11 +94,11 @@ int c_write(struct plan_c *c, const char *dir, const struct buf *header, const s
 	struct buf head[2] = {{0}}, tail[2] = {{0}};
 	struct object_symbol all = {arena_printf(&c->a, "%s_weights", c->name), 0, (uint64_t)c->weight_bytes};
 	const struct object code = {
-	    object_machine(), true,       arena_printf(&c->a, ".text.%s_kernels", c->name),
-	    c->code_align,    c->image.n, c->symbol,
+	    elf_machine(), true,       arena_printf(&c->a, ".text.%s_kernels", c->name),
+	    c->code_align, c->image.n, c->symbol,
 	    c->nsymbols};
 	const struct object weights = {
-	    object_machine(), false, arena_printf(&c->a, ".rodata.%s", all.name), 64, all.bytes, &all, 1};
+	    elf_machine(), false, arena_printf(&c->a, ".rodata.%s", all.name), 64, all.bytes, &all, 1};
 	struct blob text = {header->p, header->n}, program = {source->p, source->n};
 	int rc = object_make(&code, &head[0], &tail[0]), n = 0;
 	if (rc >= 0)

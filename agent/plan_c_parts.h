@@ -9,8 +9,11 @@
 #include "agent/plan_c.h"
 #include "agent/plan_parts.h"
 #include "platform/buf.h"
+#include "platform/elf.h"
 #include "platform/hash.h"
 #include "platform/object.h"
+
+#include <elf.h>
 
 /* In the source by these names; at: bytes, of C_IN and C_OUT the tensor's number. C_SCRATCH: the calling
  * thread's. C_STATUS: what the run will return. */
@@ -59,6 +62,12 @@ struct plan_c {
 	int64_t value_bytes, thread_bytes;
 	struct c_tensor *in, *out;
 };
+
+/* Else x86-64: no others are written for. */
+static inline bool c_is_arm(void)
+{
+	return elf_machine() == EM_AARCH64;
+}
 
 static inline int64_t c_round64(int64_t n)
 {

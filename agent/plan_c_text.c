@@ -301,7 +301,7 @@ static void put_constants(const struct plan_c *c, struct buf *b)
 		   (long long)c->value_bytes);
 	buf_printf(b, "#define THREAD ((size_t)%lld)\n", (long long)c->thread_bytes);
 	buf_printf(b, "#define MOST %d /* buffers of a kernel */\n", CODE_MAX_BUFS);
-	buf_printf(b, "#define FPU_MODE %s\n\n", object_is_arm() ? "uint64_t" : "unsigned");
+	buf_printf(b, "#define FPU_MODE %s\n\n", c_is_arm() ? "uint64_t" : "unsigned");
 }
 
 static void put_kernels(const struct plan_c *c, struct buf *b)
@@ -332,7 +332,7 @@ void c_source(const struct plan_c *c, struct buf *b)
 	buf_add(b, c->calls.p, c->calls.n);
 	buf_puts(b, "};\n\n");
 	put(c, b, run_text);
-	put(c, b, object_is_arm() ? flush_aarch64 : flush_x86);
+	put(c, b, c_is_arm() ? flush_aarch64 : flush_x86);
 	put(c, b, flushed_range);
 	put(c, b, init_text);
 	put_pointers(b, "const void *", "in", c->in, g->ninputs);

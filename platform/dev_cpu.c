@@ -5,7 +5,6 @@
 #include "platform/dev.h"
 #include "platform/elf.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -15,12 +14,6 @@
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
-#endif
-
-#if defined(__aarch64__)
-enum { MACHINE = EM_AARCH64 };
-#else
-enum { MACHINE = EM_X86_64 };
 #endif
 
 /* Mapped read-execute, whole pages; the codes that were loaded at once share it. */
@@ -155,7 +148,7 @@ static int load_all(const struct blob *obj, int n, struct dev_code **out)
 	struct map *m = calloc(1, sizeof *m);
 	int rc = e && m ? E_OK : fail(E_NOMEM, "no memory for code");
 	for (int i = 0; i < n && rc >= 0; i++) {
-		rc = elf_read(&e[i], obj[i].p, obj[i].n, MACHINE);
+		rc = elf_read(&e[i], obj[i].p, obj[i].n, elf_machine());
 		m->bytes += rc < 0 ? 0 : room(&e[i]);
 	}
 	if (rc >= 0) {

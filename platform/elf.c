@@ -4,10 +4,27 @@
 #include "platform/elf.h"
 
 #include <elf.h>
-#include <stdbool.h>
 #include <string.h>
 
 enum { MAX_ALIGN = 4096 };
+
+#if defined(__x86_64__)
+enum { HERE = EM_X86_64 };
+#elif defined(__aarch64__)
+enum { HERE = EM_AARCH64 };
+#else
+enum { HERE = EM_NONE };
+#endif
+
+int elf_machine(void)
+{
+	return HERE;
+}
+
+bool elf_knows(int machine)
+{
+	return machine == EM_X86_64 || machine == EM_AARCH64;
+}
 
 static bool inside(const struct elf *e, uint64_t at, uint64_t n)
 {
@@ -34,6 +51,8 @@ static int read_header(struct elf *e)
 		return fail(E_CORRUPT, "object: not an ELF file");
 	if (h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_ident[EI_DATA] != ELFDATA2LSB || h.e_type != ET_REL)
 		return fail(E_UNSUPPORTED, "object: not a 64-bit little-endian relocatable file");
+	if (!elf_knows(e->machine))
+		return fail(E_UNSUPPORTED, "object: machine code is of x86-64 and AArch64 only");
 	if (h.e_machine != e->machine)
 		return fail(E_UNSUPPORTED, "object: made for machine %u, not %d; build it for this processor",
 			    h.e_machine, e->machine);

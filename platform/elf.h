@@ -10,6 +10,7 @@
 #define PLATFORM_ELF_H
 
 #include "platform/err.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,8 +31,11 @@ struct elf {
 	} entry[ELF_MAX_ENTRIES];
 };
 
+/* e_machine of this process; EM_NONE where it is neither of the two. */
+int elf_machine(void);
+bool elf_knows(int machine);
 int elf_read(struct elf *e, const void *obj, size_t n, int machine) MUST_CHECK;
-/* Writes the image (image_bytes) as it must lie at address `base`, a multiple of 4096. */
+/* Writes the image (image_bytes) as it must lie at address `base`, a multiple of `align`. */
 int elf_link(const struct elf *e, uint64_t base, uint8_t *image) MUST_CHECK;
 
 #endif

@@ -1,27 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/object.h"
+#include "platform/elf.h"
 
 #include <elf.h>
 #include <string.h>
 
 /* Sections by number. The empty note says that nothing here wants a stack that is executable. */
 enum { NONE, DATA, NOTE, SYMBOLS, NAMES, SECTION_NAMES, SECTIONS };
-
-#if defined(__aarch64__)
-enum { MACHINE = EM_AARCH64 };
-#else
-enum { MACHINE = EM_X86_64 };
-#endif
-
-int object_machine(void)
-{
-	return MACHINE;
-}
-
-bool object_is_arm(void)
-{
-	return MACHINE == EM_AARCH64;
-}
 
 static uint64_t pad_to(struct buf *b, uint64_t before, uint64_t align)
 {
@@ -81,6 +66,8 @@ int object_make(const struct object *o, struct buf *head, struct buf *tail)
 	    [NAMES] = {.sh_type = SHT_STRTAB},
 	    [SECTION_NAMES] = {.sh_type = SHT_STRTAB},
 	};
+	if (!elf_knows(o->machine))
+		return fail(E_UNSUPPORTED, "objects are written for x86-64 and AArch64 only");
 	_Static_assert(sizeof(Elf64_Ehdr) == 64, "the section begins right behind the header");
 	s[DATA].sh_size = o->bytes;
 	s[DATA].sh_addralign = o->align;

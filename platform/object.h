@@ -22,9 +22,6 @@ struct object {
 	int nsymbols;
 };
 
-/* e_machine of this process, and whether it is AArch64. */
-int object_machine(void);
-bool object_is_arm(void);
 /* The file is *head, the section's bytes, *tail. The section begins at a multiple of 64 in it. */
 int object_make(const struct object *o, struct buf *head, struct buf *tail) MUST_CHECK;
 

@@ -4,6 +4,8 @@
 #include "platform/object.h"
 #include "tests/test.h"
 
+#include <elf.h>
+#include <stddef.h>
 #include <unistd.h>
 
 static const uint8_t bytes[200] = {0xc3, 0x90, 0x90, 0xc3, [160] = 7};
@@ -12,8 +14,8 @@ static void make(bool code, struct buf *file)
 {
 	static const struct object_symbol two[] = {{"first", 0, 128}, {"second_with_a_longer_name", 128, 72}};
 	struct buf tail = {0};
-	const struct object o = {
-	    object_machine(), code, code ? ".text.x" : ".rodata.x", 64, sizeof bytes, two, 2};
+	const struct object o = {elf_machine(), code, code ? ".text.x" : ".rodata.x", 64, sizeof bytes,
+				 two,           2};
 	CHECK_OK(object_make(&o, file, &tail));
 	CHECK(file->n % 64 == 0);
 	buf_add(file, bytes, sizeof bytes);
@@ -28,7 +30,7 @@ TEST(code_is_read_back)
 	struct buf file = {0};
 	uint8_t image[sizeof bytes];
 	make(true, &file);
-	REQUIRE_OK(elf_read(&e, file.p, file.n, object_machine()));
+	REQUIRE_OK(elf_read(&e, file.p, file.n, elf_machine()));
 	CHECK(e.image_bytes == sizeof bytes && e.align == 64 && e.nentries == 2);
 	CHECK(!strcmp(e.entry[0].name, "first") && e.entry[0].at == 0);
 	CHECK(!strcmp(e.entry[1].name, "second_with_a_longer_name") && e.entry[1].at == 128);
@@ -42,7 +44,29 @@ TEST(data_has_no_functions)
 	struct elf e;
 	struct buf file = {0};
 	make(false, &file);
-	CHECK_FAILS(elf_read(&e, file.p, file.n, object_machine()), E_CORRUPT, "no function");
+	CHECK_FAILS(elf_read(&e, file.p, file.n, elf_machine()), E_CORRUPT, "no function");
+	buf_free(&file);
+}
+
+/* Neither written nor read as one of the two that are. */
+TEST(other_processors)
+{
+	static const int others[] = {EM_NONE, EM_386, EM_ARM, EM_RISCV};
+	struct buf file = {0};
+	make(true, &file);
+	REQUIRE(buf_ok(&file));
+	CHECK(elf_knows(elf_machine()) && elf_knows(EM_X86_64) && elf_knows(EM_AARCH64));
+	for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+		struct elf e;
+		struct buf head = {0}, tail = {0};
+		const Elf64_Half machine = (Elf64_Half)others[i];
+		const struct object o = {.machine = others[i], .section = ".text", .align = 64, .bytes = 64};
+		memcpy(file.p + offsetof(Elf64_Ehdr, e_machine), &machine, sizeof machine);
+		CHECK(!elf_knows(others[i]));
+		CHECK_FAILS(elf_read(&e, file.p, file.n, others[i]), E_UNSUPPORTED, "x86-64 and AArch64");
+		CHECK_FAILS(object_make(&o, &head, &tail), E_UNSUPPORTED, "x86-64 and AArch64");
+		CHECK(!head.n && !tail.n);
+	}
 	buf_free(&file);
 }
 
