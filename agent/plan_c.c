@@ -77,28 +77,18 @@ static int name_tensors(struct plan_c *c, const int *value, int n, const char *p
 
 /* ---- what the source is made of ---- */
 
-static int64_t offset_in(const struct pages *g, const void *at)
-{
-	const char *begin = g->p, *p = at;
-	return begin && p >= begin && p < begin + g->bytes + 1 ? p - begin : -1;
-}
-
 struct c_place c_place_of(const struct plan_c *c, void *const *at)
 {
-	const struct plan *p = c->p;
-	int64_t threads = (int64_t)(p->pool ? pool_threads(p->pool) : 1) * (int64_t)p->thread_bytes, offset;
-	for (int i = 0; i < p->ngiven; i++)
-		if (p->given[i].at == at)
-			return (struct c_place){C_IN, p->given[i].input};
-	if (!*at)
-		return (struct c_place){C_NOWHERE, 0};
-	if ((offset = offset_in(&p->memory, *at)) >= 0)
-		return (struct c_place){C_ARENA, offset};
-	if ((offset = offset_in(&p->weights, *at)) >= 0)
-		return (struct c_place){C_WEIGHTS, offset};
-	if ((offset = offset_in(&p->threads, *at)) >= threads)
-		return (struct c_place){C_ARENA, c_round64((int64_t)p->memory_bytes) + offset - threads};
-	return (struct c_place){C_NOWHERE, 0};
+	static const enum c_region region[IMAGE_REGIONS] = {[NOWHERE] = C_NOWHERE,
+							    [IN_MEMORY] = C_ARENA,
+							    [IN_WEIGHTS] = C_WEIGHTS,
+							    [IN_TEMPORARY] = C_ARENA,
+							    [GIVEN] = C_IN};
+	int64_t offset;
+	enum image_region r = plan_region(c->p, at, &offset);
+	if (r == IN_TEMPORARY) /* behind the values */
+		offset += c_round64((int64_t)c->p->memory_bytes);
+	return (struct c_place){region[r], offset};
 }
 
 static struct c_place add_constant(struct plan_c *c, const void *p, size_t bytes)

@@ -43,16 +43,20 @@ static enum image_region find_region(const struct plan *p, const void *at, int64
 	return NOWHERE;
 }
 
+enum image_region plan_region(const struct plan *p, void *const *at, int64_t *offset)
+{
+	for (int i = 0; i < p->ngiven; i++)
+		if (p->given[i].at == at) {
+			*offset = p->given[i].input;
+			return GIVEN;
+		}
+	return find_region(p, *at, offset);
+}
+
 static void put_place(const struct plan *p, struct buf *b, void *const *at)
 {
 	int64_t offset;
-	enum image_region region = find_region(p, *at, &offset);
-	for (int i = 0; i < p->ngiven; i++)
-		if (p->given[i].at == at) {
-			region = GIVEN;
-			offset = p->given[i].input;
-		}
-	buf_u32(b, region);
+	buf_u32(b, plan_region(p, at, &offset));
 	buf_u64(b, (uint64_t)offset);
 }
 

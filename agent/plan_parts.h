@@ -114,6 +114,8 @@ int plan_find(struct plan *p, const struct target *t, const struct kernel_source
 /* plan_image.c: what a built plan is, before what it was built of is gone. */
 enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, IMAGE_REGIONS };
 enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
+/* Where the operand whose address is held at `at` lies, and the byte there; of GIVEN the input's number. */
+enum image_region plan_region(const struct plan *p, void *const *at, int64_t *offset);
 void plan_describe(struct plan *p, struct buf *out);
 /* plan_restore.c: a plan of that, whose weights are still zero. Any bytes are an error at most, but what is run of
  * it is trusted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans as C: what is written compiles without a warning, needs nothing, and computes what the plan does, bit
  * for bit. */
-#include "agent/plan_c.h"
+#include "agent/plan_c_parts.h"
 #include "kernels/import.h"
 #include "kernels/eval.h"
 #include "platform/file.h"
@@ -498,6 +498,36 @@ TEST(only_of_plans_that_were_built_for_it)
 	plan_free(p);
 	graph_free(g);
 	arena_free(&a);
+}
+
+/* Mappings may lie one directly behind the other. */
+TEST(places_at_the_seam_of_two_mappings)
+{
+	static char both[256];
+	struct plan p = {.memory = {.p = both, .bytes = 128},
+			 .weights = {.p = both + 128, .bytes = 64},
+			 .threads = {.p = both + 192, .bytes = 64},
+			 .memory_bytes = 100,
+			 .thread_bytes = 16,
+			 .scratch_bytes = 64};
+	void *given = both + 128;
+	struct given in = {&given, 3};
+	const struct plan_c c = {.p = &p};
+	static const struct {
+		int at;
+		struct c_place want;
+	} rows[] = {{0, {C_ARENA, 0}},         {127, {C_ARENA, 127}},  {128, {C_WEIGHTS, 0}},
+		    {191, {C_WEIGHTS, 63}},    {192, {C_WEIGHTS, 64}}, {208, {C_ARENA, 128}},
+		    {250, {C_ARENA, 128 + 42}}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		void *at = both + rows[i].at;
+		struct c_place got = c_place_of(&c, &at);
+		CHECK(got.region == rows[i].want.region && got.at == rows[i].want.at);
+	}
+	CHECK(c_place_of(&c, &given).region == C_WEIGHTS);
+	p.ngiven = 1;
+	p.given = &in;
+	CHECK(c_place_of(&c, &given).region == C_IN && c_place_of(&c, &given).at == 3);
 }
 
 TEST_MAIN
