@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CAP_BYTES (INT64_C(64) << 20)
+enum { LEAST_CAP = 64 << 10 };
 
 /* The lowest comes first, so the folders of a list, which begins with the uppermost, are added backwards; it
  * gives its place to one that has none. */
@@ -103,9 +103,12 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 	c->lock_fd = -1;
 	c->o = o ? *o : (struct cache_options){0};
 	c->o.cap_bytes = c->o.cap_bytes ? c->o.cap_bytes : CAP_BYTES;
+	c->cap_given = o && o->cap_bytes;
 	for (int kind = 0; kind <= SEG_CODE; kind++)
 		c->active[kind] = -1;
-	int rc = open_cache(c, dir, mode, wait_ns);
+	int rc = c->o.cap_bytes >= LEAST_CAP && c->o.cap_bytes <= CACHE_MOST_BYTES
+		     ? open_cache(c, dir, mode, wait_ns)
+		     : fail(E_USAGE, "a cache has %d KiB to %d MiB", LEAST_CAP >> 10, CACHE_MOST_BYTES >> 20);
 	if (rc < 0)
 		cache_close(c);
 	else
@@ -213,14 +216,20 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 		return fail(E_USAGE, "no records of type %d are kept", (int)t);
 	if (n > MAX_PAYLOAD)
 		return fail(E_UNSUPPORTED, "a record of %zu bytes is too large for the cache", n);
+	if (!c->memory && (int64_t)n > c->o.cap_bytes / 4) /* all else would go for it */
+		return fail(E_UNSUPPORTED,
+			    "a record of %zu bytes is too large for a cache of %lld: raise --cache-limit", n,
+			    (long long)c->o.cap_bytes);
 	uint8_t of = t == CACHE_FORGET && n == 1 ? *(const uint8_t *)p : CACHE_REC;
 	if ((t == CACHE_FORGET && n != 1) || of < CACHE_REC || of >= CACHE_MARK || of == CACHE_FORGET)
 		return fail(E_USAGE, "one type is forgotten at a time");
 	if (t != CACHE_FORGET && is_there(c, &h, p))
 		return E_OK;
+	const size_t part = (size_t)c->o.cap_bytes / 8, before = c->bytes.n / part;
 	int rc = cache_wait(c, &h, p);
 	/* Where writing fails it is tried again only now and then: every try costs flash. */
-	if (rc > 0 && !c->memory && c->waiting % BATCH_RECORDS == 0)
+	bool many = rc > 0 && c->waiting % BATCH_RECORDS == 0;
+	if (rc >= 0 && !c->memory && (many || c->bytes.n / part > before))
 		rc = cache_flush(c);
 	return rc < 0 ? rc : E_OK;
 }

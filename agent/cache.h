@@ -8,20 +8,23 @@
  * no record is durable before its code. What a successful commit wrote outlives a power cut; a batch that was
  * cut is there in parts or not at all, and each part is a whole record. The last record of a batch,
  * CACHE_MARK, counts: u64 generation (batches so far), u64 bytes written over the cache's life, in blocks, by
- * everything that this cache does (without the file system's own journal); both stay at 2^53, and a mark that
- * claims more is passed over. A pack's are not taken.
+ * everything that this cache does (without the file system's own journal), u64 its writer's cap (it may be
+ * missing); the first two stay at 2^53, and a mark that claims more is passed over. A pack's are not taken.
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
  * kind is dead (superseded, or damaged), the next writer copies what lives to a new segment that replaces the
- * others; so it does when DIR would grow over its cap, and then code goes first: that of no living record,
- * then the oldest; records only when no code is left, which is said. Until then code of another emitter or
- * candidate than its record's stays: the record may come back to it. What was forgotten is remembered, for a
- * seed that holds it may be mounted another time: all of it over a seed, else 16,384 of each kind. DIR/lock:
- * the writer. DIR/cache.hone: the format before this one, read as it is, and taken over by the next writer.
+ * others; so it does when DIR would grow over its cap, and then code goes first, which is said: that of no
+ * living record, then the oldest; where the disk has no room for the copy, the oldest files of it. Records go
+ * only for records, and when no code is left, which is said. A record of more than a fourth of the cap is
+ * refused (E_UNSUPPORTED). Until then code of another emitter or candidate than its record's stays: the
+ * record may come back to it. What was forgotten is remembered, for a seed that holds it may be mounted
+ * another time: all of it over a seed, else 16,384 of each kind. DIR/lock: the writer. DIR/cache.hone: the
+ * format before this one, read as it is, and taken over by the next writer.
  *
  * What cannot be opened (no descriptor is left, no permission) is passed over with one line in the log:
  * misses, and until it can be opened nothing of DIR is thrown away; where that leaves no room under the cap,
- * E_IO.
+ * E_IO. Where something of a file could not be read, no record of DIR is thrown away while there is code;
+ * then all is read again, and what still cannot be read is given up, which is said.
  *
  * Layers: under DIR lie seeds, folders that are only read: $HONE_SEEDS (DIR:DIR, uppermost first), else
  * CACHE_SEED, where an image keeps what it ships. A folder that this process may not write is itself a seed,
@@ -49,6 +52,7 @@
 
 #define CACHE_OLD_FILE "cache.hone"
 #define CACHE_TEMP_FILE "new.tmp"
+#define CACHE_MOST_BYTES (1 << 30)
 #define CACHE_SEED "/usr/share/hone/cache"
 
 enum cache_type {
@@ -87,7 +91,8 @@ enum cache_mode {
 };
 
 struct cache_options {
-	int64_t cap_bytes; /* of DIR's segments; 0: 64 MiB, some thousand kernels and 100,000 records */
+	int64_t cap_bytes; /* of DIR's segments, 64 KiB to CACHE_MOST_BYTES; 0: what the last writer was
+			      given, but 64 MiB at least, some thousand kernels and 100,000 records */
 	int64_t
 	    segment_bytes; /* of the first segment of records; 0: 256 KiB. Later ones grow with the cache. */
 	const char *seeds; /* DIR:DIR, uppermost first; NULL: as above */

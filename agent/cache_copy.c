@@ -10,8 +10,9 @@
 
 enum { CHUNK = 1 << 20 };
 
-static int refused(const struct copy *w, int rc)
+static int refused(struct copy *w, int rc)
 {
+	w->s.no_room = seg_no_room(rc);
 	return fail(E_IO, "cache %s: %s; %s", w->dir, strerror(-rc), disk_remedy(rc));
 }
 
@@ -69,10 +70,24 @@ static int copy_all(struct copy *w)
 	return synced < 0 ? refused(w, synced) : rc;
 }
 
+/* What is larger than that nobody would read. */
+static int check_size(const struct copy *w)
+{
+	int64_t bytes = SEG_HEAD + REC_HEAD + MARK_BYTES + REC_CRC;
+	for (int i = 0; i < w->n; i++)
+		bytes += cache_slot_bytes(w->slot[i]);
+	return bytes <= MAX_FILE
+		   ? E_OK
+		   : fail(E_UNSUPPORTED, "cache %s: %lld MiB do not fit into one file of %d MiB; forget some",
+			  cache_dir(w->c), (long long)(bytes >> 20), MAX_FILE >> 20);
+}
+
 int cache_copy(struct copy *w)
 {
 	char path[PATH_MAX];
-	int rc = seg_create(w->dir, w->temp, SEG_HEAD, w->mode, &w->s);
+	int rc = check_size(w);
+	if (rc >= 0)
+		rc = seg_create(w->dir, w->temp, SEG_HEAD, w->mode, &w->s);
 	if (rc < 0)
 		return rc;
 	if (w->name)
@@ -80,6 +95,7 @@ int cache_copy(struct copy *w)
 	rc = copy_all(w);
 	if (w->marks)
 		w->c->written_bytes += w->written;
+	w->named = rc >= 0;
 	if (rc >= 0)
 		return seg_name(w->dir, w->temp, &w->s);
 	seg_close(&w->s);

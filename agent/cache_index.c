@@ -35,6 +35,26 @@ int cache_index_start(struct cache *c)
 	return grow(c);
 }
 
+void cache_index_tidy(struct cache *c)
+{
+	size_t gone = 0, want = 256;
+	for (size_t i = 0; i < c->nslots; i++)
+		gone += c->slot[i].type && c->slot[i].seg == NOWHERE;
+	while (want <= (c->nused - gone) * 2)
+		want *= 2;
+	struct slot *old = c->slot, *fresh = gone ? calloc(want, sizeof *fresh) : NULL;
+	if (!fresh) /* it goes on with the old one */
+		return;
+	size_t n = c->nslots;
+	c->slot = fresh;
+	c->nslots = want;
+	c->nused -= gone;
+	for (size_t i = 0; i < n; i++)
+		if (old[i].type && old[i].seg != NOWHERE)
+			*cache_slot(c, old[i].type, old[i].key) = old[i];
+	free(old);
+}
+
 enum seg_kind cache_kind(uint8_t type)
 {
 	return type == CACHE_CODE ? SEG_CODE : SEG_RECORDS;
@@ -51,6 +71,14 @@ static int rank(const struct cache *c, int seg)
 	return seg == NOWHERE ? -1 : seg == IN_MEMORY ? MAX_LAYERS : c->seg[seg].layer;
 }
 
+/* What the last writer was given counts for those who are given nothing: it may have filled it. */
+static void take_cap(struct cache *c, struct cur *m)
+{
+	uint64_t cap = cur_u64(m);
+	if (!m->bad && cap <= CACHE_MOST_BYTES)
+		c->o.cap_bytes = (int64_t)cap > CAP_BYTES ? (int64_t)cap : CAP_BYTES;
+}
+
 /* A pack has none of its own: what it counts is another cache's. The folder that this process may not write
  * counts for the generation, too: it does not fall where the user's folder comes above it. */
 static void take_mark(struct cache *c, int seg, const struct head *h, const uint8_t *payload)
@@ -62,7 +90,11 @@ static void take_mark(struct cache *c, int seg, const struct head *h, const uint
 	if (generation > MOST_COUNTED || written > MOST_COUNTED)
 		return;
 	c->generation = generation > c->generation ? generation : c->generation;
-	if (cache_top_seg(c, &c->seg[seg]) && (int64_t)written > c->written_bytes)
+	if (!cache_top_seg(c, &c->seg[seg]))
+		return;
+	if (!c->cap_given && !c->seg[seg].foreign && generation == c->generation)
+		take_cap(c, &m);
+	if ((int64_t)written > c->written_bytes)
 		c->written_bytes = (int64_t)written;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the cache share: cache_list.c lists folders, cache_layer.c opens them and follows their
  * writer, cache_lock.c is the writer's lock, cache_index.c knows where records are, cache_write.c commits,
- * cache_compact.c makes room, cache_copy.c makes one file of what lives, cache.c is what callers see. */
+ * cache_compact.c copies what lives, cache_room.c evicts, cache_copy.c makes one file of what lives, cache.c
+ * is what callers see. */
 #ifndef AGENT_CACHE_PARTS_H
 #define AGENT_CACHE_PARTS_H
 
@@ -13,7 +14,9 @@
 #define CACHE_WRITES 1
 #endif
 
-enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 16, MANY_SEGS = 32 };
+enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 24, MANY_SEGS = 32 };
+
+enum { CAP_BYTES = 64 << 20 /* unless the caller says otherwise, or the last writer's did */ };
 
 /* In place of a segment: */
 enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX - 2 };
@@ -45,7 +48,8 @@ struct layer {
 	bool implied;     /* the user's, above one that is not ours to write: nobody named it */
 	uint64_t last;    /* the highest number of a segment that it has, or had */
 	struct key names; /* of the files that were there when it was opened */
-	bool unread;      /* something in it could not be read: nothing is thrown away but for the cap */
+	bool unread;      /* something in it could not be read, or is not known to be durable: nothing is
+			     thrown away but for the cap */
 	int unopened;     /* files that could not be opened: nothing is thrown away */
 	uint64_t hidden;  /* the highest number of a file that was passed over: what comes later is written
 			     behind it */
@@ -80,8 +84,11 @@ struct cache {
 	struct buf bytes;            /* the payloads of the puts */
 	size_t tidy_at;              /* bytes of them at which those that are done go */
 	struct cache_options o;
+	bool cap_given; /* by the caller */
 	uint64_t generation;
 	int64_t written_bytes, damaged_bytes;
+	int evicted[SEG_CODE + 1]; /* records by the last that made room, by kind */
+	int told_evicted;
 };
 
 struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* type 0: free */
@@ -89,6 +96,7 @@ struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* t
 int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload,
 		int64_t at) MUST_CHECK;
 int cache_index_start(struct cache *c) MUST_CHECK;
+void cache_index_tidy(struct cache *c);         /* what was evicted takes no memory */
 void cache_index_clear(struct cache *c);        /* but for what waits in memory */
 int64_t cache_slot_bytes(const struct slot *s); /* of its record, or of what says that there is none */
 /* The order of cache_each_rec. */
@@ -138,14 +146,35 @@ struct copy {
 	int n;
 	int64_t *at;
 	bool marks;      /* it is the cache's own: it counts on */
+	bool named;      /* it has got its name, perhaps not for good */
 	int64_t written; /* bytes of flash that it cost */
 	struct seg s;
 	struct buf out;  /* not written yet */
 	int64_t flushed; /* bytes of the file before that */
 };
 int cache_copy(struct copy *w) MUST_CHECK;
-/* `need` more bytes fit under the cap, as far as that can be. E_IO: nothing may be thrown away. */
-int cache_make_room(struct cache *c, int64_t need) MUST_CHECK;
+struct cache_bytes {
+	int64_t live, good, waiting; /* of records; in files: that count, that are whole; in memory */
+	int64_t size;                /* of files */
+	int files;
+};
+/* Of the uppermost layer. */
+struct cache_bytes cache_count(const struct cache *c, enum seg_kind kind);
+/* The slots of a kind that a copy of the uppermost layer keeps, in order: what lives, and what was forgotten:
+ * the seed that it hides may be mounted another time. What waits is among them: the copy loses the record
+ * that it takes the place of. */
+struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a, int *n);
+/* Copies them to a new segment that replaces the others; those that leave have left with it, or stay for want
+ * of one. *no_room: the disk had none for it. */
+int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room) MUST_CHECK;
+void cache_drop_mixed(struct cache *c);      /* both kinds were copied */
+bool cache_has_lower(const struct cache *c); /* a layer below may hold what is forgotten */
+int cache_nothing_unread(const struct cache *c) MUST_CHECK;
+/* `need` more bytes fit under the cap; perhaps what waits was written meanwhile, or code of it evicted. For
+ * code no record goes, and none is copied that could not be read in full: that is given up only for records,
+ * and when no code is left. All is read again before. E_IO: there is no room, and nothing more may be thrown
+ * away. */
+int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need) MUST_CHECK;
 void cache_compact_at_open(struct cache *c);
 
 #endif

@@ -105,6 +105,7 @@ static int64_t segment_bytes(const struct cache *c, enum seg_kind kind)
 	int64_t grown = top_bytes(c, kind) / GROWTH / ROUND * ROUND;
 	if (kind == SEG_CODE)
 		first *= CODE_FACTOR;
+	grown = grown < MAX_FILE / GROWTH ? grown : MAX_FILE / GROWTH;
 	return grown > first ? grown : first;
 }
 
@@ -162,7 +163,7 @@ static int room(struct cache *c, enum seg_kind kind, int64_t need)
 	size = size < SEG_HEAD + need ? SEG_HEAD + need : size;
 	if (kind == SEG_RECORDS && c->active[kind] >= 0 && fits(c, kind, need))
 		return c->active[kind];
-	int rc = cache_make_room(c, kind == SEG_CODE ? need : size);
+	int rc = cache_make_room(c, kind, kind == SEG_CODE ? need : size);
 	if (rc < 0)
 		return rc;
 	if (kind == SEG_CODE && c->active[kind] >= 0 && fits(c, kind, need))
@@ -181,6 +182,7 @@ void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t a
 	struct buf m = {0};
 	buf_u64(&m, cache_next_generation(c));
 	buf_u64(&m, (uint64_t)(c->written_bytes < MOST_COUNTED ? c->written_bytes : MOST_COUNTED));
+	buf_u64(&m, (uint64_t)c->o.cap_bytes);
 	if (buf_ok(&m))
 		seg_record(out, s, at, &h, m.p);
 	buf_free(&m);

@@ -148,6 +148,11 @@ static int write_empty(struct seg *s, int64_t size)
 	return rc < 0 ? rc : disk->sync(s->fd);
 }
 
+bool seg_no_room(int rc)
+{
+	return rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG;
+}
+
 static int refused(const char *dir, int rc)
 {
 	return fail(E_IO, "cache %s: %s; %s, or choose another folder with --cache", dir, strerror(-rc),
@@ -167,10 +172,12 @@ int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, s
 	s->clean = true;
 	snprintf(s->name, sizeof s->name, "%08llx.seg", (unsigned long long)s->number);
 	rc = s->fd = disk->create(tmp, mode);
+	s->no_room = seg_no_room(rc);
 	if (rc < 0)
 		return refused(dir, rc);
 	rc = write_empty(s, size);
 	if (rc < 0) {
+		s->no_room = seg_no_room(rc);
 		seg_close(s);
 		disk->unlink(tmp);
 		return refused(dir, rc);

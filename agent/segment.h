@@ -42,6 +42,7 @@ struct seg {
 	bool foreign;             /* somebody else may have written it: its code is not run */
 	bool writable;            /* open to write, and no other name leads to it */
 	bool clean;               /* nothing but zeros follows the last record */
+	bool no_room;             /* the disk had none to make it */
 	bool unread;              /* the system refused a part: there may be more in it */
 	int64_t start, end, size; /* bytes: where records begin, behind the last good one, of the file */
 	int64_t good_bytes;       /* in good records */
@@ -58,7 +59,8 @@ struct head {
  * for this process has no descriptor or no memory left. A link is followed to read, never to write. */
 int seg_open(const char *dir, const char *name, bool to_write, struct seg *out) MUST_CHECK;
 void seg_close(struct seg *s);
-uint64_t seg_salt(void); /* a number that nobody outside can know */
+bool seg_no_room(int rc); /* -errno: the disk, the quota or the limit of a file is full */
+uint64_t seg_salt(void);  /* a number that nobody outside can know */
 /* Writes DIR/TEMP: a header and then zeros up to `size` bytes, durable but without its name; s->number,
  * replaces and kind are the caller's. On failure there is no such file. */
 int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, struct seg *s) MUST_CHECK;

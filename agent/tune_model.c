@@ -161,6 +161,10 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
 		rc = put < 0 ? put : rc;
 		s->report->kept += put >= 0;
+		if (rc == E_UNSUPPORTED) { /* a small cache: the search goes on without it */
+			log_info("hone: %s", err_text());
+			rc = E_OK;
+		}
 	}
 	arena_free(&scratch);
 	int64_t now_ns = clock_now(s->clock);

@@ -51,7 +51,7 @@ TEST(forgotten_while_the_seed_is_away)
 		REQUIRE_OK(cache_open_with(&c, below("own"), CACHE_WRITE, 0, &without));
 		CHECK_OK(cache_compact(c));
 		cache_state(c, &st);
-		CHECK(st.dead_bytes < 100); /* a mark */
+		CHECK(st.dead_bytes < 120); /* two marks */
 		cache_close(c);
 	}
 	REQUIRE_OK(cache_open_with(&c, below("own"), CACHE_WRITE, 0, &with));
@@ -74,7 +74,7 @@ TEST(what_is_forgotten_is_bounded)
 	}
 	CHECK_OK(cache_compact(c));
 	cache_state(c, &st);
-	CHECK(st.file_bytes < 33 * 16384 + 300 && st.file_bytes > 32 * 16384 && st.dead_bytes < 100);
+	CHECK(st.file_bytes < 33 * 16384 + 300 && st.file_bytes > 32 * 16384 && st.dead_bytes < 120);
 	cache_close(c);
 	remove_dir();
 }
@@ -339,21 +339,28 @@ TEST(memory_is_bounded_by_what_lives)
 	remove_dir();
 }
 
+/* A disk that is broken. */
+static int broken_create(const char *path, unsigned mode)
+{
+	(void)path, (void)mode;
+	return -EIO;
+}
+
 /* Eviction at the cap holds one record in memory at a time, and where the copy fails nothing has left. */
 TEST(eviction_that_fails_evicts_nothing)
 {
 	enum { N = 400, CODE = 3000 };
 	static char code[CODE];
 	const struct cache_options o = {.cap_bytes = 1 << 20, .segment_bytes = 64 << 10, .seeds = ""};
-	struct disk full = disk_system;
+	struct disk broken = disk_system;
 	struct cache *c;
 	struct cache_state st;
-	full.create = no_create;
+	broken.create = broken_create;
 	int refused = 0;
 	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &o));
 	for (int i = 0; i < N && !test_bad; i++) {
 		struct rec r = sample(i);
-		disk = refused ? &full : &disk_system;
+		disk = refused ? &broken : &disk_system;
 		CHECK(cache_put(c, CACHE_CODE, code_key(&r), code, CODE) != E_NOMEM);
 		CHECK(cache_put_rec(c, &r) != E_NOMEM);
 		cache_state(c, &st);
