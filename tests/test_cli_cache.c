@@ -455,6 +455,8 @@ TEST(the_limit_of_a_cache)
 	CHECK_RUN(2, "import - --cache-limit 1000K --cache %s", path);
 	CHECK_SAYS(cli_err, "at least 1M");
 	CHECK_RUN(2, "tune x.onnx --cache-limit=0K --cache %s", path);
+	CHECK_RUN(2, "import - --cache-limit 2G --cache %s", path);
+	CHECK_SAYS(cli_err, "at most 1G");
 	setenv("HONE_CACHE_LIMIT", "much", 1);
 	CHECK_RUN(2, "merge %s --cache %s", from, path);
 	CHECK_SAYS(cli_err, "HONE_CACHE_LIMIT: 'much'");
@@ -465,14 +467,14 @@ TEST(the_limit_of_a_cache)
 	CHECK(number("cap_bytes") == 2 << 20);
 	make(from, 4, 1000, true);
 	struct cache *c;
-	static char bytes[300 << 10];
+	static char bytes[250 << 10];
 	REQUIRE_OK(cache_open(&c, from, false, 0));
 	for (int i = 0; i < 4; i++) {
 		struct rec r = sample(i, 1000);
 		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), bytes, sizeof bytes));
 	}
 	cache_close(c);
-	CHECK_RUN(0, "merge %s --json --cache %s", from, path); /* 1.2 MB of code */
+	CHECK_RUN(0, "merge %s --json --cache %s", from, path); /* 1 MB of code */
 	CHECK_RUN(0, "status --json --cache %s", path);
 	json_t *j = parse_out(), *records = json_object_get(j, "records");
 	CHECK(json_integer_value(json_object_get(j, "file_bytes")) <= 1 << 20);
@@ -480,6 +482,32 @@ TEST(the_limit_of_a_cache)
 	CHECK(json_integer_value(json_object_get(records, "code")) < 4);
 	json_decref(j);
 	unsetenv("HONE_CACHE_LIMIT");
+}
+
+/* Who writes without a limit evicts nothing that one with a limit wrote; nor does hone forget. */
+TEST(a_limit_stays_with_its_cache)
+{
+	enum { N = 75, CODE = 1 << 20 };
+	char path[256], key[33];
+	static char code[CODE];
+	struct cache *c;
+	snprintf(path, sizeof path, "%s", in_dir("roomy"));
+	struct rec r = sample(0, 1000);
+	REQUIRE_OK(
+	    cache_open_with(&c, path, CACHE_WRITE, 0, &(struct cache_options){.cap_bytes = 100 << 20}));
+	CHECK_OK(cache_put_rec(c, &r));
+	for (int i = 0; i < N; i++) {
+		memcpy(code, &i, sizeof i);
+		CHECK_OK(cache_put(c, CACHE_CODE, hash_bytes(&i, sizeof i, 1), code, CODE));
+	}
+	cache_close(c);
+	key_text(r.task, key);
+	CHECK_RUN(0, "forget --task %s --cache %s", key, path);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out(), *records = json_object_get(j, "records");
+	CHECK(json_integer_value(json_object_get(records, "code")) == N);
+	json_decref(j);
+	CHECK(number("cap_bytes") == 100 << 20);
 }
 
 TEST(status)

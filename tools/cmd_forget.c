@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/history.h"
 #include "agent/trials.h"
-#include "platform/clock.h"
 #include "tools/json.h"
 #include "tools/model.h"
 #include <stdio.h>
@@ -161,7 +160,7 @@ static int run_forget(const struct args *a)
 	if (rc >= 0 && !file_is_dir(dir))
 		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
 	if (rc >= 0)
-		rc = cache_open(&f.cache, dir, false, NS_PER_S);
+		rc = model_cache_open(a, true, dir, sizeof dir, &f.cache);
 	if (rc < 0)
 		return rc;
 	rc = forget(a, &f);
@@ -188,6 +187,7 @@ static const struct opt opts[] = {
     {"all", OPT_FLAG, NULL, "everything, also what its files still hold of it"},
     OPT_SHAPE,
     OPT_CACHE,
+    OPT_CACHE_LIMIT,
     {NULL},
 };
 

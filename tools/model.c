@@ -45,6 +45,8 @@ int model_cache_limit(const struct args *a, int64_t *bytes)
 	}
 	if (rc >= 0 && *bytes < LEAST_LIMIT)
 		return fail(E_USAGE, "%s: at least 1M, which some dozen kernels need", name);
+	if (rc >= 0 && *bytes > CACHE_MOST_BYTES)
+		return fail(E_USAGE, "%s: at most 1G", name);
 	return rc;
 }
 

@@ -27,12 +27,13 @@
 	{                                                                                                    \
 		"cache-limit", OPT_SIZE, "32M",                                                              \
 		    "what the cache's files may take; code goes first (default: $HONE_CACHE_LIMIT, else "    \
-		    "64M)"                                                                                   \
+		    "what the last writer was given, at least 64M)"                                          \
 	}
 
 /* The folder of --cache, or the default one, into dir. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
-/* For commands with OPT_CACHE_LIMIT: that, else the environment's, else 0. At least 1 MiB. */
+/* For commands with OPT_CACHE_LIMIT: that, else the environment's, else 0. 1 MiB to
+ * CACHE_MOST_BYTES. */
 int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
 /* The cache in that folder. To be read it has to be there: E_NOTFOUND; to be written it is made, and the
  * command has OPT_CACHE_LIMIT. */
