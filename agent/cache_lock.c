@@ -19,6 +19,23 @@ static int lock_path(const char *dir, char out[PATH_MAX])
 		   : fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
 }
 
+/* To hold a lock it is enough to open it: who may write the folder may, and its owner; another one could keep
+ * every writer away. A file that has letters in it is perhaps somebody's, and not given away. */
+static void let_writers_lock(int fd, const char *dir)
+{
+	struct stat file, folder;
+	if (fstat(fd, &file) < 0 || stat(dir, &folder) < 0 || file.st_nlink > 1 || file.st_size > 0)
+		return;
+	bool owners = file.st_uid == folder.st_uid || fchown(fd, folder.st_uid, (gid_t)-1) == 0;
+	bool groups = file.st_gid == folder.st_gid || fchown(fd, (uid_t)-1, folder.st_gid) == 0;
+	bool others_write = folder.st_mode & S_IWOTH, group_writes = folder.st_mode & S_IWGRP;
+	unsigned mode = 0600 | (owners ? 0 : 044) | (others_write ? 06 : 0);
+	if (groups ? group_writes : others_write)
+		mode |= 060;
+	if ((file.st_mode & 07777) != mode && fchmod(fd, (mode_t)mode) < 0)
+		log_more("the mode of the cache's lock file stays: %s", strerror(errno));
+}
+
 /* Names the process in the lock file, for the one that is refused. A file that has another name is perhaps
  * somebody's, put there to be overwritten. */
 static void write_holder(int fd)
@@ -52,11 +69,21 @@ int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
 	int rc = lock_path(dir, path);
 	if (rc >= 0)
 		rc = file_lock(path, wait_ns, &c->lock_fd);
-	if (rc >= 0)
-		write_holder(c->lock_fd);
-	else
+	if (rc < 0) {
 		c->lock_fd = -1;
-	return rc == E_BUSY ? busy(dir, path) : rc;
+		return rc == E_BUSY ? busy(dir, path) : rc;
+	}
+	let_writers_lock(c->lock_fd, dir);
+	write_holder(c->lock_fd);
+	return rc;
+}
+
+void cache_unlock(int fd)
+{
+	struct stat st;
+	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 1 && ftruncate(fd, 0) < 0)
+		log_more("the cache's lock file still says who held it: %s", strerror(errno));
+	file_unlock(fd);
 }
 
 static bool holds(const struct cache *c)
@@ -81,7 +108,7 @@ int cache_hold(struct cache *c)
 		c->lock_fd = old;
 		return fail(E_IO, "cache %s was taken away, or moved: %s", dir, why);
 	}
-	file_unlock(old);
+	cache_unlock(old);
 	log_info("hone: cache %s was taken away, or moved: what comes from now on is kept in a new one", dir);
 	return cache_reload(c);
 }

@@ -122,7 +122,9 @@ struct key cache_names_key(const struct names *l);
 uint64_t cache_number(const char *name); /* that its name says; 0: none */
 bool cache_own_name(const char *name);   /* XXXXXXXX.seg, as writers name theirs */
 
+/* Of DIR: whoever may write DIR may lock it, and nobody else where DIR's owner can be given the lock. */
 int cache_lock(struct cache *c, const char *dir, int64_t wait_ns) MUST_CHECK;
+void cache_unlock(int fd); /* < 0: none. No name of a holder stays */
 /* The lock is still DIR/lock; where the folder was taken away or moved, a new one is made and locked. E_IO:
  * that cannot be. */
 int cache_hold(struct cache *c) MUST_CHECK;

@@ -241,7 +241,7 @@ static int open_lock(const char *path)
 {
 	struct stat st;
 	enum { FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
-	int f = open(path, O_RDWR | O_CREAT | FLAGS, 0666);
+	int f = open(path, O_RDWR | O_CREAT | FLAGS, 0600);
 	if (f < 0 && errno == EACCES) /* somebody else made it; to lock it reading is enough */
 		f = open(path, O_RDONLY | FLAGS);
 	if (f < 0)

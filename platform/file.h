@@ -26,8 +26,8 @@ bool file_is_dir(const char *path);
 int file_self_dir(char *out, size_t n) MUST_CHECK;
 /* XDG cache folder of hone: $XDG_CACHE_HOME/hone, else $HOME/.cache/hone, else E_NOTFOUND with the remedy (--cache). */
 int file_cache_dir(char *out, size_t n) MUST_CHECK;
-/* Exclusive advisory lock (flock) of a regular file, which is made; no link is followed. wait_ns 0: E_BUSY at once. The
- * lock ends with file_unlock or the process. */
+/* Exclusive advisory lock (flock) of a regular file, which is made for its owner alone; no link is followed.
+ * wait_ns 0: E_BUSY at once. The lock ends with file_unlock or the process. */
 int file_lock(const char *path, int64_t wait_ns, int *fd) MUST_CHECK;
 void file_unlock(int fd);
 

@@ -3,8 +3,10 @@
 #include "tests/cache_dir.h"
 
 #include <pthread.h>
+#include <grp.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 
 enum { NOBODY = 65534, NO_TEST = 77 };
@@ -202,6 +204,94 @@ TEST(files_are_the_groups)
 	REQUIRE(mkdir(below("open"), 0700) == 0 && chown(below("open"), NOBODY, USERS) == 0);
 	REQUIRE(chmod(below("closed"), 0750) == 0 && chmod(below("open"), 0755) == 0);
 	CHECK(in_child(as_nobody) == 0);
+	remove_dir();
+}
+
+/* Who may not write the folder cannot hold its lock, whoever made that; who may, can. */
+static bool takes_lock(const char *folder)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/lock", folder);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool takes = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+	if (fd >= 0)
+		close(fd);
+	return takes;
+}
+
+static const struct {
+	unsigned folder, group, mode;
+	bool group_locks, others_lock;
+} locks[] = {{0, 0, 0755, false, false},
+	     {0, NOBODY, 0775, true, false},
+	     {0, NOBODY, 0755, false, false},
+	     {NOBODY, 0, 0755, true, true}, /* it is that user's own */
+	     {0, 0, 01777, true, true}};
+
+static int turn;
+
+static int as_a_member(void)
+{
+	if (setgroups(0, NULL) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0)
+		return -1;
+	CHECK(takes_lock(below("own")) == locks[turn].group_locks);
+	return 0;
+}
+
+static int as_a_stranger(void)
+{
+	if (setgroups(0, NULL) < 0 || setgid(NOBODY - 1) < 0 ||
+	    setuid(locks[turn].folder == NOBODY ? NOBODY : NOBODY - 1) < 0)
+		return -1;
+	CHECK(takes_lock(below("own")) == locks[turn].others_lock);
+	return 0;
+}
+
+TEST(who_may_lock)
+{
+	struct stat st;
+	struct cache *c;
+	if (geteuid() != 0)
+		SKIP("only root can be somebody else");
+	for (turn = 0; turn < 5; turn++) {
+		REQUIRE(chmod(fresh_dir(), 0755) == 0 && mkdir(below("own"), 0700) == 0);
+		REQUIRE(chown(below("own"), locks[turn].folder, locks[turn].group) == 0 &&
+			chmod(below("own"), locks[turn].mode) == 0);
+		CHECK_OK(file_write(below("own/lock"), "", 0)); /* as older versions left it */
+		REQUIRE(chmod(below("own/lock"), 0644) == 0);
+		for (int i = 0; i < 2; i++) {
+			make(below("own"), 3);
+			CHECK(in_child(as_a_member) == 0 && in_child(as_a_stranger) == 0);
+			CHECK(stat(below("own/lock"), &st) == 0 && st.st_size == 0);
+			CHECK(unlink(below("own/lock")) == 0);
+		}
+		remove_dir();
+	}
+	/* What lies in the lock's place and is none is not given away. */
+	REQUIRE(mkdir(below(fresh_dir() ? "own" : ""), 0755) == 0 &&
+		chown(below("own"), NOBODY, NOBODY) == 0);
+	CHECK_OK(file_write(below("own/lock"), "secret", 6));
+	REQUIRE(chmod(below("own/lock"), 0600) == 0);
+	REQUIRE_OK(cache_open(&c, below("own"), false, 0));
+	CHECK(stat(below("own/lock"), &st) == 0 && st.st_uid == 0 && (st.st_mode & 0777) == 0600);
+	cache_close(c);
+	remove_dir();
+}
+
+/* A writer that ends leaves no name behind; the next refusal names the one that holds the lock. */
+TEST(the_lock_names_who_holds_it)
+{
+	struct cache *c, *second;
+	char name[32];
+	make(fresh_dir(), 3);
+	int fd = open(below("lock"), O_RDONLY | O_CLOEXEC);
+	REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
+	CHECK_FAILS(cache_open(&second, dir, false, 0), E_BUSY, "(unknown)");
+	close(fd);
+	REQUIRE_OK(cache_open(&c, dir, false, 0));
+	snprintf(name, sizeof name, "process %ld;", (long)getpid());
+	CHECK_FAILS(cache_open(&second, dir, false, 0), E_BUSY, name);
+	cache_close(c);
 	remove_dir();
 }
 
