@@ -13,44 +13,83 @@
 
 enum { TABLE_BYTES = 1 << 20 };
 
-/* "\040" and the like are how the table writes letters that would end a word. In place. */
-static void unescape(char *s)
+/* A part of the table. */
+struct part {
+	const char *p;
+	size_t n;
+};
+
+static struct part from_to(const char *p, const char *end)
 {
-	char *to = s;
-	for (; *s; s++) {
-		int v = 0, n = 0;
-		while (*s == '\\' && n < 3 && s[n + 1] >= '0' && s[n + 1] <= '7')
-			v = v * 8 + (s[++n] - '0');
-		*to++ = n == 3 ? (char)v : *s;
-		s += n == 3 ? 3 : 0;
+	return (struct part){p, (size_t)(end - p)};
+}
+
+/* Takes the part before a letter, or what there is; the letter goes, too. */
+static struct part take(struct part *from, char until)
+{
+	const char *end = memchr(from->p, until, from->n);
+	struct part word = from_to(from->p, end ? end : from->p + from->n);
+	size_t gone = word.n + (end != NULL);
+	*from = (struct part){from->p + gone, from->n - gone};
+	return word;
+}
+
+static bool is(struct part w, const char *text)
+{
+	return w.n == strlen(text) && !memcmp(w.p, text, w.n);
+}
+
+/* "\040" and the like: three octal digits behind p, of n bytes. < 0: none. */
+static int escaped(const char *p, size_t n)
+{
+	int v = 0;
+	for (int i = 1; i <= 3; i++) {
+		if (n < 4 || *p != '\\' || p[i] < '0' || p[i] > '7')
+			return -1;
+		v = v * 8 + (p[i] - '0');
 	}
-	*to = 0;
+	return v;
+}
+
+/* The table writes letters so that would end a word. A word that is too long is "". */
+static void unescape(struct part w, char out[PATH_MAX])
+{
+	char *at = out;
+	for (size_t i = 0; i < w.n && w.n < PATH_MAX;) {
+		int v = escaped(w.p + i, w.n - i);
+		*at++ = v < 0 ? w.p[i] : (char)v;
+		i += v < 0 ? 1 : 4;
+	}
+	*at = 0;
 }
 
 struct line {
-	char at[PATH_MAX], type[32], options[PATH_MAX];
+	char at[PATH_MAX];
+	struct part type, options; /* of the file system; options may be as long as a page, or longer */
 	bool read_only;
 };
 
-static bool begins_ro(const char *options)
+static bool begins_ro(struct part options)
 {
-	return !strncmp(options, "ro", 2) && (!options[2] || options[2] == ',');
+	return is(take(&options, ','), "ro");
 }
 
 /* "36 35 98:0 /root /at rw,... tags - type source options" */
-static bool parse_line(const char *text, size_t n, struct line *out)
+static bool parse_line(struct part text, struct line *out)
 {
-	char line[3 * PATH_MAX], mode[256];
-	if (n >= sizeof line)
+	const char *tail = memmem(text.p, text.n, " - ", 3);
+	if (!tail)
 		return false;
-	memcpy(line, text, n);
-	line[n] = 0;
-	const char *tail = strstr(line, " - ");
-	*out = (struct line){0};
-	if (!tail || sscanf(line, "%*s %*s %*s %*s %4095s %255s", out->at, mode) != 2 ||
-	    sscanf(tail, " - %31s %*s %4095s", out->type, out->options) < 1)
+	struct part head = from_to(text.p, tail), rest = from_to(tail + 3, text.p + text.n);
+	for (int i = 0; i < 4; i++)
+		take(&head, ' ');
+	struct part at = take(&head, ' '), mode = take(&head, ' ');
+	out->type = take(&rest, ' ');
+	take(&rest, ' ');
+	out->options = take(&rest, ' ');
+	unescape(at, out->at);
+	if (!out->at[0] || !mode.n || !out->type.n)
 		return false;
-	unescape(out->at);
 	out->read_only = begins_ro(mode) || begins_ro(out->options); /* the mount, or what is mounted */
 	return true;
 }
@@ -66,9 +105,8 @@ static bool find_mount(const char *table, const char *path, struct line *out)
 {
 	static _Thread_local struct line l;
 	bool found = false;
-	for (const char *p = table, *end; *p; p = *end ? end + 1 : end) {
-		end = strchrnul(p, '\n');
-		if (!parse_line(p, (size_t)(end - p), &l) || !is_below(path, l.at))
+	for (struct part rest = {table, strlen(table)}; rest.n > 0;) {
+		if (!parse_line(take(&rest, '\n'), &l) || !is_below(path, l.at))
 			continue;
 		if (!found || strlen(l.at) >= strlen(out->at))
 			*out = l;
@@ -79,19 +117,20 @@ static bool find_mount(const char *table, const char *path, struct line *out)
 
 static bool in_memory(const struct line *l)
 {
-	return !strcmp(l->type, "tmpfs") || !strcmp(l->type, "ramfs");
+	return is(l->type, "tmpfs") || is(l->type, "ramfs");
 }
 
 /* The folder that an overlay's writes go to; "": it has none. */
 static void upper_of(const struct line *l, char out[PATH_MAX])
 {
-	const char *at = strstr(l->options, "upperdir=");
+	static const char option[] = "upperdir=";
+	const size_t n = sizeof option - 1;
 	out[0] = 0;
-	if (!at)
-		return;
-	at += strlen("upperdir=");
-	snprintf(out, PATH_MAX, "%.*s", (int)strcspn(at, ","), at);
-	unescape(out);
+	for (struct part rest = l->options; rest.n > 0;) {
+		struct part word = take(&rest, ',');
+		if (word.n > n && !memcmp(word.p, option, n))
+			unescape(from_to(word.p + n, word.p + word.n), out);
+	}
 }
 
 enum mount_kind mount_in(const char *mountinfo, const char *dir)
@@ -104,7 +143,7 @@ enum mount_kind mount_in(const char *mountinfo, const char *dir)
 		return MOUNT_READ_ONLY;
 	if (in_memory(&l))
 		return MOUNT_MEMORY;
-	if (strcmp(l.type, "overlay"))
+	if (!is(l.type, "overlay"))
 		return MOUNT_KEEPS;
 	upper_of(&l, upper);
 	if (!upper[0])

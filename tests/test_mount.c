@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a folder's file system does with what is written: by tables of mounts, and the machine's own. */
 #include "platform/mount.h"
+#include "platform/buf.h"
 #include "platform/file.h"
 #include "tests/test.h"
 
@@ -44,6 +45,41 @@ TEST(by_table)
 		CHECK(mount_in(odd[i], "/x") == (i < 5 ? MOUNT_KEEPS : MOUNT_READ_ONLY));
 	for (int k = MOUNT_KEEPS; k <= MOUNT_READ_ONLY; k++)
 		CHECK(!*mount_words((enum mount_kind)k) == (k == MOUNT_KEEPS));
+}
+
+/* Containers have overlays of a hundred layers, whose line is as long as the system's page or longer. */
+TEST(long_lines)
+{
+	for (int layers = 10; layers <= 300; layers += 10) {
+		struct buf b = {0};
+		buf_printf(&b, "21 1 8:1 / /data rw - ext4 /dev/sda1 rw\n"
+			       "22 1 0:3 / / rw - overlay overlay rw,lowerdir=");
+		for (int i = 0; i < layers; i++)
+			buf_printf(&b,
+				   "%s/var/lib/containers/storage/overlay/a-long-name-of-a-snapshot/%d/diff",
+				   i ? ":" : "", i);
+		buf_printf(&b,
+			   ",upperdir=/data/up,workdir=/data/work\n23 22 0:4 / /mem rw - tmpfs none rw\n");
+		CHECK(mount_in(buf_str(&b), "/root") == MOUNT_KEEPS);
+		CHECK(mount_in(buf_str(&b), "/mem/x") == MOUNT_MEMORY);
+		buf_free(&b);
+	}
+}
+
+/* Only a whole option is the upper folder, and only where overlays have it. */
+TEST(options_that_look_alike)
+{
+	CHECK(mount_in("22 1 0:3 / / rw - overlay o rw,lowerdir=/a,notupperdir=/b\n", "/x") ==
+	      MOUNT_READ_ONLY);
+	CHECK(mount_in("22 1 0:3 / / rw - overlay o,upperdir=/b rw,lowerdir=/a\n", "/x") == MOUNT_READ_ONLY);
+	CHECK(mount_in("22 1 0:3 / / rw - overlay o rw\n23 22 0:4 / /m rw - tmpfs o rw,upperdir=/b\n",
+		       "/x") == MOUNT_READ_ONLY);
+	CHECK(mount_in("22 1 0:3 / / rw - overlay o upperdir=/m/a,rw\n23 22 0:4 / /m rw - tmpfs o rw\n",
+		       "/x") == MOUNT_MEMORY);
+	CHECK(mount_in("22 1 0:3 / / rw - overlay o rw,roof\n", "/x") == MOUNT_READ_ONLY);
+	CHECK(mount_in("22 1 0:3 / / rw,roof - ext4 /dev/sda1 rw,roof\n", "/x") == MOUNT_KEEPS);
+	CHECK(mount_in("22 1 0:3 / / rw - ext4 /dev/sda1 ro", "/x") == MOUNT_READ_ONLY);
+	CHECK(mount_in("22 1 0:3 / / rw - ext4 /dev/sda1", "/x") == MOUNT_KEEPS);
 }
 
 TEST(of_this_machine)
