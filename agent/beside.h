@@ -16,7 +16,8 @@ struct beside {
 
 /* False: too long a name. */
 bool beside_path(const char *model, char *out, size_t n);
-/* Changes with the file's inode, size and times, and with the rest. E_NOTFOUND: no such file. */
+/* Changes with the file's inode, size, times and some of its bytes, and with the rest, in any order of opts'
+ * binds. E_NOTFOUND: no such file. */
 int beside_same(const struct beside *b, struct key *out) MUST_CHECK;
 /* The same, of the file's bytes, which are all read. */
 int beside_key(const struct beside *b, struct key *out) MUST_CHECK;

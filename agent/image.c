@@ -291,6 +291,20 @@ int image_read(const char *path, const struct key *key, const struct target *her
 	return rc < 0 ? rc : E_OK;
 }
 
+struct key image_note_begin(const struct choices *c)
+{
+	struct buf text = {0};
+	choices_text(c, &text);
+	struct key k = hash_text(buf_str(&text));
+	buf_free(&text);
+	return k;
+}
+
+struct key image_note(struct key before, const struct code *found, enum kernel_origin origin)
+{
+	return hash_join(before, hash_bytes(found->object.p, found->object.n, (uint64_t)origin));
+}
+
 int image_peek(const char *path, struct image *im)
 {
 	struct head h;

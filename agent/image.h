@@ -17,6 +17,7 @@
 #define AGENT_IMAGE_H
 
 #include "agent/plan.h"
+#include "kernels/choices.h"
 #include "platform/buf.h"
 #include "platform/hash.h"
 
@@ -25,7 +26,7 @@
 struct image {
 	struct key key;  /* what it is for: the caller's */
 	struct key same; /* of the model's file, as far as it is known without reading it: the caller's */
-	struct key note; /* the caller's too */
+	struct key note; /* of what its plan was made of */
 	struct target target;
 	int threads; /* that its kernels were chosen for; it runs with any number */
 	bool exact;
@@ -41,6 +42,9 @@ int image_write(const char *path, const struct image *im, const struct plan *p,
  * for a processor that `here` is not. */
 int image_read(const char *path, const struct key *key, const struct target *here, struct pool *pool,
 	       struct image *im, struct plan **out) MUST_CHECK;
+/* The note: of the choices, then of every kernel that is found, in turn. */
+struct key image_note_begin(const struct choices *c);
+struct key image_note(struct key before, const struct code *found, enum kernel_origin origin);
 /* The keys alone, unchecked: what image_read is worth calling for. Errors are image_read's. */
 int image_peek(const char *path, struct image *im) MUST_CHECK;
 /* E_USAGE: image_read refuses whatever is at that path, because of its folder. */

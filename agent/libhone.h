@@ -49,6 +49,7 @@ struct net {
 	struct key made_of; /* of the choices and of every kernel from a cache */
 	unsigned news;      /* of the handle, before it was made */
 	bool from_image;
+	bool beside;   /* of an image beside the model, whose kernels no cache need have */
 	bool compiled; /* by `hone compile`: there is no model to make it of again */
 };
 
@@ -99,9 +100,12 @@ int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHEC
 /* From the root, as the program may go to another folder before hone_refresh reads it again. */
 int hone_absolute(const char *path, char *out, size_t n) MUST_CHECK;
 
-/* libhone_net.c: no state but the handle's caches, which it locks. again: of what the caches have now, not of
- * an image beside the model. */
-int net_make(struct hone_handle *h, const struct origin *from, bool again, struct net **out) MUST_CHECK;
+/* libhone_net.c: no state but the handle's caches, which it locks. old: what runs now; it is made of what the
+ * caches have then, not of an image beside the model. NULL: none. */
+int net_make(struct hone_handle *h, const struct origin *from, const struct net *old,
+	     struct net **out) MUST_CHECK;
+/* Than an image beside the model, whose kernels may be in no cache: it would be no progress. */
+bool net_worse(const struct net *n, const struct net *old);
 void net_free(struct net *n);
 
 /* libhone_kernel.c */

@@ -97,7 +97,7 @@ static int take_shape(struct hone_model *m)
 int model_finish(struct hone_model *m, struct hone_model **out)
 {
 	int64_t begin_ns = clock_now(&clock_real);
-	int rc = net_make(m->h, &m->from, false, &m->net);
+	int rc = net_make(m->h, &m->from, NULL, &m->net);
 	if (rc >= 0)
 		rc = take_shape(m);
 	m->load_ns = clock_now(&clock_real) - begin_ns;
@@ -217,7 +217,7 @@ static bool same_tensors(const struct hone_model *m, const struct graph *g)
 static int replace(struct hone_model *m, unsigned news)
 {
 	struct net *fresh = NULL, *old = m->net;
-	int rc = net_make(m->h, &m->from, true, &fresh);
+	int rc = net_make(m->h, &m->from, old, &fresh);
 	if (rc < 0)
 		return fail_in(rc, "hone_refresh");
 	if (!same_tensors(m, plan_graph(fresh->plan))) {
@@ -225,7 +225,7 @@ static int replace(struct hone_model *m, unsigned news)
 		return fail(E_CORRUPT, "hone_refresh: %s is another model now: load it again",
 			    m->from.path ? m->from.path : "the model");
 	}
-	bool changed = !key_equal(fresh->made_of, old->made_of);
+	bool changed = !key_equal(fresh->made_of, old->made_of) && !net_worse(fresh, old);
 	if (!changed) {
 		old->news = news;
 		net_free(fresh);

@@ -28,8 +28,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	}
 	pthread_mutex_unlock(&f->h->cache_lock);
 	if (rc >= 0)
-		f->n->made_of =
-		    hash_join(f->n->made_of, hash_bytes(out->object.p, out->object.n, (uint64_t)*origin));
+		f->n->made_of = image_note(f->n->made_of, out, *origin);
 	/* A record that cannot be read is none. */
 	return rc < 0 && rc != E_NOMEM ? fail(E_NOTFOUND, "no kernel of this task in any cache") : rc;
 }
@@ -96,7 +95,8 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 {
 	struct buf text = {0};
 	struct target t = h->target;
-	char name[33];
+	char name[33], beside[4096];
+	struct key given = {0};
 	if (!(h->flags & HONE_KEEP_IMAGES) || !h->ncaches || !from->path)
 		return false;
 	const struct beside b = beside_of(h, from);
@@ -114,7 +114,11 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 	key_text(key, name);
 	snprintf(k->dir, sizeof k->dir, "%s/images", h->dir[0]);
 	snprintf(k->path, sizeof k->path, "%s/%s.image", k->dir, name);
-	k->image.key = hash_caches(h, hash_join(key, k->image.same));
+	/* An image that came beside the model since goes before this one. */
+	const struct beside other = {beside, b.opts, b.threads, b.exact};
+	if (beside_path(b.model, beside, sizeof beside) && file_exists(beside))
+		good = good && beside_same(&other, &given) >= 0;
+	k->image.key = hash_caches(h, hash_join(hash_join(key, k->image.same), given));
 	return good;
 }
 
@@ -125,6 +129,8 @@ static void keep_image(struct kept *k, const struct net *n, const struct buf *me
 		return;
 	int rc = file_mkdirs(k->dir, 0755);
 	k->image.note = n->made_of;
+	if (rc >= 0)
+		rc = image_folder_check(k->path);
 	if (rc >= 0)
 		rc = image_write(k->path, &k->image, n->plan, meta);
 	if (rc < 0)
@@ -170,7 +176,6 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 {
 	struct steps *s;
 	struct choices c;
-	struct buf text = {0};
 	struct finder f = {h, n};
 	const struct kernel_source src = {.ctx = &f, .find = find};
 	const struct target t = choose_target(h);
@@ -183,9 +188,7 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 		rc = chosen_divide(&t, n->g, &n->a, &c, &s);
 	if (rc < 0)
 		return rc;
-	choices_text(&c, &text);
-	n->made_of = hash_text(buf_str(&text));
-	buf_free(&text);
+	n->made_of = image_note_begin(&c);
 	return plan_build_described(n->g, s, &t, &src, h->pool, meta, &n->plan);
 }
 
@@ -215,6 +218,7 @@ static bool load_beside(struct hone_handle *h, const struct origin *from, struct
 	if (!beside_path(b.model, path, sizeof path) || !file_exists(path))
 		return false;
 	int rc = beside_read(&b, &h->target, h->pool, &im, &n->plan);
+	n->beside = rc >= 0;
 	if (rc >= 0)
 		n->made_of = im.note;
 	else
@@ -233,7 +237,26 @@ static bool load_kept(struct hone_handle *h, const struct kept *k, struct net *n
 	return rc >= 0;
 }
 
-static int make(struct hone_handle *h, const struct origin *from, bool again, struct net *n)
+/* What its work costs, if tuned work is 1: by where its kernels are from. */
+static double cost(const struct plan *p)
+{
+	static const double times[] = {
+	    [FROM_CACHE] = 1, [FROM_DEFAULT] = 2, [FROM_FALLBACK] = 4, [FROM_HOST] = 16};
+	const struct plan_kernel *k;
+	double all = 0, sum = 0;
+	for (int i = 0, n = plan_kernels(p, &k); i < n; i++) {
+		all += k[i].flops;
+		sum += k[i].flops * times[k[i].origin];
+	}
+	return all > 0 ? sum / all : 1;
+}
+
+bool net_worse(const struct net *n, const struct net *old)
+{
+	return old->beside && cost(n->plan) > cost(old->plan) * (1 + 1e-9);
+}
+
+static int make(struct hone_handle *h, const struct origin *from, const struct net *old, struct net *n)
 {
 	char path[4096];
 	struct kept k;
@@ -243,17 +266,17 @@ static int make(struct hone_handle *h, const struct origin *from, bool again, st
 		return load_compiled(h, from, path, n);
 	}
 	bool keeps = name_image(h, from, &k);
-	n->from_image = (keeps && load_kept(h, &k, n)) || (from->path && !again && load_beside(h, from, n));
+	n->from_image = (keeps && load_kept(h, &k, n)) || (from->path && !old && load_beside(h, from, n));
 	if (n->from_image)
 		return E_OK;
 	int rc = build(h, from, keeps ? &meta : NULL, n);
-	if (rc >= 0 && keeps)
+	if (rc >= 0 && keeps && !(old && net_worse(n, old)))
 		keep_image(&k, n, &meta);
 	buf_free(&meta);
 	return rc;
 }
 
-int net_make(struct hone_handle *h, const struct origin *from, bool again, struct net **out)
+int net_make(struct hone_handle *h, const struct origin *from, const struct net *old, struct net **out)
 {
 	struct net *n = calloc(1, sizeof *n);
 	if (!n)
@@ -261,7 +284,7 @@ int net_make(struct hone_handle *h, const struct origin *from, bool again, struc
 	pthread_mutex_lock(&h->cache_lock);
 	n->news = h->news;
 	pthread_mutex_unlock(&h->cache_lock);
-	int rc = make(h, from, again, n);
+	int rc = make(h, from, old, n);
 	if (rc < 0) {
 		net_free(n);
 		return rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone compile: what it writes runs by its name alone, in the command and in libhone. */
 #include "agent/hone.h"
+#include "platform/log.h"
 #include "tests/cli.h"
 
 #include <math.h>
@@ -114,6 +115,8 @@ TEST(what_a_bundle_refuses)
 	CHECK_SAYS(cli_err, "is compiled");
 	CHECK_RUN(2, "bench %s --kernels fallback", b);
 	CHECK_SAYS(cli_err, "is compiled");
+	CHECK_RUN(2, "bench %s --exact", b);
+	CHECK_SAYS(cli_err, "not compiled with --exact");
 	CHECK_RUN(2, "bench %s --require-cache", b);
 	CHECK_RUN(2, "tasks %s", b);
 	CHECK_SAYS(cli_err, "is compiled");
@@ -152,6 +155,7 @@ TEST(what_is_missing_is_made)
 	CHECK(m != NULL);
 	hone_model_close(m);
 	char words[400];
+	CHECK_RUN(0, "run %s --random --threads 1 --exact -o %s", b, in_dir("exact"));
 	snprintf(words, sizeof words, "export --cache %s", tuned());
 	CHECK(hone_to(log, words) == 0);
 	snprintf(cache, sizeof cache, "%s", in_dir("imported"));
@@ -190,6 +194,107 @@ TEST(beside_the_model)
 		CHECK_OK(hone_run(m));
 		hone_model_close(m);
 	}
+}
+
+/* Where others can write nothing is loaded: who compiles is told. */
+TEST(a_folder_of_others)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char b[256];
+	snprintf(b, sizeof b, "%s", in_dir("shared"));
+	log_level_set(LOG_NORMAL); /* libhone of the cases before makes it less */
+	REQUIRE(mkdir(b, 0700) == 0 && chmod(b, 0775) == 0);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
+	CHECK_SAYS(cli_err, "nothing loads it");
+	CHECK_SAYS(cli_err, "chmod go-w");
+	REQUIRE(chmod(b, 0755) == 0);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
+	CHECK(!strstr(cli_err, "nothing loads it"));
+}
+
+/* The model becomes another behind the compiler's back, when its worker starts. */
+TEST(a_model_that_changes)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char model[256], script[256], beside[300], text[1200], real[600];
+	snprintf(model, sizeof model, "%s", in_dir("changes.onnx"));
+	snprintf(script, sizeof script, "%s", in_dir("worker.sh"));
+	snprintf(beside, sizeof beside, "%s.hone", model);
+	snprintf(real, sizeof real, "%s", worker());
+	snprintf(text, sizeof text, "cp '%s' '%s'", steering(), model);
+	shell(text);
+	snprintf(text, sizeof text, "#!/bin/sh\ntouch '%s'\nexec '%s' \"$@\"\n", model, real);
+	CHECK_OK(file_write(script, text, strlen(text)));
+	REQUIRE(chmod(script, 0755) == 0 && setenv("HONE_WORKER", script, 1) == 0);
+	CHECK_RUN(1, "compile %s --beside --threads 1 --cache %s", model, in_dir("new"));
+	CHECK_SAYS(cli_err, "changed while it was compiled");
+	CHECK(!file_exists(beside));
+	REQUIRE(setenv("HONE_WORKER", real, 1) == 0);
+	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, in_dir("new"));
+	CHECK(file_exists(beside));
+}
+
+/* Kernels that a cache got for something else are no reason to give up what was compiled. */
+TEST(refreshing_keeps_what_is_better)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char model[256], cache[256], other[256], cmd[900];
+	struct hone_handle *h = NULL;
+	struct hone_options o;
+	struct hone_kernel_want w;
+	snprintf(model, sizeof model, "%s", in_dir("kept.onnx"));
+	snprintf(cache, sizeof cache, "%s", in_dir("news"));
+	snprintf(other, sizeof other, "%s", in_dir("other.onnx"));
+	snprintf(cmd, sizeof cmd, "cp '%s' '%s'", steering(), model);
+	shell(cmd);
+	const char *caches = cache;
+	HONE_INIT(o);
+	HONE_INIT(w);
+	o.caches = &caches;
+	o.ncaches = 1;
+	o.threads = 1;
+	o.flags = HONE_KEEP_IMAGES;
+	w.op = HONE_GEMM;
+	w.m = w.n = w.k = 16;
+	CHECK_OK(hone_kernel_write(&w, other));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
+	REQUIRE(hone_open(&o, &h) == 0);
+	struct hone_model *m = NULL;
+	struct hone_model_info s;
+	HONE_INIT(s);
+	CHECK_OK(hone_load(h, model, NULL, &m)); /* keeps an image of what is built in */
+	hone_model_close(m);
+	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, tuned());
+	CHECK_OK(hone_load(h, model, NULL, &m));
+	REQUIRE(m != NULL);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.from_image && s.kernels[HONE_TUNED] > 3);
+	w.m = 32;
+	CHECK_OK(hone_kernel_write(&w, other));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
+	CHECK(hone_refresh(m) == 0);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.kernels[HONE_TUNED] > 3);
+	hone_model_close(m);
+	CHECK_OK(hone_load(h, model, NULL, &m));
+	REQUIRE(m != NULL);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.kernels[HONE_TUNED] > 3);
+	/* Its own kernels, from the cache that it was compiled from: the same. Other ones are taken. */
+	snprintf(cmd, sizeof cmd, "rm -rf '%s' && cp -R '%s' '%s'", cache, tuned(), cache);
+	hone_model_close(m);
+	hone_close(h);
+	shell(cmd);
+	REQUIRE(hone_open(&o, &h) == 0);
+	CHECK_OK(hone_load(h, model, NULL, &m));
+	REQUIRE(m != NULL);
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
+	CHECK(hone_refresh(m) == 0);
+	hone_model_close(m);
+	hone_close(h);
 }
 
 TEST_MAIN

@@ -19,6 +19,8 @@ struct compile {
 	struct plan *plan;
 	struct buf meta;
 	struct image image;
+	struct import_opts opts; /* of beside */
+	struct beside beside;
 	char c_name[PLAN_C_NAME];
 	struct plan_c_sizes sizes; /* of C */
 	json_t *files;
@@ -58,10 +60,13 @@ static bool parts_are_better(const struct compile *c, const struct task *t)
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		enum kernel_origin *origin)
 {
-	const struct compile *c = ctx;
+	struct compile *c = ctx;
 	if (parts_are_better(c, t))
 		return fail(E_NOTFOUND, "the parts are tuned");
-	return c->made.find(c->made.ctx, t, text, a, out, origin);
+	int rc = c->made.find(c->made.ctx, t, text, a, out, origin);
+	if (rc >= 0)
+		c->image.note = image_note(c->image.note, out, *origin);
+	return rc;
 }
 
 static int make_plan(struct compile *c)
@@ -74,6 +79,7 @@ static int make_plan(struct compile *c)
 	c->image.target = c->host.target;
 	c->image.threads = c->host.threads;
 	c->image.exact = c->host.exact;
+	c->image.note = image_note_begin(&c->model.choices);
 	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
 	if (arg_flag(c->args, "c"))
 		return plan_build_whole(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool,
@@ -88,16 +94,23 @@ static void add_file(struct compile *c, const char *path, size_t bytes)
 			      json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes));
 }
 
+/* Read back: one that no process could load is none. Who it is for may still have to change its owner. */
 static int write_image(struct compile *c, const char *path)
 {
-	struct blob b;
-	struct arena a = {0};
+	struct stat st = {0};
+	struct image im;
+	struct plan *p = NULL;
 	int rc = image_write(path, &c->image, c->plan, &c->meta);
+	if (rc >= 0 && stat(path, &st) < 0)
+		rc = fail(E_IO, "%s: it was written, and is gone", path);
 	if (rc >= 0)
-		rc = file_read(&a, path, 0, &b);
-	if (rc >= 0)
-		add_file(c, path, b.n);
-	arena_free(&a);
+		rc = image_read(path, &c->image.key, &c->host.target, c->host.pool, &im, &p);
+	if (rc == E_USAGE) {
+		log_info("hone: as it is, nothing loads it: %s", err_text());
+		rc = E_OK;
+	}
+	plan_free(p);
+	add_file(c, path, (size_t)st.st_size);
 	return rc;
 }
 
@@ -194,22 +207,29 @@ static json_t *c_json(const struct compile *c)
 			 s->kernels, "portable", s->portable);
 }
 
+/* What the model is before it is read. */
+static int know_model(struct compile *c)
+{
+	int rc = c->opts.nbinds = model_binds(c->args, &c->arena, &c->opts.binds);
+	c->beside = (struct beside){c->args->pos[0], &c->opts, c->host.threads, c->host.exact};
+	if (rc >= 0)
+		rc = beside_same(&c->beside, &c->image.same);
+	return rc < 0 ? rc : beside_key(&c->beside, &c->image.key);
+}
+
 static int write_beside(struct compile *c)
 {
 	char path[4096];
 	const char *model = c->args->pos[0];
-	struct import_opts opts = {0};
-	const struct beside b = {model, &opts, c->host.threads, c->host.exact};
-	int rc = opts.nbinds = model_binds(c->args, &c->arena, &opts.binds);
-	if (rc >= 0 && c->model.g->external)
-		rc = fail(E_UNSUPPORTED, "%s has its data in other files: compile it into a folder (-o DIR)",
-			  model);
-	if (rc >= 0 && !beside_path(model, path, sizeof path))
-		rc = fail(E_USAGE, "%s: too long a name", model);
-	if (rc >= 0)
-		rc = beside_same(&b, &c->image.same);
-	if (rc >= 0)
-		rc = beside_key(&b, &c->image.key);
+	struct key now;
+	if (c->model.g->external)
+		return fail(E_UNSUPPORTED,
+			    "%s has its data in other files: compile it into a folder (-o DIR)", model);
+	if (!beside_path(model, path, sizeof path))
+		return fail(E_USAGE, "%s: too long a name", model);
+	int rc = beside_same(&c->beside, &now);
+	if (rc >= 0 && !key_equal(now, c->image.same))
+		rc = fail(E_BUSY, "%s changed while it was compiled: compile it again", model);
 	return rc < 0 ? rc : write_image(c, path);
 }
 
@@ -242,16 +262,19 @@ static int report(const struct compile *c)
 static int compile(struct compile *c, char *cache_dir)
 {
 	const char *dir = arg_str(c->args, "output", NULL);
+	bool beside = arg_flag(c->args, "beside");
 	int rc = host_open(c->args, cache_dir, true, &c->host);
 	if (rc >= 0 && *cache_dir)
 		rc = cache_open(&c->cache, cache_dir, true, 0);
 	if (rc >= 0)
 		rc = defaults_open(c->cache, &c->host, true, &c->made);
+	if (rc >= 0 && beside)
+		rc = know_model(c);
 	if (rc >= 0)
 		rc = make_plan(c);
 	if (rc >= 0 && dir)
 		rc = arg_flag(c->args, "c") ? write_c(c, dir) : write_bundle(c, dir);
-	if (rc >= 0 && arg_flag(c->args, "beside"))
+	if (rc >= 0 && beside)
 		rc = write_beside(c);
 	return rc < 0 ? rc : report(c);
 }

@@ -108,12 +108,13 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	struct image im;
 	const char *const *shape;
 	r->model.path = path;
-	if (r->kernels != KERNELS_BEST || r->host->exact || arg_list(a, "shape", &shape))
+	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
 		return fail(E_USAGE,
-			    "%s is compiled: its kernels and shapes are its own (no --kernels, --exact, "
-			    "--shape)",
+			    "%s is compiled: its kernels and shapes are its own (no --kernels, --shape)",
 			    path);
 	int rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
+	if (rc >= 0 && r->host->exact && !im.exact)
+		return fail(E_USAGE, "%s was not compiled with --exact", path);
 	return rc == E_NOTFOUND
 		   ? fail(rc, "%s is no compiled model: hone compile MODEL -o %s makes one", path, path)
 		   : rc;
