@@ -6,15 +6,17 @@
 
 #include <string.h>
 
-enum { FIRM_TRIES = 3 /* of what a task begins with, should the worker die under it */ };
+/* Of what a task begins with, should the worker die under it, or the machine stand still for a moment; what
+ * hangs costs its whole patience each time. */
+static const int firm_tries[MEAS_STATUSES] = {[MEAS_CRASH] = 3, [MEAS_TIMEOUT] = 2};
 
-/* Builds and times a new trial, once more if the worker dies under it. */
+/* Builds and times a new trial, again where that may have been none of its fault. */
 static int measure_firmly(struct tune *t, const char *cand, int *trial, struct meas *m)
 {
 	*trial = tune_add(t, cand);
 	*m = (struct meas){.status = MEAS_CRASH};
 	int rc = E_OK;
-	for (int i = 0; i < FIRM_TRIES && rc >= 0 && m->status == MEAS_CRASH; i++)
+	for (int i = 0; i < firm_tries[m->status] && rc >= 0; i++)
 		rc = tune_measure(t, *trial, 0, m);
 	return rc;
 }
@@ -67,7 +69,8 @@ static int find_incumbent(struct tune *t, int *trial, struct meas *m)
 	return gone ? box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, &built) : E_OK;
 }
 
-/* Whatever the record of it says: what cannot be run any more gives its place to the default. */
+/* Whatever the record of it says: what cannot be run any more, however often it was tried, gives its place to
+ * the default. */
 static int demote(struct tune *t, int standard, const struct meas *m, enum meas_status why)
 {
 	log_more("%s: the incumbent failed (%s), the default takes its place: %s", t->task->label,

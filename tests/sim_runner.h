@@ -54,7 +54,9 @@ struct sim_runner {
 	int slow_build;        /* this one takes slow_ns; 0: none */
 	const char *slow_task; /* so does each of this task; NULL: none */
 	int64_t slow_ns;
-	const char *broken; /* this candidate's answers are wrong; NULL: none */
+	const char *broken;  /* this candidate's answers are wrong; NULL: none */
+	const char *stalled; /* this one's first `stalls` builds time out; NULL: none */
+	int stalls;
 	volatile sig_atomic_t stop;
 	struct sim_job job[SIM_JOBS];
 	int njobs, taken; /* built from what builders had made */
@@ -228,6 +230,8 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	s->wrong += m->status == MEAS_WRONG;
 	if (m->status == MEAS_OK && s->broken && !strcmp(s->broken, cand))
 		m->status = MEAS_WRONG;
+	if (m->status == MEAS_OK && s->stalled && !strcmp(s->stalled, cand) && s->stalls-- > 0)
+		m->status = MEAS_TIMEOUT;
 	m->build_ns = SIM_BUILD_NS;
 	if (m->status == MEAS_OK)
 		*handle = free_at;

@@ -495,6 +495,29 @@ TEST(an_incumbent_that_fails_is_demoted)
 	}
 }
 
+/* A machine that stands still for a moment costs no tuned kernel; a kernel that hangs again goes. */
+TEST(an_incumbent_outlives_a_stall)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 8; way++) {
+		int i = 0, stalls = way / 4 ? 9 : 1;
+		while (i < NTASKS - 1 && !strcmp(known[i], standard[i]))
+			i++;
+		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+		setup.j.defaults_only = true;
+		setup.task[i].incumbent = known[i];
+		setup.task[i].codeless = way % 2;
+		setup.s->stalled = way / 2 % 2 ? standard[i] : known[i];
+		setup.s->stalls = stalls;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		bool demoted = stalls > 1 && setup.s->stalled == known[i];
+		CHECK(!strcmp(setup.saved.best[i], demoted ? standard[i] : known[i]));
+		CHECK(!setup.saved.standard[i][0] == (stalls > 1 && !demoted));
+		close_setup(&setup);
+	}
+}
+
 /* A default that does not work is no reason to lose what does. */
 TEST(an_incumbent_outlives_its_default)
 {
