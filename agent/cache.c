@@ -130,7 +130,8 @@ void cache_close(struct cache *c)
 {
 	if (!c)
 		return;
-	if (CACHE_WRITES && cache_commit(c) < 0)
+	bool told = c->told;
+	if (CACHE_WRITES && cache_commit(c) < 0 && !told)
 		log_error("%s: what this process found may be lost", err_text());
 	cache_layers_close(c);
 	if (CACHE_WRITES)
@@ -155,7 +156,9 @@ uint64_t cache_generation(const struct cache *c)
 
 int cache_commit(struct cache *c)
 {
-	return cache_flush(c);
+	int rc = cache_flush(c);
+	c->told = rc < 0;
+	return rc;
 }
 
 static int miss(void)
@@ -231,6 +234,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 	bool many = rc > 0 && c->waiting % BATCH_RECORDS == 0;
 	if (rc >= 0 && !c->memory && (many || c->bytes.n / part > before))
 		rc = cache_flush(c);
+	c->told = rc < 0;
 	return rc < 0 ? rc : E_OK;
 }
 

@@ -102,7 +102,8 @@ int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait
 int cache_open_memory(struct cache **out, const char *dir) MUST_CHECK;
 int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, int64_t wait_ns,
 		    const struct cache_options *o) MUST_CHECK;
-void cache_close(struct cache *c); /* commits first; failing that, the log says what may be lost */
+/* Commits first; failing that, the log says what may be lost, unless the last put or commit failed, too. */
+void cache_close(struct cache *c);
 /* Everything put so far is durable. Where DIR was taken away or moved meanwhile, a new one is made. */
 int cache_commit(struct cache *c) MUST_CHECK;
 const char *cache_dir(const struct cache *c);     /* the folder that is written */
@@ -118,6 +119,8 @@ int cache_get_rec(struct cache *c, struct key k, struct arena *a,
 int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
 /* The bytes are 16-byte aligned, and a NUL follows. */
 int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *out) MUST_CHECK;
+/* Whether n more bytes of any type can be put, and nothing is evicted for them; perhaps what is dead goes. */
+int cache_has_room(struct cache *c, size_t n) MUST_CHECK;
 int cache_forget(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
 /* Lower layers first, in each oldest first; bad ones are passed over. `r` lives in the arena. fn < 0 ends it.
  * Returns their number, or < 0. */

@@ -333,7 +333,7 @@ static void sync_top(struct cache *c)
 		return;
 	struct layer *top = &c->layer[c->nlayers - 1];
 	top->unread = true;
-	if (!top->told++)
+	if (!top->not_now && !top->told_sync++) /* for want of descriptors: that was said */
 		log_info("hone: cache %s: %s; %s", top->dir, strerror(-rc), disk_remedy(rc));
 }
 
@@ -344,7 +344,8 @@ static int load(struct cache *c)
 		sync_top(c);
 	if (c->nsegs)
 		qsort(c->seg, (size_t)c->nsegs, sizeof *c->seg, by_number);
-	drop_replaced(c);
+	if (rc >= 0)
+		drop_replaced(c);
 	c->damaged_bytes = 0;
 	for (int i = 0; i < c->nsegs && rc >= 0; i++) {
 		struct seg *s = &c->seg[i];

@@ -55,7 +55,8 @@ struct layer {
 			     behind it */
 	bool not_now;     /* ... for want of descriptors or memory */
 	bool told_foreign;
-	int told; /* what was said of that, and is not said again */
+	int told;      /* what was said of that, and is not said again */
+	int told_sync; /* ... of what could not be made durable */
 };
 
 /* The names of a folder's segments, sorted. */
@@ -85,6 +86,7 @@ struct cache {
 	size_t tidy_at;              /* bytes of them at which those that are done go */
 	struct cache_options o;
 	bool cap_given; /* by the caller */
+	bool told;      /* the last put or commit failed: its caller knows */
 	uint64_t generation;
 	int64_t written_bytes, damaged_bytes;
 	int evicted[SEG_CODE + 1]; /* records by the last that made room, by kind */
@@ -130,7 +132,8 @@ void cache_unlock(int fd); /* < 0: none. No name of a holder stays */
 int cache_hold(struct cache *c) MUST_CHECK;
 /* A put that waits, and counts at once. 1: one more waits; 0: another one no longer does. */
 int cache_wait(struct cache *c, const struct head *h, const void *payload) MUST_CHECK;
-int cache_flush(struct cache *c) MUST_CHECK; /* all that waits is durable */
+int cache_flush(struct cache *c) MUST_CHECK;                            /* all that waits is durable */
+int64_t cache_segment_bytes(const struct cache *c, enum seg_kind kind); /* of a new one, at least */
 /* The number of a new segment: nothing of that name is there. */
 int cache_next_number(struct cache *c, struct seg *s) MUST_CHECK;
 /* Bytes of flash that a write of n bytes at an offset costs. */

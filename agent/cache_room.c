@@ -228,3 +228,29 @@ int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need)
 	rc = room ? E_OK : fail_in(E_IO, "full");
 	return rc >= 0 && hid ? cache_reload(c) : rc; /* what went hid what a seed has */
 }
+
+/* Upper bounds all: what waits may be of either kind. */
+static int64_t to_be_written(const struct cache *c, int64_t more)
+{
+	const struct seg *s = c->active[SEG_RECORDS] >= 0 ? &c->seg[c->active[SEG_RECORDS]] : NULL;
+	int64_t bytes = more + (int64_t)c->bytes.n + (int64_t)(REC_HEAD + REC_CRC) * c->waiting +
+			2 * (SEG_HEAD + REC_HEAD + MARK_BYTES + REC_CRC);
+	return s && s->end + bytes <= s->size ? bytes : bytes + cache_segment_bytes(c, SEG_RECORDS);
+}
+
+int cache_has_room(struct cache *c, size_t n)
+{
+	int64_t more = REC_HEAD + (int64_t)n + REC_CRC;
+	if (c->lock_fd < 0)
+		return 1;
+	if ((int64_t)n > c->o.cap_bytes / 4)
+		return 0;
+	if (has_room(c, to_be_written(c, more)))
+		return 1;
+	struct cache_bytes code = cache_count(c, SEG_CODE), recs = cache_count(c, SEG_RECORDS);
+	int64_t all = code.live + code.waiting + recs.live + recs.waiting + more;
+	if (all + cache_segment_bytes(c, SEG_RECORDS) > c->o.cap_bytes / 4 * 3 || cache_nothing_unread(c) < 0)
+		return 0;
+	int rc = cache_compact(c);
+	return rc < 0 ? rc : has_room(c, to_be_written(c, more));
+}

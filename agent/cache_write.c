@@ -98,8 +98,7 @@ static int64_t top_bytes(const struct cache *c, enum seg_kind kind)
 	return n;
 }
 
-/* Bytes that a new segment has at least. */
-static int64_t segment_bytes(const struct cache *c, enum seg_kind kind)
+int64_t cache_segment_bytes(const struct cache *c, enum seg_kind kind)
 {
 	int64_t first = c->o.segment_bytes ? c->o.segment_bytes : SEGMENT_BYTES;
 	int64_t grown = top_bytes(c, kind) / GROWTH / ROUND * ROUND;
@@ -131,7 +130,7 @@ int cache_next_number(struct cache *c, struct seg *s)
 static bool fits(const struct cache *c, enum seg_kind kind, int64_t need)
 {
 	const struct seg *s = &c->seg[c->active[kind]];
-	return s->end + need <= (kind == SEG_CODE ? segment_bytes(c, kind) : s->size) ||
+	return s->end + need <= (kind == SEG_CODE ? cache_segment_bytes(c, kind) : s->size) ||
 	       (kind == SEG_CODE && s->end == SEG_HEAD);
 }
 
@@ -159,7 +158,7 @@ static int new_segment(struct cache *c, enum seg_kind kind, int64_t size)
 /* A segment of this kind with `need` bytes left, durable with its name. Its index. */
 static int room(struct cache *c, enum seg_kind kind, int64_t need)
 {
-	int64_t size = segment_bytes(c, kind);
+	int64_t size = cache_segment_bytes(c, kind);
 	size = size < SEG_HEAD + need ? SEG_HEAD + need : size;
 	if (kind == SEG_RECORDS && c->active[kind] >= 0 && fits(c, kind, need))
 		return c->active[kind];

@@ -11,11 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	struct arena a = {0};
 	struct exchange_line one, two;
+	struct exchange_sum sum = {0};
 	struct cache *c;
 	if (exchange_parse((const char *)p, n, &a, &one) >= 0) {
 		const struct cache_options o = {.seeds = ""};
 		if (cache_open_with(&c, "/nowhere", CACHE_MEMORY, 0, &o) < 0 ||
-		    exchange_put(c, &one, &a) != 1)
+		    exchange_put(c, &one, &a, &sum) < 0 || sum.taken != 1)
 			abort();
 		json_t *j = exchange_json(c, one.type, one.key);
 		char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;

@@ -252,6 +252,11 @@ TEST(no_number_is_left)
 	CHECK_FAILS(cache_commit(c), E_IO, "number");
 	CHECK(check_records(c, 60) == 60);
 	listen_to_log();
+	cache_close(c); /* what failed was said */
+	CHECK(lines_said() == 0);
+	REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
+	put_records(c, 3, 30);
+	listen_to_log();
 	cache_close(c);
 	CHECK(lines_said() == 1);
 	remove_dir();

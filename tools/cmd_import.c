@@ -8,10 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct import_sum {
-	int taken, known, refused;
-};
-
 struct lines {
 	FILE *file;
 	int64_t number; /* of the line in `text` */
@@ -39,7 +35,7 @@ static bool is_blank(const struct lines *l)
 }
 
 /* What is refused is counted, and the first of it is said. */
-static int import_line(struct cache *c, const char *path, const struct lines *in, struct import_sum *s)
+static int import_line(struct cache *c, const char *path, const struct lines *in, struct exchange_sum *s)
 {
 	struct arena a = {0};
 	struct exchange_line l;
@@ -47,9 +43,7 @@ static int import_line(struct cache *c, const char *path, const struct lines *in
 		     ? fail(E_CORRUPT, "longer than the %d bytes of a record", EXCHANGE_LINE_BYTES)
 		     : exchange_parse(in->text, in->n, &a, &l);
 	if (rc >= 0) {
-		rc = exchange_put(c, &l, &a);
-		s->taken += rc > 0;
-		s->known += rc == 0;
+		rc = exchange_put(c, &l, &a, s);
 	} else if (rc == E_CORRUPT) {
 		if (!s->refused++)
 			log_info("hone: %s:%" PRId64 " is refused: %s", path, in->number, err_text());
@@ -60,7 +54,7 @@ static int import_line(struct cache *c, const char *path, const struct lines *in
 }
 
 /* After an error, the lines before it are taken. */
-static int import_file_lines(struct cache *c, const char *path, struct import_sum *s)
+static int import_file_lines(struct cache *c, const char *path, struct exchange_sum *s)
 {
 	struct lines l = {.file = strcmp(path, "-") ? fopen(path, "re") : stdin};
 	if (!l.file)
@@ -83,7 +77,7 @@ static int run_import(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	struct import_sum s = {0};
+	struct exchange_sum s = {0};
 	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
@@ -91,17 +85,19 @@ static int run_import(const struct args *a)
 		rc = import_file_lines(c, a->pos[i], &s);
 	int kept = cache_commit(c);
 	rc = rc < 0 ? rc : kept;
+	if (rc >= 0)
+		exchange_tell(c, &s);
 	cache_close(c);
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		rc = json_out(json_pack("{so si si si}", "cache", json_text(dir), "taken", s.taken, "known",
-					s.known, "refused", s.refused));
+		rc = json_out(json_pack("{so si si si si}", "cache", json_text(dir), "taken", s.taken,
+					"known", s.known, "refused", s.refused, "left_out", s.left_out));
 	else
 		printf("%d record%s taken into %s, %d known, %d refused. Next: hone tune MODEL --cache "
 		       "%s\n",
 		       s.taken, plural_s(s.taken), dir, s.known, s.refused, dir);
-	return rc < 0 ? rc : s.refused && !s.taken && !s.known;
+	return rc < 0 ? rc : (s.refused || s.left_out) && !s.taken && !s.known;
 }
 
 static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
@@ -114,7 +110,7 @@ const struct cmd cmd_import = {
 	"refused, "
 	"and the rest is taken. A record of another machine is a candidate for the next search here, and "
 	"each is compiled and timed before it is used. Code is not taken, and what this cache knows is not "
-	"replaced.",
+	"replaced, nor evicted: a full cache takes no more.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

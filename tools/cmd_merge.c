@@ -7,7 +7,6 @@
 static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
 {
 	struct cache *from;
-	struct exchange_sum s;
 	if (!file_is_dir(path))
 		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
 	/* In memory: what others read as one with a folder that they cannot write, the user's own, is left
@@ -15,14 +14,12 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	int rc = cache_open_with(&from, path, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
 	if (rc < 0)
 		return rc;
-	rc = exchange_merge(to, from, &s);
+	int refused = all->refused;
+	rc = exchange_merge(to, from, all);
+	refused = all->refused - refused;
 	cache_close(from);
-	all->taken += s.taken;
-	all->known += s.known;
-	all->code += s.code;
-	all->refused += s.refused;
-	if (s.refused)
-		log_info("hone: %d record%s of %s left out as no good", s.refused, plural_s(s.refused), path);
+	if (refused)
+		log_info("hone: %d record%s of %s left out as no good", refused, plural_s(refused), path);
 	return rc;
 }
 
@@ -36,12 +33,15 @@ static int run_merge(const struct args *a)
 		return rc;
 	for (int i = 0; i < a->npos && rc >= 0; i++)
 		rc = merge_dir(c, a->pos[i], &s);
+	if (rc >= 0)
+		exchange_tell(c, &s);
 	cache_close(c);
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		return json_out(json_pack("{so si si si si}", "cache", json_text(dir), "taken", s.taken,
-					  "known", s.known, "code", s.code, "refused", s.refused));
+		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
+					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
+					  s.left_out));
 	printf("%d record%s taken into %s, %d with code; %d known or slower. Next: hone bench MODEL "
 	       "--cache %s\n",
 	       s.taken, plural_s(s.taken), dir, s.code, s.known, dir);
@@ -55,7 +55,7 @@ const struct cmd cmd_merge = {
     .summary = "take over what other caches of this machine hold",
     .details =
 	"Of two kernels for one task the faster one stays, with its code, if nobody else can write the "
-	"folder that it comes from.",
+	"folder that it comes from. Nothing is evicted: a full cache takes no more.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

@@ -5,9 +5,12 @@
 #include "agent/trials.h"
 #include "kernels/choices.h"
 #include "kernels/task.h"
+#include "platform/log.h"
 #include "search/job.h"
 #include <stdlib.h>
 #include <string.h>
+
+enum { REC_ROOM = 8192 /* bytes of a record's text, far more than it has */ };
 
 const enum cache_type exchange_types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS, 0};
 
@@ -128,13 +131,38 @@ static bool known(struct cache *c, enum cache_type t, struct key k, struct arena
 	return cache_get(c, t, k, a, b) >= 0;
 }
 
-int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a)
+/* 1: there is room for it. */
+static int fits(struct cache *c, size_t n, struct exchange_sum *sum)
+{
+	int rc = sum->no_fit && n >= sum->no_fit ? 0 : cache_has_room(c, n);
+	sum->left_out += rc == 0;
+	sum->no_fit = rc == 0 && (!sum->no_fit || n < sum->no_fit) ? n : sum->no_fit;
+	return rc;
+}
+
+int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a, struct exchange_sum *sum)
 {
 	struct blob b;
-	if (known(c, l->type, l->key, a, &b))
-		return 0;
-	int rc = cache_put(c, l->type, l->key, l->text, strlen(l->text));
-	return rc < 0 ? rc : 1;
+	size_t n = strlen(l->text);
+	if (known(c, l->type, l->key, a, &b)) {
+		sum->known++;
+		return E_OK;
+	}
+	int rc = fits(c, n, sum);
+	if (rc > 0)
+		rc = cache_put(c, l->type, l->key, l->text, n);
+	else if (rc == 0)
+		return E_OK;
+	sum->taken += rc >= 0;
+	return rc;
+}
+
+void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
+{
+	if (sum->left_out)
+		log_info("hone: cache %s is full: %d record%s left out, so that nothing goes for them; "
+			 "--cache-limit makes room",
+			 cache_dir(c), sum->left_out, sum->left_out == 1 ? " is" : "s are");
 }
 
 /* Of two kernels with code the faster one counts; one without gives its place to one with code, and takes
@@ -155,6 +183,9 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 		sum->known++;
 		return E_OK;
 	}
+	rc = fits(to, (has_code ? code.n : 0) + REC_ROOM, sum);
+	if (rc <= 0)
+		return rc;
 	rc = has_code ? cache_put(to, CACHE_CODE, code_key(&theirs), code.p, code.n) : E_OK;
 	if (rc >= 0)
 		rc = cache_put_rec(to, &theirs);
@@ -181,15 +212,19 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 		sum->known++;
 		return E_OK;
 	}
-	sum->taken++;
-	return cache_put(to, t, k, theirs.p, theirs.n);
+	rc = fits(to, theirs.n, sum);
+	if (rc > 0)
+		rc = cache_put(to, t, k, theirs.p, theirs.n);
+	else if (rc == 0)
+		return E_OK;
+	sum->taken += rc >= 0;
+	return rc;
 }
 
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum)
 {
 	struct arena keys = {0}, a = {0};
 	int rc = E_OK;
-	*sum = (struct exchange_sum){0};
 	for (int i = 0; exchange_types[i] && rc >= 0; i++) {
 		struct key *k;
 		int n = cache_keys(from, exchange_types[i], &keys, &k);

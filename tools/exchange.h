@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": as the cache has
  * it}. What comes in is data of strangers: it is parsed, its numbers are checked, its key has to be its own,
- * and it is no code. What this machine knows already is not touched: imported records are candidates for the
- * next search, which times them (agent/stale.h).
+ * and it is no code. What this machine knows already is not touched, nor evicted: what comes in ends where it
+ * would be. Imported records are candidates for the next search, which times them (agent/stale.h).
  *
  * Keys of choices and histories are of the model that they were made for, which is not here: such a record is
  * checked as far as its text goes. Under the key of another model its choices name nothing, and are passed
@@ -28,14 +28,18 @@ struct exchange_line {
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
 /* E_CORRUPT: it is not a record that could be ours. */
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;
-/* Puts it where nothing is known under its key. Returns whether it did. */
-int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a) MUST_CHECK;
-
 struct exchange_sum {
 	int taken, known, code, refused;
+	int left_out;  /* for want of room */
+	size_t no_fit; /* bytes of the smallest such record: it is not asked for as many again; 0: none */
 };
-/* All of another cache of this machine: what is not known here, and the faster of two kernels with its code.
- * Records are checked as on import. */
+/* Puts it where nothing is known under its key, and counts that. */
+int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a,
+		 struct exchange_sum *sum) MUST_CHECK;
+void exchange_tell(const struct cache *c, const struct exchange_sum *sum); /* what was left out */
+
+/* All of another cache of this machine: what is not known here, and the faster of two kernels with its code,
+ * as far as there is room for that. Records are checked as on import. Adds to sum. */
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum) MUST_CHECK;
 
 #endif
