@@ -198,7 +198,7 @@ static int put_kernel(struct plan_c *c, const struct pstep *ps)
 		int entry = find_entry(o, ps->found->m.entry[e]);
 		if (entry < 0)
 			return entry;
-		call.fn = arena_printf(&c->a, "%s_k%d_%d", c->name, o->number, entry);
+		call.fn = arena_printf(&c->a, "k%d_%d", o->number, entry);
 		call.extent = ps->entry[e].extent;
 		if (e == ps->nentries - 1 && ps->nrefill) {
 			call.edge = c_edges(c, ps->refill, ps->nrefill);
@@ -389,6 +389,8 @@ static int make(struct plan_c *c, const char *dir, struct plan_c_sizes *out)
 	if (rc < 0)
 		return rc;
 	c->weight_bytes = c->weight_bytes ? c->weight_bytes : 64;
+	if ((rc = c_set_tag(c)) < 0)
+		return rc;
 	c_header(c, &header);
 	c_source(c, &source);
 	const struct buf *all[] = {&header,    &source,   &c->image, &c->functions,

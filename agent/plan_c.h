@@ -8,6 +8,8 @@
  *                   header says so)
  *   NAME_kernels.o  the kernels' machine code, linked among itself: one section without relocations, no data
  *   NAME_weights.o  packed weights: one section to be read only, aligned to 64 bytes
+ * Names in the objects, and the header, have a hash of all four: files of different plans do not link. What was
+ * there of that NAME stays where a file cannot be replaced.
  * The objects are written here and not by a compiler: a board may have none, and what was measured is what
  * runs. NAME begins all names that others see, so that several networks link into one program. The same plan
  * gives the same bytes.

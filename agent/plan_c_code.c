@@ -26,9 +26,8 @@ static void add_symbols(struct plan_c *c, const struct elf *e, uint64_t base, st
 		size_t end = e->image_bytes;
 		for (int k = 0; k < e->nentries; k++)
 			end = e->entry[k].at > e->entry[i].at && e->entry[k].at < end ? e->entry[k].at : end;
-		c->symbol[c->nsymbols++] =
-		    (struct object_symbol){arena_printf(&c->a, "%s_k%d_%d", c->name, o->number, i),
-					   base + e->entry[i].at, end - e->entry[i].at};
+		c->symbol[c->nsymbols++] = (struct object_symbol){
+		    arena_printf(&c->a, "k%d_%d", o->number, i), base + e->entry[i].at, end - e->entry[i].at};
 	}
 }
 

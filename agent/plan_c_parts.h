@@ -41,12 +41,13 @@ struct plan_c {
 	const struct plan *p;
 	struct arena a;
 	const char *name, *upper;
+	char tag[9]; /* 8 hex digits of all that the files hold: those of other sets do not link */
 	/* NAME_kernels.o */
 	struct buf image;
 	size_t code_align;
 	int nobjects, nsymbols;
 	struct c_object *object;
-	struct object_symbol *symbol;
+	struct object_symbol *symbol; /* "k0_1": without name and tag */
 	const char *isa[8];
 	int nisa;
 	/* NAME_weights.o: the plan's, then constants that are copied as they are */
@@ -121,7 +122,9 @@ void c_refill(struct plan_c *c, int value);
 /* Those that hold once they are set. */
 void c_fixed_edges(struct plan_c *c);
 
-/* plan_c_files.c: makes the objects, and writes all four. */
+/* plan_c_files.c: tells this set from all others, when steps and constants are complete. */
+int c_set_tag(struct plan_c *c) MUST_CHECK;
+/* Makes the objects, and writes all four. */
 int c_write(struct plan_c *c, const char *dir, const struct buf *header, const struct buf *source) MUST_CHECK;
 
 /* plan_c_text.c */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* '@' is the network's name, '$' the same in capitals. */
+/* '@' is the network's name, '$' the same in capitals, '^' the set's tag. */
 static void put(const struct plan_c *c, struct buf *b, const char *text)
 {
 	for (const char *p = text; *p; p++)
@@ -12,6 +12,8 @@ static void put(const struct plan_c *c, struct buf *b, const char *text)
 			buf_puts(b, c->name);
 		else if (*p == '$')
 			buf_puts(b, c->upper);
+		else if (*p == '^')
+			buf_puts(b, c->tag);
 		else
 			buf_u8(b, (uint8_t)*p);
 }
@@ -119,6 +121,10 @@ void c_header(const struct plan_c *c, struct buf *b)
 	put(c, b,
 	    "#ifndef HONE_NET_$_H\n#define HONE_NET_$_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n"
 	    "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+	put(c, b,
+	    "/* This header, @.c and the two objects were made together: those of other sets do not link. "
+	    "*/\n"
+	    "#define $_SET 0x^\n\n");
 	put_macros(c, b, c->in, g->ninputs);
 	put_macros(c, b, c->out, g->noutputs);
 	put(c, b, "\nstruct @_io {\n");
@@ -159,7 +165,7 @@ static const char types_text[] =
     "\tint nedges;\n"
     "\tint alone; /* too little for several threads */\n"
     "};\n\n"
-    "extern const unsigned char @_weights[];\n";
+    "extern const unsigned char @_weights_^[];\n";
 
 static const char run_text[] =
     "struct job {\n"
@@ -175,7 +181,7 @@ static const char run_text[] =
     "\tcase ARENA:\n"
     "\t\treturn j->arena + p->at;\n"
     "\tcase WEIGHTS:\n"
-    "\t\treturn (void *)(uintptr_t)(@_weights + p->at);\n"
+    "\t\treturn (void *)(uintptr_t)(@_weights_^ + p->at);\n"
     "\tcase IN:\n"
     "\t\treturn (void *)(uintptr_t)j->in[p->at];\n"
     "\tcase OUT:\n"
@@ -307,7 +313,8 @@ static void put_constants(const struct plan_c *c, struct buf *b)
 static void put_kernels(const struct plan_c *c, struct buf *b)
 {
 	for (int i = 0; i < c->nsymbols; i++)
-		buf_printf(b, "extern kernel %s;\n", c->symbol[i].name);
+		buf_printf(b, "extern kernel %s_%s_%s;\n#define %s %s_%s_%s\n", c->name, c->symbol[i].name,
+			   c->tag, c->symbol[i].name, c->name, c->symbol[i].name, c->tag);
 	buf_puts(b, "\n");
 }
 
@@ -318,6 +325,7 @@ void c_source(const struct plan_c *c, struct buf *b)
 	buf_puts(b, c->portable ? "#include <math.h>\n\n" : "\n");
 	if (c->portable)
 		buf_puts(b, "#ifdef __clang__\n#pragma STDC FP_CONTRACT OFF\n#endif\n\n");
+	put(c, b, "#if $_SET != 0x^\n#error \"@.h is of another set than @.c\"\n#endif\n\n");
 	put_constants(c, b);
 	put(c, b, types_text);
 	put_kernels(c, b);

@@ -119,8 +119,7 @@ static void sync_folder(const char *dir)
 	close(fd);
 }
 
-/* A new name is durable when its folder is. */
-static void sync_folder_of(const char *path)
+void file_sync_folder_of(const char *path)
 {
 	char dir[PATH_MAX];
 	const char *slash = strrchr(path, '/');
@@ -164,7 +163,7 @@ int file_write_parts(const char *path, const struct blob *part, int nparts, unsi
 	if (rc < 0)
 		unlink(temp);
 	else
-		sync_folder_of(path);
+		file_sync_folder_of(path);
 	return rc;
 }
 
@@ -186,7 +185,7 @@ int file_mkdirs(const char *path, unsigned mode)
 		char end = *at;
 		*at = 0;
 		if (mkdir(part, (mode_t)mode) == 0)
-			sync_folder_of(part);
+			file_sync_folder_of(part);
 		else if (!file_is_dir(part))
 			return io_fail(part, "make the folder");
 		if (!end)

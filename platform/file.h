@@ -18,6 +18,8 @@ int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *
 int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
 /* The same of parts one behind the other; of its mode no more than `most`. */
 int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most) MUST_CHECK;
+/* A name that is new or gone is durable when its folder is. */
+void file_sync_folder_of(const char *path);
 /* Like mkdir -p; the new folders are durable. */
 int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
 bool file_exists(const char *path);

@@ -10,6 +10,8 @@
 #include "agent/source.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 
 /* Runs in the folder; 0: it went well. */
@@ -415,7 +417,7 @@ static int files_in(const char *path)
 	int n = 0;
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d));)
-		n += e->d_name[0] != '.';
+		n += strcmp(e->d_name, ".") && strcmp(e->d_name, "..");
 	if (d)
 		closedir(d);
 	return n;
@@ -437,6 +439,81 @@ static int write_short(const struct plan *p, const char *to, rlim_t most)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -128;
 }
 
+/* The renames before one that fails; -1: none does. */
+static int good_renames = -1;
+
+int rename(const char *from, const char *to)
+{
+	if (good_renames >= 0 && good_renames-- == 0) {
+		errno = EIO;
+		return -1;
+	}
+	return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+/* Whichever rename fails, nothing has changed; nor has it where the folder was empty. Returns how many there
+ * are. */
+static int renames_that_fail(const struct plan *p, const char *to, const char *same)
+{
+	struct plan_c_sizes sizes;
+	int n = 0, rc = E_IO;
+	for (; rc == E_IO && n < 100; n++) {
+		good_renames = n;
+		rc = plan_c_write(p, in_dir(to), "net", &sizes);
+		good_renames = -1;
+		if (rc == E_IO)
+			CHECK(shell("diff -r %s %s", to, same) == 0);
+	}
+	CHECK_OK(rc);
+	return n - 1;
+}
+
+TEST(a_rename_that_fails)
+{
+	struct net n[2];
+	struct plan_c_sizes sizes;
+	for (int i = 0; i < 2; i++)
+		REQUIRE_OK(net_plan(&n[i], zoo_net("steering", 5 + (uint64_t)i), NULL));
+	REQUIRE(shell("rm -rf again && mkdir again empty") == 0);
+	CHECK(renames_that_fail(n[0].p, "again", "empty") >= 4);
+	CHECK(shell("cp -r again first") == 0);
+	CHECK(renames_that_fail(n[1].p, "again", "first") >= 4);
+	REQUIRE_OK(plan_c_write(n[1].p, in_dir("second"), "net", &sizes));
+	CHECK(shell("diff -r again second") == 0 && shell("diff -r first second >/dev/null") != 0);
+	net_close(&n[0]);
+	net_close(&n[1]);
+}
+
+/* Files of two plans of one name are no program. */
+TEST(sets_do_not_mix)
+{
+	struct net n;
+	struct plan_c_sizes sizes;
+	static const char *const suffix[] = {".h", ".c", "_kernels.o", "_weights.o", "_kernels.h"};
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_OK(net_plan(&n, zoo_net("steering", 5 + (uint64_t)i), NULL));
+		REQUIRE_OK(plan_c_write(n.p, in_dir(i ? "right" : "left"), "net", &sizes));
+		CHECK(sizes.kernels > 0);
+		net_close(&n);
+	}
+	CHECK(shell("printf '#include \"net.h\"\nint main(void) { return net_run(NULL, NULL) != -1; }\n' "
+		    ">use.c") == 0);
+	for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++) {
+		bool mixed = i + 1 < sizeof suffix / sizeof *suffix;
+		CHECK(shell("rm -rf mix && cp -r left mix && cp use.c mix && %s cp right/net%s mix",
+			    mixed ? "" : ":", suffix[i]) == 0);
+		int rc = shell(
+		    "cd mix && %s -c net.c 2>why && %s use.c net.o net_kernels.o net_weights.o -lm -o use "
+		    "2>>why && ./use",
+		    compiler(), compiler());
+		CHECK(mixed
+			  ? rc != 0 &&
+				shell("grep -q -e 'undefined reference' -e 'net.h is of another set' mix/why") ==
+				    0
+			  : rc == 0);
+	}
+}
+
 /* A set that is there stays as it was; where there was none, there is none. */
 TEST(all_files_or_none)
 {
@@ -455,9 +532,17 @@ TEST(all_files_or_none)
 	CHECK(shell("diff -r full before") == 0);
 	REQUIRE_OK(plan_c_write(n.p, in_dir("full"), "net", &sizes));
 	CHECK(shell("diff -r full before") == 0); /* the same plan, the same bytes */
-	CHECK(shell("rm full/net_weights.o && mkdir full/net_weights.o") == 0);
+	CHECK(
+	    shell("rm full/net_weights.o && mkdir full/net_weights.o && rm -r before && cp -r full before") ==
+	    0);
 	CHECK_FAILS(plan_c_write(n.p, in_dir("full"), "net", &sizes), E_IO, "net_weights.o");
-	CHECK(files_in(in_dir("full")) == 1);
+	CHECK(shell("diff -r full before") == 0);
+	/* What a process of this number left. */
+	CHECK(shell("rmdir full/net_weights.o && for f in .h .c _kernels.o _weights.o; do echo x "
+		    ">full/net$f.%d; done",
+		    (int)getpid()) == 0);
+	REQUIRE_OK(plan_c_write(n.p, in_dir("full"), "net", &sizes));
+	CHECK(files_in(in_dir("full")) == 8);
 	CHECK(shell("touch file") == 0);
 	CHECK(plan_c_write(n.p, in_dir("file"), "net", &sizes) < 0);
 	CHECK(plan_c_write(n.p, in_dir("file/below"), "net", &sizes) < 0);
