@@ -140,7 +140,7 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 			.meas = *m,
 			.task_text = s->task[task].text,
 			.label = s->job[task].label};
-	snprintf(r.target, sizeof r.target, "%s %s %d", s->target.soc, s->target.isa, s->target.lanes);
+	target_label(&s->target, r.target);
 	snprintf(r.emitter, sizeof r.emitter, "%s", emitter);
 	snprintf(r.cand, sizeof r.cand, "%s", cand);
 	return r;

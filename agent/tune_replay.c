@@ -111,7 +111,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 			.meas = *m,
 			.task_text = s->task[task].text,
 			.label = s->job[task].label};
-	snprintf(r.target, sizeof r.target, "%s %s %d", t->soc, t->isa, t->lanes);
+	target_label(t, r.target);
 	snprintf(r.emitter, sizeof r.emitter, "%s", s->runner->emitter);
 	snprintf(r.cand, sizeof r.cand, "%s", cand);
 	int rc = cache_put_rec(s->cache, &r);

@@ -80,9 +80,10 @@ bool target_runs(const struct target *have, const struct target *need)
 	return level && have->lanes >= need->lanes && has_features(have->features, need->features);
 }
 
-enum kind { WORD, INT, INT64, BOOL, REAL };
+enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL };
 
-/* The text: isa first, then "key=value" in this order. Words hold no spaces. Reals are the peaks. */
+/* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional one is left out
+ * where it is empty. Reals are the peaks. */
 static const struct field {
 	const char *key;
 	enum kind kind;
@@ -91,6 +92,8 @@ static const struct field {
 	double most;
 } fields[] = {
     {"soc", WORD, offsetof(struct target, soc), sizeof((struct target *)0)->soc, 1, 0},
+    {"rev", OPTIONAL, offsetof(struct target, rev), sizeof((struct target *)0)->rev, 1, 0},
+    {"mode", OPTIONAL, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 1, 0},
     {"cpu", WORD, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 1, 0},
     {"lanes", INT, offsetof(struct target, lanes), 0, 1, 64},
     {"regs", INT, offsetof(struct target, regs), 0, 1, 256},
@@ -122,9 +125,12 @@ static void put_real(struct buf *out, double v)
 static void put_field(const struct field *f, const struct target *t, struct buf *out)
 {
 	const char *p = (const char *)t + f->at;
+	if (f->kind == OPTIONAL && !*p)
+		return;
 	buf_printf(out, " %s=", f->key);
 	switch (f->kind) {
 	case WORD:
+	case OPTIONAL:
 		buf_puts(out, p);
 		break;
 	case INT:
@@ -196,6 +202,8 @@ static bool get_field(const struct field *f, const char **at, struct target *t)
 	int64_t v = 0;
 	if (f->kind == WORD)
 		return get_word(at, p, f->bytes);
+	if (f->kind == OPTIONAL)
+		return get_word(at, p, f->bytes) && *p;
 	if (f->kind == REAL) {
 		for (int i = 0; i < f->count; i++)
 			if ((i && *(*at)++ != ',') || !get_real(at, f->most, (double *)p + i))
@@ -221,7 +229,10 @@ int target_parse(const char *text, struct target *t)
 		return fail(E_CORRUPT, "target: it must begin with an ISA name");
 	for (int i = 0; i < FIELDS; i++) {
 		size_t n = strlen(fields[i].key);
-		if (*at != ' ' || strncmp(at + 1, fields[i].key, n) != 0 || at[1 + n] != '=')
+		bool here = *at == ' ' && strncmp(at + 1, fields[i].key, n) == 0 && at[1 + n] == '=';
+		if (!here && fields[i].kind == OPTIONAL)
+			continue;
+		if (!here)
 			return fail(E_CORRUPT, "target: '%s=' expected at byte %zu", fields[i].key,
 				    (size_t)(at - text));
 		at += n + 2;
@@ -239,10 +250,15 @@ int target_parse(const char *text, struct target *t)
 struct key target_key(const struct target *t)
 {
 	struct buf b = {0};
-	buf_printf(&b, "%s %s %s %d", t->soc, t->isa, t->cpu, t->lanes);
+	buf_printf(&b, "%s %s %s %s %s %d", t->soc, t->rev, t->mode, t->isa, t->cpu, t->lanes);
 	struct key k = hash_text(buf_str(&b));
 	buf_free(&b);
 	return k;
+}
+
+void target_label(const struct target *t, char out[160])
+{
+	snprintf(out, 160, "%s%s%s %s %d", t->soc, t->mode[0] ? " " : "", t->mode, t->isa, t->lanes);
 }
 
 /* Peaks kept by an earlier process on this very machine. */

@@ -11,6 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SOC_REVISION "/sys/devices/soc0/revision"
+#define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
+
 /* level: the ISA level that needs it; 0: no level does. */
 static const struct feature {
 	enum isa_family family;
@@ -207,19 +210,39 @@ static void read_cpu_name(int vendor, int family, int model, int step, struct ta
 }
 
 /* Names from outside become one word of plain characters. */
-static void put_soc(const char *name, struct target *t)
+static void put_word(const char *name, char *out, size_t room)
 {
 	size_t n = 0;
-	for (; *name && n + 1 < sizeof t->soc; name++) {
+	for (; *name && n + 1 < room; name++) {
 		bool plain = *name > ' ' && *name < 127 && *name != '"' && *name != '\\';
-		if (plain || (n && t->soc[n - 1] != '_'))
-			t->soc[n++] = plain ? *name : '_';
+		if (plain || (n && out[n - 1] != '_'))
+			out[n++] = plain ? *name : '_';
 	}
-	while (n && t->soc[n - 1] == '_')
+	while (n && out[n - 1] == '_')
 		n--;
-	memset(t->soc + n, 0, sizeof t->soc - n);
-	if (!n)
+	memset(out + n, 0, room - n);
+}
+
+static void put_soc(const char *name, struct target *t)
+{
+	put_word(name, t->soc, sizeof t->soc);
+	if (!t->soc[0])
 		snprintf(t->soc, sizeof t->soc, "unknown");
+}
+
+void isa_revision(const char *soc_path, const char *stepping, struct target *t)
+{
+	char v[64];
+	bool known = read_some(soc_path, v, sizeof v) > 0;
+	put_word(known ? v : stepping, t->rev, sizeof t->rev);
+}
+
+void isa_power_mode(const char *status_path, struct target *t)
+{
+	char v[256];
+	read_some(status_path, v, sizeof v);
+	v[strcspn(v, " \t\n")] = 0;
+	put_word(v, t->mode, sizeof t->mode);
 }
 
 #if defined(__x86_64__)
@@ -231,6 +254,8 @@ static int read_cpu(const char *info, struct target *t)
 		      (int)info_number(info, "stepping"), t);
 	info_value(info, "model name", v, sizeof v);
 	put_soc(v, t);
+	info_value(info, "stepping", v, sizeof v);
+	isa_revision(SOC_REVISION, v, t);
 	info_value(info, "flags", v, sizeof v);
 	return read_isa(v, ISA_X86, t);
 }
@@ -243,6 +268,9 @@ static int read_cpu(const char *info, struct target *t)
 	if (!read_some("/proc/device-tree/model", v, sizeof v))
 		snprintf(v, sizeof v, "%s", t->cpu);
 	put_soc(v, t);
+	snprintf(v, sizeof v, "r%ldp%ld", info_number(info, "CPU variant"),
+		 info_number(info, "CPU revision"));
+	isa_revision(SOC_REVISION, v, t);
 	info_value(info, "Features", v, sizeof v);
 	return read_isa(v, sizeof(void *) == 8 ? ISA_ARM64 : ISA_ARM32, t);
 }
@@ -317,6 +345,7 @@ int target_host(struct target *t)
 		rc = lower_isa(isa, t);
 	if (rc < 0)
 		return rc;
+	isa_power_mode(POWER_MODE, t);
 	t->cores = topo_cores(&first_cpu, 1);
 	read_caches(first_cpu, t);
 	return E_OK;

@@ -19,5 +19,9 @@ extern const struct isa isa_table[]; /* ends with name NULL; levels ascend withi
 const struct isa *isa_find(const char *name);
 void isa_apply(const struct isa *i, struct target *t);    /* isa, lanes, regs, fma */
 void isa_features(const struct isa *i, struct target *t); /* the features that the level promises */
+/* Whose file says nothing: the processor's stepping. */
+void isa_revision(const char *soc_path, const char *stepping, struct target *t);
+/* The first word of the file; none: the board has one mode. */
+void isa_power_mode(const char *status_path, struct target *t);
 
 #endif

@@ -2,6 +2,7 @@
 #include "platform/target.h"
 #include "platform/file.h"
 #include "platform/rng.h"
+#include "platform/target_isa.h"
 #include "tests/test.h"
 
 #include <unistd.h>
@@ -107,6 +108,47 @@ TEST(key_has_no_peaks)
 	CHECK(key_equal(target_key(&a), target_key(&b)));
 	b.lanes = 4;
 	CHECK(!key_equal(target_key(&a), target_key(&b)));
+}
+
+/* A result of another power mode or revision is another's; both are words, whatever the files hold. */
+TEST(revision_and_power_mode)
+{
+	char dir[] = "/tmp/hone-target-XXXXXX", path[64], label[160];
+	struct target a, b, back;
+	struct buf text = {0};
+	REQUIRE(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof path, "%s/status", dir);
+	REQUIRE_OK(target_baseline("armv8-a", &a));
+	isa_power_mode(path, &a);
+	isa_revision(path, "r4p1", &a);
+	CHECK(!strcmp(a.mode, "") && !strcmp(a.rev, "r4p1"));
+	b = a;
+	REQUIRE_OK(file_write(path, "pmode:0002 fmode:fanNull\n", 25));
+	isa_power_mode(path, &b);
+	CHECK(!strcmp(b.mode, "pmode:0002"));
+	CHECK(!key_equal(target_key(&a), target_key(&b)));
+	target_label(&b, label);
+	CHECK(!strcmp(label, "baseline pmode:0002 armv8-a 4"));
+	target_text(&b, &text);
+	REQUIRE_OK(target_parse(buf_str(&text), &back));
+	CHECK(same(&b, &back) && !strcmp(back.mode, b.mode) && !strcmp(back.rev, b.rev));
+	b = a;
+	REQUIRE_OK(file_write(path,
+			      "B0 \x01\xff"
+			      "2.1\n",
+			      9));
+	isa_revision(path, "r4p1", &b);
+	CHECK(!strcmp(b.rev, "B0_2.1"));
+	CHECK(!key_equal(target_key(&a), target_key(&b)));
+	char longer[300];
+	memset(longer, 'x', sizeof longer);
+	REQUIRE_OK(file_write(path, longer, sizeof longer));
+	isa_power_mode(path, &b);
+	CHECK(strlen(b.mode) == sizeof b.mode - 1);
+	CHECK_FAILS(target_parse("x86-64-v4 soc=a rev= cpu=b lanes=4", &back), E_CORRUPT, "rev");
+	unlink(path);
+	rmdir(dir);
+	buf_free(&text);
 }
 
 /* Any text is a target that prints as it was read in all its fields, or E_CORRUPT. */

@@ -9,21 +9,26 @@ static json_t *describe_json(const struct dev *d, const struct target *t)
 {
 	struct buf text = {0};
 	target_text(t, &text);
-	json_t *j = json_pack("{ss sb ss ss ss si si si sb sI sI sI so s[ooo o] so}", "name", d->name,
-			      "usable", 1, "emitter", d->emitter, "isa", t->isa, "soc", t->soc, "cores",
-			      t->cores, "lanes", t->lanes, "registers", t->regs, "fma", t->fma, "l1_bytes",
-			      (json_int_t)t->l1_bytes, "l2_bytes", (json_int_t)t->l2_bytes, "l3_bytes",
-			      (json_int_t)t->l3_bytes, "gflops_per_core", json_num(t->fma_gflops), "read_gbs",
-			      json_num(t->bw_gbs[0]), json_num(t->bw_gbs[1]), json_num(t->bw_gbs[2]),
-			      json_num(t->bw_gbs[3]), "target", json_string(buf_str(&text)));
+	json_t *j =
+	    json_pack("{ss sb ss ss ss ss ss si si si sb sI sI sI so s[ooo o] so}", "name", d->name, "usable",
+		      1, "emitter", d->emitter, "isa", t->isa, "soc", t->soc, "revision", t->rev,
+		      "power_mode", t->mode, "cores", t->cores, "lanes", t->lanes, "registers", t->regs,
+		      "fma", t->fma, "l1_bytes", (json_int_t)t->l1_bytes, "l2_bytes", (json_int_t)t->l2_bytes,
+		      "l3_bytes", (json_int_t)t->l3_bytes, "gflops_per_core", json_num(t->fma_gflops),
+		      "read_gbs", json_num(t->bw_gbs[0]), json_num(t->bw_gbs[1]), json_num(t->bw_gbs[2]),
+		      json_num(t->bw_gbs[3]), "target", json_string(buf_str(&text)));
 	buf_free(&text);
 	return j;
 }
 
 static void describe(const struct dev *d, const struct target *t)
 {
-	printf("%s: %s, %s, %d cores, vectors of %d floats, %d registers\n", d->name, t->soc, t->isa,
-	       t->cores, t->lanes, t->regs);
+	printf("%s: %s, ", d->name, t->soc);
+	if (t->rev[0])
+		printf("revision %s, ", t->rev);
+	if (t->mode[0])
+		printf("power mode %s, ", t->mode);
+	printf("%s, %d cores, vectors of %d floats, %d registers\n", t->isa, t->cores, t->lanes, t->regs);
 	printf("  caches: %lld KiB, %lld KiB, %lld KiB\n", (long long)t->l1_bytes / 1024,
 	       (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
 	if (t->fma_gflops > 0)
