@@ -14,6 +14,28 @@
  * a model, more options, a cache. */
 static const char kernels_once[] = "tune %s --json --rigor estimate --budget 60s --threads 1 %s --cache %s";
 
+static void check_show_and_explain(const char *cache)
+{
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	json_t *j = parse_out();
+	json_t *r = json_array_get(json_object_get(j, "records"), 0);
+	check_keys(r, "task label text kind target device cand status median_ms");
+	CHECK_SAYS(json_string_value(json_object_get(r, "text")), "task syms=");
+	CHECK(strlen(json_string_value(json_object_get(r, "target"))) > 4);
+	CHECK_SAYS(json_string_value(json_object_get(r, "cand")), "lane=");
+	json_decref(j);
+	CHECK_RUN(0, "show --lines --cache %s", cache);
+	CHECK(cli_out[0] == '{');
+	CHECK_RUN(0, "show nonesuch --cache %s", cache);
+	CHECK_SAYS(cli_out, "contains 'nonesuch'");
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
+		   "key text cand default_cand roofline_ms tuned");
+	CHECK(json_is_array(json_object_get(j, "choices")));
+	json_decref(j);
+}
+
 TEST(tune_then_show_and_explain)
 {
 	if (!worker())
@@ -36,24 +58,7 @@ TEST(tune_then_show_and_explain)
 	CHECK(json_number_value(json_object_get(j, "after_ms")) > 0);
 	CHECK(json_number_value(json_object_get(j, "before_ms")) > 0);
 	json_decref(j);
-	CHECK_RUN(0, "show --json --cache %s", cache);
-	j = parse_out();
-	json_t *r = json_array_get(json_object_get(j, "records"), 0);
-	check_keys(r, "task label text kind target device cand status median_ms");
-	CHECK_SAYS(json_string_value(json_object_get(r, "text")), "task syms=");
-	CHECK(strlen(json_string_value(json_object_get(r, "target"))) > 4);
-	CHECK_SAYS(json_string_value(json_object_get(r, "cand")), "lane=");
-	json_decref(j);
-	CHECK_RUN(0, "show --lines --cache %s", cache);
-	CHECK(cli_out[0] == '{');
-	CHECK_RUN(0, "show nonesuch --cache %s", cache);
-	CHECK_SAYS(cli_out, "contains 'nonesuch'");
-	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
-	j = parse_out();
-	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
-		   "key text cand default_cand roofline_ms tuned");
-	CHECK(json_is_array(json_object_get(j, "choices")));
-	json_decref(j);
+	check_show_and_explain(cache);
 	CHECK_RUN(1, "explain %s nonesuch --threads 1 --cache %s", steering(), cache);
 	CHECK_SAYS(cli_err, "no task or node");
 	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", steering(), cache);
@@ -83,6 +88,7 @@ TEST(the_next_box_goes_on)
 	j = parse_out();
 	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
 	json_decref(j);
+	check_show_and_explain(cache); /* what a search has found */
 	CHECK_RUN(2, "tune %s --resume --fresh", steering());
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
 	j = parse_out();

@@ -120,11 +120,21 @@ static void done(int rc)
 		CHECK_OK(rc);
 }
 
+/* The dead say nothing. */
+static void close_silently(struct cache *c)
+{
+	int err = dup(2), null = open("/dev/null", O_WRONLY);
+	dup2(null, 2);
+	cache_close(c);
+	dup2(err, 2);
+	close(null);
+	close(err);
+}
+
 static const struct cache_options options = {.segment_bytes = 4096, .seeds = ""};
 
 /* Code and record of a new version, or a forgotten key; now and then a commit, a compaction, or a new
- * process.
- */
+ * process, which leaves the commit to the close. NULL: it died in that. */
 static struct cache *one_put(struct cache *c, struct rng *r, int version)
 {
 	char p[12000];
@@ -145,13 +155,14 @@ static struct cache *one_put(struct cache *c, struct rng *r, int version)
 	else if (what == 12)
 		done(cache_compact(c));
 	else if (what == 13)
-		done(cache_commit(c));
+		close_silently(c);
 	if (what < 14 && !crash.dead)
 		say(-1, 0);
-	if (what == 13 && !crash.dead) {
-		cache_close(c);
-		CHECK_OK(cache_open_with(&c, folder, CACHE_WRITE, 0, &options));
-	}
+	if (what != 13)
+		return c;
+	c = NULL;
+	if (!crash.dead)
+		done(cache_open_with(&c, folder, CACHE_WRITE, 0, &options));
 	return c;
 }
 
@@ -170,12 +181,7 @@ static struct cache *next_process(struct cache *dead)
 	struct cache *c = NULL;
 	struct arena a = {0};
 	struct blob b;
-	int err = dup(2), null = open("/dev/null", O_WRONLY);
-	dup2(null, 2); /* the dead say nothing */
-	cache_close(dead);
-	dup2(err, 2);
-	close(null);
-	close(err);
+	close_silently(dead);
 	crash.dead = false;
 	crash.dies_at = 0;
 	deaths++;
