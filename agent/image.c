@@ -328,3 +328,11 @@ bool image_find(const char *path, char *out, size_t n)
 		close(fd);
 	return found && (size_t)snprintf(out, n, "%s", path) < n;
 }
+
+int image_is_no_model(const char *path)
+{
+	char file[4096];
+	return image_find(path, file, sizeof file)
+		   ? fail(E_USAGE, "%s is compiled, or no model: give the model that it is of", path)
+		   : E_OK;
+}

@@ -51,5 +51,7 @@ int image_peek(const char *path, struct image *im) MUST_CHECK;
 int image_folder_check(const char *path) MUST_CHECK;
 /* The image that `path` stands for, a bundle's folder or an image itself, into out. False: it is neither. */
 bool image_find(const char *path, char *out, size_t n);
+/* For who needs a model to begin with. E_USAGE: it is a bundle, an image or some other folder. */
+int image_is_no_model(const char *path) MUST_CHECK;
 
 #endif

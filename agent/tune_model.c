@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/image.h"
 #include "agent/tune_parts.h"
 
 #include "agent/models.h"
@@ -77,7 +78,9 @@ static int open_machine(struct session *s)
 static int read_model(struct session *s)
 {
 	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
-	int rc = import_file(s->o->model, &io, &s->graph);
+	int rc = image_is_no_model(s->o->model);
+	if (rc >= 0)
+		rc = import_file(s->o->model, &io, &s->graph);
 	if (rc < 0)
 		return rc;
 	s->chosen = (struct chosen_for){s->cache, &s->target, s->o->threads, s->o->exact};

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/image.h"
 #include "agent/tune_replay.h"
 
 #include "agent/chosen.h"
@@ -84,7 +85,9 @@ static int read_model(struct session *s)
 	struct choices none;
 	struct steps *steps;
 	struct step_task *all;
-	int n = 0, rc = import_file(s->o->model, &io, &s->graph);
+	int n = 0, rc = image_is_no_model(s->o->model);
+	if (rc >= 0)
+		rc = import_file(s->o->model, &io, &s->graph);
 	if (rc >= 0)
 		rc = chosen_steps(&f, s->graph, s->a, &none, &steps);
 	if (rc >= 0)

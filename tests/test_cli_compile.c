@@ -118,6 +118,11 @@ TEST(what_a_bundle_refuses)
 	CHECK_RUN(2, "bench %s --exact", b);
 	CHECK_SAYS(cli_err, "not compiled with --exact");
 	CHECK_RUN(2, "bench %s --require-cache", b);
+	for (int i = 0; i < 2; i++) {
+		static const char *const rigor[] = {"estimate", "cached"};
+		CHECK_RUN(2, "tune %s --rigor %s --threads 1 --cache %s", b, rigor[i], tuned());
+		CHECK_SAYS(cli_err, "is compiled");
+	}
 	CHECK_RUN(2, "tasks %s", b);
 	CHECK_SAYS(cli_err, "is compiled");
 	CHECK(!load(b, 0, "camera=1x3x66x200", &rc) && rc == HONE_USAGE);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cached.h"
+#include "agent/image.h"
 
 static int fill(const struct args *a, const struct ready *r, struct arena *arena, struct tune_report *out,
 		int *missing, const char **why)
@@ -30,7 +31,9 @@ int cached_report(const struct args *a, struct arena *arena, struct tune_report 
 	struct ready r;
 	*out = (struct tune_report){0};
 	*missing = 0;
-	int rc = model_cache_dir(a, dir, sizeof dir);
+	int rc = image_is_no_model(a->pos[0]);
+	if (rc >= 0)
+		rc = model_cache_dir(a, dir, sizeof dir);
 	if (rc >= 0)
 		rc = host_open(a, dir, false, &h);
 	if (rc < 0)

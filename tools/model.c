@@ -89,12 +89,11 @@ int model_binds(const struct args *a, struct arena *arena, const struct import_b
 
 int model_import(const struct args *a, const char *path, struct graph **out)
 {
-	char file[4096];
 	struct arena arena = {0};
 	struct import_opts o = {0};
-	if (image_find(path, file, sizeof file))
-		return fail(E_USAGE, "%s is compiled, or no model: give the model that it is of", path);
-	int rc = o.nbinds = model_binds(a, &arena, &o.binds);
+	int rc = image_is_no_model(path);
+	if (rc >= 0)
+		rc = o.nbinds = model_binds(a, &arena, &o.binds);
 	if (rc >= 0)
 		rc = import_file(path, &o, out);
 	arena_free(&arena);
