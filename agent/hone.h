@@ -131,7 +131,7 @@ struct hone_load_options {
  * own, and hone_refresh finds nothing newer. `hone compile MODEL --beside` writes MODEL.hone, which is loaded
  * in place of MODEL while that has the bytes that it was compiled of (they are read, unless the file is the
  * very one) and shapes, threads and exactness are those of then, else passed over; hone_refresh then goes by
- * MODEL and caches. Checked when loaded: HONE_CORRUPT: damaged; HONE_UNSUPPORTED: of another version of hone,
+ * MODEL and caches, unless more of the work would be done by kernels that nobody tuned. Checked when loaded: HONE_CORRUPT: damaged; HONE_UNSUPPORTED: of another version of hone,
  * or of a processor with features that this one has not. A compiled model holds machine code, and whoever can
  * write it runs code in this process: one that does not belong to root or the process's user, or that others
  * may write, itself or its folder, is refused (HONE_USAGE). Links are not followed to the file. It is read,
