@@ -220,7 +220,7 @@ fuzz:
 	@+MAKE="$(MAKE)" sh configs/fuzz.sh
 torture: $(patsubst %,$(B)/tests/%,test_torture test_cache_faults test_cache_beside test_cache_limits test_cache_full cuts)
 	@TORTURE_STATES=20000 $(B)/tests/test_torture
-	@for t in faults beside limits; do $(B)/tests/test_cache_$$t || exit 1; done
+	@for t in faults beside limits full; do $(B)/tests/test_cache_$$t || exit 1; done
 	@sh configs/torture.sh $(B)
 $(B)/man: $(B)/hone
 	$(call say,GEN)rm -rf $@; mkdir -p $@; $< --man >$@/hone.1; for c in $(CMDS); do $< --man $$c >$@/hone-$$c.1; done
