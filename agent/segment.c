@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/segment.h"
 #include "agent/cache.h"
+#include "platform/clock.h"
 #include "platform/disk.h"
 #include "platform/log.h"
 
@@ -10,9 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { VERSION = 1, WINDOW = 256 << 10, SPARE_FACTOR = 4 };
@@ -108,12 +109,16 @@ void seg_close(struct seg *s)
 
 uint64_t seg_salt(void)
 {
-	uint64_t v;
-	struct timespec t;
+	uint64_t v, seed[4] = {0};
 	if (getrandom(&v, sizeof v, GRND_NONBLOCK) == sizeof v)
 		return v;
-	clock_gettime(CLOCK_MONOTONIC, &t); /* early in a boot: enough to tell two files apart */
-	return (uint64_t)t.tv_nsec << 32 ^ (uint64_t)t.tv_sec ^ (uint64_t)getpid() << 48;
+	/* Early in a boot: the 16 bytes that the system gives every program, which nobody else sees. */
+	const void *ours = (const void *)getauxval(AT_RANDOM);
+	if (ours)
+		memcpy(seed, ours, 16);
+	seed[2] = (uint64_t)clock_now(&clock_real);
+	seed[3] = (uint64_t)getpid();
+	return hash_bytes(seed, sizeof seed, 0).lo;
 }
 
 static void add_header(struct buf *out, const struct seg *s)

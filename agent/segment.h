@@ -60,7 +60,9 @@ struct head {
 int seg_open(const char *dir, const char *name, bool to_write, struct seg *out) MUST_CHECK;
 void seg_close(struct seg *s);
 bool seg_no_room(int rc); /* -errno: the disk, the quota or the limit of a file is full */
-uint64_t seg_salt(void);  /* a number that nobody outside can know */
+/* A number that nobody outside can know, and another one each time; before the system has random numbers
+ * (early in a boot) as good as those that it gives to programs that start. */
+uint64_t seg_salt(void);
 /* Writes DIR/TEMP: a header and then zeros up to `size` bytes, durable but without its name; s->number,
  * replaces and kind are the caller's. On failure there is no such file. */
 int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, struct seg *s) MUST_CHECK;

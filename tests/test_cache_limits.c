@@ -4,6 +4,13 @@
  */
 #include "tests/cache_dir.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+
 /* What goes to stderr meanwhile. */
 static int said_fd = -1, stderr_fd = -1;
 
@@ -450,6 +457,43 @@ TEST(counts_that_are_crafted)
 		CHECK((before == most) == (i == 3));
 		remove_dir();
 	}
+}
+
+/* Early in a boot there are no random numbers: salts differ all the same. */
+static int salts_without_random_numbers(void)
+{
+	static uint64_t salt[1000];
+	struct sock_filter code[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getrandom, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog filter = {.len = sizeof code / sizeof *code, .filter = code};
+	uint64_t v;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) < 0 ||
+	    getrandom(&v, sizeof v, GRND_NONBLOCK) >= 0)
+		return 77;
+	for (int i = 0; i < 1000; i++) {
+		salt[i] = seg_salt();
+		for (int k = 0; k < i; k++)
+			CHECK(salt[i] != salt[k]);
+	}
+	return test_bad;
+}
+
+TEST(salts_early_in_a_boot)
+{
+	int status = -1;
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(salts_without_random_numbers());
+	REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		SKIP("this process may not filter its calls");
+	CHECK(WEXITSTATUS(status) == 0);
 }
 
 TEST_MAIN
