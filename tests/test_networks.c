@@ -39,6 +39,8 @@ struct lab {
 struct shared {
 	atomic_int next;      /* network */
 	atomic_int fallbacks; /* kernels run */
+	atomic_int boxes;     /* that had tasks */
+	atomic_int tried;     /* candidates in them, without the defaults */
 };
 
 enum kernels { FALLBACK, DEFAULT, TUNED };
@@ -48,6 +50,7 @@ struct way {
 	enum kernels kernels;
 	int many;      /* index into threads, pool, worker */
 	int origin[4]; /* kernels of the plan by enum kernel_origin */
+	int boxes, tried;
 };
 
 static struct kept *find_kept(struct lab *l, struct key k)
@@ -114,14 +117,15 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 struct tuning {
 	struct way *way;
 	const struct step_task *task[TUNED_TASKS]; /* of the job, in order */
-	int trials_left;
+	int trials_left, tried;
 	volatile sig_atomic_t stop;
 };
 
 static void count_trial(void *ctx, int task, const struct tried *tried)
 {
 	struct tuning *t = ctx;
-	(void)task, (void)tried;
+	(void)task;
+	t->tried += tried->by != TRIED_DEFAULT;
 	t->stop = --t->trials_left <= 0;
 }
 
@@ -167,7 +171,10 @@ static int tune(struct way *w, const struct steps *s, struct arena *a)
 			      .sink = sink,
 			      .tried = count_trial};
 	t.trials_left = take * TRIALS_EACH;
-	return job_run(&j, r, result);
+	int rc = job_run(&j, r, result);
+	w->boxes++;
+	w->tried += t.tried;
+	return rc;
 }
 
 static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
@@ -214,6 +221,8 @@ static void check_way(struct lab *l, struct shared *shared, const char *dir, enu
 	       worst, w.origin[FROM_CACHE], w.origin[FROM_DEFAULT], w.origin[FROM_FALLBACK],
 	       w.origin[FROM_HOST], (double)(clock_now(c) - start_ns) / 1e9, why);
 	CHECK(r == CASE_PASSED);
+	atomic_fetch_add(&shared->boxes, w.boxes);
+	atomic_fetch_add(&shared->tried, w.tried);
 	if (kernels == FALLBACK)
 		atomic_fetch_add(&shared->fallbacks, w.origin[FROM_FALLBACK]);
 	else
@@ -309,6 +318,9 @@ static void check_all(char **dir, int n)
 	}
 	CHECK(atomic_load(&shared->next) >= n);
 	CHECK(atomic_load(&shared->fallbacks) > 100);
+	int boxes = atomic_load(&shared->boxes), tried = atomic_load(&shared->tried);
+	printf("%d candidates in %d boxes\n", tried, boxes);
+	CHECK(boxes > n && tried > 4 * boxes);
 	munmap(shared, sizeof *shared);
 }
 
