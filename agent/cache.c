@@ -134,8 +134,8 @@ void cache_close(struct cache *c)
 	if (CACHE_WRITES && cache_commit(c) < 0 && !told)
 		log_error("%s: what this process found may be lost", err_text());
 	cache_layers_close(c);
-	if (CACHE_WRITES)
-		cache_unlock(c->lock_fd);
+	if (CACHE_WRITES && c->lock_fd >= 0)
+		cache_unlock(cache_dir(c), c->lock_fd);
 	for (int i = 0; i < c->nlayers; i++)
 		free(c->layer[i].dir);
 	buf_free(&c->bytes);

@@ -19,12 +19,27 @@ static int lock_path(const char *dir, char out[PATH_MAX])
 		   : fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
 }
 
+enum { HOLDER = 32 /* bytes of "PID\n", at most */ };
+
+/* Empty, or what a holder that was killed left. Anything else is perhaps somebody's. */
+static bool is_ours(int fd)
+{
+	char text[HOLDER];
+	ssize_t n = pread(fd, text, sizeof text, 0);
+	if (n < 0 || n == HOLDER)
+		return false;
+	for (ssize_t i = 0; i < n; i++)
+		if (text[i] != '\n' && !isdigit((unsigned char)text[i]))
+			return false;
+	return true;
+}
+
 /* To hold a lock it is enough to open it: who may write the folder may, and its owner; another one could keep
- * every writer away. A file that has letters in it is perhaps somebody's, and not given away. */
+ * every writer away. */
 static void let_writers_lock(int fd, const char *dir)
 {
 	struct stat file, folder;
-	if (fstat(fd, &file) < 0 || stat(dir, &folder) < 0 || file.st_nlink > 1 || file.st_size > 0)
+	if (fstat(fd, &file) < 0 || stat(dir, &folder) < 0 || file.st_nlink > 1 || !is_ours(fd))
 		return;
 	bool owners = file.st_uid == folder.st_uid || fchown(fd, folder.st_uid, (gid_t)-1) == 0;
 	bool groups = file.st_gid == folder.st_gid || fchown(fd, (uid_t)-1, folder.st_gid) == 0;
@@ -40,7 +55,7 @@ static void let_writers_lock(int fd, const char *dir)
  * somebody's, put there to be overwritten. */
 static void write_holder(int fd)
 {
-	char text[32];
+	char text[HOLDER];
 	struct stat st;
 	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
 	if (fstat(fd, &st) < 0 || st.st_nlink > 1)
@@ -51,7 +66,7 @@ static void write_holder(int fd)
 
 static int busy(const char *dir, const char *path)
 {
-	char holder[32] = "";
+	char holder[HOLDER] = "";
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	ssize_t n = fd < 0 ? 0 : read(fd, holder, sizeof holder - 1);
 	if (fd >= 0)
@@ -63,6 +78,14 @@ static int busy(const char *dir, const char *path)
 		    dir, *holder ? holder : "(unknown)");
 }
 
+/* A holder that was killed left it, and who may write the folder changed since. */
+static int left(int rc, const char *dir, const char *path)
+{
+	if (access(path, R_OK) == 0 || access(dir, W_OK) < 0 || access(path, F_OK) < 0)
+		return rc;
+	return fail(rc, "%s is of another user; if no hone of theirs runs, remove it: rm -f %s", path, path);
+}
+
 int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
 {
 	char path[PATH_MAX];
@@ -71,34 +94,38 @@ int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
 		rc = file_lock(path, wait_ns, &c->lock_fd);
 	if (rc < 0) {
 		c->lock_fd = -1;
-		return rc == E_BUSY ? busy(dir, path) : rc;
+		return rc == E_BUSY ? busy(dir, path) : left(rc, dir, path);
 	}
 	let_writers_lock(c->lock_fd, dir);
 	write_holder(c->lock_fd);
 	return rc;
 }
 
-void cache_unlock(int fd)
+/* DIR/lock is this file. Its names are counted. */
+static int is_named(const char *dir, int fd, char path[PATH_MAX])
 {
-	struct stat st;
-	if (fd >= 0 && fstat(fd, &st) == 0 && st.st_nlink == 1 && ftruncate(fd, 0) < 0)
-		log_more("the cache's lock file still says who held it: %s", strerror(errno));
-	file_unlock(fd);
+	struct stat here, ours;
+	bool same = lock_path(dir, path) >= 0 && lstat(path, &here) == 0 && fstat(fd, &ours) == 0 &&
+		    here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
+	return same ? (int)ours.st_nlink : 0;
 }
 
-static bool holds(const struct cache *c)
+/* It goes with its holder: the next one may be another user, to whom the folder was given meanwhile. Who
+ * waits for it sees that it is gone (file_lock). */
+void cache_unlock(const char *dir, int fd)
 {
 	char path[PATH_MAX];
-	struct stat here, ours;
-	return lock_path(cache_dir(c), path) >= 0 && lstat(path, &here) == 0 &&
-	       fstat(c->lock_fd, &ours) == 0 && here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
+	if (is_named(dir, fd, path) == 1 && unlink(path) < 0)
+		log_more("the cache's lock file stays: %s", strerror(errno));
+	file_unlock(fd);
 }
 
 int cache_hold(struct cache *c)
 {
-	if (holds(c))
-		return E_OK;
 	const char *dir = cache_dir(c);
+	char path[PATH_MAX];
+	if (is_named(dir, c->lock_fd, path))
+		return E_OK;
 	int old = c->lock_fd, rc = file_mkdirs(dir, 0755);
 	if (rc >= 0)
 		rc = cache_lock(c, dir, 0);
@@ -108,7 +135,7 @@ int cache_hold(struct cache *c)
 		c->lock_fd = old;
 		return fail(E_IO, "cache %s was taken away, or moved: %s", dir, why);
 	}
-	cache_unlock(old);
+	cache_unlock(dir, old);
 	log_info("hone: cache %s was taken away, or moved: what comes from now on is kept in a new one", dir);
 	return cache_reload(c);
 }

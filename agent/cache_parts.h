@@ -126,7 +126,7 @@ bool cache_own_name(const char *name);   /* XXXXXXXX.seg, as writers name theirs
 
 /* Of DIR: whoever may write DIR may lock it, and nobody else where DIR's owner can be given the lock. */
 int cache_lock(struct cache *c, const char *dir, int64_t wait_ns) MUST_CHECK;
-void cache_unlock(int fd); /* < 0: none. No name of a holder stays */
+void cache_unlock(const char *dir, int fd); /* and removes it, where it has no other name */
 /* The lock is still DIR/lock; where the folder was taken away or moved, a new one is made and locked. E_IO:
  * that cannot be. */
 int cache_hold(struct cache *c) MUST_CHECK;

@@ -251,6 +251,7 @@ TEST(a_lock_of_somebody_else)
 	if (geteuid() != 0)
 		SKIP("only root can be somebody else");
 	make(fresh_dir(), 3);
+	CHECK_OK(file_write(below("lock"), "", 0));
 	REQUIRE(chown(dir, 65534, 65534) == 0 && chmod(dir, 0755) == 0 && chmod(below("lock"), 0644) == 0);
 	pid_t pid = fork();
 	if (pid == 0) {

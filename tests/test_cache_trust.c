@@ -247,6 +247,14 @@ static int as_a_stranger(void)
 	return 0;
 }
 
+/* A holder that is killed. */
+static int leave_lock(void)
+{
+	struct cache *c;
+	CHECK_OK(cache_open(&c, below("own"), false, 0));
+	return 0;
+}
+
 TEST(who_may_lock)
 {
 	struct stat st;
@@ -259,11 +267,13 @@ TEST(who_may_lock)
 			chmod(below("own"), locks[turn].mode) == 0);
 		CHECK_OK(file_write(below("own/lock"), "", 0)); /* as older versions left it */
 		REQUIRE(chmod(below("own/lock"), 0644) == 0);
-		for (int i = 0; i < 2; i++) {
-			make(below("own"), 3);
+		for (int i = 0; i < 3;
+		     i++) { /* the first time as older versions left it, the second as it lies */
+			CHECK(in_child(leave_lock) == 0);
 			CHECK(in_child(as_a_member) == 0 && in_child(as_a_stranger) == 0);
-			CHECK(stat(below("own/lock"), &st) == 0 && st.st_size == 0);
-			CHECK(unlink(below("own/lock")) == 0);
+			if (i > 0)
+				make(below("own"), 3);
+			CHECK(file_exists(below("own/lock")) == (i == 0));
 		}
 		remove_dir();
 	}
@@ -278,13 +288,65 @@ TEST(who_may_lock)
 	remove_dir();
 }
 
-/* A writer that ends leaves no name behind; the next refusal names the one that holds the lock. */
+static int become_nobody(void)
+{
+	setenv("HOME", below("own"), 1);
+	return setgroups(0, NULL) < 0 || setgid(NOBODY) < 0 || setuid(NOBODY) < 0 ? -1 : 0;
+}
+
+static int writes_as_nobody(void)
+{
+	struct cache *c;
+	if (become_nobody() < 0)
+		return -1;
+	CHECK_OK(cache_open(&c, below("own"), false, 0));
+	if (test_bad)
+		return 0;
+	put_records(c, 3, 6);
+	CHECK_OK(cache_commit(c));
+	CHECK(check_records(c, 6) == 6);
+	cache_close(c);
+	return 0;
+}
+
+static int is_refused_as_nobody(void)
+{
+	struct cache *c;
+	if (become_nobody() < 0)
+		return -1;
+	CHECK_FAILS(cache_open(&c, below("own"), false, 0), E_IO, "rm -f");
+	return 0;
+}
+
+/* Whom a folder is given to can write it; where a holder was killed before that, the refusal says what to do.
+ */
+TEST(a_folder_changes_hands)
+{
+	if (geteuid() != 0)
+		SKIP("only root can be somebody else");
+	for (int killed = 0; killed < 2; killed++) {
+		REQUIRE(chmod(fresh_dir(), 0755) == 0 && mkdir(below("own"), 0755) == 0);
+		make(below("own"), 3);
+		if (killed)
+			CHECK(in_child(leave_lock) == 0);
+		REQUIRE(chown(below("own"), NOBODY, NOBODY) == 0);
+		if (killed) {
+			CHECK(in_child(is_refused_as_nobody) == 0);
+			make(below("own"), 3); /* root's next writer leaves nothing in the way */
+		}
+		CHECK(in_child(writes_as_nobody) == 0);
+		remove_dir();
+	}
+}
+
+/* A writer that ends leaves no lock behind; the next refusal names the one that holds the lock. */
 TEST(the_lock_names_who_holds_it)
 {
 	struct cache *c, *second;
 	char name[32];
 	make(fresh_dir(), 3);
-	int fd = open(below("lock"), O_RDONLY | O_CLOEXEC);
+	CHECK(!file_exists(below("lock")));
+	int fd = open(below("lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	REQUIRE(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0);
 	CHECK_FAILS(cache_open(&second, dir, false, 0), E_BUSY, "(unknown)");
 	close(fd);
