@@ -14,12 +14,14 @@
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
  * kind is dead (superseded, or damaged), the next writer copies what lives to a new segment that replaces the
  * others; so it does when DIR would grow over its cap, and then code goes first, which is said: that of no
- * living record, then the oldest; where the disk has no room for the copy, the oldest files of it. Records go
- * only for records, and when no code is left, which is said. A record of more than a fourth of the cap is
- * refused (E_UNSUPPORTED). Until then code of another emitter or candidate than its record's stays: the
- * record may come back to it. What was forgotten is remembered, for a seed that holds it may be mounted
- * another time: all of it over a seed, else 16,384 of each kind. DIR/lock: while there is a writer; who may
- * write DIR may lock it. DIR/cache.hone: the format before this one, read as it is, and taken over by the next writer.
+ * living record, then the oldest; where the disk has no room for the copy, the oldest files of it; and what
+ * waits, where it is larger than what records leave for code. For code, records are copied only where an
+ * eighth of the cap is won by it. Records go only for records, and when no code is left, which is said. A
+ * record of more than a fourth of the cap is refused (E_UNSUPPORTED). Until then code of another emitter or
+ * candidate than its record's stays: the record may come back to it. What was forgotten is remembered, for a
+ * seed that holds it may be mounted another time: all of it over a seed, else 16,384 of each kind. DIR/lock:
+ * while there is a writer; who may write DIR may lock it. DIR/cache.hone: the format before this one, read as
+ * it is, and taken over by the next writer.
  *
  * What cannot be opened (no descriptor is left, no permission) is passed over with one line in the log:
  * misses, and until it can be opened nothing of DIR is thrown away; where that leaves no room under the cap,

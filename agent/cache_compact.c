@@ -66,8 +66,7 @@ static void drop_put(struct cache *c, struct slot *s)
 	s->seg = NOWHERE;
 }
 
-/* Those that were to leave have left with a copy, or stay for want of one. */
-static void have_left(struct cache *c, enum seg_kind kind, bool copied)
+void cache_have_left(struct cache *c, enum seg_kind kind, bool copied)
 {
 	for (size_t i = 0; i < c->nslots; i++) {
 		struct slot *s = &c->slot[i];
@@ -78,6 +77,8 @@ static void have_left(struct cache *c, enum seg_kind kind, bool copied)
 			drop_put(c, s);
 		else if (copied)
 			s->seg = NOWHERE;
+		else
+			c->evicted[kind] -= s->n != GONE;
 	}
 }
 
@@ -118,7 +119,7 @@ int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room)
 	else if (w.named) /* perhaps for good: what is appended to older segments would not count */
 		c->active[kind] = -1;
 	*no_room = w.s.no_room;
-	have_left(c, kind, rc >= 0);
+	cache_have_left(c, kind, rc >= 0);
 	arena_free(&a);
 	return rc < 0 ? rc : E_OK;
 }
@@ -155,8 +156,7 @@ int cache_nothing_unread(const struct cache *c)
 			   : E_OK;
 }
 
-/* What is in both kinds: packs, and the old format. Once both are copied it goes. */
-static bool has_mixed(const struct cache *c)
+bool cache_has_mixed(const struct cache *c)
 {
 	bool mixed = false;
 	for (int i = 0; i < c->nsegs; i++)
@@ -201,7 +201,7 @@ void cache_compact_at_open(struct cache *c)
 	int rc = cache_nothing_unread(c);
 	if (rc < 0) /* that was said */
 		return;
-	if (has_mixed(c)) {
+	if (cache_has_mixed(c)) {
 		log_more("cache %s: taking over %s and packs", cache_dir(c), CACHE_OLD_FILE);
 		rc = compact_all(c);
 	}

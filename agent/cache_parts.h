@@ -172,13 +172,18 @@ struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a
 /* Copies them to a new segment that replaces the others; those that leave have left with it, or stay for want
  * of one. *no_room: the disk had none for it. */
 int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room) MUST_CHECK;
+/* Those of a kind that were to leave have left, with a copy or as what waits, or stay for want of one. */
+void cache_have_left(struct cache *c, enum seg_kind kind, bool copied);
+/* A file has both kinds: a pack, or the old format. Once both are copied it goes. */
+bool cache_has_mixed(const struct cache *c);
 void cache_drop_mixed(struct cache *c);      /* both kinds were copied */
 bool cache_has_lower(const struct cache *c); /* a layer below may hold what is forgotten */
 int cache_nothing_unread(const struct cache *c) MUST_CHECK;
-/* `need` more bytes fit under the cap; perhaps what waits was written meanwhile, or code of it evicted. For
- * code no record goes, and none is copied that could not be read in full: that is given up only for records,
- * and when no code is left. All is read again before. E_IO: there is no room, and nothing more may be thrown
- * away. */
+/* `need` more bytes fit under the cap; perhaps what waits was written meanwhile, or code of it evicted: where
+ * that is larger than what records leave for code, without a copy. For code no record goes; records are
+ * copied only where an eighth of the cap is won, and never where they could not be read in full: that is
+ * given up only for records, and when no code is left. All is read again before. E_IO: there is no room, and
+ * nothing more may be thrown away. */
 int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need) MUST_CHECK;
 void cache_compact_at_open(struct cache *c);
 

@@ -157,18 +157,55 @@ static bool records_unread(const struct cache *c)
 	return rest || (c->layer[c->nlayers - 1].unread && !code);
 }
 
-/* Code goes, until a copy of what stays leaves a fourth of the cap; where records take up more than the rest,
- * half of what they leave. */
-static void leave_code(struct cache *c, enum seg_kind kind, int64_t need, int64_t recs)
+/* The bytes of code that may stay: a copy of it leaves a fourth of the cap, or where records take up more
+ * than the rest, half of what they leave. */
+static int64_t code_left(const struct cache *c, enum seg_kind kind, int64_t need, int64_t recs)
 {
-	struct cache_bytes code = cache_count(c, SEG_CODE);
-	int64_t live = code.live + code.waiting, left = c->o.cap_bytes / 4 * 3 - recs;
+	int64_t left = c->o.cap_bytes / 4 * 3 - recs, half = (c->o.cap_bytes - recs) / 2;
 	if (kind == SEG_CODE)
-		left = left > (c->o.cap_bytes - recs) / 2 ? left : (c->o.cap_bytes - recs) / 2;
+		left = left > half ? left : half;
 	else
 		left -= need;
-	if (live > left && live)
-		evict_code(c, live, left < 0 ? 0 : left);
+	return left < 0 ? 0 : left;
+}
+
+static void leave_code(struct cache *c, int64_t left)
+{
+	struct cache_bytes code = cache_count(c, SEG_CODE);
+	int64_t live = code.live + code.waiting;
+	if (live > left)
+		evict_code(c, live, left);
+}
+
+/* What waits and could not stay, were all other code to go, goes before flash is written for it. */
+static bool drop_too_large(struct cache *c, int64_t left)
+{
+	int n = 0;
+	for (size_t i = 0; i < c->nslots; i++) {
+		struct slot *s = &c->slot[i];
+		if (s->type != CACHE_CODE || !lives(s) || s->seg != IN_MEMORY || cache_slot_bytes(s) <= left)
+			continue;
+		s->leaves = true;
+		n++;
+	}
+	if (!n)
+		return false;
+	c->evicted[SEG_CODE] += n;
+	cache_have_left(c, SEG_CODE, true);
+	log_more("cache %s: its records leave %lld bytes for code: %d larger pieces are not kept",
+		 cache_dir(c), (long long)left, n);
+	return true;
+}
+
+/* For code, records are copied only where that makes much room, for each copy wears flash. What the segment
+ * in use has free is no such room: the next records want it, and would evict for it; unless it is beyond the
+ * cap. */
+static bool copies_records(const struct cache *c, enum seg_kind kind, const struct cache_bytes *recs)
+{
+	int at = c->active[SEG_RECORDS];
+	int64_t kept = at < 0 || recs->size >= c->o.cap_bytes ? 0 : c->seg[at].size - c->seg[at].end;
+	return kind == SEG_RECORDS || cache_has_mixed(c) ||
+	       recs->size - recs->live - kept >= c->o.cap_bytes / 8;
 }
 
 /* One line per process: a tuning run at its cap goes on evicting. */
@@ -186,13 +223,17 @@ static int make_room(struct cache *c, enum seg_kind kind, int64_t need)
 {
 	bool unread = records_unread(c), no_room;
 	struct cache_bytes recs = cache_count(c, SEG_RECORDS);
-	leave_code(c, kind, need, unread ? recs.size + recs.waiting : recs.live + recs.waiting);
+	bool copies = !unread && copies_records(c, kind, &recs);
+	int64_t code = code_left(c, kind, need, (copies ? recs.live : recs.size) + recs.waiting);
+	if (kind == SEG_CODE && drop_too_large(c, code) && has_room(c, 0))
+		return E_OK;
+	leave_code(c, code);
 	int rc = cache_compact_kind(c, SEG_CODE, &no_room);
 	if (rc < 0 && no_room)
 		drop_code_files(c, need);
 	if (rc < 0 && (has_code(c) || kind == SEG_CODE))
 		return rc;
-	if (unread && (kind == SEG_CODE || has_room(c, need)))
+	if (kind == SEG_CODE ? !copies : unread && has_room(c, need))
 		return rc;
 	int64_t live = recs.live + recs.waiting, left = c->o.cap_bytes / 4 * 3 - need;
 	if (unread)

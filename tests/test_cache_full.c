@@ -166,6 +166,48 @@ TEST(code_never_costs_a_record)
 	remove_dir();
 }
 
+/* Nearly full of records: code that is committed piece by piece, alone or each with a record, costs no copies
+ * of them, and what cannot stay costs nothing. */
+TEST(records_are_not_copied_for_code)
+{
+	enum { N = 300 };
+	const struct {
+		int64_t cap, segment; /* of records; 0: as ever */
+		size_t kernel;
+		int records;
+		bool stays, both;
+	} cases[] = {
+	    {8 << 20, 7500000, 20000, 28800, true, false}, {1 << 20, 975000, 9000, 3750, true, false},
+	    {1 << 20, 975000, 200000, 3750, false, false}, {8 << 20, 0, 20000, 24000, true, false},
+	    {8 << 20, 0, 20000, 24000, true, true},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases && !test_bad; i++) {
+		const struct cache_options o = {
+		    .cap_bytes = cases[i].cap, .segment_bytes = cases[i].segment, .seeds = ""};
+		struct cache *c;
+		struct cache_state st;
+		int n = cases[i].records;
+		REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &o));
+		put_histories(c, 0, n);
+		CHECK_OK(cache_commit(c));
+		cache_state(c, &st);
+		int64_t before = st.written_bytes, put = (int64_t)N * (int64_t)cases[i].kernel;
+		for (int k = 0; k < N; k++) {
+			CHECK(put_code(c, k, cases[i].kernel));
+			if (cases[i].both)
+				put_histories(c, n + k, n + k + 1);
+		}
+		CHECK_OK(cache_commit(c));
+		n += cases[i].both ? N : 0;
+		cache_state(c, &st);
+		CHECK(st.written_bytes - before <= (cases[i].stays ? 4 * put : 16 * FLASH_BLOCK));
+		CHECK((st.count[CACHE_CODE] > 0) == cases[i].stays && st.file_bytes <= o.cap_bytes);
+		CHECK(st.count[CACHE_HISTORY] == n && histories(c, n) == n);
+		cache_close(c);
+		remove_dir();
+	}
+}
+
 /* A limit that hone could not read back is refused. One that was given counts until another one is. */
 TEST(limits_are_kept_with_the_cache)
 {
