@@ -104,6 +104,8 @@ static int write_all(int fd, const char *path, const struct blob *b)
 			continue;
 		if (put < 0)
 			return io_fail(path, "write");
+		if (put == 0)
+			return fail(E_IO, "%s: nothing more can be written", path);
 		at += (size_t)put;
 	}
 	return E_OK;

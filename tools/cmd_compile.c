@@ -327,8 +327,9 @@ const struct cmd cmd_compile = {
     .summary = "a model with its kernels and packed weights, in a folder to move",
     .details =
 	"hone run, hone bench and libhone take DIR as a model: they need no cache, no model file and no\n"
-	"compiler then. Kernels are those of the cache; what is missing is made by hone-worker, at the\n"
-	"default schedule. It runs on processors that have all features of this one, with this version.\n"
+	"compiler then. Kernels are those of the cache; code that is missing is made by hone-worker,\n"
+	"at the schedule that is known, else at the default one. It runs on\n"
+	"processors that have all features of this one, with this version.\n"
 	"It holds machine code: DIR must be of root or of who runs it, and writable for nobody else.\n"
 	"With --c, a program needs nothing of hone: C99, the kernels and the packed weights as objects to\n"
 	"link, one block of RAM from the caller. NAME.h says how. Several networks link into one program.",
