@@ -18,7 +18,7 @@ SANS      = $(if $(filter thread,$(SAN)),thread -Wno-maybe-uninitialized -Wno-ts
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address)
-LDLIBS   += -lhwloc -lprotobuf-c -lzstd -ljansson -lpthread -lm
+LDLIBS   += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lpthread -lm
 , := ,
 say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
 
@@ -28,8 +28,8 @@ objs  = $(patsubst %.c,$(B)/%.o,$(1))
 
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
 # emitter, strategy, cost model or command is adding one file and editing none.
-KINDS  = platform/dev kernels/op kernels/emit search/strategy search/cost tools/cmd
-MAINS  = agent/main_worker.c tools/main_hone.c
+KINDS  = platform/dev kernels/op kernels/emit search/strategy search/cost agent/policy tools/cmd
+MAINS  = agent/main_worker.c agent/main_honed.c tools/main_hone.c
 LLVMC  = kernels/emit_llvm.c $(call src,kernels/llvm_*.c)
 LIBS   = $(foreach d,agent search kernels platform,$(B)/$(d).a)
 TESTS  = $(patsubst tests/test_%.c,%,$(call src,tests/test_*.c))
@@ -40,7 +40,7 @@ BENCH  = $(patsubst tools/bench_%.c,%,$(call src,tools/bench_*.c))
 # Every object, without linking.
 objects: $(call objs,$(foreach d,$(ORDER),$(call src,$(d)/*.c)))
 
-PROGRAMS = $(B)/hone $(B)/hone-worker
+PROGRAMS = $(B)/hone $(B)/honed $(B)/hone-worker
 all: $(PROGRAMS) $(B)/libhone.so $(B)/libhone.a
 
 $(B)/platform.a: $(call objs,$(call src,platform/*.c))
@@ -59,6 +59,11 @@ MAIN    = $(B)/tools/main_hone.o
 $(B)/hone: $(MAIN) $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallback.o
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(MAIN) $(TABLES) $(B)/gen/fallback.o \
 		-Wl,--start-group $(B)/tools.a $(LIBS) -Wl,--end-group $(LDLIBS)
+
+# Resident: no search, no compiler, no hwloc; see configs/layers.sh.
+$(B)/honed: $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(GROUP) \
+		-luv -linih -ljansson -lpthread -lm
 
 LLVM_PARTS = core native
 LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)) \
@@ -114,10 +119,10 @@ $(B)/gen/fallback.o $(B)/gen/libhone_fallback.o: %.o: %.s
 # is left out, all other names are gone. agent/libhone.map says what is exported.
 SONAME = libhone.so.0
 API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
-LIBNOT = platform/topo platform/child platform/evict platform/dev_sim platform/object kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
+LIBNOT = platform/topo platform/child platform/vitals platform/sandbox platform/evict platform/dev_sim platform/object kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
 	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
-	 agent/exercise agent/fallback_make agent/history agent/landscape% agent/local% agent/main% agent/models agent/plan_c agent/plan_c_% \
-	 agent/revert agent/runner% agent/seeds agent/stale agent/trials% agent/tune% agent/wire%
+	 agent/client agent/conf agent/control agent/exercise agent/fallback_make agent/gate agent/history agent/honed% agent/landscape% agent/leash agent/local% agent/main% agent/marks agent/models agent/plan_c agent/plan_c_% agent/policy% \
+	 agent/revert agent/runner% agent/seeds agent/stale agent/store agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.

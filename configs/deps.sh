@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that are missing; does nothing where none is. Extra packages as arguments (clang).
 command -v dpkg-query >/dev/null || exit 0
-want="gcc g++ libc6-dev binutils zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev zstd"
+want="gcc g++ libc6-dev binutils zlib1g-dev libzstd-dev libhwloc-dev libprotobuf-c-dev protobuf-c-compiler libjansson-dev libuv1-dev libinih-dev libseccomp-dev zstd"
 # LLVM 19 makes the fastest kernels; an older one serves only where Debian has no 19 or LLVM_CONFIG asks for it.
 llvm=llvm-19-dev
 if [ -n "$LLVM_CONFIG" ] || command -v llvm-config-19 >/dev/null; then

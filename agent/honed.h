@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* honed's decisions as a state machine: events and the clock in, actions out. It reads no file, no clock and
+ * no descriptor, starts nothing and never waits; what drives it does what an action says and tells what came
+ * of it as an event. On a board that is agent/main_honed.c (libuv), in tests tests/scenario.c (a virtual
+ * board and clock).
+ *
+ * Two modes. HONED_RESIDENT: serves the socket, holds the cache, and tunes while the gate is open, in slices,
+ * at idle priority, until every model is exhausted. HONED_BOX: one box at boot over the models that need it,
+ * then leaves; of the gate it heeds inhibits, heat, throttling, battery and memory, not load: the box is the
+ * robot's own time.
+ *
+ * Laws that the scenarios check:
+ * 1. In HONED_BOX every job has ended by the end of the box (within 20 ms of virtual time): they are told to
+ * stop before it, and killed at it.
+ * 2. `commit` is answered only when the store said that it is durable. A job that dies takes nothing with it.
+ * 3. Of leases that exclude each other only one is held; one that was held while the gate closed, the job
+ * rested, or the vitals changed (vitals_taint) is released as tainted.
+ * 4. The gate's closing rests every job within one event (YIELD, then SIGSTOP to its process group YIELD_NS
+ *    later at the latest); one that rests for longer than REST_NS, or memory that runs out, ends it.
+ * 5. A job that dies, hangs (no sound of it for HANG_NS while it is not resting) or is refused is started
+ * again after a pause that doubles; its model's last error is in the status.
+ * 6. Memory is bounded: clients, what one may send, and what waits to be sent to it.
+ * 7. When nothing can be done there is no timer but the next that matters: at most two wake-ups a minute.
+ *
+ * One file for each part (honed_parts.h is theirs alone): honed.c events, honed_gate.c, honed_jobs.c,
+ * honed_lease.c, honed_client.c, honed_status.c. */
+#ifndef AGENT_HONED_H
+#define AGENT_HONED_H
+
+#include "agent/conf.h"
+#include "agent/control.h"
+#include "platform/clock.h"
+#include "platform/file.h"
+#include "platform/vitals.h"
+#include <sys/types.h>
+
+enum {
+	HONED_CLIENTS = 1200,         /* at a time; over that the one that has been silent longest goes */
+	HONED_QUEUE_BYTES = 64 << 10, /* that wait to be read by a client; one who lets more wait is closed */
+	HONED_MODELS = 64,
+	HONED_JOBS = 16,
+};
+#define HONED_YIELD_NS                                                                                       \
+	(20 * NS_PER_MS) /* from the event to SIGSTOP; 50 ms in all with the driver's own delays */
+#define HONED_REST_NS (60 * NS_PER_S)
+#define HONED_HANG_NS (30 * NS_PER_S)
+
+struct honed;
+
+enum honed_mode { HONED_RESIDENT, HONED_BOX };
+
+/* What is kept between boots, in one small file of the state folder (agent/marks.h). */
+struct marks {
+	int unclean; /* boxes in a row that did not end */
+	int n;
+	struct mark_of {
+		struct key model; /* of path, size, inode, times, threads, exactness, target and emitter */
+		bool boxed;       /* a box has given it all its kernels */
+		double promise;   /* as its last job said; < 0: not known */
+	} model[HONED_MODELS];
+};
+
+struct peer {
+	pid_t pid;
+	uid_t uid;
+	bool owner; /* as agent/control.h says */
+};
+
+enum honed_event_kind {
+	HE_START,  /* once: models, marks */
+	HE_TIMER,  /* the time that honed_wakeup said has come */
+	HE_VITALS, /* after HA_LOOK, and whenever the driver learns of something (a pressure trigger): look */
+	HE_INHIBIT, /* inhibit files changed: text of the first, or NULL */
+	HE_CLIENT,  /* a new connection: client, peer */
+	HE_REQUEST, /* client, request, payload (put's bytes: only until the call returns) */
+	HE_BROKEN,  /* client sent what is no request: rc, text; request has the id if there is one */
+	HE_GONE,    /* client's connection has ended */
+	HE_STARTED, /* job, pid; its control connection is `client` */
+	HE_ENDED,   /* job: rc (0 good, < 0: enum err), text */
+	HE_STORED,  /* ticket of HA_COMMIT: rc, text, generation, written_bytes */
+	HE_MODELS,  /* the models' files changed, or were looked at: model[] */
+	HE_CONF,    /* conf (then the old one may go), or NULL with rc and text: it was refused */
+	HE_STOP,    /* SIGTERM, SIGINT */
+};
+
+struct honed_model {         /* what the driver knows of a configured model, in the configuration's order */
+	struct key key;      /* as in struct mark_of */
+	const char *refused; /* NULL, or why its file cannot be used */
+};
+
+struct honed_event {
+	enum honed_event_kind kind;
+	int client, job;
+	struct peer peer;
+	pid_t pid;
+	const struct request *request;
+	struct blob payload;
+	const struct vitals *vitals;
+	int64_t own_ns; /* processor time of our children, ever */
+	int minute;     /* of the day, -1: not known */
+	int64_t ticket, written_bytes;
+	uint64_t generation;
+	int rc;
+	const char *text;
+	const struct conf *conf;
+	int nmodels;
+	const struct honed_model *model;
+};
+
+enum honed_action_kind {
+	HA_SEND,    /* text to client */
+	HA_CLOSE,   /* client; HE_GONE follows */
+	HA_LOOK,    /* at the vitals: HE_VITALS follows at once */
+	HA_START,   /* a job: number, model, threads, exact, shape, budget_ns, cpus; HE_STARTED or HE_ENDED
+		       follows */
+	HA_SIGNAL,  /* signal to a job's process group */
+	HA_PUT,     /* type, key, payload: into the store; in the order of actions */
+	HA_FORGET,  /* type, key */
+	HA_COMMIT,  /* ticket: HE_STORED follows */
+	HA_MARKS,   /* keep them, durably: marks */
+	HA_INHIBIT, /* text: make the inhibit file `name` that says so; text NULL: remove it. HE_INHIBIT
+		       follows */
+	HA_RELOAD,  /* read the configuration: HE_CONF follows */
+	HA_READY,   /* the service is up */
+	HA_STATUS,  /* one line for the service manager: text */
+	HA_METRICS, /* they changed: honed_metrics */
+	HA_LOG,     /* text; level: 0 error, 1 info, 2 more */
+	HA_LEAVE,   /* rc: nothing runs any more; end */
+};
+
+struct honed_action {
+	enum honed_action_kind kind;
+	int client, job, signal, level, rc;
+	const char *text, *name; /* until the call returns, as all pointers here */
+	const struct conf_model *model;
+	int threads;
+	int ncpus;
+	const int *cpus;
+	int64_t budget_ns;
+	int64_t memory_bytes;
+	int nice; /* 19 and SCHED_IDLE in HONED_RESIDENT; 5 in a box */
+	int type;
+	struct key key;
+	struct blob payload;
+	int64_t ticket;
+	const struct marks *marks;
+};
+
+struct honed_options {
+	enum honed_mode mode;
+	const struct conf *conf; /* stays until HE_CONF brings another */
+	struct marks marks;
+	int64_t now_ns; /* of the clock that events come with */
+	int64_t box_ns; /* HONED_BOX: the end of the box, on that clock */
+	int ncpus;
+	int cpus[64];      /* one hardware thread of each core, the fastest first */
+	const char *cache; /* folder, for jobs and status */
+	void *ctx;
+	void (*act)(void *ctx, const struct honed_action *a); /* must not call back */
+};
+
+int honed_open(const struct honed_options *o, struct honed **out) MUST_CHECK;
+void honed_close(struct honed *h);
+void honed_event(struct honed *h, int64_t now_ns, const struct honed_event *e);
+/* When it wants HE_TIMER next; INT64_MAX: never. */
+int64_t honed_wakeup(const struct honed *h);
+/* One JSON object, as `status` answers and `hone status --json` prints; one line. */
+void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
+/* The text format of Prometheus. */
+void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job's side of the control connection: leases, records to honed's cache, progress, and honed's word to
+ * yield. Where no honed is, leases are granted at once, and the board's own signs alone taint
+ * (platform/vitals.h).
+ *
+ * A thread reads the connection, so that a yield takes effect while the job waits for its worker: local
+ * workers are in the job's process group, which honed stops; a worker behind a socket is let go of (its
+ * stream is shut down). Everything else is called by the job's one thread. */
+#ifndef AGENT_LEASH_H
+#define AGENT_LEASH_H
+
+#include "agent/control.h"
+#include "platform/clock.h"
+#include "platform/err.h"
+#include "platform/file.h"
+#include "platform/runner.h"
+#include <signal.h>
+
+struct leash;
+
+struct leash_options {
+	const char *socket; /* NULL: $HONE_CONTROL_FD, else $HONE_SOCKET, else CONTROL_SOCKET */
+	const char *cache;  /* folder that the job uses: a honed that owns another one is left alone */
+	const char *model;
+	int threads;
+	struct clock *clock;
+	const char *sysroot;         /* of the vitals; NULL: $HONE_SYSROOT */
+	volatile sig_atomic_t *stop; /* raised when honed says stop, or is gone and had started us */
+};
+
+/* Good without a honed, too. */
+int leash_open(const struct leash_options *o, struct leash **out) MUST_CHECK;
+void leash_close(struct leash *l);
+bool leash_held(const struct leash *l); /* a honed is at the other end, and owns the cache */
+/* Waits until it is granted; E_TIMEOUT at deadline_ns, E_STOPPED when told to stop. */
+int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns) MUST_CHECK;
+/* *taint: NULL, or why nothing that was measured meanwhile may be believed. */
+int leash_release(struct leash *l, const char **taint) MUST_CHECK;
+/* shutdown(2) of this descriptor at a yield; -1: none. */
+void leash_let_go(struct leash *l, int fd);
+int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n) MUST_CHECK;
+int leash_forget(struct leash *l, int type, struct key k) MUST_CHECK;
+int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns good */
+void leash_say(struct leash *l, const struct request *progress_or_done);
+
+/* A runner under a leash: builds hold LEASE_COMPUTE, timings LEASE_MEASURE, or LEASE_QUIET where TIME_QUIET
+ * says so; a result that was tainted is thrown away and done again, at most TAINTED_TRIES times, then
+ * MEAS_TAINTED or E_TIMEOUT. Closes inner. */
+int runner_leashed(struct runner *inner, struct leash *l, struct runner **out) MUST_CHECK;
+
+#endif
