@@ -51,7 +51,7 @@
 
 #define CONTROL_VERSION 1
 #define CONTROL_SOCKET "/run/hone/honed.sock"
-enum { CONTROL_LINE = 8 << 10, CONTROL_PUT = 16 << 20 };
+enum { CONTROL_LINE = 8 << 10, CONTROL_SAID = 64 << 10 /* a line of honed's */, CONTROL_PUT = 16 << 20 };
 
 enum control_op {
 	OP_HELLO,

@@ -164,7 +164,16 @@ void honed_close(struct honed *h);
 void honed_event(struct honed *h, int64_t now_ns, const struct honed_event *e);
 /* When it wants HE_TIMER next; INT64_MAX: never. */
 int64_t honed_wakeup(const struct honed *h);
-/* One JSON object, as `status` answers and `hone status --json` prints; one line. */
+/* One JSON object, as `status` answers and `hone status --json` prints; one line. Keys, of which any may be
+ * absent or null where it is not known (readers do without):
+ * version, mode ("resident", "box"), ready (as `wait` means it), verdict (one sentence: what it does and
+ * why), up_s, cache (folder), generation, policy, left_s (of the box), clients, yields, tainted (counters);
+ * gate {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled}
+ * models [{name, path, state ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready,
+ * before_ms (as honed first met it), default_ms, now_ms, missing, promise, next_s (until its next slice),
+ * error}] jobs [{job, model (name), pid, state ("starting", "running", "resting", "stopping"), lease, task,
+ * ntasks, trials, before_ms, now_ms, left_s, label}] inhibits [{name, why, left_s}] flash {today_bytes,
+ * limit_bytes (a day), written_bytes (since honed started)} sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* The text format of Prometheus. */
 void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out);
