@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/policy.h"
 
-static int longest(const struct contender *c, int n)
+#include <stddef.h>
+
+static int lease(const struct contender *c, int n)
 {
-	int first = 0;
-	for (int i = 1; i < n; i++)
-		if (c[i].waits_ns > c[first].waits_ns)
-			first = i;
-	return first;
+	static policy_order *const order[] = {policy_by_wait, policy_by_configuration, NULL};
+	return policy_first(c, n, POLICY_WAIT_NS, order);
 }
 
-static int in_order(const struct contender *c, int n)
+static int slice(const struct contender *c, int n)
 {
-	int first = 0;
-	for (int i = 1; i < n; i++)
-		if (c[i].order < c[first].order)
-			first = i;
-	return first;
+	static policy_order *const order[] = {policy_by_configuration, NULL};
+	return policy_first(c, n, POLICY_SLICE_WAIT_NS, order);
 }
 
 const struct policy policy_fifo = {
     .name = "fifo",
     .summary = "who has waited longest; models in the configuration's order",
-    .lease = longest,
-    .slice = in_order,
+    .lease = lease,
+    .slice = slice,
 };
