@@ -2,6 +2,7 @@
 /* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
  */
 #include "agent/cache.h"
+#include "agent/control.h"
 #include "agent/image.h"
 #include "agent/landscape.h"
 #include "agent/trials.h"
@@ -251,13 +252,42 @@ static int seeds_exchange(const char *dir)
 	return rc;
 }
 
+static int seeds_control(const char *dir)
+{
+	int rc = 0;
+	for (int op = 0; op < OP_COUNT && rc >= 0; op++) {
+		struct request r = {.op = (enum control_op)op,
+				    .has_id = true,
+				    .id = op,
+				    .model = "/opt/robot/seg.onnx",
+				    .text = "ready",
+				    .ms = 20000,
+				    .job = 3,
+				    .bytes = 212,
+				    .version = CONTROL_VERSION,
+				    .threads = 4,
+				    .type = CACHE_REC,
+				    .now = true,
+				    .lease = LEASE_MEASURE,
+				    .ntasks = 40,
+				    .trials = 7,
+				    .before_ms = 8.25,
+				    .promise = 0.125};
+		struct buf b = {0};
+		control_print(&r, &b);
+		rc = write_seed(dir, op, &b);
+		buf_free(&b);
+	}
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
 } targets[] = {{"fuzz_import", seeds_import},     {"fuzz_image", seeds_image},
 	       {"fuzz_cand", seeds_cand},         {"fuzz_record", seeds_record},
 	       {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
-	       {"fuzz_trials", seeds_trials}};
+	       {"fuzz_trials", seeds_trials},     {"fuzz_control", seeds_control}};
 
 int main(int argc, char **argv)
 {
