@@ -70,16 +70,18 @@ enum honed_event_kind {
 	HE_START,  /* once: models, marks */
 	HE_TIMER,  /* the time that honed_wakeup said has come */
 	HE_VITALS, /* after HA_LOOK, and whenever the driver learns of something (a pressure trigger): look */
-	HE_INHIBIT, /* inhibit files changed: text of the first, or NULL */
+	HE_GLANCE, /* after HA_GLANCE: vitals of vitals_glance */
+	HE_INHIBIT, /* the configuration's inhibit files changed: text of the first, or NULL */
+	HE_KEPT,    /* before HE_START: an inhibit file that HA_INHIBIT once made is there: name, text */
 	HE_CLIENT,  /* a new connection: client, peer */
 	HE_REQUEST, /* client, request, payload (put's bytes: only until the call returns) */
 	HE_BROKEN,  /* client sent what is no request: rc, text; request has the id if there is one */
 	HE_GONE,    /* client's connection has ended */
 	HE_STARTED, /* job, pid; its control connection is `client` */
 	HE_ENDED,   /* job: rc (0 good, < 0: enum err), text */
-	HE_STORED,  /* ticket of HA_COMMIT: rc, text, generation, written_bytes */
+	HE_STORED,  /* ticket of HA_COMMIT: rc, text, generation, written_bytes (since honed started) */
 	HE_MODELS,  /* the models' files changed, or were looked at: model[] */
-	HE_CONF,    /* conf (then the old one may go), or NULL with rc and text: it was refused */
+	HE_CONF,    /* conf (then the old one may go) with its model[], or NULL with rc and text: refused */
 	HE_STOP,    /* SIGTERM, SIGINT */
 };
 
@@ -101,7 +103,7 @@ struct honed_event {
 	int64_t ticket, written_bytes;
 	uint64_t generation;
 	int rc;
-	const char *text;
+	const char *text, *name;
 	const struct conf *conf;
 	int nmodels;
 	const struct honed_model *model;
@@ -111,15 +113,15 @@ enum honed_action_kind {
 	HA_SEND,    /* text to client */
 	HA_CLOSE,   /* client; HE_GONE follows */
 	HA_LOOK,    /* at the vitals: HE_VITALS follows at once */
+	HA_GLANCE,  /* at what may taint: HE_GLANCE follows at once; the answer to a `release` waits for it */
 	HA_START,   /* a job: number, model, threads, exact, shape, budget_ns, cpus; HE_STARTED or HE_ENDED
 		       follows */
 	HA_SIGNAL,  /* signal to a job's process group */
 	HA_PUT,     /* type, key, payload: into the store; in the order of actions */
 	HA_FORGET,  /* type, key */
-	HA_COMMIT,  /* ticket: HE_STORED follows */
+	HA_COMMIT,  /* ticket, never 0: HE_STORED follows; several may be under way */
 	HA_MARKS,   /* keep them, durably: marks */
-	HA_INHIBIT, /* text: make the inhibit file `name` that says so; text NULL: remove it. HE_INHIBIT
-		       follows */
+	HA_INHIBIT, /* text: make the inhibit file `name` that says so; text NULL: remove it */
 	HA_RELOAD,  /* read the configuration: HE_CONF follows */
 	HA_READY,   /* the service is up */
 	HA_STATUS,  /* one line for the service manager: text */
@@ -155,6 +157,7 @@ struct honed_options {
 	int ncpus;
 	int cpus[64];      /* one hardware thread of each core, the fastest first */
 	const char *cache; /* folder, for jobs and status */
+	uid_t uid;         /* our own: code is taken from it and from root alone */
 	void *ctx;
 	void (*act)(void *ctx, const struct honed_action *a); /* must not call back */
 };
