@@ -37,7 +37,7 @@
 enum {
 	HONED_CLIENTS = 1200,         /* at a time; over that the one that has been silent longest goes */
 	HONED_QUEUE_BYTES = 64 << 10, /* that wait to be read by a client; one who lets more wait is closed */
-	HONED_MODELS = 64,
+	HONED_MODELS = CONF_MODELS,
 	HONED_JOBS = 16,
 };
 #define HONED_YIELD_NS                                                                                       \

@@ -281,13 +281,33 @@ static int seeds_control(const char *dir)
 	return rc;
 }
 
+/* The example, as it is and with every key. */
+static int seeds_conf(const char *dir)
+{
+	struct arena a = {0};
+	struct blob b;
+	struct buf all = {0};
+	int rc = file_read(&a, "configs/honed.conf", 0, &b);
+	if (rc >= 0) {
+		buf_add(&all, b.p, b.n);
+		rc = write_seed(dir, 0, &all);
+	}
+	for (char *p = all.p; rc >= 0 && (p = strstr(p, "\n#")); p++)
+		p[1] = p[2] == ' ' ? '#' : ' ';
+	if (rc >= 0)
+		rc = write_seed(dir, 1, &all);
+	buf_free(&all);
+	arena_free(&a);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
-} targets[] = {{"fuzz_import", seeds_import},     {"fuzz_image", seeds_image},
-	       {"fuzz_cand", seeds_cand},         {"fuzz_record", seeds_record},
-	       {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
-	       {"fuzz_trials", seeds_trials},     {"fuzz_control", seeds_control}};
+} targets[] = {
+    {"fuzz_import", seeds_import}, {"fuzz_image", seeds_image},       {"fuzz_cand", seeds_cand},
+    {"fuzz_record", seeds_record}, {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
+    {"fuzz_trials", seeds_trials}, {"fuzz_control", seeds_control},   {"fuzz_conf", seeds_conf}};
 
 int main(int argc, char **argv)
 {

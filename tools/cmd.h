@@ -10,6 +10,7 @@
 #define TOOLS_CMD_H
 
 #include "platform/err.h"
+#include "platform/quantity.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -63,12 +64,8 @@ struct cmd {
 extern const struct cmd *const cmd_table[];   /* NULL-terminated, by file name */
 extern const struct opt cmd_common[];         /* what every command takes; ends with name NULL */
 const struct cmd *cmd_find(const char *name); /* NULL: unknown */
-/* "20s", "500ms", "2m", "1.5s" -> ns. E_USAGE otherwise. */
-int duration_parse(const char *text, int64_t *ns) MUST_CHECK;
 /* Of a noun after a number: "" for 1, else "s". */
 const char *plural_s(int64_t n);
-/* "32M", "512K", "1.5G" -> bytes, in powers of 1024. E_USAGE otherwise. */
-int size_parse(const char *text, int64_t *bytes) MUST_CHECK;
 /* The program: what main() calls, and what tests call in a child. Returns the exit status. */
 int hone_main(int argc, char **argv);
 /* A program that is one command, as the benchmarks are. */
