@@ -71,7 +71,7 @@ LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS))
 WTABLES   = $(filter-out $(B)/gen/kernels/emit_table.o,$(TABLES)) $(B)/gen/kernels/emit_table_worker.o
 WORKER    = $(B)/agent/main_worker.o $(call objs,$(LLVMC)) $(filter-out %/cmd_table.o,$(WTABLES))
 $(B)/hone-worker: $(WORKER) $(LIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $(WORKER) $(GROUP) $(LLVM_LIBS) $(LDLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections -o $@ $(WORKER) $(GROUP) $(LLVM_LIBS) $(LDLIBS) -lseccomp
 $(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 
 # Loops over floats: vectorised, and no errno or traps to keep.
@@ -171,6 +171,7 @@ $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_cache cli_compile cli_run cli_tune networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+$(B)/tests/test_sandbox $(B)/tests/test_llvm_runner: private LDLIBS += -lseccomp
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o

@@ -35,7 +35,13 @@ struct built {
 	size_t const_bytes[CODE_MAX_BUFS]; /* 0: not a constant */
 };
 
-enum { BUFS = CODE_MAX_BUFS + 1 };
+enum { BUFS = CODE_MAX_BUFS + 1, SENSED_CPUS = 64 };
+
+/* Files of the system that are read about each timing: kept open, as a confined worker opens none. */
+struct sensors {
+	int mhz[SENSED_CPUS]; /* descriptors, -1: not told */
+	int mc;
+};
 
 struct local {
 	struct runner base;
@@ -51,8 +57,11 @@ struct local {
 	struct pool *pool; /* NULL: one thread */
 	int cpu;           /* the caller's while timing; -1: any */
 	struct rng rng;
-	struct pages sweep; /* to read where the CPU cannot flush; opened when first wanted */
-	void *stack;        /* of candidates' first runs; NULL: not wanted yet */
+	struct pages sweep;            /* to read where the CPU cannot flush; opened when first wanted */
+	void *stack;                   /* of candidates' first runs; NULL: not wanted yet */
+	bool (*cage)(const void *ctx); /* what a candidate's process puts on first; NULL: nothing */
+	const void *cage_ctx;
+	struct sensors sensors;
 };
 
 /* local_kernel.c */
@@ -74,6 +83,8 @@ int local_first_run(struct local *l, const struct built *b, int64_t deadline_ns,
 void local_first_close(struct local *l);
 
 /* local_time.c */
+void sensors_open(struct sensors *s);
+void sensors_close(struct sensors *s);
 int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
 	       int64_t deadline_ns, struct meas *m);
 

@@ -3,13 +3,12 @@
 #include "agent/local.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@ enum {
 	STACK_BYTES = 1 << 20,
 	STACK_GUARD_BYTES = 1 << 16, /* at its low end: a multiple of every page size */
 	CRASH_STACK_BYTES = 1 << 16, /* after that */
+	UNCAGED = 200,               /* how a process ends that cannot confine itself */
 };
 
 static void run_flushed(const struct local *l, const struct built *b)
@@ -35,20 +35,6 @@ static int64_t patience_ns(const struct local *l, const struct exercise *x)
 	return (int64_t)(ns * 200) + 200 * NS_PER_MS;
 }
 
-/* Waits until the other end of the pipe closes; false: the time was over first. */
-static bool wait_closed(int fd, int64_t end_ns)
-{
-	for (;;) {
-		int64_t left = end_ns - clock_now(&clock_real);
-		if (left <= 0)
-			return false;
-		struct pollfd p = {.fd = fd, .events = POLLIN};
-		int64_t ms = left / NS_PER_MS + 1;
-		if (poll(&p, 1, ms > 1000 ? 1000 : (int)ms) > 0)
-			return true;
-	}
-}
-
 /* A candidate that crashed left its frames marked in the sanitizer's map of the stack that the next one gets.
  */
 #define NO_SHADOW __attribute__((no_sanitize_address))
@@ -57,6 +43,7 @@ struct first_run {
 	const struct local *l;
 	const struct built *b;
 	pid_t parent;
+	int64_t patience_ns;
 };
 
 /* Not by default action: that would dump the worker's memory, which is the candidate's too. */
@@ -75,13 +62,29 @@ NO_SHADOW static void catch_crashes(void *stack)
 		sigaction(fatal[i], &act, NULL);
 }
 
+/* The process ends by itself when its time is over: its parent need not be able to stop others. */
+NO_SHADOW static void set_alarm(int64_t ns)
+{
+	const struct itimerval t = {.it_value = {ns / NS_PER_S, ns % NS_PER_S / 1000 + 1}};
+	sigset_t all;
+	sigemptyset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	signal(SIGALRM, SIG_DFL);
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
 NO_SHADOW static int be_the_candidate(void *ctx)
 {
 	const struct first_run *f = ctx;
+	const struct local *l = f->l;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	catch_crashes((char *)f->l->stack + STACK_GUARD_BYTES);
-	if (getppid() == f->parent)
-		run_flushed(f->l, f->b);
+	catch_crashes((char *)l->stack + STACK_GUARD_BYTES);
+	set_alarm(f->patience_ns);
+	if (getppid() != f->parent)
+		return 0;
+	if (l->cage && !l->cage(l->cage_ctx))
+		return UNCAGED;
+	run_flushed(l, f->b);
 	return 0;
 }
 
@@ -97,34 +100,36 @@ static int open_stack(struct local *l)
 	return E_OK;
 }
 
+static enum meas_status judge(int how)
+{
+	if (WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM)
+		return MEAS_TIMEOUT;
+	return WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
+}
+
 /* Runs in a process of its own that shares this one's memory: forking a worker with a compiler in it copies
  * page tables and faults afterwards. A crash or hang is the child's alone; a wild write is not. */
 static int run_isolated(struct local *l, const struct built *b, int64_t deadline_ns, enum meas_status *status)
 {
-	int fd[2], rc = open_stack(l);
-	struct first_run f = {l, b, getpid()};
+	int64_t now = clock_now(&clock_real), patience = patience_ns(l, b->x);
+	bool cut = deadline_ns - now < patience;
+	int how = 0, rc = open_stack(l);
+	struct first_run f = {l, b, getpid(), cut ? deadline_ns - now : patience};
 	if (rc < 0)
 		return rc;
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return fail(E_IO, "no pipe for a candidate: %s", strerror(errno));
+	if (f.patience_ns <= 0)
+		return fail(E_TIMEOUT, "the deadline came before a candidate ran for the first time");
 	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
-	close(fd[1]);
-	if (pid < 0) {
-		close(fd[0]);
+	if (pid < 0)
 		return fail(E_IO, "no process for a candidate: %s; free some memory or processes",
 			    strerror(errno));
-	}
-	int64_t end = clock_now(&clock_real) + patience_ns(l, b->x);
-	bool finished = wait_closed(fd[0], end < deadline_ns ? end : deadline_ns);
-	close(fd[0]);
-	if (!finished)
-		kill(pid, SIGKILL);
-	int how = 0;
 	while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
 		;
-	*status = !finished ? MEAS_TIMEOUT : WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
-	if (!finished && end >= deadline_ns)
+	*status = judge(how);
+	if (*status == MEAS_TIMEOUT && cut)
 		return fail(E_TIMEOUT, "the deadline came while a candidate ran for the first time");
+	if (WIFEXITED(how) && WEXITSTATUS(how) == UNCAGED)
+		return fail(E_IO, "the kernel takes no system-call filter for a candidate");
 	return E_OK;
 }
 

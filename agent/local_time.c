@@ -5,10 +5,12 @@
 #include "agent/local.h"
 #include "platform/evict.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHORTEST_NS = 5000, MOST_REPEATS = 1000 };
 static const size_t most_sweep_bytes = (size_t)256 << 20;
@@ -151,28 +153,41 @@ static int make_cold(struct timing *t)
 	return E_OK;
 }
 
-static int32_t read_number(const char *path)
+void sensors_open(struct sensors *s)
 {
-	long v = 0;
-	FILE *f = fopen(path, "r");
-	if (!f)
-		return 0;
-	if (fscanf(f, "%ld", &v) != 1)
-		v = 0;
-	fclose(f);
-	return (int32_t)v;
+	char path[96];
+	for (int cpu = 0; cpu < SENSED_CPUS; cpu++) {
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu);
+		s->mhz[cpu] = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	s->mc = open("/sys/class/thermal/thermal_zone0/temp", O_RDONLY | O_CLOEXEC);
+}
+
+void sensors_close(struct sensors *s)
+{
+	for (int cpu = 0; cpu < SENSED_CPUS; cpu++)
+		if (s->mhz[cpu] >= 0)
+			close(s->mhz[cpu]);
+	if (s->mc >= 0)
+		close(s->mc);
+}
+
+static int32_t read_number(int fd)
+{
+	char text[32] = "";
+	return fd >= 0 && pread(fd, text, sizeof text - 1, 0) > 0 ? (int32_t)strtol(text, NULL, 10) : 0;
 }
 
 /* Clock and temperature where the system tells them. */
 static void read_state(const struct local *l, int32_t *mhz, int32_t *mc)
 {
-	char path[96];
+	int cpu = sched_getcpu();
 	*mhz = *mc = 0;
 	if (l->base.clock != &clock_real)
 		return;
-	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", sched_getcpu());
-	*mhz = read_number(path) / 1000;
-	*mc = read_number("/sys/class/thermal/thermal_zone0/temp");
+	if (cpu >= 0 && cpu < SENSED_CPUS)
+		*mhz = read_number(l->sensors.mhz[cpu]) / 1000;
+	*mc = read_number(l->sensors.mc);
 }
 
 static int measure(struct timing *t, int64_t abort_ns)

@@ -13,6 +13,7 @@
 #include "kernels/emit.h"
 #include "platform/dev.h"
 #include "platform/log.h"
+#include "platform/sandbox.h"
 
 #include <fcntl.h>
 #include <getopt.h>
@@ -39,12 +40,37 @@ static const char usage[] =
     "hone starts it with --serve, its build with --fallback; by hand the last two are of use.\n";
 
 /* A crash is nobody's surprise here (no core file), and nothing that is run may gain rights. */
-static void confine(void)
+static void prepare(void)
 {
 	struct rlimit none = {0, 0};
 	(void)setrlimit(RLIMIT_CORE, &none);
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	signal(SIGPIPE, SIG_IGN);
+}
+
+/* A worker's own: a day of processor time, for it is replaced when it is over; code of a message's size. */
+static const struct sandbox_limits limits = {
+    .cpu_s = 24 * 3600, .file_bytes = INT64_C(64) << 20, .files = 256};
+
+/* HONE_SANDBOX=off is for debuggers. It opens nothing: who sets a worker's environment chooses its program.
+ * A kernel without system-call filters (or an emulator of one) leaves the limits. */
+static int confine(struct runner *r)
+{
+	static struct sandbox_cage *cage; /* until the process ends */
+	const char *word = getenv("HONE_SANDBOX");
+	if (word && strcmp(word, "off") == 0) {
+		log_more("not confined: HONE_SANDBOX=off");
+		return E_OK;
+	}
+	int rc = sandbox_cage_make(&cage);
+	if (rc >= 0)
+		rc = sandbox_enter();
+	if (rc >= 0)
+		local_cage(r, sandbox_cage_enter, cage);
+	if (rc != E_UNSUPPORTED)
+		return rc;
+	log_info("hone-worker is not confined: %s", err_text());
+	return E_OK;
 }
 
 /* The compiler takes and gives back some MB per candidate, tasks as much again: kept, instead of a page fault
@@ -88,9 +114,16 @@ static int serve(const struct words *w)
 	int rc = take_stream(&in, &out);
 	if (rc < 0)
 		return rc;
-	rc = open_runner(w, &r);
+	rc = sandbox_limit(&limits);
+	if (rc >= 0)
+		rc = open_runner(w, &r);
 	if (rc < 0)
 		return wire_refuse(rc, in, out);
+	rc = confine(r);
+	if (rc < 0) {
+		r->ops->close(r);
+		return wire_refuse(rc, in, out);
+	}
 	rc = wire_serve(r, in, out);
 	r->ops->close(r);
 	return rc;
@@ -193,7 +226,7 @@ int main(int argc, char **argv)
 		fputs(usage, stdout);
 		return 0;
 	}
-	confine();
+	prepare();
 	keep_memory();
 	int rc = w.serve ? serve(&w) : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
 	if (rc < 0) {

@@ -388,9 +388,17 @@ static void local_close(struct runner *r)
 	pool_close(l->pool);
 	arena_free(&l->arena);
 	pages_close(&l->sweep);
+	sensors_close(&l->sensors);
 	local_first_close(l);
 	free(l->built);
 	free(l);
+}
+
+void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx)
+{
+	struct local *l = local_of(r);
+	l->cage = cage;
+	l->cage_ctx = ctx;
 }
 
 static const struct runner_ops ops = {
@@ -434,6 +442,7 @@ int runner_local(const struct dev *device, const struct emit *emitter, const str
 	l->target = *t;
 	l->isolate = isolate;
 	l->cpu = -1;
+	sensors_open(&l->sensors);
 	l->base =
 	    (struct runner){.ops = &ops, .clock = device->clock(), .target = &l->target, .threads = threads};
 	snprintf(l->base.emitter, sizeof l->base.emitter, "%s", emitter->version());

@@ -18,6 +18,9 @@ struct dev;
 struct emit;
 int runner_local(const struct dev *device, const struct emit *emitter, const struct target *t, int threads,
 		 bool isolate, struct runner **out) MUST_CHECK;
+/* Every candidate's own process calls cage(ctx) before the candidate runs; false ends it. r: of runner_local.
+ */
+void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx);
 /* A runner over a child hone-worker at `path` (NULL: beside this executable, or $HONE_WORKER). Replaces it
  * when it dies. */
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,

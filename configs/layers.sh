@@ -26,6 +26,7 @@ llvm=$(nm "$b/hone" 2>&1 | grep -E ' _?_?(LLVM|ZN4llvm)|no such file|No such fil
 check "hone holds LLVM" "$llvm"
 nm "$b/hone-worker" 2>/dev/null | grep -q ' LLVM'
 check "hone-worker holds no LLVM" "$([ $? = 0 ] || echo "$b/hone-worker")"
+check "hone, honed or libhone holds the worker's system-call filters" "$(nm "$b/hone" "$b/honed" "$b/libhone.so" 2>&1 | grep -E ' (seccomp|sandbox)_|o such file')"
 foreign=$(nm "$b/libhone.so" 2>&1 | grep -E ' (LLVM|_ZN4llvm|hwloc|json_|search|strategy|job|tune|trials?|emit|loops|cost|local|worker|runner|wire)_[a-z_]*$| lower$|o such file')
 check "libhone holds search, an emitter, a worker or a library that it must not" "$foreign"
 check "libhone exports other names than agent/libhone.map says" "$(nm -D --defined-only "$b/libhone.so" 2>&1 |

@@ -207,7 +207,7 @@ static void pin(int cpu)
 	cpu_set_t set;
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	(void)pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+	(void)sched_setaffinity(0, sizeof set, &set); /* this thread */
 }
 
 /* A caller that the system put on a worker's cpu would share it until the next balancing, milliseconds later:

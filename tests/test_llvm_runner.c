@@ -4,8 +4,11 @@
 #include "kernels/emit.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
+#include "platform/sandbox.h"
 #include "tests/tasks.h"
 #include "tests/test.h"
+
+#include <sys/prctl.h>
 
 extern const struct dev dev_cpu;
 extern const struct emit emit_llvm;
@@ -128,8 +131,12 @@ TEST(bad_kernels_do_no_harm)
 				  "body r0\n"
 				  "sum\n"
 				  "write Y [i]\n";
+	struct sandbox_cage *cage;
+	REQUIRE_OK(sandbox_cage_make(&cage));
+	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0); /* as a filter wants it */
 	for (int d = CRASH; d <= OVERRUN; d++) {
 		struct runner *r = open_cpu(&emit_broken, 1);
+		local_cage(r, sandbox_cage_enter, cage);
 		struct meas m;
 		int h;
 		defect = d;
