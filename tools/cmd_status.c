@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Without a daemon: what the cache holds, what it has cost the flash, and what is wrong with where it lies.
- */
+/* What honed says of itself, and what holds without it: what the cache holds, what it has cost the flash, and
+ * what is wrong with where it lies. */
 #include "agent/cache.h"
+#include "platform/log.h"
 #include "platform/mount.h"
+#include "tools/daemon.h"
 #include "tools/json.h"
 #include "tools/model.h"
+#include "tools/status_view.h"
+#include "tools/watch.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +66,7 @@ static void look(struct status *s, const char *dir)
 		warn(s, "the flash says that it is near the end of its life: replace it");
 }
 
-static int status_json(const struct status *s)
+static json_t *cache_json(const struct status *s)
 {
 	const struct cache_state *c = &s->s;
 	json_t *warnings = json_array();
@@ -80,13 +84,12 @@ static int status_json(const struct status *s)
 	    "warnings", warnings);
 	if (j && s->life.tenths)
 		json_object_set_new(j, "flash_life_tenths", json_integer(s->life.tenths));
-	return json_out(j);
+	return j;
 }
 
-static void status_text(const struct status *s, const char *dir)
+static void cache_text(const struct status *s)
 {
 	const struct cache_state *c = &s->s;
-	printf("no daemon runs\n");
 	printf("cache      %s, %d layer%s, %d file%s\n", c->dir, c->layers, plural_s(c->layers), c->segments,
 	       plural_s(c->segments));
 	printf("holds      %d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB\n",
@@ -105,40 +108,125 @@ static void status_text(const struct status *s, const char *dir)
 		       (s->life.tenths - 1) * 10, s->life.tenths * 10);
 	for (int i = 0; i < s->nwarnings; i++)
 		printf("warning    %s\n", s->warning[i]);
-	printf("Next: hone %s --cache %s\n", c->count[CACHE_REC] ? "show" : "tune MODEL --budget 20s", dir);
+}
+
+/* What is known without honed, as it would say it. */
+static json_t *without_daemon(const char *why)
+{
+	struct arena a = {0};
+	struct inhibit *file;
+	int n = inhibit_list(&a, &file);
+	json_t *inhibits = json_array();
+	for (int i = 0; i < n; i++)
+		json_array_append_new(inhibits, json_pack("{so so}", "name", json_text(file[i].name), "why",
+							  json_text(file[i].why)));
+	arena_free(&a);
+	return json_pack("{so so}", "verdict", json_text(why), "inhibits", inhibits);
+}
+
+/* honed's word, or what stands for it. */
+static json_t *ask_daemon(const struct args *a, bool *there)
+{
+	json_t *d = NULL;
+	int rc = daemon_status(arg_str(a, "socket", NULL), &d);
+	*there = rc > 0;
+	if (rc > 0)
+		return d;
+	return without_daemon(
+	    rc < 0 ? err_text()
+		   : "no daemon runs: nothing is tuned but by hone tune; models run with what the "
+		     "cache holds");
+}
+
+/* The folder of --cache, else honed's, else the user's. */
+static int cache_folder(const struct args *a, const json_t *d, char *out, size_t n)
+{
+	const char *theirs = daemon_text(d, "cache", NULL);
+	if (arg_str(a, "cache", NULL) || !theirs || strlen(theirs) >= n)
+		return model_cache_dir(a, out, n);
+	snprintf(out, n, "%s", theirs);
+	return 0;
+}
+
+static void next_step(const struct status *s, const char *dir, bool there)
+{
+	if (there)
+		printf("Next: hone status --watch\n");
+	else
+		printf("Next: hone %s --cache %s\n",
+		       s->s.count[CACHE_REC] ? "show" : "tune MODEL --budget 20s", dir);
+}
+
+static int show(const struct args *a, const json_t *d, bool there, const struct status *s, const char *dir)
+{
+	if (a->json) {
+		json_t *j = json_deep_copy(d);
+		json_object_set_new(j, "daemon", json_boolean(there));
+		if (s->s.dir) {
+			json_t *c = cache_json(s);
+			json_object_update(j, c);
+			json_decref(c);
+		}
+		return json_out(j);
+	}
+	status_view(d, a->color);
+	if (s->s.dir)
+		cache_text(s);
+	next_step(s, dir, there);
+	return 0;
 }
 
 static int run_status(const struct args *a)
 {
-	char dir[4096];
-	struct cache *c;
+	char dir[4096] = "";
+	struct cache *c = NULL;
 	struct status s = {0};
-	int rc = model_cache_dir(a, dir, sizeof dir);
 	struct cache_options o = {0};
-	if (rc >= 0)
-		rc = model_cache_limit(a, &o.cap_bytes);
-	if (rc >= 0)
-		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
+	bool there = false;
+	int rc = model_cache_limit(a, &o.cap_bytes);
 	if (rc < 0)
 		return rc;
-	cache_state(c, &s.s);
-	look(&s, dir);
-	if (a->json)
-		rc = status_json(&s);
-	else
-		status_text(&s, dir);
-	cache_close(c);
+	if (arg_flag(a, "watch"))
+		return watch(arg_str(a, "socket", NULL), a->json, a->color);
+	json_t *d = ask_daemon(a, &there);
+	rc = cache_folder(a, d, dir, sizeof dir);
+	if (rc >= 0)
+		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
+	if (rc >= 0) {
+		cache_state(c, &s.s);
+		look(&s, dir);
+	} else if (there && rc != E_USAGE) { /* honed's cache need not be ours to read */
+		log_info("hone: warning: cache: %s", err_text());
+		rc = 0;
+	}
+	if (rc >= 0)
+		rc = show(a, d, there, &s, dir);
+	if (c)
+		cache_close(c);
+	json_decref(d);
 	return rc < 0 ? rc : 0;
 }
 
-static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
+static const struct opt opts[] = {
+    {"watch", OPT_FLAG, NULL,
+     "go on showing: live on a terminal, else a line for each change; --json: JSON lines"},
+    OPT_CACHE,
+    OPT_CACHE_LIMIT,
+    OPT_SOCKET,
+    {NULL},
+};
 
 const struct cmd cmd_status = {
-    .usage = "[--cache DIR]",
-    .summary = "what the cache holds and cost the flash, and what is wrong with where it lies",
-    .details = "worn: bytes written by this cache over its life (whole blocks, without the file system's own "
-	       "journal) as a part of what a card of the file system's size endures. An eMMC's own word is "
-	       "shown where it has one.",
+    .usage = "[--watch] [--cache DIR]",
+    .summary = "what honed does and why, what the cache holds and cost the flash",
+    .details =
+	"First a sentence: what honed does, and why. Then its models (before: as it first met them; now), "
+	"the "
+	"gate, its jobs,\nwho inhibits it, and the cache. Without a daemon it says what holds then. --watch "
+	"ends with Ctrl-C, and outlives a\nrestart of the daemon.\n\n"
+	"worn: bytes written by this cache over its life (whole blocks, without the file system's own "
+	"journal) as a part of what a card of the file system's size endures. An eMMC's own word is "
+	"shown where it has one.",
     .opts = opts,
     .run = run_status,
     .name = "status",

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/daemon.h"
+#include "platform/file.h"
+#include "platform/log.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_INHIBITS = 256, WHY_BYTES = 256 };
+
+int64_t daemon_deadline(int64_t ns)
+{
+	int64_t now = clock_now(&clock_real);
+	return ns > INT64_MAX - now ? INT64_MAX : now + ns;
+}
+
+int daemon_open(const char *socket, struct client **out)
+{
+	*out = NULL;
+	int rc = client_open(socket, daemon_deadline(DAEMON_NS), out);
+	return rc >= 0 ? 1 : rc == E_NOTFOUND ? 0 : rc;
+}
+
+int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply)
+{
+	const char *line;
+	int rc = client_ask(c, r, deadline_ns, &line);
+	if (rc < 0)
+		return rc;
+	*reply = json_loads(line, 0, NULL);
+	return *reply ? 0 : fail(E_NOMEM, "no memory for honed's reply");
+}
+
+int daemon_status(const char *socket, json_t **out)
+{
+	struct client *c;
+	*out = NULL;
+	int rc = daemon_open(socket, &c);
+	if (rc <= 0)
+		return rc;
+	rc = daemon_ask(c, &(struct request){.op = OP_STATUS}, daemon_deadline(DAEMON_NS), out);
+	client_close(c);
+	return rc < 0 ? rc : 1;
+}
+
+const char *daemon_text(const json_t *o, const char *key, const char *fallback)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+	return s ? s : fallback;
+}
+
+double daemon_num(const json_t *o, const char *key, double fallback)
+{
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : fallback;
+}
+
+bool daemon_flag(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+const char *daemon_run_folder(void)
+{
+	const char *run = getenv("HONE_RUN");
+	return run && *run ? run : "/run/hone";
+}
+
+static bool good_name(const char *name)
+{
+	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+	return n > 0 && !name[n] && n < 200 && *name != '.';
+}
+
+static int path_of(const char *name, char *out, size_t size)
+{
+	if (!good_name(name))
+		return fail(E_USAGE, "'%.40s' is not an inhibit's name; hone status shows them", name);
+	int n = snprintf(out, size, "%s/inhibit/%s", daemon_run_folder(), name);
+	return n < (int)size ? 0 : fail(E_USAGE, "$HONE_RUN is too long a path");
+}
+
+int inhibit_write(const char *name, const char *why)
+{
+	char path[PATH_MAX], dir[PATH_MAX], line[WHY_BYTES];
+	int rc = path_of(name, path, sizeof path);
+	if (rc < 0)
+		return rc;
+	snprintf(dir, sizeof dir, "%s", path);
+	*strrchr(dir, '/') = 0;
+	rc = file_mkdirs(dir, 0755);
+	int n = snprintf(line, sizeof line - 1, "%s", why);
+	if (n > (int)sizeof line - 2)
+		n = (int)sizeof line - 2;
+	line[n++] = '\n';
+	return rc < 0 ? rc : file_write(path, line, (size_t)n);
+}
+
+int inhibit_remove(const char *name)
+{
+	char path[PATH_MAX];
+	int rc = path_of(name, path, sizeof path);
+	if (rc < 0 || unlink(path) == 0)
+		return rc < 0 ? rc : 0;
+	if (errno == ENOENT || errno == ENOTDIR)
+		return fail(E_NOTFOUND, "nobody inhibits as '%s'; hone status shows who does", name);
+	return fail(E_IO, "%s: %s; be root, or who made it", path, strerror(errno));
+}
+
+/* The first line of a file, without what a terminal would obey. */
+static const char *first_line(int fd, struct arena *a)
+{
+	char text[WHY_BYTES];
+	ssize_t n = read(fd, text, sizeof text - 1);
+	text[n < 0 ? 0 : n] = 0;
+	text[strcspn(text, "\n")] = 0;
+	log_plain(text);
+	return arena_strdup(a, text);
+}
+
+static bool look(int folder, const char *name, struct arena *a, struct inhibit *out)
+{
+	struct stat st;
+	int fd = good_name(name) ? openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC) : -1;
+	bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (good)
+		*out = (struct inhibit){arena_strdup(a, name), first_line(fd, a), st.st_uid};
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct inhibit *)a)->name, ((const struct inhibit *)b)->name);
+}
+
+int inhibit_list(struct arena *a, struct inhibit **out)
+{
+	char path[PATH_MAX];
+	int n = 0;
+	snprintf(path, sizeof path, "%s/inhibit", daemon_run_folder());
+	*out = ARENA_ARRAY(a, struct inhibit, MOST_INHIBITS);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && n < MOST_INHIBITS && (e = readdir(d));)
+		n += look(dirfd(d), e->d_name, a, *out + n);
+	if (d)
+		closedir(d);
+	qsort(*out, (size_t)n, sizeof **out, by_name);
+	return n;
+}
