@@ -6,13 +6,44 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Those that can be told to rest; beyond so many they are not. */
+enum { LIVING = 64 };
+static _Atomic pid_t living[LIVING];
+static atomic_bool resting;
+
+static void remember(pid_t pid)
+{
+	for (int i = 0; i < LIVING; i++)
+		if (atomic_compare_exchange_strong(&living[i], &(pid_t){0}, pid))
+			break;
+	if (atomic_load(&resting))
+		kill(pid, SIGSTOP);
+}
+
+static void forget(pid_t pid)
+{
+	for (int i = 0; i < LIVING; i++)
+		if (atomic_compare_exchange_strong(&living[i], &(pid_t){pid}, 0))
+			break;
+}
+
+void child_rest_all(bool rest)
+{
+	atomic_store(&resting, rest);
+	for (int i = 0; i < LIVING; i++) {
+		pid_t pid = atomic_load(&living[i]);
+		if (pid > 0)
+			kill(pid, rest ? SIGSTOP : SIGCONT);
+	}
+}
 
 static int limit(int what, int64_t most)
 {
@@ -103,8 +134,10 @@ int child_start(struct child *c, char *const argv[], const struct child_limits *
 	fcntl(fd[1], F_SETFL, O_NONBLOCK);
 	fcntl(fd[2], F_SETFL, O_NONBLOCK);
 	*c = (struct child){.pid = pid, .in = fd[1], .out = fd[2]};
-	if (n == 0)
+	if (n == 0) {
+		remember(pid);
 		return E_OK;
+	}
 	(void)child_stop(c, 0);
 	return fail(err == ENOENT ? E_NOTFOUND : E_IO, "cannot start %s: %s", argv[0], strerror(err));
 }
@@ -193,6 +226,7 @@ int child_stop(struct child *c, int64_t grace_ns)
 	if (c->pid <= 0)
 		return 0;
 	int status = 0;
+	forget(c->pid); /* before its number is another's */
 	int64_t end = clock_now(&clock_real) + grace_ns, pause = 100 * NS_PER_US;
 	pid_t got;
 	while ((got = waitpid(c->pid, &status, WNOHANG)) == 0 && clock_now(&clock_real) < end) {

@@ -5,6 +5,7 @@
 
 #include "platform/clock.h"
 #include "platform/err.h"
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -27,5 +28,7 @@ int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadlin
 int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Close both ends, SIGKILL if it lives after grace_ns, reap. Idempotent. Returns the wait status. */
 int child_stop(struct child *c, int64_t grace_ns);
+/* SIGSTOP for all children there are and those that are started until SIGCONT lets them go on. Of any thread. */
+void child_rest_all(bool rest);
 
 #endif
