@@ -44,8 +44,10 @@ int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns good */
 void leash_say(struct leash *l, const struct request *progress_or_done);
 
 /* A runner under a leash: builds hold LEASE_COMPUTE, timings LEASE_MEASURE, or LEASE_QUIET where TIME_QUIET
- * says so; a result that was tainted is thrown away and done again, at most TAINTED_TRIES times, then
- * MEAS_TAINTED or E_TIMEOUT. Closes inner. */
+ * says so. Times that were tainted, and builds that failed meanwhile, are thrown away and done again, with
+ * pauses that double (1 s at most) until the deadline: E_TIMEOUT; TAINTED_TRIES in a row: E_STOPPED. Never a
+ * candidate's fault. Deadlines are on the leash's clock. Closes inner. */
+enum { TAINTED_TRIES = 100 };
 int runner_leashed(struct runner *inner, struct leash *l, struct runner **out) MUST_CHECK;
 
 #endif
