@@ -94,6 +94,8 @@ static int hone_to(const char *stdout_path, char *words)
 			_exit(121);
 		if (nobody && (setgid(65534) < 0 || setuid(65534) < 0))
 			_exit(122);
+		setenv("HONE_SOCKET", "/dev/null/honed.sock", 0); /* not a honed that this machine may run */
+		setenv("HONE_RUN", "/dev/null", 0);
 		redirect(1, stdout_path);
 		redirect(2, err_path);
 		_exit(hone_main(argc, argv));

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands that talk to honed: without one, and with a stand-in. */
+#include "tests/cli.h"
+#include "tests/fake_honed.h"
+
+/* As agent/honed.h says; a name and a reason that a terminal would obey. */
+static const char full[] =
+    "\"version\":\"0.1.0\",\"mode\":\"resident\",\"ready\":false,\"verdict\":\"rests: zone cpu is at 71 "
+    "C\",\"up_s\":9,"
+    "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone cpu is at 71 "
+    "C\",\"load_pct\":3.2,\"temp_c\":71,\"zone\":"
+    "\"cpu\",\"headroom_c\":14},\"models\":[{\"name\":\"steering\",\"path\":\"/m/"
+    "s.onnx\",\"state\":\"resting\",\"ready\":"
+    "true,\"before_ms\":12.5,\"now_ms\":5,\"promise\":0.125,\"next_s\":90},{\"name\":\"e\\u001b["
+    "2Jvil\\nname\",\"state\":"
+    "\"refused\",\"ready\":false,\"error\":\"no "
+    "such\\nfile\\u001b\"}],\"jobs\":[{\"job\":7,\"model\":\"steering\",\"state\":"
+    "\"resting\",\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"trials\":31,\"before_ms\":12.5,\"now_ms\":"
+    "5,\"left_s\":8,"
+    "\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
+    "\\u001b[31mmoves\",\"left_s\":540}],"
+    "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200}";
+
+/* The board's daemon as the commands see it. f->said: what status says beside ok. */
+static bool daemon_of(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)r;
+	if (fake_hello(op, id, out))
+		return true;
+	buf_printf(out, "{\"id\":%lld,\"ok\":true", id);
+	if (!strcmp(op, "status"))
+		buf_printf(out, ",%s", f->said);
+	if (!strcmp(op, "inhibit"))
+		buf_puts(out, ",\"name\":\"held-1\"");
+	if (!strcmp(op, "resume"))
+		buf_puts(out, ",\"resumed\":1");
+	buf_puts(out, "}\n");
+	if (!strcmp(op, "watch"))
+		buf_printf(out, "{\"event\":\"status\",%s}\n{\"event\":\"status\",%s}\n", f->said, f->said);
+	return strcmp(op, "watch");
+}
+
+static const char *no_control_in(const char *text)
+{
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < ' ' && *p != '\n')
+			return p;
+	return NULL;
+}
+
+TEST(without_a_daemon_status_says_what_holds)
+{
+	struct fake f = {0};
+	fake_folder(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strncmp(cli_out, "honed      no daemon runs", 25));
+	CHECK_SAYS(cli_out, "0 kernels");
+	CHECK_SAYS(cli_out, "Next: hone tune MODEL");
+	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+	json_t *j = parse_out();
+	check_keys(j, "verdict daemon inhibits cache records worn");
+	CHECK(json_is_false(json_object_get(j, "daemon")));
+	json_decref(j);
+	fake_remove(&f);
+}
+
+TEST(status_of_a_daemon)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
+	static const char *const parts[] = {
+	    "\nsteering       resting     12.500   5.000  2.50x  12 % promised; in 90 s\n",
+	    "refused",
+	    "no such?file?",
+	    "closed (hot): zone cpu is at 71 C; load of others 3 %; 71.0 C in cpu, 14.0 C below its limit",
+	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, 12.500 -> 5.000 ms, "
+	    "8 s left",
+	    "a1: arm ?[31mmoves (for 9 min more)",
+	    "2.00 MiB today of 20 MiB",
+	    "in 2 h",
+	    "cache  ",
+	    "Next: hone status --watch",
+	};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		CHECK_SAYS(cli_out, parts[i]);
+	CHECK(!no_control_in(cli_out));
+	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+	json_t *j = parse_out();
+	check_keys(j, "verdict daemon inhibits models jobs gate flash cache records worn");
+	CHECK(json_is_true(json_object_get(j, "daemon")));
+	json_decref(j);
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* Whatever is missing, or of another type. */
+TEST(a_strange_status_is_shown)
+{
+	static const char *const said[] = {
+	    "\"x\":1",
+	    "\"verdict\":7,\"models\":{},\"gate\":[],\"jobs\":\"\",\"inhibits\":null,\"flash\":1,\"sync\":[],"
+	    "\"cache\":{}",
+	    "\"models\":[1,null,{},[],{\"name\":7,\"before_ms\":-1,\"now_ms\":1e308,\"next_s\":-1e300}],"
+	    "\"jobs\":[1,{},null],"
+	    "\"inhibits\":[[],{}],\"gate\":{\"load_pct\":\"x\"},\"flash\":{}",
+	};
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+		struct fake f = {.answer = daemon_of, .said = said[i]};
+		fake_folder(&f);
+		fake_listen(&f);
+		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		CHECK_SAYS(cli_out, "honed runs");
+		CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+		json_decref(parse_out());
+		fake_hush(&f);
+		fake_remove(&f);
+	}
+}
+
+static bool mute(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f, (void)r;
+	if (!fake_hello(op, id, out))
+		buf_printf(out,
+			   "{\"id\":%lld,\"ok\":false,\"code\":\"unsupported\",\"error\":\"I speak\\u001b[2J "
+			   "otherwise\"}\n",
+			   id);
+	return true;
+}
+
+TEST(a_daemon_that_refuses)
+{
+	struct fake f = {.answer = mute};
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "I speak?[2J otherwise");
+	CHECK_RUN(1, "wait --ready --timeout 5s");
+	CHECK_SAYS(cli_err, "I speak?[2J otherwise");
+	CHECK_RUN(1, "inhibit --why x");
+	CHECK_RUN(1, "inhibit --why x -- true");
+	CHECK_RUN(1, "resume");
+	CHECK_RUN(1, "status --watch");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(watch_prints_a_line_for_each_change)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	stop_with = SIGINT;
+	CHECK_RUN(0, "status --watch");
+	stop_with = 0;
+	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
+	CHECK_SAYS(cli_out, "gate hot; steering resting 12.500 -> 5.000 ms; e?[2Jvil?name refused\n");
+	CHECK(!no_control_in(cli_out));
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* hone status --watch, until it has said `text`. */
+static void watch_until(const char *text, bool json)
+{
+	char out[256], *argv[] = {"hone", "status", "--watch", json ? "--json" : "-q"};
+	snprintf(out, sizeof out, "%s", in_dir("stdout"));
+	fflush(NULL);
+	unlink(out);
+	pid_t pid = fork();
+	if (pid == 0) {
+		redirect(1, out);
+		_exit(hone_main(4, argv));
+	}
+	cli_out[0] = 0;
+	for (int i = 0; i < 4000 && !strstr(cli_out, text); i++) {
+		usleep(5000);
+		if (file_exists(out))
+			slurp(out, cli_out, sizeof cli_out);
+	}
+	CHECK_SAYS(cli_out, text);
+	int status;
+	kill(pid, SIGINT);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(watch_outlives_the_daemon)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	watch_until("no daemon runs; waiting for it\ngate hot", false);
+	watch_until("\"daemon\":false", true);
+	json_t *j = json_loads(cli_out, JSON_DISABLE_EOF_CHECK, NULL);
+	CHECK(json_is_true(json_object_get(j, "daemon")));
+	json_decref(j);
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(wait_is_over_when_it_is_ready)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	CHECK_RUN(2, "wait");
+	CHECK_RUN(1, "wait --ready --timeout 150ms");
+	CHECK_SAYS(cli_err, "no daemon runs as yet; waiting for it\n");
+	CHECK_SAYS(cli_err, "after 0.15 s no daemon runs: systemctl status honed");
+	CHECK_RUN(1, "wait --ready --json --timeout 0s");
+	json_t *j = parse_out();
+	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
+	json_decref(j);
+	fake_listen(&f);
+	CHECK_RUN(0, "wait --ready --timeout 20s");
+	CHECK_RUN(0, "wait --ready --json --timeout 20s");
+	CHECK_SAYS(cli_out, "\"ready\":true");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+static bool never_ready(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	return strcmp(op, "wait") ? daemon_of(f, op, id, r, out) : true;
+}
+
+TEST(wait_says_why_it_is_not)
+{
+	struct fake f = {.answer = never_ready, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(1, "wait --ready --timeout 200ms");
+	CHECK_SAYS(cli_err,
+		   "after 0.2 s 1 of 2 models are ready: rests: zone cpu is at 71 C; see hone status");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(without_a_daemon_a_file_inhibits)
+{
+	struct fake f = {0};
+	fake_folder(&f);
+	CHECK_RUN(2, "inhibit");
+	CHECK_SAYS(cli_err, "--why is missing");
+	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
+	CHECK_RUN(1, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_err, "no daemon runs that would end it");
+	CHECK_RUN(0, "inhibit --json --why arm");
+	json_t *j = parse_out();
+	char name[64];
+	snprintf(name, sizeof name, "%s", json_string_value(json_object_get(j, "name")));
+	CHECK(json_is_false(json_object_get(j, "daemon")));
+	json_decref(j);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, ": arm\n");
+	CHECK_SAYS(cli_out, name);
+	CHECK_RUN(0, "resume %s", name);
+	CHECK_SAYS(cli_out, "1 inhibit is gone");
+	CHECK_RUN(1, "resume %s", name);
+	CHECK_SAYS(cli_err, "nobody inhibits as");
+	CHECK_RUN(0, "inhibit --why one");
+	CHECK_RUN(0, "inhibit --why two");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":2}");
+	CHECK_RUN(0, "resume");
+	CHECK_SAYS(cli_out, "you inhibit nothing");
+	CHECK_RUN(2, "resume ../../etc/passwd");
+	CHECK_RUN(2, "resume .hidden");
+	setenv("HONE_RUN", "/dev/null/no", 1);
+	CHECK_RUN(1, "inhibit --why arm");
+	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
+	CHECK_RUN(3, "inhibit --why arm -- sh %s",
+		  "-c exit\t3"); /* one word: a tab is a blank to the shell */
+	CHECK_SAYS(cli_err, "one that starts meanwhile will not know");
+	fake_remove(&f);
+}
+
+/* Names and reasons of files that somebody else put there. */
+TEST(strange_inhibit_files_are_shown_plain)
+{
+	struct fake f = {0};
+	char path[160];
+	fake_folder(&f);
+	snprintf(path, sizeof path, "%s/inhibit", f.dir);
+	CHECK_OK(file_mkdirs(path, 0755));
+	static const char *const names[] = {"good", "e\033vil", ".hidden", "fifo"};
+	for (int i = 0; i < 3; i++) {
+		snprintf(path, sizeof path, "%s/inhibit/%s", f.dir, names[i]);
+		CHECK_OK(file_write(path, "\033[2Jwhy\nmore", 12));
+	}
+	snprintf(path, sizeof path, "%s/inhibit/fifo", f.dir);
+	CHECK(mkfifo(path, 0600) == 0);
+	snprintf(path, sizeof path, "%s/inhibit/link", f.dir);
+	CHECK(symlink("/etc/passwd", path) == 0);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "inhibit    good: ?[2Jwhy\n");
+	CHECK(!no_control_in(cli_out) && !strstr(cli_out, "more") && !strstr(cli_out, "hidden"));
+	CHECK(!strstr(cli_out, "vil") && !strstr(cli_out, "fifo") && !strstr(cli_out, "root"));
+	fake_remove(&f);
+}
+
+TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	char path[160];
+	fake_folder(&f);
+	snprintf(path, sizeof path, "%s/inhibit", f.dir);
+	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/user-*>%s/seen;exit\t7", path, f.dir);
+	snprintf(path, sizeof path, "%s/seen", f.dir);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "/inhibit/user-"); /* the file was there, and is gone */
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":0}");
+	CHECK_RUN(127, "inhibit --why arm -- /nowhere/command");
+	CHECK_SAYS(cli_err, "/nowhere/command: No such file");
+	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$$");
+	fake_listen(&f);
+	int before = f.asked;
+	CHECK_RUN(5, "inhibit --why arm -- sh -c exit\t5");
+	CHECK(f.asked - before == 4); /* hello, inhibit; hello, resume */
+	CHECK_RUN(0, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_out, "hone resume held-1");
+	CHECK_RUN(0, "resume held-1");
+	CHECK_SAYS(cli_out, "1 inhibit is gone");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST_MAIN
