@@ -178,7 +178,13 @@ int64_t honed_wakeup(const struct honed *h);
  * ntasks, trials, before_ms, now_ms, left_s, label}] inhibits [{name, why, left_s}] flash {today_bytes,
  * limit_bytes (a day), written_bytes (since honed started)} sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
-/* The text format of Prometheus. */
+/* The text format of Prometheus, each with HELP and TYPE (configs/grafana/hone.json shows them). Gauges:
+ * hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (1 for the one that holds, a
+ * row for each gate_word), hone_temperature_celsius, hone_headroom_celsius, hone_load_ratio (of others),
+ * hone_model_ready{model}, hone_model_before_seconds{model}, hone_model_now_seconds{model},
+ * hone_model_promise_ratio{model}, hone_jobs, hone_clients, hone_inhibits, hone_flash_limit_bytes (a day),
+ * hone_flash_today_bytes. Counters: hone_jobs_started_total, hone_jobs_failed_total, hone_trials_total,
+ * hone_yields_total, hone_tainted_total, hone_flash_written_bytes_total. What is not known has no row. */
 void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out);
 
 #endif
