@@ -10,12 +10,18 @@
 #include <unistd.h>
 
 static atomic_int level = LOG_NORMAL; /* any thread may set and ask */
+static atomic_bool journal;
 static bool live_shown;               /* a live line is on the terminal: erase it before other words */
 static int64_t live_last_ns;          /* off a terminal: when the last line was written */
 
 void log_level_set(enum log_level l)
 {
 	atomic_store_explicit(&level, (int)l, memory_order_relaxed);
+}
+
+void log_journal_set(bool on)
+{
+	atomic_store_explicit(&journal, on, memory_order_relaxed);
 }
 
 enum log_level log_level(void)
@@ -68,10 +74,14 @@ static void put(const char *fmt, va_list ap)
 	free(text);
 }
 
-static void say(const char *before, const char *fmt, va_list ap)
+enum priority { PRIORITY_ERROR = 3, PRIORITY_INFO = 6, PRIORITY_MORE = 7 }; /* syslog's */
+
+static void say(enum priority p, const char *before, const char *fmt, va_list ap)
 {
 	flockfile(stderr);
 	erase_live();
+	if (atomic_load_explicit(&journal, memory_order_relaxed))
+		fprintf(stderr, "<%d>", (int)p);
 	fputs(before, stderr);
 	put(fmt, ap);
 	fputc('\n', stderr);
@@ -84,7 +94,7 @@ void log_info(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	if (level >= LOG_NORMAL)
-		say("", fmt, ap);
+		say(PRIORITY_INFO, "", fmt, ap);
 	va_end(ap);
 }
 
@@ -93,7 +103,7 @@ void log_more(const char *fmt, ...)
 	va_list ap;
 	va_start(ap, fmt);
 	if (level >= LOG_VERBOSE)
-		say("", fmt, ap);
+		say(PRIORITY_MORE, "", fmt, ap);
 	va_end(ap);
 }
 
@@ -101,7 +111,7 @@ void log_error(const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	say("hone: error: ", fmt, ap);
+	say(PRIORITY_ERROR, "hone: error: ", fmt, ap);
 	va_end(ap);
 }
 
@@ -127,7 +137,7 @@ void log_live(const char *fmt, ...)
 		int64_t now = clock_now(&clock_real);
 		if (!live_last_ns || now - live_last_ns >= NS_PER_S) {
 			live_last_ns = now;
-			say("", fmt, ap);
+			say(PRIORITY_MORE, "", fmt, ap);
 		}
 	}
 	va_end(ap);

@@ -40,6 +40,15 @@ TEST(levels)
 	CHECK(strcmp(out, "info 1\nmore 2\nhone: error: bad 3\nlive 4\n") == 0);
 }
 
+TEST(journal)
+{
+	char out[256];
+	log_journal_set(true);
+	capture(LOG_NORMAL, out, sizeof out);
+	log_journal_set(false);
+	CHECK(strcmp(out, "<6>info 1\n<3>hone: error: bad 3\n") == 0);
+}
+
 /* What a terminal would obey becomes '?', what it shows stays. */
 TEST(plain)
 {
