@@ -82,7 +82,7 @@ static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, in
 		    dir, c->left_out, MAX_LAYERS);
 	if (rc >= 0 && writes)
 		rc = fail_in(file_mkdirs(cache_dir(c), 0755), "cache %s", cache_dir(c));
-	if (rc >= 0 && writes)
+	if (rc >= 0 && writes && c->lock_fd < 0)
 		rc = cache_lock(c, cache_dir(c), wait_ns);
 	if (rc >= 0)
 		rc = cache_index_start(c);
@@ -100,7 +100,7 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 	if (!c)
 		return fail(E_NOMEM, "no memory to open a cache");
 	c->memory = mode == CACHE_MEMORY;
-	c->lock_fd = -1;
+	c->lock_fd = CACHE_WRITES && o && o->lock_fd > 0 ? o->lock_fd : -1;
 	c->o = o ? *o : (struct cache_options){0};
 	c->o.cap_bytes = c->o.cap_bytes ? c->o.cap_bytes : CAP_BYTES;
 	c->cap_given = o && o->cap_bytes;
@@ -126,22 +126,51 @@ int cache_open_memory(struct cache **out, const char *dir)
 	return cache_open_with(out, dir, CACHE_MEMORY, 0, NULL);
 }
 
-void cache_close(struct cache *c)
+static void unlock(struct cache *c)
 {
-	if (!c)
-		return;
+	if (c->lock_fd >= 0 && c->nlayers)
+		cache_unlock(cache_dir(c), c->lock_fd);
+	else if (c->lock_fd >= 0)
+		file_unlock(c->lock_fd);
+}
+
+/* lock_fd NULL: the lock goes. */
+static void close_cache(struct cache *c, int *lock_fd)
+{
 	bool told = c->told;
 	if (CACHE_WRITES && cache_commit(c) < 0 && !told)
 		log_error("%s: what this process found may be lost", err_text());
 	cache_layers_close(c);
-	if (CACHE_WRITES && c->lock_fd >= 0)
-		cache_unlock(cache_dir(c), c->lock_fd);
+	if (CACHE_WRITES && lock_fd)
+		*lock_fd = c->lock_fd;
+	else if (CACHE_WRITES)
+		unlock(c);
 	for (int i = 0; i < c->nlayers; i++)
 		free(c->layer[i].dir);
 	buf_free(&c->bytes);
 	free(c->put);
 	free(c->slot);
 	free(c);
+}
+
+void cache_close(struct cache *c)
+{
+	if (c)
+		close_cache(c, NULL);
+}
+
+int cache_close_held(struct cache *c)
+{
+	int fd = -1;
+	if (c)
+		close_cache(c, &fd);
+	return fd;
+}
+
+void cache_let_go(const char *dir, int lock_fd)
+{
+	if (CACHE_WRITES && lock_fd >= 0)
+		cache_unlock(dir, lock_fd);
 }
 
 const char *cache_dir(const struct cache *c)

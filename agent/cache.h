@@ -98,6 +98,7 @@ struct cache_options {
 	int64_t
 	    segment_bytes; /* of the first segment of records; 0: 256 KiB. Later ones grow with the cache. */
 	const char *seeds; /* DIR:DIR, uppermost first; NULL: as above */
+	int lock_fd; /* > 0: the writer's lock, as cache_close_held gave it; the cache's from then on */
 };
 
 int cache_open(struct cache **out, const char *dir, bool read_only, int64_t wait_ns) MUST_CHECK;
@@ -106,6 +107,9 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 		    const struct cache_options *o) MUST_CHECK;
 /* Commits first; failing that, the log says what may be lost, unless the last put or commit failed, too. */
 void cache_close(struct cache *c);
+/* The same, but this process stays the writer: the lock's descriptor, for cache_options; -1: it had none. */
+int cache_close_held(struct cache *c);
+void cache_let_go(const char *dir, int lock_fd); /* ... ends that; dir: as cache_dir said */
 /* Everything put so far is durable. Where DIR was taken away or moved meanwhile, a new one is made. */
 int cache_commit(struct cache *c) MUST_CHECK;
 const char *cache_dir(const struct cache *c);     /* the folder that is written */
