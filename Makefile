@@ -201,7 +201,7 @@ deps:
 # All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = networks llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = layers.sh libhone.sh python.sh peers.sh
+SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh configs/test.sh run $@ $<

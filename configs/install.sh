@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs programs, libhone, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
+# Installs programs, units, libhone, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
 # hone looks for hone-worker beside itself, libhone.so for the kernels of better processors in the folder hone beside it.
 set -e
-b=$1 root=$2$3 prefix=$3 version=$4 soname=$5
+b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
 shift 5
 install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/bash-completion/completions" \
 	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples"
-install -m 755 "$b/hone" "$b/hone-worker" "$root/bin"
+install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$root/bin"
+sh configs/units.sh --install "$dest" "$prefix"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
 install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
 "$b/hone" --bash-completion > "$root/share/bash-completion/completions/hone"
@@ -34,4 +35,4 @@ END
 if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
 	ldconfig
 fi
-echo "installed in $root: hone, hone-worker, libhone, manual pages (man hone, man hone_open), bash completion"
+echo "installed in $root: hone, honed, hone-worker, their units, libhone, manual pages (man hone, man hone_open), bash completion"

@@ -1,0 +1,72 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The systemd units. `units.sh BUILD` checks them: `systemd-analyze verify` says nothing, and each service's exposure is within
+# its limit. `units.sh --install DESTDIR PREFIX` puts them where they belong, with honed.conf where there is none.
+units=configs/systemd
+
+install_units() { # DESTDIR PREFIX
+	root=$1$2
+	install -d "$root/lib/systemd/system" "$root/lib/sysusers.d" "$root/lib/tmpfiles.d" "$root/share/doc/hone/examples" || return
+	for u in $units/*.service $units/*.socket; do
+		sed "s|/usr/local/|$2/|" "$u" >"$root/lib/systemd/system/$(basename "$u")" || return
+		chmod 644 "$root/lib/systemd/system/$(basename "$u")"
+	done
+	install -m 644 $units/sysusers.conf "$root/lib/sysusers.d/hone.conf"
+	install -m 644 $units/tmpfiles.conf "$root/lib/tmpfiles.d/hone.conf"
+	install -m 644 configs/honed.conf "$root/share/doc/hone/examples"
+	if [ ! -e "$1/etc/hone/honed.conf" ]; then
+		install -D -m 644 configs/honed.conf "$1/etc/hone/honed.conf" 2>/dev/null ||
+			echo "no $1/etc/hone/honed.conf (not permitted): an example is in $root/share/doc/hone/examples"
+	fi
+}
+
+good=0 bad=0 skipped=0
+check() { # what, what was said that should not have been
+	if [ -z "$2" ]; then
+		good=$((good + 1))
+	else
+		bad=$((bad + 1))
+		printf 'units: %s:\n%s\n' "$1" "$2" | sed '2,$s/^/	/'
+	fi
+}
+
+exposure() { # unit, limit in tenths
+	check "$1 is more exposed than $2 tenths" "$(systemd-analyze security --offline=true --threshold="$2" --no-pager "$1" 2>&1 >"$d/said" ||
+		grep -v '✓' "$d/said")"
+}
+
+check_install() {
+	install_units "$d/root" /opt/x >/dev/null
+	echo '#mine' >"$d/root/etc/hone/honed.conf"
+	install_units "$d/root" /opt/x >/dev/null
+	check "install overwrites honed.conf" "$(grep -vx '#mine' "$d/root/etc/hone/honed.conf")"
+	check "installed units do not follow PREFIX" "$(grep -rn /usr/local "$d/root/opt/x/lib"; grep -q '^ExecStart=/opt/x/bin/honed' \
+		"$d/root/opt/x/lib/systemd/system/honed.service" || echo "ExecStart of honed.service")"
+}
+
+check_units() { # BUILD
+	d=$(mktemp -d)
+	trap 'rm -rf "$d"' EXIT
+	check_install
+	if ! command -v systemd-analyze >/dev/null; then
+		echo "skip: units: no systemd-analyze"
+		skipped=2
+		return
+	fi
+	mkdir "$d/units"
+	for u in $units/*.service $units/*.socket; do
+		sed "s|/usr/local/bin/|$(realpath "$1")/|" "$u" >"$d/units/$(basename "$u")"
+	done
+	export SYSTEMD_UNIT_PATH="$d/units:"
+	check "systemd-analyze verify" "$(systemd-analyze verify --man=no "$d"/units/*.service "$d"/units/*.socket 2>&1)"
+	exposure "$d/units/honed.service" 15
+	exposure "$d/units/hone-boot.service" 15
+}
+
+if [ "$1" = --install ]; then
+	install_units "$2" "$3"
+	exit
+fi
+check_units "$1"
+echo "$good passed, $bad failed, $skipped skipped"
+[ $bad = 0 ]
