@@ -60,8 +60,8 @@ static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
 {
 	char user[PATH_MAX];
 	int rc = add_layer(c, dir, strlen(dir), false);
-	if (rc < 0 || mode == CACHE_MEMORY || !not_ours_to_write(dir) ||
-	    file_cache_dir(user, sizeof user) < 0 || !strcmp(user, dir))
+	if (rc < 0 || c->memory || !not_ours_to_write(dir) || file_cache_dir(user, sizeof user) < 0 ||
+	    !strcmp(user, dir))
 		return rc;
 	if (mode == CACHE_WRITE)
 		log_info("hone: %s cannot be written: results are kept in %s", dir, user);
@@ -99,7 +99,8 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 	struct cache *c = calloc(1, sizeof *c);
 	if (!c)
 		return fail(E_NOMEM, "no memory to open a cache");
-	c->memory = mode == CACHE_MEMORY;
+	c->memory = mode == CACHE_MEMORY || mode == CACHE_THROUGH;
+	c->through = mode == CACHE_THROUGH ? o->through : NULL;
 	c->lock_fd = CACHE_WRITES && o && o->lock_fd > 0 ? o->lock_fd : -1;
 	c->o = o ? *o : (struct cache_options){0};
 	c->o.cap_bytes = c->o.cap_bytes ? c->o.cap_bytes : CAP_BYTES;
@@ -261,7 +262,11 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 	int rc = cache_wait(c, &h, p);
 	/* Where writing fails it is tried again only now and then: every try costs flash. */
 	bool many = rc > 0 && c->waiting % BATCH_RECORDS == 0;
-	if (rc >= 0 && !c->memory && (many || c->bytes.n / part > before))
+	if (rc >= 0 && CACHE_WRITES && c->through) {
+		int said = cache_through_put(c);
+		rc = said < 0 ? said : rc;
+	}
+	if (rc >= 0 && (!c->memory || c->through) && (many || c->bytes.n / part > before))
 		rc = cache_flush(c);
 	c->told = rc < 0;
 	return rc < 0 ? rc : E_OK;

@@ -86,10 +86,24 @@ struct rec {
 struct cache;
 
 enum cache_mode {
-	CACHE_READ,   /* no lock, no writes; an absent folder is an empty cache */
-	CACHE_WRITE,  /* makes the folder, waits for the lock and says who holds it (E_BUSY) */
-	CACHE_MEMORY, /* for a folder that cannot be written: what can be read is read, what is put stays in
-			 memory (64 MiB), comes before what is there, and is gone at the end */
+	CACHE_READ,    /* no lock, no writes; an absent folder is an empty cache */
+	CACHE_WRITE,   /* makes the folder, waits for the lock and says who holds it (E_BUSY) */
+	CACHE_MEMORY,  /* for a folder that cannot be written: what can be read is read, what is put stays in
+			  memory (64 MiB), comes before what is there, and is gone at the end */
+	CACHE_THROUGH, /* another process writes the folder: what is put goes to it at once (o->through) and
+			  stays in memory until it is committed and can be read from the folder */
+};
+
+/* Who writes the folder in our place. */
+struct cache_through {
+	void *ctx;
+	/* CACHE_FORGET: p is the type, as in cache_put. */
+	int (*put)(void *ctx, enum cache_type t, struct key k, const void *p, size_t n);
+	int (*commit)(void *ctx); /* all that was put is durable */
+	bool (*alive)(void *ctx);
+	/* It is gone. E_OK: another one took its place, and has nothing that was not committed. E_NOTFOUND:
+	 * nobody did: the folder is ours to write from now on, under its lock. Else it is given up. */
+	int (*again)(void *ctx);
 };
 
 struct cache_options {
@@ -98,6 +112,7 @@ struct cache_options {
 	int64_t
 	    segment_bytes; /* of the first segment of records; 0: 256 KiB. Later ones grow with the cache. */
 	const char *seeds; /* DIR:DIR, uppermost first; NULL: as above */
+	const struct cache_through *through; /* of CACHE_THROUGH; kept */
 	int lock_fd; /* > 0: the writer's lock, as cache_close_held gave it; the cache's from then on */
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of the cache share: cache_list.c lists folders, cache_layer.c opens them and follows their
  * writer, cache_lock.c is the writer's lock, cache_index.c knows where records are, cache_write.c commits,
- * cache_compact.c copies what lives, cache_room.c evicts, cache_copy.c makes one file of what lives, cache.c
+ * cache_compact.c copies what lives, cache_room.c evicts, cache_through.c has another process write,
+ * cache_copy.c makes one file of what lives, cache.c
  * is what callers see. */
 #ifndef AGENT_CACHE_PARTS_H
 #define AGENT_CACHE_PARTS_H
@@ -39,6 +40,7 @@ struct put {
 	struct head h;
 	uint8_t of; /* the type that it is about: h.type, of CACHE_FORGET its payload */
 	bool done;  /* written, or superseded by a later one */
+	bool ours;  /* who writes the folder does not take it: it stays in memory */
 	size_t at;  /* of its payload in `bytes` */
 };
 
@@ -71,9 +73,12 @@ struct names {
 struct cache {
 	struct layer layer[MAX_LAYERS]; /* lowest first; the last is the one that is written */
 	int nlayers;
-	int left_out;    /* lower ones, that have no place */
-	int lock_fd;     /* -1: not the writer */
-	bool memory;     /* what is put stays in memory */
+	int left_out;                        /* lower ones, that have no place */
+	int lock_fd;                         /* -1: not the writer */
+	bool memory;                         /* what is put stays in memory */
+	const struct cache_through *through; /* who writes the folder in our place; NULL: nobody */
+	bool unsaid;                         /* not all that waits was told to it */
+	bool told_code;
 	struct seg *seg; /* of all layers; lower ones first, by number */
 	int nsegs;
 	int active[SEG_CODE + 1]; /* by kind: the segment that is appended to; -1: none */
@@ -132,7 +137,10 @@ void cache_unlock(const char *dir, int fd); /* and removes it, where it has no o
 int cache_hold(struct cache *c) MUST_CHECK;
 /* A put that waits, and counts at once. 1: one more waits; 0: another one no longer does. */
 int cache_wait(struct cache *c, const struct head *h, const void *payload) MUST_CHECK;
-int cache_flush(struct cache *c) MUST_CHECK;                            /* all that waits is durable */
+int cache_flush(struct cache *c) MUST_CHECK; /* all that waits is durable */
+/* The last put goes to who writes the folder. */
+int cache_through_put(struct cache *c) MUST_CHECK;
+int cache_through_flush(struct cache *c) MUST_CHECK;
 int64_t cache_segment_bytes(const struct cache *c, enum seg_kind kind); /* of a new one, at least */
 /* The number of a new segment: nothing of that name is there. */
 int cache_next_number(struct cache *c, struct seg *s) MUST_CHECK;

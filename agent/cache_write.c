@@ -258,6 +258,8 @@ static int write_batch(struct cache *c, enum seg_kind kind, const struct batch *
 int cache_flush(struct cache *c)
 {
 	static const enum seg_kind order[] = {SEG_CODE, SEG_RECORDS};
+	if (c->through)
+		return cache_through_flush(c);
 	if (c->lock_fd < 0 || !c->waiting)
 		return E_OK;
 	int rc = cache_hold(c);
