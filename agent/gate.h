@@ -2,9 +2,20 @@
 /* The gate: whether the board can be tuned on now. A value and a function: vitals and the clock in, a verdict
  * out; no file is read here. Never changes clocks or governors; it waits, and says why.
  *
- * Opening needs everything to hold for `settle_ns`; closing takes one look. Load is what others use: what our
- * own children used is taken away from it, as pressure on the processor is not asked of while they run (they
- * wait for the robot at idle priority, which counts as pressure). */
+ * Opening needs everything to hold for `settle_ns`; closing takes one look. What closed it must be gone by a
+ * margin, so that it does not flap: 3 C more headroom (sensors step by up to 1 C, and a board that rests
+ * cools by more in seconds), 5 % more battery, 1/4 more memory, 4/5 of the limit of load and pressure.
+ *
+ * Load is what others use: what our own children used is taken away from it. It is judged over the last
+ * 100 ms, while the gate is open and looks are 25 ms apart, else since the last look. /proc/stat counts in
+ * ticks of 10 ms: over less than a second one and a half of them may be missing, so the gate closes that much
+ * earlier, but never for less than two ticks. So with the defaults one tick never closes it, whoever takes
+ * one of four processors for 100 ms does, and a steady load below half of the limit does not. What is not
+ * told (a load that does not move, a board without PSI) closes nothing.
+ *
+ * Pressure (some task waits for memory or io) is judged over 2 s, sooner where it is enough for all of them;
+ * io while the gate is open by 4 times the limit, as our own commits wait for the card, too; that for the
+ * processor only while we rest, as our own wait for the robot at idle priority. */
 #ifndef AGENT_GATE_H
 #define AGENT_GATE_H
 
@@ -14,8 +25,8 @@ enum gate_why {
 	GATE_OPEN,
 	GATE_SETTLING,  /* all is well, for too short a time */
 	GATE_INHIBITED, /* a file, or hone inhibit */
-	GATE_HOURS,     /* not at this time of day */
-	GATE_THROTTLED,
+	GATE_HOURS,     /* not at this time of day, or it is not known */
+	GATE_THROTTLED, /* now, or since the last look */
 	GATE_HOT,
 	GATE_BATTERY,
 	GATE_MEMORY,
@@ -24,22 +35,32 @@ enum gate_why {
 	GATE_WHYS
 };
 
-struct gate_limits {     /* 0: the default */
-	double load_pct; /* of all processors, used by others: 25 */
-	double
-	    pressure_pct; /* of the time, some task waits for memory or io (processor: while we rest): 10 */
-	int headroom_mc;  /* below the lowest trip point: 15000 */
-	int battery_pct;  /* while discharging: 30 */
+struct gate_limits {                /* 0: the default */
+	double load_pct;            /* of all processors, used by others: 25; from 100 on it is not asked */
+	double pressure_pct;        /* of the time, some task waits: 10; from 100 on it is not asked */
+	int headroom_mc;            /* below the lowest trip point: 15000 */
+	int battery_pct;            /* while discharging: 30 */
 	int64_t memory_bytes;       /* that must be free: 128 MiB */
-	int64_t settle_ns;          /* 10 s */
+	int64_t settle_ns;          /* 10 s; < 0: none, the first look may open */
 	int from_minute, to_minute; /* of the day, local time; equal: always. May span midnight. */
 };
 
+enum { GATE_LOADS = 8 };
+
 struct gate {
 	struct gate_limits limits;
-	struct vitals last;
-	int64_t last_own_ns, well_since_ns;
 	bool open, looked;
+	enum gate_why why;
+	int64_t why_since_ns, well_since_ns; /* of a closed gate */
+	int64_t throttled;                   /* of the last look */
+	int nloads;                          /* the newest last */
+	struct gate_load {
+		int64_t at_ns, others_ns, total_ns;
+	} load[GATE_LOADS];
+	double load_pct; /* < 0: not known */
+	bool stalls_known;
+	int64_t stalls_at_ns, stalls_own_ns, stalled_ns[3]; /* at the beginning of the 2 s */
+	double stalled_pct[3];                              /* over the 2 s before */
 };
 
 struct gate_look {
@@ -52,11 +73,13 @@ struct gate_look {
 struct verdict {
 	enum gate_why why;
 	bool open;
-	bool free_memory; /* jobs should end, not only rest */
-	int64_t again_ns; /* look again after so long; less while it is open */
+	bool free_memory; /* jobs should end, not only rest: under half of the limit is free, or tasks wait
+			     for memory for twice the limit */
+	int64_t again_ns; /* look again after so long: 25 ms while it is open; else from 1 s to 60 s, a
+			     quarter of the time that the reason has lasted */
 	double load_pct;  /* of others; < 0: not known yet */
 	char text[200];   /* for people: "zone cpu-thermal is at 71 C, 14 C below its limit; tuning goes on at
-			     15 C" */
+			     18 C" */
 };
 
 void gate_init(struct gate *g, const struct gate_limits *limits);
