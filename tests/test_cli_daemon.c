@@ -328,4 +328,71 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	fake_remove(&f);
 }
 
+TEST(a_bug_report_holds_no_secrets)
+{
+	static const char conf[] =
+	    "[boot]\nbudget = 7s\n[sync]\nserver = fleet.example\npin: 1234-5678\n[idle]\n"
+	    "tune = no\n# password = hunter2\n";
+	struct fake f = {.answer = daemon_of, .said = full};
+	char path[256], host[72] = "";
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_OK(file_mkdirs(in_dir("board/etc/hone/honed.conf.d"), 0755));
+	CHECK_OK(file_mkdirs(in_dir("board/proc/self"), 0755));
+	CHECK_OK(file_write(in_dir("board/etc/hone/honed.conf"), conf, strlen(conf)));
+	CHECK_OK(file_write(in_dir("board/etc/hone/honed.conf.d/a.conf"), "[limits]\njobs = 99\n", 19));
+	static const char table[] =
+	    "1 1 0:1 / / rw,noatime - ext4 /dev/secret rw\n2 1 0:2 / /far rw - nfs nas:/x rw\n";
+	CHECK_OK(file_write(in_dir("board/proc/self/mountinfo"), table, strlen(table)));
+	static const char line[] = "root=/dev/mmcblk0 luks.password=xyzzy hone.budget=3s psi=1\n";
+	CHECK_OK(file_write(in_dir("board/proc/cmdline"), line, strlen(line)));
+	setenv("HONE_SYSROOT", in_dir("board"), 1);
+	snprintf(path, sizeof path, "%s", in_dir("report.txt"));
+	CHECK_RUN(0, "bugreport -o %s --cache %s", path, in_dir("none"));
+	CHECK(!cli_out[0]);
+	CHECK_SAYS(cli_err, "  configuration  honed.conf");
+	CHECK_SAYS(cli_err, path);
+	struct stat st;
+	CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
+	slurp(path, cli_out, sizeof cli_out);
+	static const char *const holds[] = {"== version",
+					    "hone " HONE_VERSION,
+					    "honed 0.1.0",
+					    "\"verdict\"",
+					    "== configuration",
+					    "budget = 7s",
+					    "server = (left out)",
+					    "pin= (left out)",
+					    "a.conf:2",
+					    "jobs = 99",
+					    "tune = no",
+					    "== target",
+					    "lanes=",
+					    "== cache",
+					    "== log",
+					    "/ ext4 rw,noatime",
+					    "hone.budget=3s",
+					    "psi=1",
+					    "# password = (left out)"};
+	for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
+		CHECK_SAYS(cli_out, holds[i]);
+	static const char *const not [] = {"fleet.example", "1234", "hunter2",    "xyzzy",
+					   "mmcblk0",       "nas:", "/dev/secret"};
+	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
+		CHECK(!strstr(cli_out, not [i]));
+	gethostname(host, sizeof host - 1);
+	if (strlen(host) >= 3 && strcmp(host, "localhost"))
+		CHECK(!strstr(cli_out, host));
+	CHECK(!no_control_in(cli_out));
+	CHECK_RUN(0, "bugreport -q --json --cache %s", in_dir("none"));
+	json_t *j = parse_out();
+	check_keys(j, "version status configuration target cache log mounts kernel");
+	json_decref(j);
+	CHECK_RUN(2, "bugreport --json -o %s", path);
+	CHECK_RUN(1, "bugreport -q -o /nowhere/report --cache %s", in_dir("none"));
+	unsetenv("HONE_SYSROOT");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 TEST_MAIN

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One text of what a stranger needs to see what is wrong on a board. */
+#include "agent/cache.h"
+#include "agent/conf.h"
+#include "platform/child.h"
+#include "platform/log.h"
+#include "tools/daemon.h"
+#include "tools/json.h"
+#include "tools/mask.h"
+#include "tools/model.h"
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { FILE_BYTES = 64 << 10, LOG_BYTES = 256 << 10 };
+#define LOG_NS (10 * NS_PER_S)
+
+struct report {
+	const struct args *args;
+	struct arena arena;
+	const char *root; /* $HONE_SYSROOT, which stands for the board */
+	json_t *status;   /* NULL: no daemon */
+	char cache[4096];
+};
+
+struct section {
+	const char *name, *what;
+	void (*fill)(struct report *r, struct buf *out);
+};
+
+static void version(struct report *r, struct buf *out)
+{
+	buf_printf(out, "hone %s\nhoned %s\n", HONE_VERSION,
+		   r->status ? daemon_text(r->status, "version", "?") : "does not run");
+}
+
+static void status(struct report *r, struct buf *out)
+{
+	char *text = r->status ? json_dumps(r->status, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+	struct inhibit *file;
+	int n = inhibit_list(&r->arena, &file);
+	buf_printf(out, "%s\n", text ? text : "no daemon runs");
+	for (int i = 0; i < n; i++)
+		buf_printf(out, "inhibit file %s: %s\n", file[i].name, file[i].why);
+	free(text);
+}
+
+static const char *on_board(struct report *r, const char *path)
+{
+	return arena_printf(&r->arena, "%s%s", r->root, path);
+}
+
+static void put_file(struct report *r, const char *path, struct buf *out)
+{
+	struct blob b;
+	buf_printf(out, "-- %s\n", path);
+	if (file_read(&r->arena, on_board(r, path), FILE_BYTES, &b) < 0)
+		buf_printf(out, "%s\n", err_text());
+	else
+		buf_printf(out, "%s\n", (const char *)b.p);
+}
+
+/* Without what the fleet's part may keep to itself. */
+static void configuration(struct report *r, struct buf *out)
+{
+	struct conf c;
+	struct dirent **e;
+	struct buf text = {0};
+	put_file(r, CONF_FILE, &text);
+	int n = scandir(on_board(r, CONF_FILE ".d"), &e, NULL, alphasort);
+	for (int i = 0; i < n; free(e[i++]))
+		if (e[i]->d_name[0] != '.')
+			put_file(r, arena_printf(&r->arena, CONF_FILE ".d/%s", e[i]->d_name), &text);
+	if (n >= 0)
+		free(e);
+	bool sync = false;
+	for (char *line = strtok(text.p, "\n"); line; line = strtok(NULL, "\n")) {
+		sync = *line == '[' || *line == '-' ? !strncmp(line, "[sync]", 6) : sync;
+		buf_printf(out, "%.*s%s\n", sync ? (int)strcspn(line, "=:") : (int)strlen(line), line,
+			   sync && strpbrk(line, "=:") ? "= (left out)" : "");
+	}
+	buf_free(&text);
+	buf_printf(out, "-- %s\n",
+		   conf_read(on_board(r, CONF_FILE), &r->arena, &c) < 0 ? err_text() : "it can be read");
+}
+
+static void target(struct report *r, struct buf *out)
+{
+	struct target t;
+	if (target_host(&t) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	target_recall(r->cache, &t);
+	target_text(&t, out);
+	buf_puts(out, "\n");
+}
+
+static void cache(struct report *r, struct buf *out)
+{
+	struct cache *c;
+	struct cache_state s;
+	if (cache_open(&c, r->cache, true, 0) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	cache_state(c, &s);
+	buf_printf(out,
+		   "%s: %d layers, %d files of %lld bytes, cap %lld; %d records, %d codes of %lld bytes, %d "
+		   "logs; dead %lld, "
+		   "damaged %lld, written %lld over its life, generation %llu%s\n",
+		   s.dir, s.layers, s.segments, (long long)s.file_bytes, (long long)s.cap_bytes,
+		   s.count[CACHE_REC], s.count[CACHE_CODE], (long long)s.code_bytes, s.count[CACHE_TRIALS],
+		   (long long)s.dead_bytes, (long long)s.damaged_bytes, (long long)s.written_bytes,
+		   (unsigned long long)s.generation,
+		   s.foreign ? "; others can write it: its code is not run" : "");
+	cache_close(c);
+}
+
+/* What the child says within the time, cut at LOG_BYTES. */
+static void put_output(char *const argv[], struct buf *out)
+{
+	struct child c;
+	char part[4096];
+	size_t all = 0;
+	ssize_t n = 1;
+	int64_t end_ns = daemon_deadline(LOG_NS);
+	if (child_start(&c, argv, &(struct child_limits){0}) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	while (n > 0 && all < LOG_BYTES && clock_now(&clock_real) < end_ns) {
+		struct pollfd p = {.fd = c.out, .events = POLLIN};
+		if (poll(&p, 1, 100) <= 0)
+			continue;
+		n = read(c.out, part, sizeof part);
+		buf_add(out, part, n > 0 ? (size_t)n : 0);
+		all += n > 0 ? (size_t)n : 0;
+	}
+	child_stop(&c, 0);
+}
+
+static void journal(struct report *r, struct buf *out)
+{
+	(void)r;
+	static char *const argv[] = {"/usr/bin/journalctl", "-q", "--no-pager", "-n", "300",       "-o",
+				     "short-iso",           "-u", "honed",      "-u", "hone-boot", "-u",
+				     "hone-worker*",        NULL};
+	if (access(argv[0], X_OK) < 0)
+		buf_puts(out, "no journalctl here\n");
+	else
+		put_output(argv, out);
+}
+
+/* A file of /proc, whose size is not told; "" where there is none. To be cut into words. */
+static char *proc_text(struct report *r, const char *path)
+{
+	char *text = arena_alloc(&r->arena, FILE_BYTES);
+	FILE *f = fopen(on_board(r, path), "re");
+	if (f) {
+		text[fread(text, 1, FILE_BYTES - 1, f)] = 0;
+		fclose(f);
+	}
+	return text;
+}
+
+static bool is_below(const char *path, const char *mount)
+{
+	size_t n = strlen(mount);
+	return !strcmp(mount, "/") || (!strncmp(path, mount, n) && (path[n] == '/' || !path[n]));
+}
+
+/* Of our folders: where, type, options; not what is mounted, which may name another machine. */
+static void mounts(struct report *r, struct buf *out)
+{
+	const char *folders[] = {r->cache, daemon_run_folder(), "/etc/hone", "/tmp"};
+	char *next = proc_text(r, "/proc/self/mountinfo");
+	for (char *line = strsep(&next, "\n"); line; line = strsep(&next, "\n")) {
+		char at[1024], options[256], type[64] = "?";
+		const char *dash = strstr(line, " - ");
+		if (sscanf(line, "%*s %*s %*s %*s %1023s %255s", at, options) != 2)
+			continue;
+		if (dash)
+			sscanf(dash, " - %63s", type);
+		for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+			if (is_below(folders[i], at)) {
+				buf_printf(out, "%s %s %s\n", at, type, options);
+				break;
+			}
+	}
+}
+
+/* Of the command line only what is about us; the rest may hold anything. */
+static void kernel(struct report *r, struct buf *out)
+{
+	static const char *const about_us[] = {
+	    "hone.", "psi=", "cgroup", "isolcpus=", "nohz", "mitigations=", "mem="};
+	struct utsname u;
+	struct blob b;
+	if (uname(&u) == 0)
+		buf_printf(out, "%s %s %s %s\n", u.sysname, u.release, u.version, u.machine);
+	if (file_read(&r->arena, on_board(r, "/etc/os-release"), FILE_BYTES, &b) >= 0) {
+		const char *name = strstr(b.p, "PRETTY_NAME=");
+		buf_printf(out, "%.*s\n", name ? (int)strcspn(name, "\n") : 0, name ? name : "");
+	}
+	if (file_read(&r->arena, on_board(r, "/proc/device-tree/model"), FILE_BYTES, &b) >= 0)
+		buf_printf(out, "%s\n", (const char *)b.p);
+	char *words = proc_text(r, "/proc/cmdline");
+	for (char *w = strtok(words, " \n"); w; w = strtok(NULL, " \n"))
+		for (size_t i = 0; i < sizeof about_us / sizeof *about_us; i++)
+			if (!strncmp(w, about_us[i], strlen(about_us[i])))
+				buf_printf(out, "%s\n", w);
+}
+
+static const struct section sections[] = {
+    {"version", "of hone, and of the honed that runs", version},
+    {"status", "what honed says of itself, and the inhibit files", status},
+    {"configuration", "honed.conf and its drop-ins, without the values of [sync]", configuration},
+    {"target", "the processor, as kernels are made for it", target},
+    {"cache", "how much is in it, not what", cache},
+    {"log", "the last 300 lines that the journal has of honed, hone-boot and hone-worker", journal},
+    {"mounts", "file systems of the folders that hone uses: type and options", mounts},
+    {"kernel", "its version, the board's model, and of its command line what is about hone", kernel},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static void find_cache(struct report *r)
+{
+	const char *theirs = daemon_text(r->status, "cache", NULL);
+	if (!arg_str(r->args, "cache", NULL) && theirs)
+		snprintf(r->cache, sizeof r->cache, "%s", theirs);
+	else if (model_cache_dir(r->args, r->cache, sizeof r->cache) < 0)
+		r->cache[0] = 0;
+}
+
+static char *masked(struct report *r, const struct mask *m, int i)
+{
+	struct buf raw = {0}, out = {0};
+	sections[i].fill(r, &raw);
+	mask_text(m, buf_str(&raw), &out);
+	char *text = arena_strdup(&r->arena, buf_str(&out));
+	log_plain(text);
+	buf_free(&raw);
+	buf_free(&out);
+	return text;
+}
+
+static int put_report(const char *path, char *const text[SECTIONS])
+{
+	struct buf b = {0};
+	for (int i = 0; i < SECTIONS; i++)
+		buf_printf(&b, "== %s: %s\n%s%s\n", sections[i].name, sections[i].what, text[i],
+			   *text[i] ? "" : "(nothing)\n");
+	struct blob whole = {buf_str(&b), b.n};
+	int rc = path ? file_write_parts(path, &whole, 1, 0600) : 0;
+	if (!path)
+		fwrite(whole.p, 1, whole.n, stdout);
+	buf_free(&b);
+	return rc;
+}
+
+static int put_json(char *const text[SECTIONS])
+{
+	json_t *o = json_object();
+	for (int i = 0; i < SECTIONS; i++)
+		json_object_set_new(o, sections[i].name, json_text(text[i]));
+	return json_out(o);
+}
+
+static void list(const char *path)
+{
+	log_info("The report holds:");
+	for (int i = 0; i < SECTIONS; i++)
+		log_info("  %-14s %s", sections[i].name, sections[i].what);
+	log_info(
+	    "In it, names of this board and its users are HOST and USER, and values of keys, tokens, "
+	    "passwords and "
+	    "secrets are left out; of models and kernels it has names alone. Read it before you send it%s%s.",
+	    path ? ": " : "", path ? path : "");
+}
+
+static int run_bugreport(const struct args *a)
+{
+	struct report r = {.args = a};
+	struct mask m;
+	char *text[SECTIONS];
+	const char *path = arg_str(a, "output", NULL), *root = getenv("HONE_SYSROOT");
+	r.root = root ? root : "";
+	if (path && a->json)
+		return fail(E_USAGE, "--output or --json: one of them");
+	list(path);
+	if (daemon_status(arg_str(a, "socket", NULL), &r.status) < 0)
+		log_info("hone: warning: %s", err_text());
+	find_cache(&r);
+	mask_board(&m);
+	for (int i = 0; i < SECTIONS; i++)
+		text[i] = masked(&r, &m, i);
+	int rc = a->json ? put_json(text) : put_report(path, text);
+	json_decref(r.status);
+	arena_free(&r.arena);
+	return rc;
+}
+
+static const struct opt opts[] = {
+    {"output", OPT_STR, "FILE", "into this file, for its owner alone (default: standard output)", 'o'},
+    OPT_CACHE,
+    OPT_SOCKET,
+    {NULL},
+};
+
+const struct cmd cmd_bugreport = {
+    .usage = "[-o FILE]",
+    .summary = "one text of what somebody who helps has to know of this board",
+    .details = "Sections: version, status, configuration (without the values of [sync]), target, cache (how "
+	       "much, not "
+	       "what), log (the\njournal's last lines of honed), mounts, kernel. What it holds is listed "
+	       "first, and nothing "
+	       "is sent. The board's name and its\nusers' become HOST and USER; values of keys, tokens, "
+	       "passwords and "
+	       "secrets are left out; of models and kernels it has\nnames and paths alone. As root it sees "
+	       "the journal and "
+	       "honed's cache.",
+    .opts = opts,
+    .run = run_bugreport,
+    .name = "bugreport",
+};
