@@ -90,7 +90,7 @@ TEST(status_of_a_daemon)
 	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
 	json_t *j = parse_out();
 	check_keys(j, "verdict daemon inhibits models jobs gate flash cache records worn");
-	CHECK(json_is_true(json_object_get(j, "daemon")) && !json_object_get(j, "ok"));
+	CHECK(json_is_true(json_object_get(j, "daemon")));
 	json_decref(j);
 	fake_hush(&f);
 	fake_remove(&f);
@@ -148,6 +148,21 @@ TEST(a_daemon_that_refuses)
 	fake_remove(&f);
 }
 
+TEST(watch_prints_a_line_for_each_change)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	stop_with = SIGINT;
+	CHECK_RUN(0, "status --watch");
+	stop_with = 0;
+	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
+	CHECK_SAYS(cli_out, "gate hot; steering resting 12.500 -> 5.000 ms; e?[2Jvil?name refused\n");
+	CHECK(!no_control_in(cli_out));
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 /* hone status --watch, until it has said `text`. */
 static void watch_until(const char *text, bool json)
 {
@@ -170,21 +185,6 @@ static void watch_until(const char *text, bool json)
 	int status;
 	kill(pid, SIGINT);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
-TEST(watch_prints_a_line_for_each_change)
-{
-	static const char want[] = "gate hot; steering resting 12.500 -> 5.000 ms; e?[2Jvil?name refused\n";
-	struct fake f = {.answer = daemon_of, .said = full};
-	fake_folder(&f);
-	fake_listen(&f);
-	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
-	watch_until("waiting for it\n", false);
-	CHECK(!strncmp(cli_out, want, strlen(want)) &&
-	      !strncmp(cli_out + strlen(want), "no daemon runs", 14));
-	CHECK(!no_control_in(cli_out));
-	fake_hush(&f);
-	fake_remove(&f);
 }
 
 TEST(watch_outlives_the_daemon)
@@ -245,14 +245,8 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(2, "inhibit");
 	CHECK_SAYS(cli_err, "--why is missing");
 	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
-	CHECK_RUN(0, "inhibit --why arm --for 10m");
-	CHECK_SAYS(cli_out, "no daemon runs; one that starts tunes nothing until then");
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, " (for 10 min more)\n");
-	CHECK_RUN(0, "resume");
-	CHECK_RUN(0, "inhibit --why soon --for 1ms");
-	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK(!strstr(cli_out, "soon")); /* it is over */
+	CHECK_RUN(1, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_err, "no daemon runs that would end it");
 	CHECK_RUN(0, "inhibit --json --why arm");
 	json_t *j = parse_out();
 	char name[64];
@@ -260,7 +254,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK(json_is_false(json_object_get(j, "daemon")));
 	json_decref(j);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, ": arm (user ");
+	CHECK_SAYS(cli_out, ": arm\n");
 	CHECK_SAYS(cli_out, name);
 	CHECK_RUN(0, "resume %s", name);
 	CHECK_SAYS(cli_out, "1 inhibit is gone");
@@ -273,7 +267,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(0, "resume");
 	CHECK_SAYS(cli_out, "you inhibit nothing");
 	CHECK_RUN(2, "resume ../../etc/passwd");
-	CHECK_RUN(2, "resume 1-2-x");
+	CHECK_RUN(2, "resume .hidden");
 	setenv("HONE_RUN", "/dev/null/no", 1);
 	CHECK_RUN(1, "inhibit --why arm");
 	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
@@ -291,20 +285,19 @@ TEST(strange_inhibit_files_are_shown_plain)
 	fake_folder(&f);
 	snprintf(path, sizeof path, "%s/inhibit", f.dir);
 	CHECK_OK(file_mkdirs(path, 0755));
-	static const char *const names[] = {"7-1-0", "7-\0331-0", ".7-1-0", "7-01-0",
-					    "7-1-5", "7-1",       "-7-1-0"};
-	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+	static const char *const names[] = {"good", "e\033vil", ".hidden", "fifo"};
+	for (int i = 0; i < 3; i++) {
 		snprintf(path, sizeof path, "%s/inhibit/%s", f.dir, names[i]);
-		CHECK_OK(file_write(path, i ? "no" : "\033[2Jwhy\nmore", i ? 2 : 12));
+		CHECK_OK(file_write(path, "\033[2Jwhy\nmore", 12));
 	}
-	snprintf(path, sizeof path, "%s/inhibit/8-1-0", f.dir);
+	snprintf(path, sizeof path, "%s/inhibit/fifo", f.dir);
 	CHECK(mkfifo(path, 0600) == 0);
-	snprintf(path, sizeof path, "%s/inhibit/9-1-0", f.dir);
+	snprintf(path, sizeof path, "%s/inhibit/link", f.dir);
 	CHECK(symlink("/etc/passwd", path) == 0);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, "inhibit    7-1-0: ?[2Jwhy\n");
-	const char *first = strstr(cli_out, "\ninhibit ");
-	CHECK(!no_control_in(cli_out) && first && !strstr(first + 1, "\ninhibit "));
+	CHECK_SAYS(cli_out, "inhibit    good: ?[2Jwhy\n");
+	CHECK(!no_control_in(cli_out) && !strstr(cli_out, "more") && !strstr(cli_out, "hidden"));
+	CHECK(!strstr(cli_out, "vil") && !strstr(cli_out, "fifo") && !strstr(cli_out, "root"));
 	fake_remove(&f);
 }
 
@@ -314,10 +307,10 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	char path[160];
 	fake_folder(&f);
 	snprintf(path, sizeof path, "%s/inhibit", f.dir);
-	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/*-*-*>%s/seen;exit\t7", path, f.dir);
+	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/user-*>%s/seen;exit\t7", path, f.dir);
 	snprintf(path, sizeof path, "%s/seen", f.dir);
 	slurp(path, cli_out, sizeof cli_out);
-	CHECK_SAYS(cli_out, "/inhibit/"); /* the file was there, and is gone */
+	CHECK_SAYS(cli_out, "/inhibit/user-"); /* the file was there, and is gone */
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":0}");
 	CHECK_RUN(127, "inhibit --why arm -- /nowhere/command");

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The boot box, and how honed ends.
+ *
+ * marks.unclean counts the boxes in a row that did not come to their end; it is written before the first job
+ * of a box starts. Once it is conf's `unclean`, boxes do nothing until one of these: a model whose key no box
+ * has met (it, or its options, changed); a model that the resident honed served; `hone resume`. */
+#include "agent/honed_parts.h"
+
+#include <stdio.h>
+
+#define LEAD_NS (600 * NS_PER_MS)  /* before the end, a job's own budget ends */
+#define TELL_NS (400 * NS_PER_MS)  /* before the end, it is told to stop */
+#define LEAST_NS NS_PER_S          /* less than that is not worth a start */
+#define LATEST_NS (15 * NS_PER_MS) /* after the end, honed leaves whoever still lives */
+#define STORING_NS (10 * NS_PER_S) /* that a resident honed waits for its cache when it leaves */
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t box_length(const struct honed *h)
+{
+	return h->o.box_ns - h->opened_ns;
+}
+
+int64_t box_lead_ns(const struct honed *h)
+{
+	return at_most(LEAD_NS, box_length(h) / 4);
+}
+
+static int in_need(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < h->nmodels; i++)
+		n += h->model[i].box && !h->model[i].boxed;
+	return n;
+}
+
+static void left(struct honed *h, int rc)
+{
+	h->leaving = LEAVE_LEFT;
+	honed_act(h, &(struct honed_action){.kind = HA_LEAVE, .rc = rc});
+}
+
+static bool anything_new(const struct honed *h)
+{
+	for (int i = 0; i < h->nmodels; i++)
+		if (h->model[i].box && !h->model[i].trying)
+			return true;
+	return false;
+}
+
+static void say(struct honed *h, const char *text)
+{
+	honed_act(h, &(struct honed_action){.kind = HA_STATUS, .text = text});
+}
+
+static void skip(struct honed *h)
+{
+	char text[200];
+	snprintf(text, sizeof text,
+		 "the last %d boot boxes did not come to their end: this one is skipped; hone resume has the "
+		 "next try again",
+		 h->marks.unclean);
+	h->skips = true;
+	honed_log(h, 0, "%s", text);
+	say(h, text);
+	left(h, E_OK);
+}
+
+void box_start(struct honed *h)
+{
+	for (int i = 0; i < h->nmodels; i++) {
+		struct model *m = &h->model[i];
+		m->box = m->known && !m->refused[0] && !m->boxed;
+	}
+	if (!in_need(h)) {
+		say(h, "every model has its kernels");
+		left(h, E_OK);
+		return;
+	}
+	if (h->conf->boot_unclean > 0 && h->marks.unclean >= h->conf->boot_unclean && !anything_new(h))
+		skip(h);
+}
+
+/* Of the next job: its share of what is left, among those who still are in need and wait for a place. */
+int64_t box_budget(const struct honed *h)
+{
+	int64_t left_ns = h->o.box_ns - h->now_ns - box_lead_ns(h);
+	int most = jobs_most(h), waiting = 0, places = most - jobs_ours(h);
+	if (h->leaving || left_ns < at_most(LEAST_NS, box_length(h) / 4))
+		return 0;
+	for (int i = 0; i < h->nmodels; i++)
+		waiting += model_may(h, i);
+	if (waiting > places)
+		left_ns = left_ns * most / (waiting + most - places);
+	return left_ns;
+}
+
+void leave(struct honed *h, const char *why)
+{
+	if (h->leaving)
+		return;
+	h->leaving = LEAVE_ENDING;
+	h->leave_by_ns = h->now_ns + STOP_NS + STORING_NS;
+	if (h->o.mode == HONED_BOX)
+		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);
+	honed_log(h, 1, "ends: %s", why);
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct job *j = &h->job[i];
+		if (j->state)
+			job_stop(h, j, END_LEAVING);
+	}
+	honed_changed(h);
+}
+
+static void boxed(struct honed *h)
+{
+	if (h->o.mode == HONED_BOX && h->boxing) {
+		h->marks.unclean = 0;
+		h->marks_changed = true;
+	}
+	marks_save(h);
+}
+
+/* Jobs, then what they put, then the marks. */
+static void leave_on(struct honed *h)
+{
+	bool late = h->now_ns >= h->leave_by_ns;
+	if (h->leaving == LEAVE_ENDING && (!jobs_ours(h) || late)) {
+		h->leaving = LEAVE_STORING;
+		if (h->unsaved)
+			store_commit(h, NULL);
+	}
+	if (h->leaving == LEAVE_STORING && (!h->commits || late)) {
+		boxed(h);
+		left(h, E_OK);
+	}
+}
+
+static bool box_over(const struct honed *h)
+{
+	if (h->now_ns >= h->o.box_ns - at_most(TELL_NS, box_length(h) / 8))
+		return true;
+	if (jobs_ours(h))
+		return false;
+	for (int i = 0; i < h->nmodels; i++)
+		if (model_when(h, i) < h->o.box_ns)
+			return !box_budget(h);
+	return true;
+}
+
+void box_tick(struct honed *h)
+{
+	if (h->o.mode == HONED_BOX && h->started && !h->leaving && box_over(h))
+		leave(h, "the box is over");
+	for (int i = 0; h->o.mode == HONED_BOX && h->now_ns >= h->o.box_ns && i < HONED_JOBS; i++)
+		if (h->job[i].state)
+			job_kill(h, &h->job[i], END_LEAVING);
+	if (h->leaving)
+		leave_on(h);
+}
+
+int64_t box_next(const struct honed *h)
+{
+	int64_t at = h->leaving ? h->leave_by_ns : NEVER;
+	if (h->o.mode != HONED_BOX || !h->started)
+		return at;
+	if (h->now_ns < h->o.box_ns)
+		sooner(&at, h->o.box_ns);
+	if (!h->leaving)
+		sooner(&at, h->o.box_ns - at_most(TELL_NS, box_length(h) / 8));
+	return at;
+}
