@@ -93,7 +93,7 @@ static void on_start(struct honed *h, const struct honed_event *e)
 	if (h->o.mode == HONED_RESIDENT)
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
 	else
-		box_start(h);
+		boot_start(h);
 	honed_changed(h);
 }
 
@@ -133,9 +133,9 @@ static void (*const on[])(struct honed *h, const struct honed_event *e) = {
 };
 
 /* What is due, in this order: who must rest does so before anybody is given a lease. */
-static void (*const ticks[])(struct honed *h) = {store_tick, box_tick,     jobs_tick,  lease_tick,
+static void (*const ticks[])(struct honed *h) = {store_tick, boot_tick,     jobs_tick,  lease_tick,
 						 gate_tick,  clients_tick, status_tick};
-static int64_t (*const nexts[])(const struct honed *h) = {store_next, box_next,     jobs_next,
+static int64_t (*const nexts[])(const struct honed *h) = {store_next, boot_next,     jobs_next,
 							  gate_next,  clients_next, status_next};
 
 /* A process that was held up for seconds has not heard its jobs meanwhile. */

@@ -19,14 +19,14 @@ static int64_t at_most(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-static int64_t box_length(const struct honed *h)
+static int64_t boot_length(const struct honed *h)
 {
 	return h->o.box_ns - h->opened_ns;
 }
 
-int64_t box_lead_ns(const struct honed *h)
+int64_t boot_lead_ns(const struct honed *h)
 {
-	return at_most(LEAD_NS, box_length(h) / 4);
+	return at_most(LEAD_NS, boot_length(h) / 4);
 }
 
 static int in_need(const struct honed *h)
@@ -69,7 +69,7 @@ static void skip(struct honed *h)
 	left(h, E_OK);
 }
 
-void box_start(struct honed *h)
+void boot_start(struct honed *h)
 {
 	for (int i = 0; i < h->nmodels; i++) {
 		struct model *m = &h->model[i];
@@ -85,11 +85,11 @@ void box_start(struct honed *h)
 }
 
 /* Of the next job: its share of what is left, among those who still are in need and wait for a place. */
-int64_t box_budget(const struct honed *h)
+int64_t boot_budget(const struct honed *h)
 {
-	int64_t left_ns = h->o.box_ns - h->now_ns - box_lead_ns(h);
+	int64_t left_ns = h->o.box_ns - h->now_ns - boot_lead_ns(h);
 	int most = jobs_most(h), waiting = 0, places = most - jobs_ours(h);
-	if (h->leaving || left_ns < at_most(LEAST_NS, box_length(h) / 4))
+	if (h->leaving || left_ns < at_most(LEAST_NS, boot_length(h) / 4))
 		return 0;
 	for (int i = 0; i < h->nmodels; i++)
 		waiting += model_may(h, i);
@@ -139,21 +139,21 @@ static void leave_on(struct honed *h)
 	}
 }
 
-static bool box_over(const struct honed *h)
+static bool boot_over(const struct honed *h)
 {
-	if (h->now_ns >= h->o.box_ns - at_most(TELL_NS, box_length(h) / 8))
+	if (h->now_ns >= h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8))
 		return true;
 	if (jobs_ours(h))
 		return false;
 	for (int i = 0; i < h->nmodels; i++)
 		if (model_when(h, i) < h->o.box_ns)
-			return !box_budget(h);
+			return !boot_budget(h);
 	return true;
 }
 
-void box_tick(struct honed *h)
+void boot_tick(struct honed *h)
 {
-	if (h->o.mode == HONED_BOX && h->started && !h->leaving && box_over(h))
+	if (h->o.mode == HONED_BOX && h->started && !h->leaving && boot_over(h))
 		leave(h, "the box is over");
 	for (int i = 0; h->o.mode == HONED_BOX && h->now_ns >= h->o.box_ns && i < HONED_JOBS; i++)
 		if (h->job[i].state)
@@ -162,7 +162,7 @@ void box_tick(struct honed *h)
 		leave_on(h);
 }
 
-int64_t box_next(const struct honed *h)
+int64_t boot_next(const struct honed *h)
 {
 	int64_t at = h->leaving ? h->leave_by_ns : NEVER;
 	if (h->o.mode != HONED_BOX || !h->started)
@@ -170,6 +170,6 @@ int64_t box_next(const struct honed *h)
 	if (h->now_ns < h->o.box_ns)
 		sooner(&at, h->o.box_ns);
 	if (!h->leaving)
-		sooner(&at, h->o.box_ns - at_most(TELL_NS, box_length(h) / 8));
+		sooner(&at, h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8));
 	return at;
 }

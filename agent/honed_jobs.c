@@ -188,7 +188,7 @@ static bool slice_can(const struct honed *h)
 {
 	const char *why;
 	bool box = h->o.mode == HONED_BOX;
-	if (h->leaving || !h->started || !(box ? box_budget(h) > 0 : h->conf->idle) ||
+	if (h->leaving || !h->started || !(box ? boot_budget(h) > 0 : h->conf->idle) ||
 	    !store_lets_start(h, &why) || jobs_ours(h) >= jobs_most(h))
 		return false;
 	for (int i = 0; i < h->nmodels; i++)
@@ -238,7 +238,7 @@ static bool start_slice(struct honed *h)
 	if (!slice_can(h) || !gate_lets_start(h, slice_view(h)))
 		return false;
 	int i = models_next(h);
-	int64_t budget = h->o.mode == HONED_BOX ? box_budget(h) : h->conf->slice_ns;
+	int64_t budget = h->o.mode == HONED_BOX ? boot_budget(h) : h->conf->slice_ns;
 	struct job *j = job_new(h, i, h->model[i].conf->path);
 	if (!j)
 		return false;

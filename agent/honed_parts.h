@@ -229,12 +229,12 @@ void store_tick(struct honed *h);
 int64_t store_next(const struct honed *h);
 
 /* honed_box.c */
-void box_start(struct honed *h);
-int64_t box_budget(const struct honed *h); /* of the next job; 0: none is started any more */
-int64_t box_lead_ns(const struct honed *h);
+void boot_start(struct honed *h);
+int64_t boot_budget(const struct honed *h); /* of the next job; 0: none is started any more */
+int64_t boot_lead_ns(const struct honed *h);
 void leave(struct honed *h, const char *why);
-void box_tick(struct honed *h);
-int64_t box_next(const struct honed *h);
+void boot_tick(struct honed *h);
+int64_t boot_next(const struct honed *h);
 
 /* honed_jobs.c */
 void jobs_started(struct honed *h, const struct honed_event *e);
