@@ -18,7 +18,8 @@ static const char full[] =
     "\"resting\",\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"trials\":31,\"before_ms\":12.5,\"now_ms\":"
     "5,\"left_s\":8,"
     "\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
-    "\\u001b[31mmoves\",\"left_s\":540}],"
+    "\\u001b[31mmoves\",\"left_s\":540},{\"name\":null,\"why\":\"moving\",\"left_s\":null}],\"warning\":"
+    "\"the disk is full\","
     "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200}";
 
 /* The board's daemon as the commands see it. f->said: what status says beside ok. */
@@ -78,7 +79,8 @@ TEST(status_of_a_daemon)
 	    "closed (hot): zone cpu is at 71 C; load of others 3 %; 71.0 C in cpu, 14.0 C below its limit",
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, 12.500 -> 5.000 ms, "
 	    "8 s left",
-	    "a1: arm ?[31mmoves (for 9 min more)",
+	    "a1: arm ?[31mmoves (for 9 min more)\ninhibit    moving\n",
+	    "warning    the disk is full\n",
 	    "2.00 MiB today of 20 MiB",
 	    "in 2 h",
 	    "cache  ",
@@ -90,7 +92,7 @@ TEST(status_of_a_daemon)
 	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
 	json_t *j = parse_out();
 	check_keys(j, "verdict daemon inhibits models jobs gate flash cache records worn");
-	CHECK(json_is_true(json_object_get(j, "daemon")));
+	CHECK(json_is_true(json_object_get(j, "daemon")) && !json_object_get(j, "ok"));
 	json_decref(j);
 	fake_hush(&f);
 	fake_remove(&f);
@@ -148,21 +150,6 @@ TEST(a_daemon_that_refuses)
 	fake_remove(&f);
 }
 
-TEST(watch_prints_a_line_for_each_change)
-{
-	struct fake f = {.answer = daemon_of, .said = full};
-	fake_folder(&f);
-	fake_listen(&f);
-	stop_with = SIGINT;
-	CHECK_RUN(0, "status --watch");
-	stop_with = 0;
-	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
-	CHECK_SAYS(cli_out, "gate hot; steering resting 12.500 -> 5.000 ms; e?[2Jvil?name refused\n");
-	CHECK(!no_control_in(cli_out));
-	fake_hush(&f);
-	fake_remove(&f);
-}
-
 /* hone status --watch, until it has said `text`. */
 static void watch_until(const char *text, bool json)
 {
@@ -185,6 +172,21 @@ static void watch_until(const char *text, bool json)
 	int status;
 	kill(pid, SIGINT);
 	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(watch_prints_a_line_for_each_change)
+{
+	static const char want[] = "gate hot; steering resting 12.500 -> 5.000 ms; e?[2Jvil?name refused\n";
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
+	watch_until("waiting for it\n", false);
+	CHECK(!strncmp(cli_out, want, strlen(want)) &&
+	      !strncmp(cli_out + strlen(want), "no daemon runs", 14));
+	CHECK(!no_control_in(cli_out));
+	fake_hush(&f);
+	fake_remove(&f);
 }
 
 TEST(watch_outlives_the_daemon)
@@ -245,8 +247,15 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(2, "inhibit");
 	CHECK_SAYS(cli_err, "--why is missing");
 	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
-	CHECK_RUN(1, "inhibit --why arm --for 10m");
-	CHECK_SAYS(cli_err, "no daemon runs that would end it");
+	CHECK_RUN(0, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_out, "no daemon runs; one that starts tunes nothing until then");
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, " (for 10 min more)\n");
+	CHECK_RUN(0, "resume");
+	CHECK_RUN(0, "inhibit --why soon --for 1ms");
+	usleep(2000);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strstr(cli_out, "soon")); /* it is over */
 	CHECK_RUN(0, "inhibit --json --why arm");
 	json_t *j = parse_out();
 	char name[64];
@@ -254,7 +263,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK(json_is_false(json_object_get(j, "daemon")));
 	json_decref(j);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, ": arm\n");
+	CHECK_SAYS(cli_out, ": arm (user ");
 	CHECK_SAYS(cli_out, name);
 	CHECK_RUN(0, "resume %s", name);
 	CHECK_SAYS(cli_out, "1 inhibit is gone");
@@ -267,7 +276,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(0, "resume");
 	CHECK_SAYS(cli_out, "you inhibit nothing");
 	CHECK_RUN(2, "resume ../../etc/passwd");
-	CHECK_RUN(2, "resume .hidden");
+	CHECK_RUN(2, "resume 1-2-x");
 	setenv("HONE_RUN", "/dev/null/no", 1);
 	CHECK_RUN(1, "inhibit --why arm");
 	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
@@ -285,19 +294,20 @@ TEST(strange_inhibit_files_are_shown_plain)
 	fake_folder(&f);
 	snprintf(path, sizeof path, "%s/inhibit", f.dir);
 	CHECK_OK(file_mkdirs(path, 0755));
-	static const char *const names[] = {"good", "e\033vil", ".hidden", "fifo"};
-	for (int i = 0; i < 3; i++) {
+	static const char *const names[] = {"7-1-0", "7-\0331-0", ".7-1-0", "7-01-0",
+					    "7-1-5", "7-1",       "-7-1-0"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
 		snprintf(path, sizeof path, "%s/inhibit/%s", f.dir, names[i]);
-		CHECK_OK(file_write(path, "\033[2Jwhy\nmore", 12));
+		CHECK_OK(file_write(path, i ? "no" : "\033[2Jwhy\nmore", i ? 2 : 12));
 	}
-	snprintf(path, sizeof path, "%s/inhibit/fifo", f.dir);
+	snprintf(path, sizeof path, "%s/inhibit/8-1-0", f.dir);
 	CHECK(mkfifo(path, 0600) == 0);
-	snprintf(path, sizeof path, "%s/inhibit/link", f.dir);
+	snprintf(path, sizeof path, "%s/inhibit/9-1-0", f.dir);
 	CHECK(symlink("/etc/passwd", path) == 0);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK_SAYS(cli_out, "inhibit    good: ?[2Jwhy\n");
-	CHECK(!no_control_in(cli_out) && !strstr(cli_out, "more") && !strstr(cli_out, "hidden"));
-	CHECK(!strstr(cli_out, "vil") && !strstr(cli_out, "fifo") && !strstr(cli_out, "root"));
+	CHECK_SAYS(cli_out, "inhibit    7-1-0: ?[2Jwhy\n");
+	const char *first = strstr(cli_out, "\ninhibit ");
+	CHECK(!no_control_in(cli_out) && first && !strstr(first + 1, "\ninhibit "));
 	fake_remove(&f);
 }
 
@@ -307,10 +317,10 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	char path[160];
 	fake_folder(&f);
 	snprintf(path, sizeof path, "%s/inhibit", f.dir);
-	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/user-*>%s/seen;exit\t7", path, f.dir);
+	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/*-*-*>%s/seen;exit\t7", path, f.dir);
 	snprintf(path, sizeof path, "%s/seen", f.dir);
 	slurp(path, cli_out, sizeof cli_out);
-	CHECK_SAYS(cli_out, "/inhibit/user-"); /* the file was there, and is gone */
+	CHECK_SAYS(cli_out, "/inhibit/"); /* the file was there, and is gone */
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":0}");
 	CHECK_RUN(127, "inhibit --why arm -- /nowhere/command");

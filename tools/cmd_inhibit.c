@@ -17,8 +17,8 @@
 
 struct hold {
 	const char *socket, *why;
-	char name[256]; /* as honed knows it; "": it does not */
-	char file[64];  /* that we wrote; "": none */
+	char name[256];          /* as honed knows it; "": it does not */
+	char file[INHIBIT_NAME]; /* that we wrote; "": none */
 };
 
 /* Honed inhibits from now on; the old one goes. 0: no honed is there. */
@@ -45,32 +45,43 @@ static int ask(struct hold *h, int64_t ns)
 	return rc < 0 ? rc : 1;
 }
 
-static int write_file(struct hold *h)
+static int write_file(struct hold *h, int64_t ns)
 {
-	snprintf(h->file, sizeof h->file, "user-%u-%d", (unsigned)getuid(), (int)getpid());
-	int rc = inhibit_write(h->file, h->why);
+	char old[INHIBIT_NAME];
+	memcpy(old, h->file, sizeof old);
+	int rc = inhibit_write(ns, h->why, h->file);
+	if (old[0] && strcmp(old, h->file) && inhibit_remove(old) < 0)
+		log_more("%s", err_text());
 	if (rc < 0)
 		h->file[0] = 0;
 	return rc;
 }
 
-/* Where honed went away meanwhile, its files are still there for the next one. */
+/* At honed, or where it went away meanwhile, or never came, its file. */
+static int let_go_of(struct client *c, const char *name)
+{
+	const char *reply;
+	struct request r = {.op = OP_RESUME};
+	snprintf(r.text, sizeof r.text, "%s", name);
+	int rc = c && *name ? client_ask(c, &r, daemon_deadline(DAEMON_NS), &reply) : E_NOTFOUND;
+	if (rc < 0 && *name)
+		rc = inhibit_remove(name);
+	return rc == E_NOTFOUND ? 0 : rc;
+}
+
 static void let_go(struct hold *h)
 {
-	struct client *c = NULL;
-	struct request r = {.op = OP_RESUME};
-	const char *reply;
-	snprintf(r.text, sizeof r.text, "%s", h->name);
-	int rc = h->name[0] ? daemon_open(h->socket, &c) : 0;
-	if (rc > 0)
-		rc = client_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
-	else if (rc == 0 && h->name[0])
-		rc = inhibit_remove(h->name);
-	if (rc < 0 && rc != E_NOTFOUND)
-		log_info("hone: warning: %s", err_text());
+	struct client *c;
+	if (daemon_open(h->socket, &c) < 0 || let_go_of(c, h->name) < 0 || let_go_of(c, h->file) < 0)
+		log_info("hone: warning: %s; the inhibit ends within a minute", err_text());
 	client_close(c);
-	if (h->file[0] && inhibit_remove(h->file) < 0)
-		log_info("hone: warning: %s", err_text());
+}
+
+/* For the next minute: of honed, else of one that starts meanwhile. */
+static int hold_on(struct hold *h)
+{
+	int rc = ask(h, HOLD_NS);
+	return rc ? rc : write_file(h, HOLD_NS);
 }
 
 /* Without honed and without the right to leave word for one, the command runs: there is nothing to inhibit.
@@ -78,7 +89,7 @@ static void let_go(struct hold *h)
 static int hold_begin(struct hold *h)
 {
 	int rc = ask(h, HOLD_NS);
-	if (rc == 0 && write_file(h) < 0)
+	if (rc == 0 && write_file(h, HOLD_NS) < 0)
 		log_info("hone: warning: no daemon runs, and one that starts meanwhile will not know: %s",
 			 err_text());
 	return rc;
@@ -103,7 +114,7 @@ static int attend(struct hold *h, pid_t pid, const sigset_t *watched)
 		if (sig == SIGTERM || sig == SIGHUP)
 			kill(pid, sig);
 		if (sig < 0 && errno == EAGAIN) {
-			if (ask(h, HOLD_NS) < 0)
+			if (hold_on(h) < 0)
 				log_more("%s", err_text());
 			next_ns = daemon_deadline(RENEW_NS);
 		}
@@ -140,22 +151,18 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 {
 	int rc = ask(h, ns);
 	bool honed = rc > 0;
-	if (rc == 0 && ns)
-		rc = fail(E_UNSUPPORTED,
-			  "no daemon runs that would end it: give a command (hone inhibit --why TEXT -- "
-			  "COMMAND), or leave --for out and end it with hone resume");
-	else if (rc == 0)
-		rc =
-		    fail_in(write_file(h), "no daemon runs, and no word can be left for one (be root, or set "
-					   "$HONE_RUN to honed's run folder)");
+	if (rc == 0)
+		rc = fail_in(write_file(h, ns),
+			     "no daemon runs, and no word can be left for one (be root, or set $HONE_RUN to "
+			     "honed's run folder)");
 	if (rc < 0)
 		return rc;
 	const char *name = honed ? h->name : h->file;
 	if (a->json)
 		return json_out(json_pack("{so sb}", "name", json_text(name), "daemon", honed));
-	printf("%s%s. End it with: hone resume %s\n",
+	printf("%s%s. End it%s with: hone resume %s\n",
 	       honed ? "honed tunes nothing" : "no daemon runs; one that starts tunes nothing",
-	       ns ? " until then" : "", name);
+	       ns ? " until then" : "", ns ? " earlier" : "", name);
 	return 0;
 }
 

@@ -118,8 +118,9 @@ static json_t *without_daemon(const char *why)
 	int n = inhibit_list(&a, &file);
 	json_t *inhibits = json_array();
 	for (int i = 0; i < n; i++)
-		json_array_append_new(inhibits, json_pack("{so so}", "name", json_text(file[i].name), "why",
-							  json_text(file[i].why)));
+		json_array_append_new(inhibits,
+				      json_pack("{so so so}", "name", json_text(file[i].name), "why",
+						json_text(file[i].why), "left_s", json_num(file[i].left_s)));
 	arena_free(&a);
 	return json_pack("{so so}", "verdict", json_text(why), "inhibits", inhibits);
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,8 @@ int daemon_status(const char *socket, json_t **out)
 		return rc;
 	rc = daemon_ask(c, &(struct request){.op = OP_STATUS}, daemon_deadline(DAEMON_NS), out);
 	client_close(c);
+	json_object_del(*out, "id"); /* of the reply, not of the status */
+	json_object_del(*out, "ok");
 	return rc < 0 ? rc : 1;
 }
 
@@ -72,33 +75,39 @@ const char *daemon_run_folder(void)
 	return run && *run ? run : "/run/hone";
 }
 
-static bool good_name(const char *name)
+/* USER-NUMBER-UNTIL, and not over yet. */
+static bool parse_name(const char *name, struct inhibit *out)
 {
-	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-	return n > 0 && !name[n] && n < 200 && *name != '.';
+	unsigned uid, number;
+	long long until;
+	char again[INHIBIT_NAME];
+	if (sscanf(name, "%9u-%9u-%18lld", &uid, &number, &until) != 3 || until < 0)
+		return false;
+	snprintf(again, sizeof again, "%u-%u-%lld", uid, number, until);
+	out->uid = uid;
+	out->left_s = until ? (double)(until - clock_now(&clock_real)) / 1e9 : INFINITY;
+	return !strcmp(again, name);
 }
 
 static int path_of(const char *name, char *out, size_t size)
 {
-	if (!good_name(name))
+	struct inhibit i;
+	if (!parse_name(name, &i))
 		return fail(E_USAGE, "'%.40s' is not an inhibit's name; hone status shows them", name);
 	int n = snprintf(out, size, "%s/inhibit/%s", daemon_run_folder(), name);
 	return n < (int)size ? 0 : fail(E_USAGE, "$HONE_RUN is too long a path");
 }
 
-int inhibit_write(const char *name, const char *why)
+int inhibit_write(int64_t ns, const char *why, char *name)
 {
-	char path[PATH_MAX], dir[PATH_MAX], line[WHY_BYTES];
-	int rc = path_of(name, path, sizeof path);
-	if (rc < 0)
-		return rc;
-	snprintf(dir, sizeof dir, "%s", path);
-	*strrchr(dir, '/') = 0;
-	rc = file_mkdirs(dir, 0755);
-	int n = snprintf(line, sizeof line - 1, "%s", why);
-	if (n > (int)sizeof line - 2)
-		n = (int)sizeof line - 2;
-	line[n++] = '\n';
+	char path[PATH_MAX], line[WHY_BYTES];
+	snprintf(name, INHIBIT_NAME, "%u-%d-%lld", (unsigned)getuid(), (int)getpid() % 1000000000,
+		 ns ? (long long)daemon_deadline(ns) : 0LL);
+	snprintf(path, sizeof path, "%s/inhibit", daemon_run_folder());
+	int rc = file_mkdirs(path, 0755);
+	if (rc >= 0)
+		rc = path_of(name, path, sizeof path);
+	int n = snprintf(line, sizeof line, "%.200s (user %u)\n", why, (unsigned)getuid());
 	return rc < 0 ? rc : file_write(path, line, (size_t)n);
 }
 
@@ -127,10 +136,14 @@ static const char *first_line(int fd, struct arena *a)
 static bool look(int folder, const char *name, struct arena *a, struct inhibit *out)
 {
 	struct stat st;
-	int fd = good_name(name) ? openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (!parse_name(name, out) || out->left_s <= 0)
+		return false;
+	int fd = openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-	if (good)
-		*out = (struct inhibit){arena_strdup(a, name), first_line(fd, a), st.st_uid};
+	if (good) {
+		out->name = arena_strdup(a, name);
+		out->why = first_line(fd, a);
+	}
 	if (fd >= 0)
 		close(fd);
 	return good;

@@ -31,15 +31,19 @@ bool daemon_flag(const json_t *o, const char *key);
 
 /* $HONE_RUN, else /run/hone. */
 const char *daemon_run_folder(void);
-/* Inhibit files, one for each name: the text is the reason. A name is letters, digits, '.', '-' and '_', the
- * first no '.'. E_USAGE: it is none. */
-int inhibit_write(const char *name, const char *why) MUST_CHECK;
-int inhibit_remove(const char *name) MUST_CHECK; /* E_NOTFOUND: no such file */
+/* Inhibit files in its folder `inhibit`, as honed itself keeps them: named USER-NUMBER-UNTIL (UNTIL:
+ * nanoseconds of the monotonic clock, 0: for ever), with the reason as text. A honed that starts heeds them.
+ */
+enum { INHIBIT_NAME = 64 };
+/* For ns, 0: until it is removed; name: of INHIBIT_NAME bytes. */
+int inhibit_write(int64_t ns, const char *why, char *name) MUST_CHECK;
+int inhibit_remove(const char *name) MUST_CHECK; /* E_NOTFOUND: no such file; E_USAGE: no such name */
 struct inhibit {
 	const char *name, *why;
 	unsigned uid;
+	double left_s; /* INFINITY: for ever */
 };
-/* Sorted by name, in the arena; their number. Without a folder there are none. */
+/* Those that hold, sorted by name, in the arena; their number. Without a folder there are none. */
 int inhibit_list(struct arena *a, struct inhibit **out);
 
 #endif

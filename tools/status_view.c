@@ -133,7 +133,8 @@ static void job_line(const json_t *j)
 static void inhibit_line(const json_t *h)
 {
 	struct buf b = {0};
-	buf_printf(&b, "%s: %s", daemon_text(h, "name", "?"), daemon_text(h, "why", "?"));
+	const char *name = daemon_text(h, "name", ""); /* none: a file that honed.conf names */
+	buf_printf(&b, "%s%s%s", name, *name ? ": " : "", daemon_text(h, "why", "?"));
 	if (json_is_number(json_object_get(h, "left_s"))) {
 		buf_puts(&b, " (for ");
 		add_span(&b, daemon_num(h, "left_s", 0));
@@ -167,10 +168,12 @@ static void sync_line(const json_t *s)
 void status_view(const json_t *s, bool color)
 {
 	const json_t *models = json_object_get(s, "models"), *x;
-	struct buf verdict = {0};
+	struct buf verdict = {0}, warning = {0};
 	size_t i;
 	buf_printf(&verdict, "%s", daemon_text(s, "verdict", "honed runs"));
 	say("honed", &verdict);
+	buf_puts(&warning, daemon_text(s, "warning", ""));
+	say("warning", &warning);
 	if (json_array_size(models))
 		models_table(models, color);
 	gate_line(json_object_get(s, "gate"));

@@ -39,6 +39,7 @@ static int show(struct watch *w, json_t *status)
 	struct buf line = {0};
 	int rc = 0;
 	if (w->json) {
+		json_object_del(status, "event");
 		json_object_set_new(status, "daemon", json_true());
 		rc = json_out(json_incref(status));
 	} else if (w->live) {
