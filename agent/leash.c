@@ -4,6 +4,7 @@
 #include "agent/leash_link.h"
 #include "platform/child.h"
 #include "platform/log.h"
+#include "platform/vitals.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,7 +23,9 @@
 #define SAY_EVERY_NS (200 * NS_PER_MS)
 
 struct leash {
-	struct link *link; /* NULL: no honed */
+	struct link *link;            /* NULL: no honed, which looks at the board for us */
+	struct vitals_reader *vitals; /* NULL: the board cannot be looked at */
+	struct vitals at_lease;
 	struct clock *clock;
 	volatile sig_atomic_t *stop;
 	bool child; /* honed started us: it ends with us */
@@ -32,6 +35,8 @@ struct leash {
 	atomic_bool closing;
 	int64_t said_ns;
 	char taint[256];
+	int threads;
+	char socket[PATH_MAX], cache[PATH_MAX], model[1024];
 };
 
 /* On the link's thread. */
@@ -96,14 +101,14 @@ static int say_hello(struct leash *l)
 }
 
 /* > 0: it owns the cache that we use. */
-static int be_a_job(struct leash *l, const struct leash_options *o)
+static int be_a_job(struct leash *l)
 {
-	struct request r = {.op = OP_JOB, .threads = o->threads, .job = getpid()};
+	struct request r = {.op = OP_JOB, .threads = l->threads, .job = getpid()};
 	json_t *reply;
-	snprintf(r.model, sizeof r.model, "%s", o->model ? o->model : "");
+	memcpy(r.model, l->model, sizeof r.model);
 	int rc = ask(l, &r, NULL, clock_now(l->clock) + HELLO_NS, &reply);
 	const char *cache = json_string_value(json_object_get(reply, "cache"));
-	bool same = cache && o->cache && same_folder(cache, o->cache);
+	bool same = cache && same_folder(cache, l->cache);
 	if (rc >= 0 && !same)
 		log_more("honed keeps cache %s: it has no part in this one", cache ? cache : "(none)");
 	json_decref(reply);
@@ -127,9 +132,6 @@ static int inherited(void)
 static int reach(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	const char *env = getenv("HONE_SOCKET");
-	if (!path)
-		path = env && *env ? env : CONTROL_SOCKET;
 	if (snprintf(a.sun_path, sizeof a.sun_path, "%s", path) >= (int)sizeof a.sun_path)
 		return -1;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -144,21 +146,45 @@ static int reach(const char *path)
 	return fd;
 }
 
-static int join(struct leash *l, const struct leash_options *o, int fd)
+static int join(struct leash *l, int fd)
 {
 	int rc = link_open(fd, on_event, l, &l->link);
 	if (rc >= 0)
 		rc = say_hello(l);
 	if (rc >= 0 && !l->child)
-		rc = be_a_job(l, o);
+		rc = be_a_job(l);
 	if (rc > 0)
-		log_more("tuning through honed, which keeps cache %s", o->cache);
+		log_more("tuning through honed, which keeps cache %s", l->cache);
 	if (rc > 0 || (rc >= 0 && l->child))
 		return E_OK;
 	atomic_store(&l->closing, true);
 	link_close(l->link);
+	atomic_store(&l->closing, false);
 	l->link = NULL;
 	return rc;
+}
+
+static void keep_options(struct leash *l, const struct leash_options *o)
+{
+	const char *env = getenv("HONE_SOCKET"), *socket = env && *env ? env : CONTROL_SOCKET;
+	l->clock = o->clock;
+	l->stop = o->stop;
+	l->threads = o->threads;
+	snprintf(l->socket, sizeof l->socket, "%s", o->socket ? o->socket : socket);
+	snprintf(l->cache, sizeof l->cache, "%s", o->cache ? o->cache : "");
+	snprintf(l->model, sizeof l->model, "%s", o->model ? o->model : "");
+}
+
+int leash_again(struct leash *l)
+{
+	if (l->child)
+		return fail(E_STOPPED, "honed, which started this job, is gone");
+	link_close(l->link);
+	l->link = NULL;
+	int fd = reach(l->socket), rc = fd < 0 ? E_OK : join(l, fd);
+	if (rc < 0)
+		log_more("%s", err_text());
+	return l->link ? E_OK : fail(E_NOTFOUND, "there is no honed");
 }
 
 int leash_open(const struct leash_options *o, struct leash **out)
@@ -166,20 +192,23 @@ int leash_open(const struct leash_options *o, struct leash **out)
 	struct leash *l = calloc(1, sizeof *l);
 	if (!l)
 		return fail(E_NOMEM, "no memory for a leash");
-	l->clock = o->clock;
-	l->stop = o->stop;
+	keep_options(l, o);
+	const char *root = o->sysroot ? o->sysroot : getenv("HONE_SYSROOT");
+	if (vitals_open(root ? root : "", &l->vitals) < 0)
+		log_more("nothing is known of throttling and clocks: %s", err_text());
 	atomic_store(&l->let_go, -1);
 	int fd = o->socket ? -1 : inherited();
 	l->child = fd >= 0;
 	if (fd < 0)
-		fd = reach(o->socket);
-	int rc = fd < 0 ? E_OK : join(l, o, fd);
+		fd = reach(l->socket);
+	int rc = fd < 0 ? E_OK : join(l, fd);
 	if (rc < 0 && l->child) {
+		vitals_close(l->vitals);
 		free(l);
 		return fail_in(rc, "honed, which started this job");
 	}
 	if (rc < 0)
-		log_info("hone: tuning without honed: %s", err_text());
+		log_info("hone: not through honed: %s; --cache DIR names a folder of your own", err_text());
 	*out = l;
 	return E_OK;
 }
@@ -191,6 +220,7 @@ void leash_close(struct leash *l)
 	atomic_store(&l->closing, true);
 	link_close(l->link);
 	child_rest_all(false);
+	vitals_close(l->vitals);
 	free(l);
 }
 
@@ -208,6 +238,13 @@ static bool told_to_stop(const struct leash *l)
 static int forgive(struct leash *l, int rc)
 {
 	return rc == E_IO && !l->child && !leash_held(l) ? E_OK : rc;
+}
+
+static void glance(struct leash *l, struct vitals *out)
+{
+	*out = (struct vitals){0};
+	if (l->vitals && !leash_held(l))
+		vitals_glance(l->vitals, clock_now(l->clock), out);
 }
 
 int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
@@ -230,6 +267,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 		return told_to_stop(l) ? fail(E_STOPPED, "asked to stop") : rc;
 	l->held = kind;
 	atomic_store(&l->rested, false);
+	glance(l, &l->at_lease);
 	return E_OK;
 }
 
@@ -254,6 +292,11 @@ int leash_release(struct leash *l, const char **taint)
 	l->held = LEASE_NONE;
 	l->taint[0] = 0;
 	int rc = leash_held(l) ? release(l) : E_OK;
+	struct vitals now;
+	glance(l, &now);
+	const char *board = vitals_taint(&l->at_lease, &now);
+	if (!l->taint[0] && board)
+		snprintf(l->taint, sizeof l->taint, "%s", board);
 	if (!l->taint[0] && atomic_load(&l->rested))
 		snprintf(l->taint, sizeof l->taint, "the job rested meanwhile");
 	*taint = l->taint[0] ? l->taint : NULL;

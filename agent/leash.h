@@ -32,6 +32,9 @@ struct leash_options {
 int leash_open(const struct leash_options *o, struct leash **out) MUST_CHECK;
 void leash_close(struct leash *l);
 bool leash_held(const struct leash *l); /* a honed is at the other end, and owns the cache */
+/* The honed that held it is gone. E_OK: there is another one; E_NOTFOUND: none; E_STOPPED: it had started us.
+ */
+int leash_again(struct leash *l) MUST_CHECK;
 /* Waits until it is granted; E_TIMEOUT at deadline_ns, E_STOPPED when told to stop. */
 int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns) MUST_CHECK;
 /* *taint: NULL, or why nothing that was measured meanwhile may be believed. */

@@ -149,7 +149,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 		code = known->code;
 	} else {
 		int rc = make(m, t, text, &code);
-		if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_NOMEM)
+		if (rc == E_TIMEOUT || rc == E_STOPPED || rc == E_CHILD || rc == E_NOMEM)
 			return rc;
 		remember(m, k, code);
 	}
@@ -196,17 +196,34 @@ static int64_t sum_kernels(const struct maker *m, const struct side *s)
 	return sum_ns;
 }
 
+struct pair {
+	const struct maker *m;
+	struct side *side;
+};
+
+static int run_pair(void *ctx)
+{
+	const struct pair *p = ctx;
+	const struct tune_graph_options *o = p->m->o;
+	int rc = E_OK;
+	for (int k = 0; k < 2 && rc >= 0; k++) {
+		rc = over(o) ? E_TIMEOUT : net_warm(&p->side[k].net, o->chosen->target);
+		if (rc >= 0)
+			rc = net_run_kernels(&p->side[k].net, o->clock);
+	}
+	return rc;
+}
+
+/* Pairs that were tainted do not count. */
 static int run_series(const struct maker *m, struct side side[2])
 {
+	struct pair p = {m, side};
+	struct net *const both[] = {&side[0].net, &side[1].net};
 	int rc = E_OK;
 	for (int k = 0; k < 2; k++)
 		net_forget(&side[k].net);
-	for (int i = 0; i < RUNS && rc >= 0; i++)
-		for (int k = 0; k < 2 && rc >= 0; k++) {
-			rc = over(m->o) ? E_TIMEOUT : net_warm(&side[k].net, m->o->chosen->target);
-			if (rc >= 0)
-				rc = net_run_kernels(&side[k].net, m->o->clock);
-		}
+	for (int i = 0; i < RUNS && rc >= 0; i += rc > 0)
+		rc = net_quietly(m->o->leash, m->o->deadline_ns, both, 2, run_pair, &p);
 	for (int k = 0; k < 2 && rc >= 0; k++)
 		side[k].sum_ns = sum_kernels(m, &side[k]);
 	return rc;

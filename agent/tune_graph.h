@@ -12,6 +12,7 @@
 #define AGENT_TUNE_GRAPH_H
 
 #include "agent/chosen.h"
+#include "agent/leash.h"
 #include "platform/pool.h"
 #include "platform/runner.h"
 #include <signal.h>
@@ -32,6 +33,7 @@ struct tune_graph_options {
 	int ntimes;
 	const struct graph_time *time; /* of tasks, as far as they are known */
 	volatile sig_atomic_t *stop;   /* may be NULL */
+	struct leash *leash;           /* under which networks run; NULL: none */
 };
 
 struct graph_search;

@@ -7,8 +7,9 @@
 
 enum {
 	AFTER_RUNS = 12,
-	RACE_RUNS = 20,      /* of whole networks, kernels timed, */
-	RACE_LEAST = 7,      /* or too few to tell tuned kernels from default ones */
+	RACE_RUNS = 20, /* of whole networks, kernels timed, */
+	RACE_LEAST = 7, /* or too few to tell tuned kernels from default ones */
+	FIRST_TRIES = 10,
 	POOR = 6,            /* rooflines that a default schedule takes, at worst */
 	BEFORE_PART = 25,    /* of the box that the network as it is runs for: a 25th, */
 	FALLBACK_PART = 100, /* a 100th where nothing of it is worth comparing with */
@@ -101,8 +102,27 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 							     : saving_ns;
 }
 
+static int run_before(void *ctx)
+{
+	struct session *s = ctx;
+	return net_run(&s->before, s->clock);
+}
+
+static int run_before_kernels(void *ctx)
+{
+	struct session *s = ctx;
+	return net_run_kernels(&s->before, s->clock);
+}
+
+/* > 0: it counts. */
+static int quietly(struct session *s, int (*fn)(void *ctx))
+{
+	struct net *const net[] = {&s->before};
+	return net_quietly(s->leash, s->end_ns, net, 1, fn, s);
+}
+
 /* At least one run with every kernel timed, which warms up. A long one counts as the sample too. What
- * measuring at the end may take is learnt here. */
+ * measuring at the end may take is learnt here, so the first is not thrown away where all are. */
 int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->before;
@@ -110,14 +130,16 @@ int tune_measure_before(struct session *s)
 	int64_t start_ns = clock_now(s->clock);
 	int64_t limit_ns =
 	    start_ns + s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
-	if (rc >= 0)
+	for (int i = 0; rc == 0 && i < FIRST_TRIES; i++)
+		rc = quietly(s, run_before_kernels);
+	if (rc == 0) /* roughly, for the box's plan: no sample comes of it */
 		rc = net_run_kernels(n, s->clock);
-	if (rc >= 0 && clock_now(s->clock) > limit_ns)
+	else if (rc > 0 && clock_now(s->clock) > limit_ns)
 		n->sample_ns[n->nsamples++] = clock_now(s->clock) - start_ns;
 	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
-		rc = net_run(n, s->clock);
+		rc = quietly(s, run_before);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
-			rc = net_run_kernels(n, s->clock);
+			rc = quietly(s, run_before_kernels);
 	}
 	if (rc < 0)
 		return rc;
@@ -183,10 +205,18 @@ static void make_rows(struct session *s, struct net *after)
 	s->report->kernel = row;
 }
 
+struct round {
+	struct session *s;
+	struct net *standard, *after;
+	bool timed;
+};
+
 /* One run of each network that is open; before and after with their kernels timed too. */
-static int run_round(struct session *s, struct net *standard, struct net *after, bool timed)
+static int run_round(void *ctx)
 {
-	struct net *const turn[] = {&s->before, standard, after};
+	const struct round *r = ctx;
+	struct session *s = r->s;
+	struct net *const turn[] = {&s->before, r->standard, r->after};
 	int rc = E_OK;
 	for (int i = 0; i < 3 && rc >= 0; i++) {
 		if (!turn[i]->plan)
@@ -194,10 +224,16 @@ static int run_round(struct session *s, struct net *standard, struct net *after,
 		rc = net_warm(turn[i], &s->target);
 		if (rc >= 0)
 			rc = net_run(turn[i], s->clock);
-		if (rc >= 0 && timed && turn[i] != standard)
+		if (rc >= 0 && r->timed && turn[i] != r->standard)
 			rc = net_run_kernels(turn[i], s->clock);
 	}
 	return rc;
+}
+
+/* What was measured until then counts. */
+static int ended(int rc)
+{
+	return rc == E_TIMEOUT || rc == E_STOPPED ? E_OK : rc;
 }
 
 /* Until the box ends, or as long as was reserved, if the search ended early. */
@@ -208,18 +244,27 @@ static int run_rounds(struct session *s, struct net *standard, struct net *after
 	int rc = E_OK;
 	if (s->before.plan)
 		net_forget(&s->before);
-	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns < until_ns; i++) {
+	struct net *const all[] = {&s->before, standard, after};
+	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns<until_ns; i += rc> 0) {
+		struct round r = {s, standard, after, i < 3 || i % 4 == 0};
 		int64_t start_ns = clock_now(s->clock);
-		rc = run_round(s, standard, after, i < 3 || i % 4 == 0);
+		rc = net_quietly(s->leash, until_ns, all, 3, run_round, &r);
 		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
 	}
-	return rc == E_TIMEOUT ? E_OK : rc; /* what was measured until then counts */
+	return ended(rc);
 }
 
 static int timed_run(struct session *s, struct net *n)
 {
 	int rc = net_warm(n, &s->target);
 	return rc < 0 ? rc : net_run_kernels(n, s->clock);
+}
+
+static int run_raced(void *ctx)
+{
+	const struct round *r = ctx;
+	int rc = timed_run(r->s, r->standard);
+	return rc < 0 ? rc : timed_run(r->s, r->after);
 }
 
 /* > 0: what lost to default kernels inside the network went back to them. */
@@ -229,19 +274,20 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 	struct served *served;
 	int64_t until_ns = clock_now(s->clock) + s->race_ns;
 	int n = net_served(standard, best, s->steps, &scratch, &served), rc = n, runs = 0;
-	for (; rc >= 0 && clock_now(s->clock) < until_ns && !tune_stopped(s); runs++) {
-		rc = timed_run(s, standard);
-		if (rc >= 0)
-			rc = timed_run(s, best);
-		if (rc >= 0)
+	struct net *const both[] = {standard, best};
+	struct round r = {.s = s, .standard = standard, .after = best};
+	while (rc >= 0 && clock_now(s->clock) < until_ns && !tune_stopped(s)) {
+		rc = net_quietly(s->leash, s->end_ns, both, 2, run_raced, &r);
+		if (rc > 0)
 			net_served_round(standard, best, n, served);
+		runs += rc > 0;
 	}
 	bool enough = runs >= RACE_LEAST && !tune_stopped(s);
 	if (rc >= 0 && enough)
 		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, n, served);
 	arena_free(&scratch);
-	if (!enough || rc == E_TIMEOUT)
-		return rc == E_TIMEOUT ? E_OK : rc < 0 ? rc : 0;
+	if (!enough || rc < 0)
+		return ended(rc < 0 ? rc : 0);
 	s->report->reverted = rc > 0 ? rc : 0;
 	if (rc > 0)
 		rc = cache_commit(s->cache);

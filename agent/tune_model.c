@@ -17,7 +17,6 @@
 /* Tasks go on until they promise so much of what the next division does: a turn costs 50 to 100 ms. */
 #define TURN 0.5
 #define LEAST_TURN_NS (300 * NS_PER_MS)
-#define LOCK_WAIT_NS NS_PER_S
 #define COMMIT_EVERY_NS NS_PER_S
 #define LEAST_TO_DIVIDE_NS                                                                                   \
 	(10 * NS_PER_S)                /* in shorter boxes the first division is all that can be tuned       \
@@ -39,32 +38,23 @@ static int mark(const struct session *s, int rc, const char *what)
 	return rc;
 }
 
-static int open_cache(struct session *s)
+/* Peaks are measured, where they are not known, while no other job measures. */
+static int know_target(struct session *s)
 {
-	int rc = E_OK;
-	if (s->o->cache)
-		snprintf(s->dir, sizeof s->dir, "%s", s->o->cache);
-	else
-		rc = file_cache_dir(s->dir, sizeof s->dir);
-	if (rc < 0)
-		return rc;
-	const struct cache_options o = {.cap_bytes = s->o->cache_bytes};
-	rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
-	if (rc >= 0) /* where the folder is not ours to write it is another one */
-		snprintf(s->dir, sizeof s->dir, "%s", cache_dir(s->cache));
-	if (rc != E_IO && rc != E_NOTFOUND)
-		return rc;
-	tune_warn(s);
-	return cache_open_memory(&s->cache, s->dir);
+	const char *taint;
+	int leased = leash_lease(s->leash, LEASE_QUIET, s->end_ns);
+	int rc =
+	    target_kept(s->dir, s->clock, &s->target); /* also where the box is over: its report names it */
+	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS)
+		rc = target_measure_again(s->dir, s->clock, &s->target);
+	return leased < 0 || rc < 0 ? rc : leash_release(s->leash, &taint);
 }
 
 static int open_machine(struct session *s)
 {
-	int rc = open_cache(s);
+	int rc = tune_cache_open(s);
 	if (rc >= 0)
-		rc = target_kept(s->dir, s->clock, &s->target);
-	if (rc >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS)
-		rc = target_measure_again(s->dir, s->clock, &s->target);
+		rc = know_target(s);
 	if (rc >= 0)
 		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
 	if (rc < 0)
@@ -188,6 +178,7 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 	double at_ms = (double)clock_since_start(s->clock) / 1e6;
 	if (p->measured == p->ntasks) /* before that the sum grows with every task that is met */
 		history_add(&s->history, (struct history_point){at_ms, all.trials, p->now_ms});
+	tune_say_progress(s, &all);
 	if (s->o->progress)
 		s->o->progress(s->o->ctx, &all);
 }
@@ -270,7 +261,8 @@ static int open_divisions(struct session *s, struct graph_search **out)
 					     .run_ns = run_ns(s),
 					     .ntimes = s->ntasks,
 					     .time = task_times(s),
-					     .stop = s->o->stop};
+					     .stop = s->o->stop,
+					     .leash = s->leash};
 	*out = NULL;
 	return o.run_ns ? graph_search_open(&o, s->graph, s->runner, s->a, &s->choices, s->steps, out) : E_OK;
 }
@@ -417,6 +409,7 @@ static void close_session(struct session *s)
 	if (s->pool)
 		pool_close(s->pool);
 	cache_close(s->cache);
+	leash_close(s->leash);
 }
 
 static void tell_spent(const struct tune_spent *s)
@@ -445,6 +438,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
 	if (rc >= 0)
 		rc = runner_worker_builders(s->runner, s->o->builders);
+	if (rc >= 0)
+		rc = runner_leashed(s->runner, s->leash, &s->runner);
 	if (rc >= 0 && s->o->record)
 		rc = runner_record(s->runner, s->o->record, !s->warm, &s->runner);
 	spend(s, &spent->start_ns, now_ns);
@@ -470,6 +465,10 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 		rc = tune_measure_after(&s);
 	spend(&s, &out->spent.network_ns, &now_ns);
 	tell_spent(&out->spent);
+	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target) /* of a lease: the box was over first */
+		rc = E_OK;
+	if (rc >= 0)
+		tune_say_done(&s);
 	close_session(&s);
 	out->stopped = tune_stopped(&s);
 	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tune_net.h"
 
+#include "platform/log.h"
 #include "platform/rng.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +55,7 @@ int net_open(struct net *n, struct graph *g, const struct steps *s, const struct
 	}
 	n->nkernels = plan_kernels(n->plan, &k);
 	n->kernel_ns = ARENA_ARRAY(&n->arena, int64_t, n->nkernels + 1);
+	n->kept_ns = ARENA_ARRAY(&n->arena, int64_t, n->nkernels + 1);
 	n->build_ns = clock_now(clock) - start_ns;
 	return E_OK;
 }
@@ -64,6 +67,41 @@ int net_run(struct net *n, struct clock *clock)
 	if (rc >= 0)
 		n->sample_ns[n->nsamples++ % NET_SAMPLES] = clock_now(clock) - start_ns;
 	return rc;
+}
+
+static void keep(struct net *n, int *nsamples)
+{
+	*nsamples = n->nsamples;
+	n->kept_sample_ns = n->sample_ns[n->nsamples % NET_SAMPLES];
+	memcpy(n->kept_ns, n->kernel_ns, sizeof *n->kept_ns * (size_t)n->nkernels);
+}
+
+static void take_back(struct net *n, int nsamples)
+{
+	n->nsamples = nsamples;
+	n->sample_ns[nsamples % NET_SAMPLES] = n->kept_sample_ns;
+	memcpy(n->kernel_ns, n->kept_ns, sizeof *n->kept_ns * (size_t)n->nkernels);
+}
+
+int net_quietly(struct leash *l, int64_t deadline_ns, struct net *const net[], int n, int (*fn)(void *ctx),
+		void *ctx)
+{
+	const char *taint = NULL;
+	int nsamples[4], rc = l ? leash_lease(l, LEASE_QUIET, deadline_ns) : E_OK;
+	assert(n <= 4);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < n; i++)
+		if (net[i]->plan)
+			keep(net[i], &nsamples[i]);
+	int did = fn(ctx);
+	rc = l ? leash_release(l, &taint) : E_OK;
+	for (int i = 0; i < n && taint; i++)
+		if (net[i]->plan)
+			take_back(net[i], nsamples[i]);
+	if (taint)
+		log_more("the network's run is thrown away: %s", taint);
+	return did < 0 ? did : rc < 0 ? rc : !taint;
 }
 
 bool net_fits(const struct net *n, const struct target *t)

@@ -4,6 +4,7 @@
 #ifndef AGENT_TUNE_NET_H
 #define AGENT_TUNE_NET_H
 
+#include "agent/leash.h"
 #include "agent/revert.h"
 #include "agent/source.h"
 
@@ -17,7 +18,9 @@ struct net {
 	int nsamples;
 	int64_t sample_ns[NET_SAMPLES]; /* the newest of them */
 	int nkernels;
-	int64_t *kernel_ns; /* fastest of the timed runs; 0: none yet */
+	int64_t *kernel_ns;     /* fastest of the timed runs; 0: none yet */
+	int64_t *kept_ns;       /* as they were before the last net_quietly, */
+	int64_t kept_sample_ns; /* and the sample that its first one took the place of */
 };
 
 /* src: not kept. The graph, the steps and the pool must outlive the net. */
@@ -26,6 +29,11 @@ int net_open(struct net *n, struct graph *g, const struct steps *s, const struct
 int net_run(struct net *n, struct clock *clock) MUST_CHECK; /* one run, one sample (none if it fails) */
 int net_run_kernels(struct net *n,
 		    struct clock *clock) MUST_CHECK; /* one run with every kernel timed: no sample */
+/* l NULL: no leash. fn, which runs the nets (those of n that are open) once each at most, while no other job
+ * runs at all. 1; 0: what it measured is not to be believed, and forgotten again; < 0: fn's error, or the
+ * lease's: E_TIMEOUT, E_STOPPED. */
+int net_quietly(struct leash *l, int64_t deadline_ns, struct net *const net[], int n, int (*fn)(void *ctx),
+		void *ctx) MUST_CHECK;
 /* All that it reads and writes fits into a core's own cache. */
 bool net_fits(const struct net *n, const struct target *t);
 /* Where it fits, one run without a sample, after another network's: it is as warm as it would be alone. */

@@ -6,6 +6,7 @@
 
 #include "agent/chosen.h"
 #include "agent/history.h"
+#include "agent/leash.h"
 #include "agent/trials.h"
 #include "agent/tune_model.h"
 #include "agent/tune_net.h"
@@ -33,6 +34,8 @@ struct session {
 	int64_t missing_by_ns; /* kernels that are missing altogether are made until then */
 	int64_t defaults_ns;   /* what it took to give every task one */
 	char dir[PATH_MAX];
+	struct leash *leash;
+	struct cache_through through; /* of it */
 	struct cache *cache;
 	struct target target;
 	struct pool *pool;
@@ -76,6 +79,12 @@ void tune_log_close(struct session *s);
 void tune_log_add(void *session, int task, const struct tried *t);
 /* What changed goes to the cache. */
 int tune_log_put(struct session *s) MUST_CHECK;
+
+/* The leash, then the cache: through it where a honed keeps it. */
+int tune_cache_open(struct session *s) MUST_CHECK;
+void tune_say_progress(struct session *s, const struct job_progress *p);
+/* What came of the box, to honed. */
+void tune_say_done(struct session *s);
 
 /* The network as it is, within a small part of the box; reserves its end for tune_measure_after. */
 int tune_measure_before(struct session *s) MUST_CHECK;

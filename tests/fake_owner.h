@@ -45,8 +45,7 @@ struct fake_honed {
 static inline void fake_say(struct fake_honed *f, const char *text)
 {
 	size_t n = strlen(text);
-	if (send(f->fd, text, n, MSG_NOSIGNAL) != (ssize_t)n)
-		printf("the job does not hear\n");
+	(void)!send(f->fd, text, n, MSG_NOSIGNAL); /* a job may be gone */
 }
 
 static inline bool fake_read(struct fake_honed *f, void *p, size_t n)
@@ -75,6 +74,8 @@ static inline void fake_more(struct fake_honed *f, const struct request *r, char
 	*more = 0;
 	if (r->op == OP_HELLO)
 		snprintf(more, n, "\"version\":%d,\"honed\":\"fake\"", f->version);
+	else if (r->op == OP_STATUS)
+		snprintf(more, n, "\"cache\":\"%s\"", f->cache);
 	else if (r->op == OP_JOB)
 		snprintf(more, n, "\"cache\":\"%s\",\"cpus\":[0]", f->cache);
 	else if (r->op == OP_RELEASE && atomic_load(&f->taints) > 0)
@@ -113,13 +114,10 @@ static inline void fake_answer(struct fake_honed *f, const struct request *r)
 	buf_free(&b);
 }
 
-static inline void *fake_serve(void *ctx)
+static inline void fake_serve_one(struct fake_honed *f)
 {
-	struct fake_honed *f = ctx;
 	static _Thread_local char line[CONTROL_LINE];
 	struct request r;
-	if (f->listener >= 0)
-		f->fd = accept(f->listener, NULL, NULL);
 	for (size_t n = 0; f->fd >= 0 && n < sizeof line && fake_read(f, line + n, 1);) {
 		if (line[n++] != '\n')
 			continue;
@@ -128,6 +126,20 @@ static inline void *fake_serve(void *ctx)
 		else
 			printf("the job says %.*s: %s\n", (int)n - 1, line, err_text());
 		n = 0;
+	}
+}
+
+/* One connection after the other. */
+static inline void *fake_serve(void *ctx)
+{
+	struct fake_honed *f = ctx;
+	if (f->listener < 0)
+		fake_serve_one(f);
+	for (int fd; f->listener >= 0 && (fd = accept(f->listener, NULL, NULL)) >= 0;) {
+		if (f->fd >= 0)
+			close(f->fd);
+		f->fd = fd;
+		fake_serve_one(f);
 	}
 	return NULL;
 }

@@ -378,7 +378,7 @@ static int bench(struct bench *b)
 	char dir[4096] = "";
 	const char *const *given;
 	int n = arg_list(b->args, "cache", &given),
-	    rc = n ? 0 : model_cache_or_none(file_cache_dir(dir, sizeof dir), dir);
+	    rc = n ? 0 : model_cache_or_none(model_cache_default(dir, sizeof dir), dir);
 	if (rc >= 0)
 		rc = host_open(b->args, n ? given[0] : dir, true, &b->host);
 	if (rc >= 0)

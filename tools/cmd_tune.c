@@ -9,9 +9,14 @@
 #include "tools/json.h"
 #include "tools/ready.h"
 #include "tools/table.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BOX_NS (20 * NS_PER_S)
@@ -276,11 +281,52 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc;
 }
 
+/* A number at *p, which moves behind it; -1: none. */
+static long number_at(const char **p)
+{
+	char *end;
+	long n = isdigit((unsigned char)**p) ? strtol(*p, &end, 10) : -1;
+	if (n >= 0)
+		*p = end;
+	return n;
+}
+
+/* "0,2-3": the process keeps to these, and so do its children. */
+static int keep_to_cpus(const char *list)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	for (const char *p = list; p; p = *p ? p + 1 : NULL) {
+		long from = number_at(&p), to = from;
+		if (*p == '-' && p++)
+			to = number_at(&p);
+		if (from < 0 || to < from || to >= CPU_SETSIZE || (*p && *p != ','))
+			return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
+		for (long i = from; i <= to; i++)
+			CPU_SET((size_t)i, &set);
+	}
+	if (!list)
+		return 0;
+	return sched_setaffinity(0, sizeof set, &set) < 0
+		   ? fail(E_USAGE, "--cpus %s: %s; see lscpu", list, strerror(errno))
+		   : 0;
+}
+
+/* A replay keeps nothing unless it is told where. */
+static int choose_cache(const struct args *a, struct tune_options *o, char *dir, size_t n)
+{
+	if (o->cache || o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu")))
+		return 0;
+	o->cache = dir;
+	return model_cache_dir(a, dir, n);
+}
+
 static int run_tune(const struct args *a)
 {
 	struct target host;
 	struct topo topo;
 	struct arena arena = {0};
+	char dir[PATH_MAX];
 	struct tune_options o = {
 	    .model = a->pos[0],
 	    .cache = arg_str(a, "cache", NULL),
@@ -292,11 +338,15 @@ static int run_tune(const struct args *a)
 	    .stop = &stop,
 	    .progress = progress,
 	};
-	int rc = choose_rigor(a, &o);
+	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
+	if (rc >= 0)
+		rc = choose_rigor(a, &o);
 	if (rc >= 0)
 		rc = model_cache_limit(a, &o.cache_bytes);
 	if (rc >= 0)
 		rc = check_options(&o, arg_str(a, "device", "cpu"), arg_int(a, "builders", -1));
+	if (rc >= 0)
+		rc = choose_cache(a, &o, dir, sizeof dir);
 	if (rc >= 0)
 		rc = arg_seed(a, &o.seed);
 	if (rc >= 0)
@@ -334,6 +384,7 @@ static const struct opt opts[] = {
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
     {"builders", OPT_INT, "N",
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
+    {"cpus", OPT_STR, "LIST", "cpus that it keeps to, as in 0,2-3 (default: all that the process may use)"},
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
     OPT_THREADS,
     OPT_CACHE,

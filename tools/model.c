@@ -1,19 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/model.h"
+#include "agent/client.h"
 #include "agent/image.h"
 #include "platform/log.h"
 #include "platform/rng.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LEAST_LIMIT (INT64_C(1) << 20)
+
+/* A daemon that does not answer soon is done without. */
+#define DAEMON_WAIT_NS NS_PER_S
+
+static bool daemons_cache(char *out, size_t n)
+{
+	const struct request r = {.op = OP_STATUS};
+	const char *line, *cache = NULL;
+	struct client *c = NULL;
+	json_t *status = NULL;
+	int64_t deadline_ns = clock_now(&clock_real) + DAEMON_WAIT_NS;
+	int rc = client_open(NULL, deadline_ns, &c);
+	if (rc >= 0)
+		rc = client_ask(c, &r, deadline_ns, &line);
+	if (rc >= 0) {
+		status = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+		cache = json_string_value(json_object_get(status, "cache"));
+	} else if (rc != E_NOTFOUND) {
+		log_more("honed's cache is passed over: %s", err_text());
+	}
+	bool good = cache && strlen(cache) < n && access(cache, R_OK | X_OK) == 0;
+	if (good)
+		snprintf(out, n, "%s", cache);
+	json_decref(status);
+	client_close(c);
+	return good;
+}
+
+int model_cache_default(char *out, size_t n)
+{
+	return daemons_cache(out, n) ? 0 : file_cache_dir(out, n);
+}
 
 int model_cache_dir(const struct args *a, char *out, size_t n)
 {
 	const char *given = arg_str(a, "cache", NULL);
 	if (!given)
-		return file_cache_dir(out, n);
+		return model_cache_default(out, n);
 	if (!*given || strlen(given) >= n)
 		return fail(E_USAGE, "--cache: '%.40s' is not a folder's name", given);
 	snprintf(out, n, "%s", given);

@@ -21,7 +21,8 @@
 	}
 #define OPT_CACHE                                                                                            \
 	{                                                                                                    \
-		"cache", OPT_STR, "DIR", "where results are kept (default: $XDG_CACHE_HOME/hone)"            \
+		"cache", OPT_STR, "DIR",                                                                     \
+		    "where results are kept (default: honed's where it runs, else $XDG_CACHE_HOME/hone)"     \
 	}
 #define OPT_CACHE_LIMIT                                                                                      \
 	{                                                                                                    \
@@ -30,6 +31,9 @@
 		    "what the last writer was given, at least 64M)"                                          \
 	}
 
+/* The default folder: that of a honed which runs and lets us read it, else the user's. E_NOTFOUND: there is
+ * none. */
+int model_cache_default(char *out, size_t n) MUST_CHECK;
 /* The folder of --cache, or the default one, into dir. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
 /* For commands with OPT_CACHE_LIMIT: that, else the environment's, else 0. 1 MiB to

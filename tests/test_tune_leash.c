@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone tune through a honed that keeps the cache: what it says, and what becomes of what it finds. */
+#include "agent/cache.h"
+#include "platform/log.h"
+#include "tests/cli.h"
+#include "tests/fake_owner.h"
+
+static struct fake_honed fake;
+static struct cache *kept;
+static int stored;
+
+/* What was put since the last commit is in the folder when this one is answered. */
+static void store(struct fake_honed *f)
+{
+	for (int n = atomic_load(&f->nputs); stored < n; stored++) {
+		const struct fake_put *p = &f->put[stored % FAKE_PUTS];
+		uint8_t type = (uint8_t)p->type;
+		CHECK_OK(p->op == OP_FORGET ? cache_put(kept, CACHE_FORGET, p->key, &type, 1)
+					    : cache_put(kept, (enum cache_type)p->type, p->key, p->p, p->n));
+	}
+	CHECK_OK(cache_commit(kept));
+}
+
+static const char *begin(const char *name)
+{
+	static char folder[256];
+	snprintf(folder, sizeof folder, "%s", in_dir(name));
+	setenv("HONE_SEEDS", "", 1);
+	stored = 0;
+	CHECK_OK(cache_open(&kept, folder, false, 0));
+	fake_start(&fake, folder);
+	fake.on_commit = store;
+	setenv("HONE_SOCKET", fake.path, 1);
+	return folder;
+}
+
+static void end(void)
+{
+	fake_die(&fake);
+	cache_close(kept);
+	setenv("HONE_SOCKET", "/dev/null/honed.sock", 1);
+}
+
+static int records(const char *folder, enum cache_type t)
+{
+	struct cache *c;
+	struct cache_state s = {0};
+	CHECK_OK(cache_open(&c, folder, true, 0));
+	cache_state(c, &s);
+	cache_close(c);
+	return s.count[t];
+}
+
+static int said(enum control_op op)
+{
+	return atomic_load(&fake.said[op]);
+}
+
+static double number(const json_t *j, const char *key)
+{
+	return json_number_value(json_object_get(j, key));
+}
+
+/* The folder is honed's by default, and locked by it: everything goes through it. */
+TEST(a_box_through_honed)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	const char *folder = begin("through");
+	CHECK_RUN(0, "tune -v --json %s --budget 3s --threads 1", steering());
+	CHECK_SAYS(cli_err, "tuning through honed");
+	json_t *j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "cache")), folder));
+	CHECK(json_is_null(json_object_get(j, "warning")) && number(j, "kept") > 0);
+	CHECK(said(OP_JOB) == 1 && said(OP_COMMIT) > 0 && said(OP_PROGRESS) > 0 && said(OP_DONE) == 1);
+	CHECK(said(OP_RELEASE) == said(OP_LEASE));
+	for (int i = LEASE_COMPUTE; i <= LEASE_QUIET; i++)
+		CHECK(atomic_load(&fake.leased[i]) > 0);
+	CHECK(records(folder, CACHE_REC) > 0 && records(folder, CACHE_CODE) > 0 &&
+	      records(folder, CACHE_HISTORY) == 1 && records(folder, CACHE_CHOICES) == 1);
+	const struct request *done = &fake.last[OP_DONE];
+	CHECK(done->missing == 0 && done->kept == (int)number(j, "kept") && done->promise >= 0 &&
+	      done->promise <= 1 && done->trials > 0 && done->now_ms > 0);
+	json_decref(j);
+	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1",
+		  steering()); /* found where honed keeps it */
+	end();
+	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --cache %s", steering(), folder);
+	CHECK(!strstr(cli_err, "warning"));
+}
+
+/* Tainted runs are done again; a box where all is tainted ends in time with nothing measured. */
+TEST(tainted_boxes)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	const char *folder = begin("tainted");
+	atomic_store(&fake.taint, "it is too hot");
+	atomic_store(&fake.taints, 6);
+	CHECK_RUN(0, "tune --json %s --budget 3s --threads 1", steering());
+	json_t *j = parse_out();
+	CHECK(number(j, "kept") > 0 && number(j, "after_ms") > 0 && atomic_load(&fake.taints) == 0);
+	json_decref(j);
+	int before = records(folder, CACHE_REC);
+	atomic_store(&fake.taints, 1 << 30);
+	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --fresh", steering());
+	j = parse_out();
+	CHECK(number(j, "kept") == 0 && json_is_null(json_object_get(j, "after_ms")) &&
+	      records(folder, CACHE_REC) == before);
+	CHECK(number(j, "elapsed_s") < 3);
+	json_decref(j);
+	end();
+}
+
+/* As it dies, its lock goes, and what was not committed. */
+static void die_at_the_second(struct fake_honed *f)
+{
+	if (atomic_load(&f->said[OP_COMMIT]) < 2) {
+		store(f);
+		return;
+	}
+	cache_close(kept);
+	kept = NULL;
+	shutdown(f->listener, SHUT_RDWR);
+	shutdown(f->fd, SHUT_RDWR);
+	f->withholds = true;
+}
+
+/* The box goes on under the cache's own lock. */
+TEST(a_box_outlives_honed)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	const char *folder = begin("outlives");
+	fake.on_commit = die_at_the_second;
+	CHECK_RUN(0, "tune --json %s --budget 4s --threads 1", steering());
+	CHECK_SAYS(cli_err, "this process writes it from now on");
+	json_t *j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "warning")) && number(j, "after_ms") > 0);
+	CHECK(said(OP_COMMIT) == 2 && said(OP_DONE) == 0);
+	CHECK(records(folder, CACHE_REC) > 0 && records(folder, CACHE_HISTORY) == 1);
+	json_decref(j);
+	end();
+	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1 --cache %s", steering(), folder);
+}
+
+TEST(kept_to_cpus)
+{
+	CHECK_RUN(2, "tune %s --cpus 0-", steering());
+	CHECK_SAYS(cli_err, "--cpus 0-");
+	CHECK_RUN(2, "tune %s --cpus x", steering());
+	CHECK_RUN(2, "tune %s --cpus 3-1", steering());
+	CHECK_RUN(2, "tune %s --cpus 1,,2", steering());
+	CHECK_RUN(2, "tune %s --cpus 1000", steering());
+	CHECK_SAYS(cli_err, "lscpu");
+	CHECK_RUN(1, "tune --json %s --cpus 0 --rigor cached --cache %s", steering(), in_dir("none"));
+}
+
+TEST_MAIN
