@@ -338,11 +338,16 @@ static int do_lease(const struct call *k)
 	return lease_want(k->h, k->j, k->r->lease, &k->ask);
 }
 
+/* Of a lease that it only waits for, too: it is not waited for any more. */
 static int do_release(const struct call *k)
 {
-	if (k->j->release.is || (!k->j->held && !k->j->taken))
-		return fail(E_USAGE, "release: this job holds no lease");
-	lease_release(k->h, k->j, &k->ask);
+	struct job *j = k->j;
+	if (j->release.is)
+		return fail(E_BUSY, "release: this job waits for one already");
+	client_bad(k->h, k->c->id, &j->lease, E_TIMEOUT, "lease: it was not waited for");
+	j->lease.is = false;
+	j->wants = LEASE_NONE;
+	lease_release(k->h, j, &k->ask);
 	return E_OK;
 }
 

@@ -9,15 +9,14 @@
 #define LOOK_LEAST_NS (20 * NS_PER_MS)
 #define AGAIN_LEAST_NS (100 * NS_PER_MS)
 #define AGAIN_MOST_NS (60 * NS_PER_S)
-#define SHUT_NS NS_PER_S /* VIEW_HARD stays closed for so long after what closed it */
-#define NO_LIMIT_PCT 1e9
 
 static struct gate_limits limits_of(const struct honed *h, enum view_kind v)
 {
 	struct gate_limits l = h->conf->gate;
 	if (v == VIEW_HARD) {
-		l.load_pct = l.pressure_pct = NO_LIMIT_PCT;
+		l.load_pct = l.pressure_pct = 100;
 		l.from_minute = l.to_minute = 0;
+		l.settle_ns = -1;
 	}
 	return l;
 }
@@ -41,17 +40,6 @@ const char *gate_inhibited(const struct honed *h)
 	return h->ninhibits ? h->inhibit[0]->why : h->file_inhibit;
 }
 
-/* Of what boxes heed: being well for long enough is not asked for, unless it was closed a moment ago. */
-static void soften(struct honed *h, struct verdict *v)
-{
-	if (v->why != GATE_OPEN && v->why != GATE_SETTLING)
-		h->shut_ns = h->now_ns;
-	if (v->why != GATE_SETTLING)
-		return;
-	v->open = h->now_ns - h->shut_ns >= SHUT_NS;
-	v->again_ns = v->open ? LOOK_NS : SHUT_NS - (h->now_ns - h->shut_ns);
-}
-
 void gate_vitals(struct honed *h, const struct honed_event *e)
 {
 	if (!e->vitals)
@@ -67,8 +55,6 @@ void gate_vitals(struct honed *h, const struct honed_event *e)
 	for (enum view_kind v = VIEW_ALL; v < VIEWS; v++) {
 		enum gate_why why = h->view[v].why;
 		gate_look(&h->gate[v], h->now_ns, &look, &h->view[v]);
-		if (v == VIEW_HARD)
-			soften(h, &h->view[v]);
 		if (was[v] != h->view[v].open || why != h->view[v].why)
 			honed_changed(h);
 	}

@@ -354,6 +354,7 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 		if (failed)
 			model_failed(h, j->model, failed);
 	} else if (failed) {
+		h->fails++;
 		honed_log(h, 0, "job %d: %s: %s", j->number, j->name, failed);
 	}
 	if (c)

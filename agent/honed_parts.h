@@ -147,7 +147,6 @@ struct honed {
 	int64_t own_ns;
 	int minute;
 	int64_t looked_ns, seen_ns; /* asked for; had. LONG_AGO: never */
-	int64_t shut_ns;            /* VIEW_HARD was last found closed */
 	bool glancing;
 	char *file_inhibit;
 	struct inhibit *inhibit[INHIBITS];

@@ -332,64 +332,53 @@ static void label(struct buf *b, const char *s)
 	}
 }
 
-static double model_ms(const struct model *m)
+static double model_is_ready(const struct honed *h, const struct model *m)
 {
-	return m->now_ms;
+	return model_ready(h, m);
 }
 
-static double model_before(const struct model *m)
+static double model_now(const struct honed *h, const struct model *m)
 {
-	return m->before_ms;
+	(void)h;
+	return m->now_ms > 0 ? m->now_ms / 1000 : NAN;
 }
 
-static double model_default(const struct model *m)
+static double model_before(const struct honed *h, const struct model *m)
 {
-	return m->default_ms;
+	(void)h;
+	return m->before_ms > 0 ? m->before_ms / 1000 : NAN;
 }
 
-static double model_missing(const struct model *m)
+static double model_promise(const struct honed *h, const struct model *m)
 {
-	return m->missing;
+	(void)h;
+	return m->promise >= 0 ? m->promise : NAN;
 }
 
-static double model_promise(const struct model *m)
+static double model_missing(const struct honed *h, const struct model *m)
 {
-	return m->promise;
-}
-
-static double model_fails(const struct model *m)
-{
-	return m->fails;
-}
-
-static double model_had(const struct model *m)
-{
-	return s_of(m->had_ns);
+	(void)h;
+	return m->now_ms > 0 ? m->missing : NAN;
 }
 
 static const struct {
-	const char *name, *type, *help;
-	double (*value)(const struct model *m);
-	bool positive; /* 0 is not known */
+	const char *name, *help;
+	double (*value)(const struct honed *h, const struct model *m); /* no number: not known */
 } of_models[] = {
-    {"hone_model_milliseconds", "gauge", "Run time of the model now.", model_ms, true},
-    {"hone_model_before_milliseconds", "gauge", "Run time as honed first met it.", model_before, true},
-    {"hone_model_default_milliseconds", "gauge", "Run time of the untuned schedules.", model_default, true},
-    {"hone_model_missing_kernels", "gauge", "Kernels without code.", model_missing, false},
-    {"hone_model_promise", "gauge", "Share of the run time that more search may win; -1: not known.",
-     model_promise, false},
-    {"hone_model_failures", "gauge", "Jobs in a row that failed.", model_fails, false},
-    {"hone_model_tuned_seconds_total", "counter", "Time that it was tuned for since honed started.",
-     model_had, false},
+    {"hone_model_ready", "Whether it has its kernels, or nothing can be done for it.", model_is_ready},
+    {"hone_model_before_seconds", "Run time as honed first met it.", model_before},
+    {"hone_model_now_seconds", "Run time now.", model_now},
+    {"hone_model_promise_ratio", "Share of the run time that more search may win.", model_promise},
+    {"hone_model_missing_kernels", "Kernels without code.", model_missing},
 };
 
 static void put_models(const struct honed *h, struct buf *b)
 {
 	for (size_t k = 0; k < sizeof of_models / sizeof *of_models; k++) {
-		head(b, of_models[k].name, of_models[k].type, of_models[k].help);
+		head(b, of_models[k].name, "gauge", of_models[k].help);
 		for (int i = 0; i < h->nmodels; i++) {
-			double v = of_models[k].value(&h->model[i]);
-			if ((of_models[k].positive && v <= 0) || !isfinite(v))
+			double v = of_models[k].value(h, &h->model[i]);
+			if (!isfinite(v))
 				continue;
 			buf_printf(b, "%s{model=\"", of_models[k].name);
 			label(b, h->model[i].conf->name);
@@ -401,13 +390,15 @@ static void put_models(const struct honed *h, struct buf *b)
 static void put_board(const struct honed *h, struct buf *b)
 {
 	const struct verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	if (h->seen_ns == LONG_AGO)
+		return;
 	one(b, "hone_gate_open", "gauge", "Whether the board may be tuned on.", v->open);
-	head(b, "hone_gate_closed", "gauge", "Why it may not.");
-	for (int w = GATE_OPEN + 1; w < GATE_WHYS; w++)
-		buf_printf(b, "hone_gate_closed{why=\"%s\"} %d\n", gate_word((enum gate_why)w),
-			   !v->open && (int)v->why == w);
+	head(b, "hone_gate_reason", "gauge", "Why it may or may not: the one that holds is 1.");
+	for (int w = GATE_OPEN; w < GATE_WHYS; w++)
+		buf_printf(b, "hone_gate_reason{why=\"%s\"} %d\n", gate_word((enum gate_why)w),
+			   (int)v->why == w);
 	if (v->load_pct >= 0)
-		one(b, "hone_load_percent", "gauge", "Load of others when last looked at.", v->load_pct);
+		one(b, "hone_load_ratio", "gauge", "Of all processors, used by others.", v->load_pct / 100);
 	if (h->vitals.has & VITAL_HEAT) {
 		one(b, "hone_temperature_celsius", "gauge", "Of the zone nearest to its limit.",
 		    h->vitals.temp_mc / 1000.0);
@@ -416,45 +407,46 @@ static void put_board(const struct honed *h, struct buf *b)
 	}
 }
 
-static void put_work(const struct honed *h, struct buf *b)
+static int lives(const struct honed *h)
 {
-	int running = 0, resting = 0;
-	for (int i = 0; i < HONED_JOBS; i++) {
-		running += job_lives(&h->job[i]) && !h->job[i].rest;
-		resting += job_lives(&h->job[i]) && h->job[i].rest;
-	}
-	head(b, "hone_jobs", "gauge", "Jobs.");
-	buf_printf(b, "hone_jobs{state=\"running\"} %d\nhone_jobs{state=\"resting\"} %d\n", running, resting);
-	one(b, "hone_slices_total", "counter", "Jobs started.", (double)h->slices);
-	one(b, "hone_job_failures_total", "counter", "Jobs that failed.", (double)h->fails);
-	one(b, "hone_trials_total", "counter", "Candidates measured.", (double)h->trials);
-	one(b, "hone_yields_total", "counter", "Times that a job made way for the robot.", (double)h->yields);
-	one(b, "hone_tainted_total", "counter", "Leases whose results were thrown away.", (double)h->tainted);
-	head(b, "hone_leases_total", "counter", "Leases granted.");
-	for (int k = LEASE_COMPUTE; k <= LEASE_QUIET; k++)
-		buf_printf(b, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_word[k], h->grants[k]);
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		n += job_lives(&h->job[i]);
+	return n;
 }
 
 void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 {
 	(void)now_ns;
+	const struct {
+		const char *name, *type, *help;
+		double value;
+	} rows[] = {
+	    {"hone_ready", "gauge", "Whether every configured model is ready.", models_ready(h)},
+	    {"hone_jobs", "gauge", "Jobs that run or rest.", lives(h)},
+	    {"hone_clients", "gauge", "Connections.", h->nclients},
+	    {"hone_inhibits", "gauge", "Requests and files that keep it from tuning.",
+	     h->ninhibits + (h->file_inhibit != NULL)},
+	    {"hone_jobs_started_total", "counter", "Jobs started.", (double)h->slices},
+	    {"hone_jobs_failed_total", "counter", "Jobs that failed.", (double)h->fails},
+	    {"hone_trials_total", "counter", "Candidates measured.", (double)h->trials},
+	    {"hone_yields_total", "counter", "Times that a job made way for the robot.", (double)h->yields},
+	    {"hone_tainted_total", "counter", "Leases whose results were thrown away.", (double)h->tainted},
+	    {"hone_cache_generation", "gauge", "Batches that the cache has taken.", (double)h->generation},
+	    {"hone_cache_failed", "gauge", "Whether the cache could not be written.", h->store_error[0] != 0},
+	    {"hone_flash_written_bytes_total", "counter", "Since honed started.", (double)h->written_bytes},
+	    {"hone_flash_today_bytes", "gauge", "Of these today.", (double)store_today(h)},
+	    {"hone_flash_limit_bytes", "gauge", "That a day may have; 0: any.",
+	     (double)h->conf->writes_bytes},
+	};
 	head(out, "hone_info", "gauge", "This honed.");
 	buf_printf(out, "hone_info{version=\"%s\",mode=\"%s\"} 1\n", HONE_VERSION,
 		   h->o.mode == HONED_BOX ? "box" : "resident");
-	one(out, "hone_ready", "gauge", "Whether every configured model has its kernels.", models_ready(h));
-	one(out, "hone_up_seconds", "gauge", "Since honed started.", s_of(h->now_ns - h->opened_ns));
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		one(out, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
+	head(out, "hone_leases_total", "counter", "Leases granted.");
+	for (int k = LEASE_COMPUTE; k <= LEASE_QUIET; k++)
+		buf_printf(out, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_word[k], h->grants[k]);
 	put_board(h, out);
-	put_work(h, out);
 	put_models(h, out);
-	one(out, "hone_cache_generation", "gauge", "Batches that the cache has taken.",
-	    (double)h->generation);
-	one(out, "hone_flash_written_bytes_total", "counter", "Bytes written to flash since honed started.",
-	    (double)h->written_bytes);
-	one(out, "hone_flash_today_bytes", "gauge", "Of these today.", (double)store_today(h));
-	one(out, "hone_flash_limit_bytes", "gauge", "That a day may have; 0: any.",
-	    (double)h->conf->writes_bytes);
-	one(out, "hone_store_failed", "gauge", "Whether the cache could not be written.",
-	    h->store_error[0] != 0);
-	one(out, "hone_inhibits", "gauge", "Requests and files that keep it from tuning.",
-	    h->ninhibits + (h->file_inhibit != NULL));
 }
