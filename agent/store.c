@@ -121,7 +121,7 @@ void store_forget(struct store *s, int type, struct key k)
 	add(s, (struct task){.what = DO_FORGET, .type = type, .key = k}, (struct blob){0});
 }
 
-void store_commit(struct store *s, int64_t ticket)
+void store_keep(struct store *s, int64_t ticket)
 {
 	add(s, (struct task){.what = DO_COMMIT, .lost = s->lost, .stored.ticket = ticket}, (struct blob){0});
 	s->lost = false;
@@ -157,7 +157,7 @@ void store_end(struct store *s)
 	s->busy = false;
 }
 
-bool store_next(struct store *s, struct stored *out)
+bool store_told(struct store *s, struct stored *out)
 {
 	struct task *t = list_take(&s->done);
 	if (!t)

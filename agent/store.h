@@ -30,7 +30,7 @@ void store_close(struct store *s);
 /* Without memory for it: the next commit fails. */
 void store_put(struct store *s, int type, struct key k, struct blob payload);
 void store_forget(struct store *s, int type, struct key k);
-void store_commit(struct store *s, int64_t ticket); /* with nothing put: takes the lock, tells the state */
+void store_keep(struct store *s, int64_t ticket); /* with nothing put: takes the lock, tells the state */
 /* Closes the cache once that is written which waits. */
 void store_rest(struct store *s);
 size_t store_bytes(const struct store *s); /* waiting or being written */
@@ -39,6 +39,6 @@ bool store_begin(struct store *s);
 void store_work(struct store *s);
 void store_end(struct store *s);
 /* What came of the commits, in their order, from store_end on. False: that was all. */
-bool store_next(struct store *s, struct stored *out);
+bool store_told(struct store *s, struct stored *out);
 
 #endif

@@ -33,7 +33,7 @@ static void put(struct store *s, int i)
 static struct stored next(struct store *s)
 {
 	struct stored d = {.ticket = -1};
-	CHECK(store_next(s, &d));
+	CHECK(store_told(s, &d));
 	return d;
 }
 
@@ -56,17 +56,17 @@ TEST(what_is_committed_is_durable)
 	for (int i = 0; i < 10; i++)
 		put(s, i);
 	CHECK(store_bytes(s) > 1000);
-	store_commit(s, 7);
+	store_keep(s, 7);
 	work_off(s);
 	CHECK(store_bytes(s) == 0);
 	struct stored d = next(s);
 	CHECK(d.ticket == 7 && d.rc >= 0 && d.generation == 1 && d.written_bytes > 0 && !*d.text);
-	CHECK(!store_next(s, &d));
+	CHECK(!store_told(s, &d));
 	CHECK(count() == 10);
 	struct rec r = sample(3);
 	store_forget(s, CACHE_REC, rec_key(&r));
-	store_commit(s, 8);
-	store_commit(s, 9);
+	store_keep(s, 8);
+	store_keep(s, 9);
 	work_off(s);
 	CHECK(next(s).ticket == 8);
 	d = next(s);
@@ -84,17 +84,17 @@ TEST(queued_meanwhile)
 	pthread_t t;
 	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
 	put(s, 1);
-	store_commit(s, 1);
+	store_keep(s, 1);
 	REQUIRE(store_begin(s));
 	if (pthread_create(&t, NULL, work, s))
 		abort();
 	put(s, 2);
-	store_commit(s, 2);
-	CHECK(!store_begin(s) && !store_next(s, &d) && store_bytes(s) > 0);
+	store_keep(s, 2);
+	CHECK(!store_begin(s) && !store_told(s, &d) && store_bytes(s) > 0);
 	pthread_join(t, NULL);
 	store_end(s);
 	CHECK(next(s).ticket == 1);
-	CHECK(!store_next(s, &d));
+	CHECK(!store_told(s, &d));
 	work_off(s);
 	CHECK(next(s).ticket == 2 && count() == 2);
 	store_close(s);
@@ -125,7 +125,7 @@ TEST(rests_but_stays_the_writer)
 {
 	struct store *s;
 	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
-	store_commit(s, 1);
+	store_keep(s, 1);
 	work_off(s);
 	struct stored d = next(s);
 	CHECK(d.ticket == 1 && d.rc >= 0 && d.written_bytes == 0 && locked_out());
@@ -138,7 +138,7 @@ TEST(rests_but_stays_the_writer)
 		work_off(s);
 	}
 	put(s, 5);
-	store_commit(s, 3);
+	store_keep(s, 3);
 	work_off(s);
 	d = next(s);
 	CHECK(d.generation == 4 && d.written_bytes > 0 && locked_out());
@@ -156,14 +156,14 @@ TEST(another_holds_the_lock)
 	REQUIRE_OK(cache_open(&other, fresh_dir(), false, 0));
 	REQUIRE_OK(store_open(dir, 0, &s));
 	put(s, 1);
-	store_commit(s, 1);
+	store_keep(s, 1);
 	work_off(s);
 	struct stored d = next(s);
 	CHECK(d.rc == E_BUSY && strstr(d.text, "in use"));
 	cache_close(other);
-	store_commit(s, 2);
+	store_keep(s, 2);
 	put(s, 2);
-	store_commit(s, 3);
+	store_keep(s, 3);
 	work_off(s);
 	CHECK(next(s).rc >= 0);
 	CHECK(next(s).rc >= 0 && count() == 1);
@@ -182,9 +182,9 @@ TEST(what_is_refused)
 	store_put(s, CACHE_REC, hash_text("large"), (struct blob){large, sizeof large});
 	store_put(s, CACHE_MARK, hash_text("mark"), (struct blob){large, 8});
 	store_put(s, -1, hash_text("type"), (struct blob){large, 8});
-	store_commit(s, 1);
+	store_keep(s, 1);
 	put(s, 2);
-	store_commit(s, 2);
+	store_keep(s, 2);
 	work_off(s);
 	d = next(s);
 	CHECK(d.rc == E_UNSUPPORTED && strstr(d.text, "too large"));
@@ -203,7 +203,7 @@ TEST(no_folder)
 	CHECK_OK(file_write(path, "x", 1));
 	REQUIRE_OK(store_open(path, 0, &s));
 	put(s, 1);
-	store_commit(s, 1);
+	store_keep(s, 1);
 	store_rest(s);
 	work_off(s);
 	struct stored d = next(s);

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs as children: each the leader of its own session and process group, with its end of a socket pair on
+ * CONTROL_FD and nothing else of ours but stderr. */
+#include "agent/honed_loop.h"
+#include "platform/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NEVER INT64_MAX
+#define LATE_NS NS_PER_S /* between a job's end and that of its connection */
+enum { CONTROL_FD = 3, STATUS_FD = 4, IDLE_NICE = 19, MOST_ARGS = 24 };
+
+struct words { /* of a job's command line */
+	char *arg[MOST_ARGS];
+	int n;
+	char budget[32], threads[16], cpus[512];
+};
+
+static void word(struct words *w, const char *s)
+{
+	w->arg[w->n++] = (char *)(uintptr_t)s;
+}
+
+static void list_cpus(char *out, size_t size, const int *cpu, int n)
+{
+	size_t at = 0;
+	*out = 0;
+	for (int i = 0; i < n && at + 12 < size; i++)
+		at += (size_t)snprintf(out + at, size - at, "%s%d", i ? "," : "", cpu[i]);
+}
+
+static void command(const struct loop *l, const struct honed_action *a, struct words *w)
+{
+	snprintf(w->budget, sizeof w->budget, "%" PRId64 "ms", a->budget_ns / NS_PER_MS);
+	snprintf(w->threads, sizeof w->threads, "%d", a->threads);
+	list_cpus(w->cpus, sizeof w->cpus, a->cpus, a->ncpus);
+	const char *const always[] = {l->o.job, "tune",     a->model->path, "--cache",
+				      l->cache, "--budget", w->budget,      "-q"};
+	for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+		word(w, always[i]);
+	if (a->threads > 0) {
+		word(w, "--threads");
+		word(w, w->threads);
+	}
+	if (a->model->exact)
+		word(w, "--exact");
+	if (a->model->shape) {
+		word(w, "--shape");
+		word(w, a->model->shape);
+	}
+	if (a->ncpus > 0) {
+		word(w, "--cpus");
+		word(w, w->cpus);
+	}
+	word(w, NULL);
+}
+
+/* In the child, like all that follows: only calls that are safe after fork. */
+
+static void close_from(int first)
+{
+	if (syscall(SYS_close_range, (unsigned)first, ~0u, 0) == 0)
+		return;
+	for (int fd = first; fd < 65536; fd++)
+		close(fd);
+}
+
+/* What cannot be had (a container, a filter) is done without. */
+static void step_back(int nice_by)
+{
+	enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
+	(void)!setpriority(PRIO_PROCESS, 0, nice_by);
+	if (nice_by >= IDLE_NICE) {
+		const struct sched_param none = {0};
+		(void)!sched_setscheduler(0, SCHED_IDLE, &none);
+		(void)!syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_IDLE);
+	}
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	(void)!write(fd, "900", 3);
+	close(fd);
+}
+
+/* Memory is what a process may write; reserved addresses, of which compilers and thread stacks have many,
+ * cost nothing. */
+static void limit(int64_t memory_bytes)
+{
+	const struct rlimit none = {0, 0}, data = {(rlim_t)memory_bytes, (rlim_t)memory_bytes};
+	struct rlimit files;
+	(void)!setrlimit(RLIMIT_CORE, &none);
+	if (memory_bytes > 0)
+		(void)!setrlimit(RLIMIT_DATA, &data);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 1024) {
+		files.rlim_cur = 1024;
+		(void)!setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+static bool place(int control, int status)
+{
+	control = fcntl(control, F_DUPFD, 16);
+	status = fcntl(status, F_DUPFD, 16);
+	int null = open("/dev/null", O_RDWR);
+	bool good = control >= 0 && status >= 0 && null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 &&
+		    dup2(control, CONTROL_FD) == CONTROL_FD && dup2(status, STATUS_FD) == STATUS_FD &&
+		    fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) == 0;
+	close_from(STATUS_FD + 1);
+	return good;
+}
+
+static void become(char *const argv[], const struct honed_action *a, int control, int status, pid_t parent)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	for (int sig = 1; sig < 32; sig++)
+		signal(sig, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	setsid();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent && place(control, status)) {
+		step_back(a->nice);
+		limit(a->memory_bytes);
+		execv(argv[0], argv);
+		status = STATUS_FD;
+	}
+	int err = errno;
+	(void)!write(status, &err, sizeof err);
+	_exit(127);
+}
+
+/* Again in honed. */
+
+static int started(int status_fd, pid_t pid, const char *program)
+{
+	int err = 0;
+	ssize_t n;
+	while ((n = read(status_fd, &err, sizeof err)) < 0 && errno == EINTR)
+		;
+	if (n == 0)
+		return E_OK;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return fail(E_IO, "cannot start %s: %s", program, strerror(err));
+}
+
+static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, int *control)
+{
+	int pair[2], status[2];
+	struct words w = {.n = 0};
+	command(l, a, &w);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return fail(E_IO, "cannot start a job: no socket: %s", strerror(errno));
+	if (pipe2(status, O_CLOEXEC) < 0) {
+		int rc = fail(E_IO, "cannot start a job: no pipe: %s", strerror(errno));
+		close(pair[0]);
+		close(pair[1]);
+		return rc;
+	}
+	pid_t parent = getpid();
+	*pid = fork();
+	if (*pid == 0)
+		become(w.arg, a, pair[1], status[1], parent);
+	int rc = *pid < 0 ? fail(E_IO, "cannot start a job: %s", strerror(errno)) : E_OK;
+	close(pair[1]);
+	close(status[1]);
+	if (rc >= 0)
+		rc = started(status[0], *pid, l->o.job);
+	close(status[0]);
+	if (rc < 0)
+		close(pair[0]);
+	*control = pair[0];
+	return rc;
+}
+
+static struct loop_job *slot(struct loop *l)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (!l->job[i].number)
+			return &l->job[i];
+	return NULL;
+}
+
+static int start(struct loop *l, const struct honed_action *a, pid_t *pid, int *client)
+{
+	struct loop_job *j = slot(l);
+	int fd;
+	if (!j || l->later.nstarted == HONED_JOBS)
+		return fail(E_BUSY, "%d jobs are as many as there may be", HONED_JOBS);
+	int rc = spawn(l, a, pid, &fd);
+	if (rc < 0)
+		return rc;
+	*client = loop_adopt(l, fd, *pid);
+	if (*client < 0) { /* its end tells the job */
+		kill(-*pid, SIGKILL);
+		while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		return *client;
+	}
+	*j = (struct loop_job){.number = a->job, .pid = *pid, .client = *client, .by_ns = NEVER};
+	l->tree_ns = 0;
+	loop_pressure(l, true);
+	return E_OK;
+}
+
+void loop_start(struct loop *l, const struct honed_action *a)
+{
+	pid_t pid = 0;
+	int client = -1, rc = start(l, a, &pid, &client), n = l->later.nstarted;
+	if (n == HONED_JOBS)
+		return;
+	l->later.started[n].job = a->job;
+	l->later.started[n].rc = rc;
+	l->later.started[n].pid = pid;
+	l->later.started[n].client = client;
+	snprintf(l->later.started[n].text, sizeof l->later.started[n].text, "%s", rc < 0 ? err_text() : "");
+	l->later.nstarted++;
+}
+
+void loop_signal(struct loop *l, int job, int sig)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (l->job[i].number == job && l->job[i].pid > 0)
+			kill(-l->job[i].pid, sig);
+}
+
+static void over(struct loop *l, struct loop_job *j)
+{
+	struct loop_job was = *j;
+	*j = (struct loop_job){0};
+	loop_tell(l,
+		  &(struct honed_event){.kind = HE_ENDED, .job = was.number, .rc = was.rc, .text = was.text});
+	if (was.eof)
+		loop_gone(l, was.client);
+	if (!loop_jobs_living(l))
+		loop_pressure(l, false);
+}
+
+static void explain(struct loop_job *j, const siginfo_t *s)
+{
+	j->rc = s->si_code == CLD_EXITED && s->si_status == 0 ? E_OK : E_CHILD;
+	if (s->si_code == CLD_EXITED && s->si_status)
+		snprintf(j->text, sizeof j->text, "hone tune ended with status %d; the log says why",
+			 s->si_status);
+	else if (s->si_code != CLD_EXITED)
+		snprintf(j->text, sizeof j->text, "hone tune was ended by signal %d (%s)", s->si_status,
+			 strsignal(s->si_status));
+}
+
+/* Its group goes with it, while its number is still its own. What it said last is heard before its end is
+ * told. */
+static void reap(struct loop *l, struct loop_job *j)
+{
+	siginfo_t s = {0};
+	if (waitid(P_PID, (id_t)j->pid, &s, WEXITED | WNOHANG | WNOWAIT) < 0 || s.si_pid != j->pid)
+		return;
+	kill(-j->pid, SIGKILL);
+	waitpid(j->pid, NULL, WNOHANG);
+	explain(j, &s);
+	j->pid = 0;
+	l->tree_ns = 0;
+	if (j->eof)
+		over(l, j);
+	else
+		j->by_ns = loop_now() + LATE_NS;
+}
+
+void loop_reap(struct loop *l)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (l->job[i].number && l->job[i].pid > 0)
+			reap(l, &l->job[i]);
+	loop_arm(l);
+}
+
+bool loop_job_eof(struct loop *l, int client)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct loop_job *j = &l->job[i];
+		if (!j->number || j->client != client)
+			continue;
+		if (l->over)
+			return false;
+		j->eof = true;
+		if (j->pid > 0)
+			j->by_ns = loop_now() + LATE_NS;
+		else
+			over(l, j);
+		loop_arm(l);
+		return true;
+	}
+	return false;
+}
+
+/* A job that has closed its connection and lives, or one that has ended and whose connection something else
+ * holds open. */
+void loop_jobs_late(struct loop *l, int64_t now_ns)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct loop_job *j = &l->job[i];
+		if (!j->number || now_ns < j->by_ns)
+			continue;
+		j->by_ns = NEVER;
+		if (j->pid > 0) {
+			int client = j->client;
+			j->client = -1;
+			loop_gone(l, client);
+		} else {
+			loop_hang_up(l, j->client);
+			over(l, j);
+		}
+	}
+}
+
+int64_t loop_jobs_wakeup(const struct loop *l)
+{
+	int64_t at = NEVER;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (l->job[i].number && l->job[i].by_ns < at)
+			at = l->job[i].by_ns;
+	return at;
+}
+
+int loop_jobs_living(const struct loop *l)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		n += l->job[i].number != 0;
+	return n;
+}
+
+void loop_jobs_kill(struct loop *l)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct loop_job *j = &l->job[i];
+		if (j->number && j->pid > 0) {
+			kill(-j->pid, SIGKILL);
+			waitpid(j->pid, NULL, 0);
+		}
+		if (j->number && j->eof)
+			loop_gone(l, j->client);
+		j->number = 0;
+	}
+}

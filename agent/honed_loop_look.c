@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the board tells, and what of it is our own doing: processor time of the jobs' processes, of workers
+ * behind a socket (their unit's control group), and of all that have ended. */
+#include "agent/honed_loop.h"
+#include "platform/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TREE_NS (500 * NS_PER_MS) /* between looks for new processes */
+#define MODELS_NS (60 * NS_PER_S) /* between looks at files in folders that cannot be watched */
+#define WORKERS "/sys/fs/cgroup/system.slice/system-hone\\x2dworker.slice/cpu.stat"
+
+static bool read_text(const char *path, char *out, size_t n)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, out, n - 1);
+	if (fd >= 0)
+		close(fd);
+	out[got > 0 ? got : 0] = 0;
+	return got > 0;
+}
+
+/* The children of each thread, as far as there is room. */
+static void add_children(struct loop_pids *t, pid_t pid)
+{
+	char path[80], text[1024];
+	snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof path, "/proc/%d/task/%.12s/children", (int)pid, e->d_name);
+		if (!read_text(path, text, sizeof text))
+			continue;
+		for (char *p = text, *end; t->n < (int)(sizeof t->pid / sizeof *t->pid); p = end) {
+			long child = strtol(p, &end, 10);
+			if (end == p || child <= 0)
+				break;
+			t->pid[t->n++] = (pid_t)child;
+		}
+	}
+	if (d)
+		closedir(d);
+}
+
+static void find_tree(struct loop *l)
+{
+	l->tree.n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (l->job[i].number && l->job[i].pid > 0)
+			l->tree.pid[l->tree.n++] = l->job[i].pid;
+	for (int i = 0; i < l->tree.n; i++)
+		add_children(&l->tree, l->tree.pid[i]);
+}
+
+/* utime, stime and those of children that it has reaped, behind the name, which may hold anything. */
+static int64_t ticks_of(pid_t pid)
+{
+	char path[32], text[1024];
+	unsigned long long t[4] = {0};
+	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+	const char *p = read_text(path, text, sizeof text) ? strrchr(text, ')') : NULL;
+	if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu", &t[0],
+			 &t[1], &t[2], &t[3]) != 4)
+		return 0;
+	return (int64_t)(t[0] + t[1] + t[2] + t[3]);
+}
+
+static int64_t workers_ns(const struct loop *l)
+{
+	char path[4096], text[512];
+	int64_t us;
+	if (snprintf(path, sizeof path, "%s" WORKERS, l->o.sysroot) >= (int)sizeof path ||
+	    !read_text(path, text, sizeof text))
+		return 0;
+	const char *p = strstr(text, "usage_usec ");
+	return p && sscanf(p, "usage_usec %" SCNd64, &us) == 1 && us > 0 && us < INT64_MAX / 2000 ? us * 1000
+												  : 0;
+}
+
+/* It never falls: what vanishes with a control group or between two looks was there all the same. */
+static int64_t own_ns(struct loop *l, int64_t now_ns)
+{
+	struct rusage u;
+	int64_t ns = workers_ns(l), tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
+	if (now_ns - l->tree_ns >= TREE_NS) {
+		find_tree(l);
+		l->tree_ns = now_ns;
+	}
+	for (int i = 0; i < l->tree.n; i++)
+		ns += ticks_of(l->tree.pid[i]) * tick_ns;
+	getrusage(RUSAGE_CHILDREN, &u);
+	ns += (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * NS_PER_S +
+	      (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
+	if (ns < l->own_last_ns)
+		l->own_lost_ns += l->own_last_ns - ns;
+	l->own_last_ns = ns;
+	return ns + l->own_lost_ns;
+}
+
+static int minute_of_day(const struct loop *l)
+{
+	struct tm tm;
+	time_t t = time(NULL);
+	if (l->conf.gate.from_minute == l->conf.gate.to_minute || !localtime_r(&t, &tm))
+		return -1;
+	return tm.tm_hour * 60 + tm.tm_min;
+}
+
+static bool have_reader(struct loop *l)
+{
+	if (!l->vitals && vitals_open(l->o.sysroot, &l->vitals) < 0) {
+		log_error("honed: %s", err_text());
+		l->vitals = NULL;
+	}
+	return l->vitals;
+}
+
+void loop_look(struct loop *l)
+{
+	struct vitals v = {0};
+	int64_t now = loop_now();
+	if (have_reader(l))
+		vitals_read(l->vitals, now, &v);
+	loop_tell(l,
+		  &(struct honed_event){
+		      .kind = HE_VITALS, .vitals = &v, .own_ns = own_ns(l, now), .minute = minute_of_day(l)});
+	if (now - l->looked_models_ns > MODELS_NS && l->models_ns == INT64_MAX)
+		l->models_ns = now;
+}
+
+void loop_glance(struct loop *l)
+{
+	struct vitals v = {0};
+	if (have_reader(l))
+		vitals_glance(l->vitals, loop_now(), &v);
+	loop_tell(l, &(struct honed_event){.kind = HE_GLANCE, .vitals = &v});
+}
+
+static const struct {
+	const char *path, *trigger;
+} pressures[2] = {{"/proc/pressure/io", "some 200000 2000000"},
+		  {"/proc/pressure/memory", "some 100000 2000000"}};
+
+static void on_pressure(uv_poll_t *p, int status, int events)
+{
+	struct loop *l = p->data;
+	if (status < 0 || !(events & UV_PRIORITIZED))
+		uv_poll_stop(p);
+	else if (!l->over)
+		loop_look(l);
+}
+
+/* Of the processor it is not asked: jobs that wait at idle priority are pressure, too. A kernel without it,
+ * or that refuses, is asked no more; HA_LOOK sees the same, later. */
+static void open_trigger(struct loop *l, int i)
+{
+	int fd = *l->o.sysroot ? -1 : open(pressures[i].path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (write(fd, pressures[i].trigger, strlen(pressures[i].trigger) + 1) < 0 ||
+	    uv_poll_init(&l->uv, &l->psi[i], fd) < 0) {
+		log_more("honed: no trigger at %s: %s", pressures[i].path, strerror(errno));
+		close(fd);
+		return;
+	}
+	l->psi[i].data = l;
+	l->psi_fd[i] = fd;
+}
+
+void loop_pressure(struct loop *l, bool on)
+{
+	for (int i = 0; i < 2; i++) {
+		if (on && !l->psi_tried)
+			open_trigger(l, i);
+		if (l->psi_fd[i] >= 0 && on)
+			uv_poll_start(&l->psi[i], UV_PRIORITIZED, on_pressure);
+		else if (l->psi_fd[i] >= 0)
+			uv_poll_stop(&l->psi[i]);
+	}
+	l->psi_tried |= on;
+}
+
+void loop_look_close(struct loop *l)
+{
+	for (int i = 0; i < 2; i++)
+		if (l->psi_fd[i] >= 0)
+			close(l->psi_fd[i]);
+	vitals_close(l->vitals);
+}
