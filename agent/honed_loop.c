@@ -292,9 +292,11 @@ static void on_timer(uv_timer_t *t)
 	}
 	if (now >= l->models_ns) {
 		l->models_ns = NEVER;
-		if (loop_models_changed(l))
+		if (loop_models_changed(l)) {
+			loop_watch(l);
 			loop_tell(l, &(struct honed_event){
-					 .kind = HE_MODELS, .nmodels = l->conf.nmodels, .model = l->model});
+					 .kind = HE_MODELS, .nmodels = l->conf->nmodels, .model = l->model});
+		}
 	}
 	if (now >= l->rest_ns)
 		let_store_rest(l);
@@ -343,6 +345,7 @@ static int open_uv(struct loop *l)
 	setenv("UV_THREADPOOL_SIZE", "1", 1);
 	if (uv_loop_init(&l->uv) < 0)
 		return fail(E_NOMEM, "no memory, or no descriptor, for the event loop");
+	l->uv.data = l;
 	uv_timer_init(&l->uv, &l->timer);
 	uv_idle_init(&l->uv, &l->turn);
 	l->timer.data = l->turn.data = l;
@@ -353,7 +356,7 @@ static int open_honed(struct loop *l, const struct marks *marks)
 {
 	int64_t now = loop_now();
 	struct honed_options o = {.mode = l->o.box ? HONED_BOX : HONED_RESIDENT,
-				  .conf = &l->conf,
+				  .conf = l->conf,
 				  .marks = *marks,
 				  .now_ns = now,
 				  .box_ns = now - clock_since_start(&clock_real) + l->o.budget_ns,
@@ -368,12 +371,12 @@ static int open_honed(struct loop *l, const struct marks *marks)
 int loop_open(struct loop *l, const struct marks *marks)
 {
 	l->ping_ns = l->models_ns = l->rest_ns = l->accept_ns = NEVER;
-	l->psi_fd[0] = l->psi_fd[1] = l->changes_fd = l->spare_fd = -1;
+	l->changes_fd = l->spare_fd = -1;
 	if (l->notify.watchdog_ns)
 		l->ping_ns = loop_now();
 	int rc = open_uv(l);
 	if (rc >= 0)
-		rc = store_open(l->cache, l->conf.cache_bytes, &l->store);
+		rc = store_open(l->cache, l->conf->cache_bytes, &l->store);
 	if (rc >= 0)
 		rc = open_honed(l, marks);
 	if (rc >= 0)
@@ -386,7 +389,7 @@ int loop_run(struct loop *l)
 	loop_kept(l);
 	loop_inhibited(l);
 	loop_models_look(l);
-	loop_tell(l, &(struct honed_event){.kind = HE_START, .nmodels = l->conf.nmodels, .model = l->model});
+	loop_tell(l, &(struct honed_event){.kind = HE_START, .nmodels = l->conf->nmodels, .model = l->model});
 	if (!l->over) {
 		loop_watch(l);
 		/* The writer from now on, and what the cache is: but no box waits for that. */
@@ -410,6 +413,7 @@ void loop_close(struct loop *l)
 {
 	l->over = true;
 	if (l->uv.data == l) {
+		loop_pressure(l, false);
 		loop_jobs_kill(l);
 		loop_clients_close(l);
 		uv_walk(&l->uv, close_handle, NULL);

@@ -3,8 +3,9 @@
  * but the cache's writing (agent/store.h).
  *
  * honed_loop.c: events, actions, the timer, signals; honed_loop_clients.c: connections; honed_loop_jobs.c:
- * children; honed_loop_look.c: what the board tells; honed_loop_files.c: configuration, marks, inhibits,
- * models, metrics; honed_loop_watch.c: folders that change. main_honed.c alone links them. */
+ * children; honed_loop_socket.c: where they come from; honed_loop_look.c: what the board tells;
+ * honed_loop_files.c: configuration, marks, inhibits, models, metrics; honed_loop_watch.c: folders that
+ * change. main_honed.c alone links them. */
 #ifndef AGENT_HONED_LOOP_H
 #define AGENT_HONED_LOOP_H
 
@@ -21,6 +22,8 @@ struct loop_options {
 	const char *job;   /* the program that jobs are */
 	int64_t budget_ns; /* < 0: as the kernel's command line or the configuration says */
 };
+
+enum { LOOP_KEPT = 64 };
 
 struct loop;
 struct loop_conn;
@@ -57,7 +60,7 @@ struct loop {
 	struct loop_options o;
 	struct notify notify;
 	struct honed *h;
-	struct conf conf;
+	const struct conf *conf; /* in conf_arena */
 	struct arena conf_arena;
 	char *cache;
 	struct key id; /* of the target and the worker, on which models' keys depend */
@@ -92,15 +95,17 @@ struct loop {
 	int64_t tree_ns, own_last_ns, own_lost_ns;
 
 	struct vitals_reader *vitals;
-	uv_poll_t psi[2];
-	int psi_fd[2];
-	bool psi_tried;
+	struct trigger *trigger[2];
 
 	uv_poll_t changes; /* inotify */
-	int changes_fd;
+	int changes_fd, inhibit_watch;
 	int64_t looked_models_ns;
 	struct honed_model model[HONED_MODELS];
 	char refused[HONED_MODELS][160];
+
+	int nkept;
+	char kept[LOOP_KEPT][64]; /* inhibit files that honed knows of */
+	struct key inhibited;     /* what was told of others */
 };
 
 /* honed_loop.c. What main filled in of *l: o, notify, conf, cache, id, listen_fd, group. */
@@ -110,6 +115,10 @@ void loop_close(struct loop *l);
 int64_t loop_now(void);
 void loop_tell(struct loop *l, const struct honed_event *e);
 void loop_arm(struct loop *l); /* the timer, after a deadline of *l changed */
+
+/* honed_loop_socket.c. Nothing else runs with this run folder; listen_fd, group. */
+int loop_socket(struct loop *l) MUST_CHECK;
+void loop_socket_close(struct loop *l);
 
 /* honed_loop_clients.c */
 int loop_listen(struct loop *l) MUST_CHECK;
@@ -139,8 +148,8 @@ void loop_look_close(struct loop *l);
 void loop_pressure(struct loop *l, bool on); /* triggers: only while jobs are there */
 
 /* honed_loop_files.c */
-int loop_path(struct loop *l, char out[], size_t n, const char *folder, const char *name) MUST_CHECK;
-void loop_models_look(struct loop *l); /* fills model[] */
+int loop_conf(struct loop *l, const char *path) MUST_CHECK; /* reads it; a bad one leaves the old one */
+void loop_models_look(struct loop *l);                      /* fills model[] */
 bool loop_models_changed(struct loop *l);
 void loop_inhibit(struct loop *l, const char *name, const char *text);
 void loop_kept(struct loop *l);      /* HE_KEPT for each */

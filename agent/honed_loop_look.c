@@ -110,7 +110,7 @@ static int minute_of_day(const struct loop *l)
 {
 	struct tm tm;
 	time_t t = time(NULL);
-	if (l->conf.gate.from_minute == l->conf.gate.to_minute || !localtime_r(&t, &tm))
+	if (l->conf->gate.from_minute == l->conf->gate.to_minute || !localtime_r(&t, &tm))
 		return -1;
 	return tm.tm_hour * 60 + tm.tm_min;
 }
@@ -145,54 +145,69 @@ void loop_glance(struct loop *l)
 	loop_tell(l, &(struct honed_event){.kind = HE_GLANCE, .vitals = &v});
 }
 
+struct trigger {
+	uv_poll_t poll;
+	int fd;
+};
+
 static const struct {
-	const char *path, *trigger;
-} pressures[2] = {{"/proc/pressure/io", "some 200000 2000000"},
-		  {"/proc/pressure/memory", "some 100000 2000000"}};
+	const char *path, *text;
+} triggers[] = {{"/proc/pressure/io", "some 200000 2000000"},
+		{"/proc/pressure/memory", "some 100000 2000000"}};
+enum { TRIGGERS = sizeof triggers / sizeof *triggers };
+
+static void on_trigger_closed(uv_handle_t *h)
+{
+	struct trigger *t = h->data;
+	close(t->fd);
+	free(t);
+}
+
+static void close_trigger(struct loop *l, int i)
+{
+	if (l->trigger[i])
+		uv_close((uv_handle_t *)&l->trigger[i]->poll, on_trigger_closed);
+	l->trigger[i] = NULL;
+}
 
 static void on_pressure(uv_poll_t *p, int status, int events)
 {
-	struct loop *l = p->data;
+	struct loop *l = p->loop->data;
 	if (status < 0 || !(events & UV_PRIORITIZED))
 		uv_poll_stop(p);
 	else if (!l->over)
 		loop_look(l);
 }
 
-/* Of the processor it is not asked: jobs that wait at idle priority are pressure, too. A kernel without it,
- * or that refuses, is asked no more; HA_LOOK sees the same, later. */
+/* Of the processor it is not asked: jobs that wait at idle priority are pressure, too. Where the kernel has
+ * none, or refuses, HA_LOOK sees the same, later. */
 static void open_trigger(struct loop *l, int i)
 {
-	int fd = *l->o.sysroot ? -1 : open(pressures[i].path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (write(fd, pressures[i].trigger, strlen(pressures[i].trigger) + 1) < 0 ||
-	    uv_poll_init(&l->uv, &l->psi[i], fd) < 0) {
-		log_more("honed: no trigger at %s: %s", pressures[i].path, strerror(errno));
-		close(fd);
+	int fd = *l->o.sysroot ? -1 : open(triggers[i].path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	struct trigger *t = fd < 0 ? NULL : malloc(sizeof *t);
+	if (!t || write(fd, triggers[i].text, strlen(triggers[i].text) + 1) < 0 ||
+	    uv_poll_init(&l->uv, &t->poll, fd) < 0) {
+		if (fd >= 0)
+			close(fd);
+		free(t);
 		return;
 	}
-	l->psi[i].data = l;
-	l->psi_fd[i] = fd;
+	t->fd = fd;
+	t->poll.data = t;
+	l->trigger[i] = t;
+	uv_poll_start(&t->poll, UV_PRIORITIZED, on_pressure);
 }
 
 void loop_pressure(struct loop *l, bool on)
 {
-	for (int i = 0; i < 2; i++) {
-		if (on && !l->psi_tried)
+	for (int i = 0; i < TRIGGERS; i++)
+		if (on && !l->trigger[i])
 			open_trigger(l, i);
-		if (l->psi_fd[i] >= 0 && on)
-			uv_poll_start(&l->psi[i], UV_PRIORITIZED, on_pressure);
-		else if (l->psi_fd[i] >= 0)
-			uv_poll_stop(&l->psi[i]);
-	}
-	l->psi_tried |= on;
+		else if (!on)
+			close_trigger(l, i);
 }
 
 void loop_look_close(struct loop *l)
 {
-	for (int i = 0; i < 2; i++)
-		if (l->psi_fd[i] >= 0)
-			close(l->psi_fd[i]);
 	vitals_close(l->vitals);
 }
