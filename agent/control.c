@@ -16,6 +16,7 @@ enum name {
 	N_THREADS,
 	N_MS,
 	N_NOW,
+	N_STOPS,
 	N_JOB,
 	N_PID,
 	N_WHY,
@@ -55,6 +56,7 @@ static const struct {
     [N_THREADS] = {"threads", K_INT, AT(threads), 0, 0, MOST_THREADS},
     [N_MS] = {"ms", K_INT64, AT(ms), 0, 0, MOST_MS},
     [N_NOW] = {"now", K_BOOL, AT(now)},
+    [N_STOPS] = {"stops", K_BOOL, AT(stops)},
     [N_JOB] = {"job", K_INT64, AT(job), 0, 0, INT32_MAX},
     [N_PID] = {"pid", K_INT64, AT(job), 0, 1, INT32_MAX},
     [N_WHY] = {"why", K_TEXT, AT(text), sizeof((struct request *)0)->text},
@@ -93,7 +95,7 @@ static const struct {
     [OP_CANCEL] = {"cancel", BIT(N_JOB)},
     [OP_RELOAD] = {"reload"},
     [OP_JOB] = {"job", BIT(N_MODEL) | BIT(N_PID), BIT(N_THREADS)},
-    [OP_LEASE] = {"lease", BIT(N_KIND)},
+    [OP_LEASE] = {"lease", BIT(N_KIND), BIT(N_STOPS)},
     [OP_RELEASE] = {"release"},
     [OP_PUT] = {"put", BIT(N_TYPE) | BIT(N_KEY) | BIT(N_BYTES)},
     [OP_FORGET] = {"forget", BIT(N_TYPE) | BIT(N_KEY)},
@@ -172,8 +174,8 @@ static int get(enum name i, const json_t *j, struct request *out)
 			   ? E_OK
 			   : fail(E_CORRUPT, "'key' is not of 32 hex digits");
 	case K_BOOL:
-		out->now = json_is_true(j);
-		return json_is_boolean(j) ? E_OK : fail(E_CORRUPT, "'now' is true or false");
+		*(bool *)((char *)out + names[i].at) = json_is_true(j);
+		return json_is_boolean(j) ? E_OK : fail(E_CORRUPT, "'%s' is true or false", names[i].name);
 	}
 	return E_OK;
 }
@@ -282,7 +284,7 @@ static bool is_absent(enum name i, const struct request *r)
 		return !isfinite(*(const double *)at) ||
 		       (i == N_PROMISE ? *(const double *)at < 0 : *(const double *)at == 0);
 	case K_BOOL:
-		return !r->now;
+		return !*(const bool *)at;
 	case K_TEXT:
 		return !*(const char *)at;
 	default:
@@ -306,7 +308,7 @@ static void print_value(enum name i, const struct request *r, struct buf *out)
 		buf_printf(out, "%.*g", DBL_DECIMAL_DIG, *(const double *)at);
 		return;
 	case K_BOOL:
-		buf_puts(out, r->now ? "true" : "false");
+		buf_puts(out, *(const bool *)at ? "true" : "false");
 		return;
 	case K_TEXT:
 		control_text(out, at);

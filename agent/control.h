@@ -21,7 +21,7 @@
  * cancel    owner   job                                               ok
  * reload    owner   -                                                 ok, or what is wrong with the file
  * job       owner   model, threads, pid: "I am a job"                 cache, cpus (list)
- * lease     job     kind: "compute", "measure" or "quiet"             ok, once granted
+ * lease     job     kind: "compute", "measure" or "quiet"; stops      ok, once granted
  * release   job     -                                                 tainted (false, or the reason as text)
  * put       job     type, key (32 hex digits), bytes; then the bytes  ok (it is in memory)
  * forget    job     type, key                                         ok
@@ -38,7 +38,8 @@
  *
  * lease: "compute" is shared: import, search, compile, check. "measure": nothing else runs on the job's cpus.
  * "quiet": no other job runs at all. Whoever waits for one of the latter two is chosen by policy
- * (agent/policy.h). */
+ * (agent/policy.h). "stops": true says that a SIGSTOP of the job's process group stops all that it does: for
+ * another's exclusive lease a child of honed that computes is then stopped midway, not waited for. */
 #ifndef AGENT_CONTROL_H
 #define AGENT_CONTROL_H
 
@@ -85,6 +86,7 @@ struct request {
 	int version, threads, type;
 	bool now;
 	enum lease lease;
+	bool stops; /* of a lease: as above */
 	struct key key;
 	int task, ntasks, trials, kept, missing;
 	double before_ms, default_ms, now_ms, left_ms, promise; /* done's after_ms is now_ms */

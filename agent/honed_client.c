@@ -335,7 +335,7 @@ static int do_lease(const struct call *k)
 		return fail(E_USAGE, "lease: kind is compute, measure or quiet");
 	if (k->j->kill_ns)
 		return fail(E_STOPPED, "lease: this job is told to stop");
-	return lease_want(k->h, k->j, k->r->lease, &k->ask);
+	return lease_want(k->h, k->j, k->r, &k->ask);
 }
 
 /* Of a lease that it only waits for, too: it is not waited for any more. */

@@ -72,6 +72,14 @@ static void signal_to(struct honed *h, struct job *j, int signal)
 	honed_act(h, &(struct honed_action){.kind = HA_SIGNAL, .job = j->number, .signal = signal});
 }
 
+void job_settle(struct honed *h, struct job *j)
+{
+	bool stop = !j->kill_ns && (j->rest == REST_STOPPED || j->hushed);
+	if (stop != j->stopped)
+		signal_to(h, j, stop ? SIGSTOP : SIGCONT);
+	j->stopped = stop;
+}
+
 /* To whom it was asked of. */
 static void tell(struct honed *h, struct job *j, const char *error, const struct request *done)
 {
@@ -281,9 +289,8 @@ void job_stop(struct honed *h, struct job *j, enum job_end why)
 	if (j->kill_ns)
 		return;
 	j->kill_ns = h->now_ns + STOP_NS;
-	if (j->rest == REST_STOPPED)
-		signal_to(h, j, SIGCONT);
 	j->rest = REST_NOT;
+	job_settle(h, j);
 	job_say(h, j, "stop");
 	if (j->lease.is)
 		client_bad(h, j->client, &j->lease, E_STOPPED, "lease: this job is told to stop");
@@ -376,9 +383,8 @@ void job_gone(struct honed *h, struct job *j)
 		j->end = END_GONE;
 	if (!j->kill_ns)
 		j->kill_ns = h->now_ns + STOP_NS;
-	if (j->rest == REST_STOPPED)
-		signal_to(h, j, SIGCONT);
 	j->rest = REST_NOT;
+	job_settle(h, j);
 }
 
 void job_done(struct honed *h, struct job *j, const struct request *r)
@@ -417,9 +423,8 @@ static void go_on(struct honed *h, struct job *j)
 {
 	if (!lease_regain(h, j))
 		return;
-	if (j->rest == REST_STOPPED)
-		signal_to(h, j, SIGCONT);
 	j->rest = REST_NOT;
+	job_settle(h, j);
 	j->rested_ns += h->now_ns - j->rest_ns;
 	j->heard_ns = h->now_ns;
 	job_say(h, j, "go on");
@@ -477,8 +482,8 @@ static int64_t due_over(const struct job *j)
 
 static void do_stop(struct honed *h, struct job *j)
 {
-	signal_to(h, j, SIGSTOP);
 	j->rest = REST_STOPPED;
+	job_settle(h, j);
 }
 
 static void do_rested(struct honed *h, struct job *j)

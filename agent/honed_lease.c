@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases. Compute is shared, measure excludes all others on the same processors, quiet all others. The policy
- * says which of those who wait for an exclusive one is next; from then on nobody who would be in its way is
- * given compute, but those whom an exclusive one has kept waiting before. So each side waits for the other
- * once. */
+ * says which of those who wait for an exclusive one is next. A job that can be stopped is, for as long as an
+ * exclusive lease of another excludes it: nobody waits for its compiler. Others are waited for: nobody who
+ * would be in the way is given compute, but those whom an exclusive one has kept waiting before. So each side
+ * waits for the other once. */
 #include "agent/honed_parts.h"
 
 #include <stdio.h>
@@ -32,11 +33,18 @@ static bool exclusive(enum lease kind)
 	return kind == LEASE_MEASURE || kind == LEASE_QUIET;
 }
 
+static bool can_hush(const struct job *j)
+{
+	return j->stops && j->ours && j->state == JOB_RUNNING && !j->kill_ns;
+}
+
 static bool held_against(const struct honed *h, const struct job *j)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct job *o = &h->job[i];
-		if (o != j && o->state && conflict(wanted(j), (struct claim){o->held, o->cpus}))
+		if (o == j || !o->state || (o->held == LEASE_COMPUTE && can_hush(o)))
+			continue;
+		if (conflict(wanted(j), (struct claim){o->held, o->cpus}))
 			return true;
 	}
 	return false;
@@ -45,6 +53,30 @@ static bool held_against(const struct honed *h, const struct job *j)
 static bool waits(const struct job *j)
 {
 	return j->state == JOB_RUNNING && j->wants && !j->rest && !j->kill_ns && !j->release.is;
+}
+
+/* Whatever it does: what a job does without a lease takes processors, too. */
+static bool excluded(const struct honed *h, const struct job *j)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct job *o = &h->job[i];
+		struct claim held = {o->held, o->cpus};
+		if (o != j && o->state && exclusive(o->held) &&
+		    conflict((struct claim){LEASE_COMPUTE, j->cpus}, held))
+			return true;
+	}
+	return false;
+}
+
+static void hush(struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct job *j = &h->job[i];
+		if (!j->state || (!j->hushed && !can_hush(j)))
+			continue;
+		j->hushed = can_hush(j) && excluded(h, j);
+		job_settle(h, j);
+	}
 }
 
 static void grant(struct honed *h, struct job *j)
@@ -56,15 +88,18 @@ static void grant(struct honed *h, struct job *j)
 	j->taint[0] = 0;
 	j->before = h->glance;
 	h->grants[j->held]++;
+	if (exclusive(j->held))
+		hush(h); /* before it hears of it */
 	client_good(h, j->client, &j->lease, NULL);
 	j->lease.is = false;
 }
 
-int lease_want(struct honed *h, struct job *j, enum lease kind, const struct ask *ask)
+int lease_want(struct honed *h, struct job *j, const struct request *r, const struct ask *ask)
 {
 	if (j->lease.is || (j->held && !j->taken))
 		return fail(E_BUSY, "lease: this job has one, or waits for one; release it first");
-	j->wants = kind;
+	j->wants = r->lease;
+	j->stops = r->stops;
 	j->wants_ns = h->now_ns;
 	j->lease = *ask;
 	j->pass = j->taken = false;
@@ -211,7 +246,7 @@ static void serve_compute(struct honed *h, bool pass, const struct claim *next, 
 		if (!waits(j) || j->wants != LEASE_COMPUTE || j->pass != pass)
 			continue;
 		bool in_way = held_against(h, j);
-		for (int k = 0; k < nnext; k++)
+		for (int k = 0; k < nnext && !can_hush(j); k++)
 			in_way = in_way || conflict(wanted(j), next[k]);
 		if (!in_way)
 			grant(h, j);
@@ -229,4 +264,5 @@ void lease_tick(struct honed *h)
 			next[n++] = wanted(&h->job[i]);
 	serve_exclusive(h, next, &n);
 	serve_compute(h, false, next, n);
+	hush(h);
 }

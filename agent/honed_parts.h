@@ -85,6 +85,9 @@ struct job {
 	bool killed;
 
 	enum lease held, wants;
+	bool stops;   /* as it said: a SIGSTOP stops all of it */
+	bool hushed;  /* for somebody else's exclusive lease */
+	bool stopped; /* by SIGSTOP */
 	bool pass;                 /* was passed over by an exclusive lease: goes before the next */
 	int64_t held_ns, wants_ns; /* since */
 	struct ask lease, release;
@@ -241,6 +244,8 @@ void jobs_ended(struct honed *h, const struct honed_event *e);
 struct job *job_of(struct honed *h, int number);
 struct job *job_new(struct honed *h, int model, const char *path); /* NULL: as many as may be */
 void job_free(struct honed *h, struct job *j);
+/* What signal it needs now, by who has stopped it. */
+void job_settle(struct honed *h, struct job *j);
 void job_stop(struct honed *h, struct job *j, enum job_end why);
 void job_kill(struct honed *h, struct job *j, enum job_end why);
 void job_gone(struct honed *h, struct job *j);
@@ -255,7 +260,7 @@ void jobs_tick(struct honed *h);
 int64_t jobs_next(const struct honed *h);
 
 /* honed_lease.c */
-int lease_want(struct honed *h, struct job *j, enum lease kind, const struct ask *ask);
+int lease_want(struct honed *h, struct job *j, const struct request *r, const struct ask *ask);
 void lease_release(struct honed *h, struct job *j, const struct ask *ask);
 void lease_drop(struct honed *h, struct job *j,
 		const char *why);                  /* what it holds, and what it waits for if why is NULL */

@@ -250,7 +250,9 @@ static void glance(struct leash *l, struct vitals *out)
 int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 {
 	assert(l->held == LEASE_NONE && kind != LEASE_NONE);
-	struct request r = {.op = OP_LEASE, .lease = kind};
+	/* A child's workers are in its process group, unless they are behind a socket. */
+	bool stops = l->child && atomic_load(&l->let_go) < 0;
+	struct request r = {.op = OP_LEASE, .lease = kind, .stops = stops};
 	json_t *reply = NULL;
 	if (told_to_stop(l))
 		return fail(E_STOPPED, "asked to stop");

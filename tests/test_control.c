@@ -23,6 +23,7 @@ TEST(every_request_reads_back)
 				    .threads = 3,
 				    .type = 6,
 				    .now = true,
+				    .stops = true,
 				    .lease = LEASE_QUIET,
 				    .key = hash_text("key"),
 				    .task = 1,
