@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs that are stopped midway for an exclusive lease of another, and many of them together. */
+#include "tests/honed_board.h"
+#include "tools/jobs_sim.h"
+#include "agent/policy.h"
+
+/* Two jobs on processors of their own, or (threads 4) on the same. */
+static struct board *two_jobs(int threads)
+{
+	struct board *b = board_new(HONED_BOX, 2);
+	b->conf.boot_jobs = 2;
+	b->model[0].threads = b->model[1].threads = threads;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	board_started(b, 2);
+	return b;
+}
+
+static void lease(struct board *b, int job, const char *kind, bool stops)
+{
+	char line[128];
+	snprintf(line, sizeof line, "{\"op\":\"lease\",\"id\":%d,\"kind\":\"%s\",\"stops\":%s}", job, kind,
+		 stops ? "true" : "false");
+	board_read(b);
+	board_ask(b, 1000 + job, line);
+}
+
+static bool granted(struct board *b, int job)
+{
+	char line[64];
+	snprintf(line, sizeof line, "send %d {\"id\":%d,\"ok\":true", 1000 + job, job);
+	return board_says(b, line);
+}
+
+static void release(struct board *b, int job)
+{
+	board_read(b);
+	board_ask(b, 1000 + job, "{\"op\":\"release\",\"id\":77}");
+}
+
+TEST(who_can_be_stopped_is_stopped_for_quiet)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "compute", true);
+	CHECK(granted(b, 1));
+	lease(b, 2, "quiet", true);
+	CHECK(granted(b, 2) && board_says(b, "signal 1 19"));
+	CHECK(!board_says(b, "signal 2"));
+	release(b, 2);
+	CHECK(board_says(b, "signal 1 18"));
+	release(b, 1);
+	CHECK(board_says(b, "\"tainted\":false")); /* compute is not spoilt by a pause */
+	board_free(b);
+}
+
+TEST(it_is_stopped_before_the_other_hears)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "compute", true);
+	lease(b, 2, "quiet", true);
+	int stop = -1, grant = -1;
+	for (int i = 0; i < b->nlines; i++) {
+		stop = strstr(b->line[i], "signal 1 19") ? i : stop;
+		grant = strstr(b->line[i], "send 1002 {\"id\":2") ? i : grant;
+	}
+	CHECK(stop >= 0 && stop < grant);
+	board_free(b);
+}
+
+TEST(who_cannot_be_stopped_is_waited_for)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "compute", false);
+	lease(b, 2, "quiet", true);
+	CHECK(!granted(b, 2) && !board_says(b, "signal"));
+	release(b, 1);
+	CHECK(granted(b, 2));
+	board_free(b);
+}
+
+TEST(a_measurement_is_waited_for)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "measure", true);
+	lease(b, 2, "quiet", true);
+	CHECK(!granted(b, 2) && !board_says(b, "signal"));
+	release(b, 1);
+	CHECK(granted(b, 2) && board_says(b, "signal 1 19"));
+	board_free(b);
+}
+
+TEST(measuring_stops_only_its_own_processors)
+{
+	for (int threads = 1; threads <= 4; threads += 3) {
+		struct board *b = two_jobs(threads);
+		lease(b, 1, "compute", true);
+		lease(b, 2, "measure", true);
+		CHECK(granted(b, 2));
+		CHECK(!board_says(b, "signal 1 19") == (threads == 1));
+		board_free(b);
+	}
+}
+
+TEST(told_to_stop_it_goes_on_and_saves)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "compute", true);
+	lease(b, 2, "quiet", true);
+	CHECK(board_says(b, "signal 1 19"));
+	board_read(b);
+	board_event(b, (struct honed_event){.kind = HE_STOP});
+	CHECK(board_says(b, "signal 1 18"));
+	CHECK(!board_says(b, "signal 1 19"));
+	board_free(b);
+}
+
+TEST(who_rests_meanwhile_stays_stopped)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "compute", true);
+	lease(b, 2, "quiet", true);
+	board_read(b);
+	b->vitals.headroom_mc = 1000;
+	board_run(b, 500 * NS_PER_MS);
+	CHECK(board_says(b, "yield") && board_says(b, "signal 2 19"));
+	int stopped = 1; /* at last */
+	for (int i = 0; i < b->nlines; i++) {
+		stopped = strstr(b->line[i], "signal 1 19") ? 1 : stopped;
+		stopped = strstr(b->line[i], "signal 1 18") ? 0 : stopped;
+	}
+	CHECK(stopped);
+	board_free(b);
+}
+
+TEST(the_holder_dies_and_the_others_go_on)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 1, "compute", true);
+	lease(b, 2, "quiet", true);
+	board_read(b);
+	board_event(b, (struct honed_event){.kind = HE_GONE, .client = 1002});
+	CHECK(board_says(b, "signal 1 18"));
+	board_free(b);
+}
+
+/* ---- four jobs together ---- */
+
+static struct sim_told sim(const char *policy, int cores, bool drains)
+{
+	struct sim_told x = {0};
+	const struct sim_want w = {.policy = policy, .cores = cores, .jobs = 4, .seed = 2, .drains = drains};
+	CHECK_OK(jobs_sim(&w, &x));
+	return x;
+}
+
+TEST(four_jobs_take_little_over_half_of_one_after_another)
+{
+	for (int i = 0; policy_table[i]; i++) {
+		struct sim_told x = sim(policy_table[i]->name, 4, false);
+		CHECK(x.together_s < 0.55 * x.alone_s);
+		CHECK(x.good_s < 0.7 * x.alone_good_s);
+		CHECK(x.draining < 0.005); /* the device is never idle while work is ready */
+		CHECK(x.both == 0 && x.fairness > 0.98);
+	}
+}
+
+TEST(jobs_that_are_waited_for_measure_alone_too)
+{
+	for (int cores = 1; cores <= 4; cores *= 2) {
+		struct sim_told x = sim(POLICY_DEFAULT, cores, true);
+		CHECK(x.both == 0);
+		CHECK(x.together_s < (cores == 4 ? 0.7 : 1.01) * x.alone_s);
+	}
+}
+
+TEST(the_same_seed_gives_the_same_course)
+{
+	struct sim_told x = sim(POLICY_DEFAULT, 2, false), y = sim(POLICY_DEFAULT, 2, false);
+	CHECK(x.together_s == y.together_s && x.leases == y.leases);
+}
+
+TEST_MAIN

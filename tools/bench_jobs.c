@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several models at once: what honed's leases and policies make of the board.
+ *
+ *	make bench-jobs ARGS=--sim        policies in simulation (tools/jobs_sim.h); the same on every machine
+ *	make bench-jobs                   four networks of the zoo, for real
+ *	make bench-jobs ARGS="--alone 20s --ahead 12s --together 44s a.onnx b.onnx"
+ *
+ * For real: each model in a box of its own, one after another, (a) without overlap and (b) with the tuner's
+ * own builders, then (c) all of them in one box of honed. Afterwards the networks of the three caches run
+ * interleaved (hone bench), and kernels that a and c recorded are timed again, one at a time, with nothing
+ * beside: what they differ from their records by is what was disturbed, and the machine's own unrest, which
+ * a shows alone. */
+#include "agent/chosen.h"
+#include "agent/history.h"
+#include "agent/policy.h"
+#include "agent/wire.h"
+#include "kernels/import.h"
+#include "search/job.h"
+#include "platform/rng.h"
+#include "tools/cmd.h"
+#include "tools/jobs_sim.h"
+#include "tools/json.h"
+#include "tools/stats.h"
+#include "tools/table.h"
+
+#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MODELS = 8, RETIMED = 40, ROUNDS = 15, WORDS = 24 };
+enum way { ALONE, AHEAD, TOGETHER, WAYS };
+static const char *const ways[WAYS] = {"alone", "ahead", "together"};
+static const char *const zoo[] = {"mobilenet_v2", "squeezenet1_1", "resnet18", "steering"};
+
+struct course { /* of one model, one way */
+	struct history history;
+	double ms, ratio; /* network, afterwards; of alone's */
+};
+
+struct bench {
+	const struct args *args;
+	const char *dir, *hone, *honed;
+	int64_t box_ns[WAYS];
+	int seed, cpus, nmodels;
+	char cache[WAYS][PATH_MAX], model[MODELS][PATH_MAX];
+	struct course course[WAYS][MODELS];
+};
+
+/* ---- simulation ---- */
+
+static int simulate(const struct args *a)
+{
+	static const char *const head[] = {"policy", "cores", "jobs", "of alone", "good: of alone",
+					   "fair",   "quiet", "idle", "draining", "wait ms"};
+	struct table t = {.align = "lrrrrrrrrr"};
+	json_t *rows = json_array();
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int cores = 4; cores >= 1; cores /= 2)
+		for (int i = 0; policy_table[i]; i++) {
+			const struct sim_want w = {
+			    .policy = policy_table[i]->name, .cores = cores, .jobs = 4, .seed = 1};
+			struct sim_told x;
+			int rc = jobs_sim(&w, &x);
+			if (rc < 0)
+				return rc;
+			table_cell(&t, "%s", w.policy);
+			table_cell(&t, "%d", cores);
+			table_cell(&t, "%d", w.jobs);
+			table_cell(&t, "%.3f", x.together_s / x.alone_s);
+			table_cell(&t, "%.3f", x.good_s / x.alone_good_s);
+			table_cell(&t, "%.3f", x.fairness);
+			table_cell(&t, "%.0f %%", 100 * x.quiet);
+			table_cell(&t, "%.1f %%", 100 * x.idle);
+			table_cell(&t, "%.1f %%", 100 * x.draining);
+			table_cell(&t, "%.0f", x.wait_ms);
+			json_array_append_new(
+			    rows,
+			    json_pack("{ss si si so so so so so so so}", "policy", w.policy, "cores", cores,
+				      "jobs", w.jobs, "of_alone", json_num(x.together_s / x.alone_s),
+				      "good_of_alone", json_num(x.good_s / x.alone_good_s), "fairness",
+				      json_num(x.fairness), "quiet", json_num(x.quiet), "idle",
+				      json_num(x.idle), "draining", json_num(x.draining), "wait_ms",
+				      json_num(x.wait_ms)));
+		}
+	if (a->json)
+		return json_out(json_pack("{so}", "rows", rows));
+	json_decref(rows);
+	table_print(&t, a->color);
+	return 0;
+}
+
+/* ---- the three ways ---- */
+
+static int run_program(char *const argv[], int cpu)
+{
+	int status;
+	pid_t pid = fork();
+	if (pid == 0) {
+		cpu_set_t set;
+		CPU_ZERO(&set);
+		CPU_SET(cpu < 0 ? 0 : cpu, &set);
+		if (cpu >= 0)
+			(void)sched_setaffinity(0, sizeof set, &set);
+		unsetenv("HONE_SOCKET");
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) < 0)
+		return fail(E_CHILD, "%s: cannot be started", argv[0]);
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		return fail(E_CHILD, "%s %s: status %d", argv[0], argv[1], status);
+	return E_OK;
+}
+
+static int tune_one(struct bench *b, enum way way, int model)
+{
+	char box[32], seed[16];
+	snprintf(box, sizeof box, "%lldms", (long long)(b->box_ns[way] / NS_PER_MS));
+	snprintf(seed, sizeof seed, "%d", b->seed);
+	char *const argv[WORDS] = {(char *)b->hone,
+				   "-q",
+				   "tune",
+				   b->model[model],
+				   "--budget",
+				   box,
+				   "--seed",
+				   seed,
+				   "--threads",
+				   "1",
+				   "--json",
+				   "--cache",
+				   b->cache[way],
+				   way == ALONE ? "--builders" : NULL,
+				   "0"};
+	return run_program(argv, way == ALONE ? b->cpus - 1 : -1);
+}
+
+static int write_conf(const struct bench *b, const char *path)
+{
+	struct buf text = {0};
+	buf_printf(&text, "[honed]\ncache = %s\nsocket = %s/socket\n[boot]\nbudget = %lldms\njobs = %d\n",
+		   b->cache[TOGETHER], b->dir, (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
+	for (int i = 0; i < b->nmodels; i++)
+		buf_printf(&text, "[model m%d]\npath = %s\nthreads = 1\n", i, b->model[i]);
+	int rc = buf_ok(&text) ? file_write(path, text.p, text.n) : fail(E_NOMEM, "no memory");
+	buf_free(&text);
+	return rc;
+}
+
+static int tune_together(struct bench *b)
+{
+	char conf[PATH_MAX];
+	snprintf(conf, sizeof conf, "%s/honed.conf", b->dir);
+	int rc = write_conf(b, conf);
+	char *const argv[] = {(char *)b->honed, "--boot", "--conf", conf, NULL};
+	setenv("STATE_DIRECTORY", b->dir, 1);
+	return rc < 0 ? rc : run_program(argv, -1);
+}
+
+static int run_ways(struct bench *b)
+{
+	int rc = E_OK;
+	for (int way = ALONE; way < TOGETHER; way++)
+		for (int i = 0; i < b->nmodels && rc >= 0; i++)
+			rc = tune_one(b, way, i);
+	return rc < 0 ? rc : tune_together(b);
+}
+
+/* ---- what came of them ---- */
+
+static int read_history(struct bench *b, enum way way, int model)
+{
+	struct arena a = {0};
+	struct target t;
+	struct cache *c;
+	struct graph *g = NULL;
+	struct choices choices;
+	struct steps *steps;
+	struct blob text;
+	const struct import_opts io = {0};
+	int rc = cache_open(&c, b->cache[way], true, 0);
+	if (rc < 0)
+		return rc;
+	rc = target_kept(b->cache[way], &clock_real, &t);
+	if (rc >= 0)
+		rc = import_file(b->model[model], &io, &g);
+	const struct chosen_for f = {c, &t, 1, false};
+	if (rc >= 0)
+		rc = chosen_steps(&f, g, &a, &choices, &steps);
+	if (rc >= 0)
+		rc = cache_get(c, CACHE_HISTORY, history_key(g, &t, 1, false), &a, &text);
+	if (rc >= 0)
+		rc = history_parse(text.p, text.n, &b->course[way][model].history);
+	if (g)
+		graph_free(g);
+	cache_close(c);
+	arena_free(&a);
+	return fail_in(rc, "%s in %s", b->model[model], b->cache[way]);
+}
+
+/* Networks of the three caches in turns. */
+static int race_networks(struct bench *b, int model)
+{
+	char cmd[5 * PATH_MAX];
+	snprintf(cmd, sizeof cmd,
+		 "taskset -c %d %s -q bench %s --threads 1 --json --cache %s --cache %s --cache %s",
+		 b->cpus - 1, b->hone, b->model[model], b->cache[ALONE], b->cache[AHEAD], b->cache[TOGETHER]);
+	FILE *f = popen(cmd, "r");
+	json_t *all = f ? json_loadf(f, 0, NULL) : NULL;
+	int status = f ? pclose(f) : -1;
+	for (size_t way = 0; way < WAYS; way++) {
+		struct course *c = &b->course[way][model];
+		json_t *m = json_array_get(json_object_get(all, "models"), way);
+		json_t *r = way ? json_array_get(json_object_get(all, "ratios"), way - 1) : NULL;
+		c->ms = json_number_value(json_object_get(m, "median_ms"));
+		c->ratio = way ? json_number_value(json_object_get(r, "ratio")) : 1;
+	}
+	json_decref(all);
+	return status ? fail(E_CHILD, "%s: status %d", cmd, status) : E_OK;
+}
+
+/* When it had done as many trials as the search that ran alone; NAN: never. */
+static double as_far_s(const struct bench *b, enum way way, int model)
+{
+	const struct history *h = &b->course[way][model].history, *alone = &b->course[ALONE][model].history;
+	int enough = alone->n ? alone->point[alone->n - 1].trials : 0;
+	for (int i = 0; i < h->n; i++)
+		if (h->point[i].trials >= enough)
+			return h->point[i].at_ms / 1e3;
+	return NAN;
+}
+
+/* ---- records ---- */
+
+struct retime {
+	struct runner *runner;
+	struct rng rng;
+	int n;
+	struct rec rec[1000];
+	struct arena a;
+};
+
+static int keep_best(void *ctx, const struct rec *r)
+{
+	struct retime *x = ctx;
+	if (r->kind != REC_BEST || r->meas.status != MEAS_OK || x->n == 1000)
+		return 0;
+	struct rec *to = &x->rec[x->n++];
+	*to = *r;
+	to->task_text = arena_strdup(&x->a, r->task_text);
+	return 0;
+}
+
+/* Recorded over what it takes now; 0: not measured. */
+static double compare(struct retime *x, const struct rec *r)
+{
+	struct meas m;
+	int handle;
+	struct runner *w = x->runner;
+	int rc = w->ops->build(w, r->task_text, r->cand, INT64_MAX, &handle, &m);
+	if (rc < 0 || handle < 0)
+		return 0;
+	rc = w->ops->time(w, &handle, 1, ROUNDS, 0, TIME_QUIET | TIME_COLD, INT64_MAX, &m);
+	w->ops->drop(w, handle, INT64_MAX);
+	return rc < 0 || m.median_ns <= 0 ? 0 : (double)r->meas.median_ns / (double)m.median_ns;
+}
+
+static int retime_some(struct retime *x, double *median, double *off)
+{
+	double ratio[RETIMED], far[RETIMED];
+	int n = 0;
+	while (x->n && n < RETIMED) {
+		int i = (int)rng_below(&x->rng, (uint32_t)x->n);
+		double r = compare(x, &x->rec[i]);
+		x->rec[i] = x->rec[--x->n];
+		ratio[n] = r;
+		far[n] = fabs(r - 1);
+		n += r > 0;
+	}
+	if (!n)
+		return fail(E_NOTFOUND, "no record could be timed again");
+	*median = stats_median(ratio, n);
+	*off = stats_median(far, n);
+	return n;
+}
+
+/* Recorded times over undisturbed ones: their median, and the median of how far they are off. */
+static int retime(struct bench *b, enum way way, double *median, double *off)
+{
+	struct target t;
+	struct cache *c;
+	struct arena scratch = {0};
+	struct retime *x = calloc(1, sizeof *x);
+	if (!x)
+		return fail(E_NOMEM, "no memory for records");
+	rng_seed(&x->rng, 1);
+	int rc = cache_open(&c, b->cache[way], true, 0);
+	if (rc >= 0) {
+		rc = cache_each_rec(c, &scratch, keep_best, x);
+		cache_close(c);
+	}
+	if (rc >= 0)
+		rc = target_kept(b->cache[way], &clock_real, &t);
+	if (rc >= 0)
+		rc = runner_worker(NULL, "cpu", &t, 1, &x->runner);
+	if (rc >= 0)
+		rc = retime_some(x, median, off);
+	if (x->runner)
+		x->runner->ops->close(x->runner);
+	arena_free(&scratch);
+	arena_free(&x->a);
+	free(x);
+	return rc;
+}
+
+/* ---- for real ---- */
+
+static void tell_models(struct bench *b)
+{
+	static const char *const head[] = {"model",      "trials",   "alone s",  "ahead s",
+					   "together s", "ahead ms", "alone ms", "together ms"};
+	struct table t = {.align = "lrrrrrrr"};
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < b->nmodels; i++) {
+		const struct history *h = &b->course[ALONE][i].history;
+		const char *name = strrchr(b->model[i], '/');
+		table_cell(&t, "%s", name ? name + 1 : b->model[i]);
+		table_cell(&t, "%d", h->n ? h->point[h->n - 1].trials : 0);
+		for (int way = 0; way < WAYS; way++)
+			table_cell(&t, "%.1f", as_far_s(b, (enum way)way, i));
+		table_cell(&t, "%.3f", b->course[ALONE][i].ms);
+		for (int way = AHEAD; way < WAYS; way++)
+			table_cell(&t, "%.3f (%.3f)", b->course[way][i].ms, b->course[way][i].ratio);
+	}
+	table_print(&t, b->args->color);
+}
+
+static void tell_sums(const struct bench *b)
+{
+	double sum[WAYS] = {0}, last = 0, better[WAYS] = {0};
+	for (int way = 0; way < WAYS; way++)
+		for (int i = 0; i < b->nmodels; i++) {
+			double s = as_far_s(b, (enum way)way, i);
+			sum[way] += s;
+			last = way == TOGETHER ? fmax(last, isnan(s) ? INFINITY : s) : last;
+			better[way] += log(b->course[way][i].ratio) / b->nmodels;
+		}
+	double box_s[WAYS];
+	for (int way = 0; way < WAYS; way++)
+		box_s[way] = (double)b->box_ns[way] / 1e9 * (way == TOGETHER ? 1 : b->nmodels);
+	printf("boxes: alone %.1f s, ahead %.1f s, together %.1f s: %.3f of alone, %.3f of ahead\n",
+	       box_s[ALONE], box_s[AHEAD], box_s[TOGETHER], box_s[TOGETHER] / box_s[ALONE],
+	       box_s[TOGETHER] / box_s[AHEAD]);
+	printf("networks at their ends, of alone's time: ahead %.4f, together %.4f\n", exp(better[AHEAD]),
+	       exp(better[TOGETHER]));
+	printf(
+	    "to as many trials as alone: %.1f s alone, %.1f s ahead, %.1f s together: %.3f of alone, %.3f of "
+	    "ahead\n",
+	    sum[ALONE], sum[AHEAD], last, last / sum[ALONE], last / sum[AHEAD]);
+}
+
+static int for_real(struct bench *b)
+{
+	int rc = run_ways(b);
+	for (int way = 0; way < WAYS; way++)
+		for (int i = 0; i < b->nmodels && rc >= 0; i++)
+			rc = read_history(b, (enum way)way, i);
+	for (int i = 0; i < b->nmodels && rc >= 0; i++)
+		rc = race_networks(b, i);
+	if (rc < 0)
+		return rc;
+	tell_models(b);
+	tell_sums(b);
+	for (int way = 0; way < WAYS && rc >= 0; way++) {
+		double median = 0, off = 0;
+		rc = retime(b, (enum way)way, &median, &off);
+		if (rc >= 0)
+			printf("%s: %d records, of undisturbed times %.4f, off by %.2f %%\n", ways[way], rc,
+			       median, 100 * off);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int find_models(struct bench *b)
+{
+	int given = b->args->npos, rc = E_OK;
+	b->nmodels = given ? given : (int)(sizeof zoo / sizeof *zoo);
+	if (b->nmodels > MODELS)
+		return fail(E_USAGE, "at most %d models", MODELS);
+	for (int i = 0; i < b->nmodels && rc >= 0; i++) {
+		if (given) {
+			if (!realpath(b->args->pos[i], b->model[i]))
+				return fail(E_NOTFOUND, "%s: no such file", b->args->pos[i]);
+			continue;
+		}
+		snprintf(b->model[i], PATH_MAX, "%s/%s.onnx", b->dir, zoo[i]);
+		char *const argv[] = {(char *)b->hone, "-q", "zoo", (char *)zoo[i], "-o", b->model[i], NULL};
+		rc = run_program(argv, -1);
+	}
+	return rc;
+}
+
+static int bench_real(const struct args *a)
+{
+	char dir[] = "/tmp/hone-jobs-XXXXXX", self[PATH_MAX - 64], hone[PATH_MAX], honed[PATH_MAX], cmd[64];
+	struct bench *b = calloc(1, sizeof *b);
+	if (!b || !mkdtemp(dir))
+		return fail(E_IO, "no folder in /tmp");
+	int rc = file_self_dir(self, sizeof self);
+	snprintf(hone, sizeof hone, "%s/../hone", self);
+	snprintf(honed, sizeof honed, "%s/../honed", self);
+	*b = (struct bench){.args = a,
+			    .dir = dir,
+			    .hone = hone,
+			    .honed = honed,
+			    .seed = (int)arg_int(a, "seed", 1),
+			    .cpus = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+	b->box_ns[ALONE] = arg_duration(a, "alone", 20 * NS_PER_S);
+	b->box_ns[AHEAD] = arg_duration(a, "ahead", 12 * NS_PER_S);
+	b->box_ns[TOGETHER] = arg_duration(a, "together", 42 * NS_PER_S);
+	for (int way = 0; way < WAYS; way++)
+		snprintf(b->cache[way], PATH_MAX, "%s/%s", dir, ways[way]);
+	if (rc >= 0)
+		rc = find_models(b);
+	if (rc >= 0)
+		rc = for_real(b);
+	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+	if (!arg_flag(a, "keep") && system(cmd) != 0)
+		fprintf(stderr, "%s stays behind\n", dir);
+	free(b);
+	return rc;
+}
+
+static int run_jobs(const struct args *a)
+{
+	return arg_flag(a, "sim") ? simulate(a) : bench_real(a);
+}
+
+static const struct opt opts[] = {
+    {"sim", OPT_FLAG, NULL, "policies in simulation, nothing for real"},
+    {"alone", OPT_DURATION, "20s", "box of each model alone, without builders (20s)"},
+    {"ahead", OPT_DURATION, "12s", "box of each model alone, with builders (12s)"},
+    {"together", OPT_DURATION, "42s", "box of all of them (42s)"},
+    {"seed", OPT_INT, "N", "seed of the searches (1)"},
+    {"keep", OPT_FLAG, NULL, "the folder of caches stays"},
+    {NULL},
+};
+
+static const struct cmd jobs = {
+    .usage = "[--sim] [--alone 20s] [--ahead 12s] [--together 42s] [--seed N] [MODEL]...",
+    .summary = "several models at once against one after another",
+    .details = "",
+    .max_pos = -1,
+    .opts = opts,
+    .run = run_jobs,
+    .name = "jobs",
+};
+
+int main(int argc, char **argv)
+{
+	return cmd_main(&jobs, argc, argv);
+}

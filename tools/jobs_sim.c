@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/jobs_sim.h"
+
+#include "agent/honed.h"
+#include "agent/policy.h"
+#include "platform/rng.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Quantiles of what a stage takes: 5, 25, 50, 75, 95 and 100 %. */
+enum { QUANTILES = 6 };
+
+struct net {
+	const char *name;
+	int tasks, trials;
+	double start_ms[4];       /* peaks and the network before; import; the network after */
+	double build[QUANTILES];  /* with the check */
+	double timing[QUANTILES]; /* of one candidate */
+	double race[QUANTILES];   /* of one call; a slice ends with some of them */
+	double first_ms, won;     /* of default schedules; share of that which search wins */
+};
+
+/* hone tune --budget 20s --threads 1 --builders 0 on one core of a server (AVX-512). */
+static const struct net nets[SIM_NETS] = {
+    {"mobilenet_v2",
+     27,
+     1190,
+     {322, 64, 290, 883},
+     {0.8, 5.1, 7.0, 11.3, 21.4, 57},
+     {0.3, 0.6, 0.9, 1.4, 3.4, 7.7},
+     {2.0, 4.1, 7.0, 14.0, 23.8, 71},
+     4.21,
+     0.04},
+    {"squeezenet1_1",
+     20,
+     835,
+     {323, 51, 242, 775},
+     {1.6, 6.8, 12.6, 17.4, 23.9, 44},
+     {0.3, 0.6, 1.4, 2.1, 7.5, 27},
+     {1.5, 4.1, 8.2, 16.7, 48.5, 73},
+     3.29,
+     0.03},
+    {"resnet18",
+     22,
+     405,
+     {330, 135, 288, 1837},
+     {7.7, 13.7, 19.1, 29.0, 57.5, 141},
+     {2.6, 3.6, 4.8, 7.1, 11.1, 17.2},
+     {12.5, 22, 31, 59, 87, 90},
+     12.1,
+     0.03},
+    {"yunet_n",
+     55,
+     2022,
+     {330, 27, 134, 342},
+     {0.5, 2.8, 4.6, 7.0, 15.1, 44},
+     {0.04, 0.3, 0.5, 0.8, 3.4, 6.2},
+     {0.2, 1.7, 3.5, 5.1, 20.7, 68},
+     1.98,
+     0.05},
+};
+
+#define OWN_NS (300 * NS_PER_US) /* between two leases: search, and what asking for them takes */
+#define TAINTED_NS (10 * NS_PER_MS)
+#define BESIDE 0.03 /* each processor that others use slows this one by so much */
+enum { SLICE = 10, STEPS = 1 << 24, ACTIONS = 256 };
+
+enum does { DOES_NOTHING, DOES_OWN, DOES_ASK, DOES_WORK, DOES_RELEASE };
+enum phase { PEAKS, IMPORT, BEFORE, BUILD, TIMING, RACE, AFTER, ENDED };
+
+struct sim_job {
+	const struct net *net;
+	struct rng rng;
+	int number, client, cpu;
+	enum does does;
+	bool alive, stopped, told_to_stop;
+	enum phase phase;
+	enum lease lease;
+	int64_t left_ns, takes_ns, asked_ns, id;
+	int trials, races;
+	int64_t ended_ns, good_ns, worked_ns; /* worked: what all its stages take alone */
+	int64_t alone_good_ns;
+};
+
+struct sim {
+	const struct sim_want *want;
+	struct sim_told *told;
+	struct honed *honed;
+	struct conf conf;
+	struct conf_model model[SIM_JOBS];
+	struct honed_model known[SIM_JOBS];
+	char name[SIM_JOBS][32];
+	struct sim_job job[SIM_JOBS];
+	int64_t now_ns, draining_ns, idle_ns, quiet_ns, longest_ns;
+	bool left;
+	int first, n;
+	struct honed_action action[ACTIONS]; /* whose pointers are gone */
+	char *text[ACTIONS];
+	int cpu[ACTIONS];
+};
+
+const char *sim_net_name(int i)
+{
+	return nets[i % SIM_NETS].name;
+}
+
+/* ---- a job ---- */
+
+static int64_t draw(struct rng *r, const double q[QUANTILES])
+{
+	static const double at[QUANTILES] = {0.05, 0.25, 0.5, 0.75, 0.95, 1};
+	double u = rng_unit(r), ms = q[0];
+	for (int i = 1; i < QUANTILES && u > at[i - 1]; i++)
+		ms = q[i - 1] + (q[i] - q[i - 1]) * fmin(1, (u - at[i - 1]) / (at[i] - at[i - 1]));
+	return (int64_t)(ms * NS_PER_MS);
+}
+
+static enum lease lease_of(enum phase p)
+{
+	static const enum lease of[] = {LEASE_QUIET,   LEASE_COMPUTE, LEASE_QUIET, LEASE_COMPUTE,
+					LEASE_MEASURE, LEASE_QUIET,   LEASE_QUIET};
+	return of[p];
+}
+
+static int64_t takes_ns(struct sim_job *j)
+{
+	const struct net *n = j->net;
+	switch (j->phase) {
+	case BUILD:
+		return draw(&j->rng, n->build);
+	case TIMING:
+		return draw(&j->rng, n->timing);
+	case RACE:
+		return draw(&j->rng, n->race);
+	default:
+		return (int64_t)(n->start_ms[j->phase == AFTER ? 3 : j->phase] * NS_PER_MS);
+	}
+}
+
+/* Share of what search wins at all that is there after so many trials. */
+static double won(const struct sim_job *j)
+{
+	double searched = j->trials - j->net->tasks;
+	return searched <= 0 ? 0 : 1 - exp(-4 * searched / (j->net->trials - j->net->tasks));
+}
+
+static bool is_good(const struct sim_job *j)
+{
+	return j->trials >= j->net->tasks && 1 - j->net->won * won(j) <= (1 - j->net->won) / 0.99;
+}
+
+static enum phase after_timing(struct sim_job *j)
+{
+	int searched = ++j->trials - j->net->tasks;
+	if (searched <= 0 || searched % SLICE)
+		return j->trials < j->net->trials ? BUILD : AFTER;
+	j->races = 2 + (int)rng_below(&j->rng, 4);
+	return RACE;
+}
+
+static enum phase next_phase(struct sim_job *j)
+{
+	if (j->phase == TIMING)
+		return after_timing(j);
+	if (j->phase == RACE)
+		return --j->races ? RACE : j->trials < j->net->trials ? BUILD : AFTER;
+	return j->phase + 1;
+}
+
+static void begin(struct sim_job *j, int64_t own_ns)
+{
+	j->does = DOES_OWN;
+	j->left_ns = own_ns;
+}
+
+static void go_on(struct sim_job *j)
+{
+	j->phase = next_phase(j);
+	if (j->phase == ENDED)
+		return;
+	j->takes_ns = takes_ns(j);
+	j->worked_ns += OWN_NS + j->takes_ns;
+	begin(j, OWN_NS);
+}
+
+/* ---- honed ---- */
+
+static void tell(struct sim *s, struct honed_event e);
+
+static void say(struct sim *s, struct sim_job *j, struct request q)
+{
+	q.has_id = true;
+	q.id = ++j->id;
+	tell(s, (struct honed_event){.kind = HE_REQUEST, .client = j->client, .request = &q});
+}
+
+static void end_job(struct sim *s, struct sim_job *j)
+{
+	double ms = j->net->first_ms * (1 - j->net->won);
+	say(s, j,
+	    (struct request){.op = OP_DONE,
+			     .trials = j->trials,
+			     .before_ms = 2 * ms,
+			     .default_ms = j->net->first_ms,
+			     .now_ms = ms});
+	j->alive = false;
+	j->ended_ns = s->now_ns;
+	tell(s, (struct honed_event){.kind = HE_GONE, .client = j->client});
+	tell(s, (struct honed_event){.kind = HE_ENDED, .job = j->number});
+}
+
+static bool excludes(const struct sim_job *a, const struct sim_job *b)
+{
+	enum lease most = a->lease > b->lease ? a->lease : b->lease;
+	return most == LEASE_QUIET || (most == LEASE_MEASURE && a->cpu == b->cpu);
+}
+
+static void check_alone(struct sim *s, const struct sim_job *j)
+{
+	for (int i = 0; i < s->want->jobs; i++) {
+		const struct sim_job *o = &s->job[i];
+		s->told->both += o != j && o->alive && o->does == DOES_WORK && !o->stopped && excludes(o, j);
+	}
+}
+
+static void granted(struct sim *s, struct sim_job *j)
+{
+	int64_t waited_ns = s->now_ns - j->asked_ns;
+	s->longest_ns = waited_ns > s->longest_ns ? waited_ns : s->longest_ns;
+	s->told->leases++;
+	check_alone(s, j);
+	j->does = DOES_WORK;
+	j->left_ns = j->takes_ns;
+}
+
+static void released(struct sim *s, struct sim_job *j, bool tainted)
+{
+	if (tainted) {
+		begin(j, TAINTED_NS);
+		return;
+	}
+	bool measured = j->phase == TIMING;
+	go_on(j);
+	if (j->phase == ENDED) {
+		end_job(s, j);
+		return;
+	}
+	if (!j->good_ns && is_good(j)) {
+		j->good_ns = s->now_ns;
+		j->alone_good_ns = j->worked_ns;
+	}
+	if (measured)
+		say(s, j,
+		    (struct request){.op = OP_PROGRESS,
+				     .ntasks = j->net->tasks,
+				     .trials = j->trials,
+				     .now_ms = j->net->first_ms * (1 - j->net->won * won(j))});
+}
+
+static void hear(struct sim *s, struct sim_job *j, const char *text)
+{
+	char id[32];
+	snprintf(id, sizeof id, "\"id\":%lld,", (long long)j->id);
+	if (strstr(text, "\"event\":\"stop\""))
+		j->told_to_stop = true;
+	if (!strstr(text, id))
+		return;
+	if (j->does == DOES_ASK && strstr(text, "\"ok\":true"))
+		granted(s, j);
+	else if (j->does == DOES_RELEASE)
+		released(s, j, !strstr(text, "\"tainted\":false"));
+}
+
+static void look(struct sim *s, enum honed_event_kind kind)
+{
+	int n = s->want->cores;
+	const struct vitals v = {.has = VITAL_LOAD | VITAL_MEMORY,
+				 .at_ns = s->now_ns,
+				 .cpus = n,
+				 .total_ns = s->now_ns * n,
+				 .memory_free_bytes = INT64_C(8) << 30,
+				 .memory_bytes = INT64_C(16) << 30};
+	tell(s, (struct honed_event){.kind = kind, .vitals = &v, .minute = -1});
+}
+
+static void start_job(struct sim *s, const struct honed_action *a, int cpu)
+{
+	int i = (int)(a->model - s->model);
+	struct sim_job *j = &s->job[i];
+	*j = (struct sim_job){
+	    .net = &nets[i % SIM_NETS], .number = a->job, .client = a->job, .cpu = cpu, .alive = true};
+	rng_seed(&j->rng, s->want->seed * SIM_JOBS + (uint64_t)i);
+	j->takes_ns = takes_ns(j);
+	j->worked_ns = OWN_NS + j->takes_ns;
+	begin(j, OWN_NS);
+	tell(s,
+	     (struct honed_event){.kind = HE_STARTED, .job = a->job, .pid = 1000 + a->job, .client = a->job});
+}
+
+static void do_action(struct sim *s, const struct honed_action *a, const char *text, int cpu)
+{
+	struct sim_job *j = s->job;
+	for (int i = 0; i < s->want->jobs; i++)
+		if (s->job[i].alive && (s->job[i].number == a->job || s->job[i].client == a->client))
+			j = &s->job[i];
+	switch (a->kind) {
+	case HA_SEND:
+		if (j->alive && text)
+			hear(s, j, text);
+		break;
+	case HA_SIGNAL:
+		j->stopped = a->signal == SIGSTOP || (j->stopped && a->signal != SIGCONT);
+		break;
+	case HA_LOOK:
+	case HA_GLANCE:
+		look(s, a->kind == HA_LOOK ? HE_VITALS : HE_GLANCE);
+		break;
+	case HA_START:
+		start_job(s, a, cpu);
+		break;
+	case HA_COMMIT:
+		tell(s, (struct honed_event){.kind = HE_STORED, .ticket = a->ticket});
+		break;
+	case HA_LEAVE:
+		s->left = true;
+		break;
+	default:
+		break;
+	}
+}
+
+static void act(void *ctx, const struct honed_action *a)
+{
+	struct sim *s = ctx;
+	int i = (s->first + s->n++) % ACTIONS;
+	if (s->n > ACTIONS)
+		abort();
+	s->action[i] = *a;
+	s->text[i] = a->kind == HA_SEND && a->text ? strdup(a->text) : NULL;
+	s->cpu[i] = a->kind == HA_START && a->ncpus > 0 ? a->cpus[0] : 0;
+}
+
+/* Actions are done in their order, after the call that asked for them. */
+static void work_off(struct sim *s)
+{
+	while (s->n) {
+		int i = s->first;
+		struct honed_action a = s->action[i];
+		char *text = s->text[i];
+		s->first = (i + 1) % ACTIONS;
+		s->n--;
+		do_action(s, &a, text, s->cpu[i]);
+		free(text);
+	}
+}
+
+static void tell(struct sim *s, struct honed_event e)
+{
+	honed_event(s->honed, s->now_ns, &e);
+}
+
+/* ---- time ---- */
+
+static bool runs(const struct sim_job *j)
+{
+	return j->alive && !j->stopped && (j->does == DOES_OWN || j->does == DOES_WORK);
+}
+
+static bool waits(const struct sim_job *j)
+{
+	return j->alive && (j->does == DOES_ASK || j->stopped);
+}
+
+static double speed(const struct sim *s, const struct sim_job *j)
+{
+	int same = 0, others = 0;
+	for (int i = 0; i < s->want->jobs; i++) {
+		same += runs(&s->job[i]) && s->job[i].cpu == j->cpu;
+		others += runs(&s->job[i]) && s->job[i].cpu != j->cpu;
+	}
+	return 1 / (same * (1 + BESIDE * others));
+}
+
+static int64_t next_ns(const struct sim *s)
+{
+	int64_t next_ns = honed_wakeup(s->honed);
+	for (int i = 0; i < s->want->jobs; i++) {
+		const struct sim_job *j = &s->job[i];
+		if (!runs(j))
+			continue;
+		int64_t at_ns = s->now_ns + (int64_t)ceil((double)j->left_ns / speed(s, j));
+		next_ns = at_ns < next_ns ? at_ns : next_ns;
+	}
+	return next_ns > s->now_ns ? next_ns : s->now_ns;
+}
+
+static void count(struct sim *s, int64_t ns)
+{
+	bool measures = false, wants = false, quiet = false;
+	unsigned busy = 0, waited = 0;
+	for (int i = 0; i < s->want->jobs; i++) {
+		const struct sim_job *j = &s->job[i];
+		bool works = runs(j) && j->does == DOES_WORK;
+		measures |= works && j->lease >= LEASE_MEASURE;
+		quiet |= works && j->lease == LEASE_QUIET;
+		wants |= j->alive && j->does == DOES_ASK && j->lease >= LEASE_MEASURE;
+		busy |= runs(j) ? 1U << j->cpu : 0;
+		waited |= waits(j) ? 1U << j->cpu : 0;
+	}
+	s->quiet_ns += quiet ? ns : 0;
+	s->draining_ns += wants && !measures ? ns : 0;
+	s->idle_ns += ns * __builtin_popcount(waited & ~busy);
+}
+
+static void pass(struct sim *s, int64_t to_ns)
+{
+	double gone[SIM_JOBS];
+	int64_t ns = to_ns - s->now_ns;
+	for (int i = 0; i < s->want->jobs; i++)
+		gone[i] = runs(&s->job[i]) ? (double)ns * speed(s, &s->job[i]) : 0;
+	count(s, ns);
+	for (int i = 0; i < s->want->jobs; i++)
+		s->job[i].left_ns -= (int64_t)gone[i];
+	s->now_ns = to_ns;
+}
+
+static void due(struct sim *s, struct sim_job *j)
+{
+	if (!runs(j) || j->left_ns > 1)
+		return;
+	if (j->does == DOES_OWN) {
+		j->does = DOES_ASK;
+		j->lease = lease_of(j->phase);
+		j->asked_ns = s->now_ns;
+		say(s, j, (struct request){.op = OP_LEASE, .lease = j->lease, .stops = !s->want->drains});
+	} else {
+		j->does = DOES_RELEASE;
+		say(s, j, (struct request){.op = OP_RELEASE});
+	}
+	work_off(s);
+}
+
+static int run(struct sim *s)
+{
+	for (int step = 0; !s->left; step++) {
+		if (step == STEPS)
+			return fail(E_TIMEOUT, "the jobs do not end");
+		int64_t to_ns = next_ns(s);
+		if (to_ns == INT64_MAX)
+			return fail(E_TIMEOUT, "nothing goes on");
+		pass(s, to_ns);
+		for (int i = 0; i < s->want->jobs; i++)
+			due(s, &s->job[i]);
+		if (honed_wakeup(s->honed) <= s->now_ns)
+			tell(s, (struct honed_event){.kind = HE_TIMER});
+		work_off(s);
+	}
+	return E_OK;
+}
+
+static double s_of(int64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+static void sum_up(const struct sim *s, struct sim_told *t)
+{
+	int n = s->want->jobs;
+	double sum = 0, squares = 0, all_s = 0;
+	for (int i = 0; i < n; i++) {
+		const struct sim_job *j = &s->job[i];
+		double slower = (double)j->ended_ns / (double)j->worked_ns;
+		sum += slower;
+		squares += slower * slower;
+		t->alone_s += s_of(j->worked_ns);
+		t->alone_good_s += s_of(j->alone_good_ns);
+		t->good_s = fmax(t->good_s, s_of(j->good_ns));
+		all_s = fmax(all_s, s_of(j->ended_ns));
+	}
+	t->together_s = all_s;
+	t->fairness = sum * sum / (n * squares);
+	t->draining = s_of(s->draining_ns) / all_s;
+	t->idle = s_of(s->idle_ns) / all_s / s->want->cores;
+	t->quiet = s_of(s->quiet_ns) / all_s;
+	t->wait_ms = (double)s->longest_ns / 1e6;
+}
+
+static void configure(struct sim *s)
+{
+	const struct sim_want *w = s->want;
+	conf_defaults(&s->conf);
+	s->conf.policy = w->policy;
+	s->conf.boot_jobs = s->conf.jobs = s->conf.nmodels = w->jobs;
+	s->conf.log = -1;
+	s->conf.model = s->model;
+	for (int i = 0; i < w->jobs; i++) {
+		snprintf(s->name[i], sizeof s->name[i], "%s.%d", sim_net_name(i), i);
+		s->model[i] = (struct conf_model){.name = s->name[i], .path = s->name[i], .threads = 1};
+		s->known[i].key.lo = (uint64_t)i + 1;
+	}
+}
+
+int jobs_sim(const struct sim_want *w, struct sim_told *out)
+{
+	struct sim *s = calloc(1, sizeof *s);
+	if (!s)
+		return fail(E_NOMEM, "no memory for a simulation");
+	*out = (struct sim_told){0};
+	s->want = w;
+	s->told = out;
+	configure(s);
+	struct honed_options o = {.mode = HONED_BOX,
+				  .conf = &s->conf,
+				  .box_ns = 1000 * NS_PER_S,
+				  .ncpus = w->cores,
+				  .cache = "/nowhere",
+				  .ctx = s,
+				  .act = act};
+	for (int i = 0; i < w->cores; i++)
+		o.cpus[i] = i;
+	int rc = w->cores < 1 || w->cores > 8 || w->jobs < 1 || w->jobs > SIM_JOBS
+		     ? fail(E_USAGE, "1 to 8 cores, 1 to %d jobs", SIM_JOBS)
+		     : honed_open(&o, &s->honed);
+	if (rc >= 0) {
+		tell(s, (struct honed_event){
+			    .kind = HE_START, .nmodels = w->jobs, .model = s->known, .minute = -1});
+		work_off(s);
+		rc = run(s);
+		sum_up(s, out);
+		honed_close(s->honed);
+	}
+	for (; s->n; s->n--, s->first = (s->first + 1) % ACTIONS)
+		free(s->text[s->first]);
+	free(s);
+	return rc;
+}
