@@ -54,8 +54,9 @@ struct vitals {
 	int temp_mc;     /* of that zone */
 	char zone[32];
 	bool trip_assumed;
-	unsigned throttle; /* enum throttle, or-ed */
-	int64_t throttled; /* events since boot; any change taints what was measured meanwhile */
+	unsigned throttle;     /* enum throttle, or-ed */
+	unsigned throttled_by; /* the same, of all since boot as far as it is told */
+	int64_t throttled;     /* events since boot; any change taints what was measured meanwhile */
 	int64_t clock_khz, clock_most_khz;       /* sums over policies: now, and what is allowed now */
 	bool clock_held;                         /* by the governor of each policy (performance, userspace) */
 	int64_t gpu_khz, gpu_most_khz;           /* 0: not told */

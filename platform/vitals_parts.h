@@ -20,7 +20,7 @@ struct heat {
 
 struct brakes { /* what slows the board down */
 	int firmware, alarm;
-	unsigned sticky, now; /* of the last look, enum throttle */
+	unsigned sticky, now, ever; /* of the last look, enum throttle; of all */
 	bool looked;
 	int64_t flips;
 	int ncounters;

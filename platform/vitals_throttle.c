@@ -119,6 +119,9 @@ void brakes_read(struct brakes *b, struct vitals *v)
 	v->throttle = now | (b->looked ? rose : 0);
 	if (count_events(b, &v->throttled))
 		v->throttle |= THROTTLE_CURRENT;
+	if (v->throttled > b->flips)
+		b->ever |= THROTTLE_CURRENT;
+	v->throttled_by = b->ever |= now | sticky;
 	b->sticky = sticky;
 	b->now = now;
 	b->looked = true;

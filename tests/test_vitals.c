@@ -98,7 +98,7 @@ TEST(sticky_bits_of_before_are_no_throttling)
 	board_pi4(&b);
 	board_set(&b, PI_THROTTLED, "f0000\n");
 	struct vitals v = seen(&b);
-	CHECK(v.throttle == 0 && v.throttled == 4);
+	CHECK(v.throttle == 0 && v.throttled == 4 && v.throttled_by == 15);
 	board_end(&b);
 }
 
@@ -144,7 +144,7 @@ TEST(jetson_over_current)
 	board_set(&b, "/sys/class/hwmon/hwmon2/oc3_event_cnt", "17\n");
 	struct vitals_reader *r = opened(&b);
 	struct vitals v = look(r), w;
-	CHECK(v.throttle == 0 && v.throttled == 17); /* of before */
+	CHECK(v.throttle == 0 && v.throttled == 17 && v.throttled_by == THROTTLE_CURRENT); /* of before */
 	board_set(&b, "/sys/class/hwmon/hwmon2/oc1_event_cnt", "2\n");
 	w = glance(r);
 	CHECK(w.throttle == THROTTLE_CURRENT && w.throttled == 19 && vitals_taint(&v, &w));
