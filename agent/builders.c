@@ -17,6 +17,8 @@ enum { JOBS = 32, MOST_DEATHS = 8 /* as the header says */ };
 #define HANG_NS (10 * NS_PER_S)
 /* A message that has begun to come is whole by then: its sender does nothing else. */
 #define MESSAGE_NS (100 * NS_PER_MS)
+/* So long a builder that is not our child may go on with its job when all is to be quiet: most take less. */
+#define REST_NS (100 * NS_PER_MS)
 
 struct job {
 	struct key key;
@@ -28,13 +30,15 @@ struct job {
 };
 
 struct builder {
-	struct child child; /* pid 0: none now */
+	struct child child; /* in -1: none now */
+	bool greeted;       /* it has answered its HELLO */
 	struct job *job;    /* NULL: idle */
 	int cpu;            /* -1: any */
 };
 
 struct builders {
-	char *const *argv;
+	struct hire *from;
+	const struct wire_hello *hello;
 	struct clock *clock;
 	int n, deaths;
 	bool resting;
@@ -44,12 +48,14 @@ struct builders {
 	struct buf reply;
 };
 
-int builders_open(char *const argv[], int n, const int *cpus, struct clock *clock, struct builders **out)
+int builders_open(struct hire *from, const struct wire_hello *hello, int n, const int *cpus,
+		  struct clock *clock, struct builders **out)
 {
 	struct builders *b = calloc(1, sizeof *b);
 	if (!b)
 		return fail(E_NOMEM, "no memory for builders");
-	b->argv = argv;
+	b->from = from;
+	b->hello = hello;
 	b->clock = clock;
 	b->n = n < MOST_BUILDERS ? n : MOST_BUILDERS;
 	for (int i = 0; i < b->n; i++)
@@ -76,8 +82,8 @@ static struct job *find(struct builders *b, struct key k)
 /* Nothing of the builder is worth waiting for. */
 static void stop(struct builder *w)
 {
-	if (w->child.pid)
-		(void)child_stop(&w->child, 0);
+	(void)child_stop(&w->child, 0);
+	w->greeted = false;
 	w->job = NULL;
 }
 
@@ -128,16 +134,21 @@ static void lose_alone(struct builders *b, struct builder *w)
 	lose(b, w, MEAS_CRASH);
 }
 
-static int start(struct builders *b, struct builder *w)
+/* Its HELLO's answer is read with what it makes. */
+static int start(struct builders *b, struct builder *w, int64_t end_ns)
 {
-	int rc = child_start(&w->child, b->argv, NULL);
-	if (rc < 0 || w->cpu < 0 || w->cpu >= CPU_SETSIZE)
+	struct wire_hello hello = *b->hello;
+	struct buf body = {0};
+	int rc = hire(b->from, b->clock, end_ns, &w->child);
+	if (rc < 0)
 		return rc;
-	cpu_set_t one;
-	CPU_ZERO(&one);
-	CPU_SET(w->cpu, &one);
-	(void)sched_setaffinity(w->child.pid, sizeof one, &one);
-	return E_OK;
+	hello.threads = 1;
+	if (w->cpu >= 0)
+		hello.cpus = w->cpu < 64 ? UINT64_C(1) << w->cpu : 0;
+	wire_put_hello(&body, &hello);
+	rc = wire_send(w->child.in, b->clock, end_ns, WIRE_HELLO, &body);
+	buf_free(&body);
+	return rc;
 }
 
 static struct job *oldest(struct builders *b, enum ahead state)
@@ -151,12 +162,13 @@ static struct job *oldest(struct builders *b, enum ahead state)
 
 static void begin(struct builders *b, struct builder *w, struct job *j)
 {
-	int rc = w->child.pid ? E_OK : start(b, w);
+	int64_t end_ns = clock_now(b->clock) + MESSAGE_NS;
+	int rc = w->child.in >= 0 ? E_OK : start(b, w, end_ns);
 	w->job = j;
 	j->state = AHEAD_RUNNING;
 	j->begun_ns = clock_now(b->clock);
 	if (rc >= 0)
-		rc = wire_send(w->child.in, b->clock, j->begun_ns + MESSAGE_NS, WIRE_EMIT, &j->request);
+		rc = wire_send(w->child.in, b->clock, end_ns, WIRE_EMIT, &j->request);
 	if (rc < 0)
 		lose_alone(b, w);
 }
@@ -194,15 +206,30 @@ static int read_made(struct builders *b, struct job *j)
 	return E_OK;
 }
 
+/* 1: it was the answer to HELLO, which good or bad says nothing of the job. */
+static int read_greeting(struct builders *b, struct builder *w, uint32_t type)
+{
+	if (w->greeted)
+		return E_OK;
+	struct cur c = {.p = (const uint8_t *)buf_str(&b->reply), .n = b->reply.n};
+	int said = (int)cur_u32(&c);
+	w->greeted = type == (WIRE_HELLO | WIRE_REPLY) && !c.bad && said == E_OK;
+	return w->greeted ? 1 : fail(E_BUSY, "the builder was not let in");
+}
+
 static void finish(struct builders *b, struct builder *w)
 {
 	uint32_t type = 0;
 	int rc = wire_receive(w->child.out, b->clock, clock_now(b->clock) + MESSAGE_NS, &type, &b->reply);
+	if (rc >= 0)
+		rc = read_greeting(b, w, type);
+	if (rc == 1)
+		return;
 	if (rc >= 0 && (!w->job || type != (WIRE_EMIT | WIRE_REPLY)))
 		rc = fail(E_CHILD, "the builder answers what it was not asked");
 	if (rc >= 0)
 		rc = read_made(b, w->job);
-	if (rc == E_TIMEOUT || rc == E_NOMEM)
+	if (rc == E_TIMEOUT || rc == E_NOMEM || rc == E_BUSY)
 		lose_alone(b, w);
 	else if (rc < 0)
 		lose(b, w, MEAS_CRASH);
@@ -220,13 +247,20 @@ static void stop_hung(struct builders *b)
 	}
 }
 
+/* A child that rests says nothing; one that is not ours is never at rest. */
+static bool can_answer(const struct builders *b, const struct builder *w)
+{
+	return !b->resting || w->child.pid == 0;
+}
+
 /* Waits at most `ms` for the builders or fd (-1: none). 1: fd can be read. */
 static int turn(struct builders *b, int fd, int ms)
 {
 	struct pollfd p[MOST_BUILDERS + 1] = {{.fd = fd, .events = POLLIN}};
 	begin_all(b);
 	for (int i = 0; i < b->n; i++)
-		p[i + 1] = (struct pollfd){.fd = b->resting ? -1 : b->builder[i].child.out, .events = POLLIN};
+		p[i + 1] = (struct pollfd){.fd = can_answer(b, &b->builder[i]) ? b->builder[i].child.out : -1,
+					   .events = POLLIN};
 	int n = poll(p, (nfds_t)b->n + 1, ms);
 	if (n < 0 && errno != EINTR)
 		return fail(E_IO, "cannot wait for a pipe: %s", strerror(errno));
@@ -314,10 +348,36 @@ int builders_take(struct builders *b, struct key k, int64_t deadline_ns, struct 
 	return E_OK;
 }
 
+static bool stranger_works(const struct builders *b)
+{
+	for (int i = 0; i < b->n; i++)
+		if (b->builder[i].child.in >= 0 && b->builder[i].child.pid == 0 && b->builder[i].job)
+			return true;
+	return false;
+}
+
+/* Those that we cannot stop where they are: after a while what they do is begun again later. */
+static void rest_strangers(struct builders *b)
+{
+	int64_t end_ns = clock_now(b->clock) + REST_NS;
+	while (stranger_works(b) && clock_now(b->clock) < end_ns)
+		if (turn(b, -1, 5) < 0)
+			break;
+	for (int i = 0; i < b->n && stranger_works(b); i++) {
+		struct builder *w = &b->builder[i];
+		if (w->child.pid == 0 && w->job) {
+			w->job->state = AHEAD_QUEUED;
+			stop(w);
+		}
+	}
+}
+
 void builders_rest(struct builders *b, bool rest)
 {
 	b->resting = rest;
 	for (int i = 0; i < b->n; i++)
-		if (b->builder[i].child.pid)
+		if (b->builder[i].child.pid > 0)
 			(void)kill(b->builder[i].child.pid, rest ? SIGSTOP : SIGCONT);
+	if (rest)
+		rest_strangers(b);
 }

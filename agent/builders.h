@@ -11,6 +11,8 @@
 #ifndef AGENT_BUILDERS_H
 #define AGENT_BUILDERS_H
 
+#include "agent/hire.h"
+#include "agent/wire.h"
 #include "platform/buf.h"
 #include "platform/hash.h"
 #include "platform/runner.h"
@@ -25,9 +27,10 @@ struct made {
 	struct buf code;   /* kernels/code.h bytes; empty unless m.status is MEAS_OK */
 };
 
-/* argv: of a worker, kept until builders_close; each builder stays on its cpu (NULL: on any). */
-int builders_open(char *const argv[], int n, const int *cpus, struct clock *clock,
-		  struct builders **out) MUST_CHECK;
+/* Hired as the one that measures is (kept until builders_close), with its hello; each builder stays on its
+ * cpu (NULL: on any). */
+int builders_open(struct hire *from, const struct wire_hello *hello, int n, const int *cpus,
+		  struct clock *clock, struct builders **out) MUST_CHECK;
 void builders_close(struct builders *b);
 enum ahead builders_add(struct builders *b, struct key k, const char *task, const char *cand);
 enum ahead builders_progress(struct builders *b, struct key k);
@@ -37,7 +40,8 @@ void builders_clear(struct builders *b);                /* all jobs; one under w
 int builders_take(struct builders *b, struct key k, int64_t deadline_ns, struct made *out) MUST_CHECK;
 /* Until fd can be read. */
 int builders_wait(struct builders *b, int fd, int64_t deadline_ns) MUST_CHECK;
-/* Stops them where they are, or lets them go on. */
+/* Stops them where they are, or lets them go on. Those that are not our children finish what they are at
+ * first, and lose it where that takes long. */
 void builders_rest(struct builders *b, bool rest);
 
 #endif

@@ -26,13 +26,13 @@ static void run_flushed(const struct local *l, const struct built *b)
 	fpu_restore(old);
 }
 
-/* 200 times what the machine's peaks allow, and 0.2 s for a busy machine. */
+/* 200 times what the machine's peaks allow, at most a minute, and 0.2 s for a busy machine. */
 static int64_t patience_ns(const struct local *l, const struct exercise *x)
 {
 	double gflops = l->target.fma_gflops > 0 ? l->target.fma_gflops : 1;
 	double gbs = l->target.bw_gbs[3] > 0 ? l->target.bw_gbs[3] : 1;
 	double ns = task_flops(&x->task) / gflops + task_bytes(&x->task, true) / gbs;
-	return (int64_t)(ns * 200) + 200 * NS_PER_MS;
+	return (int64_t)(ns * 200 < 6e10 ? ns * 200 : 6e10) + 200 * NS_PER_MS;
 }
 
 /* A candidate that crashed left its frames marked in the sanitizer's map of the stack that the next one gets.

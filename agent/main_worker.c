@@ -2,7 +2,7 @@
 /* hone-worker: builds, checks and times candidates for another process; alone in holding a compiler. It is
  * expendable: a crash costs its owner the handles and nothing else.
  *
- * hone-worker --serve --device NAME --target TEXT [--threads N]: the stream of agent/wire.h on 0 and 1.
+ * hone-worker --serve: the stream of agent/wire.h on 0 and 1.
  *
  * hone-worker --fallback ISA [--few] -o FILE: kernels for any size, made at build time.
  *
@@ -18,6 +18,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <malloc.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +28,12 @@
 #include <unistd.h>
 
 struct words {
-	const char *device, *target, *fallback, *output, *bench;
-	int threads;
+	const char *target, *fallback, *output, *bench;
 	bool few, serve, version, help;
 };
 
 static const char usage[] =
-    "usage: hone-worker --serve --device NAME --target TEXT [--threads N] [--verbose]\n"
+    "usage: hone-worker --serve [--verbose]\n"
     "       hone-worker --fallback ISA [--few] -o FILE\n"
     "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
     "       hone-worker --version\n"
@@ -94,36 +94,61 @@ static int take_stream(int *in, int *out)
 	return E_OK;
 }
 
-static int open_runner(const struct words *w, struct runner **out)
+/* Where the client says, and no more eagerly than it; a machine that refuses is used as it is. */
+static void take_place(const struct wire_hello *h)
 {
-	struct target t;
-	const struct dev *d = dev_find(w->device ? w->device : "cpu");
-	const struct emit *e = d ? emit_find(d->emitter) : NULL;
-	if (!e)
-		return E_NOTFOUND;
-	int rc = w->target ? target_parse(w->target, &t) : d->probe(&t);
-	if (rc < 0)
-		return rc;
-	return runner_local(d, e, &t, w->threads, d->clock() == &clock_real, out);
+	const struct sched_param none = {0};
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	for (int cpu = 0; cpu < 64; cpu++)
+		if (h->cpus >> cpu & 1)
+			CPU_SET(cpu, &set);
+	if (h->cpus)
+		(void)sched_setaffinity(0, sizeof set, &set);
+	if (h->nice > getpriority(PRIO_PROCESS, 0))
+		(void)setpriority(PRIO_PROCESS, 0, h->nice < 20 ? h->nice : 19);
+	if (h->nice == 20)
+		(void)sched_setscheduler(0, SCHED_IDLE, &none);
 }
 
-static int serve(const struct words *w)
+static int open_runner(const struct wire_hello *h, struct runner **out)
+{
+	const struct dev *d = dev_find(h->device);
+	const struct emit *e = d ? emit_find(d->emitter) : NULL;
+	return e ? runner_local(d, e, &h->target, h->threads, d->clock() == &clock_real, out) : E_NOTFOUND;
+}
+
+/* All that needs the system first, then the cage. */
+static int open_confined(int in, struct runner **out)
+{
+	struct wire_hello h;
+	int rc = wire_take_hello(in, &h);
+	if (rc < 0)
+		return rc;
+	take_place(&h);
+	rc = sandbox_limit(&limits);
+	if (rc >= 0)
+		rc = open_runner(&h, out);
+	if (rc < 0)
+		return rc;
+	rc = wire_watch(in);
+	if (rc >= 0)
+		rc = confine(*out);
+	if (rc < 0)
+		(*out)->ops->close(*out);
+	return rc;
+}
+
+static int serve(void)
 {
 	int in, out;
 	struct runner *r;
 	int rc = take_stream(&in, &out);
 	if (rc < 0)
 		return rc;
-	rc = sandbox_limit(&limits);
-	if (rc >= 0)
-		rc = open_runner(w, &r);
+	rc = open_confined(in, &r);
 	if (rc < 0)
-		return wire_refuse(rc, in, out);
-	rc = confine(r);
-	if (rc < 0) {
-		r->ops->close(r);
-		return wire_refuse(rc, in, out);
-	}
+		return rc == E_CHILD ? E_OK : wire_refuse(rc, out);
 	rc = wire_serve(r, in, out);
 	r->ops->close(r);
 	return rc;
@@ -158,12 +183,10 @@ static int version(void)
 
 static int read_words(int argc, char **argv, struct words *w)
 {
-	enum { SERVE = 256, DEVICE, TARGET, THREADS, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
+	enum { SERVE = 256, TARGET, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
 	static const struct option options[] = {
 	    {"serve", no_argument, NULL, SERVE},
-	    {"device", required_argument, NULL, DEVICE},
 	    {"target", required_argument, NULL, TARGET},
-	    {"threads", required_argument, NULL, THREADS},
 	    {"fallback", required_argument, NULL, FALLBACK},
 	    {"few", no_argument, NULL, FEW},
 	    {"bench-compile", required_argument, NULL, BENCH},
@@ -172,20 +195,14 @@ static int read_words(int argc, char **argv, struct words *w)
 	    {"help", no_argument, NULL, HELP},
 	    {NULL, 0, NULL, 0},
 	};
-	*w = (struct words){.threads = 1};
+	*w = (struct words){0};
 	for (int o; (o = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
 		switch (o) {
 		case SERVE:
 			w->serve = true;
 			break;
-		case DEVICE:
-			w->device = optarg;
-			break;
 		case TARGET:
 			w->target = optarg;
-			break;
-		case THREADS:
-			w->threads = atoi(optarg);
 			break;
 		case FALLBACK:
 			w->fallback = optarg;
@@ -228,7 +245,7 @@ int main(int argc, char **argv)
 	}
 	prepare();
 	keep_memory();
-	int rc = w.serve ? serve(&w) : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
+	int rc = w.serve ? serve() : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
 	if (rc < 0) {
 		log_error("%s", err_text());
 		return rc == E_USAGE ? 2 : 1;

@@ -5,56 +5,33 @@
 #include "agent/builders.h"
 #include "agent/wire.h"
 #include "agent/wire_msg.h"
-#include "platform/child.h"
 #include "platform/log.h"
 #include "platform/topo.h"
 
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* A worker that is itself at the deadline answers within this; one that does not is stopped. */
 #define GRACE_NS (20 * NS_PER_MS)
 /* A worker that has not started by then, or not handed over what it has, is broken. */
 #define START_NS (10 * NS_PER_S)
 
-enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2, WORDS = 10 };
+enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
 
 struct remote {
 	struct runner base;
-	struct target target;
-	char path[PATH_MAX], device[32];
-	struct buf target_text;
-	char threads[16], *argv[WORDS], *builder_argv[WORDS];
-	struct child child;        /* pid 0: none now */
-	cpu_set_t cpus;            /* that the child may use; */
-	bool bound;                /* if it may not use all */
+	struct wire_hello hello;
+	struct hire hire;
+	struct child child;        /* in -1: none now */
+	cpu_set_t spared;          /* cpus that it leaves to builders */
 	struct builders *builders; /* NULL: none */
 	int births;                /* children started so far */
 	struct arena arena;
 	struct buf request, reply;
 };
-
-static int find_worker(const char *path, char out[PATH_MAX])
-{
-	const char *env = getenv("HONE_WORKER");
-	char dir[PATH_MAX - 16];
-	if (!path && env && env[0])
-		path = env;
-	if (path) {
-		snprintf(out, PATH_MAX, "%s", path);
-	} else {
-		int rc = file_self_dir(dir, sizeof dir);
-		if (rc < 0)
-			return rc;
-		snprintf(out, PATH_MAX, "%s/hone-worker", dir);
-	}
-	if (!file_exists(out))
-		return fail(E_NOTFOUND, "no hone-worker at %s; install it there or set HONE_WORKER", out);
-	return E_OK;
-}
 
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c);
 static int nonsense(struct remote *w);
@@ -65,18 +42,18 @@ static int64_t by(const struct remote *w, int64_t deadline_ns)
 	return latest_ns < deadline_ns ? latest_ns : deadline_ns;
 }
 
-/* The words of the one that measures and of builders, which run nothing. */
-static int make_words(struct remote *w)
+/* Cpus of this process less those that are spared, and how it is scheduled: a worker that is no child of ours
+ * would not have it from us. */
+static void place_worker(struct remote *w)
 {
-	char *const last = log_level() == LOG_VERBOSE ? "--verbose" : NULL;
-	snprintf(w->threads, sizeof w->threads, "%d", w->base.threads);
-	target_text(&w->target, &w->target_text);
-	char *words[WORDS] = {w->path,    "--serve",  "--device",       w->device, "--threads",
-			      w->threads, "--target", w->target_text.p, last};
-	memcpy(w->argv, words, sizeof words);
-	words[5] = "1";
-	memcpy(w->builder_argv, words, sizeof words);
-	return buf_ok(&w->target_text) ? E_OK : fail(E_NOMEM, "no memory for a worker");
+	cpu_set_t mine;
+	int nice = getpriority(PRIO_PROCESS, 0);
+	w->hello.cpus = 0;
+	if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) <= 64)
+		for (int cpu = 0; cpu < 64; cpu++)
+			if (CPU_ISSET(cpu, &mine) && !CPU_ISSET(cpu, &w->spared))
+				w->hello.cpus |= UINT64_C(1) << cpu;
+	w->hello.nice = sched_getscheduler(0) == SCHED_IDLE ? 20 : nice < 0 ? 0 : nice;
 }
 
 static int learn_emitter(struct remote *w, struct cur *c)
@@ -89,23 +66,33 @@ static int learn_emitter(struct remote *w, struct cur *c)
 	return E_OK;
 }
 
-/* The child has to be up by the caller's deadline. */
-static int start(struct remote *w, int64_t deadline_ns)
+static int greet(struct remote *w, int64_t deadline_ns)
 {
 	struct cur c;
-	int rc = child_start(&w->child, w->argv, NULL);
-	if (rc < 0)
-		return rc;
-	if (w->bound)
-		(void)sched_setaffinity(w->child.pid, sizeof w->cpus, &w->cpus);
-	w->births++;
 	struct buf keep = w->request; /* a request may wait for the new worker */
 	w->request = (struct buf){0};
-	rc = exchange(w, WIRE_HELLO, by(w, deadline_ns), &c);
+	wire_put_hello(&w->request, &w->hello);
+	int rc = exchange(w, WIRE_HELLO, by(w, deadline_ns), &c);
 	if (rc >= 0)
 		rc = learn_emitter(w, &c);
 	buf_free(&w->request);
 	w->request = keep;
+	return rc;
+}
+
+/* It has to be up by the caller's deadline. A socket behind which nobody serves us (as many as it lets in are
+ * there, the program behind it is broken) is left alone then. */
+static int start(struct remote *w, int64_t deadline_ns)
+{
+	int rc;
+	place_worker(w);
+	do {
+		rc = hire(&w->hire, w->base.clock, by(w, deadline_ns), &w->child);
+		if (rc < 0)
+			return rc;
+		w->births++;
+		rc = greet(w, deadline_ns);
+	} while (rc == E_CHILD && hire_elsewhere(&w->hire));
 	return fail_in(rc, "hone-worker");
 }
 
@@ -146,7 +133,7 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 /* A request to the living child, or to a new one. */
 static int ask(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c)
 {
-	if (!w->child.pid) {
+	if (w->child.in < 0) {
 		int rc = w->births < MAX_BIRTHS ? start(w, deadline_ns)
 						: fail(E_CHILD, "%d workers have died; giving up", w->births);
 		if (rc < 0)
@@ -169,7 +156,7 @@ static int outer(const struct remote *w, int inner)
 
 static int inner(const struct remote *w, int handle)
 {
-	bool alive = w->child.pid && handle >= 0 && handle >> HANDLE_BITS == w->births;
+	bool alive = w->child.in >= 0 && handle >= 0 && handle >> HANDLE_BITS == w->births;
 	return alive ? handle & ((1 << HANDLE_BITS) - 1) : -1;
 }
 
@@ -335,7 +322,7 @@ static void remote_drop(struct runner *r, int handle, int64_t deadline_ns)
 	int h = handle < 0 ? -1 : inner(w, handle);
 	if (handle < 0 && w->builders)
 		builders_clear(w->builders);
-	if (!w->child.pid || (handle >= 0 && h < 0))
+	if (w->child.in < 0 || (handle >= 0 && h < 0))
 		return;
 	buf_clear(&w->request);
 	buf_u32(&w->request, (uint32_t)h);
@@ -347,7 +334,6 @@ static void remote_close(struct runner *r)
 	struct remote *w = remote_of(r);
 	builders_close(w->builders);
 	(void)child_stop(&w->child, 100 * NS_PER_MS);
-	buf_free(&w->target_text);
 	arena_free(&w->arena);
 	buf_free(&w->request);
 	buf_free(&w->reply);
@@ -371,13 +357,11 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	if (!w)
 		return fail(E_NOMEM, "no memory for a runner");
 	w->child = (struct child){.in = -1, .out = -1};
-	w->target = *t;
-	w->base =
-	    (struct runner){.ops = &ops, .clock = &clock_real, .target = &w->target, .threads = threads};
-	snprintf(w->device, sizeof w->device, "%s", device);
-	int rc = find_worker(path, w->path);
-	if (rc >= 0)
-		rc = make_words(w);
+	w->hello = (struct wire_hello){.target = *t, .threads = threads};
+	w->base = (struct runner){
+	    .ops = &ops, .clock = &clock_real, .target = &w->hello.target, .threads = threads};
+	snprintf(w->hello.device, sizeof w->hello.device, "%s", device);
+	int rc = hire_find(&w->hire, path);
 	if (rc >= 0)
 		rc = start(w, INT64_MAX);
 	if (rc < 0) {
@@ -388,19 +372,35 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 	return E_OK;
 }
 
-/* Cores beyond those that the threads run on, the fastest first. The child leaves them to the builders. */
+/* Cores beyond those that the threads run on, the fastest first. */
 static int spare_cores(struct remote *w, int want, int cpus[MOST_BUILDERS])
 {
 	struct topo topo;
 	int n = 0;
-	if (topo_read(&topo, NULL) < 0 || sched_getaffinity(0, sizeof w->cpus, &w->cpus) < 0)
+	if (topo_read(&topo, NULL) < 0)
 		return 0;
 	while (n < want && w->base.threads + n < topo.cores) {
 		cpus[n] = topo.core_cpu[w->base.threads + n];
-		CPU_CLR(cpus[n], &w->cpus);
 		n++;
 	}
 	return n;
+}
+
+/* The one that measures leaves them to the builders: a child is told by the system, others by a new HELLO. */
+static void spare(struct remote *w, const int *cpus, int n)
+{
+	cpu_set_t left;
+	for (int i = 0; i < n; i++)
+		CPU_SET(cpus[i], &w->spared);
+	if (w->child.pid <= 0) {
+		stop(w);
+		return;
+	}
+	if (sched_getaffinity(0, sizeof left, &left) < 0)
+		return;
+	for (int i = 0; i < n; i++)
+		CPU_CLR(cpus[i], &left);
+	(void)sched_setaffinity(w->child.pid, sizeof left, &left);
 }
 
 int runner_worker_builders(struct runner *r, int builders)
@@ -411,10 +411,10 @@ int runner_worker_builders(struct runner *r, int builders)
 		return fail(E_USAGE, "%d builders: at most %d", want, MOST_BUILDERS);
 	int n = spare_cores(w, want, cpus);
 	r->builders = builders < 0 ? n : builders;
-	w->bound = n > 0 && n == r->builders;
+	bool bound = n > 0 && n == r->builders;
 	if (!r->builders)
 		return E_OK;
-	if (w->bound && w->child.pid)
-		(void)sched_setaffinity(w->child.pid, sizeof w->cpus, &w->cpus);
-	return builders_open(w->builder_argv, r->builders, w->bound ? cpus : NULL, r->clock, &w->builders);
+	if (bound)
+		spare(w, cpus, n);
+	return builders_open(&w->hire, &w->hello, r->builders, bound ? cpus : NULL, r->clock, &w->builders);
 }

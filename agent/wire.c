@@ -3,9 +3,19 @@
 #include "agent/wire.h"
 #include "agent/wire_msg.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_TEXT = 1 << 20 };
+
+/* A request is being served: seen by the thread that watches the stream. */
+static atomic_bool working;
 
 struct server {
 	struct runner *r;
@@ -19,12 +29,6 @@ typedef int handler(struct server *s, struct cur *c);
 static int whole(const struct cur *c)
 {
 	return c->bad || c->at != c->n ? fail(E_CORRUPT, "a request is not what its type says") : E_OK;
-}
-
-static int serve_hello(struct server *s, struct cur *c)
-{
-	wire_put_str(&s->reply, s->r->emitter);
-	return whole(c);
 }
 
 static int serve_build(struct server *s, struct cur *c)
@@ -116,9 +120,8 @@ static int serve_load(struct server *s, struct cur *c)
 }
 
 static handler *const handlers[WIRE_TYPES] = {
-    [WIRE_HELLO] = serve_hello, [WIRE_BUILD] = serve_build, [WIRE_TIME] = serve_time,
-    [WIRE_CODE] = serve_code,   [WIRE_DROP] = serve_drop,   [WIRE_EMIT] = serve_emit,
-    [WIRE_LOAD] = serve_load,
+    [WIRE_BUILD] = serve_build, [WIRE_TIME] = serve_time, [WIRE_CODE] = serve_code,
+    [WIRE_DROP] = serve_drop,   [WIRE_EMIT] = serve_emit, [WIRE_LOAD] = serve_load,
 };
 
 static int answer(struct server *s, uint32_t type)
@@ -135,6 +138,89 @@ static int answer(struct server *s, uint32_t type)
 	return E_OK;
 }
 
+/* ---- the stream's beginning and end ---- */
+
+/* Who connects and says nothing is no client. */
+#define HELLO_NS (10 * NS_PER_S)
+
+enum { MOST_THREADS = 256, MOST_NICE = 20 };
+
+static int read_hello(struct cur *c, struct arena *a, struct wire_hello *h)
+{
+	const char *device = wire_get_str(c, sizeof h->device - 1, a), *target = wire_get_str(c, MAX_TEXT, a);
+	uint32_t threads = cur_u32(c);
+	h->cpus = cur_u64(c);
+	uint32_t nice = cur_u32(c);
+	int rc = whole(c);
+	if (rc < 0)
+		return rc;
+	if (threads < 1 || threads > MOST_THREADS || nice > MOST_NICE)
+		return fail(E_CORRUPT, "a worker for %u threads at priority %u: 1 to %d and 0 to %d", threads,
+			    nice, MOST_THREADS, MOST_NICE);
+	snprintf(h->device, sizeof h->device, "%s", device);
+	h->threads = (int)threads;
+	h->nice = (int)nice;
+	return target_parse(target, &h->target);
+}
+
+int wire_take_hello(int in, struct wire_hello *h)
+{
+	struct buf body = {0};
+	struct arena a = {0};
+	uint32_t type;
+	*h = (struct wire_hello){0};
+	int rc = wire_receive(in, &clock_real, clock_now(&clock_real) + HELLO_NS, &type, &body);
+	if (rc >= 0 && type != WIRE_HELLO)
+		rc = fail(E_CORRUPT, "the first request is not HELLO but type %u", type);
+	if (rc >= 0) {
+		struct cur c = {.p = (const uint8_t *)buf_str(&body), .n = body.n};
+		rc = read_hello(&c, &a, h);
+	}
+	arena_free(&a);
+	buf_free(&body);
+	return rc;
+}
+
+static int answer_hello(int rc, const char *text, int out)
+{
+	struct buf reply = {0};
+	buf_u32(&reply, (uint32_t)rc);
+	wire_put_str(&reply, text);
+	rc = wire_send(out, &clock_real, clock_now(&clock_real) + HELLO_NS, WIRE_HELLO | WIRE_REPLY, &reply);
+	buf_free(&reply);
+	return rc;
+}
+
+int wire_refuse(int rc, int out)
+{
+	return answer_hello(rc, err_text(), out);
+}
+
+/* The process ends here only while it works; between requests its main thread sees the end of stream. */
+static void *watch(void *ctx)
+{
+	struct pollfd p = {.fd = (int)(intptr_t)ctx, .events = POLLRDHUP};
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+	while (!atomic_load(&working))
+		clock_real.sleep(&clock_real, 5 * NS_PER_MS);
+	_exit(0);
+}
+
+int wire_watch(int in)
+{
+	pthread_t t;
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int err = pthread_create(&t, NULL, watch, (void *)(intptr_t)in);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return fail(E_IO, "no thread to watch the stream: %s", strerror(err));
+	pthread_detach(t);
+	return E_OK;
+}
+
 /* Between requests the stream's time is the real clock's: the runner's may be virtual. */
 static int serve_one(struct server *s, int in, int out)
 {
@@ -142,35 +228,23 @@ static int serve_one(struct server *s, int in, int out)
 	int rc = wire_receive(in, &clock_real, INT64_MAX, &type, &s->request);
 	if (rc < 0)
 		return rc;
+	atomic_store(&working, true);
 	buf_clear(&s->reply);
 	arena_reset(&s->arena);
 	rc = answer(s, type);
+	atomic_store(&working, false);
 	return rc < 0 ? rc : wire_send(out, &clock_real, INT64_MAX, type | WIRE_REPLY, &s->reply);
 }
 
 int wire_serve(struct runner *r, int in, int out)
 {
 	struct server s = {.r = r};
-	int rc;
-	while ((rc = serve_one(&s, in, out)) >= 0)
+	int rc = answer_hello(E_OK, r->emitter, out);
+	while (rc >= 0 && (rc = serve_one(&s, in, out)) >= 0)
 		;
 	arena_free(&s.arena);
 	buf_free(&s.request);
 	buf_free(&s.reply);
 	buf_free(&s.code);
 	return rc == E_CHILD ? E_OK : rc; /* end of stream */
-}
-
-int wire_refuse(int rc, int in, int out)
-{
-	struct buf text = {0}, body = {0};
-	uint32_t type;
-	buf_u32(&text, (uint32_t)rc);
-	wire_put_str(&text, err_text());
-	int got = wire_receive(in, &clock_real, INT64_MAX, &type, &body);
-	if (got >= 0)
-		got = wire_send(out, &clock_real, INT64_MAX, type | WIRE_REPLY, &text);
-	buf_free(&text);
-	buf_free(&body);
-	return got;
 }

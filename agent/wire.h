@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's stream protocol over two descriptors (pipes or a socket), assuming no shared parent, no
  * signals and no passed descriptors. Messages: u32 magic "HWRK", u32 type, u32 length, payload; little
- * endian; at most 64 MiB. Request and reply alternate. The client closes the stream at a deadline; the worker
- * ends at end of stream. */
+ * endian; at most 64 MiB. Request and reply alternate; the first says what for (HELLO). The client closes the
+ * stream at a deadline; the worker ends at end of stream, also while it works. */
 #ifndef AGENT_WIRE_H
 #define AGENT_WIRE_H
 
@@ -21,8 +21,8 @@ int runner_local(const struct dev *device, const struct emit *emitter, const str
 /* Every candidate's own process calls cage(ctx) before the candidate runs; false ends it. r: of runner_local.
  */
 void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx);
-/* A runner over a child hone-worker at `path` (NULL: beside this executable, or $HONE_WORKER). Replaces it
- * when it dies. */
+/* A runner over a hone-worker: the program `path`, or (NULL) where agent/hire.h finds one. Replaces it when
+ * it dies. */
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,
 		  struct runner **out) MUST_CHECK;
 /* Lets so many workers more (-1: as many as the machine has room for, 0 to 2) build ahead on cores that the
@@ -35,9 +35,23 @@ int local_emit(struct runner *r, const char *task, const char *cand, struct key 
 /* And code to a checked handle, as build() gives it. */
 int local_load(struct runner *r, const char *task, struct key object, struct blob code, int64_t deadline_ns,
 	       int *handle, struct meas *m) MUST_CHECK;
-/* The worker's side: serves a local runner on two descriptors until end of stream. */
+
+/* The worker's side, in this order. What the client wants of it: */
+struct wire_hello {
+	char device[32];
+	struct target target;
+	int threads;
+	uint64_t cpus; /* that it may use: bit 0 is cpu 0; 0: any */
+	int nice;      /* how its client is scheduled: 0 to 19, 20: idle */
+};
+/* Waits for it, some seconds at most. */
+int wire_take_hello(int in, struct wire_hello *h) MUST_CHECK;
+/* From now on the process ends as soon as the other side closes the stream, also in the midst of a request,
+ * and with it the process of the candidate that runs. Starts a thread; once. */
+int wire_watch(int in) MUST_CHECK;
+/* The answer, and then all requests until end of stream; */
 int wire_serve(struct runner *r, int in, int out) MUST_CHECK;
-/* Instead of serving: answers the first request with the error rc and its text. */
-int wire_refuse(int rc, int in, int out) MUST_CHECK;
+/* or the error rc and its text. */
+int wire_refuse(int rc, int out) MUST_CHECK;
 
 #endif

@@ -64,6 +64,19 @@ void wire_put_str(struct buf *b, const char *s)
 	buf_add(b, s, n);
 }
 
+void wire_put_hello(struct buf *b, const struct wire_hello *h)
+{
+	struct buf target = {0};
+	target_text(&h->target, &target);
+	wire_put_str(b, h->device);
+	wire_put_str(b, buf_str(&target));
+	buf_u32(b, (uint32_t)h->threads);
+	buf_u64(b, h->cpus);
+	buf_u32(b, (uint32_t)h->nice);
+	b->failed |= target.failed;
+	buf_free(&target);
+}
+
 const char *wire_get_str(struct cur *c, size_t most_bytes, struct arena *a)
 {
 	size_t n = cur_u32(c);

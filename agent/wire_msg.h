@@ -5,7 +5,8 @@
  * A reply's type is its request's plus WIRE_REPLY. Its payload: i32 rc; rc < 0: the text (str); else, by
  * type:
  *
- *	HELLO  -                                                   -> str emitter
+ *	HELLO  str device, str target, u32 threads, u64 cpus,
+ *	       u32 nice                                            -> str emitter
  *	BUILD  i64 ns left, str task, str cand                     -> i32 handle, meas
  *	TIME   i64 ns left, i64 abort_ns, u32 rounds, u32 how,
  *	       u32 n, n x i32 handle                               -> n x meas
@@ -14,12 +15,13 @@
  *	EMIT   str task, str cand                                  -> meas, u64 hi, u64 lo (key), bytes
  *	LOAD   i64 ns left, str task, u64 hi, u64 lo (key), bytes  -> i32 handle, meas
  *
- * str is bytes without NUL; bytes: u32 n, n bytes; how: enum time_how. EMIT's bytes are empty unless the
- * status is MEAS_OK. Deadlines go as the time that is left, because two machines share no clock; INT64_MAX:
- * none. */
+ * HELLO is the first request and comes once. str is bytes without NUL; bytes: u32 n, n bytes; how: enum
+ *time_how. EMIT's bytes are empty unless the status is MEAS_OK. Deadlines go as the time that is left,
+ *because two machines share no clock; INT64_MAX: none. */
 #ifndef AGENT_WIRE_MSG_H
 #define AGENT_WIRE_MSG_H
 
+#include "agent/wire.h"
 #include "platform/buf.h"
 #include "platform/runner.h"
 
@@ -45,6 +47,8 @@ int wire_receive(int fd, struct clock *clock, int64_t deadline_ns, uint32_t *typ
 		 struct buf *body) MUST_CHECK;
 int wire_send(int fd, struct clock *clock, int64_t deadline_ns, uint32_t type,
 	      const struct buf *body) MUST_CHECK;
+/* The body of a HELLO. */
+void wire_put_hello(struct buf *b, const struct wire_hello *h);
 void wire_put_str(struct buf *b, const char *s);
 /* NUL-terminated copy in the arena; NULL: past the end, over most_bytes, or with a NUL inside (c->bad is
  * set). */

@@ -5,12 +5,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,9 +38,44 @@ static void forget(pid_t pid)
 			break;
 }
 
+/* Streams to workers that are not ours to signal: a lock, so that none is shut down after it was closed. */
+enum { STREAMS = 32 };
+static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
+static int stream[STREAMS], nstreams;
+
+/* false: all rest, or there are too many. */
+static bool remember_stream(int fd)
+{
+	pthread_mutex_lock(&stream_lock);
+	bool good = !atomic_load(&resting) && nstreams < STREAMS;
+	if (good)
+		stream[nstreams++] = fd;
+	pthread_mutex_unlock(&stream_lock);
+	return good;
+}
+
+static void forget_stream(int fd)
+{
+	pthread_mutex_lock(&stream_lock);
+	for (int i = 0; i < nstreams; i++)
+		if (stream[i] == fd)
+			stream[i--] = stream[--nstreams];
+	pthread_mutex_unlock(&stream_lock);
+}
+
+static void end_streams(void)
+{
+	pthread_mutex_lock(&stream_lock);
+	for (int i = 0; i < nstreams; i++)
+		shutdown(stream[i], SHUT_RDWR);
+	pthread_mutex_unlock(&stream_lock);
+}
+
 void child_rest_all(bool rest)
 {
 	atomic_store(&resting, rest);
+	if (rest)
+		end_streams();
 	for (int i = 0; i < LIVING; i++) {
 		pid_t pid = atomic_load(&living[i]);
 		if (pid > 0)
@@ -219,8 +257,51 @@ int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t 
 	return E_OK;
 }
 
+static int connect_once(const char *path, int *out)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	if (strlen(path) >= sizeof a.sun_path)
+		return fail(E_USAGE, "%s: a socket's path has at most %zu bytes", path,
+			    sizeof a.sun_path - 1);
+	memcpy(a.sun_path, path, strlen(path));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0) {
+		*out = fd;
+		return E_OK;
+	}
+	int err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (again(err)) /* as many wait as may */
+		return E_BUSY;
+	return fail(err == ENOENT || err == ECONNREFUSED ? E_NOTFOUND : E_IO, "cannot connect to %s: %s",
+		    path, strerror(err));
+}
+
+int child_connect(struct child *c, const char *path, struct clock *clock, int64_t deadline_ns)
+{
+	int fd = -1, rc;
+	*c = (struct child){.pid = 0, .in = -1, .out = -1};
+	while (atomic_load(&resting) || (rc = connect_once(path, &fd)) == E_BUSY) {
+		if (clock_now(clock) >= deadline_ns)
+			return fail(E_TIMEOUT, "no connection to %s before the deadline", path);
+		clock_real.sleep(&clock_real, 2 * NS_PER_MS);
+	}
+	if (rc < 0)
+		return rc;
+	int other = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (other >= 0 && remember_stream(fd)) {
+		*c = (struct child){.in = fd, .out = other};
+		return E_OK;
+	}
+	close_all((int[]){fd, other}, 2);
+	return fail(E_CHILD, "a connection to %s was given up as soon as it was made", path);
+}
+
 int child_stop(struct child *c, int64_t grace_ns)
 {
+	if (c->pid <= 0 && c->in >= 0)
+		forget_stream(c->in);
 	close_all((int[]){c->in, c->out}, 2);
 	c->in = c->out = -1;
 	if (c->pid <= 0)

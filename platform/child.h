@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 struct child {
-	pid_t pid;
-	int in;	 /* we write, the child reads (its fd 0) */
+	pid_t pid; /* 0: a stream (child_connect), or none */
+	int in;	 /* we write, the child reads (its fd 0); -1: no child, no stream */
 	int out; /* the child writes (its fd 1), we read */
 };
 
@@ -23,12 +23,16 @@ struct child_limits {
 /* Start argv[0] (a path). stderr is inherited. The child gets no other descriptor, ignores SIGINT (its parent decides) and
  * dies with us where the OS can. */
 int child_start(struct child *c, char *const argv[], const struct child_limits *lim) MUST_CHECK;
+/* Instead of a child: a stream to who listens at a Unix socket; `in` and `out` are one connection. E_NOTFOUND: nobody does.
+ * While all rest it waits. */
+int child_connect(struct child *c, const char *path, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Read or write exactly n bytes before the deadline (on `clock`): E_TIMEOUT, E_CHILD when the other side closed. */
 int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Close both ends, SIGKILL if it lives after grace_ns, reap. Idempotent. Returns the wait status. */
 int child_stop(struct child *c, int64_t grace_ns);
-/* SIGSTOP for all children there are and those that are started until SIGCONT lets them go on. Of any thread. */
+/* SIGSTOP for all children there are and those that are started until SIGCONT lets them go on; streams are shut down:
+ * who serves one has to end by that. Of any thread. */
 void child_rest_all(bool rest);
 
 #endif

@@ -71,7 +71,12 @@ static void be_a_bad_builder(const char *how)
 {
 	struct buf b = {0};
 	uint32_t type;
-	if (wire_receive(0, &clock_real, INT64_MAX, &type, &b) < 0 || type != WIRE_EMIT)
+	if (strcmp(how, "builder shuts the door") == 0)
+		_exit(wire_refuse(fail(E_BUSY, "not now"), 1) < 0);
+	buf_u32(&b, 0);
+	wire_put_str(&b, "sim/1");
+	if (wire_send(1, &clock_real, INT64_MAX, WIRE_HELLO | WIRE_REPLY, &b) < 0 ||
+	    wire_receive(0, &clock_real, INT64_MAX, &type, &b) < 0 || type != WIRE_EMIT)
 		_exit(0);
 	if (strcmp(how, "builder dies") == 0)
 		_exit(3);
@@ -91,8 +96,11 @@ __attribute__((constructor(65535))) static void be_a_worker(int argc, char **arg
 	if (argc < 2 || strcmp(argv[1], "--serve") != 0)
 		return;
 	const char *how = getenv("HONE_TEST_WORKER");
+	struct wire_hello hello;
+	if (wire_take_hello(0, &hello) < 0)
+		_exit(2);
 	if (how && strcmp(how, "refuse") == 0) {
-		(void)!wire_refuse(fail(E_UNSUPPORTED, "no such thing here"), 0, 1);
+		(void)!wire_refuse(fail(E_UNSUPPORTED, "no such thing here"), 1);
 		_exit(1);
 	}
 	if (how && strncmp(how, "builder ", 8) == 0)
@@ -301,8 +309,8 @@ TEST(builders_outlive_the_worker)
 TEST(bad_builders)
 {
 	static const char *const ways[] = {"builder dies", "builder talks nonsense", "builder refuses",
-					   "builder hangs"};
-	for (int i = 0; i < 4; i++) {
+					   "builder shuts the door", "builder hangs"};
+	for (int i = 0; i < 5; i++) {
 		struct runner *r = open_worker();
 		struct meas m;
 		int h;
@@ -310,7 +318,7 @@ TEST(bad_builders)
 		setenv("HONE_TEST_WORKER", ways[i], 1);
 		CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING);
 		int64_t start = clock_now(&clock_real), deadline = start + 60 * NS_PER_MS;
-		if (i < 3) {
+		if (i < 4) {
 			REQUIRE_OK(r->ops->build(r, task_conv, conv_cand, soon(), &h, &m));
 			CHECK(i < 2 ? h == -1 && m.status == MEAS_CRASH : h >= 0 && m.status == MEAS_OK);
 		} else {
