@@ -225,7 +225,7 @@ static bool rules(const struct honed *h, const struct client *c)
 static int do_resume(const struct call *k)
 {
 	char more[32];
-	int n = inhibit_remove(k->h, k->c->uid, rules(k->h, k->c), k->r->text);
+	int n = inhibits_remove(k->h, k->c->uid, rules(k->h, k->c), k->r->text);
 	if (!n && k->r->text[0])
 		return fail(E_NOTFOUND, "resume: there is no inhibit '%.60s' of yours", k->r->text);
 	if (k->c->owner)

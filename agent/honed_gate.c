@@ -154,7 +154,7 @@ static void drop(struct honed *h, int k)
 		h->inhibit[k] = h->inhibit[k + 1];
 }
 
-int inhibit_remove(struct honed *h, uid_t uid, bool all, const char *name)
+int inhibits_remove(struct honed *h, uid_t uid, bool all, const char *name)
 {
 	int n = 0;
 	for (int k = h->ninhibits - 1; k >= 0; k--) {

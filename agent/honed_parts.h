@@ -85,9 +85,9 @@ struct job {
 	bool killed;
 
 	enum lease held, wants;
-	bool stops;   /* as it said: a SIGSTOP stops all of it */
-	bool hushed;  /* for somebody else's exclusive lease */
-	bool stopped; /* by SIGSTOP */
+	bool stops;                /* as it said: a SIGSTOP stops all of it */
+	bool hushed;               /* for somebody else's exclusive lease */
+	bool stopped;              /* by SIGSTOP */
 	bool pass;                 /* was passed over by an exclusive lease: goes before the next */
 	int64_t held_ns, wants_ns; /* since */
 	struct ask lease, release;
@@ -200,7 +200,7 @@ void gate_glance(struct honed *h, const struct honed_event *e);
 void gate_file_inhibit(struct honed *h, const struct honed_event *e);
 void gate_kept(struct honed *h, const struct honed_event *e);
 int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const char **name);
-int inhibit_remove(struct honed *h, uid_t uid, bool all, const char *name);
+int inhibits_remove(struct honed *h, uid_t uid, bool all, const char *name);
 const char *gate_inhibited(const struct honed *h);
 bool gate_lets_start(const struct honed *h, enum view_kind v);
 void gate_tick(struct honed *h);
