@@ -20,6 +20,7 @@ void honed_log(struct honed *h, int level, const char *fmt, ...)
 	va_start(va, fmt);
 	vsnprintf(text, sizeof text, fmt, va);
 	va_end(va);
+	log_one_line(text);
 	honed_act(h, &(struct honed_action){.kind = HA_LOG, .level = level, .text = text});
 }
 

@@ -116,14 +116,6 @@ static struct inhibit *inhibit_new(struct honed *h, uid_t uid, int64_t until_ns)
 	return i;
 }
 
-/* A file's line: nothing in it but text. */
-static void plain(char *s)
-{
-	for (; *s; s++)
-		if ((unsigned char)*s < ' ' || *s == 0x7f)
-			*s = ' ';
-}
-
 int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const char **name)
 {
 	if (of_user(h, uid) >= INHIBITS_OF_USER)
@@ -136,7 +128,7 @@ int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const c
 	snprintf(i->name, sizeof i->name, "%u-%u-%lld", (unsigned)uid, ++h->inhibit_number,
 		 until_ns == NEVER ? 0LL : (long long)until_ns);
 	snprintf(i->why, sizeof i->why, "%.200s (user %u)", why, (unsigned)uid);
-	plain(i->why);
+	log_one_line(i->why);
 	honed_act(h, &(struct honed_action){.kind = HA_INHIBIT, .name = i->name, .text = i->why});
 	honed_log(h, 1, "inhibited: %s", i->why);
 	*name = i->name;
@@ -186,7 +178,7 @@ void gate_kept(struct honed *h, const struct honed_event *e)
 		return;
 	snprintf(i->name, sizeof i->name, "%s", again);
 	snprintf(i->why, sizeof i->why, "%.200s", e->text ? e->text : "no reason given");
-	plain(i->why);
+	log_one_line(i->why);
 	if (number > h->inhibit_number)
 		h->inhibit_number = number;
 	heed(h);

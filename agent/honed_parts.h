@@ -6,6 +6,7 @@
 #include "agent/gate.h"
 #include "agent/honed.h"
 #include "agent/policy.h"
+#include "platform/log.h"
 
 #define LOOK_NS (50 * NS_PER_MS)   /* between looks while a job runs */
 #define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */

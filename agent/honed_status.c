@@ -113,6 +113,7 @@ void status_word(const struct honed *h, const char **state, char *text, size_t n
 	} else {
 		*state = word_of_idle(h, text, n);
 	}
+	log_one_line(text);
 }
 
 /* JSON */

@@ -7,12 +7,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static atomic_int level = LOG_NORMAL; /* any thread may set and ask */
 static atomic_bool journal;
-static bool live_shown;               /* a live line is on the terminal: erase it before other words */
-static int64_t live_last_ns;          /* off a terminal: when the last line was written */
+static bool live_shown;      /* a live line is on the terminal: erase it before other words */
+static int64_t live_last_ns; /* off a terminal: when the last line was written */
 
 void log_level_set(enum log_level l)
 {
@@ -59,6 +60,13 @@ void log_plain(char *text)
 			*p = '?';
 		p += n ? n : 1;
 	}
+}
+
+void log_one_line(char *text)
+{
+	log_plain(text);
+	for (char *p = strpbrk(text, "\n\t"); p; p = strpbrk(p, "\n\t"))
+		*p = '?';
 }
 
 /* Without memory, nothing but the format. */

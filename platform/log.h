@@ -21,5 +21,7 @@ void log_live(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Text from outside (names of a model, records of strangers) must not command a terminal: what is no UTF-8, and every
  * control character but newline and tab, becomes '?'. */
 void log_plain(char *text);
+/* The same, and newline and tab, too: one line whatever comes. */
+void log_one_line(char *text);
 
 #endif

@@ -23,12 +23,8 @@ static void add_span(struct buf *b, double s)
 /* A line of its own on standard output, plain. */
 static void say(const char *what, struct buf *b)
 {
-	if (b->p) {
-		for (char *p = b->p; *p; p++)
-			if (*p == '\n' || *p == '\t')
-				*p = '?';
-		log_plain(b->p);
-	}
+	if (b->p)
+		log_one_line(b->p);
 	if (b->n)
 		printf("%-10s %s\n", what, buf_str(b));
 	buf_free(b);
@@ -195,9 +191,6 @@ void status_line(const json_t *s, struct buf *out)
 		if (before > 0 && now > 0)
 			buf_printf(out, " %.3f -> %.3f ms", before, now);
 	}
-	for (char *p = out->p; p && *p; p++)
-		if (*p == '\n' || *p == '\t')
-			*p = '?';
 	if (out->p)
-		log_plain(out->p);
+		log_one_line(out->p);
 }

@@ -26,9 +26,7 @@ void table_cell(struct table *t, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	for (char *p = strpbrk(text, "\n\t"); p; p = strpbrk(p, "\n\t"))
-		*p = '?';
-	log_plain(text);
+	log_one_line(text);
 	add(t, arena_strdup(&t->arena, text));
 }
 
