@@ -3,6 +3,7 @@
 #include "agent/wire_msg.h"
 #include "platform/child.h"
 #include "platform/log.h"
+#include "platform/patience.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,9 +23,9 @@ enum { JOBS = 32, MOST_DEATHS = 8 /* as the header says */ };
 
 struct job {
 	struct key key;
-	enum ahead state; /* AHEAD_NOT: a free place */
-	uint64_t number;  /* in the order of adding */
-	int64_t begun_ns;
+	enum ahead state;         /* AHEAD_NOT: a free place */
+	uint64_t number;          /* in the order of adding */
+	struct patience patience; /* with the build, since it was begun */
 	struct buf request;
 	struct made made;
 };
@@ -166,7 +167,8 @@ static void begin(struct builders *b, struct builder *w, struct job *j)
 	int rc = w->child.in >= 0 ? E_OK : start(b, w, end_ns);
 	w->job = j;
 	j->state = AHEAD_RUNNING;
-	j->begun_ns = clock_now(b->clock);
+	int64_t now_ns = clock_now(b->clock);
+	j->patience = patience_until(now_ns, now_ns + HANG_NS);
 	if (rc >= 0)
 		rc = wire_send(w->child.in, b->clock, end_ns, WIRE_EMIT, &j->request);
 	if (rc < 0)
@@ -240,7 +242,7 @@ static void stop_hung(struct builders *b)
 {
 	for (int i = 0; i < b->n; i++) {
 		struct builder *w = &b->builder[i];
-		if (!w->job || clock_now(b->clock) - w->job->begun_ns < HANG_NS)
+		if (!w->job || patience_left(&w->job->patience, clock_now(b->clock)) > 0)
 			continue;
 		(void)fail(E_TIMEOUT, "a build took longer than %d s", (int)(HANG_NS / NS_PER_S));
 		lose(b, w, MEAS_TIMEOUT);

@@ -26,7 +26,8 @@ static void run_flushed(const struct local *l, const struct built *b)
 	fpu_restore(old);
 }
 
-/* 200 times what the machine's peaks allow, at most a minute, and 0.2 s for a busy machine. */
+/* Of processor time, so that a process that was stopped, or has to wait for others, is not taken for hung:
+ * 200 times what the machine's peaks allow, at most a minute, and 0.2 s. */
 static int64_t patience_ns(const struct local *l, const struct exercise *x)
 {
 	double gflops = l->target.fma_gflops > 0 ? l->target.fma_gflops : 1;
@@ -43,7 +44,7 @@ struct first_run {
 	const struct local *l;
 	const struct built *b;
 	pid_t parent;
-	int64_t patience_ns;
+	int64_t patience_ns, left_ns; /* of processor time; to the deadline */
 };
 
 /* Not by default action: that would dump the worker's memory, which is the candidate's too. */
@@ -63,14 +64,20 @@ NO_SHADOW static void catch_crashes(void *stack)
 }
 
 /* The process ends by itself when its time is over: its parent need not be able to stop others. */
-NO_SHADOW static void set_alarm(int64_t ns)
+NO_SHADOW static void set_alarm(int which, int sig, int64_t ns)
 {
 	const struct itimerval t = {.it_value = {ns / NS_PER_S, ns % NS_PER_S / 1000 + 1}};
+	signal(sig, SIG_DFL);
+	setitimer(which, &t, NULL);
+}
+
+NO_SHADOW static void set_alarms(const struct first_run *f)
+{
 	sigset_t all;
 	sigemptyset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
-	signal(SIGALRM, SIG_DFL);
-	setitimer(ITIMER_REAL, &t, NULL);
+	set_alarm(ITIMER_PROF, SIGPROF, f->patience_ns);
+	set_alarm(ITIMER_REAL, SIGALRM, f->left_ns);
 }
 
 NO_SHADOW static int be_the_candidate(void *ctx)
@@ -79,7 +86,7 @@ NO_SHADOW static int be_the_candidate(void *ctx)
 	const struct local *l = f->l;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	catch_crashes((char *)l->stack + STACK_GUARD_BYTES);
-	set_alarm(f->patience_ns);
+	set_alarms(f);
 	if (getppid() != f->parent)
 		return 0;
 	if (l->cage && !l->cage(l->cage_ctx))
@@ -102,7 +109,7 @@ static int open_stack(struct local *l)
 
 static enum meas_status judge(int how)
 {
-	if (WIFSIGNALED(how) && WTERMSIG(how) == SIGALRM)
+	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGPROF || WTERMSIG(how) == SIGALRM))
 		return MEAS_TIMEOUT;
 	return WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
 }
@@ -111,13 +118,12 @@ static enum meas_status judge(int how)
  * page tables and faults afterwards. A crash or hang is the child's alone; a wild write is not. */
 static int run_isolated(struct local *l, const struct built *b, int64_t deadline_ns, enum meas_status *status)
 {
-	int64_t now = clock_now(&clock_real), patience = patience_ns(l, b->x);
-	bool cut = deadline_ns - now < patience;
+	int64_t left_ns = deadline_ns - clock_now(&clock_real);
 	int how = 0, rc = open_stack(l);
-	struct first_run f = {l, b, getpid(), cut ? deadline_ns - now : patience};
+	struct first_run f = {l, b, getpid(), patience_ns(l, b->x), left_ns};
 	if (rc < 0)
 		return rc;
-	if (f.patience_ns <= 0)
+	if (left_ns <= 0)
 		return fail(E_TIMEOUT, "the deadline came before a candidate ran for the first time");
 	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
 	if (pid < 0)
@@ -126,7 +132,7 @@ static int run_isolated(struct local *l, const struct built *b, int64_t deadline
 	while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
 		;
 	*status = judge(how);
-	if (*status == MEAS_TIMEOUT && cut)
+	if (*status == MEAS_TIMEOUT && WTERMSIG(how) == SIGALRM)
 		return fail(E_TIMEOUT, "the deadline came while a candidate ran for the first time");
 	if (WIFEXITED(how) && WEXITSTATUS(how) == UNCAGED)
 		return fail(E_IO, "the kernel takes no system-call filter for a candidate");

@@ -129,7 +129,8 @@ static int try_once(struct leashed *w, struct call *c, const char **taint)
 		return rc;
 	int did = c->fn(w, c);
 	rc = leash_release(w->leash, taint);
-	if (did == E_CHILD && *taint) {
+	bool early = did == E_TIMEOUT && clock_now(w->base.clock) < c->deadline_ns; /* a worker that rested */
+	if (*taint && (did == E_CHILD || early)) {
 		lose_all(w);
 		return 0;
 	}

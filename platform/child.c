@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/child.h"
 
+#include "platform/patience.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -180,22 +182,33 @@ int child_start(struct child *c, char *const argv[], const struct child_limits *
 	return fail(err == ENOENT ? E_NOTFOUND : E_IO, "cannot start %s: %s", argv[0], strerror(err));
 }
 
-/* Waits until fd is ready. Short waits, because the clock may not be the one that poll counts on. */
+/* At most a slice: the clock may not be the one that poll counts on. 1: fd is ready. */
+static int poll_slice(int fd, short events, int64_t left_ns)
+{
+	int64_t ns = left_ns < PATIENCE_SLICE_NS ? left_ns : PATIENCE_SLICE_NS;
+	struct pollfd p = {.fd = fd, .events = events};
+	int n = poll(&p, 1, (int)((ns + NS_PER_MS - 1) / NS_PER_MS));
+	if (n < 0 && errno != EINTR)
+		return fail(E_IO, "cannot wait for a pipe: %s", strerror(errno));
+	return n > 0;
+}
+
 static int wait_ready(int fd, short events, struct clock *clock, int64_t deadline_ns)
 {
-	for (;;) {
-		int64_t left = deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - clock_now(clock);
-		if (left <= 0)
+	int64_t now_ns = clock_now(clock);
+	struct patience p = patience_until(now_ns, deadline_ns);
+	int rc = 0;
+	while (rc == 0) {
+		int64_t left_ns = deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - now_ns;
+		bool more = patience_left(&p, now_ns) > 0; /* also where it was stopped meanwhile */
+		p.end_ns = deadline_ns;
+		if (left_ns <= 0 && !more)
 			return fail(E_TIMEOUT, "no %s before the deadline",
 				    events == POLLIN ? "answer" : "reader");
-		int ms = left > 100 * NS_PER_MS ? 100 : (int)((left + NS_PER_MS - 1) / NS_PER_MS);
-		struct pollfd p = {.fd = fd, .events = events};
-		int n = poll(&p, 1, ms);
-		if (n > 0)
-			return E_OK;
-		if (n < 0 && errno != EINTR)
-			return fail(E_IO, "cannot wait for a pipe: %s", strerror(errno));
+		rc = poll_slice(fd, events, left_ns > 0 ? left_ns : PATIENCE_SLICE_NS);
+		now_ns = clock_now(clock);
 	}
+	return rc < 0 ? rc : E_OK;
 }
 
 static bool again(int err)

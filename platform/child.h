@@ -26,7 +26,9 @@ int child_start(struct child *c, char *const argv[], const struct child_limits *
 /* Instead of a child: a stream to who listens at a Unix socket; `in` and `out` are one connection. E_NOTFOUND: nobody does.
  * While all rest it waits. */
 int child_connect(struct child *c, const char *path, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
-/* Read or write exactly n bytes before the deadline (on `clock`): E_TIMEOUT, E_CHILD when the other side closed. */
+/* Read or write exactly n bytes before the deadline (on `clock`): E_TIMEOUT, E_CHILD when the other side closed. Where
+ * this process was stopped meanwhile and the deadline passed, the other side, perhaps stopped with it, has one slice of
+ * platform/patience.h more. */
 int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns) MUST_CHECK;
 /* Close both ends, SIGKILL if it lives after grace_ns, reap. Idempotent. Returns the wait status. */

@@ -30,6 +30,40 @@ TEST(echo)
 	CHECK(child_stop(&c, 0) == 0 && c.pid == 0 && c.in == -1);
 }
 
+/* A clock that stands, and jumps at its n-th look, as after a SIGSTOP; data comes at the one behind that. */
+static int looks, jump_at, write_at, write_to;
+
+static int64_t jumping(struct clock *c)
+{
+	(void)c;
+	if (++looks == write_at && write(write_to, "x", 1) != 1)
+		return 0;
+	return looks >= jump_at ? 5 * NS_PER_S + looks * NS_PER_MS : looks * NS_PER_MS;
+}
+
+/* The other side was stopped with us: it is heard once more after the deadline has passed meanwhile, and then no more. */
+TEST(a_jump_over_the_deadline_is_no_hang)
+{
+	struct clock c = {.now = jumping};
+	int fd[2];
+	char byte;
+	REQUIRE(pipe(fd) == 0);
+	write_to = fd[1];
+	for (int i = 0; i < 2; i++) {
+		looks = 0;
+		jump_at = 3;
+		write_at = i ? 3 : 1000;
+		int rc = fd_read_full(fd[0], &byte, 1, &c, NS_PER_S);
+		CHECK(rc == (i ? E_OK : E_TIMEOUT));
+		CHECK(looks <= 5);
+	}
+	looks = 0;
+	jump_at = 1; /* it was late before it looked at all */
+	CHECK_FAILS(fd_read_full(fd[0], &byte, 1, &c, NS_PER_S), E_TIMEOUT, "deadline");
+	close(fd[0]);
+	close(fd[1]);
+}
+
 TEST(end_of_stream_ends_the_child)
 {
 	struct child c;

@@ -263,6 +263,7 @@ struct odd_runner {
 	enum meas_status fails; /* the next `failing` builds, MEAS_OK: none */
 	int failing;
 	int dying; /* calls from now on: the last of them loses the worker; 0: none */
+	int how;   /* it says so: E_CHILD, or E_TIMEOUT; 0: E_CHILD */
 	bool closed;
 };
 
@@ -283,7 +284,7 @@ static int odd_build(struct runner *r, const char *task, const char *cand, int64
 	*handle = -1;
 	*m = (struct meas){.status = o->failing > 0 ? o->fails : MEAS_OK};
 	if (died(o))
-		return fail(E_CHILD, "the worker is gone");
+		return fail(o->how ? o->how : E_CHILD, "the worker is gone");
 	if (o->failing-- <= 0)
 		*handle = o->births * 1000 + o->next++;
 	return E_OK;
@@ -425,6 +426,11 @@ TEST(kernels_outlive_a_worker_that_was_let_go)
 	odd.dying = 1; /* while one is revived */
 	CHECK_OK(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m));
 	CHECK(m[0].status == MEAS_OK && odd.births == 3);
+	atomic_store(&fake.taints, 1);
+	odd.dying = 1;
+	odd.how = E_TIMEOUT; /* it rested for longer than it may be silent */
+	CHECK(build(r, "c", m) >= 0 && odd.births == 4);
+	odd.how = 0;
 	odd.dying = 1; /* and one that died of itself is dead */
 	CHECK_FAILS(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m), E_CHILD, "gone");
 	CHECK_FAILS(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m), E_CHILD, "lost");
