@@ -61,17 +61,23 @@ static void find_tree(struct loop *l)
 		add_children(&l->tree, l->tree.pid[i]);
 }
 
-/* utime, stime and those of children that it has reaped, behind the name, which may hold anything. */
-static int64_t ticks_of(pid_t pid)
+/* Of all its threads, and of children that it has reaped. Its own clock is exact, where utime and stime are
+ * rounded to ticks; the name may hold anything. */
+static int64_t used_ns(pid_t pid)
 {
 	char path[32], text[1024];
-	unsigned long long t[4] = {0};
+	unsigned long long reaped[2];
+	struct timespec t;
+	clockid_t clock;
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	int64_t ns = t.tv_sec * NS_PER_S + t.tv_nsec;
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
 	const char *p = read_text(path, text, sizeof text) ? strrchr(text, ')') : NULL;
-	if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu", &t[0],
-			 &t[1], &t[2], &t[3]) != 4)
-		return 0;
-	return (int64_t)(t[0] + t[1] + t[2] + t[3]);
+	if (p && sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %llu %llu", &reaped[0],
+			&reaped[1]) == 2)
+		ns += (int64_t)(reaped[0] + reaped[1]) * (NS_PER_S / sysconf(_SC_CLK_TCK));
+	return ns;
 }
 
 static int64_t workers_ns(const struct loop *l)
@@ -90,13 +96,13 @@ static int64_t workers_ns(const struct loop *l)
 static int64_t own_ns(struct loop *l, int64_t now_ns)
 {
 	struct rusage u;
-	int64_t ns = workers_ns(l), tick_ns = NS_PER_S / sysconf(_SC_CLK_TCK);
+	int64_t ns = workers_ns(l);
 	if (now_ns - l->tree_ns >= TREE_NS) {
 		find_tree(l);
 		l->tree_ns = now_ns;
 	}
 	for (int i = 0; i < l->tree.n; i++)
-		ns += ticks_of(l->tree.pid[i]) * tick_ns;
+		ns += used_ns(l->tree.pid[i]);
 	getrusage(RUSAGE_CHILDREN, &u);
 	ns += (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * NS_PER_S +
 	      (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
