@@ -168,6 +168,7 @@ static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, int *
 		return rc;
 	}
 	pid_t parent = getpid();
+	(void)!setenv("HONE_CONTROL_FD", "3", 1); /* CONTROL_FD; here, as after fork nothing is allocated */
 	*pid = fork();
 	if (*pid == 0)
 		become(w.arg, a, pair[1], status[1], parent);
