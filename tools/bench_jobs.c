@@ -109,6 +109,8 @@ static int run_program(char *const argv[], int cpu)
 		if (cpu >= 0)
 			(void)sched_setaffinity(0, sizeof set, &set);
 		unsetenv("HONE_SOCKET");
+		if (!freopen("/dev/null", "w", stdout))
+			_exit(127);
 		execv(argv[0], argv);
 		_exit(127);
 	}
@@ -134,7 +136,6 @@ static int tune_one(struct bench *b, enum way way, int model)
 				   seed,
 				   "--threads",
 				   "1",
-				   "--json",
 				   "--cache",
 				   b->cache[way],
 				   way == ALONE ? "--builders" : NULL,
@@ -159,8 +160,8 @@ static int tune_together(struct bench *b)
 	char conf[PATH_MAX];
 	snprintf(conf, sizeof conf, "%s/honed.conf", b->dir);
 	int rc = write_conf(b, conf);
-	char *const argv[] = {(char *)b->honed, "--boot", "--conf", conf, NULL};
-	setenv("STATE_DIRECTORY", b->dir, 1);
+	char *const argv[] = {(char *)b->honed, "--boot",  "--config",     conf, "--run",
+			      (char *)b->dir,   "--state", (char *)b->dir, NULL};
 	return rc < 0 ? rc : run_program(argv, -1);
 }
 
