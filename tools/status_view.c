@@ -46,9 +46,9 @@ static void next_of(const json_t *m, struct buf *b)
 		buf_printf(b, "%s", error);
 	else if (missing > 0)
 		buf_printf(b, "%.0f kernels without code", missing);
-	else if (promise > 0)
+	else if (promise > 0.005)
 		buf_printf(b, "%.0f %% promised", 100 * promise);
-	if (json_is_number(json_object_get(m, "next_s"))) {
+	if (daemon_num(m, "next_s", 0) > 0) {
 		buf_puts(b, b->n ? "; in " : "in ");
 		add_span(b, daemon_num(m, "next_s", 0));
 	}
@@ -90,7 +90,7 @@ static void gate_line(const json_t *g)
 	if (*text)
 		buf_printf(&b, ": %s", text);
 	double load = daemon_num(g, "load_pct", -1), temp = daemon_num(g, "temp_c", NAN);
-	if (load >= 0)
+	if (load >= 0 && !strstr(text, "others use"))
 		buf_printf(&b, "; load of others %.0f %%", load);
 	if (isfinite(temp))
 		buf_printf(&b, "; %.1f C in %s, %.1f C below its limit", temp, daemon_text(g, "zone", "?"),
