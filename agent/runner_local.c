@@ -205,9 +205,11 @@ static int new_handle(struct local *l)
 	return first;
 }
 
+/* Memory too: a worker's is limited, and a task or candidate that wants more is no fault of the machine. */
 static bool is_data(int rc)
 {
-	return rc == E_INFEASIBLE || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND;
+	return rc == E_INFEASIBLE || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND ||
+	       rc == E_NOMEM;
 }
 
 /* What a build came to is data where it is the candidate's. */
@@ -261,7 +263,7 @@ static int local_build(struct runner *r, const char *task, const char *cand, int
 	*handle = -1;
 	int rc = begin(l, task, deadline_ns, &x, m);
 	if (rc < 0)
-		return rc;
+		return rc == E_NOMEM ? judge(rc, m) : rc;
 	x->users++; /* while it is built */
 	int64_t start = clock_now(r->clock);
 	rc = judge(compile(l, x, cand, &b), m);
@@ -284,7 +286,7 @@ int local_load(struct runner *r, const char *task, struct key object, struct blo
 	*handle = -1;
 	int rc = begin(l, task, deadline_ns, &x, m);
 	if (rc < 0)
-		return rc;
+		return rc == E_NOMEM ? judge(rc, m) : rc;
 	struct code *c = ARENA_NEW(&l->arena, struct code);
 	struct object *o = find_object(l, object);
 	x->users++; /* while it is loaded */

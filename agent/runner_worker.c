@@ -18,6 +18,9 @@
 #define GRACE_NS (20 * NS_PER_MS)
 /* A worker that has not started by then, or not handed over what it has, is broken. */
 #define START_NS (10 * NS_PER_S)
+/* So long a build may take, with its task's inputs and the check: a compiler that hangs must not cost the
+ * box. */
+#define BUILD_NS (20 * NS_PER_S)
 
 enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
 
@@ -36,10 +39,15 @@ struct remote {
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c);
 static int nonsense(struct remote *w);
 
+static int64_t within(const struct remote *w, int64_t ns, int64_t deadline_ns)
+{
+	int64_t latest_ns = clock_now(w->base.clock) + ns;
+	return latest_ns < deadline_ns ? latest_ns : deadline_ns;
+}
+
 static int64_t by(const struct remote *w, int64_t deadline_ns)
 {
-	int64_t latest_ns = clock_now(w->base.clock) + START_NS;
-	return latest_ns < deadline_ns ? latest_ns : deadline_ns;
+	return within(w, START_NS, deadline_ns);
 }
 
 /* Cpus of this process less those that are spared, and how it is scheduled: a worker that is no child of ours
@@ -232,6 +240,7 @@ static int remote_build(struct runner *r, const char *task, const char *cand, in
 	*m = (struct meas){.threads = r->threads};
 	if (wire_left(r->clock, deadline_ns) == 0)
 		return fail(E_TIMEOUT, "the deadline has passed");
+	deadline_ns = within(w, BUILD_NS, deadline_ns);
 	int rc = w->builders ? take_ahead(w, task, cand, deadline_ns, handle, m) : E_NOTFOUND;
 	if (rc != E_NOTFOUND)
 		return rc;

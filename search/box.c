@@ -60,6 +60,31 @@ static int64_t slow_build_ns(const struct pace *p)
 	return second;
 }
 
+/* The lower of the two in the middle; 0 before there is one. */
+static int64_t middle_build_ns(const struct pace *p)
+{
+	int64_t ns[PACE];
+	int n = 0;
+	for (; n < p->n && n < PACE; n++) {
+		int at = n;
+		for (; at > 0 && ns[at - 1] > p->ns[n]; at--)
+			ns[at] = ns[at - 1];
+		ns[at] = p->ns[n];
+	}
+	return n ? ns[(n - 1) / 2] : 0;
+}
+
+/* What the next build of a task has to be expected to take. */
+static int64_t expected_build_ns(const struct box *b, const struct pace *p)
+{
+	return p->n < 2 ? middle_build_ns(&b->pace) : slow_build_ns(p);
+}
+
+static void add_build(struct pace *p, int64_t ns)
+{
+	p->ns[p->n++ % PACE] = ns;
+}
+
 static void count_build(struct job_spent *s, enum ahead made, int64_t took_ns, const struct meas *m)
 {
 	int64_t check_ns = m->check_ns < took_ns ? m->check_ns : took_ns;
@@ -74,12 +99,13 @@ int box_build(struct box *b, struct pace *p, const char *task, const char *cand,
 	*m = (struct meas){.status = MEAS_CRASH};
 	*out = (struct built){.handle = -1};
 	enum ahead made = b->runner->builders ? b->runner->ops->progress(b->runner, task, cand) : AHEAD_NOT;
-	if (box_over(b) || (made != AHEAD_DONE && box_left_ns(b) < slow_build_ns(p)))
+	if (box_over(b) || (made != AHEAD_DONE && box_left_ns(b) < expected_build_ns(b, p)))
 		return stopped();
 	int64_t start_ns = clock_now(b->runner->clock);
 	int handle = -1, rc = b->runner->ops->build(b->runner, task, cand, b->deadline_ns, &handle, m);
 	int64_t took_ns = clock_now(b->runner->clock) - start_ns;
-	p->ns[p->n++ % PACE] = took_ns > m->build_ns ? took_ns : m->build_ns;
+	add_build(p, took_ns > m->build_ns ? took_ns : m->build_ns);
+	add_build(&b->pace, took_ns > m->build_ns ? took_ns : m->build_ns);
 	b->build_ns = b->build_ns ? b->build_ns + (took_ns - b->build_ns) / 8 : took_ns;
 	count_build(&b->spent, made, took_ns, m);
 	rc = judge(b, rc, m);

@@ -14,6 +14,15 @@
 
 enum { BOX_MAX_RACE = 6, BOX_WINDOW = 16 };
 
+/* What the last builds of a task took. The second slowest of them has to fit in what is left, for another to
+ * be begun: one slow build among fast ones says nothing of the next, and one that does not end in time is cut
+ * short at the deadline. A task that has had less than two has to expect the middle one of all tasks' builds.
+ */
+struct pace {
+	int n; /* builds so far */
+	int64_t ns[8];
+};
+
 struct box {
 	const struct job *job;
 	struct runner *runner;
@@ -25,15 +34,8 @@ struct box {
 	struct akin akin;       /* what won until now */
 	struct promise promise; /* what slices brought until now */
 	int64_t build_ns;       /* what a build takes: the mean of all tasks' lately */
+	struct pace pace;       /* of all tasks */
 	struct job_spent spent; /* so far, but for what is the job's own */
-};
-
-/* What the last builds of a task took. The second slowest of them has to fit in what is left, for another to
- * be begun: one slow build among fast ones says nothing of the next, and one that does not end in time is cut
- * short at the deadline. */
-struct pace {
-	int n; /* builds so far */
-	int64_t ns[8];
 };
 
 /* A built candidate; worth nothing once the worker has been replaced. */

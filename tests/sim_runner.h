@@ -51,8 +51,9 @@ struct sim_runner {
 	double death_rate;
 	int stop_after; /* calls; 0: never */
 	int builds;
-	int slow_build;        /* this one takes slow_ns; 0: none */
+	int slow_build;        /* this one takes slow_ns; 0: none; -1: all */
 	const char *slow_task; /* so does each of this task; NULL: none */
+	int cut;               /* of such, how many the deadline ended */
 	int64_t slow_ns;
 	const char *broken;  /* this candidate's answers are wrong; NULL: none */
 	const char *stalled; /* this one's first `stalls` builds time out; NULL: none */
@@ -212,9 +213,10 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	*handle = -1;
 	if (rc < 0 || !k)
 		return rc;
-	if (++s->builds == s->slow_build || (s->slow_task && !strcmp(s->slow_task, task))) {
+	if (++s->builds == s->slow_build || s->slow_build < 0 || (s->slow_task && !strcmp(s->slow_task, task))) {
 		int64_t left = deadline_ns - clock_now(dev_sim.clock());
 		clock_advance(dev_sim.clock(), s->slow_ns < left ? s->slow_ns : left + 1);
+		s->cut += left < s->slow_ns;
 		if (left < s->slow_ns)
 			return fail(E_TIMEOUT, "the deadline passed");
 	}

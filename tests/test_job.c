@@ -223,6 +223,28 @@ TEST(slow_builds_do_not_end_a_box_early)
 	}
 }
 
+/* A compile that would not end inside the box is not begun, of a task that has had none either. */
+TEST(no_build_is_begun_that_would_be_cut)
+{
+	for (int i = 0; i < 30; i++) {
+		int64_t box = 2 * NS_PER_S + i * 37 * NS_PER_MS;
+		open_setup(&setup, 1 + (uint64_t)i, 0.03, 3, box);
+		setup.s->slow_build = -1;
+		setup.s->slow_ns = (250 + i % 3 * 50) * NS_PER_MS;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->builds >= 3 && setup.s->cut == 0);
+		CHECK(clock_now(dev_sim.clock()) <= box - 30 * NS_PER_MS);
+		close_setup(&setup);
+	}
+	/* Nothing fits. */
+	open_setup(&setup, 1, 0.03, 3, 400 * NS_PER_MS);
+	setup.s->slow_build = -1;
+	setup.s->slow_ns = 150 * NS_PER_MS;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.s->builds <= 2 && setup.s->cut == 0);
+	close_setup(&setup);
+}
+
 TEST(same_seed_same_result)
 {
 	static struct job_result first;

@@ -488,4 +488,44 @@ TEST(the_worker_is_confined_and_works)
 	}
 }
 
+/* A task of more than the memory that a worker has. */
+static const char huge[] = "task syms=0\n"
+			   "operand X in f32 [100000000] plain\n"
+			   "operand Y out f32 [100000000] plain\n"
+			   "stage i:100000000\n"
+			   "read X [i]\n"
+			   "body r0\n"
+			   "write Y [i]\n";
+
+static int build_in_little_memory(void *ctx)
+{
+	struct meas m;
+	int h;
+	(void)ctx;
+	if (sandbox_limit(&(struct sandbox_limits){.memory_bytes = INT64_C(400) << 20}) < 0)
+		return 2;
+	struct runner *r = open_worker(1);
+	int pid = only_child();
+	if (r->ops->build(r, huge, "", INT64_MAX, &h, &m) < 0 || h != -1 || m.status != MEAS_BUILD)
+		return 3;
+	if (r->ops->build(r, task_conv, "tile=x:3", INT64_MAX, &h, &m) < 0 || m.status != MEAS_OK)
+		return 4;
+	if (only_child() != pid)
+		return 5;
+	r->ops->close(r);
+	return 0;
+}
+
+TEST(memory_that_runs_out_is_data)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	if (sanitized)
+		SKIP("sanitizers need all the address space");
+	int how = in_process(build_in_little_memory, NULL);
+	if (how)
+		printf("status %x\n", how);
+	CHECK(how == 0);
+}
+
 TEST_MAIN
