@@ -406,13 +406,18 @@ void job_done(struct honed *h, struct job *j, const struct request *r)
 
 /* Resting */
 
+/* One that stands still for another's lease stays so. */
 static void rest(struct honed *h, struct job *j)
+{
+	j->rest = j->stopped ? REST_STOPPED : REST_TOLD;
+	j->rest_ns = h->now_ns;
+	h->yields++;
+}
+
+static void tell_to_rest(struct honed *h, struct job *j)
 {
 	char why[220];
 	snprintf(why, sizeof why, "the gate closed: %s", h->view[j->view].text);
-	j->rest = REST_TOLD;
-	j->rest_ns = h->now_ns;
-	h->yields++;
 	lease_drop(h, j, why);
 	job_say(h, j, "yield");
 	honed_log(h, 2, "job %d rests: %s", j->number, h->view[j->view].text);
@@ -433,7 +438,7 @@ static void go_on(struct honed *h, struct job *j)
 
 void jobs_rests(struct honed *h)
 {
-	bool looked = h->seen_ns != LONG_AGO;
+	bool looked = h->seen_ns != LONG_AGO, rests[HONED_JOBS] = {false};
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct job *j = &h->job[i];
 		const struct verdict *v = &h->view[j->view];
@@ -442,11 +447,14 @@ void jobs_rests(struct honed *h)
 			continue;
 		if (looked && v->free_memory)
 			job_kill(h, j, END_MEMORY);
-		else if (shut && !j->rest)
+		else if ((rests[i] = shut && !j->rest))
 			rest(h, j);
 		else if (!shut && j->rest)
 			go_on(h, j);
 	}
+	for (int i = 0; i < HONED_JOBS; i++) /* none goes on for a lease that another loses */
+		if (rests[i])
+			tell_to_rest(h, &h->job[i]);
 }
 
 /* Each answers when it is due; NEVER: not at all. */
