@@ -224,8 +224,9 @@ size:
 fuzz:
 	@sh configs/deps.sh clang libclang-rt-14-dev
 	@+MAKE="$(MAKE)" sh configs/fuzz.sh
-torture: $(patsubst %,$(B)/tests/%,test_torture test_cache_faults test_cache_beside test_cache_limits test_cache_full cuts)
+torture: $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_faults test_cache_beside test_cache_limits test_cache_full cuts)
 	@TORTURE_STATES=20000 $(B)/tests/test_torture
+	@LIVES=10000 $(B)/tests/test_scenario
 	@for t in faults beside limits full; do $(B)/tests/test_cache_$$t || exit 1; done
 	@sh configs/torture.sh $(B)
 $(B)/man: $(B)/hone
