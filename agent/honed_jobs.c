@@ -104,15 +104,26 @@ static void tell(struct honed *h, struct job *j, const char *error, const struct
 
 /* Starting */
 
+/* Whose memory was no longer free when that was looked at. */
+static int jobs_grown(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct job *j = &h->job[i];
+		n += j->ours && job_lives(j) && j->started_ns + GROWN_NS <= h->seen_ns;
+	}
+	return n;
+}
+
+/* However many are asked for: no more than what is free of memory has room for, but one. */
 int jobs_most(const struct honed *h)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
-	if (most > 0)
-		return most < HONED_JOBS ? most : HONED_JOBS;
-	most = h->o.ncpus < HONED_JOBS ? h->o.ncpus : HONED_JOBS;
+	most = most > 0 ? most : h->o.ncpus;
+	most = most < HONED_JOBS ? most : HONED_JOBS;
 	int64_t each = h->conf->job_memory_bytes;
 	if ((h->vitals.has & VITAL_MEMORY) && each > 0) {
-		int64_t fit = jobs_ours(h) + h->vitals.memory_free_bytes / each;
+		int64_t fit = jobs_grown(h) + h->vitals.memory_free_bytes / each;
 		most = fit < most ? (int)fit : most;
 	}
 	return most > 1 ? most : 1;

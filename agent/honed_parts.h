@@ -19,6 +19,7 @@
 #define PAUSE_NS (10 * NS_PER_S)
 #define PAUSE_MOST_NS (3600 * NS_PER_S)
 #define STORE_PAUSE_NS (60 * NS_PER_S)
+#define GROWN_NS (5 * NS_PER_S) /* until a job has the memory that it needs, about */
 #define DAY_NS (86400 * NS_PER_S)
 #define NEVER INT64_MAX
 #define LONG_AGO (INT64_MIN / 4)

@@ -144,6 +144,19 @@ TEST(the_holder_dies_and_the_others_go_on)
 	board_free(b);
 }
 
+TEST(jobs_are_as_many_as_memory_has_room_for)
+{
+	for (int jobs = 0; jobs <= 4; jobs += 4) {
+		struct board *b = board_new(HONED_BOX, 4);
+		b->conf.boot_jobs = jobs;
+		b->vitals.memory_free_bytes = 3 * b->conf.job_memory_bytes - 1;
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		CHECK(board_says(b, "start 2") && !board_says(b, "start 3"));
+		board_free(b);
+	}
+}
+
 /* ---- four jobs together ---- */
 
 static struct sim_told sim(const char *policy, int cores, bool drains)
