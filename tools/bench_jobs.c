@@ -45,7 +45,7 @@ struct course { /* of one model, one way */
 
 struct bench {
 	const struct args *args;
-	const char *dir, *hone, *honed;
+	const char *dir, *hone, *honed, *worker;
 	int64_t box_ns[WAYS];
 	int seed, cpus, nmodels;
 	char cache[WAYS][PATH_MAX], model[MODELS][PATH_MAX];
@@ -146,7 +146,9 @@ static int tune_one(struct bench *b, enum way way, int model)
 static int write_conf(const struct bench *b, const char *path)
 {
 	struct buf text = {0};
-	buf_printf(&text, "[honed]\ncache = %s\nsocket = %s/socket\n[boot]\nbudget = %lldms\njobs = %d\n",
+	buf_printf(&text,
+		   "[honed]\ncache = %s\nsocket = %s/socket\n[limits]\nmemory = 2G\n[boot]\nbudget = "
+		   "%lldms\njobs = %d\n",
 		   b->cache[TOGETHER], b->dir, (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
 	for (int i = 0; i < b->nmodels; i++)
 		buf_printf(&text, "[model m%d]\npath = %s\nthreads = 1\n", i, b->model[i]);
@@ -310,7 +312,7 @@ static int retime(struct bench *b, enum way way, double *median, double *off)
 	if (rc >= 0)
 		rc = target_kept(b->cache[way], &clock_real, &t);
 	if (rc >= 0)
-		rc = runner_worker(NULL, "cpu", &t, 1, &x->runner);
+		rc = runner_worker(b->worker, "cpu", &t, 1, &x->runner);
 	if (rc >= 0)
 		rc = retime_some(x, median, off);
 	if (x->runner)
@@ -323,17 +325,26 @@ static int retime(struct bench *b, enum way way, double *median, double *off)
 
 /* ---- for real ---- */
 
+/* Its last folder and its name. */
+static const char *short_name(const char *path)
+{
+	const char *s = path + strlen(path);
+	for (int slashes = 0; s > path; s--)
+		if (s[-1] == '/' && ++slashes == 2)
+			break;
+	return s;
+}
+
 static void tell_models(struct bench *b)
 {
 	static const char *const head[] = {"model",      "trials",   "alone s",  "ahead s",
-					   "together s", "ahead ms", "alone ms", "together ms"};
+					   "together s", "alone ms", "ahead ms", "together ms"};
 	struct table t = {.align = "lrrrrrrr"};
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
 	for (int i = 0; i < b->nmodels; i++) {
 		const struct history *h = &b->course[ALONE][i].history;
-		const char *name = strrchr(b->model[i], '/');
-		table_cell(&t, "%s", name ? name + 1 : b->model[i]);
+		table_cell(&t, "%s", short_name(b->model[i]));
 		table_cell(&t, "%d", h->n ? h->point[h->n - 1].trials : 0);
 		for (int way = 0; way < WAYS; way++)
 			table_cell(&t, "%.1f", as_far_s(b, (enum way)way, i));
@@ -411,17 +422,20 @@ static int find_models(struct bench *b)
 
 static int bench_real(const struct args *a)
 {
-	char dir[] = "/tmp/hone-jobs-XXXXXX", self[PATH_MAX - 64], hone[PATH_MAX], honed[PATH_MAX], cmd[64];
+	char dir[] = "/tmp/hone-jobs-XXXXXX", self[PATH_MAX - 64], hone[PATH_MAX], honed[PATH_MAX],
+	     worker[PATH_MAX], cmd[64];
 	struct bench *b = calloc(1, sizeof *b);
 	if (!b || !mkdtemp(dir))
 		return fail(E_IO, "no folder in /tmp");
 	int rc = file_self_dir(self, sizeof self);
 	snprintf(hone, sizeof hone, "%s/../hone", self);
 	snprintf(honed, sizeof honed, "%s/../honed", self);
+	snprintf(worker, sizeof worker, "%s/../hone-worker", self);
 	*b = (struct bench){.args = a,
 			    .dir = dir,
 			    .hone = hone,
 			    .honed = honed,
+			    .worker = worker,
 			    .seed = (int)arg_int(a, "seed", 1),
 			    .cpus = (int)sysconf(_SC_NPROCESSORS_ONLN)};
 	b->box_ns[ALONE] = arg_duration(a, "alone", 20 * NS_PER_S);
