@@ -13,7 +13,7 @@ install_units() { # DESTDIR PREFIX
 	done
 	install -m 644 $units/sysusers.conf "$root/lib/sysusers.d/hone.conf"
 	install -m 644 $units/tmpfiles.conf "$root/lib/tmpfiles.d/hone.conf"
-	install -m 644 configs/honed.conf "$root/share/doc/hone/examples"
+	install -m 644 configs/honed.conf $units/hone-worker-gpu.conf "$root/share/doc/hone/examples"
 	if [ ! -e "$1/etc/hone/honed.conf" ]; then
 		install -D -m 644 configs/honed.conf "$1/etc/hone/honed.conf" 2>/dev/null ||
 			echo "no $1/etc/hone/honed.conf (not permitted): an example is in $root/share/doc/hone/examples"
@@ -61,6 +61,14 @@ check_units() { # BUILD
 	check "systemd-analyze verify" "$(systemd-analyze verify --man=no "$d"/units/*.service "$d"/units/*.socket 2>&1)"
 	exposure "$d/units/honed.service" 15
 	exposure "$d/units/hone-boot.service" 15
+	exposure "$d/units/hone-worker@.service" 5
+	# With the drop-in for a GPU.
+	mkdir -p "$d/units/hone-worker@.service.d"
+	cp $units/hone-worker-gpu.conf "$d/units/hone-worker@.service.d/gpu.conf"
+	check "systemd-analyze verify of the GPU's drop-in" "$(systemd-analyze verify --man=no "$d/units/hone-worker@.service" 2>&1)"
+	check "the GPU's drop-in is not read" "$(systemd-analyze security --offline=true --no-pager "$d/units/hone-worker@.service" |
+		grep 'PrivateDevices=' | grep '✓')"
+	exposure "$d/units/hone-worker@.service" 17
 }
 
 if [ "$1" = --install ]; then
