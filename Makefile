@@ -201,7 +201,7 @@ deps:
 # All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = networks llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh
+SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh configs/test.sh run $@ $<
@@ -229,8 +229,8 @@ torture: $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_faults 
 	@LIVES=10000 $(B)/tests/test_scenario
 	@for t in faults beside limits full; do $(B)/tests/test_cache_$$t || exit 1; done
 	@sh configs/torture.sh $(B)
-$(B)/man: $(B)/hone
-	$(call say,GEN)rm -rf $@; mkdir -p $@; $< --man >$@/hone.1; for c in $(CMDS); do $< --man $$c >$@/hone-$$c.1; done
+$(B)/man: $(B)/hone $(B)/honed configs/man.sh configs/man5.awk configs/man/honed.8 configs/honed.conf
+	$(call say,GEN)sh configs/man.sh $(B) $(VERSION) $(CMDS)
 $(B)/man3: agent/hone.h configs/man3.awk
 	$(call say,GEN)rm -rf $@; mkdir -p $@; awk -v dir=$@ -v version=$(VERSION) -f configs/man3.awk $<
 install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)

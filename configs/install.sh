@@ -5,12 +5,15 @@
 set -e
 b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
 shift 5
-install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/bash-completion/completions" \
+install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/man/man5" "$root/share/man/man8" "$root/share/bash-completion/completions" \
 	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples"
 install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$root/bin"
 sh configs/units.sh --install "$dest" "$prefix"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
+install -m 644 "$b"/man/*.5 "$root/share/man/man5"
+install -m 644 "$b"/man/*.8 "$root/share/man/man8"
 install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
+install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.json"
 "$b/hone" --bash-completion > "$root/share/bash-completion/completions/hone"
 install -m 644 agent/hone.h agent/hone.hpp "$root/include"
 install -m 644 "$b/libhone.a" "$root/lib"

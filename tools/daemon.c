@@ -75,27 +75,28 @@ const char *daemon_run_folder(void)
 	return run && *run ? run : "/run/hone";
 }
 
-/* USER-NUMBER-UNTIL, and not over yet. */
-static bool parse_name(const char *name, struct inhibit *out)
+/* USER-NUMBER-UNTIL: whose, and how long; of another name that is not known. */
+static void parse_name(const char *name, struct inhibit *out)
 {
 	unsigned uid, number;
 	long long until;
-	char again[INHIBIT_NAME];
-	if (sscanf(name, "%9u-%9u-%18lld", &uid, &number, &until) != 3 || until < 0)
-		return false;
-	snprintf(again, sizeof again, "%u-%u-%lld", uid, number, until);
+	char again[INHIBIT_NAME] = "";
+	out->left_s = INFINITY;
+	if (sscanf(name, "%9u-%9u-%18lld", &uid, &number, &until) == 3)
+		snprintf(again, sizeof again, "%u-%u-%lld", uid, number, until);
+	if (strcmp(again, name))
+		return;
 	out->uid = uid;
-	out->left_s = until ? (double)(until - clock_now(&clock_real)) / 1e9 : INFINITY;
-	return !strcmp(again, name);
+	if (until)
+		out->left_s = (double)(until - clock_now(&clock_real)) / 1e9;
 }
 
 static int path_of(const char *name, char *out, size_t size)
 {
-	struct inhibit i;
-	if (!parse_name(name, &i))
+	if (!*name || *name == '.' || strchr(name, '/'))
 		return fail(E_USAGE, "'%.40s' is not an inhibit's name; hone status shows them", name);
 	int n = snprintf(out, size, "%s/inhibit/%s", daemon_run_folder(), name);
-	return n < (int)size ? 0 : fail(E_USAGE, "$HONE_RUN is too long a path");
+	return n < (int)size ? 0 : fail(E_USAGE, "inhibit %.40s: $HONE_RUN or the name is too long", name);
 }
 
 int inhibit_write(int64_t ns, const char *why, char *name)
@@ -136,13 +137,14 @@ static const char *first_line(int fd, struct arena *a)
 static bool look(int folder, const char *name, struct arena *a, struct inhibit *out)
 {
 	struct stat st;
-	if (!parse_name(name, out) || out->left_s <= 0)
-		return false;
-	int fd = openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	int fd = *name == '.' ? -1 : openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 	if (good) {
-		out->name = arena_strdup(a, name);
-		out->why = first_line(fd, a);
+		char *plain = arena_strdup(a, name);
+		log_one_line(plain);
+		*out = (struct inhibit){.name = plain, .why = first_line(fd, a), .uid = st.st_uid};
+		parse_name(name, out);
+		good = out->left_s > 0;
 	}
 	if (fd >= 0)
 		close(fd);

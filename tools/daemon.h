@@ -31,9 +31,9 @@ bool daemon_flag(const json_t *o, const char *key);
 
 /* $HONE_RUN, else /run/hone. */
 const char *daemon_run_folder(void);
-/* Inhibit files in its folder `inhibit`, as honed itself keeps them: named USER-NUMBER-UNTIL (UNTIL:
- * nanoseconds of the monotonic clock, 0: for ever), with the reason as text. A honed that starts heeds them.
- */
+/* Inhibit files in its folder `inhibit`, with the reason as text. Those that honed or we make are named
+ * USER-NUMBER-UNTIL (UNTIL: nanoseconds of the monotonic clock, 0: for ever); any other one inhibits while it
+ * is there. A honed that starts heeds them. */
 enum { INHIBIT_NAME = 64 };
 /* For ns, 0: until it is removed; name: of INHIBIT_NAME bytes. */
 int inhibit_write(int64_t ns, const char *why, char *name) MUST_CHECK;
@@ -43,7 +43,8 @@ struct inhibit {
 	unsigned uid;
 	double left_s; /* INFINITY: for ever */
 };
-/* Those that hold, sorted by name, in the arena; their number. Without a folder there are none. */
+/* Those that hold, sorted by name, in the arena, as plain text; their number. Without a folder there are
+ * none. */
 int inhibit_list(struct arena *a, struct inhibit **out);
 
 #endif
