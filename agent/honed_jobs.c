@@ -74,8 +74,8 @@ static void signal_to(struct honed *h, struct job *j, int signal)
 
 void job_settle(struct honed *h, struct job *j)
 {
-	bool stop = !j->kill_ns && (j->rest == REST_STOPPED || j->hushed);
-	if (stop != j->stopped)
+	bool stop = j->ours && (j->rest == REST_STOPPED || j->hushed);
+	if (stop != j->stopped && !j->killed)
 		signal_to(h, j, stop ? SIGSTOP : SIGCONT);
 	j->stopped = stop;
 }
@@ -319,8 +319,7 @@ void job_kill(struct honed *h, struct job *j, enum job_end why)
 	if (!j->end)
 		j->end = why;
 	j->killed = true;
-	j->kill_ns = j->kill_ns ? j->kill_ns : h->now_ns;
-	lease_drop(h, j, NULL);
+	j->kill_ns = h->now_ns;
 	signal_to(h, j, SIGKILL);
 }
 
@@ -417,7 +416,7 @@ void job_done(struct honed *h, struct job *j, const struct request *r)
 
 /* Resting */
 
-/* One that stands still for another's lease stays so. */
+/* One that stands still for another's lease stays so; who does not keeps its lease until it does. */
 static void rest(struct honed *h, struct job *j)
 {
 	j->rest = j->stopped ? REST_STOPPED : REST_TOLD;
@@ -429,7 +428,10 @@ static void tell_to_rest(struct honed *h, struct job *j)
 {
 	char why[220];
 	snprintf(why, sizeof why, "the gate closed: %s", h->view[j->view].text);
-	lease_drop(h, j, why);
+	if (j->rest == REST_STOPPED)
+		lease_drop(h, j, why);
+	else
+		lease_taint(j, why);
 	job_say(h, j, "yield");
 	honed_log(h, 2, "job %d rests: %s", j->number, h->view[j->view].text);
 	honed_changed(h);
@@ -471,7 +473,7 @@ void jobs_rests(struct honed *h)
 /* Each answers when it is due; NEVER: not at all. */
 static int64_t due_stop(const struct job *j)
 {
-	return j->ours && j->rest == REST_TOLD && !j->kill_ns ? j->rest_ns + HONED_YIELD_NS : NEVER;
+	return j->rest == REST_TOLD && !j->kill_ns ? j->rest_ns + HONED_YIELD_NS : NEVER;
 }
 
 static int64_t due_rested(const struct job *j)
@@ -484,9 +486,15 @@ static int64_t due_kill(const struct job *j)
 	return j->ours && j->kill_ns && !j->killed ? j->kill_ns : NEVER;
 }
 
+/* It dies, but the kernel has not let it go: nobody waits for that. */
+static int64_t due_lost(const struct job *j)
+{
+	return j->killed && j->held ? j->kill_ns + LOST_NS : NEVER;
+}
+
 static int64_t due_hung(const struct job *j)
 {
-	bool ours_to_say = j->lease.is || j->release.is || j->commit.is;
+	bool ours_to_say = j->lease.is || j->release.is || j->commit.is || j->hushed;
 	if (!job_lives(j) || j->rest || j->kill_ns || ours_to_say || (!j->ours && !j->held))
 		return NEVER;
 	return j->heard_ns + HONED_HANG_NS;
@@ -499,10 +507,17 @@ static int64_t due_over(const struct job *j)
 		   : NEVER;
 }
 
+/* From here on it uses no processor: others may have its lease. */
 static void do_stop(struct honed *h, struct job *j)
 {
 	j->rest = REST_STOPPED;
 	job_settle(h, j);
+	lease_drop(h, j, "the job rested");
+}
+
+static void do_lose(struct honed *h, struct job *j)
+{
+	lease_drop(h, j, NULL);
 }
 
 static void do_rested(struct honed *h, struct job *j)
@@ -531,11 +546,8 @@ static void do_over(struct honed *h, struct job *j)
 static const struct {
 	int64_t (*due)(const struct job *j);
 	void (*act)(struct honed *h, struct job *j);
-} duties[] = {{due_stop, do_stop},
-	      {due_rested, do_rested},
-	      {due_kill, do_kill},
-	      {due_hung, do_hung},
-	      {due_over, do_over}};
+} duties[] = {{due_stop, do_stop}, {due_rested, do_rested}, {due_kill, do_kill},
+	      {due_lost, do_lose}, {due_hung, do_hung},     {due_over, do_over}};
 enum { NDUTIES = sizeof duties / sizeof *duties };
 
 void jobs_tick(struct honed *h)

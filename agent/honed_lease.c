@@ -35,7 +35,7 @@ static bool exclusive(enum lease kind)
 
 static bool can_hush(const struct job *j)
 {
-	return j->stops && j->ours && j->state == JOB_RUNNING && !j->kill_ns;
+	return j->stops && j->ours && j->state == JOB_RUNNING && !j->killed;
 }
 
 static bool held_against(const struct honed *h, const struct job *j)
@@ -74,7 +74,10 @@ static void hush(struct honed *h)
 		struct job *j = &h->job[i];
 		if (!j->state || (!j->hushed && !can_hush(j)))
 			continue;
+		bool was = j->hushed;
 		j->hushed = can_hush(j) && excluded(h, j);
+		if (was && !j->hushed)
+			j->heard_ns = h->now_ns;
 		job_settle(h, j);
 	}
 }
@@ -151,10 +154,16 @@ void lease_release(struct honed *h, struct job *j, const struct ask *ask)
 	h->glancing = true;
 }
 
+void lease_taint(struct job *j, const char *why)
+{
+	if (j->held && !j->taint[0])
+		snprintf(j->taint, sizeof j->taint, "%s", why);
+}
+
 void lease_drop(struct honed *h, struct job *j, const char *why)
 {
-	if (why && j->held && !j->taint[0])
-		snprintf(j->taint, sizeof j->taint, "%s", why);
+	if (why)
+		lease_taint(j, why);
 	j->taken = j->taken || j->held;
 	if (j->held)
 		free_it(h, j);

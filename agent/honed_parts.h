@@ -11,6 +11,7 @@
 #define LOOK_NS (50 * NS_PER_MS)   /* between looks while a job runs */
 #define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */
 #define STOP_NS (2 * NS_PER_S)     /* from "stop" to SIGKILL */
+#define LOST_NS NS_PER_S           /* from SIGKILL, its lease is free even if it is not dead */
 #define OVER_NS (10 * NS_PER_S)    /* past its budget, a job is told to stop */
 #define SAY_NS (500 * NS_PER_MS)   /* between lines for the service manager */
 #define WATCH_NS NS_PER_S
@@ -264,6 +265,7 @@ int64_t jobs_next(const struct honed *h);
 /* honed_lease.c */
 int lease_want(struct honed *h, struct job *j, const struct request *r, const struct ask *ask);
 void lease_release(struct honed *h, struct job *j, const struct ask *ask);
+void lease_taint(struct job *j, const char *why);
 void lease_drop(struct honed *h, struct job *j,
 		const char *why);                  /* what it holds, and what it waits for if why is NULL */
 bool lease_regain(struct honed *h, struct job *j); /* what was taken while it rested; false: not now */

@@ -36,12 +36,15 @@ bool store_lets_start(const struct honed *h, const char **why)
 /* Nothing is started for a while: what it would find could not be kept. */
 static void failed(struct honed *h, const char *text)
 {
+	bool known = h->store_error[0] && h->now_ns < h->store_until_ns;
 	h->unsaved = true;
+	snprintf(h->store_error, sizeof h->store_error, "%s", text);
+	if (known) /* another one that was under way */
+		return;
 	h->store_step_ns = h->store_step_ns ? 2 * h->store_step_ns : STORE_PAUSE_NS;
 	if (h->store_step_ns > PAUSE_MOST_NS)
 		h->store_step_ns = PAUSE_MOST_NS;
 	h->store_until_ns = h->now_ns + h->store_step_ns;
-	snprintf(h->store_error, sizeof h->store_error, "%s", text);
 	honed_log(h, 0, "the cache cannot be written: %s; again in %lld s", text,
 		  (long long)(h->store_step_ns / NS_PER_S));
 }
@@ -91,7 +94,7 @@ void store_tick(struct honed *h)
 int64_t store_next(const struct honed *h)
 {
 	int64_t at = over_limit(h) ? (h->day + 1) * DAY_NS : NEVER;
-	if (h->store_error[0] && !h->commits)
+	if (h->store_error[0] && !h->commits && !h->leaving)
 		sooner(&at, h->store_until_ns);
 	return at;
 }

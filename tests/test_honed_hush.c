@@ -110,6 +110,8 @@ TEST(told_to_stop_it_goes_on_and_saves)
 	CHECK(board_says(b, "signal 1 19"));
 	board_read(b);
 	board_event(b, (struct honed_event){.kind = HE_STOP});
+	CHECK(board_says(b, "send 1001 {\"event\":\"stop\"}") && !board_says(b, "signal"));
+	release(b, 2); /* what is measured stays undisturbed to its end */
 	CHECK(board_says(b, "signal 1 18"));
 	CHECK(!board_says(b, "signal 1 19"));
 	board_free(b);
