@@ -10,25 +10,37 @@
  * ignored, unknown ops refused ("unsupported"). Replies come in the order of their requests but for lease,
  * commit and wait, which come when they can. What honed says of itself has "event" and no "id".
  *
- * op        who     keys                                              reply
- * hello     all     version (1)                                       version, honed (its version), mode,
- * ready status    all     -                                                 as `hone status --json` prints it
- * watch     all     -                                                 ok; then {"event":"status",...}, at
- * most 1/s wait      all     for: "ready"                                      ok, once every configured
- * model has its kernels, or nothing can be done for it inhibit   all     why, ms (0 or absent: until resume)
- * name: for resume resume    all     name; absent: all of this user (root: of all)     resumed (how many)
- * tune      owner   model, ms (box), threads, now (true: gate is not asked)   job
- * cancel    owner   job                                               ok
- * reload    owner   -                                                 ok, or what is wrong with the file
- * job       owner   model, threads, pid: "I am a job"                 cache, cpus (list)
- * lease     job     kind: "compute", "measure" or "quiet"; stops      ok, once granted
- * release   job     -                                                 tainted (false, or the reason as text)
- * put       job     type, key (32 hex digits), bytes; then the bytes  ok (it is in memory)
- * forget    job     type, key                                         ok
- * commit    job     -                                                 ok once all that was put is durable;
- * generation progress  job     task, ntasks, trials, before_ms, now_ms, left_ms, label     no reply done job
- * trials, before_ms, default_ms, after_ms, kept, missing (kernels without code), promise (share of the run
- * time that more search may win; 0: exhausted)      no reply
+ *   op        who    keys                                     reply
+ *   hello     all    version (1)                              version, honed (its version), mode, ready
+ *   status    all    -                                        as `hone status --json` prints it
+ *   watch     all    -                                        ok; then {"event":"status",...}, 1/s at most
+ *   wait      all    for: "ready"                             ok, once every configured model has its
+ *                                                             kernels, or nothing can be done for it
+ *   inhibit   all    why, ms (0 or absent: until resume)      name: for resume
+ *   resume    all    name (absent: all of this user's;        resumed (how many)
+ *                    root's: all)
+ *   tune      owner  model (of the configuration, or an       job; then {"event":"done","job":N,"ok":true,
+ *                    absolute path), ms (box), threads, now   ...} with the keys of `done`, or "error"
+ *                    (true: at any load, at any hour)
+ *   cancel    owner  job                                      ok
+ *   reload    owner  -                                        ok, or what is wrong with the file
+ *   job       owner  model, threads, pid: "I am a job"        job, cache, cpus (list)
+ *   lease     job    kind: "compute", "measure" or "quiet";   ok, once granted
+ *                    stops
+ *   release   job    -                                        tainted (false, or the reason as text)
+ *   put       job    type, key (32 hex digits), bytes; then   ok (it is in memory)
+ *                    the bytes
+ *   forget    job    type, key                                ok
+ *   commit    job    -                                        generation; once all put is durable
+ *   progress  job    task, ntasks, trials, before_ms, now_ms, none
+ *                    left_ms, label
+ *   done      job    trials, before_ms, default_ms, after_ms, none
+ *                    kept, missing (kernels without code),
+ *                    promise (share of the run time that more
+ *                    search may win; 0: exhausted)
+ *
+ * A release of a lease that is only waited for ends the wait. What an inhibit, heat, throttling, the battery
+ * and memory forbid holds for every job; load, pressure and hours only for those that nobody asked for.
  *
  * To a job:  {"event":"yield"}: stop at once whatever uses a processor; honed stops the process itself a
  * moment later; {"event":"go on"}; {"event":"stop"}: end, with everything saved.

@@ -14,7 +14,8 @@
  * stop before it, and killed at it.
  * 2. `commit` is answered only when the store said that it is durable. A job that dies takes nothing with it.
  * 3. Of leases that exclude each other only one is held; one that was held while the gate closed, the job
- * rested, or the vitals changed (vitals_taint) is released as tainted.
+ * rested, or the vitals changed (vitals_taint) is released as tainted. A lease ends when its holder uses no
+ * processor any more: released, stopped, or gone.
  * 4. The gate's closing rests every job within one event (YIELD, then SIGSTOP to its process group YIELD_NS
  *    later at the latest); one that rests for longer than REST_NS, or memory that runs out, ends it.
  * 5. A job that dies, hangs (no sound of it for HANG_NS while it is not resting) or is refused is started
@@ -169,14 +170,17 @@ void honed_event(struct honed *h, int64_t now_ns, const struct honed_event *e);
 int64_t honed_wakeup(const struct honed *h);
 /* One JSON object, as `status` answers and `hone status --json` prints; one line. Keys, of which any may be
  * absent or null where it is not known (readers do without):
- * version, mode ("resident", "box"), ready (as `wait` means it), verdict (one sentence: what it does and
- * why), up_s, cache (folder), generation, policy, left_s (of the box), clients, yields, tainted (counters);
- * gate {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled}
+ * version, mode ("resident", "box"), state (one word: "ready", "tuning", "resting", "waiting", "inhibited",
+ * "skipping", "failing"), ready (as `wait` means it), verdict (one sentence: what it does and why), warning
+ * (the cache cannot be written: why), up_s, cache (folder), generation, policy, left_s (of the box), clients,
+ * yields, tainted (counters);
+ * gate {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled, looked_s (ago)};
  * models [{name, path, state ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready,
  * before_ms (as honed first met it), default_ms, now_ms, missing, promise, next_s (until its next slice),
- * error}] jobs [{job, model (name), pid, state ("starting", "running", "resting", "stopping"), lease, task,
- * ntasks, trials, before_ms, now_ms, left_s, label}] inhibits [{name, why, left_s}] flash {today_bytes,
- * limit_bytes (a day), written_bytes (since honed started)} sync {next_s} */
+ * error}], models_left (that had no room); jobs [{job, model (name), pid, state ("waiting", "starting",
+ * "running", "resting", "stopping"), lease, wants, task, ntasks, trials, before_ms, now_ms, left_s, label}];
+ * inhibits [{name, why, left_s}]; flash {today_bytes, limit_bytes (a day), written_bytes (since honed
+ * started)}; sync {next_s} */
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
 /* The text format of Prometheus, each with HELP and TYPE (configs/grafana/hone.json shows them). Gauges:
  * hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (1 for the one that holds, a

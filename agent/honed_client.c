@@ -130,6 +130,7 @@ void clients_gone(struct honed *h, const struct honed_event *e)
 		return;
 	h->watchers -= c->watches;
 	h->waiters -= c->wait.is;
+	h->askers -= c->status.is;
 	int job = c->job;
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].state && h->job[i].asker == c->id)
@@ -169,16 +170,34 @@ static int do_hello(const struct call *k)
 	return good(k, more);
 }
 
-static int do_status(const struct call *k)
+static void say_status(struct honed *h, struct client *c)
 {
 	struct buf b = {0};
-	honed_status(k->h, k->h->now_ns, &b);
+	honed_status(h, h->now_ns, &b);
 	/* The inside of the object. */
 	if (buf_ok(&b) && b.n > 2) {
 		b.p[b.n - 1] = 0;
-		good(k, b.p + 1);
+		client_good(h, c->id, &c->status, b.p + 1);
 	}
 	buf_free(&b);
+	h->askers -= c->status.is;
+	c->status.is = false;
+}
+
+/* A board that nobody has looked at lately is looked at first. */
+static int do_status(const struct call *k)
+{
+	struct honed *h = k->h;
+	if (k->c->status.is)
+		say_status(h, k->c);
+	k->c->status = k->ask;
+	h->askers++;
+	if (h->now_ns - h->seen_ns < STALE_NS || !h->started || h->leaving) {
+		say_status(h, k->c);
+	} else if (h->askers == 1) {
+		h->asked_ns = h->now_ns;
+		honed_act(h, &(struct honed_action){.kind = HA_LOOK});
+	}
 	return E_OK;
 }
 
@@ -492,8 +511,17 @@ static void tell_watchers(struct honed *h)
 	buf_free(&b);
 }
 
+/* Whether the look has come, or does not. */
+static bool looked(const struct honed *h)
+{
+	return h->seen_ns >= h->asked_ns || h->now_ns - h->asked_ns >= LOOK_NS;
+}
+
 void clients_tick(struct honed *h)
 {
+	for (int i = 0; h->askers && looked(h) && i < h->nclients; i++)
+		if (h->client[i].status.is)
+			say_status(h, &h->client[i]);
 	if (h->waiters && models_ready(h))
 		for (int i = 0; i < h->nclients; i++) {
 			struct client *c = &h->client[i];
@@ -507,7 +535,7 @@ void clients_tick(struct honed *h)
 
 int64_t clients_next(const struct honed *h)
 {
-	int64_t at = NEVER;
+	int64_t at = h->askers ? h->asked_ns + LOOK_NS : NEVER;
 	for (int i = 0; h->watchers && i < h->nclients; i++)
 		if (due(h, &h->client[i]))
 			sooner(&at, h->client[i].told_ns + WATCH_NS);

@@ -47,6 +47,7 @@ struct job *job_new(struct honed *h, int model, const char *path)
 	j->number = h->job_number = h->job_number % INT32_MAX + 1;
 	j->started_ns = j->heard_ns = h->now_ns;
 	snprintf(j->name, sizeof j->name, "%s", model >= 0 ? h->model[model].conf->name : base(path));
+	j->key = model >= 0 ? h->model[model].key : (struct key){0};
 	j->as = (struct conf_model){.name = j->name, .path = j->path};
 	return j;
 }
@@ -405,7 +406,7 @@ void job_done(struct honed *h, struct job *j, const struct request *r)
 	j->trials = r->trials;
 	j->before_ms = r->before_ms;
 	j->now_ms = r->now_ms;
-	if (j->model >= 0)
+	if (j->model >= 0 && key_equal(j->key, h->model[j->model].key))
 		model_served(h, j->model, j, r);
 	if (j->asker >= 0)
 		tell(h, j, NULL, r);

@@ -29,11 +29,22 @@ static void unknown(struct model *m)
 	*m = (struct model){.conf = m->conf, .promise = -1, .bare = true, .waits_ns = m->waits_ns};
 }
 
+/* They tune a file that is no more. */
+static void stop_slices(struct honed *h, const struct model *m)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct job *j = &h->job[i];
+		if (m->known && job_lives(j) && j->ours && !j->people && j->model == m - h->model)
+			job_stop(h, j, END_CANCELED);
+	}
+}
+
 /* What its file is now. A key that is new starts anew, from what the marks say of it. */
 static void look_at(struct honed *h, struct model *m, const struct honed_model *now)
 {
 	bool same = m->known && !m->refused[0] && key_equal(m->key, now->key);
 	if (!now->refused && !same) {
+		stop_slices(h, m);
 		const struct mark_of *mark = mark_of(h, now->key);
 		unknown(m);
 		m->waits_ns = h->now_ns;

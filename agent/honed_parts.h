@@ -14,6 +14,7 @@
 #define LOST_NS NS_PER_S           /* from SIGKILL, its lease is free even if it is not dead */
 #define OVER_NS (10 * NS_PER_S)    /* past its budget, a job is told to stop */
 #define SAY_NS (500 * NS_PER_MS)   /* between lines for the service manager */
+#define STALE_NS NS_PER_S          /* a status of a board that was seen longer ago looks first */
 #define WATCH_NS NS_PER_S
 #define METRICS_NS (10 * NS_PER_S)
 #define MARKS_NS (600 * NS_PER_S) /* between marks that only say how much is promised */
@@ -40,7 +41,7 @@ struct client {
 	uid_t uid;
 	pid_t pid;
 	int64_t heard_ns, told_ns;
-	struct ask wait, reload;
+	struct ask wait, reload, status;
 	unsigned seen; /* revision that it was told of */
 	bool owner, watches, closing;
 	unsigned char broken;
@@ -68,6 +69,7 @@ struct job {
 	int number;
 	int client, asker; /* -1: none. asker: who is told what came of it */
 	int model;         /* index, -1: none that is configured */
+	struct key key;    /* of it, as it was when the job was made */
 	bool ours;         /* its process is our child */
 	bool people;       /* somebody asked for it */
 	enum view_kind view;
@@ -177,7 +179,8 @@ struct honed {
 	/* honed_client.c */
 	struct client *client;
 	int nclients, room, last;
-	int watchers, waiters;
+	int watchers, waiters, askers; /* askers: of a status, until the board was looked at */
+	int64_t asked_ns;
 
 	/* honed_status.c */
 	char said[256];

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { MODELS_BYTES = 32 << 10 }; /* so that a status stays below CONTROL_SAID */
+
 static double s_of(int64_t ns)
 {
 	return (double)ns / (double)NS_PER_S;
@@ -218,15 +220,16 @@ static void put_job(const struct honed *h, const struct job *j, bool comma, stru
 
 static void put_rows(const struct honed *h, struct buf *b)
 {
+	int i = 0;
 	buf_puts(b, ",\"models\":[");
-	for (int i = 0; i < h->nmodels; i++)
+	for (; i < h->nmodels && b->n < MODELS_BYTES; i++)
 		put_model(h, i, b);
-	buf_puts(b, "],\"jobs\":[");
-	for (int i = 0, n = 0; i < HONED_JOBS; i++)
+	buf_printf(b, "],\"models_left\":%d,\"jobs\":[", h->nmodels - i);
+	for (int n = i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].state)
 			put_job(h, &h->job[i], n++, b);
 	buf_puts(b, "],\"inhibits\":[");
-	for (int i = 0; i < h->ninhibits; i++) {
+	for (i = 0; i < h->ninhibits; i++) {
 		const struct inhibit *it = h->inhibit[i];
 		buf_printf(b, "%s{\"name\":", i ? "," : "");
 		control_text(b, it->name);
