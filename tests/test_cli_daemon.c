@@ -398,7 +398,7 @@ TEST(a_bug_report_holds_no_secrets)
 	CHECK(!no_control_in(cli_out));
 	CHECK_RUN(0, "bugreport -q --json --cache %s", in_dir("none"));
 	json_t *j = parse_out();
-	check_keys(j, "version status configuration target cache log mounts kernel");
+	check_keys(j, "version status findings configuration vitals target cache log mounts kernel");
 	json_decref(j);
 	CHECK_RUN(2, "bugreport --json -o %s", path);
 	CHECK_RUN(1, "bugreport -q -o /nowhere/report --cache %s", in_dir("none"));

@@ -2,8 +2,10 @@
 /* One text of what a stranger needs to see what is wrong on a board. */
 #include "agent/cache.h"
 #include "agent/conf.h"
+#include "agent/doctor.h"
 #include "platform/child.h"
 #include "platform/log.h"
+#include "platform/vitals.h"
 #include "tools/daemon.h"
 #include "tools/json.h"
 #include "tools/mask.h"
@@ -52,6 +54,45 @@ static void status(struct report *r, struct buf *out)
 static const char *on_board(struct report *r, const char *path)
 {
 	return arena_printf(&r->arena, "%s%s", r->root, path);
+}
+
+static void findings(struct report *r, struct buf *out)
+{
+	const struct finding *f;
+	const struct doctor_options o = {.sysroot = r->root,
+					 .cache = r->cache[0] ? r->cache : NULL,
+					 .socket = arg_str(r->args, "socket", NULL)};
+	int n = doctor_look(&o, &r->arena, &f);
+	if (n < 0)
+		buf_printf(out, "%s\n", err_text());
+	for (int i = 0; i < n; i++)
+		buf_printf(out, "%s %s: %s%s%s\n", finding_word(f[i].kind), f[i].check, f[i].what,
+			   *f[i].remedy ? " -> " : "", f[i].remedy);
+}
+
+static void vitals(struct report *r, struct buf *out)
+{
+	struct vitals_reader *reader;
+	struct vitals v;
+	if (vitals_open(r->root, &reader) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	vitals_read(reader, clock_now(&clock_real), &v);
+	vitals_close(reader);
+	buf_printf(
+	    out,
+	    "told: %#x; cpus %d, busy %.1f of %.1f s since boot; stalled %.1f s (cpu), %.1f s (io), %.1f s "
+	    "(memory)\n",
+	    v.has, v.cpus, (double)v.busy_ns / 1e9, (double)v.total_ns / 1e9, (double)v.stalled_ns[0] / 1e9,
+	    (double)v.stalled_ns[1] / 1e9, (double)v.stalled_ns[2] / 1e9);
+	buf_printf(out,
+		   "zone %s %.1f C, headroom %.1f C; throttle %#x, %lld events; clock %lld of %lld kHz\n",
+		   v.has & VITAL_HEAT ? v.zone : "-", v.temp_mc / 1e3, v.headroom_mc / 1e3, v.throttle,
+		   (long long)v.throttled, (long long)v.clock_khz, (long long)v.clock_most_khz);
+	buf_printf(out, "memory %lld of %lld MiB free; battery %d %%%s\n",
+		   (long long)v.memory_free_bytes >> 20, (long long)v.memory_bytes >> 20, v.battery_pct,
+		   v.discharging ? ", discharging" : "");
 }
 
 static void put_file(struct report *r, const char *path, struct buf *out)
@@ -219,7 +260,9 @@ static void kernel(struct report *r, struct buf *out)
 static const struct section sections[] = {
     {"version", "of hone, and of the honed that runs", version},
     {"status", "what honed says of itself, and the inhibit files", status},
+    {"findings", "of hone doctor: what stands in the way of good tuning", findings},
     {"configuration", "honed.conf and its drop-ins, without the values of [sync]", configuration},
+    {"vitals", "load, pressure, heat, throttling, clocks, memory and battery now", vitals},
     {"target", "the processor, as kernels are made for it", target},
     {"cache", "how much is in it, not what", cache},
     {"log", "the last 300 lines that the journal has of honed, hone-boot and hone-worker", journal},
@@ -315,7 +358,8 @@ static const struct opt opts[] = {
 const struct cmd cmd_bugreport = {
     .usage = "[-o FILE]",
     .summary = "one text of what somebody who helps has to know of this board",
-    .details = "Sections: version, status, configuration (without the values of [sync]), target, cache (how "
+    .details = "Sections: version, status, findings (of hone doctor), configuration (without the values of "
+	       "[sync]), vitals, target, cache (how "
 	       "much, not "
 	       "what), log (the\njournal's last lines of honed), mounts, kernel. What it holds is listed "
 	       "first, and nothing "
