@@ -86,13 +86,19 @@ static void vitals(struct report *r, struct buf *out)
 	    "(memory)\n",
 	    v.has, v.cpus, (double)v.busy_ns / 1e9, (double)v.total_ns / 1e9, (double)v.stalled_ns[0] / 1e9,
 	    (double)v.stalled_ns[1] / 1e9, (double)v.stalled_ns[2] / 1e9);
-	buf_printf(out,
-		   "zone %s %.1f C, headroom %.1f C; throttle %#x, %lld events; clock %lld of %lld kHz\n",
-		   v.has & VITAL_HEAT ? v.zone : "-", v.temp_mc / 1e3, v.headroom_mc / 1e3, v.throttle,
-		   (long long)v.throttled, (long long)v.clock_khz, (long long)v.clock_most_khz);
-	buf_printf(out, "memory %lld of %lld MiB free; battery %d %%%s\n",
-		   (long long)v.memory_free_bytes >> 20, (long long)v.memory_bytes >> 20, v.battery_pct,
-		   v.discharging ? ", discharging" : "");
+	if (v.has & VITAL_HEAT)
+		buf_printf(out, "zone %s %.1f C, headroom %.1f C%s\n", v.zone, v.temp_mc / 1e3,
+			   v.headroom_mc / 1e3, v.trip_assumed ? " (assumed)" : "");
+	if (v.has & VITAL_THROTTLE)
+		buf_printf(out, "throttle %#x now, %#x since boot, %lld events\n", v.throttle, v.throttled_by,
+			   (long long)v.throttled);
+	if (v.has & VITAL_CLOCK)
+		buf_printf(out, "clock %lld of %lld kHz\n", (long long)v.clock_khz,
+			   (long long)v.clock_most_khz);
+	buf_printf(out, "memory %lld of %lld MiB free\n", (long long)v.memory_free_bytes >> 20,
+		   (long long)v.memory_bytes >> 20);
+	if (v.has & VITAL_BATTERY)
+		buf_printf(out, "battery %d %%%s\n", v.battery_pct, v.discharging ? ", discharging" : "");
 }
 
 static void put_file(struct report *r, const char *path, struct buf *out)
@@ -359,15 +365,14 @@ const struct cmd cmd_bugreport = {
     .usage = "[-o FILE]",
     .summary = "one text of what somebody who helps has to know of this board",
     .details = "Sections: version, status, findings (of hone doctor), configuration (without the values of "
-	       "[sync]), vitals, target, cache (how "
-	       "much, not "
-	       "what), log (the\njournal's last lines of honed), mounts, kernel. What it holds is listed "
-	       "first, and nothing "
-	       "is sent. The board's name and its\nusers' become HOST and USER; values of keys, tokens, "
-	       "passwords and "
-	       "secrets are left out; of models and kernels it has\nnames and paths alone. As root it sees "
-	       "the journal and "
-	       "honed's cache.",
+	       "[sync]),\n"
+	       "vitals, target, cache (how much, not what), log (the journal's last lines of honed), mounts, "
+	       "kernel.\n"
+	       "What it holds is listed first, and nothing is sent. The board's name and its users' become "
+	       "HOST and\n"
+	       "USER; values of keys, tokens, passwords and secrets are left out; of models and kernels it "
+	       "has names\n"
+	       "and paths alone. As root it sees the journal and honed's cache.",
     .opts = opts,
     .run = run_bugreport,
     .name = "bugreport",
