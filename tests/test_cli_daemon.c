@@ -340,6 +340,43 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	fake_remove(&f);
 }
 
+static char tuned[1200];
+
+static bool tunes(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f;
+	if (fake_hello(op, id, out))
+		return true;
+	snprintf(tuned, sizeof tuned, "%s %s %lld %lld %d", op,
+		 json_string_value(json_object_get(r, "model")), json_integer_value(json_object_get(r, "ms")),
+		 json_integer_value(json_object_get(r, "threads")), json_is_true(json_object_get(r, "now")));
+	buf_printf(out, "{\"id\":%lld,\"ok\":true,\"job\":7}\n", id);
+	return true;
+}
+
+TEST(honed_tunes_in_the_background)
+{
+	struct fake f = {.answer = tunes};
+	char want[300];
+	fake_folder(&f);
+	CHECK_RUN(1, "tune /m.onnx --background");
+	CHECK_SAYS(cli_err, "no daemon runs that could");
+	CHECK_RUN(2, "tune /m.onnx --now");
+	CHECK_SAYS(cli_err, "--now goes with --background");
+	CHECK_RUN(2, "tune /m.onnx --background --exact");
+	CHECK_SAYS(cli_err, "--exact is not for it");
+	fake_listen(&f);
+	CHECK_RUN(0, "tune %s --background --budget 3s --threads 2 --now", steering());
+	CHECK_SAYS(cli_out, "honed tunes it as job 7. Next: hone status --watch");
+	snprintf(want, sizeof want, "tune %s 3000 2 1", steering());
+	CHECK(!strcmp(tuned, want));
+	CHECK_RUN(0, "tune camera --background --json");
+	CHECK_SAYS(cli_out, "{\"model\":\"camera\",\"job\":7}");
+	CHECK(!strcmp(tuned, "tune camera 0 0 0"));
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
 TEST(a_bug_report_holds_no_secrets)
 {
 	static const char conf[] =

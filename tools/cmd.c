@@ -72,6 +72,11 @@ static const struct opt_value *value(const struct args *a, const char *name, enu
 	return &a->val[i];
 }
 
+bool arg_given(const struct args *a, const char *name)
+{
+	return a->val[opt_find(own_opts(a->cmd), name, strlen(name), 0)].given;
+}
+
 bool arg_flag(const struct args *a, const char *name)
 {
 	return value(a, name, OPT_FLAG)->given;

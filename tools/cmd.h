@@ -43,6 +43,7 @@ struct args {
 /* An option that was not given has its fallback; asking for a name that is not in the table is a broken
  * invariant. */
 bool arg_flag(const struct args *a, const char *name);
+bool arg_given(const struct args *a, const char *name); /* of any kind */
 int64_t arg_int(const struct args *a, const char *name, int64_t fallback);
 int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns);
 int64_t arg_size(const struct args *a, const char *name, int64_t fallback_bytes);

@@ -226,8 +226,9 @@ const struct cmd cmd_status = {
 	"gate, its jobs,\nwho inhibits it, and the cache. Without a daemon it says what holds then. --watch "
 	"ends with Ctrl-C, and outlives a\nrestart of the daemon.\n\n"
 	"worn: bytes written by this cache over its life (whole blocks, without the file system's own "
-	"journal) as a part of what a card of the file system's size endures. An eMMC's own word is "
-	"shown where it has one.",
+	"journal) as\n"
+	"a part of what a card of the file system's size endures. An eMMC's own word is shown where it has "
+	"one.",
     .opts = opts,
     .run = run_status,
     .name = "status",

@@ -5,6 +5,7 @@
 #include "platform/log.h"
 #include "platform/topo.h"
 #include "search/strategy.h"
+#include "tools/background.h"
 #include "tools/cached.h"
 #include "tools/json.h"
 #include "tools/ready.h"
@@ -321,7 +322,7 @@ static int choose_cache(const struct args *a, struct tune_options *o, char *dir,
 	return model_cache_dir(a, dir, n);
 }
 
-static int run_tune(const struct args *a)
+static int run_here(const struct args *a)
 {
 	struct target host;
 	struct topo topo;
@@ -363,6 +364,12 @@ static int run_tune(const struct args *a)
 	return rc < 0 ? rc : 0;
 }
 
+static int run_tune(const struct args *a)
+{
+	int rc = background_asked(a);
+	return rc < 0 ? rc : rc ? background_tune(a) : run_here(a);
+}
+
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
     {"rigor", OPT_STR, "LEVEL",
@@ -386,6 +393,8 @@ static const struct opt opts[] = {
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
     {"cpus", OPT_STR, "LIST", "cpus that it keeps to, as in 0,2-3 (default: all that the process may use)"},
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
+    OPT_BACKGROUND,
+    OPT_NOW,
     OPT_THREADS,
     OPT_CACHE,
     OPT_CACHE_LIMIT,
