@@ -19,11 +19,14 @@ enum {
 	OWNERS_BYTES = 32 << 20, /* of payloads under way, of owners: two of the largest */
 	OTHERS_BYTES = 2 << 20,  /* ... of other jobs, which send no code */
 	OTHERS_PUT = 1 << 20,
-	SEND_BYTES = 32 << 10, /* that the kernel keeps for a client that does not read */
+	SEND_BYTES = 32 << 10,  /* that the kernel keeps for a client that does not read */
+	UNREAD_BYTES = 4 << 10, /* over that it is not listened to */
+	UNREAD_ALL = 8 << 20,   /* that wait in all: over that, who lets some wait is closed */
 	ACCEPTS = 64,
 };
 
-enum pause { PAUSE_NOT, PAUSE_TURN, PAUSE_STORE, PAUSE_COMING };
+/* PAUSE_UNREAD: it asks faster than it reads. */
+enum pause { PAUSE_NOT, PAUSE_TURN, PAUSE_UNREAD, PAUSE_STORE, PAUSE_COMING };
 
 struct loop_conn {
 	uv_pipe_t pipe;
@@ -65,10 +68,17 @@ static void end_put(struct loop_conn *c)
 	buf_free(&c->payload);
 }
 
+static void on_turn(uv_idle_t *i)
+{
+	loop_resume(i->data);
+}
+
 static void set_pause(struct loop_conn *c, enum pause why)
 {
 	c->l->paused += (why != PAUSE_NOT) - (c->pause != PAUSE_NOT);
 	c->pause = why;
+	if (why == PAUSE_TURN)
+		uv_idle_start(&c->l->turn, on_turn);
 }
 
 void loop_gone(struct loop *l, int client)
@@ -114,13 +124,27 @@ void loop_hang_up(struct loop *l, int client)
 
 struct sending {
 	uv_write_t w;
+	struct loop_conn *c;
+	size_t n;
 	char bytes[];
 };
 
+static size_t unread(const struct loop_conn *c)
+{
+	return uv_stream_get_write_queue_size((const uv_stream_t *)&c->pipe);
+}
+
+static void go_on(struct loop_conn *c);
+
 static void on_written(uv_write_t *w, int status)
 {
+	struct sending *s = (struct sending *)w;
+	struct loop_conn *c = s->c;
 	(void)status; /* reading says that the connection has ended */
-	free(w);
+	c->l->unread_bytes -= s->n;
+	free(s);
+	if (!c->closing && c->pause == PAUSE_UNREAD && unread(c) == 0)
+		go_on(c);
 }
 
 /* What the kernel does not take at once waits. */
@@ -132,11 +156,15 @@ static void send_rest(struct loop_conn *c, const char *p, size_t n)
 		return;
 	}
 	memcpy(s->bytes, p, n);
+	s->c = c;
+	s->n = n;
 	uv_buf_t b = uv_buf_init(s->bytes, (unsigned)n);
 	if (uv_write(&s->w, (uv_stream_t *)&c->pipe, &b, 1, on_written) < 0) {
 		free(s);
 		hang_up(c);
+		return;
 	}
+	c->l->unread_bytes += n;
 }
 
 void loop_send(struct loop *l, int client, const char *text)
@@ -144,8 +172,8 @@ void loop_send(struct loop *l, int client, const char *text)
 	struct loop_conn *c = find(l, client);
 	if (!c || c->closing)
 		return;
-	size_t n = strlen(text), waits = uv_stream_get_write_queue_size((uv_stream_t *)&c->pipe);
-	if (waits + n > HONED_QUEUE_BYTES) {
+	size_t n = strlen(text), waits = unread(c);
+	if (waits + n > HONED_QUEUE_BYTES || (waits && l->unread_bytes + n > UNREAD_ALL)) {
 		log_more("honed: client %d (process %d) does not read what it is told: closed", client,
 			 (int)c->peer.pid);
 		hang_up(c);
@@ -296,7 +324,9 @@ static void take(struct loop_conn *c, const char *p, size_t n)
 		} else {
 			at += take_text(c, p + at, left);
 		}
-		if (c->lines >= TURN_LINES && !c->closing && !c->pause)
+		if (!c->closing && !c->pause && unread(c) > UNREAD_BYTES)
+			set_pause(c, PAUSE_UNREAD);
+		if (!c->closing && !c->pause && c->lines >= TURN_LINES)
 			set_pause(c, PAUSE_TURN);
 	}
 	if (!c->closing && at < n)
@@ -307,11 +337,6 @@ static void on_alloc(uv_handle_t *h, size_t size, uv_buf_t *b)
 {
 	(void)h, (void)size;
 	*b = uv_buf_init(chunk, sizeof chunk);
-}
-
-static void on_turn(uv_idle_t *i)
-{
-	loop_resume(i->data);
 }
 
 static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
@@ -328,8 +353,6 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *b)
 	uv_read_stop(s);
 	if (!buf_ok(&c->held))
 		hang_up(c);
-	else if (c->pause == PAUSE_TURN)
-		uv_idle_start(&c->l->turn, on_turn);
 }
 
 static bool may_go_on(struct loop_conn *c)
@@ -340,6 +363,8 @@ static bool may_go_on(struct loop_conn *c)
 		return false;
 	case PAUSE_TURN:
 		return true;
+	case PAUSE_UNREAD:
+		return unread(c) == 0;
 	case PAUSE_STORE:
 		return store_bytes(l->store) <= STORE_BYTES;
 	case PAUSE_COMING:
@@ -370,9 +395,7 @@ void loop_resume(struct loop *l)
 			go_on(l->conn[i]);
 	for (int i = 0; i < l->room && l->paused && !turns; i++)
 		turns = l->conn[i] && l->conn[i]->pause == PAUSE_TURN;
-	if (turns)
-		uv_idle_start(&l->turn, on_turn);
-	else
+	if (!turns)
 		uv_idle_stop(&l->turn);
 }
 
