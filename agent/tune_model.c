@@ -43,9 +43,10 @@ static int know_target(struct session *s)
 {
 	const char *taint;
 	int leased = leash_lease(s->leash, LEASE_QUIET, s->end_ns);
+	bool fresh = target_is_fresh(s->dir); /* measured by another job */
 	int rc =
 	    target_kept(s->dir, s->clock, &s->target); /* also where the box is over: its report names it */
-	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS)
+	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
 		rc = target_measure_again(s->dir, s->clock, &s->target);
 	return leased < 0 || rc < 0 ? rc : leash_release(s->leash, &taint);
 }

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 const struct isa isa_table[] = {
     {"x86-64-v2", ISA_X86, 2, 4, 16, false},    {"x86-64-v3", ISA_X86, 3, 8, 16, true},
@@ -80,6 +82,7 @@ bool target_runs(const struct target *have, const struct target *need)
 	return level && have->lanes >= need->lanes && has_features(have->features, need->features);
 }
 
+enum { FRESH_S = 60 };
 enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL };
 
 /* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional one is left out
@@ -318,6 +321,15 @@ int target_kept(const char *dir, struct clock *clock, struct target *t)
 	if (rc >= 0)
 		write_kept(dir, path, t);
 	return rc;
+}
+
+bool target_is_fresh(const char *dir)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	time_t now = time(NULL);
+	return kept_path(dir, path) >= 0 && stat(path, &st) == 0 && st.st_mtime <= now &&
+	       now - st.st_mtime < FRESH_S;
 }
 
 static void raise_to(double *peak, double other)

@@ -47,6 +47,8 @@ int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
 /* Of a target_host: the peaks that are kept in `dir`; nothing is measured. False: none of this machine. */
 bool target_recall(const char *dir, struct target *t);
+/* What is kept there was measured within the last minute. */
+bool target_is_fresh(const char *dir);
 /* Measures once more and keeps the higher value of each peak: what else runs on the machine only lowers them.
  */
 int target_measure_again(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;

@@ -5,6 +5,8 @@
 #include "platform/target_isa.h"
 #include "tests/test.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static bool same(const struct target *a, const struct target *b)
@@ -203,8 +205,15 @@ TEST(measured_and_kept)
 	REQUIRE_OK(target_kept(path, &clock_real, &t));
 	CHECK(same(&t, &again));
 
-	/* Spoilt, or of another machine: measured again. */
+	/* Fresh for a minute, unless the calendar was set back. */
 	snprintf(cmd, sizeof cmd, "%s/target", path);
+	CHECK(target_is_fresh(path) && !target_is_fresh(dir));
+	for (int late_s = -100; late_s <= 100; late_s += 200) {
+		struct timespec at = {.tv_sec = time(NULL) + late_s}, times[2] = {at, at};
+		CHECK(utimensat(AT_FDCWD, cmd, times, 0) == 0 && !target_is_fresh(path));
+	}
+
+	/* Spoilt, or of another machine: measured again. */
 	REQUIRE_OK(file_write(cmd, "rubbish\n", 8));
 	struct clock still = clock_virtual(1);
 	REQUIRE_OK(target_kept(path, &still, &again));
