@@ -209,14 +209,17 @@ static bool low_memory(const struct sight *s)
 	return true;
 }
 
+/* Over a short time it may have been judged before it reached the limit. */
 static bool loaded(const struct sight *s)
 {
+	double limit = s->limit->load_pct;
 	if (s->over)
 		snprintf(
 		    s->text, s->room,
-		    "others use %.0f %% of %d processors, the limit is %.0f %%; tuning goes on below %.0f "
+		    "others use %.0f %% of %d processors, the limit is %s%.0f %%; tuning goes on below %.0f "
 		    "%%",
-		    s->g->load_pct, s->v->cpus, s->limit->load_pct, s->limit->load_pct * EASIER);
+		    s->g->load_pct, s->v->cpus, s->g->load_pct < limit ? "about " : "", limit,
+		    limit * EASIER);
 	return s->over;
 }
 
