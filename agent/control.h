@@ -40,7 +40,7 @@
  *                    search may win; 0: exhausted)
  *
  * A release of a lease that is only waited for ends the wait. What an inhibit, heat, throttling, the battery
- * and memory forbid holds for every job; load, pressure and hours only for those that nobody asked for.
+ * and memory forbid holds for every job; load, pressure and hours for slices and `tune` without now.
  *
  * To a job:  {"event":"yield"}: stop at once whatever uses a processor; honed stops the process itself a
  * moment later; {"event":"go on"}; {"event":"stop"}: end, with everything saved.

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/marks.h"
+#include "tests/honed_board.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+static struct board *box(int nmodels, int jobs)
+{
+	struct board *b = board_new(HONED_BOX, nmodels);
+	b->conf.boot_jobs = jobs;
+	return b;
+}
+
+TEST(box_with_nothing_to_do_leaves_at_once)
+{
+	struct board *b = board_new(HONED_BOX, 2);
+	for (int i = 0; i < 2; i++)
+		b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[i].key, true, 0.3};
+	board_start(b);
+	CHECK(b->left);
+	CHECK(b->nmarks == 0);
+	board_free(b);
+}
+
+TEST(box_ends_in_time_and_counts_itself_clean)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "marks 1 1"));
+	CHECK(board_says(b, "start 1 a"));
+	board_started(b, 1);
+	for (int s = 0; s < 19; s++) {
+		board_run(b, NS_PER_S);
+		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
+	}
+	CHECK(board_says(b, "status tuning a (1 of 1 models): 6.1 -> 2.9 ms, 1"));
+	CHECK(!board_says(b, "\"event\":\"stop\""));
+	board_run(b, start + 20 * NS_PER_S - b->now_ns);
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	CHECK(board_says(b, "signal 1 9"));
+	CHECK(!b->left);
+	board_ended(b, 1, E_CHILD, "killed");
+	CHECK(b->left && b->marks.unclean == 0);
+	board_free(b);
+}
+
+TEST(those_in_need_come_first)
+{
+	struct board *b = box(4, 1);
+	b->model[3].priority = 5;
+	b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[0].key, true, 0.3};
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 d 6466")); /* a third of what is left */
+	board_started(b, 1);
+	board_run(b, NS_PER_S);
+	board_done(b, 1, 6, 3, 0, 0);
+	CHECK(board_says(b, "start 2 b 919")); /* half of it */
+	board_started(b, 2);
+	board_run(b, NS_PER_S);
+	board_done(b, 2, 6, 3, 0, 0);
+	CHECK(board_says(b, "start 3 c 173"));
+	board_started(b, 3);
+	board_done(b, 3, 6, 3, 0, 0);
+	CHECK(b->left); /* early, as nothing is left to do */
+	CHECK(b->marks.unclean == 0 && b->marks.n == 4);
+	board_free(b);
+}
+
+TEST(what_is_left_of_the_box_goes_to_who_promises)
+{
+	struct board *b = box(2, 2);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 a 194") && board_says(b, "start 2 b 194"));
+	board_started(b, 1);
+	board_started(b, 2);
+	board_run(b, NS_PER_S);
+	board_done(b, 1, 6, 3, 0, 0);
+	board_done(b, 2, 6, 3, 0, 0.4);
+	CHECK(board_says(b, "start 3 b 183") && !b->left);
+	board_started(b, 3);
+	board_run(b, NS_PER_S);
+	board_done(b, 3, 3, 3, 0, 0.4); /* it won nothing: enough */
+	CHECK(b->left);
+	board_free(b);
+}
+
+TEST(box_heeds_heat_but_not_load)
+{
+	struct board *b = box(1, 1);
+	b->vitals.has |= VITAL_LOAD | VITAL_PRESSURE;
+	b->vitals.headroom_mc = 1000;
+	board_start(b);
+	board_run(b, 3 * NS_PER_S);
+	CHECK(!board_says(b, "start") && !b->nmarks);
+	b->vitals.headroom_mc = 40000;
+	for (int i = 0; i < 30; i++) {
+		b->vitals.busy_ns += 400 * NS_PER_MS;
+		b->vitals.total_ns += 400 * NS_PER_MS;
+		board_run(b, 100 * NS_PER_MS);
+	}
+	CHECK(board_says(b, "start 1"));
+	board_free(b);
+}
+
+TEST(box_that_waited_in_vain_ends_in_time)
+{
+	struct board *b = box(1, 1);
+	int64_t start = b->now_ns;
+	b->vitals.headroom_mc = 1000;
+	board_start(b);
+	while (!b->left && b->now_ns < start + 30 * NS_PER_S)
+		board_run(b, 10 * NS_PER_MS);
+	CHECK(b->left && b->now_ns <= start + 20 * NS_PER_S);
+	CHECK(b->nmarks == 0);
+	board_free(b);
+}
+
+TEST(box_does_not_wait_for_what_will_not_die)
+{
+	struct board *b = box(1, 1);
+	int64_t end = b->o.box_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	while (!b->left && b->now_ns < end + NS_PER_S)
+		board_run(b, NS_PER_MS);
+	CHECK(b->left && b->now_ns <= end + 20 * NS_PER_MS);
+	CHECK(board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+TEST(a_job_that_starts_at_the_end_is_killed)
+{
+	struct board *b = box(1, 1);
+	int64_t end = b->o.box_ns;
+	board_start(b);
+	board_run(b, end - b->now_ns);
+	CHECK(board_says(b, "start 1"));
+	board_started(b, 1);
+	CHECK(board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+TEST(three_unclean_boxes_and_it_skips)
+{
+	struct board *b = box(1, 1);
+	struct marks marks = {0};
+	for (int boot = 0; boot < 3; boot++) {
+		b->o.marks = marks;
+		board_start(b);
+		board_run(b, NS_PER_S);
+		CHECK(!b->left && b->marks.unclean == boot + 1);
+		marks = b->marks;
+		board_free(b); /* the power goes */
+		b = box(1, 1);
+	}
+	b->o.marks = marks;
+	board_start(b);
+	CHECK(b->left && b->nmarks == 0);
+	CHECK(board_says(b, "status the last 3 boot boxes did not come to their end"));
+	board_free(b);
+	b = box(1, 1);
+	b->o.marks = marks;
+	b->file[0].key.lo = 99; /* another model: worth a try */
+	board_start(b);
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 1") && b->marks.unclean == 4);
+	board_free(b);
+}
+
+TEST(resident_honed_forgives_unclean_boxes)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->o.marks.unclean = 3;
+	board_start(b);
+	board_connect(b, 1, 1000);
+	board_ask(b, 1, "{\"op\":\"resume\"}");
+	CHECK(b->nmarks == 0);
+	board_connect(b, 2, 0);
+	board_ask(b, 2, "{\"op\":\"resume\"}");
+	CHECK(b->nmarks == 1 && b->marks.unclean == 0);
+	board_free(b);
+	b = board_new(HONED_RESIDENT, 1);
+	b->o.marks.unclean = 3;
+	board_start(b);
+	board_run(b, 12 * NS_PER_S);
+	board_started(b, 1);
+	board_done(b, 1, 6, 5, 0, 0.5);
+	CHECK(b->nmarks == 1 && b->marks.unclean == 0);
+	board_free(b);
+}
+
+TEST(told_to_stop_a_box_is_clean)
+{
+	struct board *b = box(1, 1);
+	board_start(b);
+	board_run(b, NS_PER_S);
+	board_started(b, 1);
+	board_event(b, (struct honed_event){.kind = HE_STOP});
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_ended(b, 1, 0, NULL);
+	CHECK(b->left && b->marks.unclean == 0);
+	board_free(b);
+}
+
+TEST(status_comes_at_most_twice_a_second)
+{
+	struct board *b = box(1, 1);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	int before = b->sums[HA_STATUS];
+	for (int i = 0; i < 500; i++) {
+		char line[100];
+		snprintf(line, sizeof line, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":%g}",
+			 6 - i * 0.01);
+		board_run(b, 10 * NS_PER_MS);
+		board_ask(b, 1001, line);
+	}
+	CHECK(b->sums[HA_STATUS] - before <= 11 && b->sums[HA_STATUS] - before >= 8);
+	board_free(b);
+}
+
+/* The file of marks */
+
+static struct marks some_marks(void)
+{
+	struct marks m = {.unclean = 2, .n = 2};
+	m.model[0] = (struct mark_of){{1, 2}, true, 0.125};
+	m.model[1] = (struct mark_of){{UINT64_MAX, 4}, false, -1};
+	return m;
+}
+
+TEST(marks_read_back)
+{
+	struct marks m = some_marks(), back;
+	char path[64];
+	snprintf(path, sizeof path, "/tmp/hone-marks-%d", (int)getpid());
+	CHECK_OK(marks_write(path, &m));
+	CHECK_OK(marks_read(path, &back));
+	CHECK(back.unclean == 2 && back.n == 2 && back.model[0].promise == 0.125 &&
+	      back.model[1].promise == -1);
+	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
+	unlink(path);
+	CHECK_FAILS(marks_read(path, &back), E_NOTFOUND, "none");
+	CHECK(back.n == 0 && back.unclean == 0);
+}
+
+TEST(marks_that_are_damaged_are_none)
+{
+	struct marks m = some_marks(), back;
+	struct buf b = {0};
+	marks_print(&m, &b);
+	for (size_t cut = 0; cut < b.n; cut++) { /* at every byte */
+		char *part = strndup(b.p, cut);
+		CHECK(marks_parse(part, &back) < 0 && back.n == 0 && back.unclean == 0);
+		free(part);
+	}
+	for (size_t at = 0; at < b.n * 8; at++) { /* any bit: read or refused, never more than there is */
+		b.p[at / 8] = (char)(b.p[at / 8] ^ (1 << at % 8));
+		int rc = marks_parse(b.p, &back);
+		CHECK(back.n >= 0 && back.n <= HONED_MODELS && back.unclean >= 0 && (rc >= 0 || back.n == 0));
+		b.p[at / 8] = (char)(b.p[at / 8] ^ (1 << at % 8));
+	}
+	buf_free(&b);
+	static const char *const bad[] = {"",
+					  "hone marks 2\nend\n",
+					  "hone marks 1\nunclean -1\nend\n",
+					  "hone marks 1\nunclean 99999999999999\nend\n",
+					  "hone marks 1\nmodel 00 1 0\nend\n",
+					  "hone marks 1\nmodel 00000000000000000000000000000001 2 0\nend\n",
+					  "hone marks 1\nmodel 00000000000000000000000000000001 1 nan\nend\n",
+					  "hone marks 1\nmodel 00000000000000000000000000000001 1 7\nend\n",
+					  "hone marks 1\nend\nmore\n"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(marks_parse(bad[i], &back) == E_CORRUPT);
+}
+
+TEST(too_many_marks_are_refused)
+{
+	struct marks back;
+	struct buf b = {0};
+	buf_puts(&b, "hone marks 1\n");
+	for (int i = 0; i <= HONED_MODELS; i++)
+		buf_printf(&b, "model %032d 1 0\n", i);
+	buf_puts(&b, "end\n");
+	CHECK_FAILS(marks_parse(buf_str(&b), &back), E_CORRUPT, "line of marks");
+	buf_free(&b);
+}
+
+TEST_MAIN
