@@ -245,11 +245,10 @@ static void put_rows(const struct honed *h, struct buf *b)
 	buf_puts(b, "]");
 }
 
-void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
+static void put_status(const struct honed *h, struct buf *out)
 {
 	char text[256];
 	const char *state;
-	(void)now_ns;
 	status_word(h, &state, text, sizeof text);
 	buf_printf(out, "{\"version\":\"%s\"", HONE_VERSION);
 	put_text(out, "mode", h->o.mode == HONED_BOX ? "box" : "resident");
@@ -270,6 +269,13 @@ void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
 		   ",\"flash\":{\"today_bytes\":%" PRId64 ",\"limit_bytes\":%" PRId64
 		   ",\"written_bytes\":%" PRId64 "},\"sync\":{\"next_s\":null}}",
 		   store_today(h), h->conf->writes_bytes, h->written_bytes);
+}
+
+void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
+{
+	struct honed then = *h; /* as it is at now_ns: nothing has happened since */
+	then.now_ns = now_ns > h->now_ns ? now_ns : h->now_ns;
+	put_status(&then, out);
 }
 
 /* The service manager's line, and the metrics' file */
