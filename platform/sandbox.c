@@ -111,9 +111,11 @@ enum { LIMITS_MEMORY = 0 };
 static const struct rule more_rules[] = {
     {"clone"},
     {"ptrace"},
+    {"open", {{1, O_ACCMODE | O_CREAT, 0}}},
     {"openat", {{2, O_ACCMODE | O_CREAT, 0}}},
     {"readlink"},
     {"readlinkat"},
+    {"getdents"},
     {"getdents64"},
     {"prctl"},
     {"tgkill"},
