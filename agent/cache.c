@@ -245,7 +245,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 	struct head h = {.n = (uint32_t)n, .type = (uint8_t)t, .key = k};
 	if (c->lock_fd < 0 && !c->memory)
 		return fail(E_USAGE, "cache %s was opened for reading", cache_dir(c));
-	if (t < CACHE_REC || t >= CACHE_MARK)
+	if (!cache_keeps((int)t))
 		return fail(E_USAGE, "no records of type %d are kept", (int)t);
 	if (n > MAX_PAYLOAD)
 		return fail(E_UNSUPPORTED, "a record of %zu bytes is too large for the cache", n);
@@ -254,7 +254,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 			    "a record of %zu bytes is too large for a cache of %lld: raise --cache-limit", n,
 			    (long long)c->o.cap_bytes);
 	uint8_t of = t == CACHE_FORGET && n == 1 ? *(const uint8_t *)p : CACHE_REC;
-	if ((t == CACHE_FORGET && n != 1) || of < CACHE_REC || of >= CACHE_MARK || of == CACHE_FORGET)
+	if ((t == CACHE_FORGET && n != 1) || !cache_keeps(of) || of == CACHE_FORGET)
 		return fail(E_USAGE, "one type is forgotten at a time");
 	if (t != CACHE_FORGET && is_there(c, &h, p))
 		return E_OK;

@@ -37,7 +37,7 @@
  * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version
  * + cand, so that a record never meets the code of another candidate;
  * choices = hash of (model key, target key, device, threads, exactness) (agent/chosen.h); history:
- * agent/history.h; trials: agent/trials.h.
+ * agent/history.h; trials: agent/trials.h; risk: agent/marked.h.
  *
  * Code is machine code: where, at open, somebody other than root, the user `hone` (the daemon's) and this
  * process's user can write a file or change its folder, every code record in it is a miss, and the log says
@@ -65,8 +65,15 @@ enum cache_type {
 	CACHE_HISTORY = 5,
 	CACHE_TRIALS = 6,
 	CACHE_MARK = 7,
+	CACHE_RISK = 8,
 	CACHE_TYPES
 };
+
+/* What can be put: anything but a batch's own mark. */
+static inline bool cache_keeps(int type)
+{
+	return type >= CACHE_REC && type < CACHE_TYPES && type != CACHE_MARK;
+}
 
 struct rec {
 	struct key task;  /* of the task text */

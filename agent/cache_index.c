@@ -104,7 +104,7 @@ int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *p
 	uint8_t type = forget ? payload[0] : h->type;
 	if (type == CACHE_MARK)
 		take_mark(c, seg, h, payload);
-	if (type < CACHE_REC || type >= CACHE_MARK || type == CACHE_FORGET ||
+	if (!cache_keeps(type) || type == CACHE_FORGET ||
 	    (type == CACHE_CODE && seg != IN_MEMORY && c->seg[seg].foreign))
 		return 1;
 	if (c->nused * 2 >= c->nslots) {

@@ -374,7 +374,7 @@ static int do_put(const struct call *k)
 {
 	if (k->r->type == CACHE_CODE && !rules(k->h, k->c))
 		return fail(E_USAGE, "put: code is taken from root and from hone's own user alone");
-	if (k->r->type < CACHE_REC || k->r->type >= CACHE_MARK)
+	if (!cache_keeps(k->r->type))
 		return fail(E_USAGE, "put: there is no type %d of record", k->r->type);
 	k->h->unsaved = true;
 	honed_act(k->h, &(struct honed_action){

@@ -2,12 +2,14 @@
 #include "agent/image.h"
 #include "agent/tune_parts.h"
 
+#include "agent/marked.h"
 #include "agent/models.h"
 #include "agent/replay.h"
 #include "agent/seeds.h"
 #include "agent/stale.h"
 #include "agent/tune_graph.h"
 #include "agent/wire.h"
+#include "platform/dev.h"
 #include "platform/log.h"
 #include "search/strategy.h"
 
@@ -441,6 +443,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = runner_worker_builders(s->runner, s->o->builders);
 	if (rc >= 0)
 		rc = runner_leashed(s->runner, s->leash, &s->runner);
+	if (rc >= 0 && (s->o->careful || dev_find("cpu")->risky))
+		rc = runner_marked(s->runner, s->cache, "cpu", &s->runner);
 	if (rc >= 0 && s->o->record)
 		rc = runner_record(s->runner, s->o->record, !s->warm, &s->runner);
 	spend(s, &spent->start_ns, now_ns);

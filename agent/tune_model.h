@@ -39,6 +39,7 @@ struct tune_options {
 	bool exact;
 	enum rigor rigor;
 	bool fresh;                  /* what earlier boxes tried is tried again */
+	bool careful;                /* as on a risky device: agent/marked.h */
 	const char *worker;          /* path; NULL: beside the executable */
 	volatile sig_atomic_t *stop; /* set by a signal handler: end at once; may be NULL */
 	void *ctx;

@@ -21,6 +21,7 @@ struct dev_code; /* loaded code: device's own */
 struct dev {
 	const char *name;					  /* "cpu", "sim" */
 	const char *emitter;					  /* the emitter whose objects it loads: "llvm", "sim" */
+	bool risky; /* a launch may take the machine down: marked first (agent/marked.h) */
 	int (*probe)(struct target *t);				  /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
 	/* Copies; refuses what it cannot run: E_CORRUPT, E_UNSUPPORTED. */
 	int (*load)(const void *obj, size_t n, struct dev_code **out);

@@ -111,6 +111,36 @@ TEST(the_next_box_goes_on)
 	json_decref(j);
 }
 
+static struct cache_state state_of(const char *folder)
+{
+	struct cache *c;
+	struct cache_state s = {0};
+	if (cache_open(&c, folder, true, 0) < 0)
+		return s;
+	cache_state(c, &s);
+	cache_close(c);
+	return s;
+}
+
+/* Each candidate is durable before it runs; at most the one that the end of the box cut stays marked. */
+TEST(a_careful_box_marks_what_it_launches)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("careful"));
+	CHECK_RUN(0, "tune %s --json --budget 1s --threads 1 --careful --cache %s", steering(), cache);
+	json_t *j = parse_out();
+	int trials = (int)json_integer_value(json_object_get(j, "trials"));
+	json_decref(j);
+	struct cache_state s = state_of(cache);
+	CHECK(trials > 0 && s.count[CACHE_REC] > 0);
+	CHECK(s.generation > (uint64_t)trials / 2); /* some are built twice, and marked once */
+	CHECK(s.count[CACHE_RISK] <= 1);
+	CHECK_RUN(0, "forget --all --cache %s", cache);
+	CHECK(state_of(cache).count[CACHE_RISK] == 0);
+}
+
 /* As if another version of the emitter had made all that was logged. */
 static int age(void *ctx, const struct trials *l)
 {

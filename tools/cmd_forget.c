@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/history.h"
+#include "agent/marked.h"
 #include "agent/trials.h"
 #include "tools/json.h"
 #include "tools/model.h"
@@ -15,7 +16,7 @@ struct forget {
 	bool all;
 	int ntasks; /* of a model, where one was given */
 	struct key *tasks;
-	int kernels, logs;
+	int kernels, logs, marks;
 };
 
 static bool wanted(const struct forget *f, struct key task)
@@ -28,6 +29,11 @@ static bool wanted(const struct forget *f, struct key task)
 		if (key_equal(f->tasks[i], task))
 			return true;
 	return false;
+}
+
+static bool task_wanted(void *ctx, struct key task)
+{
+	return wanted(ctx, task);
 }
 
 static int forget_rec(void *ctx, const struct rec *r)
@@ -137,8 +143,10 @@ static int forget(const struct args *a, struct forget *f)
 		rc = cache_each_rec(f->cache, &arena, forget_rec, f);
 	if (rc >= 0)
 		rc = trials_each(f->cache, forget_log, f);
-	for (enum cache_type t = CACHE_REC; f->all && rc >= 0 && t < CACHE_MARK; t++)
-		rc = t == CACHE_FORGET ? 0 : forget_type(f->cache, t);
+	if (rc >= 0)
+		rc = f->marks = marked_forget(f->cache, task_wanted, f);
+	for (enum cache_type t = CACHE_REC; f->all && rc >= 0 && t < CACHE_TYPES; t++)
+		rc = t == CACHE_FORGET || !cache_keeps((int)t) ? 0 : forget_type(f->cache, t);
 	if (rc >= 0)
 		rc = cache_commit(f->cache);
 	if (rc >= 0 && f->all) /* and its bytes are gone */
@@ -167,14 +175,14 @@ static int run_forget(const struct args *a)
 	cache_close(f.cache);
 	if (rc < 0)
 		return rc;
-	if (f.task && !f.kernels && !f.logs)
+	if (f.task && !f.kernels && !f.logs && !f.marks)
 		return fail(
 		    E_NOTFOUND,
 		    "no task of %s has a key that begins with %s; hone show --json --cache %s has them", dir,
 		    f.task, dir);
 	if (a->json)
-		return json_out(
-		    json_pack("{so si si}", "cache", json_text(dir), "kernels", f.kernels, "logs", f.logs));
+		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
+					  "logs", f.logs, "marks", f.marks));
 	printf("%d kernel%s and %d log%s are forgotten in %s. Next: hone tune MODEL --cache %s\n", f.kernels,
 	       plural_s(f.kernels), f.logs, plural_s(f.logs), dir, dir);
 	return 0;
@@ -194,7 +202,8 @@ static const struct opt opts[] = {
 const struct cmd cmd_forget = {
     .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
     .summary = "make the cache forget",
-    .details = "Kernels, their code and the logs of tuning go. What a read-only layer holds is hidden.",
+    .details = "Kernels, their code, the logs of tuning and marks of candidates that never answered go. What "
+	       "a read-only layer holds is hidden.",
     .opts = opts,
     .run = run_forget,
     .name = "forget",

@@ -336,6 +336,7 @@ static int run_here(const struct args *a)
 	    .cost = arg_str(a, "cost", NULL),
 	    .builders = (int)arg_int(a, "builders", -1),
 	    .exact = arg_flag(a, "exact"),
+	    .careful = arg_flag(a, "careful"),
 	    .stop = &stop,
 	    .progress = progress,
 	};
@@ -393,6 +394,10 @@ static const struct opt opts[] = {
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
     {"cpus", OPT_STR, "LIST", "cpus that it keeps to, as in 0,2-3 (default: all that the process may use)"},
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
+    {"careful", OPT_FLAG, NULL,
+     "for a board that kernels bring down: each is marked on flash before its first run, and one that did "
+     "not "
+     "come back is never run again"},
     OPT_BACKGROUND,
     OPT_NOW,
     OPT_THREADS,
