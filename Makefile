@@ -201,7 +201,7 @@ deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
 # All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
-LONGEST = networks llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
+LONGEST = networks kills llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
 SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
@@ -225,11 +225,12 @@ size:
 fuzz:
 	@sh configs/deps.sh clang libclang-rt-14-dev
 	@+MAKE="$(MAKE)" sh configs/fuzz.sh
-torture: $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_faults test_cache_beside test_cache_limits test_cache_full cuts)
+torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_faults test_cache_beside test_cache_limits test_cache_full test_kills cuts)
 	@TORTURE_STATES=20000 $(B)/tests/test_torture
 	@LIVES=10000 $(B)/tests/test_scenario
 	@for t in faults beside limits full; do $(B)/tests/test_cache_$$t || exit 1; done
 	@sh configs/torture.sh $(B)
+	@KILLS=1000 $(B)/tests/test_kills
 $(B)/man: $(B)/hone $(B)/honed configs/man.sh configs/man5.awk configs/man/honed.8 configs/honed.conf
 	$(call say,GEN)sh configs/man.sh $(B) $(VERSION) $(CMDS)
 $(B)/man3: agent/hone.h configs/man3.awk
