@@ -3,7 +3,8 @@
 # make test       every test                    make t/cache    tests/test_cache.c alone
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
-# make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had
+# make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
+#                 1,000 kills of boot boxes; the units under a real systemd
 # knobs: CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
 
 B           ?= $(if $(SAN),$(if $(filter thread,$(SAN)),build-tsan,build-san),build)
@@ -201,14 +202,15 @@ deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
 # All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
-LONGEST = networks kills llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh
+LONGEST = nspawn.sh networks kills llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
+SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh configs/test.sh run $@ $<
 $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
 	@BUILD=$(B) sh configs/test.sh run $@ sh $< $(if $(findstring peers,$<),--test,$(B))
 test: deps
+	@sh configs/deps.sh --maybe systemd-container
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true
@@ -231,6 +233,7 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@for t in faults beside limits full; do $(B)/tests/test_cache_$$t || exit 1; done
 	@sh configs/torture.sh $(B)
 	@KILLS=1000 $(B)/tests/test_kills
+	@sh configs/nspawn.sh $(B)
 $(B)/man: $(B)/hone $(B)/honed configs/man.sh configs/man5.awk configs/man/honed.8 configs/honed.conf
 	$(call say,GEN)sh configs/man.sh $(B) $(VERSION) $(CMDS)
 $(B)/man3: agent/hone.h configs/man3.awk
