@@ -105,7 +105,8 @@ static double smaller(double a, double b)
 }
 
 /* The share of the run time that another box like this one may win: what its best slice promises, over all of
- * the box, but no more than lies above the rooflines. -1: not known. */
+ * the box, but no more than lies above the rooflines. -1: not known, as where the box did not come to some
+ * task. */
 static double promise(const struct session *s)
 {
 	double now_ns = 0, above_ns = 0, best = 0;
@@ -114,6 +115,8 @@ static double promise(const struct session *s)
 	for (int i = 0; i < s->ntasks; i++) {
 		const struct job_result *r = &s->result[i];
 		double ns = (double)r->best_ns * s->job[i].uses;
+		if (!r->trials && !r->spent_ns)
+			return -1;
 		now_ns += ns;
 		if (r->promise <= 0 || r->best_ns <= 0)
 			continue;
