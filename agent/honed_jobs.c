@@ -410,8 +410,11 @@ void job_done(struct honed *h, struct job *j, const struct request *r)
 		model_served(h, j->model, j, r);
 	if (j->asker >= 0)
 		tell(h, j, NULL, r);
-	honed_log(h, 1, "%s: %.3f -> %.3f ms, %d trials, promise %.3f", j->name, r->before_ms, r->now_ms,
-		  r->trials, r->promise);
+	char now[32] = "?"; /* not measured */
+	if (r->now_ms > 0)
+		snprintf(now, sizeof now, "%.3f", r->now_ms);
+	honed_log(h, 1, "%s: %.3f -> %s ms, %d trials, promise %.3f", j->name, r->before_ms, now, r->trials,
+		  r->promise);
 	honed_changed(h);
 }
 

@@ -444,4 +444,142 @@ TEST(a_bug_report_holds_no_secrets)
 	fake_remove(&f);
 }
 
+/* The real one. */
+
+static pid_t honed;
+
+static const char *beside_worker(const char *name)
+{
+	static char path[512];
+	const char *w = worker(), *slash = w ? strrchr(w, '/') : NULL;
+	snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - w) : 0, slash ? w : "", name);
+	return slash && access(path, X_OK) == 0 ? path : NULL;
+}
+
+/* On a board that tells nothing, so that the gate is open. */
+static void start_honed(const struct fake *f, const char *conf)
+{
+	char file[160], state[160], root[160], log[160];
+	snprintf(file, sizeof file, "%s/conf", f->dir);
+	snprintf(state, sizeof state, "%s/state", f->dir);
+	snprintf(root, sizeof root, "%s/root", f->dir);
+	snprintf(log, sizeof log, "%s/log", f->dir);
+	CHECK_OK(file_write(file, conf, strlen(conf)));
+	CHECK_OK(file_mkdirs(root, 0755));
+	fflush(NULL);
+	honed = fork();
+	if (honed == 0) {
+		unsetenv("HONE_SOCKET");
+		redirect(2, log);
+		execl(beside_worker("honed"), "honed", "--config", file, "--run", f->dir, "--state", state,
+		      "--sysroot", root, NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 4000 && !file_exists(f->socket); i++)
+		usleep(5000);
+}
+
+static void stop_honed(void)
+{
+	int status;
+	kill(honed, SIGTERM);
+	CHECK(waitpid(honed, &status, 0) == honed && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(a_real_honed_without_models)
+{
+	struct fake f = {0};
+	if (!beside_worker("honed"))
+		SKIP("no honed was built");
+	fake_folder(&f);
+	CHECK_RUN(0, "inhibit --why earlier --for 10m");
+	start_honed(&f, "");
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "inhibited: earlier (user ");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":1}");
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "honed      no model is configured: nothing to tune\n");
+	CHECK_SAYS(cli_out, "/state/cache, "); /* its cache, not the user's */
+	CHECK_RUN(0, "status --json");
+	json_t *j = parse_out();
+	check_keys(j, "daemon verdict state mode ready models jobs gate inhibits flash cache records worn");
+	json_decref(j);
+	CHECK_RUN(0, "wait --ready --timeout 20s");
+	CHECK_RUN(9, "inhibit --why \033[2Jarm -- sh -c ls\t%s/inhibit>%s/seen;exit\t9", f.dir, f.dir);
+	char path[160];
+	snprintf(path, sizeof path, "%s/seen", f.dir);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK(strlen(cli_out) > 4 && strchr(cli_out, '\n') == cli_out + strlen(cli_out) - 1);
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":0}");
+	CHECK_RUN(1, "resume 0-9-0");
+	CHECK_RUN(0, "bugreport -q");
+	CHECK_SAYS(cli_out, "honed " HONE_VERSION "\n");
+	stop_honed();
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "no daemon runs");
+	snprintf(path, sizeof path, "%s/log", f.dir);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "?[2Jarm");
+	CHECK(!no_control_in(cli_out));
+	fake_remove(&f);
+}
+
+TEST(a_real_honed_and_a_model_that_is_none)
+{
+	struct fake f = {0};
+	if (!beside_worker("honed"))
+		SKIP("no honed was built");
+	fake_folder(&f);
+	start_honed(&f, "[model camera]\npath = /nowhere/camera.onnx\n");
+	CHECK_RUN(0, "wait --ready --timeout 20s"); /* nothing can be done for it */
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "camera  refused");
+	CHECK_SAYS(cli_out, "/nowhere/camera.onnx");
+	watch_until("gate ", false);
+	CHECK_SAYS(cli_out, "; camera refused\n");
+	CHECK_RUN(0, "tune camera --background --budget 1s");
+	stop_honed();
+	fake_remove(&f);
+}
+
+/* From nothing to kernels, and an inhibit that keeps it from them for as long as it lasts. */
+TEST(a_real_honed_tunes)
+{
+	struct fake f = {0};
+	char conf[400];
+	if (!beside_worker("honed") || !beside_worker("hone"))
+		SKIP("no honed and hone were built");
+	fake_folder(&f);
+	snprintf(conf, sizeof conf,
+		 "[idle]\nsettle = 1s\nslice = 5s\nrest = 1s\n[model steer]\npath = %s\nthreads = 1\n",
+		 steering());
+	CHECK_RUN(0, "inhibit --why setting\tup");
+	start_honed(&f, conf);
+	CHECK_RUN(1, "wait --ready --timeout 100ms");
+	CHECK_SAYS(cli_err, "0 of 1 models are ready: inhibited: setting?up");
+	CHECK_RUN(0, "resume");
+	int kernels = 0;
+	for (int i = 0; i < 100 && kernels < 5; i++) { /* a slice of a loaded machine may win nothing */
+		CHECK_RUN(0, "wait --ready --timeout 100s");
+		CHECK_RUN(0, "status --json");
+		json_t *j = parse_out();
+		CHECK(json_is_true(json_object_get(j, "ready")));
+		kernels = (int)json_integer_value(json_object_get(json_object_get(j, "records"), "rec"));
+		json_decref(j);
+		usleep(kernels < 5 ? 200000 : 0);
+	}
+	CHECK(kernels >= 5);
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "\nsteer ");
+	stop_honed();
+	if (test_bad) {
+		snprintf(conf, sizeof conf, "%s/log", f.dir);
+		slurp(conf, cli_err, sizeof cli_err);
+		printf("%s%s", cli_out, cli_err);
+	}
+	fake_remove(&f);
+}
+
 TEST_MAIN
