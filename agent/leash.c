@@ -251,7 +251,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 {
 	assert(l->held == LEASE_NONE && kind != LEASE_NONE);
 	/* A child's workers are in its process group, unless they are behind a socket. */
-	bool stops = l->child && atomic_load(&l->let_go) < 0;
+	bool stops = l->child && atomic_load(&l->let_go) < 0 && !child_has_streams();
 	struct request r = {.op = OP_LEASE, .lease = kind, .stops = stops};
 	json_t *reply = NULL;
 	if (told_to_stop(l))

@@ -65,6 +65,14 @@ static void forget_stream(int fd)
 	pthread_mutex_unlock(&stream_lock);
 }
 
+bool child_has_streams(void)
+{
+	pthread_mutex_lock(&stream_lock);
+	bool any = nstreams > 0;
+	pthread_mutex_unlock(&stream_lock);
+	return any;
+}
+
 static void end_streams(void)
 {
 	pthread_mutex_lock(&stream_lock);

@@ -210,11 +210,31 @@ TEST(who_started_alone_goes_on_alone)
 	leash_close(l);
 }
 
+/* A worker behind a socket goes on when the group of a job is stopped. */
+static void says_whether_it_stops(struct leash *l)
+{
+	const char *taint;
+	static struct fake_honed service;
+	fake_start(&service, "/");
+	struct child worker;
+	for (int far = 0; far < 3; far++) {
+		if (far == 1)
+			REQUIRE_OK(child_connect(&worker, service.path, &clock_real, in_ms(5000)));
+		if (far == 2)
+			child_stop(&worker, 0);
+		CHECK_OK(leash_lease(l, LEASE_COMPUTE, INT64_MAX));
+		CHECK(fake.last[OP_LEASE].stops == (far != 1));
+		CHECK_OK(leash_release(l, &taint));
+	}
+	fake_die(&service);
+}
+
 TEST(a_child_of_honed_ends_with_it)
 {
 	fake_start_child(&fake);
 	struct leash *l = open_leash(NULL, "/tmp");
 	CHECK(leash_held(l) && atomic_load(&fake.said[OP_JOB]) == 0);
+	says_whether_it_stops(l);
 	fake_die(&fake);
 	FAKE_WAIT(stop);
 	CHECK(stop && !leash_held(l));
