@@ -134,9 +134,9 @@ static void (*const on[])(struct honed *h, const struct honed_event *e) = {
 };
 
 /* What is due, in this order: who must rest does so before anybody is given a lease. */
-static void (*const ticks[])(struct honed *h) = {store_tick, boot_tick,     jobs_tick,  lease_tick,
+static void (*const ticks[])(struct honed *h) = {store_tick, boot_tick,    jobs_tick,  lease_tick,
 						 gate_tick,  clients_tick, status_tick};
-static int64_t (*const nexts[])(const struct honed *h) = {store_next, boot_next,     jobs_next,
+static int64_t (*const nexts[])(const struct honed *h) = {store_next, boot_next,    jobs_next,  lease_next,
 							  gate_next,  clients_next, status_next};
 
 /* A process that was held up for seconds has not heard its jobs meanwhile. */

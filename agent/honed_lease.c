@@ -2,12 +2,15 @@
 /* Leases. Compute is shared, measure excludes all others on the same processors, quiet all others. The policy
  * says which of those who wait for an exclusive one is next. A job that can be stopped is, for as long as an
  * exclusive lease of another excludes it: nobody waits for its compiler. Others are waited for: nobody who
- * would be in the way is given compute, but those whom an exclusive one has kept waiting before. So each side
- * waits for the other once. */
+ * would be in the way is given compute, but those who have waited for long. As that leaves the machine idle
+ * each time, whoever had all of it may want it again first: races are several calls. */
 #include "agent/honed_parts.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define LINGER_NS (2 * NS_PER_MS)
+#define LONG_NS (300 * NS_PER_MS)
 
 struct claim { /* on the machine */
 	enum lease kind;
@@ -97,6 +100,11 @@ static void grant(struct honed *h, struct job *j)
 	j->lease.is = false;
 }
 
+static int slot_of(const struct honed *h, const struct job *j)
+{
+	return (int)(j - h->job);
+}
+
 int lease_want(struct honed *h, struct job *j, const struct request *r, const struct ask *ask)
 {
 	if (j->lease.is || (j->held && !j->taken))
@@ -106,10 +114,23 @@ int lease_want(struct honed *h, struct job *j, const struct request *r, const st
 	j->wants_ns = h->now_ns;
 	j->lease = *ask;
 	j->pass = j->taken = false;
+	if (h->lingerer == slot_of(h, j))
+		h->linger_ns = LONG_AGO;
 	return E_OK;
 }
 
-/* Whom an exclusive lease kept waiting goes before the next one. */
+/* Somebody may want all of the machine again at once. */
+static bool lingers(const struct honed *h)
+{
+	return h->now_ns < h->linger_ns;
+}
+
+int64_t lease_next(const struct honed *h)
+{
+	return lingers(h) ? h->linger_ns : NEVER;
+}
+
+/* Whom exclusive leases kept waiting for long goes before the next one. */
 static void free_it(struct honed *h, struct job *j)
 {
 	struct claim was = {j->held, j->cpus};
@@ -121,7 +142,11 @@ static void free_it(struct honed *h, struct job *j)
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct job *o = &h->job[i];
 		if (waits(o) && o->wants == LEASE_COMPUTE && conflict(wanted(o), was))
-			o->pass = true;
+			o->pass = h->now_ns - o->wants_ns >= LONG_NS;
+	}
+	if (was.kind == LEASE_QUIET) {
+		h->lingerer = slot_of(h, j);
+		h->linger_ns = h->now_ns + LINGER_NS;
 	}
 }
 
@@ -232,7 +257,8 @@ static void serve_exclusive(struct honed *h, struct claim *next, int *nnext)
 	struct contender row[HONED_JOBS];
 	int n = 0;
 	for (int i = 0; i < HONED_JOBS; i++)
-		if (waits(&h->job[i]) && exclusive(h->job[i].wants))
+		if (waits(&h->job[i]) && exclusive(h->job[i].wants) &&
+		    (!lingers(h) || h->job[i].wants == LEASE_QUIET))
 			row[n++] = row_of(h, i);
 	while (n) {
 		int k = h->policy->lease(row, n);
@@ -254,7 +280,7 @@ static void serve_compute(struct honed *h, bool pass, const struct claim *next, 
 		struct job *j = &h->job[i];
 		if (!waits(j) || j->wants != LEASE_COMPUTE || j->pass != pass)
 			continue;
-		bool in_way = held_against(h, j);
+		bool in_way = held_against(h, j) || (lingers(h) && !pass && !can_hush(j));
 		for (int k = 0; k < nnext && !can_hush(j); k++)
 			in_way = in_way || conflict(wanted(j), next[k]);
 		if (!in_way)

@@ -186,6 +186,8 @@ struct honed {
 	char said[256];
 	int64_t said_ns, metrics_ns;
 	bool say, count;
+	int lingerer;      /* slot of who had all of the machine last, */
+	int64_t linger_ns; /* and until when it is kept for that */
 	int64_t yields, tainted, slices, trials, fails, grants[4];
 };
 
@@ -274,6 +276,7 @@ void lease_drop(struct honed *h, struct job *j,
 bool lease_regain(struct honed *h, struct job *j); /* what was taken while it rested; false: not now */
 void lease_seen(struct honed *h, const struct vitals *v);
 void lease_tick(struct honed *h);
+int64_t lease_next(const struct honed *h);
 
 /* honed_client.c */
 struct client *client_of(struct honed *h, int id); /* NULL: none */

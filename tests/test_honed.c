@@ -315,8 +315,9 @@ TEST(several_jobs_at_once_share_leases)
 	board_ask(b, 1001, "{\"op\":\"release\",\"id\":14}");
 	CHECK(board_says(b, "\"id\":12") && !board_says(b, "\"id\":13"));
 	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":15,\"kind\":\"quiet\"}");
+	board_run(b, 400 * NS_PER_MS);
 	board_ask(b, 1002, "{\"op\":\"release\",\"id\":16}");
-	CHECK(board_says(b, "\"id\":13") && !board_says(b, "\"id\":15")); /* between two exclusive ones */
+	CHECK(board_says(b, "\"id\":13") && !board_says(b, "\"id\":15")); /* it has waited for long */
 	board_ended(b, 3, E_CHILD, "signal 11");
 	CHECK(board_says(b, "\"id\":15")); /* what the dead held is free */
 	board_free(b);

@@ -146,6 +146,45 @@ TEST(the_holder_dies_and_the_others_go_on)
 	board_free(b);
 }
 
+/* A race is several calls: the machine stays empty for the next of them, for a moment. */
+TEST(who_raced_may_race_again_first)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 2, "quiet", false);
+	lease(b, 1, "compute", false);
+	release(b, 2);
+	CHECK(!granted(b, 1));
+	lease(b, 2, "quiet", false);
+	CHECK(granted(b, 2) && !granted(b, 1));
+	release(b, 2);
+	board_run(b, 3 * NS_PER_MS); /* nothing more comes */
+	CHECK(granted(b, 1));
+	release(b, 1);
+	lease(b, 2, "quiet", false);
+	lease(b, 1, "compute", false);
+	release(b, 2);
+	lease(b, 2, "compute", false); /* something else does */
+	CHECK(granted(b, 1) && granted(b, 2));
+	board_free(b);
+}
+
+TEST(races_without_end_let_others_pass)
+{
+	struct board *b = two_jobs(1);
+	lease(b, 2, "quiet", false);
+	lease(b, 1, "compute", false);
+	int races = 0;
+	for (bool got = false; !got && races < 100; races++) {
+		board_run(b, 50 * NS_PER_MS);
+		release(b, 2);
+		got = granted(b, 1);
+		lease(b, 2, "quiet", false);
+		got = got || granted(b, 1);
+	}
+	CHECK(races > 3 && races < 10);
+	board_free(b);
+}
+
 TEST(jobs_are_as_many_as_memory_has_room_for)
 {
 	for (int jobs = 0; jobs <= 4; jobs += 4) {
@@ -185,7 +224,7 @@ TEST(jobs_that_are_waited_for_measure_alone_too)
 	for (int cores = 1; cores <= 4; cores *= 2) {
 		struct sim_told x = sim(POLICY_DEFAULT, cores, true);
 		CHECK(x.both == 0);
-		CHECK(x.together_s < (cores == 4 ? 0.7 : 1.01) * x.alone_s);
+		CHECK(x.together_s < (cores == 4 ? 0.62 : 1.01) * x.alone_s);
 	}
 }
 
