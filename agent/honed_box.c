@@ -24,9 +24,9 @@ static int64_t boot_length(const struct honed *h)
 	return h->o.box_ns - h->opened_ns;
 }
 
-int64_t boot_lead_ns(const struct honed *h)
+int64_t boot_left_ns(const struct honed *h)
 {
-	return at_most(LEAD_NS, boot_length(h) / 4);
+	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4);
 }
 
 static int in_need(const struct honed *h)
@@ -87,7 +87,7 @@ void boot_start(struct honed *h)
 /* Of the next job: its share of what is left, among those who still are in need and wait for a place. */
 int64_t boot_budget(const struct honed *h)
 {
-	int64_t left_ns = h->o.box_ns - h->now_ns - boot_lead_ns(h);
+	int64_t left_ns = boot_left_ns(h);
 	int most = jobs_most(h), waiting = 0, places = most - jobs_ours(h);
 	if (h->leaving || left_ns < at_most(LEAST_NS, boot_length(h) / 4))
 		return 0;
@@ -134,6 +134,7 @@ static void leave_on(struct honed *h)
 			store_commit(h, NULL);
 	}
 	if (h->leaving == LEAVE_STORING && (!h->commits || late)) {
+		honed_act(h, &(struct honed_action){.kind = HA_METRICS});
 		boxed(h);
 		left(h, E_OK);
 	}

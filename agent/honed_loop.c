@@ -398,6 +398,8 @@ int loop_run(struct loop *l)
 			stir_store(l);
 		}
 		uv_run(&l->uv, UV_RUN_DEFAULT);
+		if (l->metrics_changed)
+			loop_metrics(l);
 	}
 	return l->rc;
 }

@@ -145,7 +145,7 @@ int64_t model_when(const struct honed *h, int i)
 	const struct model *m = &h->model[i];
 	if (!model_wants(m) || has_job(h, i) || (h->o.mode == HONED_BOX && !m->box))
 		return NEVER;
-	if (h->o.mode == HONED_BOX && m->rest_step_ns)
+	if (h->o.mode == HONED_BOX && (m->rest_step_ns || (m->boxed && boot_left_ns(h) < MORE_NS)))
 		return NEVER;
 	return later(m->rest_until_ns, m->pause_until_ns);
 }
@@ -242,22 +242,44 @@ static void rest(struct honed *h, struct model *m)
 	m->rest_until_ns = h->now_ns + m->rest_step_ns;
 }
 
-void model_served(struct honed *h, int i, const struct job *j, const struct request *done)
+/* after_ms 0: it was cut short, and nobody knows. */
+static bool has_won(const struct model *m, const struct request *done)
 {
-	struct model *m = &h->model[i];
-	bool won = done->before_ms <= 0 || done->now_ms < done->before_ms * (1 - WON_LEAST) ||
-		   done->missing < m->missing || (m->bare && !done->missing);
+	if (m->bare && !done->missing)
+		return true;
+	if (done->now_ms <= 0 || done->before_ms <= 0)
+		return done->kept > 0;
+	return done->now_ms < done->before_ms * (1 - WON_LEAST) || done->missing < m->missing;
+}
+
+/* A job tells what another box like its own may win: here that is a slice. */
+static double of_a_slice(const struct honed *h, const struct job *j, double promise)
+{
+	if (j->budget_ns > 0 && promise > 0 && h->conf->slice_ns > j->budget_ns)
+		promise *= (double)h->conf->slice_ns / (double)j->budget_ns;
+	return promise < 1 ? promise : 1;
+}
+
+static void take(struct model *m, const struct request *done)
+{
 	if (m->before_ms <= 0)
 		m->before_ms = done->before_ms;
-	m->default_ms = done->default_ms;
-	m->now_ms = done->now_ms;
+	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
+	m->now_ms = done->now_ms > 0 ? done->now_ms : m->now_ms;
 	m->missing = done->missing;
-	m->promise = done->promise;
 	m->boxed = !m->missing || !promises(m);
 	m->bare = !m->boxed;
 	m->fails = 0;
 	m->pause_until_ns = m->pause_step_ns = 0;
 	m->error[0] = 0;
+}
+
+void model_served(struct honed *h, int i, const struct job *j, const struct request *done)
+{
+	struct model *m = &h->model[i];
+	bool won = has_won(m, done);
+	m->promise = of_a_slice(h, j, done->promise);
+	take(m, done);
 	if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
 	else if (j->rested_ns < j->budget_ns / 10)

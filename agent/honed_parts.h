@@ -23,6 +23,7 @@
 #define STORE_PAUSE_NS (60 * NS_PER_S)
 #define GROWN_NS (5 * NS_PER_S) /* until a job has the memory that it needs, about */
 #define DAY_NS (86400 * NS_PER_S)
+#define MORE_NS (3 * NS_PER_S) /* of a box: less is not worth it for a model that has its kernels */
 #define NEVER INT64_MAX
 #define LONG_AGO (INT64_MIN / 4)
 #define PROMISE_LEAST 0.001 /* less than that is none */
@@ -240,8 +241,8 @@ int64_t store_next(const struct honed *h);
 
 /* honed_box.c */
 void boot_start(struct honed *h);
-int64_t boot_budget(const struct honed *h); /* of the next job; 0: none is started any more */
-int64_t boot_lead_ns(const struct honed *h);
+int64_t boot_budget(const struct honed *h);  /* of the next job; 0: none is started any more */
+int64_t boot_left_ns(const struct honed *h); /* for jobs */
 void leave(struct honed *h, const char *why);
 void boot_tick(struct honed *h);
 int64_t boot_next(const struct honed *h);

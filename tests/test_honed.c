@@ -112,6 +112,16 @@ TEST(rests_no_longer_than_a_minute)
 	board_free(b);
 }
 
+TEST(a_slice_cut_short_tells_no_time)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.4);
+	board_started(b, 2);
+	board_done(b, 2, 5, 0, 0, 0.4);
+	CHECK(strstr(board_status(b), "\"now_ms\":5,"));
+	board_free(b);
+}
+
 TEST(memory_that_runs_out_ends_it_at_once)
 {
 	struct board *b = tuning(1);

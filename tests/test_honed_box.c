@@ -88,6 +88,20 @@ TEST(what_is_left_of_the_box_goes_to_who_promises)
 	board_free(b);
 }
 
+TEST(a_short_job_promises_for_a_short_time)
+{
+	struct board *b = box(1, 1);
+	b->o.box_ns = b->now_ns + 4 * NS_PER_S;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 a 3400"));
+	board_started(b, 1);
+	board_run(b, 2 * NS_PER_S);
+	board_done(b, 1, 6, 5, 0, 0.0008); /* of 3.4 s: more of a slice of 30 s */
+	CHECK(b->left && b->marks.model[0].promise > 0.005); /* and no time for another here */
+	board_free(b);
+}
+
 TEST(box_heeds_heat_but_not_load)
 {
 	struct board *b = box(1, 1);
