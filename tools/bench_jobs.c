@@ -47,47 +47,67 @@ struct bench {
 	const struct args *args;
 	const char *dir, *hone, *honed, *worker;
 	int64_t box_ns[WAYS];
-	int seed, cpus, nmodels;
+	int seed, nmodels;
+	int cpu; /* the last that there is: for what runs on one */
 	char cache[WAYS][PATH_MAX], model[MODELS][PATH_MAX];
 	struct course course[WAYS][MODELS];
 };
 
 /* ---- simulation ---- */
 
+static void put_share(struct table *t, json_t *row, const char *name, double share)
+{
+	table_cell(t, "%.1f %%", 100 * share);
+	json_object_set_new(row, name, json_num(share));
+}
+
+static void put_number(struct table *t, json_t *row, const char *name, double x)
+{
+	table_cell(t, "%.3f", x);
+	json_object_set_new(row, name, json_num(x));
+}
+
+static int simulate_one(const struct sim_want *w, struct table *t, json_t *rows)
+{
+	struct sim_told x;
+	int rc = jobs_sim(w, &x);
+	if (rc < 0)
+		return rc;
+	json_t *row = json_pack("{ss ss si si}", "policy", w->policy, "others",
+				w->drains ? "waited for" : "stopped", "cores", w->cores, "jobs", w->jobs);
+	table_cell(t, "%s", w->policy);
+	table_cell(t, "%s", w->drains ? "waited for" : "stopped");
+	table_cell(t, "%d", w->cores);
+	put_number(t, row, "of_alone", x.together_s / x.alone_s);
+	put_number(t, row, "good_of_alone", x.good_s / x.alone_good_s);
+	put_number(t, row, "fairness", x.fairness);
+	put_share(t, row, "quiet", x.quiet);
+	put_share(t, row, "idle", x.idle);
+	put_share(t, row, "draining", x.draining);
+	put_number(t, row, "wait_s", x.wait_ms / 1e3);
+	json_array_append_new(rows, row);
+	return E_OK;
+}
+
+/* Who computes while somebody measures alone is stopped, or (workers behind a socket) waited for. */
 static int simulate(const struct args *a)
 {
-	static const char *const head[] = {"policy", "cores", "jobs", "of alone", "good: of alone",
-					   "fair",   "quiet", "idle", "draining", "wait ms"};
-	struct table t = {.align = "lrrrrrrrrr"};
+	static const char *const head[] = {"policy", "others", "cores", "of alone", "good: of alone",
+					   "fair",   "quiet",  "idle",  "draining", "longest wait s"};
+	struct table t = {.align = "llrrrrrrrr"};
 	json_t *rows = json_array();
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
-	for (int cores = 4; cores >= 1; cores /= 2)
+	for (int k = 0; k < 6; k++)
 		for (int i = 0; policy_table[i]; i++) {
-			const struct sim_want w = {
-			    .policy = policy_table[i]->name, .cores = cores, .jobs = 4, .seed = 1};
-			struct sim_told x;
-			int rc = jobs_sim(&w, &x);
+			const struct sim_want w = {.policy = policy_table[i]->name,
+						   .cores = 4 >> k % 3,
+						   .jobs = 4,
+						   .seed = 1,
+						   .drains = k >= 3};
+			int rc = simulate_one(&w, &t, rows);
 			if (rc < 0)
 				return rc;
-			table_cell(&t, "%s", w.policy);
-			table_cell(&t, "%d", cores);
-			table_cell(&t, "%d", w.jobs);
-			table_cell(&t, "%.3f", x.together_s / x.alone_s);
-			table_cell(&t, "%.3f", x.good_s / x.alone_good_s);
-			table_cell(&t, "%.3f", x.fairness);
-			table_cell(&t, "%.0f %%", 100 * x.quiet);
-			table_cell(&t, "%.1f %%", 100 * x.idle);
-			table_cell(&t, "%.1f %%", 100 * x.draining);
-			table_cell(&t, "%.0f", x.wait_ms);
-			json_array_append_new(
-			    rows,
-			    json_pack("{ss si si so so so so so so so}", "policy", w.policy, "cores", cores,
-				      "jobs", w.jobs, "of_alone", json_num(x.together_s / x.alone_s),
-				      "good_of_alone", json_num(x.good_s / x.alone_good_s), "fairness",
-				      json_num(x.fairness), "quiet", json_num(x.quiet), "idle",
-				      json_num(x.idle), "draining", json_num(x.draining), "wait_ms",
-				      json_num(x.wait_ms)));
 		}
 	if (a->json)
 		return json_out(json_pack("{so}", "rows", rows));
@@ -140,7 +160,7 @@ static int tune_one(struct bench *b, enum way way, int model)
 				   b->cache[way],
 				   way == ALONE ? "--builders" : NULL,
 				   "0"};
-	return run_program(argv, way == ALONE ? b->cpus - 1 : -1);
+	return run_program(argv, way == ALONE ? b->cpu : -1);
 }
 
 static int write_conf(const struct bench *b, const char *path)
@@ -213,8 +233,8 @@ static int race_networks(struct bench *b, int model)
 {
 	char cmd[5 * PATH_MAX];
 	snprintf(cmd, sizeof cmd,
-		 "taskset -c %d %s -q bench %s --threads 1 --json --cache %s --cache %s --cache %s",
-		 b->cpus - 1, b->hone, b->model[model], b->cache[ALONE], b->cache[AHEAD], b->cache[TOGETHER]);
+		 "taskset -c %d %s -q bench %s --threads 1 --json --cache %s --cache %s --cache %s", b->cpu,
+		 b->hone, b->model[model], b->cache[ALONE], b->cache[AHEAD], b->cache[TOGETHER]);
 	FILE *f = popen(cmd, "r");
 	json_t *all = f ? json_loadf(f, 0, NULL) : NULL;
 	int status = f ? pclose(f) : -1;
@@ -420,6 +440,18 @@ static int find_models(struct bench *b)
 	return rc;
 }
 
+static int last_cpu(void)
+{
+	cpu_set_t set;
+	int last = 0;
+	CPU_ZERO(&set);
+	if (sched_getaffinity(0, sizeof set, &set) < 0)
+		return 0;
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		last = CPU_ISSET(i, &set) ? i : last;
+	return last;
+}
+
 static int bench_real(const struct args *a)
 {
 	char dir[] = "/tmp/hone-jobs-XXXXXX", self[PATH_MAX - 64], hone[PATH_MAX], honed[PATH_MAX],
@@ -437,7 +469,7 @@ static int bench_real(const struct args *a)
 			    .honed = honed,
 			    .worker = worker,
 			    .seed = (int)arg_int(a, "seed", 1),
-			    .cpus = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+			    .cpu = last_cpu()};
 	b->box_ns[ALONE] = arg_duration(a, "alone", 20 * NS_PER_S);
 	b->box_ns[AHEAD] = arg_duration(a, "ahead", 12 * NS_PER_S);
 	b->box_ns[TOGETHER] = arg_duration(a, "together", 42 * NS_PER_S);
