@@ -31,7 +31,6 @@ struct leash {
 	bool child; /* honed started us: it ends with us */
 	enum lease held;
 	atomic_bool rested; /* while the lease was held */
-	atomic_int let_go;
 	atomic_bool closing;
 	int64_t said_ns;
 	char taint[256];
@@ -42,10 +41,7 @@ struct leash {
 /* On the link's thread. */
 static void rest(struct leash *l)
 {
-	int fd = atomic_load(&l->let_go);
 	atomic_store(&l->rested, true);
-	if (fd >= 0)
-		shutdown(fd, SHUT_RDWR);
 	child_rest_all(true);
 }
 
@@ -196,7 +192,6 @@ int leash_open(const struct leash_options *o, struct leash **out)
 	const char *root = o->sysroot ? o->sysroot : getenv("HONE_SYSROOT");
 	if (vitals_open(root ? root : "", &l->vitals) < 0)
 		log_more("nothing is known of throttling and clocks: %s", err_text());
-	atomic_store(&l->let_go, -1);
 	int fd = o->socket ? -1 : inherited();
 	l->child = fd >= 0;
 	if (fd < 0)
@@ -251,7 +246,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 {
 	assert(l->held == LEASE_NONE && kind != LEASE_NONE);
 	/* A child's workers are in its process group, unless they are behind a socket. */
-	bool stops = l->child && atomic_load(&l->let_go) < 0 && !child_has_streams();
+	bool stops = l->child && !child_has_streams();
 	struct request r = {.op = OP_LEASE, .lease = kind, .stops = stops};
 	json_t *reply = NULL;
 	if (told_to_stop(l))
@@ -303,11 +298,6 @@ int leash_release(struct leash *l, const char **taint)
 		snprintf(l->taint, sizeof l->taint, "the job rested meanwhile");
 	*taint = l->taint[0] ? l->taint : NULL;
 	return rc < 0 && told_to_stop(l) ? fail(E_STOPPED, "asked to stop") : rc;
-}
-
-void leash_let_go(struct leash *l, int fd)
-{
-	atomic_store(&l->let_go, fd);
 }
 
 int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n)

@@ -4,8 +4,8 @@
  * (platform/vitals.h).
  *
  * A thread reads the connection, so that a yield takes effect while the job waits for its worker: local
- * workers are in the job's process group, which honed stops; a worker behind a socket is let go of (its
- * stream is shut down). Everything else is called by the job's one thread. */
+ * workers are in the job's process group, which honed stops; of workers behind a socket the streams are shut
+ * down, by which they end (child_rest_all does both). Everything else is called by the job's one thread. */
 #ifndef AGENT_LEASH_H
 #define AGENT_LEASH_H
 
@@ -39,8 +39,6 @@ int leash_again(struct leash *l) MUST_CHECK;
 int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns) MUST_CHECK;
 /* *taint: NULL, or why nothing that was measured meanwhile may be believed. */
 int leash_release(struct leash *l, const char **taint) MUST_CHECK;
-/* shutdown(2) of this descriptor at a yield; -1: none. */
-void leash_let_go(struct leash *l, int fd);
 int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n) MUST_CHECK;
 int leash_forget(struct leash *l, int type, struct key k) MUST_CHECK;
 int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns good */

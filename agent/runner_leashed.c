@@ -327,7 +327,6 @@ static void leashed_drop(struct runner *r, int handle, int64_t deadline_ns)
 static void leashed_close(struct runner *r)
 {
 	struct leashed *w = leashed_of(r);
-	leash_let_go(w->leash, -1);
 	w->inner->ops->close(w->inner);
 	forget_all(w);
 	free(w->entry);

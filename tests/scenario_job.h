@@ -153,12 +153,6 @@ bool leash_held(const struct leash *j)
 	return true;
 }
 
-/* Its worker is not behind a socket. */
-void leash_let_go(struct leash *j, int fd)
-{
-	(void)j, (void)fd;
-}
-
 static inline int job_put(struct leash *j, int key, int64_t ns)
 {
 	struct kept kept = {.number = ++j->life->puts, .ns = ns};

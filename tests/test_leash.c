@@ -156,18 +156,25 @@ static char state_of(pid_t pid)
 TEST(a_yield_rests_workers_and_taints)
 {
 	char *words[] = {"/bin/cat", NULL};
-	struct child before, after;
+	struct child before, after, far;
 	const char *taint;
-	int pair[2];
 	char byte;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	fake_start(&fake, "/tmp");
 	struct leash *l = open_leash(fake.path, "/tmp");
 	REQUIRE_OK(child_start(&before, words, NULL));
-	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
-	leash_let_go(l, pair[0]);
+	snprintf(a.sun_path, sizeof a.sun_path, "/tmp/hone-leash-far-%d", (int)getpid());
+	int there = socket(AF_UNIX, SOCK_STREAM, 0);
+	REQUIRE(bind(there, (struct sockaddr *)&a, sizeof a) == 0 && listen(there, 1) == 0);
+	CHECK(!child_has_streams());
+	REQUIRE_OK(child_connect(&far, a.sun_path, &clock_real, INT64_MAX));
+	int end = accept(there, NULL, NULL);
+	CHECK(end >= 0 && child_has_streams() && unlink(a.sun_path) == 0);
 	CHECK_OK(leash_lease(l, LEASE_MEASURE, INT64_MAX));
 	fake_say(&fake, "{\"event\":\"yield\"}\n");
-	CHECK(read(pair[1], &byte, 1) == 0); /* until it is shut down */
+	CHECK(read(end, &byte, 1) == 0); /* until it is shut down */
+	(void)child_stop(&far, 0);
+	CHECK(!child_has_streams() && close(end) == 0 && close(there) == 0);
 	FAKE_WAIT(state_of(before.pid) == 'T');
 	CHECK(state_of(before.pid) == 'T');
 	CHECK_OK(child_start(&after, words, NULL));
@@ -188,8 +195,6 @@ TEST(a_yield_rests_workers_and_taints)
 	CHECK(taint && !strcmp(taint, "the clock fell to 600 MHz"));
 	(void)child_stop(&before, 0);
 	(void)child_stop(&after, 0);
-	close(pair[0]);
-	close(pair[1]);
 	leash_close(l);
 	fake_die(&fake);
 }
