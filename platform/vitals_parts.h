@@ -7,7 +7,7 @@
 #include "platform/vitals.h"
 
 /* On larger machines the first of each kind speak for all: a look must stay short. */
-enum { ZONES = 24, POLICIES = 16, COOLERS = 16, COUNTERS = 8, BATTERIES = 4, STAT_BYTES = 8192 };
+enum { ZONES = 24, POLICIES = 16, COOLERS = 32, COUNTERS = 8, BATTERIES = 4, STAT_BYTES = 8192 };
 
 struct heat {
 	int n;

@@ -40,15 +40,22 @@ static void open_hwmon(struct brakes *b, const char *root, const char *name)
 		b->alarm = vitals_open_leaf(root, HWMON, name, "in0_lcrit_alarm");
 }
 
-/* Not fans, nor backlights. */
+/* Not fans, nor backlights. Names of kernels before 5.13 and since; the alerts are Jetson's. */
 static bool cools_processor(const char *type)
 {
-	static const char *const kinds[] = {"Processor", "cpufreq", "thermal-cpufreq-", "thermal-devfreq-",
+	static const char *const kinds[] = {"Processor",
+					    "cpufreq",
+					    "thermal-cpufreq-",
+					    "thermal-devfreq-",
+					    "thermal-idle",
+					    "devfreq-",
+					    "idle-",
+					    "intel_powerclamp",
 					    NULL};
 	for (int i = 0; kinds[i]; i++)
 		if (!strncmp(type, kinds[i], strlen(kinds[i])))
 			return true;
-	return false;
+	return strstr(type, "-throttle-alert");
 }
 
 void brakes_open(struct brakes *b, const char *root)

@@ -159,6 +159,34 @@ TEST(jetson_over_current)
 	board_end(&b);
 }
 
+TEST(cooling_devices)
+{
+	static const struct {
+		const char *type;
+		bool counts;
+	} kinds[] = {{"Processor", true},
+		     {"cpufreq-cpu4", true},
+		     {"thermal-cpufreq-1", true},
+		     {"thermal-devfreq-0", true},
+		     {"devfreq-17000000.gpu", true},
+		     {"idle-cpu0", true},
+		     {"cpu-throttle-alert", true},
+		     {"intel_powerclamp", true},
+		     {"pwm-fan", false},
+		     {"Fan", false},
+		     {"LCD", false},
+		     {"iwlwifi_1", false},
+		     {"hot-surface-alert", false}};
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		struct board b;
+		board_vm(&b);
+		board_set(&b, HEAT_DIR "cooling_device0/type", "%s\n", kinds[i].type);
+		board_set(&b, HEAT_DIR "cooling_device0/cur_state", "1\n");
+		CHECK(seen(&b).throttle == (kinds[i].counts ? (unsigned)THROTTLE_COOLING : 0));
+		board_end(&b);
+	}
+}
+
 TEST(clocks)
 {
 	struct board b;
