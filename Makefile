@@ -176,7 +176,7 @@ $(B)/tests/test_sandbox $(B)/tests/test_llvm_runner: private LDLIBS += -lseccomp
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
-$(B)/tests/test_honed_socket $(B)/tests/test_honed_gate: | $(B)/honed
+$(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-search: override ARGS += $(if $(FULL),--full)

@@ -86,7 +86,11 @@ static inline int dial(void)
 	for (int i = 0; i < PATIENCE_MS; i++) {
 		if (connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
 			return fd;
+		siginfo_t dead = {0};
 		if (errno != ENOENT && errno != ECONNREFUSED && errno != EAGAIN)
+			break;
+		if (honed && waitid(P_PID, (id_t)honed, &dead, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		    dead.si_pid)
 			break;
 		usleep(1000);
 	}
