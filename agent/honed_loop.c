@@ -3,8 +3,10 @@
 #include "platform/log.h"
 #include "platform/topo.h"
 
+#include <inttypes.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -384,6 +386,15 @@ int loop_open(struct loop *l, const struct marks *marks)
 	return rc;
 }
 
+/* A box that is longer than the unit's TimeoutStartSec= ends by itself all the same. */
+static void ask_for_time(struct loop *l)
+{
+	char line[64];
+	int64_t us = (l->o.budget_ns + 10 * NS_PER_S) / NS_PER_US;
+	snprintf(line, sizeof line, "EXTEND_TIMEOUT_USEC=%" PRId64, us);
+	say(notify_send(&l->notify, line));
+}
+
 int loop_run(struct loop *l)
 {
 	loop_kept(l);
@@ -393,7 +404,9 @@ int loop_run(struct loop *l)
 	if (!l->over) {
 		loop_watch(l);
 		/* The writer from now on, and what the cache is: but no box waits for that. */
-		if (!l->o.box) {
+		if (l->o.box) {
+			ask_for_time(l);
+		} else {
 			store_keep(l->store, 0);
 			stir_store(l);
 		}

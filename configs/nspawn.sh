@@ -253,7 +253,8 @@ file = /run/hone/inhibit.d/moving
 [model net]
 path = /opt/robot/net.onnx
 END
-mkdir -p "$etc/honed.service.d"
+mkdir -p "$etc/honed.service.d" "$etc/hone-boot.service.d"
+printf '[Service]\nTimeoutStartSec=2s\n' >"$etc/hone-boot.service.d/test.conf" # a box that is longer asks for more
 printf '[Service]\nWatchdogSec=2s\nRestartSec=100ms\n' >"$etc/honed.service.d/test.conf"
 
 first_boot

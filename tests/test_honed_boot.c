@@ -54,6 +54,7 @@ TEST(a_box_tunes_its_models_and_the_next_has_nothing_to_do)
 	printf("first box: %.2f s\n", box(&b));
 	CHECK(strstr(buf_str(&b.said), "STATUS="));
 	CHECK(strstr(buf_str(&b.said), " left"));
+	CHECK(strstr(buf_str(&b.said), "EXTEND_TIMEOUT_USEC=16000000"));
 	struct marks m = marks_of(&b);
 	CHECK(m.unclean == 0 && m.n == 2 && m.model[0].boxed && m.model[1].boxed);
 	struct cache_state first = cache_of(&b);
