@@ -69,16 +69,16 @@ void log_one_line(char *text)
 		*p = '?';
 }
 
-/* Without memory, nothing but the format. */
-static void put(const char *fmt, va_list ap)
+/* In one write, so that lines of processes that share a stream stay whole. Without memory, nothing but the
+ * format. */
+static void put(const char *before, const char *fmt, va_list ap, const char *after)
 {
 	char *text = NULL;
-	if (vasprintf(&text, fmt, ap) < 0) {
-		fputs(fmt, stderr);
-		return;
-	}
-	log_plain(text);
-	fputs(text, stderr);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	else
+		log_plain(text);
+	fprintf(stderr, "%s%s%s", before, text ? text : fmt, after);
 	free(text);
 }
 
@@ -86,13 +86,15 @@ enum priority { PRIORITY_ERROR = 3, PRIORITY_INFO = 6, PRIORITY_MORE = 7 }; /* s
 
 static void say(enum priority p, const char *before, const char *fmt, va_list ap)
 {
+	char lead[64];
+	bool told = atomic_load_explicit(&journal, memory_order_relaxed);
+	if (told)
+		snprintf(lead, sizeof lead, "<%d>%s", (int)p, before);
+	else
+		snprintf(lead, sizeof lead, "%s", before);
 	flockfile(stderr);
 	erase_live();
-	if (atomic_load_explicit(&journal, memory_order_relaxed))
-		fprintf(stderr, "<%d>", (int)p);
-	fputs(before, stderr);
-	put(fmt, ap);
-	fputc('\n', stderr);
+	put(lead, fmt, ap, "\n");
 	fflush(stderr);
 	funlockfile(stderr);
 }
@@ -128,7 +130,7 @@ static void live_on_terminal(const char *fmt, va_list ap)
 	flockfile(stderr);
 	erase_live();
 	if (fmt) {
-		put(fmt, ap);
+		put("", fmt, ap, "");
 		live_shown = true;
 	}
 	fflush(stderr);

@@ -2,6 +2,8 @@
 #include "platform/log.h"
 #include "tests/test.h"
 
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* What the logger writes to stderr at a level, into out. */
@@ -67,6 +69,33 @@ TEST(plain)
 		log_plain(got);
 		CHECK(!strcmp(got, text[i][1]));
 	}
+}
+
+/* Processes that share a stream, as honed and its jobs do. */
+TEST(lines_of_many_processes_stay_whole)
+{
+	enum { PROCESSES = 4, LINES = 500 };
+	FILE *f = tmpfile();
+	char line[256];
+	int n = 0, strange = 0;
+	REQUIRE(f);
+	fflush(NULL);
+	for (int i = 0; i < PROCESSES; i++)
+		if (fork() == 0) {
+			dup2(fileno(f), STDERR_FILENO);
+			fcntl(STDERR_FILENO, F_SETFL, O_APPEND);
+			for (int k = 0; k < LINES; k++)
+				log_error("%d says something that is long enough to be cut, %d", i, k);
+			_exit(0);
+		}
+	while (wait(NULL) > 0)
+		;
+	rewind(f);
+	for (; fgets(line, sizeof line, f); n++)
+		strange +=
+		    strncmp(line, "hone: error: ", 13) || strstr(line + 1, "hone:") || !strstr(line, "cut, ");
+	CHECK(n == PROCESSES * LINES && !strange);
+	fclose(f);
 }
 
 TEST_MAIN
