@@ -91,10 +91,13 @@ static void on_start(struct honed *h, const struct honed_event *e)
 		return;
 	models_read(h, h->conf, e->nmodels, e->model);
 	h->started = true;
-	if (h->o.mode == HONED_RESIDENT)
+	if (h->o.mode == HONED_RESIDENT) {
+		honed_log(h, 1, HONE_VERSION " keeps %d models tuned; their kernels are in %s", h->nmodels,
+			  h->o.cache ? h->o.cache : "memory");
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
-	else
+	} else {
 		boot_start(h);
+	}
 	honed_changed(h);
 }
 

@@ -76,12 +76,16 @@ void boot_start(struct honed *h)
 		m->box = m->known && !m->refused[0] && !m->boxed;
 	}
 	if (!in_need(h)) {
+		honed_log(h, 1, "no box: every model has its kernels");
 		say(h, "every model has its kernels");
 		left(h, E_OK);
-		return;
-	}
-	if (h->conf->boot_unclean > 0 && h->marks.unclean >= h->conf->boot_unclean && !anything_new(h))
+	} else if (h->conf->boot_unclean > 0 && h->marks.unclean >= h->conf->boot_unclean &&
+		   !anything_new(h)) {
 		skip(h);
+	} else {
+		honed_log(h, 1, "box of %.1f s for %d of %d models",
+			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->nmodels);
+	}
 }
 
 /* Of the next job: its share of what is left, among those who still are in need and wait for a place. */
@@ -106,7 +110,10 @@ void leave(struct honed *h, const char *why)
 	h->leave_by_ns = h->now_ns + STOP_NS + STORING_NS;
 	if (h->o.mode == HONED_BOX)
 		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);
-	honed_log(h, 1, "ends: %s", why);
+	if (h->o.mode == HONED_BOX)
+		honed_log(h, 1, "ends: %s; %d models still lack kernels", why, in_need(h));
+	else
+		honed_log(h, 1, "ends: %s", why);
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct job *j = &h->job[i];
 		if (j->state)

@@ -522,6 +522,7 @@ TEST(a_real_honed_without_models)
 	snprintf(path, sizeof path, "%s/log", f.dir);
 	slurp(path, cli_out, sizeof cli_out);
 	CHECK_SAYS(cli_out, "?[2Jarm");
+	CHECK_SAYS(cli_out, "keeps 0 models tuned; their kernels are in /");
 	CHECK(!no_control_in(cli_out));
 	fake_remove(&f);
 }
