@@ -757,4 +757,81 @@ TEST(lives)
 	      (starts > lives && grants > lives && commits > lives && yields > lives && tainted > lives / 4));
 }
 
+/* Events in any order and with anything in them: nothing is assumed of who drives it, but for its clock. */
+static void mute(void *ctx, const struct honed_action *a)
+{
+	int *n = ctx;
+	n[a->kind]++;
+	CHECK(a->kind != HA_SEND || a->text[strlen(a->text) - 1] == '\n');
+}
+
+static struct honed_event any_event(struct life *l, struct request *r)
+{
+	struct honed_event e = {.kind = (enum honed_event_kind)below(l, HE_STOP)}; /* which ends it all */
+	if ((e.kind == HE_GONE || e.kind == HE_INHIBIT || e.kind == HE_BROKEN) && chance(l, 90))
+		e.kind = HE_REQUEST;
+	e.client = (int)below(l, 20) - 2;
+	e.job = (int)below(l, 20) - 2;
+	e.peer = (struct peer){1, (uid_t)(below(l, 3) * 500), chance(l, 50)};
+	e.rc = -(int)below(l, 13);
+	e.ticket = below(l, 20);
+	e.written_bytes = below(l, 1 << 20) - 99;
+	e.minute = (int)below(l, 1500) - 1;
+	e.own_ns = below(l, 1 << 30);
+	e.text = chance(l, 50) && e.kind != HE_INHIBIT ? "text\n\"\\\033" : NULL;
+	e.name = chance(l, 50) ? "1-2-3" : NULL;
+	*r = (struct request){
+	    .op = (enum control_op)below(l, OP_COUNT), .has_id = chance(l, 80), .id = below(l, 99)};
+	r->lease = (enum lease)below(l, 4);
+	r->job = below(l, 20) - 2;
+	r->ms = 1 + below(l, 500);
+	r->version = (int)below(l, 3);
+	r->type = (int)below(l, 9);
+	r->threads = (int)below(l, 9);
+	r->stops = chance(l, 50);
+	r->now = chance(l, 50);
+	r->trials = (int)below(l, 100);
+	r->missing = (int)below(l, 3);
+	r->promise = below(l, 3) - 1.0;
+	r->before_ms = below(l, 3);
+	r->now_ms = below(l, 3);
+	snprintf(r->model, sizeof r->model, "%s", chance(l, 50) ? "/m/0" : "\033");
+	snprintf(r->text, sizeof r->text, "%s", chance(l, 50) ? "ready" : "");
+	e.request = chance(l, 95) ? r : NULL;
+	l->vitals.headroom_mc = (int)below(l, 60000);
+	l->vitals.memory_free_bytes = below(l, 1 << 30);
+	l->vitals.throttled += chance(l, 5);
+	e.vitals = chance(l, 95) ? &l->vitals : NULL;
+	e.conf = chance(l, 50) ? &l->conf : NULL;
+	e.model = l->file;
+	e.nmodels = (int)below(l, l->conf.nmodels + 1);
+	return e;
+}
+
+TEST(any_events_at_all)
+{
+	static struct life l;
+	int sums[HA_LEAVE + 1] = {0};
+	for (uint64_t seed = 1; seed <= 40; seed++) {
+		begin(&l, seed);
+		l.o.ctx = sums;
+		l.o.act = mute;
+		l.o.mode = HONED_RESIDENT;
+		CHECK_OK(honed_open(&l.o, &l.h));
+		for (int i = 0; i < 3000; i++) {
+			struct request r;
+			struct honed_event e = any_event(&l, &r);
+			l.now_ns += below(&l, 300) * MS;
+			honed_event(l.h, l.now_ns, &e);
+		}
+		struct buf b = {0};
+		honed_status(l.h, l.now_ns, &b);
+		honed_metrics(l.h, l.now_ns, &b);
+		CHECK(b.n > 1000);
+		buf_free(&b);
+		honed_close(l.h);
+	}
+	CHECK(sums[HA_START] > 9 && sums[HA_PUT] > 99 && sums[HA_SIGNAL] > 9 && sums[HA_SEND] > 9999);
+}
+
 TEST_MAIN
