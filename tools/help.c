@@ -115,7 +115,10 @@ static void man_head(const char *name, const char *summary, struct buf *out)
 static void man_tail(struct buf *out)
 {
 	buf_puts(out, ".SH EXIT STATUS\n0: good. 1: failed. 2: wrong usage.\n.SH ENVIRONMENT\n"
-		      "NO_COLOR: no colours. XDG_CACHE_HOME: where the cache lies without \\-\\-cache.\n");
+		      "NO_COLOR: no colours. XDG_CACHE_HOME: where the cache lies without \\-\\-cache.\n"
+		      "HONE_WORKER: the hone-worker that is started. HONE_WORKER_SOCKET: the socket at which "
+		      "workers are had (default: /run/hone/worker.sock where one may connect; empty: none). "
+		      "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers.\n");
 }
 
 static void man_top(struct buf *out)
