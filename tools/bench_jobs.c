@@ -5,6 +5,11 @@
  *	make bench-jobs                   four networks of the zoo, for real
  *	make bench-jobs ARGS="--alone 20s --ahead 12s --together 44s a.onnx b.onnx"
  *
+ * The simulation's columns: time of all together, and until each has won 99 % of what it wins, of one after
+ * another; Jain's index of how much slower each was; how much slower a job of priority 3 is than the others;
+ * shares of the time: one job alone on the machine, processors idle though a job of theirs waits, nobody
+ * measures though somebody waits to.
+ *
  * For real: each model in a box of its own, one after another, (a) without overlap and (b) with the tuner's
  * own builders, then (c) all of them in one box of honed. Afterwards the networks of the three caches run
  * interleaved (hone bench), and kernels that a and c recorded are timed again, one at a time, with nothing
@@ -70,7 +75,12 @@ static void put_number(struct table *t, json_t *row, const char *name, double x)
 static int simulate_one(const struct sim_want *w, struct table *t, json_t *rows)
 {
 	struct sim_told x;
-	int rc = jobs_sim(w, &x);
+	struct sim_want favours = *w;
+	favours.priority = 3;
+	int rc = jobs_sim(&favours, &x);
+	double first = x.first;
+	if (rc >= 0)
+		rc = jobs_sim(w, &x);
 	if (rc < 0)
 		return rc;
 	json_t *row = json_pack("{ss ss si si}", "policy", w->policy, "others",
@@ -81,6 +91,7 @@ static int simulate_one(const struct sim_want *w, struct table *t, json_t *rows)
 	put_number(t, row, "of_alone", x.together_s / x.alone_s);
 	put_number(t, row, "good_of_alone", x.good_s / x.alone_good_s);
 	put_number(t, row, "fairness", x.fairness);
+	put_number(t, row, "favoured", first);
 	put_share(t, row, "quiet", x.quiet);
 	put_share(t, row, "idle", x.idle);
 	put_share(t, row, "draining", x.draining);
@@ -92,9 +103,10 @@ static int simulate_one(const struct sim_want *w, struct table *t, json_t *rows)
 /* Who computes while somebody measures alone is stopped, or (workers behind a socket) waited for. */
 static int simulate(const struct args *a)
 {
-	static const char *const head[] = {"policy", "others", "cores", "of alone", "good: of alone",
-					   "fair",   "quiet",  "idle",  "draining", "longest wait s"};
-	struct table t = {.align = "llrrrrrrrr"};
+	static const char *const head[] = {"policy",         "others",   "cores",         "of alone",
+					   "good: of alone", "fair",     "favoured",      "quiet",
+					   "idle",           "draining", "longest wait s"};
+	struct table t = {.align = "llrrrrrrrrr"};
 	json_t *rows = json_array();
 	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
 		table_cell(&t, "%s", head[i]);
@@ -166,10 +178,12 @@ static int tune_one(struct bench *b, enum way way, int model)
 static int write_conf(const struct bench *b, const char *path)
 {
 	struct buf text = {0};
-	buf_printf(&text,
-		   "[honed]\ncache = %s\nsocket = %s/socket\n[limits]\nmemory = 2G\n[boot]\nbudget = "
-		   "%lldms\njobs = %d\n",
-		   b->cache[TOGETHER], b->dir, (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
+	buf_printf(
+	    &text,
+	    "[honed]\npolicy = %s\ncache = %s\nsocket = %s/socket\n[limits]\nmemory = 2G\n[boot]\nbudget = "
+	    "%lldms\njobs = %d\n",
+	    arg_str(b->args, "policy", POLICY_DEFAULT), b->cache[TOGETHER], b->dir,
+	    (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
 	for (int i = 0; i < b->nmodels; i++)
 		buf_printf(&text, "[model m%d]\npath = %s\nthreads = 1\n", i, b->model[i]);
 	int rc = buf_ok(&text) ? file_write(path, text.p, text.n) : fail(E_NOMEM, "no memory");
@@ -182,8 +196,9 @@ static int tune_together(struct bench *b)
 	char conf[PATH_MAX];
 	snprintf(conf, sizeof conf, "%s/honed.conf", b->dir);
 	int rc = write_conf(b, conf);
-	char *const argv[] = {(char *)b->honed, "--boot",  "--config",     conf, "--run",
-			      (char *)b->dir,   "--state", (char *)b->dir, NULL};
+	char *const argv[] = {(char *)b->honed, "--boot",        "--config", conf,
+			      "--run",          (char *)b->dir,  "--state",  (char *)b->dir,
+			      "--hone",         (char *)b->hone, NULL};
 	return rc < 0 ? rc : run_program(argv, -1);
 }
 
@@ -465,7 +480,7 @@ static int bench_real(const struct args *a)
 	snprintf(worker, sizeof worker, "%s/../hone-worker", self);
 	*b = (struct bench){.args = a,
 			    .dir = dir,
-			    .hone = hone,
+			    .hone = arg_str(a, "hone", hone),
 			    .honed = honed,
 			    .worker = worker,
 			    .seed = (int)arg_int(a, "seed", 1),
@@ -496,6 +511,8 @@ static const struct opt opts[] = {
     {"alone", OPT_DURATION, "20s", "box of each model alone, without builders (20s)"},
     {"ahead", OPT_DURATION, "12s", "box of each model alone, with builders (12s)"},
     {"together", OPT_DURATION, "42s", "box of all of them (42s)"},
+    {"hone", OPT_STR, "FILE", "program that tunes (hone of the build)"},
+    {"policy", OPT_STR, "NAME", "of honed, for real (" POLICY_DEFAULT ")"},
     {"seed", OPT_INT, "N", "seed of the searches (1)"},
     {"keep", OPT_FLAG, NULL, "the folder of caches stays"},
     {NULL},

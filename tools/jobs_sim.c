@@ -481,6 +481,8 @@ static void sum_up(const struct sim *s, struct sim_told *t)
 		t->good_s = fmax(t->good_s, s_of(j->good_ns));
 		all_s = fmax(all_s, s_of(j->ended_ns));
 	}
+	double first = (double)s->job[0].ended_ns / (double)s->job[0].worked_ns;
+	t->first = n > 1 ? first * (n - 1) / (sum - first) : 1;
 	t->together_s = all_s;
 	t->fairness = sum * sum / (n * squares);
 	t->draining = s_of(s->draining_ns) / all_s;
@@ -500,6 +502,7 @@ static void configure(struct sim *s)
 	for (int i = 0; i < w->jobs; i++) {
 		snprintf(s->name[i], sizeof s->name[i], "%s.%d", sim_net_name(i), i);
 		s->model[i] = (struct conf_model){.name = s->name[i], .path = s->name[i], .threads = 1};
+		s->model[i].priority = i ? 0 : w->priority;
 		s->known[i].key.lo = (uint64_t)i + 1;
 	}
 }

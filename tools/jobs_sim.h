@@ -18,7 +18,8 @@ struct sim_want {
 	int cores; /* 1 to 8 */
 	int jobs;  /* 1 to SIM_JOBS; of the networks in turn */
 	uint64_t seed;
-	bool drains; /* jobs cannot be stopped midway, and are waited for */
+	int priority; /* of the first; the others have 0 */
+	bool drains;  /* jobs cannot be stopped midway, and are waited for */
 };
 
 struct sim_told {
@@ -27,6 +28,7 @@ struct sim_told {
 	double good_s;     /* until each has won 99 % of what it wins */
 	double alone_good_s;
 	double fairness;  /* Jain's index of how much slower each was: 1 is equal */
+	double first;     /* how much slower the first was, of how much the others were */
 	double draining;  /* share of the time in which somebody waits to measure, and nobody does */
 	double idle;      /* share of the processors' time in which a job of theirs waits, and none runs */
 	double quiet;     /* share of the time in which one job has the whole machine */
