@@ -82,7 +82,7 @@ within() {
 	done
 }
 
-child_of() { cat "/proc/$1/task/$1/children" 2>/dev/null | grep -o '[0-9]*' | head -n 1; }
+child_of() { grep -o '[0-9]*' "/proc/$1/task/$1/children" 2>/dev/null | head -n 1; }
 has_init() { pid=$(child_of "$nspawn") && [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm")" = systemd ]; }
 
 boot() { # the board is up when its target is
@@ -138,6 +138,10 @@ box_before_robot() {
 }
 box_ms() { echo $((($(us hone-boot.service ExecMainExit) - $(us hone-boot.service ExecMainStart)) / 1000)); }
 
+made_again() { # as a package's upgrade does
+	in_board systemd-sysusers /usr/local/lib/sysusers.d/hone.conf 2>&1 && in_board systemd-tmpfiles --create /usr/local/lib/tmpfiles.d/hone.conf 2>&1
+}
+
 first_boot() {
 	boot || skip "it does not boot here: $(tail -n 1 "$top/mem/console")"
 	check "STATUS= tells of the time left" within 10 eval 'show hone-boot.service StatusText | grep -E " s left|left"'
@@ -145,6 +149,7 @@ first_boot() {
 	check "the box comes before the robot's application" within 40 box_before_robot
 	check "it ends within its time" [ "$(box_ms)" -lt 15000 ]
 	check "it leaves kernels that applications can read" has_kernels 1
+	check "users and folders can be made again, in silence" eval '[ -z "$(made_again | tee /dev/stderr)" ]'
 	check "honed is up" within 20 is honed.service SubState running
 	check "honed answers" within 10 status_says '"mode": *"resident"'
 }
@@ -231,9 +236,7 @@ under_boot() { [ "$(show hone-boot.service ActiveState)" = activating ] && [ "$(
 skips_after_three() {
 	sc stop honed.service honed.socket
 	in_board touch /opt/robot/net.onnx
-	for i in 1 2 3; do
-		cut_box || return
-	done
+	cut_box && cut_box && cut_box || return
 	sc stop hone-boot.service
 	sc start hone-boot.service && is hone-boot.service Result success && journal hone-boot.service | tail -n 3 | grep -q 'did not come to their end'
 }
