@@ -5,8 +5,9 @@
 #include <string.h>
 
 /* The order in which a person meets the commands; what is not named here follows by name. */
-static const char *const order[] = {"zoo",   "tune",    "bench",  "run",  "verify",
-				    "tasks", "explain", "report", "show", "devices"};
+static const char *const order[] = {"zoo",     "tune",    "bench",  "run",      "verify", "tasks",
+				    "explain", "report",  "show",   "devices",  "doctor", "status",
+				    "wait",    "inhibit", "resume", "bugreport"};
 
 /* The i-th command in the order of the list; NULL after the last. */
 static const struct cmd *nth_cmd(int i)
@@ -136,6 +137,7 @@ static void man_top(struct buf *out)
 	buf_puts(out, ".SH OPTIONS\n");
 	man_opts(cmd_common, out);
 	man_tail(out);
+	buf_puts(out, ".SH SEE ALSO\n.BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n");
 }
 
 void help_man(const struct cmd *c, struct buf *out)
@@ -156,7 +158,7 @@ void help_man(const struct cmd *c, struct buf *out)
 	man_opts(c->opts, out);
 	man_opts(cmd_common, out);
 	man_tail(out);
-	buf_puts(out, ".SH SEE ALSO\n.BR hone (1)\n");
+	buf_puts(out, ".SH SEE ALSO\n.BR hone (1),\n.BR honed (8)\n");
 }
 
 static void completion_opts(const struct opt *o, struct buf *out)
