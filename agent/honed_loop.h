@@ -99,7 +99,7 @@ struct loop {
 	struct trigger *trigger[2];
 
 	uv_poll_t changes; /* inotify */
-	int changes_fd, inhibit_watch;
+	int changes_fd, inhibit_watch[2];
 	int64_t looked_models_ns;
 	struct honed_model model[HONED_MODELS];
 	char refused[HONED_MODELS][160];

@@ -79,9 +79,9 @@ bool loop_models_changed(struct loop *l)
 	return !key_equal(before, of_all(l));
 }
 
-/* Inhibits: files of RUN/inhibit. Those that honed made, or an operator's hone inhibit for it, are named
- * UID-NUMBER-UNTIL, and are honed's own business once it knows of them (HE_KEPT); any other one, and any that
- * the configuration names, inhibits for as long as it is there. */
+/* Inhibits: files of RUN/inhibit and RUN/inhibit.d. Those of the first that honed made, or hone inhibit for
+ * it, are named UID-NUMBER-UNTIL, and are honed's own business once it knows of them (HE_KEPT); any other
+ * one, and any that the configuration names, inhibits for as long as it is there. */
 
 static void read_why(int folder, const char *path, char out[WHY_BYTES])
 {
@@ -115,11 +115,10 @@ static void unknow(struct loop *l, const char *name)
 			memmove(l->kept[i], l->kept[--l->nkept], sizeof l->kept[0]);
 }
 
-static int inhibit_folder(const struct loop *l, char path[PATH_MAX], DIR **d)
+static DIR *open_folder(const struct loop *l, const char *name)
 {
-	int rc = path_of(path, l->o.run, "inhibit");
-	*d = rc < 0 ? NULL : opendir(path);
-	return rc;
+	char path[PATH_MAX];
+	return path_of(path, l->o.run, name) < 0 ? NULL : opendir(path);
 }
 
 /* Its name says whose it is: that user's, or one of ours or root's. */
@@ -134,9 +133,8 @@ static bool is_honest(int folder, const char *name)
 
 void loop_kept(struct loop *l)
 {
-	char path[PATH_MAX], why[WHY_BYTES];
-	DIR *d;
-	(void)!inhibit_folder(l, path, &d);
+	char why[WHY_BYTES];
+	DIR *d = open_folder(l, "inhibit");
 	for (struct dirent *e; d && (e = readdir(d));) {
 		if (!is_honest(dirfd(d), e->d_name))
 			continue;
@@ -148,12 +146,10 @@ void loop_kept(struct loop *l)
 		closedir(d);
 }
 
-/* The first by name of the folder's. */
-static bool foreign(struct loop *l, char name[NAME_MAX + 1], char why[WHY_BYTES])
+/* The first by name of a folder's. */
+static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1], char why[WHY_BYTES])
 {
-	char path[PATH_MAX];
-	DIR *d;
-	(void)!inhibit_folder(l, path, &d);
+	DIR *d = open_folder(l, folder);
 	*name = 0;
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (e->d_name[0] != '.' && !is_known(l, e->d_name) && (!*name || strcmp(e->d_name, name) < 0))
@@ -168,7 +164,7 @@ static bool foreign(struct loop *l, char name[NAME_MAX + 1], char why[WHY_BYTES]
 void loop_inhibited(struct loop *l)
 {
 	char name[PATH_MAX + NAME_MAX], why[WHY_BYTES] = "", text[512];
-	bool is = foreign(l, name, why);
+	bool is = foreign(l, "inhibit", name, why) || foreign(l, "inhibit.d", name, why);
 	for (int i = 0; !is && i < l->conf->ninhibit; i++)
 		if (access(l->conf->inhibit[i], F_OK) == 0) {
 			snprintf(name, sizeof name, "%s", l->conf->inhibit[i]);

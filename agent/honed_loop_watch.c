@@ -37,7 +37,8 @@ static void note(struct loop *l, const struct inotify_event *e, bool *models, bo
 {
 	const char *name = e->len ? e->name : "";
 	*models |= !e->len || (e->mask & IN_Q_OVERFLOW);
-	*inhibits |= e->wd == l->inhibit_watch || (e->mask & IN_Q_OVERFLOW);
+	*inhibits |=
+	    e->wd == l->inhibit_watch[0] || e->wd == l->inhibit_watch[1] || (e->mask & IN_Q_OVERFLOW);
 	for (int i = 0; i < l->conf->nmodels; i++)
 		*models |= !strcmp(last_part(l->conf->model[i].path), name);
 	for (int i = 0; i < l->conf->ninhibit; i++)
@@ -67,9 +68,16 @@ static void on_change(uv_poll_t *p, int status, int events)
 /* Watches that nothing needs any more stay until the next start: they cost an event now and then. */
 static void add_all(struct loop *l)
 {
+	static const char *const names[] = {"inhibit", "inhibit.d"};
 	char folder[PATH_MAX];
-	if (snprintf(folder, sizeof folder, "%s/inhibit", l->o.run) < (int)sizeof folder)
-		l->inhibit_watch = inotify_add_watch(l->changes_fd, folder, FOLDER);
+	if (snprintf(folder, sizeof folder, "%s/inhibit", l->o.run) < (int)sizeof folder &&
+	    file_mkdirs(folder, 0755) < 0)
+		log_more("honed: %s", err_text());
+	for (int i = 0; i < 2; i++) {
+		l->inhibit_watch[i] = -1;
+		if (snprintf(folder, sizeof folder, "%s/%s", l->o.run, names[i]) < (int)sizeof folder)
+			l->inhibit_watch[i] = inotify_add_watch(l->changes_fd, folder, FOLDER);
+	}
 	for (int i = 0; i < l->conf->ninhibit; i++)
 		if (watch_folder_of(l, l->conf->inhibit[i]) < 0)
 			log_info("honed: inhibit file %s: its folder cannot be watched (%s): create it, then "

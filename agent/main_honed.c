@@ -200,6 +200,16 @@ static void read_marks(const struct loop *l, struct marks *m)
 		log_error("honed: %s: every model is looked at again", err_text());
 }
 
+/* The manager's patience is as long as the box, whatever its unit says. */
+static void ask_for_time(const struct loop *l)
+{
+	char line[64];
+	snprintf(line, sizeof line, "EXTEND_TIMEOUT_USEC=%lld",
+		 (long long)(l->o.budget_ns / NS_PER_US) + 10000000);
+	if (l->o.box && notify_send(&l->notify, line) < 0)
+		log_more("honed: %s", err_text());
+}
+
 static int serve(struct loop *l)
 {
 	struct marks marks;
@@ -217,6 +227,7 @@ static int serve(struct loop *l)
 	if (rc < 0)
 		return rc;
 	choose_budget(l);
+	ask_for_time(l);
 	read_marks(l, &marks);
 	rc = loop_open(l, &marks);
 	if (rc >= 0)
@@ -252,6 +263,8 @@ static int run(int argc, char **argv)
 	l.o = w.o;
 	choose_folders(&l.o);
 	notify_take(&l.notify);
+	if (*l.o.sysroot)
+		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* jobs look at the same board */
 	if (w.help)
 		fputs(usage, stdout);
 	else if (w.version)

@@ -248,6 +248,12 @@ TEST(inhibit_files)
 	CHECK(says("mission"));
 	unlink(in_folder("run/inhibit/mission"));
 	CHECK(says("\"inhibits\":[]"));
+	(void)mkdir(in_folder("run/inhibit.d"), 0755);
+	REQUIRE(up(conf));
+	write_text(in_folder("run/inhibit.d/arm"), "lifting");
+	CHECK(says("lifting"));
+	unlink(in_folder("run/inhibit.d/arm"));
+	CHECK(says("\"inhibits\":[]"));
 }
 
 TEST(configuration_is_read_again)
