@@ -27,15 +27,17 @@ enum { LOOP_KEPT = 64 };
 
 struct loop;
 struct loop_conn;
+struct loop_words;
 
 struct loop_job {
 	int number; /* 0: none */
 	pid_t pid;  /* 0: it has ended, and was reaped */
 	int client;
-	bool eof;      /* everything that it said was heard */
-	int64_t by_ns; /* one of the two is late: go on without it */
+	bool eof;                 /* everything that it said was heard */
+	int64_t by_ns;            /* one of the two is late: go on without it */
+	struct loop_words *words; /* on stderr; NULL: nobody listens */
 	int rc;
-	char text[96];
+	char text[200];
 };
 
 /* What an action asks for, and is done once the state machine has returned. */
@@ -45,7 +47,7 @@ struct loop_later {
 	struct {
 		int job, rc, client;
 		pid_t pid;
-		char text[96];
+		char text[200];
 	} started[HONED_JOBS]; /* or not: rc < 0 */
 	int nstarted;
 };

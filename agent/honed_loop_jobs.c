@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs as children: each the leader of its own session and process group, with its end of a socket pair on
- * CONTROL_FD and nothing else of ours but stderr. */
+ * CONTROL_FD. What it says on stderr is passed on, and its last error kept. */
 #include "agent/honed_loop.h"
 #include "platform/log.h"
 
@@ -67,6 +67,10 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 	word(w, NULL);
 }
 
+struct ends { /* ours, and the child's */
+	int control[2], status[2], words[2];
+};
+
 /* In the child, like all that follows: only calls that are safe after fork. */
 
 static void close_from(int first)
@@ -107,20 +111,22 @@ static void limit(int64_t memory_bytes)
 	}
 }
 
-static bool place(int control, int status)
+static bool place(int control, int status, int words)
 {
 	control = fcntl(control, F_DUPFD, 16);
 	status = fcntl(status, F_DUPFD, 16);
+	words = fcntl(words, F_DUPFD, 16);
 	int null = open("/dev/null", O_RDWR);
 	bool good = control >= 0 && status >= 0 && null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 &&
-		    dup2(control, CONTROL_FD) == CONTROL_FD && dup2(status, STATUS_FD) == STATUS_FD &&
-		    fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) == 0;
+		    dup2(words, 2) == 2 && dup2(control, CONTROL_FD) == CONTROL_FD &&
+		    dup2(status, STATUS_FD) == STATUS_FD && fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) == 0;
 	close_from(STATUS_FD + 1);
 	return good;
 }
 
-static void become(char *const argv[], const struct honed_action *a, int control, int status, pid_t parent)
+static void become(char *const argv[], const struct honed_action *a, const struct ends *e, pid_t parent)
 {
+	int status = e->status[1];
 	sigset_t none;
 	sigemptyset(&none);
 	for (int sig = 1; sig < 32; sig++)
@@ -128,7 +134,7 @@ static void become(char *const argv[], const struct honed_action *a, int control
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	setsid();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent && place(control, status)) {
+	if (getppid() == parent && place(e->control[1], status, e->words[1])) {
 		step_back(a->nice);
 		limit(a->memory_bytes);
 		execv(argv[0], argv);
@@ -154,34 +160,118 @@ static int started(int status_fd, pid_t pid, const char *program)
 	return fail(E_IO, "cannot start %s: %s", program, strerror(err));
 }
 
-static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, int *control)
+static int open_ends(struct ends *e)
 {
-	int pair[2], status[2];
+	*e = (struct ends){{-1, -1}, {-1, -1}, {-1, -1}};
+	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, e->control) < 0 ||
+		       pipe2(e->status, O_CLOEXEC) < 0 || pipe2(e->words, O_CLOEXEC) < 0 ||
+		       fcntl(e->words[0], F_SETFL, O_NONBLOCK) < 0
+		   ? fail(E_IO, "cannot start a job: no socket, or no pipe: %s", strerror(errno))
+		   : E_OK;
+}
+
+static void close_one(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* e->control[0] and e->words[0] stay open. */
+static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, struct ends *e)
+{
 	struct words w = {.n = 0};
 	command(l, a, &w);
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return fail(E_IO, "cannot start a job: no socket: %s", strerror(errno));
-	if (pipe2(status, O_CLOEXEC) < 0) {
-		int rc = fail(E_IO, "cannot start a job: no pipe: %s", strerror(errno));
-		close(pair[0]);
-		close(pair[1]);
-		return rc;
-	}
+	int rc = open_ends(e);
 	pid_t parent = getpid();
 	(void)!setenv("HONE_CONTROL_FD", "3", 1); /* CONTROL_FD; here, as after fork nothing is allocated */
-	*pid = fork();
-	if (*pid == 0)
-		become(w.arg, a, pair[1], status[1], parent);
-	int rc = *pid < 0 ? fail(E_IO, "cannot start a job: %s", strerror(errno)) : E_OK;
-	close(pair[1]);
-	close(status[1]);
+	if (rc >= 0 && (*pid = fork()) == 0)
+		become(w.arg, a, e, parent);
+	if (rc >= 0 && *pid < 0)
+		rc = fail(E_IO, "cannot start a job: %s", strerror(errno));
+	close_one(&e->control[1]);
+	close_one(&e->status[1]);
+	close_one(&e->words[1]);
 	if (rc >= 0)
-		rc = started(status[0], *pid, l->o.job);
-	close(status[0]);
-	if (rc < 0)
-		close(pair[0]);
-	*control = pair[0];
+		rc = started(e->status[0], *pid, l->o.job);
+	close_one(&e->status[0]);
+	if (rc < 0) {
+		close_one(&e->control[0]);
+		close_one(&e->words[0]);
+	}
 	return rc;
+}
+
+/* What a job says on stderr. */
+
+struct loop_words {
+	uv_poll_t poll;
+	int fd;
+	size_t n;
+	char line[256]; /* that is not whole yet, as far as it has room */
+	char error[200];
+};
+
+static void keep_error(struct loop_words *w)
+{
+	static const char mark[] = "hone: error: ";
+	w->line[w->n] = 0;
+	if (!strncmp(w->line, mark, sizeof mark - 1)) {
+		snprintf(w->error, sizeof w->error, "%s", w->line + sizeof mark - 1);
+		log_plain(w->error);
+	}
+	w->n = 0;
+}
+
+static void pass_on(struct loop_words *w)
+{
+	char text[2048];
+	for (ssize_t n; (n = read(w->fd, text, sizeof text)) > 0;) {
+		(void)!write(STDERR_FILENO, text, (size_t)n);
+		for (ssize_t i = 0; i < n; i++)
+			if (text[i] == '\n')
+				keep_error(w);
+			else if (w->n < sizeof w->line - 1)
+				w->line[w->n++] = text[i];
+		if (n < (ssize_t)sizeof text)
+			return;
+	}
+	uv_poll_stop(&w->poll);
+}
+
+static void on_words(uv_poll_t *p, int status, int events)
+{
+	(void)status, (void)events;
+	pass_on(p->data);
+}
+
+static void on_words_closed(uv_handle_t *h)
+{
+	struct loop_words *w = h->data;
+	close(w->fd);
+	free(w);
+}
+
+/* Takes the descriptor. Without memory nobody listens. */
+static struct loop_words *listen_to(struct loop *l, int fd)
+{
+	struct loop_words *w = calloc(1, sizeof *w);
+	if (!w || uv_poll_init(&l->uv, &w->poll, fd) < 0) {
+		close(fd);
+		free(w);
+		return NULL;
+	}
+	w->fd = fd;
+	w->poll.data = w;
+	uv_poll_start(&w->poll, UV_READABLE, on_words);
+	return w;
+}
+
+static void listen_no_more(struct loop_job *j)
+{
+	if (j->words)
+		uv_close((uv_handle_t *)&j->words->poll, on_words_closed);
+	j->words = NULL;
 }
 
 static struct loop_job *slot(struct loop *l)
@@ -195,20 +285,22 @@ static struct loop_job *slot(struct loop *l)
 static int start(struct loop *l, const struct honed_action *a, pid_t *pid, int *client)
 {
 	struct loop_job *j = slot(l);
-	int fd;
+	struct ends e;
 	if (!j || l->later.nstarted == HONED_JOBS)
 		return fail(E_BUSY, "%d jobs are as many as there may be", HONED_JOBS);
-	int rc = spawn(l, a, pid, &fd);
+	int rc = spawn(l, a, pid, &e);
 	if (rc < 0)
 		return rc;
-	*client = loop_adopt(l, fd, *pid);
+	*client = loop_adopt(l, e.control[0], *pid);
 	if (*client < 0) { /* its end tells the job */
 		kill(-*pid, SIGKILL);
 		while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
 			;
+		close(e.words[0]);
 		return *client;
 	}
 	*j = (struct loop_job){.number = a->job, .pid = *pid, .client = *client, .by_ns = NEVER};
+	j->words = listen_to(l, e.words[0]);
 	l->tree_ns = 0;
 	loop_pressure(l, true);
 	return E_OK;
@@ -249,13 +341,18 @@ static void over(struct loop *l, struct loop_job *j)
 
 static void explain(struct loop_job *j, const siginfo_t *s)
 {
+	if (j->words)
+		pass_on(j->words);
 	j->rc = s->si_code == CLD_EXITED && s->si_status == 0 ? E_OK : E_CHILD;
-	if (s->si_code == CLD_EXITED && s->si_status)
+	if (s->si_code == CLD_EXITED && s->si_status && j->words && j->words->error[0])
+		snprintf(j->text, sizeof j->text, "%s", j->words->error);
+	else if (s->si_code == CLD_EXITED && s->si_status)
 		snprintf(j->text, sizeof j->text, "hone tune ended with status %d; the log says why",
 			 s->si_status);
 	else if (s->si_code != CLD_EXITED)
 		snprintf(j->text, sizeof j->text, "hone tune was ended by signal %d (%s)", s->si_status,
 			 strsignal(s->si_status));
+	listen_no_more(j);
 }
 
 /* Its group goes with it, while its number is still its own. What it said last is heard before its end is
@@ -348,6 +445,7 @@ void loop_jobs_kill(struct loop *l)
 			kill(-j->pid, SIGKILL);
 			waitpid(j->pid, NULL, 0);
 		}
+		listen_no_more(j);
 		if (j->number && j->eof)
 			loop_gone(l, j->client);
 		j->number = 0;

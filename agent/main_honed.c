@@ -210,6 +210,14 @@ static void ask_for_time(const struct loop *l)
 		log_more("honed: %s", err_text());
 }
 
+/* Told to end once more while it ends. */
+static void hear_no_more(void)
+{
+	sigset_t all;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+}
+
 static int serve(struct loop *l)
 {
 	struct marks marks;
@@ -234,6 +242,7 @@ static int serve(struct loop *l)
 		rc = loop_run(l);
 	if (notify_send(&l->notify, "STOPPING=1") < 0)
 		log_more("honed: %s", err_text());
+	hear_no_more();
 	loop_close(l);
 	loop_socket_close(l);
 	return rc;

@@ -15,6 +15,7 @@ static const char script[] =
     "case \"$2\" in\n"
     "*good*) echo \"$done\" >&3; exit 0 ;;\n"
     "*bad*) exit 3 ;;\n"
+    "*why*) echo 'hone: error: no operator Fly' >&2; echo 'more words' >&2; exit 1 ;;\n"
     "*crash*) kill -9 $$ ;;\n"
     "*look*) ls /proc/$$/fd >\"$d/fds\"; cat /proc/$$/limits /proc/$$/oom_score_adj >\"$d/limits\"\n"
     "   cat /proc/$$/stat >\"$d/stat.new\"; mv \"$d/stat.new\" \"$d/stat\"; echo \"$done\" >&3 ;;\n"
@@ -149,15 +150,17 @@ TEST(last_words)
 
 TEST(jobs_that_fail)
 {
-	static const char *const cases[][2] = {{"bad.onnx", "status 3"}, {"crash.onnx", "signal 9"}};
+	static const char *const cases[][2] = {
+	    {"bad.onnx", "status 3"}, {"crash.onnx", "signal 9"}, {"why.onnx", "\"no operator Fly\""}};
 	REQUIRE(up(idle));
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++) {
 		write_text(in_folder(cases[i][0]), "x");
 		int fd = tune(cases[i][0]);
 		const char *line = hear(fd);
 		CHECK(line && strstr(line, "\"ok\":false") && strstr(line, cases[i][1]));
 		close(fd);
 	}
+	CHECK(strstr(text_of("log"), "more words\n"));
 	end_honed(SIGTERM);
 	REQUIRE(start_honed(idle, "/no/such/program"));
 	int fd = tune("bad.onnx");
