@@ -95,7 +95,10 @@ struct loop {
 
 	struct loop_job job[HONED_JOBS];
 	struct loop_pids tree;
-	int64_t tree_ns, own_last_ns, own_lost_ns;
+	int64_t tree_ns, processes_ns, busy_ns, total_ns; /* of the last look */
+	bool unit_looked;
+	int unit; /* our control group's cpu.stat; -1: none */
+	int64_t own_last_ns, own_lost_ns;
 
 	struct vitals_reader *vitals;
 	struct trigger *trigger[2];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the board tells, and what of it is our own doing: processor time of the jobs' processes, of workers
- * behind a socket (their unit's control group), and of all that have ended. */
+/* What the board tells, and what of it is our own doing: processor time of our unit's control group, else of
+ * the jobs' processes and of all that have ended; and that of workers behind a socket (their unit's). */
 #include "agent/honed_loop.h"
 #include "platform/log.h"
+#include "platform/sysfile.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -80,32 +81,84 @@ static int64_t used_ns(pid_t pid)
 	return ns;
 }
 
-static int64_t workers_ns(const struct loop *l)
+/* A control group's time is there whether its controllers are on or not, and holds what has ended. */
+static int64_t group_ns(int fd)
 {
-	char path[4096], text[512];
+	char text[512];
 	int64_t us;
-	if (snprintf(path, sizeof path, "%s" WORKERS, l->o.sysroot) >= (int)sizeof path ||
-	    !read_text(path, text, sizeof text))
-		return 0;
-	const char *p = strstr(text, "usage_usec ");
+	const char *p = sysfile_read(fd, text, sizeof text) > 0 ? strstr(text, "usage_usec ") : NULL;
 	return p && sscanf(p, "usage_usec %" SCNd64, &us) == 1 && us > 0 && us < INT64_MAX / 2000 ? us * 1000
-												  : 0;
+												  : -1;
 }
 
-/* It never falls: what vanishes with a control group or between two looks was there all the same. */
-static int64_t own_ns(struct loop *l, int64_t now_ns)
+/* Only where it is a unit of ours: a shell's holds others, too. */
+static int open_unit(void)
+{
+	static const char *const at[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+	char text[2048], path[2100];
+	int fd = -1, own = sysfile_open("", "/proc/self/cgroup");
+	sysfile_read(own, text, sizeof text);
+	if (own >= 0)
+		close(own);
+	char *group = strncmp(text, "0::", 3) ? strstr(text, "\n0::") : text;
+	group = group ? strchr(group, '/') : NULL;
+	if (!group)
+		return -1;
+	group[strcspn(group, "\n")] = 0;
+	const char *name = strrchr(group, '/') + 1;
+	if (strcmp(name, "honed.service") && strcmp(name, "hone-boot.service"))
+		return -1;
+	for (int i = 0; i < 2 && fd < 0; i++) {
+		snprintf(path, sizeof path, "%s%s/cpu.stat", at[i], group);
+		fd = sysfile_open("", path);
+	}
+	return fd;
+}
+
+static int64_t workers_ns(const struct loop *l)
+{
+	int fd = sysfile_open(l->o.sysroot, WORKERS);
+	int64_t ns = group_ns(fd);
+	if (fd >= 0)
+		close(fd);
+	return ns > 0 ? ns : 0;
+}
+
+static int64_t tree_used_ns(const struct loop *l)
 {
 	struct rusage u;
-	int64_t ns = workers_ns(l);
-	if (now_ns - l->tree_ns >= TREE_NS) {
-		find_tree(l);
-		l->tree_ns = now_ns;
-	}
+	int64_t ns = 0;
 	for (int i = 0; i < l->tree.n; i++)
 		ns += used_ns(l->tree.pid[i]);
 	getrusage(RUSAGE_CHILDREN, &u);
-	ns += (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * NS_PER_S +
-	      (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
+	return ns + (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * NS_PER_S +
+	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
+}
+
+/* Processes are looked for from time to time, and where there is work (an eighth of all) that none of those
+ * known does: a worker that has just begun is not the robot. */
+static int64_t processes_ns(struct loop *l, int64_t now_ns, const struct vitals *v)
+{
+	int64_t ns = tree_used_ns(l), unknown = v->busy_ns - l->busy_ns - (ns - l->processes_ns);
+	if (now_ns - l->tree_ns >= TREE_NS || unknown > (v->total_ns - l->total_ns) / 8) {
+		find_tree(l);
+		l->tree_ns = now_ns;
+		ns = tree_used_ns(l);
+	}
+	l->processes_ns = ns;
+	l->busy_ns = v->busy_ns;
+	l->total_ns = v->total_ns;
+	return ns;
+}
+
+/* It never falls: what vanishes with a control group or between two looks was there all the same. */
+static int64_t own_ns(struct loop *l, int64_t now_ns, const struct vitals *v)
+{
+	if (!l->unit_looked)
+		l->unit = open_unit();
+	l->unit_looked = true;
+	int64_t ns = group_ns(l->unit);
+	ns = workers_ns(l) + (ns >= 0 ? ns : processes_ns(l, now_ns, v));
 	if (ns < l->own_last_ns)
 		l->own_lost_ns += l->own_last_ns - ns;
 	l->own_last_ns = ns;
@@ -136,9 +189,10 @@ void loop_look(struct loop *l)
 	int64_t now = loop_now();
 	if (have_reader(l))
 		vitals_read(l->vitals, now, &v);
-	loop_tell(l,
-		  &(struct honed_event){
-		      .kind = HE_VITALS, .vitals = &v, .own_ns = own_ns(l, now), .minute = minute_of_day(l)});
+	loop_tell(l, &(struct honed_event){.kind = HE_VITALS,
+					   .vitals = &v,
+					   .own_ns = own_ns(l, now, &v),
+					   .minute = minute_of_day(l)});
 	if (now - l->looked_models_ns > MODELS_NS && l->models_ns == INT64_MAX)
 		l->models_ns = now;
 }
@@ -216,4 +270,6 @@ void loop_pressure(struct loop *l, bool on)
 void loop_look_close(struct loop *l)
 {
 	vitals_close(l->vitals);
+	if (l->unit_looked && l->unit >= 0)
+		close(l->unit);
 }
