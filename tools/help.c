@@ -119,7 +119,8 @@ static void man_tail(struct buf *out)
 		      "NO_COLOR: no colours. XDG_CACHE_HOME: where the cache lies without \\-\\-cache.\n"
 		      "HONE_WORKER: the hone-worker that is started. HONE_WORKER_SOCKET: the socket at which "
 		      "workers are had (default: /run/hone/worker.sock where one may connect; empty: none). "
-		      "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers.\n");
+		      "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
+		      "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder.\n");
 }
 
 static void man_top(struct buf *out)
