@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
  */
+#include "agent/wire_msg.h"
 #include "agent/cache.h"
 #include "agent/control.h"
 #include "agent/image.h"
@@ -301,13 +302,31 @@ static int seeds_conf(const char *dir)
 	return rc;
 }
 
+static int seeds_hello(const char *dir)
+{
+	struct wire_hello h = {.device = "cpu", .threads = 4, .cpus = 15, .nice = 20};
+	struct buf body = {0}, message = {0};
+	int rc = target_host(&h.target);
+	wire_put_hello(&body, &h);
+	buf_u32(&message, WIRE_MAGIC);
+	buf_u32(&message, WIRE_HELLO);
+	buf_u32(&message, (uint32_t)body.n);
+	buf_add(&message, body.p, body.n);
+	if (rc >= 0)
+		rc = write_seed(dir, 0, &message);
+	buf_free(&message);
+	buf_free(&body);
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
-} targets[] = {
-    {"fuzz_import", seeds_import}, {"fuzz_image", seeds_image},       {"fuzz_cand", seeds_cand},
-    {"fuzz_record", seeds_record}, {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
-    {"fuzz_trials", seeds_trials}, {"fuzz_control", seeds_control},   {"fuzz_conf", seeds_conf}};
+} targets[] = {{"fuzz_import", seeds_import},     {"fuzz_image", seeds_image},
+	       {"fuzz_cand", seeds_cand},         {"fuzz_record", seeds_record},
+	       {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
+	       {"fuzz_trials", seeds_trials},     {"fuzz_control", seeds_control},
+	       {"fuzz_conf", seeds_conf},         {"fuzz_hello", seeds_hello}};
 
 int main(int argc, char **argv)
 {
