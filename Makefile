@@ -171,7 +171,7 @@ $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_cache cli_compile cli_run cli_tune tune_leash networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_cache cli_compile cli_run cli_tune tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(B)/tests/test_sandbox $(B)/tests/test_llvm_runner: private LDLIBS += -lseccomp
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s

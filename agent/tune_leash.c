@@ -7,6 +7,7 @@
 #include "platform/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LOCK_WAIT_NS NS_PER_S
@@ -35,8 +36,9 @@ static int again(void *ctx)
 
 static int open_leash(struct session *s)
 {
+	char path[PATH_MAX]; /* as honed's configuration has it */
 	const struct leash_options o = {.cache = s->dir,
-					.model = s->o->model,
+					.model = realpath(s->o->model, path) ? path : s->o->model,
 					.threads = s->o->threads,
 					.clock = s->clock,
 					.stop = s->o->stop};
