@@ -157,7 +157,7 @@ $(B)/libhone.so: $(B)/libhone.o
 $(B)/gen/tables.a: $(TABLES)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,idle net rss landscape model search strategies cache jobs boot)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,idle net rss landscape model search strategies cache jobs boot yield)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
