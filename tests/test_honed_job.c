@@ -34,7 +34,7 @@ static void configure(const char *models)
 	struct buf b = {0};
 	buf_printf(
 	    &b,
-	    "[honed]\ncache = %s\n[idle]\nsettle = 1s\nslice = 3s\nload = 100%%\npressure = 100%%\nmemory = "
+	    "[honed]\ncache = %s\n[idle]\nsettle = 1s\nslice = 4s\nload = 100%%\npressure = 100%%\nmemory = "
 	    "1M\n[limits]\nwrites = 1G\n[inhibit]\nfile = %s\n%s",
 	    at("kept"), at("hold"), models);
 	CHECK_OK(file_write(at("honed.conf"), b.p, b.n));
@@ -158,6 +158,10 @@ TEST(a_user_tunes_through_honed)
 	WAIT(count("up_s") >= 0);
 	CHECK_RUN(0, "tune -v --json %s --budget 3s --threads 1", steering());
 	CHECK_SAYS(cli_err, "tuning through honed");
+	static char first_err[sizeof cli_err];
+	static char first_out[sizeof cli_out];
+	memcpy(first_err, cli_err, sizeof cli_err);
+	memcpy(first_out, cli_out, sizeof cli_out);
 	json_t *j = parse_out();
 	CHECK(json_is_null(json_object_get(j, "warning")));
 	CHECK(!strcmp(json_string_value(json_object_get(j, "cache")), at("kept")));
@@ -165,6 +169,8 @@ TEST(a_user_tunes_through_honed)
 	int n = whole();
 	CHECK(n > 0);
 	CHECK_RUN(0, "tune --rigor cached --threads 1 %s", steering());
+	if (test_bad)
+		printf("%s\n%s\n", first_err, first_out);
 	CHECK_RUN(0, "tune --json --threads 1 --budget 1s --cache %s %s", at("other"), steering());
 	CHECK(whole() == n); /* that was another cache */
 	stop_with_signal(SIGTERM);
@@ -244,14 +250,6 @@ static pid_t job_pid(void)
 	return pid;
 }
 
-static double model_number(const char *key)
-{
-	json_t *j = status();
-	double v = json_number_value(json_object_get(json_array_get(json_object_get(j, "models"), 0), key));
-	json_decref(j);
-	return v;
-}
-
 /* A job that is stopped again and again in the middle of whatever it does comes to an end, with no candidate
  * that is called hung or crashed for it. */
 TEST(a_job_that_yields)
@@ -275,8 +273,8 @@ TEST(a_job_that_yields)
 		usleep(300000);
 		CHECK(unlink(at("hold")) == 0);
 	}
-	WAIT(model_number("now_ms") > 0);
-	CHECK(model_number("now_ms") > 0);
+	CHECK(count("yields") >= 3);
+	CHECK_RUN(0, "wait --ready --timeout 60s");
 	stop_with_signal(SIGTERM);
 	CHECK_RUN(0, "explain --threads 1 --cache %s %s", at("kept"), steering());
 	CHECK(!strstr(cli_out, "timeout") && !strstr(cli_out, "crash"));

@@ -4,6 +4,7 @@
 #include "agent/image.h"
 #include "platform/log.h"
 #include "platform/rng.h"
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,8 @@ static bool daemons_cache(char *out, size_t n)
 	} else if (rc != E_NOTFOUND) {
 		log_more("honed's cache is passed over: %s", err_text());
 	}
-	bool good = cache && strlen(cache) < n && access(cache, R_OK | X_OK) == 0;
+	/* It may not have been made yet. */
+	bool good = cache && strlen(cache) < n && (access(cache, R_OK | X_OK) == 0 || errno == ENOENT);
 	if (good)
 		snprintf(out, n, "%s", cache);
 	json_decref(status);
