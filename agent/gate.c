@@ -274,6 +274,12 @@ static void shut_for(struct gate *g, int64_t now_ns, enum gate_why why)
 	g->why = why;
 }
 
+void gate_shut(struct gate *g, int64_t now_ns)
+{
+	shut_for(g, now_ns, GATE_INHIBITED);
+	g->well_since_ns = -1;
+}
+
 static void settle(struct gate *g, int64_t now_ns)
 {
 	if (g->well_since_ns < 0 || g->well_since_ns > now_ns)

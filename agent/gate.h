@@ -83,6 +83,8 @@ struct verdict {
 };
 
 void gate_init(struct gate *g, const struct gate_limits *limits);
+/* Somebody inhibits: closed without a look, even if it is lifted before the next one. */
+void gate_shut(struct gate *g, int64_t now_ns);
 void gate_look(struct gate *g, int64_t now_ns, const struct gate_look *look, struct verdict *out);
 const char *gate_word(enum gate_why why); /* "hot": stable, for --json and metrics */
 

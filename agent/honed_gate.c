@@ -75,6 +75,7 @@ static void heed(struct honed *h)
 	for (enum view_kind v = VIEW_ALL; v < VIEWS; v++) {
 		struct verdict *it = &h->view[v];
 		if (who) {
+			gate_shut(&h->gate[v], h->now_ns);
 			it->why = GATE_INHIBITED;
 			it->open = it->free_memory = false;
 			it->again_ns = AGAIN_MOST_NS;

@@ -106,6 +106,14 @@ TEST(settles_anew_after_each_closing)
 	CHECK(later(S) == GATE_SETTLING && later(9 * S) == GATE_SETTLING && later(S) == GATE_OPEN);
 }
 
+TEST(shut_and_lifted_between_two_looks)
+{
+	begin_open(NULL);
+	gate_shut(&g, now);
+	CHECK(later(10 * MS) == GATE_SETTLING);
+	CHECK(until_open() == 10 * S);
+}
+
 TEST(without_settling)
 {
 	begin(&(struct gate_limits){.settle_ns = -1, .load_pct = 100, .pressure_pct = 100});
