@@ -8,7 +8,8 @@
  * The simulation's columns: time of all together, and until each has won 99 % of what it wins, of one after
  * another; Jain's index of how much slower each was; how much slower a job of priority 3 is than the others;
  * shares of the time: one job alone on the machine, processors idle though a job of theirs waits, nobody
- * measures though somebody waits to.
+ * measures though somebody waits to. Below, one job at a time in slices: time until each network is good, and
+ * by how much they were slower than at their ends until then, on average.
  *
  * For real: each model in a box of its own, one after another, (a) without overlap and (b) with the tuner's
  * own builders, then (c) all of them in one box of honed. Afterwards the networks of the three caches run
@@ -100,6 +101,34 @@ static int simulate_one(const struct sim_want *w, struct table *t, json_t *rows)
 	return E_OK;
 }
 
+/* One job at a time: which model has the next slice. */
+static int simulate_slices(struct table *t, json_t *rows)
+{
+	static const char *const head[] = {"policy", "slice s", "each good s", "behind till then"};
+	t->align = "lrrr";
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(t, "%s", head[i]);
+	for (int slice_s = 5; slice_s <= 15; slice_s += 10)
+		for (int i = 0; policy_table[i]; i++) {
+			struct sim_want w = {.policy = policy_table[i]->name,
+					     .cores = 4,
+					     .jobs = 4,
+					     .seed = 1,
+					     .slice_ns = slice_s * NS_PER_S};
+			struct sim_told x;
+			int rc = jobs_sim(&w, &x);
+			if (rc < 0)
+				return rc;
+			json_t *row = json_pack("{ss si}", "policy", w.policy, "slice_s", slice_s);
+			table_cell(t, "%s", w.policy);
+			table_cell(t, "%d", slice_s);
+			put_number(t, row, "good_s", x.good_s);
+			put_share(t, row, "behind", x.behind);
+			json_array_append_new(rows, row);
+		}
+	return E_OK;
+}
+
 /* Who computes while somebody measures alone is stopped, or (workers behind a socket) waited for. */
 static int simulate(const struct args *a)
 {
@@ -121,10 +150,17 @@ static int simulate(const struct args *a)
 			if (rc < 0)
 				return rc;
 		}
+	struct table slices = {0};
+	json_t *slice_rows = json_array();
+	int rc = simulate_slices(&slices, slice_rows);
+	if (rc < 0)
+		return rc;
 	if (a->json)
-		return json_out(json_pack("{so}", "rows", rows));
+		return json_out(json_pack("{so so}", "rows", rows, "slices", slice_rows));
 	json_decref(rows);
+	json_decref(slice_rows);
 	table_print(&t, a->color);
+	table_print(&slices, a->color);
 	return 0;
 }
 

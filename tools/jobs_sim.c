@@ -22,6 +22,7 @@ struct net {
 	double timing[QUANTILES]; /* of one candidate */
 	double race[QUANTILES];   /* of one call; a slice ends with some of them */
 	double first_ms, won;     /* of default schedules; share of that which search wins */
+	double bare;              /* without kernels: times of that */
 };
 
 /* hone tune --budget 20s --threads 1 --builders 0 on one core of a server (AVX-512). */
@@ -34,7 +35,8 @@ static const struct net nets[SIM_NETS] = {
      {0.3, 0.6, 0.9, 1.4, 3.4, 7.7},
      {2.0, 4.1, 7.0, 14.0, 23.8, 71},
      4.21,
-     0.04},
+     0.04,
+     1.8},
     {"squeezenet1_1",
      20,
      835,
@@ -43,7 +45,8 @@ static const struct net nets[SIM_NETS] = {
      {0.3, 0.6, 1.4, 2.1, 7.5, 27},
      {1.5, 4.1, 8.2, 16.7, 48.5, 73},
      3.29,
-     0.03},
+     0.03,
+     3.6},
     {"resnet18",
      22,
      405,
@@ -52,7 +55,8 @@ static const struct net nets[SIM_NETS] = {
      {2.6, 3.6, 4.8, 7.1, 11.1, 17.2},
      {12.5, 22, 31, 59, 87, 90},
      12.1,
-     0.03},
+     0.03,
+     3.6},
     {"yunet_n",
      55,
      2022,
@@ -61,7 +65,8 @@ static const struct net nets[SIM_NETS] = {
      {0.04, 0.3, 0.5, 0.8, 3.4, 6.2},
      {0.2, 1.7, 3.5, 5.1, 20.7, 68},
      1.98,
-     0.05},
+     0.05,
+     1.5},
 };
 
 #define OWN_NS (300 * NS_PER_US) /* between two leases: search, and what asking for them takes */
@@ -82,6 +87,9 @@ struct sim_job {
 	enum lease lease;
 	int64_t left_ns, takes_ns, asked_ns, id;
 	int trials, races;
+	int64_t end_ns; /* of its slice */
+	bool late;
+	double before_ms;
 	int64_t ended_ns, good_ns, worked_ns; /* worked: what all its stages take alone */
 	int64_t alone_good_ns;
 };
@@ -95,6 +103,7 @@ struct sim {
 	struct honed_model known[SIM_JOBS];
 	char name[SIM_JOBS][32];
 	struct sim_job job[SIM_JOBS];
+	double behind; /* ns x share */
 	int64_t now_ns, draining_ns, idle_ns, quiet_ns, longest_ns;
 	bool left;
 	int first, n;
@@ -148,16 +157,32 @@ static double won(const struct sim_job *j)
 	return searched <= 0 ? 0 : 1 - exp(-4 * searched / (j->net->trials - j->net->tasks));
 }
 
+static double ms_of(const struct sim_job *j)
+{
+	bool bare = j->trials < j->net->tasks;
+	return j->net->first_ms * (bare ? j->net->bare : 1 - j->net->won * won(j));
+}
+
+static double best_ms(const struct net *n)
+{
+	return n->first_ms * (1 - n->won);
+}
+
 static bool is_good(const struct sim_job *j)
 {
-	return j->trials >= j->net->tasks && 1 - j->net->won * won(j) <= (1 - j->net->won) / 0.99;
+	return ms_of(j) <= best_ms(j->net) / 0.99;
+}
+
+static enum phase build_or_end(const struct sim_job *j)
+{
+	return j->trials < j->net->trials && !j->late ? BUILD : AFTER;
 }
 
 static enum phase after_timing(struct sim_job *j)
 {
 	int searched = ++j->trials - j->net->tasks;
 	if (searched <= 0 || searched % SLICE)
-		return j->trials < j->net->trials ? BUILD : AFTER;
+		return build_or_end(j);
 	j->races = 2 + (int)rng_below(&j->rng, 4);
 	return RACE;
 }
@@ -167,7 +192,7 @@ static enum phase next_phase(struct sim_job *j)
 	if (j->phase == TIMING)
 		return after_timing(j);
 	if (j->phase == RACE)
-		return --j->races ? RACE : j->trials < j->net->trials ? BUILD : AFTER;
+		return --j->races ? RACE : build_or_end(j);
 	return j->phase + 1;
 }
 
@@ -200,13 +225,14 @@ static void say(struct sim *s, struct sim_job *j, struct request q)
 
 static void end_job(struct sim *s, struct sim_job *j)
 {
-	double ms = j->net->first_ms * (1 - j->net->won);
+	double ms = ms_of(j), left = 1 - best_ms(j->net) / ms;
 	say(s, j,
 	    (struct request){.op = OP_DONE,
 			     .trials = j->trials,
-			     .before_ms = 2 * ms,
+			     .before_ms = j->before_ms,
 			     .default_ms = j->net->first_ms,
-			     .now_ms = ms});
+			     .now_ms = ms,
+			     .promise = j->trials < j->net->trials ? left : 0});
 	j->alive = false;
 	j->ended_ns = s->now_ns;
 	tell(s, (struct honed_event){.kind = HE_GONE, .client = j->client});
@@ -244,6 +270,7 @@ static void released(struct sim *s, struct sim_job *j, bool tainted)
 		return;
 	}
 	bool measured = j->phase == TIMING;
+	j->late = s->now_ns >= j->end_ns;
 	go_on(j);
 	if (j->phase == ENDED) {
 		end_job(s, j);
@@ -255,10 +282,8 @@ static void released(struct sim *s, struct sim_job *j, bool tainted)
 	}
 	if (measured)
 		say(s, j,
-		    (struct request){.op = OP_PROGRESS,
-				     .ntasks = j->net->tasks,
-				     .trials = j->trials,
-				     .now_ms = j->net->first_ms * (1 - j->net->won * won(j))});
+		    (struct request){
+			.op = OP_PROGRESS, .ntasks = j->net->tasks, .trials = j->trials, .now_ms = ms_of(j)});
 }
 
 static void hear(struct sim *s, struct sim_job *j, const char *text)
@@ -287,15 +312,20 @@ static void look(struct sim *s, enum honed_event_kind kind)
 	tell(s, (struct honed_event){.kind = kind, .vitals = &v, .minute = -1});
 }
 
+/* A slice goes on where the last one ended. */
 static void start_job(struct sim *s, const struct honed_action *a, int cpu)
 {
 	int i = (int)(a->model - s->model);
 	struct sim_job *j = &s->job[i];
-	*j = (struct sim_job){
-	    .net = &nets[i % SIM_NETS], .number = a->job, .client = a->job, .cpu = cpu, .alive = true};
-	rng_seed(&j->rng, s->want->seed * SIM_JOBS + (uint64_t)i);
+	j->number = j->client = a->job;
+	j->cpu = cpu;
+	j->alive = true;
+	j->stopped = j->late = false;
+	j->before_ms = ms_of(j);
+	j->end_ns = s->now_ns + a->budget_ns;
+	j->phase = j->trials ? IMPORT : PEAKS;
 	j->takes_ns = takes_ns(j);
-	j->worked_ns = OWN_NS + j->takes_ns;
+	j->worked_ns += OWN_NS + j->takes_ns;
 	begin(j, OWN_NS);
 	tell(s,
 	     (struct honed_event){.kind = HE_STARTED, .job = a->job, .pid = 1000 + a->job, .client = a->job});
@@ -411,6 +441,8 @@ static void count(struct sim *s, int64_t ns)
 		busy |= runs(j) ? 1U << j->cpu : 0;
 		waited |= waits(j) ? 1U << j->cpu : 0;
 	}
+	for (int i = 0; i < s->want->jobs; i++)
+		s->behind += (double)ns * (ms_of(&s->job[i]) / best_ms(s->job[i].net) - 1) / s->want->jobs;
 	s->quiet_ns += quiet ? ns : 0;
 	s->draining_ns += wants && !measures ? ns : 0;
 	s->idle_ns += ns * __builtin_popcount(waited & ~busy);
@@ -444,9 +476,18 @@ static void due(struct sim *s, struct sim_job *j)
 	work_off(s);
 }
 
+/* Slices are over when each network is good. */
+static bool over(const struct sim *s)
+{
+	for (int i = 0; i < s->want->jobs && s->want->slice_ns && !s->left; i++)
+		if (!s->job[i].good_ns)
+			return false;
+	return s->left || s->want->slice_ns;
+}
+
 static int run(struct sim *s)
 {
-	for (int step = 0; !s->left; step++) {
+	for (int step = 0; !over(s); step++) {
 		if (step == STEPS)
 			return fail(E_TIMEOUT, "the jobs do not end");
 		int64_t to_ns = next_ns(s);
@@ -483,6 +524,7 @@ static void sum_up(const struct sim *s, struct sim_told *t)
 	}
 	double first = (double)s->job[0].ended_ns / (double)s->job[0].worked_ns;
 	t->first = n > 1 ? first * (n - 1) / (sum - first) : 1;
+	t->behind = s->behind / (double)s->now_ns;
 	t->together_s = all_s;
 	t->fairness = sum * sum / (n * squares);
 	t->draining = s_of(s->draining_ns) / all_s;
@@ -496,12 +538,16 @@ static void configure(struct sim *s)
 	const struct sim_want *w = s->want;
 	conf_defaults(&s->conf);
 	s->conf.policy = w->policy;
-	s->conf.boot_jobs = s->conf.jobs = s->conf.nmodels = w->jobs;
+	s->conf.boot_jobs = s->conf.nmodels = w->jobs;
+	s->conf.jobs = 1;
+	s->conf.slice_ns = w->slice_ns ? w->slice_ns : s->conf.slice_ns;
 	s->conf.log = -1;
 	s->conf.model = s->model;
 	for (int i = 0; i < w->jobs; i++) {
 		snprintf(s->name[i], sizeof s->name[i], "%s.%d", sim_net_name(i), i);
 		s->model[i] = (struct conf_model){.name = s->name[i], .path = s->name[i], .threads = 1};
+		s->job[i].net = &nets[i % SIM_NETS];
+		rng_seed(&s->job[i].rng, w->seed * SIM_JOBS + (uint64_t)i);
 		s->model[i].priority = i ? 0 : w->priority;
 		s->known[i].key.lo = (uint64_t)i + 1;
 	}
@@ -516,7 +562,7 @@ int jobs_sim(const struct sim_want *w, struct sim_told *out)
 	s->want = w;
 	s->told = out;
 	configure(s);
-	struct honed_options o = {.mode = HONED_BOX,
+	struct honed_options o = {.mode = w->slice_ns ? HONED_RESIDENT : HONED_BOX,
 				  .conf = &s->conf,
 				  .box_ns = 1000 * NS_PER_S,
 				  .ncpus = w->cores,

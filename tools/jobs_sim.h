@@ -15,8 +15,9 @@ enum { SIM_NETS = 4, SIM_JOBS = 8 };
 
 struct sim_want {
 	const char *policy;
-	int cores; /* 1 to 8 */
-	int jobs;  /* 1 to SIM_JOBS; of the networks in turn */
+	int cores;        /* 1 to 8 */
+	int64_t slice_ns; /* resident, one job at a time for so long; 0: one box, all at once */
+	int jobs;         /* 1 to SIM_JOBS; of the networks in turn */
 	uint64_t seed;
 	int priority; /* of the first; the others have 0 */
 	bool drains;  /* jobs cannot be stopped midway, and are waited for */
@@ -27,6 +28,7 @@ struct sim_told {
 	double together_s; /* until the last has ended, */
 	double good_s;     /* until each has won 99 % of what it wins */
 	double alone_good_s;
+	double behind;    /* mean over models and the time until good_s of how much slower than at its end */
 	double fairness;  /* Jain's index of how much slower each was: 1 is equal */
 	double first;     /* how much slower the first was, of how much the others were */
 	double draining;  /* share of the time in which somebody waits to measure, and nobody does */
