@@ -50,7 +50,7 @@ int honed_open(const struct honed_options *o, struct honed **out)
 	h->o = *o;
 	h->conf = o->conf;
 	h->marks = o->marks;
-	h->now_ns = h->opened_ns = o->now_ns;
+	h->now_ns = h->opened_ns = h->worked_ns = o->now_ns;
 	h->seen_ns = h->looked_ns = LONG_AGO;
 	h->said_ns = h->metrics_ns = h->marks_ns = LONG_AGO;
 	h->minute = -1;

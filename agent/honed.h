@@ -23,8 +23,9 @@
  * 6. Memory is bounded: clients, what one may send, and what waits to be sent to it.
  * 7. When nothing can be done there is no timer but the next that matters: at most two wake-ups a minute.
  *
- * One file for each part (honed_parts.h is theirs alone): honed.c events, honed_gate.c, honed_jobs.c,
- * honed_lease.c, honed_client.c, honed_status.c. */
+ * One file for each part (honed_parts.h is theirs alone): honed.c events, honed_gate.c when the board is
+ * looked at and who inhibits, honed_models.c whose turn it is and the marks, honed_jobs.c, honed_lease.c,
+ * honed_store.c what is durable, honed_box.c the boot box and the end, honed_client.c, honed_status.c. */
 #ifndef AGENT_HONED_H
 #define AGENT_HONED_H
 

@@ -11,6 +11,7 @@
 #define LEAD_NS (600 * NS_PER_MS)  /* before the end, a job's own budget ends */
 #define TELL_NS (400 * NS_PER_MS)  /* before the end, it is told to stop */
 #define LEAST_NS NS_PER_S          /* less than that is not worth a start */
+#define VAIN_NS (5 * NS_PER_S)     /* in which nothing could run: the box ends */
 #define LATEST_NS (15 * NS_PER_MS) /* after the end, honed leaves whoever still lives */
 #define STORING_NS (10 * NS_PER_S) /* that a resident honed waits for its cache when it leaves */
 
@@ -147,6 +148,15 @@ static void leave_on(struct honed *h)
 	}
 }
 
+/* The robot does not wait for a board that does not cool down. */
+static bool in_vain(struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (job_lives(&h->job[i]) && !h->job[i].rest)
+			h->worked_ns = h->now_ns;
+	return h->now_ns - h->worked_ns >= VAIN_NS;
+}
+
 static bool boot_over(const struct honed *h)
 {
 	if (h->now_ns >= h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8))
@@ -161,8 +171,11 @@ static bool boot_over(const struct honed *h)
 
 void boot_tick(struct honed *h)
 {
-	if (h->o.mode == HONED_BOX && h->started && !h->leaving && boot_over(h))
+	bool box = h->o.mode == HONED_BOX && h->started && !h->leaving;
+	if (box && boot_over(h))
 		leave(h, "the box is over");
+	else if (box && in_vain(h))
+		leave(h, h->view[VIEW_HARD].open ? "nothing can be done now" : h->view[VIEW_HARD].text);
 	for (int i = 0; h->o.mode == HONED_BOX && h->now_ns >= h->o.box_ns && i < HONED_JOBS; i++)
 		if (h->job[i].state)
 			job_kill(h, &h->job[i], END_LEAVING);
@@ -177,6 +190,8 @@ int64_t boot_next(const struct honed *h)
 		return at;
 	if (h->now_ns < h->o.box_ns)
 		sooner(&at, h->o.box_ns);
+	if (!h->leaving)
+		sooner(&at, h->worked_ns + VAIN_NS);
 	if (!h->leaving)
 		sooner(&at, h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8));
 	return at;

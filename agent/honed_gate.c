@@ -49,6 +49,8 @@ void gate_vitals(struct honed *h, const struct honed_event *e)
 	h->vitals = *e->vitals;
 	h->own_ns = e->own_ns;
 	h->minute = e->minute;
+	if (h->now_ns - h->seen_ns > GAP_NS)
+		h->steady_ns = h->now_ns;
 	h->seen_ns = h->now_ns;
 	if (h->looked_ns < h->now_ns - LOOK_NS / 2)
 		h->looked_ns = h->now_ns;
@@ -185,8 +187,11 @@ void gate_kept(struct honed *h, const struct honed_event *e)
 	heed(h);
 }
 
+/* Load is what it was since the look before: after a long time that is no news. */
 bool gate_lets_start(const struct honed *h, enum view_kind v)
 {
+	if (v == VIEW_ALL && h->seen_ns - h->steady_ns < STEADY_NS)
+		return false;
 	return h->view[v].open && h->now_ns - h->seen_ns <= FRESH_NS;
 }
 

@@ -8,7 +8,9 @@
 #include "agent/policy.h"
 #include "platform/log.h"
 
-#define LOOK_NS (50 * NS_PER_MS)   /* between looks while a job runs */
+#define LOOK_NS (50 * NS_PER_MS) /* between looks while a job runs */
+#define GAP_NS (2 * NS_PER_S)    /* without a look: what was seen before says nothing of now */
+#define STEADY_NS (100 * NS_PER_MS)
 #define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */
 #define STOP_NS (2 * NS_PER_S)     /* from "stop" to SIGKILL */
 #define LOST_NS NS_PER_S           /* from SIGKILL, its lease is free even if it is not dead */
@@ -156,6 +158,7 @@ struct honed {
 	int64_t own_ns;
 	int minute;
 	int64_t looked_ns, seen_ns; /* asked for; had. LONG_AGO: never */
+	int64_t steady_ns;          /* since then there was no long time without a look */
 	bool glancing;
 	char *file_inhibit;
 	struct inhibit *inhibit[INHIBITS];
@@ -168,6 +171,7 @@ struct honed {
 	struct model model[HONED_MODELS];
 	int nmodels;
 	struct marks marks;
+	int64_t worked_ns; /* of a box: when a job ran last */
 	bool marks_changed, marks_matter, boxing, skips;
 	int64_t marks_ns;
 	int64_t ticket, commits; /* last one; under way */

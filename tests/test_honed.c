@@ -59,6 +59,25 @@ TEST(a_slice_that_won_nothing_rests_twice_as_long)
 	board_free(b);
 }
 
+TEST(after_a_long_rest_load_is_looked_at_anew)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.2);
+	board_started(b, 2);
+	board_done(b, 2, 5, 5, 0, 0.2);
+	board_read(b);
+	board_run(b, 599 * NS_PER_S);
+	b->vitals.total_ns += 4 * 599 * NS_PER_S; /* idle all the time, but for just now */
+	for (int i = 0; i < 400; i++) {
+		b->vitals.busy_ns += 30 * NS_PER_MS;
+		b->vitals.total_ns += 40 * NS_PER_MS;
+		board_run(b, 10 * NS_PER_MS);
+	}
+
+	CHECK(!board_says(b, "start"));
+	board_free(b);
+}
+
 TEST(yield_stops_within_its_time_and_goes_on)
 {
 	struct board *b = tuning(1);

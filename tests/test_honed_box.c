@@ -97,7 +97,7 @@ TEST(a_short_job_promises_for_a_short_time)
 	CHECK(board_says(b, "start 1 a 3400"));
 	board_started(b, 1);
 	board_run(b, 2 * NS_PER_S);
-	board_done(b, 1, 6, 5, 0, 0.0008); /* of 3.4 s: more of a slice of 30 s */
+	board_done(b, 1, 6, 5, 0, 0.0008);                   /* of 3.4 s: more of a slice of 30 s */
 	CHECK(b->left && b->marks.model[0].promise > 0.005); /* and no time for another here */
 	board_free(b);
 }
@@ -128,8 +128,26 @@ TEST(box_that_waited_in_vain_ends_in_time)
 	board_start(b);
 	while (!b->left && b->now_ns < start + 30 * NS_PER_S)
 		board_run(b, 10 * NS_PER_MS);
-	CHECK(b->left && b->now_ns <= start + 20 * NS_PER_S);
-	CHECK(b->nmarks == 0);
+	CHECK(b->left && b->now_ns <= start + 6 * NS_PER_S); /* the robot is not kept waiting for it */
+	CHECK(b->nmarks == 0 && board_says(b, "below its limit"));
+	board_free(b);
+}
+
+TEST(box_whose_jobs_only_rest_ends)
+{
+	struct board *b = box(1, 1);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	board_run(b, 8 * NS_PER_S);
+	CHECK(!b->left);
+	b->vitals.headroom_mc = 1000;
+	board_run(b, 4 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 19") && !board_says(b, "\"event\":\"stop\""));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 18") && board_says(b, "\"event\":\"stop\""));
+	board_ended(b, 1, 0, NULL);
+	CHECK(b->left && b->marks.unclean == 0);
 	board_free(b);
 }
 
