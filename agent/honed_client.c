@@ -384,6 +384,8 @@ static int do_put(const struct call *k)
 
 static int do_forget(const struct call *k)
 {
+	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
+		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
 	k->h->unsaved = true;
 	honed_act(k->h, &(struct honed_action){.kind = HA_FORGET, .type = k->r->type, .key = k->r->key});
 	return good(k, NULL);

@@ -129,7 +129,7 @@ TEST(a_careful_box_marks_what_it_launches)
 		SKIP("no hone-worker (HONE_WORKER)");
 	char cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("careful"));
-	CHECK_RUN(0, "tune %s --json --budget 1s --threads 1 --careful --cache %s", steering(), cache);
+	CHECK_RUN(0, "tune %s --json --budget 3s --threads 1 --careful --cache %s", steering(), cache);
 	json_t *j = parse_out();
 	int trials = (int)json_integer_value(json_object_get(j, "trials"));
 	json_decref(j);
