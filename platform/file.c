@@ -186,10 +186,13 @@ int file_mkdirs(const char *path, unsigned mode)
 			continue;
 		char end = *at;
 		*at = 0;
-		if (mkdir(part, (mode_t)mode) == 0)
+		int why = mkdir(part, (mode_t)mode) == 0 ? 0 : errno;
+		if (!why) {
 			file_sync_folder_of(part);
-		else if (!file_is_dir(part))
+		} else if (!file_is_dir(part)) {
+			errno = why;
 			return io_fail(part, "make the folder");
+		}
 		if (!end)
 			return E_OK;
 		*at = end;

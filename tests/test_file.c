@@ -98,6 +98,12 @@ TEST(folders)
 	CHECK(!file_is_dir(in_dir("plain")));
 	CHECK_FAILS(file_mkdirs(in_dir("plain/sub"), 0755), E_IO, "plain");
 	CHECK_FAILS(file_mkdirs("", 0755), E_IO, "''");
+	CHECK_FAILS(file_mkdirs("/proc/none/sub", 0755), E_NOTFOUND, "/proc/none");
+	if (getuid() == 0) {
+		REQUIRE(chmod(in_dir(""), 0755) == 0 && seteuid(65534) == 0);
+		int rc = file_mkdirs(in_dir("p/no"), 0755);
+		CHECK(seteuid(0) == 0 && rc == E_IO && strstr(err_text(), "Permission denied"));
+	}
 }
 
 TEST(places)
