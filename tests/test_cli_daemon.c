@@ -287,6 +287,36 @@ TEST(without_a_daemon_a_file_inhibits)
 	fake_remove(&f);
 }
 
+/* Who is not root has a folder that is open to everybody. */
+TEST(without_a_daemon_everybody_may_inhibit)
+{
+	struct fake f = {0};
+	char path[160];
+	if (getuid() != 0)
+		SKIP("only root can become somebody else");
+	fake_folder(&f);
+	snprintf(path, sizeof path, "%s/inhibit.d", f.dir);
+	CHECK(chmod(f.dir, 0755) == 0 && mkdir(path, 0777) == 0 && chmod(path, 01777) == 0);
+	const char *log = in_dir("stderr"); /* the child writes there */
+	CHECK_RUN(0, "wait --ready --timeout 0s --help");
+	CHECK(chmod(dir, 0777) == 0 && chmod(log, 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
+	nobody = true;
+	CHECK_RUN(0, "inhibit --why arm");
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "\ninhibit    65534-");
+	CHECK_SAYS(cli_out, ": arm (user 65534)\n");
+	CHECK_RUN(1, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_err, "nobody would end it");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":1}");
+	CHECK_RUN(4, "inhibit --why arm -- sh -c ls\t%s|grep\t-q\t65534-&&exit\t4", path);
+	CHECK(rmdir(path) == 0); /* nothing is left there */
+	CHECK_RUN(1, "inhibit --why arm");
+	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
+	nobody = false;
+	fake_remove(&f);
+}
+
 /* Names and reasons of files that somebody else put there. */
 TEST(strange_inhibit_files_are_shown_plain)
 {

@@ -45,11 +45,11 @@ static int ask(struct hold *h, int64_t ns)
 	return rc < 0 ? rc : 1;
 }
 
-static int write_file(struct hold *h, int64_t ns)
+static int write_file(struct hold *h, int64_t ns, bool lasts)
 {
 	char old[INHIBIT_NAME];
 	memcpy(old, h->file, sizeof old);
-	int rc = inhibit_write(ns, h->why, h->file);
+	int rc = inhibit_write(ns, lasts, h->why, h->file);
 	if (old[0] && strcmp(old, h->file) && inhibit_remove(old) < 0)
 		log_more("%s", err_text());
 	if (rc < 0)
@@ -81,7 +81,7 @@ static void let_go(struct hold *h)
 static int hold_on(struct hold *h)
 {
 	int rc = ask(h, HOLD_NS);
-	return rc ? rc : write_file(h, HOLD_NS);
+	return rc ? rc : write_file(h, HOLD_NS, false);
 }
 
 /* Without honed and without the right to leave word for one, the command runs: there is nothing to inhibit.
@@ -89,7 +89,7 @@ static int hold_on(struct hold *h)
 static int hold_begin(struct hold *h)
 {
 	int rc = ask(h, HOLD_NS);
-	if (rc == 0 && write_file(h, HOLD_NS) < 0)
+	if (rc == 0 && write_file(h, HOLD_NS, false) < 0)
 		log_info("hone: warning: no daemon runs, and one that starts meanwhile will not know: %s",
 			 err_text());
 	return rc;
@@ -152,9 +152,7 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	int rc = ask(h, ns);
 	bool honed = rc > 0;
 	if (rc == 0)
-		rc = fail_in(write_file(h, ns),
-			     "no daemon runs, and no word can be left for one (be root, or set $HONE_RUN to "
-			     "honed's run folder)");
+		rc = fail_in(write_file(h, ns, true), "no daemon runs, and no word can be left for one");
 	if (rc < 0)
 		return rc;
 	const char *name = honed ? h->name : h->file;

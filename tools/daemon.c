@@ -91,36 +91,68 @@ static void parse_name(const char *name, struct inhibit *out)
 		out->left_s = (double)(until - clock_now(&clock_real)) / 1e9;
 }
 
-static int path_of(const char *name, char *out, size_t size)
+static const char *const folders[] = {"inhibit", "inhibit.d"};
+enum { FOLDERS = sizeof folders / sizeof *folders };
+
+static int path_of(const char *folder, const char *name, char *out, size_t size)
 {
 	if (!*name || *name == '.' || strchr(name, '/'))
 		return fail(E_USAGE, "'%.40s' is not an inhibit's name; hone status shows them", name);
-	int n = snprintf(out, size, "%s/inhibit/%s", daemon_run_folder(), name);
+	int n = snprintf(out, size, "%s/%s/%s", daemon_run_folder(), folder, name);
 	return n < (int)size ? 0 : fail(E_USAGE, "inhibit %.40s: $HONE_RUN or the name is too long", name);
 }
 
-int inhibit_write(int64_t ns, const char *why, char *name)
+static int write_in(const char *folder, const char *name, const char *line)
 {
-	char path[PATH_MAX], line[WHY_BYTES];
+	char path[PATH_MAX];
+	int rc = path_of(folder, name, path, sizeof path);
+	return rc < 0 ? rc : file_write(path, line, strlen(line));
+}
+
+static int make_folder(const char *folder)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/%s", daemon_run_folder(), folder);
+	return file_mkdirs(path, 0755);
+}
+
+static bool is_open_to_us(const char *folder)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/%s", daemon_run_folder(), folder);
+	return access(path, W_OK | X_OK) == 0;
+}
+
+int inhibit_write(int64_t ns, bool lasts, const char *why, char *name)
+{
+	char line[WHY_BYTES];
+	snprintf(line, sizeof line, "%.200s (user %u)\n", why, (unsigned)getuid());
 	snprintf(name, INHIBIT_NAME, "%u-%d-%lld", (unsigned)getuid(), (int)getpid() % 1000000000,
 		 ns ? (long long)daemon_deadline(ns) : 0LL);
-	snprintf(path, sizeof path, "%s/inhibit", daemon_run_folder());
-	int rc = file_mkdirs(path, 0755);
+	int rc = make_folder(folders[0]);
 	if (rc >= 0)
-		rc = path_of(name, path, sizeof path);
-	int n = snprintf(line, sizeof line, "%.200s (user %u)\n", why, (unsigned)getuid());
-	return rc < 0 ? rc : file_write(path, line, (size_t)n);
+		rc = write_in(folders[0], name, line);
+	if (rc != E_IO)
+		return rc;
+	if (!is_open_to_us(folders[1]))
+		return fail_in(rc, "be root, or set $HONE_RUN to honed's run folder");
+	if (ns && lasts)
+		return fail(E_UNSUPPORTED,
+			    "nobody would end it: leave --for out, give a command, or be root");
+	return write_in(folders[1], name, line);
 }
 
 int inhibit_remove(const char *name)
 {
 	char path[PATH_MAX];
-	int rc = path_of(name, path, sizeof path);
-	if (rc < 0 || unlink(path) == 0)
-		return rc < 0 ? rc : 0;
-	if (errno == ENOENT || errno == ENOTDIR)
-		return fail(E_NOTFOUND, "nobody inhibits as '%s'; hone status shows who does", name);
-	return fail(E_IO, "%s: %s; be root, or who made it", path, strerror(errno));
+	for (int i = 0; i < FOLDERS; i++) {
+		int rc = path_of(folders[i], name, path, sizeof path);
+		if (rc < 0 || unlink(path) == 0)
+			return rc < 0 ? rc : 0;
+		if (errno != ENOENT && errno != ENOTDIR)
+			return fail(E_IO, "%s: %s; be root, or who made it", path, strerror(errno));
+	}
+	return fail(E_NOTFOUND, "nobody inhibits as '%s'; hone status shows who does", name);
 }
 
 /* The first line of a file, without what a terminal would obey. */
@@ -134,7 +166,7 @@ static const char *first_line(int fd, struct arena *a)
 	return arena_strdup(a, text);
 }
 
-static bool look(int folder, const char *name, struct arena *a, struct inhibit *out)
+static bool look(int folder, const char *name, bool ends, struct arena *a, struct inhibit *out)
 {
 	struct stat st;
 	int fd = *name == '.' ? -1 : openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
@@ -144,6 +176,8 @@ static bool look(int folder, const char *name, struct arena *a, struct inhibit *
 		log_one_line(plain);
 		*out = (struct inhibit){.name = plain, .why = first_line(fd, a), .uid = st.st_uid};
 		parse_name(name, out);
+		if (!ends)
+			out->left_s = INFINITY;
 		good = out->left_s > 0;
 	}
 	if (fd >= 0)
@@ -160,13 +194,15 @@ int inhibit_list(struct arena *a, struct inhibit **out)
 {
 	char path[PATH_MAX];
 	int n = 0;
-	snprintf(path, sizeof path, "%s/inhibit", daemon_run_folder());
 	*out = ARENA_ARRAY(a, struct inhibit, MOST_INHIBITS);
-	DIR *d = opendir(path);
-	for (struct dirent *e; d && n < MOST_INHIBITS && (e = readdir(d));)
-		n += look(dirfd(d), e->d_name, a, *out + n);
-	if (d)
-		closedir(d);
+	for (int i = 0; i < FOLDERS; i++) {
+		snprintf(path, sizeof path, "%s/%s", daemon_run_folder(), folders[i]);
+		DIR *d = opendir(path);
+		for (struct dirent *e; d && n < MOST_INHIBITS && (e = readdir(d));)
+			n += look(dirfd(d), e->d_name, i == 0, a, *out + n);
+		if (d)
+			closedir(d);
+	}
 	qsort(*out, (size_t)n, sizeof **out, by_name);
 	return n;
 }

@@ -31,12 +31,13 @@ bool daemon_flag(const json_t *o, const char *key);
 
 /* $HONE_RUN, else /run/hone. */
 const char *daemon_run_folder(void);
-/* Inhibit files in its folder `inhibit`, with the reason as text. Those that honed or we make are named
- * USER-NUMBER-UNTIL (UNTIL: nanoseconds of the monotonic clock, 0: for ever); any other one inhibits while it
- * is there. A honed that starts heeds them. */
+/* Inhibit files, with the reason as text, which a honed that starts heeds. In its folder `inhibit`, which is
+ * honed's and root's, named USER-NUMBER-UNTIL (UNTIL: nanoseconds of the monotonic clock, 0: for ever); any
+ * other one, and all in `inhibit.d`, where everybody may make some, inhibit while they are there. */
 enum { INHIBIT_NAME = 64 };
-/* For ns, 0: until it is removed; name: of INHIBIT_NAME bytes. */
-int inhibit_write(int64_t ns, const char *why, char *name) MUST_CHECK;
+/* For ns, 0: until it is removed; name: of INHIBIT_NAME bytes. lasts: where nobody would end it,
+ * E_UNSUPPORTED. */
+int inhibit_write(int64_t ns, bool lasts, const char *why, char *name) MUST_CHECK;
 int inhibit_remove(const char *name) MUST_CHECK; /* E_NOTFOUND: no such file; E_USAGE: no such name */
 struct inhibit {
 	const char *name, *why;
