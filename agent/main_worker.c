@@ -49,8 +49,7 @@ static void prepare(void)
 }
 
 /* A worker's own: a day of processor time, for it is replaced when it is over; code of a message's size. */
-static const struct sandbox_limits limits = {
-    .cpu_s = 24 * 3600, .file_bytes = INT64_C(64) << 20, .files = 256};
+static struct sandbox_limits limits = {.cpu_s = 24 * 3600, .file_bytes = INT64_C(64) << 20, .files = 256};
 
 /* HONE_SANDBOX=off is for debuggers. It opens nothing: who sets a worker's environment chooses its program.
  * A kernel without system-call filters (or an emulator of one) leaves the limits. */
@@ -98,13 +97,7 @@ static int take_stream(int *in, int *out)
 static void take_place(const struct wire_hello *h)
 {
 	const struct sched_param none = {0};
-	cpu_set_t set;
-	CPU_ZERO(&set);
-	for (int cpu = 0; cpu < 64; cpu++)
-		if (h->cpus >> cpu & 1)
-			CPU_SET(cpu, &set);
-	if (h->cpus)
-		(void)sched_setaffinity(0, sizeof set, &set);
+	wire_place(h->cpus);
 	if (h->nice > getpriority(PRIO_PROCESS, 0))
 		(void)setpriority(PRIO_PROCESS, 0, h->nice < 20 ? h->nice : 19);
 	if (h->nice == 20)
@@ -126,6 +119,7 @@ static int open_confined(int in, struct runner **out)
 	if (rc < 0)
 		return rc;
 	take_place(&h);
+	limits.data_bytes = h.memory_bytes;
 	rc = sandbox_limit(&limits);
 	if (rc >= 0)
 		rc = open_runner(&h, out);

@@ -50,17 +50,20 @@ static int64_t by(const struct remote *w, int64_t deadline_ns)
 	return within(w, START_NS, deadline_ns);
 }
 
-/* Cpus of this process less those that are spared, and how it is scheduled: a worker that is no child of ours
- * would not have it from us. */
+/* Cpus of this process less those that are spared, how it is scheduled, what it is limited to: a worker that
+ * is no child of ours would not have it from us. */
 static void place_worker(struct remote *w)
 {
 	cpu_set_t mine;
+	struct rlimit memory;
 	int nice = getpriority(PRIO_PROCESS, 0);
 	w->hello.cpus = 0;
 	if (sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) <= 64)
 		for (int cpu = 0; cpu < 64; cpu++)
 			if (CPU_ISSET(cpu, &mine) && !CPU_ISSET(cpu, &w->spared))
 				w->hello.cpus |= UINT64_C(1) << cpu;
+	if (getrlimit(RLIMIT_DATA, &memory) == 0 && memory.rlim_cur != RLIM_INFINITY)
+		w->hello.memory_bytes = (int64_t)memory.rlim_cur;
 	w->hello.nice = sched_getscheduler(0) == SCHED_IDLE ? 20 : nice < 0 ? 0 : nice;
 }
 
@@ -395,21 +398,18 @@ static int spare_cores(struct remote *w, int want, int cpus[MOST_BUILDERS])
 	return n;
 }
 
-/* The one that measures leaves them to the builders: a child is told by the system, others by a new HELLO. */
+/* The one that measures leaves them to the builders. One that does not hear it is replaced by one that knows.
+ */
 static void spare(struct remote *w, const int *cpus, int n)
 {
-	cpu_set_t left;
+	struct cur c;
 	for (int i = 0; i < n; i++)
 		CPU_SET(cpus[i], &w->spared);
-	if (w->child.pid <= 0) {
-		stop(w);
-		return;
-	}
-	if (sched_getaffinity(0, sizeof left, &left) < 0)
-		return;
-	for (int i = 0; i < n; i++)
-		CPU_CLR(cpus[i], &left);
-	(void)sched_setaffinity(w->child.pid, sizeof left, &left);
+	place_worker(w);
+	buf_clear(&w->request);
+	buf_u64(&w->request, w->hello.cpus);
+	if (w->child.in >= 0)
+		(void)!exchange(w, WIRE_PLACE, by(w, INT64_MAX), &c);
 }
 
 int runner_worker_builders(struct runner *r, int builders)

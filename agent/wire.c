@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +23,17 @@ struct server {
 	struct arena arena; /* of one request */
 	struct buf request, reply, code;
 };
+
+void wire_place(uint64_t cpus)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	for (int cpu = 0; cpu < 64; cpu++)
+		if (cpus >> cpu & 1)
+			CPU_SET(cpu, &set);
+	if (cpus)
+		(void)sched_setaffinity(0, sizeof set, &set);
+}
 
 /* One handler per request: reads its payload, adds the result to the reply. */
 typedef int handler(struct server *s, struct cur *c);
@@ -119,9 +131,20 @@ static int serve_load(struct server *s, struct cur *c)
 	return rc;
 }
 
+static int serve_place(struct server *s, struct cur *c)
+{
+	(void)s;
+	uint64_t cpus = cur_u64(c);
+	int rc = whole(c);
+	if (rc >= 0)
+		wire_place(cpus);
+	return rc;
+}
+
 static handler *const handlers[WIRE_TYPES] = {
     [WIRE_BUILD] = serve_build, [WIRE_TIME] = serve_time, [WIRE_CODE] = serve_code,
     [WIRE_DROP] = serve_drop,   [WIRE_EMIT] = serve_emit, [WIRE_LOAD] = serve_load,
+    [WIRE_PLACE] = serve_place,
 };
 
 static int answer(struct server *s, uint32_t type)
@@ -151,12 +174,15 @@ static int read_hello(struct cur *c, struct arena *a, struct wire_hello *h)
 	uint32_t threads = cur_u32(c);
 	h->cpus = cur_u64(c);
 	uint32_t nice = cur_u32(c);
+	h->memory_bytes = (int64_t)cur_u64(c);
 	int rc = whole(c);
 	if (rc < 0)
 		return rc;
 	if (threads < 1 || threads > MOST_THREADS || nice > MOST_NICE)
 		return fail(E_CORRUPT, "a worker for %u threads at priority %u: 1 to %d and 0 to %d", threads,
 			    nice, MOST_THREADS, MOST_NICE);
+	if (h->memory_bytes < 0)
+		return fail(E_CORRUPT, "a worker with less than no memory");
 	snprintf(h->device, sizeof h->device, "%s", device);
 	h->threads = (int)threads;
 	h->nice = (int)nice;

@@ -41,9 +41,12 @@ struct wire_hello {
 	char device[32];
 	struct target target;
 	int threads;
-	uint64_t cpus; /* that it may use: bit 0 is cpu 0; 0: any */
-	int nice;      /* how its client is scheduled: 0 to 19, 20: idle */
+	uint64_t cpus;        /* that it may use: bit 0 is cpu 0; 0: any */
+	int nice;             /* how its client is scheduled: 0 to 19, 20: idle */
+	int64_t memory_bytes; /* that it may write to: its client's limit; 0: any */
 };
+/* The calling thread goes to these cpus, if it may. */
+void wire_place(uint64_t cpus);
 /* Waits for it, some seconds at most. */
 int wire_take_hello(int in, struct wire_hello *h) MUST_CHECK;
 /* From now on the process ends as soon as the other side closes the stream, also in the midst of a request,

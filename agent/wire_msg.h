@@ -6,7 +6,7 @@
  * type:
  *
  *	HELLO  str device, str target, u32 threads, u64 cpus,
- *	       u32 nice                                            -> str emitter
+ *	       u32 nice, u64 memory_bytes                          -> str emitter
  *	BUILD  i64 ns left, str task, str cand                     -> i32 handle, meas
  *	TIME   i64 ns left, i64 abort_ns, u32 rounds, u32 how,
  *	       u32 n, n x i32 handle                               -> n x meas
@@ -14,6 +14,7 @@
  *	DROP   i32 handle                                          -> -
  *	EMIT   str task, str cand                                  -> meas, u64 hi, u64 lo (key), bytes
  *	LOAD   i64 ns left, str task, u64 hi, u64 lo (key), bytes  -> i32 handle, meas
+ *	PLACE  u64 cpus                                            -> -
  *
  * HELLO is the first request and comes once. str is bytes without NUL; bytes: u32 n, n bytes; how: enum
  *time_how. EMIT's bytes are empty unless the status is MEAS_OK. Deadlines go as the time that is left,
@@ -33,6 +34,7 @@ enum wire_type {
 	WIRE_DROP,
 	WIRE_EMIT,
 	WIRE_LOAD,
+	WIRE_PLACE,
 	WIRE_TYPES,
 	WIRE_REPLY = 0x100
 };

@@ -266,8 +266,8 @@ int sandbox_limit(const struct sandbox_limits *l)
 	int64_t memory = l->memory_bytes ? l->memory_bytes : machine_bytes();
 	signal(SIGXFSZ, SIG_IGN); /* a log on a file that has grown past the limit is no reason to die */
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || limit(RLIMIT_AS, LIMITS_MEMORY ? memory : 0) < 0 ||
-	    limit(RLIMIT_CPU, l->cpu_s) < 0 || limit(RLIMIT_FSIZE, l->file_bytes) < 0 ||
-	    limit(RLIMIT_NOFILE, l->files) < 0)
+	    limit(RLIMIT_DATA, LIMITS_MEMORY ? l->data_bytes : 0) < 0 || limit(RLIMIT_CPU, l->cpu_s) < 0 ||
+	    limit(RLIMIT_FSIZE, l->file_bytes) < 0 || limit(RLIMIT_NOFILE, l->files) < 0)
 		return fail(E_IO, "cannot set a limit: %s", strerror(errno));
 	return E_OK;
 }

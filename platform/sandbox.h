@@ -27,6 +27,7 @@
 
 struct sandbox_limits {
 	int64_t memory_bytes; /* address space; 0: the machine's memory */
+	int64_t data_bytes;   /* of it, what may be written to; 0: all */
 	int cpu_s;            /* processor time */
 	int64_t file_bytes;   /* of a memory file */
 	int files;            /* descriptors */

@@ -9,14 +9,22 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char cand[] = "tile=x:3";
+
+#ifdef __SANITIZE_ADDRESS__
+static const bool sanitized = true;
+#else
+static const bool sanitized = false;
+#endif
 
 static const char *worker(void)
 {
@@ -115,6 +123,45 @@ TEST(through_a_socket)
 	REQUIRE_OK(r->ops->build(r, task_conv, "tile=x:4", soon(), &h[1], &m[1]));
 	CHECK(h[1] >= 0);
 	r->ops->close(r);
+	manager_stop(&manager);
+}
+
+static int worker_of(const struct manager *m)
+{
+	char path[64];
+	int pid = -1;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)m->pid, (int)m->pid);
+	FILE *f = fopen(path, "r");
+	while (f && fscanf(f, "%d", &pid) == 1)
+		;
+	if (f)
+		fclose(f);
+	return pid;
+}
+
+/* What a child has from its parent it is told: cpus, those that builders get less, priority, memory. */
+TEST(it_is_placed_as_a_child_would_be)
+{
+	struct manager manager;
+	struct runner *r;
+	cpu_set_t mine, its;
+	const struct rlimit much = {INT64_C(1) << 40, RLIM_INFINITY}, any = {RLIM_INFINITY, RLIM_INFINITY};
+	struct rlimit limit;
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	manager_start(&manager, -1);
+	REQUIRE(setrlimit(RLIMIT_DATA, &much) == 0);
+	REQUIRE_OK(open_cpu(1, &r));
+	int pid = worker_of(&manager);
+	REQUIRE(pid > 0 && sched_getaffinity(0, sizeof mine, &mine) == 0 &&
+		sched_getaffinity(pid, sizeof its, &its) == 0);
+	CHECK(CPU_EQUAL(&mine, &its) && getpriority(PRIO_PROCESS, pid) >= getpriority(PRIO_PROCESS, 0));
+	CHECK(prlimit(pid, RLIMIT_DATA, NULL, &limit) == 0 && (limit.rlim_cur <= much.rlim_cur || sanitized));
+	REQUIRE_OK(runner_worker_builders(r, -1));
+	CHECK(worker_of(&manager) == pid && sched_getaffinity(pid, sizeof its, &its) == 0);
+	CHECK(CPU_COUNT(&mine) > 64 || CPU_COUNT(&its) == CPU_COUNT(&mine) - r->builders);
+	r->ops->close(r);
+	setrlimit(RLIMIT_DATA, &any);
 	manager_stop(&manager);
 }
 
@@ -270,13 +317,14 @@ static void message(struct buf *out, uint32_t type, const struct buf *body)
 
 TEST(hello_from_anybody)
 {
-	struct wire_hello good = {.device = "cpu", .threads = 3, .cpus = 5, .nice = 7}, h;
+	struct wire_hello good = {.device = "cpu", .threads = 3, .cpus = 5, .nice = 7, .memory_bytes = 99}, h;
 	struct buf body = {0}, m = {0};
 	REQUIRE_OK(target_host(&good.target));
 	wire_put_hello(&body, &good);
 	message(&m, WIRE_HELLO, &body);
 	REQUIRE_OK(take(m.p, m.n, &h));
-	CHECK(strcmp(h.device, "cpu") == 0 && h.threads == 3 && h.cpus == 5 && h.nice == 7);
+	CHECK(strcmp(h.device, "cpu") == 0 && h.threads == 3 && h.cpus == 5 && h.nice == 7 &&
+	      h.memory_bytes == 99);
 	CHECK(strcmp(h.target.isa, good.target.isa) == 0);
 	for (size_t n = 0; n < m.n; n++)
 		CHECK(take(m.p, n, &h) == E_CHILD);

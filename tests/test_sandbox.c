@@ -373,8 +373,11 @@ TEST(a_candidate_may_only_leave)
 	sandbox_cage_free(c);
 }
 
-static const struct sandbox_limits small = {
-    .memory_bytes = INT64_C(256) << 20, .cpu_s = 7, .file_bytes = 1 << 20, .files = 40};
+static const struct sandbox_limits small = {.memory_bytes = INT64_C(256) << 20,
+					    .data_bytes = INT64_C(100) << 20,
+					    .cpu_s = 7,
+					    .file_bytes = 1 << 20,
+					    .files = 40};
 
 static int be_limited(void *ctx)
 {
@@ -390,7 +393,7 @@ static int be_limited(void *ctx)
 		return 4;
 	for (int i = 0; i < 64; i++)
 		if (memfd_create("many", 0) < 0)
-			return sanitized || mapped(mmap(NULL, (size_t)300 << 20, PROT_READ | PROT_WRITE,
+			return sanitized || mapped(mmap(NULL, (size_t)110 << 20, PROT_READ | PROT_WRITE,
 							MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) < 0
 				   ? 0
 				   : 6;
