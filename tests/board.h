@@ -107,30 +107,47 @@ static inline void board_close(struct board *b)
 	buf_free(&b->said);
 }
 
-/* Beside the worker that `make` names; NULL: not built. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { BOARD_PLAIN_JOBS = 1 }; /* a job's memory limit leaves no room for a sanitizer's */
+#else
+enum { BOARD_PLAIN_JOBS = 0 };
+#endif
+
+/* honed beside the worker that `make` names, and its jobs; NULL: not built. */
 static inline const char *board_program(const char *name)
 {
-	static char path[2][512];
+	static char path[3][512];
 	const char *worker = getenv("HONE_WORKER"), *slash = worker ? strrchr(worker, '/') : NULL;
-	char *p = path[!strcmp(name, "hone")];
+	bool plain = BOARD_PLAIN_JOBS && strcmp(name, "honed");
+	char *p = path[!strcmp(name, "hone") + 2 * !strcmp(name, "hone-worker")];
 	if (!slash)
 		return NULL;
-	snprintf(p, sizeof path[0], "%.*s/%s", (int)(slash - worker), worker, name);
+	if (plain)
+		snprintf(p, sizeof path[0], "%.*s/../build/%s", (int)(slash - worker), worker, name);
+	else
+		snprintf(p, sizeof path[0], "%.*s/%s", (int)(slash - worker), worker, name);
 	return access(p, X_OK) == 0 ? p : NULL;
+}
+
+static inline bool board_can(void)
+{
+	return board_program("honed") && board_program("hone") && board_program("hone-worker");
 }
 
 /* honed and what it starts write to the board's log. */
 static inline void board_child(const struct board *b, const char *honed, const char *mode)
 {
+	const char *hone = board_program("hone");
 	int log = open(board_path(b, "log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
 	if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
 		_exit(120);
 	setenv("NOTIFY_SOCKET", board_path(b, "notify"), 1);
 	setenv("HONE_SEEDS", getenv("HONE_SEEDS") ? getenv("HONE_SEEDS") : "", 1);
 	setenv("HONE_SOCKET", board_path(b, "run/honed.sock"), 1);
+	setenv("HONE_WORKER", board_program("hone-worker"), 1);
 	unsetenv("WATCHDOG_USEC");
 	execl(honed, "honed", "--config", board_path(b, "honed.conf"), "--state", board_path(b, "state"),
-	      "--run", board_path(b, "run"), "--sysroot", board_path(b, "sys"), mode, NULL);
+	      "--run", board_path(b, "run"), "--sysroot", board_path(b, "sys"), "--hone", hone, mode, NULL);
 	_exit(121);
 }
 

@@ -5,7 +5,7 @@
 
 #define NEED_PROGRAMS                                                                                        \
 	do {                                                                                                 \
-		if (!board_program("honed") || !board_program("hone"))                                       \
+		if (!board_can())                                                                            \
 			SKIP("no honed, hone and hone-worker (HONE_WORKER)");                                \
 	} while (0)
 
