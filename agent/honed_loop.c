@@ -80,7 +80,17 @@ void loop_tell(struct loop *l, const struct honed_event *e)
 	}
 }
 
-/* The cache's thread. */
+/* The thread for what may wait for flash. Signals are not for it: it inherits that none comes. */
+
+int loop_queue(struct loop *l, uv_work_t *w, uv_work_cb work, uv_after_work_cb after)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	int rc = uv_queue_work(&l->uv, w, work, after);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc < 0 ? fail(E_NOMEM, "no thread: %s", uv_strerror(rc)) : E_OK;
+}
 
 static void on_work(uv_work_t *w)
 {
@@ -121,7 +131,10 @@ static void start_work(struct loop *l)
 		return;
 	l->work.data = l;
 	l->working = true;
-	uv_queue_work(&l->uv, &l->work, on_work, on_worked);
+	if (loop_queue(l, &l->work, on_work, on_worked) < 0) { /* then here and now */
+		on_work(&l->work);
+		on_worked(&l->work, 0);
+	}
 }
 
 static void stir_store(struct loop *l)

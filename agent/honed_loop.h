@@ -120,6 +120,7 @@ int loop_run(struct loop *l); /* the exit status */
 void loop_close(struct loop *l);
 int64_t loop_now(void);
 void loop_tell(struct loop *l, const struct honed_event *e);
+int loop_queue(struct loop *l, uv_work_t *w, uv_work_cb work, uv_after_work_cb after) MUST_CHECK;
 void loop_arm(struct loop *l); /* the timer, after a deadline of *l changed */
 
 /* honed_loop_socket.c. Nothing else runs with this run folder; listen_fd, group. */

@@ -282,7 +282,7 @@ void loop_marks(struct loop *l, const struct marks *m)
 	}
 	w->marks = *m;
 	w->w.data = w;
-	if (!l->o.box && uv_queue_work(&l->uv, &w->w, on_marks, on_marked) == 0)
+	if (!l->o.box && loop_queue(l, &w->w, on_marks, on_marked) >= 0)
 		return;
 	write_marks(w->path, m);
 	free(w);
