@@ -89,9 +89,9 @@ struct loop {
 	struct loop_conn **conn;
 	int nconns, room;
 	int paused;
-	size_t unread_bytes;    /* sent, and not taken yet, to all */
-	size_t lines_bytes;     /* of lines that are not whole, of all */
-	size_t coming_bytes[2]; /* of payloads under way: of others, of owners */
+	size_t unread_bytes; /* sent, and not taken yet, to all */
+	size_t lines_bytes;  /* of lines that are not whole, of all */
+	size_t coming_bytes; /* of payloads under way */
 
 	struct loop_job job[HONED_JOBS];
 	struct loop_pids tree;

@@ -16,12 +16,10 @@ enum {
 	CHUNK_BYTES = 16 << 10,
 	TURN_LINES = 32,         /* of one connection before others are served */
 	LINES_BYTES = 1 << 20,   /* of all lines that are not whole */
-	OWNERS_BYTES = 32 << 20, /* of payloads under way, of owners: two of the largest */
-	OTHERS_BYTES = 2 << 20,  /* ... of other jobs, which send no code */
-	OTHERS_PUT = 1 << 20,
-	SEND_BYTES = 32 << 10,  /* that the kernel keeps for a client that does not read */
-	UNREAD_BYTES = 4 << 10, /* over that it is not listened to */
-	UNREAD_ALL = 8 << 20,   /* that wait in all: over that, who lets some wait is closed */
+	COMING_BYTES = 32 << 20, /* of payloads under way: two of the largest */
+	SEND_BYTES = 32 << 10,   /* that the kernel keeps for a client that does not read */
+	UNREAD_BYTES = 4 << 10,  /* over that it is not listened to */
+	UNREAD_ALL = 8 << 20,    /* that wait in all: over that, who lets some wait is closed */
 	ACCEPTS = 64,
 };
 
@@ -61,7 +59,7 @@ static void end_put(struct loop_conn *c)
 {
 	if (!c->put)
 		return;
-	c->l->coming_bytes[c->peer.owner] -= c->admitted ? (size_t)c->put->bytes : 0;
+	c->l->coming_bytes -= c->admitted ? (size_t)c->put->bytes : 0;
 	c->admitted = false;
 	free(c->put);
 	c->put = NULL;
@@ -197,7 +195,7 @@ static void broken(struct loop_conn *c, const struct request *r, int rc)
 
 static void tell_request(struct loop_conn *c, const struct request *r, struct blob payload)
 {
-	c->is_job |= r->op == OP_JOB;
+	c->is_job |= r->op == OP_JOB && c->peer.owner;
 	loop_tell(c->l, &(struct honed_event){
 			    .kind = HE_REQUEST, .client = c->id, .request = r, .payload = payload});
 }
@@ -212,8 +210,8 @@ static void refuse_put(struct loop_conn *c, const struct request *r, int rc)
 /* Room is of all that its job will send, so that who began can end. */
 static bool admit(struct loop_conn *c)
 {
-	size_t *coming = &c->l->coming_bytes[c->peer.owner], n = (size_t)c->put->bytes;
-	c->admitted = *coming == 0 || *coming + n <= (c->peer.owner ? OWNERS_BYTES : OTHERS_BYTES);
+	size_t *coming = &c->l->coming_bytes, n = (size_t)c->put->bytes;
+	c->admitted = *coming == 0 || *coming + n <= COMING_BYTES;
 	*coming += c->admitted ? n : 0;
 	return c->admitted;
 }
@@ -222,12 +220,6 @@ static void start_put(struct loop_conn *c, const struct request *r)
 {
 	if (!c->is_job) {
 		refuse_put(c, r, fail(E_USAGE, "put is for jobs: say \"job\" first"));
-		return;
-	}
-	if (!c->peer.owner && r->bytes > OTHERS_PUT) {
-		refuse_put(c, r,
-			   fail(E_UNSUPPORTED, "%lld bytes at a time: at most %d of another user",
-				(long long)r->bytes, OTHERS_PUT));
 		return;
 	}
 	c->put = malloc(sizeof *c->put);
@@ -479,24 +471,30 @@ static void welcome(struct loop *l, int fd)
 
 static void on_connection(uv_poll_t *p, int status, int events);
 
-/* Without descriptors, the one that is spared for it takes the next in line off, which is closed; then
- * nobody is listened to for a moment, as all who come would keep us busy. */
-static void turn_away(struct loop *l)
+/* Without descriptors, the one that is spared for it takes the next in line off, which is closed. */
+static bool turn_away(struct loop *l)
+{
+	if ((errno != EMFILE && errno != ENFILE) || l->spare_fd < 0)
+		return false;
+	close(l->spare_fd);
+	int fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd >= 0)
+		close(fd);
+	l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return fd >= 0;
+}
+
+/* As all who come would keep us busy. */
+static void pause_accepting(struct loop *l)
 {
 	static int64_t told_ns;
-	if ((errno == EMFILE || errno == ENFILE) && l->spare_fd >= 0) {
-		close(l->spare_fd);
-		int fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-		if (fd >= 0)
-			close(fd);
-		l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	}
-	if (!told_ns || loop_now() - told_ns > 60 * NS_PER_S) {
-		log_error("honed: a client was turned away: too few descriptors, or too little memory");
-		told_ns = loop_now();
+	int64_t now = loop_now();
+	if (!told_ns || now - told_ns > 60 * NS_PER_S) {
+		log_error("honed: clients are turned away: too few descriptors, or too little memory");
+		told_ns = now;
 	}
 	uv_poll_stop(&l->accepts);
-	l->accept_ns = loop_now() + 100 * NS_PER_MS;
+	l->accept_ns = now + 100 * NS_PER_MS;
 	loop_arm(l);
 }
 
@@ -510,17 +508,21 @@ static void on_connection(uv_poll_t *p, int status, int events)
 {
 	struct loop *l = p->data;
 	(void)status, (void)events;
+	bool full = false;
 	for (int i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(l->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
 			welcome(l, fd);
 		else if (errno == EAGAIN)
-			return;
+			break;
 		else if (errno != EINTR && errno != ECONNABORTED) {
-			turn_away(l);
-			return;
+			full = true;
+			if (!turn_away(l))
+				break;
 		}
 	}
+	if (full)
+		pause_accepting(l);
 }
 
 int loop_listen(struct loop *l)

@@ -30,6 +30,7 @@ enum { SANITIZED = 0 };
 
 static char at[64]; /* run and state folder, configuration, log */
 static pid_t honed;
+static int most_files;        /* descriptors that the next one may have; 0: as many as we */
 enum { PATIENCE_MS = 20000 }; /* of a loaded machine */
 
 static inline const char *in_folder(const char *name)
@@ -70,8 +71,11 @@ static inline pid_t launch(const char *const argv[], const char *log)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fd = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+		const struct rlimit files = {(rlim_t)most_files, (rlim_t)most_files};
 		dup2(fd, 1);
 		dup2(fd, 2);
+		if (most_files && setrlimit(RLIMIT_NOFILE, &files) < 0)
+			_exit(126);
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}

@@ -203,6 +203,67 @@ TEST(a_thousand_clients)
 	all_well();
 }
 
+/* Those for whom there is no descriptor are turned away, and honed stays at rest; later ones are served. */
+TEST(too_few_descriptors)
+{
+	enum { MANY = 100 };
+	int fd[MANY], turned = 0;
+	char c;
+	end_honed(SIGTERM);
+	most_files = 50;
+	bool good = up();
+	most_files = 0;
+	REQUIRE(good);
+	for (int i = 0; i < MANY; i++)
+		fd[i] = dial();
+	for (int tries = 0; tries < PATIENCE_MS && turned < 20; tries++, usleep(1000))
+		for (int i = turned = 0; i < MANY; i++)
+			turned += recv(fd[i], &c, 1, MSG_DONTWAIT) == 0;
+	CHECK(turned >= 20 && turned < MANY);
+	for (int i = 0; i < MANY; i++)
+		close(fd[i]);
+	CHECK(all_gone());
+	CHECK(end_honed(SIGTERM) == 0);
+}
+
+static int job(void)
+{
+	int fd = dial();
+	CHECK(say(fd, "{\"id\":1,\"op\":\"job\",\"model\":\"/m.onnx\",\"pid\":%d,\"threads\":1}",
+		  (int)getpid()));
+	CHECK(hears(fd, "\"id\":1,\"ok\":true"));
+	return fd;
+}
+
+/* Who owns nothing may ask, and nothing else. */
+static int as_nobody(void)
+{
+	static const char *const owners[] = {"\"op\":\"reload\"", "\"op\":\"cancel\",\"job\":1",
+					     "\"op\":\"job\",\"model\":\"/m\",\"pid\":1",
+					     "\"op\":\"tune\",\"model\":\"/m\""};
+	int bad = setgid(65534) < 0 || setuid(65534) < 0, fd = dial();
+	for (int i = 0; i < 4; i++)
+		bad |= !say(fd, "{\"id\":%d,%s}", i, owners[i]) || !hears(fd, "\"ok\":false");
+	bad |= !say(fd, "{\"id\":9,\"op\":\"put\",\"type\":3,\"bytes\":3," KEY "}\nab") ||
+	       !hears(fd, "\"id\":9,\"ok\":false");
+	close(fd);
+	return bad || !served();
+}
+
+TEST(another_user)
+{
+	int status = -1;
+	if (geteuid() != 0)
+		SKIP("only root can be another user");
+	REQUIRE(up());
+	chmod(at, 0755);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(as_nobody());
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	all_well();
+}
+
 TEST(put_is_for_jobs)
 {
 	static char bytes[300000];
@@ -216,15 +277,6 @@ TEST(put_is_for_jobs)
 	CHECK(say(fd, "{\"id\":3,\"op\":\"commit\"}") && hears(fd, "\"id\":3,\"ok\":false"));
 	close(fd);
 	all_well();
-}
-
-static int job(void)
-{
-	int fd = dial();
-	CHECK(say(fd, "{\"id\":1,\"op\":\"job\",\"model\":\"/m.onnx\",\"pid\":%d,\"threads\":1}",
-		  (int)getpid()));
-	CHECK(hears(fd, "\"id\":1,\"ok\":true"));
-	return fd;
 }
 
 /* What ends in the middle was never put; what is whole and committed is in the cache. */
@@ -320,14 +372,8 @@ TEST(starts_again)
 	REQUIRE(up());
 	CHECK(served());
 	pid_t first = honed;
-	const char *argv[] = {program("honed"),
-			      "--run",
-			      strdup(in_folder("run")),
-			      "--config",
-			      strdup(in_folder("honed.conf")),
-			      "--state",
-			      strdup(in_folder("other")),
-			      NULL};
+	const char *argv[] = {program("honed"),  "--run",   own("run"),   "--config",
+			      own("honed.conf"), "--state", own("other"), NULL};
 	honed = launch(argv, in_folder("log2"));
 	CHECK(end_honed(0) == 1);
 	honed = first;
