@@ -20,7 +20,8 @@ static const char full[] =
     "\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
     "\\u001b[31mmoves\",\"left_s\":540},{\"name\":null,\"why\":\"moving\",\"left_s\":null}],\"warning\":"
     "\"the disk is full\","
-    "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200}";
+    "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
+    "3";
 
 /* The board's daemon as the commands see it. f->said: what status says beside ok. */
 static bool daemon_of(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
@@ -77,10 +78,11 @@ TEST(status_of_a_daemon)
 	    "refused",
 	    "no such?file?",
 	    "closed (hot): zone cpu is at 71 C; load of others 3 %; 71.0 C in cpu, 14.0 C below its limit",
-	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, 12.500 -> 5.000 ms, "
-	    "8 s left",
+	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
+	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for 9 min more)\ninhibit    moving\n",
 	    "warning    the disk is full\n",
+	    "\nmodels     and 3 more\n",
 	    "2.00 MiB today of 20 MiB",
 	    "in 2 h",
 	    "cache  ",
@@ -435,7 +437,7 @@ TEST(a_bug_report_holds_no_secrets)
 	CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
 	slurp(path, cli_out, sizeof cli_out);
 	static const char *const holds[] = {"== version",
-					    "hone " HONE_VERSION,
+					    ("hone " HONE_VERSION),
 					    "honed 0.1.0",
 					    "\"verdict\"",
 					    "== configuration",
@@ -584,7 +586,7 @@ TEST(a_real_honed_tunes)
 		SKIP("no honed and hone were built");
 	fake_folder(&f);
 	snprintf(conf, sizeof conf,
-		 "[idle]\nsettle = 1s\nslice = 5s\nrest = 1s\n[model steer]\npath = %s\nthreads = 1\n",
+		 "[idle]\nsettle = 1s\nslice = 3s\nrest = 1s\n[model steer]\npath = %s\nthreads = 1\n",
 		 steering());
 	CHECK_RUN(0, "inhibit --why setting\tup");
 	start_honed(&f, conf);

@@ -164,7 +164,7 @@ static void sync_line(const json_t *s)
 void status_view(const json_t *s, bool color)
 {
 	const json_t *models = json_object_get(s, "models"), *x;
-	struct buf verdict = {0}, warning = {0};
+	struct buf verdict = {0}, warning = {0}, more = {0};
 	size_t i;
 	buf_printf(&verdict, "%s", daemon_text(s, "verdict", "honed runs"));
 	say("honed", &verdict);
@@ -172,6 +172,9 @@ void status_view(const json_t *s, bool color)
 	say("warning", &warning);
 	if (json_array_size(models))
 		models_table(models, color);
+	if (daemon_num(s, "models_left", 0) > 0)
+		buf_printf(&more, "and %.0f more", daemon_num(s, "models_left", 0));
+	say("models", &more);
 	gate_line(json_object_get(s, "gate"));
 	json_array_foreach(json_object_get(s, "jobs"), i, x) job_line(x);
 	json_array_foreach(json_object_get(s, "inhibits"), i, x) inhibit_line(x);
