@@ -69,13 +69,32 @@ static void close_it(struct honed *h, struct client *c)
 	honed_act(h, &(struct honed_action){.kind = HA_CLOSE, .client = c->id});
 }
 
-/* The one that has been silent longest goes; jobs and those who wait for something do not count as silent. */
+/* Of a user who has more than half of all connections; -1: there is none (Boyer and Moore's vote, checked).
+ */
+static int64_t crowd(const struct honed *h)
+{
+	int votes = 0, n = 0;
+	uid_t uid = 0;
+	for (int i = 0; i < h->nclients; i++) {
+		if (!votes)
+			uid = h->client[i].uid;
+		votes += h->client[i].uid == uid ? 1 : -1;
+	}
+	for (int i = 0; i < h->nclients; i++)
+		n += h->client[i].uid == uid;
+	return 2 * n > h->nclients ? (int64_t)uid : -1;
+}
+
+/* The one that has been silent longest goes, of the user who takes the room from the others; never a job. */
 static void make_room(struct honed *h)
 {
 	struct client *oldest = NULL;
+	int64_t uid = crowd(h);
 	for (int i = 0; i < h->nclients; i++) {
 		struct client *c = &h->client[i];
-		if (c->job < 0 && !c->closing && (!oldest || c->heard_ns < oldest->heard_ns))
+		if (c->job >= 0 || c->closing || (uid >= 0 && (int64_t)c->uid != uid))
+			continue;
+		if (!oldest || c->heard_ns < oldest->heard_ns)
 			oldest = c;
 	}
 	if (oldest)

@@ -357,6 +357,29 @@ TEST(over_the_limit_the_most_silent_goes)
 	board_free(b);
 }
 
+TEST(a_crowd_takes_the_room_from_itself)
+{
+	struct board *b = resident(1);
+	board_connect(b, 3, 1001);
+	board_ask(b, 3, "{\"op\":\"wait\",\"id\":1,\"for\":\"ready\"}");
+	for (int i = 10; i < 10 + 2 * HONED_CLIENTS; i++) { /* one user, again and again */
+		int lines = b->nlines;
+		board_run(b, NS_PER_MS);
+		board_connect(b, i, 1000);
+		for (int k = lines; k < b->nlines; k++)
+			if (!strncmp(b->line[k], "close ", 6))
+				board_event(
+				    b, (struct honed_event){.kind = HE_GONE, .client = atoi(b->line[k] + 6)});
+	}
+	CHECK(board_says(b, "close 2"));
+	board_read(b);
+	board_ask(b, 3, "{\"op\":\"hello\",\"id\":2,\"version\":1}");
+	CHECK(board_says(b, "send 3 {\"id\":2"));
+	board_ask(b, 1, "{\"op\":\"hello\",\"id\":3,\"version\":1}");
+	CHECK(board_says(b, "send 1 {\"id\":3"));
+	board_free(b);
+}
+
 TEST(memory_is_small)
 {
 	printf("honed %zu bytes, each client %zu\n", sizeof(struct honed), sizeof(struct client));
