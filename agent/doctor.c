@@ -28,6 +28,7 @@ static const struct {
     {"swap", doctor_swap, false},
     {"time", doctor_time, false},
     {"cache", doctor_cache, false},
+    {"honed-cache", doctor_store, false},
     {"space", doctor_space, false},
     {"flash", doctor_flash, false},
     {"honed", doctor_honed, false},

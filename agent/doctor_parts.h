@@ -19,6 +19,7 @@ struct doctor {
 	char model[96], cmdline[2048]; /* "" where it is not told */
 	bool raspberry, jetson;
 	struct gate_limits limits; /* of the configuration, where there is a good one */
+	const char *store;         /* the folder of honed's cache; NULL: it is not configured */
 };
 
 /* What is well has no remedy. */
@@ -30,7 +31,7 @@ typedef void doctor_check(struct doctor *d);
 doctor_check doctor_gate, doctor_governor, doctor_clock, doctor_mode, doctor_cores, doctor_heat,
     doctor_throttle, doctor_battery, doctor_pressure, doctor_memory_group, doctor_memory, doctor_swap,
     doctor_time;
-doctor_check doctor_cache, doctor_space, doctor_flash, doctor_configuration, doctor_honed, doctor_units,
-    doctor_worker, doctor_devices, doctor_code, doctor_limits;
+doctor_check doctor_cache, doctor_store, doctor_space, doctor_flash, doctor_configuration, doctor_honed,
+    doctor_units, doctor_worker, doctor_devices, doctor_code, doctor_limits;
 
 #endif

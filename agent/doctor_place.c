@@ -25,6 +25,7 @@
 #define MFD_EXEC 0x10U
 #endif
 
+#define STORE "/var/lib/hone/cache"
 #define ANSWER_NS (2 * NS_PER_S)
 enum { LEAST_MB = 8, SOME_MB = 96, LEAST_FILES = 64, LEAST_AS_MB = 1024 };
 
@@ -50,11 +51,21 @@ static const char *whose(const struct doctor *d, char out[PATH_MAX])
 }
 
 /* Another root need not have a table of mounts. */
-static enum mount_kind kind_of_place(const struct doctor *d)
+static enum mount_kind kind_of_place(const struct doctor *d, const char *dir)
 {
 	char table[PATH_MAX];
 	snprintf(table, sizeof table, "%s/proc/self/mountinfo", d->root);
-	return file_exists(table) ? mount_of(d->root, d->o->cache) : MOUNT_KEEPS;
+	return file_exists(table) ? mount_of(d->root, dir) : MOUNT_KEEPS;
+}
+
+/* False: it keeps what it is given. */
+static bool forgets(struct doctor *d, const char *whose_cache, const char *dir, enum mount_kind kind,
+		    const char *remedy)
+{
+	if (kind != MOUNT_KEEPS)
+		doctor_say(d, FINDING_WARNING, remedy, "%s %s: %.*s", whose_cache, dir,
+			   (int)strcspn(mount_words(kind), ";"), mount_words(kind));
+	return kind != MOUNT_KEEPS;
 }
 
 void doctor_cache(struct doctor *d)
@@ -71,15 +82,11 @@ void doctor_cache(struct doctor *d)
 			   "the cache folder %s cannot be looked at", d->o->cache);
 		return;
 	}
-	enum mount_kind kind = kind_of_place(d);
-	if (kind != MOUNT_KEEPS) {
-		doctor_say(d, FINDING_WARNING,
-			   "put it on a writable partition: --cache DIR, or a mount there",
-			   "the cache %s: %.*s", d->o->cache, (int)strcspn(mount_words(kind), ";"),
-			   mount_words(kind));
-		if (kind == MOUNT_READ_ONLY)
-			return;
-	}
+	enum mount_kind kind = kind_of_place(d, d->o->cache);
+	if (forgets(d, "the cache", d->o->cache, kind,
+		    "put it on a writable partition: --cache DIR, or a mount there") &&
+	    kind == MOUNT_READ_ONLY)
+		return;
 	if (access(dir, W_OK | X_OK) < 0) {
 		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or give --cache DIR", (uintmax_t)getuid(),
 			 dir);
@@ -92,6 +99,17 @@ void doctor_cache(struct doctor *d)
 	} else if (kind == MOUNT_KEEPS) {
 		doctor_good(d, "the cache %s can be written and keeps what it is given", d->o->cache);
 	}
+}
+
+/* honed's, where it is configured. */
+void doctor_store(struct doctor *d)
+{
+	char dir[PATH_MAX];
+	if (!d->store || snprintf(dir, sizeof dir, "%s%s", d->root, d->store) >= PATH_MAX)
+		return;
+	if (!forgets(d, "honed's cache", dir, kind_of_place(d, dir),
+		     "put it on a writable partition: cache= in honed.conf, or a mount there"))
+		doctor_good(d, "honed's cache %s keeps what it is given", dir);
 }
 
 void doctor_space(struct doctor *d)
@@ -148,6 +166,7 @@ void doctor_configuration(struct doctor *d)
 		return;
 	}
 	d->limits = c.gate;
+	d->store = !here ? NULL : c.cache ? c.cache : STORE;
 	if (!here)
 		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
 			   "honed has no configuration: it keeps no model tuned by itself");

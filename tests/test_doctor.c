@@ -241,6 +241,24 @@ TEST(cache)
 	board_end(&b);
 }
 
+TEST(cache_of_honed)
+{
+	struct board b;
+	board_vm(&b);
+	board_set(&b, "/data/x", "%s", "");
+	board_set(&b, "/proc/self/mountinfo",
+		  "1 0 8:1 / / rw - ext4 /dev/root rw\n2 1 0:9 / %s/data rw - tmpfs t rw\n", b.root);
+	examine(&b, b.root);
+	CHECK(!nth("honed-cache", 0)); /* none is configured */
+	board_set(&b, "/etc/hone/honed.conf", "[honed]\ncache = /data/hone\n");
+	examine(&b, b.root);
+	CHECK(is("honed-cache", FINDING_WARNING, "/data/hone: its file system is in memory", "cache="));
+	board_set(&b, "/etc/hone/honed.conf", "%s", "");
+	examine(&b, b.root);
+	CHECK(is("honed-cache", FINDING_OK, "/var/lib/hone/cache", ""));
+	board_end(&b);
+}
+
 TEST(cache_of_another_user)
 {
 	struct board b;
