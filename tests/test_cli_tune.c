@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: tune and what it leaves; the worker. */
+#include "agent/marked.h"
 #include "agent/models.h"
 #include "agent/source.h"
 #include "agent/stale.h"
@@ -139,6 +140,87 @@ TEST(a_careful_box_marks_what_it_launches)
 	CHECK(s.count[CACHE_RISK] <= 1);
 	CHECK_RUN(0, "forget --all --cache %s", cache);
 	CHECK(state_of(cache).count[CACHE_RISK] == 0);
+}
+
+/* The first candidate of a log, launched where the machine does not come back from it. */
+struct gone {
+	struct cache *cache; /* that keeps its mark */
+	struct key task;
+	char cand[512];
+};
+
+static int never_returns(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+			 int *handle, struct meas *m)
+{
+	(void)r, (void)task, (void)cand, (void)deadline_ns, (void)handle, (void)m;
+	return fail(E_CHILD, "gone");
+}
+
+static void close_nothing(struct runner *r)
+{
+	(void)r;
+}
+
+static int launch_first(void *ctx, const struct trials *l)
+{
+	static const struct runner_ops ops = {.build = never_returns, .close = close_nothing};
+	struct gone *g = ctx;
+	struct target t;
+	struct runner inner = {.ops = &ops, .clock = &clock_real, .target = &t, .threads = 1}, *r;
+	struct meas m;
+	int h;
+	if (g->cand[0] || !l->n || target_host(&t) < 0)
+		return 0;
+	g->task = l->task;
+	snprintf(g->cand, sizeof g->cand, "%s", l->entry[0].t.cand);
+	snprintf(inner.emitter, sizeof inner.emitter, "%s", l->emitter);
+	if (runner_marked(&inner, g->cache, "cpu", &r) < 0)
+		return -1;
+	CHECK(r->ops->build(r, l->task_text, g->cand, INT64_MAX, &h, &m) == E_CHILD);
+	r->ops->close(r);
+	return 0;
+}
+
+/* How often it is in the logs as a crash. */
+static int count_crash(void *ctx, const struct trials *l)
+{
+	struct gone *g = ctx;
+	for (int i = 0; i < l->n && key_equal(l->task, g->task); i++)
+		if (!strcmp(l->entry[i].t.cand, g->cand) && l->entry[i].t.status == MEAS_CRASH)
+			g->cand[0] = 0;
+	return 0;
+}
+
+static bool logged_as_crash(const char *folder, struct gone g)
+{
+	if (cache_open(&g.cache, folder, true, 0) < 0)
+		return false;
+	bool good = trials_each(g.cache, count_crash, &g) > 0 && !g.cand[0];
+	cache_close(g.cache);
+	return good;
+}
+
+TEST(what_never_came_back_is_not_launched)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char first[256], second[256];
+	struct gone g = {0};
+	struct cache *c;
+	snprintf(first, sizeof first, "%s", in_dir("came"));
+	snprintf(second, sizeof second, "%s", in_dir("went"));
+	CHECK_RUN(0, kernels_once, steering(), "", first);
+	REQUIRE_OK(cache_open(&c, first, true, 0));
+	REQUIRE_OK(cache_open(&g.cache, second, false, 0));
+	CHECK(trials_each(c, launch_first, &g) > 0 && g.cand[0]);
+	cache_close(g.cache);
+	cache_close(c);
+	CHECK(state_of(second).count[CACHE_RISK] == 1);
+	CHECK_RUN(0, kernels_once, steering(), "--careful", second);
+	CHECK(logged_as_crash(second, g) && state_of(second).count[CACHE_RISK] == 1);
+	CHECK_RUN(0, "forget --all --cache %s", second);
+	CHECK_RUN(0, kernels_once, steering(), "--careful", second);
+	CHECK(!logged_as_crash(second, g) && state_of(second).count[CACHE_RISK] == 0);
 }
 
 /* As if another version of the emitter had made all that was logged. */
