@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* make bench-yield: what a robot feels of tuning. A stand-in process wakes every 10 ms and works for about a
- * millisecond on a core that a real honed tunes on; honed is inhibited and let go in turns. Two tables:
+ * millisecond on a core that a real honed tunes on; honed is inhibited and let go in turns. Three tables:
  *
  * robot: the 99.9th percentile of how late it wakes, and of when it is done, in us after it was due, without
  * and with tuning; the median of all pairs' differences is within 5 % or 50 us
  *
  * yield: ms from `inhibit` until no process of the job takes processor time any more; 50 at most
  *
+ * lease: us that a build or a timing costs more for it, without honed (the board is looked at before and
+ * after) and through it; as a share of a box with a hundred of them a second
+ *
  * ARGS="[--seconds 10] [--pairs 10] [--yields 20] [--cpu N] [--model M] [--fifo]": a pair takes twice the
- * seconds; with
- * --fifo the robot has real-time priority, as control loops do, so that others on the machine do not count.
- */
+ * seconds. With --fifo the robot has real-time priority, as control loops do, so that others on the
+ * machine do not count. */
 #include "agent/client.h"
+#include "agent/leash.h"
 #include "kernels/import.h"
 #include "platform/file.h"
 #include "tools/stats.h"
@@ -256,6 +259,46 @@ static int yields(struct bench *b)
 	return rc;
 }
 
+static int lease_us(const char *socket, const char *cache, double *out)
+{
+	enum { TIMES = 1000 };
+	const struct leash_options o = {
+	    .socket = socket, .cache = cache, .model = "bench", .threads = 1, .clock = &clock_real};
+	static double us[TIMES];
+	struct leash *l;
+	const char *taint;
+	int rc = leash_open(&o, &l);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < TIMES && rc >= 0; i++) {
+		int64_t start = now();
+		rc = leash_lease(l, LEASE_COMPUTE, INT64_MAX);
+		if (rc >= 0)
+			rc = leash_release(l, &taint);
+		us[i] = (double)(now() - start) / 1e3;
+	}
+	leash_close(l);
+	*out = quantile(us, TIMES, 0.5);
+	return rc;
+}
+
+static int leases(struct bench *b)
+{
+	enum { A_SECOND = 100 };
+	double alone = 0, through = 0;
+	char cache[128];
+	snprintf(cache, sizeof cache, "%s/cache", b->dir);
+	int rc = lease_us("/dev/null/none", cache, &alone);
+	if (rc >= 0)
+		rc = let_go(b);
+	if (rc >= 0)
+		rc = lease_us(b->socket, cache, &through);
+	if (rc >= 0)
+		printf("lease, us: alone %.1f (%.2f %% of a box), through honed %.1f (%.2f %%)\n", alone,
+		       alone * A_SECOND / 1e4, through, through * A_SECOND / 1e4);
+	return rc;
+}
+
 struct series { /* of pairs: off, on */
 	double late[2][MOST_PAIRS], done[2][MOST_PAIRS];
 };
@@ -404,6 +447,8 @@ static int bench(struct bench *b)
 		rc = rise(0);
 	if (rc >= 0)
 		rc = yields(b);
+	if (rc >= 0)
+		rc = leases(b);
 	finish(b);
 	free(p);
 	free(r);
