@@ -56,6 +56,7 @@
 #define CACHE_TEMP_FILE "new.tmp"
 #define CACHE_MOST_BYTES (1 << 30)
 #define CACHE_SEED "/usr/share/hone/cache"
+#define CACHE_DAEMON "/var/lib/hone/cache" /* honed's, unless it is configured otherwise */
 
 enum cache_type {
 	CACHE_REC = 1,

@@ -103,7 +103,8 @@ enum {
 struct hone_options {
 	size_t size;
 	const char *const *caches; /* folders, the first one that has a kernel counts; NULL: the user's own,
-				      $XDG_CACHE_HOME/hone or ~/.cache/hone */
+				      $XDG_CACHE_HOME/hone or ~/.cache/hone, then honed's where there is one,
+				      $HONE_DAEMON_CACHE or /var/lib/hone/cache */
 	int ncaches;               /* with caches; 0 and caches not NULL: none at all */
 	int threads; /* of a run, the caller's among them, 1 to 64; 0: as many as there are cores */
 	unsigned flags;

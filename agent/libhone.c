@@ -104,15 +104,27 @@ static void add_cache(struct hone_handle *h, const char *given)
 	h->cache[h->ncaches++] = c;
 }
 
+/* The user's, and the daemon's. Their number. */
+static int usual_caches(char own[4096], const char *dir[2])
+{
+	const char *daemons = getenv("HONE_DAEMON_CACHE");
+	int n = 0;
+	if (file_cache_dir(own, 4096) >= 0)
+		dir[n++] = own;
+	daemons = daemons && *daemons ? daemons : CACHE_DAEMON;
+	if (file_is_dir(daemons))
+		dir[n++] = daemons;
+	return n;
+}
+
 static int open_caches(struct hone_handle *h, const struct hone_options *o)
 {
 	char own[4096];
-	const char *const mine = own;
-	const char *const *dir = o->caches;
+	const char *usual[2], *const *dir = o->caches;
 	int n = o->ncaches;
 	if (!dir) {
-		n = file_cache_dir(own, sizeof own) >= 0;
-		dir = &mine;
+		n = usual_caches(own, usual);
+		dir = usual;
 	}
 	if (n < 0 || n > MAX_CACHES)
 		return fail(E_USAGE, "%d cache folders: 0 to %d", n, MAX_CACHES);

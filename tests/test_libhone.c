@@ -587,6 +587,35 @@ TEST(no_files)
 	arena_free(&a);
 }
 
+/* Who names no cache has honed's, too, and before it is there, none. */
+TEST(kernels_of_honed)
+{
+	if (!tuned())
+		SKIP("no hone-worker");
+	struct hone_options o;
+	HONE_INIT(o);
+	o.threads = 1;
+	char *xdg = getenv("XDG_CACHE_HOME"), old[4096];
+	snprintf(old, sizeof old, "%s", xdg ? xdg : "");
+	setenv("XDG_CACHE_HOME", in_dir("no cache"), 1);
+	for (int i = 0; i < 2; i++) {
+		struct hone_handle *h = NULL;
+		setenv("HONE_DAEMON_CACHE", i ? tuned() : "/dev/null/none", 1);
+		CHECK_OK(hone_open(&o, &h));
+		REQUIRE(h);
+		struct hone_model *m = loaded(h, steering());
+		struct hone_model_info s = info_of(m);
+		CHECK((s.kernels[HONE_TUNED] + s.kernels[HONE_DEFAULT] > 3) == (i == 1));
+		hone_model_close(m);
+		hone_close(h);
+	}
+	unsetenv("HONE_DAEMON_CACHE");
+	if (xdg)
+		setenv("XDG_CACHE_HOME", old, 1);
+	else
+		unsetenv("XDG_CACHE_HOME");
+}
+
 TEST(nobody_has_a_home)
 {
 	char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
