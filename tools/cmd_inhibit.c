@@ -188,10 +188,12 @@ const struct cmd cmd_inhibit = {
     .usage = "--why TEXT [--for 10m] [-- COMMAND...]",
     .summary = "honed tunes nothing, for a time or while a command runs",
     .details = "What runs stops within 50 ms. With a command, its exit status is this command's, and nothing "
-	       "inhibits "
-	       "any more when it\nhas ended, or a minute after this process was killed. Without a daemon, "
-	       "the reason goes "
-	       "into a file of the run folder\n($HONE_RUN, else /run/hone), which a honed that starts heeds.",
+	       "inhibits any more\n"
+	       "when it has ended, or a minute after this process was killed. A honed that is there and does "
+	       "not agree keeps\n"
+	       "the command from running. Without a daemon, the reason goes into a file of the run folder "
+	       "($HONE_RUN, else\n"
+	       "/run/hone), which a honed that starts heeds.",
     .max_pos = -1,
     .opts = opts,
     .run = run_inhibit,
