@@ -416,6 +416,8 @@ int loop_run(struct loop *l)
 	loop_tell(l, &(struct honed_event){.kind = HE_START, .nmodels = l->conf->nmodels, .model = l->model});
 	if (!l->over) {
 		loop_watch(l);
+		loop_inhibited(l); /* what changed since it was looked at */
+		l->models_ns = l->conf->nmodels ? loop_now() : NEVER;
 		/* The writer from now on, and what the cache is: but no box waits for that. */
 		if (l->o.box) {
 			ask_for_time(l);
@@ -423,6 +425,7 @@ int loop_run(struct loop *l)
 			store_keep(l->store, 0);
 			stir_store(l);
 		}
+		loop_arm(l);
 		uv_run(&l->uv, UV_RUN_DEFAULT);
 		if (l->metrics_changed)
 			loop_metrics(l);

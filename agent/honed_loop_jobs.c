@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs as children: each the leader of its own session and process group, with its end of a socket pair on
- * CONTROL_FD. What it says on stderr is passed on, and its last error kept. */
+/* Jobs as children: each the leader of its own process group, with its end of a socket pair on CONTROL_FD.
+ * What it says on stderr is passed on, and its last error kept. Nothing here waits for a child: at idle
+ * priority it may take long to do anything, even to become hone. */
 #include "agent/honed_loop.h"
 #include "platform/log.h"
 
@@ -19,8 +20,9 @@
 #include <unistd.h>
 
 #define NEVER INT64_MAX
-#define LATE_NS NS_PER_S /* between a job's end and that of its connection */
-enum { CONTROL_FD = 3, STATUS_FD = 4, IDLE_NICE = 19, MOST_ARGS = 24 };
+#define ERROR_MARK "hone: error: " /* as log_error writes it */
+#define LATE_NS NS_PER_S           /* between a job's end and that of its connection */
+enum { CONTROL_FD = 3, IDLE_NICE = 19, MOST_ARGS = 24 };
 
 struct words { /* of a job's command line */
 	char *arg[MOST_ARGS];
@@ -68,7 +70,7 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 }
 
 struct ends { /* ours, and the child's */
-	int control[2], status[2], words[2];
+	int control[2], words[2];
 };
 
 /* In the child, like all that follows: only calls that are safe after fork. */
@@ -111,61 +113,52 @@ static void limit(int64_t memory_bytes)
 	}
 }
 
-static bool place(int control, int status, int words)
+static bool place(int control, int words)
 {
 	control = fcntl(control, F_DUPFD, 16);
-	status = fcntl(status, F_DUPFD, 16);
 	words = fcntl(words, F_DUPFD, 16);
 	int null = open("/dev/null", O_RDWR);
-	bool good = control >= 0 && status >= 0 && null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 &&
-		    dup2(words, 2) == 2 && dup2(control, CONTROL_FD) == CONTROL_FD &&
-		    dup2(status, STATUS_FD) == STATUS_FD && fcntl(STATUS_FD, F_SETFD, FD_CLOEXEC) == 0;
-	close_from(STATUS_FD + 1);
+	bool good = control >= 0 && words >= 0 && null >= 0 && dup2(null, 0) == 0 && dup2(null, 1) == 1 &&
+		    dup2(words, 2) == 2 && dup2(control, CONTROL_FD) == CONTROL_FD;
+	close_from(CONTROL_FD + 1);
 	return good;
+}
+
+static void write_text(const char *s)
+{
+	(void)!write(STDERR_FILENO, s, strlen(s));
 }
 
 static void become(char *const argv[], const struct honed_action *a, const struct ends *e, pid_t parent)
 {
-	int status = e->status[1];
 	sigset_t none;
 	sigemptyset(&none);
 	for (int sig = 1; sig < 32; sig++)
 		signal(sig, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	setsid();
+	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent && place(e->control[1], status, e->words[1])) {
+	if (getppid() == parent && place(e->control[1], e->words[1])) {
 		step_back(a->nice);
 		limit(a->memory_bytes);
 		execv(argv[0], argv);
-		status = STATUS_FD;
+		const char *why = strerrordesc_np(errno);
+		write_text(ERROR_MARK "cannot start ");
+		write_text(argv[0]);
+		write_text(": ");
+		write_text(why ? why : "no reason given");
+		write_text("\n");
 	}
-	int err = errno;
-	(void)!write(status, &err, sizeof err);
 	_exit(127);
 }
 
 /* Again in honed. */
 
-static int started(int status_fd, pid_t pid, const char *program)
-{
-	int err = 0;
-	ssize_t n;
-	while ((n = read(status_fd, &err, sizeof err)) < 0 && errno == EINTR)
-		;
-	if (n == 0)
-		return E_OK;
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return fail(E_IO, "cannot start %s: %s", program, strerror(err));
-}
-
 static int open_ends(struct ends *e)
 {
-	*e = (struct ends){{-1, -1}, {-1, -1}, {-1, -1}};
+	*e = (struct ends){{-1, -1}, {-1, -1}};
 	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, e->control) < 0 ||
-		       pipe2(e->status, O_CLOEXEC) < 0 || pipe2(e->words, O_CLOEXEC) < 0 ||
-		       fcntl(e->words[0], F_SETFL, O_NONBLOCK) < 0
+		       pipe2(e->words, O_CLOEXEC) < 0 || fcntl(e->words[0], F_SETFL, O_NONBLOCK) < 0
 		   ? fail(E_IO, "cannot start a job: no socket, or no pipe: %s", strerror(errno))
 		   : E_OK;
 }
@@ -189,12 +182,10 @@ static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, struc
 		become(w.arg, a, e, parent);
 	if (rc >= 0 && *pid < 0)
 		rc = fail(E_IO, "cannot start a job: %s", strerror(errno));
-	close_one(&e->control[1]);
-	close_one(&e->status[1]);
-	close_one(&e->words[1]);
 	if (rc >= 0)
-		rc = started(e->status[0], *pid, l->o.job);
-	close_one(&e->status[0]);
+		(void)!setpgid(*pid, *pid); /* whoever is first */
+	close_one(&e->control[1]);
+	close_one(&e->words[1]);
 	if (rc < 0) {
 		close_one(&e->control[0]);
 		close_one(&e->words[0]);
@@ -214,10 +205,10 @@ struct loop_words {
 
 static void keep_error(struct loop_words *w)
 {
-	static const char mark[] = "hone: error: ";
+	const size_t mark = strlen(ERROR_MARK);
 	w->line[w->n] = 0;
-	if (!strncmp(w->line, mark, sizeof mark - 1)) {
-		snprintf(w->error, sizeof w->error, "%s", w->line + sizeof mark - 1);
+	if (!strncmp(w->line, ERROR_MARK, mark)) {
+		snprintf(w->error, sizeof w->error, "%.199s", w->line + mark);
 		log_plain(w->error);
 	}
 	w->n = 0;

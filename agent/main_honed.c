@@ -200,16 +200,6 @@ static void read_marks(const struct loop *l, struct marks *m)
 		log_error("honed: %s: every model is looked at again", err_text());
 }
 
-/* The manager's patience is as long as the box, whatever its unit says. */
-static void ask_for_time(const struct loop *l)
-{
-	char line[64];
-	snprintf(line, sizeof line, "EXTEND_TIMEOUT_USEC=%lld",
-		 (long long)(l->o.budget_ns / NS_PER_US) + 10000000);
-	if (l->o.box && notify_send(&l->notify, line) < 0)
-		log_more("honed: %s", err_text());
-}
-
 /* Told to end once more while it ends. */
 static void hear_no_more(void)
 {
@@ -235,7 +225,6 @@ static int serve(struct loop *l)
 	if (rc < 0)
 		return rc;
 	choose_budget(l);
-	ask_for_time(l);
 	read_marks(l, &marks);
 	rc = loop_open(l, &marks);
 	if (rc >= 0)
