@@ -168,10 +168,22 @@ kill_job() {
 	job=$(under_honed hone)
 	in_board kill -KILL "$job" && within 60 another hone "$job"
 }
+confined_workers() { # each with a user, a unit and a filter of its own
+	busy || return
+	id=$(in_board id -u hone-worker) seen=0
+	for w in $(in_board pidof hone-worker); do
+		said=$(in_board grep -hE '^(Uid|Seccomp|NoNewPrivs|CapEff):|/hone-worker@' "/proc/$w/status" "/proc/$w/cgroup" | tr -d '\n')
+		in_board test -d "/proc/$w" || continue # they come and go
+		seen=$((seen + 1))
+		echo "$said" | grep -q "Uid:.$id.*CapEff:.0*NoNewPrivs:.1Seccomp:.2.*/hone-worker@" || { echo "$said"; return 1; }
+	done
+	[ $seen -gt 0 ]
+}
 kill_workers() { # SIGNAL: KILL them, or STOP them and see that others serve
 	busy || return
 	workers=$(in_board pidof hone-worker)
-	in_board kill "-$1" $workers && within 60 another_worker $workers
+	in_board kill "-$1" $workers # one may have gone already
+	within 60 another_worker $workers
 }
 restarted() { [ "$(show honed.service NRestarts)" -gt "$1" ] && is honed.service SubState running; }
 killed_honed() {
@@ -208,6 +220,7 @@ resident() {
 	check "a killed job is started again" kill_job
 	check "killed workers are replaced" kill_workers KILL
 	check "hung workers are replaced" kill_workers STOP
+	check "workers are confined" confined_workers
 	check "a killed honed comes back, and nothing is lost" killed_honed
 	check "a hung honed is ended by the watchdog and comes back" hung_honed
 	check "a reload takes a new model up" reloads
