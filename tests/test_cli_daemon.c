@@ -23,12 +23,15 @@ static const char full[] =
     "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
     "3";
 
+static long long asked_ms; /* of the last inhibit */
+
 /* The board's daemon as the commands see it. f->said: what status says beside ok. */
 static bool daemon_of(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
-	(void)r;
 	if (fake_hello(op, id, out))
 		return true;
+	if (!strcmp(op, "inhibit"))
+		asked_ms = json_integer_value(json_object_get(r, "ms"));
 	buf_printf(out, "{\"id\":%lld,\"ok\":true", id);
 	if (!strcmp(op, "status"))
 		buf_printf(out, ",%s", f->said);
@@ -360,11 +363,16 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	CHECK_RUN(127, "inhibit --why arm -- /nowhere/command");
 	CHECK_SAYS(cli_err, "/nowhere/command: No such file");
 	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$$");
+	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$PPID;sleep\t9"); /* it is passed on */
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":0}");
 	fake_listen(&f);
 	int before = f.asked;
 	CHECK_RUN(5, "inhibit --why arm -- sh -c exit\t5");
 	CHECK(f.asked - before == 4); /* hello, inhibit; hello, resume */
+	CHECK(asked_ms == 60000);     /* should this process be killed */
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
+	CHECK(asked_ms == 600000);
 	CHECK_SAYS(cli_out, "hone resume held-1");
 	CHECK_RUN(0, "resume held-1");
 	CHECK_SAYS(cli_out, "1 inhibit is gone");
