@@ -209,7 +209,7 @@ static int64_t look_every(const struct honed *h)
 		return NEVER;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct job *j = &h->job[i];
-		if (job_lives(j))
+		if (job_lives(j) && !j->killed)
 			sooner(&every, j->rest ? clamp(h->view[j->view].again_ns, AGAIN_LEAST_NS, NS_PER_S)
 					       : clamp(h->view[j->view].again_ns, LOOK_LEAST_NS, LOOK_NS));
 	}

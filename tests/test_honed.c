@@ -141,6 +141,34 @@ TEST(a_slice_cut_short_tells_no_time)
 	board_free(b);
 }
 
+/* While work waits for a gate that stays closed, and while all that is left rests. */
+TEST(waiting_costs_two_wakeups_a_minute)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->vitals.headroom_mc = 1000;
+	board_start(b);
+	board_run(b, 600 * NS_PER_S);
+	CHECK(board_run(b, 3600 * NS_PER_S) <= 120);
+	board_event(b, (struct honed_event){.kind = HE_INHIBIT, .text = "a file"});
+	CHECK(board_run(b, 3600 * NS_PER_S) <= 120);
+	board_event(b, (struct honed_event){.kind = HE_INHIBIT});
+	b->vitals.headroom_mc = 40000;
+	for (int i = 0; i < 90 && !board_says(b, "start 1"); i++)
+		board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 1"));
+	board_started(b, 1);
+	board_done(b, 1, 5, 4, 0, 0.2);
+	for (int job = 2; job <= 4; job++) { /* rests of 10, 20 and 40 minutes */
+		board_started(b, job);
+		board_read(b);
+		board_done(b, job, 5, 5, 0, 0.2);
+		CHECK(board_run(b, (600 << (job - 2)) * NS_PER_S - NS_PER_S) <= 6);
+		board_run(b, 2 * NS_PER_S);
+		CHECK(board_says(b, "start"));
+	}
+	board_free(b);
+}
+
 TEST(memory_that_runs_out_ends_it_at_once)
 {
 	struct board *b = tuning(1);
