@@ -136,6 +136,25 @@ TEST(after_three_boxes_that_were_cut_off_none_is_started)
 	board_close(&b);
 }
 
+TEST(an_inhibit_file_holds_the_box_up)
+{
+	struct board b;
+	NEED_PROGRAMS;
+	board_open(&b, 1, "budget = 8s\n");
+	board_write(&b, "honed.conf.d/busy.conf", "[inhibit]\nfile = %s/moving\n", b.top);
+	board_write(&b, "moving", "the arm moves\n");
+	board_start(&b, "--boot");
+	CHECK(!board_find_within(b.pid, "hone", 1.5));
+	CHECK(cache_of(&b).count[CACHE_REC] == 0);
+	CHECK(unlink(board_path(&b, "moving")) == 0);
+	CHECK(board_find_within(b.pid, "hone", 5));
+	CHECK(board_wait(&b, 60) == 0);
+	CHECK(strstr(buf_str(&b.said), "moving"));
+	CHECK(cache_of(&b).count[CACHE_REC] > 0);
+	show_log(&b);
+	board_close(&b);
+}
+
 TEST(told_to_end_it_keeps_what_it_has)
 {
 	struct board b;
