@@ -198,6 +198,8 @@ int models_next(const struct honed *h)
 static void mark(struct honed *h, const struct model *m)
 {
 	struct mark_of *it = mark_of(h, m->key);
+	if (!m->known || m->refused[0])
+		return;
 	if (!it && h->marks.n == HONED_MODELS) { /* of a model that was: the oldest goes */
 		memmove(h->marks.model, h->marks.model + 1, sizeof h->marks.model[0] * (HONED_MODELS - 1));
 		h->marks.n--;
@@ -219,8 +221,7 @@ void marks_save(struct honed *h)
 	if (!h->marks_changed)
 		return;
 	for (int i = 0; i < h->nmodels; i++)
-		if (h->model[i].known && !h->model[i].refused[0])
-			mark(h, &h->model[i]);
+		mark(h, &h->model[i]);
 	h->marks_changed = h->marks_matter = false;
 	h->marks_ns = h->now_ns;
 	honed_act(h, &(struct honed_action){.kind = HA_MARKS, .marks = &h->marks});
