@@ -39,7 +39,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MODELS = 8, RETIMED = 40, ROUNDS = 15, WORDS = 24 };
+enum { MODELS = 8, RETIMED = 40, ROUNDS = 15, PASSES = 5, WORDS = 24 };
 enum way { ALONE, AHEAD, TOGETHER, WAYS };
 static const char *const ways[WAYS] = {"alone", "ahead", "together"};
 static const char *const zoo[] = {"mobilenet_v2", "squeezenet1_1", "resnet18", "steering"};
@@ -332,18 +332,23 @@ static int keep_best(void *ctx, const struct rec *r)
 	return 0;
 }
 
-/* Recorded over what it takes now; 0: not measured. */
+/* Recorded over what it takes now, the middle one of some times; 0: not measured. */
 static double compare(struct retime *x, const struct rec *r)
 {
 	struct meas m;
-	int handle;
+	double ns[PASSES];
+	int handle, n = 0;
 	struct runner *w = x->runner;
 	int rc = w->ops->build(w, r->task_text, r->cand, INT64_MAX, &handle, &m);
 	if (rc < 0 || handle < 0)
 		return 0;
-	rc = w->ops->time(w, &handle, 1, ROUNDS, 0, TIME_QUIET | TIME_COLD, INT64_MAX, &m);
+	for (int i = 0; i < PASSES && rc >= 0; i++) {
+		rc = w->ops->time(w, &handle, 1, ROUNDS, 0, TIME_QUIET | TIME_COLD, INT64_MAX, &m);
+		ns[n] = (double)m.median_ns;
+		n += rc >= 0 && m.median_ns > 0;
+	}
 	w->ops->drop(w, handle, INT64_MAX);
-	return rc < 0 || m.median_ns <= 0 ? 0 : (double)r->meas.median_ns / (double)m.median_ns;
+	return n ? (double)r->meas.median_ns / stats_median(ns, n) : 0;
 }
 
 static int retime_some(struct retime *x, double *median, double *off)
