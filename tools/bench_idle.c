@@ -108,7 +108,7 @@ static int make_files(void)
 				 0755);
 }
 
-/* A manager that hears it, and says nothing. */
+/* A manager that hears it, and says nothing; one that does not hear makes honed wait. */
 static int manager(void)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -121,6 +121,16 @@ static int manager(void)
 	snprintf(usec, sizeof usec, "%d000000", WATCHDOG_S);
 	setenv("WATCHDOG_USEC", usec, 1);
 	return fd;
+}
+
+static void hear(int fd, int seconds)
+{
+	char text[1024];
+	for (int s = 0; s < seconds; s++) {
+		sleep(1);
+		while (recv(fd, text, sizeof text, MSG_DONTWAIT) > 0)
+			;
+	}
 }
 
 static void become_honed(void)
@@ -232,10 +242,9 @@ static int run(int seconds)
 	honed = fork();
 	if (honed == 0)
 		become_honed();
-	for (int s = 0; s < SETTLE_S; s++)
-		sleep(1);
+	hear(fd, SETTLE_S);
 	look(&a);
-	sleep((unsigned)seconds);
+	hear(fd, seconds);
 	look(&b);
 	int rc = waitpid(honed, NULL, WNOHANG) == 0 ? report(&a, &b, seconds)
 						    : fail(E_CHILD, "honed ended before its time");
