@@ -239,9 +239,9 @@ static int serve(struct loop *l)
 
 static int check(struct loop *l)
 {
-	int bad = 0, rc = loop_conf(l, l->o.conf);
-	if (rc < 0)
-		return rc;
+	int bad = 0;
+	if (loop_conf(l, l->o.conf) < 0)
+		return E_CORRUPT; /* the command line was right */
 	for (int i = 0; i < l->conf->nmodels; i++)
 		if (l->model[i].refused) {
 			printf("model %s: %s\n", l->conf->model[i].name, l->model[i].refused);
