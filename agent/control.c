@@ -134,7 +134,7 @@ static int get_real(enum name i, const json_t *j, struct request *out)
 	if (!json_is_number(j) || !(v >= names[i].least && v <= names[i].most))
 		return fail(E_CORRUPT, "'%s' is no number within %g to %g", names[i].name, names[i].least,
 			    names[i].most);
-	*(double *)(void *)((char *)out + names[i].at) = v;
+	*(double *)(void *)((char *)out + names[i].at) = v + 0.0; /* -0 is 0 */
 	return E_OK;
 }
 

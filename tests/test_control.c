@@ -59,6 +59,11 @@ TEST(values_arrive)
 	CHECK(r.key.hi == 1 && r.key.lo == 2);
 	CHECK_OK(parse(" {\"op\":\"done\",\"after_ms\":2,\"promise\":0}", &r));
 	CHECK(!r.has_id && r.now_ms == 2 && r.promise == 0);
+	CHECK_OK(parse("{\"op\":\"done\",\"promise\":-0.0}", &r));
+	struct buf b = {0};
+	control_print(&r, &b);
+	CHECK(strstr(buf_str(&b), "\"promise\":0}"));
+	buf_free(&b);
 	CHECK_OK(parse("{\"op\":\"done\"}", &r));
 	CHECK(r.promise < 0 && r.kept == 0);
 	CHECK_OK(parse("{\"op\":\"job\",\"model\":\"m\",\"pid\":12}", &r));
