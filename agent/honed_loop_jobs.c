@@ -214,10 +214,19 @@ static void keep_error(struct loop_words *w)
 	w->n = 0;
 }
 
+/* A pipe full at most: who says more waits for its turn. */
 static void pass_on(struct loop_words *w)
 {
+	enum { PIPE_BYTES = 64 << 10 };
 	char text[2048];
-	for (ssize_t n; (n = read(w->fd, text, sizeof text)) > 0;) {
+	for (int k = 0; k < PIPE_BYTES / (int)sizeof text; k++) {
+		ssize_t n = read(w->fd, text, sizeof text);
+		if (n < 0)
+			return;
+		if (n == 0) {
+			uv_poll_stop(&w->poll);
+			return;
+		}
 		(void)!write(STDERR_FILENO, text, (size_t)n);
 		for (ssize_t i = 0; i < n; i++)
 			if (text[i] == '\n')
@@ -227,7 +236,6 @@ static void pass_on(struct loop_words *w)
 		if (n < (ssize_t)sizeof text)
 			return;
 	}
-	uv_poll_stop(&w->poll);
 }
 
 static void on_words(uv_poll_t *p, int status, int events)
