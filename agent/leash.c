@@ -30,7 +30,7 @@ struct leash {
 	volatile sig_atomic_t *stop;
 	bool child; /* honed started us: it ends with us */
 	enum lease held;
-	atomic_bool rested; /* while the lease was held */
+	atomic_bool rested; /* since the last release: what is behind streams is gone */
 	atomic_bool closing;
 	int64_t said_ns;
 	char taint[256];
@@ -263,7 +263,6 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 	if (rc < 0)
 		return told_to_stop(l) ? fail(E_STOPPED, "asked to stop") : rc;
 	l->held = kind;
-	atomic_store(&l->rested, false);
 	glance(l, &l->at_lease);
 	return E_OK;
 }
@@ -294,7 +293,7 @@ int leash_release(struct leash *l, const char **taint)
 	const char *board = vitals_taint(&l->at_lease, &now);
 	if (!l->taint[0] && board)
 		snprintf(l->taint, sizeof l->taint, "%s", board);
-	if (!l->taint[0] && atomic_load(&l->rested))
+	if (atomic_exchange(&l->rested, false) && !l->taint[0])
 		snprintf(l->taint, sizeof l->taint, "the job rested meanwhile");
 	*taint = l->taint[0] ? l->taint : NULL;
 	return rc < 0 && told_to_stop(l) ? fail(E_STOPPED, "asked to stop") : rc;

@@ -37,7 +37,8 @@ bool leash_held(const struct leash *l); /* a honed is at the other end, and owns
 int leash_again(struct leash *l) MUST_CHECK;
 /* Waits until it is granted; E_TIMEOUT at deadline_ns, E_STOPPED when told to stop. */
 int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns) MUST_CHECK;
-/* *taint: NULL, or why nothing that was measured meanwhile may be believed. */
+/* *taint: NULL, or why nothing that was measured meanwhile may be believed: also where the job rested just
+ * before, as its workers may have gone then. */
 int leash_release(struct leash *l, const char **taint) MUST_CHECK;
 int leash_put(struct leash *l, int type, struct key k, const void *p, size_t n) MUST_CHECK;
 int leash_forget(struct leash *l, int type, struct key k) MUST_CHECK;
