@@ -135,6 +135,17 @@ static void lose_alone(struct builders *b, struct builder *w)
 	lose(b, w, MEAS_CRASH);
 }
 
+/* It was let go of, as all rest: what it was at is begun again. */
+static bool left(struct builder *w)
+{
+	if (!child_let_go(&w->child))
+		return false;
+	if (w->job)
+		w->job->state = AHEAD_QUEUED;
+	stop(w);
+	return true;
+}
+
 /* Its HELLO's answer is read with what it makes. */
 static int start(struct builders *b, struct builder *w, int64_t end_ns)
 {
@@ -171,7 +182,7 @@ static void begin(struct builders *b, struct builder *w, struct job *j)
 	j->patience = patience_until(now_ns, now_ns + HANG_NS);
 	if (rc >= 0)
 		rc = wire_send(w->child.in, b->clock, end_ns, WIRE_EMIT, &j->request);
-	if (rc < 0)
+	if (rc < 0 && !left(w))
 		lose_alone(b, w);
 }
 
@@ -231,6 +242,8 @@ static void finish(struct builders *b, struct builder *w)
 		rc = fail(E_CHILD, "the builder answers what it was not asked");
 	if (rc >= 0)
 		rc = read_made(b, w->job);
+	if (rc < 0 && left(w))
+		return;
 	if (rc == E_TIMEOUT || rc == E_NOMEM || rc == E_BUSY)
 		lose_alone(b, w);
 	else if (rc < 0)

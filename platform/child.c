@@ -43,7 +43,11 @@ static void forget(pid_t pid)
 /* Streams to workers that are not ours to signal: a lock, so that none is shut down after it was closed. */
 enum { STREAMS = 32 };
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
-static int stream[STREAMS], nstreams;
+static struct {
+	int fd;
+	bool ended;
+} stream[STREAMS];
+static int nstreams;
 
 /* false: all rest, or there are too many. */
 static bool remember_stream(int fd)
@@ -51,7 +55,7 @@ static bool remember_stream(int fd)
 	pthread_mutex_lock(&stream_lock);
 	bool good = !atomic_load(&resting) && nstreams < STREAMS;
 	if (good)
-		stream[nstreams++] = fd;
+		stream[nstreams++].fd = fd;
 	pthread_mutex_unlock(&stream_lock);
 	return good;
 }
@@ -60,8 +64,10 @@ static void forget_stream(int fd)
 {
 	pthread_mutex_lock(&stream_lock);
 	for (int i = 0; i < nstreams; i++)
-		if (stream[i] == fd)
+		if (stream[i].fd == fd) {
 			stream[i--] = stream[--nstreams];
+			stream[nstreams].ended = false;
+		}
 	pthread_mutex_unlock(&stream_lock);
 }
 
@@ -76,9 +82,21 @@ bool child_has_streams(void)
 static void end_streams(void)
 {
 	pthread_mutex_lock(&stream_lock);
-	for (int i = 0; i < nstreams; i++)
-		shutdown(stream[i], SHUT_RDWR);
+	for (int i = 0; i < nstreams; i++) {
+		shutdown(stream[i].fd, SHUT_RDWR);
+		stream[i].ended = true;
+	}
 	pthread_mutex_unlock(&stream_lock);
+}
+
+bool child_let_go(const struct child *c)
+{
+	bool gone = atomic_load(&resting);
+	pthread_mutex_lock(&stream_lock);
+	for (int i = 0; i < nstreams; i++)
+		gone = gone || (stream[i].fd == c->in && stream[i].ended);
+	pthread_mutex_unlock(&stream_lock);
+	return gone;
 }
 
 void child_rest_all(bool rest)

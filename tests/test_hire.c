@@ -190,6 +190,33 @@ TEST(those_behind_a_socket_rest_by_leaving)
 	manager_stop(&manager);
 }
 
+/* A builder that has to leave in the midst of a build, however often: nobody's fault, and built again. */
+TEST(builders_rest_by_leaving)
+{
+	struct manager manager;
+	struct runner *r;
+	struct meas m;
+	char next[32];
+	int h;
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	manager_start(&manager, -1);
+	REQUIRE_OK(open_cpu(1, &r));
+	REQUIRE_OK(runner_worker_builders(r, 1));
+	REQUIRE_OK(r->ops->build(r, task_conv, cand, soon(), &h, &m));
+	for (int i = 0; i < 10; i++) {
+		snprintf(next, sizeof next, "tile=x:%d", i % 4 + 4);
+		CHECK(r->ops->ahead(r, task_conv, next) == AHEAD_RUNNING);
+		child_rest_all(true);
+		child_rest_all(false);
+		CHECK_FAILS(r->ops->time(r, &h, 1, 1, 0, 0, soon(), &m), E_CHILD, "died");
+		REQUIRE_OK(r->ops->build(r, task_conv, next, soon(), &h, &m));
+		CHECK(h >= 0 && m.status == MEAS_OK);
+	}
+	r->ops->close(r);
+	manager_stop(&manager);
+}
+
 TEST(nobody_serves_there)
 {
 	struct manager manager;
