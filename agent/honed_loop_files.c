@@ -83,9 +83,10 @@ bool loop_models_changed(struct loop *l)
  * it, are named UID-NUMBER-UNTIL, and are honed's own business once it knows of them (HE_KEPT); any other
  * one, and any that the configuration names, inhibits for as long as it is there. */
 
+/* No link: whoever may make one there would be told what only we may read. */
 static void read_why(int folder, const char *path, char out[WHY_BYTES])
 {
-	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	ssize_t n = fd < 0 ? 0 : read(fd, out, WHY_BYTES - 1);
 	if (fd >= 0)
 		close(fd);

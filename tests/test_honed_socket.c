@@ -353,6 +353,22 @@ TEST(a_flood_of_puts)
 	CHECK(served() && all_gone());
 }
 
+/* Anybody may make a file in inhibit.d: what it points at is not read to them. */
+TEST(an_inhibit_file_that_is_a_link_tells_nothing)
+{
+	REQUIRE(up());
+	write_text(in_folder("secret"), "the key is 4711\n");
+	(void)!mkdir(own("run/inhibit.d"), 0777);
+	REQUIRE(symlink(own("secret"), own("run/inhibit.d/x")) == 0);
+	int fd = dial();
+	CHECK(say(fd, "{\"id\":1,\"op\":\"reload\"}") && hears(fd, "\"ok\":true"));
+	CHECK(say(fd, "{\"id\":2,\"op\":\"status\"}"));
+	const char *status = hear(fd);
+	CHECK(status && strstr(status, "inhibited") && !strstr(status, "4711"));
+	close(fd);
+	CHECK(unlink(own("run/inhibit.d/x")) == 0);
+}
+
 TEST(ends_when_told)
 {
 	REQUIRE(up());
