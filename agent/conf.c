@@ -107,6 +107,15 @@ static int take_size(struct reading *r, const struct key_kind *k, const char *va
 	return take_parsed(k, value, at, size_parse);
 }
 
+/* 0 stands for a size that honed chooses. */
+static int take_room(struct reading *r, const struct key_kind *k, const char *value, void *at)
+{
+	if (strcmp(value, "0"))
+		return take_size(r, k, value, at);
+	*(int64_t *)at = 0;
+	return 0;
+}
+
 static int take_yes(struct reading *r, const struct key_kind *k, const char *value, void *at)
 {
 	(void)r, (void)k;
@@ -228,7 +237,8 @@ static const struct key_kind keys[] = {
     {"idle", "memory", take_size, AT(gate.memory_bytes), MIB(1), MIB(1 << 20), "1M to 1024G"},
     {"idle", "settle", take_duration, AT(gate.settle_ns), NS_PER_S, 3600 * NS_PER_S, "1s to 1h"},
     {"idle", "rest", take_duration, AT(rest_ns), NS_PER_S, 24 * 3600 * NS_PER_S, "1s to 24h"},
-    {"limits", "memory", take_size, AT(job_memory_bytes), MIB(16), MIB(1 << 20), "16M to 1024G"},
+    {"limits", "memory", take_room, AT(job_memory_bytes), MIB(16), MIB(1 << 20),
+     "0 (half of the board's, 512M at least), or 16M to 1024G"},
     {"limits", "jobs", take_int, AT(jobs), 1, 16, "1 to 16"},
     {"limits", "writes", take_size, AT(writes_bytes), MIB(1), MIB(1 << 20), "1M to 1024G (a day)"},
     {"inhibit", "file", take_file, 0, 0, MOST_LISTED, ABSOLUTE ", at most 64 of them"},
@@ -496,7 +506,6 @@ void conf_defaults(struct conf *c)
 				    .battery_pct = 30,
 				    .memory_bytes = MIB(128),
 				    .settle_ns = 10 * NS_PER_S},
-			   .job_memory_bytes = MIB(512),
 			   .writes_bytes = MIB(20),
 			   .jobs = 1};
 }

@@ -8,7 +8,8 @@
  *   [idle]        tune = yes|no, slice = 30s, hours = 22:00-06:00 (local time; always), load = 25%,
  *                 pressure = 10%, headroom = 15 (degrees C), battery = 30%, memory = 128M, settle = 10s,
  *                 rest = 10m (after a slice that won nothing; twice as long each time, a day at most)
- *   [limits]      memory = 512M (of a job), jobs = 1, writes = 20M (a day, to flash)
+ *   [limits]      memory = 0 (that each process of a job may write to; 0: half of the board's, 512M at
+ *                 least), jobs = 1, writes = 20M (a day, to flash)
  *   [inhibit]     file = PATH (as often as wanted)
  *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = INPUT:1x3x224x224
  *   [sync]        any keys: they are kept for the fleet's part
@@ -48,7 +49,7 @@ struct conf {
 	bool idle;
 	int64_t slice_ns, rest_ns;
 	struct gate_limits gate;
-	int64_t job_memory_bytes, writes_bytes;
+	int64_t job_memory_bytes, writes_bytes; /* job_memory_bytes 0: as the board has */
 	int jobs;
 	int ninhibit;
 	const char **inhibit;

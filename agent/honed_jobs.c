@@ -116,14 +116,23 @@ static int jobs_grown(const struct honed *h)
 	return n;
 }
 
+/* What a process of a job may write to; beyond that its mistakes are its own. The gate sees to the board's.
+ */
+static int64_t job_memory(const struct honed *h)
+{
+	int64_t half = h->vitals.has & VITAL_MEMORY ? h->vitals.memory_bytes / 2 : 0;
+	half = half > JOB_BYTES ? half : JOB_BYTES;
+	return h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : half;
+}
+
 /* However many are asked for: no more than what is free of memory has room for, but one. */
 int jobs_most(const struct honed *h)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
 	most = most > 0 ? most : h->o.ncpus;
 	most = most < HONED_JOBS ? most : HONED_JOBS;
-	int64_t each = h->conf->job_memory_bytes;
-	if ((h->vitals.has & VITAL_MEMORY) && each > 0) {
+	int64_t each = h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : JOB_BYTES;
+	if (h->vitals.has & VITAL_MEMORY) {
 		int64_t fit = jobs_grown(h) + h->vitals.memory_free_bytes / each;
 		most = fit < most ? (int)fit : most;
 	}
@@ -169,7 +178,7 @@ static void start(struct honed *h, struct job *j, int64_t budget_ns)
 				 .model = m,
 				 .threads = j->threads > 0 ? j->threads : m->threads,
 				 .budget_ns = budget_ns,
-				 .memory_bytes = h->conf->job_memory_bytes,
+				 .memory_bytes = job_memory(h),
 				 .nice = h->o.mode == HONED_BOX ? 5 : 19};
 	int cpus[64];
 	if (h->o.mode == HONED_BOX && !h->boxing)

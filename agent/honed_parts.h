@@ -30,6 +30,7 @@
 #define LONG_AGO (INT64_MIN / 4)
 #define PROMISE_LEAST 0.001 /* less than that is none */
 #define WON_LEAST 0.005     /* share of the run time; a slice that won less won nothing */
+#define JOB_BYTES (INT64_C(512) << 20) /* that a job takes, about, where the configuration is silent */
 enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3 };
 
 /* A reply that is owed. */
@@ -129,7 +130,7 @@ struct model {
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
 	int fails;
-	char refused[128], error[128];
+	char refused[128], error[200];
 };
 
 struct inhibit {

@@ -29,6 +29,7 @@ struct board {
 	int looks, glances; /* asked for and not yet had */
 	int sums[HA_LEAVE + 1];
 	int last_job;
+	int64_t job_memory_bytes; /* that it may have */
 	bool left;
 };
 
@@ -64,6 +65,7 @@ static inline void board_act(void *ctx, const struct honed_action *a)
 		break;
 	case HA_START:
 		b->last_job = a->job;
+		b->job_memory_bytes = a->memory_bytes;
 		board_line(b, "start %d %s %lld cpus %d nice %d", a->job, a->model->name,
 			   (long long)(a->budget_ns / NS_PER_MS), a->ncpus, a->nice);
 		break;

@@ -198,6 +198,24 @@ TEST(jobs_are_as_many_as_memory_has_room_for)
 	}
 }
 
+TEST(a_job_may_have_half_of_the_board_where_nobody_says_less)
+{
+	static const struct {
+		int64_t conf, board, may;
+	} rows[] = {{0, INT64_C(4) << 30, INT64_C(2) << 30},
+		    {0, INT64_C(700) << 20, INT64_C(512) << 20},
+		    {INT64_C(64) << 20, INT64_C(4) << 30, INT64_C(64) << 20}};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct board *b = board_new(HONED_BOX, 1);
+		b->conf.job_memory_bytes = rows[i].conf;
+		b->vitals.memory_bytes = rows[i].board;
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		CHECK(board_says(b, "start 1") && b->job_memory_bytes == rows[i].may);
+		board_free(b);
+	}
+}
+
 /* ---- four jobs together ---- */
 
 static struct sim_told sim(const char *policy, int cores, bool drains)

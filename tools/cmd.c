@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 const struct opt cmd_common[] = {
@@ -280,6 +281,17 @@ static int usage_error(const struct parse *p)
 	return 2;
 }
 
+/* A limit that somebody set is the cause that can be mended. */
+static void say_error(int rc)
+{
+	struct rlimit data;
+	if (rc == E_NOMEM && getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY)
+		log_error("%s (its limit is %llu MiB: [limits] memory of honed, or ulimit -d)", err_text(),
+			  (unsigned long long)data.rlim_cur >> 20);
+	else
+		log_error("%s", err_text());
+}
+
 static int run_cmd(struct parse *p)
 {
 	if (check_count(p) < 0)
@@ -289,7 +301,7 @@ static int run_cmd(struct parse *p)
 	if (rc == E_USAGE)
 		return usage_error(p);
 	if (rc < 0)
-		log_error("%s", err_text());
+		say_error(rc);
 	return rc < 0 ? 1 : rc;
 }
 
