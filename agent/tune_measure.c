@@ -111,7 +111,10 @@ static int run_before(void *ctx)
 static int run_before_kernels(void *ctx)
 {
 	struct session *s = ctx;
-	return net_run_kernels(&s->before, s->clock);
+	int64_t start_ns = clock_now(s->clock);
+	int rc = net_run_kernels(&s->before, s->clock);
+	s->ran_ns = clock_now(s->clock) - start_ns;
+	return rc;
 }
 
 /* > 0: it counts. */
@@ -121,21 +124,22 @@ static int quietly(struct session *s, int (*fn)(void *ctx))
 	return net_quietly(s->leash, s->end_ns, net, 1, fn, s);
 }
 
-/* At least one run with every kernel timed, which warms up. A long one counts as the sample too. What
- * measuring at the end may take is learnt here, so the first is not thrown away where all are. */
+/* At least one run with every kernel timed, which warms up. A long one counts as the sample too; what was
+ * waited for until it could run does not. What measuring at the end may take is learnt here, so the first is
+ * not thrown away where all are. */
 int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->before;
 	int rc = open_net(s, REC_BEST, n);
-	int64_t start_ns = clock_now(s->clock);
-	int64_t limit_ns =
-	    start_ns + s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
+	int64_t part_ns = s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
 	for (int i = 0; rc == 0 && i < FIRST_TRIES; i++)
 		rc = quietly(s, run_before_kernels);
+	bool counts = rc > 0;
 	if (rc == 0) /* roughly, for the box's plan: no sample comes of it */
-		rc = net_run_kernels(n, s->clock);
-	else if (rc > 0 && clock_now(s->clock) > limit_ns)
-		n->sample_ns[n->nsamples++] = clock_now(s->clock) - start_ns;
+		rc = run_before_kernels(s);
+	if (counts && s->ran_ns > part_ns)
+		n->sample_ns[n->nsamples++] = s->ran_ns;
+	int64_t limit_ns = clock_now(s->clock) + part_ns - s->ran_ns;
 	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
 		rc = quietly(s, run_before);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
@@ -209,14 +213,16 @@ struct round {
 	struct session *s;
 	struct net *standard, *after;
 	bool timed;
+	int64_t took_ns;
 };
 
 /* One run of each network that is open; before and after with their kernels timed too. */
 static int run_round(void *ctx)
 {
-	const struct round *r = ctx;
+	struct round *r = ctx;
 	struct session *s = r->s;
 	struct net *const turn[] = {&s->before, r->standard, r->after};
+	int64_t start_ns = clock_now(s->clock);
 	int rc = E_OK;
 	for (int i = 0; i < 3 && rc >= 0; i++) {
 		if (!turn[i]->plan)
@@ -227,6 +233,7 @@ static int run_round(void *ctx)
 		if (rc >= 0 && r->timed && turn[i] != r->standard)
 			rc = net_run_kernels(turn[i], s->clock);
 	}
+	r->took_ns = clock_now(s->clock) - start_ns;
 	return rc;
 }
 
@@ -246,10 +253,9 @@ static int run_rounds(struct session *s, struct net *standard, struct net *after
 		net_forget(&s->before);
 	struct net *const all[] = {&s->before, standard, after};
 	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns<until_ns; i += rc> 0) {
-		struct round r = {s, standard, after, i < 3 || i % 4 == 0};
-		int64_t start_ns = clock_now(s->clock);
+		struct round r = {s, standard, after, .timed = i < 3 || i % 4 == 0};
 		rc = net_quietly(s->leash, until_ns, all, 3, run_round, &r);
-		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, clock_now(s->clock) - start_ns);
+		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, r.took_ns);
 	}
 	return ended(rc);
 }

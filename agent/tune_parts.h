@@ -29,6 +29,7 @@ struct session {
 	int64_t race_ns;       /* of that, for what loses inside it */
 	int64_t round_ns;      /* what one round of that is thought to take, */
 	int64_t run_ns;        /* and one of the best kernels alone */
+	int64_t ran_ns;        /* what the last run of `before`, kernels timed, took */
 	int64_t least_ns;      /* less than that is too little to compare with anything; */
 	int64_t alone_ns;      /* less than that, to begin with it */
 	int64_t missing_by_ns; /* kernels that are missing altogether are made until then */

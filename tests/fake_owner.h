@@ -33,6 +33,8 @@ struct fake_honed {
 	_Atomic(const char *) taint; /* of the next `taints` releases; NULL: none */
 	atomic_int taints;
 	atomic_bool withholds; /* leases */
+	int slow_quiet,
+	    slow_ms; /* it grants so many quiet leases, and each later one only after this while */
 	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
 	_Atomic(const char *) refuses; /* text with which puts and commits are refused */
 	atomic_int nputs, ncommitted;
@@ -96,6 +98,9 @@ static inline void fake_answer(struct fake_honed *f, const struct request *r)
 		fake_keep(f, r);
 	if (r->op == OP_LEASE)
 		atomic_fetch_add(&f->leased[r->lease], 1);
+	if (r->op == OP_LEASE && r->lease == LEASE_QUIET && f->slow_ms &&
+	    atomic_load(&f->leased[LEASE_QUIET]) > f->slow_quiet)
+		usleep((useconds_t)f->slow_ms * 1000);
 	if (r->op == OP_COMMIT && f->on_commit)
 		f->on_commit(f);
 	bool refused = atomic_load(&f->refuses) && (r->op == OP_PUT || r->op == OP_COMMIT);

@@ -114,6 +114,22 @@ TEST(tainted_boxes)
 	end();
 }
 
+/* What a lease was waited for is no run time of the network's. */
+TEST(leases_that_are_slow)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	begin("slow");
+	fake.slow_quiet = 1; /* that in which the peaks are measured */
+	fake.slow_ms = 700;
+	CHECK_RUN(0, "tune --json %s --budget 4s --threads 1", steering());
+	json_t *j = parse_out();
+	CHECK(number(j, "before_ms") > 0 && number(j, "before_ms") < 500);
+	json_decref(j);
+	end();
+}
+
 /* As it dies, its lock goes, and what was not committed. */
 static void die_at_the_second(struct fake_honed *f)
 {
