@@ -20,6 +20,7 @@
 #define TURN 0.5
 #define LEAST_TURN_NS (300 * NS_PER_MS)
 #define COMMIT_EVERY_NS NS_PER_S
+enum { COMMIT_SHARE = 10 }; /* of the time, one part at most: slow flash is synced less often */
 #define LEAST_TO_DIVIDE_NS                                                                                   \
 	(10 * NS_PER_S)                /* in shorter boxes the first division is all that can be tuned       \
 					*/
@@ -164,9 +165,11 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	}
 	arena_free(&scratch);
 	int64_t now_ns = clock_now(s->clock);
-	if (rc >= 0 && now_ns - s->committed_ns > COMMIT_EVERY_NS) {
+	if (rc >= 0 && now_ns >= s->commit_at_ns) {
 		rc = cache_commit(s->cache);
-		s->committed_ns = now_ns;
+		int64_t took_ns = clock_now(s->clock) - now_ns;
+		int64_t rest_ns = (COMMIT_SHARE - 1) * took_ns;
+		s->commit_at_ns = now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
 	}
 	if (rc == E_IO)
 		tune_warn(s);

@@ -57,7 +57,7 @@ struct session {
 	enum kernel_origin *before_origin; /* per kernel of it */
 	const char **before_name, **before_label;
 	struct runner *runner;
-	int64_t committed_ns;
+	int64_t commit_at_ns; /* the next */
 	struct history history;
 	int turns;      /* jobs whose tasks were made */
 	bool redivided; /* not the division that the cache gave */
