@@ -25,9 +25,20 @@ static int64_t boot_length(const struct honed *h)
 	return h->o.box_ns - h->opened_ns;
 }
 
+/* Before the end, for flash that is slow: the commit that is under way then, and the last. */
+static int64_t slow_ns(const struct honed *h)
+{
+	return at_most(2 * h->commit_ns, boot_length(h) * 3 / 8);
+}
+
+static int64_t tell_at_ns(const struct honed *h)
+{
+	return h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8) - slow_ns(h);
+}
+
 int64_t boot_left_ns(const struct honed *h)
 {
-	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4);
+	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4) - slow_ns(h);
 }
 
 static int in_need(const struct honed *h)
@@ -159,7 +170,7 @@ static bool in_vain(struct honed *h)
 
 static bool boot_over(const struct honed *h)
 {
-	if (h->now_ns >= h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8))
+	if (h->now_ns >= tell_at_ns(h))
 		return true;
 	if (jobs_ours(h))
 		return false;
@@ -193,6 +204,6 @@ int64_t boot_next(const struct honed *h)
 	if (!h->leaving)
 		sooner(&at, h->worked_ns + VAIN_NS);
 	if (!h->leaving)
-		sooner(&at, h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8));
+		sooner(&at, tell_at_ns(h));
 	return at;
 }

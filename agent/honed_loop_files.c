@@ -272,7 +272,19 @@ static void on_marked(uv_work_t *w, int status)
 	free(w->data);
 }
 
-/* In a box they must be there before what they warn of; a resident honed has no time to wait. */
+static int replace(const char *path, const struct buf *b);
+
+/* In a box they are there before what they warn of, for whoever starts after a crash, but nothing waits for
+ * the flash: the cache's thread syncs them. */
+static void show_marks(const char *path, const struct marks *m)
+{
+	struct buf b = {0};
+	marks_print(m, &b);
+	if (!buf_ok(&b) || replace(path, &b) < 0)
+		log_more("honed: %s", buf_ok(&b) ? err_text() : "no memory for marks");
+	buf_free(&b);
+}
+
 void loop_marks(struct loop *l, const struct marks *m)
 {
 	struct marks_work *w = calloc(1, sizeof *w);
@@ -283,7 +295,9 @@ void loop_marks(struct loop *l, const struct marks *m)
 	}
 	w->marks = *m;
 	w->w.data = w;
-	if (!l->o.box && loop_queue(l, &w->w, on_marks, on_marked) >= 0)
+	if (l->o.box)
+		show_marks(w->path, m);
+	if (loop_queue(l, &w->w, on_marks, on_marked) >= 0)
 		return;
 	write_marks(w->path, m);
 	free(w);

@@ -28,8 +28,8 @@
 #define MORE_NS (3 * NS_PER_S) /* of a box: less is not worth it for a model that has its kernels */
 #define NEVER INT64_MAX
 #define LONG_AGO (INT64_MIN / 4)
-#define PROMISE_LEAST 0.001 /* less than that is none */
-#define WON_LEAST 0.005     /* share of the run time; a slice that won less won nothing */
+#define PROMISE_LEAST 0.001            /* less than that is none */
+#define WON_LEAST 0.005                /* share of the run time; a slice that won less won nothing */
 #define JOB_BYTES (INT64_C(512) << 20) /* that a job takes, about, where the configuration is silent */
 enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3 };
 
@@ -175,8 +175,9 @@ struct honed {
 	int64_t worked_ns; /* of a box: when a job ran last */
 	bool marks_changed, marks_matter, boxing, skips;
 	int64_t marks_ns;
-	int64_t ticket, commits; /* last one; under way */
-	bool unsaved;            /* records are in memory only */
+	int64_t ticket, commits;            /* last one; under way */
+	bool unsaved;                       /* records are in memory only */
+	int64_t commit_since_ns, commit_ns; /* of the first under way; how long the last one took */
 	uint64_t generation;
 	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
 	char store_error[160];

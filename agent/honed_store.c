@@ -7,6 +7,8 @@
 
 void store_commit(struct honed *h, struct job *j)
 {
+	if (!h->commits)
+		h->commit_since_ns = h->now_ns;
 	h->ticket++;
 	h->commits++;
 	h->unsaved = false;
@@ -66,6 +68,8 @@ void store_event(struct honed *h, const struct honed_event *e)
 	const char *text = e->text ? e->text : "the cache gave no reason";
 	if (h->commits)
 		h->commits--;
+	h->commit_ns = h->now_ns - h->commit_since_ns;
+	h->commit_since_ns = h->now_ns; /* of the next under way */
 	if (e->written_bytes > h->written_bytes)
 		h->written_bytes = e->written_bytes;
 	if (e->rc < 0) {

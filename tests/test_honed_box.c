@@ -46,6 +46,27 @@ TEST(box_ends_in_time_and_counts_itself_clean)
 	board_free(b);
 }
 
+/* Two commits of 2 s each fit in between, as there was one before that took as long. */
+TEST(box_leaves_time_for_slow_flash)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
+	board_run(b, 2 * NS_PER_S);
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	while (b->now_ns < start + 15 * NS_PER_S) {
+		board_run(b, NS_PER_S);
+		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
+	}
+	CHECK(!board_says(b, "\"event\":\"stop\""));
+	board_run(b, start + 16 * NS_PER_S - b->now_ns);
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_free(b);
+}
+
 TEST(those_in_need_come_first)
 {
 	struct board *b = box(4, 1);
