@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* honed's decisions as a state machine: events and the clock in, actions out. It reads no file, no clock and
  * no descriptor, starts nothing and never waits; what drives it does what an action says and tells what came
- * of it as an event. On a board that is agent/main_honed.c (libuv), in tests tests/scenario.c (a virtual
+ * of it as an event. On a board that is agent/honed_loop.h (libuv), in tests tests/scenario.h (a virtual
  * board and clock).
  *
  * Two modes. HONED_RESIDENT: serves the socket, holds the cache, and tunes while the gate is open, in slices,
@@ -37,7 +37,8 @@
 #include <sys/types.h>
 
 enum {
-	HONED_CLIENTS = 1200,         /* at a time; over that the one that has been silent longest goes */
+	HONED_CLIENTS = 1200, /* at a time; over that the one that has been silent longest goes, of a user
+				 who has more than half of them all if there is one; never a job */
 	HONED_QUEUE_BYTES = 64 << 10, /* that wait to be read by a client; one who lets more wait is closed */
 	HONED_MODELS = CONF_MODELS,
 	HONED_JOBS = 16,
@@ -187,9 +188,10 @@ void honed_status(const struct honed *h, int64_t now_ns, struct buf *out);
  * hone_info{version,mode} (1), hone_ready, hone_gate_open, hone_gate_reason{why} (1 for the one that holds, a
  * row for each gate_word), hone_temperature_celsius, hone_headroom_celsius, hone_load_ratio (of others),
  * hone_model_ready{model}, hone_model_before_seconds{model}, hone_model_now_seconds{model},
- * hone_model_promise_ratio{model}, hone_jobs, hone_clients, hone_inhibits, hone_flash_limit_bytes (a day),
- * hone_flash_today_bytes. Counters: hone_jobs_started_total, hone_jobs_failed_total, hone_trials_total,
- * hone_yields_total, hone_tainted_total, hone_flash_written_bytes_total. What is not known has no row. */
+ * hone_model_promise_ratio{model}, hone_model_missing_kernels{model}, hone_jobs, hone_clients, hone_inhibits,
+ * hone_cache_generation, hone_cache_failed, hone_flash_limit_bytes (a day), hone_flash_today_bytes. Counters:
+ * hone_jobs_started_total, hone_jobs_failed_total, hone_trials_total, hone_yields_total, hone_tainted_total,
+ * hone_leases_total{kind}, hone_flash_written_bytes_total. What is not known has no row. */
 void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out);
 
 #endif

@@ -8,7 +8,7 @@
 #include "agent/policy.h"
 #include "platform/log.h"
 
-#define LOOK_NS (50 * NS_PER_MS) /* between looks while a job runs */
+#define LOOK_NS (50 * NS_PER_MS) /* between looks while a job runs, at most */
 #define GAP_NS (2 * NS_PER_S)    /* without a look: what was seen before says nothing of now */
 #define STEADY_NS (100 * NS_PER_MS)
 #define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */
@@ -183,6 +183,10 @@ struct honed {
 	char store_error[160];
 	int64_t store_until_ns, store_step_ns;
 
+	/* honed_lease.c */
+	int lingerer;      /* slot of who had all of the machine last, */
+	int64_t linger_ns; /* and until when it is kept for that */
+
 	/* honed_client.c */
 	struct client *client;
 	int nclients, room, last;
@@ -193,8 +197,6 @@ struct honed {
 	char said[256];
 	int64_t said_ns, metrics_ns;
 	bool say, count;
-	int lingerer;      /* slot of who had all of the machine last, */
-	int64_t linger_ns; /* and until when it is kept for that */
 	int64_t yields, tainted, slices, trials, fails, grants[4];
 };
 

@@ -5,8 +5,8 @@
  * runs. What rows say may be anything: times below 0 are 0, a promise or ms that is no number is not known.
  * `make bench-jobs` compares them, in simulation and for real.
  *
- * All but fifo, which has no need of it: who has waited for POLICY_WAIT_NS (a slice: POLICY_SLICE_WAIT_NS) is
- * served before all others, longest first, so that nobody starves. */
+ * Who has waited for POLICY_WAIT_NS (a slice: POLICY_SLICE_WAIT_NS) is served before all others, longest
+ * first, so that nobody starves (policy_first). */
 #ifndef AGENT_POLICY_H
 #define AGENT_POLICY_H
 

@@ -9,9 +9,10 @@
  * descriptors that are open, memory files (kernels are loaded from them), threads' waiting, the clock, a
  * place on a cpu, and the process that a candidate runs in.
  *
- * What is not left fails with EPERM: a library that tries something goes on without, and the worker does not
- * die of a newer C library. A candidate's own process has no business with the system at all: after
- * sandbox_cage_enter any system call but leaving kills it, and its end is a measurement (MEAS_CRASH).
+ * What is not left fails with EPERM (clone3 with ENOSYS, so that clone is tried): a library that tries
+ * something goes on without, and the worker does not die of a newer C library. A candidate's own process has
+ * no business with the system at all: after sandbox_cage_enter any system call but leaving kills it, and its
+ * end is a measurement (MEAS_CRASH).
  *
  * Nothing here is a promise against a fault of the kernel. Memory files can be written while they are mapped
  * for execution, unless whoever makes one seals it, as platform/dev_cpu.c does.

@@ -57,9 +57,10 @@ struct vitals {
 	unsigned throttle;     /* enum throttle, or-ed */
 	unsigned throttled_by; /* the same, of all since boot as far as it is told */
 	int64_t throttled;     /* events since boot; any change taints what was measured meanwhile */
-	int64_t clock_khz, clock_most_khz;       /* sums over policies: now, and what is allowed now */
-	bool clock_held;                         /* by the governor of each policy (performance, userspace) */
-	int64_t gpu_khz, gpu_most_khz;           /* 0: not told */
+	int64_t clock_khz, clock_most_khz; /* sums over policies: now, and what is allowed now */
+	bool clock_held;                   /* by the governor of each policy (performance, userspace); no
+					      processor chooses its clock itself (intel, amd) */
+	int64_t gpu_khz, gpu_most_khz;     /* 0: not told */
 	int64_t memory_free_bytes, memory_bytes; /* MemAvailable, MemTotal */
 	int battery_pct;                         /* of the emptiest */
 	bool discharging;
