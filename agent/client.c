@@ -18,14 +18,6 @@ struct client {
 	char in[CONTROL_SAID + 1];
 };
 
-int client_code(const char *name)
-{
-	for (int rc = E_USAGE; rc >= E_STOPPED; rc--)
-		if (!strcmp(name, err_name(rc)))
-			return rc;
-	return E_IO;
-}
-
 /* Until fd can be read or written. */
 static int wait_for(int fd, short what, int64_t deadline_ns)
 {
@@ -130,11 +122,11 @@ static int what_is(const char *line, int64_t id)
 	const json_t *got = json_object_get(j, "id");
 	const char *code = json_string_value(json_object_get(j, "code"));
 	const char *text = json_string_value(json_object_get(j, "error"));
-	bool ours = json_is_integer(got) ? json_integer_value(got) == id : !got; /* it could not read the id */
+	bool ours =
+	    json_is_integer(got) ? json_integer_value(got) == id : !got; /* it could not read the id */
 	int rc = json_object_get(j, "event") ? 0 : ours ? 1 : 2;
 	if (rc == 1 && !json_is_true(json_object_get(j, "ok")))
-		rc = fail(code ? client_code(code) : E_IO, "%s",
-			  text ? text : "honed refused and did not say why");
+		rc = fail(control_code(code), "%s", text ? text : "honed refused and did not say why");
 	json_decref(j);
 	return rc;
 }

@@ -21,7 +21,5 @@ int client_ask(struct client *c, const struct request *r, int64_t deadline_ns, c
 /* The next event's line (after `watch`). Errors as client_ask's; E_TIMEOUT and E_STOPPED leave the connection
  * good. */
 int client_next(struct client *c, int64_t deadline_ns, const char **event) MUST_CHECK;
-/* The number of an error's name, as `code` has it; E_IO: none of ours. */
-int client_code(const char *name);
 
 #endif

@@ -358,3 +358,11 @@ void control_bad(const struct request *r, int rc, const char *text, struct buf *
 	add_text(out, text, MOST_TEXT);
 	buf_puts(out, "}\n");
 }
+
+int control_code(const char *name)
+{
+	for (int rc = E_USAGE; name && rc >= E_STOPPED; rc--)
+		if (!strcmp(name, err_name(rc)))
+			return rc;
+	return E_IO;
+}

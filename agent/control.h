@@ -8,7 +8,8 @@
  * {"id":1,"ok":true,...} or
  * {"id":1,"ok":false,"code":"busy","error":"what, why, what to do"} (codes: err_name). Unknown keys are
  * ignored, unknown ops refused ("unsupported"). Replies come in the order of their requests but for lease,
- * commit and wait, which come when they can. What honed says of itself has "event" and no "id".
+ * release, commit, status, reload and wait, which come when they can. What honed says of itself has "event"
+ * and no "id".
  *
  *   op        who    keys                                     reply
  *   hello     all    version (1)                              version, honed (its version), mode, ready
@@ -18,7 +19,8 @@
  *                                                             kernels, or nothing can be done for it
  *   inhibit   all    why, ms (0 or absent: until resume)      name: for resume
  *   resume    all    name (absent: all of this user's;        resumed (how many)
- *                    root's: all)
+ *                    root's and honed's own user's: all); an
+ *                    owner's has boot boxes tried again
  *   tune      owner  model (of the configuration, or an       job; then {"event":"done","job":N,"ok":true,
  *                    absolute path), ms (box), threads, now   ...} with the keys of `done`, or "error"
  *                    (true: at any load, at any hour)
@@ -28,8 +30,8 @@
  *   lease     job    kind: "compute", "measure" or "quiet";   ok, once granted
  *                    stops
  *   release   job    -                                        tainted (false, or the reason as text)
- *   put       job    type, key (32 hex digits), bytes; then   ok (it is in memory)
- *                    the bytes
+ *   put       job    type, key (32 hex digits), bytes; then   ok (it is in memory); code: from root and
+ *                    the bytes                                honed's own user alone
  *   forget    job    type, key                                ok
  *   commit    job    -                                        generation; once all put is durable
  *   progress  job    task, ntasks, trials, before_ms, now_ms, none
@@ -112,6 +114,8 @@ void control_print(const struct request *r, struct buf *out);
 /* Replies. `more` is NULL, or the inside of an object, such as "\"version\":1". */
 void control_good(const struct request *r, const char *more, struct buf *out);
 void control_bad(const struct request *r, int rc, const char *text, struct buf *out);
+/* The error that a reply's code names; E_IO: none of ours, or NULL. */
+int control_code(const char *name);
 /* s as a JSON string with its quotes; what is no UTF-8 becomes '?'. */
 void control_text(struct buf *out, const char *s);
 

@@ -197,20 +197,12 @@ static int await(struct link *k, const volatile sig_atomic_t *stop, int64_t dead
 	return E_OK;
 }
 
-static int code_of(const char *name)
-{
-	for (int rc = -1; rc >= E_STOPPED; rc--)
-		if (name && !strcmp(name, err_name(rc)))
-			return rc;
-	return E_IO;
-}
-
 static int judge(json_t *reply)
 {
 	if (json_is_true(json_object_get(reply, "ok")))
 		return E_OK;
 	const char *text = json_string_value(json_object_get(reply, "error"));
-	return fail(code_of(json_string_value(json_object_get(reply, "code"))), "honed: %s",
+	return fail(control_code(json_string_value(json_object_get(reply, "code"))), "honed: %s",
 		    text ? text : "it gave no reason");
 }
 

@@ -168,6 +168,13 @@ TEST(replies)
 }
 
 /* Whatever an error says, it is one line. */
+TEST(codes_read_back)
+{
+	for (int rc = E_USAGE; rc >= E_STOPPED; rc--)
+		CHECK(control_code(err_name(rc)) == rc);
+	CHECK(control_code("") == E_IO && control_code("good") == E_IO && control_code(NULL) == E_IO);
+}
+
 TEST(long_errors_fit)
 {
 	static char text[4096];
