@@ -202,7 +202,7 @@ static const struct opt opts[] = {
 const struct cmd cmd_forget = {
     .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
     .summary = "make the cache forget",
-    .details = "Kernels, their code, the logs of tuning and marks of candidates that never answered go. What "
+    .details = "Kernels, their code, the logs of tuning and marks of candidates that never answered go. What\n"
 	       "a read-only layer holds is hidden.",
     .opts = opts,
     .run = run_forget,
