@@ -162,7 +162,8 @@ TEST(told_to_end_it_keeps_what_it_has)
 	board_open(&b, 2, "budget = 1h\n");
 	board_start(&b, "--boot");
 	CHECK(board_find_within(b.pid, "hone-worker", 30));
-	usleep(1500000);
+	for (double until_s = test_now_s() + 60; !cache_of(&b).count[CACHE_REC] && test_now_s() < until_s;)
+		usleep(20000);
 	kill(b.pid, SIGTERM);
 	CHECK(board_wait(&b, 20) == 0);
 	CHECK(cache_of(&b).count[CACHE_REC] > 0);
