@@ -58,8 +58,9 @@ struct marks {
 	int n;
 	struct mark_of {
 		struct key model; /* of path, size, inode, times, threads, exactness, target and emitter */
-		bool boxed;       /* a box has given it all its kernels */
+		bool boxed;       /* a box has given it all its kernels, or all that it can have */
 		double promise;   /* as its last job said; < 0: not known */
+		int missing;      /* kernels, likewise; boxed all the same where nothing more is promised */
 	} model[HONED_MODELS];
 };
 

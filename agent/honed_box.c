@@ -81,6 +81,14 @@ static void skip(struct honed *h)
 	left(h, E_OK);
 }
 
+static bool all_made(const struct honed *h)
+{
+	int missing = 0;
+	for (int i = 0; i < h->nmodels; i++)
+		missing += h->model[i].missing;
+	return !missing;
+}
+
 void boot_start(struct honed *h)
 {
 	for (int i = 0; i < h->nmodels; i++) {
@@ -88,8 +96,10 @@ void boot_start(struct honed *h)
 		m->box = m->known && !m->refused[0] && !m->boxed;
 	}
 	if (!in_need(h)) {
-		honed_log(h, 1, "no box: every model has its kernels");
-		say(h, "every model has its kernels");
+		const char *text = all_made(h) ? "every model has its kernels"
+					       : "every model has the kernels that could be made";
+		honed_log(h, 1, "no box: %s", text);
+		say(h, text);
 		left(h, E_OK);
 	} else if (h->conf->boot_unclean > 0 && h->marks.unclean >= h->conf->boot_unclean &&
 		   !anything_new(h)) {

@@ -52,6 +52,7 @@ static void look_at(struct honed *h, struct model *m, const struct honed_model *
 		m->boxed = mark && mark->boxed;
 		m->bare = !m->boxed;
 		m->promise = mark ? mark->promise : -1;
+		m->missing = mark ? mark->missing : 0;
 		m->key = now->key;
 	}
 	m->known = true;
@@ -124,7 +125,7 @@ static bool promises(const struct model *m)
 
 bool model_wants(const struct model *m)
 {
-	return m->known && !m->refused[0] && (!m->boxed || promises(m));
+	return m->known && !m->refused[0] && (!m->boxed || m->missing || promises(m));
 }
 
 static bool has_job(const struct honed *h, int model)
@@ -210,10 +211,12 @@ static void mark(struct honed *h, const struct model *m)
 		h->marks_matter = true;
 	}
 	bool was = it->promise >= 0 && it->promise <= PROMISE_LEAST;
-	h->marks_matter = h->marks_matter || it->boxed != m->boxed || was == promises(m);
+	h->marks_matter =
+	    h->marks_matter || it->boxed != m->boxed || it->missing != m->missing || was == promises(m);
 	h->marks_changed = h->marks_changed || h->marks_matter || it->promise != m->promise;
 	it->boxed = m->boxed;
 	it->promise = m->promise;
+	it->missing = m->missing;
 }
 
 void marks_save(struct honed *h)
@@ -309,7 +312,8 @@ void model_failed(struct honed *h, int i, const char *text)
 
 bool model_ready(const struct honed *h, const struct model *m)
 {
-	return m->refused[0] || m->boxed || m->rest_step_ns || m->fails >= FAILS_MOST || h->skips ||
+	bool in_vain = m->rest_step_ns && !(m->missing && promises(m));
+	return m->refused[0] || m->boxed || in_vain || m->fails >= FAILS_MOST || h->skips ||
 	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 

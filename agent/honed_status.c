@@ -62,6 +62,22 @@ static const char *gate_says(const struct honed *h)
 	return v->text[0] ? v->text : "the board has not been looked at yet";
 }
 
+/* A model whose last job left kernels out, and is to be tried again. */
+static bool lacking(const struct honed *h, char *text, size_t n)
+{
+	for (int i = 0; i < h->nmodels; i++) {
+		const struct model *m = &h->model[i];
+		if (!m->missing || m->refused[0])
+			continue;
+		snprintf(text, n,
+			 "model %s: %d kernels could not be made, general ones run in their place; tried "
+			 "again later",
+			 m->conf->name, m->missing);
+		return true;
+	}
+	return false;
+}
+
 static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 {
 	const struct model *failed;
@@ -89,6 +105,8 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 			 failed->refused[0] ? failed->refused : failed->error);
 		return "failing";
 	}
+	if (lacking(h, text, n))
+		return "waiting";
 	snprintf(text, n,
 		 want ? "nothing to win for now: the last slices won nothing; tried again later"
 		      : "every model has its kernels, and there is nothing more to win");

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000 };
+enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000, MOST_MISSING = 1000000 };
 static const char first[] = "hone marks 1\n";
 
 void marks_print(const struct marks *m, struct buf *out)
@@ -18,7 +18,8 @@ void marks_print(const struct marks *m, struct buf *out)
 	buf_printf(out, "unclean %d\n", m->unclean);
 	for (int i = 0; i < m->n; i++) {
 		key_text(m->model[i].model, key);
-		buf_printf(out, "model %s %d %.6g\n", key, m->model[i].boxed, m->model[i].promise);
+		buf_printf(out, "model %s %d %.6g %d\n", key, m->model[i].boxed, m->model[i].promise,
+			   m->model[i].missing);
 	}
 	buf_puts(out, "end\n");
 }
@@ -26,6 +27,7 @@ void marks_print(const struct marks *m, struct buf *out)
 static int parse_model(const char *line, struct mark_of *out)
 {
 	char key[33], *end;
+	int64_t missing;
 	if (strnlen(line, 36) < 36 || line[32] != ' ' || (line[33] != '0' && line[33] != '1') ||
 	    line[34] != ' ')
 		return fail(E_CORRUPT, "no mark of a model: '%.60s'", line);
@@ -36,8 +38,11 @@ static int parse_model(const char *line, struct mark_of *out)
 		return rc;
 	out->boxed = line[33] == '1';
 	out->promise = strtod(line + 35, &end);
-	if (end == line + 35 || *end || !(out->promise >= -1 && out->promise <= 1))
+	if (end == line + 35 || *end != ' ' || !(out->promise >= -1 && out->promise <= 1))
 		return fail(E_CORRUPT, "a promise that is none: '%.20s'", line + 35);
+	if (!field_int(end + 1, 0, MOST_MISSING, &missing))
+		return fail(E_CORRUPT, "no count of kernels: '%.20s'", end + 1);
+	out->missing = (int)missing;
 	return E_OK;
 }
 

@@ -3,9 +3,10 @@
  *
  *	hone marks 1
  *	unclean 0
- *	model KEY boxed promise        (KEY: 32 hex digits; boxed: 0 or 1; promise: a number, -1: not known)
+ *	model KEY boxed promise missing
  *	end
  *
+ * KEY: 32 hex digits; boxed: 0 or 1; promise: a number, -1: not known; missing: how many kernels.
  * A file that is not whole is none at all: what it said is found out again. */
 #ifndef AGENT_MARKS_H
 #define AGENT_MARKS_H

@@ -333,6 +333,32 @@ TEST(marks_of_an_earlier_boot_are_believed)
 	board_free(b);
 }
 
+/* That there is nothing more to win does not mean that all is there; it is tried again, now and then, and
+ * never said to be done. */
+TEST(kernels_that_are_missing_are_not_forgotten)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 2, 0);
+	board_started(b, 2);
+	CHECK(!strstr(board_status(b), "exhausted"));
+	board_done(b, 2, 5, 5, 2, 0);
+	CHECK(strstr(board_status(b), "\"state\":\"waiting\"") && strstr(board_status(b), "2 kernels"));
+	CHECK(!strstr(board_status(b), "exhausted") && b->marks.model[0].missing == 2);
+	struct marks marks = b->marks;
+	CHECK(honed_wakeup(b->h) < INT64_MAX);
+	board_free(b);
+	for (int box = 0; box < 2; box++) { /* after the next boot: no box for it, and not called complete */
+		b = board_new(box ? HONED_BOX : HONED_RESIDENT, 1);
+		b->o.marks = marks;
+		board_start(b);
+		CHECK(!strstr(board_status(b), "exhausted"));
+		CHECK(!box || (board_says(b, "could be made") && !board_says(b, "start 1")));
+		board_run(b, LONG_SETTLED);
+		CHECK(box || board_says(b, "start 1"));
+		board_free(b);
+	}
+}
+
 TEST(a_result_of_the_old_file_says_nothing_of_the_new)
 {
 	struct board *b = tuning(1);

@@ -283,7 +283,7 @@ TEST(status_comes_at_most_twice_a_second)
 static struct marks some_marks(void)
 {
 	struct marks m = {.unclean = 2, .n = 2};
-	m.model[0] = (struct mark_of){{1, 2}, true, 0.125};
+	m.model[0] = (struct mark_of){{1, 2}, true, 0.125, 3};
 	m.model[1] = (struct mark_of){{UINT64_MAX, 4}, false, -1};
 	return m;
 }
@@ -296,7 +296,7 @@ TEST(marks_read_back)
 	CHECK_OK(marks_write(path, &m));
 	CHECK_OK(marks_read(path, &back));
 	CHECK(back.unclean == 2 && back.n == 2 && back.model[0].promise == 0.125 &&
-	      back.model[1].promise == -1);
+	      back.model[1].promise == -1 && back.model[0].missing == 3);
 	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
 	unlink(path);
 	CHECK_FAILS(marks_read(path, &back), E_NOTFOUND, "none");
@@ -320,15 +320,18 @@ TEST(marks_that_are_damaged_are_none)
 		b.p[at / 8] = (char)(b.p[at / 8] ^ (1 << at % 8));
 	}
 	buf_free(&b);
-	static const char *const bad[] = {"",
-					  "hone marks 2\nend\n",
-					  "hone marks 1\nunclean -1\nend\n",
-					  "hone marks 1\nunclean 99999999999999\nend\n",
-					  "hone marks 1\nmodel 00 1 0\nend\n",
-					  "hone marks 1\nmodel 00000000000000000000000000000001 2 0\nend\n",
-					  "hone marks 1\nmodel 00000000000000000000000000000001 1 nan\nend\n",
-					  "hone marks 1\nmodel 00000000000000000000000000000001 1 7\nend\n",
-					  "hone marks 1\nend\nmore\n"};
+	static const char *const bad[] = {
+	    "",
+	    "hone marks 2\nend\n",
+	    "hone marks 1\nunclean -1\nend\n",
+	    "hone marks 1\nunclean 99999999999999\nend\n",
+	    "hone marks 1\nmodel 00 1 0 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 -1\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 2 0 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 nan 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 7 0\nend\n",
+	    "hone marks 1\nend\nmore\n"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		CHECK(marks_parse(bad[i], &back) == E_CORRUPT);
 }
@@ -339,7 +342,7 @@ TEST(too_many_marks_are_refused)
 	struct buf b = {0};
 	buf_puts(&b, "hone marks 1\n");
 	for (int i = 0; i <= HONED_MODELS; i++)
-		buf_printf(&b, "model %032d 1 0\n", i);
+		buf_printf(&b, "model %032d 1 0 0\n", i);
 	buf_puts(&b, "end\n");
 	CHECK_FAILS(marks_parse(buf_str(&b), &back), E_CORRUPT, "line of marks");
 	buf_free(&b);
