@@ -75,12 +75,13 @@ static int spend(struct tune *t, int (*step)(struct tune *))
 	return rc;
 }
 
-/* A task whose builds do not fit in what is left is done; other tasks' may. */
+/* A task whose builds do not fit in what is left is left alone; other tasks' may. To another box it promises
+ * what it did. */
 static int go_on(struct tune *t, int rc)
 {
 	if (rc != E_STOPPED || box_over(t->box))
 		return rc;
-	t->done = true;
+	t->late = true;
 	return E_OK;
 }
 
@@ -111,7 +112,7 @@ static struct tune *leave(struct window *w, int i)
 
 static bool waits(const struct tune *t)
 {
-	return !t->done && !t->met;
+	return !t->done && !t->late && !t->met;
 }
 
 /* The step of each task in order that has not met its default, but for what is built earlier than what comes
@@ -191,7 +192,7 @@ static int run_slices(struct run *x)
 		double most = 0, all_ns = network_ns(x);
 		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
-			double p = tune_promise(&x->tune[i]);
+			double p = x->tune[i].late ? 0 : tune_promise(&x->tune[i]);
 			if (p <= x->box.job->least || (x->box.job->quick && dried_up(&x->tune[i], all_ns)))
 				continue;
 			if (comes_before(&x->tune[i], p, next, most)) {

@@ -49,6 +49,7 @@ struct tune {
 	double saved;     /* by the last slice, as a share of the task's time */
 	int fruitless;    /* slices in a row that brought next to nothing */
 	bool dense;       /* limited by arithmetic, not by memory */
+	bool late;        /* what it would build does not fit in the box any more */
 	bool done;        /* at its roofline, nothing left to propose, or cannot be tuned */
 };
 
