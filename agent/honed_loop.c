@@ -108,8 +108,8 @@ static void on_worked(uv_work_t *w, int status)
 	l->working = false;
 	store_end(l->store);
 	while (store_told(l->store, &d)) {
-		if (d.rc < 0)
-			log_error("honed: cache %s: %s", l->cache, d.text);
+		if (d.rc < 0 && !d.ticket)
+			log_error("honed: %s", d.text);
 		if (d.ticket)
 			loop_tell(l, &(struct honed_event){.kind = HE_STORED,
 							   .ticket = d.ticket,

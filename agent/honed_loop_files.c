@@ -44,13 +44,12 @@ static void look_at(struct loop *l, int i)
 	const struct conf_model *m = &l->conf->model[i];
 	struct stat st;
 	l->model[i] = (struct honed_model){0};
-	int err = stat(m->path, &st) < 0 ? errno : 0;
-	if (!err && !S_ISREG(st.st_mode))
-		err = EISDIR;
-	if (!err && access(m->path, R_OK) < 0)
-		err = errno;
-	if (err) {
-		snprintf(l->refused[i], sizeof l->refused[i], "%.100s: %s", m->path, strerror(err));
+	const char *why = stat(m->path, &st) < 0      ? strerror(errno)
+			  : !S_ISREG(st.st_mode)      ? "it is no file"
+			  : access(m->path, R_OK) < 0 ? strerror(errno)
+						      : NULL;
+	if (why) {
+		snprintf(l->refused[i], sizeof l->refused[i], "%.100s: %s", m->path, why);
 		l->model[i].refused = l->refused[i];
 	} else {
 		l->model[i].key = model_key(l, m, &st);
