@@ -264,14 +264,16 @@ static double of_a_slice(const struct honed *h, const struct job *j, double prom
 	return promise < 1 ? promise : 1;
 }
 
-static void take(struct model *m, const struct request *done)
+/* kept: what it found is durable. */
+static void take(struct model *m, const struct request *done, bool kept)
 {
 	if (m->before_ms <= 0)
 		m->before_ms = done->before_ms;
 	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
 	m->now_ms = done->now_ms > 0 ? done->now_ms : m->now_ms;
 	m->missing = done->missing;
-	m->boxed = !m->missing || !promises(m);
+	if (kept)
+		m->boxed = !m->missing || !promises(m);
 	m->bare = !m->boxed;
 	m->fails = 0;
 	m->pause_until_ns = m->pause_step_ns = 0;
@@ -281,9 +283,9 @@ static void take(struct model *m, const struct request *done)
 void model_served(struct honed *h, int i, const struct job *j, const struct request *done)
 {
 	struct model *m = &h->model[i];
-	bool won = has_won(m, done);
-	m->promise = of_a_slice(h, j, done->promise);
-	take(m, done);
+	bool won = has_won(m, done), kept = !h->store_error[0];
+	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
+	take(m, done, kept);
 	if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
 	else if (j->rested_ns < j->budget_ns / 10)

@@ -289,6 +289,26 @@ TEST(a_full_flash_fails_the_commit_and_waits)
 	board_free(b);
 }
 
+/* Its kernels are in memory alone: neither the marks nor the status say that it has them. */
+TEST(a_model_is_not_served_by_what_full_flash_did_not_take)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":5}");
+	board_event(b, (struct honed_event){
+			   .kind = HE_STORED, .ticket = 1, .rc = E_IO, .text = "no space left on device"});
+	board_done(b, 1, 6, 5, 0, 0);
+	CHECK(!b->marks.n || !b->marks.model[0].boxed);
+	CHECK(strstr(board_status(b), "\"verdict\":\"waits to tune: no space left on device\""));
+	board_run(b, 61 * NS_PER_S);
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_run(b, LONG_SETTLED);
+	CHECK(board_says(b, "start 2"));
+	board_started(b, 2);
+	board_done(b, 2, 6, 5, 0, 0);
+	CHECK(b->marks.n == 1 && b->marks.model[0].boxed);
+	board_free(b);
+}
+
 TEST(a_day_has_so_many_writes)
 {
 	struct board *b = tuning(1);
