@@ -58,7 +58,7 @@ static int confine(struct runner *r)
 	static struct sandbox_cage *cage; /* until the process ends */
 	const char *word = getenv("HONE_SANDBOX");
 	if (word && strcmp(word, "off") == 0) {
-		log_more("not confined: HONE_SANDBOX=off");
+		log_info("hone-worker is not confined: HONE_SANDBOX=off");
 		return E_OK;
 	}
 	int rc = sandbox_cage_make(&cage);
