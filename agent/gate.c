@@ -266,9 +266,12 @@ static int64_t within(int64_t v, int64_t least, int64_t most)
 	return v < least ? least : v > most ? most : v;
 }
 
+/* Well for less than it takes to open is no new reason: a load that comes and goes for hours is not looked at
+ * each second of them. */
 static void shut_for(struct gate *g, int64_t now_ns, enum gate_why why)
 {
-	if (g->open || why != g->why)
+	bool same = why == g->why || why == GATE_SETTLING || g->why == GATE_SETTLING;
+	if (g->open || !g->looked || !same)
 		g->why_since_ns = now_ns;
 	g->open = false;
 	g->why = why;

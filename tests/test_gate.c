@@ -436,6 +436,20 @@ TEST(looks_less_often_the_longer_it_lasts)
 	CHECK(said.again_ns == S);
 }
 
+TEST(looks_seldom_at_what_comes_and_goes)
+{
+	begin_open(NULL);
+	int looks = 0;
+	for (int64_t from = now; now - from < 3600 * S; looks++) {
+		v.headroom_mc = (now - from) / (3 * S) % 2 ? 40000 : 0;
+		CHECK(later(said.again_ns) != GATE_OPEN);
+	}
+	printf("%d looks in an hour\n", looks);
+	CHECK(looks < 600);
+	v.headroom_mc = 40000;
+	CHECK(until_open() <= 70 * S);
+}
+
 TEST(of_two_reasons_the_first_is_said)
 {
 	begin_open(NULL);
