@@ -429,6 +429,24 @@ static void tell_spent(const struct tune_spent *s)
 		 (double)j->ahead_ns / 1e6, (double)j->state_bytes / 1e6);
 }
 
+/* One that is let go of while it starts is not broken. */
+static int open_worker(struct session *s)
+{
+	const char *taint = NULL;
+	for (int turn = 0; turn < TAINTED_TRIES; turn++) {
+		int rc = leash_lease(s->leash, LEASE_COMPUTE, s->end_ns);
+		if (rc < 0)
+			return rc;
+		int did = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
+		rc = leash_release(s->leash, &taint);
+		if (did >= 0 && rc >= 0)
+			return runner_worker_builders(s->runner, s->o->builders);
+		if (rc < 0 || !taint || (did != E_CHILD && did != E_TIMEOUT))
+			return did < 0 ? did : rc;
+	}
+	return fail(E_STOPPED, "no worker could start: %s", taint);
+}
+
 /* Everything up to the job's end. *now_ns: until when the report knows where the time went. */
 static int find_kernels(struct session *s, int64_t *now_ns)
 {
@@ -441,9 +459,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = mark(s, tune_measure_before(s), "it has run as it is");
 	spend(s, &spent->network_ns, now_ns);
 	if (rc >= 0)
-		rc = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
-	if (rc >= 0)
-		rc = runner_worker_builders(s->runner, s->o->builders);
+		rc = open_worker(s);
 	if (rc >= 0)
 		rc = runner_leashed(s->runner, s->leash, &s->runner);
 	if (rc >= 0 && (s->o->careful || dev_find("cpu")->risky))

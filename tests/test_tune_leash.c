@@ -163,6 +163,53 @@ TEST(a_box_outlives_honed)
 	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1 --cache %s", steering(), folder);
 }
 
+/* Of workers behind a socket the first is let go of while it starts. */
+static int listener;
+
+static void *let_in(void *ctx)
+{
+	bool first = true;
+	char byte;
+	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; first = false) {
+		if (first)
+			fake_say(&fake, "{\"event\":\"yield\"}\n");
+		if (first)
+			while (read(fd, &byte, 1) > 0)
+				;
+		if (first)
+			fake_say(&fake, "{\"event\":\"go on\"}\n");
+		else if (fork() == 0 && dup2(fd, 0) == 0 && dup2(fd, 1) == 1)
+			execl(worker(), worker(), "--serve", (char *)NULL);
+		close(fd);
+	}
+	return ctx;
+}
+
+TEST(a_worker_that_has_to_leave_at_its_start)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	pthread_t thread;
+	steering();
+	begin("leaves");
+	snprintf(a.sun_path, sizeof a.sun_path, "/tmp/hone-worker-%d.sock", (int)getpid());
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	REQUIRE(bind(listener, (struct sockaddr *)&a, sizeof a) == 0 && listen(listener, 8) == 0 &&
+		pthread_create(&thread, NULL, let_in, NULL) == 0);
+	setenv("HONE_WORKER_SOCKET", a.sun_path, 1);
+	CHECK_RUN(0, "tune --json %s --budget 3s --threads 1", steering());
+	json_t *j = parse_out();
+	CHECK(number(j, "kept") > 0 && number(j, "after_ms") > 0);
+	json_decref(j);
+	unsetenv("HONE_WORKER_SOCKET");
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(listener);
+	unlink(a.sun_path);
+	end();
+}
+
 TEST(kept_to_cpus)
 {
 	CHECK_RUN(2, "tune %s --cpus 0-", steering());
