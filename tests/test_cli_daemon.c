@@ -430,6 +430,10 @@ TEST(a_bug_report_holds_no_secrets)
 	CHECK_OK(file_mkdirs(in_dir("board/proc/self"), 0755));
 	CHECK_OK(file_write(in_dir("board/etc/hone/honed.conf"), conf, strlen(conf)));
 	CHECK_OK(file_write(in_dir("board/etc/hone/honed.conf.d/a.conf"), "[limits]\njobs = 99\n", 19));
+	static const char hidden[] =
+	    "\xef\xbb\xbf [sync]\ncert = MII\n  goes-on-hunter2\n; was hunter2\n-x = 1\n"
+	    "pin2 = 1234\n";
+	CHECK_OK(file_write(in_dir("board/etc/hone/honed.conf.d/b.conf"), hidden, strlen(hidden)));
 	static const char table[] =
 	    "1 1 0:1 / / rw,noatime - ext4 /dev/secret rw\n2 1 0:2 / /far rw - nfs nas:/x rw\n";
 	CHECK_OK(file_write(in_dir("board/proc/self/mountinfo"), table, strlen(table)));

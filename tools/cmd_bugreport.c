@@ -101,14 +101,29 @@ static void vitals(struct report *r, struct buf *out)
 		buf_printf(out, "battery %d %%%s\n", v.battery_pct, v.discharging ? ", discharging" : "");
 }
 
-static void put_file(struct report *r, const char *path, struct buf *out)
+/* Of [sync] the keys alone: no value, no line that goes on with one, no comment. As honed reads it, a section
+ * may stand behind blanks, the first one behind a byte order mark. */
+static void put_conf(struct report *r, const char *path, struct buf *out)
 {
 	struct blob b;
+	bool sync = false;
 	buf_printf(out, "-- %s\n", path);
-	if (file_read(&r->arena, on_board(r, path), FILE_BYTES, &b) < 0)
+	if (file_read(&r->arena, on_board(r, path), FILE_BYTES, &b) < 0) {
 		buf_printf(out, "%s\n", err_text());
-	else
-		buf_printf(out, "%s\n", (const char *)b.p);
+		return;
+	}
+	char *text = arena_strdup(&r->arena, b.p), *rest = NULL;
+	text += strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		const char *p = line + strspn(line, " \t\r\v\f");
+		sync = *p == '[' ? !strncmp(p, "[sync]", 6) : sync;
+		if (!sync || *p == '[')
+			buf_printf(out, "%s\n", line);
+		else if (p == line && strpbrk(line, "=:") && !strchr("#;", *line))
+			buf_printf(out, "%.*s= (left out)\n", (int)strcspn(line, "=:"), line);
+		else if (*p)
+			buf_puts(out, "(left out)\n");
+	}
 }
 
 /* Without what the fleet's part may keep to itself. */
@@ -116,21 +131,13 @@ static void configuration(struct report *r, struct buf *out)
 {
 	struct conf c;
 	struct dirent **e;
-	struct buf text = {0};
-	put_file(r, CONF_FILE, &text);
+	put_conf(r, CONF_FILE, out);
 	int n = scandir(on_board(r, CONF_FILE ".d"), &e, NULL, alphasort);
 	for (int i = 0; i < n; free(e[i++]))
 		if (e[i]->d_name[0] != '.')
-			put_file(r, arena_printf(&r->arena, CONF_FILE ".d/%s", e[i]->d_name), &text);
+			put_conf(r, arena_printf(&r->arena, CONF_FILE ".d/%s", e[i]->d_name), out);
 	if (n >= 0)
 		free(e);
-	bool sync = false;
-	for (char *line = strtok(text.p, "\n"); line; line = strtok(NULL, "\n")) {
-		sync = *line == '[' || *line == '-' ? !strncmp(line, "[sync]", 6) : sync;
-		buf_printf(out, "%.*s%s\n", sync ? (int)strcspn(line, "=:") : (int)strlen(line), line,
-			   sync && strpbrk(line, "=:") ? "= (left out)" : "");
-	}
-	buf_free(&text);
 	buf_printf(out, "-- %s\n",
 		   conf_read(on_board(r, CONF_FILE), &r->arena, &c) < 0 ? err_text() : "it can be read");
 }
