@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum what { DO_PUT, DO_FORGET, DO_COMMIT, DO_REST };
 
@@ -167,6 +168,16 @@ bool store_told(struct store *s, struct stored *out)
 	return true;
 }
 
+/* Not in a folder of our own instead, which nobody else reads. */
+static int refuse_other(struct store *s)
+{
+	if (!strcmp(cache_dir(s->cache), s->dir))
+		return E_OK;
+	cache_close(s->cache);
+	return fail(E_IO, "cache %s: user %u may not write it: chown or mount it so, or name another folder",
+		    s->dir, (unsigned)geteuid());
+}
+
 static int open_cache(struct store *s)
 {
 	struct cache_state state;
@@ -175,6 +186,8 @@ static int open_cache(struct store *s)
 	struct cache_options o = {.cap_bytes = s->cap_bytes, .lock_fd = s->lock_fd};
 	s->lock_fd = -1;
 	int rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, 0, &o);
+	if (rc >= 0)
+		rc = refuse_other(s);
 	if (rc < 0) {
 		s->cache = NULL;
 		return rc;

@@ -23,7 +23,7 @@ struct stored {                        /* of a commit */
 	char text[512]; /* rc < 0: why */
 };
 
-/* dir is made by the first work; nothing is read or locked before. */
+/* dir is made by the first work; nothing is read or locked before. Where it may not be written, commits fail. */
 int store_open(const char *dir, int64_t cap_bytes, struct store **out) MUST_CHECK;
 /* Works off what waits, and lets the cache go. No work may be under way. */
 void store_close(struct store *s);

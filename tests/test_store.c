@@ -3,6 +3,9 @@
 #include "tests/cache_dir.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void *work(void *s)
 {
@@ -47,6 +50,41 @@ static int count(void)
 	cache_state(c, &st);
 	cache_close(c);
 	return st.count[CACHE_REC];
+}
+
+static int write_elsewhere(const char *cache)
+{
+	struct store *s;
+	if (!geteuid() && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
+		return 2;
+	if (store_open(cache, 0, &s) < 0)
+		return 3;
+	put(s, 1);
+	store_keep(s, 7);
+	work_off(s);
+	struct stored d = next(s);
+	bool good = d.rc == E_IO && strstr(d.text, "may not write it");
+	store_close(s);
+	return good && access(getenv("HOME"), F_OK) == 0 ? 0 : 1;
+}
+
+/* What a user's own program may do, write above a cache that is not its own, is no use here. */
+TEST(a_cache_of_somebody_else_is_refused)
+{
+	char cache[PATH_MAX], home[PATH_MAX];
+	int how = 0;
+	const char *top = fresh_dir();
+	snprintf(cache, sizeof cache, "%s/cache", top);
+	snprintf(home, sizeof home, "%s/home", top);
+	REQUIRE(chmod(top, 0755) == 0 && mkdir(cache, 0555) == 0 && mkdir(home, 0777) == 0);
+	REQUIRE(chmod(home, 0777) == 0);
+	setenv("HOME", home, 1);
+	unsetenv("XDG_CACHE_HOME");
+	pid_t pid = fork();
+	if (!pid)
+		_exit(write_elsewhere(cache));
+	CHECK(waitpid(pid, &how, 0) == pid && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+	remove_dir();
 }
 
 TEST(what_is_committed_is_durable)
