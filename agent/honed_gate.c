@@ -108,9 +108,12 @@ static int of_user(const struct honed *h, uid_t uid)
 	return n;
 }
 
+/* The last places are root's and ours: what the robot's own services say is heard however many others speak.
+ */
 static struct inhibit *inhibit_new(struct honed *h, uid_t uid, int64_t until_ns)
 {
-	struct inhibit *i = h->ninhibits < INHIBITS ? calloc(1, sizeof *i) : NULL;
+	int most = INHIBITS - (uid != 0 && uid != h->o.uid) * INHIBITS_OF_USER;
+	struct inhibit *i = h->ninhibits < most ? calloc(1, sizeof *i) : NULL;
 	if (!i)
 		return NULL;
 	i->uid = uid;
@@ -127,7 +130,8 @@ int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const c
 	int64_t until_ns = ms > 0 ? h->now_ns + ms * NS_PER_MS : NEVER;
 	struct inhibit *i = inhibit_new(h, uid, until_ns);
 	if (!i)
-		return fail(E_BUSY, "inhibit: there are %d of them already; hone resume lifts one", INHIBITS);
+		return fail(E_BUSY, "inhibit: there are %d of them already; hone resume lifts one",
+			    h->ninhibits);
 	snprintf(i->name, sizeof i->name, "%u-%u-%lld", (unsigned)uid, ++h->inhibit_number,
 		 until_ns == NEVER ? 0LL : (long long)until_ns);
 	snprintf(i->why, sizeof i->why, "%.200s (user %u)", why, (unsigned)uid);
@@ -171,7 +175,7 @@ void gate_kept(struct honed *h, const struct honed_event *e)
 	unsigned uid, number;
 	long long until;
 	char again[64];
-	if (!e->name || sscanf(e->name, "%9u-%9u-%18lld", &uid, &number, &until) != 3 || until < 0)
+	if (!e->name || sscanf(e->name, "%10u-%9u-%18lld", &uid, &number, &until) != 3 || until < 0)
 		return;
 	snprintf(again, sizeof again, "%u-%u-%lld", uid, number, until);
 	if (strcmp(again, e->name) || of_user(h, (uid_t)uid) >= INHIBITS_OF_USER)

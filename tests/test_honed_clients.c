@@ -262,6 +262,9 @@ TEST(inhibits_are_bounded)
 		for (int i = 0; i < INHIBITS_OF_USER; i++)
 			board_ask(b, 10 + u, "{\"op\":\"inhibit\",\"id\":1,\"why\":\"arm\"}");
 	}
+	CHECK(b->sums[HA_INHIBIT] == INHIBITS - INHIBITS_OF_USER);
+	for (int i = 0; i < INHIBITS_OF_USER; i++)
+		board_ask(b, 1, "{\"op\":\"inhibit\",\"id\":1,\"why\":\"docking\"}");
 	CHECK(b->sums[HA_INHIBIT] == INHIBITS);
 	board_ask(b, 1, "{\"op\":\"resume\",\"id\":7}"); /* root's: all */
 	CHECK(board_says(b, "{\"id\":7,\"ok\":true,\"resumed\":32"));
@@ -279,6 +282,9 @@ TEST(inhibits_outlive_a_restart_but_not_strange_names)
 	for (size_t i = 0; i < sizeof strange / sizeof *strange; i++)
 		board_event(b, (struct honed_event){.kind = HE_KEPT, .name = strange[i], .text = "no"});
 	CHECK(strstr(board_status(b), "\"inhibits\":[]"));
+	board_event(b, (struct honed_event){
+			   .kind = HE_KEPT, .name = "4294901760-3-110000000000", .text = "a mapped user"});
+	CHECK(strstr(board_status(b), "a mapped user"));
 	board_event(b, (struct honed_event){.kind = HE_KEPT, .name = "1000-4-130000000000", .text = "arm"});
 	board_event(b, (struct honed_event){.kind = HE_START, .nmodels = 1, .model = b->file});
 	board_run(b, 29 * NS_PER_S);

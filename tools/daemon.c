@@ -82,7 +82,7 @@ static void parse_name(const char *name, struct inhibit *out)
 	long long until;
 	char again[INHIBIT_NAME] = "";
 	out->left_s = INFINITY;
-	if (sscanf(name, "%9u-%9u-%18lld", &uid, &number, &until) == 3)
+	if (sscanf(name, "%10u-%9u-%18lld", &uid, &number, &until) == 3)
 		snprintf(again, sizeof again, "%u-%u-%lld", uid, number, until);
 	if (strcmp(again, name))
 		return;
