@@ -48,10 +48,11 @@ static void rest(struct leash *l)
 static void on_event(void *ctx, const char *event)
 {
 	struct leash *l = ctx;
-	bool gone = !event, ends = gone ? l->child && !atomic_load(&l->closing) : !strcmp(event, "stop");
+	bool gone = !event, stops = event && !strcmp(event, "stop");
+	bool ends = gone ? l->child && !atomic_load(&l->closing) : stops;
 	if (event && !strcmp(event, "yield"))
 		rest(l);
-	else
+	else if (gone || stops || !strcmp(event, "go on"))
 		child_rest_all(false); /* who is told to stop has things to save */
 	if (ends && l->stop)
 		*l->stop = 1;
