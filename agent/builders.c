@@ -298,7 +298,9 @@ static int patience_ms(struct builders *b, int64_t deadline_ns)
 int builders_wait(struct builders *b, int fd, int64_t deadline_ns)
 {
 	for (;;) {
+		int64_t since_ns = clock_now(b->clock);
 		int ms = patience_ms(b, deadline_ns), rc = turn(b, fd, ms);
+		child_waited(clock_now(b->clock) - since_ns);
 		if (rc != 0)
 			return rc < 0 ? rc : E_OK;
 		if (ms == 0)

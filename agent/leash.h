@@ -46,7 +46,8 @@ int leash_commit(struct leash *l) MUST_CHECK; /* durable when it returns good */
 void leash_say(struct leash *l, const struct request *progress_or_done);
 
 /* A runner under a leash: builds hold LEASE_COMPUTE, timings LEASE_MEASURE, or LEASE_QUIET where TIME_QUIET
- * says so. Times that were tainted, and builds that failed meanwhile, are thrown away and done again, with
+ * says so. Times that were tainted, builds that failed meanwhile, and what took too long as this process
+ * stood still (SIGSTOP, whoever sent it) are thrown away and done again, with
  * pauses that double (1 s at most) until the deadline: E_TIMEOUT; TAINTED_TRIES in a row: E_STOPPED. Never a
  * candidate's fault. Deadlines are on the leash's clock. Closes inner. */
 enum { TAINTED_TRIES = 100 };

@@ -4,6 +4,7 @@
  * they are wanted, and the caller does not notice. */
 #include "agent/leash.h"
 
+#include "platform/child.h"
 #include "platform/log.h"
 
 #include <stdio.h>
@@ -129,9 +130,13 @@ static int try_once(struct leashed *w, struct call *c, const char **taint)
 	int rc = leash_lease(w->leash, c->kind, c->deadline_ns);
 	if (rc < 0)
 		return rc;
+	int64_t start_ns = clock_now(w->base.clock), stood_ns = child_stood_ns();
 	int did = c->fn(w, c);
 	rc = leash_release(w->leash, taint);
-	bool early = did == E_TIMEOUT && clock_now(w->base.clock) < c->deadline_ns; /* a worker that rested */
+	int64_t now_ns = clock_now(w->base.clock);
+	bool early = did == E_TIMEOUT && now_ns < c->deadline_ns; /* a worker that rested */
+	if (!*taint && early && child_stood_ns() - stood_ns > (now_ns - start_ns) / 2)
+		*taint = "this process stood still meanwhile";
 	if (*taint && (did == E_CHILD || early)) {
 		lose_all(w);
 		return 0;

@@ -219,6 +219,19 @@ static int poll_slice(int fd, short events, int64_t left_ns)
 	return n > 0;
 }
 
+static _Atomic int64_t stood_ns;
+
+void child_waited(int64_t ns)
+{
+	if (ns > PATIENCE_SLICE_NS + PATIENCE_LATE_NS)
+		atomic_fetch_add(&stood_ns, ns);
+}
+
+int64_t child_stood_ns(void)
+{
+	return atomic_load(&stood_ns);
+}
+
 static int wait_ready(int fd, short events, struct clock *clock, int64_t deadline_ns)
 {
 	int64_t now_ns = clock_now(clock);
@@ -231,8 +244,10 @@ static int wait_ready(int fd, short events, struct clock *clock, int64_t deadlin
 		if (left_ns <= 0 && !more)
 			return fail(E_TIMEOUT, "no %s before the deadline",
 				    events == POLLIN ? "answer" : "reader");
+		int64_t since_ns = now_ns;
 		rc = poll_slice(fd, events, left_ns > 0 ? left_ns : PATIENCE_SLICE_NS);
 		now_ns = clock_now(clock);
+		child_waited(now_ns - since_ns);
 	}
 	return rc < 0 ? rc : E_OK;
 }

@@ -36,6 +36,9 @@ int child_stop(struct child *c, int64_t grace_ns);
 /* SIGSTOP for all children there are and those that are started until SIGCONT lets them go on; streams are shut down:
  * who serves one has to end by that. Of any thread. */
 void child_rest_all(bool rest);
+/* A wait of at most PATIENCE_SLICE_NS took so long; all those by now that took much longer: this process stood still. */
+void child_waited(int64_t ns);
+int64_t child_stood_ns(void);
 /* All rest, or the stream was shut down by that: that there is no answer is not the other side's fault. */
 bool child_let_go(const struct child *c);
 /* There are streams, to processes that signals of ours do not reach. */

@@ -290,8 +290,9 @@ struct odd_runner {
 	int builds, times, codes, drops, next, births;
 	enum meas_status fails; /* the next `failing` builds, MEAS_OK: none */
 	int failing;
-	int dying; /* calls from now on: the last of them loses the worker; 0: none */
-	int how;   /* it says so: E_CHILD, or E_TIMEOUT; 0: E_CHILD */
+	int dying;  /* calls from now on: the last of them loses the worker; 0: none */
+	int how;    /* it says so: E_CHILD, or E_TIMEOUT; 0: E_CHILD */
+	bool stops; /* this process, while it builds */
 	bool closed;
 };
 
@@ -311,6 +312,8 @@ static int odd_build(struct runner *r, const char *task, const char *cand, int64
 	o->builds++;
 	*handle = -1;
 	*m = (struct meas){.status = o->failing > 0 ? o->fails : MEAS_OK};
+	if (o->stops)
+		child_waited(NS_PER_S);
 	if (died(o))
 		return fail(o->how ? o->how : E_CHILD, "the worker is gone");
 	if (o->failing-- <= 0)
@@ -459,7 +462,11 @@ TEST(kernels_outlive_a_worker_that_was_let_go)
 	odd.dying = 1;
 	odd.how = E_TIMEOUT; /* it rested for longer than it may be silent */
 	CHECK(build(r, "c", m) >= 0 && odd.births == 4);
+	odd.dying = 1;
+	odd.stops = true; /* it stood still for as long, and honed does not know */
+	CHECK(build(r, "d", m) >= 0 && odd.births == 5);
 	odd.how = 0;
+	odd.stops = false;
 	odd.dying = 1; /* and one that died of itself is dead */
 	CHECK_FAILS(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m), E_CHILD, "gone");
 	CHECK_FAILS(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m), E_CHILD, "lost");
