@@ -513,11 +513,13 @@ static int64_t due_hung(const struct job *j)
 	return j->heard_ns + HONED_HANG_NS;
 }
 
+/* Who stood still for another's lease at its end has not heard that yet. */
 static int64_t due_over(const struct job *j)
 {
-	return j->ours && job_lives(j) && !j->rest && !j->kill_ns
-		   ? j->started_ns + j->budget_ns + j->rested_ns + OVER_NS
-		   : NEVER;
+	int64_t end_ns = j->started_ns + j->budget_ns + j->rested_ns;
+	if (!j->ours || !job_lives(j) || j->rest || j->kill_ns || j->hushed)
+		return NEVER;
+	return (end_ns > j->unhushed_ns ? end_ns : j->unhushed_ns) + OVER_NS;
 }
 
 /* From here on it uses no processor: others may have its lease. */

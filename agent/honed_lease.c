@@ -80,7 +80,7 @@ static void hush(struct honed *h)
 		bool was = j->hushed;
 		j->hushed = can_hush(j) && excluded(h, j);
 		if (was && !j->hushed)
-			j->heard_ns = h->now_ns;
+			j->heard_ns = j->unhushed_ns = h->now_ns;
 		job_settle(h, j);
 	}
 }

@@ -96,6 +96,7 @@ struct job {
 	enum lease held, wants;
 	bool stops;                /* as it said: a SIGSTOP stops all of it */
 	bool hushed;               /* for somebody else's exclusive lease */
+	int64_t unhushed_ns;       /* when that last ended */
 	bool stopped;              /* by SIGSTOP */
 	bool pass;                 /* was passed over by an exclusive lease: goes before the next */
 	int64_t held_ns, wants_ns; /* since */

@@ -117,6 +117,33 @@ TEST(told_to_stop_it_goes_on_and_saves)
 	board_free(b);
 }
 
+/* Its box ends while it stands still for a lease that somebody holds for long: it cannot know, and is not
+ * blamed. */
+TEST(who_stands_still_is_not_over_its_budget)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	board_start(b);
+	board_run(b, 13 * NS_PER_S);
+	board_started(b, 1);
+	lease(b, 1, "compute", true);
+	board_event(b,
+		    (struct honed_event){.kind = HE_CLIENT, .client = 7, .peer = {.pid = 70, .owner = true}});
+	board_ask(b, 7, "{\"op\":\"job\",\"id\":1,\"model\":\"/m/else\",\"threads\":1,\"pid\":70}");
+	board_ask(b, 7, "{\"op\":\"lease\",\"id\":2,\"kind\":\"quiet\"}");
+	CHECK(board_says(b, "signal 1 19"));
+	board_read(b);
+	for (int s = 0; s < 60; s++) {
+		board_ask(b, 7, "{\"op\":\"progress\",\"trials\":3}");
+		board_run(b, NS_PER_S);
+	}
+	CHECK(!board_says(b, "\"event\":\"stop\""));
+	board_ask(b, 7, "{\"op\":\"release\",\"id\":3}");
+	CHECK(board_says(b, "signal 1 18"));
+	board_done(b, 1, 6, 5, 0, 0.1);
+	CHECK(!strstr(board_status(b), "\"failed\""));
+	board_free(b);
+}
+
 TEST(who_rests_meanwhile_stays_stopped)
 {
 	struct board *b = two_jobs(1);
