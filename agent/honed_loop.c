@@ -255,9 +255,9 @@ static void act(void *ctx, const struct honed_action *a)
 
 static int64_t next_ns(const struct loop *l)
 {
-	const int64_t at[] = {honed_wakeup(l->h), l->ping_ns, l->metrics_changed ? l->metrics_ns : NEVER,
-			      l->models_ns,       l->rest_ns, l->accept_ns,
-			      loop_jobs_wakeup(l)};
+	const int64_t at[] = {honed_wakeup(l->h),  l->ping_ns,    l->metrics_changed ? l->metrics_ns : NEVER,
+			      l->models_ns,        l->rest_ns,    l->accept_ns,
+			      loop_jobs_wakeup(l), l->inhibits_ns};
 	int64_t next = NEVER;
 	for (size_t i = 0; i < sizeof at / sizeof *at; i++)
 		next = at[i] < next ? at[i] : next;
@@ -313,6 +313,8 @@ static void on_timer(uv_timer_t *t)
 					 .kind = HE_MODELS, .nmodels = l->conf->nmodels, .model = l->model});
 		}
 	}
+	if (now >= l->inhibits_ns)
+		loop_inhibited(l);
 	if (now >= l->rest_ns)
 		let_store_rest(l);
 	if (now >= l->accept_ns)
@@ -385,7 +387,7 @@ static int open_honed(struct loop *l, const struct marks *marks)
 
 int loop_open(struct loop *l, const struct marks *marks)
 {
-	l->ping_ns = l->models_ns = l->rest_ns = l->accept_ns = NEVER;
+	l->ping_ns = l->models_ns = l->rest_ns = l->accept_ns = l->inhibits_ns = NEVER;
 	l->changes_fd = l->spare_fd = -1;
 	if (l->notify.watchdog_ns)
 		l->ping_ns = loop_now();

@@ -110,8 +110,9 @@ struct loop {
 	char refused[HONED_MODELS][160];
 
 	int nkept;
-	char kept[LOOP_KEPT][64]; /* inhibit files that honed knows of */
-	struct key inhibited;     /* what was told of others */
+	char kept[LOOP_KEPT][64];              /* inhibit files that honed knows of */
+	struct key inhibited;                  /* what was told of others */
+	int64_t inhibits_ns, inhibits_from_ns; /* when to look for them: due (INT64_MAX: not); not before */
 };
 
 /* honed_loop.c. What main filled in of *l: o, notify, conf, cache, id, listen_fd, group. */
@@ -168,5 +169,6 @@ void loop_marks(struct loop *l, const struct marks *m);
 /* honed_loop_watch.c */
 void loop_watch(struct loop *l); /* anew, after the configuration was read */
 void loop_watch_close(struct loop *l);
+void loop_watch_pause(struct loop *l, bool on);
 
 #endif

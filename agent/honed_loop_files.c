@@ -161,7 +161,7 @@ static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1],
 	return *name;
 }
 
-void loop_inhibited(struct loop *l)
+static void look_for_inhibits(struct loop *l)
 {
 	char name[PATH_MAX + NAME_MAX], why[WHY_BYTES] = "", text[512];
 	bool is = foreign(l, "inhibit", name, why) || foreign(l, "inhibit.d", name, why);
@@ -178,6 +178,26 @@ void loop_inhibited(struct loop *l)
 		return;
 	l->inhibited = now;
 	loop_tell(l, &(struct honed_event){.kind = HE_INHIBIT, .text = is ? text : NULL});
+}
+
+/* Anybody may fill inhibit.d, and change it all day: where a look takes long, they take a twentieth of the
+ * time. */
+void loop_inhibited(struct loop *l)
+{
+	int64_t now = loop_now();
+	if (now < l->inhibits_from_ns) {
+		l->inhibits_ns = l->inhibits_from_ns;
+		loop_watch_pause(l, true);
+		loop_arm(l);
+		return;
+	}
+	if (l->inhibits_ns != INT64_MAX)
+		loop_watch_pause(l, false);
+	l->inhibits_ns = INT64_MAX;
+	look_for_inhibits(l);
+	int64_t after = loop_now(), took = after - now;
+	if (took > NS_PER_MS)
+		l->inhibits_from_ns = after + (took < NS_PER_S / 20 ? 20 * took : NS_PER_S);
 }
 
 void loop_inhibit(struct loop *l, const char *name, const char *text)

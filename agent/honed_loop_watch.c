@@ -13,7 +13,8 @@
 #define SETTLE_NS NS_PER_S /* between a change of a model and a look at it */
 enum {
 	FOLDER = IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR,
-	MODEL = IN_CLOSE_WRITE | IN_ATTRIB
+	MODEL = IN_CLOSE_WRITE | IN_ATTRIB,
+	MOST_READS = 256 /* a full queue of the kernel, about */
 };
 
 static const char *last_part(const char *path)
@@ -51,11 +52,15 @@ static void on_change(uv_poll_t *p, int status, int events)
 	_Alignas(struct inotify_event) char text[4096];
 	bool models = false, inhibits = false;
 	(void)status, (void)events;
-	ssize_t n = read(l->changes_fd, text, sizeof text);
-	for (ssize_t at = 0; at < n;) {
-		const struct inotify_event *e = (const void *)(text + at);
-		note(l, e, &models, &inhibits);
-		at += (ssize_t)(sizeof *e + e->len);
+	for (int reads = 0; reads < MOST_READS; reads++) {
+		ssize_t n = read(l->changes_fd, text, sizeof text);
+		if (n <= 0)
+			break;
+		for (ssize_t at = 0; at < n;) {
+			const struct inotify_event *e = (const void *)(text + at);
+			note(l, e, &models, &inhibits);
+			at += (ssize_t)(sizeof *e + e->len);
+		}
 	}
 	if (inhibits)
 		loop_inhibited(l);
@@ -63,6 +68,17 @@ static void on_change(uv_poll_t *p, int status, int events)
 		l->models_ns = loop_now() + SETTLE_NS;
 		loop_arm(l);
 	}
+}
+
+/* What happens meanwhile is heard later, or that too much did. */
+void loop_watch_pause(struct loop *l, bool on)
+{
+	if (l->changes_fd < 0)
+		return;
+	if (on)
+		uv_poll_stop(&l->changes);
+	else
+		uv_poll_start(&l->changes, UV_READABLE, on_change);
 }
 
 /* Watches that nothing needs any more stay until the next start: they cost an event now and then. */
@@ -95,6 +111,8 @@ void loop_watch(struct loop *l)
 		l->changes_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 		if (l->changes_fd < 0 || uv_poll_init(&l->uv, &l->changes, l->changes_fd) < 0) {
 			log_error("honed: files cannot be watched: %s", strerror(errno));
+			loop_watch_close(l);
+			l->changes_fd = -1;
 			return;
 		}
 		l->changes.data = l;

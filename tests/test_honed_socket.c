@@ -369,6 +369,42 @@ TEST(an_inhibit_file_that_is_a_link_tells_nothing)
 	CHECK(unlink(own("run/inhibit.d/x")) == 0);
 }
 
+static double used_s(void)
+{
+	clockid_t clock;
+	struct timespec t = {0};
+	CHECK(clock_getcpuclockid(honed, &clock) == 0 && clock_gettime(clock, &t) == 0);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void touch(const char *name, int i, bool there)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/run/inhibit.d/%s%d", at, name, i);
+	int fd = there ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644) : unlink(path);
+	CHECK(fd >= 0);
+	if (there && fd >= 0)
+		close(fd);
+}
+
+TEST(a_folder_full_of_inhibits_that_changes_all_the_time)
+{
+	enum { MANY = 20000 };
+	(void)!mkdir(own("run/inhibit.d"), 0777);
+	REQUIRE(end_honed(SIGTERM) == 0 && up());
+	double used = used_s(), from = test_now_s(), until = from + 1;
+	for (int i = 0; i < MANY; i++)
+		touch(".", i, true);
+	for (int i = 0; test_now_s() < until || i < 1000; i++) {
+		touch("x", 0, true);
+		touch("x", 0, false);
+	}
+	CHECK(SANITIZED || used_s() - used < 0.3 * (test_now_s() - from));
+	CHECK(served());
+	for (int i = 0; i < MANY; i++)
+		touch(".", i, false);
+}
+
 TEST(ends_when_told)
 {
 	REQUIRE(up());
