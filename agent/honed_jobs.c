@@ -519,7 +519,7 @@ static int64_t due_over(const struct job *j)
 	int64_t end_ns = j->started_ns + j->budget_ns + j->rested_ns;
 	if (!j->ours || !job_lives(j) || j->rest || j->kill_ns || j->hushed)
 		return NEVER;
-	return (end_ns > j->unhushed_ns ? end_ns : j->unhushed_ns) + OVER_NS;
+	return (end_ns > j->hush_ns ? end_ns : j->hush_ns) + OVER_NS;
 }
 
 /* From here on it uses no processor: others may have its lease. */

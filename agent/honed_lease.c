@@ -79,8 +79,12 @@ static void hush(struct honed *h)
 			continue;
 		bool was = j->hushed;
 		j->hushed = can_hush(j) && excluded(h, j);
-		if (was && !j->hushed)
-			j->heard_ns = j->unhushed_ns = h->now_ns;
+		if (was && !j->hushed) {
+			j->stood_ns += h->now_ns - j->hush_ns;
+			j->heard_ns = h->now_ns;
+		}
+		if (was != j->hushed)
+			j->hush_ns = h->now_ns;
 		job_settle(h, j);
 	}
 }

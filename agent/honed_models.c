@@ -288,7 +288,7 @@ void model_served(struct honed *h, int i, const struct job *j, const struct requ
 	take(m, done, kept);
 	if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
-	else if (j->rested_ns < j->budget_ns / 10)
+	else if (j->rested_ns < j->budget_ns / 10 && j->stood_ns < j->budget_ns / 2)
 		rest(h, m);
 	mark(h, m);
 	if (h->o.mode == HONED_BOX)

@@ -96,7 +96,8 @@ struct job {
 	enum lease held, wants;
 	bool stops;                /* as it said: a SIGSTOP stops all of it */
 	bool hushed;               /* for somebody else's exclusive lease */
-	int64_t unhushed_ns;       /* when that last ended */
+	int64_t hush_ns;           /* since when, or until when it was */
+	int64_t stood_ns;          /* in all, until then */
 	bool stopped;              /* by SIGSTOP */
 	bool pass;                 /* was passed over by an exclusive lease: goes before the next */
 	int64_t held_ns, wants_ns; /* since */

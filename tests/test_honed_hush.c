@@ -139,8 +139,10 @@ TEST(who_stands_still_is_not_over_its_budget)
 	CHECK(!board_says(b, "\"event\":\"stop\""));
 	board_ask(b, 7, "{\"op\":\"release\",\"id\":3}");
 	CHECK(board_says(b, "signal 1 18"));
-	board_done(b, 1, 6, 5, 0, 0.1);
+	board_done(b, 1, 6, 6, 2, -1);
 	CHECK(!strstr(board_status(b), "\"failed\""));
+	board_run(b, NS_PER_S); /* nor has its model to rest for what it could not win */
+	CHECK(board_says(b, "start 3"));
 	board_free(b);
 }
 
