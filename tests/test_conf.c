@@ -249,6 +249,17 @@ TEST(the_example_says_every_default)
 	arena_free(&a);
 }
 
+TEST(the_robots_example_holds)
+{
+	struct arena a = {0};
+	struct conf c;
+	CHECK_OK(conf_read("configs/examples/robot.conf", &a, &c));
+	REQUIRE(c.nmodels == 2 && c.ninhibit == 1);
+	CHECK(c.model[0].threads == 2 && c.model[0].priority == 10 && c.model[1].shape);
+	CHECK(c.boot_budget_ns == 30 * NS_PER_S && c.gate.from_minute == 22 * 60);
+	arena_free(&a);
+}
+
 TEST(budget_of_a_kernel_command_line)
 {
 	int64_t ns = -1;
