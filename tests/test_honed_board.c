@@ -2,6 +2,7 @@
 /* honed on this machine, with a script in place of hone: jobs as processes, files that change, the service
  * manager, and what it weighs. */
 #include "tests/honed.h"
+#include "tests/process.h"
 
 #include <ctype.h>
 #include <glob.h>
@@ -82,18 +83,6 @@ static bool says(const char *part)
 	}
 	close(fd);
 	return is;
-}
-
-static char state_of(pid_t pid)
-{
-	char path[64], text[512] = "";
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	const char *p = n > 0 ? strrchr(text, ')') : NULL;
-	return p ? p[2] : '?';
 }
 
 static bool is_dead(pid_t pid)

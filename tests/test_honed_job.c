@@ -6,6 +6,7 @@
 #include "agent/source.h"
 #include "platform/log.h"
 #include "tests/cli.h"
+#include "tests/process.h"
 
 #include <limits.h>
 #include <sys/prctl.h>
@@ -227,15 +228,6 @@ TEST(honed_dies_under_its_own_job)
 	CHECK_RUN(0, "wait --ready --timeout 60s");
 	stop_with_signal(SIGTERM);
 	CHECK_RUN(0, "tune --rigor cached --threads 1 --cache %s %s", at("kept"), steering());
-}
-
-static char state_of(pid_t pid)
-{
-	char path[64], text[256] = "";
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	slurp(path, text, sizeof text);
-	const char *p = strrchr(text, ')');
-	return p ? p[2] : '?';
 }
 
 static pid_t job_pid(void)

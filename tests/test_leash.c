@@ -4,6 +4,7 @@
 #include "platform/child.h"
 #include "tests/boards.h"
 #include "tests/fake_owner.h"
+#include "tests/process.h"
 
 #include <fcntl.h>
 
@@ -139,18 +140,6 @@ TEST(leases_wait)
 	CHECK(stop);
 	leash_close(l);
 	fake_die(&fake);
-}
-
-static char state_of(pid_t pid)
-{
-	char path[64], text[256] = "";
-	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	FILE *f = fopen(path, "r");
-	size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
-	if (f)
-		fclose(f);
-	const char *p = n ? strrchr(text, ')') : NULL;
-	return p ? p[2] : '?';
 }
 
 TEST(a_yield_rests_workers_and_taints)
