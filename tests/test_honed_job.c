@@ -149,6 +149,20 @@ static int whole(void)
 	return n;
 }
 
+/* Kernels of a report that come from the cache, at its end. */
+static int tuned(const json_t *report)
+{
+	size_t i;
+	const json_t *k;
+	int n = 0;
+	json_array_foreach(json_object_get(report, "kernels"), i, k)
+	{
+		const char *after = json_string_value(json_object_get(k, "after"));
+		n += after && strcmp(after, "fallback");
+	}
+	return n;
+}
+
 TEST(a_user_tunes_through_honed)
 {
 	if (!honed_path())
@@ -162,9 +176,15 @@ TEST(a_user_tunes_through_honed)
 	json_t *j = parse_out();
 	CHECK(json_is_null(json_object_get(j, "warning")));
 	CHECK(!strcmp(json_string_value(json_object_get(j, "cache")), at("kept")));
+	int had = tuned(j);
 	json_decref(j);
 	int n = whole();
 	CHECK(n > 0);
+	/* What the box ran at its end is what the cache gives now: nothing was lost on the way. */
+	(void)hone("tune --json --rigor cached --threads 1 %s", steering());
+	j = parse_out();
+	CHECK(had > 0 && tuned(j) == had);
+	json_decref(j);
 	/* On a busy machine some kernel may be missing yet: this one waits for it. */
 	CHECK_RUN(0, "tune --rigor estimate --threads 1 --budget 30s %s", steering());
 	CHECK_RUN(0, "tune --rigor cached --threads 1 %s", steering());
