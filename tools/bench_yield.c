@@ -171,8 +171,8 @@ static int64_t used_by(const char *pid)
 	return sum;
 }
 
-/* Processes of a session: "pid (name) state ppid pgrp session". */
-static bool belongs(const char *pid, pid_t session)
+/* Processes of a group: "pid (name) state ppid pgrp". */
+static bool belongs(const char *pid, pid_t group)
 {
 	char path[64], text[512];
 	int of = 0;
@@ -181,17 +181,17 @@ static bool belongs(const char *pid, pid_t session)
 	const char *p = f && fgets(text, sizeof text, f) ? strrchr(text, ')') : NULL;
 	if (f)
 		fclose(f);
-	return p && sscanf(p + 1, " %*c %*d %*d %d", &of) == 1 && of == session;
+	return p && sscanf(p + 1, " %*c %*d %d", &of) == 1 && of == group;
 }
 
 enum { MOST_OF_JOB = 64 };
 
-static int members(pid_t session, char pid[MOST_OF_JOB][24])
+static int members(pid_t group, char pid[MOST_OF_JOB][24])
 {
 	int n = 0;
 	DIR *d = opendir("/proc");
 	for (struct dirent *e; d && (e = readdir(d)) && n < MOST_OF_JOB;)
-		if (isdigit((unsigned char)e->d_name[0]) && belongs(e->d_name, session))
+		if (isdigit((unsigned char)e->d_name[0]) && belongs(e->d_name, group))
 			snprintf(pid[n++], sizeof *pid, "%.20s", e->d_name);
 	if (d)
 		closedir(d);
