@@ -70,7 +70,7 @@ struct life {
 	struct rng rng;
 	struct conf conf;
 	struct conf_model model[LIFE_MODELS];
-	char name[LIFE_MODELS][8];
+	char name[LIFE_MODELS][16];
 	struct honed_model known[LIFE_MODELS];
 	const char *dir;
 	struct marks marks;
