@@ -68,7 +68,7 @@ TEST(a_box_through_honed)
 		SKIP("no hone-worker");
 	steering();
 	const char *folder = begin("through");
-	CHECK_RUN(0, "tune -v --json %s --budget 3s --threads 1", steering());
+	CHECK_RUN(0, "tune -v --json %s --budget 6s --threads 1", steering());
 	CHECK_SAYS(cli_err, "tuning through honed");
 	json_t *j = parse_out();
 	CHECK(!strcmp(json_string_value(json_object_get(j, "cache")), folder));
