@@ -57,11 +57,11 @@ static inline void act_look(struct life *l, const struct honed_action *a, const 
 {
 	struct vitals v;
 	(void)a, (void)text;
-	board_vitals(&l->board, &v);
+	virtual_board_vitals(&l->board, &v);
 	life_tell(l, (struct honed_event){.kind = HE_VITALS,
 					  .vitals = &v,
 					  .own_ns = (int64_t)(l->board.own_s * 1e9),
-					  .minute = board_minute(&l->board)});
+					  .minute = virtual_board_minute(&l->board)});
 }
 
 static inline void act_start(struct life *l, const struct honed_action *a, const char *text);
@@ -134,7 +134,7 @@ static inline void act_glance(struct life *l, const struct honed_action *a, cons
 {
 	struct vitals v;
 	(void)a, (void)text;
-	board_vitals(&l->board, &v);
+	virtual_board_vitals(&l->board, &v);
 	v.has &= VITAL_THROTTLE | VITAL_CLOCK;
 	life_tell(l, (struct honed_event){.kind = HE_GLANCE, .vitals = &v, .minute = -1});
 }
@@ -280,7 +280,7 @@ static inline void life_pass(struct life *l, int64_t to_ns)
 		      to_ns <= j->yield_ns + HONED_YIELD_NS);
 	}
 	if (dt_ns > 0)
-		board_pass(&l->board, dt_ns, working);
+		virtual_board_pass(&l->board, dt_ns, working);
 	for (int i = 0; i < LIFE_JOBS; i++)
 		l->job[i].spoilt |= throttled != l->board.throttled && (l->board.has & VITAL_THROTTLE);
 }
@@ -323,7 +323,7 @@ static inline void life_step(struct life *l)
 		life_stored(l);
 	if (l->board.next_ns <= l->board.now_ns) {
 		const char *file = l->board.file;
-		board_change(&l->board);
+		virtual_board_change(&l->board);
 		flash.full = l->board.full;
 		if (file != l->board.file)
 			life_tell(l, (struct honed_event){.kind = HE_INHIBIT, .text = l->board.file});
@@ -399,7 +399,7 @@ static inline void life_begin(struct life *l, enum honed_mode mode, int64_t box_
 	life_tell(l, (struct honed_event){.kind = HE_START,
 					  .nmodels = l->conf.nmodels,
 					  .model = l->known,
-					  .minute = board_minute(&l->board)});
+					  .minute = virtual_board_minute(&l->board)});
 }
 
 /* It ends: in good order after HA_LEAVE, or in the midst of it all. */

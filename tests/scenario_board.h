@@ -16,7 +16,7 @@ enum { BOARD_CPUS = 4, BOARD_CLOCK_KHZ = 1500000 };
 #define BOARD_TRIP_C 80.0
 #define BOARD_HEAT_S 40.0 /* time constant */
 
-struct board {
+struct virtual_board {
 	struct rng rng;
 	unsigned has;            /* what it tells: enum vital */
 	int64_t now_ns, next_ns; /* the next change of its own */
@@ -35,14 +35,14 @@ struct board {
 	int changes;
 };
 
-static inline void board_open(struct board *b, uint64_t seed)
+static inline void virtual_board_open(struct virtual_board *b, uint64_t seed)
 {
-	*b = (struct board){.now_ns = NS_PER_S,
-			    .next_ns = 2 * NS_PER_S,
-			    .temp_c = 45,
-			    .ambient_c = 40,
-			    .memory_free = INT64_C(600) << 20,
-			    .battery = 80};
+	*b = (struct virtual_board){.now_ns = NS_PER_S,
+				    .next_ns = 2 * NS_PER_S,
+				    .temp_c = 45,
+				    .ambient_c = 40,
+				    .memory_free = INT64_C(600) << 20,
+				    .battery = 80};
 	rng_seed(&b->rng, seed);
 	b->ambient_c = 25 + 25 * rng_unit(&b->rng);
 	static const unsigned boards[] = {127u, 127u & ~(unsigned)VITAL_PRESSURE, VITAL_LOAD | VITAL_MEMORY,
@@ -50,13 +50,13 @@ static inline void board_open(struct board *b, uint64_t seed)
 	b->has = boards[rng_below(&b->rng, 5)];
 }
 
-static inline double board_pause_s(struct board *b, double mean_s)
+static inline double virtual_board_pause_s(struct virtual_board *b, double mean_s)
 {
 	return -mean_s * log(1 - rng_unit(&b->rng));
 }
 
 /* dt with `jobs` of ours at work. */
-static inline void board_pass(struct board *b, int64_t dt_ns, int jobs)
+static inline void virtual_board_pass(struct virtual_board *b, int64_t dt_ns, int jobs)
 {
 	double dt = (double)dt_ns / 1e9, ours = fmin(jobs, fmax(BOARD_CPUS - b->robot, 0));
 	double to_c = b->ambient_c + 9 * (b->robot + ours);
@@ -70,60 +70,61 @@ static inline void board_pass(struct board *b, int64_t dt_ns, int jobs)
 	b->hot = hot;
 }
 
-static inline void change_robot(struct board *b)
+static inline void change_robot(struct virtual_board *b)
 {
 	b->robot = rng_below(&b->rng, 2) ? 0.1 * rng_unit(&b->rng) : BOARD_CPUS * rng_unit(&b->rng);
 }
 
-static inline void change_heat(struct board *b)
+static inline void change_heat(struct virtual_board *b)
 {
 	b->ambient_c = 25 + 60 * rng_unit(&b->rng) * rng_unit(&b->rng);
 }
 
-static inline void change_voltage(struct board *b)
+static inline void change_voltage(struct virtual_board *b)
 {
 	b->voltage = !b->voltage && rng_below(&b->rng, 3) == 0;
 	b->throttled += b->voltage;
 }
 
-static inline void change_memory(struct board *b)
+static inline void change_memory(struct virtual_board *b)
 {
 	b->memory_free = (int64_t)(rng_below(&b->rng, 4) ? 600 : 10) << 20;
 }
 
-static inline void change_battery(struct board *b)
+static inline void change_battery(struct virtual_board *b)
 {
 	b->discharging = rng_below(&b->rng, 2);
 	b->battery = (int)rng_below(&b->rng, 101);
 }
 
-static inline void change_file(struct board *b)
+static inline void change_file(struct virtual_board *b)
 {
 	b->file = b->file || rng_below(&b->rng, 2) ? NULL : "the arm is moving";
 }
 
-static inline void change_clock(struct board *b)
+static inline void change_clock(struct virtual_board *b)
 {
 	b->shift_minutes += (int)rng_below(&b->rng, 2880) - 1440;
 }
 
-static inline void change_flash(struct board *b)
+static inline void change_flash(struct virtual_board *b)
 {
 	b->full = !b->full && rng_below(&b->rng, 3) == 0;
 }
 
 /* One change of its own. */
-static inline void board_change(struct board *b)
+static inline void virtual_board_change(struct virtual_board *b)
 {
-	static void (*const change[])(struct board * b) = {
+	static void (*const change[])(struct virtual_board * b) = {
 	    change_robot,  change_robot,   change_robot, change_heat,  change_voltage,
 	    change_memory, change_battery, change_file,  change_clock, change_flash};
 	change[rng_below(&b->rng, sizeof change / sizeof *change)](b);
-	b->next_ns = b->now_ns + (int64_t)(board_pause_s(b, rng_below(&b->rng, 10) ? 1 : 60) * 1e9) + 1;
+	b->next_ns =
+	    b->now_ns + (int64_t)(virtual_board_pause_s(b, rng_below(&b->rng, 10) ? 1 : 60) * 1e9) + 1;
 	b->changes++;
 }
 
-static inline void board_vitals(const struct board *b, struct vitals *v)
+static inline void virtual_board_vitals(const struct virtual_board *b, struct vitals *v)
 {
 	bool slow = b->hot || b->voltage;
 	*v = (struct vitals){.has = b->has,
@@ -146,7 +147,7 @@ static inline void board_vitals(const struct board *b, struct vitals *v)
 			     .discharging = b->discharging};
 }
 
-static inline int board_minute(const struct board *b)
+static inline int virtual_board_minute(const struct virtual_board *b)
 {
 	int64_t m = b->now_ns / (60 * NS_PER_S) + b->shift_minutes;
 	return (int)((m % 1440 + 1440) % 1440);

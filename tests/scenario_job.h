@@ -122,7 +122,7 @@ int leash_lease(struct leash *j, enum lease kind, int64_t deadline_ns)
 	j->lease = kind;
 	j->spoilt = false;
 	check_alone(j);
-	board_vitals(&j->life->board, &j->before);
+	virtual_board_vitals(&j->life->board, &j->before);
 	return E_OK;
 }
 
@@ -130,7 +130,7 @@ int leash_release(struct leash *j, const char **taint)
 {
 	struct vitals after;
 	*taint = "it was killed";
-	board_vitals(&j->life->board, &after);
+	virtual_board_vitals(&j->life->board, &after);
 	const char *own = vitals_taint(&j->before, &after);
 	bool counts = j->lease > LEASE_COMPUTE, spoilt = j->spoilt;
 	j->lease = LEASE_NONE; /* what it measured is over */

@@ -66,7 +66,7 @@ struct commit {
 };
 
 struct life {
-	struct board board;
+	struct virtual_board board;
 	struct rng rng;
 	struct conf conf;
 	struct conf_model model[LIFE_MODELS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Findings over staged boards, and `hone doctor`. */
 #include "agent/doctor.h"
-#include "tests/boards.h"
+#include "tests/sysroot.h"
 #include "tests/cli.h"
 
 #include <sys/socket.h>
@@ -12,7 +12,7 @@ static struct arena arena;
 static const struct finding *found;
 static int nfound;
 
-static void examine(const struct board *b, const char *cache)
+static void examine(const struct sysroot *b, const char *cache)
 {
 	struct doctor_options o = {.sysroot = b->root, .cache = cache};
 	arena_reset(&arena);
@@ -46,8 +46,8 @@ static bool is(const char *check, enum finding_kind kind, const char *what, cons
 
 TEST(raspberry_pi)
 {
-	struct board b;
-	board_pi4(&b);
+	struct sysroot b;
+	sysroot_pi4(&b);
 	examine(&b, b.root);
 	CHECK(is("governor", FINDING_NOTE, "ondemand follows the load", "hone never changes clocks"));
 	CHECK(is("clock", FINDING_OK, "", ""));
@@ -64,45 +64,45 @@ TEST(raspberry_pi)
 	CHECK(is("configuration", FINDING_NOTE, "", "honed.conf"));
 	CHECK(is("honed", FINDING_NOTE, "no honed runs", "systemctl"));
 	CHECK(!nth("units", 0) && !nth("worker", 0) && !nth("limits", 0)); /* another root */
-	board_end(&b);
-	board_pi4_psi(&b);
-	board_set(&b, "/sys/class/rtc/rtc0/name", "x\n");
+	sysroot_end(&b);
+	sysroot_pi4_psi(&b);
+	sysroot_set(&b, "/sys/class/rtc/rtc0/name", "x\n");
 	examine(&b, b.root);
 	CHECK(is("pressure", FINDING_OK, "PSI", "") && is("memory-cgroup", FINDING_OK, "", "") &&
 	      is("time", FINDING_OK, "", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(power_and_heat)
 {
-	struct board b;
-	board_pi4(&b);
-	board_set(&b, PI_THROTTLED, "50005\n");
-	board_temp(&b, 0, 72000);
+	struct sysroot b;
+	sysroot_pi4(&b);
+	sysroot_set(&b, PI_THROTTLED, "50005\n");
+	sysroot_temp(&b, 0, 72000);
 	examine(&b, b.root);
 	CHECK(is("throttle", FINDING_PROBLEM, "now: under-voltage, slowed down", "power supply"));
 	CHECK(is("heat", FINDING_WARNING, "72.0 C, 13.0 C from its limit", "heat sink"));
 	CHECK(is("gate", FINDING_NOTE, "throttles: under-voltage", "waits"));
-	board_set(&b, PI_THROTTLED, "50000\n");
-	board_temp(&b, 0, 86000);
+	sysroot_set(&b, PI_THROTTLED, "50000\n");
+	sysroot_temp(&b, 0, 86000);
 	examine(&b, b.root);
 	CHECK(is("throttle", FINDING_WARNING, "since it was started: under-voltage, slowed", "power supply"));
 	CHECK(is("heat", FINDING_PROBLEM, "-1.0 C", "fan"));
 	CHECK(is("gate", FINDING_NOTE, "1.0 C above its limit", ""));
-	board_set(&b, PI_THROTTLED, "80000\n");
-	board_temp(&b, 0, 50000);
+	sysroot_set(&b, PI_THROTTLED, "80000\n");
+	sysroot_temp(&b, 0, 50000);
 	examine(&b, b.root);
 	CHECK(is("throttle", FINDING_WARNING, "soft limit", "too hot"));
 	CHECK(is("gate", FINDING_OK, "can be tuned on now", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(jetson)
 {
-	struct board b;
-	board_xavier_nx(&b);
-	board_set(&b, "/sys/class/hwmon/hwmon2/oc3_event_cnt", "4\n");
-	board_set(&b, CPU_DIR "isolated", "3\n");
+	struct sysroot b;
+	sysroot_xavier_nx(&b);
+	sysroot_set(&b, "/sys/class/hwmon/hwmon2/oc3_event_cnt", "4\n");
+	sysroot_set(&b, CPU_DIR "isolated", "3\n");
 	examine(&b, b.root);
 	CHECK(is("power-mode", FINDING_NOTE, "pmode:0002", "nvpmodel -m"));
 	CHECK(is("clock", FINDING_NOTE, "1420 of 1907 MHz", "nvpmodel -q"));
@@ -110,162 +110,162 @@ TEST(jetson)
 	      is("cores", FINDING_NOTE, "cores 3 are isolated", "isolcpus"));
 	CHECK(is("throttle", FINDING_WARNING, "over-current", "lower power mode"));
 	CHECK(is("heat", FINDING_OK, "CPU-therm", ""));
-	board_gone(&b, "/var/lib/nvpmodel/status");
+	sysroot_gone(&b, "/var/lib/nvpmodel/status");
 	examine(&b, b.root);
 	CHECK(is("power-mode", FINDING_WARNING, "mixed", "nvpmodel"));
-	board_end(&b);
-	board_orin(&b);
+	sysroot_end(&b);
+	sysroot_orin(&b);
 	examine(&b, b.root);
 	CHECK(is("governor", FINDING_OK, "performance", "") && is("clock", FINDING_OK, "", ""));
-	board_clock(&b, 0, "performance", 700000, 1510400, 1510400);
+	sysroot_clock(&b, 0, "performance", 700000, 1510400, 1510400);
 	examine(&b, b.root);
 	CHECK(is("clock", FINDING_WARNING, "held at 2210 of 3020 MHz", "heat"));
-	board_clock(&b, 2, "powersave", 700000, 1510400, 1510400);
+	sysroot_clock(&b, 2, "powersave", 700000, 1510400, 1510400);
 	examine(&b, b.root);
 	CHECK(is("governor", FINDING_WARNING, "powersave holds the lowest clock", "performance"));
-	board_clock(&b, 2, "tuneful\033[2J", 700000, 1510400, 1510400);
+	sysroot_clock(&b, 2, "tuneful\033[2J", 700000, 1510400, 1510400);
 	examine(&b, b.root);
 	CHECK(is("governor", FINDING_NOTE, "tuneful?[2J is not one", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(laptop)
 {
-	struct board b;
-	board_laptop(&b);
-	board_clock(&b, 0, "powersave", 800000, 3900000, 3900000); /* of a processor that chooses itself */
+	struct sysroot b;
+	sysroot_laptop(&b);
+	sysroot_clock(&b, 0, "powersave", 800000, 3900000, 3900000); /* of a processor that chooses itself */
 	examine(&b, b.root);
 	CHECK(is("governor", FINDING_NOTE, "powersave follows the load", ""));
 	CHECK(is("battery", FINDING_OK, "83 % and discharging", ""));
-	board_set(&b, "/sys/class/power_supply/BAT0/capacity", "11\n");
-	board_memory(&b, 4000, 100);
-	board_set(&b, "/proc/swaps",
-		  "Filename Type Size Used Priority\n/dev/zram0 partition 1 0 100\n"
-		  "/dev/mmcblk0p3 partition 1 0 -2\n");
+	sysroot_set(&b, "/sys/class/power_supply/BAT0/capacity", "11\n");
+	sysroot_memory(&b, 4000, 100);
+	sysroot_set(&b, "/proc/swaps",
+		    "Filename Type Size Used Priority\n/dev/zram0 partition 1 0 100\n"
+		    "/dev/mmcblk0p3 partition 1 0 -2\n");
 	examine(&b, b.root);
 	CHECK(is("battery", FINDING_WARNING, "11 %", "charge it"));
 	CHECK(is("memory", FINDING_WARNING, "100 of 4000 MiB", "memory="));
 	CHECK(is("swap", FINDING_WARNING, "/dev/mmcblk0p3 swaps to a card", "zram") && !nth("swap", 1));
-	board_set(&b, "/etc/hone/honed.conf", "[idle]\nbattery = 10%%\nmemory = 64M\n");
+	sysroot_set(&b, "/etc/hone/honed.conf", "[idle]\nbattery = 10%%\nmemory = 64M\n");
 	examine(&b, b.root);
 	CHECK(is("battery", FINDING_OK, "11 %", "") && is("memory", FINDING_OK, "100", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(bare_machine)
 {
-	struct board b;
-	board_vm(&b);
+	struct sysroot b;
+	sysroot_vm(&b);
 	examine(&b, b.root);
 	CHECK(is("heat", FINDING_NOTE, "does not tell its temperature", "virtual"));
 	CHECK(!nth("throttle", 0) && !nth("clock", 0));
 	CHECK(is("swap", FINDING_OK, "", "") && is("gate", FINDING_OK, "", ""));
-	board_zone(&b, 0, "soc", 40000, NULL, 0);
+	sysroot_zone(&b, 0, "soc", 40000, NULL, 0);
 	examine(&b, b.root);
 	CHECK(is("heat", FINDING_NOTE, "85 C is assumed", "headroom="));
-	board_end(&b);
-	board_begin(&b);
+	sysroot_end(&b);
+	sysroot_begin(&b);
 	examine(&b, b.root);
 	for (int i = 0; i < nfound; i++)
 		CHECK(found[i].kind != FINDING_PROBLEM);
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(configuration)
 {
-	struct board b;
-	board_vm(&b);
-	board_set(&b, "/etc/hone/honed.conf", "[model a]\npath = /nowhere/a.onnx\n");
+	struct sysroot b;
+	sysroot_vm(&b);
+	sysroot_set(&b, "/etc/hone/honed.conf", "[model a]\npath = /nowhere/a.onnx\n");
 	examine(&b, b.root);
 	CHECK(is("configuration", FINDING_OK, "1 model", ""));
 	CHECK(is("configuration", FINDING_WARNING, "there is no /nowhere/a.onnx", "path="));
-	board_set(&b, "/etc/hone/honed.conf", "[idle]\nloud = yes\n");
+	sysroot_set(&b, "/etc/hone/honed.conf", "[idle]\nloud = yes\n");
 	examine(&b, b.root);
 	CHECK(is("configuration", FINDING_PROBLEM, "loud", "mend"));
-	board_set(&b, "/etc/hone/honed.conf", "%s", "");
-	board_set(&b, "/etc/hone/honed.conf.d/50.conf", "[idle]\nload = 900%%\n");
+	sysroot_set(&b, "/etc/hone/honed.conf", "%s", "");
+	sysroot_set(&b, "/etc/hone/honed.conf.d/50.conf", "[idle]\nload = 900%%\n");
 	examine(&b, b.root);
 	CHECK(is("configuration", FINDING_PROBLEM, "50.conf", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(units)
 {
 	static const char *const units[] = {"honed.service", "honed.socket", "hone-boot.service",
 					    "hone-worker.socket", "hone-worker@.service"};
-	struct board b;
+	struct sysroot b;
 	char path[128];
-	board_vm(&b);
-	board_set(&b, "/run/systemd/system/x", "%s", "");
+	sysroot_vm(&b);
+	sysroot_set(&b, "/run/systemd/system/x", "%s", "");
 	examine(&b, b.root);
 	CHECK(is("units", FINDING_NOTE, "honed.service, honed.socket", "install"));
 	for (int i = 0; i < 5; i++) {
 		snprintf(path, sizeof path, "/usr/lib/systemd/system/%s", units[i]);
-		board_set(&b, path, "x\n");
+		sysroot_set(&b, path, "x\n");
 		if (i < 4)
 			continue;
 		examine(&b, b.root);
 		CHECK(is("units", FINDING_OK, "", ""));
 	}
-	board_gone(&b, "/usr/lib/systemd/system/hone-boot.service");
+	sysroot_gone(&b, "/usr/lib/systemd/system/hone-boot.service");
 	examine(&b, b.root);
 	CHECK(is("units", FINDING_WARNING, "does not know hone-boot.service", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 /* The folder lies on this machine's disk; the table of mounts is the board's. */
 TEST(cache)
 {
-	struct board b;
+	struct sysroot b;
 	char cache[256], deep[300];
-	board_vm(&b);
+	sysroot_vm(&b);
 	snprintf(cache, sizeof cache, "%s/var/cache/hone", b.root);
 	snprintf(deep, sizeof deep, "%s/not/yet/made", cache);
-	board_set(&b, "/var/cache/hone/x", "%s", "");
-	board_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/root rw\n");
+	sysroot_set(&b, "/var/cache/hone/x", "%s", "");
+	sysroot_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/root rw\n");
 	examine(&b, deep);
 	CHECK(is("cache", FINDING_OK, "not/yet/made", "") && nth("space", 0));
 	CHECK(chmod(cache, 0777) == 0);
 	examine(&b, cache);
 	CHECK(is("cache", FINDING_WARNING, "others can write", "chmod go-w"));
 	CHECK(chmod(cache, 0755) == 0);
-	board_set(&b, "/proc/self/mountinfo",
-		  "1 0 8:1 / / rw - ext4 /dev/root rw\n2 1 0:9 / %s/var rw - tmpfs t rw\n", b.root);
+	sysroot_set(&b, "/proc/self/mountinfo",
+		    "1 0 8:1 / / rw - ext4 /dev/root rw\n2 1 0:9 / %s/var rw - tmpfs t rw\n", b.root);
 	examine(&b, cache);
 	CHECK(is("cache", FINDING_WARNING, "in memory", "writable partition"));
-	board_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / ro - ext4 /dev/root ro\n");
+	sysroot_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / ro - ext4 /dev/root ro\n");
 	examine(&b, cache);
 	CHECK(is("cache", FINDING_WARNING, "read-only", "") && !nth("cache", 1));
 	examine(&b, NULL);
 	CHECK(is("cache", FINDING_PROBLEM, "no cache folder is known", "--cache") && !nth("space", 0));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(cache_of_honed)
 {
-	struct board b;
-	board_vm(&b);
-	board_set(&b, "/data/x", "%s", "");
-	board_set(&b, "/proc/self/mountinfo",
-		  "1 0 8:1 / / rw - ext4 /dev/root rw\n2 1 0:9 / %s/data rw - tmpfs t rw\n", b.root);
+	struct sysroot b;
+	sysroot_vm(&b);
+	sysroot_set(&b, "/data/x", "%s", "");
+	sysroot_set(&b, "/proc/self/mountinfo",
+		    "1 0 8:1 / / rw - ext4 /dev/root rw\n2 1 0:9 / %s/data rw - tmpfs t rw\n", b.root);
 	examine(&b, b.root);
 	CHECK(!nth("honed-cache", 0)); /* none is configured */
-	board_set(&b, "/etc/hone/honed.conf", "[honed]\ncache = /data/hone\n");
+	sysroot_set(&b, "/etc/hone/honed.conf", "[honed]\ncache = /data/hone\n");
 	examine(&b, b.root);
 	CHECK(is("honed-cache", FINDING_WARNING, "/data/hone: its file system is in memory", "cache="));
-	board_set(&b, "/etc/hone/honed.conf", "%s", "");
+	sysroot_set(&b, "/etc/hone/honed.conf", "%s", "");
 	examine(&b, b.root);
 	CHECK(is("honed-cache", FINDING_OK, "/var/lib/hone/cache", ""));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(cache_of_another_user)
 {
-	struct board b;
+	struct sysroot b;
 	char cache[256];
-	board_vm(&b);
-	board_set(&b, "/cache/x", "%s", "");
-	board_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/root rw\n");
+	sysroot_vm(&b);
+	sysroot_set(&b, "/cache/x", "%s", "");
+	sysroot_set(&b, "/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/root rw\n");
 	snprintf(cache, sizeof cache, "%s/cache", b.root);
 	CHECK(chmod(b.root, 0755) == 0 && chmod(cache, 0555) == 0);
 	nobody = geteuid() == 0;
@@ -278,37 +278,37 @@ TEST(cache_of_another_user)
 	CHECK_SAYS(cli_out, "you may not write the cache folder");
 	CHECK_SAYS(cli_out, "sudo chown");
 	CHECK_SAYS(cli_out, "Next: mend the problems");
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(flash)
 {
-	struct board b;
+	struct sysroot b;
 	struct stat st;
 	char dev[128], path[256];
-	board_vm(&b);
+	sysroot_vm(&b);
 	REQUIRE(stat(b.root, &st) == 0);
 	snprintf(dev, sizeof dev, "/sys/dev/block/%u:%u", major(st.st_dev), minor(st.st_dev));
 	snprintf(path, sizeof path, "%s/device/life_time", dev);
-	board_set(&b, path, "0x02 0x01\n");
+	sysroot_set(&b, path, "0x02 0x01\n");
 	examine(&b, b.root);
 	CHECK(is("flash", FINDING_OK, "10 to 20 %", ""));
-	board_set(&b, path, "0x08 0x09\n");
+	sysroot_set(&b, path, "0x08 0x09\n");
 	examine(&b, b.root);
 	CHECK(is("flash", FINDING_WARNING, "80 to 90 %", "replace"));
-	board_set(&b, path, "0x0b 0x01\n");
+	sysroot_set(&b, path, "0x0b 0x01\n");
 	examine(&b, b.root);
 	CHECK(is("flash", FINDING_PROBLEM, "near the end", "replace"));
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 /* Bound, and nobody accepts: the answer never comes. */
 TEST(honed_that_does_not_answer)
 {
-	struct board b;
+	struct sysroot b;
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	board_vm(&b);
-	board_set(&b, "/run/hone/x", "%s", "");
+	sysroot_vm(&b);
+	sysroot_set(&b, "/run/hone/x", "%s", "");
 	snprintf(at.sun_path, sizeof at.sun_path, "%s/run/hone/honed.sock", b.root);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	REQUIRE(bind(fd, (void *)&at, sizeof at) == 0);
@@ -318,7 +318,7 @@ TEST(honed_that_does_not_answer)
 	examine(&b, b.root);
 	CHECK(is("honed", FINDING_PROBLEM, "does not answer", "restart honed"));
 	close(fd);
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 /* Hostile texts in all that is read. */
@@ -340,33 +340,33 @@ TEST(garbage)
 					    HEAT_DIR "thermal_zone0/type"};
 	static const char *const texts[] = {
 	    "", "\n\n\n", "\033[31m\001\377", "%n%s", "-9223372036854775808\n", "99999999999999999999\n"};
-	struct board b;
+	struct sysroot b;
 	char large[6000];
 	memset(large, 'x', sizeof large - 1);
 	large[sizeof large - 1] = 0;
-	board_xavier_nx(&b);
+	sysroot_xavier_nx(&b);
 	for (size_t f = 0; f < sizeof files / sizeof *files; f++)
 		for (int t = 0; t < 7; t++) {
-			board_set(&b, files[f], "%s", t < 6 ? texts[t] : large);
+			sysroot_set(&b, files[f], "%s", t < 6 ? texts[t] : large);
 			examine(&b, b.root);
 			for (int i = 0; i < nfound; i++)
 				CHECK(!strpbrk(found[i].what, "\033\001\377"));
 		}
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 /* ---- the command */
 
 TEST(command_on_a_board)
 {
-	struct board b;
-	board_pi4(&b);
+	struct sysroot b;
+	sysroot_pi4(&b);
 	CHECK_RUN(0, "doctor --sysroot %s --cache %s", b.root, b.root);
 	CHECK_SAYS(cli_out, "0 problems, 0 warnings");
 	CHECK_SAYS(cli_out, "psi=1");
 	CHECK_SAYS(cli_out, "\nNext: hone tune MODEL");
 	CHECK(!cli_err[0]);
-	board_set(&b, PI_THROTTLED, "50005\n");
+	sysroot_set(&b, PI_THROTTLED, "50005\n");
 	CHECK_RUN(1, "doctor --sysroot %s --cache %s", b.root, b.root);
 	CHECK(!strncmp(cli_out, "1 problem, ", 11));
 	CHECK_SAYS(cli_out, "\nproblem  throttle");
@@ -376,7 +376,7 @@ TEST(command_on_a_board)
 	CHECK(json_integer_value(json_object_get(j, "problems")) == 1);
 	check_keys(json_array_get(json_object_get(j, "findings"), 0), "check verdict what remedy");
 	json_decref(j);
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(command_here)

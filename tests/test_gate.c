@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/gate.h"
 #include "platform/clock.h"
-#include "tests/boards.h"
+#include "tests/sysroot.h"
 
 #define MS NS_PER_MS
 #define S NS_PER_S
@@ -507,45 +507,45 @@ static enum gate_why of_board(struct vitals_reader *r, int64_t ns)
 
 TEST(boards)
 {
-	static void (*const make[])(struct board *) = {board_pi4,  board_pi4_psi, board_xavier_nx,
-						       board_orin, board_laptop,  board_vm};
+	static void (*const make[])(struct sysroot *) = {sysroot_pi4,  sysroot_pi4_psi, sysroot_xavier_nx,
+							 sysroot_orin, sysroot_laptop,  sysroot_vm};
 	for (int i = 0; i < 6; i++) {
-		struct board b;
+		struct sysroot b;
 		struct vitals_reader *r;
 		make[i](&b);
 		begin(NULL);
 		REQUIRE_OK(vitals_open(b.root, &r));
 		CHECK(of_board(r, 0) == GATE_SETTLING);
-		board_load(&b, 4, 20050, 2000000);
+		sysroot_load(&b, 4, 20050, 2000000);
 		CHECK(of_board(r, 11 * S) == GATE_OPEN);
-		board_memory(&b, 1000, 10);
+		sysroot_memory(&b, 1000, 10);
 		CHECK(of_board(r, 50 * MS) == GATE_MEMORY && said.free_memory);
 		vitals_close(r);
-		board_end(&b);
+		sysroot_end(&b);
 	}
 }
 
 TEST(a_raspberry_pi_in_the_sun)
 {
-	struct board b;
+	struct sysroot b;
 	struct vitals_reader *r;
-	board_pi4(&b);
+	sysroot_pi4(&b);
 	begin(NULL);
 	REQUIRE_OK(vitals_open(b.root, &r));
 	of_board(r, 0);
 	CHECK(of_board(r, 11 * S) == GATE_OPEN);
-	board_temp(&b, 0, 71100);
+	sysroot_temp(&b, 0, 71100);
 	CHECK(of_board(r, 50 * MS) == GATE_HOT);
-	board_temp(&b, 0, 80100);
-	board_set(&b, PI_THROTTLED, "80008\n");
+	sysroot_temp(&b, 0, 80100);
+	sysroot_set(&b, PI_THROTTLED, "80008\n");
 	CHECK(of_board(r, 50 * MS) == GATE_THROTTLED && strstr(said.text, "soft limit of heat"));
-	board_temp(&b, 0, 60000);
-	board_set(&b, PI_THROTTLED, "80000\n");
+	sysroot_temp(&b, 0, 60000);
+	sysroot_set(&b, PI_THROTTLED, "80000\n");
 	CHECK(of_board(r, 50 * MS) == GATE_SETTLING);
-	board_load(&b, 4, 10000 + 450, 990000 + 550); /* 45 % for 2.5 s */
+	sysroot_load(&b, 4, 10000 + 450, 990000 + 550); /* 45 % for 2.5 s */
 	CHECK(of_board(r, 2500 * MS) == GATE_LOAD);
 	vitals_close(r);
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST_MAIN

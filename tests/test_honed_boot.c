@@ -1,56 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boot box end to end: the real honed, jobs and workers, on a board in a folder. */
-#include "tests/board.h"
+#include "tests/boot.h"
 #include "agent/marks.h"
 
 #define NEED_PROGRAMS                                                                                        \
 	do {                                                                                                 \
-		if (!board_can())                                                                            \
+		if (!boot_can())                                                                             \
 			SKIP("no honed, hone and hone-worker (HONE_WORKER)");                                \
 	} while (0)
 
-static struct cache_state cache_of(const struct board *b)
+static struct cache_state cache_of(const struct boot *b)
 {
 	struct cache *c;
 	struct cache_state s = {0};
-	if (cache_open(&c, board_path(b, "state/cache"), true, 0) >= 0) {
+	if (cache_open(&c, boot_path(b, "state/cache"), true, 0) >= 0) {
 		cache_state(c, &s);
 		cache_close(c);
 	}
 	return s;
 }
 
-static struct marks marks_of(const struct board *b)
+static struct marks marks_of(const struct boot *b)
 {
 	struct marks m = {0};
-	CHECK_OK(marks_read(board_path(b, "state/marks"), &m));
+	CHECK_OK(marks_read(boot_path(b, "state/marks"), &m));
 	return m;
 }
 
-static void show_log(const struct board *b)
+static void show_log(const struct boot *b)
 {
 	struct arena a = {0};
 	struct blob log;
-	if (test_bad && file_read(&a, board_path(b, "log"), 0, &log) >= 0)
+	if (test_bad && file_read(&a, boot_path(b, "log"), 0, &log) >= 0)
 		printf("%s\nsaid: %s\n", (const char *)log.p, buf_str(&b->said));
 	arena_free(&a);
 }
 
 /* A whole box; how long it took. */
-static double box(struct board *b)
+static double box(struct boot *b)
 {
 	double start_s = test_now_s();
-	board_start(b, "--boot");
-	CHECK(board_wait(b, 60) == 0);
+	boot_start(b, "--boot");
+	CHECK(boot_wait(b, 60) == 0);
 	show_log(b);
 	return test_now_s() - start_s;
 }
 
 TEST(a_box_tunes_its_models_and_the_next_has_nothing_to_do)
 {
-	struct board b;
+	struct boot b;
 	NEED_PROGRAMS;
-	board_open(&b, 2, "budget = 6s\n");
+	boot_open(&b, 2, "budget = 6s\n");
 	printf("first box: %.2f s\n", box(&b));
 	CHECK(strstr(buf_str(&b.said), "STATUS="));
 	CHECK(strstr(buf_str(&b.said), " left"));
@@ -63,49 +63,49 @@ TEST(a_box_tunes_its_models_and_the_next_has_nothing_to_do)
 	CHECK(strstr(buf_str(&b.said), "every model has its kernels"));
 	struct cache_state second = cache_of(&b);
 	CHECK(second.generation == first.generation && second.count[CACHE_REC] == first.count[CACHE_REC]);
-	board_close(&b);
+	boot_close(&b);
 }
 
 TEST(the_kernel_command_line_has_the_last_word)
 {
-	struct board b;
+	struct boot b;
 	NEED_PROGRAMS;
-	board_open(&b, 1, "budget = 1h\n");
-	board_write(&b, "sys/proc/cmdline", "quiet hone.budget=0s\n");
+	boot_open(&b, 1, "budget = 1h\n");
+	boot_write(&b, "sys/proc/cmdline", "quiet hone.budget=0s\n");
 	box(&b);
 	CHECK(cache_of(&b).count[CACHE_REC] == 0);
-	board_write(&b, "sys/proc/cmdline", "quiet hone.budget=3s\n");
+	boot_write(&b, "sys/proc/cmdline", "quiet hone.budget=3s\n");
 	box(&b);
 	CHECK(cache_of(&b).count[CACHE_REC] > 0);
-	board_close(&b);
+	boot_close(&b);
 }
 
 /* An image's seed under an empty cache: the first boot has kernels before anything is tuned. */
 TEST(seeds_serve_the_first_boot)
 {
-	struct board b, fresh;
+	struct boot b, fresh;
 	struct cache *c;
 	struct cache_state s = {0};
 	NEED_PROGRAMS;
-	board_open(&b, 1, "budget = 4s\n");
+	boot_open(&b, 1, "budget = 4s\n");
 	box(&b);
-	setenv("HONE_SEEDS", board_path(&b, "state/cache"), 1);
-	board_open(&fresh, 1, "budget = 4s\n");
+	setenv("HONE_SEEDS", boot_path(&b, "state/cache"), 1);
+	boot_open(&fresh, 1, "budget = 4s\n");
 	box(&fresh);
-	REQUIRE_OK(cache_open(&c, board_path(&fresh, "state/cache"), true, 0));
+	REQUIRE_OK(cache_open(&c, boot_path(&fresh, "state/cache"), true, 0));
 	cache_state(c, &s);
 	cache_close(c);
 	CHECK(s.count[CACHE_CODE] >= 2);
 	CHECK(marks_of(&fresh).model[0].boxed);
 	setenv("HONE_SEEDS", "", 1);
-	board_close(&fresh);
-	board_close(&b);
+	boot_close(&fresh);
+	boot_close(&b);
 }
 
-static void kill_all(struct board *b)
+static void kill_all(struct boot *b)
 {
 	struct process p[64];
-	int n = board_below(b->pid, p, 64);
+	int n = boot_below(b->pid, p, 64);
 	kill(b->pid, SIGKILL);
 	for (int i = 0; i < n; i++)
 		kill(p[i].pid, SIGKILL);
@@ -113,75 +113,75 @@ static void kill_all(struct board *b)
 
 TEST(after_three_boxes_that_were_cut_off_none_is_started)
 {
-	struct board b;
+	struct boot b;
 	NEED_PROGRAMS;
-	board_open(&b, 1, "budget = 30s\n");
+	boot_open(&b, 1, "budget = 30s\n");
 	for (int i = 0; i < 3; i++) {
-		board_start(&b, "--boot");
-		CHECK(board_find_within(b.pid, "hone", 20));
+		boot_start(&b, "--boot");
+		CHECK(boot_find_within(b.pid, "hone", 20));
 		kill_all(&b);
-		CHECK(board_wait(&b, 10) == 1000 + SIGKILL);
+		CHECK(boot_wait(&b, 10) == 1000 + SIGKILL);
 		CHECK(marks_of(&b).unclean == i + 1);
 	}
 	box(&b);
 	CHECK(strstr(buf_str(&b.said), "STATUS=the last 3 boot boxes did not come to their end"));
-	CHECK(board_log_says(&b, "this one is skipped"));
+	CHECK(boot_log_says(&b, "this one is skipped"));
 	CHECK(marks_of(&b).unclean == 3);
-	board_model(&b, 1); /* another file: it is tried */
-	CHECK(rename(board_path(&b, "m1.onnx"), board_path(&b, "m0.onnx")) == 0);
-	board_write(&b, "sys/proc/cmdline", "hone.budget=3s\n");
+	boot_model(&b, 1); /* another file: it is tried */
+	CHECK(rename(boot_path(&b, "m1.onnx"), boot_path(&b, "m0.onnx")) == 0);
+	boot_write(&b, "sys/proc/cmdline", "hone.budget=3s\n");
 	box(&b);
 	CHECK(marks_of(&b).unclean == 0);
 	CHECK(cache_of(&b).count[CACHE_REC] > 0);
-	board_close(&b);
+	boot_close(&b);
 }
 
 TEST(an_inhibit_file_holds_the_box_up)
 {
-	struct board b;
+	struct boot b;
 	NEED_PROGRAMS;
-	board_open(&b, 1, "budget = 8s\n");
-	board_write(&b, "honed.conf.d/busy.conf", "[inhibit]\nfile = %s/moving\n", b.top);
-	board_write(&b, "moving", "the arm moves\n");
-	board_start(&b, "--boot");
-	CHECK(!board_find_within(b.pid, "hone", 1.5));
+	boot_open(&b, 1, "budget = 8s\n");
+	boot_write(&b, "honed.conf.d/busy.conf", "[inhibit]\nfile = %s/moving\n", b.top);
+	boot_write(&b, "moving", "the arm moves\n");
+	boot_start(&b, "--boot");
+	CHECK(!boot_find_within(b.pid, "hone", 1.5));
 	CHECK(cache_of(&b).count[CACHE_REC] == 0);
-	CHECK(unlink(board_path(&b, "moving")) == 0);
-	CHECK(board_find_within(b.pid, "hone", 5));
-	CHECK(board_wait(&b, 60) == 0);
+	CHECK(unlink(boot_path(&b, "moving")) == 0);
+	CHECK(boot_find_within(b.pid, "hone", 5));
+	CHECK(boot_wait(&b, 60) == 0);
 	CHECK(strstr(buf_str(&b.said), "moving"));
 	CHECK(cache_of(&b).count[CACHE_REC] > 0);
 	show_log(&b);
-	board_close(&b);
+	boot_close(&b);
 }
 
 TEST(told_to_end_it_keeps_what_it_has)
 {
-	struct board b;
+	struct boot b;
 	NEED_PROGRAMS;
-	board_open(&b, 2, "budget = 1h\n");
-	board_start(&b, "--boot");
-	CHECK(board_find_within(b.pid, "hone-worker", 30));
+	boot_open(&b, 2, "budget = 1h\n");
+	boot_start(&b, "--boot");
+	CHECK(boot_find_within(b.pid, "hone-worker", 30));
 	for (double until_s = test_now_s() + 60; !cache_of(&b).count[CACHE_REC] && test_now_s() < until_s;)
 		usleep(20000);
 	kill(b.pid, SIGTERM);
-	CHECK(board_wait(&b, 20) == 0);
+	CHECK(boot_wait(&b, 20) == 0);
 	CHECK(cache_of(&b).count[CACHE_REC] > 0);
 	CHECK(marks_of(&b).unclean == 0);
 	show_log(&b);
-	board_close(&b);
+	boot_close(&b);
 }
 
 TEST(a_configuration_with_a_mistake_is_said_and_nothing_is_tuned)
 {
-	struct board b;
+	struct boot b;
 	NEED_PROGRAMS;
-	board_open(&b, 1, "budget = soon\n");
-	board_start(&b, "--boot");
-	CHECK(board_wait(&b, 30) > 0);
-	CHECK(board_log_says(&b, "honed.conf:6: [boot] budget = soon"));
+	boot_open(&b, 1, "budget = soon\n");
+	boot_start(&b, "--boot");
+	CHECK(boot_wait(&b, 30) > 0);
+	CHECK(boot_log_says(&b, "honed.conf:6: [boot] budget = soon"));
 	CHECK(cache_of(&b).count[CACHE_REC] == 0);
-	board_close(&b);
+	boot_close(&b);
 }
 
 TEST_MAIN

@@ -2,11 +2,11 @@
 /* The gate end to end: the built honed on a board in a folder, a job that only waits, and what the board
  * tells. How soon it yields is for benchmarks; here, that it does, and goes on. */
 #include "platform/clock.h"
-#include "tests/boards.h"
+#include "tests/sysroot.h"
 #include "tests/honed.h"
 #include "tests/process.h"
 
-static struct board b;
+static struct sysroot b;
 
 static bool up(void)
 {
@@ -15,10 +15,10 @@ static bool up(void)
 		return true;
 	make_folder();
 	snprintf(b.root, sizeof b.root, "%s", in_folder("root"));
-	board_set(&b, PI_THROTTLED, "0\n");
-	board_load(&b, 4, 1000, 100000);
-	board_memory(&b, 4000, 3000);
-	board_zone(&b, 0, "cpu-thermal", 45000, "passive", 85000);
+	sysroot_set(&b, PI_THROTTLED, "0\n");
+	sysroot_load(&b, 4, 1000, 100000);
+	sysroot_memory(&b, 4000, 3000);
+	sysroot_zone(&b, 0, "cpu-thermal", 45000, "passive", 85000);
 	write_text(in_folder("m.onnx"), "a model");
 	write_text(in_folder("hone"), "#!/bin/sh\nsleep 600 & wait\n");
 	chmod(in_folder("hone"), 0755);
@@ -70,9 +70,9 @@ TEST(heat)
 {
 	REQUIRE(up());
 	REQUIRE(until(false));
-	board_temp(&b, 0, 71000);
+	sysroot_temp(&b, 0, 71000);
 	CHECK(until(true));
-	board_temp(&b, 0, 50000);
+	sysroot_temp(&b, 0, 50000);
 	CHECK(until(false));
 }
 
@@ -80,9 +80,9 @@ TEST(throttling)
 {
 	REQUIRE(up());
 	REQUIRE(until(false));
-	board_set(&b, PI_THROTTLED, "50005\n");
+	sysroot_set(&b, PI_THROTTLED, "50005\n");
 	CHECK(until(true));
-	board_set(&b, PI_THROTTLED, "50000\n");
+	sysroot_set(&b, PI_THROTTLED, "50000\n");
 	CHECK(until(false));
 }
 
@@ -101,7 +101,7 @@ TEST(a_robot_takes_a_processor)
 {
 	REQUIRE(up());
 	REQUIRE(until(false));
-	int fd = open(board_path(&b, "/proc/stat"), O_WRONLY | O_CLOEXEC);
+	int fd = open(sysroot_path(&b, "/proc/stat"), O_WRONLY | O_CLOEXEC);
 	int64_t start = clock_now(&clock_real);
 	bool stopped = false;
 	for (int i = 0; i < PATIENCE_MS / 5 && !stopped; i++, usleep(5000)) {
@@ -114,7 +114,7 @@ TEST(a_robot_takes_a_processor)
 	}
 	close(fd);
 	CHECK(stopped);
-	board_load(&b, 4, 100000, 900000);
+	sysroot_load(&b, 4, 100000, 900000);
 	CHECK(until(false));
 }
 
@@ -124,12 +124,12 @@ TEST(no_memory)
 	REQUIRE(up());
 	REQUIRE(until(false));
 	pid_t job = child_of(honed);
-	board_memory(&b, 4000, 20);
+	sysroot_memory(&b, 4000, 20);
 	for (int i = 0; i < PATIENCE_MS && state_of(job) != '?'; i++)
 		usleep(1000);
 	CHECK(state_of(job) == '?' && !child_of(honed));
 	CHECK(served());
-	board_memory(&b, 4000, 3000);
+	sysroot_memory(&b, 4000, 3000);
 }
 
 TEST(ends)

@@ -6,7 +6,7 @@
 #include "agent/marks.h"
 #include "platform/rng.h"
 #include "agent/source.h"
-#include "tests/board.h"
+#include "tests/boot.h"
 
 enum { STREAMS = 4, MODELS = 2, MOST_RECS = 256 };
 #define BUDGET_S 1.2
@@ -25,7 +25,7 @@ struct view {
 };
 
 struct stream {
-	struct board b;
+	struct boot b;
 	struct rng rng;
 	struct view before, after, best; /* best: the least time that was ever recorded */
 	int kills[2][4], runs, ended;    /* [SIGKILL, SIGTERM][victim] */
@@ -55,12 +55,12 @@ static int collect_rec(void *ctx, const struct rec *r)
 	return 0;
 }
 
-static void look(const struct board *b, struct view *v)
+static void look(const struct boot *b, struct view *v)
 {
 	struct arena a = {0};
 	struct cache *c;
 	*v = (struct view){0};
-	if (cache_open(&c, board_path(b, "state/cache"), true, 0) < 0)
+	if (cache_open(&c, boot_path(b, "state/cache"), true, 0) < 0)
 		return;
 	v->generation = cache_generation(c);
 	CHECK(cache_each_rec(c, &a, collect_rec, &(struct collect){c, v}) >= 0);
@@ -104,10 +104,10 @@ static void compare(struct stream *s)
 		remember(s, &is->rec[i]);
 }
 
-static void check_marks(const struct board *b)
+static void check_marks(const struct boot *b)
 {
 	struct marks m;
-	int rc = marks_read(board_path(b, "state/marks"), &m);
+	int rc = marks_read(boot_path(b, "state/marks"), &m);
 	CHECK(rc >= 0 || rc == E_NOTFOUND);
 	CHECK(rc < 0 || (m.unclean >= 0 && m.unclean <= 100 && m.n <= HONED_MODELS));
 }
@@ -117,7 +117,7 @@ static void touch(struct stream *s)
 {
 	char name[32];
 	snprintf(name, sizeof name, "m%d.onnx", (int)rng_below(&s->rng, MODELS));
-	CHECK(utimensat(AT_FDCWD, board_path(&s->b, name), NULL, 0) == 0);
+	CHECK(utimensat(AT_FDCWD, boot_path(&s->b, name), NULL, 0) == 0);
 }
 
 static void reap(void)
@@ -131,10 +131,10 @@ static bool nothing_runs(double wait_s)
 	struct process p[4];
 	for (double until_s = test_now_s() + wait_s; test_now_s() < until_s; usleep(20000)) {
 		reap();
-		if (board_below(getpid(), p, 4) == 0)
+		if (boot_below(getpid(), p, 4) == 0)
 			return true;
 	}
-	for (int i = 0; i < board_below(getpid(), p, 4); i++)
+	for (int i = 0; i < boot_below(getpid(), p, 4); i++)
 		printf("still runs: %s %d\n", p[i].name, (int)p[i].pid);
 	return false;
 }
@@ -144,18 +144,18 @@ static enum victim choose(struct stream *s, pid_t *pid)
 {
 	static const char *const names[] = {[JOB] = "hone", [WORKER] = "hone-worker"};
 	enum victim v = (enum victim)rng_below(&s->rng, 4);
-	*pid = v == JOB || v == WORKER ? board_find(s->b.pid, names[v]) : s->b.pid;
+	*pid = v == JOB || v == WORKER ? boot_find(s->b.pid, names[v]) : s->b.pid;
 	if (*pid)
 		return v;
 	*pid = s->b.pid;
 	return HONED;
 }
 
-static void kill_all(const struct board *b)
+static void kill_all(const struct boot *b)
 {
 	struct process p[64];
 	kill(b->pid, SIGSTOP); /* so that it starts nothing new meanwhile */
-	int n = board_below(b->pid, p, 64);
+	int n = boot_below(b->pid, p, 64);
 	for (int i = 0; i < n; i++)
 		kill(p[i].pid, SIGKILL);
 	kill(b->pid, SIGKILL);
@@ -172,7 +172,7 @@ static void kill_one(struct stream *s)
 		kill_all(&s->b);
 	else
 		kill(pid, hard ? SIGKILL : SIGTERM);
-	int rc = board_wait(&s->b, BUDGET_S + 20);
+	int rc = boot_wait(&s->b, BUDGET_S + 20);
 	bool dead = hard && (v == HONED || v == ALL);
 	/* A SIGTERM before there is anything to end well ends it as well. */
 	CHECK(rc == 0 || (dead && rc == 1000 + SIGKILL) || (!hard && rc == 1000 + SIGTERM));
@@ -188,7 +188,7 @@ static void one_life(struct stream *s)
 	/* A fourth of the moments lies where marks, lock and socket are made. */
 	uint32_t most_us = rng_below(&s->rng, 4) ? (uint32_t)(1.1e6 * BUDGET_S) : 60000;
 	uint32_t delay_us = rng_below(&s->rng, most_us);
-	board_start(&s->b, "--boot");
+	boot_start(&s->b, "--boot");
 	s->runs++;
 	double until_s = test_now_s() + 1e-6 * delay_us;
 	siginfo_t ended = {0};
@@ -198,7 +198,7 @@ static void one_life(struct stream *s)
 	}
 	if (ended.si_pid) {
 		s->ended++;
-		CHECK(board_wait(&s->b, 5) == 0);
+		CHECK(boot_wait(&s->b, 5) == 0);
 		look(&s->b, &s->before);
 		return;
 	}
@@ -218,12 +218,12 @@ static void last_box(struct stream *s)
 	int64_t now_ns = 0, best_ns = 0;
 	CHECK(nothing_runs(20));
 	s->before = s->after;
-	board_write(&s->b, "sys/proc/cmdline", "hone.budget=6s\n");
-	board_start(&s->b, "--boot");
-	CHECK(board_wait(&s->b, 60) == 0);
+	boot_write(&s->b, "sys/proc/cmdline", "hone.budget=6s\n");
+	boot_start(&s->b, "--boot");
+	CHECK(boot_wait(&s->b, 60) == 0);
 	look(&s->b, &s->after);
 	compare(s);
-	CHECK_OK(marks_read(board_path(&s->b, "state/marks"), &m));
+	CHECK_OK(marks_read(boot_path(&s->b, "state/marks"), &m));
 	CHECK(m.unclean == 0);
 	for (int i = 0; i < s->after.n; i++) {
 		now_ns += s->after.rec[i].ns;
@@ -255,7 +255,7 @@ static void run_stream(uint64_t seed, int kills)
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	rng_seed(&s.rng, seed);
 	snprintf(boot, sizeof boot, "budget = %dms\nunclean = 100\n", (int)(1000 * BUDGET_S));
-	board_open(&s.b, MODELS, boot);
+	boot_open(&s.b, MODELS, boot);
 	while (done(&s) < kills && s.runs < 4 * kills + 20 && !test_bad)
 		one_life(&s);
 	CHECK(done(&s) >= kills);
@@ -264,7 +264,7 @@ static void run_stream(uint64_t seed, int kills)
 	if (test_bad)
 		printf("seed %llu, box %d: see %s/log\n", (unsigned long long)seed, s.runs, s.b.top);
 	else
-		board_close(&s.b);
+		boot_close(&s.b);
 	fflush(NULL);
 	_exit(test_bad);
 }
@@ -278,7 +278,7 @@ TEST(whatever_dies_the_next_box_is_clean)
 {
 	int kills = from_env("KILLS", 20), bad = 0, status;
 	pid_t pid[STREAMS];
-	if (!board_can())
+	if (!boot_can())
 		SKIP("no honed, hone and hone-worker (HONE_WORKER)");
 	for (int i = 0; i < STREAMS; i++) {
 		fflush(NULL);

@@ -2,7 +2,7 @@
 /* A job's leash against a honed that grants, withholds, taints, refuses, babbles and dies. */
 #include "agent/leash.h"
 #include "platform/child.h"
-#include "tests/boards.h"
+#include "tests/sysroot.h"
 #include "tests/fake_owner.h"
 #include "tests/process.h"
 
@@ -51,10 +51,10 @@ TEST(without_honed_all_is_granted)
 
 TEST(without_honed_the_board_itself_taints)
 {
-	struct board b;
+	struct sysroot b;
 	struct leash *l;
 	const char *taint;
-	board_pi4(&b);
+	sysroot_pi4(&b);
 	unsetenv("HONE_CONTROL_FD");
 	setenv("HONE_SOCKET", "/nonexistent/honed.sock", 1);
 	REQUIRE_OK(leash_open(&(struct leash_options){.clock = &clock_real, .sysroot = b.root}, &l));
@@ -62,11 +62,11 @@ TEST(without_honed_the_board_itself_taints)
 	CHECK_OK(leash_release(l, &taint));
 	CHECK(!taint);
 	CHECK_OK(leash_lease(l, LEASE_MEASURE, INT64_MAX));
-	board_set(&b, PI_THROTTLED, "50005\n");
+	sysroot_set(&b, PI_THROTTLED, "50005\n");
 	CHECK_OK(leash_release(l, &taint));
 	CHECK(taint && strstr(taint, "throttle"));
 	leash_close(l);
-	board_end(&b);
+	sysroot_end(&b);
 }
 
 TEST(a_job_through_the_socket)

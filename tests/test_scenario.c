@@ -122,7 +122,8 @@ static void reside(struct life *l)
 	int n = 2 + (int)rng_below(&l->rng, 10);
 	for (int i = 0; i < n && !test_bad && !l->left; i++) {
 		life_run(l, l->board.now_ns +
-				(int64_t)(board_pause_s(&l->board, rng_below(&l->rng, 4) ? 2 : 600) * 1e9));
+				(int64_t)(virtual_board_pause_s(&l->board, rng_below(&l->rng, 4) ? 2 : 600) *
+					  1e9));
 		happen[rng_below(&l->rng, sizeof happen / sizeof *happen)](l);
 	}
 	int fate = (int)rng_below(&l->rng, 3);
@@ -151,7 +152,7 @@ static void live(uint64_t seed, struct sums *s)
 	l = (struct life){.dir = dir, .lock = PTHREAD_MUTEX_INITIALIZER, .turn = PTHREAD_COND_INITIALIZER};
 	flash.full = flash.dead = false;
 	rng_seed(&l.rng, seed);
-	board_open(&l.board, seed);
+	virtual_board_open(&l.board, seed);
 	configure(&l);
 	pthread_mutex_lock(&l.lock);
 	bool unlucky = rng_below(&l.rng, 6) == 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards as folders, for what reads the kernel's files below a root: made in a folder of their own below
- * /tmp, filled from tables, changed in place (who has a file open sees it), gone at board_end. */
-#ifndef TESTS_BOARDS_H
-#define TESTS_BOARDS_H
+/* Boards as folders (a sysroot each), for what reads the kernel's files below a root: made in a folder of
+ * their own below /tmp, filled from tables, changed in place (who has a file open sees it), gone at
+ * sysroot_end. */
+#ifndef TESTS_SYSROOT_H
+#define TESTS_SYSROOT_H
 
 #include "platform/file.h"
 #include "tests/test.h"
@@ -12,18 +13,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct board {
+struct sysroot {
 	char root[64];
 };
 
-struct board_file {
+struct sysroot_file {
 	const char *path, *text;
 };
 
 #define CPU_DIR "/sys/devices/system/cpu/"
 #define HEAT_DIR "/sys/class/thermal/"
 
-static inline const char *board_path(const struct board *b, const char *path)
+static inline const char *sysroot_path(const struct sysroot *b, const char *path)
 {
 	static char at[4][512];
 	static int next;
@@ -33,18 +34,18 @@ static inline const char *board_path(const struct board *b, const char *path)
 }
 
 /* Makes the folders that are missing; an existing file is changed in place. */
-__attribute__((format(printf, 3, 4))) static inline void board_set(const struct board *b, const char *path,
-								   const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static inline void sysroot_set(const struct sysroot *b,
+								     const char *path, const char *fmt, ...)
 {
 	char dir[512];
-	snprintf(dir, sizeof dir, "%s", board_path(b, path));
+	snprintf(dir, sizeof dir, "%s", sysroot_path(b, path));
 	*strrchr(dir, '/') = 0;
 	for (char *at = dir + strlen(b->root) + 1; (at = strchr(at, '/')); *at++ = '/') {
 		*at = 0;
 		mkdir(dir, 0755);
 	}
 	mkdir(dir, 0755);
-	FILE *f = fopen(board_path(b, path), "w");
+	FILE *f = fopen(sysroot_path(b, path), "w");
 	if (!f)
 		abort();
 	va_list ap;
@@ -54,25 +55,25 @@ __attribute__((format(printf, 3, 4))) static inline void board_set(const struct 
 	fclose(f);
 }
 
-static inline void board_fill(const struct board *b, const struct board_file *f)
+static inline void sysroot_fill(const struct sysroot *b, const struct sysroot_file *f)
 {
 	for (; f->path; f++)
-		board_set(b, f->path, "%s", f->text);
+		sysroot_set(b, f->path, "%s", f->text);
 }
 
-static inline void board_gone(const struct board *b, const char *path)
+static inline void sysroot_gone(const struct sysroot *b, const char *path)
 {
-	unlink(board_path(b, path));
+	unlink(sysroot_path(b, path));
 }
 
-static inline void board_begin(struct board *b)
+static inline void sysroot_begin(struct sysroot *b)
 {
 	snprintf(b->root, sizeof b->root, "/tmp/hone-board-XXXXXX");
 	if (!mkdtemp(b->root))
 		abort();
 }
 
-static inline void board_end(struct board *b)
+static inline void sysroot_end(struct sysroot *b)
 {
 	char cmd[192];
 	snprintf(cmd, sizeof cmd, "chmod -R u+rwX '%s'; rm -rf '%s'", b->root, b->root);
@@ -82,7 +83,7 @@ static inline void board_end(struct board *b)
 
 /* ---- what changes: ticks of 10 ms since boot, MiB, milli-degrees */
 
-static inline void board_load(const struct board *b, int cpus, int64_t busy_ticks, int64_t idle_ticks)
+static inline void sysroot_load(const struct sysroot *b, int cpus, int64_t busy_ticks, int64_t idle_ticks)
 {
 	char text[4096];
 	int n = snprintf(text, sizeof text, "cpu  %lld 0 0 %lld 0 0 0 0 0 0\n", (long long)busy_ticks,
@@ -90,53 +91,54 @@ static inline void board_load(const struct board *b, int cpus, int64_t busy_tick
 	for (int i = 0; i < cpus; i++)
 		n += snprintf(text + n, sizeof text - (size_t)n, "cpu%d %lld 0 0 %lld 0 0 0 0 0 0\n", i,
 			      (long long)busy_ticks / cpus, (long long)idle_ticks / cpus);
-	board_set(b, "/proc/stat", "%sintr 12345 0 0\nctxt 6789\nbtime 1700000000\nprocs_running 1\n", text);
+	sysroot_set(b, "/proc/stat", "%sintr 12345 0 0\nctxt 6789\nbtime 1700000000\nprocs_running 1\n",
+		    text);
 }
 
-static inline void board_memory(const struct board *b, int total_mb, int available_mb)
+static inline void sysroot_memory(const struct sysroot *b, int total_mb, int available_mb)
 {
-	board_set(b, "/proc/meminfo",
-		  "MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n"
-		  "Buffers:           20000 kB\nSwapTotal:             0 kB\n",
-		  total_mb * 1024, available_mb * 512, available_mb * 1024);
+	sysroot_set(b, "/proc/meminfo",
+		    "MemTotal:       %8d kB\nMemFree:        %8d kB\nMemAvailable:   %8d kB\n"
+		    "Buffers:           20000 kB\nSwapTotal:             0 kB\n",
+		    total_mb * 1024, available_mb * 512, available_mb * 1024);
 }
 
-static inline void board_pressure(const struct board *b, int64_t cpu_us, int64_t io_us, int64_t memory_us)
+static inline void sysroot_pressure(const struct sysroot *b, int64_t cpu_us, int64_t io_us, int64_t memory_us)
 {
 	const char *name[] = {"/proc/pressure/cpu", "/proc/pressure/io", "/proc/pressure/memory"};
 	int64_t us[] = {cpu_us, io_us, memory_us};
 	for (int i = 0; i < 3; i++)
-		board_set(b, name[i],
-			  "some avg10=0.00 avg60=0.00 avg300=0.00 total=%lld\n"
-			  "full avg10=0.00 avg60=0.00 avg300=0.00 total=%lld\n",
-			  (long long)us[i], (long long)us[i] / 2);
+		sysroot_set(b, name[i],
+			    "some avg10=0.00 avg60=0.00 avg300=0.00 total=%lld\n"
+			    "full avg10=0.00 avg60=0.00 avg300=0.00 total=%lld\n",
+			    (long long)us[i], (long long)us[i] / 2);
 }
 
-static inline void board_temp(const struct board *b, int zone, int mc)
+static inline void sysroot_temp(const struct sysroot *b, int zone, int mc)
 {
 	char path[96];
 	snprintf(path, sizeof path, HEAT_DIR "thermal_zone%d/temp", zone);
-	board_set(b, path, "%d\n", mc);
+	sysroot_set(b, path, "%d\n", mc);
 }
 
 /* trip 0 is the only one; 0: none */
-static inline void board_zone(const struct board *b, int zone, const char *type, int mc, const char *trip,
-			      int trip_mc)
+static inline void sysroot_zone(const struct sysroot *b, int zone, const char *type, int mc, const char *trip,
+				int trip_mc)
 {
 	char path[96];
-	board_temp(b, zone, mc);
+	sysroot_temp(b, zone, mc);
 	snprintf(path, sizeof path, HEAT_DIR "thermal_zone%d/type", zone);
-	board_set(b, path, "%s\n", type);
+	sysroot_set(b, path, "%s\n", type);
 	if (!trip)
 		return;
 	snprintf(path, sizeof path, HEAT_DIR "thermal_zone%d/trip_point_0_type", zone);
-	board_set(b, path, "%s\n", trip);
+	sysroot_set(b, path, "%s\n", trip);
 	snprintf(path, sizeof path, HEAT_DIR "thermal_zone%d/trip_point_0_temp", zone);
-	board_set(b, path, "%d\n", trip_mc);
+	sysroot_set(b, path, "%d\n", trip_mc);
 }
 
-static inline void board_clock(const struct board *b, int policy, const char *governor, int khz, int most_khz,
-			       int hardware_khz)
+static inline void sysroot_clock(const struct sysroot *b, int policy, const char *governor, int khz,
+				 int most_khz, int hardware_khz)
 {
 	const struct {
 		const char *leaf;
@@ -146,10 +148,10 @@ static inline void board_clock(const struct board *b, int policy, const char *go
 	char path[128];
 	for (int i = 0; i < 3; i++) {
 		snprintf(path, sizeof path, CPU_DIR "cpufreq/policy%d/%s", policy, number[i].leaf);
-		board_set(b, path, "%d\n", number[i].v);
+		sysroot_set(b, path, "%d\n", number[i].v);
 	}
 	snprintf(path, sizeof path, CPU_DIR "cpufreq/policy%d/scaling_governor", policy);
-	board_set(b, path, "%s\n", governor);
+	sysroot_set(b, path, "%s\n", governor);
 }
 
 /* ---- boards; each is cool, idle and content */
@@ -157,9 +159,9 @@ static inline void board_clock(const struct board *b, int policy, const char *go
 #define PI_THROTTLED "/sys/devices/platform/soc/soc:firmware/get_throttled"
 
 /* Raspberry Pi 4, 4 GB, as Raspberry Pi OS sets it up: no PSI, no memory cgroup. */
-static inline void board_pi4(struct board *b)
+static inline void sysroot_pi4(struct sysroot *b)
 {
-	static const struct board_file files[] = {
+	static const struct sysroot_file files[] = {
 	    {"/proc/cmdline",
 	     "coherent_pool=1M 8250.nr_uarts=0 snd_bcm2835.enable_headphones=0 cgroup_disable=memory "
 	     "console=tty1 root=PARTUUID=abcd-02 rootfstype=ext4 rootwait\n"},
@@ -179,27 +181,27 @@ static inline void board_pi4(struct board *b)
 	    {CPU_DIR "cpufreq/policy0/scaling_driver", "cpufreq-dt\n"},
 	    {NULL, NULL},
 	};
-	board_begin(b);
-	board_fill(b, files);
-	board_load(b, 4, 10000, 990000);
-	board_memory(b, 3792, 3200);
-	board_zone(b, 0, "cpu-thermal", 48200, "critical", 110000);
-	board_clock(b, 0, "ondemand", 600000, 1800000, 1800000);
+	sysroot_begin(b);
+	sysroot_fill(b, files);
+	sysroot_load(b, 4, 10000, 990000);
+	sysroot_memory(b, 3792, 3200);
+	sysroot_zone(b, 0, "cpu-thermal", 48200, "critical", 110000);
+	sysroot_clock(b, 0, "ondemand", 600000, 1800000, 1800000);
 }
 
 /* The same with psi=1 and the memory cgroup. */
-static inline void board_pi4_psi(struct board *b)
+static inline void sysroot_pi4_psi(struct sysroot *b)
 {
-	board_pi4(b);
-	board_set(b, "/proc/cmdline",
-		  "console=tty1 root=PARTUUID=abcd-02 rootwait psi=1 cgroup_enable=memory\n");
-	board_set(b, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n");
-	board_pressure(b, 0, 0, 0);
+	sysroot_pi4(b);
+	sysroot_set(b, "/proc/cmdline",
+		    "console=tty1 root=PARTUUID=abcd-02 rootwait psi=1 cgroup_enable=memory\n");
+	sysroot_set(b, "/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n");
+	sysroot_pressure(b, 0, 0, 0);
 }
 
-static inline void board_jetson(struct board *b, const char *model, const char *gpu)
+static inline void sysroot_jetson(struct sysroot *b, const char *model, const char *gpu)
 {
-	static const struct board_file files[] = {
+	static const struct sysroot_file files[] = {
 	    {"/proc/cmdline", "root=/dev/mmcblk0p1 rw rootwait rootfstype=ext4 console=ttyTCU0,115200n8\n"},
 	    {"/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory pids\n"},
 	    {"/sys/class/hwmon/hwmon2/name", "soctherm_oc\n"},
@@ -219,61 +221,61 @@ static inline void board_jetson(struct board *b, const char *model, const char *
 	    {NULL, NULL},
 	};
 	char path[128];
-	board_begin(b);
-	board_fill(b, files);
-	board_set(b, "/sys/firmware/devicetree/base/model", "%s", model);
+	sysroot_begin(b);
+	sysroot_fill(b, files);
+	sysroot_set(b, "/sys/firmware/devicetree/base/model", "%s", model);
 	snprintf(path, sizeof path, "/sys/class/devfreq/17000000.%s/cur_freq", gpu);
-	board_set(b, path, "114750000\n");
+	sysroot_set(b, path, "114750000\n");
 	snprintf(path, sizeof path, "/sys/class/devfreq/17000000.%s/max_freq", gpu);
-	board_set(b, path, "1109250000\n");
+	sysroot_set(b, path, "1109250000\n");
 	snprintf(path, sizeof path, "/sys/class/devfreq/17000000.%s/device/of_node/name", gpu);
-	board_set(b, path, "%s", gpu);
-	board_set(b, "/sys/class/devfreq/15880000.nvdla0/max_freq", "1\n");
-	board_load(b, 4, 10000, 990000);
-	board_memory(b, 7765, 5000);
-	board_pressure(b, 0, 0, 0);
-	board_clock(b, 0, "schedutil", 1190400, 1420800, 1907200);
-	board_clock(b, 2, "schedutil", 1190400, 1420800, 1907200);
+	sysroot_set(b, path, "%s", gpu);
+	sysroot_set(b, "/sys/class/devfreq/15880000.nvdla0/max_freq", "1\n");
+	sysroot_load(b, 4, 10000, 990000);
+	sysroot_memory(b, 7765, 5000);
+	sysroot_pressure(b, 0, 0, 0);
+	sysroot_clock(b, 0, "schedutil", 1190400, 1420800, 1907200);
+	sysroot_clock(b, 2, "schedutil", 1190400, 1420800, 1907200);
 }
 
-static inline void board_trip(const struct board *b, int zone, int trip, const char *type, int mc)
+static inline void sysroot_trip(const struct sysroot *b, int zone, int trip, const char *type, int mc)
 {
 	char path[96];
 	snprintf(path, sizeof path, HEAT_DIR "thermal_zone%d/trip_point_%d_type", zone, trip);
-	board_set(b, path, "%s\n", type);
+	sysroot_set(b, path, "%s\n", type);
 	snprintf(path, sizeof path, HEAT_DIR "thermal_zone%d/trip_point_%d_temp", zone, trip);
-	board_set(b, path, "%d\n", mc);
+	sysroot_set(b, path, "%d\n", mc);
 }
 
-static inline void board_xavier_nx(struct board *b)
+static inline void sysroot_xavier_nx(struct sysroot *b)
 {
-	board_jetson(b, "NVIDIA Jetson Xavier NX Developer Kit", "gv11b");
-	board_zone(b, 0, "CPU-therm", 41500, "critical", 96500);
-	board_trip(b, 0, 1, "hot", 93000);
-	board_trip(b, 0, 2, "passive", 90500);
-	board_trip(b, 0, 3, "active", 35000);
-	board_zone(b, 1, "GPU-therm", 41000, "critical", 98000);
-	board_trip(b, 1, 1, "passive", 91000);
-	board_set(b, HEAT_DIR "thermal_zone1/temp", "%s", ""); /* no power: EAGAIN */
-	board_zone(b, 2, "PMIC-Die", 100000, "critical", 120000);
-	board_zone(b, 3, "thermal-fan-est", 41900, "active", 50000);
-	board_zone(b, 4, "AUX-therm", 40500, "critical", -274000);
+	sysroot_jetson(b, "NVIDIA Jetson Xavier NX Developer Kit", "gv11b");
+	sysroot_zone(b, 0, "CPU-therm", 41500, "critical", 96500);
+	sysroot_trip(b, 0, 1, "hot", 93000);
+	sysroot_trip(b, 0, 2, "passive", 90500);
+	sysroot_trip(b, 0, 3, "active", 35000);
+	sysroot_zone(b, 1, "GPU-therm", 41000, "critical", 98000);
+	sysroot_trip(b, 1, 1, "passive", 91000);
+	sysroot_set(b, HEAT_DIR "thermal_zone1/temp", "%s", ""); /* no power: EAGAIN */
+	sysroot_zone(b, 2, "PMIC-Die", 100000, "critical", 120000);
+	sysroot_zone(b, 3, "thermal-fan-est", 41900, "active", 50000);
+	sysroot_zone(b, 4, "AUX-therm", 40500, "critical", -274000);
 }
 
-static inline void board_orin(struct board *b)
+static inline void sysroot_orin(struct sysroot *b)
 {
-	board_jetson(b, "NVIDIA Jetson Orin Nano Developer Kit", "ga10b");
-	board_zone(b, 0, "cpu-thermal", 47000, "passive", 99000);
-	board_trip(b, 0, 1, "critical", 104500);
-	board_zone(b, 1, "gpu-thermal", 46000, "passive", 99000);
-	board_zone(b, 8, "tj-thermal", 47500, "passive", 99000);
-	board_clock(b, 0, "performance", 1510400, 1510400, 1510400);
-	board_clock(b, 2, "performance", 1510400, 1510400, 1510400);
+	sysroot_jetson(b, "NVIDIA Jetson Orin Nano Developer Kit", "ga10b");
+	sysroot_zone(b, 0, "cpu-thermal", 47000, "passive", 99000);
+	sysroot_trip(b, 0, 1, "critical", 104500);
+	sysroot_zone(b, 1, "gpu-thermal", 46000, "passive", 99000);
+	sysroot_zone(b, 8, "tj-thermal", 47500, "passive", 99000);
+	sysroot_clock(b, 0, "performance", 1510400, 1510400, 1510400);
+	sysroot_clock(b, 2, "performance", 1510400, 1510400, 1510400);
 }
 
-static inline void board_laptop(struct board *b)
+static inline void sysroot_laptop(struct sysroot *b)
 {
-	static const struct board_file files[] = {
+	static const struct sysroot_file files[] = {
 	    {"/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/mapper/vg-root ro quiet\n"},
 	    {"/sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory hugetlb pids rdma misc\n"},
 	    {"/sys/class/power_supply/AC/type", "Mains\n"},
@@ -296,22 +298,22 @@ static inline void board_laptop(struct board *b)
 	    {CPU_DIR "cpufreq/policy0/scaling_driver", "intel_pstate\n"},
 	    {NULL, NULL},
 	};
-	board_begin(b);
-	board_fill(b, files);
-	board_load(b, 8, 20000, 1980000);
-	board_memory(b, 15800, 9000);
-	board_pressure(b, 0, 0, 0);
-	board_zone(b, 0, "acpitz", 47000, "critical", 119000);
-	board_zone(b, 1, "x86_pkg_temp", 51000, "passive", 0);
-	board_clock(b, 0, "performance", 1800000, 3900000, 3900000);
+	sysroot_begin(b);
+	sysroot_fill(b, files);
+	sysroot_load(b, 8, 20000, 1980000);
+	sysroot_memory(b, 15800, 9000);
+	sysroot_pressure(b, 0, 0, 0);
+	sysroot_zone(b, 0, "acpitz", 47000, "critical", 119000);
+	sysroot_zone(b, 1, "x86_pkg_temp", 51000, "passive", 0);
+	sysroot_clock(b, 0, "performance", 1800000, 3900000, 3900000);
 }
 
 /* A virtual machine that tells of its load and memory alone. */
-static inline void board_vm(struct board *b)
+static inline void sysroot_vm(struct sysroot *b)
 {
-	board_begin(b);
-	board_load(b, 4, 1000, 99000);
-	board_memory(b, 8000, 6000);
+	sysroot_begin(b);
+	sysroot_load(b, 4, 1000, 99000);
+	sysroot_memory(b, 8000, 6000);
 }
 
 #endif

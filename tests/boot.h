@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A board in a folder: a configuration, state, small models, and the real honed with its jobs and workers on
  * it. What the machine itself does is hidden behind an empty sysroot. */
-#ifndef TESTS_BOARD_H
-#define TESTS_BOARD_H
+#ifndef TESTS_BOOT_H
+#define TESTS_BOOT_H
 
 #include "agent/cache.h"
 #include "kernels/import.h"
@@ -24,14 +24,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct board {
+struct boot {
 	char top[64];
 	int notify_fd;
 	struct buf said; /* all that honed told its manager, a datagram a line */
 	pid_t pid;
 };
 
-static inline const char *board_path(const struct board *b, const char *name)
+static inline const char *boot_path(const struct boot *b, const char *name)
 {
 	static char path[8][160];
 	static int next;
@@ -40,10 +40,10 @@ static inline const char *board_path(const struct board *b, const char *name)
 	return p;
 }
 
-__attribute__((format(printf, 3, 4))) static inline void board_write(const struct board *b, const char *name,
-								     const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static inline void boot_write(const struct boot *b, const char *name,
+								    const char *fmt, ...)
 {
-	FILE *f = fopen(board_path(b, name), "w");
+	FILE *f = fopen(boot_path(b, name), "w");
 	va_list ap;
 	va_start(ap, fmt);
 	CHECK(f && vfprintf(f, fmt, ap) >= 0);
@@ -53,7 +53,7 @@ __attribute__((format(printf, 3, 4))) static inline void board_write(const struc
 }
 
 /* Model i: two or three kernels that take microseconds. */
-static inline void board_model(const struct board *b, int i)
+static inline void boot_model(const struct boot *b, int i)
 {
 	char name[32];
 	struct arena a = {0};
@@ -68,14 +68,14 @@ static inline void board_model(const struct board *b, int i)
 	x = zoo_conv(&z, x, (struct conv){16, 1, 1, 0, .act = ACT_RELU6});
 	zoo_output(&z, x.value, "y");
 	CHECK_OK(z.rc);
-	CHECK_OK(export_file(g, board_path(b, name)));
+	CHECK_OK(export_file(g, boot_path(b, name)));
 	graph_free(g);
 }
 
 /* A board with n models and this [boot] section. */
-static inline void board_open(struct board *b, int n, const char *boot)
+static inline void boot_open(struct boot *b, int n, const char *boot)
 {
-	*b = (struct board){.notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+	*b = (struct boot){.notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
 	snprintf(b->top, sizeof b->top, "%s/hone-board-XXXXXX",
 		 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	if (!mkdtemp(b->top))
@@ -86,19 +86,19 @@ static inline void board_open(struct board *b, int n, const char *boot)
 	for (const char *const *d =
 		 (const char *const[]){"state", "run", "sys", "sys/proc", "honed.conf.d", NULL};
 	     *d; d++)
-		CHECK(mkdir(board_path(b, *d), 0755) == 0);
-	board_write(b, "honed.conf",
-		    "[honed]\nlog = verbose\ncache = %s/state/cache\nsocket = %s/run/honed.sock\n[boot]\n%s",
-		    b->top, b->top, boot);
+		CHECK(mkdir(boot_path(b, *d), 0755) == 0);
+	boot_write(b, "honed.conf",
+		   "[honed]\nlog = verbose\ncache = %s/state/cache\nsocket = %s/run/honed.sock\n[boot]\n%s",
+		   b->top, b->top, boot);
 	for (int i = 0; i < n; i++) {
 		char name[48];
-		board_model(b, i);
+		boot_model(b, i);
 		snprintf(name, sizeof name, "honed.conf.d/m%d.conf", i);
-		board_write(b, name, "[model m%d]\npath = %s/m%d.onnx\nthreads = 1\n", i, b->top, i);
+		boot_write(b, name, "[model m%d]\npath = %s/m%d.onnx\nthreads = 1\n", i, b->top, i);
 	}
 }
 
-static inline void board_close(struct board *b)
+static inline void boot_close(struct boot *b)
 {
 	char cmd[96];
 	snprintf(cmd, sizeof cmd, "rm -rf %s", b->top);
@@ -108,17 +108,17 @@ static inline void board_close(struct board *b)
 }
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { BOARD_PLAIN_JOBS = 1 }; /* a job's memory limit leaves no room for a sanitizer's */
+enum { BOOT_PLAIN_JOBS = 1 }; /* a job's memory limit leaves no room for a sanitizer's */
 #else
-enum { BOARD_PLAIN_JOBS = 0 };
+enum { BOOT_PLAIN_JOBS = 0 };
 #endif
 
 /* honed beside the worker that `make` names, and its jobs; NULL: not built. */
-static inline const char *board_program(const char *name)
+static inline const char *boot_program(const char *name)
 {
 	static char path[3][512];
 	const char *worker = getenv("HONE_WORKER"), *slash = worker ? strrchr(worker, '/') : NULL;
-	bool plain = BOARD_PLAIN_JOBS && strcmp(name, "honed");
+	bool plain = BOOT_PLAIN_JOBS && strcmp(name, "honed");
 	char *p = path[!strcmp(name, "hone") + 2 * !strcmp(name, "hone-worker")];
 	if (!slash)
 		return NULL;
@@ -129,41 +129,41 @@ static inline const char *board_program(const char *name)
 	return access(p, X_OK) == 0 ? p : NULL;
 }
 
-static inline bool board_can(void)
+static inline bool boot_can(void)
 {
-	return board_program("honed") && board_program("hone") && board_program("hone-worker");
+	return boot_program("honed") && boot_program("hone") && boot_program("hone-worker");
 }
 
 /* honed and what it starts write to the board's log. */
-static inline void board_child(const struct board *b, const char *honed, const char *mode)
+static inline void boot_child(const struct boot *b, const char *honed, const char *mode)
 {
-	const char *hone = board_program("hone");
-	int log = open(board_path(b, "log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
+	const char *hone = boot_program("hone");
+	int log = open(boot_path(b, "log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
 	if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
 		_exit(120);
-	setenv("NOTIFY_SOCKET", board_path(b, "notify"), 1);
+	setenv("NOTIFY_SOCKET", boot_path(b, "notify"), 1);
 	setenv("HONE_SEEDS", getenv("HONE_SEEDS") ? getenv("HONE_SEEDS") : "", 1);
-	setenv("HONE_SOCKET", board_path(b, "run/honed.sock"), 1);
-	setenv("HONE_WORKER", board_program("hone-worker"), 1);
+	setenv("HONE_SOCKET", boot_path(b, "run/honed.sock"), 1);
+	setenv("HONE_WORKER", boot_program("hone-worker"), 1);
 	unsetenv("WATCHDOG_USEC");
-	execl(honed, "honed", "--config", board_path(b, "honed.conf"), "--state", board_path(b, "state"),
-	      "--run", board_path(b, "run"), "--sysroot", board_path(b, "sys"), "--hone", hone, mode, NULL);
+	execl(honed, "honed", "--config", boot_path(b, "honed.conf"), "--state", boot_path(b, "state"),
+	      "--run", boot_path(b, "run"), "--sysroot", boot_path(b, "sys"), "--hone", hone, mode, NULL);
 	_exit(121);
 }
 
 /* mode: "--boot", or NULL: resident. */
-static inline void board_start(struct board *b, const char *mode)
+static inline void boot_start(struct boot *b, const char *mode)
 {
 	buf_clear(&b->said);
-	const char *honed = board_program("honed");
+	const char *honed = boot_program("honed");
 	fflush(NULL);
 	b->pid = fork();
 	if (b->pid == 0)
-		board_child(b, honed, mode);
+		boot_child(b, honed, mode);
 	CHECK(b->pid > 0);
 }
 
-static inline void board_listen(struct board *b)
+static inline void boot_listen(struct boot *b)
 {
 	char text[4096];
 	ssize_t n;
@@ -174,13 +174,13 @@ static inline void board_listen(struct board *b)
 }
 
 /* Its exit status, 1000 + a signal, or -1: it did not end within wait_s (and was killed). */
-static inline int board_wait(struct board *b, double wait_s)
+static inline int boot_wait(struct boot *b, double wait_s)
 {
 	int status;
 	for (double until_s = test_now_s() + wait_s; test_now_s() < until_s; usleep(2000)) {
-		board_listen(b);
+		boot_listen(b);
 		if (waitpid(b->pid, &status, WNOHANG) == b->pid) {
-			board_listen(b);
+			boot_listen(b);
 			b->pid = 0;
 			return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 		}
@@ -235,7 +235,7 @@ static inline bool is_below(const struct process *all, int n, pid_t pid, pid_t t
 }
 
 /* The processes below `top`, itself left out. */
-static inline int board_below(pid_t top, struct process *out, int most)
+static inline int boot_below(pid_t top, struct process *out, int most)
 {
 	static struct process all[4096];
 	int n = processes(all, 4096), found = 0;
@@ -246,29 +246,29 @@ static inline int board_below(pid_t top, struct process *out, int most)
 }
 
 /* One of that name below `top`; 0: none. */
-static inline pid_t board_find(pid_t top, const char *name)
+static inline pid_t boot_find(pid_t top, const char *name)
 {
 	struct process p[64];
-	int n = board_below(top, p, 64);
+	int n = boot_below(top, p, 64);
 	for (int i = 0; i < n; i++)
 		if (!strcmp(p[i].name, name))
 			return p[i].pid;
 	return 0;
 }
 
-static inline pid_t board_find_within(pid_t top, const char *name, double wait_s)
+static inline pid_t boot_find_within(pid_t top, const char *name, double wait_s)
 {
 	pid_t pid = 0;
 	for (double until_s = test_now_s() + wait_s; !pid && test_now_s() < until_s; usleep(5000))
-		pid = board_find(top, name);
+		pid = boot_find(top, name);
 	return pid;
 }
 
-static inline bool board_log_says(const struct board *b, const char *part)
+static inline bool boot_log_says(const struct boot *b, const char *part)
 {
 	struct arena a = {0};
 	struct blob log;
-	bool says = file_read(&a, board_path(b, "log"), 0, &log) >= 0 && strstr(log.p, part);
+	bool says = file_read(&a, boot_path(b, "log"), 0, &log) >= 0 && strstr(log.p, part);
 	arena_free(&a);
 	return says;
 }
