@@ -46,23 +46,10 @@ static inline void board_line(struct board *b, const char *fmt, ...)
 		b->line[b->nlines++] = strdup(text);
 }
 
-static inline void board_act(void *ctx, const struct honed_action *a)
+/* Of what is done for jobs and the cache. */
+static inline void board_work(struct board *b, const struct honed_action *a)
 {
-	struct board *b = ctx;
-	b->sums[a->kind]++;
 	switch (a->kind) {
-	case HA_SEND:
-		board_line(b, "send %d %s", a->client, a->text);
-		break;
-	case HA_CLOSE:
-		board_line(b, "close %d", a->client);
-		break;
-	case HA_LOOK:
-		b->looks++;
-		break;
-	case HA_GLANCE:
-		b->glances++;
-		break;
 	case HA_START:
 		b->last_job = a->job;
 		b->job_memory_bytes = a->memory_bytes;
@@ -86,6 +73,28 @@ static inline void board_act(void *ctx, const struct honed_action *a)
 		b->nmarks++;
 		board_line(b, "marks %d %d", a->marks->unclean, a->marks->n);
 		break;
+	default:
+		break;
+	}
+}
+
+static inline void board_act(void *ctx, const struct honed_action *a)
+{
+	struct board *b = ctx;
+	b->sums[a->kind]++;
+	switch (a->kind) {
+	case HA_SEND:
+		board_line(b, "send %d %s", a->client, a->text);
+		break;
+	case HA_CLOSE:
+		board_line(b, "close %d", a->client);
+		break;
+	case HA_LOOK:
+		b->looks++;
+		break;
+	case HA_GLANCE:
+		b->glances++;
+		break;
 	case HA_INHIBIT:
 		board_line(b, "inhibit %s %s", a->name, a->text ? a->text : "-");
 		break;
@@ -98,8 +107,6 @@ static inline void board_act(void *ctx, const struct honed_action *a)
 	case HA_STATUS:
 		board_line(b, "status %s", a->text);
 		break;
-	case HA_METRICS:
-		break;
 	case HA_LOG:
 		board_line(b, "log %s", a->text);
 		break;
@@ -107,6 +114,8 @@ static inline void board_act(void *ctx, const struct honed_action *a)
 		b->left = true;
 		board_line(b, "leave %d", a->rc);
 		break;
+	default:
+		board_work(b, a);
 	}
 }
 
