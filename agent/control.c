@@ -108,9 +108,8 @@ static const struct {
 		     BIT(N_MISSING) | BIT(N_PROMISE)},
 };
 
-static const char *const leases[] = {
+const char *const lease_words[LEASES] = {
     [LEASE_COMPUTE] = "compute", [LEASE_MEASURE] = "measure", [LEASE_QUIET] = "quiet"};
-enum { NLEASES = sizeof leases / sizeof *leases };
 
 static int get_whole(enum name i, const json_t *j, struct request *out)
 {
@@ -149,8 +148,8 @@ static int get_text(enum name i, const json_t *j, struct request *out)
 
 static int get_lease(const json_t *j, struct request *out)
 {
-	for (int i = LEASE_COMPUTE; json_is_string(j) && i < NLEASES; i++)
-		if (!strcmp(leases[i], json_string_value(j))) {
+	for (int i = LEASE_COMPUTE; json_is_string(j) && i < LEASES; i++)
+		if (!strcmp(lease_words[i], json_string_value(j))) {
 			out->lease = (enum lease)i;
 			return E_OK;
 		}
@@ -319,7 +318,7 @@ static void print_value(enum name i, const struct request *r, struct buf *out)
 		return;
 	case K_LEASE:
 		buf_printf(out, "\"%s\"",
-			   (int)r->lease > 0 && (int)r->lease < NLEASES ? leases[r->lease] : "");
+			   (int)r->lease > 0 && (int)r->lease < LEASES ? lease_words[r->lease] : "");
 		return;
 	}
 }

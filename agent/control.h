@@ -89,7 +89,8 @@ enum control_op {
 	OP_COUNT
 };
 
-enum lease { LEASE_NONE, LEASE_COMPUTE, LEASE_MEASURE, LEASE_QUIET };
+enum lease { LEASE_NONE, LEASE_COMPUTE, LEASE_MEASURE, LEASE_QUIET, LEASES };
+extern const char *const lease_words[LEASES]; /* as in "kind"; NULL: none */
 
 struct request {
 	enum control_op op;

@@ -52,7 +52,7 @@ struct job *job_new(struct honed *h, int model, const char *path)
 	return j;
 }
 
-void job_free(struct honed *h, struct job *j)
+static void job_free(struct honed *h, struct job *j)
 {
 	if (j->model >= 0)
 		h->model[j->model].waits_ns = h->now_ns;

@@ -146,7 +146,6 @@ void loop_reap(struct loop *l);
 bool loop_job_eof(struct loop *l, int client); /* it was a job's: HE_GONE waits for its end */
 void loop_jobs_late(struct loop *l, int64_t now_ns);
 int64_t loop_jobs_wakeup(const struct loop *l);
-int loop_jobs_living(const struct loop *l);
 void loop_jobs_kill(struct loop *l);
 
 /* honed_loop_look.c */

@@ -326,6 +326,14 @@ void loop_signal(struct loop *l, int job, int sig)
 			kill(-l->job[i].pid, sig);
 }
 
+static int jobs_living(const struct loop *l)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		n += l->job[i].number != 0;
+	return n;
+}
+
 static void over(struct loop *l, struct loop_job *j)
 {
 	struct loop_job was = *j;
@@ -334,7 +342,7 @@ static void over(struct loop *l, struct loop_job *j)
 		  &(struct honed_event){.kind = HE_ENDED, .job = was.number, .rc = was.rc, .text = was.text});
 	if (was.eof)
 		loop_gone(l, was.client);
-	if (!loop_jobs_living(l))
+	if (!jobs_living(l))
 		loop_pressure(l, false);
 }
 
@@ -426,14 +434,6 @@ int64_t loop_jobs_wakeup(const struct loop *l)
 		if (l->job[i].number && l->job[i].by_ns < at)
 			at = l->job[i].by_ns;
 	return at;
-}
-
-int loop_jobs_living(const struct loop *l)
-{
-	int n = 0;
-	for (int i = 0; i < HONED_JOBS; i++)
-		n += l->job[i].number != 0;
-	return n;
 }
 
 void loop_jobs_kill(struct loop *l)

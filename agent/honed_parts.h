@@ -199,7 +199,7 @@ struct honed {
 	char said[256];
 	int64_t said_ns, metrics_ns;
 	bool say, count;
-	int64_t yields, tainted, slices, trials, fails, grants[4];
+	int64_t yields, tainted, slices, trials, fails, grants[LEASES];
 };
 
 /* honed.c */
@@ -262,7 +262,6 @@ void jobs_started(struct honed *h, const struct honed_event *e);
 void jobs_ended(struct honed *h, const struct honed_event *e);
 struct job *job_of(struct honed *h, int number);
 struct job *job_new(struct honed *h, int model, const char *path); /* NULL: as many as may be */
-void job_free(struct honed *h, struct job *j);
 /* What signal it needs now, by who has stopped it. */
 void job_settle(struct honed *h, struct job *j);
 void job_stop(struct honed *h, struct job *j, enum job_end why);
@@ -304,7 +303,6 @@ void clients_tick(struct honed *h);
 int64_t clients_next(const struct honed *h);
 
 /* honed_status.c */
-void status_word(const struct honed *h, const char **state, char *text, size_t n);
 void status_tick(struct honed *h);
 int64_t status_next(const struct honed *h);
 

@@ -113,7 +113,7 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 	return "ready";
 }
 
-void status_word(const struct honed *h, const char **state, char *text, size_t n)
+static void status_word(const struct honed *h, const char **state, char *text, size_t n)
 {
 	const struct job *j = lively(h);
 	const char *who = gate_inhibited(h);
@@ -216,16 +216,13 @@ static const char *job_word(const struct job *j)
 	return j->rest ? "resting" : j->state == JOB_STARTING ? "starting" : "running";
 }
 
-static const char *const lease_word[] = {
-    [LEASE_COMPUTE] = "compute", [LEASE_MEASURE] = "measure", [LEASE_QUIET] = "quiet"};
-
 static void put_job(const struct honed *h, const struct job *j, bool comma, struct buf *b)
 {
 	buf_printf(b, "%s{\"job\":%d,\"pid\":%d", comma ? "," : "", j->number, (int)j->pid);
 	put_text(b, "model", j->name);
 	put_text(b, "state", job_word(j));
-	put_text(b, "lease", lease_word[j->held]);
-	put_text(b, "wants", lease_word[j->wants]);
+	put_text(b, "lease", lease_words[j->held]);
+	put_text(b, "wants", lease_words[j->wants]);
 	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d", j->task, j->ntasks, j->trials);
 	put_real(b, "before_ms", j->before_ms, j->before_ms > 0);
 	put_real(b, "now_ms", j->now_ms, j->now_ms > 0);
@@ -474,7 +471,7 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 		one(out, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
 	head(out, "hone_leases_total", "counter", "Leases granted.");
 	for (int k = LEASE_COMPUTE; k <= LEASE_QUIET; k++)
-		buf_printf(out, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_word[k], h->grants[k]);
+		buf_printf(out, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_words[k], h->grants[k]);
 	put_board(h, out);
 	put_models(h, out);
 }

@@ -217,11 +217,6 @@ int sandbox_cage_make(struct sandbox_cage **out)
 	return make(SCMP_ACT_KILL_PROCESS, cage_rules, sizeof cage_rules / sizeof *cage_rules, NULL, 0, out);
 }
 
-void sandbox_cage_free(struct sandbox_cage *c)
-{
-	free(c);
-}
-
 bool sandbox_cage_enter(const void *cage)
 {
 	return put_on(cage, 0);

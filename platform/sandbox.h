@@ -40,10 +40,9 @@ int sandbox_limit(const struct sandbox_limits *l) MUST_CHECK;
 /* E_UNSUPPORTED: the kernel has no system-call filters; nothing has changed then. */
 int sandbox_enter(void) MUST_CHECK;
 
-/* A filter, ready to be put on by a process that shares the memory of the one that made it. */
+/* A filter, for free(), ready to be put on by a process that shares the memory of the one that made it. */
 struct sandbox_cage;
 int sandbox_cage_make(struct sandbox_cage **out) MUST_CHECK;
-void sandbox_cage_free(struct sandbox_cage *c);
 /* One system call, nothing else; false: refused. */
 bool sandbox_cage_enter(const void *cage);
 

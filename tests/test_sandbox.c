@@ -370,7 +370,7 @@ TEST(a_candidate_may_only_leave)
 			printf("leaving: status %x\n", how);
 		CHECK(i == 0 ? how == 0 : WIFSIGNALED(how) && WTERMSIG(how) == SIGSYS);
 	}
-	sandbox_cage_free(c);
+	free(c);
 }
 
 static const struct sandbox_limits small = {.memory_bytes = INT64_C(256) << 20,

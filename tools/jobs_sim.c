@@ -112,11 +112,6 @@ struct sim {
 	int cpu[ACTIONS];
 };
 
-const char *sim_net_name(int i)
-{
-	return nets[i % SIM_NETS].name;
-}
-
 /* ---- a job ---- */
 
 static int64_t draw(struct rng *r, const double q[QUANTILES])
@@ -544,7 +539,7 @@ static void configure(struct sim *s)
 	s->conf.log = -1;
 	s->conf.model = s->model;
 	for (int i = 0; i < w->jobs; i++) {
-		snprintf(s->name[i], sizeof s->name[i], "%s.%d", sim_net_name(i), i);
+		snprintf(s->name[i], sizeof s->name[i], "%s.%d", nets[i % SIM_NETS].name, i);
 		s->model[i] = (struct conf_model){.name = s->name[i], .path = s->name[i], .threads = 1};
 		s->job[i].net = &nets[i % SIM_NETS];
 		rng_seed(&s->job[i].rng, w->seed * SIM_JOBS + (uint64_t)i);

@@ -38,7 +38,6 @@ struct sim_told {
 	int leases, both; /* both: times that two were held that exclude each other */
 };
 
-const char *sim_net_name(int i);
 int jobs_sim(const struct sim_want *w, struct sim_told *out) MUST_CHECK;
 
 #endif
