@@ -76,7 +76,8 @@ struct verdict {
 	bool free_memory; /* jobs should end, not only rest: under half of the limit is free, or tasks wait
 			     for memory for twice the limit */
 	int64_t again_ns; /* look again after so long: 25 ms while it is open, 1 s at most while it settles;
-			     else from 1 s to 60 s, a quarter of the time that the reason has lasted */
+			     else from 1 s to 60 s, a quarter of the time since it was open last or one
+			     reason followed another at once; well for less than settle_ns restarts nothing */
 	double load_pct;  /* of others; < 0: not known yet */
 	char text[200];   /* for people: "zone cpu-thermal is at 71 C, 14 C below its limit; tuning goes on at
 			     18 C" */
