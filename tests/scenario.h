@@ -9,6 +9,7 @@
 #define TESTS_SCENARIO_H
 
 #include "tests/scenario_job.h"
+#include "tests/silent.h"
 
 static inline struct leash *life_job(struct life *l, int number)
 {
@@ -414,7 +415,10 @@ static inline void life_end(struct life *l, bool power_cut)
 		}
 	honed_close(l->honed);
 	l->honed = NULL;
-	cache_close(l->cache);
+	if (flash.dead || flash.full)
+		close_silently(l->cache);
+	else
+		cache_close(l->cache);
 	l->ncommits = l->n = 0;
 	flash_restart(&l->rng, power_cut);
 }

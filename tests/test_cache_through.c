@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A cache whose folder another process writes: here another cache of this one. */
 #include "tests/cache_dir.h"
+#include "tests/silent.h"
 
 static struct cache *keeper; /* NULL: gone */
 static struct said {
@@ -31,14 +32,9 @@ static int write_nothing(int fd, const void *p, size_t n, int64_t at)
 static void kill_keeper(void)
 {
 	struct disk broken = disk_system;
-	int err = dup(2), null = open("/dev/null", O_WRONLY);
 	broken.write = write_nothing;
 	disk = &broken;
-	dup2(null, 2);
-	cache_close(keeper);
-	dup2(err, 2);
-	close(err);
-	close(null);
+	close_silently(keeper);
 	disk = &disk_system;
 	keeper = NULL;
 }

@@ -4,6 +4,7 @@
 #include "agent/cache.h"
 #include "platform/log.h"
 #include "tests/crash.h"
+#include "tests/silent.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -118,17 +119,6 @@ static void done(int rc)
 {
 	if (rc < 0 && !crash.dead)
 		CHECK_OK(rc);
-}
-
-/* The dead say nothing. */
-static void close_silently(struct cache *c)
-{
-	int err = dup(2), null = open("/dev/null", O_WRONLY);
-	dup2(null, 2);
-	cache_close(c);
-	dup2(err, 2);
-	close(null);
-	close(err);
 }
 
 static const struct cache_options options = {.segment_bytes = 4096, .seeds = ""};
