@@ -109,8 +109,11 @@ static void on_conf(struct honed *h, const struct honed_event *e)
 		h->conf = e->conf;
 		choose_policy(h);
 		gate_reset(h);
+		h->conf_error[0] = 0;
 		honed_log(h, 1, "the configuration was read: %d models", h->nmodels);
 	} else {
+		snprintf(h->conf_error, sizeof h->conf_error, "%.350s; the former settings stay", text);
+		log_one_line(h->conf_error);
 		honed_log(h, 0, "the configuration stays as it was: %s", text);
 	}
 	clients_conf(h, e->conf ? E_OK : e->rc, text);

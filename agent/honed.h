@@ -175,8 +175,8 @@ int64_t honed_wakeup(const struct honed *h);
  * absent or null where it is not known (readers do without):
  * version, mode ("resident", "box"), state (one word: "ready", "tuning", "resting", "waiting", "inhibited",
  * "skipping", "failing"), ready (as `wait` means it), verdict (one sentence: what it does and why), warning
- * (the cache cannot be written: why), up_s, cache (folder), generation, policy, left_s (of the box), clients,
- * yields, tainted (counters);
+ * (the cache cannot be written: why), conf_error (why the last reload was refused), up_s, cache (folder),
+ * generation, policy, left_s (of the box), clients, yields, tainted (counters);
  * gate {open, why (gate_word), text, load_pct, temp_c, zone, headroom_c, throttled, looked_s (ago)};
  * models [{name, path, state ("tuning", "resting", "waiting", "exhausted", "refused", "failed"), ready,
  * before_ms (as honed first met it), default_ms, now_ms, missing, promise, next_s (until its next slice),

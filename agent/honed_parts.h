@@ -196,6 +196,7 @@ struct honed {
 	int64_t asked_ns;
 
 	/* honed_status.c */
+	char conf_error[400]; /* of the last reload */
 	char said[256];
 	int64_t said_ns, metrics_ns;
 	bool say, count;

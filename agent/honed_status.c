@@ -271,6 +271,7 @@ static void put_status(const struct honed *h, struct buf *out)
 	buf_printf(out, ",\"ready\":%s", models_ready(h) ? "true" : "false");
 	put_text(out, "verdict", text);
 	put_text(out, "warning", h->store_error[0] ? h->store_error : NULL);
+	put_text(out, "conf_error", h->conf_error[0] ? h->conf_error : NULL);
 	put_real(out, "up_s", s_of(h->now_ns - h->opened_ns), true);
 	put_real(out, "left_s", fmax(0, s_of(h->o.box_ns - h->now_ns)), h->o.mode == HONED_BOX);
 	put_text(out, "cache", h->o.cache);

@@ -19,7 +19,7 @@ static const char full[] =
     "5,\"left_s\":8,"
     "\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
     "\\u001b[31mmoves\",\"left_s\":540},{\"name\":null,\"why\":\"moving\",\"left_s\":null}],\"warning\":"
-    "\"the disk is full\","
+    "\"the disk is full\",\"conf_error\":\"honed.conf:3: no \\u001bkey; the former settings stay\","
     "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
     "3";
 
@@ -84,7 +84,7 @@ TEST(status_of_a_daemon)
 	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
 	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
 	    "a1: arm ?[31mmoves (for 9 min more)\ninhibit    moving\n",
-	    "warning    the disk is full\n",
+	    "warning    the disk is full\nconf       honed.conf:3: no ?key; the former settings stay\n",
 	    "\nmodels     and 3 more\n",
 	    "2.00 MiB today of 20 MiB",
 	    "in 2 h",
@@ -96,7 +96,7 @@ TEST(status_of_a_daemon)
 	CHECK(!no_control_in(cli_out));
 	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
 	json_t *j = parse_out();
-	check_keys(j, "verdict daemon inhibits models jobs gate flash cache records worn");
+	check_keys(j, "verdict daemon conf_error inhibits models jobs gate flash cache records worn");
 	CHECK(json_is_true(json_object_get(j, "daemon")) && !json_object_get(j, "ok"));
 	json_decref(j);
 	fake_hush(&f);

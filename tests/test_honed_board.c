@@ -261,14 +261,14 @@ TEST(configuration_is_read_again)
 	for (int i = 0; i < PATIENCE_MS && !strstr(text_of("log"), "honed.conf:2"); i++)
 		usleep(1000);
 	CHECK(strstr(text_of("log"), "honed.conf:2"));
-	CHECK(says("\"name\":\"seg\""));
+	CHECK(says("honed.conf:2") && says("\"name\":\"seg\""));
 	size_t n = strlen(conf);
 	snprintf(conf + n, sizeof conf - n, "[model late]\npath = %s/late.onnx\n", at);
 	write_text(in_folder("honed.conf"), conf);
 	int fd = dial();
 	CHECK(say(fd, "{\"id\":1,\"op\":\"reload\"}") && hears(fd, "\"id\":1,\"ok\":true"));
 	close(fd);
-	CHECK(says("\"name\":\"late\"") && says("\"state\":\"refused\""));
+	CHECK(says("\"name\":\"late\"") && says("\"state\":\"refused\"") && says("\"conf_error\":null"));
 	write_text(in_folder("late.onnx"), "x");
 	for (int i = 0; i < PATIENCE_MS / 10; i++, usleep(10000))
 		if (!says("\"name\":\"seg\""))

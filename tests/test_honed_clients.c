@@ -325,6 +325,36 @@ TEST(reload_is_answered_by_what_came_of_it)
 	board_free(b);
 }
 
+static void reload(struct board *b, const char *error)
+{
+	board_event(b, (struct honed_event){.kind = HE_CONF,
+					    .rc = error ? E_USAGE : E_OK,
+					    .text = error,
+					    .conf = error ? NULL : &b->conf,
+					    .nmodels = 1,
+					    .model = b->file});
+}
+
+/* As a signal has no answer: until a reload is good. */
+TEST(a_refused_configuration_is_in_the_status)
+{
+	static const char none[] = "\"conf_error\":null";
+	struct board *b = resident(1);
+	char longest[600];
+	CHECK(strstr(board_status(b), none));
+	reload(b, "honed.conf:3: unknown key\n'x'");
+	board_run(b, 3600 * NS_PER_S);
+	CHECK(strstr(board_status(b),
+		     "\"conf_error\":\"honed.conf:3: unknown key?'x'; the former settings stay\""));
+	memset(longest, '"', sizeof longest);
+	longest[sizeof longest - 1] = 0;
+	reload(b, longest);
+	CHECK(strstr(board_status(b), "\\\"; the former settings stay\"") && !strstr(board_status(b), "'x'"));
+	reload(b, NULL);
+	CHECK(strstr(board_status(b), none));
+	board_free(b);
+}
+
 TEST(nonsense_is_answered_and_at_last_hung_up_on)
 {
 	struct board *b = resident(0);

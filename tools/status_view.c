@@ -164,12 +164,14 @@ static void sync_line(const json_t *s)
 void status_view(const json_t *s, bool color)
 {
 	const json_t *models = json_object_get(s, "models"), *x;
-	struct buf verdict = {0}, warning = {0}, more = {0};
+	struct buf verdict = {0}, warning = {0}, conf = {0}, more = {0};
 	size_t i;
 	buf_printf(&verdict, "%s", daemon_text(s, "verdict", "honed runs"));
 	say("honed", &verdict);
 	buf_puts(&warning, daemon_text(s, "warning", ""));
 	say("warning", &warning);
+	buf_puts(&conf, daemon_text(s, "conf_error", ""));
+	say("conf", &conf);
 	if (json_array_size(models))
 		models_table(models, color);
 	if (daemon_num(s, "models_left", 0) > 0)

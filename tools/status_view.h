@@ -8,7 +8,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* The verdict, then a table of models, then a line for each of gate, jobs, flash, inhibits, next sync. */
+/* The verdict, what is wrong (the cache, a refused configuration), then a table of models, then a line for
+ * each of gate, jobs, flash, inhibits, next sync. */
 void status_view(const json_t *status, bool color);
 /* One line of what changes seldom enough to be a log: the gate's state, each model's state and times. */
 void status_line(const json_t *status, struct buf *out);
