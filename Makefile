@@ -55,15 +55,14 @@ $(B)/%.a:
 
 TABLES  = $(KINDS:%=$(B)/gen/%_table.o)
 GROUP   = -Wl,--start-group $(LIBS) -Wl,--end-group
-MAIN    = $(B)/tools/main_hone.o
 
-$(B)/hone: $(MAIN) $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallback.o
-	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $(MAIN) $(TABLES) $(B)/gen/fallback.o \
+$(B)/hone: $(B)/tools/main_hone.o $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallback.o
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TABLES) $(B)/gen/fallback.o \
 		-Wl,--start-group $(B)/tools.a $(LIBS) -Wl,--end-group $(LDLIBS)
 
 # Resident: no search, no compiler, no hwloc; see configs/layers.sh.
 $(B)/honed: $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(LIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(GROUP) \
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $< $(B)/gen/agent/policy_table.o $(GROUP) \
 		-luv -linih -ljansson -lpthread -lm
 
 LLVM_PARTS = core native
@@ -125,7 +124,7 @@ LIBNOT = platform/topo platform/child platform/notify platform/sysfile platform/
 	 agent/client agent/conf agent/control agent/doctor% agent/exercise agent/fallback_make agent/gate agent/hire agent/history agent/honed% agent/landscape% agent/leash% agent/local% agent/main% agent/marks agent/models agent/plan_c agent/plan_c_% agent/policy% \
 	 agent/revert agent/runner% agent/seeds agent/stale agent/store agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
-LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table platform/dev_table)
+LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table lib/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.
 LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/eval kernels/op_% kernels/pack kernels/prog% kernels/runs kernels/tensor \
 	 kernels/walk platform/crc platform/hash platform/pool
@@ -139,9 +138,6 @@ $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
 $(B)/lib/gen/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(filter-out -Wmissing-prototypes,$(ALLC)) $(SMALL) -c -o $@ $<
-$(B)/lib/gen/platform/dev_table.o: $(B)/gen/lib/dev_table.c
-	@mkdir -p $(@D)
-	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) -c -o $@ $<
 $(B)/gen/lib/dev_table.c: Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN)$(call table,platform/dev,cpu) > $@
