@@ -174,6 +174,8 @@ static void look(struct sample *s)
 	snprintf(path, sizeof path, "/proc/%d/task", (int)honed);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d));) {
+		if (e->d_name[0] == '.') /* ../status is that of the first thread once more */
+			continue;
 		snprintf(path, sizeof path, "/proc/%d/task/%s/status", (int)honed, e->d_name);
 		text_of(path, text, sizeof text);
 		s->wakes += (long)number(text, "\nvoluntary_ctxt_switches:");
