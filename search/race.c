@@ -101,7 +101,7 @@ static int heat(struct box *b, const struct built *code, int n, int at[BOX_MAX_R
 			at[i] = i;
 		return n;
 	}
-	int rc = box_time(b, code, n, MIN_ROUNDS, 0, TIME_QUIET, m);
+	int rc = box_time(b, code, n, MIN_ROUNDS, 0, 0, m);
 	for (int i = 1; i < n && rc >= 0; i++) {
 		int to = left;
 		if (!timed(&m[i]))
@@ -125,7 +125,7 @@ int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct 
 		in[i] = code[at[i]];
 	if (n < 2)
 		return n < 0 ? n : E_OK;
-	int rc = box_time(b, in, n, rounds_for(n, ns, FIRST_ROUNDS), 0, TIME_QUIET, m);
+	int rc = box_time(b, in, n, rounds_for(n, ns, FIRST_ROUNDS), 0, 0, m);
 	if (rc < 0 || !timed(&m[0]))
 		return rc;
 	for (int i = 1; i < n; i++) {

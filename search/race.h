@@ -4,7 +4,10 @@
  * Many single timings make a winner of the luckiest. So the candidates and the incumbent run interleaved; the
  * best of them then meets the incumbent alone, in fresh rounds, until their difference is larger than its
  * noise or clearly too small to matter. It falls only to a gain of at least 1 % that is also above
- * RACE_SIGMAS standard errors of the comparison. */
+ * RACE_SIGMAS standard errors of the comparison.
+ *
+ * Only that duel is TIME_QUIET: its times are recorded. Who comes into it is a matter of interleaved runs,
+ * which what goes on beside slows down alike; the machine is not everybody's to stop for that. */
 #ifndef SEARCH_RACE_H
 #define SEARCH_RACE_H
 

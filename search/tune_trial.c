@@ -11,7 +11,10 @@ enum {
 	ABORT_FACTOR = 3, /* a first run slower than so many incumbents ends a candidate */
 	SAVE_TRIES = 3,   /* should the worker die under what is handed over */
 	KEPT = 8,         /* built candidates kept for races */
+	ALONE_ROUNDS = 5,
 };
+
+#define SHORT_NS NS_PER_MS /* a kernel's roofline */
 
 /* From here on a run costs as much as what is done beside it, and a part of one is enough to begin with. */
 #define PART_FROM_NS (2 * NS_PER_MS)
@@ -112,6 +115,14 @@ static unsigned how_to_time(const struct tune *t)
 	return t->dense && t->result->best_ns > PART_FROM_NS ? TIME_PART : 0;
 }
 
+/* Where nobody is beside it to compare it with: such times are recorded as they are. Short kernels are noisy,
+ * and cost little. */
+static int time_alone(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
+{
+	int rounds = t->result->roofline_ns < SHORT_NS ? ALONE_ROUNDS : tune_rounds(t);
+	return box_time(t->box, &r->code, 1, rounds, abort_ns, TIME_QUIET, m);
+}
+
 /* Beside the incumbent, if there is one: a slow moment of the machine falls on both, and their ratio counts.
  */
 static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
@@ -119,7 +130,7 @@ static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct
 	const struct trial *best = t->best >= 0 ? &t->trial[t->best] : NULL;
 	struct meas pair[2];
 	if (!best || best == r || !box_alive(t->box, &best->code))
-		return box_time(t->box, &r->code, 1, tune_rounds(t), abort_ns, 0, m);
+		return time_alone(t, r, abort_ns, m);
 	const struct built code[2] = {best->code, r->code};
 	int rounds = t->result->best_ns > PART_FROM_NS ? 1 : 2;
 	int rc = box_time(t->box, code, 2, rounds, abort_ns, how_to_time(t), pair);

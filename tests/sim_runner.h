@@ -17,6 +17,7 @@
 #include <signal.h>
 
 enum { SIM_TASKS = 16, SIM_HANDLES = 256, SIM_RUNS = 4096, SIM_JOBS = 32, SIM_BUILDERS = 2 };
+enum { SIM_BESIDE_MHZ = 1000, SIM_ALONE_MHZ = 2000 }; /* of times with and without others beside */
 
 extern const struct emit emit_sim;
 
@@ -213,7 +214,8 @@ static inline int sim_build(struct runner *r, const char *task, const char *cand
 	*handle = -1;
 	if (rc < 0 || !k)
 		return rc;
-	if (++s->builds == s->slow_build || s->slow_build < 0 || (s->slow_task && !strcmp(s->slow_task, task))) {
+	if (++s->builds == s->slow_build || s->slow_build < 0 ||
+	    (s->slow_task && !strcmp(s->slow_task, task))) {
 		int64_t left = deadline_ns - clock_now(dev_sim.clock());
 		clock_advance(dev_sim.clock(), s->slow_ns < left ? s->slow_ns : left + 1);
 		s->cut += left < s->slow_ns;
@@ -272,7 +274,8 @@ static inline int sim_time(struct runner *r, const int *handles, int n, int roun
 	if (rc < 0)
 		return rc;
 	for (int i = 0; i < n; i++)
-		m[i] = (struct meas){.status = MEAS_OK};
+		m[i] = (struct meas){.status = MEAS_OK,
+				     .mhz_before = how & TIME_QUIET ? SIM_ALONE_MHZ : SIM_BESIDE_MHZ};
 	for (int k = 0; k < rounds; k++)
 		for (int i = 0; i < n; i++) {
 			if (m[i].status != MEAS_OK)

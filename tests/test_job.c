@@ -75,6 +75,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	struct code c;
 	snprintf(kind == REC_BEST ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
 	CHECK(m->status == MEAS_OK && m->runs > 0);
+	CHECK(m->mhz_before != SIM_BESIDE_MHZ); /* nothing is recorded that was timed beside others */
 	CHECK_OK(code_parse(code.p, code.n, &a, &c));
 	s->code_bytes[task] = code.n;
 	arena_free(&a);
