@@ -3,8 +3,8 @@
  * lines win. INI, with comments after # or ; at the start of a line, or after a blank and ; behind a value:
  *
  *   [honed]       cache = DIR, cache_limit = 64M, socket = PATH, policy = NAME, log = quiet|normal|verbose
- *   [boot]        budget = 20s (0s: no box), jobs = N (0: as many as fit), unclean = 3 (boxes in a row that
- *                 did not end, then none)
+ *   [boot]        budget = 20s (0s: no box), jobs = N (at once; 0: as many as its cores and memory
+ *                 are best used by), unclean = 3 (boxes in a row that did not end, then none)
  *   [idle]        tune = yes|no, slice = 30s, hours = 22:00-06:00 (local time; always), load = 25%,
  *                 pressure = 10%, headroom = 15 (degrees C), battery = 30%, memory = 128M, settle = 10s,
  *                 rest = 10m (after a slice that won nothing; twice as long each time, a day at most)

@@ -110,15 +110,26 @@ void boot_start(struct honed *h)
 	}
 }
 
-/* Of the next job: its share of what is left, among those who still are in need and wait for a place. */
+/* Who waits for a place: those in need, and if there are none those who promise something. */
+static int waiting_models(const struct honed *h)
+{
+	int needy = 0, all = 0;
+	for (int i = 0; i < h->nmodels; i++) {
+		bool may = model_may(h, i);
+		all += may;
+		needy += may && h->model[i].box && !h->model[i].boxed;
+	}
+	return needy ? needy : all;
+}
+
+/* Of the next job: its share of what is left. */
 int64_t boot_budget(const struct honed *h)
 {
 	int64_t left_ns = boot_left_ns(h);
-	int most = jobs_most(h), waiting = 0, places = most - jobs_ours(h);
+	int most = jobs_most(h), places = most - jobs_ours(h);
 	if (h->leaving || left_ns < at_most(LEAST_NS, boot_length(h) / 4))
 		return 0;
-	for (int i = 0; i < h->nmodels; i++)
-		waiting += model_may(h, i);
+	int waiting = waiting_models(h);
 	if (waiting > places)
 		left_ns = left_ns * most / (waiting + most - places);
 	return left_ns;

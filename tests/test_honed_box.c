@@ -90,6 +90,76 @@ TEST(those_in_need_come_first)
 	board_free(b);
 }
 
+/* Cores are shared out among the jobs that can start; what is beyond a job's threads builds for it. */
+TEST(cores_are_shared_out)
+{
+	static const struct {
+		int cores, models, threads, jobs, room; /* room: for so many jobs' memory */
+		int starts, cpus;
+	} rows[] = {
+	    {4, 4, 1, 0, 8, 4, 1}, {4, 5, 1, 0, 8, 4, 1}, {4, 2, 1, 0, 8, 2, 2},
+	    {4, 1, 1, 0, 8, 1, 3}, {8, 1, 2, 0, 8, 1, 4}, /* more builders than two wait for each other */
+	    {2, 4, 1, 0, 8, 1, 2}, {3, 4, 1, 0, 8, 1, 3}, /* few cores: one job, with builders */
+	    {3, 4, 2, 0, 8, 1, 3}, {1, 4, 1, 0, 8, 1, 1}, {2, 4, 2, 0, 8, 2, 2}, /* none for builders */
+	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},                        /* as asked for */
+	    {4, 1, 1, 0, 2, 1, 2}, {4, 1, 1, 0, 1, 1, 1}, {4, 2, 1, 0, 2, 2, 1}, /* memory */
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct board *b = box(rows[i].models, rows[i].jobs);
+		b->o.ncpus = rows[i].cores;
+		for (int k = 0; k < rows[i].cores; k++)
+			b->o.cpus[k] = k;
+		for (int k = 0; k < rows[i].models; k++)
+			b->model[k].threads = rows[i].threads;
+		b->vitals.memory_free_bytes = rows[i].room * b->conf.job_memory_bytes;
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		char cpus[32], last[32], next[32];
+		snprintf(cpus, sizeof cpus, " cpus %d ", rows[i].cpus);
+		snprintf(last, sizeof last, "start %d ", rows[i].starts);
+		snprintf(next, sizeof next, "start %d ", rows[i].starts + 1);
+		const char *started = board_says(b, last);
+		CHECK(started && strstr(started, cpus) && !board_says(b, next));
+		board_free(b);
+	}
+}
+
+/* A core is not taken from who has it, and not left to nobody. */
+TEST(a_late_job_has_the_cores_that_nobody_uses)
+{
+	struct board *b = box(5, 0);
+	for (int i = 0; i < 5; i++)
+		b->model[i].threads = 1;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	for (int i = 1; i <= 4; i++)
+		board_started(b, i);
+	board_read(b);
+	int64_t free_bytes = b->vitals.memory_free_bytes;
+	b->vitals.memory_free_bytes = INT64_C(256) << 20;
+	board_run(b, NS_PER_S);
+	for (int i = 1; i <= 3; i++)
+		board_done(b, i, 6, 3, 0, 0);
+	CHECK(!board_says(b, "start"));
+	b->vitals.memory_free_bytes = free_bytes;
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 5 e") && strstr(board_says(b, "start 5 e"), " cpus 3 "));
+	board_free(b);
+}
+
+TEST(who_has_kernels_takes_no_time_from_those_in_need)
+{
+	struct board *b = box(2, 1);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 a 9"));
+	board_started(b, 1);
+	board_run(b, 9 * NS_PER_S);
+	board_done(b, 1, 6, 3, 0, 0.4);
+	CHECK(board_says(b, "start 2 b 10")); /* all that is left */
+	board_free(b);
+}
+
 TEST(what_is_left_of_the_box_goes_to_who_promises)
 {
 	struct board *b = box(2, 2);
