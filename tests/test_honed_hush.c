@@ -250,7 +250,8 @@ TEST(a_job_may_have_half_of_the_board_where_nobody_says_less)
 static struct sim_told sim(const char *policy, int cores, bool drains)
 {
 	struct sim_told x = {0};
-	const struct sim_want w = {.policy = policy, .cores = cores, .jobs = 4, .seed = 2, .drains = drains};
+	const struct sim_want w = {
+	    .policy = policy, .cores = cores, .jobs = 4, .at_once = 4, .seed = 2, .drains = drains};
 	CHECK_OK(jobs_sim(&w, &x));
 	return x;
 }
@@ -272,6 +273,18 @@ TEST(jobs_that_are_waited_for_measure_alone_too)
 		struct sim_told x = sim(POLICY_DEFAULT, cores, true);
 		CHECK(x.both == 0);
 		CHECK(x.together_s < (cores == 4 ? 0.62 : 1.01) * x.alone_s);
+	}
+}
+
+/* However many cores there are. */
+TEST(together_is_no_slower_than_with_the_jobs_own_builders)
+{
+	for (int cores = 1; cores <= 8; cores++) {
+		struct sim_told x = {0};
+		const struct sim_want w = {.policy = POLICY_DEFAULT, .cores = cores, .jobs = 4, .seed = 2};
+		CHECK_OK(jobs_sim(&w, &x));
+		CHECK(x.both == 0 && x.together_s < (cores < 4 ? 1.01 : 0.9) * x.ahead_s);
+		CHECK(x.ahead_s < (cores < 2 ? 1.01 : 0.8) * x.alone_s);
 	}
 }
 

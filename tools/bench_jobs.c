@@ -3,7 +3,7 @@
  *
  *	make bench-jobs ARGS=--sim        policies in simulation (tools/jobs_sim.h); the same on every machine
  *	make bench-jobs                   four networks of the zoo, for real
- *	make bench-jobs ARGS="--alone 20s --ahead 12s --together 44s a.onnx b.onnx"
+ *	make bench-jobs ARGS="--alone 20s --ahead 16s --together 44s a.onnx b.onnx"
  *
  * The simulation's columns: time of all together, and until each has won 99 % of what it wins, of one after
  * another; Jain's index of how much slower each was; how much slower a job of priority 3 is than the others;
@@ -15,7 +15,8 @@
  * own builders, then (c) all of them in one box of honed. Afterwards the networks of the three caches run
  * interleaved (hone bench), and kernels that a and c recorded are timed again, one at a time, with nothing
  * beside: what they differ from their records by is what was disturbed, and the machine's own unrest, which
- * a shows alone. */
+ * a shows alone. Each is timed twice, right after the tuning and at the end, and both count: what the two
+ * differ by is what the machine does to any such comparison. */
 #include "agent/chosen.h"
 #include "agent/history.h"
 #include "agent/policy.h"
@@ -39,7 +40,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MODELS = 8, RETIMED = 40, ROUNDS = 15, PASSES = 5, WORDS = 24 };
+enum { MODELS = 8, RETIMED = 40, ROUNDS = 15, PASSES = 3, TURNS = 2, WORDS = 24 };
 enum way { ALONE, AHEAD, TOGETHER, WAYS };
 static const char *const ways[WAYS] = {"alone", "ahead", "together"};
 static const char *const zoo[] = {"mobilenet_v2", "squeezenet1_1", "resnet18", "steering"};
@@ -49,14 +50,18 @@ struct course { /* of one model, one way */
 	double ms, ratio; /* network, afterwards; of alone's */
 };
 
+struct records;
+
 struct bench {
 	const struct args *args;
 	const char *dir, *hone, *honed, *worker;
 	int64_t box_ns[WAYS];
 	int seed, nmodels;
-	int cpu; /* the last that there is: for what runs on one */
+	int cpu;     /* the last that there is: for what runs on one */
+	int at_once; /* jobs of honed's box */
 	char cache[WAYS][PATH_MAX], model[MODELS][PATH_MAX];
 	struct course course[WAYS][MODELS];
+	struct records *records[WAYS];
 };
 
 /* ---- simulation ---- */
@@ -129,6 +134,41 @@ static int simulate_slices(struct table *t, json_t *rows)
 	return E_OK;
 }
 
+/* So many jobs at once, which share the cores; 0: as honed would have it. */
+static int simulate_shares(struct table *t, json_t *rows)
+{
+	static const char *const head[] = {"cores", "jobs", "at once", "of alone", "of ahead", "quiet"};
+	static const struct {
+		int cores, jobs, at_once[5];
+	} rows_of[] = {{2, 4, {0, 1, 2, 4}}, {3, 4, {0, 1, 2, 3, 4}}, {4, 4, {0, 1, 2, 4}},
+		       {4, 2, {0, 1, 2}},    {6, 4, {0, 1, 2, 3, 4}}, {8, 8, {0, 2, 4, 8}}};
+	t->align = "rrrrrr";
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(t, "%s", head[i]);
+	for (size_t k = 0; k < sizeof rows_of / sizeof *rows_of; k++)
+		for (int i = 0; i < 5 && (!i || rows_of[k].at_once[i]); i++) {
+			const struct sim_want w = {.policy = POLICY_DEFAULT,
+						   .cores = rows_of[k].cores,
+						   .jobs = rows_of[k].jobs,
+						   .at_once = rows_of[k].at_once[i],
+						   .seed = 1};
+			struct sim_told x;
+			int rc = jobs_sim(&w, &x);
+			if (rc < 0)
+				return rc;
+			json_t *row =
+			    json_pack("{si si si}", "cores", w.cores, "jobs", w.jobs, "at_once", w.at_once);
+			table_cell(t, "%d", w.cores);
+			table_cell(t, "%d", w.jobs);
+			table_cell(t, w.at_once ? "%d" : "honed's", w.at_once);
+			put_number(t, row, "of_alone", x.together_s / x.alone_s);
+			put_number(t, row, "of_ahead", x.together_s / x.ahead_s);
+			put_share(t, row, "quiet", x.quiet);
+			json_array_append_new(rows, row);
+		}
+	return E_OK;
+}
+
 /* Who computes while somebody measures alone is stopped, or (workers behind a socket) waited for. */
 static int simulate(const struct args *a)
 {
@@ -144,24 +184,138 @@ static int simulate(const struct args *a)
 			const struct sim_want w = {.policy = policy_table[i]->name,
 						   .cores = 4 >> k % 3,
 						   .jobs = 4,
+						   .at_once = 4,
 						   .seed = 1,
 						   .drains = k >= 3};
 			int rc = simulate_one(&w, &t, rows);
 			if (rc < 0)
 				return rc;
 		}
-	struct table slices = {0};
-	json_t *slice_rows = json_array();
-	int rc = simulate_slices(&slices, slice_rows);
+	struct table shares = {0}, slices = {0};
+	json_t *share_rows = json_array(), *slice_rows = json_array();
+	int rc = simulate_shares(&shares, share_rows);
+	if (rc >= 0)
+		rc = simulate_slices(&slices, slice_rows);
 	if (rc < 0)
 		return rc;
 	if (a->json)
-		return json_out(json_pack("{so so}", "rows", rows, "slices", slice_rows));
+		return json_out(
+		    json_pack("{so so so}", "rows", rows, "shares", share_rows, "slices", slice_rows));
 	json_decref(rows);
+	json_decref(share_rows);
 	json_decref(slice_rows);
 	table_print(&t, a->color);
+	table_print(&shares, a->color);
 	table_print(&slices, a->color);
 	return 0;
+}
+
+/* ---- records ---- */
+
+struct records { /* of one way, some of which are timed again */
+	struct runner *runner;
+	struct target target;
+	int n;
+	struct rec rec[1000];
+	double ns[RETIMED][TURNS]; /* 0: not measured */
+	struct arena a;
+};
+
+static int keep_best(void *ctx, const struct rec *r)
+{
+	struct records *x = ctx;
+	if (r->kind != REC_BEST || r->meas.status != MEAS_OK || x->n == 1000)
+		return 0;
+	struct rec *to = &x->rec[x->n++];
+	*to = *r;
+	to->task_text = arena_strdup(&x->a, r->task_text);
+	return 0;
+}
+
+static void draw_some(struct records *x)
+{
+	struct rng rng;
+	rng_seed(&rng, 1);
+	for (int i = 0; i < x->n && i < RETIMED; i++) {
+		int k = i + (int)rng_below(&rng, (uint32_t)(x->n - i));
+		struct rec r = x->rec[i];
+		x->rec[i] = x->rec[k];
+		x->rec[k] = r;
+	}
+	x->n = x->n < RETIMED ? x->n : RETIMED;
+}
+
+static int open_records(struct bench *b, enum way way)
+{
+	struct cache *c;
+	struct arena scratch = {0};
+	struct records *x = b->records[way] = calloc(1, sizeof *x);
+	if (!x)
+		return fail(E_NOMEM, "no memory for records");
+	int rc = cache_open(&c, b->cache[way], true, 0);
+	if (rc < 0)
+		return rc;
+	rc = cache_each_rec(c, &scratch, keep_best, x);
+	cache_close(c);
+	arena_free(&scratch);
+	draw_some(x);
+	if (rc >= 0)
+		rc = target_kept(b->cache[way], &clock_real, &x->target);
+	return rc < 0 ? rc : runner_worker(b->worker, "cpu", &x->target, 1, &x->runner);
+}
+
+/* What it takes now, the middle one of some times; 0: not measured. */
+static double time_again(const struct records *x, const struct rec *r)
+{
+	struct meas m;
+	double ns[PASSES];
+	int handle, n = 0;
+	struct runner *w = x->runner;
+	int rc = w->ops->build(w, r->task_text, r->cand, INT64_MAX, &handle, &m);
+	if (rc < 0 || handle < 0)
+		return 0;
+	for (int i = 0; i < PASSES && rc >= 0; i++) {
+		rc = w->ops->time(w, &handle, 1, ROUNDS, 0, TIME_QUIET | TIME_COLD, INT64_MAX, &m);
+		ns[n] = (double)m.median_ns;
+		n += rc >= 0 && m.median_ns > 0;
+	}
+	w->ops->drop(w, handle, INT64_MAX);
+	return n ? stats_median(ns, n) : 0;
+}
+
+/* Recorded times over undisturbed ones: their median, and the median of how far they are off; the same of
+ * one turn's and the other's. */
+static int tell_records(const char *name, const struct records *x)
+{
+	double ratio[RETIMED], off[RETIMED], noise[RETIMED];
+	int n = 0;
+	for (int i = 0; i < x->n; i++) {
+		const double *ns = x->ns[i];
+		if (ns[0] <= 0 || ns[1] <= 0)
+			continue;
+		ratio[n] = 2 * (double)x->rec[i].meas.median_ns / (ns[0] + ns[1]);
+		off[n] = fabs(ratio[n] - 1);
+		noise[n++] = fabs(ns[0] / ns[1] - 1);
+	}
+	if (!n)
+		return fail(E_NOTFOUND, "no record could be timed again");
+	printf("%s: %d records, of undisturbed times %.4f, off by %.2f %% (these from each other: %.2f %%)\n",
+	       name, n, stats_median(ratio, n), 100 * stats_median(off, n), 100 * stats_median(noise, n));
+	return E_OK;
+}
+
+static void time_records(struct records *x, int turn)
+{
+	for (int i = 0; i < x->n; i++)
+		x->ns[i][turn] = time_again(x, &x->rec[i]);
+}
+
+static void close_records(struct records *x)
+{
+	if (x->runner)
+		x->runner->ops->close(x->runner);
+	arena_free(&x->a);
+	free(x);
 }
 
 /* ---- the three ways ---- */
@@ -214,12 +368,12 @@ static int tune_one(struct bench *b, enum way way, int model)
 static int write_conf(const struct bench *b, const char *path)
 {
 	struct buf text = {0};
-	buf_printf(
-	    &text,
-	    "[honed]\npolicy = %s\ncache = %s\nsocket = %s/socket\n[limits]\nmemory = 2G\n[boot]\nbudget = "
-	    "%lldms\njobs = %d\n",
-	    arg_str(b->args, "policy", POLICY_DEFAULT), b->cache[TOGETHER], b->dir,
-	    (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
+	buf_printf(&text,
+		   "[honed]\npolicy = %s\ncache = %s\nsocket = %s/socket\nlog = verbose\n[limits]\nmemory = "
+		   "2G\n[boot]\n"
+		   "budget = %lldms\njobs = %d\n",
+		   arg_str(b->args, "policy", POLICY_DEFAULT), b->cache[TOGETHER], b->dir,
+		   (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
 	for (int i = 0; i < b->nmodels; i++)
 		buf_printf(&text, "[model m%d]\npath = %s\nthreads = 1\n", i, b->model[i]);
 	int rc = buf_ok(&text) ? file_write(path, text.p, text.n) : fail(E_NOMEM, "no memory");
@@ -227,24 +381,48 @@ static int write_conf(const struct bench *b, const char *path)
 	return rc;
 }
 
-static int tune_together(struct bench *b)
+/* How many jobs there were at once, by what honed says as they start and end. */
+static void count_jobs(struct bench *b, FILE *f)
 {
-	char conf[PATH_MAX];
-	snprintf(conf, sizeof conf, "%s/honed.conf", b->dir);
-	int rc = write_conf(b, conf);
-	char *const argv[] = {(char *)b->honed, "--boot",        "--config", conf,
-			      "--run",          (char *)b->dir,  "--state",  (char *)b->dir,
-			      "--hone",         (char *)b->hone, NULL};
-	return rc < 0 ? rc : run_program(argv, -1);
+	char line[512];
+	int at_once = 0;
+	while (fgets(line, sizeof line, f)) {
+		int number, said = 0;
+		const char *start = strstr(line, "job ");
+		(void)!(start ? sscanf(start, "job %d: m%*d, %*d ms%n", &number, &said) : 0);
+		at_once += said > 0;
+		at_once -= strstr(line, " trials, promise ") != NULL;
+		b->at_once = at_once > b->at_once ? at_once : b->at_once;
+	}
 }
 
-static int run_ways(struct bench *b)
+static int tune_together(struct bench *b)
 {
-	int rc = E_OK;
-	for (int way = ALONE; way < TOGETHER; way++)
-		for (int i = 0; i < b->nmodels && rc >= 0; i++)
-			rc = tune_one(b, way, i);
-	return rc < 0 ? rc : tune_together(b);
+	char conf[PATH_MAX], cmd[5 * PATH_MAX];
+	snprintf(conf, sizeof conf, "%s/honed.conf", b->dir);
+	int rc = write_conf(b, conf);
+	if (rc < 0)
+		return rc;
+	snprintf(cmd, sizeof cmd, "%s --boot --config %s --run %s --state %s --hone %s 2>&1", b->honed, conf,
+		 b->dir, b->dir, b->hone);
+	unsetenv("HONE_SOCKET");
+	FILE *f = popen(cmd, "r");
+	if (f)
+		count_jobs(b, f);
+	int status = f ? pclose(f) : -1;
+	return status ? fail(E_CHILD, "%s: status %d", cmd, status) : E_OK;
+}
+
+static int run_way(struct bench *b, enum way way)
+{
+	int rc = way == TOGETHER ? tune_together(b) : E_OK;
+	for (int i = 0; i < b->nmodels && way != TOGETHER && rc >= 0; i++)
+		rc = tune_one(b, way, i);
+	if (rc >= 0)
+		rc = open_records(b, way);
+	if (rc >= 0)
+		time_records(b->records[way], 0);
+	return rc;
 }
 
 /* ---- what came of them ---- */
@@ -311,94 +489,6 @@ static double as_far_s(const struct bench *b, enum way way, int model)
 	return NAN;
 }
 
-/* ---- records ---- */
-
-struct retime {
-	struct runner *runner;
-	struct rng rng;
-	int n;
-	struct rec rec[1000];
-	struct arena a;
-};
-
-static int keep_best(void *ctx, const struct rec *r)
-{
-	struct retime *x = ctx;
-	if (r->kind != REC_BEST || r->meas.status != MEAS_OK || x->n == 1000)
-		return 0;
-	struct rec *to = &x->rec[x->n++];
-	*to = *r;
-	to->task_text = arena_strdup(&x->a, r->task_text);
-	return 0;
-}
-
-/* Recorded over what it takes now, the middle one of some times; 0: not measured. */
-static double compare(struct retime *x, const struct rec *r)
-{
-	struct meas m;
-	double ns[PASSES];
-	int handle, n = 0;
-	struct runner *w = x->runner;
-	int rc = w->ops->build(w, r->task_text, r->cand, INT64_MAX, &handle, &m);
-	if (rc < 0 || handle < 0)
-		return 0;
-	for (int i = 0; i < PASSES && rc >= 0; i++) {
-		rc = w->ops->time(w, &handle, 1, ROUNDS, 0, TIME_QUIET | TIME_COLD, INT64_MAX, &m);
-		ns[n] = (double)m.median_ns;
-		n += rc >= 0 && m.median_ns > 0;
-	}
-	w->ops->drop(w, handle, INT64_MAX);
-	return n ? (double)r->meas.median_ns / stats_median(ns, n) : 0;
-}
-
-static int retime_some(struct retime *x, double *median, double *off)
-{
-	double ratio[RETIMED], far[RETIMED];
-	int n = 0;
-	while (x->n && n < RETIMED) {
-		int i = (int)rng_below(&x->rng, (uint32_t)x->n);
-		double r = compare(x, &x->rec[i]);
-		x->rec[i] = x->rec[--x->n];
-		ratio[n] = r;
-		far[n] = fabs(r - 1);
-		n += r > 0;
-	}
-	if (!n)
-		return fail(E_NOTFOUND, "no record could be timed again");
-	*median = stats_median(ratio, n);
-	*off = stats_median(far, n);
-	return n;
-}
-
-/* Recorded times over undisturbed ones: their median, and the median of how far they are off. */
-static int retime(struct bench *b, enum way way, double *median, double *off)
-{
-	struct target t;
-	struct cache *c;
-	struct arena scratch = {0};
-	struct retime *x = calloc(1, sizeof *x);
-	if (!x)
-		return fail(E_NOMEM, "no memory for records");
-	rng_seed(&x->rng, 1);
-	int rc = cache_open(&c, b->cache[way], true, 0);
-	if (rc >= 0) {
-		rc = cache_each_rec(c, &scratch, keep_best, x);
-		cache_close(c);
-	}
-	if (rc >= 0)
-		rc = target_kept(b->cache[way], &clock_real, &t);
-	if (rc >= 0)
-		rc = runner_worker(b->worker, "cpu", &t, 1, &x->runner);
-	if (rc >= 0)
-		rc = retime_some(x, median, off);
-	if (x->runner)
-		x->runner->ops->close(x->runner);
-	arena_free(&scratch);
-	arena_free(&x->a);
-	free(x);
-	return rc;
-}
-
 /* ---- for real ---- */
 
 /* Its last folder and its name. */
@@ -431,6 +521,7 @@ static void tell_models(struct bench *b)
 	table_print(&t, b->args->color);
 }
 
+/* Times of a model count from its own job's start. */
 static void tell_sums(const struct bench *b)
 {
 	double sum[WAYS] = {0}, last = 0, better[WAYS] = {0};
@@ -441,9 +532,12 @@ static void tell_sums(const struct bench *b)
 			last = way == TOGETHER ? fmax(last, isnan(s) ? INFINITY : s) : last;
 			better[way] += log(b->course[way][i].ratio) / b->nmodels;
 		}
+	if (b->at_once == 1)
+		last = sum[TOGETHER];
 	double box_s[WAYS];
 	for (int way = 0; way < WAYS; way++)
 		box_s[way] = (double)b->box_ns[way] / 1e9 * (way == TOGETHER ? 1 : b->nmodels);
+	printf("%d jobs at once\n", b->at_once);
 	printf("boxes: alone %.1f s, ahead %.1f s, together %.1f s: %.3f of alone, %.3f of ahead\n",
 	       box_s[ALONE], box_s[AHEAD], box_s[TOGETHER], box_s[TOGETHER] / box_s[ALONE],
 	       box_s[TOGETHER] / box_s[AHEAD]);
@@ -457,7 +551,9 @@ static void tell_sums(const struct bench *b)
 
 static int for_real(struct bench *b)
 {
-	int rc = run_ways(b);
+	int rc = E_OK;
+	for (int way = 0; way < WAYS && rc >= 0; way++)
+		rc = run_way(b, (enum way)way);
 	for (int way = 0; way < WAYS; way++)
 		for (int i = 0; i < b->nmodels && rc >= 0; i++)
 			rc = read_history(b, (enum way)way, i);
@@ -468,11 +564,8 @@ static int for_real(struct bench *b)
 	tell_models(b);
 	tell_sums(b);
 	for (int way = 0; way < WAYS && rc >= 0; way++) {
-		double median = 0, off = 0;
-		rc = retime(b, (enum way)way, &median, &off);
-		if (rc >= 0)
-			printf("%s: %d records, of undisturbed times %.4f, off by %.2f %%\n", ways[way], rc,
-			       median, 100 * off);
+		time_records(b->records[way], 1);
+		rc = tell_records(ways[way], b->records[way]);
 	}
 	return rc < 0 ? rc : 0;
 }
@@ -527,7 +620,7 @@ static int bench_real(const struct args *a)
 			    .seed = (int)arg_int(a, "seed", 1),
 			    .cpu = last_cpu()};
 	b->box_ns[ALONE] = arg_duration(a, "alone", 20 * NS_PER_S);
-	b->box_ns[AHEAD] = arg_duration(a, "ahead", 12 * NS_PER_S);
+	b->box_ns[AHEAD] = arg_duration(a, "ahead", 16 * NS_PER_S);
 	b->box_ns[TOGETHER] = arg_duration(a, "together", 42 * NS_PER_S);
 	for (int way = 0; way < WAYS; way++)
 		snprintf(b->cache[way], PATH_MAX, "%s/%s", dir, ways[way]);
@@ -535,6 +628,9 @@ static int bench_real(const struct args *a)
 		rc = find_models(b);
 	if (rc >= 0)
 		rc = for_real(b);
+	for (int way = 0; way < WAYS; way++)
+		if (b->records[way])
+			close_records(b->records[way]);
 	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
 	if (!arg_flag(a, "keep") && system(cmd) != 0)
 		fprintf(stderr, "%s stays behind\n", dir);
@@ -550,8 +646,9 @@ static int run_jobs(const struct args *a)
 static const struct opt opts[] = {
     {"sim", OPT_FLAG, NULL, "policies in simulation, nothing for real"},
     {"alone", OPT_DURATION, "20s", "box of each model alone, without builders (20s)"},
-    {"ahead", OPT_DURATION, "12s", "box of each model alone, with builders (12s)"},
+    {"ahead", OPT_DURATION, "16s", "box of each model alone, with builders (16s)"},
     {"together", OPT_DURATION, "42s", "box of all of them (42s)"},
+    {"jobs", OPT_INT, "N", "of them at once (0: as honed has it)"},
     {"hone", OPT_STR, "FILE", "program that tunes (hone of the build)"},
     {"policy", OPT_STR, "NAME", "of honed, for real (" POLICY_DEFAULT ")"},
     {"seed", OPT_INT, "N", "seed of the searches (1)"},
@@ -560,7 +657,7 @@ static const struct opt opts[] = {
 };
 
 static const struct cmd jobs = {
-    .usage = "[--sim] [--alone 20s] [--ahead 12s] [--together 42s] [--seed N] [MODEL]...",
+    .usage = "[--sim] [--alone 20s] [--ahead 16s] [--together 42s] [--seed N] [MODEL]...",
     .summary = "several models at once against one after another",
     .details = "",
     .max_pos = -1,

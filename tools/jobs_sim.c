@@ -72,10 +72,17 @@ static const struct net nets[SIM_NETS] = {
 #define OWN_NS (300 * NS_PER_US) /* between two leases: search, and what asking for them takes */
 #define TAINTED_NS (10 * NS_PER_MS)
 #define BESIDE 0.03 /* each processor that others use slows this one by so much */
-enum { SLICE = 10, STEPS = 1 << 24, ACTIONS = 256 };
+#define CHECKS 0.22 /* of a build; the rest can be made ahead */
+enum { SLICE = 10, STEPS = 1 << 24, ACTIONS = 256, BUILDERS = 2 };
 
-enum does { DOES_NOTHING, DOES_OWN, DOES_ASK, DOES_WORK, DOES_RELEASE };
-enum phase { PEAKS, IMPORT, BEFORE, BUILD, TIMING, RACE, AFTER, ENDED };
+enum does { DOES_NOTHING, DOES_OWN, DOES_ASK, DOES_WORK, DOES_WAIT, DOES_RELEASE };
+/* FIELD: who comes into the race. */
+enum phase { PEAKS, IMPORT, BEFORE, BUILD, TIMING, FIELD, RACE, AFTER, ENDED };
+
+struct builder {
+	int cpu;
+	int64_t left_ns; /* 0: idle */
+};
 
 struct sim_job {
 	const struct net *net;
@@ -86,7 +93,9 @@ struct sim_job {
 	enum phase phase;
 	enum lease lease;
 	int64_t left_ns, takes_ns, asked_ns, id;
-	int trials, races;
+	int trials, fields, races;
+	int nbuilders, fresh, made; /* candidates that nobody has begun; that builders have made */
+	struct builder builder[BUILDERS];
 	int64_t end_ns; /* of its slice */
 	bool late;
 	double before_ms;
@@ -109,7 +118,7 @@ struct sim {
 	int first, n;
 	struct honed_action action[ACTIONS]; /* whose pointers are gone */
 	char *text[ACTIONS];
-	int cpu[ACTIONS];
+	uint64_t cpus[ACTIONS];
 };
 
 /* ---- a job ---- */
@@ -123,11 +132,12 @@ static int64_t draw(struct rng *r, const double q[QUANTILES])
 	return (int64_t)(ms * NS_PER_MS);
 }
 
-static enum lease lease_of(enum phase p)
+/* Defaults are measured alone. */
+static enum lease lease_of(const struct sim_job *j)
 {
 	static const enum lease of[] = {LEASE_QUIET,   LEASE_COMPUTE, LEASE_QUIET, LEASE_COMPUTE,
-					LEASE_MEASURE, LEASE_QUIET,   LEASE_QUIET};
-	return of[p];
+					LEASE_MEASURE, LEASE_MEASURE, LEASE_QUIET, LEASE_QUIET};
+	return j->phase == TIMING && j->trials < j->net->tasks ? LEASE_QUIET : of[j->phase];
 }
 
 static int64_t takes_ns(struct sim_job *j)
@@ -138,6 +148,7 @@ static int64_t takes_ns(struct sim_job *j)
 		return draw(&j->rng, n->build);
 	case TIMING:
 		return draw(&j->rng, n->timing);
+	case FIELD:
 	case RACE:
 		return draw(&j->rng, n->race);
 	default:
@@ -168,9 +179,16 @@ static bool is_good(const struct sim_job *j)
 	return ms_of(j) <= best_ms(j->net) / 0.99;
 }
 
-static enum phase build_or_end(const struct sim_job *j)
+/* Candidates are known from the beginning of a slice on, defaults from the job's. */
+static enum phase build_or_end(struct sim_job *j)
 {
-	return j->trials < j->net->trials && !j->late ? BUILD : AFTER;
+	const struct net *n = j->net;
+	int searched = j->trials - n->tasks, left = n->trials - j->trials;
+	if (left <= 0 || j->late)
+		return AFTER;
+	if (searched >= 0 && searched % SLICE == 0)
+		j->fresh = left < SLICE ? left : SLICE;
+	return BUILD;
 }
 
 static enum phase after_timing(struct sim_job *j)
@@ -178,17 +196,65 @@ static enum phase after_timing(struct sim_job *j)
 	int searched = ++j->trials - j->net->tasks;
 	if (searched <= 0 || searched % SLICE)
 		return build_or_end(j);
-	j->races = 2 + (int)rng_below(&j->rng, 4);
-	return RACE;
+	int calls = 2 + (int)rng_below(&j->rng, 4);
+	j->fields = calls < 3 ? calls : 2;
+	j->races = calls - j->fields;
+	return FIELD;
 }
 
 static enum phase next_phase(struct sim_job *j)
 {
-	if (j->phase == TIMING)
+	switch (j->phase) {
+	case BEFORE:
+		j->fresh = j->net->tasks - j->trials > 0 ? j->net->tasks - j->trials : 0;
+		return build_or_end(j);
+	case TIMING:
 		return after_timing(j);
-	if (j->phase == RACE)
+	case FIELD:
+		return --j->fields ? FIELD : j->races ? RACE : build_or_end(j);
+	case RACE:
 		return --j->races ? RACE : build_or_end(j);
-	return j->phase + 1;
+	default:
+		return j->phase + 1;
+	}
+}
+
+/* Those that work for it have what is next. */
+static void feed_builders(struct sim_job *j)
+{
+	for (int i = 0; i < j->nbuilders; i++) {
+		struct builder *b = &j->builder[i];
+		if (b->left_ns > 0 || !j->fresh || j->made > 2 * j->nbuilders || j->phase >= AFTER)
+			continue;
+		b->left_ns = (int64_t)((1 - CHECKS) * (double)draw(&j->rng, j->net->build));
+		j->worked_ns += b->left_ns;
+		j->fresh--;
+	}
+}
+
+static bool builds_ahead(const struct sim_job *j)
+{
+	bool any = false;
+	for (int i = 0; i < j->nbuilders; i++)
+		any |= j->builder[i].left_ns > 0;
+	return any;
+}
+
+/* What a builder has made is checked; else it is made here, or waited for if there is nothing else. */
+static enum does begin_build(struct sim_job *j)
+{
+	if (!j->made && j->fresh > 0) {
+		j->fresh--;
+		return DOES_WORK;
+	}
+	if (!j->made && !builds_ahead(j))
+		return DOES_WORK;
+	if (!j->made)
+		return DOES_WAIT;
+	j->made--;
+	j->worked_ns -= (int64_t)((1 - CHECKS) * (double)j->takes_ns);
+	j->takes_ns = (int64_t)(CHECKS * (double)j->takes_ns);
+	return DOES_WORK;
 }
 
 static void begin(struct sim_job *j, int64_t own_ns)
@@ -254,8 +320,9 @@ static void granted(struct sim *s, struct sim_job *j)
 	s->longest_ns = waited_ns > s->longest_ns ? waited_ns : s->longest_ns;
 	s->told->leases++;
 	check_alone(s, j);
-	j->does = DOES_WORK;
+	j->does = j->phase == BUILD ? begin_build(j) : DOES_WORK;
 	j->left_ns = j->takes_ns;
+	feed_builders(j);
 }
 
 static void released(struct sim *s, struct sim_job *j, bool tainted)
@@ -308,12 +375,16 @@ static void look(struct sim *s, enum honed_event_kind kind)
 }
 
 /* A slice goes on where the last one ended. */
-static void start_job(struct sim *s, const struct honed_action *a, int cpu)
+static void start_job(struct sim *s, const struct honed_action *a, uint64_t cpus)
 {
 	int i = (int)(a->model - s->model);
 	struct sim_job *j = &s->job[i];
 	j->number = j->client = a->job;
-	j->cpu = cpu;
+	j->cpu = __builtin_ctzll(cpus);
+	j->nbuilders = 0;
+	for (cpus &= cpus - 1; cpus && j->nbuilders < BUILDERS; cpus &= cpus - 1)
+		j->builder[j->nbuilders++] = (struct builder){.cpu = __builtin_ctzll(cpus)};
+	j->made = 0;
 	j->alive = true;
 	j->stopped = j->late = false;
 	j->before_ms = ms_of(j);
@@ -326,7 +397,7 @@ static void start_job(struct sim *s, const struct honed_action *a, int cpu)
 	     (struct honed_event){.kind = HE_STARTED, .job = a->job, .pid = 1000 + a->job, .client = a->job});
 }
 
-static void do_action(struct sim *s, const struct honed_action *a, const char *text, int cpu)
+static void do_action(struct sim *s, const struct honed_action *a, const char *text, uint64_t cpus)
 {
 	struct sim_job *j = s->job;
 	for (int i = 0; i < s->want->jobs; i++)
@@ -345,7 +416,7 @@ static void do_action(struct sim *s, const struct honed_action *a, const char *t
 		look(s, a->kind == HA_LOOK ? HE_VITALS : HE_GLANCE);
 		break;
 	case HA_START:
-		start_job(s, a, cpu);
+		start_job(s, a, cpus);
 		break;
 	case HA_COMMIT:
 		tell(s, (struct honed_event){.kind = HE_STORED, .ticket = a->ticket});
@@ -366,7 +437,9 @@ static void act(void *ctx, const struct honed_action *a)
 		abort();
 	s->action[i] = *a;
 	s->text[i] = a->kind == HA_SEND && a->text ? strdup(a->text) : NULL;
-	s->cpu[i] = a->kind == HA_START && a->ncpus > 0 ? a->cpus[0] : 0;
+	s->cpus[i] = 0;
+	for (int k = 0; k < a->ncpus && a->kind == HA_START; k++)
+		s->cpus[i] |= UINT64_C(1) << a->cpus[k];
 }
 
 /* Actions are done in their order, after the call that asked for them. */
@@ -378,7 +451,7 @@ static void work_off(struct sim *s)
 		char *text = s->text[i];
 		s->first = (i + 1) % ACTIONS;
 		s->n--;
-		do_action(s, &a, text, s->cpu[i]);
+		do_action(s, &a, text, s->cpus[i]);
 		free(text);
 	}
 }
@@ -400,25 +473,50 @@ static bool waits(const struct sim_job *j)
 	return j->alive && (j->does == DOES_ASK || j->stopped);
 }
 
-static double speed(const struct sim *s, const struct sim_job *j)
+/* Builders rest while their own job measures alone. */
+static bool build_goes_on(const struct sim_job *j, const struct builder *b)
 {
-	int same = 0, others = 0;
+	return j->alive && !j->stopped && b->left_ns > 0 &&
+	       !(j->does == DOES_WORK && j->lease == LEASE_QUIET);
+}
+
+static void count_on(const struct sim *s, int on[64])
+{
+	memset(on, 0, 64 * sizeof *on);
 	for (int i = 0; i < s->want->jobs; i++) {
-		same += runs(&s->job[i]) && s->job[i].cpu == j->cpu;
-		others += runs(&s->job[i]) && s->job[i].cpu != j->cpu;
+		const struct sim_job *j = &s->job[i];
+		on[j->cpu] += runs(j);
+		for (int k = 0; k < j->nbuilders; k++)
+			on[j->builder[k].cpu] += build_goes_on(j, &j->builder[k]);
 	}
-	return 1 / (same * (1 + BESIDE * others));
+}
+
+static double speed(const int on[64], int cpu)
+{
+	int others = 0;
+	for (int i = 0; i < 64; i++)
+		others += i != cpu ? on[i] : 0;
+	return 1 / (on[cpu] * (1 + BESIDE * others));
+}
+
+static void sooner_of(const struct sim *s, int64_t *next_ns, int64_t left_ns, double speed)
+{
+	int64_t at_ns = s->now_ns + (int64_t)ceil((double)left_ns / speed);
+	*next_ns = at_ns < *next_ns ? at_ns : *next_ns;
 }
 
 static int64_t next_ns(const struct sim *s)
 {
 	int64_t next_ns = honed_wakeup(s->honed);
+	int on[64];
+	count_on(s, on);
 	for (int i = 0; i < s->want->jobs; i++) {
 		const struct sim_job *j = &s->job[i];
-		if (!runs(j))
-			continue;
-		int64_t at_ns = s->now_ns + (int64_t)ceil((double)j->left_ns / speed(s, j));
-		next_ns = at_ns < next_ns ? at_ns : next_ns;
+		if (runs(j))
+			sooner_of(s, &next_ns, j->left_ns, speed(on, j->cpu));
+		for (int k = 0; k < j->nbuilders; k++)
+			if (build_goes_on(j, &j->builder[k]))
+				sooner_of(s, &next_ns, j->builder[k].left_ns, speed(on, j->builder[k].cpu));
 	}
 	return next_ns > s->now_ns ? next_ns : s->now_ns;
 }
@@ -443,15 +541,38 @@ static void count(struct sim *s, int64_t ns)
 	s->idle_ns += ns * __builtin_popcount(waited & ~busy);
 }
 
+static void build_on(struct sim_job *j, struct builder *b, int64_t ns)
+{
+	b->left_ns -= ns;
+	if (b->left_ns > 1)
+		return;
+	b->left_ns = 0;
+	j->made++;
+	if (j->does == DOES_WAIT) {
+		j->does = begin_build(j);
+		j->left_ns = j->takes_ns;
+	}
+	feed_builders(j);
+}
+
 static void pass(struct sim *s, int64_t to_ns)
 {
-	double gone[SIM_JOBS];
 	int64_t ns = to_ns - s->now_ns;
-	for (int i = 0; i < s->want->jobs; i++)
-		gone[i] = runs(&s->job[i]) ? (double)ns * speed(s, &s->job[i]) : 0;
+	int on[64];
+	count_on(s, on);
 	count(s, ns);
-	for (int i = 0; i < s->want->jobs; i++)
-		s->job[i].left_ns -= (int64_t)gone[i];
+	for (int i = 0; i < s->want->jobs; i++) {
+		struct sim_job *j = &s->job[i];
+		bool goes_on[BUILDERS]; /* as it was until now */
+		for (int k = 0; k < j->nbuilders; k++)
+			goes_on[k] = build_goes_on(j, &j->builder[k]);
+		if (runs(j))
+			j->left_ns -= (int64_t)((double)ns * speed(on, j->cpu));
+		for (int k = 0; k < j->nbuilders; k++)
+			if (goes_on[k])
+				build_on(j, &j->builder[k],
+					 (int64_t)((double)ns * speed(on, j->builder[k].cpu)));
+	}
 	s->now_ns = to_ns;
 }
 
@@ -461,7 +582,7 @@ static void due(struct sim *s, struct sim_job *j)
 		return;
 	if (j->does == DOES_OWN) {
 		j->does = DOES_ASK;
-		j->lease = lease_of(j->phase);
+		j->lease = lease_of(j);
 		j->asked_ns = s->now_ns;
 		say(s, j, (struct request){.op = OP_LEASE, .lease = j->lease, .stops = !s->want->drains});
 	} else {
@@ -533,22 +654,23 @@ static void configure(struct sim *s)
 	const struct sim_want *w = s->want;
 	conf_defaults(&s->conf);
 	s->conf.policy = w->policy;
-	s->conf.boot_jobs = s->conf.nmodels = w->jobs;
+	s->conf.boot_jobs = w->at_once;
+	s->conf.nmodels = w->jobs;
 	s->conf.jobs = 1;
 	s->conf.slice_ns = w->slice_ns ? w->slice_ns : s->conf.slice_ns;
 	s->conf.log = -1;
 	s->conf.model = s->model;
 	for (int i = 0; i < w->jobs; i++) {
-		snprintf(s->name[i], sizeof s->name[i], "%s.%d", nets[i % SIM_NETS].name, i);
+		snprintf(s->name[i], sizeof s->name[i], "%s.%d", nets[(w->first + i) % SIM_NETS].name, i);
 		s->model[i] = (struct conf_model){.name = s->name[i], .path = s->name[i], .threads = 1};
-		s->job[i].net = &nets[i % SIM_NETS];
-		rng_seed(&s->job[i].rng, w->seed * SIM_JOBS + (uint64_t)i);
+		s->job[i].net = &nets[(w->first + i) % SIM_NETS];
+		rng_seed(&s->job[i].rng, w->seed * SIM_JOBS + (uint64_t)(w->first + i));
 		s->model[i].priority = i ? 0 : w->priority;
 		s->known[i].key.lo = (uint64_t)i + 1;
 	}
 }
 
-int jobs_sim(const struct sim_want *w, struct sim_told *out)
+static int simulate(const struct sim_want *w, struct sim_told *out)
 {
 	struct sim *s = calloc(1, sizeof *s);
 	if (!s)
@@ -580,5 +702,20 @@ int jobs_sim(const struct sim_want *w, struct sim_told *out)
 	for (; s->n; s->n--, s->first = (s->first + 1) % ACTIONS)
 		free(s->text[s->first]);
 	free(s);
+	return rc;
+}
+
+int jobs_sim(const struct sim_want *w, struct sim_told *out)
+{
+	int rc = simulate(w, out);
+	for (int i = 0; i < w->jobs && w->jobs > 1 && !w->slice_ns && rc >= 0; i++) {
+		struct sim_want one = *w;
+		struct sim_told x;
+		one.jobs = 1;
+		one.first = w->first + i;
+		one.at_once = 0;
+		rc = simulate(&one, &x);
+		out->ahead_s += x.together_s;
+	}
 	return rc;
 }

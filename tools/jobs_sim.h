@@ -3,7 +3,8 @@
  * rules of leases make of four networks whose stages take what they took on a board. Deterministic.
  *
  * A job is on one processor, which it shares with whoever else is there; stages of others slow it down a
- * little, as they share memory. Nothing of it is timed while a lease of another excludes that. */
+ * little, as they share memory. Nothing of it is timed while a lease of another excludes that. On each
+ * processor more that honed gives it a builder makes candidates ahead, as agent/builders.h does. */
 #ifndef TOOLS_JOBS_SIM_H
 #define TOOLS_JOBS_SIM_H
 
@@ -17,14 +18,17 @@ struct sim_want {
 	const char *policy;
 	int cores;        /* 1 to 8 */
 	int64_t slice_ns; /* resident, one job at a time for so long; 0: one box, all at once */
-	int jobs;         /* 1 to SIM_JOBS; of the networks in turn */
+	int jobs;         /* 1 to SIM_JOBS; of the networks in turn, from `first` on */
+	int first;
+	int at_once; /* jobs of the box; 0: as many as honed thinks best */
 	uint64_t seed;
 	int priority; /* of the first; the others have 0 */
 	bool drains;  /* jobs cannot be stopped midway, and are waited for */
 };
 
 struct sim_told {
-	double alone_s;    /* one after another, without overlap */
+	double alone_s;    /* one after another, without overlap; */
+	double ahead_s;    /* with the jobs' own builders. 0 in slices, and for one job */
 	double together_s; /* until the last has ended, */
 	double good_s;     /* until each has won 99 % of what it wins */
 	double alone_good_s;
