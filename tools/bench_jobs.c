@@ -373,7 +373,7 @@ static int write_conf(const struct bench *b, const char *path)
 		   "2G\n[boot]\n"
 		   "budget = %lldms\njobs = %d\n",
 		   arg_str(b->args, "policy", POLICY_DEFAULT), b->cache[TOGETHER], b->dir,
-		   (long long)(b->box_ns[TOGETHER] / NS_PER_MS), b->nmodels);
+		   (long long)(b->box_ns[TOGETHER] / NS_PER_MS), (int)arg_int(b->args, "jobs", 0));
 	for (int i = 0; i < b->nmodels; i++)
 		buf_printf(&text, "[model m%d]\npath = %s\nthreads = 1\n", i, b->model[i]);
 	int rc = buf_ok(&text) ? file_write(path, text.p, text.n) : fail(E_NOMEM, "no memory");
