@@ -144,7 +144,7 @@ static int open_beside(const char *path, mode_t mode, char *temp, size_t n)
 	return fd < 0 ? io_fail(path, "create a file beside") : fd;
 }
 
-int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most)
+static int write_parts(const char *path, const struct blob *part, int nparts, unsigned most, bool durably)
 {
 	char temp[PATH_MAX];
 	struct stat old;
@@ -156,7 +156,7 @@ int file_write_parts(const char *path, const struct blob *part, int nparts, unsi
 		rc = write_all(fd, path, &part[i]);
 	if (rc >= 0 && !is_new && fchmod(fd, old.st_mode & 07777 & most) < 0)
 		rc = io_fail(path, "set the mode of");
-	if (rc >= 0 && fsync(fd) < 0)
+	if (rc >= 0 && durably && fsync(fd) < 0)
 		rc = io_fail(path, "sync");
 	if (close(fd) < 0 && rc >= 0)
 		rc = io_fail(path, "write");
@@ -164,9 +164,19 @@ int file_write_parts(const char *path, const struct blob *part, int nparts, unsi
 		rc = io_fail(path, "replace");
 	if (rc < 0)
 		unlink(temp);
-	else
+	else if (durably)
 		file_sync_folder_of(path);
 	return rc;
+}
+
+int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most)
+{
+	return write_parts(path, part, nparts, most, true);
+}
+
+int file_write_soon(const char *path, const void *p, size_t n)
+{
+	return write_parts(path, &(struct blob){p, n}, 1, 07777, false);
 }
 
 int file_write(const char *path, const void *p, size_t n)

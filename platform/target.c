@@ -286,12 +286,13 @@ static bool read_kept(const char *path, struct target *t)
 	return true;
 }
 
+/* It can be measured again: nobody waits for the disk. */
 static void write_kept(const char *dir, const char *path, const struct target *t)
 {
 	struct buf b = {0};
 	target_text(t, &b);
 	buf_puts(&b, "\n");
-	if (file_mkdirs(dir, 0755) < 0 || file_write(path, b.p, b.n) < 0)
+	if (file_mkdirs(dir, 0755) < 0 || file_write_soon(path, b.p, b.n) < 0)
 		log_more("the target is not kept: %s", err_text());
 	buf_free(&b);
 }
