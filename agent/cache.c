@@ -105,6 +105,9 @@ int cache_open_with(struct cache **out, const char *dir, enum cache_mode mode, i
 	c->o = o ? *o : (struct cache_options){0};
 	c->o.cap_bytes = c->o.cap_bytes ? c->o.cap_bytes : CAP_BYTES;
 	c->cap_given = o && o->cap_bytes;
+	c->o.batch_records = c->o.batch_records < BATCH_RECORDS      ? BATCH_RECORDS
+			     : c->o.batch_records > CACHE_MOST_BATCH ? CACHE_MOST_BATCH
+								     : c->o.batch_records;
 	for (int kind = 0; kind <= SEG_CODE; kind++)
 		c->active[kind] = -1;
 	int rc = c->o.cap_bytes >= LEAST_CAP && c->o.cap_bytes <= CACHE_MOST_BYTES
@@ -191,6 +194,13 @@ int cache_commit(struct cache *c)
 	return rc;
 }
 
+int cache_hand_over(struct cache *c)
+{
+	if (!c->through || c->unsaid || !c->through->alive(c->through->ctx))
+		return cache_commit(c);
+	return E_OK;
+}
+
 static int miss(void)
 {
 	return fail(E_NOTFOUND, "not in the cache");
@@ -261,7 +271,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 	const size_t part = (size_t)c->o.cap_bytes / 8, before = c->bytes.n / part;
 	int rc = cache_wait(c, &h, p);
 	/* Where writing fails it is tried again only now and then: every try costs flash. */
-	bool many = rc > 0 && c->waiting % BATCH_RECORDS == 0;
+	bool many = rc > 0 && !c->through && c->waiting % c->o.batch_records == 0;
 	if (rc >= 0 && CACHE_WRITES && c->through) {
 		int said = cache_through_put(c);
 		rc = said < 0 ? said : rc;

@@ -4,12 +4,13 @@
  * linear in the files' size, whatever is in them.
  *
  * What is put waits in memory until it is committed: by cache_commit, by cache_close, or when 64 records
- * wait. A commit writes batches of at most 64 records, each with one write and one sync; code first, so that
- * no record is durable before its code. What a successful commit wrote outlives a power cut; a batch that was
- * cut is there in parts or not at all, and each part is a whole record. The last record of a batch,
- * CACHE_MARK, counts: u64 generation (batches so far), u64 bytes written over the cache's life, in blocks, by
- * everything that this cache does (without the file system's own journal), u64 its writer's cap (it may be
- * missing); the first two stay at 2^53, and a mark that claims more is passed over. A pack's are not taken.
+ * wait (where another process writes: when they are an eighth of the cap). A commit writes batches of
+ * at most 64 records (honed: 1,024), each with one write and one sync; code first, so that no record is
+ * durable before its code. What a successful commit wrote outlives a power cut; a batch that was cut is there
+ * in parts or not at all, and each part is a whole record. The last record of a batch, CACHE_MARK, counts:
+ * u64 generation (batches so far), u64 bytes written over the cache's life, in blocks, by everything that
+ * this cache does (without the file system's own journal), u64 its writer's cap (it may be missing); the
+ * first two stay at 2^53, and a mark that claims more is passed over. A pack's are not taken.
  *
  * Files: DIR/XXXXXXXX.seg, by number: records and code in segments of their own. When more than half of one
  * kind is dead (superseded, or damaged), the next writer copies what lives to a new segment that replaces the
@@ -55,6 +56,7 @@
 #define CACHE_OLD_FILE "cache.hone"
 #define CACHE_TEMP_FILE "new.tmp"
 #define CACHE_MOST_BYTES (1 << 30)
+#define CACHE_MOST_BATCH 1024
 #define CACHE_SEED "/usr/share/hone/cache"
 #define CACHE_DAEMON "/var/lib/hone/cache" /* honed's, unless it is configured otherwise */
 
@@ -107,7 +109,7 @@ struct cache_through {
 	void *ctx;
 	/* CACHE_FORGET: p is the type, as in cache_put. */
 	int (*put)(void *ctx, enum cache_type t, struct key k, const void *p, size_t n);
-	int (*commit)(void *ctx); /* all that was put is durable */
+	int (*commit)(void *ctx); /* all that was put is durable; it commits without being asked, too */
 	bool (*alive)(void *ctx);
 	/* It is gone. E_OK: another one took its place, and has nothing that was not committed. E_NOTFOUND:
 	 * nobody did: the folder is ours to write from now on, under its lock. Else it is given up. */
@@ -119,6 +121,9 @@ struct cache_options {
 			      given, but 64 MiB at least, some thousand kernels and 100,000 records */
 	int64_t
 	    segment_bytes; /* of the first segment of records; 0: 256 KiB. Later ones grow with the cache. */
+	int batch_records; /* that a batch has at most, and that wait until they are committed without being
+			      asked for; 64 (0) to CACHE_MOST_BATCH: where a sync is slow, and memory is there
+			    */
 	const char *seeds; /* DIR:DIR, uppermost first; NULL: as above */
 	const struct cache_through *through; /* of CACHE_THROUGH; kept */
 	int lock_fd; /* > 0: the writer's lock, as cache_close_held gave it; the cache's from then on */
@@ -135,6 +140,11 @@ int cache_close_held(struct cache *c);
 void cache_let_go(const char *dir, int lock_fd); /* ... ends that; dir: as cache_dir said */
 /* Everything put so far is durable. Where DIR was taken away or moved meanwhile, a new one is made. */
 int cache_commit(struct cache *c) MUST_CHECK;
+/* The files that the first commit would have to make. Returns how often it waited for the disk. */
+int cache_prepare(struct cache *c) MUST_CHECK;
+/* As cache_commit, but where another process writes the folder that commits by itself: it was told all, and
+ * the next cache_commit or cache_close waits for it. */
+int cache_hand_over(struct cache *c) MUST_CHECK;
 const char *cache_dir(const struct cache *c);     /* the folder that is written */
 uint64_t cache_generation(const struct cache *c); /* of its last batch; 0: none. Never falls. */
 

@@ -323,11 +323,11 @@ static void tell(struct cache *c)
  * that cannot is said, and nothing is thrown away. */
 static void sync_top(struct cache *c)
 {
-	int rc = E_OK;
+	int rc = E_OK, n = 0;
 	for (int i = 0; i < c->nsegs && rc >= 0; i++)
-		if (cache_top_seg(c, &c->seg[i]))
+		if (cache_top_seg(c, &c->seg[i]) && ++n)
 			rc = disk->sync(c->seg[i].fd);
-	if (rc >= 0)
+	if (rc >= 0 && n)
 		rc = disk->sync_dir(cache_dir(c));
 	if (rc >= 0)
 		return;

@@ -134,7 +134,8 @@ static bool fits(const struct cache *c, enum seg_kind kind, int64_t need)
 	       (kind == SEG_CODE && s->end == SEG_HEAD);
 }
 
-static int new_segment(struct cache *c, enum seg_kind kind, int64_t size)
+static int new_segment(struct cache *c, enum seg_kind kind, int64_t size,
+		       int (*name)(const char *, const char *, struct seg *))
 {
 	const char *dir = cache_dir(c);
 	struct seg s = {.kind = kind, .layer = c->nlayers - 1};
@@ -144,7 +145,7 @@ static int new_segment(struct cache *c, enum seg_kind kind, int64_t size)
 	rc = seg_create(dir, CACHE_TEMP_FILE, size, cache_file_mode(dir), &s);
 	c->written_bytes += cache_cost(0, size);
 	if (rc >= 0)
-		rc = seg_name(dir, CACHE_TEMP_FILE, &s);
+		rc = name(dir, CACHE_TEMP_FILE, &s);
 	if (rc < 0)
 		return rc;
 	rc = cache_seg_add(c, &s);
@@ -167,7 +168,41 @@ static int room(struct cache *c, enum seg_kind kind, int64_t need)
 		return rc;
 	if (kind == SEG_CODE && c->active[kind] >= 0 && fits(c, kind, need))
 		return c->active[kind];
-	return new_segment(c, kind, kind == SEG_CODE ? SEG_HEAD : size);
+	return new_segment(c, kind, kind == SEG_CODE ? SEG_HEAD : size, seg_name);
+}
+
+/* Their names were not made durable. */
+static void take_back(struct cache *c, const int made[], int n)
+{
+	for (int i = 0; i < n; i++) {
+		c->active[c->seg[made[i]].kind] = -1;
+		cache_remove_seg(c, &c->seg[made[i]]);
+	}
+}
+
+int cache_prepare(struct cache *c)
+{
+	static const enum seg_kind order[] = {SEG_CODE, SEG_RECORDS};
+	const char *dir = cache_dir(c);
+	int made[2], n = 0,
+		     rc = c->lock_fd < 0 ? fail(E_USAGE, "cache %s was opened for reading", dir) : E_OK;
+	if (rc >= 0)
+		rc = cache_hold(c);
+	for (int i = 0; i < 2 && rc >= 0; i++) {
+		int64_t size = order[i] == SEG_CODE ? SEG_HEAD : cache_segment_bytes(c, order[i]);
+		if ((c->active[order[i]] >= 0 && fits(c, order[i], size / 4)) ||
+		    cache_count(c, order[i]).size + size > c->o.cap_bytes / 2)
+			continue;
+		rc = new_segment(c, order[i], size, seg_name_soon);
+		if (rc >= 0)
+			made[n++] = rc;
+	}
+	int synced = n ? disk->sync_dir(dir) : 0;
+	if (synced < 0) {
+		take_back(c, made, n);
+		return fail(E_IO, "cache %s: %s; %s", dir, strerror(-synced), disk_remedy(synced));
+	}
+	return rc < 0 ? rc : n + (n > 0);
 }
 
 uint64_t cache_next_generation(const struct cache *c)
@@ -189,7 +224,7 @@ void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t a
 
 /* What waits, of one kind, as far as one batch goes. */
 struct batch {
-	int put[BATCH_RECORDS], n;
+	int put[CACHE_MOST_BATCH], n;
 	int64_t bytes; /* with the mark */
 };
 
@@ -197,8 +232,9 @@ static void gather(const struct cache *c, enum seg_kind kind, struct batch *b)
 {
 	int64_t most =
 	    c->o.cap_bytes / 8 < BATCH_BYTES ? c->o.cap_bytes / 8 : BATCH_BYTES; /* room can be made for it */
-	*b = (struct batch){.bytes = REC_HEAD + MARK_BYTES + REC_CRC};
-	for (int i = 0; i < c->nputs && b->n < BATCH_RECORDS && (!b->n || b->bytes < most); i++) {
+	b->n = 0;
+	b->bytes = REC_HEAD + MARK_BYTES + REC_CRC;
+	for (int i = 0; i < c->nputs && b->n < c->o.batch_records && (!b->n || b->bytes < most); i++) {
 		const struct put *p = &c->put[i];
 		if (p->done || cache_kind(p->of) != kind)
 			continue;

@@ -190,7 +190,7 @@ int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, s
 	return E_OK;
 }
 
-int seg_name(const char *dir, const char *temp, struct seg *s)
+static int name(const char *dir, const char *temp, struct seg *s, bool synced)
 {
 	char tmp[PATH_MAX], path[PATH_MAX];
 	int rc = path_in(dir, temp, tmp);
@@ -201,12 +201,22 @@ int seg_name(const char *dir, const char *temp, struct seg *s)
 	rc = disk->rename(tmp, path);
 	if (rc < 0)
 		disk->unlink(tmp);
-	else if ((rc = disk->sync_dir(dir)) < 0)
+	else if (synced && (rc = disk->sync_dir(dir)) < 0)
 		disk->unlink(path);
 	if (rc >= 0)
 		return E_OK;
 	seg_close(s);
 	return refused(dir, rc);
+}
+
+int seg_name(const char *dir, const char *temp, struct seg *s)
+{
+	return name(dir, temp, s, true);
+}
+
+int seg_name_soon(const char *dir, const char *temp, struct seg *s)
+{
+	return name(dir, temp, s, false);
 }
 
 static bool parse_head(const uint8_t *p, struct head *h)

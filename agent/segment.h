@@ -69,6 +69,8 @@ int seg_create(const char *dir, const char *temp, int64_t size, unsigned mode, s
 /* ... which gets its name, durably. On failure the file is gone and closed. A file of that name is replaced.
  */
 int seg_name(const char *dir, const char *temp, struct seg *s) MUST_CHECK;
+/* ... which is durable only with the folder's next sync. On failure as seg_name. */
+int seg_name_soon(const char *dir, const char *temp, struct seg *s) MUST_CHECK;
 
 typedef int seg_fn(void *ctx, const struct head *h, const uint8_t *payload, int64_t at);
 /* Calls fn for every good record from s->end on, and moves s->end. `all`: looks behind damage too, and

@@ -126,11 +126,47 @@ TEST(what_is_put_goes_through)
 	CHECK_OK(cache_commit(c));
 	CHECK(check_records(c, 1000) == 14 && durable() == 14 && waiting(c) == 0);
 	CHECK(cache_generation(c) == cache_generation(keeper));
-	put_records(c, 15, 400); /* memory stays bounded without a commit */
-	CHECK(say.commits >= 2 + 380 / 64 && waiting(c) < 64 * 1024);
+	put_records(c, 15, 400); /* nobody waits for its disk */
+	CHECK_OK(cache_hand_over(c));
+	CHECK(say.commits == 2 && say.puts == 15 + 1 + 385 && waiting(c) > 0 &&
+	      check_records(c, 1000) == 399);
 	close_both(c);
-	CHECK(durable() == 399);
+	CHECK(say.commits == 3 && durable() == 399);
 	remove_dir();
+}
+
+TEST(what_waits_here_is_bounded)
+{
+	struct cache *c = open_through();
+	cache_close(c);
+	CHECK_OK(cache_open_with(
+	    &c, dir, CACHE_THROUGH, 0,
+	    &(struct cache_options){.cap_bytes = 64 << 10, .seeds = "", .through = &through}));
+	for (int i = 0; i < 400; i += 10) {
+		put_records(c, i, i + 10);
+		CHECK(waiting(c) < 16 << 10);
+	}
+	CHECK(say.commits > 0);
+	close_both(c);
+	CHECK(durable() == 400);
+	remove_dir();
+}
+
+/* What was handed over to one that dies is handed over to the next. */
+TEST(a_keeper_that_dies_with_what_was_handed_over)
+{
+	for (int way = 0; way < 2; way++) {
+		struct cache *c = open_through();
+		say.again = way ? E_OK : E_NOTFOUND;
+		put_records(c, 0, 100);
+		CHECK_OK(cache_hand_over(c));
+		kill_keeper();
+		CHECK(durable() < 100);
+		CHECK_OK(cache_hand_over(c)); /* now it is seen */
+		CHECK(durable() == 100 && say.agains == 1);
+		close_both(c);
+		remove_dir();
+	}
 }
 
 /* It commits by itself and compacts, and others read on meanwhile. */
