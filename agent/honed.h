@@ -12,7 +12,10 @@
  * Laws that the scenarios check:
  * 1. In HONED_BOX every job has ended by the end of the box (within 20 ms of virtual time): they are told to
  * stop before it, and killed at it.
- * 2. `commit` is answered only when the store said that it is durable. A job that dies takes nothing with it.
+ * 2. `commit` is answered only when the store said that it is durable. A job that dies takes nothing with it:
+ * what was put is committed without being asked for, one commit after the other. In HONED_BOX none begins
+ * that would hold up the last one, and that begins, by how slow the box's flash is, early enough to end in
+ * it.
  * 3. Of leases that exclude each other only one is held; one that was held while the gate closed, the job
  * rested, or the vitals changed (vitals_taint) is released as tainted. A lease ends when its holder uses no
  * processor any more: released, stopped, or gone.
@@ -83,7 +86,8 @@ enum honed_event_kind {
 	HE_GONE,    /* client's connection has ended */
 	HE_STARTED, /* job, pid; its control connection is `client` */
 	HE_ENDED,   /* job: rc (0 good, < 0: enum err), text */
-	HE_STORED,  /* ticket of HA_COMMIT: rc, text, generation, written_bytes (since honed started) */
+	HE_STORED,  /* ticket of HA_COMMIT: rc, text, generation, written_bytes (since honed started); 0:
+		       of HA_PREPARE: sync_ns */
 	HE_MODELS,  /* the models' files changed, or were looked at: model[] */
 	HE_CONF,    /* conf (then the old one may go) with its model[], or NULL with rc and text: refused */
 	HE_STOP,    /* SIGTERM, SIGINT */
@@ -104,7 +108,7 @@ struct honed_event {
 	const struct vitals *vitals;
 	int64_t own_ns; /* processor time of our children, ever */
 	int minute;     /* of the day, -1: not known */
-	int64_t ticket, written_bytes;
+	int64_t ticket, written_bytes, sync_ns;
 	uint64_t generation;
 	int rc;
 	const char *text, *name;
@@ -123,8 +127,10 @@ enum honed_action_kind {
 	HA_SIGNAL,  /* signal to a job's process group */
 	HA_PUT,     /* type, key, payload: into the store; in the order of actions */
 	HA_FORGET,  /* type, key */
-	HA_COMMIT,  /* ticket, never 0: HE_STORED follows; several may be under way */
-	HA_MARKS,   /* keep them, durably: marks */
+	HA_COMMIT,  /* ticket, never 0: HE_STORED follows; one at a time */
+	HA_PREPARE, /* as a box begins: make what the first commit would have to; HE_STORED tells how long
+		       a sync took (0: there was none to do) */
+	HA_MARKS,   /* keep them, durably (of a box, as far as it has time for that): marks */
 	HA_INHIBIT, /* text: make the inhibit file `name` that says so; text NULL: remove it */
 	HA_RELOAD,  /* read the configuration: HE_CONF follows */
 	HA_READY,   /* the service is up */

@@ -25,20 +25,27 @@ static int64_t boot_length(const struct honed *h)
 	return h->o.box_ns - h->opened_ns;
 }
 
-/* Before the end, for flash that is slow: the commit that is under way then, and the last. */
-static int64_t slow_ns(const struct honed *h)
+/* Before the end, for the last commit: as long as others took, and some more. */
+static int64_t slow_ns(const struct honed *h, int64_t commit_ns)
 {
-	return at_most(2 * h->commit_ns, boot_length(h) * 3 / 8);
+	return at_most(commit_ns / 8 * 9, boot_length(h) * 3 / 8);
 }
 
-static int64_t tell_at_ns(const struct honed *h)
+/* While a commit is under way whose length is not known, the last is to have as long, and some more. Where it
+ * may end too late for that, the last one follows it at once. */
+int64_t boot_tell_ns(const struct honed *h)
 {
-	return h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8) - slow_ns(h);
+	int64_t end_ns = h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8), least_ns = h->commit_ns;
+	if (!h->committing)
+		return end_ns - slow_ns(h, least_ns);
+	int64_t may_ns = (end_ns - h->commit_since_ns) / 17 * 8;
+	int64_t at = end_ns - slow_ns(h, may_ns > least_ns ? may_ns : least_ns);
+	return h->commit_since_ns + least_ns > at ? h->commit_since_ns : at;
 }
 
 int64_t boot_left_ns(const struct honed *h)
 {
-	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4) - slow_ns(h);
+	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4) - slow_ns(h, h->commit_ns);
 }
 
 static int in_need(const struct honed *h)
@@ -170,10 +177,13 @@ static void leave_on(struct honed *h)
 	bool late = h->now_ns >= h->leave_by_ns;
 	if (h->leaving == LEAVE_ENDING && (!jobs_ours(h) || late)) {
 		h->leaving = LEAVE_STORING;
-		if (h->unsaved)
-			store_commit(h, NULL);
+		h->last_due = h->unsaved;
 	}
-	if (h->leaving == LEAVE_STORING && (!h->commits || late)) {
+	if (h->leaving == LEAVE_STORING && h->last_due && !h->committing && !late) {
+		h->last_due = false;
+		store_commit(h, NULL);
+	}
+	if (h->leaving == LEAVE_STORING && (!h->committing || late)) {
 		honed_act(h, &(struct honed_action){.kind = HA_METRICS});
 		boxed(h);
 		left(h, E_OK);
@@ -191,7 +201,7 @@ static bool in_vain(struct honed *h)
 
 static bool boot_over(const struct honed *h)
 {
-	if (h->now_ns >= tell_at_ns(h))
+	if (h->now_ns >= boot_tell_ns(h))
 		return true;
 	if (jobs_ours(h))
 		return false;
@@ -225,6 +235,6 @@ int64_t boot_next(const struct honed *h)
 	if (!h->leaving)
 		sooner(&at, h->worked_ns + VAIN_NS);
 	if (!h->leaving)
-		sooner(&at, tell_at_ns(h));
+		sooner(&at, boot_tell_ns(h));
 	return at;
 }

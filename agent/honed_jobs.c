@@ -225,6 +225,8 @@ static void box_begins(struct honed *h)
 	h->marks.unclean++;
 	h->marks_changed = true;
 	marks_save(h);
+	h->prepare_ns = h->now_ns;
+	honed_act(h, &(struct honed_action){.kind = HA_PREPARE});
 }
 
 static void start(struct honed *h, struct job *j, int64_t budget_ns)
@@ -553,7 +555,8 @@ static int64_t due_rested(const struct job *j)
 
 static int64_t due_kill(const struct job *j)
 {
-	return j->ours && j->kill_ns && !j->killed ? j->kill_ns : NEVER;
+	int64_t slow_ns = j->commit.is ? SAVING_NS : 0; /* it is not its fault */
+	return j->ours && j->kill_ns && !j->killed ? j->kill_ns + slow_ns : NEVER;
 }
 
 /* It dies, but the kernel has not let it go: nobody waits for that. */

@@ -110,13 +110,13 @@ static void on_worked(uv_work_t *w, int status)
 	while (store_told(l->store, &d)) {
 		if (d.rc < 0 && !d.ticket)
 			log_error("honed: %s", d.text);
-		if (d.ticket)
-			loop_tell(l, &(struct honed_event){.kind = HE_STORED,
-							   .ticket = d.ticket,
-							   .rc = d.rc,
-							   .text = d.text,
-							   .generation = d.generation,
-							   .written_bytes = d.written_bytes});
+		loop_tell(l, &(struct honed_event){.kind = HE_STORED,
+						   .ticket = d.ticket,
+						   .sync_ns = d.sync_ns,
+						   .rc = d.rc,
+						   .text = d.text,
+						   .generation = d.generation,
+						   .written_bytes = d.written_bytes});
 	}
 	start_work(l);
 	if (l->paused)
@@ -190,6 +190,13 @@ static void act_commit(struct loop *l, const struct honed_action *a)
 	stir_store(l);
 }
 
+static void act_prepare(struct loop *l, const struct honed_action *a)
+{
+	(void)a;
+	store_prepare(l->store);
+	stir_store(l);
+}
+
 static void act_marks(struct loop *l, const struct honed_action *a)
 {
 	loop_marks(l, a->marks);
@@ -242,12 +249,12 @@ static void act_leave(struct loop *l, const struct honed_action *a)
 static void act(void *ctx, const struct honed_action *a)
 {
 	static void (*const fn[])(struct loop *, const struct honed_action *) = {
-	    [HA_SEND] = act_send,     [HA_CLOSE] = act_close,     [HA_LOOK] = act_look,
-	    [HA_GLANCE] = act_glance, [HA_START] = loop_start,    [HA_SIGNAL] = act_signal,
-	    [HA_PUT] = act_put,       [HA_FORGET] = act_forget,   [HA_COMMIT] = act_commit,
-	    [HA_MARKS] = act_marks,   [HA_INHIBIT] = act_inhibit, [HA_RELOAD] = act_reload,
-	    [HA_READY] = act_ready,   [HA_STATUS] = act_status,   [HA_METRICS] = act_metrics,
-	    [HA_LOG] = act_log,       [HA_LEAVE] = act_leave};
+	    [HA_SEND] = act_send,       [HA_CLOSE] = act_close,   [HA_LOOK] = act_look,
+	    [HA_GLANCE] = act_glance,   [HA_START] = loop_start,  [HA_SIGNAL] = act_signal,
+	    [HA_PUT] = act_put,         [HA_FORGET] = act_forget, [HA_COMMIT] = act_commit,
+	    [HA_PREPARE] = act_prepare, [HA_MARKS] = act_marks,   [HA_INHIBIT] = act_inhibit,
+	    [HA_RELOAD] = act_reload,   [HA_READY] = act_ready,   [HA_STATUS] = act_status,
+	    [HA_METRICS] = act_metrics, [HA_LOG] = act_log,       [HA_LEAVE] = act_leave};
 	fn[a->kind](ctx, a);
 }
 
@@ -358,8 +365,9 @@ static int catch_signals(struct loop *l)
 
 static int open_uv(struct loop *l)
 {
-	/* One thread: what it writes, it writes in order. */
-	setenv("UV_THREADPOOL_SIZE", "1", 1);
+	/* One thread: what it writes, it writes in order. A box's marks are written before they are queued:
+	 * their sync need not wait for the cache's, nor that for it. */
+	setenv("UV_THREADPOOL_SIZE", l->o.box ? "2" : "1", 1);
 	if (uv_loop_init(&l->uv) < 0)
 		return fail(E_NOMEM, "no memory, or no descriptor, for the event loop");
 	l->uv.data = l;
@@ -449,6 +457,8 @@ void loop_close(struct loop *l)
 		loop_pressure(l, false);
 		loop_jobs_kill(l);
 		loop_clients_close(l);
+		if (l->o.box && clock_since_start(&clock_real) > l->o.budget_ns)
+			store_abandon(l->store);
 		uv_walk(&l->uv, close_handle, NULL);
 		uv_run(&l->uv, UV_RUN_DEFAULT); /* and the cache's thread ends */
 		uv_loop_close(&l->uv);

@@ -79,6 +79,7 @@ struct loop {
 	struct store *store;
 	uv_work_t work;
 	bool working;
+	int64_t marks_ns; /* that the last sync of a box's marks took */
 
 	int listen_fd, spare_fd, lock_fd;
 	bool bound; /* the socket's file is ours */

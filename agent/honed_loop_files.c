@@ -269,6 +269,9 @@ void loop_reload(struct loop *l)
 
 struct marks_work {
 	uv_work_t w;
+	struct loop *l;
+	int64_t took_ns;
+	bool new_cache; /* its folder was made just now */
 	struct marks marks;
 	char path[PATH_MAX];
 };
@@ -279,29 +282,56 @@ static void write_marks(const char *path, const struct marks *m)
 		log_error("honed: %s: the next box looks at everything again", err_text());
 }
 
+/* Of what is there already. */
+static void sync_marks(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fsync(fd) < 0)
+		log_error("honed: marks %s may not outlive a power cut: %s", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
 static void on_marks(uv_work_t *w)
 {
 	struct marks_work *m = w->data;
-	write_marks(m->path, &m->marks);
+	int64_t from_ns = loop_now();
+	if (m->new_cache)
+		file_sync_folder_of(m->l->cache);
+	from_ns = loop_now();
+	if (m->l->o.box)
+		sync_marks(m->path);
+	else
+		write_marks(m->path, &m->marks);
+	m->took_ns = loop_now() - from_ns;
 }
 
 static void on_marked(uv_work_t *w, int status)
 {
+	struct marks_work *m = w->data;
 	(void)status;
-	free(w->data);
+	m->l->marks_ns = m->took_ns;
+	free(m);
 }
 
 static int replace(const char *path, const struct buf *b);
 
 /* In a box they are there before what they warn of, for whoever starts after a crash, but nothing waits for
- * the flash: the cache's thread syncs them. */
+ * the flash: a thread syncs them, where that ends within the box. What a power cut takes then is that this
+ * box ended well. */
 static void show_marks(const char *path, const struct marks *m)
 {
 	struct buf b = {0};
 	marks_print(m, &b);
 	if (!buf_ok(&b) || replace(path, &b) < 0)
-		log_more("honed: %s", buf_ok(&b) ? err_text() : "no memory for marks");
+		log_error("honed: %s: the next box looks at everything again",
+			  buf_ok(&b) ? err_text() : "no memory for marks");
 	buf_free(&b);
+}
+
+static bool has_time_to_sync(const struct loop *l)
+{
+	return clock_since_start(&clock_real) + l->marks_ns <= l->o.budget_ns;
 }
 
 void loop_marks(struct loop *l, const struct marks *m)
@@ -313,12 +343,18 @@ void loop_marks(struct loop *l, const struct marks *m)
 		return;
 	}
 	w->marks = *m;
+	w->l = l;
 	w->w.data = w;
 	if (l->o.box)
 		show_marks(w->path, m);
+	if (l->o.box && !has_time_to_sync(l)) {
+		free(w);
+		return;
+	}
+	w->new_cache = l->o.box && mkdir(l->cache, 0755) == 0;
 	if (loop_queue(l, &w->w, on_marks, on_marked) >= 0)
 		return;
-	write_marks(w->path, m);
+	on_marks(&w->w);
 	free(w);
 }
 

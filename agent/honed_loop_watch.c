@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define SETTLE_NS NS_PER_S /* between a change of a model and a look at it */
@@ -87,8 +88,8 @@ static void add_all(struct loop *l)
 	static const char *const names[] = {"inhibit", "inhibit.d"};
 	char folder[PATH_MAX];
 	if (snprintf(folder, sizeof folder, "%s/inhibit", l->o.run) < (int)sizeof folder &&
-	    file_mkdirs(folder, 0755) < 0)
-		log_more("honed: %s", err_text());
+	    mkdir(folder, 0755) < 0 && errno != EEXIST) /* not to outlive this boot */
+		log_more("honed: %s cannot be made: %s", folder, strerror(errno));
 	for (int i = 0; i < 2; i++) {
 		l->inhibit_watch[i] = -1;
 		if (snprintf(folder, sizeof folder, "%s/%s", l->o.run, names[i]) < (int)sizeof folder)

@@ -13,6 +13,7 @@
 #define STEADY_NS (100 * NS_PER_MS)
 #define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */
 #define STOP_NS (2 * NS_PER_S)     /* from "stop" to SIGKILL */
+#define SAVING_NS (10 * NS_PER_S)  /* more, while its commit is under way */
 #define LOST_NS NS_PER_S           /* from SIGKILL, its lease is free even if it is not dead */
 #define OVER_NS (10 * NS_PER_S)    /* past its budget, a job is told to stop */
 #define SAY_NS (500 * NS_PER_MS)   /* between lines for the service manager */
@@ -109,7 +110,7 @@ struct job {
 	int measures;
 
 	struct ask commit;
-	int64_t ticket;
+	int64_t ticket; /* that it waits for; 0: the next */
 
 	bool done;
 	int task, ntasks, trials;
@@ -177,9 +178,12 @@ struct honed {
 	int64_t worked_ns; /* of a box: when a job ran last */
 	bool marks_changed, marks_matter, boxing, skips;
 	int64_t marks_ns;
-	int64_t ticket, commits;            /* last one; under way */
-	bool unsaved;                       /* records are in memory only */
-	int64_t commit_since_ns, commit_ns; /* of the first under way; how long the last one took */
+	int64_t ticket;
+	bool committing, writes;            /* one is under way; and there was something to write */
+	bool unsaved, last_due;             /* records are in memory only; the last commit is to come */
+	int64_t commit_at_ns;               /* while unsaved: not before */
+	int64_t prepare_ns;                 /* since when the cache is made ready; 0: it is */
+	int64_t commit_since_ns, commit_ns; /* of the one under way; how long one takes */
 	uint64_t generation;
 	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
 	char store_error[160];
@@ -244,6 +248,7 @@ void marks_resumed(struct honed *h); /* an operator wants boxes again */
 
 /* honed_store.c */
 void store_event(struct honed *h, const struct honed_event *e);
+void store_unsaved(struct honed *h);               /* something was put */
 void store_commit(struct honed *h, struct job *j); /* j NULL: nobody waits for it */
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
@@ -254,6 +259,7 @@ int64_t store_next(const struct honed *h);
 void boot_start(struct honed *h);
 int64_t boot_budget(const struct honed *h);  /* of the next job; 0: none is started any more */
 int64_t boot_left_ns(const struct honed *h); /* for jobs */
+int64_t boot_tell_ns(const struct honed *h); /* when they are told to stop, for the last commit */
 void leave(struct honed *h, const char *why);
 void boot_tick(struct honed *h);
 int64_t boot_next(const struct honed *h);

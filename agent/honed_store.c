@@ -5,16 +5,49 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define GATHER_NS NS_PER_S        /* from a put to the commit that nobody asked for */
+#define PREPARE_NS (8 * NS_PER_S) /* how slow the flash is will be known soon */
+enum { SYNCS = 2 /* of a commit: code, then records */ };
+enum { RESIDENT_REST = 9 /* between such commits, in their time: the flash is the robot's */ };
+
+/* For everybody who waits for the next one. */
+static void begin(struct honed *h)
+{
+	h->committing = true;
+	h->writes = h->unsaved;
+	h->unsaved = false;
+	h->commit_since_ns = h->now_ns;
+	h->ticket++;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].commit.is && !h->job[i].ticket)
+			h->job[i].ticket = h->ticket;
+	honed_act(h, &(struct honed_action){.kind = HA_COMMIT, .ticket = h->ticket});
+}
+
 void store_commit(struct honed *h, struct job *j)
 {
-	if (!h->commits)
-		h->commit_since_ns = h->now_ns;
-	h->ticket++;
-	h->commits++;
-	h->unsaved = false;
 	if (j)
-		j->ticket = h->ticket;
-	honed_act(h, &(struct honed_action){.kind = HA_COMMIT, .ticket = h->ticket});
+		j->ticket = 0;
+	if (!h->committing)
+		begin(h);
+}
+
+void store_unsaved(struct honed *h)
+{
+	if (!h->unsaved && h->commit_at_ns < h->now_ns + GATHER_NS)
+		h->commit_at_ns = h->now_ns + GATHER_NS;
+	h->unsaved = true;
+}
+
+/* When what was put is committed without being asked for; NEVER: with the next that somebody wants. */
+static int64_t own_commit_ns(const struct honed *h)
+{
+	if (!h->unsaved || h->committing || h->leaving || h->store_error[0])
+		return NEVER;
+	int64_t at = h->commit_at_ns > h->now_ns ? h->commit_at_ns : h->now_ns;
+	if (h->prepare_ns && at < h->prepare_ns + PREPARE_NS)
+		at = h->prepare_ns + PREPARE_NS;
+	return h->o.mode == HONED_BOX && at + h->commit_ns > boot_tell_ns(h) ? NEVER : at;
 }
 
 int64_t store_today(const struct honed *h)
@@ -61,15 +94,37 @@ static void answer(struct honed *h, struct job *j, const struct honed_event *e, 
 		client_good(h, j->client, &j->commit, more);
 	j->commit.is = false;
 	j->heard_ns = h->now_ns;
+	if (j->kill_ns && !j->killed && j->kill_ns < h->now_ns + STOP_NS)
+		j->kill_ns = h->now_ns + STOP_NS;
+}
+
+/* One that took long is forgotten slowly: flash stalls now and then. */
+static void ended(struct honed *h)
+{
+	int64_t took_ns = h->now_ns - h->commit_since_ns, rest = h->o.mode == HONED_BOX ? 1 : RESIDENT_REST;
+	h->committing = false;
+	if (h->writes)
+		h->commit_ns = took_ns > h->commit_ns * 3 / 4 ? took_ns : h->commit_ns * 3 / 4;
+	h->commit_at_ns = h->now_ns + (rest * took_ns > GATHER_NS ? rest * took_ns : GATHER_NS);
+}
+
+static bool is_waited_for(const struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].commit.is && !h->job[i].ticket)
+			return true;
+	return false;
 }
 
 void store_event(struct honed *h, const struct honed_event *e)
 {
 	const char *text = e->text ? e->text : "the cache gave no reason";
-	if (h->commits)
-		h->commits--;
-	h->commit_ns = h->now_ns - h->commit_since_ns;
-	h->commit_since_ns = h->now_ns; /* of the next under way */
+	if (!e->ticket) { /* made ready */
+		h->prepare_ns = 0;
+		h->commit_ns = h->commit_ns ? h->commit_ns : SYNCS * e->sync_ns;
+		return;
+	}
+	ended(h);
 	if (e->written_bytes > h->written_bytes)
 		h->written_bytes = e->written_bytes;
 	if (e->rc < 0) {
@@ -82,6 +137,8 @@ void store_event(struct honed *h, const struct honed_event *e)
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].commit.is && h->job[i].ticket == e->ticket)
 			answer(h, &h->job[i], e, text);
+	if (is_waited_for(h))
+		begin(h);
 	honed_changed(h);
 }
 
@@ -91,14 +148,16 @@ void store_tick(struct honed *h)
 		h->day = h->now_ns / DAY_NS;
 		h->day_bytes = h->written_bytes;
 	}
-	if (h->store_error[0] && h->store_until_ns <= h->now_ns && !h->commits && !h->leaving)
+	bool again = h->store_error[0] && h->store_until_ns <= h->now_ns && !h->committing && !h->leaving;
+	if (again || own_commit_ns(h) <= h->now_ns)
 		store_commit(h, NULL);
 }
 
 int64_t store_next(const struct honed *h)
 {
 	int64_t at = over_limit(h) ? (h->day + 1) * DAY_NS : NEVER;
-	if (h->store_error[0] && !h->commits && !h->leaving)
+	if (h->store_error[0] && !h->committing && !h->leaving)
 		sooner(&at, h->store_until_ns);
+	sooner(&at, own_commit_ns(h));
 	return at;
 }

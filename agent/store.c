@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/store.h"
 
+#include "platform/clock.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum what { DO_PUT, DO_FORGET, DO_COMMIT, DO_REST };
+enum { SEGMENT_BYTES = 1 << 20 /* of records: a box fills one, and a new one takes two more syncs */ };
+enum what { DO_PUT, DO_FORGET, DO_COMMIT, DO_PREPARE, DO_REST };
 
 struct task {
 	enum what what;
@@ -15,7 +18,7 @@ struct task {
 	struct key key;
 	size_t n;
 	struct task *next;
-	struct stored stored; /* DO_COMMIT */
+	struct stored stored; /* DO_COMMIT, DO_PREPARE */
 };                            /* and n bytes */
 
 struct list {
@@ -81,6 +84,12 @@ int store_open(const char *dir, int64_t cap_bytes, struct store **out)
 	return E_OK;
 }
 
+void store_abandon(struct store *s)
+{
+	for (struct task *t; s && (t = list_take(&s->waits));)
+		free(t);
+}
+
 void store_close(struct store *s)
 {
 	if (!s)
@@ -128,6 +137,11 @@ void store_keep(struct store *s, int64_t ticket)
 	s->lost = false;
 }
 
+void store_prepare(struct store *s)
+{
+	add(s, (struct task){.what = DO_PREPARE}, (struct blob){0});
+}
+
 void store_rest(struct store *s)
 {
 	add(s, (struct task){.what = DO_REST}, (struct blob){0});
@@ -151,7 +165,7 @@ bool store_begin(struct store *s)
 void store_end(struct store *s)
 {
 	for (struct task *t; (t = list_take(&s->works));)
-		if (t->what == DO_COMMIT)
+		if (t->what == DO_COMMIT || t->what == DO_PREPARE)
 			list_add(&s->done, t);
 		else
 			free(t);
@@ -183,7 +197,10 @@ static int open_cache(struct store *s)
 	struct cache_state state;
 	if (s->cache)
 		return E_OK;
-	struct cache_options o = {.cap_bytes = s->cap_bytes, .lock_fd = s->lock_fd};
+	struct cache_options o = {
+	    .cap_bytes = s->cap_bytes, .batch_records = CACHE_MOST_BATCH, .lock_fd = s->lock_fd};
+	if (!s->cap_bytes || s->cap_bytes >= 16 * SEGMENT_BYTES)
+		o.segment_bytes = SEGMENT_BYTES;
 	s->lock_fd = -1;
 	int rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, 0, &o);
 	if (rc >= 0)
@@ -239,6 +256,16 @@ static void commit(struct store *s, struct task *t)
 	s->bad = 0;
 }
 
+/* What fails here fails the first commit, too, which says so. */
+static void prepare(struct store *s, struct task *t)
+{
+	int rc = open_cache(s);
+	int64_t from_ns = clock_now(&clock_real);
+	int syncs = rc < 0 ? rc : cache_prepare(s->cache);
+	if (syncs > 0)
+		t->stored.sync_ns = (clock_now(&clock_real) - from_ns) / syncs;
+}
+
 static void rest(struct store *s, struct task *t)
 {
 	(void)t;
@@ -255,8 +282,11 @@ static void rest(struct store *s, struct task *t)
 
 void store_work(struct store *s)
 {
-	static void (*const fn[])(struct store *, struct task *) = {
-	    [DO_PUT] = write_one, [DO_FORGET] = write_one, [DO_COMMIT] = commit, [DO_REST] = rest};
+	static void (*const fn[])(struct store *, struct task *) = {[DO_PUT] = write_one,
+								    [DO_FORGET] = write_one,
+								    [DO_COMMIT] = commit,
+								    [DO_PREPARE] = prepare,
+								    [DO_REST] = rest};
 	for (struct task *t = s->works.first; t; t = t->next)
 		fn[t->what](s, t);
 }

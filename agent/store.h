@@ -18,19 +18,25 @@ struct store;
 
 struct stored {                        /* of a commit */
 	int64_t ticket, written_bytes; /* since store_open */
+	int64_t sync_ns;               /* of store_prepare: that one sync took; 0: nothing had to be made */
 	int rc;
 	uint64_t generation;
 	char text[512]; /* rc < 0: why */
 };
 
-/* dir is made by the first work; nothing is read or locked before. Where it may not be written, commits fail. */
+/* dir is made by the first work; nothing is read or locked before. Where it may not be written, commits fail.
+ */
 int store_open(const char *dir, int64_t cap_bytes, struct store **out) MUST_CHECK;
+/* What waits and is not being written is lost: there is no time for it. */
+void store_abandon(struct store *s);
 /* Works off what waits, and lets the cache go. No work may be under way. */
 void store_close(struct store *s);
 /* Without memory for it: the next commit fails. */
 void store_put(struct store *s, int type, struct key k, struct blob payload);
 void store_forget(struct store *s, int type, struct key k);
 void store_keep(struct store *s, int64_t ticket); /* with nothing put: takes the lock, tells the state */
+/* Makes the files that the first commit needs; told as a commit with ticket 0. */
+void store_prepare(struct store *s);
 /* Closes the cache once that is written which waits. */
 void store_rest(struct store *s);
 size_t store_bytes(const struct store *s); /* waiting or being written */

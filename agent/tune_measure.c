@@ -296,7 +296,7 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 		return ended(rc < 0 ? rc : 0);
 	s->report->reverted = rc > 0 ? rc : 0;
 	if (rc > 0)
-		rc = cache_commit(s->cache);
+		rc = cache_hand_over(s->cache);
 	if (rc == E_IO) { /* the cache has it in memory */
 		tune_warn(s);
 		rc = E_OK;

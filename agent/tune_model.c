@@ -166,7 +166,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	arena_free(&scratch);
 	int64_t now_ns = clock_now(s->clock);
 	if (rc >= 0 && now_ns >= s->commit_at_ns) {
-		rc = cache_commit(s->cache);
+		rc = cache_hand_over(s->cache);
 		int64_t took_ns = clock_now(s->clock) - now_ns;
 		int64_t rest_ns = (COMMIT_SHARE - 1) * took_ns;
 		s->commit_at_ns = now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
@@ -210,7 +210,8 @@ static int put_choices(struct session *s, const struct job_result *result)
 	return chosen_save(&s->chosen, s->graph, &s->choices);
 }
 
-/* All that was found is durable before the network is measured. */
+/* All that was found is durable before the network is measured, or will be by the box's end: through honed.
+ */
 static int save(struct session *s, const struct job_result *result)
 {
 	int rc = put_history(s);
@@ -219,7 +220,7 @@ static int save(struct session *s, const struct job_result *result)
 	if (rc >= 0)
 		rc = put_choices(s, result);
 	if (rc >= 0)
-		rc = cache_commit(s->cache);
+		rc = cache_hand_over(s->cache);
 	if (rc == E_IO) {
 		tune_warn(s);
 		rc = E_OK;
@@ -491,6 +492,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	tell_spent(&out->spent);
 	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target) /* of a lease: the box was over first */
 		rc = E_OK;
+	if (rc >= 0 && cache_commit(s.cache) < 0)
+		tune_warn(&s);
 	if (rc >= 0)
 		tune_say_done(&s);
 	close_session(&s);

@@ -68,6 +68,9 @@ static inline void board_work(struct board *b, const struct honed_action *a)
 	case HA_COMMIT:
 		board_line(b, "commit %lld", (long long)a->ticket);
 		break;
+	case HA_PREPARE:
+		board_line(b, "prepare");
+		break;
 	case HA_MARKS:
 		b->marks = *a->marks;
 		b->nmarks++;

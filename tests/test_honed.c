@@ -116,6 +116,30 @@ TEST(commit_is_answered_when_it_is_stored)
 	board_free(b);
 }
 
+/* One for all who ask while another is under way. */
+TEST(commits_come_one_after_the_other)
+{
+	struct board *b = tuning(2);
+	static const char put[] =
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}";
+	board_ask(b, 1001, put);
+	CHECK(!board_says(b, "commit 1"));
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "commit 1")); /* nobody asked */
+	board_ask(b, 1001, put);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+	board_run(b, NS_PER_S);
+	CHECK(!board_says(b, "commit 2"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	CHECK(board_says(b, "commit 2") && !board_says(b, "\"id\":2,"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
+	board_read(b);
+	board_run(b, 10 * NS_PER_S);
+	CHECK(!board_says(b, "commit "));
+	board_free(b);
+}
+
 /* The other laws, and what a resident honed does all day. */
 
 TEST(rests_no_longer_than_a_minute)

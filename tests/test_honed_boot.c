@@ -80,6 +80,70 @@ TEST(the_kernel_command_line_has_the_last_word)
 	boot_close(&b);
 }
 
+/* A sync takes $SLOW_MS more. */
+static const char slow_flash[] =
+    "#include <stdlib.h>\n"
+    "#include <sys/syscall.h>\n"
+    "#include <unistd.h>\n"
+    "static int slow(long rc) { usleep(1000u * (unsigned)atoi(getenv(\"SLOW_MS\")));"
+    " return (int)rc; }\n"
+    "int fsync(int fd) { return slow(syscall(SYS_fsync, fd)); }\n"
+    "int fdatasync(int fd) { return slow(syscall(SYS_fdatasync, fd)); }\n";
+
+static bool can_slow_down(const struct boot *b)
+{
+	struct buf cmd = {0};
+	boot_write(b, "slow.c", "%s", slow_flash);
+	buf_printf(&cmd, "cc -D_GNU_SOURCE -shared -fPIC -o %s/slow.so ", b->top);
+	buf_printf(&cmd, "%s/slow.c 2> %s/slow.log", b->top, b->top);
+	bool can = system(buf_str(&cmd)) == 0;
+	buf_free(&cmd);
+	return can;
+}
+
+static struct boot *slow_box(const char *ms, const char *boot)
+{
+	struct boot *b = calloc(1, sizeof *b);
+	boot_open(b, 1, boot);
+	if (!can_slow_down(b)) {
+		boot_close(b);
+		free(b);
+		return NULL;
+	}
+	setenv("LD_PRELOAD", boot_path(b, "slow.so"), 1);
+	setenv("SLOW_MS", ms, 1);
+	boot_start(b, "--boot");
+	unsetenv("LD_PRELOAD");
+	return b;
+}
+
+static void check_slow_box(struct boot *b, double wait_s)
+{
+	CHECK(boot_wait(b, wait_s) == 0);
+	struct cache_state s = cache_of(b);
+	struct marks m = marks_of(b);
+	CHECK(s.count[CACHE_REC] >= 2 && s.count[CACHE_CODE] >= 2);
+	CHECK(m.unclean == 0 && m.n == 1);
+	show_log(b);
+	boot_close(b);
+	free(b);
+}
+
+/* SD cards: the box ends, and what it found is there. */
+TEST(slow_flash_costs_a_box_little)
+{
+	NEED_PROGRAMS;
+	if (BOOT_PLAIN_JOBS)
+		SKIP("a sanitizer has to be loaded first");
+	struct boot *fast = slow_box("300", "budget = 4s\n");
+	if (!fast)
+		SKIP("no cc");
+	struct boot *slow = slow_box("1000", "budget = 7s\n"), *slowest = slow_box("2000", "budget = 12s\n");
+	check_slow_box(fast, 14);
+	check_slow_box(slow, 17);
+	check_slow_box(slowest, 22);
+}
+
 /* An image's seed under an empty cache: the first boot has kernels before anything is tuned. */
 TEST(seeds_serve_the_first_boot)
 {

@@ -46,7 +46,28 @@ TEST(box_ends_in_time_and_counts_itself_clean)
 	board_free(b);
 }
 
-/* Two commits of 2 s each fit in between, as there was one before that took as long. */
+static void put(struct board *b, int job)
+{
+	board_ask(
+	    b, 1000 + job,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+}
+
+static void stored(struct board *b, int64_t ticket)
+{
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = ticket});
+}
+
+/* A job that puts something all the time, until then. */
+static void search_until(struct board *b, int64_t at_ns)
+{
+	while (b->now_ns < at_ns) {
+		put(b, 1);
+		board_run(b, at_ns - b->now_ns < NS_PER_S / 4 ? at_ns - b->now_ns : NS_PER_S / 4);
+	}
+}
+
+/* The last commit has 2.25 s, as there was one before that took 2 s. */
 TEST(box_leaves_time_for_slow_flash)
 {
 	struct board *b = board_new(HONED_BOX, 1);
@@ -54,16 +75,88 @@ TEST(box_leaves_time_for_slow_flash)
 	board_start(b);
 	board_run(b, 10 * NS_PER_MS);
 	board_started(b, 1);
+	put(b, 1);
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
 	board_run(b, 2 * NS_PER_S);
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
-	while (b->now_ns < start + 15 * NS_PER_S) {
+	stored(b, 1);
+	while (b->now_ns < start + 17 * NS_PER_S) {
 		board_run(b, NS_PER_S);
 		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
 	}
 	CHECK(!board_says(b, "\"event\":\"stop\""));
-	board_run(b, start + 16 * NS_PER_S - b->now_ns);
+	board_run(b, start + 17500 * NS_PER_MS - b->now_ns);
 	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_free(b);
+}
+
+/* Each takes 3 s; one that could not be over by then is left to the last. */
+TEST(box_commits_by_itself_and_never_too_late)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns, ticket = 1;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "prepare"));
+	stored(b, 0);
+	board_started(b, 1);
+	while (b->now_ns < start + 15 * NS_PER_S) {
+		search_until(b, b->now_ns + NS_PER_S / 4);
+		if (!board_says(b, "commit "))
+			continue;
+		board_read(b);
+		search_until(b, b->now_ns + 3 * NS_PER_S);
+		CHECK(!board_says(b, "commit ")); /* one at a time */
+		stored(b, ticket++);
+	}
+	CHECK(ticket >= 3 && !board_says(b, "\"event\":\"stop\""));
+	board_free(b);
+}
+
+/* The flash is known before anything was committed: it is synced twice for each commit. */
+TEST(box_learns_how_slow_its_flash_is_as_it_makes_the_cache)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	b->o.box_ns = start + 12 * NS_PER_S;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	search_until(b, start + 6 * NS_PER_S);
+	CHECK(!board_says(b, "commit 1"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .sync_ns = 2 * NS_PER_S});
+	search_until(b, start + 7 * NS_PER_S); /* one of 4 s, and there is no time for the last */
+	CHECK(!board_says(b, "commit 1") && !board_says(b, "\"event\":\"stop\""));
+	search_until(b, start + 7300 * NS_PER_MS);
+	CHECK(board_says(b, "\"event\":\"stop\"") && !board_says(b, "commit 1"));
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":9}");
+	CHECK(board_says(b, "commit 1"));
+	board_run(b, 4 * NS_PER_S);
+	CHECK(!board_says(b, "signal 1 9")); /* it waits for what it found */
+	stored(b, 1);
+	CHECK(board_says(b, "{\"id\":9,\"ok\":true"));
+	board_done(b, 1, 6, 3, 0, 0);
+	CHECK(b->left && b->marks.model[0].boxed);
+	board_free(b);
+}
+
+/* One that does not end takes the time of the last with it, whatever the earlier ones took. */
+TEST(box_ends_though_its_flash_stalls)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	stored(b, 0);
+	board_started(b, 1);
+	search_until(b, start + 9 * NS_PER_S);
+	CHECK(board_says(b, "commit 1") && !board_says(b, "\"event\":\"stop\""));
+	search_until(b, start + 13 * NS_PER_S);
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_run(b, start + 20 * NS_PER_S - b->now_ns);
+	CHECK(board_says(b, "signal 1 9"));
+	board_ended(b, 1, E_CHILD, "killed");
+	board_run(b, 20 * NS_PER_MS);
+	CHECK(b->left && !b->marks.model[0].boxed);
 	board_free(b);
 }
 
