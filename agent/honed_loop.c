@@ -100,14 +100,10 @@ static void on_work(uv_work_t *w)
 
 static void start_work(struct loop *l);
 
-static void on_worked(uv_work_t *w, int status)
+void loop_stored(struct loop *l)
 {
-	struct loop *l = w->data;
 	struct stored d;
-	(void)status;
-	l->working = false;
-	store_end(l->store);
-	while (store_told(l->store, &d)) {
+	while (!l->names_cache && store_told(l->store, &d)) {
 		if (d.rc < 0 && !d.ticket)
 			log_error("honed: %s", d.text);
 		loop_tell(l, &(struct honed_event){.kind = HE_STORED,
@@ -118,6 +114,15 @@ static void on_worked(uv_work_t *w, int status)
 						   .generation = d.generation,
 						   .written_bytes = d.written_bytes});
 	}
+}
+
+static void on_worked(uv_work_t *w, int status)
+{
+	struct loop *l = w->data;
+	(void)status;
+	l->working = false;
+	store_end(l->store);
+	loop_stored(l);
 	start_work(l);
 	if (l->paused)
 		loop_resume(l);

@@ -79,6 +79,7 @@ struct loop {
 	struct store *store;
 	uv_work_t work;
 	bool working;
+	bool names_cache; /* the cache folder's name is not durable yet: nor is anything in it */
 	int64_t marks_ns; /* that the last sync of a box's marks took */
 
 	int listen_fd, spare_fd, lock_fd;
@@ -164,6 +165,7 @@ void loop_kept(struct loop *l);      /* HE_KEPT for each */
 void loop_inhibited(struct loop *l); /* HE_INHIBIT */
 void loop_reload(struct loop *l);
 void loop_metrics(struct loop *l);
+void loop_stored(struct loop *l); /* what came of commits goes to the decisions */
 void loop_marks(struct loop *l, const struct marks *m);
 
 /* honed_loop_watch.c */

@@ -311,6 +311,10 @@ static void on_marked(uv_work_t *w, int status)
 	struct marks_work *m = w->data;
 	(void)status;
 	m->l->marks_ns = m->took_ns;
+	if (m->new_cache) {
+		m->l->names_cache = false;
+		loop_stored(m->l);
+	}
 	free(m);
 }
 
@@ -352,8 +356,10 @@ void loop_marks(struct loop *l, const struct marks *m)
 		return;
 	}
 	w->new_cache = l->o.box && mkdir(l->cache, 0755) == 0;
+	l->names_cache = l->names_cache || w->new_cache;
 	if (loop_queue(l, &w->w, on_marks, on_marked) >= 0)
 		return;
+	l->names_cache = false;
 	on_marks(&w->w);
 	free(w);
 }
