@@ -373,6 +373,8 @@ static int open_uv(struct loop *l)
 	/* One thread: what it writes, it writes in order. A box's marks are written before they are queued:
 	 * their sync need not wait for the cache's, nor that for it. */
 	setenv("UV_THREADPOOL_SIZE", l->o.box ? "2" : "1", 1);
+	/* For jobs. Once there are threads, the environment stays as it is: they read it. */
+	setenv("HONE_CONTROL_FD", "3", 1);
 	if (uv_loop_init(&l->uv) < 0)
 		return fail(E_NOMEM, "no memory, or no descriptor, for the event loop");
 	l->uv.data = l;

@@ -22,7 +22,7 @@
 #define NEVER INT64_MAX
 #define ERROR_MARK "hone: error: " /* as log_error writes it */
 #define LATE_NS NS_PER_S           /* between a job's end and that of its connection */
-enum { CONTROL_FD = 3, IDLE_NICE = 19, MOST_ARGS = 24 };
+enum { CONTROL_FD = 3 /* $HONE_CONTROL_FD says so */, IDLE_NICE = 19, MOST_ARGS = 24 };
 
 struct words { /* of a job's command line */
 	char *arg[MOST_ARGS];
@@ -177,7 +177,6 @@ static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, struc
 	command(l, a, &w);
 	int rc = open_ends(e);
 	pid_t parent = getpid();
-	(void)!setenv("HONE_CONTROL_FD", "3", 1); /* CONTROL_FD; here, as after fork nothing is allocated */
 	if (rc >= 0 && (*pid = fork()) == 0)
 		become(w.arg, a, e, parent);
 	if (rc >= 0 && *pid < 0)
