@@ -134,13 +134,16 @@ static inline bool boot_can(void)
 	return boot_program("honed") && boot_program("hone") && boot_program("hone-worker");
 }
 
-/* honed and what it starts write to the board's log. */
+/* honed and what it starts write to the board's log. Like a service it leads a session: then, as it is
+ * killed, the kernel ends what stands still of its jobs. Else a candidate's process that was stopped before
+ * it could ask to end with its worker (PR_SET_PDEATHSIG) would stay. */
 static inline void boot_child(const struct boot *b, const char *honed, const char *mode)
 {
 	const char *hone = boot_program("hone");
 	int log = open(boot_path(b, "log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
-	if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
+	if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 || setsid() < 0)
 		_exit(120);
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* ^C is not for it any more */
 	setenv("NOTIFY_SOCKET", boot_path(b, "notify"), 1);
 	setenv("HONE_SEEDS", getenv("HONE_SEEDS") ? getenv("HONE_SEEDS") : "", 1);
 	setenv("HONE_SOCKET", boot_path(b, "run/honed.sock"), 1);
