@@ -147,6 +147,7 @@ void leave(struct honed *h, const char *why)
 	if (h->leaving)
 		return;
 	h->leaving = LEAVE_ENDING;
+	h->leave_ns = h->now_ns;
 	h->leave_by_ns = h->now_ns + STOP_NS + STORING_NS;
 	if (h->o.mode == HONED_BOX)
 		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);

@@ -151,7 +151,7 @@ struct honed {
 	int64_t now_ns, opened_ns, wake_ns;
 	bool started;
 	enum leaving leaving;
-	int64_t leave_by_ns;
+	int64_t leave_ns, leave_by_ns; /* since when; no longer than that */
 	struct buf out; /* of one reply */
 	unsigned revision;
 

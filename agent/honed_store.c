@@ -24,11 +24,27 @@ static void begin(struct honed *h)
 	honed_act(h, &(struct honed_action){.kind = HA_COMMIT, .ticket = h->ticket});
 }
 
+static bool somebody_searches(const struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].ours && job_lives(&h->job[i]) && !h->job[i].commit.is && !h->job[i].done)
+			return true;
+	return false;
+}
+
+/* The jobs of a box ask for their last ones one shortly after the other, and there is time for one: it waits
+ * for the others, as long as its time has room for that (boot_tell_ns). */
+static int64_t last_commit_ns(const struct honed *h)
+{
+	bool gathers = h->o.mode == HONED_BOX && h->leaving && somebody_searches(h);
+	return gathers ? h->leave_ns + h->commit_ns / 8 : h->now_ns;
+}
+
 void store_commit(struct honed *h, struct job *j)
 {
 	if (j)
 		j->ticket = 0;
-	if (!h->committing)
+	if (!h->committing && last_commit_ns(h) <= h->now_ns)
 		begin(h);
 }
 
@@ -137,8 +153,6 @@ void store_event(struct honed *h, const struct honed_event *e)
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].commit.is && h->job[i].ticket == e->ticket)
 			answer(h, &h->job[i], e, text);
-	if (is_waited_for(h))
-		begin(h);
 	honed_changed(h);
 }
 
@@ -149,7 +163,7 @@ void store_tick(struct honed *h)
 		h->day_bytes = h->written_bytes;
 	}
 	bool again = h->store_error[0] && h->store_until_ns <= h->now_ns && !h->committing && !h->leaving;
-	if (again || own_commit_ns(h) <= h->now_ns)
+	if (again || own_commit_ns(h) <= h->now_ns || is_waited_for(h))
 		store_commit(h, NULL);
 }
 
@@ -159,5 +173,7 @@ int64_t store_next(const struct honed *h)
 	if (h->store_error[0] && !h->committing && !h->leaving)
 		sooner(&at, h->store_until_ns);
 	sooner(&at, own_commit_ns(h));
+	if (is_waited_for(h) && !h->committing)
+		sooner(&at, last_commit_ns(h));
 	return at;
 }

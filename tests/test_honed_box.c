@@ -89,6 +89,43 @@ TEST(box_leaves_time_for_slow_flash)
 	board_free(b);
 }
 
+/* Two jobs, one last commit, which takes 2 s of 2.25: there is no time for one after the other. */
+TEST(box_has_one_last_commit)
+{
+	for (int asks = 1; asks <= 2; asks++) {
+		struct board *b = box(2, 2);
+		int64_t start = b->now_ns;
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		stored(b, 0);
+		board_started(b, 1);
+		board_started(b, 2);
+		put(b, 1);
+		board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
+		board_run(b, 2 * NS_PER_S);
+		stored(b, 1);
+		while (!board_says(b, "\"event\":\"stop\"") && b->now_ns < start + 20 * NS_PER_S) {
+			board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1}");
+			board_ask(b, 1002, "{\"op\":\"progress\",\"before_ms\":6.1}");
+			board_run(b, 50 * NS_PER_MS);
+		}
+		put(b, 1);
+		put(b, 2);
+		board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+		board_run(b, 100 * NS_PER_MS);
+		CHECK(!board_says(b, "commit 2"));
+		if (asks > 1)
+			board_ask(b, 1002, "{\"op\":\"commit\",\"id\":3}");
+		CHECK((asks > 1) == (board_says(b, "commit 2") != NULL));
+		board_run(b, 250 * NS_PER_MS);
+		CHECK(board_says(b, "commit 2")); /* a job that says nothing is not waited for */
+		stored(b, 2);
+		CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
+		CHECK((asks > 1) == (board_says(b, "{\"id\":3,\"ok\":true") != NULL));
+		board_free(b);
+	}
+}
+
 /* Each takes 3 s; one that could not be over by then is left to the last. */
 TEST(box_commits_by_itself_and_never_too_late)
 {
