@@ -86,8 +86,8 @@ enum honed_event_kind {
 	HE_GONE,    /* client's connection has ended */
 	HE_STARTED, /* job, pid; its control connection is `client` */
 	HE_ENDED,   /* job: rc (0 good, < 0: enum err), text */
-	HE_STORED,  /* ticket of HA_COMMIT: rc, text, generation, written_bytes (since honed started); 0:
-		       of HA_PREPARE: sync_ns */
+	HE_STORED,  /* ticket of HA_COMMIT: rc, text, lost (no later commit mends that), generation,
+		       written_bytes (since honed started); 0: of HA_PREPARE: sync_ns */
 	HE_MODELS,  /* the models' files changed, or were looked at: model[] */
 	HE_CONF,    /* conf (then the old one may go) with its model[], or NULL with rc and text: refused */
 	HE_STOP,    /* SIGTERM, SIGINT */
@@ -110,6 +110,7 @@ struct honed_event {
 	int minute;     /* of the day, -1: not known */
 	int64_t ticket, written_bytes, sync_ns;
 	uint64_t generation;
+	bool lost;
 	int rc;
 	const char *text, *name;
 	const struct conf *conf;

@@ -395,7 +395,7 @@ static int do_put(const struct call *k)
 		return fail(E_USAGE, "put: code is taken from root and from hone's own user alone");
 	if (!cache_keeps(k->r->type))
 		return fail(E_USAGE, "put: there is no type %d of record", k->r->type);
-	store_unsaved(k->h);
+	store_unsaved(k->h, k->j);
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
 	return good(k, NULL);
@@ -405,7 +405,7 @@ static int do_forget(const struct call *k)
 {
 	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
 		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
-	store_unsaved(k->h);
+	store_unsaved(k->h, k->j);
 	honed_act(k->h, &(struct honed_action){.kind = HA_FORGET, .type = k->r->type, .key = k->r->key});
 	return good(k, NULL);
 }

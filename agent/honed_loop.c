@@ -110,6 +110,7 @@ void loop_stored(struct loop *l)
 						   .ticket = d.ticket,
 						   .sync_ns = d.sync_ns,
 						   .rc = d.rc,
+						   .lost = d.lost,
 						   .text = d.text,
 						   .generation = d.generation,
 						   .written_bytes = d.written_bytes});

@@ -283,7 +283,7 @@ static void take(struct model *m, const struct request *done, bool kept)
 void model_served(struct honed *h, int i, const struct job *j, const struct request *done)
 {
 	struct model *m = &h->model[i];
-	bool won = has_won(m, done), kept = !h->store_error[0];
+	bool won = has_won(m, done), kept = !h->store_error[0] && !j->lost;
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
 	if (won)

@@ -111,6 +111,9 @@ struct job {
 
 	struct ask commit;
 	int64_t ticket; /* that it waits for; 0: the next */
+	bool puts;      /* since the last commit began */
+	bool writes;    /* puts of it are in the commit under way */
+	bool lost;      /* not all that it put is kept */
 
 	bool done;
 	int task, ntasks, trials;
@@ -152,7 +155,7 @@ struct honed {
 	bool started;
 	enum leaving leaving;
 	int64_t leave_ns, leave_by_ns; /* since when; no longer than that */
-	struct buf out; /* of one reply */
+	struct buf out;                /* of one reply */
 	unsigned revision;
 
 	/* honed_gate.c */
@@ -248,8 +251,8 @@ void marks_resumed(struct honed *h); /* an operator wants boxes again */
 
 /* honed_store.c */
 void store_event(struct honed *h, const struct honed_event *e);
-void store_unsaved(struct honed *h);               /* something was put */
-void store_commit(struct honed *h, struct job *j); /* j NULL: nobody waits for it */
+void store_unsaved(struct honed *h, struct job *j); /* it put something */
+void store_commit(struct honed *h, struct job *j);  /* j NULL: nobody waits for it */
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
 void store_tick(struct honed *h);

@@ -18,9 +18,13 @@ static void begin(struct honed *h)
 	h->unsaved = false;
 	h->commit_since_ns = h->now_ns;
 	h->ticket++;
-	for (int i = 0; i < HONED_JOBS; i++)
-		if (h->job[i].commit.is && !h->job[i].ticket)
-			h->job[i].ticket = h->ticket;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct job *j = &h->job[i];
+		j->writes = j->puts;
+		j->puts = false;
+		if (j->commit.is && !j->ticket)
+			j->ticket = h->ticket;
+	}
 	honed_act(h, &(struct honed_action){.kind = HA_COMMIT, .ticket = h->ticket});
 }
 
@@ -48,8 +52,9 @@ void store_commit(struct honed *h, struct job *j)
 		begin(h);
 }
 
-void store_unsaved(struct honed *h)
+void store_unsaved(struct honed *h, struct job *j)
 {
+	j->puts = true;
 	if (!h->unsaved && h->commit_at_ns < h->now_ns + GATHER_NS)
 		h->commit_at_ns = h->now_ns + GATHER_NS;
 	h->unsaved = true;
@@ -100,12 +105,22 @@ static void failed(struct honed *h, const char *text)
 		  (long long)(h->store_step_ns / NS_PER_S));
 }
 
+/* Whoever asks for a later commit would not know. */
+static void lose(struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		h->job[i].lost |= h->job[i].writes;
+}
+
 static void answer(struct honed *h, struct job *j, const struct honed_event *e, const char *text)
 {
 	char more[48];
 	snprintf(more, sizeof more, "\"generation\":%" PRIu64, e->generation);
 	if (e->rc < 0)
 		client_bad(h, j->client, &j->commit, e->rc, text);
+	else if (j->lost)
+		client_bad(h, j->client, &j->commit, E_IO,
+			   "commit: not all that this job put could be kept; the log of honed says why");
 	else
 		client_good(h, j->client, &j->commit, more);
 	j->commit.is = false;
@@ -145,6 +160,8 @@ void store_event(struct honed *h, const struct honed_event *e)
 		h->written_bytes = e->written_bytes;
 	if (e->rc < 0) {
 		failed(h, text);
+		if (e->lost)
+			lose(h);
 	} else {
 		h->generation = e->generation;
 		h->store_error[0] = 0;

@@ -251,6 +251,7 @@ static void commit(struct store *s, struct task *t)
 		rc = fail(E_NOMEM, "no memory for what was put");
 	snprintf(out->text, sizeof out->text, "%s", s->bad < 0 ? s->why : rc < 0 ? err_text() : "");
 	out->rc = s->bad < 0 ? s->bad : rc;
+	out->lost = s->bad < 0 || t->lost;
 	out->generation = s->cache ? cache_generation(s->cache) : 0;
 	out->written_bytes = state.written_bytes - s->written_bytes;
 	s->bad = 0;

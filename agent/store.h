@@ -20,6 +20,7 @@ struct stored {                        /* of a commit */
 	int64_t ticket, written_bytes; /* since store_open */
 	int64_t sync_ns;               /* of store_prepare: that one sync took; 0: nothing had to be made */
 	int rc;
+	bool lost; /* rc < 0: and no later commit mends it */
 	uint64_t generation;
 	char text[512]; /* rc < 0: why */
 };

@@ -293,6 +293,33 @@ TEST(over_its_budget_a_job_is_told_then_killed)
 	board_free(b);
 }
 
+/* It was lost in a commit that nobody asked for: its job hears of it all the same, another one does not. */
+TEST(what_was_lost_is_not_committed_later)
+{
+	struct board *b = board_new(HONED_RESIDENT, 2);
+	b->conf.jobs = 2;
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	board_started(b, 1);
+	board_started(b, 2);
+	board_ask(
+	    b, 1001,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "commit 1"));
+	board_event(b, (struct honed_event){
+			   .kind = HE_STORED, .ticket = 1, .rc = E_BUSY, .lost = true, .text = "in use"});
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+	board_ask(b, 1002, "{\"op\":\"commit\",\"id\":3}");
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	CHECK(board_says(b, "{\"id\":2,\"ok\":false,\"code\":\"io\""));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 3});
+	CHECK(board_says(b, "{\"id\":3,\"ok\":true"));
+	board_done(b, 1, 6, 5, 0, 0);
+	CHECK(!b->marks.n || !b->marks.model[0].boxed);
+	board_free(b);
+}
+
 TEST(a_full_flash_fails_the_commit_and_waits)
 {
 	struct board *b = tuning(1);
