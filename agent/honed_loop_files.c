@@ -295,10 +295,9 @@ static void sync_marks(const char *path)
 static void on_marks(uv_work_t *w)
 {
 	struct marks_work *m = w->data;
-	int64_t from_ns = loop_now();
 	if (m->new_cache)
 		file_sync_folder_of(m->l->cache);
-	from_ns = loop_now();
+	int64_t from_ns = loop_now();
 	if (m->l->o.box)
 		sync_marks(m->path);
 	else
