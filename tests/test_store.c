@@ -250,6 +250,40 @@ TEST(no_folder)
 	remove_dir();
 }
 
+static int refuse(const char *folder)
+{
+	(void)folder;
+	return -EIO;
+}
+
+/* What has no durable name is taken back; after that it is made ready, once, and told of as ticket 0. */
+TEST(made_ready)
+{
+	struct cache *c;
+	struct store *s;
+	struct disk broken = disk_system;
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	broken.sync_dir = refuse;
+	disk = &broken;
+	CHECK(cache_prepare(c) == E_IO);
+	disk = &disk_system;
+	CHECK(!*file_of(dir, 0));
+	cache_close(c);
+	REQUIRE_OK(store_open(dir, 0, &s));
+	for (int i = 0; i < 2; i++) {
+		store_prepare(s);
+		work_off(s);
+		struct stored d = next(s);
+		CHECK(d.ticket == 0 && d.rc >= 0 && (d.sync_ns > 0) == !i);
+	}
+	put(s, 1);
+	store_keep(s, 1);
+	work_off(s);
+	CHECK(next(s).rc >= 0 && count() == 1);
+	store_close(s);
+	remove_dir();
+}
+
 /* Closing works off what waits. */
 TEST(closed_with_work)
 {
