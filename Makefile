@@ -19,7 +19,8 @@ SANS      = $(if $(filter thread,$(SAN)),thread -Wno-maybe-uninitialized -Wno-ts
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address)
-LDLIBS   += -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lpthread -lm
+LDLIBS   += -Wl,--as-needed -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto -lpthread -lm
+NETLIBS   = -luv -lcurl -lmicrohttpd -lsqlite3 -lpq
 , := ,
 say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
 
@@ -30,7 +31,8 @@ objs  = $(patsubst %.c,$(B)/%.o,$(1))
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
 # emitter, strategy, cost model or command is adding one file and editing none.
 KINDS  = platform/dev kernels/op kernels/emit search/strategy search/cost agent/policy tools/cmd
-MAINS  = agent/main_worker.c agent/main_honed.c tools/main_hone.c
+FLEETS = tools/db tools/publish
+MAINS  = agent/main_worker.c agent/main_honed.c agent/main_sync.c tools/main_hone.c tools/main_fleet.c
 LLVMC  = kernels/emit_llvm.c $(call src,kernels/llvm_*.c)
 LIBS   = $(foreach d,agent search kernels platform,$(B)/$(d).a)
 TESTS  = $(patsubst tests/test_%.c,%,$(call src,tests/test_*.c))
@@ -41,7 +43,7 @@ BENCH  = $(patsubst tools/bench_%.c,%,$(call src,tools/bench_*.c))
 # Every object, without linking.
 objects: $(call objs,$(foreach d,$(ORDER),$(call src,$(d)/*.c)))
 
-PROGRAMS = $(B)/hone $(B)/honed $(B)/hone-worker
+PROGRAMS = $(B)/hone $(B)/honed $(B)/hone-worker $(if $(wildcard agent/main_sync.c),$(B)/hone-sync) $(if $(wildcard tools/main_fleet.c),$(B)/hone-fleet)
 all: $(PROGRAMS) $(B)/libhone.so $(B)/libhone.a
 
 $(B)/platform.a: $(call objs,$(call src,platform/*.c))
@@ -64,6 +66,13 @@ $(B)/hone: $(B)/tools/main_hone.o $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallba
 $(B)/honed: $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(LIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $< $(B)/gen/agent/policy_table.o $(GROUP) \
 		-luv -linih -ljansson -lpthread -lm
+
+# Short-lived, on the network, without search; and the fleet's server.
+$(B)/hone-sync: $(B)/agent/main_sync.o $(B)/gen/kernels/op_table.o $(LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $(filter-out %.a,$^) $(GROUP) -lcurl $(LDLIBS)
+FLEET = $(B)/tools/main_fleet.o $(patsubst %,$(B)/gen/%_table.o,tools/db tools/publish kernels/op)
+$(B)/hone-fleet: $(FLEET) $(B)/tools.a $(LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $(FLEET) -Wl,--start-group $(B)/tools.a $(LIBS) -Wl,--end-group $(NETLIBS) $(LDLIBS)
 
 LLVM_PARTS = core native
 LLVM_LIBS = $(shell $(LLVM_CONFIG) --link-static --ldflags --libs $(LLVM_PARTS)) \
@@ -92,7 +101,7 @@ table = { k=$(notdir $(1)); echo '\#include "$(1).h"'; for n in $(2); do echo "e
 	echo "const struct $$k *const $${k}_table[] = {"; for n in $(2); do echo "	&$${k}_$$n,"; done; echo "	0};"; }
 rows  = $(patsubst $(1)_%.c,%,$(filter-out $(2),$(call src,$(1)_*.c)))
 .SECONDEXPANSION:
-$(KINDS:%=$(B)/gen/%_table.c): $(B)/gen/%_table.c: $$(call src,$$*_*.c) Makefile
+$(patsubst %,$(B)/gen/%_table.c,$(KINDS) $(FLEETS)): $(B)/gen/%_table.c: $$(call src,$$*_*.c) Makefile
 	@mkdir -p $(@D)
 	$(call say,GEN)$(call table,$*,$(call rows,$*,$(LLVMC))) > $@
 $(B)/gen/kernels/emit_table_worker.c: $(call src,kernels/emit_*.c) Makefile
@@ -121,7 +130,7 @@ SONAME = libhone.so.0
 API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
 LIBNOT = platform/topo platform/child platform/notify platform/sysfile platform/vitals% platform/sandbox platform/evict platform/quantity platform/dev_sim platform/object kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
 	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
-	 agent/client agent/conf agent/control agent/doctor% agent/exercise agent/fallback_make agent/gate agent/hire agent/history agent/honed% agent/landscape% agent/leash% agent/local% agent/main% agent/marks agent/models agent/plan_c agent/plan_c_% agent/policy% \
+	 agent/batch agent/client agent/conf agent/control agent/crypto agent/exchange agent/json agent/pack agent/signed agent/snapshot agent/sync% agent/taken agent/trust agent/doctor% agent/exercise agent/fallback_make agent/gate agent/hire agent/history agent/honed% agent/landscape% agent/leash% agent/local% agent/main% agent/marks agent/models agent/plan_c agent/plan_c_% agent/policy% \
 	 agent/revert agent/runner% agent/seeds agent/stale agent/store agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table lib/dev_table)
@@ -150,13 +159,13 @@ $(B)/libhone.so: $(B)/libhone.o
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)
 
 # A test links what it names; tests/test_llvm_*.c and benchmarks get LLVM too. One that runs programs finds them in $(B).
-$(B)/gen/tables.a: $(TABLES)
+$(B)/gen/tables.a: $(TABLES) $(FLEETS:%=$(B)/gen/%_table.o)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,idle net rss landscape model search strategies cache jobs boot yield)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,fleet herd idle net rss landscape model search strategies cache jobs boot yield)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(LDLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(NETLIBS) $(LDLIBS)
 LLVMPART = $(filter-out $(B)/agent/main_worker.o,$(WORKER))
 # Tests emit for other machines too.
 CROSS = $(foreach t,AArch64 ARM,$(foreach i,TargetInfo Target TargetMC AsmPrinter Disassembler,-Wl,-u,LLVMInitialize$(t)$(i)))
@@ -164,7 +173,7 @@ $(WITH_LLVM): LLVM_PARTS = core native aarch64 arm
 $(WITH_LLVM): $(B)/%: $(B)/%.o $(LLVMPART) $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections $(CROSS) -o $@ $< $(LLVMPART) $(TGROUP) $(LLVM_LIBS) $(LDLIBS)
 $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(B)/%: $(B)/%.o $(TLIBS)
-	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(LDLIBS)
+	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(NETLIBS) $(LDLIBS)
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
 RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_cache cli_compile cli_run cli_tune tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a line for `hone import`: refused, or a record that is exported and taken again as it was. */
-#include "tools/exchange.h"
+#include "agent/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>

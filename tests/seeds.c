@@ -11,7 +11,7 @@
 #include "kernels/import.h"
 #include "kernels/space.h"
 #include "platform/log.h"
-#include "tools/exchange.h"
+#include "agent/exchange.h"
 #include "tools/zoo.h"
 #include <stdio.h>
 #include <stdlib.h>

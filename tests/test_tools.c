@@ -4,7 +4,7 @@
 #include "platform/rng.h"
 #include "tests/test.h"
 #include "tools/cut.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include "tools/onnx_case.h"
 #include "tools/stats.h"

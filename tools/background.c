@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/background.h"
 #include "tools/daemon.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

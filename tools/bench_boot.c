@@ -9,7 +9,7 @@
 #include "platform/clock.h"
 #include "platform/file.h"
 #include "tools/cmd.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/zoo.h"
 
 #include <errno.h>

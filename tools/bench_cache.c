@@ -4,7 +4,7 @@
  * it counts includes the file system's journal. Else /proc/self/io says what this process dirtied. */
 #include "agent/cache.h"
 #include "platform/clock.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/cmd.h"
 #include "tools/stats.h"
 

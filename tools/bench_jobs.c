@@ -26,7 +26,7 @@
 #include "platform/rng.h"
 #include "tools/cmd.h"
 #include "tools/jobs_sim.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/stats.h"
 #include "tools/table.h"
 

@@ -18,7 +18,7 @@
  *	--cost NAME   that model, and others so named (all but none, which knows nothing)
  *	--seeds N  of models that draw (1)   --tasks  a row for each task   --json  rows as JSON */
 #include "search/cost.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/judge.h"
 #include "tools/recorded.h"
 #include "tools/stats.h"

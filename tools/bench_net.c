@@ -8,7 +8,7 @@
  * The first line out is `ready {JSON}`, after one run whose outputs are in --output DIR. */
 #include "platform/log.h"
 #include "tools/feed.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -8,7 +8,7 @@
  */
 #include "platform/child.h"
 #include "platform/file.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/ort.h"
 #include "tools/ready.h"
 #include "tools/table.h"

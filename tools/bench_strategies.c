@@ -16,7 +16,8 @@
  *	--akin N     the best of the N nearest of the folder's other tasks of the same kind come before the
  *	             rules, fitted to the task (kernels/transfer.h); 0: none, but a task that
  *	             has no such is left out as well
- *	--prior FILE what cost models begin with, as hone train makes it: of other tasks, if that is to be said
+ *	--prior FILE what cost models begin with, as hone train makes it: of other tasks, if that is to be
+ *said
  *	--tasks      a row for each task              --json     rows as JSON */
 #include "agent/replay.h"
 #include "kernels/transfer.h"
@@ -24,7 +25,7 @@
 #include "search/learn.h"
 #include "search/strategy.h"
 #include "tools/cmd.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/judge.h"
 #include "tools/table.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/log.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/profile.h"
 #include "tools/ready.h"
 #include "tools/stats.h"

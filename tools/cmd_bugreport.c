@@ -7,7 +7,7 @@
 #include "platform/log.h"
 #include "platform/vitals.h"
 #include "tools/daemon.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/mask.h"
 #include "tools/model.h"
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #include "agent/plan_c.h"
 #include "agent/source.h"
 #include "platform/log.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/ready.h"
 #include <stdio.h>
 #include <stdlib.h>

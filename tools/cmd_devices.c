@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/dev.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include <stdio.h>
 #include <string.h>

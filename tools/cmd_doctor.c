@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/doctor.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include <stdio.h>
 #include <stdlib.h>

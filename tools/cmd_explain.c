@@ -4,7 +4,7 @@
 #include "kernels/space.h"
 #include "platform/log.h"
 #include "tools/explain_log.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/ready.h"
 #include "tools/table.h"
 #include <stdio.h>

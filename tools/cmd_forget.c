@@ -2,7 +2,7 @@
 #include "agent/history.h"
 #include "agent/marked.h"
 #include "agent/trials.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -202,8 +202,9 @@ static const struct opt opts[] = {
 const struct cmd cmd_forget = {
     .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
     .summary = "make the cache forget",
-    .details = "Kernels, their code, the logs of tuning and marks of candidates that never answered go. What\n"
-	       "a read-only layer holds is hidden.",
+    .details =
+	"Kernels, their code, the logs of tuning and marks of candidates that never answered go. What\n"
+	"a read-only layer holds is hidden.",
     .opts = opts,
     .run = run_forget,
     .name = "forget",

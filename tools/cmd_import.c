@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/log.h"
-#include "tools/exchange.h"
+#include "agent/exchange.h"
 #include "tools/model.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "tools/cmd.h"
 #include "platform/log.h"
 #include "tools/daemon.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/log.h"
 #include "tools/cmd.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/onnx_case.h"
 #include "tools/ready.h"
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include <stdio.h>
 #include <sys/stat.h>

@@ -2,7 +2,7 @@
 #include "platform/file.h"
 #include "platform/log.h"
 #include "tools/chart.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/ready.h"
 #include "tools/stats.h"
 #include <stdio.h>

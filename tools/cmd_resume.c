@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/cmd.h"
 #include "tools/daemon.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/feed.h"
-#include "tools/json.h"
+#include "agent/json.h"
 
 static int run_ready(const struct args *a, struct ready *r, const char *dir)
 {

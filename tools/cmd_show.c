@@ -2,7 +2,7 @@
 #include "agent/stale.h"
 #include "kernels/task.h"
 #include "search/job.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include "tools/table.h"
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "platform/log.h"
 #include "platform/mount.h"
 #include "tools/daemon.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/model.h"
 #include "tools/status_view.h"
 #include "tools/watch.h"

@@ -7,7 +7,7 @@
 #include "search/strategy.h"
 #include "tools/background.h"
 #include "tools/cached.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/ready.h"
 #include "tools/table.h"
 #include <ctype.h>

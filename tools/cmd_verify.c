@@ -2,7 +2,7 @@
 #include "kernels/eval.h"
 #include "platform/log.h"
 #include "tools/cut.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/onnx_case.h"
 #include "tools/ready.h"
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "kernels/import.h"
 #include "platform/log.h"
 #include "tools/cmd.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/zoo.h"
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/explain_log.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include "tools/table.h"
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/feed.h"
 #include "platform/log.h"
-#include "tools/json.h"
+#include "agent/json.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

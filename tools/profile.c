@@ -2,7 +2,7 @@
 #include "tools/profile.h"
 #include "platform/buf.h"
 #include "platform/log.h"
-#include "tools/json.h"
+#include "agent/json.h"
 
 #include <errno.h>
 #include <fcntl.h>

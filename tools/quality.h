@@ -7,7 +7,7 @@
 #ifndef TOOLS_QUALITY_H
 #define TOOLS_QUALITY_H
 
-#include "tools/json.h"
+#include "agent/json.h"
 #include <stdint.h>
 
 enum { MOMENTS_MAX = 16 };

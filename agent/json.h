@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON for standard output, by jansson. Numbers that are not finite become null, as JSON has no word for
  * them. */
-#ifndef TOOLS_JSON_H
-#define TOOLS_JSON_H
+#ifndef AGENT_JSON_H
+#define AGENT_JSON_H
 
 #include "platform/err.h"
 #include <jansson.h>

@@ -7,11 +7,11 @@
  * Keys of choices and histories are of the model that they were made for, which is not here: such a record is
  * checked as far as its text goes. Under the key of another model its choices name nothing, and are passed
  * over; a bad division is compared with the one by rules like any other. */
-#ifndef TOOLS_EXCHANGE_H
-#define TOOLS_EXCHANGE_H
+#ifndef AGENT_EXCHANGE_H
+#define AGENT_EXCHANGE_H
 
 #include "agent/cache.h"
-#include "tools/json.h"
+#include "agent/json.h"
 
 /* What is exchanged, ends with 0. Not code. */
 extern const enum cache_type exchange_types[];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/exchange.h"
+#include "agent/exchange.h"
 #include "agent/history.h"
 #include "agent/stale.h"
 #include "agent/trials.h"

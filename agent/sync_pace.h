@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When a board may ask again: pure, and the same in the simulation of a million boards (tests/test_pace.c).
+ *
+ * Every wait is jittered in full, after success, failure and start alike, so that boards that get power at
+ * the same moment do not come at the same moment: uniform in [0, 2 x every] after a success (the mean is
+ * `every`), uniform in [0, every] after a start, and after the n-th failure in a row uniform in [0,
+ * min(PACE_MOST, base x 2^n)], never before Retry-After, which is itself stretched by up to a half. (Full
+ * jitter: M. Brooker, "Exponential Backoff And Jitter", 2015.) */
+#ifndef AGENT_SYNC_PACE_H
+#define AGENT_SYNC_PACE_H
+
+#include "platform/clock.h"
+#include "platform/rng.h"
+#include <stdint.h>
+
+#define PACE_BASE_NS (30 * NS_PER_S)
+#define PACE_MOST_NS (24 * 3600 * NS_PER_S)
+
+enum pace_end { PACE_START, PACE_GOOD, PACE_FAILED, PACE_END_COUNT };
+
+struct pace {
+	int failures;    /* in a row */
+	int64_t next_ns; /* on the board's clock since boot: not before */
+	int64_t day,
+	    bytes; /* of traffic on that day of use (days of 24 h of being on, as there is no date) */
+};
+
+/* After a run, or at start: sets next_ns. retry_after_ns: 0: the server said nothing. */
+void pace_next(struct pace *p, enum pace_end end, int64_t now_ns, int64_t every_ns, int64_t retry_after_ns,
+	       struct rng *r);
+/* Bytes that may still be moved today; INT64_MAX: no limit. */
+int64_t pace_left(struct pace *p, int64_t now_ns, int64_t day_bytes);
+void pace_moved(struct pace *p, int64_t now_ns, int64_t bytes);
+
+#endif
