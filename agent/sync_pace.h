@@ -5,7 +5,8 @@
  * the same moment do not come at the same moment: uniform in [0, 2 x every] after a success (the mean is
  * `every`), uniform in [0, every] after a start, and after the n-th failure in a row uniform in [0,
  * min(PACE_MOST, base x 2^n)], never before Retry-After, which is itself stretched by up to a half. (Full
- * jitter: M. Brooker, "Exponential Backoff And Jitter", 2015.) */
+ * jitter: M. Brooker, "Exponential Backoff And Jitter", 2015.) A Retry-After of more than PACE_RETRY_MOST
+ * counts as that: no answer silences a board for good. */
 #ifndef AGENT_SYNC_PACE_H
 #define AGENT_SYNC_PACE_H
 
@@ -14,21 +15,26 @@
 #include <stdint.h>
 
 #define PACE_BASE_NS (30 * NS_PER_S)
-#define PACE_MOST_NS (24 * 3600 * NS_PER_S)
+#define PACE_DAY_NS (24 * 3600 * NS_PER_S)
+#define PACE_MOST_NS PACE_DAY_NS
+#define PACE_EVERY_MOST_NS (366 * PACE_DAY_NS)
+#define PACE_RETRY_MOST_NS (7 * PACE_DAY_NS)
 
 enum pace_end { PACE_START, PACE_GOOD, PACE_FAILED, PACE_END_COUNT };
 
 struct pace {
 	int failures;    /* in a row */
-	int64_t next_ns; /* on the board's clock since boot: not before */
-	int64_t day,
-	    bytes; /* of traffic on that day of use (days of 24 h of being on, as there is no date) */
+	int64_t next_ns; /* not before, on the clock that the caller counts by */
+	int64_t day;     /* of use: days of 24 h of being on, as there is no date */
+	int64_t bytes;   /* of traffic on that day */
 };
 
-/* After a run, or at start: sets next_ns. retry_after_ns: 0: the server said nothing. */
+/* After a run, or at start: sets next_ns. retry_after_ns: 0: the server said nothing. A start keeps the count
+ * of failures. */
 void pace_next(struct pace *p, enum pace_end end, int64_t now_ns, int64_t every_ns, int64_t retry_after_ns,
 	       struct rng *r);
-/* Bytes that may still be moved today; INT64_MAX: no limit. */
+/* Bytes that may still be moved today; INT64_MAX: no limit (day_bytes 0). A clock that was set back begins no
+ * new day. */
 int64_t pace_left(struct pace *p, int64_t now_ns, int64_t day_bytes);
 void pace_moved(struct pace *p, int64_t now_ns, int64_t bytes);
 
