@@ -68,11 +68,11 @@ int csr_write(const struct private_key *k, const char *name, struct buf *pem) MU
 int csr_read(const char *pem, size_t n, struct public_key *out, char name[64]) MUST_CHECK;
 /* A certificate authority's own certificate. */
 int cert_write_ca(const struct private_key *ca, const char *name, struct buf *pem) MUST_CHECK;
-/* For a client or a server (host: its DNS name or IP address; NULL: a client). serial: 16 random bytes are
- * taken where it is NULL. years: from now on (now_s, since 1970). */
+/* For a client or a server (host: its DNS name or IP address; NULL: a client). Its serial is 16 random bytes.
+ * years: from now on (now_s, since 1970). */
 int cert_write(const struct private_key *ca, const char *ca_pem, const struct public_key *of,
 	       const char *name, const char *host, int64_t now_s, int years, struct buf *pem) MUST_CHECK;
-/* Signed by that authority, at any date. */
+/* One certificate, signed by that authority (else E_WRONG), at any date. Hostile input: E_CORRUPT. */
 int cert_read(const char *pem, size_t n, const char *ca_pem, struct public_key *out,
 	      char name[64]) MUST_CHECK;
 
