@@ -26,7 +26,7 @@ struct db_value {
 #define DB_T(s) ((struct db_value){.type = DB_TEXT, .p = (s), .n = strlen(s)})
 #define DB_B(b, len) ((struct db_value){.type = DB_BLOB, .p = (const char *)(b), .n = (len)})
 
-enum { DB_COLUMNS = 16 };
+enum { DB_COLUMNS = 24 };
 
 struct db_conn;
 /* Column values are good until it returns; < 0 ends the statement with that error. */

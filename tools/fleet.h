@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone-fleet: takes records from boards, and publishes, as static signed files, what enough of them agree on.
  *
- *	board ─ POST /v1/enrol, /v1/records ─► inbox (database) ─► aggregate ─► publish (folder or S3) ─► any
- *web server
+ *	board ─ POST /v1/enrol, /v1/records ─► inbox (database) ─► aggregate ─► publish ─► any web server
  *
  * fleet_answer is a function of a request: tools/fleet_http.c drives it with libmicrohttpd on as many threads
  * as there are connections to the database, tests and the fuzz target call it as it is. Nothing of a request
- *is trusted. Instances are stateless: N of them may share one PostgreSQL; the one that leads aggregates.
+ * is trusted; whatever is refused is counted, and noted with who, what and why (tools/fleet_store.h).
+ *Instances are stateless: N of them may share one PostgreSQL; the one that leads aggregates.
  *
- *	POST /v1/enrol         JSON {"token", "csr"} -> 200 {"cert", "board"}; 403: token or board not good
- *	POST /v1/records       a batch (agent/batch.h) -> 202 {"name", "records", "known": sent before};
- *	                       400 malformed, 401 unknown board or bad signature, 403 revoked, 413, 429 +
- *Retry-After GET  /v1/health        200 when the database answers GET  /v1/root/N,
- * /v1/CLASS/CHANNEL/snapshot, /v1/blob/SHA256: the published files, where no other web server serves them:
- *with ETag, If-None-Match, Range GET  /, /page/...      the operators' page (tools/fleet_page.c) GET
- * /v1/api/...       its figures as JSON; POST /v1/admin/...: with an admin token, and logged
- *(tools/fleet_admin.c) GET  /openapi.json     all of this, described
- */
+ *	POST /v1/enrol       JSON {"token", "csr"} -> 200 {"cert", "board"}; 403: token or board not good
+ *	POST /v1/records     a batch (agent/batch.h) -> 202 {"name", "records", "known": sent before}; 400:
+ *	                     malformed; 401: unknown board or bad signature; 403: revoked; 413; 429
+ *	GET  /v1/health      200 when the database answers
+ *	GET  /v1/root/N, /v1/CLASS/CHANNEL/snapshot, /v1/blob/SHA256
+ *	                     the published files, where no other web server serves them: with ETag,
+ *	                     If-None-Match, Range, If-Range
+ *	GET  /, /page/...    the operators' page (tools/fleet_page.c)
+ *	GET  /v1/api/...     its figures as JSON; POST /v1/admin/...: with an admin token, and logged
+ *	                     (tools/fleet_admin.c)
+ *	GET  /openapi.json   all of this, described
+ *
+ * 429 and 503 (the database is busy or gone) have Retry-After. To add a path: a row of `routes` in
+ *tools/fleet.c, whose function is declared in tools/fleet_parts.h. */
 #ifndef TOOLS_FLEET_H
 #define TOOLS_FLEET_H
 
@@ -38,26 +43,28 @@ struct fleet_conf {             /* hone-fleet's options and its file, INI: [flee
 	int64_t tolerance_pct;    /* 15: of their median */
 	int64_t every_ns;         /* between aggregations: 60 s */
 	int64_t poll_s, expire_s; /* what snapshots say: 6 h, 90 days */
-	int64_t
-	    stage_ns; /* a record stays that long on a channel before the next takes it: 24 h; 0: at once */
-	int64_t board_day; /* batches a board may send in a day: 500 */
-	int parts_min;     /* boards of a class from which on the search is divided: 4 */
+	int64_t stage_ns;         /* that long on a channel before the next: 24 h; 0: at once */
+	int64_t board_day;        /* batches a board may send in a day: 500 */
+	int parts_min;            /* boards of a class from which on the search is divided: 4 */
 };
 
 struct fleet_request {
-	const char *method, *path, *query; /* as they came; query "" where there was none */
-	const char *if_none_match, *range, *authorization, *peer; /* peer: address; or NULL */
+	const char *method, *path, *query; /* as they came, not decoded; query "" where there was none */
+	const char *if_none_match, *range, *if_range, *authorization, *peer; /* peer: address; or NULL */
 	const void *body;
 	size_t n;
 };
 
 struct fleet_reply {
 	int status;
-	const char *type; /* of the body; constant text */
+	const char *type;  /* of the body; constant text */
+	const char *cache; /* Cache-Control, constant text; NULL: no-store */
 	char etag[72], location[128];
 	int retry_after_s; /* 0: no header */
-	int64_t from, of;  /* of a 206; of == 0: the whole */
+	int64_t from, of;  /* 206 and 416: first byte and length of the whole; else 0 */
 	struct buf body;
+	int file; /* < 0: none; a descriptor: the body is its n bytes from `from` on, not `body` */
+	int64_t n;
 };
 
 struct fleet;
@@ -69,6 +76,10 @@ int fleet_open(const struct fleet_conf *c, struct clock *clock, int64_t (*date_s
 void fleet_close(struct fleet *f);
 /* Thread-safe: each of conf->threads threads has its own connection (0 <= thread < threads). */
 void fleet_answer(struct fleet *f, int thread, const struct fleet_request *q, struct fleet_reply *r);
+void fleet_reply_free(struct fleet_reply *r);
+/* What follows is for one thread, not among the above. */
+/* Writes down what was refused since: every second or so, and by fleet_close. */
+int fleet_flush(struct fleet *f) MUST_CHECK;
 /* Aggregates and publishes where this instance leads: 1; 0: another does. */
 int fleet_round(struct fleet *f) MUST_CHECK;
 

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/test.h"
+#include "tools/fleet_store.h"
+
+#include <unistd.h>
+
+enum { DAY = 86400 };
+#define NOW (INT64_C(20000) * DAY + 100)
+
+static struct db_conn *fresh(void)
+{
+	struct db_conn *c = NULL;
+	CHECK_OK(crypto_start());
+	CHECK_OK(store_open(":memory:", &c));
+	return c;
+}
+
+static int exec(struct db_conn *c, const char *sql)
+{
+	return db_exec(c, sql, NULL, 0, NULL, NULL);
+}
+
+static struct store_board board(int i)
+{
+	struct store_board b = {.enrolled_s = NOW};
+	snprintf(b.id, sizeof b.id, "%032x", (unsigned)i);
+	snprintf(b.name, sizeof b.name, "robot-%d", i);
+	memset(b.key.b, i, sizeof b.key.b);
+	return b;
+}
+
+static int enrol(struct db_conn *c, const char *token, int i)
+{
+	struct store_board b = board(i);
+	return store_enrol(c, token, &b);
+}
+
+TEST(settings_are_kept)
+{
+	struct db_conn *c = fresh();
+	char text[16];
+	int64_t v;
+	CHECK_FAILS(store_get(c, "stop", text, sizeof text), E_NOTFOUND, "stop");
+	CHECK_OK(store_get_int(c, "serial", 7, &v));
+	CHECK(v == 7);
+	CHECK_OK(store_set_int(c, "serial", INT64_C(1) << 52));
+	CHECK_OK(store_get_int(c, "serial", 7, &v));
+	CHECK(v == INT64_C(1) << 52);
+	CHECK_OK(store_set(c, "stop", "yes"));
+	CHECK_OK(store_set(c, "stop", "no"));
+	CHECK_OK(store_get(c, "stop", text, sizeof text));
+	CHECK(!strcmp(text, "no"));
+	db_close(c);
+}
+
+TEST(a_newer_database_is_left_alone)
+{
+	char path[] = "/tmp/hone-test-store-XXXXXX", words[64];
+	struct db_conn *c;
+	int64_t v;
+	REQUIRE(close(mkstemp(path)) == 0);
+	CHECK_OK(store_open(path, &c));
+	CHECK_OK(store_set_int(c, "kept", 3));
+	db_close(c);
+	CHECK_OK(store_open(path, &c)); /* again: what is there stays */
+	CHECK_OK(store_get_int(c, "kept", 0, &v));
+	CHECK(v == 3);
+	CHECK_OK(store_set_int(c, "schema", 1000));
+	db_close(c);
+	CHECK_FAILS(store_open(path, &c), E_UNSUPPORTED, "newer hone-fleet");
+	CHECK(!c);
+	snprintf(words, sizeof words, "rm -f %s*", path);
+	CHECK(system(words) == 0);
+}
+
+TEST(tokens_are_random_hashed_counted_and_expire)
+{
+	struct db_conn *c = fresh();
+	char token[TOKEN_TEXT], other[TOKEN_TEXT], id[65];
+	CHECK_OK(store_token_make(c, "the depot", NOW, NOW + DAY, 2, token));
+	CHECK_OK(store_token_make(c, "", NOW, NOW + DAY, 1, other));
+	CHECK(strcmp(token, other) != 0 && strlen(token) == 45);
+	CHECK_OK(store_token_id(token, id));
+	CHECK(db_exec(c, "SELECT id FROM tokens WHERE id = $1", (struct db_value[]){DB_T(token)}, 1, NULL,
+		      NULL) == 0);
+	CHECK_OK(store_token_good(c, id, NOW));
+	CHECK_FAILS(store_token_good(c, id, NOW + DAY), E_NOTFOUND, "expired");
+	CHECK_FAILS(store_token_good(c, token, NOW), E_NOTFOUND, "token");
+	CHECK(enrol(c, id, 1) == 1);
+	CHECK(enrol(c, id, 1) == 0); /* the answer was lost: nothing is used up */
+	CHECK(enrol(c, id, 2) == 1);
+	CHECK_FAILS(enrol(c, id, 3), E_NOTFOUND, "used up");
+	CHECK(enrol(c, id, 2) == 0);
+	struct store_board b;
+	CHECK_OK(store_board(c, board(2).id, &b));
+	CHECK(!strcmp(b.name, "robot-2") && b.key.b[64] == 2 && b.enrolled_s == NOW && !strcmp(b.token, id));
+	CHECK_FAILS(store_board(c, board(3).id, &b), E_NOTFOUND, "no such board");
+	db_close(c);
+}
+
+TEST(a_revoked_board_does_not_come_back)
+{
+	struct db_conn *c = fresh();
+	char token[TOKEN_TEXT], id[65];
+	struct store_board b;
+	CHECK_OK(store_token_make(c, "", NOW, NOW + DAY, 9, token));
+	CHECK_OK(store_token_id(token, id));
+	CHECK(enrol(c, id, 1) == 1);
+	CHECK_OK(store_revoke(c, board(1).id, "it lies", NOW + 5));
+	CHECK_OK(store_board(c, board(1).id, &b));
+	CHECK(b.revoked_s == NOW + 5 && !strcmp(b.why, "it lies"));
+	CHECK_FAILS(enrol(c, id, 1), E_WRONG, "revoked");
+	CHECK_OK(store_revoke(c, board(1).id, NULL, NOW));
+	CHECK(enrol(c, id, 1) == 0);
+	CHECK_FAILS(store_revoke(c, board(7).id, "", NOW), E_NOTFOUND, "no such board");
+	db_close(c);
+}
+
+static int send_one(struct db_conn *c, int from, int which, int64_t now_s, int64_t most)
+{
+	struct batch *b = calloc(1, sizeof *b);
+	snprintf(b->board, sizeof b->board, "%s", board(from).id);
+	snprintf(b->cls, sizeof b->cls, "%032x", 9u);
+	snprintf(b->label, sizeof b->label, "a board");
+	b->n = 3;
+	b->name.b[0] = (uint8_t)which;
+	int rc = store_batch(c, b, "doc", 3, now_s, most);
+	free(b);
+	return rc;
+}
+
+TEST(a_batch_counts_once_and_a_day_has_a_limit)
+{
+	struct db_conn *c = fresh();
+	char token[TOKEN_TEXT], id[65];
+	struct store_board b;
+	CHECK_OK(store_token_make(c, "", NOW, NOW + DAY, 9, token));
+	CHECK_OK(store_token_id(token, id));
+	CHECK(enrol(c, id, 1) == 1 && enrol(c, id, 2) == 1);
+	CHECK(send_one(c, 1, 1, NOW, 2) == BATCH_TAKEN);
+	CHECK(send_one(c, 1, 1, NOW, 2) == BATCH_KNOWN);
+	CHECK(send_one(c, 1, 2, NOW, 2) == BATCH_TAKEN);
+	CHECK(send_one(c, 1, 3, NOW, 2) == BATCH_LIMIT);
+	CHECK(send_one(c, 1, 2, NOW, 2) == BATCH_KNOWN);
+	CHECK(send_one(c, 2, 3, NOW, 2) == BATCH_TAKEN); /* another board */
+	CHECK(send_one(c, 1, 4, NOW + DAY, 2) == BATCH_TAKEN);
+	CHECK_OK(store_board(c, board(1).id, &b));
+	CHECK(b.batches == 3 && b.records == 9 && b.sent == 1 && b.last_s == NOW + DAY);
+	CHECK(!strcmp(b.label, "a board") && b.cls[31] == '9');
+	CHECK(exec(c, "SELECT name FROM batches WHERE taken = 0") == 4);
+	db_close(c);
+}
+
+static int on_word(void *ctx, const struct db_value *col, int n)
+{
+	int64_t *v = ctx;
+	CHECK(n == 4);
+	for (int i = 0; i < 4; i++)
+		v[i] = col[i].i;
+	return E_OK;
+}
+
+TEST(a_later_word_takes_the_place_of_the_earlier)
+{
+	struct db_conn *c = fresh();
+	struct word w = {.key = hash_text("k"), .cand = hash_text("c"), .type = 1, .median_ns = 100};
+	int64_t v[4];
+	CHECK_OK(store_word(c, "a", "cls", &w, "{}", NOW));
+	CHECK_OK(store_word(c, "b", "cls", &w, "{}", NOW));
+	w.median_ns = 90;
+	w.failed = true;
+	CHECK_OK(store_word(c, "a", "cls", &w, "{}", NOW + 7));
+	CHECK(exec(c, "SELECT board FROM words") == 2);
+	CHECK(db_exec(c, "SELECT median_ns, failed, since_s, said_s FROM words WHERE board = 'a'", NULL, 0,
+		      on_word, v) == 1);
+	CHECK(v[0] == 90 && v[1] == 1 && v[2] == NOW && v[3] == NOW + 7);
+	db_close(c);
+}
+
+TEST(refusals_are_noted_and_bounded)
+{
+	struct db_conn *c = fresh();
+	struct store_refused r[100] = {0};
+	int64_t count[STORE_COUNTS] = {[COUNT_BATCH] = 250};
+	CHECK_OK(db_begin(c));
+	for (int i = 0; i < STORE_REJECTS + 300; i += 100) {
+		for (int k = 0; k < 100; k++) {
+			r[k] = (struct store_refused){.at_us = i + k, .id = (uint64_t)k, .what = COUNT_BATCH};
+			snprintf(r[k].why, sizeof r[k].why, "line %d", k);
+		}
+		CHECK_OK(store_note(c, r, 100, count));
+	}
+	CHECK_OK(db_commit(c));
+	CHECK(exec(c, "SELECT why FROM rejects") == STORE_REJECTS);
+	CHECK(exec(c, "SELECT why FROM rejects WHERE at_us < 300") == 0);
+	CHECK(store_count(c, COUNT_BATCH) == 250 * (STORE_REJECTS + 300) / 100);
+	CHECK(store_count(c, COUNT_LIMIT) == 0);
+	CHECK_OK(store_admin(c, "root", "stop", NOW, 1));
+	CHECK(exec(c, "SELECT who FROM admin WHERE what = 'stop'") == 1);
+	db_close(c);
+}
+
+static int fails_twice(struct db_conn *c, void *ctx)
+{
+	int n = ++*(int *)ctx;
+	int rc = store_set_int(c, "n", n);
+	return rc < 0 ? rc : n < 3 ? fail(E_BUSY, "not yet") : n;
+}
+
+static int fails(struct db_conn *c, void *ctx)
+{
+	++*(int *)ctx;
+	int rc = store_set(c, "no", "no");
+	return rc < 0 ? rc : fail(E_CORRUPT, "bad");
+}
+
+TEST(a_transaction_is_tried_again_while_others_are_in_the_way)
+{
+	struct db_conn *c = fresh();
+	char text[8];
+	int n = 0;
+	CHECK(store_do(c, fails_twice, &n) == 3 && n == 3);
+	n = 0;
+	CHECK_FAILS(store_do(c, fails, &n), E_CORRUPT, "bad");
+	CHECK(n == 1);
+	CHECK_FAILS(store_get(c, "no", text, sizeof text), E_NOTFOUND, "no");
+	db_close(c);
+}
+
+TEST_MAIN

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the fleet's server keeps, and every statement that boards' requests need. Made, or brought up to this
+ * version, when it is opened; times are seconds since 1970, *_us microseconds; ids of boards, classes, keys
+ *and names of batches are lower-case hex.
+ *
+ *	settings  name, value: "schema" (version), and what rounds and administration keep
+ *	tokens    id (SHA-256 of the token), note, made_s, expires_s, uses (that are left)
+ *	boards    id (of the key), public, name (as it calls itself), class and label (of its last batch),
+ *token (that it came with), enrolled_s, last_s, day and sent (batches of that day), batches, records,
+ *	          revoked_s (0: it is not), why; words, good, struck: its score (tools/aggregate.h)
+ *	batches   name, board, class, n, came_s, taken (0: waits, 1: in words, 2: its document is dropped),
+ *doc words     class, type, key, cand, board; median_ns, failed, since_s, said_s, line: struct word revoked
+ *hash (revoked_hash), why, at_s: records that no board is to use rejects   at_us, id; what, who, peer, why:
+ *the newest STORE_REJECTS counts    name, n: of all time admin     at_us, id; who, what: administration's log
+ *
+ * Whoever needs another table adds its CREATE to `schema`. Statements are constant texts (tools/db.h). */
+#ifndef TOOLS_FLEET_STORE_H
+#define TOOLS_FLEET_STORE_H
+
+#include "agent/crypto.h"
+#include "agent/batch.h"
+#include "tools/aggregate.h"
+#include "tools/db.h"
+
+enum {
+	STORE_REJECTS = 10000,
+	STORE_WORDS = 16384,       /* of one board; more are not taken */
+	STORE_KEEP_S = 30 * 86400, /* a batch's document, as it was sent; its name is kept for ever */
+};
+
+int store_open(const char *url, struct db_conn **out) MUST_CHECK;
+/* A transaction around fn, which < 0 undoes. Tried again while others are in the way, and once on a new
+ * connection where it was lost: fn may run several times. */
+typedef int store_fn(struct db_conn *c, void *ctx);
+int store_do(struct db_conn *c, store_fn *fn, void *ctx) MUST_CHECK;
+/* A statement on its own, tried again likewise. */
+int store_exec(struct db_conn *c, const char *sql, const struct db_value *param, int n, db_row_fn *fn,
+	       void *ctx) MUST_CHECK;
+
+/* E_NOTFOUND: none. */
+int store_get(struct db_conn *c, const char *name, char *out, size_t n) MUST_CHECK;
+int store_set(struct db_conn *c, const char *name, const char *value) MUST_CHECK;
+int store_get_int(struct db_conn *c, const char *name, int64_t otherwise, int64_t *out) MUST_CHECK;
+int store_set_int(struct db_conn *c, const char *name, int64_t value) MUST_CHECK;
+
+struct store_board {
+	char id[KEY_ID_HEX + 1], name[64], cls[33], label[160], token[65], why[160];
+	struct public_key key;
+	int64_t enrolled_s, last_s, day, sent, batches, records, revoked_s, words, good;
+	bool struck;
+};
+int store_board(struct db_conn *c, const char *id, struct store_board *out) MUST_CHECK; /* E_NOTFOUND */
+/* By id; fn < 0 ends it. Returns their number. */
+int store_boards(struct db_conn *c, int (*fn)(void *ctx, const struct store_board *b), void *ctx) MUST_CHECK;
+/* From now on, or no longer (why NULL). E_NOTFOUND: no such board. */
+int store_revoke(struct db_conn *c, const char *id, const char *why, int64_t now_s) MUST_CHECK;
+
+/* A token's text is random; what the database has of it is its hash. */
+enum { TOKEN_TEXT = 48 };
+int store_token_make(struct db_conn *c, const char *note, int64_t now_s, int64_t expires_s, int uses,
+		     char out[TOKEN_TEXT]) MUST_CHECK;
+int store_token_id(const char *token, char out[65]) MUST_CHECK;
+/* E_NOTFOUND: there is none, it has expired, or has no uses left and the board did not come with it. */
+int store_token_good(struct db_conn *c, const char *id, int64_t now_s) MUST_CHECK;
+/* In a transaction. A board that came with this token before has it again: 1: it is new. E_NOTFOUND as above;
+ * E_WRONG: revoked. */
+int store_enrol(struct db_conn *c, const char *token, const struct store_board *b) MUST_CHECK;
+
+enum { BATCH_KNOWN, BATCH_TAKEN, BATCH_LIMIT /* the board has sent `most` today */ };
+/* In a transaction. */
+int store_batch(struct db_conn *c, const struct batch *b, const void *doc, size_t n, int64_t now_s,
+		int64_t most) MUST_CHECK;
+int store_batch_known(struct db_conn *c, const char *name) MUST_CHECK; /* 1, 0 */
+
+/* In a transaction: a board's word (whose `board` is not looked at) and its record as sent, in the place of
+ * what it said of that candidate before. */
+int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,
+	       int64_t now_s) MUST_CHECK;
+
+/* What is counted; the first ones are refusals. */
+enum store_count {
+	COUNT_NONE = -1,
+	COUNT_REQUEST,   /* no such path or method, or not as it should be */
+	COUNT_OVERSIZED, /* body */
+	COUNT_FLOOD,     /* too many, or too slow */
+	COUNT_TOKEN,     /* unknown, expired, used up */
+	COUNT_CSR,       /* not a good signing request */
+	COUNT_ENVELOPE,  /* not a signed document */
+	COUNT_UNKNOWN,   /* board */
+	COUNT_SIGNATURE, /* not the board's */
+	COUNT_REVOKED,   /* board */
+	COUNT_BATCH,     /* of what is no record, or of another board or class */
+	COUNT_LIMIT,     /* of a day */
+	COUNT_ADMIN,     /* without a good admin token */
+	COUNT_REFUSALS,
+	COUNT_ENROLLED = COUNT_REFUSALS,
+	COUNT_BATCHES,
+	COUNT_RECORDS,
+	COUNT_KNOWN, /* batches that were sent again */
+	STORE_COUNTS
+};
+extern const char *const store_counts[STORE_COUNTS];
+
+struct store_refused {
+	int64_t at_us;
+	uint64_t id;
+	enum store_count what;
+	char who[64], peer[48], why[200];
+};
+/* In a transaction. */
+int store_note(struct db_conn *c, const struct store_refused *r, int n,
+	       const int64_t count[STORE_COUNTS]) MUST_CHECK;
+int store_admin(struct db_conn *c, const char *who, const char *what, int64_t now_us, uint64_t id) MUST_CHECK;
+int64_t store_count(struct db_conn *c, enum store_count what); /* < 0: error */
+
+#endif
