@@ -315,6 +315,14 @@ int cache_get_rec(struct cache *c, struct key k, struct arena *a, struct rec *ou
 	return E_OK;
 }
 
+bool cache_is_own(const struct cache *c, enum cache_type t, struct key k)
+{
+	const struct slot *s = cache_slot(c, (uint8_t)t, k);
+	if (!s->type || s->n == GONE || s->seg == NOWHERE)
+		return false;
+	return s->seg == IN_MEMORY || cache_top_seg(c, &c->seg[s->seg]);
+}
+
 int cache_keys(const struct cache *c, enum cache_type t, struct arena *a, struct key **out)
 {
 	struct arena scratch = {0};

@@ -38,7 +38,7 @@
  * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version
  * + cand, so that a record never meets the code of another candidate;
  * choices = hash of (model key, target key, device, threads, exactness) (agent/chosen.h); history:
- * agent/history.h; trials: agent/trials.h; risk: agent/marked.h.
+ * agent/history.h; trials: agent/trials.h; risk: agent/marked.h; shared: agent/offered.h.
  *
  * Code is machine code: where, at open, somebody other than root, the user `hone` (the daemon's) and this
  * process's user can write a file or change its folder, every code record in it is a miss, and the log says
@@ -69,6 +69,7 @@ enum cache_type {
 	CACHE_TRIALS = 6,
 	CACHE_MARK = 7,
 	CACHE_RISK = 8,
+	CACHE_SHARED = 9,
 	CACHE_TYPES
 };
 
@@ -160,6 +161,8 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *out) MUST_CHECK;
 /* Whether n more bytes of any type can be put, and nothing is evicted for them; perhaps what is dead goes. */
 int cache_has_room(struct cache *c, size_t n) MUST_CHECK;
+/* It is there, and of the folder that is written, or waits: no seed has brought it. */
+bool cache_is_own(const struct cache *c, enum cache_type t, struct key k);
 int cache_forget(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
 /* Lower layers first, in each oldest first; bad ones are passed over. `r` lives in the arena. fn < 0 ends it.
  * Returns their number, or < 0. */
@@ -192,6 +195,7 @@ struct cache_state {
 };
 void cache_state(const struct cache *c, struct cache_state *out);
 
+const char *rec_kind_name(int kind); /* enum rec_kind: "default", "best", "hint"; NULL: none */
 void rec_text(const struct rec *r, struct buf *out);
 int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK; /* fuzzed */
 

@@ -83,15 +83,26 @@ static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct ar
     [CACHE_TRIALS] = check_trials,
 };
 
+static bool is_hint(enum cache_type t, const char *text, struct arena *a)
+{
+	struct rec r;
+	return t == CACHE_REC && rec_parse(text, a, &r) >= 0 && r.kind == REC_HINT;
+}
+
+json_t *exchange_record(enum cache_type t, struct key k, const char *text)
+{
+	char key[33];
+	key_text(k, key);
+	return json_pack("{ss ss so}", "type", exchange_name(t), "key", key, "text", json_text(text));
+}
+
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
 {
 	struct arena a = {0};
 	struct blob b;
-	char key[33];
 	json_t *j = NULL;
-	key_text(k, key);
-	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n))
-		j = json_pack("{ss ss so}", "type", exchange_name(t), "key", key, "text", json_text(b.p));
+	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n) && !is_hint(t, b.p, &a))
+		j = exchange_record(t, k, b.p);
 	arena_free(&a);
 	return j;
 }
@@ -102,6 +113,14 @@ static enum cache_type type_of(const char *name)
 		if (!strcmp(name, exchange_name(exchange_types[i])))
 			return exchange_types[i];
 	return 0;
+}
+
+int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
+		  struct exchange_line *out)
+{
+	*out = (struct exchange_line){t, k, arena_strdup(a, text)};
+	int rc = check[t] ? check[t](out->text, k, a) : fail(E_CORRUPT, "records of its type stay here");
+	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
 }
 
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out)
@@ -118,10 +137,8 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 		rc = fail(E_CORRUPT, "no type of a record, key and text");
 	if (rc >= 0)
 		rc = key_parse(key, &out->key);
-	if (rc >= 0) {
-		out->text = arena_strdup(a, text);
-		rc = check[out->type](out->text, out->key, a);
-	}
+	if (rc >= 0)
+		rc = exchange_read(out->type, out->key, text, a, out);
 	json_decref(j);
 	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
 }
@@ -201,6 +218,8 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 	int rc = cache_get(from, t, k, a, &theirs);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
+	if (is_hint(t, theirs.p, a))
+		return E_OK;
 	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT : check[t](theirs.p, k, a);
 	if (rc < 0) {
 		sum->refused += rc == E_CORRUPT;

@@ -24,10 +24,14 @@ struct exchange_line {
 	struct key key;
 	const char *text; /* in the arena */
 };
-/* The record of a key; NULL: none, or no memory. */
+/* The record of a key; NULL: none, or no memory, or a stranger's hint (agent/hint.h). */
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
+json_t *exchange_record(enum cache_type t, struct key k, const char *text);
 /* E_CORRUPT: it is not a record that could be ours. */
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;
+/* The same of a record that is no line. */
+int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
+		  struct exchange_line *out) MUST_CHECK;
 struct exchange_sum {
 	int taken, known, code, refused;
 	int left_out;  /* for want of room */

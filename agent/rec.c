@@ -10,15 +10,15 @@
 
 #define FIRST_LINE "hone-rec 1\n"
 
-static const char *kind_word(int i)
+const char *rec_kind_name(int kind)
 {
-	static const char *const words[] = {[REC_DEFAULT] = "default", [REC_BEST] = "best"};
-	return i <= REC_BEST ? words[i] : NULL;
+	static const char *const words[REC_KINDS] = {"default", "best", "hint"};
+	return kind >= 0 && kind < REC_KINDS ? words[kind] : NULL;
 }
 
 static const struct field fields[] = {
     FIELD("task", F_KEY, struct rec, task),
-    FIELD("kind", F_WORD, struct rec, kind, kind_word),
+    FIELD("kind", F_WORD, struct rec, kind, rec_kind_name),
     FIELD("target", F_CHARS, struct rec, target),
     FIELD("target_key", F_KEY, struct rec, target_key),
     FIELD("device", F_CHARS, struct rec, device),

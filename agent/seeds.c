@@ -2,6 +2,7 @@
 #include "agent/seeds.h"
 
 #include "agent/fields.h"
+#include "agent/hint.h"
 #include "kernels/transfer.h"
 #include "search/keys.h"
 
@@ -30,7 +31,7 @@ struct list {
 struct wanted {
 	struct key key, kind;
 	const struct task *task; /* NULL: not to be read */
-	struct list own, akin;
+	struct list hints, own, akin;
 };
 
 struct gather {
@@ -128,14 +129,15 @@ static void insert_copy(struct gather *g, struct list *l, int most, const struct
 static bool give_own(struct gather *g, const struct rec *r)
 {
 	const struct seed s = seed_of(g, r);
-	bool any = false;
+	bool any = false, hint = r->kind == REC_HINT;
 	for (int i = 0; i < g->ntasks; i++) {
+		struct wanted *w = &g->wanted[i];
 		const char *incumbent = g->job[i].incumbent;
-		if (!key_equal(g->wanted[i].key, r->task))
+		if (!key_equal(w->key, r->task))
 			continue;
 		any = true;
 		if (!incumbent || strcmp(incumbent, r->cand))
-			insert_copy(g, &g->wanted[i].own, MAX_SEEDS, &s);
+			insert_copy(g, hint ? &w->hints : &w->own, hint ? HINT_SEEDS : MAX_SEEDS, &s);
 	}
 	return any;
 }
@@ -158,14 +160,22 @@ static void give_akin(struct gather *g, const struct rec *r, struct task *t)
 	}
 }
 
+static void meet_hint(struct gather *g, const struct rec *r)
+{
+	if (hint_open(r) && key_equal(r->target_key, g->target_key))
+		give_own(g, r);
+}
+
 /* A record of the same task is a seed, one of another may be; of a default it is told that it is one. */
-static void meet(struct gather *g, struct key k, const struct rec *r)
+static void meet(struct gather *g, struct cache *c, struct key k, const struct rec *r)
 {
 	if (r->meas.status != MEAS_OK || (g->exact && !r->exact))
 		return;
-	if (r->kind != REC_BEST)
+	if (r->kind == REC_HINT)
+		meet_hint(g, r);
+	else if (r->kind != REC_BEST)
 		keys_add(g->scratch, &g->standard, standard_key(r));
-	else if (!give_own(g, r))
+	else if (!give_own(g, r) && !hint_claims(c, r))
 		g->akin[g->nakin++ % MOST_AKIN] = k;
 }
 
@@ -182,7 +192,7 @@ static int read_all(struct gather *g, struct cache *c)
 		arena_reset(&one);
 		rc = cache_get_rec(c, key[i], &one, &r);
 		if (rc >= 0)
-			meet(g, key[i], &r);
+			meet(g, c, key[i], &r);
 	}
 	for (int i = g->nakin > MOST_AKIN ? g->nakin - MOST_AKIN : 0;
 	     i < g->nakin && (rc >= 0 || rc == E_NOTFOUND); i++) {
@@ -218,11 +228,13 @@ int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact
 	int rc = read_all(&g, c);
 	for (int i = 0; i < ntasks; i++) {
 		const struct wanted *w = &g.wanted[i];
-		struct job_seed *seed = ARENA_ARRAY(a, struct job_seed, w->own.n + w->akin.n + 1);
-		put(&w->own, a, seed);
-		put(&w->akin, a, seed + w->own.n);
+		int n = w->hints.n + w->own.n;
+		struct job_seed *seed = ARENA_ARRAY(a, struct job_seed, n + w->akin.n + 1);
+		put(&w->hints, a, seed);
+		put(&w->own, a, seed + w->hints.n);
+		put(&w->akin, a, seed + n);
 		job[i].seed = seed;
-		job[i].nseeds = w->own.n + w->akin.n;
+		job[i].nseeds = n + w->akin.n;
 	}
 	arena_free(&scratch);
 	return rc < 0 ? rc : E_OK;

@@ -1,26 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of strangers (a fleet's blob, a pack, a file of hone export) on their way into the cache: parsed,
- * range-checked, without code, and as candidates. What they claim is believed by nobody: where the cache has
- * no record of a task, one serves as the incumbent that the next box times beside the default
- * (agent/stale.h); where it has one, the stranger's lies beside it as a hint (REC_HINT), which the next box
- * builds and times once. A hint that lost, did not build, or was wrong is in the trials of its task and not
- * tried again; a record that was revoked goes, with what came of it. So a lie costs one measurement. */
+ * range-checked, without code, and as candidates. What they claim is believed by nobody. Every one lies in
+ * the cache as an open hint (agent/hint.h), which is built and timed once. Where no record that was measured
+ * here serves a task, it is also put as the one to begin with, with what it claims: the next box makes its
+ * code before all else (agent/stale.h, job_task.claim_ns), and where it is none the default takes its place.
+ * Where one is known, the hint comes first among the next box's seeds. A candidate that was tried here,
+ * however that ended, is not taken again. So a lie costs one measurement, and box and fleet know it from then
+ * on.
+ *
+ * Of strangers' records only the best of a task that worked are of use: defaults and failures are passed over
+ * (every box makes its own), as are logs and histories, which say what happened elsewhere. Choices are taken
+ * where none are known. All that strangers brought takes a fourth of the cache's cap at most. */
 #ifndef AGENT_TAKEN_H
 #define AGENT_TAKEN_H
 
 #include "agent/exchange.h"
 #include "agent/snapshot.h"
 
-struct taken_sum {
-	int incumbents, hints, choices, known, refused, revoked;
-	int left_out; /* for want of room */
+enum {
+	TAKEN_BYTES = 64 << 10, /* of a record's text, at most */
+	TAKEN_CHOICES = 1024,   /* models: with so many in the cache no more are taken */
+	TAKEN_SHARE = 4,        /* of the cap, one part in so many */
 };
 
-/* s: NULL, or whose revocations hold. Lines that are refused are counted, and the first is logged. The cache
- * is not committed. */
+struct taken_sum { /* begins as {0}; goes on from call to call */
+	int incumbents, hints, choices, known, passed, refused, revoked;
+	int left_out;       /* for want of room */
+	bool counted;       /* so that these are known: */
+	int64_t room_bytes; /* that strangers may still take up, */
+	int room_choices;   /* and choices */
+};
+
+/* s: NULL, or whose class and revocations hold. Lines that are refused are counted, and the first is logged,
+ * as of `from`. The cache is not committed. */
 int taken_lines(struct cache *c, const void *lines, size_t n, const struct snapshot *s, const char *from,
 		struct taken_sum *sum) MUST_CHECK;
-/* What was revoked goes, where this board did not find it itself. Returns how many. */
+/* One that exchange_parse or exchange_read gave. E_CORRUPT: it is refused, and the text says why. */
+int taken_line(struct cache *c, const struct exchange_line *l, const struct snapshot *s,
+	       struct taken_sum *sum) MUST_CHECK;
+/* Those that were new, of any kind. */
+int taken_new(const struct taken_sum *sum);
+/* What was left out, once. */
+void taken_tell(const struct cache *c, const struct taken_sum *sum);
+/* Hints that were revoked go, and what came of them: the record of their candidate with its code, and their
+ * trial. What this board found itself stays. Returns how many. Not committed. */
 int taken_revoke(struct cache *c, const struct snapshot *s) MUST_CHECK;
 
 #endif

@@ -148,6 +148,14 @@ static void drop(struct trials *l, int i)
 	memmove(&l->entry[i], &l->entry[i + 1], sizeof *l->entry * (size_t)(--l->n - i));
 }
 
+bool trials_drop(struct trials *l, const char *cand)
+{
+	int i = find(l, cand);
+	if (i >= 0)
+		drop(l, i);
+	return i >= 0;
+}
+
 void trials_add(struct trials *l, const struct tried *t, int box)
 {
 	int i = find(l, t->cand);

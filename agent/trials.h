@@ -49,6 +49,7 @@ void trials_start(struct trials *l, struct key task, const char *text, const cha
 void trials_free(struct trials *l);
 /* A candidate that is there already is replaced, or marked as having lost. */
 void trials_add(struct trials *l, const struct tried *t, int box);
+bool trials_drop(struct trials *l, const char *cand); /* whether it was there */
 struct key trials_key(const struct trials *l);
 void trials_text(const struct trials *l, struct buf *out);
 /* *out is a started log, to be freed; after an error it is empty. E_CORRUPT; fuzzed. */

@@ -3,6 +3,7 @@
  * them LOG_WRITES times in a box and at its end: not more often, because each of them is some KB of flash. */
 #include "agent/tune_parts.h"
 
+#include "agent/hint.h"
 #include "platform/log.h"
 
 #include <stdio.h>
@@ -98,6 +99,8 @@ int tune_log_put(struct session *s)
 		g->trials.best_ns = r->best_ns;
 		g->trials.default_ns = r->default_ns;
 		int rc = trials_put(s->cache, &g->trials);
+		if (rc >= 0)
+			rc = hint_learn(s->cache, &g->trials);
 		if (rc < 0)
 			return rc;
 		g->changed = false;

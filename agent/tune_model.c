@@ -2,6 +2,7 @@
 #include "agent/image.h"
 #include "agent/tune_parts.h"
 
+#include "agent/hint.h"
 #include "agent/marked.h"
 #include "agent/models.h"
 #include "agent/replay.h"
@@ -96,6 +97,7 @@ static enum stale find_incumbent(struct session *s, int i)
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = !cache_has_code(s->cache, &r);
+		s->job[i].claim_ns = hint_claims(s->cache, &r) && r.meas.median_ns > 0 ? r.meas.median_ns : 0;
 		if (!s->turns) /* later it is of this box */
 			stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
 	}

@@ -29,6 +29,7 @@ struct box {
 	int64_t deadline_ns;  /* of runner calls: the job's, less what it takes to end */
 	struct arena scratch; /* for code on its way to the sink; reset by who used it */
 	int trials;           /* candidates tried, in all tasks */
+	int lies;             /* what strangers said, and was not so (struct job_task) */
 	int deaths_in_row;
 	uint32_t generation;    /* of the worker: handles of an older one are gone */
 	struct akin akin;       /* what won until now */

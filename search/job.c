@@ -134,10 +134,12 @@ static int run_some(struct run *x, int from, int to, int (*step)(struct tune *))
 	return E_OK;
 }
 
-/* Its first kernel. */
+/* Its first kernel. What a stranger said may be none. */
 static int begin(struct tune *t)
 {
-	return tune_is_known(t) ? tune_known(t) : tune_default(t);
+	int rc = tune_is_known(t) ? tune_known(t) : tune_default(t);
+	bool lie = !t->met && t->task->claim_ns > 0 && t->known_meas.status != MEAS_OK;
+	return rc >= 0 && lie ? tune_default(t) : rc;
 }
 
 static int64_t less_margin(int64_t deadline_ns)

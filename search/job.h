@@ -36,6 +36,10 @@ struct job_task {
 	 * more. */
 	const char *incumbent;
 	bool codeless; /* no code of the incumbent can be run: it is made before any other task's default */
+	/* > 0: a stranger said that the incumbent takes so long. It gets one try, which is over where its
+	 * first run takes ten times that, or thrice the default. After JOB_LIES such in a box defaults come
+	 * before what strangers said. */
+	int64_t claim_ns;
 	/* Of earlier boxes, and of earlier jobs of this one: told to strategy and model, not measured again.
 	 * Times count in proportion to the default's. */
 	int ntried;
@@ -43,6 +47,8 @@ struct job_task {
 	const struct job_result *earlier; /* of an earlier job in the same box: its default and its best are
 					     not made and measured again; NULL: none */
 };
+
+enum { JOB_LIES = 3 };
 
 struct job_result {         /* one per task, also while running */
 	int64_t before_ns;  /* the incumbent at the start (0: none) */
@@ -75,7 +81,12 @@ struct job_spent {          /* where the time of a job went */
 	size_t state_bytes; /* memory of the search */
 };
 
-enum rec_kind { REC_DEFAULT, REC_BEST };
+enum rec_kind {
+	REC_DEFAULT,
+	REC_BEST,
+	REC_HINT, /* no job makes one: agent/hint.h */
+	REC_KINDS
+};
 
 struct job {
 	int ntasks;

@@ -10,11 +10,37 @@
  * hangs costs its whole patience each time. */
 static const int firm_tries[MEAS_STATUSES] = {[MEAS_CRASH] = 3, [MEAS_TIMEOUT] = 2};
 
+/* A default of which so much is thought: what is thought to take longer is not what a search found. */
+#define CLAIM_DRAFTS 8
+#define CLAIM_ABORT 10 /* of the first run, in whatever state the machine is; beside a default: 3 */
+
+static bool is_claim(const struct tune *t)
+{
+	return t->by == TRIED_INCUMBENT && t->task->claim_ns > 0;
+}
+
+static int64_t times(int64_t ns, int factor)
+{
+	return ns < INT64_MAX / factor ? ns * factor : INT64_MAX;
+}
+
+/* What a stranger said: once, and not for longer than it would be worth. */
+static int measure_claim(struct tune *t, int trial, struct meas *m)
+{
+	bool beside = t->best >= 0;
+	int64_t ns = beside ? t->result->best_ns : t->task->claim_ns;
+	int rc = tune_measure(t, trial, times(ns, beside ? 3 : CLAIM_ABORT), m);
+	t->box->lies += rc >= 0 && m->status != MEAS_OK;
+	return rc;
+}
+
 /* Builds and times a new trial, again where that may have been none of its fault. */
 static int measure_firmly(struct tune *t, const char *cand, int *trial, struct meas *m)
 {
 	*trial = tune_add(t, cand);
 	*m = (struct meas){.status = MEAS_CRASH};
+	if (is_claim(t))
+		return measure_claim(t, *trial, m);
 	int rc = E_OK;
 	for (int i = 0; i < firm_tries[m->status] && rc >= 0; i++)
 		rc = tune_measure(t, *trial, 0, m);
@@ -30,11 +56,19 @@ static int try_firmly(struct tune *t, const char *cand, int *trial, struct meas 
 	return rc;
 }
 
+static bool distrusted(const struct tune *t)
+{
+	return t->task->claim_ns > 0 && t->box->lies >= JOB_LIES;
+}
+
 bool tune_is_known(const struct tune *t)
 {
 	const char *cand = t->task->incumbent;
-	return !t->done && t->task->codeless && cand && !t->task->earlier && strcmp(cand, t->standard) &&
-	       space_legal(t->space, cand) >= 0;
+	if (t->done || !t->task->codeless || !cand || t->task->earlier || !strcmp(cand, t->standard) ||
+	    distrusted(t) || space_legal(t->space, cand) < 0)
+		return false;
+	return t->task->claim_ns <= 0 ||
+	       space_draft(t->space, cand) <= CLAIM_DRAFTS * space_draft(t->space, t->standard);
 }
 
 /* It is no incumbent yet: the default has to be timed to its end, however slow it is beside this. */
@@ -190,7 +224,8 @@ static int meet_default(struct tune *t)
 	int rc = try_firmly(t, cand, &trial, &m);
 	if (rc < 0)
 		return rc;
-	bool other = incumbent && strcmp(cand, incumbent);
+	/* What is left of a stranger's who is not believed any more is a hint, for the next box. */
+	bool other = incumbent && strcmp(cand, incumbent) && !(distrusted(t) && t->known < 0);
 	if (m.status != MEAS_OK) {
 		log_more("%s: the default schedule failed: %s", t->task->label, meas_status_name(m.status));
 		rc = other ? incumbent_alone(t) : E_OK;

@@ -18,7 +18,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		if (cache_open_with(&c, "/nowhere", CACHE_MEMORY, 0, &o) < 0 ||
 		    exchange_put(c, &one, &a, &sum) < 0 || sum.taken != 1)
 			abort();
-		json_t *j = exchange_json(c, one.type, one.key);
+		json_t *j = exchange_record(one.type, one.key, one.text);
 		char *line = j ? json_dumps(j, JSON_COMPACT) : NULL;
 		if (!line || exchange_parse(line, strlen(line), &a, &two) < 0 || one.type != two.type ||
 		    !key_equal(one.key, two.key) || strcmp(one.text, two.text))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Seeds out of a cache: what was found for a task elsewhere, and for tasks of its kind. */
+#include "agent/hint.h"
 #include "agent/seeds.h"
 #include "kernels/task.h"
 #include "tests/board_cache.h"
@@ -127,6 +128,53 @@ TEST(other_boards_and_defaults)
 	standard.threads = 1;
 	CHECK_OK(cache_put_rec(cache, &standard));
 	check_seeds(task_matmul, NULL, false, "wide+/16,narrow+/4");
+	close_cache();
+}
+
+static void hint(const char *text, const char *cand, int threads, int lanes)
+{
+	struct rec r = make_rec(text, REC_BEST, cand, 1, lanes);
+	r.threads = threads;
+	CHECK(hint_put(cache, &r) == HINT_OPEN);
+}
+
+/* What strangers say comes first, once, whatever they claim; another task's is no seed here. */
+TEST(hints)
+{
+	open_cache();
+	put(product(14), "own", 500, 8);
+	hint(product(14), "hint", 4, 8);
+	check_seeds(product(14), "own", false, "hint");
+	check_seeds(product(14), "hint", false, "own");
+	check_seeds(product(14), "own", true, "");
+	hint(product(14), "of one thread", 1, 8);
+	check_seeds(product(14), "own", false, "hint,of one thread");
+	hint(product(14), "of another board", 2, 16);
+	check_seeds(product(14), "own", false, "hint,of one thread");
+	check_seeds(product(15), NULL, false, "own+");
+	struct trials l;
+	trials_start(&l, hash_text(product(14)), product(14), "x");
+	l.target_key = target_key(&target);
+	l.threads = 4;
+	l.boxes = 1;
+	snprintf(l.device, sizeof l.device, "cpu");
+	const struct tried t = {.cand = "hint", .status = MEAS_WRONG};
+	trials_add(&l, &t, 1);
+	CHECK_OK(hint_learn(cache, &l));
+	check_seeds(product(14), "own", false, "of one thread");
+	trials_free(&l);
+	close_cache();
+}
+
+/* A record whose code nobody here made is no seed of other tasks: a lie would cost each of them a trial. */
+TEST(claims_stay_with_their_task)
+{
+	open_cache();
+	put(product(20), "claim", 1, 8);
+	hint(product(20), "claim", 4, 8);
+	check_seeds(product(14), NULL, false, "");
+	put(product(20), "measured", 1, 8);
+	check_seeds(product(14), NULL, false, "measured+");
 	close_cache();
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/stale.h"
 #include "kernels/task.h"
-#include "search/job.h"
 #include "agent/json.h"
 #include "tools/model.h"
 #include "tools/table.h"
@@ -21,11 +20,6 @@ struct show {
 	int n;
 };
 
-static const char *kind_name(int kind)
-{
-	return kind == REC_DEFAULT ? "default" : "best";
-}
-
 /* 0 where the task's text is not one of ours. */
 static double gflops(const struct rec *r)
 {
@@ -40,7 +34,7 @@ static json_t *rec_json(const struct rec *r, enum stale stale)
 	char key[33];
 	key_text(r->task, key);
 	return json_pack("{ss so so ss so so si sb so so ss so so so so si so so}", "task", key, "label",
-			 json_text(r->label), "text", json_text(r->task_text), "kind", kind_name(r->kind),
+			 json_text(r->label), "text", json_text(r->task_text), "kind", rec_kind_name(r->kind),
 			 "target", json_text(r->target), "device", json_text(r->device), "threads",
 			 r->threads, "exact", r->exact, "emitter", json_text(r->emitter), "cand",
 			 json_text(r->cand), "status", meas_status_name(r->meas.status), "median_ms",
@@ -72,7 +66,7 @@ static int show_rec(void *ctx, const struct rec *r)
 	if (s->lines)
 		return json_out(rec_json(r, stale));
 	table_cell(&s->table, "%s", r->label);
-	table_cell(&s->table, "%s", kind_name(r->kind));
+	table_cell(&s->table, "%s", rec_kind_name(r->kind));
 	table_cell(&s->table, "%d", r->threads);
 	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
 	table_cell(&s->table, "%.1f", gflops(r));
