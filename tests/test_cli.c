@@ -76,7 +76,7 @@ TEST(sizes)
 TEST(every_command_has_help_a_manual_page_and_completion)
 {
 	struct buf complete = {0};
-	help_completion(&complete);
+	help_completion(&hone_program, &complete);
 	for (int i = 0; cmd_table[i]; i++) {
 		const struct cmd *c = cmd_table[i];
 		char line[96];
@@ -84,7 +84,7 @@ TEST(every_command_has_help_a_manual_page_and_completion)
 		CHECK_SAYS(cli_out, c->summary);
 		CHECK(strlen(c->summary) > 10 && strlen(c->summary) <= 80);
 		struct buf man = {0};
-		help_man(c, &man);
+		help_man(&hone_program, c, &man);
 		CHECK_SAYS(buf_str(&man), ".TH HONE-");
 		for (const struct opt *o = c->opts; o && o->name; o++) {
 			CHECK_SAYS(cli_out, o->help);

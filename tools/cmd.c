@@ -32,6 +32,7 @@ struct opt_value {
 /* What is being read: the words, the command once known, values of its options followed by the common ones.
  */
 struct parse {
+	const struct program *program;
 	struct arena arena;
 	int argc;
 	char **argv;
@@ -41,11 +42,11 @@ struct parse {
 	struct opt_value common[sizeof cmd_common / sizeof *cmd_common];
 };
 
-const struct cmd *cmd_find(const char *name)
+const struct cmd *cmd_find(const struct program *p, const char *name)
 {
-	for (int i = 0; cmd_table[i]; i++)
-		if (!strcmp(cmd_table[i]->name, name))
-			return cmd_table[i];
+	for (int i = 0; p->cmds[i]; i++)
+		if (!strcmp(p->cmds[i]->name, name))
+			return p->cmds[i];
 	return NULL;
 }
 
@@ -216,12 +217,12 @@ static void set_command(struct parse *p, const struct cmd *c)
 
 static int name_command(struct parse *p, const char *name)
 {
-	const struct cmd *c = cmd_find(name);
+	const struct cmd *c = cmd_find(p->program, name);
 	if (!c) {
-		const char *near = help_near_cmd(name);
+		const char *near = help_near_cmd(p->program, name);
 		if (near)
 			return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", name, near);
-		return fail(E_USAGE, "unknown command '%s'; `hone` lists the commands", name);
+		return fail(E_USAGE, "unknown command '%s'; `%s` lists the commands", name, p->program->name);
 	}
 	set_command(p, c);
 	return 0;
@@ -252,10 +253,11 @@ static int read_words(struct parse *p)
 static int check_count(const struct parse *p)
 {
 	if (p->args.npos < p->cmd->min_pos)
-		return fail(E_USAGE, "something is missing: hone %s %s", p->cmd->name, p->cmd->usage);
+		return fail(E_USAGE, "something is missing: %s %s %s", p->program->name, p->cmd->name,
+			    p->cmd->usage);
 	if (p->cmd->max_pos >= 0 && p->args.npos > p->cmd->max_pos)
-		return fail(E_USAGE, "'%s' is one word too many: hone %s %s", p->args.pos[p->cmd->max_pos],
-			    p->cmd->name, p->cmd->usage);
+		return fail(E_USAGE, "'%s' is one word too many: %s %s %s", p->args.pos[p->cmd->max_pos],
+			    p->program->name, p->cmd->name, p->cmd->usage);
 	return 0;
 }
 
@@ -275,9 +277,9 @@ static int put_text(struct buf *b)
 static int usage_error(const struct parse *p)
 {
 	if (p->cmd)
-		log_error("%s (see `hone %s --help`)", err_text(), p->cmd->name);
+		log_error("%s (see `%s %s --help`)", err_text(), p->program->name, p->cmd->name);
 	else
-		log_error("%s (see `hone --help`)", err_text());
+		log_error("%s (see `%s --help`)", err_text(), p->program->name);
 	return 2;
 }
 
@@ -306,15 +308,15 @@ static int run_cmd(struct parse *p)
 }
 
 /* Made at build time: `hone --man [NAME]` and `hone --bash-completion`. */
-static int hidden(int argc, char **argv, struct buf *out)
+static int hidden(const struct program *p, int argc, char **argv, struct buf *out)
 {
 	if (argc >= 2 && !strcmp(argv[1], "--bash-completion")) {
-		help_completion(out);
+		help_completion(p, out);
 	} else if (argc >= 2 && !strcmp(argv[1], "--man")) {
-		const struct cmd *c = argc > 2 ? cmd_find(argv[2]) : NULL;
+		const struct cmd *c = argc > 2 ? cmd_find(p, argv[2]) : NULL;
 		if (argc > 2 && !c)
 			return fail(E_USAGE, "no command '%s'", argv[2]);
-		help_man(c, out);
+		help_man(p, c, out);
 	}
 	return 0;
 }
@@ -322,7 +324,7 @@ static int hidden(int argc, char **argv, struct buf *out)
 static int dispatch(struct parse *p)
 {
 	struct buf out = {0};
-	if (hidden(p->argc, p->argv, &out) < 0 || (out.n == 0 && read_words(p) < 0)) {
+	if (hidden(p->program, p->argc, p->argv, &out) < 0 || (out.n == 0 && read_words(p) < 0)) {
 		buf_free(&out);
 		return usage_error(p);
 	}
@@ -335,15 +337,15 @@ static int dispatch(struct parse *p)
 	p->args.json = common_given(p, "json");
 	p->args.color = isatty(1) && !getenv("NO_COLOR") && !common_given(p, "no-color");
 	if (common_given(p, "version")) {
-		buf_puts(&out, "hone " HONE_VERSION "\n");
+		buf_printf(&out, "%s " HONE_VERSION "\n", p->program->name);
 		return put_text(&out);
 	}
 	if (!p->cmd && p->argc > 1 && !common_given(p, "help")) {
-		fail(E_USAGE, "which command? `hone` lists them");
+		fail(E_USAGE, "which command? `%s` lists them", p->program->name);
 		return usage_error(p);
 	}
 	if (!p->cmd || common_given(p, "help")) {
-		p->cmd ? help_cmd(p->cmd, &out) : help_all(&out);
+		p->cmd ? help_cmd(p->program, p->cmd, &out) : help_all(p->program, &out);
 		return put_text(&out);
 	}
 	return run_cmd(p);
@@ -359,15 +361,17 @@ static int finish(struct parse *p, int status)
 	return status < 0 ? 1 : status;
 }
 
-int hone_main(int argc, char **argv)
+int program_main(const struct program *program, int argc, char **argv)
 {
-	struct parse p = {.argc = argc, .argv = argv};
+	struct parse p = {.program = program, .argc = argc, .argv = argv};
 	return finish(&p, dispatch(&p));
 }
 
 int cmd_main(const struct cmd *only, int argc, char **argv)
 {
-	struct parse p = {.argc = argc, .argv = argv};
+	const struct cmd *const cmds[] = {only, NULL};
+	const struct program program = {"hone", "", "", cmds, NULL, "", ""};
+	struct parse p = {.program = &program, .argc = argc, .argv = argv};
 	set_command(&p, only);
 	return finish(&p, dispatch(&p));
 }

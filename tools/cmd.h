@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Subcommands of hone. One file cmd_NAME.c defines `const struct cmd cmd_NAME`; the Makefile writes
- * cmd_table[]. Underscores in NAME are dashes on the command line (cmd_onnx_test.c is `hone onnx-test`).
+/* Commands of a program: of hone, and of hone-fleet (tools/main_fleet.c). For hone, one file cmd_NAME.c
+ * defines `const struct cmd cmd_NAME`; the Makefile writes cmd_table[]. Underscores in NAME are dashes on the
+ * command line (cmd_onnx_test.c is `hone onnx-test`).
  *
  * The framework parses options by the table, handles --help, --json, -q, -v, --no-color, --version, and turns
  * an error into one line on stderr and exit 1. Exit 0 good, 1 failed, 2 usage. Data on stdout, words on
@@ -62,13 +63,25 @@ struct cmd {
 	const char *name;                 /* "onnx-test" */
 };
 
-extern const struct cmd *const cmd_table[];   /* NULL-terminated, by file name */
-extern const struct opt cmd_common[];         /* what every command takes; ends with name NULL */
-const struct cmd *cmd_find(const char *name); /* NULL: unknown */
+/* A program of commands. */
+struct program {
+	const char *name;              /* "hone" */
+	const char *summary;           /* what it does, one line */
+	const char *start;             /* behind the list of commands: how one begins */
+	const struct cmd *const *cmds; /* NULL-terminated */
+	const char *const *order; /* names, in which a person meets them; others follow. Ends with NULL */
+	const char *environment;  /* for manual pages, troff */
+	const char *see;          /* ... of the program itself, troff */
+};
+extern const struct program hone_program;
+extern const struct cmd *const cmd_table[]; /* hone's, by file name */
+extern const struct opt cmd_common[];       /* what every command takes; ends with name NULL */
+const struct cmd *cmd_find(const struct program *p, const char *name); /* NULL: unknown */
 /* Of a noun after a number: "" for 1, else "s". */
 const char *plural_s(int64_t n);
-/* The program: what main() calls, and what tests call in a child. Returns the exit status. */
-int hone_main(int argc, char **argv);
+/* What main() calls. Returns the exit status. */
+int program_main(const struct program *p, int argc, char **argv);
+int hone_main(int argc, char **argv); /* what tests call in a child */
 /* A program that is one command, as the benchmarks are. */
 int cmd_main(const struct cmd *only, int argc, char **argv);
 

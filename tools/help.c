@@ -4,39 +4,37 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The order in which a person meets the commands; what is not named here follows by name. */
-static const char *const order[] = {"zoo",     "tune",    "bench",  "run",      "verify", "tasks",
-				    "explain", "report",  "show",   "devices",  "doctor", "status",
-				    "wait",    "inhibit", "resume", "bugreport"};
+static bool named(const struct program *p, const struct cmd *c)
+{
+	for (int i = 0; p->order && p->order[i]; i++)
+		if (!strcmp(p->order[i], c->name))
+			return true;
+	return false;
+}
 
 /* The i-th command in the order of the list; NULL after the last. */
-static const struct cmd *nth_cmd(int i)
+static const struct cmd *nth_cmd(const struct program *p, int i)
 {
 	int n = 0;
-	for (size_t k = 0; k < sizeof order / sizeof *order; k++) {
-		const struct cmd *c = cmd_find(order[k]);
+	for (int k = 0; p->order && p->order[k]; k++) {
+		const struct cmd *c = cmd_find(p, p->order[k]);
 		if (c && n++ == i)
 			return c;
 	}
-	for (int k = 0; cmd_table[k]; k++) {
-		bool named = false;
-		for (size_t m = 0; m < sizeof order / sizeof *order; m++)
-			named |= !strcmp(order[m], cmd_table[k]->name);
-		if (!named && n++ == i)
-			return cmd_table[k];
-	}
+	for (int k = 0; p->cmds[k]; k++)
+		if (!named(p, p->cmds[k]) && n++ == i)
+			return p->cmds[k];
 	return NULL;
 }
 
-void help_all(struct buf *out)
+void help_all(const struct program *p, struct buf *out)
 {
-	buf_puts(out, "hone " HONE_VERSION ": sharpens neural-network kernels on the board that runs them\n\n"
-		      "usage: hone COMMAND [options]\n\ncommands:\n");
+	buf_printf(out, "%s " HONE_VERSION ": %s\n\nusage: %s COMMAND [options]\n\ncommands:\n", p->name,
+		   p->summary, p->name);
 	const struct cmd *c;
-	for (int i = 0; (c = nth_cmd(i)); i++)
+	for (int i = 0; (c = nth_cmd(p, i)); i++)
 		buf_printf(out, "  %-12s %s\n", c->name, c->summary);
-	buf_puts(out, "\nStart with: hone zoo mobilenet_v2 -o m.onnx && hone tune m.onnx --budget 20s\n"
-		      "`hone COMMAND --help` says more.\n");
+	buf_printf(out, "\nStart with: %s\n`%s COMMAND --help` says more.\n", p->start, p->name);
 }
 
 static void put_opts(const struct opt *o, struct buf *out)
@@ -51,9 +49,10 @@ static void put_opts(const struct opt *o, struct buf *out)
 	}
 }
 
-void help_cmd(const struct cmd *c, struct buf *out)
+void help_cmd(const struct program *p, const struct cmd *c, struct buf *out)
 {
-	buf_printf(out, "hone %s: %s\n\nusage: hone %s %s\n", c->name, c->summary, c->name, c->usage);
+	buf_printf(out, "%s %s: %s\n\nusage: %s %s %s\n", p->name, c->name, c->summary, p->name, c->name,
+		   c->usage);
 	if (c->details && *c->details)
 		buf_printf(out, "\n%s\n", c->details);
 	if (c->opts && c->opts->name) {
@@ -101,7 +100,7 @@ static void man_opts(const struct opt *o, struct buf *out)
 	}
 }
 
-static void man_head(const char *name, const char *summary, struct buf *out)
+static void man_head(const struct program *prog, const char *name, const char *summary, struct buf *out)
 {
 	buf_puts(out, ".TH ");
 	for (const char *p = name; *p; p++)
@@ -110,26 +109,27 @@ static void man_head(const char *name, const char *summary, struct buf *out)
 	put_troff(name, out);
 	buf_puts(out, " \\- ");
 	put_troff(summary, out);
-	buf_puts(out, "\n.SH SYNOPSIS\n.B hone\n");
+	buf_puts(out, "\n.SH SYNOPSIS\n.B ");
+	put_troff(prog->name, out);
+	buf_puts(out, "\n");
 }
 
-static void man_tail(struct buf *out)
+static void man_tail(const struct program *p, struct buf *out)
 {
 	buf_puts(out, ".SH EXIT STATUS\n0: good. 1: failed. 2: wrong usage.\n.SH ENVIRONMENT\n"
-		      "NO_COLOR: no colours. XDG_CACHE_HOME: where the cache lies without \\-\\-cache.\n"
-		      "HONE_WORKER: the hone-worker that is started. HONE_WORKER_SOCKET: the socket at which "
-		      "workers are had (default: /run/hone/worker.sock where one may connect; empty: none). "
-		      "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
-		      "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder.\n");
+		      "NO_COLOR: no colours. ");
+	buf_puts(out, p->environment);
 }
 
-static void man_top(struct buf *out)
+static void man_top(const struct program *p, struct buf *out)
 {
-	man_head("hone", "sharpens neural-network kernels on the board that runs them", out);
+	man_head(p, p->name, p->summary, out);
 	buf_puts(out, "COMMAND [options]\n.SH COMMANDS\n");
 	const struct cmd *c;
-	for (int i = 0; (c = nth_cmd(i)); i++) {
-		buf_puts(out, ".TP\n.BR hone\\-");
+	for (int i = 0; (c = nth_cmd(p, i)); i++) {
+		buf_puts(out, ".TP\n.BR ");
+		put_troff(p->name, out);
+		buf_puts(out, "\\-");
 		put_troff(c->name, out);
 		buf_puts(out, " (1)\n");
 		put_troff(c->summary, out);
@@ -137,19 +137,19 @@ static void man_top(struct buf *out)
 	}
 	buf_puts(out, ".SH OPTIONS\n");
 	man_opts(cmd_common, out);
-	man_tail(out);
-	buf_puts(out, ".SH SEE ALSO\n.BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n");
+	man_tail(p, out);
+	buf_printf(out, ".SH SEE ALSO\n%s", p->see);
 }
 
-void help_man(const struct cmd *c, struct buf *out)
+void help_man(const struct program *p, const struct cmd *c, struct buf *out)
 {
 	if (!c) {
-		man_top(out);
+		man_top(p, out);
 		return;
 	}
 	char name[64];
-	snprintf(name, sizeof name, "hone-%s", c->name);
-	man_head(name, c->summary, out);
+	snprintf(name, sizeof name, "%s-%s", p->name, c->name);
+	man_head(p, name, c->summary, out);
 	put_troff(c->name, out);
 	buf_puts(out, " ");
 	put_troff(c->usage, out);
@@ -158,8 +158,10 @@ void help_man(const struct cmd *c, struct buf *out)
 	buf_puts(out, "\n.SH OPTIONS\n");
 	man_opts(c->opts, out);
 	man_opts(cmd_common, out);
-	man_tail(out);
-	buf_puts(out, ".SH SEE ALSO\n.BR hone (1),\n.BR honed (8)\n");
+	man_tail(p, out);
+	buf_puts(out, ".SH SEE ALSO\n.BR ");
+	put_troff(p->name, out);
+	buf_puts(out, " (1),\n.BR honed (8)\n");
 }
 
 static void completion_opts(const struct opt *o, struct buf *out)
@@ -168,23 +170,30 @@ static void completion_opts(const struct opt *o, struct buf *out)
 		buf_printf(out, " --%s", o->name);
 }
 
-void help_completion(struct buf *out)
+void help_completion(const struct program *p, struct buf *out)
 {
-	buf_puts(out, "# made by hone --bash-completion\n_hone() {\n"
-		      "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} opts=\n\tcase $cmd in\n");
-	for (int i = 0; cmd_table[i]; i++) {
-		buf_printf(out, "\t%s) opts=\"", cmd_table[i]->name);
-		completion_opts(cmd_table[i]->opts, out);
+	char word[32] = ""; /* of a shell's function */
+	for (size_t i = 0; p->name[i] && i + 1 < sizeof word; i++)
+		word[i] = p->name[i] == '-' ? '_' : p->name[i];
+	buf_printf(out,
+		   "# made by %s --bash-completion\n_%s() {\n"
+		   "\tlocal cur=${COMP_WORDS[COMP_CWORD]} cmd=${COMP_WORDS[1]} opts=\n\tcase $cmd in\n",
+		   p->name, word);
+	for (int i = 0; p->cmds[i]; i++) {
+		buf_printf(out, "\t%s) opts=\"", p->cmds[i]->name);
+		completion_opts(p->cmds[i]->opts, out);
 		buf_puts(out, "\" ;;\n");
 	}
 	buf_puts(out, "\tesac\n\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W \"");
-	for (int i = 0; cmd_table[i]; i++)
-		buf_printf(out, "%s%s", i ? " " : "", cmd_table[i]->name);
+	for (int i = 0; p->cmds[i]; i++)
+		buf_printf(out, "%s%s", i ? " " : "", p->cmds[i]->name);
 	buf_puts(out, "\" -- \"$cur\"))\n\telif [ \"${cur#-}\" != \"$cur\" ]; then\n\t\tCOMPREPLY=($(compgen "
 		      "-W \"$opts");
 	completion_opts(cmd_common, out);
-	buf_puts(out, "\" -- \"$cur\"))\n\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n}\n"
-		      "complete -o filenames -F _hone hone\n");
+	buf_printf(out,
+		   "\" -- \"$cur\"))\n\telse\n\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n}\n"
+		   "complete -o filenames -F _%s %s\n",
+		   word, p->name);
 }
 
 /* Edits (insert, delete, replace, swap of neighbours) between two words of at most 31 letters. */
@@ -223,12 +232,12 @@ static void consider(const char *word, const char *name, const char **best, int 
 	}
 }
 
-const char *help_near_cmd(const char *word)
+const char *help_near_cmd(const struct program *p, const char *word)
 {
 	const char *best = NULL;
 	int least = reach(word);
-	for (int i = 0; cmd_table[i]; i++)
-		consider(word, cmd_table[i]->name, &best, &least);
+	for (int i = 0; p->cmds[i]; i++)
+		consider(word, p->cmds[i]->name, &best, &least);
 	return best;
 }
 
