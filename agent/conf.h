@@ -12,7 +12,7 @@
  *                 least), jobs = 1, writes = 20M (a day, to flash)
  *   [inhibit]     file = PATH (as often as wanted)
  *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = INPUT:1x3x224x224
- *   [sync]        any keys: they are kept for the fleet's part
+ *   [sync]        any keys: they are kept, and hone-sync says what is wrong with them (agent/sync.h)
  *
  * configs/honed.conf shows each with its default. A line has at most 197 bytes of UTF-8. An unknown section
  * or key, or a value out of range, refuses everything: E_USAGE, "FILE:LINE: what; what is allowed". No file
