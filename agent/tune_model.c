@@ -7,6 +7,7 @@
 #include "agent/models.h"
 #include "agent/replay.h"
 #include "agent/seeds.h"
+#include "agent/share_kept.h"
 #include "agent/stale.h"
 #include "agent/tune_graph.h"
 #include "agent/wire.h"
@@ -64,6 +65,7 @@ static int open_machine(struct session *s)
 		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
 	if (rc < 0)
 		return rc;
+	share_kept_get(s->dir, target_key(&s->target), s->a, &s->share);
 	s->report->cache = arena_strdup(s->a, s->dir);
 	s->report->target =
 	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
@@ -312,6 +314,7 @@ static int run_job(struct session *s, bool defaults_only, double least)
 			      .cost = s->o->cost,
 			      .prior =
 				  models_prior(s->o->cost ? s->o->cost : "draft", s->runner->target->isa),
+			      .share = s->share,
 			      .exact = s->o->exact,
 			      .warm = s->warm,
 			      .seed = s->o->seed,

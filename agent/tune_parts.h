@@ -39,6 +39,7 @@ struct session {
 	struct cache_through through; /* of it */
 	struct cache *cache;
 	struct target target;
+	struct share share; /* of the fleet's search, with this board */
 	struct pool *pool;
 	struct graph *graph;
 	struct chosen_for chosen;

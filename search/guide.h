@@ -6,11 +6,14 @@
 
 #include "kernels/space.h"
 #include "search/cost.h"
+#include "search/share.h"
 
 struct guide {
 	const struct space *space;
 	const struct cost *cost;
 	void *model; /* the cost's state */
+	struct portion
+	    portion; /* nothing outside of it is proposed; becomes {0} once ask() found nothing left */
 };
 
 #endif

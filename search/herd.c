@@ -137,7 +137,8 @@ static int slowest(const struct herd *h)
 
 bool herd_add(struct herd *h, const struct member *m)
 {
-	if (keys_has(&h->known, m->key) || keys_has(&h->failed, m->unit))
+	if (keys_has(&h->known, m->key) || keys_has(&h->failed, m->unit) ||
+	    !portion_has(&h->guide->portion, m->unit))
 		return false;
 	for (int i = 0; i < h->npool; i++)
 		if (h->pool[i].key == m->key)
@@ -154,12 +155,29 @@ bool herd_add(struct herd *h, const struct member *m)
 	return true;
 }
 
+static bool others(const struct herd *h, const char *cand)
+{
+	char unit[CAND_MAX];
+	if (h->guide->portion.parts < 2)
+		return false;
+	space_structure(cand, unit);
+	return !portion_has(&h->guide->portion, hash_text(unit).lo);
+}
+
 int herd_fill(struct herd *h, int want, int (*breed)(void *ctx, char cand[CAND_MAX]), void *ctx)
 {
 	struct member *m = &h->spare;
-	for (int added = 0, idle = 0; added < want && idle < HERD_TIRED; idle++) {
+	for (int added = 0, idle = 0, not_ours = 0;
+	     added < want && idle < HERD_TIRED && not_ours < HERD_OTHERS; idle++) {
 		char cand[CAND_MAX];
-		if (breed(ctx, cand) < 0 || herd_knows(h, cand))
+		if (breed(ctx, cand) < 0)
+			continue;
+		if (others(h, cand)) {
+			not_ours++;
+			idle--;
+			continue;
+		}
+		if (herd_knows(h, cand))
 			continue;
 		member_set(h, m, cand);
 		if (!herd_add(h, m))

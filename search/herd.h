@@ -15,9 +15,10 @@
 #include <stdbool.h>
 
 enum {
-	HERD_TOLD = 32,  /* measured candidates kept */
-	HERD_ROUND = 8,  /* proposals between two looks at the model: about a slice of the box */
-	HERD_TIRED = 128 /* draws in a row that bring nothing new: nothing is left */
+	HERD_TOLD = 32,    /* measured candidates kept */
+	HERD_ROUND = 8,    /* proposals between two looks at the model: about a slice of the box */
+	HERD_TIRED = 128,  /* draws in a row that bring nothing new: nothing is left */
+	HERD_OTHERS = 4096 /* draws of a divided search that may be of others' parts, for one fill */
 };
 
 struct member {
@@ -56,11 +57,11 @@ void member_set(struct herd *h, struct member *m, const char *cand);
 void member_think(const struct herd *h, struct member *m); /* log_ns is its guess */
 void member_copy(struct herd *h, struct member *to, const struct member *from);
 
-/* Into the pool, unless it is known, there already, or of a structure that failed. A full pool lets go of the
- * one thought slowest. */
+/* Into the pool, unless it is known, there already, or of a structure that failed or is another board's. A
+ * full pool lets go of the one thought slowest. */
 bool herd_add(struct herd *h, const struct member *m);
-/* Candidates from `breed`, until `want` new ones were added or HERD_TIRED in a row were not. The pool's
- * number. */
+/* Candidates from `breed`, until `want` new ones were added or HERD_TIRED in a row were not. What is another
+ * board's is thrown away unseen (a few us each), at most HERD_OTHERS of them. The pool's number. */
 int herd_fill(struct herd *h, int want, int (*breed)(void *ctx, char cand[CAND_MAX]), void *ctx);
 /* One of the measured, the faster the likelier (the better of two draws); NULL: none yet. */
 const struct member *herd_parent(struct herd *h);

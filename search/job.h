@@ -15,6 +15,7 @@
 #include "platform/hash.h"
 #include "platform/meas.h"
 #include "platform/runner.h"
+#include "search/share.h"
 #include "search/tried.h"
 #include <signal.h>
 
@@ -93,6 +94,7 @@ struct job {
 	const struct job_task *task;
 	const char *strategy, *cost; /* by name; NULL: the ones that serve best */
 	struct blob prior;           /* what the cost model begins with; empty: nothing */
+	struct share share;          /* of a fleet's search, with this board; {0}: not divided */
 	bool exact;                  /* only schedules that do the operator's own multiplications */
 	bool warm; /* a core's cache keeps all of the network between its runs: weights are timed there, not
 		      in memory */

@@ -4,8 +4,9 @@
  * Structures of candidates (what needs a compile of its own: sketch, register tile, vector axis) are dealt to
  * `parts` parts by hash of salt, task and structure; a board's part is hash of salt, board and task, so that
  * each task is divided anew and no board depends on another. Its own part comes first, after the default, the
- * incumbent and what is known (seeds); the rest only once that is empty: a board that is alone, or whose
- * fleet is gone, searches as it always did. */
+ * incumbent, what is known (seeds) and the rules, which are few and for every board; the rest only once that
+ * is dry: a board that is alone, or whose fleet is gone, searches as it always did. Numbers of a structure
+ * that is good here are varied whosever part it is in. */
 #ifndef SEARCH_SHARE_H
 #define SEARCH_SHARE_H
 
@@ -18,9 +19,17 @@ struct share {
 	const char *board; /* this board's id */
 };
 
-/* The part of this board in a task. 0 <= part < parts. */
-int share_part(const struct share *s, const char *task);
-/* Whether a candidate's structure (kernels' own text of it) is in that part. */
-bool share_mine(const struct share *s, const char *task, const char *structure);
+/* This board's part of one task. {0}: all of it. */
+struct portion {
+	uint64_t deal;  /* of the task's structures */
+	uint32_t parts; /* < 2: one for all */
+	uint32_t mine;  /* 0 <= mine < parts */
+};
+
+struct portion share_portion(const struct share *s, const char *task); /* s NULL: not divided */
+/* structure: hash_text(space_structure).lo */
+bool portion_has(const struct portion *p, uint64_t structure);
+/* Boards of one seed draw differently, where the search is divided. */
+uint64_t share_seed(const struct share *s, uint64_t seed);
 
 #endif

@@ -68,7 +68,7 @@ static void next_round(struct auto_state *x)
 	herd_fill(h, blind ? BLIND : first ? FIRST : DRAWN, breed, x);
 	if (blind && space_task(h->guide->space)->nstages == 1)
 		descend(h, relax_new(h->arena), SEEDS, DESCENT_STEPS);
-	for (int i = 0; i < GLEANED && h->npool == 0; i++)
+	for (int i = 0; i < (h->guide->portion.parts ? 1 : GLEANED) && h->npool == 0; i++)
 		herd_fill(h, DRAWN, glean, h);
 	belief_form(&x->belief, h);
 	belief_settle(&x->belief, h);

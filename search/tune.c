@@ -45,7 +45,8 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	if (!t->strategy)
 		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
 	/* Who goes on draws on: the same draws again would be known ones. */
-	uint64_t seed = (b->job->seed + (uint64_t)t->task->ntried * 7919) * 1000003 + (uint64_t)index;
+	uint64_t seed = share_seed(&b->job->share, b->job->seed);
+	seed = (seed + (uint64_t)t->task->ntried * 7919) * 1000003 + (uint64_t)index;
 	rng_seed(&t->rng, seed);
 	struct task *task =
 	    ARENA_NEW(&scratch, struct task); /* 120 KB, of which the space keeps what is in use */
@@ -56,7 +57,8 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	if (rc >= 0)
 		t->dense = task_flops(task) > DENSE * task_bytes(task, true);
 	arena_free(&scratch);
-	t->guide = (struct guide){t->space, learn->cost, learn->model};
+	t->guide =
+	    (struct guide){t->space, learn->cost, learn->model, share_portion(&b->job->share, t->task->text)};
 	if (rc >= 0)
 		rc = t->strategy->start(&t->arena, &t->guide, seed, &t->state);
 	if (rc == E_NOMEM)
@@ -115,7 +117,7 @@ static int take_seed(const struct tune *t, const struct job_seed *seed, char can
 }
 
 /* Where the next candidate comes from: what is known of it, what has won in tasks of its kind, then rules,
- * then the strategy. */
+ * then the strategy, which begins with this board's part. */
 static int propose(struct tune *t, char cand[CAND_MAX])
 {
 	if (t->seeds < t->task->nseeds) {
@@ -135,6 +137,10 @@ static int propose(struct tune *t, char cand[CAND_MAX])
 		t->rules = -1;
 	}
 	t->by = TRIED_STRATEGY;
+	int rc = t->strategy->ask(t->state, cand);
+	if (rc != E_NOTFOUND || !t->guide.portion.parts)
+		return rc;
+	t->guide.portion = (struct portion){0}; /* this board's part is dry */
 	return t->strategy->ask(t->state, cand);
 }
 
