@@ -10,7 +10,9 @@
  * The state (file `trust` of a folder, written as a whole, durably, before anything is taken that it
  * speaks of) holds the newest root's bytes and, for every class and channel, the highest serial that was
  * taken. A damaged state is not "none": the board falls back to the image's root, and serials begin at the
- * ones that the image knows (SERIALS beside the root, lines "CLASS CHANNEL SERIAL"), which is said. */
+ * ones that the image knows (SERIALS beside the root, lines "CLASS CHANNEL SERIAL"), which is said. An image
+ * whose root is as new counts before the state's. Where a new root keeps none of the fleet's keys, serials
+ * begin at the image's again: a stolen key may have said the highest there is. */
 #ifndef AGENT_TRUST_H
 #define AGENT_TRUST_H
 
@@ -42,17 +44,18 @@ int root_follows(const struct root *now, const void *p, size_t n, struct root *n
 
 struct trust;
 
-/* image: the document that the image holds (NULL: TRUST_ROOT); dir: the state's folder, made if need be. */
+/* image: the document that the image holds (NULL: TRUST_ROOT); dir: the state's folder, made if need be. 1: the
+ * state was damaged. E_NOTFOUND: the image has no root. */
 int trust_open(const char *image, const char *dir, struct trust **out) MUST_CHECK;
 void trust_close(struct trust *t);
 const struct root *trust_root(const struct trust *t);
-/* A newer root: durable when it returns good. 0: it is not newer. */
+/* A newer root: durable when it returns 1. 0: it is not newer. Else as root_follows. */
 int trust_advance(struct trust *t, const void *p, size_t n) MUST_CHECK;
 /* Signed by the role's threshold. */
 int trust_check(const struct trust *t, enum trust_role role, const struct signed_doc *d) MUST_CHECK;
 /* The highest serial taken, 0: none yet. */
 int64_t trust_floor(const struct trust *t, const char *cls, const char *channel);
-/* Durable when it returns good; E_WRONG: lower than the one that was taken. */
+/* Durable when it returns good; E_WRONG: lower than the one that was taken; nothing is changed. */
 int trust_raise(struct trust *t, const char *cls, const char *channel, int64_t serial) MUST_CHECK;
 
 #endif
