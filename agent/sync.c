@@ -538,20 +538,24 @@ static void seed(struct rng *r, int64_t use_ns)
 	rng_seed(r, s);
 }
 
+/* As the server asked, within a factor of 4 of what is configured. */
+static int64_t every_of(const struct sync_conf *c, const struct sync_state *t)
+{
+	int64_t own_ns = c->every_ns, poll_ns = 0;
+	if (t->poll_s > 0 && t->poll_s < PACE_EVERY_MOST_NS / NS_PER_S)
+		poll_ns = t->poll_s * NS_PER_S;
+	if (!poll_ns)
+		return own_ns;
+	return poll_ns < own_ns / 4 ? own_ns / 4 : poll_ns > own_ns * 4 ? own_ns * 4 : poll_ns;
+}
+
 /* What came of it: when the next one is, and what `hone status` says. */
 static void conclude(struct run *r, int rc, int64_t use_ns)
 {
 	struct sync_state *t = &r->state;
 	struct rng rng;
-	int64_t every_ns = r->c->every_ns, poll_ns = 0;
 	seed(&rng, use_ns);
-	if (t->poll_s > 0 && t->poll_s < PACE_EVERY_MOST_NS / NS_PER_S)
-		poll_ns = t->poll_s * NS_PER_S;
-	if (poll_ns)
-		every_ns = poll_ns < every_ns / 4   ? every_ns / 4
-			   : poll_ns > every_ns * 4 ? every_ns * 4
-						    : poll_ns;
-	pace_next(&t->pace, rc < 0 ? PACE_FAILED : PACE_GOOD, use_ns, every_ns, r->retry_ns, &rng);
+	pace_next(&t->pace, rc < 0 ? PACE_FAILED : PACE_GOOD, use_ns, every_of(r->c, t), r->retry_ns, &rng);
 	t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
 	t->chosen = true;
 	t->ran_s = r->now->date_s;
@@ -618,7 +622,7 @@ static int choose(struct sync_state *s, const struct sync_conf *c, int64_t use_n
 	if (rc >= 0)
 		rc = file_lock(state_path(s, "lock"), 0, &fd);
 	seed(&rng, use_ns);
-	pace_next(&s->pace, PACE_START, use_ns, c->every_ns, 0, &rng);
+	pace_next(&s->pace, PACE_START, use_ns, every_of(c, s), 0, &rng);
 	s->chosen = true;
 	if (rc >= 0)
 		rc = state_save(s);
