@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/sync_pace.h"
 
+#include <math.h>
+
 static int64_t between(int64_t least, int64_t x, int64_t most)
 {
 	return x < least ? least : x > most ? most : x;
@@ -17,18 +19,27 @@ static int64_t after(int64_t now_ns, int64_t wait_ns)
 	return now_ns > INT64_MAX - wait_ns ? INT64_MAX : now_ns + wait_ns;
 }
 
-/* min(PACE_MOST, base x 2^n), n >= 1. */
-static int64_t back_off(int failures)
+/* n >= 1 */
+static int64_t back_off(int failures, int64_t every_ns)
 {
-	int64_t span = PACE_BASE_NS;
-	for (int i = 0; i < failures && span < PACE_MOST_NS; i++)
+	int64_t span = every_ns > PACE_BASE_NS ? every_ns : PACE_BASE_NS;
+	int64_t most = 2 * span > PACE_MOST_NS ? 2 * span : PACE_MOST_NS;
+	for (int i = 0; i < failures && span < most; i++)
 		span *= 2;
-	return span < PACE_MOST_NS ? span : PACE_MOST_NS;
+	return span < most ? span : most;
 }
 
-static int64_t span_of(const struct pace *p, enum pace_end end, int64_t every_ns)
+/* What is left of a wait that is uniform in [0, span], at a moment out of many such waits. */
+static int64_t draw_rest(struct rng *r, int64_t span)
 {
-	return end == PACE_FAILED ? back_off(p->failures) : end == PACE_GOOD ? 2 * every_ns : every_ns;
+	return (int64_t)((1 - sqrt(1 - rng_unit(r))) * (double)span);
+}
+
+static int64_t draw_wait(const struct pace *p, enum pace_end end, int64_t every_ns, struct rng *r)
+{
+	if (end == PACE_FAILED)
+		return draw(r, back_off(p->failures, every_ns));
+	return end == PACE_GOOD ? draw(r, 2 * every_ns) : draw_rest(r, 2 * every_ns);
 }
 
 void pace_next(struct pace *p, enum pace_end end, int64_t now_ns, int64_t every_ns, int64_t retry_after_ns,
@@ -40,7 +51,7 @@ void pace_next(struct pace *p, enum pace_end end, int64_t now_ns, int64_t every_
 		p->failures = 0;
 	if (end == PACE_FAILED && p->failures < INT32_MAX)
 		p->failures++;
-	int64_t wait = draw(r, span_of(p, end, every));
+	int64_t wait = draw_wait(p, end, every, r);
 	int64_t least = retry ? retry + draw(r, retry / 2) : 0;
 	p->next_ns = after(now_ns, wait > least ? wait : least);
 }

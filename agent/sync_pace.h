@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a board may ask again: pure, and the same in the simulation of a million boards (tests/test_pace.c).
+/* When a board may ask again: pure, and the same in the simulation of a million boards (tools/herd_power.h).
  *
- * Every wait is jittered in full, after success, failure and start alike, so that boards that get power at
- * the same moment do not come at the same moment: uniform in [0, 2 x every] after a success (the mean is
- * `every`), uniform in [0, every] after a start, and after the n-th failure in a row uniform in [0,
- * min(PACE_MOST, base x 2^n)], never before Retry-After, which is itself stretched by up to a half. (Full
- * jitter: M. Brooker, "Exponential Backoff And Jitter", 2015.) A Retry-After of more than PACE_RETRY_MOST
- * counts as that: no answer silences a board for good. */
+ * Every wait is jittered in full, after success, failure and start alike: uniform in [0, 2 x every] after a
+ * success (the mean is `every`), and after the n-th failure in a row uniform in [0, min(most, 2^n x every)],
+ * never before Retry-After, which is itself stretched by up to a half. (Full jitter: M. Brooker, "Exponential
+ * Backoff And Jitter", 2015.) `every` is PACE_BASE at least in that, and most the larger of PACE_MOST and 2 x
+ * every. A Retry-After of more than PACE_RETRY_MOST counts as that: no answer silences a board for good.
+ *
+ * After a start a board waits for as long as one that has asked at that pace forever still has to wait at any
+ * moment: density (1 - x / (2 x every)) / every in [0, 2 x every], mean 2/3 of every (D. R. Cox, "Renewal
+ * Theory", 1962, chapter 5). So boards that all get power at one moment ask at the mean rate from then on,
+ * neither more nor less; uniform in [0, every] they would come to e^(1/2) of it. Nor do failures ask sooner
+ * than successes: a server that fails for an hour is not asked more than one that answers. */
 #ifndef AGENT_SYNC_PACE_H
 #define AGENT_SYNC_PACE_H
 
