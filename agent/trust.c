@@ -23,7 +23,7 @@ static int key_parse_hex(const json_t *j, struct public_key *k)
 	return public_key_good(k) ? E_OK : fail(E_CORRUPT, "a key is no point of the curve");
 }
 
-static int role_parse(const json_t *o, const char *name, struct role *r)
+static int role_parse(const json_t *o, const char *name, struct role_keys *r)
 {
 	const json_t *role = json_object_get(o, name), *list;
 	int64_t threshold = 0;
@@ -37,7 +37,7 @@ static int role_parse(const json_t *o, const char *name, struct role *r)
 }
 
 /* Whether the first n keys of a role, or any of another's, are this one. */
-static bool has_key(const struct role *r, int n, const struct public_key *k)
+static bool has_key(const struct role_keys *r, int n, const struct public_key *k)
 {
 	for (int i = 0; i < n; i++)
 		if (!memcmp(&r->key[i], k, sizeof *k))
@@ -103,7 +103,7 @@ static int open_root(const void *p, size_t n, struct signed_doc *d, struct root 
 
 static int check_role(const struct root *r, enum trust_role role, const struct signed_doc *d)
 {
-	const struct role *its = &r->role[role];
+	const struct role_keys *its = &r->role[role];
 	return fail_in(signed_check(d, its->key, its->n, its->threshold, NULL),
 		       "by the %s keys of version %lld", role_names[role], (long long)r->version);
 }
@@ -288,7 +288,7 @@ static int copy_doc(struct buf *to, const struct blob *doc)
  * serials begin anew. What those signed is not believed any more, so nothing old can be played back. */
 static bool serials_stay(const struct root *was, const struct root *is)
 {
-	const struct role *old = &was->role[ROLE_FLEET], *new = &is->role[ROLE_FLEET];
+	const struct role_keys *old = &was->role[ROLE_FLEET], *new = &is->role[ROLE_FLEET];
 	for (int i = 0; i < old->n; i++)
 		if (has_key(new, new->n, &old->key[i]))
 			return true;

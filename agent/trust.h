@@ -23,14 +23,14 @@ enum { TRUST_KEYS = 16, TRUST_BYTES = 64 << 10 /* of a root document */, TRUST_F
 
 enum trust_role { ROLE_ROOT, ROLE_FLEET, ROLES };
 
-struct role {
+struct role_keys {
 	int threshold, n;
 	struct public_key key[TRUST_KEYS];
 };
 
 struct root {
 	int64_t version; /* 1 to 2^53 */
-	struct role role[ROLES];
+	struct role_keys role[ROLES];
 };
 
 /* The payload alone, with its thresholds and keys checked (1 <= threshold <= n, keys different, on the curve;
