@@ -29,7 +29,7 @@ static int quantity_parse(const char *text, const struct unit *unit, size_t n, d
 
 int duration_parse(const char *text, int64_t *ns)
 {
-	static const struct unit units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}};
+	static const struct unit units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
 	double v;
 	if (quantity_parse(text, units, sizeof units / sizeof *units, &v) < 0)
 		return fail(E_USAGE, "'%s' is not a duration; write 20s, 500ms or 2m", text);

@@ -7,13 +7,6 @@
 	0.1 /* rooflines count weights as cold, and a cache may hold them: no kernel is ten times faster */
 #define LUCK 1.1 /* a candidate that lost may have seemed faster than it is by so much */
 
-const char *tried_by_name(enum tried_by b)
-{
-	static const char *const names[TRIED_BYS] = {"default", "incumbent", "seed",
-						     "rule",    "strategy",  "twin"};
-	return (unsigned)b < TRIED_BYS ? names[b] : NULL;
-}
-
 static int64_t round_ns(double ns)
 {
 	return ns > 0 && ns < 9e18 ? (int64_t)ns : 0;

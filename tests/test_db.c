@@ -36,18 +36,20 @@ __attribute__((destructor)) static void remove_folder(void)
 
 struct place {
 	const char *name, *url;
-	bool shared; /* several connections see the same */
+	bool shared;    /* several connections see the same */
+	bool processes; /* ... of several processes */
 };
 
-static int places(struct place out[3])
+static int places(struct place out[4])
 {
 	static const char *file;
 	int n = 0;
 	file = file ? file : file_url();
-	out[n++] = (struct place){"file", file, true};
+	out[n++] = (struct place){"file", file, true, true};
 	out[n++] = (struct place){"memory", ":memory:", false};
+	out[n++] = (struct place){"memory of a name", ":memory:x", true};
 	if (getenv("HONE_TEST_PG"))
-		out[n++] = (struct place){"postgresql", getenv("HONE_TEST_PG"), true};
+		out[n++] = (struct place){"postgresql", getenv("HONE_TEST_PG"), true, true};
 	return n;
 }
 
@@ -86,7 +88,7 @@ static int64_t sum(struct db_conn *c)
 }
 
 #define EACH_PLACE(p)                                                                                        \
-	struct place list_[3];                                                                               \
+	struct place list_[4];                                                                               \
 	int n_ = places(list_);                                                                              \
 	for (struct place *p = list_; p < list_ + n_; p++)
 
@@ -296,7 +298,7 @@ TEST(processes_share_a_database)
 		struct db_conn *c;
 		pid_t pid[3];
 		int64_t had;
-		if (!p->shared)
+		if (!p->processes)
 			continue;
 		REQUIRE_OK(fresh(p->url, &c));
 		CHECK(put(c, "sum", 0) == 1);
@@ -329,7 +331,7 @@ TEST(one_connection_leads)
 		struct db_conn *a, *b;
 		REQUIRE_OK(db_open(p->url, &a));
 		CHECK(db_lead(a) == 1 && db_lead(a) == 1);
-		if (p->shared) {
+		if (p->processes) {
 			REQUIRE_OK(db_open(p->url, &b));
 			CHECK(db_lead(b) == 0);
 			db_close(a);
@@ -347,7 +349,7 @@ TEST(the_file_is_its_owners_and_is_durable)
 	struct db_conn *c;
 	struct stat st;
 	char name[128];
-	struct place p[3];
+	struct place p[4];
 	places(p);
 	REQUIRE_OK(fresh(p[0].url, &c));
 	CHECK(put(c, "a", 1) == 1);
@@ -367,7 +369,7 @@ TEST(what_is_no_database_is_refused)
 {
 	struct db_conn *c = NULL;
 	char path[128];
-	struct place p[3];
+	struct place p[4];
 	places(p);
 	CHECK_FAILS(db_open("/nowhere/at/all.db", &c), E_IO, "its folder must be there");
 	CHECK_FAILS(db_open("oracle://x", &c), E_UNSUPPORTED, "of no kind");
@@ -390,7 +392,7 @@ TEST(a_lock_that_is_held_is_busy)
 {
 	struct db_conn *a, *b;
 	char name[128];
-	struct place p[3];
+	struct place p[4];
 	places(p);
 	snprintf(name, sizeof name, "%s2", p[0].url);
 	REQUIRE_OK(fresh(name, &a));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SQLite: one file, its owner's alone, WAL with synchronous=FULL; or ":memory:", each open its own.
+/* SQLite: one file, its owner's alone, WAL with synchronous=FULL; or ":memory:", each open its own, or
+ * ":memory:NAME", the same for a process's connections, until the last is closed.
  *
  * Before 3.51.3, two connections that write or checkpoint a WAL database at the same moment may corrupt it.
  * So all of a process's connections to a file share one handle, under a mutex; and processes (a server, and
@@ -22,6 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define MEMORY ":memory:"
 #define WAIT_NS (2 * NS_PER_S)
 enum { STATEMENTS = 128 /* prepared ones that are kept */, PARAMS = 32 };
 
@@ -54,6 +56,11 @@ struct conn {
 extern const struct db db_sqlite;
 static struct shared *all;
 static pthread_mutex_t all_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static bool in_memory(const char *path)
+{
+	return !strncmp(path, MEMORY, strlen(MEMORY));
+}
 
 static int failed(const struct shared *s, const char *what)
 {
@@ -375,7 +382,8 @@ static int open_handle(struct shared *s)
 		rc = lock_file(s);
 	if (rc < 0)
 		return rc;
-	if (sqlite3_open_v2(s->path, &s->h, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+	if (sqlite3_open_v2(s->memory ? MEMORY : s->path, &s->h,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
 			    NULL) != SQLITE_OK)
 		rc = failed(s, "open");
 	if (rc >= 0)
@@ -392,7 +400,7 @@ static int make_shared(const char *path, struct shared **out)
 		free(s);
 		return fail(E_NOMEM, "no memory");
 	}
-	s->memory = !strcmp(path, ":memory:");
+	s->memory = in_memory(path);
 	pthread_mutex_init(&s->turn, NULL);
 	int rc = open_handle(s);
 	if (rc < 0)
@@ -405,7 +413,7 @@ static int full_path(const char *url, char out[PATH_MAX])
 {
 	if (strstr(url, "://"))
 		return fail(E_UNSUPPORTED, "database %s: of no kind that this program knows", url);
-	char *real = strcmp(url, ":memory:") ? realpath(url, NULL) : NULL;
+	char *real = in_memory(url) ? NULL : realpath(url, NULL);
 	int n = snprintf(out, PATH_MAX, "%s", real ? real : url);
 	free(real);
 	return *url && n + 8 < PATH_MAX ? E_OK : fail(E_USAGE, "database '%s': no name for a file", url);
@@ -414,7 +422,7 @@ static int full_path(const char *url, char out[PATH_MAX])
 static int find_shared(const char *path, struct shared **out)
 {
 	for (*out = all; *out; *out = (*out)->next)
-		if (!(*out)->memory && !strcmp((*out)->path, path)) {
+		if (strcmp(path, MEMORY) && !strcmp((*out)->path, path)) {
 			(*out)->users++;
 			return E_OK;
 		}
@@ -455,7 +463,7 @@ static int sqlite_open(const char *url, struct db_conn **out)
 	char path[PATH_MAX];
 	struct conn *c = calloc(1, sizeof *c);
 	int rc = c ? full_path(url, path) : fail(E_NOMEM, "no memory");
-	if (rc >= 0 && strcmp(path, ":memory:"))
+	if (rc >= 0 && !in_memory(path))
 		rc = make_file(path);
 	if (rc >= 0)
 		rc = full_path(url, path); /* that there is a file now */

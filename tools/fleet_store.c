@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 8, SCHEMA = 1, MOST_LINE = EXCHANGE_LINE_BYTES };
+enum { TRIES = 5, SCHEMA = 1, MOST_LINE = EXCHANGE_LINE_BYTES };
 #define PAUSE_NS (20 * NS_PER_MS)
 #define V(...)                                                                                               \
 	(struct db_value[]){__VA_ARGS__},                                                                    \
@@ -276,6 +276,18 @@ int store_revoke(struct db_conn *c, const char *id, const char *why, int64_t now
 		     "board", id);
 }
 
+int store_revoke_record(struct db_conn *c, const char *hash, const char *why, int64_t now_s)
+{
+	if (!why)
+		return found(store_exec(c, "DELETE FROM revoked WHERE hash = $1", V(DB_T(hash)), NULL, NULL),
+			     "revoked record", hash);
+	return store_exec(
+	    c,
+	    "INSERT INTO revoked (hash, why, at_s) VALUES ($1, $2, $3) ON CONFLICT (hash) DO UPDATE "
+	    "SET why = excluded.why",
+	    V(DB_T(hash), DB_T(why), DB_I(now_s)), NULL, NULL);
+}
+
 /* Tokens. */
 
 int store_token_id(const char *token, char out[65])
@@ -380,6 +392,39 @@ int store_batch(struct db_conn *c, const struct batch *b, const void *doc, size_
 	    "$6) ON CONFLICT (name) DO NOTHING",
 	    V(DB_T(name), DB_T(b->board), DB_T(b->cls), DB_I(b->n), DB_I(now_s), DB_B(doc, n)), NULL, NULL);
 	return rc < 0 ? rc : rc ? BATCH_TAKEN : BATCH_KNOWN;
+}
+
+int store_waiting(struct db_conn *c, int most, db_row_fn *fn, void *ctx)
+{
+	return store_exec(
+	    c,
+	    "SELECT name, board, class, came_s, doc FROM batches WHERE taken = 0 ORDER BY came_s, name LIMIT "
+	    "$1",
+	    V(DB_I(most)), fn, ctx);
+}
+
+int store_taken(struct db_conn *c, const char *name)
+{
+	return db_exec(c, "UPDATE batches SET taken = 1 WHERE name = $1", V(DB_T(name)), NULL, NULL);
+}
+
+int store_drop_docs(struct db_conn *c, int64_t before_s)
+{
+	return store_exec(c, "UPDATE batches SET taken = 2, doc = NULL WHERE taken = 1 AND came_s < $1",
+			  V(DB_I(before_s)), NULL, NULL);
+}
+
+int store_trim_words(struct db_conn *c, const char *board)
+{
+	int64_t n = 0;
+	int rc = db_exec(c, "SELECT COUNT(*) FROM words WHERE board = $1", V(DB_T(board)), on_int, &n);
+	if (rc < 0 || n <= STORE_WORDS)
+		return rc;
+	return db_exec(
+	    c,
+	    "DELETE FROM words WHERE board = $1 AND said_s <= (SELECT said_s FROM words WHERE board = $1 "
+	    "ORDER BY said_s DESC LIMIT 1 OFFSET $2)",
+	    V(DB_T(board), DB_I(STORE_WORDS)), NULL, NULL);
 }
 
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,

@@ -24,7 +24,7 @@
 
 enum {
 	STORE_REJECTS = 10000,
-	STORE_WORDS = 16384,       /* of one board; more are not taken */
+	STORE_WORDS = 16384,       /* of one board: the newest */
 	STORE_KEEP_S = 30 * 86400, /* a batch's document, as it was sent; its name is kept for ever */
 };
 
@@ -54,6 +54,8 @@ int store_board(struct db_conn *c, const char *id, struct store_board *out) MUST
 int store_boards(struct db_conn *c, int (*fn)(void *ctx, const struct store_board *b), void *ctx) MUST_CHECK;
 /* From now on, or no longer (why NULL). E_NOTFOUND: no such board. */
 int store_revoke(struct db_conn *c, const char *id, const char *why, int64_t now_s) MUST_CHECK;
+/* Likewise a record, by revoked_hash. */
+int store_revoke_record(struct db_conn *c, const char *hash, const char *why, int64_t now_s) MUST_CHECK;
 
 /* A token's text is random; what the database has of it is its hash. */
 enum { TOKEN_TEXT = 48 };
@@ -72,6 +74,13 @@ int store_batch(struct db_conn *c, const struct batch *b, const void *doc, size_
 		int64_t most) MUST_CHECK;
 int store_batch_known(struct db_conn *c, const char *name) MUST_CHECK; /* 1, 0 */
 
+/* Batches that wait, oldest first: name, board, class, came_s, doc. */
+int store_waiting(struct db_conn *c, int most, db_row_fn *fn, void *ctx) MUST_CHECK;
+int store_taken(struct db_conn *c, const char *name) MUST_CHECK;
+int store_drop_docs(struct db_conn *c, int64_t before_s) MUST_CHECK;
+
+/* Of a board's words the newest STORE_WORDS stay. */
+int store_trim_words(struct db_conn *c, const char *board) MUST_CHECK;
 /* In a transaction: a board's word (whose `board` is not looked at) and its record as sent, in the place of
  * what it said of that candidate before. */
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,

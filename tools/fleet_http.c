@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/fleet_http.h"
+#include "platform/log.h"
+#include "tools/fleet_parts.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_PEM = 256 << 10, BACKLOG = 1024, RETRY_S = 10 };
+
+/* Of a connection: what it does, since when. */
+enum doing { IDLE, ASKING, TAKING };
+
+struct link {
+	struct link *next, **at;
+	int fd;
+	enum doing doing;
+	int64_t since_ns;
+	bool cut;
+};
+
+struct request {
+	char *uri;
+	struct buf body;
+	bool begun;
+	int refuse; /* status of a body that is not taken */
+};
+
+struct fleet_http {
+	struct fleet *f;
+	struct MHD_Daemon *daemon;
+	struct buf cert, key;
+	char url[96];
+	atomic_llong body_bytes; /* of all requests */
+	pthread_mutex_t mutex;   /* of what follows */
+	struct link *links;
+	int nfree, free_thread[64]; /* of fleet_answer's */
+	int busy;                   /* requests that are not answered to the end */
+};
+
+/* Links. */
+
+static void on_link(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode code)
+{
+	struct fleet_http *h = cls;
+	struct link *l = *ctx;
+	pthread_mutex_lock(&h->mutex);
+	if (code == MHD_CONNECTION_NOTIFY_STARTED && (l = calloc(1, sizeof *l))) {
+		*l = (struct link){
+		    .next = h->links,
+		    .at = &h->links,
+		    .fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+		    .doing = ASKING,
+		    .since_ns = clock_now(h->f->clock)};
+		if (h->links)
+			h->links->at = &l->next;
+		h->links = l;
+		*ctx = l;
+	} else if (code == MHD_CONNECTION_NOTIFY_CLOSED && l) {
+		*l->at = l->next;
+		if (l->next)
+			l->next->at = l->at;
+		free(l);
+		*ctx = NULL;
+	}
+	pthread_mutex_unlock(&h->mutex);
+}
+
+static void now_does(struct fleet_http *h, struct MHD_Connection *c, enum doing doing)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct link *l = i ? i->socket_context : NULL;
+	pthread_mutex_lock(&h->mutex);
+	if (l) {
+		l->doing = doing;
+		l->since_ns = clock_now(h->f->clock);
+	}
+	h->busy += doing == ASKING ? 1 : doing == IDLE ? -1 : 0;
+	pthread_mutex_unlock(&h->mutex);
+}
+
+void fleet_http_sweep(struct fleet_http *h)
+{
+	static const int64_t limit_ns[] = {
+	    [IDLE] = 2 * HTTP_IDLE_S * NS_PER_S, [ASKING] = HTTP_ASK_NS, [TAKING] = HTTP_TAKE_NS};
+	int64_t now_ns = clock_now(h->f->clock);
+	int cut = 0;
+	pthread_mutex_lock(&h->mutex);
+	for (struct link *l = h->links; l; l = l->next)
+		if (!l->cut && now_ns - l->since_ns > limit_ns[l->doing]) {
+			l->cut = true;
+			shutdown(l->fd, SHUT_RDWR);
+			cut += l->doing != IDLE;
+		}
+	pthread_mutex_unlock(&h->mutex);
+	fleet_count(h->f, COUNT_FLOOD, cut);
+}
+
+/* Requests. */
+
+static void *on_uri(void *cls, const char *uri, struct MHD_Connection *c)
+{
+	struct request *q = calloc(1, sizeof *q);
+	if (q)
+		q->uri = strdup(uri);
+	now_does(cls, c, ASKING);
+	return q;
+}
+
+static void drop_body(struct fleet_http *h, struct request *q)
+{
+	atomic_fetch_sub(&h->body_bytes, (long long)q->body.cap);
+	buf_free(&q->body);
+}
+
+static void on_end(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_RequestTerminationCode code)
+{
+	struct request *q = *ctx;
+	(void)code;
+	now_does(cls, c, IDLE);
+	if (!q)
+		return;
+	drop_body(cls, q);
+	free(q->uri);
+	free(q);
+	*ctx = NULL;
+}
+
+static size_t whole(void *cls, struct MHD_Connection *c, char *text)
+{
+	(void)cls, (void)c;
+	return strlen(text); /* paths are compared as they came */
+}
+
+/* Bytes of a body, as far as there is room for them. */
+static void take_body(struct fleet_http *h, struct request *q, const char *p, size_t n)
+{
+	size_t had = q->body.cap;
+	if (q->refuse)
+		return;
+	if (q->body.n + n > FLEET_BODY) {
+		q->refuse = MHD_HTTP_CONTENT_TOO_LARGE;
+	} else if (atomic_load(&h->body_bytes) + (long long)n > HTTP_BODIES) {
+		q->refuse = MHD_HTTP_SERVICE_UNAVAILABLE;
+	} else {
+		buf_add(&q->body, p, n);
+		atomic_fetch_add(&h->body_bytes, (long long)(q->body.cap - had));
+		q->refuse = buf_ok(&q->body) ? 0 : MHD_HTTP_SERVICE_UNAVAILABLE;
+	}
+	if (q->refuse)
+		drop_body(h, q);
+}
+
+/* What the header says of the body: 0, or a status that refuses it. */
+static int look_ahead(struct MHD_Connection *c)
+{
+	const char *s = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	return s && strtoull(s, NULL, 10) > FLEET_BODY ? MHD_HTTP_CONTENT_TOO_LARGE : 0;
+}
+
+static bool is_local(const struct sockaddr *a)
+{
+	const struct sockaddr_in *four = (const void *)a;
+	const struct sockaddr_in6 *six = (const void *)a;
+	return a->sa_family == AF_INET    ? ntohl(four->sin_addr.s_addr) >> 24 == 127
+	       : a->sa_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&six->sin6_addr)
+					  : a->sa_family == AF_UNIX;
+}
+
+static void peer_of(struct MHD_Connection *c, char *out, size_t n)
+{
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const char *real = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "X-Real-IP");
+	*out = 0;
+	if (i && i->client_addr && is_local(i->client_addr) && real)
+		snprintf(out, n, "%s", real);
+	else if (i && i->client_addr &&
+		 getnameinfo(i->client_addr,
+			     i->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+								   : sizeof(struct sockaddr_in),
+			     out, (socklen_t)n, NULL, 0, NI_NUMERICHOST) != 0)
+		*out = 0;
+}
+
+static void add(struct MHD_Response *m, const char *name, const char *value)
+{
+	if (value && *value)
+		(void)MHD_add_response_header(m, name, value);
+}
+
+static void add_headers(struct MHD_Response *m, const struct fleet_reply *r)
+{
+	char text[80] = "";
+	if (r->status == MHD_HTTP_PARTIAL_CONTENT)
+		snprintf(text, sizeof text, "bytes %lld-%lld/%lld", (long long)r->from,
+			 (long long)(r->from + r->n - 1), (long long)r->of);
+	else if (r->status == MHD_HTTP_RANGE_NOT_SATISFIABLE)
+		snprintf(text, sizeof text, "bytes */%lld", (long long)r->of);
+	add(m, MHD_HTTP_HEADER_CONTENT_RANGE, text);
+	add(m, MHD_HTTP_HEADER_CONTENT_TYPE, r->type);
+	add(m, MHD_HTTP_HEADER_ETAG, r->etag);
+	add(m, MHD_HTTP_HEADER_LOCATION, r->location);
+	add(m, MHD_HTTP_HEADER_CACHE_CONTROL, r->cache ? r->cache : "no-store");
+	add(m, "X-Content-Type-Options", "nosniff");
+	if (r->file >= 0)
+		add(m, MHD_HTTP_HEADER_ACCEPT_RANGES, "bytes");
+	snprintf(text, sizeof text, "%d", r->retry_after_s);
+	if (r->retry_after_s)
+		add(m, MHD_HTTP_HEADER_RETRY_AFTER, text);
+}
+
+/* The reply's body goes over to it. */
+static struct MHD_Response *response_of(struct fleet_reply *r)
+{
+	struct MHD_Response *m;
+	if (r->file >= 0)
+		m = MHD_create_response_from_fd_at_offset64((uint64_t)r->n, r->file, (uint64_t)r->from);
+	else
+		m = MHD_create_response_from_buffer(r->body.n, r->body.p, MHD_RESPMEM_MUST_FREE);
+	if (!m)
+		return NULL;
+	add_headers(m, r);
+	r->file = -1;
+	r->body = (struct buf){0};
+	return m;
+}
+
+static enum MHD_Result give(struct fleet_http *h, struct MHD_Connection *c, struct fleet_reply *r)
+{
+	struct MHD_Response *m = response_of(r);
+	fleet_reply_free(r);
+	if (!m)
+		return MHD_NO;
+	now_does(h, c, TAKING);
+	enum MHD_Result rc = MHD_queue_response(c, (unsigned)r->status, m);
+	MHD_destroy_response(m);
+	return rc;
+}
+
+static enum MHD_Result refuse(struct fleet_http *h, struct MHD_Connection *c, int status)
+{
+	char peer[48];
+	struct fleet_reply r = {.file = -1};
+	const bool large = status == MHD_HTTP_CONTENT_TOO_LARGE;
+	peer_of(c, peer, sizeof peer);
+	fleet_refuse(h->f, &(struct fleet_request){.peer = peer}, &r, status,
+		     large ? COUNT_OVERSIZED : COUNT_FLOOD, NULL,
+		     large ? "a body of more than %d bytes" : "more than the %d bytes of bodies that fit",
+		     large ? FLEET_BODY : HTTP_BODIES);
+	r.retry_after_s = large ? 0 : RETRY_S;
+	return give(h, c, &r);
+}
+
+static int take_thread(struct fleet_http *h)
+{
+	pthread_mutex_lock(&h->mutex);
+	int i = h->free_thread[--h->nfree]; /* as many as there are threads that come here */
+	pthread_mutex_unlock(&h->mutex);
+	return i;
+}
+
+static void free_thread(struct fleet_http *h, int i)
+{
+	pthread_mutex_lock(&h->mutex);
+	h->free_thread[h->nfree++] = i;
+	pthread_mutex_unlock(&h->mutex);
+}
+
+static const char *header(struct MHD_Connection *c, const char *name)
+{
+	return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result answer(struct fleet_http *h, struct MHD_Connection *c, struct request *q,
+			      const char *method)
+{
+	char peer[48], *query = strchr(q->uri, '?');
+	struct fleet_reply r;
+	peer_of(c, peer, sizeof peer);
+	if (query)
+		*query++ = 0;
+	const struct fleet_request ask = {.method = method,
+					  .path = q->uri,
+					  .query = query ? query : "",
+					  .if_none_match = header(c, MHD_HTTP_HEADER_IF_NONE_MATCH),
+					  .range = header(c, MHD_HTTP_HEADER_RANGE),
+					  .if_range = header(c, MHD_HTTP_HEADER_IF_RANGE),
+					  .authorization = header(c, MHD_HTTP_HEADER_AUTHORIZATION),
+					  .peer = peer,
+					  .body = q->body.p,
+					  .n = q->body.n};
+	int thread = take_thread(h);
+	fleet_answer(h->f, thread, &ask, &r);
+	free_thread(h, thread);
+	drop_body(h, q);
+	return give(h, c, &r);
+}
+
+static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
+				  const char *version, const char *upload, size_t *n, void **ctx)
+{
+	struct fleet_http *h = cls;
+	struct request *q = *ctx;
+	(void)url, (void)version;
+	if (!q || !q->uri)
+		return MHD_NO;
+	if (!q->begun) {
+		q->begun = true;
+		q->refuse = look_ahead(c);
+		return q->refuse ? refuse(h, c, q->refuse) : MHD_YES;
+	}
+	if (*n) {
+		take_body(h, q, upload, *n);
+		*n = 0;
+		return MHD_YES;
+	}
+	return q->refuse ? refuse(h, c, q->refuse) : answer(h, c, q, method);
+}
+
+/* Opening and closing. */
+
+/* "ADDRESS:PORT", "[ADDRESS]:PORT". */
+static int resolve(const char *listen_at, struct addrinfo **out)
+{
+	char host[256], *p = host;
+	const char *colon = strrchr(listen_at, ':');
+	if (!colon || colon - listen_at >= (int)sizeof host || !colon[1])
+		return fail(E_USAGE, "listen = %s: write ADDRESS:PORT", listen_at);
+	snprintf(host, sizeof host, "%.*s", (int)(colon - listen_at), listen_at);
+	size_t n = strlen(host);
+	if (n > 1 && *host == '[' && host[n - 1] == ']') {
+		host[n - 1] = 0;
+		p++;
+	}
+	const struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV,
+				       .ai_socktype = SOCK_STREAM};
+	int bad = getaddrinfo(*p ? p : NULL, colon + 1, &hints, out);
+	return bad ? fail(E_USAGE, "listen = %s: %s; write a numeric ADDRESS:PORT", listen_at,
+			  gai_strerror(bad))
+		   : E_OK;
+}
+
+static int make_socket(const char *listen_at, const struct addrinfo *a)
+{
+	int on = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	int bad = errno;
+	if (fd >= 0)
+		close(fd);
+	return fail(E_IO, "listen = %s: %s", listen_at, strerror(bad));
+}
+
+static int listen_on(struct fleet_http *h, int *fd)
+{
+	struct addrinfo *a = NULL;
+	struct sockaddr_storage at = {0};
+	socklen_t n = sizeof at;
+	char host[64] = "", port[8] = "";
+	int rc = resolve(h->f->c.listen, &a);
+	if (rc < 0)
+		return rc;
+	*fd = rc = make_socket(h->f->c.listen, a);
+	freeaddrinfo(a);
+	if (rc < 0)
+		return rc;
+	(void)getsockname(*fd, (struct sockaddr *)&at, &n);
+	(void)getnameinfo((struct sockaddr *)&at, n, host, sizeof host, port, sizeof port,
+			  NI_NUMERICHOST | NI_NUMERICSERV);
+	const bool six = at.ss_family == AF_INET6;
+	snprintf(h->url, sizeof h->url, "%s://%s%s%s:%s", h->f->c.cert ? "https" : "http", six ? "[" : "",
+		 host, six ? "]" : "", port);
+	return E_OK;
+}
+
+static int read_pem(const char *path, struct buf *out)
+{
+	struct arena a = {0};
+	struct blob b;
+	int rc = file_read(&a, path, MOST_PEM, &b);
+	if (rc >= 0)
+		buf_add(out, b.p, b.n);
+	arena_free(&a);
+	return rc;
+}
+
+static void on_log(void *cls, const char *fmt, va_list ap)
+{
+	char text[512];
+	(void)cls;
+	vsnprintf(text, sizeof text, fmt, ap);
+	log_one_line(text);
+	log_more("hone-fleet: http: %s", text);
+}
+
+static int start(struct fleet_http *h, int fd)
+{
+	const bool tls = h->f->c.cert != NULL;
+	const struct MHD_OptionItem secure[] = {
+	    {MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert.p},
+	    {MHD_OPTION_HTTPS_MEM_KEY, 0, h->key.p},
+	    {MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
+	    {MHD_OPTION_PER_IP_CONNECTION_LIMIT, HTTP_PEER_CONNS, NULL},
+	    {MHD_OPTION_END, 0, NULL}};
+	h->daemon = MHD_start_daemon(
+	    MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0), 0,
+	    NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
+	    MHD_OPTION_THREAD_POOL_SIZE, (unsigned)h->f->c.threads, MHD_OPTION_CONNECTION_LIMIT,
+	    (unsigned)HTTP_CONNS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD,
+	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
+	    MHD_OPTION_NOTIFY_COMPLETED, on_end, h, MHD_OPTION_NOTIFY_CONNECTION, on_link, h,
+	    MHD_OPTION_UNESCAPE_CALLBACK, whole, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
+	    tls ? secure : &secure[4], MHD_OPTION_END);
+	return h->daemon ? E_OK
+			 : fail(E_IO, "HTTP does not start on %s; are cert and key a pair, in PEM?", h->url);
+}
+
+int fleet_http_open(struct fleet *f, struct fleet_http **out)
+{
+	struct fleet_http *h = *out = calloc(1, sizeof *h);
+	int fd = -1;
+	if (!h)
+		return fail(E_NOMEM, "no memory");
+	h->f = f;
+	pthread_mutex_init(&h->mutex, NULL);
+	for (h->nfree = 0; h->nfree < f->c.threads; h->nfree++)
+		h->free_thread[h->nfree] = h->nfree;
+	int rc = f->c.cert ? read_pem(f->c.cert, &h->cert) : E_OK;
+	if (rc >= 0 && f->c.key)
+		rc = read_pem(f->c.key, &h->key);
+	if (rc >= 0)
+		rc = listen_on(h, &fd);
+	if (rc >= 0 && (rc = start(h, fd)) < 0)
+		close(fd);
+	if (rc < 0) {
+		fleet_http_close(h, 0);
+		*out = NULL;
+	}
+	return rc;
+}
+
+const char *fleet_http_url(const struct fleet_http *h)
+{
+	return h->url;
+}
+
+static bool is_busy(struct fleet_http *h)
+{
+	pthread_mutex_lock(&h->mutex);
+	bool busy = h->busy > 0;
+	pthread_mutex_unlock(&h->mutex);
+	return busy;
+}
+
+static void end_daemon(struct fleet_http *h, int64_t wait_ns)
+{
+	int64_t end_ns = clock_now(h->f->clock) + wait_ns;
+	int fd = MHD_quiesce_daemon(h->daemon);
+	while (is_busy(h) && clock_now(h->f->clock) < end_ns)
+		h->f->clock->sleep(h->f->clock, 5 * NS_PER_MS);
+	MHD_stop_daemon(h->daemon);
+	if (fd >= 0)
+		close(fd);
+}
+
+void fleet_http_close(struct fleet_http *h, int64_t wait_ns)
+{
+	if (!h)
+		return;
+	if (h->daemon)
+		end_daemon(h, wait_ns);
+	buf_free(&h->cert);
+	buf_free(&h->key);
+	pthread_mutex_destroy(&h->mutex);
+	free(h);
+}

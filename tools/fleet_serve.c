@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-fleet serve: requests on threads; here, every second, what is to be done apart from them. */
+#include "platform/log.h"
+#include "platform/notify.h"
+#include "tools/fleet_conf.h"
+#include "tools/fleet_http.h"
+#include "tools/fleet_verbs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define END_NS (10 * NS_PER_S)
+enum { FILES = 8192 };
+
+static int64_t date_s(void)
+{
+	return time(NULL);
+}
+
+/* Threads are born with these blocked. */
+static sigset_t hold_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return set;
+}
+
+static void many_files(void)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES) {
+		files.rlim_cur = files.rlim_max < FILES ? files.rlim_max : FILES;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+/* A fault that lasts is said once, and its end. */
+static void tell(const char *what, int rc, int *last)
+{
+	if (rc < 0 && rc != *last)
+		log_error("hone-fleet: %s: %s", what, err_text());
+	else if (rc >= 0 && *last < 0)
+		log_info("hone-fleet: %s: good again", what);
+	*last = rc < 0 ? rc : 0;
+}
+
+/* Until it is told to end. */
+static void serve(struct fleet *f, struct fleet_http *h, const sigset_t *ends, const struct notify *n)
+{
+	const struct timespec second = {.tv_sec = 1};
+	int flush = 0, said = 0, sig;
+	while ((sig = sigtimedwait(ends, NULL, &second)) < 0) {
+		tell("writing down refusals", fleet_flush(f), &flush);
+		fleet_http_sweep(h);
+		if (n->watchdog_ns)
+			tell("service manager", notify_send(n, "WATCHDOG=1"), &said);
+	}
+	log_info("hone-fleet: %s: ends", sig == SIGINT ? "interrupted" : "told to end");
+	tell("service manager", notify_send(n, "STOPPING=1"), &said);
+}
+
+static int run_with(const struct fleet_conf *c)
+{
+	struct fleet *f = NULL;
+	struct fleet_http *h = NULL;
+	struct notify n;
+	sigset_t ends = hold_signals();
+	many_files();
+	notify_take(&n);
+	int rc = fleet_open(c, &clock_real, date_s, &f);
+	if (rc >= 0)
+		rc = fleet_http_open(f, &h);
+	if (rc >= 0) {
+		log_info("hone-fleet: listens on %s, database %s, publishes to %s", fleet_http_url(h), c->db,
+			 c->publish);
+		rc = notify_send(&n, "READY=1");
+	}
+	if (rc >= 0)
+		serve(f, h, &ends, &n);
+	fleet_http_close(h, END_NS);
+	fleet_close(f);
+	return rc < 0 ? rc : 0;
+}
+
+static int run(const struct args *args)
+{
+	struct arena a = {0};
+	struct fleet_conf c;
+	int rc = fleet_conf_of(args, &c, &a);
+	if (rc >= 0)
+		rc = run_with(&c);
+	arena_free(&a);
+	return rc;
+}
+
+const struct cmd fleet_cmd_serve = {
+    .usage = "[options]",
+    .summary = "answer boards, aggregate and publish",
+    .details =
+	"Each option is also a key of the configuration, section [fleet]. Behind nginx it listens on this "
+	"machine alone; small fleets give it a certificate instead. SIGTERM ends it once the requests it "
+	"has are answered.",
+    .max_pos = 0,
+    .opts = fleet_conf_opts,
+    .run = run,
+    .name = "serve",
+};
