@@ -43,10 +43,15 @@ static bool parse_header(struct seg *s, const uint8_t *p)
 	       crc32c(0, p, SEG_HEAD - REC_CRC) == cur_u32(&tail);
 }
 
+static int64_t get(const struct seg *s, void *p, size_t n, int64_t at)
+{
+	return s->read ? s->read(s->ctx, p, n, at) : disk->read(s->fd, p, n, at);
+}
+
 static int read_header(struct seg *s, const char *path)
 {
 	uint8_t p[SEG_HEAD];
-	int64_t n = disk->read(s->fd, p, sizeof p, 0);
+	int64_t n = get(s, p, sizeof p, 0);
 	if (n < 0)
 		return fail(E_IO, "%s: %s", path, strerror((int)-n));
 	if (s->plain) {
@@ -97,6 +102,13 @@ int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 	out->writable = st.st_nlink == 1 && (fcntl(out->fd, F_GETFL) & O_ACCMODE) == O_RDWR;
 	if (rc < 0)
 		seg_close(out);
+	return rc;
+}
+
+int seg_begin(struct seg *s)
+{
+	int rc = read_header(s, s->name);
+	s->end = s->start;
 	return rc;
 }
 
@@ -267,7 +279,7 @@ int seg_read(const struct seg *s, int64_t at, const struct head *h, uint8_t *p)
 {
 	struct head got;
 	size_t n = REC_HEAD + (size_t)h->n + REC_CRC;
-	int64_t have = disk->read(s->fd, p, n, at);
+	int64_t have = get(s, p, n, at);
 	if (have < 0)
 		return fail(E_IO, "cache file %s: %s", s->name, strerror((int)-have));
 	return have == (int64_t)n && parse_head(p, &got) && got.n == h->n && got.type == h->type &&
@@ -286,14 +298,14 @@ struct walk {
 /* What the system refuses to read counts as zeros, block by block: one bad sector hides what lies in it. */
 static size_t read_window(struct walk *w, int64_t at, size_t want)
 {
-	int64_t got = disk->read(w->s->fd, w->window, want, at);
+	int64_t got = get(w->s, w->window, want, at);
 	if (got >= 0)
 		return (size_t)got;
 	w->s->unread = true;
 	for (size_t from = 0, n; from < want; from += n) {
 		n = FLASH_BLOCK - (size_t)(at + (int64_t)from) % FLASH_BLOCK;
 		n = want - from < n ? want - from : n;
-		if (disk->read(w->s->fd, w->window + from, n, at + (int64_t)from) != (int64_t)n)
+		if (get(w->s, w->window + from, n, at + (int64_t)from) != (int64_t)n)
 			memset(w->window + from, 0, n);
 	}
 	return want;
@@ -416,9 +428,10 @@ static int walk_on(struct walk *w, bool all, seg_fn *fn, void *ctx)
 int seg_scan(struct seg *s, bool all, seg_fn *fn, void *ctx)
 {
 	struct stat st;
-	if (s->fd < 0 || fstat(s->fd, &st) < 0)
+	if (!s->read && (s->fd < 0 || fstat(s->fd, &st) < 0))
 		return 0;
-	s->size = st.st_size < MAX_FILE ? st.st_size : MAX_FILE;
+	if (!s->read)
+		s->size = st.st_size < MAX_FILE ? st.st_size : MAX_FILE;
 	if (s->end >= s->size) {
 		s->clean = s->end == s->size;
 		return 0;

@@ -34,6 +34,9 @@ enum seg_kind { SEG_RECORDS = 1, SEG_CODE = 2, SEG_MIXED = 3 /* made by pack, an
 
 struct seg {
 	int fd; /* -1: gone */
+	/* Where its bytes come from, as of struct disk; NULL: fd. */
+	int64_t (*read)(void *ctx, void *p, size_t n, int64_t at);
+	void *ctx;
 	char name[64];
 	uint64_t number, replaces, salt;
 	enum seg_kind kind;
@@ -58,6 +61,8 @@ struct head {
 /* E_NOTFOUND: no such file (any more). E_CORRUPT: no segment of ours. E_IO: cannot be read. E_BUSY: not now,
  * for this process has no descriptor or no memory left. A link is followed to read, never to write. */
 int seg_open(const char *dir, const char *name, bool to_write, struct seg *out) MUST_CHECK;
+/* One that is no file of a cache: s->read, ctx, size and name are the caller's, and s->fd -1. E_CORRUPT. */
+int seg_begin(struct seg *s) MUST_CHECK;
 void seg_close(struct seg *s);
 bool seg_no_room(int rc); /* -errno: the disk, the quota or the limit of a file is full */
 /* A number that nobody outside can know, and another one each time; before the system has random numbers
