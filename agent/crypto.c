@@ -391,7 +391,7 @@ void private_key_public(const struct private_key *k, struct public_key *out)
 int crypto_sign(const struct private_key *k, const struct sha256 *hash, struct signature *out)
 {
 	struct private_key *mine = (struct private_key *)k; /* but for its tables it stays as it is */
-	uint8_t der[MBEDTLS_PK_SIGNATURE_MAX_SIZE];
+	uint8_t der[2 * DER_SIGNATURE];
 	size_t n = 0;
 	pthread_mutex_lock(&mine->lock);
 	int bad = mbedtls_pk_sign(&mine->pk, MBEDTLS_MD_SHA256, hash->b, sizeof hash->b,
@@ -462,7 +462,7 @@ static int name_of(const mbedtls_x509_name *n, char name[NAME])
 
 static int x509_fail(const char *what, int bad)
 {
-	return fail(bad == MBEDTLS_ERR_X509_ALLOC_FAILED ? E_NOMEM : E_CORRUPT, "%s (mbedTLS: -0x%04x)", what,
+	return fail(bad == X509_NO_MEMORY ? E_NOMEM : E_CORRUPT, "%s (mbedTLS: -0x%04x)", what,
 		    (unsigned)-bad);
 }
 
@@ -621,7 +621,7 @@ static int cert_make(const struct cert *c, struct buf *pem)
 	if (rc < 0)
 		return rc;
 	serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and as long as it is */
-	int bad = public_open(&pk, c->of) ? 0 : MBEDTLS_ERR_X509_BAD_INPUT_DATA;
+	int bad = public_open(&pk, c->of) ? 0 : PSA_ERROR_INVALID_ARGUMENT;
 	mbedtls_x509write_crt_init(&w);
 	mbedtls_x509write_crt_set_subject_key(&w, &pk);
 	mbedtls_x509write_crt_set_issuer_key(&w, &ca->pk);
