@@ -11,7 +11,11 @@
 #include "kernels/import.h"
 #include "kernels/space.h"
 #include "platform/log.h"
-#include "agent/exchange.h"
+#include "agent/batch.h"
+#include "agent/snapshot.h"
+#include "agent/trust.h"
+#include "tests/keys.h"
+#include "tests/records.h"
 #include "tools/zoo.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -319,6 +323,123 @@ static int seeds_hello(const char *dir)
 	return rc;
 }
 
+/* A root document with two signatures, and one of each other kind. */
+static int seeds_signed(const char *dir)
+{
+	static const char *const kinds[] = {"root", "snapshot", "records", "pack"};
+	const struct keys *k = keys(4);
+	struct root r = {.version = 1};
+	struct buf text = {0};
+	int rc = 0;
+	r.role[ROLE_ROOT] =
+	    (struct role_keys){.threshold = 2, .n = 3, .key = {k->public[0], k -> public[1], k -> public[2]}};
+	r.role[ROLE_FLEET] = (struct role_keys){.threshold = 1, .n = 1, .key = {k->public[3]}};
+	root_print(&r, &text);
+	for (int i = 0; i < 4 && rc >= 0; i++) {
+		struct buf b = {0};
+		rc = signed_write(kinds[i], i ? "{}" : text.p, i ? 2 : text.n, k->private, i ? i - 1 : 2, &b);
+		if (rc >= 0)
+			rc = write_seed(dir, i, &b);
+		buf_free(&b);
+	}
+	buf_free(&text);
+	return rc;
+}
+
+static int seeds_snapshot(const char *dir)
+{
+	struct snapshot_blob blob[] = {{"records", 4096, {{1}}}, {"later", 1, {{2}}}};
+	char board[1][KEY_ID_HEX + 1] = {"00112233445566778899aabbccddeeff"};
+	struct key record[] = {{1, 2}};
+	struct snapshot s = {.cls = "0123456789abcdef0123456789abcdef",
+			     .channel = CHANNEL_ALL,
+			     .serial = 7,
+			     .made_s = 1800000000,
+			     .expires_s = 1802592000,
+			     .client = SNAPSHOT_CLIENT,
+			     .poll_s = 21600,
+			     .nblob = 2,
+			     .blob = blob,
+			     .nboard = 1,
+			     .board = board,
+			     .nrecord = 1,
+			     .record = record,
+			     .parts = 16,
+			     .salt = "salt"};
+	struct buf b = {0};
+	int rc = snapshot_print(&s, &b);
+	if (rc >= 0)
+		rc = write_seed(dir, 0, &b);
+	buf_free(&b);
+	return rc;
+}
+
+static int seeds_batch(const char *dir)
+{
+	static const char cls[] = "0123456789abcdef0123456789abcdef";
+	struct arena a = {0};
+	int rc = 0;
+	for (int n = 1; n <= 3 && rc >= 0; n++) {
+		const char *line[3];
+		struct buf b = {0};
+		for (int i = 0; i < n; i++) {
+			struct key k = {0x0123456789abcdef, 0x0123456789abcdef};
+			struct rec r = record(&a, i, k, 1000);
+			line[i] = i % 2 ? record_trials_line(&a, &r) : record_line(&a, &r);
+		}
+		rc = batch_print(cls, cls, "soc", line, n, &b);
+		if (rc >= 0)
+			rc = write_seed(dir, n, &b);
+		buf_free(&b);
+	}
+	arena_free(&a);
+	return rc;
+}
+
+/* The bytes between a PEM's first and last line, behind a byte that says so (tests/fuzz_csr.c). */
+static void pem_bytes(const char *pem, struct buf *out)
+{
+	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	uint32_t v = 0;
+	int bits = 0;
+	buf_u8(out, 0);
+	for (const char *p = strchr(pem, '\n'); *p && *p != '-' && *p != '='; p++) {
+		const char *d = strchr(digits, *p);
+		if (!d)
+			continue;
+		v = v << 6 | (uint32_t)(d - digits);
+		bits += 6;
+		if (bits >= 8)
+			buf_u8(out, (uint8_t)(v >> (bits -= 8)));
+	}
+}
+
+static int seeds_csr(const char *dir)
+{
+	const struct keys *k = keys(2);
+	struct buf pem[3] = {0};
+	int rc = csr_write(k->private[0], "board-7", &pem[0]);
+	if (rc >= 0)
+		rc = cert_write_ca(k->private[1], "ca", &pem[1]);
+	if (rc >= 0)
+		rc = cert_write(k->private[1], pem[1].p, &k->public[0], "board-7", "fleet.example.org",
+				1800000000, 10, &pem[2]);
+	for (int i = 0; i < 3; i++) {
+		struct buf text = {0}, bytes = {0};
+		buf_printf(&text, "\1%s", buf_str(&pem[i]));
+		if (rc >= 0)
+			pem_bytes(pem[i].p, &bytes);
+		if (rc >= 0)
+			rc = write_seed(dir, 2 * i, &text);
+		if (rc >= 0)
+			rc = write_seed(dir, 2 * i + 1, &bytes);
+		buf_free(&text);
+		buf_free(&bytes);
+		buf_free(&pem[i]);
+	}
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
@@ -326,7 +447,9 @@ static const struct {
 	       {"fuzz_cand", seeds_cand},         {"fuzz_record", seeds_record},
 	       {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
 	       {"fuzz_trials", seeds_trials},     {"fuzz_control", seeds_control},
-	       {"fuzz_conf", seeds_conf},         {"fuzz_hello", seeds_hello}};
+	       {"fuzz_conf", seeds_conf},         {"fuzz_hello", seeds_hello},
+	       {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
+	       {"fuzz_batch", seeds_batch},       {"fuzz_csr", seeds_csr}};
 
 int main(int argc, char **argv)
 {
