@@ -4,7 +4,7 @@
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
-#                 1,000 kills of boot boxes; the units under a real systemd
+#                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
 # knobs: CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
 
 B           ?= $(if $(SAN),$(if $(filter thread,$(SAN)),build-tsan,build-san),build)
@@ -162,7 +162,7 @@ $(B)/libhone.so: $(B)/libhone.o
 $(B)/gen/tables.a: $(TABLES) $(FLEETS:%=$(B)/gen/%_table.o)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,fleet herd idle net rss landscape model search strategies cache jobs boot yield)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet herd idle net rss landscape model search strategies cache jobs boot yield)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(NETLIBS) $(LDLIBS)
@@ -239,6 +239,7 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@sh configs/torture.sh $(B)
 	@KILLS=1000 $(B)/tests/test_kills
 	@sh configs/nspawn.sh $(B)
+	$(AGAIN) fuzz
 $(B)/man: $(B)/hone $(B)/honed configs/man.sh configs/man5.awk configs/man/honed.8 configs/honed.conf
 	$(call say,GEN)sh configs/man.sh $(B) $(VERSION) $(CMDS)
 $(B)/man3: agent/hone.h configs/man3.awk
