@@ -6,6 +6,7 @@
 #include "agent/control.h"
 #include "agent/image.h"
 #include "agent/landscape.h"
+#include "agent/pack.h"
 #include "agent/trials.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
@@ -257,6 +258,60 @@ static int seeds_exchange(const char *dir)
 	return rc;
 }
 
+/* What is signed of one, a pack, and records as tests/fuzz_pack.c puts them into one. */
+static int seeds_pack(const char *dir)
+{
+	static const struct pack_about about = {.cls = "any", .label = "board", .bytes = 7, .records = 2};
+	static const char choices[] = "hone-choices 1\njoin 1 Conv_2\n";
+	const char *task =
+	    "task syms=0\noperand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
+	    "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
+	    "body r0 r1 mul\nsum\nwrite C [m,n]\n";
+	struct rec r = {.task = hash_text(task),
+			.kind = 1,
+			.device = "cpu",
+			.threads = 1,
+			.emitter = "llvm-19/1",
+			.cand = "lane=k:16 | block=y:8",
+			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
+			.task_text = task,
+			.label = "conv"};
+	struct arena a = {0};
+	struct buf b[3] = {{0}}, text = {0};
+	struct blob file;
+	struct cache *c;
+	char path[4096];
+	snprintf(path, sizeof path, "%s/seed-pack.seg", dir);
+	buf_add(&b[0], "", 1);
+	pack_about_print(&about, &b[0]);
+	int rc = cache_open_with(&c, "/nowhere", CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
+	if (rc < 0)
+		return rc;
+	rc = put_exchanged(c, task);
+	if (rc >= 0)
+		rc = cache_pack(c, path, true);
+	cache_close(c);
+	if (rc >= 0)
+		rc = file_read(&a, path, 0, &file);
+	remove(path);
+	if (rc >= 0) {
+		buf_add(&b[1], "\1", 1);
+		buf_add(&b[1], file.p, file.n);
+	}
+	rec_text(&r, &text);
+	buf_printf(&b[2], "\2\1%c%c%s", (int)(text.n & 255), (int)(text.n >> 8), buf_str(&text));
+	buf_printf(&b[2], "\2%c", (int)sizeof choices - 1);
+	buf_add(&b[2], "", 1);
+	buf_puts(&b[2], choices);
+	for (int i = 0; i < 3 && rc >= 0; i++)
+		rc = write_seed(dir, i, &b[i]);
+	for (int i = 0; i < 3; i++)
+		buf_free(&b[i]);
+	buf_free(&text);
+	arena_free(&a);
+	return rc;
+}
+
 static int seeds_control(const char *dir)
 {
 	int rc = 0;
@@ -449,7 +504,8 @@ static const struct {
 	       {"fuzz_trials", seeds_trials},     {"fuzz_control", seeds_control},
 	       {"fuzz_conf", seeds_conf},         {"fuzz_hello", seeds_hello},
 	       {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
-	       {"fuzz_batch", seeds_batch},       {"fuzz_csr", seeds_csr}};
+	       {"fuzz_batch", seeds_batch},       {"fuzz_csr", seeds_csr},
+	       {"fuzz_pack", seeds_pack}};
 
 int main(int argc, char **argv)
 {

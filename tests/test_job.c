@@ -470,6 +470,50 @@ static void find_known(char known[NTASKS][CAND_MAX], char standard[NTASKS][CAND_
 	close_setup(&setup);
 }
 
+static int claims; /* tried */
+
+static void count_claims(void *ctx, int task, const struct tried *t)
+{
+	(void)ctx, (void)task;
+	claims += t->by == TRIED_INCUMBENT;
+}
+
+/* What strangers say has one try. One that is as good as they say is made before any default; after a few
+ * that are not, defaults come first, and the rest is left for another box. */
+TEST(strangers_are_believed_for_a_while)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 4; way++) { /* true, lies, lies in a box for little more, one that hangs */
+		bool lies = way == 1 || way == 2;
+		int64_t box = (NTASKS + JOB_LIES) * SIM_BUILD_NS + 70 * NS_PER_MS;
+		int differ = 0;
+		open_setup(&setup, 1, 0, NTASKS, way == 2 ? box : 2 * NS_PER_S);
+		setup.j.defaults_only = true;
+		setup.j.tried = count_claims;
+		claims = 0;
+		for (int i = 0; i < NTASKS; i++) {
+			differ += strcmp(known[i], standard[i]) != 0;
+			setup.task[i].incumbent = known[i];
+			setup.task[i].codeless = true;
+			setup.task[i].claim_ns = lies ? 1 : 100 * NS_PER_MS;
+			if (way == 3 && strcmp(known[i], standard[i]))
+				setup.s->stalled = known[i];
+		}
+		setup.s->stalls = 5;
+		CHECK(differ > JOB_LIES);
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(claims == (lies ? JOB_LIES : differ));
+		CHECK(way != 3 || setup.s->stalls == 4);
+		for (int i = 0; i < NTASKS; i++) {
+			bool hung = way == 3 && setup.s->stalled == known[i];
+			CHECK(setup.result[i].best_ns > 0 && setup.saved.code_bytes[i] > 0);
+			CHECK(!strcmp(setup.saved.best[i], lies || hung ? standard[i] : known[i]));
+		}
+		close_setup(&setup);
+	}
+}
+
 /* Where the cache has records without code, what they name is made before any default, and judged after. */
 TEST(known_schedules_are_made_first)
 {

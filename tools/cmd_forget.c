@@ -3,6 +3,7 @@
 #include "agent/marked.h"
 #include "agent/trials.h"
 #include "agent/json.h"
+#include "search/job.h"
 #include "tools/model.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static int forget_rec(void *ctx, const struct rec *r)
 	int rc = cache_forget(f->cache, CACHE_CODE, code_key(r));
 	if (rc >= 0)
 		rc = cache_forget(f->cache, CACHE_REC, rec_key(r));
-	f->kernels += rc >= 0;
+	f->kernels += rc >= 0 && r->kind != REC_HINT;
 	return rc;
 }
 
