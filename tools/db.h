@@ -26,6 +26,11 @@ struct db_value {
 #define DB_T(s) ((struct db_value){.type = DB_TEXT, .p = (s), .n = strlen(s)})
 #define DB_B(b, len) ((struct db_value){.type = DB_BLOB, .p = (const char *)(b), .n = (len)})
 
+/* Parameters and their number, for db_exec. */
+#define DB_PARAMS(...)                                                                                       \
+	(const struct db_value[]){__VA_ARGS__},                                                              \
+	    (int)(sizeof((const struct db_value[]){__VA_ARGS__}) / sizeof(struct db_value))
+
 enum { DB_COLUMNS = 24 };
 
 struct db_conn;

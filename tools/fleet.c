@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/fleet_parts.h"
 #include "platform/log.h"
+#include "tools/publish.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,6 +263,7 @@ void fleet_close(struct fleet *f)
 	for (int i = 0; f->conn && i <= f->c.threads; i++)
 		db_close(f->conn[i]);
 	free(f->conn);
+	place_close(f->place);
 	if (f->publish_fd >= 0)
 		close(f->publish_fd);
 	private_key_free(f->ca);

@@ -2,6 +2,7 @@
 /* From the inbox into words: by who leads, so that instances that take batches do little with each. */
 #include "tools/fleet_parts.h"
 #include "agent/cache.h"
+#include "search/job.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,16 +48,21 @@ static int on_sent(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
+/* What became of a hint is a word of its candidate like any other; a candidate that was given up says how
+ * slow it is at least, or nothing. Defaults are no news. */
 static int word_of_rec(const struct exchange_line *l, struct arena *a, struct word *w)
 {
 	struct rec r;
 	int rc = rec_parse(l->text, a, &r);
-	if (rc < 0)
-		return rc;
+	if (rc < 0 || (r.kind != REC_BEST && r.kind != REC_HINT))
+		return rc < 0 ? rc : 0;
+	bool timed = r.meas.status == MEAS_OK || r.meas.status == MEAS_ABORTED;
 	w->cand = revoked_hash(&r);
-	w->median_ns = r.meas.median_ns;
-	w->failed = r.meas.status != MEAS_OK;
-	return 1;
+	w->median_ns = timed ? r.meas.median_ns : 0;
+	w->failed = !timed && r.meas.status != MEAS_TIMEOUT;
+	r.kind = REC_BEST;
+	w->key = rec_key(&r);
+	return w->failed || w->median_ns > 0;
 }
 
 /* 1: it says something of a candidate. */
@@ -78,6 +84,8 @@ static int find_words(struct digest *d, struct sent *s)
 		int rc = word_of(&b->line[i], &d->a, &s->word[s->nword]);
 		if (rc < 0)
 			return rc;
+		if (strlen(b->raw[i]) > STORE_WORD)
+			continue;
 		s->line[s->nword] = b->raw[i];
 		s->nword += rc;
 	}
@@ -103,8 +111,10 @@ static int take_one(struct db_conn *c, const struct sent *s)
 {
 	struct store_board b;
 	int rc = store_board(c, s->board, &b);
-	const bool counts = rc >= 0 && !b.revoked_s;
+	bool counts = rc >= 0 && !b.revoked_s && s->nword;
 	rc = rc == E_NOTFOUND ? E_OK : rc;
+	if (counts && (rc = store_class(c, s->board, s->cls)) == 0)
+		counts = false;
 	for (int i = 0; counts && i < s->nword && rc >= 0; i++)
 		rc = store_word(c, s->board, s->cls, &s->word[i], s->line[i], s->came_s);
 	if (counts && rc >= 0)

@@ -23,6 +23,10 @@ struct fleet {
 	struct store_refused refused[FLEET_REFUSED];
 	int64_t uncounted[STORE_COUNTS]; /* not written yet */
 	uint64_t drawn;                  /* ids of rows */
+	/* Of rounds alone (tools/fleet_round.h). */
+	struct place *place; /* NULL: not opened yet */
+	bool led;            /* and offered the place everything, since this one leads */
+	int64_t roots;       /* were sent */
 };
 
 /* The connection of rounds, flushes and administration: for one thread, beside the answering ones. */

@@ -36,6 +36,15 @@ static const struct {
 	      ", PRIMARY KEY (class, type, key, cand, board))"},
     {1, INDEX "words_board ON words (board)"},
     {1, TABLE "revoked (hash TEXT PRIMARY KEY, why " TEXT ", at_s " INT ")"},
+    {1, TABLE "classes (class TEXT PRIMARY KEY, dirty " INT ", due_s " INT ", rules " TEXT ", withdrawn " TEXT
+	      ")"},
+    {1, TABLE "shown (class " TEXT ", channel " INT ", type " INT ", key " TEXT ", cand " TEXT
+	      ", since_s " INT ", now " INT ", median_ns " INT ", boards " INT ", line " TEXT
+	      ", PRIMARY KEY (class, channel, type, key, cand))"},
+    {1, TABLE "snapshots (class " TEXT ", channel " INT ", serial " INT ", origin " INT ", content " TEXT
+	      ", state " TEXT ", made_s " INT ", expires_s " INT ", records " INT ", sent " INT
+	      ", doc $blob NOT NULL, PRIMARY KEY (class, channel, serial))"},
+    {1, TABLE "blobs (hash TEXT PRIMARY KEY, sent " INT ", left_s " INT ", bytes $blob NOT NULL)"},
     {1, TABLE "rejects (at_us " INT ", id " TEXT ", what " TEXT ", who " TEXT ", peer " TEXT ", why " TEXT
 	      ", PRIMARY KEY (at_us, id))"},
     {1, TABLE "counts (name TEXT PRIMARY KEY, n " INT ")"},
@@ -412,6 +421,19 @@ int store_drop_docs(struct db_conn *c, int64_t before_s)
 {
 	return store_exec(c, "UPDATE batches SET taken = 2, doc = NULL WHERE taken = 1 AND came_s < $1",
 			  V(DB_I(before_s)), NULL, NULL);
+}
+
+int store_class(struct db_conn *c, const char *board, const char *cls)
+{
+	int64_t has = 0;
+	int known = db_exec(c, "UPDATE classes SET dirty = 1 WHERE class = $1", V(DB_T(cls)), NULL, NULL);
+	if (known)
+		return known;
+	int rc = db_exec(c, "SELECT COUNT(DISTINCT class) FROM words WHERE board = $1", V(DB_T(board)),
+			 on_int, &has);
+	if (rc < 0 || has >= STORE_CLASSES)
+		return rc < 0 ? rc : 0;
+	return db_exec(c, "INSERT INTO classes (class, dirty) VALUES ($1, 1)", V(DB_T(cls)), NULL, NULL);
 }
 
 int store_trim_words(struct db_conn *c, const char *board)

@@ -1,17 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fleet's server keeps, and every statement that boards' requests need. Made, or brought up to this
  * version, when it is opened; times are seconds since 1970, *_us microseconds; ids of boards, classes, keys
- *and names of batches are lower-case hex.
+ * and names of batches are lower-case hex.
  *
- *	settings  name, value: "schema" (version), and what rounds and administration keep
- *	tokens    id (SHA-256 of the token), note, made_s, expires_s, uses (that are left)
- *	boards    id (of the key), public, name (as it calls itself), class and label (of its last batch),
- *token (that it came with), enrolled_s, last_s, day and sent (batches of that day), batches, records,
- *	          revoked_s (0: it is not), why; words, good, struck: its score (tools/aggregate.h)
- *	batches   name, board, class, n, came_s, taken (0: waits, 1: in words, 2: its document is dropped),
- *doc words     class, type, key, cand, board; median_ns, failed, since_s, said_s, line: struct word revoked
- *hash (revoked_hash), why, at_s: records that no board is to use rejects   at_us, id; what, who, peer, why:
- *the newest STORE_REJECTS counts    name, n: of all time admin     at_us, id; who, what: administration's log
+ * settings: name, value: "schema" (version), and what rounds and administration keep (tools/fleet_round.h)
+ *
+ * tokens: id (SHA-256 of the token), note, made_s, expires_s, uses (that are left)
+ *
+ * boards: id (of the key), public, name (as it calls itself), class and label (of its last batch), token
+ * (that it came with), enrolled_s, last_s, day and sent (batches of that day), batches, records, revoked_s
+ * (0: it is not), why; words, good, struck: its score (tools/aggregate.h)
+ *
+ * batches: name, board, class, n, came_s, taken (0: waits, 1: in words, 2: its document is dropped), doc
+ *
+ * words: class, type, key, cand, board; median_ns, failed, since_s, said_s, line: struct word
+ *
+ * revoked: hash (revoked_hash), why, at_s: records that no board is to use
+ *
+ * rejects: at_us, id; what, who, peer, why: the newest STORE_REJECTS
+ *
+ * counts: name, n: of all time
+ *
+ * admin: at_us, id; who, what: administration's log
+ *
+ * classes, shown, snapshots, blobs: of rounds (tools/fleet_round.h)
  *
  * Whoever needs another table adds its CREATE to `schema`. Statements are constant texts (tools/db.h). */
 #ifndef TOOLS_FLEET_STORE_H
@@ -25,6 +37,8 @@
 enum {
 	STORE_REJECTS = 10000,
 	STORE_WORDS = 16384,       /* of one board: the newest */
+	STORE_WORD = 32 << 10,     /* a longer line is no word */
+	STORE_CLASSES = 8,         /* that one board can bring up */
 	STORE_KEEP_S = 30 * 86400, /* a batch's document, as it was sent; its name is kept for ever */
 };
 
@@ -79,6 +93,8 @@ int store_waiting(struct db_conn *c, int most, db_row_fn *fn, void *ctx) MUST_CH
 int store_taken(struct db_conn *c, const char *name) MUST_CHECK;
 int store_drop_docs(struct db_conn *c, int64_t before_s) MUST_CHECK;
 
+/* In a transaction: a class has new words. 0: the board cannot bring up one more. */
+int store_class(struct db_conn *c, const char *board, const char *cls) MUST_CHECK;
 /* Of a board's words the newest STORE_WORDS stay. */
 int store_trim_words(struct db_conn *c, const char *board) MUST_CHECK;
 /* In a transaction: a board's word (whose `board` is not looked at) and its record as sent, in the place of

@@ -18,7 +18,8 @@ struct publish {
 	const char *name, *prefix; /* "s3://"; "": folders */
 	int (*open)(const char *url, void **place);
 	void (*close)(void *place);
-	/* Readers see the old file or the new, and keep the new one once it returns. 0: it was there. */
+	/* Readers see the old file or the new, and keep the new one once it returns. 0: it was there. What is
+	 * not immutable, and there as it is, keeps its date where files have one that polls are told. */
 	int (*put)(void *place, const char *name, const void *p, size_t n, bool immutable);
 	/* 0: it was gone. */
 	int (*drop)(void *place, const char *name);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A class in a round: its words, aggregated; what its channels have from now on, into `shown`. */
+#include "tools/fleet_round.h"
+#include "platform/log.h"
+#include "search/job.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 4096 };
+
+struct said {
+	struct word w;
+	int64_t said_s;
+};
+
+struct class_words {
+	struct round *r;
+	const char *cls;
+	struct arena a;
+	struct said *said;
+	struct held *held;
+	bool *stays; /* of held */
+	int nsaid, nheld, room_said, room_held;
+	char last[4][33]; /* type, key, cand, board of the last row of a page */
+	struct word *word;
+	struct score *score;
+	struct agreed *agreed;
+	int nagreed;
+	int *lone; /* of boards */
+};
+
+static bool more_room(struct arena *a, void **p, int n, int *room, size_t each)
+{
+	if (n < *room)
+		return true;
+	int want = *room ? 2 * *room : 256;
+	void *more = arena_try(a, (size_t)want, each);
+	if (!more)
+		return false;
+	if (n)
+		memcpy(more, *p, (size_t)n * each);
+	*p = more;
+	*room = want;
+	return true;
+}
+
+static int by_id(const void *id, const void *m)
+{
+	return strcmp(id, ((const struct member *)m)->id);
+}
+
+static int find_board(const struct round *r, const char *id)
+{
+	const struct member *m =
+	    r->nboard ? bsearch(id, r->board, (size_t)r->nboard, sizeof *m, by_id) : NULL;
+	return m ? (int)(m - r->board) : -1;
+}
+
+static int on_word(void *ctx, const struct db_value *col, int n)
+{
+	struct class_words *s = ctx;
+	(void)n;
+	if (!more_room(&s->a, (void **)&s->said, s->nsaid, &s->room_said, sizeof *s->said))
+		return E_NOMEM;
+	for (int i = 1; i < 4; i++)
+		snprintf(s->last[i], sizeof s->last[i], "%s", col[i].p);
+	snprintf(s->last[0], sizeof s->last[0], "%d", (int)col[0].i);
+	struct said *w = &s->said[s->nsaid];
+	*w = (struct said){.w = {.board = find_board(s->r, col[3].p),
+				 .type = (enum cache_type)col[0].i,
+				 .failed = col[5].i != 0,
+				 .median_ns = col[4].i},
+			   .said_s = col[6].i};
+	s->nsaid +=
+	    w->w.board >= 0 && key_parse(col[1].p, &w->w.key) >= 0 && key_parse(col[2].p, &w->w.cand) >= 0;
+	return E_OK;
+}
+
+/* In pages: whoever writes meanwhile waits no longer than for one. */
+static int load_words(struct class_words *s)
+{
+	int rc = PAGE;
+	while (rc == PAGE)
+		rc = db_exec(
+		    s->r->c,
+		    "SELECT type, key, cand, board, median_ns, failed, said_s FROM words WHERE class = $1 "
+		    "AND (type, key, cand, board) > ($2, $3, $4, $5) ORDER BY type, key, cand, board "
+		    "LIMIT $6",
+		    DB_PARAMS(DB_T(s->cls), DB_I(atoi(s->last[0])), DB_T(s->last[1]), DB_T(s->last[2]),
+			      DB_T(s->last[3]), DB_I(PAGE)),
+		    on_word, s);
+	return rc;
+}
+
+static int on_held(void *ctx, const struct db_value *col, int n)
+{
+	struct class_words *s = ctx;
+	(void)n;
+	if (!more_room(&s->a, (void **)&s->held, s->nheld, &s->room_held, sizeof *s->held))
+		return E_NOMEM;
+	struct held *h = &s->held[s->nheld];
+	*h = (struct held){.channel = (enum channel)col[0].i,
+			   .type = (enum cache_type)col[1].i,
+			   .since_s = col[4].i,
+			   .now = col[5].i != 0,
+			   .median_ns = col[6].i};
+	s->nheld += col[0].i >= 0 && col[0].i < CHANNELS && key_parse(col[2].p, &h->key) >= 0 &&
+		    key_parse(col[3].p, &h->cand) >= 0;
+	return E_OK;
+}
+
+static int by_said(const void *a, const void *b)
+{
+	const struct said *x = a, *y = b;
+	int o = (x->said_s > y->said_s) - (x->said_s < y->said_s);
+	return o ? o : (x->w.cand.hi > y->w.cand.hi) - (x->w.cand.hi < y->w.cand.hi);
+}
+
+static int load(struct class_words *s)
+{
+	int rc = load_words(s);
+	if (rc >= 0)
+		rc = db_exec(
+		    s->r->c,
+		    "SELECT channel, type, key, cand, since_s, now, median_ns FROM shown WHERE class = $1",
+		    DB_PARAMS(DB_T(s->cls)), on_held, s);
+	if (rc < 0)
+		return rc;
+	if (s->nsaid)
+		qsort(s->said, (size_t)s->nsaid, sizeof *s->said, by_said);
+	size_t boards = (size_t)s->r->nboard + 1;
+	s->word = arena_try(&s->a, (size_t)s->nsaid + 1, sizeof *s->word);
+	s->stays = arena_try(&s->a, (size_t)s->nheld + 1, sizeof *s->stays);
+	s->score = arena_try(&s->a, boards, sizeof *s->score);
+	s->lone = arena_try(&s->a, boards, sizeof *s->lone);
+	if (!s->word || !s->stays || !s->score || !s->lone)
+		return E_NOMEM;
+	for (int i = 0; i < s->nsaid; i++)
+		s->word[i] = s->said[i].w;
+	return E_OK;
+}
+
+static int count(struct class_words *s)
+{
+	const struct round *r = s->r;
+	const struct fleet_conf *f = &r->f->c;
+	bool *revoked = arena_try(&s->a, (size_t)r->nboard + 1, sizeof *revoked);
+	if (!revoked)
+		return E_NOMEM;
+	for (int i = 0; i < r->nboard; i++)
+		revoked[i] = r->board[i].revoked;
+	struct aggregate_in in = {.word = s->word,
+				  .nword = s->nsaid,
+				  .nboard = r->nboard,
+				  .revoked = revoked,
+				  .record = r->record,
+				  .nrecord = r->nrecord,
+				  .held = s->held,
+				  .nheld = s->nheld,
+				  .rules = {.tolerance = (double)f->tolerance_pct / 100,
+					    .stage_s = f->stage_ns / NS_PER_S,
+					    .now_s = r->now_s}};
+	memcpy(in.rules.quorum, f->quorum, sizeof in.rules.quorum);
+	s->nagreed = aggregate(&in, &s->a, &s->agreed, s->score);
+	return s->nagreed;
+}
+
+/* What is published of a record is what was agreed on: the fleet's times; of the board no more. */
+static bool fleet_rec(const struct agreed *g, const char *text, struct arena *a, struct buf *out)
+{
+	struct rec r;
+	if (rec_parse(text, a, &r) < 0)
+		return false;
+	double err = r.meas.max_rel_err;
+	r.kind = REC_BEST;
+	r.label = "";
+	r.meas = (struct meas){.status = MEAS_OK,
+			       .runs = g->boards,
+			       .min_ns = g->median_ns,
+			       .median_ns = g->median_ns,
+			       .spread_ns = g->mad_ns,
+			       .max_rel_err = err};
+	rec_text(&r, out);
+	return buf_ok(out) && key_equal(rec_key(&r), g->key) && key_equal(revoked_hash(&r), g->cand);
+}
+
+static char *fleet_line(const struct agreed *g, const char *line)
+{
+	struct arena a = {0};
+	struct buf text = {0};
+	struct exchange_line l;
+	char *out = NULL;
+	if (exchange_parse(line, strlen(line), &a, &l) >= 0 && l.type == g->type &&
+	    (g->type != CACHE_REC || fleet_rec(g, l.text, &a, &text))) {
+		json_t *j = exchange_record(g->type, g->key, g->type == CACHE_REC ? buf_str(&text) : l.text);
+		out = j ? json_dumps(j, JSON_COMPACT) : NULL;
+		json_decref(j);
+	}
+	buf_free(&text);
+	arena_free(&a);
+	return out;
+}
+
+struct found {
+	const struct agreed *g;
+	char *line;
+};
+
+static int on_line(void *ctx, const struct db_value *col, int n)
+{
+	struct found *f = ctx;
+	(void)n;
+	f->line = fleet_line(f->g, col[0].p);
+	return E_OK;
+}
+
+static int write_shown(struct class_words *s, struct db_conn *c, const struct agreed *g, const char *line)
+{
+	char key[33], cand[33];
+	key_text(g->key, key);
+	key_text(g->cand, cand);
+	return db_exec(
+	    c,
+	    "INSERT INTO shown (class, channel, type, key, cand, since_s, now, median_ns, boards, line) "
+	    "VALUES "
+	    "($1, $2, $3, $4, $5, $6, 1, $7, $8, $9) ON CONFLICT (class, channel, type, key, cand) DO UPDATE "
+	    "SET "
+	    "now = 1, median_ns = excluded.median_ns, boards = excluded.boards, line = excluded.line",
+	    DB_PARAMS(DB_T(s->cls), DB_I(g->channel), DB_I(g->type), DB_T(key), DB_T(cand), DB_I(s->r->now_s),
+		      DB_I(g->median_ns), DB_I(g->boards), DB_T(line)),
+	    NULL, NULL);
+}
+
+static int show(struct class_words *s, struct db_conn *c, const struct agreed *g)
+{
+	char key[33], cand[33];
+	struct found f = {.g = g};
+	const struct word *w = &s->word[g->from];
+	key_text(g->key, key);
+	key_text(g->cand, cand);
+	int rc = db_exec(
+	    c,
+	    "SELECT line FROM words WHERE class = $1 AND type = $2 AND key = $3 AND cand = $4 AND "
+	    "board = $5",
+	    DB_PARAMS(DB_T(s->cls), DB_I(g->type), DB_T(key), DB_T(cand), DB_T(s->r->board[w->board].id)),
+	    on_line, &f);
+	if (rc >= 0 && f.line)
+		rc = write_shown(s, c, g, f.line);
+	else if (rc >= 0)
+		log_error("hone-fleet: record %s of board %s is left out: it cannot be read any more", cand,
+			  s->r->board[w->board].id);
+	free(f.line);
+	return rc;
+}
+
+static int hide(struct class_words *s, struct db_conn *c, const struct held *h)
+{
+	char key[33], cand[33];
+	key_text(h->key, key);
+	key_text(h->cand, cand);
+	return db_exec(
+	    c,
+	    "UPDATE shown SET now = 0, line = '' WHERE class = $1 AND channel = $2 AND type = $3 AND key = "
+	    "$4 AND cand = $5",
+	    DB_PARAMS(DB_T(s->cls), DB_I(h->channel), DB_I(h->type), DB_T(key), DB_T(cand)), NULL, NULL);
+}
+
+/* One board alone does not fill canary. */
+static bool too_many(struct class_words *s, const struct agreed *g)
+{
+	return g->boards == 1 && ++s->lone[s->word[g->from].board] > LONE_MOST;
+}
+
+static bool frozen(const struct round *r, enum channel c)
+{
+	return r->stop && c != CHANNEL_CANARY;
+}
+
+/* What is there and was not agreed on again goes first: it may be the same candidate with other times. */
+static int write_channels(struct class_words *s, struct db_conn *c)
+{
+	int rc = E_OK;
+	memset(s->lone, 0, (size_t)s->r->nboard * sizeof *s->lone);
+	for (int i = 0; i < s->nheld; i++)
+		s->stays[i] = !s->held[i].now || frozen(s->r, s->held[i].channel);
+	for (int i = 0; i < s->nagreed; i++)
+		if (s->agreed[i].held >= 0 && !too_many(s, &s->agreed[i]))
+			s->stays[s->agreed[i].held] = true;
+	for (int i = 0; i < s->nheld && rc >= 0; i++)
+		rc = s->stays[i] ? E_OK : hide(s, c, &s->held[i]);
+	for (int i = 0; i < s->nagreed && rc >= 0; i++) {
+		const struct agreed *g = &s->agreed[i];
+		if (g->held < 0 && !frozen(s->r, g->channel) && !too_many(s, g))
+			rc = show(s, c, g);
+	}
+	return rc;
+}
+
+static int write_scores(struct class_words *s, struct db_conn *c)
+{
+	int rc = E_OK;
+	for (int i = 0; i < s->r->nboard && rc >= 0; i++) {
+		const struct member *m = &s->r->board[i];
+		const struct score *x = &s->score[i];
+		if (strcmp(m->cls, s->cls) ||
+		    (m->words == x->words && m->good == x->good && m->struck == x->struck))
+			continue;
+		rc = db_exec(c, "UPDATE boards SET words = $2, good = $3, struck = $4 WHERE id = $1",
+			     DB_PARAMS(DB_T(m->id), DB_I(x->words), DB_I(x->good), DB_I(x->struck)), NULL,
+			     NULL);
+		if (x->struck && !m->struck)
+			log_info("hone-fleet: board %s is struck out: %d of its %d words are as others say",
+				 m->id, x->good, x->words);
+	}
+	return rc;
+}
+
+static int write_all(struct db_conn *c, void *ctx)
+{
+	int rc = write_channels(ctx, c);
+	return rc < 0 ? rc : write_scores(ctx, c);
+}
+
+int round_words(struct round *r, const char *cls)
+{
+	struct class_words s = {.r = r, .cls = cls, .last = {"0"}};
+	int rc = load(&s);
+	if (rc >= 0)
+		rc = count(&s);
+	if (rc >= 0)
+		rc = store_do(r->c, write_all, &s);
+	arena_free(&s.a);
+	return rc;
+}
