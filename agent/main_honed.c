@@ -138,16 +138,6 @@ static void settle(void)
 	}
 }
 
-/* stderr is the journal's: $JOURNAL_STREAM names its device and inode. */
-static bool logs_to_journal(void)
-{
-	const char *s = getenv("JOURNAL_STREAM");
-	unsigned long long dev, ino;
-	struct stat st;
-	return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
-	       st.st_dev == dev && st.st_ino == ino;
-}
-
 /* Of the target, and of the worker's file, which stands for the emitter: a new one is another file. */
 static int identify(struct loop *l)
 {
@@ -276,7 +266,7 @@ int main(int argc, char **argv)
 {
 	stay_small();
 	settle();
-	log_journal_set(logs_to_journal());
+	log_journal_set(log_to_journal());
 	int rc = run(argc, argv);
 	if (rc < 0)
 		log_error("honed: %s", err_text());

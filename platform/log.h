@@ -11,6 +11,8 @@ void log_level_set(enum log_level level);
 enum log_level log_level(void);
 /* Each line begins with its priority, as the journal takes them from stderr: <3>, <6>, <7>. */
 void log_journal_set(bool on);
+/* stderr is the journal's: $JOURNAL_STREAM names its device and inode. */
+bool log_to_journal(void);
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown from NORMAL */
 void log_more(const char *fmt, ...) __attribute__((format(printf, 1, 2)));  /* shown at VERBOSE */
 void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* always: "hone: error: ..." */
