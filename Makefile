@@ -68,7 +68,7 @@ $(B)/honed: $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(LIBS)
 		-luv -linih -ljansson -lpthread -lm
 
 # Short-lived, on the network, without search; and the fleet's server.
-$(B)/hone-sync: $(B)/agent/main_sync.o $(B)/gen/kernels/op_table.o $(LIBS)
+$(B)/hone-sync: $(B)/agent/main_sync.o $(B)/gen/kernels/op_table.o $(B)/gen/agent/policy_table.o $(LIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $(filter-out %.a,$^) $(GROUP) -lcurl $(LDLIBS)
 FLEET = $(B)/tools/main_fleet.o $(patsubst %,$(B)/gen/%_table.o,tools/db tools/publish kernels/op)
 $(B)/hone-fleet: $(FLEET) $(B)/tools.a $(LIBS)
@@ -131,7 +131,7 @@ API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
 LIBNOT = platform/topo platform/child platform/notify platform/sysfile platform/vitals% platform/sandbox platform/evict platform/quantity platform/dev_sim platform/object kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
 	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
 	 agent/batch agent/client agent/conf agent/control agent/crypto agent/exchange agent/json agent/pack% agent/signed agent/snapshot agent/sync% agent/taken agent/trust agent/doctor% agent/exercise agent/fallback_make agent/gate agent/hint agent/hire agent/history agent/honed% agent/landscape% agent/leash% agent/local% agent/main% agent/marks agent/models agent/offered agent/plan_c agent/plan_c_% agent/policy% \
-	 agent/revert agent/runner% agent/seeds agent/share_kept agent/stale agent/store agent/trials% agent/tune% agent/wire%
+	 agent/revert agent/runner% agent/seeds agent/share_kept agent/stale% agent/store agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table lib/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.

@@ -3,7 +3,6 @@
 
 #include "agent/source.h"
 #include "agent/trials.h"
-#include "agent/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,16 +30,6 @@ const char *stale_name(enum stale s)
 const char *stale_words(enum stale s)
 {
 	return (unsigned)s < STALES ? reason[s].words : "";
-}
-
-void stale_emitter(const struct target *t, char out[32])
-{
-	struct runner *r;
-	out[0] = 0;
-	if (runner_worker(NULL, "cpu", t, 1, &r) < 0)
-		return;
-	snprintf(out, 32, "%s", r->emitter);
-	r->ops->close(r);
 }
 
 bool stale_plausible(const struct rec *r)
