@@ -42,7 +42,7 @@ enum name {
 };
 
 #define MOST_MS 1e12 /* as ns it is an int64_t */
-enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000, LAST_TYPE = 8 /* of a record: agent/cache.h */ };
+enum { MOST_THREADS = 1024, MOST_COUNT = 1000000000, LAST_TYPE = 9 /* of a record: agent/cache.h */ };
 
 #define AT(field) offsetof(struct request, field)
 static const struct {
@@ -95,6 +95,7 @@ static const struct {
     [OP_CANCEL] = {"cancel", BIT(N_JOB)},
     [OP_RELOAD] = {"reload"},
     [OP_JOB] = {"job", BIT(N_MODEL) | BIT(N_PID), BIT(N_THREADS)},
+    [OP_SYNC] = {"sync"},
     [OP_LEASE] = {"lease", BIT(N_KIND), BIT(N_STOPS)},
     [OP_RELEASE] = {"release"},
     [OP_PUT] = {"put", BIT(N_TYPE) | BIT(N_KEY) | BIT(N_BYTES)},

@@ -27,13 +27,17 @@
  *   cancel    owner  job                                      ok
  *   reload    owner  -                                        ok, or what is wrong with the file
  *   job       owner  model, threads, pid: "I am a job"        job, cache, cpus (list)
+ *   sync      owner, -: "I bring records, and am no job"      cache
+ *             bringer
  *   lease     job    kind: "compute", "measure" or "quiet";   ok, once granted
  *                    stops
  *   release   job    -                                        tainted (false, or the reason as text)
- *   put       job    type, key (32 hex digits), bytes; then   ok (it is in memory); code: from root and
- *                    the bytes                                honed's own user alone
- *   forget    job    type, key                                ok
- *   commit    job    -                                        generation; once all put is durable
+ *   put       job,   type, key (32 hex digits), bytes; then   ok (it is in memory); code: from root and
+ *             sync   the bytes                                honed's own user alone
+ *   forget    job,   type, key                                ok
+ *             sync
+ *   commit    job,   -                                        generation; once all put is durable
+ *             sync
  *   progress  job    task, ntasks, trials, before_ms, now_ms, none
  *                    left_ms, label
  *   done      job    trials, before_ms, default_ms, after_ms, none
@@ -49,6 +53,7 @@
  *
  * owner: root, honed's own user, and members of the socket's group. job: a connection that said `job`, or the
  * descriptor $HONE_CONTROL_FD that honed's own children inherit. A job is one thread: one lease at a time.
+ * bringer: the user whose folder hone-sync's state is (agent/sync.h). sync: a connection that said `sync`.
  *
  * lease: "compute" is shared: import, search, compile, check. "measure": nothing else runs on the job's cpus.
  * "quiet": no other job runs at all. Whoever waits for one of the latter two is chosen by policy
@@ -79,6 +84,7 @@ enum control_op {
 	OP_CANCEL,
 	OP_RELOAD,
 	OP_JOB,
+	OP_SYNC,
 	OP_LEASE,
 	OP_RELEASE,
 	OP_PUT,

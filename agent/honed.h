@@ -70,7 +70,7 @@ struct marks {
 struct peer {
 	pid_t pid;
 	uid_t uid;
-	bool owner; /* as agent/control.h says */
+	bool owner, brings; /* as agent/control.h says */
 };
 
 enum honed_event_kind {

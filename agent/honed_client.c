@@ -131,6 +131,7 @@ struct client *client_add(struct honed *h, int id, const struct peer *peer)
 			     .uid = peer->uid,
 			     .pid = peer->pid,
 			     .owner = peer->owner,
+			     .brings = peer->brings,
 			     .heard_ns = h->now_ns,
 			     .told_ns = LONG_AGO};
 	return c;
@@ -151,6 +152,7 @@ void clients_gone(struct honed *h, const struct honed_event *e)
 	h->waiters -= c->wait.is;
 	h->askers -= c->status.is;
 	int job = c->job;
+	h->sync.ask.is &= h->sync.client != c->id;
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].state && h->job[i].asker == c->id)
 			h->job[i].asker = -1;
@@ -342,12 +344,29 @@ static int answer_job(const struct call *k, const struct job *j)
 	return E_OK;
 }
 
+/* It is no job: it holds no lease, and nothing waits for it. */
+static int do_sync(const struct call *k)
+{
+	struct buf b = {0};
+	if (k->j)
+		return fail(E_USAGE, "sync: this connection is a job");
+	k->c->syncs = true;
+	k->h->sync.lost = false;
+	buf_puts(&b, "\"cache\":");
+	control_text(&b, k->h->o.cache ? k->h->o.cache : "");
+	good(k, buf_str(&b));
+	buf_free(&b);
+	return E_OK;
+}
+
 /* A job of ours says who it is, or one that somebody started does. */
 static int do_job(const struct call *k)
 {
 	struct honed *h = k->h;
 	if (k->j)
 		return answer_job(k, k->j);
+	if (k->c->syncs)
+		return fail(E_USAGE, "job: this connection brings records");
 	if (h->leaving)
 		return fail(E_BUSY, "job: honed ends");
 	int model = models_find(h, k->r->model, k->r->threads);
@@ -412,10 +431,16 @@ static int do_forget(const struct call *k)
 
 static int do_commit(const struct call *k)
 {
-	if (k->j->commit.is)
-		return fail(E_BUSY, "commit: this job waits for one already");
-	k->j->commit = k->ask;
-	store_commit(k->h, k->j);
+	struct honed *h = k->h;
+	struct ask *commit = k->j ? &k->j->commit : &h->sync.ask;
+	if (commit->is)
+		return fail(E_BUSY, "commit: one is waited for already");
+	*commit = k->ask;
+	if (!k->j) {
+		h->sync.client = k->c->id;
+		h->sync.ticket = 0;
+	}
+	store_commit(h, k->j);
 	return E_OK;
 }
 
@@ -444,15 +469,15 @@ static int do_done(const struct call *k)
 }
 
 static const struct {
-	enum { ALL, OWNER, JOB } who;
+	enum { ALL, OWNER, JOB, BRINGER, KEEPER } who; /* KEEPER: a job, or one that syncs */
 	int (*op)(const struct call *k);
 } ops[OP_COUNT] = {
-    [OP_HELLO] = {ALL, do_hello},       [OP_STATUS] = {ALL, do_status},   [OP_WATCH] = {ALL, do_watch},
-    [OP_WAIT] = {ALL, do_wait},         [OP_INHIBIT] = {ALL, do_inhibit}, [OP_RESUME] = {ALL, do_resume},
-    [OP_TUNE] = {OWNER, do_tune},       [OP_CANCEL] = {OWNER, do_cancel}, [OP_RELOAD] = {OWNER, do_reload},
-    [OP_JOB] = {OWNER, do_job},         [OP_LEASE] = {JOB, do_lease},     [OP_RELEASE] = {JOB, do_release},
-    [OP_PUT] = {JOB, do_put},           [OP_FORGET] = {JOB, do_forget},   [OP_COMMIT] = {JOB, do_commit},
-    [OP_PROGRESS] = {JOB, do_progress}, [OP_DONE] = {JOB, do_done},
+    [OP_HELLO] = {ALL, do_hello},      [OP_STATUS] = {ALL, do_status},     [OP_WATCH] = {ALL, do_watch},
+    [OP_WAIT] = {ALL, do_wait},        [OP_INHIBIT] = {ALL, do_inhibit},   [OP_RESUME] = {ALL, do_resume},
+    [OP_TUNE] = {OWNER, do_tune},      [OP_CANCEL] = {OWNER, do_cancel},   [OP_RELOAD] = {OWNER, do_reload},
+    [OP_JOB] = {OWNER, do_job},        [OP_LEASE] = {JOB, do_lease},       [OP_RELEASE] = {JOB, do_release},
+    [OP_SYNC] = {BRINGER, do_sync},    [OP_PUT] = {KEEPER, do_put},        [OP_FORGET] = {KEEPER, do_forget},
+    [OP_COMMIT] = {KEEPER, do_commit}, [OP_PROGRESS] = {JOB, do_progress}, [OP_DONE] = {JOB, do_done},
 };
 
 static int refuse(const struct call *k)
@@ -462,6 +487,10 @@ static int refuse(const struct call *k)
 			    "only root, hone's own user and members of the socket's group may ask for that");
 	if (ops[k->r->op].who == JOB && !k->j)
 		return fail(E_USAGE, "this connection is no job; say \"job\" first");
+	if (ops[k->r->op].who == BRINGER && !k->c->owner && !k->c->brings)
+		return fail(E_USAGE, "only owners and hone-sync's user may ask for that");
+	if (ops[k->r->op].who == KEEPER && !k->j && !k->c->syncs)
+		return fail(E_USAGE, "this connection is no job; say \"job\" or \"sync\" first");
 	return E_OK;
 }
 

@@ -3,6 +3,7 @@
  * payloads under way, what waits to be read, and how much one connection may do before it is the next one's
  * turn. */
 #include "agent/honed_loop.h"
+#include "agent/sync.h"
 #include "platform/log.h"
 
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -31,7 +33,7 @@ struct loop_conn {
 	struct loop *l;
 	int id;
 	struct peer peer;
-	bool is_job, is_child, closing;
+	bool is_job, is_child, closing; /* is_job: or it syncs: it may put */
 	enum pause pause;
 	int lines;             /* of this turn */
 	struct buf line, held; /* not whole yet; not looked at yet */
@@ -195,7 +197,8 @@ static void broken(struct loop_conn *c, const struct request *r, int rc)
 
 static void tell_request(struct loop_conn *c, const struct request *r, struct blob payload)
 {
-	c->is_job |= r->op == OP_JOB && c->peer.owner;
+	c->is_job |=
+	    (r->op == OP_JOB && c->peer.owner) || (r->op == OP_SYNC && (c->peer.owner || c->peer.brings));
 	loop_tell(c->l, &(struct honed_event){
 			    .kind = HE_REQUEST, .client = c->id, .request = r, .payload = payload});
 }
@@ -219,7 +222,8 @@ static bool admit(struct loop_conn *c)
 static void start_put(struct loop_conn *c, const struct request *r)
 {
 	if (!c->is_job) {
-		refuse_put(c, r, fail(E_USAGE, "put is for jobs: say \"job\" first"));
+		refuse_put(c, r,
+			   fail(E_USAGE, "put is for jobs and for hone-sync: say \"job\" or \"sync\" first"));
 		return;
 	}
 	c->put = malloc(sizeof *c->put);
@@ -449,6 +453,17 @@ static bool in_group(int fd, const struct loop *l, gid_t primary)
 	return false;
 }
 
+/* hone-sync's state is its user's (agent/sync.h); nobody but root says whose that folder is. */
+static bool has_sync_state(const struct loop *l, uid_t uid)
+{
+	const char *path = SYNC_STATE;
+	struct stat st;
+	for (int i = 0; l->conf && i < l->conf->nsync; i++)
+		if (!strcmp(l->conf->sync[i].key, "state"))
+			path = l->conf->sync[i].value;
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == uid;
+}
+
 static void welcome(struct loop *l, int fd)
 {
 	struct ucred u;
@@ -462,6 +477,7 @@ static void welcome(struct loop *l, int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
 	struct peer p = {
 	    .pid = u.pid, .uid = u.uid, .owner = u.uid == 0 || u.uid == geteuid() || in_group(fd, l, u.gid)};
+	p.brings = p.owner || has_sync_state(l, u.uid);
 	int id = add(l, fd, &p, false);
 	if (id < 0)
 		log_error("%s", err_text());

@@ -48,7 +48,8 @@ struct client {
 	int64_t heard_ns, told_ns;
 	struct ask wait, reload, status;
 	unsigned seen; /* revision that it was told of */
-	bool owner, watches, closing;
+	bool owner : 1, watches : 1, closing : 1;
+	bool brings : 1, syncs : 1; /* may say so; did */
 	unsigned char broken;
 };
 
@@ -198,6 +199,12 @@ struct honed {
 
 	/* honed_client.c */
 	struct client *client;
+	struct { /* a commit of one that syncs: one at a time; the rest as a job's */
+		struct ask ask;
+		int client;
+		int64_t ticket;
+		bool puts, writes, lost;
+	} sync;
 	int nclients, room, last;
 	int watchers, waiters, askers; /* askers: of a status, until the board was looked at */
 	int64_t asked_ns;
@@ -251,8 +258,8 @@ void marks_resumed(struct honed *h); /* an operator wants boxes again */
 
 /* honed_store.c */
 void store_event(struct honed *h, const struct honed_event *e);
-void store_unsaved(struct honed *h, struct job *j); /* it put something */
-void store_commit(struct honed *h, struct job *j);  /* j NULL: nobody waits for it */
+void store_unsaved(struct honed *h, struct job *j); /* it put something; j NULL: one that syncs did */
+void store_commit(struct honed *h, struct job *j);  /* j NULL: of one that syncs, or nobody waits for it */
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
 void store_tick(struct honed *h);

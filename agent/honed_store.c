@@ -25,6 +25,10 @@ static void begin(struct honed *h)
 		if (j->commit.is && !j->ticket)
 			j->ticket = h->ticket;
 	}
+	h->sync.writes = h->sync.puts;
+	h->sync.puts = false;
+	if (h->sync.ask.is && !h->sync.ticket)
+		h->sync.ticket = h->ticket;
 	honed_act(h, &(struct honed_action){.kind = HA_COMMIT, .ticket = h->ticket});
 }
 
@@ -54,7 +58,7 @@ void store_commit(struct honed *h, struct job *j)
 
 void store_unsaved(struct honed *h, struct job *j)
 {
-	j->puts = true;
+	*(j ? &j->puts : &h->sync.puts) = true;
 	if (!h->unsaved && h->commit_at_ns < h->now_ns + GATHER_NS)
 		h->commit_at_ns = h->now_ns + GATHER_NS;
 	h->unsaved = true;
@@ -110,23 +114,37 @@ static void lose(struct honed *h)
 {
 	for (int i = 0; i < HONED_JOBS; i++)
 		h->job[i].lost |= h->job[i].writes;
+	h->sync.lost |= h->sync.writes;
 }
 
-static void answer(struct honed *h, struct job *j, const struct honed_event *e, const char *text)
+static void answer(struct honed *h, int client, struct ask *commit, bool lost, const struct honed_event *e,
+		   const char *text)
 {
 	char more[48];
 	snprintf(more, sizeof more, "\"generation\":%" PRIu64, e->generation);
 	if (e->rc < 0)
-		client_bad(h, j->client, &j->commit, e->rc, text);
-	else if (j->lost)
-		client_bad(h, j->client, &j->commit, E_IO,
-			   "commit: not all that this job put could be kept; the log of honed says why");
+		client_bad(h, client, commit, e->rc, text);
+	else if (lost)
+		client_bad(h, client, commit, E_IO,
+			   "commit: not all that was put could be kept; the log of honed says why");
 	else
-		client_good(h, j->client, &j->commit, more);
-	j->commit.is = false;
-	j->heard_ns = h->now_ns;
-	if (j->kill_ns && !j->killed && j->kill_ns < h->now_ns + STOP_NS)
-		j->kill_ns = h->now_ns + STOP_NS;
+		client_good(h, client, commit, more);
+	commit->is = false;
+}
+
+static void answer_all(struct honed *h, const struct honed_event *e, const char *text)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct job *j = &h->job[i];
+		if (!j->commit.is || j->ticket != e->ticket)
+			continue;
+		answer(h, j->client, &j->commit, j->lost, e, text);
+		j->heard_ns = h->now_ns;
+		if (j->kill_ns && !j->killed && j->kill_ns < h->now_ns + STOP_NS)
+			j->kill_ns = h->now_ns + STOP_NS;
+	}
+	if (h->sync.ask.is && h->sync.ticket == e->ticket)
+		answer(h, h->sync.client, &h->sync.ask, h->sync.lost, e, text);
 }
 
 /* One that took long is forgotten slowly: flash stalls now and then. */
@@ -144,7 +162,7 @@ static bool is_waited_for(const struct honed *h)
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].commit.is && !h->job[i].ticket)
 			return true;
-	return false;
+	return h->sync.ask.is && !h->sync.ticket;
 }
 
 void store_event(struct honed *h, const struct honed_event *e)
@@ -167,9 +185,7 @@ void store_event(struct honed *h, const struct honed_event *e)
 		h->store_error[0] = 0;
 		h->store_step_ns = 0;
 	}
-	for (int i = 0; i < HONED_JOBS; i++)
-		if (h->job[i].commit.is && h->job[i].ticket == e->ticket)
-			answer(h, &h->job[i], e, text);
+	answer_all(h, e, text);
 	honed_changed(h);
 }
 

@@ -27,9 +27,10 @@ TEST(hello_says_who_is_there)
 
 TEST(who_may_ask_for_what)
 {
-	static const char *const owners[] = {
-	    "{\"op\":\"tune\",\"id\":9,\"model\":\"/m/x\"}", "{\"op\":\"cancel\",\"id\":9,\"job\":1}",
-	    "{\"op\":\"reload\",\"id\":9}", "{\"op\":\"job\",\"id\":9,\"model\":\"/m/x\",\"pid\":1}"};
+	static const char *const owners[] = {"{\"op\":\"tune\",\"id\":9,\"model\":\"/m/x\"}",
+					     "{\"op\":\"cancel\",\"id\":9,\"job\":1}",
+					     "{\"op\":\"reload\",\"id\":9}", "{\"op\":\"sync\",\"id\":9}",
+					     "{\"op\":\"job\",\"id\":9,\"model\":\"/m/x\",\"pid\":1}"};
 	static const char *const jobs[] = {
 	    "{\"op\":\"lease\",\"id\":9,\"kind\":\"quiet\"}",
 	    "{\"op\":\"release\",\"id\":9}",
@@ -73,6 +74,52 @@ TEST(code_comes_from_root_and_honed_alone)
 	    b, 3,
 	    "{\"op\":\"put\",\"id\":4,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
 	CHECK(board_says(b, "put 1 5")); /* records it may send */
+	board_free(b);
+}
+
+/* Records, and no more: it is no job, and may not be one. */
+TEST(who_brings_records_is_no_job)
+{
+	static const char *const refused[] = {
+	    "{\"op\":\"put\",\"id\":9,\"type\":3,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
+	    "{\"op\":\"job\",\"id\":9,\"model\":\"/m/x\",\"pid\":1}",
+	    "{\"op\":\"tune\",\"id\":9,\"model\":\"/m/x\"}",
+	    "{\"op\":\"reload\",\"id\":9}",
+	    "{\"op\":\"lease\",\"id\":9,\"kind\":\"quiet\"}",
+	    "{\"op\":\"release\",\"id\":9}",
+	    "{\"op\":\"progress\",\"id\":9}",
+	    "{\"op\":\"done\",\"id\":9}"};
+	struct board *b = resident(1);
+	board_event(b, (struct honed_event){
+			   .kind = HE_CLIENT, .client = 3, .peer = {.pid = 1, .uid = 990, .brings = true}});
+	board_ask(b, 3, "{\"op\":\"commit\",\"id\":1}");
+	CHECK(board_says(b, "\"id\":1,\"ok\":false") && !board_says(b, "commit "));
+	board_ask(b, 3, "{\"op\":\"sync\",\"id\":2}");
+	CHECK(board_says(b, "send 3 {\"id\":2,\"ok\":true,\"cache\":\""));
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		board_read(b);
+		board_ask(b, 3, refused[i]);
+		CHECK(board_says(b, "send 3 {\"id\":9,\"ok\":false"));
+		CHECK(!board_says(b, "put ") && !board_says(b, "start") && !board_says(b, "reload"));
+	}
+	board_ask(
+	    b, 3,
+	    "{\"op\":\"put\",\"id\":4,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	CHECK(board_says(b, "put 1 5"));
+	board_ask(b, 3,
+		  "{\"op\":\"forget\",\"id\":5,\"type\":1,\"key\":\"00000000000000000000000000000001\"}");
+	CHECK(board_says(b, "forget "));
+	board_read(b);
+	board_ask(b, 3, "{\"op\":\"commit\",\"id\":6}");
+	CHECK(board_says(b, "commit 1") && !board_says(b, "\"id\":6"));
+	board_ask(b, 3, "{\"op\":\"commit\",\"id\":7}");
+	CHECK(board_says(b, "\"id\":7,\"ok\":false,\"code\":\"busy\""));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1, .generation = 12});
+	CHECK(board_says(b, "send 3 {\"id\":6,\"ok\":true,\"generation\":12"));
+	board_read(b);
+	board_ask(b, 1, "{\"op\":\"status\",\"id\":8}");
+	CHECK(!board_says(b, "\"job\":1"));
+	board_event(b, (struct honed_event){.kind = HE_GONE, .client = 3});
 	board_free(b);
 }
 
