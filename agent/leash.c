@@ -29,6 +29,7 @@ struct leash {
 	struct clock *clock;
 	volatile sig_atomic_t *stop;
 	bool child; /* honed started us: it ends with us */
+	bool syncs; /* no job, only records */
 	enum lease held;
 	atomic_bool rested; /* since the last release: what is behind streams is gone */
 	atomic_bool closing;
@@ -100,7 +101,7 @@ static int say_hello(struct leash *l)
 /* > 0: it owns the cache that we use. */
 static int be_a_job(struct leash *l)
 {
-	struct request r = {.op = OP_JOB, .threads = l->threads, .job = getpid()};
+	struct request r = {.op = l->syncs ? OP_SYNC : OP_JOB, .threads = l->threads, .job = getpid()};
 	json_t *reply;
 	memcpy(r.model, l->model, sizeof r.model);
 	int rc = ask(l, &r, NULL, clock_now(l->clock) + HELLO_NS, &reply);
@@ -151,7 +152,8 @@ static int join(struct leash *l, int fd)
 	if (rc >= 0 && !l->child)
 		rc = be_a_job(l);
 	if (rc > 0)
-		log_more("tuning through honed, which keeps cache %s", l->cache);
+		log_more("%s through honed, which keeps cache %s", l->syncs ? "records go" : "tuning",
+			 l->cache);
 	if (rc > 0 || (rc >= 0 && l->child))
 		return E_OK;
 	atomic_store(&l->closing, true);
@@ -167,6 +169,7 @@ static void keep_options(struct leash *l, const struct leash_options *o)
 	l->clock = o->clock;
 	l->stop = o->stop;
 	l->threads = o->threads;
+	l->syncs = o->syncs;
 	snprintf(l->socket, sizeof l->socket, "%s", o->socket ? o->socket : socket);
 	snprintf(l->cache, sizeof l->cache, "%s", o->cache ? o->cache : "");
 	snprintf(l->model, sizeof l->model, "%s", o->model ? o->model : "");
@@ -191,9 +194,9 @@ int leash_open(const struct leash_options *o, struct leash **out)
 		return fail(E_NOMEM, "no memory for a leash");
 	keep_options(l, o);
 	const char *root = o->sysroot ? o->sysroot : getenv("HONE_SYSROOT");
-	if (vitals_open(root ? root : "", &l->vitals) < 0)
+	if (!o->syncs && vitals_open(root ? root : "", &l->vitals) < 0)
 		log_more("nothing is known of throttling and clocks: %s", err_text());
-	int fd = o->socket ? -1 : inherited();
+	int fd = o->socket || o->syncs ? -1 : inherited();
 	l->child = fd >= 0;
 	if (fd < 0)
 		fd = reach(l->socket);

@@ -22,6 +22,7 @@ struct leash_options {
 	const char *socket; /* NULL: $HONE_CONTROL_FD, else $HONE_SOCKET, else CONTROL_SOCKET */
 	const char *cache;  /* folder that the job uses: a honed that owns another one is left alone */
 	const char *model;
+	bool syncs; /* it brings records, and is no job: nothing but put, forget, commit */
 	int threads;
 	struct clock *clock;
 	const char *sysroot;         /* of the vitals; NULL: $HONE_SYSROOT */

@@ -78,6 +78,8 @@ static inline void fake_more(struct fake_honed *f, const struct request *r, char
 		snprintf(more, n, "\"version\":%d,\"honed\":\"fake\"", f->version);
 	else if (r->op == OP_STATUS)
 		snprintf(more, n, "\"cache\":\"%s\"", f->cache);
+	else if (r->op == OP_SYNC)
+		snprintf(more, n, "\"cache\":\"%s\"", f->cache);
 	else if (r->op == OP_JOB)
 		snprintf(more, n, "\"cache\":\"%s\",\"cpus\":[0]", f->cache);
 	else if (r->op == OP_RELEASE && atomic_load(&f->taints) > 0)

@@ -100,6 +100,22 @@ TEST(a_job_through_the_socket)
 	fake_die(&fake);
 }
 
+TEST(records_without_a_job)
+{
+	fake_start(&fake, "/tmp");
+	const struct leash_options o = {
+	    .socket = fake.path, .cache = "/tmp", .clock = &clock_real, .syncs = true};
+	struct leash *l;
+	REQUIRE_OK(leash_open(&o, &l));
+	REQUIRE(leash_held(l));
+	CHECK(atomic_load(&fake.said[OP_SYNC]) == 1 && atomic_load(&fake.said[OP_JOB]) == 0);
+	CHECK_OK(leash_put(l, 1, hash_text("key"), "x", 1));
+	CHECK_OK(leash_commit(l));
+	CHECK(atomic_load(&fake.ncommitted) == 1);
+	leash_close(l);
+	fake_die(&fake);
+}
+
 TEST(another_cache_or_version_is_left_alone)
 {
 	fake_start(&fake, "/usr");
