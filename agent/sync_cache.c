@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync_cache.h"
+
+#include "agent/leash.h"
+#include "agent/offered.h"
+#include "agent/taken.h"
+#include "platform/log.h"
+#include "platform/target.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define LOCK_WAIT_NS (5 * NS_PER_S)
+
+struct keeper {
+	struct leash *leash;
+	struct cache_through through;
+	struct cache *cache;
+	struct offered *offered; /* NULL: not asked for yet */
+	struct taken_sum sum;
+	char cls[33], label[160], server[1024];
+};
+
+static int put(void *ctx, enum cache_type t, struct key k, const void *p, size_t n)
+{
+	if (t == CACHE_FORGET)
+		return leash_forget(ctx, *(const uint8_t *)p, k);
+	return leash_put(ctx, (int)t, k, p, n);
+}
+
+static int commit_through(void *ctx)
+{
+	return leash_commit(ctx);
+}
+
+static bool alive(void *ctx)
+{
+	return leash_held(ctx);
+}
+
+static int again(void *ctx)
+{
+	return leash_again(ctx);
+}
+
+static int take(void *ctx, const struct snapshot *s, const void *lines, size_t n, int *refused)
+{
+	struct keeper *k = ctx;
+	int before = taken_new(&k->sum), bad = k->sum.refused;
+	int rc = taken_lines(k->cache, lines, n, s, k->server, &k->sum);
+	*refused += k->sum.refused - bad;
+	return rc < 0 ? rc : taken_new(&k->sum) - before;
+}
+
+static int take_back(void *ctx, const struct snapshot *s)
+{
+	struct keeper *k = ctx;
+	int n = taken_revoke(k->cache, s);
+	if (n > 0)
+		log_info("hone-sync: %d records were revoked, and are gone", n);
+	return n;
+}
+
+static int commit(void *ctx)
+{
+	struct keeper *k = ctx;
+	return cache_commit(k->cache);
+}
+
+static int next(void *ctx, struct arena *a, const char **line)
+{
+	struct keeper *k = ctx;
+	int rc = k->offered ? E_OK : offered_open(k->cache, k->cls, k->server, &k->offered);
+	return rc < 0 ? rc : offered_next(k->offered, a, line);
+}
+
+static int sent(void *ctx)
+{
+	struct keeper *k = ctx;
+	return k->offered ? offered_sent(k->offered) : E_OK;
+}
+
+static int open_cache(struct keeper *k, const struct sync_cache_options *o)
+{
+	const struct leash_options lo = {
+	    .socket = o->socket, .cache = o->dir, .clock = o->clock, .syncs = true};
+	int rc = leash_open(&lo, &k->leash);
+	if (rc < 0)
+		return rc;
+	k->through = (struct cache_through){k->leash, put, commit_through, alive, again};
+	const struct cache_options co = {.through = &k->through};
+	if (leash_held(k->leash))
+		return cache_open_with(&k->cache, o->dir, CACHE_THROUGH, 0, &co);
+	if (file_is_dir(o->dir) && access(o->dir, W_OK) < 0)
+		return fail(E_IO,
+			    "cache %s is not this user's, and no honed that keeps it is there; start honed",
+			    o->dir);
+	return cache_open_with(&k->cache, o->dir, CACHE_WRITE, LOCK_WAIT_NS, &co);
+}
+
+static int name_class(struct keeper *k)
+{
+	struct target t;
+	int rc = target_host(&t);
+	if (rc < 0)
+		return rc;
+	key_text(target_key(&t), k->cls);
+	snprintf(k->label, sizeof k->label, "%s %s %d", t.soc, t.isa, t.lanes);
+	return E_OK;
+}
+
+int sync_cache_open(const struct sync_cache_options *o, struct sync_cache *out)
+{
+	struct keeper *k = calloc(1, sizeof *k);
+	*out = (struct sync_cache){
+	    .ctx = k, .revoke = take_back, .take = take, .commit = commit, .next = next, .sent = sent};
+	if (!k)
+		return fail(E_NOMEM, "no memory for the cache");
+	out->cls = k->cls;
+	out->label = k->label;
+	snprintf(k->server, sizeof k->server, "%s", o->server ? o->server : "");
+	int rc = name_class(k);
+	if (rc >= 0)
+		rc = open_cache(k, o);
+	if (rc < 0)
+		sync_cache_close(out);
+	return rc < 0 ? rc : E_OK;
+}
+
+void sync_cache_close(struct sync_cache *s)
+{
+	struct keeper *k = s->ctx;
+	if (!k)
+		return;
+	offered_close(k->offered);
+	if (k->cache) {
+		taken_tell(k->cache, &k->sum);
+		cache_close(k->cache);
+	}
+	leash_close(k->leash);
+	free(k);
+	*s = (struct sync_cache){0};
+}
+
+struct cache *sync_cache_of(const struct sync_cache *s)
+{
+	const struct keeper *k = s->ctx;
+	return k ? k->cache : NULL;
+}
