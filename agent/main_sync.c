@@ -2,12 +2,13 @@
 /* hone-sync: agent/sync.h for a timer and for people. A run that is not due ends before the cache is opened
  * or anybody is asked. */
 #include "agent/conf.h"
-#include "agent/json.h"
+#include "agent/pack.h"
 #include "agent/sync_cache.h"
 #include "platform/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <getopt.h>
 #include <limits.h>
 #include <malloc.h>
@@ -79,17 +80,6 @@ static int parse(int argc, char **argv, struct words *w)
 	return optind < argc ? fail(E_USAGE, "what is '%s'? See hone-sync --help", argv[optind]) : E_OK;
 }
 
-static void read_boot(char *out, size_t n)
-{
-	struct arena a = {0};
-	struct blob b = {"", 0};
-	if (file_read(&a, "/proc/sys/kernel/random/boot_id", 4096, &b) < 0)
-		log_more("hone-sync: %s", err_text());
-	const char *text = b.p;
-	snprintf(out, n, "%.*s", (int)strcspn(text, "\n"), text);
-	arena_free(&a);
-}
-
 /* By hand, from a folder: nothing is enrolled or sent. */
 static int choose(const struct words *w, struct sync_conf *c, char *folder)
 {
@@ -114,31 +104,48 @@ static void tell(const struct sync_sum *s, const char *server)
 		log_info("hone-sync: %d records taken; they are timed before they count", s->taken);
 }
 
-static int run_once(const struct words *w, const struct conf *conf, const struct sync_conf *c,
-		    const struct sync_now *now)
+/* Packs of the watched folder; those that were signed by none of the fleet's keys are refused. */
+static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
 {
-	struct sync_cache to;
+	char known[PATH_MAX];
+	struct trust *t = NULL;
+	struct taken_sum taken = {0};
+	struct pack_watched sum = {.taken = &taken};
+	snprintf(known, sizeof known, "%s/packs", sync_state_folder(c));
+	int rc = crypto_start();
+	if (rc >= 0)
+		rc = trust_open(c->root, sync_state_folder(c), &t);
+	if (rc >= 0)
+		rc = pack_watch(sync_cache_of(to), c->watch, known, t, NULL, 0, &sum);
+	trust_close(t);
+	if (sum.packs || sum.refused)
+		log_info("hone-sync: %s: %d packs taken, %d refused", c->watch, sum.packs, sum.refused);
+	return fail_in(rc, "packs");
+}
+
+static int run_once(const struct sync_conf *c, const struct sync_cache *to, const struct sync_now *now)
+{
 	struct sync_sum sum = {0};
-	const struct sync_cache_options o = {.dir = w->cache      ? w->cache
-						    : conf->cache ? conf->cache
-								  : CACHE_DAEMON,
-					     .socket = w->socket               ? w->socket
-						       : getenv("HONE_SOCKET") ? NULL
-									       : conf->socket,
-					     .server = c->server,
-					     .clock = now->clock};
-	int rc = sync_cache_open(&o, &to);
-	if (rc < 0)
-		return rc;
-	rc = sync_run(c, &to, now, &sum);
+	int rc = sync_run(c, to, now, &sum);
 	if (rc >= 0)
 		tell(&sum, c->server);
 	if (rc == E_IO && sum.offline) { /* boards may be that for years */
 		log_more("hone-sync: %s", err_text());
 		rc = E_OK;
 	}
-	sync_cache_close(&to);
 	return rc;
+}
+
+/* Who starts this as root, by hand, gets what the unit would do: its state is its user's. */
+static int be_its_user(const struct sync_conf *c)
+{
+	struct stat st;
+	if (geteuid() != 0 || stat(sync_state_folder(c), &st) < 0 || st.st_uid == 0)
+		return E_OK;
+	if (setgroups(0, NULL) < 0 || setgid(st.st_gid) < 0 || setuid(st.st_uid) < 0)
+		return fail(E_IO, "user %u, whose %s is: %s", (unsigned)st.st_uid, sync_state_folder(c),
+			    strerror(errno));
+	return E_OK;
 }
 
 static int print_status(const struct sync_conf *c, const struct sync_now *now)
@@ -151,12 +158,49 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 	return good && fflush(stdout) == 0 ? E_OK : fail(E_IO, "stdout: %s", strerror(errno));
 }
 
+/* Whether there is something to do with a server now. */
+static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
+{
+	if (!c->server)
+		log_more("hone-sync: no server in [sync] of the configuration: nothing to do");
+	int64_t wait_ns = !c->server ? 1 : w->now || w->folder ? 0 : sync_due(c, now);
+	if (c->server && wait_ns > 0)
+		log_more("hone-sync: not before another %lld s", (long long)(wait_ns / NS_PER_S));
+	return wait_ns == 0;
+}
+
+static int do_due(const struct words *w, const struct conf *conf, const struct sync_conf *c,
+		  const struct sync_now *now)
+{
+	struct sync_cache to;
+	bool due = is_due(w, c, now), packs = c->watch && !w->folder && file_is_dir(c->watch);
+	const struct sync_cache_options o = {.dir = w->cache      ? w->cache
+						    : conf->cache ? conf->cache
+								  : CACHE_DAEMON,
+					     .socket = w->socket               ? w->socket
+						       : getenv("HONE_SOCKET") ? NULL
+									       : conf->socket,
+					     .server = c->server,
+					     .clock = now->clock};
+	if (!due && !packs)
+		return E_OK;
+	int rc = sync_cache_open(&o, &to);
+	if (rc < 0)
+		return rc;
+	int watched = packs ? take_packs(c, &to) : E_OK;
+	if (watched < 0)
+		log_info("hone-sync: %s", err_text());
+	rc = due ? run_once(c, &to, now) : E_OK;
+	sync_cache_close(&to);
+	return rc < 0 ? rc : watched;
+}
+
 static int work(const struct words *w, struct arena *a)
 {
 	char boot[64], folder[PATH_MAX];
 	struct conf conf;
 	struct sync_conf c;
-	read_boot(boot, sizeof boot);
+	sync_boot(boot, sizeof boot);
 	const struct sync_now now = {.clock = &clock_real, .date_s = time(NULL), .boot = boot, .stop = &stop};
 	int rc = conf_read(w->conf ? w->conf : CONF_FILE, a, &conf);
 	if (rc >= 0)
@@ -168,16 +212,8 @@ static int work(const struct words *w, struct arena *a)
 				     : rc; /* the command line was right */
 	if (w->status)
 		return print_status(&c, &now);
-	if (!c.server) {
-		log_more("hone-sync: no server in [sync] of the configuration: nothing to do");
-		return E_OK;
-	}
-	int64_t wait_ns = w->now || w->folder ? 0 : sync_due(&c, &now);
-	if (wait_ns > 0) {
-		log_more("hone-sync: not before another %lld s", (long long)(wait_ns / NS_PER_S));
-		return E_OK;
-	}
-	return run_once(w, &conf, &c, &now);
+	rc = be_its_user(&c);
+	return rc < 0 ? rc : do_due(w, &conf, &c, &now);
 }
 
 /* 0, 1 and 2 are there; no signal of a broken connection; one heap, and no more of it than is used. */

@@ -516,18 +516,17 @@ static int talk(struct run *r, int64_t use_ns)
 		      : fail(E_BUSY, "the bytes that may be moved today are used up: see day in [sync]");
 	if (rc < 0)
 		return rc;
-	int enrolled = E_OK;
-	if (remote && r->key && r->c->token && !r->certified) {
-		enrolled = enrol(r);
-		if (enrolled < 0)
-			log_info("hone-sync: %s", err_text());
-	}
+	char why[STATE_TEXT] = "";
+	int enrolled = remote && r->key && r->c->token && !r->certified ? enrol(r) : E_OK;
+	if (enrolled < 0)
+		snprintf(why, sizeof why, "%s", err_text());
 	rc = pull_roots(r);
 	if (rc >= 0)
 		rc = pull_snapshot(r, use_ns);
 	if (rc >= 0 && r->c->push && remote)
 		rc = push(r);
-	return rc < 0 ? rc : enrolled;
+	/* What is public is had all the same. */
+	return rc < 0 || enrolled >= 0 ? rc : fail(enrolled, "%s", why);
 }
 
 static void seed(struct rng *r, int64_t use_ns)

@@ -95,6 +95,8 @@ int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struc
 	     struct sync_sum *out) MUST_CHECK;
 /* 0: a run is due; else ns until then. Chooses when, where none is chosen since this boot. */
 int64_t sync_due(const struct sync_conf *c, const struct sync_now *now);
+/* This boot's id; "": not known. */
+void sync_boot(char *out, size_t n);
 /* What the last run left, as JSON for `hone status`; "{}" where there was none. */
 void sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out);
 

@@ -125,9 +125,12 @@ static void read_taken(struct sync_state *s, struct arena *a)
 		return;
 	s->blob = malloc(sizeof *s->blob * SNAPSHOT_BLOBS);
 	const char *p = b.p, *end = p + b.n;
-	for (; s->blob && end - p >= 65 && s->nblob < SNAPSHOT_BLOBS; p += 65)
-		if (p[64] == '\n' && hex_read(p, SHA256_BYTES, s->blob[s->nblob].b) >= 0)
+	for (; s->blob && end - p >= 65 && s->nblob < SNAPSHOT_BLOBS; p += 65) {
+		char hex[65] = "";
+		memcpy(hex, p, 64);
+		if (p[64] == '\n' && hex_read(hex, SHA256_BYTES, s->blob[s->nblob].b) >= 0)
 			s->nblob++;
+	}
 }
 
 int state_open(struct sync_state *s, const char *folder)
@@ -212,6 +215,17 @@ int state_keep_blobs(struct sync_state *s, const struct snapshot *of)
 			}
 	s->nblob = n;
 	return n == before ? E_OK : write_taken(s);
+}
+
+void sync_boot(char *out, size_t n)
+{
+	struct arena a = {0};
+	struct blob b = {"", 0};
+	if (file_read(&a, "/proc/sys/kernel/random/boot_id", 4096, &b) < 0)
+		log_more("hone-sync: %s", err_text());
+	const char *text = b.p;
+	snprintf(out, n, "%.*s", (int)strcspn(text, "\n"), text);
+	arena_free(&a);
 }
 
 void sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out)
