@@ -7,7 +7,7 @@ units=configs/systemd
 install_units() { # DESTDIR PREFIX
 	root=$1$2
 	install -d "$root/lib/systemd/system" "$root/lib/sysusers.d" "$root/lib/tmpfiles.d" "$root/share/doc/hone/examples" || return
-	for u in $units/*.service $units/*.socket; do
+	for u in $units/*.service $units/*.socket $units/*.timer $units/*.path; do
 		sed "s|/usr/local/|$2/|" "$u" >"$root/lib/systemd/system/$(basename "$u")" || return
 		chmod 644 "$root/lib/systemd/system/$(basename "$u")"
 	done
@@ -54,14 +54,15 @@ check_units() { # BUILD
 		return
 	fi
 	mkdir "$d/units"
-	for u in $units/*.service $units/*.socket; do
+	for u in $units/*.service $units/*.socket $units/*.timer $units/*.path; do
 		sed "s|/usr/local/bin/|$(realpath "$1")/|" "$u" >"$d/units/$(basename "$u")"
 	done
 	export SYSTEMD_UNIT_PATH="$d/units:"
-	check "systemd-analyze verify" "$(systemd-analyze verify --man=no "$d"/units/*.service "$d"/units/*.socket 2>&1)"
+	check "systemd-analyze verify" "$(systemd-analyze verify --man=no "$d"/units/*.service "$d"/units/*.socket "$d"/units/*.timer "$d"/units/*.path 2>&1)"
 	exposure "$d/units/honed.service" 15
 	exposure "$d/units/hone-boot.service" 15
 	exposure "$d/units/hone-worker@.service" 5
+	exposure "$d/units/hone-sync.service" 15
 	# With the drop-in for a GPU.
 	mkdir -p "$d/units/hone-worker@.service.d"
 	cp $units/hone-worker-gpu.conf "$d/units/hone-worker@.service.d/gpu.conf"
