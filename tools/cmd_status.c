@@ -8,6 +8,7 @@
 #include "agent/json.h"
 #include "tools/model.h"
 #include "tools/status_view.h"
+#include "tools/synced.h"
 #include "tools/watch.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,6 +140,18 @@ static json_t *ask_daemon(const struct args *a, bool *there)
 		     "cache holds");
 }
 
+/* What hone-sync's last run left, where there was one. */
+static void add_sync(json_t *d)
+{
+	struct arena a = {0};
+	struct sync_conf c;
+	json_t *s = synced_conf(NULL, &a, &c) < 0 ? NULL : synced_status(&c);
+	if (json_object_size(s))
+		json_object_set(d, "sync", s);
+	json_decref(s);
+	arena_free(&a);
+}
+
 /* The folder of --cache, else honed's, else the user's. */
 static int cache_folder(const struct args *a, const json_t *d, char *out, size_t n)
 {
@@ -190,6 +203,7 @@ static int run_status(const struct args *a)
 	if (arg_flag(a, "watch"))
 		return watch(arg_str(a, "socket", NULL), a->json, a->color);
 	json_t *d = ask_daemon(a, &there);
+	add_sync(d);
 	rc = cache_folder(a, d, dir, sizeof dir);
 	if (rc >= 0)
 		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
