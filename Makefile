@@ -182,6 +182,7 @@ $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
+$(B)/tests/test_sync_program: | $(B)/hone-sync
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-search: override ARGS += $(if $(FULL),--full)
