@@ -596,6 +596,35 @@ TEST(the_search_is_divided_by_boards)
 	world_free(w);
 }
 
+static int steps_left;
+
+static int on_step(void *ctx)
+{
+	(void)ctx;
+	return steps_left-- > 0 ? E_OK : fail(E_STOPPED, "told to end");
+}
+
+TEST(a_round_ends_when_it_is_told)
+{
+	struct world *w = world_new();
+	int64_t last[CHANNELS] = {0};
+	int stopped = 0;
+	honest(w, 3, 0, 5, 1, MS);
+	for (int n = 0;; n++) {
+		steps_left = n;
+		fleet_on_step(w->f, on_step, NULL);
+		int rc = fleet_round(w->f);
+		check_place(w, last);
+		if (rc == 1)
+			break;
+		CHECK_FAILS(rc, E_STOPPED, "told to end");
+		stopped++;
+		honest(w, 3, 10 + n, 11 + n, 1, MS);
+	}
+	CHECK(stopped >= 3 && on(w, 0, 1, 1, 1) && on(w, 9 + stopped, 1, 1, 1));
+	world_free(w);
+}
+
 TEST(what_cannot_be_read_says_nothing)
 {
 	struct world *w = world_new();

@@ -80,7 +80,9 @@ void fleet_reply_free(struct fleet_reply *r);
 /* What follows is for one thread, not among the above. */
 /* Writes down what was refused since: every second or so, and by fleet_close. */
 int fleet_flush(struct fleet *f) MUST_CHECK;
-/* Aggregates and publishes where this instance leads: 1; 0: another does. */
+/* Aggregates and publishes where this instance leads: 1; 0: another does. E_STOPPED: `step` ended it. */
 int fleet_round(struct fleet *f) MUST_CHECK;
+/* Called again and again while a round goes on, at least once a minute; < 0 ends it. NULL: not called. */
+void fleet_on_step(struct fleet *f, int (*step)(void *ctx), void *ctx);
 
 #endif

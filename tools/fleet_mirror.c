@@ -128,7 +128,7 @@ static int send_all(struct round *r, const char *sql, db_row_fn *fn,
 			rc = db_exec(r->c, sql, DB_PARAMS(DB_I(AT_ONCE)), fn, w);
 		}
 		for (int i = 0; rc >= 0 && i < w->n; i++)
-			rc = send(r, &w->one[i]);
+			rc = (rc = round_step(r)) < 0 ? rc : send(r, &w->one[i]);
 	} while (rc >= 0 && w->n);
 	if (w)
 		arena_free(&w->a);
@@ -254,7 +254,9 @@ static int drop_blob(struct round *r, const char *hash)
 {
 	char name[HASH + 8];
 	snprintf(name, sizeof name, "blob/%s", hash);
-	int rc = place_drop(r->f->place, name);
+	int rc = round_step(r);
+	if (rc >= 0)
+		rc = place_drop(r->f->place, name);
 	return rc < 0
 		   ? rc
 		   : store_exec(r->c, "DELETE FROM blobs WHERE hash = $1", DB_PARAMS(DB_T(hash)), NULL, NULL);

@@ -27,6 +27,8 @@ struct fleet {
 	struct place *place; /* NULL: not opened yet */
 	bool led;            /* and offered the place everything, since this one leads */
 	int64_t roots;       /* were sent */
+	int (*step)(void *ctx);
+	void *step_ctx;
 };
 
 /* The connection of rounds, flushes and administration: for one thread, beside the answering ones. */

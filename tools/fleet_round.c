@@ -172,9 +172,22 @@ void round_note(struct round *r, int rc)
 	snprintf(r->why, sizeof r->why, "%s", err_text());
 }
 
+void fleet_on_step(struct fleet *f, int (*step)(void *ctx), void *ctx)
+{
+	f->step = step;
+	f->step_ctx = ctx;
+}
+
+int round_step(struct round *r)
+{
+	return r->f->step ? r->f->step(r->f->step_ctx) : E_OK;
+}
+
 static int do_class(struct round *r, const struct todo *t)
 {
-	int rc = round_words(r, t->cls);
+	int rc = round_step(r);
+	if (rc >= 0)
+		rc = round_words(r, t->cls);
 	if (rc >= 0)
 		rc = round_snapshots(r, t->cls, t->withdraw);
 	return fail_in(rc, "class %s", t->cls);
@@ -186,7 +199,7 @@ static void do_classes(struct round *r)
 	round_note(r,
 		   db_exec(r->c, "SELECT class, dirty, due_s, rules, withdrawn FROM classes ORDER BY class",
 			   NULL, 0, on_class, &s));
-	for (int i = 0; i < s.n; i++)
+	for (int i = 0; i < s.n && r->rc != E_STOPPED; i++)
 		round_note(r, do_class(r, &s.t[i]));
 }
 
@@ -210,8 +223,10 @@ static int lead_round(struct round *r)
 	round_note(r, rc);
 	if (rc >= 0)
 		do_classes(r);
-	round_note(r, sweep(r));
-	round_note(r, round_publish(r));
+	if (r->rc != E_STOPPED)
+		round_note(r, sweep(r));
+	if (r->rc != E_STOPPED)
+		round_note(r, round_publish(r));
 	return r->rc < 0 ? fail(r->rc, "%s", r->why) : 1;
 }
 

@@ -69,6 +69,7 @@ struct round {
 	char why[512];
 };
 
+int round_step(struct round *r) MUST_CHECK; /* < 0: the round is to end */
 /* A step that failed does not keep others from being taken; what failed first is the round's error. */
 void round_note(struct round *r, int rc);
 

@@ -52,13 +52,39 @@ static void tell(const char *what, int rc, int *last)
 	*last = rc < 0 ? rc : 0;
 }
 
+/* Amid a round: it may take minutes where the place is far away. */
+static int on_step(void *ctx)
+{
+	const struct notify *n = ctx;
+	sigset_t came;
+	if (n->watchdog_ns)
+		(void)!notify_send(n, "WATCHDOG=1");
+	return sigpending(&came) == 0 && (sigismember(&came, SIGTERM) || sigismember(&came, SIGINT))
+		   ? fail(E_STOPPED, "told to end")
+		   : E_OK;
+}
+
+static void round_when_due(struct fleet *f, int64_t every_ns, int64_t *next_ns, int *last)
+{
+	if (clock_now(&clock_real) < *next_ns)
+		return;
+	int rc = fleet_round(f);
+	if (rc != E_STOPPED)
+		tell("aggregating and publishing", rc, last);
+	*next_ns = clock_now(&clock_real) + every_ns;
+}
+
 /* Until it is told to end. */
-static void serve(struct fleet *f, struct fleet_http *h, const sigset_t *ends, const struct notify *n)
+static void serve(struct fleet *f, struct fleet_http *h, int64_t every_ns, const sigset_t *ends,
+		  struct notify *n)
 {
 	const struct timespec second = {.tv_sec = 1};
-	int flush = 0, said = 0, sig;
+	int flush = 0, said = 0, round = 0, sig;
+	int64_t next_ns = 0;
+	fleet_on_step(f, on_step, n);
 	while ((sig = sigtimedwait(ends, NULL, &second)) < 0) {
 		tell("writing down refusals", fleet_flush(f), &flush);
+		round_when_due(f, every_ns, &next_ns, &round);
 		fleet_http_sweep(h);
 		if (n->watchdog_ns)
 			tell("service manager", notify_send(n, "WATCHDOG=1"), &said);
@@ -84,7 +110,7 @@ static int run_with(const struct fleet_conf *c)
 		rc = notify_send(&n, "READY=1");
 	}
 	if (rc >= 0)
-		serve(f, h, &ends, &n);
+		serve(f, h, c->every_ns, &ends, &n);
 	fleet_http_close(h, END_NS);
 	fleet_close(f);
 	return rc < 0 ? rc : 0;

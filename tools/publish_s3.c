@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { TRIES = 5, WAIT_MS = 100, REPLY_BYTES = 2048, DATE = 32, HEX = 2 * SHA256_BYTES + 1 };
-enum { CONNECT_S = 10, TOTAL_S = 120, SLOW_S = 20, SLOW_BYTES = 1024, MOST_WAIT_S = 10 };
+enum { CONNECT_S = 5, TOTAL_S = 30, SLOW_S = 10, SLOW_BYTES = 1024, MOST_WAIT_S = 5, AGAIN_S = 20 };
 
 struct s3 {
 	CURL *curl;
@@ -270,8 +270,9 @@ static void wait_again(int tried, const struct reply *r)
 /* A status below 300, or 404: else an error. */
 static int ask(struct s3 *s, const struct request *q, struct reply *r)
 {
+	int64_t end_ns = clock_now(&clock_real) + AGAIN_S * NS_PER_S;
 	int rc = ask_once(s, q, r);
-	for (int i = 0; i + 1 < TRIES && passing(rc, r); i++) {
+	for (int i = 0; i + 1 < TRIES && passing(rc, r) && clock_now(&clock_real) < end_ns; i++) {
 		wait_again(i, r);
 		rc = ask_once(s, q, r);
 	}
