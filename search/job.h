@@ -38,8 +38,8 @@ struct job_task {
 	const char *incumbent;
 	bool codeless; /* no code of the incumbent can be run: it is made before any other task's default */
 	/* > 0: a stranger said that the incumbent takes so long. It gets one try, which is over where its
-	 * first run takes ten times that, or thrice the default. After JOB_LIES such in a box defaults come
-	 * before what strangers said. */
+	 * first run takes ten times that and the default's draft, or thrice the default. After JOB_LIES that
+	 * fail in a box defaults come before what strangers said. */
 	int64_t claim_ns;
 	/* Of earlier boxes, and of earlier jobs of this one: told to strategy and model, not measured again.
 	 * Times count in proportion to the default's. */

@@ -19,17 +19,21 @@ static bool is_claim(const struct tune *t)
 	return t->by == TRIED_INCUMBENT && t->task->claim_ns > 0;
 }
 
-static int64_t times(int64_t ns, int factor)
+/* What a first run may take. A time that is too good says nothing against the candidate: who could make it
+ * fail by that would keep good ones away. */
+static int64_t claim_abort_ns(const struct tune *t)
 {
-	return ns < INT64_MAX / factor ? ns * factor : INT64_MAX;
+	if (t->best >= 0)
+		return 3 * t->result->best_ns;
+	double draft = space_draft(t->space, t->standard), claim = (double)t->task->claim_ns;
+	double ns = CLAIM_ABORT * (claim > draft ? claim : draft);
+	return ns < (double)NS_PER_S * 3600 ? (int64_t)ns + 1 : NS_PER_S * 3600;
 }
 
 /* What a stranger said: once, and not for longer than it would be worth. */
 static int measure_claim(struct tune *t, int trial, struct meas *m)
 {
-	bool beside = t->best >= 0;
-	int64_t ns = beside ? t->result->best_ns : t->task->claim_ns;
-	int rc = tune_measure(t, trial, times(ns, beside ? 3 : CLAIM_ABORT), m);
+	int rc = tune_measure(t, trial, claim_abort_ns(t), m);
 	t->box->lies += rc >= 0 && m->status != MEAS_OK;
 	return rc;
 }

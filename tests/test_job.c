@@ -470,7 +470,21 @@ static void find_known(char known[NTASKS][CAND_MAX], char standard[NTASKS][CAND_
 	close_setup(&setup);
 }
 
-static int claims; /* tried */
+static int claims;                   /* tried */
+static const char (*liar)[CAND_MAX]; /* what does not build; NULL: nothing */
+
+static int build_lies(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		      struct meas *m)
+{
+	int rc = sim_build(r, task, cand, deadline_ns, handle, m);
+	for (int i = 0; liar && rc >= 0 && i < NTASKS; i++)
+		if (!strcmp(setup.task[i].text, task) && !strcmp(liar[i], cand)) {
+			sim_drop(r, *handle, INT64_MAX);
+			*handle = -1;
+			m->status = MEAS_BUILD;
+		}
+	return rc;
+}
 
 static void count_claims(void *ctx, int task, const struct tried *t)
 {
@@ -491,12 +505,16 @@ TEST(strangers_are_believed_for_a_while)
 		open_setup(&setup, 1, 0, NTASKS, way == 2 ? box : 2 * NS_PER_S);
 		setup.j.defaults_only = true;
 		setup.j.tried = count_claims;
+		struct runner_ops ops = *setup.s->r.ops;
+		ops.build = build_lies;
+		setup.s->r.ops = &ops;
+		liar = lies ? (const char(*)[CAND_MAX])known : NULL;
 		claims = 0;
 		for (int i = 0; i < NTASKS; i++) {
 			differ += strcmp(known[i], standard[i]) != 0;
 			setup.task[i].incumbent = known[i];
 			setup.task[i].codeless = true;
-			setup.task[i].claim_ns = lies ? 1 : 100 * NS_PER_MS;
+			setup.task[i].claim_ns = way % 2 ? 1 : 100 * NS_PER_MS;
 			if (way == 3 && strcmp(known[i], standard[i]))
 				setup.s->stalled = known[i];
 		}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hint.h"
 #include "agent/stale.h"
 #include "kernels/task.h"
+#include "search/job.h"
 #include "agent/json.h"
 #include "tools/model.h"
 #include "tools/table.h"
@@ -57,7 +59,7 @@ static int show_rec(void *ctx, const struct rec *r)
 		return 0;
 	if (!s->n++)
 		stale_emitter(&s->target, s->emitter);
-	enum stale stale = stale_rec(s->cache, r, &s->target, s->emitter);
+	enum stale stale = r->kind == REC_HINT ? STALE_NOT : stale_rec(s->cache, r, &s->target, s->emitter);
 	s->stale += stale != STALE_NOT;
 	if (s->records)
 		return json_array_append_new(s->records, rec_json(r, stale)) < 0
@@ -70,7 +72,7 @@ static int show_rec(void *ctx, const struct rec *r)
 	table_cell(&s->table, "%d", r->threads);
 	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
 	table_cell(&s->table, "%.1f", gflops(r));
-	table_cell(&s->table, "%s", stale_name(stale));
+	table_cell(&s->table, "%s", hint_open(r) ? "untried" : stale_name(stale));
 	table_cell(&s->table, "%s", r->cand);
 	return 0;
 }
@@ -134,7 +136,9 @@ const struct cmd cmd_show = {
     .details =
 	"With a word: the records whose task or candidate contains it. stale: why a time is not believed "
 	"before it was measured again: code (missing), emitter (another version made it), clock (another "
-	"frequency), age (many boxes ago), numbers (impossible), machine (another one).",
+	"frequency), age (many boxes ago), numbers (impossible), machine (another one). Of kind hint: what "
+	"strangers say is good, untried, or "
+	"with the time that it took here.",
     .max_pos = 1,
     .opts = opts,
     .run = run_show,
