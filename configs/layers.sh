@@ -21,6 +21,8 @@ for d in $order; do
 	right=$(echo "$right" | tr '|' ' ')
 done
 check "more folders than the layers and configs" "$(ls -d */ | grep -vE "^(configs|build.*|$(echo $order | tr ' ' '|'))/$")"
+check "mbedTLS or PSA is included elsewhere than in agent/crypto" "$(grep -nE '^ *# *include *[\"<](mbedtls|psa)/' */*.[ch] |
+	grep -v '^agent/crypto_mbedtls.h:')"
 
 llvm=$(nm "$b/hone" 2>&1 | grep -E ' _?_?(LLVM|ZN4llvm)|no such file|No such file' | head -3)
 check "hone holds LLVM" "$llvm"
