@@ -55,6 +55,8 @@ static inline void fleet_keys(void)
 {
 	struct buf pem = {0};
 	const struct keys *k = keys(2);
+	if (fleet_dir[0])
+		return;
 	snprintf(fleet_dir, sizeof fleet_dir, "/tmp/hone-test-fleet-XXXXXX");
 	if (!mkdtemp(fleet_dir) || file_mkdirs(fleet_path("keys"), 0700) < 0 ||
 	    cert_write_ca(k->private[0], "test", &pem) < 0 ||
@@ -69,8 +71,7 @@ static inline struct fleet_conf fleet_conf_test(void)
 {
 	static char at[2][256];
 	struct fleet_conf c;
-	if (!fleet_dir[0])
-		fleet_keys();
+	fleet_keys();
 	snprintf(at[0], sizeof *at, "%s", fleet_path("keys"));
 	snprintf(at[1], sizeof *at, "%s", fleet_path("publish"));
 	fleet_conf_default(&c);

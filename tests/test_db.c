@@ -342,6 +342,46 @@ TEST(one_connection_leads)
 	}
 }
 
+/* A process has the database open while another comes and goes; what both wrote outlives a kill. */
+TEST(who_comes_and_goes_takes_nothing_along)
+{
+	EACH_PLACE(p)
+	{
+		struct db_conn *c, *more;
+		char byte;
+		int to[2], from[2], status;
+		if (!p->processes)
+			continue;
+		REQUIRE(pipe(to) == 0 && pipe(from) == 0);
+		REQUIRE_OK(fresh(p->url, &c));
+		db_close(c);
+		fflush(NULL);
+		pid_t pid = fork();
+		if (pid == 0) {
+			bool good =
+			    db_open(p->url, &c) >= 0 && put(c, "a", 1) == 1 && db_open(p->url, &more) >= 0;
+			good = good && write(from[1], "1", 1) == 1 && read(to[0], &byte, 1) == 1;
+			good = good && put(c, "b", 2) == 1 && put(more, "c", 4) == 1;
+			(void)!write(from[1], good ? "1" : "0", 1);
+			pause();
+		}
+		CHECK(read(from[0], &byte, 1) == 1 && byte == '1');
+		REQUIRE_OK(db_open(p->url, &c));
+		CHECK(put(c, "d", 8) == 1);
+		db_close(c);
+		CHECK(write(to[1], "1", 1) == 1 && read(from[0], &byte, 1) == 1 && byte == '1');
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+		REQUIRE_OK(db_open(p->url, &c));
+		CHECK(sum(c) == 15);
+		db_close(c);
+		for (int i = 0; i < 2; i++) {
+			close(to[i]);
+			close(from[i]);
+		}
+	}
+}
+
 /* SQLite alone. */
 
 TEST(the_file_is_its_owners_and_is_durable)
@@ -374,7 +414,7 @@ TEST(what_is_no_database_is_refused)
 	CHECK_FAILS(db_open("/nowhere/at/all.db", &c), E_IO, "its folder must be there");
 	CHECK_FAILS(db_open("oracle://x", &c), E_UNSUPPORTED, "of no kind");
 	CHECK_FAILS(db_open("", &c), E_USAGE, "no name");
-	CHECK_FAILS(db_open("/tmp", &c), E_IO, "directory");
+	CHECK_FAILS(db_open("/tmp", &c), E_USAGE, "not a regular file");
 	CHECK_FAILS(db_open("/dev/null", &c), E_USAGE, "not a regular file");
 	snprintf(path, sizeof path, "%s/text", folder);
 	FILE *f = fopen(path, "w");

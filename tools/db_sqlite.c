@@ -347,19 +347,22 @@ static int set_up(struct shared *s)
 	return E_OK;
 }
 
-/* The file's mode is what its companions get, too. */
+/* The file's mode is what its companions get, too. One that is there is never opened here: to close it again
+ * would end this process's locks on it (fcntl), and another's checkpoint would take the WAL from under us. */
 static int make_file(const char *path)
 {
 	struct stat st;
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
-	if (fd < 0)
+	if (stat(path, &st) == 0)
+		return S_ISREG(st.st_mode)
+			   ? E_OK
+			   : fail(E_USAGE, "database %s: not a regular file; name another", path);
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 && errno != EEXIST)
 		return fail(E_IO, "database %s: %s; its folder must be there and writable", path,
 			    strerror(errno));
-	int rc = fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
-		     ? E_OK
-		     : fail(E_USAGE, "database %s: not a regular file; name another", path);
-	close(fd);
-	return rc;
+	if (fd >= 0)
+		close(fd);
+	return E_OK;
 }
 
 static void free_shared(struct shared *s)
@@ -377,9 +380,7 @@ static void free_shared(struct shared *s)
 
 static int open_handle(struct shared *s)
 {
-	int rc = s->memory ? E_OK : make_file(s->path);
-	if (rc >= 0)
-		rc = lock_file(s);
+	int rc = lock_file(s);
 	if (rc < 0)
 		return rc;
 	if (sqlite3_open_v2(s->memory ? MEMORY : s->path, &s->h,

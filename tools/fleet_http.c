@@ -40,6 +40,7 @@ struct fleet_http {
 	struct MHD_Daemon *daemon;
 	struct buf cert, key;
 	char url[96];
+	atomic_bool ends;        /* no more connections, and each request is its connection's last */
 	atomic_llong body_bytes; /* of all requests */
 	pthread_mutex_t mutex;   /* of what follows */
 	struct link *links;
@@ -103,6 +104,13 @@ void fleet_http_sweep(struct fleet_http *h)
 		}
 	pthread_mutex_unlock(&h->mutex);
 	fleet_count(h->f, COUNT_FLOOD, cut);
+}
+
+static enum MHD_Result on_accept(void *cls, const struct sockaddr *a, socklen_t n)
+{
+	struct fleet_http *h = cls;
+	(void)a, (void)n;
+	return atomic_load(&h->ends) ? MHD_NO : MHD_YES;
 }
 
 /* Requests. */
@@ -197,7 +205,7 @@ static void add(struct MHD_Response *m, const char *name, const char *value)
 		(void)MHD_add_response_header(m, name, value);
 }
 
-static void add_headers(struct MHD_Response *m, const struct fleet_reply *r)
+static void add_headers(struct MHD_Response *m, const struct fleet_reply *r, bool last)
 {
 	char text[80] = "";
 	if (r->status == MHD_HTTP_PARTIAL_CONTENT)
@@ -211,6 +219,8 @@ static void add_headers(struct MHD_Response *m, const struct fleet_reply *r)
 	add(m, MHD_HTTP_HEADER_LOCATION, r->location);
 	add(m, MHD_HTTP_HEADER_CACHE_CONTROL, r->cache ? r->cache : "no-store");
 	add(m, "X-Content-Type-Options", "nosniff");
+	if (last)
+		add(m, MHD_HTTP_HEADER_CONNECTION, "close");
 	if (r->file >= 0)
 		add(m, MHD_HTTP_HEADER_ACCEPT_RANGES, "bytes");
 	snprintf(text, sizeof text, "%d", r->retry_after_s);
@@ -219,7 +229,7 @@ static void add_headers(struct MHD_Response *m, const struct fleet_reply *r)
 }
 
 /* The reply's body goes over to it. */
-static struct MHD_Response *response_of(struct fleet_reply *r)
+static struct MHD_Response *response_of(struct fleet_reply *r, bool last)
 {
 	struct MHD_Response *m;
 	if (r->file >= 0)
@@ -228,7 +238,7 @@ static struct MHD_Response *response_of(struct fleet_reply *r)
 		m = MHD_create_response_from_buffer(r->body.n, r->body.p, MHD_RESPMEM_MUST_FREE);
 	if (!m)
 		return NULL;
-	add_headers(m, r);
+	add_headers(m, r, last);
 	r->file = -1;
 	r->body = (struct buf){0};
 	return m;
@@ -236,7 +246,7 @@ static struct MHD_Response *response_of(struct fleet_reply *r)
 
 static enum MHD_Result give(struct fleet_http *h, struct MHD_Connection *c, struct fleet_reply *r)
 {
-	struct MHD_Response *m = response_of(r);
+	struct MHD_Response *m = response_of(r, atomic_load(&h->ends));
 	fleet_reply_free(r);
 	if (!m)
 		return MHD_NO;
@@ -415,7 +425,7 @@ static int start(struct fleet_http *h, int fd)
 	    {MHD_OPTION_END, 0, NULL}};
 	h->daemon = MHD_start_daemon(
 	    MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0), 0,
-	    NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
+	    on_accept, h, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
 	    MHD_OPTION_THREAD_POOL_SIZE, (unsigned)h->f->c.threads, MHD_OPTION_CONNECTION_LIMIT,
 	    (unsigned)HTTP_CONNS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD,
 	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
@@ -463,15 +473,14 @@ static bool is_busy(struct fleet_http *h)
 	return busy;
 }
 
+/* Not MHD_quiesce_daemon: threads of a pool may forget their connections after it (0.9.75). */
 static void end_daemon(struct fleet_http *h, int64_t wait_ns)
 {
 	int64_t end_ns = clock_now(h->f->clock) + wait_ns;
-	int fd = MHD_quiesce_daemon(h->daemon);
+	atomic_store(&h->ends, true);
 	while (is_busy(h) && clock_now(h->f->clock) < end_ns)
 		h->f->clock->sleep(h->f->clock, 5 * NS_PER_MS);
 	MHD_stop_daemon(h->daemon);
-	if (fd >= 0)
-		close(fd);
 }
 
 void fleet_http_close(struct fleet_http *h, int64_t wait_ns)
