@@ -6,7 +6,7 @@
 #include "tools/fleet_http.h"
 #include "tools/fleet_verbs.h"
 
-#include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,39 +52,81 @@ static void tell(const char *what, int rc, int *last)
 	*last = rc < 0 ? rc : 0;
 }
 
+/* What may take long, on a thread of its own: rounds, and refusals written down every second. */
+struct rounds {
+	struct fleet *f;
+	int64_t every_ns;
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t told;
+	bool ends;
+};
+
+/* A second, or until it ends. */
+static bool rest(struct rounds *r)
+{
+	int64_t end_ns = clock_now(&clock_real) + NS_PER_S;
+	const struct timespec end = {.tv_sec = end_ns / NS_PER_S, .tv_nsec = end_ns % NS_PER_S};
+	pthread_mutex_lock(&r->mutex);
+	while (!r->ends && pthread_cond_clockwait(&r->told, &r->mutex, CLOCK_MONOTONIC, &end) == 0)
+		;
+	bool on = !r->ends;
+	pthread_mutex_unlock(&r->mutex);
+	return on;
+}
+
 /* Amid a round: it may take minutes where the place is far away. */
 static int on_step(void *ctx)
 {
-	const struct notify *n = ctx;
-	sigset_t came;
-	if (n->watchdog_ns)
-		(void)!notify_send(n, "WATCHDOG=1");
-	return sigpending(&came) == 0 && (sigismember(&came, SIGTERM) || sigismember(&came, SIGINT))
-		   ? fail(E_STOPPED, "told to end")
-		   : E_OK;
+	struct rounds *r = ctx;
+	pthread_mutex_lock(&r->mutex);
+	bool ends = r->ends;
+	pthread_mutex_unlock(&r->mutex);
+	return ends ? fail(E_STOPPED, "told to end") : E_OK;
 }
 
-static void round_when_due(struct fleet *f, int64_t every_ns, int64_t *next_ns, int *last)
+static void *do_rounds(void *ctx)
 {
-	if (clock_now(&clock_real) < *next_ns)
-		return;
-	int rc = fleet_round(f);
-	if (rc != E_STOPPED)
-		tell("aggregating and publishing", rc, last);
-	*next_ns = clock_now(&clock_real) + every_ns;
+	struct rounds *r = ctx;
+	int flush = 0, round = 0;
+	int64_t due_ns = clock_now(&clock_real);
+	do {
+		tell("writing down refusals", fleet_flush(r->f), &flush);
+		if (clock_now(&clock_real) < due_ns)
+			continue;
+		int rc = fleet_round(r->f);
+		if (rc != E_STOPPED)
+			tell("aggregating and publishing", rc, &round);
+		due_ns = clock_now(&clock_real) + r->every_ns;
+	} while (rest(r));
+	return NULL;
+}
+
+static int begin_rounds(struct rounds *r, struct fleet *f, int64_t every_ns)
+{
+	*r = (struct rounds){.f = f, .every_ns = every_ns};
+	pthread_mutex_init(&r->mutex, NULL);
+	pthread_cond_init(&r->told, NULL);
+	fleet_on_step(f, on_step, r);
+	return pthread_create(&r->thread, NULL, do_rounds, r) == 0 ? E_OK
+								   : fail(E_NOMEM, "no thread for rounds");
+}
+
+static void end_rounds(struct rounds *r)
+{
+	pthread_mutex_lock(&r->mutex);
+	r->ends = true;
+	pthread_cond_signal(&r->told);
+	pthread_mutex_unlock(&r->mutex);
+	pthread_join(r->thread, NULL);
 }
 
 /* Until it is told to end. */
-static void serve(struct fleet *f, struct fleet_http *h, int64_t every_ns, const sigset_t *ends,
-		  struct notify *n)
+static void serve(struct fleet_http *h, const sigset_t *ends, const struct notify *n)
 {
 	const struct timespec second = {.tv_sec = 1};
-	int flush = 0, said = 0, round = 0, sig;
-	int64_t next_ns = 0;
-	fleet_on_step(f, on_step, n);
+	int said = 0, sig;
 	while ((sig = sigtimedwait(ends, NULL, &second)) < 0) {
-		tell("writing down refusals", fleet_flush(f), &flush);
-		round_when_due(f, every_ns, &next_ns, &round);
 		fleet_http_sweep(h);
 		if (n->watchdog_ns)
 			tell("service manager", notify_send(n, "WATCHDOG=1"), &said);
@@ -98,6 +140,7 @@ static int run_with(const struct fleet_conf *c)
 	struct fleet *f = NULL;
 	struct fleet_http *h = NULL;
 	struct notify n;
+	struct rounds r;
 	sigset_t ends = hold_signals();
 	many_files();
 	notify_take(&n);
@@ -109,8 +152,10 @@ static int run_with(const struct fleet_conf *c)
 			 c->publish);
 		rc = notify_send(&n, "READY=1");
 	}
-	if (rc >= 0)
-		serve(f, h, c->every_ns, &ends, &n);
+	if (rc >= 0 && (rc = begin_rounds(&r, f, c->every_ns)) >= 0) {
+		serve(h, &ends, &n);
+		end_rounds(&r);
+	}
 	fleet_http_close(h, END_NS);
 	fleet_close(f);
 	return rc < 0 ? rc : 0;
