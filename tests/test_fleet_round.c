@@ -304,6 +304,46 @@ TEST(signed_again_before_it_expires)
 	world_free(w);
 }
 
+TEST(signed_again_by_another_key)
+{
+	struct world *w = world_new();
+	struct private_key *key;
+	char path[256];
+	honest(w, 3, 0, 1, 1, MS);
+	round_good(w);
+	int64_t last = serial(w, CHANNEL_ALL);
+	world_close(w);
+	snprintf(path, sizeof path, "%s/fleet.key", w->keys);
+	CHECK(unlink(path) == 0);
+	world_key(path, &key);
+	private_key_public(key, &w->fleet_key);
+	private_key_free(key);
+	world_open(w);
+	round_good(w);
+	CHECK(serial(w, CHANNEL_ALL) == last + 1 && on(w, 0, 1, 1, 1)); /* which check the signature */
+	round_good(w);
+	CHECK(serial(w, CHANNEL_ALL) == last + 1);
+	world_free(w);
+}
+
+TEST(what_nobody_says_any_more_is_forgotten)
+{
+	struct world *w = world_new();
+	struct db_conn *c = world_conn(w);
+	honest(w, 3, 0, 2, 1, MS);
+	round_good(w);
+	CHECK(store_exec(c, "DELETE FROM words WHERE key = (SELECT MIN(key) FROM words)", NULL, 0, NULL,
+			 NULL) == 3);
+	CHECK_OK(store_exec(c, "UPDATE classes SET dirty = 1", NULL, 0, NULL, NULL));
+	world_now_s += SWEEP_S;
+	round_good(w);
+	CHECK(store_exec(c, "SELECT key FROM shown", NULL, 0, NULL, NULL) == 3);
+	struct view *v = view(w, CHANNEL_ALL);
+	CHECK(v->nrec == 1);
+	view_free(v);
+	world_free(w);
+}
+
 /* In a process of its own, which ends at its n-th file. 1: it came to its end. */
 static bool round_that_dies(struct world *w, int at, bool after)
 {

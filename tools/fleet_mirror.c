@@ -281,10 +281,14 @@ static int sweep_blobs(struct round *r)
 
 int round_sweep(struct round *r)
 {
-	static const char *const again[] = {"UPDATE blobs SET sent = 0 WHERE left_s = 0",
-					    "UPDATE snapshots SET sent = 0 WHERE serial = (SELECT "
-					    "MAX(serial) FROM snapshots s WHERE s.class = "
-					    "snapshots.class AND s.channel = snapshots.channel)"};
+	static const char *const again[] = {
+	    "DELETE FROM shown WHERE now = 0 AND NOT EXISTS (SELECT 1 FROM words WHERE words.class = "
+	    "shown.class "
+	    "AND words.type = shown.type AND words.key = shown.key AND words.cand = shown.cand)",
+	    "UPDATE blobs SET sent = 0 WHERE left_s = 0",
+	    "UPDATE snapshots SET sent = 0 WHERE serial = (SELECT "
+	    "MAX(serial) FROM snapshots s WHERE s.class = "
+	    "snapshots.class AND s.channel = snapshots.channel)"};
 	int rc = open_place(r->f);
 	if (rc >= 0)
 		rc = sweep_blobs(r);

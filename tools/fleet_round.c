@@ -104,7 +104,7 @@ static void hash_rules(struct round *r)
 	const struct fleet_conf *c = &r->f->c;
 	const int64_t number[] = {c->quorum[0], c->quorum[1], c->quorum[2], c->tolerance_pct, c->stage_ns,
 				  c->poll_s,    c->expire_s,  c->parts_min, r->stop};
-	struct key k = hash_bytes(number, sizeof number, 0);
+	struct key k = hash_join(hash_bytes(number, sizeof number, 0), hash_text(r->signer));
 	for (int i = 0; i < r->nboard; i++)
 		if (r->board[i].revoked)
 			k = hash_join(k, hash_text(r->board[i].id));
@@ -115,6 +115,9 @@ static void hash_rules(struct round *r)
 
 static int round_begin(struct round *r)
 {
+	struct public_key key;
+	private_key_public(r->f->key, &key);
+	public_key_id(&key, r->signer);
 	int rc = db_exec(r->c, "SELECT id, class, revoked_s, words, good, struck FROM boards", NULL, 0,
 			 on_member, r);
 	if (rc >= 0)

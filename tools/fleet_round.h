@@ -12,8 +12,9 @@
  * (due_s). A channel's records are lines of agent/exchange.h, of one board each, but with the fleet's times
  * and without what says more of that board; in blobs by beginning of their key, each cut in two where it
  * grows over SHARD_BYTES, so that a change is one blob. A snapshot is written when what it says has changed,
- * or when a fourth of its time is left: else polls find the same file. Serials only rise; they are about the
- * date, so that a database which was lost or is an old copy does not stop the fleet for long.
+ * when a fourth of its time is left, or when the fleet's key is another: else polls find the same file.
+ *Serials only rise; they are about the date, so that a database which was lost or is an old copy does not
+ *stop the fleet for long.
  *
  * Settings: "stop": "1": early and all keep what they have, whatever boards say; revocations go on.
  * "withdraw": "ID CLASS" or "ID all": early and all of these classes go back, once for each ID, to what they
@@ -64,7 +65,7 @@ struct round {
 	struct key *record;   /* revoked, the newest first */
 	bool stop;
 	char withdraw[33], withdraw_of[33]; /* ID, class; "": none */
-	char rules[33];
+	char rules[33], signer[KEY_ID_HEX + 1];
 	int rc; /* the first thing that failed, */
 	char why[512];
 };

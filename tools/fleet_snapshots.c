@@ -302,15 +302,18 @@ static void share(const struct class_snapshots *s, int before, struct snapshot *
 	key_text(hash_text(text), out->salt);
 }
 
-static int parts_before(struct class_snapshots *s, enum channel c)
+/* Of the last one: its division, and whether it is signed as this one will be. */
+static bool look_back(struct class_snapshots *s, enum channel c, int *parts)
 {
 	struct signed_doc doc;
 	struct snapshot old;
 	const struct kept_snapshot *k = &s->channel[c].last;
-	return k->serial && signed_parse(k->doc.p, k->doc.n, "snapshot", &doc) >= 0 &&
-		       snapshot_parse(doc.payload.p, doc.payload.n, &s->a, &old) >= 0
-		   ? old.parts
-		   : 0;
+	*parts = 0;
+	if (!k->serial || signed_parse(k->doc.p, k->doc.n, "snapshot", &doc) < 0 ||
+	    snapshot_parse(doc.payload.p, doc.payload.n, &s->a, &old) < 0)
+		return false;
+	*parts = old.parts;
+	return doc.n > 0 && !strcmp(doc.by[0].id, s->r->signer);
 }
 
 static int hash_hex(const struct buf *b, char out[HASH])
@@ -383,11 +386,12 @@ static int make_channel(struct class_snapshots *s, enum channel c)
 		rc = revoked_lists(s, &x->s);
 	if (rc < 0)
 		return rc;
-	share(s, parts_before(s, c), &x->s);
+	int parts;
+	bool ours = look_back(s, c, &parts);
+	share(s, parts, &x->s);
 	rc = hash_snapshot(x);
 	x->expires_s = x->last.expires_s;
-	x->write =
-	    !x->last.serial || strcmp(x->content, x->last.content) || r->now_s >= renew_s(r, x->expires_s);
+	x->write = !ours || strcmp(x->content, x->last.content) || r->now_s >= renew_s(r, x->expires_s);
 	if (rc < 0 || !x->write)
 		return rc;
 	x->serial = x->s.serial = x->last.serial < r->now_s ? r->now_s : x->last.serial + 1;
