@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the inbox into words: by who leads, so that instances that take batches do little with each. */
+#include "tools/fleet_gain.h"
 #include "tools/fleet_parts.h"
 #include "agent/cache.h"
 #include "search/job.h"
@@ -16,6 +17,8 @@ struct sent {
 	int nword;
 	struct word *word;
 	const char **line; /* of each word */
+	int nall;
+	const struct exchange_line *all;
 };
 
 struct digest {
@@ -42,7 +45,7 @@ static int on_sent(void *ctx, const struct db_value *col, int n)
 	text_to(&col[1], s->board, sizeof s->board);
 	text_to(&col[2], s->cls, sizeof s->cls);
 	s->came_s = col[3].i;
-	s->nword = 0;
+	s->nword = s->nall = 0;
 	s->n = col[4].type == DB_BLOB ? col[4].n : 0;
 	s->doc = arena_memdup(&d->a, col[4].p ? col[4].p : "", s->n);
 	return E_OK;
@@ -78,6 +81,8 @@ static int word_of(const struct exchange_line *l, struct arena *a, struct word *
 static int find_words(struct digest *d, struct sent *s)
 {
 	const struct batch *b = &d->batch;
+	s->nall = b->n;
+	s->all = arena_memdup(&d->a, b->line, (size_t)b->n * sizeof *b->line);
 	s->word = ARENA_ARRAY(&d->a, struct word, b->n + 1);
 	s->line = ARENA_ARRAY(&d->a, const char *, b->n + 1);
 	for (int i = 0; i < b->n; i++) {
@@ -102,21 +107,23 @@ static void read_sent(struct digest *d, struct sent *s)
 	if (rc >= 0)
 		rc = find_words(d, s);
 	if (rc < 0) {
-		s->nword = 0;
+		s->nword = s->nall = 0;
 		fleet_refused(d->f, COUNT_BATCH, NULL, s->board, err_text());
 	}
 }
 
-static int take_one(struct db_conn *c, const struct sent *s)
+static int take_one(struct db_conn *c, const struct sent *s, struct arena *a)
 {
 	struct store_board b;
 	int rc = store_board(c, s->board, &b);
-	bool counts = rc >= 0 && !b.revoked_s && s->nword;
+	bool counts = rc >= 0 && !b.revoked_s && s->nall;
 	rc = rc == E_NOTFOUND ? E_OK : rc;
 	if (counts && (rc = store_class(c, s->board, s->cls)) == 0)
 		counts = false;
 	for (int i = 0; counts && i < s->nword && rc >= 0; i++)
 		rc = store_word(c, s->board, s->cls, &s->word[i], s->line[i], s->came_s);
+	for (int i = 0; counts && i < s->nall && rc >= 0; i++)
+		rc = gain_take(c, s->cls, s->board, &s->all[i], a, s->came_s);
 	if (counts && rc >= 0)
 		rc = store_trim_words(c, s->board);
 	return rc < 0 ? rc : store_taken(c, s->name);
@@ -127,7 +134,7 @@ static int take_some(struct db_conn *c, void *ctx)
 	struct digest *d = ctx;
 	int rc = E_OK;
 	for (int i = 0; i < d->n && rc >= 0; i++)
-		rc = take_one(c, &d->sent[i]);
+		rc = take_one(c, &d->sent[i], &d->a);
 	return rc;
 }
 

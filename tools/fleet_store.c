@@ -47,6 +47,14 @@ static const struct {
     {1, TABLE "blobs (hash TEXT PRIMARY KEY, sent " INT ", left_s " INT ", bytes $blob NOT NULL)"},
     {1, TABLE "rejects (at_us " INT ", id " TEXT ", what " TEXT ", who " TEXT ", peer " TEXT ", why " TEXT
 	      ", PRIMARY KEY (at_us, id))"},
+    {1, INDEX "boards_class ON boards (class)"},
+    {1, TABLE "kernels (class " TEXT ", type " INT ", key " TEXT ", label " TEXT ", device " TEXT
+	      ", threads " INT ", before_ns " INT ", after_ns " INT ", boards " INT ", since_s " INT
+	      ", PRIMARY KEY (class, type, key))"},
+    {1, TABLE "gains (class " TEXT ", type " INT ", key " TEXT ", board " TEXT ", before_ns " INT
+	      ", after_ns " INT ", PRIMARY KEY (class, type, key, board))"},
+    {1, INDEX "gains_board ON gains (board)"},
+    {1, TABLE "sessions (id TEXT PRIMARY KEY, expires_s " INT ")"},
     {1, TABLE "counts (name TEXT PRIMARY KEY, n " INT ")"},
     {1, TABLE "admin (at_us " INT ", id " TEXT ", who " TEXT ", what " TEXT ", PRIMARY KEY (at_us, id))"},
 };

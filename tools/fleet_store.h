@@ -25,6 +25,8 @@
  *
  * classes, shown, snapshots, blobs: of rounds (tools/fleet_round.h)
  *
+ * kernels, gains: tools/fleet_gain.h; sessions: tools/fleet_session.c
+ *
  * Whoever needs another table adds its CREATE to `schema`. Statements are constant texts (tools/db.h). */
 #ifndef TOOLS_FLEET_STORE_H
 #define TOOLS_FLEET_STORE_H
