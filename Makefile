@@ -87,6 +87,7 @@ $(call objs,$(LLVMC)): CPPFLAGS += -I$(shell $(LLVM_CONFIG) --includedir)
 FLOATS = agent/host_math kernels/runs search/cost_mlp search/cost_trees search/rows
 $(FLOATS:%=$(B)/%.o): ALLC += -O3 -fno-math-errno -fno-trapping-math
 
+$(B)/tools/fleet_data.o: $(call src,configs/fleet/*)
 $(B)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) -c -o $@ $<

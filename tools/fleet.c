@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/fleet_parts.h"
 #include "platform/log.h"
+#include "tools/fleet_admin.h"
+#include "tools/fleet_figures.h"
 #include "tools/publish.h"
 
 #include <errno.h>
@@ -14,11 +16,39 @@
 
 enum { RETRY_S = 30 };
 
-static const struct fleet_route routes[] = {
+const struct fleet_route fleet_routes[] = {
     {"POST", "/v1/records", fleet_records},
     {"POST", "/v1/enrol", fleet_enrol},
     {"GET", "/v1/health", fleet_health},
-    {"GET", "/v1/*", fleet_static},
+    {"GET", "/v1/api/overview", api_overview},
+    {"GET", "/v1/api/classes", api_classes},
+    {"GET", "/v1/api/classes/*", api_class},
+    {"GET", "/v1/api/classes/*/kernels", api_kernels},
+    {"GET", "/v1/api/classes/*/models", api_models},
+    {"GET", "/v1/api/boards", api_boards},
+    {"GET", "/v1/api/boards/*", api_board},
+    {"GET", "/v1/api/boards/*/words", api_words},
+    {"GET", "/v1/api/rejects", api_rejects},
+    {"GET", "/v1/api/revoked", api_revoked},
+    {"GET", "/v1/api/log", api_log},
+    {"POST", "/v1/admin/*", fleet_admin},
+    {"GET", "/v1/root/*", fleet_static},
+    {"GET", "/v1/blob/*", fleet_static},
+    {"GET", "/v1/*/*/snapshot", fleet_static},
+    {"GET", "/", page_overview},
+    {"GET", "/page/style.css", page_style},
+    {"GET", "/page/class/*", page_class},
+    {"GET", "/page/boards", page_boards},
+    {"GET", "/page/board/*", page_board},
+    {"GET", "/page/rejects", page_rejects},
+    {"GET", "/page/records", page_records},
+    {"GET", "/page/log", page_log},
+    {"GET", "/page/sign-in", page_sign_in},
+    {"POST", "/page/sign-in", page_sign_in_done},
+    {"POST", "/page/sign-out", page_sign_out},
+    {"POST", "/page/do/*", page_do},
+    {"GET", "/openapi.json", fleet_openapi},
+    {NULL},
 };
 
 /* Answers. */
@@ -117,10 +147,17 @@ void fleet_health(struct fleet *f, struct db_conn *c, const struct fleet_request
 
 /* Requests. */
 
-static bool path_matches(const char *path, const char *pattern)
+bool fleet_path_matches(const char *path, const char *pattern)
 {
-	size_t n = strlen(pattern);
-	return pattern[n - 1] == '*' ? !strncmp(path, pattern, n - 1) : !strcmp(path, pattern);
+	for (; *pattern; pattern++) {
+		size_t part = strcspn(path, "/");
+		if (*pattern != '*' && *pattern != *path)
+			return false;
+		if (*pattern == '*' && !part)
+			return false;
+		path += *pattern == '*' ? part : 1;
+	}
+	return !*path;
 }
 
 static bool method_matches(const char *method, const char *wanted)
@@ -132,12 +169,12 @@ void fleet_answer(struct fleet *f, int thread, const struct fleet_request *q, st
 {
 	bool path = false;
 	*r = (struct fleet_reply){.file = -1};
-	for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-		if (!path_matches(q->path, routes[i].path))
+	for (const struct fleet_route *k = fleet_routes; k->method; k++) {
+		if (!fleet_path_matches(q->path, k->path))
 			continue;
 		path = true;
-		if (method_matches(q->method, routes[i].method)) {
-			routes[i].answer(f, f->conn[thread], q, r);
+		if (method_matches(q->method, k->method)) {
+			k->answer(f, f->conn[thread], q, r);
 			return;
 		}
 	}
@@ -241,6 +278,10 @@ int fleet_open(const struct fleet_conf *c, struct clock *clock, int64_t (*date_s
 	pthread_mutex_init(&f->mutex, NULL);
 	rc = crypto_random(&f->drawn, sizeof f->drawn);
 	if (rc >= 0)
+		rc = figures_open(&f->kept);
+	if (rc >= 0)
+		rc = admin_open(c->admin, &f->admin);
+	if (rc >= 0)
 		rc = open_publish(f);
 	if (rc >= 0)
 		rc = open_keys(f);
@@ -269,6 +310,8 @@ void fleet_close(struct fleet *f)
 	private_key_free(f->ca);
 	private_key_free(f->key);
 	buf_free(&f->ca_pem);
+	figures_close(f->kept);
+	admin_close(f->admin);
 	pthread_mutex_destroy(&f->mutex);
 	free(f);
 }

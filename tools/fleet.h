@@ -50,7 +50,8 @@ struct fleet_conf {             /* hone-fleet's options and its file, INI: [flee
 
 struct fleet_request {
 	const char *method, *path, *query; /* as they came, not decoded; query "" where there was none */
-	const char *if_none_match, *range, *if_range, *authorization, *peer; /* peer: address; or NULL */
+	const char *if_none_match, *range, *if_range, *authorization, *cookie;
+	const char *peer; /* address, or NULL */
 	const void *body;
 	size_t n;
 };
@@ -59,7 +60,8 @@ struct fleet_reply {
 	int status;
 	const char *type;  /* of the body; constant text */
 	const char *cache; /* Cache-Control, constant text; NULL: no-store */
-	char etag[72], location[128];
+	char etag[72], location[128], cookie[160]; /* cookie: Set-Cookie */
+	const char *policy; /* Content-Security-Policy, constant text; NULL: none, for it is no page */
 	int retry_after_s; /* 0: no header */
 	int64_t from, of;  /* 206 and 416: first byte and length of the whole; else 0 */
 	struct buf body;

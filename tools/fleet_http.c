@@ -217,6 +217,9 @@ static void add_headers(struct MHD_Response *m, const struct fleet_reply *r, boo
 	add(m, MHD_HTTP_HEADER_CONTENT_TYPE, r->type);
 	add(m, MHD_HTTP_HEADER_ETAG, r->etag);
 	add(m, MHD_HTTP_HEADER_LOCATION, r->location);
+	add(m, MHD_HTTP_HEADER_SET_COOKIE, r->cookie);
+	add(m, "Content-Security-Policy", r->policy);
+	add(m, "Referrer-Policy", r->policy ? "same-origin" : NULL);
 	add(m, MHD_HTTP_HEADER_CACHE_CONTROL, r->cache ? r->cache : "no-store");
 	add(m, "X-Content-Type-Options", "nosniff");
 	if (last)
@@ -305,6 +308,7 @@ static enum MHD_Result answer(struct fleet_http *h, struct MHD_Connection *c, st
 					  .range = header(c, MHD_HTTP_HEADER_RANGE),
 					  .if_range = header(c, MHD_HTTP_HEADER_IF_RANGE),
 					  .authorization = header(c, MHD_HTTP_HEADER_AUTHORIZATION),
+					  .cookie = header(c, MHD_HTTP_HEADER_COOKIE),
 					  .peer = peer,
 					  .body = q->body.p,
 					  .n = q->body.n};

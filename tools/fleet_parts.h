@@ -23,6 +23,8 @@ struct fleet {
 	struct store_refused refused[FLEET_REFUSED];
 	int64_t uncounted[STORE_COUNTS]; /* not written yet */
 	uint64_t drawn;                  /* ids of rows */
+	struct admin *admin;             /* tools/fleet_admin.h */
+	struct fleet_kept *kept;         /* tools/fleet_figures.h */
 	/* Of rounds alone (tools/fleet_round.h). */
 	struct place *place; /* NULL: not opened yet */
 	bool led;            /* and offered the place everything, since this one leads */
@@ -42,11 +44,20 @@ typedef void fleet_fn(struct fleet *f, struct db_conn *c, const struct fleet_req
 		      struct fleet_reply *r);
 struct fleet_route {
 	const char *method; /* "GET" takes HEAD, too */
-	const char *path;   /* ends with '*': whatever begins so */
+	const char *path;   /* '*': one part, without '/' */
 	fleet_fn *answer;
 };
+extern const struct fleet_route fleet_routes[]; /* the first that matches; ends with method NULL */
+bool fleet_path_matches(const char *path, const char *pattern);
 
-fleet_fn fleet_enrol, fleet_records, fleet_health, fleet_static;
+fleet_fn fleet_enrol, fleet_records, fleet_health, fleet_static, fleet_admin, fleet_openapi;
+/* Lists and single things as JSON; the operators' pages, and their forms. */
+fleet_fn api_overview, api_classes, api_class, api_kernels, api_models, api_boards, api_board, api_words,
+    api_rejects, api_revoked, api_log;
+fleet_fn page_overview, page_style, page_class, page_boards, page_board, page_rejects, page_records, page_log,
+    page_sign_in, page_sign_in_done, page_sign_out, page_do;
+/* What was kept of tools/fleet_figures.h is read anew. */
+void fleet_figures_stale(struct fleet *f);
 
 /* Counts a refusal, and notes who and why. */
 void fleet_refused(struct fleet *f, enum store_count what, const struct fleet_request *q, const char *who,
