@@ -183,7 +183,7 @@ $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
-$(B)/tests/test_sync_program: | $(B)/hone-sync
+$(patsubst %,$(B)/tests/test_sync_%,program honed): | $(B)/hone $(B)/honed $(B)/hone-sync
 $(B)/tests/test_fleet_http: | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)

@@ -244,10 +244,9 @@ static void s_kind_renamed(void)
 	struct buf b = {0};
 	s_kind();
 	read_file(snapshot_name, &b);
-	char *end = strchr(b.p, '\n');
+	const char *end = strchr(b.p, '\n'), *length = memrchr(b.p, ' ', (size_t)(end - b.p));
 	struct buf out = {0};
-	buf_printf(&out, "hone-signed 1 snapshot %s%s", strrchr(strndup(b.p, (size_t)(end - b.p)), ' ') + 1,
-		   end);
+	buf_printf(&out, "hone-signed 1 snapshot%s", length);
 	tree_write(&tree, snapshot_name, out.p, out.n);
 	buf_free(&b);
 	buf_free(&out);
