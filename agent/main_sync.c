@@ -180,6 +180,7 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 					     .socket = w->socket               ? w->socket
 						       : getenv("HONE_SOCKET") ? NULL
 									       : conf->socket,
+					     .state = sync_state_folder(c),
 					     .server = c->server,
 					     .clock = now->clock};
 	if (!due && !packs)

@@ -25,7 +25,7 @@ struct run {
 	struct sync_state state;
 	struct trust *trust;
 	struct fetch *fetch;
-	struct private_key *key; /* NULL: none yet */
+	struct private_key *key;
 	bool certified;
 	const char *channel;
 	int64_t retry_ns; /* as the server asked; 0: it did not */
@@ -42,8 +42,8 @@ static int make_key(struct run *r)
 {
 	const char *path = state_path(&r->state, "key.pem");
 	int rc = private_key_read(path, &r->key);
-	if (rc != E_NOTFOUND || !r->c->token)
-		return rc == E_NOTFOUND ? E_OK : rc;
+	if (rc != E_NOTFOUND)
+		return rc;
 	rc = private_key_make(&r->key);
 	return rc < 0 ? rc : private_key_write(r->key, path);
 }
@@ -122,7 +122,7 @@ static int connect_to(struct run *r, int64_t left_bytes)
 	r->fetch = NULL;
 	snprintf(cert, sizeof cert, "%s", state_path(&r->state, "cert.pem"));
 	snprintf(key, sizeof key, "%s", state_path(&r->state, "key.pem"));
-	r->certified = r->key && file_exists(cert);
+	r->certified = file_exists(cert);
 	const struct fetch_options o = {.from = r->c->server,
 					.ca = r->c->ca,
 					.cert = r->certified ? cert : NULL,
@@ -298,6 +298,8 @@ static int take_snapshot(struct run *r, const struct snapshot *s)
 		rc = pull_blobs(r, s);
 	if (rc >= 0)
 		rc = raise_serial(r, s);
+	if (rc >= 0 && r->to->share(r->to->ctx, s, r->state.board) < 0)
+		log_info("hone-sync: each board searches all of it: %s", err_text());
 	return rc < 0 ? rc : state_keep_blobs(&r->state, s);
 }
 
@@ -485,8 +487,6 @@ static int push(struct run *r)
 static void name_board(struct run *r)
 {
 	struct public_key pub;
-	if (!r->key)
-		return;
 	private_key_public(r->key, &pub);
 	public_key_id(&pub, r->state.board);
 }
@@ -501,9 +501,7 @@ static int identify(struct run *r)
 	if (rc < 0)
 		return rc;
 	name_board(r);
-	r->channel =
-	    channel_names[r->c->has_channel ? r->c->channel
-					    : channel_of(*r->state.board ? r->state.board : r->to->cls)];
+	r->channel = channel_names[r->c->has_channel ? r->c->channel : channel_of(r->state.board)];
 	know(r);
 	return E_OK;
 }
@@ -517,7 +515,7 @@ static int talk(struct run *r, int64_t use_ns)
 	if (rc < 0)
 		return rc;
 	char why[STATE_TEXT] = "";
-	int enrolled = remote && r->key && r->c->token && !r->certified ? enrol(r) : E_OK;
+	int enrolled = remote && r->c->token && !r->certified ? enrol(r) : E_OK;
 	if (enrolled < 0)
 		snprintf(why, sizeof why, "%s", err_text());
 	rc = pull_roots(r);

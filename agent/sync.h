@@ -15,8 +15,8 @@
  * leave to the next, and to `hone status`), taken (SHA-256 of the snapshot's blobs that were taken, a line
  * each), blob/ (what came of those under way), lock. No device, no search, no compiler.
  *
- * A board that has a token and no certificate makes its key, asks `enrol` of the server for a certificate
- * (tools/fleet.h), and keeps both. */
+ * A board makes its key once; the key's id is the board's. With a token and without a certificate it asks
+ * `enrol` of the server for one (tools/fleet.h). */
 #ifndef AGENT_SYNC_H
 #define AGENT_SYNC_H
 
@@ -66,6 +66,8 @@ struct sync_cache {
 	/* Lines of a checked blob; returns how many were new, and adds those that were refused. `revoked` of
 	 * s are left out. */
 	int (*take)(void *ctx, const struct snapshot *s, const void *lines, size_t n, int *refused);
+	/* Of a new snapshot: how the fleet divides the search. */
+	int (*share)(void *ctx, const struct snapshot *s, const char *board);
 	int (*commit)(void *ctx);
 	/* 1: the next line (without \n) that is to be sent, in the arena; 0: there are no more. */
 	int (*next)(void *ctx, struct arena *a, const char **line);

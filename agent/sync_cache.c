@@ -3,6 +3,7 @@
 
 #include "agent/leash.h"
 #include "agent/offered.h"
+#include "agent/share_kept.h"
 #include "agent/taken.h"
 #include "platform/log.h"
 #include "platform/target.h"
@@ -18,7 +19,7 @@ struct keeper {
 	struct cache *cache;
 	struct offered *offered; /* NULL: not asked for yet */
 	struct taken_sum sum;
-	char cls[33], label[160], server[1024];
+	char cls[33], label[160], server[1024], state[512];
 };
 
 static int put(void *ctx, enum cache_type t, struct key k, const void *p, size_t n)
@@ -59,6 +60,13 @@ static int take_back(void *ctx, const struct snapshot *s)
 	if (n > 0)
 		log_info("hone-sync: %d records were revoked, and are gone", n);
 	return n;
+}
+
+/* To where jobs of whoever keeps this cache look for it. */
+static int share(void *ctx, const struct snapshot *s, const char *board)
+{
+	const struct keeper *k = ctx;
+	return share_kept_put(leash_held(k->leash) ? k->state : cache_dir(k->cache), s, board);
 }
 
 static int commit(void *ctx)
@@ -112,12 +120,18 @@ static int name_class(struct keeper *k)
 int sync_cache_open(const struct sync_cache_options *o, struct sync_cache *out)
 {
 	struct keeper *k = calloc(1, sizeof *k);
-	*out = (struct sync_cache){
-	    .ctx = k, .revoke = take_back, .take = take, .commit = commit, .next = next, .sent = sent};
+	*out = (struct sync_cache){.ctx = k,
+				   .revoke = take_back,
+				   .take = take,
+				   .share = share,
+				   .commit = commit,
+				   .next = next,
+				   .sent = sent};
 	if (!k)
 		return fail(E_NOMEM, "no memory for the cache");
 	out->cls = k->cls;
 	out->label = k->label;
+	snprintf(k->state, sizeof k->state, "%s", o->state);
 	snprintf(k->server, sizeof k->server, "%s", o->server ? o->server : "");
 	int rc = name_class(k);
 	if (rc >= 0)

@@ -10,6 +10,7 @@
 struct sync_cache_options {
 	const char *dir;    /* of the cache */
 	const char *socket; /* NULL: as agent/leash.h says */
+	const char *state;  /* folder of hone-sync's */
 	const char *server; /* what was sent there is remembered by its name */
 	struct clock *clock;
 };

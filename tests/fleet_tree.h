@@ -246,7 +246,8 @@ static inline void tree_close(struct tree *t)
 static inline int tree_sync(struct tree *t, struct sync_sum *sum)
 {
 	struct sync_cache to;
-	const struct sync_cache_options o = {.dir = t->cache, .server = "fleet", .clock = &clock_real};
+	const struct sync_cache_options o = {
+	    .dir = t->cache, .state = t->state, .server = "fleet", .clock = &clock_real};
 	int rc = sync_cache_open(&o, &to);
 	if (rc < 0)
 		return rc;

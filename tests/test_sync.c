@@ -2,6 +2,7 @@
 /* What a board takes from a fleet and gives to it, when all is well, and when the board itself is not. */
 #include "agent/batch.h"
 #include "agent/json.h"
+#include "agent/share_kept.h"
 #include "agent/sync_fetch.h"
 #include "tests/fleet_tree.h"
 
@@ -116,6 +117,26 @@ TEST(a_class_that_the_fleet_does_not_know)
 	CHECK(unlink(tree_path(&tree, tree_snapshot_name(&tree))) == 0);
 	CHECK_OK(tree_sync(&tree, &sum));
 	CHECK(!sum.fresh && sum.serial == 0);
+	tree_close(&tree);
+}
+
+/* The board's part goes to where jobs look for it. */
+TEST(the_search_is_divided)
+{
+	struct arena a = {0};
+	struct share s;
+	tree_open(&tree);
+	tree.s.parts = 16;
+	strcpy(tree.s.salt, "salt7");
+	tree_publish(&tree);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	share_kept_get(tree.cache, target_key(&tree.target), &a, &s);
+	CHECK(s.parts == 16 && !strcmp(s.salt, "salt7"));
+	json_t *j = status();
+	const char *board = json_string_value(json_object_get(j, "board"));
+	CHECK(s.board && board && !strcmp(board, s.board) && strlen(board) == 32);
+	json_decref(j);
+	arena_free(&a);
 	tree_close(&tree);
 }
 
@@ -480,7 +501,8 @@ static int spy_sent(void *ctx)
 
 static int push(int n)
 {
-	const struct sync_cache_options o = {.dir = tree.cache, .server = "fleet", .clock = &clock_real};
+	const struct sync_cache_options o = {
+	    .dir = tree.cache, .state = tree.state, .server = "fleet", .clock = &clock_real};
 	CHECK_OK(sync_cache_open(&o, &real));
 	spy = real;
 	spy.next = spy_next;

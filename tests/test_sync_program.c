@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone-sync as a program: what it says and returns, how much memory it takes, and that it may be killed. */
+#include "agent/pack.h"
 #include "tests/fleet_tree.h"
 
 #include <fcntl.h>
@@ -126,6 +127,35 @@ TEST(a_turn_is_waited_for)
 	configure_server(tree.www);
 	CHECK(run(NULL) == 0); /* after a start, a while that is chosen by chance */
 	CHECK(run(WORDS("--status")) == 0 && says("\"next_s\":"));
+	tree_close(&tree);
+}
+
+/* Signed by a fleet key: taken once. By a stranger's: refused. Neither needs a server. */
+TEST(packs_of_the_watched_folder)
+{
+	struct cache *c;
+	struct pack_about about;
+	char pack[256], other[256], text[300];
+	tree_open(&tree);
+	CHECK_OK(file_mkdirs(tree_path(&tree, "stick"), 0700));
+	CHECK_OK(file_mkdirs(tree_path(&tree, "made"), 0700));
+	snprintf(pack, sizeof pack, "%s", tree_path(&tree, "stick/some.seg"));
+	snprintf(other, sizeof other, "%s", tree_path(&tree, "stick/other.seg"));
+	CHECK_OK(cache_open(&c, tree_path(&tree, "made"), false, 0));
+	for (int i = 0; i < 4; i++) {
+		struct rec r = tree_rec(&tree, i);
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	CHECK(cache_pack(c, pack, false) >= 4 && cache_pack(c, other, false) >= 4);
+	cache_close(c);
+	CHECK_OK(pack_describe(pack, &about));
+	CHECK_OK(pack_sign(other, &about, tree.stranger));
+	snprintf(text, sizeof text, "watch = %s\n", tree_path(&tree, "stick"));
+	configure(text);
+	CHECK(run(NULL) == 0 && says("0 packs taken, 1 refused") && tree_has(&tree, 0, 4) == 0);
+	CHECK_OK(pack_sign(pack, &about, tree.fleet));
+	CHECK(run(NULL) == 0 && says("1 packs taken, 0 refused") && tree_has(&tree, 0, 4) == 4);
+	CHECK(run(WORDS("-q")) == 0);
 	tree_close(&tree);
 }
 
