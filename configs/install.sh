@@ -7,7 +7,7 @@ b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
 shift 5
 install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/man/man5" "$root/share/man/man8" "$root/share/bash-completion/completions" \
 	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples"
-install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$b/hone-sync" "$root/bin"
+install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$b/hone-sync" "$b/hone-fleet" "$root/bin"
 sh configs/units.sh --install "$dest" "$prefix"
 install -m 644 "$b"/man/*.1 "$root/share/man/man1"
 install -m 644 "$b"/man/*.5 "$root/share/man/man5"
@@ -39,4 +39,4 @@ END
 if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
 	ldconfig
 fi
-echo "installed in $root: hone, honed, hone-worker, hone-sync, their units, libhone, manual pages (man hone, man hone_open), bash completion"
+echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion"

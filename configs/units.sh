@@ -63,6 +63,7 @@ check_units() { # BUILD
 	exposure "$d/units/hone-boot.service" 15
 	exposure "$d/units/hone-worker@.service" 5
 	exposure "$d/units/hone-sync.service" 15
+	exposure "$d/units/hone-fleet.service" 15
 	# With the drop-in for a GPU.
 	mkdir -p "$d/units/hone-worker@.service.d"
 	cp $units/hone-worker-gpu.conf "$d/units/hone-worker@.service.d/gpu.conf"

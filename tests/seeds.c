@@ -495,17 +495,43 @@ static int seeds_csr(const char *dir)
 	return rc;
 }
 
+static int seeds_fleet(const char *dir)
+{
+	static const char *const requests[] = {
+	    "GET\n/v1/health\n\n\n\n",
+	    "HEAD\n/v1/root/1\n\n\n\n",
+	    "GET\n/v1/blob/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n\"x\", "
+	    "W/\"y\"\nbytes=2-5\n\"z\"\n",
+	    "GET\n/v1/0123456789abcdef0123456789abcdef/early/snapshot\n*\nbytes=-3\n\n",
+	    "POST\n/v1/enrol\n\n\n\n{\"token\":\"hone-0\",\"csr\":\"-----BEGIN CERTIFICATE "
+	    "REQUEST-----\\n\"}",
+	    "POST\n/v1/records\n\n\n\nhone-signed 1 records 3\nsig 00112233445566778899aabbccddeeff "
+	    "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+	    "001122"
+	    "33445566778899aabbccddeeff\n\n{}\n",
+	    "GET\n/v1/api/boards?class=0123456789abcdef0123456789abcdef&n=5\n\n\n\n",
+	    "GET\n/\n\n\n\n",
+	    "POST\n/v1/admin/stop\nBearer 0\n\n\nstop=1"};
+	int rc = 0;
+	for (int i = 0; i < (int)(sizeof requests / sizeof *requests) && rc >= 0; i++) {
+		struct buf b = {0};
+		buf_puts(&b, requests[i]);
+		rc = write_seed(dir, i, &b);
+		buf_free(&b);
+	}
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
-} targets[] = {{"fuzz_import", seeds_import},     {"fuzz_image", seeds_image},
-	       {"fuzz_cand", seeds_cand},         {"fuzz_record", seeds_record},
-	       {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
-	       {"fuzz_trials", seeds_trials},     {"fuzz_control", seeds_control},
-	       {"fuzz_conf", seeds_conf},         {"fuzz_hello", seeds_hello},
-	       {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
-	       {"fuzz_batch", seeds_batch},       {"fuzz_csr", seeds_csr},
-	       {"fuzz_pack", seeds_pack}};
+} targets[] = {
+    {"fuzz_import", seeds_import}, {"fuzz_image", seeds_image},       {"fuzz_cand", seeds_cand},
+    {"fuzz_record", seeds_record}, {"fuzz_exchange", seeds_exchange}, {"fuzz_landscape", seeds_landscape},
+    {"fuzz_trials", seeds_trials}, {"fuzz_control", seeds_control},   {"fuzz_conf", seeds_conf},
+    {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
+    {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
+    {"fuzz_fleet", seeds_fleet}};
 
 int main(int argc, char **argv)
 {
