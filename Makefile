@@ -211,7 +211,7 @@ deps:
 # All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh networks kills llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh
+SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh page.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh configs/test.sh run $@ $<
@@ -219,6 +219,7 @@ $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
 	@BUILD=$(B) sh configs/test.sh run $@ sh $< $(if $(findstring peers,$<),--test,$(B))
 test: deps
 	@sh configs/deps.sh --maybe systemd-container
+	@sh configs/deps.sh --maybe chromium
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true

@@ -47,9 +47,9 @@ static json_t *channel(const struct db_value *v)
 }
 
 static json_t *(*const cells[])(const struct db_value *v) = {
-    [CELL_TEXT] = text,   [CELL_ID] = text_or_null, [CELL_CLASS] = text_or_null, [CELL_BOARD] = text,
-    [CELL_INT] = whole,   [CELL_TIME] = known,      [CELL_TIME_US] = known,      [CELL_NS] = known,
-    [CELL_RATIO] = ratio, [CELL_PCT] = percent,     [CELL_CHANNEL] = channel,
+    [CELL_TEXT] = text, [CELL_ID] = text_or_null, [CELL_CLASS] = text_or_null, [CELL_BOARD] = text,
+    [CELL_INT] = whole, [CELL_SERIAL] = whole,    [CELL_TIME] = known,         [CELL_TIME_US] = known,
+    [CELL_NS] = known,  [CELL_RATIO] = ratio,     [CELL_PCT] = percent,        [CELL_CHANNEL] = channel,
 };
 
 struct rows {

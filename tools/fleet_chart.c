@@ -40,8 +40,8 @@ static void text_at(double x, double y, const char *anchor, const char *text, st
 /* Returns the value at the top. */
 static int64_t grid(int64_t most, struct buf *out)
 {
-	int64_t step = step_of(most), top = step * TICKS;
-	for (int i = 0; i <= TICKS; i++) {
+	int64_t step = step_of(most), steps = (most + step - 1) / step, top = step * steps;
+	for (int i = 0; i <= steps; i++) {
 		double y = y_of(i * step, top);
 		struct buf n = {0};
 		buf_printf(out, "<path class=\"%s\" d=\"M%d %.1fH%d\"/>\n", i ? "grid" : "axis", LEFT, y,

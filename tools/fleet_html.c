@@ -162,6 +162,11 @@ static void put_int(const struct db_value *v, struct buf *out)
 	html_count(v->i, out);
 }
 
+static void put_serial(const struct db_value *v, struct buf *out)
+{
+	buf_printf(out, "%" PRId64, v->i);
+}
+
 static void put_time(const struct db_value *v, struct buf *out)
 {
 	html_time(v->i, out);
@@ -201,12 +206,12 @@ static void put_channel(const struct db_value *v, struct buf *out)
 static const struct {
 	void (*put)(const struct db_value *v, struct buf *out);
 	bool number;
-} cells[] = {[CELL_TEXT] = {put_text, false},       [CELL_ID] = {put_id, false},
-	     [CELL_CLASS] = {put_class, false},     [CELL_BOARD] = {put_board, false},
-	     [CELL_INT] = {put_int, true},          [CELL_TIME] = {put_time, false},
-	     [CELL_TIME_US] = {put_time_us, false}, [CELL_NS] = {put_ns, true},
-	     [CELL_RATIO] = {put_ratio, true},      [CELL_PCT] = {put_pct, true},
-	     [CELL_CHANNEL] = {put_channel, false}};
+} cells[] = {[CELL_TEXT] = {put_text, false},   [CELL_ID] = {put_id, false},
+	     [CELL_CLASS] = {put_class, false}, [CELL_BOARD] = {put_board, false},
+	     [CELL_INT] = {put_int, true},      [CELL_SERIAL] = {put_serial, true},
+	     [CELL_TIME] = {put_time, false},   [CELL_TIME_US] = {put_time_us, false},
+	     [CELL_NS] = {put_ns, true},        [CELL_RATIO] = {put_ratio, true},
+	     [CELL_PCT] = {put_pct, true},      [CELL_CHANNEL] = {put_channel, false}};
 
 static bool shown(const struct html_table *t, const struct list_col *k)
 {

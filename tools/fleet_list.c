@@ -79,7 +79,7 @@ const struct fleet_list list_channels = {
 	    " ORDER BY channel LIMIT $2 OFFSET $3",
     .count = "SELECT COUNT(*) " NEWEST,
     .col = COLS{{"channel", "Channel", CELL_CHANNEL},
-		{"serial", "Serial", CELL_INT},
+		{"serial", "Serial", CELL_SERIAL},
 		{"records", "Records", CELL_INT},
 		{"made_s", "Made", CELL_TIME},
 		{"expires_s", "Expires", CELL_TIME},

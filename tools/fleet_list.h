@@ -23,6 +23,7 @@ enum cell {
 	CELL_CLASS,
 	CELL_BOARD, /* id of one, or what a stranger gave as such */
 	CELL_INT,
+	CELL_SERIAL,  /* without commas */
 	CELL_TIME,    /* seconds since 1970; 0: never */
 	CELL_TIME_US, /* microseconds */
 	CELL_NS,      /* 0: not known */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REFRESH_S = 60, SHORT = 10 /* rows of a list beside others */ };
+enum { REFRESH_S = 60, SHORT = 5 /* rows of a list beside others */ };
 
 static const char *const channel_kinds[CHANNELS] = {"canary", "early", "all"};
 
@@ -89,7 +89,7 @@ static void put_tiles(struct page *p, const struct figures *g)
 	snprintf(note[1], sizeof *note, "%" PRId64 " classes", g->classes);
 	snprintf(note[2], sizeof *note, "in %" PRId64 " batches, %" PRId64 " wait", g->taken[COUNT_BATCHES],
 		 g->waiting);
-	snprintf(note[3], sizeof *note, "of them %" PRId64 " batches", g->taken[COUNT_BATCH]);
+	snprintf(note[3], sizeof *note, "%" PRId64 " for a record", g->taken[COUNT_BATCH]);
 	buf_puts(&p->r->body, "<section class=\"tiles\">");
 	put_tile(&p->r->body, "boards", g->boards, note[0]);
 	put_tile(&p->r->body, "kernels", g->kernels, note[1]);
