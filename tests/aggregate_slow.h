@@ -183,10 +183,34 @@ static const struct slow_cand *slow_best(const struct aggregate_in *in, const st
 	}
 	for (int i = 0; i < n; i++) {
 		const struct held *h = slow_held(in, c[i], channel);
-		if (mark[i] && h && h->now && (!best || !slow_beats(in, best, c[i], STEADY, score)))
+		if (mark[i] && h && h->now && (!best || !slow_beats(in, best, c[i], GAIN, score)))
 			best = c[i];
 	}
 	return best;
+}
+
+static int slow_repute(const struct slow_cand *c, const struct score *score)
+{
+	bool right = false, unknown = false;
+	for (int i = 0; i < c->n; i++) {
+		const struct score *s = &score[c->w[i]->board];
+		if (c->w[i]->failed || s->struck)
+			continue;
+		right |= s->words > 0 && s->score >= STRIKE_SCORE;
+		unknown |= s->words == 0;
+	}
+	return right ? 0 : unknown ? 1 : 2;
+}
+
+/* Unmarks all but the best reputed. */
+static void slow_reputed(const struct slow_cand *const *c, bool *mark, int n, const struct score *score)
+{
+	int least = 2;
+	for (int i = 0; i < n; i++)
+		if (mark[i] && slow_repute(c[i], score) < least)
+			least = slow_repute(c[i], score);
+	for (int i = 0; i < n; i++)
+		mark[i] &= slow_repute(c[i], score) == least;
 }
 
 static const struct slow_cand *slow_canary(const struct aggregate_in *in, const struct slow_cand *const *c,
@@ -201,13 +225,15 @@ static const struct slow_cand *slow_canary(const struct aggregate_in *in, const 
 				      !slow_fit(in, c[i], CHANNEL_EARLY, score);
 			bool done = slow_stayed(in, c[i], CHANNEL_CANARY, stage_s);
 			bool worth = slow_agreed(in, c[i], CHANNEL_CANARY, score) && c[i] != early &&
-				     (!early || slow_beats(in, c[i], early, STEADY, score));
+				     (!early || slow_beats(in, c[i], early, GAIN, score));
 			mark[i] = turn == 0   ? worth && agreed
 				  : turn == 1 ? worth && !done && h && h->now
 				  : turn == 2 ? worth && !done
 				  : turn == 3 ? c[i] == early && slow_agreed(in, c[i], CHANNEL_CANARY, score)
 					      : worth && !early;
 		}
+		if (turn == 2)
+			slow_reputed(c, mark, n, score);
 		const struct slow_cand *best = slow_best(in, c, mark, n, CHANNEL_CANARY, score);
 		if (best)
 			return best;

@@ -360,7 +360,7 @@ TEST(what_is_there_stays_while_it_is_as_good)
 	struct fleet *f = fleet_new(4);
 	for (int b = 0; b < 3; b++) {
 		say(f, b, 0, 1, 1000000 - 40000);
-		say(f, b, 0, 2, 1000000 - 60000);
+		say(f, b, 0, 2, 1000000 - 55000);
 		say(f, b, 1, 1, 1000000);
 		say(f, b, 1, 2, 1000000 - 60000);
 		say(f, b, 2, 1, 1000000 + 60000);

@@ -333,11 +333,10 @@ static bool beats(const struct group *a, const struct group *b, double by)
 	return (double)a->median_ns < (1 - by) * (double)b->median_ns;
 }
 
-/* NULL b: anything is better. What is there now gives way to what is better by STEADY alone. */
+/* NULL b: anything is better. What is there now gives way to what is better by GAIN alone. */
 static bool better(const struct group *a, const struct group *b, enum channel c)
 {
-	return !b || beats(a, b, on_now(b, c) ? STEADY : 0) ||
-	       (on_now(a, c) && !beats(b, a, STEADY) && b != a);
+	return !b || beats(a, b, on_now(b, c) ? GAIN : 0) || (on_now(a, c) && !beats(b, a, GAIN) && b != a);
 }
 
 /* Why a candidate is on canary: the lower the sooner. */
@@ -348,7 +347,7 @@ static enum turn turn(const struct sums *s, const struct group *g, const struct 
 	int64_t stage_s = s->in->rules.stage_s ? s->in->rules.stage_s : CANARY_S;
 	if (!agreed_on(s, g, CHANNEL_CANARY))
 		return TURN_NOT;
-	if (g == early || (early && !beats(g, early, STEADY)))
+	if (g == early || (early && !beats(g, early, GAIN)))
 		return g == early ? TURN_DONE : TURN_NOT;
 	if (agreed_on(s, g, CHANNEL_EARLY) && !fit(s, g, CHANNEL_EARLY))
 		return TURN_AGREED;
@@ -367,6 +366,26 @@ static const struct group *best_of(const struct sums *s, const struct group *g, 
 	return best;
 }
 
+/* Of those that say that a candidate works: 0 somebody was found right in at least half of what could be
+ * compared, 1 nobody was compared yet, 2 all were found wrong more often. */
+static int repute(const struct sums *s, const struct group *g)
+{
+	int least = 2;
+	for (int i = 0; i < g->ntime; i++) {
+		const struct score *c = &s->score[g->w[i]->board];
+		int r = c->struck ? 2 : !c->words ? 1 : c->score < STRIKE_SCORE ? 2 : 0;
+		least = r < least ? r : least;
+	}
+	return least;
+}
+
+/* What is to be tried next: of the best reputed, the lowest. */
+static bool sooner(const struct sums *s, const struct group *a, const struct group *b)
+{
+	int x = repute(s, a), y = b ? repute(s, b) : 3;
+	return x != y ? x < y : better(a, b, CHANNEL_CANARY);
+}
+
 static const struct group *canary_of(const struct sums *s, const struct group *g, int n,
 				     const struct group *early)
 {
@@ -374,7 +393,9 @@ static const struct group *canary_of(const struct sums *s, const struct group *g
 	enum turn first = TURN_NOT;
 	for (int i = 0; i < n; i++) {
 		enum turn t = turn(s, &g[i], early);
-		if (t < first || (t == first && t != TURN_NOT && better(&g[i], best, CHANNEL_CANARY)))
+		if (t < first ||
+		    (t == first && t != TURN_NOT &&
+		     (t == TURN_NEW ? sooner(s, &g[i], best) : better(&g[i], best, CHANNEL_CANARY))))
 			best = &g[i], first = t;
 	}
 	return best;

@@ -13,8 +13,10 @@
  * and that were stage_s on the channel before it. Canary has no channel before it: what would be better than
  * early's is tried there: first what quorum[early] agree on already, then what is there, then what was not
  * there yet, each for stage_s (CANARY_S, where stages take no time), so that nobody keeps others from being
- * tried by claiming to be faster.
- * What a channel has stays while nothing is better by more than STEADY, with its published time while that is
+ * tried by claiming to be faster; of that, what boards say whose words were found right in at least
+ * STRIKE_SCORE of what could be compared comes before what is said by those not known yet, and that before
+ * the others'.
+ * What a channel has stays while nothing is better by more than GAIN, with its published time while that is
  * true within STEADY.
  *
  * A board's score: the share of its words that lie within the tolerance of the median of the others, where
@@ -29,6 +31,7 @@
 
 #define STRIKE_SCORE 0.5
 #define STEADY 0.05
+#define GAIN 0.02 /* with 0.05, fleets come to a stand at 0.95 of the best */
 enum { STRIKE_WORDS = 16, FAILED_SHARE = 4, CANARY_S = 24 * 3600 };
 
 struct word {                 /* what a board says */
