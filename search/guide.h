@@ -12,8 +12,8 @@ struct guide {
 	const struct space *space;
 	const struct cost *cost;
 	void *model; /* the cost's state */
-	struct portion
-	    portion; /* nothing outside of it is proposed; becomes {0} once ask() found nothing left */
+	/* Nothing outside of it is proposed; becomes {0} once ask() found nothing left. */
+	struct portion portion;
 };
 
 #endif

@@ -177,12 +177,27 @@ static bool dried_up(const struct tune *t, double all_ns)
 	return t->best >= 0 && (t->fruitless >= enough || above < DRY_SHARE * all_ns);
 }
 
-/* First slices come first: they have the rules and what is known from elsewhere, and tell what to expect. */
+/* First slices come first: they have the rules and what is known from elsewhere, and tell what to expect.
+ * Where not all of them fit in the box, boards that divide the search begin with different tasks, by chance
+ * in proportion to the promise (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir").
+ */
 static bool comes_before(const struct tune *t, double promise, const struct tune *next, double most)
 {
 	if (!next || !t->slices != !next->slices)
 		return !next || !t->slices;
 	return promise > most;
+}
+
+/* What others found comes first of all, in tasks for which the box has no slice too. */
+static int run_told(struct run *x)
+{
+	int rc = E_OK;
+	for (int i = 0; i < x->ntasks && rc >= 0; i++) {
+		struct tune *t = &x->tune[x->order[i]];
+		if (!t->done && !t->late && tune_is_told(t))
+			rc = go_on(t, spend(t, tune_told));
+	}
+	return rc;
 }
 
 /* One slice after the other, to the task that promises most, until the box is over or nothing promises
@@ -197,6 +212,7 @@ static int run_slices(struct run *x)
 			double p = x->tune[i].late ? 0 : tune_promise(&x->tune[i]);
 			if (p <= x->box.job->least || (x->box.job->quick && dried_up(&x->tune[i], all_ns)))
 				continue;
+			p *= x->tune[i].slices ? 1 : x->tune[i].luck;
 			if (comes_before(&x->tune[i], p, next, most)) {
 				most = p;
 				next = &x->tune[i];
@@ -239,6 +255,8 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		rc = run_defaults(&x);
 		log_more("%.3f s: default kernels are measured", (double)clock_since_start(r->clock) / 1e9);
 	}
+	if (rc >= 0 && !j->defaults_only)
+		rc = run_told(&x);
 	if (rc >= 0 && !j->defaults_only)
 		rc = run_slices(&x);
 	tell_spent(&x, clock_now(r->clock) - start_ns, &a);

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/share.h"
 
+int share_parts(int boards)
+{
+	int parts = boards / SHARE_BOARDS;
+	return boards < 2 ? 0 : parts < 2 ? 2 : parts < SHARE_PARTS ? parts : SHARE_PARTS;
+}
+
 static bool divided(const struct share *s)
 {
 	return s && s->parts > 1;

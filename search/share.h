@@ -6,12 +6,20 @@
  * each task is divided anew and no board depends on another. Its own part comes first, after the default, the
  * incumbent, what is known (seeds) and the rules, which are few and for every board; the rest only once that
  * is dry: a board that is alone, or whose fleet is gone, searches as it always did. Numbers of a structure
- * that is good here are varied whosever part it is in. */
+ * that is good here are varied whosever part it is in.
+ *
+ * Short boxes do not reach every task of a network. So boards also begin with different tasks, by chance in
+ * proportion to what these promise; and before all, each tries the first of what is known of every task. */
 #ifndef SEARCH_SHARE_H
 #define SEARCH_SHARE_H
 
 #include "platform/hash.h"
 #include <stdbool.h>
+
+/* Into how many parts a fleet of so many boards divides a search: ten boards to a part, as boards that find
+ * the same confirm each other at once; a part holds some structures still. 0: not divided. */
+enum { SHARE_BOARDS = 10, SHARE_PARTS = 100 };
+int share_parts(int boards);
 
 struct share {
 	int parts;         /* < 2: not divided */

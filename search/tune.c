@@ -3,6 +3,7 @@
 
 #include "platform/log.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 	uint64_t seed = share_seed(&b->job->share, b->job->seed);
 	seed = (seed + (uint64_t)t->task->ntried * 7919) * 1000003 + (uint64_t)index;
 	rng_seed(&t->rng, seed);
+	t->luck = b->job->share.parts > 1 ? 1 / (1e-9 - log1p(-rng_unit(&t->rng))) : 1;
 	struct task *task =
 	    ARENA_NEW(&scratch, struct task); /* 120 KB, of which the space keeps what is in use */
 	int rc = task_parse(t->task->text, task);
@@ -294,11 +296,11 @@ static int pull(struct tune *t, struct queue *q)
 	return trial;
 }
 
-static int try_slice(struct tune *t)
+static int try_slice(struct tune *t, int most)
 {
 	struct queue q = {0};
 	int first = t->ntrials;
-	for (int left = SLICE; left > 0 || q.n > 0;) {
+	for (int left = most; left > 0 || q.n > 0;) {
 		struct meas m;
 		int rc = fill_queue(t, &q, &left);
 		if (rc < 0 && rc != E_NOTFOUND)
@@ -315,7 +317,7 @@ static int try_slice(struct tune *t)
 		if (rc < 0)
 			return rc;
 	}
-	t->done |= t->ntrials == first;
+	t->done |= t->ntrials == first && most == SLICE;
 	return t->slices > 0 ? try_twins(t) : E_OK;
 }
 
@@ -327,11 +329,25 @@ static double room_of(const struct tune *t)
 	return promise_room((double)t->result->best_ns, t->result->roofline_ns, g.sd);
 }
 
+bool tune_is_told(const struct tune *t)
+{
+	return t->box->job->share.parts > 1 && t->slices == 0 && t->seeds == 0 && t->task->nseeds > 0;
+}
+
+int tune_told(struct tune *t)
+{
+	int rc = try_slice(t, 1);
+	if (rc >= 0)
+		rc = race(t);
+	tune_progress(t);
+	return rc;
+}
+
 int tune_slice(struct tune *t)
 {
 	int64_t start_ns = clock_now(t->box->runner->clock), before_ns = t->result->best_ns;
 	double room = room_of(t);
-	int rc = try_slice(t);
+	int rc = try_slice(t, SLICE);
 	if (rc >= 0)
 		rc = race(t);
 	if (rc < 0)

@@ -42,6 +42,7 @@ struct tune {
 	enum tried_by by;       /* where the candidate that is tried next comes from */
 	int seeds, rules;       /* known candidates and portfolio rules already proposed */
 	struct heard heard;     /* of what won in tasks of its kind */
+	double luck;            /* of a divided search, with its first slice; else 1 */
 	bool met;               /* its default, as far as that was possible */
 	int slices;
 	int64_t slice_ns; /* of the last slice */
@@ -68,6 +69,10 @@ int tune_known(struct tune *t) MUST_CHECK;
 /* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the
  * sink. */
 int tune_default(struct tune *t) MUST_CHECK;
+/* Boards divide the search, and the best that is known of this task was not tried yet: tune_told tries and
+ * races that alone, which is no slice. */
+bool tune_is_told(const struct tune *t);
+int tune_told(struct tune *t) MUST_CHECK;
 /* Some more candidates, and a race of the best of them against the incumbent. */
 int tune_slice(struct tune *t) MUST_CHECK;
 /* What another slice promises (search/promise.h): ns saved per ns spent. 0: done. */

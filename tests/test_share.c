@@ -64,6 +64,12 @@ TEST(who_is_alone_has_all)
 	CHECK(share_seed(&a, 5) != 5 && share_seed(&a, 5) != share_seed(&b, 5));
 }
 
+TEST(parts_for_boards)
+{
+	CHECK(share_parts(0) == 0 && share_parts(1) == 0 && share_parts(2) == 2 && share_parts(4) == 2);
+	CHECK(share_parts(100) == 10 && share_parts(1000) == 100 && share_parts(INT32_MAX) == SHARE_PARTS);
+}
+
 /* ---- strategies ---- */
 
 struct asked {
@@ -149,6 +155,51 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	return E_OK;
 }
 
+static const struct job_seed other_seed = {.cand = "lane=k:4 tile=k:2 outer=y"};
+
+/* Tasks in the order of their first tries by the strategy; and how many tasks had their seed tried before
+ * any of that. */
+struct order {
+	int n, first[4], seeds, early;
+	bool met[4];
+};
+
+static void hear_order(void *ctx, int task, const struct tried *t)
+{
+	struct order *o = ctx;
+	o->seeds += t->by == TRIED_SEED && !strcmp(t->cand, other_seed.cand);
+	if (t->by != TRIED_STRATEGY || o->met[task])
+		return;
+	o->early = o->n ? o->early : o->seeds;
+	o->met[task] = true;
+	o->first[o->n++] = task;
+}
+
+static struct order run_order(struct share share)
+{
+	struct sim_runner *s = sim_open(3, 0.02);
+	struct order o = {0};
+	struct job_task task[4];
+	struct job_result r[4] = {{0}};
+	for (int i = 0; i < 4; i++)
+		task[i] = (struct job_task){.text = i % 2 ? task_conv : task_matmul,
+					    .label = "task",
+					    .uses = 1,
+					    .nseeds = i % 2,
+					    .seed = &other_seed};
+	const struct job j = {.ntasks = 4,
+			      .task = task,
+			      .share = share,
+			      .seed = 9,
+			      .deadline_ns = 4 * NS_PER_S,
+			      .ctx = &o,
+			      .sink = sink,
+			      .tried = hear_order};
+	CHECK(job_run(&j, &s->r, r) > 0);
+	s->r.ops->close(&s->r);
+	return o;
+}
+
 static struct job_result run_job(struct share share, const char *strategy, int64_t box_ns, struct heard *h)
 {
 	struct sim_runner *s = sim_open(3, 0.02);
@@ -199,6 +250,22 @@ TEST(a_divided_job_proposes_its_part_first)
 		dry += mine && others; /* its own after another's: what was found later, of few */
 	}
 	CHECK(own > 5 && dry <= own / 2);
+}
+
+/* What is known of any task before the search of the first; boards begin with different tasks. */
+TEST(divided_boxes_begin_with_what_is_known_then_differ)
+{
+	int begins[4] = {0};
+	struct order alone = run_order((struct share){0});
+	CHECK(alone.n == 4 && alone.early <= 1);
+	for (int i = 0; i < 24; i++) {
+		char id[33];
+		board_id(i, id);
+		struct order o = run_order((struct share){2, "salt", id});
+		CHECK(o.n == 4 && o.early == 2);
+		begins[o.first[0]]++;
+	}
+	CHECK((begins[0] > 0) + (begins[1] > 0) + (begins[2] > 0) + (begins[3] > 0) >= 3);
 }
 
 /* More parts than structures: the rest is searched. */

@@ -2,6 +2,7 @@
 /* A class's snapshots: what its channels show, in blobs, signed. */
 #include "tools/fleet_round.h"
 #include "platform/log.h"
+#include "search/share.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,16 +286,16 @@ static int revoked_lists(struct class_snapshots *s, struct snapshot *out)
 	return E_OK;
 }
 
-/* As many parts as boards; kept while there are not half, nor twice as many, for a new division is a new
- * search for everybody. */
+/* As search/share.h has it; kept while there would not be half, nor twice as many parts, for a new division
+ * is a new search for everybody. */
 static void share(const struct class_snapshots *s, int before, struct snapshot *out)
 {
 	int boards = 0;
 	char text[64];
 	for (int i = 0; i < s->r->nboard; i++)
 		boards += !s->r->board[i].revoked && !strcmp(s->r->board[i].cls, s->cls);
-	int parts = before > 1 && before < 2 * boards && boards < 2 * before ? before : boards;
-	parts = parts < SNAPSHOT_PARTS ? parts : SNAPSHOT_PARTS;
+	int want = share_parts(boards),
+	    parts = before > 1 && before < 2 * want && want < 2 * before ? before : want;
 	if (boards < s->r->f->c.parts_min || boards < 2)
 		return;
 	out->parts = parts;
