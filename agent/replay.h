@@ -25,6 +25,9 @@ struct replay_noise {
  * over: it is empty. */
 int runner_replay(const struct landscape *l, int n, struct replay_noise noise,
 		  struct runner **out) MUST_CHECK;
+/* Another one of the same landscapes, which neither depends on what became of that one nor moves its clock;
+ * one of them may be made from `of`, and run, in each thread, once `of` has made one. `of` outlives it. */
+int replay_another(struct runner *of, struct replay_noise noise, struct runner **out) MUST_CHECK;
 /* The point that answers for a candidate of landscape i of the runner's; E_CORRUPT, E_INFEASIBLE: of none of
  * its space. */
 int replay_point(struct runner *replay, int i, const char *cand) MUST_CHECK;

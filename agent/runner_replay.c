@@ -369,27 +369,51 @@ static int check_fields(const struct landscape *l, int n)
 	return E_OK;
 }
 
-int runner_replay(const struct landscape *l, int n, struct replay_noise noise, struct runner **out)
+static int open_replay(const struct target *t, int threads, int n, struct replay_noise noise,
+		       struct replay **out)
 {
-	int rc = check_fields(l, n);
-	if (rc < 0)
-		return rc;
-	struct replay *p = calloc(1, sizeof *p);
+	struct replay *p = *out = calloc(1, sizeof *p);
 	if (!p)
 		return fail(E_NOMEM, "no memory for a runner");
 	p->noise = noise;
 	rng_seed(&p->rng, noise.seed);
 	p->clock = clock_virtual(0);
-	p->target = l[0].target;
+	p->target = *t;
 	p->nfields = n;
 	p->field = ARENA_ARRAY(&p->a, struct field, n);
+	p->base = (struct runner){
+	    .ops = &ops, .emitter = "replay", .clock = &p->clock, .target = &p->target, .threads = threads};
+	return E_OK;
+}
+
+int runner_replay(const struct landscape *l, int n, struct replay_noise noise, struct runner **out)
+{
+	struct replay *p;
+	int rc = check_fields(l, n);
+	if (rc >= 0)
+		rc = open_replay(&l[0].target, l[0].threads, n, noise, &p);
+	if (rc < 0)
+		return rc;
 	for (int i = 0; i < n; i++)
 		p->field[i].l = &l[i];
-	p->base = (struct runner){.ops = &ops,
-				  .emitter = "replay",
-				  .clock = &p->clock,
-				  .target = &p->target,
-				  .threads = l[0].threads};
+	*out = &p->base;
+	return E_OK;
+}
+
+int replay_another(struct runner *of, struct replay_noise noise, struct runner **out)
+{
+	struct replay *p, *from = replay_of(of);
+	int rc = E_OK;
+	for (int i = 0; i < from->nfields && rc >= 0; i++)
+		rc = open_field(from, &from->field[i]);
+	if (rc >= 0)
+		rc = open_replay(&from->target, of->threads, from->nfields, noise, &p);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < from->nfields; i++) {
+		p->field[i] = from->field[i];
+		p->field[i].built = ARENA_ARRAY(&p->a, bool, from->field[i].l->n);
+	}
 	*out = &p->base;
 	return E_OK;
 }

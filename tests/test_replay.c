@@ -300,4 +300,28 @@ TEST(recorded)
 	close_world(&w);
 }
 
+/* What one built or measured is nothing to the other. */
+TEST(another_replay_begins_anew)
+{
+	struct world w;
+	struct runner *r[3];
+	struct meas m[3], again;
+	int handle;
+	open_world(&w);
+	REQUIRE_OK(runner_replay(w.l, NTASKS, (struct replay_noise){3, 0.05}, &r[0]));
+	REQUIRE_OK(runner_replay(w.l, NTASKS, (struct replay_noise){1, 0.05}, &r[1]));
+	const char *cand = w.l[0].point[0].cand;
+	REQUIRE_OK(r[1]->ops->build(r[1], texts[0], cand, INT64_MAX, &handle, &again));
+	REQUIRE_OK(replay_another(r[1], (struct replay_noise){3, 0.05}, &r[2]));
+	CHECK(clock_now(r[2]->clock) == 0 && clock_now(r[1]->clock) > 0);
+	for (int i = 0; i < 3; i += 2) {
+		REQUIRE_OK(r[i]->ops->build(r[i], texts[0], cand, INT64_MAX, &handle, &m[i]));
+		REQUIRE_OK(r[i]->ops->time(r[i], &handle, 1, 5, 0, 0, INT64_MAX, &m[i]));
+	}
+	CHECK(m[0].min_ns == m[2].min_ns && clock_now(r[0]->clock) == clock_now(r[2]->clock));
+	for (int i = 2; i >= 0; i--)
+		r[i]->ops->close(r[i]);
+	close_world(&w);
+}
+
 TEST_MAIN

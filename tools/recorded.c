@@ -26,6 +26,7 @@ enum { NTASKS = sizeof tasks / sizeof *tasks, MOST_BYTES = 16 << 20, MOST_ID = 1
 
 /* A line of the table, by its columns' names. */
 struct row {
+	double compile_ms;
 	int id, owt, kv, cu, rs, pk, fl, tk, th, tw, tc, oo, io;
 };
 
@@ -33,6 +34,7 @@ struct row {
 struct variant {
 	struct task *task;
 	struct space *space;
+	const char *text;
 	int n, k, y, x, c, r, s;
 };
 
@@ -130,17 +132,19 @@ static int open_variant(const struct recorded_task *d, const struct target *t, b
 	int rc = task_parse(buf_str(&text), out->task);
 	if (rc >= 0)
 		rc = space_make(a, out->task, t, NULL, &out->space);
+	out->text = arena_strdup(a, buf_str(&text));
 	buf_free(&text);
 	return fail_in(rc, "%s", d->file);
 }
 
 static bool parse_row(const char *line, struct row *r)
 {
-	return sscanf(line, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,", &r->id, &r->owt, &r->kv, &r->cu,
-		      &r->rs, &r->pk, &r->fl, &r->tk, &r->th, &r->tw, &r->tc, &r->oo, &r->io) == 13 &&
-	       r->id >= 0 && r->id < MOST_ID && r->owt > 0 && r->kv > 0 && r->cu > 0 && r->rs >= 0 &&
-	       r->rs <= 2 && r->tk > 0 && r->th > 0 && r->tw > 0 && r->tc > 0 && r->oo >= 0 && r->oo < 6 &&
-	       r->io >= 0 && r->io < 3;
+	return sscanf(line, "%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%d,%lf,", &r->id, &r->owt, &r->kv, &r->cu,
+		      &r->rs, &r->pk, &r->fl, &r->tk, &r->th, &r->tw, &r->tc, &r->oo, &r->io,
+		      &r->compile_ms) == 14 &&
+	       r->compile_ms >= 0 && r->compile_ms < 1e6 && r->id >= 0 && r->id < MOST_ID && r->owt > 0 &&
+	       r->kv > 0 && r->cu > 0 && r->rs >= 0 && r->rs <= 2 && r->tk > 0 && r->th > 0 && r->tw > 0 &&
+	       r->tc > 0 && r->oo >= 0 && r->oo < 6 && r->io >= 0 && r->io < 3;
 }
 
 /* An axis that this letter of theirs is; -1: none here. */
@@ -298,5 +302,77 @@ int recorded_problems(const char *folder, bool narrow, struct arena *a, struct p
 		n += p->n >= 2;
 	}
 	arena_free(&texts);
+	return rc < 0 ? rc : n;
+}
+
+static void add_point(struct landscape *l, const struct row *r, double ns, const char *cand, struct arena *a)
+{
+	if (landscape_find(l, cand) >= 0)
+		return;
+	l->point[l->n++] = (struct landscape_point){.status = MEAS_OK,
+						    .min_ns = (int64_t)ns,
+						    .low_ns = (int64_t)ns,
+						    .runs = 10,
+						    .build_ns = (int64_t)(r->compile_ms * 1e6) + 1,
+						    .cand = arena_strdup(a, cand)};
+}
+
+static bool has_forms(const struct recorded_task *d)
+{
+	return d->form == CONV && d->kernel == 1;
+}
+
+/* One form of a task; the table is torn. */
+static int landscape_of(const struct recorded_task *d, const struct target *t, bool flat, char *table,
+			const double *truth, struct arena *a, struct landscape *out)
+{
+	struct variant x;
+	char *save = NULL, cand[CAND_MAX];
+	int lines = 0, rc = open_variant(d, t, flat, a, &x);
+	for (const char *c = table; *c; c++)
+		lines += *c == '\n';
+	*out = (struct landscape){.task = x.text,
+				  .label = d->file,
+				  .target = *t,
+				  .threads = 1,
+				  .protocol = "lower quartile of ten rounds in shuffled order",
+				  .point = ARENA_ARRAY(a, struct landscape_point, lines + 1)};
+	for (char *line = strtok_r(table, "\n", &save); line && rc >= 0; line = strtok_r(NULL, "\n", &save)) {
+		struct row r;
+		if (parse_row(line, &r) && truth[r.id] > 0 && (!has_forms(d) || !r.fl == !flat) &&
+		    out->n < lines && say(d, &x, t, &r, cand))
+			add_point(out, &r, truth[r.id], cand, a);
+	}
+	return rc;
+}
+
+static int read_landscape(const char *folder, bool narrow, const struct recorded_task *d,
+			  const struct target *t, struct arena *a, struct landscape *out)
+{
+	struct landscape form[2] = {{0}};
+	char *table, *truth;
+	if (read_text(folder, narrow, d->file, "", a, &table) < 0 ||
+	    read_text(folder, narrow, d->file, "_truth", a, &truth) < 0)
+		return E_NOTFOUND; /* the second machine has not all of them */
+	const double *ns = read_truth(truth, a);
+	for (int i = 0; i <= has_forms(d); i++) {
+		int rc = landscape_of(d, t, i == 1, arena_strdup(a, table), ns, a, &form[i]);
+		if (rc < 0)
+			return rc;
+	}
+	*out = form[1].n > form[0].n ? form[1] : form[0];
+	return E_OK;
+}
+
+int recorded_landscapes(const char *folder, bool narrow, struct arena *a, struct landscape **out)
+{
+	struct target t;
+	int n = 0, rc = machine(narrow, &t);
+	*out = ARENA_ARRAY(a, struct landscape, NTASKS);
+	for (int i = 0; i < NTASKS && rc >= 0; i++) {
+		rc = read_landscape(folder, narrow, &tasks[i], &t, a, &(*out)[n]);
+		n += rc >= 0 && (*out)[n].n >= 2;
+		rc = rc == E_NOTFOUND ? E_OK : rc;
+	}
 	return rc < 0 ? rc : n;
 }

@@ -10,6 +10,7 @@
 #ifndef TOOLS_RECORDED_H
 #define TOOLS_RECORDED_H
 
+#include "agent/landscape.h"
 #include "tools/judge.h"
 
 struct recorded_count {
@@ -21,5 +22,9 @@ const char *recorded_folder(void);
 /* Its tasks on the machine with 32 registers of 16 lanes, or on that with 16 of 8. Returns their number. */
 int recorded_problems(const char *folder, bool narrow, struct arena *a, struct problem **out,
 		      struct recorded_count *count) MUST_CHECK;
+
+/* The same for replays (agent/replay.h): a landscape for each task; of a 1x1 convolution, of the form in
+ * which more was recorded. Returns their number. */
+int recorded_landscapes(const char *folder, bool narrow, struct arena *a, struct landscape **out) MUST_CHECK;
 
 #endif
