@@ -219,7 +219,7 @@ $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
 	@BUILD=$(B) sh configs/test.sh run $@ sh $< $(if $(findstring peers,$<),--test,$(B))
 test: deps
 	@sh configs/deps.sh --maybe systemd-container
-	@sh configs/deps.sh --maybe chromium
+	@sh configs/deps.sh --maybe chromium fonts-dejavu-core
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any request to the fleet's server: lines METHOD, PATH, If-None-Match, Range, If-Range, then the body. The
- * reply has a status, what is refused is noted, and what a stranger cannot know changes nothing. */
+/* Any request to the fleet's server: lines METHOD, PATH, If-None-Match, Range, If-Range, then the body; the
+ * third is the Authorization, too, the fourth the Cookie, the fifth the address. The reply has a status, what
+ * is refused is noted, what a stranger cannot know changes nothing, and no page has a script. */
 #include "tests/fleet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -12,7 +13,11 @@ static struct fleet *server(void)
 	static struct fleet *f;
 	if (!f) {
 		struct fleet_conf c = fleet_conf_test();
+		static char admin[256];
 		log_level_set(LOG_QUIET);
+		fleet_file("admin", "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff", 64);
+		snprintf(admin, sizeof admin, "%s", fleet_path("admin"));
+		c.admin = admin;
 		fleet_file("publish/blob/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff",
 			   "0123456789", 10);
 		fleet_file("publish/root/1", "root", 4);
@@ -59,7 +64,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 					.range = *w[3] ? w[3] : NULL,
 					.if_range = *w[4] ? w[4] : NULL,
 					.authorization = *w[2] ? w[2] : NULL,
-					.peer = "192.0.2.7",
+					.cookie = *w[3] ? w[3] : NULL,
+					.peer = w[4],
 					.body = p,
 					.n = n};
 	struct fleet_reply r;
@@ -68,10 +74,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		abort();
 	if (r.body.n && (!r.type || !buf_ok(&r.body)))
 		abort();
+	if (r.policy && strstr(buf_str(&r.body), "<script"))
+		abort();
 	fleet_reply_free(&r);
 	if (++turns % 256 == 0 &&
 	    (fleet_flush(f) < 0 || rows(f, "SELECT id FROM boards") != 0 ||
-	     rows(f, "SELECT name FROM batches") != 0 || rows(f, "DELETE FROM rejects") < 0))
+	     rows(f, "SELECT name FROM batches") != 0 || rows(f, "SELECT what FROM admin") != 0 ||
+	     rows(f, "SELECT id FROM sessions") != 0 ||
+	     rows(f, "SELECT name FROM settings WHERE name = 'stop'") != 0 ||
+	     rows(f, "DELETE FROM rejects") < 0))
 		abort();
 	return 0;
 }

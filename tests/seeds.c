@@ -511,6 +511,12 @@ static int seeds_fleet(const char *dir)
 	    "33445566778899aabbccddeeff\n\n{}\n",
 	    "GET\n/v1/api/boards?class=0123456789abcdef0123456789abcdef&n=5\n\n\n\n",
 	    "GET\n/\n\n\n\n",
+	    "GET\n/page/boards?find=a%41&state=good&page=2\n\n__Host-hone="
+	    "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n192.0.2.1\n",
+	    "GET\n/page/rejects?what=batch&who=%3Cb%3E\n\n\n\n",
+	    "GET\n/v1/api/classes/0123456789abcdef0123456789abcdef/kernels?page=1\n\n\n\n",
+	    "POST\n/page/sign-in\n\n\n192.0.2.2\ntoken=a+b%20",
+	    "POST\n/page/do/revoke\n\n__Host-hone=00\n192.0.2.3\ncsrf=00&board=00&why=x",
 	    "POST\n/v1/admin/stop\nBearer 0\n\n\nstop=1"};
 	int rc = 0;
 	for (int i = 0; i < (int)(sizeof requests / sizeof *requests) && rc >= 0; i++) {

@@ -48,6 +48,7 @@ static const struct {
     {1, TABLE "rejects (at_us " INT ", id " TEXT ", what " TEXT ", who " TEXT ", peer " TEXT ", why " TEXT
 	      ", PRIMARY KEY (at_us, id))"},
     {1, INDEX "boards_class ON boards (class)"},
+    {1, INDEX "shown_now ON shown (class, channel, type) WHERE now = 1"},
     {1, TABLE "kernels (class " TEXT ", type " INT ", key " TEXT ", label " TEXT ", device " TEXT
 	      ", threads " INT ", before_ns " INT ", after_ns " INT ", boards " INT ", since_s " INT
 	      ", PRIMARY KEY (class, type, key))"},
