@@ -244,7 +244,7 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@KILLS=1000 $(B)/tests/test_kills
 	@sh configs/nspawn.sh $(B)
 	$(AGAIN) fuzz
-$(B)/man: $(B)/hone $(B)/honed configs/man.sh configs/man5.awk configs/man/honed.8 configs/honed.conf
+$(B)/man: $(PROGRAMS) configs/man.sh configs/man5.awk $(wildcard configs/man/*) configs/honed.conf
 	$(call say,GEN)sh configs/man.sh $(B) $(VERSION) $(CMDS)
 $(B)/man3: agent/hone.h configs/man3.awk
 	$(call say,GEN)rm -rf $@; mkdir -p $@; awk -v dir=$@ -v version=$(VERSION) -f configs/man3.awk $<

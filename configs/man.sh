@@ -9,12 +9,29 @@ options() { # of --help, as paragraphs
 	"$b/honed" --help | sed -n 's/^  \(--[a-z]*\)\( [A-Z]*\)\{0,1\}  *\(.*\)/.TP\n.B \1\2\n\3/p' | sed 's/-/\\-/g'
 }
 
+fleet_commands() { # BUILD
+	"$1/hone-fleet" --help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p'
+}
+
+sync_page() { # BUILD VERSION: of hone-sync --help
+	printf '.TH HONE-SYNC 8 "" "hone %s"\n.SH NAME\nhone\\-sync \\- shares what a board found with its fleet\n.SH SYNOPSIS\n' "$2"
+	"$1/hone-sync" --help | sed -n 's/^usage: //p; s/^       //p' | sed 's/-/\\-/g; s/$/\n.br/'
+	printf '.SH DESCRIPTION\n'
+	"$1/hone-sync" --help | sed -n '/^$/,/^  --/p' | grep -v '^  --' | sed 's/-/\\-/g'
+	printf '.SH OPTIONS\n'
+	"$1/hone-sync" --help | sed -n 's/^  \(-[^ ]*\( -[a-z]\)\{0,1\}\( [A-Z]*\)\{0,1\}\)  *\(.*\)/.TP\n.B \1\n\4/p' | sed 's/-/\\-/g'
+	cat configs/man/hone-sync.8
+}
+
 make_pages() { # BUILD VERSION COMMAND...
 	b=$1 version=$2
 	shift 2
 	rm -rf "$b/man" && mkdir -p "$b/man"
 	"$b/hone" --man >"$b/man/hone.1"
 	for c in "$@"; do "$b/hone" --man "$c" >"$b/man/hone-$c.1"; done
+	"$b/hone-fleet" --man >"$b/man/hone-fleet.1"
+	for c in $(fleet_commands "$b"); do "$b/hone-fleet" --man "$c" >"$b/man/hone-fleet-$c.1"; done
+	sync_page "$b" "$version" >"$b/man/hone-sync.8"
 	awk -v version="$version" -f configs/man5.awk configs/honed.conf >"$b/man/honed.conf.5"
 	options >"$b/man/options"
 	"$b/honed" --help | sed -n 's/^usage: //p; s/^       //p' | sed 's/-/\\-/g' >"$b/man/usage"
@@ -22,9 +39,13 @@ make_pages() { # BUILD VERSION COMMAND...
 d}" -e "/@USAGE@/{r $b/man/usage
 d}" configs/man/honed.8 >"$b/man/honed.8"
 	rm "$b/man/options" "$b/man/usage"
-	for u in configs/systemd/*.service configs/systemd/*.socket; do
+	for u in configs/systemd/*.service configs/systemd/*.socket configs/systemd/*.timer configs/systemd/*.path; do
 		u=$(basename "$u")
-		echo ".so man8/honed.8" >"$b/man/$u.8"
+		case $u in
+		hone-fleet.*) echo ".so man1/hone-fleet.1" ;;
+		hone-sync.*) echo ".so man8/hone-sync.8" ;;
+		*) echo ".so man8/honed.8" ;;
+		esac >"$b/man/$u.8"
 	done
 }
 
@@ -59,7 +80,7 @@ test_pages() { # BUILD
 	b=$1 m=$1/man
 	check "honed.conf(5) lacks" "$(undocumented)"
 	check "no sections were found" "$([ "$(possible '[x]\n' | wc -l)" -ge 7 ] || echo here)"
-	check "a unit has no page" "$(for u in configs/systemd/*.service configs/systemd/*.socket; do [ -s "$m/$(basename "$u").8" ] || echo "$u"; done)"
+	check "a unit has no page" "$(for u in configs/systemd/*.service configs/systemd/*.socket configs/systemd/*.timer configs/systemd/*.path; do [ -s "$m/$(basename "$u").8" ] || echo "$u"; done)"
 	check "an option of honed is not in honed(8)" "$("$b/honed" --help | grep -oE '^  --[a-z]+' | sed 's/-/\\-/g; s/^  //' | while read -r o; do
 		grep -qF -- "$o" "$m/honed.8" || echo "$o"; done)"
 	for said in "$b/man3" "$m"; do
