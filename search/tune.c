@@ -17,6 +17,7 @@ enum {
 /* A candidate is raced when its fastest run is within 15 % of the incumbent's: noise hides no more than that.
  */
 #define RACE_WITHIN 1.15
+#define RACE_OWED 1.05 /* what is faster by so much than the incumbent, it seems, is not left for later */
 #define AT_ROOFLINE 1.03
 #define NO_GAIN 0.005
 #define DENSE 8 /* flops per byte */
@@ -329,14 +330,26 @@ static double room_of(const struct tune *t)
 	return promise_room((double)t->result->best_ns, t->result->roofline_ns, g.sd);
 }
 
+static bool has_seed(const struct tune *t)
+{
+	return t->seeds == 0 && t->task->nseeds > 0;
+}
+
+/* An earlier box ended before the race of what it tried. */
+static bool owes_race(const struct tune *t)
+{
+	int i = t->best < 0 ? -1 : next_fastest(t, -1, true);
+	return i >= 0 && (double)t->trial[i].ns * RACE_OWED < (double)t->trial[t->best].ns;
+}
+
 bool tune_is_told(const struct tune *t)
 {
-	return t->box->job->share.parts > 1 && t->slices == 0 && t->seeds == 0 && t->task->nseeds > 0;
+	return t->box->job->share.parts > 1 && t->slices == 0 && (has_seed(t) || owes_race(t));
 }
 
 int tune_told(struct tune *t)
 {
-	int rc = try_slice(t, 1);
+	int rc = try_slice(t, has_seed(t));
 	if (rc >= 0)
 		rc = race(t);
 	tune_progress(t);

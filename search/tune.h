@@ -69,8 +69,8 @@ int tune_known(struct tune *t) MUST_CHECK;
 /* Candidate 0, and the caller's incumbent if it has one: built, checked, timed, the faster of them in the
  * sink. */
 int tune_default(struct tune *t) MUST_CHECK;
-/* Boards divide the search, and the best that is known of this task was not tried yet: tune_told tries and
- * races that alone, which is no slice. */
+/* Boards divide the search, and the best that is known of this task was not tried yet, or not raced:
+ * tune_told does that alone, which is no slice. */
 bool tune_is_told(const struct tune *t);
 int tune_told(struct tune *t) MUST_CHECK;
 /* Some more candidates, and a race of the best of them against the incumbent. */
