@@ -94,7 +94,8 @@ void offered_close(struct offered *o)
 
 static bool measured_here(struct cache *c, const struct rec *r)
 {
-	return r->kind == REC_BEST && r->meas.status == MEAS_OK && stale_plausible(r) && cache_has_code(c, r);
+	return (r->kind == REC_BEST || r->kind == REC_DEFAULT) && r->meas.status == MEAS_OK &&
+	       stale_plausible(r) && cache_has_code(c, r);
 }
 
 /* A hint that was tried and is not this board's best: that says more. */

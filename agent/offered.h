@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board may say to its fleet: records of its class that were measured here and have their code, what
- * came of hints (agent/hint.h) that lost or failed here, as records of kind "hint", and choices that were
- * made here. Nothing that came from strangers or lies in a seed is said as one's own.
+/* What a board may say to its fleet: records of its class that were measured here and have their code (the
+ * untuned ones, too, for people who ask what tuning gains), what came of hints (agent/hint.h) that lost or
+ * failed here, as records of kind "hint", and choices that were made here. Nothing that came from strangers
+ * or lies in a seed is said as one's own.
  *
  * What was sent is marked in the cache: a CACHE_SHARED record, key: hash of the server and of the record's
  * type and key, payload: 32 hex digits of what was said. Another time of the same candidate is nothing new.

@@ -333,7 +333,7 @@ static void check_offers(struct board *b, enum lie lie)
 	struct offered *o;
 	const char *line;
 	char cls[33];
-	int hints = 0, best = 0;
+	int hints = 0, best = 0, untuned = 0;
 	key_text(target_key(&b->target), cls);
 	REQUIRE_OK(offered_open(b->cache, cls, "fleet", &o));
 	while (offered_next(o, &b->a, &line) > 0) {
@@ -348,11 +348,12 @@ static void check_offers(struct board *b, enum lie lie)
 		CHECK(liar == (r.kind == REC_HINT));
 		hints += liar;
 		best += r.kind == REC_BEST;
+		untuned += r.kind == REC_DEFAULT;
 		if (liar && said[lie])
 			CHECK(strstr(l.text, said[lie]) != NULL);
 	}
 	offered_close(o);
-	CHECK(best == NTASKS);
+	CHECK(best == NTASKS && untuned == NTASKS);
 	CHECK(hints == (lie == NONSENSE || lie == OTHER_CLASS ? 0 : NTASKS));
 }
 
