@@ -220,6 +220,7 @@ $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
 test: deps
 	@sh configs/deps.sh --maybe systemd-container
 	@sh configs/deps.sh --maybe chromium fonts-dejavu-core
+	@sh configs/deps.sh --maybe postgresql-15 nginx-light
 	@rm -rf $(B)/results
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of database by the same tests: SQLite in a file and in memory, and the URL in HONE_TEST_PG,
- * where there is one. */
+/* Every kind of database by the same tests: SQLite in a file and in memory, and PostgreSQL. */
 #include "platform/clock.h"
+#include "tests/postgres.h"
 #include "tests/test.h"
 #include "tools/db.h"
 
@@ -48,8 +48,8 @@ static int places(struct place out[4])
 	out[n++] = (struct place){"file", file, true, true};
 	out[n++] = (struct place){"memory", ":memory:", false};
 	out[n++] = (struct place){"memory of a name", ":memory:x", true};
-	if (getenv("HONE_TEST_PG"))
-		out[n++] = (struct place){"postgresql", getenv("HONE_TEST_PG"), true, true};
+	if (postgres_url())
+		out[n++] = (struct place){"postgresql", postgres_url(), true, true};
 	return n;
 }
 
@@ -448,6 +448,185 @@ TEST(a_lock_that_is_held_is_busy)
 	CHECK_OK(db_commit(b));
 	db_close(a);
 	db_close(b);
+}
+
+/* PostgreSQL alone. */
+
+/* a's session, ended by another. */
+static void cut_off(struct db_conn *a, const char *url)
+{
+	struct db_conn *b;
+	int64_t pid = 0;
+	CHECK(db_exec(a, "SELECT pg_backend_pid()", NULL, 0, one_int, &pid) == 1 && pid > 0);
+	REQUIRE_OK(db_open(url, &b));
+	CHECK(db_exec(b, "SELECT pg_terminate_backend(CAST($1 AS INTEGER), 5000)",
+		      (struct db_value[]){DB_I(pid)}, 1, NULL, NULL) == 1);
+	db_close(b);
+}
+
+TEST(a_lost_connection_is_opened_again)
+{
+	struct db_conn *c;
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(fresh(postgres_url(), &c));
+	CHECK_OK(db_begin(c));
+	CHECK(put(c, "a", 1) == 1);
+	cut_off(c, postgres_url());
+	CHECK_FAILS(put(c, "b", 2), E_IO, "hone_test");
+	CHECK_FAILS(db_exec(c, "SELECT 1", NULL, 0, NULL, NULL), E_IO, "SELECT 1"); /* not by exec */
+	db_rollback(c);
+	CHECK_OK(db_begin(c));
+	CHECK(put(c, "c", 4) == 1);
+	CHECK_OK(db_commit(c));
+	CHECK(sum(c) == 4);
+	cut_off(c, postgres_url()); /* between two transactions: nobody notices */
+	CHECK_OK(db_begin(c));
+	CHECK(put(c, "d", 8) == 1);
+	cut_off(c, postgres_url());
+	CHECK_FAILS(db_commit(c), E_IO, "COMMIT");
+	CHECK_OK(db_begin(c));
+	CHECK(sum(c) == 4);
+	CHECK_OK(db_commit(c));
+	db_close(c);
+}
+
+TEST(who_loses_its_session_loses_the_lead)
+{
+	struct db_conn *a, *b;
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(db_open(postgres_url(), &a));
+	REQUIRE_OK(db_open(postgres_url(), &b));
+	CHECK(db_lead(a) == 1 && db_lead(b) == 0);
+	cut_off(a, postgres_url());
+	CHECK(db_lead(a) == 1); /* nobody was quicker */
+	cut_off(a, postgres_url());
+	CHECK_OK(db_begin(a));
+	CHECK_OK(db_commit(a));
+	CHECK(db_lead(b) == 0);
+	cut_off(a, postgres_url());
+	CHECK(db_lead(b) == 1);
+	CHECK_FAILS(db_begin(a), E_STOPPED, "another leads"); /* what it led ends, once */
+	CHECK(db_lead(a) == 0 && db_lead(b) == 1);
+	CHECK_OK(db_begin(a));
+	CHECK_OK(db_commit(a));
+	db_close(b);
+	CHECK(db_lead(a) == 1);
+	db_close(a);
+}
+
+TEST(who_waits_for_a_row_too_long_is_busy)
+{
+	struct db_conn *a, *b;
+	static const char up[] = "UPDATE hone_test SET i = i + 1";
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(fresh(postgres_url(), &a));
+	REQUIRE_OK(db_open(postgres_url(), &b));
+	CHECK(put(a, "a", 1) == 1);
+	CHECK_OK(db_begin(a));
+	CHECK(db_exec(a, up, NULL, 0, NULL, NULL) == 1);
+	CHECK_OK(db_begin(b));
+	CHECK_FAILS(db_exec(b, up, NULL, 0, NULL, NULL), E_BUSY, "try again");
+	CHECK_FAILS(db_commit(b), E_USAGE, "had failed");
+	CHECK_OK(db_begin(b));
+	CHECK(sum(b) == 1);
+	CHECK_OK(db_commit(a));
+	CHECK(sum(b) == 1); /* of one moment */
+	CHECK_FAILS(db_exec(b, up, NULL, 0, NULL, NULL), E_BUSY, "serialize");
+	db_rollback(b);
+	CHECK(sum(b) == 2);
+	db_close(a);
+	db_close(b);
+}
+
+static int again(void *ctx, const struct db_value *col, int n)
+{
+	(void)col, (void)n;
+	return put(ctx, "z", 1);
+}
+
+/* Errors name the cause, and leave the connection as it was. */
+TEST(what_postgres_does_not_take_is_said)
+{
+	struct db_conn *c, *other = NULL;
+	struct seen s = {.null = DB_TEXT};
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(fresh(postgres_url(), &c));
+	CHECK_FAILS(db_exec(c, "INSERT INTO hone_test (name) VALUES ($1)", (struct db_value[]){DB_T("x")}, 1,
+			    NULL, NULL),
+		    E_WRONG, "breaks the table's rules");
+	CHECK_FAILS(db_exec(c, "SELECT nothing FROM nowhere", NULL, 0, NULL, NULL), E_USAGE, "nowhere");
+	CHECK(put(c, "bad \xff\xc3\xa9\xed\xa0\x80", 1) == 1 && put(c, "\xc3", 1) == 1);
+	CHECK(db_exec(c, "SELECT name, i, b, t FROM hone_test WHERE i > 0 ORDER BY name DESC", NULL, 0, see,
+		      &s) == 2 &&
+	      !strcmp(s.text, "?=1"));
+	CHECK_FAILS(db_exec(c, "SELECT name, i FROM hone_test", NULL, 0, again, c), E_USAGE, "amid");
+	CHECK(put(c, "z", 1) == 1 && sum(c) == 3);
+	CHECK_FAILS(db_open("postgresql://u:secret@/x?host=/nowhere", &other), E_IO, "connect");
+	CHECK(!strstr(err_text(), "secret") && !other);
+	db_close(c);
+}
+
+static int any(void *ctx, const struct db_value *col, int n)
+{
+	(void)col;
+	*(int *)ctx = n;
+	return E_OK;
+}
+
+/* A newer program adds a column while an older one runs. */
+TEST(a_table_that_changes_is_prepared_again)
+{
+	static const char all[] = "SELECT * FROM hone_test";
+	struct db_conn *c, *other;
+	int columns = 0;
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(fresh(postgres_url(), &c));
+	CHECK(put(c, "a", 1) == 1 && db_exec(c, all, NULL, 0, any, &columns) == 1 && columns == 4);
+	REQUIRE_OK(db_open(postgres_url(), &other));
+	CHECK_OK(db_exec(other, "ALTER TABLE hone_test ADD COLUMN more BIGINT", NULL, 0, NULL, NULL));
+	db_close(other);
+	CHECK_FAILS(db_exec(c, all, NULL, 0, any, &columns), E_BUSY, "try again");
+	CHECK(db_exec(c, all, NULL, 0, any, &columns) == 1 && columns == 5);
+	CHECK_OK(db_begin(c));
+	CHECK(db_exec(c, "DEALLOCATE ALL", NULL, 0, NULL, NULL) == 0);
+	CHECK_FAILS(db_exec(c, all, NULL, 0, any, &columns), E_BUSY, "try again");
+	db_rollback(c);
+	CHECK_OK(db_begin(c));
+	CHECK(db_exec(c, all, NULL, 0, any, &columns) == 1);
+	CHECK_OK(db_commit(c));
+	db_close(c);
+}
+
+/* More than are kept are not kept. */
+TEST(many_statements_and_long_values)
+{
+	enum { TEXTS = 400, LONG = 3 << 20 };
+	static char text[TEXTS][48];
+	struct db_conn *c;
+	int64_t v = -1, n = 0;
+	char *big = malloc(LONG);
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(fresh(postgres_url(), &c));
+	for (int i = 0; i < 2 * TEXTS; i++) {
+		snprintf(text[i % TEXTS], sizeof *text, "SELECT CAST(%d AS BIGINT)", i % TEXTS);
+		CHECK(db_exec(c, text[i % TEXTS], NULL, 0, one_int, &v) == 1 && v == i % TEXTS);
+	}
+	memset(big, 0xa5, LONG);
+	CHECK(db_exec(c, "INSERT INTO hone_test (name, i, b) VALUES ('big', 0, $1)",
+		      (struct db_value[]){DB_B(big, LONG)}, 1, NULL, NULL) == 1);
+	CHECK(db_exec(c, "SELECT CAST(length(b) AS BIGINT) FROM hone_test WHERE b = $1",
+		      (struct db_value[]){DB_B(big, LONG)}, 1, one_int, &n) == 1 &&
+	      n == LONG);
+	struct db_value many[40] = {{0}};
+	CHECK_FAILS(db_exec(c, "SELECT 1", many, 40, NULL, NULL), E_USAGE, "parameters");
+	db_close(c);
+	free(big);
 }
 
 TEST_MAIN

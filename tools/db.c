@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/db.h"
+#include "platform/buf.h"
 #include <string.h>
+
+char *db_language(const char *sql, const char *blob)
+{
+	struct buf b = {0};
+	for (const char *p; (p = strstr(sql, "$blob")); sql = p + strlen("$blob")) {
+		buf_add(&b, sql, (size_t)(p - sql));
+		buf_puts(&b, blob);
+	}
+	buf_puts(&b, sql);
+	return b.p;
+}
 
 int db_open(const char *url, struct db_conn **out)
 {

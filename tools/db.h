@@ -6,7 +6,8 @@
  * Statements are constant texts with parameters $1, $2, ... (they are prepared once per connection and found
  * by their address), in the common part of both languages: CREATE TABLE IF NOT EXISTS, INSERT ... ON CONFLICT
  * DO NOTHING or DO UPDATE, TEXT, BIGINT, BYTEA written as $blob in CREATE statements, no serial columns and
- * no dates (a column of BIGINT seconds). A struct db_conn is one connection, for one thread at a time. */
+ * no dates (a column of BIGINT seconds). Text that is not UTF-8 may come back with '?' in it. A struct
+ * db_conn is one connection, for one thread at a time. */
 #ifndef TOOLS_DB_H
 #define TOOLS_DB_H
 
@@ -34,7 +35,8 @@ struct db_value {
 enum { DB_COLUMNS = 24 };
 
 struct db_conn;
-/* Column values are good until it returns; < 0 ends the statement with that error. */
+/* Column values are good until it returns; < 0 ends the statement with that error. It does not use the
+ * connection. */
 typedef int db_row_fn(void *ctx, const struct db_value *col, int n);
 
 struct db_conn {
@@ -52,14 +54,18 @@ struct db {
 	 * the connection is lost (it is opened again by the next begin). */
 	int (*exec)(struct db_conn *c, const char *sql, const struct db_value *param, int n, db_row_fn *fn,
 		    void *ctx);
-	int (*begin)(struct db_conn *c);  /* a transaction that writes */
-	int (*commit)(struct db_conn *c); /* durable when it returns good */
+	/* A transaction that writes; what it reads is of one moment, and where another changes the same rows,
+	 * one of the two is E_BUSY. */
+	int (*begin)(struct db_conn *c);
+	int (*commit)(struct db_conn *c); /* durable when it returns good; E_IO: may be so, too */
 	void (*rollback)(struct db_conn *c);
 	/* Whether this connection leads all instances: one at a time does, until it is closed or dies. */
 	int (*lead)(struct db_conn *c);
 };
 
 extern const struct db *const db_table[];
+/* A statement with the database's own word for $blob, malloc'd; NULL: no memory. */
+char *db_language(const char *sql, const char *blob);
 int db_open(const char *url, struct db_conn **out) MUST_CHECK; /* by prefix; the empty prefix last */
 void db_close(struct db_conn *c);                              /* NULL: nothing */
 int db_exec(struct db_conn *c, const char *sql, const struct db_value *param, int n, db_row_fn *fn,

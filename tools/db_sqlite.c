@@ -8,7 +8,6 @@
  * published files never come here, so that nothing is lost by it. Both waits end after WAIT_NS with E_BUSY.
  * The leader of all processes holds FILE-lead. No network file system keeps such locks: not on one. */
 #include "tools/db.h"
-#include "platform/buf.h"
 #include "platform/clock.h"
 #include "platform/file.h"
 
@@ -123,21 +122,9 @@ static void end_turn(struct conn *c)
 
 /* Statements. */
 
-/* The language's $blob is SQLite's BLOB. */
-static char *translate(const char *sql)
-{
-	struct buf b = {0};
-	for (const char *p; (p = strstr(sql, "$blob")); sql = p + 5) {
-		buf_add(&b, sql, (size_t)(p - sql));
-		buf_puts(&b, "BLOB");
-	}
-	buf_puts(&b, sql);
-	return b.p;
-}
-
 static int make_prepared(struct shared *s, const char *sql, struct prepared *p)
 {
-	char *text = translate(sql);
+	char *text = db_language(sql, "BLOB");
 	*p = (struct prepared){.sql = sql};
 	int rc =
 	    text ? sqlite3_prepare_v3(s->h, text, -1, SQLITE_PREPARE_PERSISTENT, &p->st, NULL) : SQLITE_NOMEM;
