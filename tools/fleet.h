@@ -15,13 +15,15 @@
  *	GET  /v1/root/N, /v1/CLASS/CHANNEL/snapshot, /v1/blob/SHA256
  *	                     the published files, where no other web server serves them: with ETag,
  *	                     If-None-Match, Range, If-Range
- *	GET  /, /page/...    the operators' page (tools/fleet_page.c)
- *	GET  /v1/api/...     its figures as JSON; POST /v1/admin/...: with an admin token, and logged
+ *	GET  /, /page/...    the operators' page (tools/fleet_page.c): not for strangers; nginx keeps them off
+ *	GET  /v1/api/...     its figures as JSON; POST /v1/admin/..., /page/do/...: orders, with an admin
+ *	                     token or a session, and logged
  *	                     (tools/fleet_admin.c)
  *	GET  /openapi.json   all of this, described
  *
- * 429 and 503 (the database is busy or gone) have Retry-After. To add a path: a row of `routes` in
- *tools/fleet.c, whose function is declared in tools/fleet_parts.h. */
+ * 429 and 503 (the database is busy or gone) have Retry-After. To add a path: a row of `fleet_routes` in
+ * tools/fleet.c, whose function is declared in tools/fleet_parts.h, and its description in
+ * configs/fleet/openapi.json. */
 #ifndef TOOLS_FLEET_H
 #define TOOLS_FLEET_H
 
