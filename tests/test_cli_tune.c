@@ -384,7 +384,7 @@ static void check_best(const char *path, int least)
 	for (int i = 0; i < n; i++) {
 		struct rec r, def;
 		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
-		CHECK(cache_has_code(c, &r));
+		CHECK(r.kind == REC_HINT || cache_has_code(c, &r));
 		def = r;
 		def.kind = REC_DEFAULT;
 		if (r.kind != REC_BEST || cache_get_rec(c, rec_key(&def), &a, &def) < 0)
@@ -411,7 +411,7 @@ TEST(known_schedules_are_recompiled)
 	lie(from);
 	move_records(from, to);
 	CHECK_RUN(0, "show --cache %s", to);
-	CHECK_SAYS(cli_out, "stale: 20 of them");
+	CHECK_SAYS(cli_out, "stale: 10 of them"); /* defaults are not taken */
 	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), to);
 	CHECK_SAYS(cli_out, "its code is missing");
 	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);

@@ -11,7 +11,7 @@ static struct db_conn *fresh(void)
 {
 	struct db_conn *c = NULL;
 	CHECK_OK(crypto_start());
-	CHECK_OK(store_open(":memory:", &c));
+	CHECK_OK(store_database(":memory:", &c));
 	return c;
 }
 
@@ -59,15 +59,15 @@ TEST(a_newer_database_is_left_alone)
 	struct db_conn *c;
 	int64_t v;
 	REQUIRE(close(mkstemp(path)) == 0);
-	CHECK_OK(store_open(path, &c));
+	CHECK_OK(store_database(path, &c));
 	CHECK_OK(store_set_int(c, "kept", 3));
 	db_close(c);
-	CHECK_OK(store_open(path, &c)); /* again: what is there stays */
+	CHECK_OK(store_database(path, &c)); /* again: what is there stays */
 	CHECK_OK(store_get_int(c, "kept", 0, &v));
 	CHECK(v == 3);
 	CHECK_OK(store_set_int(c, "schema", 1000));
 	db_close(c);
-	CHECK_FAILS(store_open(path, &c), E_UNSUPPORTED, "newer hone-fleet");
+	CHECK_FAILS(store_database(path, &c), E_UNSUPPORTED, "newer hone-fleet");
 	CHECK(!c);
 	snprintf(words, sizeof words, "rm -f %s*", path);
 	CHECK(system(words) == 0);

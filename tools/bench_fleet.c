@@ -108,7 +108,7 @@ static int enrol(struct bench *b)
 	struct db_conn *c;
 	struct store_board board = {.name = "bench"};
 	snprintf(path, sizeof path, "%s/fleet.db", b->dir);
-	int rc = store_open(path, &c);
+	int rc = store_database(path, &c);
 	if (rc < 0)
 		return rc;
 	rc = private_key_make(&b->key);

@@ -259,7 +259,7 @@ static int open_conns(struct fleet *f)
 	if (!f->conn)
 		return fail(E_NOMEM, "no memory");
 	for (int i = 0; i <= f->c.threads && rc >= 0; i++)
-		rc = store_open(f->c.db, &f->conn[i]);
+		rc = store_database(f->c.db, &f->conn[i]);
 	return rc;
 }
 

@@ -138,7 +138,7 @@ static int make_schema(struct db_conn *c, void *ctx)
 	return rc < 0 || has == SCHEMA ? rc : store_set_int(c, "schema", SCHEMA);
 }
 
-int store_open(const char *url, struct db_conn **out)
+int store_database(const char *url, struct db_conn **out)
 {
 	int rc = db_open(url, out);
 	/* Two instances that make the same tables at once may be in each other's way. */

@@ -44,7 +44,7 @@ enum {
 	STORE_KEEP_S = 30 * 86400, /* a batch's document, as it was sent; its name is kept for ever */
 };
 
-int store_open(const char *url, struct db_conn **out) MUST_CHECK;
+int store_database(const char *url, struct db_conn **out) MUST_CHECK;
 /* A transaction around fn, which < 0 undoes. Tried again while others are in the way, and once on a new
  * connection where it was lost: fn may run several times. */
 typedef int store_fn(struct db_conn *c, void *ctx);

@@ -26,7 +26,7 @@ static int begin(const struct args *args, struct work *w)
 	int rc = fleet_conf_of(args, &w->conf, &w->a);
 	if (rc >= 0)
 		rc = crypto_start();
-	return rc < 0 ? rc : store_open(w->conf.db, &w->c);
+	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
 }
 
 static void end(struct work *w)
