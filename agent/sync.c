@@ -27,6 +27,7 @@ struct run {
 	struct fetch *fetch;
 	struct private_key *key;
 	bool certified;
+	int64_t end_ns; /* of the run; 0: it has not connected yet */
 	const char *channel;
 	int64_t retry_ns; /* as the server asked; 0: it did not */
 };
@@ -118,6 +119,8 @@ static int enrol(struct run *r)
 static int connect_to(struct run *r, int64_t left_bytes)
 {
 	static char cert[600], key[600];
+	if (!r->end_ns)
+		r->end_ns = clock_now(r->now->clock) + r->c->run_ns;
 	fetch_close(r->fetch);
 	r->fetch = NULL;
 	snprintf(cert, sizeof cert, "%s", state_path(&r->state, "cert.pem"));
@@ -130,7 +133,7 @@ static int connect_to(struct run *r, int64_t left_bytes)
 					.proxy = r->c->proxy,
 					.rate_bytes = r->c->rate_bytes,
 					.most_bytes = left_bytes,
-					.deadline_ns = clock_now(r->now->clock) + r->c->run_ns,
+					.deadline_ns = r->end_ns,
 					.slow_ns = r->c->run_ns / 4 < SLOW_NS ? r->c->run_ns / 4 : SLOW_NS,
 					.clock = r->now->clock,
 					.stop = r->now->stop};
@@ -506,18 +509,38 @@ static int identify(struct run *r)
 	return E_OK;
 }
 
+static int begin_talk(struct run *r, int64_t use_ns)
+{
+	int64_t left =
+	    sync_is_folder(r->c->server) ? INT64_MAX : pace_left(&r->state.pace, use_ns, r->c->day_bytes);
+	return left ? connect_to(r, left)
+		    : fail(E_BUSY, "the bytes that may be moved today are used up: see day in [sync]");
+}
+
+/* A connection that began without the certificate has none: another is made. */
+static int join_fleet(struct run *r, int64_t use_ns)
+{
+	int rc = enrol(r);
+	if (rc < 0)
+		return rc;
+	count_traffic(r, rc, use_ns);
+	fetch_close(r->fetch);
+	r->fetch = NULL;
+	return begin_talk(r, use_ns);
+}
+
 static int talk(struct run *r, int64_t use_ns)
 {
 	bool remote = !sync_is_folder(r->c->server);
-	int64_t left = remote ? pace_left(&r->state.pace, use_ns, r->c->day_bytes) : INT64_MAX;
-	int rc = left ? connect_to(r, left)
-		      : fail(E_BUSY, "the bytes that may be moved today are used up: see day in [sync]");
+	int rc = begin_talk(r, use_ns);
 	if (rc < 0)
 		return rc;
 	char why[STATE_TEXT] = "";
-	int enrolled = remote && r->c->token && !r->certified ? enrol(r) : E_OK;
+	int enrolled = remote && r->c->token && !r->certified ? join_fleet(r, use_ns) : E_OK;
 	if (enrolled < 0)
 		snprintf(why, sizeof why, "%s", err_text());
+	if (!r->fetch)
+		return enrolled;
 	rc = pull_roots(r);
 	if (rc >= 0)
 		rc = pull_snapshot(r, use_ns);
