@@ -163,7 +163,7 @@ $(B)/libhone.so: $(B)/libhone.o
 $(B)/gen/tables.a: $(TABLES) $(FLEETS:%=$(B)/gen/%_table.o)
 TLIBS  = $(B)/tools.a $(LIBS) $(B)/gen/tables.a
 TGROUP = -Wl,--start-group $(TLIBS) -Wl,--end-group
-NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet herd idle net rss landscape model search strategies cache jobs boot yield)
+NO_LLVM   = $(patsubst %,$(B)/tools/bench_%,crypto fleet load polls herd idle net rss landscape model search strategies cache jobs boot yield)
 WITH_LLVM = $(filter-out $(NO_LLVM),$(LTESTS:%=$(B)/tests/test_%) $(BENCH:%=$(B)/tools/bench_%))
 $(filter-out $(WITH_LLVM),$(TESTS:%=$(B)/tests/test_%)) $(NO_LLVM): $(B)/%: $(B)/%.o $(TLIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -o $@ $< $(TGROUP) $(NETLIBS) $(LDLIBS)
@@ -188,6 +188,9 @@ $(B)/tests/test_fleet_http: | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-search: override ARGS += $(if $(FULL),--full)
+# A fleet as it is deployed: what a minute's box found pulled into one of 2 s, polls through nginx, batches through it.
+bench-fleet-pull bench-fleet-polls bench-fleet-load: bench-fleet-%: all $(B)/tools/bench_load $(B)/tools/bench_polls
+	@sh configs/fleet.sh $(B) --$*
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
 	@$< $(ARGS)
 # Against other libraries, which are had from PyPI into a virtual environment; see tools/peers/bench_peers.py.
@@ -210,13 +213,14 @@ deps:
 	@sh configs/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
 # All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
-LONGEST = nspawn.sh networks kills llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
-SCRIPTS = layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh page.sh
+LONGEST = nspawn.sh fleet.sh networks kills llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
+SCRIPTS = fleet.sh layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh page.sh
 RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
 $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 	@sh configs/test.sh run $@ $<
 $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: configs/% all $(B)/man $(B)/man3
 	@BUILD=$(B) sh configs/test.sh run $@ sh $< $(if $(findstring peers,$<),--test,$(B))
+$(B)/results/fleet.sh: $(B)/tools/bench_load
 test: deps
 	@sh configs/deps.sh --maybe systemd-container
 	@sh configs/deps.sh --maybe chromium fonts-dejavu-core
@@ -253,6 +257,6 @@ install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
 	@sh configs/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
 clean:
 	rm -rf $(B)
-.PHONY: bench-start wheel all objects clean deps test torture layers demo size fuzz install bench-peers bench-tvm
+.PHONY: bench-fleet-pull bench-fleet-polls bench-fleet-load bench-start wheel all objects clean deps test torture layers demo size fuzz install bench-peers bench-tvm
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -2,9 +2,8 @@
 /* What one hone-fleet takes in: signed batches of 64 records, from boards on kept-alive connections over
  * loopback, into SQLite on a disk; the server on two processors, the boards on the others where there are
  * more. */
-#include "agent/batch.h"
 #include "platform/clock.h"
-#include "search/job.h"
+#include "tools/bench_batch.h"
 #include "tools/cmd.h"
 #include "tools/fleet_store.h"
 
@@ -24,8 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char cls[] = "0123456789abcdef0123456789abcdef";
-
 struct bench {
 	char dir[64], token[65];
 	struct private_key *key;
@@ -37,59 +34,6 @@ struct bench {
 	int64_t end_ns;
 	pid_t pid;
 };
-
-static const char *line_of(struct arena *a, int i, struct key target)
-{
-	struct buf b = {0};
-	char key[33];
-	struct rec r = {
-	    .kind = REC_BEST,
-	    .target = "soc x86-64-v3 8",
-	    .target_key = target,
-	    .device = "cpu",
-	    .threads = 2,
-	    .emitter = "llvm 19",
-	    .cand = "lane=n:8",
-	    .label = "matmul",
-	    .meas = {.runs = 9, .min_ns = 1000, .median_ns = 1000 + i, .spread_ns = 9, .threads = 2}};
-	r.task_text = arena_printf(
-	    a,
-	    "task syms=0\noperand A in f32 [%d,40] plain\noperand B const f32 [40,32] plain\n"
-	    "operand C out f32 [%d,32] plain\nstage m:%d n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-	    "body r0 r1 mul\nsum\nwrite C [m,n]\n",
-	    14 + i, 14 + i, 14 + i);
-	r.task = hash_text(r.task_text);
-	rec_text(&r, &b);
-	key_text(rec_key(&r), key);
-	json_t *o = json_pack("{ss ss ss}", "type", "rec", "key", key, "text", buf_str(&b));
-	char *text = json_dumps(o, JSON_COMPACT);
-	const char *kept = arena_strdup(a, text);
-	free(text);
-	json_decref(o);
-	buf_free(&b);
-	return kept;
-}
-
-static int make_batch(struct bench *b, int i)
-{
-	struct arena a = {0};
-	struct buf payload = {0};
-	struct key target;
-	char id[KEY_ID_HEX + 1];
-	const char *line[BATCH_RECORDS];
-	int rc = key_parse(cls, &target);
-	for (int k = 0; k < BATCH_RECORDS; k++)
-		line[k] = line_of(&a, i * BATCH_RECORDS + k, target);
-	public_key_id(&b->public, id);
-	if (rc >= 0)
-		rc = batch_print(cls, id, "bench", line, BATCH_RECORDS, &payload);
-	if (rc >= 0)
-		rc = signed_write("records", payload.p, payload.n, (const struct private_key *const *)&b->key,
-				  1, &b->batch[i]);
-	buf_free(&payload);
-	arena_free(&a);
-	return rc;
-}
 
 static int shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 static int shell(const char *fmt, ...)
@@ -269,7 +213,7 @@ static int run(const struct args *args)
 	if (rc >= 0)
 		rc = enrol(&b);
 	for (int i = 0; i < b.nbatch && rc >= 0; i++)
-		rc = make_batch(&b, i);
+		rc = bench_batch(b.key, i, &b.batch[i], NULL);
 	if (rc >= 0)
 		rc = start(&b, program, (int)arg_int(args, "cpus", 2), (int)arg_int(args, "threads", 4));
 	if (rc >= 0)
