@@ -280,6 +280,45 @@ TEST(withdraw)
 	world_free(w);
 }
 
+/* A database in which somebody withdraws all right after the first of the two settings of it was read. */
+static const struct db *real_db;
+static bool withdrawn;
+
+static int exec_and_withdraw(struct db_conn *c, const char *sql, const struct db_value *param, int n,
+			     db_row_fn *fn, void *ctx)
+{
+	int rc = real_db->exec(c, sql, param, n, fn, ctx);
+	bool reads = n == 1 && param[0].type == DB_TEXT && !strncmp(sql, "SELECT value", 12) &&
+		     (!strcmp(param[0].p, "stop") || !strcmp(param[0].p, "withdraw"));
+	if (reads && !withdrawn) {
+		withdrawn = true;
+		CHECK_OK(rollout_withdraw(c, NULL));
+	}
+	return rc;
+}
+
+TEST(withdrawn_while_a_round_begins)
+{
+	struct world *w = world_new();
+	for (int cand = 1; cand <= 2; cand++, world_now_s += 60) {
+		honest(w, 3, 0, 1, cand, MS >> cand);
+		round_good(w);
+	}
+	CHECK(on(w, 0, 2, 2, 2));
+	real_db = world_conn(w)->db;
+	struct db spied = *real_db;
+	spied.exec = exec_and_withdraw;
+	world_conn(w)->db = &spied;
+	honest(w, 3, 1, 2, 1, MS);
+	round_good(w);
+	world_conn(w)->db = real_db;
+	CHECK(withdrawn && on(w, 1, 1, -1, -1)); /* stopped at least */
+	world_now_s += 60;
+	round_good(w);
+	CHECK(on(w, 0, 2, 1, 1));
+	world_free(w);
+}
+
 TEST(signed_again_before_it_expires)
 {
 	struct world *w = world_new();

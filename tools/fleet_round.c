@@ -123,11 +123,12 @@ static int round_begin(struct round *r)
 	if (rc >= 0)
 		rc = db_exec(r->c, "SELECT hash FROM revoked ORDER BY at_s DESC, hash", NULL, 0, on_revoked,
 			     r);
+	/* In this order: what is withdrawn meanwhile stops at least, and goes back in the next round. */
+	if (rc >= 0)
+		rc = read_withdraw(r);
 	if (rc >= 0)
 		rc = rollout_stopped(r->c);
 	r->stop = rc > 0;
-	if (rc >= 0)
-		rc = read_withdraw(r);
 	if (rc < 0)
 		return rc;
 	if (r->nboard)
