@@ -369,9 +369,14 @@ TEST(many_guesses_are_slowed_down)
 		slow += status == 429 && fleet_said.retry_after_s > 0;
 	}
 	CHECK(refused >= 4 && refused < 20 && refused + slow == 40);
-	CHECK(order(f, "/v1/admin/stop", TOKEN, "") == 429);          /* of this address */
-	CHECK(form(f, "/page/do/stop", NULL, "token=" TOKEN) == 303); /* of another */
+	CHECK(order(f, "/v1/admin/stop", "guess", "") == 429);
+	CHECK(order(f, "/v1/admin/stop", TOKEN, "") == 200); /* nobody's guesses keep it off */
 	CHECK(rollout_stopped(fleet_conn(f)) == 1);
+	for (int i = 0; i < 40; i++)
+		slow += form(f, "/page/do/go-on", NULL, "token=guess") == 429;
+	CHECK(slow > 40);
+	CHECK(form(f, "/page/do/go-on", NULL, "token=" TOKEN) == 303);
+	CHECK(rollout_stopped(fleet_conn(f)) == 0);
 	fleet_close(f);
 }
 

@@ -239,23 +239,29 @@ static int get_json(const void *from, const char *name, char *out, size_t n)
 	return E_OK;
 }
 
-static bool may_order(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)
+static const char *bearer_of(const struct fleet_request *q)
 {
 	static const char bearer[] = "Bearer ";
 	const char *auth = q->authorization;
+	return auth && !strncmp(auth, bearer, sizeof bearer - 1) ? auth + sizeof bearer - 1 : NULL;
+}
+
+static bool may_order(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)
+{
+	const char *token = bearer_of(q);
+	if (token && admin_token_good(f->admin, token))
+		return true;
+	if (!admin_may(f, q, r))
+		return false;
 	if (!f->admin->has) {
 		admin_refuse(f, q, r, 403, "this server has no admin token: `hone-fleet init` makes one");
 		return false;
 	}
-	if (!auth || strncmp(auth, bearer, sizeof bearer - 1) != 0) {
-		admin_refuse(f, q, r, 401, "say Authorization: Bearer TOKEN");
-		return false;
-	}
-	if (!admin_token_good(f->admin, auth + sizeof bearer - 1)) {
+	if (token)
 		admin_refuse(f, q, r, 403, "not the admin token");
-		return false;
-	}
-	return true;
+	else
+		admin_refuse(f, q, r, 401, "say Authorization: Bearer TOKEN");
+	return false;
 }
 
 static void order_json(struct fleet *f, struct db_conn *c, const struct fleet_request *q, const json_t *j,
@@ -279,7 +285,7 @@ static void order_json(struct fleet *f, struct db_conn *c, const struct fleet_re
 void fleet_admin(struct fleet *f, struct db_conn *c, const struct fleet_request *q, struct fleet_reply *r)
 {
 	json_t *j = NULL;
-	if (!admin_may(f, q, r) || !may_order(f, q, r))
+	if (!may_order(f, q, r))
 		return;
 	if (q->n == 0)
 		j = json_object();

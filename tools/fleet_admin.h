@@ -12,7 +12,8 @@
  *
  * The token is compared as its SHA-256, in constant time. A session is 32 random bytes in a cookie that only
  * this site's own forms send; the database has a hash of it and of the token's, so that a new token ends all
- * sessions. Requests of one address are limited, refused ones more: 429. */
+ * sessions. Requests of one address are limited, refused ones more: 429; but never those with a good token or
+ * session, so that nobody's guesses keep the one who has it from the stop button. */
 #ifndef TOOLS_FLEET_ADMIN_H
 #define TOOLS_FLEET_ADMIN_H
 
@@ -39,7 +40,7 @@ struct admin {
 int admin_open(const char *path, struct admin **out) MUST_CHECK;
 void admin_close(struct admin *a); /* NULL: nothing */
 
-/* Whether a request of this address may be looked at; false: r says 429. */
+/* Whether a request that has no good token may be looked at; false: r says 429. */
 bool admin_may(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r);
 /* Notes who was refused and why. r: 401 or 403. */
 void admin_refuse(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r, int status,

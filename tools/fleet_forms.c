@@ -118,32 +118,11 @@ static void refuse(struct page *p, int status, const char *why)
 	page_say(p, status, "Refused", "%s. This attempt is in the log.", why);
 }
 
-/* The form's size and who sends it; false: r says what is wrong. */
-static bool may_send(struct page *p, struct fleet *f, struct db_conn *c, const struct fleet_request *q,
-		     struct fleet_reply *r)
-{
-	if (page_open(p, f, c, q, r) < 0)
-		return false;
-	if (!admin_may(f, q, r)) {
-		page_say(p, 429, "Slowly", "Too many requests of administration; wait a little.");
-		return false;
-	}
-	if (q->n > MOST_FORM) {
-		page_say(p, 413, "Too long", "A form has at most %d bytes.", MOST_FORM);
-		return false;
-	}
-	if (!f->admin->has) {
-		refuse(p, 403, "This server has no admin token: `hone-fleet init` makes one");
-		return false;
-	}
-	return true;
-}
-
 static bool has_token(struct page *p)
 {
 	char token[ADMIN_TOKEN];
 	bool good = get_form(p->q, "token", token, sizeof token) > 0 && admin_token_good(p->f->admin, token);
-	memset(token, 0, sizeof token);
+	explicit_bzero(token, sizeof token);
 	return good;
 }
 
@@ -152,6 +131,27 @@ static bool has_csrf(struct page *p)
 	char csrf[ADMIN_COOKIE];
 	return p->session.in && get_form(p->q, "csrf", csrf, sizeof csrf) > 0 &&
 	       texts_same(csrf, p->session.csrf);
+}
+
+/* The form's size and who sends it; false: r says what is wrong. */
+static bool may_send(struct page *p, struct fleet *f, struct db_conn *c, const struct fleet_request *q,
+		     struct fleet_reply *r)
+{
+	if (page_open(p, f, c, q, r) < 0)
+		return false;
+	if (q->n > MOST_FORM) {
+		page_say(p, 413, "Too long", "A form has at most %d bytes.", MOST_FORM);
+		return false;
+	}
+	if (!has_csrf(p) && !has_token(p) && !admin_may(f, q, r)) {
+		page_say(p, 429, "Slowly", "Too many requests of administration; wait a little.");
+		return false;
+	}
+	if (!f->admin->has) {
+		refuse(p, 403, "This server has no admin token: `hone-fleet init` makes one");
+		return false;
+	}
+	return true;
 }
 
 void page_sign_in(struct fleet *f, struct db_conn *c, const struct fleet_request *q, struct fleet_reply *r)
