@@ -136,6 +136,7 @@ static void give(const struct fleet_request *q, const struct stat *st, int fd, s
 		close(fd);
 		fleet_say(r, 416, "the file has %" PRId64 " bytes", (int64_t)st->st_size);
 		r->from = r->n = 0;
+		r->cache = NULL;
 	} else {
 		r->status = range == RANGE_PART ? 206 : 200;
 		r->file = fd;
