@@ -374,6 +374,11 @@ TEST(a_board_has_so_many_words)
 	CHECK_OK(db_commit(fleet_conn(f)));
 	CHECK(one_int(f, "SELECT COUNT(*) FROM words") == STORE_WORDS);
 	CHECK(one_int(f, "SELECT MIN(said_s) FROM words") == 10);
+	CHECK_OK(store_exec(fleet_conn(f), "UPDATE words SET said_s = 5", NULL, 0, NULL, NULL));
+	w.key = hash_text("one more of the same second");
+	CHECK_OK(store_word(fleet_conn(f), "b", "c", &w, "{}", 5));
+	CHECK_OK(store_trim_words(fleet_conn(f), "b"));
+	CHECK(one_int(f, "SELECT COUNT(*) FROM words") == STORE_WORDS);
 	fleet_close(f);
 }
 

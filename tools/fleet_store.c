@@ -451,11 +451,11 @@ int store_trim_words(struct db_conn *c, const char *board)
 	int rc = db_exec(c, "SELECT COUNT(*) FROM words WHERE board = $1", V(DB_T(board)), on_int, &n);
 	if (rc < 0 || n <= STORE_WORDS)
 		return rc;
-	return db_exec(
-	    c,
-	    "DELETE FROM words WHERE board = $1 AND said_s <= (SELECT said_s FROM words WHERE board = $1 "
-	    "ORDER BY said_s DESC LIMIT 1 OFFSET $2)",
-	    V(DB_T(board), DB_I(STORE_WORDS)), NULL, NULL);
+	return db_exec(c,
+		       "DELETE FROM words WHERE board = $1 AND (said_s, class, type, key, cand) <= "
+		       "(SELECT said_s, class, type, key, cand FROM words WHERE board = $1 ORDER BY "
+		       "said_s DESC, class DESC, type DESC, key DESC, cand DESC LIMIT 1 OFFSET $2)",
+		       V(DB_T(board), DB_I(STORE_WORDS)), NULL, NULL);
 }
 
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,
