@@ -636,6 +636,32 @@ TEST(classes_of_a_board_are_few)
 		view_free(v);
 	}
 	CHECK(n == 8);
+	CHECK_OK(fleet_flush(w->f));
+	CHECK(store_exec(world_conn(w), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL,
+			 NULL) == 4);
+	world_free(w);
+}
+
+TEST(what_says_nothing_brings_up_no_class)
+{
+	struct world *w = world_new();
+	for (int i = 0; i < 20; i++) {
+		w->class_key.lo = (uint64_t)i;
+		key_text(w->class_key, w->cls);
+		struct rec r = world_rec(w, 0, 0, MS);
+		r.kind = REC_DEFAULT;
+		world_say(w, &r);
+		from(w, 0);
+	}
+	round_good(w);
+	struct db_conn *c = world_conn(w);
+	CHECK(store_exec(c, "SELECT class FROM classes", NULL, 0, NULL, NULL) == 0);
+	CHECK(store_exec(c, "SELECT key FROM kernels", NULL, 0, NULL, NULL) == 20);
+	CHECK_OK(store_exec(c, "DELETE FROM gains WHERE class <> (SELECT MIN(class) FROM gains)", NULL, 0,
+			    NULL, NULL));
+	world_now_s += SWEEP_S;
+	round_good(w); /* kernels of which nobody says anything */
+	CHECK(store_exec(c, "SELECT key FROM kernels", NULL, 0, NULL, NULL) == 1);
 	world_free(w);
 }
 

@@ -4,6 +4,7 @@
 #include "tools/fleet_parts.h"
 #include "agent/cache.h"
 #include "search/job.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct sent {
 	const void *doc;
 	size_t n;
 	int nword;
+	bool refused; /* its class is one too many */
 	struct word *word;
 	const char **line; /* of each word */
 	int nall;
@@ -112,14 +114,17 @@ static void read_sent(struct digest *d, struct sent *s)
 	}
 }
 
-static int take_one(struct db_conn *c, const struct sent *s, struct arena *a)
+static int take_one(struct db_conn *c, struct sent *s, struct arena *a)
 {
 	struct store_board b;
 	int rc = store_board(c, s->board, &b);
 	bool counts = rc >= 0 && !b.revoked_s && s->nall;
 	rc = rc == E_NOTFOUND ? E_OK : rc;
-	if (counts && (rc = store_class(c, s->board, s->cls)) == 0)
+	s->refused = false;
+	if (counts && (rc = store_class(c, s->board, s->cls, s->nword > 0)) == 0) {
 		counts = false;
+		s->refused = true;
+	}
 	for (int i = 0; counts && i < s->nword && rc >= 0; i++)
 		rc = store_word(c, s->board, s->cls, &s->word[i], s->line[i], s->came_s);
 	for (int i = 0; counts && i < s->nall && rc >= 0; i++)
@@ -138,6 +143,17 @@ static int take_some(struct db_conn *c, void *ctx)
 	return rc;
 }
 
+static void note_refused(struct digest *d)
+{
+	char why[96];
+	for (int i = 0; i < d->n; i++) {
+		snprintf(why, sizeof why, "of class %s, and a board brings up %d at most", d->sent[i].cls,
+			 STORE_CLASSES);
+		if (d->sent[i].refused)
+			fleet_refused(d->f, COUNT_LIMIT, NULL, d->sent[i].board, why);
+	}
+}
+
 static int digest_some(struct digest *d, struct db_conn *c, int most)
 {
 	arena_reset(&d->a);
@@ -145,8 +161,8 @@ static int digest_some(struct digest *d, struct db_conn *c, int most)
 	int rc = store_waiting(c, most < AT_ONCE ? most : AT_ONCE, on_sent, d);
 	for (int i = 0; i < d->n && rc >= 0; i++)
 		read_sent(d, &d->sent[i]);
-	if (rc >= 0 && d->n)
-		rc = store_do(c, take_some, d);
+	if (rc >= 0 && d->n && (rc = store_do(c, take_some, d)) >= 0)
+		note_refused(d);
 	return rc < 0 ? rc : d->n;
 }
 

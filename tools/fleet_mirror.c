@@ -285,6 +285,10 @@ int round_sweep(struct round *r)
 	    "DELETE FROM shown WHERE now = 0 AND NOT EXISTS (SELECT 1 FROM words WHERE words.class = "
 	    "shown.class "
 	    "AND words.type = shown.type AND words.key = shown.key AND words.cand = shown.cand)",
+	    "DELETE FROM kernels WHERE NOT EXISTS (SELECT 1 FROM words WHERE words.class = kernels.class AND "
+	    "words.type = kernels.type AND words.key = kernels.key) AND NOT EXISTS (SELECT 1 FROM gains "
+	    "WHERE "
+	    "gains.class = kernels.class AND gains.type = kernels.type AND gains.key = kernels.key)",
 	    "UPDATE blobs SET sent = 0 WHERE left_s = 0",
 	    "UPDATE snapshots SET sent = 0 WHERE serial = (SELECT "
 	    "MAX(serial) FROM snapshots s WHERE s.class = "

@@ -432,12 +432,12 @@ int store_drop_docs(struct db_conn *c, int64_t before_s)
 			  V(DB_I(before_s)), NULL, NULL);
 }
 
-int store_class(struct db_conn *c, const char *board, const char *cls)
+int store_class(struct db_conn *c, const char *board, const char *cls, bool words)
 {
 	int64_t has = 0;
 	int known = db_exec(c, "UPDATE classes SET dirty = 1 WHERE class = $1", V(DB_T(cls)), NULL, NULL);
-	if (known)
-		return known;
+	if (known || !words)
+		return known ? known : 1;
 	int rc = db_exec(c, "SELECT COUNT(DISTINCT class) FROM words WHERE board = $1", V(DB_T(board)),
 			 on_int, &has);
 	if (rc < 0 || has >= STORE_CLASSES)

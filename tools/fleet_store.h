@@ -95,8 +95,9 @@ int store_waiting(struct db_conn *c, int most, db_row_fn *fn, void *ctx) MUST_CH
 int store_taken(struct db_conn *c, const char *name) MUST_CHECK;
 int store_drop_docs(struct db_conn *c, int64_t before_s) MUST_CHECK;
 
-/* In a transaction: a class has new words. 0: the board cannot bring up one more. */
-int store_class(struct db_conn *c, const char *board, const char *cls) MUST_CHECK;
+/* In a transaction: a class has something new. One that was not there comes up with words alone, for those
+ * are what is limited. 0: the board cannot bring up one more. */
+int store_class(struct db_conn *c, const char *board, const char *cls, bool words) MUST_CHECK;
 /* Of a board's words the newest STORE_WORDS stay. */
 int store_trim_words(struct db_conn *c, const char *board) MUST_CHECK;
 /* In a transaction: a board's word (whose `board` is not looked at) and its record as sent, in the place of
@@ -117,7 +118,7 @@ enum store_count {
 	COUNT_SIGNATURE, /* not the board's */
 	COUNT_REVOKED,   /* board */
 	COUNT_BATCH,     /* of what is no record, or of another board or class */
-	COUNT_LIMIT,     /* of a day */
+	COUNT_LIMIT,     /* of a day, or of a board's classes */
 	COUNT_ADMIN,     /* without a good admin token */
 	COUNT_REFUSALS,
 	COUNT_ENROLLED = COUNT_REFUSALS,
