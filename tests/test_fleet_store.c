@@ -53,6 +53,47 @@ TEST(settings_are_kept)
 	db_close(c);
 }
 
+/* A database whose next writing of a setting meets another's. */
+static const struct db *real_db;
+static bool in_the_way;
+
+static int exec_busy(struct db_conn *c, const char *sql, const struct db_value *param, int n, db_row_fn *fn,
+		     void *ctx)
+{
+	if (!in_the_way || strncmp(sql, "INSERT INTO settings", 20) != 0)
+		return real_db->exec(c, sql, param, n, fn, ctx);
+	in_the_way = false;
+	return fail(E_BUSY, "another is in the way");
+}
+
+static int set_two(struct db_conn *c, void *ctx)
+{
+	int rc = store_set(c, ctx, "1");
+	return rc < 0 ? rc : store_set(c, "second", "2");
+}
+
+TEST(a_busy_statement_is_its_transactions)
+{
+	struct db_conn *c = fresh();
+	char text[16];
+	real_db = c->db;
+	struct db busy = *real_db;
+	busy.exec = exec_busy;
+	c->db = &busy;
+	in_the_way = true;
+	CHECK_OK(store_do(c, set_two, "first")); /* which is done again as a whole */
+	CHECK(!in_the_way);
+	CHECK_OK(store_get(c, "first", text, sizeof text));
+	in_the_way = true;
+	CHECK_OK(store_set(c, "alone", "1"));
+	in_the_way = true;
+	CHECK_OK(db_begin(c));
+	CHECK_FAILS(store_set(c, "within", "1"), E_BUSY, "in the way");
+	db_rollback(c);
+	c->db = real_db;
+	db_close(c);
+}
+
 TEST(a_newer_database_is_left_alone)
 {
 	char path[] = "/tmp/hone-test-store-XXXXXX", words[64];

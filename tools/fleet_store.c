@@ -115,8 +115,13 @@ int store_exec(struct db_conn *c, const char *sql, const struct db_value *param,
 	       void *ctx)
 {
 	struct statement s = {sql, param, n, fn, ctx};
+	char why[256];
 	int rc = db_exec(c, sql, param, n, fn, ctx);
-	return rc == E_BUSY || rc == E_IO ? store_do(c, do_statement, &s) : rc;
+	if (rc != E_BUSY && rc != E_IO)
+		return rc;
+	snprintf(why, sizeof why, "%s", err_text());
+	int again = store_do(c, do_statement, &s);
+	return again == E_USAGE ? fail(rc, "%s", why) : again;
 }
 
 /* Schema. */

@@ -49,7 +49,7 @@ int store_database(const char *url, struct db_conn **out) MUST_CHECK;
  * connection where it was lost: fn may run several times. */
 typedef int store_fn(struct db_conn *c, void *ctx);
 int store_do(struct db_conn *c, store_fn *fn, void *ctx) MUST_CHECK;
-/* A statement on its own, tried again likewise. */
+/* A statement on its own, tried again likewise; within a transaction that is for whoever began it. */
 int store_exec(struct db_conn *c, const char *sql, const struct db_value *param, int n, db_row_fn *fn,
 	       void *ctx) MUST_CHECK;
 
