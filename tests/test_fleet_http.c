@@ -293,15 +293,19 @@ TEST(the_end_lets_a_request_end)
 	REQUIRE(start(&s));
 	CHECK(join(&s, key) == 200);
 	fleet_batch(key, 40, 5, 1000, &b);
-	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
-		 b.n);
-	int fd = server_connect(&s);
-	CHECK(server_put(fd, head, strlen(head)) && server_put(fd, b.p, b.n / 2));
-	usleep(100000);
+	snprintf(
+	    head, sizeof head,
+	    "POST /v1/records HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
+	    b.n);
+	int fd = server_connect(&s), health = 200;
+	CHECK(server_put(fd, head, strlen(head)));
+	CHECK(server_take(fd, said, sizeof said, false) == 100); /* it has begun */
+	CHECK(server_put(fd, b.p, b.n / 2));
 	kill(s.pid, SIGTERM);
-	usleep(300000);
+	for (int i = 0; i < 500 && health > 0; i++, usleep(10000))
+		health = get(&s, "/v1/health", "");
+	CHECK(health <= 0);
 	CHECK(waitpid(s.pid, &status, WNOHANG) == 0);
-	CHECK(server_connect(&s) < 0 || get(&s, "/v1/health", "") <= 0);
 	CHECK(server_put(fd, b.p + b.n / 2, b.n - b.n / 2));
 	CHECK(server_take(fd, said, sizeof said, true) == 202);
 	close(fd);
