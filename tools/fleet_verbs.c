@@ -92,7 +92,7 @@ static int run_token(const struct args *args)
 static const struct opt token_opts[] = {
     {"uses", OPT_INT, "1", "boards that may come with it"},
     {"expires", OPT_DURATION, "24h", "for how long"},
-    {"note", OPT_STR, "TEXT", "what it is for, as the list of boards will show"},
+    {"note", OPT_STR, "TEXT", "what it is for: the log of administration shows it"},
     FLEET_OPT_DB,
     FLEET_OPT_CONFIG,
     {NULL},
@@ -198,6 +198,8 @@ static int revoke_one(const struct args *args, struct work *w)
 	if (key_parse(args->pos[0], &id) < 0)
 		return fail(E_USAGE, "'%s' names nothing: 32 hex digits, as `hone-fleet boards` shows",
 			    args->pos[0]);
+	if (!undo && !*why)
+		return fail(E_USAGE, "--why TEXT is missing: boards and people will ask");
 	key_text(id, text);
 	int rc = record ? store_revoke_record(w->c, text, undo ? NULL : why, time(NULL))
 			: store_revoke(w->c, text, undo ? NULL : why, time(NULL));
@@ -230,7 +232,7 @@ static const struct opt revoke_opts[] = {
 };
 
 const struct cmd fleet_cmd_revoke = {
-    .usage = "ID --why TEXT",
+    .usage = "ID --why TEXT | ID --undo",
     .summary = "no longer believe a board, or use a record",
     .details = "What a revoked board sends is refused, and what it said counts no longer.",
     .min_pos = 1,
