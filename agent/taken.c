@@ -96,11 +96,23 @@ static bool is_known(const struct stranger *x)
 	       !hint_claims(x->c, &got);
 }
 
+/* What another stranger said of this key goes with its hint: left alone it would seem to be this board's own.
+ */
+static int drop_claim(struct stranger *x)
+{
+	struct rec got;
+	struct key k = rec_key(&x->r);
+	bool claims = cache_get_rec(x->c, k, x->a, &got) >= 0 && hint_claims(x->c, &got);
+	return claims ? cache_forget(x->c, CACHE_REC, k) : E_OK;
+}
+
 /* In this order a cut leaves a hint alone, not a record that seems to be this board's own. */
 static int put(struct stranger *x)
 {
 	bool served = is_served(x);
-	int rc = hint_put(x->c, &x->r);
+	int rc = drop_claim(x);
+	if (rc >= 0)
+		rc = hint_put(x->c, &x->r);
 	if (rc < 0)
 		return rc;
 	bool begins = !served && rc != HINT_FAILED;

@@ -444,6 +444,38 @@ TEST(incumbents_and_hints)
 	close_board(&b);
 }
 
+/* Its hint is what says that nobody here has timed it. */
+TEST(a_claim_goes_with_its_hint)
+{
+	static struct board b;
+	struct rec r, got;
+	struct trials failed;
+	open_board(&b);
+	trials_start(&failed, hash_text(texts[0]), texts[0], "task");
+	failed.target_key = target_key(&b.target);
+	failed.threads = failed.boxes = 1;
+	target_label(&b.target, failed.target);
+	snprintf(failed.device, sizeof failed.device, "cpu");
+	snprintf(failed.emitter, sizeof failed.emitter, "%s", emitter);
+	trials_add(&failed, &(struct tried){.cand = "failed", .status = MEAS_CRASH}, 1);
+	CHECK_OK(trials_put(b.cache, &failed));
+	trials_free(&failed);
+	r = claim(&b, 0, "one", 1);
+	CHECK(take_one(&b, &r).incumbents == 1);
+	r = claim(&b, 0, "failed", 1);
+	CHECK(take_one(&b, &r).known == 1 && !get(&b, 0, REC_BEST, &got));
+	CHECK(get(&b, 0, REC_HINT, &got) && !strcmp(got.cand, "failed") && !hint_open(&got));
+	struct rec four = claim(&b, 1, "one", 1);
+	four.threads = four.meas.threads = 4;
+	CHECK(take_one(&b, &four).incumbents == 1);
+	r = claim(&b, 1, "own", 300); /* of one thread: serves four */
+	CHECK_OK(cache_put_rec(b.cache, &r));
+	snprintf(four.cand, sizeof four.cand, "two");
+	CHECK(take_one(&b, &four).hints == 1);
+	CHECK(cache_get_rec(b.cache, rec_key(&four), &b.a, &got) == E_NOTFOUND);
+	close_board(&b);
+}
+
 /* Of no use here: what every box measures itself, what failed, what happened elsewhere. */
 TEST(passed_over)
 {
