@@ -164,6 +164,21 @@ static int check_keys(const struct signed_doc *d, const struct trust *t, const s
 	return fail(E_WRONG, "signed by no key that counts here; give its maker's with --key");
 }
 
+/* What a fleet took back since is not to come by an older pack of its. */
+static int check_age(const struct signed_doc *d, const struct trust *t, const struct pack_about *a)
+{
+	int64_t floor = 0;
+	bool by_fleet = t && a->serial && trust_check(t, ROLE_FLEET, d) >= 0;
+	for (int i = 0; i < CHANNELS && by_fleet; i++) {
+		int64_t taken = trust_floor(t, a->cls, channel_names[i]);
+		floor = taken && (!floor || taken < floor) ? taken : floor;
+	}
+	return a->serial >= floor
+		   ? E_OK
+		   : fail(E_WRONG, "its serial %lld is older than %lld, which was taken: make it anew",
+			  (long long)a->serial, (long long)floor);
+}
+
 /* What was signed, of whatever bytes. */
 static int read_sig(const char *path, const struct trust *t, const struct public_key *by, int n,
 		    struct pack_about *out)
@@ -181,6 +196,8 @@ static int read_sig(const char *path, const struct trust *t, const struct public
 		rc = check_keys(&d, t, by, n);
 	if (rc >= 0)
 		rc = pack_about_parse(d.payload.p, d.payload.n, out);
+	if (rc >= 0)
+		rc = check_age(&d, t, out);
 	arena_free(&a);
 	return fail_in(rc, "%s" PACK_SIG, path);
 }

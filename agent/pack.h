@@ -42,8 +42,9 @@ int pack_describe(const char *path, struct pack_about *out) MUST_CHECK;
 /* Writes path.sig. */
 int pack_sign(const char *path, const struct pack_about *a, const struct private_key *key) MUST_CHECK;
 /* Signature, length and hash, all of it before a byte is used. by: keys of the importer's (n may be 0);
- * t: whose fleet keys count too; NULL: none. E_NOTFOUND: no signature beside it; E_WRONG: none that counts;
- * E_BUSY: shorter than was signed, perhaps half a copy; E_CORRUPT: other bytes, or no pack. */
+ * t: whose fleet keys count too; NULL: none. E_NOTFOUND: no signature beside it; E_WRONG: none that counts,
+ * or a fleet's with a serial below what t has taken of its class, in whatever channel; E_BUSY: shorter than
+ * was signed, perhaps half a copy; E_CORRUPT: other bytes, or no pack. */
 int pack_verify(const char *path, const struct trust *t, const struct public_key *by, int n,
 		struct pack_about *out) MUST_CHECK;
 /* ... and its records into the cache as candidates, without code. Not committed. */

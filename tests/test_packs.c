@@ -149,7 +149,14 @@ TEST(who_signed)
 	CHECK_OK(signed_write("root", text.p, text.n, &keys(2)->private[1], 1, &doc));
 	REQUIRE_OK(trust_open(scratch_file("root.signed", doc.p, doc.n, 0644), scratch("state"), &t));
 	CHECK_OK(pack_verify(path, t, NULL, 0, &about));
-	CHECK_OK(pack_describe(path, &about)); /* a root key signs no packs */
+	about.serial = 5; /* an older one than what the board has of its fleet */
+	CHECK_OK(pack_sign(path, &about, keys(2)->private[0]));
+	CHECK_OK(trust_raise(t, about.cls, "early", 5));
+	CHECK_OK(pack_verify(path, t, NULL, 0, &about));
+	CHECK_OK(trust_raise(t, about.cls, "early", 6));
+	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "older than 6");
+	CHECK_OK(pack_verify(path, NULL, keys(2)->public, 1, &about)); /* its maker's own affair */
+	CHECK_OK(pack_describe(path, &about));                         /* a root key signs no packs */
 	CHECK_OK(pack_sign(path, &about, keys(2)->private[1]));
 	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "no key");
 	trust_close(t);
