@@ -11,8 +11,9 @@
  * a strong ETag it begins anew.
  *
  * Errors: E_NOTFOUND: there is no such file; E_BUSY: asked to come later (Retry-After), or the bytes are used
- * up; E_WRONG: certificate or host are not right, or we are refused; E_CORRUPT: no answer that a server may
- * give; E_TIMEOUT: too slow, or the deadline; E_STOPPED; E_IO: anything else, also no network. */
+ * up; E_WRONG: certificate or host are not right, or we are refused or sent elsewhere; E_UNSUPPORTED: what
+ * was sent is not taken, and would not be another time (400, 413, 422); E_CORRUPT: no answer that a server
+ * may give; E_TIMEOUT: too slow, or the deadline; E_STOPPED; E_IO: anything else, also no network. */
 #ifndef AGENT_SYNC_FETCH_H
 #define AGENT_SYNC_FETCH_H
 

@@ -352,14 +352,17 @@ static const struct {
 	int from, to, rc;
 	const char *words;
 } statuses[] = {
-    {300, 399, E_UNSUPPORTED, "it sends elsewhere, which is not followed; set server in [sync]"},
+    {300, 399, E_WRONG, "it sends elsewhere, which is not followed; set server in [sync]"},
     {404, 404, E_NOTFOUND, "there is no such file"},
     {410, 410, E_NOTFOUND, "there is no such file"},
     {401, 401, E_WRONG, "it does not know this board"},
     {403, 403, E_WRONG, "it refuses this board"},
     {429, 429, E_BUSY, "it asks to come later"},
     {503, 503, E_BUSY, "it asks to come later"},
-    {400, 499, E_UNSUPPORTED, "it does not take that"},
+    {400, 400, E_UNSUPPORTED, "it does not take that"},
+    {413, 413, E_UNSUPPORTED, "it does not take that"},
+    {422, 422, E_UNSUPPORTED, "it does not take that"},
+    {400, 499, E_WRONG, "it refuses that"},
     {100, 999, E_IO, "it has a fault"},
 };
 

@@ -535,8 +535,10 @@ TEST(a_batch_that_is_not_taken)
 	static const struct {
 		int status, rc;
 		bool given_up;
-	} how[] = {{400, E_OK, true},     {413, E_OK, true},    {401, E_WRONG, false},
-		   {403, E_WRONG, false}, {429, E_BUSY, false}, {500, E_IO, false}};
+	} how[] = {{400, E_OK, true},     {413, E_OK, true},       {422, E_OK, true},
+		   {401, E_WRONG, false}, {403, E_WRONG, false},   {429, E_BUSY, false},
+		   {500, E_IO, false},    {302, E_WRONG, false},   {405, E_WRONG, false},
+		   {408, E_WRONG, false}, {404, E_NOTFOUND, false}};
 	struct taking k;
 	struct web w;
 	open_taking(&k, &w);

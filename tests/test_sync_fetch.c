@@ -198,13 +198,10 @@ struct odd {
 };
 
 static const struct odd odds[] = {
-    {"HTTP/1.1 301 x\r\nLocation: https://evil.example/\r\nContent-Length: 0\r\n\r\n", E_UNSUPPORTED,
-     "elsewhere"},
-    {"HTTP/1.1 302 x\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", E_UNSUPPORTED,
-     "elsewhere"},
-    {"HTTP/1.1 307 x\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n", E_UNSUPPORTED,
-     "elsewhere"},
-    {"HTTP/1.1 304 x\r\n\r\n", E_UNSUPPORTED, "304"},
+    {"HTTP/1.1 301 x\r\nLocation: https://evil.example/\r\nContent-Length: 0\r\n\r\n", E_WRONG, "elsewhere"},
+    {"HTTP/1.1 302 x\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n", E_WRONG, "elsewhere"},
+    {"HTTP/1.1 307 x\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n", E_WRONG, "elsewhere"},
+    {"HTTP/1.1 304 x\r\n\r\n", E_WRONG, "304"},
     {"HTTP/1.1 206 x\r\nContent-Range: bytes 0-2/3\r\nContent-Length: 3\r\n\r\none", E_CORRUPT,
      "other bytes"},
     {"HTTP/1.1 200 x\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\none", E_CORRUPT, "encoding gzip"},
@@ -219,7 +216,7 @@ static const struct odd odds[] = {
     {"HTTP/1.1 401 x\r\nContent-Length: 0\r\n\r\n", E_WRONG, "401"},
     {"HTTP/1.1 403 x\r\nContent-Length: 0\r\n\r\n", E_WRONG, "403"},
     {"HTTP/1.1 404 x\r\nContent-Length: 0\r\n\r\n", E_NOTFOUND, "404"},
-    {"HTTP/1.1 416 x\r\nContent-Length: 0\r\n\r\n", E_UNSUPPORTED, "416"},
+    {"HTTP/1.1 416 x\r\nContent-Length: 0\r\n\r\n", E_WRONG, "416"},
     {"HTTP/1.1 429 x\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n", E_BUSY, "429"},
     {"HTTP/1.1 500 x\r\nContent-Length: 99999999\r\n\r\nxxx", E_IO, ""},
     {"HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n", E_BUSY, "503"},
