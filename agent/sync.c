@@ -576,7 +576,8 @@ static void conclude(struct run *r, int rc, int64_t use_ns)
 	struct rng rng;
 	seed(&rng, use_ns);
 	pace_next(&t->pace, rc < 0 ? PACE_FAILED : PACE_GOOD, use_ns, every_of(r->c, t), r->retry_ns, &rng);
-	t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
+	if (!sync_is_folder(r->c->server)) /* a folder says nothing for the server */
+		t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
 	t->chosen = true;
 	t->ran_s = r->now->date_s;
 	t->offline = r->sum->offline;

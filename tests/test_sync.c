@@ -310,11 +310,18 @@ TEST(a_server_that_asked_to_be_left_alone_is)
 	CHECK(sync_due(&tree.conf, &tree.now) >= 500 * NS_PER_S);
 	int asked = atomic_load(&w.asked);
 	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
+	tree.conf.server = tree.www; /* a stick is nothing to it */
+	CHECK_OK(tree_sync(&tree, &sum));
+	tree.conf.server = w.url;
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
 	CHECK(atomic_load(&w.asked) == asked);
+	tree.s.serial++;
+	tree_add_records(&tree, 3, 4);
+	tree_publish(&tree);
 	w.mode = 1;
 	clock_advance(&clock, 501 * NS_PER_S);
 	CHECK_OK(tree_sync(&tree, &sum));
-	CHECK(sum.taken == 3);
+	CHECK(sum.taken == 1);
 	web_stop(&w);
 	tree_close(&tree);
 }
