@@ -408,12 +408,23 @@ static int do_release(const struct call *k)
 	return E_OK;
 }
 
+/* What strangers say and what came of it is for who brings records; marks of what killed the machine
+ * (agent/marked.h), say, are not. */
+static bool may_touch(const struct call *k, int type)
+{
+	static const bool brought[CACHE_TYPES] = {
+	    [CACHE_REC] = true, [CACHE_CHOICES] = true, [CACHE_TRIALS] = true, [CACHE_SHARED] = true};
+	return k->j || k->c->owner || brought[type];
+}
+
 static int do_put(const struct call *k)
 {
 	if (k->r->type == CACHE_CODE && !rules(k->h, k->c))
 		return fail(E_USAGE, "put: code is taken from root and from hone's own user alone");
 	if (!cache_keeps(k->r->type))
 		return fail(E_USAGE, "put: there is no type %d of record", k->r->type);
+	if (!may_touch(k, k->r->type))
+		return fail(E_USAGE, "put: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, k->j);
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
@@ -424,6 +435,8 @@ static int do_forget(const struct call *k)
 {
 	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
 		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
+	if (k->r->type != CACHE_CODE && !may_touch(k, k->r->type))
+		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, k->j);
 	honed_act(k->h, &(struct honed_action){.kind = HA_FORGET, .type = k->r->type, .key = k->r->key});
 	return good(k, NULL);

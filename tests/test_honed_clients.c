@@ -82,6 +82,9 @@ TEST(who_brings_records_is_no_job)
 {
 	static const char *const refused[] = {
 	    "{\"op\":\"put\",\"id\":9,\"type\":3,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
+	    "{\"op\":\"put\",\"id\":9,\"type\":4,\"key\":\"00000000000000000000000000000001\",\"bytes\":1}",
+	    "{\"op\":\"put\",\"id\":9,\"type\":8,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
+	    "{\"op\":\"forget\",\"id\":9,\"type\":8,\"key\":\"00000000000000000000000000000001\"}",
 	    "{\"op\":\"job\",\"id\":9,\"model\":\"/m/x\",\"pid\":1}",
 	    "{\"op\":\"tune\",\"id\":9,\"model\":\"/m/x\"}",
 	    "{\"op\":\"reload\",\"id\":9}",
@@ -101,6 +104,7 @@ TEST(who_brings_records_is_no_job)
 		board_ask(b, 3, refused[i]);
 		CHECK(board_says(b, "send 3 {\"id\":9,\"ok\":false"));
 		CHECK(!board_says(b, "put ") && !board_says(b, "start") && !board_says(b, "reload"));
+		CHECK(!board_says(b, "forget "));
 	}
 	board_ask(
 	    b, 3,
