@@ -48,7 +48,8 @@ static bool is_marked(struct cache *c, const struct mark *m)
 	struct blob b;
 	char text[33];
 	key_text(m->what, text);
-	bool is = cache_get(c, CACHE_SHARED, m->key, &a, &b) >= 0 && b.n == 32 && !memcmp(b.p, text, 32);
+	bool is = cache_is_own(c, CACHE_SHARED, m->key) && cache_get(c, CACHE_SHARED, m->key, &a, &b) >= 0 &&
+		  b.n == 32 && !memcmp(b.p, text, 32);
 	arena_free(&a);
 	return is;
 }

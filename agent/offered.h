@@ -6,6 +6,7 @@
  *
  * What was sent is marked in the cache: a CACHE_SHARED record, key: hash of the server and of the record's
  * type and key, payload: 32 hex digits of what was said. Another time of the same candidate is nothing new.
+ * What a seed's maker sent, this board did not.
  */
 #ifndef AGENT_OFFERED_H
 #define AGENT_OFFERED_H

@@ -589,6 +589,32 @@ TEST(choices)
 	close_board(&b);
 }
 
+/* A seed holds what its maker sent: it is no word of this board's. */
+TEST(a_seed_has_sent_nothing)
+{
+	static struct board maker, b;
+	static const char text[] = "hone-choices 1\njoin 2 Conv_2\n";
+	struct key k = hash_text("model");
+	char seeds[80], path[96];
+	open_board(&maker);
+	snprintf(seeds, sizeof seeds, "%s/seeds", maker.dir);
+	snprintf(path, sizeof path, "%s/maker.seg", seeds);
+	CHECK_OK(file_mkdirs(seeds, 0755));
+	CHECK_OK(cache_put(maker.cache, CACHE_CHOICES, k, text, strlen(text)));
+	CHECK(offered(&maker, "fleet", "join 2", true) == 1);
+	CHECK(cache_pack(maker.cache, path, true) >= 1);
+	open_board(&b);
+	cache_close(b.cache);
+	const struct cache_options o = {.seeds = seeds};
+	REQUIRE_OK(cache_open_with(&b.cache, b.dir, CACHE_WRITE, 0, &o));
+	CHECK(offered(&b, "fleet", "join 2", false) == 0);
+	CHECK_OK(cache_put(b.cache, CACHE_CHOICES, k, text, strlen(text)));
+	CHECK(offered(&b, "fleet", "join 2", true) == 1);
+	CHECK(offered(&b, "fleet", "join 2", false) == 0);
+	close_board(&b);
+	close_board(&maker);
+}
+
 /* However much strangers have to say, a part of the cache is theirs, and nothing goes for it. */
 TEST(a_part_of_the_cache)
 {
