@@ -252,6 +252,8 @@ static int pull_blob(struct run *r, const struct snapshot *s, const struct snaps
 	hex_write(b->sha256.b, SHA256_BYTES, hex);
 	snprintf(name, sizeof name, "blob/%s", hex);
 	unlink(state_path(&r->state, name));
+	if (r->to->id)
+		snprintf(r->state.cache, sizeof r->state.cache, "%s", r->to->id);
 	return E_OK;
 }
 
@@ -340,6 +342,15 @@ static void know(struct run *r)
 	memcpy(r->state.of, of, sizeof of);
 	r->state.etag[0] = r->state.doc[0] = 0;
 	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = 0;
+}
+
+/* A cache that is new, or was lost, has nothing of what was taken. */
+static void know_cache(struct run *r)
+{
+	if (!r->to->id || !strcmp(r->state.cache, r->to->id))
+		return;
+	r->state.etag[0] = r->state.doc[0] = 0;
+	r->state.nblob = 0;
 }
 
 /* A server that is kept from saying anything new gives the same for ever, rightly signed. */
@@ -506,6 +517,7 @@ static int identify(struct run *r)
 	name_board(r);
 	r->channel = channel_names[r->c->has_channel ? r->c->channel : channel_of(r->state.board)];
 	know(r);
+	know_cache(r);
 	return E_OK;
 }
 

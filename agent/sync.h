@@ -61,6 +61,7 @@ const char *sync_state_folder(const struct sync_conf *c);
 struct sync_cache {
 	void *ctx;
 	const char *cls, *label; /* of this board */
+	const char *id; /* of the cache, once something was taken into it, else ""; NULL: not known */
 	/* Of a new snapshot, before its blobs: what it revokes goes. */
 	int (*revoke)(void *ctx, const struct snapshot *s);
 	/* Lines of a checked blob; returns how many were new, and adds those that were refused. `revoked` of

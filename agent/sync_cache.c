@@ -19,7 +19,7 @@ struct keeper {
 	struct cache *cache;
 	struct offered *offered; /* NULL: not asked for yet */
 	struct taken_sum sum;
-	char cls[33], label[160], server[1024], state[512];
+	char cls[33], label[160], server[1024], state[512], id[33];
 };
 
 static int put(void *ctx, enum cache_type t, struct key k, const void *p, size_t n)
@@ -44,11 +44,41 @@ static int again(void *ctx)
 	return leash_again(ctx);
 }
 
+/* A cache's id is a CACHE_SHARED record of its own, 32 hex digits: it goes with what was taken. */
+static struct key id_key(void)
+{
+	return hash_text("the cache that hone-sync brings to");
+}
+
+static void read_id(struct keeper *k)
+{
+	struct arena a = {0};
+	struct blob b;
+	if (cache_is_own(k->cache, CACHE_SHARED, id_key()) &&
+	    cache_get(k->cache, CACHE_SHARED, id_key(), &a, &b) >= 0 && b.n == 32)
+		snprintf(k->id, sizeof k->id, "%.32s", (const char *)b.p);
+	arena_free(&a);
+}
+
+static int give_id(struct keeper *k)
+{
+	uint8_t id[16];
+	if (k->id[0])
+		return E_OK;
+	int rc = crypto_random(id, sizeof id);
+	if (rc < 0)
+		return rc;
+	hex_write(id, sizeof id, k->id);
+	return cache_put(k->cache, CACHE_SHARED, id_key(), k->id, 32);
+}
+
 static int take(void *ctx, const struct snapshot *s, const void *lines, size_t n, int *refused)
 {
 	struct keeper *k = ctx;
 	int before = taken_new(&k->sum), bad = k->sum.refused;
-	int rc = taken_lines(k->cache, lines, n, s, k->server, &k->sum);
+	int rc = give_id(k);
+	if (rc >= 0)
+		rc = taken_lines(k->cache, lines, n, s, k->server, &k->sum);
 	*refused += k->sum.refused - bad;
 	return rc < 0 ? rc : taken_new(&k->sum) - before;
 }
@@ -131,12 +161,15 @@ int sync_cache_open(const struct sync_cache_options *o, struct sync_cache *out)
 		return fail(E_NOMEM, "no memory for the cache");
 	out->cls = k->cls;
 	out->label = k->label;
+	out->id = k->id;
 	snprintf(k->state, sizeof k->state, "%s", o->state);
 	snprintf(k->server, sizeof k->server, "%s", o->server ? o->server : "");
 	int rc = name_class(k);
 	if (rc >= 0)
 		rc = open_cache(k, o);
-	if (rc < 0)
+	if (rc >= 0)
+		read_id(k);
+	else
 		sync_cache_close(out);
 	return rc < 0 ? rc : E_OK;
 }

@@ -46,6 +46,7 @@ static const struct {
     {"of", K_TEXT, TEXT(of)},
     {"etag", K_TEXT, TEXT(etag)},
     {"doc", K_TEXT, TEXT(doc)},
+    {"cache", K_TEXT, TEXT(cache)},
     {"serial", K_NUMBER, AT(serial)},
     {"made_s", K_NUMBER, AT(made_s)},
     {"expires_s", K_NUMBER, AT(expires_s)},

@@ -21,6 +21,7 @@ struct sync_state {
 	int64_t quiet_ns;           /* not before, as the server asked */
 	char of[200];               /* server, class and channel of what follows */
 	char etag[FETCH_ETAG], doc[65];
+	char cache[33];                                      /* id of the one that has what was taken */
 	int64_t serial, made_s, expires_s, poll_s, fresh_ns; /* fresh_ns: of use, when the serial rose */
 	int64_t ran_s;                                       /* date of the last run */
 	bool offline, stale;

@@ -72,6 +72,24 @@ TEST(only_what_is_new_is_fetched)
 	tree_close(&tree);
 }
 
+/* The server has nothing new, and the board nothing of it any more. */
+TEST(a_cache_that_was_lost_is_filled_again)
+{
+	tree_open(&tree);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(tree_has(&tree, 0, 3) == 3);
+	glob_t g;
+	REQUIRE(glob(tree_path(&tree, "cache/*"), 0, NULL, &g) == 0);
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		CHECK(unlink(g.gl_pathv[i]) == 0);
+	globfree(&g);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.taken == 3 && tree_has(&tree, 0, 3) == 3);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.blobs == 0 && !sum.fresh);
+	tree_close(&tree);
+}
+
 /* All bytes that cross the socket, of a whole run. */
 TEST(nothing_new_is_a_kilobyte_at_most)
 {
