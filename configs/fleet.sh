@@ -103,7 +103,7 @@ after() { number after_ms <"$dir/$1.json"; }
 keys() {
 	"$b/hone-fleet" init -q --keys "$dir/keys" --host localhost >/dev/null && chmod 755 "$dir"
 }
-token() { "$b/hone-fleet" token --db "$1" --uses 100; }
+token() { "$b/hone-fleet" token -q --db "$1" --uses 100; }
 
 on_sqlite() {
 	db=$dir/fleet.db
@@ -243,6 +243,10 @@ pull() {
 	tune first "${BOX:-60s}" && pushes first 2>/dev/null && within 20 pulls second && tune second 2s && tune control 2s || return
 	echo "${MODEL:-mobilenet_v2}: ${BOX:-60s} on the first board: $(number before_ms <"$dir/first.json") to $(after first) ms; 2 s on another" \
 		"that pulled: $(after second) ms; 2 s without: $(after control) ms; $(kept first second) of $(wc -l <"$dir/first.best") kernels are the first's"
+	"$b/hone" bench "$dir/net.onnx" --cache "$dir/first/cache" --cache "$dir/second/cache" --cache "$dir/control/cache" --json 2>/dev/null | tr '{' '\n' |
+		sed -n 's/^"ratio":\([0-9.]*\),"low":\([0-9.]*\),"high":\([0-9.]*\)}.*/\1 (\2 to \3)/p' | {
+		read -r pulled && read -r without && echo "run in turn, of the first's time: that pulled $pulled, without $without"
+	}
 }
 ticks() { # of nginx's workers, in 1/100 s
 	for p in $(cat "/proc/$nginx/task/$nginx/children"); do sed 's/.*) //' "/proc/$p/stat"; done | awk '{ t += $12 + $13 } END { print t + 0 }'
