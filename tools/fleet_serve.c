@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -135,6 +136,19 @@ static void serve(struct fleet_http *h, const sigset_t *ends, const struct notif
 	tell("service manager", notify_send(n, "STOPPING=1"), &said);
 }
 
+struct text {
+	const char *p;
+	int n;
+};
+
+/* Of a URL no user, password or options. */
+static struct text shown_db(const char *db)
+{
+	const char *from = strstr(db, "://"), *at = from ? strrchr(from, '@') : NULL;
+	const char *p = at ? at + 1 : db;
+	return (struct text){p, (int)(from ? strcspn(p, "?") : strlen(p))};
+}
+
 static int run_with(const struct fleet_conf *c)
 {
 	struct fleet *f = NULL;
@@ -148,8 +162,9 @@ static int run_with(const struct fleet_conf *c)
 	if (rc >= 0)
 		rc = fleet_http_open(f, &h);
 	if (rc >= 0) {
-		log_info("hone-fleet: listens on %s, database %s, publishes to %s", fleet_http_url(h), c->db,
-			 c->publish);
+		struct text db = shown_db(c->db);
+		log_info("hone-fleet: listens on %s, database %.*s, publishes to %s", fleet_http_url(h), db.n,
+			 db.p, c->publish);
 		rc = notify_send(&n, "READY=1");
 	}
 	if (rc >= 0 && (rc = begin_rounds(&r, f, c->every_ns)) >= 0) {
