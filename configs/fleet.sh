@@ -259,6 +259,9 @@ polls() {
 		"$b/tools/bench_polls" --port "$plain" --path "/v1/$class/canary/snapshot" --connections $connections --threads 1 --time 10s || return
 		echo "nginx used $((($(ticks) - t) / 10)) % of a processor, ${WORKERS:-2} workers"
 	done
+	t=$(ticks)
+	"$b/tools/bench_polls" --port "$plain" --tls "$tls" --ca "$dir/keys/ca.pem" --path "/v1/$class/canary/snapshot" --threads 16 --time 10s || return
+	echo "by TLS; nginx used $((($(ticks) - t) / 10)) % of a processor"
 }
 class=0123456789abcdef0123456789abcdef
 
