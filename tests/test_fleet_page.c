@@ -14,9 +14,10 @@
 #define BOARD "00000000000000000000000000000b0a"
 
 /* A server with an admin token, whose hash is in a file. */
-static struct fleet *begin(void)
+static struct fleet *begin_with(const char *cert)
 {
 	struct fleet_conf c = fleet_conf_test();
+	c.cert = cert;
 	static char path[256];
 	struct fleet *f = NULL;
 	char id[66];
@@ -27,6 +28,11 @@ static struct fleet *begin(void)
 	c.admin = path;
 	CHECK_OK(fleet_open(&c, &clock_real, fleet_date, &f));
 	return f;
+}
+
+static struct fleet *begin(void)
+{
+	return begin_with(NULL);
 }
 
 static void run(struct fleet *f, const char *sql)
@@ -438,6 +444,44 @@ TEST(a_session_ends)
 				&(struct fleet_request){
 				    .method = "GET", .path = "/", .query = "", .cookie = none[i]}) == 200 &&
 		      strstr(fleet_text, "Sign in"));
+	fleet_close(f);
+}
+
+static int read_from(struct fleet *f, const char *path, const char *peer, const char *token,
+		     const char *cookie)
+{
+	char bearer[128];
+	snprintf(bearer, sizeof bearer, "Bearer %s", token ? token : "");
+	return fleet_ask(f, &(struct fleet_request){.method = "GET",
+						    .path = path,
+						    .query = "",
+						    .authorization = token ? bearer : NULL,
+						    .cookie = cookie,
+						    .peer = peer});
+}
+
+/* No nginx keeps strangers off where the server has TLS of its own. */
+TEST(strangers_read_nothing_of_operators)
+{
+	static const char stranger[] = "192.0.2.9";
+	struct fleet *f = begin_with("server.pem");
+	REQUIRE(f);
+	CHECK(read_from(f, "/", stranger, NULL, NULL) == 303);
+	CHECK(read_from(f, "/page/boards", stranger, NULL, NULL) == 303);
+	CHECK(read_from(f, "/v1/api/log", stranger, NULL, NULL) == 401);
+	CHECK(read_from(f, "/v1/api/log", stranger, "wrong", NULL) == 401);
+	CHECK(read_from(f, "/page/boards", stranger, NULL, SESSION_COOKIE "=" BOARD BOARD) == 303);
+	CHECK(read_from(f, "/page/sign-in", stranger, NULL, NULL) == 200);
+	CHECK(read_from(f, "/page/style.css", stranger, NULL, NULL) == 200);
+	CHECK(read_from(f, "/v1/health", stranger, NULL, NULL) == 200);
+	CHECK(read_from(f, "/v1/api/log", stranger, TOKEN, NULL) == 200);
+	CHECK(read_from(f, "/", "127.0.0.1", NULL, NULL) == 200 &&
+	      read_from(f, "/", "::1", NULL, NULL) == 200);
+	int last = 303;
+	for (int i = 0; i < 2 * ADMIN_BURST && last == 303; i++)
+		last = read_from(f, "/", stranger, NULL, NULL);
+	CHECK(last == 429);
+	CHECK(read_from(f, "/v1/api/log", stranger, TOKEN, NULL) == 200);
 	fleet_close(f);
 }
 

@@ -165,6 +165,42 @@ static bool method_matches(const char *method, const char *wanted)
 	return !strcmp(method, wanted) || (!strcmp(method, "HEAD") && !strcmp(wanted, "GET"));
 }
 
+static bool begins(const char *path, const char *with)
+{
+	return !strncmp(path, with, strlen(with));
+}
+
+static bool is_for_operators(const char *path)
+{
+	return !strcmp(path, "/") || begins(path, "/v1/api/") ||
+	       (begins(path, "/page/") && !begins(path, "/page/sign-") && strcmp(path, "/page/style.css"));
+}
+
+static bool is_local(const char *peer)
+{
+	return !peer || begins(peer, "127.") || !strcmp(peer, "::1") || begins(peer, "::ffff:127.");
+}
+
+/* With TLS of its own there is no nginx that keeps strangers from what operators see: they sign in, or say
+ * the token, where they are not on this machine. */
+static bool may_read(struct fleet *f, struct db_conn *c, const struct fleet_request *q, struct fleet_reply *r)
+{
+	struct session s = {0};
+	if (!f->c.cert || is_local(q->peer) || !is_for_operators(q->path) || admin_has_token(f, q))
+		return true;
+	if (session_of(f, c, q, &s) >= 0 && s.in)
+		return true;
+	if (!admin_may(f, q, r))
+		return false;
+	if (begins(q->path, "/v1/")) {
+		admin_refuse(f, q, r, 401, "say Authorization: Bearer TOKEN");
+	} else {
+		r->status = 303;
+		snprintf(r->location, sizeof r->location, "/page/sign-in");
+	}
+	return false;
+}
+
 void fleet_answer(struct fleet *f, int thread, const struct fleet_request *q, struct fleet_reply *r)
 {
 	bool path = false;
@@ -174,7 +210,8 @@ void fleet_answer(struct fleet *f, int thread, const struct fleet_request *q, st
 			continue;
 		path = true;
 		if (method_matches(q->method, k->method)) {
-			k->answer(f, f->conn[thread], q, r);
+			if (may_read(f, f->conn[thread], q, r))
+				k->answer(f, f->conn[thread], q, r);
 			return;
 		}
 	}

@@ -15,7 +15,8 @@
  *	GET  /v1/root/N, /v1/CLASS/CHANNEL/snapshot, /v1/blob/SHA256
  *	                     the published files, where no other web server serves them: with ETag,
  *	                     If-None-Match, Range, If-Range
- *	GET  /, /page/...    the operators' page (tools/fleet_page.c): not for strangers; nginx keeps them off
+ *	GET  /, /page/...    the operators' page (tools/fleet_page.c): not for strangers; nginx keeps them
+ *	                     off, and TLS of our own shows it and its figures to who signs in
  *	GET  /v1/api/...     its figures as JSON; POST /v1/admin/..., /page/do/...: orders, with an admin
  *	                     token or a session, and logged
  *	                     (tools/fleet_admin.c)
@@ -60,12 +61,12 @@ struct fleet_request {
 
 struct fleet_reply {
 	int status;
-	const char *type;  /* of the body; constant text */
-	const char *cache; /* Cache-Control, constant text; NULL: no-store */
+	const char *type;                          /* of the body; constant text */
+	const char *cache;                         /* Cache-Control, constant text; NULL: no-store */
 	char etag[72], location[128], cookie[160]; /* cookie: Set-Cookie */
 	const char *policy; /* Content-Security-Policy, constant text; NULL: none, for it is no page */
-	int retry_after_s; /* 0: no header */
-	int64_t from, of;  /* 206 and 416: first byte and length of the whole; else 0 */
+	int retry_after_s;  /* 0: no header */
+	int64_t from, of;   /* 206 and 416: first byte and length of the whole; else 0 */
 	struct buf body;
 	int file; /* < 0: none; a descriptor: the body is its n bytes from `from` on, not `body` */
 	int64_t n;

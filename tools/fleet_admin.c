@@ -246,10 +246,16 @@ static const char *bearer_of(const struct fleet_request *q)
 	return auth && !strncmp(auth, bearer, sizeof bearer - 1) ? auth + sizeof bearer - 1 : NULL;
 }
 
+bool admin_has_token(const struct fleet *f, const struct fleet_request *q)
+{
+	const char *token = bearer_of(q);
+	return token && admin_token_good(f->admin, token);
+}
+
 static bool may_order(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)
 {
 	const char *token = bearer_of(q);
-	if (token && admin_token_good(f->admin, token))
+	if (admin_has_token(f, q))
 		return true;
 	if (!admin_may(f, q, r))
 		return false;

@@ -46,6 +46,8 @@ bool admin_may(struct fleet *f, const struct fleet_request *q, struct fleet_repl
 void admin_refuse(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r, int status,
 		  const char *why);
 bool admin_token_good(const struct admin *a, const char *token);
+/* The request says it. */
+bool admin_has_token(const struct fleet *f, const struct fleet_request *q);
 
 /* An order's words by name, "" where there is none; E_USAGE. */
 typedef int order_get(const void *from, const char *name, char *out, size_t n);
