@@ -157,6 +157,32 @@ TEST(stages_take_their_time)
 	world_free(w);
 }
 
+/* While the rollout stands, a stage does not: whoever stopped it has looked at nothing new. */
+TEST(stages_begin_anew_after_a_stop)
+{
+	struct world *w = world_new();
+	w->conf.stage_ns = 1000 * NS_PER_S;
+	world_close(w);
+	world_open(w);
+	honest(w, 3, 0, 1, 1, MS);
+	round_good(w);
+	world_now_s += 900;
+	CHECK_OK(rollout_stop(world_conn(w)));
+	world_now_s += 5000;
+	round_good(w);
+	CHECK(on(w, 0, 1, -1, -1));
+	CHECK_OK(rollout_go_on(world_conn(w), world_now_s));
+	round_good(w);
+	CHECK(on(w, 0, 1, -1, -1));
+	world_now_s += 1000;
+	round_good(w);
+	CHECK(on(w, 0, 1, 1, -1));
+	world_now_s += 1000;
+	round_good(w);
+	CHECK(on(w, 0, 1, 1, 1));
+	world_free(w);
+}
+
 TEST(hints_that_were_tried_are_words)
 {
 	struct world *w = world_new();
@@ -203,7 +229,7 @@ TEST(stop)
 	honest(w, 3, 0, 2, 1, MS);
 	round_good(w);
 	CHECK(rollout_stopped(world_conn(w)) == 0);
-	CHECK_OK(rollout_stop(world_conn(w), true));
+	CHECK_OK(rollout_stop(world_conn(w)));
 	CHECK(rollout_stopped(world_conn(w)) == 1);
 	honest(w, 3, 0, 3, 2, MS / 2);
 	int64_t before = serial(w, CHANNEL_ALL);
@@ -218,7 +244,7 @@ TEST(stop)
 	view_free(v);
 	CHECK(on(w, 0, 2, 1, 1));
 
-	CHECK_OK(rollout_stop(world_conn(w), false));
+	CHECK_OK(rollout_go_on(world_conn(w), world_now_s));
 	round_good(w);
 	CHECK(on(w, 0, 2, 2, -1)); /* two boards are left */
 	CHECK_OK(store_revoke(world_conn(w), w->id[0], NULL, 0));
@@ -268,7 +294,7 @@ TEST(withdraw)
 	CHECK(serial(w, CHANNEL_ALL) > before);
 
 	revoke_rec(w, 0, 3);
-	CHECK_OK(rollout_stop(world_conn(w), false));
+	CHECK_OK(rollout_go_on(world_conn(w), world_now_s));
 	round_good(w);
 	CHECK(on(w, 0, 2, 2, 2) && on(w, 1, 1, 1, 1));
 	struct view *v = view(w, CHANNEL_EARLY);
@@ -336,7 +362,7 @@ TEST(signed_again_before_it_expires)
 	CHECK(a->s.nblob == 1 && b->s.nblob == 1 && !memcmp(a->s.blob, b->s.blob, sizeof *a->s.blob));
 	view_free(a);
 	view_free(b);
-	CHECK_OK(rollout_stop(world_conn(w), true)); /* a stop does not let them expire */
+	CHECK_OK(rollout_stop(world_conn(w))); /* a stop does not let them expire */
 	world_now_s += w->conf.expire_s;
 	int64_t last = serial(w, CHANNEL_ALL);
 	round_good(w);

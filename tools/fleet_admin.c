@@ -105,13 +105,13 @@ void admin_refuse(struct fleet *f, const struct fleet_request *q, struct fleet_r
 static int do_stop(struct db_conn *c, const struct order *o, int64_t now_s)
 {
 	(void)o, (void)now_s;
-	return rollout_stop(c, true);
+	return rollout_stop(c);
 }
 
 static int do_go_on(struct db_conn *c, const struct order *o, int64_t now_s)
 {
-	(void)o, (void)now_s;
-	return rollout_stop(c, false);
+	(void)o;
+	return rollout_go_on(c, now_s);
 }
 
 static int do_withdraw(struct db_conn *c, const struct order *o, int64_t now_s)

@@ -9,9 +9,27 @@ enum { DIGEST_MOST = 4096, ID_BYTES = 8 };
 
 /* Administration. */
 
-int rollout_stop(struct db_conn *c, bool stop)
+int rollout_stop(struct db_conn *c)
 {
-	return store_set(c, "stop", stop ? "1" : "0");
+	return store_set(c, "stop", "1");
+}
+
+static int go_on(struct db_conn *c, void *ctx)
+{
+	const int64_t *now_s = ctx;
+	int rc = store_set(c, "stop", "0");
+	return rc < 0
+		   ? rc
+		   : store_exec(c,
+				"UPDATE shown SET since_s = $1 WHERE channel < 2 AND NOT EXISTS (SELECT 1 "
+				"FROM shown AS a WHERE a.class = shown.class AND a.channel = 2 AND a.type = "
+				"shown.type AND a.key = shown.key AND a.cand = shown.cand)",
+				DB_PARAMS(DB_I(*now_s)), NULL, NULL);
+}
+
+int rollout_go_on(struct db_conn *c, int64_t now_s)
+{
+	return store_do(c, go_on, &now_s);
 }
 
 int rollout_stopped(struct db_conn *c)
@@ -24,7 +42,7 @@ int rollout_stopped(struct db_conn *c)
 static int set_withdraw(struct db_conn *c, void *ctx)
 {
 	int rc = store_set(c, "withdraw", ctx);
-	return rc < 0 ? rc : rollout_stop(c, true);
+	return rc < 0 ? rc : rollout_stop(c);
 }
 
 int rollout_withdraw(struct db_conn *c, const char *cls)

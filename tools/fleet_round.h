@@ -13,8 +13,8 @@
  * and without what says more of that board; in blobs by beginning of their key, each cut in two where it
  * grows over SHARD_BYTES, so that a change is one blob. A snapshot is written when what it says has changed,
  * when a fourth of its time is left, or when the fleet's key is another: else polls find the same file.
- *Serials only rise; they are about the date, so that a database which was lost or is an old copy does not
- *stop the fleet for long.
+ * Serials only rise; they are about the date, so that a database which was lost or is an old copy does not
+ * stop the fleet for long.
  *
  * Settings: "stop": "1": early and all keep what they have, whatever boards say; revocations go on.
  * "withdraw": "ID CLASS" or "ID all": early and all of these classes go back, once for each ID, to what they
@@ -42,7 +42,9 @@ enum {
 };
 
 /* Administration. */
-int rollout_stop(struct db_conn *c, bool stop) MUST_CHECK;
+int rollout_stop(struct db_conn *c) MUST_CHECK;
+/* Stages begin anew for what is not on channel all: nobody looked at it meanwhile. */
+int rollout_go_on(struct db_conn *c, int64_t now_s) MUST_CHECK;
 int rollout_stopped(struct db_conn *c) MUST_CHECK; /* 1, 0 */
 /* cls NULL: all. It is done by the next round. */
 int rollout_withdraw(struct db_conn *c, const char *cls) MUST_CHECK;
