@@ -123,13 +123,14 @@ static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
 	return fail_in(rc, "packs");
 }
 
-static int run_once(const struct sync_conf *c, const struct sync_cache *to, const struct sync_now *now)
+static int run_once(const struct words *w, const struct sync_conf *c, const struct sync_cache *to,
+		    const struct sync_now *now)
 {
 	struct sync_sum sum = {0};
 	int rc = sync_run(c, to, now, &sum);
 	if (rc >= 0)
 		tell(&sum, c->server);
-	if (rc == E_IO && sum.offline) { /* boards may be that for years */
+	if (rc == E_IO && sum.offline && !w->now) { /* boards may be that for years */
 		log_more("hone-sync: %s", err_text());
 		rc = E_OK;
 	}
@@ -191,7 +192,7 @@ static int do_due(const struct words *w, const struct conf *conf, const struct s
 	int watched = packs ? take_packs(c, &to) : E_OK;
 	if (watched < 0)
 		log_info("hone-sync: %s", err_text());
-	rc = due ? run_once(c, &to, now) : E_OK;
+	rc = due ? run_once(w, c, &to, now) : E_OK;
 	sync_cache_close(&to);
 	return rc < 0 ? rc : watched;
 }

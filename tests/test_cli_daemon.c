@@ -69,9 +69,16 @@ TEST(without_a_daemon_status_says_what_holds)
 	fake_remove(&f);
 }
 
+/* Not what hone-sync of this machine left. */
+static void no_sync(void)
+{
+	setenv("STATE_DIRECTORY", in_dir("no-sync"), 1);
+}
+
 TEST(status_of_a_daemon)
 {
 	struct fake f = {.answer = daemon_of, .said = full};
+	no_sync();
 	fake_folder(&f);
 	fake_listen(&f);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
@@ -327,6 +334,7 @@ TEST(strange_inhibit_files_are_shown_plain)
 {
 	struct fake f = {0};
 	char path[160];
+	no_sync();
 	fake_folder(&f);
 	snprintf(path, sizeof path, "%s/inhibit", f.dir);
 	CHECK_OK(file_mkdirs(path, 0755));

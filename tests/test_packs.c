@@ -110,6 +110,27 @@ TEST(import_takes_records_and_no_code)
 	arena_free(&a);
 }
 
+/* What a board took from others and has not timed yet is passed over, not called damage. */
+TEST(hints_in_a_pack_are_passed_over)
+{
+	struct taken_sum sum;
+	struct pack_about about;
+	const char *path = make_pack("hints.seg");
+	char again[256];
+	open_cache();
+	CHECK_OK(take(path, keys(2)->public, &sum));
+	REQUIRE(count(CACHE_REC) == 2 * RECORDS);
+	snprintf(again, sizeof again, "%s", scratch("again.seg"));
+	CHECK(cache_pack(cache, again, false) >= 2 * RECORDS);
+	CHECK_OK(pack_describe(again, &about));
+	CHECK_OK(pack_sign(again, &about, keys(2)->private[0]));
+	close_cache();
+	open_cache();
+	CHECK_OK(take(again, keys(2)->public, &sum));
+	CHECK(sum.incumbents == RECORDS && sum.passed == RECORDS && !sum.refused);
+	close_cache();
+}
+
 /* In a layer that nobody else can write, its code runs; nothing asks for the signature there. */
 TEST(in_an_image_its_code_counts)
 {

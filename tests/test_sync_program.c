@@ -103,7 +103,7 @@ TEST(what_it_returns)
 	CHECK(run(WORDS("-v")) == 0 && says("not before another"));
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
 	configure_server("https://127.0.0.1:1"); /* nobody is there */
-	CHECK(run(WORDS("--now")) == 0 && run(WORDS("--now", "-v")) == 0 && says("reached"));
+	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* by its timer alone it is quiet */
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now")) == 1 && says("snapshot"));
