@@ -353,7 +353,7 @@ static const struct {
 	const char *words;
 } statuses[] = {
     {300, 399, E_WRONG, "it sends elsewhere, which is not followed; set server in [sync]"},
-    {404, 404, E_NOTFOUND, "there is no such file"},
+    {404, 404, E_NOTFOUND, "there is no such file; does `server` end with /v1?"},
     {410, 410, E_NOTFOUND, "there is no such file"},
     {401, 401, E_WRONG, "it does not know this board"},
     {403, 403, E_WRONG, "it refuses this board"},

@@ -163,8 +163,9 @@ static int run_with(const struct fleet_conf *c)
 		rc = fleet_http_open(f, &h);
 	if (rc >= 0) {
 		struct text db = shown_db(c->db);
-		log_info("hone-fleet: listens on %s, database %.*s, publishes to %s", fleet_http_url(h), db.n,
-			 db.p, c->publish);
+		log_info(
+		    "hone-fleet: listens on %s, database %.*s, publishes to %s; boards have server = %s/v1",
+		    fleet_http_url(h), db.n, db.p, c->publish, fleet_http_url(h));
 		rc = notify_send(&n, "READY=1");
 	}
 	if (rc >= 0 && (rc = begin_rounds(&r, f, c->every_ns)) >= 0) {
