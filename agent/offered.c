@@ -2,6 +2,7 @@
 #include "agent/offered.h"
 
 #include "agent/hint.h"
+#include "agent/history.h"
 #include "agent/source.h"
 #include "agent/stale.h"
 #include "search/job.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 
 /* Choices first, as records of their tasks are of use with them alone. */
-static const enum cache_type types[] = {CACHE_CHOICES, CACHE_REC};
+static const enum cache_type types[] = {CACHE_CHOICES, CACHE_REC, CACHE_HISTORY};
 
 enum { NTYPES = sizeof types / sizeof *types };
 
@@ -123,15 +124,29 @@ static bool may_say_rec(struct offered *o, struct key k, struct arena *a, const 
 	return !strcmp(cls, o->cls) && (measured_here(o->cache, &r) || answered(o->cache, &r, a));
 }
 
-static bool may_say_choices(struct offered *o, struct key k, struct arena *a, const char **text,
-			    struct key *what)
+/* What a search came to, to two digits: each box writes its history anew. */
+static bool came_to(struct blob b, struct arena *a, struct key *what)
+{
+	struct history *h = ARENA_NEW(a, struct history);
+	char text[32];
+	if (history_parse(b.p, b.n, h) < 0 || !h->n)
+		return false;
+	snprintf(text, sizeof text, "%.1e", h->point[h->n - 1].total_ms);
+	*what = hash_text(text);
+	return true;
+}
+
+/* Of a whole model: choices, or a history. */
+static bool may_say_model(struct offered *o, enum cache_type t, struct key k, struct arena *a,
+			  const char **text, struct key *what)
 {
 	struct blob b;
-	if (cache_get(o->cache, CACHE_CHOICES, k, a, &b) < 0 || memchr(b.p, 0, b.n))
+	if (cache_get(o->cache, t, k, a, &b) < 0 || memchr(b.p, 0, b.n))
 		return false;
 	*text = b.p;
 	*what = hash_text(b.p);
-	return !is_marked(o->cache, &(struct mark){mark_key(strangers(), CACHE_CHOICES, k), *what});
+	return !is_marked(o->cache, &(struct mark){mark_key(strangers(), t, k), *what}) &&
+	       (t != CACHE_HISTORY || came_to(b, a, what));
 }
 
 /* 1: it is to be said. */
@@ -141,7 +156,7 @@ static int look(struct offered *o, struct key k, struct arena *a, const char **t
 	if (!cache_is_own(o->cache, t, k))
 		return 0;
 	bool may =
-	    t == CACHE_REC ? may_say_rec(o, k, a, text, &m->what) : may_say_choices(o, k, a, text, &m->what);
+	    t == CACHE_REC ? may_say_rec(o, k, a, text, &m->what) : may_say_model(o, t, k, a, text, &m->what);
 	m->key = mark_key(o->to, t, k);
 	return may && !is_marked(o->cache, m);
 }

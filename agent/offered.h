@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a board may say to its fleet: records of its class that were measured here and have their code (the
  * untuned ones, too, for people who ask what tuning gains), what came of hints (agent/hint.h) that lost or
- * failed here, as records of kind "hint", and choices that were made here. Nothing that came from strangers
+ * failed here, as records of kind "hint", choices that were made here, and how searches of models went
+ * (agent/history.h; again when what they came to differs in two digits). Nothing that came from strangers
  * or lies in a seed is said as one's own.
  *
  * What was sent is marked in the cache: a CACHE_SHARED record, key: hash of the server and of the record's
@@ -22,7 +23,7 @@ void offered_close(struct offered *o);
 int offered_next(struct offered *o, struct arena *a, const char **line) MUST_CHECK;
 /* The fleet has all lines so far: durable when it returns good. What was not sent comes the next time. */
 int offered_sent(struct offered *o) MUST_CHECK;
-/* Choices that a stranger brought are not said, to nobody, as long as they are these. */
+/* Choices and histories that a stranger brought are not said, to nobody, as long as they are these. */
 int offered_not_ours(struct cache *c, enum cache_type t, struct key k, const char *text) MUST_CHECK;
 
 #endif

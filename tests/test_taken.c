@@ -589,6 +589,29 @@ TEST(choices)
 	close_board(&b);
 }
 
+/* How a search of a model went is said once, and again when it came to something else; a stranger's is not.
+ */
+TEST(histories)
+{
+	static struct board b;
+	static const char one[] = "hone-history 1\n1.5 2 3.25\n",
+			  same[] = "hone-history 1\n1.5 2 3.25\n9 9 3.21\n",
+			  less[] = "hone-history 1\n1.5 2 3.25\n9 9 2.5\n";
+	struct key k = hash_text("model");
+	open_board(&b);
+	CHECK_OK(cache_put(b.cache, CACHE_HISTORY, k, one, strlen(one)));
+	CHECK(offered(&b, "fleet", "history", true) == 1);
+	CHECK(offered(&b, "fleet", "history", true) == 0);
+	CHECK_OK(cache_put(b.cache, CACHE_HISTORY, k, same, strlen(same)));
+	CHECK(offered(&b, "fleet", "history", true) == 0);
+	CHECK_OK(cache_put(b.cache, CACHE_HISTORY, k, less, strlen(less)));
+	CHECK_OK(offered_not_ours(b.cache, CACHE_HISTORY, k, less));
+	CHECK(offered(&b, "fleet", "history", true) == 0);
+	CHECK_OK(offered_not_ours(b.cache, CACHE_HISTORY, k, one));
+	CHECK(offered(&b, "fleet", "history", true) == 1);
+	close_board(&b);
+}
+
 /* A seed holds what its maker sent: it is no word of this board's. */
 TEST(a_seed_has_sent_nothing)
 {

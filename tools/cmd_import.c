@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/offered.h"
 #include "agent/pack.h"
 #include "platform/log.h"
 #include "tools/model.h"
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MARK_ROOM = 4096 /* bytes: that a history is not this board's (agent/offered.h), and some more */ };
 
 struct lines {
 	FILE *file;
@@ -43,7 +46,13 @@ struct sums {
 static int put_line(struct cache *c, const struct exchange_line *l, struct arena *a, struct sums *s)
 {
 	bool stranger = l->type == CACHE_REC || l->type == CACHE_CHOICES;
-	return stranger ? taken_line(c, l, NULL, &s->strangers) : exchange_put(c, l, a, &s->own);
+	if (stranger)
+		return taken_line(c, l, NULL, &s->strangers);
+	int taken = s->own.taken, rc = exchange_put(c, l, a, &s->own);
+	bool new = l->type == CACHE_HISTORY && s->own.taken > taken;
+	if (rc >= 0 && new)
+		rc = cache_has_room(c, MARK_ROOM);
+	return rc > 0 && new ? offered_not_ours(c, l->type, l->key, l->text) : rc;
 }
 
 /* What is refused is counted, and the first of it is said. */
