@@ -153,8 +153,12 @@ static void put_fleet(struct table *t, json_t *rows, const struct herd_search *c
 	table_cell(t, "%d", c->liars);
 	table_cell(t, "%s", mode_names[c->mode]);
 	table_cell(t, "%d", c->mode == HERD_DIVIDED ? c->parts : 0);
-	for (int i = 0; i < SHOWN; i++)
-		table_cell(t, i < n ? "%.4f" : "", i < n ? b[i].median : 0);
+	for (int i = 0; i < SHOWN; i++) {
+		if (i < n)
+			table_cell(t, "%.4f", b[i].median);
+		else
+			table_cell(t, "%s", "-");
+	}
 	table_cell(t, "%.4f", b[n - 1].median);
 	table_cell(t, "%.4f", b[n - 1].tenth);
 	table_cell(t, enough < n ? "%d" : "> %d", enough < n ? enough + 1 : n);
