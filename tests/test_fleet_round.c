@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds of a fleet's leader: what is agreed on, staged, stopped, withdrawn, revoked, signed and placed, also
+ * where a round ends midway. Past 800 lines because every block is one life of the same small world
+ * (tests/fleet_world.h) and reads its channels with the same few helpers. */
 #include "search/share.h"
 #include "tests/fleet_world.h"
 #include "tests/fake_s3.h"

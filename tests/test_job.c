@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole tuning jobs on the simulator and its virtual clock: boxes, stops, noise, a dying worker. */
+/* Whole tuning jobs on the simulator and its virtual clock: boxes, stops, noise, a dying worker.
+ * Past 800 lines because all of it looks at the one set of jobs below. */
 #include "agent/wire.h"
 #include "search/job.h"
 #include "tests/sim_runner.h"

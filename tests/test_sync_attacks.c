@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a server, a mirror, a network or a stick does: it is refused with a reason, cache and trust stay
  * byte for byte, and the next good run works. Each row of the tables is an attack of Uptane's list, or of
- * what HTTP allows. Attacks on files are run against a web server and against a folder. */
+ * what HTTP allows. Attacks on files are run against a web server and against a folder. Past 800
+ * lines because the attacks are one table each, beside what carries them out, and are counted together. */
 #include "tests/fleet_tree.h"
 
 #include <poll.h>
