@@ -723,3 +723,12 @@ int cert_read(const char *pem, size_t n, const char *ca_pem, struct public_key *
 	mbedtls_x509_crt_free(&ca);
 	return rc;
 }
+
+int crypto_sha256_hex(const struct buf *b, char out[2 * SHA256_BYTES + 1])
+{
+	struct sha256 h;
+	int rc = buf_ok(b) ? crypto_sha256(buf_str(b), b->n, &h) : fail(E_NOMEM, "no memory");
+	if (rc >= 0)
+		hex_write(h.b, sizeof h.b, out);
+	return rc;
+}

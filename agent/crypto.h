@@ -34,6 +34,8 @@ int crypto_start(void) MUST_CHECK;
 int crypto_random(void *p, size_t n) MUST_CHECK;
 
 int crypto_sha256(const void *p, size_t n, struct sha256 *out) MUST_CHECK;
+/* Of what a buffer holds, as 64 hex digits and a NUL. */
+int crypto_sha256_hex(const struct buf *b, char out[2 * SHA256_BYTES + 1]) MUST_CHECK;
 /* Of bytes that come in parts. crypto_hash_end frees it; out NULL: it was not wanted after all. */
 struct crypto_hash;
 int crypto_hash_begin(struct crypto_hash **out) MUST_CHECK;

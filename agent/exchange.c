@@ -83,7 +83,7 @@ static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct ar
     [CACHE_TRIALS] = check_trials,
 };
 
-static bool is_hint(enum cache_type t, const char *text, struct arena *a)
+bool exchange_is_hint(enum cache_type t, const char *text, struct arena *a)
 {
 	struct rec r;
 	return t == CACHE_REC && rec_parse(text, a, &r) >= 0 && r.kind == REC_HINT;
@@ -101,7 +101,7 @@ json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
 	struct arena a = {0};
 	struct blob b;
 	json_t *j = NULL;
-	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n) && !is_hint(t, b.p, &a))
+	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n) && !exchange_is_hint(t, b.p, &a))
 		j = exchange_record(t, k, b.p);
 	arena_free(&a);
 	return j;
@@ -131,6 +131,7 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 	const char *text = json_string_value(json_object_get(j, "text"));
 	int rc = E_OK;
 	out->type = type_of(json_string_value(json_object_get(j, "type")));
+	log_one_line(e.text); /* it quotes what came in */
 	if (!j)
 		rc = fail(E_CORRUPT, "no JSON: %s", e.text);
 	else if (!out->type || !key || !text)
@@ -218,7 +219,7 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 	int rc = cache_get(from, t, k, a, &theirs);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
-	if (is_hint(t, theirs.p, a))
+	if (exchange_is_hint(t, theirs.p, a))
 		return E_OK;
 	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT : check[t](theirs.p, k, a);
 	if (rc < 0) {

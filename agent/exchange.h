@@ -26,6 +26,8 @@ struct exchange_line {
 };
 /* The record of a key; NULL: none, or no memory, or a stranger's hint (agent/hint.h). */
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
+/* A record's text is a hint's. */
+bool exchange_is_hint(enum cache_type t, const char *text, struct arena *a);
 json_t *exchange_record(enum cache_type t, struct key k, const char *text);
 /* E_CORRUPT: it is not a record that could be ours. */
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;

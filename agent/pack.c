@@ -5,7 +5,6 @@
 #include "agent/pack_file.h"
 #include "agent/trust.h"
 #include "platform/log.h"
-#include "search/job.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -244,15 +243,8 @@ struct taking {
 	struct arena a;
 };
 
-/* A hint that its maker took from others and has not timed says nothing, and beside it lies what it became.
- */
-static bool is_hint(enum cache_type t, const char *text, struct arena *a)
-{
-	struct rec r;
-	return t == CACHE_REC && rec_parse(text, a, &r) >= 0 && r.kind == REC_HINT;
-}
-
-/* Records and choices; code stays where it is, and what is of a cache's own. */
+/* Records and choices; code stays where it is, and what is of a cache's own. A
+ * hint that its maker took from others says nothing: beside it lies what it became. */
 static int take_one(void *ctx, const struct head *h, const uint8_t *payload, int64_t at)
 {
 	struct taking *x = ctx;
@@ -264,7 +256,7 @@ static int take_one(void *ctx, const struct head *h, const uint8_t *payload, int
 		     ? E_OK
 		     : fail(E_CORRUPT, "it is no text, or longer than %d bytes", TAKEN_BYTES);
 	const char *text = rc >= 0 ? text_of(h, payload, &x->a) : "";
-	if (rc >= 0 && is_hint((enum cache_type)h->type, text, &x->a)) {
+	if (rc >= 0 && exchange_is_hint((enum cache_type)h->type, text, &x->a)) {
 		x->sum->passed++;
 		return E_OK;
 	}

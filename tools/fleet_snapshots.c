@@ -317,15 +317,6 @@ static bool look_back(struct class_snapshots *s, enum channel c, int *parts)
 	return doc.n > 0 && !strcmp(doc.by[0].id, s->r->signer);
 }
 
-static int hash_hex(const struct buf *b, char out[HASH])
-{
-	struct sha256 h;
-	int rc = buf_ok(b) ? crypto_sha256(buf_str(b), b->n, &h) : fail(E_NOMEM, "no memory");
-	if (rc >= 0)
-		hex_write(h.b, sizeof h.b, out);
-	return rc;
-}
-
 /* content: of all it says, but for serial and dates; state: of its blobs. */
 static int hash_snapshot(struct channel_now *x)
 {
@@ -334,12 +325,12 @@ static int hash_snapshot(struct channel_now *x)
 	x->s.made_s = x->s.expires_s = 0;
 	int rc = snapshot_print(&x->s, &b);
 	if (rc >= 0)
-		rc = hash_hex(&b, x->content);
+		rc = crypto_sha256_hex(&b, x->content);
 	buf_clear(&b);
 	for (int i = 0; i < x->s.nblob; i++)
 		buf_add(&b, x->s.blob[i].sha256.b, SHA256_BYTES);
 	if (rc >= 0)
-		rc = hash_hex(&b, x->state);
+		rc = crypto_sha256_hex(&b, x->state);
 	buf_free(&b);
 	return rc;
 }

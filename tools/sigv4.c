@@ -15,15 +15,6 @@ void sigv4_escape(const char *path, struct buf *out)
 			buf_printf(out, "%%%02X", *c);
 }
 
-static int hash_hex(const struct buf *b, char out[HEX])
-{
-	struct sha256 h;
-	int rc = buf_ok(b) ? crypto_sha256(buf_str(b), b->n, &h) : fail(E_NOMEM, "no memory");
-	if (rc >= 0)
-		hex_write(h.b, sizeof h.b, out);
-	return rc;
-}
-
 static void signed_names(const struct sigv4 *s, struct buf *out)
 {
 	for (int i = 0; i < s->nheader; i++)
@@ -70,7 +61,7 @@ int sigv4_sign(const struct sigv4 *s, struct buf *out)
 	struct sha256 key, mac;
 	char hash[HEX], sig[HEX];
 	canonical(s, &request);
-	int rc = hash_hex(&request, hash);
+	int rc = crypto_sha256_hex(&request, hash);
 	if (rc >= 0)
 		rc = signing_key(s, &key);
 	if (rc >= 0) {
