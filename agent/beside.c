@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/beside.h"
+#include "platform/mix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static struct key sample(int fd, int64_t bytes)
 	int64_t last = bytes > BLOCK ? bytes - BLOCK : 0;
 	for (int i = 0; i < BLOCKS; i++) {
 		ssize_t n = pread(fd, part, sizeof part, (off_t)(last / (BLOCKS - 1) * i));
-		k = hash_join(k, hash_bytes(part, n > 0 ? (size_t)n : 0, 0));
+		k = hash_join(k, hash_bytes(part, n > 0 ? (size_t)n : 0));
 	}
 	return k;
 }
@@ -58,7 +59,7 @@ int beside_same(const struct beside *b, struct key *out)
 	}
 	const int64_t file[] = {(int64_t)st.st_dev, (int64_t)st.st_ino, st.st_size,        st.st_mtim.tv_sec,
 				st.st_mtim.tv_nsec, st.st_ctim.tv_sec,  st.st_ctim.tv_nsec};
-	*out = hash_join(options_key(b), hash_join(hash_bytes(file, sizeof file, 0), sample(fd, st.st_size)));
+	*out = hash_join(options_key(b), hash_join(hash_bytes(file, sizeof file), sample(fd, st.st_size)));
 	close(fd);
 	return E_OK;
 }
@@ -79,7 +80,7 @@ int beside_key(const struct beside *b, struct key *out)
 			got = read(fd, part + n, PART - n);
 		if (got < 0)
 			rc = fail(E_IO, "%s: %s", b->model, strerror(errno));
-		*out = hash_join(*out, hash_bytes(part, n, 0));
+		*out = mix_join(*out, mix_bytes(part, n, 0));
 	}
 	free(part);
 	if (fd >= 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lies in a folder of the cache: the names of its segments. */
 #include "agent/cache_parts.h"
+#include "platform/mix.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -85,6 +86,6 @@ int cache_list(const char *dir, struct names *l)
 
 struct key cache_names_key(const struct names *l)
 {
-	return hash_bytes(l->n ? l->name : (const void *)"", (size_t)l->n * sizeof *l->name,
+	return mix_bytes(l->n ? l->name : (const void *)"", (size_t)l->n * sizeof *l->name,
 			  (uint64_t)l->more);
 }

@@ -34,7 +34,7 @@ static struct key model_key(const struct loop *l, const struct conf_model *m, co
 	buf_printf(&b, "%s\n%jd %ju %jd %ld\n%d %d %s\n", m->path, (intmax_t)st->st_size,
 		   (uintmax_t)st->st_ino, (intmax_t)st->st_mtim.tv_sec, st->st_mtim.tv_nsec, m->threads,
 		   m->exact, m->shape ? m->shape : "");
-	struct key k = hash_join(hash_bytes(buf_str(&b), b.n, 0), l->id);
+	struct key k = hash_join(hash_bytes(buf_str(&b), b.n), l->id);
 	buf_free(&b);
 	return k;
 }
@@ -385,7 +385,7 @@ void loop_metrics(struct loop *l)
 	char path[PATH_MAX];
 	struct buf b = {0};
 	honed_metrics(l->h, loop_now(), &b);
-	struct key now = hash_bytes(buf_str(&b), b.n, 0);
+	struct key now = hash_bytes(buf_str(&b), b.n);
 	if (buf_ok(&b) && b.n && !key_equal(now, l->metrics_written)) {
 		int rc = path_of(path, l->o.run, "metrics.prom");
 		if (rc >= 0)

@@ -3,6 +3,7 @@
 #include "agent/halo.h"
 #include "agent/plan_parts.h"
 #include "platform/file.h"
+#include "platform/mix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -302,7 +303,7 @@ struct key image_note_begin(const struct choices *c)
 
 struct key image_note(struct key before, const struct code *found, enum kernel_origin origin)
 {
-	return hash_join(before, hash_bytes(found->object.p, found->object.n, (uint64_t)origin));
+	return hash_join(before, mix_bytes(found->object.p, found->object.n, (uint64_t)origin));
 }
 
 int image_peek(const char *path, struct image *im)

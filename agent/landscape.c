@@ -3,7 +3,7 @@
 #include "agent/landscape.h"
 
 #include "kernels/space.h"
-#include "platform/hash.h"
+#include "platform/mix.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -181,7 +181,7 @@ struct finder {
 
 static int *find_slot(const struct finder *x, const struct landscape *l, const char *cand)
 {
-	size_t i = (size_t)hash_text(cand).lo & x->mask;
+	size_t i = (size_t)mix_text(cand).lo & x->mask;
 	while (x->slot[i] && strcmp(l->point[x->slot[i] - 1].cand, cand))
 		i = (i + 1) & x->mask;
 	return &x->slot[i];

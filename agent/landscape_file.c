@@ -3,7 +3,7 @@
 #include "agent/landscape.h"
 
 #include "platform/file.h"
-#include "platform/hash.h"
+#include "platform/mix.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@ enum { MOST_BYTES = 64 << 20, HEAD_BYTES = 1 << 17 };
 static int path_of(const char *dir, const char *task, char path[PATH_MAX])
 {
 	char key[33];
-	key_text(hash_text(task), key);
+	key_text(mix_text(task), key); /* the file names itself: landscape_append compares the task */
 	if (snprintf(path, PATH_MAX, "%s/%s.land", dir, key) >= PATH_MAX)
 		return fail(E_IO, "the path %.60s... is too long", dir);
 	return E_OK;

@@ -82,7 +82,7 @@ static struct key hash_caches(struct hone_handle *h, struct key k)
 				k = hash_join(k, all[j]);
 				if (types[t] == CACHE_CHOICES &&
 				    cache_get(h->cache[i], CACHE_CHOICES, all[j], &a, &b) >= 0)
-					k = hash_join(k, hash_bytes(b.p, b.n, 0));
+					k = hash_join(k, hash_bytes(b.p, b.n));
 			}
 		}
 	pthread_mutex_unlock(&h->cache_lock);

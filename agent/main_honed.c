@@ -153,7 +153,7 @@ static int identify(struct loop *l)
 	if (worker || n < (int)sizeof path)
 		(void)!stat(worker ? worker : path, &st);
 	const int64_t file[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
-	l->id = hash_join(target_key(&t), hash_bytes(file, sizeof file, 0));
+	l->id = hash_join(target_key(&t), hash_bytes(file, sizeof file));
 	return E_OK;
 }
 

@@ -111,7 +111,7 @@ static bool key_of(const char *path, const char *name, struct key *out)
 		snprintf(text, sizeof text, "%s %" PRIu64 " %" PRId64 " %" PRId64 ".%ld %" PRId64 ".%ld",
 			 name, (uint64_t)st.st_ino, (int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
 			 st.st_mtim.tv_nsec, (int64_t)st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
-		*out = hash_join(hash_text(text), hash_bytes(b.p, b.n, 0));
+		*out = hash_join(hash_text(text), hash_bytes(b.p, b.n));
 	}
 	arena_free(&a);
 	return there;

@@ -138,7 +138,7 @@ void c_call(struct plan_c *c, const struct c_call *call)
 
 const char *c_function(struct plan_c *c, const struct buf *body)
 {
-	struct key key = hash_bytes(body->p, body->n, 0);
+	struct key key = hash_bytes(body->p, body->n);
 	int i = 0;
 	c->functions.failed |= body->failed;
 	while (i < c->nfunctions && memcmp(c->keys.p + (size_t)i * sizeof key, &key, sizeof key) != 0)

@@ -102,9 +102,9 @@ int c_set_tag(struct plan_c *c)
 				    {c->fixed.p, c->fixed.n},
 				    {c->p->weights.p, c->p->weight_bytes}};
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-		k = hash_join(k, hash_bytes(part[i].p, part[i].n, 0));
+		k = hash_join(k, hash_bytes(part[i].p, part[i].n));
 	for (int i = 0; i < c->nextra; i++)
-		k = hash_join(k, hash_bytes(c->extra[i].p, c->extra[i].n, 0));
+		k = hash_join(k, hash_bytes(c->extra[i].p, c->extra[i].n));
 	snprintf(c->tag, sizeof c->tag, "%08x", (unsigned)(k.lo & UINT32_MAX));
 	bool good = buf_ok(&header);
 	buf_free(&header);

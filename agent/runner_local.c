@@ -103,7 +103,7 @@ static struct key object_key(struct key task, const struct loops *l)
 {
 	struct buf text = {0};
 	loops_print(l, &text);
-	struct key k = hash_join(task, hash_bytes(buf_str(&text), text.n, 0));
+	struct key k = hash_join(task, hash_bytes(buf_str(&text), text.n));
 	buf_free(&text);
 	return k;
 }

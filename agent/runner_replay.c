@@ -3,6 +3,7 @@
 
 #include "kernels/features.h"
 #include "platform/hash.h"
+#include "platform/mix.h"
 #include "platform/rng.h"
 
 #include <math.h>
@@ -53,7 +54,7 @@ static struct key structure_of(const char *cand)
 {
 	char text[CAND_MAX];
 	space_structure(cand, text);
-	return hash_text(text);
+	return mix_text(text);
 }
 
 static bool is_winograd(const char *cand)
@@ -242,7 +243,7 @@ static enum ahead replay_ahead(struct runner *r, const char *task, const char *c
 static bool slow_phase(const struct replay *p)
 {
 	int64_t phase[2] = {(int64_t)p->noise.seed, p->clock.virtual_ns / PHASE_NS};
-	return p->noise.sigma > 0 && hash_bytes(phase, sizeof phase, 1).lo % PHASE_EVERY == 0;
+	return p->noise.sigma > 0 && mix_bytes(phase, sizeof phase, 1).lo % PHASE_EVERY == 0;
 }
 
 /* One run on the clock. */

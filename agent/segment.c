@@ -4,6 +4,7 @@
 #include "platform/clock.h"
 #include "platform/disk.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +131,7 @@ uint64_t seg_salt(void)
 		memcpy(seed, ours, 16);
 	seed[2] = (uint64_t)clock_now(&clock_real);
 	seed[3] = (uint64_t)getpid();
-	return hash_bytes(seed, sizeof seed, 0).lo;
+	return mix_bytes(seed, sizeof seed, 0).lo;
 }
 
 static void add_header(struct buf *out, const struct seg *s)

@@ -2,6 +2,7 @@
 #include "agent/snapshot.h"
 #include "agent/cache.h"
 #include "agent/json.h"
+#include "platform/mix.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ int channel_parse(const char *name, enum channel *out)
 enum channel channel_of(const char *board_id)
 {
 	enum { SEED = 0x63686e6c /* of nothing else that is dealt out by a board's id */ };
-	return hash_bytes(board_id, strlen(board_id), SEED).lo % 10 == 0 ? CHANNEL_EARLY : CHANNEL_ALL;
+	return mix_bytes(board_id, strlen(board_id), SEED).lo % 10 == 0 ? CHANNEL_EARLY : CHANNEL_ALL;
 }
 
 static int blob_parse(const json_t *j, struct snapshot_blob *b)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/graph.h"
 #include "kernels/op.h"
+#include "platform/mix.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -313,7 +314,7 @@ struct key graph_key(const struct graph *g)
 {
 	struct buf b = {0};
 	put_graph(g, false, &b);
-	struct key k = hash_bytes(buf_str(&b), b.n, 0);
+	struct key k = mix_bytes(buf_str(&b), b.n, 0);
 	buf_free(&b);
 	return k;
 }

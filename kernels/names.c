@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/names.h"
 #include "platform/err.h"
-#include "platform/hash.h"
+#include "platform/mix.h"
 #include <string.h>
 
 struct names_slot {
@@ -36,7 +36,7 @@ int *names_find(const struct names *m, const char *name)
 {
 	if (!m->cap)
 		return NULL;
-	struct names_slot *s = probe(m, name, hash_text(name).lo);
+	struct names_slot *s = probe(m, name, mix_text(name).lo);
 	return s->name ? &s->value : NULL;
 }
 
@@ -44,7 +44,7 @@ int names_add(struct names *m, const char *name, int value)
 {
 	if (m->n * 2 >= m->cap && grow(m) < 0)
 		return E_NOMEM;
-	uint64_t hash = hash_text(name).lo;
+	uint64_t hash = mix_text(name).lo;
 	struct names_slot *s = probe(m, name, hash);
 	if (s->name)
 		return fail(E_CORRUPT, "the name '%.200s' is used twice", name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/order_parts.h"
-#include "platform/hash.h"
+#include "platform/mix.h"
 
 #include <string.h>
 
@@ -131,7 +131,7 @@ static uint64_t *next_bits(const struct search *h, int state)
 static int *find_slot(const struct search *h, const uint64_t *bits)
 {
 	size_t bytes = sizeof *bits * (size_t)h->words;
-	int i = (int)(hash_bytes(bits, bytes, 0).lo & (uint64_t)(h->slots - 1));
+	int i = (int)(mix_bytes(bits, bytes, 0).lo & (uint64_t)(h->slots - 1));
 	while (h->slot[i] >= 0 && memcmp(bits_of(h, h->slot[i]), bits, bytes) != 0)
 		i = (i + 1) & (h->slots - 1);
 	return &h->slot[i];

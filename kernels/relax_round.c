@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From points of a relaxed space back to schedules. */
 #include "kernels/relax_parts.h"
+#include "platform/mix.h"
 
 #include <math.h>
 #include <string.h>
@@ -124,7 +125,7 @@ struct key relax_key(const struct relax *r, const double *x, int way)
 {
 	int64_t v[RELAX_MAX];
 	round_all(r, x, way, v);
-	return hash_bytes(v, sizeof *v * (size_t)r->n, 0);
+	return mix_bytes(v, sizeof *v * (size_t)r->n, 0);
 }
 
 /* What follows from the numbers. */

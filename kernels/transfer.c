@@ -38,7 +38,7 @@ struct key task_kind(const struct task *t)
 	struct buf b = {0};
 	for (int k = 0; k < t->nstages; k++)
 		put_stage(t, &t->stage[k], &b);
-	struct key k = hash_bytes(buf_str(&b), b.n, 0);
+	struct key k = hash_bytes(buf_str(&b), b.n);
 	buf_free(&b);
 	return k;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/dev_sim.h"
 
-#include "platform/hash.h"
+#include "platform/mix.h"
 #include "platform/rng.h"
 #include "platform/vm.h"
 
@@ -59,7 +59,7 @@ static struct clock *sim_clock(void)
 static double phase(int64_t now_ns)
 {
 	uint64_t at[2] = {sim.seed, (uint64_t)(now_ns / PHASE_NS)};
-	uint64_t draw = hash_bytes(at, sizeof at, 7).lo % 50;
+	uint64_t draw = mix_bytes(at, sizeof at, 7).lo % 50;
 	return draw < 2 ? 2.0 : draw == 2 ? 0.85 : 1.0;
 }
 

@@ -1,74 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MurmurHash3 x64-128 (Austin Appleby, public domain algorithm). */
+/* SHA-256 comes from libmd, which has a stable interface and needs no other library: libhone and honed link no TLS
+ * library, and what they read is named by these keys. */
 #include "platform/hash.h"
 #include "platform/err.h"
 
 #include <endian.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t rotl(uint64_t x, int r)
+void hash_begin(struct hash *h)
 {
-	return (x << r) | (x >> (64 - r));
+	_Static_assert(sizeof(SHA2_CTX) <= sizeof h->state, "the state of a hash has room for libmd's");
+	SHA256Init((SHA2_CTX *)h->state);
 }
 
-static uint64_t load64(const uint8_t *p)
+void hash_add(struct hash *h, const void *p, size_t n)
 {
-	uint64_t v;
-	memcpy(&v, p, sizeof v);
-	return le64toh(v);
+	SHA256Update((SHA2_CTX *)h->state, p, n);
 }
 
-static uint64_t mix_final(uint64_t k)
+void hash_end(struct hash *h, uint8_t digest[HASH_BYTES])
 {
-	k = (k ^ (k >> 33)) * UINT64_C(0xff51afd7ed558ccd);
-	k = (k ^ (k >> 33)) * UINT64_C(0xc4ceb9fe1a85ec53);
-	return k ^ (k >> 33);
+	SHA256Final(digest, (SHA2_CTX *)h->state);
 }
 
-static const uint64_t c1 = UINT64_C(0x87c37b91114253d5), c2 = UINT64_C(0x4cf5ad432745937f);
-
-static uint64_t mix1(uint64_t k)
+static struct key key_of(struct hash *h)
 {
-	return rotl(k * c1, 31) * c2;
+	uint8_t digest[HASH_BYTES];
+	uint64_t v[2];
+	hash_end(h, digest);
+	memcpy(v, digest, sizeof v);
+	return (struct key){.hi = be64toh(v[0]), .lo = be64toh(v[1])};
 }
 
-static uint64_t mix2(uint64_t k)
+struct key hash_bytes(const void *p, size_t n)
 {
-	return rotl(k * c2, 33) * c1;
-}
-
-struct key hash_bytes(const void *bytes, size_t n, uint64_t seed)
-{
-	const uint8_t *p = bytes;
-	uint64_t h1 = seed, h2 = seed;
-	for (size_t left = n; left >= 16; left -= 16, p += 16) {
-		h1 = (rotl(h1 ^ mix1(load64(p)), 27) + h2) * 5 + 0x52dce729;
-		h2 = (rotl(h2 ^ mix2(load64(p + 8)), 31) + h1) * 5 + 0x38495ab5;
-	}
-	uint8_t tail[16] = {0};
-	if (n & 15)
-		memcpy(tail, p, n & 15);
-	h2 ^= mix2(load64(tail + 8)) ^ n;
-	h1 ^= mix1(load64(tail)) ^ n;
-	h1 += h2;
-	h2 += h1;
-	h1 = mix_final(h1);
-	h2 = mix_final(h2);
-	h1 += h2;
-	h2 += h1;
-	return (struct key){.hi = h1, .lo = h2};
+	struct hash h;
+	hash_begin(&h);
+	hash_add(&h, p, n);
+	return key_of(&h);
 }
 
 struct key hash_text(const char *s)
 {
-	return hash_bytes(s, strlen(s), 0);
+	return hash_bytes(s, strlen(s));
 }
 
 struct key hash_join(struct key a, struct key b)
 {
-	uint64_t v[4] = {htole64(a.hi), htole64(a.lo), htole64(b.hi), htole64(b.lo)};
-	return hash_bytes(v, sizeof v, 1);
+	uint64_t v[4] = {htobe64(a.hi), htobe64(a.lo), htobe64(b.hi), htobe64(b.lo)};
+	return hash_bytes(v, sizeof v);
 }
 
 bool key_equal(struct key a, struct key b)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of bytes: a 128-bit key (not cryptographic; the same on every machine) and CRC32C. */
+/* Keys and CRC32C. A key is the first 128 bits of a SHA-256 (FIPS 180-4), big-endian, so that nobody can choose bytes
+ * with a given key: records, code, candidates and revocations are named and found by keys although strangers choose a
+ * part of their bytes. platform/mix.h is the faster hash for all else. */
 #ifndef PLATFORM_HASH_H
 #define PLATFORM_HASH_H
 
@@ -11,7 +13,17 @@ struct key {
 	uint64_t hi, lo;
 };
 
-struct key hash_bytes(const void *p, size_t n, uint64_t seed); /* MurmurHash3 x64-128 */
+enum { HASH_BYTES = 32 };
+
+/* A whole SHA-256, of bytes that come in parts. */
+struct hash {
+	uint64_t state[26];
+};
+void hash_begin(struct hash *h);
+void hash_add(struct hash *h, const void *p, size_t n);
+void hash_end(struct hash *h, uint8_t digest[HASH_BYTES]);
+
+struct key hash_bytes(const void *p, size_t n);
 struct key hash_text(const char *s);
 struct key hash_join(struct key a, struct key b); /* order matters */
 bool key_equal(struct key a, struct key b);

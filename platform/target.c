@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of a target, the baselines, and what runs on what. The host is read in target_host.c. */
+#include "platform/mix.h"
 #include "platform/target.h"
 #include "platform/file.h"
 #include "platform/log.h"
@@ -254,7 +255,7 @@ struct key target_key(const struct target *t)
 {
 	struct buf b = {0};
 	buf_printf(&b, "%s %s %s %s %s %d", t->soc, t->rev, t->mode, t->isa, t->cpu, t->lanes);
-	struct key k = hash_text(buf_str(&b));
+	struct key k = mix_text(buf_str(&b));
 	buf_free(&b);
 	return k;
 }

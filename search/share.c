@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/share.h"
+#include "platform/mix.h"
 
 int share_parts(int boards)
 {
@@ -16,8 +17,8 @@ struct portion share_portion(const struct share *s, const char *task)
 {
 	if (!divided(s))
 		return (struct portion){0};
-	struct key of_task = hash_join(hash_text(s->salt), hash_text(task)),
-		   of_board = hash_join(of_task, hash_text(s->board));
+	struct key of_task = mix_join(mix_text(s->salt), mix_text(task)),
+		   of_board = mix_join(of_task, mix_text(s->board));
 	return (struct portion){.deal = of_task.lo,
 				.parts = (uint32_t)s->parts,
 				.mine = (uint32_t)(of_board.lo % (uint32_t)s->parts)};
@@ -25,10 +26,10 @@ struct portion share_portion(const struct share *s, const char *task)
 
 bool portion_has(const struct portion *p, uint64_t structure)
 {
-	return p->parts < 2 || hash_bytes(&structure, sizeof structure, p->deal).lo % p->parts == p->mine;
+	return p->parts < 2 || mix_bytes(&structure, sizeof structure, p->deal).lo % p->parts == p->mine;
 }
 
 uint64_t share_seed(const struct share *s, uint64_t seed)
 {
-	return divided(s) ? seed ^ hash_join(hash_text(s->salt), hash_text(s->board)).lo : seed;
+	return divided(s) ? seed ^ mix_join(mix_text(s->salt), mix_text(s->board)).lo : seed;
 }

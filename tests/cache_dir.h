@@ -7,6 +7,7 @@
 #include "agent/segment.h"
 #include "platform/disk.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 #include "search/job.h"
 #include "tests/test.h"
 
@@ -71,7 +72,7 @@ static const struct cache_options small = {.segment_bytes = 4096};
 static inline struct rec sample(int i)
 {
 	struct rec r = {
-	    .task = hash_bytes(&i, sizeof i, 0),
+	    .task = mix_bytes(&i, sizeof i, 0),
 	    .kind = REC_BEST,
 	    .target_key = hash_text("board"),
 	    .threads = 2,

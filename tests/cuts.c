@@ -8,6 +8,7 @@
  * cuts cut BASE LOG ACKS MOUNT CUTS: makes cuts of BASE and LOG, mounts each at MOUNT, says what was found */
 #include "agent/cache.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 #include "platform/rng.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ static const struct cache_options options = {.segment_bytes = 16 << 10, .seeds =
 
 static struct key key_of(int i)
 {
-	return hash_bytes(&i, sizeof i, 3);
+	return mix_bytes(&i, sizeof i, 3);
 }
 
 static size_t payload(int key, int commit, char out[1024])

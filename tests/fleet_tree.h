@@ -9,6 +9,7 @@
 #include "agent/sync_cache.h"
 #include "platform/file.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 #include "platform/target.h"
 #include "search/job.h"
 #include "tests/fleet_web.h"
@@ -287,7 +288,7 @@ static inline struct key tree_hash(const struct tree *t)
 				struct blob b;
 				CHECK_OK(file_read(&a, g.gl_pathv[n], 0, &b));
 				k = hash_join(k,
-					      hash_join(hash_text(g.gl_pathv[n]), hash_bytes(b.p, b.n, 0)));
+					      hash_join(hash_text(g.gl_pathv[n]), mix_bytes(b.p, b.n, 0)));
 				arena_free(&a);
 			}
 		globfree(&g);

@@ -8,7 +8,7 @@
 #include "platform/arena.h"
 #include "platform/buf.h"
 #include "platform/file.h"
-#include "platform/hash.h"
+#include "platform/mix.h"
 #include "tests/test.h"
 
 #include <arpa/inet.h>
@@ -83,7 +83,7 @@ static inline int web_file(struct web *w, int fd, const struct web_ask *q)
 		arena_free(&a);
 		return web_reply(w, fd, 404, "Content-Type: text/plain\r\n", "none\n", 5);
 	}
-	struct key k = hash_bytes(b.p, b.n, 0);
+	struct key k = mix_bytes(b.p, b.n, 0);
 	snprintf(etag, sizeof etag, "\"%016llx\"", (unsigned long long)k.lo);
 	snprintf(more, sizeof more, "ETag: %s\r\n", etag);
 	web_header(q, "If-None-Match", have, sizeof have);

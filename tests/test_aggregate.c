@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/mix.h"
 #include "platform/rng.h"
 #include "tests/aggregate_slow.h"
 #include "tests/test.h"
@@ -38,7 +39,7 @@ static void fleet_free(struct fleet *f)
 
 static struct key key_of(int n)
 {
-	return hash_bytes(&n, sizeof n, 1);
+	return mix_bytes(&n, sizeof n, 1);
 }
 
 static void say(struct fleet *f, int board, int key, int cand, int64_t ns)

@@ -2,6 +2,7 @@
 /* The cache beside others: writers, readers, strangers in its folder, and file systems that change under it.
  */
 #include "tests/cache_dir.h"
+#include "platform/mix.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -349,7 +350,7 @@ TEST(readers_at_every_call)
 	REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
 	for (int i = 1; i < 40 && !test_bad; i++) {
 		put_records(c, 3 * i, 3 * i + 3);
-		CHECK_OK(cache_put(c, CACHE_CODE, hash_bytes(&i, sizeof i, 1), "code", 4));
+		CHECK_OK(cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 1), "code", 4));
 		CHECK_OK(i % 5 == 4 ? cache_compact(c) : cache_commit(c));
 		onlooker.acked = 3 * i + 3;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache on a disk that damages, refuses, and is full. */
 #include "tests/cache_dir.h"
+#include "platform/mix.h"
 
 static int check_damaged(const char *path, const char *bytes, size_t n, int nrecs)
 {
@@ -390,7 +391,7 @@ TEST(what_waits_takes_no_place_before_it_is_durable)
 		const int key = i % 20;
 		CHECK_OK(cache_put(c, CACHE_HISTORY, hash_text("often"), &i, sizeof i));
 		memset(filler, i, sizeof filler);
-		CHECK_OK(cache_put(c, CACHE_HISTORY, hash_bytes(&key, sizeof key, 1), filler, sizeof filler));
+		CHECK_OK(cache_put(c, CACHE_HISTORY, mix_bytes(&key, sizeof key, 1), filler, sizeof filler));
 		CHECK_OK(cache_commit(c));
 		cache_state(c, &st);
 		CHECK(st.waiting_bytes == 0 && st.file_bytes <= o.cap_bytes);

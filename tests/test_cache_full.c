@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache at its cap: what goes, what never does, and what the disk has no room for. */
 #include "tests/cache_dir.h"
+#include "platform/mix.h"
 
 enum { CODE = 9000 };
 
 static struct key key_of(int i)
 {
-	return hash_bytes(&i, sizeof i, 21);
+	return mix_bytes(&i, sizeof i, 21);
 }
 
 static void put_histories(struct cache *c, int from, int to)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache's layers, its cap, and what it takes over. */
 #include "tests/cache_dir.h"
+#include "platform/mix.h"
 
 static void make_layer(const char *folder, int from, int to, int64_t ns)
 {
@@ -192,7 +193,7 @@ TEST(code_goes_before_records)
 		struct rec r = sample(i);
 		memset(code, i, sizeof code);
 		CHECK_OK(
-		    cache_put(c, CACHE_CODE, hash_bytes(&i, sizeof i, 9), code, CODE / 4)); /* of no record */
+		    cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 9), code, CODE / 4)); /* of no record */
 		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), code, CODE));
 		CHECK_OK(cache_put_rec(c, &r));
 		CHECK_OK(cache_commit(c));
@@ -202,7 +203,7 @@ TEST(code_goes_before_records)
 	CHECK(st.file_bytes <= o.cap_bytes && st.count[CACHE_REC] == N);
 	for (int i = 0; i < N; i++) {
 		struct rec r = sample(i);
-		orphans += i < N / 2 && cache_get(c, CACHE_CODE, hash_bytes(&i, sizeof i, 9), &a, &b) >= 0;
+		orphans += i < N / 2 && cache_get(c, CACHE_CODE, mix_bytes(&i, sizeof i, 9), &a, &b) >= 0;
 		held += cache_get(c, CACHE_CODE, code_key(&r), &a, &b) >= 0;
 	}
 	struct rec last = sample(N - 1);

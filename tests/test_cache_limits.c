@@ -3,6 +3,7 @@
  * not help.
  */
 #include "tests/cache_dir.h"
+#include "platform/mix.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -75,7 +76,7 @@ TEST(what_is_forgotten_is_bounded)
 	struct cache_state st;
 	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &(struct cache_options){.seeds = ""}));
 	for (int i = 0; i < N; i++) {
-		struct key k = hash_bytes(&i, sizeof i, 5);
+		struct key k = mix_bytes(&i, sizeof i, 5);
 		CHECK_OK(cache_put(c, CACHE_HISTORY, k, "x", 1));
 		CHECK_OK(cache_forget(c, CACHE_HISTORY, k));
 	}
@@ -331,19 +332,19 @@ TEST(memory_is_bounded_by_what_lives)
 		const int key = i % KEYS;
 		memcpy(payload, &i, sizeof i);
 		CHECK_OK(
-		    cache_put(c, CACHE_HISTORY, hash_bytes(&key, sizeof key, 1), payload, BYTES - i % 7));
-		CHECK_OK(cache_put(c, CACHE_TRIALS, hash_bytes(&key, sizeof key, 1), &i, sizeof i));
+		    cache_put(c, CACHE_HISTORY, mix_bytes(&key, sizeof key, 1), payload, BYTES - i % 7));
+		CHECK_OK(cache_put(c, CACHE_TRIALS, mix_bytes(&key, sizeof key, 1), &i, sizeof i));
 		if (i % 11 == 5)
-			CHECK_OK(cache_forget(c, CACHE_TRIALS, hash_bytes(&key, sizeof key, 1)));
+			CHECK_OK(cache_forget(c, CACHE_TRIALS, mix_bytes(&key, sizeof key, 1)));
 	}
 	CHECK(resident() - before < HELD);
 	for (int i = N - KEYS; i < N; i++) {
 		const int key = i % KEYS;
 		int got = -1;
-		CHECK_OK(cache_get(c, CACHE_HISTORY, hash_bytes(&key, sizeof key, 1), &a, &b));
+		CHECK_OK(cache_get(c, CACHE_HISTORY, mix_bytes(&key, sizeof key, 1), &a, &b));
 		memcpy(&got, b.p, sizeof got);
 		CHECK(got == i && b.n == (size_t)(BYTES - i % 7));
-		int rc = cache_get(c, CACHE_TRIALS, hash_bytes(&key, sizeof key, 1), &a, &b);
+		int rc = cache_get(c, CACHE_TRIALS, mix_bytes(&key, sizeof key, 1), &a, &b);
 		CHECK((rc == E_NOTFOUND) == (i % 11 == 5));
 	}
 	cache_close(c);

@@ -5,6 +5,7 @@
 #include "agent/trials.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
+#include "platform/mix.h"
 #include "platform/rng.h"
 #include "search/job.h"
 #include "tests/cli.h"
@@ -500,7 +501,7 @@ TEST(import_evicts_nothing)
 	history_text(&h, &t);
 	for (int i = 0; i < N; i++) {
 		char key[33];
-		key_text(hash_bytes(&i, sizeof i, 1), key);
+		key_text(mix_bytes(&i, sizeof i, 1), key);
 		json_t *j = json_pack("{ss ss ss}", "type", "history", "key", key, "text", buf_str(&t));
 		char *line = json_dumps(j, JSON_COMPACT);
 		buf_printf(&out, "%s\n", line);
@@ -538,7 +539,7 @@ TEST(a_limit_stays_with_its_cache)
 	CHECK_OK(cache_put_rec(c, &r));
 	for (int i = 0; i < N; i++) {
 		memcpy(code, &i, sizeof i);
-		CHECK_OK(cache_put(c, CACHE_CODE, hash_bytes(&i, sizeof i, 1), code, CODE));
+		CHECK_OK(cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 1), code, CODE));
 	}
 	cache_close(c);
 	key_text(r.task, key);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fleet.h"
+#include "platform/mix.h"
 
 enum { DAY = 86400 };
 #define BLOB "/v1/blob/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
@@ -367,7 +368,7 @@ TEST(a_board_has_so_many_words)
 	REQUIRE(f);
 	CHECK_OK(db_begin(fleet_conn(f)));
 	for (int i = 0; i < STORE_WORDS + 10; i++) {
-		w.key = hash_bytes(&i, sizeof i, 0);
+		w.key = mix_bytes(&i, sizeof i, 0);
 		CHECK_OK(store_word(fleet_conn(f), "b", "c", &w, "{}", i));
 	}
 	CHECK_OK(store_trim_words(fleet_conn(f), "b"));

@@ -5,6 +5,7 @@
 #include "tests/fleet.h"
 #include "agent/history.h"
 #include "tools/fleet_figures.h"
+#include "platform/mix.h"
 
 #include <time.h>
 
@@ -82,7 +83,7 @@ static void add_history(struct post *p, int model, double first_ms, double last_
 	struct buf text = {0};
 	history_text(&h, &text);
 	p->line[p->n++] =
-	    record_as_line(&p->a, CACHE_HISTORY, hash_bytes(&model, sizeof model, 5), buf_str(&text));
+	    record_as_line(&p->a, CACHE_HISTORY, mix_bytes(&model, sizeof model, 5), buf_str(&text));
 	buf_free(&text);
 }
 

@@ -5,6 +5,7 @@
 #include "tools/fleet_figures.h"
 #include "tools/fleet_form.h"
 #include "tools/fleet_round.h"
+#include "platform/mix.h"
 
 #include <ctype.h>
 
@@ -55,8 +56,8 @@ static void add_board(struct fleet *f, const char *id, const char *name, const c
 static void add_kernel(struct fleet *f, int i, int channels, double gain)
 {
 	char key[33], cand[33];
-	key_text(hash_bytes(&i, sizeof i, 1), key);
-	key_text(hash_bytes(&i, sizeof i, 2), cand);
+	key_text(mix_bytes(&i, sizeof i, 1), key);
+	key_text(mix_bytes(&i, sizeof i, 2), cand);
 	CHECK_OK(db_exec(fleet_conn(f),
 			 "INSERT INTO kernels (class, type, key, label, device, threads, before_ns, boards, "
 			 "since_s) VALUES ($1, 1, $2, 'conv 3x3 64->64', 'cpu', 4, 3000000, 2, $3)",

@@ -5,6 +5,7 @@
 #include "search/share.h"
 #include "tests/fleet_world.h"
 #include "tests/fake_s3.h"
+#include "platform/mix.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -604,7 +605,7 @@ TEST(shards)
 		size_t total = 0;
 		for (int i = 0; i < N; i++)
 			l[i] = (struct shard_line){.key = kind == 1 ? (struct key){7, (uint64_t)i}
-								    : hash_bytes(&i, sizeof i, 0),
+								    : mix_bytes(&i, sizeof i, 0),
 						   .line = text,
 						   .n = kind == 2   ? (size_t)(i % LINE)
 							: kind == 1 ? 100

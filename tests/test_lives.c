@@ -9,6 +9,7 @@
 #include "search/strategy.h"
 #include "tests/sim_truth.h"
 #include "tests/test.h"
+#include "platform/mix.h"
 
 #include <math.h>
 
@@ -62,7 +63,7 @@ static int fault_of(struct life *l, const char *cand)
 		if (l->spared[i] && !strcmp(l->spared[i], cand))
 			return rng_below(&l->rng, 100) ? -1 : CRASHES;
 	space_structure(cand, structure);
-	uint64_t draw = hash_bytes(structure, strlen(structure), l->seed).lo;
+	uint64_t draw = mix_bytes(structure, strlen(structure), l->seed).lo;
 	if (draw % 10 == 0)
 		return (int)(draw / 10 % FAULTS);
 	return rng_below(&l->rng, 100) ? -1 : (int)rng_below(&l->rng, FAULTS);

@@ -2,6 +2,7 @@
 /* A search that boards divide: who gets which part, what a job does with it, and the file that says so. */
 #include "agent/share_kept.h"
 #include "platform/file.h"
+#include "platform/mix.h"
 #include "search/job.h"
 #include "search/strategy.h"
 #include "tests/scratch.h"
@@ -13,7 +14,7 @@ enum { BOARDS = 1000, PARTS = 20, ASKS = 60 };
 
 static void board_id(int i, char id[33])
 {
-	key_text(hash_bytes(&i, sizeof i, 1), id);
+	key_text(mix_bytes(&i, sizeof i, 1), id);
 }
 
 static uint64_t structure_of(const char *cand)

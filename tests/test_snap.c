@@ -4,6 +4,7 @@
 #include "agent/cache.h"
 #include "search/job.h"
 #include "tests/test.h"
+#include "platform/mix.h"
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -31,7 +32,7 @@ static void clean(void)
 
 static struct rec sample(int i)
 {
-	struct rec r = {.task = hash_bytes(&i, sizeof i, 0),
+	struct rec r = {.task = mix_bytes(&i, sizeof i, 0),
 			.kind = REC_BEST,
 			.threads = 1,
 			.meas = {.status = MEAS_OK, .runs = 5, .min_ns = 1000 + i, .median_ns = 1100}};

@@ -2,6 +2,7 @@
 #include "agent/snapshot.h"
 #include "agent/cache.h"
 #include "tests/test.h"
+#include "platform/mix.h"
 
 static const char cls[] = "0123456789abcdef0123456789abcdef";
 
@@ -241,7 +242,7 @@ TEST(channels)
 	int count[CHANNELS] = {0};
 	for (int i = 0; i < 10000; i++) {
 		char id[KEY_ID_HEX + 1];
-		key_text(hash_bytes(&i, sizeof i, 1), id);
+		key_text(mix_bytes(&i, sizeof i, 1), id);
 		count[channel_of(id)]++;
 		CHECK(channel_of(id) == channel_of(id));
 	}

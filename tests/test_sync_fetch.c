@@ -2,6 +2,7 @@
 #include "agent/sync_fetch.h"
 #include "agent/sync_pace.h"
 #include "platform/file.h"
+#include "platform/mix.h"
 #include "tests/fleet_web.h"
 
 #include <sys/stat.h>
@@ -114,7 +115,7 @@ static int cut(struct web *w, int fd, const struct web_ask *q)
 	char head[128];
 	if (w->count++ || strcmp(q->path, "big"))
 		return -1;
-	struct key k = hash_bytes(big, BIG, 0);
+	struct key k = mix_bytes(big, BIG, 0);
 	snprintf(head, sizeof head, "HTTP/1.1 200 x\r\nETag: \"%016llx\"\r\nContent-Length: %d\r\n\r\n",
 		 (unsigned long long)k.lo, BIG);
 	web_says(w, fd, head);

@@ -8,6 +8,7 @@
 #include "agent/taken.h"
 #include "kernels/code.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 #include "tests/sim_runner.h"
 #include "tests/tasks.h"
 #include "tests/test.h"
@@ -543,7 +544,7 @@ TEST(refused)
 
 static void put_choices(struct buf *lines, int i, const char *text)
 {
-	add_line(lines, CACHE_CHOICES, hash_bytes(&i, sizeof i, 1), text);
+	add_line(lines, CACHE_CHOICES, mix_bytes(&i, sizeof i, 1), text);
 }
 
 static int offered(struct board *b, const char *to, const char *part, bool sent)
@@ -575,7 +576,7 @@ TEST(choices)
 	CHECK(take(&b, &lines, NULL).choices == 1);
 	CHECK(take(&b, &lines, NULL).known == 1);
 	CHECK(offered(&b, "fleet", "choices", false) == 0);
-	CHECK_OK(cache_put(b.cache, CACHE_CHOICES, hash_bytes(&first, sizeof first, 1), two, strlen(two)));
+	CHECK_OK(cache_put(b.cache, CACHE_CHOICES, mix_bytes(&first, sizeof first, 1), two, strlen(two)));
 	CHECK(take(&b, &lines, NULL).known == 1);
 	CHECK(offered(&b, "fleet", "join 2", true) == 1);
 	CHECK(offered(&b, "fleet", "join 2", true) == 0);

@@ -3,6 +3,7 @@
  * leave are made and opened (tests/crash.h). TORTURE_STATES says how many (make torture: 20,000). */
 #include "agent/cache.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 #include "tests/crash.h"
 #include "tests/silent.h"
 
@@ -93,7 +94,7 @@ static void remove_dirs(void)
 static struct key key_of(int i, int version)
 {
 	const int v[2] = {i, version};
-	return hash_bytes(v, sizeof v, 7);
+	return mix_bytes(v, sizeof v, 7);
 }
 
 /* The payload of a key's version; a few are larger than a segment. */

@@ -4,6 +4,7 @@
  * it counts includes the file system's journal. Else /proc/self/io says what this process dirtied. */
 #include "agent/cache.h"
 #include "platform/clock.h"
+#include "platform/mix.h"
 #include "agent/json.h"
 #include "tools/cmd.h"
 #include "tools/stats.h"
@@ -81,7 +82,7 @@ static int fill(const char *dir, int n)
 	int rc = cache_open(&c, dir, false, 0);
 	for (int i = 0; i < n && rc >= 0; i++) {
 		memset(payload, 'a' + i % 26, sizeof payload);
-		rc = cache_put(c, CACHE_HISTORY, hash_bytes(&i, sizeof i, 0), payload, sizeof payload);
+		rc = cache_put(c, CACHE_HISTORY, mix_bytes(&i, sizeof i, 0), payload, sizeof payload);
 	}
 	if (rc >= 0)
 		cache_close(c);
@@ -133,7 +134,7 @@ static int measure_times(const struct device *d, struct figures *f)
 	for (int i = 0; i < LOOKUPS && rc >= 0; i++) {
 		int k = (int)((int64_t)i * 7919 % MANY);
 		arena_reset(&a);
-		rc = cache_get(c, CACHE_HISTORY, hash_bytes(&k, sizeof k, 0), &a, &b);
+		rc = cache_get(c, CACHE_HISTORY, mix_bytes(&k, sizeof k, 0), &a, &b);
 	}
 	struct cache_state s;
 	cache_state(c, &s);

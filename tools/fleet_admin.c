@@ -2,6 +2,7 @@
 #include "tools/fleet_admin.h"
 #include "agent/json.h"
 #include "platform/log.h"
+#include "platform/mix.h"
 #include "tools/fleet_round.h"
 
 #include <stdio.h>
@@ -70,7 +71,7 @@ bool admin_token_good(const struct admin *a, const char *token)
 static bool take(struct fleet *f, const char *peer, double n)
 {
 	struct admin *a = f->admin;
-	int i = (int)(hash_text(peer ? peer : "").lo % ADMIN_PEERS);
+	int i = (int)(mix_text(peer ? peer : "").lo % ADMIN_PEERS);
 	int64_t now_ns = clock_now(f->clock);
 	pthread_mutex_lock(&a->mutex);
 	if (a->at_ns[i])

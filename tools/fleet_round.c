@@ -122,7 +122,7 @@ static void hash_rules(struct round *r)
 	const struct fleet_conf *c = &r->f->c;
 	const int64_t number[] = {c->quorum[0], c->quorum[1], c->quorum[2], c->tolerance_pct, c->stage_ns,
 				  c->poll_s,    c->expire_s,  c->parts_min, r->stop};
-	struct key k = hash_join(hash_bytes(number, sizeof number, 0), hash_text(r->signer));
+	struct key k = hash_join(hash_bytes(number, sizeof number), hash_text(r->signer));
 	for (int i = 0; i < r->nboard; i++)
 		if (r->board[i].revoked)
 			k = hash_join(k, hash_text(r->board[i].id));

@@ -5,6 +5,7 @@
 #include "kernels/space.h"
 #include "search/job.h"
 #include "tools/aggregate.h"
+#include "platform/mix.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -141,7 +142,7 @@ static const struct job_task *make_tasks(const struct fleet *f, struct board *b,
 static uint64_t seed_of(const struct fleet *f, int board)
 {
 	const int64_t of[3] = {(int64_t)f->c->seed, board, f->boot};
-	return hash_bytes(of, sizeof of, 0x68657264).lo;
+	return mix_bytes(of, sizeof of, 0x68657264).lo;
 }
 
 static int run_board(struct fleet *f, int i)
@@ -158,7 +159,7 @@ static int run_board(struct fleet *f, int i)
 	    .ntasks = f->c->nland,
 	    .task = make_tasks(f, b, &a),
 	    .share = divided ? (struct share){f->c->parts, "salt", b->id} : (struct share){0},
-	    .seed = hash_text(b->id).lo ^ f->c->seed,
+	    .seed = mix_text(b->id).lo ^ f->c->seed,
 	    .deadline_ns = f->c->box_ns,
 	    .ctx = &x,
 	    .sink = sink,
@@ -222,8 +223,8 @@ static void say(struct fleet *f, int board, int task, const char *cand, int64_t 
 	s->word[s->n++] = (struct word){.board = board,
 					.type = CACHE_REC,
 					.failed = failed,
-					.key = hash_text(f->c->land[task].task),
-					.cand = hash_text(cand),
+					.key = mix_text(f->c->land[task].task),
+					.cand = mix_text(cand),
 					.median_ns = failed ? 0 : ns};
 }
 
@@ -312,7 +313,7 @@ static void pull(struct fleet *f, struct board *b)
 {
 	const struct shelf *s = &f->shelf;
 	for (int t = 0; t < f->c->nland; t++) {
-		struct key key = hash_text(f->c->land[t].task);
+		struct key key = mix_text(f->c->land[t].task);
 		b->known[t].seed = NULL;
 		for (int i = 0; i < s->n; i++)
 			if (s->held[i].now && s->held[i].channel == b->channel &&
@@ -387,7 +388,7 @@ static void open_boards(struct fleet *f)
 	for (int i = 0; i < c->boards; i++) {
 		struct board *b = &f->board[i];
 		const int64_t of[2] = {(int64_t)c->seed, i};
-		key_text(hash_bytes(of, sizeof of, 1), b->id);
+		key_text(mix_bytes(of, sizeof of, 1), b->id);
 		bool canary = c->boards < CANARY_FLEET || i % 10 == 0;
 		b->channel = canary ? CHANNEL_CANARY : channel_of(b->id);
 		b->liar = i >= c->boards - c->liars;

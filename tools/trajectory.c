@@ -216,7 +216,7 @@ int trajectory_stamp(const char *hone, const char *worker, struct arena *a, cons
 		struct blob bytes;
 		int rc = file_read(&scratch, path[i], PROGRAM_MAX, &bytes);
 		if (rc >= 0)
-			k = hash_join(k, hash_bytes(bytes.p, bytes.n, 0));
+			k = hash_join(k, hash_bytes(bytes.p, bytes.n));
 		arena_free(&scratch);
 		if (rc < 0)
 			return rc;
