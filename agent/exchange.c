@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/exchange.h"
 #include "agent/history.h"
+#include "agent/kept_code.h"
 #include "agent/stale.h"
 #include "agent/trials.h"
 #include "kernels/choices.h"
@@ -194,8 +195,8 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
 	bool here = cache_get_rec(to, k, a, &ours) >= 0;
-	bool runs = here && ours.meas.status == MEAS_OK && known(to, CACHE_CODE, code_key(&ours), a, &code);
-	bool has_code = cache_get(from, CACHE_CODE, code_key(&theirs), a, &code) >= 0;
+	bool runs = here && ours.meas.status == MEAS_OK && kept_code_get(to, &ours, a, &code) >= 0;
+	bool has_code = kept_code_get(from, &theirs, a, &code) >= 0;
 	if (here && (!has_code || theirs.meas.status != MEAS_OK ||
 		     (runs && theirs.meas.median_ns >= ours.meas.median_ns))) {
 		sum->known++;
@@ -204,7 +205,7 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	rc = fits(to, (has_code ? code.n : 0) + REC_ROOM, sum);
 	if (rc <= 0)
 		return rc;
-	rc = has_code ? cache_put(to, CACHE_CODE, code_key(&theirs), code.p, code.n) : E_OK;
+	rc = has_code ? kept_code_put(to, &theirs, code) : E_OK;
 	if (rc >= 0)
 		rc = cache_put_rec(to, &theirs);
 	sum->code += has_code;

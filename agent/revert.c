@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/revert.h"
 
+#include "agent/kept_code.h"
 #include "agent/source.h"
 
 #include <math.h>
@@ -60,7 +61,7 @@ static int put_back(struct cache *c, const struct target *t, int threads, bool e
 	if (rc >= 0)
 		rc = cache_find_rec(c, task, t, threads, exact, REC_DEFAULT, a, &def);
 	if (rc >= 0)
-		rc = cache_get(c, CACHE_CODE, code_key(&def), a, &code);
+		rc = kept_code_get(c, &def, a, &code);
 	if (rc == E_NOTFOUND || (rc >= 0 && !strcmp(def.cand, best.cand)))
 		return 0;
 	if (rc < 0)
@@ -68,7 +69,7 @@ static int put_back(struct cache *c, const struct target *t, int threads, bool e
 	def.kind = REC_BEST;
 	def.threads = threads;
 	def.exact = exact;
-	rc = cache_put(c, CACHE_CODE, code_key(&def), code.p, code.n);
+	rc = kept_code_put(c, &def, code);
 	if (rc >= 0)
 		rc = cache_put_rec(c, &def);
 	return rc < 0 ? rc : 1;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/source.h"
 
+#include "agent/kept_code.h"
+
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct source {
 	struct cache *cache;
@@ -16,7 +19,7 @@ struct source {
 static int find_code(struct cache *c, const struct rec *r, struct arena *a, struct code *out)
 {
 	struct blob bytes;
-	int rc = cache_get(c, CACHE_CODE, code_key(r), a, &bytes);
+	int rc = kept_code_get(c, r, a, &bytes);
 	if (rc >= 0)
 		rc = code_parse(bytes.p, bytes.n, a, out);
 	if (rc >= 0 && !code_is_current(&out->m))
@@ -24,8 +27,18 @@ static int find_code(struct cache *c, const struct rec *r, struct arena *a, stru
 	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;
 }
 
+/* A record of the task with this text; of the task with this key where the text is NULL. */
+static int get_rec(const struct source *s, const struct rec *want, const char *text, struct arena *a,
+		   struct rec *out)
+{
+	int rc = cache_get_rec(s->cache, rec_key(want), a, out);
+	return rc >= 0 && text && strcmp(out->task_text, text)
+		   ? fail(E_NOTFOUND, "the record in the cache is of another task")
+		   : rc;
+}
+
 /* The best record there is, best first: kind, exactness, threads. With `code`: that has its code. */
-static int find_rec(const struct source *s, struct key task, struct arena *a, struct rec *out,
+static int find_rec(const struct source *s, struct key task, const char *text, struct arena *a, struct rec *out,
 		    struct code *code)
 {
 	struct rec want = {.task = task, .target_key = s->target_key, .device = "cpu"};
@@ -35,7 +48,7 @@ static int find_rec(const struct source *s, struct key task, struct arena *a, st
 				want.kind = kind;
 				want.exact = exact;
 				want.threads = one ? 1 : s->threads;
-				int rc = cache_get_rec(s->cache, rec_key(&want), a, out);
+				int rc = get_rec(s, &want, text, a, out);
 				if (rc >= 0 && code)
 					rc = find_code(s->cache, out, a, code);
 				if (rc != E_NOTFOUND)
@@ -59,7 +72,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	const struct source *s = ctx;
 	struct rec r;
 	(void)t;
-	int rc = find_rec(s, hash_text(text), a, &r, out);
+	int rc = find_rec(s, hash_text(text), text, a, &r, out);
 	if (rc >= 0)
 		*origin = r.kind == REC_DEFAULT ? FROM_DEFAULT : FROM_CACHE;
 	return rc;
@@ -88,5 +101,5 @@ int cache_find_rec(struct cache *c, struct key task, const struct target *t, int
 {
 	const struct source s = {
 	    .cache = c, .target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind};
-	return find_rec(&s, task, a, out, NULL);
+	return find_rec(&s, task, NULL, a, out, NULL);
 }

@@ -3,6 +3,7 @@
 #include "agent/tune_parts.h"
 
 #include "agent/hint.h"
+#include "agent/kept_code.h"
 #include "agent/marked.h"
 #include "agent/models.h"
 #include "agent/replay.h"
@@ -158,7 +159,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	int rc = code_parse(code.p, code.n, &scratch, &c);
 	if (rc >= 0) {
 		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
-		rc = cache_put(s->cache, CACHE_CODE, code_key(&r), code.p, code.n);
+		rc = kept_code_put(s->cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
 		rc = put < 0 ? put : rc;
 		s->report->kept += put >= 0;

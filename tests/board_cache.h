@@ -4,6 +4,7 @@
 #define TESTS_BOARD_CACHE_H
 
 #include "agent/cache.h"
+#include "agent/kept_code.h"
 #include "kernels/code.h"
 #include "tests/test.h"
 
@@ -41,7 +42,7 @@ static inline void put_code(const struct rec *r, const char *version, const char
 	strcpy(c.m.extent_expr[0], "4");
 	c.m.buf[0] = (struct code_buf){.name = "Y", .role = BUF_OUT, .elems = 4};
 	code_bytes(&c, &b);
-	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(r), b.p, b.n));
+	CHECK_OK(kept_code_put(cache, r, (struct blob){b.p, b.n}));
 	buf_free(&b);
 }
 

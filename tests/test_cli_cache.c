@@ -2,6 +2,7 @@
 /* The command line: what looks at a cache, and carries it from board to board. */
 #include "agent/chosen.h"
 #include "agent/history.h"
+#include "agent/kept_code.h"
 #include "agent/trials.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
@@ -69,7 +70,7 @@ static void make(const char *path, int n, int64_t ns, bool code)
 		CHECK_OK(trials_put(c, &l));
 		trials_free(&l);
 		if (code)
-			CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), &ns, sizeof ns));
+			CHECK_OK(kept_code_put(c, &r, (struct blob){&ns, sizeof ns}));
 		CHECK_OK(cache_put_rec(c, &r));
 	}
 	cache_close(c);
@@ -87,7 +88,7 @@ static int64_t time_of(const char *path, int i, bool *code)
 	CHECK_OK(cache_open(&c, path, true, 0));
 	if (cache_get_rec(c, rec_key(&want), &a, &got) >= 0) {
 		ns = got.meas.median_ns;
-		*code = cache_get(c, CACHE_CODE, code_key(&got), &a, &b) >= 0;
+		*code = kept_code_get(c, &got, &a, &b) >= 0;
 	}
 	cache_close(c);
 	arena_free(&a);
@@ -472,7 +473,7 @@ TEST(the_limit_of_a_cache)
 	REQUIRE_OK(cache_open(&c, from, false, 0));
 	for (int i = 0; i < 4; i++) {
 		struct rec r = sample(i, 1000);
-		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), bytes, sizeof bytes));
+		CHECK_OK(kept_code_put(c, &r, (struct blob){bytes, sizeof bytes}));
 	}
 	cache_close(c);
 	CHECK_RUN(0, "merge %s --json --cache %s", from, path); /* 1 MB of code */

@@ -2,6 +2,7 @@
 /* The command line: signed packs, of a cache and of what a fleet published. */
 #include "agent/cache.h"
 #include "agent/exchange.h"
+#include "agent/kept_code.h"
 #include "agent/snapshot.h"
 #include "agent/trust.h"
 #include "search/job.h"
@@ -48,7 +49,7 @@ static void make_cache(const char *path)
 	REQUIRE_OK(cache_open(&c, path, false, 0));
 	for (int i = 0; i < RECORDS; i++) {
 		struct rec r = make_rec(i);
-		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), "code", 4));
+		CHECK_OK(kept_code_put(c, &r, (struct blob){"code", 4}));
 		CHECK_OK(cache_put_rec(c, &r));
 	}
 	cache_close(c);

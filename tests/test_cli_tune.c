@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: tune and what it leaves; the worker. */
+#include "agent/kept_code.h"
 #include "agent/marked.h"
 #include "agent/models.h"
 #include "agent/source.h"
@@ -444,10 +445,10 @@ TEST(records_of_another_emitter)
 		struct rec r;
 		struct blob code;
 		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
-		REQUIRE_OK(cache_get(c, CACHE_CODE, code_key(&r), &a, &code));
+		REQUIRE_OK(kept_code_get(c, &r, &a, &code));
 		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
 		snprintf(r.emitter, sizeof r.emitter, "llvm-1/" CODE_REVISION);
-		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), code.p, code.n)); /* it serves until then */
+		CHECK_OK(kept_code_put(c, &r, code)); /* it serves until then */
 		CHECK_OK(cache_put_rec(c, &r));
 	}
 	cache_close(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packs: signed caches by image and USB stick. */
+#include "agent/kept_code.h"
 #include "agent/pack.h"
 #include "agent/segment.h"
 #include "agent/source.h"
@@ -209,7 +210,7 @@ static const char *make_small(void)
 	snprintf(path, sizeof path, "%s", scratch("small.seg"));
 	open_cache();
 	CHECK_OK(cache_put_rec(cache, &r));
-	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(&r), "code", 4));
+	CHECK_OK(kept_code_put(cache, &r, (struct blob){"code", 4}));
 	CHECK(cache_pack(cache, path, true) == 2);
 	close_cache();
 	CHECK_OK(pack_describe(path, &about));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which records go back to default schedules, and what serves then. */
+#include "agent/kept_code.h"
 #include "agent/revert.h"
 #include "agent/source.h"
 #include "tests/board_cache.h"
@@ -29,7 +30,7 @@ static struct rec make_rec(int i, const char *cand, enum rec_kind kind, int64_t 
 static void put(int i, const char *cand, enum rec_kind kind, int64_t ns)
 {
 	const struct rec r = make_rec(i, cand, kind, ns);
-	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(&r), cand, strlen(cand)));
+	CHECK_OK(kept_code_put(cache, &r, (struct blob){cand, strlen(cand)}));
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
@@ -50,7 +51,7 @@ static void check_serves(int i, int threads, const char *cand, int64_t ns)
 	struct blob code;
 	CHECK_OK(cache_find_rec(cache, hash_text(task[i]), &target, threads, false, REC_BEST, &a, &r));
 	CHECK(!strcmp(r.cand, cand) && r.meas.min_ns == ns && r.kind == REC_BEST);
-	CHECK_OK(cache_get(cache, CACHE_CODE, code_key(&r), &a, &code));
+	CHECK_OK(kept_code_get(cache, &r, &a, &code));
 	CHECK(code.n == strlen(cand) && !memcmp(code.p, cand, code.n));
 	arena_free(&a);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels out of a cache: which record serves a task, and with which code. */
+#include "agent/kept_code.h"
 #include "agent/source.h"
 #include "tests/board_cache.h"
 #include "tests/tasks.h"
@@ -143,7 +144,7 @@ TEST(damaged_code_is_a_miss)
 	damage_file(); /* in what came first */
 	check_gives("default", 1, false, REC_BEST);
 	const struct rec r = make_rec("default", REC_DEFAULT, 1, false, 1000);
-	CHECK_OK(cache_put(cache, CACHE_CODE, code_key(&r), "HCO1 nonsense", 13));
+	CHECK_OK(kept_code_put(cache, &r, (struct blob){"HCO1 nonsense", 13}));
 	check_gives("", 1, false, REC_BEST);
 	close_cache();
 }
@@ -160,6 +161,48 @@ TEST(a_record_is_found_without_its_code)
 	CHECK_FAILS(cache_find_rec(cache, hash_text("x"), &target, 4, false, REC_BEST, &a, &got), E_NOTFOUND,
 		    "no record");
 	arena_free(&a);
+	close_cache();
+}
+
+/* Whatever lies under a record's code key, it serves only if it was compiled for that very task, candidate,
+ * emitter, device and target: bytes of any other one are a miss. */
+TEST(code_of_something_else_is_a_miss)
+{
+	static const char *const what[] = {"task", "cand", "emitter", "device", "target", "nothing"};
+	for (size_t i = 0; i < sizeof what / sizeof *what; i++) {
+		struct arena a = {0};
+		struct blob b;
+		open_cache();
+		put("best", REC_BEST, 1, false);
+		struct rec mine = make_rec("best", REC_BEST, 1, false, 1000), other = mine;
+		if (i == 0)
+			other.task_text = task_matmul;
+		else if (i == 1)
+			strcpy(other.cand, "another");
+		else if (i == 2)
+			strcpy(other.emitter, "llvm-18/" CODE_REVISION);
+		else if (i == 3)
+			strcpy(other.device, "gpu");
+		else if (i == 4)
+			other.target_key.lo ^= 1;
+		put_code(&other, other.emitter, "foreign");
+		REQUIRE_OK(cache_get(cache, CACHE_CODE, code_key(&other), &a, &b));
+		CHECK_OK(cache_put(cache, CACHE_CODE, code_key(&mine), b.p, b.n));
+		check_gives(i == 5 ? "foreign" : "", 1, false, REC_BEST);
+		arena_free(&a);
+		close_cache();
+	}
+}
+
+/* A record that claims the key of a task whose text is another one. */
+TEST(a_record_of_another_text_is_a_miss)
+{
+	open_cache();
+	struct rec r = make_rec("best", REC_BEST, 1, false, 1000);
+	r.task_text = task_matmul;
+	put_code(&r, r.emitter, r.cand);
+	CHECK_OK(cache_put_rec(cache, &r));
+	check_gives("", 1, false, REC_BEST);
 	close_cache();
 }
 

@@ -2,6 +2,7 @@
 /* Strangers' records: what is taken, and what a lie costs a board, on the simulator. */
 #include "agent/chosen.h"
 #include "agent/hint.h"
+#include "agent/kept_code.h"
 #include "agent/offered.h"
 #include "agent/seeds.h"
 #include "agent/source.h"
@@ -109,7 +110,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	snprintf(r.cand, sizeof r.cand, "%s", cand);
 	target_label(&b->target, r.target);
 	code_bytes(&c, &bytes);
-	CHECK_OK(cache_put(b->cache, CACHE_CODE, code_key(&r), bytes.p, bytes.n));
+	CHECK_OK(kept_code_put(b->cache, &r, (struct blob){bytes.p, bytes.n}));
 	CHECK_OK(cache_put_rec(b->cache, &r));
 	buf_free(&bytes);
 	arena_free(&a);

@@ -3,6 +3,7 @@
  * exhausted, a watchdog as in honed.service; a minute after the start it is looked at for so long. Exit 1:
  * more than 1 MB of its own, two wake-ups a minute, a byte written, or something heavy is mapped. */
 #include "agent/cache.h"
+#include "agent/kept_code.h"
 #include "platform/clock.h"
 #include "platform/log.h"
 
@@ -63,7 +64,7 @@ static int put_record(struct cache *c, int i)
 			.task_text = text,
 			.label = "conv"};
 	int rc = cache_put_rec(c, &r);
-	return rc < 0 ? rc : cache_put(c, CACHE_CODE, code_key(&r), code, sizeof code);
+	return rc < 0 ? rc : kept_code_put(c, &r, (struct blob){code, sizeof code});
 }
 
 static int make_cache(void)
