@@ -133,7 +133,7 @@ SONAME = libhone.so.0
 API    = $(shell sed -n 's/^\t\t//p' agent/libhone.map | tr ';' ' ')
 LIBNOT = platform/topo platform/child platform/notify platform/sysfile platform/vitals% platform/sandbox platform/evict platform/quantity platform/dev_sim platform/object kernels/emit% kernels/llvm% kernels/loops% kernels/lower% \
 	 kernels/relax% kernels/tape kernels/alternatives kernels/features kernels/transfer kernels/vmath agent/bench% agent/builders \
-	 agent/batch agent/client agent/conf agent/control agent/crypto agent/exchange agent/json agent/pack% agent/signed agent/snapshot agent/sync% agent/taken agent/trust agent/doctor% agent/exercise agent/fallback_make agent/gate agent/hint agent/hire agent/history agent/honed% agent/landscape% agent/leash% agent/local% agent/main% agent/marks agent/models agent/offered agent/plan_c agent/plan_c_% agent/policy% \
+	 agent/batch agent/cache_adopt agent/client agent/conf agent/control agent/crypto agent/exchange agent/json agent/pack% agent/signed agent/snapshot agent/sync% agent/taken agent/trust agent/doctor% agent/exercise agent/fallback_make agent/gate agent/hint agent/hire agent/history agent/honed% agent/landscape% agent/leash% agent/local% agent/main% agent/marks agent/models agent/offered agent/plan_c agent/plan_c_% agent/policy% \
 	 agent/revert agent/runner% agent/seeds agent/share_kept agent/stale% agent/store agent/trials% agent/tune% agent/wire%
 LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernels/*.c) $(call src,agent/*.c))
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table lib/dev_table)
@@ -143,7 +143,8 @@ LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/eval kernels/
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
-$(B)/lib/agent/cache.o: FAST = -DCACHE_WRITES=0
+$(B)/lib/agent/cache.o $(B)/lib/agent/cache_index.o: FAST = -DCACHE_WRITES=0
+$(B)/lib/agent/chosen.o: FAST = -DCHOSEN_FORMER=0
 $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CPPFLAGS) $(ALLC) $(SMALL) $(FAST) -c -o $@ $<

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/batch.h"
+
+#include "agent/chosen_rec.h"
 #include "agent/trials.h"
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +59,19 @@ static int class_of_trials(const char *text, struct arena *a, struct key *out)
 	return rc;
 }
 
+static int class_of_choices(const char *text, struct arena *a, struct key *out)
+{
+	struct chosen_rec r;
+	(void)a;
+	int rc = chosen_rec_parse(text, &r);
+	*out = r.target_key;
+	return rc;
+}
+
 static int (*const class_of[CACHE_TYPES])(const char *text, struct arena *a, struct key *out) = {
     [CACHE_REC] = class_of_rec,
     [CACHE_TRIALS] = class_of_trials,
+    [CACHE_CHOICES] = class_of_choices,
 };
 
 static int check_class(const struct batch *b, const struct exchange_line *l)

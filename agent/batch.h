@@ -19,8 +19,8 @@ struct batch {
 	struct sha256 name;
 };
 
-/* A document's payload; each record checked as on import, and of the batch's class (records and trials; what
- * is of a model alone, choices, says no class). Hostile input: E_CORRUPT names the line (fuzzed). */
+/* A document's payload; each record checked as on import, and of the batch's class (a
+ * history says none). Hostile input: E_CORRUPT names the line (fuzzed). */
 int batch_parse(const void *payload, size_t n, struct arena *a, struct batch *out) MUST_CHECK;
 /* lines: n of exchange_print's. */
 int batch_print(const char *cls, const char *board, const char *label, const char *const *line, int n,

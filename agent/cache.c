@@ -154,6 +154,7 @@ static void close_cache(struct cache *c, int *lock_fd)
 	buf_free(&c->bytes);
 	free(c->put);
 	free(c->slot);
+	free(c->alias);
 	free(c);
 }
 
@@ -180,6 +181,11 @@ void cache_let_go(const char *dir, int lock_fd)
 const char *cache_dir(const struct cache *c)
 {
 	return c->layer[c->nlayers - 1].dir;
+}
+
+bool cache_is_through(const struct cache *c)
+{
+	return c->through && c->through->alive(c->through->ctx);
 }
 
 uint64_t cache_generation(const struct cache *c)
@@ -210,7 +216,7 @@ static int miss(void)
  * 0: a miss. */
 static int fetch(const struct cache *c, const struct slot *s, uint8_t *p)
 {
-	const struct head h = {.n = s->n, .type = s->type, .key = s->key};
+	const struct head h = cache_slot_head(s);
 	if (s->seg != IN_MEMORY)
 		return seg_read(&c->seg[s->seg], s->at, &h, p);
 	if (s->n)
@@ -387,6 +393,8 @@ void cache_state(const struct cache *c, struct cache_state *out)
 			continue;
 		out->count[s->type]++;
 		*(s->type == CACHE_CODE ? &out->code_bytes : &out->record_bytes) += n;
+		if (s->type == CACHE_HINT || s->type == CACHE_HINT_CHOICES || s->type == CACHE_SHARED)
+			out->strangers_bytes += n;
 	}
 	out->dead_bytes = good - lives;
 }

@@ -35,15 +35,18 @@
  * lowest are passed over, with one line in the log. The uppermost record of a (type, key) counts, in one
  * layer the last; CACHE_FORGET (payload: u8 type) makes one absent.
  *
- * Keys: rec = hash of (task, target key, device, threads, exactness, kind); code = rec key + emitter version
- * + cand, so that a record never meets the code of another candidate;
- * choices = hash of (model key, target key, device, threads, exactness) (agent/chosen.h); history:
- * agent/history.h; trials: agent/trials.h; risk: agent/marked.h; shared: agent/offered.h.
+ * Keys (SHA-256, platform/hash.h): rec = hash of (task, target key, device, threads, exactness, kind); code =
+ * rec key + emitter version + cand, and what the code was compiled for lies in it (agent/kept_code.h);
+ * choices: agent/chosen.h; history: agent/history.h; trials: agent/trials.h; risk: agent/marked.h; shared:
+ * agent/offered.h. Records and trials of the version before that, whose keys were a MurmurHash3, are indexed
+ * under their new keys (cache_adopt.c); their code is compiled again.
  *
- * Code is machine code: where, at open, somebody other than root, the user `hone` (the daemon's) and this
- * process's user can write a file or change its folder, every code record in it is a miss, and the log says
- * so. A sticky folder keeps others' hands off the files in it, and only they count there: no link to one, and
- * none that has a second name. Who may list the folder may read its files. */
+ * Code is machine code, and a record says which code serves: where, at open, somebody other than root, the
+ * user `hone` (the daemon's) and this process's user can write a file or change its folder, its records and
+ * choices are a stranger's hints (agent/hint.h), all else in it is a miss, and the log says so. None of it
+ * hides what lies in a folder that they cannot write. A sticky folder keeps others' hands off the files in
+ * it, and only they count there: no link to one, and none that has a second name. Who may list the folder may
+ * read its files. */
 #ifndef AGENT_CACHE_H
 #define AGENT_CACHE_H
 
@@ -70,6 +73,8 @@ enum cache_type {
 	CACHE_MARK = 7,
 	CACHE_RISK = 8,
 	CACHE_SHARED = 9,
+	CACHE_HINT = 10,         /* agent/hint.h */
+	CACHE_HINT_CHOICES = 11, /* choices of strangers, until a box here has compared them */
 	CACHE_TYPES
 };
 
@@ -147,6 +152,7 @@ int cache_prepare(struct cache *c) MUST_CHECK;
  * the next cache_commit or cache_close waits for it. */
 int cache_hand_over(struct cache *c) MUST_CHECK;
 const char *cache_dir(const struct cache *c);     /* the folder that is written */
+bool cache_is_through(const struct cache *c);     /* another process writes it */
 uint64_t cache_generation(const struct cache *c); /* of its last batch; 0: none. Never falls. */
 
 struct key rec_key(const struct rec *r);
@@ -184,6 +190,7 @@ struct cache_state {
 	int layers, segments;             /* folders that are there, files */
 	int count[CACHE_TYPES];           /* what can be had */
 	int64_t record_bytes, code_bytes; /* of what lives, all layers */
+	int64_t strangers_bytes;          /* of hints, of either type, and of marks (CACHE_SHARED) */
 	int64_t file_bytes, dead_bytes; /* of the folder that is written: its segments; in them, superseded */
 	int64_t damaged_bytes;          /* without zeros at a file's end */
 	int64_t written_bytes;          /* over its life */
@@ -191,12 +198,14 @@ struct cache_state {
 	int64_t index_bytes;            /* memory */
 	int64_t cap_bytes;
 	uint64_t generation;
-	bool foreign; /* others may write one of the layers: the code in it is not run */
+	bool foreign; /* others may write one of the layers: what it holds is a stranger's */
 };
 void cache_state(const struct cache *c, struct cache_state *out);
 
 const char *rec_kind_name(int kind); /* enum rec_kind: "default", "best", "hint"; NULL: none */
 void rec_text(const struct rec *r, struct buf *out);
+/* Of the former version, whose key is not rec_key's; rec_parse names its task by its text. */
+bool rec_is_former(const char *text);
 int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK; /* fuzzed */
 
 #endif

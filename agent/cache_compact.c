@@ -91,6 +91,7 @@ static void switch_to(struct cache *c, const struct copy *w, int seg)
 			drop_put(c, s);
 		s->seg = w->at[i] < 0 ? NOWHERE : (uint16_t)seg;
 		s->at = w->at[i];
+		s->adopted = false;
 	}
 	for (int i = 0; i < c->nsegs; i++)
 		if (i != seg && cache_top_seg(c, &c->seg[i]) && c->seg[i].kind == w->s.kind)

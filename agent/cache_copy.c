@@ -41,7 +41,9 @@ static int copy_slot(struct copy *w, const struct slot *s, struct arena *a, int6
 		b = (struct blob){w->c->bytes.p + w->c->put[s->at].at, s->n};
 	} else {
 		uint8_t *p = arena_try(a, REC_HEAD + (size_t)s->n + REC_CRC, 1);
-		rc = p ? fail_in(seg_read(&w->c->seg[s->seg], s->at, &h, p), "cache %s", w->dir) : E_NOMEM;
+		const struct head there = cache_slot_head(s);
+		rc =
+		    p ? fail_in(seg_read(&w->c->seg[s->seg], s->at, &there, p), "cache %s", w->dir) : E_NOMEM;
 		b = (struct blob){p ? p + REC_HEAD : NULL, s->n};
 	}
 	*at = rc > 0 ? w->flushed + (int64_t)w->out.n : -1;

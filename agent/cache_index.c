@@ -98,26 +98,58 @@ static void take_mark(struct cache *c, int seg, const struct head *h, const uint
 		c->written_bytes = (int64_t)written;
 }
 
+struct head cache_slot_head(const struct slot *s)
+{
+	return s->adopted ? (struct head){.n = s->n}
+			  : (struct head){.n = s->n, .type = s->type, .key = s->key};
+}
+
+static bool is_foreign(const struct cache *c, int seg)
+{
+	return seg != IN_MEMORY && seg != NOWHERE && c->seg[seg].foreign;
+}
+
+static bool is_stranger(uint8_t type)
+{
+	return type == CACHE_HINT || type == CACHE_HINT_CHOICES;
+}
+
+/* What this process put has its right name. A program that only reads has no use for hints. */
+static int adopt(struct cache *c, int seg, struct head *h, const uint8_t *payload)
+{
+	bool foreign = is_foreign(c, seg);
+	if (!CACHE_WRITES)
+		return !foreign;
+	return seg == IN_MEMORY ? 1 : cache_adopt(c, foreign, h, payload);
+}
+
 int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload, int64_t at)
 {
-	bool forget = h->type == CACHE_FORGET && h->n == 1;
-	uint8_t type = forget ? payload[0] : h->type;
-	if (type == CACHE_MARK)
+	struct head now = *h;
+	bool forget = h->type == CACHE_FORGET && h->n == 1, foreign = is_foreign(c, seg);
+	if (forget)
+		now.type = payload[0];
+	if (forget && CACHE_WRITES)
+		cache_adopted_name(c, &now.type, &now.key);
+	if (now.type == CACHE_MARK)
 		take_mark(c, seg, h, payload);
-	if (!cache_keeps(type) || type == CACHE_FORGET ||
-	    (type == CACHE_CODE && seg != IN_MEMORY && c->seg[seg].foreign))
+	if (!cache_keeps(now.type) || now.type == CACHE_FORGET)
 		return 1;
+	int named = forget ? is_stranger(now.type) || !foreign : adopt(c, seg, &now, payload);
+	if (named <= 0)
+		return named < 0 ? named : 1;
 	if (c->nused * 2 >= c->nslots) {
 		int rc = grow(c);
 		if (rc < 0)
 			return rc;
 	}
-	struct slot *s = cache_slot(c, type, h->key);
-	if (s->type && rank(c, s->seg) > rank(c, seg))
+	struct slot *s = cache_slot(c, now.type, now.key);
+	if (s->type && (rank(c, s->seg) > rank(c, seg) || (foreign && !is_foreign(c, s->seg))))
 		return 1;
 	c->nused += s->type == 0;
 	*s = (struct slot){
-	    .key = h->key, .at = at, .n = forget ? GONE : h->n, .seg = (uint16_t)seg, .type = type};
+	    .key = now.key, .at = at, .n = forget ? GONE : h->n, .seg = (uint16_t)seg, .type = now.type};
+	s->adopted = !forget && (now.type != h->type || !key_equal(now.key, h->key));
 	return 1;
 }
 

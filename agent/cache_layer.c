@@ -312,7 +312,9 @@ static void tell(struct cache *c)
 		if (c->seg[i].fd < 0 || !c->seg[i].foreign || of->told_foreign)
 			continue;
 		of->told_foreign = true;
-		log_info("hone: %s can be written by others: the code in it is not run", of->dir);
+		log_info("hone: %s can be written by others: its records are hints, and its code is not run; "
+			 "chmod go-w",
+			 of->dir);
 	}
 	if (c->damaged_bytes)
 		log_more("cache %s: %lld bytes are damaged and were skipped", cache_dir(c),

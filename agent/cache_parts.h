@@ -2,8 +2,8 @@
 /* What the parts of the cache share: cache_list.c lists folders, cache_layer.c opens them and follows their
  * writer, cache_lock.c is the writer's lock, cache_index.c knows where records are, cache_write.c commits,
  * cache_compact.c copies what lives, cache_room.c evicts, cache_through.c has another process write,
- * cache_copy.c makes one file of what lives, cache.c
- * is what callers see. */
+ * cache_copy.c makes one file of what lives, cache_adopt.c names what a former version or a stranger wrote,
+ * cache.c is what callers see. */
 #ifndef AGENT_CACHE_PARTS_H
 #define AGENT_CACHE_PARTS_H
 
@@ -28,11 +28,12 @@ enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX -
 /* One per (type, key): where its newest record is. */
 struct slot {
 	struct key key;
-	int64_t at;   /* offset in its segment; IN_MEMORY: index of the put */
-	uint32_t n;   /* payload bytes; GONE: forgotten */
-	uint16_t seg; /* NOWHERE: evicted */
-	uint8_t type; /* enum cache_type; 0: empty */
-	bool leaves;  /* the next copy is made without it */
+	int64_t at;       /* offset in its segment; IN_MEMORY: index of the put */
+	uint32_t n;       /* payload bytes; GONE: forgotten */
+	uint16_t seg;     /* NOWHERE: evicted */
+	uint8_t type;     /* enum cache_type; 0: empty */
+	bool leaves : 1;  /* the next copy is made without it */
+	bool adopted : 1; /* it lies in its segment under another type or key (cache_adopt.c) */
 };
 
 /* What waits. */
@@ -96,6 +97,8 @@ struct cache {
 	int64_t written_bytes, damaged_bytes;
 	int evicted[SEG_CODE + 1]; /* records by the last that made room, by kind */
 	int told_evicted;
+	struct alias *alias; /* cache_adopt.c */
+	size_t naliases, alias_slots;
 };
 
 struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* type 0: free */
@@ -103,6 +106,13 @@ struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* t
 int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload,
 		int64_t at) MUST_CHECK;
 int cache_index_start(struct cache *c) MUST_CHECK;
+/* The type and key under which a record is indexed, in *h. `foreign`: others may have written its segment. 1:
+ * so it is; 0: it is passed over; E_NOMEM. */
+int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *payload) MUST_CHECK;
+/* The type and key under which a record was indexed that lies in its segment under these; else they stay. */
+void cache_adopted_name(const struct cache *c, uint8_t *type, struct key *k);
+/* As it lies in its segment: seg_read compares no type and key where the type is 0. */
+struct head cache_slot_head(const struct slot *s);
 void cache_index_tidy(struct cache *c);         /* what was evicted takes no memory */
 void cache_index_clear(struct cache *c);        /* but for what waits in memory */
 int64_t cache_slot_bytes(const struct slot *s); /* of its record, or of what says that there is none */

@@ -2,8 +2,7 @@
 /* A model divided into steps by the choices that a cache keeps for it: tuning, benchmarks and runs that read
  * the same cache get the same graph.
  *
- * Key: hash of (graph_key of the optimised graph, target key, device, threads, exactness); payload: the text
- * of kernels/choices.h. A damaged record is a miss. */
+ * Record: agent/chosen_rec.h, for the graph_key of the optimised graph. A damaged record is a miss. */
 #ifndef AGENT_CHOSEN_H
 #define AGENT_CHOSEN_H
 
@@ -21,6 +20,11 @@ struct chosen_for {
  * exact. None at all: *out is empty. */
 int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
+/* What strangers chose for these very threads and exactness (agent/hint.h): to be compared, never to be used
+ * as it is. E_NOTFOUND: nothing. */
+int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena *a,
+		struct choices *out) MUST_CHECK;
+int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK; /* it was compared */
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
 /* For every number of threads, exact or not. */
 int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;

@@ -94,8 +94,10 @@ void doctor_cache(struct doctor *d)
 			   "you may not write the cache folder %s: each start would tune anew", dir);
 	} else if (!strcmp(dir, d->o->cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
 		snprintf(fix, sizeof fix, "chmod go-w '%s'", dir);
-		doctor_say(d, FINDING_WARNING, fix,
-			   "others can write the cache folder %s: the code in it is not run", dir);
+		doctor_say(
+		    d, FINDING_WARNING, fix,
+		    "others can write the cache folder %s: its records are hints, and its code is not run",
+		    dir);
 	} else if (kind == MOUNT_KEEPS) {
 		doctor_good(d, "the cache %s can be written and keeps what it is given", d->o->cache);
 	}

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/exchange.h"
+#include "agent/chosen_rec.h"
+#include "agent/hint.h"
 #include "agent/history.h"
 #include "agent/kept_code.h"
 #include "agent/stale.h"
@@ -40,24 +42,46 @@ static bool printable(const char *s)
 	return !*s;
 }
 
-static int check_rec(const char *text, struct key k, struct arena *a)
+static int check_names(const char *text, struct key k, struct arena *a, struct rec *out)
 {
-	struct rec r;
-	int rc = rec_parse(text, a, &r);
+	int rc = rec_parse(text, a, out);
+	const struct rec r = *out;
 	if (rc < 0)
 		return rc;
 	if (!key_equal(rec_key(&r), k) || !is_task(r.task_text, r.task))
 		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
 	if (!printable(r.target) || !printable(r.device) || !printable(r.emitter) || !printable(r.cand))
 		return fail(E_CORRUPT, "its names are not plain text");
-	return stale_plausible(&r) ? E_OK : fail(E_CORRUPT, "its numbers are out of range");
+	return E_OK;
+}
+
+static int check_rec(const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	int rc = check_names(text, k, a, &r);
+	return rc < 0 || stale_plausible(&r) ? rc : fail(E_CORRUPT, "its numbers are out of range");
+}
+
+/* In a pack. An open one says what somebody claims, and nobody here has measured. */
+static int check_hint(const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	int rc = check_names(text, k, a, &r);
+	if (rc >= 0 && r.kind != REC_HINT)
+		rc = fail(E_CORRUPT, "it is no hint");
+	r.meas.runs += rc >= 0 && hint_open(&r);
+	r.meas.min_ns = r.meas.median_ns;
+	return rc < 0 || stale_plausible(&r) ? rc : fail(E_CORRUPT, "its numbers are out of range");
 }
 
 static int check_choices(const char *text, struct key k, struct arena *a)
 {
+	struct chosen_rec r;
 	struct choices c;
-	(void)k;
-	return choices_parse(text, a, &c);
+	int rc = chosen_rec_parse(text, &r);
+	if (rc >= 0 && (!key_equal(chosen_rec_key(&r), k) || !printable(r.device) || r.threads < 1))
+		rc = fail(E_CORRUPT, "its key is not of what it says it was chosen for");
+	return rc < 0 ? rc : choices_parse(r.choices, a, &c);
 }
 
 static int check_history(const char *text, struct key k, struct arena *a)
@@ -78,17 +102,9 @@ static int check_trials(const char *text, struct key k, struct arena *a)
 }
 
 static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct arena *a) = {
-    [CACHE_REC] = check_rec,
-    [CACHE_CHOICES] = check_choices,
-    [CACHE_HISTORY] = check_history,
-    [CACHE_TRIALS] = check_trials,
+    [CACHE_REC] = check_rec,       [CACHE_CHOICES] = check_choices, [CACHE_HISTORY] = check_history,
+    [CACHE_TRIALS] = check_trials, [CACHE_HINT] = check_hint,       [CACHE_HINT_CHOICES] = check_choices,
 };
-
-bool exchange_is_hint(enum cache_type t, const char *text, struct arena *a)
-{
-	struct rec r;
-	return t == CACHE_REC && rec_parse(text, a, &r) >= 0 && r.kind == REC_HINT;
-}
 
 json_t *exchange_record(enum cache_type t, struct key k, const char *text)
 {
@@ -102,7 +118,7 @@ json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
 	struct arena a = {0};
 	struct blob b;
 	json_t *j = NULL;
-	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n) && !exchange_is_hint(t, b.p, &a))
+	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n))
 		j = exchange_record(t, k, b.p);
 	arena_free(&a);
 	return j;
@@ -116,11 +132,27 @@ static enum cache_type type_of(const char *name)
 	return 0;
 }
 
+/* The key of a record of the former version is the one that it would have now. */
+static struct key former_key(enum cache_type t, const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	if ((t == CACHE_REC || t == CACHE_HINT) && rec_is_former(text) && rec_parse(text, a, &r) >= 0)
+		return rec_key(&r);
+	if (t != CACHE_TRIALS || !trials_is_former(text))
+		return k;
+	struct trials *l = ARENA_NEW(a, struct trials);
+	if (trials_parse(text, l) >= 0)
+		k = trials_key(l);
+	trials_free(l);
+	return k;
+}
+
 int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
 		  struct exchange_line *out)
 {
-	*out = (struct exchange_line){t, k, arena_strdup(a, text)};
-	int rc = check[t] ? check[t](out->text, k, a) : fail(E_CORRUPT, "records of its type stay here");
+	*out = (struct exchange_line){t, former_key(t, text, k, a), arena_strdup(a, text)};
+	int rc =
+	    check[t] ? check[t](out->text, out->key, a) : fail(E_CORRUPT, "records of its type stay here");
 	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
 }
 
@@ -184,8 +216,23 @@ void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
 			 cache_dir(c), sum->left_out, sum->left_out == 1 ? " is" : "s are");
 }
 
-/* Of two kernels with code the faster one counts; one without gives its place to one with code, and takes
- * nobody's. */
+/* A record without code that runs here is nothing but somebody's word: a hint. */
+static int merge_hint(struct cache *to, const struct rec *theirs, struct exchange_sum *sum)
+{
+	if (theirs->kind != REC_BEST || theirs->meas.status != MEAS_OK || hint_is_known(to, theirs)) {
+		sum->known++;
+		return E_OK;
+	}
+	int rc = fits(to, REC_ROOM, sum);
+	if (rc > 0)
+		rc = hint_put(to, theirs);
+	else if (rc == 0)
+		return E_OK;
+	sum->taken += rc >= 0;
+	return rc < 0 ? rc : E_OK;
+}
+
+/* Of two kernels with code the faster one counts; one with code takes the place of one without. */
 static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
 		     struct exchange_sum *sum)
 {
@@ -197,18 +244,20 @@ static int merge_rec(struct cache *to, struct cache *from, struct key k, struct 
 	bool here = cache_get_rec(to, k, a, &ours) >= 0;
 	bool runs = here && ours.meas.status == MEAS_OK && kept_code_get(to, &ours, a, &code) >= 0;
 	bool has_code = kept_code_get(from, &theirs, a, &code) >= 0;
-	if (here && (!has_code || theirs.meas.status != MEAS_OK ||
-		     (runs && theirs.meas.median_ns >= ours.meas.median_ns))) {
+	if (!has_code)
+		return merge_hint(to, &theirs, sum);
+	if (here &&
+	    (theirs.meas.status != MEAS_OK || (runs && theirs.meas.median_ns >= ours.meas.median_ns))) {
 		sum->known++;
 		return E_OK;
 	}
-	rc = fits(to, (has_code ? code.n : 0) + REC_ROOM, sum);
+	rc = fits(to, code.n + REC_ROOM, sum);
 	if (rc <= 0)
 		return rc;
-	rc = has_code ? kept_code_put(to, &theirs, code) : E_OK;
+	rc = kept_code_put(to, &theirs, code);
 	if (rc >= 0)
 		rc = cache_put_rec(to, &theirs);
-	sum->code += has_code;
+	sum->code++;
 	sum->taken++;
 	return rc;
 }
@@ -220,8 +269,6 @@ static int merge_one(struct cache *to, struct cache *from, enum cache_type t, st
 	int rc = cache_get(from, t, k, a, &theirs);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
-	if (exchange_is_hint(t, theirs.p, a))
-		return E_OK;
 	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT : check[t](theirs.p, k, a);
 	if (rc < 0) {
 		sum->refused += rc == E_CORRUPT;

@@ -4,9 +4,10 @@
  * and it is no code. What this machine knows already is not touched, nor evicted: what comes in ends where it
  * would be. Imported records are candidates for the next search, which times them (agent/stale.h).
  *
- * Keys of choices and histories are of the model that they were made for, which is not here: such a record is
- * checked as far as its text goes. Under the key of another model its choices name nothing, and are passed
- * over; a bad division is compared with the one by rules like any other. */
+ * A record of the former version, whose key was another hash, gets the key that it would have now. Choices
+ * say which model and class they are for, and their key follows from that; their model is not here: choices
+ * for another one name nothing. A history's key is checked by nobody, and strangers' histories are not taken
+ * (agent/taken.h). */
 #ifndef AGENT_EXCHANGE_H
 #define AGENT_EXCHANGE_H
 
@@ -24,10 +25,8 @@ struct exchange_line {
 	struct key key;
 	const char *text; /* in the arena */
 };
-/* The record of a key; NULL: none, or no memory, or a stranger's hint (agent/hint.h). */
+/* The record of a key; NULL: none, or no memory. */
 json_t *exchange_json(struct cache *c, enum cache_type t, struct key k);
-/* A record's text is a hint's. */
-bool exchange_is_hint(enum cache_type t, const char *text, struct arena *a);
 json_t *exchange_record(enum cache_type t, struct key k, const char *text);
 /* E_CORRUPT: it is not a record that could be ours. */
 int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out) MUST_CHECK;
@@ -45,7 +44,8 @@ int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a
 void exchange_tell(const struct cache *c, const struct exchange_sum *sum); /* what was left out */
 
 /* All of another cache of this machine: what is not known here, and the faster of two kernels with its code,
- * as far as there is room for that. Records are checked as on import. Adds to sum. */
+ * as far as there is room for that; a best record without code becomes a hint (agent/hint.h). Records are
+ * checked as on import. Adds to sum. */
 int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum) MUST_CHECK;
 
 #endif

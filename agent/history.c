@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/history.h"
 #include "kernels/graph.h"
+#include "platform/mix.h"
 #include "platform/target.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@ struct key history_key(const struct graph *g, const struct target *t, int thread
 {
 	char options[32];
 	snprintf(options, sizeof options, "history cpu %d %d", threads, exact);
-	return hash_join(hash_join(graph_key(g), target_key(t)), hash_text(options));
+	return mix_join(mix_join(graph_key(g), target_key(t)), mix_text(options));
 }
 
 /* Half as many points, evenly apart; the first and the last stay. */

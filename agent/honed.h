@@ -126,8 +126,8 @@ enum honed_action_kind {
 	HA_START,   /* a job: number, model, threads, exact, shape, budget_ns, cpus; HE_STARTED or HE_ENDED
 		       follows */
 	HA_SIGNAL,  /* signal to a job's process group */
-	HA_PUT,     /* type, key, payload: into the store; in the order of actions */
-	HA_FORGET,  /* type, key */
+	HA_PUT,     /* type, key, payload, brought: into the store; in the order of actions */
+	HA_FORGET,  /* type, key, brought */
 	HA_COMMIT,  /* ticket, never 0: HE_STORED follows; one at a time */
 	HA_PREPARE, /* as a box begins: make what the first commit would have to; HE_STORED tells how long
 		       a sync took (0: there was none to do) */
@@ -155,6 +155,7 @@ struct honed_action {
 	int type;
 	struct key key;
 	struct blob payload;
+	bool brought; /* by hone-sync: nothing but hints (agent/hint.h) */
 	int64_t ticket;
 	const struct marks *marks;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections: who may ask for what, and the answers. */
+#include "agent/hint.h"
 #include "agent/honed_parts.h"
 
 #include "agent/cache.h"
@@ -408,23 +409,30 @@ static int do_release(const struct call *k)
 	return E_OK;
 }
 
-/* What strangers say and what came of it is for who brings records; marks of what killed the machine
- * (agent/marked.h), say, are not. */
-static bool may_touch(const struct call *k, int type)
+/* A connection that brings what strangers say puts hints, and marks of what it has sent: whoever takes that
+ * user over cannot make a record of them (agent/hint.h). */
+static int bring(const struct call *k)
 {
-	static const bool brought[CACHE_TYPES] = {
-	    [CACHE_REC] = true, [CACHE_CHOICES] = true, [CACHE_TRIALS] = true, [CACHE_SHARED] = true};
-	return k->j || k->c->owner || brought[type];
+	int rc = hint_check((enum cache_type)k->r->type, k->r->key, k->payload.p, k->payload.n);
+	if (rc < 0)
+		return fail_in(rc == E_NOMEM ? rc : E_USAGE, "put");
+	store_unsaved(k->h, NULL);
+	honed_act(k->h, &(struct honed_action){.kind = HA_PUT,
+					       .type = k->r->type,
+					       .key = k->r->key,
+					       .payload = k->payload,
+					       .brought = true});
+	return good(k, NULL);
 }
 
 static int do_put(const struct call *k)
 {
+	if (k->c->syncs)
+		return bring(k);
 	if (k->r->type == CACHE_CODE && !rules(k->h, k->c))
 		return fail(E_USAGE, "put: code is taken from root and from hone's own user alone");
 	if (!cache_keeps(k->r->type))
 		return fail(E_USAGE, "put: there is no type %d of record", k->r->type);
-	if (!may_touch(k, k->r->type))
-		return fail(E_USAGE, "put: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, k->j);
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
@@ -435,10 +443,12 @@ static int do_forget(const struct call *k)
 {
 	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
 		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
-	if (k->r->type != CACHE_CODE && !may_touch(k, k->r->type))
+	if (k->c->syncs && k->r->type != CACHE_HINT && k->r->type != CACHE_HINT_CHOICES &&
+	    k->r->type != CACHE_SHARED)
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, k->j);
-	honed_act(k->h, &(struct honed_action){.kind = HA_FORGET, .type = k->r->type, .key = k->r->key});
+	honed_act(k->h, &(struct honed_action){
+			    .kind = HA_FORGET, .type = k->r->type, .key = k->r->key, .brought = k->c->syncs});
 	return good(k, NULL);
 }
 

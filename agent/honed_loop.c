@@ -180,13 +180,13 @@ static void act_signal(struct loop *l, const struct honed_action *a)
 
 static void act_put(struct loop *l, const struct honed_action *a)
 {
-	store_put(l->store, a->type, a->key, a->payload);
+	(a->brought ? store_bring : store_put)(l->store, a->type, a->key, a->payload);
 	stir_store(l);
 }
 
 static void act_forget(struct loop *l, const struct honed_action *a)
 {
-	store_forget(l->store, a->type, a->key);
+	(a->brought ? store_drop : store_forget)(l->store, a->type, a->key);
 	stir_store(l);
 }
 

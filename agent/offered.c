@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Choices first, as records of their tasks are of use with them alone. */
-static const enum cache_type types[] = {CACHE_CHOICES, CACHE_REC, CACHE_HISTORY};
+static const enum cache_type types[] = {CACHE_CHOICES, CACHE_REC, CACHE_HINT, CACHE_HISTORY};
 
 enum { NTYPES = sizeof types / sizeof *types };
 
@@ -31,9 +31,15 @@ struct offered {
 	int nsaid, cap; /* not marked yet */
 };
 
+/* What came of a hint is sent as a record of its kind. */
+static enum cache_type sent_as(enum cache_type t)
+{
+	return t == CACHE_HINT ? CACHE_REC : t;
+}
+
 static struct key mark_key(struct key to, enum cache_type t, struct key k)
 {
-	return hash_join(to, hash_join(hash_text(exchange_name(t)), k));
+	return hash_join(to, hash_join(hash_text(exchange_name(sent_as(t))), k));
 }
 
 static int put_mark(struct cache *c, const struct mark *m)
@@ -100,7 +106,7 @@ static bool measured_here(struct cache *c, const struct rec *r)
 	       stale_plausible(r) && cache_has_code(c, r);
 }
 
-/* A hint that was tried and is not this board's best: that says more. */
+/* A hint that was tried and is not this board's best: the best's record says more. */
 static bool answered(struct cache *c, const struct rec *r, struct arena *a)
 {
 	struct rec key = *r, best;
@@ -109,19 +115,21 @@ static bool answered(struct cache *c, const struct rec *r, struct arena *a)
 	       (cache_get_rec(c, rec_key(&key), a, &best) < 0 || strcmp(best.cand, r->cand));
 }
 
-static bool may_say_rec(struct offered *o, struct key k, struct arena *a, const char **text, struct key *what)
+static bool may_say_rec(struct offered *o, enum cache_type t, struct key k, struct arena *a,
+			const char **text, struct key *what)
 {
 	struct blob b;
 	struct rec r;
 	char cls[33], status[64];
-	if (cache_get(o->cache, CACHE_REC, k, a, &b) < 0 || memchr(b.p, 0, b.n) ||
-	    rec_parse(b.p, a, &r) < 0 || !key_equal(rec_key(&r), k))
+	if (cache_get(o->cache, t, k, a, &b) < 0 || memchr(b.p, 0, b.n) || rec_parse(b.p, a, &r) < 0 ||
+	    !key_equal(rec_key(&r), k))
 		return false;
 	key_text(r.target_key, cls);
 	snprintf(status, sizeof status, "%s %s", rec_kind_name(r.kind), meas_status_name(r.meas.status));
 	*text = b.p;
 	*what = hash_join(hash_join(hash_text(r.cand), hash_text(r.emitter)), hash_text(status));
-	return !strcmp(cls, o->cls) && (measured_here(o->cache, &r) || answered(o->cache, &r, a));
+	bool may = t == CACHE_HINT ? answered(o->cache, &r, a) : measured_here(o->cache, &r);
+	return may && !strcmp(cls, o->cls);
 }
 
 /* What a search came to, to two digits: each box writes its history anew. */
@@ -155,8 +163,8 @@ static int look(struct offered *o, struct key k, struct arena *a, const char **t
 	enum cache_type t = types[o->type];
 	if (!cache_is_own(o->cache, t, k))
 		return 0;
-	bool may =
-	    t == CACHE_REC ? may_say_rec(o, k, a, text, &m->what) : may_say_model(o, t, k, a, text, &m->what);
+	bool may = sent_as(t) == CACHE_REC ? may_say_rec(o, t, k, a, text, &m->what)
+					   : may_say_model(o, t, k, a, text, &m->what);
 	m->key = mark_key(o->to, t, k);
 	return may && !is_marked(o->cache, m);
 }
@@ -165,6 +173,7 @@ static int say(struct offered *o, struct key k, const char *text, const struct m
 	       const char **line)
 {
 	struct exchange_line parsed;
+	const enum cache_type t = sent_as(types[o->type]);
 	if (o->nsaid == o->cap) {
 		int cap = o->cap ? o->cap * 2 : 64;
 		void *more = realloc(o->said, (size_t)cap * sizeof *o->said);
@@ -173,10 +182,10 @@ static int say(struct offered *o, struct key k, const char *text, const struct m
 		o->said = more;
 		o->cap = cap;
 	}
-	int rc = exchange_read(types[o->type], k, text, a, &parsed);
+	int rc = exchange_read(t, k, text, a, &parsed);
 	if (rc < 0)
 		return rc == E_CORRUPT ? 0 : rc; /* nobody would take it */
-	json_t *j = exchange_record(types[o->type], k, text);
+	json_t *j = exchange_record(t, parsed.key, parsed.text);
 	char *s = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	json_decref(j);
 	if (!s)

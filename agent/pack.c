@@ -5,6 +5,7 @@
 #include "agent/pack_file.h"
 #include "agent/trust.h"
 #include "platform/log.h"
+#include "search/job.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -101,7 +102,7 @@ static int describe_one(void *ctx, const struct head *h, const uint8_t *payload,
 	d->about->records += h->type != CACHE_MARK;
 	d->about->code += h->type == CACHE_CODE;
 	arena_reset(&d->a);
-	if (h->type != CACHE_REC || h->n > TAKEN_BYTES ||
+	if ((h->type != CACHE_REC && h->type != CACHE_HINT) || h->n > TAKEN_BYTES ||
 	    rec_parse(text_of(h, payload, &d->a), &d->a, &r) < 0)
 		return E_OK;
 	key_text(r.target_key, cls);
@@ -243,25 +244,29 @@ struct taking {
 	struct arena a;
 };
 
-/* Records and choices; code stays where it is, and what is of a cache's own. A
- * hint that its maker took from others says nothing: beside it lies what it became. */
+/* A pack of the former version has hints among its records. */
+static enum cache_type type_of(uint8_t type, const char *text, struct arena *a)
+{
+	struct rec r;
+	bool hint = type == CACHE_REC && rec_parse(text, a, &r) >= 0 && r.kind == REC_HINT;
+	return hint ? CACHE_HINT : (enum cache_type)type;
+}
+
+/* Records, choices and hints; code stays where it is, and so does what is of a cache's own. */
 static int take_one(void *ctx, const struct head *h, const uint8_t *payload, int64_t at)
 {
 	struct taking *x = ctx;
 	struct exchange_line l;
-	if (h->type != CACHE_REC && h->type != CACHE_CHOICES)
+	if (h->type != CACHE_REC && h->type != CACHE_CHOICES && h->type != CACHE_HINT &&
+	    h->type != CACHE_HINT_CHOICES)
 		return E_OK;
 	arena_reset(&x->a);
 	int rc = h->n <= TAKEN_BYTES && !memchr(payload, 0, h->n)
 		     ? E_OK
 		     : fail(E_CORRUPT, "it is no text, or longer than %d bytes", TAKEN_BYTES);
 	const char *text = rc >= 0 ? text_of(h, payload, &x->a) : "";
-	if (rc >= 0 && exchange_is_hint((enum cache_type)h->type, text, &x->a)) {
-		x->sum->passed++;
-		return E_OK;
-	}
 	if (rc >= 0)
-		rc = exchange_read((enum cache_type)h->type, h->key, text, &x->a, &l);
+		rc = exchange_read(type_of(h->type, text, &x->a), h->key, text, &x->a, &l);
 	if (rc >= 0)
 		rc = taken_line(x->c, &l, x->of, x->sum);
 	if (rc != E_CORRUPT)

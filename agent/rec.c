@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A record's text and keys. The text is "hone-rec 1" and the lines of the table below (agent/fields.h). */
+/* A record's text and keys. The text is "hone-rec 2" and the lines of the table below (agent/fields.h).
+ * Before it was "hone-rec 1", and the task's key was a MurmurHash3; such a record's task is named by its
+ * text. */
 #include "agent/cache.h"
 #include "agent/fields.h"
 #include "search/job.h"
@@ -8,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_LINE "hone-rec 1\n"
+#define FIRST_LINE "hone-rec 2\n"
+#define FORMER_LINE "hone-rec 1\n"
 
 const char *rec_kind_name(int kind)
 {
@@ -65,14 +68,22 @@ void rec_text(const struct rec *r, struct buf *out)
 	fields_text(fields, NFIELDS, r, out);
 }
 
+bool rec_is_former(const char *text)
+{
+	return !strncmp(text, FORMER_LINE, strlen(FORMER_LINE));
+}
+
 int rec_parse(const char *text, struct arena *a, struct rec *out)
 {
 	*out = (struct rec){0};
-	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
+	bool former = rec_is_former(text);
+	if (!former && strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
 		return fail(E_CORRUPT, "not a record of this version");
 	text += strlen(FIRST_LINE);
 	int rc = fields_parse(fields, NFIELDS, &text, a, out);
 	if (rc < 0)
 		return fail_in(rc, "record");
+	if (former)
+		out->task = hash_text(out->task_text);
 	return *text ? fail(E_CORRUPT, "record: more lines than expected") : E_OK;
 }

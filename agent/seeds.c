@@ -160,22 +160,22 @@ static void give_akin(struct gather *g, const struct rec *r, struct task *t)
 	}
 }
 
-static void meet_hint(struct gather *g, const struct rec *r)
+static int meet_hint(void *ctx, const struct rec *r)
 {
-	if (hint_open(r) && key_equal(r->target_key, g->target_key))
+	struct gather *g = ctx;
+	if (hint_open(r) && key_equal(r->target_key, g->target_key) && (r->exact || !g->exact))
 		give_own(g, r);
+	return E_OK;
 }
 
 /* A record of the same task is a seed, one of another may be; of a default it is told that it is one. */
-static void meet(struct gather *g, struct cache *c, struct key k, const struct rec *r)
+static void meet(struct gather *g, struct key k, const struct rec *r)
 {
 	if (r->meas.status != MEAS_OK || (g->exact && !r->exact))
 		return;
-	if (r->kind == REC_HINT)
-		meet_hint(g, r);
-	else if (r->kind != REC_BEST)
+	if (r->kind != REC_BEST)
 		keys_add(g->scratch, &g->standard, standard_key(r));
-	else if (!give_own(g, r) && !hint_claims(c, r))
+	else if (!give_own(g, r))
 		g->akin[g->nakin++ % MOST_AKIN] = k;
 }
 
@@ -192,7 +192,7 @@ static int read_all(struct gather *g, struct cache *c)
 		arena_reset(&one);
 		rc = cache_get_rec(c, key[i], &one, &r);
 		if (rc >= 0)
-			meet(g, c, key[i], &r);
+			meet(g, key[i], &r);
 	}
 	for (int i = g->nakin > MOST_AKIN ? g->nakin - MOST_AKIN : 0;
 	     i < g->nakin && (rc >= 0 || rc == E_NOTFOUND); i++) {
@@ -201,6 +201,8 @@ static int read_all(struct gather *g, struct cache *c)
 		if (rc >= 0)
 			give_akin(g, &r, t);
 	}
+	if (rc >= 0 || rc == E_NOTFOUND)
+		rc = hint_each(c, &one, meet_hint, g);
 	arena_free(&one);
 	arena_free(&keys);
 	return rc == E_NOTFOUND ? E_OK : rc;

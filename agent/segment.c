@@ -283,8 +283,9 @@ int seg_read(const struct seg *s, int64_t at, const struct head *h, uint8_t *p)
 	int64_t have = get(s, p, n, at);
 	if (have < 0)
 		return fail(E_IO, "cache file %s: %s", s->name, strerror((int)-have));
-	return have == (int64_t)n && parse_head(p, &got) && got.n == h->n && got.type == h->type &&
-	       key_equal(got.key, h->key) && checks(s, at, p, n);
+	bool it = have == (int64_t)n && parse_head(p, &got) && got.n == h->n &&
+		  (!h->type || (got.type == h->type && key_equal(got.key, h->key)));
+	return it && checks(s, at, p, n);
 }
 
 /* A walk: the file is looked at through a window, and records that turn out bad are read on credit. */

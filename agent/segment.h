@@ -84,7 +84,8 @@ typedef int seg_fn(void *ctx, const struct head *h, const uint8_t *payload, int6
 int seg_scan(struct seg *s, bool all, seg_fn *fn, void *ctx) MUST_CHECK;
 /* Appends the record that will lie at `at` of the file. */
 void seg_record(struct buf *out, const struct seg *s, int64_t at, const struct head *h, const void *payload);
-/* The record at `at`, checked: REC_HEAD + h->n + REC_CRC bytes into p. 0: it is none; E_IO: not to be had. */
+/* The record at `at`, checked: REC_HEAD + h->n + REC_CRC bytes into p. h->type 0: its type and key are not
+ * compared. 0: it is none; E_IO: not to be had. */
 int seg_read(const struct seg *s, int64_t at, const struct head *h, uint8_t *p) MUST_CHECK;
 
 #endif

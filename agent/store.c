@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/store.h"
 
+#include "agent/hint.h"
 #include "platform/clock.h"
 
 #include <stdio.h>
@@ -9,7 +10,7 @@
 #include <unistd.h>
 
 enum { SEGMENT_BYTES = 1 << 20 /* of records: a box fills one, and a new one takes two more syncs */ };
-enum what { DO_PUT, DO_FORGET, DO_COMMIT, DO_PREPARE, DO_REST };
+enum what { DO_PUT, DO_FORGET, DO_BRING, DO_DROP, DO_COMMIT, DO_PREPARE, DO_REST };
 
 struct task {
 	enum what what;
@@ -131,6 +132,16 @@ void store_forget(struct store *s, int type, struct key k)
 	add(s, (struct task){.what = DO_FORGET, .type = type, .key = k}, (struct blob){0});
 }
 
+void store_bring(struct store *s, int type, struct key k, struct blob payload)
+{
+	add(s, (struct task){.what = DO_BRING, .type = type, .key = k, .n = payload.n}, payload);
+}
+
+void store_drop(struct store *s, int type, struct key k)
+{
+	add(s, (struct task){.what = DO_DROP, .type = type, .key = k}, (struct blob){0});
+}
+
 void store_keep(struct store *s, int64_t ticket)
 {
 	add(s, (struct task){.what = DO_COMMIT, .lost = s->lost, .stored.ticket = ticket}, (struct blob){0});
@@ -228,12 +239,15 @@ static void lose(struct store *s, int rc)
 
 static void write_one(struct store *s, struct task *t)
 {
+	const enum cache_type type = (enum cache_type)t->type;
 	int rc = open_cache(s);
 	lose(s, rc);
 	if (rc < 0)
 		return;
-	rc = t->what == DO_PUT ? cache_put(s->cache, (enum cache_type)t->type, t->key, t + 1, t->n)
-			       : cache_forget(s->cache, (enum cache_type)t->type, t->key);
+	rc = t->what == DO_PUT     ? cache_put(s->cache, type, t->key, t + 1, t->n)
+	     : t->what == DO_BRING ? hint_bring(s->cache, type, t->key, t + 1, t->n)
+	     : t->what == DO_DROP  ? hint_drop(s->cache, type, t->key)
+				   : cache_forget(s->cache, type, t->key);
 	if (rc != E_IO) /* a full disk: it stays in memory, and the commit tries again */
 		lose(s, rc);
 }
@@ -283,11 +297,9 @@ static void rest(struct store *s, struct task *t)
 
 void store_work(struct store *s)
 {
-	static void (*const fn[])(struct store *, struct task *) = {[DO_PUT] = write_one,
-								    [DO_FORGET] = write_one,
-								    [DO_COMMIT] = commit,
-								    [DO_PREPARE] = prepare,
-								    [DO_REST] = rest};
+	static void (*const fn[])(struct store *, struct task *) = {
+	    [DO_PUT] = write_one, [DO_FORGET] = write_one, [DO_BRING] = write_one, [DO_DROP] = write_one,
+	    [DO_COMMIT] = commit, [DO_PREPARE] = prepare,  [DO_REST] = rest};
 	for (struct task *t = s->works.first; t; t = t->next)
 		fn[t->what](s, t);
 }

@@ -35,6 +35,9 @@ void store_close(struct store *s);
 /* Without memory for it: the next commit fails. */
 void store_put(struct store *s, int type, struct key k, struct blob payload);
 void store_forget(struct store *s, int type, struct key k);
+/* The same of hone-sync's, as hint_bring and hint_drop (agent/hint.h) do it. */
+void store_bring(struct store *s, int type, struct key k, struct blob payload);
+void store_drop(struct store *s, int type, struct key k);
 void store_keep(struct store *s, int64_t ticket); /* with nothing put: takes the lock, tells the state */
 /* Makes the files that the first commit needs; told as a commit with ticket 0. */
 void store_prepare(struct store *s);

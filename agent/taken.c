@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/taken.h"
 
+#include "agent/chosen_rec.h"
 #include "agent/hint.h"
-#include "agent/offered.h"
 #include "platform/log.h"
 #include "search/job.h"
 
@@ -31,41 +31,14 @@ static int64_t text_bytes(const struct rec *r)
 	return 1024 + (int64_t)strlen(r->task_text) + (int64_t)strlen(r->label);
 }
 
-static int add_bytes(void *ctx, const struct rec *r)
-{
-	if (r->kind == REC_HINT)
-		*(int64_t *)ctx += 2 * text_bytes(r);
-	return E_OK;
-}
-
-/* What strangers have so far; each hint may have a record beside it. */
-static int count(struct cache *c, struct taken_sum *sum)
-{
-	struct arena a = {0};
-	struct cache_state st;
-	int64_t theirs = 0;
-	if (sum->counted)
-		return E_OK;
-	int rc = cache_each_rec(c, &a, add_bytes, &theirs);
-	arena_free(&a);
-	cache_state(c, &st);
-	sum->counted = rc >= 0;
-	sum->room_bytes = st.cap_bytes / TAKEN_SHARE - theirs;
-	sum->room_choices = TAKEN_CHOICES - st.count[CACHE_CHOICES];
-	return rc < 0 ? rc : E_OK;
-}
-
 /* 1: there is room for so many more bytes of strangers'. */
 static int has_room(struct cache *c, int64_t bytes, bool choices, struct taken_sum *sum)
 {
-	int rc = count(c, sum);
-	if (rc < 0)
-		return rc;
-	bool share = bytes <= sum->room_bytes && (!choices || sum->room_choices > 0);
-	rc = share ? cache_has_room(c, (size_t)bytes) : 0;
+	struct cache_state st;
+	cache_state(c, &st);
+	bool many = choices && st.count[CACHE_HINT_CHOICES] >= TAKEN_CHOICES;
+	int rc = many ? 0 : hint_has_room(c, (size_t)bytes);
 	sum->left_out += rc == 0;
-	sum->room_bytes -= rc > 0 ? bytes : 0;
-	sum->room_choices -= rc > 0 && choices;
 	return rc;
 }
 
@@ -79,86 +52,76 @@ static bool is_served(const struct stranger *x)
 				want.kind = kind;
 				want.exact = exact;
 				want.threads = one ? 1 : x->r.threads;
-				if (cache_get_rec(x->c, rec_key(&want), x->a, &got) >= 0 &&
-				    !hint_claims(x->c, &got))
+				if (cache_get_rec(x->c, rec_key(&want), x->a, &got) >= 0)
 					return true;
 			}
 	return false;
 }
 
-/* Its candidate is what the cache has, or was tried here. */
-static bool is_known(const struct stranger *x)
-{
-	struct rec got;
-	if (hint_get(x->c, &x->r, x->a, &got) >= 0 && !strcmp(got.cand, x->r.cand))
-		return true;
-	return cache_get_rec(x->c, rec_key(&x->r), x->a, &got) >= 0 && !strcmp(got.cand, x->r.cand) &&
-	       !hint_claims(x->c, &got);
-}
-
-/* What another stranger said of this key goes with its hint: left alone it would seem to be this board's own.
- */
-static int drop_claim(struct stranger *x)
-{
-	struct rec got;
-	struct key k = rec_key(&x->r);
-	bool claims = cache_get_rec(x->c, k, x->a, &got) >= 0 && hint_claims(x->c, &got);
-	return claims ? cache_forget(x->c, CACHE_REC, k) : E_OK;
-}
-
-/* In this order a cut leaves a hint alone, not a record that seems to be this board's own. */
+/* Where nothing serves the task yet, the next box begins with the hint. */
 static int put(struct stranger *x)
 {
 	bool served = is_served(x);
-	int rc = drop_claim(x);
-	if (rc >= 0)
-		rc = hint_put(x->c, &x->r);
+	int rc = hint_put(x->c, &x->r);
 	if (rc < 0)
 		return rc;
 	bool begins = !served && rc != HINT_FAILED;
 	x->sum->incumbents += begins;
 	x->sum->hints += !begins && rc == HINT_OPEN;
 	x->sum->known += !begins && rc != HINT_OPEN;
-	return begins ? cache_put_rec(x->c, &x->r) : E_OK;
+	return E_OK;
+}
+
+static int check_class(const struct snapshot *s, struct key target_key)
+{
+	char cls[33];
+	key_text(target_key, cls);
+	return !s || !strcmp(cls, s->cls)
+		   ? E_OK
+		   : fail(E_CORRUPT, "it is of class %s, and was sent to class %s", cls, s->cls);
 }
 
 static int take_rec(struct stranger *x)
 {
-	char cls[33];
-	key_text(x->r.target_key, cls);
-	if (x->s && strcmp(cls, x->s->cls))
-		return fail(E_CORRUPT, "it is of class %s, and was sent to class %s", cls, x->s->cls);
+	int rc = check_class(x->s, x->r.target_key);
+	if (rc < 0)
+		return rc;
 	if (x->s && is_revoked(x->s, &x->r)) {
 		x->sum->revoked++;
 		return E_OK;
 	}
-	if (x->r.kind != REC_BEST || x->r.meas.status != MEAS_OK) {
+	if ((x->r.kind != REC_BEST || x->r.meas.status != MEAS_OK) && !hint_open(&x->r)) {
 		x->sum->passed++;
 		return E_OK;
 	}
-	if (is_known(x)) {
+	if (hint_is_known(x->c, &x->r)) {
 		x->sum->known++;
 		return E_OK;
 	}
-	int rc = has_room(x->c, 2 * text_bytes(&x->r), false, x->sum);
+	rc = has_room(x->c, text_bytes(&x->r), false, x->sum);
 	return rc <= 0 ? rc : put(x);
 }
 
-static int take_choices(struct cache *c, const struct exchange_line *l, struct arena *a,
-			struct taken_sum *sum)
+static int take_choices(struct cache *c, const struct exchange_line *l, const struct snapshot *s,
+			struct arena *a, struct taken_sum *sum)
 {
+	struct chosen_rec r;
 	struct blob known;
 	size_t n = strlen(l->text);
-	if (cache_get(c, CACHE_CHOICES, l->key, a, &known) >= 0) {
+	int rc = chosen_rec_parse(l->text, &r);
+	if (rc >= 0)
+		rc = check_class(s, r.target_key);
+	if (rc < 0)
+		return rc;
+	if (cache_get(c, CACHE_CHOICES, l->key, a, &known) >= 0 ||
+	    cache_get(c, CACHE_HINT_CHOICES, l->key, a, &known) >= 0) {
 		sum->known++;
 		return E_OK;
 	}
-	int rc = has_room(c, (int64_t)n, true, sum);
+	rc = has_room(c, (int64_t)n, true, sum);
 	if (rc <= 0)
 		return rc;
-	rc = offered_not_ours(c, CACHE_CHOICES, l->key, l->text);
-	if (rc >= 0)
-		rc = cache_put(c, CACHE_CHOICES, l->key, l->text, n);
+	rc = cache_put(c, CACHE_HINT_CHOICES, l->key, l->text, n);
 	sum->choices += rc >= 0;
 	return rc;
 }
@@ -169,9 +132,9 @@ static int take(struct cache *c, const struct exchange_line *l, const struct sna
 	struct stranger x = {.c = c, .s = s, .a = a, .sum = sum};
 	if (strlen(l->text) > TAKEN_BYTES)
 		return fail(E_CORRUPT, "longer than the %d bytes of a stranger's record", TAKEN_BYTES);
-	if (l->type == CACHE_CHOICES)
-		return take_choices(c, l, a, sum);
-	if (l->type != CACHE_REC) {
+	if (l->type == CACHE_CHOICES || l->type == CACHE_HINT_CHOICES)
+		return take_choices(c, l, s, a, sum);
+	if (l->type != CACHE_REC && l->type != CACHE_HINT) {
 		sum->passed++;
 		return E_OK;
 	}
@@ -236,57 +199,27 @@ void taken_tell(const struct cache *c, const struct taken_sum *sum)
 		    cache_dir(c), sum->left_out, sum->left_out == 1 ? "" : "s", TAKEN_SHARE);
 }
 
-/* Where the search finds it itself again it is measured again. */
-static int forget_trial(struct cache *c, const struct rec *h)
-{
-	struct arena a = {0};
-	struct trials *l = ARENA_NEW(&a, struct trials);
-	*l = (struct trials){
-	    .task = h->task, .target_key = h->target_key, .threads = h->threads, .exact = h->exact};
-	memcpy(l->device, h->device, sizeof l->device);
-	int rc = trials_get(c, trials_key(l), l);
-	if (rc >= 0)
-		rc = trials_drop(l, h->cand) ? trials_put(c, l) : E_OK;
-	trials_free(l);
-	arena_free(&a);
-	return rc == E_NOTFOUND ? E_OK : rc;
-}
+struct revoking {
+	struct cache *c;
+	const struct snapshot *s;
+	int gone;
+};
 
-static int forget_rec(struct cache *c, const struct rec *r)
+/* Where another process keeps the cache, it takes back what came of a hint that it is told to forget. */
+static int revoke_one(void *ctx, const struct rec *h)
 {
-	int rc = cache_forget(c, CACHE_REC, rec_key(r));
-	if (rc >= 0)
-		rc = cache_forget(c, CACHE_CODE, code_key(r));
-	return rc;
-}
-
-/* A hint and what came of it. */
-static int take_back(struct cache *c, const struct rec *h, struct arena *a)
-{
-	struct rec key = *h, best;
-	key.kind = REC_BEST;
-	int rc = cache_get_rec(c, rec_key(&key), a, &best);
-	if (rc >= 0)
-		rc = strcmp(best.cand, h->cand) ? E_OK : forget_rec(c, &best);
-	if (rc >= 0 || rc == E_NOTFOUND)
-		rc = forget_trial(c, h);
-	return rc < 0 ? rc : cache_forget(c, CACHE_REC, rec_key(h));
+	struct revoking *x = ctx;
+	if (!is_revoked(x->s, h))
+		return E_OK;
+	x->gone++;
+	return cache_is_through(x->c) ? cache_forget(x->c, CACHE_HINT, rec_key(h)) : hint_take_back(x->c, h);
 }
 
 int taken_revoke(struct cache *c, const struct snapshot *s)
 {
-	struct arena keys = {0}, a = {0};
-	struct key *k;
-	int n = s->nrecord ? cache_keys(c, CACHE_REC, &keys, &k) : 0, gone = 0, rc = E_OK;
-	for (int i = 0; i < n && rc >= 0; i++) {
-		struct rec r;
-		arena_reset(&a);
-		if (cache_get_rec(c, k[i], &a, &r) < 0 || r.kind != REC_HINT || !is_revoked(s, &r))
-			continue;
-		rc = take_back(c, &r, &a);
-		gone++;
-	}
+	struct arena a = {0};
+	struct revoking x = {c, s, 0};
+	int rc = s->nrecord ? hint_each(c, &a, revoke_one, &x) : E_OK;
 	arena_free(&a);
-	arena_free(&keys);
-	return rc < 0 ? rc : gone;
+	return rc < 0 ? rc : x.gone;
 }

@@ -1,34 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of strangers (a fleet's blob, a pack, a file of hone export) on their way into the cache: parsed,
- * range-checked, without code, and as candidates. What they claim is believed by nobody. Every one lies in
- * the cache as an open hint (agent/hint.h), which is built and timed once. Where no record that was measured
- * here serves a task, it is also put as the one to begin with, with what it claims: the next box makes its
- * code before all else (agent/stale.h, job_task.claim_ns), and where it is none the default takes its place.
- * Where one is known, the hint comes first among the next box's seeds. A candidate that was tried here,
- * however that ended, is not taken again. So a lie costs one measurement, and box and fleet know it from then
- * on.
+ * range-checked, without code, and as candidates. Nothing that they claim is believed. Every one lies in the
+ * cache as an open hint (agent/hint.h), which is built and timed once and which no plan reads. Where no
+ * record of this board serves a task, the next box begins with the hint's candidate and makes its code before
+ * all else (job_task.claim_ns); where it is no good the default takes its place. Where a record serves, the
+ * hint comes first among the next box's seeds. A candidate that was tried here, however that ended, is not
+ * taken again. So a lie costs one measurement, and box and fleet know it from then on.
  *
  * Of strangers' records only the best of a task that worked are of use: defaults and failures are passed over
  * (every box makes its own), as are logs and histories, which say what happened elsewhere. Choices are taken
- * where none are known. All that strangers brought takes a fourth of the cache's cap at most. */
+ * where none are known, as hints too: a box compares them before they are used. All that strangers brought
+ * takes a fourth of the cache's cap at most. */
 #ifndef AGENT_TAKEN_H
 #define AGENT_TAKEN_H
 
 #include "agent/exchange.h"
+#include "agent/hint.h"
 #include "agent/snapshot.h"
 
 enum {
-	TAKEN_BYTES = 64 << 10, /* of a record's text, at most */
-	TAKEN_CHOICES = 1024,   /* models: with so many in the cache no more are taken */
-	TAKEN_SHARE = 4,        /* of the cap, one part in so many */
+	TAKEN_BYTES = HINT_BYTES, /* of a record's text, at most */
+	TAKEN_CHOICES = 1024,     /* models: with so many in the cache no more are taken */
+	TAKEN_SHARE = HINT_SHARE, /* of the cap, one part in so many */
 };
 
 struct taken_sum { /* begins as {0}; goes on from call to call */
 	int incumbents, hints, choices, known, passed, refused, revoked;
-	int left_out;       /* for want of room */
-	bool counted;       /* so that these are known: */
-	int64_t room_bytes; /* that strangers may still take up, */
-	int room_choices;   /* and choices */
+	int left_out; /* for want of room */
 };
 
 /* s: NULL, or whose class and revocations hold. Lines that are refused are counted, and the first is logged,

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_LINE "hone-trials 1\n"
+#define FIRST_LINE "hone-trials 2\n"
+#define FORMER_LINE "hone-trials 1\n" /* the task's key was a MurmurHash3 */
 
 enum {
 	LINE_BYTES = 80, /* of a trial, about, without the candidate */
@@ -305,13 +306,21 @@ static bool in_range(const struct trials *l)
 	return good;
 }
 
+bool trials_is_former(const char *text)
+{
+	return !strncmp(text, FORMER_LINE, strlen(FORMER_LINE));
+}
+
 int trials_parse(const char *text, struct trials *out)
 {
 	*out = (struct trials){0};
-	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
+	bool former = trials_is_former(text);
+	if (!former && strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
 		return fail(E_CORRUPT, "not a log of trials of this version");
 	text += strlen(FIRST_LINE);
 	int rc = fields_parse(fields, NFIELDS, &text, &out->arena, out);
+	if (rc >= 0 && former)
+		out->task = hash_text(out->task_text);
 	if (rc >= 0 && !in_range(out))
 		rc = fail(E_CORRUPT, "counts that cannot be");
 	if (rc >= 0)

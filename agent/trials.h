@@ -7,7 +7,7 @@
  * incumbent, the fastest and the newest stay, and every other one of the rest, so that what is old is sparse.
  * Counts are of all.
  *
- * Text (canonical, at most TRIALS_BYTES and the task's own text): "hone-trials 1", the fields of the table in
+ * Text (canonical, at most TRIALS_BYTES and the task's own text): "hone-trials 2", the fields of the table in
  * trials.c (agent/fields.h), then a line for each trial, oldest first:
  * "status by lost box at_ms ns default_ns spent_ns build_ns draft_ns guess_ns guess_sd cand". */
 #ifndef AGENT_TRIALS_H
@@ -52,6 +52,8 @@ void trials_add(struct trials *l, const struct tried *t, int box);
 bool trials_drop(struct trials *l, const char *cand); /* whether it was there */
 struct key trials_key(const struct trials *l);
 void trials_text(const struct trials *l, struct buf *out);
+/* Of the former version, whose key is not trials_key's; trials_parse names its task by its text. */
+bool trials_is_former(const char *text);
 /* *out is a started log, to be freed; after an error it is empty. E_CORRUPT; fuzzed. */
 int trials_parse(const char *text, struct trials *out) MUST_CHECK;
 

@@ -51,7 +51,8 @@ struct graph_search {
 	struct maker m;
 	struct arena *a; /* the caller's */
 	struct choices now;
-	int n, at; /* alternatives; the next of them */
+	int n, at;   /* alternatives; the next of them */
+	bool hinted; /* the first is a stranger's, and replaces what is chosen by now */
 	const struct choices *other;
 	double promise;      /* of the next; < 0: not known yet */
 	int64_t need_ns;     /* for it */
@@ -295,11 +296,18 @@ static int64_t stake_ns(const struct maker *m, const struct side *now)
 	return sum_ns;
 }
 
+static bool is_hint(const struct graph_search *x, int i)
+{
+	return x->hinted && i == 0;
+}
+
 /* The i-th alternative, to what is chosen by now. */
 static struct choices with_other(const struct graph_search *x, struct arena *a, int i)
 {
 	const struct choices *o = &x->other[i];
 	struct choices both = x->now;
+	if (is_hint(x, i))
+		return *o;
 	for (int k = 0; k < o->n; k++)
 		choices_set(&both, a, o->choice[k].kind, o->choice[k].name, o->choice[k].number);
 	return o->n ? both : (struct choices){0};
@@ -363,12 +371,20 @@ double graph_search_promise(struct graph_search *x)
 	return 0;
 }
 
+/* It was compared, or cannot be: no later box meets it again. */
+static int forget_hint(const struct graph_search *x, int rc)
+{
+	int forgot = chosen_hint_forget(x->o.chosen, x->m.g);
+	return forgot < 0 ? forgot : rc;
+}
+
 int graph_search_next(struct graph_search *x, struct choices *c, struct steps **steps)
 {
 	struct arena scratch = {0};
 	double saved = 0;
 	if (graph_search_promise(x) <= 0)
 		return 0;
+	bool hint = is_hint(x, x->at);
 	struct choices both = with_other(x, x->a, x->at++);
 	struct side side[2] = {{.choices = &x->now}, {.choices = &both}};
 	x->promise = -1;
@@ -377,6 +393,8 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 		rc = meet(&x->m, side, &saved);
 	arena_free(&scratch);
 	x->tried += rc >= 0;
+	if (hint && (rc >= 0 || rc == E_UNSUPPORTED || rc == E_CORRUPT))
+		rc = forget_hint(x, rc);
 	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
 		rc = 0; /* what the box has no time for, or a division that cannot be made */
 	x->saved += saved;
@@ -386,6 +404,24 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 		return rc < 0 ? rc : 0;
 	*c = x->now = both;
 	return 1;
+}
+
+/* What strangers chose is compared before the board's own ideas. */
+static int put_hint_first(struct graph_search *x)
+{
+	struct choices hint;
+	int rc = chosen_hint(x->o.chosen, x->m.g, x->a, &hint);
+	if (rc == E_NOTFOUND || (rc >= 0 && choices_equal(&hint, &x->now)))
+		return E_OK;
+	struct choices *all = arena_try(x->a, (size_t)x->n + 1, sizeof *all);
+	if (rc < 0 || !all)
+		return rc < 0 ? rc : E_NOMEM;
+	all[0] = hint;
+	for (int i = 0; i < x->n; i++)
+		all[i + 1] = x->other[i];
+	x->other = all;
+	x->hinted = true;
+	return ++x->n;
 }
 
 int graph_search_open(const struct tune_graph_options *o, struct graph *g, struct runner *r, struct arena *a,
@@ -403,6 +439,8 @@ int graph_search_open(const struct tune_graph_options *o, struct graph *g, struc
 	if (rc >= 0)
 		rc = x->n = graph_alternatives(g, steps, c, a, &other);
 	x->other = other;
+	if (rc >= 0)
+		rc = put_hint_first(x);
 	if (rc < 0)
 		graph_search_close(x);
 	else

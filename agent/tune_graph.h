@@ -2,6 +2,7 @@
 /* Other divisions of a model's graph, measured against the present one, one after the other, as long as that
  * promises more than another slice of a task does: both with default schedules, kernels timed inside the
  * whole network, interleaved; only tasks that differ count, the others have the kernels that the cache gives.
+ * What strangers chose (agent/hint.h) comes first, is used only if it wins, and is compared once.
  * One that is faster every time by more than GRAPH_GAIN becomes the present one. Default kernels that the
  * cache has are not built again. The cache is told later, by the caller, once there are kernels for it.
  *

@@ -89,7 +89,8 @@ static int read_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
-/* What the cache's record of task i says, and why it is not believed. */
+/* What the cache's record of task i says, and why it is not believed; where there is none, a stranger's hint
+ * is what the box begins with. */
 static enum stale find_incumbent(struct session *s, int i)
 {
 	struct arena scratch = {0};
@@ -100,9 +101,14 @@ static enum stale find_incumbent(struct session *s, int i)
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = !cache_has_code(s->cache, &r);
-		s->job[i].claim_ns = hint_claims(s->cache, &r) && r.meas.median_ns > 0 ? r.meas.median_ns : 0;
 		if (!s->turns) /* later it is of this box */
 			stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
+	} else if (hint_find(s->cache, s->task[i].key, target_key(&s->target), s->o->threads, s->o->exact,
+			     &scratch, &r) >= 0) {
+		s->job[i].incumbent = arena_strdup(s->a, r.cand);
+		s->job[i].codeless = true;
+		s->job[i].claim_ns = hint_claim_ns(&r);
+		stale = STALE_CODE;
 	}
 	if (stale)
 		log_more("%s: stale: %s", s->job[i].label, stale_words(stale));

@@ -5,6 +5,7 @@
 #define TESTS_FLEET_TREE_H
 
 #include "agent/exchange.h"
+#include "agent/hint.h"
 #include "agent/sync.h"
 #include "agent/sync_cache.h"
 #include "platform/file.h"
@@ -257,7 +258,7 @@ static inline int tree_sync(struct tree *t, struct sync_sum *sum)
 	return rc;
 }
 
-/* How many of records i to j - 1 the board's cache has, as hints or as incumbents. */
+/* How many of records i to j - 1 the board's cache has, as hints; none is there as its own. */
 static inline int tree_has(const struct tree *t, int i, int j)
 {
 	struct cache *c;
@@ -266,8 +267,8 @@ static inline int tree_has(const struct tree *t, int i, int j)
 	CHECK_OK(cache_open(&c, t->cache, true, 0));
 	for (; i < j; i++) {
 		struct rec r = tree_rec(t, i), got;
-		r.kind = REC_HINT;
-		n += cache_get_rec(c, rec_key(&r), &a, &got) >= 0;
+		CHECK(cache_get_rec(c, rec_key(&r), &a, &got) == E_NOTFOUND);
+		n += hint_get(c, &r, &a, &got) >= 0;
 	}
 	cache_close(c);
 	arena_free(&a);
@@ -287,8 +288,7 @@ static inline struct key tree_hash(const struct tree *t)
 				struct arena a = {0};
 				struct blob b;
 				CHECK_OK(file_read(&a, g.gl_pathv[n], 0, &b));
-				k = hash_join(k,
-					      hash_join(hash_text(g.gl_pathv[n]), mix_bytes(b.p, b.n, 0)));
+				k = hash_join(k, hash_join(hash_text(g.gl_pathv[n]), mix_bytes(b.p, b.n, 0)));
 				arena_free(&a);
 			}
 		globfree(&g);

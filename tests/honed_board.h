@@ -249,6 +249,17 @@ static inline void board_ask(struct board *b, int client, const char *line)
 	board_event(b, e);
 }
 
+/* A put with its payload. */
+static inline void board_put(struct board *b, int client, int type, struct key k, const char *payload)
+{
+	struct request r = {
+	    .op = OP_PUT, .has_id = true, .id = 9, .type = type, .key = k, .bytes = (int64_t)strlen(payload)};
+	board_event(b, (struct honed_event){.kind = HE_REQUEST,
+					    .client = client,
+					    .request = &r,
+					    .payload = {payload, strlen(payload)}});
+}
+
 /* Job n runs, on connection 1000 + n. */
 static inline int board_started(struct board *b, int job)
 {

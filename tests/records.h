@@ -3,6 +3,7 @@
 #ifndef TESTS_RECORDS_H
 #define TESTS_RECORDS_H
 
+#include "agent/chosen_rec.h"
 #include "agent/exchange.h"
 #include "agent/trials.h"
 #include "search/job.h"
@@ -52,13 +53,40 @@ static inline const char *record_as_line(struct arena *a, enum cache_type t, str
 	return kept;
 }
 
-static inline const char *record_line(struct arena *a, const struct rec *r)
+/* Choices of a model for boards of a class, as a record's text. */
+static inline const char *record_choices(struct arena *a, struct key model, struct key cls,
+					 const char *choices, struct key *k)
+{
+	const struct chosen_rec r = {
+	    .model = model, .target_key = cls, .device = "cpu", .threads = 2, .choices = choices};
+	struct buf b = {0};
+	chosen_rec_text(&r, &b);
+	const char *text = arena_strdup(a, buf_str(&b));
+	buf_free(&b);
+	*k = chosen_rec_key(&r);
+	return text;
+}
+
+static inline const char *record_choices_line(struct arena *a, struct key model, struct key cls,
+					      const char *choices)
+{
+	struct key k;
+	const char *text = record_choices(a, model, cls, choices, &k);
+	return record_as_line(a, CACHE_CHOICES, k, text);
+}
+
+static inline const char *record_text(struct arena *a, const struct rec *r)
 {
 	struct buf b = {0};
 	rec_text(r, &b);
-	const char *line = record_as_line(a, CACHE_REC, rec_key(r), buf_str(&b));
+	const char *text = arena_strdup(a, buf_str(&b));
 	buf_free(&b);
-	return line;
+	return text;
+}
+
+static inline const char *record_line(struct arena *a, const struct rec *r)
+{
+	return record_as_line(a, CACHE_REC, rec_key(r), record_text(a, r));
 }
 
 /* The trials of the same task. */

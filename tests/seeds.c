@@ -190,12 +190,23 @@ static int seeds_landscape(const char *dir)
 	return rc;
 }
 
+static const char seed_choices[] = "hone-choices 1\njoin 1 Conv_2\n";
+
+static int put_choices(struct cache *c, struct key model)
+{
+	struct arena a = {0};
+	struct key k;
+	const char *text = record_choices(&a, model, (struct key){0}, seed_choices, &k);
+	int rc = cache_put(c, CACHE_CHOICES, k, text, strlen(text));
+	arena_free(&a);
+	return rc;
+}
+
 /* A record and a log of a task, choices and a history. */
 static int put_exchanged(struct cache *c, const char *task)
 {
 	static struct trials l;
-	static const char choices[] = "hone-choices 1\njoin 1 Conv_2\n",
-			  history[] = "hone-history 1\n1.5 2 3.25\n";
+	static const char history[] = "hone-history 1\n1.5 2 3.25\n";
 	struct rec r = {.task = hash_text(task),
 			.kind = 1,
 			.device = "cpu",
@@ -213,7 +224,7 @@ static int put_exchanged(struct cache *c, const char *task)
 	if (rc >= 0)
 		rc = trials_put(c, &l);
 	if (rc >= 0)
-		rc = cache_put(c, CACHE_CHOICES, r.task, choices, sizeof choices - 1);
+		rc = put_choices(c, r.task);
 	if (rc >= 0)
 		rc = cache_put(c, CACHE_HISTORY, r.task, history, sizeof history - 1);
 	trials_free(&l);
@@ -262,7 +273,7 @@ static int seeds_exchange(const char *dir)
 static int seeds_pack(const char *dir)
 {
 	static const struct pack_about about = {.cls = "any", .label = "board", .bytes = 7, .records = 2};
-	static const char choices[] = "hone-choices 1\njoin 1 Conv_2\n";
+	struct key chosen_for;
 	const char *task =
 	    "task syms=0\noperand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
 	    "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
@@ -300,7 +311,8 @@ static int seeds_pack(const char *dir)
 	}
 	rec_text(&r, &text);
 	buf_printf(&b[2], "\2\1%c%c%s", (int)(text.n & 255), (int)(text.n >> 8), buf_str(&text));
-	buf_printf(&b[2], "\2%c", (int)sizeof choices - 1);
+	const char *choices = record_choices(&a, r.task, r.target_key, seed_choices, &chosen_for);
+	buf_printf(&b[2], "\2%c", (int)strlen(choices));
 	buf_add(&b[2], "", 1);
 	buf_puts(&b[2], choices);
 	for (int i = 0; i < 3 && rc >= 0; i++)

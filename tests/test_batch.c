@@ -147,9 +147,13 @@ TEST(records)
 		    "line 2: a record of another class");
 	CHECK_FAILS(with_lines((const char *const[]){record_line(&a, &fast)}, 1, 1), E_CORRUPT,
 		    "line 2: record");
-	/* What is of a model says no class. */
-	const char *of_model = record_as_line(&a, CACHE_CHOICES, cls_key, "hone-choices 1\njoin 1 Conv_2\n");
-	CHECK_OK(with_lines(&of_model, 1, 1));
+	const struct key model = hash_text("model");
+	const char *chosen = record_choices_line(&a, model, cls_key, "hone-choices 1\njoin 1 Conv_2\n"),
+		   *elsewhere = record_choices_line(&a, model, model, "hone-choices 1\njoin 1 Conv_2\n"),
+		   *unnamed = record_as_line(&a, CACHE_CHOICES, cls_key, "hone-choices 1\njoin 1 Conv_2\n");
+	CHECK_OK(with_lines(&chosen, 1, 1));
+	CHECK_FAILS(with_lines(&elsewhere, 1, 1), E_CORRUPT, "line 2: a record of another class");
+	CHECK_FAILS(with_lines(&unnamed, 1, 1), E_CORRUPT, "line 2: not choices");
 	arena_free(&a);
 }
 

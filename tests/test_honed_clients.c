@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/honed_parts.h"
+#include "agent/cache.h"
 #include "tests/honed_board.h"
 #include <malloc.h>
 
@@ -84,6 +85,10 @@ TEST(who_brings_records_is_no_job)
 	    "{\"op\":\"put\",\"id\":9,\"type\":3,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
 	    "{\"op\":\"put\",\"id\":9,\"type\":4,\"key\":\"00000000000000000000000000000001\",\"bytes\":1}",
 	    "{\"op\":\"put\",\"id\":9,\"type\":8,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}",
+	    "{\"op\":\"forget\",\"id\":9,\"type\":1,\"key\":\"00000000000000000000000000000001\"}",
+	    "{\"op\":\"forget\",\"id\":9,\"type\":2,\"key\":\"00000000000000000000000000000001\"}",
+	    "{\"op\":\"forget\",\"id\":9,\"type\":3,\"key\":\"00000000000000000000000000000001\"}",
+	    "{\"op\":\"forget\",\"id\":9,\"type\":6,\"key\":\"00000000000000000000000000000001\"}",
 	    "{\"op\":\"forget\",\"id\":9,\"type\":8,\"key\":\"00000000000000000000000000000001\"}",
 	    "{\"op\":\"job\",\"id\":9,\"model\":\"/m/x\",\"pid\":1}",
 	    "{\"op\":\"tune\",\"id\":9,\"model\":\"/m/x\"}",
@@ -106,13 +111,11 @@ TEST(who_brings_records_is_no_job)
 		CHECK(!board_says(b, "put ") && !board_says(b, "start") && !board_says(b, "reload"));
 		CHECK(!board_says(b, "forget "));
 	}
-	board_ask(
-	    b, 3,
-	    "{\"op\":\"put\",\"id\":4,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
-	CHECK(board_says(b, "put 1 5"));
+	board_put(b, 3, CACHE_SHARED, hash_text("fleet"), "00112233445566778899aabbccddeeff");
+	CHECK(board_says(b, "put 9 32"));
 	board_ask(b, 3,
-		  "{\"op\":\"forget\",\"id\":5,\"type\":1,\"key\":\"00000000000000000000000000000001\"}");
-	CHECK(board_says(b, "forget "));
+		  "{\"op\":\"forget\",\"id\":5,\"type\":10,\"key\":\"00000000000000000000000000000001\"}");
+	CHECK(board_says(b, "forget 10"));
 	board_read(b);
 	board_ask(b, 3, "{\"op\":\"commit\",\"id\":6}");
 	CHECK(board_says(b, "commit 1") && !board_says(b, "\"id\":6"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strangers' records: what is taken, and what a lie costs a board, on the simulator. */
 #include "agent/chosen.h"
+#include "agent/chosen_rec.h"
 #include "agent/hint.h"
 #include "agent/kept_code.h"
 #include "agent/offered.h"
@@ -153,11 +154,13 @@ static void find_incumbent(struct board *b, int i)
 {
 	struct rec r;
 	b->task[i] = (struct job_task){.text = texts[i], .label = "task", .uses = 1 + i};
-	if (cache_find_rec(b->cache, hash_text(texts[i]), &b->target, 1, false, REC_BEST, &b->a, &r) < 0)
+	if (cache_find_rec(b->cache, hash_text(texts[i]), &b->target, 1, false, REC_BEST, &b->a, &r) >= 0)
+		b->task[i].codeless = !cache_has_code(b->cache, &r);
+	else if (hint_find(b->cache, hash_text(texts[i]), target_key(&b->target), 1, false, &b->a, &r) >= 0)
+		b->task[i].claim_ns = (b->task[i].codeless = true) ? hint_claim_ns(&r) : 0;
+	else
 		return;
 	b->task[i].incumbent = arena_strdup(&b->a, r.cand);
-	b->task[i].codeless = !cache_has_code(b->cache, &r);
-	b->task[i].claim_ns = hint_claims(b->cache, &r) ? r.meas.median_ns : 0;
 }
 
 /* Liars do what they do; each build is counted. */
@@ -229,7 +232,8 @@ static bool get(struct board *b, int task, enum rec_kind kind, struct rec *r)
 			  .target_key = target_key(&b->target),
 			  .device = "cpu",
 			  .threads = 1};
-	return cache_get_rec(b->cache, rec_key(&key), &b->a, r) >= 0;
+	return (kind == REC_HINT ? hint_get(b->cache, &key, &b->a, r)
+				 : cache_get_rec(b->cache, rec_key(&key), &b->a, r)) >= 0;
 }
 
 static struct rec claim(const struct board *b, int task, const char *cand, int64_t ns)
@@ -415,7 +419,8 @@ TEST(a_lie_costs_one_measurement)
 	}
 }
 
-/* Where no record of a task is known, a stranger's begins; it is no more than a hint beside one that is. */
+/* A stranger's record is a hint, never a record of this board; where the task has none, the next box begins
+ * with it. */
 TEST(incumbents_and_hints)
 {
 	static struct board b;
@@ -424,13 +429,13 @@ TEST(incumbents_and_hints)
 	r = claim(&b, 0, "one", 500);
 	struct taken_sum sum = take_one(&b, &r);
 	CHECK(sum.incumbents == 1 && taken_new(&sum) == 1);
-	CHECK(get(&b, 0, REC_BEST, &got) && got.meas.median_ns == 500 && hint_claims(b.cache, &got));
-	CHECK(get(&b, 0, REC_HINT, &got) && hint_open(&got) && got.meas.median_ns == 0);
+	CHECK(!get(&b, 0, REC_BEST, &got)); /* nobody here has measured it */
+	CHECK(get(&b, 0, REC_HINT, &got) && hint_open(&got) && hint_claim_ns(&got) == 500);
 	sum = take_one(&b, &r);
 	CHECK(sum.known == 1 && taken_new(&sum) == 0);
 	r = claim(&b, 0, "two", 400); /* nobody has timed the first */
 	sum = take_one(&b, &r);
-	CHECK(sum.incumbents == 1 && get(&b, 0, REC_BEST, &got) && !strcmp(got.cand, "two"));
+	CHECK(sum.incumbents == 1 && get(&b, 0, REC_HINT, &got) && !strcmp(got.cand, "two"));
 	r = claim(&b, 1, "own", 300);
 	CHECK_OK(cache_put_rec(b.cache, &r));
 	r = claim(&b, 1, "theirs", 1);
@@ -446,8 +451,8 @@ TEST(incumbents_and_hints)
 	close_board(&b);
 }
 
-/* Its hint is what says that nobody here has timed it. */
-TEST(a_claim_goes_with_its_hint)
+/* The log of the task answers a hint that was tried before, and no hint leaves a record behind. */
+TEST(a_hint_that_was_tried)
 {
 	static struct board b;
 	struct rec r, got;
@@ -543,9 +548,28 @@ TEST(refused)
 	close_board(&b);
 }
 
+static struct key choices_record(int i, const char *text, struct buf *out)
+{
+	const struct chosen_rec r = {
+	    .model = mix_bytes(&i, sizeof i, 1), .device = "cpu", .threads = 1, .choices = text};
+	chosen_rec_text(&r, out);
+	return chosen_rec_key(&r);
+}
+
 static void put_choices(struct buf *lines, int i, const char *text)
 {
-	add_line(lines, CACHE_CHOICES, mix_bytes(&i, sizeof i, 1), text);
+	struct buf record = {0};
+	struct key k = choices_record(i, text, &record);
+	add_line(lines, CACHE_CHOICES, k, buf_str(&record));
+	buf_free(&record);
+}
+
+static void put_own_choices(struct board *b, int i, const char *text)
+{
+	struct buf record = {0};
+	struct key k = choices_record(i, text, &record);
+	CHECK_OK(cache_put(b->cache, CACHE_CHOICES, k, record.p, record.n));
+	buf_free(&record);
 }
 
 static int offered(struct board *b, const char *to, const char *part, bool sent)
@@ -564,20 +588,22 @@ static int offered(struct board *b, const char *to, const char *part, bool sent)
 	return n;
 }
 
-/* Taken where none are known, and never told as this board's own; so many models and no more. */
+/* Taken as hints where none are known, and never told as this board's own; so many models and no more. */
 TEST(choices)
 {
 	static struct board b;
 	struct buf lines = {0};
 	static const char one[] = "hone-choices 1\njoin 1 Conv_2\n",
 			  two[] = "hone-choices 1\njoin 2 Conv_2\n";
-	int first = 0;
+	struct cache_state st;
 	open_board(&b);
 	put_choices(&lines, 0, one);
 	CHECK(take(&b, &lines, NULL).choices == 1);
 	CHECK(take(&b, &lines, NULL).known == 1);
+	cache_state(b.cache, &st);
+	CHECK(st.count[CACHE_CHOICES] == 0 && st.count[CACHE_HINT_CHOICES] == 1);
 	CHECK(offered(&b, "fleet", "choices", false) == 0);
-	CHECK_OK(cache_put(b.cache, CACHE_CHOICES, mix_bytes(&first, sizeof first, 1), two, strlen(two)));
+	put_own_choices(&b, 0, two);
 	CHECK(take(&b, &lines, NULL).known == 1);
 	CHECK(offered(&b, "fleet", "join 2", true) == 1);
 	CHECK(offered(&b, "fleet", "join 2", true) == 0);
@@ -586,7 +612,7 @@ TEST(choices)
 	for (int i = 1; i < TAKEN_CHOICES + 3; i++)
 		put_choices(&lines, i, one);
 	struct taken_sum sum = take(&b, &lines, NULL);
-	CHECK(sum.choices == TAKEN_CHOICES - 1 && sum.left_out == 3);
+	CHECK(sum.choices == TAKEN_CHOICES - 1 && sum.left_out == 3); /* the first is one of them */
 	buf_free(&lines);
 	close_board(&b);
 }
@@ -619,13 +645,12 @@ TEST(a_seed_has_sent_nothing)
 {
 	static struct board maker, b;
 	static const char text[] = "hone-choices 1\njoin 2 Conv_2\n";
-	struct key k = hash_text("model");
 	char seeds[80], path[96];
 	open_board(&maker);
 	snprintf(seeds, sizeof seeds, "%s/seeds", maker.dir);
 	snprintf(path, sizeof path, "%s/maker.seg", seeds);
 	CHECK_OK(file_mkdirs(seeds, 0755));
-	CHECK_OK(cache_put(maker.cache, CACHE_CHOICES, k, text, strlen(text)));
+	put_own_choices(&maker, 0, text);
 	CHECK(offered(&maker, "fleet", "join 2", true) == 1);
 	CHECK(cache_pack(maker.cache, path, true) >= 1);
 	open_board(&b);
@@ -633,7 +658,7 @@ TEST(a_seed_has_sent_nothing)
 	const struct cache_options o = {.seeds = seeds};
 	REQUIRE_OK(cache_open_with(&b.cache, b.dir, CACHE_WRITE, 0, &o));
 	CHECK(offered(&b, "fleet", "join 2", false) == 0);
-	CHECK_OK(cache_put(b.cache, CACHE_CHOICES, k, text, strlen(text)));
+	put_own_choices(&b, 0, text);
 	CHECK(offered(&b, "fleet", "join 2", true) == 1);
 	CHECK(offered(&b, "fleet", "join 2", false) == 0);
 	close_board(&b);
@@ -644,7 +669,7 @@ TEST(a_seed_has_sent_nothing)
 TEST(a_part_of_the_cache)
 {
 	static struct board b;
-	enum { MANY = 400 };
+	enum { MANY = 800 };
 	struct buf lines = {0};
 	struct cache_state st;
 	open_board(&b);

@@ -244,7 +244,7 @@ TEST(hostile_text)
 	buf_puts(&text, "\n");
 	refuses(buf_str(&head), buf_str(&text), "line 1");
 	refuses("", "", "this version");
-	refuses("hone-trials 2\n", "", "this version");
+	refuses("hone-trials 3\n", "", "this version");
 	log_a.count[MEAS_BUILD] = -1;
 	buf_clear(&head);
 	trials_text(&log_a, &head);

@@ -2,6 +2,9 @@
 /* Divisions of a graph against each other, on a clock that ticks once a look: a kernel takes one tick,
  * whatever it is, so fewer kernels win. */
 #include "agent/tune_graph.h"
+
+#include "agent/chosen_rec.h"
+#include "agent/hint.h"
 #include "kernels/eval.h"
 #include "platform/rng.h"
 #include "tests/test.h"
@@ -172,6 +175,53 @@ TEST(the_faster_division_is_taken)
 	CHECK_OK(chosen_save(&b.chosen, b.g, &b.choices));
 	CHECK(kept(&b) == 0);
 	tear_down(&b);
+	arena_free(&a);
+}
+
+/* As hone-sync brings them. */
+static void put_hint(struct bench *b, const struct choices *c)
+{
+	struct buf text = {0}, record = {0};
+	choices_text(c, &text);
+	const struct chosen_rec r = {.model = graph_key(b->g),
+				     .target_key = target_key(&b->target),
+				     .device = "cpu",
+				     .threads = 1,
+				     .choices = buf_str(&text)};
+	chosen_rec_text(&r, &record);
+	CHECK_OK(hint_bring(b->cache, CACHE_HINT_CHOICES, chosen_rec_key(&r), record.p, record.n));
+	buf_free(&text);
+	buf_free(&record);
+}
+
+static int hints(struct bench *b)
+{
+	struct cache_state st;
+	cache_state(b->cache, &st);
+	return st.count[CACHE_HINT_CHOICES];
+}
+
+/* What strangers chose divides no graph before it was compared here; then it stays only if it won. */
+TEST(choices_of_strangers_are_compared)
+{
+	struct bench b;
+	struct arena a = {0};
+	struct choices slow = {0};
+	const struct choices fast = {0};
+	choices_set(&slow, &a, CHOICE_JOIN, "conv", 0);
+	for (int poisoned = 0; poisoned < 2; poisoned++) {
+		set_up(&b, poisoned ? NULL : &slow);
+		int before = b.steps->nsteps;
+		put_hint(&b, poisoned ? &slow : &fast);
+		CHECK(kept(&b) == !poisoned && hints(&b) == 1);
+		REQUIRE_OK(chosen_steps(&b.chosen, b.g, &b.a, &b.choices, &b.steps));
+		CHECK(b.steps->nsteps == before);
+		CHECK(tune(&b, 3) == 0 && hints(&b) == 1); /* no time to compare */
+		CHECK(tune(&b, 1000000) == !poisoned);
+		CHECK(b.choices.n == 0 && (poisoned ? b.steps->nsteps == before : b.steps->nsteps < before));
+		CHECK(hints(&b) == 0);
+		tear_down(&b);
+	}
 	arena_free(&a);
 }
 

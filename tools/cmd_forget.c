@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hint.h"
 #include "agent/history.h"
 #include "agent/marked.h"
 #include "agent/trials.h"
@@ -45,8 +46,14 @@ static int forget_rec(void *ctx, const struct rec *r)
 	int rc = cache_forget(f->cache, CACHE_CODE, code_key(r));
 	if (rc >= 0)
 		rc = cache_forget(f->cache, CACHE_REC, rec_key(r));
-	f->kernels += rc >= 0 && r->kind != REC_HINT;
+	f->kernels += rc >= 0;
 	return rc;
+}
+
+static int forget_hint(void *ctx, const struct rec *h)
+{
+	struct forget *f = ctx;
+	return wanted(f, h->task) ? cache_forget(f->cache, CACHE_HINT, rec_key(h)) : 0;
 }
 
 static int forget_log(void *ctx, const struct trials *l)
@@ -142,6 +149,8 @@ static int forget(const struct args *a, struct forget *f)
 	int rc = model ? of_model(a, model, f, &arena) : 0;
 	if (rc >= 0)
 		rc = cache_each_rec(f->cache, &arena, forget_rec, f);
+	if (rc >= 0)
+		rc = hint_each(f->cache, &arena, forget_hint, f);
 	if (rc >= 0)
 		rc = trials_each(f->cache, forget_log, f);
 	if (rc >= 0)

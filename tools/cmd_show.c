@@ -118,6 +118,8 @@ static int run_show(const struct args *a)
 	struct arena arena = {0};
 	rc = cache_each_rec(c, &arena, show_rec, &s);
 	if (rc >= 0)
+		rc = hint_each(c, &arena, show_rec, &s);
+	if (rc >= 0)
 		rc = finish(a, &s, dir);
 	arena_free(&arena);
 	cache_close(c);

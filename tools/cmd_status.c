@@ -55,7 +55,8 @@ static void look(struct status *s, const char *dir)
 	const char *root = getenv("HONE_SYSROOT");
 	look_at_mounts(s, root ? root : "", dir);
 	if (s->s.foreign)
-		warn(s, "others can write a folder of the cache: the code in it is not run; chmod go-w");
+		warn(s, "others can write a folder of the cache: its records are hints, and its code is not "
+			"run; chmod go-w");
 	if (s->s.damaged_bytes)
 		warn(s, "a part of it is damaged and was passed over: its kernels are tuned anew");
 	if (statvfs(s->s.dir, &v) == 0 && v.f_blocks)

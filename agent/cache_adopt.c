@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records that lie in a segment under another name than the one that they have now: those of a former
+ * version, whose keys were a MurmurHash3, and those of a folder that others may write, which are hints. */
+#include "agent/cache_parts.h"
+#include "agent/trials.h"
+#include "platform/arena.h"
+#include "search/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where a record of a former version went, so that what forgets it finds it. type 0: free. */
+struct alias {
+	struct key old, now;
+	uint8_t type; /* as it was */
+	uint8_t is;   /* as it is */
+};
+
+static struct alias *find_alias(const struct cache *c, uint8_t type, struct key old)
+{
+	size_t i = (size_t)((old.lo ^ c->odd) * c->odd >> 32) & (c->alias_slots - 1);
+	while (c->alias[i].type && !(c->alias[i].type == type && key_equal(c->alias[i].old, old)))
+		i = (i + 1) & (c->alias_slots - 1);
+	return &c->alias[i];
+}
+
+static int grow(struct cache *c)
+{
+	struct alias *old = c->alias;
+	size_t n = c->alias_slots, want = n ? n * 2 : 256;
+	struct alias *fresh = calloc(want, sizeof *fresh);
+	if (!fresh)
+		return fail(E_NOMEM, "no memory to index the records of a former version");
+	c->alias = fresh;
+	c->alias_slots = want;
+	for (size_t i = 0; i < n; i++)
+		if (old[i].type)
+			*find_alias(c, old[i].type, old[i].old) = old[i];
+	free(old);
+	return E_OK;
+}
+
+static int remember(struct cache *c, const struct head *old, const struct head *now)
+{
+	int rc = c->naliases * 2 >= c->alias_slots ? grow(c) : E_OK;
+	if (rc < 0)
+		return rc;
+	struct alias *a = find_alias(c, old->type, old->key);
+	c->naliases += !a->type;
+	*a = (struct alias){.old = old->key, .now = now->key, .type = old->type, .is = now->type};
+	return 1;
+}
+
+void cache_adopted_name(const struct cache *c, uint8_t *type, struct key *k)
+{
+	const struct alias *a = c->naliases ? find_alias(c, *type, *k) : NULL;
+	if (!a || !a->type)
+		return;
+	*type = a->is;
+	*k = a->now;
+}
+
+/* 0: it is none that can be read. */
+static int name_rec(bool foreign, const char *text, struct arena *a, struct head *h)
+{
+	struct rec r;
+	if (rec_parse(text, a, &r) < 0)
+		return 0;
+	bool hint = foreign || r.kind == REC_HINT;
+	r.kind = hint ? REC_HINT : r.kind;
+	h->type = hint ? CACHE_HINT : CACHE_REC;
+	h->key = rec_key(&r);
+	return 1;
+}
+
+static int name_trials(const char *text, struct arena *a, struct head *h)
+{
+	struct trials *l = ARENA_NEW(a, struct trials);
+	int rc = trials_parse(text, l);
+	if (rc >= 0)
+		h->key = trials_key(l);
+	trials_free(l);
+	return rc >= 0;
+}
+
+/* By what lies in it. */
+static int name_anew(struct cache *c, bool foreign, struct head *h, const uint8_t *payload)
+{
+	struct arena a = {0};
+	const struct head old = *h;
+	const char *text = arena_strndup(&a, (const char *)payload, h->n);
+	int rc = h->type == CACHE_TRIALS ? name_trials(text, &a, h) : name_rec(foreign, text, &a, h);
+	arena_free(&a);
+	return rc > 0 ? remember(c, &old, h) : 0;
+}
+
+static bool begins(const struct head *h, const uint8_t *payload, bool (*is)(const char *text))
+{
+	char text[32] = "";
+	memcpy(text, payload, h->n < sizeof text - 1 ? h->n : sizeof text - 1);
+	return is(text);
+}
+
+int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *payload)
+{
+	if (h->type == CACHE_REC && (foreign || begins(h, payload, rec_is_former)))
+		return name_anew(c, foreign, h, payload);
+	if (h->type == CACHE_TRIALS && !foreign && begins(h, payload, trials_is_former))
+		return name_anew(c, false, h, payload);
+	if (foreign && h->type == CACHE_CHOICES)
+		h->type = CACHE_HINT_CHOICES;
+	return !foreign || h->type == CACHE_HINT || h->type == CACHE_HINT_CHOICES;
+}
