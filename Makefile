@@ -19,9 +19,7 @@ SANS      = $(if $(filter thread,$(SAN)),thread -Wno-maybe-uninitialized -Wno-ts
 ALLC      = -std=c11 $(CFLAGS) $(WARN) $(if $(SAN),-fsanitize=$(SANS) -fno-sanitize-recover=undefined -fno-omit-frame-pointer) \
 	    $(if $(FUZZ),-fsanitize=fuzzer-no-link$(,)address)
 LDFLAGS  += $(if $(SAN),-fsanitize=$(SANS))$(if $(FUZZ),-fsanitize=address)
-LDLIBS   += -Wl,--as-needed -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto $(LIBMD) -lpthread -lm
-# SHA-256 alone, linked into each program: no board needs the package.
-LIBMD     = $(shell $(CC) -print-file-name=libmd.a)
+LDLIBS   += -Wl,--as-needed -linih -lhwloc -lprotobuf-c -lzstd -ljansson -lmbedx509 -lmbedcrypto -lpthread -lm
 NETLIBS   = -luv -lcurl -lmicrohttpd -lsqlite3 -lpq
 , := ,
 say = @$(if $(V),,echo "  $(1)	$(patsubst $(B)/%,%,$@)";)
@@ -67,7 +65,7 @@ $(B)/hone: $(B)/tools/main_hone.o $(B)/tools.a $(TABLES) $(LIBS) $(B)/gen/fallba
 # Resident: no search, no compiler, no hwloc; see configs/layers.sh.
 $(B)/honed: $(B)/agent/main_honed.o $(B)/gen/agent/policy_table.o $(LIBS)
 	$(call say,LD)$(CC) $(LDFLAGS) -Wl,--gc-sections,--as-needed -o $@ $< $(B)/gen/agent/policy_table.o $(GROUP) \
-		-luv -linih -ljansson $(LIBMD) -lpthread -lm
+		-luv -linih -ljansson -lpthread -lm
 
 # Short-lived, on the network, without search; and the fleet's server.
 $(B)/hone-sync: $(B)/agent/main_sync.o $(B)/gen/kernels/op_table.o $(B)/gen/agent/policy_table.o $(LIBS)
@@ -156,8 +154,8 @@ $(B)/gen/lib/dev_table.c: Makefile
 	$(call say,GEN)$(call table,platform/dev,cpu) > $@
 $(B)/libhone-all.a: $(LIBOBJ)
 $(B)/libhone.o: $(B)/libhone-all.a $(B)/gen/libhone_fallback.o agent/libhone.map
-	$(call say,LD)$(LD) -r --gc-sections $(API:%=-u %) -o $@ $(B)/gen/libhone_fallback.o $< $(LIBMD) \
-		&& objcopy -w --localize-hidden --localize-symbol='SHA*' $@
+	$(call say,LD)$(LD) -r --gc-sections $(API:%=-u %) -o $@ $(B)/gen/libhone_fallback.o $< \
+		&& objcopy --localize-hidden $@
 $(B)/libhone.so: $(B)/libhone.o
 	$(call say,LD)$(CC) $(LDFLAGS) -shared -Wl,-soname,$(SONAME),--version-script=agent/libhone.map$(if $(SAN),,$(,)-z$(,)defs),-z,now,-z,nodelete,-z,pack-relative-relocs,-z,noseparate-code,--gc-sections \
 		-o $@ $< -lprotobuf-c -lzstd -lpthread -lm && ln -sf libhone.so $(B)/$(SONAME)

@@ -4,6 +4,7 @@
 #include "agent/fields.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define FIRST_LINE "hone-chosen 1\n"
@@ -18,24 +19,19 @@ static const struct field fields[] = {
 
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
-static void head_text(const struct chosen_rec *r, struct buf *out)
-{
-	buf_puts(out, FIRST_LINE);
-	fields_text(fields, NFIELDS, r, out);
-}
-
 struct key chosen_rec_key(const struct chosen_rec *r)
 {
-	struct buf head = {0};
-	head_text(r, &head);
-	struct key k = hash_text(buf_str(&head));
-	buf_free(&head);
-	return k;
+	char text[128], model[33], target[33];
+	key_text(r->model, model);
+	key_text(r->target_key, target);
+	snprintf(text, sizeof text, "chosen %s %s %s %d %d", model, target, r->device, r->threads, r->exact);
+	return hash_text(text);
 }
 
 void chosen_rec_text(const struct chosen_rec *r, struct buf *out)
 {
-	head_text(r, out);
+	buf_puts(out, FIRST_LINE);
+	fields_text(fields, NFIELDS, r, out);
 	buf_puts(out, r->choices);
 }
 

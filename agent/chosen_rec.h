@@ -3,7 +3,7 @@
  * exactness they were made, then the choices.
  *
  * Text: "hone-chosen 1", the fields of the table in chosen_rec.c (agent/fields.h), then the text of
- * kernels/choices.h. The key is the hash of all that precedes the choices, so it follows from the content.
+ * kernels/choices.h. The key is the hash of the fields, so it follows from the content.
  * Before there was this text, a record held the choices alone; chosen_load reads those, and nobody takes them
  * from others. */
 #ifndef AGENT_CHOSEN_REC_H

@@ -17,7 +17,9 @@ enum { HASH_BYTES = 32 };
 
 /* A whole SHA-256, of bytes that come in parts. */
 struct hash {
-	uint64_t state[26];
+	uint32_t state[8];
+	uint64_t bytes; /* so far */
+	uint8_t block[64];
 };
 void hash_begin(struct hash *h);
 void hash_add(struct hash *h, const void *p, size_t n);
