@@ -559,10 +559,12 @@ struct cert {
 	bool is_ca;
 };
 
+enum { ALT_DNS = 0x82, ALT_IP = 0x87, ALT_LONGEST = 253 }; /* kinds of SubjectAltName */
+
 /* SubjectAltName of one host: short form lengths alone. */
 static int alt_name(mbedtls_x509write_cert *w, const char *host)
 {
-	enum { DNS = 0x82, IP = 0x87, LONGEST = 120 };
+	enum { LONGEST = 120 };
 	uint8_t der[4 + LONGEST], *value = der + 4;
 	size_t n = strlen(host);
 	bool v4 = inet_pton(AF_INET, host, value) == 1, v6 = !v4 && inet_pton(AF_INET6, host, value) == 1;
@@ -571,7 +573,7 @@ static int alt_name(mbedtls_x509write_cert *w, const char *host)
 	n = v4 ? 4 : v6 ? 16 : n;
 	der[0] = 0x30;
 	der[1] = (uint8_t)(n + 2);
-	der[2] = v4 || v6 ? IP : DNS;
+	der[2] = v4 || v6 ? ALT_IP : ALT_DNS;
 	der[3] = (uint8_t)n;
 	return mbedtls_x509write_crt_set_extension(w, "\x55\x1d\x11", 3, 0, der, n + 4);
 }
@@ -721,6 +723,37 @@ int cert_read(const char *pem, size_t n, const char *ca_pem, struct public_key *
 		rc = ca_rc < 0 ? fail_in(ca_rc, "authority") : cert_check(&crt, &ca, out, name);
 	mbedtls_x509_crt_free(&crt);
 	mbedtls_x509_crt_free(&ca);
+	return rc;
+}
+
+/* A SubjectAltName as text; false: another kind of name, or none that a host could have. */
+static bool alt_text(const mbedtls_x509_buf *alt, char out[ALT_LONGEST + 1])
+{
+	const bool four = alt->tag == ALT_IP && alt->len == 4, six = alt->tag == ALT_IP && alt->len == 16;
+	if (four || six)
+		return inet_ntop(four ? AF_INET : AF_INET6, alt->p, out, ALT_LONGEST + 1) != NULL;
+	if (alt->tag != ALT_DNS || !alt->len || alt->len > ALT_LONGEST || memchr(alt->p, 0, alt->len))
+		return false;
+	memcpy(out, alt->p, alt->len);
+	out[alt->len] = 0;
+	return true;
+}
+
+int cert_hosts(const char *pem, size_t n, int (*each)(void *ctx, const char *host), void *ctx)
+{
+	char host[ALT_LONGEST + 1], *text = pem_text(pem, n);
+	mbedtls_x509_crt crt;
+	int rc = E_OK;
+	if (!text)
+		return fail(E_CORRUPT, "no certificate in PEM");
+	mbedtls_x509_crt_init(&crt);
+	int bad = mbedtls_x509_crt_parse(&crt, (uint8_t *)text, n + 1);
+	free(text);
+	if (bad)
+		rc = x509_fail("no certificate in PEM", bad);
+	for (const mbedtls_x509_sequence *s = &crt.subject_alt_names; !bad && s && rc >= 0; s = s->next)
+		rc = alt_text(&s->buf, host) ? each(ctx, host) : E_OK;
+	mbedtls_x509_crt_free(&crt);
 	return rc;
 }
 

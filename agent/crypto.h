@@ -77,5 +77,8 @@ int cert_write(const struct private_key *ca, const char *ca_pem, const struct pu
 /* One certificate, signed by that authority (else E_WRONG), at any date. Hostile input: E_CORRUPT. */
 int cert_read(const char *pem, size_t n, const char *ca_pem, struct public_key *out,
 	      char name[64]) MUST_CHECK;
+/* Calls `each` with every host that a server's certificate names, the first one of a chain: DNS names, also
+ * "*.example.org", and addresses as text. `each` returning < 0 ends it with that code. E_CORRUPT: no PEM. */
+int cert_hosts(const char *pem, size_t n, int (*each)(void *ctx, const char *host), void *ctx) MUST_CHECK;
 
 #endif

@@ -456,6 +456,54 @@ TEST(certificates_go_and_come)
 	authority_free(&b);
 }
 
+static int take_host(void *ctx, const char *host)
+{
+	buf_printf(ctx, "%s ", host);
+	return strcmp(host, "stop.example.org") ? E_OK : fail(E_STOPPED, "enough");
+}
+
+/* What cert_hosts says of a certificate for `host`, in a chain that has its authority's, too. */
+static bool hosts_are(const struct authority *a, const char *host, const char *wanted)
+{
+	struct public_key p;
+	struct buf pem = {0}, hosts = {0};
+	private_key_public(a->key, &p);
+	CHECK_OK(cert_write(a->key, a->pem.p, &p, "fleet", host, 1800000000, 10, &pem));
+	buf_puts(&pem, a->pem.p);
+	CHECK_OK(cert_hosts(pem.p, pem.n, take_host, &hosts));
+	bool same = !strcmp(buf_str(&hosts), wanted);
+	buf_free(&pem);
+	buf_free(&hosts);
+	return same;
+}
+
+TEST(certificates_name_their_hosts)
+{
+	struct authority a = authority("hone-fleet");
+	struct buf pem = {0}, none = {0};
+	CHECK(hosts_are(&a, "fleet.example.org", "fleet.example.org "));
+	CHECK(hosts_are(&a, "*.example.org", "*.example.org "));
+	CHECK(hosts_are(&a, "192.0.2.7", "192.0.2.7 "));
+	CHECK(hosts_are(&a, "2001:db8::7", "2001:db8::7 "));
+	CHECK(hosts_are(&a, NULL, ""));
+	CHECK_FAILS(cert_hosts("x", 1, take_host, &none), E_CORRUPT, "PEM");
+	struct public_key p;
+	private_key_public(a.key, &p);
+	buf_clear(&pem);
+	CHECK_OK(cert_write(a.key, a.pem.p, &p, "fleet", "stop.example.org", 0, 10, &pem));
+	CHECK_FAILS(cert_hosts(pem.p, pem.n, take_host, &none), E_STOPPED, "enough");
+	for (size_t i = 0; i < pem.n; i++) {
+		char was = pem.p[i];
+		pem.p[i] = (char)(was ^ 1 << i % 8);
+		buf_clear(&none);
+		(void)!cert_hosts(pem.p, pem.n, take_host, &none);
+		pem.p[i] = was;
+	}
+	buf_free(&none);
+	buf_free(&pem);
+	authority_free(&a);
+}
+
 TEST(certificates_are_hostile)
 {
 	struct authority a = authority("hone-fleet");
