@@ -115,7 +115,8 @@ static inline int fleet_ask(struct fleet *f, const struct fleet_request *q)
 
 static inline int fleet_get(struct fleet *f, const char *path)
 {
-	return fleet_ask(f, &(struct fleet_request){.method = "GET", .path = path, .query = ""});
+	return fleet_ask(
+	    f, &(struct fleet_request){.method = "GET", .path = path, .query = "", .local = true});
 }
 
 static inline int fleet_post(struct fleet *f, const char *path, const void *p, size_t n)

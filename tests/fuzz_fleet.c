@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any request to the fleet's server: lines METHOD, PATH, If-None-Match, Range, If-Range, then the body; the
- * third is the Authorization, too, the fourth the Cookie, the fifth the address. The reply has a status, what
- * is refused is noted, what a stranger cannot know changes nothing, and no page has a script. */
+ * third is the Authorization, too, the fourth the Cookie, the fifth the address, none: a local peer. The
+ * reply has a status, what is refused is noted, what a stranger cannot know changes nothing, and no page has
+ * a script. */
 #include "tests/fleet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -66,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 					.authorization = *w[2] ? w[2] : NULL,
 					.cookie = *w[3] ? w[3] : NULL,
 					.peer = w[4],
+					.local = !*w[4],
 					.body = p,
 					.n = n};
 	struct fleet_reply r;

@@ -3,6 +3,7 @@
 #include "tests/fleet.h"
 #include "tests/fleet_server.h"
 #include "tools/fleet_http.h"
+#include "tools/fleet_links.h"
 
 #include <curl/curl.h>
 #include <sys/resource.h>
@@ -46,14 +47,14 @@ static int ask(const struct server *s, const char *head, const void *body, size_
 static int get(const struct server *s, const char *path, const char *headers)
 {
 	char head[1024];
-	snprintf(head, sizeof head, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", path, headers);
+	snprintf(head, sizeof head, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", path, headers);
 	return ask(s, head, "", 0);
 }
 
 static int post(const struct server *s, const char *path, const void *body, size_t n)
 {
 	char head[256];
-	snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n", path, n);
+	snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n", path, n);
 	return ask(s, head, body, n);
 }
 
@@ -134,7 +135,7 @@ TEST(published_files_come_with_tags_and_ranges)
 	snprintf(headers, sizeof headers, "If-None-Match: %.*s\r\n", (int)strcspn(etag + 6, "\r"), etag + 6);
 	CHECK(get(&s, path, headers) == 304 && strlen(said) < 400);
 	char head[512];
-	snprintf(head, sizeof head, "HEAD %s HTTP/1.1\r\nHost: x\r\n\r\n", path);
+	snprintf(head, sizeof head, "HEAD %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
 	CHECK(ask(&s, head, "", 0) == 200 && strstr(said, "Content-Length: 10"));
 	CHECK(get(&s, "/v1/blob/%2e%2e/%2e%2e/keys/fleet.key", "") == 404);
 	CHECK(get(&s, "/v1/blob/../../keys/fleet.key", "") == 404);
@@ -148,7 +149,7 @@ TEST(connections_are_kept_alive)
 	REQUIRE(start(&s));
 	int fd = server_connect(&s);
 	for (int i = 0; i < 100; i++) {
-		static const char head[] = "GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n";
+		static const char head[] = "GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 		CHECK(server_put(fd, head, strlen(head)) && server_take(fd, said, sizeof said, true) == 200);
 	}
 	close(fd);
@@ -161,9 +162,9 @@ TEST(what_is_no_request_is_refused)
 	    "GET\r\n\r\n",
 	    "\x16\x03\x01\x02\r\n\r\n",
 	    "GET / HTTP/9.9\r\n\r\n",
-	    "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
-	    "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
-	    "POST /v1/records HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
+	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
 	    "GET /v1/health HTTP/1.1\r\n\r\n"};
 	struct server s;
 	char *long_one = malloc(256 << 10);
@@ -194,12 +195,12 @@ TEST(an_oversized_body_is_refused)
 	struct server s;
 	char chunk[65536 + 32], head[160];
 	REQUIRE(start(&s));
-	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
 		 FLEET_BODY + 1);
 	CHECK(ask(&s, head, "", 0) == 413);
 	int fd = server_connect(&s);
 	static const char chunked[] =
-	    "POST /v1/records HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
 	CHECK(server_put(fd, chunked, strlen(chunked)));
 	int n = snprintf(chunk, sizeof chunk, "10000\r\n");
 	memset(chunk + n, 'x', 65536);
@@ -247,7 +248,7 @@ TEST(a_flood_of_half_bodies_is_bounded)
 	char *half = calloc(1, FLEET_BODY), head[160];
 	REQUIRE(start(&s));
 	long before = rss_kib(s.pid);
-	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+	snprintf(head, sizeof head, "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n",
 		 FLEET_BODY);
 	for (int i = 0; i < FLOOD; i++) {
 		fd[i] = server_connect(&s);
@@ -325,7 +326,7 @@ TEST(the_end_lets_a_request_end)
 	fleet_batch(key, 40, 5, 1000, &b);
 	snprintf(
 	    head, sizeof head,
-	    "POST /v1/records HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
+	    "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: %zu\r\n\r\n",
 	    b.n);
 	int fd = server_connect(&s), health = 200;
 	CHECK(server_put(fd, head, strlen(head)));
@@ -347,7 +348,7 @@ TEST(the_end_lets_a_request_end)
 TEST(what_takes_too_long_is_cut)
 {
 	static const char *const begun[] = {
-	    "", "GET /v1/hea", "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\nab"};
+	    "", "GET /v1/hea", "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\nab"};
 	static struct clock time;
 	struct fleet_conf c = fleet_conf_test();
 	struct fleet *f;
@@ -366,17 +367,24 @@ TEST(what_takes_too_long_is_cut)
 		CHECK(fd[i] >= 0 && server_put(fd[i], begun[i], strlen(begun[i])));
 	}
 	CHECK(get(&s, "/v1/health", "") == 200); /* what came before was seen, too */
-	clock_advance(&time, HTTP_ASK_NS - NS_PER_S);
+	clock_advance(&time, LINKS_HEAD_NS - NS_PER_S);
 	fleet_http_sweep(h);
 	for (int i = 0; i < 3; i++)
 		CHECK(recv(fd[i], &byte, 1, MSG_DONTWAIT) < 0);
+	CHECK(server_put(fd[1], "l", 1)); /* a byte more does not help */
 	clock_advance(&time, 2 * NS_PER_S);
 	usleep(50000);
 	fleet_http_sweep(h);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < 2; i++)
 		CHECK(recv(fd[i], &byte, 1, 0) <= 0);
+	CHECK(recv(fd[2], &byte, 1, MSG_DONTWAIT) < 0);
+	CHECK(server_put(fd[2], "c", 1));
+	clock_advance(&time, LINKS_BODY_NS - LINKS_HEAD_NS);
+	usleep(50000);
+	fleet_http_sweep(h);
+	CHECK(recv(fd[2], &byte, 1, 0) <= 0);
+	for (int i = 0; i < 3; i++)
 		close(fd[i]);
-	}
 	CHECK(fleet_counted(f, COUNT_FLOOD) >= 3);
 	CHECK(get(&s, "/v1/health", "") == 200);
 	fleet_http_close(h, NS_PER_S);

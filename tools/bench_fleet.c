@@ -159,7 +159,7 @@ static void *client(void *ctx)
 				break;
 			int n =
 			    snprintf(head, sizeof head,
-				     "POST /v1/records HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
+				     "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
 				     b->batch[i].n);
 			bool good = put(fd, head, (size_t)n) && put(fd, b->batch[i].p, b->batch[i].n) &&
 				    take(fd) == 202;

@@ -17,9 +17,9 @@
 enum { RETRY_S = 30 };
 
 const struct fleet_route fleet_routes[] = {
-    {"POST", "/v1/records", fleet_records},
-    {"POST", "/v1/enrol", fleet_enrol},
-    {"GET", "/v1/health", fleet_health},
+    {"POST", "/v1/records", fleet_records, .open = true},
+    {"POST", "/v1/enrol", fleet_enrol, .open = true},
+    {"GET", "/v1/health", fleet_health, .open = true},
     {"GET", "/v1/api/overview", api_overview},
     {"GET", "/v1/api/classes", api_classes},
     {"GET", "/v1/api/classes/*", api_class},
@@ -31,22 +31,22 @@ const struct fleet_route fleet_routes[] = {
     {"GET", "/v1/api/rejects", api_rejects},
     {"GET", "/v1/api/revoked", api_revoked},
     {"GET", "/v1/api/log", api_log},
-    {"POST", "/v1/admin/*", fleet_admin},
-    {"GET", "/v1/root/*", fleet_static},
-    {"GET", "/v1/blob/*", fleet_static},
-    {"GET", "/v1/*/*/snapshot", fleet_static},
+    {"POST", "/v1/admin/*", fleet_admin, .open = true},
+    {"GET", "/v1/root/*", fleet_static, .open = true},
+    {"GET", "/v1/blob/*", fleet_static, .open = true},
+    {"GET", "/v1/*/*/snapshot", fleet_static, .open = true},
     {"GET", "/", page_overview},
-    {"GET", "/page/style.css", page_style},
+    {"GET", "/page/style.css", page_style, .open = true},
     {"GET", "/page/class/*", page_class},
     {"GET", "/page/boards", page_boards},
     {"GET", "/page/board/*", page_board},
     {"GET", "/page/rejects", page_rejects},
     {"GET", "/page/records", page_records},
     {"GET", "/page/log", page_log},
-    {"GET", "/page/sign-in", page_sign_in},
-    {"POST", "/page/sign-in", page_sign_in_done},
-    {"POST", "/page/sign-out", page_sign_out},
-    {"POST", "/page/do/*", page_do},
+    {"GET", "/page/sign-in", page_sign_in, .open = true},
+    {"POST", "/page/sign-in", page_sign_in_done, .open = true},
+    {"POST", "/page/sign-out", page_sign_out, .open = true},
+    {"POST", "/page/do/*", page_do, .open = true},
     {"GET", "/openapi.json", fleet_openapi},
     {NULL},
 };
@@ -170,33 +170,21 @@ static bool begins(const char *path, const char *with)
 	return !strncmp(path, with, strlen(with));
 }
 
-static bool is_for_operators(const char *path)
-{
-	return !strcmp(path, "/") || begins(path, "/v1/api/") ||
-	       (begins(path, "/page/") && !begins(path, "/page/sign-") && strcmp(path, "/page/style.css"));
-}
-
-static bool is_local(const char *peer)
-{
-	return !peer || begins(peer, "127.") || !strcmp(peer, "::1") || begins(peer, "::ffff:127.");
-}
-
-/* With TLS of its own there is no nginx that keeps strangers from what operators see: they sign in, or say
- * the token, where they are not on this machine. */
+/* Whether the peer may have what a route that is not open answers; false: r says how to get it. */
 static bool may_read(struct fleet *f, struct db_conn *c, const struct fleet_request *q, struct fleet_reply *r)
 {
 	struct session s = {0};
-	if (!f->c.cert || is_local(q->peer) || !is_for_operators(q->path) || admin_has_token(f, q))
+	if (q->local || admin_has_token(f, q))
 		return true;
 	if (session_of(f, c, q, &s) >= 0 && s.in)
 		return true;
 	if (!admin_may(f, q, r))
 		return false;
-	if (begins(q->path, "/v1/")) {
-		admin_refuse(f, q, r, 401, "say Authorization: Bearer TOKEN");
-	} else {
+	if (begins(q->path, "/page/") || !strcmp(q->path, "/")) {
 		r->status = 303;
 		snprintf(r->location, sizeof r->location, "/page/sign-in");
+	} else {
+		admin_refuse_token(f, q, r);
 	}
 	return false;
 }
@@ -210,7 +198,7 @@ void fleet_answer(struct fleet *f, int thread, const struct fleet_request *q, st
 			continue;
 		path = true;
 		if (method_matches(q->method, k->method)) {
-			if (may_read(f, f->conn[thread], q, r))
+			if (k->open || may_read(f, f->conn[thread], q, r))
 				k->answer(f, f->conn[thread], q, r);
 			return;
 		}

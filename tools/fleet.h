@@ -15,12 +15,13 @@
  *	GET  /v1/root/N, /v1/CLASS/CHANNEL/snapshot, /v1/blob/SHA256
  *	                     the published files, where no other web server serves them: with ETag,
  *	                     If-None-Match, Range, If-Range
- *	GET  /, /page/...    the operators' page (tools/fleet_page.c): not for strangers; nginx keeps them
- *	                     off, and TLS of our own shows it and its figures to who signs in
- *	GET  /v1/api/...     its figures as JSON; POST /v1/admin/..., /page/do/...: orders, with an admin
- *	                     token or a session, and logged
- *	                     (tools/fleet_admin.c)
- *	GET  /openapi.json   all of this, described
+ *	GET  /, /page/...    the operators' page (tools/fleet_page.c); GET /v1/api/...: its figures as JSON;
+ *	                     GET /openapi.json: all of this, described
+ *	POST /v1/admin/..., /page/do/...
+ *	                     orders, with an admin token or a session, and logged (tools/fleet_admin.c)
+ *
+ * A program on this machine that asks for itself may read everything. Any other peer, through whatever proxy
+ * or TLS, needs the admin token or a session for all but what boards need (`open` in fleet_routes).
  *
  * 429 and 503 (the database is busy or gone) have Retry-After. To add a path: a row of `fleet_routes` in
  * tools/fleet.c, whose function is declared in tools/fleet_parts.h, and its description in
@@ -41,6 +42,7 @@ struct fleet_conf {             /* hone-fleet's options and its file, INI: [flee
 	const char *publish;    /* folder, or s3://BUCKET/PREFIX (tools/publish.h) */
 	const char *admin;      /* file with the hash of the admin token; NULL: no admin actions */
 	const char *cert, *key; /* TLS of its own; NULL: plain, behind nginx */
+	const char *names; /* hosts that requests may name (tools/fleet_host.h); NULL: the certificate's */
 	int threads;
 	int quorum[CHANNELS];     /* distinct boards that must agree: 1, 2, 3 */
 	int64_t tolerance_pct;    /* 15: of their median */
@@ -54,7 +56,8 @@ struct fleet_conf {             /* hone-fleet's options and its file, INI: [flee
 struct fleet_request {
 	const char *method, *path, *query; /* as they came, not decoded; query "" where there was none */
 	const char *if_none_match, *range, *if_range, *authorization, *cookie;
-	const char *peer; /* address, or NULL */
+	const char *peer; /* address, or NULL: for the log, and to count requests */
+	bool local;       /* from a program on this machine that asks for itself, not as a proxy */
 	const void *body;
 	size_t n;
 };

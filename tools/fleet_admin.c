@@ -253,21 +253,22 @@ bool admin_has_token(const struct fleet *f, const struct fleet_request *q)
 	return token && admin_token_good(f->admin, token);
 }
 
-static bool may_order(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)
+void admin_refuse_token(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)
 {
-	const char *token = bearer_of(q);
-	if (admin_has_token(f, q))
-		return true;
-	if (!admin_may(f, q, r))
-		return false;
-	if (!f->admin->has) {
+	if (!f->admin->has)
 		admin_refuse(f, q, r, 403, "this server has no admin token: `hone-fleet init` makes one");
-		return false;
-	}
-	if (token)
+	else if (bearer_of(q))
 		admin_refuse(f, q, r, 403, "not the admin token");
 	else
 		admin_refuse(f, q, r, 401, "say Authorization: Bearer TOKEN");
+}
+
+static bool may_order(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)
+{
+	if (admin_has_token(f, q))
+		return true;
+	if (admin_may(f, q, r))
+		admin_refuse_token(f, q, r);
 	return false;
 }
 

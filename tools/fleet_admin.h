@@ -45,6 +45,8 @@ bool admin_may(struct fleet *f, const struct fleet_request *q, struct fleet_repl
 /* Notes who was refused and why. r: 401 or 403. */
 void admin_refuse(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r, int status,
 		  const char *why);
+/* The same where a good token is missing: r says how to give one, 401, or that this one is wrong, 403. */
+void admin_refuse_token(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r);
 bool admin_token_good(const struct admin *a, const char *token);
 /* The request says it. */
 bool admin_has_token(const struct fleet *f, const struct fleet_request *q);

@@ -22,6 +22,9 @@ const struct opt fleet_conf_opts[] = {
      "hash of the admin token (KEYS/admin, as init writes it; where there is none, no admin actions)"},
     {"cert", OPT_STR, "FILE", "TLS of its own: certificate, PEM; without one, plain HTTP behind nginx"},
     {"key", OPT_STR, "FILE", "its key, PEM"},
+    {"names", OPT_STR, "HOST,HOST",
+     "names and addresses by which boards and browsers reach it, also through nginx, besides localhost and "
+     "the address that it is asked at; requests for others are refused (those of cert, or KEYS/server.pem)"},
     {"threads", OPT_STR, "N", "that answer, each with a connection to the database (4)"},
     {"quorum", OPT_STR, "A,B,C", "boards that must agree, for canary, early and all (1,2,3)"},
     {"tolerance", OPT_STR, "15%", "of their median, within which boards agree"},
@@ -121,6 +124,7 @@ static const struct field fields[] = {
     {"admin", take_text, AT(admin), 0, 0, 0, "a file"},
     {"cert", take_text, AT(cert), 0, 0, 0, "a file"},
     {"key", take_text, AT(key), 0, 0, 0, "a file"},
+    {"names", take_text, AT(names), 0, 0, 0, "names and addresses"},
     {"threads", take_int, AT(threads), 1, 64, 0, "1 to 64"},
     {"quorum", take_quorum, AT(quorum), 1, 1000, 0,
      "three whole numbers from 1 on, none below the one before it"},

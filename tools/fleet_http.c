@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/fleet_http.h"
 #include "platform/log.h"
+#include "tools/fleet_host.h"
+#include "tools/fleet_links.h"
 #include "tools/fleet_parts.h"
 
 #include <arpa/inet.h>
@@ -12,26 +14,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 enum { MOST_PEM = 256 << 10, BACKLOG = 1024, RETRY_S = 10 };
 
-/* Of a connection: what it does, since when. */
-enum doing { IDLE, ASKING, TAKING };
-
-struct link {
-	struct link *next, **at;
-	int fd;
-	enum doing doing;
-	int64_t since_ns;
-	bool cut;
-};
-
 struct request {
 	char *uri;
 	struct buf body;
 	bool begun;
+	bool local; /* no proxy passes it on, and the peer is on this machine */
 	int refuse; /* status of a body that is not taken */
 };
 
@@ -40,77 +33,69 @@ struct fleet_http {
 	struct MHD_Daemon *daemon;
 	struct buf cert, key;
 	char url[96];
-	atomic_bool ends;        /* no more connections, and each request is its connection's last */
-	atomic_llong body_bytes; /* of all requests */
-	pthread_mutex_t mutex;   /* of what follows */
-	struct link *links;
+	bool exposed;
+	struct host_names *names;
+	struct links *links;
+	atomic_flag told_host;      /* a request for another host is in the log */
+	atomic_bool ends;           /* no more connections, and each request is its connection's last */
+	atomic_llong body_bytes;    /* of all requests */
+	pthread_mutex_t mutex;      /* of what follows */
 	int nfree, free_thread[64]; /* of fleet_answer's */
 	int busy;                   /* requests that are not answered to the end */
 };
 
-/* Links. */
+/* Connections. */
+
+static const struct sockaddr *peer_address(struct MHD_Connection *c)
+{
+	static const struct sockaddr unknown = {.sa_family = AF_UNSPEC};
+	const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	return i && i->client_addr ? i->client_addr : &unknown;
+}
+
+static int descriptor(struct MHD_Connection *c)
+{
+	return MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+}
 
 static void on_link(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_ConnectionNotificationCode code)
 {
 	struct fleet_http *h = cls;
-	struct link *l = *ctx;
-	pthread_mutex_lock(&h->mutex);
-	if (code == MHD_CONNECTION_NOTIFY_STARTED && (l = calloc(1, sizeof *l))) {
-		*l = (struct link){
-		    .next = h->links,
-		    .at = &h->links,
-		    .fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
-		    .doing = ASKING,
-		    .since_ns = clock_now(h->f->clock)};
-		if (h->links)
-			h->links->at = &l->next;
-		h->links = l;
-		*ctx = l;
-	} else if (code == MHD_CONNECTION_NOTIFY_CLOSED && l) {
-		*l->at = l->next;
-		if (l->next)
-			l->next->at = l->at;
-		free(l);
+	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+		*ctx = links_add(h->links, descriptor(c), peer_address(c));
+	} else if (code == MHD_CONNECTION_NOTIFY_CLOSED && *ctx) {
+		links_remove(h->links, *ctx);
 		*ctx = NULL;
 	}
-	pthread_mutex_unlock(&h->mutex);
 }
 
-static void now_does(struct fleet_http *h, struct MHD_Connection *c, enum doing doing)
+static void now_does(struct fleet_http *h, struct MHD_Connection *c, enum link_state state)
 {
 	const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct link *l = i ? i->socket_context : NULL;
+	links_state(h->links, i ? i->socket_context : NULL, state);
+}
+
+/* A request has begun (1) or ended (-1). */
+static void count_request(struct fleet_http *h, int n)
+{
 	pthread_mutex_lock(&h->mutex);
-	if (l) {
-		l->doing = doing;
-		l->since_ns = clock_now(h->f->clock);
-	}
-	h->busy += doing == ASKING ? 1 : doing == IDLE ? -1 : 0;
+	h->busy += n;
 	pthread_mutex_unlock(&h->mutex);
 }
 
 void fleet_http_sweep(struct fleet_http *h)
 {
-	static const int64_t limit_ns[] = {
-	    [IDLE] = 2 * HTTP_IDLE_S * NS_PER_S, [ASKING] = HTTP_ASK_NS, [TAKING] = HTTP_TAKE_NS};
-	int64_t now_ns = clock_now(h->f->clock);
-	int cut = 0;
-	pthread_mutex_lock(&h->mutex);
-	for (struct link *l = h->links; l; l = l->next)
-		if (!l->cut && now_ns - l->since_ns > limit_ns[l->doing]) {
-			l->cut = true;
-			shutdown(l->fd, SHUT_RDWR);
-			cut += l->doing != IDLE;
-		}
-	pthread_mutex_unlock(&h->mutex);
-	fleet_count(h->f, COUNT_FLOOD, cut);
+	fleet_count(h->f, COUNT_FLOOD, links_sweep(h->links));
 }
 
 static enum MHD_Result on_accept(void *cls, const struct sockaddr *a, socklen_t n)
 {
 	struct fleet_http *h = cls;
-	(void)a, (void)n;
-	return atomic_load(&h->ends) ? MHD_NO : MHD_YES;
+	(void)n;
+	if (atomic_load(&h->ends))
+		return MHD_NO;
+	fleet_count(h->f, COUNT_FLOOD, links_make_room(h->links, a));
+	return MHD_YES;
 }
 
 /* Requests. */
@@ -120,7 +105,8 @@ static void *on_uri(void *cls, const char *uri, struct MHD_Connection *c)
 	struct request *q = calloc(1, sizeof *q);
 	if (q)
 		q->uri = strdup(uri);
-	now_does(cls, c, ASKING);
+	now_does(cls, c, LINK_HEAD);
+	count_request(cls, 1);
 	return q;
 }
 
@@ -134,7 +120,8 @@ static void on_end(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_Req
 {
 	struct request *q = *ctx;
 	(void)code;
-	now_does(cls, c, IDLE);
+	now_does(cls, c, LINK_IDLE);
+	count_request(cls, -1);
 	if (!q)
 		return;
 	drop_body(cls, q);
@@ -168,34 +155,25 @@ static void take_body(struct fleet_http *h, struct request *q, const char *p, si
 		drop_body(h, q);
 }
 
-/* What the header says of the body: 0, or a status that refuses it. */
-static int look_ahead(struct MHD_Connection *c)
-{
-	const char *s = MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
-	return s && strtoull(s, NULL, 10) > FLEET_BODY ? MHD_HTTP_CONTENT_TOO_LARGE : 0;
-}
-
 static bool is_local(const struct sockaddr *a)
 {
 	const struct sockaddr_in *four = (const void *)a;
-	const struct sockaddr_in6 *six = (const void *)a;
-	return a->sa_family == AF_INET    ? ntohl(four->sin_addr.s_addr) >> 24 == 127
-	       : a->sa_family == AF_INET6 ? IN6_IS_ADDR_LOOPBACK(&six->sin6_addr)
-					  : a->sa_family == AF_UNIX;
+	const struct in6_addr *six = &((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+	return a->sa_family == AF_INET ? ntohl(four->sin_addr.s_addr) >> 24 == 127
+	       : a->sa_family == AF_INET6
+		   ? IN6_IS_ADDR_LOOPBACK(six) || (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == 127)
+		   : a->sa_family == AF_UNIX;
 }
 
 static void peer_of(struct MHD_Connection *c, char *out, size_t n)
 {
-	const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	const struct sockaddr *a = peer_address(c);
 	const char *real = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "X-Real-IP");
+	socklen_t size = a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 	*out = 0;
-	if (i && i->client_addr && is_local(i->client_addr) && real)
+	if (is_local(a) && real)
 		snprintf(out, n, "%s", real);
-	else if (i && i->client_addr &&
-		 getnameinfo(i->client_addr,
-			     i->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-								   : sizeof(struct sockaddr_in),
-			     out, (socklen_t)n, NULL, 0, NI_NUMERICHOST) != 0)
+	else if (getnameinfo(a, size, out, (socklen_t)n, NULL, 0, NI_NUMERICHOST) != 0)
 		*out = 0;
 }
 
@@ -253,7 +231,7 @@ static enum MHD_Result give(struct fleet_http *h, struct MHD_Connection *c, stru
 	fleet_reply_free(r);
 	if (!m)
 		return MHD_NO;
-	now_does(h, c, TAKING);
+	now_does(h, c, LINK_TAKE);
 	enum MHD_Result rc = MHD_queue_response(c, (unsigned)r->status, m);
 	MHD_destroy_response(m);
 	return rc;
@@ -270,6 +248,19 @@ static enum MHD_Result refuse(struct fleet_http *h, struct MHD_Connection *c, in
 		     large ? "a body of more than %d bytes" : "more than the %d bytes of bodies that fit",
 		     large ? FLEET_BODY : HTTP_BODIES);
 	r.retry_after_s = large ? 0 : RETRY_S;
+	return give(h, c, &r);
+}
+
+static enum MHD_Result refuse_host(struct fleet_http *h, struct MHD_Connection *c, int rc)
+{
+	char peer[48];
+	struct fleet_reply r = {.file = -1};
+	peer_of(c, peer, sizeof peer);
+	if (rc == E_WRONG && !atomic_flag_test_and_set(&h->told_host))
+		log_info("hone-fleet: a request is refused, and so are others like it: %s", err_text());
+	fleet_refuse(h->f, &(struct fleet_request){.peer = peer}, &r,
+		     rc == E_WRONG ? MHD_HTTP_MISDIRECTED_REQUEST : MHD_HTTP_BAD_REQUEST, COUNT_REQUEST, NULL,
+		     "%s", err_text());
 	return give(h, c, &r);
 }
 
@@ -310,13 +301,86 @@ static enum MHD_Result answer(struct fleet_http *h, struct MHD_Connection *c, st
 					  .authorization = header(c, MHD_HTTP_HEADER_AUTHORIZATION),
 					  .cookie = header(c, MHD_HTTP_HEADER_COOKIE),
 					  .peer = peer,
+					  .local = q->local,
 					  .body = q->body.p,
 					  .n = q->body.n};
+	now_does(h, c, LINK_WORK);
 	int thread = take_thread(h);
 	fleet_answer(h->f, thread, &ask, &r);
 	free_thread(h, thread);
 	drop_body(h, q);
 	return give(h, c, &r);
+}
+
+/* What the header says before a body comes. */
+struct head {
+	const char *host; /* NULL: none, or more than one */
+	int hosts;
+	bool proxied;
+};
+
+/* Proxies say by these that they ask for another; '*': whatever follows. */
+static const char *const of_proxies[] = {"X-Real-IP",
+					 "X-Forwarded-*",
+					 "Forwarded",
+					 "Via",
+					 "X-Client-IP",
+					 "X-Cluster-Client-IP",
+					 "X-Original-Forwarded-For",
+					 "True-Client-IP",
+					 "CF-Connecting-IP",
+					 "Fastly-Client-IP"};
+
+static bool is_of_proxies(const char *name)
+{
+	for (size_t i = 0; i < sizeof of_proxies / sizeof *of_proxies; i++) {
+		const size_t n = strcspn(of_proxies[i], "*");
+		if (!strncasecmp(name, of_proxies[i], n) && (of_proxies[i][n] || !name[n]))
+			return true;
+	}
+	return false;
+}
+
+static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+	struct head *m = ctx;
+	(void)kind;
+	if (!strcasecmp(name, MHD_HTTP_HEADER_HOST))
+		m->host = m->hosts++ || !value ? NULL : value;
+	m->proxied |= is_of_proxies(name);
+	return MHD_YES;
+}
+
+/* The host of the header, and that of an absolute target, whose path alone is left. */
+static int check_host(const struct fleet_http *h, struct MHD_Connection *c, struct request *q,
+		      const struct head *m)
+{
+	struct sockaddr_storage at = {0};
+	socklen_t n = sizeof at;
+	char text[HOST_TEXT];
+	(void)getsockname(descriptor(c), (struct sockaddr *)&at, &n);
+	int absolute = host_of_target(q->uri, text);
+	if (absolute < 0)
+		return absolute;
+	int rc = host_check(h->names, m->host, (struct sockaddr *)&at);
+	return rc < 0 || !absolute ? rc : host_check(h->names, text, (struct sockaddr *)&at);
+}
+
+/* Of a request whose header is whole. */
+static enum MHD_Result begin(struct fleet_http *h, struct MHD_Connection *c, struct request *q)
+{
+	struct head m = {0};
+	now_does(h, c, LINK_BODY);
+	q->begun = true;
+	(void)MHD_get_connection_values(c, MHD_HEADER_KIND, on_header, &m);
+	q->local = is_local(peer_address(c)) && !m.proxied;
+	int rc = check_host(h, c, q, &m);
+	if (rc < 0)
+		return refuse_host(h, c, rc);
+	const char *length = header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	if (length && strtoull(length, NULL, 10) > FLEET_BODY)
+		return refuse(h, c, MHD_HTTP_CONTENT_TOO_LARGE);
+	return MHD_YES;
 }
 
 static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const char *url, const char *method,
@@ -327,11 +391,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 	(void)url, (void)version;
 	if (!q || !q->uri)
 		return MHD_NO;
-	if (!q->begun) {
-		q->begun = true;
-		q->refuse = look_ahead(c);
-		return q->refuse ? refuse(h, c, q->refuse) : MHD_YES;
-	}
+	if (!q->begun)
+		return begin(h, c, q);
 	if (*n) {
 		take_body(h, q, upload, *n);
 		*n = 0;
@@ -393,6 +454,7 @@ static int listen_on(struct fleet_http *h, int *fd)
 	(void)getnameinfo((struct sockaddr *)&at, n, host, sizeof host, port, sizeof port,
 			  NI_NUMERICHOST | NI_NUMERICSERV);
 	const bool six = at.ss_family == AF_INET6;
+	h->exposed = !h->f->c.cert && !is_local((struct sockaddr *)&at);
 	snprintf(h->url, sizeof h->url, "%s://%s%s%s:%s", h->f->c.cert ? "https" : "http", six ? "[" : "",
 		 host, six ? "]" : "", port);
 	return E_OK;
@@ -425,17 +487,16 @@ static int start(struct fleet_http *h, int fd)
 	    {MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert.p},
 	    {MHD_OPTION_HTTPS_MEM_KEY, 0, h->key.p},
 	    {MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"},
-	    {MHD_OPTION_PER_IP_CONNECTION_LIMIT, HTTP_PEER_CONNS, NULL},
 	    {MHD_OPTION_END, 0, NULL}};
 	h->daemon = MHD_start_daemon(
 	    MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG | (tls ? MHD_USE_TLS : 0), 0,
 	    on_accept, h, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, on_log, h, MHD_OPTION_LISTEN_SOCKET, fd,
 	    MHD_OPTION_THREAD_POOL_SIZE, (unsigned)h->f->c.threads, MHD_OPTION_CONNECTION_LIMIT,
-	    (unsigned)HTTP_CONNS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD,
-	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
+	    (unsigned)(LINKS + LINKS_SPARE), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD,
+	    MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)LINKS_IDLE_S, MHD_OPTION_URI_LOG_CALLBACK, on_uri, h,
 	    MHD_OPTION_NOTIFY_COMPLETED, on_end, h, MHD_OPTION_NOTIFY_CONNECTION, on_link, h,
 	    MHD_OPTION_UNESCAPE_CALLBACK, whole, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
-	    tls ? secure : &secure[4], MHD_OPTION_END);
+	    tls ? secure : &secure[3], MHD_OPTION_END);
 	return h->daemon ? E_OK
 			 : fail(E_IO, "HTTP does not start on %s; are cert and key a pair, in PEM?", h->url);
 }
@@ -447,12 +508,17 @@ int fleet_http_open(struct fleet *f, struct fleet_http **out)
 	if (!h)
 		return fail(E_NOMEM, "no memory");
 	h->f = f;
+	atomic_flag_clear(&h->told_host);
 	pthread_mutex_init(&h->mutex, NULL);
 	for (h->nfree = 0; h->nfree < f->c.threads; h->nfree++)
 		h->free_thread[h->nfree] = h->nfree;
 	int rc = f->c.cert ? read_pem(f->c.cert, &h->cert) : E_OK;
 	if (rc >= 0 && f->c.key)
 		rc = read_pem(f->c.key, &h->key);
+	if (rc >= 0)
+		rc = host_names_open(&f->c, &h->names);
+	if (rc >= 0)
+		rc = links_open(f->clock, f->c.cert != NULL, &h->links);
 	if (rc >= 0)
 		rc = listen_on(h, &fd);
 	if (rc >= 0 && (rc = start(h, fd)) < 0)
@@ -467,6 +533,11 @@ int fleet_http_open(struct fleet *f, struct fleet_http **out)
 const char *fleet_http_url(const struct fleet_http *h)
 {
 	return h->url;
+}
+
+bool fleet_http_exposed(const struct fleet_http *h)
+{
+	return h->exposed;
 }
 
 static bool is_busy(struct fleet_http *h)
@@ -493,6 +564,8 @@ void fleet_http_close(struct fleet_http *h, int64_t wait_ns)
 		return;
 	if (h->daemon)
 		end_daemon(h, wait_ns);
+	links_close(h->links);
+	host_names_close(h->names);
 	buf_free(&h->cert);
 	buf_free(&h->key);
 	pthread_mutex_destroy(&h->mutex);

@@ -46,6 +46,7 @@ struct fleet_route {
 	const char *method; /* "GET" takes HEAD, too */
 	const char *path;   /* '*': one part, without '/' */
 	fleet_fn *answer;
+	bool open; /* for any peer: boards or who signs in need it, or it asks for the token by itself */
 };
 extern const struct fleet_route fleet_routes[]; /* the first that matches; ends with method NULL */
 bool fleet_path_matches(const char *path, const char *pattern);

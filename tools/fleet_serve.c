@@ -149,6 +149,19 @@ static struct text shown_db(const char *db)
 	return (struct text){p, (int)(from ? strcspn(p, "?") : strlen(p))};
 }
 
+static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)
+{
+	struct text db = shown_db(c->db);
+	log_info("hone-fleet: listens on %s, database %.*s, publishes to %s; boards have server = %s/v1",
+		 fleet_http_url(h), db.n, db.p, c->publish, fleet_http_url(h));
+	if (fleet_http_exposed(h))
+		log_info(
+		    "hone-fleet: warning: %s is open to the network without a certificate: who is on the "
+		    "way can read and change tokens and records; set cert and key (`hone-fleet init --host` "
+		    "makes them), or listen on 127.0.0.1 behind nginx",
+		    fleet_http_url(h));
+}
+
 static int run_with(const struct fleet_conf *c)
 {
 	struct fleet *f = NULL;
@@ -162,10 +175,7 @@ static int run_with(const struct fleet_conf *c)
 	if (rc >= 0)
 		rc = fleet_http_open(f, &h);
 	if (rc >= 0) {
-		struct text db = shown_db(c->db);
-		log_info(
-		    "hone-fleet: listens on %s, database %.*s, publishes to %s; boards have server = %s/v1",
-		    fleet_http_url(h), db.n, db.p, c->publish, fleet_http_url(h));
+		tell_open(c, h);
 		rc = notify_send(&n, "READY=1");
 	}
 	if (rc >= 0 && (rc = begin_rounds(&r, f, c->every_ns)) >= 0) {
