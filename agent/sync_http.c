@@ -362,6 +362,7 @@ static const struct {
     {400, 400, E_UNSUPPORTED, "it does not take that"},
     {413, 413, E_UNSUPPORTED, "it does not take that"},
     {422, 422, E_UNSUPPORTED, "it does not take that"},
+    {421, 421, E_WRONG, "it does not answer by this name; its operator adds the name to `names`"},
     {400, 499, E_WRONG, "it refuses that"},
     {100, 999, E_IO, "it has a fault"},
 };

@@ -189,6 +189,13 @@ behind_nginx() {
 }
 load() { "$b/tools/bench_load" --server "$server_url" --ca "$dir/keys/ca.pem" --token "$token" --names "$dir/names" "$@"; }
 without_certificate() { ! load --bare --boards 1 --time 1s && grep -q 'nothing was acknowledged' "$dir/said"; }
+status_of() { curl -s -o /dev/null -w '%{http_code}' --cacert "$dir/keys/ca.pem" "https://localhost:$tls$1"; }
+denied() { # what operators see, also to this machine; what boards and monitors need is there
+	for path in / /page/boards /page/sign-in /v1/api/boards /v1/admin/stop /openapi.json; do
+		[ "$(status_of $path)" = 403 ] || { echo "$path: $(status_of $path)"; return 1; }
+	done
+	[ "$(status_of /v1/health)" = 200 ] && [ "$(status_of /v1/root/1)" = 200 ]
+}
 acknowledged() { # all that was is there
 	psql 'SELECT name FROM batches' | sort >"$dir/there"
 	sort "$dir/names" >"$dir/acknowledged"
@@ -221,6 +228,11 @@ on_postgres() {
 	check "another one pulls" within 20 pulls fourth
 	check "and one more" within 20 pulls fifth
 	check "nothing without a certificate" without_certificate
+	if command -v curl >/dev/null; then
+		check "nginx shows operators' pages to nobody" denied
+	else
+		skip "no curl: apt-get install curl"
+	fi
 	check "one of the two leads" eval '[ "$(psql "SELECT count(*) FROM pg_locks WHERE locktype = '\''advisory'\'' AND granted")" = 1 ]'
 	check "instances and PostgreSQL are killed under load and come back" under_load
 	check "no acknowledged batch is lost" acknowledged
