@@ -540,6 +540,22 @@ static int seeds_fleet(const char *dir)
 	return rc;
 }
 
+static int seeds_host(const char *dir)
+{
+	static const char *const lines[] = {
+	    "a.b, *.b [2001:db8::7]\na.b:8440\nhttp://localhost:1/v1/health?x\n",
+	    "2001:db8::9\n[2001:db8:0::9]:1\nHTTPS://a?b\n", "a\n127.0.0.1.\n/v1/health\n",
+	    "*.a\nb.a.:65535\n*\n", "\n[::ffff:127.0.0.1]\nhttp://\n"};
+	int rc = 0;
+	for (int i = 0; i < (int)(sizeof lines / sizeof *lines) && rc >= 0; i++) {
+		struct buf b = {0};
+		buf_puts(&b, lines[i]);
+		rc = write_seed(dir, i, &b);
+		buf_free(&b);
+	}
+	return rc;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(const char *dir);
@@ -549,7 +565,7 @@ static const struct {
     {"fuzz_trials", seeds_trials}, {"fuzz_control", seeds_control},   {"fuzz_conf", seeds_conf},
     {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
     {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
-    {"fuzz_fleet", seeds_fleet}};
+    {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host}};
 
 int main(int argc, char **argv)
 {

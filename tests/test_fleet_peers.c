@@ -268,7 +268,7 @@ static bool is_ended(int fd)
 	return !is_open(fd);
 }
 
-/* Who may read. */
+/* Reading without the token. */
 
 static const char *const operators[] = {"/",
 					"/page/boards",
@@ -449,7 +449,8 @@ static double health_s(const struct server *s)
 	return status == 200 ? test_now_s() - start_s : 99;
 }
 
-/* As many as they are, more that come, and a byte of each now and then. */
+/* Opens SLOW connections, then MORE in each round, and sends a byte on each now and then: the longest time
+ * that health took. */
 static double worst_of(const struct server *s, int kind, bool many)
 {
 	static int fd[SLOW + ROUNDS * MORE];
@@ -501,7 +502,7 @@ TEST(slow_peers_keep_nobody_waiting)
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
-/* The table is full of one network's: its own go, not what others have. */
+/* In a table that one network fills, that network's connections go, and not those of others. */
 TEST(a_flood_costs_its_own_network)
 {
 	static int fd[SLOW + ROUNDS * MORE];

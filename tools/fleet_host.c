@@ -97,7 +97,7 @@ static bool parse_authority(const char *s, struct host *out)
 
 /* Names. */
 
-/* A word of the configuration or a name of a certificate: a host without a port. */
+/* Parses a word of the configuration or a name of a certificate: a host without a port. */
 static bool parse_own(const char *word, struct host *out)
 {
 	const char *name = !strncmp(word, "*.", 2) ? word + 2 : word;

@@ -312,14 +312,14 @@ static enum MHD_Result answer(struct fleet_http *h, struct MHD_Connection *c, st
 	return give(h, c, &r);
 }
 
-/* What the header says before a body comes. */
+/* A request's header, as far as it decides whether a body is taken. */
 struct head {
 	const char *host; /* NULL: none, or more than one */
 	int hosts;
 	bool proxied;
 };
 
-/* Proxies say by these that they ask for another; '*': whatever follows. */
+/* Proxies send these to name the peer that they ask for; '*' stands for any end. */
 static const char *const of_proxies[] = {"X-Real-IP",
 					 "X-Forwarded-*",
 					 "Forwarded",
@@ -351,7 +351,7 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
 	return MHD_YES;
 }
 
-/* The host of the header, and that of an absolute target, whose path alone is left. */
+/* Checks the host of the header and that of an absolute target; of the target, the path alone is left. */
 static int check_host(const struct fleet_http *h, struct MHD_Connection *c, struct request *q,
 		      const struct head *m)
 {
@@ -366,7 +366,7 @@ static int check_host(const struct fleet_http *h, struct MHD_Connection *c, stru
 	return rc < 0 || !absolute ? rc : host_check(h->names, text, (struct sockaddr *)&at);
 }
 
-/* Of a request whose header is whole. */
+/* Checks a request whose header is whole, before its body comes. */
 static enum MHD_Result begin(struct fleet_http *h, struct MHD_Connection *c, struct request *q)
 {
 	struct head m = {0};

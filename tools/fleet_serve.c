@@ -203,8 +203,10 @@ const struct cmd fleet_cmd_serve = {
     .summary = "answer boards, aggregate and publish",
     .details =
 	"Each option is also a key of the configuration, section [fleet]. Behind nginx it listens on this "
-	"machine alone; small fleets give it a certificate instead. SIGTERM ends it once the requests it "
-	"has are answered.",
+	"machine alone; small fleets give it a certificate instead. Programs on this machine may read its "
+	"page "
+	"and API; whoever comes from elsewhere or through a proxy, which must say so by X-Real-IP or "
+	"X-Forwarded-For, needs the admin token. SIGTERM ends it once the requests it has are answered.",
     .max_pos = 0,
     .opts = fleet_conf_opts,
     .run = run,
