@@ -248,8 +248,19 @@ static void slow_give(const struct aggregate_in *in, const struct slow_cand *c, 
 	const struct held *h = slow_held(in, c, channel);
 	bool timed = c->w[0]->type == CACHE_REC;
 	int64_t nearest = INT64_MAX;
-	*out = (struct agreed){c->w[0]->key, c->w[0]->cand,        c->w[0]->type,     channel, s.agree,
-			       s.failed,     timed ? s.median : 0, timed ? s.mad : 0, -1,      -1};
+	int64_t room = (int64_t)(in->rules.tolerance * (double)s.median);
+	*out = (struct agreed){.key = c->w[0]->key,
+			       .cand = c->w[0]->cand,
+			       .type = c->w[0]->type,
+			       .channel = channel,
+			       .boards = s.agree,
+			       .failed = s.failed,
+			       .median_ns = timed ? s.median : 0,
+			       .mad_ns = timed ? s.mad : 0,
+			       .low_ns = timed ? s.median - room : 0,
+			       .high_ns = timed ? s.median + room : 0,
+			       .from = -1,
+			       .held = -1};
 	for (int i = 0; i < c->n; i++) {
 		int64_t t = slow_ns(c->w[i]), off = t > s.median ? t - s.median : s.median - t;
 		const struct word *was = out->from >= 0 ? &in->word[out->from] : NULL;

@@ -194,16 +194,21 @@ static int below(const int64_t *t, int n, int64_t x)
 	return lo;
 }
 
+static int64_t room_ns(const struct sums *s, int64_t median)
+{
+	return (int64_t)(s->tolerance * (double)median);
+}
+
 static bool near(const struct sums *s, int64_t t, int64_t median)
 {
-	int64_t room = (int64_t)(s->tolerance * (double)median);
+	int64_t room = room_ns(s, median);
 	return median > 0 && t >= median - room && t <= median + room;
 }
 
 /* Of sorted t[n] without t[skip], near to the median. */
 static int agreeing(const struct sums *s, const int64_t *t, int n, int skip, int64_t median)
 {
-	int64_t room = (int64_t)(s->tolerance * (double)median);
+	int64_t room = room_ns(s, median);
 	if (median <= 0)
 		return 0;
 	return below(t, n, median + room + 1) - below(t, n, median - room) -
@@ -436,6 +441,8 @@ static void give(const struct sums *s, const struct group *g, enum channel c, st
 			       .failed = g->failed,
 			       .median_ns = timed ? g->median_ns : 0,
 			       .mad_ns = timed ? g->mad_ns : 0,
+			       .low_ns = timed ? g->median_ns - room_ns(s, g->median_ns) : 0,
+			       .high_ns = timed ? g->median_ns + room_ns(s, g->median_ns) : 0,
 			       .from = nearest(s, g),
 			       .held = kept(s, g, c)};
 	if (out->held >= 0 && timed)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the inbox into words: by who leads, so that instances that take batches do little with each. */
 #include "tools/fleet_gain.h"
+#include "tools/fleet_line.h"
 #include "tools/fleet_parts.h"
-#include "agent/cache.h"
-#include "search/job.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,7 @@ struct sent {
 	int nword;
 	bool refused; /* its class is one too many */
 	struct word *word;
-	const char **line; /* of each word */
+	const char **line; /* of each word: tools/fleet_line.h */
 	int nall;
 	const struct exchange_line *all;
 };
@@ -53,33 +52,6 @@ static int on_sent(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* What became of a hint is a word of its candidate like any other; a candidate that was given up says how
- * slow it is at least, or nothing. Defaults are no news. */
-static int word_of_rec(const struct exchange_line *l, struct arena *a, struct word *w)
-{
-	struct rec r;
-	int rc = rec_parse(l->text, a, &r);
-	if (rc < 0 || (r.kind != REC_BEST && r.kind != REC_HINT))
-		return rc < 0 ? rc : 0;
-	bool timed = r.meas.status == MEAS_OK || r.meas.status == MEAS_ABORTED;
-	w->cand = revoked_hash(&r);
-	w->median_ns = timed ? r.meas.median_ns : 0;
-	w->failed = !timed && r.meas.status != MEAS_TIMEOUT;
-	r.kind = REC_BEST;
-	w->key = rec_key(&r);
-	return w->failed || w->median_ns > 0;
-}
-
-/* 1: it says something of a candidate. */
-static int word_of(const struct exchange_line *l, struct arena *a, struct word *w)
-{
-	*w = (struct word){.key = l->key, .type = l->type};
-	if (l->type == CACHE_REC)
-		return word_of_rec(l, a, w);
-	w->cand = hash_text(l->text);
-	return l->type == CACHE_CHOICES;
-}
-
 static int find_words(struct digest *d, struct sent *s)
 {
 	const struct batch *b = &d->batch;
@@ -88,13 +60,10 @@ static int find_words(struct digest *d, struct sent *s)
 	s->word = ARENA_ARRAY(&d->a, struct word, b->n + 1);
 	s->line = ARENA_ARRAY(&d->a, const char *, b->n + 1);
 	for (int i = 0; i < b->n; i++) {
-		int rc = word_of(&b->line[i], &d->a, &s->word[s->nword]);
+		int rc = line_word(&b->line[i], &d->a, &s->word[s->nword], &s->line[s->nword]);
 		if (rc < 0)
 			return rc;
-		if (strlen(b->raw[i]) > STORE_WORD)
-			continue;
-		s->line[s->nword] = b->raw[i];
-		s->nword += rc;
+		s->nword += rc && strlen(s->line[s->nword]) <= STORE_WORD;
 	}
 	return E_OK;
 }

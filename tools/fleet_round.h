@@ -9,8 +9,8 @@
  * to it again (a place does not write what is there).
  *
  * A class is aggregated when there is something new: words, what is revoked or configured, a stage that ends
- * (due_s). A channel's records are lines of agent/exchange.h, of one board each, but with the fleet's times
- * and without what says more of that board; in blobs by beginning of their key, each cut in two where it
+ * (due_s). A channel's records are lines that the server builds of what boards agree on, byte for byte
+ * (tools/fleet_line.h), with the fleet's times; in blobs by beginning of their key, each cut in two where it
  * grows over SHARD_BYTES, so that a change is one blob. A snapshot is written when what it says has changed,
  * when a fourth of its time is left, or when the fleet's key is another: else polls find the same file.
  * Serials only rise; they are about the date, so that a database which was lost or is an old copy does not

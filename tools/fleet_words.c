@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A class in a round: its words, aggregated; what its channels have from now on, into `shown`. */
+#include "tools/fleet_line.h"
 #include "tools/fleet_round.h"
 #include "platform/log.h"
-#include "search/job.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,53 +166,42 @@ static int count(struct class_words *s)
 	return s->nagreed;
 }
 
-/* What is published of a record is what was agreed on: the fleet's times; of the board no more. */
-static bool fleet_rec(const struct agreed *g, const char *text, struct arena *a, struct buf *out)
-{
-	struct rec r;
-	if (rec_parse(text, a, &r) < 0)
-		return false;
-	double err = r.meas.max_rel_err;
-	r.kind = REC_BEST;
-	r.label = "";
-	r.meas = (struct meas){.status = MEAS_OK,
-			       .runs = g->boards,
-			       .min_ns = g->median_ns,
-			       .median_ns = g->median_ns,
-			       .spread_ns = g->mad_ns,
-			       .max_rel_err = err};
-	rec_text(&r, out);
-	return buf_ok(out) && key_equal(rec_key(&r), g->key) && key_equal(revoked_hash(&r), g->cand);
-}
-
-static char *fleet_line(const struct agreed *g, const char *line)
-{
-	struct arena a = {0};
-	struct buf text = {0};
-	struct exchange_line l;
-	char *out = NULL;
-	if (exchange_parse(line, strlen(line), &a, &l) >= 0 && l.type == g->type &&
-	    (g->type != CACHE_REC || fleet_rec(g, l.text, &a, &text))) {
-		json_t *j = exchange_record(g->type, g->key, g->type == CACHE_REC ? buf_str(&text) : l.text);
-		out = j ? json_dumps(j, JSON_COMPACT) : NULL;
-		json_decref(j);
-	}
-	buf_free(&text);
-	arena_free(&a);
-	return out;
-}
-
+/* Plain lines of one word, sorted: boards whose lines are the same follow each other. */
 struct found {
-	const struct agreed *g;
-	char *line;
+	const struct class_words *s;
+	char *line, *most; /* the present one; the one that most boards say */
+	int n, nmost, boards;
 };
 
 static int on_line(void *ctx, const struct db_value *col, int n)
 {
 	struct found *f = ctx;
+	const struct round *r = f->s->r;
+	int board = find_board(r, col[0].p);
 	(void)n;
-	f->line = fleet_line(f->g, col[0].p);
+	if (board < 0 || r->board[board].revoked || f->s->score[board].struck)
+		return E_OK;
+	if (!f->line || strcmp(f->line, col[1].p) != 0) {
+		if (f->line != f->most)
+			free(f->line);
+		f->line = strdup(col[1].p);
+		f->n = 0;
+	}
+	f->boards++;
+	if (!f->line || ++f->n <= f->nmost)
+		return f->line ? E_OK : E_NOMEM;
+	if (f->most != f->line)
+		free(f->most);
+	f->most = f->line;
+	f->nmost = f->n;
 	return E_OK;
+}
+
+static void free_found(struct found *f)
+{
+	if (f->line != f->most)
+		free(f->line);
+	free(f->most);
 }
 
 static int write_shown(struct class_words *s, struct db_conn *c, const struct agreed *g, const char *line)
@@ -232,26 +221,41 @@ static int write_shown(struct class_words *s, struct db_conn *c, const struct ag
 	    NULL, NULL);
 }
 
-static int show(struct class_words *s, struct db_conn *c, const struct agreed *g)
+/* One text goes to other boards: the one that as many boards as the channel asks for say byte for byte. The key and
+ * cand of a word name its text, so that others are not to be found under them; where they are, nobody gets them. */
+static int read_line(struct class_words *s, struct db_conn *c, const struct agreed *g, struct found *f)
 {
 	char key[33], cand[33];
-	struct found f = {.g = g};
-	const struct word *w = &s->word[g->from];
 	key_text(g->key, key);
 	key_text(g->cand, cand);
-	int rc = db_exec(
+	*f = (struct found){.s = s};
+	return db_exec(
 	    c,
-	    "SELECT line FROM words WHERE class = $1 AND type = $2 AND key = $3 AND cand = $4 AND "
-	    "board = $5",
-	    DB_PARAMS(DB_T(s->cls), DB_I(g->type), DB_T(key), DB_T(cand), DB_T(s->r->board[w->board].id)),
-	    on_line, &f);
-	if (rc >= 0 && f.line)
-		rc = write_shown(s, c, g, f.line);
-	else if (rc >= 0)
-		log_error("hone-fleet: record %s of board %s is left out: it cannot be read any more", cand,
-			  s->r->board[w->board].id);
-	free(f.line);
-	return rc;
+	    "SELECT board, line FROM words WHERE class = $1 AND type = $2 AND key = $3 AND cand = $4 AND "
+	    "failed = 0 AND median_ns BETWEEN $5 AND $6 ORDER BY line",
+	    DB_PARAMS(DB_T(s->cls), DB_I(g->type), DB_T(key), DB_T(cand), DB_I(g->low_ns),
+		      DB_I(g->high_ns)),
+	    on_line, f);
+}
+
+static int show(struct class_words *s, struct db_conn *c, const struct agreed *g)
+{
+	struct found f;
+	struct agreed said = *g;
+	char cand[33];
+	int rc = read_line(s, c, g, &f), quorum = s->r->f->c.quorum[g->channel];
+	said.boards = g->boards < f.nmost ? g->boards : f.nmost;
+	char *line = rc >= 0 && f.nmost >= (quorum > 1 ? quorum : 1) ? line_publish(&said, f.most) : NULL;
+	key_text(g->cand, cand);
+	if (rc >= 0 && (!line || f.nmost < f.boards))
+		log_error("hone-fleet: class %s: record %s: %d boards say one text, %d another%s; revoke "
+			  "those that lie",
+			  s->cls, cand, f.nmost, f.boards - f.nmost, line ? "" : ": it is left out");
+	if (rc >= 0 && line)
+		rc = write_shown(s, c, &said, line);
+	free(line);
+	free_found(&f);
+	return rc < 0 ? rc : E_OK;
 }
 
 static int hide(struct class_words *s, struct db_conn *c, const struct held *h)
