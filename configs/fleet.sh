@@ -53,7 +53,7 @@ serve() {
 	log=$dir/$1.log
 	shift
 	: >"$log"
-	"$b/hone-fleet" serve --keys "$dir/keys" --publish "$dir/publish" --every 1s --stage 0s --board-day 100000 "$@" 2>>"$log" &
+	"$b/hone-fleet" serve --keys "$dir/keys" --publish "$dir/publish" --every 1s --stage 0s --board-day 100000 --board-bytes 1024G --all-bytes 1024G "$@" 2>>"$log" &
 	server=$!
 }
 listens() { port=$(sed -n 's|.*listens on https*://[^,]*:\([0-9]*\),.*|\1|p' "$1") && [ -n "$port" ]; }

@@ -120,6 +120,8 @@ static inline struct world *world_new(void)
 				      .poll_s = 21600,
 				      .expire_s = 90 * 86400,
 				      .board_day = 1000000,
+				      .board_bytes = INT64_C(1) << 40,
+				      .all_bytes = INT64_C(1) << 40,
 				      .parts_min = 4};
 	world_keys(w);
 	world_open(w);

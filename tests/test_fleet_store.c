@@ -165,7 +165,8 @@ static int send_one(struct db_conn *c, int from, int which, int64_t now_s, int64
 	snprintf(b->label, sizeof b->label, "a board");
 	b->n = 3;
 	b->name.b[0] = (uint8_t)which;
-	int rc = store_batch(c, b, "doc", 3, now_s, most);
+	const struct store_limits limits = {most, 1000, 1000};
+	int rc = store_batch(c, b, "doc", 3, now_s, &limits);
 	free(b);
 	return rc;
 }

@@ -10,7 +10,8 @@
  *
  *	POST /v1/enrol       JSON {"token", "csr"} -> 200 {"cert", "board"}; 403: token or board not good
  *	POST /v1/records     a batch (agent/batch.h) -> 202 {"name", "records", "known": sent before}; 400:
- *	                     malformed; 401: unknown board or bad signature; 403: revoked; 413; 429
+ *	                     malformed; 401: unknown board or bad signature; 403: revoked; 413; 429: the
+ *	                     board, or all together, have sent what they may in a day (UTC)
  *	GET  /v1/health      200 when the database answers
  *	GET  /v1/root/N, /v1/CLASS/CHANNEL/snapshot, /v1/blob/SHA256
  *	                     the published files, where no other web server serves them: with ETag,
@@ -49,7 +50,9 @@ struct fleet_conf {             /* hone-fleet's options and its file, INI: [flee
 	int64_t every_ns;         /* between aggregations: 60 s */
 	int64_t poll_s, expire_s; /* what snapshots say: 6 h, 90 days */
 	int64_t stage_ns;         /* that long on a channel before the next: 24 h; 0: at once */
-	int64_t board_day;        /* batches a board may send in a day: 500 */
+	int64_t board_day;        /* batches a board may send in a day: 500, */
+	int64_t board_bytes;      /* of so many bytes: 16 MiB */
+	int64_t all_bytes;        /* and all boards together: 4 GiB */
 	int parts_min;            /* boards of a class from which on the search is divided: 4 */
 };
 

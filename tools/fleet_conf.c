@@ -33,6 +33,8 @@ const struct opt fleet_conf_opts[] = {
     {"expire", OPT_STR, "90d", "for how long a snapshot is good"},
     {"stage", OPT_STR, "24h", "that long on a channel before the next; 0s: at once"},
     {"board-day", OPT_STR, "500", "batches that a board may send in a day"},
+    {"board-bytes", OPT_STR, "16M", "bytes that a board may send in a day; over it, it is told when to come again"},
+    {"all-bytes", OPT_STR, "4G", "bytes that all boards together may send in a day"},
     {"parts-min", OPT_STR, "4", "boards of a class from which on the search is divided"},
     {NULL},
 };
@@ -99,6 +101,16 @@ static int take_time(const struct field *k, const char *value, void *at, struct 
 	return E_OK;
 }
 
+static int take_size(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	int64_t v;
+	(void)a;
+	if (size_parse(value, &v) < 0 || v < k->least || v > k->most)
+		return E_USAGE;
+	*(int64_t *)at = v;
+	return E_OK;
+}
+
 static int take_quorum(const struct field *k, const char *value, void *at, struct arena *a)
 {
 	int q[CHANNELS], n = 0;
@@ -115,6 +127,9 @@ static int take_quorum(const struct field *k, const char *value, void *at, struc
 
 #define AT(field) offsetof(struct fleet_conf, field)
 #define DAY INT64_C(86400)
+#define LEAST_BYTES (INT64_C(2) << 20) /* a batch must fit */
+#define MOST_BYTES (INT64_C(1) << 50)
+_Static_assert(FLEET_BODY <= LEAST_BYTES, "a batch must fit");
 
 static const struct field fields[] = {
     {"db", take_text, AT(db), 0, 0, 0, "a file or a URL"},
@@ -134,6 +149,8 @@ static const struct field fields[] = {
     {"expire", take_time, AT(expire_s), DAY, 3650 * DAY, NS_PER_S, "1d to 3650d"},
     {"stage", take_time, AT(stage_ns), 0, 365 * DAY *NS_PER_S, 1, "0s to 365d"},
     {"board-day", take_whole, AT(board_day), 1, 1000000, 0, "1 to 1000000"},
+    {"board-bytes", take_size, AT(board_bytes), LEAST_BYTES, MOST_BYTES, 1, "2M to 1048576G"},
+    {"all-bytes", take_size, AT(all_bytes), LEAST_BYTES, MOST_BYTES, 1, "2M to 1048576G"},
     {"parts-min", take_int, AT(parts_min), 1, 1000000, 0, "1 to 1000000"},
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -152,6 +169,8 @@ void fleet_conf_default(struct fleet_conf *c)
 				 .expire_s = 90 * DAY,
 				 .stage_ns = DAY * NS_PER_S,
 				 .board_day = 500,
+				 .board_bytes = INT64_C(16) << 20,
+				 .all_bytes = INT64_C(4) << 30,
 				 .parts_min = 4};
 }
 

@@ -147,8 +147,6 @@ int fleet_digest(struct fleet *f, struct db_conn *c, int most)
 		if (rc <= 0)
 			break;
 	}
-	if (rc >= 0)
-		rc = store_drop_docs(c, f->date_s() - STORE_KEEP_S);
 	if (d)
 		arena_free(&d->a);
 	free(d);

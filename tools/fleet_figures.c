@@ -60,6 +60,25 @@ static int count_boards(struct db_conn *c, struct figures *g)
 	    NULL, 0, on_boards, g);
 }
 
+static int on_today(void *ctx, const struct db_value *col, int n)
+{
+	struct figures *g = ctx;
+	(void)n;
+	g->day_bytes = col[0].i;
+	g->over = col[1].i;
+	g->left_out = col[2].i;
+	return E_OK;
+}
+
+static int count_today(struct db_conn *c, struct figures *g, int64_t now_s)
+{
+	return store_exec(c,
+			  "SELECT CAST(COALESCE(SUM(CASE WHEN day = $1 THEN sent_bytes END), 0) AS BIGINT), "
+			  "COUNT(CASE WHEN over_day = $1 THEN 1 END), CAST((SELECT COALESCE(SUM(n), 0) FROM left_out) AS "
+			  "BIGINT) FROM boards",
+			  DB_PARAMS(DB_I(now_s / 86400)), on_today, g);
+}
+
 static int on_kernels(void *ctx, const struct db_value *col, int n)
 {
 	struct figures *g = ctx;
@@ -191,6 +210,8 @@ static int read_all(struct db_conn *c, int64_t now_s, struct figures *g)
 	*g = (struct figures){0};
 	int rc = count_boards(c, g);
 	if (rc >= 0)
+		rc = count_today(c, g, now_s);
+	if (rc >= 0)
 		rc = count_kernels(c, g);
 	if (rc >= 0)
 		rc = store_exec(c, "SELECT name, n FROM counts", NULL, 0, on_count, g);
@@ -291,8 +312,9 @@ static json_t *speedups_json(const struct figures *g)
 
 json_t *figures_json(const struct figures *g)
 {
-	return json_pack("{s:b,s:{s:I,s:I,s:I,s:I},s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "stopped",
-			 g->stopped, "boards", "all", (json_int_t)g->boards, "silent", (json_int_t)g->silent,
+	return json_pack("{s:b,s:{s:I,s:I},s:I,s:{s:I,s:I,s:I,s:I},s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "stopped",
+			 g->stopped, "today", "bytes", (json_int_t)g->day_bytes, "boards_over",
+			 (json_int_t)g->over, "left_out", (json_int_t)g->left_out, "boards", "all", (json_int_t)g->boards, "silent", (json_int_t)g->silent,
 			 "revoked", (json_int_t)g->revoked, "struck_out", (json_int_t)g->struck, "classes",
 			 (json_int_t)g->classes, "kernels", (json_int_t)g->kernels, "records_revoked",
 			 (json_int_t)g->records_revoked, "waiting_batches", (json_int_t)g->waiting,

@@ -16,8 +16,9 @@ const struct fleet_list list_boards = {
     .filter = {"class", "state", "find"},
     .rows =
 	"SELECT id, name, class, label, " STATE
-	", batches, records, CASE WHEN words > 0 THEN good * 100 / words ELSE -1 END, enrolled_s, last_s, "
-	"why " BOARDS " ORDER BY last_s DESC, id LIMIT $4 OFFSET $5",
+	", batches, records, sent_bytes, CAST((SELECT "
+	"COALESCE(SUM(n), 0) FROM left_out WHERE left_out.board = boards.id) AS BIGINT), CASE WHEN words > 0 THEN "
+	"good * 100 / words ELSE -1 END, enrolled_s, last_s, why " BOARDS " ORDER BY last_s DESC, id LIMIT $4 OFFSET $5",
     .count = "SELECT COUNT(*) " BOARDS,
     .col = COLS{{"id", "Board", CELL_BOARD},
 		{"name", "Name", CELL_TEXT},
@@ -26,6 +27,8 @@ const struct fleet_list list_boards = {
 		{"state", "State", CELL_TEXT},
 		{"batches", "Batches", CELL_INT},
 		{"records", "Records", CELL_INT},
+		{"day_bytes", "Bytes, last day", CELL_INT},
+		{"left_out", "Left out", CELL_INT},
 		{"score_pct", "Score", CELL_PCT},
 		{"enrolled_s", NULL, CELL_TIME},
 		{"last_s", "Last batch", CELL_TIME},

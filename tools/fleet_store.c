@@ -7,68 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIES = 5, SCHEMA = 1, MOST_LINE = EXCHANGE_LINE_BYTES };
+enum { TRIES = 5, DAY_S = 86400 };
 #define PAUSE_NS (20 * NS_PER_MS)
 #define V(...)                                                                                               \
 	(struct db_value[]){__VA_ARGS__},                                                                    \
 	    (int)(sizeof((struct db_value[]){__VA_ARGS__}) / sizeof(struct db_value))
-#define TABLE "CREATE TABLE IF NOT EXISTS "
-#define INDEX "CREATE INDEX IF NOT EXISTS "
-#define INT "BIGINT NOT NULL DEFAULT 0"
-#define TEXT "TEXT NOT NULL DEFAULT ''"
-
-/* By the version that brought it. */
-static const struct {
-	int since;
-	const char *sql;
-} schema[] = {
-    {1, TABLE "settings (name TEXT PRIMARY KEY, value " TEXT ")"},
-    {1, TABLE "tokens (id TEXT PRIMARY KEY, note " TEXT ", made_s " INT ", expires_s " INT ", uses " INT ")"},
-    {1, TABLE "boards (id TEXT PRIMARY KEY, public $blob NOT NULL, name " TEXT ", class " TEXT ", label " TEXT
-	      ", token " TEXT ", enrolled_s " INT ", last_s " INT ", day " INT ", sent " INT ", batches " INT
-	      ", records " INT ", revoked_s " INT ", why " TEXT ", words " INT ", good " INT ", struck " INT
-	      ")"},
-    {1, TABLE "batches (name TEXT PRIMARY KEY, board " TEXT ", class " TEXT ", n " INT ", came_s " INT
-	      ", taken " INT ", doc $blob)"},
-    {1, INDEX "batches_taken ON batches (taken, came_s)"},
-    {1, TABLE "words (class " TEXT ", type " INT ", key " TEXT ", cand " TEXT ", board " TEXT
-	      ", median_ns " INT ", failed " INT ", since_s " INT ", said_s " INT ", line " TEXT
-	      ", PRIMARY KEY (class, type, key, cand, board))"},
-    {1, INDEX "words_board ON words (board)"},
-    {1, TABLE "revoked (hash TEXT PRIMARY KEY, why " TEXT ", at_s " INT ")"},
-    {1, TABLE "classes (class TEXT PRIMARY KEY, dirty " INT ", due_s " INT ", rules " TEXT ", withdrawn " TEXT
-	      ")"},
-    {1, TABLE "shown (class " TEXT ", channel " INT ", type " INT ", key " TEXT ", cand " TEXT
-	      ", since_s " INT ", now " INT ", median_ns " INT ", boards " INT ", line " TEXT
-	      ", PRIMARY KEY (class, channel, type, key, cand))"},
-    {1, TABLE "snapshots (class " TEXT ", channel " INT ", serial " INT ", origin " INT ", content " TEXT
-	      ", state " TEXT ", made_s " INT ", expires_s " INT ", records " INT ", sent " INT
-	      ", doc $blob NOT NULL, PRIMARY KEY (class, channel, serial))"},
-    {1, TABLE "blobs (hash TEXT PRIMARY KEY, sent " INT ", left_s " INT ", bytes $blob NOT NULL)"},
-    {1, TABLE "rejects (at_us " INT ", id " TEXT ", what " TEXT ", who " TEXT ", peer " TEXT ", why " TEXT
-	      ", PRIMARY KEY (at_us, id))"},
-    {1, INDEX "boards_class ON boards (class)"},
-    {1, INDEX "shown_now ON shown (class, channel, type) WHERE now = 1"},
-    {1, TABLE "kernels (class " TEXT ", type " INT ", key " TEXT ", label " TEXT ", device " TEXT
-	      ", threads " INT ", before_ns " INT ", after_ns " INT ", boards " INT ", since_s " INT
-	      ", PRIMARY KEY (class, type, key))"},
-    {1, TABLE "gains (class " TEXT ", type " INT ", key " TEXT ", board " TEXT ", before_ns " INT
-	      ", after_ns " INT ", PRIMARY KEY (class, type, key, board))"},
-    {1, INDEX "gains_board ON gains (board)"},
-    {1, TABLE "sessions (id TEXT PRIMARY KEY, expires_s " INT ")"},
-    {1, TABLE "counts (name TEXT PRIMARY KEY, n " INT ")"},
-    {1, TABLE "admin (at_us " INT ", id " TEXT ", who " TEXT ", what " TEXT ", PRIMARY KEY (at_us, id))"},
-};
-
 const char *const store_counts[STORE_COUNTS] = {
     [COUNT_REQUEST] = "request",   [COUNT_OVERSIZED] = "oversized",
     [COUNT_FLOOD] = "flood",       [COUNT_TOKEN] = "token",
     [COUNT_CSR] = "csr",           [COUNT_ENVELOPE] = "envelope",
     [COUNT_UNKNOWN] = "unknown",   [COUNT_SIGNATURE] = "signature",
     [COUNT_REVOKED] = "revoked",   [COUNT_BATCH] = "batch",
-    [COUNT_LIMIT] = "limit",       [COUNT_ADMIN] = "admin",
-    [COUNT_ENROLLED] = "enrolled", [COUNT_BATCHES] = "batches",
-    [COUNT_RECORDS] = "records",   [COUNT_KNOWN] = "known",
+    [COUNT_LIMIT] = "limit",       [COUNT_ROOM] = "room",
+    [COUNT_ADMIN] = "admin",       [COUNT_ENROLLED] = "enrolled",
+    [COUNT_BATCHES] = "batches",   [COUNT_RECORDS] = "records",
+    [COUNT_KNOWN] = "known",
 };
 
 static int try_once(struct db_conn *c, store_fn *fn, void *ctx)
@@ -122,45 +75,6 @@ int store_exec(struct db_conn *c, const char *sql, const struct db_value *param,
 	snprintf(why, sizeof why, "%s", err_text());
 	int again = store_do(c, do_statement, &s);
 	return again == E_USAGE ? fail(rc, "%s", why) : again;
-}
-
-/* Schema. */
-
-static int make_schema(struct db_conn *c, void *ctx)
-{
-	(void)ctx;
-	int64_t has = 0;
-	int rc = db_exec(c, schema[0].sql, NULL, 0, NULL, NULL);
-	if (rc >= 0)
-		rc = store_get_int(c, "schema", 0, &has);
-	if (rc >= 0 && has > SCHEMA)
-		rc = fail(E_UNSUPPORTED,
-			  "the database is of a newer hone-fleet (schema %lld, this one knows %d)",
-			  (long long)has, SCHEMA);
-	for (size_t i = 1; i < sizeof schema / sizeof *schema && rc >= 0; i++)
-		if (schema[i].since > has)
-			rc = db_exec(c, schema[i].sql, NULL, 0, NULL, NULL);
-	return rc < 0 || has == SCHEMA ? rc : store_set_int(c, "schema", SCHEMA);
-}
-
-int store_database(const char *url, struct db_conn **out)
-{
-	int rc = db_open(url, out);
-	/* Two instances that make the same tables at once may be in each other's way. */
-	for (int i = 0; rc >= 0 && i < TRIES; i++) {
-		int made = store_do(*out, make_schema, NULL);
-		if (made >= 0)
-			return E_OK;
-		if (made == E_UNSUPPORTED || i == TRIES - 1)
-			rc = made;
-		else
-			clock_real.sleep(&clock_real, PAUSE_NS);
-	}
-	if (rc < 0) {
-		db_close(*out);
-		*out = NULL;
-	}
-	return rc;
 }
 
 /* Columns into fields. */
@@ -238,7 +152,7 @@ int store_set_int(struct db_conn *c, const char *name, int64_t value)
 
 #define BOARD_COLUMNS                                                                                        \
 	"id, public, name, class, label, token, why, enrolled_s, last_s, day, sent, batches, records, "      \
-	"revoked_s, words, good, struck"
+	"revoked_s, words, good, struck, sent_bytes"
 
 static void take_board(const struct db_value *col, struct store_board *b)
 {
@@ -256,6 +170,7 @@ static void take_board(const struct db_value *col, struct store_board *b)
 	for (int i = 0; i < 9; i++)
 		*number[i] = take_int(&col[7 + i]);
 	b->struck = take_int(&col[16]) != 0;
+	b->sent_bytes = take_int(&col[17]);
 }
 
 static int on_board(void *ctx, const struct db_value *col, int n)
@@ -386,27 +301,65 @@ int store_batch_known(struct db_conn *c, const char *name)
 	return store_exec(c, "SELECT taken FROM batches WHERE name = $1", V(DB_T(name)), NULL, NULL);
 }
 
-static int count_batch(struct db_conn *c, const struct batch *b, int64_t now_s, int64_t most)
+static int count_batch(struct db_conn *c, const struct batch *b, size_t n, int64_t now_s,
+		       const struct store_limits *most)
 {
 	return db_exec(
 	    c,
-	    "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent + 1 ELSE 1 END, day = $2, class = $3, "
-	    "label = $4, last_s = $5, batches = batches + 1, records = records + $6 WHERE id = $1 AND "
-	    "(day <> $2 OR sent < $7) AND revoked_s = 0",
-	    V(DB_T(b->board), DB_I(now_s / 86400), DB_T(b->cls), DB_T(b->label), DB_I(now_s), DB_I(b->n),
-	      DB_I(most)),
+	    "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent + 1 ELSE 1 END, sent_bytes = CASE WHEN day "
+	    "= $2 THEN sent_bytes + $8 ELSE $8 END, day = $2, class = $3, label = $4, last_s = $5, batches = "
+	    "batches + 1, records = records + $6 WHERE id = $1 AND (day <> $2 OR (sent < $7 AND sent_bytes + "
+	    "$8 <= $9)) AND revoked_s = 0",
+	    V(DB_T(b->board), DB_I(now_s / DAY_S), DB_T(b->cls), DB_T(b->label), DB_I(now_s), DB_I(b->n),
+	      DB_I(most->batches), DB_I((int64_t)n), DB_I(most->bytes)),
 	    NULL, NULL);
 }
 
+int store_charge(struct db_conn *c, const char *board, size_t n, int64_t now_s)
+{
+	return store_exec(
+	    c,
+	    "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent ELSE 0 END, sent_bytes = CASE WHEN day = $2 "
+	    "THEN sent_bytes + $3 ELSE $3 END, day = $2 WHERE id = $1",
+	    V(DB_T(board), DB_I(now_s / DAY_S), DB_I((int64_t)n)), NULL, NULL);
+}
+
+int store_over(struct db_conn *c, const char *board, int64_t now_s)
+{
+	return store_exec(c, "UPDATE boards SET over_day = $2 WHERE id = $1 AND over_day <> $2",
+			  V(DB_T(board), DB_I(now_s / DAY_S)), NULL, NULL);
+}
+
+int store_full(struct db_conn *c, int64_t now_s)
+{
+	int64_t day = 0;
+	int rc = store_get_int(c, "full_day", 0, &day);
+	if (rc < 0 || day == now_s / DAY_S)
+		return rc < 0 ? rc : 0;
+	rc = store_set_int(c, "full_day", now_s / DAY_S);
+	return rc < 0 ? rc : 1;
+}
+
+int64_t store_day_bytes(struct db_conn *c, int64_t now_s)
+{
+	int64_t n = 0;
+	int rc = store_exec(c, "SELECT CAST(COALESCE(SUM(sent_bytes), 0) AS BIGINT) FROM boards WHERE day = $1",
+			    V(DB_I(now_s / DAY_S)), on_int, &n);
+	return rc < 0 ? rc : n;
+}
+
 int store_batch(struct db_conn *c, const struct batch *b, const void *doc, size_t n, int64_t now_s,
-		int64_t most)
+		const struct store_limits *most)
 {
 	char name[2 * SHA256_BYTES + 1];
 	hex_write(b->name.b, sizeof b->name.b, name);
 	int rc = db_exec(c, "SELECT taken FROM batches WHERE name = $1", V(DB_T(name)), NULL, NULL);
 	if (rc != 0)
 		return rc < 0 ? rc : BATCH_KNOWN;
-	rc = count_batch(c, b, now_s, most);
+	int64_t all = store_day_bytes(c, now_s);
+	if (all < 0 || all + (int64_t)n > most->all_bytes)
+		return all < 0 ? (int)all : BATCH_FULL;
+	rc = count_batch(c, b, n, now_s, most);
 	if (rc <= 0)
 		return rc < 0 ? rc : BATCH_LIMIT;
 	rc = db_exec(
@@ -428,13 +381,8 @@ int store_waiting(struct db_conn *c, int most, db_row_fn *fn, void *ctx)
 
 int store_taken(struct db_conn *c, const char *name)
 {
-	return db_exec(c, "UPDATE batches SET taken = 1 WHERE name = $1", V(DB_T(name)), NULL, NULL);
-}
-
-int store_drop_docs(struct db_conn *c, int64_t before_s)
-{
-	return store_exec(c, "UPDATE batches SET taken = 2, doc = NULL WHERE taken = 1 AND came_s < $1",
-			  V(DB_I(before_s)), NULL, NULL);
+	return db_exec(c, "UPDATE batches SET taken = 1, doc = NULL WHERE name = $1", V(DB_T(name)), NULL,
+		       NULL);
 }
 
 int store_class(struct db_conn *c, const char *board, const char *cls, bool words)
@@ -450,17 +398,51 @@ int store_class(struct db_conn *c, const char *board, const char *cls, bool word
 	return db_exec(c, "INSERT INTO classes (class, dirty) VALUES ($1, 1)", V(DB_T(cls)), NULL, NULL);
 }
 
+struct size {
+	int64_t n, bytes;
+};
+
+static int on_size(void *ctx, const struct db_value *col, int n)
+{
+	struct size *s = ctx;
+	(void)n;
+	*s = (struct size){take_int(&col[0]), take_int(&col[1])};
+	return E_OK;
+}
+
 int store_trim_words(struct db_conn *c, const char *board)
 {
-	int64_t n = 0;
-	int rc = db_exec(c, "SELECT COUNT(*) FROM words WHERE board = $1", V(DB_T(board)), on_int, &n);
-	if (rc < 0 || n <= STORE_WORDS)
+	struct size has = {0};
+	int rc = db_exec(c,
+			 "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM words WHERE board = $1",
+			 V(DB_T(board)), on_size, &has);
+	if (rc < 0 || (has.n <= STORE_WORDS && has.bytes <= STORE_BOARD_BYTES))
+		return rc;
+	return db_exec(
+	    c,
+	    "DELETE FROM words WHERE board = $1 AND (class, type, key, cand) IN (SELECT class, type, key, cand "
+	    "FROM (SELECT class, type, key, cand, SUM(bytes) OVER newest AS so_far, ROW_NUMBER() OVER newest AS "
+	    "nth FROM words WHERE board = $1 WINDOW newest AS (ORDER BY said_s DESC, class DESC, type DESC, key "
+	    "DESC, cand DESC)) AS t WHERE so_far > $2 OR nth > $3)",
+	    V(DB_T(board), DB_I(STORE_BOARD_BYTES), DB_I(STORE_WORDS)), NULL, NULL);
+}
+
+static int trim_key(struct db_conn *c, const char *board, const char *cls, const struct word *w,
+		    const char *key)
+{
+	struct size has = {0};
+	int rc = db_exec(c,
+			 "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM words WHERE board = $1 AND "
+			 "class = $2 AND type = $3 AND key = $4",
+			 V(DB_T(board), DB_T(cls), DB_I(w->type), DB_T(key)), on_size, &has);
+	if (rc < 0 || has.bytes <= STORE_KEY_BYTES)
 		return rc;
 	return db_exec(c,
-		       "DELETE FROM words WHERE board = $1 AND (said_s, class, type, key, cand) <= "
-		       "(SELECT said_s, class, type, key, cand FROM words WHERE board = $1 ORDER BY "
-		       "said_s DESC, class DESC, type DESC, key DESC, cand DESC LIMIT 1 OFFSET $2)",
-		       V(DB_T(board), DB_I(STORE_WORDS)), NULL, NULL);
+		       "DELETE FROM words WHERE board = $1 AND class = $2 AND type = $3 AND key = $4 AND cand IN "
+		       "(SELECT cand FROM (SELECT cand, SUM(bytes) OVER (ORDER BY said_s DESC, cand DESC) AS "
+		       "so_far FROM words WHERE board = $1 AND class = $2 AND type = $3 AND key = $4) AS t WHERE "
+		       "so_far > $5)",
+		       V(DB_T(board), DB_T(cls), DB_I(w->type), DB_T(key), DB_I(STORE_KEY_BYTES)), NULL, NULL);
 }
 
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,
@@ -469,15 +451,16 @@ int store_word(struct db_conn *c, const char *board, const char *cls, const stru
 	char key[33], cand[33];
 	key_text(w->key, key);
 	key_text(w->cand, cand);
-	return db_exec(
+	int rc = db_exec(
 	    c,
-	    "INSERT INTO words (class, type, key, cand, board, median_ns, failed, since_s, said_s, line) "
-	    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9) ON CONFLICT (class, type, key, cand, board) "
+	    "INSERT INTO words (class, type, key, cand, board, median_ns, failed, since_s, said_s, line, bytes) "
+	    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10) ON CONFLICT (class, type, key, cand, board) "
 	    "DO UPDATE SET median_ns = excluded.median_ns, failed = excluded.failed, said_s = "
-	    "excluded.said_s, line = excluded.line",
+	    "excluded.said_s, line = excluded.line, bytes = excluded.bytes",
 	    V(DB_T(cls), DB_I(w->type), DB_T(key), DB_T(cand), DB_T(board), DB_I(w->median_ns),
-	      DB_I(w->failed), DB_I(now_s), DB_T(line)),
+	      DB_I(w->failed), DB_I(now_s), DB_T(line), DB_I((int64_t)strlen(line) + STORE_ROW)),
 	    NULL, NULL);
+	return rc < 0 ? rc : trim_key(c, board, cls, w, key);
 }
 
 /* What was refused, and administration. */

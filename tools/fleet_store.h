@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fleet's server keeps, and every statement that boards' requests need. Made, or brought up to this
  * version, when it is opened; times are seconds since 1970, *_us microseconds; ids of boards, classes, keys
- * and names of batches are lower-case hex.
+ * and names of batches are lower-case hex. Stop all instances before a newer version opens the database. Version 2
+ * named records by another hash: it forgets the words of before, which boards send again, and keeps what is revoked.
  *
  * settings: name, value: "schema" (version), and what rounds and administration keep (tools/fleet_round.h)
  *
  * tokens: id (SHA-256 of the token), note, made_s, expires_s, uses (that are left)
  *
  * boards: id (of the key), public, name (as it calls itself), class and label (of its last batch), token
- * (that it came with), enrolled_s, last_s, day and sent (batches of that day), batches, records, revoked_s
- * (0: it is not), why; words, good, struck: its score (tools/aggregate.h)
+ * (that it came with), enrolled_s, last_s, day, sent and sent_bytes (batches of that day, and their bytes), over_day
+ * (the last on which it was told to send no more), batches, records, revoked_s (0: it is not), why; words, good,
+ * struck: its score (tools/aggregate.h)
  *
- * batches: name, board, class, n, came_s, taken (0: waits, 1: in words, 2: its document is dropped), doc
+ * batches: name, board, class, n, came_s, taken (0: waits; 1: in words, and its document is dropped), doc.
+ * A batch's name is kept for ever: who sends an old one again changes nothing.
  *
- * words: class, type, key, cand, board; median_ns, failed, since_s, said_s, line: struct word
+ * words: class, type, key, cand, board; median_ns, failed, since_s, said_s: struct word; line: plain
+ * (tools/fleet_line.h), of so many bytes
  *
  * revoked: hash (revoked_hash), why, at_s: records that no board is to use
  *
@@ -23,7 +27,7 @@
  *
  * admin: at_us, id; who, what: administration's log
  *
- * classes, shown, snapshots, blobs: of rounds (tools/fleet_round.h)
+ * classes, shown, left_out, snapshots, blobs: of rounds (tools/fleet_round.h)
  *
  * kernels, gains: tools/fleet_gain.h; sessions: tools/fleet_session.c
  *
@@ -38,10 +42,12 @@
 
 enum {
 	STORE_REJECTS = 10000,
-	STORE_WORDS = 16384,       /* of one board: the newest */
-	STORE_WORD = 32 << 10,     /* a longer line is no word */
-	STORE_CLASSES = 8,         /* that one board can bring up */
-	STORE_KEEP_S = 30 * 86400, /* a batch's document, as it was sent; its name is kept for ever */
+	STORE_WORDS = 16384,         /* of one board: the newest, */
+	STORE_BOARD_BYTES = 16 << 20, /* that have no more bytes than this, */
+	STORE_KEY_BYTES = 64 << 10,  /* and those of one key no more than this */
+	STORE_WORD = 32 << 10,       /* a longer line is no word */
+	STORE_ROW = 256,             /* bytes that a word counts for besides its line */
+	STORE_CLASSES = 8,           /* that one board can bring up */
 };
 
 int store_database(const char *url, struct db_conn **out) MUST_CHECK;
@@ -62,7 +68,7 @@ int store_set_int(struct db_conn *c, const char *name, int64_t value) MUST_CHECK
 struct store_board {
 	char id[KEY_ID_HEX + 1], name[64], cls[33], label[160], token[65], why[160];
 	struct public_key key;
-	int64_t enrolled_s, last_s, day, sent, batches, records, revoked_s, words, good;
+	int64_t enrolled_s, last_s, day, sent, sent_bytes, batches, records, revoked_s, words, good;
 	bool struck;
 };
 int store_board(struct db_conn *c, const char *id, struct store_board *out) MUST_CHECK; /* E_NOTFOUND */
@@ -84,24 +90,41 @@ int store_token_good(struct db_conn *c, const char *id, int64_t now_s) MUST_CHEC
  * E_WRONG: revoked. */
 int store_enrol(struct db_conn *c, const char *token, const struct store_board *b) MUST_CHECK;
 
-enum { BATCH_KNOWN, BATCH_TAKEN, BATCH_LIMIT /* the board has sent `most` today */ };
-/* In a transaction. */
+enum {
+	BATCH_KNOWN,
+	BATCH_TAKEN,
+	BATCH_LIMIT, /* the board has sent what it may send today, */
+	BATCH_FULL,  /* or all boards together have */
+};
+struct store_limits { /* of a day */
+	int64_t batches, bytes; /* of one board */
+	int64_t all_bytes;      /* of all; more by what comes at the same moment */
+};
+/* In a transaction. n: of doc. */
 int store_batch(struct db_conn *c, const struct batch *b, const void *doc, size_t n, int64_t now_s,
-		int64_t most) MUST_CHECK;
+		const struct store_limits *most) MUST_CHECK;
+/* A board's bytes that were not taken count, too. */
+int store_charge(struct db_conn *c, const char *board, size_t n, int64_t now_s) MUST_CHECK;
+/* A board is told to send no more today: 1: for the first time. */
+int store_over(struct db_conn *c, const char *board, int64_t now_s) MUST_CHECK;
+/* The same of all together. */
+int store_full(struct db_conn *c, int64_t now_s) MUST_CHECK;
+/* Bytes of all boards of a day; < 0: error. */
+int64_t store_day_bytes(struct db_conn *c, int64_t now_s);
 int store_batch_known(struct db_conn *c, const char *name) MUST_CHECK; /* 1, 0 */
 
 /* Batches that wait, oldest first: name, board, class, came_s, doc. */
 int store_waiting(struct db_conn *c, int most, db_row_fn *fn, void *ctx) MUST_CHECK;
+/* Its document is dropped. */
 int store_taken(struct db_conn *c, const char *name) MUST_CHECK;
-int store_drop_docs(struct db_conn *c, int64_t before_s) MUST_CHECK;
 
 /* In a transaction: a class has something new. One that was not there comes up with words alone, for those
  * are what is limited. 0: the board cannot bring up one more. */
 int store_class(struct db_conn *c, const char *board, const char *cls, bool words) MUST_CHECK;
-/* Of a board's words the newest STORE_WORDS stay. */
+/* Of a board's words the newest STORE_WORDS of STORE_BOARD_BYTES stay. */
 int store_trim_words(struct db_conn *c, const char *board) MUST_CHECK;
-/* In a transaction: a board's word (whose `board` is not looked at) and its record as sent, in the place of
- * what it said of that candidate before. */
+/* In a transaction: a board's word (whose `board` is not looked at) and its plain line, in the place of what it said of
+ * that candidate before. Of what it said of that key the newest STORE_KEY_BYTES stay. */
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,
 	       int64_t now_s) MUST_CHECK;
 
@@ -119,6 +142,7 @@ enum store_count {
 	COUNT_REVOKED,   /* board */
 	COUNT_BATCH,     /* of what is no record, or of another board or class */
 	COUNT_LIMIT,     /* of a day, or of a board's classes */
+	COUNT_ROOM,      /* what a board said is left out of a channel: there is no room */
 	COUNT_ADMIN,     /* without a good admin token */
 	COUNT_REFUSALS,
 	COUNT_ENROLLED = COUNT_REFUSALS,
