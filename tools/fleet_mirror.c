@@ -80,7 +80,7 @@ static int send_blob(struct round *r, const struct one *o)
 	snprintf(name, sizeof name, "blob/%s", o->hash);
 	int rc = place_put(r->f->place, name, o->bytes.p, o->bytes.n, true);
 	return rc < 0 ? rc
-		      : store_exec(r->c, "UPDATE blobs SET sent = 1 WHERE hash = $1",
+		      : store_exec(r->c, "UPDATE blobs SET sent = 1, placed = 1 WHERE hash = $1",
 				   DB_PARAMS(DB_T(o->hash)), NULL, NULL);
 }
 
@@ -111,45 +111,100 @@ static int send_snapshot(struct round *r, const struct one *o)
 	return rc < 0 ? rc
 		      : store_exec(
 			    r->c,
-			    "UPDATE snapshots SET sent = 1 WHERE class = $1 AND channel = $2 AND serial = $3",
+			    "UPDATE snapshots SET sent = 1, placed = 1 WHERE class = $1 AND channel = $2 AND "
+			    "serial = $3",
 			    DB_PARAMS(DB_T(o->cls), DB_I(o->channel), DB_I(o->serial)), NULL, NULL);
 }
 
 /* Until none waits. */
-static int send_all(struct round *r, const char *sql, db_row_fn *fn,
-		    int (*send)(struct round *, const struct one *))
+static int send_blobs(struct round *r, struct waiting *w)
 {
-	struct waiting *w = calloc(1, sizeof *w);
-	int rc = w ? E_OK : fail(E_NOMEM, "no memory");
+	int rc;
 	do {
-		if (rc >= 0) {
-			arena_reset(&w->a);
-			w->n = 0;
-			rc = db_exec(r->c, sql, DB_PARAMS(DB_I(AT_ONCE)), fn, w);
-		}
+		arena_reset(&w->a);
+		w->n = 0;
+		rc = db_exec(r->c, "SELECT hash, bytes FROM blobs WHERE sent = 0 ORDER BY hash LIMIT $1",
+			     DB_PARAMS(DB_I(AT_ONCE)), on_blob, w);
 		for (int i = 0; rc >= 0 && i < w->n; i++)
-			rc = (rc = round_step(r)) < 0 ? rc : send(r, &w->one[i]);
+			rc = (rc = round_step(r)) < 0 ? rc : send_blob(r, &w->one[i]);
 	} while (rc >= 0 && w->n);
-	if (w)
-		arena_free(&w->a);
-	free(w);
-	return rc < 0 ? rc : E_OK;
+	return rc;
+}
+
+static const char unsent[] = "SELECT hash FROM blobs WHERE hash = $1 AND sent = 0";
+static const char unplaced[] = "SELECT hash FROM blobs WHERE hash = $1 AND placed = 0";
+
+/* 1: none of its blobs is missing: none is a row of that statement. */
+static int is_whole(struct round *r, struct waiting *w, const struct one *o, const char *missing)
+{
+	struct signed_doc doc;
+	struct snapshot p = {0};
+	char hex[HASH];
+	int rc = db_exec(r->c, "SELECT hash FROM blobs WHERE sent = 0 LIMIT 1", NULL, 0, NULL, NULL);
+	if (rc <= 0)
+		return rc < 0 ? rc : 1;
+	rc = signed_parse(o->bytes.p, o->bytes.n, "snapshot", &doc);
+	if (rc >= 0)
+		rc = snapshot_parse(doc.payload.p, doc.payload.n, &w->a, &p);
+	for (int i = 0; i < p.nblob && rc >= 0; i++) {
+		hex_write(p.blob[i].sha256.b, SHA256_BYTES, hex);
+		rc = db_exec(r->c, missing, DB_PARAMS(DB_T(hex)), NULL, NULL);
+		if (rc > 0)
+			return 0;
+	}
+	return rc < 0 ? rc : 1;
+}
+
+/* Those that are whole. */
+static int send_snapshots(struct round *r, struct waiting *w, const char *missing)
+{
+	struct one last = {.channel = -1};
+	int rc;
+	do {
+		arena_reset(&w->a);
+		w->n = 0;
+		rc = db_exec(r->c,
+			     "SELECT class, channel, serial, doc FROM snapshots WHERE sent = 0 AND (class, channel, "
+			     "serial) > ($2, $3, $4) ORDER BY class, channel, serial LIMIT $1",
+			     DB_PARAMS(DB_I(AT_ONCE), DB_T(last.cls), DB_I(last.channel), DB_I(last.serial)),
+			     on_snapshot, w);
+		for (int i = 0; rc >= 0 && i < w->n; i++) {
+			rc = (rc = round_step(r)) < 0 ? rc : is_whole(r, w, &w->one[i], missing);
+			if (rc > 0)
+				rc = send_snapshot(r, &w->one[i]);
+		}
+		if (w->n)
+			last = w->one[w->n - 1];
+	} while (rc >= 0 && w->n);
+	return rc;
+}
+
+/* What needs no new blob comes first, for it may say what is revoked. Where blobs cannot be sent, it is enough that
+ * they were once (they are offered again every hour). */
+static int send_all(struct round *r, struct waiting *w)
+{
+	int rc = send_snapshots(r, w, unsent);
+	round_note(r, fail_in(rc, "publish = %s", r->f->c.publish));
+	if (rc == E_STOPPED)
+		return rc;
+	rc = send_blobs(r, w);
+	round_note(r, fail_in(rc, "publish = %s", r->f->c.publish));
+	return rc == E_STOPPED ? rc : send_snapshots(r, w, rc < 0 ? unplaced : unsent);
 }
 
 int round_publish(struct round *r)
 {
-	int rc = open_place(r->f);
-	if (rc >= 0)
+	struct waiting *w = calloc(1, sizeof *w);
+	int rc = w ? open_place(r->f) : fail(E_NOMEM, "no memory");
+	bool open = rc >= 0;
+	if (open)
 		rc = send_roots(r);
-	if (rc >= 0)
-		rc = send_all(r, "SELECT hash, bytes FROM blobs WHERE sent = 0 ORDER BY hash LIMIT $1",
-			      on_blob, send_blob);
-	if (rc >= 0)
-		rc = send_all(r,
-			      "SELECT class, channel, serial, doc FROM snapshots WHERE sent = 0 ORDER BY "
-			      "class, channel, "
-			      "serial LIMIT $1",
-			      on_snapshot, send_snapshot);
+	round_note(r, fail_in(rc, "publish = %s", r->f->c.publish));
+	if (open && rc != E_STOPPED)
+		rc = send_all(r, w);
+	if (w)
+		arena_free(&w->a);
+	free(w);
 	return fail_in(rc, "publish = %s", r->f->c.publish);
 }
 

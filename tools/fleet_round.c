@@ -116,43 +116,48 @@ static int read_withdraw(struct round *r)
 		   : fail(E_CORRUPT, "setting withdraw: '%s' is not ID CLASS", text);
 }
 
-/* Of everything but words and time that an aggregation depends on. */
+/* revoked: of what is revoked; rules: of everything but words and time that an aggregation depends on. */
 static void hash_rules(struct round *r)
 {
 	const struct fleet_conf *c = &r->f->c;
 	const int64_t number[] = {c->quorum[0], c->quorum[1], c->quorum[2], c->tolerance_pct, c->stage_ns,
 				  c->poll_s,    c->expire_s,  c->parts_min, r->stop};
-	struct key k = hash_join(hash_bytes(number, sizeof number), hash_text(r->signer));
+	struct key k = hash_text(r->signer);
 	for (int i = 0; i < r->nboard; i++)
 		if (r->board[i].revoked)
 			k = hash_join(k, hash_text(r->board[i].id));
 	for (int i = 0; i < r->nrecord; i++)
 		k = hash_join(k, r->record[i]);
-	key_text(k, r->rules);
+	key_text(k, r->revoked);
+	key_text(hash_join(k, hash_bytes(number, sizeof number)), r->rules);
 }
 
-static int round_begin(struct round *r)
+static int read_members(struct round *r)
 {
 	struct public_key key;
 	private_key_public(r->f->key, &key);
 	public_key_id(&key, r->signer);
+	r->nboard = r->nrecord = 0;
 	int rc = db_exec(r->c, "SELECT id, class, revoked_s, words, good, struck FROM boards", NULL, 0,
 			 on_member, r);
 	if (rc >= 0)
 		rc = db_exec(r->c, "SELECT hash FROM revoked ORDER BY at_s DESC, hash", NULL, 0, on_revoked,
 			     r);
-	/* In this order: what is withdrawn meanwhile stops at least, and goes back in the next round. */
+	if (rc >= 0 && r->nboard)
+		qsort(r->board, (size_t)r->nboard, sizeof *r->board, by_id);
 	if (rc >= 0)
-		rc = read_withdraw(r);
+		hash_rules(r);
+	return rc;
+}
+
+static int round_begin(struct round *r)
+{
+	/* In this order: what is withdrawn meanwhile stops at least, and goes back in the next round. */
+	int rc = read_withdraw(r);
 	if (rc >= 0)
 		rc = rollout_stopped(r->c);
 	r->stop = rc > 0;
-	if (rc < 0)
-		return rc;
-	if (r->nboard)
-		qsort(r->board, (size_t)r->nboard, sizeof *r->board, by_id);
-	hash_rules(r);
-	return E_OK;
+	return rc < 0 ? rc : read_members(r);
 }
 
 /* Classes that are to be looked at. */
@@ -205,13 +210,18 @@ int round_step(struct round *r)
 	return r->f->step ? r->f->step(r->f->step_ctx) : E_OK;
 }
 
+/* Where words cannot be counted, what was shown before is. */
 static int do_class(struct round *r, const struct todo *t)
 {
 	int rc = round_step(r);
-	if (rc >= 0)
-		rc = round_words(r, t->cls);
-	if (rc >= 0)
-		rc = round_snapshots(r, t->cls, t->withdraw);
+	if (rc < 0)
+		return rc;
+	rc = fail_in(round_words(r, t->cls), "class %s", t->cls);
+	round_note(r, rc);
+	rc = round_snapshots(r, t->cls,
+			     t->withdraw ? SNAPSHOTS_BACK
+			     : rc < 0    ? SNAPSHOTS_AGAIN
+					 : SNAPSHOTS_NEW);
 	return fail_in(rc, "class %s", t->cls);
 }
 
@@ -223,6 +233,42 @@ static void do_classes(struct round *r)
 			   NULL, 0, on_class, &s));
 	for (int i = 0; i < s.n && r->rc != E_STOPPED; i++)
 		round_note(r, do_class(r, &s.t[i]));
+}
+
+static int on_silent(void *ctx, const struct db_value *col, int n)
+{
+	struct todos *s = ctx;
+	(void)n;
+	s->t = grown(&s->r->a, s->t, s->n, sizeof *s->t);
+	if (!s->t)
+		return E_NOMEM;
+	snprintf(s->t[s->n++].cls, sizeof s->t->cls, "%s", col[0].p);
+	return E_OK;
+}
+
+/* What is revoked goes out before anything that boards sent is looked at. */
+static void revoke_first(struct round *r)
+{
+	struct todos s = {.r = r};
+	int rc = read_members(r);
+	if (rc >= 0)
+		rc = db_exec(r->c,
+			     "SELECT class FROM classes WHERE revoked <> $1 AND EXISTS (SELECT 1 FROM snapshots "
+			     "WHERE snapshots.class = classes.class) ORDER BY class",
+			     DB_PARAMS(DB_T(r->revoked)), on_silent, &s);
+	if (rc >= 0 && s.n)
+		rc = rollout_stopped(r->c);
+	r->stop = rc > 0;
+	round_note(r, rc);
+	for (int i = 0; i < s.n && rc >= 0; i++) {
+		rc = round_step(r);
+		if (rc >= 0)
+			round_note(r, fail_in(round_snapshots(r, s.t[i].cls, SNAPSHOTS_KEPT), "class %s",
+					      s.t[i].cls));
+		round_note(r, rc);
+	}
+	if (s.n && rc != E_STOPPED)
+		round_note(r, round_publish(r));
 }
 
 static int sweep(struct round *r)
@@ -240,6 +286,9 @@ static int sweep(struct round *r)
 
 static int lead_round(struct round *r)
 {
+	revoke_first(r);
+	if (r->rc == E_STOPPED)
+		return fail(r->rc, "%s", r->why);
 	round_note(r, fleet_digest(r->f, r->c, DIGEST_MOST));
 	int rc = round_begin(r);
 	round_note(r, rc);

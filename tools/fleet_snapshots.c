@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 1024, HASH = 2 * SHA256_BYTES + 1, DEPTH = 64, NEW = -1 };
+enum { PAGE = 1024, HASH = 2 * SHA256_BYTES + 1, DEPTH = 128, NEW = -1 };
 
 /* A channel's newest snapshot, or an older one; serial 0: none. */
 struct kept_snapshot {
@@ -19,7 +19,7 @@ struct kept_snapshot {
 
 struct channel_now {
 	struct kept_snapshot last;
-	bool write;
+	bool write, bad; /* bad: nothing of it could be made */
 	int64_t serial, expires_s;
 	int64_t origin; /* NEW: not known yet */
 	int records;
@@ -33,7 +33,8 @@ struct class_snapshots {
 	struct round *r;
 	const char *cls;
 	struct arena a;
-	bool withdraw;
+	enum snapshots_how how;
+	bool again; /* not all of it could be made: the next round is to try it */
 	struct channel_now channel[CHANNELS];
 };
 
@@ -61,13 +62,18 @@ static size_t span_bytes(const struct shard_line *l, struct span s)
 	return n;
 }
 
+static bool bit(struct key k, int i)
+{
+	return (i < 64 ? k.hi >> (63 - i) : k.lo >> (127 - i)) & 1;
+}
+
 /* Where the next bit of the key becomes one. */
 static int split(const struct shard_line *l, struct span s)
 {
 	int lo = s.lo, hi = s.hi;
 	while (lo < hi) {
 		int mid = lo + (hi - lo) / 2;
-		if (l[mid].key.hi >> (63 - s.depth) & 1)
+		if (bit(l[mid].key, s.depth))
 			hi = mid;
 		else
 			lo = mid + 1;
@@ -75,21 +81,22 @@ static int split(const struct shard_line *l, struct span s)
 	return lo;
 }
 
-/* At most `most` spans, or -1. */
-static int cut(const struct shard_line *l, int n, size_t limit, struct span *out, int most)
+/* At most `most` spans; *end: the first line that is in none. */
+static int cut(const struct shard_line *l, int n, size_t limit, struct span *out, int most, int *end)
 {
 	struct span todo[DEPTH + 2];
 	int made = 0, waiting = 0;
-	if (n)
-		todo[waiting++] = (struct span){0, n, 0};
+	todo[waiting++] = (struct span){0, n, 0};
+	*end = 0;
 	while (waiting) {
 		struct span s = todo[--waiting];
 		if (s.lo == s.hi)
 			continue;
 		if (s.depth == DEPTH || span_bytes(l, s) <= limit) {
 			if (made == most)
-				return -1;
+				return made;
 			out[made++] = s;
+			*end = s.hi;
 			continue;
 		}
 		int mid = split(l, s);
@@ -99,36 +106,43 @@ static int cut(const struct shard_line *l, int n, size_t limit, struct span *out
 	return made;
 }
 
-static int join(const struct shard_line *l, struct span s, struct arena *a, struct blob *out)
+/* Lines of one key cannot be divided: those that a blob has no room for are left out. */
+static int join(struct shard_line *l, struct span s, struct arena *a, struct blob *out)
 {
-	size_t n = span_bytes(l, s);
-	char *p = arena_try(a, n, 1);
+	size_t n = 0, most = span_bytes(l, s);
+	most = most < SNAPSHOT_BLOB ? most : SNAPSHOT_BLOB;
+	char *p = arena_try(a, most, 1);
 	if (!p)
 		return E_NOMEM;
-	*out = (struct blob){p, n};
 	for (int i = s.lo; i < s.hi; i++) {
-		memcpy(p, l[i].line, l[i].n);
-		p += l[i].n;
-		*p++ = '\n';
+		l[i].left = n + l[i].n + 1 > most;
+		if (l[i].left)
+			continue;
+		memcpy(p + n, l[i].line, l[i].n);
+		n += l[i].n;
+		p[n++] = '\n';
 	}
-	return n <= SNAPSHOT_BLOB ? E_OK : fail(E_UNSUPPORTED, "%zu bytes of records for one blob", n);
+	*out = (struct blob){p, n};
+	return E_OK;
 }
 
 int round_shards(struct shard_line *line, int n, struct arena *a, struct blob **out)
 {
 	struct span span[SNAPSHOT_BLOBS];
-	int made = -1, rc = E_OK;
+	int cuts = 0, end = 0, made = 0, rc = E_OK;
 	if (n)
 		qsort(line, (size_t)n, sizeof *line, by_key);
-	for (size_t limit = SHARD_BYTES; made < 0 && limit <= SNAPSHOT_BLOB; limit *= 2)
-		made = cut(line, n, limit, span, SNAPSHOT_BLOBS);
-	if (made < 0)
-		return fail(E_UNSUPPORTED, "%d records are more than a snapshot can name", n);
-	*out = arena_try(a, (size_t)made + 1, sizeof **out);
+	for (size_t limit = SHARD_BYTES; end < n && limit <= SNAPSHOT_BLOB; limit *= 2)
+		cuts = cut(line, n, limit, span, SNAPSHOT_BLOBS, &end);
+	*out = arena_try(a, (size_t)cuts + 1, sizeof **out);
 	if (!*out)
 		return E_NOMEM;
-	for (int i = 0; i < made && rc >= 0; i++)
-		rc = join(line, span[i], a, &(*out)[i]);
+	for (int i = 0; i < cuts && rc >= 0; i++) {
+		rc = join(line, span[i], a, &(*out)[made]);
+		made += rc >= 0 && (*out)[made].n;
+	}
+	for (int i = end; i < n; i++)
+		line[i].left = true;
 	return rc < 0 ? rc : made;
 }
 
@@ -181,6 +195,35 @@ static int load_lines(struct class_snapshots *s, enum channel c, struct lines *o
 	return rc;
 }
 
+static int on_board(void *ctx, const struct db_value *col, int n)
+{
+	(void)n;
+	snprintf(ctx, KEY_ID_HEX + 1, "%s", col[0].p);
+	return E_OK;
+}
+
+/* Where there is no room for a line that there should be room for (round_words), a board that said it is named. */
+static int tell_left(struct class_snapshots *s, enum channel c, const struct lines *lines)
+{
+	char key[33], board[KEY_ID_HEX + 1] = "", why[160];
+	int left = 0, first = 0;
+	for (int i = lines->n - 1; i >= 0; i--)
+		if (lines->l[i].left)
+			left++, first = i;
+	if (!left)
+		return 0;
+	key_text(lines->l[first].key, key);
+	int rc = db_exec(s->r->c,
+			 "SELECT board FROM words WHERE class = $1 AND type = $2 AND key = $3 AND failed = 0 ORDER BY "
+			 "board LIMIT 1",
+			 DB_PARAMS(DB_T(s->cls), DB_I(lines->l[first].type), DB_T(key)), on_board, board);
+	snprintf(why, sizeof why, "class %s: blobs of channel %s have no room for %d records, the first %s", s->cls,
+		 channel_names[c], left, key);
+	log_error("hone-fleet: board %s: %s: they are left out", board, why);
+	fleet_refused(s->r->f, COUNT_ROOM, NULL, board, why);
+	return rc < 0 ? rc : left;
+}
+
 static int shown_blobs(struct class_snapshots *s, enum channel c)
 {
 	struct lines lines;
@@ -188,13 +231,14 @@ static int shown_blobs(struct class_snapshots *s, enum channel c)
 	int rc = load_lines(s, c, &lines);
 	if (rc >= 0)
 		rc = round_shards(lines.l, lines.n, &s->a, &x->bytes);
-	if (rc < 0)
-		return rc;
-	x->records = lines.n;
-	x->s.nblob = rc;
-	x->s.blob = arena_try(&s->a, (size_t)rc + 1, sizeof *x->s.blob);
+	int n = rc, left = rc < 0 ? 0 : tell_left(s, c, &lines);
+	if (rc < 0 || left < 0)
+		return rc < 0 ? rc : left;
+	x->s.blob = arena_try(&s->a, (size_t)n + 1, sizeof *x->s.blob);
 	if (!x->s.blob)
 		return E_NOMEM;
+	x->records = lines.n - left;
+	x->s.nblob = n;
 	for (int i = 0; i < x->s.nblob; i++) {
 		struct snapshot_blob *b = &x->s.blob[i];
 		*b = (struct snapshot_blob){.kind = "records", .bytes = (int64_t)x->bytes[i].n};
@@ -253,6 +297,19 @@ static int read_before(struct class_snapshots *s, enum channel c, struct kept_sn
 		       " FROM snapshots WHERE class = $1 AND channel = $2 AND origin < $3 "
 		       "ORDER BY origin DESC LIMIT 1",
 		       DB_PARAMS(DB_T(s->cls), DB_I(c), DB_I(s->channel[c].last.origin)), on_kept, &g);
+}
+
+/* The newest that boards found; none: nothing. */
+static int read_placed(struct class_snapshots *s, enum channel c, struct kept_snapshot *out)
+{
+	struct reading g = {&s->a, out, &s->channel[c].records};
+	*out = (struct kept_snapshot){0};
+	s->channel[c].records = 0;
+	return db_exec(s->r->c,
+		       "SELECT " KEPT_COLUMNS
+		       " FROM snapshots WHERE class = $1 AND channel = $2 AND placed = 1 ORDER BY serial DESC "
+		       "LIMIT 1",
+		       DB_PARAMS(DB_T(s->cls), DB_I(c)), on_kept, &g);
 }
 
 static int old_blobs(struct class_snapshots *s, enum channel c, const struct kept_snapshot *k)
@@ -338,13 +395,39 @@ static int hash_snapshot(struct channel_now *x)
 static int blobs_of(struct class_snapshots *s, enum channel c)
 {
 	struct channel_now *x = &s->channel[c];
-	struct kept_snapshot before;
-	if (c == CHANNEL_CANARY || !s->r->stop)
+	struct kept_snapshot before = x->last;
+	bool stays = c != CHANNEL_CANARY && s->r->stop;
+	int rc = E_OK;
+	if (!stays && s->how != SNAPSHOTS_KEPT)
 		return shown_blobs(s, c);
-	if (!s->withdraw || !x->last.serial)
-		return old_blobs(s, c, &x->last);
-	int rc = read_before(s, c, &before);
+	if (!stays)
+		rc = read_placed(s, c, &before);
+	else if (s->how == SNAPSHOTS_BACK && x->last.serial)
+		rc = read_before(s, c, &before);
 	return rc < 0 ? rc : old_blobs(s, c, &before);
+}
+
+static void note(struct class_snapshots *s, enum channel c, int rc)
+{
+	s->again = true;
+	round_note(s->r, fail_in(rc, "class %s, channel %s", s->cls, channel_names[c]));
+}
+
+/* What is revoked goes out with the records that there are, else with those of before, else with none. */
+static void find_blobs(struct class_snapshots *s, enum channel c)
+{
+	struct channel_now *x = &s->channel[c];
+	int rc = blobs_of(s, c);
+	if (rc >= 0)
+		return;
+	note(s, c, rc);
+	x->bytes = NULL;
+	rc = old_blobs(s, c, &x->last);
+	if (rc >= 0)
+		return;
+	note(s, c, rc);
+	x->origin = NEW;
+	x->records = x->s.nblob = 0;
 }
 
 static int sign(struct class_snapshots *s, struct channel_now *x)
@@ -363,29 +446,14 @@ static int64_t renew_s(const struct round *r, int64_t expires_s)
 	return expires_s - r->f->c.expire_s / 4;
 }
 
-/* Says what is new, or what is there once more because its time ends. */
-static int make_channel(struct class_snapshots *s, enum channel c)
+/* Its number and dates, where it is to be written. */
+static int date_channel(struct class_snapshots *s, struct channel_now *x, bool ours)
 {
-	struct round *r = s->r;
-	struct channel_now *x = &s->channel[c];
-	int rc = read_last(s, c);
-	x->origin = NEW;
-	x->s = (struct snapshot){.channel = c, .client = SNAPSHOT_CLIENT, .poll_s = r->f->c.poll_s};
-	snprintf(x->s.cls, sizeof x->s.cls, "%s", s->cls);
-	if (rc >= 0)
-		rc = blobs_of(s, c);
-	if (rc >= 0)
-		rc = revoked_lists(s, &x->s);
-	if (rc < 0)
-		return rc;
-	int parts;
-	bool ours = look_back(s, c, &parts);
-	share(s, parts, &x->s);
-	rc = hash_snapshot(x);
+	const struct round *r = s->r;
 	x->expires_s = x->last.expires_s;
 	x->write = !ours || strcmp(x->content, x->last.content) || r->now_s >= renew_s(r, x->expires_s);
-	if (rc < 0 || !x->write)
-		return rc;
+	if (!x->write)
+		return E_OK;
 	x->serial = x->s.serial = x->last.serial < r->now_s ? r->now_s : x->last.serial + 1;
 	x->s.made_s = r->now_s;
 	x->expires_s = x->s.expires_s = r->now_s + r->f->c.expire_s;
@@ -394,6 +462,26 @@ static int make_channel(struct class_snapshots *s, enum channel c)
 	else if (x->origin == NEW)
 		x->origin = x->serial;
 	return sign(s, x);
+}
+
+/* Says what is new, or what is there once more because its time ends. */
+static int make_channel(struct class_snapshots *s, enum channel c)
+{
+	struct channel_now *x = &s->channel[c];
+	int parts, rc = read_last(s, c);
+	x->origin = NEW;
+	x->s = (struct snapshot){.channel = c, .client = SNAPSHOT_CLIENT, .poll_s = s->r->f->c.poll_s};
+	snprintf(x->s.cls, sizeof x->s.cls, "%s", s->cls);
+	if (rc < 0)
+		return rc;
+	find_blobs(s, c);
+	rc = revoked_lists(s, &x->s);
+	bool ours = rc >= 0 && look_back(s, c, &parts);
+	if (rc >= 0) {
+		share(s, parts, &x->s);
+		rc = hash_snapshot(x);
+	}
+	return rc < 0 ? rc : date_channel(s, x, ours);
 }
 
 /* All of a class in one transaction. */
@@ -473,30 +561,41 @@ static int write_class(struct db_conn *c, void *ctx)
 	struct class_snapshots *s = ctx;
 	int64_t due_s;
 	int rc = E_OK;
-	for (int i = 0; i < CHANNELS && rc >= 0; i++)
+	bool said = true, again = s->again || s->how == SNAPSHOTS_AGAIN;
+	for (int i = 0; i < CHANNELS && rc >= 0; i++) {
+		said &= !s->channel[i].bad;
 		if (s->channel[i].write)
 			rc = write_channel(s, c, &s->channel[i], i);
-	if (rc >= 0)
-		rc = find_due(s, c, &due_s);
+	}
+	if (rc >= 0 && said)
+		rc = db_exec(c, "UPDATE classes SET revoked = $2 WHERE class = $1",
+			     DB_PARAMS(DB_T(s->cls), DB_T(s->r->revoked)), NULL, NULL);
+	if (rc < 0 || s->how == SNAPSHOTS_KEPT)
+		return rc;
+	rc = find_due(s, c, &due_s);
 	return rc < 0
 		   ? rc
 		   : db_exec(
 			 c,
-			 "UPDATE classes SET dirty = 0, due_s = $2, rules = $3, withdrawn = CASE WHEN $4 = 1 "
+			 "UPDATE classes SET dirty = $6, due_s = $2, rules = $3, withdrawn = CASE WHEN $4 = 1 "
 			 "THEN $5 ELSE withdrawn END WHERE class = $1",
-			 DB_PARAMS(DB_T(s->cls), DB_I(due_s), DB_T(s->r->rules), DB_I(s->withdraw),
-				   DB_T(s->r->withdraw)),
+			 DB_PARAMS(DB_T(s->cls), DB_I(due_s), DB_T(s->r->rules),
+				   DB_I(s->how == SNAPSHOTS_BACK), DB_T(s->r->withdraw), DB_I(again)),
 			 NULL, NULL);
 }
 
-int round_snapshots(struct round *r, const char *cls, bool withdraw)
+int round_snapshots(struct round *r, const char *cls, enum snapshots_how how)
 {
-	struct class_snapshots s = {.r = r, .cls = cls, .withdraw = withdraw};
-	int rc = E_OK;
-	for (int i = 0; i < CHANNELS && rc >= 0; i++)
-		rc = make_channel(&s, i);
-	if (rc >= 0)
-		rc = store_do(r->c, write_class, &s);
+	struct class_snapshots s = {.r = r, .cls = cls, .how = how};
+	for (int i = 0; i < CHANNELS; i++) {
+		int rc = make_channel(&s, i);
+		if (rc < 0) {
+			note(&s, i, rc);
+			s.channel[i].bad = true;
+			s.channel[i].write = false;
+		}
+	}
+	int rc = store_do(r->c, write_class, &s);
 	for (int i = 0; i < CHANNELS; i++)
 		buf_free(&s.channel[i].doc);
 	arena_free(&s.a);

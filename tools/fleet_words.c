@@ -3,15 +3,24 @@
 #include "tools/fleet_line.h"
 #include "tools/fleet_round.h"
 #include "platform/log.h"
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, TIMES = 64 /* bytes by which a published line is longer than a plain one */ };
 
 struct said {
 	struct word w;
-	int64_t said_s;
+	int64_t said_s, bytes;
+};
+
+/* A board's part of what is published. */
+struct share {
+	int lone; /* that it alone says, on the channel that is looked at */
+	int64_t lone_bytes;
+	int64_t left, left_bytes; /* out, of all channels */
+	int64_t was;              /* left out before this round */
 };
 
 struct class_words {
@@ -27,7 +36,8 @@ struct class_words {
 	struct score *score;
 	struct agreed *agreed;
 	int nagreed;
-	int *lone; /* of boards */
+	bool *out;           /* of agreed: there is no room for it */
+	struct share *share; /* of boards */
 };
 
 static bool more_room(struct arena *a, void **p, int n, int *room, size_t each)
@@ -71,7 +81,8 @@ static int on_word(void *ctx, const struct db_value *col, int n)
 				 .type = (enum cache_type)col[0].i,
 				 .failed = col[5].i != 0,
 				 .median_ns = col[4].i},
-			   .said_s = col[6].i};
+			   .said_s = col[6].i,
+			   .bytes = col[7].i};
 	s->nsaid +=
 	    w->w.board >= 0 && key_parse(col[1].p, &w->w.key) >= 0 && key_parse(col[2].p, &w->w.cand) >= 0;
 	return E_OK;
@@ -84,7 +95,8 @@ static int load_words(struct class_words *s)
 	while (rc == PAGE)
 		rc = db_exec(
 		    s->r->c,
-		    "SELECT type, key, cand, board, median_ns, failed, said_s FROM words WHERE class = $1 "
+		    "SELECT type, key, cand, board, median_ns, failed, said_s, bytes FROM words WHERE class = "
+		    "$1 "
 		    "AND (type, key, cand, board) > ($2, $3, $4, $5) ORDER BY type, key, cand, board "
 		    "LIMIT $6",
 		    DB_PARAMS(DB_T(s->cls), DB_I(atoi(s->last[0])), DB_T(s->last[1]), DB_T(s->last[2]),
@@ -107,6 +119,16 @@ static int on_held(void *ctx, const struct db_value *col, int n)
 			   .median_ns = col[6].i};
 	s->nheld += col[0].i >= 0 && col[0].i < CHANNELS && key_parse(col[2].p, &h->key) >= 0 &&
 		    key_parse(col[3].p, &h->cand) >= 0;
+	return E_OK;
+}
+
+static int on_left(void *ctx, const struct db_value *col, int n)
+{
+	struct class_words *s = ctx;
+	int board = find_board(s->r, col[0].p);
+	(void)n;
+	if (board >= 0)
+		s->share[board].was = col[1].i;
 	return E_OK;
 }
 
@@ -133,12 +155,13 @@ static int load(struct class_words *s)
 	s->word = arena_try(&s->a, (size_t)s->nsaid + 1, sizeof *s->word);
 	s->stays = arena_try(&s->a, (size_t)s->nheld + 1, sizeof *s->stays);
 	s->score = arena_try(&s->a, boards, sizeof *s->score);
-	s->lone = arena_try(&s->a, boards, sizeof *s->lone);
-	if (!s->word || !s->stays || !s->score || !s->lone)
+	s->share = arena_try(&s->a, boards, sizeof *s->share);
+	if (!s->word || !s->stays || !s->score || !s->share)
 		return E_NOMEM;
 	for (int i = 0; i < s->nsaid; i++)
 		s->word[i] = s->said[i].w;
-	return E_OK;
+	return db_exec(s->r->c, "SELECT board, n FROM left_out WHERE class = $1", DB_PARAMS(DB_T(s->cls)),
+		       on_left, s);
 }
 
 static int count(struct class_words *s)
@@ -164,6 +187,56 @@ static int count(struct class_words *s)
 	memcpy(in.rules.quorum, f->quorum, sizeof in.rules.quorum);
 	s->nagreed = aggregate(&in, &s->a, &s->agreed, s->score);
 	return s->nagreed;
+}
+
+/* Which of what was agreed on there is room for. */
+
+/* By channel; what more boards agree on first, then what is there already. */
+static int by_claim(const void *a, const void *b)
+{
+	const struct agreed *x = *(const struct agreed *const *)a, *y = *(const struct agreed *const *)b;
+	int o = (int)x->channel - (int)y->channel;
+	o = o ? o : (x->boards < y->boards) - (x->boards > y->boards);
+	o = o ? o : (x->held < 0) - (y->held < 0);
+	return o ? o : (x > y) - (x < y);
+}
+
+static bool has_room(struct share *x, const struct agreed *g, int64_t bytes, int64_t used)
+{
+	bool lone = g->boards == 1;
+	if (used + bytes > CHANNEL_BYTES ||
+	    (lone && (x->lone >= LONE_MOST || x->lone_bytes + bytes > LONE_BYTES))) {
+		x->left++;
+		x->left_bytes += bytes;
+		return false;
+	}
+	x->lone += lone;
+	x->lone_bytes += lone ? bytes : 0;
+	return true;
+}
+
+static int leave_out(struct class_words *s)
+{
+	const struct agreed **g = arena_try(&s->a, (size_t)s->nagreed + 1, sizeof *g);
+	int64_t used = 0;
+	s->out = arena_try(&s->a, (size_t)s->nagreed + 1, sizeof *s->out);
+	if (!g || !s->out)
+		return E_NOMEM;
+	for (int i = 0; i < s->nagreed; i++)
+		g[i] = &s->agreed[i];
+	qsort(g, (size_t)s->nagreed, sizeof *g, by_claim);
+	for (int i = 0; i < s->nagreed; i++) {
+		if (i && g[i]->channel != g[i - 1]->channel) {
+			used = 0;
+			for (int b = 0; b < s->r->nboard; b++)
+				s->share[b].lone = 0, s->share[b].lone_bytes = 0;
+		}
+		int64_t bytes = s->said[g[i]->from].bytes - STORE_ROW + TIMES;
+		bool fits = has_room(&s->share[s->word[g[i]->from].board], g[i], bytes, used);
+		used += fits ? bytes : 0;
+		s->out[g[i] - s->agreed] = !fits;
+	}
+	return E_OK;
 }
 
 /* Plain lines of one word, sorted: boards whose lines are the same follow each other. */
@@ -270,12 +343,6 @@ static int hide(struct class_words *s, struct db_conn *c, const struct held *h)
 	    DB_PARAMS(DB_T(s->cls), DB_I(h->channel), DB_I(h->type), DB_T(key), DB_T(cand)), NULL, NULL);
 }
 
-/* One board alone does not fill canary. */
-static bool too_many(struct class_words *s, const struct agreed *g)
-{
-	return g->boards == 1 && ++s->lone[s->word[g->from].board] > LONE_MOST;
-}
-
 static bool frozen(const struct round *r, enum channel c)
 {
 	return r->stop && c != CHANNEL_CANARY;
@@ -285,17 +352,16 @@ static bool frozen(const struct round *r, enum channel c)
 static int write_channels(struct class_words *s, struct db_conn *c)
 {
 	int rc = E_OK;
-	memset(s->lone, 0, (size_t)s->r->nboard * sizeof *s->lone);
 	for (int i = 0; i < s->nheld; i++)
 		s->stays[i] = !s->held[i].now || frozen(s->r, s->held[i].channel);
 	for (int i = 0; i < s->nagreed; i++)
-		if (s->agreed[i].held >= 0 && !too_many(s, &s->agreed[i]))
+		if (s->agreed[i].held >= 0 && !s->out[i])
 			s->stays[s->agreed[i].held] = true;
 	for (int i = 0; i < s->nheld && rc >= 0; i++)
 		rc = s->stays[i] ? E_OK : hide(s, c, &s->held[i]);
 	for (int i = 0; i < s->nagreed && rc >= 0; i++) {
 		const struct agreed *g = &s->agreed[i];
-		if (g->held < 0 && !frozen(s->r, g->channel) && !too_many(s, g))
+		if (g->held < 0 && !frozen(s->r, g->channel) && !s->out[i])
 			rc = show(s, c, g);
 	}
 	return rc;
@@ -320,9 +386,48 @@ static int write_scores(struct class_words *s, struct db_conn *c)
 	return rc;
 }
 
+static int write_left(struct class_words *s, struct db_conn *c)
+{
+	int rc = E_OK;
+	for (int i = 0; i < s->r->nboard && rc >= 0; i++) {
+		const struct share *x = &s->share[i];
+		const char *id = s->r->board[i].id;
+		if (x->left == x->was)
+			continue;
+		rc = x->left ? db_exec(c,
+				       "INSERT INTO left_out (class, board, n, bytes, since_s) VALUES ($1, $2, $3, $4, $5) "
+				       "ON CONFLICT (class, board) DO UPDATE SET n = excluded.n, bytes = excluded.bytes",
+				       DB_PARAMS(DB_T(s->cls), DB_T(id), DB_I(x->left), DB_I(x->left_bytes),
+						 DB_I(s->r->now_s)),
+				       NULL, NULL)
+			     : db_exec(c, "DELETE FROM left_out WHERE class = $1 AND board = $2",
+				       DB_PARAMS(DB_T(s->cls), DB_T(id)), NULL, NULL);
+	}
+	return rc;
+}
+
+/* More than before: the operator is told. */
+static void tell_left(const struct class_words *s)
+{
+	char why[160];
+	for (int i = 0; i < s->r->nboard; i++) {
+		const struct share *x = &s->share[i];
+		if (x->left <= x->was)
+			continue;
+		snprintf(why, sizeof why,
+			 "class %s has no room for %" PRId64 " records of %" PRId64 " bytes that this board says",
+			 s->cls, x->left, x->left_bytes);
+		log_error("hone-fleet: board %s: %s: they are left out; revoke it if they are nonsense",
+			  s->r->board[i].id, why);
+		fleet_refused(s->r->f, COUNT_ROOM, NULL, s->r->board[i].id, why);
+	}
+}
+
 static int write_all(struct db_conn *c, void *ctx)
 {
 	int rc = write_channels(ctx, c);
+	if (rc >= 0)
+		rc = write_left(ctx, c);
 	return rc < 0 ? rc : write_scores(ctx, c);
 }
 
@@ -333,7 +438,11 @@ int round_words(struct round *r, const char *cls)
 	if (rc >= 0)
 		rc = count(&s);
 	if (rc >= 0)
+		rc = leave_out(&s);
+	if (rc >= 0)
 		rc = store_do(r->c, write_all, &s);
+	if (rc >= 0)
+		tell_left(&s);
 	arena_free(&s.a);
 	return rc;
 }
