@@ -185,7 +185,7 @@ $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/lib
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
 $(patsubst %,$(B)/tests/test_sync_%,program honed): | $(B)/hone $(B)/honed $(B)/hone-sync
-$(patsubst %,$(B)/tests/test_fleet_%,http host peers): | $(B)/hone-fleet
+$(patsubst %,$(B)/tests/test_fleet_%,http host peers budget): | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 bench-search: override ARGS += $(if $(FULL),--full)

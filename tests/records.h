@@ -89,6 +89,23 @@ static inline const char *record_line(struct arena *a, const struct rec *r)
 	return record_as_line(a, CACHE_REC, rec_key(r), record_text(a, r));
 }
 
+/* Choices of about so many bytes, that no other i has. */
+static inline const char *record_choices_line(struct arena *a, struct key k, int i, int bytes)
+{
+	enum { NAME = 1000 };
+	struct buf text = {0};
+	char name[NAME + 1];
+	memset(name, 'a', NAME);
+	buf_puts(&text, "hone-choices 1\n");
+	for (int at = 0; at < bytes; at += NAME) {
+		snprintf(name + NAME - 16, 17, "%08d%08d", at, i);
+		buf_printf(&text, "join 1 %s\n", name);
+	}
+	const char *line = record_as_line(a, CACHE_CHOICES, k, buf_str(&text));
+	buf_free(&text);
+	return line;
+}
+
 /* The trials of the same task. */
 static inline const char *record_trials_line(struct arena *a, const struct rec *r)
 {

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 
-enum { HONEST = 3, ATTACKER = 5, OTHER = 7, NAME = 1000, BIG = 30000 };
+enum { HONEST = 3, ATTACKER = 5, OTHER = 7, BIG = 30000 };
 
 /* A file of the place becomes one by rename(2): those of blobs may fail. */
 static bool no_blobs;
@@ -29,22 +29,6 @@ static void honest(struct world *w, int from_task, int to_task, int cand)
 			say(w, i, cand, (MS + b * MS / 50) >> cand);
 		from(w, b);
 	}
-}
-
-/* Choices of about so many bytes, that no other i has. */
-static const char *choices_line(struct world *w, struct key k, int i, int bytes)
-{
-	struct buf text = {0};
-	char name[NAME + 1];
-	memset(name, 'a', NAME);
-	buf_puts(&text, "hone-choices 1\n");
-	for (int at = 0; at < bytes; at += NAME) {
-		snprintf(name + NAME - 16, 17, "%08d%08d", at, i);
-		buf_printf(&text, "join 1 %s\n", name);
-	}
-	const char *line = record_as_line(&w->a, CACHE_CHOICES, k, buf_str(&text));
-	buf_free(&text);
-	return line;
 }
 
 /* What was said, in batches that are as long as they may be; how many were taken. */
@@ -90,7 +74,7 @@ TEST(keys_that_begin_alike_freeze_no_class)
 	honest(w, 0, 10, 1);
 	round_good(w);
 	for (int i = 0; i < 8 * 32; i++)
-		w->line[w->nline++] = choices_line(w, (struct key){7, (uint64_t)i}, i, BIG);
+		w->line[w->nline++] = record_choices_line(&w->a, (struct key){7, (uint64_t)i}, i, BIG);
 	int batches = from_all(w, ATTACKER);
 	honest(w, 10, 20, 1);
 	honest(w, 0, 1, 2);
@@ -112,7 +96,7 @@ TEST(one_board_alone_fills_no_channel)
 	honest(w, 0, 10, 1);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof name, "model %d", i);
-		w->line[w->nline++] = choices_line(w, hash_text(name), i, BIG);
+		w->line[w->nline++] = record_choices_line(&w->a, hash_text(name), i, BIG);
 	}
 	CHECK(from_all(w, ATTACKER) == 4);
 	round_good(w);
@@ -158,7 +142,7 @@ TEST(pairs_of_boards_fill_no_channel_for_others)
 		for (int b = 0; b < 2; b++) {
 			for (int i = 0; i < MANY; i++) {
 				snprintf(name, sizeof name, "model %d of %d", i, p);
-				w->line[w->nline++] = choices_line(w, hash_text(name), i, BIG);
+				w->line[w->nline++] = record_choices_line(&w->a, hash_text(name), i, BIG);
 			}
 			CHECK(from_all(w, ATTACKER + 2 * p + b) >= 9);
 		}

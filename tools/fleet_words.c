@@ -320,10 +320,14 @@ static int show(struct class_words *s, struct db_conn *c, const struct agreed *g
 	said.boards = g->boards < f.nmost ? g->boards : f.nmost;
 	char *line = rc >= 0 && f.nmost >= (quorum > 1 ? quorum : 1) ? line_publish(&said, f.most) : NULL;
 	key_text(g->cand, cand);
-	if (rc >= 0 && (!line || f.nmost < f.boards))
-		log_error("hone-fleet: class %s: record %s: %d boards say one text, %d another%s; revoke "
-			  "those that lie",
-			  s->cls, cand, f.nmost, f.boards - f.nmost, line ? "" : ": it is left out");
+	if (rc >= 0 && f.nmost < f.boards)
+		log_error("hone-fleet: class %s: record %s: %d boards say one text and %d say others; revoke the boards that "
+			  "lie",
+			  s->cls, cand, f.nmost, f.boards - f.nmost);
+	if (rc >= 0 && !line)
+		log_error("hone-fleet: class %s: record %s is left out: it cannot be read, or too few boards say it in the "
+			  "same text",
+			  s->cls, cand);
 	if (rc >= 0 && line)
 		rc = write_shown(s, c, &said, line);
 	free(line);
