@@ -19,6 +19,8 @@ enum { WORLD_BOARDS = 12, MS = 1000000 };
 
 static int64_t world_now_s;
 
+static const char *world_db; /* URL of an empty database; NULL: a file */
+
 static inline int64_t world_date(void)
 {
 	return world_now_s;
@@ -111,7 +113,7 @@ static inline struct world *world_new(void)
 	w->class_key = hash_text("board");
 	key_text(w->class_key, w->cls);
 	w->line = calloc(65536, sizeof *w->line);
-	w->conf = (struct fleet_conf){.db = w->db,
+	w->conf = (struct fleet_conf){.db = world_db ? world_db : w->db,
 				      .keys = w->keys,
 				      .publish = w->publish,
 				      .threads = 1,

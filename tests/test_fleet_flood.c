@@ -4,6 +4,7 @@
 #include "tests/fleet_world.h"
 #include "platform/mix.h"
 #include "platform/rng.h"
+#include "tests/postgres.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -87,7 +88,7 @@ TEST(keys_that_begin_alike_freeze_no_class)
 }
 
 /* One board alone has so many bytes of a channel; what is left out is counted, and its board named. */
-TEST(one_board_alone_fills_no_channel)
+static void one_board_alone(void)
 {
 	enum { MANY = 128 };
 	struct world *w = world_new();
@@ -130,6 +131,21 @@ TEST(one_board_alone_fills_no_channel)
 	view_free(v);
 	buf_free(&why);
 	world_free(w);
+}
+
+TEST(one_board_alone_fills_no_channel)
+{
+	struct db_conn *c;
+	one_board_alone();
+	world_db = postgres_url();
+	if (!world_db)
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(db_open(world_db, &c));
+	CHECK_OK(db_exec(c, "DROP SCHEMA public CASCADE", NULL, 0, NULL, NULL));
+	CHECK_OK(db_exec(c, "CREATE SCHEMA public", NULL, 0, NULL, NULL));
+	db_close(c);
+	one_board_alone();
+	world_db = NULL;
 }
 
 /* Boards in pairs: what more boards agree on keeps its place. */

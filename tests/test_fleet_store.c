@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/mix.h"
+#include "tests/records.h"
 #include "tests/test.h"
 #include "tools/fleet_store.h"
 
@@ -267,6 +269,69 @@ TEST(a_transaction_is_tried_again_while_others_are_in_the_way)
 	CHECK(n == 1);
 	CHECK_FAILS(store_get(c, "no", text, sizeof text), E_NOTFOUND, "no");
 	db_close(c);
+}
+
+/* Version 1 of the tables, with what a server had. */
+static void make_old(struct db_conn *c, const struct rec *r, const char *line)
+{
+	static const char *const undo[] = {
+	    "DROP TABLE left_out",
+	    "DROP INDEX boards_day",
+	    "DROP INDEX words_size",
+	    "ALTER TABLE boards DROP COLUMN sent_bytes",
+	    "ALTER TABLE boards DROP COLUMN over_day",
+	    "ALTER TABLE words DROP COLUMN bytes",
+	    "ALTER TABLE classes DROP COLUMN revoked",
+	    "ALTER TABLE snapshots DROP COLUMN placed",
+	    "ALTER TABLE blobs DROP COLUMN placed",
+	    "CREATE INDEX words_board ON words (board)",
+	    "INSERT INTO classes (class) VALUES ('c')",
+	    "INSERT INTO revoked (hash, why, at_s) VALUES ('0123', 'it crashes', 7)",
+	    "INSERT INTO revoked (hash, why, at_s) VALUES ('4567', 'nobody says it any more', 8)",
+	    "INSERT INTO batches (name, board, taken, doc) VALUES ('a', 'b', 1, 'x'), ('b', 'b', 0, 'y')"};
+	for (size_t i = 0; i < sizeof undo / sizeof *undo; i++)
+		CHECK_OK(exec(c, undo[i]));
+	for (int i = 0; i < 3; i++)
+		CHECK_OK(db_exec(c,
+				 "INSERT INTO words (class, type, key, cand, board, line) VALUES ('c', 1, $1, '0123', "
+				 "$2, $3)",
+				 DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(line)), NULL, NULL));
+	CHECK_OK(store_set_int(c, "schema", 1));
+}
+
+TEST(an_old_database_keeps_boards_and_revocations)
+{
+	char path[] = "/tmp/hone-test-store-XXXXXX", words[64], token[TOKEN_TEXT], id[65], hash[33];
+	struct db_conn *c;
+	struct arena a = {0};
+	struct rec r = record(&a, 1, mix_text("class"), 1000);
+	int64_t v = 0;
+	key_text(revoked_hash(&r), hash);
+	r.task = mix_text(r.task_text); /* as it was named */
+	const char *line = record_line(&a, &r);
+	REQUIRE(close(mkstemp(path)) == 0);
+	CHECK_OK(store_database(path, &c));
+	CHECK_OK(store_token_make(c, "", NOW, NOW + DAY, 9, token));
+	CHECK_OK(store_token_id(token, id));
+	CHECK(enrol(c, id, 1) == 1);
+	make_old(c, &r, line);
+	db_close(c);
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(store_database(path, &c));
+		CHECK_OK(store_get_int(c, "schema", 0, &v));
+		CHECK(v == 2);
+		CHECK(exec(c, "SELECT id FROM boards WHERE sent_bytes = 0") == 1);
+		CHECK(exec(c, "SELECT hash FROM revoked") == 3);
+		CHECK(db_exec(c, "SELECT why FROM revoked WHERE hash = $1 AND why = 'it crashes' AND at_s = 7",
+			      DB_PARAMS(DB_T(hash)), NULL, NULL) == 1);
+		CHECK(exec(c, "SELECT line FROM words") == 0 && exec(c, "SELECT class FROM classes WHERE dirty = 1") == 1);
+		CHECK(exec(c, "SELECT name FROM batches WHERE taken = 1 AND doc IS NULL") == 1 &&
+		      exec(c, "SELECT name FROM batches WHERE taken = 0 AND doc IS NOT NULL") == 1);
+		db_close(c);
+	}
+	snprintf(words, sizeof words, "rm -f %s*", path);
+	CHECK(system(words) == 0);
+	arena_free(&a);
 }
 
 TEST_MAIN
