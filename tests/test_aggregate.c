@@ -404,8 +404,7 @@ static bool same_agreed(const struct agreed *x, const struct agreed *y)
 	return key_equal(x->key, y->key) && key_equal(x->cand, y->cand) && x->type == y->type &&
 	       x->channel == y->channel && x->boards == y->boards && x->failed == y->failed &&
 	       x->median_ns == y->median_ns && x->mad_ns == y->mad_ns && x->low_ns == y->low_ns &&
-	       x->high_ns == y->high_ns && x->from == y->from &&
-	       x->held == y->held;
+	       x->high_ns == y->high_ns && x->from == y->from && x->held == y->held;
 }
 
 static int64_t some_time(struct rng *r, int cand)

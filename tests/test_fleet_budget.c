@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What boards may send in a day: of one, of all, over several instances and restarts, on SQLite and PostgreSQL; and
- * what is left of it in the database. */
+/* What boards may send in a day: of one, of all, over several instances and restarts, on SQLite and
+ * PostgreSQL; and what is left of it in the database. */
 #include "tests/fleet.h"
 #include "tests/fleet_server.h"
 #include "tests/postgres.h"
@@ -139,7 +139,7 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	CHECK(strstr(fleet_text, "board-bytes"));
 	CHECK(of_board(f[1], 0, sent_bytes) <= c->board_bytes && of_board(f[1], 0, sent_bytes) > 3000000);
 	CHECK(send_big(f[1], 0, 1) == 202 && fleet_number("known") == 1); /* as it was before */
-	CHECK(send_big(f[1], 1, 100) == 202);				  /* another board */
+	CHECK(send_big(f[1], 1, 100) == 202);                             /* another board */
 	for (int i = 0; i < 10; i++)
 		CHECK(send_big(f[i % 2], 0, 200 + i) == 429);
 	close_two(f);
@@ -147,8 +147,10 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	CHECK(send_big(f[0], 0, 300) == 429 && send_big(f[1], 1, 101) == 202);
 	CHECK_OK(fleet_flush(f[0]));
 	CHECK_OK(fleet_flush(f[1]));
-	CHECK(store_count(fleet_conn(f[0]), COUNT_LIMIT) == 12); /* each is counted, the operator is told once */
-	CHECK(db_exec(fleet_conn(f[0]), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL, NULL) == 1);
+	CHECK(store_count(fleet_conn(f[0]), COUNT_LIMIT) ==
+	      12); /* each is counted, the operator is told once */
+	CHECK(db_exec(fleet_conn(f[0]), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL,
+		      NULL) == 1);
 	CHECK(fleet_get(f[0], "/v1/api/overview") == 200);
 	json_t *j = json_loads(fleet_text, 0, NULL), *today = json_object_get(j, "today");
 	CHECK(json_integer_value(json_object_get(today, "boards_over")) == 1 &&
@@ -197,7 +199,8 @@ static void all_have_their_bytes(const struct fleet_conf *conf)
 	CHECK(fleet_said.retry_after_s == DAY - 100);
 	CHECK_OK(fleet_flush(f[0]));
 	CHECK_OK(fleet_flush(f[1]));
-	CHECK(db_exec(fleet_conn(f[0]), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL, NULL) == 1);
+	CHECK(db_exec(fleet_conn(f[0]), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL,
+		      NULL) == 1);
 	CHECK(one_int(f[0], "SELECT CAST(SUM(sent_bytes) AS BIGINT) FROM boards") <= c.all_bytes);
 	fleet_now_s += DAY;
 	CHECK(send_big(f[0], 2, 50) == 202);
@@ -292,8 +295,8 @@ TEST(forty_megabytes_at_once)
 	CHECK(fleet_round(f) == 1);
 	CHECK(one_int(f, "SELECT COUNT(*) FROM batches WHERE doc IS NOT NULL") == 0);
 	int64_t words = one_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words");
-	printf("40 batches of a megabyte: %d taken, %lld bytes wait, %lld stay as words\n", taken, (long long)held,
-	       (long long)words);
+	printf("40 batches of a megabyte: %d taken, %lld bytes wait, %lld stay as words\n", taken,
+	       (long long)held, (long long)words);
 	fleet_close(f);
 }
 
@@ -305,7 +308,8 @@ static int post(const struct server *s, const void *p, size_t n)
 {
 	char head[160];
 	snprintf(head, sizeof head,
-		 "POST /v1/records HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %zu\r\n\r\n", s->port, n);
+		 "POST /v1/records HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Length: %zu\r\n\r\n", s->port,
+		 n);
 	int fd = server_connect(s);
 	bool put = fd >= 0 && server_put(fd, head, strlen(head)) && server_put(fd, p, n);
 	int status = put ? server_take(fd, said, sizeof said, true) : -1;
@@ -320,9 +324,9 @@ static bool start(struct server *s, const char *db)
 	snprintf(log, sizeof log, "%s", fleet_path("log"));
 	snprintf(keys_at, sizeof keys_at, "%s", fleet_path("keys"));
 	snprintf(publish, sizeof publish, "%s", fleet_path("publish"));
-	char *argv[] = {NULL,	     "serve",		"--listen", "127.0.0.1:0", "--db",	    (char *)db,
-			"--keys",    keys_at,		"--publish", publish,	   "--board-bytes", "2M",
-			"--every",   "1s",		NULL};
+	char *argv[] = {NULL,      "serve", "--listen",  "127.0.0.1:0", "--db",          (char *)db,
+			"--keys",  keys_at, "--publish", publish,       "--board-bytes", "2M",
+			"--every", "1s",    NULL};
 	return server_start(s, log, argv);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enrolled boards that send much, or what is hard to divide: what honest boards agree on is published all the same,
- * and what is revoked before all. */
+/* Enrolled boards that send much, or what is hard to divide: what honest boards agree on is published all the
+ * same, and what is revoked before all. */
 #include "tests/fleet_world.h"
 #include "platform/mix.h"
 #include "platform/rng.h"
@@ -107,7 +107,8 @@ static void one_board_alone(void)
 		bytes += v->s.blob[i].bytes;
 	CHECK(v->nrec == 10 && bytes > LONE_BYTES / 2 && bytes <= LONE_BYTES + 10 * 2000);
 	view_free(v);
-	buf_printf(&why, "SELECT n FROM left_out WHERE board = '%s' AND n > 40 AND n < %d", w->id[ATTACKER], MANY);
+	buf_printf(&why, "SELECT n FROM left_out WHERE board = '%s' AND n > 40 AND n < %d", w->id[ATTACKER],
+		   MANY);
 	CHECK(rows(w, buf_str(&why)) == 1 && rows(w, "SELECT n FROM left_out") == 1);
 	CHECK_OK(fleet_flush(w->f));
 	buf_clear(&why);
@@ -245,7 +246,8 @@ TEST(long_lines_among_short_ones)
 	int left;
 	memset(text, 'x', LINE);
 	for (int i = 0; i < N; i++)
-		l[i] = (struct shard_line){.key = mix_bytes(&i, sizeof i, 0), .line = text, .n = i % 2 ? 10 : 4 << 10};
+		l[i] = (struct shard_line){
+		    .key = mix_bytes(&i, sizeof i, 0), .line = text, .n = i % 2 ? 10 : 4 << 10};
 	for (int i = 0; i < 8; i++)
 		l[i].n = i == 7 ? LINE : 3 << 19;
 	CHECK(shards_good(l, N, &a, &left) && left == 0);
@@ -261,8 +263,8 @@ static const char *fails; /* statements that hold this text */
 static int64_t fails_of;  /* and whose second parameter is that; < 0: any */
 static void (*sees)(struct db_conn *c);
 
-static int exec_or_fail(struct db_conn *c, const char *sql, const struct db_value *param, int n, db_row_fn *fn,
-			void *ctx)
+static int exec_or_fail(struct db_conn *c, const char *sql, const struct db_value *param, int n,
+			db_row_fn *fn, void *ctx)
 {
 	bool meant = fails && strstr(sql, fails) && (fails_of < 0 || (n > 1 && param[1].i == fails_of));
 	if (meant && sees) {

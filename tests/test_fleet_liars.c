@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enrolled boards that lie: one among honest boards does not get a byte of its own to other boards, whatever field of
- * a record it changes and whatever it knows of hashes. */
+/* Enrolled boards that lie: one among honest boards does not get a byte of its own to other boards, whatever
+ * field of a record it changes and whatever it knows of hashes. */
 #include "tests/fleet_world.h"
 #include "platform/rng.h"
 #include <glob.h>
@@ -86,8 +86,9 @@ static void lie_exact(struct rec *r)
 }
 
 static void (*const lies[])(struct rec *r) = {
-    lie_target, lie_emitter, lie_label, lie_kind,   lie_status,		    lie_runs,	 lie_min,      lie_spread, lie_build,
-    lie_error,  lie_mhz,     lie_heat,  lie_measured, lie_cand, lie_device, lie_device_with_spaces, lie_threads, lie_exact};
+    lie_target,  lie_emitter, lie_label, lie_kind, lie_status,   lie_runs, lie_min,    lie_spread,
+    lie_build,   lie_error,   lie_mhz,   lie_heat, lie_measured, lie_cand, lie_device, lie_device_with_spaces,
+    lie_threads, lie_exact};
 enum { LIES = sizeof lies / sizeof *lies, NAMELESS = 13 /* the first ones name no candidate */ };
 
 static struct rec honest_rec(struct world *w, int task, int board)
@@ -213,7 +214,8 @@ TEST(no_field_of_one_liar_gets_published)
 	printf("%d lies alone, %d together\n", LIES, 3 * TASKS);
 }
 
-/* The same where the liar was there first, and alone: canary has its candidate, and nothing that only it said. */
+/* The same where the liar was there first, and alone: canary has its candidate, and nothing that only it
+ * said. */
 TEST(a_lone_board_has_no_words_on_canary)
 {
 	struct world *w = world_new();
@@ -234,8 +236,8 @@ TEST(a_lone_board_has_no_words_on_canary)
 	world_free(w);
 }
 
-/* MurmurHash3 x64-128, by which candidates once were named, is inverted here: for a text and the beginning of another
- * one, 16 bytes after it that lead to the same hash. */
+/* MurmurHash3 x64-128, by which candidates once were named, is inverted here: for a text and the beginning of
+ * another one, 16 bytes after it that lead to the same hash. */
 
 static uint64_t rotl(uint64_t x, int r)
 {
@@ -291,7 +293,8 @@ static bool collide(const struct rec *r, char *evil, size_t room)
 	char text[1024], task[33], target[33], other[16];
 	key_text(r->task, task);
 	key_text(r->target_key, target);
-	int head = snprintf(text, sizeof text, "%s %s %s %d %d ", task, target, r->device, r->threads, r->exact);
+	int head =
+	    snprintf(text, sizeof text, "%s %s %s %d %d ", task, target, r->device, r->threads, r->exact);
 	snprintf(text + head, sizeof text - (size_t)head, "%s", r->cand);
 	int at = (head + 15) / 16 * 16, own = at - head; /* bytes of the candidate before a block begins */
 	if (own < 5 || strlen(r->cand) < (size_t)own + 16)
@@ -358,7 +361,8 @@ TEST(a_candidate_of_the_same_fast_hash_is_another)
 	world_free(w);
 }
 
-/* As if even the present hash were broken: a word lies under the honest boards' key and cand, with another text. */
+/* As if even the present hash were broken: a word lies under the honest boards' key and cand, with another
+ * text. */
 TEST(another_text_under_the_same_key_goes_nowhere)
 {
 	for (int liars = 1; liars <= 4; liars++) {

@@ -292,10 +292,11 @@ static void make_old(struct db_conn *c, const struct rec *r, const char *line)
 	for (size_t i = 0; i < sizeof undo / sizeof *undo; i++)
 		CHECK_OK(exec(c, undo[i]));
 	for (int i = 0; i < 3; i++)
-		CHECK_OK(db_exec(c,
-				 "INSERT INTO words (class, type, key, cand, board, line) VALUES ('c', 1, $1, '0123', "
-				 "$2, $3)",
-				 DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(line)), NULL, NULL));
+		CHECK_OK(db_exec(
+		    c,
+		    "INSERT INTO words (class, type, key, cand, board, line) VALUES ('c', 1, $1, '0123', "
+		    "$2, $3)",
+		    DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(line)), NULL, NULL));
 	CHECK_OK(store_set_int(c, "schema", 1));
 }
 
@@ -322,9 +323,11 @@ TEST(an_old_database_keeps_boards_and_revocations)
 		CHECK(v == 2);
 		CHECK(exec(c, "SELECT id FROM boards WHERE sent_bytes = 0") == 1);
 		CHECK(exec(c, "SELECT hash FROM revoked") == 3);
-		CHECK(db_exec(c, "SELECT why FROM revoked WHERE hash = $1 AND why = 'it crashes' AND at_s = 7",
+		CHECK(db_exec(c,
+			      "SELECT why FROM revoked WHERE hash = $1 AND why = 'it crashes' AND at_s = 7",
 			      DB_PARAMS(DB_T(hash)), NULL, NULL) == 1);
-		CHECK(exec(c, "SELECT line FROM words") == 0 && exec(c, "SELECT class FROM classes WHERE dirty = 1") == 1);
+		CHECK(exec(c, "SELECT line FROM words") == 0 &&
+		      exec(c, "SELECT class FROM classes WHERE dirty = 1") == 1);
 		CHECK(exec(c, "SELECT name FROM batches WHERE taken = 1 AND doc IS NULL") == 1 &&
 		      exec(c, "SELECT name FROM batches WHERE taken = 0 AND doc IS NOT NULL") == 1);
 		db_close(c);

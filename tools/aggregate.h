@@ -59,7 +59,7 @@ struct agreed {
 	int boards, failed; /* that agree; that say it does not work */
 	int64_t median_ns, mad_ns;
 	int64_t low_ns, high_ns; /* the times that agree lie between them */
-	int from; /* index of the word of an agreeing board, the nearest to the median */
+	int from;                /* index of the word of an agreeing board, the nearest to the median */
 	int held; /* index of what the channel has, and what it keeps as it is; -1: it is to be written */
 };
 

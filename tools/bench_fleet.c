@@ -110,8 +110,8 @@ static int start(struct bench *b, const char *program, int cpus, int threads)
 		for (int i = 3; i < 256; i++)
 			close(i);
 		execl(program, program, "serve", "--listen", "127.0.0.1:0", "--db", db, "--keys", keys,
-		      "--publish", publish, "--threads", n, "--board-day", "1000000",
-		      "--board-bytes", "1024G", "--all-bytes", "1024G", "--every", "2s", (char *)NULL);
+		      "--publish", publish, "--threads", n, "--board-day", "1000000", "--board-bytes",
+		      "1024G", "--all-bytes", "1024G", "--every", "2s", (char *)NULL);
 		_exit(127);
 	}
 	return wait_port(b);

@@ -72,11 +72,12 @@ static int on_today(void *ctx, const struct db_value *col, int n)
 
 static int count_today(struct db_conn *c, struct figures *g, int64_t now_s)
 {
-	return store_exec(c,
-			  "SELECT CAST(COALESCE(SUM(CASE WHEN day = $1 THEN sent_bytes END), 0) AS BIGINT), "
-			  "COUNT(CASE WHEN over_day = $1 THEN 1 END), CAST((SELECT COALESCE(SUM(n), 0) FROM left_out) AS "
-			  "BIGINT) FROM boards",
-			  DB_PARAMS(DB_I(now_s / 86400)), on_today, g);
+	return store_exec(
+	    c,
+	    "SELECT CAST(COALESCE(SUM(CASE WHEN day = $1 THEN sent_bytes END), 0) AS BIGINT), "
+	    "COUNT(CASE WHEN over_day = $1 THEN 1 END), CAST((SELECT COALESCE(SUM(n), 0) FROM left_out) AS "
+	    "BIGINT) FROM boards",
+	    DB_PARAMS(DB_I(now_s / 86400)), on_today, g);
 }
 
 static int on_kernels(void *ctx, const struct db_value *col, int n)
@@ -312,10 +313,11 @@ static json_t *speedups_json(const struct figures *g)
 
 json_t *figures_json(const struct figures *g)
 {
-	return json_pack("{s:b,s:{s:I,s:I},s:I,s:{s:I,s:I,s:I,s:I},s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}", "stopped",
-			 g->stopped, "today", "bytes", (json_int_t)g->day_bytes, "boards_over",
-			 (json_int_t)g->over, "left_out", (json_int_t)g->left_out, "boards", "all", (json_int_t)g->boards, "silent", (json_int_t)g->silent,
-			 "revoked", (json_int_t)g->revoked, "struck_out", (json_int_t)g->struck, "classes",
+	return json_pack("{s:b,s:{s:I,s:I},s:I,s:{s:I,s:I,s:I,s:I},s:I,s:I,s:I,s:I,s:o,s:o,s:o,s:o,s:o}",
+			 "stopped", g->stopped, "today", "bytes", (json_int_t)g->day_bytes, "boards_over",
+			 (json_int_t)g->over, "left_out", (json_int_t)g->left_out, "boards", "all",
+			 (json_int_t)g->boards, "silent", (json_int_t)g->silent, "revoked",
+			 (json_int_t)g->revoked, "struck_out", (json_int_t)g->struck, "classes",
 			 (json_int_t)g->classes, "kernels", (json_int_t)g->kernels, "records_revoked",
 			 (json_int_t)g->records_revoked, "waiting_batches", (json_int_t)g->waiting,
 			 "on_channel", channels_json(g), "refused", counts_json(g, 0, COUNT_REFUSALS),

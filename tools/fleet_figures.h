@@ -13,8 +13,8 @@ extern const char *const figures_bars[FIGURES_BARS]; /* "1.5": speed-ups of 1.5 
 
 struct figures {
 	int64_t boards, silent, revoked, struck, classes, kernels, on[CHANNELS], records_revoked, waiting;
-	int64_t day_bytes, over; /* that boards sent today; boards that were told to send no more today */
-	int64_t left_out;        /* records for which channels have no room */
+	int64_t day_bytes, over;     /* that boards sent today; boards that were told to send no more today */
+	int64_t left_out;            /* records for which channels have no room */
 	int64_t taken[STORE_COUNTS]; /* of all time (enum store_count) */
 	bool stopped;
 	int64_t start_s, step_s;              /* of what follows: CHART_POINTS steps, to now */

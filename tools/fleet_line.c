@@ -36,14 +36,13 @@ static const char *rec_line(const struct rec *r, const struct meas *m, struct ar
 	snprintf(own.device, sizeof own.device, "%s", r->device);
 	snprintf(own.cand, sizeof own.cand, "%s", r->cand);
 	rec_text(&own, &text);
-	const char *line =
-	    buf_ok(&text) ? record_line(CACHE_REC, rec_key(&own), buf_str(&text), a) : NULL;
+	const char *line = buf_ok(&text) ? record_line(CACHE_REC, rec_key(&own), buf_str(&text), a) : NULL;
 	buf_free(&text);
 	return line;
 }
 
-/* What became of a hint is a word of its candidate like any other; a candidate that was given up says how slow it
- * is at least, or nothing. Defaults are no news. */
+/* What became of a hint is a word of its candidate like any other; a candidate that was given up says how
+ * slow it is at least, or nothing. Defaults are no news. */
 static int rec_word(const struct exchange_line *l, struct arena *a, struct word *w, const char **plain)
 {
 	static const struct meas none = {.status = MEAS_OK, .runs = 1, .min_ns = 1, .median_ns = 1};

@@ -14,11 +14,11 @@
 const struct fleet_list list_boards = {
     .name = "boards",
     .filter = {"class", "state", "find"},
-    .rows =
-	"SELECT id, name, class, label, " STATE
-	", batches, records, sent_bytes, CAST((SELECT "
-	"COALESCE(SUM(n), 0) FROM left_out WHERE left_out.board = boards.id) AS BIGINT), CASE WHEN words > 0 THEN "
-	"good * 100 / words ELSE -1 END, enrolled_s, last_s, why " BOARDS " ORDER BY last_s DESC, id LIMIT $4 OFFSET $5",
+    .rows = "SELECT id, name, class, label, " STATE ", batches, records, sent_bytes, CAST((SELECT "
+	    "COALESCE(SUM(n), 0) FROM left_out WHERE left_out.board = boards.id) AS BIGINT), CASE WHEN words "
+	    "> 0 THEN "
+	    "good * 100 / words ELSE -1 END, enrolled_s, last_s, why " BOARDS
+	    " ORDER BY last_s DESC, id LIMIT $4 OFFSET $5",
     .count = "SELECT COUNT(*) " BOARDS,
     .col = COLS{{"id", "Board", CELL_BOARD},
 		{"name", "Name", CELL_TEXT},

@@ -163,11 +163,12 @@ static int send_snapshots(struct round *r, struct waiting *w, const char *missin
 	do {
 		arena_reset(&w->a);
 		w->n = 0;
-		rc = db_exec(r->c,
-			     "SELECT class, channel, serial, doc FROM snapshots WHERE sent = 0 AND (class, channel, "
-			     "serial) > ($2, $3, $4) ORDER BY class, channel, serial LIMIT $1",
-			     DB_PARAMS(DB_I(AT_ONCE), DB_T(last.cls), DB_I(last.channel), DB_I(last.serial)),
-			     on_snapshot, w);
+		rc = db_exec(
+		    r->c,
+		    "SELECT class, channel, serial, doc FROM snapshots WHERE sent = 0 AND (class, channel, "
+		    "serial) > ($2, $3, $4) ORDER BY class, channel, serial LIMIT $1",
+		    DB_PARAMS(DB_I(AT_ONCE), DB_T(last.cls), DB_I(last.channel), DB_I(last.serial)),
+		    on_snapshot, w);
 		for (int i = 0; rc >= 0 && i < w->n; i++) {
 			rc = (rc = round_step(r)) < 0 ? rc : is_whole(r, w, &w->one[i], missing);
 			if (rc > 0)
@@ -179,8 +180,8 @@ static int send_snapshots(struct round *r, struct waiting *w, const char *missin
 	return rc;
 }
 
-/* What needs no new blob comes first, for it may say what is revoked. Where blobs cannot be sent, it is enough that
- * they were once (they are offered again every hour). */
+/* What needs no new blob comes first, for it may say what is revoked. Where blobs cannot be sent, it is
+ * enough that they were once (they are offered again every hour). */
 static int send_all(struct round *r, struct waiting *w)
 {
 	int rc = send_snapshots(r, w, unsent);

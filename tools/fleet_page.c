@@ -89,8 +89,9 @@ static void put_tiles(struct page *p, const struct figures *g)
 	snprintf(note[1], sizeof *note, "%" PRId64 " classes", g->classes);
 	snprintf(note[2], sizeof *note, "in %" PRId64 " batches, %" PRId64 " wait; %.1f MiB today",
 		 g->taken[COUNT_BATCHES], g->waiting, (double)g->day_bytes / (1 << 20));
-	snprintf(note[3], sizeof *note, "%" PRId64 " for a record; %" PRId64 " boards over their day, %" PRId64
-		 " records left out", g->taken[COUNT_BATCH], g->over, g->left_out);
+	snprintf(note[3], sizeof *note,
+		 "%" PRId64 " for a record; %" PRId64 " boards over their day, %" PRId64 " records left out",
+		 g->taken[COUNT_BATCH], g->over, g->left_out);
 	buf_puts(&p->r->body, "<section class=\"tiles\">");
 	put_tile(&p->r->body, "boards", g->boards, note[0]);
 	put_tile(&p->r->body, "kernels", g->kernels, note[1]);

@@ -252,10 +252,11 @@ static void revoke_first(struct round *r)
 	struct todos s = {.r = r};
 	int rc = read_members(r);
 	if (rc >= 0)
-		rc = db_exec(r->c,
-			     "SELECT class FROM classes WHERE revoked <> $1 AND EXISTS (SELECT 1 FROM snapshots "
-			     "WHERE snapshots.class = classes.class) ORDER BY class",
-			     DB_PARAMS(DB_T(r->revoked)), on_silent, &s);
+		rc = db_exec(
+		    r->c,
+		    "SELECT class FROM classes WHERE revoked <> $1 AND EXISTS (SELECT 1 FROM snapshots "
+		    "WHERE snapshots.class = classes.class) ORDER BY class",
+		    DB_PARAMS(DB_T(r->revoked)), on_silent, &s);
 	if (rc >= 0 && s.n)
 		rc = rollout_stopped(r->c);
 	r->stop = rc > 0;

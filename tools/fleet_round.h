@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the leader of a fleet's instances does every now and then (fleet_round): first what was revoked goes out, with
- * the records that the channels have already, whatever else fails; then
+/* What the leader of a fleet's instances does every now and then (fleet_round): first what was revoked goes
+ *out, with the records that the channels have already, whatever else fails; then
  *
  *	batches ─► words ─► aggregate, by class ─► shown ─► blobs, snapshots (database) ─► the place
  *
@@ -11,14 +11,14 @@
  *
  * A class is aggregated when there is something new: words, what is revoked or configured, a stage that ends
  * (due_s). One that fails keeps no other from going on, and a
- * channel whose records cannot be published keeps those that it has. A channel's records are lines that the server builds of what boards agree on, byte for byte
- * (tools/fleet_line.h), with the fleet's times; in blobs by beginning of their key, each cut in two where it
- * grows over SHARD_BYTES, so that a change is one blob. They have
- * CHANNEL_BYTES; what one board alone says has LONE_MOST records of LONE_BYTES. What more boards agree on comes first,
- * and what is there already; the rest is left out, counted, and named with the board. A snapshot is written when what it says has changed,
- * when a fourth of its time is left, or when the fleet's key is another: else polls find the same file.
- * Serials only rise; they are about the date, so that a database which was lost or is an old copy does not
- * stop the fleet for long.
+ * channel whose records cannot be published keeps those that it has. A channel's records are lines that the
+ *server builds of what boards agree on, byte for byte (tools/fleet_line.h), with the fleet's times; in blobs
+ *by beginning of their key, each cut in two where it grows over SHARD_BYTES, so that a change is one blob.
+ *They have CHANNEL_BYTES; what one board alone says has LONE_MOST records of LONE_BYTES. What more boards
+ *agree on comes first, and what is there already; the rest is left out, counted, and named with the board. A
+ *snapshot is written when what it says has changed, when a fourth of its time is left, or when the fleet's
+ *key is another: else polls find the same file. Serials only rise; they are about the date, so that a
+ *database which was lost or is an old copy does not stop the fleet for long.
  *
  * Settings: "stop": "1": early and all keep what they have, whatever boards say; revocations go on.
  * "withdraw": "ID CLASS" or "ID all": early and all of these classes go back, once for each ID, to what they
@@ -28,10 +28,11 @@
  * Tables: classes: class; dirty, due_s, rules (hash of what was configured and revoked), revoked (hash
  * of that alone, as its snapshots say it), withdrawn (ID).
  * shown: class, channel, type, key, cand; since_s (first), now, median_ns, boards, line: struct held, and
- * what is published where it is there now. left_out: class, board; n records of so many bytes, since_s. snapshots: class, channel, serial; origin (serial that first had
- * these blobs), content and state (hashes: of all it says; of its blobs), made_s, expires_s, records, sent,
- * placed (it was sent once), doc (signed): the newest of each of the last KEEP_STATES origins. blobs: hash, sent, left_s (since when no
- * snapshot that is kept names it; dropped GRACE_S later; 0: one does), placed, bytes. */
+ * what is published where it is there now. left_out: class, board; n records of so many bytes, since_s.
+ *snapshots: class, channel, serial; origin (serial that first had these blobs), content and state (hashes: of
+ *all it says; of its blobs), made_s, expires_s, records, sent, placed (it was sent once), doc (signed): the
+ *newest of each of the last KEEP_STATES origins. blobs: hash, sent, left_s (since when no snapshot that is
+ *kept names it; dropped GRACE_S later; 0: one does), placed, bytes. */
 #ifndef TOOLS_FLEET_ROUND_H
 #define TOOLS_FLEET_ROUND_H
 

@@ -123,18 +123,21 @@ static int on_renamed(void *ctx, const struct db_value *col, int n)
 static int rename_revoked(struct db_conn *c)
 {
 	struct renames s = {0};
-	int rc = db_exec(c,
-			 "SELECT w.cand, MAX(w.line) FROM words w JOIN revoked r ON r.hash = w.cand WHERE w.type = 1 "
-			 "GROUP BY w.cand",
-			 NULL, 0, on_renamed, &s);
+	int rc = db_exec(
+	    c,
+	    "SELECT w.cand, MAX(w.line) FROM words w JOIN revoked r ON r.hash = w.cand WHERE w.type = 1 "
+	    "GROUP BY w.cand",
+	    NULL, 0, on_renamed, &s);
 	for (int i = 0; i < s.n && rc >= 0; i++)
-		rc = db_exec(c,
-			     "INSERT INTO revoked (hash, why, at_s) SELECT $2, why, at_s FROM revoked WHERE hash = $1 "
-			     "ON CONFLICT (hash) DO NOTHING",
-			     DB_PARAMS(DB_T(s.r[i].was), DB_T(s.r[i].is)), NULL, NULL);
+		rc = db_exec(
+		    c,
+		    "INSERT INTO revoked (hash, why, at_s) SELECT $2, why, at_s FROM revoked WHERE hash = $1 "
+		    "ON CONFLICT (hash) DO NOTHING",
+		    DB_PARAMS(DB_T(s.r[i].was), DB_T(s.r[i].is)), NULL, NULL);
 	arena_free(&s.a);
 	if (rc >= 0 && s.n)
-		log_info("hone-fleet: %d revoked records have their new names; look whether all that were revoked are "
+		log_info("hone-fleet: %d revoked records have their new names; look whether all that were "
+			 "revoked are "
 			 "there (hone-fleet revoke)",
 			 s.n);
 	return rc < 0 ? rc : E_OK;

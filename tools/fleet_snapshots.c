@@ -202,7 +202,8 @@ static int on_board(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* Where there is no room for a line that there should be room for (round_words), a board that said it is named. */
+/* Where there is no room for a line that there should be room for (round_words), a board that said it is
+ * named. */
 static int tell_left(struct class_snapshots *s, enum channel c, const struct lines *lines)
 {
 	char key[33], board[KEY_ID_HEX + 1] = "", why[160];
@@ -213,12 +214,13 @@ static int tell_left(struct class_snapshots *s, enum channel c, const struct lin
 	if (!left)
 		return 0;
 	key_text(lines->l[first].key, key);
-	int rc = db_exec(s->r->c,
-			 "SELECT board FROM words WHERE class = $1 AND type = $2 AND key = $3 AND failed = 0 ORDER BY "
-			 "board LIMIT 1",
-			 DB_PARAMS(DB_T(s->cls), DB_I(lines->l[first].type), DB_T(key)), on_board, board);
-	snprintf(why, sizeof why, "class %s: blobs of channel %s have no room for %d records, the first %s", s->cls,
-		 channel_names[c], left, key);
+	int rc = db_exec(
+	    s->r->c,
+	    "SELECT board FROM words WHERE class = $1 AND type = $2 AND key = $3 AND failed = 0 ORDER BY "
+	    "board LIMIT 1",
+	    DB_PARAMS(DB_T(s->cls), DB_I(lines->l[first].type), DB_T(key)), on_board, board);
+	snprintf(why, sizeof why, "class %s: blobs of channel %s have no room for %d records, the first %s",
+		 s->cls, channel_names[c], left, key);
 	log_error("hone-fleet: board %s: %s: they are left out", board, why);
 	fleet_refused(s->r->f, COUNT_ROOM, NULL, board, why);
 	return rc < 0 ? rc : left;
@@ -305,11 +307,12 @@ static int read_placed(struct class_snapshots *s, enum channel c, struct kept_sn
 	struct reading g = {&s->a, out, &s->channel[c].records};
 	*out = (struct kept_snapshot){0};
 	s->channel[c].records = 0;
-	return db_exec(s->r->c,
-		       "SELECT " KEPT_COLUMNS
-		       " FROM snapshots WHERE class = $1 AND channel = $2 AND placed = 1 ORDER BY serial DESC "
-		       "LIMIT 1",
-		       DB_PARAMS(DB_T(s->cls), DB_I(c)), on_kept, &g);
+	return db_exec(
+	    s->r->c,
+	    "SELECT " KEPT_COLUMNS
+	    " FROM snapshots WHERE class = $1 AND channel = $2 AND placed = 1 ORDER BY serial DESC "
+	    "LIMIT 1",
+	    DB_PARAMS(DB_T(s->cls), DB_I(c)), on_kept, &g);
 }
 
 static int old_blobs(struct class_snapshots *s, enum channel c, const struct kept_snapshot *k)
@@ -573,15 +576,14 @@ static int write_class(struct db_conn *c, void *ctx)
 	if (rc < 0 || s->how == SNAPSHOTS_KEPT)
 		return rc;
 	rc = find_due(s, c, &due_s);
-	return rc < 0
-		   ? rc
-		   : db_exec(
-			 c,
-			 "UPDATE classes SET dirty = $6, due_s = $2, rules = $3, withdrawn = CASE WHEN $4 = 1 "
-			 "THEN $5 ELSE withdrawn END WHERE class = $1",
-			 DB_PARAMS(DB_T(s->cls), DB_I(due_s), DB_T(s->r->rules),
-				   DB_I(s->how == SNAPSHOTS_BACK), DB_T(s->r->withdraw), DB_I(again)),
-			 NULL, NULL);
+	return rc < 0 ? rc
+		      : db_exec(c,
+				"UPDATE classes SET dirty = $6, due_s = $2, rules = $3, withdrawn = CASE "
+				"WHEN $4 = 1 "
+				"THEN $5 ELSE withdrawn END WHERE class = $1",
+				DB_PARAMS(DB_T(s->cls), DB_I(due_s), DB_T(s->r->rules),
+					  DB_I(s->how == SNAPSHOTS_BACK), DB_T(s->r->withdraw), DB_I(again)),
+				NULL, NULL);
 }
 
 int round_snapshots(struct round *r, const char *cls, enum snapshots_how how)

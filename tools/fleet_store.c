@@ -13,14 +13,14 @@ enum { TRIES = 5, DAY_S = 86400 };
 	(struct db_value[]){__VA_ARGS__},                                                                    \
 	    (int)(sizeof((struct db_value[]){__VA_ARGS__}) / sizeof(struct db_value))
 const char *const store_counts[STORE_COUNTS] = {
-    [COUNT_REQUEST] = "request",   [COUNT_OVERSIZED] = "oversized",
-    [COUNT_FLOOD] = "flood",       [COUNT_TOKEN] = "token",
-    [COUNT_CSR] = "csr",           [COUNT_ENVELOPE] = "envelope",
-    [COUNT_UNKNOWN] = "unknown",   [COUNT_SIGNATURE] = "signature",
-    [COUNT_REVOKED] = "revoked",   [COUNT_BATCH] = "batch",
-    [COUNT_LIMIT] = "limit",       [COUNT_ROOM] = "room",
-    [COUNT_ADMIN] = "admin",       [COUNT_ENROLLED] = "enrolled",
-    [COUNT_BATCHES] = "batches",   [COUNT_RECORDS] = "records",
+    [COUNT_REQUEST] = "request", [COUNT_OVERSIZED] = "oversized",
+    [COUNT_FLOOD] = "flood",     [COUNT_TOKEN] = "token",
+    [COUNT_CSR] = "csr",         [COUNT_ENVELOPE] = "envelope",
+    [COUNT_UNKNOWN] = "unknown", [COUNT_SIGNATURE] = "signature",
+    [COUNT_REVOKED] = "revoked", [COUNT_BATCH] = "batch",
+    [COUNT_LIMIT] = "limit",     [COUNT_ROOM] = "room",
+    [COUNT_ADMIN] = "admin",     [COUNT_ENROLLED] = "enrolled",
+    [COUNT_BATCHES] = "batches", [COUNT_RECORDS] = "records",
     [COUNT_KNOWN] = "known",
 };
 
@@ -306,7 +306,8 @@ static int count_batch(struct db_conn *c, const struct batch *b, size_t n, int64
 {
 	return db_exec(
 	    c,
-	    "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent + 1 ELSE 1 END, sent_bytes = CASE WHEN day "
+	    "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent + 1 ELSE 1 END, sent_bytes = CASE WHEN "
+	    "day "
 	    "= $2 THEN sent_bytes + $8 ELSE $8 END, day = $2, class = $3, label = $4, last_s = $5, batches = "
 	    "batches + 1, records = records + $6 WHERE id = $1 AND (day <> $2 OR (sent < $7 AND sent_bytes + "
 	    "$8 <= $9)) AND revoked_s = 0",
@@ -317,11 +318,11 @@ static int count_batch(struct db_conn *c, const struct batch *b, size_t n, int64
 
 int store_charge(struct db_conn *c, const char *board, size_t n, int64_t now_s)
 {
-	return store_exec(
-	    c,
-	    "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent ELSE 0 END, sent_bytes = CASE WHEN day = $2 "
-	    "THEN sent_bytes + $3 ELSE $3 END, day = $2 WHERE id = $1",
-	    V(DB_T(board), DB_I(now_s / DAY_S), DB_I((int64_t)n)), NULL, NULL);
+	return store_exec(c,
+			  "UPDATE boards SET sent = CASE WHEN day = $2 THEN sent ELSE 0 END, sent_bytes = "
+			  "CASE WHEN day = $2 "
+			  "THEN sent_bytes + $3 ELSE $3 END, day = $2 WHERE id = $1",
+			  V(DB_T(board), DB_I(now_s / DAY_S), DB_I((int64_t)n)), NULL, NULL);
 }
 
 int store_over(struct db_conn *c, const char *board, int64_t now_s)
@@ -343,8 +344,9 @@ int store_full(struct db_conn *c, int64_t now_s)
 int64_t store_day_bytes(struct db_conn *c, int64_t now_s)
 {
 	int64_t n = 0;
-	int rc = store_exec(c, "SELECT CAST(COALESCE(SUM(sent_bytes), 0) AS BIGINT) FROM boards WHERE day = $1",
-			    V(DB_I(now_s / DAY_S)), on_int, &n);
+	int rc =
+	    store_exec(c, "SELECT CAST(COALESCE(SUM(sent_bytes), 0) AS BIGINT) FROM boards WHERE day = $1",
+		       V(DB_I(now_s / DAY_S)), on_int, &n);
 	return rc < 0 ? rc : n;
 }
 
@@ -413,36 +415,40 @@ static int on_size(void *ctx, const struct db_value *col, int n)
 int store_trim_words(struct db_conn *c, const char *board)
 {
 	struct size has = {0};
-	int rc = db_exec(c,
-			 "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM words WHERE board = $1",
-			 V(DB_T(board)), on_size, &has);
+	int rc =
+	    db_exec(c, "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM words WHERE board = $1",
+		    V(DB_T(board)), on_size, &has);
 	if (rc < 0 || (has.n <= STORE_WORDS && has.bytes <= STORE_BOARD_BYTES))
 		return rc;
-	return db_exec(
-	    c,
-	    "DELETE FROM words WHERE board = $1 AND (class, type, key, cand) IN (SELECT class, type, key, cand "
-	    "FROM (SELECT class, type, key, cand, SUM(bytes) OVER newest AS so_far, ROW_NUMBER() OVER newest AS "
-	    "nth FROM words WHERE board = $1 WINDOW newest AS (ORDER BY said_s DESC, class DESC, type DESC, key "
-	    "DESC, cand DESC)) AS t WHERE so_far > $2 OR nth > $3)",
-	    V(DB_T(board), DB_I(STORE_BOARD_BYTES), DB_I(STORE_WORDS)), NULL, NULL);
+	return db_exec(c,
+		       "DELETE FROM words WHERE board = $1 AND (class, type, key, cand) IN (SELECT class, "
+		       "type, key, cand "
+		       "FROM (SELECT class, type, key, cand, SUM(bytes) OVER newest AS so_far, ROW_NUMBER() "
+		       "OVER newest AS "
+		       "nth FROM words WHERE board = $1 WINDOW newest AS (ORDER BY said_s DESC, class DESC, "
+		       "type DESC, key "
+		       "DESC, cand DESC)) AS t WHERE so_far > $2 OR nth > $3)",
+		       V(DB_T(board), DB_I(STORE_BOARD_BYTES), DB_I(STORE_WORDS)), NULL, NULL);
 }
 
 static int trim_key(struct db_conn *c, const char *board, const char *cls, const struct word *w,
 		    const char *key)
 {
 	struct size has = {0};
-	int rc = db_exec(c,
-			 "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM words WHERE board = $1 AND "
-			 "class = $2 AND type = $3 AND key = $4",
-			 V(DB_T(board), DB_T(cls), DB_I(w->type), DB_T(key)), on_size, &has);
+	int rc = db_exec(
+	    c,
+	    "SELECT COUNT(*), CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM words WHERE board = $1 AND "
+	    "class = $2 AND type = $3 AND key = $4",
+	    V(DB_T(board), DB_T(cls), DB_I(w->type), DB_T(key)), on_size, &has);
 	if (rc < 0 || has.bytes <= STORE_KEY_BYTES)
 		return rc;
-	return db_exec(c,
-		       "DELETE FROM words WHERE board = $1 AND class = $2 AND type = $3 AND key = $4 AND cand IN "
-		       "(SELECT cand FROM (SELECT cand, SUM(bytes) OVER (ORDER BY said_s DESC, cand DESC) AS "
-		       "so_far FROM words WHERE board = $1 AND class = $2 AND type = $3 AND key = $4) AS t WHERE "
-		       "so_far > $5)",
-		       V(DB_T(board), DB_T(cls), DB_I(w->type), DB_T(key), DB_I(STORE_KEY_BYTES)), NULL, NULL);
+	return db_exec(
+	    c,
+	    "DELETE FROM words WHERE board = $1 AND class = $2 AND type = $3 AND key = $4 AND cand IN "
+	    "(SELECT cand FROM (SELECT cand, SUM(bytes) OVER (ORDER BY said_s DESC, cand DESC) AS "
+	    "so_far FROM words WHERE board = $1 AND class = $2 AND type = $3 AND key = $4) AS t WHERE "
+	    "so_far > $5)",
+	    V(DB_T(board), DB_T(cls), DB_I(w->type), DB_T(key), DB_I(STORE_KEY_BYTES)), NULL, NULL);
 }
 
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,
@@ -451,15 +457,16 @@ int store_word(struct db_conn *c, const char *board, const char *cls, const stru
 	char key[33], cand[33];
 	key_text(w->key, key);
 	key_text(w->cand, cand);
-	int rc = db_exec(
-	    c,
-	    "INSERT INTO words (class, type, key, cand, board, median_ns, failed, since_s, said_s, line, bytes) "
-	    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10) ON CONFLICT (class, type, key, cand, board) "
-	    "DO UPDATE SET median_ns = excluded.median_ns, failed = excluded.failed, said_s = "
-	    "excluded.said_s, line = excluded.line, bytes = excluded.bytes",
-	    V(DB_T(cls), DB_I(w->type), DB_T(key), DB_T(cand), DB_T(board), DB_I(w->median_ns),
-	      DB_I(w->failed), DB_I(now_s), DB_T(line), DB_I((int64_t)strlen(line) + STORE_ROW)),
-	    NULL, NULL);
+	int rc = db_exec(c,
+			 "INSERT INTO words (class, type, key, cand, board, median_ns, failed, since_s, "
+			 "said_s, line, bytes) "
+			 "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10) ON CONFLICT (class, type, "
+			 "key, cand, board) "
+			 "DO UPDATE SET median_ns = excluded.median_ns, failed = excluded.failed, said_s = "
+			 "excluded.said_s, line = excluded.line, bytes = excluded.bytes",
+			 V(DB_T(cls), DB_I(w->type), DB_T(key), DB_T(cand), DB_T(board), DB_I(w->median_ns),
+			   DB_I(w->failed), DB_I(now_s), DB_T(line), DB_I((int64_t)strlen(line) + STORE_ROW)),
+			 NULL, NULL);
 	return rc < 0 ? rc : trim_key(c, board, cls, w, key);
 }
 

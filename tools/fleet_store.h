@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fleet's server keeps, and every statement that boards' requests need. Made, or brought up to this
  * version, when it is opened; times are seconds since 1970, *_us microseconds; ids of boards, classes, keys
- * and names of batches are lower-case hex. Stop all instances before a newer version opens the database. Version 2
- * named records by another hash: it forgets the words of before, which boards send again, and keeps what is revoked.
+ * and names of batches are lower-case hex. Stop all instances before a newer version opens the database.
+ * Version 2 named records by another hash: it forgets the words of before, which boards send again, and keeps
+ * what is revoked.
  *
  * settings: name, value: "schema" (version), and what rounds and administration keep (tools/fleet_round.h)
  *
  * tokens: id (SHA-256 of the token), note, made_s, expires_s, uses (that are left)
  *
  * boards: id (of the key), public, name (as it calls itself), class and label (of its last batch), token
- * (that it came with), enrolled_s, last_s, day, sent and sent_bytes (batches of that day, and their bytes), over_day
- * (the last on which it was told to send no more), batches, records, revoked_s (0: it is not), why; words, good,
- * struck: its score (tools/aggregate.h)
+ * (that it came with), enrolled_s, last_s, day, sent and sent_bytes (batches of that day, and their bytes),
+ * over_day (the last on which it was told to send no more), batches, records, revoked_s (0: it is not), why;
+ * words, good, struck: its score (tools/aggregate.h)
  *
  * batches: name, board, class, n, came_s, taken (0: waits; 1: in words, and its document is dropped), doc.
  * A batch's name is kept for ever: who sends an old one again changes nothing.
@@ -42,12 +43,12 @@
 
 enum {
 	STORE_REJECTS = 10000,
-	STORE_WORDS = 16384,         /* of one board: the newest, */
+	STORE_WORDS = 16384,          /* of one board: the newest, */
 	STORE_BOARD_BYTES = 16 << 20, /* that have no more bytes than this, */
-	STORE_KEY_BYTES = 64 << 10,  /* and those of one key no more than this */
-	STORE_WORD = 32 << 10,       /* a longer line is no word */
-	STORE_ROW = 256,             /* bytes that a word counts for besides its line */
-	STORE_CLASSES = 8,           /* that one board can bring up */
+	STORE_KEY_BYTES = 64 << 10,   /* and those of one key no more than this */
+	STORE_WORD = 32 << 10,        /* a longer line is no word */
+	STORE_ROW = 256,              /* bytes that a word counts for besides its line */
+	STORE_CLASSES = 8,            /* that one board can bring up */
 };
 
 int store_database(const char *url, struct db_conn **out) MUST_CHECK;
@@ -96,7 +97,7 @@ enum {
 	BATCH_LIMIT, /* the board has sent what it may send today, */
 	BATCH_FULL,  /* or all boards together have */
 };
-struct store_limits { /* of a day */
+struct store_limits {           /* of a day */
 	int64_t batches, bytes; /* of one board */
 	int64_t all_bytes;      /* of all; more by what comes at the same moment */
 };
@@ -123,8 +124,8 @@ int store_taken(struct db_conn *c, const char *name) MUST_CHECK;
 int store_class(struct db_conn *c, const char *board, const char *cls, bool words) MUST_CHECK;
 /* Of a board's words the newest STORE_WORDS of STORE_BOARD_BYTES stay. */
 int store_trim_words(struct db_conn *c, const char *board) MUST_CHECK;
-/* In a transaction: a board's word (whose `board` is not looked at) and its plain line, in the place of what it said of
- * that candidate before. Of what it said of that key the newest STORE_KEY_BYTES stay. */
+/* In a transaction: a board's word (whose `board` is not looked at) and its plain line, in the place of what
+ * it said of that candidate before. Of what it said of that key the newest STORE_KEY_BYTES stay. */
 int store_word(struct db_conn *c, const char *board, const char *cls, const struct word *w, const char *line,
 	       int64_t now_s) MUST_CHECK;
 

@@ -93,15 +93,16 @@ static int load_words(struct class_words *s)
 {
 	int rc = PAGE;
 	while (rc == PAGE)
-		rc = db_exec(
-		    s->r->c,
-		    "SELECT type, key, cand, board, median_ns, failed, said_s, bytes FROM words WHERE class = "
-		    "$1 "
-		    "AND (type, key, cand, board) > ($2, $3, $4, $5) ORDER BY type, key, cand, board "
-		    "LIMIT $6",
-		    DB_PARAMS(DB_T(s->cls), DB_I(atoi(s->last[0])), DB_T(s->last[1]), DB_T(s->last[2]),
-			      DB_T(s->last[3]), DB_I(PAGE)),
-		    on_word, s);
+		rc =
+		    db_exec(s->r->c,
+			    "SELECT type, key, cand, board, median_ns, failed, said_s, bytes FROM words "
+			    "WHERE class = "
+			    "$1 "
+			    "AND (type, key, cand, board) > ($2, $3, $4, $5) ORDER BY type, key, cand, board "
+			    "LIMIT $6",
+			    DB_PARAMS(DB_T(s->cls), DB_I(atoi(s->last[0])), DB_T(s->last[1]),
+				      DB_T(s->last[2]), DB_T(s->last[3]), DB_I(PAGE)),
+			    on_word, s);
 	return rc;
 }
 
@@ -294,8 +295,9 @@ static int write_shown(struct class_words *s, struct db_conn *c, const struct ag
 	    NULL, NULL);
 }
 
-/* One text goes to other boards: the one that as many boards as the channel asks for say byte for byte. The key and
- * cand of a word name its text, so that others are not to be found under them; where they are, nobody gets them. */
+/* One text goes to other boards: the one that as many boards as the channel asks for say byte for byte. The
+ * key and cand of a word name its text, so that others are not to be found under them; where they are, nobody
+ * gets them. */
 static int read_line(struct class_words *s, struct db_conn *c, const struct agreed *g, struct found *f)
 {
 	char key[33], cand[33];
@@ -306,8 +308,7 @@ static int read_line(struct class_words *s, struct db_conn *c, const struct agre
 	    c,
 	    "SELECT board, line FROM words WHERE class = $1 AND type = $2 AND key = $3 AND cand = $4 AND "
 	    "failed = 0 AND median_ns BETWEEN $5 AND $6 ORDER BY line",
-	    DB_PARAMS(DB_T(s->cls), DB_I(g->type), DB_T(key), DB_T(cand), DB_I(g->low_ns),
-		      DB_I(g->high_ns)),
+	    DB_PARAMS(DB_T(s->cls), DB_I(g->type), DB_T(key), DB_T(cand), DB_I(g->low_ns), DB_I(g->high_ns)),
 	    on_line, f);
 }
 
@@ -321,11 +322,13 @@ static int show(struct class_words *s, struct db_conn *c, const struct agreed *g
 	char *line = rc >= 0 && f.nmost >= (quorum > 1 ? quorum : 1) ? line_publish(&said, f.most) : NULL;
 	key_text(g->cand, cand);
 	if (rc >= 0 && f.nmost < f.boards)
-		log_error("hone-fleet: class %s: record %s: %d boards say one text and %d say others; revoke the boards that "
+		log_error("hone-fleet: class %s: record %s: %d boards say one text and %d say others; revoke "
+			  "the boards that "
 			  "lie",
 			  s->cls, cand, f.nmost, f.boards - f.nmost);
 	if (rc >= 0 && !line)
-		log_error("hone-fleet: class %s: record %s is left out: it cannot be read, or too few boards say it in the "
+		log_error("hone-fleet: class %s: record %s is left out: it cannot be read, or too few boards "
+			  "say it in the "
 			  "same text",
 			  s->cls, cand);
 	if (rc >= 0 && line)
@@ -399,8 +402,10 @@ static int write_left(struct class_words *s, struct db_conn *c)
 		if (x->left == x->was)
 			continue;
 		rc = x->left ? db_exec(c,
-				       "INSERT INTO left_out (class, board, n, bytes, since_s) VALUES ($1, $2, $3, $4, $5) "
-				       "ON CONFLICT (class, board) DO UPDATE SET n = excluded.n, bytes = excluded.bytes",
+				       "INSERT INTO left_out (class, board, n, bytes, since_s) VALUES ($1, "
+				       "$2, $3, $4, $5) "
+				       "ON CONFLICT (class, board) DO UPDATE SET n = excluded.n, bytes = "
+				       "excluded.bytes",
 				       DB_PARAMS(DB_T(s->cls), DB_T(id), DB_I(x->left), DB_I(x->left_bytes),
 						 DB_I(s->r->now_s)),
 				       NULL, NULL)
@@ -419,7 +424,8 @@ static void tell_left(const struct class_words *s)
 		if (x->left <= x->was)
 			continue;
 		snprintf(why, sizeof why,
-			 "class %s has no room for %" PRId64 " records of %" PRId64 " bytes that this board says",
+			 "class %s has no room for %" PRId64 " records of %" PRId64
+			 " bytes that this board says",
 			 s->cls, x->left, x->left_bytes);
 		log_error("hone-fleet: board %s: %s: they are left out; revoke it if they are nonsense",
 			  s->r->board[i].id, why);
