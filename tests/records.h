@@ -89,8 +89,9 @@ static inline const char *record_line(struct arena *a, const struct rec *r)
 	return record_as_line(a, CACHE_REC, rec_key(r), record_text(a, r));
 }
 
-/* Choices of about so many bytes, that no other i has. */
-static inline const char *record_choices_line(struct arena *a, struct key k, int i, int bytes)
+/* Choices of about so many bytes for a model and boards of a class; no other i has them. */
+static inline const char *record_big_choices(struct arena *a, struct key model, struct key cls, int i,
+					     int bytes)
 {
 	enum { NAME = 1000 };
 	struct buf text = {0};
@@ -101,7 +102,8 @@ static inline const char *record_choices_line(struct arena *a, struct key k, int
 		snprintf(name + NAME - 16, 17, "%08d%08d", at, i);
 		buf_printf(&text, "join 1 %s\n", name);
 	}
-	const char *line = record_as_line(a, CACHE_CHOICES, k, buf_str(&text));
+	(void)cls;
+	const char *line = record_as_line(a, CACHE_CHOICES, model, buf_str(&text));
 	buf_free(&text);
 	return line;
 }

@@ -28,9 +28,11 @@ static void big_batch(int from, int which, struct buf *out)
 	const struct private_key *key = board(from);
 	const char *line[LINES];
 	char name[64];
+	struct key cls;
+	CHECK_OK(key_parse(fleet_class, &cls));
 	for (int i = 0; i < LINES; i++) {
 		snprintf(name, sizeof name, "model %d of batch %d", i, which);
-		line[i] = record_choices_line(&a, hash_text(name), i, BIG);
+		line[i] = record_big_choices(&a, hash_text(name), cls, i, BIG);
 	}
 	CHECK_OK(batch_print(fleet_class, board_id(from), "a board for tests", line, LINES, &payload));
 	buf_clear(out);

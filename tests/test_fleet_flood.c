@@ -75,7 +75,8 @@ TEST(keys_that_begin_alike_freeze_no_class)
 	honest(w, 0, 10, 1);
 	round_good(w);
 	for (int i = 0; i < 8 * 32; i++)
-		w->line[w->nline++] = record_choices_line(&w->a, (struct key){7, (uint64_t)i}, i, BIG);
+		w->line[w->nline++] =
+		    record_big_choices(&w->a, (struct key){7, (uint64_t)i}, w->class_key, i, BIG);
 	int batches = from_all(w, ATTACKER);
 	honest(w, 10, 20, 1);
 	honest(w, 0, 1, 2);
@@ -97,7 +98,7 @@ static void one_board_alone(void)
 	honest(w, 0, 10, 1);
 	for (int i = 0; i < MANY; i++) {
 		snprintf(name, sizeof name, "model %d", i);
-		w->line[w->nline++] = record_choices_line(&w->a, hash_text(name), i, BIG);
+		w->line[w->nline++] = record_big_choices(&w->a, hash_text(name), w->class_key, i, BIG);
 	}
 	CHECK(from_all(w, ATTACKER) == 4);
 	round_good(w);
@@ -159,7 +160,8 @@ TEST(pairs_of_boards_fill_no_channel_for_others)
 		for (int b = 0; b < 2; b++) {
 			for (int i = 0; i < MANY; i++) {
 				snprintf(name, sizeof name, "model %d of %d", i, p);
-				w->line[w->nline++] = record_choices_line(&w->a, hash_text(name), i, BIG);
+				w->line[w->nline++] =
+				    record_big_choices(&w->a, hash_text(name), w->class_key, i, BIG);
 			}
 			CHECK(from_all(w, ATTACKER + 2 * p + b) >= 9);
 		}

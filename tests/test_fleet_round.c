@@ -2,7 +2,6 @@
 /* Rounds of a fleet's leader: what is agreed on, staged, stopped, withdrawn, revoked, signed and placed, also
  * where a round ends midway. Past 800 lines because every block is one life of the same small world
  * (tests/fleet_world.h) and reads its channels with the same few helpers. */
-#include "kernels/choices.h"
 #include "search/share.h"
 #include "tests/fleet_world.h"
 #include "tests/fake_s3.h"
@@ -785,27 +784,17 @@ TEST(what_cannot_be_read_says_nothing)
 /* A word's line is as long as a record may be, however long the label was that came with it. */
 TEST(words_and_lines_are_bounded)
 {
-	enum { NAMES = STORE_WORD / 1000 + 1 };
 	struct world *w = world_new();
 	struct rec r = world_rec(w, 0, 1, MS);
-	char *label = arena_alloc(&w->a, STORE_WORD + 1), name[1001];
-	struct choices c = {0};
-	struct buf text = {0};
+	char *label = arena_alloc(&w->a, STORE_WORD + 1);
 	memset(label, 'l', STORE_WORD);
 	r.label = label;
 	world_say(w, &r);
-	for (int i = 0; i < NAMES; i++) {
-		memset(name, 'a', sizeof name - 1);
-		snprintf(name + 990, 11, "%010d", i);
-		choices_set(&c, &w->a, CHOICE_JOIN, name, 1);
-	}
-	choices_text(&c, &text);
-	w->line[w->nline++] = record_as_line(&w->a, CACHE_CHOICES, hash_text("net"), buf_str(&text));
+	w->line[w->nline++] = record_big_choices(&w->a, hash_text("net"), w->class_key, 0, STORE_WORD);
 	from(w, 0);
 	round_good(w);
 	CHECK(on(w, 0, 1, -1, -1));
 	CHECK(store_exec(world_conn(w), "SELECT key FROM words", NULL, 0, NULL, NULL) == 1);
-	buf_free(&text);
 	world_free(w);
 }
 

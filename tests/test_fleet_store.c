@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/mix.h"
+#include "tests/postgres.h"
 #include "tests/records.h"
 #include "tests/test.h"
 #include "tools/fleet_store.h"
@@ -291,26 +291,24 @@ static void make_old(struct db_conn *c, const struct rec *r, const char *line)
 	    "INSERT INTO batches (name, board, taken, doc) VALUES ('a', 'b', 1, 'x'), ('b', 'b', 0, 'y')"};
 	for (size_t i = 0; i < sizeof undo / sizeof *undo; i++)
 		CHECK_OK(exec(c, undo[i]));
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 700; i++)
 		CHECK_OK(db_exec(
 		    c,
-		    "INSERT INTO words (class, type, key, cand, board, line) VALUES ('c', 1, $1, '0123', "
-		    "$2, $3)",
-		    DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(line)), NULL, NULL));
+		    "INSERT INTO words (class, type, key, cand, board, median_ns, said_s, line) VALUES "
+		    "('c', 1, $1, '0123', $2, 1000, 5, $3)",
+		    DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(i % 7 ? line : "{}")), NULL, NULL));
 	CHECK_OK(store_set_int(c, "schema", 1));
 }
 
-TEST(an_old_database_keeps_boards_and_revocations)
+static void renew(const char *path)
 {
-	char path[] = "/tmp/hone-test-store-XXXXXX", words[64], token[TOKEN_TEXT], id[65], hash[33];
+	char token[TOKEN_TEXT], id[65], hash[33];
 	struct db_conn *c;
 	struct arena a = {0};
-	struct rec r = record(&a, 1, mix_text("class"), 1000);
+	struct rec r = record(&a, 1, hash_text("class"), 1000);
 	int64_t v = 0;
 	key_text(revoked_hash(&r), hash);
-	r.task = mix_text(r.task_text); /* as it was named */
 	const char *line = record_line(&a, &r);
-	REQUIRE(close(mkstemp(path)) == 0);
 	CHECK_OK(store_database(path, &c));
 	CHECK_OK(store_token_make(c, "", NOW, NOW + DAY, 9, token));
 	CHECK_OK(store_token_id(token, id));
@@ -326,15 +324,36 @@ TEST(an_old_database_keeps_boards_and_revocations)
 		CHECK(db_exec(c,
 			      "SELECT why FROM revoked WHERE hash = $1 AND why = 'it crashes' AND at_s = 7",
 			      DB_PARAMS(DB_T(hash)), NULL, NULL) == 1);
-		CHECK(exec(c, "SELECT line FROM words") == 0 &&
-		      exec(c, "SELECT class FROM classes WHERE dirty = 1") == 1);
+		CHECK(
+		    exec(c, "SELECT line FROM words WHERE bytes > 256 AND median_ns = 1000 AND said_s = 5") ==
+		    600);
+		CHECK(exec(c, "SELECT line FROM words") == 600 &&
+		      exec(c, "SELECT DISTINCT line FROM words") == 1);
+		CHECK(db_exec(c, "SELECT key FROM words WHERE cand = $1", DB_PARAMS(DB_T(hash)), NULL,
+			      NULL) == 600);
+		CHECK(exec(c, "SELECT class FROM classes WHERE dirty = 1") == 1);
 		CHECK(exec(c, "SELECT name FROM batches WHERE taken = 1 AND doc IS NULL") == 1 &&
 		      exec(c, "SELECT name FROM batches WHERE taken = 0 AND doc IS NOT NULL") == 1);
 		db_close(c);
 	}
+	arena_free(&a);
+}
+
+TEST(an_old_database_keeps_boards_words_and_revocations)
+{
+	char path[] = "/tmp/hone-test-store-XXXXXX", words[64];
+	struct db_conn *c;
+	REQUIRE(close(mkstemp(path)) == 0);
+	renew(path);
 	snprintf(words, sizeof words, "rm -f %s*", path);
 	CHECK(system(words) == 0);
-	arena_free(&a);
+	if (!postgres_url())
+		SKIP(NO_POSTGRES);
+	REQUIRE_OK(db_open(postgres_url(), &c));
+	CHECK_OK(exec(c, "DROP SCHEMA public CASCADE"));
+	CHECK_OK(exec(c, "CREATE SCHEMA public"));
+	db_close(c);
+	renew(postgres_url());
 }
 
 TEST_MAIN

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of tools/fleet_store.h, and how a database of an older version becomes one of this. */
 #include "tools/fleet_store.h"
-#include "agent/exchange.h"
-#include "agent/snapshot.h"
+#include "tools/fleet_line.h"
 #include "platform/clock.h"
-#include "platform/log.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TRIES = 5, SCHEMA = 2 };
@@ -72,74 +71,104 @@ static const struct {
     {2, INDEX "words_size ON words (board, class, type, key, bytes)"},
     {2, "DROP INDEX IF EXISTS words_board"},
     {2, "UPDATE batches SET taken = 1, doc = NULL WHERE taken <> 0"},
-    /* Keys were another hash, of which no board says anything any more: boards send all they know again. */
-    {2, "DELETE FROM words"},
+    /* Keys were another hash: the next round counts anew what there is (renew_words). */
     {2, "DELETE FROM shown"},
     {2, "DELETE FROM kernels"},
     {2, "DELETE FROM gains"},
     {2, "UPDATE classes SET dirty = 1"},
 };
 
-/* Records that were revoked have another hash since version 2: that of their text, where a word has it. */
+/* Words of before version 2 hold the line as the board sent it, and their key and cand are another hash. Each
+ * becomes what it would be if the board sent it now; what is no record any more goes. What is revoked gets
+ * its new name, too. */
 
-struct renamed {
-	char was[33], is[33];
+enum { PAGE = 256 };
+
+struct old_word {
+	char cls[33], key[33], cand[33], board[KEY_ID_HEX + 1];
+	int64_t type;
+	const char *line; /* in the arena */
 };
 
-struct renames {
+struct old_words {
 	struct arena a;
-	int n, room;
-	struct renamed *r;
+	int n;
+	struct old_word w[PAGE];
 };
 
-static int on_renamed(void *ctx, const struct db_value *col, int n)
+static int on_old_word(void *ctx, const struct db_value *col, int n)
 {
-	struct renames *s = ctx;
-	struct arena a = {0};
-	struct rec r;
+	struct old_words *s = ctx;
+	struct old_word *w = &s->w[s->n++];
+	char *const text[] = {w->cls, w->key, w->cand, w->board};
 	(void)n;
-	json_t *j = json_loads(col[1].p, 0, NULL);
-	const char *text = json_string_value(json_object_get(j, "text"));
-	int rc = text ? rec_parse(text, &a, &r) : E_CORRUPT;
-	if (rc >= 0 && s->n == s->room) {
-		struct renamed *more = arena_try(&s->a, 2 * (size_t)s->room + 64, sizeof *more);
-		if (more && s->n)
-			memcpy(more, s->r, (size_t)s->n * sizeof *more);
-		s->r = more;
-		s->room = 2 * s->room + 64;
-		rc = more ? E_OK : E_NOMEM;
-	}
-	if (rc >= 0) {
-		struct renamed *new = &s->r[s->n++];
-		r.task = hash_text(r.task_text);
-		snprintf(new->was, sizeof new->was, "%s", col[0].p);
-		key_text(revoked_hash(&r), new->is);
-	}
-	json_decref(j);
-	arena_free(&a);
-	return rc == E_NOMEM ? rc : E_OK;
+	for (int i = 0; i < 4; i++)
+		snprintf(text[i], sizeof w->cls, "%s", col[i].p);
+	w->type = col[4].i;
+	w->line = arena_strdup(&s->a, col[5].p);
+	return E_OK;
 }
 
-static int rename_revoked(struct db_conn *c)
+static int rename_word(struct db_conn *c, const struct old_word *w, const struct word *is, const char *plain)
 {
-	struct renames s = {0};
+	char key[33], cand[33];
+	key_text(is->key, key);
+	key_text(is->cand, cand);
 	int rc = db_exec(
 	    c,
-	    "SELECT w.cand, MAX(w.line) FROM words w JOIN revoked r ON r.hash = w.cand WHERE w.type = 1 "
-	    "GROUP BY w.cand",
-	    NULL, 0, on_renamed, &s);
-	for (int i = 0; i < s.n && rc >= 0; i++)
-		rc = db_exec(
-		    c,
-		    "INSERT INTO revoked (hash, why, at_s) SELECT $2, why, at_s FROM revoked WHERE hash = $1 "
-		    "ON CONFLICT (hash) DO NOTHING",
-		    DB_PARAMS(DB_T(s.r[i].was), DB_T(s.r[i].is)), NULL, NULL);
-	arena_free(&s.a);
-	if (rc >= 0 && s.n)
-		log_info("hone-fleet: %d revoked records have their new names; look whether all that were "
-			 "revoked are "
-			 "there (hone-fleet revoke)",
-			 s.n);
+	    "INSERT INTO words (class, type, key, cand, board, median_ns, failed, since_s, said_s, line, "
+	    "bytes) SELECT class, type, $6, $7, board, median_ns, failed, since_s, said_s, $8, $9 FROM words "
+	    "WHERE class = $1 AND type = $2 AND key = $3 AND cand = $4 AND board = $5 ON CONFLICT DO NOTHING",
+	    DB_PARAMS(DB_T(w->cls), DB_I(w->type), DB_T(w->key), DB_T(w->cand), DB_T(w->board), DB_T(key),
+		      DB_T(cand), DB_T(plain), DB_I((int64_t)strlen(plain) + STORE_ROW)),
+	    NULL, NULL);
+	return rc < 0 ? rc
+		      : db_exec(c,
+				"INSERT INTO revoked (hash, why, at_s) SELECT $2, why, at_s FROM revoked "
+				"WHERE hash = $1 "
+				"ON CONFLICT (hash) DO NOTHING",
+				DB_PARAMS(DB_T(w->cand), DB_T(cand)), NULL, NULL);
+}
+
+static int renew_word(struct db_conn *c, const struct old_word *w, struct arena *a)
+{
+	struct exchange_line l;
+	struct word is;
+	const char *plain;
+	int rc = exchange_parse(w->line, strlen(w->line), a, &l);
+	if (rc >= 0)
+		rc = line_word(&l, a, &is, &plain);
+	if (rc == E_NOMEM)
+		return rc;
+	rc = rc > 0 ? rename_word(c, w, &is, plain) : E_OK;
+	return rc < 0 ? rc
+		      : db_exec(c,
+				"DELETE FROM words WHERE class = $1 AND type = $2 AND key = $3 AND cand = $4 "
+				"AND board = "
+				"$5 AND bytes = 0",
+				DB_PARAMS(DB_T(w->cls), DB_I(w->type), DB_T(w->key), DB_T(w->cand),
+					  DB_T(w->board)),
+				NULL, NULL);
+}
+
+static int renew_words(struct db_conn *c)
+{
+	struct old_words *s = calloc(1, sizeof *s);
+	int rc = s ? E_OK : fail(E_NOMEM, "no memory");
+	while (rc >= 0) {
+		arena_reset(&s->a);
+		s->n = 0;
+		rc = db_exec(c,
+			     "SELECT class, key, cand, board, type, line FROM words WHERE bytes = 0 LIMIT $1",
+			     DB_PARAMS(DB_I(PAGE)), on_old_word, s);
+		for (int i = 0; i < s->n && rc >= 0; i++)
+			rc = renew_word(c, &s->w[i], &s->a);
+		if (!s->n)
+			break;
+	}
+	if (s)
+		arena_free(&s->a);
+	free(s);
 	return rc < 0 ? rc : E_OK;
 }
 
@@ -154,11 +183,11 @@ static int make_schema(struct db_conn *c, void *ctx)
 		rc = fail(E_UNSUPPORTED,
 			  "the database is of a newer hone-fleet (schema %lld, this one knows %d)",
 			  (long long)has, SCHEMA);
-	if (rc >= 0 && has == 1)
-		rc = rename_revoked(c);
 	for (size_t i = 1; i < sizeof schema / sizeof *schema && rc >= 0; i++)
 		if (schema[i].since > has)
 			rc = db_exec(c, schema[i].sql, NULL, 0, NULL, NULL);
+	if (rc >= 0 && has == 1)
+		rc = renew_words(c);
 	return rc < 0 || has == SCHEMA ? rc : store_set_int(c, "schema", SCHEMA);
 }
 
