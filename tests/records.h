@@ -6,6 +6,7 @@
 #include "agent/chosen_rec.h"
 #include "agent/exchange.h"
 #include "agent/trials.h"
+#include "platform/mix.h"
 #include "search/job.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,7 +90,23 @@ static inline const char *record_line(struct arena *a, const struct rec *r)
 	return record_as_line(a, CACHE_REC, rec_key(r), record_text(a, r));
 }
 
-/* Choices of about so many bytes for a model and boards of a class; no other i has them. */
+/* The same record as a board of the former version sends it: its task and key are another hash. */
+static inline const char *record_former_line(struct arena *a, const struct rec *r)
+{
+	struct rec was = *r;
+	struct buf b = {0};
+	was.task = mix_text(r->task_text);
+	rec_text(&was, &b);
+	char *version = strstr(b.p, "hone-rec 2\n");
+	if (!version)
+		abort();
+	version[9] = '1';
+	const char *line = record_as_line(a, CACHE_REC, mix_text(b.p), buf_str(&b));
+	buf_free(&b);
+	return line;
+}
+
+/* Choices of about so many bytes; no other i has them. */
 static inline const char *record_big_choices(struct arena *a, struct key model, struct key cls, int i,
 					     int bytes)
 {
@@ -102,8 +119,7 @@ static inline const char *record_big_choices(struct arena *a, struct key model, 
 		snprintf(name + NAME - 16, 17, "%08d%08d", at, i);
 		buf_printf(&text, "join 1 %s\n", name);
 	}
-	(void)cls;
-	const char *line = record_as_line(a, CACHE_CHOICES, model, buf_str(&text));
+	const char *line = record_choices_line(a, model, cls, buf_str(&text));
 	buf_free(&text);
 	return line;
 }

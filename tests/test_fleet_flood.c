@@ -88,6 +88,33 @@ TEST(keys_that_begin_alike_freeze_no_class)
 	world_free(w);
 }
 
+/* A key is that of the content, whatever a board says. */
+TEST(keys_that_a_board_chose_are_refused)
+{
+	struct world *w = world_new();
+	const struct rec r = world_rec(w, 0, 1, MS);
+	struct buf text = {0};
+	struct key k;
+	rec_text(&r, &text);
+	const char *choices = record_choices(&w->a, hash_text("net"), w->class_key, "hone-choices 1\n", &k);
+	const char *const line[] = {
+	    record_as_line(&w->a, CACHE_CHOICES, hash_text("net"), choices),
+	    record_as_line(&w->a, CACHE_CHOICES, (struct key){k.hi, k.lo ^ 1}, choices),
+	    record_as_line(&w->a, CACHE_CHOICES, k, "hone-choices 1\n"),
+	    record_as_line(&w->a, CACHE_REC, (struct key){7, 7}, buf_str(&text))};
+	const char *const good[] = {record_as_line(&w->a, CACHE_CHOICES, k, choices), record_line(&w->a, &r)};
+	for (size_t i = 0; i < sizeof line / sizeof *line; i++)
+		CHECK(world_post(w, ATTACKER, w->cls, &line[i], 1) == 400);
+	CHECK(world_post(w, ATTACKER, w->cls, good, 2) == 202);
+	struct key other = hash_text("another class");
+	const char *foreign = record_choices_line(&w->a, hash_text("net"), other, "hone-choices 1\n");
+	CHECK(world_post(w, ATTACKER, w->cls, &foreign, 1) == 400);
+	round_good(w);
+	CHECK(rows(w, "SELECT key FROM words") == 2);
+	buf_free(&text);
+	world_free(w);
+}
+
 /* One board alone has so many bytes of a channel; what is left out is counted, and its board named. */
 static void one_board_alone(void)
 {

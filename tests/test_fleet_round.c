@@ -210,6 +210,19 @@ TEST(hints_that_were_tried_are_words)
 	world_free(w);
 }
 
+TEST(boards_of_the_former_version_count)
+{
+	struct world *w = world_new();
+	for (int b = 0; b < 3; b++) {
+		struct rec r = world_rec(w, 0, 1, MS);
+		w->line[w->nline++] = b == 1 ? record_line(&w->a, &r) : record_former_line(&w->a, &r);
+		from(w, b);
+	}
+	round_good(w);
+	CHECK(on(w, 0, 1, 1, 1));
+	world_free(w);
+}
+
 TEST(one_leads)
 {
 	struct world *w = world_new();

@@ -272,7 +272,7 @@ TEST(a_transaction_is_tried_again_while_others_are_in_the_way)
 }
 
 /* Version 1 of the tables, with what a server had. */
-static void make_old(struct db_conn *c, const struct rec *r, const char *line)
+static void make_old(struct db_conn *c, const struct rec *r, const char *const line[2])
 {
 	static const char *const undo[] = {
 	    "DROP TABLE left_out",
@@ -296,7 +296,8 @@ static void make_old(struct db_conn *c, const struct rec *r, const char *line)
 		    c,
 		    "INSERT INTO words (class, type, key, cand, board, median_ns, said_s, line) VALUES "
 		    "('c', 1, $1, '0123', $2, 1000, 5, $3)",
-		    DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(i % 7 ? line : "{}")), NULL, NULL));
+		    DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(i % 7 ? line[i & 1] : "{}")), NULL,
+		    NULL));
 	CHECK_OK(store_set_int(c, "schema", 1));
 }
 
@@ -308,7 +309,7 @@ static void renew(const char *path)
 	struct rec r = record(&a, 1, hash_text("class"), 1000);
 	int64_t v = 0;
 	key_text(revoked_hash(&r), hash);
-	const char *line = record_line(&a, &r);
+	const char *const line[2] = {record_line(&a, &r), record_former_line(&a, &r)};
 	CHECK_OK(store_database(path, &c));
 	CHECK_OK(store_token_make(c, "", NOW, NOW + DAY, 9, token));
 	CHECK_OK(store_token_id(token, id));
