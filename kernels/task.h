@@ -65,7 +65,8 @@ struct index {
 	int64_t off;		/* or SYM */
 	int64_t div, mod;	/* constants; 0 or 1: none */
 	int table;		/* operand (i32, rank 1) through which the index is looked up; -1: none */
-	bool guard;		/* generic tasks only: the index may leave [-lo, dim + hi); false is a promise that it does not */
+	bool guard;		/* generic tasks only: the index may leave [-lo, dim + hi); false is a promise that it does not,
+				 * which task_check refuses where no values of the symbols keep it */
 };
 
 struct operand {
@@ -135,7 +136,9 @@ struct task *task_dup(struct arena *a, const struct task *t);
 const struct task *task_keep(struct arena *a, const struct task *t);
 void task_text(const struct task *t, struct buf *out);
 int task_parse(const char *text, struct task *out) MUST_CHECK; /* hostile text: E_CORRUPT, never a crash */
-int task_check(const struct task *t) MUST_CHECK;		/* every invariant above */
+/* Every invariant above; that symbols 0 to nsyms - 1 are all used; that writes, look-ups in tables and unguarded reads stay
+ * inside, as far as no symbol decides (task_check.c says how far). What tables hold is not known here. */
+int task_check(const struct task *t) MUST_CHECK;
 struct key task_key(const struct task *t);
 double task_flops(const struct task *t); /* multiplications and additions of all stages, exp's and the like's own too */
 double task_bytes(const struct task *t, bool constants); /* bytes entering and leaving; constants: with const operands */
