@@ -17,6 +17,7 @@
 #include "agent/trust.h"
 #include "tests/keys.h"
 #include "tests/records.h"
+#include "tests/tasks.h"
 #include "tools/zoo.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,59 @@ static int seeds_record(const char *dir)
 	rec_text(&r, &b);
 	int rc = write_seed(dir, 0, &b);
 	buf_free(&b);
+	return rc;
+}
+
+static int hint_seed(const char *dir, int i, const struct task *task, const struct target *t)
+{
+	struct arena a = {0};
+	struct space *space;
+	struct rng rng;
+	struct buf text = {0}, b = {0};
+	struct rec r = {.kind = REC_HINT,
+			.device = "cpu",
+			.threads = 1,
+			.emitter = "llvm-19/1",
+			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
+			.label = "any"};
+	task_text(task, &text);
+	r.task_text = buf_str(&text);
+	rng_seed(&rng, (uint64_t)i);
+	int rc = space_make(&a, task, t, NULL, &space);
+	if (rc >= 0 && (i % 4 == 0 || space_random(space, &rng, r.cand) < 0))
+		space_default(space, r.cand);
+	rec_text(&r, &b);
+	if (rc >= 0)
+		rc = write_seed(dir, i, &b);
+	buf_free(&text);
+	buf_free(&b);
+	arena_free(&a);
+	return rc;
+}
+
+/* Small tasks, at their defaults and at random. */
+static int seeds_hint(const char *dir)
+{
+	static const char conv[] =
+	    "task syms=0\noperand X in f32 [1,8,5,6] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+	    "operand W const f32 [7,8,3,3] plain\noperand B const f32 [7] plain\n"
+	    "operand Y out f32 [1,7,5,6] 0.1/4.2.3.1\nstage n:1 k:7 y:5 x:6 | c:8 r:3 s:3\n"
+	    "read X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\nread B [k]\nbody r0 r1 mul\nsum\n"
+	    "post acc r2 add 0 max\nwrite Y [n,k,y,x]\n";
+	static const char *const texts[] = {conv, task_matmul, task_softmax};
+	static struct task task;
+	struct target t;
+	struct rng r;
+	rng_seed(&r, 31);
+	int rc = target_baseline("x86-64-v2", &t);
+	for (int i = 0; i < 160 && rc >= 0; i++) {
+		if (i < 48)
+			rc = task_parse(texts[i / 16], &task);
+		else if (i % 2 == 0)
+			task_random(&r, &task);
+		if (rc >= 0)
+			rc = hint_seed(dir, i, &task, &t);
+	}
 	return rc;
 }
 
@@ -565,7 +619,8 @@ static const struct {
     {"fuzz_trials", seeds_trials}, {"fuzz_control", seeds_control},   {"fuzz_conf", seeds_conf},
     {"fuzz_hello", seeds_hello},   {"fuzz_signed", seeds_signed},     {"fuzz_snapshot", seeds_snapshot},
     {"fuzz_batch", seeds_batch},   {"fuzz_csr", seeds_csr},           {"fuzz_pack", seeds_pack},
-    {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host}};
+    {"fuzz_fleet", seeds_fleet},   {"fuzz_host", seeds_host},
+    {"fuzz_hint", seeds_hint}};
 
 int main(int argc, char **argv)
 {
