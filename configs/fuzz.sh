@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds each tests/fuzz_NAME.c with libFuzzer and AddressSanitizer and runs it for FUZZ_S seconds. Seeds are made here.
+# FUZZ_ONLY="fuzz_image fuzz_hint" runs these alone.
 b=${B_FUZZ:-build-fuzz} bad=0
 for f in tests/fuzz_*.c; do
 	[ -f "$f" ] || { echo "no tests/fuzz_*.c"; exit 0; }
 	name=$(basename "$f" .c)
+	case " ${FUZZ_ONLY:-$name} " in *" $name "*) ;; *) continue ;; esac
 	$MAKE --no-print-directory -s -j"$(nproc)" FUZZ=1 CC=clang B="$b" "$b/tests/$name" "$b/tests/seeds" || exit 1
 	mkdir -p "$b/corpus/$name"
 	"$b/tests/seeds" "$name" "$b/corpus/$name" || exit 1
