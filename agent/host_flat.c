@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { ROWS = 32, STACK = 20, OUT = FLAT_OUT, REFS = FLAT_REFS };
+enum { ROWS = 32, STACK = 20, OUT = FLAT_OUT, REFS = FLAT_REFS, MOST_BLOCK = 4096 /* of a layout */ };
 
 _Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
 
@@ -117,7 +117,8 @@ static void pack_constant(struct maker *m, int i)
 	for (int d = 0; d < o->dims.rank && !o->layout.n; d++) {
 		const struct index *x = &ref(m, i)->dim[d];
 		int a = lone(m->s, x);
-		if (a >= 0 && x->div <= 1 && m->axis[a].block && o->dims.d[d] == m->s->axis[a].extent)
+		if (a >= 0 && x->div <= 1 && m->axis[a].block && m->axis[a].block <= MOST_BLOCK &&
+		    o->dims.d[d] == m->s->axis[a].extent)
 			layout_blocked(&o->layout, o->dims.rank, d, (int)m->axis[a].block);
 	}
 }

@@ -82,8 +82,11 @@ static int check_described(const char *path, const struct plan *p, const struct 
 	struct plan *again;
 	int rc = meta->n > most_meta ? fail(E_UNSUPPORTED, "its description has %zu bytes", meta->n)
 				     : plan_restore(meta->p, meta->n, p->pool, &again);
-	if (rc >= 0)
+	if (rc >= 0) {
+		plan_copy_constants(p, again);
+		rc = plan_check(again);
 		plan_free(again);
+	}
 	return rc < 0
 		   ? fail_in(rc == E_CORRUPT ? E_UNSUPPORTED : rc, "%s: this plan cannot be an image", path)
 		   : E_OK;
@@ -262,6 +265,8 @@ static int restore(int fd, const char *path, const struct head *h, char *p, size
 	if (rc >= 0 && ((*out)->weight_bytes != h->weight_bytes ||
 			!read_weights(fd, (*out)->weights.p, h->weight_bytes, n, cur_u32(&crc))))
 		rc = damaged(path);
+	if (rc >= 0)
+		rc = fail_in(plan_check(*out), "%s", path);
 	return rc;
 }
 

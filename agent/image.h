@@ -9,6 +9,9 @@
  * is as numbers lie in memory here and has no addresses: a place is a region and an offset in it. Where the format changes,
  * "HIM2" does. Only the version that wrote it reads it, on a processor that has all of the target's features.
  *
+ * Machine code is trusted. All else is checked: whatever the numbers are, what runs without machine code stays inside of
+ * the plan's memory and of the caller's tensors.
+ *
  * An image holds machine code: one that somebody other than root and this process's user can write, or whose
  * folder they can change, is refused (E_USAGE).
  *

@@ -117,9 +117,14 @@ enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
 /* Where the operand whose address is held at `at` lies, and the byte there; of GIVEN the input's number. */
 enum image_region plan_region(const struct plan *p, void *const *at, int64_t *offset);
 void plan_describe(struct plan *p, struct buf *out);
-/* plan_restore.c: a plan of that, whose weights are still zero. Any bytes are an error at most, but what is run of
- * it is trusted. */
+/* plan_restore.c: a plan of that, whose weights are still zero. Any bytes are an error at most, and what such a plan
+ * runs stays inside of its memory once plan_check is content with it too; machine code is trusted. */
 int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out) MUST_CHECK;
+/* plan_check.c: every node that its operator evaluates has the outputs that the operator infers of its inputs, by the
+ * constants that are among the weights by now. E_CORRUPT, E_NOMEM. */
+int plan_check(struct plan *p) MUST_CHECK;
+/* Takes what plan_check looks at from the weights of a plan whose memory is laid out alike. */
+void plan_copy_constants(const struct plan *from, struct plan *to);
 
 /* plan_views.c: which values lie inside others. */
 void plan_views(struct plan *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan of what plan_image.c wrote. Every count, offset and index is checked against what it is of; how far
- * machine code and windows reach is trusted, as the code is. */
+/* A plan of what plan_image.c wrote. Every count, offset and index is checked against what it is of, and so
+ * is how far portable tasks and windows reach; how far machine code reaches is trusted, as the code is. */
 #include "agent/halo.h"
 #include "agent/plan_parts.h"
 
@@ -74,11 +74,23 @@ static void add_given(struct reader *r, void **at, int input)
 	p->given[p->ngiven++] = (struct given){at, input};
 }
 
-/* Where `bytes` lie. */
-static void get_place(struct reader *r, uint64_t bytes, void **at)
+enum need { MAY_MISS, READ, WRITTEN };
+
+/* Bytes of a caller's input. */
+static uint64_t input_bytes(const struct plan *p, uint64_t input)
+{
+	return input < (uint64_t)p->g->ninputs
+		   ? (uint64_t)shape_count(&p->in[input].dims) * dtype_bytes(p->in[input].dtype)
+		   : 0;
+}
+
+/* Where `bytes` lie, in elements of `unit` bytes. Weights and inputs are not written. */
+static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need need, void **at)
 {
 	struct plan *p = r->p;
 	size_t own = p->scratch_bytes - r->temporary_bytes;
+	enum image_region region = (enum image_region)get_below(r, IMAGE_REGIONS);
+	uint64_t offset = cur_u64(&r->c), begin = region == GIVEN ? 0 : offset;
 	const struct {
 		char *p;
 		uint64_t n;
@@ -86,20 +98,36 @@ static void get_place(struct reader *r, uint64_t bytes, void **at)
 	    [IN_MEMORY] = {p->memory.p, p->memory.bytes},
 	    [IN_WEIGHTS] = {p->weights.p, p->weights.bytes},
 	    [IN_TEMPORARY] = {(char *)p->threads.p + own, r->temporary_bytes},
-	    [GIVEN] = {NULL, (uint64_t)p->g->ninputs},
+	    [GIVEN] = {NULL, input_bytes(p, offset)},
 	};
-	enum image_region region = (enum image_region)get_below(r, IMAGE_REGIONS);
-	uint64_t offset = cur_u64(&r->c), most = region == GIVEN ? 1 : bytes;
 	*at = NULL;
-	if (region == NOWHERE)
+	if (region == NOWHERE) {
+		r->c.bad |= bytes && need != MAY_MISS;
 		return;
-	r->c.bad |= most > in[region].n || offset > in[region].n - most;
+	}
+	r->c.bad |= bytes > in[region].n || begin > in[region].n - bytes || begin % unit ||
+		    (region == GIVEN && offset >= (uint64_t)p->g->ninputs) ||
+		    (need == WRITTEN && (region == GIVEN || region == IN_WEIGHTS));
 	if (r->c.bad)
 		return;
 	if (region == GIVEN)
 		add_given(r, at, (int)offset);
 	else
 		*at = in[region].p + offset;
+}
+
+/* f32 elements from where get_place put it to the end of what it lies in. */
+static int64_t elems_from(const struct reader *r, void *const *at)
+{
+	const struct plan *p = r->p;
+	int64_t offset;
+	enum image_region region = plan_region(p, at, &offset);
+	uint64_t n = region == IN_MEMORY      ? p->memory.bytes
+		     : region == IN_WEIGHTS   ? p->weights.bytes
+		     : region == IN_TEMPORARY ? r->temporary_bytes
+		     : region == GIVEN        ? input_bytes(p, (uint64_t)offset)
+					      : 0;
+	return (int64_t)((n - (region == GIVEN || region == NOWHERE ? 0 : (uint64_t)offset)) / sizeof(float));
 }
 
 static void get_shape(struct reader *r, struct tensor *t)
@@ -136,12 +164,15 @@ static int get_portable(struct reader *r, struct host_task **host, void **at)
 	struct task *t = room(r, 1, sizeof *t);
 	struct operand *packed = room(r, MAX_OPERANDS, sizeof *packed);
 	const char *text = get_text(r);
-	if (r->c.bad || task_parse(text, t) < 0)
+	if (r->c.bad || task_parse(text, t) < 0 || t->nsyms || r->p->thread_bytes < host_scratch_bytes())
 		return E_CORRUPT;
-	for (int i = 0; i < t->noperands; i++)
-		get_place(r, (uint64_t)shape_count(&t->operand[i].dims) * dtype_bytes(t->operand[i].dtype),
-			  &at[i]);
-	return r->c.bad ? E_CORRUPT : host_make(t, &r->p->a, packed, host);
+	int rc = host_make(t, &r->p->a, packed, host);
+	for (int i = 0; i < t->noperands && rc >= 0; i++) {
+		bool written = packed[i].role == ROLE_OUT || packed[i].role == ROLE_TMP;
+		get_place(r, (uint64_t)operand_elems(&packed[i]) * dtype_bytes(packed[i].dtype),
+			  sizeof(float), written ? WRITTEN : READ, &at[i]);
+	}
+	return rc < 0 ? rc : r->c.bad ? E_CORRUPT : E_OK;
 }
 
 /* All machine code there is. */
@@ -180,7 +211,7 @@ static int get_code(struct reader *r, struct pstep *ps)
 	get(r, ps->param, sizeof ps->param);
 	ps->nbufs = (int)get_below(r, CODE_MAX_BUFS + 1);
 	for (int j = 0; j < ps->nbufs; j++)
-		get_place(r, 0, &ps->buf[j]);
+		get_place(r, 0, 1, MAY_MISS, &ps->buf[j]);
 	return get_below(r, 2) ? get_portable(r, &ps->tail, ps->tail_buf) : E_OK;
 }
 
@@ -216,12 +247,6 @@ static void get_attr(struct reader *r, struct attr *x)
 	}
 }
 
-static void check_window(struct reader *r, const struct window *w)
-{
-	r->c.bad |=
-	    w->nloops < 0 || w->nloops > 2 * MAX_RANK || w->nodd < 0 || w->nodd > 2 || w->shared >= w->nloops;
-}
-
 static void get_parts(struct reader *r, struct pstep *ps, int most)
 {
 	ps->nparts = (int)get_below(r, (uint64_t)most + 1);
@@ -230,7 +255,21 @@ static void get_parts(struct reader *r, struct pstep *ps, int most)
 		get(r, &ps->part[i].w, sizeof ps->part[i].w);
 		ps->part[i].bytes = (int64_t)get_bytes(r);
 		ps->part[i].there = cur_u32(&r->c) != 0;
-		check_window(r, &ps->part[i].w);
+	}
+}
+
+/* What a Concat or a Split copies. */
+static void check_parts(struct reader *r, const struct pstep *ps, bool join)
+{
+	const struct opctx *c = &ps->ctx;
+	void *const *whole = join ? &c->out[0].data : &c->in[0].data;
+	for (int i = 0; i < ps->nparts && !r->c.bad; i++) {
+		const struct part *x = &ps->part[i];
+		void *const *part = join ? &c->in[i].data : &c->out[i].data;
+		if (x->bytes && !x->there) /* what has no bytes has no region of its own */
+			r->c.bad |= !tensor_bytes(join ? &c->in[i] : &c->out[i]) ||
+				    !tensor_bytes(join ? &c->out[0] : &c->in[0]) ||
+				    !window_fits(&x->w, elems_from(r, part), elems_from(r, whole));
 	}
 }
 
@@ -275,16 +314,16 @@ static int get_node(struct reader *r, struct pstep *ps, int i)
 	for (int k = 0; k < n->nin + n->nout && !r->c.bad; k++) {
 		struct tensor *t = k < n->nin ? &c->in[k] : &c->out[k - n->nin];
 		get_shape(r, t);
-		get_place(r, tensor_bytes(t), &t->data);
+		get_place(r, tensor_bytes(t), dtype_bytes(t->dtype) ? dtype_bytes(t->dtype) : 1,
+			  k < n->nin ? READ : WRITTEN, &t->data);
 		if (k < n->nin)
 			n->in[k] = -1; /* nobody asks */
 	}
 	for (int k = 0; k < n->nout && !r->c.bad; k++)
 		n->out[k] = (int)get_below(r, (uint64_t)r->s->nvalues + 1) - 1;
-	get_parts(r, ps,
-		  !strcmp(node_type(n), "Concat")  ? n->nin
-		  : !strcmp(node_type(n), "Split") ? n->nout
-						   : 0);
+	bool join = !strcmp(node_type(n), "Concat"), split = !strcmp(node_type(n), "Split");
+	get_parts(r, ps, join ? n->nin : split ? n->nout : 0);
+	check_parts(r, ps, join);
 	return r->c.bad ? E_CORRUPT : E_OK;
 }
 
@@ -352,7 +391,20 @@ static void get_values(struct reader *r)
 		get_value(r, get_below(r, n));
 }
 
-static void get_tensors(struct reader *r, int *n, int **index, struct operand **o, struct window **w)
+/* What a run copies of the i-th of the caller's tensors, to or from the place of its value. */
+static void check_copy(struct reader *r, const struct value *x, int v, const struct window *w, bool output)
+{
+	const struct place *at = &r->p->place[v];
+	uint64_t left = at->p ? r->p->memory.bytes - (uint64_t)(at->p - (char *)r->p->memory.p) : 0;
+	if (output ? x->t.data != NULL : !at->p)
+		return;
+	r->c.bad |= x->t.dtype == DT_F32
+			? !window_fits(w, shape_count(&x->t.shape), (int64_t)(left / sizeof(float)))
+			: tensor_bytes(&x->t) > left;
+}
+
+static void get_tensors(struct reader *r, int *n, int **index, struct operand **o, struct window **w,
+			bool output)
 {
 	*n = (int)get_below(r, 4096);
 	*index = room(r, (size_t)*n, sizeof **index);
@@ -364,15 +416,17 @@ static void get_tensors(struct reader *r, int *n, int **index, struct operand **
 		if (r->c.bad)
 			break;
 		struct value *x = &r->g->value[v];
-		x->name = name;
-		x->producer = -1;
+		const struct tensor before = x->t;
 		get_shape(r, &x->t);
 		get_data(r, &x->t);
+		r->c.bad |=
+		    x->name && (before.dtype != x->t.dtype || !shape_equal(&before.shape, &x->t.shape));
+		x->name = name;
+		x->producer = -1;
 		(*o)[i].dtype = x->t.dtype;
 		(*o)[i].dims = x->t.shape;
 		get(r, &(*w)[i], sizeof **w);
-		if (x->t.dtype == DT_F32) /* others are copied as they are */
-			check_window(r, &(*w)[i]);
+		check_copy(r, x, v, &(*w)[i], output);
 	}
 }
 
@@ -407,8 +461,8 @@ static int restore(struct reader *r)
 	if (rc < 0 || r->c.bad)
 		return rc < 0 ? rc : E_CORRUPT;
 	get_values(r);
-	get_tensors(r, &r->g->ninputs, &r->g->input, &p->in, &p->copy_in);
-	get_tensors(r, &r->g->noutputs, &r->g->output, &p->out, &p->copy_out);
+	get_tensors(r, &r->g->ninputs, &r->g->input, &p->in, &p->copy_in, false);
+	get_tensors(r, &r->g->noutputs, &r->g->output, &p->out, &p->copy_out, true);
 	rc = get_objects(r);
 	uint32_t n = get_below(r, MOST);
 	p->step = room(r, n, sizeof *p->step);

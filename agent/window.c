@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
+static const int64_t MOST = INT64_C(1) << 48; /* of offsets and steps */
+
 static struct window_dim dim_of(const struct operand *o, int d, int64_t at)
 {
 	struct phys_axis ax[MAX_SPLITS];
@@ -103,6 +105,60 @@ void window_make(const struct operand *small, const struct operand *big, const i
 int64_t window_extent(const struct window *w)
 {
 	return w->shared < 0 ? 1 : w->loop[w->shared].n;
+}
+
+static bool in_range(int64_t v)
+{
+	return v >= 0 && v <= MOST;
+}
+
+/* *end += how far n steps of s elements reach. False: out of range. */
+static bool reach_loop(int64_t n, int64_t s, int64_t *end)
+{
+	int64_t by;
+	return in_range(s) && !__builtin_mul_overflow(n ? n - 1 : 0, s, &by) && by <= MOST &&
+	       in_range(*end += by);
+}
+
+static bool reach_odd(const struct window_dim *d, int64_t n, int64_t *end)
+{
+	if (!in_range(d->first) || d->block < 1 || !in_range(d->block))
+		return false;
+	int64_t last = d->first + (n ? n - 1 : 0), inside = last < d->block ? last : d->block - 1;
+	if (d->block == 1)
+		return reach_loop(last + 1, d->inner, end);
+	return reach_loop(last / d->block + 1, d->outer, end) && reach_loop(inside + 1, d->inner, end);
+}
+
+/* The elements that it copies, 0 where a dim has none; -1: more than `most` in loops or in odd dims. */
+static int64_t count_elems(const struct window *w, int64_t most)
+{
+	int64_t all = 1, odd = 1;
+	for (int i = 0; i < w->nloops; i++)
+		if (w->loop[i].n < 0 || __builtin_mul_overflow(all, w->loop[i].n, &all) || all > most)
+			return -1;
+	for (int i = 0; i < w->nodd; i++)
+		if (w->odd[i].n < 0 || __builtin_mul_overflow(odd, w->odd[i].n, &odd) ||
+		    odd > (most ? most : 1))
+			return -1;
+	return __builtin_mul_overflow(all, odd, &all) || all > most ? -1 : all;
+}
+
+bool window_fits(const struct window *w, int64_t small, int64_t big)
+{
+	int64_t s = w->s0, b = w->b0;
+	if (w->nloops < 0 || w->nloops > 2 * MAX_RANK || w->nodd < 0 || w->nodd > 2 ||
+	    w->shared >= w->nloops || !in_range(s) || !in_range(b) || small < 0)
+		return false;
+	int64_t n = count_elems(w, small);
+	for (int i = 0; i < w->nloops && n >= 0; i++)
+		if (!reach_loop(w->loop[i].n, w->loop[i].s, &s) ||
+		    !reach_loop(w->loop[i].n, w->loop[i].b, &b))
+			return false;
+	for (int i = 0; i < w->nodd && n >= 0; i++)
+		if (!reach_odd(&w->odd[i].s, w->odd[i].n, &s) || !reach_odd(&w->odd[i].b, w->odd[i].n, &b))
+			return false;
+	return n == 0 || (n > 0 && s < small && b < big);
 }
 
 static void copy_line(const float *from, int64_t sf, float *to, int64_t st, int64_t n)

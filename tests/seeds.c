@@ -8,6 +8,7 @@
 #include "agent/landscape.h"
 #include "agent/pack.h"
 #include "agent/trials.h"
+#include "kernels/eval.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
 #include "kernels/space.h"
@@ -18,6 +19,7 @@
 #include "tests/keys.h"
 #include "tests/records.h"
 #include "tests/tasks.h"
+#include "tools/op_models.h"
 #include "tools/zoo.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,29 +72,84 @@ static int seeds_import(const char *dir)
 	return rc;
 }
 
-/* The same as images, in portable C. */
+/* Of each way that a plan runs something: portable tasks with windows, tables, chains and blocks, nodes that
+ * their operators evaluate, parts that are copied. */
+static const struct op_model image_models[] = {
+    {"1", "MaxPool", "kernel_shape=3,3 pads=1,1,1,1", {"1x5x4x4"}},
+    {"2", "MaxPool", "kernel_shape=2,2 strides=2,2", {"1x8x4x4"}, true},
+    {"3", "Resize", "mode=nearest", {"1x2x3x3 - f:1,1,2,2"}},
+    {"4", "Resize", "mode=linear", {"1x2x3x3 - f:1,1,2,2"}},
+    {"5", "Softmax", "axis=-1", {"3x7"}},
+    {"6", "LayerNormalization", "axis=-1", {"1x3x8 w:8 w:8"}},
+    {"7", "LRN", "size=3", {"1x5x3x3"}},
+    {"8", "Where", "", {"b:1x2x3x3 1x2x3x3 1x2x3x3"}},
+    {"9", "Cast", "to=7", {"2x5"}},
+    {"10", "ArgMax", "axis=1", {"1x4x3x3"}},
+    {"11", "TopK", "axis=1", {"3x9 i:4"}, false, 2},
+    {"12", "CumSum", "", {"2x3x4 i:2"}},
+    {"13", "Transpose", "perm=0,2,3,1", {"1x4x3x2"}},
+    {"14", "Concat", "axis=1", {"1x3x4x4 1x5x4x4"}},
+    {"15", "Concat", "axis=1", {"1x3x4x4 1x5x4x4"}, true},
+    {"16", "Split", "axis=1", {"1x6x4x4"}, false, 2},
+    {"17", "Split", "axis=1", {"1x8x4x4"}, true, 2},
+    {"18", "Slice", "", {"1x4x6x6 i:0,0 i:99,99 i:2,3 i:2,2"}},
+    {"19", "Pad", "mode=reflect", {"1x2x4x4 i:0,0,1,1,0,0,1,1"}},
+    {"20", "Gather", "axis=0", {"9x4 n:5@9"}},
+    {"21", "Tile", "", {"1x2x3x3 i:1,2,1,1"}},
+    {"22", "DepthToSpace", "blocksize=2", {"1x8x2x2"}, true},
+    {"23", "LSTM", "hidden_size=4", {"3x1x4 w:1x16x4 w:1x16x4 w:1x32"}, false, 3},
+    {"24", "GRU", "hidden_size=4", {"3x1x4 w:1x12x4 w:1x12x4 w:1x24"}, false, 2},
+    {"25", "Equal", "", {"1x2x4x4 1x2x4x4"}},
+    {"26", "ReduceMean", "axes=1,", {"1x3x8"}},
+    {"27", "MatMul", "", {"3x5 w:5x7"}},
+    {"28", "ConvTranspose", "strides=2,2", {"1x3x3x3 w:3x4x3x3"}},
+    {"29", "Conv", "pads=1,1,1,1", {"1x3x4x4 w:6x3x3x3 w:6"}},
+    {"30", "Gelu", "", {"1x8x3x3"}, true},
+    {NULL},
+};
+
+static int seed_image(const char *dir, int i, struct graph *g, const struct target *t)
+{
+	char path[4096];
+	struct image im = {.target = *t, .threads = 1, .name = "tiny"};
+	struct steps *s;
+	struct arena a = {0};
+	struct buf meta = {0};
+	struct plan *p = NULL;
+	snprintf(path, sizeof path, "%s/seed-%d", dir, i);
+	int rc = graph_steps(g, t, NULL, &a, &s);
+	if (rc >= 0)
+		rc = plan_build_described(g, s, t, NULL, NULL, &meta, &p);
+	if (rc >= 0)
+		rc = image_write(path, &im, p, &meta);
+	plan_free(p);
+	buf_free(&meta);
+	arena_free(&a);
+	return rc;
+}
+
+/* The same as images, in portable C, and those above. */
 static int seeds_image(const char *dir)
 {
-	struct image im = {.threads = 1, .name = "tiny"};
-	int rc = target_host(&im.target);
-	for (int i = 0; i < 24 && rc >= 0; i++) {
-		char path[4096];
-		struct graph *g;
-		struct steps *s;
+	struct target t;
+	struct graph *g;
+	int rc = target_host(&t), n = 0;
+	for (; n < 24 && rc >= 0; n++) {
+		rc = tiny_graph(n, &g);
+		if (rc >= 0)
+			rc = graph_infer(g);
+		if (rc >= 0)
+			rc = seed_image(dir, n, g, &t);
+		graph_free(g);
+	}
+	for (const struct op_model *m = image_models; m->name && rc >= 0; m++, n++) {
 		struct arena a = {0};
-		struct buf meta = {0};
-		struct plan *p = NULL;
-		snprintf(path, sizeof path, "%s/seed-%d", dir, i);
-		rc = tiny_graph(i, &g);
+		g = ARENA_NEW(&a, struct graph);
+		g->name = m->type;
+		g->arena = a;
+		rc = op_model_make(g, m, m->in[0]);
 		if (rc >= 0)
-			rc = graph_steps(g, &im.target, NULL, &a, &s);
-		if (rc >= 0)
-			rc = plan_build_described(g, s, &im.target, NULL, NULL, &meta, &p);
-		if (rc >= 0)
-			rc = image_write(path, &im, p, &meta);
-		plan_free(p);
-		buf_free(&meta);
-		arena_free(&a);
+			rc = seed_image(dir, n, g, &t);
 		graph_free(g);
 	}
 	return rc;

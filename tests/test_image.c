@@ -3,6 +3,7 @@
 #include "agent/beside.h"
 #include "agent/image.h"
 #include "agent/plan_parts.h"
+#include "kernels/eval.h"
 #include "tests/onnx_data.h"
 #include "tools/onnx_case.h"
 #include "tools/zoo.h"
@@ -17,7 +18,9 @@ static int describe(struct graph *g, int lanes, struct pool *pool, struct arena 
 {
 	const struct target t = {.lanes = lanes};
 	struct steps *s;
-	int rc = graph_optimize(g);
+	int rc = graph_infer(g);
+	if (rc >= 0)
+		rc = graph_optimize(g);
 	if (rc >= 0)
 		rc = graph_steps(g, &t, NULL, a, &s);
 	return rc < 0 ? rc : plan_build_described(g, s, &t, NULL, pool, meta, out);
@@ -29,6 +32,8 @@ static int again(const struct plan *p, const struct buf *meta, struct pool *pool
 	int rc = plan_restore(meta->p, meta->n, pool, out);
 	if (rc >= 0 && (*out)->weight_bytes == p->weight_bytes)
 		memcpy((*out)->weights.p, p->weights.p, p->weight_bytes);
+	if (rc >= 0 && (rc = plan_check(*out)) < 0)
+		plan_free(*out);
 	return rc;
 }
 
@@ -124,8 +129,13 @@ static struct graph *mixed(void)
 	struct fmap y = zoo_conv(&z, x, (struct conv){4, 3, 1, 1, .act = ACT_RELU});
 	y = zoo_concat(&z, y, zoo_max_pool(&z, x, 3, 1, 1, false));
 	const struct attr axis = zoo_attr_int("axis", 1);
-	zoo_output(&z, zoo_node(&z, "ArgMax", 1, &y.value, 1, &axis), "best");
-	zoo_output(&z, y.value, "y");
+	int *both = ARENA_ARRAY(&g->arena, int, 2);
+	both[0] = zoo_node(&z, "ArgMax", 1, &y.value, 1, &axis);
+	both[1] = y.value;
+	zoo_output(&z, both[0], "best");
+	zoo_output(&z, both[1], "y");
+	g->output = both;
+	g->noutputs = 2;
 	CHECK(z.rc >= 0);
 	return g;
 }
@@ -179,6 +189,105 @@ TEST(hostile_descriptions)
 	CHECK(refused > 500);
 	CHECK_OK(again(p, &meta, NULL, &q));
 	plan_free(q);
+	plan_free(p);
+	buf_free(&meta);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* The plan as it is now, described and restored again. */
+static int redescribed(struct plan *p)
+{
+	struct buf meta = {0};
+	struct plan *q;
+	plan_describe(p, &meta);
+	int rc = again(p, &meta, NULL, &q);
+	if (rc >= 0)
+		plan_free(q);
+	buf_free(&meta);
+	return rc;
+}
+
+static struct pstep *find_step(struct plan *p, bool parts, bool host)
+{
+	for (int i = 0; i < p->nsteps; i++) {
+		struct pstep *s = &p->step[i];
+		if ((s->part != NULL) == parts && (s->host != NULL) == host)
+			return s;
+	}
+	return NULL;
+}
+
+/* A number, or an address, as it would be in a hostile description; put back afterwards. */
+#define REFUSED(lvalue, value)                                                                               \
+	do {                                                                                                 \
+		__typeof__(lvalue) was_ = (lvalue);                                                          \
+		(lvalue) = (value);                                                                          \
+		CHECK_FAILS(redescribed(p), E_CORRUPT, "");                                                  \
+		(lvalue) = was_;                                                                             \
+	} while (0)
+
+/* Everything that a run without machine code relies on. */
+TEST(descriptions_that_reach_too_far)
+{
+	struct arena a = {0};
+	struct plan *p;
+	struct buf meta = {0};
+	struct graph *g = mixed();
+	REQUIRE(describe(g, 4, NULL, &a, &meta, &p) >= 0);
+	CHECK_OK(redescribed(p));
+	char *end = (char *)p->memory.p + p->memory.bytes;
+	for (int way = 0; way < 2; way++) { /* the copies of the caller's tensors */
+		struct window *w = way ? &p->copy_out[p->g->noutputs - 1] : &p->copy_in[0];
+		struct place *at = &p->place[way ? p->g->output[p->g->noutputs - 1] : p->g->input[0]];
+		if (!at->p)
+			continue;
+		REFUSED(w->loop[0].n, w->loop[0].n + 1);
+		REFUSED(w->loop[0].s, INT64_C(1) << 40);
+		REFUSED(w->loop[0].b, INT64_C(1) << 40);
+		REFUSED(w->s0, 1);
+		REFUSED(w->s0, -1);
+		REFUSED(w->b0, -1);
+		REFUSED(w->nloops, 17);
+		REFUSED(w->shared, w->nloops);
+		REFUSED(at->p, end - 64);
+	}
+	REFUSED(p->place[p->g->output[p->g->noutputs - 1]].p, NULL);
+	struct pstep *join = find_step(p, true, false), *task = find_step(p, false, true),
+		     *node = find_step(p, false, false);
+	REQUIRE(join && task && node);
+	for (int i = 0; i < join->nparts; i++) {
+		struct part *x = &join->part[i];
+		if (x->there)
+			continue;
+		REFUSED(x->w.b0, INT64_C(1) << 20);
+		REFUSED(x->w.loop[0].n, INT64_C(1) << 20);
+		REFUSED(join->ctx.in[i].data, NULL);
+	}
+	for (int i = 0; i < task->step->task->noperands; i++) {
+		if (task->step->task->operand[i].role == ROLE_OUT)
+			REFUSED(task->buf[i], p->weights.p);
+		for (int k = 0; k < p->ngiven; k++) /* is read where the caller has it */
+			if (p->given[k].at == &task->buf[i])
+				goto next;
+		REFUSED(task->buf[i], NULL);
+		REFUSED(task->buf[i], end - 4);
+		REFUSED(task->buf[i], (char *)task->buf[i] + 1);
+	next:;
+	}
+	REFUSED(p->thread_bytes, host_scratch_bytes() - 1);
+	struct task *t = (struct task *)task->step->task; /* generic; with a halo that nothing has room for */
+	REFUSED(t->nsyms, 1);
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_IN)
+			REFUSED(t->operand[i].layout.lo[0], 4096);
+	REFUSED(node->ctx.in[0].shape.d[2], node->ctx.in[0].shape.d[2] - 1);
+	REFUSED(node->ctx.out[0].shape.d[2], node->ctx.out[0].shape.d[2] - 1);
+	REFUSED(node->ctx.out[0].dtype, DT_F32);
+	REFUSED(node->ctx.out[0].data, node->ctx.in[0].data);
+	REFUSED(node->ctx.out[0].data, NULL);
+	REFUSED(node->ctx.in[0].data, NULL);
+	CHECK_OK(redescribed(p));
 	plan_free(p);
 	buf_free(&meta);
 	graph_free(g);

@@ -74,6 +74,118 @@ TEST(random_windows)
 	}
 }
 
+static int64_t odd_at(const struct window_dim *d, int64_t i)
+{
+	i += d->first;
+	return d->block > 1 ? i / d->block * d->outer + i % d->block * d->inner : i * d->inner;
+}
+
+/* One past the last element of each tensor that the copy touches; false: it touches one before the first. */
+static bool walk(const struct window *w, int64_t end[2])
+{
+	int64_t i[2 * MAX_RANK + 2] = {0};
+	int k, n = w->nloops + w->nodd;
+	end[0] = end[1] = 0;
+	for (k = 0; k < n; k++)
+		if ((k < w->nloops ? w->loop[k].n : w->odd[k - w->nloops].n) < 1)
+			return true;
+	do {
+		int64_t at[2] = {w->s0, w->b0};
+		for (k = 0; k < n; k++) {
+			const struct window_loop *l = k < w->nloops ? &w->loop[k] : NULL;
+			int o = k - w->nloops;
+			at[0] += l ? i[k] * l->s : odd_at(&w->odd[o].s, i[k]);
+			at[1] += l ? i[k] * l->b : odd_at(&w->odd[o].b, i[k]);
+		}
+		for (k = 0; k < 2; k++) {
+			if (at[k] < 0)
+				return false;
+			end[k] = at[k] >= end[k] ? at[k] + 1 : end[k];
+		}
+		for (k = n - 1; k >= 0; k--) {
+			if (++i[k] < (k < w->nloops ? w->loop[k].n : w->odd[k - w->nloops].n))
+				break;
+			i[k] = 0;
+		}
+	} while (k >= 0);
+	return true;
+}
+
+/* One number of it moved a little. */
+static void move_one(struct rng *r, struct window *w)
+{
+	static const int64_t by[] = {1, -1, 2, 8, -8};
+	int64_t *at[] = {&w->s0, &w->b0, NULL, NULL, NULL}, v = by[rng_below(r, 5)];
+	int k = w->nloops ? (int)rng_below(r, (uint32_t)w->nloops) : 0;
+	if (w->nloops) {
+		at[2] = &w->loop[k].n;
+		at[3] = &w->loop[k].s;
+		at[4] = &w->loop[k].b;
+	}
+	if (w->nodd && rng_below(r, 2)) {
+		struct window_dim *d = rng_below(r, 2) ? &w->odd[0].s : &w->odd[0].b;
+		int64_t *of[] = {&w->odd[0].n, &d->first, &d->block, &d->outer, &d->inner};
+		at[0] = of[rng_below(r, 5)];
+		at[1] = at[2] = at[3] = at[4] = NULL;
+	}
+	int64_t *p = at[rng_below(r, 5)];
+	p = p ? p : at[0];
+	*p += v;
+}
+
+/* What window_make makes fits exactly; with a number moved, nothing that fits leaves its tensors. */
+TEST(windows_that_fit_stay_inside)
+{
+	struct rng r;
+	int refused = 0, kept = 0;
+	for (uint64_t seed = 1; seed <= 20000; seed++) {
+		struct operand small = {.dtype = DT_F32}, big = {.dtype = DT_F32};
+		int64_t at[MAX_RANK] = {0}, end[2];
+		struct window w;
+		rng_seed(&r, seed);
+		small.dims.rank = big.dims.rank = (int)rng_below(&r, 4);
+		for (int d = 0; d < small.dims.rank; d++) {
+			small.dims.d[d] = 1 + rng_below(&r, 9);
+			at[d] = rng_below(&r, 3) ? 0 : rng_below(&r, 9);
+			big.dims.d[d] = small.dims.d[d] + at[d] + rng_below(&r, 3);
+		}
+		random_layout(&r, &small);
+		random_layout(&r, &big);
+		window_make(&small, &big, at, &w);
+		int64_t s = operand_elems(&small), b = operand_elems(&big);
+		CHECK(window_fits(&w, s, b));
+		REQUIRE(walk(&w, end));
+		CHECK(!window_fits(&w, end[0] - 1, b) && !window_fits(&w, s, end[1] - 1));
+		move_one(&r, &w);
+		bool fits = window_fits(&w, s, b);
+		CHECK(!fits || (walk(&w, end) && end[0] <= s && end[1] <= b));
+		refused += !fits;
+		kept += fits;
+	}
+	CHECK(refused > 3000 && kept > 3000);
+}
+
+TEST(hostile_windows_do_not_overflow)
+{
+	struct window w;
+	struct rng r;
+	rng_seed(&r, 5);
+	for (int i = 0; i < 200000; i++) {
+		unsigned char *p = (unsigned char *)&w;
+		memset(&w, 0, sizeof w);
+		for (size_t k = 0; k < sizeof w; k++)
+			p[k] = rng_below(&r, 3) ? 0 : (unsigned char)rng_below(&r, 256);
+		w.nloops = (int)rng_below(&r, 4);
+		w.nodd = (int)rng_below(&r, 4);
+		w.shared = (int)rng_below(&r, 5) - 1;
+		for (int k = 0; k < w.nloops && rng_below(&r, 2); k++)
+			w.loop[k] = (struct window_loop){(int64_t)1 << rng_below(&r, 63), 1,
+							 INT64_MAX >> rng_below(&r, 60)};
+		if (window_fits(&w, 1000, 1000))
+			CHECK(w.nodd <= 2 && w.shared < w.nloops);
+	}
+}
+
 TEST(parts_in_order_make_the_whole)
 {
 	struct operand part = {.dtype = DT_F32, .dims = {2, {24, 3}}},
