@@ -262,6 +262,8 @@ static void get_parts(struct reader *r, struct pstep *ps, int most)
 static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 {
 	const struct opctx *c = &ps->ctx;
+	if (r->c.bad || !ps->nparts)
+		return;
 	void *const *whole = join ? &c->out[0].data : &c->in[0].data;
 	for (int i = 0; i < ps->nparts && !r->c.bad; i++) {
 		const struct part *x = &ps->part[i];
@@ -363,7 +365,8 @@ static void get_value(struct reader *r, uint32_t v)
 	get(r, &r->value[v].buf.fill, sizeof(float));
 	x->nhalo = (int)get_below(r, MOST);
 	x->halo = room(r, (size_t)x->nhalo, sizeof *x->halo);
-	r->c.bad |= at != UINT64_MAX ? at > p->memory.bytes : x->nhalo > 0;
+	r->c.bad |=
+	    at != UINT64_MAX ? at > p->memory.bytes || (x->nhalo && at % sizeof(float)) : x->nhalo > 0;
 	if (r->c.bad || at == UINT64_MAX)
 		return;
 	x->p = (char *)p->memory.p + at;
@@ -398,6 +401,7 @@ static void check_copy(struct reader *r, const struct value *x, int v, const str
 	uint64_t left = at->p ? r->p->memory.bytes - (uint64_t)(at->p - (char *)r->p->memory.p) : 0;
 	if (output ? x->t.data != NULL : !at->p)
 		return;
+	r->c.bad |= at->p && (uintptr_t)at->p % (dtype_bytes(x->t.dtype) ? dtype_bytes(x->t.dtype) : 1);
 	r->c.bad |= x->t.dtype == DT_F32
 			? !window_fits(w, shape_count(&x->t.shape), (int64_t)(left / sizeof(float)))
 			: tensor_bytes(&x->t) > left;

@@ -251,6 +251,7 @@ TEST(descriptions_that_reach_too_far)
 		REFUSED(w->nloops, 17);
 		REFUSED(w->shared, w->nloops);
 		REFUSED(at->p, end - 64);
+		REFUSED(at->p, at->p + 1);
 	}
 	REFUSED(p->place[p->g->output[p->g->noutputs - 1]].p, NULL);
 	struct pstep *join = find_step(p, true, false), *task = find_step(p, false, true),
