@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/exchange.h"
+#include "agent/cand.h"
 #include "agent/chosen_rec.h"
 #include "agent/hint.h"
 #include "agent/history.h"
@@ -42,17 +43,30 @@ static bool printable(const char *s)
 	return !*s;
 }
 
+/* "llvm-19.1.7/5": a name, a version, a revision of the code (kernels/code.h), which may be missing. */
+static bool is_emitter(const char *s)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~-";
+	s += strspn(s, name);
+	return !*s || (*s == '/' && s[1] && !s[1 + strspn(s + 1, "0123456789")]);
+}
+
+static bool is_device(const char *s)
+{
+	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-:")];
+}
+
 static int check_names(const char *text, struct key k, struct arena *a, struct rec *out)
 {
 	int rc = rec_parse(text, a, out);
 	const struct rec r = *out;
 	if (rc < 0)
 		return rc;
-	if (!key_equal(rec_key(&r), k) || !is_task(r.task_text, r.task))
+	if (!key_equal(rec_key(&r), k) || !key_equal(hash_text(r.task_text), r.task))
 		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
-	if (!printable(r.target) || !printable(r.device) || !printable(r.emitter) || !printable(r.cand))
+	if (!printable(r.target) || !is_device(r.device) || !is_emitter(r.emitter) || !printable(r.cand))
 		return fail(E_CORRUPT, "its names are not plain text");
-	return E_OK;
+	return cand_check(r.task_text, r.cand);
 }
 
 static int check_rec(const char *text, struct key k, struct arena *a)

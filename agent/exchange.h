@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": as the cache has
- * it}. What comes in is data of strangers: it is parsed, its numbers are checked, its key has to be its own,
- * and it is no code. What this machine knows already is not touched, nor evicted: what comes in ends where it
+ * it}. What comes in is data of strangers: it is parsed, its numbers are checked, its candidate is a schedule of
+ * its task, its key has to be its own, and it is no code. What this machine knows already is not touched, nor evicted: what comes in ends where it
  * would be. Imported records are candidates for the next search, which times them (agent/stale.h).
  *
  * A record of the former version, whose key was another hash, gets the key that it would have now. Choices

@@ -26,7 +26,7 @@ int stage_weights(const struct task *t, const struct stage *st, int lane)
 }
 
 /* Lines of a step, the least fraction of at most 1/32 that brings all in time, or little more. */
-static void rate(struct ahead *h)
+static void rate(struct panel_ahead *h)
 {
 	int64_t share = h->tiles * 16;
 	for (h->shift = 0; h->shift < 5; h->shift++) {
@@ -38,7 +38,7 @@ static void rate(struct ahead *h)
 }
 
 /* Loops from the outside in: those over panels, then (parts of a split reduction and) those over tiles. */
-static int loops(const struct stage *st, const struct sstage *s, struct ahead *h)
+static int loops(const struct stage *st, const struct sstage *s, struct panel_ahead *h)
 {
 	for (int i = 0; i < stage_spatial(st); i++) {
 		int a = s->order[i];
@@ -61,17 +61,17 @@ static int64_t steps_of(const struct task *t, const struct stage *st, const stru
 
 bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s)
 {
-	struct ahead h;
+	struct panel_ahead h;
 	bool one = stage_ahead(t, st, s, &h) >= 0 && h.tiles == 1;
 	for (int a = 0; a < stage_spatial(st) && one; a++)
 		one = s->tile[a] == 1 || h.axes >> a & 1;
 	return one;
 }
 
-int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct ahead *h)
+int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s, struct panel_ahead *h)
 {
 	int ns = stage_spatial(st);
-	*h = (struct ahead){.read = stage_weights(t, st, s->lane), .tiles = 1, .steps = 1, .step = 1};
+	*h = (struct panel_ahead){.read = stage_weights(t, st, s->lane), .tiles = 1, .steps = 1, .step = 1};
 	if (h->read < 0)
 		return fail(E_INFEASIBLE, "prefetch: no packed operand has the lanes along it");
 	h->axes = read_axes(t, st, &st->read[h->read]);
@@ -123,7 +123,7 @@ int stage_feed(const struct task *t, const struct stage *st, const struct sstage
 		f->read = i;
 		f->block = rows ? 0 : block;
 		if (rows)
-			there = !(axes >> f->points & 1) && s->lanes == LINE &&
+			there = !(axes >> f->points & 1) && s->lanes == LINE_ELEMS &&
 				read_stride(t, st, r, s->lane, s->lanes, &one, &pads) >= 0 && one == 1;
 		else
 			there = block > 1 && read_stride(t, st, r, ns, (int)block, &one, &pads) >= 0 &&

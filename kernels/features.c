@@ -45,7 +45,7 @@ static double apart(const struct view *v, const struct read *r, int axis, int64_
 static double aliases(const struct view *v, const struct read *r, int axis)
 {
 	double bytes = apart(v, r, axis, axis == v->lane ? v->c->lanes : 1), sets = 1;
-	if (bytes < LINE * 4 || fmod(bytes, LINE * 4) != 0)
+	if (bytes < LINE_ELEMS * 4 || fmod(bytes, LINE_ELEMS * 4) != 0)
 		return 1;
 	while (sets < 64 && fmod(bytes * sets, 4096) != 0)
 		sets *= 2;
@@ -104,7 +104,7 @@ static void put_reduction(const struct view *v, float *f)
 		const struct read *r = &v->st->read[i];
 		double bytes = apart(v, r, last, c->unroll[last]);
 		if (stage_in_body(v->st, i) && !operand_packs(v->s->t, r->operand))
-			f[FEATURE_STRIDE] = fmaxf(f[FEATURE_STRIDE], (float)log2(1 + bytes / (LINE * 4)) / 8);
+			f[FEATURE_STRIDE] = fmaxf(f[FEATURE_STRIDE], (float)log2(1 + bytes / (LINE_ELEMS * 4)) / 8);
 	}
 }
 

@@ -100,7 +100,7 @@ struct nest {
 	const struct ix *part;                          /* of a split reduction */
 	int bias;                                       /* read that sums begin with, -1: 0 */
 	struct prog post;                               /* what remains to be done with a sum */
-	struct ahead ahead;                             /* where s->prefetch */
+	struct panel_ahead ahead;                             /* where s->prefetch */
 	struct feed feed;                               /* where s->feed */
 	int next_rows; /* read of what a ring's first stage copies, whose next rows are fetched; -1 */
 	bool edge;     /* inside of a tile with guards */

@@ -289,7 +289,7 @@ static const struct ix *tiles_done(const struct nest *k)
 
 void nest_fetch(struct nest *k, int step, int steps)
 {
-	const struct ahead *h = &k->ahead;
+	const struct panel_ahead *h = &k->ahead;
 	struct loops *l = k->w->l;
 	if (!k->s->prefetch || k->edge)
 		return;
@@ -308,14 +308,14 @@ void nest_fetch(struct nest *k, int step, int steps)
 			at = add_digit(k, at, &p->digit[j], 0, 1);
 	/* A page past the end may not be there: each fetch from it walks the tables. */
 	int64_t each = (h->part * h->lines + rate - 1) / rate,
-		last = pack_elems(&p->packing) - h->tiles * each * LINE;
+		last = pack_elems(&p->packing) - h->tiles * each * LINE_ELEMS;
 	if (h->tiles > 1)
 		at = ix_min(l, at, ix_c(l, last < 0 ? 0 : last));
 	tiles = ix_mul(l, tiles_done(k), ix_c(l, each));
 	done = ix_add(l, tiles, ix_div(l, ix_mul(l, done, ix_c(l, h->lines)), ix_c(l, rate)));
-	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE)));
+	at = ix_add(l, at, ix_mul(l, done, ix_c(l, LINE_ELEMS)));
 	for (int64_t i = step * lines / steps; i < (step + 1) * lines / steps; i++)
-		lv_prefetch(l, p->buf, ix_add(l, at, ix_c(l, i * LINE)), k->s->prefetch);
+		lv_prefetch(l, p->buf, ix_add(l, at, ix_c(l, i * LINE_ELEMS)), k->s->prefetch);
 }
 
 /* The axis of dim d's index that is spatial; -1: none. */
@@ -345,7 +345,7 @@ static void fetch_row(struct nest *k, const struct place *p, const struct ix **i
 	int a = point_axis(k, x);
 	int64_t elems = row_elems(k, last);
 	const struct ix *first = a < 0 ? ix_c(l, 0) : ix_mul(l, axis_value(k, a, 0), ix_c(l, x->coef[a]));
-	for (int64_t i = 0; i < elems; i += LINE) {
+	for (int64_t i = 0; i < elems; i += LINE_ELEMS) {
 		index[last] = ix_add(l, first, ix_c(l, i));
 		lv_prefetch(l, p->buf, dims_address(k, p, index), k->w->s.st[0].prefetch);
 	}
@@ -382,7 +382,7 @@ void nest_fetch_rows(struct nest *k)
 		}
 	}
 	if (others > 1 || row == rank - 1 || rows * channels > MOST_ROWS ||
-	    rows * channels * ceil_div(row_elems(k, rank - 1), LINE) > MOST_LINES)
+	    rows * channels * ceil_div(row_elems(k, rank - 1), LINE_ELEMS) > MOST_LINES)
 		return;
 	for (int a = 0; a < k->ns; a++) /* of the tiles that read the same, the first */
 		if (!(k->axes[k->next_rows] >> a & 1))

@@ -42,7 +42,7 @@
 
 #include "kernels/space.h"
 
-enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE = 16 /* elements of a cache line */ };
+enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cache line */ };
 
 struct winograd {
 	int m; /* 0: another algorithm */
@@ -149,7 +149,7 @@ int stage_weights(const struct task *t, const struct stage *st, int lane);
  * that it depends on. Each of `steps` steps of the reduction uses `step` of its elements and fetches lines /
  * 2^shift cache lines. Of a split reduction the next `part` steps instead; where one tile uses a panel, AHEAD
  * elements on. */
-struct ahead {
+struct panel_ahead {
 	int read;
 	unsigned axes;
 	int64_t tiles, steps, part, step, lines;
@@ -158,7 +158,7 @@ struct ahead {
 enum { AHEAD = 1024 };
 /* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s,
-		struct ahead *out) MUST_CHECK;
+		struct panel_ahead *out) MUST_CHECK;
 /* The input of which each point of a tile reads a line, `step` elements apart, with every block of channels;
  * or that has the lanes in rows, of which each tile of points uses the same vectors. */
 struct feed {

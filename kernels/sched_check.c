@@ -184,7 +184,7 @@ static int check_ring(const struct task *t, const struct sched *s)
 
 static int check_prefetch(const struct task *t, const struct sched *s, int stage)
 {
-	struct ahead h;
+	struct panel_ahead h;
 	struct feed f;
 	int rc = s->st[stage].feed ? stage_feed(t, &t->stage[stage], &s->st[stage], &f) : E_OK;
 	if (rc < 0 || !s->st[stage].prefetch)

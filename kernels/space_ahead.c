@@ -69,7 +69,7 @@ static int panels_first(const struct stage *st, unsigned axes, struct sstage *ou
 }
 
 /* Points per part of the first reduction axis; 0: not parted. */
-static int64_t part_size(const struct space *s, const struct stage *st, const struct ahead *h, double others,
+static int64_t part_size(const struct space *s, const struct stage *st, const struct panel_ahead *h, double others,
 			 const struct sstage *out)
 {
 	int a = out->order[stage_spatial(st)];
@@ -109,7 +109,7 @@ bool rules_panels(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
 	struct sstage c = *out;
-	struct ahead h;
+	struct panel_ahead h;
 	int read = stage_weights(s->t, st, c.lane);
 	if (read < 0 || s->ring.rows)
 		return false;
@@ -202,7 +202,7 @@ void panels_draw(const struct space *s, int stage, struct rng *r, struct sstage 
 
 void panels_settle(const struct space *s, int stage, struct sstage *out)
 {
-	struct ahead h;
+	struct panel_ahead h;
 	struct feed f;
 	if (out->prefetch && !copies_rows(s, stage) && stage_ahead(s->t, &s->t->stage[stage], out, &h) < 0)
 		out->prefetch = 0;

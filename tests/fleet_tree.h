@@ -13,6 +13,7 @@
 #include "platform/mix.h"
 #include "platform/target.h"
 #include "search/job.h"
+#include "tests/cands.h"
 #include "tests/fleet_web.h"
 #include "tests/tasks.h"
 #include "tests/test.h"
@@ -157,7 +158,7 @@ static inline struct rec tree_rec(const struct tree *t, int i)
 			.meas = {.status = MEAS_OK, .runs = 5, .min_ns = 1000 + i, .median_ns = 1100 + i},
 			.task_text = task,
 			.label = "conv"};
-	snprintf(r.cand, sizeof r.cand, "tile=%d", i);
+	cand_of(task, i, r.cand);
 	target_label(&t->target, r.target);
 	return r;
 }

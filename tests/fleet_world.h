@@ -5,6 +5,7 @@
 
 #include "platform/file.h"
 #include "platform/log.h"
+#include "tests/cands.h"
 #include "tests/records.h"
 #include "tests/test.h"
 #include "tools/fleet.h"
@@ -148,7 +149,7 @@ static inline void world_free(struct world *w)
 static inline struct rec world_rec(struct world *w, int i, int cand, int64_t ns)
 {
 	struct rec r = record(&w->a, i, w->class_key, ns);
-	snprintf(r.cand, sizeof r.cand, "lane=n:8 v:%d", cand);
+	cand_of(r.task_text, cand, r.cand);
 	return r;
 }
 
@@ -282,8 +283,8 @@ static inline int view_cand(struct world *w, const struct view *v, int i)
 	int cand = -1;
 	const struct rec *r = view_rec(w, v, i);
 	if (r)
-		sscanf(r->cand, "lane=n:8 v:%d", &cand);
-	return cand;
+		sscanf(r->cand, "par=1 outer=m | block=m:%d", &cand);
+	return cand > 0 ? cand - 1 : -1; /* as cand_of counts */
 }
 
 /* Candidates of a task on canary, early and all; -1: none. */

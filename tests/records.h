@@ -31,7 +31,7 @@ static inline struct rec record(struct arena *a, int i, struct key cls, int64_t 
 	    .target_key = cls,
 	    .device = "cpu",
 	    .threads = 2,
-	    .emitter = "llvm 19",
+	    .emitter = "llvm-19/1",
 	    .cand = "lane=n:8",
 	    .meas = {.runs = 9, .min_ns = ns, .median_ns = ns, .spread_ns = ns / 100, .threads = 2},
 	    .task_text = record_task(a, i),

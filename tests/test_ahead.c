@@ -36,7 +36,7 @@ static int64_t value(const struct trace *t, const struct ix *x)
 
 static void touch(struct trace *t, const struct stmt *s)
 {
-	int64_t line = value(t, s->mem.at) / LINE;
+	int64_t line = value(t, s->mem.at) / LINE_ELEMS;
 	if (s->op == ST_PREFETCH) {
 		t->fetches++;
 		t->level = (int64_t)s->imm;
@@ -77,7 +77,7 @@ static int run_trace(struct kcase *c, const char *cand, int buf, struct trace *t
 		return rc;
 	*t = (struct trace){.l = l, .m = m, .buf = buf};
 	t->vars = ARENA_ARRAY(&c->a, int64_t, l->nloopvars);
-	t->lines = m->buf[t->buf].elems / LINE;
+	t->lines = m->buf[t->buf].elems / LINE_ELEMS;
 	t->there = ARENA_ARRAY(&c->a, unsigned char, t->lines + 1);
 	int64_t n = code_extent(m, 0, m->param);
 	for (int64_t i = 0; i < n; i++) {

@@ -10,6 +10,7 @@
 #include "platform/mix.h"
 #include "platform/rng.h"
 #include "search/job.h"
+#include "tests/cands.h"
 #include "tests/cli.h"
 #include "tools/zoo.h"
 #include <glob.h>
@@ -51,7 +52,7 @@ static struct rec sample(int i, int64_t ns)
 	snprintf(r.target, sizeof r.target, "a board");
 	snprintf(r.device, sizeof r.device, "cpu");
 	snprintf(r.emitter, sizeof r.emitter, "llvm-19/1");
-	snprintf(r.cand, sizeof r.cand, "cand %lld", (long long)ns);
+	cand_of(tasks[i].text, (int)ns, r.cand);
 	return r;
 }
 
@@ -256,7 +257,7 @@ TEST(import_of_strangers)
 	CHECK(number("taken") == 1 && number("refused") == 2);
 	CHECK_SAYS(cli_err, "not plain text");
 	CHECK_RUN(0, "show --cache %s", to);
-	CHECK_SAYS(cli_out, "untried  cand 1002");
+	CHECK_SAYS(cli_out, "untried  par=1 outer=n | block=n:1003");
 	CHECK_SAYS(cli_out, "conv ?[31m");
 	CHECK(!strchr(cli_out, '\033'));
 	buf_free(&all);

@@ -6,6 +6,7 @@
 #include "agent/snapshot.h"
 #include "agent/trust.h"
 #include "search/job.h"
+#include "tests/cands.h"
 #include "tests/cli.h"
 #include "tests/keys.h"
 
@@ -30,7 +31,7 @@ static struct rec make_rec(int i)
 			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = 900, .median_ns = 1000},
 			.task_text = text[i],
 			.label = "x"};
-	snprintf(r.cand, sizeof r.cand, "tile=x:%d", i);
+	cand_of(text[i], i, r.cand);
 	snprintf(r.target, sizeof r.target, "board x86-64-v3 8");
 	return r;
 }

@@ -66,15 +66,15 @@ static void lie_measured(struct rec *r)
 /* Fields that name the candidate: another one is another candidate, that nobody else knows. */
 static void lie_cand(struct rec *r)
 {
-	snprintf(r->cand, sizeof r->cand, "lane=n:8 v:666");
+	cand_of(r->task_text, 665, r->cand);
 }
 static void lie_device(struct rec *r)
 {
 	snprintf(r->device, sizeof r->device, "evil");
 }
-static void lie_device_with_spaces(struct rec *r)
+static void lie_device_with_signs(struct rec *r)
 {
-	snprintf(r->device, sizeof r->device, "cpu 2 0 lane");
+	snprintf(r->device, sizeof r->device, "cpu:2-0_lane"); /* spaces are refused */
 }
 static void lie_threads(struct rec *r)
 {
@@ -87,7 +87,7 @@ static void lie_exact(struct rec *r)
 
 static void (*const lies[])(struct rec *r) = {
     lie_target,  lie_emitter, lie_label, lie_kind, lie_status,   lie_runs, lie_min,    lie_spread,
-    lie_build,   lie_error,   lie_mhz,   lie_heat, lie_measured, lie_cand, lie_device, lie_device_with_spaces,
+    lie_build,   lie_error,   lie_mhz,   lie_heat, lie_measured, lie_cand, lie_device, lie_device_with_signs,
     lie_threads, lie_exact};
 enum { LIES = sizeof lies / sizeof *lies, NAMELESS = 13 /* the first ones name no candidate */ };
 
@@ -115,7 +115,7 @@ static void read_place(struct world *w, struct buf *out)
 /* No word or number of the liar's (lies), which no key holds by chance either. */
 static bool is_clean(const struct buf *place)
 {
-	static const char *const marks[] = {"evil", "66.6", "v:666", " 6660", " 6661", "0x1.10cb"};
+	static const char *const marks[] = {"evil", "66.6", "m:666", " 6660", " 6661", "0x1.10cb"};
 	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
 		if (strstr(buf_str(place), marks[i]))
 			return false;
@@ -336,7 +336,7 @@ TEST(a_candidate_of_the_same_fast_hash_is_another)
 	struct buf place = {0};
 	struct rec good = world_rec(w, 0, 1, MS);
 	char evil[512];
-	snprintf(good.cand, sizeof good.cand, "lane=n:8 m=4:8:1 n=2:2:8 k=40 v:1");
+	snprintf(good.cand, sizeof good.cand, "lane=n:8 tile=m:4,n:2 unroll=k:8 par=1 outer=m | block=m:2");
 	REQUIRE(collide(&good, evil, sizeof evil));
 	printf("'%s'\n'%s'\n", good.cand, evil);
 	for (int b = 0; b < HONEST; b++) {

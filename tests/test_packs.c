@@ -8,6 +8,7 @@
 #include "platform/log.h"
 #include "search/job.h"
 #include "tests/board_cache.h"
+#include "tests/cands.h"
 #include "tests/keys.h"
 #include "tests/records.h"
 #include "tests/scratch.h"
@@ -43,7 +44,7 @@ static struct rec make_rec(int i)
 			.task_text = text,
 			.label = "x"};
 	snprintf(r.emitter, sizeof r.emitter, "%s", version);
-	snprintf(r.cand, sizeof r.cand, "tile=x:%d", i);
+	cand_of(text, i, r.cand);
 	snprintf(r.target, sizeof r.target, "%s %s %d", target.soc, target.isa, target.lanes);
 	return r;
 }

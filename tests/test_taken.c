@@ -11,6 +11,7 @@
 #include "kernels/code.h"
 #include "platform/log.h"
 #include "platform/mix.h"
+#include "tests/cands.h"
 #include "tests/sim_runner.h"
 #include "tests/tasks.h"
 #include "tests/test.h"
@@ -252,6 +253,21 @@ static struct rec claim(const struct board *b, int task, const char *cand, int64
 	return r;
 }
 
+/* The same with a schedule for each name. */
+static struct rec named(const struct board *b, int task, const char *name, int64_t ns)
+{
+	struct rec r = claim(b, task, "", ns);
+	cand_named(r.task_text, name, r.cand);
+	return r;
+}
+
+static bool is_named(const struct rec *r, const char *name)
+{
+	char cand[CAND_MAX];
+	cand_named(r->task_text, name, cand);
+	return !strcmp(r->cand, cand);
+}
+
 static void add_line(struct buf *lines, enum cache_type t, struct key k, const char *text)
 {
 	json_t *j = exchange_record(t, k, text);
@@ -426,27 +442,27 @@ TEST(incumbents_and_hints)
 	static struct board b;
 	struct rec r, got;
 	open_board(&b);
-	r = claim(&b, 0, "one", 500);
+	r = named(&b, 0, "one", 500);
 	struct taken_sum sum = take_one(&b, &r);
 	CHECK(sum.incumbents == 1 && taken_new(&sum) == 1);
 	CHECK(!get(&b, 0, REC_BEST, &got)); /* nobody here has measured it */
 	CHECK(get(&b, 0, REC_HINT, &got) && hint_open(&got) && hint_claim_ns(&got) == 500);
 	sum = take_one(&b, &r);
 	CHECK(sum.known == 1 && taken_new(&sum) == 0);
-	r = claim(&b, 0, "two", 400); /* nobody has timed the first */
+	r = named(&b, 0, "two", 400); /* nobody has timed the first */
 	sum = take_one(&b, &r);
-	CHECK(sum.incumbents == 1 && get(&b, 0, REC_HINT, &got) && !strcmp(got.cand, "two"));
-	r = claim(&b, 1, "own", 300);
+	CHECK(sum.incumbents == 1 && get(&b, 0, REC_HINT, &got) && is_named(&got, "two"));
+	r = named(&b, 1, "own", 300);
 	CHECK_OK(cache_put_rec(b.cache, &r));
-	r = claim(&b, 1, "theirs", 1);
+	r = named(&b, 1, "theirs", 1);
 	sum = take_one(&b, &r);
-	CHECK(sum.hints == 1 && get(&b, 1, REC_BEST, &got) && !strcmp(got.cand, "own"));
-	CHECK(get(&b, 1, REC_HINT, &got) && !strcmp(got.cand, "theirs"));
-	r = claim(&b, 1, "own", 1);
+	CHECK(sum.hints == 1 && get(&b, 1, REC_BEST, &got) && is_named(&got, "own"));
+	CHECK(get(&b, 1, REC_HINT, &got) && is_named(&got, "theirs"));
+	r = named(&b, 1, "own", 1);
 	CHECK(take_one(&b, &r).known == 1);
 	r.threads = 4; /* what one thread has serves four */
 	r.meas.threads = 4;
-	snprintf(r.cand, sizeof r.cand, "of four");
+	cand_named(r.task_text, "of four", r.cand);
 	CHECK(take_one(&b, &r).hints == 1);
 	close_board(&b);
 }
@@ -464,20 +480,21 @@ TEST(a_hint_that_was_tried)
 	target_label(&b.target, failed.target);
 	snprintf(failed.device, sizeof failed.device, "cpu");
 	snprintf(failed.emitter, sizeof failed.emitter, "%s", emitter);
-	trials_add(&failed, &(struct tried){.cand = "failed", .status = MEAS_CRASH}, 1);
+	r = named(&b, 0, "failed", 1);
+	trials_add(&failed, &(struct tried){.cand = r.cand, .status = MEAS_CRASH}, 1);
 	CHECK_OK(trials_put(b.cache, &failed));
 	trials_free(&failed);
-	r = claim(&b, 0, "one", 1);
+	r = named(&b, 0, "one", 1);
 	CHECK(take_one(&b, &r).incumbents == 1);
-	r = claim(&b, 0, "failed", 1);
+	r = named(&b, 0, "failed", 1);
 	CHECK(take_one(&b, &r).known == 1 && !get(&b, 0, REC_BEST, &got));
-	CHECK(get(&b, 0, REC_HINT, &got) && !strcmp(got.cand, "failed") && !hint_open(&got));
-	struct rec four = claim(&b, 1, "one", 1);
+	CHECK(get(&b, 0, REC_HINT, &got) && is_named(&got, "failed") && !hint_open(&got));
+	struct rec four = named(&b, 1, "one", 1);
 	four.threads = four.meas.threads = 4;
 	CHECK(take_one(&b, &four).incumbents == 1);
-	r = claim(&b, 1, "own", 300); /* of one thread: serves four */
+	r = named(&b, 1, "own", 300); /* of one thread: serves four */
 	CHECK_OK(cache_put_rec(b.cache, &r));
-	snprintf(four.cand, sizeof four.cand, "two");
+	cand_named(four.task_text, "two", four.cand);
 	CHECK(take_one(&b, &four).hints == 1);
 	CHECK(cache_get_rec(b.cache, rec_key(&four), &b.a, &got) == E_NOTFOUND);
 	close_board(&b);
@@ -490,12 +507,12 @@ TEST(passed_over)
 	struct buf lines = {0}, text = {0};
 	struct trials l;
 	open_board(&b);
-	struct rec r = claim(&b, 0, "default", 500);
+	struct rec r = named(&b, 0, "default", 500);
 	r.kind = REC_DEFAULT;
 	add_rec(&lines, &r);
 	r.kind = REC_HINT;
 	add_rec(&lines, &r);
-	r = claim(&b, 0, "failed", 500);
+	r = named(&b, 0, "failed", 500);
 	r.meas.status = MEAS_WRONG;
 	add_rec(&lines, &r);
 	trials_start(&l, r.task, texts[0], "task");
@@ -520,16 +537,16 @@ TEST(refused)
 	struct buf lines = {0};
 	struct snapshot s = {0};
 	open_board(&b);
-	struct rec r = claim(&b, 0, "good", 500);
+	struct rec r = named(&b, 0, "good", 500);
 	key_text(r.target_key, s.cls);
 	buf_puts(&lines, "\n{}\nnull\n{\"type\": \"code\", \"key\": \"00\", \"text\": \"\"}\n");
 	add_rec(&lines, &r);
-	r = claim(&b, 1, "impossible", 0);
+	r = named(&b, 1, "impossible", 0);
 	add_rec(&lines, &r);
-	r = claim(&b, 1, "another class", 500);
+	r = named(&b, 1, "another class", 500);
 	r.target_key = hash_text("another");
 	add_rec(&lines, &r);
-	r = claim(&b, 1, "long", 500);
+	r = named(&b, 1, "long", 500);
 	char *label = malloc(TAKEN_BYTES + 1);
 	memset(label, 'x', TAKEN_BYTES);
 	label[TAKEN_BYTES] = 0;
@@ -538,7 +555,7 @@ TEST(refused)
 	for (int i = 0; i <= EXCHANGE_LINE_BYTES / 64; i++)
 		buf_printf(&lines, "%064d", 0);
 	buf_puts(&lines, "\n");
-	r = claim(&b, 2, "last", 500);
+	r = named(&b, 2, "last", 500);
 	add_rec(&lines, &r);
 	lines.n--; /* without its end */
 	struct taken_sum sum = take(&b, &lines, &s);
@@ -676,10 +693,10 @@ TEST(a_part_of_the_cache)
 	cache_close(b.cache);
 	const struct cache_options o = {.cap_bytes = 1 << 20, .seeds = ""};
 	REQUIRE_OK(cache_open_with(&b.cache, b.dir, CACHE_WRITE, 0, &o));
-	struct rec own = claim(&b, 1, "own", 300), got;
+	struct rec own = named(&b, 1, "own", 300), got;
 	CHECK_OK(cache_put_rec(b.cache, &own));
 	for (int i = 0; i < MANY; i++) {
-		struct rec r = claim(&b, 0, "theirs", 500);
+		struct rec r = named(&b, 0, "theirs", 500);
 		r.threads = r.meas.threads = 2 + i;
 		add_rec(&lines, &r);
 	}
@@ -688,7 +705,7 @@ TEST(a_part_of_the_cache)
 	CHECK(take(&b, &lines, NULL).incumbents == 0); /* what is there counts the next time, too */
 	cache_state(b.cache, &st);
 	CHECK(st.record_bytes <= (1 << 20) / TAKEN_SHARE + 4096);
-	CHECK(get(&b, 1, REC_BEST, &got) && !strcmp(got.cand, "own"));
+	CHECK(get(&b, 1, REC_BEST, &got) && is_named(&got, "own"));
 	taken_tell(b.cache, &sum);
 	buf_free(&lines);
 	close_board(&b);
