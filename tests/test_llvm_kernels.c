@@ -122,7 +122,7 @@ TEST(emitted_is_interpreted)
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1, n = from    ? 1
 								 : count ? strtoull(count, NULL, 0)
 									 : 2000;
-	struct outcome o = {0};
+	struct outcome o[2] = {{0}}; /* of targets with up to 16 registers, and with more */
 	REQUIRE_OK(dev_find("cpu")->probe(&tg[0]));
 	for (int i = 1; i < 3; i++) { /* narrower vectors, half the registers */
 		tg[i] = tg[0];
@@ -130,10 +130,15 @@ TEST(emitted_is_interpreted)
 		tg[i].regs = i == 2 ? 16 : tg[0].regs;
 	}
 	for (uint64_t seed = first; seed < first + n && test_bad < 1; seed++)
-		one(seed, &tg[seed % 3], &o);
-	printf("%d kernels built (%d Winograd), %d rejected for spills\n", o.built, o.winograd, o.spilled);
-	CHECK(from || o.spilled < o.built / 10);
-	CHECK(from || count || o.winograd > 30);
+		one(seed, &tg[seed % 3], &o[tg[seed % 3].regs > 16]);
+	for (int i = 0; i < 2; i++)
+		printf("%s registers: %d kernels built (%d Winograd), %d rejected for spills\n",
+		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].spilled);
+	/* With 16 registers every fifth random schedule spills, on a machine that has no more: all of its
+	 * targets. */
+	CHECK(from || o[0].spilled <= o[0].built / 4);
+	CHECK(from || o[1].spilled <= o[1].built / 10);
+	CHECK(from || count || o[0].winograd + o[1].winograd > 30);
 }
 
 TEST_MAIN
