@@ -110,28 +110,6 @@ static int run_rounds(struct timing *t)
 	return t->rounds;
 }
 
-static int ascending(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-	return (x > y) - (x < y);
-}
-
-static int64_t median(int64_t *v, int n)
-{
-	qsort(v, (size_t)n, sizeof *v, ascending);
-	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static void summarize(int64_t *v, int n, struct meas *m)
-{
-	m->median_ns = median(v, n);
-	m->min_ns = v[0];
-	m->runs = n;
-	for (int i = 0; i < n; i++)
-		v[i] = llabs(v[i] - m->median_ns);
-	m->spread_ns = median(v, n);
-}
-
 /* Twice the last cache, to be read where lines cannot be flushed one by one. */
 static int open_sweep(struct local *l)
 {
@@ -204,7 +182,7 @@ static int measure(struct timing *t, int64_t abort_ns)
 			    t->n);
 	for (int k = 0; k < t->n && done; k++)
 		if (t->m[k].status == MEAS_OK)
-			summarize(t->ns + (int64_t)k * t->rounds, done, &t->m[k]);
+			meas_summarize(t->ns + (int64_t)k * t->rounds, done, &t->m[k]);
 	return E_OK;
 }
 

@@ -23,6 +23,7 @@
 enum { LIVING = 64 };
 static _Atomic pid_t living[LIVING];
 static atomic_bool resting;
+static atomic_int rests;
 
 static void remember(pid_t pid)
 {
@@ -102,13 +103,20 @@ bool child_let_go(const struct child *c)
 void child_rest_all(bool rest)
 {
 	atomic_store(&resting, rest);
-	if (rest)
+	if (rest) {
+		atomic_fetch_add(&rests, 1);
 		end_streams();
+	}
 	for (int i = 0; i < LIVING; i++) {
 		pid_t pid = atomic_load(&living[i]);
 		if (pid > 0)
 			kill(pid, rest ? SIGSTOP : SIGCONT);
 	}
+}
+
+int child_rests(void)
+{
+	return atomic_load(&rests);
 }
 
 static int limit(int what, int64_t most)

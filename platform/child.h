@@ -36,6 +36,7 @@ int child_stop(struct child *c, int64_t grace_ns);
 /* SIGSTOP for all children there are and those that are started until SIGCONT lets them go on; streams are shut down:
  * who serves one has to end by that. Of any thread. */
 void child_rest_all(bool rest);
+int child_rests(void); /* how often all were told to rest until now */
 /* A wait of at most PATIENCE_SLICE_NS took so long; all those by now that took much longer: this process stood still. */
 void child_waited(int64_t ns);
 int64_t child_stood_ns(void);

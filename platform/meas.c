@@ -2,6 +2,7 @@
 #include "platform/meas.h"
 #include "platform/err.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *meas_status_name(enum meas_status s)
@@ -19,4 +20,26 @@ int meas_status_parse(const char *name, enum meas_status *out)
 			return E_OK;
 		}
 	return fail(E_CORRUPT, "no such status of a measurement");
+}
+
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *v, int n)
+{
+	qsort(v, (size_t)n, sizeof *v, ascending);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+void meas_summarize(int64_t *ns, int n, struct meas *m)
+{
+	m->median_ns = median(ns, n);
+	m->min_ns = ns[0];
+	m->runs = n;
+	for (int i = 0; i < n; i++)
+		ns[i] = llabs(ns[i] - m->median_ns);
+	m->spread_ns = median(ns, n);
 }

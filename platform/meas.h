@@ -33,5 +33,7 @@ struct meas {
 
 const char *meas_status_name(enum meas_status s);
 int meas_status_parse(const char *name, enum meas_status *out); /* E_CORRUPT: no such name */
+/* Sets runs, min_ns, median_ns and spread_ns from the times of n > 0 runs, which lose their order and values. */
+void meas_summarize(int64_t *ns, int n, struct meas *m);
 
 #endif
