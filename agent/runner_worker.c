@@ -197,39 +197,47 @@ static int take_handle(struct remote *w, struct cur *c, int *handle, struct meas
 	return E_OK;
 }
 
-static int load(struct remote *w, const char *task, const struct made *made, int64_t deadline_ns, int *handle,
-		struct meas *m)
+static int load(struct remote *w, const char *task, struct key object, struct blob code, int64_t deadline_ns,
+		int *handle, struct meas *m)
 {
 	struct cur c;
 	buf_clear(&w->request);
 	buf_u64(&w->request, (uint64_t)wire_left(w->base.clock, deadline_ns));
 	wire_put_str(&w->request, task);
-	buf_u64(&w->request, made->object.hi);
-	buf_u64(&w->request, made->object.lo);
-	buf_u32(&w->request, (uint32_t)made->code.n);
-	buf_add(&w->request, buf_str(&made->code), made->code.n);
+	buf_u64(&w->request, object.hi);
+	buf_u64(&w->request, object.lo);
+	buf_u32(&w->request, (uint32_t)code.n);
+	buf_add(&w->request, code.p, code.n);
 	int rc = ask(w, WIRE_LOAD, deadline_ns, &c);
-	if (rc >= 0)
-		rc = take_handle(w, &c, handle, m);
-	m->build_ns += made->m.build_ns;
+	return rc < 0 ? rc : take_handle(w, &c, handle, m);
+}
+
+/* What a builder made of it. E_NOTFOUND: nothing. The caller frees out->code. */
+static int take_made(struct remote *w, const char *task, const char *cand, int64_t deadline_ns,
+		     struct made *out)
+{
+	struct key k = build_key(task, cand);
+	int rc = w->builders ? builders_take(w->builders, k, deadline_ns, out) : E_NOTFOUND;
+	if (rc < 0 && w->builders)
+		builders_forget(w->builders, k);
 	return rc;
 }
 
-/* What a builder made of it. E_NOTFOUND: nothing. */
+/* And that, loaded. */
 static int take_ahead(struct remote *w, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		      struct meas *m)
 {
 	struct made made;
-	struct key k = build_key(task, cand);
-	int rc = builders_take(w->builders, k, deadline_ns, &made);
-	if (rc < 0) {
-		builders_forget(w->builders, k);
+	int rc = take_made(w, task, cand, deadline_ns, &made);
+	if (rc < 0)
 		return rc;
-	}
-	if (made.m.status == MEAS_OK)
-		rc = load(w, task, &made, deadline_ns, handle, m);
-	else
+	const struct blob code = {.p = buf_str(&made.code), .n = made.code.n};
+	if (made.m.status == MEAS_OK) {
+		rc = load(w, task, made.object, code, deadline_ns, handle, m);
+		m->build_ns += made.m.build_ns;
+	} else {
 		*m = made.m;
+	}
 	buf_free(&made.code);
 	return rc;
 }
@@ -245,7 +253,7 @@ static int remote_build(struct runner *r, const char *task, const char *cand, in
 		return fail(E_TIMEOUT, "the deadline has passed");
 	if (deadline_ns != INT64_MAX)
 		deadline_ns = within(w, BUILD_NS, deadline_ns);
-	int rc = w->builders ? take_ahead(w, task, cand, deadline_ns, handle, m) : E_NOTFOUND;
+	int rc = take_ahead(w, task, cand, deadline_ns, handle, m);
 	if (rc != E_NOTFOUND)
 		return rc;
 	buf_clear(&w->request);
@@ -363,26 +371,103 @@ static const struct runner_ops ops = {
     .close = remote_close,
 };
 
-int runner_worker(const char *path, const char *device, const struct target *t, int threads,
-		  struct runner **out)
+static struct remote *make_remote(const struct wire_hello *hello)
 {
 	struct remote *w = calloc(1, sizeof *w);
 	if (!w)
-		return fail(E_NOMEM, "no memory for a runner");
+		return NULL;
 	w->child = (struct child){.in = -1, .out = -1};
-	w->hello = (struct wire_hello){.target = *t, .threads = threads};
+	w->hello = *hello;
 	w->base = (struct runner){
-	    .ops = &ops, .clock = &clock_real, .target = &w->hello.target, .threads = threads};
-	snprintf(w->hello.device, sizeof w->hello.device, "%s", device);
-	int rc = hire_find(&w->hire, path);
+	    .ops = &ops, .clock = &clock_real, .target = &w->hello.target, .threads = hello->threads};
+	return w;
+}
+
+/* rc: of finding out where workers come from. */
+static int start_first(struct remote *w, int rc, int64_t deadline_ns, struct runner **out)
+{
 	if (rc >= 0)
-		rc = start(w, INT64_MAX);
-	if (rc < 0) {
+		rc = start(w, deadline_ns);
+	if (rc < 0)
 		remote_close(&w->base);
+	else
+		*out = &w->base;
+	return rc < 0 ? rc : E_OK;
+}
+
+int runner_worker(const char *path, const char *device, const struct target *t, int threads,
+		  struct runner **out)
+{
+	struct wire_hello hello = {.target = *t, .threads = threads};
+	snprintf(hello.device, sizeof hello.device, "%s", device);
+	struct remote *w = make_remote(&hello);
+	if (!w)
+		return fail(E_NOMEM, "no memory for a runner");
+	return start_first(w, hire_find(&w->hire, path), INT64_MAX, out);
+}
+
+int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner **out)
+{
+	const struct remote *first = remote_of(like);
+	struct remote *w = make_remote(&first->hello);
+	if (!w)
+		return fail(E_NOMEM, "no memory for a runner");
+	w->hire = first->hire;
+	w->spared = first->spared;
+	return start_first(w, E_OK, deadline_ns, out);
+}
+
+/* Asked of the worker that measures. */
+static int emit(struct remote *w, const char *task, const char *cand, int64_t deadline_ns, struct made *out)
+{
+	struct cur c;
+	buf_clear(&w->request);
+	wire_put_str(&w->request, task);
+	wire_put_str(&w->request, cand);
+	int rc = ask(w, WIRE_EMIT, within(w, BUILD_NS, deadline_ns), &c);
+	if (rc < 0)
 		return rc;
-	}
-	*out = &w->base;
+	wire_get_meas(&c, &out->m);
+	out->object.hi = cur_u64(&c);
+	out->object.lo = cur_u64(&c);
+	size_t n = cur_u32(&c);
+	const void *bytes = cur_bytes(&c, n);
+	if (c.bad || c.at != c.n || (n > 0) != (out->m.status == MEAS_OK))
+		return nonsense(w);
+	buf_add(&out->code, bytes, n);
 	return E_OK;
+}
+
+int runner_worker_emit(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+		       struct key *object, struct buf *code, struct meas *m)
+{
+	struct remote *w = remote_of(r);
+	struct made made = {0};
+	int rc = take_made(w, task, cand, deadline_ns, &made);
+	if (rc == E_NOTFOUND)
+		rc = emit(w, task, cand, deadline_ns, &made);
+	*object = made.object;
+	*m = made.m;
+	buf_add(code, buf_str(&made.code), made.code.n);
+	if (rc >= 0 && !(buf_ok(&made.code) && buf_ok(code)))
+		rc = fail(E_NOMEM, "no memory for code");
+	buf_free(&made.code);
+	return rc;
+}
+
+int runner_worker_load(struct runner *r, const char *task, struct key object, struct blob code,
+		       int64_t deadline_ns, int *handle, struct meas *m)
+{
+	*handle = -1;
+	*m = (struct meas){.threads = r->threads};
+	return load(remote_of(r), task, object, code, deadline_ns, handle, m);
+}
+
+void runner_worker_rest(struct runner *r, bool rest)
+{
+	struct remote *w = remote_of(r);
+	if (w->builders)
+		builders_rest(w->builders, rest);
 }
 
 /* Cores beyond those that the threads run on, the fastest first. */

@@ -28,6 +28,19 @@ int runner_worker(const char *path, const char *device, const struct target *t, 
 /* Lets so many workers more (-1: as many as the machine has room for, 0 to 2) build ahead on cores that the
  * one which measures does not use; on any core where there are too few. r: of runner_worker. */
 int runner_worker_builders(struct runner *r, int builders) MUST_CHECK;
+/* Another worker, hired as `like` (of runner_worker) was, for the same and on the same cores, without builders.
+ */
+int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner **out) MUST_CHECK;
+/* A build in two halves, of which each may be another runner's. Text to code (kernels/code.h bytes, added to
+ * `code`) with the key that equal code has: a builder's, if it was begun ahead, else compiled by the worker that
+ * measures; nothing is run. A candidate that fails is m->status. */
+int runner_worker_emit(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+		       struct key *object, struct buf *code, struct meas *m) MUST_CHECK;
+/* And such code to a checked handle, as build() gives it. */
+int runner_worker_load(struct runner *r, const char *task, struct key object, struct blob code,
+		       int64_t deadline_ns, int *handle, struct meas *m) MUST_CHECK;
+/* Builders stand still, or go on: for who times something beside this runner. Not while it times. */
+void runner_worker_rest(struct runner *r, bool rest);
 /* The two halves of a local runner's build, for a build ahead in another process. Text to code, with the key
  * that equal code has; a candidate that fails is m->status. */
 int local_emit(struct runner *r, const char *task, const char *cand, struct key *object, struct buf *code,
