@@ -47,6 +47,15 @@ static bool timed(const struct meas *m)
 	return m->status == MEAS_OK && m->runs > 0 && m->median_ns > 0;
 }
 
+/* The incumbent's own failure: where the worker died, all of them failed. */
+static bool fell(const struct meas *m, int n)
+{
+	bool others = false;
+	for (int i = 1; i < n; i++)
+		others |= timed(&m[i]);
+	return others && m[0].status != MEAS_OK;
+}
+
 /* Rounds after which the difference is thought to be above its noise, by what was measured before: few on a
  * quiet machine, many on a busy one. */
 static int rounds_needed(const struct meas pair[2], int asked)
@@ -73,6 +82,7 @@ static int duel(struct box *b, const struct built pair[2], const struct meas met
 		int rc = box_time(b, pair, 2, rounds, 0, TIME_QUIET, m);
 		if (rc < 0)
 			return rc;
+		v->lost[0] = fell(m, 2);
 		if (!timed(&m[0]) || !timed(&m[1]))
 			return E_OK;
 		v->ratio = (double)m[1].median_ns / (double)m[0].median_ns;
@@ -126,9 +136,11 @@ int race_run(struct box *b, const struct built *code, int n, int64_t ns, struct 
 	if (n < 2)
 		return n < 0 ? n : E_OK;
 	int rc = box_time(b, in, n, rounds_for(n, ns, FIRST_ROUNDS), 0, 0, m);
+	v->lost[0] = rc >= 0 && fell(m, n);
 	if (rc < 0 || !timed(&m[0]))
 		return rc;
 	for (int i = 1; i < n; i++) {
+		v->lost[at[i]] = m[i].status != MEAS_OK;
 		if (!timed(&m[i]))
 			continue;
 		v->lost[at[i]] = (double)m[i].median_ns >

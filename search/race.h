@@ -20,7 +20,7 @@ struct verdict {
 	int winner_at;           /* 0: the incumbent stays */
 	double ratio;            /* winner's time over the incumbent's, in the duel */
 	struct meas winner;      /* of the duel */
-	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race */
+	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race, or failed; [0]: it alone failed */
 };
 
 /* code[0] is the incumbent, which takes about ns; n >= 2. */

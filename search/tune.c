@@ -245,6 +245,28 @@ static int crown(struct tune *t, int trial, const struct verdict *v)
 	return tune_save(t, REC_BEST, trial, &v->winner);
 }
 
+/* The incumbent failed in a race that others finished: the fastest of the rest that works takes its place. */
+static int dethrone(struct tune *t)
+{
+	struct meas m = {.status = MEAS_CRASH};
+	int next = t->best;
+	log_more("%s: the incumbent does not run any more: %s", t->task->label, t->trial[next].cand);
+	tune_lost(t, next);
+	while (m.status != MEAS_OK) {
+		t->trial[next].ns = INT64_MAX;
+		box_drop(t->box, &t->trial[next].code);
+		next = next_fastest(t, -1, false);
+		if (next < 0)
+			return E_OK;
+		box_drop(t->box, &t->trial[next].code);
+		int rc = tune_measure(t, next, 0, &m);
+		if (rc < 0)
+			return rc;
+	}
+	tune_set_best(t, next, m.median_ns);
+	return tune_save(t, REC_BEST, next, &m);
+}
+
 static int race(struct tune *t)
 {
 	int racer[BOX_MAX_RACE];
@@ -261,6 +283,8 @@ static int race(struct tune *t)
 	for (int i = 1; i < n; i++)
 		if (v.lost[i])
 			tune_lost(t, racer[i]);
+	if (v.lost[0])
+		return dethrone(t);
 	return v.winner_at > 0 ? crown(t, racer[v.winner_at], &v) : E_OK;
 }
 

@@ -130,6 +130,8 @@ static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 	if (!box_alive(t->box, &code[0]) || !box_alive(t->box, &code[1]))
 		return E_OK;
 	rc = box_time(t->box, code, 2, 4 * tune_rounds(t) + 1, 0, TIME_QUIET, pair);
+	if (rc >= 0 && pair[0].status == MEAS_OK && pair[1].status != MEAS_OK)
+		return demote(t, standard, m, pair[1].status);
 	if (rc < 0 || pair[0].status != MEAS_OK || pair[1].status != MEAS_OK)
 		return rc;
 	t->result->default_ns = pair[0].median_ns;
