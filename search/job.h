@@ -24,6 +24,7 @@ struct job_seed {
 	const char *cand;
 	const char *task; /* text of the one it was found for; NULL: the one that it is given to */
 	int lanes;        /* of the board it was found on; 0: this one */
+	bool foreign;     /* a stranger's, that nothing here has tried: for the runner, not for the job */
 };
 
 struct job_task {
