@@ -208,12 +208,13 @@ static int read_all(struct gather *g, struct cache *c)
 	return rc == E_NOTFOUND ? E_OK : rc;
 }
 
-static void put(const struct list *l, struct arena *a, struct job_seed *out)
+static void put(const struct list *l, bool foreign, struct arena *a, struct job_seed *out)
 {
 	for (int i = 0; i < l->n; i++)
 		out[i] = (struct job_seed){.cand = arena_strdup(a, l->seed[i].cand),
 					   .task = l->seed[i].task ? arena_strdup(a, l->seed[i].task) : NULL,
-					   .lanes = l->seed[i].lanes};
+					   .lanes = l->seed[i].lanes,
+					   .foreign = foreign};
 }
 
 int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact, struct arena *a, int ntasks,
@@ -232,9 +233,9 @@ int cache_seeds(struct cache *c, const struct target *t, int threads, bool exact
 		const struct wanted *w = &g.wanted[i];
 		int n = w->hints.n + w->own.n;
 		struct job_seed *seed = ARENA_ARRAY(a, struct job_seed, n + w->akin.n + 1);
-		put(&w->hints, a, seed);
-		put(&w->own, a, seed + w->hints.n);
-		put(&w->akin, a, seed + n);
+		put(&w->hints, true, a, seed);
+		put(&w->own, false, a, seed + w->hints.n);
+		put(&w->akin, false, a, seed + n);
 		job[i].seed = seed;
 		job[i].nseeds = n + w->akin.n;
 	}

@@ -133,7 +133,9 @@ static int make_tasks(struct session *s)
 	}
 	s->ntasks = n;
 	s->report->stale = s->turns++ ? s->report->stale : stale;
-	return cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
+	int rc = cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
+	tune_apart_tasks(s);
+	return rc;
 }
 
 static struct rec make_rec(const struct session *s, int task, enum rec_kind kind, const char *cand,
@@ -473,6 +475,8 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	spend(s, &spent->network_ns, now_ns);
 	if (rc >= 0)
 		rc = open_worker(s);
+	if (rc >= 0)
+		rc = tune_apart(s);
 	if (rc >= 0)
 		rc = runner_leashed(s->runner, s->leash, &s->runner);
 	if (rc >= 0 && (s->o->careful || dev_find("cpu")->risky))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parts of a tuning share: tune_model.c opens, divides, searches and keeps; tune_measure.c measures
- * the whole network before and after. */
+ * the whole network before and after; tune_apart.c keeps strangers' candidates away from the worker whose
+ * code is kept. */
 #ifndef AGENT_TUNE_PARTS_H
 #define AGENT_TUNE_PARTS_H
 
@@ -17,6 +18,11 @@ struct task_log {
 	struct trials trials;
 	int64_t spent_before_ns; /* by earlier boxes */
 	bool changed;            /* since the cache was given it */
+};
+
+/* A stranger's candidate. */
+struct foreign {
+	const char *task, *cand;
 };
 
 struct session {
@@ -58,7 +64,9 @@ struct session {
 	enum kernel_origin *before_origin; /* per kernel of it */
 	const char **before_name, **before_label;
 	struct runner *runner;
-	int64_t commit_at_ns; /* the next */
+	int nforeign, foreign_cap;
+	struct foreign *foreign; /* what strangers said of this box's tasks */
+	int64_t commit_at_ns;    /* the next */
 	struct history history;
 	int turns;      /* jobs whose tasks were made */
 	bool redivided; /* not the division that the cache gave */
@@ -79,6 +87,12 @@ int tune_log_open(struct session *s) MUST_CHECK;
 void tune_log_close(struct session *s);
 /* For struct job: a trial. */
 void tune_log_add(void *session, int task, const struct tried *t);
+/* The runner runs strangers' candidates in workers of their own from now on (agent/runner_apart.h). */
+int tune_apart(struct session *s) MUST_CHECK;
+/* Those of the job's tasks, before it runs. They stay foreign until the box is over, whatever comes of them.
+ */
+void tune_apart_tasks(struct session *s);
+
 /* What changed goes to the cache. */
 int tune_log_put(struct session *s) MUST_CHECK;
 

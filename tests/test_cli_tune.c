@@ -224,6 +224,53 @@ TEST(what_never_came_back_is_not_launched)
 	CHECK(!logged_as_crash(second, g) && state_of(second).count[CACHE_RISK] == 0);
 }
 
+/* Workers that a box starts, counted by a program in front of them; builders are none of them. */
+static int count_workers(const char *folder)
+{
+	char log[256], script[256], text[1 << 14] = "";
+	const char *real = worker();
+	snprintf(log, sizeof log, "%s", in_dir("started"));
+	snprintf(script, sizeof script, "%s", in_dir("counting-worker"));
+	FILE *f = fopen(script, "w");
+	if (!f)
+		abort();
+	fprintf(f, "#!/bin/sh\necho x >>%s\nexec %s \"$@\"\n", log, real);
+	fclose(f);
+	char *keep = strdup(real);
+	(void)unlink(log);
+	if (chmod(script, 0700) < 0 || setenv("HONE_WORKER", script, 1) < 0)
+		abort();
+	CHECK_RUN(0, "tune %s --json --rigor quick --budget 60s --threads 1 --builders 0 --cache %s",
+		  steering(), folder);
+	setenv("HONE_WORKER", keep, 1);
+	free(keep);
+	slurp(log, text, sizeof text);
+	return (int)strlen(text) / 2;
+}
+
+/* What another board found is tried here in workers of its own, once; a box without such has one worker. */
+TEST(strangers_candidates_have_workers_of_their_own)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char first[256], second[256], lines[256];
+	snprintf(first, sizeof first, "%s", in_dir("found-it"));
+	snprintf(second, sizeof second, "%s", in_dir("was-told"));
+	snprintf(lines, sizeof lines, "%s", in_dir("found.jsonl"));
+	CHECK(count_workers(first) == 1);
+	CHECK_RUN(0, "export --cache %s", first);
+	FILE *f = fopen(lines, "w");
+	if (!f)
+		abort();
+	fputs(cli_out, f);
+	fclose(f);
+	CHECK_RUN(0, "import %s --cache %s", lines, second);
+	int apart = count_workers(second);
+	printf("%d workers\n", apart);
+	CHECK(apart > 1);
+	CHECK(count_workers(second) == 1); /* by now they are this board's own */
+}
+
 /* As if another version of the emitter had made all that was logged. */
 static int age(void *ctx, const struct trials *l)
 {

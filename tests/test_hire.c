@@ -2,6 +2,7 @@
 /* Workers behind a socket, as the service manager starts them: hired, lost, resting, and gone when their
  * stream is. */
 #include "agent/hire.h"
+#include "agent/runner_apart.h"
 #include "agent/wire_msg.h"
 #include "platform/target.h"
 #include "tests/tasks.h"
@@ -214,6 +215,70 @@ TEST(builders_rest_by_leaving)
 		CHECK(h >= 0 && m.status == MEAS_OK);
 	}
 	r->ops->close(r);
+	manager_stop(&manager);
+}
+
+static int workers_of(const struct manager *m)
+{
+	char path[64];
+	int n = 0, pid;
+	snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)m->pid, (int)m->pid);
+	FILE *f = fopen(path, "r");
+	while (f && fscanf(f, "%d", &pid) == 1)
+		n++;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* A worker ends by itself once its stream has ended: soon, and not at once. */
+static bool workers_become(const struct manager *m, int want)
+{
+	for (int i = 0; i < 4000 && workers_of(m) != want; i++)
+		clock_real.sleep(&clock_real, 5 * NS_PER_MS);
+	return workers_of(m) == want;
+}
+
+static bool is_foreign(void *ctx, const char *task, const char *text)
+{
+	(void)ctx, (void)task;
+	return !strcmp(text, "tile=x:4");
+}
+
+/* A stranger's candidate gets a second connection, which ends with it. A yield ends both: that is no fault of
+ * the candidate's, and it is built again. */
+TEST(strangers_candidates_have_a_connection_of_their_own)
+{
+	const struct apart_ways ways = {.foreign = is_foreign,
+					.hire = runner_worker_again,
+					.emit = runner_worker_emit,
+					.load = runner_worker_load,
+					.rest = runner_worker_rest};
+	struct manager manager;
+	struct runner *r;
+	struct meas m[2];
+	int h[2];
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	manager_start(&manager, -1);
+	REQUIRE_OK(open_cpu(1, &r));
+	REQUIRE_OK(runner_apart(r, &ways, &r));
+	REQUIRE_OK(r->ops->build(r, task_conv, cand, soon(), &h[0], &m[0]));
+	CHECK(workers_become(&manager, 1));
+	REQUIRE_OK(r->ops->build(r, task_conv, "tile=x:4", soon(), &h[1], &m[1]));
+	REQUIRE(h[1] >= 0 && m[1].status == MEAS_OK);
+	CHECK(workers_become(&manager, 2));
+	CHECK_OK(r->ops->time(r, h, 2, 5, 0, TIME_QUIET, soon(), m));
+	CHECK(m[0].runs == 5 && m[1].runs == 5 && m[1].min_ns > 0);
+	child_rest_all(true);
+	child_rest_all(false);
+	CHECK_FAILS(r->ops->time(r, &h[1], 1, 5, 0, 0, soon(), m), E_CHILD, "died");
+	REQUIRE_OK(r->ops->build(r, task_conv, "tile=x:4", soon(), &h[1], &m[1]));
+	REQUIRE(h[1] >= 0 && m[1].status == MEAS_OK);
+	r->ops->drop(r, h[1], soon());
+	CHECK(workers_become(&manager, 1));
+	r->ops->close(r);
+	CHECK(workers_become(&manager, 0));
 	manager_stop(&manager);
 }
 

@@ -147,6 +147,11 @@ TEST(hints)
 	check_seeds(product(14), "own", false, "hint");
 	check_seeds(product(14), "hint", false, "own");
 	check_seeds(product(14), "own", true, "");
+	struct arena a = {0};
+	struct job_task job = {.text = product(14), .incumbent = "x"};
+	CHECK_OK(cache_seeds(cache, &target, 4, false, &a, 1, &job));
+	CHECK(job.nseeds == 2 && job.seed[0].foreign && !job.seed[1].foreign); /* nobody here has tried it */
+	arena_free(&a);
 	hint(product(14), "of one thread", 1, 8);
 	check_seeds(product(14), "own", false, "hint,of one thread");
 	hint(product(14), "of another board", 2, 16);
