@@ -282,7 +282,7 @@ static int age(void *ctx, const struct trials *l)
 
 static int spoil(void *ctx, const struct trials *l)
 {
-	return cache_put(ctx, CACHE_TRIALS, trials_key(l), "hone-trials 1\ntask 0\n", 21);
+	return cache_put(ctx, CACHE_TRIALS, trials_key(l), "hone-trials 2\ntask 0\n", 21);
 }
 
 /* Neither is an error, and neither teaches anything. */
@@ -397,27 +397,32 @@ static void slow_schedule(const char *text, char out[CAND_MAX])
 	arena_free(&a);
 }
 
-/* Every best record names such a schedule, and says that it takes 1 ns: imported lies. */
-static void lie(const char *path)
+/* Every best record names such a schedule, and says that it takes 1 ns: imported lies. Returns how many
+ * records there are: with few registers some task's default spills, and has none. */
+static void lie(const char *path, int *records)
 {
 	struct cache *c;
 	struct arena a = {0};
 	struct key *k;
+	int best = 0;
 	REQUIRE_OK(cache_open(&c, path, false, 0));
 	int n = cache_keys(c, CACHE_REC, &a, &k);
-	CHECK(n == 20);
+
 	for (int i = 0; i < n; i++) {
 		struct rec r;
 		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
 		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
 		if (r.kind != REC_BEST)
 			continue;
+		best++;
 		slow_schedule(r.task_text, r.cand);
 		r.meas.min_ns = r.meas.median_ns = 1;
 		CHECK_OK(cache_put_rec(c, &r));
 	}
 	cache_close(c);
 	arena_free(&a);
+	CHECK(best == 10 && n > 15);
+	*records = n;
 }
 
 /* All best records have a time that can be, and code; at least so many name their default. */
@@ -456,15 +461,15 @@ TEST(known_schedules_are_recompiled)
 	snprintf(from, sizeof from, "%s", in_dir("at-home"));
 	snprintf(to, sizeof to, "%s", in_dir("away"));
 	CHECK_RUN(0, estimate, steering(), from);
-	lie(from);
+	int n = 0;
+	lie(from, &n);
 	move_records(from, to);
 	CHECK_RUN(0, "show --cache %s", to);
-	CHECK_SAYS(cli_out, "stale: 10 of them"); /* defaults are not taken */
-	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), to);
-	CHECK_SAYS(cli_out, "its code is missing");
+	CHECK_SAYS(cli_out, "untried"); /* defaults are not taken */
+	CHECK_SAYS(cli_out, "10 records");
 	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, estimate, steering(), to);
-	CHECK(number("stale") == 10 && number("kept") >= 20);
+	CHECK(number("stale") == 10 && number("kept") >= n);
 	check_best(to, 8);
 	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
