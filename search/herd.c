@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/herd.h"
 
-#include "platform/hash.h"
+#include "platform/mix.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,7 +39,7 @@ void member_set(struct herd *h, struct member *m, const char *cand)
 	space_structure(cand, unit);
 	set_text(h, m, cand);
 	m->key = hash_text(cand).lo;
-	m->unit = hash_text(unit).lo;
+	m->unit = mix_text(unit).lo;
 	space_features(h->guide->space, cand, m->f);
 	member_think(h, m);
 }
@@ -107,7 +107,7 @@ void herd_tell(struct herd *h, const char *cand, const struct meas *m)
 {
 	char text[CAND_MAX];
 	space_structure(cand, text);
-	uint64_t unit = hash_text(text).lo, key = hash_text(cand).lo;
+	uint64_t unit = mix_text(text).lo, key = hash_text(cand).lo;
 	keys_add(h->arena, &h->known, key);
 	drop_key(h, key);
 	if (m->status == MEAS_OK || m->status == MEAS_ABORTED) {
@@ -161,7 +161,7 @@ static bool others(const struct herd *h, const char *cand)
 	if (h->guide->portion.parts < 2)
 		return false;
 	space_structure(cand, unit);
-	return !portion_has(&h->guide->portion, hash_text(unit).lo);
+	return !portion_has(&h->guide->portion, mix_text(unit).lo);
 }
 
 int herd_fill(struct herd *h, int want, int (*breed)(void *ctx, char cand[CAND_MAX]), void *ctx)

@@ -35,7 +35,7 @@ struct portion {
 };
 
 struct portion share_portion(const struct share *s, const char *task); /* s NULL: not divided */
-/* structure: hash_text(space_structure).lo */
+/* structure: mix_text(space_structure).lo */
 bool portion_has(const struct portion *p, uint64_t structure);
 /* Boards of one seed draw differently, where the search is divided. */
 uint64_t share_seed(const struct share *s, uint64_t seed);

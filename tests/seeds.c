@@ -198,8 +198,8 @@ static int seeds_record(const char *dir)
 			.target = "soc x86-64-v3 8",
 			.device = "cpu",
 			.threads = 2,
-			.emitter = "llvm 19",
-			.cand = "lane=k:16 | block=y:8",
+			.emitter = "llvm-19/1",
+			.cand = "",
 			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100, .spread_ns = 10, .threads = 2},
 			.task_text = "axes m:6\nA f32[6] in [m]\nbody A\nB f32[6] out [m]\n",
 			.label = "copy 6"};
@@ -323,7 +323,7 @@ static int put_exchanged(struct cache *c, const char *task)
 			.device = "cpu",
 			.threads = 1,
 			.emitter = "llvm-19/1",
-			.cand = "lane=k:16 | block=y:8",
+			.cand = "",
 			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
 			.task_text = task,
 			.label = "conv"};
@@ -394,7 +394,7 @@ static int seeds_pack(const char *dir)
 			.device = "cpu",
 			.threads = 1,
 			.emitter = "llvm-19/1",
-			.cand = "lane=k:16 | block=y:8",
+			.cand = "",
 			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
 			.task_text = task,
 			.label = "conv"};

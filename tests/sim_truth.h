@@ -3,6 +3,7 @@
 #ifndef TESTS_SIM_TRUTH_H
 #define TESTS_SIM_TRUTH_H
 
+#include "platform/mix.h"
 #include "tests/sim_runner.h"
 #include "tests/test.h"
 
@@ -65,7 +66,7 @@ static inline int64_t measure_truth(const char *task, const char *cand)
 
 static inline int64_t true_cost(const char *task, const char *cand)
 {
-	struct key k = hash_join(hash_text(task), hash_text(cand));
+	struct key k = mix_join(mix_text(task), mix_text(cand));
 	for (uint64_t i = k.lo;; i++) {
 		struct truth *t = &known[i % KNOWN];
 		if (t->cost_ns && !key_equal(t->key, k))

@@ -167,7 +167,7 @@ TEST(what_is_missing_is_made)
 	CHECK_RUN(0, "import %s --cache %s", log, cache);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), b, cache);
 	j = parse_out();
-	CHECK(count(j, "tuned") > 3 && !count(j, "fallback"));
+	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback")); /* nobody here timed those */
 	json_decref(j);
 }
 

@@ -25,7 +25,7 @@ static struct rec make_rec(int i, enum rec_kind kind)
 			.task_text = task_conv,
 			.label = "conv"};
 	r.task = hash_text(r.task_text);
-	snprintf(r.cand, sizeof r.cand, "lane=k:8 tile=x:%d", 1 + i);
+	snprintf(r.cand, sizeof r.cand, "lane=k:8 tile=x:%d", 2 + i);
 	return r;
 }
 

@@ -3,6 +3,7 @@
 #include "platform/dev_sim.h"
 #include "platform/hash.h"
 #include "search/belief.h"
+#include "platform/mix.h"
 #include "tests/test.h"
 
 #include "tests/tasks.h"
@@ -157,13 +158,13 @@ TEST(one_of_each_structure_first)
 	member_set(&u.h, &m, "");
 	CHECK(herd_add(&u.h, &m)); /* scalar: thought slowest */
 	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
-	CHECK(!strncmp(cand, twins[0], 16) && herd_in_round(&u.h, hash_text(twins[0]).lo));
+	CHECK(!strncmp(cand, twins[0], 16) && herd_in_round(&u.h, mix_text(twins[0]).lo));
 	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(!cand[0]);
 	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(!strncmp(cand, twins[0], 16));
 	herd_round(&u.h);
-	CHECK(!herd_in_round(&u.h, hash_text(twins[0]).lo));
+	CHECK(!herd_in_round(&u.h, mix_text(twins[0]).lo));
 	arena_free(&u.a);
 }
 

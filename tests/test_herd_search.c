@@ -5,6 +5,7 @@
 #include "platform/rng.h"
 #include "search/share.h"
 #include "tests/tasks.h"
+#include "platform/mix.h"
 #include "tests/test.h"
 #include "tools/herd_search.h"
 
@@ -29,7 +30,7 @@ static void draw_points(struct landscape *l, const struct space *s, struct rng *
 		if (l->n && (space_random(s, r, cand) < 0 || landscape_find(l, cand) >= 0))
 			continue;
 		space_structure(cand, structure);
-		double off = (double)(hash_text(structure).lo % 1000) / 1000;
+		double off = (double)(mix_text(structure).lo % 1000) / 1000;
 		int64_t ns = (int64_t)(1e6 + 1000 * space_draft(s, cand) * (1 + 0.5 * off));
 		l->point[l->n++] = (struct landscape_point){.status = MEAS_OK,
 							    .min_ns = ns,

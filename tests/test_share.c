@@ -21,7 +21,7 @@ static uint64_t structure_of(const char *cand)
 {
 	char text[CAND_MAX];
 	space_structure(cand, text);
-	return hash_text(text).lo;
+	return mix_text(text).lo;
 }
 
 /* Every structure is some part's, and of one; parts are about as large, for structures and for boards. */

@@ -4,6 +4,7 @@
 #include "search/strategy.h"
 #include "platform/dev_sim.h"
 #include "platform/hash.h"
+#include "platform/mix.h"
 #include "tests/test.h"
 
 #include "tests/tasks.h"
@@ -50,15 +51,15 @@ static int64_t hidden_ns(const struct space *s, const char *cand)
 {
 	char structure[CAND_MAX];
 	space_structure(cand, structure);
-	double of_structure = (double)(hash_text(structure).lo % 1000) / 1000,
-	       own = (double)(hash_text(cand).lo % 1000) / 1000;
+	double of_structure = (double)(mix_text(structure).lo % 1000) / 1000,
+	       own = (double)(mix_text(cand).lo % 1000) / 1000;
 	return (int64_t)(100 * space_draft(s, cand) * (1 + 0.4 * of_structure + 0.02 * own));
 }
 
 /* The draft is off by up to e, whatever the structure. */
 static int64_t wild_ns(const struct space *s, const char *cand)
 {
-	return (int64_t)(100 * space_draft(s, cand) * exp((double)(hash_text(cand).lo % 1000) / 1000));
+	return (int64_t)(100 * space_draft(s, cand) * exp((double)(mix_text(cand).lo % 1000) / 1000));
 }
 
 TEST(table_and_find)
@@ -160,7 +161,7 @@ TEST(failures_are_not_bred)
 			char cand[CAND_MAX], structure[CAND_MAX];
 			REQUIRE_OK(s->ask(u.state, cand));
 			space_structure(cand, structure);
-			spilled[k] = hash_text(structure);
+			spilled[k] = mix_text(structure);
 			for (int j = 0; j < k; j++)
 				CHECK(!key_equal(spilled[j], spilled[k]));
 			const struct meas m = {.status = MEAS_SPILL, .min_ns = 1};

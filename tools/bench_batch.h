@@ -19,7 +19,7 @@ static inline const char *bench_line(struct arena *a, int i, struct key target)
 	    .target_key = target,
 	    .device = "cpu",
 	    .threads = 2,
-	    .emitter = "llvm 19",
+	    .emitter = "llvm-19/1",
 	    .cand = "lane=n:8",
 	    .label = "matmul",
 	    .meas = {.runs = 9, .min_ns = 1000, .median_ns = 1000 + i, .spread_ns = 9, .threads = 2}};

@@ -111,7 +111,7 @@ static char *line_of(struct cache *c, int i)
 			.target_key = {1, 2},
 			.device = "cpu",
 			.threads = 2,
-			.emitter = "llvm 19",
+			.emitter = "llvm-19/1",
 			.cand = "lane=n:8 tile=m:6 | block=k:64",
 			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100, .threads = 2},
 			.label = "matmul"};

@@ -58,7 +58,7 @@ static int put_record(struct cache *c, int i)
 			.target = "soc x86-64-v3 8",
 			.device = "cpu",
 			.threads = 1,
-			.emitter = "llvm 19",
+			.emitter = "llvm-19/1",
 			.cand = "lane=k:16 | block=y:8",
 			.meas = {.runs = 9, .min_ns = 1000 + i, .median_ns = 1100},
 			.task_text = text,
