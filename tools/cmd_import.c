@@ -40,7 +40,8 @@ static bool is_blank(const struct lines *l)
 
 struct sums {
 	struct taken_sum strangers;
-	struct exchange_sum own; /* logs and histories, which the user moves by hand */
+	struct exchange_sum own; /* histories, and logs where the user says that they are to be believed */
+	bool logs;
 };
 
 static int put_line(struct cache *c, const struct exchange_line *l, struct arena *a, struct sums *s)
@@ -48,6 +49,10 @@ static int put_line(struct cache *c, const struct exchange_line *l, struct arena
 	bool stranger = l->type == CACHE_REC || l->type == CACHE_CHOICES;
 	if (stranger)
 		return taken_line(c, l, NULL, &s->strangers);
+	if (l->type == CACHE_TRIALS && !s->logs) { /* a search goes by what its log says was tried */
+		s->strangers.passed++;
+		return E_OK;
+	}
 	int taken = s->own.taken, rc = exchange_put(c, l, a, &s->own);
 	bool new = l->type == CACHE_HISTORY && s->own.taken > taken;
 	if (rc >= 0 && new)
@@ -154,7 +159,7 @@ static int run_import(const struct args *a)
 {
 	char dir[4096];
 	struct cache *c;
-	struct sums s = {0};
+	struct sums s = {.logs = arg_flag(a, "logs")};
 	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
 	if (rc < 0)
 		return rc;
@@ -173,6 +178,7 @@ static const struct opt opts[] = {
     {"key", OPT_LIST, "KEY", "a pack's maker: a public key, 130 hex digits, or a file with it"},
     OPT_ROOT,
     {"unsigned", OPT_FLAG, NULL, "take packs that nobody signed"},
+    {"logs", OPT_FLAG, NULL, "take logs of tuning, too; only from boards that you trust: a search believes them"},
     OPT_CACHE,
     OPT_CACHE_LIMIT,
     {NULL}};
@@ -184,9 +190,8 @@ const struct cmd cmd_import = {
 	"FILE - is standard input. NAME.seg is a pack: a fleet key, or one that --key gives, has to have "
 	"signed it (NAME.seg.sig). Every line is checked: what is no record, or longer than 1 MiB, is "
 	"refused, "
-	"and the rest is taken. A record of another machine is a candidate for the next search here, and "
-	"each is compiled and timed before it is used: beside one that is known it is a hint, which the next "
-	"box tries once. Code is not taken, and what this cache knows is not "
+	"and the rest is taken. A record is a hint: the next box compiles, checks and times its candidate once, "
+	"and only then it may be used. Logs of tuning are passed over without --logs. Code is not taken, and what this cache knows is not "
 	"replaced, nor evicted: a full cache takes no more.",
     .min_pos = 1,
     .max_pos = -1,
