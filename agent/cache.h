@@ -204,7 +204,8 @@ void cache_state(const struct cache *c, struct cache_state *out);
 
 const char *rec_kind_name(int kind); /* enum rec_kind: "default", "best", "hint"; NULL: none */
 void rec_text(const struct rec *r, struct buf *out);
-/* Of the former version, whose key is not rec_key's; rec_parse names its task by its text. */
+/* True: the text was written by the former version. Its key is not rec_key's, and rec_parse derives the task's key from the
+ * task's text. */
 bool rec_is_former(const char *text);
 int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK; /* fuzzed */
 

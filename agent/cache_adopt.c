@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where a record of a former version went, so that what forgets it finds it. type 0: free. */
+/* Maps the old name of a record to the new one, so that a CACHE_FORGET with the old name finds the record. type 0: the
+ * slot is free. */
 struct alias {
 	struct key old, now;
 	uint8_t type; /* as it was */

@@ -114,7 +114,7 @@ static bool is_stranger(uint8_t type)
 	return type == CACHE_HINT || type == CACHE_HINT_CHOICES;
 }
 
-/* What this process put has its right name. A program that only reads has no use for hints. */
+/* Records that this process put have their right names already. A program that only reads does not use hints. */
 static int adopt(struct cache *c, int seg, struct head *h, const uint8_t *payload)
 {
 	bool foreign = is_foreign(c, seg);

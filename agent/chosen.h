@@ -20,8 +20,7 @@ struct chosen_for {
  * exact. None at all: *out is empty. */
 int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
-/* What strangers chose for these very threads and exactness (agent/hint.h): to be compared, never to be used
- * as it is. E_NOTFOUND: nothing. */
+/* The choices of strangers for these very threads and exactness (agent/hint.h). They are only for comparison. E_NOTFOUND: nothing. */
 int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
 int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK; /* it was compared */

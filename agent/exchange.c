@@ -76,7 +76,7 @@ static int check_rec(const char *text, struct key k, struct arena *a)
 	return rc < 0 || stale_plausible(&r) ? rc : fail(E_CORRUPT, "its numbers are out of range");
 }
 
-/* In a pack. An open one says what somebody claims, and nobody here has measured. */
+/* Checks a hint of a pack. An open hint has a claimed time and no runs. */
 static int check_hint(const char *text, struct key k, struct arena *a)
 {
 	struct rec r;
@@ -230,7 +230,7 @@ void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
 			 cache_dir(c), sum->left_out, sum->left_out == 1 ? " is" : "s are");
 }
 
-/* A record without code that runs here is nothing but somebody's word: a hint. */
+/* A record without code is only a claim: it becomes a hint. */
 static int merge_hint(struct cache *to, const struct rec *theirs, struct exchange_sum *sum)
 {
 	if (theirs->kind != REC_BEST || theirs->meas.status != MEAS_OK || hint_is_known(to, theirs)) {
@@ -246,7 +246,7 @@ static int merge_hint(struct cache *to, const struct rec *theirs, struct exchang
 	return rc < 0 ? rc : E_OK;
 }
 
-/* Of two kernels with code the faster one counts; one with code takes the place of one without. */
+/* The faster of two kernels with code is kept; a record with code replaces one without. */
 static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
 		     struct exchange_sum *sum)
 {

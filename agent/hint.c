@@ -24,7 +24,7 @@ static struct rec open_hint(const struct rec *of)
 	return h;
 }
 
-/* In a folder that others may write any record is a hint (cache_adopt.c). */
+/* Records of a folder that others may write are indexed as hints with their own kind (cache_adopt.c). */
 static int parse(const char *text, struct arena *a, struct rec *out)
 {
 	int rc = rec_parse(text, a, out);
@@ -114,7 +114,7 @@ static struct meas meas_of(const struct trials *l, const struct tried *t)
 			     .threads = timed ? l->threads : 0};
 }
 
-/* The log says what became of it, and so does *h now. */
+/* Copies what the log says of the hint's candidate into *h. False: the log does not know it. */
 static bool answer(const struct trials *l, struct rec *h)
 {
 	int i = find_trial(l, h->cand);
@@ -158,7 +158,7 @@ int hint_put(struct cache *c, const struct rec *of)
 		known = answer(l, &h);
 		trials_free(l);
 	}
-	/* Whoever keeps the cache knows its own log, and takes open hints alone. */
+	/* honed accepts only open hints and answers them from its own log. */
 	const struct rec asked = open_hint(of);
 	int rc = put(c, cache_is_through(c) ? &asked : &h);
 	arena_free(&a);
@@ -167,7 +167,7 @@ int hint_put(struct cache *c, const struct rec *of)
 	return !known ? HINT_OPEN : h.meas.status == MEAS_OK ? HINT_WORKED : HINT_FAILED;
 }
 
-/* Where the search finds the candidate itself again, it is measured again. */
+/* The log forgets the candidate: a search that finds it again measures it again. */
 static int forget_trial(struct cache *c, const struct rec *h)
 {
 	struct arena a = {0};

@@ -33,7 +33,7 @@ enum hint { HINT_OPEN, HINT_WORKED, HINT_FAILED /* or was given up as slow */ };
 int hint_put(struct cache *c, const struct rec *of) MUST_CHECK;
 /* The candidate of a record is that of its hint, or of this board's best record of its key. */
 bool hint_is_known(struct cache *c, const struct rec *of);
-/* What a box tried: the open hint of the log's key gets the measurement of its candidate, if there is one. */
+/* Answers the open hint of the log's key, if its candidate was tried. */
 int hint_learn(struct cache *c, const struct trials *l) MUST_CHECK;
 /* The hint goes, and what came of it: the best record with its candidate, the code of that, and its trial. */
 int hint_take_back(struct cache *c, const struct rec *h) MUST_CHECK;
@@ -47,13 +47,13 @@ enum {
  */
 int hint_has_room(struct cache *c, size_t bytes) MUST_CHECK;
 
-/* What hone-sync puts into the cache, for whoever keeps it: an open hint, choices that are hints, or a mark
- * of what it has sent (CACHE_SHARED, 32 hex digits). E_CORRUPT: it is something else. */
+/* Checks what hone-sync may put into a cache: an open hint, choices as a hint, or a mark of what it sent (CACHE_SHARED,
+ * 32 hex digits). E_CORRUPT: it is something else. */
 int hint_check(enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
-/* ... and does so: a hint whose candidate is this board's own record is passed over, and so is what has no
- * room. */
+/* Checks and puts it. A hint whose candidate this board already has as its best is passed over, and so is one that has
+ * no room. */
 int hint_bring(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
-/* Such a record goes; of CACHE_HINT as hint_take_back. Of any other type: E_USAGE. */
+/* Forgets such a record, a hint as hint_take_back does. Any other type: E_USAGE. */
 int hint_drop(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
 
 #endif

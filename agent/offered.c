@@ -31,7 +31,7 @@ struct offered {
 	int nsaid, cap; /* not marked yet */
 };
 
-/* What came of a hint is sent as a record of its kind. */
+/* The result of a hint is sent as a record of kind "hint". */
 static enum cache_type sent_as(enum cache_type t)
 {
 	return t == CACHE_HINT ? CACHE_REC : t;

@@ -52,7 +52,8 @@ void trials_add(struct trials *l, const struct tried *t, int box);
 bool trials_drop(struct trials *l, const char *cand); /* whether it was there */
 struct key trials_key(const struct trials *l);
 void trials_text(const struct trials *l, struct buf *out);
-/* Of the former version, whose key is not trials_key's; trials_parse names its task by its text. */
+/* True: the text was written by the former version. Its key is not trials_key's, and trials_parse derives the task's key
+ * from the task's text. */
 bool trials_is_former(const char *text);
 /* *out is a started log, to be freed; after an error it is empty. E_CORRUPT; fuzzed. */
 int trials_parse(const char *text, struct trials *out) MUST_CHECK;
