@@ -96,13 +96,24 @@ static int check_new(const struct batch *b, int i)
 	return E_OK;
 }
 
+/* Boards of the former version send choices that do not say what they are for: nobody can use them, and the rest of
+ * the batch counts all the same. */
+static bool is_former_choices(const struct exchange_line *l)
+{
+	return l->type == CACHE_CHOICES && l->text && chosen_rec_is_former(l->text);
+}
+
+/* 1: the line is passed over. */
 static int record_parse(const char *line, size_t n, struct arena *a, struct batch *b, int i)
 {
 	if (!line)
 		return fail(E_CORRUPT, "no line, where %d records were announced", b->n);
 	if (n >= EXCHANGE_LINE_BYTES || memchr(line, 0, n))
 		return fail(E_CORRUPT, "no record");
+	b->line[i] = (struct exchange_line){0};
 	int rc = exchange_parse(line, n, a, &b->line[i]);
+	if (rc == E_CORRUPT && is_former_choices(&b->line[i]))
+		return 1;
 	if (rc >= 0)
 		rc = check_class(b, &b->line[i]);
 	if (rc >= 0)
@@ -121,12 +132,15 @@ int batch_parse(const void *payload, size_t n, struct arena *a, struct batch *ou
 		return fail(E_CORRUPT, "batch: %zu bytes, more than the %d allowed", n, BATCH_BYTES);
 	const char *line = next_line(&at, end, &length);
 	int rc = fail_in(head_parse(line, length, out), "batch: line 1");
+	int kept = 0;
 	for (int i = 0; i < out->n && rc >= 0; i++) {
 		line = next_line(&at, end, &length);
-		rc = fail_in(record_parse(line, length, a, out, i), "batch: line %d", i + 2);
+		rc = fail_in(record_parse(line, length, a, out, kept), "batch: line %d", i + 2);
+		kept += rc == 0;
 	}
 	if (rc >= 0 && at != end)
 		rc = fail(E_CORRUPT, "batch: more than the %d records that were announced", out->n);
+	out->n = kept;
 	return rc < 0 ? rc : crypto_sha256(payload, n, &out->name);
 }
 

@@ -20,7 +20,7 @@ struct batch {
 };
 
 /* A document's payload; each record checked as on import, and of the batch's class (a
- * history says none). Hostile input: E_CORRUPT names the line (fuzzed). */
+ * history says none). Choices of the former version of boards are passed over. Hostile input: E_CORRUPT names the line (fuzzed). */
 int batch_parse(const void *payload, size_t n, struct arena *a, struct batch *out) MUST_CHECK;
 /* lines: n of exchange_print's. */
 int batch_print(const char *cls, const char *board, const char *label, const char *const *line, int n,

@@ -35,6 +35,11 @@ void chosen_rec_text(const struct chosen_rec *r, struct buf *out)
 	buf_puts(out, r->choices);
 }
 
+bool chosen_rec_is_former(const char *text)
+{
+	return !strncmp(text, "hone-choices ", strlen("hone-choices "));
+}
+
 int chosen_rec_parse(const char *text, struct chosen_rec *out)
 {
 	*out = (struct chosen_rec){0};

@@ -25,6 +25,7 @@ struct chosen_rec {
 
 struct key chosen_rec_key(const struct chosen_rec *r);
 void chosen_rec_text(const struct chosen_rec *r, struct buf *out);
+bool chosen_rec_is_former(const char *text); /* choices alone */
 int chosen_rec_parse(const char *text, struct chosen_rec *out) MUST_CHECK; /* hostile text: E_CORRUPT */
 
 #endif

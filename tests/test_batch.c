@@ -153,7 +153,11 @@ TEST(records)
 		   *unnamed = record_as_line(&a, CACHE_CHOICES, cls_key, "hone-choices 1\njoin 1 Conv_2\n");
 	CHECK_OK(with_lines(&chosen, 1, 1));
 	CHECK_FAILS(with_lines(&elsewhere, 1, 1), E_CORRUPT, "line 2: a record of another class");
-	CHECK_FAILS(with_lines(&unnamed, 1, 1), E_CORRUPT, "line 2: not choices");
+	const char *both[] = {unnamed, chosen};
+	CHECK_OK(with_lines(&unnamed, 1, 1)); /* of a board before its upgrade */
+	CHECK(parsed.n == 0);
+	CHECK_OK(with_lines(both, 2, 2));
+	CHECK(parsed.n == 1 && parsed.line[0].type == CACHE_CHOICES && !strcmp(parsed.raw[0], chosen));
 	arena_free(&a);
 }
 

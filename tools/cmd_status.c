@@ -75,10 +75,10 @@ static json_t *cache_json(const struct status *s)
 	for (int i = 0; i < s->nwarnings; i++)
 		json_array_append_new(warnings, json_text(s->warning[i]));
 	json_t *j = json_pack(
-	    "{so s{si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
+	    "{so s{si si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
 	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
 	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
-	    "record_bytes", (json_int_t)c->record_bytes, "code_bytes", (json_int_t)c->code_bytes,
+	    "hint", c->count[CACHE_HINT], "record_bytes", (json_int_t)c->record_bytes, "code_bytes", (json_int_t)c->code_bytes,
 	    "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes", (json_int_t)c->damaged_bytes,
 	    "file_bytes", (json_int_t)c->file_bytes, "cap_bytes", (json_int_t)c->cap_bytes, "index_bytes",
 	    (json_int_t)c->index_bytes, "written_bytes", (json_int_t)c->written_bytes, "layers", c->layers,
