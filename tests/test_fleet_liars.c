@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Enrolled boards that lie: one among honest boards does not get a byte of its own to other boards, whatever
  * field of a record it changes and whatever it knows of hashes. */
+#include "tests/collide.h"
 #include "tests/fleet_world.h"
 #include "platform/rng.h"
 #include <glob.h>
@@ -236,57 +237,6 @@ TEST(a_lone_board_has_no_words_on_canary)
 	world_free(w);
 }
 
-/* MurmurHash3 x64-128, by which candidates once were named, is inverted here: for a text and the beginning of
- * another one, 16 bytes after it that lead to the same hash. */
-
-static uint64_t rotl(uint64_t x, int r)
-{
-	return (x << r) | (x >> (64 - r));
-}
-
-static const uint64_t m1 = UINT64_C(0x87c37b91114253d5), m2 = UINT64_C(0x4cf5ad432745937f);
-
-static uint64_t inverse(uint64_t odd)
-{
-	uint64_t x = odd;
-	for (int i = 0; i < 6; i++)
-		x *= 2 - odd * x;
-	return x;
-}
-
-struct state {
-	uint64_t h1, h2;
-};
-
-static void block(struct state *s, const void *p)
-{
-	uint64_t k1, k2;
-	memcpy(&k1, p, 8);
-	memcpy(&k2, (const char *)p + 8, 8);
-	s->h1 = (rotl(s->h1 ^ rotl(k1 * m1, 31) * m2, 27) + s->h2) * 5 + 0x52dce729;
-	s->h2 = (rotl(s->h2 ^ rotl(k2 * m2, 33) * m1, 31) + s->h1) * 5 + 0x38495ab5;
-}
-
-/* The block that leads from one state to the other. */
-static void bridge(struct state from_s, struct state to, char out[16])
-{
-	const uint64_t fifth = inverse(5);
-	uint64_t a = rotl((to.h1 - 0x52dce729) * fifth - from_s.h2, 64 - 27) ^ from_s.h1;
-	uint64_t b = rotl((to.h2 - 0x38495ab5) * fifth - to.h1, 64 - 31) ^ from_s.h2;
-	uint64_t k1 = rotl(a * inverse(m2), 64 - 31) * inverse(m1);
-	uint64_t k2 = rotl(b * inverse(m1), 64 - 33) * inverse(m2);
-	memcpy(out, &k1, 8);
-	memcpy(out + 8, &k2, 8);
-}
-
-static bool plain(const char *p, int n)
-{
-	for (int i = 0; i < n; i++)
-		if (p[i] <= ' ' || p[i] > '~')
-			return false;
-	return true;
-}
-
 /* Of the text by which r's candidate is named, another candidate of the same hash; whether one was found. */
 static bool collide(const struct rec *r, char *evil, size_t room)
 {
@@ -299,20 +249,20 @@ static bool collide(const struct rec *r, char *evil, size_t room)
 	int at = (head + 15) / 16 * 16, own = at - head; /* bytes of the candidate before a block begins */
 	if (own < 5 || strlen(r->cand) < (size_t)own + 16)
 		return false;
-	struct state before = {0, 0}, after;
+	struct mix_state before = {0, 0}, after;
 	for (int i = 0; i < at - 16; i += 16)
-		block(&before, text + i);
+		mix_block(&before, text + i);
 	after = before;
-	block(&after, text + at - 16);
-	block(&after, text + at);
+	mix_block(&after, text + at - 16);
+	mix_block(&after, text + at);
 	for (uint64_t n = 0; n < UINT64_C(1) << 27; n++) {
-		struct state s = before;
+		struct mix_state s = before;
 		uint64_t v = n;
 		for (int i = 0; i < own; i++, v /= 64)
 			text[head + i] = (char)('?' + v % 64);
-		block(&s, text + at - 16);
-		bridge(s, after, other);
-		if (!plain(other, 16))
+		mix_block(&s, text + at - 16);
+		mix_bridge(s, after, other);
+		if (!mix_is_plain(other, 16))
 			continue;
 		memcpy(text + at, other, 16);
 		snprintf(evil, room, "%s", text + head);
