@@ -15,12 +15,14 @@ struct alias {
 	struct key old, now;
 	uint8_t type; /* as it was */
 	uint8_t is;   /* as it is */
+	bool foreign; /* others chose the old key: it says nothing about a record of this board */
 };
 
-static struct alias *find_alias(const struct cache *c, uint8_t type, struct key old)
+static struct alias *find_alias(const struct cache *c, bool foreign, uint8_t type, struct key old)
 {
 	size_t i = (size_t)((old.lo ^ c->odd) * c->odd >> 32) & (c->alias_slots - 1);
-	while (c->alias[i].type && !(c->alias[i].type == type && key_equal(c->alias[i].old, old)))
+	while (c->alias[i].type && !(c->alias[i].type == type && c->alias[i].foreign == foreign &&
+				     key_equal(c->alias[i].old, old)))
 		i = (i + 1) & (c->alias_slots - 1);
 	return &c->alias[i];
 }
@@ -36,25 +38,26 @@ static int grow(struct cache *c)
 	c->alias_slots = want;
 	for (size_t i = 0; i < n; i++)
 		if (old[i].type)
-			*find_alias(c, old[i].type, old[i].old) = old[i];
+			*find_alias(c, old[i].foreign, old[i].type, old[i].old) = old[i];
 	free(old);
 	return E_OK;
 }
 
-static int remember(struct cache *c, const struct head *old, const struct head *now)
+static int remember(struct cache *c, bool foreign, const struct head *old, const struct head *now)
 {
 	int rc = c->naliases * 2 >= c->alias_slots ? grow(c) : E_OK;
 	if (rc < 0)
 		return rc;
-	struct alias *a = find_alias(c, old->type, old->key);
+	struct alias *a = find_alias(c, foreign, old->type, old->key);
 	c->naliases += !a->type;
-	*a = (struct alias){.old = old->key, .now = now->key, .type = old->type, .is = now->type};
+	*a = (struct alias){
+	    .old = old->key, .now = now->key, .type = old->type, .is = now->type, .foreign = foreign};
 	return 1;
 }
 
-void cache_adopted_name(const struct cache *c, uint8_t *type, struct key *k)
+void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, struct key *k)
 {
-	const struct alias *a = c->naliases ? find_alias(c, *type, *k) : NULL;
+	const struct alias *a = c->naliases ? find_alias(c, foreign, *type, *k) : NULL;
 	if (!a || !a->type)
 		return;
 	*type = a->is;
@@ -92,7 +95,7 @@ static int name_anew(struct cache *c, bool foreign, struct head *h, const uint8_
 	const char *text = arena_strndup(&a, (const char *)payload, h->n);
 	int rc = h->type == CACHE_TRIALS ? name_trials(text, &a, h) : name_rec(foreign, text, &a, h);
 	arena_free(&a);
-	return rc > 0 ? remember(c, &old, h) : 0;
+	return rc > 0 ? remember(c, foreign, &old, h) : 0;
 }
 
 static bool begins(const struct head *h, const uint8_t *payload, bool (*is)(const char *text))

@@ -130,7 +130,7 @@ int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *p
 	if (forget)
 		now.type = payload[0];
 	if (forget && CACHE_WRITES)
-		cache_adopted_name(c, &now.type, &now.key);
+		cache_adopted_name(c, foreign, &now.type, &now.key);
 	if (now.type == CACHE_MARK)
 		take_mark(c, seg, h, payload);
 	if (!cache_keeps(now.type) || now.type == CACHE_FORGET)

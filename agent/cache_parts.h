@@ -109,8 +109,9 @@ int cache_index_start(struct cache *c) MUST_CHECK;
 /* The type and key under which a record is indexed, in *h. `foreign`: others may have written its segment. 1:
  * so it is; 0: it is passed over; E_NOMEM. */
 int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *payload) MUST_CHECK;
-/* The type and key under which a record was indexed that lies in its segment under these; else they stay. */
-void cache_adopted_name(const struct cache *c, uint8_t *type, struct key *k);
+/* The type and key under which a record was indexed that lies in its segment under these; else they stay. The
+ * names of records that others may have written hold for forgets of theirs alone. */
+void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, struct key *k);
 /* As it lies in its segment: seg_read compares no type and key where the type is 0. */
 struct head cache_slot_head(const struct slot *s);
 void cache_index_tidy(struct cache *c);         /* what was evicted takes no memory */

@@ -340,6 +340,41 @@ TEST(a_folder_changes_hands)
 }
 
 /* A writer that ends leaves no lock behind; the next refusal names the one that holds the lock. */
+/* Above a seed that others may write, what was forgotten stays so, whatever the seed has under its key. */
+TEST(no_stranger_brings_back_what_was_forgotten)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct rec own = sample(1), theirs = sample(2), got;
+	struct buf text = {0};
+	make(below(fresh_dir() ? "own" : ""), 3);
+	REQUIRE_OK(cache_open_with(&c, below("own"), CACHE_WRITE, 0, &(struct cache_options){.seeds = ""}));
+	CHECK_OK(cache_forget(c, CACHE_REC, rec_key(&own)));
+	cache_close(c);
+	REQUIRE_OK(cache_open_with(&c, below("open"), CACHE_WRITE, 0, &(struct cache_options){.seeds = ""}));
+	rec_text(&theirs, &text);
+	CHECK_OK(cache_put(c, CACHE_REC, rec_key(&own), text.p, text.n));
+	cache_close(c);
+	REQUIRE(chmod(below("open"), 0777) == 0);
+	for (int writes = 0; writes < 2; writes++) {
+		REQUIRE_OK(cache_open_with(&c, below("own"), writes ? CACHE_WRITE : CACHE_READ, 0,
+					   &(struct cache_options){.seeds = below("open")}));
+		CHECK(cache_get_rec(c, rec_key(&own), &a, &got) == E_NOTFOUND);
+		CHECK(cache_get_rec(c, rec_key(&theirs), &a, &got) == E_OK); /* this board's own */
+		if (writes) {
+			CHECK_OK(cache_forget(c, CACHE_REC, rec_key(&theirs)));
+			CHECK(cache_get_rec(c, rec_key(&theirs), &a, &got) == E_NOTFOUND);
+			CHECK_OK(cache_put_rec(c, &own));
+			CHECK_OK(cache_forget(c, CACHE_REC, rec_key(&own)));
+			CHECK(cache_get_rec(c, rec_key(&own), &a, &got) == E_NOTFOUND);
+		}
+		cache_close(c);
+	}
+	buf_free(&text);
+	arena_free(&a);
+	remove_dir();
+}
+
 TEST(the_lock_names_who_holds_it)
 {
 	struct cache *c, *second;
