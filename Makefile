@@ -178,13 +178,13 @@ $(patsubst %.c,$(B)/%,$(call src,tests/fuzz_*.c) tests/seeds.c tests/cuts.c): $(
 	$(call say,LD)$(CC) $(LDFLAGS) $(if $(findstring fuzz_,$@),-fsanitize=fuzzer) -o $@ $< $(TGROUP) $(NETLIBS) $(LDLIBS)
 # The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
 export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
-RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_cache cli_compile cli_run cli_tune tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_attack cli_cache cli_compile cli_run cli_tune tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
 $(B)/tests/test_sandbox $(B)/tests/test_llvm_runner: private LDLIBS += -lseccomp
 $(RUNS_NETS): $(B)/gen/fallback.o
 $(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
 $(RUNS_NETS): private LDFLAGS += $(B)/gen/fallback.o
 $(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
-$(patsubst %,$(B)/tests/test_sync_%,program honed): | $(B)/hone $(B)/honed $(B)/hone-sync
+$(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack): | $(B)/hone $(B)/honed $(B)/hone-sync
 $(patsubst %,$(B)/tests/test_fleet_%,http host peers budget): | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)

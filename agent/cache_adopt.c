@@ -2,6 +2,7 @@
 /* Records that lie in a segment under another name than the one that they have now: those of a former
  * version, whose keys were a MurmurHash3, and those of a folder that others may write, which are hints. */
 #include "agent/cache_parts.h"
+#include "agent/hint.h"
 #include "agent/trials.h"
 #include "platform/arena.h"
 #include "search/job.h"
@@ -64,11 +65,11 @@ void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, stru
 	*k = a->now;
 }
 
-/* 0: it is none that can be read. */
+/* 0: it is none that can be read, or says what a hint of a stranger's came to here. */
 static int name_rec(bool foreign, const char *text, struct arena *a, struct head *h)
 {
 	struct rec r;
-	if (rec_parse(text, a, &r) < 0)
+	if (rec_parse(text, a, &r) < 0 || (foreign && r.kind == REC_HINT && !hint_open(&r)))
 		return 0;
 	bool hint = foreign || r.kind == REC_HINT;
 	r.kind = hint ? REC_HINT : r.kind;
@@ -107,11 +108,12 @@ static bool begins(const struct head *h, const uint8_t *payload, bool (*is)(cons
 
 int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *payload)
 {
-	if (h->type == CACHE_REC && (foreign || begins(h, payload, rec_is_former)))
+	bool hint = foreign && h->type == CACHE_HINT;
+	if (hint || (h->type == CACHE_REC && (foreign || begins(h, payload, rec_is_former))))
 		return name_anew(c, foreign, h, payload);
 	if (h->type == CACHE_TRIALS && !foreign && begins(h, payload, trials_is_former))
 		return name_anew(c, false, h, payload);
 	if (foreign && h->type == CACHE_CHOICES)
 		h->type = CACHE_HINT_CHOICES;
-	return !foreign || h->type == CACHE_HINT || h->type == CACHE_HINT_CHOICES;
+	return !foreign || h->type == CACHE_HINT_CHOICES;
 }

@@ -11,6 +11,7 @@
 #include "platform/rng.h"
 #include "search/job.h"
 #include "tests/board_cache.h"
+#include "tests/cands.h"
 #include "tests/tasks.h"
 #include "tools/zoo.h"
 
@@ -244,6 +245,7 @@ TEST(lines)
 	struct exchange_line l;
 	struct buf text = {0};
 	struct rec r = make_rec(0, REC_BEST);
+	cand_of(r.task_text, 1, r.cand); /* lines are looked at more closely than a cache */
 	former_rec_text(&r, &text);
 	json_t *j = exchange_record(CACHE_REC, former_rec_key(&r), buf_str(&text));
 	char *line = json_dumps(j, JSON_COMPACT);

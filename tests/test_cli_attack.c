@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stranger's bytes and a board that is tuned, with the real programs: whatever way the bytes come, hone run
+ * answers as before, and nothing of theirs counts as measured here. The lie at the centre is a record of one
+ * network's kernel that, by the keys of the former version, named the code of another network's kernel. */
+#include "agent/hint.h"
+#include "agent/kept_code.h"
+#include "agent/stale.h"
+#include "kernels/choices.h"
+#include "kernels/eval.h"
+#include "kernels/group.h"
+#include "kernels/import.h"
+#include "tests/collide.h"
+#include "tests/fleet_tree.h"
+#include "tests/keys.h"
+#include "tests/net.h"
+#include "tests/records.h"
+/* These name statics that others have as parameters. */
+#include "tests/cli.h"
+#include "tests/honed.h"
+
+enum { TWINS = 2, MOST_LIES = 512, THREADS = 2, ANSWER_BYTES = 1 << 16 };
+
+/* Two networks that differ by a Relu, of one task each. */
+static struct {
+	char model[256];
+	struct rec best, def; /* as this board measured them */
+	char answer[THREADS][ANSWER_BYTES];
+	size_t bytes[THREADS];
+} twin[TWINS];
+
+static struct arena kept;
+static char filled[256], input[256], emitter_now[32];
+static json_t *shown, *exported; /* of the cache as it was filled: arrays of texts */
+static struct target host;
+
+/* A record of the first network's kernel that is not true. */
+struct lie {
+	struct rec r;
+	bool former; /* written as the former version did */
+};
+
+/* ---- the board ---- */
+
+static void write_net(const char *path, enum act act)
+{
+	struct zoo z = net_begin("twin");
+	struct fmap x = zoo_input(&z, "x", 8, 12, 12);
+	struct fmap y = zoo_conv(&z, x, (struct conv){.k = 16, .r = 3, .stride = 1, .pad = 1, .act = act});
+	zoo_output(&z, y.value, "y");
+	REQUIRE_OK(z.rc);
+	REQUIRE_OK(graph_infer(z.g));
+	REQUIRE_OK(export_file(z.g, path));
+	graph_free(z.g);
+}
+
+static void write_input(void)
+{
+	static float x[8 * 12 * 12];
+	const struct tensor t = {DT_F32, {4, {1, 8, 12, 12}}, x};
+	for (int i = 0; i < 8 * 12 * 12; i++)
+		x[i] = (float)(i * 37 % 101) / 101.0f - 0.5f;
+	snprintf(input, sizeof input, "%s", in_dir("in.npy"));
+	REQUIRE_OK(tensor_write(input, &t, "x"));
+}
+
+static size_t answer_of(int i, int threads, const char *cache, char to[ANSWER_BYTES])
+{
+	FILE *f;
+	CHECK_RUN(0, "run %s --threads %d --input %s --output %s --cache %s", twin[i].model, threads, input,
+		  in_dir("answer"), cache);
+	f = fopen(in_dir("answer/y.npy"), "r");
+	size_t n = f ? fread(to, 1, ANSWER_BYTES, f) : 0;
+	if (f)
+		fclose(f);
+	CHECK(n > 128 && unlink(in_dir("answer/y.npy")) == 0);
+	return n;
+}
+
+static int take_own(void *ctx, const struct rec *r)
+{
+	(void)ctx;
+	int i = strstr(r->task_text, "max") != NULL; /* the Relu's */
+	struct rec *to = r->kind == REC_BEST ? &twin[i].best : &twin[i].def;
+	*to = *r;
+	to->task_text = arena_strdup(&kept, r->task_text);
+	to->label = arena_strdup(&kept, r->label);
+	return E_OK;
+}
+
+static void read_own(void)
+{
+	struct cache *c;
+	struct arena a = {0};
+	REQUIRE_OK(cache_open(&c, filled, true, 0));
+	CHECK_OK(cache_each_rec(c, &a, take_own, NULL));
+	cache_close(c);
+	arena_free(&a);
+	for (int i = 0; i < TWINS; i++)
+		CHECK(twin[i].best.task_text && twin[i].def.task_text);
+}
+
+/* What hone show has of a cache but for hints that nobody has tried, as texts. */
+static json_t *show(const char *cache)
+{
+	json_t *list = json_array(), *r;
+	size_t i;
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	json_t *j = parse_out();
+	json_array_foreach(json_object_get(j, "records"), i, r)
+	{
+		const char *kind = json_string_value(json_object_get(r, "kind"));
+		if (kind && !strcmp(kind, "hint") && !json_integer_value(json_object_get(r, "runs")))
+			continue;
+		char *text = json_dumps(r, JSON_SORT_KEYS);
+		json_array_append_new(list, json_string(text));
+		free(text);
+	}
+	json_decref(j);
+	return list;
+}
+
+static json_t *export(const char *cache)
+{
+	json_t *list = json_array();
+	CHECK_RUN(0, "export -q --cache %s", cache);
+	for (char *line = strtok(cli_out, "\n"); line; line = strtok(NULL, "\n"))
+		json_array_append_new(list, json_string(line));
+	return list;
+}
+
+/* In whatever order. */
+static bool same_texts(const json_t *x, const json_t *y)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < json_array_size(x); i++)
+		for (size_t k = 0; k < json_array_size(y); k++)
+			found += json_equal(json_array_get(x, i), json_array_get(y, k));
+	return found == json_array_size(x) && found == json_array_size(y);
+}
+
+/* Once. */
+static bool set_up(void)
+{
+	if (!worker())
+		return false;
+	if (*filled)
+		return true;
+	setenv("HONE_SEEDS", "", 1);
+	CHECK_OK(target_host(&host));
+	stale_emitter(&host, emitter_now);
+	snprintf(filled, sizeof filled, "%s", in_dir("filled"));
+	write_input();
+	for (int i = 0; i < TWINS; i++) {
+		snprintf(twin[i].model, sizeof twin[i].model, "%s%d.onnx", in_dir("twin"), i);
+		write_net(twin[i].model, i ? ACT_RELU : ACT_NONE);
+		CHECK_RUN(0, "tune %s --rigor estimate --budget 1s --threads 1 --cache %s", twin[i].model,
+			  filled);
+	}
+	read_own();
+	for (int i = 0; i < TWINS; i++)
+		for (int t = 0; t < THREADS; t++)
+			twin[i].bytes[t] = answer_of(i, 1 + t, filled, twin[i].answer[t]);
+	CHECK(memcmp(twin[0].answer[0], twin[1].answer[0], twin[0].bytes[0]) != 0);
+	shown = show(filled);
+	exported = export(filled);
+	CHECK(json_array_size(shown) >= 4 && json_array_size(exported) >= 4);
+	return !test_bad;
+}
+
+static void copy_filled(const char *path)
+{
+	char cmd[800];
+	snprintf(cmd, sizeof cmd, "rm -rf '%s' && cp -r '%s' '%s'", path, filled, path);
+	CHECK(system(cmd) == 0);
+}
+
+/* As before any stranger came. */
+static bool is_as_before(const char *cache)
+{
+	static char y[ANSWER_BYTES];
+	bool same = true;
+	for (int i = 0; i < TWINS; i++)
+		for (int t = 0; t < THREADS; t++) {
+			size_t n = answer_of(i, 1 + t, cache, y);
+			if (n != twin[i].bytes[t] || memcmp(y, twin[i].answer[t], n) != 0) {
+				float got, was;
+				memcpy(&got, y + n - 4, 4);
+				memcpy(&was, twin[i].answer[t] + n - 4, 4);
+				printf("network %d with %d threads ends with %g, before with %g\n", i, 1 + t,
+				       got, was);
+				same = false;
+			}
+		}
+	json_t *s = show(cache), *e = export(cache);
+	bool as_shown = same_texts(s, shown), as_exported = same_texts(e, exported);
+	if (!as_shown || !as_exported)
+		printf("%s%s\n", as_shown ? "" : "hone show differs ", as_exported ? "" : "hone export differs");
+	json_decref(s);
+	json_decref(e);
+	return same && as_shown && as_exported;
+}
+
+/* ---- the stranger ---- */
+
+/* The key of the former version. */
+static struct key former_key(const struct rec *r)
+{
+	char text[256], task[33], target[33];
+	key_text(mix_text(r->task_text), task);
+	key_text(r->target_key, target);
+	snprintf(text, sizeof text, "rec %s %s %s %d %d %d", task, target, r->device, r->threads, r->exact,
+		 r->kind);
+	return mix_text(text);
+}
+
+static struct key former_code_key(const struct rec *r)
+{
+	return mix_join(mix_join(former_key(r), mix_text(r->emitter)), mix_text(r->cand));
+}
+
+/* A record of the first network's kernel that the former version would have served with `of`'s code: its
+ * emitter, or its candidate, is a text of the hash that leads there. */
+static struct rec collide(const struct rec *like, const struct rec *of, bool by_emitter)
+{
+	struct rec r = *like;
+	struct key own = former_key(&r), theirs = former_key(of), emitter = mix_text(of->emitter);
+	char text[25] = "";
+	snprintf(r.emitter, sizeof r.emitter, "%s", of->emitter);
+	snprintf(r.cand, sizeof r.cand, "%s", of->cand);
+	if (by_emitter) {
+		CHECK(mix_text_of(mix_join_same(theirs, emitter, own), text));
+		snprintf(r.emitter, sizeof r.emitter, "%s", text);
+	} else {
+		struct key joined = mix_join_same(mix_join(theirs, emitter), mix_text(of->cand),
+						  mix_join(own, emitter));
+		CHECK(mix_text_of(joined, text));
+		snprintf(r.cand, sizeof r.cand, "%s", text);
+	}
+	CHECK(key_equal(former_code_key(&r), former_code_key(of)));
+	return r;
+}
+
+/* A claim that nothing here could be better than. */
+static struct rec claim(void)
+{
+	struct rec r = twin[0].best;
+	r.meas.min_ns = r.meas.median_ns = 100;
+	r.meas.spread_ns = 0;
+	r.meas.runs = 1000;
+	return r;
+}
+
+/* The lies at the centre: for each kind and number of threads, by both texts, in both versions' words. */
+static int central_lies(struct lie *out)
+{
+	int n = 0;
+	for (int kind = REC_DEFAULT; kind <= REC_HINT; kind++)
+		for (int threads = 1; threads <= THREADS; threads++)
+			for (int by_emitter = 0; by_emitter < 2; by_emitter++) {
+				struct rec r = claim();
+				r.kind = kind;
+				r.threads = threads;
+				r = collide(&r, &twin[1].best, by_emitter);
+				out[n++] = (struct lie){r, false};
+				out[n++] = (struct lie){r, true};
+			}
+	return n;
+}
+
+/* Every combination of fields that a stranger chooses, beside code that the board has for another task. */
+static int other_lies(struct lie *out)
+{
+	const char *const emitter[] = {emitter_now, "llvm-13.0.0/1", "evil\"{}[]%s%n"};
+	const char *const cand[] = {twin[1].best.cand, twin[1].def.cand, "", "lane=none tile=zz | '$(x)'"};
+	int n = 0;
+	for (int e = 0; e < 3; e++)
+		for (int c = 0; c < 4; c++)
+			for (int threads = 1; threads <= THREADS; threads++)
+				for (int kind = REC_DEFAULT; kind <= REC_HINT; kind++)
+					for (int ours = 0; ours < 2; ours++) {
+						struct rec r = claim();
+						snprintf(r.emitter, sizeof r.emitter, "%s", emitter[e]);
+						snprintf(r.cand, sizeof r.cand, "%s", cand[c]);
+						r.threads = threads;
+						r.kind = kind;
+						r.target_key = ours ? r.target_key : hash_text("another");
+						out[n++] = (struct lie){r, (n & 1) != 0};
+					}
+	return n;
+}
+
+static const char *text_of(struct arena *a, const struct lie *l)
+{
+	struct rec r = l->r;
+	r.task = l->former ? mix_text(r.task_text) : r.task;
+	char *text = arena_strdup(a, record_text(a, &r));
+	CHECK(!strncmp(text, "hone-rec 2\n", 11));
+	if (l->former)
+		text[9] = '1';
+	return text;
+}
+
+static struct key key_of(const struct lie *l)
+{
+	return l->former ? former_key(&l->r) : rec_key(&l->r);
+}
+
+static void lines_of(const struct lie *l, int n, struct buf *out)
+{
+	struct arena a = {0};
+	for (int i = 0; i < n; i++)
+		buf_printf(out, "%s\n", record_as_line(&a, CACHE_REC, key_of(&l[i]), text_of(&a, &l[i])));
+	arena_free(&a);
+}
+
+/* A cache of the stranger's; with `code`: beside each record lies the other network's code as its own. */
+static void write_cache(const char *to, const struct lie *l, int n, bool code)
+{
+	struct cache *c, *from;
+	struct arena a = {0};
+	struct blob machine;
+	char cmd[300], path[256];
+	snprintf(path, sizeof path, "%s", to);
+	snprintf(cmd, sizeof cmd, "rm -rf '%s'", path);
+	REQUIRE(system(cmd) == 0);
+	REQUIRE_OK(cache_open(&from, filled, true, 0));
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	CHECK_OK(kept_code_get(from, &twin[1].best, &a, &machine));
+	for (int i = 0; i < n; i++) {
+		const char *text = text_of(&a, &l[i]);
+		CHECK_OK(cache_put(c, CACHE_REC, key_of(&l[i]), text, strlen(text)));
+		CHECK_OK(code ? kept_code_put(c, &l[i].r, machine) : E_OK);
+	}
+	cache_close(c);
+	cache_close(from);
+	arena_free(&a);
+}
+
+/* ---- the ways that strangers have ---- */
+
+static void by_import(const struct lie *l, int n, const char *cache)
+{
+	struct buf lines = {0};
+	lines_of(l, n, &lines);
+	CHECK_OK(file_write(in_dir("lines"), lines.p, lines.n));
+	int status = hone("import -q %s --cache %s", in_dir("lines"), cache);
+	CHECK(status == 0 || status == 1);
+	buf_free(&lines);
+}
+
+static void by_pack(const struct lie *l, int n, const char *cache)
+{
+	char pack[256], key[256];
+	snprintf(pack, sizeof pack, "%s", in_dir("lies.seg"));
+	snprintf(key, sizeof key, "%s", in_dir("key"));
+	if (!file_exists(key))
+		CHECK_OK(private_key_write(keys(1)->private[0], key));
+	write_cache(in_dir("packed"), l, n, true);
+	CHECK_RUN(0, "pack -o %s --key %s --json --cache %s", pack, key, in_dir("packed"));
+	json_t *j = parse_out();
+	int status = hone("import -q %s --key %s --cache %s", pack,
+			  json_string_value(json_object_get(j, "public")), cache);
+	CHECK(status == 0 || status == 1);
+	json_decref(j);
+}
+
+static struct tree tree;
+
+static void sync_once(const struct lie *l, int n, const char *cache, const char *socket)
+{
+	char conf[1024], cmd[PATH_MAX + 2048];
+	struct buf lines = {0};
+	tree_open(&tree);
+	int length =
+	    snprintf(conf, sizeof conf,
+		     "[idle]\ntune = no\n[sync]\nserver = %s\nstate = %s\nroot = %s\nchannel = all\n",
+		     tree.www, tree.state, tree.image);
+	tree_write(&tree, "honed.conf", conf, (size_t)length);
+	tree.s.nblob = 0; /* its own records are not what this is about */
+	lines_of(l, n, &lines);
+	tree_add_blob(&tree, buf_str(&lines));
+	tree.s.serial++;
+	tree_publish(&tree);
+	snprintf(cmd, sizeof cmd, "%s --now --config %s --cache %s --socket %s >/dev/null 2>%s",
+		 program("hone-sync"), tree_path(&tree, "honed.conf"), cache, socket, in_dir("said"));
+	CHECK(system(cmd) == 0);
+	slurp(in_dir("said"), cli_err, sizeof cli_err);
+	tree_close(&tree);
+	buf_free(&lines);
+}
+
+static void by_sync(const struct lie *l, int n, const char *cache)
+{
+	sync_once(l, n, cache, "/dev/null/honed.sock");
+}
+
+/* The cache is honed's meanwhile. */
+static void by_honed(const struct lie *l, int n, const char *cache)
+{
+	char cmd[800];
+	make_folder();
+	CHECK_OK(file_mkdirs(in_folder("state"), 0755));
+	snprintf(cmd, sizeof cmd, "cp -r '%s' '%s'", cache, in_folder("state/cache"));
+	CHECK(system(cmd) == 0);
+	REQUIRE(start_honed("[idle]\ntune = no\n", program("hone")));
+	sync_once(l, n, own("state/cache"), own("run/honed.sock"));
+	CHECK(end_honed(SIGTERM) == 0);
+	snprintf(cmd, sizeof cmd, "rm -rf '%s' && mv '%s' '%s' && rm -rf '%s'", cache, own("state/cache"),
+		 cache, at);
+	CHECK(system(cmd) == 0);
+	*at = 0;
+}
+
+static void by_seed(const struct lie *l, int n, const char *cache)
+{
+	(void)cache;
+	write_cache(in_dir("open-seed"), l, n, true);
+	CHECK(chmod(in_dir("open-seed"), 0777) == 0);
+	setenv("HONE_SEEDS", in_dir("open-seed"), 1);
+}
+
+static void by_merge(const struct lie *l, int n, const char *cache)
+{
+	write_cache(in_dir("open-merge"), l, n, true);
+	CHECK(chmod(in_dir("open-merge"), 0777) == 0);
+	CHECK_RUN(0, "merge -q %s --cache %s", in_dir("open-merge"), cache);
+}
+
+/* A folder of the user's own with records alone, as from an archive. */
+static void by_merge_without_code(const struct lie *l, int n, const char *cache)
+{
+	write_cache(in_dir("closed-merge"), l, n, false);
+	CHECK_RUN(0, "merge -q %s --cache %s", in_dir("closed-merge"), cache);
+}
+
+/* Into the cache's own folder, which others may write. What they may write serves nobody any more, so the
+ * board's own copy lies below it, as in an image. */
+static void by_own_folder(const struct lie *l, int n, const char *cache)
+{
+	copy_filled(in_dir("below"));
+	setenv("HONE_SEEDS", in_dir("below"), 1);
+	write_cache(cache, l, n, true);
+	CHECK(chmod(cache, 0777) == 0);
+}
+
+static const struct way {
+	const char *name;
+	void (*give)(const struct lie *l, int n, const char *cache);
+} ways[] = {
+    {"hone import of lines", by_import},
+    {"hone import of a signed pack", by_pack},
+    {"hone-sync", by_sync},
+    {"hone-sync through honed", by_honed},
+    {"a seed folder that others may write", by_seed},
+    {"hone merge of a folder that others may write", by_merge},
+    {"hone merge of records without code", by_merge_without_code},
+    {"a cache folder that others may write", by_own_folder},
+};
+
+/* Whether the board is as before, after such lies at once. */
+static bool stands(const struct way *w, const struct lie *l, int n)
+{
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("victim"));
+	copy_filled(cache);
+	w->give(l, n, cache);
+	bool as_before = is_as_before(cache);
+	setenv("HONE_SEEDS", "", 1);
+	if (!as_before)
+		printf("FAILED by %s: %d record%s, the first of kind %d for %d threads: '%s' '%s'%s\n", w->name,
+		       n, n == 1 ? "" : "s", l->r.kind, l->r.threads, l->r.emitter, l->r.cand,
+		       l->former ? ", of the former version" : "");
+	return as_before;
+}
+
+enum { WAYS = sizeof ways / sizeof *ways };
+
+/* The attack as it was done: a record names another network's code, and comes by every way. */
+TEST(no_record_of_a_stranger_serves_other_code)
+{
+	static struct lie lie[MOST_LIES];
+	if (!set_up())
+		SKIP("no worker to tune with");
+	int n = central_lies(lie);
+	for (int w = 0; w < WAYS; w++) {
+		for (int i = 0; i < 4; i++) /* each by itself, too: of kind best for one thread */
+			CHECK(stands(&ways[w], &lie[8 + i], 1));
+		CHECK(stands(&ways[w], lie, n));
+	}
+	printf("%d lies by %d ways\n", n, WAYS);
+}
+
+/* Generated claims: all at once by every way, and each by itself by those that are fast. */
+TEST(no_claim_of_a_stranger_counts)
+{
+	static struct lie lie[MOST_LIES];
+	if (!set_up())
+		SKIP("no worker to tune with");
+	int n = other_lies(lie);
+	for (int w = 0; w < WAYS; w++)
+		CHECK(stands(&ways[w], lie, n));
+	for (int i = 0; i < n && !test_bad; i++)
+		CHECK(stands(&ways[i % 2 ? 0 : 4], &lie[i], 1));
+	printf("%d claims by %d ways\n", n, WAYS);
+}
+
+TEST_MAIN
