@@ -373,13 +373,18 @@ static void write_cache(const char *to, const struct lie *l, int n, bool code)
 
 /* ---- the ways that strangers have ---- */
 
+static void import_lines(const struct buf *lines, const char *cache)
+{
+	CHECK_OK(file_write(in_dir("lines"), lines->p, lines->n));
+	int status = hone("import -q %s --cache %s", in_dir("lines"), cache);
+	CHECK(status == 0 || status == 1);
+}
+
 static void by_import(const struct lie *l, int n, const char *cache)
 {
 	struct buf lines = {0};
 	lines_of(l, n, &lines);
-	CHECK_OK(file_write(in_dir("lines"), lines.p, lines.n));
-	int status = hone("import -q %s --cache %s", in_dir("lines"), cache);
-	CHECK(status == 0 || status == 1);
+	import_lines(&lines, cache);
 	buf_free(&lines);
 }
 
@@ -401,10 +406,10 @@ static void by_pack(const struct lie *l, int n, const char *cache)
 
 static struct tree tree;
 
-static void sync_once(const struct lie *l, int n, const char *cache, const char *socket)
+/* The lines are a fleet's that is signed as it should be. */
+static void sync_lines(const struct buf *lines, const char *cache, const char *socket)
 {
 	char conf[1024], cmd[PATH_MAX + 2048];
-	struct buf lines = {0};
 	tree_open(&tree);
 	int length =
 	    snprintf(conf, sizeof conf,
@@ -412,8 +417,7 @@ static void sync_once(const struct lie *l, int n, const char *cache, const char 
 		     tree.www, tree.state, tree.image);
 	tree_write(&tree, "honed.conf", conf, (size_t)length);
 	tree.s.nblob = 0; /* its own records are not what this is about */
-	lines_of(l, n, &lines);
-	tree_add_blob(&tree, buf_str(&lines));
+	tree_add_blob(&tree, buf_str(lines));
 	tree.s.serial++;
 	tree_publish(&tree);
 	snprintf(cmd, sizeof cmd, "%s -v --now --config %s --cache %s --socket %s >/dev/null 2>%s",
@@ -421,6 +425,13 @@ static void sync_once(const struct lie *l, int n, const char *cache, const char 
 	CHECK(system(cmd) == 0);
 	slurp(in_dir("said"), cli_err, sizeof cli_err);
 	tree_close(&tree);
+}
+
+static void sync_once(const struct lie *l, int n, const char *cache, const char *socket)
+{
+	struct buf lines = {0};
+	lines_of(l, n, &lines);
+	sync_lines(&lines, cache, socket);
 	buf_free(&lines);
 }
 
@@ -547,6 +558,103 @@ TEST(no_claim_of_a_stranger_counts)
 	}
 	CHECK(hints > n / 8);
 	printf("%d claims by %d ways; %d alone are hints\n", n, WAYS, hints);
+}
+
+/* ---- choices ---- */
+
+/* How a model is divided and what runs: name and kind of every kernel, as hone bench says. */
+static json_t *division(const char *model, const char *cache)
+{
+	json_t *list = json_array(), *k;
+	size_t i;
+	CHECK_RUN(0, "bench %s --json --runs 1 --threads 1 --cache %s", model, cache);
+	json_t *j = parse_out();
+	json_array_foreach(json_object_get(j, "kernels"), i, k)
+	{
+		json_array_append_new(list, json_pack("{sO sO}", "name", json_object_get(k, "name"), "kind",
+						      json_object_get(k, "kind")));
+	}
+	json_decref(j);
+	return list;
+}
+
+/* Choices that leave nothing joined, blocked or fused: 1 for join, 2 for lanes, 4 for fuse. */
+static void poison(const struct graph *g, int which, struct choices *out)
+{
+	for (int i = 0; i < g->nnodes; i++) {
+		const char *name = g->node[i].name;
+		choices_set(out, &kept, CHOICE_JOIN, name, which & 1 ? 0 : -1);
+		choices_set(out, &kept, CHOICE_FUSE, name, which & 4 ? 1 : -1);
+	}
+	for (int i = 0; which & 2 && i < g->nvalues; i++)
+		if (g->value[i].name)
+			choices_set(out, &kept, CHOICE_LANES, g->value[i].name, 1);
+}
+
+/* For every number of threads, exact or not, of this class or another. */
+static void poison_lines(const struct graph *g, int which, struct buf *out)
+{
+	struct choices c = {0};
+	struct buf choices = {0};
+	poison(g, which, &c);
+	choices_text(&c, &choices);
+	for (int i = 0; i < 8; i++) {
+		struct buf text = {0};
+		const struct chosen_rec r = {.model = graph_key(g),
+					     .target_key = i & 1 ? hash_text("another") : target_key(&host),
+					     .device = "cpu",
+					     .threads = i & 2 ? 2 : 1,
+					     .exact = (i & 4) != 0,
+					     .choices = buf_str(&choices)};
+		chosen_rec_text(&r, &text);
+		buf_printf(out, "%s\n",
+			   record_as_line(&kept, CACHE_CHOICES, chosen_rec_key(&r), buf_str(&text)));
+		buf_free(&text);
+	}
+	buf_free(&choices);
+}
+
+/* They are there as hints, and divide a network only once a box with time has found that they win. */
+TEST(no_choices_of_a_stranger_divide_a_network)
+{
+	char start[256], cache[256];
+	struct graph *g;
+	if (!set_up())
+		SKIP("no worker to tune with");
+	REQUIRE_OK(zoo_make("steering", 1, &g));
+	REQUIRE_OK(graph_optimize(g));
+	snprintf(start, sizeof start, "%s", in_dir("steers"));
+	snprintf(cache, sizeof cache, "%s", in_dir("victim"));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 2s --threads 1 --cache %s", steering(), start);
+	json_t *before = division(steering(), start);
+	for (int which = 1; which < 8; which++)
+		for (int way = 0; way < 3; way++) {
+			struct buf lines = {0};
+			struct cache *c;
+			struct cache_state st;
+			poison_lines(g, which, &lines);
+			copy_folder(start, cache);
+			if (way < 2)
+				import_lines(&lines, cache);
+			if (way > 0)
+				sync_lines(&lines, cache, "/dev/null/honed.sock");
+			json_t *after = division(steering(), cache);
+			CHECK(json_equal(before, after));
+			json_decref(after);
+			CHECK_OK(cache_open(&c, cache, true, 0));
+			cache_state(c, &st);
+			CHECK(st.count[CACHE_HINT_CHOICES] > 0);
+			cache_close(c);
+			buf_free(&lines);
+		}
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 4s --threads 1 --cache %s", steering(), cache);
+	json_t *after = division(steering(), cache);
+	CHECK(json_array_size(after) <= json_array_size(before));
+	printf("%d kernels, with all poison and a box %d\n", (int)json_array_size(before),
+	       (int)json_array_size(after));
+	json_decref(before);
+	json_decref(after);
+	graph_free(g);
 }
 
 TEST_MAIN
