@@ -54,7 +54,7 @@
  * owner: root, honed's own user, and members of the socket's group. job: a connection that said `job`, or the
  * descriptor $HONE_CONTROL_FD that honed's own children inherit. A job is one thread: one lease at a time.
  * bringer: the user whose folder hone-sync's state is (agent/sync.h). sync: a connection that said `sync`; it
- * puts and forgets hints and marks of what was sent, no more (agent/hint.h), whoever it is.
+ * puts and forgets hints, and puts marks of what was sent, no more (agent/hint.h), whoever it is.
  *
  * lease: "compute" is shared: import, search, compile, check. "measure": nothing else runs on the job's cpus.
  * "quiet": no other job runs at all. Whoever waits for one of the latter two is chosen by policy

@@ -291,7 +291,7 @@ int hint_drop(struct cache *c, enum cache_type t, struct key k)
 {
 	struct arena a = {0};
 	struct rec h;
-	if (t != CACHE_HINT && t != CACHE_HINT_CHOICES && t != CACHE_SHARED)
+	if (t != CACHE_HINT && t != CACHE_HINT_CHOICES)
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", t);
 	int rc = t == CACHE_HINT ? get(c, k, &a, &h) : E_NOTFOUND;
 	rc = rc >= 0 ? hint_take_back(c, &h) : rc == E_NOTFOUND ? cache_forget(c, t, k) : rc;

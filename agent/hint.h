@@ -53,7 +53,8 @@ int hint_check(enum cache_type t, struct key k, const void *p, size_t n) MUST_CH
 /* Checks and puts it. A hint whose candidate this board already has as its best is passed over, and so is one that has
  * no room. */
 int hint_bring(struct cache *c, enum cache_type t, struct key k, const void *p, size_t n) MUST_CHECK;
-/* Forgets such a record, a hint as hint_take_back does. Any other type: E_USAGE. */
+/* Forgets a hint, of CACHE_HINT as hint_take_back does. Any other type: E_USAGE. Marks stay, for some say that choices of
+ * the former version are a stranger's (agent/chosen.c). */
 int hint_drop(struct cache *c, enum cache_type t, struct key k) MUST_CHECK;
 
 #endif

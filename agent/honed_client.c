@@ -443,8 +443,7 @@ static int do_forget(const struct call *k)
 {
 	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
 		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
-	if (k->c->syncs && k->r->type != CACHE_HINT && k->r->type != CACHE_HINT_CHOICES &&
-	    k->r->type != CACHE_SHARED)
+	if (k->c->syncs && k->r->type != CACHE_HINT && k->r->type != CACHE_HINT_CHOICES)
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, k->j);
 	honed_act(k->h, &(struct honed_action){

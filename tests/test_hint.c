@@ -129,6 +129,8 @@ TEST(own_records_cannot_be_revoked)
 	CHECK_OK(cache_get_rec(cache, rec_key(&own), &a, &got));
 	CHECK_OK(serves(&own));
 	CHECK_FAILS(hint_drop(cache, CACHE_REC, rec_key(&own)), E_USAGE, "not for hone-sync");
+	CHECK_OK(hint_bring(cache, CACHE_SHARED, rec_key(&own), "00112233445566778899aabbccddeeff", 32));
+	CHECK_FAILS(hint_drop(cache, CACHE_SHARED, rec_key(&own)), E_USAGE, "not for hone-sync");
 	CHECK_FAILS(hint_drop(cache, CACHE_CODE, code_key(&own)), E_USAGE, "not for hone-sync");
 	CHECK_OK(cache_get_rec(cache, rec_key(&own), &a, &got));
 	arena_free(&a);
