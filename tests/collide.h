@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MurmurHash3 x64-128 (platform/mix.h), by which records, code and candidates once were named, is inverted
- * here: a text whose hash was chosen beforehand has one block of 16 bytes that follows from all its others. */
+ * here: a text whose hash was chosen beforehand has one block of 16 bytes that follows from all its others.
+ */
 #ifndef TESTS_COLLIDE_H
 #define TESTS_COLLIDE_H
 

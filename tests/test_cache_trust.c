@@ -339,7 +339,6 @@ TEST(a_folder_changes_hands)
 	}
 }
 
-/* A writer that ends leaves no lock behind; the next refusal names the one that holds the lock. */
 /* Above a seed that others may write, what was forgotten stays so, whatever the seed has under its key. */
 TEST(no_stranger_brings_back_what_was_forgotten)
 {
@@ -375,6 +374,7 @@ TEST(no_stranger_brings_back_what_was_forgotten)
 	remove_dir();
 }
 
+/* A writer that ends leaves no lock behind; the next refusal names the one that holds the lock. */
 TEST(the_lock_names_who_holds_it)
 {
 	struct cache *c, *second;

@@ -228,7 +228,8 @@ static bool is_as_before(const struct board *b, const char *cache)
 	json_t *s = show(cache), *e = export(cache);
 	bool as_shown = same_texts(s, b->shown), as_exported = same_texts(e, b->exported);
 	if (!as_shown || !as_exported)
-		printf("%s%s\n", as_shown ? "" : "hone show differs ", as_exported ? "" : "hone export differs");
+		printf("%s%s\n", as_shown ? "" : "hone show differs ",
+		       as_exported ? "" : "hone export differs");
 	json_decref(s);
 	json_decref(e);
 	return same && as_shown && as_exported;
@@ -265,8 +266,8 @@ static struct rec collide(const struct rec *like, const struct rec *of, bool by_
 		CHECK(mix_text_of(mix_join_same(theirs, emitter, own), text));
 		snprintf(r.emitter, sizeof r.emitter, "%s", text);
 	} else {
-		struct key joined = mix_join_same(mix_join(theirs, emitter), mix_text(of->cand),
-						  mix_join(own, emitter));
+		struct key joined =
+		    mix_join_same(mix_join(theirs, emitter), mix_text(of->cand), mix_join(own, emitter));
 		CHECK(mix_text_of(joined, text));
 		snprintf(r.cand, sizeof r.cand, "%s", text);
 	}
@@ -515,9 +516,9 @@ static bool stands(const struct board *b, const struct way *w, const struct lie 
 	bool as_before = is_as_before(b, cache);
 	setenv("HONE_SEEDS", "", 1);
 	if (!as_before)
-		printf("by %s, board %d: %d record%s, the first of kind %d for %d threads: '%s' '%s'%s\n", w->name,
-		       (int)(b - boards), n, n == 1 ? "" : "s", l->r.kind, l->r.threads, l->r.emitter, l->r.cand,
-		       l->former ? ", of the former version" : "");
+		printf("by %s, board %d: %d record%s, the first of kind %d for %d threads: '%s' '%s'%s\n",
+		       w->name, (int)(b - boards), n, n == 1 ? "" : "s", l->r.kind, l->r.threads,
+		       l->r.emitter, l->r.cand, l->former ? ", of the former version" : "");
 	return as_before;
 }
 
@@ -550,7 +551,8 @@ TEST(no_claim_of_a_stranger_counts)
 	for (int w = 0; w < WAYS; w++)
 		for (int b = 0; b < 2; b++) {
 			CHECK(stands(&boards[b], &ways[w], lie, n));
-			CHECK((untried > 0) == (ways[w].give != by_merge)); /* that one takes code or nothing */
+			CHECK((untried > 0) ==
+			      (ways[w].give != by_merge)); /* that one takes code or nothing */
 		}
 	for (int i = 0; i < n && !test_bad; i++) {
 		CHECK(stands(&boards[i / 2 % 2], &ways[i % 2 ? 0 : 4], &lie[i], 1));
