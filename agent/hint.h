@@ -40,8 +40,7 @@ int hint_take_back(struct cache *c, const struct rec *h) MUST_CHECK;
 
 enum {
 	HINT_BYTES = 64 << 10, /* of a stranger's text, at most */
-	HINT_SHARE = 4,
-	/* of the cache's cap, one part in so many is strangers' */
+	HINT_SHARE = 4,        /* strangers' records take one part in so many of the cache's cap */
 };
 /* 1: so many more bytes of strangers' have room in the cache and in their share of it; nothing goes for them.
  */

@@ -234,6 +234,16 @@ static int compile(struct apart *w, struct away *e, int64_t deadline_ns, struct 
 	return clean_error(w, rc);
 }
 
+/* This board has no process or memory for it now: the candidate is not timed, which says nothing against it.
+ */
+static int not_hired(struct apart *w, struct away *e, struct meas *m)
+{
+	log_more("no worker for a stranger's candidate: %s", err_text());
+	end_worker(e);
+	set_failed(w, m, MEAS_TIMEOUT);
+	return E_OK;
+}
+
 /* Hires the worker of e, which loads the code and checks what it does. */
 static int load(struct apart *w, struct away *e, int64_t deadline_ns, struct meas *m)
 {
@@ -244,9 +254,9 @@ static int load(struct apart *w, struct away *e, int64_t deadline_ns, struct mea
 	e->rests = child_rests();
 	int64_t start_ns = clock_now(w->base.clock), stood_ns = child_stood_ns();
 	int rc = w->ways.hire(w->clean, patience(w, deadline_ns), &e->worker);
-	if (rc >= 0)
-		rc =
-		    w->ways.load(e->worker, e->task, e->object, code, patience(w, deadline_ns), &e->inner, m);
+	if (rc < 0)
+		return not_hired(w, e, m);
+	rc = w->ways.load(e->worker, e->task, e->object, code, patience(w, deadline_ns), &e->inner, m);
 	if (rc < 0)
 		return lose(w, e, rc, deadline_ns, stood_ns, m);
 	cut_times(m, clock_now(w->base.clock) - start_ns, 0);

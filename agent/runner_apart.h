@@ -25,8 +25,9 @@
  * measured (agent/revert.h) or by the next box. Foreign candidates stay apart until this runner is closed,
  * also after they have won; for a later box they are records of this board.
  *
- * What a worker apart does, dying and hanging included, and that none can be hired, is its candidate's
- * failure: data (platform/runner.h), also for agent/marked.h; handles of others stay valid. What died or hung
+ * What a worker apart does, dying and hanging included, is its candidate's failure: data (platform/runner.h),
+ * also for agent/marked.h; handles of others stay valid. Where no worker can be hired, the candidate is not
+ * timed (MEAS_TIMEOUT): that says nothing against it. What died or hung
  * once is not built again. A call of such a worker takes APART_PATIENCE_NS at most, and times that it tells
  * are cut to what the call took. Errors are the clean worker's (its E_CHILD loses all handles), that the
  * deadline came, and E_CHILD where workers were told to rest, with all handles lost.

@@ -220,12 +220,27 @@ int snapshot_print(const struct snapshot *s, struct buf *out)
 	return rc < 0 ? rc : buf_ok(out) ? E_OK : fail(E_NOMEM, "no memory for a snapshot");
 }
 
+enum { REVOKED_TEXT = 2 * 33 + sizeof((struct rec *)0)->device + sizeof((struct rec *)0)->cand + 32 };
+
+static void revoked_text(const struct rec *r, struct key task, char text[REVOKED_TEXT])
+{
+	char task_hex[33], target[33];
+	key_text(task, task_hex);
+	key_text(r->target_key, target);
+	snprintf(text, REVOKED_TEXT, "%s %s %s %d %d %s", task_hex, target, r->device, r->threads, r->exact,
+		 r->cand);
+}
+
 struct key revoked_hash(const struct rec *r)
 {
-	char text[2 * 33 + sizeof r->device + sizeof r->cand + 32], task[33], target[33];
-	key_text(r->task, task);
-	key_text(r->target_key, target);
-	snprintf(text, sizeof text, "%s %s %s %d %d %s", task, target, r->device, r->threads, r->exact,
-		 r->cand);
+	char text[REVOKED_TEXT];
+	revoked_text(r, r->task, text);
 	return hash_text(text);
+}
+
+struct key revoked_hash_former(const struct rec *r)
+{
+	char text[REVOKED_TEXT];
+	revoked_text(r, mix_text(r->task_text), text);
+	return mix_text(text);
 }

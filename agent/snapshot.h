@@ -67,5 +67,8 @@ int snapshot_print(const struct snapshot *s, struct buf *out) MUST_CHECK;
 /* What a revoked record is named by: task, target key, device, threads, exactness and candidate. */
 struct rec;
 struct key revoked_hash(const struct rec *r);
+/* The name that the former version gave it. A revocation of then still counts; whoever finds a candidate with
+ * the same former name revokes that candidate, no more. */
+struct key revoked_hash_former(const struct rec *r);
 
 #endif

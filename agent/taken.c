@@ -19,9 +19,9 @@ struct stranger {
 
 static bool is_revoked(const struct snapshot *s, const struct rec *r)
 {
-	struct key k = revoked_hash(r);
+	struct key k = revoked_hash(r), former = revoked_hash_former(r);
 	for (int i = 0; i < s->nrecord; i++)
-		if (key_equal(s->record[i], k))
+		if (key_equal(s->record[i], k) || key_equal(s->record[i], former))
 			return true;
 	return false;
 }

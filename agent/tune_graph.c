@@ -393,7 +393,7 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 		rc = meet(&x->m, side, &saved);
 	arena_free(&scratch);
 	x->tried += rc >= 0;
-	if (hint && (rc >= 0 || rc == E_UNSUPPORTED || rc == E_CORRUPT))
+	if (hint && (rc >= 0 || rc == E_UNSUPPORTED || rc == E_CORRUPT || rc == E_CHILD))
 		rc = forget_hint(x, rc);
 	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
 		rc = 0; /* what the box has no time for, or a division that cannot be made */

@@ -551,7 +551,7 @@ TEST(tampering_costs_time_and_nothing_else)
 	    [DIES_LOAD] = MEAS_CRASH,      [DIES_TIME] = MEAS_CRASH,    [HANGS_LOAD] = MEAS_TIMEOUT,
 	    [HANGS_TIME] = MEAS_TIMEOUT,   [SAYS_STOPPED] = MEAS_CRASH, [SAYS_BROKEN] = MEAS_CRASH,
 	    [SAYS_NO_MEMORY] = MEAS_CRASH, [NO_HANDLE] = MEAS_BUILD,    [LIES_WRONG] = MEAS_WRONG,
-	    [NOT_HIRED] = MEAS_CRASH,
+	    [NOT_HIRED] = MEAS_TIMEOUT,
 	};
 	for (int harm = 0; harm < HARMS; harm++) {
 		struct runner *r = begin((enum harm)harm);

@@ -562,6 +562,32 @@ TEST(no_claim_of_a_stranger_counts)
 	printf("%d claims by %d ways; %d alone are hints\n", n, WAYS, hints);
 }
 
+/* A log that says that the claim's candidate was tried here, before or after the claim itself. */
+TEST(no_log_of_a_stranger_counts)
+{
+	if (!set_up())
+		SKIP("no worker to tune with");
+	for (int i = 0; i < 4; i++) {
+		char cache[256];
+		struct buf lines = {0};
+		struct rec r = claim();
+		snprintf(cache, sizeof cache, "%s", in_dir("victim"));
+		snprintf(r.cand, sizeof r.cand, "%s", twin[1].def.cand);
+		r.threads = i & 2 ? 2 : 1;
+		const char *log = record_trials_line(&kept, &r), *rec = record_line(&kept, &r);
+		buf_printf(&lines, "%s\n%s\n", i & 1 ? rec : log, i & 1 ? log : rec);
+		for (int b = 0; b < 2; b++) {
+			copy_folder(boards[b].cache, cache);
+			import_lines(&lines, cache);
+			CHECK(is_as_before(&boards[b], cache));
+			copy_folder(boards[b].cache, cache);
+			sync_lines(&lines, cache, "/dev/null/honed.sock");
+			CHECK(is_as_before(&boards[b], cache));
+		}
+		buf_free(&lines);
+	}
+}
+
 /* ---- choices ---- */
 
 /* How a model is divided and what runs: name and kind of every kernel, as hone bench says. */

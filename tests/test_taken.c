@@ -740,6 +740,10 @@ TEST(revoked)
 	struct key gone = revoked_hash(&best);
 	s.record = &gone;
 	s.nrecord = 1;
+	struct key of_then = revoked_hash_former(&best), other = {gone.hi, gone.lo ^ 1};
+	s.record = &other;
+	CHECK(taken_revoke(b.cache, &s) == 0);
+	s.record = won ? &of_then : &gone;
 	CHECK(taken_revoke(b.cache, &s) == 1);
 	CHECK(!get(&b, won, REC_BEST, &r) && !get(&b, won, REC_HINT, &r) && get(&b, won, REC_DEFAULT, &r));
 	CHECK(!cache_has_code(b.cache, &best));

@@ -69,10 +69,15 @@ static void on_link(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_Co
 	}
 }
 
-static void now_does(struct fleet_http *h, struct MHD_Connection *c, enum link_state state)
+static struct link *link_of(struct MHD_Connection *c)
 {
 	const union MHD_ConnectionInfo *i = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	links_state(h->links, i ? i->socket_context : NULL, state);
+	return i ? i->socket_context : NULL;
+}
+
+static void now_does(struct fleet_http *h, struct MHD_Connection *c, enum link_state state)
+{
+	links_state(h->links, link_of(c), state);
 }
 
 /* A request has begun (1) or ended (-1). */
@@ -395,6 +400,8 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return begin(h, c, q);
 	if (*n) {
 		take_body(h, q, upload, *n);
+		if (!q->refuse)
+			links_came(h->links, link_of(c), *n);
 		*n = 0;
 		return MHD_YES;
 	}

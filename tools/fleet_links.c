@@ -12,7 +12,8 @@ struct link {
 	int fd;
 	enum link_state state;
 	int64_t since_ns;
-	bool cut; /* ended; its owner has not noticed yet */
+	int64_t earned_ns; /* by the bytes of a body */
+	bool cut;          /* ended; its owner has not noticed yet */
 };
 
 struct links {
@@ -147,7 +148,17 @@ void links_state(struct links *s, struct link *l, enum link_state state)
 	pthread_mutex_lock(&s->mutex);
 	if (l->state != LINK_HEAD || state != LINK_HEAD)
 		l->since_ns = clock_now(s->clock);
+	l->earned_ns = state == LINK_BODY ? l->earned_ns : 0;
 	l->state = state;
+	pthread_mutex_unlock(&s->mutex);
+}
+
+void links_came(struct links *s, struct link *l, size_t n)
+{
+	if (!l)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	l->earned_ns += (int64_t)n * (NS_PER_S / LINKS_RATE);
 	pthread_mutex_unlock(&s->mutex);
 }
 
@@ -157,7 +168,7 @@ int links_sweep(struct links *s)
 	int n = 0;
 	pthread_mutex_lock(&s->mutex);
 	for (struct link *l = s->first; l; l = l->next)
-		if (!l->cut && now_ns - l->since_ns > limit_ns[l->state])
+		if (!l->cut && now_ns - l->since_ns - l->earned_ns > limit_ns[l->state])
 			n += cut(s, l);
 	pthread_mutex_unlock(&s->mutex);
 	return n;

@@ -26,10 +26,11 @@ enum {
 	LINKS_SHARE = LINKS / 4, /* of one network, in a full table */
 	LINKS_PEER = 64,         /* of one network at any time, with limit_peers */
 	LINKS_SPARE = LINKS / 4, /* more that the owner must take: those that end are among them */
+	LINKS_RATE = 512,        /* bytes a second: half of the least `rate` that hone-sync can be set to */
 	LINKS_IDLE_S = 75        /* between an answer and the next request's first line */
 };
 #define LINKS_HEAD_NS (10 * NS_PER_S) /* the same in configs/nginx/hone-fleet.conf */
-#define LINKS_BODY_NS (30 * NS_PER_S)
+#define LINKS_BODY_NS (30 * NS_PER_S) /* and what the bytes that came take at LINKS_RATE */
 #define LINKS_TAKE_NS (900 * NS_PER_S)
 
 enum link_state {
@@ -57,7 +58,10 @@ struct link *links_add(struct links *s, int fd, const struct sockaddr *peer);
 void links_remove(struct links *s, struct link *l);
 /* l NULL: nothing. From LINK_HEAD to itself: its time goes on. */
 void links_state(struct links *s, struct link *l, enum link_state state);
-/* Ends what is beyond its deadline: how many did not wait idly. Every second or so. */
+/* n bytes of a body came: its deadline moves by the time that they take at LINKS_RATE. l NULL: nothing. */
+void links_came(struct links *s, struct link *l, size_t n);
+/* Ends connections that are beyond their deadline. Returns how many of them had a request under way. Called
+ * every second or so. */
 int links_sweep(struct links *s);
 
 #endif

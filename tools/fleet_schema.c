@@ -71,8 +71,9 @@ static const struct {
     {2, INDEX "words_size ON words (board, class, type, key, bytes)"},
     {2, "DROP INDEX IF EXISTS words_board"},
     {2, "UPDATE batches SET taken = 1, doc = NULL WHERE taken <> 0"},
-    /* Keys were another hash: the next round counts anew what there is (renew_words). */
-    {2, "DELETE FROM shown"},
+    /* Keys were another hash: the next round counts anew what there is, and what channels had for how long
+     * keeps its time under its new name (renew_words). */
+    {2, "UPDATE shown SET now = 0, line = '', boards = -1"},
     {2, "DELETE FROM kernels"},
     {2, "DELETE FROM gains"},
     {2, "UPDATE classes SET dirty = 1"},
@@ -122,6 +123,14 @@ static int rename_word(struct db_conn *c, const struct old_word *w, const struct
 	    DB_PARAMS(DB_T(w->cls), DB_I(w->type), DB_T(w->key), DB_T(w->cand), DB_T(w->board), DB_T(key),
 		      DB_T(cand), DB_T(plain), DB_I((int64_t)strlen(plain) + STORE_ROW)),
 	    NULL, NULL);
+	if (rc >= 0)
+		rc = db_exec(c,
+			     "UPDATE shown SET key = $3, cand = $4, boards = 0 WHERE class = $1 AND type = "
+			     "$2 AND key = $5 "
+			     "AND cand = $6 AND boards = -1",
+			     DB_PARAMS(DB_T(w->cls), DB_I(w->type), DB_T(key), DB_T(cand), DB_T(w->key),
+				       DB_T(w->cand)),
+			     NULL, NULL);
 	return rc < 0 ? rc
 		      : db_exec(c,
 				"INSERT INTO revoked (hash, why, at_s) SELECT $2, why, at_s FROM revoked "
@@ -169,7 +178,7 @@ static int renew_words(struct db_conn *c)
 	if (s)
 		arena_free(&s->a);
 	free(s);
-	return rc < 0 ? rc : E_OK;
+	return rc < 0 ? rc : db_exec(c, "DELETE FROM shown WHERE boards = -1", NULL, 0, NULL, NULL);
 }
 
 static int make_schema(struct db_conn *c, void *ctx)

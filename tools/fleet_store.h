@@ -2,7 +2,8 @@
 /* What the fleet's server keeps, and every statement that boards' requests need. Made, or brought up to this
  * version, when it is opened; times are seconds since 1970, *_us microseconds; ids of boards, classes, keys
  * and names of batches are lower-case hex. Stop all instances before a newer version opens the database.
- * Version 2 names records by another hash: words and what is revoked get their new names; stages begin anew.
+ * Version 2 names records by another hash: words, what is revoked and what channels
+ * have get their new names.
  *
  * settings: name, value: "schema" (version), and what rounds and administration keep (tools/fleet_round.h)
  *
