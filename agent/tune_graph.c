@@ -358,6 +358,13 @@ static double price(struct graph_search *x)
 	return promise;
 }
 
+/* It was compared, or cannot be: no later box meets it again. */
+static int forget_hint(const struct graph_search *x, int rc)
+{
+	int forgot = chosen_hint_forget(x->o.chosen, x->m.g);
+	return forgot < 0 ? forgot : rc;
+}
+
 double graph_search_promise(struct graph_search *x)
 {
 	for (; x && x->at < x->n && fits(x, least_ns(&x->o)); x->at++, x->promise = -1) {
@@ -367,15 +374,10 @@ double graph_search_promise(struct graph_search *x)
 			return x->promise;
 		if (x->promise > 0)
 			log_more("division of the graph: no time to compare another");
+		else if (is_hint(x, x->at) && forget_hint(x, E_OK) < 0) /* it divides nothing otherwise */
+			log_more("%s", err_text());
 	}
 	return 0;
-}
-
-/* It was compared, or cannot be: no later box meets it again. */
-static int forget_hint(const struct graph_search *x, int rc)
-{
-	int forgot = chosen_hint_forget(x->o.chosen, x->m.g);
-	return forgot < 0 ? forgot : rc;
 }
 
 int graph_search_next(struct graph_search *x, struct choices *c, struct steps **steps)

@@ -222,6 +222,12 @@ TEST(choices_of_strangers_are_compared)
 		CHECK(hints(&b) == 0);
 		tear_down(&b);
 	}
+	struct choices nothing = {0};
+	choices_set(&nothing, &a, CHOICE_JOIN, "no such node", 1);
+	set_up(&b, NULL);
+	put_hint(&b, &nothing); /* it changes no task: no later box looks at it again */
+	CHECK(hints(&b) == 1 && tune(&b, 1000000) == 0 && hints(&b) == 0);
+	tear_down(&b);
 	arena_free(&a);
 }
 
