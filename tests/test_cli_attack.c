@@ -320,7 +320,8 @@ static int other_lies(struct lie *out)
 						r.threads = threads;
 						r.kind = kind;
 						r.target_key = ours ? r.target_key : hash_text("another");
-						out[n++] = (struct lie){r, (n & 1) != 0};
+						out[n] = (struct lie){r, (n & 1) != 0};
+						n++;
 					}
 	return n;
 }
