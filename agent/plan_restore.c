@@ -84,7 +84,7 @@ static uint64_t input_bytes(const struct plan *p, uint64_t input)
 		   : 0;
 }
 
-/* Where `bytes` lie, in elements of `unit` bytes. Weights and inputs are not written. */
+/* The place of `bytes`, in elements of `unit` bytes. Weights and inputs are not written. */
 static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need need, void **at)
 {
 	struct plan *p = r->p;
@@ -258,7 +258,7 @@ static void get_parts(struct reader *r, struct pstep *ps, int most)
 	}
 }
 
-/* What a Concat or a Split copies. */
+/* The copies that a Concat or a Split makes. */
 static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 {
 	const struct opctx *c = &ps->ctx;
@@ -394,7 +394,7 @@ static void get_values(struct reader *r)
 		get_value(r, get_below(r, n));
 }
 
-/* What a run copies of the i-th of the caller's tensors, to or from the place of its value. */
+/* The copy that a run makes of the caller's i-th tensor, to or from the place of its value. */
 static void check_copy(struct reader *r, const struct value *x, int v, const struct window *w, bool output)
 {
 	const struct place *at = &r->p->place[v];

@@ -205,7 +205,7 @@ static int64_t between(int64_t least, int64_t v, int64_t most)
 	return v < least ? least : v > most ? most : v;
 }
 
-/* What a worker apart says of times may be any number; the search plans with them. */
+/* A worker apart may send any numbers as times, and the search plans with them: they are clamped. */
 static void cut_times(struct meas *m, int64_t took_ns, int rounds)
 {
 	int64_t most = took_ns > 1 ? took_ns : 1, least = m->status == MEAS_OK && rounds > 0;

@@ -212,7 +212,7 @@ static int load(struct remote *w, const char *task, struct key object, struct bl
 	return rc < 0 ? rc : take_handle(w, &c, handle, m);
 }
 
-/* What a builder made of it. E_NOTFOUND: nothing. The caller frees out->code. */
+/* Fetches the result of a builder. E_NOTFOUND: it has none. The caller frees out->code. */
 static int take_made(struct remote *w, const char *task, const char *cand, int64_t deadline_ns,
 		     struct made *out)
 {

@@ -58,7 +58,7 @@ static bool is_served(const struct stranger *x)
 	return false;
 }
 
-/* Where nothing serves the task yet, the next box begins with the hint. */
+/* The next box begins with the hint if no record serves the task yet. */
 static int put(struct stranger *x)
 {
 	bool served = is_served(x);
@@ -205,7 +205,7 @@ struct revoking {
 	int gone;
 };
 
-/* Where another process keeps the cache, it takes back what came of a hint that it is told to forget. */
+/* A honed that keeps the cache takes back the results of a hint itself when it is told to forget the hint. */
 static int revoke_one(void *ctx, const struct rec *h)
 {
 	struct revoking *x = ctx;
