@@ -141,7 +141,7 @@ LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/prog% kernels
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math
-$(B)/lib/agent/cache.o $(B)/lib/agent/cache_index.o: FAST = -DCACHE_WRITES=0
+$(B)/lib/agent/cache.o $(B)/lib/agent/cache_index.o $(B)/lib/agent/cache_layer.o: FAST = -DCACHE_WRITES=0
 $(B)/lib/agent/chosen.o: FAST = -DCHOSEN_FORMER=0
 $(B)/lib/%.o: %.c | $(B)/gen/kernels/onnx.pb-c.c
 	@mkdir -p $(@D)

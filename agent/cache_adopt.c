@@ -117,3 +117,48 @@ int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *pa
 		h->type = CACHE_HINT_CHOICES;
 	return !foreign || h->type == CACHE_HINT_CHOICES;
 }
+
+/* The record of a slot, if it is of this cache's own writer and was written by a former version. */
+static bool read_former(struct cache *c, uint8_t type, struct key k, struct arena *a, struct rec *out)
+{
+	const struct slot *s = cache_slot(c, type, k);
+	struct blob b;
+	if (s->seg == IN_MEMORY || s->seg == NOWHERE || s->n == GONE || c->seg[s->seg].foreign)
+		return false;
+	return cache_get(c, type, k, a, &b) >= 0 && !memchr(b.p, 0, b.n) && rec_is_former(b.p) &&
+	       rec_parse(b.p, a, out) >= 0;
+}
+
+static bool is_claim(struct cache *c, struct key k, struct arena *a)
+{
+	struct rec best, hint;
+	if (!read_former(c, CACHE_REC, k, a, &best) || best.kind != REC_BEST)
+		return false;
+	struct rec of = best;
+	of.kind = REC_HINT;
+	return read_former(c, CACHE_HINT, rec_key(&of), a, &hint) && hint_open(&hint) &&
+	       !strcmp(hint.cand, best.cand);
+}
+
+void cache_adopt_claims(struct cache *c)
+{
+	struct arena a = {0};
+	for (size_t i = 0; i < c->alias_slots; i++) {
+		const struct alias *x = &c->alias[i];
+		if (x->type == CACHE_REC && x->is == CACHE_REC && !x->foreign && is_claim(c, x->now, &a))
+			cache_slot(c, CACHE_REC, x->now)->seg = NOWHERE;
+		arena_free(&a);
+	}
+	arena_free(&a);
+}
+
+int cache_forget_claims(struct cache *c)
+{
+	int rc = E_OK;
+	for (size_t i = 0; i < c->alias_slots && rc >= 0; i++) {
+		const struct alias *x = &c->alias[i];
+		if (x->type == CACHE_REC && x->is == CACHE_REC && cache_slot(c, CACHE_REC, x->now)->seg == NOWHERE)
+			rc = cache_forget(c, CACHE_REC, x->now);
+	}
+	return rc;
+}

@@ -357,6 +357,8 @@ static int load(struct cache *c)
 	}
 	choose_active(c);
 	if (rc >= 0) {
+		if (CACHE_WRITES && c->naliases)
+			cache_adopt_claims(c);
 		tell(c);
 		return E_OK;
 	}

@@ -109,6 +109,13 @@ int cache_index_start(struct cache *c) MUST_CHECK;
 /* The type and key under which a record is indexed, in *h. `foreign`: others may have written its segment. 1:
  * so it is; 0: it is passed over; E_NOMEM. */
 int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *payload) MUST_CHECK;
+/* Evicts the claims of strangers that a former version stored as its best records: those whose hint, of the same
+ * candidate, that version had not answered. Called when all segments are indexed, since a measured best record is
+ * written before its hint is answered. The hint stays, and a box measures it. */
+void cache_adopt_claims(struct cache *c);
+/* Forgets what cache_adopt_claims evicted, so that a claim does not return when another hint replaces its hint. Called
+ * by the writer at open, before anything else is evicted. */
+int cache_forget_claims(struct cache *c) MUST_CHECK;
 /* The type and key under which a record was indexed that lies in its segment under these; else they stay. The
  * names of records that others may have written hold for forgets of theirs alone. */
 void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, struct key *k);

@@ -149,6 +149,46 @@ TEST(records_and_logs)
 	close_cache();
 }
 
+/* That version stored what a stranger claims as the best record beside the stranger's hint. Once the hint is answered,
+ * or where it is of another candidate, the best record is this board's own. */
+TEST(claims_of_strangers)
+{
+	struct arena a = {0};
+	struct rec got;
+	for (int answered = 0; answered < 2; answered++)
+		for (int other = 0; other < 2; other++)
+			for (int hint_first = 0; hint_first < 2; hint_first++) {
+				open_cache();
+				struct rec best = make_rec(0, REC_BEST), hint = best, own = make_rec(1, REC_BEST);
+				hint.kind = REC_HINT;
+				hint.meas = (struct meas){.status = MEAS_OK, .runs = answered};
+				if (other)
+					snprintf(hint.cand, sizeof hint.cand, "lane=k:8 tile=x:9");
+				put_former(cache, hint_first ? &hint : &best);
+				put_former(cache, &own);
+				put_former(cache, hint_first ? &best : &hint);
+				for (int round = 0; round < 3; round++) {
+					reopen();
+					CHECK(has(cache, &best) == (answered || other) && has(cache, &own));
+					CHECK_OK(hint_get(cache, &best, &a, &got));
+					CHECK(hint_open(&got) == !answered && !strcmp(got.cand, hint.cand));
+					if (round == 0 && hint_first)
+						CHECK_OK(cache_compact(cache));
+				}
+				hint.meas.runs = 0; /* another hint replaces the one that was open */
+				snprintf(hint.cand, sizeof hint.cand, "lane=k:8 tile=x:3");
+				CHECK_OK(hint_put(cache, &hint));
+				reopen();
+				CHECK(has(cache, &best) == (answered || other) && has(cache, &own));
+				best.meas.median_ns = 7; /* a box here measured it */
+				CHECK_OK(cache_put_rec(cache, &best));
+				reopen();
+				CHECK(has(cache, &best));
+				close_cache();
+			}
+	arena_free(&a);
+}
+
 /* What that version forgot stays forgotten, and what is forgotten now goes, in the same folder or above a
  * seed. */
 TEST(forgotten_records)
