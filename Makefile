@@ -137,7 +137,7 @@ LIBSRC = $(filter-out $(LIBNOT:%=%.c),$(call src,platform/*.c) $(call src,kernel
 LIBOBJ = $(LIBSRC:%.c=$(B)/lib/%.o) $(patsubst %,$(B)/lib/gen/%.o,kernels/onnx.pb-c kernels/op_table lib/dev_table)
 # What models spend their time in where kernels are missing stays as fast as -Os makes it.
 LIBHOT = agent/halo agent/host% agent/plan agent/plan_copy kernels/prog% kernels/runs kernels/tensor kernels/walk \
-	 $(addprefix kernels/op_,binary conv gather gemm norm pool reduce resize rnn softmax unary) platform/crc platform/pool
+	 $(addprefix kernels/op_,binary conv gather gemm norm pool reduce resize softmax unary) platform/crc platform/pool
 SMALLER = $(if $(findstring clang,$(CC)),-Oz,-Oz -fno-tree-pre -fno-gcse)
 SMALL  = $(if $(filter $(LIBHOT:%=$(B)/lib/%.o),$@),-Os,$(SMALLER)) $(if $(findstring clang,$(CC)),,-Wno-format-truncation) -fPIC -fvisibility=hidden -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables
 $(B)/lib/agent/host_math.o: FAST = -DHOST_MATH_AVX512=0 -O2 -ftree-vectorize $(if $(findstring clang,$(CC)),,--param vect-epilogues-nomask=0) -fno-math-errno -fno-trapping-math

@@ -258,6 +258,18 @@ static void get_parts(struct reader *r, struct pstep *ps, int most)
 	}
 }
 
+/* What has no bytes has no region of its own, and only floats are copied as parts. */
+static bool has_floats(const struct tensor *t)
+{
+	return t->dtype == DT_F32 && tensor_bytes(t);
+}
+
+/* f32 elements between two tensors; a caller's has no address yet. */
+static int64_t away(const float *from, const float *to)
+{
+	return from && to ? to - from : WINDOW_APART;
+}
+
 /* The copies that a Concat or a Split makes. */
 static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 {
@@ -268,10 +280,11 @@ static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 	for (int i = 0; i < ps->nparts && !r->c.bad; i++) {
 		const struct part *x = &ps->part[i];
 		void *const *part = join ? &c->in[i].data : &c->out[i].data;
-		if (x->bytes && !x->there) /* what has no bytes has no region of its own */
-			r->c.bad |= !tensor_bytes(join ? &c->in[i] : &c->out[i]) ||
-				    !tensor_bytes(join ? &c->out[0] : &c->in[0]) ||
-				    !window_fits(&x->w, elems_from(r, part), elems_from(r, whole));
+		if (x->bytes && !x->there)
+			r->c.bad |= !has_floats(join ? &c->in[i] : &c->out[i]) ||
+				    !has_floats(join ? &c->out[0] : &c->in[0]) ||
+				    !window_fits(&x->w, elems_from(r, part), elems_from(r, whole),
+						 away(*part, *whole));
 	}
 }
 
@@ -403,7 +416,7 @@ static void check_copy(struct reader *r, const struct value *x, int v, const str
 		return;
 	r->c.bad |= at->p && (uintptr_t)at->p % (dtype_bytes(x->t.dtype) ? dtype_bytes(x->t.dtype) : 1);
 	r->c.bad |= x->t.dtype == DT_F32
-			? !window_fits(w, shape_count(&x->t.shape), (int64_t)(left / sizeof(float)))
+			? !window_fits(w, shape_count(&x->t.shape), (int64_t)(left / sizeof(float)), WINDOW_APART)
 			: tensor_bytes(&x->t) > left;
 }
 

@@ -144,7 +144,7 @@ static int64_t count_elems(const struct window *w, int64_t most)
 	return __builtin_mul_overflow(all, odd, &all) || all > most ? -1 : all;
 }
 
-bool window_fits(const struct window *w, int64_t small, int64_t big)
+bool window_fits(const struct window *w, int64_t small, int64_t big, int64_t away)
 {
 	int64_t s = w->s0, b = w->b0;
 	if (w->nloops < 0 || w->nloops > 2 * MAX_RANK || w->nodd < 0 || w->nodd > 2 ||
@@ -158,7 +158,7 @@ bool window_fits(const struct window *w, int64_t small, int64_t big)
 	for (int i = 0; i < w->nodd && n >= 0; i++)
 		if (!reach_odd(&w->odd[i].s, w->odd[i].n, &s) || !reach_odd(&w->odd[i].b, w->odd[i].n, &b))
 			return false;
-	return n == 0 || (n > 0 && s < small && b < big);
+	return n == 0 || (n > 0 && s < small && b < big && (s < away + w->b0 || w->s0 > away + b));
 }
 
 static void copy_line(const float *from, int64_t sf, float *to, int64_t st, int64_t n)

@@ -128,6 +128,7 @@ static struct graph *mixed(void)
 	struct fmap x = zoo_input(&z, "x", 4, 6, 6);
 	struct fmap y = zoo_conv(&z, x, (struct conv){4, 3, 1, 1, .act = ACT_RELU});
 	y = zoo_concat(&z, y, zoo_max_pool(&z, x, 3, 1, 1, false));
+	y = zoo_concat(&z, y, y); /* a value lies in one place: the other is a copy */
 	const struct attr axis = zoo_attr_int("axis", 1);
 	int *both = ARENA_ARRAY(&g->arena, int, 2);
 	both[0] = zoo_node(&z, "ArgMax", 1, &y.value, 1, &axis);
@@ -208,11 +209,21 @@ static int redescribed(struct plan *p)
 	return rc;
 }
 
-static struct pstep *find_step(struct plan *p, bool parts, bool host)
+/* A Concat with a part that is copied. */
+static struct pstep *find_copying(struct plan *p)
+{
+	for (int i = 0; i < p->nsteps; i++)
+		for (int k = 0; p->step[i].part && k < p->step[i].nparts; k++)
+			if (!p->step[i].part[k].there && p->step[i].part[k].bytes)
+				return &p->step[i];
+	return NULL;
+}
+
+static struct pstep *find_step(struct plan *p, bool host)
 {
 	for (int i = 0; i < p->nsteps; i++) {
 		struct pstep *s = &p->step[i];
-		if ((s->part != NULL) == parts && (s->host != NULL) == host)
+		if (!s->part && (s->host != NULL) == host)
 			return s;
 	}
 	return NULL;
@@ -254,8 +265,8 @@ TEST(descriptions_that_reach_too_far)
 		REFUSED(at->p, at->p + 1);
 	}
 	REFUSED(p->place[p->g->output[p->g->noutputs - 1]].p, NULL);
-	struct pstep *join = find_step(p, true, false), *task = find_step(p, false, true),
-		     *node = find_step(p, false, false);
+	struct pstep *join = find_copying(p), *task = find_step(p, true),
+		     *node = find_step(p, false);
 	REQUIRE(join && task && node);
 	for (int i = 0; i < join->nparts; i++) {
 		struct part *x = &join->part[i];
@@ -264,6 +275,9 @@ TEST(descriptions_that_reach_too_far)
 		REFUSED(x->w.b0, INT64_C(1) << 20);
 		REFUSED(x->w.loop[0].n, INT64_C(1) << 20);
 		REFUSED(join->ctx.in[i].data, NULL);
+		float *to = (float *)join->ctx.out[0].data + x->w.b0; /* the copy would overlap itself */
+		REFUSED(join->ctx.in[i].data, to);
+		REFUSED(join->ctx.in[i].data, to - 1);
 	}
 	for (int i = 0; i < task->step->task->noperands; i++) {
 		if (task->step->task->operand[i].role == ROLE_OUT)

@@ -153,11 +153,13 @@ TEST(windows_that_fit_stay_inside)
 		random_layout(&r, &big);
 		window_make(&small, &big, at, &w);
 		int64_t s = operand_elems(&small), b = operand_elems(&big);
-		CHECK(window_fits(&w, s, b));
+		CHECK(window_fits(&w, s, b, WINDOW_APART));
 		REQUIRE(walk(&w, end));
-		CHECK(!window_fits(&w, end[0] - 1, b) && !window_fits(&w, s, end[1] - 1));
+		CHECK(!window_fits(&w, end[0] - 1, b, WINDOW_APART) && !window_fits(&w, s, end[1] - 1, WINDOW_APART));
+		CHECK(!window_fits(&w, s, b, end[0] - 1 - w.b0) && !window_fits(&w, s, b, w.s0 - end[1] + 1));
+		CHECK(w.nodd || (window_fits(&w, s, b, end[0] - w.b0) && window_fits(&w, s, b, w.s0 - end[1])));
 		move_one(&r, &w);
-		bool fits = window_fits(&w, s, b);
+		bool fits = window_fits(&w, s, b, WINDOW_APART);
 		CHECK(!fits || (walk(&w, end) && end[0] <= s && end[1] <= b));
 		refused += !fits;
 		kept += fits;
@@ -181,7 +183,7 @@ TEST(hostile_windows_do_not_overflow)
 		for (int k = 0; k < w.nloops && rng_below(&r, 2); k++)
 			w.loop[k] = (struct window_loop){(int64_t)1 << rng_below(&r, 63), 1,
 							 INT64_MAX >> rng_below(&r, 60)};
-		if (window_fits(&w, 1000, 1000))
+		if (window_fits(&w, 1000, 1000, WINDOW_APART))
 			CHECK(w.nodd <= 2 && w.shared < w.nloops);
 	}
 }
