@@ -243,8 +243,8 @@ static int check_mark(const char *text)
 int hint_check(enum cache_type t, struct key k, const void *p, size_t n)
 {
 	struct arena a = {0};
-	if (n > HINT_BYTES || memchr(p, 0, n))
-		return fail(E_CORRUPT, "not a text of at most %d bytes", HINT_BYTES);
+	if (n == 0 || n > HINT_BYTES || memchr(p, 0, n))
+		return fail(E_CORRUPT, "not a text of 1 to %d bytes", HINT_BYTES);
 	const char *text = arena_strndup(&a, p, n);
 	int rc = t == CACHE_HINT           ? check_hint(k, text)
 		 : t == CACHE_HINT_CHOICES ? check_choices(k, text)

@@ -4,6 +4,7 @@
  * priority it may take long to do anything, even to become hone. */
 #include "agent/honed_loop.h"
 #include "platform/log.h"
+#include "platform/sanitized.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,7 +106,7 @@ static void limit(int64_t memory_bytes)
 	const struct rlimit none = {0, 0}, data = {(rlim_t)memory_bytes, (rlim_t)memory_bytes};
 	struct rlimit files;
 	(void)!setrlimit(RLIMIT_CORE, &none);
-	if (memory_bytes > 0)
+	if (memory_bytes > 0 && !SANITIZED_ADDRESS)
 		(void)!setrlimit(RLIMIT_DATA, &data);
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 1024) {
 		files.rlim_cur = 1024;

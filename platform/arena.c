@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/arena.h"
 #include "platform/err.h"
+#include "platform/sanitized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,7 @@
 
 /* Under AddressSanitizer what is not handed out is poisoned, with a gap after each allocation: an overrun
  * inside a block is seen like one of malloc's. */
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#if SANITIZED_ADDRESS
 #include <sanitizer/asan_interface.h>
 enum { GAP = 32 };
 #define HIDE(p, n) ASAN_POISON_MEMORY_REGION((p), (n))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/sandbox.h"
 
+#include "platform/sanitized.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -101,12 +103,7 @@ static const struct rule rules[] = {
 };
 
 /* Sanitizers look at their own memory map and, at the end, at their own threads. */
-#if defined(__has_feature)
-#define HAS_FEATURE(x) __has_feature(x)
-#else
-#define HAS_FEATURE(x) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+#if SANITIZED_ADDRESS
 enum { LIMITS_MEMORY = 0 };
 static const struct rule more_rules[] = {
     {"clone"},

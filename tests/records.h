@@ -116,7 +116,7 @@ static inline const char *record_big_choices(struct arena *a, struct key model, 
 	memset(name, 'a', NAME);
 	buf_puts(&text, "hone-choices 1\n");
 	for (int at = 0; at < bytes; at += NAME) {
-		snprintf(name + NAME - 16, 17, "%08d%08d", at, i);
+		snprintf(name + NAME - 16, 17, "%08u%08u", (unsigned)at % 100000000u, (unsigned)i % 100000000u);
 		buf_printf(&text, "join 1 %s\n", name);
 	}
 	const char *line = record_choices_line(a, model, cls, buf_str(&text));

@@ -232,7 +232,7 @@ static int count_workers(const char *folder)
 	snprintf(log, sizeof log, "%s", in_dir("started"));
 	snprintf(script, sizeof script, "%s", in_dir("counting-worker"));
 	FILE *f = fopen(script, "w");
-	if (!f)
+	if (!f || !real)
 		abort();
 	fprintf(f, "#!/bin/sh\necho x >>%s\nexec %s \"$@\"\n", log, real);
 	fclose(f);

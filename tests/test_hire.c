@@ -146,7 +146,7 @@ TEST(it_is_placed_as_a_child_would_be)
 	struct manager manager;
 	struct runner *r;
 	cpu_set_t mine, its;
-	const struct rlimit much = {INT64_C(1) << 40, RLIM_INFINITY}, any = {RLIM_INFINITY, RLIM_INFINITY};
+	const struct rlimit much = {INT64_C(1) << 46 /* a sanitizer maps terabytes */, RLIM_INFINITY}, any = {RLIM_INFINITY, RLIM_INFINITY};
 	struct rlimit limit;
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");

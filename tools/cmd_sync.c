@@ -44,7 +44,8 @@ static int run_program(char *const *argv)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? E_OK : 1; /* it has said why */
 }
 
-static int start(const struct args *a)
+/* Texts of the command line live in the arena. */
+static int start(const struct args *a, struct arena *arena)
 {
 	static char now[] = "--now", loud[] = "-v", quiet[] = "-q";
 	char program[PATH_MAX];
@@ -52,12 +53,12 @@ static int start(const struct args *a)
 	int n = 1, rc = find(program, sizeof program);
 	for (const char *const *name = (const char *const[]){"folder", "config", "cache", "socket", NULL};
 	     *name; name++) {
-		char *option;
-		if (!arg_given(a, *name))
+		const char *value = arg_given(a, *name) ? arg_str(a, *name, "") : NULL;
+		if (!value)
 			continue;
-		if (asprintf(&option, "--%s=%s", *name, arg_str(a, *name, "")) < 0)
-			return fail(E_NOMEM, "no memory for a command line");
-		argv[n++] = option; /* until the process ends */
+		size_t size = strlen(*name) + strlen(value) + 4;
+		argv[n] = arena_alloc(arena, size);
+		snprintf(argv[n++], size, "--%s=%s", *name, value);
 	}
 	if (arg_flag(a, "now"))
 		argv[n++] = now;
@@ -74,7 +75,7 @@ static int run_sync(const struct args *a)
 	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
 	bool nothing = rc >= 0 && !c.server && !arg_given(a, "folder") && !c.watch;
 	if (rc >= 0 && !nothing && ours)
-		rc = start(a);
+		rc = start(a, &arena);
 	else if (rc >= 0 && !nothing && (arg_flag(a, "now") || arg_given(a, "folder")))
 		rc = fail(E_IO, "%s is not this user's; start it as root, or as the user hone-sync",
 			  sync_state_folder(&c));

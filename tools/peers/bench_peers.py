@@ -37,7 +37,7 @@ def options(argv):
                    "tuned with --exact, at the same time on other processors, where there are as many (default " + ",".join(KINDS) + ")")
     p.add_argument("--short", action="store_true", help="fewer networks, small budgets, no TVM")
     p.add_argument("--keep", action="store_true", help="keep what hone tuned in an earlier run, tune nothing")
-    p.add_argument("--build", default="build", help="build folder (default build)")
+    p.add_argument("--build", default=os.environ.get("BUILD", "build"), help="build folder (default build)")
     a = p.parse_args(argv)
     a.threads = [int(t) for t in a.threads.split(",")]
     a.kernels = a.kernels.split(",")

@@ -32,7 +32,7 @@ def options(argv):
     p.add_argument("--times", type=float, default=10, help="TVM's seconds over hone's (default 10)")
     p.add_argument("--seconds", type=float, default=3, help="of measuring for each (default 3)")
     p.add_argument("--cpu", type=int, help="processor (default: the last)")
-    p.add_argument("--build", default="build", help="build folder (default build)")
+    p.add_argument("--build", default=os.environ.get("BUILD", "build"), help="build folder (default build)")
     a = p.parse_args(argv)
     try:
         a.budgets = [float(b) for b in a.budgets.split(",")]
