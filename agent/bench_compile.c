@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/bench_compile.h"
+#include "kernels/lower.h"
 #include "kernels/sched.h"
 
 #include <stdio.h>

@@ -50,6 +50,7 @@
 #ifndef AGENT_CACHE_H
 #define AGENT_CACHE_H
 
+#include "agent/rec.h"
 #include "platform/arena.h"
 #include "platform/buf.h"
 #include "platform/file.h"
@@ -83,21 +84,6 @@ static inline bool cache_keeps(int type)
 {
 	return type >= CACHE_REC && type < CACHE_TYPES && type != CACHE_MARK;
 }
-
-struct rec {
-	struct key task;  /* of the task text */
-	int kind;         /* enum rec_kind */
-	char target[160]; /* human-readable target: soc isa lanes */
-	struct key target_key;
-	char device[16];
-	int threads;
-	bool exact;
-	char emitter[32]; /* name and version */
-	char cand[512];
-	struct meas meas;
-	const char *task_text; /* in the arena it was read into */
-	const char *label;
-};
 
 struct cache;
 
@@ -155,8 +141,6 @@ const char *cache_dir(const struct cache *c);     /* the folder that is written 
 bool cache_is_through(const struct cache *c);     /* another process writes it */
 uint64_t cache_generation(const struct cache *c); /* of its last batch; 0: none. Never falls. */
 
-struct key rec_key(const struct rec *r);
-struct key code_key(const struct rec *r);
 int cache_put_rec(struct cache *c, const struct rec *r) MUST_CHECK;
 int cache_get_rec(struct cache *c, struct key k, struct arena *a,
 		  struct rec *out) MUST_CHECK; /* E_NOTFOUND: a miss */
@@ -201,12 +185,5 @@ struct cache_state {
 	bool foreign; /* others may write one of the layers: what it holds is a stranger's */
 };
 void cache_state(const struct cache *c, struct cache_state *out);
-
-const char *rec_kind_name(int kind); /* enum rec_kind: "default", "best", "hint"; NULL: none */
-void rec_text(const struct rec *r, struct buf *out);
-/* True: the text was written by the former version. Its key is not rec_key's, and rec_parse derives the task's key from the
- * task's text. */
-bool rec_is_former(const char *text);
-int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK; /* fuzzed */
 
 #endif

@@ -2,6 +2,7 @@
 #include "agent/chosen.h"
 
 #include "agent/chosen_rec.h"
+#include "kernels/optimize.h"
 #include "platform/mix.h"
 
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * epilogues. */
 #include "agent/fallback.h"
 #include "kernels/group_parts.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
  * payloads under way, what waits to be read, and how much one connection may do before it is the next one's
  * turn. */
 #include "agent/honed_loop.h"
-#include "agent/sync.h"
+#include "agent/share_kept.h"
 #include "platform/log.h"
 
 #include <errno.h>

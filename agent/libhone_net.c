@@ -4,6 +4,7 @@
 #include "agent/beside.h"
 #include "agent/chosen.h"
 #include "agent/fallback_data.h"
+#include "kernels/optimize.h"
 #include "platform/log.h"
 #include "platform/target_isa.h"
 

@@ -3,7 +3,7 @@
 
 #include "agent/hint.h"
 #include "agent/history.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "agent/stale.h"
 #include "search/job.h"
 

@@ -2,9 +2,9 @@
 /* A record's text and keys. The text is "hone-rec 2" and the lines of the table below (agent/fields.h).
  * Before it was "hone-rec 1", and the task's key was a MurmurHash3; such a record's task is named by its
  * text. */
-#include "agent/cache.h"
+#include "agent/rec.h"
+
 #include "agent/fields.h"
-#include "search/job.h"
 
 #include <stddef.h>
 #include <stdio.h>

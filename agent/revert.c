@@ -2,7 +2,7 @@
 #include "agent/revert.h"
 
 #include "agent/kept_code.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 
 #include <math.h>
 #include <stdlib.h>

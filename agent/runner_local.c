@@ -2,6 +2,7 @@
 /* Candidates in this process: text -> loops -> object -> loaded code -> one checked run. Where kernels run
  * for real, that first run happens in a child process, whose crash or hang is data. */
 #include "agent/local.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "platform/log.h"
 #include "platform/topo.h"

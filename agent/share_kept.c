@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/share_kept.h"
 
-#include "agent/sync.h"
 #include "platform/file.h"
 #include "platform/log.h"
 
@@ -54,8 +53,8 @@ int share_kept_parse(const char *text, size_t n, const char *cls, struct arena *
 	    !is_word(w[2], len[2], salty, 1, 32) || !is_id(w[3], len[3]))
 		return fail(E_CORRUPT, "not CLASS PARTS SALT BOARD");
 	long parts = strtol(w[1], NULL, 10);
-	if (parts > SNAPSHOT_PARTS)
-		return fail(E_CORRUPT, "%ld parts: at most %d", parts, SNAPSHOT_PARTS);
+	if (parts > SHARE_MOST_PARTS)
+		return fail(E_CORRUPT, "%ld parts: at most %d", parts, SHARE_MOST_PARTS);
 	if (strlen(cls) != len[0] || memcmp(w[0], cls, len[0]))
 		return fail(E_NOTFOUND, "it is of another class of boards");
 	if (parts > 1)
@@ -74,11 +73,11 @@ static bool is_there(const char *path, const char *line)
 	return same;
 }
 
-int share_kept_put(const char *dir, const struct snapshot *s, const char *board)
+int share_kept_put(const char *dir, const char *cls, const struct share *s)
 {
 	char path[PATH_MAX], line[SHARE_BYTES];
-	bool good = is_id(s->cls, strlen(s->cls)) && is_id(board, strlen(board)) && s->parts >= 0 &&
-		    s->parts <= SNAPSHOT_PARTS &&
+	bool good = is_id(cls, strlen(cls)) && is_id(s->board, strlen(s->board)) && s->parts >= 0 &&
+		    s->parts <= SHARE_MOST_PARTS &&
 		    (!s->parts || is_word(s->salt, strlen(s->salt), salty, 1, 32));
 	if (snprintf(path, sizeof path, "%s/" SHARE_FILE, dir) >= (int)sizeof path)
 		return fail(E_USAGE, "%s: the path is too long", dir);
@@ -87,7 +86,7 @@ int share_kept_put(const char *dir, const struct snapshot *s, const char *board)
 		return fail(E_USAGE, "the search's division among boards cannot be kept: %d parts, salt '%s'",
 			    s->parts, s->salt);
 	}
-	snprintf(line, sizeof line, "%s %d %s %s\n", s->cls, s->parts, s->parts ? s->salt : "-", board);
+	snprintf(line, sizeof line, "%s %d %s %s\n", cls, s->parts, s->parts ? s->salt : "-", s->board);
 	if (is_there(path, line))
 		return E_OK;
 	const struct blob part = {line, strlen(line)};

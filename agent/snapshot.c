@@ -2,6 +2,7 @@
 #include "agent/snapshot.h"
 #include "agent/cache.h"
 #include "agent/json.h"
+#include "search/share.h"
 #include "platform/mix.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,7 @@ static int share_parse(const json_t *o, struct snapshot *s)
 	int rc = part_of(o, "share", &share);
 	if (rc < 0 || !share)
 		return rc;
-	rc = json_read_whole(share, "parts", 0, SNAPSHOT_PARTS, &parts);
+	rc = json_read_whole(share, "parts", 0, SHARE_MOST_PARTS, &parts);
 	s->parts = (int)parts;
 	return rc < 0 || !parts ? rc : json_read_text(share, "salt", s->salt, sizeof s->salt);
 }

@@ -29,7 +29,6 @@ enum {
 	SNAPSHOT_BLOBS = 1024,
 	SNAPSHOT_BLOB = 4 << 20, /* bytes */
 	SNAPSHOT_REVOKED = 2048, /* of each kind */
-	SNAPSHOT_PARTS = 1 << 20,
 };
 
 enum channel { CHANNEL_CANARY, CHANNEL_EARLY, CHANNEL_ALL, CHANNELS };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/stale.h"
 
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "agent/trials.h"
 
 #include <stdio.h>

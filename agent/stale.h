@@ -30,8 +30,6 @@ enum { STALE_CLOCK_PCT = 10, STALE_BOXES = 8, STALE_MOST_THREADS = 1024 };
 /* The first reason of the list. emitter: the present one's name and version; "": not known, and no
  * reason. */
 enum stale stale_rec(struct cache *c, const struct rec *r, const struct target *t, const char *emitter);
-/* Of the worker that is installed; "": there is none. */
-void stale_emitter(const struct target *t, char out[32]);
 const char *stale_name(enum stale s); /* "code"; STALE_NOT: "" */
 /* "its code is missing" */
 const char *stale_words(enum stale s);

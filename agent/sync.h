@@ -27,7 +27,6 @@
 
 #include <signal.h>
 
-#define SYNC_STATE "/var/lib/hone-sync"
 
 struct sync_conf {          /* [sync] of honed.conf, key for field */
 	const char *server; /* sync_server_check; NULL: nothing is configured */

@@ -96,7 +96,8 @@ static int take_back(void *ctx, const struct snapshot *s)
 static int share(void *ctx, const struct snapshot *s, const char *board)
 {
 	const struct keeper *k = ctx;
-	return share_kept_put(leash_held(k->leash) ? k->state : cache_dir(k->cache), s, board);
+	const struct share division = {s->parts, s->salt, board};
+	return share_kept_put(leash_held(k->leash) ? k->state : cache_dir(k->cache), s->cls, &division);
 }
 
 static int commit(void *ctx)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The keys of [sync]. */
 #include "agent/conf.h"
+#include "agent/share_kept.h"
 #include "agent/sync.h"
 #include "platform/quantity.h"
 

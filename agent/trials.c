@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *tried_by_name(enum tried_by b)
+{
+	static const char *const names[TRIED_BYS] = {"default", "incumbent", "seed",
+						     "rule",    "strategy",  "twin"};
+	return (unsigned)b < TRIED_BYS ? names[b] : NULL;
+}
+
 #define FIRST_LINE "hone-trials 2\n"
 #define FORMER_LINE "hone-trials 1\n" /* the task's key was a MurmurHash3 */
 

@@ -65,4 +65,6 @@ int trials_get(struct cache *c, struct key k, struct trials *out) MUST_CHECK;
  * < 0. */
 int trials_each(struct cache *c, int (*fn)(void *ctx, const struct trials *l), void *ctx) MUST_CHECK;
 
+const char *tried_by_name(enum tried_by b); /* NULL: none such */
+
 #endif

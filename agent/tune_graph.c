@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/tune_graph.h"
 
+#include "agent/lookup.h"
 #include "agent/tune_net.h"
 #include "kernels/alternatives.h"
 #include "kernels/space.h"

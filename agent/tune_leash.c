@@ -3,7 +3,7 @@
 #include "agent/tune_parts.h"
 
 #include "agent/seeds.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "platform/log.h"
 
 #include <stdio.h>

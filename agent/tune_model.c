@@ -4,6 +4,7 @@
 
 #include "agent/hint.h"
 #include "agent/kept_code.h"
+#include "agent/lookup.h"
 #include "agent/marked.h"
 #include "agent/models.h"
 #include "agent/replay.h"
@@ -158,7 +159,7 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 
 /* Into the cache at once, code before the record that names it. A cache that refuses is no reason to stop: it
  * keeps both in memory. */
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct session *s = ctx;
@@ -166,7 +167,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	struct code c;
 	int rc = code_parse(code.p, code.n, &scratch, &c);
 	if (rc >= 0) {
-		struct rec r = make_rec(s, task, kind, cand, m, c.m.version);
+		struct rec r = make_rec(s, task, best ? REC_BEST : REC_DEFAULT, cand, m, c.m.version);
 		rc = kept_code_put(s->cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
 		rc = put < 0 ? put : rc;

@@ -97,7 +97,7 @@ static int read_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct session *s = ctx;
@@ -106,7 +106,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	if (!s->cache)
 		return E_OK;
 	struct rec r = {.task = s->task[task].key,
-			.kind = (int)kind,
+			.kind = best ? REC_BEST : REC_DEFAULT,
 			.target_key = target_key(t),
 			.device = "cpu",
 			.threads = s->runner->threads,

@@ -70,4 +70,7 @@ int wire_serve(struct runner *r, int in, int out) MUST_CHECK;
 /* or the error rc and its text. */
 int wire_refuse(int rc, int out) MUST_CHECK;
 
+/* Name and version of the emitter of the worker that is installed; "": there is none. */
+void worker_emitter(const struct target *t, char out[32]);
+
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes over the graph, and its division into steps: the bridge from operators to tasks.
+/* The division of a graph into steps: the bridge from operators to tasks.
  *
- * graph_optimize: constant folding, dead code, identity removal, BatchNorm and scale folding into
- * convolutions, Pad into convolution and pooling, canonical forms (x*sigmoid(x), MatMul+Add, ...). Semantics
- * stay within fp32 rounding. graph_steps: chooses groups (anchor + bias, activation, residual add,
+ * graph_steps: chooses groups (anchor + bias, activation, residual add,
  * elementwise chain), a layout for every value, inserts conversions, and makes one task per group and one per
  * block of groups that a kernel may do at once, in the order of least memory (kernels/order.h). Costs come in as
  * `choices` (NULL or an absent one: the rules decide). */
@@ -63,7 +61,6 @@ enum { STEP_END = -2 };
 int step_read(const struct graph *g, const struct step *s, int k);
 int step_write(const struct graph *g, const struct step *s, int k);
 
-int graph_optimize(struct graph *g) MUST_CHECK;
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct steps **out) MUST_CHECK;
 /* The unique tasks in order of first use: text, uses. Of a block the fused one. */

@@ -2,7 +2,7 @@
 /* From a task and a schedule to loops and a manifest: buffers and packings, then the stages, then what a plan
  * must know. One stage is a nest whose leading loops are the parallel extent; the stages of a chain run in
  * turn for every index of the parallel extent, with their intermediate operands in thread scratch. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 #include <stdio.h>
 #include <string.h>

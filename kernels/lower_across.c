@@ -2,7 +2,7 @@
 /* The end of a tile whose lanes lie along the reduction: each point has a vector, whose lanes become one.
  * Several points together take two shuffles and an operation for each vector less, and a program on what they
  * give is one on vectors: 8 points take 8 + 16 operations instead of 8 * 8, and a division instead of 8. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 /* Lane i, i < n <= lanes, of the variable returned: the lanes of v[i] combined. v[] is overwritten. */
 static int combine(struct nest *k, int *v, int n)

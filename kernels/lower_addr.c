@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Addresses of reads, and loads that are made once. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 #include <string.h>
 

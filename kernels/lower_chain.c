@@ -10,7 +10,7 @@
  * not read by rows are made before. Every chunk begins anew: rows in the overlap of two chunks are computed
  * twice. Halos of intermediates get their fill value, columns once in a chunk, rows as the window meets
  * them, so that no read of them needs a guard. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 static unsigned shared_dims(const struct lower *w, int operand)
 {

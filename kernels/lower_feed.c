@@ -3,7 +3,7 @@
  * that is new with every block of channels, all in its first step, and few FMAs use it. What later blocks
  * read, or the next tile, is fetched meanwhile, a few lines in each step. Rows of pixels: each step reads new
  * lines. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 /* Address of the first point's first channel of a block. */
 static const struct ix *block_at(struct nest *k, const struct feed *f, const struct ix *c, int points)

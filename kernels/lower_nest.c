@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The spatial loops of a stage: blocks, and tiles (main ones and a smaller last one). */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 enum { FEW_TILES = 8 };
 

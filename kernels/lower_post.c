@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A long program over the points of a tile whose sums are in memory. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 /* Points whose steps are computed in turn: those of one depend on each other, and what a core holds of points
  * that follow one another is too little to hide that. SiLU behind 64->64 channels of 52x52 pixels takes 6.9

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of a reduction around the body of a tile. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 /* Reduction loops: blocks stay where the order puts them, the loops inside of blocks come last; full unrolls
  * have none. */

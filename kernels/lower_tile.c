@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The register tile: accumulators, the body of the reduction, the scalar programs, stores. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 #include "kernels/vmath.h"
 
 #include <float.h>

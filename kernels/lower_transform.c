@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd's transforms along one axis, for the points 0, 1, -1, (2, -2,) infinity: B', G and A' of the
  * paper, with common subterms shared. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 enum { MAX_FORMS = 13, MAX_TERMS = 3, MAX_POINTS = 6 };
 

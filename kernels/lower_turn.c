@@ -3,7 +3,7 @@
  * side there (channels in lanes, a plain image): sums go to scratch, and come back transposed. And of one
  * whose lanes lie a few elements apart, with the points of another axis between them: vectors are
  * interleaved. */
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef KERNELS_LOWER_WINOGRAD_H
 #define KERNELS_LOWER_WINOGRAD_H
 
-#include "kernels/lower.h"
+#include "kernels/lower_parts.h"
 #include "kernels/winograd.h"
 
 enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE };

@@ -41,6 +41,7 @@
 #define KERNELS_SCHED_H
 
 #include "kernels/space.h"
+#include "kernels/task_stage.h"
 
 enum { SCHED_TILE = 64, SCHED_POINTS = 256, LINE_ELEMS = 16 /* elements of a cache line */ };
 
@@ -89,16 +90,6 @@ static inline int64_t ceil_div(int64_t a, int64_t b) /* b > 0, a > -b */
 	return (a + b - 1) / b;
 }
 
-/* Structure of a stage, used by rules, checks and lowering. */
-int stage_spatial(const struct stage *st); /* number of spatial axes */
-unsigned read_axes(const struct task *t, const struct stage *st,
-		   const struct read *r); /* mask of axes it depends on */
-/* Block of the layouts that axis `a` indexes directly, the largest one; 1: none. */
-int64_t axis_block(const struct task *t, const struct stage *st, int a);
-/* Elements between neighbours along axis `a`, where `lanes` of them are evenly spaced: E_INFEASIBLE if not.
- * 0: all the same. *pads: reading a vector past the axis' end stays inside the operand. */
-int read_stride(const struct task *t, const struct stage *st, const struct read *r, int a, int lanes,
-		int64_t *stride, bool *pads);
 /* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors
  * along b are loaded and transposed. Returns b, -1: none. */
 int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
@@ -108,15 +99,6 @@ int store_weaves(const struct task *t, const struct stage *st, const struct ssta
 /* A sum's output whose lanes lie apart, while neighbours along the only other tiled axis lie side by side:
  * tiles are transposed and stored along it. Returns that axis, -1: none. */
 int store_turns(const struct task *t, const struct stage *st, const struct sstage *s);
-/* A constant that lowering packs in the order of use. */
-bool operand_packs(const struct task *t, int operand);
-/* Axis i goes over an image that does not depend on it, as a convolution's output channels do: a loop over it
- * around the pixels' loops, or a ring of it, would read the image anew for each of its points. */
-bool stage_over_image(const struct task *t, const struct stage *st, int i);
-/* Every stage makes a vector: one spatial axis has all of its points. */
-bool task_vectors(const struct task *t);
-/* Leading spatial axes that all stages of a chain share (computed per iteration); 0 for one stage. */
-int task_shared(const struct task *t);
 /* Those that are outside of the loops of a schedule with a ring along this axis (-1: none). */
 int sched_shared(const struct task *t, int ring_axis);
 /* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi]
@@ -173,15 +155,5 @@ int stage_feed(const struct task *t, const struct stage *st, const struct sstage
 int ring_copy(const struct task *t);
 /* A product with a vector: weights pass by in order, each of them for one FMA. */
 bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s);
-/* Vector operations of a program, roughly. */
-int prog_weight(const struct prog *p);
-/* Programs with exp and the like: many temporaries, so not written out for every point of a tile. */
-bool stage_long_post(const struct stage *st);
-bool stage_long_body(const struct stage *st);
-/* Elements of a tmp's innermost axis, `extent` of dim d with its halo, in scratch: rows that are the whole
- * dim end at a vector's end, so that none is written or read with a mask. (A masked store is not forwarded to
- * the load behind it.) */
-enum { TMP_ROW = 16 };
-int64_t tmp_row(const struct operand *o, int d, int64_t extent);
 
 #endif

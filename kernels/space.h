@@ -9,7 +9,6 @@
 #ifndef KERNELS_SPACE_H
 #define KERNELS_SPACE_H
 
-#include "kernels/code.h"
 #include "kernels/task.h"
 #include "platform/rng.h"
 #include "platform/target.h"
@@ -44,10 +43,5 @@ double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandw
 						 algorithm that has the lowest */
 void space_structure(const char *cand,
 		     char out[CAND_MAX]); /* the structural part: the register tile's compile unit */
-
-/* task + candidate -> loops + manifest (without object). All in the arena. E_INFEASIBLE / E_CORRUPT as
- * space_legal. */
-int lower(const struct task *t, const char *cand, const struct target *tg, struct arena *a, struct loops **l,
-	  struct manifest *m) MUST_CHECK;
 
 #endif

@@ -3,7 +3,7 @@
  * task_check.c, the reference in task_ref.c, labels and the generic form in task_label.c and task_abstract.c.
  */
 #include "kernels/task.h"
-#include "kernels/sched.h"
+#include "kernels/task_stage.h"
 
 #include <string.h>
 

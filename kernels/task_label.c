@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Labels for people, derived from structure: "conv 3x3/2 64->128 28x28 add relu". */
-#include "kernels/sched.h"
+#include "kernels/task_stage.h"
 
 #include <stdarg.h>
 #include <stdio.h>

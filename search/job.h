@@ -83,13 +83,6 @@ struct job_spent {          /* where the time of a job went */
 	size_t state_bytes; /* memory of the search */
 };
 
-enum rec_kind {
-	REC_DEFAULT,
-	REC_BEST,
-	REC_HINT, /* no job makes one: agent/hint.h */
-	REC_KINDS
-};
-
 struct job {
 	int ntasks;
 	const struct job_task *task;
@@ -107,10 +100,9 @@ struct job {
 	double least;                /* or when no task promises more than that; 0: not */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
 	void *ctx;
-	/* A new certain result: (task, cand, meas, code bytes). Must keep copies. < 0 stops the job with that
-	 * error. */
-	int (*sink)(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
-		    struct blob code);
+	/* A new certain result: the best candidate so far, or (best false) candidate 0, with its measurement and the
+	 * bytes of its code. Must keep copies. < 0 stops the job with that error. */
+	int (*sink)(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code);
 	void (*progress)(void *ctx, const struct job_progress *p); /* often; may be NULL */
 	/* After every trial, and once more for one that lost a race. May be NULL. */
 	void (*tried)(void *ctx, int task, const struct tried *t);

@@ -18,7 +18,7 @@
 
 /* Into how many parts a fleet of so many boards divides a search: ten boards to a part, as boards that find
  * the same confirm each other at once; a part holds some structures still. 0: not divided. */
-enum { SHARE_BOARDS = 10, SHARE_PARTS = 100 };
+enum { SHARE_BOARDS = 10, SHARE_PARTS = 100, SHARE_MOST_PARTS = 1 << 20 /* that a fleet may ask for */ };
 int share_parts(int boards);
 
 struct share {

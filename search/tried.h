@@ -32,6 +32,4 @@ struct tried {
 	double guess_sd;    /* and how sure that was: of its logarithm */
 };
 
-const char *tried_by_name(enum tried_by b); /* NULL: none such */
-
 #endif

@@ -242,7 +242,7 @@ static int crown(struct tune *t, int trial, const struct verdict *v)
 	int64_t ns = (int64_t)((double)t->result->best_ns * v->ratio);
 	tune_set_best(t, trial, ns > 0 ? ns : 1);
 	tune_tell_akin(t);
-	return tune_save(t, REC_BEST, trial, &v->winner);
+	return tune_save(t, true, trial, &v->winner);
 }
 
 /* The incumbent failed in a race that others finished: the fastest of the rest that works takes its place. */
@@ -264,7 +264,7 @@ static int dethrone(struct tune *t)
 			return rc;
 	}
 	tune_set_best(t, next, m.median_ns);
-	return tune_save(t, REC_BEST, next, &m);
+	return tune_save(t, true, next, &m);
 }
 
 static int race(struct tune *t)
@@ -337,7 +337,7 @@ static int try_slice(struct tune *t, int most)
 		if (rc >= 0 && t->best < 0 &&
 		    m.status == MEAS_OK) { /* whatever its speed: the default failed */
 			tune_set_best(t, trial, m.median_ns);
-			rc = tune_save(t, REC_BEST, trial, &m);
+			rc = tune_save(t, true, trial, &m);
 		}
 		if (rc < 0)
 			return rc;

@@ -86,7 +86,7 @@ int tune_known(struct tune *t)
 		t->known = -1;
 		return rc;
 	}
-	return t->known_meas.status == MEAS_OK ? tune_save(t, REC_BEST, t->known, &t->known_meas) : E_OK;
+	return t->known_meas.status == MEAS_OK ? tune_save(t, true, t->known, &t->known_meas) : E_OK;
 }
 
 /* The caller's incumbent, measured: now, or before all else. Status infeasible: it is none of this space. */
@@ -113,7 +113,7 @@ static int demote(struct tune *t, int standard, const struct meas *m, enum meas_
 {
 	log_more("%s: the incumbent failed (%s), the default takes its place: %s", t->task->label,
 		 meas_status_name(why), t->task->incumbent);
-	return tune_save(t, REC_BEST, standard, m);
+	return tune_save(t, true, standard, m);
 }
 
 /* The caller's incumbent against the default, interleaved: the faster of them is what tuning starts from.
@@ -140,7 +140,7 @@ static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 	tune_set_best(t, keep ? before : standard, pair[keep].median_ns);
 	if (keep)
 		tune_tell_akin(t);
-	return tune_save(t, REC_BEST, t->best, &pair[keep]);
+	return tune_save(t, true, t->best, &pair[keep]);
 }
 
 /* Where no default works: as long as the incumbent does. */
@@ -153,7 +153,7 @@ static int incumbent_alone(struct tune *t)
 	t->result->before_ns = m.median_ns;
 	tune_set_best(t, trial, m.median_ns);
 	tune_tell_akin(t);
-	return tune_save(t, REC_BEST, trial, &m);
+	return tune_save(t, true, trial, &m);
 }
 
 /* For want of a default that works (it spills where registers are few) the first rule that does. */
@@ -175,7 +175,7 @@ static int first_rule(struct tune *t)
 		if (m.status != MEAS_OK)
 			continue;
 		tune_set_best(t, trial, m.median_ns);
-		return tune_save(t, REC_BEST, trial, &m);
+		return tune_save(t, true, trial, &m);
 	}
 	return E_OK;
 }
@@ -239,11 +239,11 @@ static int meet_default(struct tune *t)
 	}
 	tune_set_best(t, trial, m.median_ns);
 	t->result->default_ns = m.median_ns;
-	rc = tune_save(t, REC_DEFAULT, trial, &m);
+	rc = tune_save(t, false, trial, &m);
 	if (rc < 0 || other)
 		return rc < 0 ? rc : meet_incumbent(t, trial, &m);
 	t->result->before_ns = incumbent ? m.median_ns : 0;
-	return tune_save(t, REC_BEST, trial, &m);
+	return tune_save(t, true, trial, &m);
 }
 
 int tune_default(struct tune *t)

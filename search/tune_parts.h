@@ -21,7 +21,7 @@ void tune_set_best(struct tune *t, int trial, int64_t ns);
 /* What is better than the default here may be so in tasks of the same kind. */
 void tune_tell_akin(struct tune *t);
 /* Hands a result to the caller at once, so that a stop at any moment loses nothing. */
-int tune_save(struct tune *t, enum rec_kind kind, int trial, const struct meas *m) MUST_CHECK;
+int tune_save(struct tune *t, bool best, int trial, const struct meas *m) MUST_CHECK;
 
 /* tried.c: what is told of trials, and of those of earlier boxes. */
 void tune_believe(struct tune *t, int i, const float f[FEATURES]); /* before it is built */

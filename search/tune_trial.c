@@ -85,7 +85,7 @@ void tune_tell_akin(struct tune *t)
 	akin_add(&t->box->akin, space_task(t->space), t->index, t->trial[t->best].cand);
 }
 
-int tune_save(struct tune *t, enum rec_kind kind, int trial, const struct meas *m)
+int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
 {
 	struct trial *r = &t->trial[trial];
 	struct box *b = t->box;
@@ -98,7 +98,7 @@ int tune_save(struct tune *t, enum rec_kind kind, int trial, const struct meas *
 		if (rc >= 0 && box_alive(b, &r->code))
 			rc = box_code(b, &r->code, &code);
 		if (rc > 0)
-			rc = b->job->sink(b->job->ctx, t->index, kind, r->cand, m, code);
+			rc = b->job->sink(b->job->ctx, t->index, best, r->cand, m, code);
 		arena_reset(&b->scratch);
 		if (rc < 0)
 			return rc;

@@ -3,6 +3,7 @@
  * fixed one, so that the schedule's parser is reached either way. What is legal is lowered, and the loops are
  * checked. */
 #include "kernels/loops.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 
 #include <stdio.h>

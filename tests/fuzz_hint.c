@@ -5,6 +5,7 @@
 #include "agent/exchange.h"
 #include "agent/exercise.h"
 #include "kernels/loops.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "tests/pages_malloc.h"
 

@@ -5,6 +5,7 @@
 #ifndef TESTS_KERNEL_CASES_H
 #define TESTS_KERNEL_CASES_H
 
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "tests/test.h"
 

@@ -4,6 +4,7 @@
 #define TESTS_NET_H
 
 #include "kernels/graph.h"
+#include "kernels/optimize.h"
 #include "tests/test.h"
 #include "tools/zoo.h"
 

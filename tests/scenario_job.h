@@ -265,13 +265,13 @@ static inline void run_close(struct runner *r)
 	(void)r;
 }
 
-static inline int job_sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static inline int job_sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 			   struct blob code)
 {
 	struct leash *j = ctx;
 	(void)cand, (void)code;
-	int rc = kind == REC_BEST ? job_put(j, j->model * NTASKS + task, m->median_ns) : E_OK;
-	if (rc >= 0 && kind == REC_BEST && rng_below(&j->rng, 3) == 0)
+	int rc = best ? job_put(j, j->model * NTASKS + task, m->median_ns) : E_OK;
+	if (rc >= 0 && best && rng_below(&j->rng, 3) == 0)
 		job_commit(j);
 	return rc < 0 ? fail(rc, "killed") : E_OK;
 }

@@ -11,6 +11,7 @@
 #include "kernels/eval.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
+#include "kernels/optimize.h"
 #include "kernels/space.h"
 #include "platform/log.h"
 #include "agent/batch.h"

@@ -8,6 +8,7 @@
 #define TESTS_SIM_RUNNER_H
 
 #include "kernels/emit.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "platform/dev_sim.h"
 #include "platform/hash.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prefetched panels: every line of weights is fetched before its first use but those of the first part. Fed
  * inputs: every line but those of the first tile. */
+#include "kernels/lower.h"
 #include "kernels/sched.h"
 #include "tests/kernel_cases.h"
 

@@ -2,6 +2,7 @@
 /* Whole jobs on the simulator with strangers' candidates among incumbents and seeds, whose workers tamper:
  * what reaches the sink is always what the clean worker compiles. */
 #include "agent/runner_apart.h"
+#include "kernels/lower.h"
 #include "platform/log.h"
 #include "search/job.h"
 #include "tests/sim_runner.h"
@@ -230,7 +231,7 @@ static void rest(struct runner *clean, bool on)
 	(void)clean, (void)on;
 }
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct buf want = {0};
@@ -242,7 +243,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	CHECK(m->status == MEAS_OK && m->runs > 0 && m->median_ns > 0);
 	buf_free(&want);
 	world.saved[task]++;
-	if (kind == REC_BEST) {
+	if (best) {
 		snprintf(world.best[task], CAND_MAX, "%s", cand);
 		world.crowned += is_foreign(NULL, texts[task], cand);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Choices as a value, and what the passes make of them: any set of them gives the reference's answer. */
+#include "kernels/optimize.h"
 #include "tests/onnx_data.h"
 #include "agent/chosen.h"
 #include "agent/plan.h"

@@ -5,10 +5,12 @@
 #include "agent/hint.h"
 #include "agent/kept_code.h"
 #include "agent/stale.h"
+#include "agent/wire.h"
 #include "kernels/choices.h"
 #include "kernels/eval.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
+#include "kernels/optimize.h"
 #include "tests/collide.h"
 #include "tests/fleet_tree.h"
 #include "tests/keys.h"
@@ -180,7 +182,7 @@ static bool set_up(void)
 		return true;
 	setenv("HONE_SEEDS", "", 1);
 	CHECK_OK(target_host(&host));
-	stale_emitter(&host, emitter_now);
+	worker_emitter(&host, emitter_now);
 	write_input();
 	for (int i = 0; i < TWINS; i++) {
 		snprintf(boards[i].cache, sizeof boards[i].cache, "%s%d", in_dir("board"), i);

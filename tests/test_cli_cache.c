@@ -7,6 +7,7 @@
 #include "agent/trials.h"
 #include "kernels/group.h"
 #include "kernels/import.h"
+#include "kernels/optimize.h"
 #include "platform/mix.h"
 #include "platform/rng.h"
 #include "search/job.h"

@@ -3,7 +3,7 @@
 #include "agent/kept_code.h"
 #include "agent/marked.h"
 #include "agent/models.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "agent/stale.h"
 #include "agent/trials.h"
 #include "kernels/space.h"

@@ -3,7 +3,7 @@
  * them, and stays there whatever is killed. */
 #include "agent/cache.h"
 #include "agent/client.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "platform/log.h"
 #include "tests/cli.h"
 #include "tests/process.h"

@@ -4,6 +4,7 @@
 #include "agent/image.h"
 #include "agent/plan_parts.h"
 #include "kernels/eval.h"
+#include "kernels/optimize.h"
 #include "tests/onnx_data.h"
 #include "tools/onnx_case.h"
 #include "tools/zoo.h"

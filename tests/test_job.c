@@ -68,13 +68,13 @@ struct saved {
 	double now_ms;
 };
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct saved *s = ctx;
 	struct arena a = {0};
 	struct code c;
-	snprintf(kind == REC_BEST ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
+	snprintf(best ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
 	CHECK(m->status == MEAS_OK && m->runs > 0);
 	CHECK(m->mhz_before != SIM_BESIDE_MHZ); /* nothing is recorded that was timed beside others */
 	CHECK_OK(code_parse(code.p, code.n, &a, &c));

@@ -5,7 +5,7 @@
  * KILLS_SEED makes another run. */
 #include "agent/marks.h"
 #include "platform/rng.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "tests/boot.h"
 
 enum { STREAMS = 4, MODELS = 2, MOST_RECS = 256 };

@@ -3,6 +3,7 @@
 #include "kernels/eval.h"
 #include "kernels/group.h"
 #include "kernels/layout.h"
+#include "kernels/optimize.h"
 #include "platform/rng.h"
 #include "tests/net.h"
 

@@ -158,12 +158,12 @@ static void close_life(struct runner *r)
 	(void)r;
 }
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob blob)
 {
 	struct life *l = ctx;
 	CHECK(m->status == MEAS_OK && m->runs > 0 && blob.n == 4);
-	if (kind == REC_BEST)
+	if (best)
 		snprintf(l->best[task], CAND_MAX, "%s", cand);
 	return E_OK;
 }

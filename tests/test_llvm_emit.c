@@ -2,6 +2,7 @@
 /* Emitted code against the interpreter, bit for bit (NaNs are one class): single operations on special
  * values, then random programs for the host and every x86 baseline that it runs. */
 #include "kernels/emit.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
 #include "platform/pool.h"

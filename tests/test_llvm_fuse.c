@@ -5,6 +5,7 @@
 #include "kernels/emit.h"
 #include "kernels/eval.h"
 #include "kernels/group.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
 #include "tests/net.h"

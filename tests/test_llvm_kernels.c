@@ -3,6 +3,7 @@
  * and the reference within tolerance; nothing outside of the buffers is written. A failing seed is printed:
  * SEED=n runs it alone, SEEDS=n changes the number. */
 #include "kernels/emit.h"
+#include "kernels/lower.h"
 #include "platform/dev.h"
 #include "platform/pool.h"
 #include "tests/kernel_cases.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/lower.h"
 #include "tests/kernel_cases.h"
 #include "kernels/sched.h"
 

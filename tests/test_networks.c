@@ -2,6 +2,7 @@
 /* Every network against the outputs of other runtimes, within the fp32 gate: on fallback kernels, at default
  * schedules and tuned in a short box, each with one thread and with all. Kernels are made, checked and timed
  * by the real worker. Networks go to as many processes as there are cores, the longest first. */
+#include "kernels/optimize.h"
 #include "tests/onnx_data.h"
 #include "agent/plan.h"
 #include "agent/wire.h"
@@ -129,7 +130,7 @@ static void count_trial(void *ctx, int task, const struct tried *tried)
 	t->stop = --t->trials_left <= 0;
 }
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct tuning *t = ctx;
@@ -137,7 +138,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	struct kept *k = find_kept(l, t->task[task]->key);
 	(void)cand;
 	CHECK(m->status == MEAS_OK && k);
-	if (!k || kind != REC_BEST)
+	if (!k || !best)
 		return E_OK;
 	void *bytes = ARENA_ARRAY(&l->a, char, code.n);
 	memcpy(bytes, code.p, code.n);

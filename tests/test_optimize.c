@@ -2,6 +2,7 @@
 #include "tests/test.h"
 #include "kernels/eval.h"
 #include "kernels/group.h"
+#include "kernels/optimize.h"
 #include "platform/rng.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include "agent/kept_code.h"
 #include "agent/pack.h"
 #include "agent/segment.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "agent/trust.h"
 #include "platform/log.h"
 #include "search/job.h"

@@ -3,6 +3,7 @@
  */
 #include "kernels/eval.h"
 #include "kernels/group.h"
+#include "kernels/optimize.h"
 #include "tests/net.h"
 
 enum how { BY_ATTRIBUTE, BY_SCALES, BY_SIZES };

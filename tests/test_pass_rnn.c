@@ -3,6 +3,7 @@
 #include "tests/test.h"
 #include "kernels/eval.h"
 #include "kernels/group.h"
+#include "kernels/optimize.h"
 #include "kernels/pass.h"
 #include "platform/rng.h"
 

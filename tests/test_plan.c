@@ -2,6 +2,7 @@
 /* Whole networks through groups, layouts and the plan, within the fp32 gate: vectors of every length, older
  * instruction sets. Each way takes its share of the models; test_networks.c runs all on this machine's
  * kernels. */
+#include "kernels/optimize.h"
 #include "tests/onnx_data.h"
 #include "agent/plan.h"
 #include "kernels/import.h"

@@ -4,6 +4,7 @@
 #include "agent/plan_c_parts.h"
 #include "kernels/import.h"
 #include "kernels/eval.h"
+#include "kernels/optimize.h"
 #include "platform/file.h"
 #include "tests/cli.h"
 #include "tests/net.h"

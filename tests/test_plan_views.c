@@ -3,6 +3,7 @@
  */
 #include "agent/plan_parts.h"
 #include "kernels/eval.h"
+#include "kernels/optimize.h"
 #include "platform/rng.h"
 #include "tests/test.h"
 #include "tools/zoo.h"

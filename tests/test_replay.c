@@ -79,10 +79,10 @@ static void close_world(struct world *w)
 }
 
 /* What a job did, as text: every call of the sink and the results. */
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
-	buf_printf(ctx, "%d %d %lld %s\n", task, kind, (long long)m->median_ns, cand);
+	buf_printf(ctx, "%d %d %lld %s\n", task, best, (long long)m->median_ns, cand);
 	CHECK(code.n == 0);
 	return 0;
 }

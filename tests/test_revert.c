@@ -2,7 +2,7 @@
 /* Which records go back to default schedules, and what serves then. */
 #include "agent/kept_code.h"
 #include "agent/revert.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "tests/board_cache.h"
 #include "tests/tasks.h"
 

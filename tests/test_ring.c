@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chains whose intermediates are rings of rows: what they need of each stage, and the loops against the
  * reference. */
+#include "kernels/lower.h"
 #include "kernels/sched.h"
 #include "tests/kernel_cases.h"
 

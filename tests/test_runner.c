@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The local runner on the simulator: everything but the machine is real. */
 #include "agent/wire.h"
+#include "kernels/code.h"
 #include "kernels/emit.h"
 #include "kernels/space.h"
 #include "platform/dev_sim.h"

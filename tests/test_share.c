@@ -149,10 +149,10 @@ static void hear(void *ctx, int task, const struct tried *t)
 	h->at_ns[h->n++] = t->at_ns;
 }
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
-	(void)ctx, (void)task, (void)kind, (void)cand, (void)m, (void)code;
+	(void)ctx, (void)task, (void)best, (void)cand, (void)m, (void)code;
 	return E_OK;
 }
 
@@ -274,7 +274,7 @@ TEST(a_part_that_is_empty_is_no_harm)
 {
 	static struct heard h;
 	int strategy = 0;
-	struct job_result r = run_job((struct share){SNAPSHOT_PARTS, "salt", "board"}, NULL, NS_PER_S, &h);
+	struct job_result r = run_job((struct share){SHARE_MOST_PARTS, "salt", "board"}, NULL, NS_PER_S, &h);
 	for (int i = 0; i < h.n; i++)
 		strategy += h.by[i] == TRIED_STRATEGY;
 	CHECK(strategy > 5 && r.best_ns > 0 && r.best_ns <= r.default_ns);
@@ -290,22 +290,22 @@ TEST(what_is_kept_is_read)
 	struct arena a = {0};
 	struct share s;
 	struct key cls;
-	struct snapshot snap = {.cls = CLS, .parts = 40, .salt = "Round-7_x"};
+	struct share division = {40, "Round-7_x", ID};
 	REQUIRE_OK(key_parse(CLS, &cls));
 	scratch("");
 	share_kept_get(scratch_dir, cls, &a, &s);
 	CHECK(s.parts == 0);
-	REQUIRE_OK(share_kept_put(scratch_dir, &snap, ID));
-	REQUIRE_OK(share_kept_put(scratch_dir, &snap, ID));
+	REQUIRE_OK(share_kept_put(scratch_dir, CLS, &division));
+	REQUIRE_OK(share_kept_put(scratch_dir, CLS, &division));
 	share_kept_get(scratch_dir, cls, &a, &s);
 	CHECK(s.parts == 40 && !strcmp(s.salt, "Round-7_x") && !strcmp(s.board, ID));
 	cls.lo++;
 	share_kept_get(scratch_dir, cls, &a, &s);
 	CHECK(s.parts == 0);
 	cls.lo--;
-	snap.parts = 0;
-	snap.salt[0] = 0;
-	REQUIRE_OK(share_kept_put(scratch_dir, &snap, ID));
+	division.parts = 0;
+	division.salt = "";
+	REQUIRE_OK(share_kept_put(scratch_dir, CLS, &division));
 	share_kept_get(scratch_dir, cls, &a, &s);
 	CHECK(s.parts == 0);
 	arena_free(&a);
@@ -316,20 +316,20 @@ TEST(what_cannot_be_said_is_not_kept)
 	struct arena a = {0};
 	struct share s;
 	struct key cls;
-	const struct snapshot bad[] = {
-	    {.cls = CLS, .parts = 2, .salt = "a b"},  {.cls = CLS, .parts = 2, .salt = ""},
-	    {.cls = CLS, .parts = 2, .salt = "a\nb"}, {.cls = CLS, .parts = SNAPSHOT_PARTS + 1, .salt = "a"},
-	    {.cls = CLS, .parts = -1, .salt = "a"},   {.cls = "x", .parts = 2, .salt = "a"}};
-	const struct snapshot good = {.cls = CLS, .parts = 2, .salt = "a"};
+	const struct {
+		const char *cls;
+		struct share s;
+	} bad[] = {{CLS, {2, "a b", ID}},   {CLS, {2, "", ID}}, {CLS, {2, "a\nb", ID}}, {CLS, {SHARE_MOST_PARTS + 1, "a", ID}},
+		   {CLS, {-1, "a", ID}}, {"x", {2, "a", ID}}, {CLS, {2, "a", "../x"}}};
+	const struct share good = {2, "a", ID};
 	REQUIRE_OK(key_parse(CLS, &cls));
 	scratch("");
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		REQUIRE_OK(share_kept_put(scratch_dir, &good, ID));
-		CHECK_FAILS(share_kept_put(scratch_dir, &bad[i], ID), E_USAGE, "cannot be kept");
+		REQUIRE_OK(share_kept_put(scratch_dir, CLS, &good));
+		CHECK_FAILS(share_kept_put(scratch_dir, bad[i].cls, &bad[i].s), E_USAGE, "cannot be kept");
 		share_kept_get(scratch_dir, cls, &a, &s);
 		CHECK(s.parts == 0);
 	}
-	CHECK_FAILS(share_kept_put(scratch_dir, &good, "../x"), E_USAGE, "cannot be kept");
 	arena_free(&a);
 }
 
@@ -369,7 +369,7 @@ TEST(a_hostile_file_is_refused)
 			memcpy(text, good, sizeof good);
 			text[i] = (char)c;
 			int rc = parse(text, n, &s);
-			CHECK(rc >= 0 ? s.parts >= 0 && s.parts <= SNAPSHOT_PARTS
+			CHECK(rc >= 0 ? s.parts >= 0 && s.parts <= SHARE_MOST_PARTS
 				      : rc == E_CORRUPT || rc == E_NOTFOUND);
 		}
 	}

@@ -2,6 +2,7 @@
 /* The simulated device: equal to the interpreter bit for bit, safe with hostile objects, a clock that follows
  * the work. */
 #include "kernels/emit.h"
+#include "kernels/lower.h"
 #include "platform/dev_sim.h"
 #include "platform/rng.h"
 #include "platform/vm.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels out of a cache: which record serves a task, and with which code. */
 #include "agent/kept_code.h"
+#include "agent/lookup.h"
 #include "agent/source.h"
 #include "tests/board_cache.h"
 #include "tests/tasks.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/draft.h"
+#include "kernels/lower.h"
 #include "tests/kernel_cases.h"
 
 static struct space *space_of(struct kcase *c, uint64_t seed, const struct target *tg)

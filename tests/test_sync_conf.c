@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/conf.h"
+#include "agent/share_kept.h"
 #include "agent/sync.h"
 #include "tests/test.h"
 

@@ -6,7 +6,7 @@
 #include "agent/kept_code.h"
 #include "agent/offered.h"
 #include "agent/seeds.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "agent/taken.h"
 #include "kernels/code.h"
 #include "platform/log.h"
@@ -91,7 +91,7 @@ static void close_board(struct board *b)
 }
 
 /* As real ones do it: with code, in the cache at once. */
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct board *b = ctx;
@@ -99,7 +99,7 @@ static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const
 	struct code c;
 	struct buf bytes = {0};
 	struct rec r = {.task = hash_text(texts[task]),
-			.kind = (int)kind,
+			.kind = best ? REC_BEST : REC_DEFAULT,
 			.target_key = target_key(&b->target),
 			.device = "cpu",
 			.threads = 1,
@@ -229,7 +229,7 @@ static void run_box(struct board *b, int64_t box_ns)
 static bool get(struct board *b, int task, enum rec_kind kind, struct rec *r)
 {
 	struct rec key = {.task = hash_text(texts[task]),
-			  .kind = (int)kind,
+			  .kind = kind,
 			  .target_key = target_key(&b->target),
 			  .device = "cpu",
 			  .threads = 1};

@@ -45,11 +45,11 @@ static void tried(void *ctx, int task, const struct tried *t)
 	o->t[o->n++].cand = arena_strdup(&o->a, t->cand);
 }
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct told *o = ctx;
-	(void)kind, (void)m, (void)code;
+	(void)best, (void)m, (void)code;
 	o->kept |= task == 0 && o->watch && !strcmp(cand, o->watch);
 	return E_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd schedules: against the reference in every corner of shape, and what is refused. */
 #include "kernels/draft.h"
+#include "kernels/lower.h"
 #include "kernels/sched.h"
 #include "kernels/winograd.h"
 #include "tests/kernel_cases.h"

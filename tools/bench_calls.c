@@ -13,6 +13,7 @@
  * bench_calls [THREADS] (default: every core). */
 #include "kernels/emit.h"
 #include "kernels/eval.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "agent/plan.h"
 #include "platform/dev.h"

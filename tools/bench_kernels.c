@@ -10,6 +10,7 @@
  * task's text in a file instead of the cases (as `hone tasks` gives it). --cold: constants come from memory
  * and inputs have just been read, as in a network. */
 #include "kernels/emit.h"
+#include "kernels/lower.h"
 #include "kernels/space.h"
 #include "platform/dev.h"
 #include "platform/evict.h"

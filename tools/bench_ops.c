@@ -13,6 +13,7 @@
  * bench_ops [--runs N] [--case TEXT] [--fallback] [--verbose]: cases whose name has TEXT; without a compiler;
  * every kernel of each. */
 #include "kernels/draft.h"
+#include "kernels/optimize.h"
 #include "tools/op_models.h"
 #include "tools/ready.h"
 #include "tools/stats.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/beside.h"
 #include "agent/plan_c.h"
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "platform/log.h"
 #include "agent/json.h"
 #include "tools/ready.h"

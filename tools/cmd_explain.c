@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/source.h"
+#include "agent/lookup.h"
 #include "agent/stale.h"
+#include "agent/wire.h"
 #include "kernels/space.h"
 #include "platform/log.h"
 #include "tools/explain_log.h"
@@ -40,7 +41,7 @@ static bool look_up(struct explain *e, const struct step_task *t, enum rec_kind 
 {
 	bool exact = arg_flag(e->args, "exact");
 	return cache_find_rec(e->cache, t->key, &e->target, e->threads, exact, kind, &e->arena, out) >= 0 &&
-	       out->kind == (int)kind;
+	       out->kind == kind;
 }
 
 static bool serves(struct explain *e, const struct step *s)
@@ -294,7 +295,7 @@ static int open_all(struct explain *e)
 		    &(struct chosen_for){e->cache, &e->target, e->threads, arg_flag(e->args, "exact")},
 		    &e->model);
 	if (rc >= 0)
-		stale_emitter(&e->target, e->emitter);
+		worker_emitter(&e->target, e->emitter);
 	return rc;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hint.h"
 #include "agent/stale.h"
+#include "agent/wire.h"
 #include "kernels/task.h"
 #include "search/job.h"
 #include "agent/json.h"
@@ -58,7 +59,7 @@ static int show_rec(void *ctx, const struct rec *r)
 	if (!wanted(s, r))
 		return 0;
 	if (!s->n++)
-		stale_emitter(&s->target, s->emitter);
+		worker_emitter(&s->target, s->emitter);
 	enum stale stale = r->kind == REC_HINT ? STALE_NOT : stale_rec(s->cache, r, &s->target, s->emitter);
 	s->stale += stale != STALE_NOT;
 	if (s->records)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/file.h"
 #include "platform/log.h"
 #include "tools/cmd.h"
 #include "agent/json.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/lookup.h"
 #include "agent/source.h"
 #include "agent/wire.h"
 #include "kernels/space.h"

@@ -72,13 +72,13 @@ struct box {
 	struct board *b;
 };
 
-static int sink(void *ctx, int task, enum rec_kind kind, const char *cand, const struct meas *m,
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
 	struct box *x = ctx;
 	struct known *k = &x->b->known[task];
 	(void)code;
-	if (kind == REC_BEST) {
+	if (best) {
 		k->best = arena_strdup(&x->b->a, cand);
 		k->best_ns = m->median_ns;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/trusted.h"
 
-#include "agent/sync.h"
+#include "agent/share_kept.h"
 #include "agent/trust.h"
 #include "platform/log.h"
 
