@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What won in a job's tasks of a kind, for the others of that kind. A task is told the nearest in size first;
- * how its schedule fits is kernels/transfer.h's. */
+ * how its schedule fits is kernels/space/transfer.h's. */
 #ifndef SEARCH_AKIN_H
 #define SEARCH_AKIN_H
 
-#include "kernels/transfer.h"
+#include "kernels/space/transfer.h"
 
 enum { AKIN_MAX = 64 };
 

@@ -2,7 +2,7 @@
 /* The box: every call to the runner goes through here, with a deadline, and survives the worker's death. */
 #include "search/box.h"
 
-#include "platform/log.h"
+#include "platform/base/log.h"
 
 enum { MAX_DEATHS = 10, PACE = sizeof((struct pace *)0)->ns / sizeof(int64_t) };
 

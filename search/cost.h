@@ -2,17 +2,17 @@
 /* Cost models: what a candidate will take, before it is built, and how sure that is. One file cost_NAME.c
  * defines `const struct cost cost_NAME`; the Makefile writes cost_table[].
  *
- * A model sees a candidate as its features (kernels/features.h) and learns what the draft misses:
+ * A model sees a candidate as its features (kernels/space/features.h) and learns what the draft misses:
  * log(measured / drafted). One state serves all tasks of a job, so that they share what they learn; samples
  * of one task are compared with each other only, because what is the same for all of a task's candidates
  * decides nothing. State lives in the arena given to start(), at most 64 KB of it. */
 #ifndef SEARCH_COST_H
 #define SEARCH_COST_H
 
-#include "kernels/features.h"
-#include "platform/arena.h"
-#include "platform/buf.h"
-#include "platform/err.h"
+#include "kernels/space/features.h"
+#include "platform/base/arena.h"
+#include "platform/base/buf.h"
+#include "platform/base/err.h"
 
 struct sample {
 	int task;
@@ -27,7 +27,7 @@ struct guess {
 
 struct cost {
 	const char *name;
-	/* prior: text of a file of configs/models (n bytes; 0: none). E_UNSUPPORTED: of another model or
+	/* prior: text of a file of configs/priors (n bytes; 0: none). E_UNSUPPORTED: of another model or
 	 * other features; E_CORRUPT: damaged. Without one, or after an error, a model begins as the draft. */
 	int (*start)(struct arena *a, const char *prior, size_t n, uint64_t seed, void **state);
 	/* All samples of the job so far, oldest first; the last `fresh` of them are new, and decide how long

@@ -7,7 +7,7 @@
  * Without a prior, trust begins at 0 and grows with samples: few of them make it worse than the draft alone.
  * With a prior, weights are held near it. */
 #include "search/cost.h"
-#include "platform/rng.h"
+#include "platform/base/rng.h"
 #include "search/lesson.h"
 #include "search/rows.h"
 
@@ -136,7 +136,7 @@ static struct guess mlp_guess(const void *state, const float f[FEATURES])
 
 /* A batch, what is thought of it, and what each head's sums should change by. */
 struct pass {
-	struct batch b;
+	struct lesson_batch b;
 	struct picked x[BATCH];
 	float unit[BATCH][HIDDEN], head[BATCH][HEADS], slope[BATCH][HEADS];
 };

@@ -11,7 +11,7 @@
  * It learns as samples come, one tree for every EACH: each is made to what the other trees of its sum leave
  * (backfitting), and takes the place of the oldest, which knew least. Of a prior's trees most stay. */
 #include "search/cost.h"
-#include "platform/rng.h"
+#include "platform/base/rng.h"
 #include "search/lesson.h"
 
 #include <math.h>
@@ -210,7 +210,7 @@ struct rows {
 };
 
 static void take_batch(struct rows *r, const struct trees *m, int h, const struct tree *without,
-		       const struct batch *b)
+		       const struct lesson_batch *b)
 {
 	float have[BATCH];
 	for (int i = 0; i < b->n; i++) {
@@ -363,7 +363,7 @@ static void replace(struct trees *m, const struct lesson *l, struct rows *r)
 	struct tree *old = &m->tree[m->kept + turn % (TREES - m->kept)][h];
 	r->n = 0;
 	for (int i = 0; i < BATCHES; i++) {
-		struct batch b;
+		struct lesson_batch b;
 		lesson_draw(l, &m->rng, &b);
 		if (b.n > 1)
 			take_batch(r, m, h, old, &b);

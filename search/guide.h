@@ -4,7 +4,7 @@
 #ifndef SEARCH_GUIDE_H
 #define SEARCH_GUIDE_H
 
-#include "kernels/space.h"
+#include "kernels/space/space.h"
 #include "search/cost.h"
 #include "search/share.h"
 

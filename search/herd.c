@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/herd.h"
 
-#include "platform/mix.h"
+#include "platform/base/mix.h"
 
 #include <math.h>
 #include <string.h>

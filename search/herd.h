@@ -9,7 +9,7 @@
 #ifndef SEARCH_HERD_H
 #define SEARCH_HERD_H
 
-#include "platform/meas.h"
+#include "platform/base/meas.h"
 #include "search/guide.h"
 #include "search/keys.h"
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/job.h"
 
-#include "platform/log.h"
+#include "platform/base/log.h"
 #include "search/tune.h"
 
 #include <stdlib.h>

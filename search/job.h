@@ -12,9 +12,9 @@
 #ifndef SEARCH_JOB_H
 #define SEARCH_JOB_H
 
-#include "platform/hash.h"
-#include "platform/meas.h"
-#include "platform/runner.h"
+#include "platform/base/hash.h"
+#include "platform/base/meas.h"
+#include "platform/run/runner.h"
 #include "search/share.h"
 #include "search/tried.h"
 #include <signal.h>
@@ -100,8 +100,8 @@ struct job {
 	double least;                /* or when no task promises more than that; 0: not */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
 	void *ctx;
-	/* A new certain result: the best candidate so far, or (best false) candidate 0, with its measurement and the
-	 * bytes of its code. Must keep copies. < 0 stops the job with that error. */
+	/* A new certain result: the best candidate so far, or (best false) candidate 0, with its measurement
+	 * and the bytes of its code. Must keep copies. < 0 stops the job with that error. */
 	int (*sink)(void *ctx, int task, bool best, const char *cand, const struct meas *m, struct blob code);
 	void (*progress)(void *ctx, const struct job_progress *p); /* often; may be NULL */
 	/* After every trial, and once more for one that lost a race. May be NULL. */

@@ -4,7 +4,7 @@
 #ifndef SEARCH_KEYS_H
 #define SEARCH_KEYS_H
 
-#include "platform/arena.h"
+#include "platform/base/arena.h"
 #include <stdbool.h>
 
 struct keys {           /* {0}: empty */

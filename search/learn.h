@@ -5,7 +5,7 @@
 #ifndef SEARCH_LEARN_H
 #define SEARCH_LEARN_H
 
-#include "platform/meas.h"
+#include "platform/base/meas.h"
 #include "search/cost.h"
 
 enum { LEARN_MAX = 4096 /* samples: 0.8 MB */ };

@@ -43,7 +43,7 @@ struct lesson lesson_make(struct arena *a, const struct sample *s, int n)
 	return l;
 }
 
-void lesson_draw(const struct lesson *l, struct rng *r, struct batch *b)
+void lesson_draw(const struct lesson *l, struct rng *r, struct lesson_batch *b)
 {
 	int t = l->s[rng_below(r, (uint32_t)l->n)].task, all = l->first[t + 1] - l->first[t];
 	b->n = all < BATCH ? all : BATCH;
@@ -54,7 +54,7 @@ void lesson_draw(const struct lesson *l, struct rng *r, struct batch *b)
 	}
 }
 
-void batch_pull(const struct batch *b, int heads, const float *have, float *slope, float *curve)
+void batch_pull(const struct lesson_batch *b, int heads, const float *have, float *slope, float *curve)
 {
 	float share = 2.f / (float)(b->n * (b->n - 1)), sum[BATCH] = {0};
 	memset(slope, 0, sizeof *slope * (size_t)(b->n * heads));

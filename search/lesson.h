@@ -5,8 +5,8 @@
 #ifndef SEARCH_LESSON_H
 #define SEARCH_LESSON_H
 
-#include "platform/arena.h"
-#include "platform/rng.h"
+#include "platform/base/arena.h"
+#include "platform/base/rng.h"
 #include "search/cost.h"
 #include "search/evidence.h"
 
@@ -21,18 +21,18 @@ struct lesson {
 
 struct lesson lesson_make(struct arena *a, const struct sample *s, int n);
 
-struct batch {
+struct lesson_batch {
 	int n;
 	const struct sample *s[BATCH];
 	float weight[BATCH]; /* 1: the fastest of its task, half for one that takes a quarter more */
 };
 
 /* Samples of one task, which is drawn by how many it has. */
-void lesson_draw(const struct lesson *l, struct rng *r, struct batch *b);
+void lesson_draw(const struct lesson *l, struct rng *r, struct lesson_batch *b);
 /* What pairs pull at corrections have[i][h] of a batch's samples, by `heads` models that do not know of each
  * other: slope[i][h] is the derivative of the loss. Huber's, whose second derivative by one of them alone
  * is at most curve[i]; NULL: not asked for. */
-void batch_pull(const struct batch *b, int heads, const float *have, float *slope, float *curve);
+void batch_pull(const struct lesson_batch *b, int heads, const float *have, float *slope, float *curve);
 
 /* How much of a correction to believe, 0 to 1, after a lesson and a prior that was made of `known` samples.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/prior.h"
-#include "kernels/features.h"
+#include "kernels/space/features.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a prior (a file of configs/models), which a cost model begins with:
+/* The text of a prior (a file of configs/priors), which a cost model begins with:
  *
  *	hone-prior mlp features=51 set=1
  *	WORD NUMBER...
  *
- * The first line says whose it is and which features it is of (kernels/features.h); each further one is a
- * word and as many numbers as its model asks for, with 6 digits and one space between them, so that text and
+ * The first line says whose it is and which features it is of (kernels/space/features.h); each further one is
+ *a word and as many numbers as its model asks for, with 6 digits and one space between them, so that text and
  * value convert into each other exactly. A line that begins with # is a note. Text may be hostile. */
 #ifndef SEARCH_PRIOR_H
 #define SEARCH_PRIOR_H
 
-#include "platform/buf.h"
-#include "platform/err.h"
+#include "platform/base/buf.h"
+#include "platform/base/err.h"
 
 struct prior {
 	const char *at, *end;

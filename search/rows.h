@@ -4,7 +4,7 @@
 #ifndef SEARCH_ROWS_H
 #define SEARCH_ROWS_H
 
-#include "kernels/features.h"
+#include "kernels/space/features.h"
 
 enum { ROW = 16 /* columns are a multiple of it */ };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/share.h"
-#include "platform/mix.h"
+#include "platform/base/mix.h"
 
 int share_parts(int boards)
 {

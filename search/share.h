@@ -13,7 +13,7 @@
 #ifndef SEARCH_SHARE_H
 #define SEARCH_SHARE_H
 
-#include "platform/hash.h"
+#include "platform/base/hash.h"
 #include <stdbool.h>
 
 /* Into how many parts a fleet of so many boards divides a search: ten boards to a part, as boards that find

@@ -9,7 +9,7 @@
 #ifndef SEARCH_STRATEGY_H
 #define SEARCH_STRATEGY_H
 
-#include "platform/meas.h"
+#include "platform/base/meas.h"
 #include "search/guide.h"
 
 struct strategy {

@@ -4,7 +4,7 @@
  * clearly); of each the one nearest to its centre is measured. What that says of the model's guess holds for
  * its neighbours: the rest of a round goes where guess and neighbour together promise most. A round of
  * HERD_ROUND proposals draws 64 candidates and clusters 64: 1 to 2 ms. */
-#include "platform/hash.h"
+#include "platform/base/hash.h"
 #include "search/herd.h"
 #include "search/strategy.h"
 

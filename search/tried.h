@@ -4,7 +4,7 @@
 #ifndef SEARCH_TRIED_H
 #define SEARCH_TRIED_H
 
-#include "platform/meas.h"
+#include "platform/base/meas.h"
 #include <stdbool.h>
 
 enum tried_by {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/tune_parts.h"
 
-#include "platform/log.h"
+#include "platform/base/log.h"
 
 #include <math.h>
 #include <stdio.h>

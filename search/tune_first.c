@@ -2,7 +2,7 @@
 /* What a task begins with: candidate 0, what was known before, or for want of both a rule. */
 #include "search/tune_parts.h"
 
-#include "platform/log.h"
+#include "platform/base/log.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* A task's trials: what is built, measured, kept built, and handed over. */
 #include "search/tune_parts.h"
 
-#include "platform/log.h"
+#include "platform/base/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -53,7 +53,7 @@ def options(argv):
 
 
 def missing(build):
-    """{peer: why} of what configs/peers.sh could not install."""
+    """{peer: why} of what tests/sh/peers.sh could not install."""
     why = {}
     path = os.path.join(build, "peers", "missing")
     lines = open(path).read().splitlines() if os.path.exists(path) else []

@@ -2,7 +2,7 @@
 /* chain_NAME LAYERS THREADS: the convolutions and matrix products of a network (lines of layers.py), each
  * with its own weights, one after another, by one library; nothing between them, so what a whole network
  * takes at least with these kernels. Activations go through shared buffers, so caches see about what a
- * network shows them. Same line protocol as tools/bench_net.c. */
+ * network shows them. Same line protocol as tools/bench/bench_net.c. */
 #include "chain.h"
 
 #include <stdio.h>

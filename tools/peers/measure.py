@@ -15,7 +15,7 @@ def median(v):
 
 
 def quantile(v, q):
-    """Nearest rank, as tools/stats.c."""
+    """Nearest rank, as tools/hone/stats.c."""
     s = sorted(v)
     return s[min(len(s) - 1, max(0, math.ceil(q * len(s)) - 1))]
 
@@ -45,7 +45,7 @@ class Dead(Exception):
 
 
 class Runner:
-    """A process that keeps a model ready. Line protocol of tools/bench_net.c: a first line `ready {JSON}` or
+    """A process that keeps a model ready. Line protocol of tools/bench/bench_net.c: a first line `ready {JSON}` or
     `error TEXT`, then `turn MS` is answered by the ns of every run."""
 
     def __init__(self, name, command, cpus, env=None, log=None):

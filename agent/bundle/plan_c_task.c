@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Portable tasks as plain C: loops with constant bounds around straight-line code, so that the target's
+ * compiler makes the best of them. The same sums in the same order, and the same formulas, as
+ * agent/run/host_run.c and agent/run/host_math.c. */
+#include "agent/run/host_parts.h"
+#include "agent/bundle/plan_c_parts.h"
+
+#include <string.h>
+
+enum { BLOCK = 64, /* accumulators of a reduction */ LINE = 4096 /* elements of a row that one call does */ };
+
+/* Text of one function. */
+struct fn {
+	struct plan_c *c;
+	struct buf *b;
+	const struct hstage *h;
+	const struct operand *operand;
+	const struct task *t;
+	const struct flat_nest *nest; /* NULL: by axes */
+	int in_place, depth, nvars;
+};
+
+static void line(struct fn *f, const char *text)
+{
+	for (int i = 0; i < f->depth; i++)
+		buf_puts(f->b, "\t");
+	buf_puts(f->b, text);
+}
+
+static void open_block(struct fn *f)
+{
+	buf_puts(f->b, " {\n");
+	f->depth++;
+}
+
+static void close_blocks(struct fn *f, int depth)
+{
+	while (f->depth > depth) {
+		f->depth--;
+		line(f, "}\n");
+	}
+}
+
+static bool reads(const struct prog *q, int r)
+{
+	for (int i = 0; i < q->n; i++)
+		if (q->at[i].op == P_READ && q->at[i].arg == r)
+			return true;
+	return false;
+}
+
+static bool is_read(const struct stage *s, int r)
+{
+	return reads(&s->body, r) || reads(&s->post, r);
+}
+
+static bool is_output(const struct fn *f, int operand)
+{
+	return operand == f->h->s->out.operand || operand == f->in_place;
+}
+
+/* ---- where an element is ---- */
+
+static void put_term(struct buf *b, bool *any, int64_t coef, const char *letter, int number)
+{
+	if (!coef)
+		return;
+	buf_printf(b, "%s%s%d", *any ? coef < 0 ? " - " : " + " : coef < 0 ? "-" : "", letter, number);
+	if (coef != 1 && coef != -1)
+		buf_printf(b, " * %lld", (long long)(coef < 0 ? -coef : coef));
+	*any = true;
+}
+
+static void put_number(struct buf *b, bool *any, int64_t v)
+{
+	if (v || !*any)
+		buf_printf(b, "%s%lld",
+			   *any    ? v < 0 ? " - " : " + "
+			   : v < 0 ? "-"
+				   : "",
+			   (long long)(v < 0 ? -v : v));
+	*any = true;
+}
+
+/* Axes of one element are 0 and have no variable. */
+static void put_affine(const struct fn *f, const struct index *x, int64_t more)
+{
+	bool any = false;
+	for (int a = 0; a < f->h->s->naxes; a++)
+		put_term(f->b, &any, f->h->s->axis[a].extent == 1 ? 0 : x->coef[a], "a", a);
+	put_number(f->b, &any, x->off + more);
+}
+
+static int64_t least(const struct stage *s, const struct index *x)
+{
+	int64_t v = x->off;
+	for (int a = 0; a < s->naxes; a++)
+		v += x->coef[a] < 0 ? x->coef[a] * (s->axis[a].extent - 1) : 0;
+	return v;
+}
+
+/* The index of a dim, an integer expression that can be part of any other. */
+static void put_index(struct fn *f, const struct index *x)
+{
+	bool negative = least(f->h->s, x) < 0;
+	const int64_t by[2] = {x->div > 1 ? x->div : 0, x->mod > 1 ? x->mod : 0};
+	static const char *const floored[2] = {"floor_div(", "floor_mod("}, *const plain[2] = {" / ", " % "};
+	f->c->floor_div |= negative && (by[0] || by[1]);
+	buf_puts(f->b, x->table >= 0 ? "" : "(");
+	if (x->table >= 0)
+		buf_printf(f->b, "b%d[", x->table);
+	for (int i = 1; i >= 0; i--)
+		buf_puts(f->b, by[i] ? negative ? floored[i] : "(" : "");
+	buf_puts(f->b, "(");
+	put_affine(f, x, 0);
+	buf_puts(f->b, ")");
+	for (int i = 0; i < 2; i++)
+		if (by[i])
+			buf_printf(f->b, "%s%lld)", negative ? ", " : plain[i], (long long)by[i]);
+	buf_puts(f->b, x->table >= 0 ? "]" : ")");
+}
+
+static bool is_plain(const struct operand *o, const struct index *x, int d)
+{
+	return x->div <= 1 && x->mod <= 1 && x->table < 0 && !host_is_split(o, d);
+}
+
+static int64_t stride_of(const struct operand *o, int d)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int n = operand_axes(o, ax);
+	return host_offset(ax, n, o, d, 1) - host_offset(ax, n, o, d, 0);
+}
+
+/* Dims with another form than a sum of axes have a variable iNUMBER_DIM, moved by the halo before it. */
+static void put_offset_by_axes(struct fn *f, const struct read *r, int number)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	const struct operand *o = &f->operand[r->operand];
+	int n = operand_axes(o, ax);
+	int64_t constant = 0, coef[MAX_AXES] = {0};
+	bool any = false;
+	for (int d = 0; d < o->dims.rank; d++) {
+		if (!is_plain(o, &r->dim[d], d))
+			continue;
+		int64_t stride = stride_of(o, d);
+		constant += (r->dim[d].off + o->layout.lo[d]) * stride;
+		for (int a = 0; a < f->h->s->naxes; a++)
+			coef[a] += f->h->s->axis[a].extent == 1 ? 0 : r->dim[d].coef[a] * stride;
+	}
+	for (int a = 0; a < f->h->s->naxes; a++)
+		put_term(f->b, &any, coef[a], "a", a);
+	for (int j = 0; j < n; j++) {
+		if (is_plain(o, &r->dim[ax[j].dim], ax[j].dim))
+			continue;
+		buf_printf(f->b, "%si%d_%d", any ? " + " : "", number, ax[j].dim);
+		if (ax[j].div > 1)
+			buf_printf(f->b, " / %lld", (long long)ax[j].div);
+		if (ax[j].mod)
+			buf_printf(f->b, " %% %lld", (long long)ax[j].mod);
+		if (ax[j].stride != 1)
+			buf_printf(f->b, " * %lld", (long long)ax[j].stride);
+		any = true;
+	}
+	put_number(f->b, &any, constant);
+}
+
+static void put_offset_in_nest(struct fn *f, int ref)
+{
+	const struct flat_nest *n = f->nest;
+	bool any = false;
+	for (int k = 0; k < n->nloops - 1; k++)
+		put_term(f->b, &any, n->loop[k].step[ref], "l", k);
+	put_term(f->b, &any, n->step[ref], "x", 0);
+	put_number(f->b, &any, n->base[ref]);
+}
+
+/* ref: of the stage's reads, FLAT_OUT the output. */
+static void put_offset(struct fn *f, const struct read *r, int ref, int number)
+{
+	if (f->nest)
+		put_offset_in_nest(f, ref);
+	else
+		put_offset_by_axes(f, r, number);
+}
+
+/* What put_offset needs; returns whether any dim may lie outside. */
+static bool put_indices(struct fn *f, const struct read *r, int ref, int number, bool guarded[MAX_RANK])
+{
+	bool any = false;
+	const struct operand *o = &f->operand[r->operand];
+	for (int d = 0; d < o->dims.rank && !f->nest; d++) {
+		const struct index *x = &r->dim[d];
+		guarded[d] = ref != FLAT_OUT && (x->table >= 0 || index_guarded(f->t, f->h->s, r, d));
+		any |= guarded[d];
+		if (is_plain(o, x, d))
+			continue;
+		line(f, "const int64_t ");
+		buf_printf(f->b, "i%d_%d = ", number, d);
+		put_index(f, x);
+		buf_printf(f->b, " + %lld;\n", (long long)o->layout.lo[d]);
+	}
+	return any;
+}
+
+/* ---- what is computed ---- */
+
+static int put_read(struct fn *f, int number)
+{
+	const struct read *r = &f->h->s->read[number];
+	const struct operand *o = &f->operand[r->operand];
+	int v = f->nvars++;
+	bool guarded[MAX_RANK] = {0}, guards = put_indices(f, r, number, v, guarded), first = true;
+	line(f, "const float ");
+	buf_printf(f->b, "t%d = ", v);
+	for (int d = 0; d < o->dims.rank && guards; d++) {
+		if (!guarded[d])
+			continue;
+		buf_puts(f->b, first ? "(uint64_t)(" : " && (uint64_t)(");
+		first = false;
+		if (is_plain(o, &r->dim[d], d))
+			put_affine(f, &r->dim[d], o->layout.lo[d]);
+		else
+			buf_printf(f->b, "i%d_%d", v, d);
+		buf_printf(f->b, ") < %lld", (long long)(o->dims.d[d] + o->layout.lo[d] + o->layout.hi[d]));
+	}
+	buf_puts(f->b, guards ? " ? " : "");
+	if (is_output(f, r->operand))
+		buf_puts(f->b, "o[");
+	else
+		buf_printf(f->b, "b%d[", r->operand);
+	put_offset(f, r, number, v);
+	buf_puts(f->b, guards ? "] : " : "]");
+	if (guards)
+		c_float(f->b, o->fill);
+	buf_puts(f->b, ";\n");
+	return v;
+}
+
+static int put_call(struct fn *f, enum prog_op op, const int *arg)
+{
+	int v = f->nvars++;
+	f->c->op[op] = true;
+	line(f, "const float ");
+	buf_printf(f->b, "t%d = op_%s(", v, prog_op_name(op));
+	for (int i = 0; i < prog_op_arity(op); i++)
+		buf_printf(f->b, "%st%d", i ? ", " : "", arg[i]);
+	buf_puts(f->b, ");\n");
+	return v;
+}
+
+/* The variable that holds the program's value. */
+static int put_prog(struct fn *f, const struct prog *q, int acc)
+{
+	int stack[MAX_PROG + 1], top = 0;
+	for (int i = 0; i < q->n; i++) {
+		enum prog_op op = (enum prog_op)q->at[i].op;
+		top -= prog_op_arity(op);
+		if (op == P_READ) {
+			stack[top] = put_read(f, q->at[i].arg);
+		} else if (op == P_ACC) {
+			stack[top] = acc;
+		} else if (op == P_IMM) {
+			stack[top] = f->nvars++;
+			line(f, "const float ");
+			buf_printf(f->b, "t%d = ", stack[top]);
+			c_float(f->b, q->at[i].imm);
+			buf_puts(f->b, ";\n");
+		} else {
+			stack[top] = put_call(f, op, &stack[top]);
+		}
+		top++;
+	}
+	return stack[0];
+}
+
+static void put_store(struct fn *f, int acc)
+{
+	bool guarded[MAX_RANK];
+	int v = f->h->s->post.n ? put_prog(f, &f->h->s->post, acc) : acc, at = f->nvars++;
+	(void)put_indices(f, &f->h->s->out, FLAT_OUT, at, guarded);
+	line(f, "o[");
+	put_offset(f, &f->h->s->out, FLAT_OUT, at);
+	buf_printf(f->b, "] = t%d;\n", v);
+}
+
+/* ---- loops ---- */
+
+static void put_loop(struct fn *f, const char *letter, int number, int64_t n)
+{
+	line(f, "for (int64_t ");
+	buf_printf(f->b, "%s%d = 0; %s%d < %lld; %s%d++)", letter, number, letter, number, (long long)n,
+		   letter, number);
+	open_block(f);
+}
+
+static void put_pointers(struct fn *f)
+{
+	const struct stage *s = f->h->s;
+	bool done[MAX_OPERANDS] = {0};
+	for (int r = 0; r < s->nreads; r++) {
+		const struct read *x = &s->read[r];
+		for (int d = 0; d < f->operand[x->operand].dims.rank && is_read(s, r); d++)
+			if (x->dim[d].table >= 0 && !done[x->dim[d].table]) {
+				done[x->dim[d].table] = true;
+				line(f, "const int32_t *");
+				buf_printf(f->b, "b%d = buf[%d];\n", x->dim[d].table, x->dim[d].table);
+			}
+		if (!is_read(s, r) || done[x->operand] || is_output(f, x->operand))
+			continue;
+		done[x->operand] = true;
+		line(f, f->in_place < 0 ? "const float *restrict " : "const float *");
+		buf_printf(f->b, "b%d = buf[%d];\n", x->operand, x->operand);
+	}
+	line(f, f->in_place < 0 ? "float *restrict " : "float *");
+	buf_printf(f->b, "o = buf[%d];\n", s->out.operand);
+	line(f, "(void)param;\n");
+}
+
+static bool uses_axis(const struct fn *f, int a)
+{
+	const struct stage *s = f->h->s;
+	if (s->axis[a].extent == 1)
+		return false;
+	for (int i = 0; i <= s->nreads; i++) {
+		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
+		for (int d = 0; d < f->operand[r->operand].dims.rank; d++)
+			if (r->dim[d].coef[a] && (i == s->nreads || is_read(s, i)))
+				return true;
+	}
+	return false;
+}
+
+/* letter%d = its part of i, of which `inner` make one. */
+static void put_part(struct fn *f, const char *letter, int number, int64_t inner, int64_t n)
+{
+	line(f, "const int64_t ");
+	buf_printf(f->b, "%s%d = i", letter, number);
+	if (inner > 1)
+		buf_printf(f->b, " / %lld", (long long)inner);
+	buf_printf(f->b, " %% %lld;\n", (long long)n);
+}
+
+static void put_rows(struct fn *f)
+{
+	line(f, "for (int64_t i = begin; i < end; i++)");
+	open_block(f);
+}
+
+static const struct {
+	const char *first; /* what changes nothing */
+	enum prog_op op;
+} combiners[] = {
+    [COMB_SUM] = {"-0.0f", P_ADD},
+    [COMB_MAX] = {"-(float)INFINITY", P_MAX},
+    [COMB_MIN] = {"(float)INFINITY", P_MIN},
+    [COMB_PROD] = {"1.0f", P_MUL},
+};
+
+static void put_reduction(struct fn *f)
+{
+	const struct hstage *h = f->h;
+	const struct stage *s = h->s;
+	int depth = f->depth, run = h->axis;
+	int64_t extent = run < 0 ? 1 : s->axis[run].extent;
+	line(f, "for (int64_t x = 0; x < ");
+	buf_printf(f->b, "%lld; x += %d)", (long long)extent, BLOCK);
+	open_block(f);
+	line(f, "const int n = (int)(");
+	buf_printf(f->b, "%lld - x < %d ? %lld - x : %d);\n", (long long)extent, BLOCK, (long long)extent,
+		   BLOCK);
+	line(f, "float acc[");
+	buf_printf(f->b, "%d];\n", BLOCK);
+	line(f, "for (int k = 0; k < n; k++)\n\t");
+	line(f, "acc[k] = ");
+	buf_printf(f->b, "%s;\n", h->product ? "0.0f" : combiners[s->comb].first);
+	for (int a = h->nspatial; a < s->naxes; a++)
+		if (s->axis[a].extent != 1)
+			put_loop(f, "a", a, s->axis[a].extent);
+	for (int last = 0; last < 2; last++) {
+		line(f, "for (int k = 0; k < n; k++)");
+		open_block(f);
+		if (run >= 0 && uses_axis(f, run)) {
+			line(f, "const int64_t ");
+			buf_printf(f->b, "a%d = x + k;\n", run);
+		}
+		if (last) {
+			int v = f->nvars++;
+			line(f, "const float ");
+			buf_printf(f->b, "t%d = acc[k];\n", v);
+			put_store(f, v);
+		} else {
+			int v = put_prog(f, &s->body, -1);
+			f->c->op[combiners[s->comb].op] = true;
+			line(f, "acc[k] = op_");
+			buf_printf(f->b, "%s(acc[k], t%d);\n", prog_op_name(combiners[s->comb].op), v);
+		}
+		close_blocks(f, depth + 1);
+	}
+	close_blocks(f, depth);
+}
+
+/* Rows along one axis; the other spatial axes are the extent. */
+static int64_t put_by_axes(struct fn *f)
+{
+	const struct hstage *h = f->h;
+	const struct stage *s = h->s;
+	int nspatial = 0;
+	int64_t extent = 1;
+	for (int a = 0; a < s->naxes; a++)
+		nspatial += s->axis[a].kind == AXIS_SPATIAL;
+	put_rows(f);
+	for (int a = nspatial - 1; a >= 0; a--) {
+		if (a == h->axis)
+			continue;
+		if (uses_axis(f, a))
+			put_part(f, "a", a, extent, s->axis[a].extent);
+		extent *= s->axis[a].extent;
+	}
+	if (s->comb != COMB_NONE) {
+		put_reduction(f);
+	} else {
+		if (h->axis >= 0 && s->axis[h->axis].extent != 1)
+			put_loop(f, "a", h->axis, s->axis[h->axis].extent);
+		put_store(f, put_prog(f, &s->body, -1));
+	}
+	return extent;
+}
+
+/* One of the two nests of loops with constant steps; long rows in lines. */
+static int64_t put_nest(struct fn *f)
+{
+	const struct flat_nest *n = f->nest;
+	int64_t extent = 1, lines = (n->row + LINE - 1) / LINE;
+	put_rows(f);
+	if (lines > 1) {
+		put_part(f, "p", 0, 1, lines);
+		line(f, "const int64_t last = ");
+		buf_printf(f->b, "p0 * %d + %d < %lld ? p0 * %d + %d : %lld;\n", LINE, LINE,
+			   (long long)n->row, LINE, LINE, (long long)n->row);
+		extent = lines;
+	}
+	for (int k = n->nloops - 2; k >= 0; k--) {
+		put_part(f, "l", k, extent, n->loop[k].n);
+		extent *= n->loop[k].n;
+	}
+	if (lines > 1) {
+		line(f, "for (int64_t x0 = p0 * ");
+		buf_printf(f->b, "%d; x0 < last; x0++)", LINE);
+		open_block(f);
+	} else {
+		put_loop(f, "x", 0, n->row);
+	}
+	put_store(f, put_prog(f, &f->h->s->body, -1));
+	return extent;
+}
+
+/* A program's value stands for the accumulator of a map. */
+static void put_function(struct plan_c *c, const struct host_task *h, int k, const struct flat_nest *nest,
+			 int in_place, struct c_call *call)
+{
+	struct buf body = {0};
+	struct fn f = {c, &body, &h->stage[k], h->operand, h->t, nest, in_place, 1, 0};
+	put_pointers(&f);
+	call->extent = nest ? put_nest(&f) : put_by_axes(&f);
+	close_blocks(&f, 1);
+	call->fn = c_function(c, &body);
+	buf_free(&body);
+}
+
+void c_stage(struct plan_c *c, const struct host_task *h, int k, void *const *buf, int in_place)
+{
+	const struct hstage *s = &h->stage[k];
+	struct c_place place[MAX_OPERANDS];
+	struct c_call call = {.param = -1, .edge = -1, .nplaces = h->t->noperands};
+	for (int i = 0; i < h->t->noperands; i++)
+		place[i] = c_place_of(c, &buf[i]);
+	call.place = c_places(c, place, h->t->noperands);
+	for (int i = 0; i < (s->flat ? 2 : 1); i++) {
+		if (s->flat ? !s->flat->nest[i].pieces : !s->extent)
+			continue;
+		put_function(c, h, k, s->flat ? &s->flat->nest[i] : NULL, in_place, &call);
+		c_call(c, &call);
+	}
+}

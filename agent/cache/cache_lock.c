@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One writer: DIR/lock. */
+#include "agent/cache/cache_parts.h"
+#include "platform/base/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int lock_path(const char *dir, char out[PATH_MAX])
+{
+	return snprintf(out, PATH_MAX, "%s/lock", dir) < PATH_MAX
+		   ? E_OK
+		   : fail(E_USAGE, "the path of cache folder %.80s... is too long", dir);
+}
+
+enum { HOLDER = 32 /* bytes of "PID\n", at most */ };
+
+/* Empty, or what a holder that was killed left. Anything else is perhaps somebody's. */
+static bool is_ours(int fd)
+{
+	char text[HOLDER];
+	ssize_t n = pread(fd, text, sizeof text, 0);
+	if (n < 0 || n == HOLDER)
+		return false;
+	for (ssize_t i = 0; i < n; i++)
+		if (text[i] != '\n' && !isdigit((unsigned char)text[i]))
+			return false;
+	return true;
+}
+
+/* To hold a lock it is enough to open it: who may write the folder may, and its owner; another one could keep
+ * every writer away. */
+static void let_writers_lock(int fd, const char *dir)
+{
+	struct stat file, folder;
+	if (fstat(fd, &file) < 0 || stat(dir, &folder) < 0 || file.st_nlink > 1 || !is_ours(fd))
+		return;
+	bool owners = file.st_uid == folder.st_uid || fchown(fd, folder.st_uid, (gid_t)-1) == 0;
+	bool groups = file.st_gid == folder.st_gid || fchown(fd, (uid_t)-1, folder.st_gid) == 0;
+	bool others_write = folder.st_mode & S_IWOTH, group_writes = folder.st_mode & S_IWGRP;
+	unsigned mode = 0600 | (owners ? 0 : 044) | (others_write ? 06 : 0);
+	if (groups ? group_writes : others_write)
+		mode |= 060;
+	if ((file.st_mode & 07777) != mode && fchmod(fd, (mode_t)mode) < 0)
+		log_more("the mode of the cache's lock file stays: %s", strerror(errno));
+}
+
+/* Names the process in the lock file, for the one that is refused. A file that has another name is perhaps
+ * somebody's, put there to be overwritten. */
+static void write_holder(int fd)
+{
+	char text[HOLDER];
+	struct stat st;
+	int n = snprintf(text, sizeof text, "%ld\n", (long)getpid());
+	if (fstat(fd, &st) < 0 || st.st_nlink > 1)
+		return;
+	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+		log_more("the cache's lock file does not say who holds it: %s", strerror(errno));
+}
+
+static int busy(const char *dir, const char *path)
+{
+	char holder[HOLDER] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	ssize_t n = fd < 0 ? 0 : read(fd, holder, sizeof holder - 1);
+	if (fd >= 0)
+		close(fd);
+	holder[n > 0 ? n : 0] = 0;
+	holder[strspn(holder, "0123456789")] = 0;
+	return fail(E_BUSY,
+		    "cache %s is in use by process %s; wait for it to end, or use another --cache folder",
+		    dir, *holder ? holder : "(unknown)");
+}
+
+/* A holder that was killed left it, and who may write the folder changed since. */
+static int left(int rc, const char *dir, const char *path)
+{
+	if (access(path, R_OK) == 0 || access(dir, W_OK) < 0 || access(path, F_OK) < 0)
+		return rc;
+	return fail(rc, "%s is of another user; if no hone of theirs runs, remove it: rm -f %s", path, path);
+}
+
+int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
+{
+	char path[PATH_MAX];
+	int rc = lock_path(dir, path);
+	if (rc >= 0)
+		rc = file_lock(path, wait_ns, &c->lock_fd);
+	if (rc < 0) {
+		c->lock_fd = -1;
+		return rc == E_BUSY ? busy(dir, path) : left(rc, dir, path);
+	}
+	let_writers_lock(c->lock_fd, dir);
+	write_holder(c->lock_fd);
+	return rc;
+}
+
+/* DIR/lock is this file. Its names are counted. */
+static int is_named(const char *dir, int fd, char path[PATH_MAX])
+{
+	struct stat here, ours;
+	bool same = lock_path(dir, path) >= 0 && lstat(path, &here) == 0 && fstat(fd, &ours) == 0 &&
+		    here.st_ino == ours.st_ino && here.st_dev == ours.st_dev;
+	return same ? (int)ours.st_nlink : 0;
+}
+
+/* It goes with its holder: the next one may be another user, to whom the folder was given meanwhile. Who
+ * waits for it sees that it is gone (file_lock). */
+void cache_unlock(const char *dir, int fd)
+{
+	char path[PATH_MAX];
+	if (is_named(dir, fd, path) == 1 && unlink(path) < 0)
+		log_more("the cache's lock file stays: %s", strerror(errno));
+	file_unlock(fd);
+}
+
+int cache_hold(struct cache *c)
+{
+	const char *dir = cache_dir(c);
+	char path[PATH_MAX];
+	if (is_named(dir, c->lock_fd, path))
+		return E_OK;
+	int old = c->lock_fd, rc = file_mkdirs(dir, 0755);
+	if (rc >= 0)
+		rc = cache_lock(c, dir, 0);
+	if (rc < 0) {
+		char why[512];
+		snprintf(why, sizeof why, "%s", err_text());
+		c->lock_fd = old;
+		return fail(E_IO, "cache %s was taken away, or moved: %s", dir, why);
+	}
+	cache_unlock(dir, old);
+	log_info("hone: cache %s was taken away, or moved: what comes from now on is kept in a new one", dir);
+	return cache_reload(c);
+}

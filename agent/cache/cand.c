@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/cand.h"
+
+#include "kernels/space/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct parsed {
+	struct task task;
+	struct sched sched;
+	char again[CAND_MAX];
+};
+
+int cand_check(const char *task_text, const char *cand)
+{
+	struct parsed *p = malloc(sizeof *p);
+	if (!p)
+		return fail(E_NOMEM, "no memory for a task");
+	int rc = task_parse(task_text, &p->task);
+	bool good = rc >= 0 && !p->task.nsyms && sched_parse(&p->task, cand, &p->sched) >= 0 &&
+		    sched_text(&p->task, &p->sched, p->again) >= 0 && !strcmp(p->again, cand);
+	free(p);
+	return good     ? E_OK
+	       : rc < 0 ? fail(E_CORRUPT, "its task's text is no task")
+			: fail(E_CORRUPT, "its candidate is no schedule of its task");
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/chosen.h"
+
+#include "agent/cache/chosen_rec.h"
+#include "kernels/graph/optimize.h"
+#include "platform/base/mix.h"
+
+#include <stdio.h>
+
+static struct chosen_rec rec_for(const struct chosen_for *f, struct key model, int threads, bool exact)
+{
+	return (struct chosen_rec){.model = model,
+				   .target_key = target_key(f->target),
+				   .device = "cpu",
+				   .threads = threads,
+				   .exact = exact,
+				   .choices = ""};
+}
+
+/* E_NOTFOUND: none, or damaged. */
+static int load_one(const struct chosen_for *f, enum cache_type t, const struct chosen_rec *r,
+		    struct arena *a, struct choices *out)
+{
+	struct blob b;
+	struct chosen_rec got;
+	struct key k = chosen_rec_key(r);
+	int rc = cache_get(f->cache, t, k, a, &b);
+	if (rc >= 0)
+		rc = chosen_rec_parse(b.p, &got);
+	if (rc >= 0)
+		rc = key_equal(chosen_rec_key(&got), k) ? choices_parse(got.choices, a, out) : E_CORRUPT;
+	return rc == E_CORRUPT ? E_NOTFOUND : rc;
+}
+
+/* 0: libhone. The code of the former version's records is compiled again, and until then its choices serve
+ * nobody. */
+#ifndef CHOSEN_FORMER
+#define CHOSEN_FORMER 1
+#endif
+
+static struct key former_key(const struct chosen_rec *r)
+{
+	char options[64];
+	snprintf(options, sizeof options, "%s %d %d", r->device, r->threads, r->exact);
+	return mix_join(mix_join(r->model, r->target_key), mix_text(options));
+}
+
+/* The record of the version before, choices alone. What that version took from strangers is marked. */
+static int load_former(const struct chosen_for *f, const struct chosen_rec *r, struct arena *a,
+		       struct choices *out)
+{
+	struct blob b;
+	struct key k = former_key(r);
+	struct key mark = mix_join(mix_text("strangers"), mix_join(mix_text("choices"), k));
+	int rc = cache_get(f->cache, CACHE_SHARED, mark, a, &b) >= 0
+		     ? E_NOTFOUND
+		     : cache_get(f->cache, CACHE_CHOICES, k, a, &b);
+	if (rc >= 0)
+		rc = choices_parse(b.p, a, out);
+	return rc == E_CORRUPT ? E_NOTFOUND : rc;
+}
+
+int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a, struct choices *out)
+{
+	struct key model = graph_key(g);
+	*out = (struct choices){0};
+	for (int exact = f->exact; f->cache && exact <= 1; exact++)
+		for (int one = 0; one <= (f->threads != 1); one++) {
+			const struct chosen_rec r = rec_for(f, model, one ? 1 : f->threads, exact);
+			int rc = load_one(f, CACHE_CHOICES, &r, a, out);
+			if (CHOSEN_FORMER && rc == E_NOTFOUND)
+				rc = load_former(f, &r, a, out);
+			if (rc != E_NOTFOUND)
+				return rc;
+		}
+	return E_OK;
+}
+
+int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena *a, struct choices *out)
+{
+	const struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->exact);
+	*out = (struct choices){0};
+	return f->cache ? load_one(f, CACHE_HINT_CHOICES, &r, a, out) : E_NOTFOUND;
+}
+
+int chosen_hint_forget(const struct chosen_for *f, const struct graph *g)
+{
+	const struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->exact);
+	return f->cache ? cache_forget(f->cache, CACHE_HINT_CHOICES, chosen_rec_key(&r)) : E_OK;
+}
+
+int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c)
+{
+	struct buf choices = {0}, text = {0};
+	struct chosen_rec r = rec_for(f, graph_key(g), f->threads, f->exact);
+	choices_text(c, &choices);
+	r.choices = buf_str(&choices);
+	chosen_rec_text(&r, &text);
+	int rc = buf_ok(&choices) && buf_ok(&text)
+		     ? cache_put(f->cache, CACHE_CHOICES, chosen_rec_key(&r), text.p, text.n)
+		     : fail(E_NOMEM, "no memory for the choices");
+	buf_free(&choices);
+	buf_free(&text);
+	return rc;
+}
+
+int chosen_forget(const struct chosen_for *f, const struct graph *g)
+{
+	enum { THREADS = 64 };
+	struct key model = graph_key(g);
+	int rc = E_OK;
+	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
+		const struct chosen_rec r = rec_for(f, model, 1 + i / 2, i % 2);
+		rc = cache_forget(f->cache, CACHE_CHOICES, chosen_rec_key(&r));
+		if (rc >= 0)
+			rc = cache_forget(f->cache, CACHE_CHOICES, former_key(&r));
+	}
+	return rc;
+}
+
+int chosen_divide(const struct target *t, struct graph *g, struct arena *a, struct choices *c,
+		  struct steps **out)
+{
+	int rc = graph_steps(g, t, c, a, out);
+	if (rc >= 0 || rc == E_NOMEM || !c->n)
+		return rc;
+	*c = (struct choices){0}; /* a record that cannot be followed is a miss */
+	return graph_steps(g, t, c, a, out);
+}
+
+int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
+		 struct steps **out)
+{
+	int rc = graph_optimize(g);
+	if (rc >= 0)
+		rc = chosen_load(f, g, a, c);
+	return rc < 0 ? rc : chosen_divide(f->target, g, a, c, out);
+}

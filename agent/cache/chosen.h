@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A model divided into steps by the choices that a cache keeps for it: tuning, benchmarks and runs that read
+ * the same cache get the same graph.
+ *
+ * Record: agent/cache/chosen_rec.h, for the graph_key of the optimised graph. A damaged record is a miss. */
+#ifndef AGENT_CHOSEN_H
+#define AGENT_CHOSEN_H
+
+#include "agent/cache/cache.h"
+#include "kernels/group/group.h"
+
+struct chosen_for {
+	struct cache *cache; /* NULL: no choices, rules alone */
+	const struct target *target;
+	int threads;
+	bool exact;
+};
+
+/* Where nothing was chosen for `threads`, what a single thread chose serves; where nothing inexact was, the
+ * exact. None at all: *out is empty. */
+int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a,
+		struct choices *out) MUST_CHECK;
+/* The choices of strangers for these very threads and exactness (agent/cache/hint.h). They are only for
+ * comparison. E_NOTFOUND: nothing. */
+int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena *a,
+		struct choices *out) MUST_CHECK;
+int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK; /* it was compared */
+int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
+/* For every number of threads, exact or not. */
+int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;
+/* Divides an optimised graph. *c becomes {0} where it cannot be followed. */
+int chosen_divide(const struct target *t, struct graph *g, struct arena *a, struct choices *c,
+		  struct steps **out) MUST_CHECK;
+/* Optimises the graph and divides it. *c: what was loaded. */
+int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
+		 struct steps **out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Choices as a record of the cache, CACHE_CHOICES: for which model, target, device, number of threads and
+ * exactness they were made, then the choices.
+ *
+ * Text: "hone-chosen 1", the fields of the table in chosen_rec.c (agent/cache/fields.h), then the text of
+ * kernels/group/choices.h. The key is the hash of the fields, so it follows from the content.
+ * Before there was this text, a record held the choices alone; chosen_load reads those, and nobody takes them
+ * from others. */
+#ifndef AGENT_CHOSEN_REC_H
+#define AGENT_CHOSEN_REC_H
+
+#include "platform/base/arena.h"
+#include "platform/base/buf.h"
+#include "platform/base/err.h"
+#include "platform/base/hash.h"
+
+struct chosen_rec {
+	struct key model, target_key; /* graph_key of the optimised graph; the class of boards */
+	char device[16];
+	int threads;
+	bool exact;
+	const char *choices; /* text of kernels/group/choices.h; of chosen_rec_parse: points into the text,
+				unchecked */
+};
+
+struct key chosen_rec_key(const struct chosen_rec *r);
+void chosen_rec_text(const struct chosen_rec *r, struct buf *out);
+bool chosen_rec_is_former(const char *text);                               /* choices alone */
+int chosen_rec_parse(const char *text, struct chosen_rec *out) MUST_CHECK; /* hostile text: E_CORRUPT */
+
+#endif

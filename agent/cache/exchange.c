@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/exchange.h"
+#include "agent/cache/cand.h"
+#include "agent/cache/chosen_rec.h"
+#include "agent/cache/hint.h"
+#include "agent/cache/history.h"
+#include "agent/cache/kept_code.h"
+#include "agent/cache/stale.h"
+#include "agent/cache/trials.h"
+#include "kernels/group/choices.h"
+#include "kernels/task/task.h"
+#include "platform/base/log.h"
+#include "search/job.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { REC_ROOM = 8192 /* bytes of a record's text, far more than it has */ };
+
+const enum cache_type exchange_types[] = {CACHE_REC, CACHE_CHOICES, CACHE_HISTORY, CACHE_TRIALS, 0};
+
+const char *exchange_name(enum cache_type t)
+{
+	static const char *const names[CACHE_TYPES] = {[CACHE_REC] = "rec",
+						       [CACHE_CHOICES] = "choices",
+						       [CACHE_HISTORY] = "history",
+						       [CACHE_TRIALS] = "trials"};
+	return names[t] ? names[t] : "other";
+}
+
+static bool is_task(const char *text, struct key k)
+{
+	struct task *t = malloc(sizeof *t);
+	bool ok = t && key_equal(hash_text(text), k) && task_parse(text, t) >= 0;
+	free(t);
+	return ok;
+}
+
+/* Names and schedules: text that a terminal shows and no more. */
+static bool printable(const char *s)
+{
+	while (*s >= ' ' && *s != 0x7f)
+		s++;
+	return !*s;
+}
+
+/* "llvm-19.1.7/5": a name, a version, a revision of the code (kernels/loops/code.h), which may be missing. */
+static bool is_emitter(const char *s)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~-";
+	s += strspn(s, name);
+	return !*s || (*s == '/' && s[1] && !s[1 + strspn(s + 1, "0123456789")]);
+}
+
+static bool is_device(const char *s)
+{
+	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-:")];
+}
+
+static int check_names(const char *text, struct key k, struct arena *a, struct rec *out)
+{
+	int rc = rec_parse(text, a, out);
+	const struct rec r = *out;
+	if (rc < 0)
+		return rc;
+	if (!key_equal(rec_key(&r), k) || !key_equal(hash_text(r.task_text), r.task))
+		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
+	if (!printable(r.target) || !is_device(r.device) || !is_emitter(r.emitter) || !printable(r.cand))
+		return fail(E_CORRUPT, "its names are not plain text");
+	return cand_check(r.task_text, r.cand);
+}
+
+static int check_rec(const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	int rc = check_names(text, k, a, &r);
+	return rc < 0 || stale_plausible(&r) ? rc : fail(E_CORRUPT, "its numbers are out of range");
+}
+
+/* Checks a hint of a pack. An open hint has a claimed time and no runs. */
+static int check_hint(const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	int rc = check_names(text, k, a, &r);
+	if (rc >= 0 && r.kind != REC_HINT)
+		rc = fail(E_CORRUPT, "it is no hint");
+	r.meas.runs += rc >= 0 && hint_open(&r);
+	r.meas.min_ns = r.meas.median_ns;
+	return rc < 0 || stale_plausible(&r) ? rc : fail(E_CORRUPT, "its numbers are out of range");
+}
+
+static int check_choices(const char *text, struct key k, struct arena *a)
+{
+	struct chosen_rec r;
+	struct choices c;
+	int rc = chosen_rec_parse(text, &r);
+	if (rc >= 0 && (!key_equal(chosen_rec_key(&r), k) || !printable(r.device) || r.threads < 1))
+		rc = fail(E_CORRUPT, "its key is not of what it says it was chosen for");
+	return rc < 0 ? rc : choices_parse(r.choices, a, &c);
+}
+
+static int check_history(const char *text, struct key k, struct arena *a)
+{
+	struct history *h = ARENA_NEW(a, struct history);
+	(void)k;
+	return history_parse(text, strlen(text), h);
+}
+
+static int check_trials(const char *text, struct key k, struct arena *a)
+{
+	struct trials *l = ARENA_NEW(a, struct trials);
+	int rc = trials_parse(text, l);
+	if (rc >= 0 && (!key_equal(trials_key(l), k) || !is_task(l->task_text, l->task)))
+		rc = fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
+	trials_free(l);
+	return rc;
+}
+
+static int (*const check[CACHE_TYPES])(const char *text, struct key k, struct arena *a) = {
+    [CACHE_REC] = check_rec,       [CACHE_CHOICES] = check_choices, [CACHE_HISTORY] = check_history,
+    [CACHE_TRIALS] = check_trials, [CACHE_HINT] = check_hint,       [CACHE_HINT_CHOICES] = check_choices,
+};
+
+json_t *exchange_record(enum cache_type t, struct key k, const char *text)
+{
+	char key[33];
+	key_text(k, key);
+	return json_pack("{ss ss so}", "type", exchange_name(t), "key", key, "text", json_text(text));
+}
+
+json_t *exchange_json(struct cache *c, enum cache_type t, struct key k)
+{
+	struct arena a = {0};
+	struct blob b;
+	json_t *j = NULL;
+	if (cache_get(c, t, k, &a, &b) >= 0 && !memchr(b.p, 0, b.n))
+		j = exchange_record(t, k, b.p);
+	arena_free(&a);
+	return j;
+}
+
+static enum cache_type type_of(const char *name)
+{
+	for (int i = 0; name && exchange_types[i]; i++)
+		if (!strcmp(name, exchange_name(exchange_types[i])))
+			return exchange_types[i];
+	return 0;
+}
+
+/* The key of a record of the former version is the one that it would have now. */
+static struct key former_key(enum cache_type t, const char *text, struct key k, struct arena *a)
+{
+	struct rec r;
+	if ((t == CACHE_REC || t == CACHE_HINT) && rec_is_former(text) && rec_parse(text, a, &r) >= 0)
+		return rec_key(&r);
+	if (t != CACHE_TRIALS || !trials_is_former(text))
+		return k;
+	struct trials *l = ARENA_NEW(a, struct trials);
+	if (trials_parse(text, l) >= 0)
+		k = trials_key(l);
+	trials_free(l);
+	return k;
+}
+
+int exchange_read(enum cache_type t, struct key k, const char *text, struct arena *a,
+		  struct exchange_line *out)
+{
+	*out = (struct exchange_line){t, former_key(t, text, k, a), arena_strdup(a, text)};
+	int rc =
+	    check[t] ? check[t](out->text, out->key, a) : fail(E_CORRUPT, "records of its type stay here");
+	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
+}
+
+int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_line *out)
+{
+	json_error_t e = {0};
+	json_t *j = json_loadb(line, n, JSON_REJECT_DUPLICATES, &e);
+	const char *key = json_string_value(json_object_get(j, "key"));
+	const char *text = json_string_value(json_object_get(j, "text"));
+	int rc = E_OK;
+	out->type = type_of(json_string_value(json_object_get(j, "type")));
+	log_one_line(e.text); /* it quotes what came in */
+	if (!j)
+		rc = fail(E_CORRUPT, "no JSON: %s", e.text);
+	else if (!out->type || !key || !text)
+		rc = fail(E_CORRUPT, "no type of a record, key and text");
+	if (rc >= 0)
+		rc = key_parse(key, &out->key);
+	if (rc >= 0)
+		rc = exchange_read(out->type, out->key, text, a, out);
+	json_decref(j);
+	return rc < 0 && rc != E_NOMEM ? E_CORRUPT : rc;
+}
+
+static bool known(struct cache *c, enum cache_type t, struct key k, struct arena *a, struct blob *b)
+{
+	return cache_get(c, t, k, a, b) >= 0;
+}
+
+/* 1: there is room for it. */
+static int fits(struct cache *c, size_t n, struct exchange_sum *sum)
+{
+	int rc = sum->no_fit && n >= sum->no_fit ? 0 : cache_has_room(c, n);
+	sum->left_out += rc == 0;
+	sum->no_fit = rc == 0 && (!sum->no_fit || n < sum->no_fit) ? n : sum->no_fit;
+	return rc;
+}
+
+int exchange_put(struct cache *c, const struct exchange_line *l, struct arena *a, struct exchange_sum *sum)
+{
+	struct blob b;
+	size_t n = strlen(l->text);
+	if (known(c, l->type, l->key, a, &b)) {
+		sum->known++;
+		return E_OK;
+	}
+	int rc = fits(c, n, sum);
+	if (rc > 0)
+		rc = cache_put(c, l->type, l->key, l->text, n);
+	else if (rc == 0)
+		return E_OK;
+	sum->taken += rc >= 0;
+	return rc;
+}
+
+void exchange_tell(const struct cache *c, const struct exchange_sum *sum)
+{
+	if (sum->left_out)
+		log_info("hone: cache %s is full: %d record%s left out, so that nothing goes for them; "
+			 "--cache-limit makes room",
+			 cache_dir(c), sum->left_out, sum->left_out == 1 ? " is" : "s are");
+}
+
+/* A record without code is only a claim: it becomes a hint. */
+static int merge_hint(struct cache *to, const struct rec *theirs, struct exchange_sum *sum)
+{
+	if (theirs->kind != REC_BEST || theirs->meas.status != MEAS_OK || hint_is_known(to, theirs)) {
+		sum->known++;
+		return E_OK;
+	}
+	int rc = fits(to, REC_ROOM, sum);
+	if (rc > 0)
+		rc = hint_put(to, theirs);
+	else if (rc == 0)
+		return E_OK;
+	sum->taken += rc >= 0;
+	return rc < 0 ? rc : E_OK;
+}
+
+/* The faster of two kernels with code is kept; a record with code replaces one without. */
+static int merge_rec(struct cache *to, struct cache *from, struct key k, struct arena *a,
+		     struct exchange_sum *sum)
+{
+	struct rec theirs, ours;
+	struct blob code;
+	int rc = cache_get_rec(from, k, a, &theirs);
+	if (rc < 0)
+		return rc == E_NOTFOUND ? E_OK : rc;
+	bool here = cache_get_rec(to, k, a, &ours) >= 0;
+	bool runs = here && ours.meas.status == MEAS_OK && kept_code_get(to, &ours, a, &code) >= 0;
+	bool has_code = kept_code_get(from, &theirs, a, &code) >= 0;
+	if (!has_code)
+		return merge_hint(to, &theirs, sum);
+	if (here &&
+	    (theirs.meas.status != MEAS_OK || (runs && theirs.meas.median_ns >= ours.meas.median_ns))) {
+		sum->known++;
+		return E_OK;
+	}
+	rc = fits(to, code.n + REC_ROOM, sum);
+	if (rc <= 0)
+		return rc;
+	rc = kept_code_put(to, &theirs, code);
+	if (rc >= 0)
+		rc = cache_put_rec(to, &theirs);
+	sum->code++;
+	sum->taken++;
+	return rc;
+}
+
+static int merge_one(struct cache *to, struct cache *from, enum cache_type t, struct key k, struct arena *a,
+		     struct exchange_sum *sum)
+{
+	struct blob ours, theirs;
+	int rc = cache_get(from, t, k, a, &theirs);
+	if (rc < 0)
+		return rc == E_NOTFOUND ? E_OK : rc;
+	rc = memchr(theirs.p, 0, theirs.n) ? E_CORRUPT : check[t](theirs.p, k, a);
+	if (rc < 0) {
+		sum->refused += rc == E_CORRUPT;
+		return rc == E_CORRUPT ? E_OK : rc;
+	}
+	if (t == CACHE_REC)
+		return merge_rec(to, from, k, a, sum);
+	if (known(to, t, k, a, &ours)) {
+		sum->known++;
+		return E_OK;
+	}
+	rc = fits(to, theirs.n, sum);
+	if (rc > 0)
+		rc = cache_put(to, t, k, theirs.p, theirs.n);
+	else if (rc == 0)
+		return E_OK;
+	sum->taken += rc >= 0;
+	return rc;
+}
+
+int exchange_merge(struct cache *to, struct cache *from, struct exchange_sum *sum)
+{
+	struct arena keys = {0}, a = {0};
+	int rc = E_OK;
+	for (int i = 0; exchange_types[i] && rc >= 0; i++) {
+		struct key *k;
+		int n = cache_keys(from, exchange_types[i], &keys, &k);
+		for (int j = 0; j < n && rc >= 0; j++) {
+			arena_reset(&a);
+			rc = merge_one(to, from, exchange_types[i], k[j], &a, sum);
+		}
+	}
+	arena_free(&a);
+	arena_free(&keys);
+	return rc < 0 ? rc : cache_commit(to);
+}

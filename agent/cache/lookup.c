@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/lookup.h"
+
+#include "agent/cache/kept_code.h"
+
+#include <string.h>
+
+/* The code of a record. Damaged, missing or of another revision: E_NOTFOUND. */
+static int find_code(struct cache *c, const struct rec *r, struct arena *a, struct code *out)
+{
+	struct blob bytes;
+	int rc = kept_code_get(c, r, a, &bytes);
+	if (rc >= 0)
+		rc = code_parse(bytes.p, bytes.n, a, out);
+	if (rc >= 0 && !code_is_current(&out->m))
+		return fail(E_NOTFOUND, "code in the cache is of another revision");
+	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;
+}
+
+/* A record of the task with this text; of the task with this key where the text is NULL. */
+static int get_rec(struct cache *c, const struct rec *want, const char *text, struct arena *a,
+		   struct rec *out)
+{
+	int rc = cache_get_rec(c, rec_key(want), a, out);
+	return rc >= 0 && text && strcmp(out->task_text, text)
+		   ? fail(E_NOTFOUND, "the record in the cache is of another task")
+		   : rc;
+}
+
+int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a, struct rec *out,
+		struct code *code)
+{
+	struct rec want = {.task = task, .target_key = l->target_key, .device = "cpu"};
+	for (int kind = (int)l->kind; kind >= (int)REC_DEFAULT; kind--)
+		for (int exact = l->exact; exact <= 1; exact++)
+			for (int one = 0; one <= (l->threads != 1); one++) {
+				want.kind = kind;
+				want.exact = exact;
+				want.threads = one ? 1 : l->threads;
+				int rc = get_rec(c, &want, text, a, out);
+				if (rc >= 0 && code)
+					rc = find_code(c, out, a, code);
+				if (rc != E_NOTFOUND)
+					return rc;
+			}
+	return fail(E_NOTFOUND, "no record of this task in the cache");
+}
+
+bool cache_has_code(struct cache *c, const struct rec *r)
+{
+	struct arena scratch = {0};
+	struct code code;
+	bool there = find_code(c, r, &scratch, &code) >= 0;
+	arena_free(&scratch);
+	return there;
+}
+
+int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
+		   enum rec_kind kind, struct arena *a, struct rec *out)
+{
+	const struct lookup l = {.target_key = target_key(t), .threads = threads, .exact = exact, .kind = kind};
+	return lookup_find(c, &l, task, NULL, a, out, NULL);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which record of the cache serves a task. Where none was tuned for so many threads, the one of a single
+ * thread serves; where nothing inexact was tuned, the exact record does; where there is no REC_BEST, the
+ * REC_DEFAULT. */
+#ifndef AGENT_LOOKUP_H
+#define AGENT_LOOKUP_H
+
+#include "agent/cache/cache.h"
+#include "kernels/loops/code.h"
+#include "platform/machine/target.h"
+
+struct lookup {
+	struct key target_key;
+	int threads;
+	bool exact;
+	enum rec_kind kind; /* the most that is wanted: REC_BEST or REC_DEFAULT */
+};
+
+/* The record that serves a task, and its code where `code` is not NULL: a record whose code is missing,
+ * damaged, of another CODE_REVISION or of another task is then passed over for the next one in the order
+ * above. text: the task's text, with which the record's is compared; NULL: the key alone counts. E_NOTFOUND:
+ * none. */
+int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
+		struct rec *out, struct code *code) MUST_CHECK;
+/* The same without code. */
+int cache_find_rec(struct cache *c, struct key task, const struct target *t, int threads, bool exact,
+		   enum rec_kind kind, struct arena *a, struct rec *out) MUST_CHECK;
+/* The record's code is there, whole, and of a revision that runs here (kernels/loops/code.h). */
+bool cache_has_code(struct cache *c, const struct rec *r);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A record: the result of a search for one task, as it is kept in the cache and sent to a fleet. */
+#ifndef AGENT_REC_H
+#define AGENT_REC_H
+
+#include "platform/base/arena.h"
+#include "platform/base/buf.h"
+#include "platform/base/err.h"
+#include "platform/base/hash.h"
+#include "platform/base/meas.h"
+
+enum rec_kind {
+	REC_DEFAULT, /* candidate 0 */
+	REC_BEST,    /* the fastest candidate that this board measured */
+	REC_HINT,    /* a stranger's candidate (agent/cache/hint.h) */
+	REC_KINDS
+};
+
+struct rec {
+	struct key task; /* of the task text */
+	enum rec_kind kind;
+	char target[160]; /* human-readable target: soc isa lanes */
+	struct key target_key;
+	char device[16];
+	int threads;
+	bool exact;
+	char emitter[32]; /* name and version */
+	char cand[512];
+	struct meas meas;
+	const char *task_text; /* in the arena it was read into */
+	const char *label;
+};
+
+struct key
+rec_key(const struct rec *r); /* SHA-256 of task, target key, device, threads, exactness and kind */
+struct key code_key(const struct rec *r); /* ... of that, emitter and candidate */
+const char *rec_kind_name(int kind);      /* "default", "best", "hint"; NULL: no enum rec_kind */
+/* Appends the record's text: "hone-rec 2" and one line for each field. */
+void rec_text(const struct rec *r, struct buf *out);
+/* Reads such a text; strings of *out live in the arena. E_CORRUPT: it is none. Fuzzed. */
+int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK;
+/* True: the text was written by the former version. Its key is not rec_key's, and rec_parse derives the
+ * task's key from the task's text. */
+bool rec_is_former(const char *text);
+
+#endif

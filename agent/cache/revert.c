@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/revert.h"
+
+#include "agent/cache/kept_code.h"
+#include "agent/cache/lookup.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GAIN 0.02  /* less than that is none */
+#define SIGMAS 2.6 /* of a fair coin's throws: one such task in 200 that is neither faster nor slower */
+
+/* Sums over a task's kernels in round r; false: one has no time. */
+static bool sum_round(int n, const struct served *k, struct key task, int r, double *def_ns, double *best_ns)
+{
+	*def_ns = *best_ns = 0;
+	for (int i = 0; i < n; i++) {
+		if (!key_equal(k[i].task, task))
+			continue;
+		if (r >= k[i].rounds || k[i].default_ns[r] <= 0 || k[i].best_ns[r] <= 0)
+			return false;
+		*def_ns += (double)k[i].default_ns[r];
+		*best_ns += (double)k[i].best_ns[r];
+	}
+	return true;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+/* The first kernel of a task answers for all. */
+static bool loses(int n, const struct served *k, int first)
+{
+	double ratio[SERVED_ROUNDS], def_ns, best_ns;
+	int rounds = k[first].rounds, slower = 0;
+	for (int i = 0; i < first; i++)
+		if (key_equal(k[i].task, k[first].task))
+			return false;
+	for (int r = 0; r < rounds; r++) {
+		if (!sum_round(n, k, k[first].task, r, &def_ns, &best_ns))
+			return false;
+		ratio[r] = best_ns / def_ns;
+		slower += ratio[r] > 1;
+	}
+	qsort(ratio, (size_t)rounds, sizeof *ratio, by_value);
+	return rounds > 0 && ratio[rounds / 2] > 1 + GAIN &&
+	       slower >= rounds / 2. + SIGMAS / 2 * sqrt(rounds);
+}
+
+/* 1: it went back; 0: there is no default, or it is the best already. */
+static int put_back(struct cache *c, const struct target *t, int threads, bool exact, struct key task,
+		    struct arena *a)
+{
+	struct rec def, best;
+	struct blob code;
+	int rc = cache_find_rec(c, task, t, threads, exact, REC_BEST, a, &best);
+	if (rc >= 0)
+		rc = cache_find_rec(c, task, t, threads, exact, REC_DEFAULT, a, &def);
+	if (rc >= 0)
+		rc = kept_code_get(c, &def, a, &code);
+	if (rc == E_NOTFOUND || (rc >= 0 && !strcmp(def.cand, best.cand)))
+		return 0;
+	if (rc < 0)
+		return rc;
+	def.kind = REC_BEST;
+	def.threads = threads;
+	def.exact = exact;
+	rc = kept_code_put(c, &def, code);
+	if (rc >= 0)
+		rc = cache_put_rec(c, &def);
+	return rc < 0 ? rc : 1;
+}
+
+int revert(struct cache *c, const struct target *t, int threads, bool exact, int nkernels,
+	   const struct served *kernel)
+{
+	struct arena scratch = {0};
+	int n = 0, rc = E_OK;
+	for (int i = 0; i < nkernels && rc >= 0; i++) {
+		if (!loses(nkernels, kernel, i))
+			continue;
+		rc = put_back(c, t, threads, exact, kernel[i].task, &scratch);
+		n += rc > 0;
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return rc < 0 ? rc : n;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the fleet divides the search (search/share.h), as hone-sync leaves it for the jobs of this board: the
+ * file `share`, one line
+ *
+ *	CLASS PARTS SALT BOARD\n
+ *
+ * CLASS and BOARD 32 hex digits, PARTS 0 to SHARE_MOST_PARTS, SALT 1 to 32 letters, digits, - and _ ("-"
+ *where PARTS is 0). It is in hone-sync's state folder, or in the cache's where hone-sync opens the cache
+ *itself; all may read it. It decides in which order a board searches and nothing else, so that nobody has to
+ *be believed: one that is not there, of another class or not like that means that the search is not divided.
+*/
+#ifndef AGENT_SHARE_KEPT_H
+#define AGENT_SHARE_KEPT_H
+
+#include "platform/base/arena.h"
+#include "platform/base/err.h"
+#include "search/share.h"
+
+#define SYNC_STATE "/var/lib/hone-sync" /* hone-sync's state folder, unless it is configured otherwise */
+#define SHARE_FILE "share"
+enum { SHARE_BYTES = 256 };
+
+/* Writes the division of a class of boards into a folder; the same line is not written again. E_USAGE: the
+ * class or the division does not fit the form above, and a file that was there is gone. */
+int share_kept_put(const char *dir, const char *cls, const struct share *s) MUST_CHECK;
+/* Of boards of that class; texts in the arena. Hostile text of n bytes: E_CORRUPT. E_NOTFOUND: it is of
+ * another class. */
+int share_kept_parse(const char *text, size_t n, const char *cls, struct arena *a,
+		     struct share *out) MUST_CHECK;
+/* What there is for boards of that class: the cache's folder decides if it has one, else SYNC_STATE does.
+ * *out is {0} where the search is not divided. */
+void share_kept_get(const char *cache, struct key cls, struct arena *a, struct share *out);
+
+#endif

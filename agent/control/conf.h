@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* honed's configuration: /etc/hone/honed.conf, then the files honed.conf.d/NAME.conf beside it by name; later
+ * lines win. INI, with comments after # or ; at the start of a line, or after a blank and ; behind a value:
+ *
+ *   [honed]       cache = DIR, cache_limit = 64M, socket = PATH, policy = NAME, log = quiet|normal|verbose
+ *   [boot]        budget = 20s (0s: no box), jobs = N (at once; 0: as many as its cores and memory
+ *                 are best used by), unclean = 3 (boxes in a row that did not end, then none)
+ *   [idle]        tune = yes|no, slice = 30s, hours = 22:00-06:00 (local time; always), load = 25%,
+ *                 pressure = 10%, headroom = 15 (degrees C), battery = 30%, memory = 128M, settle = 10s,
+ *                 rest = 10m (after a slice that won nothing; twice as long each time, a day at most)
+ *   [limits]      memory = 0 (that each process of a job may write to; 0: half of the board's, 512M at
+ *                 least), jobs = 1, writes = 20M (a day, to flash)
+ *   [inhibit]     file = PATH (as often as wanted)
+ *   [model NAME]  path = FILE, threads = N, priority = N, exact = yes|no, shape = INPUT:1x3x224x224
+ *   [sync]        any keys: they are kept, and hone-sync says what is wrong with them (agent/sync/sync.h)
+ *
+ * configs/honed.conf shows each with its default. A line has at most 197 bytes of UTF-8. An unknown section
+ * or key, or a value out of range, refuses everything: E_USAGE, "FILE:LINE: what; what is allowed". No file
+ * at all is the defaults. */
+#ifndef AGENT_CONF_H
+#define AGENT_CONF_H
+
+#include "agent/control/gate.h"
+#include "platform/base/arena.h"
+
+#define CONF_FILE "/etc/hone/honed.conf"
+enum { CONF_MODELS = 64 };
+
+struct conf_model {
+	const char *name, *path;
+	const char *shape; /* NULL: as the model says */
+	int threads;       /* 0: as hone tune chooses */
+	int priority;      /* -100 to 100 */
+	bool exact;
+	int line; /* of its first section */
+};
+
+struct conf_sync {
+	const char *key, *value;
+};
+
+struct conf {
+	const char *cache; /* NULL: $STATE_DIRECTORY/cache, else /var/lib/hone/cache */
+	const char *socket, *policy;
+	int64_t cache_bytes;
+	int log; /* enum log_level */
+	int64_t boot_budget_ns;
+	int boot_jobs, boot_unclean;
+	bool idle;
+	int64_t slice_ns, rest_ns;
+	struct gate_limits gate;
+	int64_t job_memory_bytes, writes_bytes; /* job_memory_bytes 0: as the board has */
+	int jobs;
+	int ninhibit;
+	const char **inhibit;
+	int nmodels;
+	struct conf_model *model;
+	int nsync;
+	struct conf_sync *sync;
+};
+
+/* path: the main file; drop-ins lie in path.d. Everything lives in the arena. */
+int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
+/* One file's text over what *c has, which conf_defaults or conf_text made; `name` is for errors. */
+void conf_defaults(struct conf *c);
+int conf_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c) MUST_CHECK;
+/* hone.budget=20s of a kernel command line, the last of them: 1. 0: it says nothing of it; what cannot be
+ * understood is an error. */
+int conf_cmdline_budget(const char *cmdline, int64_t *ns) MUST_CHECK;
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control socket's language, version 1: what honed, its jobs and `hone status` and friends say to each
+ * other.
+ *
+ * A Unix stream socket ($HONE_SOCKET, else /run/hone/honed.sock). Each message is one JSON object on a line
+ * of at most CONTROL_LINE bytes, UTF-8, ended by \n; `put` alone is followed by as many raw bytes as its
+ * "bytes" says. A request has "op" and may have "id" (a whole number), which its reply repeats:
+ * {"id":1,"ok":true,...} or
+ * {"id":1,"ok":false,"code":"busy","error":"what, why, what to do"} (codes: err_name). Unknown keys are
+ * ignored, unknown ops refused ("unsupported"). Replies come in the order of their requests but for lease,
+ * release, commit, status, reload and wait, which come when they can. What honed says of itself has "event"
+ * and no "id".
+ *
+ *   op        who    keys                                     reply
+ *   hello     all    version (1)                              version, honed (its version), mode, ready
+ *   status    all    -                                        as `hone status --json` prints it
+ *   watch     all    -                                        ok; then {"event":"status",...}, 1/s at most
+ *   wait      all    for: "ready"                             ok, once every configured model has its
+ *                                                             kernels, or nothing can be done for it
+ *   inhibit   all    why, ms (0 or absent: until resume)      name: for resume
+ *   resume    all    name (absent: all of this user's;        resumed (how many)
+ *                    root's and honed's own user's: all); an
+ *                    owner's has boot boxes tried again
+ *   tune      owner  model (of the configuration, or an       job; then {"event":"done","job":N,"ok":true,
+ *                    absolute path), ms (box), threads, now   ...} with the keys of `done`, or "error"
+ *                    (true: at any load, at any hour)
+ *   cancel    owner  job                                      ok
+ *   reload    owner  -                                        ok, or what is wrong with the file
+ *   job       owner  model, threads, pid: "I am a job"        job, cache, cpus (list)
+ *   sync      owner, -: "I bring records, and am no job"      cache
+ *             bringer
+ *   lease     job    kind: "compute", "measure" or "quiet";   ok, once granted
+ *                    stops
+ *   release   job    -                                        tainted (false, or the reason as text)
+ *   put       job,   type, key (32 hex digits), bytes; then   ok (it is in memory); code: from root and
+ *             sync   the bytes                                honed's own user alone
+ *   forget    job,   type, key                                ok
+ *             sync
+ *   commit    job,   -                                        generation; once all put is durable
+ *             sync
+ *   progress  job    task, ntasks, trials, before_ms, now_ms, none
+ *                    left_ms, label
+ *   done      job    trials, before_ms, default_ms, after_ms, none
+ *                    kept, missing (kernels without code),
+ *                    promise (share of the run time that more
+ *                    search may win; 0: exhausted)
+ *
+ * A release of a lease that is only waited for ends the wait. What an inhibit, heat, throttling, the battery
+ * and memory forbid holds for every job; load, pressure and hours for slices and `tune` without now.
+ *
+ * To a job:  {"event":"yield"}: stop at once whatever uses a processor; honed stops the process itself a
+ * moment later; {"event":"go on"}; {"event":"stop"}: end, with everything saved.
+ *
+ * owner: root, honed's own user, and members of the socket's group. job: a connection that said `job`, or the
+ * descriptor $HONE_CONTROL_FD that honed's own children inherit. A job is one thread: one lease at a time.
+ * bringer: the user whose folder hone-sync's state is (agent/sync/sync.h). sync: a connection that said
+ * `sync`; it puts and forgets hints, and puts marks of what was sent, no more (agent/cache/hint.h), whoever
+ * it is.
+ *
+ * lease: "compute" is shared: import, search, compile, check. "measure": nothing else runs on the job's cpus.
+ * "quiet": no other job runs at all. Whoever waits for one of the latter two is chosen by policy
+ * (agent/control/policy.h). "stops": true says that a SIGSTOP of the job's process group stops all that it
+ * does: for another's exclusive lease a child of honed that computes is then stopped midway, not waited for.
+ */
+#ifndef AGENT_CONTROL_H
+#define AGENT_CONTROL_H
+
+#include "platform/base/buf.h"
+#include "platform/base/err.h"
+#include "platform/base/hash.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONTROL_VERSION 1
+#define CONTROL_SOCKET "/run/hone/honed.sock"
+enum { CONTROL_LINE = 8 << 10, CONTROL_SAID = 64 << 10 /* a line of honed's */, CONTROL_PUT = 16 << 20 };
+
+enum control_op {
+	OP_HELLO,
+	OP_STATUS,
+	OP_WATCH,
+	OP_WAIT,
+	OP_INHIBIT,
+	OP_RESUME,
+	OP_TUNE,
+	OP_CANCEL,
+	OP_RELOAD,
+	OP_JOB,
+	OP_SYNC,
+	OP_LEASE,
+	OP_RELEASE,
+	OP_PUT,
+	OP_FORGET,
+	OP_COMMIT,
+	OP_PROGRESS,
+	OP_DONE,
+	OP_COUNT
+};
+
+enum lease { LEASE_NONE, LEASE_COMPUTE, LEASE_MEASURE, LEASE_QUIET, LEASES };
+extern const char *const lease_words[LEASES]; /* as in "kind"; NULL: none */
+
+struct request {
+	enum control_op op;
+	bool has_id;
+	int64_t id;
+	char model[1024], text[256]; /* text: why, name, label, for */
+	int64_t ms, job, bytes;      /* job: its number, or a pid */
+	int version, threads, type;
+	bool now;
+	enum lease lease;
+	bool stops; /* of a lease: as above */
+	struct key key;
+	int task, ntasks, trials, kept, missing;
+	double before_ms, default_ms, now_ms, left_ms, promise; /* done's after_ms is now_ms */
+};
+
+/* One line without its \n. Every number is checked: E_CORRUPT says what is wrong with it (fuzzed); a request
+ * whose id could be read has it all the same. */
+int control_parse(const char *line, size_t n, struct request *out) MUST_CHECK;
+/* A request as a line with its \n; only what its op has. */
+void control_print(const struct request *r, struct buf *out);
+/* Replies. `more` is NULL, or the inside of an object, such as "\"version\":1". */
+void control_good(const struct request *r, const char *more, struct buf *out);
+void control_bad(const struct request *r, int rc, const char *text, struct buf *out);
+/* The error that a reply's code names; E_IO: none of ours, or NULL. */
+int control_code(const char *name);
+/* s as a JSON string with its quotes; what is no UTF-8 becomes '?'. */
+void control_text(struct buf *out, const char *s);
+
+#endif

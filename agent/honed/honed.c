@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/honed/honed_parts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void honed_act(struct honed *h, const struct honed_action *a)
+{
+	h->o.act(h->o.ctx, a);
+}
+
+void honed_log(struct honed *h, int level, const char *fmt, ...)
+{
+	char text[512];
+	va_list va;
+	if (level > h->conf->log + 1)
+		return;
+	va_start(va, fmt);
+	vsnprintf(text, sizeof text, fmt, va);
+	va_end(va);
+	log_one_line(text);
+	honed_act(h, &(struct honed_action){.kind = HA_LOG, .level = level, .text = text});
+}
+
+void honed_changed(struct honed *h)
+{
+	h->revision++;
+	h->say = h->count = true;
+}
+
+static void choose_policy(struct honed *h)
+{
+	const char *name = h->conf->policy ? h->conf->policy : POLICY_DEFAULT;
+	h->policy = policy_find(name);
+	if (h->policy)
+		return;
+	honed_log(h, 0, "policy '%s': there is none of that name; '%s' it is", name, policy_table[0]->name);
+	h->policy = policy_table[0];
+}
+
+int honed_open(const struct honed_options *o, struct honed **out)
+{
+	if (o->ncpus < 1 || o->ncpus > 64 || !o->act || !o->conf)
+		return fail(E_USAGE, "honed on %d processors: 1 to 64", o->ncpus);
+	struct honed *h = calloc(1, sizeof *h);
+	if (!h)
+		return fail(E_NOMEM, "honed: no memory");
+	h->o = *o;
+	h->conf = o->conf;
+	h->marks = o->marks;
+	h->now_ns = h->opened_ns = h->worked_ns = o->now_ns;
+	h->seen_ns = h->looked_ns = LONG_AGO;
+	h->said_ns = h->metrics_ns = h->marks_ns = LONG_AGO;
+	h->minute = -1;
+	h->wake_ns = NEVER;
+	h->day = o->now_ns / DAY_NS;
+	choose_policy(h);
+	gate_reset(h);
+	*out = h;
+	return E_OK;
+}
+
+void honed_close(struct honed *h)
+{
+	if (!h)
+		return;
+	for (int i = 0; i < HONED_JOBS; i++)
+		free(h->job[i].path);
+	gate_free(h);
+	free(h->client);
+	buf_free(&h->out);
+	free(h);
+}
+
+static void on_timer(struct honed *h, const struct honed_event *e)
+{
+	(void)h;
+	(void)e;
+}
+
+static void on_stop(struct honed *h, const struct honed_event *e)
+{
+	leave(h, e->text ? e->text : "told to stop");
+}
+
+static void on_start(struct honed *h, const struct honed_event *e)
+{
+	if (h->started)
+		return;
+	models_read(h, h->conf, e->nmodels, e->model);
+	h->started = true;
+	if (h->o.mode == HONED_RESIDENT) {
+		honed_log(h, 1, HONE_VERSION " keeps %d models tuned; their kernels are in %s", h->nmodels,
+			  h->o.cache ? h->o.cache : "memory");
+		honed_act(h, &(struct honed_action){.kind = HA_READY});
+	} else {
+		boot_start(h);
+	}
+	honed_changed(h);
+}
+
+static void on_conf(struct honed *h, const struct honed_event *e)
+{
+	const char *text = e->text ? e->text : "";
+	if (e->conf) {
+		models_read(h, e->conf, e->nmodels, e->model);
+		h->conf = e->conf;
+		choose_policy(h);
+		gate_reset(h);
+		h->conf_error[0] = 0;
+		honed_log(h, 1, "the configuration was read: %d models", h->nmodels);
+	} else {
+		snprintf(h->conf_error, sizeof h->conf_error, "%.350s; the former settings stay", text);
+		log_one_line(h->conf_error);
+		honed_log(h, 0, "the configuration stays as it was: %s", text);
+	}
+	clients_conf(h, e->conf ? E_OK : e->rc, text);
+	honed_changed(h);
+}
+
+static void (*const on[])(struct honed *h, const struct honed_event *e) = {
+    [HE_START] = on_start,
+    [HE_TIMER] = on_timer,
+    [HE_VITALS] = gate_vitals,
+    [HE_GLANCE] = gate_glance,
+    [HE_INHIBIT] = gate_file_inhibit,
+    [HE_KEPT] = gate_kept,
+    [HE_CLIENT] = clients_new,
+    [HE_REQUEST] = clients_request,
+    [HE_BROKEN] = clients_broken,
+    [HE_GONE] = clients_gone,
+    [HE_STARTED] = jobs_started,
+    [HE_ENDED] = jobs_ended,
+    [HE_STORED] = store_event,
+    [HE_MODELS] = models_event,
+    [HE_CONF] = on_conf,
+    [HE_STOP] = on_stop,
+};
+
+/* What is due, in this order: who must rest does so before anybody is given a lease. */
+static void (*const ticks[])(struct honed *h) = {store_tick, boot_tick,    jobs_tick,  lease_tick,
+						 gate_tick,  clients_tick, status_tick};
+static int64_t (*const nexts[])(const struct honed *h) = {store_next, boot_next,    jobs_next,  lease_next,
+							  gate_next,  clients_next, status_next};
+
+/* A process that was held up for seconds has not heard its jobs meanwhile. */
+static void forgive(struct honed *h, int64_t now_ns)
+{
+	int64_t late = now_ns - (h->wake_ns > h->now_ns ? h->wake_ns : h->now_ns);
+	for (int i = 0; late > 2 * NS_PER_S && h->wake_ns != NEVER && i < HONED_JOBS; i++)
+		h->job[i].heard_ns += late;
+}
+
+void honed_event(struct honed *h, int64_t now_ns, const struct honed_event *e)
+{
+	if (h->leaving == LEAVE_LEFT)
+		return;
+	if (now_ns < h->now_ns)
+		now_ns = h->now_ns;
+	forgive(h, now_ns);
+	h->now_ns = now_ns;
+	on[e->kind](h, e);
+	for (size_t i = 0; i < sizeof ticks / sizeof *ticks && h->leaving != LEAVE_LEFT; i++)
+		ticks[i](h);
+	h->wake_ns = NEVER;
+	for (size_t i = 0; i < sizeof nexts / sizeof *nexts && h->leaving != LEAVE_LEFT; i++)
+		sooner(&h->wake_ns, nexts[i](h));
+}
+
+int64_t honed_wakeup(const struct honed *h)
+{
+	return h->wake_ns;
+}

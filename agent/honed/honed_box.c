@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The boot box, and how honed ends.
+ *
+ * marks.unclean counts the boxes in a row that did not come to their end; it is written before the first job
+ * of a box starts. Once it is conf's `unclean`, boxes do nothing until one of these: a model whose key no box
+ * has met (it, or its options, changed); a model that the resident honed served; `hone resume`. */
+#include "agent/honed/honed_parts.h"
+
+#include <stdio.h>
+
+#define LEAD_NS (600 * NS_PER_MS)  /* before the end, a job's own budget ends */
+#define TELL_NS (400 * NS_PER_MS)  /* before the end, it is told to stop */
+#define LEAST_NS NS_PER_S          /* less than that is not worth a start */
+#define VAIN_NS (5 * NS_PER_S)     /* in which nothing could run: the box ends */
+#define LATEST_NS (15 * NS_PER_MS) /* after the end, honed leaves whoever still lives */
+#define STORING_NS (10 * NS_PER_S) /* that a resident honed waits for its cache when it leaves */
+
+static int64_t at_most(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t boot_length(const struct honed *h)
+{
+	return h->o.box_ns - h->opened_ns;
+}
+
+/* Before the end, for the last commit: as long as others took, and some more. */
+static int64_t slow_ns(const struct honed *h, int64_t commit_ns)
+{
+	return at_most(commit_ns / 8 * 9, boot_length(h) * 3 / 8);
+}
+
+/* While a commit is under way whose length is not known, the last is to have as long, and some more. Where it
+ * may end too late for that, the last one follows it at once. */
+int64_t boot_tell_ns(const struct honed *h)
+{
+	int64_t end_ns = h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8), least_ns = h->commit_ns;
+	if (!h->committing)
+		return end_ns - slow_ns(h, least_ns);
+	int64_t may_ns = (end_ns - h->commit_since_ns) / 17 * 8;
+	int64_t at = end_ns - slow_ns(h, may_ns > least_ns ? may_ns : least_ns);
+	return h->commit_since_ns + least_ns > at ? h->commit_since_ns : at;
+}
+
+int64_t boot_left_ns(const struct honed *h)
+{
+	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4) - slow_ns(h, h->commit_ns);
+}
+
+static int in_need(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < h->nmodels; i++)
+		n += h->model[i].box && !h->model[i].boxed;
+	return n;
+}
+
+static void left(struct honed *h, int rc)
+{
+	h->leaving = LEAVE_LEFT;
+	honed_act(h, &(struct honed_action){.kind = HA_LEAVE, .rc = rc});
+}
+
+static bool anything_new(const struct honed *h)
+{
+	for (int i = 0; i < h->nmodels; i++)
+		if (h->model[i].box && !h->model[i].trying)
+			return true;
+	return false;
+}
+
+static void say(struct honed *h, const char *text)
+{
+	honed_act(h, &(struct honed_action){.kind = HA_STATUS, .text = text});
+}
+
+static void skip(struct honed *h)
+{
+	char text[200];
+	snprintf(text, sizeof text,
+		 "the last %d boot boxes did not come to their end: this one is skipped; hone resume has the "
+		 "next try again",
+		 h->marks.unclean);
+	h->skips = true;
+	honed_log(h, 0, "%s", text);
+	say(h, text);
+	left(h, E_OK);
+}
+
+static bool all_made(const struct honed *h)
+{
+	int missing = 0;
+	for (int i = 0; i < h->nmodels; i++)
+		missing += h->model[i].missing;
+	return !missing;
+}
+
+void boot_start(struct honed *h)
+{
+	for (int i = 0; i < h->nmodels; i++) {
+		struct kept_model *m = &h->model[i];
+		m->box = m->known && !m->refused[0] && !m->boxed;
+	}
+	if (!in_need(h)) {
+		const char *text = all_made(h) ? "every model has its kernels"
+					       : "every model has the kernels that could be made";
+		honed_log(h, 1, "no box: %s", text);
+		say(h, text);
+		left(h, E_OK);
+	} else if (h->conf->boot_unclean > 0 && h->marks.unclean >= h->conf->boot_unclean &&
+		   !anything_new(h)) {
+		skip(h);
+	} else {
+		honed_log(h, 1, "box of %.1f s for %d of %d models",
+			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->nmodels);
+	}
+}
+
+/* Who waits for a place: those in need, and if there are none those who promise something. */
+static int waiting_models(const struct honed *h)
+{
+	int needy = 0, all = 0;
+	for (int i = 0; i < h->nmodels; i++) {
+		bool may = model_may(h, i);
+		all += may;
+		needy += may && h->model[i].box && !h->model[i].boxed;
+	}
+	return needy ? needy : all;
+}
+
+/* Of the next job: its share of what is left. */
+int64_t boot_budget(const struct honed *h)
+{
+	int64_t left_ns = boot_left_ns(h);
+	int most = jobs_most(h), places = most - jobs_ours(h);
+	if (h->leaving || left_ns < at_most(LEAST_NS, boot_length(h) / 4))
+		return 0;
+	int waiting = waiting_models(h);
+	if (waiting > places)
+		left_ns = left_ns * most / (waiting + most - places);
+	return left_ns;
+}
+
+void leave(struct honed *h, const char *why)
+{
+	if (h->leaving)
+		return;
+	h->leaving = LEAVE_ENDING;
+	h->leave_ns = h->now_ns;
+	h->leave_by_ns = h->now_ns + STOP_NS + STORING_NS;
+	if (h->o.mode == HONED_BOX)
+		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);
+	if (h->o.mode == HONED_BOX)
+		honed_log(h, 1, "ends: %s; %d models still lack kernels", why, in_need(h));
+	else
+		honed_log(h, 1, "ends: %s", why);
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		if (j->state)
+			job_stop(h, j, END_LEAVING);
+	}
+	honed_changed(h);
+}
+
+static void boxed(struct honed *h)
+{
+	if (h->o.mode == HONED_BOX && h->boxing) {
+		h->marks.unclean = 0;
+		h->marks_changed = true;
+	}
+	marks_save(h);
+}
+
+/* Jobs, then what they put, then the marks. */
+static void leave_on(struct honed *h)
+{
+	bool late = h->now_ns >= h->leave_by_ns;
+	if (h->leaving == LEAVE_ENDING && (!jobs_ours(h) || late)) {
+		h->leaving = LEAVE_STORING;
+		h->last_due = h->unsaved;
+	}
+	if (h->leaving == LEAVE_STORING && h->last_due && !h->committing && !late) {
+		h->last_due = false;
+		store_commit(h, NULL);
+	}
+	if (h->leaving == LEAVE_STORING && (!h->committing || late)) {
+		honed_act(h, &(struct honed_action){.kind = HA_METRICS});
+		boxed(h);
+		left(h, E_OK);
+	}
+}
+
+/* The robot does not wait for a board that does not cool down. */
+static bool in_vain(struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (job_lives(&h->job[i]) && !h->job[i].rest)
+			h->worked_ns = h->now_ns;
+	return h->now_ns - h->worked_ns >= VAIN_NS;
+}
+
+static bool boot_over(const struct honed *h)
+{
+	if (h->now_ns >= boot_tell_ns(h))
+		return true;
+	if (jobs_ours(h))
+		return false;
+	for (int i = 0; i < h->nmodels; i++)
+		if (model_when(h, i) < h->o.box_ns)
+			return !boot_budget(h);
+	return true;
+}
+
+void boot_tick(struct honed *h)
+{
+	bool box = h->o.mode == HONED_BOX && h->started && !h->leaving;
+	if (box && boot_over(h))
+		leave(h, "the box is over");
+	else if (box && in_vain(h))
+		leave(h, h->view[VIEW_HARD].open ? "nothing can be done now" : h->view[VIEW_HARD].text);
+	for (int i = 0; h->o.mode == HONED_BOX && h->now_ns >= h->o.box_ns && i < HONED_JOBS; i++)
+		if (h->job[i].state)
+			job_kill(h, &h->job[i], END_LEAVING);
+	if (h->leaving)
+		leave_on(h);
+}
+
+int64_t boot_next(const struct honed *h)
+{
+	int64_t at = h->leaving ? h->leave_by_ns : NEVER;
+	if (h->o.mode != HONED_BOX || !h->started)
+		return at;
+	if (h->now_ns < h->o.box_ns)
+		sooner(&at, h->o.box_ns);
+	if (!h->leaving)
+		sooner(&at, h->worked_ns + VAIN_NS);
+	if (!h->leaving)
+		sooner(&at, boot_tell_ns(h));
+	return at;
+}

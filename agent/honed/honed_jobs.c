@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs: started, rested, told to stop, killed, and what came of them. */
+#include "agent/honed/honed_parts.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	FEW_CORES = 4, /* less than that are few */
+	BUILDERS = 2,  /* as many as a job makes use of, by itself */
+};
+
+bool job_lives(const struct honed_job *j)
+{
+	return j->state == JOB_STARTING || j->state == JOB_RUNNING;
+}
+
+struct honed_job *job_of(struct honed *h, int number)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].state && h->job[i].number == number)
+			return &h->job[i];
+	return NULL;
+}
+
+int jobs_ours(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		n += h->job[i].ours && job_lives(&h->job[i]);
+	return n;
+}
+
+static const char *base(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+struct honed_job *job_new(struct honed *h, int model, const char *path)
+{
+	struct honed_job *j = h->job;
+	for (; j < h->job + HONED_JOBS && j->state; j++)
+		;
+	char *own = j < h->job + HONED_JOBS ? strdup(path) : NULL;
+	if (!own)
+		return NULL;
+	*j = (struct honed_job){.state = JOB_QUEUED, .model = model, .client = -1, .asker = -1, .path = own};
+	j->number = h->job_number = h->job_number % INT32_MAX + 1;
+	j->started_ns = j->heard_ns = h->now_ns;
+	snprintf(j->name, sizeof j->name, "%s", model >= 0 ? h->model[model].conf->name : base(path));
+	j->key = model >= 0 ? h->model[model].key : (struct key){0};
+	j->as = (struct conf_model){.name = j->name, .path = j->path};
+	return j;
+}
+
+static void job_free(struct honed *h, struct honed_job *j)
+{
+	if (j->model >= 0)
+		h->model[j->model].waits_ns = h->now_ns;
+	free(j->path);
+	*j = (struct honed_job){0};
+	honed_changed(h);
+}
+
+static void job_say(struct honed *h, struct honed_job *j, const char *event)
+{
+	char line[64];
+	snprintf(line, sizeof line, "{\"event\":\"%s\"}\n", event);
+	client_send(h, j->client, line);
+}
+
+static void signal_to(struct honed *h, struct honed_job *j, int signal)
+{
+	honed_act(h, &(struct honed_action){.kind = HA_SIGNAL, .job = j->number, .signal = signal});
+}
+
+void job_settle(struct honed *h, struct honed_job *j)
+{
+	bool stop = j->ours && (j->rest == REST_STOPPED || j->hushed);
+	if (stop != j->stopped && !j->killed)
+		signal_to(h, j, stop ? SIGSTOP : SIGCONT);
+	j->stopped = stop;
+}
+
+/* To whom it was asked of. */
+static void tell(struct honed *h, struct honed_job *j, const char *error, const struct request *done)
+{
+	struct buf b = {0};
+	buf_printf(&b, "{\"event\":\"done\",\"job\":%d,\"ok\":%s", j->number, error ? "false" : "true");
+	if (error) {
+		buf_puts(&b, ",\"error\":");
+		control_text(&b, error);
+	}
+	if (done)
+		buf_printf(
+		    &b,
+		    ",\"trials\":%d,\"before_ms\":%.6g,\"default_ms\":%.6g,\"after_ms\":%.6g,\"kept\":%d,"
+		    "\"missing\":%d,\"promise\":%.6g",
+		    done->trials, done->before_ms, done->default_ms, done->now_ms, done->kept, done->missing,
+		    done->promise);
+	buf_puts(&b, "}\n");
+	client_send(h, j->asker, buf_str(&b));
+	buf_free(&b);
+	j->asker = -1;
+}
+
+/* Starting */
+
+/* Whose memory was no longer free when that was looked at. */
+static int jobs_grown(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct honed_job *j = &h->job[i];
+		n += j->ours && job_lives(j) && j->started_ns + GROWN_NS <= h->seen_ns;
+	}
+	return n;
+}
+
+/* What a process of a job may write to; beyond that its mistakes are its own. The gate sees to the board's.
+ */
+static int64_t job_memory(const struct honed *h)
+{
+	int64_t half = h->vitals.has & VITAL_MEMORY ? h->vitals.memory_bytes / 2 : 0;
+	half = half > JOB_BYTES ? half : JOB_BYTES;
+	return h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : half;
+}
+
+/* Somebody in this box leaves no core to builders. */
+static bool none_spared(const struct honed *h)
+{
+	for (int i = 0; i < h->nmodels; i++)
+		if (h->model[i].box &&
+		    (h->model[i].conf->threads < 1 || h->model[i].conf->threads >= h->o.ncpus))
+			return true;
+	return false;
+}
+
+/* The cores of a box: a job for each, or, where they are few, one job at a time, for which the others build
+ * ahead (jobs_spare). Side by side jobs hide all that they compute behind each other, but stand still
+ * whenever one of them measures alone, and share caches and memory; builders hide compiling, which is most of
+ * it, and nothing else rests for them. Four networks on two cores of a server, to as many trials as one after
+ * another without overlap has: one at a time in 0.79 of its time, four at once in more than 0.84; without
+ * honed, each with its builder, in 0.70 to 0.73 (through honed a trial takes 1 ms more). From the fourth core
+ * on a job for each core is worth more: 0.50. */
+static int box_jobs(const struct honed *h)
+{
+	return h->o.ncpus >= FEW_CORES || none_spared(h) ? h->o.ncpus : 1;
+}
+
+/* Jobs that memory has room for, with those that there are. */
+static int64_t jobs_fit(const struct honed *h)
+{
+	if (!(h->vitals.has & VITAL_MEMORY))
+		return HONED_JOBS;
+	int64_t each = h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : JOB_BYTES;
+	return jobs_grown(h) + h->vitals.memory_free_bytes / each;
+}
+
+/* However many are asked for: no more than fit, but one. */
+int jobs_most(const struct honed *h)
+{
+	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
+	most = most > 0 ? most : box_jobs(h);
+	most = most < HONED_JOBS ? most : HONED_JOBS;
+	int64_t fit = jobs_fit(h);
+	most = fit < most ? (int)fit : most;
+	return most > 1 ? most : 1;
+}
+
+/* Those that the fewest jobs have; of these the fastest. */
+uint64_t jobs_cpus(const struct honed *h, int threads)
+{
+	uint64_t all = h->o.ncpus == 64 ? ~UINT64_C(0) : (UINT64_C(1) << h->o.ncpus) - 1, mask = 0;
+	if (threads < 1 || threads >= h->o.ncpus)
+		return all;
+	for (int k = 0; k < threads; k++) {
+		int best = -1, least = HONED_JOBS + 1;
+		for (int c = 0; c < h->o.ncpus; c++) {
+			int users = 0;
+			for (int i = 0; i < HONED_JOBS; i++)
+				users += job_lives(&h->job[i]) && (h->job[i].cpus >> c & 1);
+			if (!(mask >> c & 1) && users < least) {
+				best = c;
+				least = users;
+			}
+		}
+		mask |= UINT64_C(1) << best;
+	}
+	return mask;
+}
+
+static int unused_cores(const struct honed *h)
+{
+	uint64_t used = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		used |= job_lives(&h->job[i]) ? h->job[i].cpus : 0;
+	return h->o.ncpus - __builtin_popcountll(used);
+}
+
+/* Cores beyond its threads for a job of a box that starts now, whose builders work there: what nobody uses is
+ * shared out among those that can start now, as far as memory has room for as many jobs more. */
+static int jobs_spare(const struct honed *h, int threads)
+{
+	int others = 0, places = jobs_most(h) - jobs_ours(h) - 1;
+	if (h->o.mode != HONED_BOX || threads < 1)
+		return 0;
+	for (int i = 0; i < h->nmodels; i++)
+		others += model_may(h, i);
+	int more = others < places ? others : places, start = 1 + (more > 0 ? more : 0);
+	int spare = unused_cores(h) / start - threads;
+	int64_t room = (jobs_fit(h) - jobs_ours(h)) / start - 1;
+	spare = room < spare ? (int)room : spare;
+	return spare < 0 ? 0 : spare < BUILDERS ? spare : BUILDERS;
+}
+
+/* Written before the first job runs, so that a box that is cut off counts. */
+static void box_begins(struct honed *h)
+{
+	h->boxing = true;
+	h->marks.unclean++;
+	h->marks_changed = true;
+	marks_save(h);
+	h->prepare_ns = h->now_ns;
+	honed_act(h, &(struct honed_action){.kind = HA_PREPARE});
+}
+
+static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
+{
+	const struct conf_model *m = j->model >= 0 ? h->model[j->model].conf : &j->as;
+	struct honed_action a = {.kind = HA_START,
+				 .job = j->number,
+				 .model = m,
+				 .threads = j->threads > 0 ? j->threads : m->threads,
+				 .budget_ns = budget_ns,
+				 .memory_bytes = job_memory(h),
+				 .nice = h->o.mode == HONED_BOX ? 5 : 19};
+	int cpus[64];
+	if (h->o.mode == HONED_BOX && !h->boxing)
+		box_begins(h);
+	j->cpus = jobs_cpus(h, a.threads + jobs_spare(h, a.threads));
+	for (int c = 0; c < h->o.ncpus; c++)
+		if (j->cpus >> c & 1)
+			cpus[a.ncpus++] = h->o.cpus[c];
+	a.cpus = cpus;
+	j->state = JOB_STARTING;
+	j->ours = true;
+	j->started_ns = j->heard_ns = h->now_ns;
+	j->budget_ns = budget_ns;
+	h->slices++;
+	honed_log(h, 2, "job %d: %s, %lld ms", j->number, j->name, (long long)(budget_ns / NS_PER_MS));
+	honed_act(h, &a);
+	honed_changed(h);
+}
+
+static struct honed_job *queued(struct honed *h)
+{
+	struct honed_job *first = NULL;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].state == JOB_QUEUED && (!first || h->job[i].number < first->number))
+			first = &h->job[i];
+	return first;
+}
+
+static enum view_kind slice_view(const struct honed *h)
+{
+	return h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL;
+}
+
+/* A slice that waits for the gate alone. */
+static bool slice_can(const struct honed *h)
+{
+	const char *why;
+	bool box = h->o.mode == HONED_BOX;
+	if (h->leaving || !h->started || !(box ? boot_budget(h) > 0 : h->conf->idle) ||
+	    !store_lets_start(h, &why) || jobs_ours(h) >= jobs_most(h))
+		return false;
+	for (int i = 0; i < h->nmodels; i++)
+		if (model_may(h, i))
+			return true;
+	return false;
+}
+
+bool jobs_can_start(const struct honed *h, enum view_kind *v)
+{
+	*v = slice_view(h);
+	if (slice_can(h))
+		return true;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].state == JOB_QUEUED) {
+			*v = h->job[i].view;
+			return true;
+		}
+	return false;
+}
+
+/* What somebody asked for goes before slices, of which one makes room. */
+static bool start_queued(struct honed *h)
+{
+	struct honed_job *j = queued(h);
+	if (!j || h->leaving || !gate_lets_start(h, j->view))
+		return false;
+	if (jobs_ours(h) < jobs_most(h)) {
+		start(h, j, j->budget_ns);
+		return true;
+	}
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].end == END_ROOM)
+			return false;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *o = &h->job[i];
+		if (job_lives(o) && o->ours && !o->people && !o->end) {
+			job_stop(h, o, END_ROOM);
+			return false;
+		}
+	}
+	return false;
+}
+
+static bool start_slice(struct honed *h)
+{
+	if (!slice_can(h) || !gate_lets_start(h, slice_view(h)))
+		return false;
+	int i = models_next(h);
+	int64_t budget = h->o.mode == HONED_BOX ? boot_budget(h) : h->conf->slice_ns;
+	struct honed_job *j = job_new(h, i, h->model[i].conf->path);
+	if (!j)
+		return false;
+	j->view = slice_view(h);
+	j->uid = h->o.uid;
+	start(h, j, budget);
+	return true;
+}
+
+void jobs_started(struct honed *h, const struct honed_event *e)
+{
+	struct honed_job *j = job_of(h, e->job);
+	if (!j || j->state != JOB_STARTING)
+		return;
+	struct peer peer = {e->pid, h->o.uid, true};
+	struct client *c = client_add(h, e->client, &peer);
+	j->state = JOB_RUNNING;
+	j->pid = e->pid;
+	j->heard_ns = h->now_ns;
+	if (c) {
+		c->job = (int)(j - h->job);
+		j->client = e->client;
+	}
+	if (j->end)
+		signal_to(h, j, SIGKILL);
+	honed_changed(h);
+}
+
+/* Ending */
+
+void job_stop(struct honed *h, struct honed_job *j, enum job_end why)
+{
+	if (!j->end)
+		j->end = why;
+	if (j->state == JOB_QUEUED) {
+		tell(h, j, "canceled before it could start", NULL);
+		job_free(h, j);
+		return;
+	}
+	if (j->kill_ns)
+		return;
+	j->kill_ns = h->now_ns + STOP_NS;
+	j->rest = REST_NOT;
+	job_settle(h, j);
+	job_say(h, j, "stop");
+	if (j->lease.is)
+		client_bad(h, j->client, &j->lease, E_STOPPED, "lease: this job is told to stop");
+	j->lease.is = false;
+	j->wants = LEASE_NONE;
+	honed_changed(h);
+}
+
+void job_kill(struct honed *h, struct honed_job *j, enum job_end why)
+{
+	if (!j->ours || j->killed) {
+		job_stop(h, j, why);
+		return;
+	}
+	if (!j->end)
+		j->end = why;
+	j->killed = true;
+	j->kill_ns = h->now_ns;
+	signal_to(h, j, SIGKILL);
+}
+
+static const char *const end_text[] = {
+    [END_LEAVING] = "honed ends",
+    [END_CANCELED] = "canceled",
+    [END_ROOM] = "made room for another job",
+    [END_RESTED] = "the board needed its processors for too long",
+    [END_MEMORY] = "the board needed its memory",
+    [END_OVER] = "did not end at the end of its budget",
+    [END_HUNG] = "no sound of it for 30 s",
+    [END_GONE] = "let go of its connection",
+};
+
+/* NULL: it did what it should. */
+static const char *failure(const struct honed_job *j, const struct honed_event *e)
+{
+	switch (j->end) {
+	case END_LEAVING:
+	case END_CANCELED:
+	case END_ROOM:
+	case END_RESTED:
+	case END_MEMORY:
+		return NULL;
+	case END_OVER:
+	case END_HUNG:
+		return end_text[j->end];
+	case END_NOT:
+	case END_GONE:
+		break;
+	}
+	if (e->rc < 0)
+		return e->text ? e->text : "ended badly";
+	return j->done ? NULL : "ended without a result";
+}
+
+void jobs_ended(struct honed *h, const struct honed_event *e)
+{
+	struct honed_job *j = job_of(h, e->job);
+	if (!j || !j->ours || !job_lives(j))
+		return;
+	const char *failed = failure(j, e);
+	struct client *c = client_of(h, j->client);
+	lease_drop(h, j, NULL);
+	if (j->asker >= 0)
+		tell(h, j, failed ? failed : j->end ? end_text[j->end] : NULL, NULL);
+	if (j->model >= 0) {
+		h->model[j->model].had_ns += h->now_ns - j->started_ns - j->rested_ns;
+		if (failed)
+			model_failed(h, j->model, failed);
+	} else if (failed) {
+		h->fails++;
+		honed_log(h, 0, "job %d: %s: %s", j->number, j->name, failed);
+	}
+	if (c)
+		c->job = -1;
+	job_free(h, j);
+}
+
+/* Its connection ended. A job of ours is about to end, or is made to; of others there is nothing left. */
+void job_gone(struct honed *h, struct honed_job *j)
+{
+	lease_drop(h, j, NULL);
+	j->client = -1;
+	j->lease.is = j->release.is = j->commit.is = false;
+	if (!j->ours) {
+		job_free(h, j);
+		return;
+	}
+	if (!j->end && !j->done)
+		j->end = END_GONE;
+	if (!j->kill_ns)
+		j->kill_ns = h->now_ns + STOP_NS;
+	j->rest = REST_NOT;
+	job_settle(h, j);
+}
+
+void job_done(struct honed *h, struct honed_job *j, const struct request *r)
+{
+	j->done = true;
+	if (r->trials > j->trials)
+		h->trials += r->trials - j->trials;
+	j->trials = r->trials;
+	j->before_ms = r->before_ms;
+	j->now_ms = r->now_ms;
+	if (j->model >= 0 && key_equal(j->key, h->model[j->model].key))
+		model_served(h, j->model, j, r);
+	if (j->asker >= 0)
+		tell(h, j, NULL, r);
+	char now[32] = "?"; /* not measured */
+	if (r->now_ms > 0)
+		snprintf(now, sizeof now, "%.3f", r->now_ms);
+	honed_log(h, 1, "%s: %.3f -> %s ms, %d trials, promise %.3f", j->name, r->before_ms, now, r->trials,
+		  r->promise);
+	honed_changed(h);
+}
+
+/* Resting */
+
+/* One that stands still for another's lease stays so; who does not keeps its lease until it does. */
+static void rest(struct honed *h, struct honed_job *j)
+{
+	j->rest = j->stopped ? REST_STOPPED : REST_TOLD;
+	j->rest_ns = h->now_ns;
+	h->yields++;
+}
+
+static void tell_to_rest(struct honed *h, struct honed_job *j)
+{
+	char why[220];
+	snprintf(why, sizeof why, "the gate closed: %s", h->view[j->view].text);
+	if (j->rest == REST_STOPPED)
+		lease_drop(h, j, why);
+	else
+		lease_taint(j, why);
+	job_say(h, j, "yield");
+	honed_log(h, 2, "job %d rests: %s", j->number, h->view[j->view].text);
+	honed_changed(h);
+}
+
+static void go_on(struct honed *h, struct honed_job *j)
+{
+	if (!lease_regain(h, j))
+		return;
+	j->rest = REST_NOT;
+	job_settle(h, j);
+	j->rested_ns += h->now_ns - j->rest_ns;
+	j->heard_ns = h->now_ns;
+	job_say(h, j, "go on");
+	honed_changed(h);
+}
+
+void jobs_rests(struct honed *h)
+{
+	bool looked = h->seen_ns != LONG_AGO, rests[HONED_JOBS] = {false};
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		const struct gate_verdict *v = &h->view[j->view];
+		bool shut = gate_inhibited(h) || (looked && !v->open);
+		if (j->state != JOB_RUNNING || j->kill_ns)
+			continue;
+		if (looked && v->free_memory)
+			job_kill(h, j, END_MEMORY);
+		else if ((rests[i] = shut && !j->rest))
+			rest(h, j);
+		else if (!shut && j->rest)
+			go_on(h, j);
+	}
+	for (int i = 0; i < HONED_JOBS; i++) /* none goes on for a lease that another loses */
+		if (rests[i])
+			tell_to_rest(h, &h->job[i]);
+}
+
+/* Each answers when it is due; NEVER: not at all. */
+static int64_t due_stop(const struct honed_job *j)
+{
+	return j->rest == REST_TOLD && !j->kill_ns ? j->rest_ns + HONED_YIELD_NS : NEVER;
+}
+
+static int64_t due_rested(const struct honed_job *j)
+{
+	return j->rest && !j->kill_ns ? j->rest_ns + HONED_REST_NS : NEVER;
+}
+
+static int64_t due_kill(const struct honed_job *j)
+{
+	int64_t slow_ns = j->commit.is ? SAVING_NS : 0; /* it is not its fault */
+	return j->ours && j->kill_ns && !j->killed ? j->kill_ns + slow_ns : NEVER;
+}
+
+/* It dies, but the kernel has not let it go: nobody waits for that. */
+static int64_t due_lost(const struct honed_job *j)
+{
+	return j->killed && j->held ? j->kill_ns + LOST_NS : NEVER;
+}
+
+static int64_t due_hung(const struct honed_job *j)
+{
+	bool ours_to_say = j->lease.is || j->release.is || j->commit.is || j->hushed;
+	if (!job_lives(j) || j->rest || j->kill_ns || ours_to_say || (!j->ours && !j->held))
+		return NEVER;
+	return j->heard_ns + HONED_HANG_NS;
+}
+
+/* Who stood still for another's lease at its end has not heard that yet. */
+static int64_t due_over(const struct honed_job *j)
+{
+	int64_t end_ns = j->started_ns + j->budget_ns + j->rested_ns;
+	if (!j->ours || !job_lives(j) || j->rest || j->kill_ns || j->hushed)
+		return NEVER;
+	return (end_ns > j->hush_ns ? end_ns : j->hush_ns) + OVER_NS;
+}
+
+/* From here on it uses no processor: others may have its lease. */
+static void do_stop(struct honed *h, struct honed_job *j)
+{
+	j->rest = REST_STOPPED;
+	job_settle(h, j);
+	lease_drop(h, j, "the job rested");
+}
+
+static void do_lose(struct honed *h, struct honed_job *j)
+{
+	lease_drop(h, j, NULL);
+}
+
+static void do_rested(struct honed *h, struct honed_job *j)
+{
+	job_kill(h, j, END_RESTED);
+}
+
+static void do_kill(struct honed *h, struct honed_job *j)
+{
+	job_kill(h, j, j->end);
+}
+
+static void do_hung(struct honed *h, struct honed_job *j)
+{
+	if (j->ours)
+		job_kill(h, j, END_HUNG);
+	else
+		lease_drop(h, j, "no sound of the job for too long");
+}
+
+static void do_over(struct honed *h, struct honed_job *j)
+{
+	job_stop(h, j, END_OVER);
+}
+
+static const struct {
+	int64_t (*due)(const struct honed_job *j);
+	void (*act)(struct honed *h, struct honed_job *j);
+} duties[] = {{due_stop, do_stop}, {due_rested, do_rested}, {due_kill, do_kill},
+	      {due_lost, do_lose}, {due_hung, do_hung},     {due_over, do_over}};
+enum { NDUTIES = sizeof duties / sizeof *duties };
+
+void jobs_tick(struct honed *h)
+{
+	jobs_rests(h);
+	for (int i = 0; i < HONED_JOBS; i++)
+		for (int d = 0; d < NDUTIES; d++)
+			if (h->job[i].state && duties[d].due(&h->job[i]) <= h->now_ns)
+				duties[d].act(h, &h->job[i]);
+	while (start_queued(h) || start_slice(h))
+		;
+}
+
+int64_t jobs_next(const struct honed *h)
+{
+	int64_t at = NEVER;
+	const char *why;
+	for (int i = 0; i < HONED_JOBS; i++)
+		for (int d = 0; d < NDUTIES; d++)
+			if (h->job[i].state)
+				sooner(&at, duties[d].due(&h->job[i]));
+	if (h->leaving || (h->o.mode == HONED_RESIDENT && !h->conf->idle) || !store_lets_start(h, &why))
+		return at;
+	for (int i = 0; i < h->nmodels; i++) {
+		int64_t when = model_when(h, i);
+		if (when > h->now_ns)
+			sooner(&at, when);
+	}
+	return at;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leases. Compute is shared, measure excludes all others on the same processors, quiet all others. The policy
+ * says which of those who wait for an exclusive one is next. A job that can be stopped is, for as long as an
+ * exclusive lease of another excludes it: nobody waits for its compiler. Others are waited for: nobody who
+ * would be in the way is given compute, but those who have waited for long. As that leaves the machine idle
+ * each time, whoever had all of it may want it again first: races are several calls. */
+#include "agent/honed/honed_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LINGER_NS (2 * NS_PER_MS)
+#define LONG_NS (300 * NS_PER_MS)
+
+struct claim { /* on the machine */
+	enum lease kind;
+	uint64_t cpus;
+};
+
+static bool conflict(struct claim a, struct claim b)
+{
+	if (!a.kind || !b.kind)
+		return false;
+	if (a.kind == LEASE_QUIET || b.kind == LEASE_QUIET)
+		return true;
+	return (a.kind == LEASE_MEASURE || b.kind == LEASE_MEASURE) && (a.cpus & b.cpus);
+}
+
+static struct claim wanted(const struct honed_job *j)
+{
+	return (struct claim){j->wants, j->cpus};
+}
+
+static bool exclusive(enum lease kind)
+{
+	return kind == LEASE_MEASURE || kind == LEASE_QUIET;
+}
+
+static bool can_hush(const struct honed_job *j)
+{
+	return j->stops && j->ours && j->state == JOB_RUNNING && !j->killed;
+}
+
+static bool held_against(const struct honed *h, const struct honed_job *j)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct honed_job *o = &h->job[i];
+		if (o == j || !o->state || (o->held == LEASE_COMPUTE && can_hush(o)))
+			continue;
+		if (conflict(wanted(j), (struct claim){o->held, o->cpus}))
+			return true;
+	}
+	return false;
+}
+
+static bool waits(const struct honed_job *j)
+{
+	return j->state == JOB_RUNNING && j->wants && !j->rest && !j->kill_ns && !j->release.is;
+}
+
+/* Whatever it does: what a job does without a lease takes processors, too. */
+static bool excluded(const struct honed *h, const struct honed_job *j)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct honed_job *o = &h->job[i];
+		struct claim held = {o->held, o->cpus};
+		if (o != j && o->state && exclusive(o->held) &&
+		    conflict((struct claim){LEASE_COMPUTE, j->cpus}, held))
+			return true;
+	}
+	return false;
+}
+
+static void hush(struct honed *h)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		if (!j->state || (!j->hushed && !can_hush(j)))
+			continue;
+		bool was = j->hushed;
+		j->hushed = can_hush(j) && excluded(h, j);
+		if (was && !j->hushed) {
+			j->stood_ns += h->now_ns - j->hush_ns;
+			j->heard_ns = h->now_ns;
+		}
+		if (was != j->hushed)
+			j->hush_ns = h->now_ns;
+		job_settle(h, j);
+	}
+}
+
+static void grant(struct honed *h, struct honed_job *j)
+{
+	j->held = j->wants;
+	j->wants = LEASE_NONE;
+	j->held_ns = j->heard_ns = h->now_ns;
+	j->pass = j->taken = false;
+	j->taint[0] = 0;
+	j->before = h->glance;
+	h->grants[j->held]++;
+	if (exclusive(j->held))
+		hush(h); /* before it hears of it */
+	client_good(h, j->client, &j->lease, NULL);
+	j->lease.is = false;
+}
+
+static int slot_of(const struct honed *h, const struct honed_job *j)
+{
+	return (int)(j - h->job);
+}
+
+int lease_want(struct honed *h, struct honed_job *j, const struct request *r, const struct ask *ask)
+{
+	if (j->lease.is || (j->held && !j->taken))
+		return fail(E_BUSY, "lease: this job has one, or waits for one; release it first");
+	j->wants = r->lease;
+	j->stops = r->stops;
+	j->wants_ns = h->now_ns;
+	j->lease = *ask;
+	j->pass = j->taken = false;
+	if (h->lingerer == slot_of(h, j))
+		h->linger_ns = LONG_AGO;
+	return E_OK;
+}
+
+/* Somebody may want all of the machine again at once. */
+static bool lingers(const struct honed *h)
+{
+	return h->now_ns < h->linger_ns;
+}
+
+int64_t lease_next(const struct honed *h)
+{
+	return lingers(h) ? h->linger_ns : NEVER;
+}
+
+/* Whom exclusive leases kept waiting for long goes before the next one. */
+static void free_it(struct honed *h, struct honed_job *j)
+{
+	struct claim was = {j->held, j->cpus};
+	j->held = LEASE_NONE;
+	if (!exclusive(was.kind))
+		return;
+	j->measured_ns += h->now_ns - j->held_ns;
+	j->measures++;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *o = &h->job[i];
+		if (waits(o) && o->wants == LEASE_COMPUTE && conflict(wanted(o), was))
+			o->pass = h->now_ns - o->wants_ns >= LONG_NS;
+	}
+	if (was.kind == LEASE_QUIET) {
+		h->lingerer = slot_of(h, j);
+		h->linger_ns = h->now_ns + LINGER_NS;
+	}
+}
+
+static void answer(struct honed *h, struct honed_job *j)
+{
+	struct buf b = {0};
+	buf_puts(&b, "\"tainted\":");
+	if (j->taint[0])
+		control_text(&b, j->taint);
+	else
+		buf_puts(&b, "false");
+	h->tainted += j->taint[0] != 0;
+	client_good(h, j->client, &j->release, buf_str(&b));
+	buf_free(&b);
+	j->release.is = j->taken = false;
+	j->taint[0] = 0;
+	j->heard_ns = h->now_ns;
+	free_it(h, j);
+}
+
+void lease_release(struct honed *h, struct honed_job *j, const struct ask *ask)
+{
+	j->release = *ask;
+	if (j->taken || !exclusive(j->held) || j->taint[0]) {
+		answer(h, j);
+		return;
+	}
+	if (!h->glancing)
+		honed_act(h, &(struct honed_action){.kind = HA_GLANCE});
+	h->glancing = true;
+}
+
+void lease_taint(struct honed_job *j, const char *why)
+{
+	if (j->held && !j->taint[0])
+		snprintf(j->taint, sizeof j->taint, "%s", why);
+}
+
+void lease_drop(struct honed *h, struct honed_job *j, const char *why)
+{
+	if (why)
+		lease_taint(j, why);
+	j->taken = j->taken || j->held;
+	if (j->held)
+		free_it(h, j);
+	if (j->release.is)
+		answer(h, j);
+	if (!why)
+		j->wants = LEASE_NONE;
+}
+
+/* A job that goes on where it was stopped uses its processors until it gives back what was taken from it. */
+bool lease_regain(struct honed *h, struct honed_job *j)
+{
+	if (!j->taken)
+		return true;
+	enum lease wants = j->wants;
+	j->wants = LEASE_COMPUTE;
+	bool can = !held_against(h, j);
+	j->wants = wants;
+	if (!can)
+		return false;
+	j->held = LEASE_COMPUTE;
+	j->held_ns = h->now_ns;
+	j->taken = false;
+	return true;
+}
+
+/* The board as it is now: what changed since a lease was given taints it. */
+void lease_seen(struct honed *h, const struct vitals *v)
+{
+	h->glance = *v;
+	h->glancing = false;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		if (!j->state || !exclusive(j->held))
+			continue;
+		const char *why = j->taint[0] || !j->before.has ? NULL : vitals_taint(&j->before, v);
+		if (why)
+			snprintf(j->taint, sizeof j->taint, "%s", why);
+		if (j->release.is)
+			answer(h, j);
+	}
+}
+
+static struct contender row_of(const struct honed *h, int slot)
+{
+	const struct honed_job *j = &h->job[slot];
+	const struct kept_model *m = j->model >= 0 ? &h->model[j->model] : NULL;
+	return (struct contender){
+	    .id = slot,
+	    .priority = m ? m->conf->priority : 0,
+	    .order = m ? j->model : HONED_MODELS + j->number % 1000000,
+	    .waits_ns = h->now_ns - j->wants_ns,
+	    .had_ns = j->measured_ns,
+	    .wants_ns = j->measures ? j->measured_ns / j->measures : 0,
+	    .ms = j->now_ms > 0 ? j->now_ms
+		  : m           ? m->now_ms
+				: 0,
+	    .promise = m ? m->promise : -1,
+	    .bare = m && m->bare,
+	};
+}
+
+/* Those who wait for an exclusive one, by policy; who cannot have it yet keeps others out of its way. */
+static void serve_exclusive(struct honed *h, struct claim *next, int *nnext)
+{
+	struct contender row[HONED_JOBS];
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (waits(&h->job[i]) && exclusive(h->job[i].wants) &&
+		    (!lingers(h) || h->job[i].wants == LEASE_QUIET))
+			row[n++] = row_of(h, i);
+	while (n) {
+		int k = h->policy->lease(row, n);
+		struct honed_job *j = &h->job[row[k].id];
+		bool in_way = held_against(h, j);
+		for (int i = 0; i < *nnext; i++)
+			in_way = in_way || conflict(wanted(j), next[i]);
+		if (in_way)
+			next[(*nnext)++] = wanted(j);
+		else
+			grant(h, j);
+		row[k] = row[--n];
+	}
+}
+
+static void serve_compute(struct honed *h, bool pass, const struct claim *next, int nnext)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		if (!waits(j) || j->wants != LEASE_COMPUTE || j->pass != pass)
+			continue;
+		bool in_way = held_against(h, j) || (lingers(h) && !pass && !can_hush(j));
+		for (int k = 0; k < nnext && !can_hush(j); k++)
+			in_way = in_way || conflict(wanted(j), next[k]);
+		if (!in_way)
+			grant(h, j);
+	}
+}
+
+void lease_tick(struct honed *h)
+{
+	struct claim next[HONED_JOBS] = {0};
+	int n = 0;
+	serve_compute(h, true, next, 0);
+	/* Who was passed over and still cannot start is before the next exclusive one, too. */
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (waits(&h->job[i]) && h->job[i].pass)
+			next[n++] = wanted(&h->job[i]);
+	serve_exclusive(h, next, &n);
+	serve_compute(h, false, next, n);
+	hush(h);
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The configured models: what is known of each, whose turn it is, and the marks that outlive a boot. */
+#include "agent/honed/honed_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool same_conf(const struct conf_model *a, const struct conf_model *b)
+{
+	return a->threads == b->threads && a->exact == b->exact && same_text(a->path, b->path) &&
+	       same_text(a->shape, b->shape);
+}
+
+static struct mark_of *mark_of(struct honed *h, struct key k)
+{
+	for (int i = 0; i < h->marks.n; i++)
+		if (key_equal(h->marks.model[i].model, k))
+			return &h->marks.model[i];
+	return NULL;
+}
+
+static void unknown(struct kept_model *m)
+{
+	*m = (struct kept_model){.conf = m->conf, .promise = -1, .bare = true, .waits_ns = m->waits_ns};
+}
+
+/* They tune a file that is no more. */
+static void stop_slices(struct honed *h, const struct kept_model *m)
+{
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		if (m->known && job_lives(j) && j->ours && !j->people && j->model == m - h->model)
+			job_stop(h, j, END_CANCELED);
+	}
+}
+
+/* What its file is now. A key that is new starts anew, from what the marks say of it. */
+static void look_at(struct honed *h, struct kept_model *m, const struct honed_model *now)
+{
+	bool same = m->known && !m->refused[0] && key_equal(m->key, now->key);
+	if (!now->refused && !same) {
+		stop_slices(h, m);
+		const struct mark_of *mark = mark_of(h, now->key);
+		unknown(m);
+		m->waits_ns = h->now_ns;
+		m->trying = mark != NULL;
+		m->boxed = mark && mark->boxed;
+		m->bare = !m->boxed;
+		m->promise = mark ? mark->promise : -1;
+		m->missing = mark ? mark->missing : 0;
+		m->key = now->key;
+	}
+	m->known = true;
+	snprintf(m->refused, sizeof m->refused, "%s", now->refused ? now->refused : "");
+	if (now->refused)
+		honed_log(h, 0, "model %s: %s", m->conf->name, now->refused);
+}
+
+static void look_at_all(struct honed *h, int n, const struct honed_model *model)
+{
+	for (int i = 0; i < n && i < h->nmodels; i++)
+		look_at(h, &h->model[i], &model[i]);
+	honed_changed(h);
+}
+
+void models_event(struct honed *h, const struct honed_event *e)
+{
+	look_at_all(h, e->nmodels, e->model);
+}
+
+/* What is known of a model outlives a configuration that still has it; jobs of others end. */
+void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model)
+{
+	struct kept_model old[HONED_MODELS];
+	int nold = h->nmodels, to[HONED_MODELS];
+	memcpy(old, h->model, sizeof old);
+	memset(to, -1, sizeof to);
+	h->nmodels = conf->nmodels < HONED_MODELS ? conf->nmodels : HONED_MODELS;
+	if (conf->nmodels > HONED_MODELS)
+		honed_log(h, 0, "%d models are configured; the first %d are tuned", conf->nmodels,
+			  HONED_MODELS);
+	for (int i = 0; i < h->nmodels; i++) {
+		h->model[i] = (struct kept_model){.conf = &conf->model[i], .waits_ns = h->now_ns};
+		unknown(&h->model[i]);
+		for (int k = 0; k < nold; k++) {
+			if (to[k] >= 0 || !same_conf(old[k].conf, &conf->model[i]))
+				continue;
+			h->model[i] = old[k];
+			h->model[i].conf = &conf->model[i];
+			to[k] = i;
+			break;
+		}
+	}
+	for (int i = 0; i < HONED_JOBS; i++) {
+		struct honed_job *j = &h->job[i];
+		if (!j->state || j->model < 0)
+			continue;
+		j->model = to[j->model];
+		if (j->model < 0 && j->ours && !j->people)
+			job_stop(h, j, END_CANCELED);
+	}
+	look_at_all(h, n, model);
+}
+
+int models_find(const struct honed *h, const char *path, int threads)
+{
+	for (int i = 0; i < h->nmodels; i++) {
+		const struct conf_model *c = h->model[i].conf;
+		if ((!strcmp(c->path, path) || !strcmp(c->name, path)) &&
+		    (threads < 0 || c->threads == threads))
+			return i;
+	}
+	return -1;
+}
+
+static bool promises(const struct kept_model *m)
+{
+	return m->promise < 0 || m->promise > PROMISE_LEAST;
+}
+
+bool model_wants(const struct kept_model *m)
+{
+	return m->known && !m->refused[0] && (!m->boxed || m->missing || promises(m));
+}
+
+static bool has_job(const struct honed *h, int model)
+{
+	for (int i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].state && h->job[i].model == model)
+			return true;
+	return false;
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+int64_t model_when(const struct honed *h, int i)
+{
+	const struct kept_model *m = &h->model[i];
+	if (!model_wants(m) || has_job(h, i) || (h->o.mode == HONED_BOX && !m->box))
+		return NEVER;
+	if (h->o.mode == HONED_BOX && (m->rest_step_ns || (m->boxed && boot_left_ns(h) < MORE_NS)))
+		return NEVER;
+	return later(m->rest_until_ns, m->pause_until_ns);
+}
+
+bool model_may(const struct honed *h, int i)
+{
+	return model_when(h, i) <= h->now_ns;
+}
+
+static struct contender row_of(const struct honed *h, int i)
+{
+	const struct kept_model *m = &h->model[i];
+	return (struct contender){
+	    .id = i,
+	    .priority = m->conf->priority,
+	    .order = i,
+	    .waits_ns = h->now_ns - m->waits_ns,
+	    .had_ns = m->had_ns,
+	    .wants_ns = h->conf->slice_ns,
+	    .ms = m->now_ms,
+	    .promise = m->promise,
+	    .bare = m->bare,
+	};
+}
+
+/* In a box those in need come first: without any kernel, then by priority. */
+static int neediest(const struct contender *row, int n)
+{
+	int best = -1;
+	for (int i = 0; i < n; i++)
+		if (row[i].bare && (best < 0 || row[i].priority > row[best].priority))
+			best = i;
+	return best;
+}
+
+int models_next(const struct honed *h)
+{
+	struct contender row[HONED_MODELS];
+	int n = 0, k = -1;
+	for (int i = 0; i < h->nmodels; i++)
+		if (model_may(h, i))
+			row[n++] = row_of(h, i);
+	if (!n)
+		return -1;
+	if (h->o.mode == HONED_BOX)
+		k = neediest(row, n);
+	return row[k < 0 ? h->policy->slice(row, n) : k].id;
+}
+
+static void mark(struct honed *h, const struct kept_model *m)
+{
+	struct mark_of *it = mark_of(h, m->key);
+	if (!m->known || m->refused[0])
+		return;
+	if (!it && h->marks.n == HONED_MODELS) { /* of a model that was: the oldest goes */
+		memmove(h->marks.model, h->marks.model + 1, sizeof h->marks.model[0] * (HONED_MODELS - 1));
+		h->marks.n--;
+	}
+	if (!it) {
+		it = &h->marks.model[h->marks.n++];
+		*it = (struct mark_of){.model = m->key, .promise = -1};
+		h->marks_matter = true;
+	}
+	bool was = it->promise >= 0 && it->promise <= PROMISE_LEAST;
+	h->marks_matter =
+	    h->marks_matter || it->boxed != m->boxed || it->missing != m->missing || was == promises(m);
+	h->marks_changed = h->marks_changed || h->marks_matter || it->promise != m->promise;
+	it->boxed = m->boxed;
+	it->promise = m->promise;
+	it->missing = m->missing;
+}
+
+void marks_save(struct honed *h)
+{
+	if (!h->marks_changed)
+		return;
+	for (int i = 0; i < h->nmodels; i++)
+		mark(h, &h->model[i]);
+	h->marks_changed = h->marks_matter = false;
+	h->marks_ns = h->now_ns;
+	honed_act(h, &(struct honed_action){.kind = HA_MARKS, .marks = &h->marks});
+}
+
+void marks_resumed(struct honed *h)
+{
+	if (!h->marks.unclean || h->o.mode == HONED_BOX)
+		return;
+	h->marks.unclean = 0;
+	h->marks_changed = true;
+	marks_save(h);
+}
+
+static void rest(struct honed *h, struct kept_model *m)
+{
+	int64_t step = m->rest_step_ns ? 2 * m->rest_step_ns : h->conf->rest_ns;
+	m->rest_step_ns = step < 1 ? 1 : step < DAY_NS ? step : DAY_NS;
+	m->rest_until_ns = h->now_ns + m->rest_step_ns;
+}
+
+/* after_ms 0: it was cut short, and nobody knows. */
+static bool has_won(const struct kept_model *m, const struct request *done)
+{
+	if (m->bare && !done->missing)
+		return true;
+	if (done->now_ms <= 0 || done->before_ms <= 0)
+		return done->kept > 0;
+	return done->now_ms < done->before_ms * (1 - WON_LEAST) || done->missing < m->missing;
+}
+
+/* A job tells what another box like its own may win: here that is a slice. */
+static double of_a_slice(const struct honed *h, const struct honed_job *j, double promise)
+{
+	if (j->budget_ns > 0 && promise > 0 && h->conf->slice_ns > j->budget_ns)
+		promise *= (double)h->conf->slice_ns / (double)j->budget_ns;
+	return promise < 1 ? promise : 1;
+}
+
+/* kept: what it found is durable. */
+static void take(struct kept_model *m, const struct request *done, bool kept)
+{
+	if (m->before_ms <= 0)
+		m->before_ms = done->before_ms;
+	m->default_ms = done->default_ms > 0 ? done->default_ms : m->default_ms;
+	m->now_ms = done->now_ms > 0 ? done->now_ms : m->now_ms;
+	m->missing = done->missing;
+	if (kept)
+		m->boxed = !m->missing || !promises(m);
+	m->bare = !m->boxed;
+	m->fails = 0;
+	m->pause_until_ns = m->pause_step_ns = 0;
+	m->error[0] = 0;
+}
+
+void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done)
+{
+	struct kept_model *m = &h->model[i];
+	bool won = has_won(m, done), kept = !h->store_error[0] && !j->lost;
+	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
+	take(m, done, kept);
+	if (won)
+		m->rest_until_ns = m->rest_step_ns = 0;
+	else if (j->rested_ns < j->budget_ns / 10 && j->stood_ns < j->budget_ns / 2)
+		rest(h, m);
+	mark(h, m);
+	if (h->o.mode == HONED_BOX)
+		return;
+	marks_resumed(h);
+	if (h->marks_matter || h->now_ns - h->marks_ns >= MARKS_NS)
+		marks_save(h);
+}
+
+void model_failed(struct honed *h, int i, const char *text)
+{
+	struct kept_model *m = &h->model[i];
+	m->fails++;
+	h->fails++;
+	m->pause_step_ns = m->pause_step_ns ? 2 * m->pause_step_ns : PAUSE_NS;
+	if (m->pause_step_ns > PAUSE_MOST_NS)
+		m->pause_step_ns = PAUSE_MOST_NS;
+	m->pause_until_ns = h->now_ns + m->pause_step_ns;
+	snprintf(m->error, sizeof m->error, "%s", text);
+	honed_log(h, 0, "model %s: %s; again in %lld s", m->conf->name, text,
+		  (long long)(m->pause_step_ns / NS_PER_S));
+}
+
+bool model_ready(const struct honed *h, const struct kept_model *m)
+{
+	bool in_vain = m->rest_step_ns && !(m->missing && promises(m));
+	return m->refused[0] || m->boxed || in_vain || m->fails >= FAILS_MOST || h->skips ||
+	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
+}
+
+bool models_ready(const struct honed *h)
+{
+	for (int i = 0; i < h->nmodels; i++)
+		if (!model_ready(h, &h->model[i]))
+			return false;
+	return h->started;
+}

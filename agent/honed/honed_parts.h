@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of honed's decisions share (agent/honed/honed.h); not for others. */
+#ifndef AGENT_HONED_PARTS_H
+#define AGENT_HONED_PARTS_H
+
+#include "agent/control/gate.h"
+#include "agent/honed/honed.h"
+#include "agent/control/policy.h"
+#include "platform/base/log.h"
+
+#define LOOK_NS (50 * NS_PER_MS) /* between looks while a job runs, at most */
+#define GAP_NS (2 * NS_PER_S)    /* without a look: what was seen before says nothing of now */
+#define STEADY_NS (100 * NS_PER_MS)
+#define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */
+#define STOP_NS (2 * NS_PER_S)     /* from "stop" to SIGKILL */
+#define SAVING_NS (10 * NS_PER_S)  /* more, while its commit is under way */
+#define LOST_NS NS_PER_S           /* from SIGKILL, its lease is free even if it is not dead */
+#define OVER_NS (10 * NS_PER_S)    /* past its budget, a job is told to stop */
+#define SAY_NS (500 * NS_PER_MS)   /* between lines for the service manager */
+#define STALE_NS NS_PER_S          /* a status of a board that was seen longer ago looks first */
+#define WATCH_NS NS_PER_S
+#define METRICS_NS (10 * NS_PER_S)
+#define MARKS_NS (600 * NS_PER_S) /* between marks that only say how much is promised */
+#define PAUSE_NS (10 * NS_PER_S)
+#define PAUSE_MOST_NS (3600 * NS_PER_S)
+#define STORE_PAUSE_NS (60 * NS_PER_S)
+#define GROWN_NS (5 * NS_PER_S) /* until a job has the memory that it needs, about */
+#define DAY_NS (86400 * NS_PER_S)
+#define MORE_NS (3 * NS_PER_S) /* of a box: less is not worth it for a model that has its kernels */
+#define NEVER INT64_MAX
+#define LONG_AGO (INT64_MIN / 4)
+#define PROMISE_LEAST 0.001            /* less than that is none */
+#define WON_LEAST 0.005                /* share of the run time; a slice that won less won nothing */
+#define JOB_BYTES (INT64_C(512) << 20) /* that a job takes, about, where the configuration is silent */
+enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3 };
+
+/* A reply that is owed. */
+struct ask {
+	bool is, has_id;
+	int64_t id;
+};
+
+struct client {
+	int id;
+	int job; /* slot, -1: none */
+	uid_t uid;
+	pid_t pid;
+	int64_t heard_ns, told_ns;
+	struct ask wait, reload, status;
+	unsigned seen; /* revision that it was told of */
+	bool owner : 1, watches : 1, closing : 1;
+	bool brings : 1, syncs : 1; /* may say so; did */
+	unsigned char broken;
+};
+
+enum job_state { JOB_NONE, JOB_QUEUED, JOB_STARTING, JOB_RUNNING };
+enum job_rest { REST_NOT, REST_TOLD, REST_STOPPED };
+enum job_end {
+	END_NOT,
+	END_LEAVING,  /* box or daemon ends */
+	END_CANCELED, /* by a client, or its model is configured no more */
+	END_ROOM,     /* for a job that somebody asked for */
+	END_RESTED,   /* for too long */
+	END_MEMORY,
+	END_OVER, /* its budget */
+	END_HUNG,
+	END_GONE, /* its connection ended */
+};
+
+/* A gate for each: what idle tuning heeds, and what boxes and jobs that people start heed, too. */
+enum view_kind { VIEW_ALL, VIEW_HARD, VIEWS };
+
+struct honed_job {
+	enum job_state state;
+	int number;
+	int client, asker; /* -1: none. asker: who is told what came of it */
+	int model;         /* index, -1: none that is configured */
+	struct key key;    /* of it, as it was when the job was made */
+	bool ours;         /* its process is our child */
+	bool people;       /* somebody asked for it */
+	enum view_kind view;
+	pid_t pid;
+	uid_t uid;
+	char name[64], *path;
+	struct conf_model as; /* as it was asked for, where no model is configured */
+	int threads;
+	uint64_t cpus; /* bit i: honed_options.cpus[i] */
+	int64_t started_ns, budget_ns, heard_ns;
+
+	enum job_rest rest;
+	int64_t rest_ns; /* since */
+	int64_t rested_ns;
+
+	enum job_end end;
+	int64_t kill_ns; /* 0: not yet told to stop */
+	bool killed;
+
+	enum lease held, wants;
+	bool stops;                /* as it said: a SIGSTOP stops all of it */
+	bool hushed;               /* for somebody else's exclusive lease */
+	int64_t hush_ns;           /* since when, or until when it was */
+	int64_t stood_ns;          /* in all, until then */
+	bool stopped;              /* by SIGSTOP */
+	bool pass;                 /* was passed over by an exclusive lease: goes before the next */
+	int64_t held_ns, wants_ns; /* since */
+	struct ask lease, release;
+	char taint[160]; /* of the lease held, or that was taken from it */
+	bool taken;      /* its lease was, and it does not know yet */
+	struct vitals before;
+	int64_t measured_ns;
+	int measures;
+
+	struct ask commit;
+	int64_t ticket; /* that it waits for; 0: the next */
+	bool puts;      /* since the last commit began */
+	bool writes;    /* puts of it are in the commit under way */
+	bool lost;      /* not all that it put is kept */
+
+	bool done;
+	int task, ntasks, trials;
+	double before_ms, now_ms, left_ms;
+	char label[64];
+};
+
+struct kept_model {
+	const struct conf_model *conf;
+	struct key key;
+	bool known;  /* its file was looked at */
+	bool boxed;  /* has all the kernels that it can have */
+	bool box;    /* this box is for it */
+	bool bare;   /* never served */
+	bool trying; /* it was in the marks before the box */
+	double promise;
+	double before_ms, default_ms, now_ms;
+	int missing;
+	int64_t had_ns, waits_ns; /* of slices; since when it could have had one */
+	int64_t rest_until_ns, rest_step_ns;
+	int64_t pause_until_ns, pause_step_ns;
+	int fails;
+	char refused[128], error[200];
+};
+
+struct inhibit {
+	char name[64], why[256];
+	uid_t uid;
+	int64_t until_ns;
+};
+
+enum leaving { LEAVE_NOT, LEAVE_ENDING, LEAVE_STORING, LEAVE_LEFT };
+
+struct honed {
+	struct honed_options o;
+	const struct conf *conf;
+	const struct policy *policy;
+	int64_t now_ns, opened_ns, wake_ns;
+	bool started;
+	enum leaving leaving;
+	int64_t leave_ns, leave_by_ns; /* since when; no longer than that */
+	struct buf out;                /* of one reply */
+	unsigned revision;
+
+	/* honed_gate.c */
+	struct gate gate[VIEWS];
+	struct gate_verdict view[VIEWS];
+	struct vitals vitals, glance;
+	int64_t own_ns;
+	int minute;
+	int64_t looked_ns, seen_ns; /* asked for; had. LONG_AGO: never */
+	int64_t steady_ns;          /* since then there was no long time without a look */
+	bool glancing;
+	char *file_inhibit;
+	struct inhibit *inhibit[INHIBITS];
+	int ninhibits;
+	unsigned inhibit_number;
+
+	/* honed_jobs.c */
+	struct honed_job job[HONED_JOBS];
+	int job_number;
+	struct kept_model model[HONED_MODELS];
+	int nmodels;
+	struct marks marks;
+	int64_t worked_ns; /* of a box: when a job ran last */
+	bool marks_changed, marks_matter, boxing, skips;
+	int64_t marks_ns;
+	int64_t ticket;
+	bool committing, writes;            /* one is under way; and there was something to write */
+	bool unsaved, last_due;             /* records are in memory only; the last commit is to come */
+	int64_t commit_at_ns;               /* while unsaved: not before */
+	int64_t prepare_ns;                 /* since when the cache is made ready; 0: it is */
+	int64_t commit_since_ns, commit_ns; /* of the one under way; how long one takes */
+	uint64_t generation;
+	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
+	char store_error[160];
+	int64_t store_until_ns, store_step_ns;
+
+	/* honed_lease.c */
+	int lingerer;      /* slot of who had all of the machine last, */
+	int64_t linger_ns; /* and until when it is kept for that */
+
+	/* honed_client.c */
+	struct client *client;
+	struct { /* a commit of one that syncs: one at a time; the rest as a job's */
+		struct ask ask;
+		int client;
+		int64_t ticket;
+		bool puts, writes, lost;
+	} sync;
+	int nclients, room, last;
+	int watchers, waiters, askers; /* askers: of a status, until the board was looked at */
+	int64_t asked_ns;
+
+	/* honed_status.c */
+	char conf_error[400]; /* of the last reload */
+	char said[256];
+	int64_t said_ns, metrics_ns;
+	bool say, count;
+	int64_t yields, tainted, slices, trials, fails, grants[LEASES];
+};
+
+/* honed.c */
+void honed_act(struct honed *h, const struct honed_action *a);
+void honed_log(struct honed *h, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void honed_changed(struct honed *h); /* what people see */
+static inline void sooner(int64_t *at, int64_t t)
+{
+	if (t < *at)
+		*at = t;
+}
+
+/* honed_gate.c */
+void gate_reset(struct honed *h);
+void gate_vitals(struct honed *h, const struct honed_event *e);
+void gate_glance(struct honed *h, const struct honed_event *e);
+void gate_file_inhibit(struct honed *h, const struct honed_event *e);
+void gate_kept(struct honed *h, const struct honed_event *e);
+int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const char **name);
+int inhibits_remove(struct honed *h, uid_t uid, bool all, const char *name);
+const char *gate_inhibited(const struct honed *h);
+bool gate_lets_start(const struct honed *h, enum view_kind v);
+void gate_tick(struct honed *h);
+int64_t gate_next(const struct honed *h);
+void gate_free(struct honed *h);
+
+/* honed_models.c */
+void models_event(struct honed *h, const struct honed_event *e);
+void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
+int models_find(const struct honed *h, const char *path, int threads); /* threads < 0: any. -1: none */
+bool model_wants(const struct kept_model *m);                          /* there may be something to win */
+bool model_may(const struct honed *h, int i);                          /* and now is the time */
+int64_t model_when(const struct honed *h, int i);                      /* that it is; NEVER: not known */
+int models_next(const struct honed *h);                                /* whose slice is next; -1: none */
+void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
+void model_failed(struct honed *h, int i, const char *text);
+bool models_ready(const struct honed *h);
+bool model_ready(const struct honed *h, const struct kept_model *m);
+void marks_save(struct honed *h);
+void marks_resumed(struct honed *h); /* an operator wants boxes again */
+
+/* honed_store.c */
+void store_event(struct honed *h, const struct honed_event *e);
+void store_unsaved(struct honed *h, struct honed_job *j); /* it put something; j NULL: one that syncs did */
+void store_commit(struct honed *h,
+		  struct honed_job *j); /* j NULL: of one that syncs, or nobody waits for it */
+int64_t store_today(const struct honed *h);
+bool store_lets_start(const struct honed *h, const char **why);
+void store_tick(struct honed *h);
+int64_t store_next(const struct honed *h);
+
+/* honed_box.c */
+void boot_start(struct honed *h);
+int64_t boot_budget(const struct honed *h);  /* of the next job; 0: none is started any more */
+int64_t boot_left_ns(const struct honed *h); /* for jobs */
+int64_t boot_tell_ns(const struct honed *h); /* when they are told to stop, for the last commit */
+void leave(struct honed *h, const char *why);
+void boot_tick(struct honed *h);
+int64_t boot_next(const struct honed *h);
+
+/* honed_jobs.c */
+void jobs_started(struct honed *h, const struct honed_event *e);
+void jobs_ended(struct honed *h, const struct honed_event *e);
+struct honed_job *job_of(struct honed *h, int number);
+struct honed_job *job_new(struct honed *h, int model, const char *path); /* NULL: as many as may be */
+/* What signal it needs now, by who has stopped it. */
+void job_settle(struct honed *h, struct honed_job *j);
+void job_stop(struct honed *h, struct honed_job *j, enum job_end why);
+void job_kill(struct honed *h, struct honed_job *j, enum job_end why);
+void job_gone(struct honed *h, struct honed_job *j);
+void job_done(struct honed *h, struct honed_job *j, const struct request *r);
+bool job_lives(const struct honed_job *j); /* has a process that we know of */
+int jobs_ours(const struct honed *h);
+uint64_t jobs_cpus(const struct honed *h, int threads);
+int jobs_most(const struct honed *h);
+bool jobs_can_start(const struct honed *h, enum view_kind *v); /* something, if the gate lets it */
+void jobs_rests(struct honed *h);                              /* rest and go on, as the gate says */
+void jobs_tick(struct honed *h);
+int64_t jobs_next(const struct honed *h);
+
+/* honed_lease.c */
+int lease_want(struct honed *h, struct honed_job *j, const struct request *r, const struct ask *ask);
+void lease_release(struct honed *h, struct honed_job *j, const struct ask *ask);
+void lease_taint(struct honed_job *j, const char *why);
+void lease_drop(struct honed *h, struct honed_job *j,
+		const char *why); /* what it holds, and what it waits for if why is NULL */
+bool lease_regain(struct honed *h, struct honed_job *j); /* what was taken while it rested; false: not now */
+void lease_seen(struct honed *h, const struct vitals *v);
+void lease_tick(struct honed *h);
+int64_t lease_next(const struct honed *h);
+
+/* honed_client.c */
+struct client *client_of(struct honed *h, int id); /* NULL: none */
+void clients_new(struct honed *h, const struct honed_event *e);
+void clients_request(struct honed *h, const struct honed_event *e);
+void clients_broken(struct honed *h, const struct honed_event *e);
+void clients_gone(struct honed *h, const struct honed_event *e);
+struct client *client_add(struct honed *h, int id, const struct peer *peer);
+void client_send(struct honed *h, int id, const char *line);
+void client_good(struct honed *h, int id, const struct ask *ask, const char *more);
+void client_bad(struct honed *h, int id, const struct ask *ask, int rc, const char *text);
+void clients_conf(struct honed *h, int rc, const char *text); /* answers reloads */
+void clients_tick(struct honed *h);
+int64_t clients_next(const struct honed *h);
+
+/* honed_status.c */
+void status_tick(struct honed *h);
+int64_t status_next(const struct honed *h);
+
+#endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What honed says of itself: status, one line for the service manager, metrics. */
+#include "agent/honed/honed_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MODELS_BYTES = 32 << 10 }; /* so that a status stays below CONTROL_SAID */
+
+static double s_of(int64_t ns)
+{
+	return (double)ns / (double)NS_PER_S;
+}
+
+static struct honed_job *lively(const struct honed *h)
+{
+	const struct honed_job *best = NULL;
+	for (int i = 0; i < HONED_JOBS; i++) {
+		const struct honed_job *j = &h->job[i];
+		if (job_lives(j) && (!best || (best->rest && !j->rest)))
+			best = j;
+	}
+	return (struct honed_job *)best;
+}
+
+static int wanting(const struct honed *h, const struct kept_model **failed)
+{
+	int n = 0;
+	*failed = NULL;
+	for (int i = 0; i < h->nmodels; i++) {
+		const struct kept_model *m = &h->model[i];
+		if (m->refused[0] || (m->fails && m->pause_until_ns > h->now_ns))
+			*failed = m;
+		n += model_wants(m);
+	}
+	return n;
+}
+
+static void say_tuning(const struct honed *h, const struct honed_job *j, char *text, size_t n)
+{
+	int done = 0, all = 0, at;
+	for (int i = 0; i < h->nmodels; i++) {
+		all += h->o.mode == HONED_RESIDENT || h->model[i].box;
+		done += h->model[i].box && h->model[i].boxed;
+	}
+	at = snprintf(text, n, "tuning %s", j->name);
+	if (h->o.mode == HONED_BOX)
+		at += snprintf(text + at, n - (size_t)at, " (%d of %d models)", done < all ? done + 1 : all,
+			       all);
+	if (j->now_ms > 0)
+		at += snprintf(text + at, n - (size_t)at, ": %.3g -> %.3g ms", j->before_ms, j->now_ms);
+	if (h->o.mode == HONED_BOX)
+		snprintf(text + at, n - (size_t)at, ", %.1f s left", fmax(0, s_of(h->o.box_ns - h->now_ns)));
+}
+
+static const char *gate_says(const struct honed *h)
+{
+	const struct gate_verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	return v->text[0] ? v->text : "the board has not been looked at yet";
+}
+
+/* A model whose last job left kernels out, and is to be tried again. */
+static bool lacking(const struct honed *h, char *text, size_t n)
+{
+	for (int i = 0; i < h->nmodels; i++) {
+		const struct kept_model *m = &h->model[i];
+		if (!m->missing || m->refused[0])
+			continue;
+		snprintf(text, n,
+			 "model %s: %d kernels could not be made, general ones run in their place; tried "
+			 "again later",
+			 m->conf->name, m->missing);
+		return true;
+	}
+	return false;
+}
+
+static const char *word_of_idle(const struct honed *h, char *text, size_t n)
+{
+	const struct kept_model *failed;
+	const char *held = NULL;
+	int want = wanting(h, &failed);
+	if (!h->nmodels) {
+		snprintf(text, n, "no model is configured: nothing to tune");
+		return "ready";
+	}
+	if (h->o.mode == HONED_RESIDENT && want && !h->conf->idle) {
+		snprintf(text, n, "tuning while idle is switched off ([idle] tune = no)");
+		return "ready";
+	}
+	if (want && !store_lets_start(h, &held)) {
+		snprintf(text, n, "waits to tune: %s", held);
+		return "waiting";
+	}
+	enum view_kind v;
+	if (jobs_can_start(h, &v)) {
+		snprintf(text, n, "waits to tune: %.160s", gate_says(h));
+		return "waiting";
+	}
+	if (failed) {
+		snprintf(text, n, "model %s: %s", failed->conf->name,
+			 failed->refused[0] ? failed->refused : failed->error);
+		return "failing";
+	}
+	if (lacking(h, text, n))
+		return "waiting";
+	snprintf(text, n,
+		 want ? "nothing to win for now: the last slices won nothing; tried again later"
+		      : "every model has its kernels, and there is nothing more to win");
+	return "ready";
+}
+
+static void status_word(const struct honed *h, const char **state, char *text, size_t n)
+{
+	const struct honed_job *j = lively(h);
+	const char *who = gate_inhibited(h);
+	if (h->skips) {
+		*state = "skipping";
+		snprintf(text, n, "tuning is skipped: the last %d boot boxes did not come to their end",
+			 h->marks.unclean);
+	} else if (who && (!j || j->rest)) {
+		*state = "inhibited";
+		snprintf(text, n, "inhibited: %s", who);
+	} else if (j && j->rest) {
+		*state = "resting";
+		snprintf(text, n, "rests: %.160s", h->view[j->view].text);
+	} else if (j) {
+		*state = "tuning";
+		say_tuning(h, j, text, n);
+	} else {
+		*state = word_of_idle(h, text, n);
+	}
+	log_one_line(text);
+}
+
+/* JSON */
+
+static void put_text(struct buf *b, const char *key, const char *s)
+{
+	buf_printf(b, ",\"%s\":", key);
+	if (s)
+		control_text(b, s);
+	else
+		buf_puts(b, "null");
+}
+
+static void put_real(struct buf *b, const char *key, double v, bool known)
+{
+	if (known && isfinite(v))
+		buf_printf(b, ",\"%s\":%.6g", key, v);
+	else
+		buf_printf(b, ",\"%s\":null", key);
+}
+
+static void put_gate(const struct honed *h, struct buf *b)
+{
+	const struct gate_verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	const struct vitals *s = &h->vitals;
+	bool heat = s->has & VITAL_HEAT;
+	if (h->seen_ns == LONG_AGO && !gate_inhibited(h)) {
+		buf_puts(b, ",\"gate\":null");
+		return;
+	}
+	buf_printf(b, ",\"gate\":{\"open\":%s", v->open ? "true" : "false");
+	put_text(b, "why", gate_word(v->why));
+	put_text(b, "text", v->text);
+	put_real(b, "load_pct", v->load_pct, v->load_pct >= 0);
+	put_real(b, "temp_c", s->temp_mc / 1000.0, heat);
+	put_text(b, "zone", heat ? s->zone : NULL);
+	put_real(b, "headroom_c", s->headroom_mc / 1000.0, heat);
+	buf_printf(b, ",\"throttled\":%s,\"looked_s\":%.6g}", s->throttle ? "true" : "false",
+		   h->seen_ns == LONG_AGO ? -1 : s_of(h->now_ns - h->seen_ns));
+}
+
+static const char *model_state(const struct honed *h, int i)
+{
+	const struct kept_model *m = &h->model[i];
+	for (int k = 0; k < HONED_JOBS; k++)
+		if (job_lives(&h->job[k]) && h->job[k].model == i)
+			return h->job[k].rest ? "resting" : "tuning";
+	if (m->refused[0])
+		return "refused";
+	if (m->fails && m->pause_until_ns > h->now_ns)
+		return "failed";
+	return model_wants(m) || !m->known ? "waiting" : "exhausted";
+}
+
+static void put_model(const struct honed *h, int i, struct buf *b)
+{
+	const struct kept_model *m = &h->model[i];
+	int64_t when = model_when(h, i);
+	buf_printf(b, "%s{\"name\":", i ? "," : "");
+	control_text(b, m->conf->name);
+	put_text(b, "path", strlen(m->conf->path) <= 200 ? m->conf->path : NULL);
+	put_text(b, "state", model_state(h, i));
+	buf_printf(b, ",\"ready\":%s", model_ready(h, m) ? "true" : "false");
+	put_real(b, "before_ms", m->before_ms, m->before_ms > 0);
+	put_real(b, "default_ms", m->default_ms, m->default_ms > 0);
+	put_real(b, "now_ms", m->now_ms, m->now_ms > 0);
+	buf_printf(b, ",\"missing\":%d", m->missing);
+	put_real(b, "promise", m->promise, m->promise >= 0);
+	put_real(b, "next_s", when > h->now_ns ? s_of(when - h->now_ns) : 0, when != NEVER);
+	put_text(b, "error", m->refused[0] ? m->refused : m->error[0] ? m->error : NULL);
+	buf_puts(b, "}");
+}
+
+static const char *job_word(const struct honed_job *j)
+{
+	if (j->state == JOB_QUEUED)
+		return "waiting";
+	if (j->kill_ns)
+		return "stopping";
+	return j->rest ? "resting" : j->state == JOB_STARTING ? "starting" : "running";
+}
+
+static void put_job(const struct honed *h, const struct honed_job *j, bool comma, struct buf *b)
+{
+	buf_printf(b, "%s{\"job\":%d,\"pid\":%d", comma ? "," : "", j->number, (int)j->pid);
+	put_text(b, "model", j->name);
+	put_text(b, "state", job_word(j));
+	put_text(b, "lease", lease_words[j->held]);
+	put_text(b, "wants", lease_words[j->wants]);
+	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d", j->task, j->ntasks, j->trials);
+	put_real(b, "before_ms", j->before_ms, j->before_ms > 0);
+	put_real(b, "now_ms", j->now_ms, j->now_ms > 0);
+	put_real(b, "left_s",
+		 j->ours ? fmax(0, s_of(j->started_ns + j->budget_ns - h->now_ns)) : j->left_ms / 1000,
+		 job_lives(j));
+	put_text(b, "label", j->label);
+	buf_puts(b, "}");
+}
+
+static void put_rows(const struct honed *h, struct buf *b)
+{
+	int i = 0;
+	buf_puts(b, ",\"models\":[");
+	for (; i < h->nmodels && b->n < MODELS_BYTES; i++)
+		put_model(h, i, b);
+	buf_printf(b, "],\"models_left\":%d,\"jobs\":[", h->nmodels - i);
+	for (int n = i = 0; i < HONED_JOBS; i++)
+		if (h->job[i].state)
+			put_job(h, &h->job[i], n++, b);
+	buf_puts(b, "],\"inhibits\":[");
+	for (i = 0; i < h->ninhibits; i++) {
+		const struct inhibit *it = h->inhibit[i];
+		buf_printf(b, "%s{\"name\":", i ? "," : "");
+		control_text(b, it->name);
+		put_text(b, "why", it->why);
+		put_real(b, "left_s", s_of(it->until_ns - h->now_ns), it->until_ns != NEVER);
+		buf_puts(b, "}");
+	}
+	if (h->file_inhibit) {
+		buf_printf(b, "%s{\"name\":null", h->ninhibits ? "," : "");
+		put_text(b, "why", h->file_inhibit);
+		buf_puts(b, ",\"left_s\":null}");
+	}
+	buf_puts(b, "]");
+}
+
+static void put_status(const struct honed *h, struct buf *out)
+{
+	char text[256];
+	const char *state;
+	status_word(h, &state, text, sizeof text);
+	buf_printf(out, "{\"version\":\"%s\"", HONE_VERSION);
+	put_text(out, "mode", h->o.mode == HONED_BOX ? "box" : "resident");
+	put_text(out, "state", state);
+	buf_printf(out, ",\"ready\":%s", models_ready(h) ? "true" : "false");
+	put_text(out, "verdict", text);
+	put_text(out, "warning", h->store_error[0] ? h->store_error : NULL);
+	put_text(out, "conf_error", h->conf_error[0] ? h->conf_error : NULL);
+	put_real(out, "up_s", s_of(h->now_ns - h->opened_ns), true);
+	put_real(out, "left_s", fmax(0, s_of(h->o.box_ns - h->now_ns)), h->o.mode == HONED_BOX);
+	put_text(out, "cache", h->o.cache);
+	put_text(out, "policy", h->policy->name);
+	buf_printf(out,
+		   ",\"generation\":%" PRIu64 ",\"clients\":%d,\"yields\":%" PRId64 ",\"tainted\":%" PRId64,
+		   h->generation, h->nclients, h->yields, h->tainted);
+	put_gate(h, out);
+	put_rows(h, out);
+	buf_printf(out,
+		   ",\"flash\":{\"today_bytes\":%" PRId64 ",\"limit_bytes\":%" PRId64
+		   ",\"written_bytes\":%" PRId64 "},\"sync\":{\"next_s\":null}}",
+		   store_today(h), h->conf->writes_bytes, h->written_bytes);
+}
+
+void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
+{
+	struct honed then = *h; /* as it is at now_ns: nothing has happened since */
+	then.now_ns = now_ns > h->now_ns ? now_ns : h->now_ns;
+	put_status(&then, out);
+}
+
+/* The service manager's line, and the metrics' file */
+
+void status_tick(struct honed *h)
+{
+	char text[256];
+	const char *state;
+	bool box = h->o.mode == HONED_BOX;
+	if (!h->started || h->leaving)
+		return;
+	if ((h->say || box) && h->now_ns - h->said_ns >= SAY_NS) {
+		status_word(h, &state, text, sizeof text);
+		h->say = false;
+		if (strcmp(text, h->said)) {
+			h->said_ns = h->now_ns;
+			memcpy(h->said, text, sizeof text);
+			honed_act(h, &(struct honed_action){.kind = HA_STATUS, .text = h->said});
+		}
+	}
+	if (h->count && h->now_ns - h->metrics_ns >= METRICS_NS) {
+		h->count = false;
+		h->metrics_ns = h->now_ns;
+		honed_act(h, &(struct honed_action){.kind = HA_METRICS});
+	}
+}
+
+int64_t status_next(const struct honed *h)
+{
+	int64_t at = NEVER;
+	if (!h->started || h->leaving)
+		return at;
+	if (h->say)
+		sooner(&at, h->said_ns + SAY_NS);
+	if (h->o.mode == HONED_BOX)
+		sooner(&at, h->now_ns + NS_PER_S);
+	if (h->count)
+		sooner(&at, h->metrics_ns + METRICS_NS);
+	return at;
+}
+
+/* Metrics */
+
+static void head(struct buf *b, const char *name, const char *type, const char *help)
+{
+	buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void one(struct buf *b, const char *name, const char *type, const char *help, double v)
+{
+	head(b, name, type, help);
+	buf_printf(b, "%s %.15g\n", name, v);
+}
+
+static void label(struct buf *b, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\' || *s == '"')
+			buf_add(b, "\\", 1);
+		if (*s == '\n')
+			buf_puts(b, "\\n");
+		else
+			buf_add(b, s, 1);
+	}
+}
+
+static double model_is_ready(const struct honed *h, const struct kept_model *m)
+{
+	return model_ready(h, m);
+}
+
+static double model_now(const struct honed *h, const struct kept_model *m)
+{
+	(void)h;
+	return m->now_ms > 0 ? m->now_ms / 1000 : NAN;
+}
+
+static double model_before(const struct honed *h, const struct kept_model *m)
+{
+	(void)h;
+	return m->before_ms > 0 ? m->before_ms / 1000 : NAN;
+}
+
+static double model_promise(const struct honed *h, const struct kept_model *m)
+{
+	(void)h;
+	return m->promise >= 0 ? m->promise : NAN;
+}
+
+static double model_missing(const struct honed *h, const struct kept_model *m)
+{
+	(void)h;
+	return m->now_ms > 0 ? m->missing : NAN;
+}
+
+static const struct {
+	const char *name, *help;
+	double (*value)(const struct honed *h, const struct kept_model *m); /* no number: not known */
+} of_models[] = {
+    {"hone_model_ready", "Whether it has its kernels, or nothing can be done for it.", model_is_ready},
+    {"hone_model_before_seconds", "Run time as honed first met it.", model_before},
+    {"hone_model_now_seconds", "Run time now.", model_now},
+    {"hone_model_promise_ratio", "Share of the run time that more search may win.", model_promise},
+    {"hone_model_missing_kernels", "Kernels without code.", model_missing},
+};
+
+static void put_models(const struct honed *h, struct buf *b)
+{
+	for (size_t k = 0; k < sizeof of_models / sizeof *of_models; k++) {
+		head(b, of_models[k].name, "gauge", of_models[k].help);
+		for (int i = 0; i < h->nmodels; i++) {
+			double v = of_models[k].value(h, &h->model[i]);
+			if (!isfinite(v))
+				continue;
+			buf_printf(b, "%s{model=\"", of_models[k].name);
+			label(b, h->model[i].conf->name);
+			buf_printf(b, "\"} %.9g\n", v);
+		}
+	}
+}
+
+static void put_board(const struct honed *h, struct buf *b)
+{
+	const struct gate_verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	if (h->seen_ns == LONG_AGO)
+		return;
+	one(b, "hone_gate_open", "gauge", "Whether the board may be tuned on.", v->open);
+	head(b, "hone_gate_reason", "gauge", "Why it may or may not: the one that holds is 1.");
+	for (int w = GATE_OPEN; w < GATE_WHYS; w++)
+		buf_printf(b, "hone_gate_reason{why=\"%s\"} %d\n", gate_word((enum gate_why)w),
+			   (int)v->why == w);
+	if (v->load_pct >= 0)
+		one(b, "hone_load_ratio", "gauge", "Of all processors, used by others.", v->load_pct / 100);
+	if (h->vitals.has & VITAL_HEAT) {
+		one(b, "hone_temperature_celsius", "gauge", "Of the zone nearest to its limit.",
+		    h->vitals.temp_mc / 1000.0);
+		one(b, "hone_headroom_celsius", "gauge", "Of that zone, to its lowest trip point.",
+		    h->vitals.headroom_mc / 1000.0);
+	}
+}
+
+static int lives(const struct honed *h)
+{
+	int n = 0;
+	for (int i = 0; i < HONED_JOBS; i++)
+		n += job_lives(&h->job[i]);
+	return n;
+}
+
+void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
+{
+	(void)now_ns;
+	const struct {
+		const char *name, *type, *help;
+		double value;
+	} rows[] = {
+	    {"hone_ready", "gauge", "Whether every configured model is ready.", models_ready(h)},
+	    {"hone_jobs", "gauge", "Jobs that run or rest.", lives(h)},
+	    {"hone_clients", "gauge", "Connections.", h->nclients},
+	    {"hone_inhibits", "gauge", "Requests and files that keep it from tuning.",
+	     h->ninhibits + (h->file_inhibit != NULL)},
+	    {"hone_jobs_started_total", "counter", "Jobs started.", (double)h->slices},
+	    {"hone_jobs_failed_total", "counter", "Jobs that failed.", (double)h->fails},
+	    {"hone_trials_total", "counter", "Candidates measured.", (double)h->trials},
+	    {"hone_yields_total", "counter", "Times that a job made way for the robot.", (double)h->yields},
+	    {"hone_tainted_total", "counter", "Leases whose results were thrown away.", (double)h->tainted},
+	    {"hone_cache_generation", "gauge", "Batches that the cache has taken.", (double)h->generation},
+	    {"hone_cache_failed", "gauge", "Whether the cache could not be written.", h->store_error[0] != 0},
+	    {"hone_flash_written_bytes_total", "counter", "Since honed started.", (double)h->written_bytes},
+	    {"hone_flash_today_bytes", "gauge", "Of these today.", (double)store_today(h)},
+	    {"hone_flash_limit_bytes", "gauge", "That a day may have; 0: any.",
+	     (double)h->conf->writes_bytes},
+	};
+	head(out, "hone_info", "gauge", "This honed.");
+	buf_printf(out, "hone_info{version=\"%s\",mode=\"%s\"} 1\n", HONE_VERSION,
+		   h->o.mode == HONED_BOX ? "box" : "resident");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		one(out, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
+	head(out, "hone_leases_total", "counter", "Leases granted.");
+	for (int k = LEASE_COMPUTE; k <= LEASE_QUIET; k++)
+		buf_printf(out, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_words[k], h->grants[k]);
+	put_board(h, out);
+	put_models(h, out);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* honed: the agent on the board; agent/honed/honed.h driven by agent/honed/honed_loop.h.
+ *
+ * A boot that has nothing to do reads the configuration and the marks, looks at the models' files, and ends;
+ * the cache is not opened. */
+#include "agent/honed/honed_loop.h"
+#include "agent/honed/marks.h"
+#include "platform/base/log.h"
+#include "platform/base/quantity.h"
+#include "platform/machine/target.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: honed [--boot [--budget 20s]] [--config FILE] [--socket PATH] [--run DIR] [--state DIR]\n"
+    "             [--sysroot DIR] [--hone FILE] [--verbose]\n"
+    "       honed --check [--config FILE]\n"
+    "       honed --version\n"
+    "\n"
+    "Tunes the models of its configuration while the board has time for it, and keeps what is found.\n"
+    "\n"
+    "  --boot          one time box at boot, then end\n"
+    "  --budget TIME   the box's length, above hone.budget= of the kernel command line and the "
+    "configuration\n"
+    "  --check         read the configuration, say what is wrong, and end: exit 1 if something is\n"
+    "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
+    "  --socket PATH   control socket (default: as configured; with --run, honed.sock there)\n"
+    "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
+    "  --state DIR     what outlives a boot (default $STATE_DIRECTORY, else /var/lib/hone)\n"
+    "  --sysroot DIR   the board is looked at below DIR, for tests\n"
+    "  --hone FILE     the program that tunes (default: hone beside honed)\n"
+    "  --verbose       say more\n"
+    "\n"
+    "hone status tells what it is doing. Manual: honed(8).\n";
+
+struct words {
+	struct loop_options o;
+	bool check, version, help;
+};
+
+static int parse(int argc, char **argv, struct words *w)
+{
+	enum { CONFIG = 1, SOCKET, RUN, STATE, SYSROOT, HONE, BUDGET, BOOT, CHECK, VERBOSE, VERSION, HELP };
+	static const struct option options[] = {{"config", required_argument, 0, CONFIG},
+						{"socket", required_argument, 0, SOCKET},
+						{"run", required_argument, 0, RUN},
+						{"state", required_argument, 0, STATE},
+						{"sysroot", required_argument, 0, SYSROOT},
+						{"hone", required_argument, 0, HONE},
+						{"budget", required_argument, 0, BUDGET},
+						{"boot", no_argument, 0, BOOT},
+						{"check", no_argument, 0, CHECK},
+						{"verbose", no_argument, 0, VERBOSE},
+						{"version", no_argument, 0, VERSION},
+						{"help", no_argument, 0, HELP},
+						{0}};
+	const char **const text[] = {[CONFIG] = &w->o.conf, [SOCKET] = &w->o.socket,   [RUN] = &w->o.run,
+				     [STATE] = &w->o.state, [SYSROOT] = &w->o.sysroot, [HONE] = &w->o.job};
+	bool *const flag[] = {[BOOT] = &w->o.box,
+			      [CHECK] = &w->check,
+			      [VERBOSE] = &w->o.verbose,
+			      [VERSION] = &w->version,
+			      [HELP] = &w->help};
+	int rc = E_OK;
+	for (int c; rc >= 0 && (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		if (c >= CONFIG && c <= HONE)
+			*text[c] = optarg;
+		else if (c == BUDGET)
+			rc = fail_in(duration_parse(optarg, &w->o.budget_ns), "--budget");
+		else if (c >= BOOT && c <= HELP)
+			*flag[c] = true;
+		else
+			return fail(E_USAGE, "see honed --help");
+	}
+	if (rc >= 0 && optind < argc)
+		rc = fail(E_USAGE, "what is '%s'? See honed --help", argv[optind]);
+	return rc;
+}
+
+/* The first of a list, as the service manager gives folders. */
+static const char *folder(const char *name, const char *otherwise)
+{
+	const char *s = getenv(name);
+	if (!s || *s != '/')
+		return otherwise;
+	char *first = strndup(s, strcspn(s, ":"));
+	return first ? first : otherwise;
+}
+
+static void choose_folders(struct loop_options *o)
+{
+	static char self[PATH_MAX], job[PATH_MAX + 8], socket[PATH_MAX];
+	if (o->run && !o->socket && snprintf(socket, sizeof socket, "%s/honed.sock", o->run) > 0)
+		o->socket = socket;
+	o->conf = o->conf ? o->conf : CONF_FILE;
+	o->sysroot = o->sysroot ? o->sysroot : "";
+	o->run = o->run ? o->run : folder("RUNTIME_DIRECTORY", "/run/hone");
+	o->state = o->state ? o->state : folder("STATE_DIRECTORY", "/var/lib/hone");
+	if (!o->job && file_self_dir(self, sizeof self) >= 0) {
+		snprintf(job, sizeof job, "%s/hone", self);
+		o->job = job;
+	}
+	o->job = o->job ? o->job : HONE_LIBDIR "/hone";
+}
+
+/* What is small and must stay so: one heap for both threads, and no more of it than is used. */
+static void stay_small(void)
+{
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_TRIM_THRESHOLD, 64 << 10);
+	(void)mallopt(M_TOP_PAD, 16 << 10);
+	(void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
+}
+
+/* 0, 1 and 2 are there; no signal of a broken connection; enough descriptors for all clients. */
+static void settle(void)
+{
+	struct rlimit files;
+	for (int fd; (fd = open("/dev/null", O_RDWR)) >= 0;)
+		if (fd > 2) {
+			close(fd);
+			break;
+		}
+	signal(SIGPIPE, SIG_IGN);
+	umask(022);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < 4096) {
+		files.rlim_cur = files.rlim_max < 4096 ? files.rlim_max : 4096;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+/* Of the target, and of the worker's file, which stands for the emitter: a new one is another file. */
+static int identify(struct loop *l)
+{
+	struct target t;
+	struct stat st = {0};
+	char path[PATH_MAX];
+	const char *worker = getenv("HONE_WORKER"), *slash = strrchr(l->o.job, '/');
+	int n =
+	    snprintf(path, sizeof path, "%.*shone-worker", slash ? (int)(slash - l->o.job) + 1 : 0, l->o.job);
+	int rc = target_host(&t);
+	if (rc < 0)
+		return rc;
+	if (worker || n < (int)sizeof path)
+		(void)!stat(worker ? worker : path, &st);
+	const int64_t file[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec};
+	l->id = hash_join(target_key(&t), hash_bytes(file, sizeof file));
+	return E_OK;
+}
+
+/* --budget, else the kernel's command line, else the configuration. */
+static void choose_budget(struct loop *l)
+{
+	char path[PATH_MAX];
+	struct arena a = {0};
+	struct blob text;
+	if (l->o.budget_ns >= 0)
+		return;
+	l->o.budget_ns = l->conf->boot_budget_ns;
+	int n = snprintf(path, sizeof path, "%s/proc/cmdline", l->o.sysroot);
+	if (n < (int)sizeof path && file_read(&a, path, 64 << 10, &text) >= 0 &&
+	    conf_cmdline_budget(text.p, &l->o.budget_ns) < 0)
+		log_error("honed: %s", err_text());
+	arena_free(&a);
+}
+
+static int choose_cache(struct loop *l)
+{
+	int n = l->conf->cache ? asprintf(&l->cache, "%s", l->conf->cache)
+			       : asprintf(&l->cache, "%s/cache", l->o.state);
+	return n < 0 ? fail(E_NOMEM, "no memory") : E_OK;
+}
+
+static void read_marks(const struct loop *l, struct marks *m)
+{
+	char path[PATH_MAX];
+	*m = (struct marks){0};
+	int rc = snprintf(path, sizeof path, "%s/marks", l->o.state) < (int)sizeof path ? marks_read(path, m)
+											: E_NOTFOUND;
+	if (rc < 0 && rc != E_NOTFOUND)
+		log_error("honed: %s: every model is looked at again", err_text());
+}
+
+/* Told to end once more while it ends. */
+static void hear_no_more(void)
+{
+	sigset_t all;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, NULL);
+}
+
+static int serve(struct loop *l)
+{
+	struct marks marks;
+	int rc = loop_conf(l, l->o.conf);
+	if (rc >= 0 && !l->o.socket)
+		l->o.socket = strdup(l->conf->socket);
+	if (rc >= 0)
+		log_level_set(l->o.verbose ? LOG_VERBOSE : (enum log_level)l->conf->log);
+	if (rc >= 0)
+		rc = choose_cache(l);
+	if (rc >= 0)
+		rc = identify(l);
+	if (rc >= 0)
+		rc = loop_socket(l);
+	if (rc < 0)
+		return rc;
+	choose_budget(l);
+	read_marks(l, &marks);
+	rc = loop_open(l, &marks);
+	if (rc >= 0)
+		rc = loop_run(l);
+	if (notify_send(&l->notify, "STOPPING=1") < 0)
+		log_more("honed: %s", err_text());
+	hear_no_more();
+	loop_close(l);
+	loop_socket_close(l);
+	return rc;
+}
+
+static int check(struct loop *l)
+{
+	int bad = 0;
+	if (loop_conf(l, l->o.conf) < 0)
+		return E_CORRUPT; /* the command line was right */
+	for (int i = 0; i < l->conf->nmodels; i++)
+		if (l->model[i].refused) {
+			printf("model %s: %s\n", l->conf->model[i].name, l->model[i].refused);
+			bad++;
+		}
+	printf("%s: %d models%s\n", l->o.conf, l->conf->nmodels, bad ? ", of which some cannot be read" : "");
+	return bad ? fail(E_NOTFOUND, "%d of the models' files cannot be used", bad) : E_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct loop l;
+	struct words w = {.o.budget_ns = -1};
+	int rc = parse(argc, argv, &w);
+	if (rc < 0)
+		return rc;
+	l.o = w.o;
+	choose_folders(&l.o);
+	notify_take(&l.notify);
+	if (*l.o.sysroot)
+		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* jobs look at the same board */
+	if (w.help)
+		fputs(usage, stdout);
+	else if (w.version)
+		printf("honed %s\n", HONE_VERSION);
+	else
+		rc = w.check ? check(&l) : serve(&l);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	stay_small();
+	settle();
+	log_journal_set(log_to_journal());
+	int rc = run(argc, argv);
+	if (rc < 0)
+		log_error("honed: %s", err_text());
+	return rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/honed/marks.h"
+
+#include "agent/cache/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 16 << 10, MOST_UNCLEAN = 1000000, MOST_MISSING = 1000000 };
+static const char first[] = "hone marks 1\n";
+
+void marks_print(const struct marks *m, struct buf *out)
+{
+	char key[33];
+	buf_puts(out, first);
+	buf_printf(out, "unclean %d\n", m->unclean);
+	for (int i = 0; i < m->n; i++) {
+		key_text(m->model[i].model, key);
+		buf_printf(out, "model %s %d %.6g %d\n", key, m->model[i].boxed, m->model[i].promise,
+			   m->model[i].missing);
+	}
+	buf_puts(out, "end\n");
+}
+
+static int parse_model(const char *line, struct mark_of *out)
+{
+	char key[33], *end;
+	int64_t missing;
+	if (strnlen(line, 36) < 36 || line[32] != ' ' || (line[33] != '0' && line[33] != '1') ||
+	    line[34] != ' ')
+		return fail(E_CORRUPT, "no mark of a model: '%.60s'", line);
+	memcpy(key, line, 32);
+	key[32] = 0;
+	int rc = key_parse(key, &out->model);
+	if (rc < 0)
+		return rc;
+	out->boxed = line[33] == '1';
+	out->promise = strtod(line + 35, &end);
+	if (end == line + 35 || *end != ' ' || !(out->promise >= -1 && out->promise <= 1))
+		return fail(E_CORRUPT, "a promise that is none: '%.20s'", line + 35);
+	if (!field_int(end + 1, 0, MOST_MISSING, &missing))
+		return fail(E_CORRUPT, "no count of kernels: '%.20s'", end + 1);
+	out->missing = (int)missing;
+	return E_OK;
+}
+
+static int parse_line(const char *line, struct marks *m)
+{
+	int64_t n;
+	if (!strncmp(line, "unclean ", 8)) {
+		if (!field_int(line + 8, 0, MOST_UNCLEAN, &n))
+			return fail(E_CORRUPT, "no count of boxes: '%.20s'", line + 8);
+		m->unclean = (int)n;
+		return E_OK;
+	}
+	if (strncmp(line, "model ", 6) || m->n == HONED_MODELS)
+		return fail(E_CORRUPT, "not a line of marks: '%.60s'", line);
+	return parse_model(line + 6, &m->model[m->n++]);
+}
+
+static int parse(const char *text, struct marks *m)
+{
+	char line[128];
+	if (strncmp(text, first, sizeof first - 1))
+		return fail(E_CORRUPT, "these are no marks of hone's");
+	for (text += sizeof first - 1; strcmp(text, "end\n"); text += strcspn(text, "\n") + 1) {
+		size_t n = strcspn(text, "\n");
+		if (!text[n] || n >= sizeof line)
+			return fail(E_CORRUPT, "marks without an end");
+		memcpy(line, text, n);
+		line[n] = 0;
+		int rc = parse_line(line, m);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+int marks_parse(const char *text, struct marks *out)
+{
+	*out = (struct marks){0};
+	int rc = parse(text, out);
+	if (rc < 0)
+		*out = (struct marks){0};
+	return rc;
+}
+
+int marks_read(const char *path, struct marks *out)
+{
+	char text[MOST_BYTES + 1];
+	*out = (struct marks){0};
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return fail(E_NOTFOUND, "marks %s: there are none", path);
+	size_t n = fread(text, 1, MOST_BYTES, f);
+	fclose(f);
+	text[n] = 0;
+	if (strlen(text) != n || n == MOST_BYTES)
+		return fail(E_CORRUPT, "marks %s: not text", path);
+	int rc = marks_parse(text, out);
+	return rc < 0 ? fail_in(rc, "marks %s", path) : E_OK;
+}
+
+int marks_write(const char *path, const struct marks *m)
+{
+	struct buf b = {0};
+	marks_print(m, &b);
+	int rc = buf_ok(&b) ? file_write(path, buf_str(&b), b.n) : fail(E_NOMEM, "marks %s: no memory", path);
+	buf_free(&b);
+	return rc;
+}

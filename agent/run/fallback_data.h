@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where archives of fallback kernels are kept: linked as data, one for each ISA baseline, packed by zstd.
+ * Before them those count that lie as ISA.fallback.zst in the folder hone/ beside the library (or program)
+ * itself, else in HONE_LIBDIR, where they are installed. libhone.so has the commonest kernels of the lowest
+ * baseline in it, so that it runs alone.
+ *
+ * The linked data (tools/build/fallback.sh), from hone_fallback_data to hone_fallback_end, is of each
+ * archive: ISA in 24 bytes, its bytes in 8 (little endian), the packed ones in 8, the zstd frame, zeros up to
+ * a multiple of 8. */
+#ifndef AGENT_FALLBACK_DATA_H
+#define AGENT_FALLBACK_DATA_H
+
+#include "platform/base/file.h"
+
+/* The archive of one ISA baseline, unpacked when it is first asked for and kept until the process ends.
+ * E_NOTFOUND: there is none. Any thread. */
+int fallback_archive(const char *isa, struct blob *out) MUST_CHECK;
+
+#endif

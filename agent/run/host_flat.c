@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/host_flat.h"
+#include "agent/run/host.h"
+#include "agent/run/host_math.h"
+
+#include <string.h>
+
+enum { ROWS = 32, STACK = 20, OUT = FLAT_OUT, REFS = FLAT_REFS, MOST_BLOCK = 4096 /* of a layout */ };
+
+_Static_assert(HOST_BLOCK % HOST_LANES == 0, "host_apply rounds up");
+
+struct flat_scratch {
+	float stack[STACK][HOST_BLOCK], acc[HOST_BLOCK];
+	int64_t at[ROWS][REFS], len[ROWS];
+};
+
+/* How an axis is walked. */
+struct walk {
+	int64_t block; /* 0: not split */
+	bool whole;    /* padding lanes too */
+};
+
+struct maker {
+	const struct task *t;
+	const struct stage *s;
+	struct operand *operand;
+	struct walk axis[MAX_AXES];
+};
+
+int64_t flat_extent(const struct flat *f)
+{
+	return f->nest[0].pieces + f->nest[1].pieces;
+}
+
+size_t flat_scratch_bytes(void)
+{
+	return sizeof(struct flat_scratch);
+}
+
+static const struct read *ref(const struct maker *m, int i)
+{
+	return i == OUT ? &m->s->out : &m->s->read[i];
+}
+
+/* Steps of a dim: over blocks and inside of one; block 0: not split. */
+static int64_t dim_steps(const struct operand *o, int d, int64_t *outer, int64_t *inner)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	int64_t block = 0;
+	int n = operand_axes(o, ax);
+	*outer = *inner = 0;
+	for (int j = 0; j < n; j++) {
+		if (ax[j].dim != d)
+			continue;
+		if (ax[j].div > 1) {
+			block = ax[j].div;
+			*outer = ax[j].stride;
+		} else {
+			*inner = ax[j].stride;
+		}
+	}
+	return block;
+}
+
+/* The only axis of an index that is that axis itself (before division); -1: none. */
+static int lone(const struct stage *s, const struct index *x)
+{
+	int found = -1;
+	for (int a = 0; a < s->naxes; a++) {
+		if (x->coef[a] && (found >= 0 || x->coef[a] != 1))
+			return -1;
+		found = x->coef[a] ? a : found;
+	}
+	return x->off ? -1 : found;
+}
+
+static bool constant_index(const struct stage *s, const struct index *x)
+{
+	for (int a = 0; a < s->naxes; a++)
+		if (x->coef[a])
+			return false;
+	return true;
+}
+
+/* Splits axes as dim d of a reference wants; false: no such form. */
+static bool split_for(struct maker *m, int i, int d)
+{
+	const struct index *x = &ref(m, i)->dim[d];
+	const struct operand *o = &m->operand[ref(m, i)->operand];
+	int64_t outer, inner, block = dim_steps(o, d, &outer, &inner);
+	if (x->table >= 0 || x->mod > 1 || (i != OUT && index_guarded(m->t, m->s, ref(m, i), d)))
+		return false;
+	if (x->div > 1 && block)
+		return false;
+	block = x->div > 1 ? x->div : block;
+	if (!block || (x->div <= 1 && constant_index(m->s, x)))
+		return true;
+	int a = lone(m->s, x);
+	if (a < 0 || (m->axis[a].block && m->axis[a].block != block))
+		return false;
+	m->axis[a].block = block;
+	return true;
+}
+
+/* A constant along a split axis is split likewise. */
+static void pack_constant(struct maker *m, int i)
+{
+	struct operand *o = &m->operand[ref(m, i)->operand];
+	int uses = 0;
+	bool halo = false;
+	for (int d = 0; d < o->dims.rank; d++)
+		halo |= o->layout.lo[d] || o->layout.hi[d];
+	for (int k = 0; k < m->s->nreads; k++)
+		uses += m->s->read[k].operand == ref(m, i)->operand;
+	if (o->role != ROLE_CONST || o->dtype != DT_F32 || o->layout.n || halo || uses != 1)
+		return;
+	for (int d = 0; d < o->dims.rank && !o->layout.n; d++) {
+		const struct index *x = &ref(m, i)->dim[d];
+		int a = lone(m->s, x);
+		if (a >= 0 && x->div <= 1 && m->axis[a].block && m->axis[a].block <= MOST_BLOCK &&
+		    o->dims.d[d] == m->s->axis[a].extent)
+			layout_blocked(&o->layout, o->dims.rank, d, (int)m->axis[a].block);
+	}
+}
+
+/* Finite values give finite values, roughly. */
+static bool tame(const struct prog *p)
+{
+	for (int i = 0; i < p->n; i++)
+		if (p->at[i].op == P_DIV || p->at[i].op == P_POW || p->at[i].op == P_SQRT ||
+		    p->at[i].op == P_RECIP || p->at[i].op == P_EXP || p->at[i].op == P_LOG)
+			return false;
+	return true;
+}
+
+/* Every reference that depends on the axis has padding behind it. */
+static bool padded(const struct maker *m, int a)
+{
+	for (int i = 0; i <= m->s->nreads; i++) {
+		const struct read *r = i < m->s->nreads ? &m->s->read[i] : &m->s->out;
+		const struct operand *o = &m->operand[r->operand];
+		for (int d = 0; d < o->dims.rank; d++) {
+			int64_t outer, inner;
+			if (r->dim[d].coef[a] &&
+			    (!dim_steps(o, d, &outer, &inner) || o->dims.d[d] != m->s->axis[a].extent))
+				return false;
+		}
+	}
+	return tame(&m->s->body) && tame(&m->s->post);
+}
+
+/* Element steps of a reference along axis a: over blocks and inside of one. */
+static void axis_steps(const struct maker *m, int i, int a, int64_t *outer, int64_t *inner)
+{
+	const struct read *r = ref(m, i);
+	const struct operand *o = &m->operand[r->operand];
+	int64_t block = m->axis[a].block, bo, bi;
+	*outer = *inner = 0;
+	for (int d = 0; d < o->dims.rank; d++) {
+		const struct index *x = &r->dim[d];
+		if (!x->coef[a])
+			continue;
+		bool split = dim_steps(o, d, &bo, &bi) > 0;
+		*outer += split ? bo : x->div > 1 ? bi : x->coef[a] * block * bi;
+		*inner += split ? bi : x->div > 1 ? 0 : x->coef[a] * bi;
+	}
+}
+
+static int64_t base_of(const struct maker *m, int i)
+{
+	const struct read *r = ref(m, i);
+	const struct operand *o = &m->operand[r->operand];
+	int64_t at = 0, outer, inner;
+	for (int d = 0; d < o->dims.rank; d++) {
+		int64_t x = (r->dim[d].div > 1 ? r->dim[d].off / r->dim[d].div : r->dim[d].off) +
+			    o->layout.lo[d],
+			block = dim_steps(o, d, &outer, &inner);
+		at += block ? x / block * outer + x % block * inner : x * inner;
+	}
+	return at;
+}
+
+static void each_ref(const struct maker *m, struct flat_nest *n, int a, int64_t count, bool blocks)
+{
+	struct flat_loop *l = &n->loop[n->nloops++];
+	int64_t outer, inner;
+	memset(l, 0, sizeof *l);
+	l->n = count;
+	for (int i = 0; i < REFS; i++) {
+		if (i >= m->s->nreads && i != OUT)
+			continue;
+		axis_steps(m, i, a, &outer, &inner);
+		l->step[i] = blocks ? outer : inner;
+	}
+}
+
+/* Loops of all axes. `tail`: what is left of that axis after its whole blocks; -1: whole blocks. */
+static void add_loops(const struct maker *m, struct flat_nest *n, int tail)
+{
+	for (int i = 0; i < m->s->nreads; i++)
+		n->base[i] = base_of(m, i);
+	n->base[OUT] = base_of(m, OUT);
+	for (int a = 0; a < m->s->naxes; a++) {
+		int64_t e = m->s->axis[a].extent, b = m->axis[a].block;
+		if (!b) {
+			each_ref(m, n, a, e, false);
+			continue;
+		}
+		each_ref(m, n, a, m->axis[a].whole ? (e + b - 1) / b : e / b, true);
+		struct flat_loop *l = &n->loop[n->nloops - 1];
+		if (a == tail) {
+			for (int i = 0; i < REFS; i++)
+				n->base[i] += l->n * l->step[i];
+			l->n = 1;
+		}
+		each_ref(m, n, a, a == tail ? e % b : b, false);
+	}
+}
+
+static bool continues(const struct flat_loop *outer, const struct flat_loop *inner)
+{
+	for (int i = 0; i < REFS; i++)
+		if (outer->step[i] != inner->n * inner->step[i])
+			return false;
+	return true;
+}
+
+/* Largest steps of the output outermost; loops that continue each other become one. */
+static void order_loops(struct flat_nest *n)
+{
+	int count = 0;
+	for (int i = 1; i < n->nloops; i++) {
+		struct flat_loop l = n->loop[i];
+		int k = i;
+		for (; k > 0 && n->loop[k - 1].step[OUT] < l.step[OUT]; k--)
+			n->loop[k] = n->loop[k - 1];
+		n->loop[k] = l;
+	}
+	for (int i = 0; i < n->nloops; i++) {
+		struct flat_loop l = n->loop[i];
+		if (l.n == 1)
+			continue;
+		if (count && continues(&n->loop[count - 1], &l))
+			l.n *= n->loop[--count].n;
+		n->loop[count++] = l;
+	}
+	n->nloops = count;
+}
+
+/* The innermost loop becomes rows, walked in pieces. */
+static void cut_rows(struct flat_nest *n)
+{
+	if (!n->nloops) {
+		memset(n->loop, 0, sizeof *n->loop);
+		n->loop[n->nloops++].n = 1;
+	}
+	struct flat_loop *l = &n->loop[n->nloops - 1];
+	memcpy(n->step, l->step, sizeof n->step);
+	n->row = l->n;
+	n->piece = n->row < HOST_BLOCK ? n->row : HOST_BLOCK;
+	l->n = n->piece ? (n->row + n->piece - 1) / n->piece : 0;
+	for (int i = 0; i < REFS; i++)
+		l->step[i] *= n->piece;
+	n->pieces = 1;
+	for (int i = 0; i < n->nloops; i++)
+		n->pieces *= n->loop[i].n;
+}
+
+static bool fits_stack(const struct prog *p)
+{
+	int top = 0;
+	for (int i = 0; i < p->n; i++) {
+		top += 1 - prog_op_arity((enum prog_op)p->at[i].op);
+		if (top > STACK - 2)
+			return false;
+	}
+	return true;
+}
+
+/* Decides how axes are walked; false: no such form. */
+static bool split_axes(struct maker *m, bool may_pack, int *tail)
+{
+	*tail = -1;
+	for (int i = 0; i <= m->s->nreads; i++) {
+		int k = i < m->s->nreads ? i : OUT;
+		for (int d = 0; d < m->operand[ref(m, k)->operand].dims.rank; d++)
+			if (!split_for(m, k, d))
+				return false;
+	}
+	for (int i = 0; i < m->s->nreads && may_pack; i++)
+		pack_constant(m, i);
+	for (int a = 0; a < m->s->naxes; a++) {
+		int64_t b = m->axis[a].block;
+		if (!b || m->s->axis[a].extent % b == 0 || (m->axis[a].whole = padded(m, a)))
+			continue;
+		if (*tail >= 0)
+			return false;
+		*tail = a;
+	}
+	return true;
+}
+
+int flat_make(const struct task *t, int k, struct operand operand[MAX_OPERANDS], bool may_pack,
+	      struct arena *a, struct flat **out)
+{
+	struct operand own[MAX_OPERANDS];
+	struct maker m = {.t = t, .s = &t->stage[k], .operand = own};
+	int tail;
+	*out = NULL;
+	memcpy(own, operand, sizeof own);
+	for (int x = 0; x < m.s->naxes; x++)
+		if (m.s->axis[x].kind != AXIS_SPATIAL)
+			return E_OK;
+	if (!fits_stack(&m.s->body) || !fits_stack(&m.s->post) || !split_axes(&m, may_pack, &tail))
+		return E_OK;
+	struct flat *f = arena_try(a, 1, sizeof *f);
+	if (!f)
+		return E_NOMEM;
+	f->s = m.s;
+	f->copy = m.s->body.n == 1 && m.s->body.at[0].op == P_READ && !m.s->post.n;
+	for (int i = 0; i < (tail < 0 ? 1 : 2); i++) {
+		add_loops(&m, &f->nest[i], i ? tail : -1);
+		order_loops(&f->nest[i]);
+		cut_rows(&f->nest[i]);
+	}
+	memcpy(operand, own, sizeof own);
+	*out = f;
+	return E_OK;
+}
+
+/* ---- running ---- */
+
+static void copy_row(float *restrict to, int64_t st, const float *restrict from, int64_t sf, int64_t n)
+{
+	if (st == 1 && sf == 1)
+		memcpy(to, from, sizeof *to * (size_t)n);
+	else
+		for (int64_t i = 0; i < n; i++)
+			to[i * st] = from[i * sf];
+}
+
+struct odometer {
+	int64_t i[FLAT_LOOPS], at[REFS];
+};
+
+static void start_at(const struct flat_nest *n, int64_t piece, struct odometer *o)
+{
+	memset(o, 0, sizeof *o);
+	memcpy(o->at, n->base, sizeof o->at);
+	for (int k = n->nloops - 1; k >= 0; k--) {
+		o->i[k] = piece % n->loop[k].n;
+		piece /= n->loop[k].n;
+		for (int r = 0; r < REFS; r++)
+			o->at[r] += o->i[k] * n->loop[k].step[r];
+	}
+}
+
+static void advance(const struct flat_nest *n, int nreads, struct odometer *o)
+{
+	for (int k = n->nloops - 1; k >= 0; k--) {
+		const struct flat_loop *l = &n->loop[k];
+		bool again = ++o->i[k] == l->n;
+		int64_t by = again ? 1 - l->n : 1;
+		for (int r = 0; r < nreads; r++)
+			o->at[r] += by * l->step[r];
+		o->at[OUT] += by * l->step[OUT];
+		if (!again)
+			return;
+		o->i[k] = 0;
+	}
+}
+
+static void run_prog(const struct flat *f, const struct flat_nest *n, const struct prog *q, void *const *bufs,
+		     struct flat_scratch *w, int rows)
+{
+	int top = 0, count = (int)(rows * n->piece);
+	for (int i = 0; i < q->n; i++) {
+		enum prog_op op = q->at[i].op;
+		top -= prog_op_arity(op);
+		float *a = w->stack[top];
+		int r = q->at[i].arg;
+		if (op == P_READ)
+			for (int j = 0; j < rows; j++)
+				copy_row(a + j * n->piece, 1,
+					 (const float *)bufs[f->s->read[r].operand] + w->at[j][r], n->step[r],
+					 w->len[j]);
+		else if (op == P_ACC)
+			memcpy(a, w->acc, sizeof *a * (size_t)count);
+		else if (op == P_IMM)
+			for (int k = 0; k < count; k++)
+				a[k] = q->at[i].imm;
+		else
+			host_apply(op, a, w->stack[top + 1], w->stack[top + 2], count);
+		top++;
+	}
+}
+
+static void run_rows(const struct flat *f, const struct flat_nest *n, void *const *bufs,
+		     struct flat_scratch *w, int rows)
+{
+	float *out = bufs[f->s->out.operand];
+	if (f->copy) {
+		int r = f->s->body.at[0].arg;
+		const float *from = bufs[f->s->read[r].operand];
+		for (int j = 0; j < rows; j++)
+			copy_row(out + w->at[j][OUT], n->step[OUT], from + w->at[j][r], n->step[r],
+				 w->len[j]);
+		return;
+	}
+	run_prog(f, n, &f->s->body, bufs, w, rows);
+	if (f->s->post.n) {
+		memcpy(w->acc, w->stack[0], sizeof w->acc);
+		run_prog(f, n, &f->s->post, bufs, w, rows);
+	}
+	for (int j = 0; j < rows; j++)
+		copy_row(out + w->at[j][OUT], n->step[OUT], w->stack[0] + j * n->piece, 1, w->len[j]);
+}
+
+static void run_nest(const struct flat *f, const struct flat_nest *n, void *const *bufs, int64_t begin,
+		     int64_t end, struct flat_scratch *w)
+{
+	struct odometer o;
+	int64_t most = HOST_BLOCK / n->piece;
+	most = most > ROWS ? ROWS : most;
+	start_at(n, begin, &o);
+	while (begin < end) {
+		int rows = (int)(end - begin < most ? end - begin : most);
+		for (int j = 0; j < rows; j++) {
+			int64_t left = n->row - o.i[n->nloops - 1] * n->piece;
+			w->len[j] = left < n->piece ? left : n->piece;
+			memcpy(w->at[j], o.at, sizeof o.at);
+			advance(n, f->s->nreads, &o);
+		}
+		run_rows(f, n, bufs, w, rows);
+		begin += rows;
+	}
+}
+
+void flat_run(const struct flat *f, void *const *bufs, int64_t begin, int64_t end, void *scratch)
+{
+	int64_t first = f->nest[0].pieces;
+	if (begin < first)
+		run_nest(f, &f->nest[0], bufs, begin, end < first ? end : first, scratch);
+	if (end > first)
+		run_nest(f, &f->nest[1], bufs, begin > first ? begin - first : 0, end - first, scratch);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scalar operators over blocks of floats, compiled for several vector widths; the best that the machine has
+ * is taken. exp, tanh, sigmoid and erf are those of kernels/loops/vmath.h, with its errors. */
+#ifndef AGENT_HOST_MATH_H
+#define AGENT_HOST_MATH_H
+
+#include "kernels/task/task.h"
+
+enum { HOST_LANES = 16 };
+
+/* a[k] = op(a[k], b[k], c[k]) as far as the operator has operands; no overlap. Arrays have room for n rounded
+ * up to HOST_LANES: what lies behind n is read, and written, too. */
+void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n);
+
+#endif

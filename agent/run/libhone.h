@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of libhone: shared by libhone.c (handles), libhone_net.c (making a model ready), libhone_model.c
+ * (models and refreshing), libhone_run.c, libhone_ask.c and libhone_kernel.c. Its contract is
+ * agent/run/hone.h.
+ *
+ * Locks, in the order in which they are taken: refresh (one refresh at a time), run (one run at a time), then
+ * one of: the handle's threads, the handle's caches, now (what is bound, and which net is in place). Runs and
+ * threads are had in the order of asking: a mutex goes again and again to a thread that runs in a loop. */
+#ifndef AGENT_LIBHONE_H
+#define AGENT_LIBHONE_H
+
+#include "agent/cache/cache.h"
+#include "agent/run/hone.h"
+#include "agent/run/plan.h"
+#include "kernels/onnx/import.h"
+#include "platform/base/pages.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { MAX_CACHES = 16 };
+
+/* A lock; who asked first has it first. */
+struct turns {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	unsigned given, now;
+};
+
+struct hone_handle {
+	atomic_int users; /* the caller, and every model */
+	struct target target;
+	int threads;
+	unsigned flags;
+	struct pool *pool; /* NULL: runs stay in their callers */
+	struct turns pool_turns;
+	pthread_mutex_t cache_lock;
+	int ncaches;
+	struct cache *cache[MAX_CACHES];
+	struct kernel_source source[MAX_CACHES];
+	unsigned news; /* times that a cache had something new */
+	char dir[MAX_CACHES][4096];
+};
+
+/* A network made ready, replaced as a whole. */
+struct libhone_net {
+	struct graph *g;
+	struct arena a;
+	struct plan *plan;
+	struct key made_of; /* of the choices and of every kernel from a cache */
+	unsigned news;      /* of the handle, before it was made */
+	bool from_image;
+	bool beside;   /* of an image beside the model, whose kernels no cache need have */
+	bool compiled; /* by `hone compile`: there is no model to make it of again */
+};
+
+/* Where a model comes from, each time. */
+struct origin {
+	const char *path; /* NULL: bytes or want */
+	struct blob bytes;
+	const struct hone_kernel_want *want; /* NULL: path or bytes */
+	struct import_opts opts;
+};
+
+enum later { LATER_IDLE, LATER_ASKED, LATER_ENDED, LATER_CLOSING };
+
+struct hone_model {
+	struct hone_handle *h;
+	struct arena a; /* what is here for good */
+	struct origin from;
+	pthread_mutex_t refresh, now;
+	struct turns run;
+	struct libhone_net *net;
+	int refreshed;
+	int64_t load_ns;
+	int nin, nout;
+	struct hone_tensor *in_info, *out_info;
+	struct tensor *in, *out;         /* bound */
+	struct tensor *run_in, *run_out; /* of the run under way */
+	struct pages own;                /* buffers that are bound at first */
+	size_t *in_at, *out_at;          /* of each in there */
+	/* A run of its own thread. */
+	pthread_mutex_t later;
+	pthread_cond_t changed;
+	enum later state;
+	bool started; /* the thread runs */
+	pthread_t thread;
+	struct tensor *later_in, *later_out;
+	atomic_bool cancel;
+	int status;
+	char text[1024]; /* of the status */
+};
+
+/* libhone.c */
+void hone_keep(struct hone_handle *h);
+/* Copies `bytes` of a structure, of which the caller knows out->size; E_USAGE where that cannot be. */
+int hone_give(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
+/* The other way: what the caller does not know is 0. from NULL: all zero. */
+int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
+
+/* From the root, as the program may go to another folder before hone_refresh reads it again. */
+int hone_absolute(const char *path, char *out, size_t n) MUST_CHECK;
+
+/* libhone_net.c: no state but the handle's caches, which it locks. old: what runs now; it is made of what the
+ * caches have then, not of an image beside the model. NULL: none. */
+int net_make(struct hone_handle *h, const struct origin *from, const struct libhone_net *old,
+	     struct libhone_net **out) MUST_CHECK;
+/* Than an image beside the model, whose kernels may be in no cache: it would be no progress. */
+bool net_worse(const struct libhone_net *n, const struct libhone_net *old);
+void net_free(struct libhone_net *n);
+
+/* libhone_kernel.c */
+int want_check(const struct hone_kernel_want *w) MUST_CHECK;
+int want_graph(const struct hone_kernel_want *w, struct graph **out) MUST_CHECK;
+/* A copy with its weights. */
+const struct hone_kernel_want *want_copy(const struct hone_kernel_want *w, struct arena *a);
+
+/* libhone_model.c. Takes over `m`, which has h, a and from. */
+int model_finish(struct hone_model *m, struct hone_model **out) MUST_CHECK;
+struct hone_model *model_new(struct hone_handle *h);
+
+/* libhone_run.c */
+void turns_open(struct turns *t);
+void turns_take(struct turns *t);
+void turns_give(struct turns *t);
+void turns_close(struct turns *t);
+/* Ends the model's own thread. */
+void later_close(struct hone_model *m);
+
+#endif

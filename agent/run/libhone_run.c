@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/libhone.h"
+#include "platform/base/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+void turns_open(struct turns *t)
+{
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->moved, NULL);
+}
+
+void turns_take(struct turns *t)
+{
+	pthread_mutex_lock(&t->lock);
+	for (unsigned mine = t->given++; mine != t->now;)
+		pthread_cond_wait(&t->moved, &t->lock);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void turns_give(struct turns *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->now++;
+	pthread_cond_broadcast(&t->moved);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void turns_close(struct turns *t)
+{
+	pthread_mutex_destroy(&t->lock);
+	pthread_cond_destroy(&t->moved);
+}
+
+/* in, out: filled under `now`, owned by the run. */
+static int run_tensors(struct hone_model *m, const struct tensor *in, struct tensor *out,
+		       const atomic_bool *stop)
+{
+	struct plan *p = m->net->plan; /* nobody replaces it while `run` is held */
+	plan_stop_on(p, stop);
+	if (m->h->pool)
+		turns_take(&m->h->pool_turns);
+	int rc = plan_run(p, in, out);
+	if (m->h->pool)
+		turns_give(&m->h->pool_turns);
+	return rc;
+}
+
+/* What is bound now. */
+static void snap(struct hone_model *m, struct tensor *in, struct tensor *out)
+{
+	pthread_mutex_lock(&m->now);
+	memcpy(in, m->in, sizeof *in * (size_t)m->nin);
+	memcpy(out, m->out, sizeof *out * (size_t)m->nout);
+	pthread_mutex_unlock(&m->now);
+}
+
+int hone_run(struct hone_model *m)
+{
+	turns_take(&m->run);
+	snap(m, m->run_in, m->run_out);
+	int rc = run_tensors(m, m->run_in, m->run_out, NULL);
+	turns_give(&m->run);
+	return rc;
+}
+
+static bool misaligned(const void *p, int dtype)
+{
+	return (uintptr_t)p % hone_dtype_bytes(dtype) != 0;
+}
+
+static int check_buffer(const struct hone_tensor *t, const void *p)
+{
+	if (!p)
+		return fail(E_USAGE, "no buffer for '%s'", t->name);
+	if (misaligned(p, t->dtype))
+		return fail(E_USAGE, "the buffer of '%s' is not aligned to its elements, %zu bytes each",
+			    t->name, hone_dtype_bytes(t->dtype));
+	return E_OK;
+}
+
+int hone_run_on(struct hone_model *m, const void *const *inputs, void *const *outputs)
+{
+	int rc = E_OK;
+	for (int i = 0; i < m->nin && rc >= 0; i++)
+		rc = check_buffer(&m->in_info[i], inputs ? inputs[i] : NULL);
+	for (int i = 0; i < m->nout && rc >= 0; i++)
+		rc = check_buffer(&m->out_info[i], outputs ? outputs[i] : NULL);
+	if (rc < 0)
+		return rc;
+	turns_take(&m->run);
+	snap(m, m->run_in, m->run_out);
+	for (int i = 0; i < m->nin; i++)
+		memcpy(&m->run_in[i].data, &inputs[i], sizeof(void *)); /* a run does not write there */
+	for (int i = 0; i < m->nout; i++)
+		m->run_out[i].data = outputs[i];
+	rc = run_tensors(m, m->run_in, m->run_out, NULL);
+	turns_give(&m->run);
+	return rc;
+}
+
+static int bind(struct hone_model *m, bool output, int index, const void *data, size_t bytes)
+{
+	int n = output ? m->nout : m->nin;
+	if (index < 0 || index >= n)
+		return fail(E_USAGE, "no %s %d: the model has %d", output ? "output" : "input", index, n);
+	const struct hone_tensor *t = output ? &m->out_info[index] : &m->in_info[index];
+	if (data && bytes != t->bytes)
+		return fail(E_USAGE, "'%s' has %zu bytes, not %zu", t->name, t->bytes, bytes);
+	int rc = data ? check_buffer(t, data) : E_OK;
+	if (rc < 0)
+		return rc;
+	struct tensor *to = output ? &m->out[index] : &m->in[index];
+	const void *own = (char *)m->own.p + (output ? m->out_at : m->in_at)[index];
+	pthread_mutex_lock(&m->now);
+	memcpy(&to->data, data ? &data : &own, sizeof to->data);
+	pthread_mutex_unlock(&m->now);
+	return E_OK;
+}
+
+int hone_bind_input(struct hone_model *m, int index, const void *data, size_t bytes)
+{
+	return bind(m, false, index, data, bytes);
+}
+
+int hone_bind_output(struct hone_model *m, int index, void *data, size_t bytes)
+{
+	return bind(m, true, index, data, bytes);
+}
+
+void *hone_input_buffer(struct hone_model *m, int index)
+{
+	if (index >= 0 && index < m->nin)
+		return (char *)m->own.p + m->in_at[index];
+	(void)fail(E_USAGE, "no input %d: the model has %d", index, m->nin);
+	return NULL;
+}
+
+void *hone_output_buffer(struct hone_model *m, int index)
+{
+	if (index >= 0 && index < m->nout)
+		return (char *)m->own.p + m->out_at[index];
+	(void)fail(E_USAGE, "no output %d: the model has %d", index, m->nout);
+	return NULL;
+}
+
+/* One run that was asked for. `later` is held before and after. */
+static void run_later(struct hone_model *m)
+{
+	pthread_mutex_unlock(&m->later);
+	turns_take(&m->run);
+	int rc = atomic_load(&m->cancel) ? fail(E_STOPPED, "the run was cancelled")
+					 : run_tensors(m, m->later_in, m->later_out, &m->cancel);
+	plan_stop_on(m->net->plan, NULL);
+	turns_give(&m->run);
+	pthread_mutex_lock(&m->later);
+	m->status = rc;
+	snprintf(m->text, sizeof m->text, "%s", rc < 0 ? err_text() : "");
+	if (m->state == LATER_ASKED)
+		m->state = LATER_ENDED;
+	pthread_cond_broadcast(&m->changed);
+}
+
+static void *later_thread(void *arg)
+{
+	struct hone_model *m = arg;
+	pthread_mutex_lock(&m->later);
+	while (m->state != LATER_CLOSING) {
+		if (m->state == LATER_ASKED)
+			run_later(m);
+		else
+			pthread_cond_wait(&m->changed, &m->later);
+	}
+	pthread_mutex_unlock(&m->later);
+	return NULL;
+}
+
+/* Signals are the program's: its own threads take them. */
+static int start_thread(struct hone_model *m)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int why = pthread_create(&m->thread, NULL, later_thread, m);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	m->started = why == 0;
+	return why ? fail(E_NOMEM, "hone_run_async: no thread: %s", strerror(why)) : E_OK;
+}
+
+int hone_run_async(struct hone_model *m)
+{
+	int rc = E_OK;
+	pthread_mutex_lock(&m->later);
+	if (m->state != LATER_IDLE)
+		rc = fail(E_BUSY, "hone_run_async: the last run has not been waited for: call hone_wait");
+	else if (!m->started)
+		rc = start_thread(m);
+	if (rc >= 0) {
+		snap(m, m->later_in, m->later_out);
+		atomic_store(&m->cancel, false);
+		m->state = LATER_ASKED;
+		pthread_cond_broadcast(&m->changed);
+	}
+	pthread_mutex_unlock(&m->later);
+	return rc;
+}
+
+int hone_poll(struct hone_model *m)
+{
+	pthread_mutex_lock(&m->later);
+	int ended = m->state != LATER_ASKED;
+	pthread_mutex_unlock(&m->later);
+	return ended;
+}
+
+int hone_wait(struct hone_model *m, int timeout_ms)
+{
+	int64_t until_ns = clock_now(&clock_real) + timeout_ms * NS_PER_MS;
+	const struct timespec until = {until_ns / NS_PER_S, until_ns % NS_PER_S};
+	int rc = E_OK, why = 0;
+	pthread_mutex_lock(&m->later);
+	while (m->state == LATER_ASKED && why != ETIMEDOUT)
+		why = timeout_ms < 0 ? pthread_cond_wait(&m->changed, &m->later)
+				     : pthread_cond_timedwait(&m->changed, &m->later, &until);
+	if (m->state == LATER_IDLE) {
+		rc = fail(E_USAGE, "hone_wait: no run was begun: call hone_run_async");
+	} else if (m->state == LATER_ASKED) {
+		rc = fail(E_TIMEOUT, "hone_wait: the run goes on after %d ms: wait again", timeout_ms);
+	} else {
+		m->state = LATER_IDLE;
+		rc = m->status < 0 ? fail(m->status, "%s", m->text) : E_OK;
+	}
+	pthread_mutex_unlock(&m->later);
+	return rc;
+}
+
+void hone_cancel(struct hone_model *m)
+{
+	atomic_store(&m->cancel, true);
+}
+
+void later_close(struct hone_model *m)
+{
+	if (!m->started)
+		return;
+	hone_cancel(m);
+	pthread_mutex_lock(&m->later);
+	m->state = LATER_CLOSING;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->later);
+	pthread_join(m->thread, NULL);
+	m->started = false;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/machine.h"
+#include "platform/machine/topo.h"
+
+#include <signal.h>
+
+int machine_target(const char *cache_dir, struct target *t)
+{
+	if (*cache_dir)
+		return target_kept(cache_dir, &clock_real, t);
+	int rc = target_host(t);
+	return rc < 0 ? rc : target_measure(t, &clock_real);
+}
+
+/* Signals are the program's: its own threads take them. */
+int machine_pool(int threads, bool pin, struct pool **out)
+{
+	enum { ROOM = sizeof((struct topo *)0)->core_cpu / sizeof(int) };
+	struct topo topo = {0};
+	sigset_t all, old;
+	int cores = topo_cores(topo.core_cpu, ROOM);
+	topo.cores = cores < ROOM ? cores : ROOM;
+	topo_rank(&topo, "/sys/devices/system/cpu");
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pool_open(out, threads, pin && threads <= topo.cores ? topo.core_cpu : NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}

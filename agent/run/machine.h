@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine as whoever runs a model needs it: the target, and the threads of a pool. */
+#ifndef AGENT_MACHINE_H
+#define AGENT_MACHINE_H
+
+#include "platform/run/pool.h"
+#include "platform/machine/target.h"
+
+/* The target with its peaks: kept in the cache folder, measured where nothing is kept (under a second). "":
+ * no folder. */
+int machine_target(const char *cache_dir, struct target *t) MUST_CHECK;
+/* A pool whose threads take no signals, pinned to one hardware thread per core where `pin` and threads <=
+ * cores. */
+int machine_pool(int threads, bool pin, struct pool **out) MUST_CHECK;
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan: a model ready to run. Kernels in order, arena map with dead tensors reused, packed weights, halos
+ * kept filled.
+ *
+ * Where the kernels come from is the source's business (cache, defaults in memory, fallback); the plan loads
+ * their code on the CPU device and never compiles. plan_run never allocates for kernel steps. Caller tensors
+ * are plain row-major f32 (or the model's dtype) with natural alignment; inputs that kernels alone read are
+ * not copied, so they stay as they are until the run ends. One plan runs one inference at a time; the graph
+ * must outlive the plan. */
+#ifndef AGENT_PLAN_H
+#define AGENT_PLAN_H
+
+#include "kernels/loops/code.h"
+#include "kernels/group/group.h"
+#include "platform/run/pool.h"
+
+#include <stdatomic.h>
+
+enum kernel_origin { FROM_CACHE, FROM_DEFAULT, FROM_FALLBACK, FROM_HOST };
+
+/* Finds code for a task: E_NOTFOUND falls through to the built-in fallback kernels, then to the portable
+ * reference. */
+struct kernel_source {
+	void *ctx;
+	int (*find)(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		    enum kernel_origin *origin);
+};
+
+struct plan;
+struct trace; /* agent/run/trace.h */
+
+struct plan_kernel {
+	int step;         /* of the steps that the plan was made of */
+	const char *name; /* anchor node */
+	const char
+	    *label; /* task_label; " F(4,3)" behind it: Winograd, whose own flops and bytes are these */
+	enum kernel_origin origin;
+	double flops, bytes;
+	double roofline_ns; /* on the target the plan was made for, one core; 0 unknown */
+	int64_t ns;         /* of the last timed run */
+};
+
+/* take: the memory of the graph's constants goes back to the system once they are packed; the graph serves
+ * this plan then, and no other. */
+int plan_build_take(struct graph *g, const struct steps *s, const struct target *t,
+		    const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
+/* As plan_build_take; *image gets the description of an image (agent/run/image.h). */
+int plan_build_described(struct graph *g, const struct steps *s, const struct target *t,
+			 const struct kernel_source *src, struct pool *pool, struct buf *image,
+			 struct plan **out) MUST_CHECK;
+/* As plan_build_take; what it was built of stays with it, so that plan_c_write (agent/bundle/plan_c.h) can
+ * write it as C. */
+int plan_build_whole(struct graph *g, const struct steps *s, const struct target *t,
+		     const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
+/* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts.
+ */
+int plan_build(struct graph *g, const struct steps *s, const struct target *t,
+	       const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
+int plan_run(struct plan *p, const struct tensor *inputs,
+	     struct tensor *outputs /* data allocated by the caller */) MUST_CHECK;
+/* As plan_run, with every kernel timed on `clock`. */
+int plan_run_timed(struct plan *p, const struct tensor *inputs, struct tensor *outputs,
+		   struct clock *clock) MUST_CHECK;
+/* Runs from now on end with E_TIMEOUT, outputs unset, after the first step that ends past deadline_ns of
+ * `clock`. */
+void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
+/* Runs from now on end with E_STOPPED, outputs unset, after the step during which *stop becomes true; NULL:
+ * no more. */
+void plan_stop_on(struct plan *p, const atomic_bool *stop);
+/* Runs from now on tell `t` (of at least the pool's threads) what each thread does; NULL: no more. Not kept
+ * beyond the plan. */
+void plan_trace(struct plan *p, struct trace *t);
+/* Its inputs and outputs, at least, are there. */
+const struct graph *plan_graph(const struct plan *p);
+int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
+/* For profilers: tells fn where the machine code of every compiled kernel's entries lies. */
+void plan_symbols(const struct plan *p,
+		  void (*fn)(void *ctx, const struct plan_kernel *k, int entry, const void *at, size_t bytes),
+		  void *ctx);
+/* For verify. As plan_build, but no memory is reused, so that after a run every step value (struct steps) can
+ * be read. */
+int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t,
+		    const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
+/* A copy of a step value as the last run left it, unpacked to plain row-major. A value inside
+ * of a fused kernel is not there. */
+int plan_value(const struct plan *p, int step_value, struct arena *a, struct tensor *out) MUST_CHECK;
+struct plan_memory {
+	size_t values_bytes;  /* the arena of all values */
+	size_t live_bytes;    /* of them, at the worst moment: no arena is smaller */
+	size_t weights_bytes; /* packed */
+	size_t scratch_bytes; /* of all threads, and temporaries of the portable path */
+};
+struct plan_memory plan_memory(const struct plan *p);
+size_t plan_bytes(const struct plan *p); /* arena + packed weights */
+void plan_free(struct plan *p);
+
+#endif

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/plan_parts.h"
+#include "kernels/space/winograd.h"
+
+#include <string.h>
+
+static double level_gbs(const struct target *t, double bytes)
+{
+	const double size[3] = {(double)t->l1_bytes, (double)t->l2_bytes, (double)t->l3_bytes};
+	for (int i = 0; i < 3; i++)
+		if (bytes <= size[i])
+			return t->bw_gbs[i];
+	return t->bw_gbs[3];
+}
+
+/* Constants count as cold; activations as held by the level that they fit in. */
+static double roofline(const struct target *t, const struct plan_kernel *k, double moved)
+{
+	double gbs = level_gbs(t, moved);
+	if (t->fma_gflops <= 0 || gbs <= 0 || t->bw_gbs[3] <= 0)
+		return 0;
+	double compute = k->flops / t->fma_gflops, memory = moved / gbs + (k->bytes - moved) / t->bw_gbs[3];
+	return compute > memory ? compute : memory;
+}
+
+/* A Winograd kernel counts the multiplications that it makes and the weights that it reads. */
+static void count_winograd(struct plan *p, const struct pstep *ps, struct plan_kernel *k)
+{
+	const struct manifest *m = ps->code ? &ps->found->m : NULL;
+	if (!m || !m->winograd)
+		return;
+	struct winograd_share share = winograd_share(m->winograd);
+	k->flops *= share.flops;
+	k->label = arena_printf(&p->a, "%s F(%d,3)", k->label, m->winograd);
+	for (int i = 0; i < m->nbufs; i++)
+		if (m->buf[i].packed && m->buf[i].packing.winograd.m)
+			k->bytes += (share.weights - 1) * 4 * (double)shape_count(&m->buf[i].packing.src);
+}
+
+static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin origin, const struct target *t)
+{
+	char label[96];
+	const struct step *s = ps->step;
+	struct plan_kernel *k = &p->kernel[p->nkernels];
+	ps->kernel = p->nkernels++;
+	*k = (struct plan_kernel){.step = (int)(s - p->s->step), .name = s->name, .origin = origin};
+	if (s->kind == STEP_TASK) {
+		task_label(s->task, label);
+		k->label = arena_strdup(&p->a, label);
+		k->flops = task_flops(s->task);
+		k->bytes = task_bytes(s->task, true);
+		count_winograd(p, ps, k);
+		k->roofline_ns = roofline(t, k, task_bytes(s->task, false));
+	} else {
+		k->label = arena_strdup(&p->a, node_type(&p->g->node[s->node]));
+	}
+}
+
+/* A manifest comes from a file: what it says of a buffer must be true of the task's operand. Nothing is
+ * packed from more than the constant holds, and padding stays within reason. */
+static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
+{
+	static const enum buf_role role[] = {
+	    [ROLE_IN] = BUF_IN, [ROLE_OUT] = BUF_OUT, [ROLE_CONST] = BUF_CONST, [ROLE_TMP] = BUF_SCRATCH};
+	const struct code_buf *b = &m->buf[i];
+	if (b->operand < 0)
+		return b->role == BUF_SCRATCH && i == m->nbufs - 1;
+	if (b->operand >= t->noperands || t->operand[b->operand].role == ROLE_TMP)
+		return false;
+	const struct operand *o = &t->operand[b->operand];
+	int64_t count = shape_count(&o->dims), elems = operand_elems(o);
+	if (b->role != role[o->role] || (b->packed && o->role != ROLE_CONST))
+		return false;
+	if (b->packed && shape_count(&b->packing.src) != count)
+		return false;
+	int64_t held = b->packed ? pack_elems(&b->packing) : elems;
+	return held <= 256 * elems + 65536 && b->elems <= 2 * (held > elems ? held : elems) + 65536;
+}
+
+static int make_host(struct plan *p, const struct task *t, const struct operand **packed,
+		     struct host_task **out)
+{
+	struct operand *o = arena_try(&p->making, MAX_OPERANDS, sizeof *o);
+	*packed = o;
+	return o ? host_make(t, &p->a, o, out) : E_NOMEM;
+}
+
+/* Loads code and checks that it fits the task; anything wrong means another kernel is looked for. */
+static int take_code(struct plan *p, struct pstep *ps)
+{
+	const struct manifest *m = &ps->found->m;
+	if (!p->dev)
+		return fail(E_UNSUPPORTED, "no CPU device");
+	int rc = p->dev->load(ps->found->object.p, ps->found->object.n, &ps->code);
+	if (rc < 0) {
+		ps->code = NULL;
+		return rc;
+	}
+	ps->nentries = m->nentries;
+	ps->nbufs = m->nbufs;
+	memcpy(ps->param, m->param, sizeof ps->param);
+	for (int i = 0; i < m->nentries && rc >= 0; i++) {
+		rc = ps->entry[i].entry = p->dev->entry(ps->code, m->entry[i]);
+		if (rc >= 0) {
+			ps->entry[i].extent = code_extent(m, i, ps->param);
+			rc = ps->entry[i].extent < 0 ? (int)ps->entry[i].extent : E_OK;
+		}
+	}
+	for (int i = 0; i < m->nbufs && rc >= 0; i++)
+		if (!buffer_fits(ps->step->task, m, i))
+			rc = fail(E_CORRUPT, "code of another task");
+	if (rc < 0) {
+		p->dev->unload(ps->code);
+		ps->code = NULL;
+	}
+	return rc;
+}
+
+static int keep_parts(struct plan *p, struct pstep *ps, const struct fallback_parts *parts)
+{
+	ps->ncore = parts->core.noperands;
+	ps->core = arena_memdup(&p->making, parts->core.operand, sizeof *ps->core * (size_t)ps->ncore);
+	memcpy(ps->core_of, parts->core_of, sizeof ps->core_of);
+	memcpy(ps->rest_of, parts->rest_of, sizeof ps->rest_of);
+	if (!parts->rest.nstages)
+		return E_OK;
+	struct task *rest = arena_memdup(&p->a, &parts->rest, sizeof *rest);
+	ps->nrest = rest->noperands;
+	ps->tail_task = rest;
+	return make_host(p, rest, &ps->rest, &ps->tail);
+}
+
+/* A kernel from the archives for the task's core; the manifest then speaks of the whole task's operands. */
+static int find_fallback(struct plan *p, struct pstep *ps, const struct target *t)
+{
+	struct fallback_parts *parts = arena_try(&p->trial, 1, sizeof *parts);
+	if (!parts)
+		return E_NOMEM;
+	int rc = fallback_find(ps->step->task, t, &p->trial, parts, ps->found);
+	for (int b = 0; rc >= 0 && b < ps->found->m.nbufs; b++) {
+		struct code_buf *cb = &ps->found->m.buf[b];
+		if (cb->operand >= parts->core.noperands || cb->packed)
+			return fail(E_CORRUPT, "fallback kernel of another task");
+		if (cb->operand >= 0)
+			cb->operand = parts->core_of[cb->operand];
+	}
+	if (rc >= 0 && (rc = keep_parts(p, ps, parts)) >= 0)
+		rc = take_code(p, ps);
+	if (rc < 0) {
+		ps->ncore = ps->nrest = 0;
+		ps->tail = NULL;
+	}
+	return rc;
+}
+
+/* A kernel that the source has. E_NOTFOUND: it has none. */
+static int find_source(struct plan *p, struct pstep *ps, const struct kernel_source *src)
+{
+	struct buf text = {0};
+	if (!src || !src->find)
+		return fail(E_NOTFOUND, "no source of kernels");
+	task_text(ps->step->task, &text);
+	int rc = src->find(src->ctx, ps->step->task, buf_str(&text), &p->trial, ps->found, &ps->origin);
+	buf_free(&text);
+	if (rc < 0)
+		return rc == E_INFEASIBLE ? E_NOTFOUND : rc;
+	return take_code(p, ps) < 0 ? E_NOTFOUND : E_OK;
+}
+
+static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
+		       const struct kernel_source *src)
+{
+	int rc = ps->code ? E_OK : find_source(p, ps, src);
+	if (rc != E_NOTFOUND) {
+		if (rc >= 0)
+			add_kernel(p, ps, ps->origin, t);
+		return rc;
+	}
+	if (find_fallback(p, ps, t) >= 0) {
+		add_kernel(p, ps, FROM_FALLBACK, t);
+		return E_OK;
+	}
+	add_kernel(p, ps, FROM_HOST, t);
+	return make_host(p, ps->step->task, &ps->packed, &ps->host);
+}
+
+/* What is found is kept, what was tried is not; of code that is loaded, the object only for those who ask. */
+static int begin_trial(struct plan *p, struct pstep *ps)
+{
+	ps->found = arena_try(&p->trial, 1, sizeof *ps->found);
+	return ps->found ? E_OK : E_NOMEM;
+}
+
+static void end_trial(struct plan *p, struct pstep *ps)
+{
+	ps->found = ps->code ? arena_memdup(&p->making, ps->found, sizeof *ps->found) : NULL;
+	if (ps->found && (p->image || p->whole))
+		ps->found->object.p = arena_memdup(&p->making, ps->found->object.p, ps->found->object.n);
+	arena_reset(&p->trial);
+}
+
+static int node_context(struct plan *p, struct pstep *ps)
+{
+	const struct node *n = &p->g->node[ps->step->node];
+	struct opctx *c = &ps->ctx;
+	*c = (struct opctx){
+	    .node = n, .code = n->op->rows[n->row].code, .opset = n->opset, .arena = &p->scratch};
+	c->nin = n->nin;
+	c->nout = n->nout;
+	c->in = arena_try(&p->a, (size_t)n->nin + 1, sizeof *c->in);
+	c->out = arena_try(&p->a, (size_t)n->nout + 1, sizeof *c->out);
+	if (!c->in || !c->out)
+		return E_NOMEM;
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i] >= 0)
+			c->in[i] = p->g->value[n->in[i]].t;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0)
+			c->out[i] = p->g->value[n->out[i]].t;
+	return E_OK;
+}
+
+/* Fused steps have a kernel from the source or are left to their parts: there are no fallback kernels of
+ * them. */
+static int find_fused(struct plan *p, const struct kernel_source *src)
+{
+	int rc = E_OK;
+	for (int i = 0; i < p->s->nsteps && rc >= 0; i++) {
+		p->step[i].step = &p->s->step[i];
+		if (!p->s->step[i].fused)
+			continue;
+		if ((rc = begin_trial(p, &p->step[i])) >= 0)
+			rc = find_source(p, &p->step[i], src);
+		rc = rc == E_NOTFOUND ? E_OK : rc;
+		end_trial(p, &p->step[i]);
+	}
+	return rc;
+}
+
+/* Another step does its work. */
+static bool idle(const struct plan *p, int i)
+{
+	const struct step *s = &p->s->step[i];
+	return s->fused ? !p->step[i].code : s->fused_by >= 0 && p->step[s->fused_by].code;
+}
+
+/* Steps that do not run are dropped from the list. */
+static void drop_idle(struct plan *p)
+{
+	int n = 0;
+	bool *drop = ARENA_ARRAY(&p->a, bool, p->nsteps + 1);
+	for (int i = 0; i < p->nsteps; i++)
+		drop[i] = idle(p, i);
+	for (int i = 0; i < p->nsteps; i++)
+		if (!drop[i])
+			p->step[n++] = p->step[i];
+	p->nsteps = n;
+}
+
+int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src)
+{
+	int rc = find_fused(p, src);
+	if (rc < 0)
+		return rc;
+	drop_idle(p);
+	for (int i = 0; i < p->nsteps && rc >= 0; i++) {
+		struct pstep *ps = &p->step[i];
+		ps->kernel = -1;
+		bool look = ps->step->kind == STEP_TASK && !ps->code;
+		if (look)
+			rc = begin_trial(p, ps);
+		if (ps->step->kind == STEP_TASK && rc >= 0)
+			rc = find_kernel(p, ps, t, src);
+		if (look)
+			end_trial(p, ps);
+		if (ps->step->kind != STEP_HOST)
+			continue;
+		rc = node_context(p, ps);
+		add_kernel(p, ps, FROM_HOST, t);
+	}
+	return rc;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A trace: which thread ran which kernel when, as far as a plan was told to say (plan_trace). Every thread
+ * writes into its own part, so nothing is locked; what does not fit is counted and lost. One run at a time.
+ */
+#ifndef AGENT_TRACE_H
+#define AGENT_TRACE_H
+
+#include "platform/base/clock.h"
+#include "platform/base/err.h"
+
+struct trace_event {
+	int kernel; /* as plan_kernels numbers them */
+	int64_t begin_ns, end_ns;
+};
+
+struct trace;
+
+int trace_open(struct trace **out, struct clock *clock, int threads, int events_per_thread) MUST_CHECK;
+struct clock *trace_clock(const struct trace *t);
+void trace_add(struct trace *t, int thread, struct trace_event e);
+/* Events of a thread in the order of their ends. Returns their number. */
+int trace_events(const struct trace *t, int thread, const struct trace_event **out);
+int trace_threads(const struct trace *t);
+int64_t trace_lost(const struct trace *t);
+void trace_close(struct trace *t);
+
+#endif

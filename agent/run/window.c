@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/window.h"
+
+#include <assert.h>
+#include <string.h>
+
+static const int64_t MOST = INT64_C(1) << 48; /* of offsets and steps */
+
+static struct window_dim dim_of(const struct operand *o, int d, int64_t at)
+{
+	struct phys_axis ax[MAX_SPLITS];
+	struct window_dim r = {.first = at + o->layout.lo[d], .block = 1};
+	int n = operand_axes(o, ax);
+	for (int j = 0; j < n; j++) {
+		if (ax[j].dim != d)
+			continue;
+		if (ax[j].div > 1) {
+			r.block = ax[j].div;
+			r.outer = ax[j].stride;
+		} else {
+			r.inner = ax[j].stride;
+		}
+	}
+	return r;
+}
+
+/* Offset of the window's i-th index. */
+static int64_t offset_in(const struct window_dim *x, int64_t i)
+{
+	i += x->first;
+	return x->block > 1 ? i / x->block * x->outer + i % x->block * x->inner : i * x->inner;
+}
+
+static void add_loop(struct window *c, int64_t n, int64_t s, int64_t b)
+{
+	if (n != 1)
+		c->loop[c->nloops++] = (struct window_loop){n, s, b};
+}
+
+/* A dim that both split alike and that starts at a block is copied in whole blocks, padding lanes too: they
+ * mean nothing, and a part that follows overwrites them. */
+static void plan_dim(struct window *c, const struct operand *small, const struct operand *big, int d,
+		     int64_t at)
+{
+	struct window_dim s = dim_of(small, d, 0), b = dim_of(big, d, at);
+	int64_t n = small->dims.d[d];
+	if (s.block != b.block || (s.block > 1 && at % b.block)) {
+		assert(c->nodd < 2);
+		c->odd[c->nodd].n = n;
+		c->odd[c->nodd].s = s;
+		c->odd[c->nodd++].b = b;
+		return;
+	}
+	c->s0 += offset_in(&s, 0);
+	c->b0 += offset_in(&b, 0);
+	if (s.block > 1)
+		add_loop(c, (n + s.block - 1) / s.block, s.outer, b.outer);
+	add_loop(c, s.block > 1 ? s.block : n, s.inner, b.inner);
+}
+
+/* Largest steps outermost, and loops that continue each other made one. */
+static void order_loops(struct window *c)
+{
+	for (int i = 1; i < c->nloops; i++) {
+		struct window_loop l = c->loop[i];
+		int k = i;
+		for (; k > 0 && c->loop[k - 1].b < l.b; k--)
+			c->loop[k] = c->loop[k - 1];
+		c->loop[k] = l;
+	}
+	int n = 0;
+	for (int i = 0; i < c->nloops; i++) {
+		struct window_loop l = c->loop[i], *last = n ? &c->loop[n - 1] : NULL;
+		if (last && last->s == l.n * l.s && last->b == l.n * l.b)
+			*last = (struct window_loop){last->n * l.n, l.s, l.b};
+		else
+			c->loop[n++] = l;
+	}
+	c->nloops = n;
+}
+
+/* The longest loop around the innermost is divided where it is long enough, else the longest of all. */
+static int choose_shared(const struct window *c)
+{
+	int best = -1;
+	for (int i = 0; i < c->nloops; i++)
+		if (best < 0 || c->loop[i].n > c->loop[best].n)
+			best = i;
+	for (int i = 0; i < c->nloops - 1; i++)
+		if (c->loop[i].n >= 16 && (best == c->nloops - 1 || c->loop[i].n > c->loop[best].n))
+			best = i;
+	return best;
+}
+
+void window_make(const struct operand *small, const struct operand *big, const int64_t *at,
+		 struct window *out)
+{
+	*out = (struct window){0};
+	for (int d = 0; d < small->dims.rank; d++)
+		plan_dim(out, small, big, d, at[d]);
+	order_loops(out);
+	out->shared = choose_shared(out);
+}
+
+int64_t window_extent(const struct window *w)
+{
+	return w->shared < 0 ? 1 : w->loop[w->shared].n;
+}
+
+static bool in_range(int64_t v)
+{
+	return v >= 0 && v <= MOST;
+}
+
+/* *end += how far n steps of s elements reach. False: out of range. */
+static bool reach_loop(int64_t n, int64_t s, int64_t *end)
+{
+	int64_t by;
+	return in_range(s) && !__builtin_mul_overflow(n ? n - 1 : 0, s, &by) && by <= MOST &&
+	       in_range(*end += by);
+}
+
+static bool reach_odd(const struct window_dim *d, int64_t n, int64_t *end)
+{
+	if (!in_range(d->first) || d->block < 1 || !in_range(d->block))
+		return false;
+	int64_t last = d->first + (n ? n - 1 : 0), inside = last < d->block ? last : d->block - 1;
+	if (d->block == 1)
+		return reach_loop(last + 1, d->inner, end);
+	return reach_loop(last / d->block + 1, d->outer, end) && reach_loop(inside + 1, d->inner, end);
+}
+
+/* The elements that it copies, 0 where a dim has none; -1: more than `most` in loops or in odd dims. */
+static int64_t count_elems(const struct window *w, int64_t most)
+{
+	int64_t all = 1, odd = 1;
+	for (int i = 0; i < w->nloops; i++)
+		if (w->loop[i].n < 0 || __builtin_mul_overflow(all, w->loop[i].n, &all) || all > most)
+			return -1;
+	for (int i = 0; i < w->nodd; i++)
+		if (w->odd[i].n < 0 || __builtin_mul_overflow(odd, w->odd[i].n, &odd) ||
+		    odd > (most ? most : 1))
+			return -1;
+	return __builtin_mul_overflow(all, odd, &all) || all > most ? -1 : all;
+}
+
+bool window_fits(const struct window *w, int64_t small, int64_t big, int64_t away)
+{
+	int64_t s = w->s0, b = w->b0;
+	if (w->nloops < 0 || w->nloops > 2 * MAX_RANK || w->nodd < 0 || w->nodd > 2 ||
+	    w->shared >= w->nloops || !in_range(s) || !in_range(b) || small < 0)
+		return false;
+	int64_t n = count_elems(w, small);
+	for (int i = 0; i < w->nloops && n >= 0; i++)
+		if (!reach_loop(w->loop[i].n, w->loop[i].s, &s) ||
+		    !reach_loop(w->loop[i].n, w->loop[i].b, &b))
+			return false;
+	for (int i = 0; i < w->nodd && n >= 0; i++)
+		if (!reach_odd(&w->odd[i].s, w->odd[i].n, &s) || !reach_odd(&w->odd[i].b, w->odd[i].n, &b))
+			return false;
+	return n == 0 || (n > 0 && s < small && b < big && (s < away + w->b0 || w->s0 > away + b));
+}
+
+static void copy_line(const float *from, int64_t sf, float *to, int64_t st, int64_t n)
+{
+	if (sf == 1 && st == 1) {
+		memcpy(to, from, sizeof *to * (size_t)n);
+		return;
+	}
+	for (int64_t i = 0; i < n; i++)
+		to[i * st] = from[i * sf];
+}
+
+static void run_loops(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
+{
+	struct window_loop l[2 * MAX_RANK];
+	int64_t i[2 * MAX_RANK] = {0}, last = c->nloops - 1;
+	memcpy(l, c->loop, sizeof l);
+	if (c->shared >= 0) {
+		l[c->shared].n = end - begin;
+		sp += begin * l[c->shared].s;
+		bp += begin * l[c->shared].b;
+	}
+	struct window_loop in = last >= 0 ? l[last] : (struct window_loop){1, 1, 1};
+	for (int k = 0; k < c->nloops; k++)
+		if (!l[k].n)
+			return;
+	for (;;) {
+		if (into)
+			copy_line(sp, in.s, bp, in.b, in.n);
+		else
+			copy_line(bp, in.b, sp, in.s, in.n);
+		int64_t k = last - 1;
+		for (; k >= 0; k--) {
+			sp += l[k].s;
+			bp += l[k].b;
+			if (++i[k] < l[k].n)
+				break;
+			sp -= l[k].n * l[k].s;
+			bp -= l[k].n * l[k].b;
+			i[k] = 0;
+		}
+		if (k < 0)
+			return;
+	}
+}
+
+/* One slice after the other along the odd dims. */
+static void run_odd(const struct window *c, float *sp, float *bp, bool into, int64_t begin, int64_t end)
+{
+	int64_t n0 = c->nodd > 0 ? c->odd[0].n : 1, n1 = c->nodd > 1 ? c->odd[1].n : 1;
+	for (int64_t i = 0; i < n0 * n1; i++) {
+		int64_t at[2] = {i / n1, i % n1}, s = c->s0, b = c->b0;
+		for (int k = 0; k < c->nodd; k++) {
+			s += offset_in(&c->odd[k].s, at[k]);
+			b += offset_in(&c->odd[k].b, at[k]);
+		}
+		run_loops(c, sp + s, bp + b, into, begin, end);
+	}
+}
+
+void window_in(const struct window *w, const float *small, float *big, int64_t begin, int64_t end)
+{
+	run_odd(w, (float *)(uintptr_t)small, big, true, begin, end);
+}
+
+void window_out(const struct window *w, const float *big, float *small, int64_t begin, int64_t end)
+{
+	run_odd(w, small, (float *)(uintptr_t)big, false, begin, end);
+}

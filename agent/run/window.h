@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between tensors of any layout: how a caller's plain tensors and the parts of a Concat or Split come
+ * into and out of the buffers that kernels use. A window is such a copy made ready; ranges of its extent may
+ * be run by several threads at once. */
+#ifndef AGENT_WINDOW_H
+#define AGENT_WINDOW_H
+
+#include "kernels/task/task.h"
+
+/* One loop of a copy: n steps of `s` elements in the small tensor and `b` in the big one. */
+struct window_loop {
+	int64_t n, s, b;
+};
+
+/* A dim in one layout. block 1: not split. */
+struct window_dim {
+	int64_t first; /* the window's first index, halo included */
+	int64_t block, outer, inner;
+};
+
+struct window {
+	int nloops;
+	struct window_loop loop[2 * MAX_RANK]; /* outermost first */
+	int64_t s0, b0;                        /* offsets of the first element */
+	int nodd; /* dims that go element by element: split in one tensor only, or */
+	struct {  /* out of step; a layout splits one dim at most, so two at most are */
+		int64_t n;
+		struct window_dim s, b;
+	} odd[2];
+	int shared; /* the loop that ranges divide; -1: none */
+};
+
+/* The whole of `small` at position at[] of big's logical dims, whatever the two layouts. */
+void window_make(const struct operand *small, const struct operand *big, const int64_t *at,
+		 struct window *out);
+int64_t window_extent(const struct window *w);
+/* Of any numbers: it touches elements [0, small) of the one tensor and [0, big) of the other only, copies no
+ * more than `small` elements, and what it touches of the one, from the first element to the last, lies apart
+ * from what it touches of the other. away: elements from the small tensor's beginning to the big one's;
+ * WINDOW_APART: other memory. */
+#define WINDOW_APART (INT64_C(1) << 60)
+bool window_fits(const struct window *w, int64_t small, int64_t big, int64_t away);
+/* From the small tensor into the big one. Parts of one whole are copied in ascending order of at[]: padding
+ * lanes after a part may be written. */
+void window_in(const struct window *w, const float *small, float *big, int64_t begin, int64_t end);
+/* The other way round. */
+void window_out(const struct window *w, const float *big, float *small, int64_t begin, int64_t end);
+
+#endif

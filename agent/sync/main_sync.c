@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-sync: agent/sync/sync.h for a timer and for people. A run that is not due ends before the cache is opened
+ * or anybody is asked. */
+#include "agent/control/conf.h"
+#include "agent/sync/pack.h"
+#include "agent/sync/sync_cache.h"
+#include "platform/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <getopt.h>
+#include <limits.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char usage[] =
+    "usage: hone-sync [--now] [--folder DIR] [--config FILE] [--cache DIR] [--socket PATH] [-q] [-v]\n"
+    "       hone-sync --status [--config FILE]\n"
+    "       hone-sync --version\n"
+    "\n"
+    "Takes what the board's fleet publishes into the cache, as candidates that are timed before they count, "
+    "and\n"
+    "where upload = yes sends what this board measured. Without --now it waits for its turn: it ends at "
+    "once\n"
+    "where that has not come.\n"
+    "\n"
+    "  --now           now, whatever the turn (but not before the time that the server asked for)\n"
+    "  --folder DIR    from a folder of the same files, such as a USB stick; nothing is sent\n"
+    "  --status        what the last run left, as JSON\n"
+    "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
+    "  --cache DIR     cache (default: as configured, else " CACHE_DAEMON ")\n"
+    "  --socket PATH   control socket of honed (default: as configured)\n"
+    "  -q, -v          say less, more\n";
+
+struct words {
+	const char *conf, *folder, *cache, *socket;
+	bool now, status, version, help;
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+static int parse(int argc, char **argv, struct words *w)
+{
+	enum { CONFIG = 256, FOLDER, CACHE, SOCKET, NOW, STATUS, VERSION, HELP };
+	static const struct option options[] = {{"config", required_argument, 0, CONFIG},
+						{"folder", required_argument, 0, FOLDER},
+						{"cache", required_argument, 0, CACHE},
+						{"socket", required_argument, 0, SOCKET},
+						{"now", no_argument, 0, NOW},
+						{"status", no_argument, 0, STATUS},
+						{"version", no_argument, 0, VERSION},
+						{"help", no_argument, 0, HELP},
+						{"verbose", no_argument, 0, 'v'},
+						{"quiet", no_argument, 0, 'q'},
+						{0}};
+	const char **const text[] = {&w->conf, &w->folder, &w->cache, &w->socket};
+	bool *const flag[] = {&w->now, &w->status, &w->version, &w->help};
+	for (int c; (c = getopt_long(argc, argv, "qv", options, NULL)) != -1;) {
+		if (c >= CONFIG && c <= SOCKET)
+			*text[c - CONFIG] = optarg;
+		else if (c >= NOW && c <= HELP)
+			*flag[c - NOW] = true;
+		else if (c == 'q' || c == 'v')
+			log_level_set(c == 'q' ? LOG_QUIET : LOG_VERBOSE);
+		else
+			return fail(E_USAGE, "see hone-sync --help");
+	}
+	return optind < argc ? fail(E_USAGE, "what is '%s'? See hone-sync --help", argv[optind]) : E_OK;
+}
+
+/* By hand, from a folder: nothing is enrolled or sent. */
+static int choose(const struct words *w, struct sync_conf *c, char *folder)
+{
+	if (!w->folder)
+		return E_OK;
+	if (!realpath(w->folder, folder))
+		return fail(E_NOTFOUND, "%s: %s", w->folder, strerror(errno));
+	c->server = folder;
+	c->push = false;
+	c->token = NULL;
+	return E_OK;
+}
+
+static void tell(const struct sync_sum *s, const char *server)
+{
+	const char *what = s->fresh ? "serial" : "nothing new since serial";
+	log_more("hone-sync: %s: %s %lld; %d blobs, %d records taken, %d refused, %d sent; %lld bytes down, "
+		 "%lld up",
+		 server, what, (long long)s->serial, s->blobs, s->taken, s->refused, s->sent,
+		 (long long)s->down_bytes, (long long)s->up_bytes);
+	if (s->taken)
+		log_info("hone-sync: %d records taken; they are timed before they count", s->taken);
+}
+
+/* Packs of the watched folder; those that were signed by none of the fleet's keys are refused. */
+static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
+{
+	char known[PATH_MAX];
+	struct trust *t = NULL;
+	struct taken_sum taken = {0};
+	struct pack_watched sum = {.taken = &taken};
+	snprintf(known, sizeof known, "%s/packs", sync_state_folder(c));
+	int rc = crypto_start();
+	if (rc >= 0)
+		rc = trust_open(c->root, sync_state_folder(c), &t);
+	if (rc >= 0)
+		rc = pack_watch(sync_cache_of(to), c->watch, known, t, NULL, 0, &sum);
+	trust_close(t);
+	if (sum.packs || sum.refused)
+		log_info("hone-sync: %s: %d packs taken, %d refused", c->watch, sum.packs, sum.refused);
+	return fail_in(rc, "packs");
+}
+
+static int run_once(const struct words *w, const struct sync_conf *c, const struct sync_cache *to,
+		    const struct sync_now *now)
+{
+	struct sync_sum sum = {0};
+	int rc = sync_run(c, to, now, &sum);
+	if (rc >= 0)
+		tell(&sum, c->server);
+	if (rc == E_IO && sum.offline && !w->now) { /* boards may be that for years */
+		log_more("hone-sync: %s", err_text());
+		rc = E_OK;
+	}
+	return rc;
+}
+
+/* Who starts this as root, by hand, gets what the unit would do: its state is its user's. */
+static int be_its_user(const struct sync_conf *c)
+{
+	struct stat st;
+	if (geteuid() != 0 || stat(sync_state_folder(c), &st) < 0 || st.st_uid == 0)
+		return E_OK;
+	if (setgroups(0, NULL) < 0 || setgid(st.st_gid) < 0 || setuid(st.st_uid) < 0)
+		return fail(E_IO, "user %u, whose %s is: %s", (unsigned)st.st_uid, sync_state_folder(c),
+			    strerror(errno));
+	return E_OK;
+}
+
+static int print_status(const struct sync_conf *c, const struct sync_now *now)
+{
+	struct buf b = {0};
+	sync_status(c, now, &b);
+	printf("%s\n", buf_str(&b));
+	bool good = buf_ok(&b);
+	buf_free(&b);
+	return good && fflush(stdout) == 0 ? E_OK : fail(E_IO, "stdout: %s", strerror(errno));
+}
+
+/* Whether there is something to do with a server now. */
+static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
+{
+	if (!c->server)
+		log_more("hone-sync: no server in [sync] of the configuration: nothing to do");
+	int64_t wait_ns = !c->server ? 1 : w->now || w->folder ? 0 : sync_due(c, now);
+	if (c->server && wait_ns > 0)
+		log_more("hone-sync: not before another %lld s", (long long)(wait_ns / NS_PER_S));
+	return wait_ns == 0;
+}
+
+static int do_due(const struct words *w, const struct conf *conf, const struct sync_conf *c,
+		  const struct sync_now *now)
+{
+	struct sync_cache to;
+	bool due = is_due(w, c, now), packs = c->watch && !w->folder && file_is_dir(c->watch);
+	const struct sync_cache_options o = {.dir = w->cache      ? w->cache
+						    : conf->cache ? conf->cache
+								  : CACHE_DAEMON,
+					     .socket = w->socket               ? w->socket
+						       : getenv("HONE_SOCKET") ? NULL
+									       : conf->socket,
+					     .state = sync_state_folder(c),
+					     .server = c->server,
+					     .clock = now->clock};
+	if (!due && !packs)
+		return E_OK;
+	int rc = sync_cache_open(&o, &to);
+	if (rc < 0)
+		return rc;
+	int watched = packs ? take_packs(c, &to) : E_OK;
+	if (watched < 0)
+		log_info("hone-sync: %s", err_text());
+	rc = due ? run_once(w, c, &to, now) : E_OK;
+	sync_cache_close(&to);
+	return rc < 0 ? rc : watched;
+}
+
+static int work(const struct words *w, struct arena *a)
+{
+	char boot[64], folder[PATH_MAX];
+	struct conf conf;
+	struct sync_conf c;
+	sync_boot(boot, sizeof boot);
+	const struct sync_now now = {.clock = &clock_real, .date_s = time(NULL), .boot = boot, .stop = &stop};
+	int rc = conf_read(w->conf ? w->conf : CONF_FILE, a, &conf);
+	if (rc >= 0)
+		rc = sync_conf_read(&conf, &c);
+	if (rc >= 0)
+		rc = choose(w, &c, folder);
+	if (rc < 0)
+		return rc == E_USAGE ? fail_in(E_CORRUPT, "configuration")
+				     : rc; /* the command line was right */
+	if (w->status)
+		return print_status(&c, &now);
+	rc = be_its_user(&c);
+	return rc < 0 ? rc : do_due(w, &conf, &c, &now);
+}
+
+/* 0, 1 and 2 are there; no signal of a broken connection; one heap, and no more of it than is used. */
+static void settle(void)
+{
+	for (int fd; (fd = open("/dev/null", O_RDWR)) >= 0;)
+		if (fd > 2) {
+			close(fd);
+			break;
+		}
+	(void)mallopt(M_ARENA_MAX, 1);
+	(void)mallopt(M_TRIM_THRESHOLD, 64 << 10);
+	(void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGTERM, on_signal);
+	signal(SIGINT, on_signal);
+	umask(022);
+}
+
+int main(int argc, char **argv)
+{
+	struct words w = {0};
+	struct arena a = {0};
+	settle();
+	log_journal_set(log_to_journal());
+	int rc = parse(argc, argv, &w);
+	if (rc >= 0 && w.help)
+		fputs(usage, stdout);
+	else if (rc >= 0 && w.version)
+		printf("hone-sync %s\n", HONE_VERSION);
+	else if (rc >= 0)
+		rc = work(&w, &a);
+	if (rc < 0)
+		log_error("hone-sync: %s", err_text());
+	arena_free(&a);
+	return rc < 0 ? (rc == E_USAGE ? 2 : 1) : 0;
+}

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync/sync.h"
+
+#include "agent/sync/batch.h"
+#include "agent/cache/json.h"
+#include "agent/sync/sync_fetch.h"
+#include "agent/sync/sync_state.h"
+#include "platform/base/file.h"
+#include "platform/base/log.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROOTS_MOST = 64 /* in a run */, MOST_REPLY = 64 << 10, MOST_TOKEN = 4096, BATCHES_MOST = 64 };
+#define SLOW_NS (20 * NS_PER_S)
+
+struct run {
+	const struct sync_conf *c;
+	const struct sync_cache *to;
+	const struct sync_now *now;
+	struct sync_sum *sum;
+	struct sync_state state;
+	struct trust *trust;
+	struct fetch *fetch;
+	struct private_key *key;
+	bool certified;
+	int64_t end_ns; /* of the run; 0: it has not connected yet */
+	const char *channel;
+	int64_t retry_ns; /* as the server asked; 0: it did not */
+};
+
+static const char *folder(const struct run *r)
+{
+	return sync_state_folder(r->c);
+}
+
+/* The board's key and certificate. */
+
+static int make_key(struct run *r)
+{
+	const char *path = state_path(&r->state, "key.pem");
+	int rc = private_key_read(path, &r->key);
+	if (rc != E_NOTFOUND)
+		return rc;
+	rc = private_key_make(&r->key);
+	return rc < 0 ? rc : private_key_write(r->key, path);
+}
+
+/* Without the blanks around it. */
+static int read_token(const struct run *r, struct arena *a, const char **out)
+{
+	struct blob b;
+	int rc = file_read(a, r->c->token, MOST_TOKEN, &b);
+	if (rc < 0)
+		return fail_in(rc, "token in [sync]");
+	const char *p = b.p, *from = p + strspn(p, " \t\r\n");
+	*out = arena_strndup(a, from, strcspn(from, " \t\r\n"));
+	return **out ? E_OK : fail(E_USAGE, "%s: it holds no token", r->c->token);
+}
+
+static int enrol_body(const struct run *r, struct buf *body)
+{
+	struct arena a = {0};
+	struct buf csr = {0};
+	struct public_key pub;
+	char id[KEY_ID_HEX + 1];
+	const char *token = "";
+	private_key_public(r->key, &pub);
+	public_key_id(&pub, id);
+	int rc = read_token(r, &a, &token);
+	if (rc >= 0)
+		rc = csr_write(r->key, id, &csr);
+	json_t *j = rc < 0 ? NULL : json_pack("{so ss}", "token", json_text(token), "csr", buf_str(&csr));
+	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+	buf_puts(body, text ? text : "");
+	if (rc >= 0 && (!text || !buf_ok(body)))
+		rc = fail(E_NOMEM, "no memory for a request");
+	free(text);
+	json_decref(j);
+	buf_free(&csr);
+	arena_free(&a);
+	return rc;
+}
+
+/* What the server gave; that it is not of use to somebody else is the server's affair. */
+static int keep_certificate(struct run *r, const struct fetched *got)
+{
+	json_t *j = json_loadb(buf_str(&got->body), got->body.n, JSON_REJECT_DUPLICATES, NULL);
+	const char *cert = json_string_value(json_object_get(j, "cert"));
+	int rc = cert && !strncmp(cert, "-----BEGIN CERTIFICATE-----", 27)
+		     ? file_write(state_path(&r->state, "cert.pem"), cert, strlen(cert))
+		     : fail(E_CORRUPT, "%s gives no certificate", r->c->server);
+	json_decref(j);
+	return rc;
+}
+
+static int enrol(struct run *r)
+{
+	struct buf body = {0};
+	struct fetched got = {0};
+	int rc = enrol_body(r, &body);
+	if (rc >= 0)
+		rc = fetch_post(r->fetch, "enrol", "application/json", body.p, body.n, MOST_REPLY, &got);
+	if (rc >= 0)
+		rc = keep_certificate(r, &got);
+	if (rc >= 0)
+		log_info("hone-sync: this board is enrolled at %s", r->c->server);
+	r->certified = rc >= 0;
+	buf_free(&got.body);
+	buf_free(&body);
+	return fail_in(rc, "enrolment");
+}
+
+/* Connections. */
+
+static int connect_to(struct run *r, int64_t left_bytes)
+{
+	static char cert[600], key[600];
+	if (!r->end_ns)
+		r->end_ns = clock_now(r->now->clock) + r->c->run_ns;
+	fetch_close(r->fetch);
+	r->fetch = NULL;
+	snprintf(cert, sizeof cert, "%s", state_path(&r->state, "cert.pem"));
+	snprintf(key, sizeof key, "%s", state_path(&r->state, "key.pem"));
+	r->certified = file_exists(cert);
+	const struct fetch_options o = {.from = r->c->server,
+					.ca = r->c->ca,
+					.cert = r->certified ? cert : NULL,
+					.key = r->certified ? key : NULL,
+					.proxy = r->c->proxy,
+					.rate_bytes = r->c->rate_bytes,
+					.most_bytes = left_bytes,
+					.deadline_ns = r->end_ns,
+					.slow_ns = r->c->run_ns / 4 < SLOW_NS ? r->c->run_ns / 4 : SLOW_NS,
+					.clock = r->now->clock,
+					.stop = r->now->stop};
+	return fetch_open(&o, &r->fetch);
+}
+
+/* Adds what was moved to the day and to the sum, once. */
+static void count_traffic(struct run *r, int rc, int64_t use_ns)
+{
+	struct fetch_sum s;
+	if (!r->fetch)
+		return;
+	fetch_sum(r->fetch, &s);
+	r->sum->down_bytes += s.down_bytes;
+	r->sum->up_bytes += s.up_bytes;
+	r->sum->offline = rc == E_IO && !s.answered;
+	pace_moved(&r->state.pace, use_ns, s.down_bytes + s.up_bytes);
+	r->retry_ns = s.retry_after_ns;
+}
+
+/* Down: root, snapshot, blobs. */
+
+static int pull_roots(struct run *r)
+{
+	for (int i = 0; i < ROOTS_MOST; i++) {
+		char name[48];
+		struct fetched got;
+		snprintf(name, sizeof name, "root/%" PRId64, trust_root(r->trust)->version + 1);
+		int rc = fetch_get(r->fetch, name, TRUST_BYTES, NULL, &got);
+		if (rc == E_NOTFOUND)
+			return E_OK;
+		if (rc >= 0)
+			rc = trust_advance(r->trust, got.body.p, got.body.n);
+		buf_free(&got.body);
+		if (rc == 0)
+			rc = fail(E_WRONG, "it is not newer than the one that is known");
+		if (rc < 0)
+			return fail_in(rc, "%s", name);
+		r->sum->roots++;
+		log_info("hone-sync: root %" PRId64 " is taken", trust_root(r->trust)->version);
+	}
+	return E_OK;
+}
+
+/* Whose it is, and that it is no older one. Expiry counts where the date may be right. */
+static int check_snapshot(const struct run *r, const struct snapshot *s)
+{
+	int64_t floor = trust_floor(r->trust, r->to->cls, r->channel), date_s = r->now->date_s;
+	if (strcmp(s->cls, r->to->cls))
+		return fail(E_WRONG, "it is of class %s, not of this board's, %s", s->cls, r->to->cls);
+	if (strcmp(channel_names[s->channel], r->channel))
+		return fail(E_WRONG, "it is of channel %s, not of %s", channel_names[s->channel], r->channel);
+	if (s->serial < floor)
+		return fail(E_WRONG, "its serial %" PRId64 " is older than %" PRId64 ", which was taken",
+			    s->serial, floor);
+	if (date_s >= s->made_s && date_s > s->expires_s)
+		return fail(E_WRONG, "it has expired %" PRId64 " days ago", (date_s - s->expires_s) / 86400);
+	return E_OK;
+}
+
+static int read_snapshot(const struct run *r, const struct fetched *got, struct arena *a, struct snapshot *s)
+{
+	struct signed_doc d;
+	int rc = signed_parse(got->body.p, got->body.n, "snapshot", &d);
+	if (rc >= 0)
+		rc = trust_check(r->trust, ROLE_FLEET, &d);
+	if (rc >= 0)
+		rc = snapshot_parse(d.payload.p, d.payload.n, a, s);
+	return rc < 0 ? rc : check_snapshot(r, s);
+}
+
+/* One that was fetched whole, and is the one that the snapshot names; else what came of it goes. */
+static int fetch_checked(struct run *r, const struct snapshot_blob *b, struct buf *out)
+{
+	char hex[2 * SHA256_BYTES + 1], name[80], part[600];
+	struct sha256 h;
+	hex_write(b->sha256.b, SHA256_BYTES, hex);
+	snprintf(name, sizeof name, "blob/%s", hex);
+	snprintf(part, sizeof part, "%s/%s", r->state.folder, name);
+	int rc = fetch_blob(r->fetch, name, (size_t)b->bytes, part, out);
+	if (rc >= 0)
+		rc = crypto_sha256(out->p, out->n, &h);
+	if (rc >= 0 && memcmp(h.b, b->sha256.b, sizeof h.b))
+		rc = fail(E_CORRUPT, "%s/%s: other bytes than those that were signed", r->c->server, name);
+	if (rc == E_CORRUPT)
+		unlink(part);
+	return rc;
+}
+
+static int raise_serial(struct run *r, const struct snapshot *s)
+{
+	int64_t floor = trust_floor(r->trust, s->cls, r->channel);
+	return s->serial == floor ? E_OK : trust_raise(r->trust, s->cls, r->channel, s->serial);
+}
+
+/* The serial is durable before anything of its snapshot is taken, the records before the blob counts as
+ * taken. */
+static int pull_blob(struct run *r, const struct snapshot *s, const struct snapshot_blob *b)
+{
+	struct buf lines = {0};
+	char hex[2 * SHA256_BYTES + 1], name[80];
+	int rc = fetch_checked(r, b, &lines), taken = 0;
+	if (rc >= 0)
+		rc = raise_serial(r, s);
+	if (rc >= 0)
+		rc = taken = r->to->take(r->to->ctx, s, buf_str(&lines), lines.n, &r->sum->refused);
+	buf_free(&lines);
+	if (rc >= 0)
+		rc = r->to->commit(r->to->ctx);
+	if (rc >= 0)
+		rc = state_add_blob(&r->state, &b->sha256);
+	if (rc < 0)
+		return rc;
+	r->sum->taken += taken;
+	r->sum->blobs++;
+	hex_write(b->sha256.b, SHA256_BYTES, hex);
+	snprintf(name, sizeof name, "blob/%s", hex);
+	unlink(state_path(&r->state, name));
+	if (r->to->id)
+		snprintf(r->state.cache, sizeof r->state.cache, "%s", r->to->id);
+	return E_OK;
+}
+
+/* Parts of blobs that this snapshot does not name. */
+static void drop_parts(struct run *r, const struct snapshot *s)
+{
+	char path[600];
+	snprintf(path, sizeof path, "%s", state_path(&r->state, "blob"));
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		struct sha256 h;
+		bool named =
+		    strlen(e->d_name) == 2 * SHA256_BYTES && hex_read(e->d_name, SHA256_BYTES, h.b) >= 0;
+		int i = 0;
+		while (named && i < s->nblob && memcmp(s->blob[i].sha256.b, h.b, sizeof h.b))
+			i++;
+		if (e->d_name[0] != '.' && (!named || i == s->nblob))
+			unlinkat(dirfd(d), e->d_name, 0);
+	}
+	if (d)
+		closedir(d);
+}
+
+static int pull_blobs(struct run *r, const struct snapshot *s)
+{
+	int rc = E_OK;
+	drop_parts(r, s);
+	for (int i = 0; i < s->nblob && rc >= 0; i++)
+		if (!strcmp(s->blob[i].kind, "records") && !state_has_blob(&r->state, &s->blob[i].sha256))
+			rc = pull_blob(r, s, &s->blob[i]);
+	return rc;
+}
+
+static int take_back(struct run *r, const struct snapshot *s)
+{
+	int rc = raise_serial(r, s);
+	if (rc >= 0)
+		rc = r->to->revoke(r->to->ctx, s);
+	return rc < 0 ? rc : r->to->commit(r->to->ctx);
+}
+
+/* What was revoked goes first: no blob that is kept from this board keeps it. */
+static int take_snapshot(struct run *r, const struct snapshot *s)
+{
+	int rc = s->nboard + s->nrecord ? take_back(r, s) : E_OK;
+	if (rc >= 0)
+		rc = pull_blobs(r, s);
+	if (rc >= 0)
+		rc = raise_serial(r, s);
+	if (rc >= 0 && r->to->share(r->to->ctx, s, r->state.board) < 0)
+		log_info("hone-sync: each board searches all of it: %s", err_text());
+	return rc < 0 ? rc : state_keep_blobs(&r->state, s);
+}
+
+static void remember(struct run *r, const struct snapshot *s, const char *etag, const char *doc,
+		     int64_t use_ns)
+{
+	struct sync_state *t = &r->state;
+	if (s->serial > t->serial)
+		t->fresh_ns = use_ns;
+	t->serial = s->serial;
+	t->made_s = s->made_s;
+	t->expires_s = s->expires_s;
+	t->poll_s = s->poll_s;
+	snprintf(t->etag, sizeof t->etag, "%s", etag);
+	snprintf(t->doc, sizeof t->doc, "%s", doc);
+	r->sum->fresh = true;
+}
+
+static int document_name(const struct fetched *got, char out[65])
+{
+	struct sha256 h;
+	int rc = crypto_sha256(got->body.p, got->body.n, &h);
+	if (rc >= 0)
+		hex_write(h.b, sizeof h.b, out);
+	return rc;
+}
+
+/* What is known is of this server, class and channel; of another one, nothing is. */
+static void know(struct run *r)
+{
+	char of[sizeof r->state.of];
+	snprintf(of, sizeof of, "%.120s %s %s", r->c->server, r->to->cls, r->channel);
+	if (!strcmp(of, r->state.of))
+		return;
+	memcpy(r->state.of, of, sizeof of);
+	r->state.etag[0] = r->state.doc[0] = 0;
+	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = 0;
+}
+
+/* A cache that is new, or was lost, has nothing of what was taken. */
+static void know_cache(struct run *r)
+{
+	if (!r->to->id || !strcmp(r->state.cache, r->to->id))
+		return;
+	r->state.etag[0] = r->state.doc[0] = 0;
+	r->state.nblob = 0;
+}
+
+/* A server that is kept from saying anything new gives the same for ever, rightly signed. */
+static void look_for_frost(struct run *r, int64_t use_ns)
+{
+	struct sync_state *t = &r->state;
+	int64_t life_ns = t->expires_s > t->made_s && t->expires_s - t->made_s < PACE_EVERY_MOST_NS / NS_PER_S
+			      ? (t->expires_s - t->made_s) * NS_PER_S
+			      : PACE_EVERY_MOST_NS;
+	bool past = r->now->date_s >= t->made_s && r->now->date_s > t->expires_s;
+	t->stale = t->serial && (past || use_ns - t->fresh_ns > life_ns);
+	if (t->stale)
+		log_info("hone-sync: %s has had nothing new since serial %" PRId64
+			 " for longer than that was to hold: it may be cut off from its fleet",
+			 r->c->server, t->serial);
+}
+
+static int pull_snapshot(struct run *r, int64_t use_ns)
+{
+	struct arena a = {0};
+	struct fetched got;
+	struct snapshot s;
+	char name[80], doc[65] = "";
+	snprintf(name, sizeof name, "%s/%s/snapshot", r->to->cls, r->channel);
+	int rc = fetch_get(r->fetch, name, SNAPSHOT_BYTES, r->state.etag, &got);
+	if (rc == E_NOTFOUND) {
+		log_more("hone-sync: %s has nothing for boards of class %s yet", r->c->server, r->to->cls);
+		return E_OK;
+	}
+	if (rc > 0)
+		rc = document_name(&got, doc) < 0 ? E_IO : 1;
+	if (rc > 0 && strcmp(doc, r->state.doc)) {
+		rc = read_snapshot(r, &got, &a, &s);
+		buf_free(&got.body);
+		if (rc >= 0)
+			rc = take_snapshot(r, &s);
+		if (rc >= 0)
+			remember(r, &s, got.etag, doc, use_ns);
+	}
+	if (rc >= 0 && got.etag[0])
+		memcpy(r->state.etag, got.etag, sizeof got.etag);
+	buf_free(&got.body);
+	arena_free(&a);
+	if (rc >= 0)
+		look_for_frost(r, use_ns);
+	return fail_in(rc, "snapshot");
+}
+
+/* Up: lines of this board, in batches. */
+
+struct parcel {
+	struct arena a; /* of the lines */
+	const char *line[BATCH_RECORDS];
+	int n;
+	size_t bytes;
+	bool end;         /* there are no more */
+	const char *next; /* did not fit into the last one */
+};
+
+static int fill(struct run *r, struct parcel *p)
+{
+	const size_t room = BATCH_BYTES - 1024;
+	while (p->n < BATCH_RECORDS && !p->end) {
+		const char *line = p->next;
+		int rc = line ? 1 : r->to->next(r->to->ctx, &p->a, &line);
+		p->next = NULL;
+		if (rc < 0)
+			return rc;
+		size_t n = rc > 0 ? strlen(line) + 1 : 0;
+		p->end = rc == 0;
+		if (p->end || n > room)
+			continue;
+		if (p->bytes + n > room) {
+			p->next = line;
+			break;
+		}
+		p->line[p->n++] = line;
+		p->bytes += n;
+	}
+	return E_OK;
+}
+
+static int print_batch(struct run *r, const struct parcel *p, struct buf *out)
+{
+	struct buf payload = {0};
+	const struct private_key *key[] = {r->key};
+	int rc = batch_print(r->to->cls, r->state.board, r->to->label, p->line, p->n, &payload);
+	if (rc >= 0)
+		rc = signed_write("records", payload.p, payload.n, key, 1, out);
+	buf_free(&payload);
+	return rc;
+}
+
+/* One that the server does not take is not sent again. */
+static int send_batch(struct run *r, const struct parcel *p)
+{
+	struct buf doc = {0};
+	struct fetched got = {0};
+	int rc = print_batch(r, p, &doc);
+	if (rc >= 0)
+		rc = fetch_post(r->fetch, "records", "application/octet-stream", doc.p, doc.n, MOST_REPLY,
+				&got);
+	buf_free(&doc);
+	buf_free(&got.body);
+	bool taken = rc >= 0;
+	if (rc == E_UNSUPPORTED) {
+		log_info("hone-sync: %d records are not taken: %s", p->n, err_text());
+		rc = E_OK;
+	}
+	if (rc >= 0 && !p->next)
+		rc = r->to->sent(r->to->ctx);
+	r->sum->batches += taken;
+	r->sum->sent += taken ? p->n : 0;
+	return rc;
+}
+
+static void empty(struct parcel *p)
+{
+	char *next = p->next ? strdup(p->next) : NULL;
+	arena_reset(&p->a);
+	p->next = next ? arena_strdup(&p->a, next) : NULL;
+	free(next);
+	p->n = 0;
+	p->bytes = 0;
+}
+
+static int push(struct run *r)
+{
+	struct parcel p = {0};
+	int rc = E_OK;
+	if (!r->certified) {
+		log_more(
+		    "hone-sync: this board is not enrolled: nothing is sent; token in [sync] names a file");
+		return E_OK;
+	}
+	for (int i = 0; i < BATCHES_MOST && rc >= 0 && !p.end; i++) {
+		rc = fill(r, &p);
+		if (rc >= 0 && p.n)
+			rc = send_batch(r, &p);
+		empty(&p);
+	}
+	arena_free(&p.a);
+	return fail_in(rc, "upload");
+}
+
+/* A run. */
+
+static void name_board(struct run *r)
+{
+	struct public_key pub;
+	private_key_public(r->key, &pub);
+	public_key_id(&pub, r->state.board);
+}
+
+static int identify(struct run *r)
+{
+	int rc = crypto_start();
+	if (rc >= 0)
+		rc = make_key(r);
+	if (rc >= 0)
+		rc = trust_open(r->c->root, folder(r), &r->trust);
+	if (rc < 0)
+		return rc;
+	name_board(r);
+	r->channel = channel_names[r->c->has_channel ? r->c->channel : channel_of(r->state.board)];
+	know(r);
+	know_cache(r);
+	return E_OK;
+}
+
+static int begin_talk(struct run *r, int64_t use_ns)
+{
+	int64_t left =
+	    sync_is_folder(r->c->server) ? INT64_MAX : pace_left(&r->state.pace, use_ns, r->c->day_bytes);
+	return left ? connect_to(r, left)
+		    : fail(E_BUSY, "the bytes that may be moved today are used up: see day in [sync]");
+}
+
+/* A connection that began without the certificate has none: another is made. */
+static int join_fleet(struct run *r, int64_t use_ns)
+{
+	int rc = enrol(r);
+	if (rc < 0)
+		return rc;
+	count_traffic(r, rc, use_ns);
+	fetch_close(r->fetch);
+	r->fetch = NULL;
+	return begin_talk(r, use_ns);
+}
+
+static int talk(struct run *r, int64_t use_ns)
+{
+	bool remote = !sync_is_folder(r->c->server);
+	int rc = begin_talk(r, use_ns);
+	if (rc < 0)
+		return rc;
+	char why[STATE_TEXT] = "";
+	int enrolled = remote && r->c->token && !r->certified ? join_fleet(r, use_ns) : E_OK;
+	if (enrolled < 0)
+		snprintf(why, sizeof why, "%s", err_text());
+	if (!r->fetch)
+		return enrolled;
+	rc = pull_roots(r);
+	if (rc >= 0)
+		rc = pull_snapshot(r, use_ns);
+	if (rc >= 0 && r->c->push && remote)
+		rc = push(r);
+	/* What is public is had all the same. */
+	return rc < 0 || enrolled >= 0 ? rc : fail(enrolled, "%s", why);
+}
+
+static void seed(struct rng *r, int64_t use_ns)
+{
+	uint64_t s = 0;
+	if (crypto_start() < 0 || crypto_random(&s, sizeof s) < 0)
+		s = (uint64_t)use_ns;
+	rng_seed(r, s);
+}
+
+/* As the server asked, within a factor of 4 of what is configured. */
+static int64_t every_of(const struct sync_conf *c, const struct sync_state *t)
+{
+	int64_t own_ns = c->every_ns, poll_ns = 0;
+	if (t->poll_s > 0 && t->poll_s < PACE_EVERY_MOST_NS / NS_PER_S)
+		poll_ns = t->poll_s * NS_PER_S;
+	if (!poll_ns)
+		return own_ns;
+	return poll_ns < own_ns / 4 ? own_ns / 4 : poll_ns > own_ns * 4 ? own_ns * 4 : poll_ns;
+}
+
+/* What came of it: when the next one is, and what `hone status` says. */
+static void conclude(struct run *r, int rc, int64_t use_ns)
+{
+	struct sync_state *t = &r->state;
+	struct rng rng;
+	seed(&rng, use_ns);
+	pace_next(&t->pace, rc < 0 ? PACE_FAILED : PACE_GOOD, use_ns, every_of(r->c, t), r->retry_ns, &rng);
+	if (!sync_is_folder(r->c->server)) /* a folder says nothing for the server */
+		t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
+	t->chosen = true;
+	t->ran_s = r->now->date_s;
+	t->offline = r->sum->offline;
+	snprintf(t->error, sizeof t->error, "%s", rc < 0 ? err_text() : "");
+	t->taken += r->sum->taken;
+	t->refused += r->sum->refused;
+	t->sent += r->sum->sent;
+	t->down_bytes += r->sum->down_bytes;
+	t->up_bytes += r->sum->up_bytes;
+	r->sum->serial = t->serial;
+}
+
+static int run_locked(struct run *r)
+{
+	int rc = state_open(&r->state, folder(r));
+	if (rc < 0)
+		return rc;
+	int64_t use_ns = state_use(&r->state, r->now);
+	bool remote = !sync_is_folder(r->c->server);
+	if (remote && r->state.quiet_ns > use_ns)
+		return fail(E_BUSY, "%s asked to be left alone for another %" PRId64 " s", r->c->server,
+			    (r->state.quiet_ns - use_ns) / NS_PER_S + 1);
+	rc = identify(r);
+	if (rc >= 0)
+		rc = talk(r, use_ns);
+	if (remote)
+		count_traffic(r, rc, use_ns);
+	conclude(r, rc, use_ns);
+	char text[STATE_TEXT];
+	snprintf(text, sizeof text, "%s", err_text());
+	int saved = state_save(&r->state);
+	return rc < 0 ? fail(rc, "%s", text) : saved;
+}
+
+int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struct sync_now *now,
+	     struct sync_sum *out)
+{
+	struct run r = {.c = c, .to = to, .now = now, .sum = out};
+	char lock[600];
+	int fd = -1;
+	*out = (struct sync_sum){0};
+	if (!c->server)
+		return fail(E_USAGE, "no server in [sync] of honed.conf");
+	snprintf(lock, sizeof lock, "%s/lock", folder(&r));
+	int rc = file_mkdirs(folder(&r), 0755);
+	if (rc >= 0)
+		rc = file_lock(lock, 0, &fd);
+	if (rc >= 0)
+		rc = run_locked(&r);
+	fetch_close(r.fetch);
+	trust_close(r.trust);
+	private_key_free(r.key);
+	state_free(&r.state);
+	file_unlock(fd);
+	return rc;
+}
+
+/* Where another run is under way, that one chooses. */
+static int choose(struct sync_state *s, const struct sync_conf *c, int64_t use_ns)
+{
+	struct rng rng;
+	int fd = -1, rc = file_mkdirs(s->folder, 0755);
+	if (rc >= 0)
+		rc = file_lock(state_path(s, "lock"), 0, &fd);
+	seed(&rng, use_ns);
+	pace_next(&s->pace, PACE_START, use_ns, every_of(c, s), 0, &rng);
+	s->chosen = true;
+	if (rc >= 0)
+		rc = state_save(s);
+	file_unlock(fd);
+	return rc == E_BUSY ? E_OK : rc;
+}
+
+int64_t sync_due(const struct sync_conf *c, const struct sync_now *now)
+{
+	struct sync_state s;
+	state_glance(&s, sync_state_folder(c));
+	int64_t use_ns = state_use(&s, now);
+	if (!s.chosen && choose(&s, c, use_ns) < 0)
+		log_info("hone-sync: %s", err_text());
+	int64_t at_ns = s.quiet_ns > s.pace.next_ns ? s.quiet_ns : s.pace.next_ns;
+	return at_ns > use_ns ? at_ns - use_ns : 0;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A box on a leash: the cache through honed, and what honed is told of the box. */
+#include "agent/tune/tune_parts.h"
+
+#include "agent/cache/seeds.h"
+#include "agent/cache/lookup.h"
+#include "platform/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOCK_WAIT_NS NS_PER_S
+
+static int put(void *ctx, enum cache_type t, struct key k, const void *p, size_t n)
+{
+	if (t == CACHE_FORGET)
+		return leash_forget(ctx, *(const uint8_t *)p, k);
+	return leash_put(ctx, (int)t, k, p, n);
+}
+
+static int commit(void *ctx)
+{
+	return leash_commit(ctx);
+}
+
+static bool alive(void *ctx)
+{
+	return leash_held(ctx);
+}
+
+static int again(void *ctx)
+{
+	return leash_again(ctx);
+}
+
+static int open_leash(struct session *s)
+{
+	char path[PATH_MAX]; /* as honed's configuration has it */
+	const struct leash_options o = {.cache = s->dir,
+					.model = realpath(s->o->model, path) ? path : s->o->model,
+					.threads = s->o->threads,
+					.clock = s->clock,
+					.stop = s->o->stop};
+	int rc = leash_open(&o, &s->leash);
+	s->through = (struct cache_through){s->leash, put, commit, alive, again};
+	return rc;
+}
+
+int tune_cache_open(struct session *s)
+{
+	int rc = E_OK;
+	if (s->o->cache)
+		snprintf(s->dir, sizeof s->dir, "%s", s->o->cache);
+	else
+		rc = file_cache_dir(s->dir, sizeof s->dir);
+	if (rc >= 0)
+		rc = open_leash(s);
+	if (rc < 0)
+		return rc;
+	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .through = &s->through};
+	if (leash_held(s->leash))
+		return cache_open_with(&s->cache, s->dir, CACHE_THROUGH, 0, &o);
+	rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
+	if (rc >= 0) /* where the folder is not ours to write it is another one */
+		snprintf(s->dir, sizeof s->dir, "%s", cache_dir(s->cache));
+	if (rc != E_IO && rc != E_NOTFOUND)
+		return rc;
+	tune_warn(s);
+	return cache_open_memory(&s->cache, s->dir);
+}
+
+void tune_say_progress(struct session *s, const struct job_progress *p)
+{
+	struct request r = {.op = OP_PROGRESS,
+			    .task = p->task,
+			    .ntasks = p->ntasks,
+			    .trials = p->trials,
+			    .before_ms = p->before_ms,
+			    .now_ms = p->now_ms,
+			    .left_ms = (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e6};
+	snprintf(r.text, sizeof r.text, "%s", p->label ? p->label : "");
+	leash_say(s->leash, &r);
+}
+
+/* Tasks that can have a kernel and have none that can be run. */
+static int missing(struct session *s)
+{
+	struct arena scratch = {0};
+	int n = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		struct rec r;
+		if (s->result && !s->result[i].standard[0])
+			continue;
+		int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
+					REC_BEST, &scratch, &r);
+		n += rc < 0 || !cache_has_code(s->cache, &r);
+		arena_reset(&scratch);
+	}
+	arena_free(&scratch);
+	return n;
+}
+
+static double smaller(double a, double b)
+{
+	return a < b ? a : b;
+}
+
+/* The share of the run time that another box like this one may win: what its best slice promises, over all of
+ * the box, but no more than lies above the rooflines. -1: not known, as where the box did not come to some
+ * task. */
+static double promise(const struct session *s)
+{
+	double now_ns = 0, above_ns = 0, best = 0;
+	if (!s->result)
+		return -1;
+	for (int i = 0; i < s->ntasks; i++) {
+		const struct job_result *r = &s->result[i];
+		double ns = (double)r->best_ns * s->job[i].uses;
+		if (!r->trials && !r->spent_ns)
+			return -1;
+		now_ns += ns;
+		if (r->promise <= 0 || r->best_ns <= 0)
+			continue;
+		best = r->promise > best ? r->promise : best;
+		above_ns += ns - smaller(ns, r->roofline_ns * s->job[i].uses);
+	}
+	return now_ns > 0 ? smaller(1, smaller(best * (double)s->o->budget_ns, above_ns) / now_ns) : 0;
+}
+
+void tune_say_done(struct session *s)
+{
+	const struct tune_report *t = s->report;
+	leash_say(s->leash, &(struct request){.op = OP_DONE,
+					      .trials = t->trials,
+					      .before_ms = t->before_ms,
+					      .default_ms = t->default_ms,
+					      .now_ms = t->after_ms,
+					      .kept = t->kept,
+					      .missing = missing(s),
+					      .promise = promise(s)});
+}

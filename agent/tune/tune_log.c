@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The trial logs of a tuning: those of the cache are gone on with, each trial is added, and the cache gets
+ * them LOG_WRITES times in a box and at its end: not more often, because each of them is some KB of flash. */
+#include "agent/tune/tune_parts.h"
+
+#include "agent/cache/hint.h"
+#include "platform/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOG_WRITES = 3 };
+
+#define LOG_LEAST_NS (3 * NS_PER_S) /* between two of them */
+
+static void name_log(const struct session *s, int i, struct trials *l)
+{
+	trials_start(l, s->task[i].key, s->task[i].text, s->job[i].label);
+	l->target_key = target_key(&s->target);
+	l->threads = s->o->threads;
+	l->exact = s->o->exact;
+	snprintf(l->device, sizeof l->device, "cpu");
+	snprintf(l->target, sizeof l->target, "%s %s %d", s->target.soc, s->target.isa, s->target.lanes);
+	snprintf(l->emitter, sizeof l->emitter, "%s", s->runner->emitter);
+}
+
+/* What earlier boxes know of task i, or an empty log: times of another emitter's kernels say nothing. */
+static int open_log(struct session *s, int i)
+{
+	struct trials *l = &s->log[i].trials, *old = ARENA_NEW(s->a, struct trials);
+	name_log(s, i, l);
+	int rc = trials_get(s->cache, trials_key(l), old);
+	if (rc < 0)
+		return rc == E_NOTFOUND ? E_OK : rc;
+	if (strcmp(old->emitter, l->emitter)) {
+		l->spent_ns = old->spent_ns;
+		l->fallback_ns = old->fallback_ns;
+		trials_free(old);
+		return E_OK;
+	}
+	trials_free(l);
+	*l = *old;
+	return E_OK;
+}
+
+/* Copies: the log changes while the job runs. --fresh forgets earlier boxes, not this one's earlier jobs. */
+static void give_known(struct session *s, int i)
+{
+	const struct trials *l = &s->log[i].trials;
+	struct tried *known = ARENA_ARRAY(s->a, struct tried, l->n + 1);
+	int n = 0;
+	for (int k = 0; k < l->n; k++) {
+		if (s->o->fresh && (!s->job[i].earlier || l->entry[k].box != l->boxes))
+			continue;
+		known[n] = l->entry[k].t;
+		known[n].cand = arena_strdup(s->a, known[n].cand);
+		n++;
+	}
+	s->job[i].tried = known;
+	s->job[i].ntried = n;
+	s->report->known += s->job[i].earlier ? 0 : n;
+}
+
+int tune_log_open(struct session *s)
+{
+	s->log = ARENA_ARRAY(s->a, struct task_log, s->ntasks + 1);
+	s->logged_ns = clock_now(s->clock);
+	for (int i = 0; i < s->ntasks; i++) {
+		struct task_log *g = &s->log[s->nlogs++];
+		int rc = open_log(s, i);
+		if (rc < 0)
+			return rc;
+		give_known(s, i);
+		g->trials.boxes += !s->job[i].earlier;
+		g->spent_before_ns = g->trials.spent_ns;
+		for (int k = 0; k < s->nbuilt_in && !g->trials.fallback_ns; k++)
+			if (key_equal(s->built_in[k].task, s->task[i].key))
+				g->trials.fallback_ns = s->built_in[k].ns;
+	}
+	return E_OK;
+}
+
+void tune_log_close(struct session *s)
+{
+	for (int i = 0; i < s->nlogs; i++)
+		trials_free(&s->log[i].trials);
+	s->nlogs = 0;
+}
+
+int tune_log_put(struct session *s)
+{
+	s->logged_ns = clock_now(s->clock);
+	for (int i = 0; i < s->nlogs; i++) {
+		struct task_log *g = &s->log[i];
+		const struct job_result *r = &s->result[i];
+		if (!g->changed)
+			continue;
+		g->trials.spent_ns = g->spent_before_ns + r->spent_ns;
+		g->trials.best_ns = r->best_ns;
+		g->trials.default_ns = r->default_ns;
+		int rc = trials_put(s->cache, &g->trials);
+		if (rc >= 0)
+			rc = hint_learn(s->cache, &g->trials);
+		if (rc < 0)
+			return rc;
+		g->changed = false;
+	}
+	return E_OK;
+}
+
+void tune_log_add(void *ctx, int task, const struct tried *t)
+{
+	struct session *s = ctx;
+	struct task_log *g = &s->log[task];
+	int64_t now_ns = clock_now(s->clock), every_ns = s->o->budget_ns / (LOG_WRITES + 1);
+	struct tried own = *t;
+	own.at_ns -= now_ns - clock_since_start(s->clock);
+	trials_add(&g->trials, &own, g->trials.boxes);
+	g->changed = true;
+	if (now_ns - s->logged_ns < (every_ns > LOG_LEAST_NS ? every_ns : LOG_LEAST_NS))
+		return;
+	int rc = tune_log_put(s);
+	if (rc == E_IO)
+		tune_warn(s);
+	else if (rc < 0)
+		log_more("%s", err_text());
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/revert.h"
+#include "agent/tune/tune_parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	AFTER_RUNS = 12,
+	RACE_RUNS = 20, /* of whole networks, kernels timed, */
+	RACE_LEAST = 7, /* or too few to tell tuned kernels from default ones */
+	FIRST_TRIES = 10,
+	POOR = 6,            /* rooflines that a default schedule takes, at worst */
+	BEFORE_PART = 25,    /* of the box that the network as it is runs for: a 25th, */
+	FALLBACK_PART = 100, /* a 100th where nothing of it is worth comparing with */
+};
+
+#define SAVING_NS (60 * NS_PER_MS) /* what a search found becomes durable meanwhile, on a slow disk too */
+
+static int64_t most(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The network with the kernels that a record of `kind` gives today. */
+static int open_net(struct session *s, enum rec_kind kind, struct net *n)
+{
+	struct kernel_source src;
+	int rc = cache_source(s->cache, &s->target, s->o->threads, s->o->exact, kind, &src);
+	if (rc < 0)
+		return rc;
+	rc = net_open(n, s->graph, s->steps, &s->target, &src, s->pool, s->clock);
+	cache_source_free(&src);
+	return rc;
+}
+
+/* What a run with tuned kernels will take at most: what a kernel takes now, or, if that is a fallback, what
+ * a poor schedule would. */
+static int64_t tuned_run_ns(const struct net *n)
+{
+	const struct plan_kernel *k;
+	int64_t sum_ns = 0;
+	plan_kernels(n->plan, &k);
+	for (int i = 0; i < n->nkernels; i++) {
+		int64_t poor_ns = (int64_t)(POOR * k[i].roofline_ns);
+		bool tuned = k[i].origin == FROM_CACHE || poor_ns <= 0;
+		sum_ns += tuned ? n->kernel_ns[i] : least(n->kernel_ns[i], poor_ns);
+	}
+	return sum_ns;
+}
+
+/* To give everything back, on a busy machine too. */
+static int64_t closing_ns(const struct session *s)
+{
+	return 40 * NS_PER_MS + s->o->budget_ns / 200;
+}
+
+static bool from_cache(const struct net *n)
+{
+	const struct plan_kernel *k;
+	bool cached = false;
+	plan_kernels(n->plan, &k);
+	for (int i = 0; i < n->nkernels; i++)
+		cached |= k[i].origin == FROM_CACHE || k[i].origin == FROM_DEFAULT;
+	return cached;
+}
+
+/* Where kernels came from the cache, what was before may be as fast as what comes: a machine that is busier
+ * at the end than at the start would pass for a loss. One that is much slower has nothing to fear from that,
+ * and its memory is needed. */
+static bool worth_measuring_again(const struct net *n)
+{
+	return from_cache(n) && net_median_ns(n) <= 4 * tuned_run_ns(n);
+}
+
+/* Two plans are built and raced, one is built again, then they run in turns (with the one before, if that
+ * takes again_ns > 0): AFTER_RUNS times each, or as often as fits in a small part of the box, but once. If
+ * that takes more than an eighth of the box, there is no race; if it still does, nothing is reserved, and
+ * measured what time is left for. */
+static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
+{
+	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
+	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
+	s->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
+	if (s->race_ns < RACE_LEAST * 2 * run_ns)
+		s->race_ns = 0;
+	int64_t want_ns =
+	    100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) + s->race_ns;
+	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS), saving_ns = closing_ns(s) + SAVING_NS;
+	s->round_ns = round_ns + run_ns + again_ns; /* with kernels timed */
+	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
+	s->run_ns = 2 * run_ns;
+	s->alone_ns = n->build_ns + s->run_ns + closing_ns(s);
+	s->missing_by_ns = s->end_ns - saving_ns;
+	s->reserve_ns = want_ns <= most_ns                   ? want_ns
+			: s->least_ns + SAVING_NS <= most_ns ? s->least_ns + SAVING_NS
+							     : saving_ns;
+}
+
+static int run_before(void *ctx)
+{
+	struct session *s = ctx;
+	return net_run(&s->before, s->clock);
+}
+
+static int run_before_kernels(void *ctx)
+{
+	struct session *s = ctx;
+	int64_t start_ns = clock_now(s->clock);
+	int rc = net_run_kernels(&s->before, s->clock);
+	s->ran_ns = clock_now(s->clock) - start_ns;
+	return rc;
+}
+
+/* > 0: it counts. */
+static int quietly(struct session *s, int (*fn)(void *ctx))
+{
+	struct net *const net[] = {&s->before};
+	return net_quietly(s->leash, s->end_ns, net, 1, fn, s);
+}
+
+/* At least one run with every kernel timed, which warms up. A long one counts as the sample too; what was
+ * waited for until it could run does not. What measuring at the end may take is learnt here, so the first is
+ * not thrown away where all are. */
+int tune_measure_before(struct session *s)
+{
+	struct net *n = &s->before;
+	int rc = open_net(s, REC_BEST, n);
+	int64_t part_ns = s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
+	for (int i = 0; rc == 0 && i < FIRST_TRIES; i++)
+		rc = quietly(s, run_before_kernels);
+	bool counts = rc > 0;
+	if (rc == 0) /* roughly, for the box's plan: no sample comes of it */
+		rc = run_before_kernels(s);
+	if (counts && s->ran_ns > part_ns)
+		n->sample_ns[n->nsamples++] = s->ran_ns;
+	int64_t limit_ns = clock_now(s->clock) + part_ns - s->ran_ns;
+	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
+		rc = quietly(s, run_before);
+		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
+			rc = quietly(s, run_before_kernels);
+	}
+	if (rc < 0)
+		return rc;
+	s->warm = net_fits(n, &s->target);
+	s->nbuilt_in = net_built_in(n, s->steps, s->a, &s->built_in);
+	s->report->before_ms = (double)net_median_ns(n) / 1e6;
+	bool again = worth_measuring_again(n);
+	reserve_end(s, n, again ? net_median_ns(n) : 0);
+	const struct plan_kernel *k;
+	plan_kernels(n->plan, &k);
+	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
+	s->before_name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
+	s->before_label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
+	for (int i = 0; i < n->nkernels; i++) {
+		s->before_origin[i] = k[i].origin;
+		s->before_name[i] = arena_strdup(s->a, k[i].name);
+		s->before_label[i] = arena_strdup(s->a, k[i].label);
+	}
+	if (!again)
+		net_close_plan(n);
+	return E_OK;
+}
+
+/* Labels of the same work, by whatever algorithm: " F(4,3)" at their end says Winograd. */
+static bool same_work(const char *a, const char *b)
+{
+	const char *f = strstr(a, " F("), *g = strstr(b, " F(");
+	size_t n = f ? (size_t)(f - a) : strlen(a), m = g ? (size_t)(g - b) : strlen(b);
+	return n == m && !memcmp(a, b, n);
+}
+
+/* The kernel in the network before that did the same for the same node, looked for from `from` on; -1: there
+ * was none, as with a fused block that ran in parts. */
+static int before_of(const struct session *s, const struct plan_kernel *k, int from)
+{
+	int n = s->before.nkernels;
+	for (int i = 0; i < n; i++) {
+		int at = (from + i) % n;
+		if (!strcmp(s->before_name[at], k->name) && same_work(s->before_label[at], k->label))
+			return at;
+	}
+	return -1;
+}
+
+static void make_rows(struct session *s, struct net *after)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(after->plan, &k), threads = s->o->threads;
+	struct tune_kernel *row = ARENA_ARRAY(s->a, struct tune_kernel, n + 1);
+	for (int i = 0, j = 0; i < n; i++, j++) {
+		int b = before_of(s, &k[i], j);
+		j = b < 0 ? j : b;
+		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
+					      .label = arena_strdup(s->a, k[i].label),
+					      .after = k[i].origin,
+					      .before = b >= 0 ? s->before_origin[b] : FROM_FALLBACK,
+					      .before_ns = b >= 0 ? s->before.kernel_ns[b] : 0,
+					      .after_ns = after->kernel_ns[i]};
+		if (row[i].after_ns > 0)
+			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
+	}
+	s->report->nkernels = n;
+	s->report->kernel = row;
+}
+
+struct round {
+	struct session *s;
+	struct net *standard, *after;
+	bool timed;
+	int64_t took_ns;
+};
+
+/* One run of each network that is open; before and after with their kernels timed too. */
+static int run_round(void *ctx)
+{
+	struct round *r = ctx;
+	struct session *s = r->s;
+	struct net *const turn[] = {&s->before, r->standard, r->after};
+	int64_t start_ns = clock_now(s->clock);
+	int rc = E_OK;
+	for (int i = 0; i < 3 && rc >= 0; i++) {
+		if (!turn[i]->plan)
+			continue;
+		rc = net_warm(turn[i], &s->target);
+		if (rc >= 0)
+			rc = net_run(turn[i], s->clock);
+		if (rc >= 0 && r->timed && turn[i] != r->standard)
+			rc = net_run_kernels(turn[i], s->clock);
+	}
+	r->took_ns = clock_now(s->clock) - start_ns;
+	return rc;
+}
+
+/* What was measured until then counts. */
+static int ended(int rc)
+{
+	return rc == E_TIMEOUT || rc == E_STOPPED ? E_OK : rc;
+}
+
+/* Until the box ends, or as long as was reserved, if the search ended early. */
+static int run_rounds(struct session *s, struct net *standard, struct net *after)
+{
+	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
+	int64_t round_ns = standard->plan ? s->round_ns : s->run_ns;
+	int rc = E_OK;
+	if (s->before.plan)
+		net_forget(&s->before);
+	struct net *const all[] = {&s->before, standard, after};
+	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns<until_ns; i += rc> 0) {
+		struct round r = {s, standard, after, .timed = i < 3 || i % 4 == 0};
+		rc = net_quietly(s->leash, until_ns, all, 3, run_round, &r);
+		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, r.took_ns);
+	}
+	return ended(rc);
+}
+
+static int timed_run(struct session *s, struct net *n)
+{
+	int rc = net_warm(n, &s->target);
+	return rc < 0 ? rc : net_run_kernels(n, s->clock);
+}
+
+static int run_raced(void *ctx)
+{
+	const struct round *r = ctx;
+	int rc = timed_run(r->s, r->standard);
+	return rc < 0 ? rc : timed_run(r->s, r->after);
+}
+
+/* > 0: what lost to default kernels inside the network went back to them. */
+static int race_inside(struct session *s, struct net *standard, struct net *best)
+{
+	struct arena scratch = {0};
+	struct served *served;
+	int64_t until_ns = clock_now(s->clock) + s->race_ns;
+	int n = net_served(standard, best, s->steps, &scratch, &served), rc = n, runs = 0;
+	struct net *const both[] = {standard, best};
+	struct round r = {.s = s, .standard = standard, .after = best};
+	while (rc >= 0 && clock_now(s->clock) < until_ns && !tune_stopped(s)) {
+		rc = net_quietly(s->leash, s->end_ns, both, 2, run_raced, &r);
+		if (rc > 0)
+			net_served_round(standard, best, n, served);
+		runs += rc > 0;
+	}
+	bool enough = runs >= RACE_LEAST && !tune_stopped(s);
+	if (rc >= 0 && enough)
+		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, n, served);
+	arena_free(&scratch);
+	if (!enough || rc < 0)
+		return ended(rc < 0 ? rc : 0);
+	s->report->reverted = rc > 0 ? rc : 0;
+	if (rc > 0)
+		rc = cache_hand_over(s->cache);
+	if (rc == E_IO) { /* the cache has it in memory */
+		tune_warn(s);
+		rc = E_OK;
+	}
+	return rc < 0 ? rc : s->report->reverted;
+}
+
+/* For the end of the box: its runs end with it. */
+static int open_late(struct session *s, enum rec_kind kind, struct net *n)
+{
+	int rc = open_net(s, kind, n);
+	if (rc >= 0)
+		plan_deadline(n->plan, s->clock, s->end_ns - closing_ns(s) / 2);
+	return rc;
+}
+
+static int open_raced(struct session *s, struct net *standard, struct net *after)
+{
+	if (clock_now(s->clock) + s->least_ns > s->end_ns) {
+		net_close_plan(&s->before);
+		return open_late(s, REC_BEST, after);
+	}
+	int rc = open_late(s, REC_DEFAULT, standard);
+	if (rc >= 0)
+		rc = open_late(s, REC_BEST, after);
+	if (rc < 0 || !s->race_ns || clock_now(s->clock) + s->race_ns + s->least_ns > s->end_ns)
+		return rc;
+	rc = race_inside(s, standard, after);
+	if (rc <= 0)
+		return rc;
+	net_close(after);
+	return open_late(s, REC_BEST, after);
+}
+
+int tune_measure_after(struct session *s)
+{
+	struct net standard = {0}, after = {0};
+	if (tune_stopped(s) || clock_now(s->clock) + s->alone_ns > s->end_ns)
+		return E_OK;
+	if (s->before.plan)
+		plan_deadline(s->before.plan, s->clock, s->end_ns - closing_ns(s) / 2);
+	int rc = open_raced(s, &standard, &after);
+	if (rc >= 0)
+		rc = run_rounds(s, &standard, &after);
+	if (rc >= 0 && after.nsamples) {
+		s->report->interleaved = s->before.plan != NULL;
+		if (s->before.plan)
+			s->report->before_ms = (double)net_median_ns(&s->before) / 1e6;
+		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
+		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
+		make_rows(s, &after);
+	}
+	net_close(&after);
+	net_close(&standard);
+	return rc;
+}

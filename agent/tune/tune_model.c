@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/image.h"
+#include "agent/tune/tune_parts.h"
+
+#include "agent/cache/hint.h"
+#include "agent/cache/kept_code.h"
+#include "agent/cache/lookup.h"
+#include "agent/worker/marked.h"
+#include "agent/tune/priors.h"
+#include "agent/worker/replay.h"
+#include "agent/cache/seeds.h"
+#include "agent/cache/share_kept.h"
+#include "agent/cache/stale.h"
+#include "agent/tune/tune_graph.h"
+#include "agent/worker/wire.h"
+#include "platform/run/dev.h"
+#include "platform/base/log.h"
+#include "search/strategy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Tasks go on until they promise so much of what the next division does: a turn costs 50 to 100 ms. */
+#define TURN 0.5
+#define LEAST_TURN_NS (300 * NS_PER_MS)
+#define COMMIT_EVERY_NS NS_PER_S
+enum { COMMIT_SHARE = 10 }; /* of the time, one part at most: slow flash is synced less often */
+#define LEAST_TO_DIVIDE_NS                                                                                   \
+	(10 * NS_PER_S)                /* in shorter boxes the first division is all that can be tuned       \
+					*/
+#define PEAKS_AGAIN_NS (10 * NS_PER_S) /* boxes from which a quarter of a second is well spent on them */
+
+void tune_warn(struct session *s)
+{
+	if (s->report->warning)
+		return;
+	s->report->warning = arena_printf(s->a, "results are kept in memory only: %s", err_text());
+	log_info("hone: warning: %s", s->report->warning);
+}
+
+/* Where the seconds of a box go, with -v. */
+static int mark(const struct session *s, int rc, const char *what)
+{
+	log_more("%.3f s: %s", (double)clock_since_start(s->clock) / 1e9, what);
+	return rc;
+}
+
+/* Peaks are measured, where they are not known, while no other job measures. */
+static int know_target(struct session *s)
+{
+	const char *taint;
+	int leased = leash_lease(s->leash, LEASE_QUIET, s->end_ns);
+	bool fresh = target_is_fresh(s->dir); /* measured by another job */
+	int rc =
+	    target_kept(s->dir, s->clock, &s->target); /* also where the box is over: its report names it */
+	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
+		rc = target_measure_again(s->dir, s->clock, &s->target);
+	return leased < 0 || rc < 0 ? rc : leash_release(s->leash, &taint);
+}
+
+static int open_machine(struct session *s)
+{
+	int rc = tune_cache_open(s);
+	if (rc >= 0)
+		rc = know_target(s);
+	if (rc >= 0)
+		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
+	if (rc < 0)
+		return rc;
+	share_kept_get(s->dir, target_key(&s->target), s->a, &s->share);
+	s->report->cache = arena_strdup(s->a, s->dir);
+	s->report->target =
+	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
+	return E_OK;
+}
+
+static int read_model(struct session *s)
+{
+	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
+	int rc = image_is_no_model(s->o->model);
+	if (rc >= 0)
+		rc = import_file(s->o->model, &io, &s->graph);
+	if (rc < 0)
+		return rc;
+	s->chosen = (struct chosen_for){s->cache, &s->target, s->o->threads, s->o->exact};
+	rc = chosen_steps(&s->chosen, s->graph, s->a, &s->choices, &s->steps);
+	if (rc >= 0)
+		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	s->report->tasks = rc < 0 ? 0 : rc;
+	return fail_in(rc, "%s", s->o->model);
+}
+
+/* What the cache's record of task i says, and why it is not believed; where there is none, a stranger's hint
+ * is what the box begins with. */
+static enum stale find_incumbent(struct session *s, int i)
+{
+	struct arena scratch = {0};
+	struct rec r;
+	enum stale stale = STALE_NOT;
+	int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact, REC_BEST,
+				&scratch, &r);
+	if (rc >= 0) {
+		s->job[i].incumbent = arena_strdup(s->a, r.cand);
+		s->job[i].codeless = !cache_has_code(s->cache, &r);
+		if (!s->turns) /* later it is of this box */
+			stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
+	} else if (hint_find(s->cache, s->task[i].key, target_key(&s->target), s->o->threads, s->o->exact,
+			     &scratch, &r) >= 0) {
+		s->job[i].incumbent = arena_strdup(s->a, r.cand);
+		s->job[i].codeless = true;
+		s->job[i].claim_ns = hint_claim_ns(&r);
+		stale = STALE_CODE;
+	}
+	if (stale)
+		log_more("%s: stale: %s", s->job[i].label, stale_words(stale));
+	arena_free(&scratch);
+	return stale;
+}
+
+/* For an estimate, tasks that have a kernel in the cache are served, unless its record is stale. */
+static int make_tasks(struct session *s)
+{
+	int n = 0, stale = 0;
+	s->job = ARENA_ARRAY(s->a, struct job_task, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++) {
+		char label[96];
+		task_label(s->task[i].task, label);
+		s->task[n] = s->task[i];
+		s->job[n] = (struct job_task){
+		    .text = s->task[i].text, .label = arena_strdup(s->a, label), .uses = s->task[i].uses};
+		bool is_stale = find_incumbent(s, n) != STALE_NOT;
+		stale += is_stale;
+		n += s->o->rigor != RIGOR_ESTIMATE || is_stale || !s->job[n].incumbent;
+	}
+	s->ntasks = n;
+	s->report->stale = s->turns++ ? s->report->stale : stale;
+	int rc = cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
+	tune_apart_tasks(s);
+	return rc;
+}
+
+static struct rec make_rec(const struct session *s, int task, enum rec_kind kind, const char *cand,
+			   const struct meas *m, const char *emitter)
+{
+	struct rec r = {.task = s->task[task].key,
+			.kind = (int)kind,
+			.target_key = target_key(&s->target),
+			.device = "cpu",
+			.threads = s->o->threads,
+			.exact = s->o->exact,
+			.meas = *m,
+			.task_text = s->task[task].text,
+			.label = s->job[task].label};
+	target_label(&s->target, r.target);
+	snprintf(r.emitter, sizeof r.emitter, "%s", emitter);
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	return r;
+}
+
+/* Into the cache at once, code before the record that names it. A cache that refuses is no reason to stop: it
+ * keeps both in memory. */
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
+		struct blob code)
+{
+	struct session *s = ctx;
+	struct arena scratch = {0};
+	struct code c;
+	int rc = code_parse(code.p, code.n, &scratch, &c);
+	if (rc >= 0) {
+		struct rec r = make_rec(s, task, best ? REC_BEST : REC_DEFAULT, cand, m, c.m.version);
+		rc = kept_code_put(s->cache, &r, code);
+		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
+		rc = put < 0 ? put : rc;
+		s->report->kept += put >= 0;
+		if (rc == E_UNSUPPORTED) { /* a small cache: the search goes on without it */
+			log_info("hone: %s", err_text());
+			rc = E_OK;
+		}
+	}
+	arena_free(&scratch);
+	int64_t now_ns = clock_now(s->clock);
+	if (rc >= 0 && now_ns >= s->commit_at_ns) {
+		rc = cache_hand_over(s->cache);
+		int64_t took_ns = clock_now(s->clock) - now_ns;
+		int64_t rest_ns = (COMMIT_SHARE - 1) * took_ns;
+		s->commit_at_ns = now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
+	}
+	if (rc == E_IO)
+		tune_warn(s);
+	return rc == E_IO ? E_OK : rc;
+}
+
+static void pass_progress(void *ctx, const struct job_progress *p)
+{
+	struct session *s = ctx;
+	struct job_progress all = *p;
+	all.trials += s->report->trials; /* of the job before */
+	double at_ms = (double)clock_since_start(s->clock) / 1e6;
+	if (p->measured == p->ntasks) /* before that the sum grows with every task that is met */
+		history_add(&s->history, (struct history_point){at_ms, all.trials, p->now_ms});
+	tune_say_progress(s, &all);
+	if (s->o->progress)
+		s->o->progress(s->o->ctx, &all);
+}
+
+static int put_history(struct session *s)
+{
+	struct buf text = {0};
+	history_text(&s->history, &text);
+	struct key k = history_key(s->graph, &s->target, s->o->threads, s->o->exact);
+	int rc = buf_ok(&text) ? cache_put(s->cache, CACHE_HISTORY, k, text.p, text.n)
+			       : fail(E_NOMEM, "no memory for the history");
+	buf_free(&text);
+	return rc;
+}
+
+/* The division of the graph is kept even where it is the one by rules, so that another number of threads does
+ * not decide for this one. A new one waits until it has kernels: with fewer, the old one runs faster. */
+static int put_choices(struct session *s, const struct job_result *result)
+{
+	for (int i = 0; s->redivided && i < s->ntasks; i++)
+		if (!result[i].best[0])
+			return E_OK;
+	return chosen_save(&s->chosen, s->graph, &s->choices);
+}
+
+/* All that was found is durable before the network is measured, or will be by the box's end: through honed.
+ */
+static int save(struct session *s, const struct job_result *result)
+{
+	int rc = put_history(s);
+	if (rc >= 0)
+		rc = tune_log_put(s);
+	if (rc >= 0)
+		rc = put_choices(s, result);
+	if (rc >= 0)
+		rc = cache_hand_over(s->cache);
+	if (rc == E_IO) {
+		tune_warn(s);
+		rc = E_OK;
+	}
+	return rc;
+}
+
+/* Adds what passed since *from_ns, which becomes now. */
+static void spend(struct session *s, int64_t *on, int64_t *from_ns)
+{
+	int64_t now_ns = clock_now(s->clock);
+	*on += now_ns - *from_ns;
+	*from_ns = now_ns;
+}
+
+/* Of the whole network, where each task runs its best; 0: one of them has no time. */
+static int64_t run_ns(const struct session *s)
+{
+	int64_t sum_ns = 0;
+	for (int i = 0; i < s->ntasks; i++) {
+		if (!s->result[i].best_ns)
+			return 0;
+		sum_ns += s->result[i].best_ns * s->job[i].uses;
+	}
+	return sum_ns;
+}
+
+static const struct graph_time *task_times(const struct session *s)
+{
+	struct graph_time *t = ARENA_ARRAY(s->a, struct graph_time, s->ntasks + 1);
+	for (int i = 0; i < s->ntasks; i++)
+		t[i] = (struct graph_time){s->task[i].key, s->result[i].best_ns};
+	return t;
+}
+
+/* *out NULL: no time of the whole network is known, as some task has no kernel. */
+static int open_divisions(struct session *s, struct graph_search **out)
+{
+	const struct tune_graph_options o = {.chosen = &s->chosen,
+					     .pool = s->pool,
+					     .clock = s->clock,
+					     .deadline_ns = s->end_ns - s->reserve_ns,
+					     .kernel_ns = s->defaults_ns / (s->ntasks ? s->ntasks : 1),
+					     .net_ns = s->before.build_ns,
+					     .run_ns = run_ns(s),
+					     .ntimes = s->ntasks,
+					     .time = task_times(s),
+					     .stop = s->o->stop,
+					     .leash = s->leash};
+	*out = NULL;
+	return o.run_ns ? graph_search_open(&o, s->graph, s->runner, s->a, &s->choices, s->steps, out) : E_OK;
+}
+
+/* What the next slice of some task promises at most. */
+static double task_promise(const struct session *s)
+{
+	double most = 0;
+	for (int i = 0; i < s->ntasks; i++)
+		most = s->result[i].promise > most ? s->result[i].promise : most;
+	return most;
+}
+
+/* Other divisions of the graph, as long as they promise more than the tasks. */
+static int divide(struct session *s, struct graph_search *x)
+{
+	double least = task_promise(s);
+	int rc = E_OK;
+	for (double p = graph_search_promise(x); rc >= 0 && p > 0 && p >= least;
+	     p = graph_search_promise(x)) {
+		rc = graph_search_next(x, &s->choices, &s->steps);
+		if (rc > 0) {
+			s->redivided = true;
+			s->report->kept++;
+		}
+	}
+	if (rc >= 0 && s->redivided)
+		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	s->report->tasks = s->ntasks;
+	return rc;
+}
+
+static int run_job(struct session *s, bool defaults_only, double least)
+{
+	const struct job j = {.ntasks = s->ntasks,
+			      .task = s->job,
+			      .strategy = s->report->strategy,
+			      .cost = s->o->cost,
+			      .prior =
+				  priors_find(s->o->cost ? s->o->cost : "draft", s->runner->target->isa),
+			      .share = s->share,
+			      .exact = s->o->exact,
+			      .warm = s->warm,
+			      .seed = s->o->seed,
+			      .deadline_ns = s->end_ns - s->reserve_ns,
+			      .missing_by_ns = s->missing_by_ns,
+			      .defaults_only = defaults_only,
+			      .quick = s->o->rigor == RIGOR_QUICK,
+			      .least = least,
+			      .stop = s->o->stop,
+			      .ctx = s,
+			      .sink = sink,
+			      .progress = pass_progress,
+			      .tried = tune_log_add,
+			      .spent = &s->report->spent.job};
+	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
+	int rc = job_run(&j, s->runner, s->result);
+	s->report->trials += rc < 0 ? 0 : rc;
+	return rc < 0 ? rc : save(s, s->result);
+}
+
+/* Results of the tasks that the job before had too. */
+static void go_on_from(struct session *s, int nbefore, const struct job_task *before,
+		       const struct job_result *result)
+{
+	for (int i = 0; i < s->ntasks; i++)
+		for (int k = 0; k < nbefore; k++)
+			if (!strcmp(s->job[i].text, before[k].text))
+				s->job[i].earlier = &result[k];
+}
+
+static int search(struct session *s, bool defaults_only, double least)
+{
+	int rc = tune_log_open(s);
+	return rc < 0 ? rc : run_job(s, defaults_only, least);
+}
+
+static void add_spent(struct job_spent *to, const struct job_spent *s)
+{
+	to->build_ns += s->build_ns;
+	to->wait_ns += s->wait_ns;
+	to->check_ns += s->check_ns;
+	to->time_ns += s->time_ns;
+	to->race_ns += s->race_ns;
+	to->ahead_ns += s->ahead_ns;
+}
+
+/* Divisions, as long as they promise more than the tasks; then the tasks, as long as they do. 0: to their
+ * end, 1: not. */
+static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
+{
+	int n = s->ntasks;
+	const struct job_task *before = s->job;
+	const struct job_result *result = s->result;
+	const struct job_spent spent = s->report->spent.job;
+	tune_log_close(s);
+	int rc = mark(s, divide(s, x), "divisions of the graph were compared");
+	spend(s, &s->report->spent.graph_ns, now_ns);
+	if (rc >= 0)
+		rc = make_tasks(s);
+	if (rc < 0)
+		return rc;
+	go_on_from(s, n, before, result);
+	double least = s->o->rigor == RIGOR_QUICK ? 0 : TURN * graph_search_promise(x);
+	rc = search(s, false, least);
+	add_spent(&s->report->spent.job, &spent);
+	*now_ns = clock_now(s->clock);
+	return rc < 0 ? rc : least > 0;
+}
+
+/* Every task gets its default kernel before anything else is tried. Divisions of the graph are compared with
+ * those: a network of fallbacks would run for too long. */
+static int tune(struct session *s)
+{
+	int64_t now_ns = clock_now(s->clock);
+	struct graph_search *x = NULL;
+	bool estimate = s->o->rigor == RIGOR_ESTIMATE;
+	bool divides = !estimate && s->o->budget_ns >= LEAST_TO_DIVIDE_NS;
+	int rc = make_tasks(s);
+	if (rc < 0 || (rc = search(s, divides || estimate, 0)) < 0 || !divides)
+		return rc;
+	spend(s, &s->defaults_ns, &now_ns);
+	rc = open_divisions(s, &x);
+	for (int more = 1; rc >= 0 && more && !tune_stopped(s);) {
+		rc = more = tune_turn(s, x, &now_ns);
+		more &= clock_now(s->clock) + LEAST_TURN_NS < s->end_ns - s->reserve_ns;
+	}
+	graph_search_close(x);
+	return rc;
+}
+
+static void close_worker(struct session *s)
+{
+	if (s->runner)
+		s->runner->ops->close(s->runner);
+	s->runner = NULL;
+}
+
+static void close_session(struct session *s)
+{
+	net_close(&s->before);
+	tune_log_close(s);
+	if (s->graph)
+		graph_free(s->graph);
+	if (s->pool)
+		pool_close(s->pool);
+	cache_close(s->cache);
+	leash_close(s->leash);
+}
+
+static void tell_spent(const struct tune_spent *s)
+{
+	const struct job_spent *j = &s->job;
+	log_more("spent, ms: start %.0f, network %.0f, graph %.0f, build %.0f, wait for builders %.0f, check "
+		 "%.0f, time %.0f, race %.0f, own %.0f; builders %.0f; state %.1f MB",
+		 (double)s->start_ns / 1e6, (double)s->network_ns / 1e6, (double)s->graph_ns / 1e6,
+		 (double)j->build_ns / 1e6, (double)j->wait_ns / 1e6, (double)j->check_ns / 1e6,
+		 (double)j->time_ns / 1e6, (double)j->race_ns / 1e6, (double)j->own_ns / 1e6,
+		 (double)j->ahead_ns / 1e6, (double)j->state_bytes / 1e6);
+}
+
+/* One that is let go of while it starts is not broken. */
+static int open_worker(struct session *s)
+{
+	const char *taint = NULL;
+	for (int turn = 0; turn < TAINTED_TRIES; turn++) {
+		int rc = leash_lease(s->leash, LEASE_COMPUTE, s->end_ns);
+		if (rc < 0)
+			return rc;
+		int did = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
+		rc = leash_release(s->leash, &taint);
+		if (did >= 0 && rc >= 0)
+			return runner_worker_builders(s->runner, s->o->builders);
+		if (rc < 0 || !taint || (did != E_CHILD && did != E_TIMEOUT))
+			return did < 0 ? did : rc;
+	}
+	return fail(E_STOPPED, "no worker could start: %s", taint);
+}
+
+/* Everything up to the job's end. *now_ns: until when the report knows where the time went. */
+static int find_kernels(struct session *s, int64_t *now_ns)
+{
+	struct tune_spent *spent = &s->report->spent;
+	int rc = mark(s, open_machine(s), "the machine is known");
+	if (rc >= 0)
+		rc = mark(s, read_model(s), "the model is read");
+	spend(s, &spent->start_ns, now_ns);
+	if (rc >= 0)
+		rc = mark(s, tune_measure_before(s), "it has run as it is");
+	spend(s, &spent->network_ns, now_ns);
+	if (rc >= 0)
+		rc = open_worker(s);
+	if (rc >= 0)
+		rc = tune_apart(s);
+	if (rc >= 0)
+		rc = runner_leashed(s->runner, s->leash, &s->runner);
+	if (rc >= 0 && (s->o->careful || dev_find("cpu")->risky))
+		rc = runner_marked(s->runner, s->cache, "cpu", &s->runner);
+	if (rc >= 0 && s->o->record)
+		rc = runner_record(s->runner, s->o->record, !s->warm, &s->runner);
+	spend(s, &spent->start_ns, now_ns);
+	if (rc >= 0)
+		rc = mark(s, tune(s), "the search is over");
+	close_worker(s);
+	const struct job_spent *j = &spent->job;
+	spent->job.own_ns =
+	    -(j->build_ns + j->wait_ns + j->check_ns + j->time_ns + j->race_ns + spent->graph_ns);
+	spend(s, &spent->job.own_ns, now_ns); /* with saving what was found */
+	return rc;
+}
+
+int tune_model(const struct tune_options *o, struct arena *a, struct tune_report *out)
+{
+	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
+	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
+				    .budget_s = (double)o->budget_ns / 1e9};
+	s.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
+	int64_t now_ns = s.end_ns - o->budget_ns; /* the process's start */
+	int rc = find_kernels(&s, &now_ns);
+	if (rc >= 0)
+		rc = tune_measure_after(&s);
+	spend(&s, &out->spent.network_ns, &now_ns);
+	tell_spent(&out->spent);
+	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target) /* of a lease: the box was over first */
+		rc = E_OK;
+	if (rc >= 0 && cache_commit(s.cache) < 0)
+		tune_warn(&s);
+	if (rc >= 0)
+		tune_say_done(&s);
+	close_session(&s);
+	out->stopped = tune_stopped(&s);
+	out->elapsed_s = (double)clock_since_start(s.clock) / 1e9;
+	return rc < 0 ? rc : E_OK;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/image.h"
+#include "agent/tune/tune_replay.h"
+
+#include "agent/cache/chosen.h"
+#include "agent/worker/replay.h"
+#include "platform/base/log.h"
+#include "search/strategy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOCK_WAIT_NS NS_PER_S
+
+struct session {
+	const struct tune_options *o;
+	struct arena *a;
+	struct tune_report *report;
+	struct landscape *land;
+	int nland;
+	struct runner *runner;
+	struct cache *cache; /* NULL: nothing is kept */
+	struct graph *graph;
+	int ntasks; /* recorded ones */
+	struct step_task *task;
+	struct job_task *job;
+	struct job_result *result;
+};
+
+static int open_replay(struct session *s, const char *dir)
+{
+	int rc = s->nland = landscape_folder(dir, s->a, &s->land);
+	if (rc >= 0)
+		rc = runner_replay(s->land, s->nland, (struct replay_noise){.seed = s->o->seed}, &s->runner);
+	const struct cache_options o = {.cap_bytes = s->o->cache_bytes};
+	if (rc >= 0 && s->o->cache)
+		rc = cache_open_with(&s->cache, s->o->cache, CACHE_WRITE, LOCK_WAIT_NS, &o);
+	if (rc < 0)
+		return rc;
+	const struct target *t = s->runner->target;
+	s->report->cache = s->o->cache ? s->o->cache : "";
+	s->report->target = arena_printf(s->a, "a replay of %s %s, %d lanes", t->soc, t->isa, t->lanes);
+	return E_OK;
+}
+
+static bool is_recorded(const struct session *s, const char *text)
+{
+	for (int i = 0; i < s->nland; i++)
+		if (!strcmp(s->land[i].task, text))
+			return true;
+	return false;
+}
+
+/* The tasks of the model, divided by rules alone, that are recorded. */
+static int keep_recorded(struct session *s, const struct step_task *all, int n)
+{
+	s->task = ARENA_ARRAY(s->a, struct step_task, n + 1);
+	s->job = ARENA_ARRAY(s->a, struct job_task, n + 1);
+	for (int i = 0; i < n; i++) {
+		char label[96];
+		if (!is_recorded(s, all[i].text))
+			continue;
+		task_label(all[i].task, label);
+		s->task[s->ntasks] = all[i];
+		s->job[s->ntasks++] = (struct job_task){
+		    .text = all[i].text, .label = arena_strdup(s->a, label), .uses = all[i].uses};
+	}
+	if (s->ntasks == 0)
+		return fail(
+		    E_NOTFOUND,
+		    "none of the %d tasks of this model is recorded there; hone tune MODEL --record DIR "
+		    "records them",
+		    n);
+	if (s->ntasks < n)
+		log_info("hone: %d of %d tasks are not recorded and left out", n - s->ntasks, n);
+	s->report->tasks = s->ntasks;
+	return E_OK;
+}
+
+static int read_model(struct session *s)
+{
+	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
+	const struct chosen_for f = {
+	    .target = s->runner->target, .threads = s->runner->threads, .exact = s->o->exact};
+	struct choices none;
+	struct steps *steps;
+	struct step_task *all;
+	int n = 0, rc = image_is_no_model(s->o->model);
+	if (rc >= 0)
+		rc = import_file(s->o->model, &io, &s->graph);
+	if (rc >= 0)
+		rc = chosen_steps(&f, s->graph, s->a, &none, &steps);
+	if (rc >= 0)
+		rc = n = steps_tasks(steps, s->a, &all);
+	if (rc >= 0)
+		rc = keep_recorded(s, all, n);
+	return fail_in(rc, "%s", s->o->model);
+}
+
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
+		struct blob code)
+{
+	struct session *s = ctx;
+	const struct target *t = s->runner->target;
+	(void)code;
+	if (!s->cache)
+		return E_OK;
+	struct rec r = {.task = s->task[task].key,
+			.kind = best ? REC_BEST : REC_DEFAULT,
+			.target_key = target_key(t),
+			.device = "cpu",
+			.threads = s->runner->threads,
+			.exact = s->o->exact,
+			.meas = *m,
+			.task_text = s->task[task].text,
+			.label = s->job[task].label};
+	target_label(t, r.target);
+	snprintf(r.emitter, sizeof r.emitter, "%s", s->runner->emitter);
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	int rc = cache_put_rec(s->cache, &r);
+	s->report->kept += rc >= 0;
+	return rc;
+}
+
+static int run(struct session *s)
+{
+	const struct job j = {.ntasks = s->ntasks,
+			      .task = s->job,
+			      .strategy = s->report->strategy,
+			      .cost = s->o->cost,
+			      .exact = s->o->exact,
+			      .warm = !s->land[0].cold,
+			      .seed = s->o->seed,
+			      .deadline_ns = s->o->budget_ns,
+			      .defaults_only = s->o->rigor == RIGOR_ESTIMATE,
+			      .quick = s->o->rigor == RIGOR_QUICK,
+			      .stop = s->o->stop,
+			      .ctx = s,
+			      .sink = sink};
+	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks);
+	int rc = job_run(&j, s->runner, s->result);
+	if (rc < 0)
+		return rc;
+	s->report->trials = rc;
+	return s->cache ? cache_commit(s->cache) : E_OK;
+}
+
+static void make_rows(struct session *s)
+{
+	struct tune_kernel *k = ARENA_ARRAY(s->a, struct tune_kernel, s->ntasks);
+	for (int i = 0; i < s->ntasks; i++) {
+		const struct job_result *r = &s->result[i];
+		char key[33];
+		key_text(s->task[i].key, key);
+		k[i] = (struct tune_kernel){.name = arena_strdup(s->a, key),
+					    .label = s->job[i].label,
+					    .before = FROM_DEFAULT,
+					    .after = FROM_CACHE,
+					    .before_ns = r->default_ns,
+					    .after_ns = r->best_ns,
+					    .roofline = r->best_ns ? r->roofline_ns / (double)r->best_ns : 0};
+		s->report->default_ms += (double)r->default_ns * s->task[i].uses / 1e6;
+		s->report->after_ms += (double)r->best_ns * s->task[i].uses / 1e6;
+	}
+	s->report->nkernels = s->ntasks;
+	s->report->kernel = k;
+}
+
+int tune_replay(const struct tune_options *o, const char *dir, struct arena *a, struct tune_report *out)
+{
+	struct session s = {.o = o, .a = a, .report = out};
+	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
+				    .budget_s = (double)o->budget_ns / 1e9};
+	int rc = open_replay(&s, dir);
+	if (rc >= 0)
+		rc = read_model(&s);
+	if (rc >= 0)
+		rc = run(&s);
+	if (rc >= 0) {
+		make_rows(&s);
+		out->elapsed_s = (double)clock_now(s.runner->clock) / 1e9;
+		out->stopped = o->stop && *o->stop;
+	}
+	if (s.runner)
+		s.runner->ops->close(s.runner);
+	if (s.graph)
+		graph_free(s.graph);
+	if (s.cache)
+		cache_close(s.cache);
+	return rc < 0 ? rc : E_OK;
+}

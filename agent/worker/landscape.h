@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Landscapes: what candidates of a task take on a machine, as measured, for training models, comparing
+ * strategies and replaying whole jobs without the machine. A folder holds one text file per task, KEY.land,
+ * KEY being 32 hex digits of the task's text; all files of a folder are of one machine, thread count and
+ *state of the weights.
+ *
+ *	hone-landscape 1
+ *	machine x86-64-v4 soc=... (platform/machine/target.h)
+ *	threads 1
+ *	weights cold
+ *	protocol how it was measured, in words
+ *	label conv 3x3 64-64 56x56 relu
+ *	task syms=0
+ *	... the task's canonical text to its end (kernels/task/task.h)
+ *	points
+ *	ok 32160 32310 10 8123456 1.0130 lane=k:16 tile=x:14,k:2 | block=y:8
+ *	spill 0 0 0 9000123 0.0000 lane=k:16 tile=x:28,k:4
+ *
+ * A point is: status (platform/base/meas.h), fastest run, a low one (lower quartile, or as the protocol says:
+ *what it takes undisturbed; both ns), number of runs, ns of the build, ratio to the file's first candidate
+ *(median over rounds in which both ran next to each other; 0: not known), candidate. Lines are only ever
+ *added, each by one write; one without its end is not there. Of several lines about one candidate the one
+ *that says most stands: more runs, then a timed one, then the later. Text and value convert into each other
+ *exactly.
+ */
+#ifndef AGENT_LANDSCAPE_H
+#define AGENT_LANDSCAPE_H
+
+#include "platform/base/arena.h"
+#include "platform/base/buf.h"
+#include "platform/base/meas.h"
+#include "platform/machine/target.h"
+
+enum { LANDSCAPE_POINTS = 1 << 17, LANDSCAPE_FILES = 4096, LANDSCAPE_WORDS = 160 };
+
+struct landscape_point {
+	enum meas_status status;
+	int64_t min_ns, low_ns; /* > 0 where it ran */
+	int32_t runs;
+	int64_t build_ns;
+	double ratio; /* 4 decimals are kept */
+	const char *cand;
+};
+
+struct landscape {
+	const char *task, *label; /* texts */
+	struct target target;
+	int threads;
+	bool cold;            /* weights from memory */
+	const char *protocol; /* one line, fewer than LANDSCAPE_WORDS bytes, as the label */
+	int n;                /* different candidates, in the order in which they came */
+	struct landscape_point *point;
+};
+
+/* Hostile text of n bytes: E_CORRUPT names the line. Texts are copied. */
+int landscape_parse(const char *text, size_t n, struct arena *a, struct landscape *out) MUST_CHECK;
+/* head false: the points' lines alone. */
+void landscape_text(const struct landscape *l, bool head, struct buf *out);
+/* All of a folder, in the order of the files' names. Returns their number; E_NOTFOUND: there is none. */
+int landscape_folder(const char *dir, struct arena *a, struct landscape **out) MUST_CHECK;
+/* Adds l's points to its file in the folder, which is made where it is not there; a torn line at the end of
+ * the file is cut off. E_USAGE: the folder's file is of another machine, thread count or state of weights. */
+int landscape_append(const char *dir, const struct landscape *l) MUST_CHECK;
+/* What a measurement says of a candidate; cand is not copied. */
+struct landscape_point landscape_point_of(const char *cand, const struct meas *m);
+/* The time to rank by, ns: the low one, at most 3 % above the fastest. 0: it never ran. Points that were
+ * aborted count, at their first run. On a machine that others slow down, three runs are seldom all
+ * undisturbed: between two of the same code the low time alone is 8 % off in a quarter of all pairs, this
+ * 4 %. */
+int64_t landscape_ns(const struct landscape *l, int point);
+int landscape_find(const struct landscape *l, const char *cand); /* -1: not recorded */
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the local runner: shared by runner_local.c (building and checking), local_kernel.c (a built
+ * candidate and its buffers), local_first.c (first runs) and local_time.c (timing). Not for others. */
+#ifndef AGENT_LOCAL_H
+#define AGENT_LOCAL_H
+
+#include "agent/worker/exercise.h"
+#include "agent/worker/wire.h"
+#include "kernels/emit/emit.h"
+#include "platform/run/dev.h"
+#include "platform/run/pool.h"
+#include "platform/base/rng.h"
+
+/* Loaded code, shared by candidates that differ only in numbers. */
+struct local_object {
+	struct local_object *next; /* newest use first */
+	struct key key;      /* of task and loops */
+	int users;
+	void *bytes; /* malloc'd */
+	size_t n;
+	struct dev_code *code; /* NULL: only made, for another process */
+};
+
+/* A built candidate. */
+struct local_built {
+	struct exercise *x;
+	struct local_object *object;
+	struct manifest m;
+	int entry[LOOPS_MAX_ENTRIES];
+	int64_t extent[LOOPS_MAX_ENTRIES];
+	int threads;
+	struct packed *packed[CODE_MAX_BUFS];
+	struct pages *scratch;             /* per thread */
+	void **bufs;                       /* [thread][CODE_MAX_BUFS + 1] */
+	size_t const_bytes[CODE_MAX_BUFS]; /* 0: not a constant */
+};
+
+enum { BUFS = CODE_MAX_BUFS + 1, SENSED_CPUS = 64 };
+
+/* Files of the system that are read about each timing: kept open, as a confined worker opens none. */
+struct sensors {
+	int mhz[SENSED_CPUS]; /* descriptors, -1: not told */
+	int mc;
+};
+
+struct local {
+	struct runner base;
+	const struct dev *dev;
+	const struct emit *emit;
+	struct target target;
+	bool isolate;
+	struct arena arena; /* of one candidate: reset at each build */
+	struct exercise *exercises;
+	struct local_object *objects;
+	struct local_built **built; /* by handle; NULL: free */
+	int cap;
+	struct pool *pool; /* NULL: one thread */
+	int cpu;           /* the caller's while timing; -1: any */
+	struct rng rng;
+	struct pages sweep;            /* to read where the CPU cannot flush; opened when first wanted */
+	void *stack;                   /* of candidates' first runs; NULL: not wanted yet */
+	bool (*cage)(const void *ctx); /* what a candidate's process puts on first; NULL: nothing */
+	const void *cage_ctx;
+	struct sensors sensors;
+};
+
+/* local_kernel.c */
+int built_open(struct exercise *x, struct local_object *o, const struct manifest *m, const struct dev *dev,
+	       int threads, struct local_built **out) MUST_CHECK;
+void built_close(struct local_built *b);
+/* Constants out of the cache; false: this CPU cannot. */
+bool built_chill(const struct local_built *b);
+void built_touch_inputs(const struct local_built *b, struct pool *pool);
+/* One whole run: all entries, in the pool or (NULL) in this thread. */
+void built_run(const struct local_built *b, const struct dev *dev, struct pool *pool);
+/* A quarter of it in this thread, in evenly spread places. Returns how much more the whole is, 1: all of it
+ * was run, for want of parts. The output is of no use. */
+double built_run_part(const struct local_built *b, const struct dev *dev);
+
+/* local_first.c: fills the output with poison and runs once. *status is left where all is well. */
+int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns,
+		    enum meas_status *status) MUST_CHECK;
+void local_first_close(struct local *l);
+
+/* local_time.c */
+void sensors_open(struct sensors *s);
+void sensors_close(struct sensors *s);
+int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
+	       int64_t deadline_ns, struct meas *m);
+
+#endif

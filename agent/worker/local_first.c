@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first run of a candidate, in a child process where kernels run for real: its crash or hang is data. */
+#include "agent/worker/local.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	STACK_BYTES = 1 << 20,
+	STACK_GUARD_BYTES = 1 << 16, /* at its low end: a multiple of every page size */
+	CRASH_STACK_BYTES = 1 << 16, /* after that */
+	UNCAGED = 200,               /* how a process ends that cannot confine itself */
+};
+
+static void run_flushed(const struct local *l, const struct local_built *b)
+{
+	unsigned old = fpu_flush();
+	built_run(b, l->dev, NULL);
+	fpu_restore(old);
+}
+
+/* Of processor time, so that a process that was stopped, or has to wait for others, is not taken for hung:
+ * 200 times what the machine's peaks allow, at most a minute, and 0.2 s. */
+static int64_t patience_ns(const struct local *l, const struct exercise *x)
+{
+	double gflops = l->target.fma_gflops > 0 ? l->target.fma_gflops : 1;
+	double gbs = l->target.bw_gbs[3] > 0 ? l->target.bw_gbs[3] : 1;
+	double ns = task_flops(&x->task) / gflops + task_bytes(&x->task, true) / gbs;
+	return (int64_t)(ns * 200 < 6e10 ? ns * 200 : 6e10) + 200 * NS_PER_MS;
+}
+
+/* A candidate that crashed left its frames marked in the sanitizer's map of the stack that the next one gets.
+ */
+#define NO_SHADOW __attribute__((no_sanitize_address))
+
+struct first_run {
+	const struct local *l;
+	const struct local_built *b;
+	pid_t parent;
+	int64_t patience_ns, left_ns; /* of processor time; to the deadline */
+};
+
+/* Not by default action: that would dump the worker's memory, which is the candidate's too. */
+NO_SHADOW static void crash(int sig)
+{
+	_exit(sig);
+}
+
+NO_SHADOW static void catch_crashes(void *stack)
+{
+	static const int fatal[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGABRT};
+	const stack_t s = {.ss_sp = stack, .ss_size = CRASH_STACK_BYTES};
+	struct sigaction act = {.sa_handler = crash, .sa_flags = SA_ONSTACK};
+	sigaltstack(&s, NULL);
+	for (size_t i = 0; i < sizeof fatal / sizeof fatal[0]; i++)
+		sigaction(fatal[i], &act, NULL);
+}
+
+/* The process ends by itself when its time is over: its parent need not be able to stop others. */
+NO_SHADOW static void set_alarm(int which, int sig, int64_t ns)
+{
+	const struct itimerval t = {.it_value = {ns / NS_PER_S, ns % NS_PER_S / 1000 + 1}};
+	signal(sig, SIG_DFL);
+	setitimer(which, &t, NULL);
+}
+
+NO_SHADOW static void set_alarms(const struct first_run *f)
+{
+	sigset_t all;
+	sigemptyset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	set_alarm(ITIMER_PROF, SIGPROF, f->patience_ns);
+	set_alarm(ITIMER_REAL, SIGALRM, f->left_ns);
+}
+
+NO_SHADOW static int be_the_candidate(void *ctx)
+{
+	const struct first_run *f = ctx;
+	const struct local *l = f->l;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	catch_crashes((char *)l->stack + STACK_GUARD_BYTES);
+	set_alarms(f);
+	if (getppid() != f->parent)
+		return 0;
+	if (l->cage && !l->cage(l->cage_ctx))
+		return UNCAGED;
+	run_flushed(l, f->b);
+	return 0;
+}
+
+static int open_stack(struct local *l)
+{
+	if (l->stack)
+		return E_OK;
+	void *p = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		       -1, 0);
+	if (p == MAP_FAILED || mprotect(p, STACK_GUARD_BYTES, PROT_NONE) < 0)
+		return fail(E_NOMEM, "no memory for the stack of candidates: %s", strerror(errno));
+	l->stack = p;
+	return E_OK;
+}
+
+static enum meas_status judge(int how)
+{
+	if (WIFSIGNALED(how) && (WTERMSIG(how) == SIGPROF || WTERMSIG(how) == SIGALRM))
+		return MEAS_TIMEOUT;
+	return WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
+}
+
+/* Runs in a process of its own that shares this one's memory: forking a worker with a compiler in it copies
+ * page tables and faults afterwards. A crash or hang is the child's alone; a wild write is not. */
+static int run_isolated(struct local *l, const struct local_built *b, int64_t deadline_ns, enum meas_status *status)
+{
+	int64_t left_ns = deadline_ns - clock_now(&clock_real);
+	int how = 0, rc = open_stack(l);
+	struct first_run f = {l, b, getpid(), patience_ns(l, b->x), left_ns};
+	if (rc < 0)
+		return rc;
+	if (left_ns <= 0)
+		return fail(E_TIMEOUT, "the deadline came before a candidate ran for the first time");
+	pid_t pid = clone(be_the_candidate, (char *)l->stack + STACK_BYTES, CLONE_VM | SIGCHLD, &f);
+	if (pid < 0)
+		return fail(E_IO, "no process for a candidate: %s; free some memory or processes",
+			    strerror(errno));
+	while (waitpid(pid, &how, 0) < 0 && errno == EINTR)
+		;
+	*status = judge(how);
+	if (*status == MEAS_TIMEOUT && WTERMSIG(how) == SIGALRM)
+		return fail(E_TIMEOUT, "the deadline came while a candidate ran for the first time");
+	if (WIFEXITED(how) && WEXITSTATUS(how) == UNCAGED)
+		return fail(E_IO, "the kernel takes no system-call filter for a candidate");
+	return E_OK;
+}
+
+int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns, enum meas_status *status)
+{
+	exercise_poison(b->x);
+	if (l->isolate)
+		return run_isolated(l, b, deadline_ns, status);
+	run_flushed(l, b);
+	return E_OK;
+}
+
+void local_first_close(struct local *l)
+{
+	if (l->stack)
+		munmap(l->stack, STACK_BYTES);
+}

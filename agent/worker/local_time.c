@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Interleaved timing: in each round every kernel runs once, in shuffled order, so that a slow moment of the
+ * machine falls on all alike. A run shorter than 5 us is repeated until it is that long: the clock ticks at
+ * 20 ns and costs 25. */
+#include "agent/worker/local.h"
+#include "platform/machine/evict.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SHORTEST_NS = 5000, MOST_REPEATS = 1000 };
+static const size_t most_sweep_bytes = (size_t)256 << 20;
+
+struct timing {
+	struct local *l;
+	struct pool *pool;
+	bool cold, part;
+	int64_t deadline_ns;
+	int n, rounds;
+	int *order;
+	int *repeats; /* per kernel */
+	int64_t *ns;  /* [kernel][round], per run */
+	struct local_built **b;
+	struct meas *m;
+};
+
+static int64_t run_once(const struct timing *t, struct local_built *b)
+{
+	struct clock *clock = t->l->base.clock;
+	if (t->cold) {
+		if (!built_chill(b))
+			evict_by_reading(t->l->sweep.p, t->l->sweep.bytes);
+		built_touch_inputs(b, t->pool);
+	}
+	double whole = 1;
+	int64_t start = clock_now(clock);
+	if (t->part)
+		whole = built_run_part(b, t->l->dev);
+	else
+		built_run(b, t->l->dev, t->pool);
+	return (int64_t)((double)(clock_now(clock) - start) * whole);
+}
+
+/* ns per run over `repeats` runs. Cold runs are timed one by one: constants are flushed in between. */
+static int64_t run_repeated(const struct timing *t, struct local_built *b, int repeats)
+{
+	struct clock *clock = t->l->base.clock;
+	int64_t sum = 0;
+	if (t->cold || t->part || repeats == 1) {
+		for (int i = 0; i < repeats; i++)
+			sum += run_once(t, b);
+		return sum / repeats;
+	}
+	int64_t start = clock_now(clock);
+	for (int i = 0; i < repeats; i++)
+		built_run(b, t->l->dev, t->pool);
+	return (clock_now(clock) - start) / repeats;
+}
+
+static bool over(const struct timing *t)
+{
+	return clock_now(t->l->base.clock) >= t->deadline_ns;
+}
+
+/* The first runs: abort the slow, find how often the short are repeated. A first run is slower than the later
+ * ones (cold code, new pages), so a bad one has a second chance unless it is hopeless. */
+static void first_run(struct timing *t, int k, int64_t abort_ns)
+{
+	int64_t ns = run_once(t, t->b[k]);
+	if (abort_ns > 0 && ns > abort_ns && ns < 20 * abort_ns && !over(t)) {
+		int64_t again = run_once(t, t->b[k]);
+		ns = again < ns ? again : ns;
+	}
+	t->repeats[k] = ns <= 0 ? 1 : (int)((SHORTEST_NS + ns - 1) / ns);
+	if (t->repeats[k] > MOST_REPEATS)
+		t->repeats[k] = MOST_REPEATS;
+	t->m[k].min_ns = t->m[k].median_ns = ns;
+	t->m[k].runs = 1;
+	if (abort_ns > 0 && ns > abort_ns)
+		t->m[k].status = MEAS_ABORTED;
+}
+
+static void shuffle(struct timing *t)
+{
+	for (int i = t->n - 1; i > 0; i--) {
+		int j = (int)rng_below(&t->l->rng, (uint32_t)i + 1), keep = t->order[i];
+		t->order[i] = t->order[j];
+		t->order[j] = keep;
+	}
+}
+
+/* Returns the number of whole rounds that the deadline allowed. */
+static int run_rounds(struct timing *t)
+{
+	for (int round = 0; round < t->rounds; round++) {
+		shuffle(t);
+		for (int i = 0; i < t->n; i++) {
+			int k = t->order[i];
+			if (t->m[k].status == MEAS_ABORTED)
+				continue;
+			if (over(t))
+				return round;
+			t->ns[(int64_t)k * t->rounds + round] = run_repeated(t, t->b[k], t->repeats[k]);
+		}
+	}
+	return t->rounds;
+}
+
+/* Twice the last cache, to be read where lines cannot be flushed one by one. */
+static int open_sweep(struct local *l)
+{
+	size_t last = (size_t)(l->target.l3_bytes ? l->target.l3_bytes : l->target.l2_bytes);
+	if (l->sweep.p)
+		return E_OK;
+	int rc =
+	    pages_open(&l->sweep, 2 * last < most_sweep_bytes ? 2 * last : most_sweep_bytes, PAGES_PLAIN);
+	if (rc >= 0)
+		memset(l->sweep.p, 1, l->sweep.bytes);
+	return rc;
+}
+
+static int make_cold(struct timing *t)
+{
+	for (int k = 0; k < t->n; k++)
+		if (!built_chill(t->b[k]))
+			return open_sweep(t->l);
+	return E_OK;
+}
+
+void sensors_open(struct sensors *s)
+{
+	char path[96];
+	for (int cpu = 0; cpu < SENSED_CPUS; cpu++) {
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu);
+		s->mhz[cpu] = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	s->mc = open("/sys/class/thermal/thermal_zone0/temp", O_RDONLY | O_CLOEXEC);
+}
+
+void sensors_close(struct sensors *s)
+{
+	for (int cpu = 0; cpu < SENSED_CPUS; cpu++)
+		if (s->mhz[cpu] >= 0)
+			close(s->mhz[cpu]);
+	if (s->mc >= 0)
+		close(s->mc);
+}
+
+static int32_t read_number(int fd)
+{
+	char text[32] = "";
+	return fd >= 0 && pread(fd, text, sizeof text - 1, 0) > 0 ? (int32_t)strtol(text, NULL, 10) : 0;
+}
+
+/* Clock and temperature where the system tells them. */
+static void read_state(const struct local *l, int32_t *mhz, int32_t *mc)
+{
+	int cpu = sched_getcpu();
+	*mhz = *mc = 0;
+	if (l->base.clock != &clock_real)
+		return;
+	if (cpu >= 0 && cpu < SENSED_CPUS)
+		*mhz = read_number(l->sensors.mhz[cpu]) / 1000;
+	*mc = read_number(l->sensors.mc);
+}
+
+static int measure(struct timing *t, int64_t abort_ns)
+{
+	for (int k = 0; k < t->n; k++) {
+		t->order[k] = k;
+		if (over(t))
+			return fail(E_TIMEOUT, "the deadline came before %d kernels had run once", t->n);
+		first_run(t, k, abort_ns);
+	}
+	int done = run_rounds(t);
+	if (done == 0 && t->rounds > 0)
+		return fail(E_TIMEOUT, "the deadline came before the first round of %d kernels was over",
+			    t->n);
+	for (int k = 0; k < t->n && done; k++)
+		if (t->m[k].status == MEAS_OK)
+			meas_summarize(t->ns + (int64_t)k * t->rounds, done, &t->m[k]);
+	return E_OK;
+}
+
+/* The calling thread stays on one cpu meanwhile: the pool's first, or where it is. */
+static bool hold_cpu(const struct local *l, cpu_set_t *old)
+{
+	cpu_set_t one;
+	int cpu = l->cpu >= 0 ? l->cpu : sched_getcpu();
+	if (l->base.clock != &clock_real || cpu < 0 || cpu >= CPU_SETSIZE ||
+	    sched_getaffinity(0, sizeof *old, old) < 0)
+		return false;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	return sched_setaffinity(0, sizeof one, &one) == 0;
+}
+
+static int with_machine_ready(struct timing *t, int64_t abort_ns)
+{
+	int32_t mhz, mc, mhz_after, mc_after;
+	cpu_set_t old;
+	int rc = t->cold ? make_cold(t) : E_OK;
+	if (rc >= 0) {
+		bool held = hold_cpu(t->l, &old);
+		unsigned fpu = fpu_flush();
+		read_state(t->l, &mhz, &mc);
+		if (t->pool)
+			pool_begin(t->pool);
+		rc = measure(t, abort_ns);
+		if (t->pool)
+			pool_end(t->pool);
+		read_state(t->l, &mhz_after, &mc_after);
+		fpu_restore(fpu);
+		if (held)
+			(void)sched_setaffinity(0, sizeof old, &old);
+		for (int k = 0; k < t->n; k++) {
+			t->m[k].mhz_before = mhz;
+			t->m[k].mhz_after = mhz_after;
+			t->m[k].mc_before = mc;
+			t->m[k].mc_after = mc_after;
+		}
+	}
+	return rc;
+}
+
+int local_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
+	       int64_t deadline_ns, struct meas *m)
+{
+	struct local *l = (struct local *)r;
+	if (n < 0 || n > 4096 || rounds < 0 || rounds > 1000000)
+		return fail(E_USAGE, "%d kernels in %d rounds cannot be timed", n, rounds);
+	arena_reset(&l->arena);
+	struct timing t = {.l = l,
+			   .pool = l->pool,
+			   .cold = how & TIME_COLD,
+			   .part = how & TIME_PART && !l->pool,
+			   .deadline_ns = deadline_ns,
+			   .n = n,
+			   .rounds = rounds};
+	t.m = m;
+	t.order = ARENA_ARRAY(&l->arena, int, n);
+	t.repeats = ARENA_ARRAY(&l->arena, int, n);
+	t.b = ARENA_ARRAY(&l->arena, struct local_built *, n);
+	t.ns = arena_try(&l->arena, (size_t)n * (size_t)rounds, sizeof *t.ns);
+	if (!t.ns)
+		return E_NOMEM;
+	for (int k = 0; k < n; k++) {
+		if (handles[k] < 0 || handles[k] >= l->cap || !l->built[handles[k]])
+			return fail(E_USAGE, "handle %d is not a built candidate", handles[k]);
+		t.b[k] = l->built[handles[k]];
+		m[k] = (struct meas){.status = MEAS_OK, .threads = r->threads};
+	}
+	return with_machine_ready(&t, abort_ns);
+}

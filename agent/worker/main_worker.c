@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-worker: builds, checks and times candidates for another process; alone in holding a compiler. It is
+ * expendable: a crash costs its owner the handles and nothing else.
+ *
+ * hone-worker --serve: the stream of agent/worker/wire.h on 0 and 1.
+ *
+ * hone-worker --fallback ISA [--few] -o FILE: kernels for any size, made at build time.
+ *
+ * hone-worker --bench-compile TASK: how fast candidates of a task (a file with its text) are compiled. */
+#include "agent/worker/bench_compile.h"
+#include "agent/run/fallback.h"
+#include "agent/worker/wire.h"
+#include "kernels/emit/emit.h"
+#include "platform/run/dev.h"
+#include "platform/base/log.h"
+#include "platform/run/sandbox.h"
+
+#include <fcntl.h>
+#include <getopt.h>
+#include <malloc.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+struct words {
+	const char *target, *fallback, *output, *bench;
+	bool few, serve, version, help;
+};
+
+static const char usage[] =
+    "usage: hone-worker --serve [--verbose]\n"
+    "       hone-worker --fallback ISA [--few] -o FILE\n"
+    "       hone-worker --bench-compile TASK_FILE [--target TEXT]\n"
+    "       hone-worker --version\n"
+    "hone starts it with --serve, its build with --fallback; by hand the last two are of use.\n";
+
+/* A crash is nobody's surprise here (no core file), and nothing that is run may gain rights. */
+static void prepare(void)
+{
+	struct rlimit none = {0, 0};
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* A worker's own: a day of processor time, for it is replaced when it is over; code of a message's size. */
+static struct sandbox_limits limits = {.cpu_s = 24 * 3600, .file_bytes = INT64_C(64) << 20, .files = 256};
+
+/* HONE_SANDBOX=off is for debuggers. It opens nothing: who sets a worker's environment chooses its program.
+ * A kernel without system-call filters (or an emulator of one) leaves the limits. */
+static int confine(struct runner *r)
+{
+	static struct sandbox_cage *cage; /* until the process ends */
+	const char *word = getenv("HONE_SANDBOX");
+	if (word && strcmp(word, "off") == 0) {
+		log_info("hone-worker is not confined: HONE_SANDBOX=off");
+		return E_OK;
+	}
+	int rc = sandbox_cage_make(&cage);
+	if (rc >= 0)
+		rc = sandbox_enter();
+	if (rc >= 0)
+		local_cage(r, sandbox_cage_enter, cage);
+	if (rc != E_UNSUPPORTED)
+		return rc;
+	log_info("hone-worker is not confined: %s", err_text());
+	return E_OK;
+}
+
+/* The compiler takes and gives back some MB per candidate, tasks as much again: kept, instead of a page fault
+ * for every 4 KB of it each time. */
+static void keep_memory(void)
+{
+	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	(void)mallopt(M_TRIM_THRESHOLD, 128 << 20);
+	(void)mallopt(M_TOP_PAD, 4 << 20);
+}
+
+/* Moves the stream away from 0 and 1: whatever a library prints must not get into it. */
+static int take_stream(int *in, int *out)
+{
+	*in = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	*out = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (*in < 0 || *out < 0 || nothing < 0 || dup2(nothing, 0) < 0 || dup2(2, 1) < 0)
+		return fail(E_IO, "descriptors 0 and 1 must be open");
+	close(nothing);
+	return E_OK;
+}
+
+/* Where the client says, and no more eagerly than it; a machine that refuses is used as it is. */
+static void take_place(const struct wire_hello *h)
+{
+	const struct sched_param none = {0};
+	wire_place(h->cpus);
+	if (h->nice > getpriority(PRIO_PROCESS, 0))
+		(void)setpriority(PRIO_PROCESS, 0, h->nice < 20 ? h->nice : 19);
+	if (h->nice == 20)
+		(void)sched_setscheduler(0, SCHED_IDLE, &none);
+}
+
+static int open_runner(const struct wire_hello *h, struct runner **out)
+{
+	const struct dev *d = dev_find(h->device);
+	const struct emit *e = d ? emit_find(d->emitter) : NULL;
+	return e ? runner_local(d, e, &h->target, h->threads, d->clock() == &clock_real, out) : E_NOTFOUND;
+}
+
+/* All that needs the system first, then the cage. */
+static int open_confined(int in, struct runner **out)
+{
+	struct wire_hello h;
+	int rc = wire_take_hello(in, &h);
+	if (rc < 0)
+		return rc;
+	take_place(&h);
+	limits.data_bytes = h.memory_bytes;
+	rc = sandbox_limit(&limits);
+	if (rc >= 0)
+		rc = open_runner(&h, out);
+	if (rc < 0)
+		return rc;
+	rc = wire_watch(in);
+	if (rc >= 0)
+		rc = confine(*out);
+	if (rc < 0)
+		(*out)->ops->close(*out);
+	return rc;
+}
+
+static int serve(void)
+{
+	int in, out;
+	struct runner *r;
+	int rc = take_stream(&in, &out);
+	if (rc < 0)
+		return rc;
+	rc = open_confined(in, &r);
+	if (rc < 0)
+		return rc == E_CHILD ? E_OK : wire_refuse(rc, out);
+	rc = wire_serve(r, in, out);
+	r->ops->close(r);
+	return rc;
+}
+
+static int make_fallback(const struct words *w)
+{
+	const struct emit *e = emit_find("llvm");
+	if (!w->output)
+		return fail(E_USAGE, "--fallback needs -o FILE");
+	return e ? fallback_make(w->fallback, e, w->few, w->output) : E_NOTFOUND;
+}
+
+static int bench(const struct words *w)
+{
+	struct target t;
+	const struct dev *d = dev_find("cpu");
+	const struct emit *e = d ? emit_find(d->emitter) : NULL;
+	if (!e)
+		return E_NOTFOUND;
+	int rc = w->target ? target_parse(w->target, &t) : target_host(&t);
+	return rc < 0 ? rc : bench_compile(w->bench, d, e, &t);
+}
+
+static int version(void)
+{
+	printf("hone-worker %s\n", HONE_VERSION);
+	for (const struct emit *const *e = emit_table; *e; e++)
+		printf("emitter %s %s\n", (*e)->name, (*e)->version());
+	return E_OK;
+}
+
+static int read_words(int argc, char **argv, struct words *w)
+{
+	enum { SERVE = 256, TARGET, FALLBACK, FEW, BENCH, VERSION, VERBOSE, HELP };
+	static const struct option options[] = {
+	    {"serve", no_argument, NULL, SERVE},
+	    {"target", required_argument, NULL, TARGET},
+	    {"fallback", required_argument, NULL, FALLBACK},
+	    {"few", no_argument, NULL, FEW},
+	    {"bench-compile", required_argument, NULL, BENCH},
+	    {"version", no_argument, NULL, VERSION},
+	    {"verbose", no_argument, NULL, VERBOSE},
+	    {"help", no_argument, NULL, HELP},
+	    {NULL, 0, NULL, 0},
+	};
+	*w = (struct words){0};
+	for (int o; (o = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+		switch (o) {
+		case SERVE:
+			w->serve = true;
+			break;
+		case TARGET:
+			w->target = optarg;
+			break;
+		case FALLBACK:
+			w->fallback = optarg;
+			break;
+		case FEW:
+			w->few = true;
+			break;
+		case BENCH:
+			w->bench = optarg;
+			break;
+		case VERSION:
+			w->version = true;
+			break;
+		case VERBOSE:
+			log_level_set(LOG_VERBOSE);
+			break;
+		case HELP:
+			w->help = true;
+			break;
+		case 'o':
+			w->output = optarg;
+			break;
+		default:
+			return E_USAGE;
+		}
+	}
+	return optind == argc ? E_OK : fail(E_USAGE, "unexpected word '%s'", argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	struct words w;
+	if (read_words(argc, argv, &w) < 0 || !(w.serve || w.fallback || w.bench || w.version || w.help)) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (w.help) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	prepare();
+	keep_memory();
+	int rc = w.serve ? serve() : w.fallback ? make_fallback(&w) : w.bench ? bench(&w) : version();
+	if (rc < 0) {
+		log_error("%s", err_text());
+		return rc == E_USAGE ? 2 : 1;
+	}
+	return 0;
+}

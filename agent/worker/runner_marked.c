@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/worker/marked.h"
+
+#include "platform/base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ANSWERED = 1024 /* remembered: of those that are built again, the newest */ };
+
+static const char first_line[] = "hone-risk 1\n";
+
+struct marked {
+	struct runner base;
+	struct runner *inner;
+	struct cache *cache;
+	char device[16];
+	struct key target;
+	struct key answered[ANSWERED];
+	unsigned nanswered; /* ever */
+	struct arena arena;
+};
+
+static struct marked *marked_of(struct runner *r)
+{
+	return (struct marked *)r;
+}
+
+static struct key launch_key(const struct marked *w, const char *task, const char *cand)
+{
+	struct key k = hash_join(hash_text(task), hash_text(cand));
+	k = hash_join(k, w->target);
+	k = hash_join(k, hash_text(w->device));
+	return hash_join(k, hash_text(w->base.emitter));
+}
+
+static bool has_answered(const struct marked *w, struct key k)
+{
+	for (unsigned i = 0; i < ANSWERED && i < w->nanswered; i++)
+		if (key_equal(w->answered[i], k))
+			return true;
+	return false;
+}
+
+static bool is_marked(struct marked *w, struct key k)
+{
+	struct blob b;
+	arena_reset(&w->arena);
+	return cache_get(w->cache, CACHE_RISK, k, &w->arena, &b) >= 0;
+}
+
+static int mark(struct marked *w, struct key k, const char *task, const char *cand)
+{
+	struct buf text = {0};
+	char hex[33];
+	key_text(hash_text(task), hex);
+	buf_printf(&text, "%s%s\n%s\n%s\n%s\n", first_line, hex, w->device, w->base.emitter, cand);
+	int rc = buf_ok(&text) ? cache_put(w->cache, CACHE_RISK, k, text.p, text.n)
+			       : fail(E_NOMEM, "no memory for a mark");
+	buf_free(&text);
+	if (rc >= 0)
+		rc = cache_commit(w->cache);
+	return fail_in(rc, "a candidate of a risky device is not run without a mark in the cache");
+}
+
+/* The worker lives, or was told to stop: the launch, if there was one, did no harm. */
+static bool harmless(int rc)
+{
+	return rc != E_CHILD && rc != E_TIMEOUT;
+}
+
+static int clear(struct marked *w, struct key k, int rc)
+{
+	if (rc >= 0)
+		w->answered[w->nanswered++ % ANSWERED] = k;
+	return cache_forget(w->cache, CACHE_RISK, k);
+}
+
+static int marked_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+			int *handle, struct meas *m)
+{
+	struct marked *w = marked_of(r);
+	struct key k = launch_key(w, task, cand);
+	bool known = has_answered(w, k);
+	*handle = -1;
+	*m = (struct meas){.threads = r->threads};
+	if (!known && is_marked(w, k)) {
+		m->status = MEAS_CRASH;
+		log_more("not launched: an earlier launch never answered: %s", cand);
+		return E_OK;
+	}
+	int rc = known ? E_OK : mark(w, k, task, cand);
+	if (rc < 0)
+		return rc;
+	rc = w->inner->ops->build(w->inner, task, cand, deadline_ns, handle, m);
+	if (known || !harmless(rc))
+		return rc;
+	int cleared = clear(w, k, rc);
+	return rc < 0 ? rc : cleared;
+}
+
+static enum ahead marked_ahead(struct runner *r, const char *task, const char *cand)
+{
+	struct marked *w = marked_of(r);
+	return w->inner->ops->ahead(w->inner, task, cand);
+}
+
+static enum ahead marked_progress(struct runner *r, const char *task, const char *cand)
+{
+	struct marked *w = marked_of(r);
+	return w->inner->ops->progress(w->inner, task, cand);
+}
+
+static int marked_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
+		       unsigned how, int64_t deadline_ns, struct meas *m)
+{
+	struct marked *w = marked_of(r);
+	return w->inner->ops->time(w->inner, handles, n, rounds, abort_ns, how, deadline_ns, m);
+}
+
+static int marked_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
+{
+	struct marked *w = marked_of(r);
+	return w->inner->ops->code(w->inner, handle, deadline_ns, a, out);
+}
+
+static void marked_drop(struct runner *r, int handle, int64_t deadline_ns)
+{
+	struct marked *w = marked_of(r);
+	w->inner->ops->drop(w->inner, handle, deadline_ns);
+}
+
+static void marked_close(struct runner *r)
+{
+	struct marked *w = marked_of(r);
+	w->inner->ops->close(w->inner);
+	arena_free(&w->arena);
+	free(w);
+}
+
+static const struct runner_ops ops = {
+    .build = marked_build,
+    .ahead = marked_ahead,
+    .progress = marked_progress,
+    .time = marked_time,
+    .code = marked_code,
+    .drop = marked_drop,
+    .close = marked_close,
+};
+
+int runner_marked(struct runner *inner, struct cache *c, const char *device, struct runner **out)
+{
+	struct marked *w = calloc(1, sizeof *w);
+	if (!w)
+		return fail(E_NOMEM, "no memory for a runner");
+	w->base = *inner;
+	w->base.ops = &ops;
+	w->inner = inner;
+	w->cache = c;
+	w->target = target_key(inner->target);
+	snprintf(w->device, sizeof w->device, "%s", device);
+	*out = &w->base;
+	return E_OK;
+}
+
+/* Of a record that may be damaged. */
+static bool read_task(struct blob b, struct key *task)
+{
+	const size_t head = sizeof first_line - 1;
+	char hex[33] = "";
+	if (b.n < head + 32 || memcmp(b.p, first_line, head) != 0)
+		return false;
+	memcpy(hex, (const char *)b.p + head, 32);
+	return key_parse(hex, task) >= 0;
+}
+
+int marked_forget(struct cache *c, bool (*wanted)(void *ctx, struct key task), void *ctx)
+{
+	struct arena keys = {0}, a = {0};
+	struct key *k, task;
+	struct blob b;
+	int n = cache_keys(c, CACHE_RISK, &keys, &k), rc = 0, gone = 0;
+	for (int i = 0; i < n && rc >= 0; i++) {
+		arena_reset(&a);
+		if (cache_get(c, CACHE_RISK, k[i], &a, &b) < 0 || (read_task(b, &task) && !wanted(ctx, task)))
+			continue;
+		rc = cache_forget(c, CACHE_RISK, k[i]);
+		gone += rc >= 0;
+	}
+	arena_free(&a);
+	arena_free(&keys);
+	return rc < 0 ? rc : gone;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loops to objects by the LLVM C API (14 to 19). The recipe, as measured on x86 and by static analysis on
+ * AArch64: no IR pass (the O-levels hoist and widen until vectors spill, and cost three to five times more),
+ * code generation level Default, PIC, small code model, loop strength reduction off (its extra pointers spill
+ * the register tile), and no pass that finds nothing here. The rest is in llvm_*.c.
+ *
+ * A context lives for one emit, so memory does not grow. LLVM's own state is per process: its targets and
+ * options are set once, by pthread_once. Besides that guard the only state here is `kept`, per thread. */
+#include "kernels/loops/code.h"
+#include "kernels/emit/emit.h"
+#include "kernels/emit/llvm_gen.h"
+#include "kernels/emit/llvm_object.h"
+#include <llvm-c/Disassembler.h>
+#include <llvm-c/Support.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm/Config/llvm-config.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What an ISA is to LLVM. */
+static const struct isa_llvm {
+	const char *isa, *triple;
+	bool round_libcalls; /* no instruction for floor, ceil and rint */
+	bool masks;          /* mask registers */
+	bool scopes;         /* its scheduler asks for aliases */
+} isa_llvm[] = {
+    {"x86-64-v2", "x86_64-unknown-linux-gnu", false, false, false},
+    {"x86-64-v3", "x86_64-unknown-linux-gnu", false, false, false},
+    {"x86-64-v4", "x86_64-unknown-linux-gnu", false, true, false},
+    {"armv8-a", "aarch64-unknown-linux-gnu", false, false, true},
+    {"armv7-neon", "armv7-unknown-linux-gnueabihf", true, false, true},
+};
+
+/* What came out of the diagnostics of one emit. */
+struct diag {
+	unsigned frame; /* bytes of the largest stack frame */
+	char error[256];
+};
+
+/* Other machines' code generators are there only in programs that link them by name (tests do). */
+#define OTHER_TARGET(t)                                                                                      \
+	void LLVMInitialize##t##TargetInfo(void) __attribute__((weak));                                      \
+	void LLVMInitialize##t##Target(void) __attribute__((weak));                                          \
+	void LLVMInitialize##t##TargetMC(void) __attribute__((weak));                                        \
+	void LLVMInitialize##t##AsmPrinter(void) __attribute__((weak));                                      \
+	void LLVMInitialize##t##Disassembler(void) __attribute__((weak));                                    \
+	static void init_##t(void)                                                                           \
+	{                                                                                                    \
+		if (!LLVMInitialize##t##Target)                                                              \
+			return;                                                                              \
+		LLVMInitialize##t##TargetInfo();                                                             \
+		LLVMInitialize##t##Target();                                                                 \
+		LLVMInitialize##t##TargetMC();                                                               \
+		LLVMInitialize##t##AsmPrinter();                                                             \
+		LLVMInitialize##t##Disassembler();                                                           \
+	}
+OTHER_TARGET(AArch64)
+OTHER_TARGET(ARM)
+
+/* Passes that find nothing in what gen_module() makes; without them a sixth fewer instructions are spent on a
+ * convolution. CodeGenPrepare moves addresses to their uses, where they already are; AArch64 keeps it, since
+ * it splits displacements that do not fit, and all that finds the constants it makes for them. MachineLICM
+ * keeps the constants of exp out of loops. -pre-RA-sched=linearize would save 6 % more, but miscompiles (a
+ * kernel with tanh in its epilogue). Every option is known to LLVM 14 to 19: an unknown one would end the
+ * process. */
+static const char *const options[] = {
+    "hone",
+    "-disable-lsr",
+    "-disable-constant-hoisting",
+    "-disable-mergeicmps",
+    "-disable-partial-libcall-inlining",
+    "-disable-postra-machine-licm",
+    "-disable-expand-reductions",
+    "-disable-ssc",
+    "-enable-shrink-wrap=false",
+#ifdef __x86_64__
+    "-disable-cgp",
+    "-disable-machine-cse",
+    "-disable-machine-sink",
+    "-disable-postra-machine-sink",
+    "-disable-copyprop",
+    "-disable-peephole",
+    "-disable-early-ifcvt",
+    "-disable-early-taildup",
+    "-disable-tail-duplicate",
+    "-disable-branch-fold",
+    "-disable-x86-lea-opt",
+    "-disable-x86-domain-reassignment",
+#endif
+};
+
+static void init_llvm(void)
+{
+	if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
+	    LLVMInitializeNativeDisassembler())
+		abort(); /* an LLVM without this machine's own target */
+	init_AArch64();
+	init_ARM();
+	LLVMParseCommandLineOptions((int)(sizeof options / sizeof *options), options, NULL);
+}
+
+static const char *version(void)
+{
+	return "llvm-" LLVM_VERSION_STRING "/" CODE_REVISION;
+}
+
+static void on_diagnostic(LLVMDiagnosticInfoRef info, void *ctx)
+{
+	struct diag *d = ctx;
+	char *text = LLVMGetDiagInfoDescription(info);
+	const char *frame = strstr(text, "stack frame size (");
+	if (frame) {
+		unsigned n = (unsigned)strtoul(frame + strlen("stack frame size ("), NULL, 10);
+		d->frame = n > d->frame ? n : d->frame;
+	} else if (LLVMGetDiagInfoSeverity(info) == LLVMDSError) {
+		snprintf(d->error, sizeof d->error, "%s", text);
+	}
+	LLVMDisposeMessage(text);
+}
+
+static const struct isa_llvm *find_isa(const char *isa)
+{
+	for (size_t i = 0; i < sizeof isa_llvm / sizeof *isa_llvm; i++)
+		if (strcmp(isa_llvm[i].isa, isa) == 0)
+			return &isa_llvm[i];
+	return NULL;
+}
+
+/* LLVM's tables for one target, made in 0.3 ms: kept per thread for the next emit, which usually is for the
+ * same target. */
+struct machine {
+	const struct isa_llvm *isa;
+	char cpu[sizeof((struct target *)0)->cpu], features[sizeof((struct target *)0)->features];
+	LLVMTargetMachineRef tm;
+	LLVMDisasmContextRef disassembler;
+};
+static _Thread_local struct machine kept;
+
+static int make_machine(const struct isa_llvm *isa, const struct target *t, struct machine *m)
+{
+	LLVMTargetRef target;
+	char *text = NULL;
+	if (LLVMGetTargetFromTriple(isa->triple, &target, &text)) {
+		int rc = fail(E_UNSUPPORTED, "this LLVM (" LLVM_VERSION_STRING ") has no target for %s: %s",
+			      t->isa, text);
+		LLVMDisposeMessage(text);
+		return rc;
+	}
+	m->isa = isa;
+	snprintf(m->cpu, sizeof m->cpu, "%s", t->cpu);
+	snprintf(m->features, sizeof m->features, "%s", t->features);
+	m->tm = LLVMCreateTargetMachine(target, isa->triple, m->cpu, m->features, LLVMCodeGenLevelDefault,
+					LLVMRelocPIC, LLVMCodeModelSmall);
+	m->disassembler = LLVMCreateDisasmCPUFeatures(isa->triple, m->cpu, m->features, NULL, 0, NULL, NULL);
+	return m->tm && m->disassembler
+		   ? E_OK
+		   : fail(E_UNSUPPORTED, "LLVM makes no machine for %s (%s)", t->isa, t->cpu);
+}
+
+static void drop_machine(struct machine *m)
+{
+	if (m->tm)
+		LLVMDisposeTargetMachine(m->tm);
+	if (m->disassembler)
+		LLVMDisasmDispose(m->disassembler);
+	*m = (struct machine){0};
+}
+
+static int use_machine(const struct isa_llvm *isa, const struct target *t)
+{
+	if (kept.isa == isa && strcmp(kept.cpu, t->cpu) == 0 && strcmp(kept.features, t->features) == 0)
+		return E_OK;
+	drop_machine(&kept);
+	int rc = make_machine(isa, t, &kept);
+	if (rc < 0)
+		drop_machine(&kept);
+	return rc;
+}
+
+/* A frame smaller than one vector register holds none (x86 pushes six registers: 56 bytes). A bigger one may
+ * be scalars only, so the code itself is looked at. */
+static int check_spills(const struct target *t, unsigned frame, const struct blob *o)
+{
+	if (frame < 4 * (unsigned)t->lanes)
+		return E_OK;
+	int n = object_vector_spills(o, kept.disassembler, strncmp(t->isa, "x86", 3) == 0);
+	if (n > 0)
+		return fail(E_INFEASIBLE, "spill: frame of %u bytes, %d vector moves to or from it", frame,
+			    n);
+	return E_OK;
+}
+
+static int compile(struct gen *g, struct diag *d, struct arena *a, struct blob *object)
+{
+	char *text = NULL;
+	LLVMMemoryBufferRef mem;
+	LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(kept.tm);
+	LLVMSetTarget(g->mod, kept.isa->triple);
+	LLVMSetModuleDataLayout(g->mod, layout);
+	LLVMDisposeTargetData(layout);
+	gen_module(g);
+	if (LLVMTargetMachineEmitToMemoryBuffer(kept.tm, g->mod, LLVMObjectFile, &text, &mem)) {
+		int rc = fail(E_UNSUPPORTED, "LLVM: %s", text);
+		LLVMDisposeMessage(text);
+		return rc;
+	}
+	object->n = LLVMGetBufferSize(mem);
+	object->p = arena_memdup(a, LLVMGetBufferStart(mem), object->n);
+	LLVMDisposeMemoryBuffer(mem);
+	if (d->error[0])
+		return fail(E_UNSUPPORTED, "LLVM: %s", d->error);
+	const char *wanted = object_undefined(object);
+	if (wanted)
+		return fail(E_UNSUPPORTED, "the kernel would call %s: %s has no instruction for it", wanted,
+			    g->t->isa);
+	return check_spills(g->t, d->frame, object);
+}
+
+static int emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	const struct isa_llvm *isa = find_isa(t->isa);
+	struct arena tmp = {0};
+	struct diag d = {0};
+	if (!isa)
+		return fail(E_UNSUPPORTED, "emitter llvm: no code for ISA %s", t->isa);
+	int rc = loops_check(l);
+	if (rc < 0)
+		return rc;
+	pthread_once(&once, init_llvm);
+	rc = use_machine(isa, t);
+	if (rc < 0)
+		return rc;
+	struct gen g = {.l = l,
+			.t = t,
+			.a = &tmp,
+			.round_libcalls = isa->round_libcalls,
+			.masks = isa->masks,
+			.scopes = isa->scopes};
+	g.ctx = LLVMContextCreate();
+	g.mod = LLVMModuleCreateWithNameInContext("hone", g.ctx);
+	g.b = LLVMCreateBuilderInContext(g.ctx);
+	LLVMContextSetDiagnosticHandler(g.ctx, on_diagnostic, &d);
+	rc = compile(&g, &d, a, object);
+	LLVMDisposeBuilder(g.b);
+	LLVMDisposeModule(g.mod);
+	LLVMContextDispose(g.ctx);
+	arena_free(&tmp);
+	return rc;
+}
+
+const struct emit emit_llvm = {"llvm", version, emit};

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/emit/llvm_gen.h"
+#include <llvm-c/Target.h>
+#include <string.h>
+
+enum memo_kind { MEMO_IX, MEMO_ADDRESS, MEMO_BUF, MEMO_MASK };
+
+LLVMValueRef gen_i64(struct gen *g, int64_t v)
+{
+	return LLVMConstInt(g->i64, (uint64_t)v, true);
+}
+
+/* Table reads are made where they stand: made earlier, one that a branch protects might leave its buffer. */
+static bool has_table(const struct ix *x)
+{
+	return x && (x->op == IX_TABLE || has_table(x->a) || has_table(x->b));
+}
+
+static void go_to(struct gen *g, int place)
+{
+	g->place = place;
+	if (place == PLACE_BODY)
+		LLVMPositionBuilderAtEnd(g->b, g->body);
+	else
+		LLVMPositionBuilderBefore(g->b, g->scope[place].end);
+}
+
+/* Moves the builder to where values of the loop at `depth` are made; returns the place to come back to. */
+static int enter_head(struct gen *g, int depth)
+{
+	int back = g->place;
+	if (back == PLACE_BODY)
+		g->body = LLVMGetInsertBlock(g->b);
+	go_to(g, depth);
+	return back;
+}
+
+static bool memo_same(const struct memo *m, const struct memo *k)
+{
+	if (m->hash != k->hash || m->kind != k->kind || m->buf != k->buf || m->n != k->n || !m->x != !k->x)
+		return false;
+	if (k->x && !ix_same(m->x, k->x))
+		return false;
+	for (int i = 0; i < k->n; i++)
+		if (m->coef[i] != k->coef[i] || !ix_same(m->atom[i], k->atom[i]))
+			return false;
+	return true;
+}
+
+static LLVMValueRef memo_find(struct gen *g, int depth, const struct memo *k)
+{
+	for (const struct memo *m = g->scope[depth].bucket[k->hash % MEMO_BUCKETS]; m; m = m->next)
+		if (memo_same(m, k))
+			return m->v;
+	return NULL;
+}
+
+static LLVMValueRef memo_keep(struct gen *g, int depth, const struct memo *k, LLVMValueRef v)
+{
+	struct memo *m = arena_memdup(g->a, k, sizeof *k),
+		    **b = &g->scope[depth].bucket[k->hash % MEMO_BUCKETS];
+	m->v = v;
+	m->next = *b;
+	*b = m;
+	return v;
+}
+
+static bool fits_u31(const struct ix *x)
+{
+	return x->lo >= 0 && x->hi <= INT32_MAX;
+}
+
+static LLVMValueRef select_int(struct gen *g, LLVMIntPredicate p, LLVMValueRef a, LLVMValueRef b)
+{
+	return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, p, a, b, ""), a, b, "");
+}
+
+/* Non-negative by positive: unsigned, in 32 bits where both fit (a 64-bit division costs twice as much). */
+static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
+{
+	bool narrow = fits_u31(x->a) && fits_u31(x->b);
+	if (narrow) {
+		a = LLVMBuildTrunc(g->b, a, g->i32, "");
+		b = LLVMBuildTrunc(g->b, b, g->i32, "");
+	}
+	LLVMValueRef r = x->op == IX_DIV ? LLVMBuildUDiv(g->b, a, b, "") : LLVMBuildURem(g->b, a, b, "");
+	return narrow ? LLVMBuildZExt(g->b, r, g->i64, "") : r;
+}
+
+/* Towards minus infinity; b > 0. */
+static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
+{
+	int64_t d;
+	if (ix_is_const(x->b, &d) && (d & (d - 1)) == 0)
+		return x->op == IX_MOD ? LLVMBuildAnd(g->b, a, gen_i64(g, d - 1), "")
+				       : LLVMBuildAShr(g->b, a, gen_i64(g, __builtin_ctzll((uint64_t)d)), "");
+	LLVMValueRef q = LLVMBuildSDiv(g->b, a, b, "");
+	LLVMValueRef r = LLVMBuildSub(g->b, a, LLVMBuildMul(g->b, q, b, ""), "");
+	LLVMValueRef below = LLVMBuildICmp(g->b, LLVMIntSLT, r, gen_i64(g, 0), "");
+	if (x->op == IX_MOD)
+		return LLVMBuildSelect(g->b, below, LLVMBuildAdd(g->b, r, b, ""), r, "");
+	return LLVMBuildSub(g->b, q, LLVMBuildZExt(g->b, below, g->i64, ""), "");
+}
+
+/* Values are made at the head of a loop, perhaps before the branch that makes sure of b > 0: 1 keeps them
+ * harmless. */
+static LLVMValueRef divide(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
+{
+	if (x->b->lo < 1)
+		b = select_int(g, LLVMIntSGT, b, gen_i64(g, 1));
+	return x->a->lo >= 0 ? divide_unsigned(g, x, a, b) : divide_floor(g, x, a, b);
+}
+
+static LLVMValueRef scalar_load(struct gen *g, LLVMTypeRef t, LLVMValueRef p)
+{
+	return LLVMBuildLoad2(g->b, t, LLVMBuildBitCast(g->b, p, LLVMPointerType(t, 0), ""), "");
+}
+
+static LLVMValueRef offset(struct gen *g, LLVMValueRef p, LLVMValueRef bytes)
+{
+	return LLVMBuildGEP2(g->b, g->i8, p, &bytes, 1, "");
+}
+
+static LLVMValueRef param(struct gen *g, int id)
+{
+	return scalar_load(g, g->i64, offset(g, LLVMGetParam(g->fn, 1), gen_i64(g, 8 * (int64_t)id)));
+}
+
+/* Base of a buffer, loaded once at the function's entry. */
+static LLVMValueRef base(struct gen *g, int buf)
+{
+	struct memo k = {.kind = MEMO_BUF, .buf = buf, .hash = (uint32_t)buf};
+	LLVMValueRef v = memo_find(g, 0, &k);
+	if (v)
+		return v;
+	int back = enter_head(g, 0);
+	unsigned bytes = LLVMPointerSize(LLVMGetModuleDataLayout(g->mod));
+	v = scalar_load(g, g->ptr, offset(g, LLVMGetParam(g->fn, 0), gen_i64(g, bytes * (int64_t)buf)));
+	go_to(g, back);
+	return memo_keep(g, 0, &k, v);
+}
+
+static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef guard);
+
+/* i32 at element x->a. Where guard is false element 0 is read instead. */
+static LLVMValueRef table(struct gen *g, const struct ix *x, LLVMValueRef guard)
+{
+	LLVMValueRef at = build_ix(g, x->a, guard);
+	if (guard)
+		at = LLVMBuildSelect(g->b, guard, at, gen_i64(g, 0), "");
+	LLVMValueRef p = offset(g, base(g, x->id), LLVMBuildShl(g->b, at, gen_i64(g, 2), ""));
+	LLVMValueRef v = scalar_load(g, g->i32, p);
+	LLVMSetAlignment(v, 4);
+	return LLVMBuildSExt(g->b, v, g->i64, "");
+}
+
+/* At the builder's place. Recursion is bounded by IX_MAX_HEIGHT. */
+static LLVMValueRef build_op(struct gen *g, const struct ix *x, LLVMValueRef guard)
+{
+	LLVMValueRef a = build_ix(g, x->a, guard), b = build_ix(g, x->b, guard);
+	switch (x->op) {
+	case IX_ADD:
+		return LLVMBuildAdd(g->b, a, b, "");
+	case IX_MUL:
+		return LLVMBuildMul(g->b, a, b, "");
+	case IX_DIV:
+	case IX_MOD:
+		return divide(g, x, a, b);
+	case IX_MIN:
+		return select_int(g, LLVMIntSLT, a, b);
+	case IX_MAX:
+		return select_int(g, LLVMIntSGT, a, b);
+	case IX_LT:
+		return LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntSLT, a, b, ""), g->i64, "");
+	default:
+		return LLVMBuildZExt(g->b, LLVMBuildICmp(g->b, LLVMIntEQ, a, b, ""), g->i64, "");
+	}
+}
+
+static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef guard)
+{
+	if (x->op == IX_CONST)
+		return gen_i64(g, x->c);
+	if (x->op == IX_VAR)
+		return g->iv[x->id];
+	if (x->op == IX_TABLE)
+		return table(g, x, guard);
+	if (has_table(x))
+		return build_op(g, x, guard);
+	struct memo k = {.kind = MEMO_IX, .x = x, .hash = x->hash};
+	LLVMValueRef v = memo_find(g, x->depth, &k);
+	if (v)
+		return v;
+	int back = enter_head(g, x->depth);
+	v = x->op == IX_PARAM ? param(g, x->id) : build_op(g, x, NULL);
+	go_to(g, back);
+	return memo_keep(g, x->depth, &k, v);
+}
+
+LLVMValueRef gen_ix(struct gen *g, const struct ix *x)
+{
+	return build_ix(g, x, NULL);
+}
+
+LLVMValueRef gen_bool(struct gen *g, const struct ix *x)
+{
+	int64_t c;
+	if (ix_is_const(x, &c))
+		return LLVMConstInt(g->i1, c != 0, false);
+	return LLVMBuildICmp(g->b, LLVMIntNE, gen_ix(g, x), gen_i64(g, 0), "");
+}
+
+/* Base plus the first n terms, made in the head of the loop that the last of them depends on. */
+static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, const struct ix *const *atom)
+{
+	if (n == 0)
+		return base(g, buf);
+	int depth = atom[n - 1]->depth, outer = n - 1;
+	while (outer && atom[outer - 1]->depth == depth)
+		outer--;
+	struct memo k = {
+	    .kind = MEMO_ADDRESS, .buf = buf, .n = n, .coef = coef, .atom = atom, .hash = (uint32_t)buf};
+	for (int i = 0; i < n; i++)
+		k.hash = (k.hash + (uint32_t)coef[i]) * 0x9e3779b1u ^ atom[i]->hash;
+	LLVMValueRef v = memo_find(g, depth, &k);
+	if (v)
+		return v;
+	v = prefix(g, buf, outer, coef, atom);
+	int back = enter_head(g, depth);
+	LLVMValueRef sum = NULL;
+	for (int i = outer; i < n; i++) {
+		LLVMValueRef t = LLVMBuildMul(g->b, build_ix(g, atom[i], NULL), gen_i64(g, 4 * coef[i]), "");
+		sum = sum ? LLVMBuildAdd(g->b, sum, t, "") : t;
+	}
+	v = offset(g, v, sum);
+	go_to(g, back);
+	k.coef = arena_memdup(g->a, coef, (size_t)n * sizeof *coef);
+	k.atom = arena_memdup(g->a, atom, (size_t)n * sizeof *atom);
+	return memo_keep(g, depth, &k, v);
+}
+
+LLVMValueRef gen_address(struct gen *g, int buf, const struct ix *x, LLVMValueRef guard)
+{
+	int64_t c, coef[IX_MAX_TERMS];
+	const struct ix *atom[IX_MAX_TERMS];
+	if (has_table(x)) {
+		LLVMValueRef at = build_ix(g, x, guard);
+		return offset(g, base(g, buf), LLVMBuildShl(g->b, at, gen_i64(g, 2), ""));
+	}
+	int n = ix_terms(x, &c, IX_MAX_TERMS, coef, atom);
+	LLVMValueRef p = prefix(g, buf, n, coef, atom);
+	return c ? offset(g, p, gen_i64(g, 4 * c)) : p;
+}
+
+static LLVMValueRef build_mask(struct gen *g, const struct ix *n, int lanes)
+{
+	LLVMValueRef v = gen_ix(g, n), iota[16];
+	if (n->lo < INT32_MIN)
+		v = select_int(g, LLVMIntSGT, v, gen_i64(g, 0));
+	if (n->hi > INT32_MAX)
+		v = select_int(g, LLVMIntSLT, v, gen_i64(g, lanes));
+	v = LLVMBuildTrunc(g->b, v, g->i32, "");
+	for (int i = 0; i < lanes; i++)
+		iota[i] = LLVMConstInt(g->i32, (unsigned)i, false);
+	return LLVMBuildICmp(g->b, LLVMIntSLT, LLVMConstVector(iota, (unsigned)lanes), gen_splat(g, v, lanes),
+			     "");
+}
+
+LLVMValueRef gen_mask(struct gen *g, const struct ix *n, int lanes)
+{
+	if (!g->masks || has_table(n))
+		return build_mask(g, n, lanes);
+	struct memo k = {.kind = MEMO_MASK, .buf = lanes, .x = n, .hash = n->hash + (uint32_t)lanes};
+	LLVMValueRef v = memo_find(g, n->depth, &k);
+	if (v)
+		return v;
+	int back = enter_head(g, n->depth);
+	v = build_mask(g, n, lanes);
+	go_to(g, back);
+	return memo_keep(g, n->depth, &k, v);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an object says about itself: no symbol from elsewhere, no vector on the stack. */
+#include "kernels/emit/llvm_object.h"
+#include <elf.h>
+#include <llvm-c/Disassembler.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A section's bytes with its header's fields, for 32- and 64-bit ELF alike. */
+struct section {
+	uint32_t type;
+	uint64_t flags, at, bytes, link;
+};
+
+/* The code generator's own output: trusted, but a short read is still no crash. */
+static bool section_at(const struct blob *o, unsigned i, struct section *s)
+{
+	const char *p = o->p;
+	if (p[EI_CLASS] == ELFCLASS64) {
+		const Elf64_Ehdr *h = o->p;
+		const Elf64_Shdr *sh = (const void *)(p + h->e_shoff);
+		if (i >= h->e_shnum || h->e_shoff + (i + 1) * sizeof *sh > o->n)
+			return false;
+		*s = (struct section){sh[i].sh_type, sh[i].sh_flags, sh[i].sh_offset, sh[i].sh_size,
+				      sh[i].sh_link};
+	} else {
+		const Elf32_Ehdr *h = o->p;
+		const Elf32_Shdr *sh = (const void *)(p + h->e_shoff);
+		if (i >= h->e_shnum || h->e_shoff + (i + 1) * sizeof *sh > o->n)
+			return false;
+		*s = (struct section){sh[i].sh_type, sh[i].sh_flags, sh[i].sh_offset, sh[i].sh_size,
+				      sh[i].sh_link};
+	}
+	return s->type == SHT_NOBITS || (s->at <= o->n && s->bytes <= o->n - s->at);
+}
+
+static const char *undefined_in(const struct blob *o, const struct section *s)
+{
+	const char *p = o->p;
+	bool wide = p[EI_CLASS] == ELFCLASS64;
+	size_t each = wide ? sizeof(Elf64_Sym) : sizeof(Elf32_Sym);
+	struct section names;
+	if (!section_at(o, (unsigned)s->link, &names))
+		return "a bad symbol table";
+	for (size_t i = 1; (i + 1) * each <= s->bytes; i++) {
+		const Elf64_Sym *w = (const void *)(p + s->at + i * sizeof *w);
+		const Elf32_Sym *n = (const void *)(p + s->at + i * sizeof *n);
+		if ((wide ? w->st_shndx : n->st_shndx) == SHN_UNDEF)
+			return p + names.at + (wide ? w->st_name : n->st_name);
+	}
+	return NULL;
+}
+
+const char *object_undefined(const struct blob *o)
+{
+	struct section s;
+	for (unsigned i = 0; section_at(o, i, &s); i++) {
+		const char *name = s.type == SHT_SYMTAB ? undefined_in(o, &s) : NULL;
+		if (name)
+			return name;
+	}
+	return NULL;
+}
+
+/* "vmovups 64(%rsp), %zmm3", "str q0, [sp, #16]", "vst1.64 {d8, d9}, [sp]": a vector register next to the
+ * stack pointer. A scalar float (movss, "str s0") is none, nor are d registers of AArch64: those are the
+ * caller's, saved. */
+static bool is_vector_spill(const char *text)
+{
+	if (strstr(text, "(%rsp"))
+		return strstr(text, "mm") && !strstr(text, "movss") && !strstr(text, "movsd") &&
+		       !strstr(text, "movd");
+	if (!strstr(text, "[sp"))
+		return false;
+	const char *reg = strchr(text + 1, '\t');
+	return reg && (reg[1] == 'q' || reg[1] == '{');
+}
+
+/* Any x86 instruction with a vector register and an (%rsp) operand has, right before a SIB byte of 0x24, a
+ * ModRM byte that asks for it, and an EVEX, VEX or 0F prefix at a known distance. Most code has none: then it
+ * need not be disassembled. */
+static bool x86_may_spill(const uint8_t *p, uint64_t n)
+{
+	for (uint64_t i = 5; i + 1 < n; i++)
+		if (p[i + 1] == 0x24 && (p[i] & 7) == 4 && p[i] < 0xc0 &&
+		    (p[i - 5] == 0x62 || p[i - 4] == 0xc4 || p[i - 3] == 0xc5 || p[i - 2] == 0x0f ||
+		     p[i - 3] == 0x0f))
+			return true;
+	return false;
+}
+
+int object_vector_spills(const struct blob *o, void *disassembler, bool x86)
+{
+	int n = 0;
+	struct section s;
+	for (unsigned i = 0; section_at(o, i, &s); i++) {
+		char text[256];
+		uint8_t *p = (uint8_t *)o->p + s.at;
+		if (!(s.flags & SHF_EXECINSTR) || (x86 && !x86_may_spill(p, s.bytes)))
+			continue;
+		for (uint64_t at = 0, step; at < s.bytes; at += step) {
+			step =
+			    LLVMDisasmInstruction(disassembler, p + at, s.bytes - at, at, text, sizeof text);
+			if (!step)
+				break; /* data in the text section */
+			n += is_vector_spill(text);
+		}
+	}
+	return n;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/graph/eval.h"
+#include "kernels/graph/op.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MAX_ELEMS = 1 << 30, /* of one tensor: 4 GiB of f32 */
+	FOLD_ELEMS =
+	    1 << 16,    /* shape arithmetic and index grids; larger constants are folded by graph_optimize */
+	FOLD_TINY = 64, /* always folded: a vector of shape arithmetic */
+	FOLD_BYTES = 64 << 20, /* of all that is folded here */
+	MAX_LINES = 64,        /* of one error; the text is cut at 4 KiB anyway */
+};
+
+/* What folding may cost in multiplications, whatever a file says: no operator does more than inputs x
+ * outputs. */
+#define FOLD_WORK (INT64_C(1) << 34)
+
+struct folder {
+	int64_t work, bytes; /* spent */
+};
+
+/* One operator call: its tensors live in `scratch` until the next call. */
+static int bind_call(struct opctx *c, const struct graph *g, const struct node *n, struct arena *scratch)
+{
+	*c = (struct opctx){n, n->op->rows[n->row].code, n->opset, scratch, n->nin, n->nout, NULL, NULL};
+	c->in = arena_try(scratch, (size_t)n->nin + 1, sizeof *c->in);
+	c->out = arena_try(scratch, (size_t)n->nout + 1, sizeof *c->out);
+	if (!c->in || !c->out)
+		return E_NOMEM;
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i] >= 0)
+			c->in[i] = g->value[n->in[i]].t;
+	return E_OK;
+}
+
+static int alloc_outputs(struct opctx *c, struct arena *arena)
+{
+	for (int i = 0; i < c->nout; i++) {
+		if (c->node->out[i] < 0)
+			continue;
+		struct shape s = c->out[i].shape;
+		int rc = tensor_alloc(arena, c->out[i].dtype, &s, &c->out[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+/* Their value depends on the input's shape alone, and shapes are static. */
+static bool reads_shape_only(const struct node *n)
+{
+	return !strcmp(node_type(n), "Shape") || !strcmp(node_type(n), "Size");
+}
+
+static bool may_fold(struct folder *f, const struct opctx *c)
+{
+	int64_t in = 1, out = 0, bytes = 0;
+	bool shape_only = reads_shape_only(c->node);
+	for (int i = 0; i < c->nin; i++) {
+		if (c->in[i].dtype != DT_NONE && !c->in[i].data && !shape_only)
+			return false;
+		if (!shape_only)
+			in += c->in[i].dtype ? shape_count(&c->in[i].shape) : 0;
+	}
+	for (int i = 0; i < c->nout; i++) {
+		out += c->out[i].dtype ? shape_count(&c->out[i].shape) : 0;
+		bytes += c->out[i].dtype
+			     ? shape_count(&c->out[i].shape) * (int64_t)dtype_bytes(c->out[i].dtype)
+			     : 0;
+	}
+	if (in <= FOLD_TINY && out <= FOLD_TINY)
+		return true;
+	if (in > FOLD_ELEMS || out > FOLD_ELEMS || f->work + in * out > FOLD_WORK ||
+	    f->bytes + bytes > FOLD_BYTES)
+		return false;
+	f->work += in * out;
+	f->bytes += bytes;
+	return true;
+}
+
+static int fold(struct graph *g, struct opctx *c)
+{
+	int rc = alloc_outputs(c, &g->arena);
+	return rc < 0 ? rc : c->node->op->eval(c);
+}
+
+static int check_outputs(const struct opctx *c)
+{
+	for (int i = 0; i < c->nout; i++) {
+		if (c->out[i].dtype == DT_NONE && c->node->out[i] >= 0)
+			return fail(E_UNSUPPORTED, "output %d is not supported", i);
+		int rc = shape_check(&c->out[i].shape, MAX_ELEMS);
+		if (rc < 0)
+			return fail_in(rc, "output %d", i);
+	}
+	return E_OK;
+}
+
+static int infer_node(struct graph *g, const struct node *n, struct folder *f, struct arena *scratch)
+{
+	struct opctx c;
+	int rc = bind_call(&c, g, n, scratch);
+	if (rc >= 0)
+		rc = n->op->infer(&c);
+	if (rc >= 0)
+		rc = check_outputs(&c);
+	if (rc >= 0 && may_fold(f, &c))
+		rc = fold(g, &c);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0)
+			g->value[n->out[i]].t = c.out[i];
+	return E_OK;
+}
+
+/* An input without a type comes from a node that failed: that node has its line already. */
+static bool inputs_known(const struct graph *g, const struct node *n)
+{
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i] >= 0 && g->value[n->in[i]].t.dtype == DT_NONE)
+			return false;
+	return true;
+}
+
+int graph_infer_lines(struct graph *g, struct buf *lines, int *worst)
+{
+	struct arena scratch = {.cap_bytes = g->arena.cap_bytes};
+	struct folder f = {0};
+	int count = 0;
+	for (int i = 0; i < g->nnodes; i++) {
+		const struct node *n = &g->node[i];
+		if (n->dead || !inputs_known(g, n))
+			continue;
+		int rc = infer_node(g, n, &f, &scratch);
+		arena_reset(&scratch);
+		if (rc >= 0)
+			continue;
+		if (rc == E_NOMEM) {
+			count = fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
+			break;
+		}
+		*worst = *worst == E_UNSUPPORTED ? *worst : rc;
+		if (count++ < MAX_LINES)
+			buf_printf(lines, "%snode '%s' (%s, opset %d): %s", lines->n ? "\n" : "", n->name,
+				   node_type(n), n->opset, err_text());
+	}
+	arena_free(&scratch);
+	return count;
+}
+
+int graph_infer(struct graph *g)
+{
+	struct buf lines = {0};
+	int worst = E_OK;
+	int count = graph_infer_lines(g, &lines, &worst);
+	if (count > 0)
+		count = fail(worst, "%s", buf_str(&lines));
+	buf_free(&lines);
+	return count;
+}
+
+int eval_node(const struct graph *g, int node, struct tensor *t, struct arena *arena)
+{
+	const struct node *n = &g->node[node];
+	struct arena scratch = {0};
+	struct opctx c;
+	int rc = bind_call(&c, g, n, &scratch);
+	for (int i = 0; rc >= 0 && i < n->nin; i++)
+		if (n->in[i] >= 0) {
+			c.in[i] = t[n->in[i]];
+			if (!c.in[i].data)
+				rc = fail(E_USAGE, "input %d ('%s') has no data", i, g->value[n->in[i]].name);
+		}
+	for (int i = 0; rc >= 0 && i < n->nout; i++)
+		if (n->out[i] >= 0)
+			c.out[i] = g->value[n->out[i]].t;
+	if (rc >= 0)
+		rc = alloc_outputs(&c, arena);
+	if (rc >= 0)
+		rc = n->op->eval(&c);
+	for (int i = 0; rc >= 0 && i < n->nout; i++)
+		if (n->out[i] >= 0)
+			t[n->out[i]] = c.out[i];
+	arena_free(&scratch);
+	return fail_in(rc, "node '%s' (%s)", n->name, node_type(n));
+}
+
+static int bind_inputs(const struct graph *g, const struct tensor *inputs, struct tensor *t)
+{
+	for (int v = 0; v < g->nvalues; v++)
+		t[v] = g->value[v].t;
+	for (int i = 0; i < g->ninputs; i++) {
+		const struct value *v = &g->value[g->input[i]];
+		if (inputs[i].dtype != v->t.dtype || !shape_equal(&inputs[i].shape, &v->t.shape)) {
+			char want[160], got[160];
+			shape_text(&v->t.shape, want);
+			shape_text(&inputs[i].shape, got);
+			return fail(E_USAGE, "input '%s' is %s %s, not %s %s", v->name,
+				    dtype_name(v->t.dtype), want, dtype_name(inputs[i].dtype), got);
+		}
+		t[g->input[i]] = inputs[i];
+	}
+	return E_OK;
+}
+
+/* graph_infer has computed it already. */
+static bool is_constant(const struct graph *g, const struct node *n)
+{
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0 && !g->value[n->out[i]].t.data)
+			return false;
+	return true;
+}
+
+int eval_graph(const struct graph *g, const struct tensor *inputs, struct tensor *t, struct arena *arena)
+{
+	int rc = bind_inputs(g, inputs, t);
+	for (int i = 0; rc >= 0 && i < g->nnodes; i++)
+		if (!g->node[i].dead && !is_constant(g, &g->node[i]))
+			rc = eval_node(g, i, t, arena);
+	return rc;
+}

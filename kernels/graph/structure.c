@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/graph/structure.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+	const char *type;
+	structure_fn *fn;
+} forms[] = {
+    {"Conv", structure_conv},
+    {"ConvTranspose", structure_deconv},
+    {"MaxPool", structure_pool},
+    {"AveragePool", structure_pool},
+    {"MatMul", structure_matmul},
+    {"Gemm", structure_gemm},
+    {"Clip", structure_clip},
+    {"Add", structure_chain},
+    {"Mul", structure_chain},
+    {"Min", structure_chain},
+    {"Max", structure_chain},
+    {"Sum", structure_chain},
+    {"Sub", structure_chain},
+    {"Div", structure_chain},
+    {"Pow", structure_power},
+    {"BatchNormalization", structure_norm_map},
+    {"GlobalAveragePool", structure_reduce},
+    {"GlobalMaxPool", structure_reduce},
+    {"ReduceMean", structure_reduce},
+    {"ReduceSum", structure_reduce},
+    {"ReduceMax", structure_reduce},
+    {"ReduceMin", structure_reduce},
+    {"ReduceProd", structure_reduce},
+    {"ReduceSumSquare", structure_reduce},
+    {"ReduceL1", structure_reduce},
+    {"ReduceL2", structure_reduce},
+    {"ReduceLogSum", structure_reduce},
+    {"Softmax", structure_softmax},
+    {"LogSoftmax", structure_softmax},
+    {"LRN", structure_lrn},
+    {"LayerNormalization", structure_normalize},
+    {"InstanceNormalization", structure_normalize},
+    {"GroupNormalization", structure_group},
+    {"Transpose", structure_move},
+    {"Slice", structure_move},
+    {"Expand", structure_move},
+    {"Tile", structure_move},
+    {"Gather", structure_move},
+    {"Resize", structure_resize},
+    {"Upsample", structure_resize},
+    {"Pad", structure_pad},
+    {"DepthToSpace", structure_depth},
+    {"SpaceToDepth", structure_depth},
+};
+
+/* What is not in the table is structure_map's, which knows its operators by a table of its own. */
+static structure_fn *form_of(const struct node *n)
+{
+	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+		if (!strcmp(forms[i].type, node_type(n)))
+			return forms[i].fn;
+	return structure_map;
+}
+
+bool structure_is_map(const struct node *n)
+{
+	structure_fn *fn = form_of(n);
+	return fn == structure_map || fn == structure_clip || fn == structure_chain ||
+	       fn == structure_power || fn == structure_norm_map;
+}
+
+int structure_task(const struct opctx *c, struct task *out)
+{
+	structure_fn *fn = form_of(c->node);
+	memset(out, 0, sizeof *out);
+	for (int i = 1; i < c->nout; i++)
+		if (c->out[i].dtype != DT_NONE)
+			return fail(E_UNSUPPORTED, "no structured form with %d outputs", c->nout);
+	if (c->nout < 1 || c->out[0].dtype != DT_F32 || c->nin < 1 || c->in[0].dtype != DT_F32)
+		return fail(E_UNSUPPORTED, "no structured form for this dtype");
+	int rc = fn(c, out);
+	if (rc < 0)
+		return rc;
+	return task_check(out) < 0 ? fail_in(E_UNSUPPORTED, "structured form") : E_OK;
+}
+
+int structure_operand(struct task *t, const struct opctx *c, char kind, int k, int *index)
+{
+	const struct tensor *x = kind == 'i' ? &c->in[k] : kind == 'o' ? &c->out[k] : &c->made[k];
+	struct operand *o = &t->operand[t->noperands];
+	if (t->noperands == MAX_OPERANDS || k > 9)
+		return fail(E_UNSUPPORTED, "more than %d operands, or 10 of a kind", MAX_OPERANDS);
+	if (x->dtype != DT_F32 && !(kind == 'm' && x->dtype == DT_I32))
+		return fail(E_UNSUPPORTED, "no structured form for dtype %s", dtype_name(x->dtype));
+	for (int d = 0; d < x->shape.rank; d++)
+		if (x->shape.d[d] < 1)
+			return fail(E_UNSUPPORTED, "empty tensor");
+	memset(o, 0, sizeof *o);
+	o->name[0] = kind;
+	o->name[1] = (char)('0' + k);
+	o->role = kind == 'o' ? ROLE_OUT : x->data ? ROLE_CONST : ROLE_IN;
+	o->dtype = x->dtype;
+	o->dims = x->shape;
+	for (int d = o->dims.rank; d < MAX_RANK; d++)
+		o->dims.d[d] = 0;
+	*index = t->noperands++;
+	return E_OK;
+}
+
+int structure_tmp(struct task *t, const char *name, const struct shape *dims)
+{
+	struct operand *o = &t->operand[t->noperands];
+	memset(o, 0, sizeof *o);
+	snprintf(o->name, sizeof o->name, "%s", name);
+	o->role = ROLE_TMP;
+	o->dtype = DT_F32;
+	o->dims = *dims;
+	return t->noperands++;
+}
+
+struct stage *structure_stage(struct task *t)
+{
+	return &t->stage[t->nstages++];
+}
+
+int structure_axis(struct stage *s, const char *name, enum axis_kind kind, int64_t extent)
+{
+	struct axis *a = &s->axis[s->naxes];
+	snprintf(a->name, sizeof a->name, "%s", name);
+	a->kind = kind;
+	a->extent = extent;
+	return s->naxes++;
+}
+
+static void read_init(struct read *r, int operand)
+{
+	memset(r, 0, sizeof *r);
+	r->operand = operand;
+	for (int d = 0; d < MAX_RANK; d++)
+		r->dim[d].table = -1;
+}
+
+struct read *structure_read(struct stage *s, int operand)
+{
+	struct read *r = &s->read[s->nreads++];
+	read_init(r, operand);
+	return r;
+}
+
+void structure_axes(struct stage *s, const struct shape *dims)
+{
+	for (int d = 0; d < dims->rank; d++) {
+		char name[8] = {'d', (char)('0' + d)};
+		structure_axis(s, name, AXIS_SPATIAL, dims->d[d]);
+	}
+}
+
+struct read *structure_broadcast(struct task *t, struct stage *s, int operand, int rank)
+{
+	struct read *r = structure_read(s, operand);
+	const struct shape *dims = &t->operand[operand].dims;
+	for (int d = 0; d < dims->rank; d++) {
+		int a = rank - dims->rank + d;
+		if (a >= 0 && (dims->d[d] > 1 || s->axis[a].extent == 1))
+			r->dim[d].coef[a] = 1;
+	}
+	return r;
+}
+
+void structure_out(struct task *t, struct stage *s, int operand)
+{
+	read_init(&s->out, operand);
+	for (int d = 0; d < t->operand[operand].dims.rank; d++)
+		s->out.dim[d].coef[d] = 1;
+}
+
+static void push(struct prog *p, enum prog_op op, int arg, float imm)
+{
+	if (p->n < MAX_PROG) {
+		p->at[p->n].op = (uint8_t)op;
+		p->at[p->n].arg = (uint8_t)arg;
+		p->at[p->n].imm = imm;
+	}
+	p->n++; /* past MAX_PROG: task_check refuses */
+}
+
+void prog_add(struct prog *p, enum prog_op op)
+{
+	push(p, op, 0, 0);
+}
+
+void prog_imm(struct prog *p, float v)
+{
+	push(p, P_IMM, 0, v);
+}
+
+void prog_read(struct prog *p, int read)
+{
+	push(p, P_READ, read, 0);
+}
+
+static void token(struct prog *p, const struct node *n, const char *w)
+{
+	if (*w == 'r' && w[1] >= '0' && w[1] <= '9') {
+		prog_read(p, atoi(w + 1));
+		return;
+	}
+	if (*w == '{') {
+		char name[24];
+		float fallback = 0;
+		sscanf(w, "{%23[^=]=%f}", name, &fallback);
+		prog_imm(p, node_float(n, name, fallback));
+		return;
+	}
+	for (int op = P_ACC; op < P_OPS; op++) {
+		if (!strcmp(prog_op_name((enum prog_op)op), w)) {
+			prog_add(p, (enum prog_op)op);
+			return;
+		}
+	}
+	prog_imm(p, strtof(w, NULL));
+}
+
+void prog_text(struct prog *p, const struct node *n, const char *text)
+{
+	char words[256], *save = NULL;
+	snprintf(words, sizeof words, "%s", text);
+	for (char *w = strtok_r(words, " ", &save); w; w = strtok_r(NULL, " ", &save))
+		token(p, n, w);
+}

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups: an anchor with a structured form, grown by the elementwise nodes that follow it as long as one
+ * value leaves the group. Each value inside is a postfix program over the anchor's accumulator and the reads
+ * of the last stage; a node joins by having its own program's reads replaced. */
+#include "kernels/graph/prog_fold.h"
+#include "kernels/group/group_parts.h"
+#include "kernels/graph/structure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_GROWTH = 24 }; /* nodes in a group */
+
+struct finder {
+	struct graph *g;
+	const struct choices *choices;
+	struct arena *a;
+	int *users_at, *users; /* nodes that read value v: users[users_at[v] .. users_at[v + 1]) */
+	int *owner;            /* per node: group number, -1 */
+	struct groups *out;
+	struct arena scratch;
+};
+
+/* What is inside a group while it grows. */
+struct growth {
+	struct group *group;
+	struct stage *s; /* last stage */
+	int n, node[MAX_GROWTH], value[MAX_GROWTH];
+	struct prog prog[MAX_GROWTH]; /* of value[i] */
+};
+
+/* Dead, or all it makes is known. */
+static bool idle(const struct graph *g, const struct node *n)
+{
+	bool work = false;
+	for (int i = 0; i < n->nout; i++)
+		work |= n->out[i] >= 0 && !g->value[n->out[i]].t.data;
+	return n->dead || !work;
+}
+
+static int make_users(struct finder *f)
+{
+	const struct graph *g = f->g;
+	f->users_at = arena_try(f->a, (size_t)g->nvalues + 2, sizeof(int));
+	f->owner = arena_try(f->a, (size_t)g->nnodes + 1, sizeof(int));
+	if (!f->users_at || !f->owner)
+		return E_NOMEM;
+	for (int pass = 0; pass < 2; pass++) {
+		for (int n = g->nnodes - 1; n >= 0; n--)
+			for (int i = 0; i < g->node[n].nin && !idle(g, &g->node[n]); i++) {
+				int v = g->node[n].in[i];
+				if (v >= 0 && pass == 0)
+					f->users_at[v + 1]++;
+				else if (v >= 0)
+					f->users[--f->users_at[v + 1]] = n;
+			}
+		if (pass == 1)
+			break;
+		for (int v = 0; v < g->nvalues; v++)
+			f->users_at[v + 1] += f->users_at[v];
+		f->users = arena_try(f->a, (size_t)f->users_at[g->nvalues] + 1, sizeof(int));
+		if (!f->users)
+			return E_NOMEM;
+	}
+	/* pass 1 moved each end to its value's begin: users of v now begin at users_at[v + 1] */
+	memmove(f->users_at, f->users_at + 1, sizeof(int) * (size_t)g->nvalues);
+	f->users_at[g->nvalues] = 0;
+	for (int n = 0; n < g->nnodes; n++)
+		for (int i = 0; i < g->node[n].nin && !idle(g, &g->node[n]); i++)
+			f->users_at[g->nvalues] += g->node[n].in[i] >= 0;
+	for (int n = 0; n < g->nnodes; n++)
+		f->owner[n] = -1;
+	return E_OK;
+}
+
+/* The node's structured form; constants it makes become values of the graph. */
+static int build(struct finder *f, int n, struct task *t, int *value)
+{
+	struct graph *g = f->g;
+	const struct node *node = &g->node[n];
+	struct tensor *made = ARENA_ARRAY(&f->scratch, struct tensor, OP_MADE);
+	struct opctx c = {
+	    .node = node, .code = node->op->rows[node->row].code, .opset = node->opset, .made = made};
+	c.arena = &f->scratch;
+	c.nin = node->nin;
+	c.nout = node->nout;
+	c.in = ARENA_ARRAY(&f->scratch, struct tensor, node->nin + 1);
+	c.out = ARENA_ARRAY(&f->scratch, struct tensor, node->nout + 1);
+	for (int i = 0; i < c.nin; i++)
+		if (node->in[i] >= 0)
+			c.in[i] = g->value[node->in[i]].t;
+	for (int i = 0; i < c.nout; i++)
+		if (node->out[i] >= 0)
+			c.out[i] = g->value[node->out[i]].t;
+	int rc = node->op->task ? node->op->task(&c, t) : E_UNSUPPORTED;
+	int added[OP_MADE];
+	for (int k = 0; k < OP_MADE && rc >= 0; k++) {
+		char name[32];
+		added[k] = -1;
+		if (!made[k].data)
+			continue;
+		snprintf(name, sizeof name, "made_%d", g->nvalues);
+		if ((added[k] = graph_add_value(g, name)) < 0)
+			return added[k];
+		struct tensor *to = &g->value[added[k]].t;
+		if ((rc = tensor_alloc(&g->arena, made[k].dtype, &made[k].shape, to)) >= 0)
+			memcpy(to->data, made[k].data,
+			       (size_t)shape_count(&to->shape) * dtype_bytes(to->dtype));
+	}
+	for (int i = 0; i < t->noperands && rc >= 0; i++) {
+		const char *name = t->operand[i].name;
+		int k = name[1] - '0';
+		value[i] = t->operand[i].role == ROLE_TMP ? -1
+			   : *name == 'i'                 ? node->in[k]
+			   : *name == 'o'                 ? node->out[k]
+							  : added[k];
+	}
+	return rc;
+}
+
+/* The growth's entry of a value, or -1. */
+static int inside(const struct growth *w, int value)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->value[i] == value)
+			return i;
+	return -1;
+}
+
+static bool in_nodes(const struct growth *w, int node)
+{
+	for (int i = 0; i < w->n; i++)
+		if (w->node[i] == node)
+			return true;
+	return false;
+}
+
+/* How many values are seen outside the group; 2 also where the last one is not among them. */
+static int leaving(const struct finder *f, const struct growth *w)
+{
+	int n = 0;
+	bool out = false;
+	for (int i = 0; i < w->n; i++) {
+		out = f->g->value[w->value[i]].is_output;
+		for (int u = f->users_at[w->value[i]]; u < f->users_at[w->value[i] + 1]; u++)
+			out |= !in_nodes(w, f->users[u]);
+		n += out;
+	}
+	return out ? n : 2;
+}
+
+/* The first node after the group's, in order, that reads a value of it and may join. */
+static int next_user(const struct finder *f, const struct growth *w, int after)
+{
+	int best = -1;
+	for (int i = 0; i < w->n; i++) {
+		for (int u = f->users_at[w->value[i]]; u < f->users_at[w->value[i] + 1]; u++) {
+			int n = f->users[u];
+			const struct node *node = &f->g->node[n];
+			if (n <= after || f->owner[n] >= 0 || in_nodes(w, n) || !structure_is_map(node) ||
+			    !node->op->task || node->nout < 1 || node->out[0] < 0)
+				continue;
+			if (shape_equal(&f->g->value[node->out[0]].t.shape,
+					&f->g->value[w->value[0]].t.shape) &&
+			    (best < 0 || n < best))
+				best = n;
+		}
+	}
+	return best;
+}
+
+/* The read of the last stage that equals `from` of the joining map, made if need be; -1: no room. */
+static int join_read(struct growth *w, const struct task *m, const struct read *from, int value)
+{
+	struct task *t = w->group->task;
+	struct read r = {.operand = -1};
+	for (int i = 0; i < t->noperands; i++)
+		if (w->group->value[i] == value && t->operand[i].role != ROLE_OUT)
+			r.operand = i;
+	if (r.operand < 0) {
+		if (t->noperands == MAX_OPERANDS || from->dim[0].table >= 0)
+			return -1;
+		r.operand = t->noperands++;
+		t->operand[r.operand] = m->operand[from->operand];
+		snprintf(t->operand[r.operand].name, sizeof t->operand[0].name, "e%c", 'a' + r.operand);
+		w->group->value[r.operand] = value;
+	}
+	const struct read *out = &w->s->out;
+	for (int d = 0; d < MAX_RANK; d++) { /* axis d of the map is dim d of the output */
+		struct index *x = &r.dim[d];
+		*x = (struct index){
+		    .off = from->dim[d].off, .div = from->dim[d].div, .mod = from->dim[d].mod, .table = -1};
+		for (int e = 0; e < m->operand[m->stage[0].out.operand].dims.rank; e++) {
+			int64_t c = from->dim[d].coef[e];
+			for (int a = 0; a < w->s->naxes && c; a++)
+				x->coef[a] += c * out->dim[e].coef[a];
+			x->off += c * out->dim[e].off;
+		}
+	}
+	for (int i = 0; i < w->s->nreads; i++)
+		if (!memcmp(&w->s->read[i], &r, sizeof r))
+			return i;
+	if (w->s->nreads == MAX_READS)
+		return -1;
+	w->s->read[w->s->nreads] = r;
+	return w->s->nreads++;
+}
+
+static bool append(struct prog *to, const struct prog *from)
+{
+	if (to->n + from->n > MAX_PROG)
+		return false;
+	memcpy(&to->at[to->n], from->at, sizeof *from->at * (size_t)from->n);
+	to->n += from->n;
+	return true;
+}
+
+/* A read of a value inside must be the element itself. */
+static bool identity(const struct task *m, const struct read *r)
+{
+	for (int d = 0; d < m->operand[r->operand].dims.rank; d++) {
+		const struct index *x = &r->dim[d];
+		for (int a = 0; a < MAX_AXES; a++)
+			if (x->coef[a] != (a == d))
+				return false;
+		if (x->off || x->div > 1 || x->mod > 1 || x->table >= 0)
+			return false;
+	}
+	return true;
+}
+
+static bool join(struct finder *f, struct growth *w, int node)
+{
+	struct task *m = ARENA_NEW(&f->scratch, struct task);
+	int value[MAX_OPERANDS], read[MAX_OPERANDS];
+	struct prog *p = &w->prog[w->n];
+	if (build(f, node, m, value) < 0 || m->nstages != 1 || m->stage[0].comb != COMB_NONE)
+		return false;
+	const struct stage *ms = &m->stage[0];
+	for (int i = 0; i < ms->nreads; i++) {
+		int v = value[ms->read[i].operand];
+		read[i] = inside(w, v) >= 0 ? -1 : join_read(w, m, &ms->read[i], v);
+		if (inside(w, v) >= 0 ? !identity(m, &ms->read[i]) : read[i] < 0)
+			return false;
+	}
+	p->n = 0;
+	for (int i = 0; i < ms->body.n; i++) {
+		struct prog one = {.n = 1};
+		one.at[0] = ms->body.at[i];
+		if (one.at[0].op == P_READ) {
+			int r = one.at[0].arg, in = inside(w, value[ms->read[r].operand]);
+			if (in >= 0)
+				one = w->prog[in];
+			else
+				one.at[0].arg = (uint8_t)read[r];
+		}
+		if (!append(p, &one))
+			return false;
+	}
+	prog_fold(p);
+	w->node[w->n] = node;
+	w->value[w->n++] = f->g->node[node].out[0];
+	return true;
+}
+
+/* Puts the program of the last value into the task. */
+static void commit(struct growth *w)
+{
+	bool reduces = w->s->comb != COMB_NONE;
+	*(reduces ? &w->s->post : &w->s->body) = w->prog[w->n - 1];
+	if (!reduces)
+		w->s->post.n = 0;
+	w->group->out = w->value[w->n - 1];
+	for (int i = 0; i < w->group->task->noperands; i++)
+		if (w->group->task->operand[i].role == ROLE_OUT)
+			w->group->value[i] = w->group->out;
+}
+
+static void grow(struct finder *f, struct group *group)
+{
+	struct growth *w = ARENA_NEW(&f->scratch, struct growth);
+	struct task *work = task_dup(&f->scratch, group->task), *good = group->task;
+	struct group trial = *group;
+	trial.task = work;
+	*w = (struct growth){.group = &trial, .s = &work->stage[work->nstages - 1], .n = 1};
+	w->node[0] = group->anchor;
+	w->value[0] = group->out;
+	w->prog[0] = w->s->comb == COMB_NONE ? w->s->body : w->s->post;
+	if (!w->prog[0].n) {
+		w->prog[0].n = 1;
+		w->prog[0].at[0].op = P_ACC;
+	}
+	int kept = 1, last = group->anchor;
+	int most = choices_get(f->choices, CHOICE_JOIN, f->g->node[group->anchor].name, MAX_GROWTH);
+	for (int n; w->n < MAX_GROWTH && w->n <= most && (n = next_user(f, w, last)) >= 0;) {
+		if (f->g->value[w->value[w->n - 1]].is_output || !join(f, w, n))
+			break;
+		last = n;
+		if (leaving(f, w) != 1)
+			continue;
+		commit(w);
+		if (task_check(work) < 0)
+			break;
+		task_copy(good, work);
+		*group = trial;
+		group->task = good;
+		group->at = n;
+		kept = w->n;
+	}
+	group->joined = kept - 1;
+	for (int i = 0; i < kept; i++)
+		f->owner[w->node[i]] = f->out->n;
+}
+
+/* Only dims of one element change places. */
+static bool moves_units(const struct shape *x, const struct node *n)
+{
+	const struct attr *perm = node_attr(n, "perm");
+	int64_t last = -1;
+	for (int d = 0; d < x->rank; d++) {
+		int64_t e = perm ? perm->ints[d] : x->rank - 1 - d;
+		if (x->d[e] != 1 && e < last)
+			return false;
+		last = x->d[e] != 1 ? e : last;
+	}
+	return true;
+}
+
+static bool is_alias(const struct graph *g, const struct node *n)
+{
+	static const char *const types[] = {"Reshape",   "Flatten",  "Squeeze",
+					    "Unsqueeze", "Identity", "Dropout"};
+	if (n->nout < 1 || n->out[0] < 0 || (n->nout > 1 && n->out[1] >= 0) || n->in[0] < 0)
+		return false;
+	const struct tensor *x = &g->value[n->in[0]].t, *y = &g->value[n->out[0]].t;
+	if (x->dtype != y->dtype || x->data || shape_count(&x->shape) != shape_count(&y->shape))
+		return false;
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (!strcmp(node_type(n), types[i]))
+			return true;
+	return !strcmp(node_type(n), "Transpose") && moves_units(&x->shape, n);
+}
+
+int groups_find(struct graph *g, const struct choices *c, struct arena *a, struct groups *out)
+{
+	struct finder f = {.g = g, .choices = c, .a = a, .out = out};
+	int rc = make_users(&f);
+	out->n = 0;
+	out->group = arena_try(a, (size_t)g->nnodes + 1, sizeof *out->group);
+	if (!out->group)
+		rc = E_NOMEM;
+	for (int n = 0; n < g->nnodes && rc >= 0; n++) {
+		if (idle(g, &g->node[n]) || f.owner[n] >= 0)
+			continue;
+		struct group *group = &out->group[out->n];
+		struct task *t = ARENA_NEW(&f.scratch, struct task);
+		*group = (struct group){.kind = STEP_HOST, .anchor = n, .at = n, .out = -1};
+		f.owner[n] = out->n;
+		if (is_alias(g, &g->node[n])) {
+			group->kind = STEP_ALIAS;
+		} else if (build(&f, n, t, group->value) >= 0) {
+			group->kind = STEP_TASK;
+			group->task = task_dup(a, t);
+			group->out = g->node[n].out[0];
+			grow(&f, group);
+		}
+		out->n++;
+		arena_reset(&f.scratch);
+	}
+	arena_free(&f.scratch);
+	for (int i = 1; i < out->n;
+	     i++) { /* insertion by position: groups end a little later than they begin */
+		struct group x = out->group[i];
+		int j = i;
+		for (; j > 0 && out->group[j - 1].at > x.at; j--)
+			out->group[j] = out->group[j - 1];
+		out->group[j] = x;
+	}
+	return rc;
+}
+
+bool step_any_layout(const struct graph *g, int node)
+{
+	const struct node *n = &g->node[node];
+	if (strcmp(node_type(n), "Concat") && strcmp(node_type(n), "Split"))
+		return false;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0 && g->value[n->out[i]].t.dtype != DT_F32)
+			return false;
+	return true;
+}
+
+/* Tasks are large, and many steps alike: one copy of each, in the arena. */
+static int share_tasks(struct steps *s, struct arena *a)
+{
+	int n = 0, rc = E_OK;
+	struct arena scratch = {0};
+	struct key *key = arena_try(&scratch, (size_t)s->nsteps + 1, sizeof *key);
+	struct task **task = arena_try(&scratch, (size_t)s->nsteps + 1, sizeof *task);
+	if (!key || !task)
+		rc = E_NOMEM;
+	for (int i = 0; i < s->nsteps && rc >= 0; i++) {
+		if (s->step[i].kind != STEP_TASK)
+			continue;
+		int j = 0;
+		key[n] = task_key(s->step[i].task);
+		while (!key_equal(key[j], key[n]))
+			j++;
+		if (j == n)
+			task[n++] = task_dup(a, s->step[i].task);
+		s->step[i].task = task[j];
+	}
+	arena_free(&scratch);
+	return rc;
+}
+
+int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
+		struct steps **out)
+{
+	struct arena work = {0};
+	struct groups groups = {.work = &work};
+	int rc = groups_find(g, c, &work, &groups);
+	if (rc >= 0)
+		rc = groups_view(g, &work, &groups);
+	if (rc >= 0)
+		rc = groups_fuse(g, t, c, &work, &groups);
+	*out = ARENA_NEW(a, struct steps);
+	if (rc >= 0)
+		rc = groups_lay_out(g, &groups, t, c, a, *out);
+	if (rc >= 0)
+		rc = share_tasks(*out, a);
+	arena_free(&work);
+	return rc < 0 ? rc : steps_order(g, *out);
+}
+
+int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out)
+{
+	int n = 0;
+	*out = arena_try(a, (size_t)s->nsteps + 1, sizeof **out);
+	if (!*out)
+		return E_NOMEM;
+	for (int i = 0; i < s->nsteps; i++) {
+		if (s->step[i].kind != STEP_TASK || s->step[i].fused_by >= 0)
+			continue;
+		struct buf text = {0};
+		task_text(s->step[i].task, &text);
+		struct key key = hash_text(buf_str(&text));
+		int j = 0;
+		while (j < n && !key_equal((*out)[j].key, key))
+			j++;
+		if (j == n)
+			(*out)[n++] =
+			    (struct step_task){s->step[i].task, arena_strdup(a, buf_str(&text)), key, 0};
+		(*out)[j].uses++;
+		buf_free(&text);
+	}
+	return n;
+}

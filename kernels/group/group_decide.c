@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which values are blocked by channels, by rule: the first guess of kernels/group/layout_graph.c. Blocked forms
+ * begin at convolutions and spread to channel-parallel consumers. Choices come first. */
+#include "kernels/group/group_parts.h"
+#include "kernels/space/sched.h"
+
+#include <string.h>
+
+enum { MAX_PLANES = 32 /* channels that a convolution reads plain: it only broadcasts them */ };
+
+struct decider {
+	const struct graph *g;
+	const struct groups *gr;
+	const struct choices *choices;
+	int lanes;
+	struct form *form;
+	int (*want)[MAX_OPERANDS];
+};
+
+bool value_wide(const struct shape *s, int lanes)
+{
+	int64_t pixels = 1;
+	for (int d = 2; d < s->rank; d++)
+		pixels *= s->d[d];
+	return s->rank >= 3 && s->d[1] * 2 >= lanes && pixels > 1;
+}
+
+static bool wide(const struct decider *l, const struct shape *s)
+{
+	return value_wide(s, l->lanes);
+}
+
+/* Lanes over n elements in a row are used to this part. */
+static double used(const struct decider *l, int64_t n)
+{
+	return (double)n / (double)((n + l->lanes - 1) / l->lanes * l->lanes);
+}
+
+/* The block of value v where the rules ask for `rule`. */
+static int chosen(const struct decider *l, int v, int rule)
+{
+	const struct value *x = &l->g->value[v];
+	int block = choices_get(l->choices, CHOICE_LANES, x->name, 0);
+	if (block < 1 || l->form[v].exact || !wide(l, &x->t.shape))
+		return rule;
+	return block > 1 ? l->lanes : 1;
+}
+
+/* The axis that is all of dim d, from its first element to its last one; -1: none. */
+static int whole_dim(const struct task *t, const struct stage *s, const struct read *r, int d)
+{
+	int a = index_axis(s, &r->dim[d]);
+	return a >= 0 && t->operand[r->operand].dims.d[d] == s->axis[a].extent ? a : -1;
+}
+
+int channel_axis(const struct task *t, int operand)
+{
+	int axis = -2;
+	const struct stage *s = &t->stage[0];
+	for (int i = 0; i <= s->nreads; i++) {
+		const struct read *r = i < s->nreads ? &s->read[i] : &s->out;
+		if (r->operand != operand)
+			continue;
+		int a = t->operand[operand].dims.rank >= 3 ? whole_dim(t, s, r, 1) : -1;
+		axis = axis == -2 || axis == a ? a : -1;
+	}
+	return axis < 0 ? -1 : axis;
+}
+
+static bool is_type(const struct decider *l, const struct group *p, const char *type)
+{
+	return !strcmp(node_type(&l->g->node[p->anchor]), type);
+}
+
+static bool is_conv(const struct decider *l, const struct group *p)
+{
+	return is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
+}
+
+/* A convolution to fewer channels than lanes and a long program at its end, which lanes along the reduction
+ * would leave to one lane: worth a copy of its input to plain. */
+static bool needs_pixels(const struct decider *l, const struct task *t)
+{
+	const struct stage *s = &t->stage[0];
+	const struct shape *in = &t->operand[s->read[0].operand].dims,
+			   *out = &t->operand[s->out.operand].dims;
+	return !wide(l, out) && stage_long_post(s) && in->rank >= 3 && used(l, in->d[in->rank - 1]) > .5;
+}
+
+/* The block of operand i of a group, an input, before its own channels have a say. */
+static int decide_input(struct decider *l, const struct group *p, int i, bool conv)
+{
+	const struct task *t = p->task;
+	const struct operand *o = &t->operand[i];
+	int axis = channel_axis(t, i);
+	if (o->role != ROLE_IN || axis < 0 || !wide(l, &o->dims))
+		return 1;
+	const struct stage *s = &t->stage[0];
+	bool reduced = s->axis[axis].kind == AXIS_REDUCTION,
+	     first = (conv || stage_resamples(t, s)) && i == s->read[0].operand;
+	struct form *v = &l->form[p->value[i]];
+	if (reduced && (!conv || (first && needs_pixels(l, t))))
+		return 1;
+	if (!first || v->block > 1 ||
+	    choices_get(l->choices, CHOICE_LANES, l->g->value[p->value[i]].name, 0) == 1)
+		return v->block;
+	bool few = reduced && o->dims.d[1] <= MAX_PLANES;
+	if (l->g->value[p->value[i]].is_input)
+		v->block = chosen(l, p->value[i], few ? 1 : l->lanes);
+	return few ? v->block : l->lanes;
+}
+
+/* The block of each operand of a task group. */
+static void decide_task(struct decider *l, int group)
+{
+	const struct group *p = &l->gr->group[group];
+	const struct task *t = p->task;
+	const struct stage *s = &t->stage[0];
+	int *want = l->want[group], block = 1, rule = 1;
+	int out = t->stage[t->nstages - 1].out.operand, out_axis = channel_axis(t, out);
+	bool conv = is_conv(l, p);
+	for (int i = 0; i < t->noperands; i++)
+		want[i] = 1;
+	if (t->nstages != 1 || is_type(l, p, "MatMul") || is_type(l, p, "Gemm"))
+		return;
+	for (int i = 0; i < t->noperands; i++) {
+		want[i] = decide_input(l, p, i, conv);
+		if (want[i] > block && channel_axis(t, i) == out_axis)
+			block = want[i];
+	}
+	if (conv && s->nreads > 1 && channel_axis(t, s->read[0].operand) != out_axis)
+		block = l->lanes;
+	if (out_axis >= 0 && wide(l, &t->operand[out].dims))
+		rule = block;
+	want[out] = out_axis >= 0 ? chosen(l, p->out, rule) : 1;
+	for (int i = 0; i < t->noperands; i++)
+		if (t->operand[i].role == ROLE_IN && wide(l, &t->operand[i].dims) && out_axis >= 0 &&
+		    channel_axis(t, i) == out_axis && wide(l, &t->operand[out].dims))
+			want[i] = want[out];
+	l->form[p->out].block = want[out];
+}
+
+/* Concat and Split take what comes; their outputs are blocked where an input is. */
+static void decide_host(struct decider *l, const struct node *n)
+{
+	int block = 1;
+	for (int i = 0; i < n->nin; i++)
+		if (n->in[i] >= 0 && l->form[n->in[i]].block > block)
+			block = l->form[n->in[i]].block;
+	for (int i = 0; i < n->nout; i++)
+		if (n->out[i] >= 0)
+			l->form[n->out[i]].block =
+			    chosen(l, n->out[i], wide(l, &l->g->value[n->out[i]].t.shape) ? block : 1);
+}
+
+static void decide_forwards(struct decider *l)
+{
+	for (int i = 0; i < l->gr->n; i++) {
+		const struct group *p = &l->gr->group[i];
+		const struct node *n = &l->g->node[p->anchor];
+		if (p->kind == STEP_TASK) {
+			decide_task(l, i);
+		} else if (p->kind == STEP_HOST && step_any_layout(l->g, p->anchor)) {
+			decide_host(l, n);
+		} else {
+			for (int k = 0; k < n->nout; k++)
+				if (n->out[k] >= 0)
+					l->form[n->out[k]].exact = true;
+		}
+	}
+}
+
+void groups_decide(const struct graph *g, const struct groups *gr, int lanes, const struct choices *c,
+		   struct form *form, int (*want)[MAX_OPERANDS])
+{
+	struct decider l = {.g = g, .gr = gr, .choices = c, .lanes = lanes, .form = form, .want = want};
+	for (int v = 0; v < g->nvalues; v++)
+		form[v] =
+		    (struct form){.block = 1, .exact = g->value[v].t.data || g->value[v].t.dtype != DT_F32};
+	decide_forwards(&l);
+}

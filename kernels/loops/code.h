@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code: an object and its manifest; a plan needs nothing else from the schedule.
+ *
+ * Bytes (little endian): "HCO1", u32 manifest length, u32 object length, manifest text, object. The manifest
+ * is lines "key value" in the order of the struct below; code_parse checks every range: hostile bytes give
+ * E_CORRUPT. */
+#ifndef KERNELS_CODE_H
+#define KERNELS_CODE_H
+
+#include "kernels/loops/loops.h"
+#include "kernels/task/pack.h"
+#include "kernels/task/task.h"
+#include "platform/base/file.h"
+
+enum { CODE_MAX_BUFS = LOOPS_MAX_BUFS };
+
+/* Size that may depend on parameters: postfix text over constants and p0, p1, ... ("p0 16 * p1 +"). */
+struct code_buf {
+	char name[8];
+	enum buf_role role;
+	int operand;   /* of the task; -1: scratch */
+	int64_t elems; /* declared padded elements; 0 where generic (the operand's own layout says) */
+	bool packed;   /* a constant that must be packed first, by `packing` */
+	struct packing packing;
+};
+
+/* Ends the version of every emitter of code that is kept, "llvm-19.1.7/5": another one where the same input
+ * gives other code, or is called in another way. Code of another revision is a miss wherever it is read back:
+ * what it was checked and timed as is no longer what would be made. */
+#define CODE_REVISION "5"
+
+struct manifest {
+	char emitter[16]; /* "llvm" */
+	char version[32]; /* of the emitter: code is only valid for the same */
+	char isa[24];     /* target.isa it needs */
+	int lanes;
+	int nentries, nbufs, nparams;
+	char entry[LOOPS_MAX_ENTRIES][16];
+	/* Parallel extent per entry: > 0 constant, else computed from params by `extent_expr`. */
+	char extent_expr[LOOPS_MAX_ENTRIES][256]; /* postfix over integers, p<i>, + * / % min max */
+	int64_t param[LOOPS_MAX_PARAMS]; /* values; in generic code the first nsyms are bound by the plan */
+	int nsyms;                       /* of the generic task; 0: not generic */
+	int64_t scratch_bytes;           /* per thread */
+	int winograd;                    /* m of F(m x m, 3x3); 0: another algorithm */
+	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
+	int alias_out, alias_in;            /* output buffer may be the same memory as this input; -1: none */
+};
+
+struct code {
+	struct manifest m;
+	struct blob object;
+};
+
+bool code_is_current(const struct manifest *m);
+void code_bytes(const struct code *c, struct buf *out);
+int code_parse(const void *p, size_t n, struct arena *a,
+	       struct code *out) MUST_CHECK;                                     /* object points into p */
+int64_t code_extent(const struct manifest *m, int entry, const int64_t *params); /* < 0: enum err */
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loop IR: a loop nest after the schedule, below vectorisation. One IR for every emitter; printable,
+ * checkable, interpretable. The interpreter (loops_run) is its executable definition, bit for bit.
+ *
+ * A `loops` has buffers, run-time parameters, vector variables and one or more entries (a barrier lies
+ * between two entries). An entry runs [begin, end) of its parallel extent: the body runs once per index,
+ * which it sees as the loop variable entry.var (depth 1; ix_var gives the expression). Nothing is carried
+ * from one index to the next.
+ *
+ * Values. Integer expressions (struct ix) are 64-bit, made of constants, loop variables, parameters, + *
+ * floor-div, mod, min, max, comparisons and table reads; they are simplified when made. Vector variables (lv)
+ * are f32 x lanes (1, 2, 4, 8, 16), mutable, assigned by three-address operations; they may be carried
+ * through any nesting of loops (the emitter makes phis). A variable is defined before use on every path (the
+ * checker proves it).
+ *
+ * Arithmetic. IEEE binary32, round to nearest even. The runtime sets FTZ and DAZ; the interpreter does the
+ * same in software, as x86 does it (found by experiment, tests/kernels/emit/test_llvm_emit.c): a subnormal
+ * operand of ADD SUB MUL DIV FMA SQRT FLOOR CEIL RINT MIN MAX HADD HMUL HMIN HMAX and of the comparison of
+ * SEL_x counts as a zero of its sign; a result that is tiny after rounding to 24 bits with unbounded exponent
+ * becomes a zero of its sign. COPY, LANE, NEG, ABS, the selected operand of SEL_x, loads and stores move bits
+ * and never flush. (AArch64 differs in two corners that no test there touches: it finds tininess before
+ * rounding, and its MIN and MAX do not flush the operand that they return.) FMA is fused where loops.fma,
+ * else a multiplication rounded, then an addition. MIN(a,b) = a < b ? a : b and MAX(a,b) = a > b ? a : b (so
+ * the second operand on NaN or equality); SEL_x(a,b,c,d) = a x b ? c : d, false on NaN. Which NaN an
+ * operation makes is not defined: NaNs compare as one class. HADD and friends combine lanes in a fixed tree:
+ * lanes i and i + n/2, n halved until one is left (one lane: a copy). RINT is to nearest even. POW2(a) is the
+ * number whose bits are a's shifted left by 23: for a = 1.5 2^23 + 127 + k, integral k in [-127, 127], 2^k,
+ * and 0 for k = -127 (a outside is the caller's fault). GETEXP(a) = floor(log2 a) as float and GETMANT(a) = a
+ * / 2^GETEXP(a), in [1, 2), for a > 0 normal; both look at the bits only: other values give the exponent
+ * field minus 127 and the fraction with exponent 0.
+ *
+ * TRN0(a,b)[j] = j & s ? b[j-s] : a[j] and TRN1(a,b)[j] = j & s ? b[j] : a[j+s], s = imm a power of two below
+ * the lanes: a step of transposing. LACE(a,b)[j] = i % n == m ? b[i / n] : a[j], i = k * lanes + j, m < n, k
+ * < n, 2 <= n <= lanes: of n vectors whose elements go into memory in turn (the first of each, then the
+ * second of each, ...) the m-th one's share of the k-th n-th of it; imm is lace_imm(n, k, m). They move bits.
+ *
+ * Memory. Buffer addresses are element indexes; every access must lie inside the buffer's declared padded
+ * elements. A load with `valid` reads min(max(valid,0), lanes) lanes and gives 0 in the others, touching no
+ * memory for them; a store writes only valid lanes (`valid` as a load's). A `guard` (0 or 1) that is 0 makes
+ * a load give `fill` without touching memory; fill wins over valid. Stride 1 contiguous, 0 broadcast (load:
+ * one element in all lanes; a store of more than one lane may not), else lane i at index + i * stride.
+ * Contiguous accesses assume element alignment only. Buffers do not overlap, except where a manifest lets an
+ * output alias an input: then every element is read before it is written by the same statement order.
+ *
+ * All nodes live in loops.arena. Building functions never fail: an overflow of limits makes loops.failed
+ * (sticky). Bounds that one iteration is known to satisfy (hi - lo in [1, step]) make for_begin's variable
+ * the expression lo itself. */
+#ifndef KERNELS_LOOPS_H
+#define KERNELS_LOOPS_H
+
+#include "kernels/task/tensor.h"
+#include "platform/base/buf.h"
+
+enum ix_op {
+	IX_CONST,
+	IX_VAR,
+	IX_PARAM,
+	IX_ADD,
+	IX_MUL,
+	IX_DIV,
+	IX_MOD,
+	IX_MIN,
+	IX_MAX,
+	IX_LT,
+	IX_EQ,
+	IX_TABLE
+};
+
+struct ix {
+	enum ix_op op;
+	int id;        /* IX_VAR: loop variable; IX_PARAM: parameter; IX_TABLE: buffer (i32), a = element */
+	uint32_t hash; /* of the structure */
+	int height;    /* of the tree; bounded by IX_MAX_HEIGHT, so recursion over it is */
+	int64_t c;     /* IX_CONST */
+	const struct ix *a, *b;
+	int64_t lo, hi; /* inclusive range where known; INT64_MIN / INT64_MAX otherwise */
+	int depth;      /* 1 + depth of the deepest loop it depends on; 0: constants and parameters only */
+};
+
+enum { IX_MAX_TERMS = 48, IX_MAX_HEIGHT = 160 };
+
+enum vop {
+	V_CONST, /* imm, all lanes */
+	V_COPY,  /* a */
+	V_LOAD,  /* mem */
+	V_LANE,  /* lane `imm` (integer) of a, splat to the result's lanes */
+	V_ADD,
+	V_SUB,
+	V_MUL,
+	V_DIV,
+	V_MIN,
+	V_MAX,
+	V_FMA, /* a * b + c */
+	V_NEG,
+	V_ABS,
+	V_SQRT,
+	V_FLOOR,
+	V_CEIL,
+	V_RINT,
+	V_SEL_LT,
+	V_SEL_LE,
+	V_SEL_EQ, /* a ? b : c : d */
+	V_POW2,
+	V_GETEXP,
+	V_GETMANT,
+	V_TRN0,
+	V_TRN1, /* blocks of `imm` (integer) lanes: the even ones of a and b, the odd ones (below) */
+	V_LACE, /* a, with lanes of b between its own (below) */
+	V_HADD,
+	V_HMIN,
+	V_HMAX,
+	V_HMUL, /* a (any lanes) -> one value splat to the result's lanes */
+	V_OPS
+};
+
+/* Name ("fma") and number of variable operands, by enum vop. */
+extern const struct vop_info {
+	const char *name;
+	int args;
+} vop_info[V_OPS];
+
+struct mem {
+	int buf;
+	const struct ix *at;    /* element index */
+	int64_t stride;         /* of lanes, in elements: 0, 1 or other */
+	const struct ix *valid; /* NULL: all lanes */
+	const struct ix *guard; /* NULL: always (loads only) */
+	float fill;             /* where guard is 0 */
+};
+
+enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF };
+
+struct stmt {
+	enum st_op op;
+	struct stmt *next;
+	/* ST_SET: dst = vop(a, b, c, d) */
+	enum vop vop;
+	int dst, a, b, c, d; /* variable ids; ST_STORE: a */
+	float imm;
+	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (at; level 1 or 2 in imm) */
+	/* ST_FOR: for (var = lo; var < hi; var += step) body. ST_IF: if (lo) body else other */
+	int var;
+	const struct ix *lo, *hi;
+	int64_t step;       /* > 0, constant */
+	bool at_least_once; /* the maker promises lo < hi (checked by the interpreter): no zero-trip test is
+			       emitted */
+	struct stmt *body, *other;
+};
+
+enum buf_role { BUF_IN, BUF_OUT, BUF_CONST, BUF_SCRATCH };
+
+struct lbuf {
+	char name[8];
+	enum buf_role role;
+	enum dtype dtype;       /* DT_F32 or DT_I32 (tables) */
+	const struct ix *elems; /* declared padded elements: constants and parameters only */
+	int64_t lo, hi;         /* i32: range of the values, promised by the maker (loops_table_range) */
+};
+
+struct entry {
+	char name[16];           /* symbol: "k0", "k1", ... */
+	const struct ix *extent; /* parallel extent: constants and parameters only */
+	int var;                 /* loop variable that runs over [begin, end) */
+	struct stmt *body;
+};
+
+enum {
+	LOOPS_MAX_BUFS = 24, /* a task's operands and scratch */
+	LOOPS_MAX_PARAMS = 128,
+	LOOPS_MAX_ENTRIES = 4,
+	LOOPS_MAX_DEPTH = 32,  /* nested for and if */
+	LOOPS_MAX_VARS = 4096, /* vector variables, and loop variables */
+	LOOPS_MAX_STATEMENTS = 65536
+};
+
+struct loopvar {
+	const struct ix *lo, *hi; /* hi exclusive */
+	const struct ix *x;       /* the variable as an expression; its range holds inside the body */
+	int depth;                /* 1: an entry's index */
+};
+
+struct loops {
+	struct arena *arena;
+	bool fma;
+	bool failed; /* sticky: a limit was met while building */
+	int nbufs, nparams, nvars, nloopvars, nentries;
+	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is the last */
+	struct {
+		char name[12];
+		int64_t lo, hi;
+	} param[LOOPS_MAX_PARAMS]; /* range promised by the caller */
+	uint8_t *lanes;            /* per vector variable */
+	struct loopvar *loopvar;   /* per loop variable */
+	struct entry entry[LOOPS_MAX_ENTRIES];
+	int cap_vars, cap_loopvars;
+	int depth;          /* builder: current loop depth */
+	int nest;           /* builder: open for and if statements */
+	int nstmts;         /* builder: statements made */
+	struct stmt **tail; /* builder: where the next statement goes */
+};
+
+/* Building. */
+void loops_init(struct loops *l, struct arena *a, bool fma);
+int loops_param(struct loops *l, const char *name, int64_t lo, int64_t hi);
+int loops_buf(struct loops *l, const char *name, enum buf_role role, enum dtype t, const struct ix *elems);
+void loops_table_range(struct loops *l, int buf, int64_t lo, int64_t hi);
+int loops_entry(struct loops *l,
+		const struct ix *extent); /* opens entry; its body is built until loops_entry_end */
+void loops_entry_end(struct loops *l);
+int lv_new(struct loops *l, int lanes); /* a vector variable */
+void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);
+void lv_const(struct loops *l, int dst, float imm);
+void lv_lane(struct loops *l, int dst, int a, int lane);
+void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step);
+void lv_lace(struct loops *l, int dst, int a, int b, int n, int k, int m);
+/* n, k and m of a LACE as one number, and back. */
+int lace_imm(int n, int k, int m);
+struct lace {
+	int n, k, m;
+};
+struct lace lace_of(int imm);
+bool lace_good(struct lace x, int lanes);
+/* The lane of b that lane j of the result takes; -1: a's own. */
+int lace_lane(struct lace x, int j, int lanes);
+void lv_load(struct loops *l, int dst, struct mem m);
+void lv_store(struct loops *l, int src, struct mem m);
+void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level);
+/* n runs of SET and STORE, run i from mark[i] (loops_mark when it began) to the next, the last to the end,
+ * become one that takes a statement of each in turn. Each variable is set once; a run may read what an
+ * earlier one sets. */
+struct stmt **loops_mark(const struct loops *l);
+void loops_interleave(struct loops *l, struct stmt **const *mark, int n);
+/* for_begin returns the statement to give to for_end; *var is the loop variable as an expression. */
+struct stmt *for_begin(struct loops *l, const struct ix *lo, const struct ix *hi, int64_t step,
+		       bool at_least_once, const struct ix **var);
+void for_end(struct loops *l, struct stmt *f);
+struct stmt *if_begin(struct loops *l, const struct ix *cond);
+void if_else(struct loops *l, struct stmt *s);
+void if_end(struct loops *l, struct stmt *s);
+
+/* Integer expressions; simplified: constants fold, sums are kept as sum of coef * atom, (16*q + r)/16 = q
+ * where 0 <= r < 16 is known from ranges, and so on. */
+const struct ix *ix_c(struct loops *l, int64_t c);
+const struct ix *ix_param(struct loops *l, int param);
+const struct ix *ix_var(struct loops *l, int loopvar);
+const struct ix *ix_add(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_sub(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_mul(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_div(struct loops *l, const struct ix *a, const struct ix *b); /* floor; b > 0 */
+const struct ix *ix_mod(struct loops *l, const struct ix *a, const struct ix *b); /* 0 <= result < b */
+const struct ix *ix_min(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_max(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_lt(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_eq(struct loops *l, const struct ix *a, const struct ix *b);
+const struct ix *ix_table(struct loops *l, int buf, const struct ix *at);
+/* x as one atom that sums and products do not take apart: it is written min(x, x). */
+const struct ix *ix_atom(struct loops *l, const struct ix *x);
+bool ix_is_const(const struct ix *x, int64_t *c);
+/* x as const + sum coef[i] * atom[i] (an atom is not a sum; it may be a product with a parameter). Returns n,
+ * or -1 if more than max. Atoms are ordered by depth, outermost first: an emitter builds addresses loop level
+ * by loop level. */
+int ix_terms(const struct ix *x, int64_t *c, int max, int64_t *coef, const struct ix **atom);
+bool ix_same(const struct ix *a, const struct ix *b); /* equal structure */
+/* Wraps on overflow; x / 0 and x mod 0 give 0. Table reads are not bounds-checked here (the interpreter's
+ * are). */
+int64_t ix_eval(const struct ix *x, const int64_t *params, const int64_t *vars, void *const *bufs);
+/* The same, with every table read checked against elems[buffer]: a bad one sets `bad` and reads 0. */
+struct ix_env {
+	const int64_t *params, *vars;
+	void *const *bufs;
+	const int64_t *elems; /* NULL: not checked */
+	bool bad;
+};
+int64_t ix_eval_env(const struct ix *x, struct ix_env *e);
+void ix_print(const struct loops *l, const struct ix *x, struct buf *out);
+
+void loops_print(const struct loops *l, struct buf *out);
+/* Definitions before uses, scopes of loop variables, lanes, roles, steps, limits; addresses against buffers
+ * where the range is surely reached. E_INFEASIBLE: a limit was met while building; else E_CORRUPT. Text says
+ * where ("entry k0, statement 12"). */
+int loops_check(const struct loops *l) MUST_CHECK;
+/* Interprets [begin, end) of one entry. bufs as the kernel ABI's. E_CORRUPT: an access outside a buffer, an
+ * unset variable. */
+int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t *params, int64_t begin,
+	      int64_t end) MUST_CHECK;
+/* Largest number of vector variables live at once (scalars too), an upper bound of register need. */
+int loops_pressure(const struct loops *l);
+/* Per loop variable, sets of vector variables (bit v % 64 of word v / 64): those that its loop's body
+ * assigns, and those that the body may read before assigning them, or leave as they were for what reads them
+ * after; a variable in both is carried. NULL for an entry's index. Lives in `a`. */
+struct loops_flow {
+	int words;
+	uint64_t **assigned, **exposed;
+};
+struct loops_flow loops_flow(const struct loops *l, struct arena *a);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every emitter and the interpreter may take for granted. */
+#include "kernels/loops/loops.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+struct check {
+	const struct loops *l;
+	struct arena *a;
+	const char *entry;
+	int64_t at;       /* statement of the entry, from 0 */
+	uint8_t *open;    /* per loop variable: in scope */
+	uint8_t *defined; /* per vector variable: assigned on every path to here */
+	int maybe;        /* open statements whose body may not run: ranges of addresses may not be reached */
+};
+
+__attribute__((format(printf, 2, 3))) static int bad(const struct check *k, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (!k->entry)
+		return fail(E_CORRUPT, "loops: %s", text);
+	return fail(E_CORRUPT, "loops: entry %s, statement %lld: %s", k->entry, (long long)k->at, text);
+}
+
+/* Recursion is bounded by IX_MAX_HEIGHT. */
+static int check_ix(const struct check *k, const struct ix *x)
+{
+	const struct loops *l = k->l;
+	if (x->height > IX_MAX_HEIGHT)
+		return bad(k, "an expression is too deep");
+	if (x->op == IX_VAR && (x->id < 0 || x->id >= l->nloopvars || !k->open[x->id]))
+		return bad(k, "loop variable i%d is used outside its loop", x->id);
+	if (x->op == IX_PARAM && (x->id < 0 || x->id >= l->nparams))
+		return bad(k, "there is no parameter %d", x->id);
+	if (x->op == IX_TABLE && (x->id < 0 || x->id >= l->nbufs || l->buf[x->id].dtype != DT_I32))
+		return bad(k, "buffer %d is no table", x->id);
+	if ((x->op == IX_DIV || x->op == IX_MOD) && x->b->hi < 1)
+		return bad(k, "a division by what is never positive");
+	int rc = x->a ? check_ix(k, x->a) : E_OK;
+	return rc < 0 || !x->b ? rc : check_ix(k, x->b);
+}
+
+/* Every end of x's range is reached: a sum of variables of loops with constant bounds. */
+static bool range_is_reached(const struct loops *l, const struct ix *x)
+{
+	int64_t c, coef[IX_MAX_TERMS], v;
+	const struct ix *atom[IX_MAX_TERMS];
+	int n = ix_terms(x, &c, IX_MAX_TERMS, coef, atom);
+	for (int i = 0; i < n; i++) {
+		if (atom[i]->op != IX_VAR)
+			return false;
+		const struct loopvar *lv = &l->loopvar[atom[i]->id];
+		if (!ix_is_const(lv->lo, &v) || !ix_is_const(lv->hi, &v))
+			return false;
+	}
+	return n >= 0;
+}
+
+static int check_bounds(const struct check *k, const struct mem *m, int lanes)
+{
+	const struct lbuf *b = &k->l->buf[m->buf];
+	int64_t elems, span, lo = m->at->lo, hi = m->at->hi;
+	if (k->maybe || m->valid || m->guard || !ix_is_const(b->elems, &elems) ||
+	    !range_is_reached(k->l, m->at))
+		return E_OK;
+	if (__builtin_mul_overflow(m->stride, lanes - 1, &span) ||
+	    __builtin_add_overflow(span < 0 ? lo : hi, span, span < 0 ? &lo : &hi))
+		return bad(k, "an address overflows");
+	if (lo < 0 || hi >= elems)
+		return bad(k, "elements %lld to %lld of %s are outside its %lld", (long long)lo,
+			   (long long)hi, b->name, (long long)elems);
+	return E_OK;
+}
+
+static int check_mem(const struct check *k, const struct mem *m, int lanes, bool store)
+{
+	if (m->buf < 0 || m->buf >= k->l->nbufs)
+		return bad(k, "there is no buffer %d", m->buf);
+	const struct lbuf *b = &k->l->buf[m->buf];
+	if (b->dtype != DT_F32)
+		return bad(k, "%s does not hold f32", b->name);
+	if (!m->at)
+		return bad(k, "no address in %s", b->name);
+	if (store && b->role != BUF_OUT && b->role != BUF_SCRATCH)
+		return bad(k, "a store to %s, which is not to be written", b->name);
+	if (store && m->guard)
+		return bad(k, "a store has a guard");
+	if (store && m->stride == 0 && lanes > 1)
+		return bad(k, "a store of %d lanes to one element", lanes);
+	int rc = check_ix(k, m->at);
+	if (rc >= 0 && m->valid)
+		rc = check_ix(k, m->valid);
+	if (rc >= 0 && m->guard)
+		rc = check_ix(k, m->guard);
+	return rc < 0 ? rc : check_bounds(k, m, lanes);
+}
+
+static int check_var(const struct check *k, int v)
+{
+	return v < 0 || v >= k->l->nvars ? bad(k, "there is no variable v%d", v) : E_OK;
+}
+
+static int check_use(const struct check *k, int v)
+{
+	int rc = check_var(k, v);
+	if (rc >= 0 && !k->defined[v])
+		rc = bad(k, "v%d may be used before it is set", v);
+	return rc;
+}
+
+static int check_set(struct check *k, const struct stmt *s)
+{
+	const int arg[4] = {s->a, s->b, s->c, s->d};
+	const uint8_t *lanes = k->l->lanes;
+	if ((unsigned)s->vop >= V_OPS)
+		return bad(k, "operation %d", (int)s->vop);
+	int rc = check_var(k, s->dst);
+	for (int i = 0; rc >= 0 && i < vop_info[s->vop].args; i++) {
+		rc = check_use(k, arg[i]);
+		if (rc >= 0 && s->vop < V_HADD && s->vop != V_LANE && lanes[arg[i]] != lanes[s->dst])
+			rc = bad(k, "%s of %d lanes from v%d of %d", vop_info[s->vop].name, lanes[s->dst],
+				 arg[i], lanes[arg[i]]);
+	}
+	if (rc >= 0 && s->vop == V_LANE &&
+	    !(s->imm >= 0 && s->imm < (float)lanes[s->a] && s->imm == (float)(int)s->imm))
+		rc = bad(k, "lane %g of v%d, which has %d", (double)s->imm, s->a, lanes[s->a]);
+	if (rc >= 0 && (s->vop == V_TRN0 || s->vop == V_TRN1) &&
+	    !(s->imm >= 1 && s->imm < (float)lanes[s->dst] && !((int)s->imm & ((int)s->imm - 1)) &&
+	      s->imm == (float)(int)s->imm))
+		rc = bad(k, "step %g of %d lanes", (double)s->imm, lanes[s->dst]);
+	if (rc >= 0 && s->vop == V_LACE &&
+	    !(s->imm >= 0 && s->imm < 8192 && s->imm == (float)(int)s->imm &&
+	      lace_good(lace_of((int)s->imm), lanes[s->dst])))
+		rc = bad(k, "lace %g of %d lanes", (double)s->imm, lanes[s->dst]);
+	if (rc >= 0 && s->vop == V_LOAD)
+		rc = check_mem(k, &s->mem, lanes[s->dst], false);
+	if (rc >= 0)
+		k->defined[s->dst] = 1;
+	return rc;
+}
+
+static int check_store(const struct check *k, const struct stmt *s)
+{
+	int rc = check_use(k, s->a);
+	return rc < 0 ? rc : check_mem(k, &s->mem, k->l->lanes[s->a], true);
+}
+
+static int check_prefetch(const struct check *k, const struct stmt *s)
+{
+	if (s->mem.buf < 0 || s->mem.buf >= k->l->nbufs || !s->mem.at)
+		return bad(k, "a prefetch from nowhere");
+	if (s->imm != 1 && s->imm != 2)
+		return bad(k, "prefetch level %g", (double)s->imm);
+	return check_ix(k, s->mem.at);
+}
+
+static int check_body(struct check *k, const struct stmt *s, int nest);
+
+static int check_for(struct check *k, const struct stmt *s, int nest)
+{
+	size_t n = (size_t)k->l->nvars;
+	if (s->var < 0 || s->var >= k->l->nloopvars || k->open[s->var])
+		return bad(k, "a loop needs a variable of its own");
+	if (s->step < 1)
+		return bad(k, "loop i%d has step %lld", s->var, (long long)s->step);
+	int rc = check_ix(k, s->lo);
+	if (rc >= 0)
+		rc = check_ix(k, s->hi);
+	if (rc < 0)
+		return rc;
+	uint8_t *before = s->at_least_once ? NULL : arena_memdup(k->a, k->defined, n + 1);
+	k->open[s->var] = 1;
+	k->maybe += !s->at_least_once;
+	rc = check_body(k, s->body, nest);
+	k->maybe -= !s->at_least_once;
+	k->open[s->var] = 0;
+	if (before)
+		memcpy(k->defined, before, n);
+	return rc;
+}
+
+static int check_if(struct check *k, const struct stmt *s, int nest)
+{
+	size_t n = (size_t)k->l->nvars;
+	uint8_t *before = arena_memdup(k->a, k->defined, n + 1);
+	int rc = check_ix(k, s->lo);
+	k->maybe++;
+	if (rc >= 0)
+		rc = check_body(k, s->body, nest);
+	uint8_t *after = arena_memdup(k->a, k->defined, n + 1);
+	memcpy(k->defined, before, n);
+	if (rc >= 0)
+		rc = check_body(k, s->other, nest);
+	k->maybe--;
+	for (size_t i = 0; i < n; i++)
+		k->defined[i] &= after[i];
+	return rc;
+}
+
+/* Recursion is bounded by LOOPS_MAX_DEPTH. */
+static int check_body(struct check *k, const struct stmt *s, int nest)
+{
+	int rc = E_OK;
+	if (nest > LOOPS_MAX_DEPTH)
+		return bad(k, "nested too deeply");
+	for (; s && rc >= 0; s = s->next, k->at++)
+		rc = s->op == ST_SET        ? check_set(k, s)
+		     : s->op == ST_STORE    ? check_store(k, s)
+		     : s->op == ST_PREFETCH ? check_prefetch(k, s)
+		     : s->op == ST_FOR      ? check_for(k, s, nest + 1)
+					    : check_if(k, s, nest + 1);
+	return rc;
+}
+
+static int check_bufs(const struct check *k)
+{
+	const struct loops *l = k->l;
+	for (int i = 0; i < l->nbufs; i++) {
+		const struct lbuf *b = &l->buf[i];
+		if (b->dtype != DT_F32 && b->dtype != DT_I32)
+			return bad(k, "buffer %s is neither f32 nor i32", b->name);
+		if (!b->elems || b->elems->depth || b->elems->hi < 0)
+			return bad(k, "the size of buffer %s", b->name);
+		int rc = check_ix(k, b->elems);
+		if (rc < 0)
+			return fail_in(rc, "size of %s", b->name);
+		if (b->role == BUF_SCRATCH && i != l->nbufs - 1)
+			return bad(k, "scratch %s is not the last buffer", b->name);
+		if (b->dtype == DT_I32 && b->role != BUF_CONST && b->role != BUF_IN)
+			return bad(k, "table %s would be written", b->name);
+	}
+	return E_OK;
+}
+
+static int check_entries(struct check *k)
+{
+	const struct loops *l = k->l;
+	int rc = E_OK;
+	for (int i = 0; i < l->nentries && rc >= 0; i++) {
+		const struct entry *e = &l->entry[i];
+		k->entry = e->name;
+		k->at = 0;
+		memset(k->defined, 0, (size_t)l->nvars);
+		rc = check_ix(k, e->extent);
+		if (rc >= 0 && e->extent->depth)
+			rc = bad(k, "the extent depends on a loop");
+		k->open[e->var] = 1;
+		/* The extent may be 0 when it depends on parameters. */
+		k->maybe = e->extent->lo < 1;
+		if (rc >= 0)
+			rc = check_body(k, e->body, 0);
+		k->open[e->var] = 0;
+	}
+	return rc;
+}
+
+int loops_check(const struct loops *l)
+{
+	struct arena a = {0};
+	struct check k = {.l = l, .a = &a};
+	if (l->failed)
+		return fail(E_INFEASIBLE,
+			    "loops: a limit was met while building (statements, variables, terms, depth)");
+	k.open = ARENA_ARRAY(&a, uint8_t, l->nloopvars + 1);
+	k.defined = ARENA_ARRAY(&a, uint8_t, l->nvars + 1);
+	int rc = l->tail ? bad(&k, "the last entry is not closed") : l->nentries ? E_OK : bad(&k, "no entry");
+	if (rc >= 0)
+		rc = check_bufs(&k);
+	if (rc >= 0)
+		rc = check_entries(&k);
+	arena_free(&a);
+	return rc;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loops of a reduction around the body of a tile. */
+#include "kernels/loops/lower_parts.h"
+
+/* Reduction loops: blocks stay where the order puts them, the loops inside of blocks come last; full unrolls
+ * have none. */
+void nest_list_reductions(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	for (int pass = 0; pass < 2; pass++)
+		for (int i = k->ns; i < k->st->naxes; i++) {
+			int a = k->s->order[i];
+			int64_t b = axis_block(k->w->t, k->st, a), e = -1;
+			enum red_kind kind = RED_PLAIN;
+			bool fixed = ix_is_const(k->extent[a], &e);
+			if (a == k->s->lane)
+				kind = RED_LANE;
+			else if (fixed && e == k->s->unroll[a]) {
+				nest_bind(k, a, ix_c(l, 0), (int)e, false);
+				continue;
+			} else if (b > 1 && (!fixed || e > b))
+				kind = pass ? RED_INNER : RED_OUTER;
+			if (pass == (kind == RED_LANE || kind == RED_INNER)) {
+				k->red[k->nred].axis = a;
+				k->red[k->nred++].kind = kind;
+			}
+		}
+}
+
+/* Steps of a body. Smaller last tiles that are seldom run take a compiler as long as others: one step, unless
+ * chains take several in turn. */
+static int steps(const struct nest *k, int axis)
+{
+	return k->rests && k->s->chains == 1 ? 1 : k->s->unroll[axis];
+}
+
+static void red_body(struct nest *k, int i, int axis, const struct ix *base, int n, bool masked)
+{
+	nest_bind(k, axis, base, n, masked);
+	nest_reduce(k, i + 1);
+	nest_unbind(k, axis);
+}
+
+static void red_loop(struct nest *k, int i, const struct ix *lo, const struct ix *hi, int step,
+		     const struct ix *add)
+{
+	struct loops *l = k->w->l;
+	const struct ix *v;
+	struct scope sc = nest_enter(k);
+	struct stmt *f = for_begin(l, lo, hi, step, false, &v);
+	red_body(k, i, k->red[i].axis, ix_add(l, add, v), step, false);
+	for_end(l, f);
+	nest_leave(k, sc);
+}
+
+/* Bounds of this part of the axis: all of it, or the part of a split. */
+static void red_bounds(const struct nest *k, int axis, const struct ix **lo, const struct ix **hi)
+{
+	struct loops *l = k->w->l;
+	*lo = ix_c(l, 0);
+	*hi = k->extent[axis];
+	if (axis != k->s->split_axis)
+		return;
+	*lo = ix_mul(l, k->part, ix_c(l, k->s->split));
+	*hi = ix_min(l, ix_add(l, *lo, ix_c(l, k->s->split)), k->extent[axis]);
+}
+
+static void red_plain(struct nest *k, int i)
+{
+	struct loops *l = k->w->l;
+	int axis = k->red[i].axis, u = steps(k, axis);
+	const struct ix *lo, *hi;
+	int64_t extent;
+	red_bounds(k, axis, &lo, &hi);
+	if (axis == k->s->split_axis || !ix_is_const(hi, &extent) || extent % u == 0) {
+		red_loop(k, i, lo, hi, u, ix_c(l, 0));
+		return;
+	}
+	if (extent >= u)
+		red_loop(k, i, lo, ix_c(l, extent / u * u), u, ix_c(l, 0));
+	struct scope sc = nest_enter(k);
+	red_body(k, i, axis, ix_c(l, extent / u * u), (int)(extent % u), false);
+	nest_leave(k, sc);
+}
+
+/* Blocks of a split dim; the loop inside of a block is RED_INNER. */
+static void red_outer(struct nest *k, int i)
+{
+	struct loops *l = k->w->l;
+	int axis = k->red[i].axis;
+	int64_t b = axis_block(k->w->t, k->st, axis);
+	const struct ix *lo, *hi, *v;
+	red_bounds(k, axis, &lo, &hi);
+	struct scope sc = nest_enter(k);
+	struct stmt *f = for_begin(l, ix_div(l, lo, ix_c(l, b)),
+				   ix_div(l, ix_add(l, hi, ix_c(l, b - 1)), ix_c(l, b)), 1, false, &v);
+	k->high[axis] = ix_mul(l, v, ix_c(l, b));
+	nest_reduce(k, i + 1);
+	k->high[axis] = NULL;
+	for_end(l, f);
+	nest_leave(k, sc);
+}
+
+static void red_inner(struct nest *k, int i)
+{
+	struct loops *l = k->w->l;
+	int axis = k->red[i].axis;
+	int64_t b = axis_block(k->w->t, k->st, axis), extent;
+	const struct ix *end = ix_c(l, b);
+	if (!ix_is_const(k->extent[axis], &extent) || extent % b)
+		end = ix_min(l, end, ix_sub(l, k->extent[axis], k->high[axis]));
+	red_loop(k, i, ix_c(l, 0), end, steps(k, axis), k->high[axis]);
+}
+
+static void red_lane(struct nest *k, int i)
+{
+	struct loops *l = k->w->l;
+	struct run r[MAX_RUNS];
+	int axis = k->red[i].axis, n = nest_runs(k, axis, k->s->unroll[axis], r);
+	for (int j = 0; j < n; j++) {
+		const struct ix *t;
+		struct scope sc = nest_enter(k);
+		struct stmt *f = for_begin(l, ix_c(l, 0), r[j].count, 1, false, &t);
+		red_body(k, i, axis, nest_run_base(k, axis, &r[j], t), r[j].n, r[j].masked);
+		for_end(l, f);
+		nest_leave(k, sc);
+	}
+}
+
+/* Iterations of a loop of the same body each time; 0: not known, or it has a last part. */
+static int64_t trips(const struct nest *k, int i)
+{
+	int axis = k->red[i].axis;
+	int64_t extent,
+	    step = k->red[i].kind == RED_OUTER ? axis_block(k->w->t, k->st, axis) : steps(k, axis);
+	if (k->red[i].kind > RED_OUTER || axis == k->s->split_axis || !ix_is_const(k->extent[axis], &extent))
+		return 0;
+	return k->red[i].kind == RED_OUTER ? (extent + step - 1) / step : extent % step ? 0 : extent / step;
+}
+
+/* Loops from i on that can be one, as far as another is inside of them and nothing can be loaded between
+ * them. */
+static int joinable(const struct nest *k, int i)
+{
+	int n = 0;
+	while (i + n + 1 < k->nred && trips(k, i + n)) {
+		unsigned moving = 0;
+		for (int r = 0; r < k->st->nreads; r++)
+			moving |= n && stage_in_body(k->st, r) && !(k->axes[r] >> k->red[i + n].axis & 1);
+		if (moving || (k->guarded && !k->unguard))
+			break;
+		n++;
+	}
+	return n;
+}
+
+/* n loops as one over the product of their iterations: each loop hands on every sum of the tile, which takes
+ * a compiler longer than a few divisions an iteration take the kernel. */
+static void red_joined(struct nest *k, int i, int n)
+{
+	struct loops *l = k->w->l;
+	const struct ix *v;
+	int64_t all = 1;
+	for (int j = 0; j < n; j++)
+		all *= trips(k, i + j);
+	struct scope sc = nest_enter(k);
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, all), 1, true, &v);
+	for (int j = i + n - 1; j >= i; j--) {
+		int axis = k->red[j].axis;
+		const struct ix *count = ix_c(l, trips(k, j)), *next = ix_div(l, v, count), *at = v;
+		if (j > i) /* v % count, as terms that join others in an address */
+			at = ix_sub(l, v, ix_mul(l, next, count));
+		if (k->red[j].kind == RED_OUTER)
+			k->high[axis] = ix_mul(l, at, ix_c(l, axis_block(k->w->t, k->st, axis)));
+		else
+			nest_bind(k, axis, ix_mul(l, at, ix_c(l, steps(k, axis))), steps(k, axis), false);
+		v = next;
+	}
+	nest_reduce(k, i + n);
+	for (int j = i; j < i + n; j++) {
+		k->high[k->red[j].axis] = NULL;
+		if (k->red[j].kind == RED_PLAIN)
+			nest_unbind(k, k->red[j].axis);
+	}
+	for_end(l, f);
+	nest_leave(k, sc);
+}
+
+void nest_reduce(struct nest *k, int i)
+{
+	static void (*const kind[])(struct nest *, int) = {red_plain, red_outer, red_inner, red_lane};
+	nest_hoist(k);
+	if (i == k->nred) {
+		nest_steps(k);
+		return;
+	}
+	int n = joinable(k, i);
+	if (n > 1)
+		red_joined(k, i, n);
+	else
+		kind[k->red[i].kind](k, i);
+}
+
+bool nest_next(const struct nest *k, int from, int to, int *at)
+{
+	int lane = k->s->lane;
+	if (lane >= from && lane < to && ++at[lane] < k->n[lane])
+		return true;
+	if (lane >= from && lane < to)
+		at[lane] = 0;
+	for (int a = to - 1; a >= from; a--) {
+		if (a == lane)
+			continue;
+		if (++at[a] < k->n[a])
+			return true;
+		at[a] = 0;
+	}
+	return false;
+}

@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The register tile: accumulators, the body of the reduction, the scalar programs, stores. */
+#include "kernels/loops/lower_parts.h"
+#include "kernels/loops/vmath.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* A value on the program's stack; m >= 0: the product v * m, not yet made (an addition makes it an FMA). */
+struct val {
+	int v, m;
+	bool is_imm;
+	float imm;
+};
+
+static int one_const(void *ctx, float imm, int lanes)
+{
+	return nest_const(ctx, imm, lanes);
+}
+
+static int settle(struct vmath *vm, struct val a)
+{
+	return a.m < 0 ? a.v : vmath_op2(vm, V_MUL, a.v, a.m);
+}
+
+static struct val plain(int v)
+{
+	return (struct val){.v = v, .m = -1};
+}
+
+/* Operators that are one vector operation on settled operands. */
+static const struct {
+	bool known;
+	enum vop op;
+} direct[P_OPS] = {[P_SUB] = {true, V_SUB},   [P_DIV] = {true, V_DIV},     [P_MIN] = {true, V_MIN},
+		   [P_MAX] = {true, V_MAX},   [P_NEG] = {true, V_NEG},     [P_ABS] = {true, V_ABS},
+		   [P_SQRT] = {true, V_SQRT}, [P_FLOOR] = {true, V_FLOOR}, [P_CEIL] = {true, V_CEIL},
+		   [P_RINT] = {true, V_RINT}};
+
+static int (*const math1[P_OPS])(struct vmath *m, int x) = {
+    [P_EXP] = vmath_exp, [P_LOG] = vmath_log,   [P_TANH] = vmath_tanh, [P_SIGMOID] = vmath_sigmoid,
+    [P_ERF] = vmath_erf, [P_SILU] = vmath_silu, [P_GELU] = vmath_gelu};
+
+static struct val add(struct vmath *vm, struct val a, struct val b)
+{
+	if (a.m < 0 && b.m >= 0) {
+		struct val t = a;
+		a = b;
+		b = t;
+	}
+	if (a.m < 0)
+		return plain(vmath_op2(vm, V_ADD, a.v, b.v));
+	return plain(vmath_fma(vm, a.v, a.m, settle(vm, b)));
+}
+
+static struct val power(struct vmath *vm, struct val a, struct val b)
+{
+	int base = settle(vm, a);
+	if (b.is_imm && vmath_pow_exact(b.imm))
+		return plain(vmath_pow_const(vm, base, b.imm));
+	return plain(vmath_pow(vm, base, settle(vm, b)));
+}
+
+static struct val sign(struct vmath *vm, int x)
+{
+	int zero = one_const(vm->ctx, 0, vm->lanes), one = one_const(vm->ctx, 1, vm->lanes);
+	int below = vmath_select(vm, V_SEL_LT, x, zero, one_const(vm->ctx, -1, vm->lanes), zero);
+	return plain(vmath_select(vm, V_SEL_LT, zero, x, one, below));
+}
+
+static struct val compare(struct vmath *vm, enum prog_op op, int a, int b)
+{
+	enum vop sel = op == P_LT ? V_SEL_LT : op == P_LE ? V_SEL_LE : V_SEL_EQ;
+	int one = one_const(vm->ctx, 1, vm->lanes);
+	return plain(vmath_select(vm, sel, a, b, one, one_const(vm->ctx, 0, vm->lanes)));
+}
+
+/* a / c, rounded as a division (Markstein 1990), in less than half of its time: a floor of the quotient may
+ * follow. */
+static int quotient(struct vmath *vm, int a, float c)
+{
+	int r = one_const(vm->ctx, 1 / c, vm->lanes), q = vmath_op2(vm, V_MUL, a, r);
+	int rest = vmath_fma(vm, q, one_const(vm->ctx, -c, vm->lanes), a);
+	return vmath_select(vm, V_SEL_LE, vmath_op1(vm, V_ABS, rest), one_const(vm->ctx, FLT_MAX, vm->lanes),
+			    vmath_fma(vm, rest, r, q), q);
+}
+
+/* One operator on its operands x[0 ..]. */
+static struct val apply(struct vmath *vm, enum prog_op op, const struct val *x)
+{
+	if (op == P_ADD)
+		return add(vm, x[0], x[1]);
+	if (op == P_POW)
+		return power(vm, x[0], x[1]);
+	int a = settle(vm, x[0]), arity = prog_op_arity(op);
+	int b = arity > 1 ? settle(vm, x[1]) : a;
+	if (op == P_MUL || op == P_SQUARE)
+		return (struct val){.v = a, .m = b};
+	if (op == P_DIV && x[1].is_imm && isnormal(1 / x[1].imm) && vm->l->fma)
+		return plain(quotient(vm, a, x[1].imm));
+	if (direct[op].known)
+		return plain(arity > 1 ? vmath_op2(vm, direct[op].op, a, b)
+				       : vmath_op1(vm, direct[op].op, a));
+	if (math1[op])
+		return plain(math1[op](vm, a));
+	if (op == P_RECIP)
+		return plain(vmath_op2(vm, V_DIV, one_const(vm->ctx, 1, vm->lanes), a));
+	if (op == P_SIGN)
+		return sign(vm, a);
+	if (op == P_SELECT)
+		return plain(
+		    vmath_select(vm, V_SEL_EQ, a, one_const(vm->ctx, 0, vm->lanes), settle(vm, x[2]), b));
+	return compare(vm, op, a, b);
+}
+
+static struct val eval(struct nest *k, const struct prog *p, const int *at, int acc, int lanes)
+{
+	struct val stack[MAX_PROG + 1];
+	struct vmath vm = {k->w->l, lanes, k, one_const};
+	int n = 0;
+	for (int i = 0; i < p->n; i++) {
+		enum prog_op op = (enum prog_op)p->at[i].op;
+		int arity = prog_op_arity(op);
+		struct val v;
+		if (op == P_READ)
+			v = plain(nest_load(k, p->at[i].arg, at, lanes));
+		else if (op == P_ACC)
+			v = plain(acc);
+		else if (op == P_IMM)
+			v = (struct val){nest_const(k, p->at[i].imm, lanes), -1, true, p->at[i].imm};
+		else
+			v = apply(&vm, op, &stack[n - arity]);
+		n -= arity;
+		stack[n++] = v;
+	}
+	return stack[n - 1];
+}
+
+static const struct {
+	float neutral;
+	enum vop op, across;
+} comb[] = {[COMB_SUM] = {0, V_ADD, V_HADD},
+	    [COMB_MAX] = {-INFINITY, V_MAX, V_HMAX},
+	    [COMB_MIN] = {INFINITY, V_MIN, V_HMIN},
+	    [COMB_PROD] = {1, V_MUL, V_HMUL}};
+
+static int settled(struct nest *k, struct val v, int lanes)
+{
+	struct vmath vm = {k->w->l, lanes, k, one_const};
+	return settle(&vm, v);
+}
+
+bool lower_zero_safe(const struct nest *k)
+{
+	const struct prog *p = &k->st->body;
+	unsigned zero = 0;
+	for (int i = 0; i < k->st->nreads; i++)
+		if (k->axes[i] >> k->s->lane & 1)
+			zero |= 1u << i;
+	if (k->st->comb != COMB_SUM || p->n > 3 || p->at[0].op != P_READ)
+		return false;
+	bool first = zero >> p->at[0].arg & 1;
+	if (p->n == 3)
+		return p->at[1].op == P_READ && p->at[2].op == P_MUL && (first || (zero >> p->at[1].arg & 1));
+	return first && (p->n == 1 || p->at[1].op == P_SQUARE || p->at[1].op == P_ABS);
+}
+
+/* The neutral element in the lanes past the reduction's end. */
+static int masked(struct nest *k, int v, const int *at)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane, lanes = k->s->lanes;
+	struct vmath vm = {l, lanes, k, one_const};
+	int mask = lv_new(l, lanes);
+	struct mem m = {.buf = k->w->scratch_buf, .at = k->w->ones, .stride = 1};
+	m.valid = ix_sub(l, k->extent[lane], axis_value(k, lane, at[lane]));
+	lv_load(l, mask, m);
+	int zero = nest_const(k, 0, lanes), none = nest_const(k, comb[k->st->comb].neutral, lanes);
+	return vmath_select(&vm, V_SEL_EQ, mask, zero, none, v);
+}
+
+static void accumulate(struct nest *k, const int *at, int acc)
+{
+	struct loops *l = k->w->l;
+	int lane = k->s->lane;
+	struct val v = eval(k, &k->st->body, at, -1, k->s->lanes);
+	if (lane >= k->ns && k->last_masked && at[lane] == k->n[lane] - 1 && !lower_zero_safe(k))
+		v = plain(masked(k, settled(k, v, k->s->lanes), at));
+	if (v.m >= 0 && k->st->comb == COMB_SUM)
+		lv_set(l, acc, V_FMA, v.v, v.m, acc, -1);
+	else
+		lv_set(l, acc, comb[k->st->comb].op, acc, settled(k, v, k->s->lanes), -1, -1);
+}
+
+/* Elements between windows of neighbouring points of the tile, where taps along axis a are one apart. */
+static int64_t window_stride(const struct nest *k, int a)
+{
+	for (int i = 0; i < k->st->nreads; i++)
+		for (int d = 0; d < k->w->t->operand[k->st->read[i].operand].dims.rank; d++)
+			for (int b = 0; b < k->ns && k->st->read[i].dim[d].coef[a] == 1; b++)
+				if (b != k->s->lane && k->n[b] > 1 && k->st->read[i].dim[d].coef[b] > 1)
+					return k->st->read[i].dim[d].coef[b];
+	return 1;
+}
+
+/* The i-th of n taps: those that read the same elements for neighbouring points follow one another (of a
+ * stride of 2 first the even ones), so that few of what they share is held. */
+static int tap(int64_t stride, int n, int i)
+{
+	for (int first = 0; first < stride && first < n; first++) {
+		int count = (int)((n - first + stride - 1) / stride);
+		if (i < count)
+			return (int)(first + i * stride);
+		i -= count;
+	}
+	return i;
+}
+
+void nest_steps(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, next[MAX_AXES] = {0}, step = 0, steps = 1;
+	int64_t stride[MAX_AXES];
+	for (int a = k->ns; a < k->st->naxes; a++) {
+		steps *= k->n[a];
+		stride[a] = window_stride(k, a);
+	}
+	do {
+		int point = 0;
+		for (int a = k->ns; a < k->st->naxes; a++)
+			at[a] = tap(stride[a], k->n[a], next[a]);
+		nest_fetch(k, step, steps);
+		if (!step)
+			nest_feed(k);
+		do
+			accumulate(k, at, k->acc[point++ * k->s->chains + step % k->s->chains]);
+		while (nest_next(k, 0, k->ns, at));
+		step++;
+	} while (nest_next(k, k->ns, k->st->naxes, next));
+}
+
+static void start_neutral(struct nest *k)
+{
+	for (int i = 0; i < k->nacc; i++)
+		lv_const(k->w->l, k->acc[i], comb[k->st->comb].neutral);
+}
+
+/* Partial results of a split reduction come from the output. */
+static void start_partial(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, i = 0;
+	start_neutral(k);
+	do {
+		lv_load(k->w->l, k->acc[i], nest_mem(k, k->st->nreads, at, k->s->lanes));
+		i += k->s->chains;
+	} while (nest_next(k, 0, k->ns, at));
+}
+
+/* An addition less at the end. */
+static void start_bias(struct nest *k)
+{
+	int at[MAX_AXES] = {0}, i = 0;
+	do
+		lv_set(k->w->l, k->acc[i++], V_COPY, nest_load(k, k->bias, at, k->s->lanes), -1, -1, -1);
+	while (nest_next(k, 0, k->ns, at));
+}
+
+static void start(struct nest *k)
+{
+	int at[MAX_AXES] = {0};
+	k->npoints = 0;
+	do
+		k->npoints++;
+	while (nest_next(k, 0, k->ns, at));
+	k->nacc = k->npoints * k->s->chains;
+	k->acc = ARENA_ARRAY(k->w->l->arena, int, k->nacc);
+	for (int i = 0; i < k->nacc; i++)
+		k->acc[i] = lv_new(k->w->l, k->s->lanes);
+	if (!k->part) {
+		(k->bias >= 0 ? start_bias : start_neutral)(k);
+		return;
+	}
+	struct stmt *s = if_begin(k->w->l, ix_eq(k->w->l, k->part, ix_c(k->w->l, 0)));
+	start_neutral(k);
+	if_else(k->w->l, s);
+	start_partial(k);
+	if_end(k->w->l, s);
+}
+
+enum vop nest_combiner(const struct nest *k)
+{
+	return comb[k->st->comb].op;
+}
+
+/* Chains into one, lanes of a reduction into one: the reduced value of each point in acc[point * chains].
+ * True: they are stored, too. */
+static bool gather(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int chains = k->s->chains;
+	for (int p = 0; p < k->npoints; p++)
+		for (int c = 1; c < chains; c++)
+			lv_set(l, k->acc[p * chains], comb[k->st->comb].op, k->acc[p * chains],
+			       k->acc[p * chains + c], -1, -1);
+	if (k->s->lane < k->ns)
+		return false;
+	if (k->npoints > 1)
+		return nest_across(k);
+	int one = lv_new(l, 1);
+	lv_set(l, one, comb[k->st->comb].across, k->acc[0], -1, -1, -1);
+	k->acc[0] = one;
+	return false;
+}
+
+static void finish(struct nest *k, bool post);
+
+static struct mem output_place(const struct nest *k, const int *at, const struct ix *first)
+{
+	(void)first;
+	return nest_mem(k, k->st->nreads, at, k->s->lanes);
+}
+
+/* Store the sums as they are, then apply a long program in a loop over one axis of the tile: written out for
+ * every point, its constants and temporaries would push the sums out of registers. */
+static bool finish_loop(struct nest *k)
+{
+	int axis = -1;
+	for (int a = 0; a < k->ns; a++)
+		if (a != k->s->lane && k->n[a] > 1 && (axis < 0 || k->n[a] > k->n[axis]))
+			axis = a;
+	if (axis < 0 || !stage_long_post(k->st) || k->s->lane >= k->ns)
+		return false;
+	finish(k, false);
+	nest_post_loop(k, axis, output_place);
+	return true;
+}
+
+int nest_post(struct nest *k, const int *at, int acc)
+{
+	return k->post.n ? settled(k, eval(k, &k->post, at, acc, k->s->lanes), k->s->lanes) : acc;
+}
+
+static void finish(struct nest *k, bool post)
+{
+	int at[MAX_AXES] = {0}, point = 0, lanes = k->s->lane >= k->ns ? 1 : k->s->lanes;
+	if (post && k->turn >= 0 && k->n[k->turn] >= 3) {
+		nest_turn(k);
+		return;
+	}
+	if (post && nest_weaves(k)) {
+		nest_weave(k);
+		return;
+	}
+	if (post && finish_loop(k))
+		return;
+	do {
+		int v = k->acc[point];
+		if (post && k->post.n)
+			v = settled(k, eval(k, &k->post, at, v, lanes), lanes);
+		lv_store(k->w->l, v, nest_mem(k, k->st->nreads, at, lanes));
+		point += k->s->chains;
+	} while (nest_next(k, 0, k->ns, at));
+}
+
+static void finish_part(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int64_t extent = 0;
+	ix_is_const(k->extent[k->s->split_axis], &extent);
+	const struct ix *last = ix_c(l, (extent - 1) / k->s->split);
+	int known = k->nknown;
+	struct stmt *s = if_begin(l, ix_eq(l, k->part, last));
+	finish(k, true);
+	if_else(l, s);
+	k->nknown = known;
+	finish(k, false);
+	if_end(l, s);
+}
+
+static int map_point(struct nest *k, const int *at)
+{
+	int lanes = k->s->lanes, v = settled(k, eval(k, &k->st->body, at, -1, lanes), lanes);
+	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, v, lanes), lanes) : v;
+}
+
+/* The points along the woven axis that begin at at[]. */
+static void map_woven(struct nest *k, int *at)
+{
+	int point[16];
+	for (int m = 0; m < k->n[k->weave]; m++) {
+		at[k->weave] = m;
+		point[m] = map_point(k, at);
+	}
+	at[k->weave] = 0;
+	nest_lace(k, at, point);
+}
+
+/* No reduction: each point is computed and stored in turn; with exp and the like, the steps of all of them in
+ * turn (lower_post.c says why). */
+static void map(struct nest *k)
+{
+	struct stmt **mark[SCHED_POINTS];
+	int at[MAX_AXES] = {0}, lanes = k->s->lanes, runs = 0;
+	bool woven = nest_weaves(k);
+	do {
+		if (woven && at[k->weave])
+			continue;
+		mark[runs++] = loops_mark(k->w->l);
+		if (woven)
+			map_woven(k, at);
+		else
+			lv_store(k->w->l, map_point(k, at), nest_mem(k, k->st->nreads, at, lanes));
+	} while (nest_next(k, 0, k->ns, at));
+	if (stage_long_body(k->st))
+		loops_interleave(k->w->l, mark, runs);
+}
+
+static void tile(struct nest *k)
+{
+	int known = k->nknown;
+	if (k->st->comb == COMB_NONE)
+		map(k);
+	else {
+		start(k);
+		nest_reduce(k, 0);
+		bool stored = gather(k);
+		if (k->part)
+			finish_part(k);
+		else if (!stored)
+			finish(k, true);
+	}
+	k->nknown = known;
+}
+
+static bool slides(const struct nest *k, int axis)
+{
+	for (int i = 0; i < k->st->nreads; i++)
+		for (int d = 0; d < k->w->t->operand[k->st->read[i].operand].dims.rank; d++)
+			if (k->st->read[i].dim[d].coef[axis] &&
+			    index_guarded(k->w->t, k->st, &k->st->read[i], d))
+				return true;
+	return false;
+}
+
+/* A tile with guards: point by point along the axes that may leave, since a guard is a branch around every
+ * load. */
+static void edge(struct nest *k, int from)
+{
+	struct loops *l = k->w->l;
+	int a = from, known = k->nknown, floor = k->floor;
+	while (a < k->ns && (a == k->s->lane || k->n[a] == 1 || !slides(k, a)))
+		a++;
+	if (a == k->ns) {
+		tile(k);
+		return;
+	}
+	const struct ix *base = k->base[a], *i;
+	int n = k->n[a];
+	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, n), 1, true, &i);
+	k->base[a] = ix_add(l, base, i);
+	k->n[a] = 1;
+	k->floor = k->nknown; /* what is known was loaded for other points */
+	edge(k, a + 1);
+	for_end(l, f);
+	k->base[a] = base;
+	k->n[a] = n;
+	k->nknown = known;
+	k->floor = floor;
+}
+
+void nest_tile(struct nest *k)
+{
+	struct loops *l = k->w->l;
+	int64_t yes;
+	if (k->next_rows >= 0)
+		nest_fetch_rows(k);
+	if (!k->versioned) {
+		tile(k);
+		return;
+	}
+	const struct ix *interior = nest_interior(k);
+	bool fixed = ix_is_const(interior, &yes);
+	struct stmt *s = fixed ? NULL : if_begin(l, interior);
+	k->unguard = !fixed || yes;
+	tile(k);
+	k->unguard = false;
+	if (!s)
+		return;
+	if_else(l, s);
+	k->edge = true;
+	edge(k, 0);
+	k->edge = false;
+	if_end(l, s);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the loops of kernels/space/winograd.h: shared by lower_winograd.c (the stage, inputs and outputs)
+ * and lower_products.c. Not for others. */
+#ifndef KERNELS_LOWER_WINOGRAD_H
+#define KERNELS_LOWER_WINOGRAD_H
+
+#include "kernels/loops/lower_parts.h"
+#include "kernels/space/winograd.h"
+
+enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE };
+
+struct wino {
+	struct lower *w;
+	struct loops *l;
+	struct nest *in, *out; /* lanes along the input's and the output's channels */
+	struct winograd_form f;
+	struct winograd_sizes z;
+	const struct winograd *s;
+	int lanes, points;
+	const struct ix *first, *count; /* tiles of this block */
+	const struct ix *chunk;         /* the current one */
+};
+
+/* a * c + b */
+static inline const struct ix *wino_at(const struct wino *q, const struct ix *a, int64_t c,
+				       const struct ix *b)
+{
+	return ix_add(q->l, ix_mul(q->l, a, ix_c(q->l, c)), b);
+}
+
+static inline struct mem wino_scratch(const struct wino *q, int part, const struct ix *offset, int64_t elems)
+{
+	return (struct mem){
+	    .buf = q->w->scratch_buf,
+	    .at = ix_add(q->l, q->w->wino[part], wino_at(q, offset, q->lanes, ix_c(q->l, elems))),
+	    .stride = 1};
+}
+
+static inline int wino_load(const struct wino *q, struct mem m)
+{
+	int v = lv_new(q->l, q->lanes);
+	lv_load(q->l, v, m);
+	return v;
+}
+
+static inline struct stmt *wino_loop(const struct wino *q, const struct ix *n, const struct ix **i)
+{
+	return for_begin(q->l, ix_c(q->l, 0), n, 1, false, i);
+}
+
+static inline struct stmt *wino_loop_n(const struct wino *q, int64_t n, const struct ix **i)
+{
+	return wino_loop(q, ix_c(q->l, n), i);
+}
+
+/* Binds the nest's pixel axes to the first of tile t of the block. */
+void wino_tile(const struct wino *q, struct nest *k, const struct ix *t);
+
+/* The current chunk's products of the block: from U, or of filters as they are. */
+void wino_products(const struct wino *q);
+void wino_products_raw(const struct wino *q);
+
+#endif

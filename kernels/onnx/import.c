@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/onnx/import.h"
+#include "kernels/graph/eval.h"
+#include "kernels/onnx/import_parts.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPSET_MIN = 7, OPSET_MAX = 28, MAX_LINES = 64 };
+
+static const int64_t default_max_bytes = INT64_C(4) << 30;
+
+void import_complain(struct importer *im, const char *where, const char *remedy)
+{
+	if (im->nlines++ < MAX_LINES)
+		buf_printf(&im->lines, "%s%.200s: %s%s%s", im->lines.n ? "\n" : "", where, err_text(),
+			   *remedy ? "; " : "", remedy);
+}
+
+int import_value(struct importer *im, const char *name)
+{
+	int v = graph_add_value(im->g, name);
+	if (v < 0)
+		return v;
+	int rc = names_add(&im->names, im->g->value[v].name, v);
+	return rc < 0 ? rc : v;
+}
+
+/* A model's messages take many times their bytes in the file (a node of 30 bytes is 250 in memory), but not
+ * without bound. */
+static size_t unpack_cap(size_t file_bytes, size_t max_bytes)
+{
+	size_t most = ((size_t)64 << 20) + file_bytes * 64;
+	return most < max_bytes ? most : max_bytes;
+}
+
+static int read_opset(const Onnx__ModelProto *m)
+{
+	int64_t opset = 0;
+	for (size_t i = 0; i < m->n_opset_import; i++) {
+		const Onnx__OpsetProto *o = m->opset_import[i];
+		bool ours = !o->domain || !*o->domain || !strcmp(o->domain, "ai.onnx");
+		if (ours && o->version > opset)
+			opset = o->version;
+	}
+	if (!opset && m->ir_version >= 3)
+		return fail(E_CORRUPT,
+			    "no opset of the default domain is imported: the file is damaged, or not ONNX");
+	if (opset < OPSET_MIN || opset > OPSET_MAX)
+		return fail(E_UNSUPPORTED,
+			    "opset %" PRId64 " is outside %d..%d: convert the model to opset 17", opset,
+			    OPSET_MIN, OPSET_MAX);
+	return (int)opset;
+}
+
+static int import_constants(struct importer *im, const Onnx__GraphProto *p)
+{
+	struct graph *g = im->g;
+	for (size_t i = 0; i < p->n_initializer; i++) {
+		const Onnx__TensorProto *t = p->initializer[i];
+		if (!t->name || !*t->name) /* nothing can read it */
+			continue;
+		int v = import_value(im, t->name);
+		if (v < 0)
+			return v;
+		g->external |= t->data_location == 1;
+		int rc = pb_tensor(&g->arena, t, im->folder, true, &g->value[v].t);
+		if (rc == E_UNSUPPORTED)
+			import_complain(im, g->value[v].name, "");
+		else if (rc < 0)
+			return fail_in(rc, "initializer '%.200s'", g->value[v].name);
+	}
+	return E_OK;
+}
+
+/* Infer only where the structure is whole; then one error for everything that is not supported. */
+static int finish(struct importer *im)
+{
+	int worst = im->nlines ? E_UNSUPPORTED : E_OK;
+	int more = graph_infer_lines(im->g, &im->lines, &worst);
+	if (more < 0)
+		return more;
+	int n = im->nlines + more;
+	if (n == 0)
+		return E_OK;
+	if (n == 1)
+		return fail(worst, "%s", buf_str(&im->lines));
+	return fail(worst, "%d nodes cannot be used:\n%s", n, buf_str(&im->lines));
+}
+
+static int check_binds(const struct importer *im)
+{
+	for (int i = 0; i < im->o->nbinds; i++)
+		if (!im->bind_used[i])
+			return fail(E_USAGE,
+				    "the model has no input or symbolic dimension '%.100s'; its first input "
+				    "is '%.200s'",
+				    im->o->binds[i].name,
+				    im->g->ninputs ? im->g->value[im->g->input[0]].name : "");
+	return E_OK;
+}
+
+static int build(struct importer *im, const Onnx__GraphProto *p)
+{
+	im->names.a = &im->scratch;
+	im->bind_used = arena_try(&im->scratch, (size_t)im->o->nbinds + 1, 1);
+	int rc = im->bind_used ? E_OK : E_NOMEM;
+	if (rc >= 0)
+		rc = import_constants(im, p);
+	if (rc >= 0)
+		rc = import_inputs(im, p);
+	if (rc >= 0)
+		rc = check_binds(im);
+	if (rc >= 0)
+		rc = import_declare(im, p);
+	if (rc >= 0)
+		rc = import_nodes(im, p);
+	if (rc >= 0)
+		rc = import_outputs(im, p);
+	if (rc >= 0)
+		rc = graph_sort(im->g);
+	return rc >= 0 ? finish(im) : rc;
+}
+
+static int unpack(struct graph *g, const void *p, size_t n, size_t max_bytes, Onnx__ModelProto **m)
+{
+	g->arena.cap_bytes = unpack_cap(n, max_bytes);
+	int rc = pb_unpack(&g->arena, &onnx__model_proto__descriptor, p, n, m);
+	g->arena.cap_bytes = max_bytes;
+	if (rc >= 0 && !(*m)->graph)
+		rc = fail(E_CORRUPT, "no graph in %zu bytes: the file is damaged, or not ONNX", n);
+	return rc;
+}
+
+int import_bytes(const void *p, size_t n, const char *folder, const struct import_opts *o, struct graph **out)
+{
+	static const struct import_opts plain = {0};
+	struct importer im = {.folder = folder, .o = o ? o : &plain};
+	size_t max_bytes = (size_t)(im.o->max_bytes > 0 ? im.o->max_bytes : default_max_bytes);
+	struct arena a = {0};
+	struct graph *g = im.g = ARENA_NEW(&a, struct graph);
+	g->arena = a;
+	im.scratch.cap_bytes = max_bytes;
+	Onnx__ModelProto *m;
+	int rc = unpack(g, p, n, max_bytes, &m);
+	if (rc >= 0)
+		rc = im.opset = read_opset(m);
+	if (rc >= 0) {
+		g->name = m->graph->name ? m->graph->name : "";
+		rc = build(&im, m->graph);
+	}
+	g->arena.cap_bytes = 0; /* the cap is on what a file makes us take, not on what passes do later */
+	arena_free(&im.scratch);
+	buf_free(&im.lines);
+	if (rc < 0) {
+		graph_free(g);
+		return rc;
+	}
+	*out = g;
+	return E_OK;
+}
+
+int import_file(const char *path, const struct import_opts *o, struct graph **out)
+{
+	struct arena a = {0};
+	struct blob file;
+	int rc = file_read(&a, path, 0, &file);
+	if (rc >= 0) {
+		const char *slash = strrchr(path, '/');
+		const char *folder = !slash          ? "."
+				     : slash == path ? "/"
+						     : arena_strndup(&a, path, (size_t)(slash - path));
+		rc = fail_in(import_bytes(file.p, file.n, folder, o, out), "%s", path);
+	}
+	arena_free(&a);
+	return rc;
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inputs and outputs of the graph: which values they are, and the shapes that the caller binds. */
+#include "kernels/onnx/import_parts.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* The bind of that name, or NULL; it counts as used. */
+static const char *bound(struct importer *im, const char *name)
+{
+	for (int i = 0; i < im->o->nbinds; i++)
+		if (name && !strcmp(im->o->binds[i].name, name)) {
+			im->bind_used[i] = true;
+			return im->o->binds[i].value;
+		}
+	return NULL;
+}
+
+static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
+{
+	*out = 1;
+	const char *text = d->has_dim_value ? NULL : bound(im, d->dim_param);
+	if (text) {
+		struct shape s;
+		int rc = shape_parse(text, &s);
+		if (rc < 0 || s.rank != 1)
+			return fail(E_USAGE, "dimension %s=%.40s is not a number", d->dim_param, text);
+		*out = s.d[0];
+	} else if (d->has_dim_value && d->dim_value != -1) { /* -1: some exporters' way to say unknown */
+		if (d->dim_value < 0)
+			return fail(E_CORRUPT, "a dimension of %" PRId64, d->dim_value);
+		*out = d->dim_value;
+	}
+	return E_OK;
+}
+
+static int bind_shape(struct importer *im, const Onnx__ValueInfoProto *p, struct shape *s)
+{
+	const Onnx__ShapeProto *dims = p->type->tensor_type->shape;
+	const char *text = bound(im, p->name);
+	if (!text && !dims)
+		return fail(E_UNSUPPORTED,
+			    "its shape is not in the file: give it, as in --shape %.100s=1x3x224x224",
+			    p->name);
+	if (dims && dims->n_dim > MAX_RANK)
+		return fail(E_UNSUPPORTED, "rank %zu is over %d", dims->n_dim, MAX_RANK);
+	*s = (struct shape){.rank = dims ? (int)dims->n_dim : 0};
+	for (int i = 0; i < s->rank; i++) {
+		int rc = bind_dim(im, dims->dim[i], &s->d[i]);
+		if (rc < 0)
+			return rc;
+	}
+	struct shape given;
+	int rc = text ? shape_parse(text, &given) : E_OK;
+	if (rc < 0)
+		return rc;
+	if (text && dims && given.rank != s->rank)
+		return fail(E_USAGE, "the given shape %.100s has rank %d, the model's has %d", text,
+			    given.rank, s->rank);
+	if (text)
+		*s = given;
+	return shape_check(s, PB_MAX_ELEMS);
+}
+
+static int read_type(struct importer *im, const Onnx__ValueInfoProto *p, struct tensor *t)
+{
+	if (!p->type || !p->type->tensor_type)
+		return fail(E_UNSUPPORTED, "it is not a tensor");
+	t->dtype = pb_dtype(p->type->tensor_type->elem_type);
+	if (t->dtype == DT_NONE)
+		return fail(E_UNSUPPORTED, "type %s is not supported",
+			    pb_type_name(p->type->tensor_type->elem_type));
+	if (t->dtype == DT_F16 || t->dtype == DT_BF16)
+		t->dtype = DT_F32;
+	return bind_shape(im, p, &t->shape);
+}
+
+static const struct tensor *fixed(const struct importer *im, const char *name)
+{
+	for (int i = 0; i < im->o->nfixed; i++)
+		if (!strcmp(im->o->fixed[i].name, name))
+			return &im->o->fixed[i].t;
+	return NULL;
+}
+
+static int fix(struct importer *im, struct value *v, const struct tensor *t)
+{
+	int rc = tensor_alloc(&im->g->arena, t->dtype, &t->shape, &v->t);
+	if (rc < 0)
+		return rc;
+	memcpy(v->t.data, t->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype));
+	return E_OK;
+}
+
+static int add_input(struct importer *im, const Onnx__ValueInfoProto *p)
+{
+	struct graph *g = im->g;
+	const struct tensor *known = fixed(im, p->name);
+	int v = import_value(im, p->name);
+	if (v < 0)
+		return v;
+	if (known)
+		return fix(im, &g->value[v], known);
+	int rc = read_type(im, p, &g->value[v].t);
+	if (rc == E_UNSUPPORTED) {
+		import_complain(im, p->name, "");
+		return E_OK;
+	}
+	if (rc < 0)
+		return fail_in(rc, "input '%.200s'", p->name);
+	g->value[v].is_input = true;
+	g->input[g->ninputs++] = v;
+	return E_OK;
+}
+
+int import_inputs(struct importer *im, const Onnx__GraphProto *p)
+{
+	im->g->input = arena_try(&im->g->arena, p->n_input + 1, sizeof *im->g->input);
+	if (!im->g->input)
+		return E_NOMEM;
+	for (size_t i = 0; i < p->n_input; i++) {
+		const char *name = p->input[i]->name;
+		if (!name || !*name)
+			return fail(E_CORRUPT, "input %zu has no name", i);
+		int *known = names_find(&im->names, name);
+		if (known && im->g->value[*known].is_input)
+			return fail(E_CORRUPT, "two inputs are called '%.200s'", name);
+		if (known) /* an initializer listed as an input is a constant all the same */
+			continue;
+		int rc = add_input(im, p->input[i]);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+int import_outputs(struct importer *im, const Onnx__GraphProto *p)
+{
+	struct graph *g = im->g;
+	g->output = arena_try(&g->arena, p->n_output + 1, sizeof *g->output);
+	if (!g->output)
+		return E_NOMEM;
+	if (!p->n_output)
+		return fail(E_CORRUPT, "the graph has no outputs");
+	for (size_t i = 0; i < p->n_output; i++) {
+		const char *name = p->output[i]->name;
+		int *v = name ? names_find(&im->names, name) : NULL;
+		if (!v)
+			return fail(E_CORRUPT, "output '%.200s' is made by no node", name ? name : "");
+		g->value[*v].is_output = true;
+		g->output[g->noutputs++] = *v;
+	}
+	return E_OK;
+}

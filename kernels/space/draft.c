@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/draft_parts.h"
+
+#include <math.h>
+
+int64_t extent_guess(int64_t extent)
+{
+	return IS_SYM(extent) ? 64 : extent;
+}
+
+double stage_steps(const struct stage *st)
+{
+	double n = 1;
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		n *= IS_SYM(st->axis[a].extent) ? 16 : (double)st->axis[a].extent;
+	return n;
+}
+
+double draft_ghz(const struct target *tg)
+{
+	return tg->fma_gflops > 0 ? tg->fma_gflops / (2 * FMA_PER_CYCLE * tg->lanes) : 3;
+}
+
+double draft_memory(const struct target *tg)
+{
+	return tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] / draft_ghz(tg) : 8;
+}
+
+/* Issue slots of an operator per vector where they are not one; a division keeps its port for 10 cycles,
+ * beside which others issue. Measured on the Cascade Lake. */
+static const double op_slots[P_OPS] = {
+    [P_DIV] = 16, [P_RECIP] = 16, [P_SQRT] = 16,    [P_EXP] = 13,  [P_LOG] = 34, [P_TANH] = 22,
+    [P_ERF] = 20, [P_POW] = 56,   [P_SIGMOID] = 21, [P_SILU] = 21, [P_GELU] = 16};
+
+/* Issue slots of a program per vector. */
+static double prog_cost(const struct prog *p)
+{
+	double c = 0;
+	for (int i = 0; i < p->n; i++) {
+		enum prog_op op = (enum prog_op)p->at[i].op;
+		bool constant = op == P_DIV && p->at[i - 1].op == P_IMM; /* a product, corrected */
+		c += constant ? 5 : op_slots[op] > 0 ? op_slots[op] : prog_op_arity(op) > 0;
+	}
+	return c;
+}
+
+/* Of a stage's body, with the combiner: a product is added for nothing. */
+static double body_cost(const struct stage *st)
+{
+	return prog_cost(&st->body) +
+	       (st->comb != COMB_NONE && (!st->body.n || st->body.at[st->body.n - 1].op != P_MUL));
+}
+
+double draft_arithmetic(const struct task *t, int lanes)
+{
+	double sum = 0;
+	for (int k = 0; k < t->nstages; k++) {
+		const struct stage *st = &t->stage[k];
+		double points = 1;
+		for (int a = 0; a < stage_spatial(st); a++)
+			points *= (double)extent_guess(st->axis[a].extent);
+		sum += points * (stage_steps(st) * body_cost(st) + prog_cost(&st->post));
+	}
+	return sum / lanes;
+}
+
+double draft_slots(int64_t stride, int lanes)
+{
+	int64_t picked = 2 * stride - 1;
+	return stride == 0 || stride == 1 ? 1 : stride > 1 && picked < lanes ? (double)picked : lanes;
+}
+
+/* Slots of one access: lanes that are far apart are stored, and mostly loaded, one by one. */
+static double access_cost(const struct task *t, const struct stage *st, const struct sstage *s,
+			  const struct read *r)
+{
+	int64_t stride;
+	bool pads;
+	if (s->lane < 0 || operand_packs(t, r->operand))
+		return 1;
+	if (read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) < 0)
+		return s->lanes;
+	if (r == &st->out && store_weaves(t, st, s) >= 0)
+		return 2;
+	int turn = r == &st->out ? store_turns(t, st, s) : -1;
+	if (turn >= 0) /* as many steps and stores however few the points */
+		return fmin(s->lanes,
+			    TRANSPOSE * ceil((double)s->tile[turn] / s->lanes) * s->lanes / s->tile[turn]);
+	double slots = r == &st->out && (stride < 0 || stride > 1) ? s->lanes : draft_slots(stride, s->lanes);
+	return slots > TRANSPOSE && read_crosses(t, st, r, s) >= 0 ? TRANSPOSE : slots;
+}
+
+/* Distinct loads of a read in one step of the tile n[]. */
+static double distinct(const struct stage *st, unsigned axes, const int *n)
+{
+	double c = 1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		if (axes >> a & 1)
+			c *= n[a];
+	return c;
+}
+
+bool draft_read_slides(const struct stage *st, const struct read *r, int rank, const struct sstage *s)
+{
+	for (int d = 0; d < rank; d++) {
+		bool point = false, step = false;
+		for (int a = 0; a < st->naxes; a++)
+			if (r->dim[d].coef[a] && a != s->lane)
+				*(a < stage_spatial(st) ? &point : &step) |=
+				    (a < stage_spatial(st) ? s->tile[a] : s->unroll[a]) > 1;
+		if (point && step)
+			return true;
+	}
+	return false;
+}
+
+/* A loop of the reduction goes over what is read: its vectors are loaded one after the other. */
+static bool looped(const struct stage *st, unsigned axes, const struct sstage *s)
+{
+	for (int a = stage_spatial(st); a < st->naxes; a++)
+		if (axes >> a & 1 && s->unroll[a] != st->axis[a].extent)
+			return true;
+	return false;
+}
+
+bool draft_read_stays(const struct stage *st, unsigned axes, const struct sstage *s, bool window)
+{
+	bool fixed = window || !looped(st, axes, s);
+	for (int a = 0; a < stage_spatial(st); a++)
+		fixed &= a == s->lane || !(axes >> a & 1);
+	return st->comb != COMB_NONE && fixed && s->hoist;
+}
+
+struct draft_regs draft_regs(const struct task *t, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	double points = s->chains, vectors = 0, fixed = 0, taps = 1;
+	int waiting = 0;
+	bool window = draft_slides(t, stage, s);
+	int ns = stage_spatial(st);
+	for (int a = 0; a < ns; a++)
+		points *= s->tile[a];
+	for (int a = ns; a < st->naxes; a++)
+		taps *= s->unroll[a] == st->axis[a].extent ? s->unroll[a] : 1;
+	for (int i = 0; i < st->nreads; i++) {
+		unsigned axes = read_axes(t, st, &st->read[i]);
+		bool slides =
+		    draft_read_slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s);
+		if (!stage_in_body(st, i) || s->lane < 0)
+			continue;
+		if (!(axes >> s->lane & 1)) {
+			waiting += slides;
+			continue;
+		}
+		double d = distinct(st, axes, s->tile);
+		if (slides)
+			d = fmin(d, WINDOW_LIVE);
+		vectors += d;
+		fixed += draft_read_stays(st, axes, s, window) ? d * (taps - 1) : 0;
+	}
+	return (struct draft_regs){(int)(points + vectors + 1), (int)fixed, waiting};
+}
+
+int draft_live(const struct task *t, int stage, const struct sstage *s)
+{
+	struct draft_regs r = draft_regs(t, stage, s);
+	return r.passing + r.fixed;
+}
+
+bool draft_slides(const struct task *t, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	for (int i = 0; i < st->nreads; i++)
+		if (stage_in_body(st, i) &&
+		    draft_read_slides(st, &st->read[i], t->operand[st->read[i].operand].dims.rank, s))
+			return true;
+	return false;
+}
+
+/* Loops over tiles run inside of all loops over these axes. */
+static bool outside(const struct stage *st, const struct sstage *s, unsigned axes)
+{
+	int last = s->order[stage_spatial(st) - 1];
+	for (int a = 0; a < stage_spatial(st); a++)
+		if (axes >> a & 1 && s->tile[a] > 1)
+			return false;
+	return !(axes >> last & 1);
+}
+
+int draft_window(const struct task *t, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	int held = 0, ns = stage_spatial(st);
+	for (int a = ns; a < st->naxes; a++)
+		if (s->unroll[a] != st->axis[a].extent)
+			return 0;
+	for (int i = 0; i < st->nreads && s->hoist && s->lane >= 0 && s->lane < ns; i++) {
+		unsigned axes = read_axes(t, st, &st->read[i]);
+		int taps = stage_in_body(st, i) && outside(st, s, axes);
+		for (int a = ns; a < st->naxes; a++)
+			taps *= axes >> a & 1 ? s->unroll[a] : 1;
+		held += taps;
+	}
+	return draft_slides(t, stage, s) ? held : 0;
+}
+
+int draft_held(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+{
+	int held = draft_window(t, stage, s), points = s->chains;
+	for (int a = 0; a < stage_spatial(&t->stage[stage]); a++)
+		points *= s->tile[a];
+	return points + held + HELD_SPARE <= tg->regs ? held : 0;
+}
+
+double draft_loads(const struct task *t, int stage, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	double loads = 0, n[MAX_AXES];
+	for (int a = 0; a < st->naxes; a++)
+		n[a] = a < stage_spatial(st) ? s->tile[a] : s->unroll[a];
+	for (int i = 0; i < st->nreads; i++)
+		if (stage_in_body(st, i)) {
+			struct touch_form f = draft_form(t, st, &st->read[i]);
+			loads += draft_touched(&f, s->lane, s->lanes, n);
+		}
+	return loads;
+}
+
+static double cube(double x)
+{
+	return x * x * x;
+}
+
+double draft_join(double a, double b)
+{
+	double x = cube(a * a) + cube(b * b);
+	return cbrt(sqrt(x));
+}
+
+/* As that, but close to the larger one: the 12-norm. */
+static double sharp(double a, double b)
+{
+	double x = cube(a * a), y = cube(b * b);
+	return sqrt(cbrt(sqrt(x * x + y * y)));
+}
+
+/* Lines that come from the L2 take turns with the loads of the body. */
+static double quartic(double a, double b)
+{
+	return sqrt(hypot(a * a, b * b));
+}
+
+/* Cycles of one tile of n[] points, and what they are made of. */
+static double one_tile(const struct tile_cost *c, const int *n, struct draft_terms *x)
+{
+	const struct stage *st = c->st;
+	double points = 1, loads = 0, post_loads = 0, stream = 0, in_body[MAX_AXES];
+	for (int a = 0; a < st->naxes; a++) {
+		in_body[a] = a < c->ns ? n[a] : c->s->unroll[a];
+		points *= a < c->ns ? n[a] : 1;
+	}
+	for (int i = 0; i < st->nreads; i++) {
+		double d = distinct(st, c->axes[i], n) * c->access[i];
+		if (!stage_in_body(st, i)) {
+			post_loads += d;
+			continue;
+		}
+		stream += c->streams[i] * 4 * c->s->lanes * d;
+		loads += draft_touched(&c->form[i], c->s->lane, c->s->lanes, in_body) * c->access[i] /
+			 c->body_steps;
+	}
+	loads = fmax(loads - c->held / c->body_steps, 0) + c->reloaded / c->body_steps;
+	if (c->s->prefetch && c->once)
+		loads += points;
+	double issue = points * c->body / FMA_PER_CYCLE, load = loads / c->loads;
+	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
+	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
+	double around = c->straight ? 0 : LOOP / c->body_steps,
+	       slots = draft_join(issue, draft_join(load, (points * c->body + loads + around) / 4));
+	/* Small last tiles read as much as full ones. */
+	double step = stream > 0 ? sharp(slots, stream / c->l2) : slots, streamed = step;
+	if (!c->straight)
+		step = sharp(step, LATENCY / c->s->chains);
+	x->of[DRAFT_LATENCY] = c->steps * (step - streamed);
+	double spill = c->spill > 0 ? SPILL + SPILLED * c->spill : 0;
+	step += spill;
+	bool across = c->s->lane >= c->ns && points > 1; /* lower_across.c */
+	double ends = across ? ceil(points / c->s->lanes) : points;
+	double end = ends * (c->post / FMA_PER_CYCLE + c->access[st->nreads] * 1.5) + post_loads / c->loads;
+	end += (c->parts - 1) * points * (1.5 + 1 / c->loads); /* partial sums */
+	end += (c->s->chains - 1) * points / FMA_PER_CYCLE;
+	double call = c->held ? WINDOW : c->straight ? STEP : CALL;
+	double lanes = across ? ACROSS * ends + 2 * points : c->s->lane >= c->ns ? 8 : 0;
+	x->of[DRAFT_ISSUE] = c->steps * issue;
+	x->of[DRAFT_LOAD] = c->steps * load;
+	x->of[DRAFT_STREAM] = c->steps * (streamed - slots);
+	x->of[DRAFT_SPILL] = c->steps * spill;
+	x->of[DRAFT_CALL] = c->parts * call;
+	x->of[DRAFT_END] = end + lanes;
+	return c->steps * step + c->parts * call + end + lanes;
+}
+
+void draft_add(struct draft_terms *sum, const struct draft_terms *x, double count)
+{
+	for (int i = 0; i < DRAFT_TERMS; i++)
+		sum->of[i] += count * x->of[i];
+}
+
+/* Sum over full tiles and the smaller last ones of every axis. */
+static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
+{
+	int n[MAX_AXES], rest[MAX_AXES];
+	unsigned lasts = 0, never = 0;
+	double total = 0, full = 0, whole[MAX_AXES];
+	struct draft_terms one = {0};
+	for (int a = 0; a < c->ns; a++) {
+		int64_t u = a == c->s->lane ? c->s->lanes : 1;
+		int64_t v = (c->extent[a] + u - 1) / u;
+		rest[a] = (int)(v % c->s->tile[a]);
+		whole[a] = (double)(v / c->s->tile[a]);
+		lasts |= rest[a] ? 1u << a : 0;
+		never |= whole[a] < 1 ? 1u << a : 0; /* no full tile */
+	}
+	for (unsigned combo = 0;; combo = ((combo | ~lasts) + 1) & lasts) {
+		double count = never & ~combo ? 0 : 1, share = 1; /* of a full tile's points */
+		for (int a = 0; a < c->ns && count > 0; a++) {
+			bool last = combo >> a & 1;
+			n[a] = last ? rest[a] : c->s->tile[a];
+			count *= last ? 1 : whole[a];
+			share *= (double)n[a] / c->s->tile[a];
+		}
+		if (count > 0) {
+			bool shorter = c->s->prefetch && combo & ~(c->s->lane >= 0 ? 1u << c->s->lane : 0u);
+			double cycles = count * one_tile(c, n, &one) * (shorter ? REST : 1);
+			draft_add(x, &one, count);
+			x->of[DRAFT_TAIL] += full > 0 ? fmax(0, cycles - count * share * full) : 0;
+			full = combo ? full : cycles / count;
+			total += cycles;
+		}
+		if (combo == lasts)
+			return total;
+	}
+}
+
+/* Beside the arithmetic where they are fetched ahead of it, by the hardware where they pass by in order. */
+double draft_cold(const struct tile_cost *c)
+{
+	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
+	double bytes = 4;
+	for (int a = 0; a < c->st->naxes && read >= 0; a++)
+		bytes *= c->axes[read] >> a & 1 ? (double)c->extent[a] : 1;
+	return read < 0 ? 0 : bytes / draft_memory(c->tg);
+}
+
+/* Tiles that use a panel of weights. */
+static double passes(const struct tile_cost *c)
+{
+	int w = stage_weights(c->t, c->st, c->s->lane);
+	double n = 1;
+	for (int a = 0; a < c->ns && w >= 0; a++)
+		n *= c->axes[w] >> a & 1 ? 1 : ceil((double)c->extent[a] / c->s->tile[a]);
+	return n;
+}
+
+static double with_weights(const struct tile_cost *c, double cycles, double core)
+{
+	double cold = draft_cold(c);
+	if (c->once)
+		return draft_join(cycles, cold) + BESIDE * core;
+	if (c->s->prefetch)
+		return draft_join(cycles, cold);
+	return cycles + fmax(0, cold - core / passes(c)); /* the first tile of a panel waits for it */
+}
+
+double draft_stream(double panel_bytes, const struct tile_cost *c)
+{
+	return 2. / 3 + 2 * panel_bytes / c->l2_bytes;
+}
+
+static void open_rates(struct tile_cost *c)
+{
+	const struct target *tg = c->tg;
+	double ghz = draft_ghz(tg);
+	c->l1_bytes = tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15;
+	c->l2_bytes = tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19;
+	c->l2 = tg->bw_gbs[1] > 0 ? L2_REACHED * tg->bw_gbs[1] / ghz : L2_USUAL;
+	c->l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz : 12;
+	c->loads = tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / ghz / (4 * tg->lanes) : LOADS_USUAL;
+}
+
+/* The reduction: steps of it, of a body, and trips of its loops. */
+static void open_steps(struct tile_cost *c)
+{
+	const struct stage *st = c->st;
+	const struct sstage *s = c->s;
+	c->steps = stage_steps(st);
+	c->parts = s->split_axis < 0 ? 1 : ceil((double)st->axis[s->split_axis].extent / (double)s->split);
+	if (s->lane >= c->ns) {
+		double e = (double)c->extent[s->lane];
+		c->steps = c->steps / e * ceil(e / s->lanes);
+	}
+	c->body_steps = 1;
+	c->straight = true; /* no loop: the sums of the next tile do not wait for those of this one */
+	for (int a = c->ns; a < st->naxes; a++) {
+		c->body_steps *= s->unroll[a];
+		c->straight &= s->unroll[a] == st->axis[a].extent;
+	}
+}
+
+void draft_open(struct tile_cost *c, const struct task *t, const struct target *tg, int stage,
+		const struct sstage *s)
+{
+	const struct stage *st = &t->stage[stage];
+	*c = (struct tile_cost){.t = t, .st = st, .s = s, .tg = tg, .ns = stage_spatial(st)};
+	for (int a = 0; a < st->naxes; a++)
+		c->extent[a] = extent_guess(st->axis[a].extent);
+	c->body = fmax(body_cost(st), .5);
+	c->post = prog_cost(&st->post) - (stage_bias(t, st, s) >= 0);
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		c->axes[i] = read_axes(t, st, r);
+		c->access[i] = access_cost(t, st, s, r);
+		c->form[i] = draft_form(t, st, r);
+	}
+	open_steps(c);
+	c->passing = task_bytes(t, true);
+	struct draft_regs regs = draft_regs(t, stage, s);
+	c->live = regs.passing + regs.fixed;
+	c->waiting = regs.waiting;
+	c->spill = regs.passing + regs.waiting - tg->regs;
+	c->reloaded = fmax(0, fmin(c->live + regs.waiting - tg->regs, regs.fixed));
+	c->held = draft_held(t, tg, stage, s);
+	c->once = stage_streams(t, st, s);
+	open_rates(c);
+}
+
+static void open_streams(struct tile_cost *c, struct draft_terms *x)
+{
+	double tile[MAX_AXES];
+	draft_tile_points(c, tile);
+	for (int i = 0; i <= c->st->nreads; i++) {
+		double bytes = draft_footprint(c, i, tile);
+		x->set += bytes;
+		x->panel += i < c->st->nreads && operand_packs(c->t, c->st->read[i].operand) ? bytes : 0;
+	}
+	for (int a = 0; a < c->st->naxes; a++) /* no panel is used again: all count */
+		tile[a] = c->once ? (double)c->extent[a] : tile[a];
+	for (int i = 0; i < c->st->nreads; i++) {
+		double panel = draft_footprint(c, i, tile);
+		if (operand_packs(c->t, c->st->read[i].operand) && stage_in_body(c->st, i) &&
+		    panel > c->l1_bytes / 2)
+			c->streams[i] = draft_stream(panel, c);
+	}
+}
+
+struct draft_terms draft_rows(const struct task *t, const struct target *tg, int stage,
+			      const struct sstage *s, int axis, int64_t rows)
+{
+	struct draft_terms x = {0};
+	struct tile_cost c;
+	if (s->wino.m)
+		return draft_winograd(t, tg, s, 1);
+	draft_open(&c, t, tg, stage, s);
+	if (rows && rows < c.extent[axis])
+		c.extent[axis] = rows;
+	open_streams(&c, &x);
+	x.live = c.live;
+	double bytes[DRAFT_LEVELS], core = all_tiles(&c, &x);
+	draft_traffic(&c, bytes);
+	double from_l2 = bytes[0] / c.l2, from_l3 = bytes[1] / c.l3;
+	double warm = hypot(quartic(core, from_l2), from_l3);
+	x.of[DRAFT_L2] = from_l2;
+	x.of[DRAFT_L3] = from_l3;
+	x.cycles = with_weights(&c, warm, core);
+	x.of[DRAFT_COLD] = x.cycles - warm;
+	return x;
+}
+
+double draft_stage(const struct task *t, const struct target *tg, int stage, const struct sstage *s)
+{
+	return draft_rows(t, tg, stage, s, 0, 0).cycles;
+}

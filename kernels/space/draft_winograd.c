@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cost of a Winograd schedule: products and transforms follow one another, so they add up; weights that are
+ * fetched ahead come meanwhile, but not quite. Measured on a Xeon of 148 GFLOP/s, 91 GB/s
+ * from L2 and 11 GB/s from memory. */
+#include "kernels/space/draft_parts.h"
+#include "kernels/space/winograd.h"
+
+#include <math.h>
+
+const double winograd_along[5] = {[2] = 6, [4] = 11};
+
+/* One register tile of n tiles over all channels; 4 cycles: the latency of an FMA. */
+static double product(const struct winograd *w, double n, double channels)
+{
+	double points = n * w->kv, loads = n + w->kv;
+	double step = fmax(4, draft_join(points / 2, draft_join(loads / WINO_LOADS, (points + loads) / 4)));
+	return channels * step + WINO_CALL + 1.5 * points;
+}
+
+/* A block of `count` tiles: the last main one may run over its end. */
+static double block(const struct winograd *w, int64_t count, double channels)
+{
+	int64_t full = w->tiles / w->px, need = (count + w->px - 1) / w->px;
+	double rest = count > full * w->px ? product(w, w->tiles % w->px, channels) : 0;
+	return (double)(need < full ? need : full) * product(w, w->px, channels) + rest;
+}
+
+/* The same of filters as they are: a step transforms one row of points and uses it. Measured. */
+static double block_raw(const struct winograd *w, int64_t count, double channels)
+{
+	double points = w->m + 2, steps = points * ceil((double)count / w->px);
+	return steps * (channels * (.75 * points * w->px + 11) + WINO_CALL + 3 * points * w->px);
+}
+
+static double over(double bytes, double room)
+{
+	return bytes > room ? bytes - room : 0;
+}
+
+struct winograd_speeds winograd_speeds(const struct target *tg, int threads)
+{
+	double ghz = draft_ghz(tg), memory = draft_memory(tg);
+	return (struct winograd_speeds){.l1_room = .6 * (tg->l1_bytes ? (double)tg->l1_bytes : 1 << 15),
+					.l2_room = .8 * (tg->l2_bytes ? (double)tg->l2_bytes : 1 << 19),
+					.l2 = tg->bw_gbs[1] > 0 ? tg->bw_gbs[1] / ghz : 24,
+					.l3 = tg->bw_gbs[2] > 0 ? tg->bw_gbs[2] / ghz / (threads > 1 ? 2 : 1)
+								: memory,
+					.memory = memory};
+}
+
+double winograd_apart(const struct task *t, const struct sstage *s)
+{
+	const struct stage *st = &t->stage[0];
+	double lanes = fmin(s->lanes, (double)st->axis[s->lane].extent), sum = 0;
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		int64_t stride;
+		bool pads;
+		if (!operand_packs(t, r->operand) &&
+		    read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) >= 0 && stride > 1)
+			sum += lanes;
+	}
+	return sum;
+}
+
+/* Some blocks of tiles times some vectors of outputs: cycles but for the weights. */
+static double transforms(const struct task *t, const struct sstage *s, const struct winograd_sizes *z,
+			 double tiles, double vectors)
+{
+	double m = s->wino.m, points = z->points, along = winograd_along[s->wino.m];
+	double in = tiles * (double)z->cblocks * (2 * points * along + WINO_AROUND);
+	double pixel = WINO_PIXEL + WINO_APART * winograd_apart(t, s);
+	return in + tiles * vectors * ((points + m) * along + pixel * m * m + WINO_AROUND);
+}
+
+/* Weights that the next register tile reads again from the L2, where a panel is too large for the L1: a fifth
+ * of it is not hidden. */
+static double panels_again(const struct winograd *w, const struct winograd_sizes *z,
+			   const struct winograd_speeds *v, int64_t tiles, int lanes)
+{
+	double panel = 4. * (double)z->channels * w->kv * lanes;
+	return w->raw || panel < v->l1_room ? 0 : .2 * panel * (double)(ceil_div(tiles, w->px) - 1) / v->l2;
+}
+
+static double products(const struct winograd *w, const struct winograd_sizes *z,
+		       const struct winograd_speeds *v, int64_t tiles, int64_t vectors, int lanes)
+{
+	double (*cost)(const struct winograd *, int64_t, double) = w->raw ? block_raw : block;
+	double points = w->raw ? 1 : z->points * z->points;
+	return points * (double)ceil_div(vectors, w->kv) *
+	       (cost(w, tiles, (double)z->channels) + panels_again(w, z, v, tiles, lanes));
+}
+
+/* What the busiest of so many threads has of the parallel indexes: blocks of tiles of one part of the
+ * channels, then of the next. */
+struct shared {
+	int64_t indexes, parts;
+	int64_t lasts, last; /* of them: with the last block of tiles, and its tiles */
+	int64_t vectors;     /* of a part */
+};
+
+static struct shared shared(const struct winograd *w, const struct winograd_sizes *z, int threads)
+{
+	int64_t blocks = z->batch * z->blocks;
+	struct shared h = {.indexes = ceil_div(blocks * w->parts, threads),
+			   .vectors = ceil_div(z->chunks, w->parts) * w->chunk,
+			   .last = z->tiles - (z->blocks - 1) * w->tiles};
+	h.parts = ceil_div(h.indexes, blocks);
+	h.lasts = h.indexes / z->blocks;
+	h.vectors = h.vectors < z->vectors ? h.vectors : z->vectors;
+	return h;
+}
+
+struct draft_terms draft_winograd(const struct task *t, const struct target *tg, const struct sstage *s,
+				  int threads)
+{
+	const struct winograd *w = &s->wino;
+	struct winograd_sizes z = winograd_sizes(t, s);
+	struct winograd_speeds v = winograd_speeds(tg, threads);
+	struct shared h = shared(w, &z, threads);
+	double u = 4. * (double)z.u_elems * (double)h.vectors / (double)z.vectors;
+	double lasts = (double)h.lasts, others = (double)(h.indexes - h.lasts);
+	double tiles = others * w->tiles + lasts * (double)h.last;
+	/* Scratch is written and read, inputs by each chunk. Between two uses of it lie all of it, a chunk's
+	 * weights, and pixels: what the L2 does not hold of these comes from the L3, half of it while others
+	 * are used. */
+	double vs = 4. * (double)z.v_elems, ms = 4. * (double)z.m_elems,
+	       chunks = (double)ceil_div(h.vectors, w->chunk);
+	double in = 4. * w->tiles * w->m * w->m * (double)(z.cblocks * s->lanes),
+	       out = 4. * w->tiles * w->m * w->m * (double)(h.vectors * s->lanes);
+	double between = vs + ms + u / chunks + (w->pixels ? 2 : 1) * in + out,
+	       missed = over(between, v.l2_room) / between;
+	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
+	       far = threads > 1 ? in : 0; /* in other cores' caches */
+	struct draft_terms x = {0};
+	x.of[DRAFT_TRANSFORM] = transforms(t, s, &z, tiles, (double)h.vectors);
+	x.of[DRAFT_L2] = (others + lasts) * held / v.l2;
+	x.of[DRAFT_L3] = (others + lasts) * (.5 * missed * moved + far) / v.l3;
+	double rest =
+	    x.of[DRAFT_TRANSFORM] + (others + lasts) * (held / v.l2 + (.5 * missed * moved + far) / v.l3);
+	double again = 1.5 * u / v.l2 + fmin(u, over(u + held, v.l2_room)) / v.l3;
+	double weights = (double)h.parts * u / v.memory + (double)(h.indexes - h.parts) * again;
+	double work = others * products(w, &z, &v, w->tiles, h.vectors, s->lanes) +
+		      lasts * products(w, &z, &v, h.last, h.vectors, s->lanes);
+	double apart = w->raw ? 2 : 1.5;
+	double both =
+	    w->prefetch ? pow(pow(work, apart) + pow(weights, apart), 1 / apart) : work + 1.2 * weights;
+	x.cycles = rest + both;
+	x.of[DRAFT_ISSUE] = work;
+	x.of[DRAFT_COLD] = both - work;
+	return x;
+}

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The draft of one stage (draft.c), smooth in its numbers. Where that counts full tiles and last ones, this
+ * counts as many tiles as there are, all of the mean size. */
+#include "kernels/space/relax_parts.h"
+
+#include <math.h>
+
+/* Points where half of what is held is lost: the middle of the draft's ramp. */
+#define HALF_LOST(safe) ((safe) + .5)
+
+struct stage_cost {
+	struct tape *p;
+	const struct tile_cost *c; /* of the sketch */
+	const struct relaxed_stage *v;
+	int stage;
+	struct num units[MAX_AXES], count[MAX_AXES]; /* points, or vectors of them; tiles of them */
+	struct num n[MAX_AXES];                      /* the mean tile; unrolled steps */
+	struct num steps;                            /* unrolled, in one body */
+	struct num parts;                            /* of a split reduction */
+	struct num held;                             /* vectors of a window in registers */
+	struct num is_held;                          /* 0 to 1 */
+	/* Of panels of constants: 1 where they come from the L2 for each tile, not from the L1, and the cost
+	 * of their bytes. */
+	struct num apart[MAX_OPERANDS], stream[MAX_OPERANDS];
+};
+
+static struct num product(struct tape *p, const struct num *n, unsigned axes, int from, int to)
+{
+	struct num all = num(1);
+	for (int a = from; a < to; a++)
+		if (axes >> a & 1)
+			all = num_mul(p, all, n[a]);
+	return all;
+}
+
+/* Elements of a read that n[] points of each axis touch, as the draft counts them; those of axis `lane` are
+ * vectors. */
+static struct num touched(const struct stage_cost *f, int read, int lane, const struct num *n)
+{
+	const struct touch_form *t = &f->c->form[read];
+	struct num all = num(1);
+	for (int i = 0; i < t->n;) {
+		struct num points = num(1), span = num(1); /* 1 + sum apart * (n - 1) */
+		int d = t->term[i].dim;
+		bool table = t->term[i].table;
+		for (; i < t->n && t->term[i].dim == d; i++) {
+			int a = t->term[i].axis;
+			if (!n[a].at && n[a].v == 1)
+				continue;
+			double apart = t->term[i].apart * (a == lane ? f->c->s->lanes : 1);
+			points = num_mul(f->p, points, n[a]);
+			span = num_add(f->p, span, num_scale(f->p, n[a], apart));
+			span.v -= apart;
+		}
+		all = num_mul(f->p, all, table ? points : num_min(f->p, span, points));
+	}
+	return all;
+}
+
+static struct num footprint(const struct stage_cost *f, int read, const struct num *n)
+{
+	return num_scale(f->p, touched(f, read, -1, n), 4);
+}
+
+static struct num points_of(const struct stage_cost *f, const struct num *n)
+{
+	return product(f->p, n, ~0u, 0, stage_spatial(f->c->st));
+}
+
+/* Registers that the body wants; *fixed: those with what is loaded once for many tiles. */
+static struct num live(const struct stage_cost *f, struct num *fixed)
+{
+	const struct stage *st = f->c->st;
+	const struct sstage *s = f->c->s;
+	struct num all = num_mul(f->p, f->v->chains, points_of(f, f->v->tile));
+	bool window = draft_slides(f->c->t, f->stage, s);
+	int ns = stage_spatial(st), taps = 1;
+	*fixed = num(0);
+	for (int a = ns; a < st->naxes; a++)
+		taps *= s->unroll[a] == st->axis[a].extent ? s->unroll[a] : 1;
+	for (int i = 0; i < st->nreads; i++) {
+		bool slides =
+		    draft_read_slides(st, &st->read[i], f->c->t->operand[st->read[i].operand].dims.rank, s);
+		if (!stage_in_body(st, i) || s->lane < 0)
+			continue;
+		if (!(f->c->axes[i] >> s->lane & 1))
+			continue;
+		struct num d = product(f->p, f->v->tile, f->c->axes[i], 0, ns);
+		if (slides)
+			d = num_min(f->p, d, num(WINDOW_LIVE));
+		if (draft_read_stays(st, f->c->axes[i], s, window))
+			*fixed = num_add(f->p, *fixed, num_scale(f->p, d, taps - 1));
+		all = num_add(f->p, all, d);
+	}
+	return num_add(f->p, all, num(1));
+}
+
+/* Cycles a step that registers too many take; *reloaded: loads a body of what else was to stay in them. */
+static struct num spilled(const struct stage_cost *f, struct num *reloaded)
+{
+	struct num fixed, over = num_sub(f->p, live(f, &fixed), num(f->c->tg->regs - f->c->waiting));
+	struct num some = num_sigmoid(f->p, num_scale(f->p, num_sub(f->p, over, num(.5)), 5));
+	*reloaded = num_max(f->p, num(0), num_min(f->p, num_add(f->p, over, fixed), fixed));
+	return num_add(f->p, num_scale(f->p, some, SPILL),
+		       num_scale(f->p, num_above(f->p, num_sub(f->p, over, num(.5))), SPILLED));
+}
+
+/* What a step loads, in slots, `reloaded` of a body among it; *post: of what a tile's end reads; *stream:
+ * bytes of panels. */
+static struct num loads(const struct stage_cost *f, struct num reloaded, struct num *post, struct num *stream)
+{
+	const struct stage *st = f->c->st;
+	struct num sum = num(0);
+	*post = *stream = num(0);
+	for (int i = 0; i < st->nreads; i++) {
+		struct num d = num_scale(f->p, product(f->p, f->n, f->c->axes[i], 0, stage_spatial(st)),
+					 f->c->access[i]);
+		if (!stage_in_body(st, i)) {
+			*post = num_add(f->p, *post, d);
+			continue;
+		}
+		*stream = num_add(f->p, *stream,
+				  num_mul(f->p, f->stream[i], num_scale(f->p, d, 4 * f->c->s->lanes)));
+		sum =
+		    num_add(f->p, sum, num_scale(f->p, touched(f, i, f->c->s->lane, f->n), f->c->access[i]));
+	}
+	sum = num_max(f->p, num_sub(f->p, sum, num_mul(f->p, f->held, f->is_held)), num(0));
+	return num_div(f->p, num_add(f->p, sum, reloaded), f->steps);
+}
+
+/* One step of the reduction for a mean tile of so many points. */
+static struct num one_step(const struct stage_cost *f, struct num points, struct num load, struct num stream)
+{
+	struct tape *p = f->p;
+	double loop = f->c->straight ? 0 : LOOP;
+	if (f->c->s->prefetch && f->c->once)
+		load = num_add(p, load, points);
+	struct num work = num_scale(p, points, f->c->body), around = num_div(p, num(loop), f->steps),
+		   slots = num_scale(p, num_add(p, num_add(p, work, load), around), 1. / 4),
+		   step = num_norm(p, num_scale(p, load, 1 / f->c->loads), slots, 6);
+	step = num_norm(p, num_scale(p, work, 1 / FMA_PER_CYCLE), step, 6);
+	step = num_norm(p, step, num_scale(p, stream, 1 / f->c->l2), 12);
+	return f->c->straight ? step : num_norm(p, step, num_div(p, num(LATENCY), f->v->chains), 12);
+}
+
+/* Sums stored, of lanes that become one too; partial sums and chains. */
+static struct num tile_end(const struct stage_cost *f, struct num points, struct num post_loads)
+{
+	struct tape *p = f->p;
+	bool across = f->c->s->lane >= stage_spatial(f->c->st);
+	struct num ends = points, lanes = num(0);
+	if (across) {
+		ends = num_max(p, num(1), num_ceil(p, num_scale(p, points, 1. / f->c->s->lanes)));
+		lanes = num_add(p, num_scale(p, ends, ACROSS), num_scale(p, points, 2));
+	}
+	struct num end =
+	    num_add(p, num_scale(p, ends, f->c->post / FMA_PER_CYCLE + f->c->access[f->c->st->nreads] * 1.5),
+		    num_scale(p, post_loads, 1 / f->c->loads));
+	struct num again = num_add(p, num_scale(p, num_sub(p, f->parts, num(1)), 1.5 + 1 / f->c->loads),
+				   num_scale(p, num_sub(p, f->v->chains, num(1)), 1 / FMA_PER_CYCLE));
+	return num_add(p, num_add(p, end, num_mul(p, again, points)), lanes);
+}
+
+static struct num one_tile(const struct stage_cost *f)
+{
+	struct tape *p = f->p;
+	struct num reloaded, spill = spilled(f, &reloaded), post, stream,
+			     load = loads(f, reloaded, &post, &stream), points = points_of(f, f->n);
+	double call = f->c->straight ? STEP : CALL;
+	struct num around = num_add(p, num(call), num_scale(p, f->is_held, WINDOW - call));
+	struct num body = num_scale(p, num_add(p, one_step(f, points, load, stream), spill), f->c->steps);
+	return num_add(p, num_add(p, body, num_mul(p, f->parts, around)), tile_end(f, points, post));
+}
+
+/* As draft_traffic(), for both levels at once: what loops touch, bytes of each read, and how much of
+ * it did not stay. */
+struct moved {
+	struct num n[MAX_AXES];
+	struct num kept[MAX_OPERANDS + 1];               /* touched so far */
+	struct num read[DRAFT_LEVELS][MAX_OPERANDS + 1]; /* come from the next level */
+	struct num set[DRAFT_LEVELS], lost[DRAFT_LEVELS];
+};
+
+static void lose(const struct stage_cost *f, struct moved *m)
+{
+	static const double safe[DRAFT_LEVELS] = {L1_SAFE, L2_SAFE};
+	const double cache[DRAFT_LEVELS] = {f->c->l1_bytes, f->c->l2_bytes};
+	for (int l = 0; l < DRAFT_LEVELS; l++) {
+		struct num full = num_scale(f->p, m->set[l], 1 / (HALF_LOST(safe[l]) * cache[l]));
+		m->lost[l] = num_max(f->p, m->lost[l], num_switch(f->p, full));
+	}
+}
+
+static void again(const struct stage_cost *f, struct moved *m, int axis, struct num count)
+{
+	struct tape *p = f->p;
+	if (count.v <= 1 && !count.at)
+		return;
+	lose(f, m);
+	m->n[axis] = num_mul(p, m->n[axis], count);
+	for (int l = 0; l < DRAFT_LEVELS; l++)
+		m->set[l] = num(0);
+	for (int i = 0; i <= f->c->st->nreads; i++) {
+		struct num kept = m->kept[i] = footprint(f, i, m->n);
+		for (int l = 0; l < DRAFT_LEVELS; l++) {
+			struct num more =
+			    num_max(p, num_sub(p, num_mul(p, m->read[l][i], count), kept), num(0));
+			m->read[l][i] = num_add(p, kept, num_mul(p, m->lost[l], more));
+			m->set[l] = num_add(p, m->set[l], m->read[l][i]);
+		}
+	}
+}
+
+/* The draft lets last tiles be whole here, but for windows. */
+static struct num first_points(const struct stage_cost *f, int a)
+{
+	if (a == f->c->s->split_axis)
+		return f->v->split;
+	if (a >= stage_spatial(f->c->st))
+		return num((double)extent_guess(f->c->st->axis[a].extent));
+	return num_scale(f->p, f->held.v > 0 ? f->n[a] : f->v->tile[a],
+			 a == f->c->s->lane ? f->c->s->lanes : 1);
+}
+
+static void first_tile(const struct stage_cost *f, struct moved *m)
+{
+	for (int a = 0; a < f->c->st->naxes; a++)
+		m->n[a] = first_points(f, a);
+	for (int i = 0; i <= f->c->st->nreads; i++) {
+		struct num bytes = m->kept[i] = footprint(f, i, m->n);
+		for (int l = 0; l < DRAFT_LEVELS; l++) {
+			m->read[l][i] = bytes;
+			m->set[l] = num_add(f->p, m->set[l], bytes);
+		}
+	}
+}
+
+/* From the innermost loop out; blocks around all tiles; parts right inside of parallel loops. */
+static void all_loops(const struct stage_cost *f, struct moved *m)
+{
+	const struct sstage *s = f->c->s;
+	int ns = stage_spatial(f->c->st), nouter = 0;
+	bool parted = s->split_axis >= 0;
+	for (int a = 0; a < ns; a++)
+		nouter += s->outer[a];
+	for (int j = 2 * ns - 1; j >= 0; j--) {
+		int a = s->order[j % ns];
+		bool blocks = s->outer[a] && s->block[a];
+		struct num count = f->count[a];
+		if (parted && nouter + j - ns < s->par) {
+			again(f, m, s->split_axis, f->parts);
+			parted = false;
+		}
+		if (j >= ns)
+			again(f, m, a, blocks ? num_min(f->p, f->v->block[a], count) : count);
+		else if (blocks)
+			again(f, m, a,
+			      num_max(f->p, num(1), num_ceil(f->p, num_div(f->p, count, f->v->block[a]))));
+	}
+}
+
+/* Of what a kernel finds, the part that a cache no longer has. */
+static struct num before(const struct stage_cost *f, const struct moved *m, int read, int level)
+{
+	const struct stage *st = f->c->st;
+	const struct read *r = read < st->nreads ? &st->read[read] : &st->out;
+	if (read < st->nreads && operand_packs(f->c->t, r->operand))
+		return num(level == 0);
+	double safe = level ? L2_SAFE : L1_SAFE, cache = level ? f->c->l2_bytes : f->c->l1_bytes;
+	if (f->c->t->operand[r->operand].role != ROLE_TMP)
+		return num(fmax(0, fmin(1, f->c->passing / cache - safe)));
+	return num_switch(f->p, num_scale(f->p, m->set[level], 1 / (HALF_LOST(safe) * cache)));
+}
+
+/* Cycles that traffic into the L1 and into the L2 takes. */
+static void traffic(const struct stage_cost *f, struct num cycles[DRAFT_LEVELS])
+{
+	const double rate[DRAFT_LEVELS] = {f->c->l2, f->c->l3};
+	struct moved m = {.set = {{0}}};
+	first_tile(f, &m);
+	all_loops(f, &m);
+	for (int l = 0; l < DRAFT_LEVELS; l++) {
+		cycles[l] = num(0);
+		for (int i = 0; i <= f->c->st->nreads; i++) {
+			struct num here = num_sub(f->p, num(1), before(f, &m, i, l)),
+				   bytes = num_sub(f->p, m.read[l][i], num_mul(f->p, here, m.kept[i]));
+			if (l == 0 && i < f->c->st->nreads)
+				bytes = num_mul(f->p, bytes, num_sub(f->p, num(1), f->apart[i]));
+			cycles[l] = num_add(f->p, cycles[l], bytes);
+		}
+		cycles[l] = num_scale(f->p, cycles[l], 1 / rate[l]);
+	}
+}
+
+/* Panels of constants that the L1 does not hold for the next tile. */
+static void streams(struct stage_cost *f)
+{
+	const struct stage *st = f->c->st;
+	struct num n[MAX_AXES];
+	for (int a = 0; a < st->naxes; a++) {
+		double all = (double)extent_guess(st->axis[a].extent),
+		       lanes = a == f->c->s->lane ? f->c->s->lanes : 1;
+		n[a] = f->c->once || (a >= stage_spatial(st) && a != f->c->s->split_axis)
+			   ? num(all)
+			   : num_scale(f->p, f->v->tile[a], lanes);
+		if (a == f->c->s->split_axis && !f->c->once)
+			n[a] = f->v->split;
+	}
+	for (int i = 0; i < st->nreads; i++) {
+		f->apart[i] = f->stream[i] = num(0);
+		if (!operand_packs(f->c->t, st->read[i].operand) || !stage_in_body(st, i))
+			continue;
+		struct num panel = footprint(f, i, n);
+		struct num rate =
+		    num_add(f->p, num(draft_stream(0, f->c)),
+			    num_scale(f->p, panel, draft_stream(1, f->c) - draft_stream(0, f->c)));
+		f->apart[i] = num_switch(f->p, num_scale(f->p, panel, 2 / f->c->l1_bytes));
+		f->stream[i] = num_mul(f->p, f->apart[i], rate);
+	}
+}
+
+/* Filters that stay in registers, if those are enough. */
+static void window(struct stage_cost *f)
+{
+	int held = draft_window(f->c->t, f->stage, f->c->s);
+	f->held = num(held);
+	f->is_held = num(0);
+	if (!held)
+		return;
+	struct num want = num_mul(f->p, f->v->chains, points_of(f, f->v->tile));
+	struct num left = num_sub(f->p, num(f->c->tg->regs - held - HELD_SPARE + .5), want);
+	f->is_held = num_sigmoid(f->p, num_scale(f->p, left, 4));
+}
+
+static void open_axes(struct stage_cost *f, int axis, struct num rows)
+{
+	const struct stage *st = f->c->st;
+	f->steps = num(1);
+	for (int a = 0; a < st->naxes; a++) {
+		double extent = (double)extent_guess(st->axis[a].extent),
+		       lanes = a == f->c->s->lane ? f->c->s->lanes : 1;
+		f->n[a] = f->v->tile[a];
+		if (a >= stage_spatial(st)) {
+			f->steps = num_mul(f->p, f->steps, f->n[a]);
+			continue;
+		}
+		f->units[a] = a == axis ? num_min(f->p, rows, num(extent)) : num(ceil(extent / lanes));
+		struct num tiles = num_ceil(f->p, num_div(f->p, f->units[a], f->v->tile[a]));
+		f->count[a] = num_max(f->p, num(1), tiles);
+		f->n[a] = num_min(f->p, f->n[a], num_div(f->p, f->units[a], f->count[a]));
+	}
+	f->parts = num(1);
+	int a = f->c->s->split_axis;
+	if (a >= 0)
+		f->parts = num_ceil(f->p, num_div(f->p, num((double)st->axis[a].extent), f->v->split));
+}
+
+static void open_stage(struct stage_cost *f, const struct relaxed *v, int stage)
+{
+	f->p = v->p;
+	f->c = &v->r->draft[stage];
+	f->v = &v->st[stage];
+	f->stage = stage;
+}
+
+/* Tiles that use a panel of weights. */
+static struct num passes(const struct stage_cost *f)
+{
+	int w = stage_weights(f->c->t, f->c->st, f->c->s->lane);
+	return w < 0 ? num(1) : product(f->p, f->count, ~f->c->axes[w], 0, stage_spatial(f->c->st));
+}
+
+struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct num rows)
+{
+	struct stage_cost f;
+	struct num from[DRAFT_LEVELS];
+	struct tape *p = v->p;
+	open_stage(&f, v, stage);
+	open_axes(&f, axis, rows);
+	window(&f);
+	streams(&f);
+	struct num tiles = product(p, f.count, ~0u, 0, stage_spatial(f.c->st)),
+		   core = num_mul(p, tiles, one_tile(&f));
+	traffic(&f, from);
+	struct num all = num_norm(p, num_norm(p, core, from[0], 4), from[1], 2);
+	struct num cold = num(draft_cold(f.c));
+	if (f.c->once)
+		return num_add(p, num_norm(p, all, cold, 6), num_scale(p, core, BESIDE));
+	if (f.c->s->prefetch || cold.v <= 0)
+		return num_norm(p, all, cold, 6);
+	return num_add(p, all, num_max(p, num(0), num_sub(p, cold, num_div(p, core, passes(&f)))));
+}
+
+struct num relax_excess(struct tape *p, struct num sum, struct num left, double right)
+{
+	struct num over = num_sub(p, num_log(p, left), num(log(right)));
+	return over.v > 0 ? num_add(p, sum, num_mul(p, over, over)) : sum;
+}
+
+struct num relax_stage_penalty(const struct relaxed *v, int stage)
+{
+	struct stage_cost f;
+	struct num sum = num(0);
+	open_stage(&f, v, stage);
+	const struct stage *st = f.c->st;
+	int ns = stage_spatial(st);
+	open_axes(&f, -1, num(0));
+	struct num points = points_of(&f, f.v->tile), body = num_mul(v->p, points, f.steps);
+	struct num fixed, all = live(&f, &fixed);
+	sum = relax_excess(v->p, sum, num_add(v->p, all, fixed), f.c->tg->regs);
+	sum = relax_excess(v->p, sum, points, SCHED_TILE);
+	sum = relax_excess(v->p, sum, num_scale(v->p, body, prog_weight(&st->body)), 4 * SCHED_POINTS);
+	sum = relax_excess(v->p, sum, num_scale(v->p, points, prog_weight(&st->post)), 4 * SCHED_POINTS);
+	sum = relax_excess(v->p, sum, body, RELAX_BODY);
+	if (f.steps.at || f.v->chains.at)
+		sum = relax_excess(v->p, sum, num_div(v->p, f.v->chains, f.steps), 1);
+	for (int a = 0; a < ns; a++)
+		if (f.c->s->outer[a] && f.c->s->block[a])
+			sum = relax_excess(v->p, sum, num_div(v->p, f.v->block[a], f.count[a]), 1);
+	return sum;
+}

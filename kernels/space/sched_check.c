@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What lowering relies on. */
+#include "kernels/space/sched.h"
+#include "kernels/space/winograd.h"
+
+static int check_order(const struct stage *st, const struct sstage *s, int ns)
+{
+	unsigned seen = 0;
+	for (int i = 0; i < st->naxes; i++) {
+		int a = s->order[i];
+		if (a >= st->naxes || seen >> a & 1 || (i < ns) != (a < ns))
+			return fail(E_INFEASIBLE, "order: not spatial axes, then reduction axes, each once");
+		seen |= 1u << a;
+	}
+	return E_OK;
+}
+
+int sched_check_lane(const struct task *t, const struct target *tg, const struct stage *st,
+		     const struct sstage *s)
+{
+	int ns = stage_spatial(st);
+	if (s->lane < 0)
+		return s->lanes == 1 ? E_OK : fail(E_INFEASIBLE, "lanes without an axis");
+	if (s->lanes > tg->lanes || (s->lanes != 4 && s->lanes != 8 && s->lanes != 16))
+		return fail(E_INFEASIBLE, "%d lanes: not 4, 8 or 16 up to the target's %d", s->lanes,
+			    tg->lanes);
+	if (s->lane >= ns && s->order[st->naxes - 1] != s->lane)
+		return fail(E_INFEASIBLE, "lanes along a reduction that is not the innermost loop");
+	for (int i = 0; i <= st->nreads; i++) {
+		const struct read *r = i < st->nreads ? &st->read[i] : &st->out;
+		int64_t stride;
+		bool pads;
+		if (operand_packs(t, r->operand))
+			continue;
+		int rc = read_stride(t, st, r, s->lane, s->lanes, &stride, &pads);
+		if (rc < 0)
+			return rc;
+		for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
+			if (r->dim[d].coef[s->lane] && index_guarded(t, st, r, d))
+				return fail(E_INFEASIBLE, "lanes of %s would leave %s",
+					    st->axis[s->lane].name, t->operand[r->operand].name);
+	}
+	return E_OK;
+}
+
+static int check_unroll(const struct task *t, const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t e = st->axis[a].extent, u = s->unroll[a], b = axis_block(t, st, a);
+	const char *name = st->axis[a].name;
+	if (u == 1)
+		return E_OK;
+	if (IS_SYM(e))
+		return fail(E_INFEASIBLE, "unroll of %s, whose extent is not known", name);
+	if (u > e)
+		return fail(E_INFEASIBLE, "unroll of %s over its extent", name);
+	if (a == s->lane ? u > e / s->lanes : u < e && b > 1 && e > b && (b % u || e % b % u))
+		return fail(E_INFEASIBLE, "unroll of %s does not divide its blocks", name);
+	return E_OK;
+}
+
+static int check_split(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int a = s->split_axis;
+	if (a < 0)
+		return E_OK;
+	int64_t e = st->axis[a].extent;
+	if (a < ns || a == s->lane || t->nstages > 1 || IS_SYM(e) || s->split >= e || s->split < 1)
+		return fail(E_INFEASIBLE, "split: not a part of a reduction axis of a single stage");
+	if (s->split % axis_block(t, st, a) || s->split % s->unroll[a] || e % s->split % s->unroll[a])
+		return fail(E_INFEASIBLE, "split of %s: not in whole blocks and unrolled steps",
+			    st->axis[a].name);
+	return E_OK;
+}
+
+/* How often the body is written out: full and last tiles of each axis, with and without guards. */
+static int64_t copies(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int64_t n = 1;
+	for (int a = 0; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent, step = a < ns ? s->tile[a] : s->unroll[a];
+		step *= a == s->lane ? s->lanes : 1;
+		n *= IS_SYM(e) ? (a < ns && step > 1 ? 3 : 1) : e > step && e % step ? 2 : 1;
+	}
+	for (int i = 0; i < st->nreads; i++)
+		for (int d = 0; d < t->operand[st->read[i].operand].dims.rank; d++)
+			if (index_guarded(t, st, &st->read[i], d))
+				return 2 * n;
+	return n;
+}
+
+static int check_tile(const struct task *t, const struct stage *st, const struct sstage *s, int ns, int first)
+{
+	int64_t points = 1, steps = 1;
+	for (int a = 0; a < ns; a++) {
+		int64_t e = st->axis[a].extent, unit = a == s->lane ? s->lanes : 1;
+		if (s->tile[a] < 1 || s->tile[a] > SCHED_TILE ||
+		    (a < first && (s->tile[a] > 1 || a == s->lane)))
+			return fail(E_INFEASIBLE, "tile of %s: over %d, or of an axis the stages share",
+				    st->axis[a].name, SCHED_TILE);
+		if (!IS_SYM(e) && s->tile[a] > 1 && (s->tile[a] - 1) * unit >= e)
+			return fail(E_INFEASIBLE, "tile of %s over its extent", st->axis[a].name);
+		if ((points *= s->tile[a]) > SCHED_TILE)
+			return fail(E_INFEASIBLE, "register tile over %d points", SCHED_TILE);
+	}
+	for (int a = ns; a < st->naxes; a++)
+		steps *= s->unroll[a] > SCHED_POINTS ? SCHED_POINTS : s->unroll[a];
+	int64_t body = points * steps * prog_weight(&st->body), post = points * prog_weight(&st->post);
+	if ((points * steps > 1 && body > 4 * SCHED_POINTS) || (points > 1 && post > 4 * SCHED_POINTS) ||
+	    (points * steps > 1 && (body + post) * copies(t, st, s, ns) > 16 * SCHED_POINTS) ||
+	    points * s->chains > SCHED_POINTS)
+		return fail(E_INFEASIBLE, "body of %lld points x %lld steps is too large", (long long)points,
+			    (long long)steps);
+	if (s->chains < 1 || s->chains > steps || (s->chains > 1 && st->comb == COMB_NONE))
+		return fail(E_INFEASIBLE, "chains: more than unrolled steps");
+	return E_OK;
+}
+
+static int check_par(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
+{
+	int nouter = 0;
+	for (int a = 0; a < st->naxes; a++) {
+		if (!s->outer[a])
+			continue;
+		if (a >= ns || t->nstages > 1)
+			return fail(E_INFEASIBLE, "outer: only spatial axes of a single stage");
+		nouter++;
+	}
+	if (s->par > nouter + ns || (t->nstages > 1 && s->par))
+		return fail(E_INFEASIBLE, "par: more loops than there are");
+	for (int i = 0; i < s->par - nouter; i++)
+		if (s->outer[s->order[i]])
+			return fail(E_INFEASIBLE, "par: tiles of %s lie in a block",
+				    st->axis[s->order[i]].name);
+	return E_OK;
+}
+
+/* No distance of lanes along the axis counts rows: in memory, all dims that it indexes lie inside of dim
+ * `row`. */
+static bool inside_rows(const struct operand *o, const struct read *r, int axis, int row)
+{
+	bool inside = false;
+	for (int j = 0; j < (o->layout.n ? o->layout.n : o->dims.rank); j++) {
+		int d = o->layout.n ? o->layout.ax[j].dim : j;
+		if (r->dim[d].coef[axis] && !inside)
+			return false;
+		inside |= d == row;
+	}
+	return true;
+}
+
+/* Rows are not in lanes, in tiles only where steps have whole ones, and no vector of an intermediate reaches
+ * from row to row. */
+static int check_ring(const struct task *t, const struct sched *s)
+{
+	const struct sstage *last = &s->st[t->nstages - 1];
+	struct ring ring;
+	for (int i = 0; i < t->nstages - 1; i++)
+		if (s->st[i].ring_axis >= 0)
+			return fail(E_INFEASIBLE, "ring: not in the last stage");
+	int rc = last->ring_axis < 0 ? E_OK : task_ring(t, last->ring_axis, last->ring, &ring);
+	for (int i = 0; i < t->nstages && last->ring_axis >= 0 && rc >= 0; i++) {
+		const struct stage *st = &t->stage[i];
+		const struct sstage *ss = &s->st[i];
+		int axis = ring.st[i].axis, tile = axis < 0 ? 1 : ss->tile[axis];
+		if (axis >= 0 &&
+		    (ss->lane == axis || ring.rows % tile || (tile > 1 && !ring_whole(&ring, i))))
+			return fail(E_INFEASIBLE, "ring: rows of stage %d in lanes or tiles", i);
+		for (int k = 0; k <= st->nreads && ss->lane >= 0; k++) {
+			const struct read *r = k < st->nreads ? &st->read[k] : &st->out;
+			int64_t stride = 0;
+			bool pads;
+			int row = ring.dim[r->operand];
+			if (t->operand[r->operand].role == ROLE_TMP &&
+			    ((row >= 0 && r->dim[row].coef[ss->lane]) ||
+			     read_stride(t, st, r, ss->lane, ss->lanes, &stride, &pads) < 0 || stride < 0 ||
+			     (stride > 1 &&
+			      (row < 0 || !inside_rows(&t->operand[r->operand], r, ss->lane, row)))))
+				return fail(E_INFEASIBLE, "ring: lanes of %s lie apart",
+					    t->operand[r->operand].name);
+		}
+	}
+	return rc;
+}
+
+static int check_prefetch(const struct task *t, const struct sched *s, int stage)
+{
+	struct panel_ahead h;
+	struct feed f;
+	int rc = s->st[stage].feed ? stage_feed(t, &t->stage[stage], &s->st[stage], &f) : E_OK;
+	if (rc < 0 || !s->st[stage].prefetch)
+		return rc;
+	if (s->st[t->nstages - 1].ring_axis >= 0 && stage == 0 && ring_copy(t) >= 0)
+		return E_OK;
+	if (s->st[t->nstages - 1].ring_axis >= 0)
+		return fail(E_INFEASIBLE, "prefetch: a ring's rows use all panels in turn");
+	return stage_ahead(t, &t->stage[stage], &s->st[stage], &h);
+}
+
+int sched_check(const struct task *t, const struct target *tg, const struct sched *s)
+{
+	int first = sched_shared(t, s->st[t->nstages - 1].ring_axis);
+	for (int i = 0; i < t->nstages; i++) {
+		const struct stage *st = &t->stage[i];
+		const struct sstage *ss = &s->st[i];
+		int ns = stage_spatial(st), rc = E_OK;
+		if (ss->wino.m)
+			return winograd_check(t, tg, ss);
+		if ((rc = check_order(st, ss, ns)) < 0 || (rc = sched_check_lane(t, tg, st, ss)) < 0 ||
+		    (rc = check_tile(t, st, ss, ns, first)) < 0 || (rc = check_split(t, st, ss, ns)) < 0 ||
+		    (rc = check_par(t, st, ss, ns)) < 0 || (rc = check_prefetch(t, s, i)) < 0)
+			return rc;
+		for (int a = ns; a < st->naxes; a++)
+			if ((rc = check_unroll(t, st, ss, a)) < 0)
+				return rc;
+	}
+	return check_ring(t, s);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stage under a schedule: which reads and stores are transposed or interleaved, and which sums begin with a bias. */
+#include "kernels/space/sched.h"
+
+/* Terms of a sum below which one addition less counts: 3 % of its cost. */
+enum { SHORT_SUM = 64 };
+
+int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int64_t stride, next;
+	bool pads;
+	if (s->lane < 0 || s->lane >= stage_spatial(st) || s->wino.m ||
+	    (st->comb != COMB_NONE && t->nstages > 1) ||
+	    read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 || stride < 2 ||
+	    stride > s->lanes)
+		return -1;
+	for (int b = 0; b < stage_spatial(st); b++)
+		if (b != s->lane && st->axis[b].extent == stride && s->tile[b] == stride &&
+		    read_stride(t, st, &st->out, b, (int)stride, &next, &pads) >= 0 && next == 1)
+			return b;
+	return -1;
+}
+
+int store_turns(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int64_t stride;
+	bool pads;
+	int turn = -1;
+	if (s->lane < 0 || st->comb == COMB_NONE || s->lane >= stage_spatial(st) || t->nstages > 1 ||
+	    t->nsyms || s->wino.m || read_stride(t, st, &st->out, s->lane, s->lanes, &stride, &pads) < 0 ||
+	    stride == 0 || stride == 1)
+		return -1;
+	for (int b = 0; b < stage_spatial(st); b++) {
+		if (b == s->lane || s->tile[b] == 1)
+			continue;
+		if (turn >= 0 || s->tile[b] < 3 ||
+		    read_stride(t, st, &st->out, b, s->tile[b], &stride, &pads) < 0 || stride != 1)
+			return -1;
+		turn = b;
+	}
+	return turn;
+}
+
+/* Vectors along axis b, from the beginnings of its tiles on, are contiguous. */
+static bool side_by_side(const struct task *t, const struct stage *st, const struct read *r,
+			 const struct sstage *s, int b)
+{
+	int64_t stride, e = st->axis[b].extent;
+	bool pads;
+	if (s->tile[b] < 3 || (s->tile[b] % s->lanes && s->tile[b] != e) || s->tile[b] > 2 * s->lanes)
+		return false;
+	return read_stride(t, st, r, b, s->lanes, &stride, &pads) >= 0 && stride == 1;
+}
+
+int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s)
+{
+	int64_t stride;
+	bool pads;
+	if (s->lane < 0 || st->comb != COMB_NONE || t->operand[r->operand].role == ROLE_TMP ||
+	    operand_packs(t, r->operand) || read_stride(t, st, r, s->lane, s->lanes, &stride, &pads) < 0 ||
+	    stride == 0 || stride == 1)
+		return -1;
+	for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
+		if (index_guarded(t, st, r, d))
+			return -1;
+	for (int b = 0; b < stage_spatial(st); b++)
+		if (b != s->lane && side_by_side(t, st, r, s, b))
+			return b;
+	return -1;
+}
+
+int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s)
+{
+	int read = -1, steps = 1;
+	for (int a = stage_spatial(st); a < st->naxes && steps <= SHORT_SUM; a++)
+		steps *= IS_SYM(st->axis[a].extent) || st->axis[a].extent > SHORT_SUM
+			     ? SHORT_SUM + 1
+			     : (int)st->axis[a].extent;
+	if (s->split_axis >= 0 || s->wino.m || s->lane >= stage_spatial(st) || s->chains > 1 ||
+	    steps > SHORT_SUM || stage_long_post(st))
+		return -1;
+	for (int i = 0; i < st->post.n && st->comb == COMB_SUM; i++) {
+		if (st->post.at[i].op != P_ACC)
+			continue;
+		bool adds =
+		    i + 2 < st->post.n && st->post.at[i + 1].op == P_READ && st->post.at[i + 2].op == P_ADD;
+		if (!adds || (read >= 0 && read != st->post.at[i + 1].arg))
+			return -1;
+		read = st->post.at[i + 1].arg;
+	}
+	return read >= 0 && t->operand[st->read[read].operand].role == ROLE_CONST ? read : -1;
+}

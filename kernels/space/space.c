@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/space.h"
+#include "kernels/space/space_rules.h"
+#include "kernels/space/winograd.h"
+
+#include <string.h>
+
+int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
+	       struct space **out)
+{
+	int rc = task_check(t);
+	if (rc < 0)
+		return rc;
+	struct space *s = ARENA_NEW(a, struct space);
+	s->t = task_keep(a, t);
+	s->tg = *tg;
+	rules_ring(s);
+	for (int i = 0; i < t->nstages; i++)
+		rules_lanes(s, i);
+	s->want.threads = 1;
+	if (want)
+		s->want = *want;
+	rules_winograd(s);
+	*out = s;
+	return E_OK;
+}
+
+const struct task *space_task(const struct space *s)
+{
+	return s->t;
+}
+
+static int check_text(const struct space *s, const struct sched *c, char cand[CAND_MAX])
+{
+	int rc = sched_check(s->t, &s->tg, c);
+	return rc < 0 ? rc : sched_text(s->t, c, cand);
+}
+
+/* Ring and chunks are of the schedule as a whole: the stages leave them alone. */
+static void set_ring(const struct space *s, struct sched *c, int rows, int64_t chunks)
+{
+	struct sstage *last = &c->st[s->t->nstages - 1];
+	if (!s->ring.rows)
+		return;
+	last->ring_axis = rules_rows(s, s->t->nstages - 1);
+	last->ring = rows;
+	last->block[last->ring_axis] = rules_chunk(s, last, chunks);
+	rules_fit_rows(s, c);
+}
+
+/* As the rules have it for the threads of a run. */
+static void set_thread_ring(const struct space *s, struct sched *c)
+{
+	bool apart = rules_apart(s); /* nothing is computed again */
+	set_ring(s, c, s->ring.rows, apart ? s->want.threads : 1);
+	if (s->ring.rows && s->want.threads > 1 && !apart)
+		rules_thread_ring(s, &c->st[s->t->nstages - 1]);
+	rules_fit_rows(s, c);
+}
+
+/* The default of every stage, with that many rows a step. */
+static void default_stages(const struct space *s, int rows, struct sched *c)
+{
+	struct space of = *s;
+	if (s->ring.rows && rows != s->ring.rows &&
+	    task_ring(s->t, rules_rows(s, s->t->nstages - 1), rows, &of.ring) < 0)
+		of.ring = s->ring;
+	for (int i = 0; i < s->t->nstages; i++)
+		rules_stage(&of, i, 0, &c->st[i]);
+}
+
+void space_default(const struct space *s, char cand[CAND_MAX])
+{
+	struct sched c;
+	sched_init(s->t, &c);
+	default_stages(s, s->ring.rows, &c);
+	winograd_default(s, &c.st[0]);
+	set_thread_ring(s, &c);
+	int rows = c.st[s->t->nstages - 1].ring;
+	if (rows != s->ring.rows) {
+		default_stages(s, rows, &c);
+		set_thread_ring(s, &c);
+	}
+	if (check_text(s, &c, cand) >= 0)
+		return;
+	sched_init(s->t, &c); /* scalar: always fits */
+	if (sched_text(s->t, &c, cand) < 0)
+		cand[0] = 0;
+}
+
+/* ---- the portfolio: families of rules, each of which makes its i-th schedule, or has none ---- */
+
+static bool winograd_rule(const struct space *s, int i, struct sched *c)
+{
+	return winograd_variant(s, i, &c->st[0]);
+}
+
+static bool rows_rule(const struct space *s, int i, struct sched *c)
+{
+	static const int image[] = {2, 4, 1}, apart[] = {6, 4, 1};
+	int rows = rules_apart(s) ? apart[i] : image[i];
+	if (!s->ring.rows)
+		return false;
+	default_stages(s, rows, c);
+	set_ring(s, c, rows, s->want.threads);
+	return true;
+}
+
+static bool tiles_rule(const struct space *s, int i, struct sched *c)
+{
+	bool any = false;
+	for (int k = 0; k < s->t->nstages; k++) {
+		bool has = rules_stage(s, k, i + 1, &c->st[k]);
+		any |= has;
+		if (!has)
+			rules_stage(s, k, 0, &c->st[k]);
+	}
+	set_thread_ring(s, c);
+	return any;
+}
+
+/* Of the registers 3/4, or half: for where all of the above spill. */
+static bool few_rule(const struct space *s, int i, struct sched *c)
+{
+	struct space few = *s;
+	few.tg.regs = s->tg.regs * (3 - i) / 4;
+	for (int k = 0; k < s->t->nstages; k++)
+		rules_stage(&few, k, 0, &c->st[k]);
+	set_ring(s, c, s->ring.rows, s->want.threads);
+	return true;
+}
+
+static const struct {
+	int n;
+	bool (*make)(const struct space *s, int i, struct sched *c);
+} rules[] = {{3, winograd_rule}, {3, rows_rule}, {4, tiles_rule}, {2, few_rule}};
+
+int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX])
+{
+	int first = 0;
+	for (size_t f = 0; f < sizeof rules / sizeof *rules; first += rules[f++].n)
+		while (*at < first + rules[f].n) {
+			struct sched c;
+			sched_init(s->t, &c);
+			if (rules[f].make(s, (*at)++ - first, &c) && check_text(s, &c, cand) >= 0)
+				return E_OK;
+		}
+	return fail(E_NOTFOUND, "no more rules");
+}
+
+/* ---- draws ---- */
+
+static int draw(struct rng *r, const int *list, int n)
+{
+	return list[rng_below(r, (uint32_t)n)];
+}
+
+static void swap_order(struct rng *r, struct sstage *s, int from, int to)
+{
+	if (to - from < 2)
+		return;
+	int i = from + (int)rng_below(r, (uint32_t)(to - from)),
+	    j = from + (int)rng_below(r, (uint32_t)(to - from));
+	uint8_t t = s->order[i];
+	s->order[i] = s->order[j];
+	s->order[j] = t;
+}
+
+static void draw_lane(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage_space *ss = &s->st[stage];
+	int n = 1;
+	while (n < ss->nlanes && ss->lane[n].cost < 4 * ss->lane[0].cost + 1e-9)
+		n++;
+	const struct lane_choice *c = &ss->lane[rng_below(r, 3) ? 0 : rng_below(r, (uint32_t)n)];
+	out->lane = c->axis;
+	out->lanes = c->lanes;
+}
+
+static int64_t units_of(const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t u = a == s->lane ? s->lanes : 1;
+	return (extent_guess(st->axis[a].extent) + u - 1) / u;
+}
+
+static void draw_tile(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int vectors[] = {1, 2, 2, 2, 3, 4, 4, 6, 8};
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st), first = task_shared(s->t), room = s->tg.regs;
+	for (int a = 0; a < ns; a++)
+		out->tile[a] = 1;
+	int woven = st->comb != COMB_NONE ? rules_weave(s->t, st, out) : -1,
+	    pixel = stage_pixel_axis(s, stage, out->lane, woven);
+	if (out->lane >= 0 && out->lane < ns) {
+		int64_t n = units_of(st, out, out->lane);
+		int v = draw(r, vectors, 9);
+		out->tile[out->lane] = (int)(v < n ? v : n);
+		room = (s->tg.regs - 1 - out->tile[out->lane]) / out->tile[out->lane];
+	}
+	if (woven >= 0)
+		room /= out->tile[woven];
+	if (pixel >= 0 && room > 1) {
+		int64_t n = units_of(st, out, pixel), max = n < room ? n : room;
+		int64_t p = 1 + (int64_t)rng_below(r, (uint32_t)max);
+		if (rng_below(r, 2))
+			p = largest_divisor(n, p);
+		out->tile[pixel] = (int)p;
+		room /= (int)p;
+	}
+	if (room > 1 && rng_below(r, 6) == 0 && ns > first) {
+		int a = first + (int)rng_below(r, (uint32_t)(ns - first));
+		if (out->tile[a] == 1 && a != out->lane && units_of(st, out, a) >= 2)
+			out->tile[a] = 2;
+	}
+}
+
+static void draw_unroll(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	static const int steps[] = {1, 1, 2, 2, 4, 8, 16};
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st), points = 1, total = 1;
+	for (int a = 0; a < ns; a++)
+		points *= out->tile[a];
+	rules_unroll(s, stage, out);
+	if (rng_below(r, 2))
+		return;
+	for (int a = ns; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent;
+		int u = draw(r, steps, 7);
+		if (rng_below(r, 4) == 0 && !IS_SYM(e) && e <= 9)
+			u = (int)e;
+		if (IS_SYM(e) || u > e || (int64_t)points * total * u > 200)
+			u = 1;
+		out->unroll[a] = u;
+		total *= u;
+	}
+}
+
+static void draw_chains(const struct stage *st, struct rng *r, struct sstage *out)
+{
+	int steps = 1, points = 1;
+	for (int a = 0; a < st->naxes; a++)
+		*(a < stage_spatial(st) ? &points : &steps) *=
+		    a < stage_spatial(st) ? out->tile[a] : out->unroll[a];
+	out->chains = 1;
+	while (st->comb != COMB_NONE && out->chains * 2 <= steps && points * out->chains < 8 &&
+	       rng_below(r, 3))
+		out->chains *= 2;
+}
+
+/* Tiles of an outer loop along axis a; 0: all of them. */
+static int64_t draw_block(struct rng *r, const struct stage *st, const struct sstage *s, int a)
+{
+	static const int tiles[] = {1, 2, 3, 4, 6, 8, 12, 16, 32};
+	int b = draw(r, tiles, 9);
+	return b < units_of(st, s, a) / s->tile[a] ? b : 0;
+}
+
+static void draw_blocks(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st);
+	memset(out->outer, 0, sizeof out->outer);
+	memset(out->block, 0, sizeof out->block);
+	for (int a = 0; a < ns && s->t->nstages == 1; a++) {
+		int64_t n = units_of(st, out, a) / out->tile[a];
+		if (n < 4 || rng_below(r, 5))
+			continue;
+		out->outer[a] = true;
+		out->block[a] = draw_block(r, st, out, a);
+	}
+}
+
+static void draw_split(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	out->split_axis = -1;
+	out->split = 0;
+	for (int a = stage_spatial(st); a < st->naxes && s->t->nstages == 1; a++) {
+		int64_t e = st->axis[a].extent, part = INT64_C(32) << rng_below(r, 4);
+		if (IS_SYM(e) || e < 2 * part || a == out->lane || rng_below(r, 5))
+			continue;
+		out->split_axis = a;
+		out->split = part;
+		return;
+	}
+}
+
+static void draw_order(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	int ns = stage_spatial(st);
+	rules_order(s, stage, out);
+	if (rng_below(r, 2))
+		swap_order(r, out, 0, ns);
+	if (rng_below(r, 3) == 0)
+		swap_order(r, out, ns, st->naxes - (out->lane >= ns));
+}
+
+static void draw_stage(const struct space *s, int stage, struct rng *r, struct sstage *out)
+{
+	const struct stage *st = &s->t->stage[stage];
+	struct sched one;
+	sched_init(s->t, &one);
+	*out = one.st[stage];
+	if (s->wino_lanes && rng_below(r, 2)) {
+		winograd_draw(s, r, out);
+		return;
+	}
+	draw_lane(s, stage, r, out);
+	draw_tile(s, stage, r, out);
+	draw_order(s, stage, r, out);
+	draw_unroll(s, stage, r, out);
+	draw_chains(st, r, out);
+	draw_blocks(s, stage, r, out);
+	draw_split(s, stage, r, out);
+	if (rng_below(r, 2))
+		panels_draw(s, stage, r, out);
+	out->feed = rng_below(r, 2);
+	rules_settle(s, stage, out);
+	out->hoist = rng_below(r, 8) != 0;
+}
+
+static int64_t draw_chunks(const struct space *s, struct rng *r)
+{
+	static const int chunks[] = {1, 1, 2, 4, 8, 16}, rounds[] = {1, 1, 1, 2, 2, 3};
+	int threads = s->want.threads;
+	return threads > 1 ? threads * draw(r, rounds, 6) : draw(r, chunks, 6);
+}
+
+static void draw_ring(const struct space *s, struct rng *r, struct sched *c)
+{
+	static const int image[] = {1, 2, 2, 4, 4}, apart[] = {4, 6, 6, 8, 12};
+	int rows = draw(r, rules_apart(s) ? apart : image, 5);
+	set_ring(s, c, rows, draw_chunks(s, r));
+}
+
+enum { TRIES = 64 };
+
+int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX])
+{
+	for (int i = 0; i < TRIES; i++) {
+		struct sched c;
+		sched_init(s->t, &c);
+		for (int k = 0; k < s->t->nstages; k++)
+			draw_stage(s, k, r, &c.st[k]);
+		draw_ring(s, r, &c);
+		if (check_text(s, &c, cand) >= 0)
+			return E_OK;
+	}
+	space_default(s, cand);
+	return E_OK;
+}
+
+static void keep_ring(const struct space *s, struct sched *c, int axis, int rows, int64_t chunk)
+{
+	struct sstage *last = &c->st[s->t->nstages - 1];
+	last->ring_axis = axis;
+	last->ring = rows;
+	if (axis >= 0)
+		last->block[axis] = chunk;
+	rules_fit_rows(s, c);
+}
+
+/* Draws one aspect of one stage again. */
+static void change(const struct space *s, struct rng *r, struct sched *c)
+{
+	int k = (int)rng_below(r, (uint32_t)s->t->nstages);
+	struct sstage *st = &c->st[k];
+	const struct sstage *last = &c->st[s->t->nstages - 1];
+	int axis = last->ring_axis, rows = last->ring;
+	int64_t chunk = axis < 0 ? 0 : last->block[axis];
+	if (axis >= 0 && rng_below(r, 4) == 0) {
+		draw_ring(s, r, c);
+		return;
+	}
+	if (st->wino.m && rng_below(r, 8)) {
+		winograd_change(s, r, st);
+		return;
+	}
+	switch (st->wino.m ? 9 : rng_below(r, 10)) {
+	case 0:
+	case 1:
+		draw_tile(s, k, r, st);
+		draw_chains(&s->t->stage[k], r, st);
+		break;
+	case 2:
+		draw_unroll(s, k, r, st);
+		draw_chains(&s->t->stage[k], r, st);
+		break;
+	case 3:
+		swap_order(r, st, 0, stage_spatial(&s->t->stage[k]));
+		break;
+	case 4:
+		draw_blocks(s, k, r, st);
+		break;
+	case 5:
+		draw_split(s, k, r, st);
+		break;
+	case 6:
+		*(rng_below(r, 2) ? &st->hoist : &st->feed) ^= true;
+		break;
+	case 7:
+	case 8:
+		panels_draw(s, k, r, st);
+		break;
+	default:
+		draw_stage(s, k, r, st);
+	}
+	if (!st->wino.m)
+		rules_settle(s, k, st);
+	keep_ring(s, c, axis, rows, chunk);
+}
+
+int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
+{
+	struct sched base, c;
+	int rc = sched_parse(s->t, from, &base);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < TRIES; i++) {
+		c = base;
+		change(s, r, &c);
+		if (check_text(s, &c, cand) >= 0 && strcmp(cand, from) != 0)
+			return E_OK;
+	}
+	return space_random(s, r, cand);
+}
+
+int space_twin(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX])
+{
+	struct sched c;
+	const struct stage *st = &s->t->stage[s->t->nstages - 1];
+	struct sstage *last = &c.st[s->t->nstages - 1];
+	int axis[MAX_AXES], n = 0, rc = sched_parse(s->t, from, &c);
+	if (rc < 0)
+		return rc;
+	for (int a = 0; a < st->naxes; a++)
+		if (a == last->ring_axis || last->outer[a])
+			axis[n++] = a;
+	for (int i = 0; i < TRIES && n; i++) {
+		int a = axis[rng_below(r, (uint32_t)n)];
+		last->block[a] = a == last->ring_axis ? rules_chunk(s, last, draw_chunks(s, r))
+						      : draw_block(r, st, last, a);
+		if (check_text(s, &c, cand) >= 0 && strcmp(cand, from) != 0)
+			return E_OK;
+	}
+	return fail(E_NOTFOUND, "no numbers of this schedule vary");
+}
+
+int space_cross(const struct space *s, struct rng *r, const char *a, const char *b, char cand[CAND_MAX])
+{
+	struct sched x, y, c;
+	int rc = sched_parse(s->t, a, &x);
+	if (rc < 0 || (rc = sched_parse(s->t, b, &y)) < 0)
+		return rc;
+	for (int i = 0; i < TRIES / 4 && x.st[0].wino.m == y.st[0].wino.m; i++) {
+		c = x;
+		if (c.st[0].wino.m) {
+			winograd_cross(r, &y.st[0], &c.st[0]);
+			if (check_text(s, &c, cand) >= 0)
+				return E_OK;
+			continue;
+		}
+		for (int k = 0; k < s->t->nstages; k++) {
+			struct sstage *st = &c.st[k];
+			const struct sstage *o = &y.st[k];
+			if (rng_below(r,
+				      2)) { /* the register tile of one, the loops around it of the other */
+				memcpy(st->order, o->order, sizeof st->order);
+				memcpy(st->outer, o->outer, sizeof st->outer);
+				memcpy(st->block, o->block, sizeof st->block);
+			}
+			if (rng_below(r, 2))
+				memcpy(st->unroll, o->unroll, sizeof st->unroll);
+			if (rng_below(r, 2)) {
+				st->split_axis = o->split_axis;
+				st->split = o->split;
+			}
+			if (rng_below(r, 4) == 0)
+				*st = *o;
+			draw_chains(&s->t->stage[k], r, st);
+			rules_settle(s, k, st);
+		}
+		const struct sstage *from = &(rng_below(r, 2) ? &x : &y)->st[s->t->nstages - 1];
+		keep_ring(s, &c, from->ring_axis, from->ring,
+			  from->ring_axis < 0 ? 0 : from->block[from->ring_axis]);
+		if (check_text(s, &c, cand) >= 0)
+			return E_OK;
+	}
+	return space_mutate(s, r, a, cand);
+}
+
+int space_legal(const struct space *s, const char *cand)
+{
+	struct sched c;
+	int rc = sched_parse(s->t, cand, &c);
+	if (rc >= 0 && c.st[0].wino.m && s->want.exact)
+		return fail(E_INFEASIBLE, "winograd: not an exact algorithm");
+	return rc < 0 ? rc : sched_check(s->t, &s->tg, &c);
+}
+
+double space_draft(const struct space *s, const char *cand)
+{
+	struct sched c;
+	if (sched_parse(s->t, cand, &c) < 0)
+		return 1e30;
+	return rules_draft(s, &c, NULL) / draft_ghz(&s->tg);
+}
+
+static double roofline(const struct target *tg, double ops, double bytes)
+{
+	double peak = tg->fma_gflops > 0 ? tg->fma_gflops : 12. * tg->lanes;
+	int level = bytes <= (double)tg->l1_bytes   ? 0
+		    : bytes <= (double)tg->l2_bytes ? 1
+		    : bytes <= (double)tg->l3_bytes ? 2
+						    : 3;
+	static const double usual[] = {200, 100, 30, 10};
+	double bw = tg->bw_gbs[level] > 0 ? tg->bw_gbs[level] : usual[level];
+	double flops = ops / peak, moved = bytes / bw;
+	return flops > moved ? flops : moved;
+}
+
+double space_roofline(const struct space *s)
+{
+	double ops = task_flops(s->t), bytes = task_bytes(s->t, true), best = roofline(&s->tg, ops, bytes);
+	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
+		struct winograd_share w = winograd_share(m);
+		double other = roofline(&s->tg, ops * w.flops, bytes);
+		best = other < best ? other : best;
+	}
+	return best;
+}
+
+void space_structure(const char *cand, char out[CAND_MAX])
+{
+	size_t n = 0;
+	for (; n < CAND_MAX - 1 && cand[n] && strncmp(cand + n, " | ", 3) != 0; n++)
+		out[n] = cand[n];
+	out[n] = 0;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The space of schedules of one task on one target, by rules derived from the task's structure alone, and the
+ * candidates in it. Search sees candidates as canonical text ("lane=k:16 tile=x:14,k:2 unroll=c:2 order=...
+ * block=y:8"): printing and parsing back is exact, and equal text is the same schedule.
+ *
+ * The part before " | " is structural (needs a compile); the part after it is numbers given to the kernel as
+ * run-time parameters (outer tile sizes): candidates that differ only there share one object
+ * (space_structure). */
+#ifndef KERNELS_SPACE_H
+#define KERNELS_SPACE_H
+
+#include "kernels/task/task.h"
+#include "platform/base/rng.h"
+#include "platform/machine/target.h"
+
+enum { CAND_MAX = 512 }; /* bytes of a candidate's text with NUL */
+
+struct space;
+
+struct space_want {
+	bool exact;  /* no algorithm that changes the set of multiplications (Winograd) */
+	int threads; /* of a run; 0 counts as 1 */
+};
+/* want NULL: any algorithm, one thread. */
+int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
+	       struct space **out) MUST_CHECK;
+const struct task *space_task(const struct space *s);
+/* Candidate 0: the default schedule, made by rule; legal on every task and target. */
+void space_default(const struct space *s, char cand[CAND_MAX]);
+/* Further rules worth trying first: *at is 0 at first, and moved on by each call. E_NOTFOUND at the end. */
+int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX]);
+int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX]);
+int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
+int space_cross(const struct space *s, struct rng *r, const char *a, const char *b,
+		char cand[CAND_MAX]) MUST_CHECK;
+/* Other numbers of the same structure, which compiles nothing. E_NOTFOUND: it has none to vary. */
+int space_twin(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
+int space_legal(const struct space *s,
+		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */
+/* Analytical estimate of one core's time, ns (ranks candidates; not a promise). */
+double space_draft(const struct space *s, const char *cand);
+double space_roofline(const struct space *s); /* max(flops / peak, bytes / bandwidth), one core, ns; of the
+						 algorithm that has the lowest */
+void space_structure(const char *cand,
+		     char out[CAND_MAX]); /* the structural part: the register tile's compile unit */
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Winograd schedules in a space: the rules' choice by the draft, and what draws choose from. */
+#include "kernels/space/space_rules.h"
+#include "kernels/space/winograd.h"
+
+#include <float.h>
+#include <string.h>
+
+/* Winograd must be that much faster than the direct form to be the default: other rounding, larger weights.
+ */
+#define CLEARLY .95
+
+static int least(int64_t a, int64_t b)
+{
+	return (int)(a < b ? a : b);
+}
+
+static bool fits(const struct space *s, const struct sstage *ss)
+{
+	return winograd_check(s->t, &s->tg, ss) >= 0;
+}
+
+static void start(const struct space *s, struct sstage *out)
+{
+	struct sched one;
+	struct winograd_form f;
+	sched_init(s->t, &one);
+	*out = one.st[0];
+	if (winograd_form(s->t, &f) < 0)
+		return;
+	out->lane = f.k;
+	out->lanes = s->wino_lanes;
+	out->wino = (struct winograd){.m = 2, .tiles = 1, .px = 1, .kv = 1, .chunk = 1, .parts = 1};
+}
+
+/* Images that leave the L2 before they are used again; smaller ones cost more to fetch than to wait for. */
+static bool large_images(const struct space *s, const struct winograd_form *f)
+{
+	enum { LARGE = 4 }; /* L2s: 1.6 of them lost 2 %, 19 gained 7 % */
+	const struct stage *st = &s->t->stage[0];
+	int64_t in = operand_elems(&s->t->operand[st->read[f->in].operand]),
+		out = operand_elems(&s->t->operand[st->out.operand]);
+	return 4 * (in + out) > LARGE * (s->tg.l2_bytes ? s->tg.l2_bytes : 1 << 19);
+}
+
+void rules_winograd(struct space *s)
+{
+	struct sstage one;
+	struct winograd_form f;
+	if (s->want.exact || winograd_form(s->t, &f) < 0)
+		return;
+	s->wino_pixels = large_images(s, &f);
+	for (s->wino_lanes = s->tg.lanes; s->wino_lanes >= 4; s->wino_lanes /= 2) {
+		start(s, &one);
+		if (fits(s, &one))
+			return;
+	}
+	s->wino_lanes = 0;
+}
+
+/* Most tiles of a register tile with kv vectors, or of a row of points that is transformed in registers. */
+static int most_tiles(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
+{
+	int spare = w->kv > 2 ? 2 : 1; /* as the rules of other tiles: with three vectors one more lives */
+	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv);
+	/* AArch64: what the transforms hoist, constants and sums of addresses, takes registers of the
+	 * products. */
+	if (s->tg.lanes == 4)
+		most = least(most, (w->m == 4 ? 18 : 21) / w->kv);
+	if (w->raw)
+		most = (s->tg.regs - 8) / z->points;
+	else if (z->cblocks ==
+		 1) /* one loop over the channels, not two: LLVM spills around it what it could keep */
+		most = most * 3 / 4;
+	return most < 1 ? 1 : most;
+}
+
+/* The next panel, or filters, fetched in time. */
+static int lines_ahead(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
+{
+	int64_t lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16), count = ceil_div(w->tiles, w->px);
+	return least(ceil_div(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
+}
+
+/* Completes m, tiles, kv and raw: as many tiles in registers as fit evenly, the next panel fetched in time.
+ */
+static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
+{
+	w->px = (int)ceil_div(w->tiles, ceil_div(w->tiles, most_tiles(s, z, w)));
+	w->pixels = s->wino_pixels && !w->raw;
+	w->prefetch = lines_ahead(s, z, w);
+}
+
+int winograd_most(const struct space *s, const struct sstage *c)
+{
+	struct winograd_sizes z = winograd_sizes(s->t, c);
+	return most_tiles(s, &z, &c->wino);
+}
+
+void winograd_settle(const struct space *s, struct sstage *out)
+{
+	struct winograd *w = &out->wino;
+	w->px = w->px < w->tiles ? w->px : w->tiles;
+	w->chunk = (int)ceil_div(w->chunk, w->kv) * w->kv;
+	struct winograd_sizes z = winograd_sizes(s->t, out);
+	w->parts = least(w->parts, z.chunks);
+	if (w->prefetch)
+		w->prefetch = lines_ahead(s, &z, w);
+}
+
+static int threads(const struct space *s)
+{
+	return s->want.threads < 1 ? 1 : s->want.threads;
+}
+
+/* Parts whose weights stay in a thread's cache, and as many as keep all threads busy. */
+static void keep_best(const struct space *s, struct sstage c, double *best, struct sstage *out)
+{
+	static const int parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+	struct winograd_sizes z = winograd_sizes(s->t, &c);
+	if (!fits(s, &c))
+		return;
+	for (size_t i = 0; i < sizeof parts / sizeof *parts && parts[i] <= z.chunks; i++) {
+		c.wino.parts = parts[i];
+		double d = draft_winograd(s->t, &s->tg, &c, threads(s)).cycles;
+		if (d < *best) {
+			*best = d;
+			*out = c;
+		}
+	}
+}
+
+/* Blocks and chunks for a kind of register tile that is given. */
+static void try_blocks(const struct space *s, struct sstage c, double *best, struct sstage *out)
+{
+	static const int split[] = {1, 2, 3, 4, 6, 7, 8, 12, 14, 16, 24, 32, 56, 112, 224};
+	struct winograd_sizes z = winograd_sizes(s->t, &c);
+	struct winograd *w = &c.wino;
+	for (size_t i = 0; i < sizeof split / sizeof *split && split[i] <= z.tiles; i++)
+		for (w->chunk = w->kv; w->chunk - w->kv < z.vectors && w->chunk <= 4 * w->kv; w->chunk *= 2) {
+			w->tiles = least(ceil_div(z.tiles, split[i]), 1 << 20);
+			complete(s, &z, w);
+			keep_best(s, c, best, out);
+		}
+}
+
+/* The best by the draft of one m: its latency in cycles, DBL_MAX: none fits. */
+static double rule(const struct space *s, int m, struct sstage *out)
+{
+	struct sstage c;
+	double best = DBL_MAX;
+	start(s, &c);
+	c.wino.m = m;
+	struct winograd_sizes z = winograd_sizes(s->t, &c);
+	for (c.wino.kv = 1; c.wino.kv <= 4 && c.wino.kv <= z.vectors; c.wino.kv++)
+		try_blocks(s, c, &best, out);
+	c.wino.kv = c.wino.raw = 1;
+	try_blocks(s, c, &best, out);
+	return best;
+}
+
+static double direct_latency(const struct space *s, const struct sstage *direct)
+{
+	return draft_stage(s->t, &s->tg, 0, direct) / threads(s);
+}
+
+void winograd_default(const struct space *s, struct sstage *out)
+{
+	struct sstage c;
+	double best = s->wino_lanes ? CLEARLY * direct_latency(s, out) : 0;
+	for (int m = 2; m <= 4 && s->wino_lanes; m += 2) {
+		double d = rule(s, m, &c);
+		if (d < best) {
+			best = d;
+			*out = c;
+		}
+	}
+}
+
+bool winograd_variant(const struct space *s, int variant, struct sstage *out)
+{
+	if (!s->wino_lanes || variant > 2)
+		return false;
+	if (variant < 2)
+		return rule(s, variant ? 2 : 4, out) < DBL_MAX;
+	return rules_stage(s, 0, 0, out);
+}
+
+/* ---- draws ---- */
+
+static void draw_gemm(const struct space *s, struct rng *r, const struct winograd_sizes *z,
+		      struct winograd *w)
+{
+	static const int vectors[] = {1, 2, 2, 2, 3, 4};
+	w->raw = rng_below(r, 4) == 0;
+	w->kv = w->raw ? 1 : vectors[rng_below(r, 6)];
+	complete(s, z, w);
+	if (rng_below(r, 3) == 0)
+		w->px = 1 + (int)rng_below(r, (uint32_t)w->px);
+	if (!w->raw && rng_below(r, 4) == 0)
+		w->pixels = !w->pixels;
+}
+
+static void draw_tiles(struct rng *r, const struct winograd_sizes *z, struct winograd *w)
+{
+	static const int split[] = {1, 1, 1, 2, 2, 3, 4, 6, 7, 8, 14, 16, 24, 32, 56, 112};
+	int64_t n = ceil_div(z->tiles, split[rng_below(r, sizeof split / sizeof *split)]);
+	w->tiles = least(rng_below(r, 4) ? n : 1 + (int64_t)rng_below(r, (uint32_t)n), 1 << 20);
+}
+
+static void draw_chunk(struct rng *r, const struct winograd_sizes *z, struct winograd *w)
+{
+	w->chunk = w->kv << rng_below(r, 4);
+	if (rng_below(r, 4) == 0)
+		w->chunk = least(ceil_div(z->vectors, w->kv), 1 << 16) * w->kv;
+}
+
+static void draw_parts(const struct space *s, struct rng *r, struct winograd *w)
+{
+	uint32_t most = s->want.threads < 1 ? 1 : (uint32_t)s->want.threads;
+	w->parts = rng_below(r, 2) ? 1 : 1 + (int)rng_below(r, most);
+}
+
+void winograd_draw(const struct space *s, struct rng *r, struct sstage *out)
+{
+	for (int tries = 0; tries < 16; tries++) {
+		start(s, out);
+		struct winograd *w = &out->wino;
+		w->m = rng_below(r, 2) ? 2 : 4;
+		struct winograd_sizes z = winograd_sizes(s->t, out);
+		draw_tiles(r, &z, w);
+		draw_gemm(s, r, &z, w);
+		draw_chunk(r, &z, w);
+		draw_parts(s, r, w);
+		if (rng_below(r, 4) == 0)
+			w->prefetch = (int)rng_below(r, 5);
+		if (fits(s, out))
+			return;
+	}
+	start(s, out);
+}
+
+void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
+{
+	struct winograd_sizes z = winograd_sizes(s->t, out);
+	struct winograd *w = &out->wino;
+	switch (rng_below(r, 6)) {
+	case 0:
+		draw_tiles(r, &z, w);
+		complete(s, &z, w);
+		break;
+	case 1:
+		draw_gemm(s, r, &z, w);
+		draw_chunk(r, &z, w);
+		break;
+	case 2:
+		draw_chunk(r, &z, w);
+		break;
+	case 3:
+		draw_parts(s, r, w);
+		break;
+	case 4:
+		w->prefetch = (int)rng_below(r, 6);
+		break;
+	default:
+		winograd_draw(s, r, out);
+	}
+}
+
+/* The products' tile of one, the blocks of the other; both have the same m. */
+void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out)
+{
+	const struct winograd *o = &other->wino;
+	struct winograd *w = &out->wino;
+	if (rng_below(r, 2))
+		w->tiles = o->tiles;
+	if (rng_below(r, 2))
+		w->parts = o->parts;
+	if (rng_below(r, 2))
+		w->prefetch = o->prefetch;
+	if (rng_below(r, 2)) {
+		w->px = o->px;
+		w->kv = o->kv;
+		w->raw = o->raw;
+		w->pixels = o->pixels;
+		w->chunk = o->chunk;
+	}
+}

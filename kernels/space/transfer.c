@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/transfer.h"
+#include "kernels/space/space_rules.h"
+#include "kernels/space/winograd.h"
+
+#include <math.h>
+
+enum { MOST_LANES = 16 };
+
+static void put_read(const struct stage *s, const struct task *t, const struct read *r, struct buf *b)
+{
+	const struct operand *o = &t->operand[r->operand];
+	buf_printf(b, " %d", o->role == ROLE_CONST);
+	for (int d = 0; d < o->dims.rank; d++) {
+		for (int a = 0; a < s->naxes; a++)
+			if (r->dim[d].coef[a])
+				buf_printf(b, " %d:%lld", a, (long long)r->dim[d].coef[a]);
+		buf_printf(b, " %lld %lld %d,", (long long)r->dim[d].div, (long long)r->dim[d].mod,
+			   r->dim[d].table >= 0);
+	}
+}
+
+static void put_stage(const struct task *t, const struct stage *s, struct buf *b)
+{
+	for (int a = 0; a < s->naxes; a++)
+		buf_printf(b, "%.8s%d ", s->axis[a].name, s->axis[a].kind);
+	buf_printf(b, "c%d", s->comb);
+	for (int i = 0; i < s->body.n; i++) {
+		buf_printf(b, " p%d", s->body.at[i].op);
+		if (s->body.at[i].op == P_READ)
+			put_read(s, t, &s->read[s->body.at[i].arg], b);
+	}
+	buf_puts(b, "\n");
+}
+
+struct key task_kind(const struct task *t)
+{
+	struct buf b = {0};
+	for (int k = 0; k < t->nstages; k++)
+		put_stage(t, &t->stage[k], &b);
+	struct key k = hash_bytes(buf_str(&b), b.n);
+	buf_free(&b);
+	return k;
+}
+
+double task_away(const struct task *a, const struct task *b)
+{
+	double sum = 0;
+	for (int k = 0; k < a->nstages && k < b->nstages; k++) {
+		const struct stage *x = &a->stage[k], *y = &b->stage[k];
+		for (int i = 0; i < x->naxes && i < y->naxes; i++)
+			sum += fabs(log((double)extent_guess(x->axis[i].extent)) -
+				    log((double)extent_guess(y->axis[i].extent)));
+	}
+	return sum;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int clip_unroll(const struct task *t, const struct stage *st, const struct sstage *s, int a)
+{
+	int64_t e = st->axis[a].extent, b = axis_block(t, st, a);
+	int64_t u = least(s->unroll[a], a == s->lane ? e / s->lanes : e);
+	while (u > 1 && a != s->lane && u < e && b > 1 && e > b && (b % u || e % b % u))
+		u--;
+	return u > 1 ? (int)u : 1;
+}
+
+static void clip_winograd(const struct task *t, struct sstage *s)
+{
+	struct winograd *w = &s->wino;
+	struct winograd_form f;
+	if (!w->m || winograd_form(t, &f) < 0)
+		return;
+	struct winograd_sizes z = winograd_sizes(t, s);
+	w->tiles = (int)least(w->tiles, z.tiles);
+	w->px = (int)least(w->px, w->tiles);
+	w->chunk = (int)least(w->chunk, ceil_div(z.vectors, w->kv) * w->kv);
+	w->raw = (int)least(w->raw, z.cblocks);
+	w->parts = (int)least(w->parts, winograd_sizes(t, s).chunks);
+}
+
+/* The numbers that extents bound. */
+static void clip(const struct task *t, const struct stage *st, struct sstage *s)
+{
+	for (int a = 0; a < st->naxes; a++) {
+		int64_t e = st->axis[a].extent, points = a == s->lane ? ceil_div(e, s->lanes) : e;
+		s->tile[a] = (int)least(s->tile[a], points);
+		s->unroll[a] = clip_unroll(t, st, s, a);
+		int64_t tiles = ceil_div(points, s->tile[a]);
+		if (s->block[a] >= tiles)
+			s->block[a] = 0;
+	}
+	if (s->split_axis >= 0 && s->split >= st->axis[s->split_axis].extent)
+		s->split_axis = -1;
+	if (s->ring_axis >= 0)
+		s->ring = (int)least(s->ring, st->axis[s->ring_axis].extent);
+}
+
+static void fit_lanes(const struct space *s, int lanes, struct sstage *ss)
+{
+	if (ss->lane >= 0 && (ss->lanes == lanes || ss->lanes > s->tg.lanes))
+		ss->lanes = s->tg.lanes;
+}
+
+/* One point less, of the axis that has the most of them, of the lanes' last. */
+static bool shrink(const struct stage *st, struct sstage *ss)
+{
+	int most = -1;
+	for (int a = 0; a < stage_spatial(st); a++)
+		if (ss->tile[a] > 1 && a != ss->lane && (most < 0 || ss->tile[a] > ss->tile[most]))
+			most = a;
+	if (most < 0 && ss->lane >= 0 && ss->tile[ss->lane] > 1)
+		most = ss->lane;
+	if (most >= 0)
+		ss->tile[most]--;
+	return most >= 0;
+}
+
+static void fit_registers(const struct space *s, int stage, struct sstage *ss)
+{
+	if (ss->wino.m) {
+		ss->wino.px = (int)least(ss->wino.px, winograd_most(s, ss));
+		return;
+	}
+	while (draft_live(s->t, stage, ss) > s->tg.regs && shrink(&s->t->stage[stage], ss))
+		;
+}
+
+static void no_fetching(struct sstage *s)
+{
+	s->prefetch = 0;
+	s->feed = false;
+}
+
+static void no_unrolling(struct sstage *s)
+{
+	for (int a = 0; a < MAX_AXES; a++)
+		s->unroll[a] = 1;
+	s->chains = 1;
+}
+
+static void no_blocks(struct sstage *s)
+{
+	for (int a = 0; a < MAX_AXES; a++) {
+		s->outer[a] = false;
+		if (a != s->ring_axis)
+			s->block[a] = 0;
+	}
+	s->split_axis = -1;
+}
+
+/* What is given up, one after the other, until the rest is legal. */
+static void (*const give_up[])(struct sstage *s) = {no_fetching, no_unrolling, no_blocks};
+
+static int same_shape(const struct task *a, const struct task *b)
+{
+	bool same = a->nstages == b->nstages;
+	for (int k = 0; same && k < a->nstages; k++)
+		same = a->stage[k].naxes == b->stage[k].naxes &&
+		       stage_spatial(&a->stage[k]) == stage_spatial(&b->stage[k]);
+	return same ? E_OK : fail(E_INFEASIBLE, "a schedule of another kind of task");
+}
+
+/* Numbers within this task's extents and this board's lanes and registers. */
+static void fit(const struct space *s, int lanes, struct sched *c)
+{
+	struct winograd_form f;
+	for (int k = 0; k < s->t->nstages && lanes; k++)
+		fit_lanes(s, lanes, &c->st[k]);
+	for (int k = 0; k < s->t->nstages; k++)
+		clip(s->t, &s->t->stage[k], &c->st[k]);
+	clip_winograd(s->t, &c->st[0]);
+	for (int k = 0; k < s->t->nstages && lanes && lanes != s->tg.lanes; k++)
+		if (!c->st[k].wino.m || winograd_form(s->t, &f) >= 0)
+			fit_registers(s, k, &c->st[k]);
+}
+
+int space_transfer(const struct space *s, const struct task *from, int lanes, const char *cand,
+		   char out[CAND_MAX])
+{
+	struct sched c;
+	struct target there = s->tg;
+	int rc = same_shape(s->t, from);
+	if (rc >= 0)
+		rc = sched_parse(from, cand, &c);
+	there.lanes = lanes ? MOST_LANES : there.lanes;
+	if (rc >= 0) /* what clips divides by its numbers */
+		rc = sched_check(from, &there, &c);
+	if (rc < 0)
+		return rc;
+	fit(s, lanes, &c);
+	rc = sched_check(s->t, &s->tg, &c);
+	for (size_t i = 0; rc < 0 && i < sizeof give_up / sizeof *give_up; i++) {
+		for (int k = 0; k < s->t->nstages; k++)
+			give_up[i](&c.st[k]);
+		rc = sched_check(s->t, &s->tg, &c);
+	}
+	if (rc < 0 || (rc = sched_text(s->t, &c, out)) < 0)
+		return rc;
+	return space_legal(s, out);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim;
+ * a Winograd transform stands before them: " winograd=M,DIM,DIM,LOOP,LOOP". */
+#include "kernels/task/pack.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ELEMS (INT64_C(1) << 34)
+
+int64_t pack_elems(const struct packing *p)
+{
+	int64_t n = 1;
+	for (int j = 0; j < p->n; j++)
+		n *= p->extent[j];
+	return n;
+}
+
+static int check_winograd(const struct packing *p)
+{
+	int m = p->winograd.m;
+	const int *dim = p->winograd.dim, *loop = p->winograd.loop;
+	if (!m)
+		return E_OK;
+	if ((m != 2 && m != 4) || dim[0] == dim[1] || loop[0] == loop[1])
+		return fail(E_CORRUPT, "packing: winograd of %d", m);
+	for (int i = 0; i < 2; i++) {
+		if (dim[i] < 0 || dim[i] >= p->src.rank || p->src.d[dim[i]] != 3)
+			return fail(E_CORRUPT, "packing: winograd of dim %d", dim[i]);
+		if (loop[i] < 0 || loop[i] >= p->n - 1 || p->extent[loop[i]] != m + 2)
+			return fail(E_CORRUPT, "packing: winograd along loop %d", loop[i]);
+		for (int d = 0; d < p->src.rank; d++)
+			if (p->coef[d][loop[i]])
+				return fail(E_CORRUPT, "packing: winograd along loop %d, which moves",
+					    loop[i]);
+	}
+	return E_OK;
+}
+
+bool pack_same(const struct packing *a, const struct packing *b)
+{
+	if (a->n != b->n || !shape_equal(&a->src, &b->src) || a->fill != b->fill ||
+	    memcmp(&a->winograd, &b->winograd, sizeof a->winograd))
+		return false;
+	for (int j = 0; j < a->n; j++)
+		if (a->extent[j] != b->extent[j])
+			return false;
+	for (int d = 0; d < a->src.rank; d++) {
+		if (a->off[d] != b->off[d])
+			return false;
+		for (int j = 0; j < a->n; j++)
+			if (a->coef[d][j] != b->coef[d][j])
+				return false;
+	}
+	return true;
+}
+
+int pack_check(const struct packing *p)
+{
+	if (p->n < 0 || p->n > PACK_MAX || p->src.rank < 0 || p->src.rank > MAX_RANK || !isfinite(p->fill))
+		return fail(E_CORRUPT, "packing: %d loops over rank %d", p->n, p->src.rank);
+	int64_t elems = 1, src = 1;
+	for (int j = 0; j < p->n; j++) {
+		if (p->extent[j] < 1 || p->extent[j] > MAX_ELEMS / elems)
+			return fail(E_CORRUPT, "packing: extent %d is out of range", j);
+		elems *= p->extent[j];
+	}
+	for (int d = 0; d < p->src.rank; d++) {
+		if (p->src.d[d] < 1 || p->src.d[d] > MAX_ELEMS / src)
+			return fail(E_CORRUPT, "packing: source dim %d is out of range", d);
+		src *= p->src.d[d];
+		if (p->off[d] < -INT32_MAX || p->off[d] > INT32_MAX)
+			return fail(E_CORRUPT, "packing: offset %d is out of range", d);
+	}
+	return check_winograd(p);
+}
+
+/* One innermost run: source element i is src[at + i * step] for lo <= i < hi, else fill. Bounds of every
+ * source dim are intersected, so the loop has no tests. */
+static void run_inner(const struct packing *p, const int64_t *index, const int64_t *stride, const float *src,
+		      float *dst, int64_t n)
+{
+	int64_t lo = 0, hi = n;
+	uint64_t at = 0, step = 0; /* modulo 2^64: an index outside may be far away */
+	for (int d = 0; d < p->src.rank; d++) {
+		int64_t c = p->n ? p->coef[d][p->n - 1] : 0, size = p->src.d[d], v = index[d];
+		at += (uint64_t)v * (uint64_t)stride[d];
+		step += (uint64_t)c * (uint64_t)stride[d];
+		if (c < 0) { /* mirror: v' = size - 1 - v runs up */
+			c = -c;
+			v = size - 1 - v;
+		}
+		int64_t first = v >= 0 ? 0
+				: c    ? (-v + c - 1) / c
+				       : n,
+			end = v >= size ? 0
+			      : c       ? (size - 1 - v) / c + 1
+					: n;
+		lo = first > lo ? first : lo;
+		hi = end < hi ? end : hi;
+	}
+	hi = hi < lo ? lo : hi;
+	for (int64_t i = 0; i < lo && i < n; i++)
+		dst[i] = p->fill;
+	for (int64_t i = lo; i < hi; i++)
+		dst[i] = src[at + (uint64_t)i * step];
+	for (int64_t i = hi; i < n; i++)
+		dst[i] = p->fill;
+}
+
+/* Row-major strides of the source's dims. */
+static void source_strides(const struct packing *p, int64_t *stride)
+{
+	for (int d = p->src.rank - 1; d >= 0; d--)
+		stride[d] = d == p->src.rank - 1 ? 1 : stride[d + 1] * p->src.d[d + 1];
+}
+
+/* Rows of G: points 0, 1, -1, (2, -2,) infinity. */
+static const double filter2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
+static const double filter4[6][3] = {{1. / 4, 0, 0},
+				     {-1. / 6, -1. / 6, -1. / 6},
+				     {-1. / 6, 1. / 6, -1. / 6},
+				     {1. / 24, 1. / 12, 1. / 6},
+				     {1. / 24, -1. / 12, 1. / 6},
+				     {0, 0, 1}};
+
+enum { FILTERS = 16 }; /* transformed together: the compiler makes vectors of them */
+
+/* FILTERS filters: g[tap][filter] to dst[row * step[0] + column * step[1] + filter], the first n of them. */
+static void transform(int m, double (*g)[FILTERS], float *dst, const int64_t *step, int64_t n)
+{
+	const double(*G)[3] = m == 2 ? filter2 : filter4;
+	for (int i = 0; i < m + 2; i++) {
+		double row[3][FILTERS];
+		for (int s = 0; s < 3; s++)
+			for (int f = 0; f < FILTERS; f++)
+				row[s][f] = G[i][0] * g[s][f] + G[i][1] * g[3 + s][f] + G[i][2] * g[6 + s][f];
+		for (int j = 0; j < m + 2; j++) {
+			float *to = dst + i * step[0] + j * step[1], v[FILTERS];
+			for (int f = 0; f < FILTERS; f++)
+				v[f] =
+				    (float)(G[j][0] * row[0][f] + G[j][1] * row[1][f] + G[j][2] * row[2][f]);
+			memcpy(to, v, (size_t)n * sizeof *v);
+		}
+	}
+}
+
+/* Tap by tap of the filters at index[] + i * coef[.][last]; outside of the source: fill. */
+static void read_filters(const struct packing *p, const int64_t *index, const int64_t *stride,
+			 const float *src, double (*g)[FILTERS], int64_t n)
+{
+	int last = p->n - 1;
+	for (int64_t f = 0; f < n; f++) {
+		int64_t v[MAX_RANK];
+		for (int d = 0; d < p->src.rank; d++)
+			v[d] = index[d] + p->coef[d][last] * f;
+		for (int tap = 0; tap < 9; tap++) {
+			int64_t at = 0;
+			bool in = true;
+			for (int d = 0; d < p->src.rank; d++) {
+				int64_t i = v[d] + (d == p->winograd.dim[0]   ? tap / 3
+						    : d == p->winograd.dim[1] ? tap % 3
+									      : 0);
+				in &= i >= 0 && i < p->src.d[d];
+				at += in ? i * stride[d] : 0;
+			}
+			g[tap][f] = (double)(in ? src[at] : p->fill);
+		}
+	}
+}
+
+static void run_winograd(const struct packing *p, const float *src, float *dst)
+{
+	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], to[PACK_MAX] = {0}, extent[PACK_MAX], index[MAX_RANK];
+	int64_t inner = p->extent[p->n - 1], rounds = 1;
+	double g[9][FILTERS] = {{0}};
+	source_strides(p, stride);
+	for (int j = p->n - 1; j >= 0; j--) {
+		to[j] = j == p->n - 1 ? 1 : to[j + 1] * p->extent[j + 1];
+		extent[j] = j == p->winograd.loop[0] || j == p->winograd.loop[1] ? 1 : p->extent[j];
+		rounds *= j == p->n - 1 ? 1 : extent[j];
+	}
+	const int64_t step[2] = {to[p->winograd.loop[0]], to[p->winograd.loop[1]]};
+	for (int64_t done = 0; done < rounds; done++) {
+		float *out = dst;
+		for (int j = 0; j < p->n - 1; j++)
+			out += to[j] * at[j];
+		for (int64_t f = 0; f < inner; f += FILTERS) {
+			int64_t n = inner - f < FILTERS ? inner - f : FILTERS;
+			for (int d = 0; d < p->src.rank; d++) {
+				index[d] = p->off[d] + p->coef[d][p->n - 1] * f;
+				for (int j = 0; j < p->n - 1; j++)
+					index[d] += p->coef[d][j] * at[j];
+			}
+			read_filters(p, index, stride, src, g, n);
+			transform(p->winograd.m, g, out + f, step, n);
+		}
+		for (int j = p->n - 2; j >= 0 && ++at[j] == extent[j]; j--)
+			at[j] = 0;
+	}
+}
+
+void pack_run(const struct packing *p, const float *src, float *dst)
+{
+	int64_t at[PACK_MAX] = {0}, stride[MAX_RANK], index[MAX_RANK];
+	int64_t inner = p->n ? p->extent[p->n - 1] : 1, total = pack_elems(p);
+	if (p->winograd.m) {
+		run_winograd(p, src, dst);
+		return;
+	}
+	source_strides(p, stride);
+	for (int64_t done = 0; done < total; done += inner, dst += inner) {
+		for (int d = 0; d < p->src.rank; d++) {
+			index[d] = p->off[d];
+			for (int j = 0; j < p->n - 1; j++)
+				index[d] += p->coef[d][j] * at[j];
+		}
+		run_inner(p, index, stride, src, dst, inner);
+		for (int j = p->n - 2; j >= 0 && ++at[j] == p->extent[j]; j--)
+			at[j] = 0;
+	}
+}
+
+static void put_list(struct buf *out, const int64_t *v, int n)
+{
+	for (int i = 0; i < n; i++)
+		buf_printf(out, i ? ",%lld" : "%lld", (long long)v[i]);
+}
+
+void pack_text(const struct packing *p, struct buf *out)
+{
+	put_list(out, p->extent, p->n);
+	buf_puts(out, " < ");
+	put_list(out, p->src.d, p->src.rank);
+	buf_printf(out, " fill=%.9g", (double)p->fill);
+	if (p->winograd.m)
+		buf_printf(out, " winograd=%d,%d,%d,%d,%d", p->winograd.m, p->winograd.dim[0],
+			   p->winograd.dim[1], p->winograd.loop[0], p->winograd.loop[1]);
+	for (int d = 0; d < p->src.rank; d++) {
+		int64_t c[PACK_MAX];
+		for (int j = 0; j < p->n; j++)
+			c[j] = p->coef[d][j];
+		buf_printf(out, " | %lld ", (long long)p->off[d]);
+		put_list(out, c, p->n);
+	}
+}
+
+/* A list of at most max integers, maybe none; < 0: not one. */
+static int get_list(const char **s, int64_t *v, int max)
+{
+	int n = 0;
+	char *end;
+	while (**s == '-' || (**s >= '0' && **s <= '9')) {
+		if (n == max)
+			return -1;
+		v[n++] = strtoll(*s, &end, 10);
+		if (end == *s)
+			return -1;
+		*s = end;
+		if (**s != ',')
+			break;
+		(*s)++;
+	}
+	return n;
+}
+
+static bool eat(const char **s, const char *word)
+{
+	size_t n = strlen(word);
+	if (strncmp(*s, word, n))
+		return false;
+	*s += n;
+	return true;
+}
+
+static int get_winograd(const char **s, struct packing *out)
+{
+	int64_t v[5];
+	if (!eat(s, " winograd="))
+		return E_OK;
+	if (get_list(s, v, 5) != 5)
+		return fail(E_CORRUPT, "packing: winograd");
+	for (int i = 0; i < 5; i++)
+		if (v[i] < 0 || v[i] > PACK_MAX)
+			return fail(E_CORRUPT, "packing: winograd of %lld", (long long)v[i]);
+	out->winograd.m = (int)v[0];
+	for (int i = 0; i < 2; i++) {
+		out->winograd.dim[i] = (int)v[1 + i];
+		out->winograd.loop[i] = (int)v[3 + i];
+	}
+	return out->winograd.m ? E_OK : fail(E_CORRUPT, "packing: winograd of 0");
+}
+
+int pack_parse(const char *text, struct packing *out)
+{
+	const char *s = text;
+	char *end;
+	memset(out, 0, sizeof *out);
+	out->n = get_list(&s, out->extent, PACK_MAX);
+	if (out->n < 0 || !eat(&s, " < "))
+		return fail(E_CORRUPT, "packing: extents");
+	out->src.rank = get_list(&s, out->src.d, MAX_RANK);
+	if (out->src.rank < 0 || !eat(&s, " fill="))
+		return fail(E_CORRUPT, "packing: source dims");
+	out->fill = strtof(s, &end);
+	if (end == s)
+		return fail(E_CORRUPT, "packing: fill");
+	s = end;
+	int rc = get_winograd(&s, out);
+	if (rc < 0)
+		return rc;
+	for (int d = 0; d < out->src.rank; d++) {
+		int64_t c[PACK_MAX];
+		if (!eat(&s, " | ") || get_list(&s, &out->off[d], 1) != 1 || !eat(&s, " ") ||
+		    get_list(&s, c, PACK_MAX) != out->n)
+			return fail(E_CORRUPT, "packing: source index %d", d);
+		for (int j = 0; j < out->n; j++) {
+			if (c[j] < -(1 << 24) || c[j] > 1 << 24)
+				return fail(E_CORRUPT, "packing: coefficient of source index %d", d);
+			out->coef[d][j] = (int32_t)c[j];
+		}
+	}
+	return *s ? fail(E_CORRUPT, "packing: text after the end") : pack_check(out);
+}

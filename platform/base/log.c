@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/log.h"
+#include "platform/base/clock.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_int level = LOG_NORMAL; /* any thread may set and ask */
+static atomic_bool journal;
+static bool live_shown;      /* a live line is on the terminal: erase it before other words */
+static int64_t live_last_ns; /* off a terminal: when the last line was written */
+
+void log_level_set(enum log_level l)
+{
+	atomic_store_explicit(&level, (int)l, memory_order_relaxed);
+}
+
+void log_journal_set(bool on)
+{
+	atomic_store_explicit(&journal, on, memory_order_relaxed);
+}
+
+enum log_level log_level(void)
+{
+	return (enum log_level)atomic_load_explicit(&level, memory_order_relaxed);
+}
+
+static void erase_live(void)
+{
+	if (live_shown)
+		fputs("\r\033[K", stderr);
+	live_shown = false;
+}
+
+/* Bytes of the character at p, if it is UTF-8 and no control character; else 0. */
+static size_t plain_bytes(const unsigned char *p)
+{
+	if (*p < 0x80)
+		return *p == '\n' || *p == '\t' || (*p >= ' ' && *p != 0x7f);
+	size_t n = *p >= 0xc2 && *p < 0xe0   ? 2
+		   : *p >= 0xe0 && *p < 0xf0 ? 3
+		   : *p >= 0xf0 && *p < 0xf5 ? 4
+					     : 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return *p == 0xc2 && p[1] < 0xa0 ? 0 : n; /* C1 */
+}
+
+void log_plain(char *text)
+{
+	for (unsigned char *p = (unsigned char *)text; *p;) {
+		size_t n = plain_bytes(p);
+		if (!n)
+			*p = '?';
+		p += n ? n : 1;
+	}
+}
+
+void log_one_line(char *text)
+{
+	log_plain(text);
+	for (char *p = strpbrk(text, "\n\t"); p; p = strpbrk(p, "\n\t"))
+		*p = '?';
+}
+
+/* In one write, so that lines of processes that share a stream stay whole. Without memory, nothing but the
+ * format. */
+static void put(const char *before, const char *fmt, va_list ap, const char *after)
+{
+	char *text = NULL;
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	else
+		log_plain(text);
+	fprintf(stderr, "%s%s%s", before, text ? text : fmt, after);
+	free(text);
+}
+
+enum priority { PRIORITY_ERROR = 3, PRIORITY_INFO = 6, PRIORITY_MORE = 7 }; /* syslog's */
+
+static void say(enum priority p, const char *before, const char *fmt, va_list ap)
+{
+	char lead[64];
+	bool told = atomic_load_explicit(&journal, memory_order_relaxed);
+	if (told)
+		snprintf(lead, sizeof lead, "<%d>%s", (int)p, before);
+	else
+		snprintf(lead, sizeof lead, "%s", before);
+	flockfile(stderr);
+	erase_live();
+	put(lead, fmt, ap, "\n");
+	fflush(stderr);
+	funlockfile(stderr);
+}
+
+void log_info(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_NORMAL)
+		say(PRIORITY_INFO, "", fmt, ap);
+	va_end(ap);
+}
+
+void log_more(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_VERBOSE)
+		say(PRIORITY_MORE, "", fmt, ap);
+	va_end(ap);
+}
+
+void log_error(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	say(PRIORITY_ERROR, "hone: error: ", fmt, ap);
+	va_end(ap);
+}
+
+static void live_on_terminal(const char *fmt, va_list ap)
+{
+	flockfile(stderr);
+	erase_live();
+	if (fmt) {
+		put("", fmt, ap, "");
+		live_shown = true;
+	}
+	fflush(stderr);
+	funlockfile(stderr);
+}
+
+void log_live(const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (level >= LOG_NORMAL && isatty(STDERR_FILENO)) {
+		live_on_terminal(fmt, ap);
+	} else if (level >= LOG_VERBOSE && fmt) {
+		int64_t now = clock_now(&clock_real);
+		if (!live_last_ns || now - live_last_ns >= NS_PER_S) {
+			live_last_ns = now;
+			say(PRIORITY_MORE, "", fmt, ap);
+		}
+	}
+	va_end(ap);
+}
+
+bool log_to_journal(void)
+{
+	const char *s = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+	return s && sscanf(s, "%llu:%llu", &dev, &ino) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+	       st.st_dev == dev && st.st_ino == ino;
+}

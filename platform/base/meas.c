@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/meas.h"
+#include "platform/base/err.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *meas_status_name(enum meas_status s)
+{
+	static const char *const names[MEAS_STATUSES] = {"ok",    "infeasible", "build",   "spill",
+							 "wrong", "crash",      "timeout", "aborted"};
+	return (unsigned)s < MEAS_STATUSES ? names[s] : "unknown";
+}
+
+int meas_status_parse(const char *name, enum meas_status *out)
+{
+	for (int i = 0; i < MEAS_STATUSES; i++)
+		if (!strcmp(name, meas_status_name((enum meas_status)i))) {
+			*out = (enum meas_status)i;
+			return E_OK;
+		}
+	return fail(E_CORRUPT, "no such status of a measurement");
+}
+
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *v, int n)
+{
+	qsort(v, (size_t)n, sizeof *v, ascending);
+	return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+}
+
+void meas_summarize(int64_t *ns, int n, struct meas *m)
+{
+	m->median_ns = median(ns, n);
+	m->min_ns = ns[0];
+	m->runs = n;
+	for (int i = 0; i < n; i++)
+		ns[i] = llabs(ns[i] - m->median_ns);
+	m->spread_ns = median(ns, n);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* SANITIZED_ADDRESS: AddressSanitizer is compiled in. It reserves terabytes of addresses, so that limits of
+ * memory do not go with it, and knows which memory may be touched. */
+#ifndef PLATFORM_SANITIZED_H
+#define PLATFORM_SANITIZED_H
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define SANITIZED_ADDRESS 1
+#else
+#define SANITIZED_ADDRESS 0
+#endif
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text of a target, the baselines, and what runs on what. The host is read in target_host.c. */
+#include "platform/base/mix.h"
+#include "platform/machine/target.h"
+#include "platform/base/file.h"
+#include "platform/base/log.h"
+#include "platform/machine/target_isa.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+const struct isa isa_table[] = {
+    {"x86-64-v2", ISA_X86, 2, 4, 16, false},    {"x86-64-v3", ISA_X86, 3, 8, 16, true},
+    {"x86-64-v4", ISA_X86, 4, 16, 32, true},    {"armv8-a", ISA_ARM64, 1, 4, 32, true},
+    {"armv7-neon", ISA_ARM32, 1, 4, 16, false}, {NULL},
+};
+
+const struct isa *isa_find(const char *name)
+{
+	for (const struct isa *i = isa_table; i->name; i++)
+		if (strcmp(i->name, name) == 0)
+			return i;
+	return NULL;
+}
+
+void isa_apply(const struct isa *i, struct target *t)
+{
+	snprintf(t->isa, sizeof t->isa, "%s", i->name);
+	t->lanes = i->lanes;
+	t->regs = i->regs;
+	t->fma = i->fma;
+}
+
+/* Caches and cores of a baseline are those of a small board: its kernels run anywhere. */
+int target_baseline(const char *isa, struct target *t)
+{
+	const struct isa *i = isa_find(isa);
+	if (!i) {
+		struct buf names = {0};
+		for (i = isa_table; i->name; i++)
+			buf_printf(&names, " %s", i->name);
+		int rc = fail(E_NOTFOUND, "no baseline '%s'; there are:%s", isa, buf_str(&names));
+		buf_free(&names);
+		return rc;
+	}
+	*t = (struct target){.l1_bytes = 32768, .l2_bytes = 524288, .line_bytes = 64, .cores = 1};
+	isa_apply(i, t);
+	snprintf(t->soc, sizeof t->soc, "baseline");
+	snprintf(t->cpu, sizeof t->cpu, "%s", i->family == ISA_X86 ? i->name : "generic");
+	isa_features(i, t);
+	return E_OK;
+}
+
+/* Every "+x" of `need` is one of `have`. */
+static bool has_features(const char *have, const char *need)
+{
+	char word[64];
+	for (const char *at = need; *at; at += *at == ',') {
+		size_t n = strcspn(at, ",");
+		if (*at == '+' && n < sizeof word - 2) {
+			size_t len = (size_t)snprintf(word, sizeof word, "%.*s", (int)n, at);
+			const char *f = have;
+			while ((f = strstr(f, word)) && f[len] && f[len] != ',')
+				f += len;
+			if (!f)
+				return false;
+		}
+		at += n;
+	}
+	return true;
+}
+
+bool target_runs(const struct target *have, const struct target *need)
+{
+	const struct isa *h = isa_find(have->isa), *n = isa_find(need->isa);
+	bool level =
+	    h && n ? h->family == n->family && h->level >= n->level : strcmp(have->isa, need->isa) == 0;
+	return level && have->lanes >= need->lanes && has_features(have->features, need->features);
+}
+
+enum { FRESH_S = 60 };
+enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL };
+
+/* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional one is left out
+ * where it is empty. Reals are the peaks. */
+static const struct field {
+	const char *key;
+	enum kind kind;
+	size_t at, bytes; /* of a word: its room */
+	int count;
+	double most;
+} fields[] = {
+    {"soc", WORD, offsetof(struct target, soc), sizeof((struct target *)0)->soc, 1, 0},
+    {"rev", OPTIONAL, offsetof(struct target, rev), sizeof((struct target *)0)->rev, 1, 0},
+    {"mode", OPTIONAL, offsetof(struct target, mode), sizeof((struct target *)0)->mode, 1, 0},
+    {"cpu", WORD, offsetof(struct target, cpu), sizeof((struct target *)0)->cpu, 1, 0},
+    {"lanes", INT, offsetof(struct target, lanes), 0, 1, 64},
+    {"regs", INT, offsetof(struct target, regs), 0, 1, 256},
+    {"fused", BOOL, offsetof(struct target, fma), 0, 1, 1},
+    {"l1", INT64, offsetof(struct target, l1_bytes), 0, 1, 1e12},
+    {"l2", INT64, offsetof(struct target, l2_bytes), 0, 1, 1e12},
+    {"l3", INT64, offsetof(struct target, l3_bytes), 0, 1, 1e12},
+    {"line", INT, offsetof(struct target, line_bytes), 0, 1, 4096},
+    {"cores", INT, offsetof(struct target, cores), 0, 1, 65536},
+    {"fma", REAL, offsetof(struct target, fma_gflops), 0, 1, 1e9},
+    {"bw", REAL, offsetof(struct target, bw_gbs), 0, 4, 1e9},
+    {"copy", REAL, offsetof(struct target, copy_gbs), 0, 1, 1e9},
+    {"feat", WORD, offsetof(struct target, features), sizeof((struct target *)0)->features, 1, 0},
+};
+enum { FIELDS = sizeof fields / sizeof fields[0] };
+
+/* The shortest decimal that reads back the same. */
+static void put_real(struct buf *out, double v)
+{
+	char s[40];
+	for (int digits = 4; digits <= 17; digits++) {
+		snprintf(s, sizeof s, "%.*g", digits, v);
+		if (strtod(s, NULL) == v)
+			break;
+	}
+	buf_puts(out, s);
+}
+
+static void put_field(const struct field *f, const struct target *t, struct buf *out)
+{
+	const char *p = (const char *)t + f->at;
+	if (f->kind == OPTIONAL && !*p)
+		return;
+	buf_printf(out, " %s=", f->key);
+	switch (f->kind) {
+	case WORD:
+	case OPTIONAL:
+		buf_puts(out, p);
+		break;
+	case INT:
+		buf_printf(out, "%d", *(const int *)p);
+		break;
+	case INT64:
+		buf_printf(out, "%lld", (long long)*(const int64_t *)p);
+		break;
+	case BOOL:
+		buf_puts(out, *(const bool *)p ? "1" : "0");
+		break;
+	case REAL:
+		for (int i = 0; i < f->count; i++) {
+			if (i)
+				buf_puts(out, ",");
+			put_real(out, ((const double *)p)[i]);
+		}
+		break;
+	}
+}
+
+void target_text(const struct target *t, struct buf *out)
+{
+	buf_puts(out, t->isa);
+	for (int i = 0; i < FIELDS; i++)
+		put_field(&fields[i], t, out);
+}
+
+static bool good_char(char c)
+{
+	return c > ' ' && c < 127;
+}
+
+static bool get_word(const char **at, char *out, size_t room)
+{
+	size_t n = 0;
+	while (good_char((*at)[n]))
+		n++;
+	if (n >= room)
+		return false;
+	memcpy(out, *at, n);
+	memset(out + n, 0, room - n);
+	*at += n;
+	return true;
+}
+
+/* Digits only, no sign, no space. */
+static bool get_int(const char **at, double most, int64_t *v)
+{
+	const char *start = *at;
+	for (*v = 0; **at >= '0' && **at <= '9' && *at - start < 15; ++*at)
+		*v = *v * 10 + (**at - '0');
+	return *at > start && (double)*v <= most;
+}
+
+static bool get_real(const char **at, double most, double *v)
+{
+	char *end;
+	if (**at < '0' || **at > '9')
+		return false;
+	*v = strtod(*at, &end);
+	*at = end;
+	return isfinite(*v) && *v >= 0 && *v <= most;
+}
+
+static bool get_field(const struct field *f, const char **at, struct target *t)
+{
+	char *p = (char *)t + f->at;
+	int64_t v = 0;
+	if (f->kind == WORD)
+		return get_word(at, p, f->bytes);
+	if (f->kind == OPTIONAL)
+		return get_word(at, p, f->bytes) && *p;
+	if (f->kind == REAL) {
+		for (int i = 0; i < f->count; i++)
+			if ((i && *(*at)++ != ',') || !get_real(at, f->most, (double *)p + i))
+				return false;
+		return true;
+	}
+	if (!get_int(at, f->most, &v))
+		return false;
+	if (f->kind == INT)
+		*(int *)p = (int)v;
+	else if (f->kind == INT64)
+		*(int64_t *)p = v;
+	else
+		*(bool *)p = v != 0;
+	return true;
+}
+
+int target_parse(const char *text, struct target *t)
+{
+	const char *at = text;
+	*t = (struct target){0};
+	if (!get_word(&at, t->isa, sizeof t->isa) || !t->isa[0])
+		return fail(E_CORRUPT, "target: it must begin with an ISA name");
+	for (int i = 0; i < FIELDS; i++) {
+		size_t n = strlen(fields[i].key);
+		bool here = *at == ' ' && strncmp(at + 1, fields[i].key, n) == 0 && at[1 + n] == '=';
+		if (!here && fields[i].kind == OPTIONAL)
+			continue;
+		if (!here)
+			return fail(E_CORRUPT, "target: '%s=' expected at byte %zu", fields[i].key,
+				    (size_t)(at - text));
+		at += n + 2;
+		if (!get_field(&fields[i], &at, t))
+			return fail(E_CORRUPT, "target: bad value of %s", fields[i].key);
+	}
+	if (*at)
+		return fail(E_CORRUPT, "target: unexpected bytes after its end");
+	if (t->lanes < 1 || t->regs < 4 || (t->lanes & (t->lanes - 1)))
+		return fail(E_CORRUPT, "target: %d lanes and %d registers are no vector unit", t->lanes,
+			    t->regs);
+	return E_OK;
+}
+
+struct key target_key(const struct target *t)
+{
+	struct buf b = {0};
+	buf_printf(&b, "%s %s %s %s %s %d", t->soc, t->rev, t->mode, t->isa, t->cpu, t->lanes);
+	struct key k = mix_text(buf_str(&b));
+	buf_free(&b);
+	return k;
+}
+
+void target_label(const struct target *t, char out[160])
+{
+	snprintf(out, 160, "%s%s%s %s %d", t->soc, t->mode[0] ? " " : "", t->mode, t->isa, t->lanes);
+}
+
+/* Peaks kept by an earlier process on this very machine. */
+static bool read_kept(const char *path, struct target *t)
+{
+	struct arena a = {0};
+	struct blob b;
+	struct target kept;
+	bool good = file_read(&a, path, 65536, &b) >= 0 && b.n > 0;
+	if (good) {
+		char *text = arena_strndup(&a, b.p, b.n);
+		text[strcspn(text, "\n")] = 0;
+		good = target_parse(text, &kept) >= 0 && key_equal(target_key(&kept), target_key(t)) &&
+		       strcmp(kept.features, t->features) == 0 && kept.fma_gflops > 0;
+	}
+	arena_free(&a);
+	if (!good)
+		return false;
+	t->fma_gflops = kept.fma_gflops;
+	t->copy_gbs = kept.copy_gbs;
+	memcpy(t->bw_gbs, kept.bw_gbs, sizeof t->bw_gbs);
+	return true;
+}
+
+/* It can be measured again: nobody waits for the disk. */
+static void write_kept(const char *dir, const char *path, const struct target *t)
+{
+	struct buf b = {0};
+	target_text(t, &b);
+	buf_puts(&b, "\n");
+	if (file_mkdirs(dir, 0755) < 0 || file_write_soon(path, b.p, b.n) < 0)
+		log_more("the target is not kept: %s", err_text());
+	buf_free(&b);
+}
+
+static int kept_path(const char *dir, char path[PATH_MAX])
+{
+	if (snprintf(path, PATH_MAX, "%s/target", dir) >= PATH_MAX)
+		return fail(E_IO, "the path %.60s... is too long", dir);
+	return E_OK;
+}
+
+bool target_recall(const char *dir, struct target *t)
+{
+	char path[PATH_MAX];
+	return kept_path(dir, path) >= 0 && read_kept(path, t);
+}
+
+int target_kept(const char *dir, struct clock *clock, struct target *t)
+{
+	char path[PATH_MAX];
+	int rc = target_host(t);
+	if (rc >= 0)
+		rc = kept_path(dir, path);
+	if (rc < 0 || read_kept(path, t))
+		return rc;
+	rc = target_measure(t, clock);
+	if (rc >= 0)
+		write_kept(dir, path, t);
+	return rc;
+}
+
+bool target_is_fresh(const char *dir)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	time_t now = time(NULL);
+	return kept_path(dir, path) >= 0 && stat(path, &st) == 0 && st.st_mtime <= now &&
+	       now - st.st_mtime < FRESH_S;
+}
+
+static void raise_to(double *peak, double other)
+{
+	*peak = *peak < other ? other : *peak;
+}
+
+int target_measure_again(const char *dir, struct clock *clock, struct target *t)
+{
+	char path[PATH_MAX];
+	struct target now = *t;
+	int rc = kept_path(dir, path);
+	if (rc >= 0)
+		rc = target_measure(&now, clock);
+	if (rc < 0)
+		return rc;
+	raise_to(&t->fma_gflops, now.fma_gflops);
+	raise_to(&t->copy_gbs, now.copy_gbs);
+	for (int i = 0; i < 4; i++)
+		raise_to(&t->bw_gbs[i], now.bw_gbs[i]);
+	write_kept(dir, path, t);
+	return E_OK;
+}

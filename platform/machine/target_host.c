@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The machine that this process runs on, from /proc/cpuinfo and sysfs: what the kernel says is usable (it
+ * hides AVX-512 where it does not save its registers, which cpuid alone would not tell). */
+#include "platform/machine/target_isa.h"
+#include "platform/machine/topo.h"
+
+#include <fcntl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOC_REVISION "/sys/devices/soc0/revision"
+#define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
+
+/* level: the ISA level that needs it; 0: no level does. */
+static const struct feature {
+	enum isa_family family;
+	int level;
+	const char *kernel, *llvm;
+} features[] = {
+    {ISA_X86, 2, "pni", "sse3"},
+    {ISA_X86, 2, "ssse3", "ssse3"},
+    {ISA_X86, 2, "sse4_1", "sse4.1"},
+    {ISA_X86, 2, "sse4_2", "sse4.2"},
+    {ISA_X86, 2, "popcnt", "popcnt"},
+    {ISA_X86, 2, "cx16", "cx16"},
+    {ISA_X86, 3, "avx", "avx"},
+    {ISA_X86, 3, "avx2", "avx2"},
+    {ISA_X86, 3, "fma", "fma"},
+    {ISA_X86, 3, "f16c", "f16c"},
+    {ISA_X86, 3, "bmi1", "bmi"},
+    {ISA_X86, 3, "bmi2", "bmi2"},
+    {ISA_X86, 3, "abm", "lzcnt"},
+    {ISA_X86, 3, "movbe", "movbe"},
+    {ISA_X86, 4, "avx512f", "avx512f"},
+    {ISA_X86, 4, "avx512bw", "avx512bw"},
+    {ISA_X86, 4, "avx512cd", "avx512cd"},
+    {ISA_X86, 4, "avx512dq", "avx512dq"},
+    {ISA_X86, 4, "avx512vl", "avx512vl"},
+    {ISA_X86, 0, "avx512_vnni", "avx512vnni"},
+    {ISA_X86, 0, "avx512_bf16", "avx512bf16"},
+    {ISA_X86, 0, "avx512_fp16", "avx512fp16"},
+    {ISA_X86, 0, "avx512vbmi", "avx512vbmi"},
+    {ISA_X86, 0, "avx_vnni", "avxvnni"},
+    {ISA_ARM64, 1, "fp", "fp-armv8"},
+    {ISA_ARM64, 1, "asimd", "neon"},
+    {ISA_ARM64, 0, "asimdhp", "fullfp16"},
+    {ISA_ARM64, 0, "asimddp", "dotprod"},
+    {ISA_ARM64, 0, "atomics", "lse"},
+    {ISA_ARM64, 0, "i8mm", "i8mm"},
+    {ISA_ARM32, 1, "neon", "neon"},
+    {ISA_ARM32, 0, "vfpv4", "vfp4"},
+};
+enum { FEATURES = sizeof features / sizeof features[0] };
+
+/* LLVM's names. x86: vendor by its first letter, family, model range, stepping range. Arm: implementer, part.
+ */
+static const struct cpu_name {
+	int vendor, family, model_lo, model_hi, step_lo, step_hi;
+	const char *name;
+} cpu_names[] = {
+    {'G', 6, 42, 42, 0, 99, "sandybridge"},
+    {'G', 6, 45, 45, 0, 99, "sandybridge"},
+    {'G', 6, 58, 58, 0, 99, "ivybridge"},
+    {'G', 6, 62, 62, 0, 99, "ivybridge"},
+    {'G', 6, 60, 60, 0, 99, "haswell"},
+    {'G', 6, 63, 63, 0, 99, "haswell"},
+    {'G', 6, 69, 70, 0, 99, "haswell"},
+    {'G', 6, 61, 61, 0, 99, "broadwell"},
+    {'G', 6, 71, 71, 0, 99, "broadwell"},
+    {'G', 6, 79, 79, 0, 99, "broadwell"},
+    {'G', 6, 86, 86, 0, 99, "broadwell"},
+    {'G', 6, 78, 78, 0, 99, "skylake"},
+    {'G', 6, 94, 94, 0, 99, "skylake"},
+    {'G', 6, 142, 142, 0, 99, "skylake"},
+    {'G', 6, 158, 158, 0, 99, "skylake"},
+    {'G', 6, 85, 85, 0, 4, "skylake-avx512"},
+    {'G', 6, 85, 85, 5, 7, "cascadelake"},
+    {'G', 6, 85, 85, 8, 99, "cooperlake"},
+    {'G', 6, 92, 92, 0, 99, "goldmont"},
+    {'G', 6, 95, 95, 0, 99, "goldmont"},
+    {'G', 6, 122, 122, 0, 99, "goldmont-plus"},
+    {'G', 6, 134, 134, 0, 99, "tremont"},
+    {'G', 6, 150, 150, 0, 99, "tremont"},
+    {'G', 6, 156, 156, 0, 99, "tremont"},
+    {'G', 6, 106, 106, 0, 99, "icelake-server"},
+    {'G', 6, 108, 108, 0, 99, "icelake-server"},
+    {'G', 6, 125, 126, 0, 99, "icelake-client"},
+    {'G', 6, 140, 141, 0, 99, "tigerlake"},
+    {'G', 6, 143, 143, 0, 99, "sapphirerapids"},
+    {'G', 6, 151, 151, 0, 99, "alderlake"},
+    {'G', 6, 154, 154, 0, 99, "alderlake"},
+    {'G', 6, 183, 183, 0, 99, "alderlake"},
+    {'G', 6, 186, 186, 0, 99, "alderlake"},
+    {'G', 6, 190, 190, 0, 99, "alderlake"},
+    {'A', 23, 0, 47, 0, 99, "znver1"},
+    {'A', 23, 48, 255, 0, 99, "znver2"},
+    {'A', 25, 0, 15, 0, 99, "znver3"},
+    {'A', 25, 32, 95, 0, 99, "znver3"},
+    {'A', 25, 16, 31, 0, 99, "znver4"},
+    {'A', 25, 96, 175, 0, 99, "znver4"},
+    {'A', 26, 0, 255, 0, 99, "znver5"},
+    {0x41, 8, 0xd03, 0xd03, 0, 99, "cortex-a53"},
+    {0x41, 8, 0xd04, 0xd04, 0, 99, "cortex-a35"},
+    {0x41, 8, 0xd05, 0xd05, 0, 99, "cortex-a55"},
+    {0x41, 8, 0xd07, 0xd07, 0, 99, "cortex-a57"},
+    {0x41, 8, 0xd08, 0xd08, 0, 99, "cortex-a72"},
+    {0x41, 8, 0xd09, 0xd09, 0, 99, "cortex-a73"},
+    {0x41, 8, 0xd0a, 0xd0a, 0, 99, "cortex-a75"},
+    {0x41, 8, 0xd0b, 0xd0b, 0, 99, "cortex-a76"},
+    {0x41, 8, 0xd0c, 0xd0c, 0, 99, "neoverse-n1"},
+    {0x41, 8, 0xd0d, 0xd0d, 0, 99, "cortex-a77"},
+    {0x41, 8, 0xd41, 0xd42, 0, 99, "cortex-a78"},
+    {0x4e, 8, 0x004, 0x004, 0, 99, "carmel"},
+};
+
+/* The value of "key : value" in cpuinfo's first block, cut at the line's end; "" if absent. */
+static void info_value(const char *info, const char *key, char *out, size_t room)
+{
+	size_t n = strlen(key);
+	out[0] = 0;
+	for (const char *at = info; at && *at; at = strchr(at, '\n'), at += at != NULL) {
+		const char *colon = strchr(at, ':');
+		if (strncmp(at, key, n) != 0 || !colon || strspn(at + n, " \t") != (size_t)(colon - at) - n)
+			continue;
+		colon += 1 + strspn(colon + 1, " \t");
+		snprintf(out, room, "%.*s", (int)strcspn(colon, "\n"), colon);
+		return;
+	}
+}
+
+static long info_number(const char *info, const char *key)
+{
+	char v[64];
+	info_value(info, key, v, sizeof v);
+	return v[0] ? strtol(v, NULL, 0) : -1;
+}
+
+/* One read gives the first block only: no need to render hundreds of cores. */
+static size_t read_some(const char *path, char *out, size_t room)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, out, room - 1);
+	if (fd >= 0)
+		close(fd);
+	out[n > 0 ? n : 0] = 0;
+	return n > 0 ? (size_t)n : 0;
+}
+
+static bool has_word(const char *words, const char *w)
+{
+	size_t n = strlen(w);
+	for (const char *at = words; (at = strstr(at, w)); at += n)
+		if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == 0))
+			return true;
+	return false;
+}
+
+static void add_feature(struct target *t, char sign, const char *name)
+{
+	size_t n = strlen(t->features);
+	snprintf(t->features + n, sizeof t->features - n, "%s%c%s", n ? "," : "", sign, name);
+}
+
+void isa_features(const struct isa *i, struct target *t)
+{
+	t->features[0] = 0;
+	for (int f = 0; f < FEATURES; f++)
+		if (features[f].family == i->family && features[f].level && features[f].level <= i->level)
+			add_feature(t, '+', features[f].llvm);
+}
+
+/* The highest level whose features are all here. A feature that is not here is said too ("-x"): a CPU's name
+ * implies more than a virtual machine may offer. */
+static int read_isa(const char *flags, enum isa_family family, struct target *t)
+{
+	int level = 99;
+	for (int f = 0; f < FEATURES; f++) {
+		if (features[f].family != family)
+			continue;
+		bool here = has_word(flags, features[f].kernel);
+		add_feature(t, here ? '+' : '-', features[f].llvm);
+		if (!here && features[f].level && features[f].level <= level)
+			level = features[f].level - 1;
+	}
+	const struct isa *best = NULL;
+	for (const struct isa *i = isa_table; i->name; i++)
+		if (i->family == family && i->level <= level)
+			best = i;
+	if (!best)
+		return fail(E_UNSUPPORTED,
+			    "this processor lacks the vector instructions that kernels need (%s)",
+			    family == ISA_X86 ? "SSE4.2" : "NEON");
+	isa_apply(best, t);
+	return E_OK;
+}
+
+static void read_cpu_name(int vendor, int family, int model, int step, struct target *t)
+{
+	const char *name = "generic";
+	for (size_t i = 0; i < sizeof cpu_names / sizeof cpu_names[0]; i++) {
+		const struct cpu_name *c = &cpu_names[i];
+		if (c->vendor == vendor && c->family == family && model >= c->model_lo &&
+		    model <= c->model_hi && step >= c->step_lo && step <= c->step_hi)
+			name = c->name;
+	}
+	snprintf(t->cpu, sizeof t->cpu, "%s", name);
+}
+
+/* Names from outside become one word of plain characters. */
+static void put_word(const char *name, char *out, size_t room)
+{
+	size_t n = 0;
+	for (; *name && n + 1 < room; name++) {
+		bool plain = *name > ' ' && *name < 127 && *name != '"' && *name != '\\';
+		if (plain || (n && out[n - 1] != '_'))
+			out[n++] = plain ? *name : '_';
+	}
+	while (n && out[n - 1] == '_')
+		n--;
+	memset(out + n, 0, room - n);
+}
+
+static void put_soc(const char *name, struct target *t)
+{
+	put_word(name, t->soc, sizeof t->soc);
+	if (!t->soc[0])
+		snprintf(t->soc, sizeof t->soc, "unknown");
+}
+
+void isa_revision(const char *soc_path, const char *stepping, struct target *t)
+{
+	char v[64];
+	bool known = read_some(soc_path, v, sizeof v) > 0;
+	put_word(known ? v : stepping, t->rev, sizeof t->rev);
+}
+
+void isa_power_mode(const char *status_path, struct target *t)
+{
+	char v[256];
+	read_some(status_path, v, sizeof v);
+	v[strcspn(v, " \t\n")] = 0;
+	put_word(v, t->mode, sizeof t->mode);
+}
+
+#if defined(__x86_64__)
+static int read_cpu(const char *info, struct target *t)
+{
+	char v[4096];
+	info_value(info, "vendor_id", v, sizeof v);
+	read_cpu_name(v[0], (int)info_number(info, "cpu family"), (int)info_number(info, "model"),
+		      (int)info_number(info, "stepping"), t);
+	info_value(info, "model name", v, sizeof v);
+	put_soc(v, t);
+	info_value(info, "stepping", v, sizeof v);
+	isa_revision(SOC_REVISION, v, t);
+	info_value(info, "flags", v, sizeof v);
+	return read_isa(v, ISA_X86, t);
+}
+#else
+static int read_cpu(const char *info, struct target *t)
+{
+	char v[4096];
+	read_cpu_name((int)info_number(info, "CPU implementer"), (int)info_number(info, "CPU architecture"),
+		      (int)info_number(info, "CPU part"), 0, t);
+	if (!read_some("/proc/device-tree/model", v, sizeof v))
+		snprintf(v, sizeof v, "%s", t->cpu);
+	put_soc(v, t);
+	snprintf(v, sizeof v, "r%ldp%ld", info_number(info, "CPU variant"),
+		 info_number(info, "CPU revision"));
+	isa_revision(SOC_REVISION, v, t);
+	info_value(info, "Features", v, sizeof v);
+	return read_isa(v, sizeof(void *) == 8 ? ISA_ARM64 : ISA_ARM32, t);
+}
+#endif
+
+/* A number from a sysfs file of a cpu, "32K" as 32768; -1: absent. */
+static long long sys_number(int cpu, const char *fmt, int index)
+{
+	char path[128], tail[64], v[64];
+	snprintf(tail, sizeof tail, fmt, index);
+	snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/%s", cpu, tail);
+	if (!read_some(path, v, sizeof v))
+		return -1;
+	char *end;
+	long long n = strtoll(v, &end, 10);
+	return end == v || n < 0 || n > (1LL << 32) ? -1
+	       : *end == 'K'                        ? n * 1024
+	       : *end == 'M'                        ? n * 1048576
+						    : n;
+}
+
+/* Boards whose device tree says nothing of caches get the usual sizes of small cores. */
+static void read_caches(int cpu, struct target *t)
+{
+	int64_t *level_bytes[4] = {NULL, &t->l1_bytes, &t->l2_bytes, &t->l3_bytes};
+	for (int i = 0; i < 8; i++) {
+		char path[96], type[16];
+		long long level = sys_number(cpu, "cache/index%d/level", i);
+		snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cache/index%d/type", cpu, i);
+		if (level < 1 || level > 3 || !read_some(path, type, sizeof type) || type[0] == 'I')
+			continue;
+		long long bytes = sys_number(cpu, "cache/index%d/size", i);
+		long long line = sys_number(cpu, "cache/index%d/coherency_line_size", i);
+		if (bytes > 0)
+			*level_bytes[level] = bytes;
+		if (line >= 16 && line <= 4096)
+			t->line_bytes = (int)line;
+	}
+	if (!t->l1_bytes)
+		t->l1_bytes = 32768;
+	if (!t->l2_bytes && !t->l3_bytes)
+		t->l2_bytes = 524288;
+	if (!t->line_bytes)
+		t->line_bytes = 64;
+}
+
+/* The processor as an older one. */
+static int lower_isa(const char *name, struct target *t)
+{
+	struct target older;
+	int rc = target_baseline(name, &older);
+	if (rc >= 0 && !target_runs(t, &older))
+		rc = fail(E_UNSUPPORTED, "this processor is %s", t->isa);
+	if (rc < 0)
+		return fail_in(rc, "HONE_ISA=%.40s", name);
+	isa_apply(isa_find(name), t);
+	isa_features(isa_find(name), t);
+	snprintf(t->cpu, sizeof t->cpu, "generic");
+	return E_OK;
+}
+
+int target_host(struct target *t)
+{
+	char info[8192];
+	int first_cpu;
+	*t = (struct target){0};
+	if (!read_some("/proc/cpuinfo", info, sizeof info))
+		return fail(E_IO, "cannot read /proc/cpuinfo: %s; is /proc mounted?", strerror(errno));
+	const char *isa = getenv("HONE_ISA");
+	int rc = read_cpu(info, t);
+	if (rc >= 0 && isa && *isa)
+		rc = lower_isa(isa, t);
+	if (rc < 0)
+		return rc;
+	isa_power_mode(POWER_MODE, t);
+	t->cores = topo_cores(&first_cpu, 1);
+	read_caches(first_cpu, t);
+	return E_OK;
+}

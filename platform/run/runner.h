@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The runner: all that search sees of a machine. Task and candidate go in as opaque canonical text,
+ * measurements and code come out; parsing, lowering, emitting and checking happen behind it (in the worker,
+ * or in-process for the simulator).
+ *
+ * A built candidate is a small handle >= 0, valid until drop or until the runner dies. A failing candidate is
+ * data: the call returns E_OK with meas.status. Only a failing machine is an error (E_CHILD: the worker died
+ * and was replaced; every handle is gone, the caller builds again what it still needs). Every call respects
+ * deadline_ns on the runner's clock (INT64_MAX: none) and returns E_TIMEOUT soon after it. One caller at a
+ * time.
+ *
+ * Builds may run ahead on other cores: ahead() begins one and returns at once, build() of the same takes what
+ * came of it, and has only to load and check it. A build ahead that fails is what build() says then; one
+ * whose builder died, too. */
+#ifndef PLATFORM_RUNNER_H
+#define PLATFORM_RUNNER_H
+
+#include "platform/base/clock.h"
+#include "platform/base/file.h"
+#include "platform/base/meas.h"
+#include "platform/machine/target.h"
+
+struct runner {
+	const struct runner_ops *ops;
+	struct clock *clock;         /* the time that measurements and deadlines are in */
+	const struct target *target; /* what candidates are made for; owned by the runner */
+	int threads;                 /* measured with this many */
+	char emitter[32];            /* name and version of what builds */
+	int builders;                /* builds that may run ahead at a time; 0: none */
+};
+
+enum ahead {
+	AHEAD_NOT,     /* never begun, or forgotten: build() does all of it */
+	AHEAD_QUEUED,  /* no builder has had time for it: the same */
+	AHEAD_RUNNING, /* build() waits for its end */
+	AHEAD_DONE,
+};
+
+enum time_how {
+	TIME_COLD =
+	    1, /* inputs as a network sees them (weights not in any cache, the rest warm), else all warm */
+	TIME_QUIET = 2, /* builders rest meanwhile */
+	TIME_PART = 4, /* a quarter of the parallel range, evenly spread, where it has parts enough; times are
+			  of the whole */
+};
+
+struct runner_ops {
+	/* Build `cand` of `task` and check its answer. *handle = -1 unless m->status is MEAS_OK (not timed
+	 * yet: runs 0). */
+	int (*build)(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		     struct meas *m);
+	/* Begin to build it on another core. Returns what has become of it: AHEAD_NOT where there is no room.
+	 * Nobody has to ask for what was begun: later ones take its place. */
+	enum ahead (*ahead)(struct runner *r, const char *task, const char *cand);
+	/* How far that is. */
+	enum ahead (*progress)(struct runner *r, const char *task, const char *cand);
+	/* Time n handles interleaved: `rounds` rounds, each handle run once per round in shuffled order (a
+	 * run is repeated inside a round until it lasts >= 5 us). A handle whose first run is slower than
+	 * abort_ns (0: never) is dropped from the rounds with MEAS_ABORTED. m[i] belongs to handles[i]. how:
+	 * enum time_how, or-ed. */
+	int (*time)(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
+		    int64_t deadline_ns, struct meas *m);
+	/* The code (kernels/loops/code.h bytes) of a handle, into the arena. */
+	int (*code)(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out);
+	void (*drop)(struct runner *r, int handle, int64_t deadline_ns); /* -1: all, and all builds ahead */
+	void (*close)(struct runner *r);                                 /* stops the worker; frees r */
+};
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any text as a task, and any text as a schedule for it: "TASK@CAND". A task that is refused is replaced by a
+ * fixed one, so that the schedule's parser is reached either way. What is legal is lowered, and the loops are
+ * checked. */
+#include "kernels/loops/loops.h"
+#include "kernels/loops/lower.h"
+#include "kernels/space/space.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/tasks.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+static void try_cand(const struct task *t, const char *cand)
+{
+	static const struct target tg = {.isa = "sim",
+					 .cpu = "sim",
+					 .lanes = 4,
+					 .regs = 16,
+					 .fma = true,
+					 .l1_bytes = 32 << 10,
+					 .l2_bytes = 256 << 10,
+					 .line_bytes = 64,
+					 .cores = 1,
+					 .fma_gflops = 8,
+					 .bw_gbs = {16, 12, 4, 4},
+					 .copy_gbs = 4};
+	struct arena a = {.cap_bytes = (size_t)1 << 30};
+	struct space *s;
+	struct loops *l;
+	struct manifest m;
+	if (space_make(&a, t, &tg, NULL, &s) >= 0 && space_legal(s, cand) >= 0 && task_flops(t) < 1e7 &&
+	    lower(t, cand, &tg, &a, &l, &m) >= 0 && loops_check(l) < 0)
+		abort();
+	arena_free(&a);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+	struct arena a = {0};
+	char *text = arena_strndup(&a, (const char *)p, n), *cand = strchr(text, '@');
+	struct task *t = ARENA_NEW(&a, struct task);
+	if (cand)
+		*cand++ = 0;
+	if (task_parse(text, t) < 0 && task_parse(task_conv, t) < 0)
+		abort();
+	try_cand(t, cand ? cand : "");
+	arena_free(&a);
+	return 0;
+}

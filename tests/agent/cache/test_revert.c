@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which records go back to default schedules, and what serves then. */
+#include "agent/cache/kept_code.h"
+#include "agent/cache/revert.h"
+#include "agent/cache/lookup.h"
+#include "tests/lib/board_cache.h"
+#include "tests/lib/tasks.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const char *const task[] = {task_conv, "another task"};
+
+static struct rec make_rec(int i, const char *cand, enum rec_kind kind, int64_t ns)
+{
+	struct rec r = {.task = hash_text(task[i]),
+			.kind = (int)kind,
+			.target_key = target_key(&target),
+			.device = "cpu",
+			.emitter = "llvm-19/1",
+			.threads = 1,
+			.meas = {.status = MEAS_OK, .runs = 3, .min_ns = ns, .median_ns = ns},
+			.task_text = task[i],
+			.label = "kernel"};
+	snprintf(r.cand, sizeof r.cand, "%s", cand);
+	return r;
+}
+
+static void put(int i, const char *cand, enum rec_kind kind, int64_t ns)
+{
+	const struct rec r = make_rec(i, cand, kind, ns);
+	CHECK_OK(kept_code_put(cache, &r, (struct blob){cand, strlen(cand)}));
+	CHECK_OK(cache_put_rec(cache, &r));
+}
+
+static void set_up(void)
+{
+	open_cache();
+	for (int i = 0; i < 2; i++) {
+		put(i, "default", REC_DEFAULT, 1000);
+		put(i, "best", REC_BEST, 900);
+	}
+}
+
+/* The candidate that serves is this one, and has its code. */
+static void check_serves(int i, int threads, const char *cand, int64_t ns)
+{
+	struct arena a = {0};
+	struct rec r;
+	struct blob code;
+	CHECK_OK(cache_find_rec(cache, hash_text(task[i]), &target, threads, false, REC_BEST, &a, &r));
+	CHECK(!strcmp(r.cand, cand) && r.meas.min_ns == ns && r.kind == REC_BEST);
+	CHECK_OK(kept_code_get(cache, &r, &a, &code));
+	CHECK(code.n == strlen(cand) && !memcmp(code.p, cand, code.n));
+	arena_free(&a);
+}
+
+enum { ROUNDS = 9 };
+
+/* Every round took so long. */
+static struct served steady(const char *text, int64_t default_ns, int64_t best_ns)
+{
+	struct served k = {.task = hash_text(text), .rounds = ROUNDS};
+	for (int r = 0; r < ROUNDS; r++) {
+		k.default_ns[r] = default_ns;
+		k.best_ns[r] = best_ns;
+	}
+	return k;
+}
+
+static int run(int n, const struct served *k)
+{
+	return revert(cache, &target, 1, false, n, k);
+}
+
+TEST(what_loses_inside_goes_back)
+{
+	const struct served k[] = {steady(task[0], 980, 1020), steady(task[1], 1000, 900)};
+	set_up();
+	CHECK(run(2, k) == 1);
+	check_serves(0, 1, "default", 1000);
+	check_serves(1, 1, "best", 900);
+	CHECK(run(2, k) == 0); /* it is the best already */
+	close_cache();
+}
+
+/* Two kernels of the same task: one loses more than the other gains, or less. */
+TEST(the_sum_over_a_task_decides)
+{
+	struct served k[] = {steady(task[0], 1000, 900), steady(task[0], 1000, 1200)};
+	set_up();
+	k[1] = steady(task[0], 1000, 1090);
+	CHECK(run(2, k) == 0);
+	k[1] = steady(task[0], 1000, 1200);
+	CHECK(run(2, k) == 1);
+	check_serves(0, 1, "default", 1000);
+	close_cache();
+}
+
+TEST(noise_and_missing_times_change_nothing)
+{
+	struct served k[] = {steady(task[0], 1000, 1015), steady(task[1], 0, 5000)};
+	set_up();
+	CHECK(run(2, k) == 0 && run(0, k) == 0);
+	k[1] = steady(task[1], 5000, 0);
+	CHECK(run(2, k) == 0);
+	const struct served half[] = {steady(task[0], 1000, 2000), steady(task[0], 0, 2000)};
+	CHECK(run(2, half) == 0);
+	check_serves(0, 1, "best", 900);
+	check_serves(1, 1, "best", 900);
+	close_cache();
+}
+
+/* The machine's phases come to both alike: neither a few rounds nor single fast ones decide. */
+TEST(most_rounds_decide)
+{
+	struct served k = steady(task[0], 1000, 1050);
+	set_up();
+	for (int r = 0; r < ROUNDS; r++) /* halved in every third round, alike */
+		k.default_ns[r] *= r % 3 ? 1 : 2, k.best_ns[r] *= r % 3 ? 1 : 2;
+	k.best_ns[4] = 700;
+	k.rounds = 6;
+	CHECK(run(1, &k) == 0); /* too few to say so */
+	k.rounds = ROUNDS;
+	k.best_ns[5] = 980;
+	CHECK(run(1, &k) == 0); /* 7 of 9 */
+	k.best_ns[4] = 1050;
+	k.best_ns[5] = 1050;
+	CHECK(run(1, &k) == 1);
+	check_serves(0, 1, "default", 1000);
+	close_cache();
+}
+
+/* For four threads a single thread's records serve; what goes back there stays theirs. */
+TEST(another_number_of_threads_keeps_its_own)
+{
+	const struct served k = steady(task[0], 1000, 2000);
+	set_up();
+	CHECK(revert(cache, &target, 4, false, 1, &k) == 1);
+	check_serves(0, 4, "default", 1000);
+	check_serves(0, 1, "best", 900);
+	close_cache();
+}
+
+TEST(without_a_default_there_is_no_way_back)
+{
+	struct served k = steady("task without records", 1000, 2000);
+	set_up();
+	CHECK(run(1, &k) == 0);
+	const struct rec r = make_rec(0, "default without code", REC_DEFAULT, 1000);
+	CHECK_OK(cache_put_rec(cache, &r));
+	k.task = hash_text(task[0]);
+	CHECK(run(1, &k) == 0);
+	check_serves(0, 1, "best", 900);
+	close_cache();
+}
+
+/* The first refusal ends it: neither task has another best kernel than before. */
+TEST(a_cache_for_reading_stays_as_it_is)
+{
+	const struct served k[] = {steady(task[0], 1000, 2000), steady(task[1], 1000, 2000)};
+	set_up();
+	cache_close(cache);
+	REQUIRE_OK(cache_open(&cache, dir, true, 0));
+	CHECK_FAILS(run(2, k), E_USAGE, "for reading");
+	check_serves(0, 1, "best", 900);
+	check_serves(1, 1, "best", 900);
+	close_cache();
+}
+
+/* A full disk: what went back serves from memory, and is written when there is room. */
+TEST(a_full_disk_waits)
+{
+	const struct served k = steady(task[0], 1000, 2000);
+	struct rlimit old;
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &old);
+	set_up();
+	REQUIRE_OK(cache_commit(cache));
+	setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, old.rlim_max});
+	CHECK(run(1, &k) == 1);
+	CHECK_FAILS(cache_commit(cache), E_IO, "--cache");
+	setrlimit(RLIMIT_FSIZE, &old);
+	check_serves(0, 1, "default", 1000);
+	cache_close(cache);
+	REQUIRE_OK(cache_open(&cache, dir, false, 0));
+	check_serves(0, 1, "default", 1000);
+	close_cache();
+}
+
+TEST_MAIN

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as honed.conf and as a kernel command line: an error with a line, or values within their bounds.
+ */
+#include "agent/control/conf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+static void check(const struct conf *c)
+{
+	if (c->jobs < 1 || c->boot_unclean < 1 || c->nmodels > CONF_MODELS || c->boot_budget_ns < 0 ||
+	    !c->socket || !c->policy || c->gate.load_pct < 1 || c->gate.settle_ns <= 0)
+		abort();
+	for (int i = 0; i < c->nmodels; i++)
+		if (!c->model[i].path || !*c->model[i].name)
+			abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+	struct arena a = {0};
+	struct conf c;
+	int64_t ns;
+	conf_defaults(&c);
+	if (conf_text("f", (const char *)p, n, &a, &c) >= 0)
+		check(&c);
+	else if (strncmp(err_text(), "f:", 2) || atoi(err_text() + 2) < 1)
+		abort();
+	if (conf_cmdline_budget(arena_strndup(&a, (const char *)p, n), &ns) > 0 && ns < 0)
+		abort();
+	arena_free(&a);
+	return 0;
+}

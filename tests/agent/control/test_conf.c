@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/control/conf.h"
+#include "agent/control/policy.h"
+#include "platform/base/buf.h"
+#include "platform/base/clock.h"
+#include "platform/base/file.h"
+#include "platform/base/log.h"
+#include "tests/lib/test.h"
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int read_text(struct arena *a, const char *text, struct conf *c)
+{
+	conf_defaults(c);
+	return conf_text("honed.conf", text, strlen(text), a, c);
+}
+
+TEST(every_key_is_taken)
+{
+	struct arena a = {0};
+	struct conf c;
+	REQUIRE_OK(
+	    read_text(&a,
+		      "# words\n[honed]\ncache = /c ; behind a value\ncache_limit=32M\nsocket: /s\n"
+		      "policy = fifo\nlog = verbose\n[boot]\nbudget = 500ms\njobs = 2\nunclean = 5\n"
+		      "[idle]\ntune = no\nslice = 1m\nhours = 22:30-06:05\nload = 40%\npressure = 5\n"
+		      "headroom = 20\nbattery = 50%\nmemory = 1G\nsettle = 3s\nrest = 1h\n"
+		      "[limits]\nmemory = 64M\njobs = 3\nwrites = 1M\n"
+		      "[inhibit]\nfile = /a\n  file = /b\n"
+		      "[model gr\xc3\xbcn 1]\npath = /m.onnx\nthreads = 4\npriority = -7\nexact = yes\n"
+		      "shape = in:put:1x3x224x224\n[model two]\npath = /2\n"
+		      "[sync]\nserver = https://x\nevery = 1h\nserver = https://y\n",
+		      &c));
+	CHECK(!strcmp(c.cache, "/c") && c.cache_bytes == 32 << 20 && !strcmp(c.socket, "/s"));
+	CHECK(!strcmp(c.policy, "fifo") && c.log == LOG_VERBOSE);
+	CHECK(c.boot_budget_ns == 500 * NS_PER_MS && c.boot_jobs == 2 && c.boot_unclean == 5);
+	CHECK(!c.idle && c.slice_ns == 60 * NS_PER_S && c.rest_ns == 3600 * NS_PER_S);
+	CHECK(c.gate.from_minute == 22 * 60 + 30 && c.gate.to_minute == 6 * 60 + 5);
+	CHECK(c.gate.load_pct == 40 && c.gate.pressure_pct == 5 && c.gate.headroom_mc == 20000);
+	CHECK(c.gate.battery_pct == 50 && c.gate.memory_bytes == 1 << 30 && c.gate.settle_ns == 3 * NS_PER_S);
+	CHECK(c.job_memory_bytes == 64 << 20 && c.jobs == 3 && c.writes_bytes == 1 << 20);
+	REQUIRE(c.ninhibit == 2 && !strcmp(c.inhibit[0], "/a") && !strcmp(c.inhibit[1], "/b"));
+	REQUIRE(c.nmodels == 2);
+	CHECK(!strcmp(c.model[0].name, "gr\xc3\xbcn 1") && !strcmp(c.model[0].path, "/m.onnx"));
+	CHECK(c.model[0].threads == 4 && c.model[0].priority == -7 && c.model[0].exact &&
+	      c.model[0].line == 30);
+	CHECK(!strcmp(c.model[0].shape, "in:put:1x3x224x224"));
+	CHECK(!c.model[1].shape && !c.model[1].exact && !strcmp(c.model[1].path, "/2"));
+	REQUIRE(c.nsync == 2 && !strcmp(c.sync[0].value, "https://y") && !strcmp(c.sync[1].key, "every"));
+	arena_free(&a);
+}
+
+static const struct {
+	const char *text, *said; /* after "honed.conf:" */
+} refused[] = {
+    {"[boot]\nbudget = 20\n", "2: [boot] budget = 20: not possible; allowed: 0s to 1h"},
+    {"[boot]\nbudget = 2h\n", "2: [boot] budget"},
+    {"[boot]\n\n# x\njobs = 17\n", "4: [boot] jobs = 17"},
+    {"[boot]\njobs = 1x\n", "2: [boot] jobs"},
+    {"[boot]\njobs =\n", "2: [boot] jobs"},
+    {"[boot]\nunclean = 99999999999999999999\n", "2: [boot] unclean"},
+    {"[boot]\ncache = /x\n", "2: [boot] cache: no such key; there are: budget, jobs, unclean"},
+    {"[boots]\n", "1: [boots]: no such section; there are: [honed], [boot], [idle]"},
+    {"\n[boots] ; x\nbudget = 2s\n", "2: [boots]"},
+    {"[model]\n", "1: [model]: no such section"},
+    {"[model ]\n", "1: [model"},
+    {"[boot] budget = 2s\n", "1: words behind [boot]"},
+    {"[boot\nbudget = 2s\n", "1: neither a [section] nor key = value"},
+    {"budget = 2s\n", "1: budget: a key before any section"},
+    {"[boot]\nbudget = 2s\nwhat\njobs = 99\n", "3: neither"},
+    {"[boot]\njobs = 99\nwhat\n", "2: [boot] jobs"},
+    {"[idle]\ntune = true\n", "2: [idle] tune = true: not possible; allowed: yes or no"},
+    {"[idle]\nhours = 24:00-06:00\n", "2: [idle] hours"},
+    {"[idle]\nhours = 2:00-06:00\n", "2: [idle] hours"},
+    {"[idle]\nhours = 06:00-06:00\n", "2: [idle] hours"},
+    {"[idle]\nhours = 06:00-07:00 \x7f\n", "2: no UTF-8, or a control character"},
+    {"[idle]\nload = 0%\n", "2: [idle] load"},
+    {"[idle]\nload = 101%\n", "2: [idle] load"},
+    {"[idle]\nbattery = %\n", "2: [idle] battery"},
+    {"[idle]\nheadroom = 15C\n", "2: [idle] headroom"},
+    {"[idle]\nslice = 1.2.3s\n", "2: [idle] slice"},
+    {"[idle]\nmemory = 1T\n", "2: [idle] memory"},
+    {"[limits]\nmemory = 99999999999999999999G\n", "2: [limits] memory"},
+    {"[honed]\ncache = here\n", "2: [honed] cache = here: not possible; allowed: an absolute path"},
+    {"[honed]\npolicy = best\n", "2: [honed] policy = best: not possible; allowed: "},
+    {"[honed]\nlog = loud\n", "2: [honed] log"},
+    {"[inhibit]\nfile = x\n", "2: [inhibit] file"},
+    {"[model x]\nthreads = 2\n\n", "1: [model x]: no path"},
+    {"[model x]\n[model y]\npath = /y\n", "1: [model x]: no path"},
+    {"[model x/y]\npath = /y\n", "1: [model x/y]: no name for a model"},
+    {"[model x]\npath = /y\nshape = 1x3\n", "3: [model x] shape"},
+    {"[model x]\npath = /y\nshape = a:1x\n", "3: [model x] shape"},
+    {"[model x]\npath = /y\nshape = a:0123456789\n", "3: [model x] shape"},
+    {"[model x]\npath = /y\nmodel = a\n", "3: [model x] model: no such key; there are: path, threads"},
+    {"[boot]\nbudget = 2s\nb\xff = 1\n", "3: no UTF-8"},
+};
+
+TEST(what_is_wrong_is_said_with_its_line)
+{
+	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+		struct arena a = {0};
+		struct conf c;
+		char said[256];
+		snprintf(said, sizeof said, "honed.conf:%s", refused[i].said);
+		CHECK_FAILS(read_text(&a, refused[i].text, &c), E_USAGE, said);
+		arena_free(&a);
+	}
+}
+
+TEST(long_lines_nul_bytes_and_crowds_are_refused)
+{
+	struct arena a = {0};
+	struct conf c;
+	struct buf b = {0};
+	char line[300];
+	snprintf(line, sizeof line, "[honed]\ncache = /%0186d\n", 0);
+	CHECK_OK(read_text(&a, line, &c));
+	CHECK(c.cache && strlen(c.cache) == 187);
+	snprintf(line, sizeof line, "[honed]\ncache = /%0200d\n", 0);
+	CHECK_FAILS(read_text(&a, line, &c), E_USAGE, "honed.conf:2: a line of 209 bytes; at most 197");
+	snprintf(line, sizeof line, "[model %050d]\n", 0);
+	CHECK_FAILS(read_text(&a, line, &c), E_USAGE, "honed.conf:1: a section's name is too long");
+	conf_defaults(&c);
+	CHECK_FAILS(conf_text("f", "[boot]\n\0jobs = 1\n", 17, &a, &c), E_USAGE, "f:2: a NUL byte");
+	for (int i = 0; i <= CONF_MODELS; i++)
+		buf_printf(&b, "[model m%d]\npath = /m\n", i);
+	CHECK_FAILS(read_text(&a, buf_str(&b), &c), E_USAGE, "honed.conf:129: [model m64]: too many models");
+	buf_clear(&b);
+	buf_puts(&b, "[inhibit]\n");
+	for (int i = 0; i <= 64; i++)
+		buf_puts(&b, "file = /m\n");
+	CHECK_FAILS(read_text(&a, buf_str(&b), &c), E_USAGE, "honed.conf:66: [inhibit] file");
+	buf_clear(&b);
+	buf_puts(&b, "[sync]\n");
+	for (int i = 0; i <= 64; i++)
+		buf_printf(&b, "k%d = 1\n", i);
+	CHECK_FAILS(read_text(&a, buf_str(&b), &c), E_USAGE, "honed.conf:66: [sync] k64: too many keys");
+	buf_free(&b);
+	arena_free(&a);
+}
+
+TEST(text_in_other_clothes_is_the_same)
+{
+	struct arena a = {0};
+	struct conf c;
+	CHECK_OK(read_text(&a, "\xef\xbb\xbf[boot]\r\n\tjobs = 3\r\n\r\n[boot]\n  unclean=4", &c));
+	CHECK(c.boot_jobs == 3 && c.boot_unclean == 4);
+	CHECK_OK(read_text(&a, "", &c));
+	CHECK_OK(read_text(&a, "[idle]\nhours = 01:00-02:00\nhours = always\n", &c));
+	CHECK(c.gate.from_minute == c.gate.to_minute);
+	arena_free(&a);
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	CHECK_OK(file_write(path, text, strlen(text)));
+}
+
+TEST(drop_ins_come_by_name_and_win)
+{
+	char top[] = "/tmp/hone-conf-XXXXXX", path[64], folder[64];
+	struct arena a = {0};
+	struct conf c;
+	REQUIRE(mkdtemp(top));
+	snprintf(path, sizeof path, "%s/honed.conf", top);
+	snprintf(folder, sizeof folder, "%s/honed.conf.d", top);
+	CHECK_OK(conf_read(path, &a, &c));
+	CHECK(c.boot_budget_ns == 20 * NS_PER_S && c.nmodels == 0);
+	REQUIRE(mkdir(folder, 0755) == 0);
+	put(folder, "10-a.conf", "[boot]\nbudget = 3s\njobs = 4\n[model m]\nthreads = 2\n");
+	CHECK_FAILS(conf_read(path, &a, &c), E_USAGE, "10-a.conf:4: [model m]: no path");
+	put(top, "honed.conf",
+	    "[boot]\nbudget = 2s\nunclean = 9\n[model m]\npath = /m\n[inhibit]\nfile = /x\n");
+	put(folder, "20-b.conf", "[boot]\nbudget = 4s\n[inhibit]\nfile = /y\n");
+	put(folder, ".hidden.conf", "what");
+	put(folder, "30-c.conf~", "what");
+	put(folder, ".conf", "what");
+	REQUIRE_OK(conf_read(path, &a, &c));
+	CHECK(c.boot_budget_ns == 4 * NS_PER_S && c.boot_jobs == 4 && c.boot_unclean == 9 && c.ninhibit == 2);
+	REQUIRE(c.nmodels == 1);
+	CHECK(c.model[0].threads == 2 && !strcmp(c.model[0].path, "/m"));
+	put(folder, "15-x.conf", "[boot]\nbudget = soon\n");
+	CHECK_FAILS(conf_read(path, &a, &c), E_USAGE, "honed.conf.d/15-x.conf:2: [boot] budget = soon");
+	snprintf(folder, sizeof folder, "rm -rf %s", top);
+	CHECK(system(folder) == 0);
+	arena_free(&a);
+}
+
+TEST(a_file_that_cannot_be_read_is_not_the_defaults)
+{
+	struct arena a = {0};
+	struct conf c;
+	CHECK_FAILS(conf_read("/proc", &a, &c), E_IO, "/proc");
+	CHECK_OK(conf_read("/nowhere/honed.conf", &a, &c));
+	arena_free(&a);
+}
+
+/* Lines that say "#key = value" or "#[section]" without their #. */
+static void without_comments(const struct blob *b, struct buf *out)
+{
+	const char *end = (const char *)b->p + b->n;
+	for (const char *p = b->p; p < end;) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+		size_t n = (size_t)((nl ? nl + 1 : end) - p), skip = *p == '#' && n > 1 && p[1] != ' ';
+		buf_add(out, p + skip, n - skip);
+		p += n;
+	}
+}
+
+static bool same_limits(const struct gate_limits *x, const struct gate_limits *y)
+{
+	return x->load_pct == y->load_pct && x->pressure_pct == y->pressure_pct &&
+	       x->headroom_mc == y->headroom_mc && x->battery_pct == y->battery_pct &&
+	       x->memory_bytes == y->memory_bytes && x->settle_ns == y->settle_ns &&
+	       x->from_minute == y->from_minute && x->to_minute == y->to_minute;
+}
+
+static bool same_rest(const struct conf *x, const struct conf *y)
+{
+	return !strcmp(x->socket, y->socket) && !strcmp(x->policy, y->policy) &&
+	       x->cache_bytes == y->cache_bytes && x->log == y->log &&
+	       x->boot_budget_ns == y->boot_budget_ns && x->boot_jobs == y->boot_jobs &&
+	       x->boot_unclean == y->boot_unclean && x->idle == y->idle && x->slice_ns == y->slice_ns &&
+	       x->rest_ns == y->rest_ns && x->job_memory_bytes == y->job_memory_bytes &&
+	       x->writes_bytes == y->writes_bytes && x->jobs == y->jobs;
+}
+
+TEST(the_example_says_every_default)
+{
+	struct arena a = {0};
+	struct conf defaults, as_is, all;
+	struct blob b;
+	struct buf text = {0};
+	conf_defaults(&defaults);
+	REQUIRE_OK(file_read(&a, "configs/honed.conf", 0, &b));
+	CHECK_OK(conf_read("configs/honed.conf", &a, &as_is));
+	CHECK(same_rest(&as_is, &defaults) && same_limits(&as_is.gate, &defaults.gate) && as_is.nmodels == 0);
+	without_comments(&b, &text);
+	REQUIRE_OK(read_text(&a, buf_str(&text), &all));
+	CHECK(same_rest(&all, &defaults) && same_limits(&all.gate, &defaults.gate));
+	CHECK(all.cache && all.ninhibit == 1);
+	REQUIRE(all.nmodels == 1);
+	CHECK(all.model[0].path && all.model[0].shape && !all.model[0].exact && !all.model[0].threads);
+	for (int i = 0; policy_table[i]; i++)
+		CHECK(strstr(buf_str(&text), policy_table[i]->name));
+	buf_free(&text);
+	arena_free(&a);
+}
+
+TEST(the_robots_example_holds)
+{
+	struct arena a = {0};
+	struct conf c;
+	CHECK_OK(conf_read("configs/examples/robot.conf", &a, &c));
+	REQUIRE(c.nmodels == 2 && c.ninhibit == 1);
+	CHECK(c.model[0].threads == 2 && c.model[0].priority == 10 && c.model[1].shape);
+	CHECK(c.boot_budget_ns == 30 * NS_PER_S && c.gate.from_minute == 22 * 60);
+	arena_free(&a);
+}
+
+TEST(budget_of_a_kernel_command_line)
+{
+	int64_t ns = -1;
+	CHECK(conf_cmdline_budget("root=/dev/sda quiet", &ns) == 0 && ns == -1);
+	CHECK(conf_cmdline_budget("", &ns) == 0);
+	CHECK(conf_cmdline_budget("xhone.budget=5s hone.budgets=5s\n", &ns) == 0);
+	CHECK(conf_cmdline_budget("quiet hone.budget=5s hone.budget=500ms\n", &ns) == 1 &&
+	      ns == 500 * NS_PER_MS);
+	CHECK(conf_cmdline_budget("hone.budget=0s", &ns) == 1 && ns == 0);
+	CHECK_FAILS(conf_cmdline_budget("hone.budget=", &ns), E_USAGE,
+		    "kernel command line: hone.budget=: not possible");
+	CHECK_FAILS(conf_cmdline_budget("hone.budget=20", &ns), E_USAGE, "allowed: 0s to 1h");
+	CHECK_FAILS(conf_cmdline_budget("hone.budget=2h x", &ns), E_USAGE, "hone.budget=2h");
+	CHECK_FAILS(conf_cmdline_budget("hone.budget=1111111111111111111111111111111111s", &ns), E_USAGE,
+		    "1111");
+	CHECK(ns == 0);
+}
+
+TEST_MAIN

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/control/store.h"
+#include "tests/lib/cache_dir.h"
+
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void *work(void *s)
+{
+	store_work(s);
+	return NULL;
+}
+
+/* As a pool does it. */
+static void work_off(struct store *s)
+{
+	while (store_begin(s)) {
+		pthread_t t;
+		if (pthread_create(&t, NULL, work, s) || pthread_join(t, NULL))
+			abort();
+		store_end(s);
+	}
+}
+
+static void put(struct store *s, int i)
+{
+	struct rec r = sample(i);
+	struct buf text = {0};
+	rec_text(&r, &text);
+	store_put(s, CACHE_REC, rec_key(&r), (struct blob){text.p, text.n});
+	buf_free(&text);
+}
+
+static struct stored next(struct store *s)
+{
+	struct stored d = {.ticket = -1};
+	CHECK(store_told(s, &d));
+	return d;
+}
+
+/* What a reader finds. */
+static int count(void)
+{
+	struct cache *c;
+	struct cache_state st;
+	if (cache_open(&c, dir, true, 0) < 0)
+		return -1;
+	cache_state(c, &st);
+	cache_close(c);
+	return st.count[CACHE_REC];
+}
+
+static int write_elsewhere(const char *cache)
+{
+	struct store *s;
+	if (!geteuid() && (setresgid(65534, 65534, 65534) < 0 || setresuid(65534, 65534, 65534) < 0))
+		return 2;
+	if (store_open(cache, 0, &s) < 0)
+		return 3;
+	put(s, 1);
+	store_keep(s, 7);
+	work_off(s);
+	struct stored d = next(s);
+	bool good = d.rc == E_IO && strstr(d.text, "may not write it");
+	store_close(s);
+	return good && access(getenv("HOME"), F_OK) == 0 ? 0 : 1;
+}
+
+/* What a user's own program may do, write above a cache that is not its own, is no use here. */
+TEST(a_cache_of_somebody_else_is_refused)
+{
+	char cache[PATH_MAX], home[PATH_MAX];
+	int how = 0;
+	const char *top = fresh_dir();
+	snprintf(cache, sizeof cache, "%s/cache", top);
+	snprintf(home, sizeof home, "%s/home", top);
+	REQUIRE(chmod(top, 0755) == 0 && mkdir(cache, 0555) == 0 && mkdir(home, 0777) == 0);
+	REQUIRE(chmod(home, 0777) == 0);
+	setenv("HOME", home, 1);
+	unsetenv("XDG_CACHE_HOME");
+	pid_t pid = fork();
+	if (!pid)
+		_exit(write_elsewhere(cache));
+	CHECK(waitpid(pid, &how, 0) == pid && WIFEXITED(how) && WEXITSTATUS(how) == 0);
+	remove_dir();
+}
+
+TEST(what_is_committed_is_durable)
+{
+	struct store *s;
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	for (int i = 0; i < 10; i++)
+		put(s, i);
+	CHECK(store_bytes(s) > 1000);
+	store_keep(s, 7);
+	work_off(s);
+	CHECK(store_bytes(s) == 0);
+	struct stored d = next(s);
+	CHECK(d.ticket == 7 && d.rc >= 0 && d.generation == 1 && d.written_bytes > 0 && !*d.text);
+	CHECK(!store_told(s, &d));
+	CHECK(count() == 10);
+	struct rec r = sample(3);
+	store_forget(s, CACHE_REC, rec_key(&r));
+	store_keep(s, 8);
+	store_keep(s, 9);
+	work_off(s);
+	CHECK(next(s).ticket == 8);
+	d = next(s);
+	CHECK(d.ticket == 9 && d.rc >= 0 && d.generation == 2);
+	CHECK(count() == 9);
+	store_close(s);
+	remove_dir();
+}
+
+/* While a thread writes, more is queued, and nothing is told before its time. */
+TEST(queued_meanwhile)
+{
+	struct store *s;
+	struct stored d;
+	pthread_t t;
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	put(s, 1);
+	store_keep(s, 1);
+	REQUIRE(store_begin(s));
+	if (pthread_create(&t, NULL, work, s))
+		abort();
+	put(s, 2);
+	store_keep(s, 2);
+	CHECK(!store_begin(s) && !store_told(s, &d) && store_bytes(s) > 0);
+	pthread_join(t, NULL);
+	store_end(s);
+	CHECK(next(s).ticket == 1);
+	CHECK(!store_told(s, &d));
+	work_off(s);
+	CHECK(next(s).ticket == 2 && count() == 2);
+	store_close(s);
+	remove_dir();
+}
+
+TEST(untouched_until_needed)
+{
+	struct store *s;
+	fresh_dir();
+	CHECK(rmdir(dir) == 0);
+	REQUIRE_OK(store_open(dir, 0, &s));
+	CHECK(!store_begin(s));
+	store_close(s);
+	CHECK(access(dir, F_OK) < 0);
+}
+
+static bool locked_out(void)
+{
+	struct cache *c;
+	int rc = cache_open(&c, dir, false, 0);
+	if (rc >= 0)
+		cache_close(c);
+	return rc == E_BUSY;
+}
+
+TEST(rests_but_stays_the_writer)
+{
+	struct store *s;
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	store_keep(s, 1);
+	work_off(s);
+	struct stored d = next(s);
+	CHECK(d.ticket == 1 && d.rc >= 0 && d.written_bytes == 0 && locked_out());
+	for (int i = 0; i < 3; i++) {
+		put(s, i);
+		store_rest(s);
+		work_off(s);
+		CHECK(locked_out() && count() == i + 1);
+		store_rest(s);
+		work_off(s);
+	}
+	put(s, 5);
+	store_keep(s, 3);
+	work_off(s);
+	d = next(s);
+	CHECK(d.generation == 4 && d.written_bytes > 0 && locked_out());
+	store_rest(s);
+	work_off(s);
+	store_close(s);
+	CHECK(!locked_out() && count() == 4);
+	remove_dir();
+}
+
+TEST(another_holds_the_lock)
+{
+	struct cache *other;
+	struct store *s;
+	REQUIRE_OK(cache_open(&other, fresh_dir(), false, 0));
+	REQUIRE_OK(store_open(dir, 0, &s));
+	put(s, 1);
+	store_keep(s, 1);
+	work_off(s);
+	struct stored d = next(s);
+	CHECK(d.rc == E_BUSY && d.lost && strstr(d.text, "in use"));
+	cache_close(other);
+	store_keep(s, 2);
+	put(s, 2);
+	store_keep(s, 3);
+	work_off(s);
+	CHECK(next(s).rc >= 0);
+	CHECK(next(s).rc >= 0 && count() == 1);
+	store_close(s);
+	remove_dir();
+}
+
+/* What can never be kept fails its commit, and no later one; the rest is kept. */
+TEST(what_is_refused)
+{
+	static char large[1 << 20];
+	struct store *s;
+	struct stored d;
+	REQUIRE_OK(store_open(fresh_dir(), 1 << 20, &s));
+	put(s, 1);
+	store_put(s, CACHE_REC, hash_text("large"), (struct blob){large, sizeof large});
+	store_put(s, CACHE_MARK, hash_text("mark"), (struct blob){large, 8});
+	store_put(s, -1, hash_text("type"), (struct blob){large, 8});
+	store_keep(s, 1);
+	put(s, 2);
+	store_keep(s, 2);
+	work_off(s);
+	d = next(s);
+	CHECK(d.rc == E_UNSUPPORTED && d.lost && strstr(d.text, "too large"));
+	d = next(s);
+	CHECK(d.rc >= 0 && !d.lost && count() == 2);
+	store_close(s);
+	remove_dir();
+}
+
+/* A file as the folder. */
+TEST(no_folder)
+{
+	struct store *s;
+	char path[100];
+	snprintf(path, sizeof path, "%s/file", fresh_dir());
+	CHECK_OK(file_write(path, "x", 1));
+	REQUIRE_OK(store_open(path, 0, &s));
+	put(s, 1);
+	store_keep(s, 1);
+	store_rest(s);
+	work_off(s);
+	struct stored d = next(s);
+	CHECK(d.rc < 0 && *d.text);
+	store_close(s);
+	remove_dir();
+}
+
+static int refuse(const char *folder)
+{
+	(void)folder;
+	return -EIO;
+}
+
+/* What has no durable name is taken back; after that it is made ready, once, and told of as ticket 0. */
+TEST(made_ready)
+{
+	struct cache *c;
+	struct store *s;
+	struct disk broken = disk_system;
+	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	broken.sync_dir = refuse;
+	disk = &broken;
+	CHECK(cache_prepare(c) == E_IO);
+	disk = &disk_system;
+	CHECK(!*file_of(dir, 0));
+	cache_close(c);
+	REQUIRE_OK(store_open(dir, 0, &s));
+	for (int i = 0; i < 2; i++) {
+		store_prepare(s);
+		work_off(s);
+		struct stored d = next(s);
+		CHECK(d.ticket == 0 && d.rc >= 0 && (d.sync_ns > 0) == !i);
+	}
+	put(s, 1);
+	store_keep(s, 1);
+	work_off(s);
+	CHECK(next(s).rc >= 0 && count() == 1);
+	store_close(s);
+	remove_dir();
+}
+
+/* Closing works off what waits. */
+TEST(closed_with_work)
+{
+	struct store *s;
+	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
+	put(s, 1);
+	store_close(s);
+	CHECK(count() == 1);
+	remove_dir();
+}
+
+TEST_MAIN

@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/honed/marks.h"
+#include "tests/lib/honed_board.h"
+
+#define LONG_SETTLED (12 * NS_PER_S)
+
+/* A resident honed whose first job runs. */
+static struct board *tuning(int nmodels)
+{
+	struct board *b = board_new(HONED_RESIDENT, nmodels);
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	board_started(b, b->last_job);
+	return b;
+}
+
+TEST(starts_a_slice_when_the_gate_has_settled)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	board_start(b);
+	CHECK(board_says(b, "ready"));
+	board_run(b, 9 * NS_PER_S);
+	CHECK(!board_says(b, "start 1"));
+	board_run(b, 4 * NS_PER_S);
+	CHECK(board_says(b, "start 1 a 30000 cpus 4 nice 19"));
+	board_free(b);
+}
+
+TEST(tunes_until_exhausted_then_sleeps)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.2);
+	board_run(b, 100 * NS_PER_MS);
+	CHECK(board_says(b, "start 2 a"));
+	board_started(b, 2);
+	board_done(b, 2, 5, 4, 0, 0);
+	board_run(b, 60 * NS_PER_S);
+	CHECK(!board_says(b, "start 3"));
+	CHECK(honed_wakeup(b->h) == INT64_MAX);
+	CHECK(board_run(b, 86400 * NS_PER_S) == 0);
+	CHECK(strstr(board_status(b), "\"state\":\"ready\""));
+	board_free(b);
+}
+
+TEST(a_slice_that_won_nothing_rests_twice_as_long)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.2);
+	board_started(b, 2);
+	for (int job = 2, rest = 600; job < 5; job++, rest *= 2) {
+		board_done(b, job, 5, 5, 0, 0.2);
+		board_read(b);
+		board_run(b, (rest - 1) * NS_PER_S);
+		CHECK(!board_says(b, "start"));
+		board_run(b, LONG_SETTLED + 2 * NS_PER_S);
+		CHECK(board_says(b, "start"));
+		board_started(b, job + 1);
+	}
+	board_free(b);
+}
+
+TEST(after_a_long_rest_load_is_looked_at_anew)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.2);
+	board_started(b, 2);
+	board_done(b, 2, 5, 5, 0, 0.2);
+	board_read(b);
+	board_run(b, 599 * NS_PER_S);
+	b->vitals.total_ns += 4 * 599 * NS_PER_S; /* idle all the time, but for just now */
+	for (int i = 0; i < 400; i++) {
+		b->vitals.busy_ns += 30 * NS_PER_MS;
+		b->vitals.total_ns += 40 * NS_PER_MS;
+		board_run(b, 10 * NS_PER_MS);
+	}
+
+	CHECK(!board_says(b, "start"));
+	board_free(b);
+}
+
+TEST(yield_stops_within_its_time_and_goes_on)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":7,\"kind\":\"measure\"}");
+	CHECK(board_says(b, "send 1001 {\"id\":7,\"ok\":true"));
+	board_read(b);
+	b->vitals.headroom_mc = 1000;
+	board_run(b, 60 * NS_PER_MS);
+	CHECK(board_says(b, "\"event\":\"yield\""));
+	board_run(b, 20 * NS_PER_MS);
+	CHECK(board_says(b, "signal 1 19"));
+	b->vitals.headroom_mc = 40000;
+	board_read(b);
+	board_run(b, 15 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 18"));
+	CHECK(board_says(b, "\"event\":\"go on\""));
+	board_ask(b, 1001, "{\"op\":\"release\",\"id\":8}");
+	CHECK(board_says(b, "\"id\":8"));
+	CHECK(board_says(b, "the gate closed"));
+	board_free(b);
+}
+
+TEST(commit_is_answered_when_it_is_stored)
+{
+	struct board *b = tuning(1);
+	board_ask(
+	    b, 1001,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	CHECK(board_says(b, "put 1 5"));
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+	CHECK(board_says(b, "commit 1"));
+	CHECK(!board_says(b, "\"id\":2"));
+	board_event(
+	    b, (struct honed_event){.kind = HE_STORED, .ticket = 1, .generation = 9, .written_bytes = 4096});
+	CHECK(board_says(b, "send 1001 {\"id\":2,\"ok\":true,\"generation\":9"));
+	board_free(b);
+}
+
+/* One for all who ask while another is under way. */
+TEST(commits_come_one_after_the_other)
+{
+	struct board *b = tuning(2);
+	static const char put[] =
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}";
+	board_ask(b, 1001, put);
+	CHECK(!board_says(b, "commit 1"));
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "commit 1")); /* nobody asked */
+	board_ask(b, 1001, put);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+	board_run(b, NS_PER_S);
+	CHECK(!board_says(b, "commit 2"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	CHECK(board_says(b, "commit 2") && !board_says(b, "\"id\":2,"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
+	board_read(b);
+	board_run(b, 10 * NS_PER_S);
+	CHECK(!board_says(b, "commit "));
+	board_free(b);
+}
+
+/* The other laws, and what a resident honed does all day. */
+
+TEST(rests_no_longer_than_a_minute)
+{
+	struct board *b = tuning(1);
+	b->vitals.headroom_mc = 1000;
+	board_run(b, 59 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 19") && !board_says(b, "signal 1 9"));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 9"));
+	board_ended(b, 1, E_CHILD, "signal 9");
+	CHECK(!strstr(board_status(b), "\"error\":\"signal")); /* that was no fault of its own */
+	board_free(b);
+}
+
+TEST(a_slice_cut_short_tells_no_time)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 0, 0.4);
+	board_started(b, 2);
+	board_done(b, 2, 5, 0, 0, 0.4);
+	CHECK(strstr(board_status(b), "\"now_ms\":5,"));
+	board_free(b);
+}
+
+/* While work waits for a gate that stays closed, and while all that is left rests. */
+TEST(waiting_costs_two_wakeups_a_minute)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->vitals.headroom_mc = 1000;
+	board_start(b);
+	board_run(b, 600 * NS_PER_S);
+	CHECK(board_run(b, 3600 * NS_PER_S) <= 120);
+	board_event(b, (struct honed_event){.kind = HE_INHIBIT, .text = "a file"});
+	CHECK(board_run(b, 3600 * NS_PER_S) <= 120);
+	board_event(b, (struct honed_event){.kind = HE_INHIBIT});
+	b->vitals.headroom_mc = 40000;
+	for (int i = 0; i < 90 && !board_says(b, "start 1"); i++)
+		board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 1"));
+	board_started(b, 1);
+	board_done(b, 1, 5, 4, 0, 0.2);
+	for (int job = 2; job <= 4; job++) { /* rests of 10, 20 and 40 minutes */
+		board_started(b, job);
+		board_read(b);
+		board_done(b, job, 5, 5, 0, 0.2);
+		CHECK(board_run(b, (600 << (job - 2)) * NS_PER_S - NS_PER_S) <= 6);
+		board_run(b, 2 * NS_PER_S);
+		CHECK(board_says(b, "start"));
+	}
+	board_free(b);
+}
+
+TEST(memory_that_runs_out_ends_it_at_once)
+{
+	struct board *b = tuning(1);
+	b->vitals.memory_free_bytes = 1 << 20;
+	board_run(b, 60 * NS_PER_MS);
+	CHECK(board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+TEST(vitals_that_changed_taint_a_measurement)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":1,\"kind\":\"measure\"}");
+	board_ask(b, 1001, "{\"op\":\"release\",\"id\":2}");
+	CHECK(board_says(b, "{\"id\":2,\"ok\":true,\"tainted\":false"));
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":3,\"kind\":\"quiet\"}");
+	b->vitals.throttled++;
+	board_ask(b, 1001, "{\"op\":\"release\",\"id\":4}");
+	CHECK(board_says(b, "{\"id\":4,\"ok\":true,\"tainted\":\"the board throttled"));
+	board_free(b);
+}
+
+TEST(a_crash_pauses_its_model_for_longer_each_time)
+{
+	struct board *b = tuning(1);
+	for (int job = 1, pause = 10; job <= 12; job++, pause = pause < 1800 ? 2 * pause : 3600) {
+		board_ended(b, job, E_CHILD, "hone tune: signal 11");
+		CHECK(strstr(board_status(b), "signal 11") &&
+		      strstr(board_status(b), "\"state\":\"failing\""));
+		board_read(b);
+		board_run(b, (pause - 1) * NS_PER_S);
+		CHECK(!board_says(b, "start"));
+		board_run(b, 3 * NS_PER_S);
+		CHECK(board_says(b, "start"));
+		board_started(b, job + 1);
+	}
+	CHECK(board_says(b, "status tuning a"));
+	board_free(b);
+}
+
+TEST(what_does_not_start_pauses_too)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	board_event(b,
+		    (struct honed_event){.kind = HE_ENDED, .job = 1, .rc = E_IO, .text = "no such program"});
+	CHECK(strstr(board_status(b), "no such program"));
+	board_run(b, 8 * NS_PER_S);
+	CHECK(!board_says(b, "start 2"));
+	board_run(b, 4 * NS_PER_S);
+	CHECK(board_says(b, "start 2"));
+	board_free(b);
+}
+
+TEST(silence_is_a_hang_but_not_where_honed_is_slow)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
+	board_run(b, 25 * NS_PER_S);
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	board_run(b, 10 * NS_PER_S);
+	board_ask(b, 1001, "{\"op\":\"progress\",\"trials\":3}");
+	CHECK(!board_says(b, "signal"));
+	board_free(b);
+	b = tuning(1);
+	b->conf.slice_ns = 300 * NS_PER_S;
+	board_run(b, 29 * NS_PER_S);
+	CHECK(!board_says(b, "signal"));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 9"));
+	board_ended(b, 1, E_CHILD, "signal 9");
+	CHECK(strstr(board_status(b), "no sound of it"));
+	board_free(b);
+}
+
+TEST(a_process_that_was_held_up_does_not_blame_its_jobs)
+{
+	struct board *b = tuning(1);
+	b->now_ns += 45 * NS_PER_S; /* nothing ran meanwhile */
+	board_event(b, (struct honed_event){.kind = HE_TIMER});
+	CHECK(!board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+TEST(over_its_budget_a_job_is_told_then_killed)
+{
+	struct board *b = tuning(1);
+	for (int s = 0; s < 37; s++) {
+		board_run(b, NS_PER_S);
+		board_ask(b, 1001, "{\"op\":\"progress\",\"trials\":3}");
+	}
+	CHECK(!board_says(b, "\"event\":\"stop\""));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(board_says(b, "\"event\":\"stop\"") && !board_says(b, "signal"));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+/* It was lost in a commit that nobody asked for: its job hears of it all the same, another one does not. */
+TEST(what_was_lost_is_not_committed_later)
+{
+	struct board *b = board_new(HONED_RESIDENT, 2);
+	b->conf.jobs = 2;
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	board_started(b, 1);
+	board_started(b, 2);
+	board_ask(
+	    b, 1001,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "commit 1"));
+	board_event(b, (struct honed_event){
+			   .kind = HE_STORED, .ticket = 1, .rc = E_BUSY, .lost = true, .text = "in use"});
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+	board_ask(b, 1002, "{\"op\":\"commit\",\"id\":3}");
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	CHECK(board_says(b, "{\"id\":2,\"ok\":false,\"code\":\"io\""));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 3});
+	CHECK(board_says(b, "{\"id\":3,\"ok\":true"));
+	board_done(b, 1, 6, 5, 0, 0);
+	CHECK(!b->marks.n || !b->marks.model[0].boxed);
+	board_free(b);
+}
+
+TEST(a_full_flash_fails_the_commit_and_waits)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":5}");
+	board_event(b, (struct honed_event){
+			   .kind = HE_STORED, .ticket = 1, .rc = E_IO, .text = "no space left on device"});
+	CHECK(board_says(b, "{\"id\":5,\"ok\":false,\"code\":\"io\",\"error\":\"no space left on device\""));
+	CHECK(strstr(board_status(b), "\"warning\":\"no space left on device\""));
+	board_done(b, 1, 6, 5, 0, 0.5);
+	board_read(b);
+	board_run(b, 58 * NS_PER_S);
+	CHECK(!board_says(b, "start") && !board_says(b, "commit"));
+	board_run(b, 3 * NS_PER_S);
+	CHECK(board_says(b, "commit 2"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_run(b, LONG_SETTLED);
+	CHECK(board_says(b, "start 2") && strstr(board_status(b), "\"warning\":null"));
+	board_free(b);
+}
+
+/* Its kernels are in memory alone: neither the marks nor the status say that it has them. */
+TEST(a_model_is_not_served_by_what_full_flash_did_not_take)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":5}");
+	board_event(b, (struct honed_event){
+			   .kind = HE_STORED, .ticket = 1, .rc = E_IO, .text = "no space left on device"});
+	board_done(b, 1, 6, 5, 0, 0);
+	CHECK(!b->marks.n || !b->marks.model[0].boxed);
+	CHECK(strstr(board_status(b), "\"verdict\":\"waits to tune: no space left on device\""));
+	board_run(b, 61 * NS_PER_S);
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_run(b, LONG_SETTLED);
+	CHECK(board_says(b, "start 2"));
+	board_started(b, 2);
+	board_done(b, 2, 6, 5, 0, 0);
+	CHECK(b->marks.n == 1 && b->marks.model[0].boxed);
+	board_free(b);
+}
+
+TEST(a_day_has_so_many_writes)
+{
+	struct board *b = tuning(1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":5}");
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1, .written_bytes = 21 << 20});
+	board_done(b, 1, 6, 5, 0, 0.5);
+	board_read(b);
+	CHECK(strstr(board_status(b), "tomorrow"));
+	CHECK(board_run(b, 23 * 3600 * NS_PER_S) <= 4);
+	CHECK(!board_says(b, "start"));
+	board_run(b, 3600 * NS_PER_S);
+	CHECK(board_says(b, "start 2"));
+	board_free(b);
+}
+
+TEST(exhausted_until_the_file_changes)
+{
+	struct board *b = tuning(2);
+	board_done(b, 1, 6, 5, 0, 0);
+	board_started(b, 2);
+	board_done(b, 2, 6, 5, 0, 0);
+	CHECK(honed_wakeup(b->h) < INT64_MAX); /* the last line and the metrics */
+	board_run(b, 60 * NS_PER_S);
+	CHECK(honed_wakeup(b->h) == INT64_MAX);
+	CHECK(b->marks.n == 2 && b->marks.model[0].boxed && b->marks.model[1].promise == 0);
+	board_read(b);
+	b->file[1].key.lo = 77;
+	board_event(b, (struct honed_event){.kind = HE_MODELS, .nmodels = 2, .model = b->file});
+	board_run(b, LONG_SETTLED);
+	CHECK(board_says(b, "start 3 b"));
+	board_free(b);
+}
+
+TEST(marks_of_an_earlier_boot_are_believed)
+{
+	struct board *b = board_new(HONED_RESIDENT, 2);
+	b->o.marks.n = 1;
+	b->o.marks.model[0] = (struct mark_of){b->file[0].key, true, 0};
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	CHECK(board_says(b, "start 1 b"));
+	board_free(b);
+}
+
+/* That there is nothing more to win does not mean that all is there; it is tried again, now and then, and
+ * never said to be done. */
+TEST(kernels_that_are_missing_are_not_forgotten)
+{
+	struct board *b = tuning(1);
+	board_done(b, 1, 6, 5, 2, 0);
+	board_started(b, 2);
+	CHECK(!strstr(board_status(b), "exhausted"));
+	board_done(b, 2, 5, 5, 2, 0);
+	CHECK(strstr(board_status(b), "\"state\":\"waiting\"") && strstr(board_status(b), "2 kernels"));
+	CHECK(!strstr(board_status(b), "exhausted") && b->marks.model[0].missing == 2);
+	struct marks marks = b->marks;
+	CHECK(honed_wakeup(b->h) < INT64_MAX);
+	board_free(b);
+	for (int box = 0; box < 2; box++) { /* after the next boot: no box for it, and not called complete */
+		b = board_new(box ? HONED_BOX : HONED_RESIDENT, 1);
+		b->o.marks = marks;
+		board_start(b);
+		CHECK(!strstr(board_status(b), "exhausted"));
+		CHECK(!box || (board_says(b, "could be made") && !board_says(b, "start 1")));
+		board_run(b, LONG_SETTLED);
+		CHECK(box || board_says(b, "start 1"));
+		board_free(b);
+	}
+}
+
+TEST(a_result_of_the_old_file_says_nothing_of_the_new)
+{
+	struct board *b = tuning(1);
+	b->file[0].key.lo = 77;
+	board_event(b, (struct honed_event){.kind = HE_MODELS, .nmodels = 1, .model = b->file});
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_done(b, 1, 6, 5, 0, 0);
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 2 a"));
+	board_free(b);
+}
+
+TEST(a_refused_file_is_told_of_and_left_alone)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->file[0].refused = "/m/a: no such file";
+	board_start(b);
+	board_run(b, 60 * NS_PER_S);
+	CHECK(!board_says(b, "start"));
+	CHECK(strstr(board_status(b), "\"state\":\"refused\"") && strstr(board_status(b), "no such file"));
+	CHECK(strstr(board_status(b), "\"ready\":true"));
+	board_free(b);
+}
+
+TEST(several_jobs_at_once_share_leases)
+{
+	struct board *b = board_new(HONED_RESIDENT, 3);
+	b->conf.jobs = 3;
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	for (int job = 1; job <= 3; job++)
+		board_started(b, job);
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":11,\"kind\":\"compute\"}");
+	board_ask(b, 1002, "{\"op\":\"lease\",\"id\":12,\"kind\":\"measure\"}");
+	board_ask(b, 1003, "{\"op\":\"lease\",\"id\":13,\"kind\":\"compute\"}");
+	CHECK(board_says(b, "\"id\":11") && !board_says(b, "\"id\":12") && !board_says(b, "\"id\":13"));
+	board_ask(b, 1001, "{\"op\":\"release\",\"id\":14}");
+	CHECK(board_says(b, "\"id\":12") && !board_says(b, "\"id\":13"));
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":15,\"kind\":\"quiet\"}");
+	board_run(b, 400 * NS_PER_MS);
+	board_ask(b, 1002, "{\"op\":\"release\",\"id\":16}");
+	CHECK(board_says(b, "\"id\":13") && !board_says(b, "\"id\":15")); /* it has waited for long */
+	board_ended(b, 3, E_CHILD, "signal 11");
+	CHECK(board_says(b, "\"id\":15")); /* what the dead held is free */
+	board_free(b);
+}
+
+TEST(a_wait_that_was_given_up_is_not_granted)
+{
+	struct board *b = board_new(HONED_RESIDENT, 2);
+	b->conf.jobs = 2;
+	board_start(b);
+	board_run(b, LONG_SETTLED);
+	board_started(b, 1);
+	board_started(b, 2);
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":1,\"kind\":\"quiet\"}");
+	board_ask(b, 1002, "{\"op\":\"lease\",\"id\":2,\"kind\":\"compute\"}");
+	board_ask(b, 1002, "{\"op\":\"release\",\"id\":3}");
+	CHECK(board_says(b, "{\"id\":2,\"ok\":false,\"code\":\"timeout\""));
+	CHECK(board_says(b, "{\"id\":3,\"ok\":true,\"tainted\":false"));
+	board_ask(b, 1001, "{\"op\":\"release\",\"id\":4}");
+	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":5,\"kind\":\"quiet\"}");
+	CHECK(board_says(b, "{\"id\":5,\"ok\":true"));
+	board_free(b);
+}
+
+TEST(stops_with_everything_saved)
+{
+	struct board *b = tuning(1);
+	board_ask(
+	    b, 1001,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	board_event(b, (struct honed_event){.kind = HE_STOP});
+	CHECK(board_says(b, "\"event\":\"stop\"") && !b->left);
+	board_done(b, 1, 6, 5, 0, 0.2);
+	CHECK(board_says(b, "commit 1") && !b->left);
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	CHECK(b->left && board_says(b, "leave 0"));
+	board_free(b);
+}
+
+TEST(a_configuration_keeps_what_is_known_of_its_models)
+{
+	struct board *b = tuning(2);
+	board_done(b, 1, 6, 5, 0, 0);
+	struct conf next = b->conf;
+	struct conf_model model[] = {b->model[1], {.name = "new", .path = "/m/new"}, b->model[0]};
+	struct honed_model file[] = {b->file[1], {.key = {5, 5}}, b->file[0]};
+	next.model = model;
+	next.nmodels = 3;
+	board_event(b, (struct honed_event){.kind = HE_CONF, .conf = &next, .nmodels = 3, .model = file});
+	CHECK(strstr(board_status(b), "{\"name\":\"a\",\"path\":\"/m/a\",\"state\":\"exhausted\""));
+	CHECK(strstr(board_status(b), "{\"name\":\"new\",\"path\":\"/m/new\",\"state\":\"waiting\""));
+	next.nmodels = 1;
+	next.model = model + 2; /* b, whose job starts just now, is gone */
+	board_read(b);
+	board_event(b, (struct honed_event){.kind = HE_CONF, .conf = &next, .nmodels = 1, .model = file + 2});
+	board_started(b, 2);
+	CHECK(board_says(b, "signal 2 9"));
+	board_ended(b, 2, E_CHILD, "signal 9");
+	board_run(b, 60 * NS_PER_S);
+	CHECK(!board_says(b, "start 3") && honed_wakeup(b->h) == INT64_MAX);
+	board_free(b);
+}
+
+TEST(idle_switched_off_tunes_nothing)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->conf.idle = false;
+	board_start(b);
+	board_run(b, 60 * NS_PER_S);
+	CHECK(!board_says(b, "start") && honed_wakeup(b->h) == INT64_MAX);
+	CHECK(b->sums[HA_LOOK] == 0 && strstr(board_status(b), "\"ready\":true"));
+	board_free(b);
+}
+
+TEST(metrics_are_whole)
+{
+	struct board *b = tuning(1);
+	struct buf m = {0};
+	b->model[0].name = "a\"b\\c\nd";
+	board_done(b, 1, 6, 5, 0, 0.25);
+	honed_metrics(b->h, b->now_ns, &m);
+	CHECK(strstr(buf_str(&m), "\nhone_model_now_seconds{model=\"a\\\"b\\\\c\\nd\"} 0.005\n"));
+	CHECK(strstr(buf_str(&m), "# TYPE hone_trials_total counter\nhone_trials_total 10\n"));
+	CHECK(strstr(buf_str(&m), "hone_gate_reason{why=\"open\"} 1\n"));
+	buf_free(&m);
+	board_free(b);
+}
+
+TEST_MAIN

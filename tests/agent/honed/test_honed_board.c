@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* honed on this machine, with a script in place of hone: jobs as processes, files that change, the service
+ * manager, and what it weighs. */
+#include "tests/lib/honed.h"
+#include "tests/lib/process.h"
+
+#include <ctype.h>
+#include <glob.h>
+
+/* What the job does is in its model's name. Its first line says so to this test, by a file. */
+static const char script[] =
+    "#!/bin/sh\n"
+    "d=$(dirname \"$2\")\n"
+    "echo \"$@\" >\"$d/args\"\n"
+    "done='{\"op\":\"done\",\"trials\":5,\"before_ms\":2,\"after_ms\":1.5,\"promise\":0}'\n"
+    "case \"$2\" in\n"
+    "*good*) echo \"$done\" >&3; exit 0 ;;\n"
+    "*bad*) exit 3 ;;\n"
+    "*why*) echo 'hone: error: no operator Fly' >&2; echo 'more words' >&2; exit 1 ;;\n"
+    "*crash*) kill -9 $$ ;;\n"
+    "*look*) ls /proc/$$/fd >\"$d/fds\"; cat /proc/$$/limits /proc/$$/oom_score_adj >\"$d/limits\"\n"
+    "   cat /proc/$$/stat >\"$d/stat.new\"; mv \"$d/stat.new\" \"$d/stat\"; echo \"$done\" >&3 ;;\n"
+    "*hang*) sleep 1000 & echo \"$$ $!\" >\"$d/pids.new\"; mv \"$d/pids.new\" \"$d/pids\"; wait ;;\n"
+    "*yield*) echo $$ >\"$d/pids.new\"; mv \"$d/pids.new\" \"$d/pids\"\n"
+    "   while read -r line; do echo \"$line\" >>\"$d/heard\"\n"
+    "   case \"$line\" in *'go on'*) echo \"$done\" >&3; exit 0 ;; esac; done <&3 ;;\n"
+    "esac\n";
+
+static const char *hone(void)
+{
+	if (!*at) {
+		make_folder();
+		write_text(own("hone"), script);
+		chmod(own("hone"), 0755);
+	}
+	return own("hone");
+}
+
+static bool up(const char *conf)
+{
+	end_honed(SIGTERM);
+	return start_honed(conf, hone());
+}
+
+static const char idle[] = "[idle]\ntune = no\nsettle = 1s\n";
+
+/* A file's text; "": there is none. */
+static const char *text_of(const char *name)
+{
+	static char text[8192];
+	int fd = open(in_folder(name), O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(fd, text, sizeof text - 1);
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return text;
+}
+
+static bool appears(const char *name)
+{
+	for (int i = 0; i < PATIENCE_MS && access(in_folder(name), F_OK) < 0; i++)
+		usleep(1000);
+	return access(in_folder(name), F_OK) == 0;
+}
+
+static int tune(const char *model)
+{
+	int fd = dial();
+	CHECK(say(fd,
+		  "{\"id\":1,\"op\":\"tune\",\"model\":\"%s/%s\",\"ms\":60000,\"threads\":1,\"now\":true}",
+		  at, model));
+	CHECK(hears(fd, "\"id\":1,\"ok\":true"));
+	return fd;
+}
+
+static bool says(const char *part)
+{
+	int fd = dial();
+	bool is = false;
+	for (int i = 0; i < PATIENCE_MS / 10 && !is; i++, usleep(10000)) {
+		const char *line = say(fd, "{\"op\":\"status\"}") ? hear(fd) : NULL;
+		is = line && strstr(line, part);
+	}
+	close(fd);
+	return is;
+}
+
+static bool is_dead(pid_t pid)
+{
+	for (int i = 0; i < PATIENCE_MS; i++, usleep(1000))
+		if (strchr("Z?", state_of(pid)))
+			return true;
+	return false;
+}
+
+TEST(how_a_job_is_started)
+{
+	REQUIRE(up(idle));
+	write_text(in_folder("look.onnx"), "x");
+	int fd = tune("look.onnx");
+	CHECK(hears(fd, "\"event\":\"done\",\"job\":1,\"ok\":true"));
+	close(fd);
+	CHECK(strstr(text_of("args"), "look.onnx --cache ") &&
+	      strstr(text_of("args"), "/state/cache --budget "));
+	CHECK(strstr(text_of("args"), " -q") && strstr(text_of("args"), " --threads 1"));
+	CHECK(!strncmp(text_of("fds"), "0\n1\n", 4) && strstr(text_of("fds"), "3\n"));
+	CHECK(!strstr(text_of("fds"), "5\n"));
+	const char *limits = text_of("limits");
+	CHECK(strstr(limits, "Max core file size        0 ") && strstr(limits, "\n900\n"));
+	CHECK(strstr(limits, "Max data size             536870912 "));
+	int pid, pgrp, nice = 0, policy = 0, n = 0;
+	const char *p = strrchr(text_of("stat"), ')');
+	REQUIRE(p && sscanf(text_of("stat"), "%d", &pid) == 1);
+	REQUIRE(sscanf(p + 2, "%*c %*d %d", &pgrp) == 1 && pgrp == pid);
+	for (p += 2, n = 3; n < 19; n++)
+		p = strchr(p, ' ') + 1;
+	nice = atoi(p);
+	for (; n < 41; n++)
+		p = strchr(p, ' ') + 1;
+	policy = atoi(p);
+	CHECK(nice == 19 && policy == 5 /* SCHED_IDLE */);
+}
+
+/* However soon a job ends after it, its last word counts. */
+TEST(last_words)
+{
+	char conf[256];
+	hone();
+	snprintf(conf, sizeof conf, "%s[model good]\npath = %s/good.onnx\nthreads = 1\n", idle, at);
+	write_text(in_folder("good.onnx"), "x");
+	REQUIRE(up(conf));
+	for (int i = 0; i < 20; i++) {
+		int fd = tune("good.onnx");
+		CHECK(hears(fd, "\"ok\":true"));
+		close(fd);
+	}
+	CHECK(says("\"jobs\":[]") && says("\"now_ms\":1.5"));
+}
+
+TEST(jobs_that_fail)
+{
+	static const char *const cases[][2] = {
+	    {"bad.onnx", "status 3"}, {"crash.onnx", "signal 9"}, {"why.onnx", "\"no operator Fly\""}};
+	REQUIRE(up(idle));
+	for (int i = 0; i < 3; i++) {
+		write_text(in_folder(cases[i][0]), "x");
+		int fd = tune(cases[i][0]);
+		const char *line = hear(fd);
+		CHECK(line && strstr(line, "\"ok\":false") && strstr(line, cases[i][1]));
+		close(fd);
+	}
+	CHECK(strstr(text_of("log"), "more words\n"));
+	end_honed(SIGTERM);
+	REQUIRE(start_honed(idle, "/no/such/program"));
+	int fd = tune("bad.onnx");
+	const char *line = hear(fd);
+	CHECK(line && strstr(line, "\"ok\":false") && strstr(line, "cannot start /no/such/program"));
+	close(fd);
+}
+
+/* Nothing of a job outlives it, and no job outlives honed. */
+TEST(groups_end)
+{
+	for (int i = 0; i < 3; i++) {
+		int a = 0, b = 0;
+		REQUIRE(up(idle));
+		unlink(in_folder("pids"));
+		write_text(in_folder("hang.onnx"), "x");
+		int fd = tune("hang.onnx");
+		REQUIRE(appears("pids") && sscanf(text_of("pids"), "%d %d", &a, &b) == 2);
+		if (i == 0)
+			CHECK(say(fd, "{\"id\":2,\"op\":\"cancel\",\"job\":1}"));
+		else if (i == 1)
+			kill(a, SIGKILL);
+		else
+			CHECK(end_honed(SIGTERM) == 0);
+		CHECK(is_dead(a) && is_dead(b));
+		close(fd);
+	}
+	int a = 0, b = 0;
+	REQUIRE(up(idle));
+	unlink(in_folder("pids"));
+	int fd = tune("hang.onnx");
+	REQUIRE(appears("pids") && sscanf(text_of("pids"), "%d %d", &a, &b) == 2);
+	end_honed(SIGKILL);
+	CHECK(is_dead(a));
+	kill(b, SIGKILL); /* its own parent's business */
+	close(fd);
+}
+
+TEST(yields_and_goes_on)
+{
+	pid_t pid = 0;
+	REQUIRE(up(idle));
+	unlink(in_folder("pids"));
+	write_text(in_folder("yield.onnx"), "x");
+	int fd = dial(), other = dial();
+	CHECK(
+	    say(fd, "{\"id\":1,\"op\":\"tune\",\"model\":\"%s/yield.onnx\",\"ms\":60000,\"threads\":1}", at));
+	CHECK(hears(fd, "\"ok\":true"));
+	REQUIRE(appears("pids") && (pid = atoi(text_of("pids"))) > 0);
+	CHECK(say(other, "{\"id\":5,\"op\":\"inhibit\",\"why\":\"the arm moves\"}"));
+	CHECK(hears(other, "\"id\":5,\"ok\":true"));
+	for (int i = 0; i < PATIENCE_MS && state_of(pid) != 'T'; i++)
+		usleep(1000);
+	CHECK(state_of(pid) == 'T' && strstr(text_of("heard"), "\"yield\""));
+	glob_t g;
+	CHECK(glob(in_folder("run/inhibit/*"), 0, NULL, &g) == 0 && g.gl_pathc == 1);
+	globfree(&g);
+	CHECK(says("the arm moves"));
+	CHECK(say(other, "{\"id\":6,\"op\":\"resume\"}") && hears(other, "\"resumed\":1"));
+	CHECK(hears(fd, "\"event\":\"done\""));
+	CHECK(glob(in_folder("run/inhibit/*"), 0, NULL, &g) == GLOB_NOMATCH);
+	close(fd);
+	close(other);
+}
+
+/* An inhibit outlives the honed that was told of it; a file that somebody made counts while it is there. */
+TEST(inhibit_files)
+{
+	char conf[256];
+	hone();
+	snprintf(conf, sizeof conf, "%s[inhibit]\nfile = %s/moving\n", idle, at);
+	REQUIRE(up(conf));
+	int fd = dial();
+	CHECK(say(fd, "{\"id\":5,\"op\":\"inhibit\",\"why\":\"on a ladder\"}") && hears(fd, "\"ok\":true"));
+	close(fd);
+	end_honed(SIGKILL);
+	REQUIRE(up(conf));
+	CHECK(says("on a ladder"));
+	fd = dial();
+	CHECK(say(fd, "{\"id\":6,\"op\":\"resume\"}") && hears(fd, "\"resumed\":1"));
+	close(fd);
+	CHECK(says("\"inhibits\":[]"));
+	write_text(in_folder("moving"), "joint 3\n");
+	CHECK(says("joint 3"));
+	unlink(in_folder("moving"));
+	CHECK(says("\"inhibits\":[]"));
+	write_text(in_folder("run/inhibit/mission"), "");
+	CHECK(says("mission"));
+	unlink(in_folder("run/inhibit/mission"));
+	CHECK(says("\"inhibits\":[]"));
+	(void)mkdir(in_folder("run/inhibit.d"), 0755);
+	REQUIRE(up(conf));
+	write_text(in_folder("run/inhibit.d/arm"), "lifting");
+	CHECK(says("lifting"));
+	unlink(in_folder("run/inhibit.d/arm"));
+	CHECK(says("\"inhibits\":[]"));
+}
+
+TEST(configuration_is_read_again)
+{
+	char conf[512];
+	hone();
+	snprintf(conf, sizeof conf, "%s[model seg]\npath = %s/seg.onnx\n", idle, at);
+	write_text(in_folder("seg.onnx"), "x");
+	REQUIRE(up(conf));
+	CHECK(says("\"name\":\"seg\""));
+	write_text(in_folder("honed.conf"), "[idle]\ntune = perhaps\n");
+	kill(honed, SIGHUP);
+	for (int i = 0; i < PATIENCE_MS && !strstr(text_of("log"), "honed.conf:2"); i++)
+		usleep(1000);
+	CHECK(strstr(text_of("log"), "honed.conf:2"));
+	CHECK(says("honed.conf:2") && says("\"name\":\"seg\""));
+	size_t n = strlen(conf);
+	snprintf(conf + n, sizeof conf - n, "[model late]\npath = %s/late.onnx\n", at);
+	write_text(in_folder("honed.conf"), conf);
+	int fd = dial();
+	CHECK(say(fd, "{\"id\":1,\"op\":\"reload\"}") && hears(fd, "\"id\":1,\"ok\":true"));
+	close(fd);
+	CHECK(says("\"name\":\"late\"") && says("\"state\":\"refused\"") && says("\"conf_error\":null"));
+	write_text(in_folder("late.onnx"), "x");
+	for (int i = 0; i < PATIENCE_MS / 10; i++, usleep(10000))
+		if (!says("\"name\":\"seg\""))
+			break;
+		else if (fd = dial(), say(fd, "{\"op\":\"status\"}") && !strstr(hear(fd), "refused")) {
+			close(fd);
+			break;
+		} else
+			close(fd);
+	fd = dial();
+	CHECK(say(fd, "{\"op\":\"status\"}") && !strstr(hear(fd), "refused"));
+	close(fd);
+}
+
+/* The manager's socket, and what is heard there. */
+static int manager(void)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	snprintf(to.sun_path, sizeof to.sun_path, "%s", in_folder("manager"));
+	unlink(to.sun_path);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (bind(fd, (struct sockaddr *)&to, sizeof to) < 0)
+		abort();
+	setenv("NOTIFY_SOCKET", to.sun_path, 1);
+	return fd;
+}
+
+static bool told(int fd, const char *part)
+{
+	char text[1024];
+	for (;;) {
+		struct pollfd ready = {.fd = fd, .events = POLLIN};
+		ssize_t n = poll(&ready, 1, PATIENCE_MS) > 0 ? recv(fd, text, sizeof text - 1, 0) : -1;
+		if (n < 0)
+			return false;
+		text[n] = 0;
+		if (strstr(text, part))
+			return true;
+	}
+}
+
+TEST(service_manager)
+{
+	hone();
+	int fd = manager();
+	setenv("WATCHDOG_USEC", "200000", 1);
+	end_honed(SIGTERM);
+	REQUIRE(start_honed(idle, hone()));
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	CHECK(told(fd, "READY=1"));
+	for (int i = 0; i < 5; i++)
+		CHECK(told(fd, "WATCHDOG=1"));
+	kill(honed, SIGHUP);
+	CHECK(told(fd, "RELOADING=1\nMONOTONIC_USEC=") && told(fd, "READY=1"));
+	kill(honed, SIGTERM);
+	CHECK(told(fd, "STOPPING=1"));
+	CHECK(end_honed(SIGTERM) == 0);
+	close(fd);
+}
+
+/* The socket is made by somebody else, and stays when honed goes. */
+TEST(activated)
+{
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	hone();
+	end_honed(SIGTERM);
+	write_text(in_folder("honed.conf"), idle);
+	(void)mkdir(in_folder("run"), 0755);
+	snprintf(to.sun_path, sizeof to.sun_path, "%s", in_folder("run/honed.sock"));
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	REQUIRE(bind(fd, (struct sockaddr *)&to, sizeof to) == 0 && listen(fd, 8) == 0);
+	int early = dial();
+	CHECK(say(early, "{\"id\":1,\"op\":\"hello\",\"version\":1}"));
+	honed = fork();
+	if (honed == 0) {
+		char pid[16];
+		snprintf(pid, sizeof pid, "%d", (int)getpid());
+		setenv("LISTEN_PID", pid, 1);
+		setenv("LISTEN_FDS", "1", 1);
+		int log = open(in_folder("log"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+		dup2(log, 2);
+		dup2(fd, 3);
+		fcntl(3, F_SETFD, 0);
+		execl(program("honed"), "honed", "--config", own("honed.conf"), "--run", own("run"),
+		      "--state", own("state"), "--hone", hone(), (char *)NULL);
+		_exit(127);
+	}
+	CHECK(hears(early, "\"id\":1,\"ok\":true"));
+	CHECK(served());
+	CHECK(end_honed(SIGTERM) == 0);
+	CHECK(access(in_folder("run/honed.sock"), F_OK) == 0);
+	close(early);
+	close(fd);
+	unlink(in_folder("run/honed.sock"));
+}
+
+static int run_honed(const char *a, const char *b)
+{
+	const char *argv[] = {program("honed"),
+			      "--config",
+			      own("honed.conf"),
+			      "--run",
+			      own("run"),
+			      "--state",
+			      own("boxes"),
+			      "--hone",
+			      hone(),
+			      a,
+			      b,
+			      NULL};
+	honed = launch(argv, in_folder("log"));
+	return end_honed(0);
+}
+
+TEST(boxes)
+{
+	char conf[256];
+	hone();
+	end_honed(SIGTERM);
+	snprintf(conf, sizeof conf, "[model good]\npath = %s/good.onnx\nthreads = 1\n", at);
+	write_text(own("honed.conf"), conf);
+	write_text(in_folder("good.onnx"), "x");
+	unlink(in_folder("args"));
+	CHECK(run_honed("--boot", "--budget=20s") == 0);
+	CHECK(strstr(text_of("args"), "good.onnx --cache ") && strstr(text_of("boxes/marks"), "unclean 0"));
+	/* Nothing to do: no job, no cache, no mark. */
+	struct stat before, after;
+	unlink(in_folder("args"));
+	CHECK(rename(in_folder("boxes/cache"), own("cache.before")) == 0);
+	CHECK(stat(in_folder("boxes/marks"), &before) == 0);
+	CHECK(run_honed("--boot", NULL) == 0);
+	CHECK(access(in_folder("args"), F_OK) < 0 && access(in_folder("boxes/cache"), F_OK) < 0);
+	CHECK(stat(in_folder("boxes/marks"), &after) == 0 && after.st_ino == before.st_ino);
+	/* Another file, another box. */
+	write_text(in_folder("good.onnx"), "xy");
+	CHECK(run_honed("--boot", NULL) == 0);
+	CHECK(access(in_folder("args"), F_OK) == 0);
+}
+
+TEST(checks_its_configuration)
+{
+	char conf[256];
+	hone();
+	end_honed(SIGTERM);
+	snprintf(conf, sizeof conf, "[model good]\npath = %s/good.onnx\n", at);
+	write_text(own("honed.conf"), conf);
+	write_text(in_folder("good.onnx"), "x");
+	CHECK(run_honed("--check", NULL) == 0);
+	unlink(in_folder("good.onnx"));
+	CHECK(run_honed("--check", NULL) == 1);
+	CHECK(strstr(text_of("log"), "good.onnx: No such file"));
+	write_text(own("honed.conf"), "[model x]\npath = /x\nwings = 2\n");
+	CHECK(run_honed("--check", NULL) == 1);
+	CHECK(strstr(text_of("log"), "honed.conf:3"));
+	CHECK(run_honed("--check", "--wings") == 2);
+	CHECK(run_honed("--version", NULL) == 0 && run_honed("--help", NULL) == 0);
+}
+
+static void maps_hold(const char *const names[], bool *found)
+{
+	char path[64], line[1024];
+	snprintf(path, sizeof path, "/proc/%d/maps", (int)honed);
+	FILE *f = fopen(path, "r");
+	*found = !f;
+	while (f && fgets(line, sizeof line, f))
+		for (int i = 0; names[i]; i++)
+			if (strcasestr(line, names[i])) {
+				printf("mapped: %s", line);
+				*found = true;
+			}
+	if (f)
+		fclose(f);
+}
+
+/* Of a honed that has served a client and looked at the board; `make bench-idle` tells more. */
+TEST(weighs_little)
+{
+	static const char *const heavy[] = {"llvm",      "hwloc",     "libssl",  "gnutls", "mbedtls",
+					    "libcrypto", "curl",      "libcuda", "opencl", "libdrm",
+					    "protobuf",  "libstdc++", "systemd", NULL};
+	char path[64], line[256];
+	bool found;
+	long uss = 0, kb;
+	if (SANITIZED)
+		SKIP("a sanitizer's own libraries and memory");
+	REQUIRE(up(idle));
+	CHECK(served());
+	maps_hold(heavy, &found);
+	CHECK(!found);
+	snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)honed);
+	FILE *f = fopen(path, "r");
+	if (!f)
+		SKIP("no smaps_rollup");
+	while (fgets(line, sizeof line, f))
+		uss += sscanf(line, "Private_%*[^:]: %ld", &kb) == 1 ? kb : 0;
+	fclose(f);
+	CHECK(uss > 0 && uss <= 1024);
+}
+
+TEST_MAIN

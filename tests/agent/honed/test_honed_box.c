@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/honed/marks.h"
+#include "tests/lib/honed_board.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+static struct board *box(int nmodels, int jobs)
+{
+	struct board *b = board_new(HONED_BOX, nmodels);
+	b->conf.boot_jobs = jobs;
+	return b;
+}
+
+TEST(box_with_nothing_to_do_leaves_at_once)
+{
+	struct board *b = board_new(HONED_BOX, 2);
+	for (int i = 0; i < 2; i++)
+		b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[i].key, true, 0.3};
+	board_start(b);
+	CHECK(b->left);
+	CHECK(b->nmarks == 0);
+	board_free(b);
+}
+
+TEST(box_ends_in_time_and_counts_itself_clean)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "marks 1 1"));
+	CHECK(board_says(b, "start 1 a"));
+	board_started(b, 1);
+	for (int s = 0; s < 19; s++) {
+		board_run(b, NS_PER_S);
+		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
+	}
+	CHECK(board_says(b, "status tuning a (1 of 1 models): 6.1 -> 2.9 ms, 1"));
+	CHECK(!board_says(b, "\"event\":\"stop\""));
+	board_run(b, start + 20 * NS_PER_S - b->now_ns);
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	CHECK(board_says(b, "signal 1 9"));
+	CHECK(!b->left);
+	board_ended(b, 1, E_CHILD, "killed");
+	CHECK(b->left && b->marks.unclean == 0);
+	board_free(b);
+}
+
+static void put(struct board *b, int job)
+{
+	board_ask(
+	    b, 1000 + job,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+}
+
+static void stored(struct board *b, int64_t ticket)
+{
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = ticket});
+}
+
+/* A job that puts something all the time, until then. */
+static void search_until(struct board *b, int64_t at_ns)
+{
+	while (b->now_ns < at_ns) {
+		put(b, 1);
+		board_run(b, at_ns - b->now_ns < NS_PER_S / 4 ? at_ns - b->now_ns : NS_PER_S / 4);
+	}
+}
+
+/* The last commit has 2.25 s, as there was one before that took 2 s. */
+TEST(box_leaves_time_for_slow_flash)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	put(b, 1);
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
+	board_run(b, 2 * NS_PER_S);
+	stored(b, 1);
+	while (b->now_ns < start + 17 * NS_PER_S) {
+		board_run(b, NS_PER_S);
+		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
+	}
+	CHECK(!board_says(b, "\"event\":\"stop\""));
+	board_run(b, start + 17500 * NS_PER_MS - b->now_ns);
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_free(b);
+}
+
+/* Two jobs, one last commit, which takes 2 s of 2.25: there is no time for one after the other. */
+TEST(box_has_one_last_commit)
+{
+	for (int asks = 1; asks <= 2; asks++) {
+		struct board *b = box(2, 2);
+		int64_t start = b->now_ns;
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		stored(b, 0);
+		board_started(b, 1);
+		board_started(b, 2);
+		put(b, 1);
+		board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
+		board_run(b, 2 * NS_PER_S);
+		stored(b, 1);
+		while (!board_says(b, "\"event\":\"stop\"") && b->now_ns < start + 20 * NS_PER_S) {
+			board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1}");
+			board_ask(b, 1002, "{\"op\":\"progress\",\"before_ms\":6.1}");
+			board_run(b, 50 * NS_PER_MS);
+		}
+		put(b, 1);
+		put(b, 2);
+		board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
+		board_run(b, 100 * NS_PER_MS);
+		CHECK(!board_says(b, "commit 2"));
+		if (asks > 1)
+			board_ask(b, 1002, "{\"op\":\"commit\",\"id\":3}");
+		CHECK((asks > 1) == (board_says(b, "commit 2") != NULL));
+		board_run(b, 250 * NS_PER_MS);
+		CHECK(board_says(b, "commit 2")); /* a job that says nothing is not waited for */
+		stored(b, 2);
+		CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
+		CHECK((asks > 1) == (board_says(b, "{\"id\":3,\"ok\":true") != NULL));
+		board_free(b);
+	}
+}
+
+/* Each takes 3 s; one that could not be over by then is left to the last. */
+TEST(box_commits_by_itself_and_never_too_late)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns, ticket = 1;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "prepare"));
+	stored(b, 0);
+	board_started(b, 1);
+	while (b->now_ns < start + 15 * NS_PER_S) {
+		search_until(b, b->now_ns + NS_PER_S / 4);
+		if (!board_says(b, "commit "))
+			continue;
+		board_read(b);
+		search_until(b, b->now_ns + 3 * NS_PER_S);
+		CHECK(!board_says(b, "commit ")); /* one at a time */
+		stored(b, ticket++);
+	}
+	CHECK(ticket >= 3 && !board_says(b, "\"event\":\"stop\""));
+	board_free(b);
+}
+
+/* The flash is known before anything was committed: it is synced twice for each commit. */
+TEST(box_learns_how_slow_its_flash_is_as_it_makes_the_cache)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	b->o.box_ns = start + 12 * NS_PER_S;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	search_until(b, start + 6 * NS_PER_S);
+	CHECK(!board_says(b, "commit 1"));
+	board_event(b, (struct honed_event){.kind = HE_STORED, .sync_ns = 2 * NS_PER_S});
+	search_until(b, start + 7 * NS_PER_S); /* one of 4 s, and there is no time for the last */
+	CHECK(!board_says(b, "commit 1") && !board_says(b, "\"event\":\"stop\""));
+	search_until(b, start + 7300 * NS_PER_MS);
+	CHECK(board_says(b, "\"event\":\"stop\"") && !board_says(b, "commit 1"));
+	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":9}");
+	CHECK(board_says(b, "commit 1"));
+	board_run(b, 4 * NS_PER_S);
+	CHECK(!board_says(b, "signal 1 9")); /* it waits for what it found */
+	stored(b, 1);
+	CHECK(board_says(b, "{\"id\":9,\"ok\":true"));
+	board_done(b, 1, 6, 3, 0, 0);
+	CHECK(b->left && b->marks.model[0].boxed);
+	board_free(b);
+}
+
+/* One that does not end takes the time of the last with it, whatever the earlier ones took. */
+TEST(box_ends_though_its_flash_stalls)
+{
+	struct board *b = board_new(HONED_BOX, 1);
+	int64_t start = b->now_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	stored(b, 0);
+	board_started(b, 1);
+	search_until(b, start + 9 * NS_PER_S);
+	CHECK(board_says(b, "commit 1") && !board_says(b, "\"event\":\"stop\""));
+	search_until(b, start + 13 * NS_PER_S);
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_run(b, start + 20 * NS_PER_S - b->now_ns);
+	CHECK(board_says(b, "signal 1 9"));
+	board_ended(b, 1, E_CHILD, "killed");
+	board_run(b, 20 * NS_PER_MS);
+	CHECK(b->left && !b->marks.model[0].boxed);
+	board_free(b);
+}
+
+TEST(those_in_need_come_first)
+{
+	struct board *b = box(4, 1);
+	b->model[3].priority = 5;
+	b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[0].key, true, 0.3};
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 d 6466")); /* a third of what is left */
+	board_started(b, 1);
+	board_run(b, NS_PER_S);
+	board_done(b, 1, 6, 3, 0, 0);
+	CHECK(board_says(b, "start 2 b 919")); /* half of it */
+	board_started(b, 2);
+	board_run(b, NS_PER_S);
+	board_done(b, 2, 6, 3, 0, 0);
+	CHECK(board_says(b, "start 3 c 173"));
+	board_started(b, 3);
+	board_done(b, 3, 6, 3, 0, 0);
+	CHECK(b->left); /* early, as nothing is left to do */
+	CHECK(b->marks.unclean == 0 && b->marks.n == 4);
+	board_free(b);
+}
+
+/* Cores are shared out among the jobs that can start; what is beyond a job's threads builds for it. */
+TEST(cores_are_shared_out)
+{
+	static const struct {
+		int cores, models, threads, jobs, room; /* room: for so many jobs' memory */
+		int starts, cpus;
+	} rows[] = {
+	    {4, 4, 1, 0, 8, 4, 1}, {4, 5, 1, 0, 8, 4, 1}, {4, 2, 1, 0, 8, 2, 2},
+	    {4, 1, 1, 0, 8, 1, 3}, {8, 1, 2, 0, 8, 1, 4}, /* more builders than two wait for each other */
+	    {2, 4, 1, 0, 8, 1, 2}, {3, 4, 1, 0, 8, 1, 3}, /* few cores: one job, with builders */
+	    {3, 4, 2, 0, 8, 1, 3}, {1, 4, 1, 0, 8, 1, 1}, {2, 4, 2, 0, 8, 2, 2}, /* none for builders */
+	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},                        /* as asked for */
+	    {4, 1, 1, 0, 2, 1, 2}, {4, 1, 1, 0, 1, 1, 1}, {4, 2, 1, 0, 2, 2, 1}, /* memory */
+	};
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		struct board *b = box(rows[i].models, rows[i].jobs);
+		b->o.ncpus = rows[i].cores;
+		for (int k = 0; k < rows[i].cores; k++)
+			b->o.cpus[k] = k;
+		for (int k = 0; k < rows[i].models; k++)
+			b->model[k].threads = rows[i].threads;
+		b->vitals.memory_free_bytes = rows[i].room * b->conf.job_memory_bytes;
+		board_start(b);
+		board_run(b, 10 * NS_PER_MS);
+		char cpus[32], last[32], next[32];
+		snprintf(cpus, sizeof cpus, " cpus %d ", rows[i].cpus);
+		snprintf(last, sizeof last, "start %d ", rows[i].starts);
+		snprintf(next, sizeof next, "start %d ", rows[i].starts + 1);
+		const char *started = board_says(b, last);
+		CHECK(started && strstr(started, cpus) && !board_says(b, next));
+		board_free(b);
+	}
+}
+
+/* A core is not taken from who has it, and not left to nobody. */
+TEST(a_late_job_has_the_cores_that_nobody_uses)
+{
+	struct board *b = box(5, 0);
+	for (int i = 0; i < 5; i++)
+		b->model[i].threads = 1;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	for (int i = 1; i <= 4; i++)
+		board_started(b, i);
+	board_read(b);
+	int64_t free_bytes = b->vitals.memory_free_bytes;
+	b->vitals.memory_free_bytes = INT64_C(256) << 20;
+	board_run(b, NS_PER_S);
+	for (int i = 1; i <= 3; i++)
+		board_done(b, i, 6, 3, 0, 0);
+	CHECK(!board_says(b, "start"));
+	b->vitals.memory_free_bytes = free_bytes;
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 5 e") && strstr(board_says(b, "start 5 e"), " cpus 3 "));
+	board_free(b);
+}
+
+TEST(who_has_kernels_takes_no_time_from_those_in_need)
+{
+	struct board *b = box(2, 1);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 a 9"));
+	board_started(b, 1);
+	board_run(b, 9 * NS_PER_S);
+	board_done(b, 1, 6, 3, 0, 0.4);
+	CHECK(board_says(b, "start 2 b 10")); /* all that is left */
+	board_free(b);
+}
+
+TEST(what_is_left_of_the_box_goes_to_who_promises)
+{
+	struct board *b = box(2, 2);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 a 194") && board_says(b, "start 2 b 194"));
+	board_started(b, 1);
+	board_started(b, 2);
+	board_run(b, NS_PER_S);
+	board_done(b, 1, 6, 3, 0, 0);
+	board_done(b, 2, 6, 3, 0, 0.4);
+	CHECK(board_says(b, "start 3 b 183") && !b->left);
+	board_started(b, 3);
+	board_run(b, NS_PER_S);
+	board_done(b, 3, 3, 3, 0, 0.4); /* it won nothing: enough */
+	CHECK(b->left);
+	board_free(b);
+}
+
+TEST(a_short_job_promises_for_a_short_time)
+{
+	struct board *b = box(1, 1);
+	b->o.box_ns = b->now_ns + 4 * NS_PER_S;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	CHECK(board_says(b, "start 1 a 3400"));
+	board_started(b, 1);
+	board_run(b, 2 * NS_PER_S);
+	board_done(b, 1, 6, 5, 0, 0.0008);                   /* of 3.4 s: more of a slice of 30 s */
+	CHECK(b->left && b->marks.model[0].promise > 0.005); /* and no time for another here */
+	board_free(b);
+}
+
+TEST(box_heeds_heat_but_not_load)
+{
+	struct board *b = box(1, 1);
+	b->vitals.has |= VITAL_LOAD | VITAL_PRESSURE;
+	b->vitals.headroom_mc = 1000;
+	board_start(b);
+	board_run(b, 3 * NS_PER_S);
+	CHECK(!board_says(b, "start") && !b->nmarks);
+	b->vitals.headroom_mc = 40000;
+	for (int i = 0; i < 30; i++) {
+		b->vitals.busy_ns += 400 * NS_PER_MS;
+		b->vitals.total_ns += 400 * NS_PER_MS;
+		board_run(b, 100 * NS_PER_MS);
+	}
+	CHECK(board_says(b, "start 1"));
+	board_free(b);
+}
+
+TEST(box_that_waited_in_vain_ends_in_time)
+{
+	struct board *b = box(1, 1);
+	int64_t start = b->now_ns;
+	b->vitals.headroom_mc = 1000;
+	board_start(b);
+	while (!b->left && b->now_ns < start + 30 * NS_PER_S)
+		board_run(b, 10 * NS_PER_MS);
+	CHECK(b->left && b->now_ns <= start + 6 * NS_PER_S); /* the robot is not kept waiting for it */
+	CHECK(b->nmarks == 0 && board_says(b, "below its limit"));
+	board_free(b);
+}
+
+TEST(box_whose_jobs_only_rest_ends)
+{
+	struct board *b = box(1, 1);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	board_run(b, 8 * NS_PER_S);
+	CHECK(!b->left);
+	b->vitals.headroom_mc = 1000;
+	board_run(b, 4 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 19") && !board_says(b, "\"event\":\"stop\""));
+	board_run(b, 2 * NS_PER_S);
+	CHECK(board_says(b, "signal 1 18") && board_says(b, "\"event\":\"stop\""));
+	board_ended(b, 1, 0, NULL);
+	CHECK(b->left && b->marks.unclean == 0);
+	board_free(b);
+}
+
+TEST(box_does_not_wait_for_what_will_not_die)
+{
+	struct board *b = box(1, 1);
+	int64_t end = b->o.box_ns;
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	while (!b->left && b->now_ns < end + NS_PER_S)
+		board_run(b, NS_PER_MS);
+	CHECK(b->left && b->now_ns <= end + 20 * NS_PER_MS);
+	CHECK(board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+TEST(a_job_that_starts_at_the_end_is_killed)
+{
+	struct board *b = box(1, 1);
+	int64_t end = b->o.box_ns;
+	board_start(b);
+	board_run(b, end - b->now_ns);
+	CHECK(board_says(b, "start 1"));
+	board_started(b, 1);
+	CHECK(board_says(b, "signal 1 9"));
+	board_free(b);
+}
+
+TEST(three_unclean_boxes_and_it_skips)
+{
+	struct board *b = box(1, 1);
+	struct marks marks = {0};
+	for (int boot = 0; boot < 3; boot++) {
+		b->o.marks = marks;
+		board_start(b);
+		board_run(b, NS_PER_S);
+		CHECK(!b->left && b->marks.unclean == boot + 1);
+		marks = b->marks;
+		board_free(b); /* the power goes */
+		b = box(1, 1);
+	}
+	b->o.marks = marks;
+	board_start(b);
+	CHECK(b->left && b->nmarks == 0);
+	CHECK(board_says(b, "status the last 3 boot boxes did not come to their end"));
+	board_free(b);
+	b = box(1, 1);
+	b->o.marks = marks;
+	b->file[0].key.lo = 99; /* another model: worth a try */
+	board_start(b);
+	board_run(b, NS_PER_S);
+	CHECK(board_says(b, "start 1") && b->marks.unclean == 4);
+	board_free(b);
+}
+
+TEST(resident_honed_forgives_unclean_boxes)
+{
+	struct board *b = board_new(HONED_RESIDENT, 1);
+	b->o.marks.unclean = 3;
+	board_start(b);
+	board_connect(b, 1, 1000);
+	board_ask(b, 1, "{\"op\":\"resume\"}");
+	CHECK(b->nmarks == 0);
+	board_connect(b, 2, 0);
+	board_ask(b, 2, "{\"op\":\"resume\"}");
+	CHECK(b->nmarks == 1 && b->marks.unclean == 0);
+	board_free(b);
+	b = board_new(HONED_RESIDENT, 1);
+	b->o.marks.unclean = 3;
+	board_start(b);
+	board_run(b, 12 * NS_PER_S);
+	board_started(b, 1);
+	board_done(b, 1, 6, 5, 0, 0.5);
+	CHECK(b->nmarks == 1 && b->marks.unclean == 0);
+	board_free(b);
+}
+
+TEST(told_to_stop_a_box_is_clean)
+{
+	struct board *b = box(1, 1);
+	board_start(b);
+	board_run(b, NS_PER_S);
+	board_started(b, 1);
+	board_event(b, (struct honed_event){.kind = HE_STOP});
+	CHECK(board_says(b, "\"event\":\"stop\""));
+	board_ended(b, 1, 0, NULL);
+	CHECK(b->left && b->marks.unclean == 0);
+	board_free(b);
+}
+
+TEST(status_comes_at_most_twice_a_second)
+{
+	struct board *b = box(1, 1);
+	board_start(b);
+	board_run(b, 10 * NS_PER_MS);
+	board_started(b, 1);
+	int before = b->sums[HA_STATUS];
+	for (int i = 0; i < 500; i++) {
+		char line[100];
+		snprintf(line, sizeof line, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":%g}",
+			 6 - i * 0.01);
+		board_run(b, 10 * NS_PER_MS);
+		board_ask(b, 1001, line);
+	}
+	CHECK(b->sums[HA_STATUS] - before <= 11 && b->sums[HA_STATUS] - before >= 8);
+	board_free(b);
+}
+
+/* The file of marks */
+
+static struct marks some_marks(void)
+{
+	struct marks m = {.unclean = 2, .n = 2};
+	m.model[0] = (struct mark_of){{1, 2}, true, 0.125, 3};
+	m.model[1] = (struct mark_of){{UINT64_MAX, 4}, false, -1};
+	return m;
+}
+
+TEST(marks_read_back)
+{
+	struct marks m = some_marks(), back;
+	char path[64];
+	snprintf(path, sizeof path, "/tmp/hone-marks-%d", (int)getpid());
+	CHECK_OK(marks_write(path, &m));
+	CHECK_OK(marks_read(path, &back));
+	CHECK(back.unclean == 2 && back.n == 2 && back.model[0].promise == 0.125 &&
+	      back.model[1].promise == -1 && back.model[0].missing == 3);
+	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
+	unlink(path);
+	CHECK_FAILS(marks_read(path, &back), E_NOTFOUND, "none");
+	CHECK(back.n == 0 && back.unclean == 0);
+}
+
+TEST(marks_that_are_damaged_are_none)
+{
+	struct marks m = some_marks(), back;
+	struct buf b = {0};
+	marks_print(&m, &b);
+	for (size_t cut = 0; cut < b.n; cut++) { /* at every byte */
+		char *part = strndup(b.p, cut);
+		CHECK(marks_parse(part, &back) < 0 && back.n == 0 && back.unclean == 0);
+		free(part);
+	}
+	for (size_t at = 0; at < b.n * 8; at++) { /* any bit: read or refused, never more than there is */
+		b.p[at / 8] = (char)(b.p[at / 8] ^ (1 << at % 8));
+		int rc = marks_parse(b.p, &back);
+		CHECK(back.n >= 0 && back.n <= HONED_MODELS && back.unclean >= 0 && (rc >= 0 || back.n == 0));
+		b.p[at / 8] = (char)(b.p[at / 8] ^ (1 << at % 8));
+	}
+	buf_free(&b);
+	static const char *const bad[] = {
+	    "",
+	    "hone marks 2\nend\n",
+	    "hone marks 1\nunclean -1\nend\n",
+	    "hone marks 1\nunclean 99999999999999\nend\n",
+	    "hone marks 1\nmodel 00 1 0 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 0 -1\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 2 0 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 nan 0\nend\n",
+	    "hone marks 1\nmodel 00000000000000000000000000000001 1 7 0\nend\n",
+	    "hone marks 1\nend\nmore\n"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(marks_parse(bad[i], &back) == E_CORRUPT);
+}
+
+TEST(too_many_marks_are_refused)
+{
+	struct marks back;
+	struct buf b = {0};
+	buf_puts(&b, "hone marks 1\n");
+	for (int i = 0; i <= HONED_MODELS; i++)
+		buf_printf(&b, "model %032d 1 0 0\n", i);
+	buf_puts(&b, "end\n");
+	CHECK_FAILS(marks_parse(buf_str(&b), &back), E_CORRUPT, "line of marks");
+	buf_free(&b);
+}
+
+TEST_MAIN

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The real honed and real jobs, in a folder of the test's own: what jobs find is in its cache, whoever starts
+ * them, and stays there whatever is killed. */
+#include "agent/cache/cache.h"
+#include "agent/control/client.h"
+#include "agent/cache/lookup.h"
+#include "platform/base/log.h"
+#include "tests/lib/cli.h"
+#include "tests/lib/process.h"
+
+#include <limits.h>
+#include <sys/prctl.h>
+
+static pid_t honed_pid;
+
+/* build/honed, beside the worker. */
+static const char *honed_path(void)
+{
+	static char path[PATH_MAX];
+	const char *w = worker();
+	const char *slash = w ? strrchr(w, '/') : NULL;
+	if (!slash)
+		return NULL;
+	snprintf(path, sizeof path, "%.*s/honed", (int)(slash - w), w);
+	return file_exists(path) ? path : NULL;
+}
+
+static const char *at(const char *name)
+{
+	return in_dir(name);
+}
+
+static void configure(const char *models)
+{
+	struct buf b = {0};
+	buf_printf(
+	    &b,
+	    "[honed]\ncache = %s\n[idle]\nsettle = 1s\nslice = 4s\nload = 100%%\npressure = 100%%\nmemory = "
+	    "1M\n[limits]\nwrites = 1G\n[inhibit]\nfile = %s\n%s",
+	    at("kept"), at("hold"), models);
+	CHECK_OK(file_write(at("honed.conf"), b.p, b.n));
+	buf_free(&b);
+}
+
+static void start(void)
+{
+	char conf[256], run[256], state[256], board[256];
+	snprintf(conf, sizeof conf, "%s", at("honed.conf"));
+	snprintf(run, sizeof run, "%s", at("run"));
+	snprintf(state, sizeof state, "%s", at("state"));
+	snprintf(board, sizeof board, "%s", at("board"));
+	CHECK_OK(file_mkdirs(run, 0755));
+	CHECK_OK(file_mkdirs(state, 0755));
+	CHECK_OK(file_mkdirs(board, 0755));
+	setenv("HONE_SEEDS", "", 1);
+	fflush(NULL);
+	honed_pid = fork();
+	if (honed_pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		redirect(2, at("honed.log"));
+		execl(honed_path(), "honed", "--config", conf, "--run", run, "--state", state, "--sysroot",
+		      board, NULL);
+		_exit(127);
+	}
+	snprintf(run, sizeof run, "%s", at("run/honed.sock"));
+	setenv("HONE_SOCKET", run, 1);
+}
+
+static json_t *status(void)
+{
+	struct client *c;
+	const char *line;
+	const struct request r = {.op = OP_STATUS};
+	int64_t by_ns = clock_now(&clock_real) + 5 * NS_PER_S;
+	json_t *j = NULL;
+	if (client_open(NULL, by_ns, &c) < 0)
+		return NULL;
+	if (client_ask(c, &r, by_ns, &line) >= 0)
+		j = json_loads(line, 0, NULL);
+	client_close(c);
+	return j;
+}
+
+static int64_t count(const char *key)
+{
+	json_t *j = status();
+	int64_t n = j ? json_integer_value(json_object_get(j, key)) : -1;
+	json_decref(j);
+	return n;
+}
+
+static size_t jobs(void)
+{
+	json_t *j = status();
+	size_t n = json_array_size(json_object_get(j, "jobs"));
+	json_decref(j);
+	return n;
+}
+
+/* honed has not ended by itself. */
+static bool lives(void)
+{
+	siginfo_t s = {0};
+	return waitid(P_PID, (id_t)honed_pid, &s, WEXITED | WNOHANG | WNOWAIT) == 0 && !s.si_pid;
+}
+
+/* Until cond holds; half a minute at most. */
+#define WAIT(cond)                                                                                           \
+	do {                                                                                                 \
+		for (int tries_ = 0; !(cond) && tries_ < 3000 && lives(); tries_++)                          \
+			usleep(10000);                                                                       \
+		REQUIRE(cond);                                                                               \
+	} while (0)
+
+static void stop_with_signal(int sig)
+{
+	int how;
+	kill(honed_pid, sig);
+	waitpid(honed_pid, &how, 0);
+	honed_pid = 0;
+}
+
+static struct cache_state kept(void)
+{
+	struct cache *c;
+	struct cache_state s = {0};
+	CHECK_OK(cache_open(&c, at("kept"), true, 0));
+	cache_state(c, &s);
+	cache_close(c);
+	return s;
+}
+
+/* Every record that says so has its code. */
+static int count_rec(void *ctx, const struct rec *r)
+{
+	struct cache *c = ctx;
+	return cache_has_code(c, r) ? 0 : fail(E_CORRUPT, "%s has no code", r->label);
+}
+
+static int whole(void)
+{
+	struct arena a = {0};
+	struct cache *c;
+	CHECK_OK(cache_open(&c, at("kept"), true, 0));
+	int n = cache_each_rec(c, &a, count_rec, c);
+	CHECK_OK(n);
+	cache_close(c);
+	arena_free(&a);
+	return n;
+}
+
+/* Kernels of a report that come from the cache, at its end. */
+static int tuned(const json_t *report)
+{
+	size_t i;
+	const json_t *k;
+	int n = 0;
+	json_array_foreach(json_object_get(report, "kernels"), i, k)
+	{
+		const char *after = json_string_value(json_object_get(k, "after"));
+		n += after && strcmp(after, "fallback");
+	}
+	return n;
+}
+
+TEST(a_user_tunes_through_honed)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	steering();
+	configure("");
+	start();
+	WAIT(count("up_s") >= 0);
+	CHECK_RUN(0, "tune -v --json %s --budget 3s --threads 1", steering());
+	CHECK_SAYS(cli_err, "tuning through honed");
+	json_t *j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "warning")));
+	CHECK(!strcmp(json_string_value(json_object_get(j, "cache")), at("kept")));
+	int had = tuned(j);
+	json_decref(j);
+	int n = whole();
+	CHECK(n > 0);
+	/* What the box ran at its end is what the cache gives now: nothing was lost on the way. */
+	(void)hone("tune --json --rigor cached --threads 1 %s", steering());
+	j = parse_out();
+	CHECK(had > 0 && tuned(j) == had);
+	json_decref(j);
+	/* On a busy machine some kernel may be missing yet: this one waits for it. */
+	CHECK_RUN(0, "tune --rigor estimate --threads 1 --budget 30s %s", steering());
+	CHECK_RUN(0, "tune --rigor cached --threads 1 %s", steering());
+	n = whole();
+	CHECK_RUN(0, "tune --json --threads 1 --budget 1s --cache %s %s", at("other"), steering());
+	CHECK(whole() == n); /* that was another cache */
+	stop_with_signal(SIGTERM);
+	CHECK(whole() == n);
+}
+
+/* Killed in the middle: what was acknowledged is there, and the user's box goes on. */
+TEST(honed_dies_under_a_users_box)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	steering();
+	configure("");
+	start();
+	WAIT(count("up_s") >= 0);
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		char words[512];
+		snprintf(words, sizeof words, "tune --threads 1 --budget 6s --fresh %s", steering());
+		_exit(hone_to(at("out"), words));
+	}
+	WAIT(count("generation") > 2);
+	struct cache_state before = kept();
+	stop_with_signal(SIGKILL);
+	struct cache_state after = kept();
+	CHECK(after.generation >= before.generation && after.count[CACHE_REC] >= before.count[CACHE_REC]);
+	int how;
+	waitpid(pid, &how, 0);
+	CHECK(WIFEXITED(how) && WEXITSTATUS(how) == 0);
+	CHECK(kept().generation > after.generation && whole() >= before.count[CACHE_REC]);
+}
+
+/* honed's own slices; killed with its job in the middle, and again: the next one goes on from there. */
+TEST(honed_dies_under_its_own_job)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	char models[512];
+	snprintf(models, sizeof models, "[model steering]\npath = %s\nthreads = 1\n", steering());
+	configure(models);
+	uint64_t generation = 0;
+	int records = 0;
+	for (int i = 0; i < 2; i++) {
+		start();
+		WAIT(jobs() == 1 && (uint64_t)count("generation") > generation);
+		usleep((useconds_t)(100000 * i));
+		struct cache_state before = kept();
+		stop_with_signal(SIGKILL);
+		struct cache_state after = kept();
+		CHECK(after.generation >= before.generation && before.generation > generation);
+		CHECK(after.count[CACHE_REC] >= before.count[CACHE_REC] && whole() >= records);
+		generation = after.generation;
+		records = after.count[CACHE_REC];
+	}
+	start();
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	stop_with_signal(SIGTERM);
+	CHECK_RUN(0, "tune --rigor cached --threads 1 --cache %s %s", at("kept"), steering());
+}
+
+static pid_t job_pid(void)
+{
+	json_t *j = status();
+	pid_t pid =
+	    (pid_t)json_integer_value(json_object_get(json_array_get(json_object_get(j, "jobs"), 0), "pid"));
+	json_decref(j);
+	return pid;
+}
+
+/* A job that is stopped again and again in the middle of whatever it does comes to an end, with no candidate
+ * that is called hung or crashed for it. */
+TEST(a_job_that_yields)
+{
+	if (!honed_path())
+		SKIP("no honed");
+	char models[512];
+	snprintf(models, sizeof models, "[model steering]\npath = %s\nthreads = 1\n", steering());
+	char drop[256];
+	snprintf(drop, sizeof drop, "rm -rf %s %s", at("kept"), at("state"));
+	CHECK(system(drop) == 0);
+	configure(models);
+	start();
+	WAIT(jobs() == 1);
+	for (int i = 0; i < 4; i++) {
+		WAIT(jobs() == 0 || (job_pid() > 0 && state_of(job_pid()) != 'T'));
+		if (jobs() == 0) /* its slice is over */
+			break;
+		usleep((useconds_t)(250000 + 37000 * i));
+		CHECK_OK(file_write(at("hold"), "testing", 7));
+		pid_t pid = job_pid();
+		WAIT(!pid || state_of(pid) == 'T' || state_of(pid) == '?');
+		usleep(300000);
+		CHECK(unlink(at("hold")) == 0);
+	}
+	CHECK(count("yields") >= 1);
+	CHECK_RUN(0, "wait --ready --timeout 60s");
+	stop_with_signal(SIGTERM);
+	CHECK_RUN(0, "explain --threads 1 --cache %s %s", at("kept"), steering());
+	CHECK(!strstr(cli_out, "timeout") && !strstr(cli_out, "crash"));
+}
+
+TEST_MAIN

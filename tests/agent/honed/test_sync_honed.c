@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-sync beside a honed that owns the cache, and `hone sync`: the real programs. */
+#include "tests/lib/fleet_tree.h"
+#include "tests/lib/honed.h"
+
+static struct tree tree;
+
+static void configure(void)
+{
+	char conf[1024];
+	int n = snprintf(conf, sizeof conf,
+			 "[idle]\ntune = no\n[sync]\nserver = %s\nstate = %s\nroot = %s\nchannel = all\n",
+			 tree.www, tree.state, tree.image);
+	tree_write(&tree, "honed.conf", conf, (size_t)n);
+}
+
+/* Its exit status; what it prints goes to `printed`. */
+static int run(const char *name, const char *words)
+{
+	static char cmd[PATH_MAX + 2048];
+	snprintf(cmd, sizeof cmd, "%s %s --config %s >%s 2>%s", program(name), words,
+		 tree_path(&tree, "honed.conf"), tree_path(&tree, "printed"), tree_path(&tree, "said"));
+	int status = system(cmd);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static bool has(const char *file, const char *text)
+{
+	struct arena a = {0};
+	struct blob b;
+	CHECK_OK(file_read(&a, tree_path(&tree, file), 0, &b));
+	bool is = strstr(b.p, text) != NULL;
+	if (!is)
+		printf("%s: %s\n", file, (const char *)b.p);
+	arena_free(&a);
+	return is;
+}
+
+/* The records are honed's to write. */
+TEST(through_honed)
+{
+	char words[512];
+	tree_open(&tree);
+	configure();
+	REQUIRE(start_honed("[idle]\ntune = no\n", program("hone")));
+	snprintf(tree.cache, sizeof tree.cache, "%s", in_folder("state/cache"));
+	snprintf(words, sizeof words, "-v --now --cache %s --socket %s", tree.cache, own("run/honed.sock"));
+	CHECK(run("hone-sync", words) == 0 && has("said", "records go through honed") &&
+	      has("said", "3 records taken"));
+	CHECK(tree_has(&tree, 0, 3) == 3);
+	/* Again, and with something new, without and with a honed. */
+	tree_add_records(&tree, 3, 5);
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK(run("hone-sync", words) == 0 && tree_has(&tree, 0, 5) == 5);
+	end_honed(SIGTERM);
+	tree_add_records(&tree, 5, 6);
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK(run("hone-sync", words) == 0 && tree_has(&tree, 0, 6) == 6);
+	tree_close(&tree);
+}
+
+TEST(by_hand)
+{
+	char words[512];
+	tree_open(&tree);
+	configure();
+	snprintf(words, sizeof words, "sync --cache %s", tree.cache);
+	CHECK_OK(file_mkdirs(tree.state, 0755));
+	CHECK(run("hone", words) == 0 && has("printed", "Next: "));
+	snprintf(words, sizeof words, "sync --now --json --cache %s", tree.cache);
+	CHECK(run("hone", words) == 0 && has("printed", "\"serial\":5") && has("printed", "\"next_s\":"));
+	CHECK(tree_has(&tree, 0, 3) == 3);
+	snprintf(words, sizeof words, "sync --now --cache %s", tree.cache);
+	CHECK(run("hone", words) == 0 && has("printed", "last run   good") && has("printed", "serial 5"));
+	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
+	CHECK(run("hone", words) == 1 && has("printed", "failed: ") && has("said", "snapshot"));
+	tree_close(&tree);
+}
+
+TEST_MAIN

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole networks through groups, layouts and the plan, within the fp32 gate: vectors of every length, older
+ * instruction sets. Each way takes its share of the models; test_networks.c runs all on this machine's
+ * kernels. */
+#include "kernels/graph/optimize.h"
+#include "tests/lib/onnx_data.h"
+#include "agent/run/plan.h"
+#include "kernels/onnx/import.h"
+#include "tools/hone/onnx_case.h"
+#include "tools/hone/zoo.h"
+
+#include <stdlib.h>
+
+/* How a network is run. */
+struct way {
+	int lanes, threads, runs;
+	bool optimize, take;
+	const char *isa; /* with the fallback kernels of that baseline */
+};
+
+static int run_plan(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
+{
+	const struct way *w = ctx;
+	struct target t = {.lanes = w->lanes};
+	if (w->isa && target_baseline(w->isa, &t) < 0)
+		return E_NOTFOUND;
+	struct pool *pool = NULL;
+	struct plan *plan = NULL;
+	struct steps *steps;
+	int rc = w->optimize ? graph_optimize(g) : E_OK;
+	if (rc >= 0)
+		rc = graph_steps(g, &t, NULL, a, &steps);
+	if (rc >= 0 && w->threads > 1)
+		rc = pool_open(&pool, w->threads, NULL);
+	if (rc >= 0)
+		rc = (w->take ? plan_build_take : plan_build)(g, steps, &t, NULL, pool, &plan);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
+		const struct tensor *x = &g->value[g->output[i]].t;
+		rc = tensor_alloc(a, x->dtype, &x->shape, &out[i]);
+	}
+	for (int i = 0; i < w->runs && rc >= 0; i++)
+		rc = plan_run(plan, in, out);
+	plan_free(plan);
+	if (pool)
+		pool_close(pool);
+	return rc;
+}
+
+enum { SHARES = 3 };
+
+static void check_share(const char *folder, const struct way *w, int share)
+{
+	struct arena a = {0};
+	char **cases;
+	const struct case_runner runner = {run_plan, (void *)w};
+	int n = case_find(&a, folder, &cases);
+	REQUIRE_OK(n);
+	for (int i = share % SHARES; i < n; i += SHARES) {
+		char why[512] = "";
+		double worst = 0;
+		enum case_result r = case_check(cases[i], &runner, &case_gate_fp32, why, &worst);
+		if (r != CASE_PASSED)
+			printf("%s, %d lanes, %d threads: %.1e %s\n", cases[i], w->lanes, w->threads, worst,
+			       why);
+		CHECK(r == CASE_PASSED);
+	}
+	arena_free(&a);
+}
+
+TEST(models_in_portable_c)
+{
+	static const struct way ways[] = {
+	    {16, 1, 2, true, true, NULL}, {8, 3, 1, false, true, NULL}, {4, 1, 1, true, false, NULL}};
+	char dir[512];
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	snprintf(dir, sizeof dir, "%s/models", test_data());
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+		check_share(dir, &ways[i], (int)i);
+}
+
+/* As far as this machine goes. */
+TEST(models_on_fallback_kernels)
+{
+	static const char *const isas[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
+	struct target host, t;
+	char dir[512];
+	if (!test_data())
+		SKIP("no data folder (set HONE_DATA)");
+	REQUIRE_OK(target_host(&host));
+	snprintf(dir, sizeof dir, "%s/models", test_data());
+	for (int i = 0; i < 3; i++) {
+		const struct way w = {0, 1 + i, 2, true, i != 1, isas[i]};
+		if (target_baseline(isas[i], &t) >= 0 && target_runs(&host, &t))
+			check_share(dir, &w, i);
+	}
+}
+
+static int broken_find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		       enum kernel_origin *origin)
+{
+	(void)ctx, (void)t, (void)text, (void)a, (void)out, (void)origin;
+	return fail(E_IO, "the flash is gone");
+}
+
+/* One that finds nothing is a miss; one that fails is an error, with the plan half made. */
+TEST(a_failing_source_is_an_error)
+{
+	const struct kernel_source src = {NULL, broken_find};
+	struct target t = {.lanes = 8};
+	struct arena a = {0};
+	struct graph *g;
+	struct steps *s;
+	struct plan *p = NULL;
+	REQUIRE_OK(zoo_make("steering", 1, &g));
+	REQUIRE_OK(graph_optimize(g));
+	REQUIRE_OK(graph_steps(g, &t, NULL, &a, &s));
+	CHECK_FAILS(plan_build(g, s, &t, &src, NULL, &p), E_IO, "the flash is gone");
+	plan_free(p);
+	graph_free(g);
+	arena_free(&a);
+}
+
+TEST_MAIN

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a board takes from a fleet and gives to it, when all is well, and when the board itself is not. */
+#include "agent/sync/batch.h"
+#include "agent/cache/json.h"
+#include "agent/cache/share_kept.h"
+#include "agent/sync/sync_fetch.h"
+#include "tests/lib/fleet_tree.h"
+
+#include <sys/stat.h>
+
+static struct tree tree;
+static struct sync_sum sum;
+
+static json_t *status(void)
+{
+	struct buf b = {0};
+	sync_status(&tree.conf, &tree.now, &b);
+	json_t *j = json_loads(buf_str(&b), 0, NULL);
+	buf_free(&b);
+	CHECK(j != NULL);
+	return j;
+}
+
+static int64_t number(const char *name)
+{
+	json_t *j = status();
+	int64_t n = json_integer_value(json_object_get(j, name));
+	json_decref(j);
+	return n;
+}
+
+TEST(a_folder_is_taken)
+{
+	tree_open(&tree);
+	json_t *none = status();
+	CHECK(json_object_size(none) == 0);
+	json_decref(none);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(sum.fresh && sum.serial == 5 && sum.blobs == 1 && sum.taken == 3 && sum.refused == 0);
+	CHECK(!sum.down_bytes && !sum.offline && tree_has(&tree, 0, 3) == 3);
+	struct key before = tree_hash(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(!sum.fresh && sum.serial == 5 && sum.blobs == 0 && key_equal(before, tree_hash(&tree)));
+	json_t *j = status();
+	CHECK(json_is_true(json_object_get(j, "good")) &&
+	      json_integer_value(json_object_get(j, "serial")) == 5);
+	CHECK(json_integer_value(json_object_get(j, "taken")) == 3);
+	CHECK(json_is_integer(json_object_get(j, "next_s")));
+	json_decref(j);
+	tree_close(&tree);
+}
+
+/* A new snapshot names a blob that is known and one that is not. */
+TEST(only_what_is_new_is_fetched)
+{
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	web_start(&w);
+	tree.conf.server = w.url;
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(sum.fresh && sum.taken == 3 && atomic_load(&w.asked) == 3);
+	tree_add_records(&tree, 3, 5);
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.fresh && sum.blobs == 1 && sum.taken == 2 && atomic_load(&w.asked) == 6);
+	CHECK(tree_has(&tree, 0, 5) == 5);
+	/* Parts of blobs do not stay. */
+	glob_t g;
+	CHECK(glob(tree_path(&tree, "state/blob/*"), 0, NULL, &g) == GLOB_NOMATCH);
+	web_stop(&w);
+	tree_close(&tree);
+}
+
+/* The server has nothing new, and the board nothing of it any more. */
+TEST(a_cache_that_was_lost_is_filled_again)
+{
+	tree_open(&tree);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(tree_has(&tree, 0, 3) == 3);
+	glob_t g;
+	REQUIRE(glob(tree_path(&tree, "cache/*"), 0, NULL, &g) == 0);
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		CHECK(unlink(g.gl_pathv[i]) == 0);
+	globfree(&g);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.taken == 3 && tree_has(&tree, 0, 3) == 3);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.blobs == 0 && !sum.fresh);
+	tree_close(&tree);
+}
+
+/* All bytes that cross the socket, of a whole run. */
+TEST(nothing_new_is_a_kilobyte_at_most)
+{
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	web_start(&w);
+	tree.conf.server = w.url;
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	long before = atomic_load(&w.in_bytes) + atomic_load(&w.out_bytes);
+	int asked = atomic_load(&w.asked);
+	CHECK_OK(tree_sync(&tree, &sum));
+	long wire = atomic_load(&w.in_bytes) + atomic_load(&w.out_bytes) - before;
+	CHECK(!sum.fresh && atomic_load(&w.asked) == asked + 2);
+	CHECK(wire <= 1024 && sum.down_bytes + sum.up_bytes <= 1024 && sum.down_bytes + sum.up_bytes >= wire);
+	printf("a run with nothing new: %ld bytes on the wire\n", wire);
+	web_stop(&w);
+	tree_close(&tree);
+}
+
+TEST(root_goes_on_by_many_versions)
+{
+	tree_open(&tree);
+	struct private_key *new_fleet;
+	CHECK_OK(private_key_make(&new_fleet));
+	for (int v = 2; v <= 20; v++) { /* a board that was off for years */
+		tree_make_root(&tree, v, new_fleet);
+		tree_write_root(&tree);
+	}
+	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "snapshot"); /* by the old fleet key */
+	CHECK(sum.roots == 19);
+	private_key_free(tree.fleet);
+	tree.fleet = new_fleet;
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.roots == 0 && sum.taken == 3);
+	tree_close(&tree);
+}
+
+TEST(a_class_that_the_fleet_does_not_know)
+{
+	tree_open(&tree);
+	CHECK(unlink(tree_path(&tree, tree_snapshot_name(&tree))) == 0);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(!sum.fresh && sum.serial == 0);
+	tree_close(&tree);
+}
+
+/* The board's part goes to where jobs look for it. */
+TEST(the_search_is_divided)
+{
+	struct arena a = {0};
+	struct share s;
+	tree_open(&tree);
+	tree.s.parts = 16;
+	strcpy(tree.s.salt, "salt7");
+	tree_publish(&tree);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	share_kept_get(tree.cache, target_key(&tree.target), &a, &s);
+	CHECK(s.parts == 16 && !strcmp(s.salt, "salt7"));
+	json_t *j = status();
+	const char *board = json_string_value(json_object_get(j, "board"));
+	CHECK(s.board && board && !strcmp(board, s.board) && strlen(board) == 32);
+	json_decref(j);
+	arena_free(&a);
+	tree_close(&tree);
+}
+
+TEST(unknown_kinds_of_blobs_are_not_fetched)
+{
+	tree_open(&tree);
+	tree.blob[tree.s.nblob++] = (struct snapshot_blob){.kind = "weights", .bytes = 5};
+	tree_publish(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.blobs == 1);
+	tree_close(&tree);
+}
+
+TEST(what_was_revoked_goes)
+{
+	tree_open(&tree);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	struct rec r = tree_rec(&tree, 1);
+	struct key revoked = revoked_hash(&r);
+	tree.s.record = &revoked;
+	tree.s.nrecord = 1;
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(tree_has(&tree, 0, 3) == 2 && tree_has(&tree, 1, 2) == 0);
+	/* It does not come back with another blob, either. */
+	tree_add_records(&tree, 1, 2);
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(tree_has(&tree, 1, 2) == 0);
+	tree_close(&tree);
+}
+
+/* The date counts where it may be right. */
+TEST(a_board_without_a_clock)
+{
+	tree_open(&tree);
+	tree.now.date_s = 0;
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(sum.taken == 3);
+	CHECK(number("stale") == 0);
+	tree_close(&tree);
+}
+
+/* The same signed snapshot for ever: said by the date, or by how long the board was on. */
+TEST(a_frozen_server_is_told_of)
+{
+	tree_open(&tree);
+	struct clock clock = clock_virtual(NS_PER_S);
+	tree.now.clock = &clock;
+	tree.now.date_s = 0;
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	json_t *j = status();
+	CHECK(json_is_false(json_object_get(j, "stale")));
+	json_decref(j);
+	clock_advance(&clock, (TREE_LIFE_S + 100) * NS_PER_S);
+	CHECK_OK(tree_sync(&tree, &sum));
+	j = status();
+	CHECK(json_is_true(json_object_get(j, "stale")));
+	json_decref(j);
+	tree.s.serial++;
+	tree_publish(&tree);
+	CHECK_OK(tree_sync(&tree, &sum));
+	j = status();
+	CHECK(json_is_false(json_object_get(j, "stale")));
+	json_decref(j);
+	tree.now.date_s = TREE_MADE_S + TREE_LIFE_S + 1;
+	CHECK_OK(tree_sync(&tree, &sum));
+	j = status();
+	CHECK(json_is_true(json_object_get(j, "stale")));
+	json_decref(j);
+	tree_close(&tree);
+}
+
+/* A cut in the middle of what is written: each file empty, cut, flipped, gone. */
+TEST(a_damaged_state_costs_traffic_alone)
+{
+	static const char *const files[] = {"state/sync.json", "state/taken"};
+	for (size_t f = 0; f < sizeof files / sizeof *files; f++)
+		for (int how = 0; how < 5; how++) {
+			tree_open(&tree);
+			REQUIRE_OK(tree_sync(&tree, &sum));
+			struct arena a = {0};
+			struct blob b;
+			const char *path = tree_path(&tree, files[f]);
+			REQUIRE_OK(file_read(&a, path, 0, &b));
+			char *p = arena_memdup(&a, b.p, b.n);
+			size_t n = how == 0 ? 0 : how == 1 ? b.n / 2 : how == 2 ? b.n - 1 : b.n;
+			if (how == 3)
+				memset(p, 0xff, b.n);
+			CHECK_OK(file_write(path, p, n));
+			if (how == 4)
+				CHECK(unlink(path) == 0);
+			CHECK_OK(tree_sync(&tree, &sum));
+			CHECK(tree_has(&tree, 0, 3) == 3);
+			tree.s.serial = 4;
+			tree_publish(&tree);
+			CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "older");
+			tree.s.serial = 6;
+			tree_add_records(&tree, 3, 4);
+			tree_publish(&tree);
+			CHECK_OK(tree_sync(&tree, &sum));
+			CHECK(tree_has(&tree, 0, 4) == 4);
+			arena_free(&a);
+			tree_close(&tree);
+		}
+}
+
+TEST(one_run_at_a_time)
+{
+	tree_open(&tree);
+	int fd;
+	CHECK_OK(file_mkdirs(tree.state, 0755));
+	REQUIRE_OK(file_lock(tree_path(&tree, "state/lock"), 0, &fd));
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "");
+	file_unlock(fd);
+	CHECK_OK(tree_sync(&tree, &sum));
+	tree_close(&tree);
+}
+
+TEST(no_root_of_trust_no_sync)
+{
+	tree_open(&tree);
+	CHECK(unlink(tree.image) == 0);
+	CHECK_FAILS(tree_sync(&tree, &sum), E_NOTFOUND, "root");
+	tree.conf.server = NULL;
+	CHECK_FAILS(tree_sync(&tree, &sum), E_USAGE, "no server");
+	tree_close(&tree);
+}
+
+TEST(a_turn_comes_and_is_kept)
+{
+	tree_open(&tree);
+	struct clock clock = clock_virtual(NS_PER_S);
+	tree.now.clock = &clock;
+	int64_t wait = sync_due(&tree.conf, &tree.now);
+	CHECK(wait >= 0 && wait <= 2 * tree.conf.every_ns);
+	CHECK(sync_due(&tree.conf, &tree.now) == wait);
+	clock_advance(&clock, wait / 2);
+	CHECK(sync_due(&tree.conf, &tree.now) == wait - wait / 2);
+	clock_advance(&clock, wait);
+	CHECK(sync_due(&tree.conf, &tree.now) == 0);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	wait = sync_due(&tree.conf, &tree.now);
+	CHECK(wait > 0 && wait <= 2 * tree.conf.every_ns);
+	CHECK(number("next_s") == wait / NS_PER_S);
+	/* Another boot, whose clock begins anew: it is chosen again, and use goes on. */
+	clock = clock_virtual(5 * NS_PER_S);
+	tree.now.boot = "boot 2";
+	wait = sync_due(&tree.conf, &tree.now);
+	CHECK(wait >= 0 && wait <= 2 * tree.conf.every_ns && sync_due(&tree.conf, &tree.now) == wait);
+	tree_close(&tree);
+}
+
+static int busy(struct web *w, int fd, const struct web_ask *q)
+{
+	(void)q;
+	return w->mode ? -1 : web_reply(w, fd, 503, "Retry-After: 500\r\n", "", 0);
+}
+
+TEST(a_server_that_asked_to_be_left_alone_is)
+{
+	tree_open(&tree);
+	struct web w = {.dir = tree.www, .answer = busy};
+	struct clock clock = clock_virtual(NS_PER_S);
+	web_start(&w);
+	tree.conf.server = w.url;
+	tree.now.clock = &clock;
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "later");
+	CHECK(sync_due(&tree.conf, &tree.now) >= 500 * NS_PER_S);
+	int asked = atomic_load(&w.asked);
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
+	tree.conf.server = tree.www; /* a stick is nothing to it */
+	CHECK_OK(tree_sync(&tree, &sum));
+	tree.conf.server = w.url;
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
+	CHECK(atomic_load(&w.asked) == asked);
+	tree.s.serial++;
+	tree_add_records(&tree, 3, 4);
+	tree_publish(&tree);
+	w.mode = 1;
+	clock_advance(&clock, 501 * NS_PER_S);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.taken == 1);
+	web_stop(&w);
+	tree_close(&tree);
+}
+
+TEST(bytes_of_a_day_are_kept_to)
+{
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	struct clock clock = clock_virtual(NS_PER_S);
+	web_start(&w);
+	tree.conf.server = w.url;
+	tree.conf.day_bytes = 1500;
+	tree.now.clock = &clock;
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "used up");
+	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "used up");
+	clock_advance(&clock, PACE_DAY_NS);
+	tree.conf.day_bytes = 1 << 20;
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(sum.taken == 3);
+	web_stop(&w);
+	tree_close(&tree);
+}
+
+TEST(nobody_there_is_offline)
+{
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	web_start(&w);
+	char url[64];
+	snprintf(url, sizeof url, "%s", w.url);
+	web_stop(&w);
+	tree.conf.server = url;
+	CHECK_FAILS(tree_sync(&tree, &sum), E_IO, "reached");
+	CHECK(sum.offline && number("failures") == 1);
+	CHECK_FAILS(tree_sync(&tree, &sum), E_IO, "reached");
+	CHECK(number("failures") == 2);
+	tree_close(&tree);
+}
+
+/* A server that enrols boards and takes batches. */
+
+struct taking {
+	struct private_key *ca;
+	struct buf ca_pem;
+	int enrolled, batches, records, fail; /* fail: status of the next batch */
+	char board[33];
+	struct public_key key;
+};
+
+static int do_enrol(struct web *w, int fd, const struct web_ask *q)
+{
+	struct taking *k = w->ctx;
+	char name[64];
+	struct buf cert = {0};
+	json_t *j = json_loadb(q->body, q->n, 0, NULL);
+	const char *csr = json_string_value(json_object_get(j, "csr"));
+	const char *token = json_string_value(json_object_get(j, "token"));
+	int rc = 0;
+	if (csr && token && !strcmp(token, "secret") && csr_read(csr, strlen(csr), &k->key, name) >= 0) {
+		snprintf(k->board, sizeof k->board, "%.32s", name);
+		CHECK_OK(cert_write(k->ca, buf_str(&k->ca_pem), &k->key, name, NULL, TREE_MADE_S, 10, &cert));
+		json_t *out = json_pack("{ss ss}", "cert", buf_str(&cert), "board", name);
+		char *text = json_dumps(out, 0);
+		rc = web_reply(w, fd, 200, "", text, strlen(text));
+		free(text);
+		json_decref(out);
+		k->enrolled++;
+	} else {
+		rc = web_reply(w, fd, 403, "", "", 0);
+	}
+	json_decref(j);
+	buf_free(&cert);
+	return rc;
+}
+
+static int do_records(struct web *w, int fd, const struct web_ask *q)
+{
+	static struct batch b;
+	struct taking *k = w->ctx;
+	struct signed_doc d;
+	struct arena a = {0};
+	if (k->fail) {
+		int s = k->fail;
+		k->fail = 0;
+		return web_reply(w, fd, s, "", "", 0);
+	}
+	CHECK_OK(signed_parse(q->body, q->n, "records", &d));
+	CHECK(signed_check(&d, &k->key, 1, 1, NULL) >= 0);
+	CHECK_OK(batch_parse(d.payload.p, d.payload.n, &a, &b));
+	CHECK(!strcmp(b.board, k->board) && !strcmp(b.cls, tree.cls) && b.n <= BATCH_RECORDS);
+	k->batches++;
+	k->records += b.n;
+	arena_free(&a);
+	return web_reply(w, fd, 202, "", "{}", 2);
+}
+
+static int take_in(struct web *w, int fd, const struct web_ask *q)
+{
+	return strcmp(q->method, "POST")   ? -1
+	       : !strcmp(q->path, "enrol") ? do_enrol(w, fd, q)
+					   : do_records(w, fd, q);
+}
+
+static void open_taking(struct taking *k, struct web *w)
+{
+	*k = (struct taking){0};
+	tree_open(&tree);
+	CHECK_OK(private_key_make(&k->ca));
+	CHECK_OK(cert_write_ca(k->ca, "fleet", &k->ca_pem));
+	*w = (struct web){.dir = tree.www, .answer = take_in, .ctx = k};
+	web_start(w);
+	tree.conf.server = w->url;
+	tree_write(&tree, "token", " secret\n", 8);
+	tree.conf.token = strdup(tree_path(&tree, "token"));
+}
+
+static void close_taking(struct taking *k, struct web *w)
+{
+	web_stop(w);
+	private_key_free(k->ca);
+	buf_free(&k->ca_pem);
+	free((char *)(uintptr_t)tree.conf.token);
+	tree_close(&tree);
+}
+
+TEST(a_token_becomes_a_certificate)
+{
+	struct taking k;
+	struct web w;
+	struct stat st;
+	open_taking(&k, &w);
+	REQUIRE_OK(tree_sync(&tree, &sum));
+	CHECK(k.enrolled == 1 && sum.taken == 3);
+	CHECK(stat(tree_path(&tree, "state/key.pem"), &st) == 0 && (st.st_mode & 0777) == 0600);
+	CHECK(file_exists(tree_path(&tree, "state/cert.pem")));
+	json_t *j = status();
+	const char *board = json_string_value(json_object_get(j, "board"));
+	CHECK(board && !strcmp(board, k.board));
+	json_decref(j);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(k.enrolled == 1);
+	close_taking(&k, &w);
+}
+
+TEST(a_token_that_is_not_good)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree_write(&tree, "token", "guess", 5);
+	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
+	CHECK(sum.taken == 3); /* what is public is had all the same */
+	CHECK(!file_exists(tree_path(&tree, "state/cert.pem")));
+	tree_write(&tree, "token", "secret", 6);
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(k.enrolled == 1);
+	close_taking(&k, &w);
+}
+
+/* Lines that a test's cache has to send. */
+static struct sync_cache real, spy;
+static int nlines, next_line, told_sent;
+
+static int spy_next(void *ctx, struct arena *a, const char **line)
+{
+	(void)ctx;
+	if (next_line >= nlines)
+		return 0;
+	struct rec r = tree_rec(&tree, next_line++);
+	struct buf b = {0};
+	tree_line(&r, &b);
+	b.p[b.n - 1] = 0;
+	*line = arena_strdup(a, b.p);
+	buf_free(&b);
+	return 1;
+}
+
+static int spy_sent(void *ctx)
+{
+	(void)ctx;
+	told_sent = next_line;
+	return E_OK;
+}
+
+static int push(int n)
+{
+	const struct sync_cache_options o = {
+	    .dir = tree.cache, .state = tree.state, .server = "fleet", .clock = &clock_real};
+	CHECK_OK(sync_cache_open(&o, &real));
+	spy = real;
+	spy.next = spy_next;
+	spy.sent = spy_sent;
+	nlines = n;
+	next_line = told_sent = 0;
+	int rc = sync_run(&tree.conf, &spy, &tree.now, &sum);
+	sync_cache_close(&real);
+	return rc;
+}
+
+TEST(records_go_up_where_the_owner_said_so)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	CHECK_OK(push(3));
+	CHECK(k.batches == 0 && next_line == 0); /* he did not */
+	tree.conf.push = true;
+	CHECK_OK(push(BATCH_RECORDS + 10));
+	CHECK(k.batches == 2 && k.records == BATCH_RECORDS + 10 && told_sent == BATCH_RECORDS + 10);
+	CHECK(sum.batches == 2 && sum.sent == BATCH_RECORDS + 10 && sum.up_bytes > 1000);
+	CHECK_OK(push(0));
+	CHECK(k.batches == 2 && sum.sent == 0);
+	close_taking(&k, &w);
+}
+
+TEST(a_batch_that_is_not_taken)
+{
+	static const struct {
+		int status, rc;
+		bool given_up;
+	} how[] = {{400, E_OK, true},     {413, E_OK, true},       {422, E_OK, true},
+		   {401, E_WRONG, false}, {403, E_WRONG, false},   {429, E_BUSY, false},
+		   {500, E_IO, false},    {302, E_WRONG, false},   {405, E_WRONG, false},
+		   {408, E_WRONG, false}, {404, E_NOTFOUND, false}};
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree.conf.push = true;
+	for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+		k.fail = how[i].status;
+		int rc = push(5);
+		CHECK(rc == how[i].rc && sum.sent == 0);
+		CHECK(told_sent == (how[i].given_up ? 5 : 0));
+	}
+	CHECK_OK(push(5));
+	CHECK(sum.sent == 5 && k.records == 5);
+	close_taking(&k, &w);
+}
+
+/* What the cache itself says: what strangers brought is not sent back. */
+TEST(strangers_records_are_not_ours)
+{
+	struct taking k;
+	struct web w;
+	open_taking(&k, &w);
+	tree.conf.push = true;
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK_OK(tree_sync(&tree, &sum));
+	CHECK(k.records == 0);
+	close_taking(&k, &w);
+}
+
+TEST_MAIN

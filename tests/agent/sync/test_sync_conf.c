@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/control/conf.h"
+#include "agent/cache/share_kept.h"
+#include "agent/sync/sync.h"
+#include "tests/lib/test.h"
+
+static int read_text(const char *text, struct arena *a, struct sync_conf *out)
+{
+	struct conf c;
+	conf_defaults(&c);
+	CHECK_OK(conf_text("x", text, strlen(text), a, &c));
+	return sync_conf_read(&c, out);
+}
+
+TEST(nothing_is_configured)
+{
+	struct arena a = {0};
+	struct sync_conf c;
+	CHECK_OK(read_text("", &a, &c));
+	CHECK(!c.server && !c.push && !c.has_channel && !c.token && !c.watch);
+	CHECK(c.every_ns == 6 * 3600 * NS_PER_S && c.day_bytes == 10 << 20 && !c.rate_bytes);
+	CHECK(c.run_ns == 120 * NS_PER_S);
+	unsetenv("STATE_DIRECTORY");
+	CHECK(!strcmp(sync_state_folder(&c), SYNC_STATE));
+	setenv("STATE_DIRECTORY", "/var/lib/x", 1);
+	CHECK(!strcmp(sync_state_folder(&c), "/var/lib/x"));
+	unsetenv("STATE_DIRECTORY");
+	arena_free(&a);
+}
+
+TEST(every_key)
+{
+	struct arena a = {0};
+	struct sync_conf c;
+	CHECK_OK(
+	    read_text("[sync]\nserver = https://fleet.example:8443/v1\nca = /etc/hone/ca.pem\n"
+		      "root = /r\nstate = /s\ntoken = /t\nproxy = http://p:3128\nchannel = canary\n"
+		      "upload = yes\nevery = 2h\nday = 5M\nrate = 64K\nrun = 30s\nwatch = /media/packs\n",
+		      &a, &c));
+	CHECK(!strcmp(c.server, "https://fleet.example:8443/v1") && !strcmp(c.ca, "/etc/hone/ca.pem"));
+	CHECK(!strcmp(c.root, "/r") && !strcmp(c.state, "/s") && !strcmp(c.token, "/t"));
+	CHECK(!strcmp(c.proxy, "http://p:3128") && !strcmp(c.watch, "/media/packs"));
+	CHECK(c.has_channel && c.channel == CHANNEL_CANARY && c.push);
+	CHECK(c.every_ns == 7200 * NS_PER_S && c.day_bytes == 5 << 20 && c.rate_bytes == 64 << 10);
+	CHECK(c.run_ns == 30 * NS_PER_S && !strcmp(sync_state_folder(&c), "/s"));
+	CHECK_OK(read_text("[sync]\nday = 0\nrate = 0\nupload = no\n", &a, &c));
+	CHECK(!c.day_bytes && !c.rate_bytes && !c.push);
+	arena_free(&a);
+}
+
+TEST(what_is_refused)
+{
+	static const struct {
+		const char *line, *text;
+	} bad[] = {{"servre = https://a", "servre: no such key"},
+		   {"server = ftp://a", "[sync] server"},
+		   {"server = http://a.example", "plain http"},
+		   {"ca = ca.pem", "absolute"},
+		   {"token = secret", "absolute"},
+		   {"proxy = p:3128", "http://HOST:PORT"},
+		   {"proxy = http://", "http://HOST:PORT"},
+		   {"channel = fast", "canary, early or all"},
+		   {"upload = perhaps", "yes or no"},
+		   {"every = 1s", "1m to"},
+		   {"every = 99999h", "1m to"},
+		   {"every = often", "1m to"},
+		   {"day = 1K", "64K"},
+		   {"day = -5M", "64K"},
+		   {"rate = 12", "1K"},
+		   {"run = 0s", "1s to"}};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct arena a = {0};
+		struct sync_conf c;
+		char text[128];
+		snprintf(text, sizeof text, "[sync]\n%s\n", bad[i].line);
+		CHECK_FAILS(read_text(text, &a, &c), E_USAGE, bad[i].text);
+		arena_free(&a);
+	}
+}
+
+TEST(where_from)
+{
+	static const char *const good[] = {"https://a.example",    "https://a.example:8443/v1",
+					   "http://127.0.0.1:80",  "http://[::1]:8440/x",
+					   "http://localhost/v1",  "/media/stick",
+					   "https://[2001:db8::1]"};
+	static const char *const bad[] = {"",
+					  "ftp://a",
+					  "http://a.example",
+					  "https://",
+					  "https://u:p@a.example",
+					  "https://a b",
+					  "https://a?x",
+					  "https://a#x",
+					  "http://127.0.0.1.evil.example",
+					  "http://localhost.evil.example",
+					  "http://127.0.0.1@evil.example",
+					  "https://a:port",
+					  "https://a:123456",
+					  "https://[::1",
+					  "https://a\r\nHost: b",
+					  "media/stick",
+					  "file:///etc/passwd"};
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		CHECK_OK(sync_server_check(good[i]));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(sync_server_check(bad[i]) == E_USAGE);
+}
+
+TEST_MAIN

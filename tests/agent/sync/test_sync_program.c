@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-sync as a program: what it says and returns, how much memory it takes, and that it may be killed. */
+#include "agent/sync/pack.h"
+#include "tests/lib/fleet_tree.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+
+static struct tree tree;
+
+static const char *program(void)
+{
+	static char path[PATH_MAX + 16];
+	char dir[PATH_MAX];
+	CHECK_OK(file_self_dir(dir, sizeof dir));
+	snprintf(path, sizeof path, "%s/../hone-sync", dir);
+	return path;
+}
+
+static void configure(const char *text)
+{
+	char conf[1024];
+	int n = snprintf(conf, sizeof conf,
+			 "[honed]\ncache = %s\n[sync]\nstate = %s\nroot = %s\nchannel = all\n%s", tree.cache,
+			 tree.state, tree.image, text);
+	tree_write(&tree, "honed.conf", conf, (size_t)n);
+}
+
+static void configure_server(const char *server)
+{
+	char text[256];
+	snprintf(text, sizeof text, "server = %s\n", server);
+	configure(text);
+}
+
+/* Its words go to `said`. */
+static pid_t start(bool traced, char *const *more)
+{
+	char conf[256], *argv[12] = {(char *)(uintptr_t)program(), "--config", conf};
+	int n = 3;
+	snprintf(conf, sizeof conf, "%s", tree_path(&tree, "honed.conf"));
+	while (more && *more)
+		argv[n++] = *more++;
+	char said[256];
+	snprintf(said, sizeof said, "%s", tree_path(&tree, "said"));
+	pid_t pid = fork();
+	if (pid == 0) {
+		int fd = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+		dup2(fd, 1);
+		dup2(fd, 2);
+		if (traced)
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	return pid;
+}
+
+static int status_of(pid_t pid)
+{
+	int status;
+	CHECK(waitpid(pid, &status, 0) == pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int run(char *const *more)
+{
+	return status_of(start(false, more));
+}
+
+static bool says(const char *text)
+{
+	struct arena a = {0};
+	struct blob b;
+	CHECK_OK(file_read(&a, tree_path(&tree, "said"), 0, &b));
+	bool is = strstr(b.p, text) != NULL;
+	if (!is)
+		printf("it says: %s\n", (const char *)b.p);
+	arena_free(&a);
+	return is;
+}
+
+#define WORDS(...)                                                                                           \
+	(char *[])                                                                                           \
+	{                                                                                                    \
+		__VA_ARGS__, NULL                                                                            \
+	}
+
+TEST(what_it_returns)
+{
+	tree_open(&tree);
+	configure("");
+	CHECK(run(WORDS("-v")) == 0 && says("no server"));
+	CHECK(run(WORDS("--nonsense")) == 2);
+	CHECK(run(WORDS("word")) == 2 && says("what is 'word'"));
+	configure("servre = x\n");
+	CHECK(run(NULL) == 1 && says("no such key"));
+	configure_server(tree.www);
+	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
+	CHECK(run(WORDS("-v")) == 0 && says("not before another"));
+	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
+	configure_server("https://127.0.0.1:1"); /* nobody is there */
+	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* by its timer alone it is quiet */
+	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
+	configure_server(tree.www);
+	CHECK(run(WORDS("--now")) == 1 && says("snapshot"));
+	tree_close(&tree);
+}
+
+/* A stick in place of the server. */
+TEST(by_folder)
+{
+	tree_open(&tree);
+	configure("");
+	CHECK(run(WORDS("--folder", tree.www)) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
+	CHECK(run(WORDS("--folder", "/nowhere/at/all")) == 1 && says("/nowhere/at/all"));
+	tree_close(&tree);
+}
+
+TEST(a_turn_is_waited_for)
+{
+	tree_open(&tree);
+	configure_server(tree.www);
+	CHECK(run(NULL) == 0); /* after a start, a while that is chosen by chance */
+	CHECK(run(WORDS("--status")) == 0 && says("\"next_s\":"));
+	tree_close(&tree);
+}
+
+/* Signed by a fleet key: taken once. By a stranger's: refused. Neither needs a server. */
+TEST(packs_of_the_watched_folder)
+{
+	struct cache *c;
+	struct pack_about about;
+	char pack[256], other[256], text[300];
+	tree_open(&tree);
+	CHECK_OK(file_mkdirs(tree_path(&tree, "stick"), 0700));
+	CHECK_OK(file_mkdirs(tree_path(&tree, "made"), 0700));
+	snprintf(pack, sizeof pack, "%s", tree_path(&tree, "stick/some.seg"));
+	snprintf(other, sizeof other, "%s", tree_path(&tree, "stick/other.seg"));
+	CHECK_OK(cache_open(&c, tree_path(&tree, "made"), false, 0));
+	for (int i = 0; i < 4; i++) {
+		struct rec r = tree_rec(&tree, i);
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	CHECK(cache_pack(c, pack, false) >= 4 && cache_pack(c, other, false) >= 4);
+	cache_close(c);
+	CHECK_OK(pack_describe(pack, &about));
+	CHECK_OK(pack_sign(other, &about, tree.stranger));
+	snprintf(text, sizeof text, "watch = %s\n", tree_path(&tree, "stick"));
+	configure(text);
+	CHECK(run(NULL) == 0 && says("0 packs taken, 1 refused") && tree_has(&tree, 0, 4) == 0);
+	CHECK_OK(pack_sign(pack, &about, tree.fleet));
+	CHECK(run(NULL) == 0 && says("1 packs taken, 0 refused") && tree_has(&tree, 0, 4) == 4);
+	CHECK(run(WORDS("-q")) == 0);
+	tree_close(&tree);
+}
+
+/* VmHWM when it ends, in KiB; 0: it cannot be traced here. */
+static long peak_of(pid_t pid, int *rc)
+{
+	long peak = 0;
+	int status;
+	*rc = -1;
+	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+		return 0;
+	if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)PTRACE_O_TRACEEXIT) < 0)
+		return 0;
+	for (int sig = 0;; sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status)) {
+		ptrace(PTRACE_CONT, pid, NULL, (void *)(intptr_t)sig);
+		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+			break;
+		if (status >> 8 == (SIGTRAP | (PTRACE_EVENT_EXIT << 8))) {
+			char path[64], line[128];
+			snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+			FILE *f = fopen(path, "re");
+			while (f && fgets(line, sizeof line, f))
+				(void)sscanf(line, "VmHWM: %ld", &peak);
+			if (f)
+				fclose(f);
+		}
+	}
+	*rc = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	return peak;
+}
+
+/* The largest blob, of records, and most of what a snapshot may hold. */
+static void publish_much(void)
+{
+	struct buf lines = {0}, one = {0};
+	struct rec r = tree_rec(&tree, 7);
+	tree_line(&r, &one);
+	while (lines.n + one.n < SNAPSHOT_BLOB)
+		buf_add(&lines, one.p, one.n);
+	tree_add_blob(&tree, buf_str(&lines));
+	tree.s.record = calloc(SNAPSHOT_REVOKED, sizeof *tree.s.record);
+	tree.s.nrecord = SNAPSHOT_REVOKED;
+	tree.s.serial++;
+	tree_publish(&tree);
+	buf_free(&lines);
+	buf_free(&one);
+}
+
+TEST(memory)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	SKIP("a sanitizer's memory is no program's");
+#endif
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	web_start(&w);
+	publish_much();
+	configure_server(w.url);
+	int rc;
+	long much = peak_of(start(true, WORDS("--now")), &rc);
+	CHECK(rc == 0 && tree_has(&tree, 7, 8) == 1);
+	long nothing = peak_of(start(true, WORDS("--now")), &rc);
+	CHECK(rc == 0);
+	web_stop(&w);
+	free(tree.s.record);
+	tree_close(&tree);
+	if (!much)
+		SKIP("it cannot be traced here");
+	printf("peak of memory: %ld KiB with 4 MiB of records, %ld KiB with nothing new\n", much, nothing);
+	CHECK(much <= 20 << 10 && nothing > 0 && nothing <= 20 << 10);
+}
+
+/* Killed at any moment of a run: the next one is good, and has all. */
+TEST(kills)
+{
+	tree_open(&tree);
+	configure_server(tree.www);
+	int64_t from_ns = clock_now(&clock_real);
+	CHECK(run(WORDS("--now")) == 0);
+	int64_t cycle_ns = clock_now(&clock_real) - from_ns;
+	struct rng rng;
+	rng_seed(&rng, 5);
+	int killed = 0, in_time = 0;
+	for (int i = 0; i < 100 && !test_bad; i++) {
+		tree.s.nblob = 1;
+		tree_add_records(&tree, 3 + 2 * i, 5 + 2 * i);
+		tree.s.serial++;
+		tree_publish(&tree);
+		pid_t pid = start(false, WORDS("--now"));
+		clock_real.sleep(&clock_real, (int64_t)(rng_unit(&rng) * 1.1 * (double)cycle_ns));
+		kill(pid, SIGKILL);
+		int rc = status_of(pid);
+		killed += rc == -SIGKILL;
+		in_time += rc == 0;
+		CHECK(run(WORDS("--now")) == 0 && tree_has(&tree, 3 + 2 * i, 5 + 2 * i) == 2);
+	}
+	CHECK(tree_has(&tree, 0, 3 + 200) == 203);
+	CHECK(killed + in_time == 100);
+	printf("%d of 100 runs were killed\n", killed);
+	tree_close(&tree);
+}
+
+TEST(asked_to_end)
+{
+	tree_open(&tree);
+	struct web w = {.dir = tree.www};
+	web_start(&w);
+	char text[128];
+	snprintf(text, sizeof text, "server = %s\nrate = 1K\n", w.url); /* it would take a minute */
+	publish_much();
+	configure(text);
+	pid_t pid = start(false, WORDS("--now"));
+	for (int i = 0; i < 5000 && atomic_load(&w.asked) < 3; i++)
+		clock_real.sleep(&clock_real, NS_PER_MS);
+	kill(pid, SIGTERM);
+	CHECK(status_of(pid) == 1 && says("stop"));
+	web_stop(&w);
+	free(tree.s.record);
+	tree_close(&tree);
+}
+
+TEST_MAIN

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone tune through a honed that keeps the cache: what it says, and what becomes of what it finds. */
+#include "agent/cache/cache.h"
+#include "platform/base/log.h"
+#include "tests/lib/cli.h"
+#include "tests/lib/fake_owner.h"
+
+static struct fake_honed fake;
+static struct cache *kept;
+static int stored;
+
+/* What was put since the last commit is in the folder when this one is answered. */
+static void store(struct fake_honed *f)
+{
+	for (int n = atomic_load(&f->nputs); stored < n; stored++) {
+		const struct fake_put *p = &f->put[stored % FAKE_PUTS];
+		uint8_t type = (uint8_t)p->type;
+		CHECK_OK(p->op == OP_FORGET ? cache_put(kept, CACHE_FORGET, p->key, &type, 1)
+					    : cache_put(kept, (enum cache_type)p->type, p->key, p->p, p->n));
+	}
+	CHECK_OK(cache_commit(kept));
+}
+
+static const char *begin(const char *name)
+{
+	static char folder[256];
+	snprintf(folder, sizeof folder, "%s", in_dir(name));
+	setenv("HONE_SEEDS", "", 1);
+	stored = 0;
+	CHECK_OK(cache_open(&kept, folder, false, 0));
+	fake_start(&fake, folder);
+	fake.on_commit = store;
+	setenv("HONE_SOCKET", fake.path, 1);
+	return folder;
+}
+
+static void end(void)
+{
+	fake_die(&fake);
+	cache_close(kept);
+	setenv("HONE_SOCKET", "/dev/null/honed.sock", 1);
+}
+
+static int records(const char *folder, enum cache_type t)
+{
+	struct cache *c;
+	struct cache_state s = {0};
+	CHECK_OK(cache_open(&c, folder, true, 0));
+	cache_state(c, &s);
+	cache_close(c);
+	return s.count[t];
+}
+
+static int said(enum control_op op)
+{
+	return atomic_load(&fake.said[op]);
+}
+
+static double number(const json_t *j, const char *key)
+{
+	return json_number_value(json_object_get(j, key));
+}
+
+/* The folder is honed's by default, and locked by it: everything goes through it. */
+TEST(a_box_through_honed)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	const char *folder = begin("through");
+	CHECK_RUN(0, "tune -v --json %s --budget 6s --threads 1", steering());
+	CHECK_SAYS(cli_err, "tuning through honed");
+	json_t *j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "cache")), folder));
+	CHECK(json_is_null(json_object_get(j, "warning")) && number(j, "kept") > 0);
+	CHECK(said(OP_JOB) == 1 && said(OP_COMMIT) > 0 && said(OP_PROGRESS) > 0 && said(OP_DONE) == 1);
+	CHECK(said(OP_RELEASE) == said(OP_LEASE));
+	for (int i = LEASE_COMPUTE; i <= LEASE_QUIET; i++)
+		CHECK(atomic_load(&fake.leased[i]) > 0);
+	CHECK(records(folder, CACHE_REC) > 0 && records(folder, CACHE_CODE) > 0 &&
+	      records(folder, CACHE_HISTORY) == 1 && records(folder, CACHE_CHOICES) == 1);
+	const struct request *done = &fake.last[OP_DONE];
+	CHECK(done->missing == 0 && done->kept == (int)number(j, "kept") && done->promise >= 0 &&
+	      done->promise <= 1 && done->trials > 0 && done->now_ms > 0);
+	json_decref(j);
+	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1",
+		  steering()); /* found where honed keeps it */
+	end();
+	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --cache %s", steering(), folder);
+	CHECK(!strstr(cli_err, "warning"));
+}
+
+/* Tainted runs are done again; a box where all is tainted ends in time with nothing measured. */
+TEST(tainted_boxes)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	const char *folder = begin("tainted");
+	atomic_store(&fake.taint, "it is too hot");
+	atomic_store(&fake.taints, 6);
+	CHECK_RUN(0, "tune --json %s --budget 3s --threads 1", steering());
+	json_t *j = parse_out();
+	CHECK(number(j, "kept") > 0 && number(j, "after_ms") > 0 && atomic_load(&fake.taints) == 0);
+	json_decref(j);
+	int before = records(folder, CACHE_REC);
+	atomic_store(&fake.taints, 1 << 30);
+	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --fresh", steering());
+	j = parse_out();
+	CHECK(number(j, "kept") == 0 && json_is_null(json_object_get(j, "after_ms")) &&
+	      records(folder, CACHE_REC) == before);
+	CHECK(number(j, "elapsed_s") < 3);
+	json_decref(j);
+	end();
+}
+
+/* What a lease was waited for is no run time of the network's. */
+TEST(leases_that_are_slow)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	begin("slow");
+	fake.slow_quiet = 1; /* that in which the peaks are measured */
+	fake.slow_ms = 700;
+	CHECK_RUN(0, "tune --json %s --budget 4s --threads 1", steering());
+	json_t *j = parse_out();
+	CHECK(number(j, "before_ms") > 0 && number(j, "before_ms") < 500);
+	json_decref(j);
+	end();
+}
+
+/* As it dies, its lock goes, and what was not committed. */
+static void die(struct fake_honed *f)
+{
+	cache_close(kept);
+	kept = NULL;
+	shutdown(f->listener, SHUT_RDWR);
+	shutdown(f->fd, SHUT_RDWR);
+	f->withholds = true;
+}
+
+/* What was handed over to it is written under the cache's own lock. */
+TEST(a_box_outlives_honed)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	steering();
+	const char *folder = begin("outlives");
+	fake.on_commit = die;
+	CHECK_RUN(0, "tune --json %s --budget 4s --threads 1", steering());
+	CHECK_SAYS(cli_err, "this process writes it from now on");
+	json_t *j = parse_out();
+	CHECK(json_is_null(json_object_get(j, "warning")) && number(j, "after_ms") > 0);
+	CHECK(said(OP_COMMIT) == 1 && said(OP_DONE) == 0);
+	CHECK(records(folder, CACHE_REC) > 0 && records(folder, CACHE_HISTORY) == 1);
+	json_decref(j);
+	end();
+	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1 --cache %s", steering(), folder);
+}
+
+/* Of workers behind a socket the first is let go of while it starts. */
+static int listener;
+
+static void *let_in(void *ctx)
+{
+	bool first = true;
+	char byte;
+	for (int fd; (fd = accept(listener, NULL, NULL)) >= 0; first = false) {
+		if (first)
+			fake_say(&fake, "{\"event\":\"yield\"}\n");
+		if (first)
+			while (read(fd, &byte, 1) > 0)
+				;
+		if (first)
+			fake_say(&fake, "{\"event\":\"go on\"}\n");
+		else if (fork() == 0 && dup2(fd, 0) == 0 && dup2(fd, 1) == 1)
+			execl(worker(), worker(), "--serve", (char *)NULL);
+		close(fd);
+	}
+	return ctx;
+}
+
+TEST(a_worker_that_has_to_leave_at_its_start)
+{
+	if (!worker())
+		SKIP("no hone-worker");
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	pthread_t thread;
+	steering();
+	begin("leaves");
+	snprintf(a.sun_path, sizeof a.sun_path, "/tmp/hone-worker-%d.sock", (int)getpid());
+	listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	REQUIRE(bind(listener, (struct sockaddr *)&a, sizeof a) == 0 && listen(listener, 8) == 0 &&
+		pthread_create(&thread, NULL, let_in, NULL) == 0);
+	setenv("HONE_WORKER_SOCKET", a.sun_path, 1);
+	CHECK_RUN(0, "tune --json %s --budget 3s --threads 1", steering());
+	json_t *j = parse_out();
+	CHECK(number(j, "kept") > 0 && number(j, "after_ms") > 0);
+	json_decref(j);
+	unsetenv("HONE_WORKER_SOCKET");
+	shutdown(listener, SHUT_RDWR);
+	pthread_join(thread, NULL);
+	close(listener);
+	unlink(a.sun_path);
+	end();
+}
+
+TEST(kept_to_cpus)
+{
+	CHECK_RUN(2, "tune %s --cpus 0-", steering());
+	CHECK_SAYS(cli_err, "--cpus 0-");
+	CHECK_RUN(2, "tune %s --cpus x", steering());
+	CHECK_RUN(2, "tune %s --cpus 3-1", steering());
+	CHECK_RUN(2, "tune %s --cpus 1,,2", steering());
+	CHECK_RUN(2, "tune %s --cpus 1000", steering());
+	CHECK_SAYS(cli_err, "lscpu");
+	CHECK_RUN(1, "tune --json %s --cpus 0 --rigor cached --cache %s", steering(), in_dir("none"));
+}
+
+TEST_MAIN

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local runner on this processor: compiled kernels, first runs in children, threads. */
+#include "agent/worker/wire.h"
+#include "kernels/emit/emit.h"
+#include "kernels/space/space.h"
+#include "platform/run/dev.h"
+#include "platform/run/sandbox.h"
+#include "tests/lib/tasks.h"
+#include "tests/lib/test.h"
+
+#include <sys/prctl.h>
+
+extern const struct dev dev_cpu;
+extern const struct emit emit_llvm;
+
+static const char conv_8[] = "task syms=0\n"
+			     "operand X in f32 [1,32,30,30] plain\n"
+			     "operand W const f32 [24,32,3,3] plain\n"
+			     "operand Y out f32 [1,24,28,28] plain\n"
+			     "stage n:1 k:24 y:28 x:28 | c:32 r:3 s:3\n"
+			     "read X [n,c,y+r,x+s]\n"
+			     "read W [k,c,r,s]\n"
+			     "body r0 r1 mul\n"
+			     "sum\n"
+			     "write Y [n,k,y,x]\n";
+
+static struct target target;
+
+static struct runner *open_cpu(const struct emit *e, int threads)
+{
+	struct runner *r = NULL;
+	if (dev_cpu.probe(&target) != 1 || runner_local(&dev_cpu, e, &target, threads, true, &r) < 0) {
+		printf("no runner: %s\n", err_text());
+		exit(1);
+	}
+	return r;
+}
+
+static void default_cand(const char *text, char cand[CAND_MAX])
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct space *s;
+	if (task_parse(text, t) < 0 || space_make(&a, t, &target, NULL, &s) < 0)
+		abort();
+	space_default(s, cand);
+	arena_free(&a);
+}
+
+TEST(builds_checks_and_times)
+{
+	static const char *const tasks[] = {task_conv, task_softmax, conv_8};
+	for (int threads = 1; threads <= 3; threads++) {
+		struct runner *r = open_cpu(&emit_llvm, threads);
+		for (int i = 0; i < 3; i++) {
+			char cand[CAND_MAX];
+			struct meas m[2];
+			int h[2];
+			default_cand(tasks[i], cand);
+			REQUIRE_OK(r->ops->build(r, tasks[i], cand, INT64_MAX, &h[0], &m[0]));
+			if (m[0].status != MEAS_OK)
+				printf("%s: %s: %s\n", cand, meas_status_name(m[0].status), err_text());
+			REQUIRE(h[0] >= 0 && m[0].status == MEAS_OK && m[0].build_ns > 0);
+			REQUIRE_OK(r->ops->build(r, tasks[i], cand, INT64_MAX, &h[1], &m[1]));
+			REQUIRE(h[1] >= 0);
+			CHECK(m[1].build_ns < m[0].build_ns); /* the same loops are not compiled again */
+			for (int cold = 0; cold < 2; cold++) {
+				REQUIRE_OK(r->ops->time(r, h, 2, 9, 0, cold, INT64_MAX, m));
+				CHECK(m[0].runs == 9 && m[0].min_ns > 0 && m[0].min_ns <= m[0].median_ns);
+				CHECK(m[0].threads == threads && m[1].min_ns > 0);
+			}
+		}
+		r->ops->close(r);
+	}
+}
+
+/* Kernels that crash, hang, overrun: made by replacing the loops that the real emitter sees. */
+static enum { CRASH, HANG, OVERRUN } defect;
+static const char *broken_version(void)
+{
+	return "broken/1";
+}
+
+static void spoil(struct loops *l, struct stmt *s)
+{
+	for (; s; s = s->next) {
+		if (s->op == ST_FOR || s->op == ST_IF) {
+			spoil(l, s->body);
+			spoil(l, s->other);
+		} else if (s->op == ST_STORE && l->buf[s->mem.buf].role == BUF_OUT) {
+			int64_t by = defect == CRASH ? INT64_C(1) << 40 : 1024;
+			s->mem.at = ix_add(l, s->mem.at, ix_c(l, by));
+		}
+	}
+}
+
+/* The innermost loop, which only adds, takes years. */
+static void hang(struct loops *l, struct stmt *s)
+{
+	for (; s; s = s->next)
+		if (s->op == ST_FOR) {
+			hang(l, s->body);
+			bool stores = false;
+			for (struct stmt *b = s->body; b; b = b->next)
+				stores |= b->op != ST_SET;
+			if (!stores)
+				s->hi = ix_c(l, INT64_C(1) << 50);
+		}
+}
+
+static int broken_emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object)
+{
+	struct loops *w = (struct loops *)(uintptr_t)l;
+	if (defect == HANG)
+		hang(w, l->entry[0].body);
+	else
+		spoil(w, l->entry[0].body);
+	return emit_llvm.emit(l, t, a, object);
+}
+
+static const struct emit emit_broken = {"llvm", broken_version, broken_emit};
+
+TEST(bad_kernels_do_no_harm)
+{
+	/* Its reduction touches no memory that its index leads to. */
+	static const char sum[] = "task syms=0\n"
+				  "operand X in f32 [7] plain\n"
+				  "operand Y out f32 [7] plain\n"
+				  "stage i:7 | j:100\n"
+				  "read X [i]\n"
+				  "body r0\n"
+				  "sum\n"
+				  "write Y [i]\n";
+	struct sandbox_cage *cage;
+	REQUIRE_OK(sandbox_cage_make(&cage));
+	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0); /* as a filter wants it */
+	for (int d = CRASH; d <= OVERRUN; d++) {
+		struct runner *r = open_cpu(&emit_broken, 1);
+		local_cage(r, sandbox_cage_enter, cage);
+		struct meas m;
+		int h;
+		defect = d;
+		const char *text = d == HANG ? sum : task_conv;
+		REQUIRE_OK(r->ops->build(r, text, d == HANG ? "" : "tile=x:3", INT64_MAX, &h, &m));
+		enum meas_status want = d == HANG ? MEAS_TIMEOUT : MEAS_CRASH;
+		if (m.status != want)
+			printf("defect %d: %s %s\n", d, meas_status_name(m.status), err_text());
+		CHECK(h == -1 && m.status == want);
+		r->ops->close(r);
+	}
+	free(cage);
+}
+
+TEST_MAIN

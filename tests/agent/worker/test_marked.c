@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Marks of risky launches: durable before, gone after, and what stays marked is not launched again. */
+#include "agent/cache/cache.h"
+#include "agent/worker/marked.h"
+#include "platform/run/dev_sim.h"
+#include "tests/lib/test.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char dir[64];
+
+static void new_dir(void)
+{
+	strcpy(dir, "/tmp/hone-marked-XXXXXX");
+	if (!mkdtemp(dir))
+		abort();
+}
+
+static void remove_dir(void)
+{
+	char command[96];
+	snprintf(command, sizeof command, "rm -rf %s", dir);
+	if (system(command) != 0)
+		abort();
+}
+
+/* ---- a worker that does what it is told with a launch ---- */
+
+static struct fake {
+	struct runner base;
+	struct target t;
+	int launches, rc;
+	enum meas_status status;
+	bool kill;           /* the whole process goes with the launch */
+	struct cache *cache; /* where its mark has to be, durable, when it is launched */
+	bool marked;
+} fake;
+
+/* As another process sees the cache. */
+static int marks(void)
+{
+	struct cache *c;
+	struct cache_state s;
+	if (cache_open(&c, dir, true, 0) < 0)
+		return -1;
+	cache_state(c, &s);
+	cache_close(c);
+	return s.count[CACHE_RISK];
+}
+
+static int fake_build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		      struct meas *m)
+{
+	struct cache_state s;
+	(void)r, (void)task, (void)cand, (void)deadline_ns;
+	fake.launches++;
+	cache_state(fake.cache, &s);
+	fake.marked = s.waiting_bytes == 0 && marks() > 0;
+	if (fake.kill)
+		raise(SIGKILL);
+	*m = (struct meas){.status = fake.status};
+	*handle = fake.rc >= 0 && fake.status == MEAS_OK ? 7 : -1;
+	return fake.rc < 0 ? fail(fake.rc, "as told") : E_OK;
+}
+
+static void fake_close(struct runner *r)
+{
+	(void)r;
+}
+
+static const struct runner_ops fake_ops = {.build = fake_build, .close = fake_close};
+
+static void open_fake(struct cache *c)
+{
+	fake = (struct fake){.cache = c};
+	if (dev_sim.probe(&fake.t) != 1)
+		abort();
+	fake.base = (struct runner){
+	    .ops = &fake_ops, .clock = &clock_real, .target = &fake.t, .threads = 1, .emitter = "sim/1"};
+}
+
+struct at_work {
+	struct cache *c;
+	struct runner *r;
+};
+
+static void begin_on(struct at_work *w, const char *device, const char *emitter)
+{
+	if (cache_open(&w->c, dir, false, 0) < 0)
+		abort();
+	open_fake(w->c);
+	snprintf(fake.base.emitter, sizeof fake.base.emitter, "%s", emitter);
+	if (runner_marked(&fake.base, w->c, device, &w->r) < 0)
+		abort();
+}
+
+static void begin(struct at_work *w)
+{
+	begin_on(w, "gpu", "sim/1");
+}
+
+static void end(struct at_work *w)
+{
+	w->r->ops->close(w->r);
+	cache_close(w->c);
+}
+
+static int build(struct at_work *w, const char *cand, struct meas *m)
+{
+	int h;
+	int rc = w->r->ops->build(w->r, "a task", cand, INT64_MAX, &h, m);
+	return rc < 0 ? rc : h;
+}
+
+TEST(marked_before_the_launch_and_cleared_after_it)
+{
+	struct at_work w;
+	struct meas m;
+	new_dir();
+	begin(&w);
+	CHECK(build(&w, "x", &m) == 7 && fake.launches == 1 && fake.marked);
+	uint64_t commits = cache_generation(w.c);
+	/* It has answered: no more flash for it. */
+	CHECK(build(&w, "x", &m) == 7 && fake.launches == 2 && cache_generation(w.c) == commits);
+	/* A bad answer is one. */
+	fake.status = MEAS_CRASH;
+	CHECK(build(&w, "y", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 3 && fake.marked);
+	/* So is the word to stop. */
+	fake.rc = E_STOPPED;
+	CHECK(build(&w, "z", &m) == E_STOPPED && fake.launches == 4);
+	end(&w);
+	CHECK(marks() == 0);
+	begin(&w);
+	CHECK(build(&w, "x", &m) == 7 && build(&w, "y", &m) == 7 && build(&w, "z", &m) == 7 &&
+	      fake.launches == 3);
+	end(&w);
+	remove_dir();
+}
+
+TEST(what_did_not_answer_is_not_met_again)
+{
+	static const int fate[] = {E_CHILD, E_TIMEOUT};
+	for (int i = 0; i < 2; i++) {
+		struct at_work w;
+		struct meas m;
+		new_dir();
+		begin(&w);
+		fake.rc = fate[i];
+		CHECK(build(&w, "bad", &m) == fate[i]);
+		fake.rc = 0;
+		CHECK(build(&w, "good", &m) == 7);
+		CHECK(build(&w, "bad", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 2);
+		end(&w);
+		CHECK(marks() == 1);
+		begin(&w); /* the next boot */
+		CHECK(build(&w, "bad", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 0);
+		CHECK(build(&w, "good", &m) == 7 && fake.launches == 1);
+		end(&w);
+		/* Another device, or another emitter, is another launch. */
+		begin_on(&w, "other", "sim/1");
+		CHECK(build(&w, "bad", &m) == 7);
+		end(&w);
+		begin_on(&w, "gpu", "sim/2");
+		CHECK(build(&w, "bad", &m) == 7);
+		end(&w);
+		remove_dir();
+	}
+}
+
+/* The process, and whatever was not synced, goes in the launch: as a power cut does. */
+TEST(killed_in_the_launch)
+{
+	struct at_work w;
+	struct meas m;
+	new_dir();
+	for (int round = 0; round < 3; round++) {
+		char cand[16];
+		int how;
+		snprintf(cand, sizeof cand, "killer %d", round);
+		fflush(stdout);
+		pid_t pid = fork();
+		if (pid == 0) {
+			begin(&w);
+			for (int i = 0; i < 5; i++)
+				if (build(&w, "harmless", &m) != 7)
+					_exit(2);
+			fake.kill = true;
+			_exit(build(&w, cand, &m) == -1 ? 3 : 4);
+		}
+		REQUIRE(waitpid(pid, &how, 0) == pid);
+		CHECK(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
+		CHECK(marks() >= round + 1);
+	}
+	begin(&w);
+	for (int round = 0; round < 3; round++) {
+		char cand[16];
+		snprintf(cand, sizeof cand, "killer %d", round);
+		CHECK(build(&w, cand, &m) == -1 && m.status == MEAS_CRASH);
+	}
+	CHECK(fake.launches == 0);
+	CHECK(build(&w, "harmless", &m) == 7 && fake.launches == 1);
+	end(&w);
+	remove_dir();
+}
+
+TEST(no_launch_without_a_mark)
+{
+	struct at_work w;
+	struct meas m;
+	struct cache *c;
+	int h;
+	new_dir();
+	begin(&w);
+	end(&w);
+	REQUIRE_OK(cache_open(&c, dir, true, 0));
+	open_fake(c);
+	REQUIRE_OK(runner_marked(&fake.base, c, "gpu", &w.r));
+	CHECK_FAILS(w.r->ops->build(w.r, "a task", "x", INT64_MAX, &h, &m), E_USAGE, "without a mark");
+	CHECK(fake.launches == 0);
+	w.r->ops->close(w.r);
+	cache_close(c);
+	remove_dir();
+}
+
+static bool of_a_task(void *ctx, struct key task)
+{
+	return key_equal(task, hash_text(ctx));
+}
+
+TEST(forgotten_marks)
+{
+	struct at_work w;
+	struct meas m;
+	new_dir();
+	begin(&w);
+	fake.rc = E_CHILD;
+	CHECK(build(&w, "bad", &m) == E_CHILD && build(&w, "worse", &m) == E_CHILD);
+	fake.rc = 0;
+	CHECK(marked_forget(w.c, of_a_task, "another task") == 0);
+	CHECK(build(&w, "bad", &m) == -1);
+	CHECK(marked_forget(w.c, of_a_task, "a task") == 2);
+	CHECK(build(&w, "bad", &m) == 7 && build(&w, "worse", &m) == 7);
+	/* One whose text is damaged is of any task. */
+	CHECK_OK(cache_put(w.c, CACHE_RISK, hash_text("k"), "rubbish", 7));
+	CHECK(marked_forget(w.c, of_a_task, "another task") == 1);
+	end(&w);
+	CHECK(marks() == 0);
+	remove_dir();
+}
+
+TEST_MAIN

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes through what only moves elements: which steps are left, and the same answers. */
+#include "agent/run/plan.h"
+#include "kernels/graph/eval.h"
+#include "kernels/group/group.h"
+#include "tests/lib/net.h"
+
+#include <math.h>
+
+enum { TOKENS = 7, HEADS = 2, HEAD = 5 };
+
+static int reshape(struct zoo *z, int x, int n, const int64_t *dims)
+{
+	return zoo_binary(z, "Reshape", x, zoo_ints(z, "shape", n, dims));
+}
+
+static int transpose(struct zoo *z, int x, int n, const int64_t *perm)
+{
+	struct attr p = zoo_attr_ints("perm", n, perm);
+	return zoo_node(z, "Transpose", 1, &x, 1, &p);
+}
+
+static int input(struct zoo *z, int64_t rows, int64_t columns)
+{
+	return reshape(z, zoo_input(z, "x", 1, rows, columns).value, 2, (int64_t[]){rows, columns});
+}
+
+/* Query, key or value: [1, HEADS, TOKENS, HEAD]. */
+static int part(struct zoo *z, int qkv, int64_t which)
+{
+	int i = zoo_ints(z, "index", 1, &which);
+	z->g->value[i].t.shape.rank = 0;
+	struct attr a = zoo_attr_int("axis", 0);
+	return zoo_node(z, "Gather", 2, (int[]){qkv, i}, 1, &a);
+}
+
+static int softmax(struct zoo *z, int x)
+{
+	struct attr axis = zoo_attr_int("axis", -1);
+	return zoo_node(z, "Softmax", 1, &x, 1, &axis);
+}
+
+static int tasks(const struct graph *g, const struct steps *s, const char *type)
+{
+	int n = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		n += s->step[i].kind == STEP_TASK &&
+		     (!type ||
+		      (s->step[i].anchor >= 0 && !strcmp(node_type(&g->node[s->step[i].anchor]), type)));
+	return n;
+}
+
+static int nothing(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		   enum kernel_origin *origin)
+{
+	(void)ctx, (void)t, (void)text, (void)a, (void)out, (void)origin;
+	return E_NOTFOUND;
+}
+
+static const struct steps *steps_of(struct graph *g, struct arena *a)
+{
+	static const struct target t = {.lanes = 16, .regs = 32, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
+	struct steps *s = NULL;
+	CHECK_OK(graph_steps(g, &t, NULL, a, &s));
+	return s;
+}
+
+/* Largest difference of a plan's output to the evaluated graph's, as a share of the largest value. */
+static double error(struct graph *g, const struct steps *s)
+{
+	static const struct target t = {.lanes = 16, .regs = 32, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
+	struct arena a = {0};
+	struct plan *p = NULL;
+	struct rng r;
+	struct tensor in, out, *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
+	const struct kernel_source src = {NULL, nothing};
+	const struct tensor *x = &g->value[g->input[0]].t, *y = &g->value[g->output[0]].t;
+	rng_seed(&r, 3);
+	CHECK_OK(tensor_alloc(&a, DT_F32, &x->shape, &in));
+	CHECK_OK(tensor_alloc(&a, DT_F32, &y->shape, &out));
+	rng_fill(&r, in.data, (size_t)shape_count(&x->shape));
+	CHECK_OK(plan_build(g, s, &t, &src, NULL, &p));
+	for (int run = 0; run < 2 && p; run++)
+		CHECK_OK(plan_run(p, &in, &out));
+	CHECK_OK(eval_graph(g, &in, ref, &a));
+	const float *got = out.data, *want = ref[g->output[0]].data;
+	double worst = 0, top = 1e-30;
+	for (int64_t i = 0; i < shape_count(&y->shape); i++) {
+		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+		top = fmax(top, fabs((double)want[i]));
+	}
+	plan_free(p);
+	arena_free(&a);
+	return worst / top;
+}
+
+TEST(attention_reads_and_writes_in_place)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int qkv = reshape(&z, input(&z, TOKENS, 3 * HEADS * HEAD), 5, (int64_t[]){1, TOKENS, 3, HEADS, HEAD});
+	qkv = transpose(&z, qkv, 5, (int64_t[]){2, 0, 3, 1, 4});
+	int q = part(&z, qkv, 0), k = part(&z, qkv, 1), v = part(&z, qkv, 2);
+	int p = softmax(&z, zoo_binary(&z, "MatMul", q, transpose(&z, k, 4, (int64_t[]){0, 1, 3, 2})));
+	int y = transpose(&z, zoo_binary(&z, "MatMul", p, v), 4, (int64_t[]){0, 2, 1, 3});
+	struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){TOKENS, HEADS * HEAD}));
+	const struct steps *s = steps_of(g, &a);
+	/* left: keys transposed, values in rows that lie together, two products, the softmax */
+	CHECK(tasks(g, s, "Transpose") == 1 + 1 && tasks(g, s, "Gather") == 1 && tasks(g, s, "MatMul") == 2);
+	/* and one kernel that does all of it where there is one, named after the first of them */
+	int parts = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		parts += s->step[i].fused_by >= 0;
+	CHECK(tasks(g, s, NULL) == 6 && parts == 5);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* First operands of products: rows that lie apart do not matter. */
+TEST(through_split_and_dims_of_one)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = input(&z, TOKENS, 2 * HEAD), half[2], y[2];
+	struct attr axis = zoo_attr_int("axis", 1);
+	for (int i = 0; i < 2; i++)
+		half[i] = graph_add_value(z.g, i ? "right" : "left");
+	CHECK_OK(graph_add_node(z.g, "Split", "halves", 17, 1, &x, 2, half, 1, &axis));
+	for (int i = 0; i < 2; i++) {
+		int w = zoo_normal(&z, "w", &(struct shape){2, {HEAD, 4}}, 0, 1);
+		y[i] = zoo_binary(&z, "MatMul", reshape(&z, half[i], 3, (int64_t[]){1, TOKENS, HEAD}), w);
+	}
+	struct graph *g = net_end(&z, zoo_binary(&z, "Sub", y[0], y[1]));
+	const struct steps *s = steps_of(g, &a);
+	int hosts = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		hosts += s->step[i].kind == STEP_HOST;
+	CHECK(hosts == 0 && tasks(g, s, NULL) == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* Rows of a second operand lie together, and what was contiguous stays so. */
+TEST(what_would_be_read_slowly_is_copied)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = input(&z, TOKENS, 2 * HEAD);
+	int right = zoo_node(&z, "Slice", 4,
+			     (int[]){x, zoo_ints(&z, "from", 1, (int64_t[]){HEAD}),
+				     zoo_ints(&z, "to", 1, (int64_t[]){2 * HEAD}),
+				     zoo_ints(&z, "axes", 1, (int64_t[]){1})},
+			     0, NULL);
+	int y = zoo_binary(&z, "MatMul", transpose(&z, x, 2, (int64_t[]){1, 0}), right);
+	struct graph *g = net_end(&z, softmax(&z, y));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Transpose") == 1 && tasks(g, s, "Slice") == 1);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* A value that others see, or that leaves the graph, stays. */
+TEST(what_others_read_stays)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = reshape(&z, input(&z, TOKENS, HEADS * HEAD), 3, (int64_t[]){TOKENS, HEADS, HEAD});
+	int t = transpose(&z, x, 3, (int64_t[]){1, 0, 2});
+	int w = zoo_normal(&z, "w", &(struct shape){2, {HEAD, HEAD}}, 0, 1);
+	int y = zoo_binary(&z, "MatMul", t, w);
+	int back = transpose(&z, y, 3, (int64_t[]){1, 0, 2});
+	int both = zoo_binary(&z, "Mul", back, zoo_unary(&z, "Sigmoid", back));
+	struct graph *g = net_end(&z, zoo_binary(&z, "Add", transpose(&z, both, 3, (int64_t[]){1, 0, 2}), y));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Transpose") == 2); /* y is read twice: not written transposed */
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* Channels of two groups in turn, as one part after the other: each is read from where it lies. */
+TEST(shuffled_channels_are_copied_once)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = reshape(&z, zoo_input(&z, "x", 6, 3, 4).value, 3, (int64_t[]){3, 2, 12});
+	x = transpose(&z, x, 3, (int64_t[]){1, 0, 2});
+	x = reshape(&z, x, 5, (int64_t[]){2, 1, 3, 3, 4});
+	int even = part(&z, x, 0), odd = part(&z, x, 1);
+	struct graph *g = net_end(&z, zoo_binary(&z, "Sub", softmax(&z, even), softmax(&z, odd)));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Transpose") == 0 && tasks(g, s, "Gather") == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* Rows cut in two, where two of them make a row of the other shape: no index of single dims. */
+TEST(what_would_be_divided_stays)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = transpose(&z, input(&z, 6, 4), 2, (int64_t[]){1, 0});
+	x = transpose(&z, reshape(&z, x, 2, (int64_t[]){3, 8}), 2, (int64_t[]){1, 0});
+	struct graph *g = net_end(&z, softmax(&z, x));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Transpose") == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+TEST(dims_of_one_change_places_for_nothing)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = reshape(&z, input(&z, TOKENS, HEAD), 4, (int64_t[]){1, 1, TOKENS, HEAD});
+	int y = transpose(&z, softmax(&z, x), 4, (int64_t[]){0, 2, 3, 1});
+	struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){HEAD, TOKENS}));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, NULL) == 1);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* A sum with an enlarged image, whose rows and columns the map then goes over in pairs. */
+TEST(a_map_reads_what_is_repeated)
+{
+	for (int c = 2; c <= 32; c += 30) { /* channels that fill no vector keep their lanes over columns */
+		struct zoo z = net_begin("views");
+		struct arena a = {0};
+		struct fmap x = zoo_input(&z, "x", c, 6, 8);
+		int scales = zoo_normal(&z, "scales", &(struct shape){1, {4}}, 0, 1);
+		static const int64_t two[] = {2, 2};
+		struct attr pool[] = {zoo_attr_ints("kernel_shape", 2, two),
+				      zoo_attr_ints("strides", 2, two)};
+		for (int d = 0; d < 4; d++)
+			((float *)z.g->value[scales].t.data)[d] = d < 2 ? 1 : 2;
+		int map = zoo_unary(&z, "Tanh", x.value);
+		int small = zoo_node(&z, "MaxPool", 1, &x.value, 2, pool);
+		int large = zoo_node(&z, "Resize", 3, (int[]){small, -1, scales}, 0, NULL);
+		int y = zoo_binary(&z, "Add", map, large);
+		struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){c, 48}));
+		const struct steps *s = steps_of(g, &a);
+		CHECK(tasks(g, s, "Resize") == (c == 2));
+		CHECK(error(g, s) < 1e-5);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
+static int enlarge(struct zoo *z, int x, int64_t h, int64_t w)
+{
+	int size = zoo_ints(z, "size", 4, (int64_t[]){1, 32, h, w});
+	return zoo_node(z, "Resize", 4, (int[]){x, -1, -1, size}, 0, NULL);
+}
+
+/* Rows twice, columns by a table, which the map that reads them does not have: it has its own two. */
+TEST(what_a_table_repeats_is_no_part_of_a_map)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int x = zoo_input(&z, "x", 32, 20, 18).value;
+	struct attr window = zoo_attr_ints("kernel_shape", 2, (int64_t[]){9, 3});
+	int p = enlarge(&z, x, 24, 24); /* made first: the sum is its */
+	int q = enlarge(&z, zoo_node(&z, "MaxPool", 1, &x, 1, &window), 24, 24);
+	p = zoo_binary(&z, "Add", p, q);
+	struct graph *g = net_end(&z, reshape(&z, p, 2, (int64_t[]){32, 24 * 24}));
+	const struct steps *s = steps_of(g, &a);
+	CHECK(tasks(g, s, "Resize") == 2);
+	CHECK(error(g, s) < 1e-5);
+	graph_free(g);
+	arena_free(&a);
+}
+
+/* A copy whose value is that of a node which changes nothing. */
+TEST(a_copy_that_took_in_a_node_stays)
+{
+	for (int last = 0; last < 2; last++) {
+		struct zoo z = net_begin("views");
+		struct arena a = {0};
+		int t = transpose(&z, input(&z, TOKENS, HEAD), 2, (int64_t[]){1, 0});
+		int y = zoo_node(&z, "Max", 1, &t, 0, NULL);
+		struct graph *g = net_end(&z, last ? y : softmax(&z, y));
+		const struct steps *s = steps_of(g, &a);
+		CHECK(error(g, s) < 1e-5);
+		graph_free(g);
+		arena_free(&a);
+	}
+}
+
+TEST_MAIN

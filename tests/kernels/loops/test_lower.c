@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/loops/lower.h"
+#include "tests/lib/kernel_cases.h"
+#include "kernels/space/sched.h"
+
+static const char conv[] = "task syms=0\n"
+			   "operand X in f32 [1,24,9,13] 0.1/16.2.3.1;2+1+1;3+1+1\n"
+			   "operand W const f32 [40,24,3,3] plain\n"
+			   "operand B const f32 [40] plain\n"
+			   "operand Y out f32 [1,40,9,13] 0.1/16.2.3.1\n"
+			   "stage n:1 k:40 y:9 x:13 | c:24 r:3 s:3\n"
+			   "read X [n,c,y+r-1,x+s-1]\nread W [k,c,r,s]\nread B [k]\n"
+			   "body r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y,x]\n";
+
+TEST(conv_by_hand)
+{
+	static const char *const cands[] = {
+	    "",
+	    "lane=k:16 tile=k:2,x:7 par=3",
+	    "lane=k:16 tile=k:2,x:6 unroll=c:2 par=2",
+	    "lane=k:8 tile=k:3,x:4 unroll=c:8 order=y,k,n,x,r,c,s par=2",
+	    "lane=k:16 tile=k:2,y:2,x:4 unroll=c:2,s:3 par=1 outer=k,y | block=k:1,y:2",
+	    "lane=k:16 tile=k:2,x:5 par=2 outer=y | block=y:2",
+	    "lane=k:16 tile=k:2,x:7 par=2 split=c:16",
+	    "lane=k:16 tile=x:3 unroll=c:4 chains=4 hoist=0",
+	};
+	struct target tg = case_board(16, 32);
+	for (size_t i = 0; i < sizeof cands / sizeof *cands; i++) {
+		struct kcase c;
+		struct rng r;
+		bool infeasible;
+		rng_seed(&r, i);
+		REQUIRE_OK(case_parse(&c, conv, &r));
+		double err = case_interpret(&c, cands[i], &tg, &infeasible);
+		if (!(err >= 0 && err < 2e-6))
+			printf("%s: error %g %s\n", cands[i], err, infeasible ? err_text() : "");
+		CHECK(err >= 0 && err < 2e-6);
+		arena_free(&c.a);
+	}
+}
+
+/* Vectors along the tiled axis, transposed or interleaved: whole groups, tails of either axis, halos, 16, 8
+ * and 4 lanes. */
+TEST(transposed)
+{
+	static const struct {
+		const char *task, *cand;
+	} k[] = {
+	    {"operand X in f32 [1,35,5,21] 0.1/16.2.3.1;2+1+1;3+2+1\noperand Y out f32 [1,35,5,21] "
+	     "plain\nstage n:1 c:35 y:5 "
+	     "x:21\nread X [n,c,y,x]\nbody r0 2 mul\nwrite Y [n,c,y,x]\n",
+	     "lane=x:16 tile=c:16"},
+	    {"operand X in f32 [35,37] plain\noperand Y out f32 [35,37] 0/16.1.0\nstage c:35 x:37\nread X "
+	     "[c,x]\nbody "
+	     "r0\nwrite Y [c,x]\n",
+	     "lane=c:16 tile=x:16"},
+	    {"operand X in f32 [35,37] plain\noperand Y out f32 [37,35] plain\nstage a:37 b:35\nread X "
+	     "[b,a]\nbody "
+	     "r0\nwrite Y [a,b]\n",
+	     "lane=b:8 tile=a:16"},
+	    {"operand X in f32 [35,9] plain\noperand Z in f32 [9,35] plain\noperand Y out f32 [9,35] "
+	     "plain\nstage a:9 "
+	     "b:35\nread X [b,a]\nread Z [a,b]\nbody r0 r1 sub\nwrite Y [a,b]\n",
+	     "lane=b:16 tile=a:9"},
+	    {"operand X in f32 [21,5] plain\noperand Y out f32 [5,21] plain\nstage a:5 b:21\nread X "
+	     "[b,a]\nbody r0\nwrite Y "
+	     "[a,b]\n",
+	     "lane=b:4 tile=a:4"},
+	    /* sums, stored transposed: a last vector and a last tile in part; a long program; more points
+	       than lanes */
+	    {"operand X in f32 [1,32,37] 0.1/16.2.1\noperand W const f32 [20,32] plain\noperand B const f32 "
+	     "[20] "
+	     "plain\noperand Y out f32 [1,20,37] plain\nstage n:1 k:20 y:37 | c:32\nread X [n,c,y]\nread W "
+	     "[k,c]\nread B [k]\nbody r0 r1 mul\nsum\npost acc r2 add 0 max\nwrite Y [n,k,y]\n",
+	     "lane=k:16 tile=k:2,y:8 unroll=c:2"},
+	    {"operand X in f32 [1,32,37] 0.1/16.2.1\noperand W const f32 [20,32] plain\noperand B const f32 "
+	     "[20] "
+	     "plain\noperand Y out f32 [1,20,37] plain\nstage n:1 k:20 y:37 | c:32\nread X [n,c,y]\nread W "
+	     "[k,c]\nread B [k]\nbody r0 r1 mul\nsum\npost acc r2 add silu\nwrite Y [n,k,y]\n",
+	     "lane=k:8 tile=k:2,y:12 unroll=c:2"},
+	    {"operand X in f32 [1,32,48] 0.1/16.2.1\noperand W const f32 [24,32] plain\noperand Y out f32 "
+	     "[1,24,48] "
+	     "0.2/16.1.2\nstage n:1 k:24 y:48 | c:32\nread X [n,c,y]\nread W [k,c]\nbody r0 r1 "
+	     "mul\nsum\npost "
+	     "acc gelu\nwrite Y [n,k,y]\n",
+	     "lane=k:8 tile=y:16"},
+	    /* sums, interleaved: a last vector in part, a residual; a long program and three points between
+	       lanes; tiles of other axes, a split reduction */
+	    {"operand X in f32 [1,8,3,37] plain\noperand W const f32 [8,2,5] plain\noperand R in f32 "
+	     "[1,5,3,74] plain\noperand Y out f32 [1,5,3,74] plain\nstage n:1 k:5 xp:2 y:3 x:37 | c:8\n"
+	     "read X [n,c,y,x]\nread W [c,xp,k]\nread R [n,k,y,xp+2*x]\nbody r0 r1 mul\nsum\npost acc r2 "
+	     "add 0 max\nwrite Y [n,k,y,xp+2*x]\n",
+	     "lane=x:16 tile=k:2,xp:2,x:2 unroll=c:2"},
+	    {"operand X in f32 [1,32,37] plain\noperand W const f32 [3,32] plain\noperand Y out f32 [1,37,3] "
+	     "plain\nstage n:1 k:3 y:37 | c:32\nread X [n,c,y]\nread W [k,c]\nbody r0 r1 mul\nsum\npost acc "
+	     "sigmoid\nwrite Y [n,y,k]\n",
+	     "lane=y:8 tile=k:3,y:2"},
+	    {"operand X in f32 [1,64,40] plain\noperand W const f32 [2,64] plain\noperand Y out f32 [1,40,2] "
+	     "plain\nstage n:1 k:2 y:40 | c:64\nread X [n,c,y]\nread W [k,c]\nbody r0 r1 mul\nsum\nwrite Y "
+	     "[n,y,k]\n",
+	     "lane=y:16 tile=k:2,y:2 unroll=c:2 split=c:32 chains=2"},
+	};
+	struct target tg = case_board(16, 32);
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct kcase c = {{0}};
+		struct rng r;
+		char text[1024];
+		bool infeasible;
+		struct loops *l;
+		struct manifest m;
+		struct buf b = {0};
+		rng_seed(&r, 5 + i);
+		snprintf(text, sizeof text, "task syms=0\n%s", k[i].task);
+		REQUIRE_OK(case_parse(&c, text, &r));
+		double err = case_interpret(&c, k[i].cand, &tg, &infeasible);
+		CHECK(err >= 0 && err < 1e-6);
+		REQUIRE_OK(lower(&c.t, k[i].cand, &tg, &c.a, &l, &m));
+		loops_print(l, &b);
+		CHECK(strstr(buf_str(&b), "trn1") || strstr(buf_str(&b), "lace"));
+		buf_free(&b);
+		arena_free(&c.a);
+	}
+}
+
+TEST(schedules_that_do_not_fit)
+{
+	struct target tg = case_board(16, 32);
+	struct kcase c;
+	struct rng r;
+	struct loops *l;
+	struct manifest m;
+	rng_seed(&r, 1);
+	REQUIRE_OK(case_parse(&c, conv, &r));
+	CHECK_FAILS(lower(&c.t, "lane=q:16", &tg, &c.a, &l, &m), E_CORRUPT, "no axis");
+	CHECK_FAILS(lower(&c.t, "tile=x:7 lane=k:16", &tg, &c.a, &l, &m), E_CORRUPT, "out of order");
+	CHECK_FAILS(lower(&c.t, "lane=k:16  tile=x:7", &tg, &c.a, &l, &m), E_CORRUPT, "not canonical");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 | block=y:2", &tg, &c.a, &l, &m), E_CORRUPT, "no outer loop");
+	CHECK_FAILS(lower(&c.t, "lane=x:5", &tg, &c.a, &l, &m), E_INFEASIBLE, "lanes");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 tile=x:14", &tg, &c.a, &l, &m), E_INFEASIBLE, "over its extent");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 unroll=c:3", &tg, &c.a, &l, &m), E_INFEASIBLE, "unroll");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 split=c:8", &tg, &c.a, &l, &m), E_INFEASIBLE, "split");
+	CHECK_FAILS(lower(&c.t, "lane=k:16 par=2 outer=c", &tg, &c.a, &l, &m), E_INFEASIBLE, "outer");
+	tg.lanes = 8;
+	CHECK_FAILS(lower(&c.t, "lane=k:16", &tg, &c.a, &l, &m), E_INFEASIBLE, "8");
+	arena_free(&c.a);
+}
+
+/* One random (task, schedule): schedule 0 is the default. A failing seed is printed. */
+static void one_random(uint64_t seed, const struct target *tg)
+{
+	struct rng r;
+	struct buf text = {0};
+	struct kcase c;
+	struct space *s;
+	char cand[CAND_MAX], again[CAND_MAX];
+	bool infeasible = false;
+	rng_seed(&r, seed);
+	case_text(&text, &r);
+	int rc = case_parse(&c, buf_str(&text), &r);
+	if (rc >= 0)
+		rc = space_make(&c.a, &c.t, tg, NULL, &s);
+	if (rc < 0) {
+		printf("seed %llu: %s\n%s", (unsigned long long)seed, err_text(), buf_str(&text));
+		CHECK(rc >= 0);
+		return;
+	}
+	space_default(s, cand);
+	if (seed % 4)
+		CHECK_OK(space_random(s, &r, cand));
+	if (seed % 4 == 3) {
+		memcpy(again, cand, sizeof again);
+		CHECK_OK(space_mutate(s, &r, again, cand));
+	}
+	CHECK_OK(space_legal(s, cand));
+	double err = case_interpret(&c, cand, tg, &infeasible);
+	if (!(err >= 0 && err < case_tolerance(buf_str(&text), cand))) {
+		printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err,
+		       err < 0 ? err_text() : "", cand, buf_str(&text));
+		CHECK(false);
+	}
+	buf_free(&text);
+	arena_free(&c.a);
+}
+
+TEST(random_schedules)
+{
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
+	const char *from = getenv("SEED");
+	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
+	for (uint64_t seed = first;
+	     seed < first + (from ? 1 : (getenv("SEEDS") ? strtoull(getenv("SEEDS"), NULL, 0) : 600)) &&
+	     !test_bad;
+	     seed++)
+		one_random(seed, &tg[seed % 3]);
+}
+
+/* A constant that is read outside of itself gives its fill value there, though packing knows only 0. */
+TEST(constants_with_a_fill_value)
+{
+	const struct target tg = case_board(16, 32);
+	static const char text[] =
+	    "task syms=0\noperand X in f32 [4,16] plain\n"
+	    "operand W const f32 [4,16] plain fill=3\noperand Y out f32 [4,16] plain\n"
+	    "stage a:4 b:16\nread X [a,b]\nread W [a-1,b]\nbody r0 r1 add\nwrite Y [a,b]\n";
+	struct rng r;
+	struct kcase c;
+	struct space *s;
+	char cand[CAND_MAX];
+	bool infeasible = false;
+	rng_seed(&r, 1);
+	REQUIRE_OK(case_parse(&c, text, &r));
+	REQUIRE_OK(space_make(&c.a, &c.t, &tg, NULL, &s));
+	space_default(s, cand);
+	double err = case_interpret_task(&c, &c.t, NULL, cand, &tg, &infeasible);
+	CHECK(err >= 0 && err < 1e-6);
+	arena_free(&c.a);
+}
+
+/* The generic form of a task, its default schedule, and the sizes bound as parameters. */
+/* A quotient by a constant is that of a division: one ulp less, and the floor of a multiple is one less. */
+TEST(floor_of_a_quotient)
+{
+	const struct target tg = case_board(16, 32);
+	static const int by[] = {41, 47, 55, 61, 82, 83};
+	for (size_t i = 0; i < sizeof by / sizeof *by; i++) {
+		struct rng r;
+		struct kcase c;
+		char text[400];
+		bool infeasible = false;
+		snprintf(
+		    text, sizeof text,
+		    "task syms=0\noperand X in f32 [9,16] plain\noperand Y out f32 [9,16] plain\n"
+		    "stage a:9 b:16\nread X [a,b]\nbody r0 100 mul rint %d mul %d div floor\nwrite Y [a,b]\n",
+		    by[i], by[i]);
+		rng_seed(&r, 1);
+		REQUIRE_OK(case_parse(&c, text, &r));
+		double err = case_interpret_task(&c, &c.t, NULL, "lane=b:16", &tg, &infeasible);
+		CHECK(err == 0);
+		arena_free(&c.a);
+	}
+}
+
+static void one_generic(uint64_t seed, const struct target *tg)
+{
+	struct rng r;
+	struct buf text = {0};
+	struct kcase c;
+	struct task g;
+	struct space *s;
+	int64_t syms[MAX_SYMS];
+	char cand[CAND_MAX] = "";
+	bool infeasible = false;
+	rng_seed(&r, seed);
+	case_text(&text, &r);
+	REQUIRE_OK(case_parse(&c, buf_str(&text), &r));
+	if (task_abstract(&c.t, &g, syms) >= 0) {
+		REQUIRE_OK(space_make(&c.a, &g, tg, NULL, &s));
+		space_default(s, cand);
+		CHECK_OK(space_legal(s, cand));
+		double err = case_interpret_task(&c, &g, syms, cand, tg, &infeasible);
+		if (!(infeasible && g.nstages > 1) &&
+		    !(err >= 0 && err < case_tolerance(buf_str(&text), cand))) {
+			printf("seed %llu: error %g %s\n%s\n%s", (unsigned long long)seed, err,
+			       err < 0 ? err_text() : "", cand, buf_str(&text));
+			CHECK(false);
+		}
+	}
+	buf_free(&text);
+	arena_free(&c.a);
+}
+
+TEST(generic_tasks)
+{
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
+	const char *from = getenv("SEED");
+	uint64_t first = from ? strtoull(from, NULL, 0) : 1;
+	for (uint64_t seed = first; seed < first + (from ? 1 : 300) && !test_bad; seed++)
+		one_generic(seed, &tg[seed % 3]);
+}
+
+TEST_MAIN

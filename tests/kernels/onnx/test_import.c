@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/onnx_data.h"
+#include "tests/lib/onnx_make.h"
+#include "kernels/graph/eval.h"
+#include "kernels/graph/op.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+
+static const struct import_opts none = {0};
+
+/* y = relu(x + w), x of n by 3 */
+static void small_model(struct onnx_maker *k)
+{
+	static const float w[] = {1, -2, 3};
+	mk_start(k, 17, 8);
+	mk_input(k, "x", 1, "n 3");
+	mk_init(k, "w", 1, "3", w, sizeof w);
+	mk_node(k, "Add", "x w", "s");
+	mk_node(k, "Relu", "s", "y");
+	mk_output(k, "y");
+}
+
+TEST(imports_and_runs)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	struct arena a = {0};
+	small_model(&k);
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	CHECK(g->nnodes == 2 && g->ninputs == 1 && g->noutputs == 1);
+	CHECK(!strcmp(node_type(&g->node[0]), "Add") && !strcmp(g->node[0].name, "Add_0"));
+	CHECK(shape_count(&g->value[g->output[0]].t.shape) == 3);
+	float x[] = {1, 1, -9};
+	struct tensor in = {DT_F32, {2, {1, 3}}, x}, *t = ARENA_ARRAY(&a, struct tensor, g->nvalues);
+	REQUIRE_OK(eval_graph(g, &in, t, &a));
+	const float *y = t[g->output[0]].data;
+	CHECK(y[0] == 2 && y[1] == 0 && y[2] == 0);
+	in.shape.d[0] = 2;
+	CHECK_FAILS(eval_graph(g, &in, t, &a), E_USAGE, "input 'x' is f32 1x3, not f32 2x3");
+	graph_free(g);
+	arena_free(&a);
+}
+
+TEST(binds_shapes)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	struct import_bind b = {"n", "4"};
+	struct import_opts o = {.nbinds = 1, .binds = &b};
+	small_model(&k);
+	REQUIRE_OK(mk_import(&k, NULL, &o, &g));
+	CHECK(g->value[g->output[0]].t.shape.d[0] == 4);
+	graph_free(g);
+	b = (struct import_bind){"x", "5x3"};
+	small_model(&k);
+	REQUIRE_OK(mk_import(&k, NULL, &o, &g));
+	CHECK(g->value[g->output[0]].t.shape.d[0] == 5);
+	graph_free(g);
+	b = (struct import_bind){"z", "5x3"};
+	small_model(&k);
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "no input or symbolic dimension 'z'");
+	b = (struct import_bind){"x", "5x3x1"};
+	small_model(&k);
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "rank 3");
+	b = (struct import_bind){"n", "four"};
+	small_model(&k);
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_USAGE, "not a number");
+	b = (struct import_bind){"x", "5x4"};
+	small_model(&k);
+	CHECK_FAILS(mk_import(&k, NULL, &o, &g), E_CORRUPT, "node 'Add_0' (Add, opset 17)");
+}
+
+TEST(fixed_inputs_are_constants)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	float x[] = {1, 2, 3};
+	struct import_fixed f = {"x", {DT_F32, {2, {1, 3}}, x}};
+	struct import_opts o = {.nfixed = 1, .fixed = &f};
+	small_model(&k);
+	REQUIRE_OK(mk_import(&k, NULL, &o, &g));
+	const float *y = g->value[g->output[0]].t.data;
+	CHECK(g->ninputs == 0 && y);
+	CHECK(y && y[0] == 2 && y[1] == 0 && y[2] == 6);
+	graph_free(g);
+}
+
+TEST(initialisers_listed_as_inputs)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	small_model(&k);
+	mk_input(&k, "w", 1, "3");
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	CHECK(g->ninputs == 1);
+	graph_free(g);
+	small_model(&k);
+	mk_input(&k, "x", 1, "3");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "two inputs");
+}
+
+TEST(typed_data_and_halves)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	small_model(&k);
+	k.g.input[0]->type->tensor_type->elem_type = 10;
+	k.g.n_initializer = 0;
+	Onnx__TensorProto *w = mk_init(&k, "w", 10, "3", NULL, 0);
+	int32_t bits[] = {0x3c00, 0xc000, 0x4200};
+	w->n_int32_data = 3;
+	w->int32_data = bits;
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	const struct tensor *t = &g->value[g->node[0].in[1]].t;
+	CHECK(t->dtype == DT_F32 && tensor_get(t, 0) == 1 && tensor_get(t, 1) == -2 && tensor_get(t, 2) == 3);
+	CHECK(g->value[g->input[0]].t.dtype == DT_F32 && g->value[g->output[0]].t.dtype == DT_F32);
+	graph_free(g);
+	small_model(&k);
+	k.g.n_initializer = 0;
+	w = mk_init(&k, "w", 10, "3", NULL, 0);
+	w->n_int32_data = 2;
+	w->int32_data = bits;
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "2 elements where its dimensions say 3");
+}
+
+TEST(constant_nodes)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	float f[] = {5, 6, 7};
+	small_model(&k);
+	k.g.n_initializer = 0;
+	Onnx__AttributeProto *a = mk_attr(&k, mk_node(&k, "Constant", "", "w"), "value", 4);
+	a->t = mk_tensor(&k, "", 1, "3", f, sizeof f);
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g)); /* after its reader in the file */
+	CHECK(g->nnodes == 2);
+	const struct tensor *t = &g->value[g->node[0].in[1]].t;
+	CHECK(t->data && tensor_get(t, 2) == 7);
+	graph_free(g);
+	small_model(&k);
+	k.g.n_initializer = 0;
+	a = mk_attr(&k, mk_node(&k, "Constant", "", "w"), "value_floats", 6);
+	a->n_floats = 3;
+	a->floats = f;
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	CHECK(tensor_get(&g->value[g->node[0].in[1]].t, 1) == 6);
+	graph_free(g);
+}
+
+TEST(all_that_is_unsupported_in_one_error)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", 1, "3");
+	mk_node(&k, "Frobnicate", "x", "a");
+	mk_node(&k, "Relu", "a", "b");
+	mk_node(&k, "Gelu2", "b", "c")->domain = mk_text("com.example");
+	mk_attr(&k, mk_node(&k, "Relu", "x", "d"), "wobble", 2);
+	Onnx__NodeProto *n = mk_node(&k, "Loop", "x", "e");
+	n->name = mk_text("main_loop");
+	mk_attr(&k, n, "body", 5);
+	mk_node(&k, "Gelu", "x", "f"); /* since opset 20 */
+	mk_output(&k, "d");
+	CHECK(mk_import(&k, NULL, &none, &g) == E_UNSUPPORTED);
+	static const char *const parts[] = {
+	    "node 'Frobnicate_0' (Frobnicate, opset 17): the operator is not supported",
+	    "\nnode 'Gelu2_2' (Gelu2 of domain com.example)",
+	    "\nnode 'Relu_3' (Relu, opset 17): attribute wobble is not supported",
+	    "\nnode 'main_loop' (Loop, opset 17)",
+	    "\nnode 'Gelu_5' (Gelu, opset 17): the operator is not supported at this opset; convert",
+	    "5 nodes cannot be used",
+	};
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		if (!strstr(err_text(), parts[i])) {
+			printf("missing \"%s\" in:\n%s\n", parts[i], err_text());
+			test_bad = 1;
+		}
+}
+
+TEST(structure_errors)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	small_model(&k);
+	mk_node(&k, "Relu", "nowhere", "z");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "'nowhere', which no node makes");
+	small_model(&k);
+	mk_node(&k, "Relu", "x", "y");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "'y' is used twice");
+	small_model(&k);
+	mk_output(&k, "q");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "output 'q'");
+	small_model(&k);
+	mk_node(&k, "Add", "x", "z");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "1 inputs");
+	small_model(&k);
+	mk_node(&k, "Add", "- x", "z");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "input 0 is absent");
+	small_model(&k);
+	mk_node(&k, "MaxPool", "x", "- z");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "output 0 is absent");
+	small_model(&k);
+	k.opset.version = 6;
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, "opset 6");
+	small_model(&k);
+	k.m.n_opset_import = 0;
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "no opset");
+	small_model(&k);
+	k.m.graph = NULL;
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "no graph");
+	small_model(&k);
+	k.g.input[0] = mk_value(&k, "x", 1, NULL);
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, "--shape x=");
+	CHECK_FAILS(import_file("/nonexistent/m.onnx", NULL, &g), E_NOTFOUND, "/nonexistent/m.onnx");
+}
+
+TEST(sorts_and_finds_cycles)
+{
+	struct onnx_maker k;
+	struct graph *g;
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", 1, "3");
+	mk_node(&k, "Relu", "c", "d");
+	mk_node(&k, "Neg", "b", "c");
+	mk_node(&k, "Abs", "x", "b");
+	mk_output(&k, "d");
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	CHECK(!strcmp(node_type(&g->node[0]), "Abs") && !strcmp(node_type(&g->node[2]), "Relu"));
+	graph_free(g);
+	mk_start(&k, 17, 8);
+	mk_input(&k, "x", 1, "3");
+	mk_node(&k, "Abs", "x", "a");
+	mk_node(&k, "Add", "a d", "b");
+	mk_node(&k, "Neg", "b", "d")->name = mk_text("back");
+	mk_output(&k, "d");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_CORRUPT, "cycle");
+}
+
+/* ---- external data ---- */
+
+static int import_external(const char *location, const char *offset, const char *length, struct graph **g)
+{
+	struct onnx_maker k;
+	small_model(&k);
+	Onnx__TensorProto *w = k.g.initializer[0];
+	w->has_raw_data = 0;
+	if (location)
+		mk_entry(&k, w, "location", location);
+	mk_entry(&k, w, "offset", offset);
+	mk_entry(&k, w, "length", length);
+	return mk_import(&k, onnx_tmp_dir(), &none, g);
+}
+
+TEST(external_data)
+{
+	struct graph *g;
+	char path[128], link[128];
+	float w[] = {9, 8, 1, 2, 3};
+	snprintf(path, sizeof path, "%s/sub", onnx_tmp_dir());
+	REQUIRE(mkdir(path, 0700) == 0);
+	snprintf(path, sizeof path, "%s/sub/w.bin", onnx_tmp_dir());
+	REQUIRE_OK(file_write(path, w, sizeof w));
+	snprintf(link, sizeof link, "%s/link", onnx_tmp_dir());
+	REQUIRE(symlink("/etc", link) == 0);
+	snprintf(link, sizeof link, "%s/passwd", onnx_tmp_dir());
+	REQUIRE(symlink("/etc/passwd", link) == 0);
+	snprintf(link, sizeof link, "%s/fifo", onnx_tmp_dir());
+	REQUIRE(mkfifo(link, 0600) == 0);
+	REQUIRE_OK(import_external("sub/w.bin", "8", "12", &g));
+	CHECK(tensor_get(&g->value[g->node[0].in[1]].t, 0) == 1 &&
+	      tensor_get(&g->value[g->node[0].in[1]].t, 2) == 3);
+	graph_free(g);
+	static const struct {
+		const char *location, *offset, *length, *part;
+		int rc;
+	} bad[] = {
+	    {"sub/w.bin", "12", "12", "has 20 bytes", E_CORRUPT},
+	    {"sub/w.bin", "9223372036854775807", "12", "has 20 bytes", E_CORRUPT},
+	    {"sub/w.bin", "0", "16", "length 16", E_CORRUPT},
+	    {"sub/w.bin", "-4", "12", "not a size", E_CORRUPT},
+	    {"../etc/passwd", "0", "12", "outside the model's folder", E_CORRUPT},
+	    {"sub/../../x", "0", "12", "outside the model's folder", E_CORRUPT},
+	    {"/etc/passwd", "0", "12", "outside the model's folder", E_CORRUPT},
+	    {"", "0", "12", "outside the model's folder", E_CORRUPT},
+	    {"link/passwd", "0", "12", "symbolic link", E_CORRUPT},
+	    {"passwd", "0", "12", "symbolic link", E_CORRUPT},
+	    {"fifo", "0", "12", "not a regular file", E_CORRUPT},
+	    {"sub", "0", "12", "not a regular file", E_CORRUPT},
+	    {"none.bin", "0", "12", "beside the model", E_NOTFOUND},
+	    {NULL, "0", "12", "without a location", E_CORRUPT},
+	};
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+		CHECK_FAILS(import_external(bad[i].location, bad[i].offset, bad[i].length, &g), bad[i].rc,
+			    bad[i].part);
+	struct onnx_maker k;
+	small_model(&k);
+	k.g.initializer[0]->has_raw_data = 0;
+	mk_entry(&k, k.g.initializer[0], "location", "sub/w.bin");
+	CHECK_FAILS(mk_import(&k, NULL, &none, &g), E_UNSUPPORTED, "needs the model's folder");
+}
+
+TEST(export_round_trip)
+{
+	struct onnx_maker k;
+	struct graph *g, *h;
+	char path[128];
+	snprintf(path, sizeof path, "%s/out.onnx", onnx_tmp_dir());
+	small_model(&k);
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g));
+	REQUIRE_OK(export_file(g, path));
+	REQUIRE_OK(import_file(path, NULL, &h));
+	CHECK(key_equal(graph_key(g), graph_key(h)));
+	struct buf a = {0}, b = {0};
+	graph_print(g, &a);
+	graph_print(h, &b);
+	CHECK(!strcmp(buf_str(&a), buf_str(&b)));
+	buf_free(&a);
+	buf_free(&b);
+	graph_free(h);
+	int v = graph_add_value(g, "y"), out[] = {v}; /* a second value called y */
+	int in[] = {g->output[0]};
+	REQUIRE(graph_add_node(g, "Neg", "neg", 17, 1, in, 1, out, 0, NULL) >= 0);
+	REQUIRE_OK(graph_infer(g));
+	g->output[0] = v;
+	REQUIRE_OK(export_file(g, path));
+	REQUIRE_OK(import_file(path, NULL, &h));
+	CHECK(h->nnodes == 3);
+	graph_free(g);
+	graph_free(h);
+	CHECK(import_file(onnx_tmp_dir(), NULL, &h) < 0);
+}
+
+TEST_MAIN

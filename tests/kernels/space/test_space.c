@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/space/draft.h"
+#include "kernels/loops/lower.h"
+#include "tests/lib/kernel_cases.h"
+
+static struct space *space_of(struct kcase *c, uint64_t seed, const struct target *tg)
+{
+	struct rng r;
+	struct buf text = {0};
+	struct space *s = NULL;
+	memset(c, 0, sizeof *c);
+	rng_seed(&r, seed);
+	case_text(&text, &r);
+	CHECK_OK(task_parse(buf_str(&text), &c->t));
+	CHECK_OK(space_make(&c->a, &c->t, tg, NULL, &s));
+	buf_free(&text);
+	return s;
+}
+
+/* Whatever a space gives is legal, canonical and lowers. */
+static void good(struct kcase *c, const struct space *s, const struct target *tg, const char *cand)
+{
+	struct loops *l;
+	struct manifest m;
+	CHECK_OK(space_legal(s, cand));
+	CHECK_OK(lower(&c->t, cand, tg, &c->a, &l, &m));
+	double ns = space_draft(s, cand);
+	CHECK(ns > 0 && ns < 1e12);
+}
+
+TEST(whatever_is_drawn_lowers)
+{
+	const struct target tg[] = {case_board(16, 32), case_board(8, 16), case_board(4, 32)};
+	for (uint64_t seed = 1; seed <= 200 && !test_bad; seed++) {
+		struct kcase c;
+		struct rng r;
+		char a[CAND_MAX], b[CAND_MAX], x[CAND_MAX];
+		const struct target *t = &tg[seed % 3];
+		struct space *s = space_of(&c, seed, t);
+		REQUIRE(s);
+		rng_seed(&r, seed + 1000);
+		space_default(s, a);
+		good(&c, s, t, a);
+		CHECK_OK(space_random(s, &r, b));
+		good(&c, s, t, b);
+		CHECK_OK(space_mutate(s, &r, b, x));
+		good(&c, s, t, x);
+		CHECK_OK(space_cross(s, &r, a, b, x));
+		good(&c, s, t, x);
+		for (int rule = 0; space_portfolio(s, &rule, x) >= 0;)
+			good(&c, s, t, x);
+		CHECK(space_roofline(s) > 0);
+		if (test_bad)
+			printf("seed %llu\n", (unsigned long long)seed);
+		arena_free(&c.a);
+	}
+}
+
+/* Several threads find enough to do in what is worth them, and the same schedule as one in what is not. */
+TEST(indexes_for_all_threads)
+{
+	static const struct {
+		const char *text;
+		int least; /* indexes, for four threads */
+	} cases[] = {
+	    {"task syms=0\noperand X in f32 [2,200,304] plain\noperand Y out f32 [2,200,304] plain\n"
+	     "stage i:2 j:200 k:304\nread X [i,j,k]\nbody r0 0 max\nwrite Y [i,j,k]\n",
+	     16},
+	    {"task syms=0\noperand X in f32 [1,16,160,160] 0.1/16.2.3.1\noperand Y out f32 [1,16,80,80] "
+	     "0.1/16.2.3.1\n"
+	     "stage n:1 c:16 y:80 x:80 | r:2 s:2\nread X [n,c,2*y+r,2*x+s]\nbody r0\nmax\nwrite Y "
+	     "[n,c,y,x]\n",
+	     16},
+	    {"task syms=0\noperand X in f32 [4,64] plain\noperand Y out f32 [4,64] plain\n"
+	     "stage i:4 j:64\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n",
+	     1},
+	};
+	struct arena a = {0};
+	struct target tg = {.isa = "x86-64-v4",
+			    .lanes = 16,
+			    .regs = 32,
+			    .fma = true,
+			    .l1_bytes = 32768,
+			    .l2_bytes = 1 << 20,
+			    .cores = 4};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct task t;
+		int64_t extent[2];
+		for (int k = 0; k < 2; k++) {
+			const struct space_want want = {false, k ? 4 : 1};
+			struct space *s;
+			struct loops *l;
+			struct manifest m;
+			char cand[CAND_MAX];
+			REQUIRE_OK(task_parse(cases[i].text, &t));
+			REQUIRE_OK(space_make(&a, &t, &tg, &want, &s));
+			space_default(s, cand);
+			REQUIRE_OK(lower(&t, cand, &tg, &a, &l, &m));
+			extent[k] = code_extent(&m, 0, m.param);
+		}
+		CHECK(extent[1] >= cases[i].least && (cases[i].least > 1 || extent[0] == extent[1]));
+	}
+	arena_free(&a);
+}
+
+/* One vector of outputs: the taps of a row are unrolled where points share what they read, and a single
+ * channel is summed along its lanes. Of two vectors neither. */
+TEST(few_channels)
+{
+	static const struct {
+		const char *image, *filters, *out, *axes, *read, *has, *lacks;
+	} k[] = {
+	    {"1,16,30,40", "16,16,3,3", "1,16,30,40", "n:1 k:16 y:30 x:40 | c:16 r:3 s:3", "y+r-1,x+s-1",
+	     "s:3", "s:2"},
+	    {"1,3,96,96", "16,3,6,6", "1,16,48,48", "n:1 k:16 y:48 x:48 | c:3 r:6 s:6", "2*y+r-2,2*x+s-2",
+	     "s:6", "s:2"},
+	    {"1,64,40,40", "1,64,1,1", "1,1,40,40", "n:1 k:1 y:40 x:40 | c:64 r:1 s:1", "y+r,x+s",
+	     "lane=c:16", "lane=x"},
+	    {"1,16,30,40", "32,16,3,3", "1,32,30,40", "n:1 k:32 y:30 x:40 | c:16 r:3 s:3", "y+r-1,x+s-1",
+	     "k:2", "s:3"},
+	};
+	struct target tg = case_board(16, 32);
+	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
+		struct kcase c = {.a = {0}};
+		struct space *s;
+		struct buf text = {0};
+		char cand[CAND_MAX];
+		buf_printf(
+		    &text,
+		    "task syms=0\noperand X in f32 [%s] 0.1/16.2.3.1;2+2+2;3+2+2\noperand W const f32 [%s] "
+		    "plain\n"
+		    "operand Y out f32 [%s] 0.1/16.2.3.1\nstage %s\nread X [n,c,%s]\nread W [k,c,r,s]\n"
+		    "body r0 r1 mul\nsum\nwrite Y [n,k,y,x]\n",
+		    k[i].image, k[i].filters, k[i].out, k[i].axes, k[i].read);
+		REQUIRE_OK(task_parse(buf_str(&text), &c.t));
+		REQUIRE_OK(space_make(&c.a, &c.t, &tg, &(struct space_want){.exact = true}, &s));
+		space_default(s, cand);
+		good(&c, s, &tg, cand);
+		CHECK(strstr(cand, k[i].has) && !strstr(cand, k[i].lacks));
+		if (test_bad)
+			printf("%s\n", cand);
+		buf_free(&text);
+		arena_free(&c.a);
+	}
+}
+
+/* Vector operations at least, of any schedule. */
+TEST(arithmetic_of_tasks)
+{
+	static const struct {
+		const char *stage;
+		double slots;
+	} of[] = {
+	    {"stage n:64\nread X [n]\nbody r0\nwrite Y [n]\n", 0},
+	    {"stage n:64\nread X [n]\nbody r0 0 max 6 min\nwrite Y [n]\n", 2 * 64 / 16},
+	    {"stage n:64 | k:1\nread X [n]\nbody r0\nmax\npost acc 2 mul\nwrite Y [n]\n", 2 * 64 / 16},
+	    {"stage n:64 | k:5\nread X [n]\nbody r0 r0 mul\nsum\nwrite Y [n]\n", 5 * 64 / 16},
+	};
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		char text[512];
+		struct task t;
+		snprintf(text, sizeof text,
+			 "task syms=0\noperand X in f32 [64] plain\noperand Y out f32 [64] plain\n%s",
+			 of[i].stage);
+		REQUIRE_OK(task_parse(text, &t));
+		CHECK(draft_arithmetic(&t, 16) == of[i].slots);
+		CHECK(draft_arithmetic(&t, 8) == 2 * of[i].slots);
+	}
+}
+
+/* Rows summed several at a time, but where they come from beyond the L2. */
+TEST(short_rows_together)
+{
+	static const struct {
+		int rows, n, ring;
+	} of[] = {{196, 192, 16}, {196, 512, 8}, {3136, 512, 0}, {12, 192, 0}};
+	struct target tg = case_board(16, 32);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct arena a = {0};
+		char text[512], cand[CAND_MAX];
+		struct task t;
+		struct space *s;
+		int m = of[i].rows, n = of[i].n;
+		snprintf(text, sizeof text,
+			 "task syms=0\noperand X in f32 [%d,%d] plain\noperand U tmp f32 [%d,1] plain\n"
+			 "operand Y out f32 [%d,%d] plain\nstage y:%d | x:%d\nread X [y,x]\nbody r0\nsum\n"
+			 "write U [y,0]\nstage y:%d x:%d\nread X [y,x]\nread U [y,0]\nbody r0 r1 sub\n"
+			 "write Y [y,x]\n",
+			 m, n, m, m, n, m, n, m, n);
+		REQUIRE_OK(task_parse(text, &t));
+		REQUIRE_OK(space_make(&a, &t, &tg, NULL, &s));
+		space_default(s, cand);
+		const char *ring = strstr(cand, "ring=y:");
+		CHECK((ring ? atoi(ring + 7) : 0) == of[i].ring);
+		arena_free(&a);
+	}
+}
+
+TEST(structure_is_what_stands_before_the_bar)
+{
+	char out[CAND_MAX];
+	space_structure("lane=k:16 outer=y | block=y:8", out);
+	CHECK(!strcmp(out, "lane=k:16 outer=y"));
+	space_structure("lane=k:16", out);
+	CHECK(!strcmp(out, "lane=k:16"));
+}
+
+/* Twins of random candidates are legal, new, and of the same structure; what has an outer loop has some. */
+TEST(twins_compile_nothing)
+{
+	struct target tg = case_board(16, 32);
+	int twins = 0, none = 0;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct kcase c;
+		struct rng r;
+		struct space *s = space_of(&c, seed, &tg);
+		REQUIRE(s);
+		rng_seed(&r, seed);
+		for (int i = 0; i < 50; i++) {
+			char cand[CAND_MAX], twin[CAND_MAX], of[CAND_MAX], as[CAND_MAX];
+			CHECK_OK(space_random(s, &r, cand));
+			int rc = space_twin(s, &r, cand, twin);
+			CHECK(rc == E_OK || rc == E_NOTFOUND);
+			CHECK(rc == E_OK || !strstr(cand, " | "));
+			twins += rc == E_OK;
+			none += rc == E_NOTFOUND;
+			if (rc < 0)
+				continue;
+			space_structure(cand, of);
+			space_structure(twin, as);
+			CHECK(!strcmp(of, as) && strcmp(cand, twin) != 0);
+			CHECK_OK(space_legal(s, twin));
+		}
+		char twin[CAND_MAX];
+		CHECK_FAILS(space_twin(s, &r, "nonsense", twin), E_CORRUPT, "schedule");
+		arena_free(&c.a);
+	}
+	CHECK(twins > 50 && none > 50);
+}
+
+/* Damaged text is refused with a reason, never a crash. */
+TEST(damaged_text)
+{
+	static const char letters[] = "kxyn:=, |;0123456789lane";
+	struct target tg = case_board(16, 32);
+	struct kcase c;
+	struct rng r;
+	char cand[CAND_MAX];
+	struct space *s = space_of(&c, 2, &tg);
+	REQUIRE(s);
+	rng_seed(&r, 5);
+	for (int i = 0; i < 3000; i++) {
+		CHECK_OK(space_random(s, &r, cand));
+		size_t n = strlen(cand);
+		for (int k = 0; n && k < 2; k++)
+			cand[rng_below(&r, (uint32_t)n)] = letters[rng_below(&r, sizeof letters - 1)];
+		int rc = space_legal(s, cand);
+		CHECK(rc == E_OK || rc == E_CORRUPT || rc == E_INFEASIBLE);
+	}
+	CHECK_FAILS(space_legal(s, "tile"), E_CORRUPT, "schedule");
+	CHECK_FAILS(space_mutate(s, &r, "nonsense", cand), E_CORRUPT, "schedule");
+	arena_free(&c.a);
+}
+
+TEST_MAIN

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The other end of a job's connection, for tests: a thread that answers as honed would, or as it is told. */
+#ifndef TESTS_FAKE_OWNER_H
+#define TESTS_FAKE_OWNER_H
+
+#include "agent/control/control.h"
+#include "agent/control/leash.h"
+#include "tests/lib/test.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { FAKE_PUTS = 256 };
+
+struct fake_put {
+	int op, type;
+	struct key key;
+	void *p;
+	size_t n;
+};
+
+struct fake_honed {
+	int fd;            /* the job's connection; -1: not yet */
+	int listener;      /* -1: a socketpair */
+	char path[108];    /* of the listener */
+	const char *cache; /* that it says is its own */
+	int version;
+	_Atomic(const char *) taint; /* of the next `taints` releases; NULL: none */
+	atomic_int taints;
+	atomic_bool withholds; /* leases */
+	int slow_quiet,
+	    slow_ms; /* it grants so many quiet leases, and each later one only after this while */
+	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
+	_Atomic(const char *) refuses; /* text with which puts and commits are refused */
+	atomic_int nputs, ncommitted;
+	struct fake_put put[FAKE_PUTS];
+	struct request last[OP_COUNT];
+	void (*on_commit)(struct fake_honed *f); /* before it is answered; NULL */
+	pthread_t thread;
+};
+
+static inline void fake_say(struct fake_honed *f, const char *text)
+{
+	size_t n = strlen(text);
+	(void)!send(f->fd, text, n, MSG_NOSIGNAL); /* a job may be gone */
+}
+
+static inline bool fake_read(struct fake_honed *f, void *p, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		ssize_t got = read(f->fd, (char *)p + at, n - at);
+		if (got <= 0)
+			return false;
+		at += (size_t)got;
+	}
+	return true;
+}
+
+static inline void fake_keep(struct fake_honed *f, const struct request *r)
+{
+	int i = atomic_load(&f->nputs);
+	struct fake_put *p = &f->put[i % FAKE_PUTS];
+	*p = (struct fake_put){(int)r->op, r->type, r->key, malloc((size_t)r->bytes + 1), (size_t)r->bytes};
+	if (!fake_read(f, p->p, p->n))
+		printf("a put was cut short\n");
+	atomic_store(&f->nputs, i + 1);
+}
+
+static inline void fake_more(struct fake_honed *f, const struct request *r, char *more, size_t n)
+{
+	*more = 0;
+	if (r->op == OP_HELLO)
+		snprintf(more, n, "\"version\":%d,\"honed\":\"fake\"", f->version);
+	else if (r->op == OP_STATUS)
+		snprintf(more, n, "\"cache\":\"%s\"", f->cache);
+	else if (r->op == OP_SYNC)
+		snprintf(more, n, "\"cache\":\"%s\"", f->cache);
+	else if (r->op == OP_JOB)
+		snprintf(more, n, "\"cache\":\"%s\",\"cpus\":[0]", f->cache);
+	else if (r->op == OP_RELEASE && atomic_load(&f->taints) > 0)
+		snprintf(more, n, "\"tainted\":\"%s\"", atomic_load(&f->taint));
+	else if (r->op == OP_RELEASE)
+		snprintf(more, n, "\"tainted\":false");
+	else if (r->op == OP_COMMIT)
+		snprintf(more, n, "\"generation\":7");
+}
+
+static inline void fake_answer(struct fake_honed *f, const struct request *r)
+{
+	struct buf b = {0};
+	char more[512];
+	f->last[r->op] = *r;
+	atomic_fetch_add(&f->said[r->op], 1);
+	if (r->op == OP_PUT || r->op == OP_FORGET)
+		fake_keep(f, r);
+	if (r->op == OP_LEASE)
+		atomic_fetch_add(&f->leased[r->lease], 1);
+	if (r->op == OP_LEASE && r->lease == LEASE_QUIET && f->slow_ms &&
+	    atomic_load(&f->leased[LEASE_QUIET]) > f->slow_quiet)
+		usleep((useconds_t)f->slow_ms * 1000);
+	if (r->op == OP_COMMIT && f->on_commit)
+		f->on_commit(f);
+	bool refused = atomic_load(&f->refuses) && (r->op == OP_PUT || r->op == OP_COMMIT);
+	if (r->op == OP_PROGRESS || r->op == OP_DONE || (r->op == OP_LEASE && atomic_load(&f->withholds)))
+		return;
+	fake_more(f, r, more, sizeof more);
+	if (r->op == OP_RELEASE && atomic_load(&f->taints) > 0)
+		atomic_fetch_sub(&f->taints, 1);
+	if (r->op == OP_COMMIT && !refused)
+		atomic_store(&f->ncommitted, atomic_load(&f->nputs));
+	if (refused)
+		control_bad(r, E_IO, atomic_load(&f->refuses), &b);
+	else
+		control_good(r, *more ? more : NULL, &b);
+	fake_say(f, buf_str(&b));
+	buf_free(&b);
+}
+
+static inline void fake_serve_one(struct fake_honed *f)
+{
+	static _Thread_local char line[CONTROL_LINE];
+	struct request r;
+	for (size_t n = 0; f->fd >= 0 && n < sizeof line && fake_read(f, line + n, 1);) {
+		if (line[n++] != '\n')
+			continue;
+		if (control_parse(line, n - 1, &r) >= 0)
+			fake_answer(f, &r);
+		else
+			printf("the job says %.*s: %s\n", (int)n - 1, line, err_text());
+		n = 0;
+	}
+}
+
+/* One connection after the other. */
+static inline void *fake_serve(void *ctx)
+{
+	struct fake_honed *f = ctx;
+	if (f->listener < 0)
+		fake_serve_one(f);
+	for (int fd; f->listener >= 0 && (fd = accept(f->listener, NULL, NULL)) >= 0;) {
+		if (f->fd >= 0)
+			close(f->fd);
+		f->fd = fd;
+		fake_serve_one(f);
+	}
+	return NULL;
+}
+
+/* For a job that it started: the job's end of the pair is in $HONE_CONTROL_FD. */
+static inline void fake_start_child(struct fake_honed *f)
+{
+	int fd[2];
+	char text[16];
+	*f = (struct fake_honed){.listener = -1, .version = CONTROL_VERSION, .cache = "/"};
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) < 0)
+		abort();
+	f->fd = fd[0];
+	snprintf(text, sizeof text, "%d", fd[1]);
+	setenv("HONE_CONTROL_FD", text, 1);
+	if (pthread_create(&f->thread, NULL, fake_serve, f))
+		abort();
+}
+
+/* For a job that comes to its socket, whose path is f->path. */
+static inline void fake_start(struct fake_honed *f, const char *cache)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	*f = (struct fake_honed){.fd = -1, .version = CONTROL_VERSION, .cache = cache};
+	unsetenv("HONE_CONTROL_FD");
+	snprintf(f->path, sizeof f->path, "/tmp/hone-fake-%d.sock", (int)getpid());
+	snprintf(a.sun_path, sizeof a.sun_path, "%s", f->path);
+	unlink(f->path);
+	f->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (bind(f->listener, (struct sockaddr *)&a, sizeof a) < 0 || listen(f->listener, 4) < 0 ||
+	    pthread_create(&f->thread, NULL, fake_serve, f))
+		abort();
+}
+
+/* It dies: nothing more comes from it. */
+static inline void fake_die(struct fake_honed *f)
+{
+	shutdown(f->fd, SHUT_RDWR);
+	if (f->listener >= 0)
+		shutdown(f->listener, SHUT_RDWR);
+	pthread_join(f->thread, NULL);
+	close(f->fd);
+	if (f->listener >= 0) {
+		close(f->listener);
+		unlink(f->path);
+	}
+	for (int i = 0; i < atomic_load(&f->nputs) && i < FAKE_PUTS; i++)
+		free(f->put[i].p);
+	atomic_store(&f->nputs, 0);
+	unsetenv("HONE_CONTROL_FD");
+}
+
+/* Until cond holds, 10 s at most. */
+#define FAKE_WAIT(cond)                                                                                      \
+	for (int tries_ = 0; !(cond) && tries_ < 10000; tries_++)                                            \
+	usleep(1000)
+
+#endif

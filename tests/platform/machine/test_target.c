@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/machine/target.h"
+#include "platform/base/file.h"
+#include "platform/base/rng.h"
+#include "platform/machine/target_isa.h"
+#include "tests/lib/test.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool same(const struct target *a, const struct target *b)
+{
+	struct buf x = {0}, y = {0};
+	target_text(a, &x);
+	target_text(b, &y);
+	bool equal = strcmp(buf_str(&x), buf_str(&y)) == 0;
+	buf_free(&x);
+	buf_free(&y);
+	return equal;
+}
+
+TEST(host_is_sane)
+{
+	struct target t;
+	REQUIRE_OK(target_host(&t));
+	CHECK(t.lanes == 4 || t.lanes == 8 || t.lanes == 16);
+	CHECK(t.regs == 16 || t.regs == 32);
+	CHECK(t.cores >= 1 && t.l1_bytes >= 4096 && t.line_bytes >= 16);
+	CHECK(t.soc[0] && t.cpu[0] && t.isa[0] && !strchr(t.soc, ' '));
+	CHECK(t.fma_gflops == 0);
+	CHECK(strstr(t.features, "+"));
+}
+
+TEST(baselines)
+{
+	static const struct {
+		const char *isa;
+		int lanes, regs;
+		bool fma;
+	} want[] = {{"x86-64-v2", 4, 16, false},
+		    {"x86-64-v3", 8, 16, true},
+		    {"x86-64-v4", 16, 32, true},
+		    {"armv8-a", 4, 32, true}};
+	for (size_t i = 0; i < 4; i++) {
+		struct target t;
+		REQUIRE_OK(target_baseline(want[i].isa, &t));
+		CHECK(t.lanes == want[i].lanes && t.regs == want[i].regs && t.fma == want[i].fma);
+	}
+	struct target t;
+	CHECK_FAILS(target_baseline("pdp11", &t), E_NOTFOUND, "x86-64-v3");
+}
+
+TEST(what_runs_where)
+{
+	struct target v2, v3, v4, arm, host;
+	REQUIRE_OK(target_baseline("x86-64-v2", &v2));
+	REQUIRE_OK(target_baseline("x86-64-v3", &v3));
+	REQUIRE_OK(target_baseline("x86-64-v4", &v4));
+	REQUIRE_OK(target_baseline("armv8-a", &arm));
+	CHECK(target_runs(&v4, &v2) && target_runs(&v4, &v3) && target_runs(&v3, &v3));
+	CHECK(!target_runs(&v2, &v3) && !target_runs(&v3, &v4));
+	CHECK(!target_runs(&arm, &v2) && !target_runs(&v4, &arm));
+	REQUIRE_OK(target_host(&host));
+	struct target own;
+	REQUIRE_OK(target_baseline(host.isa, &own));
+	CHECK(target_runs(&host, &own) && target_runs(&host, &host));
+	strcpy(own.features, "+nosuchthing");
+	CHECK(!target_runs(&host, &own));
+	/* A name that is the beginning of another is not that feature. */
+	strcpy(own.features, "+avx");
+	strcpy(host.features, "+avx2,-avx");
+	CHECK(!target_runs(&host, &own));
+	strcpy(host.features, "+avx2,+avx");
+	CHECK(target_runs(&host, &own));
+}
+
+TEST(text_round_trip)
+{
+	static const char *const names[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a", "armv7-neon"};
+	struct rng r;
+	rng_seed(&r, 7);
+	for (int i = 0; i < 200; i++) {
+		struct target t, back;
+		struct buf b = {0};
+		REQUIRE_OK(target_baseline(names[i % 5], &t));
+		t.fma_gflops = rng_unit(&r) * 500;
+		t.copy_gbs = rng_unit(&r) / 3;
+		for (int k = 0; k < 4; k++)
+			t.bw_gbs[k] = k == 2 ? 0 : rng_unit(&r) * 1e6;
+		t.l3_bytes = (int64_t)rng_below(&r, 1u << 30);
+		target_text(&t, &b);
+		REQUIRE_OK(target_parse(buf_str(&b), &back));
+		CHECK(same(&t, &back));
+		CHECK(memcmp(&t.bw_gbs, &back.bw_gbs, sizeof t.bw_gbs) == 0 &&
+		      t.fma_gflops == back.fma_gflops);
+		CHECK(key_equal(target_key(&t), target_key(&back)));
+		buf_free(&b);
+	}
+}
+
+TEST(key_has_no_peaks)
+{
+	struct target a, b;
+	REQUIRE_OK(target_baseline("x86-64-v3", &a));
+	b = a;
+	b.fma_gflops = 10;
+	b.bw_gbs[1] = 3;
+	CHECK(!same(&a, &b));
+	CHECK(key_equal(target_key(&a), target_key(&b)));
+	b.lanes = 4;
+	CHECK(!key_equal(target_key(&a), target_key(&b)));
+}
+
+/* A result of another power mode or revision is another's; both are words, whatever the files hold. */
+TEST(revision_and_power_mode)
+{
+	char dir[] = "/tmp/hone-target-XXXXXX", path[64], label[160];
+	struct target a, b, back;
+	struct buf text = {0};
+	REQUIRE(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof path, "%s/status", dir);
+	REQUIRE_OK(target_baseline("armv8-a", &a));
+	isa_power_mode(path, &a);
+	isa_revision(path, "r4p1", &a);
+	CHECK(!strcmp(a.mode, "") && !strcmp(a.rev, "r4p1"));
+	b = a;
+	REQUIRE_OK(file_write(path, "pmode:0002 fmode:fanNull\n", 25));
+	isa_power_mode(path, &b);
+	CHECK(!strcmp(b.mode, "pmode:0002"));
+	CHECK(!key_equal(target_key(&a), target_key(&b)));
+	target_label(&b, label);
+	CHECK(!strcmp(label, "baseline pmode:0002 armv8-a 4"));
+	target_text(&b, &text);
+	REQUIRE_OK(target_parse(buf_str(&text), &back));
+	CHECK(same(&b, &back) && !strcmp(back.mode, b.mode) && !strcmp(back.rev, b.rev));
+	b = a;
+	REQUIRE_OK(file_write(path,
+			      "B0 \x01\xff"
+			      "2.1\n",
+			      9));
+	isa_revision(path, "r4p1", &b);
+	CHECK(!strcmp(b.rev, "B0_2.1"));
+	CHECK(!key_equal(target_key(&a), target_key(&b)));
+	char longer[300];
+	memset(longer, 'x', sizeof longer);
+	REQUIRE_OK(file_write(path, longer, sizeof longer));
+	isa_power_mode(path, &b);
+	CHECK(strlen(b.mode) == sizeof b.mode - 1);
+	CHECK_FAILS(target_parse("x86-64-v4 soc=a rev= cpu=b lanes=4", &back), E_CORRUPT, "rev");
+	unlink(path);
+	rmdir(dir);
+	buf_free(&text);
+}
+
+/* Any text is a target that prints as it was read in all its fields, or E_CORRUPT. */
+TEST(hostile_text)
+{
+	struct target t, back;
+	struct buf b = {0};
+	struct rng r;
+	rng_seed(&r, 9);
+	REQUIRE_OK(target_baseline("x86-64-v4", &t));
+	t.fma_gflops = 123.4;
+	target_text(&t, &b);
+	char s[4096];
+	for (int i = 0; i < 20000; i++) {
+		snprintf(s, sizeof s, "%s", buf_str(&b));
+		size_t n = strlen(s);
+		if (i & 1)
+			s[rng_below(&r, (uint32_t)n)] = 0;
+		for (uint32_t k = rng_below(&r, 4); k; k--)
+			s[rng_below(&r, (uint32_t)n)] = (char)rng_u64(&r);
+		int rc = target_parse(s, &back);
+		CHECK(rc == E_OK || rc == E_CORRUPT);
+	}
+	CHECK_FAILS(target_parse("", &t), E_CORRUPT, "ISA");
+	CHECK_FAILS(target_parse("x86-64-v4", &t), E_CORRUPT, "soc");
+	CHECK_FAILS(target_parse("x86-64-v4 soc=a cpu=b lanes=-1", &t), E_CORRUPT, "lanes");
+	CHECK_FAILS(target_parse("x86-64-v4 soc=a cpu=b lanes=99999999999999999999", &t), E_CORRUPT, "lanes");
+	buf_printf(&b, " more");
+	CHECK_FAILS(target_parse(buf_str(&b), &t), E_CORRUPT, "after its end");
+	buf_free(&b);
+}
+
+TEST(measured_and_kept)
+{
+	char dir[] = "/tmp/hone-target-XXXXXX", path[64], cmd[128];
+	REQUIRE(mkdtemp(dir) != NULL);
+	snprintf(path, sizeof path, "%s/sub", dir);
+	struct target t, again;
+	int64_t start = clock_now(&clock_real);
+	REQUIRE_OK(target_kept(path, &clock_real, &t));
+	CHECK(clock_now(&clock_real) > start);
+	CHECK(t.fma_gflops > 0.1 && t.bw_gbs[0] > 0.1 && t.bw_gbs[3] > 0.01 && t.copy_gbs > 0.01);
+	CHECK((t.l3_bytes == 0) == (t.bw_gbs[2] == 0));
+	REQUIRE_OK(target_kept(path, &clock_real, &again));
+	CHECK(same(&t, &again)); /* a second measurement would differ */
+
+	/* Peaks that were low rise, and stay. */
+	again.fma_gflops = again.bw_gbs[1] = 0.01;
+	again.bw_gbs[3] = 1e9;
+	REQUIRE_OK(target_measure_again(path, &clock_real, &again));
+	CHECK(again.fma_gflops > 0.1 && again.bw_gbs[1] > 0.1 && again.bw_gbs[3] == 1e9);
+	REQUIRE_OK(target_kept(path, &clock_real, &t));
+	CHECK(same(&t, &again));
+
+	/* Fresh for a minute, unless the calendar was set back. */
+	snprintf(cmd, sizeof cmd, "%s/target", path);
+	CHECK(target_is_fresh(path) && !target_is_fresh(dir));
+	for (int late_s = -100; late_s <= 100; late_s += 200) {
+		struct timespec at = {.tv_sec = time(NULL) + late_s}, times[2] = {at, at};
+		CHECK(utimensat(AT_FDCWD, cmd, times, 0) == 0 && !target_is_fresh(path));
+	}
+
+	/* Spoilt, or of another machine: measured again. */
+	REQUIRE_OK(file_write(cmd, "rubbish\n", 8));
+	struct clock still = clock_virtual(1);
+	REQUIRE_OK(target_kept(path, &still, &again));
+	CHECK(again.fma_gflops == 0);
+	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+	CHECK(system(cmd) == 0);
+}
+
+TEST(another_isa_is_not_measured)
+{
+	struct target t;
+	REQUIRE_OK(target_baseline("x86-64-v3", &t));
+	strcpy(t.isa, "sim");
+	CHECK_FAILS(target_measure(&t, &clock_real), E_UNSUPPORTED, "sim");
+	float one[1024] = {0};
+	CHECK_FAILS(target_stream(&t, one, sizeof one, one, sizeof one), E_UNSUPPORTED, "sim");
+}
+
+/* As much as is asked for is written, with what was read; nothing behind it. */
+TEST(streams_write_what_they_say)
+{
+	enum { PAGE = 1024, PAGES = 7 };
+	static _Alignas(64) float from[PAGE * PAGES], to[PAGE * (PAGES + 1)];
+	static const struct {
+		int in, out;
+	} pages[] = {{7, 7}, {7, 3}, {3, 7}, {7, 0}, {0, 7}, {0, 0}, {1, 1}};
+	struct target t;
+	REQUIRE_OK(target_host(&t));
+	for (int i = 0; i < PAGE * PAGES; i++)
+		from[i] = (float)(1 + i);
+	for (size_t k = 0; k < sizeof pages / sizeof *pages; k++) {
+		size_t out = (size_t)pages[k].out * PAGE, unknown = 0;
+		memset(to, 0, sizeof to);
+		REQUIRE_OK(target_stream(&t, to, out * sizeof *to + 100, from,
+					 (size_t)pages[k].in * PAGE * sizeof *from + 4));
+		for (size_t i = 0; i < sizeof to / sizeof *to; i++) {
+			bool copied =
+			    to[i] != 0 && to[i] <= PAGE * PAGES && ((size_t)to[i] - 1) % PAGE == i % PAGE;
+			unknown += i < out ? !copied : to[i] != 0;
+			unknown += pages[k].in == pages[k].out && i < out && to[i] != from[i];
+		}
+		CHECK(unknown == 0);
+	}
+}
+
+TEST(an_older_processor)
+{
+	struct target t, older, all;
+	REQUIRE_OK(target_host(&all));
+	const char *isa = !strncmp(all.isa, "x86", 3) ? "x86-64-v2" : "armv8-a";
+	REQUIRE(setenv("HONE_ISA", isa, 1) == 0);
+	CHECK_OK(target_host(&t));
+	CHECK_OK(target_baseline(isa, &older));
+	CHECK(!strcmp(t.isa, isa) && t.lanes == older.lanes && t.regs == older.regs && t.fma == older.fma);
+	CHECK(!strcmp(t.features, older.features) && t.cores == all.cores && t.l1_bytes == all.l1_bytes);
+	REQUIRE(setenv("HONE_ISA", "vax", 1) == 0);
+	CHECK_FAILS(target_host(&t), E_NOTFOUND, "HONE_ISA=vax");
+	REQUIRE(setenv("HONE_ISA", !strcmp(isa, "armv8-a") ? "x86-64-v2" : "armv8-a", 1) == 0);
+	CHECK_FAILS(target_host(&t), E_UNSUPPORTED, "this processor is");
+	REQUIRE(unsetenv("HONE_ISA") == 0);
+}
+
+TEST_MAIN

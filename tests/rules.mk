@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# Running tests: make t/NAME, test, layers, fuzz, torture.
+
+# The thread sanitizer's clone() cannot share memory with the child that a worker tries kernels in.
+export HONE_WORKER ?= $(abspath $(if $(filter thread,$(SAN)),build,$(B))/hone-worker)
+RUNS_NETS = $(addprefix $(B)/tests/test_,plan plan_c libhone libhone_kernel libhone_crowd cli cli_attack cli_cache cli_compile cli_run cli_tune tune_leash honed_job networks onnx) $(NO_LLVM) $(B)/tools/bench_ops
+$(RUNS_NETS): $(B)/gen/fallback.o
+$(B)/tests/test_llvm_fallback: | $(BASELINES:%=$(B)/gen/%.fallback) $(B)/gen/libhone_fallback.s
+$(patsubst %,$(B)/tests/test_honed_%,socket board gate): | $(B)/honed
+$(patsubst %,$(B)/tests/test_%,sync_program sync_honed cli_attack): | $(B)/hone $(B)/honed $(B)/hone-sync
+$(patsubst %,$(B)/tests/test_fleet_%,http host peers budget): | $(B)/hone-fleet
+t/%: $(B)/tests/test_%
+	@$(TEST_WRAPPER) $< $(CASE)
+
+# All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
+# compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
+LONGEST = nspawn.sh fleet.sh networks kills cli_attack llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
+SCRIPTS = attacks.sh fleet.sh layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh page.sh
+RESULTS = $(addprefix $(B)/results/,$(LONGEST) $(filter-out $(LONGEST),$(TESTS) $(SCRIPTS)))
+$(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
+	@sh tests/sh/test.sh run $@ $<
+$(SCRIPTS:%=$(B)/results/%): $(B)/results/%: all $(B)/man $(B)/man3
+	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
+$(B)/results/fleet.sh: $(B)/tools/bench_load
+test: deps
+	@sh tools/build/deps.sh --maybe systemd-container
+	@sh tools/build/deps.sh --maybe chromium fonts-dejavu-core
+	@sh tools/build/deps.sh --maybe postgresql-15 nginx-light
+	@rm -rf $(B)/results
+	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
+	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true
+	@sh tests/sh/test.sh sum $(RESULTS)
+layers: $(PROGRAMS) $(B)/libhone.so
+	@sh tests/sh/layers.sh $(B)
+fuzz:
+	@sh tools/build/deps.sh clang libclang-rt-14-dev
+	@+MAKE="$(MAKE)" sh tests/sh/fuzz.sh
+torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_faults test_cache_beside test_cache_limits test_cache_full test_kills cuts)
+	@TORTURE_STATES=20000 $(B)/tests/test_torture
+	@LIVES=10000 $(B)/tests/test_scenario
+	@for t in faults beside limits full; do $(B)/tests/test_cache_$$t || exit 1; done
+	@sh tests/sh/torture.sh $(B)
+	@KILLS=1000 $(B)/tests/test_kills
+	@sh tests/sh/nspawn.sh $(B)
+	$(AGAIN) fuzz
+.PHONY: test layers fuzz torture

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Descents into a pool: what they add is legal, new, and has faster drafts among it. */
+#include "platform/run/dev_sim.h"
+#include "platform/base/hash.h"
+#include "search/descent.h"
+#include "tests/lib/tasks.h"
+#include "tests/lib/test.h"
+
+#include <math.h>
+
+static const char task_dense[] =
+    "task syms=0\noperand A in f32 [196,256] plain\noperand B const f32 [256,320] plain\n"
+    "operand Y out f32 [196,320] plain\nstage m:196 n:320 | k:256\nread A [m,k]\n"
+    "read B [k,n]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n";
+static const char a_point[] = "task syms=0\noperand X in f32 [1,1] plain\noperand Y out f32 [1,1] plain\n"
+			      "stage i:1 j:1\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n";
+
+static struct {
+	struct arena a;
+	struct target t;
+	struct guide guide;
+	struct herd h;
+	struct relax *relax;
+} u;
+
+static void open_herd(const char *text, const char *cost, uint64_t seed, int cap)
+{
+	struct space *s = NULL;
+	memset(&u, 0, sizeof u);
+	dev_sim.probe(&u.t);
+	struct task *t = ARENA_NEW(&u.a, struct task);
+	CHECK_OK(task_parse(text, t));
+	CHECK_OK(space_make(&u.a, t, &u.t, NULL, &s));
+	u.guide = (struct guide){.space = s, .cost = cost_find(cost)};
+	herd_open(&u.h, &u.a, &u.guide, seed, cap);
+	u.relax = relax_new(&u.a);
+}
+
+static int draw(void *ctx, char cand[CAND_MAX])
+{
+	(void)ctx;
+	return space_random(u.guide.space, &u.h.rng, cand);
+}
+
+/* Least log drafted time of the pool's first n. */
+static double best_draft(int n)
+{
+	double best = INFINITY;
+	for (int i = 0; i < n; i++)
+		best = fmin(best, log(space_draft(u.guide.space, u.h.pool[i].cand)));
+	return best;
+}
+
+static void check_pool(void)
+{
+	for (int i = 0; i < u.h.npool; i++) {
+		CHECK_OK(space_legal(u.guide.space, u.h.pool[i].cand));
+		CHECK(!herd_knows(&u.h, u.h.pool[i].cand));
+		for (int k = 0; k < i; k++)
+			CHECK(strcmp(u.h.pool[i].cand, u.h.pool[k].cand) != 0);
+	}
+}
+
+/* From two draws: with many, there is little to be gained in spaces as small as these. */
+TEST(downhill)
+{
+	enum { SEEDS = 8 };
+	static const char *const texts[] = {task_conv, task_matmul, task_softmax};
+	for (int i = 0; i < 3; i++) {
+		double gain = 0;
+		for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+			open_herd(texts[i], "draft", seed, 512);
+			int n = herd_fill(&u.h, 2, draw, NULL);
+			descend(&u.h, u.relax, 6, DESCENT_STEPS);
+			CHECK(n == 2 && u.h.npool <= n + 6 * DESCENT_STEPS);
+			gain += (best_draft(n) - best_draft(u.h.npool)) / SEEDS;
+			check_pool();
+			arena_free(&u.a);
+		}
+		if (gain <= 0.02)
+			printf("task %d: %.3f of log time\n", i, gain);
+		CHECK(gain > 0.02);
+	}
+}
+
+/* Measured candidates are gone down from too, and nothing that is known, or of a structure that failed, comes
+ * back. */
+TEST(from_what_was_measured)
+{
+	char known[40][CAND_MAX];
+	open_herd(task_dense, "draft", 1, 512);
+	for (int i = 0; i < 40; i++) {
+		CHECK_OK(draw(NULL, known[i]));
+		const struct meas m = {.status = i % 4 ? MEAS_OK : MEAS_SPILL, .runs = 3, .min_ns = 1000 + i};
+		herd_tell(&u.h, known[i], &m);
+	}
+	CHECK(u.h.npool == 0);
+	descend(&u.h, u.relax, DESCENT_SEEDS, DESCENT_STEPS); /* the pool has nothing to begin with */
+	CHECK(u.h.npool > 0);
+	check_pool();
+	for (int i = 0; i < u.h.npool; i++)
+		CHECK(!keys_has(&u.h.failed, u.h.pool[i].unit));
+	arena_free(&u.a);
+}
+
+/* The same seed, the same pool; another one, another pool. */
+TEST(follows_its_seed)
+{
+	struct key first[2] = {{0}};
+	for (int way = 0; way < 3; way++) {
+		open_herd(task_conv, "none", way < 2 ? 1 : 2, 512);
+		herd_fill(&u.h, 8, draw, NULL);
+		descend(&u.h, u.relax, 4, 12);
+		struct key all = {0};
+		for (int i = 0; i < u.h.npool; i++)
+			all = hash_join(all, hash_text(u.h.pool[i].cand));
+		if (way < 2)
+			first[way] = all;
+		else
+			CHECK(!key_equal(first[0], all));
+		arena_free(&u.a);
+	}
+	CHECK(key_equal(first[0], first[1]));
+}
+
+TEST(nothing_to_go_down_from)
+{
+	open_herd(task_conv, "draft", 1, 64);
+	descend(&u.h, u.relax, DESCENT_SEEDS, DESCENT_STEPS); /* an empty pool, nothing measured */
+	CHECK(u.h.npool == 0);
+	int n = herd_fill(&u.h, 16, draw, NULL);
+	descend(&u.h, u.relax, 0, DESCENT_STEPS);
+	descend(&u.h, u.relax, 4, 0);
+	CHECK(u.h.npool == n);
+	arena_free(&u.a);
+	open_herd(a_point, "draft", 1, 64); /* no number can vary */
+	n = herd_fill(&u.h, 16, draw, NULL);
+	descend(&u.h, u.relax, 4, DESCENT_STEPS);
+	CHECK(n > 0 && u.h.npool == n);
+	arena_free(&u.a);
+}
+
+TEST_MAIN

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The strategy that goes downhill, where the draft is right, where nothing is thought of a candidate, and
+ * where nothing can be let loose. */
+#include "platform/run/dev_sim.h"
+#include "search/strategy.h"
+#include "tests/lib/tasks.h"
+#include "tests/lib/test.h"
+
+#include <math.h>
+
+static const char task_dense[] =
+    "task syms=0\noperand A in f32 [196,256] plain\noperand B const f32 [256,320] plain\n"
+    "operand Y out f32 [196,320] plain\nstage m:196 n:320 | k:256\nread A [m,k]\n"
+    "read B [k,n]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n";
+
+struct setup {
+	struct arena a;
+	struct target t;
+	struct space *space;
+	struct guide guide;
+	void *state;
+};
+
+static void open_task(struct setup *u, const char *name, const char *cost, const char *text, uint64_t seed)
+{
+	memset(u, 0, sizeof *u);
+	dev_sim.probe(&u->t);
+	struct task *t = ARENA_NEW(&u->a, struct task);
+	CHECK_OK(task_parse(text, t));
+	CHECK_OK(space_make(&u->a, t, &u->t, NULL, &u->space));
+	u->guide = (struct guide){.space = u->space, .cost = cost_find(cost)};
+	CHECK_OK(strategy_find(name)->start(&u->a, &u->guide, seed, &u->state));
+}
+
+/* Proposals until one has at most `goal` of drafted time, from nothing known; `most`: none had. */
+static int asks_until(const char *name, const char *cost, const char *text, double goal, int most,
+		      uint64_t seed)
+{
+	const struct strategy *s = strategy_find(name);
+	struct setup u;
+	int asks = 1;
+	open_task(&u, name, cost, text, seed);
+	for (; asks < most && !test_bad; asks++) {
+		char cand[CAND_MAX];
+		CHECK_OK(s->ask(u.state, cand));
+		double ns = space_draft(u.space, cand);
+		if (ns <= goal)
+			break;
+		const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = (int64_t)(1000 * ns)};
+		s->tell(u.state, cand, &m);
+	}
+	arena_free(&u.a);
+	return asks;
+}
+
+static double best_draft(const char *text)
+{
+	struct setup u;
+	struct rng r;
+	double best = INFINITY;
+	open_task(&u, "gradient", "draft", text, 1);
+	rng_seed(&r, 99);
+	for (int i = 0; i < 4000; i++) {
+		char cand[CAND_MAX];
+		CHECK_OK(space_random(u.space, &r, cand));
+		best = fmin(best, space_draft(u.space, cand));
+	}
+	arena_free(&u.a);
+	return best;
+}
+
+/* As the paper compares them: against evolution that is not told what the draft thinks. */
+TEST(sooner_than_evolution_without_the_draft)
+{
+	static const char *const texts[] = {task_conv, task_dense};
+	double gain = 0;
+	int n = 0;
+	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+		double goal = best_draft(texts[i]) / .95;
+		for (uint64_t seed = 1; seed <= 5 && !test_bad; seed++, n++)
+			gain += log((double)asks_until("evolve", "none", texts[i], goal, 300, seed) /
+				    (double)asks_until("gradient", "draft", texts[i], goal, 300, seed));
+	}
+	CHECK(exp(gain / n) > 3.4);
+	if (test_bad)
+		printf("%.2f times sooner\n", exp(gain / n));
+}
+
+/* Ways are followed and rounded all the same; what is proposed is only not ranked. */
+TEST(without_a_model)
+{
+	const struct strategy *s = strategy_find("gradient");
+	struct setup u;
+	open_task(&u, "gradient", "none", task_conv, 1);
+	for (int k = 0; k < 60 && !test_bad; k++) {
+		char cand[CAND_MAX];
+		CHECK_OK(s->ask(u.state, cand));
+		CHECK_OK(space_legal(u.space, cand));
+		const struct meas m = {
+		    .status = k % 4 ? MEAS_OK : MEAS_TIMEOUT, .runs = 3, .min_ns = 1000 + k};
+		s->tell(u.state, cand, &m);
+	}
+	arena_free(&u.a);
+}
+
+/* A point: no number can vary, a few schedules differ in what is discrete. */
+TEST(nothing_to_let_loose)
+{
+	static const char text[] =
+	    "task syms=0\noperand X in f32 [1,1] plain\noperand Y out f32 [1,1] plain\n"
+	    "stage i:1 j:1\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n";
+	const struct strategy *s = strategy_find("gradient");
+	struct setup u;
+	char cand[CAND_MAX];
+	int asked = 0, rc = E_OK;
+	open_task(&u, "gradient", "draft", text, 1);
+	for (; asked < 500 && (rc = s->ask(u.state, cand)) >= 0; asked++) {
+		const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = 1000};
+		s->tell(u.state, cand, &m);
+	}
+	CHECK(rc == E_NOTFOUND && asked < 100);
+	arena_free(&u.a);
+}
+
+/* All of a search's state: rounds use what the first one took. */
+TEST(memory_is_bounded)
+{
+	const struct strategy *s = strategy_find("gradient");
+	struct setup u;
+	open_task(&u, "gradient", "draft", task_dense, 1);
+	size_t space = u.a.used_bytes, first = 0;
+	for (int k = 0; k < 200 && !test_bad; k++) {
+		char cand[CAND_MAX];
+		CHECK_OK(s->ask(u.state, cand));
+		const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = 1000 + k};
+		s->tell(u.state, cand, &m);
+		first = k == 50 ? u.a.used_bytes : first;
+	}
+	CHECK(first - space < 160 << 10 && u.a.used_bytes < first + (64 << 10));
+	if (test_bad)
+		printf("%zu bytes, then %zu\n", first - space, u.a.used_bytes - space);
+	arena_free(&u.a);
+}
+
+TEST_MAIN

@@ -1,0 +1,820 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole tuning jobs on the simulator and its virtual clock: boxes, stops, noise, a dying worker.
+ * Past 800 lines because all of it looks at the one set of jobs below. */
+#include "agent/worker/wire.h"
+#include "search/job.h"
+#include "tests/lib/sim_runner.h"
+#include "tests/lib/tasks.h"
+#include "tests/lib/test.h"
+
+enum { NTASKS = 4 };
+
+static const char *const texts[NTASKS] = {
+    "task syms=0\n"
+    "operand X in f32 [1,8,8,8] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+    "operand W const f32 [8,8,3,3] plain\n"
+    "operand B const f32 [8] plain\n"
+    "operand Y out f32 [1,8,8,8] 0.1/4.2.3.1\n"
+    "stage n:1 k:8 y:8 x:8 | c:8 r:3 s:3\n"
+    "read X [n,c,y+r-1,x+s-1]\n"
+    "read W [k,c,r,s]\n"
+    "read B [k]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "post acc r2 add 0 max\n"
+    "write Y [n,k,y,x]\n",
+    task_matmul,
+    "task syms=0\n"
+    "operand X in f32 [1,8,10,10] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+    "operand W const f32 [8,3,3] plain\n"
+    "operand Y out f32 [1,8,10,10] 0.1/4.2.3.1\n"
+    "stage n:1 c:8 y:10 x:10 | r:3 s:3\n"
+    "read X [n,c,y+r-1,x+s-1]\n"
+    "read W [c,r,s]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "write Y [n,c,y,x]\n",
+    "task syms=0\n"
+    "operand X in f32 [1,16,7,7] 0.1/4.2.3.1\n"
+    "operand W const f32 [24,16] plain\n"
+    "operand Y out f32 [1,24,7,7] 0.1/4.2.3.1\n"
+    "stage n:1 k:24 y:7 x:7 | c:16\n"
+    "read X [n,c,y,x]\n"
+    "read W [k,c]\n"
+    "body r0 r1 mul\n"
+    "sum\n"
+    "post acc 0 max\n"
+    "write Y [n,k,y,x]\n",
+};
+
+/* A product of another shape than task_matmul. */
+static const char larger[] = "task syms=0\n"
+			     "operand A in f32 [30,40] plain\n"
+			     "operand B const f32 [40,64] plain\n"
+			     "operand C out f32 [30,64] plain\n"
+			     "stage m:30 n:64 | k:40\n"
+			     "read A [m,k]\n"
+			     "read B [k,n]\n"
+			     "body r0 r1 mul\n"
+			     "sum\n"
+			     "write C [m,n]\n";
+
+/* What the sink was told, the newest of each kind. */
+struct saved {
+	int calls, refuse_at;
+	char best[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	size_t code_bytes[NTASKS];
+	int progressed;
+	double now_ms;
+};
+
+static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
+		struct blob code)
+{
+	struct saved *s = ctx;
+	struct arena a = {0};
+	struct code c;
+	snprintf(best ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
+	CHECK(m->status == MEAS_OK && m->runs > 0);
+	CHECK(m->mhz_before != SIM_BESIDE_MHZ); /* nothing is recorded that was timed beside others */
+	CHECK_OK(code_parse(code.p, code.n, &a, &c));
+	s->code_bytes[task] = code.n;
+	arena_free(&a);
+	return ++s->calls == s->refuse_at ? fail(E_IO, "sink is full") : E_OK;
+}
+
+static void progress(void *ctx, const struct job_progress *p)
+{
+	struct saved *s = ctx;
+	s->progressed++;
+	CHECK(p->task >= 0 && p->task < p->ntasks && p->label);
+	s->now_ms = p->now_ms;
+}
+
+struct setup {
+	struct sim_runner *s;
+	struct job_task task[NTASKS];
+	struct job j;
+	struct job_result result[NTASKS];
+	struct saved saved;
+	int seeded[NTASKS]; /* trials of seeds */
+};
+
+static void open_setup(struct setup *u, uint64_t seed, double sigma, int ntasks, int64_t box_ns)
+{
+	memset(u, 0, sizeof *u);
+	u->s = sim_open(seed, sigma);
+	for (int i = 0; i < ntasks; i++)
+		u->task[i] = (struct job_task){
+		    .text = texts[(i + (int)seed) % NTASKS], .label = "task", .uses = 1 + i};
+	u->j = (struct job){.ntasks = ntasks,
+			    .task = u->task,
+			    .strategy = seed % 2 ? "evolve" : "random",
+			    .seed = seed,
+			    .deadline_ns = box_ns,
+			    .stop = &u->s->stop,
+			    .ctx = &u->saved,
+			    .sink = sink,
+			    .progress = progress};
+}
+
+static void close_setup(struct setup *u)
+{
+	u->s->r.ops->close(&u->s->r);
+}
+
+/* Time of a candidate without noise. */
+static int64_t true_ns(struct setup *u, int task, const char *cand)
+{
+	int handle;
+	struct meas m;
+	dev_sim_reset(0, 1, 0);
+	u->s->death_rate = 0;
+	CHECK_OK(u->s->r.ops->build(&u->s->r, u->task[task].text, cand, INT64_MAX, &handle, &m));
+	CHECK(m.status == MEAS_OK);
+	if (m.status != MEAS_OK)
+		return 0;
+	CHECK_OK(u->s->r.ops->time(&u->s->r, &handle, 1, 1, 0, 1, INT64_MAX, &m));
+	u->s->r.ops->drop(&u->s->r, handle, INT64_MAX);
+	return m.min_ns;
+}
+
+static void check_results(struct setup *u)
+{
+	for (int i = 0; i < u->j.ntasks; i++) {
+		CHECK(u->result[i].best[0] && u->result[i].best_ns > 0 && u->result[i].default_ns > 0);
+		CHECK(!strcmp(u->result[i].best, u->saved.best[i])); /* all that was found is saved */
+		CHECK(u->saved.standard[i][0] && u->saved.code_bytes[i] > 0);
+		CHECK(!strcmp(u->result[i].standard, u->saved.standard[i]));
+		CHECK(u->result[i].best_ns <= u->result[i].default_ns);
+	}
+	CHECK(u->s->wrong == 0);
+}
+
+static struct setup setup;
+
+TEST(weights_are_timed_where_the_network_keeps_them)
+{
+	for (int warm = 0; warm < 2; warm++) {
+		open_setup(&setup, 3, 0, 1, NS_PER_S);
+		setup.j.warm = warm;
+		CHECK(job_run(&setup.j, &setup.s->r, setup.result) > 1);
+		CHECK(setup.s->timed[!warm] > 1 && setup.s->timed[warm] == 0);
+		close_setup(&setup);
+	}
+}
+
+/* Every task is at its roofline, or all of its candidates are tried. */
+static bool nothing_left(const struct setup *u)
+{
+	bool none = true;
+	for (int i = 0; i < u->j.ntasks; i++)
+		none &= u->result[i].promise <= 0;
+	return none;
+}
+
+TEST(twenty_boxes_end_in_time)
+{
+	struct rng r;
+	int early = 0; /* at their roofline */
+	rng_seed(&r, 11);
+	for (uint64_t seed = 1; seed <= 20 && !test_bad; seed++) {
+		int64_t box = 400 * NS_PER_MS + rng_below(&r, 3000) * NS_PER_MS;
+		open_setup(&setup, seed, 0.03, 1 + (int)rng_below(&r, NTASKS), box);
+		int trials = job_run(&setup.j, &setup.s->r, setup.result);
+		int64_t end = clock_now(dev_sim.clock());
+		CHECK(trials > 5);
+		CHECK(end <= box - 30 * NS_PER_MS);
+		if (end < box - 100 * NS_PER_MS)
+			early += 1;
+		CHECK(end >= box - 100 * NS_PER_MS || (nothing_left(&setup) && setup.j.ntasks == 1));
+		CHECK(setup.saved.progressed >= trials);
+		check_results(&setup);
+		/* Noise does not make the winner worse than the default. */
+		for (int i = 0; i < setup.j.ntasks && !test_bad; i++) {
+			double ratio = (double)true_ns(&setup, i, setup.saved.best[i]) /
+				       (double)true_ns(&setup, i, setup.saved.standard[i]);
+			CHECK(ratio <= 1.01);
+		}
+		if (test_bad)
+			printf("seed %llu: box %lld ms, ended %lld ms\n", (unsigned long long)seed,
+			       (long long)(box / NS_PER_MS), (long long)(end / NS_PER_MS));
+		close_setup(&setup);
+	}
+	CHECK(early <= 1);
+}
+
+/* Neither one slow build among fast ones nor a task whose every build is slow ends the box for the others. */
+TEST(slow_builds_do_not_end_a_box_early)
+{
+	const int64_t box = 2 * NS_PER_S;
+	for (int way = 0; way < 2; way++) {
+		open_setup(&setup, 1, 0.03, 2, box);
+		if (way == 0)
+			setup.s->slow_build = 7;
+		else
+			setup.s->slow_task = setup.task[0].text;
+		setup.s->slow_ns = way == 0 ? 1200 * NS_PER_MS : 400 * NS_PER_MS;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		int64_t end = clock_now(dev_sim.clock());
+		CHECK(setup.s->builds > 7);
+		CHECK(end <= box - 30 * NS_PER_MS);
+		CHECK(end >= box - 100 * NS_PER_MS);
+		check_results(&setup);
+		close_setup(&setup);
+	}
+}
+
+/* A compile that would not end inside the box is not begun, of a task that has had none either. */
+TEST(no_build_is_begun_that_would_be_cut)
+{
+	for (int i = 0; i < 30; i++) {
+		int64_t box = 2 * NS_PER_S + i * 37 * NS_PER_MS;
+		open_setup(&setup, 1 + (uint64_t)i, 0.03, 3, box);
+		setup.s->slow_build = -1;
+		setup.s->slow_ns = (250 + i % 3 * 50) * NS_PER_MS;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->builds >= 3 && setup.s->cut == 0);
+		double most = 0; /* to a box that has time */
+		for (int k = 0; k < setup.j.ntasks; k++)
+			most = setup.result[k].promise > most ? setup.result[k].promise : most;
+		CHECK(most > 0);
+		CHECK(clock_now(dev_sim.clock()) <= box - 30 * NS_PER_MS);
+		close_setup(&setup);
+	}
+	/* Nothing fits. */
+	open_setup(&setup, 1, 0.03, 3, 400 * NS_PER_MS);
+	setup.s->slow_build = -1;
+	setup.s->slow_ns = 150 * NS_PER_MS;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.s->builds <= 2 && setup.s->cut == 0);
+	close_setup(&setup);
+}
+
+TEST(same_seed_same_result)
+{
+	static struct job_result first;
+	for (int i = 0; i < 2; i++) {
+		open_setup(&setup, 3, 0.03, 1, NS_PER_S);
+		CHECK(job_run(&setup.j, &setup.s->r, setup.result) > 0);
+		if (i == 0)
+			first = setup.result[0];
+		CHECK(!memcmp(&first, setup.result, sizeof first));
+		close_setup(&setup);
+	}
+}
+
+/* Builders change how much is tried, not what a result is worth; and all is the same again with them. */
+TEST(builders_build_ahead)
+{
+	static struct job_result first[2];
+	struct job_spent spent;
+	int trials[3];
+	for (int n = 0; n < 3; n++)
+		for (int again = 0; again < 2; again++) {
+			open_setup(&setup, 3, 0.03, 2, 2 * NS_PER_S);
+			setup.s->r.builders = n;
+			setup.j.spent = &spent;
+			trials[n] = job_run(&setup.j, &setup.s->r, setup.result);
+			int64_t end = clock_now(dev_sim.clock());
+			CHECK(end <= setup.j.deadline_ns - 30 * NS_PER_MS);
+			CHECK(end >= setup.j.deadline_ns - 100 * NS_PER_MS);
+			check_results(&setup);
+			CHECK(spent.own_ns >= 0 && spent.own_ns < end / 20 && spent.state_bytes > 0);
+			CHECK(spent.build_ns + spent.wait_ns + spent.check_ns + spent.time_ns +
+				  spent.race_ns + spent.own_ns ==
+			      end);
+			CHECK(n ? spent.ahead_ns > 0 : spent.ahead_ns + spent.wait_ns == 0);
+			CHECK(n ? setup.s->taken > trials[n] / 4 : setup.s->taken == 0);
+			if (!again)
+				memcpy(first, setup.result, sizeof first);
+			CHECK(!memcmp(first, setup.result, sizeof first));
+			close_setup(&setup);
+		}
+	CHECK(trials[1] > trials[0] * 5 / 4);
+	CHECK(trials[2] > trials[1]);
+}
+
+/* In a quiet machine's long box the random strategy comes to the same with and without them. */
+TEST(builders_change_no_result)
+{
+	char best[2][CAND_MAX];
+	for (int n = 0; n < 2; n++) {
+		open_setup(&setup, 2, 0, 1, 30 * NS_PER_S);
+		setup.s->r.builders = n;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		snprintf(best[n], sizeof best[n], "%s", setup.result[0].best);
+		close_setup(&setup);
+	}
+	open_setup(&setup, 2, 0, 1, NS_PER_S);
+	CHECK(true_ns(&setup, 0, best[0]) == true_ns(&setup, 0, best[1]));
+	close_setup(&setup);
+}
+
+TEST(dying_builders_lose_nothing)
+{
+	for (uint64_t seed = 1; seed <= 10 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 2 * NS_PER_S);
+		setup.s->r.builders = 1 + (int)(seed % 2);
+		setup.s->builder_death_rate = 0.2;
+		setup.s->death_rate = seed % 3 ? 0 : 0.1;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
+		close_setup(&setup);
+	}
+}
+
+TEST(a_stop_loses_nothing)
+{
+	struct rng r;
+	rng_seed(&r, 12);
+	for (uint64_t seed = 1; seed <= 30 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 20 * NS_PER_S);
+		setup.s->stop_after = 1 + (int)rng_below(&r, 200);
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->calls <= setup.s->stop_after + 3);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]));
+		if (setup.s->stop_after > 20)
+			check_results(&setup);
+		close_setup(&setup);
+	}
+}
+
+TEST(a_dying_worker_loses_nothing)
+{
+	for (uint64_t seed = 1; seed <= 10 && !test_bad; seed++) {
+		open_setup(&setup, seed, 0.03, 2, 2 * NS_PER_S);
+		setup.s->death_rate = 0.1;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(setup.s->deaths > 3);
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns);
+		for (int i = 0; i < 2; i++)
+			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
+		close_setup(&setup);
+	}
+	open_setup(&setup, 1, 0.03, 2, 20 * NS_PER_S);
+	setup.s->death_rate = 1;
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_CHILD, "10 times in a row");
+	CHECK(setup.s->deaths == 10);
+	close_setup(&setup);
+}
+
+TEST(a_refusing_sink_ends_the_job)
+{
+	open_setup(&setup, 1, 0.03, 2, 20 * NS_PER_S);
+	setup.saved.refuse_at = 2;
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_IO, "sink is full");
+	close_setup(&setup);
+}
+
+TEST(incumbent_and_seeds)
+{
+	char known[CAND_MAX], standard[CAND_MAX];
+	const struct job_seed seeds[] = {{"no such schedule"}, {known}};
+	open_setup(&setup, 1, 0, 1, 4 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	snprintf(known, sizeof known, "%s", setup.result[0].best);
+	snprintf(standard, sizeof standard, "%s", setup.saved.standard[0]);
+	close_setup(&setup);
+	/* What is known is not lost in a box that has time for nothing else. */
+	open_setup(&setup, 1, 0, 1, 120 * NS_PER_MS);
+	setup.task[0].incumbent = known;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.result[0].before_ns > 0 && setup.result[0].before_ns <= setup.result[0].default_ns);
+	CHECK(!strcmp(setup.result[0].best, known));
+	close_setup(&setup);
+	/* The default as the incumbent costs no second build. */
+	open_setup(&setup, 1, 0, 1, 120 * NS_PER_MS);
+	setup.task[0].incumbent = standard;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.result[0].before_ns == setup.result[0].default_ns);
+	close_setup(&setup);
+	/* Seeds come first; a bad one is passed over. */
+	open_setup(&setup, 1, 0, 1, 500 * NS_PER_MS);
+	setup.task[0].seed = seeds;
+	setup.task[0].nseeds = 2;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	if (strcmp(known, standard))
+		CHECK(true_ns(&setup, 0, setup.result[0].best) <= true_ns(&setup, 0, known));
+	close_setup(&setup);
+}
+
+static void count_seeds(void *ctx, int task, const struct tried *t)
+{
+	(void)ctx;
+	setup.seeded[task] += t->by == TRIED_SEED;
+}
+
+/* What wins in a task is tried in another of its kind, and in no other. */
+TEST(winners_are_seeds_of_their_kind)
+{
+	open_setup(&setup, 1, 0, 3, 8 * NS_PER_S);
+	setup.task[0].text = texts[1];
+	setup.task[1].text = larger;
+	setup.task[2].text = texts[2];
+	setup.j.tried = count_seeds;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.seeded[0] + setup.seeded[1] > 0 && setup.seeded[2] == 0);
+	check_results(&setup);
+	close_setup(&setup);
+}
+
+/* Of other shapes and boards: what fits is tried, fitted; what is nonsense does no harm. */
+TEST(seeds_from_elsewhere)
+{
+	static const struct job_seed seeds[] = {
+	    {"lane=n:16 tile=m:6", NULL, 16},  {"lane=n:4 tile=m:25", larger, 0},
+	    {"no such schedule", larger, 0},   {"lane=n:4", "no such task", 0},
+	    {"lane=n:4", "task syms=0\n", 16}, {"lane=k:4 tile=x:7", task_conv, 4}};
+	open_setup(&setup, 1, 0, 1, 2 * NS_PER_S);
+	setup.task[0].text = task_matmul;
+	setup.task[0].seed = seeds;
+	setup.task[0].nseeds = sizeof seeds / sizeof *seeds;
+	setup.j.tried = count_seeds;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(setup.seeded[0] == 2);
+	check_results(&setup);
+	close_setup(&setup);
+}
+
+/* A task without any kernel gets its own after the search has to end, one that has a kernel does not. */
+TEST(missing_kernels_may_take_longer)
+{
+	char known[CAND_MAX];
+	for (int way = 0; way < 3; way++) {
+		open_setup(&setup, 1, 0, 1, 60 * NS_PER_MS);
+		setup.s->slow_task = setup.task[0].text;
+		setup.s->slow_ns = 100 * NS_PER_MS;
+		setup.j.missing_by_ns = way ? 400 * NS_PER_MS : 0;
+		setup.task[0].incumbent = way == 2 ? known : NULL;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK((setup.result[0].best_ns > 0) == (way == 1));
+		CHECK(setup.s->builds <= 1);
+		CHECK(clock_now(dev_sim.clock()) < (way == 1 ? 400 : 60) * NS_PER_MS);
+		snprintf(known, sizeof known, "%s", setup.result[0].best);
+		close_setup(&setup);
+	}
+}
+
+/* The best of all tasks, found in a long box, and their defaults. */
+static void find_known(char known[NTASKS][CAND_MAX], char standard[NTASKS][CAND_MAX])
+{
+	open_setup(&setup, 1, 0, NTASKS, 6 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS; i++) {
+		snprintf(known[i], CAND_MAX, "%s", setup.saved.best[i]);
+		snprintf(standard[i], CAND_MAX, "%s", setup.saved.standard[i]);
+	}
+	close_setup(&setup);
+}
+
+static int claims;                   /* tried */
+static const char (*liar)[CAND_MAX]; /* what does not build; NULL: nothing */
+
+static int build_lies(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
+		      struct meas *m)
+{
+	int rc = sim_build(r, task, cand, deadline_ns, handle, m);
+	for (int i = 0; liar && rc >= 0 && i < NTASKS; i++)
+		if (!strcmp(setup.task[i].text, task) && !strcmp(liar[i], cand)) {
+			sim_drop(r, *handle, INT64_MAX);
+			*handle = -1;
+			m->status = MEAS_BUILD;
+		}
+	return rc;
+}
+
+static void count_claims(void *ctx, int task, const struct tried *t)
+{
+	(void)ctx, (void)task;
+	claims += t->by == TRIED_INCUMBENT;
+}
+
+/* What strangers say has one try. One that is as good as they say is made before any default; after a few
+ * that are not, defaults come first, and the rest is left for another box. */
+TEST(strangers_are_believed_for_a_while)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 4; way++) { /* true, lies, lies in a box for little more, one that hangs */
+		bool lies = way == 1 || way == 2;
+		int64_t box = (NTASKS + JOB_LIES) * SIM_BUILD_NS + 70 * NS_PER_MS;
+		int differ = 0;
+		open_setup(&setup, 1, 0, NTASKS, way == 2 ? box : 2 * NS_PER_S);
+		setup.j.defaults_only = true;
+		setup.j.tried = count_claims;
+		struct runner_ops ops = *setup.s->r.ops;
+		ops.build = build_lies;
+		setup.s->r.ops = &ops;
+		liar = lies ? (const char(*)[CAND_MAX])known : NULL;
+		claims = 0;
+		for (int i = 0; i < NTASKS; i++) {
+			differ += strcmp(known[i], standard[i]) != 0;
+			setup.task[i].incumbent = known[i];
+			setup.task[i].codeless = true;
+			setup.task[i].claim_ns = way % 2 ? 1 : 100 * NS_PER_MS;
+			if (way == 3 && strcmp(known[i], standard[i]))
+				setup.s->stalled = known[i];
+		}
+		setup.s->stalls = 5;
+		CHECK(differ > JOB_LIES);
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(claims == (lies ? JOB_LIES : differ));
+		CHECK(way != 3 || setup.s->stalls == 4);
+		for (int i = 0; i < NTASKS; i++) {
+			bool hung = way == 3 && setup.s->stalled == known[i];
+			CHECK(setup.result[i].best_ns > 0 && setup.saved.code_bytes[i] > 0);
+			CHECK(!strcmp(setup.saved.best[i], lies || hung ? standard[i] : known[i]));
+		}
+		close_setup(&setup);
+	}
+}
+
+/* Where the cache has records without code, what they name is made before any default, and judged after. */
+TEST(known_schedules_are_made_first)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 3; way++) {
+		int64_t box = way ? 3 * NS_PER_S : (NTASKS + 1) * SIM_BUILD_NS + 60 * NS_PER_MS;
+		open_setup(&setup, 1, 0, NTASKS, box);
+		setup.j.defaults_only = true;
+		setup.s->r.builders = way == 2 ? 2 : 0;
+		for (int i = 0; i < NTASKS; i++) {
+			setup.task[i].incumbent = known[i];
+			setup.task[i].codeless = true;
+		}
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		int standards = 0;
+		for (int i = 0; i < NTASKS; i++) {
+			CHECK(!strcmp(setup.saved.best[i], known[i]) && setup.saved.code_bytes[i] > 0);
+			standards += setup.saved.standard[i][0] != 0;
+		}
+		CHECK(way ? standards == NTASKS : standards < NTASKS);
+		if (way) {
+			check_results(&setup);
+			for (int i = 0; i < NTASKS; i++) /* one build each */
+				CHECK(setup.result[i].trials == 1 + (strcmp(known[i], standard[i]) != 0));
+		}
+		close_setup(&setup);
+	}
+}
+
+/* Whatever a record says of it: what is no schedule, or whose answers are wrong by now, goes. */
+TEST(an_incumbent_that_fails_is_demoted)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 4; way++) {
+		int i = 0;
+		while (i < NTASKS - 1 && !strcmp(known[i], standard[i]))
+			i++;
+		CHECK(strcmp(known[i], standard[i]) != 0);
+		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+		setup.j.defaults_only = true;
+		setup.task[i].incumbent = way < 2 ? "no such schedule" : known[i];
+		setup.task[i].codeless = way % 2;
+		setup.s->broken = way < 2 ? NULL : known[i];
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		CHECK(!strcmp(setup.saved.best[i], standard[i]));
+		CHECK(setup.result[i].before_ns == 0);
+		close_setup(&setup);
+	}
+}
+
+/* A machine that stands still for a moment costs no tuned kernel; a kernel that hangs again goes. */
+TEST(an_incumbent_outlives_a_stall)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int way = 0; way < 8; way++) {
+		int i = 0, stalls = way / 4 ? 9 : 1;
+		while (i < NTASKS - 1 && !strcmp(known[i], standard[i]))
+			i++;
+		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+		setup.j.defaults_only = true;
+		setup.task[i].incumbent = known[i];
+		setup.task[i].codeless = way % 2;
+		setup.s->stalled = way / 2 % 2 ? standard[i] : known[i];
+		setup.s->stalls = stalls;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		bool demoted = stalls > 1 && setup.s->stalled == known[i];
+		CHECK(!strcmp(setup.saved.best[i], demoted ? standard[i] : known[i]));
+		CHECK(!setup.saved.standard[i][0] == (stalls > 1 && !demoted));
+		close_setup(&setup);
+	}
+}
+
+/* A default that does not work is no reason to lose what does. */
+TEST(an_incumbent_outlives_its_default)
+{
+	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
+	find_known(known, standard);
+	for (int i = 0; i < NTASKS; i++)
+		for (int codeless = 0; codeless < 2 && strcmp(known[i], standard[i]); codeless++) {
+			open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+			setup.j.defaults_only = true;
+			setup.task[i].incumbent = known[i];
+			setup.task[i].codeless = codeless;
+			setup.s->broken = standard[i];
+			CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+			CHECK(!strcmp(setup.saved.best[i], known[i]) && !setup.saved.standard[i][0]);
+			CHECK(!strcmp(setup.result[i].best, known[i]) && setup.result[i].before_ns > 0);
+			close_setup(&setup);
+		}
+}
+
+/* The second job of a box builds no default again, and ends no worse. */
+TEST(a_job_goes_on_from_another)
+{
+	static struct job_result first[NTASKS];
+	open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
+	setup.j.defaults_only = true;
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == NTASKS);
+	CHECK(setup.s->builds == NTASKS);
+	setup.j.defaults_only = false;
+	for (int i = 0; i < NTASKS; i++) {
+		first[i] = setup.result[i];
+		setup.task[i].earlier = &first[i];
+		setup.task[i].incumbent = setup.saved.best[i];
+	}
+	const struct tried known = {
+	    .cand = first[0].best, .status = MEAS_OK, .ns = 1000, .default_ns = 1000, .by = TRIED_DEFAULT};
+	setup.task[0].tried = &known;
+	setup.task[0].ntried = 1;
+	snprintf(first[1].best, sizeof first[1].best, "no schedule of this task"); /* is made anew, */
+	snprintf(first[2].standard, sizeof first[2].standard, "nor this");         /* so is the default */
+	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 1;
+	setup.j.missing_by_ns = clock_now(dev_sim.clock()) + 1;
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
+	CHECK(setup.s->builds == NTASKS);
+	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 3 * NS_PER_S;
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS; i++) {
+		CHECK(setup.result[i].default_ns > 0 && setup.result[i].best_ns <= first[i].best_ns);
+		CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]));
+		CHECK(!strcmp(setup.result[i].standard, setup.saved.standard[i]));
+	}
+	close_setup(&setup);
+}
+
+/* What draws of a task's space find. */
+static int draw_all(const char *text, struct key found[256])
+{
+	struct arena a = {0};
+	struct rng r;
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct space *s = NULL;
+	int n = 0;
+	rng_seed(&r, 9);
+	CHECK_OK(task_parse(text, t));
+	CHECK_OK(space_make(&a, t, &setup.s->t, NULL, &s));
+	for (int i = 0; i < 300 && n < 256; i++) {
+		char cand[CAND_MAX];
+		int k = 0;
+		CHECK_OK(space_random(s, &r, cand));
+		while (k < n && !key_equal(found[k], hash_text(cand)))
+			k++;
+		found[k] = hash_text(cand);
+		n += k == n;
+	}
+	arena_free(&a);
+	return n;
+}
+
+static struct {
+	int n, again;
+	struct key k[4096];
+} seen;
+
+static bool is_seen(struct key k)
+{
+	for (int i = 0; i < seen.n; i++)
+		if (key_equal(seen.k[i], k))
+			return true;
+	return false;
+}
+
+static void see(void *ctx, int task, const struct tried *t)
+{
+	struct key k = hash_text(t->cand);
+	(void)ctx;
+	if (task != 0 || t->lost)
+		return;
+	seen.again += is_seen(k);
+	if (seen.n < 4096)
+		seen.k[seen.n++] = k;
+}
+
+/* The default strategy goes on until the box is over. Where a space is small and has the box for itself, all
+ * of it has been tried before that, each candidate once, and the job is over when nothing else is left. */
+TEST(the_whole_box_is_used)
+{
+	static const char tiny[] = "task syms=0\noperand X in f32 [4] plain\noperand Y out f32 [4] plain\n"
+				   "stage i:4\nread X [i]\nbody r0 0 max\nwrite Y [i]\n";
+	struct key all[256];
+	for (int ntasks = 1; ntasks <= 2; ntasks++) {
+		const int64_t box = 10 * NS_PER_S;
+		open_setup(&setup, 1, 0.03, ntasks, box);
+		setup.j.strategy = NULL;
+		setup.j.tried = see;
+		setup.task[0].text = tiny;
+		seen.n = seen.again = 0;
+		int n = draw_all(tiny, all), met = 0;
+		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+		int64_t end = clock_now(dev_sim.clock());
+		for (int i = 0; i < n; i++)
+			met += is_seen(all[i]);
+		CHECK(n > 4 && (met == n || ntasks == 2) && seen.again == 0);
+		CHECK(end <= box - 30 * NS_PER_MS);
+		CHECK(ntasks == 1 ? end < box / 2 : end >= box - 100 * NS_PER_MS);
+		check_results(&setup);
+		if (test_bad)
+			printf("%d of %d, %d twice, %lld ms\n", met, n, seen.again,
+			       (long long)(end / NS_PER_MS));
+		close_setup(&setup);
+	}
+}
+
+static struct {
+	int n[NTASKS], again, left;
+} slices;
+
+static void count_slices(void *ctx, int task, const struct tried *t)
+{
+	enum { SLICE = 10 };
+	(void)ctx;
+	if (t->lost || t->by == TRIED_DEFAULT)
+		return;
+	slices.again += ++slices.n[task] == SLICE + 1;
+	for (int i = 0; i < NTASKS; i++)
+		slices.left += slices.again && !slices.n[i];
+}
+
+/* However much more one task promises than the others, each gets a slice before one gets two. */
+TEST(first_slices_come_first)
+{
+	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
+	setup.task[0].uses = 1000;
+	setup.j.tried = count_slices;
+	memset(&slices, 0, sizeof slices);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(slices.again > 0 && slices.left == 0);
+	close_setup(&setup);
+}
+
+TEST(bad_tasks_and_strategies)
+{
+	open_setup(&setup, 1, 0, 2, NS_PER_S);
+	setup.task[0].text = "nonsense";
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	CHECK(!setup.result[0].best[0] && setup.result[1].best[0]); /* the other one is tuned */
+	close_setup(&setup);
+	open_setup(&setup, 1, 0, 1, NS_PER_S);
+	setup.j.strategy = "magic";
+	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_USAGE, "magic");
+	close_setup(&setup);
+	open_setup(&setup, 1, 0, 0, NS_PER_S);
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
+	close_setup(&setup);
+	open_setup(&setup, 1, 0, 2, 1); /* a box that is over */
+	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
+	close_setup(&setup);
+}
+
+/* In a longer box evolution finds schedules at least as good as the default everywhere, and better ones
+ * somewhere. */
+TEST(tuning_pays)
+{
+	double product = 1;
+	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
+	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
+	for (int i = 0; i < NTASKS && !test_bad; i++) {
+		double ratio = (double)true_ns(&setup, i, setup.saved.best[i]) /
+			       (double)true_ns(&setup, i, setup.saved.standard[i]);
+		CHECK(ratio <= 1.01);
+		product *= ratio;
+	}
+	CHECK(product < 0.97);
+	close_setup(&setup);
+}
+
+/* The same through what the worker serves. */
+TEST(through_the_local_runner)
+{
+	struct runner *r;
+	open_setup(&setup, 2, 0.03, 2, 2 * NS_PER_S);
+	REQUIRE_OK(runner_local(&dev_sim, &emit_sim, &setup.s->t, 1, false, &r));
+	int trials = job_run(&setup.j, r, setup.result);
+	CHECK(trials > 20);
+	CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns - 30 * NS_PER_MS);
+	CHECK(clock_now(dev_sim.clock()) >= setup.j.deadline_ns - 100 * NS_PER_MS);
+	check_results(&setup);
+	r->ops->close(r);
+	close_setup(&setup);
+}
+
+TEST_MAIN

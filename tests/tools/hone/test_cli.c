@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: words, help, errors, models. */
+#include "tests/lib/cli.h"
+#include "tools/hone/help.h"
+
+TEST(without_words_it_lists_the_commands)
+{
+	CHECK_RUN(0, " ");
+	for (int i = 0; cmd_table[i]; i++)
+		CHECK_SAYS(cli_out, cmd_table[i]->name);
+	CHECK(!cli_err[0]);
+	CHECK_RUN(0, "--help");
+	CHECK_RUN(0, "--version");
+	CHECK_SAYS(cli_out, "hone " HONE_VERSION "\n");
+}
+
+TEST(wrong_words_are_usage_errors_with_a_remedy)
+{
+	CHECK_RUN(2, "zooo");
+	CHECK_SAYS(cli_err, "hone: error: unknown command 'zooo'; did you mean 'zoo'?");
+	CHECK_RUN(2, "qwertyuiop");
+	CHECK_SAYS(cli_err, "`hone` lists the commands");
+	CHECK_RUN(2, "zoo --sead 3");
+	CHECK_SAYS(cli_err, "unknown option --sead; did you mean --seed?");
+	CHECK_RUN(2, "zoo --seed");
+	CHECK_SAYS(cli_err, "--seed needs a value");
+	CHECK_RUN(2, "zoo --seed three");
+	CHECK_SAYS(cli_err, "'three' is not a whole number");
+	CHECK_RUN(2, "zoo --json=yes");
+	CHECK_SAYS(cli_err, "--json takes no value");
+	CHECK_RUN(2, "zoo -x");
+	CHECK_SAYS(cli_err, "unknown option -x");
+	CHECK_RUN(2, "zoo a b");
+	CHECK_SAYS(cli_err, "'b' is one word too many");
+	CHECK_RUN(2, "--json");
+	CHECK_SAYS(cli_err, "which command?");
+	CHECK(!cli_out[0]);
+}
+
+TEST(durations)
+{
+	static const struct {
+		const char *text;
+		int64_t ns;
+	} good[] = {{"20s", 20000000000}, {"500ms", 500000000}, {"2m", 120000000000},
+		    {"1.5s", 1500000000}, {"250us", 250000},    {"0s", 0},
+		    {"1h", 3600000000000}};
+	static const char *const bad[] = {"20",     "",     "s",     "-1s",         "1e3s",
+					  "1.2.3s", "20 s", "20sec", "99999999999h"};
+	int64_t ns;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		CHECK_OK(duration_parse(good[i].text, &ns));
+		CHECK(ns == good[i].ns);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(duration_parse(bad[i], &ns), E_USAGE, bad[i]);
+}
+
+TEST(sizes)
+{
+	static const struct {
+		const char *text;
+		int64_t bytes;
+	} good[] = {{"32M", 32 << 20}, {"512K", 512 << 10}, {"1.5G", INT64_C(3) << 29}, {"0K", 0}};
+	static const char *const bad[] = {"32",     "",     "M",    "-1M",         "1e3M",
+					  "1.2.3M", "32 M", "32MB", "99999999999G"};
+	int64_t bytes;
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+		CHECK_OK(size_parse(good[i].text, &bytes));
+		CHECK(bytes == good[i].bytes);
+	}
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK_FAILS(size_parse(bad[i], &bytes), E_USAGE, bad[i]);
+}
+
+TEST(every_command_has_help_a_manual_page_and_completion)
+{
+	struct buf complete = {0};
+	help_completion(&hone_program, &complete);
+	for (int i = 0; cmd_table[i]; i++) {
+		const struct cmd *c = cmd_table[i];
+		char line[96];
+		CHECK_RUN(0, "%s --help", c->name);
+		CHECK_SAYS(cli_out, c->summary);
+		CHECK(strlen(c->summary) > 10 && strlen(c->summary) <= 80);
+		struct buf man = {0};
+		help_man(&hone_program, c, &man);
+		CHECK_SAYS(buf_str(&man), ".TH HONE-");
+		for (const struct opt *o = c->opts; o && o->name; o++) {
+			CHECK_SAYS(cli_out, o->help);
+			CHECK(o->kind == OPT_FLAG || o->arg);
+			snprintf(line, sizeof line, " --%s", o->name);
+			CHECK_SAYS(buf_str(&complete), line);
+		}
+		snprintf(line, sizeof line, "\t%s) opts=", c->name);
+		CHECK_SAYS(buf_str(&complete), line);
+		CHECK(strlen(strstr(buf_str(&man), ".SH OPTIONS")) > 100);
+		buf_free(&man);
+	}
+	buf_free(&complete);
+	CHECK_RUN(0, "--man tune");
+	CHECK_SAYS(cli_out, ".SH NAME\nhone\\-tune");
+	CHECK_RUN(2, "--man nothing");
+}
+
+TEST(completion_is_valid_bash)
+{
+	if (system("command -v bash >/dev/null") != 0)
+		SKIP("no bash");
+	CHECK_RUN(0, "--bash-completion");
+	char path[256], cmd[1024];
+	snprintf(path, sizeof path, "%s", in_dir("stdout"));
+	snprintf(cmd, sizeof cmd,
+		 "bash -c '. %s; COMP_WORDS=(hone zoo --se); COMP_CWORD=2; _hone; [ \"${COMPREPLY[*]}\" = "
+		 "--seed ]'",
+		 path);
+	CHECK(system(cmd) == 0);
+}
+
+TEST(zoo_lists_as_json)
+{
+	CHECK_RUN(0, "zoo --json");
+	json_t *j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "models")) == 8);
+	json_decref(j);
+}
+
+TEST(zoo_needs_a_place_and_a_name)
+{
+	CHECK_RUN(2, "zoo steering");
+	CHECK_SAYS(cli_err, "hone zoo steering -o steering.onnx");
+	CHECK_RUN(1, "zoo lenet -o %s", in_dir("x.onnx"));
+	CHECK_SAYS(cli_err, "hone: error: the zoo has no 'lenet'; it has");
+	CHECK_RUN(1, "zoo steering -o /nowhere/x.onnx");
+	CHECK_SAYS(cli_err, "/nowhere/x.onnx");
+	CHECK_SAYS(cli_err, "No such file");
+}
+
+TEST(quiet_is_quiet)
+{
+	steering();
+	CHECK(file_exists(in_dir("steering.onnx")));
+}
+
+TEST(bad_models_are_named)
+{
+	static const char *const with_model[] = {"tasks",  "tune",   "bench", "run --output /tmp",
+						 "verify", "explain"};
+	for (size_t i = 0; i < sizeof with_model / sizeof *with_model; i++) {
+		CHECK_RUN(1, "%s /nowhere/m.onnx%s%s", with_model[i], i ? " --cache " : "",
+			  i ? in_dir("cache") : "");
+		CHECK_SAYS(cli_err, "hone: error: ");
+		CHECK_SAYS(cli_err, "/nowhere/m.onnx");
+		CHECK_SAYS(cli_err, "No such file");
+		CHECK(!cli_out[0]);
+		CHECK(strchr(cli_err, '\n') == cli_err + strlen(cli_err) - 1);
+	}
+}
+
+TEST(rubbish_is_not_a_model)
+{
+	const char *path = in_dir("rubbish.onnx");
+	REQUIRE_OK(file_write(path, "this is not a model", 19));
+	CHECK_RUN(1, "tasks %s", path);
+	CHECK_SAYS(cli_err, "rubbish.onnx");
+}
+
+TEST(tasks_as_json)
+{
+	CHECK_RUN(0, "tasks --json %s", steering());
+	json_t *j = parse_out(), *tasks = json_object_get(j, "tasks");
+	CHECK(json_array_size(tasks) >= 5);
+	for (size_t i = 0; i < json_array_size(tasks); i++)
+		check_keys(json_array_get(tasks, i), "key text uses gflop");
+	json_decref(j);
+}
+
+TEST(a_full_disk_is_an_error)
+{
+	char words[] = "zoo";
+	CHECK(hone_to("/dev/full", words) == 1);
+	CHECK_SAYS(cli_err, "standard output");
+}
+
+TEST(a_shape_that_is_none_is_a_usage_error)
+{
+	CHECK_RUN(2, "tasks %s --shape camera", steering());
+	CHECK_SAYS(cli_err, "--shape camera");
+	CHECK_SAYS(cli_err, "1x3x320x320");
+}
+
+TEST(devices_as_json)
+{
+	CHECK_RUN(0, "devices --json --cache %s", in_dir("cache"));
+	json_t *j = parse_out();
+	check_keys(json_array_get(json_object_get(j, "devices"), 0), "name usable");
+	json_decref(j);
+}
+
+TEST_MAIN

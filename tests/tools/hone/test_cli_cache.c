@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: what looks at a cache, and carries it from board to board. */
+#include "agent/cache/chosen.h"
+#include "agent/cache/history.h"
+#include "agent/cache/hint.h"
+#include "agent/cache/kept_code.h"
+#include "agent/cache/trials.h"
+#include "kernels/group/group.h"
+#include "kernels/onnx/import.h"
+#include "kernels/graph/optimize.h"
+#include "platform/base/mix.h"
+#include "platform/base/rng.h"
+#include "search/job.h"
+#include "tests/lib/cands.h"
+#include "tests/lib/cli.h"
+#include "tools/hone/zoo.h"
+#include <glob.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The tasks of the steering network. */
+static struct step_task *tasks;
+static int ntasks;
+
+static void load_tasks(void)
+{
+	static struct arena a;
+	struct graph *g;
+	struct target t;
+	struct steps *s;
+	setenv("HONE_SEEDS", "", 1);
+	if (ntasks)
+		return;
+	CHECK_OK(zoo_make("steering", 1, &g));
+	CHECK_OK(target_host(&t));
+	CHECK_OK(graph_optimize(g));
+	CHECK_OK(graph_steps(g, &t, NULL, &a, &s));
+	ntasks = steps_tasks(s, &a, &tasks);
+	CHECK(ntasks > 2);
+}
+
+static struct rec sample(int i, int64_t ns)
+{
+	struct rec r = {.task = tasks[i].key,
+			.kind = REC_BEST,
+			.threads = 1,
+			.meas = {.status = MEAS_OK, .runs = 5, .min_ns = ns, .median_ns = ns},
+			.task_text = tasks[i].text,
+			.label = "a label"};
+	snprintf(r.target, sizeof r.target, "a board");
+	snprintf(r.device, sizeof r.device, "cpu");
+	snprintf(r.emitter, sizeof r.emitter, "llvm-19/1");
+	cand_of(tasks[i].text, (int)ns, r.cand);
+	return r;
+}
+
+/* A cache with the first n tasks, their code and a log each. */
+static void make(const char *path, int n, int64_t ns, bool code)
+{
+	struct cache *c;
+	load_tasks();
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	for (int i = 0; i < n; i++) {
+		struct rec r = sample(i, ns);
+		struct trials l = {0};
+		trials_start(&l, r.task, r.task_text, "a label");
+		snprintf(l.device, sizeof l.device, "cpu");
+		l.threads = 1;
+		l.boxes = 1;
+		CHECK_OK(trials_put(c, &l));
+		trials_free(&l);
+		if (code)
+			CHECK_OK(kept_code_put(c, &r, (struct blob){&ns, sizeof ns}));
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+}
+
+/* median_ns of a task; 0: not there. *code: whether its code is. */
+static int64_t time_of(const char *path, int i, bool *code)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct rec want = sample(i, 1), got;
+	struct blob b;
+	int64_t ns = 0;
+	*code = false;
+	CHECK_OK(cache_open(&c, path, true, 0));
+	if (cache_get_rec(c, rec_key(&want), &a, &got) >= 0) {
+		ns = got.meas.median_ns;
+		*code = kept_code_get(c, &got, &a, &b) >= 0;
+	}
+	cache_close(c);
+	arena_free(&a);
+	return ns;
+}
+
+/* What an open hint of a task claims, in ns; 0: there is none. */
+static int64_t hint_of(const char *path, int i)
+{
+	struct arena a = {0};
+	struct cache *c;
+	struct rec want = sample(i, 1), got;
+	CHECK_OK(cache_open(&c, path, true, 0));
+	int64_t ns = hint_get(c, &want, &a, &got) >= 0 && hint_open(&got) ? hint_claim_ns(&got) : 0;
+	cache_close(c);
+	arena_free(&a);
+	return ns;
+}
+
+static long long number(const char *key)
+{
+	json_t *j = parse_out();
+	long long v = json_integer_value(json_object_get(j, key));
+	json_decref(j);
+	return v;
+}
+
+static void replace_all(char *text, const char *from, const char *to)
+{
+	for (char *at; (at = strstr(text, from));)
+		memcpy(at, to, strlen(to));
+}
+
+TEST(export_and_import)
+{
+	bool code;
+	char from[256], to[256], lines[256];
+	static char text[1 << 20];
+	snprintf(from, sizeof from, "%s", in_dir("from"));
+	snprintf(to, sizeof to, "%s", in_dir("to"));
+	snprintf(lines, sizeof lines, "%s", in_dir("lines"));
+	make(from, 3, 1000, true);
+	CHECK_RUN(0, "export --cache %s", from);
+	CHECK(!strstr(cli_out, "\"code\""));
+	snprintf(text, sizeof text, "%s", cli_out);
+	REQUIRE_OK(file_write(lines, text, strlen(text)));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 3 && number("known") == 3 && number("refused") == 0); /* a search would believe logs */
+	CHECK_RUN(0, "import %s --logs --json --cache %s", lines, to);
+	CHECK(number("taken") == 3 && number("known") == 3);
+	CHECK(hint_of(to, 2) == 1000 && !time_of(to, 2, &code));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 0 && number("known") == 6);
+	make(to, 1, 900, true); /* what this board knows is not replaced */
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+	CHECK(time_of(to, 0, &code) == 900 && code);
+}
+
+/* Lines of strangers: each is refused, and the rest is taken. */
+TEST(import_refuses)
+{
+	static const char *const change[][2] = {
+	    {"\"rec\"", "\"cod\""},         /* no such type */
+	    {"threads 1", "threads 0"},     /* out of range */
+	    {"median_ns 1", "median_ns 0"}, /* less than the least */
+	    {"stage n:1", "stage n:2"},     /* a text that is not the task's */
+	    {"{", "["},
+	};
+	static char text[1 << 20], all[1 << 20];
+	char from[256], to[256], lines[256];
+	snprintf(from, sizeof from, "%s", in_dir("one"));
+	snprintf(to, sizeof to, "%s", in_dir("strangers"));
+	snprintf(lines, sizeof lines, "%s", in_dir("hostile"));
+	make(from, 1, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	char *end = strchr(cli_out, '\n');
+	REQUIRE(end != NULL);
+	end[1] = 0;
+	all[0] = 0;
+	for (int i = 0; i < 5; i++) {
+		snprintf(text, sizeof text, "%s", cli_out);
+		REQUIRE(strstr(text, change[i][0]) != NULL);
+		replace_all(text, change[i][0], change[i][1]);
+		strcat(all, text);
+	}
+	strcat(all, "\n{}\nnull\n{\"type\":\"rec\",\"key\":\"00\",\"text\":\"\"}\n");
+	REQUIRE_OK(file_write(lines, all, strlen(all)));
+	snprintf(text, sizeof text, "%s", cli_out);
+	CHECK_RUN(1, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 0 && number("refused") == 8);
+	CHECK_SAYS(cli_err, "is refused");
+	strcat(all, text);
+	REQUIRE_OK(file_write(lines, all, strlen(all)));
+	CHECK_RUN(0, "import %s --cache %s", lines, to);
+	CHECK_SAYS(cli_out, "1 record taken");
+	CHECK(hint_of(to, 0) == 1000);
+	CHECK_RUN(1, "import /nowhere/lines --cache %s", to);
+	CHECK_SAYS(cli_err, "hone export");
+}
+
+static void put_long_line(struct buf *b, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		buf_add(b, "[", 1);
+	buf_puts(b, "\n");
+}
+
+/* However long a line is, memory is bounded, and what follows it is taken; so is a last line without an end.
+ */
+TEST(import_passes_over_long_lines)
+{
+	char from[256], to[256], lines[256], line[32];
+	struct buf all = {0};
+	snprintf(from, sizeof from, "%s", in_dir("shorts"));
+	snprintf(to, sizeof to, "%s", in_dir("longs"));
+	snprintf(lines, sizeof lines, "%s", in_dir("long-lines"));
+	make(from, 2, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	char *second = strchr(cli_out, '\n');
+	REQUIRE(second != NULL);
+	put_long_line(&all, (8 << 20) + 5);
+	buf_add(&all, cli_out, (size_t)(second + 1 - cli_out));
+	put_long_line(&all, 1 << 20);
+	put_long_line(&all, (1 << 20) - 1); /* nested too deep */
+	buf_add(&all, "{\0}\n \t\n", 7);
+	buf_add(&all, second + 1, strcspn(second + 1, "\n"));
+	REQUIRE(buf_ok(&all));
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 2 && number("refused") == 4);
+	snprintf(line, sizeof line, "%s", "long-lines:1 is refused: longer");
+	CHECK_SAYS(cli_err, line);
+	CHECK_RUN(1, "import %s --cache %s", from, to); /* a folder */
+	CHECK_SAYS(cli_err, "after line 0");
+	buf_free(&all);
+}
+
+/* A record whose names would command a terminal, and one of another machine, which is a candidate. */
+TEST(import_of_strangers)
+{
+	char to[256], lines[256], key[33];
+	struct rec r[3];
+	struct buf all = {0};
+	load_tasks();
+	snprintf(to, sizeof to, "%s", in_dir("visited"));
+	snprintf(lines, sizeof lines, "%s", in_dir("visitors"));
+	for (int i = 0; i < 3; i++)
+		r[i] = sample(0, 1000 + i);
+	snprintf(r[0].cand, sizeof r[0].cand, "tile=\033[2Jx:8");
+	snprintf(r[1].emitter, sizeof r[1].emitter, "llvm\007");
+	r[2].target_key = hash_text("another machine");
+	r[2].label = "conv \033[31m";
+	for (int i = 0; i < 3; i++) {
+		struct buf text = {0};
+		rec_text(&r[i], &text);
+		key_text(rec_key(&r[i]), key);
+		json_t *j = json_pack("{ss ss ss}", "type", "rec", "key", key, "text", text.p);
+		char *line = json_dumps(j, JSON_COMPACT);
+		buf_printf(&all, "%s\n", line);
+		free(line);
+		json_decref(j);
+		buf_free(&text);
+	}
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
+	CHECK(number("taken") == 1 && number("refused") == 2);
+	CHECK_SAYS(cli_err, "not plain text");
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK_SAYS(cli_out, "untried  par=1 outer=n | block=n:1003");
+	CHECK_SAYS(cli_out, "conv ?[31m");
+	CHECK(!strchr(cli_out, '\033'));
+	buf_free(&all);
+}
+
+/* Damaged at random: each line is taken, known or refused, and none is more than that. */
+TEST(import_of_damaged_lines)
+{
+	enum { LINES = 3000 };
+	static char text[1 << 16];
+	char from[256], to[256], lines[256];
+	struct buf all = {0};
+	struct rng r;
+	snprintf(from, sizeof from, "%s", in_dir("whole"));
+	snprintf(to, sizeof to, "%s", in_dir("damaged"));
+	snprintf(lines, sizeof lines, "%s", in_dir("damage"));
+	make(from, 1, 1000, false);
+	CHECK_RUN(0, "export -q --cache %s", from);
+	size_t n = strlen(cli_out);
+	REQUIRE(n < sizeof text);
+	rng_seed(&r, 7);
+	int count = 0;
+	while (count < LINES) {
+		memcpy(text, cli_out, n);
+		for (int k = 1 + (int)rng_below(&r, 3); k > 0; k--) {
+			size_t at = (size_t)rng_below(&r, (int64_t)n);
+			if (text[at] != '\n')
+				text[at] = (char)(' ' + rng_below(&r, 224));
+		}
+		buf_add(&all, text, n);
+		for (size_t i = 0; i < n; i++)
+			count += text[i] == '\n';
+	}
+	REQUIRE_OK(file_write(lines, all.p, all.n));
+	int status = hone("import %s --json -q --cache %s", lines, to);
+	CHECK(status == 0 || status == 1);
+	CHECK(number("taken") + number("known") + number("refused") == count);
+	CHECK(number("refused") > count / 4);
+	CHECK_RUN(0, "show --json --cache %s", to);
+	CHECK_RUN(0, "export -q --cache %s", to);
+	buf_free(&all);
+}
+
+/* What others can merge is the folder that they name, not their own above it. */
+TEST(merge_reads_one_folder)
+{
+	char cmd[700], one[256], user[256], to[256];
+	if (geteuid() != 0)
+		SKIP("not root: every folder here can be written");
+	snprintf(one, sizeof one, "%s", in_dir("read-only"));
+	snprintf(user, sizeof user, "%s", in_dir("home/hone"));
+	snprintf(to, sizeof to, "%s", in_dir("home/to"));
+	make(one, 2, 1000, true);
+	make(user, 3, 900, true);
+	snprintf(cmd, sizeof cmd, "chmod 755 %s && mkdir %s && chown -R 65534:65534 %s", dir, to,
+		 in_dir("home"));
+	REQUIRE(system(cmd) == 0);
+	setenv("XDG_CACHE_HOME", in_dir("home"), 1);
+	nobody = true;
+	REQUIRE_OK(file_write(in_dir("stderr"), "", 0));
+	snprintf(cmd, sizeof cmd, "chmod 777 %s", dir);
+	REQUIRE(system(cmd) == 0);
+	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
+	CHECK_RUN(0, "merge %s --json --cache %s", one, to);
+	CHECK(number("taken") == 4 && number("code") == 2);
+	nobody = false;
+	unsetenv("XDG_CACHE_HOME");
+	REQUIRE(chmod(dir, 0700) == 0);
+	snprintf(cmd, sizeof cmd, "chown -R 0:0 %s",
+		 in_dir("home")); /* root takes nothing else for its own */
+	REQUIRE(system(cmd) == 0);
+	bool code;
+	CHECK(time_of(to, 1, &code) == 1000 && !time_of(to, 2, &code));
+}
+
+/* Records that nobody measured are not taken over. */
+TEST(merge_refuses)
+{
+	char from[256], to[256];
+	struct cache *c;
+	snprintf(from, sizeof from, "%s", in_dir("merge-bad"));
+	snprintf(to, sizeof to, "%s", in_dir("merge-good"));
+	make(from, 2, 1000, true);
+	struct rec r = sample(1, 1000);
+	r.meas.runs = 0;
+	REQUIRE_OK(cache_open(&c, from, false, 0));
+	CHECK_OK(cache_put_rec(c, &r));
+	CHECK_OK(cache_put(c, CACHE_HISTORY, r.task, "hone-history 1\nx\n", 17));
+	cache_close(c);
+	CHECK_RUN(0, "merge %s --json --cache %s", from, to);
+	CHECK(number("taken") == 3 && number("refused") == 2);
+	CHECK_SAYS(cli_err, "2 records of");
+}
+
+TEST(merge_keeps_the_faster)
+{
+	bool code;
+	char one[256], two[256], three[256];
+	snprintf(one, sizeof one, "%s", in_dir("merge1"));
+	snprintf(two, sizeof two, "%s", in_dir("merge2"));
+	snprintf(three, sizeof three, "%s", in_dir("merge3"));
+	make(one, 1, 1000, true);
+	make(two, 2, 800, true);
+	make(three, 2, 500, false);
+	CHECK_RUN(0, "merge %s %s --json --cache %s", two, three, one);
+	CHECK(number("code") == 2 && number("taken") == 5 && hint_of(one, 0) == 500 &&
+	      hint_of(one, 1) == 500);
+	CHECK(time_of(one, 0, &code) == 800 && code);
+	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster one has no code */
+	CHECK_RUN(0, "merge %s --cache %s", one, two);
+	CHECK_SAYS(cli_out, "0 records taken");
+	CHECK_RUN(0, "merge %s --cache %s", one, three);
+	CHECK(time_of(three, 0, &code) == 800 && code); /* what cannot run gives its place */
+	CHECK_RUN(1, "merge /nowhere --cache %s", two);
+	CHECK_SAYS(cli_err, "not a cache");
+}
+
+TEST(a_pack_becomes_a_seed)
+{
+	bool code;
+	char from[256], image[256], top[256], file[300];
+	snprintf(from, sizeof from, "%s", in_dir("packed"));
+	snprintf(image, sizeof image, "%s", in_dir("image"));
+	snprintf(top, sizeof top, "%s", in_dir("robot"));
+	snprintf(file, sizeof file, "%s/board.seg", image);
+	make(from, 3, 1000, true);
+	REQUIRE_OK(file_mkdirs(image, 0755));
+	CHECK_RUN(0, "pack -o %s --json --cache %s", file, from);
+	CHECK(number("records") == 9 && number("bytes") > 1000);
+	CHECK_RUN(2, "pack -o board.bin --cache %s", from);
+	setenv("HONE_SEEDS", image, 1);
+	CHECK_RUN(0, "status --json --cache %s", top);
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(json_object_get(j, "records"), "rec")) == 3);
+	json_decref(j);
+	CHECK(time_of(top, 0, &code) == 1000 && code);
+	CHECK_RUN(1, "forget --task nonesuch --cache %s", from);
+	CHECK_SAYS(cli_err, "nonesuch");
+	CHECK_RUN(1, "pack --cache %s/nowhere", from);
+	CHECK_RUN(1, "export --cache %s/nowhere", from);
+	CHECK_SAYS(cli_err, "there is no cache");
+	CHECK_RUN(0, "forget --all --json --cache %s", from);
+	setenv("HONE_SEEDS", "", 1);
+}
+
+TEST(forget)
+{
+	bool code;
+	char path[256], key[33];
+	snprintf(path, sizeof path, "%s", in_dir("forgetful"));
+	make(path, 3, 1000, true);
+	key_text(tasks[1].key, key);
+	CHECK_RUN(2, "forget --cache %s", path);
+	CHECK_RUN(2, "forget --all --task %s --cache %s", key, path);
+	CHECK_RUN(2, "forget --task ab --cache %s", path);
+	CHECK_RUN(1, "forget --all --cache %s/not-there", path);
+	CHECK_RUN(0, "forget --task %.8s --json --cache %s", key, path);
+	CHECK(number("kernels") == 1 && number("logs") == 1);
+	CHECK(!time_of(path, 1, &code) && time_of(path, 0, &code) == 1000 && code);
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
+	CHECK(number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
+	struct cache *c; /* as four threads divide it */
+	struct arena a = {0};
+	struct graph *g;
+	struct target t;
+	struct choices none, two = {0};
+	struct steps *steps;
+	struct step_task *all;
+	REQUIRE_OK(target_host(&t));
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g));
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	const struct chosen_for f = {c, &t, 4, true};
+	REQUIRE_OK(chosen_steps(&f, g, &a, &none, &steps));
+	choices_set(&two, &a, CHOICE_JOIN, "Conv_2", 0);
+	REQUIRE_OK(chosen_divide(&t, g, &a, &two, &steps));
+	int n = steps_tasks(steps, &a, &all), others = 0;
+	for (int i = 0; i < n; i++) {
+		bool is_new = true;
+		for (int k = 0; k < ntasks; k++)
+			is_new &= !key_equal(all[i].key, tasks[k].key);
+		struct rec r = sample(0, 600);
+		r.task = all[i].key;
+		r.task_text = all[i].text;
+		others += is_new;
+		if (is_new)
+			CHECK_OK(cache_put_rec(c, &r));
+	}
+	CHECK_OK(chosen_save(&f, g, &two));
+	cache_close(c);
+	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
+	CHECK(others > 0 && number("kernels") == others);
+	graph_free(g);
+	arena_free(&a);
+	make(path, 3, 700, true);
+	CHECK_RUN(0, "forget --all --cache %s", path);
+	CHECK_SAYS(cli_out, "3 kernels");
+	CHECK_RUN(0, "status --json --cache %s", path);
+	CHECK(number("record_bytes") == 0 && number("code_bytes") == 0 && number("file_bytes") < 1000);
+}
+
+static const char read_only[] = "22 1 8:1 / / ro,relatime - ext4 /dev/root ro\n";
+
+/* By option or environment; who writes keeps to it, and status shows it. */
+TEST(the_limit_of_a_cache)
+{
+	char path[256], from[256];
+	snprintf(path, sizeof path, "%s", in_dir("limited"));
+	snprintf(from, sizeof from, "%s", in_dir("large"));
+	CHECK_RUN(0, "status --json --cache %s", path);
+	CHECK(number("cap_bytes") == 64 << 20);
+	CHECK_RUN(0, "status --json --cache-limit 3M --cache %s", path);
+	CHECK(number("cap_bytes") == 3 << 20);
+	CHECK_RUN(2, "status --cache-limit 3 --cache %s", path);
+	CHECK_SAYS(cli_err, "write 512K, 32M or 1G");
+	CHECK_RUN(2, "import - --cache-limit 1000K --cache %s", path);
+	CHECK_SAYS(cli_err, "at least 1M");
+	CHECK_RUN(2, "tune x.onnx --cache-limit=0K --cache %s", path);
+	CHECK_RUN(2, "import - --cache-limit 2G --cache %s", path);
+	CHECK_SAYS(cli_err, "at most 1G");
+	setenv("HONE_CACHE_LIMIT", "much", 1);
+	CHECK_RUN(2, "merge %s --cache %s", from, path);
+	CHECK_SAYS(cli_err, "HONE_CACHE_LIMIT: 'much'");
+	setenv("HONE_CACHE_LIMIT", "1M", 1);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "of 1 MiB");
+	CHECK_RUN(0, "status --json --cache-limit 2M --cache %s", path);
+	CHECK(number("cap_bytes") == 2 << 20);
+	make(from, 4, 1000, true);
+	struct cache *c;
+	static char bytes[250 << 10];
+	REQUIRE_OK(cache_open(&c, from, false, 0));
+	for (int i = 0; i < 4; i++) {
+		struct rec r = sample(i, 1000);
+		CHECK_OK(kept_code_put(c, &r, (struct blob){bytes, sizeof bytes}));
+	}
+	cache_close(c);
+	CHECK_RUN(0, "merge %s --json --cache %s", from, path); /* 1 MB of code */
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out(), *records = json_object_get(j, "records");
+	CHECK(json_integer_value(json_object_get(j, "file_bytes")) <= 1 << 20);
+	CHECK(json_integer_value(json_object_get(records, "rec")) < 4);
+	CHECK(json_integer_value(json_object_get(records, "rec")) ==
+	      json_integer_value(json_object_get(records, "code")));
+	json_decref(j);
+	unsetenv("HONE_CACHE_LIMIT");
+}
+
+/* A full cache takes no more: what it has stays. */
+TEST(import_evicts_nothing)
+{
+	enum { N = 20000 };
+	char path[256], lines[256];
+	struct history h = {0};
+	struct buf out = {0}, t = {0};
+	snprintf(path, sizeof path, "%s", in_dir("ours"));
+	snprintf(lines, sizeof lines, "%s", in_dir("theirs.jsonl"));
+	setenv("HONE_CACHE_LIMIT", "1M", 1);
+	make(path, 4, 1000, true);
+	history_add(&h, (struct history_point){1, 2, 3});
+	history_text(&h, &t);
+	for (int i = 0; i < N; i++) {
+		char key[33];
+		key_text(mix_bytes(&i, sizeof i, 1), key);
+		json_t *j = json_pack("{ss ss ss}", "type", "history", "key", key, "text", buf_str(&t));
+		char *line = json_dumps(j, JSON_COMPACT);
+		buf_printf(&out, "%s\n", line);
+		free(line);
+		json_decref(j);
+	}
+	REQUIRE_OK(file_write(lines, out.p, out.n));
+	CHECK_RUN(0, "import %s --json --cache %s", lines, path);
+	int taken = (int)number("taken"), left = (int)number("left_out");
+	CHECK(taken > 1000 && left > 1000 && taken + left == N);
+	CHECK_RUN(0, "import %s --cache %s", lines, path);
+	CHECK_SAYS(cli_err, "left out");
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out(), *records = json_object_get(j, "records");
+	CHECK(json_integer_value(json_object_get(records, "code")) == 4);
+	CHECK(json_integer_value(json_object_get(records, "rec")) == 4);
+	CHECK(json_integer_value(json_object_get(j, "file_bytes")) <= 1 << 20);
+	json_decref(j);
+	unsetenv("HONE_CACHE_LIMIT");
+	buf_free(&out);
+	buf_free(&t);
+}
+
+/* Who writes without a limit evicts nothing that one with a limit wrote; nor does hone forget. */
+TEST(a_limit_stays_with_its_cache)
+{
+	enum { N = 75, CODE = 1 << 20 };
+	char path[256], key[33];
+	static char code[CODE];
+	struct cache *c;
+	snprintf(path, sizeof path, "%s", in_dir("roomy"));
+	struct rec r = sample(0, 1000);
+	REQUIRE_OK(
+	    cache_open_with(&c, path, CACHE_WRITE, 0, &(struct cache_options){.cap_bytes = 100 << 20}));
+	CHECK_OK(cache_put_rec(c, &r));
+	for (int i = 0; i < N; i++) {
+		memcpy(code, &i, sizeof i);
+		CHECK_OK(cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 1), code, CODE));
+	}
+	cache_close(c);
+	key_text(r.task, key);
+	CHECK_RUN(0, "forget --task %s --cache %s", key, path);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out(), *records = json_object_get(j, "records");
+	CHECK(json_integer_value(json_object_get(records, "code")) == N);
+	json_decref(j);
+	CHECK(number("cap_bytes") == 100 << 20);
+}
+
+TEST(status)
+{
+	char path[256];
+	snprintf(path, sizeof path, "%s", in_dir("stately"));
+	make(path, 3, 1000, true);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	json_t *j = parse_out();
+	check_keys(j, "cache records record_bytes code_bytes dead_bytes damaged_bytes file_bytes cap_bytes "
+		      "index_bytes written_bytes layers segments generation worn warnings");
+	CHECK(json_integer_value(json_object_get(j, "generation")) == 2);
+	CHECK(json_integer_value(json_object_get(j, "written_bytes")) > 256 << 10);
+	json_decref(j);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "1 layer, 2 files");
+	CHECK_SAYS(cli_out, "3 kernels, 3 with code");
+	CHECK_SAYS(cli_out, "Next: hone show");
+	REQUIRE(chmod(path, 0777) == 0);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "others can write");
+	CHECK_RUN(0, "status --cache /dev/shm/hone-nothing-there");
+	CHECK_SAYS(cli_out, "hone tune");
+	struct stat st;
+	if (stat("/dev/shm", &st) == 0)
+		CHECK_SAYS(cli_out, "in memory");
+	REQUIRE(chmod(path, 0755) == 0);
+	CHECK_OK(file_mkdirs(in_dir("sysroot/proc/self"), 0755));
+	CHECK_OK(file_write(in_dir("sysroot/proc/self/mountinfo"), read_only, strlen(read_only)));
+	setenv("HONE_SYSROOT", in_dir("sysroot"), 1);
+	CHECK_RUN(0, "status --json --cache %s", path);
+	unsetenv("HONE_SYSROOT");
+	CHECK_SAYS(cli_out, "its file system is read-only");
+}
+
+/* For real: a mount of its own, read by nobody else. */
+static int status_on_a_read_only_mount(const char *path)
+{
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount(path, path, NULL, MS_BIND, NULL) < 0 ||
+	    mount(NULL, path, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) < 0)
+		return 77;
+	setenv("XDG_CACHE_HOME", in_dir("home"), 1);
+	CHECK_RUN(0, "status --cache %s", path);
+	CHECK_SAYS(cli_out, "its file system is read-only");
+	CHECK_SAYS(cli_out, "3 kernels");
+	return test_bad;
+}
+
+TEST(status_says_that_it_is_read_only)
+{
+	char path[256];
+	int status = -1;
+	snprintf(path, sizeof path, "%s", in_dir("sealed"));
+	make(path, 3, 1000, true);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(status_on_a_read_only_mount(path));
+	REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		SKIP("this process may not mount");
+	CHECK(WEXITSTATUS(status) == 0);
+}
+
+TEST_MAIN

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone compile: what it writes runs by its name alone, in the command and in libhone. */
+#include "agent/run/hone.h"
+#include "platform/base/log.h"
+#include "tests/lib/cli.h"
+
+#include <math.h>
+
+/* A cache with every kernel of the steering network, made on first use; NULL: no worker. */
+static const char *tuned(void)
+{
+	static char path[256];
+	if (worker() && !path[0]) {
+		snprintf(path, sizeof path, "%s", in_dir("filled"));
+		CHECK_RUN(0, "tune %s --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
+			  path);
+	}
+	return worker() ? path : NULL;
+}
+
+static void shell(const char *cmd)
+{
+	CHECK(system(cmd) == 0);
+}
+
+/* The bytes of the output that a run with seeded inputs writes. */
+static void run(const char *words, char *to, size_t cap)
+{
+	char out[256], file[300];
+	snprintf(out, sizeof out, "%s", in_dir("out"));
+	CHECK_RUN(0, "run %s --random --threads 1 -o %s", words, out);
+	snprintf(file, sizeof file, "%s/angle.npy", out);
+	memset(to, 0, cap);
+	slurp(file, to, cap);
+}
+
+static int64_t count(const json_t *report, const char *kind)
+{
+	return json_integer_value(json_object_get(json_object_get(report, "kernels"), kind));
+}
+
+static struct hone_model *load(const char *path, unsigned flags, const char *shape, int *rc)
+{
+	struct hone_options o;
+	struct hone_load_options l;
+	struct hone_handle *h = NULL;
+	struct hone_model *m = NULL;
+	const char *none = "";
+	HONE_INIT(o);
+	HONE_INIT(l);
+	o.caches = &none;
+	o.flags = flags;
+	o.threads = 1;
+	l.shapes = &shape;
+	l.nshapes = shape != NULL;
+	CHECK_OK(hone_open(&o, &h));
+	*rc = hone_load(h, path, &l, &m);
+	hone_close(h);
+	return m;
+}
+
+/* Moved to another folder, with nothing else there. */
+TEST(a_bundle_runs_anywhere)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char dir_a[256], dir_b[256], cmd[1200], words[700], want[4096], got[4096];
+	snprintf(dir_a, sizeof dir_a, "%s", in_dir("bundle"));
+	snprintf(dir_b, sizeof dir_b, "%s", in_dir("moved"));
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), dir_a, tuned());
+	json_t *j = parse_out();
+	check_keys(j, "model output target threads kernels files");
+	CHECK(count(j, "tuned") > 3 && !count(j, "fallback") && !count(j, "portable"));
+	CHECK(json_array_size(json_object_get(j, "files")) == 2);
+	json_decref(j);
+	snprintf(words, sizeof words, "%s --cache %s", steering(), tuned());
+	run(words, want, sizeof want);
+	snprintf(cmd, sizeof cmd, "mv '%s' '%s' && mv '%s' '%s.away' && mv '%s' '%s.away'", dir_a, dir_b,
+		 steering(), steering(), tuned(), tuned());
+	shell(cmd);
+	run(dir_b, got, sizeof got);
+	CHECK(!memcmp(want, got, sizeof got));
+	CHECK_RUN(0, "bench %s --runs 2 --threads 2 --json", dir_b);
+	j = parse_out();
+	check_keys(j, "model median_ms load_ms kernels memory");
+	json_decref(j);
+	int rc;
+	struct hone_model *m = load(dir_b, 0, NULL, &rc);
+	REQUIRE(m != NULL);
+	struct hone_model_info s;
+	HONE_INIT(s);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.from_image && s.kernels[HONE_TUNED] > 3 && !s.kernels[HONE_FALLBACK]);
+	CHECK(!s.remedy[0]);
+	CHECK_OK(hone_run(m));
+	CHECK(hone_refresh(m) == 0);
+	hone_model_close(m);
+	snprintf(cmd, sizeof cmd, "mv '%s.away' '%s' && mv '%s.away' '%s'", steering(), steering(), tuned(),
+		 tuned());
+	shell(cmd);
+}
+
+TEST(what_a_bundle_refuses)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	int rc;
+	char b[256], file[300], cmd[700];
+	snprintf(b, sizeof b, "%s", in_dir("refused"));
+	snprintf(file, sizeof file, "%s/plan.hone", b);
+	CHECK_RUN(2, "compile %s", steering());
+	CHECK_SAYS(cli_err, "-o DIR, or --beside");
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
+	CHECK_RUN(2, "run %s --random -o %s --shape camera=1x3x66x200", b, in_dir("no"));
+	CHECK_SAYS(cli_err, "is compiled");
+	CHECK_RUN(2, "bench %s --kernels fallback", b);
+	CHECK_SAYS(cli_err, "is compiled");
+	CHECK_RUN(2, "bench %s --exact", b);
+	CHECK_SAYS(cli_err, "not compiled with --exact");
+	CHECK_RUN(2, "bench %s --require-cache", b);
+	for (int i = 0; i < 2; i++) {
+		static const char *const rigor[] = {"estimate", "cached"};
+		CHECK_RUN(2, "tune %s --rigor %s --threads 1 --cache %s", b, rigor[i], tuned());
+		CHECK_SAYS(cli_err, "is compiled");
+	}
+	CHECK_RUN(2, "tasks %s", b);
+	CHECK_SAYS(cli_err, "is compiled");
+	CHECK(!load(b, 0, "camera=1x3x66x200", &rc) && rc == HONE_USAGE);
+	CHECK(!load(b, HONE_EXACT, NULL, &rc) && rc == HONE_USAGE && strstr(hone_error(), "--exact"));
+	snprintf(cmd, sizeof cmd, "chmod o+w '%s'", file);
+	shell(cmd);
+	CHECK(!load(b, 0, NULL, &rc) && rc == HONE_USAGE && strstr(hone_error(), "chmod"));
+	CHECK_RUN(2, "run %s --random -o %s", b, in_dir("no"));
+	CHECK_SAYS(cli_err, "chmod");
+	snprintf(cmd, sizeof cmd, "chmod o-w '%s' && truncate -s 100000 '%s'", file, file);
+	shell(cmd);
+	CHECK(!load(b, 0, NULL, &rc) && rc == HONE_CORRUPT && strstr(hone_error(), "again"));
+	CHECK_RUN(1, "run %s --random -o %s", b, in_dir("no"));
+	CHECK(unlink(file) == 0);
+	CHECK(!load(b, 0, NULL, &rc) && rc == HONE_NOTFOUND && strstr(hone_error(), "hone compile"));
+	CHECK_RUN(1, "run %s --random -o %s", b, in_dir("no"));
+	CHECK_SAYS(cli_err, "hone compile");
+}
+
+/* Without a cache the default schedules are made; of imported records, which have no code, the known ones. */
+TEST(what_is_missing_is_made)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char log[256], b[256], cache[256];
+	snprintf(log, sizeof log, "%s", in_dir("log"));
+	snprintf(b, sizeof b, "%s", in_dir("made"));
+	snprintf(cache, sizeof cache, "%s", in_dir("empty"));
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --exact --cache %s --json", steering(), b, cache);
+	json_t *j = parse_out();
+	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback"));
+	json_decref(j);
+	int rc;
+	struct hone_model *m = load(b, HONE_EXACT, NULL, &rc);
+	CHECK(m != NULL);
+	hone_model_close(m);
+	char words[400];
+	CHECK_RUN(0, "run %s --random --threads 1 --exact -o %s", b, in_dir("exact"));
+	snprintf(words, sizeof words, "export --cache %s", tuned());
+	CHECK(hone_to(log, words) == 0);
+	snprintf(cache, sizeof cache, "%s", in_dir("imported"));
+	CHECK_RUN(0, "import %s --cache %s", log, cache);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), b, cache);
+	j = parse_out();
+	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback")); /* nobody here timed those */
+	json_decref(j);
+}
+
+/* libhone takes the image instead of the model while that is the same. */
+TEST(beside_the_model)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	int rc;
+	char model[256], cmd[700];
+	snprintf(model, sizeof model, "%s", in_dir("beside.onnx"));
+	snprintf(cmd, sizeof cmd, "cp '%s' '%s'", steering(), model);
+	shell(cmd);
+	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, tuned());
+	for (int i = 0; i < 3; i++) {
+		static const char *const change[] = {"true", "touch", "printf x >>"};
+		struct hone_model_info s;
+		snprintf(cmd, sizeof cmd, "%s '%s'", change[i], model);
+		shell(cmd);
+		struct hone_model *m = load(model, 0, NULL, &rc);
+		if (i == 2) { /* no model any more */
+			CHECK(!m);
+			break;
+		}
+		REQUIRE(m != NULL);
+		HONE_INIT(s);
+		CHECK_OK(hone_summary(m, &s));
+		CHECK(s.from_image && s.kernels[HONE_TUNED] > 3);
+		CHECK_OK(hone_run(m));
+		hone_model_close(m);
+	}
+}
+
+/* Where others can write nothing is loaded: who compiles is told. */
+TEST(a_folder_of_others)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char b[256];
+	snprintf(b, sizeof b, "%s", in_dir("shared"));
+	log_level_set(LOG_NORMAL); /* libhone of the cases before makes it less */
+	REQUIRE(mkdir(b, 0700) == 0 && chmod(b, 0775) == 0);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
+	CHECK_SAYS(cli_err, "nothing loads it");
+	CHECK_SAYS(cli_err, "chmod go-w");
+	REQUIRE(chmod(b, 0755) == 0);
+	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
+	CHECK(!strstr(cli_err, "nothing loads it"));
+}
+
+/* The model becomes another behind the compiler's back, when its worker starts. */
+TEST(a_model_that_changes)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char model[256], script[256], beside[300], text[1200], real[600];
+	snprintf(model, sizeof model, "%s", in_dir("changes.onnx"));
+	snprintf(script, sizeof script, "%s", in_dir("worker.sh"));
+	snprintf(beside, sizeof beside, "%s.hone", model);
+	snprintf(real, sizeof real, "%s", worker());
+	snprintf(text, sizeof text, "cp '%s' '%s'", steering(), model);
+	shell(text);
+	snprintf(text, sizeof text, "#!/bin/sh\ntouch '%s'\nexec '%s' \"$@\"\n", model, real);
+	CHECK_OK(file_write(script, text, strlen(text)));
+	REQUIRE(chmod(script, 0755) == 0 && setenv("HONE_WORKER", script, 1) == 0);
+	CHECK_RUN(1, "compile %s --beside --threads 1 --cache %s", model, in_dir("new"));
+	CHECK_SAYS(cli_err, "changed while it was compiled");
+	CHECK(!file_exists(beside));
+	REQUIRE(setenv("HONE_WORKER", real, 1) == 0);
+	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, in_dir("new"));
+	CHECK(file_exists(beside));
+}
+
+/* Kernels that a cache got for something else are no reason to give up what was compiled. */
+TEST(refreshing_keeps_what_is_better)
+{
+	if (!tuned())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char model[256], cache[256], other[256], cmd[900];
+	struct hone_handle *h = NULL;
+	struct hone_options o;
+	struct hone_kernel_want w;
+	snprintf(model, sizeof model, "%s", in_dir("kept.onnx"));
+	snprintf(cache, sizeof cache, "%s", in_dir("news"));
+	snprintf(other, sizeof other, "%s", in_dir("other.onnx"));
+	snprintf(cmd, sizeof cmd, "cp '%s' '%s'", steering(), model);
+	shell(cmd);
+	const char *caches = cache;
+	HONE_INIT(o);
+	HONE_INIT(w);
+	o.caches = &caches;
+	o.ncaches = 1;
+	o.threads = 1;
+	o.flags = HONE_KEEP_IMAGES;
+	w.op = HONE_GEMM;
+	w.m = w.n = w.k = 16;
+	CHECK_OK(hone_kernel_write(&w, other));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
+	REQUIRE(hone_open(&o, &h) == 0);
+	struct hone_model *m = NULL;
+	struct hone_model_info s;
+	HONE_INIT(s);
+	CHECK_OK(hone_load(h, model, NULL, &m)); /* keeps an image of what is built in */
+	hone_model_close(m);
+	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, tuned());
+	CHECK_OK(hone_load(h, model, NULL, &m));
+	REQUIRE(m != NULL);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.from_image && s.kernels[HONE_TUNED] > 3);
+	w.m = 32;
+	CHECK_OK(hone_kernel_write(&w, other));
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
+	CHECK(hone_refresh(m) == 0);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.kernels[HONE_TUNED] > 3);
+	hone_model_close(m);
+	CHECK_OK(hone_load(h, model, NULL, &m));
+	REQUIRE(m != NULL);
+	CHECK_OK(hone_summary(m, &s));
+	CHECK(s.kernels[HONE_TUNED] > 3);
+	/* Its own kernels, from the cache that it was compiled from: the same. Other ones are taken. */
+	snprintf(cmd, sizeof cmd, "rm -rf '%s' && cp -R '%s' '%s'", cache, tuned(), cache);
+	hone_model_close(m);
+	hone_close(h);
+	shell(cmd);
+	REQUIRE(hone_open(&o, &h) == 0);
+	CHECK_OK(hone_load(h, model, NULL, &m));
+	REQUIRE(m != NULL);
+	CHECK_RUN(0, "tune %s --rigor estimate --budget 5s --threads 1 --cache %s", other, cache);
+	CHECK(hone_refresh(m) == 0);
+	hone_model_close(m);
+	hone_close(h);
+}
+
+TEST_MAIN

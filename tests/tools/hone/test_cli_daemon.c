@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The commands that talk to honed: without one, and with a stand-in. */
+#include "tests/lib/cli.h"
+#include "tests/lib/fake_honed.h"
+
+/* As agent/honed/honed.h says; a name and a reason that a terminal would obey. */
+static const char full[] =
+    "\"version\":\"0.1.0\",\"mode\":\"resident\",\"ready\":false,\"verdict\":\"rests: zone cpu is at 71 "
+    "C\",\"up_s\":9,"
+    "\"gate\":{\"open\":false,\"why\":\"hot\",\"text\":\"zone cpu is at 71 "
+    "C\",\"load_pct\":3.2,\"temp_c\":71,\"zone\":"
+    "\"cpu\",\"headroom_c\":14},\"models\":[{\"name\":\"steering\",\"path\":\"/m/"
+    "s.onnx\",\"state\":\"resting\",\"ready\":"
+    "true,\"before_ms\":12.5,\"now_ms\":5,\"promise\":0.125,\"next_s\":90},{\"name\":\"e\\u001b["
+    "2Jvil\\nname\",\"state\":"
+    "\"refused\",\"ready\":false,\"error\":\"no "
+    "such\\nfile\\u001b\"}],\"jobs\":[{\"job\":7,\"model\":\"steering\",\"state\":"
+    "\"resting\",\"lease\":\"measure\",\"task\":2,\"ntasks\":20,\"trials\":31,\"before_ms\":12.5,\"now_ms\":"
+    "5,\"left_s\":8,"
+    "\"label\":\"conv \\u0007 3x3\"}],\"inhibits\":[{\"name\":\"a1\",\"why\":\"arm "
+    "\\u001b[31mmoves\",\"left_s\":540},{\"name\":null,\"why\":\"moving\",\"left_s\":null}],\"warning\":"
+    "\"the disk is full\",\"conf_error\":\"honed.conf:3: no \\u001bkey; the former settings stay\","
+    "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
+    "3";
+
+static long long asked_ms; /* of the last inhibit */
+
+/* The board's daemon as the commands see it. f->said: what status says beside ok. */
+static bool daemon_of(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	if (fake_hello(op, id, out))
+		return true;
+	if (!strcmp(op, "inhibit"))
+		asked_ms = json_integer_value(json_object_get(r, "ms"));
+	buf_printf(out, "{\"id\":%lld,\"ok\":true", id);
+	if (!strcmp(op, "status"))
+		buf_printf(out, ",%s", f->said);
+	if (!strcmp(op, "inhibit"))
+		buf_puts(out, ",\"name\":\"held-1\"");
+	if (!strcmp(op, "resume"))
+		buf_puts(out, ",\"resumed\":1");
+	buf_puts(out, "}\n");
+	if (!strcmp(op, "watch"))
+		buf_printf(out, "{\"event\":\"status\",%s}\n{\"event\":\"status\",%s}\n", f->said, f->said);
+	return strcmp(op, "watch");
+}
+
+static const char *no_control_in(const char *text)
+{
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < ' ' && *p != '\n')
+			return p;
+	return NULL;
+}
+
+TEST(without_a_daemon_status_says_what_holds)
+{
+	struct fake f = {0};
+	fake_folder(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strncmp(cli_out, "honed      no daemon runs", 25));
+	CHECK_SAYS(cli_out, "0 kernels");
+	CHECK_SAYS(cli_out, "Next: hone tune MODEL");
+	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+	json_t *j = parse_out();
+	check_keys(j, "verdict daemon inhibits cache records worn");
+	CHECK(json_is_false(json_object_get(j, "daemon")));
+	json_decref(j);
+	fake_remove(&f);
+}
+
+/* Not what hone-sync of this machine left. */
+static void no_sync(void)
+{
+	setenv("STATE_DIRECTORY", in_dir("no-sync"), 1);
+}
+
+TEST(status_of_a_daemon)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	no_sync();
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strncmp(cli_out, "honed      rests: zone cpu is at 71 C\n", 38));
+	static const char *const parts[] = {
+	    "\nsteering       resting     12.500   5.000  2.50x  12 % promised; in 90 s\n",
+	    "refused",
+	    "no such?file?",
+	    "closed (hot): zone cpu is at 71 C; load of others 3 %; 71.0 C in cpu, 14.0 C below its limit",
+	    "7: steering, resting, holds measure, task 3 of 20 (conv ? 3x3), 31 trials, ",
+	    " trials, 12.500 -> 5.000 ms, 8 s left\n",
+	    "a1: arm ?[31mmoves (for 9 min more)\ninhibit    moving\n",
+	    "warning    the disk is full\nconf       honed.conf:3: no ?key; the former settings stay\n",
+	    "\nmodels     and 3 more\n",
+	    "2.00 MiB today of 20 MiB",
+	    "in 2 h",
+	    "cache  ",
+	    "Next: hone status --watch",
+	};
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		CHECK_SAYS(cli_out, parts[i]);
+	CHECK(!no_control_in(cli_out));
+	CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+	json_t *j = parse_out();
+	check_keys(j, "verdict daemon conf_error inhibits models jobs gate flash cache records worn");
+	CHECK(json_is_true(json_object_get(j, "daemon")) && !json_object_get(j, "ok"));
+	json_decref(j);
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* Whatever is missing, or of another type. */
+TEST(a_strange_status_is_shown)
+{
+	static const char *const said[] = {
+	    "\"x\":1",
+	    "\"verdict\":7,\"models\":{},\"gate\":[],\"jobs\":\"\",\"inhibits\":null,\"flash\":1,\"sync\":[],"
+	    "\"cache\":{}",
+	    "\"models\":[1,null,{},[],{\"name\":7,\"before_ms\":-1,\"now_ms\":1e308,\"next_s\":-1e300}],"
+	    "\"jobs\":[1,{},null],"
+	    "\"inhibits\":[[],{}],\"gate\":{\"load_pct\":\"x\"},\"flash\":{}",
+	};
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+		struct fake f = {.answer = daemon_of, .said = said[i]};
+		fake_folder(&f);
+		fake_listen(&f);
+		CHECK_RUN(0, "status --cache %s", in_dir("none"));
+		CHECK_SAYS(cli_out, "honed runs");
+		CHECK_RUN(0, "status --json --cache %s", in_dir("none"));
+		json_decref(parse_out());
+		fake_hush(&f);
+		fake_remove(&f);
+	}
+}
+
+static bool mute(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f, (void)r;
+	if (!fake_hello(op, id, out))
+		buf_printf(out,
+			   "{\"id\":%lld,\"ok\":false,\"code\":\"unsupported\",\"error\":\"I speak\\u001b[2J "
+			   "otherwise\"}\n",
+			   id);
+	return true;
+}
+
+TEST(a_daemon_that_refuses)
+{
+	struct fake f = {.answer = mute};
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "I speak?[2J otherwise");
+	CHECK_RUN(1, "wait --ready --timeout 5s");
+	CHECK_SAYS(cli_err, "I speak?[2J otherwise");
+	CHECK_RUN(1, "inhibit --why x");
+	CHECK_RUN(1, "inhibit --why x -- true");
+	CHECK_RUN(1, "resume");
+	CHECK_RUN(1, "status --watch");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* hone status --watch, until it has said `text`. */
+static void watch_until(const char *text, bool json)
+{
+	char out[256], *argv[] = {"hone", "status", "--watch", json ? "--json" : "-q"};
+	snprintf(out, sizeof out, "%s", in_dir("stdout"));
+	fflush(NULL);
+	unlink(out);
+	pid_t pid = fork();
+	if (pid == 0) {
+		redirect(1, out);
+		_exit(hone_main(4, argv));
+	}
+	cli_out[0] = 0;
+	for (int i = 0; i < 4000 && !strstr(cli_out, text); i++) {
+		usleep(5000);
+		if (file_exists(out))
+			slurp(out, cli_out, sizeof cli_out);
+	}
+	CHECK_SAYS(cli_out, text);
+	int status;
+	kill(pid, SIGINT);
+	CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(watch_prints_a_line_for_each_change)
+{
+	static const char want[] = "gate hot; steering resting 12.500 -> 5.000 ms; e?[2Jvil?name refused\n";
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
+	watch_until("waiting for it\n", false);
+	CHECK(!strncmp(cli_out, want, strlen(want)) &&
+	      !strncmp(cli_out + strlen(want), "no daemon runs", 14));
+	CHECK(!no_control_in(cli_out));
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(watch_outlives_the_daemon)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	watch_until("no daemon runs; waiting for it\ngate hot", false);
+	watch_until("\"daemon\":false", true);
+	json_t *j = json_loads(cli_out, JSON_DISABLE_EOF_CHECK, NULL);
+	CHECK(json_is_true(json_object_get(j, "daemon")));
+	json_decref(j);
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(wait_is_over_when_it_is_ready)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	fake_folder(&f);
+	CHECK_RUN(2, "wait");
+	CHECK_RUN(1, "wait --ready --timeout 150ms");
+	CHECK_SAYS(cli_err, "no daemon runs as yet; waiting for it\n");
+	CHECK_SAYS(cli_err, "after 0.15 s no daemon runs: systemctl status honed");
+	CHECK_RUN(1, "wait --ready --json --timeout 0s");
+	json_t *j = parse_out();
+	CHECK(json_is_false(json_object_get(j, "ready")) && json_is_string(json_object_get(j, "why")));
+	json_decref(j);
+	fake_listen(&f);
+	CHECK_RUN(0, "wait --ready --timeout 20s");
+	CHECK_RUN(0, "wait --ready --json --timeout 20s");
+	CHECK_SAYS(cli_out, "\"ready\":true");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+static bool never_ready(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	return strcmp(op, "wait") ? daemon_of(f, op, id, r, out) : true;
+}
+
+TEST(wait_says_why_it_is_not)
+{
+	struct fake f = {.answer = never_ready, .said = full};
+	fake_folder(&f);
+	fake_listen(&f);
+	CHECK_RUN(1, "wait --ready --timeout 200ms");
+	CHECK_SAYS(cli_err,
+		   "after 0.2 s 1 of 2 models are ready: rests: zone cpu is at 71 C; see hone status");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+TEST(without_a_daemon_a_file_inhibits)
+{
+	struct fake f = {0};
+	fake_folder(&f);
+	CHECK_RUN(2, "inhibit");
+	CHECK_SAYS(cli_err, "--why is missing");
+	CHECK_RUN(2, "inhibit --why x --for 1s -- true");
+	CHECK_RUN(0, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_out, "no daemon runs; one that starts tunes nothing until then");
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, " (for 10 min more)\n");
+	CHECK_RUN(0, "resume");
+	CHECK_RUN(0, "inhibit --why soon --for 1ms");
+	usleep(2000);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strstr(cli_out, "soon")); /* it is over */
+	CHECK_RUN(0, "inhibit --json --why arm");
+	json_t *j = parse_out();
+	char name[64];
+	snprintf(name, sizeof name, "%s", json_string_value(json_object_get(j, "name")));
+	CHECK(json_is_false(json_object_get(j, "daemon")));
+	json_decref(j);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, ": arm (user ");
+	CHECK_SAYS(cli_out, name);
+	CHECK_RUN(0, "resume %s", name);
+	CHECK_SAYS(cli_out, "1 inhibit is gone");
+	CHECK_RUN(1, "resume %s", name);
+	CHECK_SAYS(cli_err, "nobody inhibits as");
+	CHECK_RUN(0, "inhibit --why one");
+	CHECK_RUN(0, "inhibit --why two");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":2}");
+	CHECK_RUN(0, "resume");
+	CHECK_SAYS(cli_out, "you inhibit nothing");
+	CHECK_RUN(2, "resume ../../etc/passwd");
+	CHECK_RUN(2, "resume .hidden");
+	CHECK_RUN(1, "resume 1-2-x");
+	setenv("HONE_RUN", "/dev/null/no", 1);
+	CHECK_RUN(1, "inhibit --why arm");
+	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
+	CHECK_RUN(3, "inhibit --why arm -- sh %s",
+		  "-c exit\t3"); /* one word: a tab is a blank to the shell */
+	CHECK_SAYS(cli_err, "one that starts meanwhile will not know");
+	fake_remove(&f);
+}
+
+/* Who is not root has a folder that is open to everybody. */
+TEST(without_a_daemon_everybody_may_inhibit)
+{
+	struct fake f = {0};
+	char path[160];
+	if (getuid() != 0)
+		SKIP("only root can become somebody else");
+	fake_folder(&f);
+	snprintf(path, sizeof path, "%s/inhibit.d", f.dir);
+	CHECK(chmod(f.dir, 0755) == 0 && mkdir(path, 0777) == 0 && chmod(path, 01777) == 0);
+	const char *log = in_dir("stderr"); /* the child writes there */
+	CHECK_RUN(0, "wait --ready --timeout 0s --help");
+	CHECK(chmod(dir, 0777) == 0 && chmod(log, 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
+	nobody = true;
+	CHECK_RUN(0, "inhibit --why arm");
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "\ninhibit    65534-");
+	CHECK_SAYS(cli_out, ": arm (user 65534)\n");
+	CHECK_RUN(1, "inhibit --why arm --for 10m");
+	CHECK_SAYS(cli_err, "nobody would end it");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":1}");
+	CHECK_RUN(4, "inhibit --why arm -- sh -c ls\t%s|grep\t-q\t65534-&&exit\t4", path);
+	CHECK(rmdir(path) == 0); /* nothing is left there */
+	CHECK_RUN(1, "inhibit --why arm");
+	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
+	nobody = false;
+	fake_remove(&f);
+}
+
+/* Names and reasons of files that somebody else put there. */
+TEST(strange_inhibit_files_are_shown_plain)
+{
+	struct fake f = {0};
+	char path[160];
+	no_sync();
+	fake_folder(&f);
+	snprintf(path, sizeof path, "%s/inhibit", f.dir);
+	CHECK_OK(file_mkdirs(path, 0755));
+	static const char *const names[] = {"7-1-0", "m\033oving", ".7-1-0", "7-1-5"};
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+		snprintf(path, sizeof path, "%s/inhibit/%s", f.dir, names[i]);
+		CHECK_OK(file_write(path, "\033[2Jwhy\nmore", 12));
+	}
+	snprintf(path, sizeof path, "%s/inhibit/8-1-0", f.dir);
+	CHECK(mkfifo(path, 0600) == 0);
+	snprintf(path, sizeof path, "%s/inhibit/9-1-0", f.dir);
+	CHECK(symlink("/etc/passwd", path) == 0);
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "\ninhibit    7-1-0: ?[2Jwhy\ninhibit    m?oving: ?[2Jwhy\ncache ");
+	CHECK(!no_control_in(cli_out));
+	CHECK_RUN(0, "resume m\033oving");
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK(!strstr(cli_out, "oving"));
+	fake_remove(&f);
+}
+
+TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	char path[160];
+	fake_folder(&f);
+	snprintf(path, sizeof path, "%s/inhibit", f.dir);
+	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/*-*-*>%s/seen;exit\t7", path, f.dir);
+	snprintf(path, sizeof path, "%s/seen", f.dir);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "/inhibit/"); /* the file was there, and is gone */
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":0}");
+	CHECK_RUN(127, "inhibit --why arm -- /nowhere/command");
+	CHECK_SAYS(cli_err, "/nowhere/command: No such file");
+	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$$");
+	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$PPID;sleep\t9"); /* it is passed on */
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":0}");
+	fake_listen(&f);
+	int before = f.asked;
+	CHECK_RUN(5, "inhibit --why arm -- sh -c exit\t5");
+	CHECK(f.asked - before == 4); /* hello, inhibit; hello, resume */
+	CHECK(asked_ms == 60000);     /* should this process be killed */
+	CHECK_RUN(0, "inhibit --why arm --for 10m");
+	CHECK(asked_ms == 600000);
+	CHECK_SAYS(cli_out, "hone resume held-1");
+	CHECK_RUN(0, "resume held-1");
+	CHECK_SAYS(cli_out, "1 inhibit is gone");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+static char tuned[1200];
+
+static bool tunes(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
+{
+	(void)f;
+	if (fake_hello(op, id, out))
+		return true;
+	snprintf(tuned, sizeof tuned, "%s %s %lld %lld %d", op,
+		 json_string_value(json_object_get(r, "model")), json_integer_value(json_object_get(r, "ms")),
+		 json_integer_value(json_object_get(r, "threads")), json_is_true(json_object_get(r, "now")));
+	buf_printf(out, "{\"id\":%lld,\"ok\":true,\"job\":7}\n", id);
+	return true;
+}
+
+TEST(honed_tunes_in_the_background)
+{
+	struct fake f = {.answer = tunes};
+	char want[300];
+	fake_folder(&f);
+	CHECK_RUN(1, "tune /m.onnx --background");
+	CHECK_SAYS(cli_err, "no daemon runs that could");
+	CHECK_RUN(2, "tune /m.onnx --now");
+	CHECK_SAYS(cli_err, "--now goes with --background");
+	CHECK_RUN(2, "tune /m.onnx --background --exact");
+	CHECK_SAYS(cli_err, "--exact is not for it");
+	fake_listen(&f);
+	CHECK_RUN(0, "tune %s --background --budget 3s --threads 2 --now", steering());
+	CHECK_SAYS(cli_out, "honed tunes it as job 7. Next: hone status --watch");
+	snprintf(want, sizeof want, "tune %s 3000 2 1", steering());
+	CHECK(!strcmp(tuned, want));
+	CHECK_RUN(0, "tune camera --background --json");
+	CHECK_SAYS(cli_out, "{\"model\":\"camera\",\"job\":7}");
+	CHECK(!strcmp(tuned, "tune camera 0 0 0"));
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* A board whose files hold what nobody is to be told. */
+static void make_secretive_board(void)
+{
+	static const struct {
+		const char *path, *text;
+	} files[] = {
+	    {"board/etc/hone/honed.conf",
+	     "[boot]\nbudget = 7s\n[sync]\nserver = fleet.example\npin: 1234-5678\n[idle]\n"
+	     "tune = no\n# password = hunter2\n"},
+	    {"board/etc/hone/honed.conf.d/a.conf", "[limits]\njobs = 99\n"},
+	    {"board/etc/hone/honed.conf.d/b.conf",
+	     "\xef\xbb\xbf [sync]\ncert = MII\n  goes-on-hunter2\n; was hunter2\n-x = 1\n"
+	     "pin2 = 1234\n"},
+	    {"board/proc/self/mountinfo",
+	     "1 1 0:1 / / rw,noatime - ext4 /dev/secret rw\n2 1 0:2 / /far rw - nfs nas:/x rw\n"},
+	    {"board/proc/cmdline", "root=/dev/mmcblk0 luks.password=xyzzy hone.budget=3s psi=1\n"},
+	};
+	CHECK_OK(file_mkdirs(in_dir("board/etc/hone/honed.conf.d"), 0755));
+	CHECK_OK(file_mkdirs(in_dir("board/proc/self"), 0755));
+	for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+		CHECK_OK(file_write(in_dir(files[i].path), files[i].text, strlen(files[i].text)));
+}
+
+static void check_report(const char *report)
+{
+	static const char *const holds[] = {"== version",
+					    ("hone " HONE_VERSION),
+					    "honed 0.1.0",
+					    "\"verdict\"",
+					    "== configuration",
+					    "budget = 7s",
+					    "server = (left out)",
+					    "pin= (left out)",
+					    "a.conf:2",
+					    "jobs = 99",
+					    "tune = no",
+					    "== target",
+					    "lanes=",
+					    "== cache",
+					    "== log",
+					    "/ ext4 rw,noatime",
+					    "hone.budget=3s",
+					    "psi=1",
+					    "# password = (left out)"};
+	static const char *const not [] = {"fleet.example", "1234", "hunter2",    "xyzzy",
+					   "mmcblk0",       "nas:", "/dev/secret"};
+	char host[72] = "";
+	for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
+		CHECK_SAYS(report, holds[i]);
+	for (size_t i = 0; i < sizeof not / sizeof *not ; i++)
+		CHECK(!strstr(report, not [i]));
+	gethostname(host, sizeof host - 1);
+	if (strlen(host) >= 3 && strcmp(host, "localhost"))
+		CHECK(!strstr(report, host));
+	CHECK(!no_control_in(report));
+}
+
+TEST(a_bug_report_holds_no_secrets)
+{
+	struct fake f = {.answer = daemon_of, .said = full};
+	char path[256];
+	struct stat st;
+	fake_folder(&f);
+	fake_listen(&f);
+	make_secretive_board();
+	setenv("HONE_SYSROOT", in_dir("board"), 1);
+	snprintf(path, sizeof path, "%s", in_dir("report.txt"));
+	CHECK_RUN(0, "bugreport -o %s --cache %s", path, in_dir("none"));
+	CHECK(!cli_out[0]);
+	CHECK_SAYS(cli_err, "  configuration  honed.conf");
+	CHECK_SAYS(cli_err, path);
+	CHECK(stat(path, &st) == 0 && (st.st_mode & 0777) == 0600);
+	slurp(path, cli_out, sizeof cli_out);
+	check_report(cli_out);
+	CHECK_RUN(0, "bugreport -q --json --cache %s", in_dir("none"));
+	json_t *j = parse_out();
+	check_keys(j, "version status findings configuration vitals target cache log mounts kernel");
+	json_decref(j);
+	CHECK_RUN(2, "bugreport --json -o %s", path);
+	CHECK_RUN(1, "bugreport -q -o /nowhere/report --cache %s", in_dir("none"));
+	unsetenv("HONE_SYSROOT");
+	fake_hush(&f);
+	fake_remove(&f);
+}
+
+/* The real one. */
+
+static pid_t honed;
+
+static const char *beside_worker(const char *name)
+{
+	static char path[512];
+	const char *w = worker(), *slash = w ? strrchr(w, '/') : NULL;
+	snprintf(path, sizeof path, "%.*s%s", slash ? (int)(slash + 1 - w) : 0, slash ? w : "", name);
+	return slash && access(path, X_OK) == 0 ? path : NULL;
+}
+
+/* On a board that tells nothing, so that the gate is open. */
+static void start_honed(const struct fake *f, const char *conf)
+{
+	char file[160], state[160], root[160], log[160];
+	snprintf(file, sizeof file, "%s/conf", f->dir);
+	snprintf(state, sizeof state, "%s/state", f->dir);
+	snprintf(root, sizeof root, "%s/root", f->dir);
+	snprintf(log, sizeof log, "%s/log", f->dir);
+	CHECK_OK(file_write(file, conf, strlen(conf)));
+	CHECK_OK(file_mkdirs(root, 0755));
+	fflush(NULL);
+	honed = fork();
+	if (honed == 0) {
+		unsetenv("HONE_SOCKET");
+		redirect(2, log);
+		execl(beside_worker("honed"), "honed", "--config", file, "--run", f->dir, "--state", state,
+		      "--sysroot", root, NULL);
+		_exit(127);
+	}
+	for (int i = 0; i < 4000 && !file_exists(f->socket); i++)
+		usleep(5000);
+}
+
+static void stop_honed(void)
+{
+	int status;
+	kill(honed, SIGTERM);
+	CHECK(waitpid(honed, &status, 0) == honed && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(a_real_honed_without_models)
+{
+	struct fake f = {0};
+	if (!beside_worker("honed"))
+		SKIP("no honed was built");
+	fake_folder(&f);
+	CHECK_RUN(0, "inhibit --why earlier --for 10m");
+	start_honed(&f, "");
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "inhibited: earlier (user ");
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":1}");
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "honed      no model is configured: nothing to tune\n");
+	CHECK_SAYS(cli_out, "/state/cache, "); /* its cache, not the user's */
+	CHECK_RUN(0, "status --json");
+	json_t *j = parse_out();
+	check_keys(j, "daemon verdict state mode ready models jobs gate inhibits flash cache records worn");
+	json_decref(j);
+	CHECK_RUN(0, "wait --ready --timeout 20s");
+	CHECK_RUN(9, "inhibit --why \033[2Jarm -- sh -c ls\t%s/inhibit>%s/seen;exit\t9", f.dir, f.dir);
+	char path[160];
+	snprintf(path, sizeof path, "%s/seen", f.dir);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK(strlen(cli_out) > 4 && strchr(cli_out, '\n') == cli_out + strlen(cli_out) - 1);
+	CHECK_RUN(0, "resume --json");
+	CHECK_SAYS(cli_out, "{\"resumed\":0}");
+	CHECK_RUN(1, "resume 0-9-0");
+	CHECK_RUN(0, "bugreport -q");
+	CHECK_SAYS(cli_out, "honed " HONE_VERSION "\n");
+	stop_honed();
+	CHECK_RUN(0, "status --cache %s", in_dir("none"));
+	CHECK_SAYS(cli_out, "no daemon runs");
+	snprintf(path, sizeof path, "%s/log", f.dir);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "?[2Jarm");
+	CHECK_SAYS(cli_out, "keeps 0 models tuned; their kernels are in /");
+	CHECK(!no_control_in(cli_out));
+	fake_remove(&f);
+}
+
+TEST(a_real_honed_and_a_model_that_is_none)
+{
+	struct fake f = {0};
+	if (!beside_worker("honed"))
+		SKIP("no honed was built");
+	fake_folder(&f);
+	start_honed(&f, "[model camera]\npath = /nowhere/camera.onnx\n");
+	CHECK_RUN(0, "wait --ready --timeout 20s"); /* nothing can be done for it */
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "camera  refused");
+	CHECK_SAYS(cli_out, "/nowhere/camera.onnx");
+	watch_until("gate ", false);
+	CHECK_SAYS(cli_out, "; camera refused\n");
+	CHECK_RUN(0, "tune camera --background --budget 1s");
+	stop_honed();
+	fake_remove(&f);
+}
+
+/* From nothing to kernels, and an inhibit that keeps it from them for as long as it lasts. */
+TEST(a_real_honed_tunes)
+{
+	struct fake f = {0};
+	char conf[400];
+	if (!beside_worker("honed") || !beside_worker("hone"))
+		SKIP("no honed and hone were built");
+	fake_folder(&f);
+	snprintf(conf, sizeof conf,
+		 "[idle]\nsettle = 1s\nslice = 3s\nrest = 1s\n[model steer]\npath = %s\nthreads = 1\n",
+		 steering());
+	CHECK_RUN(0, "inhibit --why setting\tup");
+	start_honed(&f, conf);
+	CHECK_RUN(1, "wait --ready --timeout 100ms");
+	CHECK_SAYS(cli_err, "0 of 1 models are ready: inhibited: setting?up");
+	CHECK_RUN(0, "resume");
+	int kernels = 0;
+	for (int i = 0; i < 100 && kernels < 5; i++) { /* a slice of a loaded machine may win nothing */
+		CHECK_RUN(0, "wait --ready --timeout 100s");
+		CHECK_RUN(0, "status --json");
+		json_t *j = parse_out();
+		CHECK(json_is_true(json_object_get(j, "ready")));
+		kernels = (int)json_integer_value(json_object_get(json_object_get(j, "records"), "rec"));
+		json_decref(j);
+		usleep(kernels < 5 ? 200000 : 0);
+	}
+	CHECK(kernels >= 5);
+	CHECK_RUN(0, "status");
+	CHECK_SAYS(cli_out, "\nsteer ");
+	stop_honed();
+	if (test_bad) {
+		snprintf(conf, sizeof conf, "%s/log", f.dir);
+		slurp(conf, cli_err, sizeof cli_err);
+		printf("%s%s", cli_out, cli_err);
+	}
+	fake_remove(&f);
+}
+
+TEST_MAIN

@@ -1,0 +1,699 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: tune and what it leaves; the worker. */
+#include "agent/cache/kept_code.h"
+#include "agent/worker/marked.h"
+#include "agent/tune/priors.h"
+#include "agent/cache/lookup.h"
+#include "agent/cache/stale.h"
+#include "agent/cache/trials.h"
+#include "kernels/space/space.h"
+#include "platform/base/rng.h"
+#include "search/cost.h"
+#include "search/job.h"
+#include "tests/lib/cli.h"
+
+/* Ends when each task has a kernel: neither result nor time depends on how busy the machine is. The words are
+ * a model, more options, a cache. */
+static const char kernels_once[] = "tune %s --json --rigor estimate --budget 60s --threads 1 %s --cache %s";
+
+static void check_show_and_explain(const char *cache)
+{
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	json_t *j = parse_out();
+	json_t *r = json_array_get(json_object_get(j, "records"), 0);
+	check_keys(r, "task label text kind target device cand status median_ms");
+	CHECK_SAYS(json_string_value(json_object_get(r, "text")), "task syms=");
+	CHECK(strlen(json_string_value(json_object_get(r, "target"))) > 4);
+	CHECK_SAYS(json_string_value(json_object_get(r, "cand")), "lane=");
+	json_decref(j);
+	CHECK_RUN(0, "show --lines --cache %s", cache);
+	CHECK(cli_out[0] == '{');
+	CHECK_RUN(0, "show nonesuch --cache %s", cache);
+	CHECK_SAYS(cli_out, "contains 'nonesuch'");
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	check_keys(json_array_get(json_object_get(j, "tasks"), 0),
+		   "key text cand default_cand roofline_ms tuned");
+	CHECK(json_is_array(json_object_get(j, "choices")));
+	json_decref(j);
+}
+
+TEST(tune_then_show_and_explain)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("tuned"));
+	CHECK_RUN(0, kernels_once, steering(), "", cache);
+	json_t *j = parse_out();
+	check_keys(
+	    j,
+	    "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms interleaved reverted "
+	    "speedup strategy cache spent");
+	CHECK(json_integer_value(json_object_get(j, "trials")) >= 1);
+	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
+	CHECK(json_is_false(json_object_get(j, "interleaved")));
+	json_decref(j);
+	CHECK_RUN(0, kernels_once, steering(), "", cache); /* again: all is there, and measured in turns */
+	j = parse_out();
+	CHECK(json_is_true(json_object_get(j, "interleaved")));
+	CHECK(json_number_value(json_object_get(j, "after_ms")) > 0);
+	CHECK(json_number_value(json_object_get(j, "before_ms")) > 0);
+	json_decref(j);
+	check_show_and_explain(cache);
+	CHECK_RUN(1, "explain %s nonesuch --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "no task or node");
+	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", steering(), cache);
+}
+
+/* The log of trials: a box goes on from the one before, and explain tells what was tried. */
+TEST(the_next_box_goes_on)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("logged"));
+	static const char tune[] = "tune %s --json --budget 1s --threads 1 --cache %s %s";
+	CHECK_RUN(0, kernels_once, steering(), "", cache);
+	json_t *j = parse_out();
+	check_keys(j, "rigor known");
+	int trials = (int)json_integer_value(json_object_get(j, "trials"));
+	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), cache, "--resume");
+	j = parse_out();
+	int known = (int)json_integer_value(json_object_get(j, "known"));
+	CHECK(known > 0 && known <= trials); /* a default that crashed counts twice */
+	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "patient"));
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), cache, "--fresh");
+	j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+	json_decref(j);
+	check_show_and_explain(cache); /* what a search has found */
+	CHECK_RUN(2, "tune %s --resume --fresh", steering());
+	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	check_keys(json_object_get(j, "payback"), "spent_s saved_ms inferences inferences_on_fallback");
+	CHECK(json_number_value(json_object_get(json_object_get(j, "payback"), "spent_s")) > 0);
+	json_t *log = json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log");
+	check_keys(log, "emitter boxes tried failed statuses best steps draft_rank model_rank "
+			"draft_error_pct model_error_pct payback");
+	CHECK(json_integer_value(json_object_get(log, "boxes")) >= 1);
+	CHECK(json_integer_value(json_object_get(log, "tried")) >= 1);
+	check_keys(json_array_get(json_object_get(log, "best"), 0),
+		   "cand by box at_s us ratio draft_us model_us model_sd lost");
+	json_decref(j);
+	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, " boxes with llvm");
+	CHECK_SAYS(cli_out, "tuning took");
+	CHECK_RUN(0, "explain %s --json --threads 2 --cache %s", steering(), cache); /* nothing is known */
+	j = parse_out();
+	CHECK(json_is_null(json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log")));
+	json_decref(j);
+}
+
+static struct cache_state state_of(const char *folder)
+{
+	struct cache *c;
+	struct cache_state s = {0};
+	if (cache_open(&c, folder, true, 0) < 0)
+		return s;
+	cache_state(c, &s);
+	cache_close(c);
+	return s;
+}
+
+/* Each candidate is durable before it runs; at most the one that the end of the box cut stays marked. */
+TEST(a_careful_box_marks_what_it_launches)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("careful"));
+	CHECK_RUN(0, "tune %s --json --budget 3s --threads 1 --careful --cache %s", steering(), cache);
+	json_t *j = parse_out();
+	int trials = (int)json_integer_value(json_object_get(j, "trials"));
+	json_decref(j);
+	struct cache_state s = state_of(cache);
+	CHECK(trials > 0 && s.count[CACHE_REC] > 0);
+	CHECK(s.generation > (uint64_t)trials / 2); /* some are built twice, and marked once */
+	CHECK(s.count[CACHE_RISK] <= 1);
+	CHECK_RUN(0, "forget --all --cache %s", cache);
+	CHECK(state_of(cache).count[CACHE_RISK] == 0);
+}
+
+/* The first candidate of a log, launched where the machine does not come back from it. */
+struct gone {
+	struct cache *cache; /* that keeps its mark */
+	struct key task;
+	char cand[512];
+};
+
+static int never_returns(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
+			 int *handle, struct meas *m)
+{
+	(void)r, (void)task, (void)cand, (void)deadline_ns, (void)handle, (void)m;
+	return fail(E_CHILD, "gone");
+}
+
+static void close_nothing(struct runner *r)
+{
+	(void)r;
+}
+
+static int launch_first(void *ctx, const struct trials *l)
+{
+	static const struct runner_ops ops = {.build = never_returns, .close = close_nothing};
+	struct gone *g = ctx;
+	struct target t;
+	struct runner inner = {.ops = &ops, .clock = &clock_real, .target = &t, .threads = 1}, *r;
+	struct meas m;
+	int h;
+	if (g->cand[0] || !l->n || target_host(&t) < 0)
+		return 0;
+	g->task = l->task;
+	snprintf(g->cand, sizeof g->cand, "%s", l->entry[0].t.cand);
+	snprintf(inner.emitter, sizeof inner.emitter, "%s", l->emitter);
+	if (runner_marked(&inner, g->cache, "cpu", &r) < 0)
+		return -1;
+	CHECK(r->ops->build(r, l->task_text, g->cand, INT64_MAX, &h, &m) == E_CHILD);
+	r->ops->close(r);
+	return 0;
+}
+
+/* How often it is in the logs as a crash. */
+static int count_crash(void *ctx, const struct trials *l)
+{
+	struct gone *g = ctx;
+	for (int i = 0; i < l->n && key_equal(l->task, g->task); i++)
+		if (!strcmp(l->entry[i].t.cand, g->cand) && l->entry[i].t.status == MEAS_CRASH)
+			g->cand[0] = 0;
+	return 0;
+}
+
+static bool logged_as_crash(const char *folder, struct gone g)
+{
+	if (cache_open(&g.cache, folder, true, 0) < 0)
+		return false;
+	bool good = trials_each(g.cache, count_crash, &g) > 0 && !g.cand[0];
+	cache_close(g.cache);
+	return good;
+}
+
+TEST(what_never_came_back_is_not_launched)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char first[256], second[256];
+	struct gone g = {0};
+	struct cache *c;
+	snprintf(first, sizeof first, "%s", in_dir("came"));
+	snprintf(second, sizeof second, "%s", in_dir("went"));
+	CHECK_RUN(0, kernels_once, steering(), "", first);
+	REQUIRE_OK(cache_open(&c, first, true, 0));
+	REQUIRE_OK(cache_open(&g.cache, second, false, 0));
+	CHECK(trials_each(c, launch_first, &g) > 0 && g.cand[0]);
+	cache_close(g.cache);
+	cache_close(c);
+	CHECK(state_of(second).count[CACHE_RISK] == 1);
+	CHECK_RUN(0, kernels_once, steering(), "--careful", second);
+	CHECK(logged_as_crash(second, g) && state_of(second).count[CACHE_RISK] == 1);
+	CHECK_RUN(0, "forget --all --cache %s", second);
+	CHECK_RUN(0, kernels_once, steering(), "--careful", second);
+	CHECK(!logged_as_crash(second, g) && state_of(second).count[CACHE_RISK] == 0);
+}
+
+/* Workers that a box starts, counted by a program in front of them; builders are none of them. */
+static int count_workers(const char *folder)
+{
+	char log[256], script[256], text[1 << 14] = "";
+	const char *real = worker();
+	snprintf(log, sizeof log, "%s", in_dir("started"));
+	snprintf(script, sizeof script, "%s", in_dir("counting-worker"));
+	FILE *f = fopen(script, "w");
+	if (!f || !real)
+		abort();
+	fprintf(f, "#!/bin/sh\necho x >>%s\nexec %s \"$@\"\n", log, real);
+	fclose(f);
+	char *keep = strdup(real);
+	(void)unlink(log);
+	if (chmod(script, 0700) < 0 || setenv("HONE_WORKER", script, 1) < 0)
+		abort();
+	CHECK_RUN(0, "tune %s --json --rigor quick --budget 60s --threads 1 --builders 0 --cache %s",
+		  steering(), folder);
+	setenv("HONE_WORKER", keep, 1);
+	free(keep);
+	slurp(log, text, sizeof text);
+	return (int)strlen(text) / 2;
+}
+
+/* What another board found is tried here in workers of its own, once; a box without such has one worker. */
+TEST(strangers_candidates_have_workers_of_their_own)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char first[256], second[256], lines[256];
+	snprintf(first, sizeof first, "%s", in_dir("found-it"));
+	snprintf(second, sizeof second, "%s", in_dir("was-told"));
+	snprintf(lines, sizeof lines, "%s", in_dir("found.jsonl"));
+	CHECK(count_workers(first) == 1);
+	CHECK_RUN(0, "export --cache %s", first);
+	FILE *f = fopen(lines, "w");
+	if (!f)
+		abort();
+	fputs(cli_out, f);
+	fclose(f);
+	CHECK_RUN(0, "import %s --cache %s", lines, second);
+	int apart = count_workers(second);
+	printf("%d workers\n", apart);
+	CHECK(apart > 1);
+	CHECK(count_workers(second) == 1); /* by now they are this board's own */
+}
+
+/* As if another version of the emitter had made all that was logged. */
+static int age(void *ctx, const struct trials *l)
+{
+	static struct trials copy;
+	copy = *l;
+	snprintf(copy.emitter, sizeof copy.emitter, "llvm-1/1");
+	return trials_put(ctx, &copy);
+}
+
+static int spoil(void *ctx, const struct trials *l)
+{
+	return cache_put(ctx, CACHE_TRIALS, trials_key(l), "hone-trials 2\ntask 0\n", 21);
+}
+
+/* Neither is an error, and neither teaches anything. */
+TEST(logs_of_others_are_not_gone_on_with)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	static int (*const harm[])(void *ctx, const struct trials *l) = {age, spoil};
+	char dir_name[256];
+	snprintf(dir_name, sizeof dir_name, "%s", in_dir("aged"));
+	static const char tune[] = "tune %s --json --rigor %s --budget %s --threads 1 --cache %s";
+	CHECK_RUN(0, tune, steering(), "estimate", "60s", dir_name);
+	for (int i = 0; i < 2; i++) {
+		struct cache *c;
+		REQUIRE_OK(cache_open(&c, dir_name, false, 0));
+		CHECK(trials_each(c, harm[i], c) == 10);
+		cache_close(c);
+		CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), dir_name);
+		json_t *j = parse_out();
+		json_t *log = json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log");
+		CHECK(i ? json_is_null(log)
+			: !strcmp(json_string_value(json_object_get(log, "emitter")), "llvm-1/1"));
+		json_decref(j);
+		CHECK_RUN(0, tune, steering(), "patient", "1s", dir_name);
+		j = parse_out();
+		CHECK(json_integer_value(json_object_get(j, "known")) == 0);
+		json_decref(j);
+	}
+}
+
+TEST(rigor_from_nothing_to_all)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	snprintf(cache, sizeof cache, "%s", in_dir("rigor"));
+	static const char tune[] = "tune %s --json --rigor %s --budget 60s --threads 1 --cache %s";
+	CHECK_RUN(1, tune, steering(), "cached", cache); /* nothing is there, and nothing is made */
+	CHECK_SAYS(cli_err, "10 of 10 kernels are not in the cache: Conv_2 (conv 5x5/2 3->24");
+	CHECK_SAYS(cli_err, "and 2 more; hone tune");
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "trials")) == 0);
+	CHECK(json_array_size(json_object_get(j, "kernels")) == 10);
+	CHECK(json_is_null(json_object_get(j, "before_ms")));
+	json_decref(j);
+	CHECK(!file_exists(cache));
+	CHECK_RUN(1, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
+		  in_dir("pinned"), cache);
+	CHECK_SAYS(cli_err, "--rigor estimate --threads 1 --cache");
+	CHECK(!file_exists(in_dir("pinned")));
+	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "not in the cache");
+	CHECK_RUN(0, tune, steering(), "estimate", cache);
+	j = parse_out();
+	int tasks = (int)json_integer_value(json_object_get(j, "tasks"));
+	CHECK(json_integer_value(json_object_get(j, "trials")) >= tasks && tasks == 10);
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), "estimate", cache); /* all is there */
+	j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "trials")) == 0);
+	json_decref(j);
+	CHECK_RUN(0, tune, steering(), "cached", cache);
+	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
+		  in_dir("pinned"), cache);
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(2, "bench %s --runs 1 --require-cache --kernels default --cache %s", steering(), cache);
+	CHECK_SAYS(cli_err, "--require-cache is for the best kernels");
+	CHECK_RUN(0, "tune %s --json --rigor quick --budget 1s --threads 1 --cache %s", steering(), cache);
+	j = parse_out();
+	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "quick"));
+	json_decref(j);
+}
+
+static long long number(const char *key)
+{
+	json_t *j = parse_out();
+	long long v = json_integer_value(json_object_get(j, key));
+	json_decref(j);
+	return v;
+}
+
+static void move_records(const char *from, const char *to)
+{
+	char lines[256];
+	snprintf(lines, sizeof lines, "%s", in_dir("moved.json"));
+	char words[600];
+	snprintf(words, sizeof words, "export -q --cache %s", from);
+	CHECK(hone_to(lines, words) == 0);
+	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
+}
+
+/* The slowest of some schedules of a task, or what a draft thinks is that. */
+static void slow_schedule(const char *text, char out[CAND_MAX])
+{
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct target host;
+	struct space *s;
+	struct rng r;
+	double most = 0;
+	char cand[CAND_MAX];
+	rng_seed(&r, 9);
+	REQUIRE_OK(target_host(&host));
+	REQUIRE_OK(task_parse(text, t));
+	const struct space_want want = {.threads = 1};
+	REQUIRE_OK(space_make(&a, t, &host, &want, &s));
+	for (int i = 0; i < 100; i++)
+		if (space_random(s, &r, cand) >= 0 && space_draft(s, cand) > most) {
+			most = space_draft(s, cand);
+			snprintf(out, CAND_MAX, "%s", cand);
+		}
+	arena_free(&a);
+}
+
+/* Every best record names such a schedule, and says that it takes 1 ns: imported lies. Returns how many
+ * records there are: with few registers some task's default spills, and has none. */
+static void lie(const char *path, int *records)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	int best = 0;
+	REQUIRE_OK(cache_open(&c, path, false, 0));
+	int n = cache_keys(c, CACHE_REC, &a, &k);
+
+	for (int i = 0; i < n; i++) {
+		struct rec r;
+		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
+		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
+		if (r.kind != REC_BEST)
+			continue;
+		best++;
+		slow_schedule(r.task_text, r.cand);
+		r.meas.min_ns = r.meas.median_ns = 1;
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+	arena_free(&a);
+	CHECK(best == 10 && n > 15);
+	*records = n;
+}
+
+/* All best records have a time that can be, and code; at least so many name their default. */
+static void check_best(const char *path, int least)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	int same = 0;
+	REQUIRE_OK(cache_open(&c, path, true, 0));
+	int n = cache_keys(c, CACHE_REC, &a, &k);
+	for (int i = 0; i < n; i++) {
+		struct rec r, def;
+		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
+		CHECK(r.kind == REC_HINT || cache_has_code(c, &r));
+		def = r;
+		def.kind = REC_DEFAULT;
+		if (r.kind != REC_BEST || cache_get_rec(c, rec_key(&def), &a, &def) < 0)
+			continue;
+		same += !strcmp(r.cand, def.cand);
+		CHECK(r.meas.median_ns > 10);
+	}
+	CHECK(same >= least);
+	cache_close(c);
+	arena_free(&a);
+}
+
+/* Records without code, as after an import or an upgrade: the remedy that --require-cache names serves. And
+ * records that lie, whose places defaults take, but for what is faster after all. */
+TEST(known_schedules_are_recompiled)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	static const char estimate[] = "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s";
+	char from[256], to[256];
+	snprintf(from, sizeof from, "%s", in_dir("at-home"));
+	snprintf(to, sizeof to, "%s", in_dir("away"));
+	CHECK_RUN(0, estimate, steering(), from);
+	int n = 0;
+	lie(from, &n);
+	move_records(from, to);
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK_SAYS(cli_out, "untried"); /* defaults are not taken */
+	CHECK_SAYS(cli_out, "10 records");
+	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
+	CHECK_RUN(0, estimate, steering(), to);
+	CHECK(number("stale") == 10 && number("kept") >= n);
+	check_best(to, 8);
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
+	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
+		  in_dir("out"), to);
+	CHECK_RUN(0, "show --cache %s", to);
+	CHECK(!strstr(cli_out, "stale: "));
+	CHECK_RUN(0, estimate, steering(), to);
+	CHECK(number("stale") == 0 && number("trials") == 0);
+}
+
+/* As if another emitter had made all that is there. */
+TEST(records_of_another_emitter)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cache[256];
+	struct cache *c;
+	struct arena a = {0};
+	struct key *k;
+	snprintf(cache, sizeof cache, "%s", in_dir("upgraded"));
+	CHECK_RUN(0, "tune %s -q --rigor estimate --budget 60s --threads 1 --cache %s", steering(), cache);
+	REQUIRE_OK(cache_open(&c, cache, false, 0));
+	int n = cache_keys(c, CACHE_REC, &a, &k);
+	for (int i = 0; i < n; i++) {
+		struct rec r;
+		struct blob code;
+		REQUIRE_OK(cache_get_rec(c, k[i], &a, &r));
+		REQUIRE_OK(kept_code_get(c, &r, &a, &code));
+		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
+		snprintf(r.emitter, sizeof r.emitter, "llvm-1/" CODE_REVISION);
+		CHECK_OK(kept_code_put(c, &r, code)); /* it serves until then */
+		CHECK_OK(cache_put_rec(c, &r));
+	}
+	cache_close(c);
+	arena_free(&a);
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), cache);
+	CHECK_SAYS(cli_out, "another version of the emitter");
+	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
+		  cache);
+	CHECK(number("stale") == 10);
+	CHECK_RUN(0, "show --cache %s", cache);
+	CHECK(!strstr(cli_out, "stale: "));
+	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
+}
+
+TEST(tune_refuses_what_it_cannot_do)
+{
+	CHECK_RUN(2, "tune %s --rigor mortis", steering());
+	CHECK_SAYS(cli_err, "cached, estimate, quick or patient");
+	CHECK_RUN(2, "tune %s --device toaster", steering());
+	CHECK_SAYS(cli_err, "cpu or replay:DIR");
+	CHECK_RUN(2, "tune %s --device replay:", steering());
+	CHECK_RUN(2, "tune %s --record=", steering());
+	CHECK_SAYS(cli_err, "--record");
+	CHECK_RUN(2, "tune %s --device replay:x --record y", steering());
+	CHECK_RUN(2, "tune %s --device replay:x --rigor cached", steering());
+	CHECK_RUN(2, "tune %s --strategy luck", steering());
+	CHECK_SAYS(cli_err, " evolve");
+	CHECK_RUN(2, "tune %s --cost luck", steering());
+	CHECK_SAYS(cli_err, " draft");
+	CHECK_RUN(2, "tune %s --seed -1", steering());
+	CHECK_SAYS(cli_err, "--seed -1: 0 or more");
+	CHECK_RUN(2, "zoo steering --seed -1 -o /nowhere/x.onnx");
+	CHECK_RUN(2, "tune %s --cache=", steering());
+	CHECK_SAYS(cli_err, "--cache");
+	CHECK_RUN(2, "tune %s --budget 20", steering());
+	CHECK_SAYS(cli_err, "write 20s, 500ms or 2m");
+}
+
+TEST(what_is_recorded_is_replayed)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char land[256], cache[256], other[256], empty[256];
+	static char first[sizeof cli_out];
+	static const char replay[] = "tune %s --json --budget 2s --device replay:%s";
+	snprintf(land, sizeof land, "%s", in_dir("land"));
+	snprintf(cache, sizeof cache, "%s", in_dir("replayed"));
+	snprintf(empty, sizeof empty, "%s", in_dir("empty"));
+	char record[300];
+	snprintf(record, sizeof record, "--record %s", land);
+	CHECK_RUN(0, kernels_once, steering(), record, in_dir("recorded")); /* at least a point of each */
+	CHECK_RUN(0, "tune -q %s --budget 1s --threads 1 %s --cache %s", steering(), record, in_dir("again"));
+	CHECK_RUN(0, replay, steering(), land);
+	memcpy(first, cli_out, sizeof first);
+	CHECK_RUN(0, replay, steering(), land);
+	CHECK(!strcmp(first, cli_out));
+	json_t *j = parse_out();
+	check_keys(j, "model tasks trials kept budget_s elapsed_s before_ms default_ms after_ms speedup "
+		      "strategy cache");
+	CHECK(json_integer_value(json_object_get(j, "kept")) == 0);
+	CHECK(json_integer_value(json_object_get(j, "trials")) > 0);
+	CHECK(json_number_value(json_object_get(j, "elapsed_s")) <= 2);
+	json_decref(j);
+	CHECK_RUN(0, "tune %s --budget 2s --device replay:%s --cache %s", steering(), land, cache);
+	CHECK_SAYS(cli_out, "a replay of");
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	j = parse_out();
+	CHECK(json_array_size(json_object_get(j, "records")) > 0);
+	json_decref(j);
+	CHECK_RUN(1, replay, steering(), empty);
+	CHECK_SAYS(cli_err, empty);
+	snprintf(other, sizeof other, "%s", in_dir("other.onnx"));
+	CHECK_RUN(0, "zoo -q squeezenet1_1 --output=%s", other);
+	CHECK_RUN(1, replay, other, land);
+	CHECK_SAYS(cli_err, "--record DIR records them");
+}
+
+static int count_of(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p++)
+		n++;
+	return n;
+}
+
+TEST(a_cache_that_cannot_be_written)
+{
+	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
+	int status = hone("show --cache %s/cache", in_dir("file"));
+	CHECK(status == 0 || status == 1);
+	CHECK(strstr(cli_out, "0 records") || strstr(cli_err, "/file/cache"));
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	CHECK_RUN(0, "tune %s --json --budget 1s --threads 1 --cache %s/cache", steering(), in_dir("file"));
+	json_t *j = parse_out();
+	CHECK(json_is_string(json_object_get(j, "warning")));
+	CHECK_SAYS(cli_err, "/file/cache");
+	json_decref(j);
+	CHECK_RUN(0, "tune %s --budget 1s --threads 1 --cache %s/cache", steering(), in_dir("file"));
+	CHECK(count_of(cli_err, "in memory only") == 1 && count_of(cli_out, "in memory only") == 0);
+	CHECK(!strstr(cli_out, "hone bench"));
+	CHECK_SAYS(cli_out, "--cache");
+	CHECK_RUN(0, "tune %s --json --budget 1s --threads 1 --cache /proc/nope", steering());
+	CHECK(count_of(cli_err, "in memory only") == 1);
+}
+
+TEST(stopped_at_once_it_promises_nothing)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	stop_with = SIGTERM;
+	CHECK_RUN(0, "tune %s --budget 20s --threads 1 --cache %s", steering(), in_dir("stopped"));
+	stop_with = 0;
+	CHECK_SAYS(cli_out, "(stopped)");
+	CHECK_SAYS(cli_out, "Nothing new was kept. Next: tune again");
+	CHECK(!strstr(cli_out, "hone bench") && !strstr(cli_out, "too little time"));
+}
+
+TEST(the_worker_says_how_it_is_used)
+{
+	if (!worker())
+		SKIP("no hone-worker (HONE_WORKER)");
+	char cmd[512], path[256];
+	snprintf(path, sizeof path, "%s", in_dir("usage"));
+	snprintf(cmd, sizeof cmd, "'%s' --help >'%s'", worker(), path);
+	CHECK(system(cmd) == 0);
+	slurp(path, cli_out, sizeof cli_out);
+	CHECK_SAYS(cli_out, "--bench-compile");
+	CHECK(!strstr(cli_out, "honed"));
+}
+
+/* A landscape of four candidates, of which a prior is made, which the model takes. */
+TEST(train_makes_a_prior)
+{
+	static const char land[] =
+	    "hone-landscape 1\n"
+	    "machine x86-64-v4 soc=x cpu=x lanes=16 regs=32 fused=1 l1=32768 l2=1048576 l3=0 line=64 cores=1 "
+	    "fma=150 bw=400,200,60,10 copy=12 feat=\n"
+	    "threads 1\nweights cold\nprotocol by hand\nlabel matmul\ntask syms=0\n"
+	    "operand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
+	    "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
+	    "body r0 r1 mul\nsum\nwrite C [m,n]\npoints\n";
+	char folder[256], file[300], prior[300];
+	snprintf(folder, sizeof folder, "%s", in_dir("lands"));
+	snprintf(prior, sizeof prior, "%s", in_dir("prior.txt"));
+	CHECK_RUN(1, "train %s -o %s", folder, prior); /* no such folder */
+	CHECK_RUN(2, "train %s", folder);
+	CHECK_RUN(2, "train %s -o %s --cost oracle", folder, prior);
+	struct arena a = {0};
+	struct task *t = ARENA_NEW(&a, struct task);
+	struct buf text = {0};
+	const char *from = strstr(land, "task syms"), *to = strstr(land, "points\n");
+	REQUIRE_OK(task_parse(arena_strndup(&a, from, (size_t)(to - from)), t));
+	char key[33];
+	key_text(task_key(t), key);
+	buf_puts(&text, land);
+	for (int i = 1; i <= 4; i++)
+		buf_printf(&text, "ok %d00 %d00 5 1000 0.0000 lane=n:16 tile=m:%d\n", i, i, i + 1);
+	snprintf(file, sizeof file, "mkdir -p %s", folder);
+	CHECK(system(file) == 0);
+	snprintf(file, sizeof file, "%s/%s.land", folder, key);
+	CHECK_OK(file_write(file, text.p, text.n));
+	CHECK_RUN(0, "train %s -o %s --json", folder, prior);
+	json_t *j = parse_out();
+	CHECK(json_integer_value(json_object_get(j, "samples")) == 4);
+	json_decref(j);
+	struct blob made;
+	void *state;
+	REQUIRE_OK(file_read(&a, prior, 0, &made));
+	CHECK_OK(cost_find("mlp")->start(&a, made.p, made.n, 1, &state));
+	CHECK_RUN(0, "train %s -o %s --cost trees -q", folder, prior);
+	REQUIRE_OK(file_read(&a, prior, 0, &made));
+	CHECK_OK(cost_find("trees")->start(&a, made.p, made.n, 1, &state));
+	CHECK_FAILS(cost_find("mlp")->start(&a, made.p, made.n, 1, &state), E_UNSUPPORTED, "another model");
+	CHECK_RUN(2, "train %s -o %s --cost draft", folder, prior);
+	buf_free(&text);
+	arena_free(&a);
+}
+
+TEST(priors_that_are_linked_are_of_these_features)
+{
+	static const char *const isa[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "armv8-a"};
+	struct arena a = {0};
+	for (int c = 0; cost_table[c]; c++)
+		for (int i = 0; i < 4; i++) {
+			struct blob b = priors_find(cost_table[c]->name, isa[i]);
+			void *state;
+			CHECK_OK(cost_table[c]->start(&a, b.p, b.n, 1, &state));
+		}
+	CHECK(priors_find("mlp", "x86-64-v4").n > 0);
+	CHECK(priors_find("mlp", "").n == 0 && priors_find("", "x86-64-v4").n == 0);
+	arena_free(&a);
+}
+
+TEST_MAIN

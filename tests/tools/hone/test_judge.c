@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/test.h"
+#include "tools/hone/judge.h"
+#include "tools/bench/recorded.h"
+
+#include <math.h>
+
+enum { N = 12 };
+
+/* A model that guesses what its first feature says, and remembers what it was taught. */
+struct pupil {
+	int lessons, samples, task[4];
+};
+
+static void pupil_learn(void *state, const struct sample *s, int n, int fresh)
+{
+	struct pupil *p = state;
+	p->lessons++;
+	p->samples = n;
+	for (int i = n - fresh; i < n; i++)
+		p->task[s[i].task]++;
+}
+
+static struct guess pupil_guess(const void *state, const float f[FEATURES])
+{
+	(void)state;
+	return (struct guess){.ns = (double)f[0], .sd = 1};
+}
+
+static const struct cost pupil = {.name = "pupil", .learn = pupil_learn, .guess = pupil_guess};
+
+static struct problem make(struct arena *a, int n, const double *ns, const double *guess)
+{
+	struct problem p = {.name = "made up", .network = "", .family = "dense", .n = n};
+	p.sample = ARENA_ARRAY(a, struct sample, n);
+	p.ns = ARENA_ARRAY(a, double, n);
+	for (int i = 0; i < n; i++) {
+		p.ns[i] = ns[i];
+		p.sample[i].f[0] = (float)guess[i];
+	}
+	return p;
+}
+
+TEST(scores)
+{
+	static const struct {
+		double guess[N], pairs, top1, top5;
+	} cases[] = {
+	    {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, 1, 1, 1},
+	    {{12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, 0, 1. / 12, 1. / 8},
+	    {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 0.5, 1, 1},
+	    {{9, 2, 1, 3, 4, 5, 6, 7, 8, 10, 11, 12}, 1 - 9. / 66, 1. / 3, 1. / 2},
+	};
+	static const double ns[N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct arena a = {0};
+		struct problem p = make(&a, N, ns, cases[i].guess);
+		struct score s = judge_score(&pupil, NULL, &p);
+		CHECK(fabs(s.pairs - cases[i].pairs) < 1e-9);
+		CHECK(fabs(s.top1 - cases[i].top1) < 1e-9 && fabs(s.top5 - cases[i].top5) < 1e-9);
+		arena_free(&a);
+	}
+}
+
+/* The pupil thinks that it is off by e. */
+TEST(errors_in_its_own_opinion)
+{
+	struct arena a = {0};
+	struct problem p = make(&a, 2, (double[]){1, 1}, (double[]){1, exp(2)});
+	CHECK(fabs(judge_score(&pupil, NULL, &p).off - 1) < 1e-6);
+	p = make(&a, 3, (double[]){1, 2, 3}, (double[]){5, 10, 15});
+	CHECK(judge_score(&pupil, NULL, &p).off < 1e-6);
+	arena_free(&a);
+}
+
+/* Pairs that are nearer than 5 % do not count. */
+TEST(near_pairs)
+{
+	struct arena a = {0};
+	struct problem p = make(&a, 3, (double[]){100, 104, 110}, (double[]){2, 1, 3});
+	CHECK(judge_score(&pupil, NULL, &p).pairs == 1);
+	p = make(&a, 2, (double[]){100, 104}, (double[]){2, 1});
+	CHECK(isnan(judge_score(&pupil, NULL, &p).pairs));
+	arena_free(&a);
+}
+
+TEST(a_class_learns_what_it_may)
+{
+	struct arena a = {0};
+	struct problem p[3];
+	struct pupil x = {0};
+	double v[N] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+	for (int i = 0; i < 3; i++) {
+		p[i] = make(&a, N - i, v, v);
+		for (int k = 0; k < p[i].n; k++)
+			p[i].sample[k].task = i;
+	}
+	CHECK(judge_teach(&pupil, &x, p, 3, (const char[]){1, 0, 1}) >= 0);
+	CHECK(x.task[0] == JUDGE_PASSES * N && x.task[1] == 0 && x.task[2] == JUDGE_PASSES * (N - 2));
+	CHECK(x.samples == 2 * N - 2 && x.lessons == 2 + JUDGE_PASSES - 1);
+	arena_free(&a);
+}
+
+TEST(families)
+{
+	static const struct {
+		const char *label, *family;
+	} cases[] = {{"conv 3x3 64->64 56x56 relu", "dense"},
+		     {"matmul 1x64x196 k192", "dense"},
+		     {"dwconv 3x3/2 64->64 56x56", "depthwise"},
+		     {"conv 1x1 + dwconv 3x3 16->16 160x160", "chain"},
+		     {"max 2x2/2 1x16x80x80", "other"}};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+		CHECK(!strcmp(judge_family(cases[i].label), cases[i].family));
+}
+
+static const char product[] =
+    "task syms=0\noperand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
+    "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\n"
+    "read B [k,n]\nbody r0 r1 mul\nsum\nwrite C [m,n]\n";
+
+TEST(landscapes_as_problems)
+{
+	struct landscape_point point[] = {{MEAS_OK, 100, 110, 5, 1, 0, "lane=n:8 tile=m:2"},
+					  {MEAS_OK, 200, 210, 5, 1, 0, "lane=n:8 tile=m:3"},
+					  {MEAS_OK, 200, 210, 5, 1, 0, "lane=n:77 tile=m:3"},
+					  {MEAS_OK, 200, 210, 5, 1, 0, "nonsense"},
+					  {MEAS_SPILL, 0, 0, 0, 1, 0, "lane=n:8 tile=m:4"}};
+	struct landscape l[3] = {
+	    {.task = product,
+	     .label = "matmul",
+	     .threads = 1,
+	     .protocol = "net: words",
+	     .n = 5,
+	     .point = point},
+	    {.task = "nonsense", .label = "?", .threads = 1, .protocol = "words", .n = 5, .point = point},
+	    {.task = product, .label = "one", .threads = 1, .protocol = "words", .n = 1, .point = point}};
+	struct arena a = {0};
+	struct problem *p;
+	for (int i = 0; i < 3; i++)
+		REQUIRE_OK(target_baseline("x86-64-v3", &l[i].target));
+	REQUIRE(problems_of(l, 3, &a, &p) == 1);
+	CHECK(p[0].n == 2 && !strcmp(p[0].network, "net") && !strcmp(p[0].family, "dense"));
+	for (int i = 0; i < p[0].n; i++) {
+		double back = exp((double)p[0].sample[i].log_ratio + (double)p[0].sample[i].f[FEATURE_DRAFT]);
+		CHECK(fabs(back / p[0].ns[i] - 1) < 1e-4 && p[0].ns[i] == (i ? 206 : 103));
+	}
+	arena_free(&a);
+}
+
+TEST(recorded_schedules)
+{
+	const char *data = recorded_folder();
+	if (!data)
+		SKIP("no recorded schedules (HONE_DATA)");
+	static const int least[2] = {8, 5};
+	for (int narrow = 0; narrow < 2; narrow++) {
+		struct arena a = {0};
+		struct problem *p;
+		struct recorded_count count;
+		int n = recorded_problems(data, narrow, &a, &p, &count);
+		CHECK(n == least[narrow] && 2 * count.said > count.all);
+		for (int i = 0; i < n; i++)
+			CHECK(p[i].n > 100 && judge_score(cost_find("draft"), NULL, &p[i]).pairs > 0.55);
+		arena_free(&a);
+	}
+}
+
+TEST_MAIN

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs programs, units, libhone, manual pages and completion. Usage: install.sh BUILD DESTDIR PREFIX VERSION SONAME FALLBACK.zst...
+# hone looks for hone-worker beside itself, libhone.so for the kernels of better processors in the folder hone beside it.
+set -e
+b=$1 dest=$2 root=$2$3 prefix=$3 version=$4 soname=$5
+shift 5
+install -d "$root/bin" "$root/share/man/man1" "$root/share/man/man3" "$root/share/man/man5" "$root/share/man/man8" "$root/share/bash-completion/completions" \
+	"$root/include" "$root/lib/pkgconfig" "$root/lib/hone" "$root/share/doc/hone/examples"
+install -m 755 "$b/hone" "$b/honed" "$b/hone-worker" "$b/hone-sync" "$b/hone-fleet" "$root/bin"
+sh tools/build/units.sh --install "$dest" "$prefix"
+install -m 644 "$b"/man/*.1 "$root/share/man/man1"
+install -m 644 "$b"/man/*.5 "$root/share/man/man5"
+install -m 644 "$b"/man/*.8 "$root/share/man/man8"
+sed -i "s|/usr/local/|$prefix/|" "$root/share/man/man8/honed.8"
+install -m 644 "$b"/man3/*.3 "$root/share/man/man3"
+install -D -m 644 configs/grafana/hone.json "$root/share/doc/hone/grafana/hone.json"
+install -D -m 644 configs/nginx/hone-fleet.conf "$root/share/doc/hone/nginx/hone-fleet.conf"
+"$b/hone" --bash-completion > "$root/share/bash-completion/completions/hone"
+install -m 644 agent/run/hone.h agent/run/hone.hpp "$root/include"
+install -m 644 "$b/libhone.a" "$root/lib"
+install -m 755 -s "$b/libhone.so" "$root/lib/libhone.so.$version"
+ln -sf "libhone.so.$version" "$root/lib/$soname"
+ln -sf "$soname" "$root/lib/libhone.so"
+install -m 644 "$@" "$root/lib/hone"
+install -m 644 configs/examples/* "$root/share/doc/hone/examples"
+cat >"$root/lib/pkgconfig/hone.pc" <<END
+prefix=$prefix
+libdir=\${prefix}/lib
+includedir=\${prefix}/include
+
+Name: hone
+Description: runs neural networks with kernels tuned on the board that runs them
+Version: $version
+Cflags: -I\${includedir}
+Libs: -L\${libdir} -lhone
+Libs.private: -lprotobuf-c -lzstd -lpthread -lm -ldl
+END
+# So that programs find the library: a user who is not root, or who installs for another system, does it there.
+if [ -z "${root%"$prefix"}" ] && [ "$(id -u)" = 0 ] && command -v ldconfig >/dev/null; then
+	ldconfig
+fi
+echo "installed in $root: hone, honed, hone-worker, hone-sync, hone-fleet, their units, libhone, manual pages (man hone, man hone_open), bash completion"

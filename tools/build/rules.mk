@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+# Around the build: what it needs, the demo, manual pages, installation.
+
+# What is missing is installed first; a second make then finds the compiler and LLVM.
+deps:
+	@sh tools/build/deps.sh $(if $(findstring clang,$(CC)),clang libclang-rt-14-dev)
+demo: deps
+	$(AGAIN) -j$(shell nproc) all
+	$(B)/hone zoo mobilenet_v2 -o $(B)/mobilenet_v2.onnx
+	$(B)/hone tune $(B)/mobilenet_v2.onnx --budget 20s --cache $(B)/demo-cache
+size:
+	@for d in $(ROOMS) $(sort $(patsubst %/,%,$(dir $(TESTSRC) $(HELPERS)))); do printf '%8d lines  %3d files  %s\n' $$(cat $$d/*.[ch] | wc -l) \
+		$$(ls $$d/*.[ch] | wc -l) $$d; done; wc -l Makefile */rules.mk */*/rules.mk tests/sh/*.sh tools/build/*.sh | sed 's/^/   /'
+CMDS = $(subst _,-,$(patsubst tools/hone/cmd_%.c,%,$(call src,tools/hone/cmd_*.c)))
+$(B)/man: $(PROGRAMS) tools/build/man.sh tools/build/man5.awk $(wildcard configs/man/*) configs/honed.conf
+	$(call say,GEN)sh tools/build/man.sh $(B) $(VERSION) $(CMDS)
+$(B)/man3: agent/run/hone.h tools/build/man3.awk
+	$(call say,GEN)rm -rf $@; mkdir -p $@; awk -v dir=$@ -v version=$(VERSION) -f tools/build/man3.awk $<
+install: all $(B)/man $(B)/man3 $(BASELINES:%=$(B)/gen/%.fallback.zst)
+	@sh tools/build/install.sh $(B) "$(DESTDIR)" "$(PREFIX)" $(VERSION) $(SONAME) $(filter %.zst,$^)
+wheel:
+	@python3 -B tools/python/wheel.py $(B)
+clean:
+	rm -rf $(B)
+.PHONY: deps demo size install wheel clean

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/fleet/fleet_conf.h"
+#include "platform/base/file.h"
+#include "platform/base/quantity.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_FILE = 64 << 10 };
+
+const struct opt fleet_conf_opts[] = {
+    FLEET_OPT_CONFIG,
+    FLEET_OPT_DB,
+    FLEET_OPT_KEYS,
+    {"listen", OPT_STR, "ADDRESS", "address and port (127.0.0.1:8440); [::]:8440 for all of them"},
+    {"publish", OPT_STR, "PLACE",
+     "folder, or s3://BUCKET/PREFIX, of what boards read (" FLEET_STATE "/publish)"},
+    {"admin", OPT_STR, "FILE",
+     "hash of the admin token (KEYS/admin, as init writes it; where there is none, no admin actions)"},
+    {"cert", OPT_STR, "FILE", "TLS of its own: certificate, PEM; without one, plain HTTP behind nginx"},
+    {"key", OPT_STR, "FILE", "its key, PEM"},
+    {"names", OPT_STR, "HOST,HOST",
+     "names and addresses by which boards and browsers reach it, also through nginx, besides localhost and "
+     "the address that it is asked at; requests for others are refused (those of cert, or KEYS/server.pem)"},
+    {"threads", OPT_STR, "N", "that answer, each with a connection to the database (4)"},
+    {"quorum", OPT_STR, "A,B,C", "boards that must agree, for canary, early and all (1,2,3)"},
+    {"tolerance", OPT_STR, "15%", "of their median, within which boards agree"},
+    {"every", OPT_STR, "60s", "between aggregations"},
+    {"poll", OPT_STR, "6h", "how often a board should ask"},
+    {"expire", OPT_STR, "90d", "for how long a snapshot is good"},
+    {"stage", OPT_STR, "24h", "that long on a channel before the next; 0s: at once"},
+    {"board-day", OPT_STR, "500", "batches that a board may send in a day"},
+    {"board-bytes", OPT_STR, "16M",
+     "bytes that a board may send in a day; over it, it is told when to come again"},
+    {"all-bytes", OPT_STR, "4G", "bytes that all boards together may send in a day"},
+    {"parts-min", OPT_STR, "4", "boards of a class from which on the search is divided"},
+    {NULL},
+};
+
+struct field {
+	const char *name;
+	int (*take)(const struct field *k, const char *value, void *at, struct arena *a);
+	size_t at;
+	int64_t least, most, unit; /* of what is kept; durations: ns in one of it */
+	const char *allowed;
+};
+
+static int take_text(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	(void)k;
+	if (!*value)
+		return E_USAGE;
+	*(const char **)at = arena_strdup(a, value);
+	return E_OK;
+}
+
+static int whole(const char *value, int64_t least, int64_t most, int64_t *out)
+{
+	char *end;
+	errno = 0;
+	*out = strtoll(value, &end, 10);
+	return end == value || *end || errno || *out < least || *out > most ? E_USAGE : E_OK;
+}
+
+static int take_int(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	int64_t v;
+	(void)a;
+	int rc = whole(value, k->least, k->most, &v);
+	if (rc >= 0)
+		*(int *)at = (int)v;
+	return rc;
+}
+
+static int take_whole(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	int64_t v;
+	char number[24];
+	size_t n = strlen(value);
+	(void)a;
+	if (n >= sizeof number)
+		return E_USAGE;
+	memcpy(number, value, n + 1);
+	if (k->unit && n && number[n - 1] == '%')
+		number[n - 1] = 0;
+	int rc = whole(number, k->least, k->most, &v);
+	if (rc >= 0)
+		*(int64_t *)at = v;
+	return rc;
+}
+
+static int take_time(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	int64_t v;
+	(void)a;
+	if (duration_parse(value, &v) < 0 || v / k->unit < k->least || v / k->unit > k->most)
+		return E_USAGE;
+	*(int64_t *)at = v / k->unit;
+	return E_OK;
+}
+
+static int take_size(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	int64_t v;
+	(void)a;
+	if (size_parse(value, &v) < 0 || v < k->least || v > k->most)
+		return E_USAGE;
+	*(int64_t *)at = v;
+	return E_OK;
+}
+
+static int take_quorum(const struct field *k, const char *value, void *at, struct arena *a)
+{
+	int q[CHANNELS], n = 0;
+	(void)a;
+	_Static_assert(CHANNELS == 3, "three numbers");
+	if (sscanf(value, "%9d,%9d,%9d%n", &q[0], &q[1], &q[2], &n) != CHANNELS || value[n])
+		return E_USAGE;
+	for (int i = 0; i < CHANNELS; i++)
+		if (q[i] < k->least || q[i] > k->most || (i && q[i] < q[i - 1]))
+			return E_USAGE;
+	memcpy(at, q, sizeof q);
+	return E_OK;
+}
+
+#define AT(field) offsetof(struct fleet_conf, field)
+#define DAY INT64_C(86400)
+#define LEAST_BYTES (INT64_C(2) << 20) /* a batch must fit */
+#define MOST_BYTES (INT64_C(1) << 50)
+_Static_assert(FLEET_BODY <= LEAST_BYTES, "a batch must fit");
+
+static const struct field fields[] = {
+    {"db", take_text, AT(db), 0, 0, 0, "a file or a URL"},
+    {"keys", take_text, AT(keys), 0, 0, 0, "a folder"},
+    {"listen", take_text, AT(listen), 0, 0, 0, "ADDRESS:PORT"},
+    {"publish", take_text, AT(publish), 0, 0, 0, "a folder or a URL"},
+    {"admin", take_text, AT(admin), 0, 0, 0, "a file"},
+    {"cert", take_text, AT(cert), 0, 0, 0, "a file"},
+    {"key", take_text, AT(key), 0, 0, 0, "a file"},
+    {"names", take_text, AT(names), 0, 0, 0, "names and addresses"},
+    {"threads", take_int, AT(threads), 1, 64, 0, "1 to 64"},
+    {"quorum", take_quorum, AT(quorum), 1, 1000, 0,
+     "three whole numbers from 1 on, none below the one before it"},
+    {"tolerance", take_whole, AT(tolerance_pct), 1, 100, 1, "1% to 100%"},
+    {"every", take_time, AT(every_ns), NS_PER_S, DAY *NS_PER_S, 1, "1s to 1d"},
+    {"poll", take_time, AT(poll_s), 60, 30 * DAY, NS_PER_S, "1m to 30d"},
+    {"expire", take_time, AT(expire_s), DAY, 3650 * DAY, NS_PER_S, "1d to 3650d"},
+    {"stage", take_time, AT(stage_ns), 0, 365 * DAY *NS_PER_S, 1, "0s to 365d"},
+    {"board-day", take_whole, AT(board_day), 1, 1000000, 0, "1 to 1000000"},
+    {"board-bytes", take_size, AT(board_bytes), LEAST_BYTES, MOST_BYTES, 1, "2M to 1048576G"},
+    {"all-bytes", take_size, AT(all_bytes), LEAST_BYTES, MOST_BYTES, 1, "2M to 1048576G"},
+    {"parts-min", take_int, AT(parts_min), 1, 1000000, 0, "1 to 1000000"},
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+void fleet_conf_default(struct fleet_conf *c)
+{
+	*c = (struct fleet_conf){.listen = "127.0.0.1:8440",
+				 .db = FLEET_STATE "/fleet.db",
+				 .keys = FLEET_STATE "/keys",
+				 .publish = FLEET_STATE "/publish",
+				 .threads = 4,
+				 .quorum = {1, 2, 3},
+				 .tolerance_pct = 15,
+				 .every_ns = 60 * NS_PER_S,
+				 .poll_s = 6 * 3600,
+				 .expire_s = 90 * DAY,
+				 .stage_ns = DAY * NS_PER_S,
+				 .board_day = 500,
+				 .board_bytes = INT64_C(16) << 20,
+				 .all_bytes = INT64_C(4) << 30,
+				 .parts_min = 4};
+}
+
+int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, struct arena *a)
+{
+	for (int i = 0; i < FIELDS; i++)
+		if (!strcmp(fields[i].name, name))
+			return fields[i].take(&fields[i], value, (char *)c + fields[i].at, a) >= 0
+				   ? E_OK
+				   : fail(E_USAGE, "%s = %.100s: not possible; allowed: %s", name, value,
+					  fields[i].allowed);
+	struct buf list = {0};
+	for (int i = 0; i < FIELDS; i++)
+		buf_printf(&list, "%s%s", i ? ", " : "", fields[i].name);
+	int rc = fail(E_USAGE, "%.100s: no such key; there are: %s", name, buf_str(&list));
+	buf_free(&list);
+	return rc;
+}
+
+struct reading {
+	struct fleet_conf *c;
+	struct arena *a;
+	int rc;
+};
+
+static int on_key(void *ctx, const char *section, const char *name, const char *value)
+{
+	struct reading *r = ctx;
+	if (r->rc >= 0)
+		r->rc = strcmp(section, "fleet")
+			    ? fail(E_USAGE, "[%s]: no such section; there is [fleet]", section)
+			    : fleet_conf_set(r->c, name, value, r->a);
+	return r->rc >= 0;
+}
+
+int fleet_conf_read(struct fleet_conf *c, const char *path, struct arena *a)
+{
+	struct reading r = {.c = c, .a = a};
+	struct blob text;
+	int rc = file_read(a, path, MOST_FILE, &text);
+	if (rc < 0)
+		return rc;
+	int line = ini_parse_string(text.p, on_key, &r);
+	if (r.rc < 0)
+		return fail_in(r.rc, "%s:%d", path, line);
+	return line ? fail(E_USAGE, "%s:%d: neither [fleet] nor key = value", path, line) : E_OK;
+}
+
+static bool has_opt(const struct args *args, const char *name)
+{
+	for (const struct opt *o = args->cmd->opts; o->name; o++)
+		if (!strcmp(o->name, name))
+			return true;
+	return false;
+}
+
+int fleet_conf_of(const struct args *args, struct fleet_conf *c, struct arena *a)
+{
+	const char *path = arg_str(args, "config", NULL);
+	fleet_conf_default(c);
+	int rc = path || file_exists(FLEET_CONF) ? fleet_conf_read(c, path ? path : FLEET_CONF, a) : E_OK;
+	for (int i = 0; i < FIELDS && rc >= 0; i++) {
+		const char *name = fields[i].name;
+		const char *value = has_opt(args, name) ? arg_str(args, name, NULL) : NULL;
+		rc = value ? fail_in(fleet_conf_set(c, name, value, a), "--%s", name) : E_OK;
+	}
+	const char *admin = arena_printf(a, "%s/admin", c->keys);
+	c->admin = c->admin ? c->admin : file_exists(admin) ? admin : NULL;
+	if (rc >= 0 && !c->cert != !c->key)
+		rc = fail(E_USAGE, "cert and key go together: TLS needs both");
+	return rc;
+}

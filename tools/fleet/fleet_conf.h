@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-fleet's configuration: the defaults, a file of [fleet] key = value, and options of the same names,
+ * which count more. */
+#ifndef TOOLS_FLEET_CONF_H
+#define TOOLS_FLEET_CONF_H
+
+#include "platform/base/arena.h"
+#include "tools/hone/cmd.h"
+#include "tools/fleet/fleet.h"
+
+#define FLEET_CONF "/etc/hone-fleet/hone-fleet.conf"
+#define FLEET_STATE "/var/lib/hone-fleet"
+
+/* Of what a command needs to know of it; the first is `config`. */
+#define FLEET_OPT_CONFIG                                                                                     \
+	{                                                                                                    \
+		"config", OPT_STR, "FILE", "configuration (default " FLEET_CONF ", where it is there)"       \
+	}
+#define FLEET_OPT_DB                                                                                         \
+	{                                                                                                    \
+		"db", OPT_STR, "URL", "database: a file, or postgresql://... (" FLEET_STATE "/fleet.db)"     \
+	}
+#define FLEET_OPT_KEYS                                                                                       \
+	{                                                                                                    \
+		"keys", OPT_STR, "DIR", "folder of keys, as init makes it (" FLEET_STATE "/keys)"            \
+	}
+extern const struct opt fleet_conf_opts[]; /* all of them; ends with name NULL */
+
+void fleet_conf_default(struct fleet_conf *c);
+/* One value; E_USAGE says what is possible. Texts live in the arena. */
+int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, struct arena *a) MUST_CHECK;
+/* E_USAGE names the line; E_NOTFOUND: no such file. */
+int fleet_conf_read(struct fleet_conf *c, const char *path, struct arena *a) MUST_CHECK;
+/* Defaults, the file, the options of a command whose table has any of the above; then what depends on each
+ * other is checked. */
+int fleet_conf_of(const struct args *args, struct fleet_conf *c, struct arena *a) MUST_CHECK;
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-fleet serve: requests on threads; here, every second, what is to be done apart from them. */
+#include "platform/base/log.h"
+#include "platform/run/notify.h"
+#include "tools/fleet/fleet_conf.h"
+#include "tools/fleet/fleet_http.h"
+#include "tools/fleet/fleet_verbs.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define END_NS (10 * NS_PER_S)
+enum { FILES = 8192 };
+
+static int64_t date_s(void)
+{
+	return time(NULL);
+}
+
+/* Threads are born with these blocked. */
+static sigset_t hold_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return set;
+}
+
+static void many_files(void)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < FILES) {
+		files.rlim_cur = files.rlim_max < FILES ? files.rlim_max : FILES;
+		(void)setrlimit(RLIMIT_NOFILE, &files);
+	}
+}
+
+/* A fault that lasts is said once, and its end. */
+static void tell(const char *what, int rc, int *last)
+{
+	if (rc < 0 && rc != *last)
+		log_error("hone-fleet: %s: %s", what, err_text());
+	else if (rc >= 0 && *last < 0)
+		log_info("hone-fleet: %s: good again", what);
+	*last = rc < 0 ? rc : 0;
+}
+
+/* What may take long, on a thread of its own: rounds, and refusals written down every second. */
+struct rounds {
+	struct fleet *f;
+	int64_t every_ns;
+	pthread_t thread;
+	pthread_mutex_t mutex;
+	pthread_cond_t told;
+	bool ends;
+};
+
+/* A second, or until it ends. */
+static bool rest(struct rounds *r)
+{
+	int64_t end_ns = clock_now(&clock_real) + NS_PER_S;
+	const struct timespec end = {.tv_sec = end_ns / NS_PER_S, .tv_nsec = end_ns % NS_PER_S};
+	pthread_mutex_lock(&r->mutex);
+	while (!r->ends && pthread_cond_clockwait(&r->told, &r->mutex, CLOCK_MONOTONIC, &end) == 0)
+		;
+	bool on = !r->ends;
+	pthread_mutex_unlock(&r->mutex);
+	return on;
+}
+
+/* Amid a round: it may take minutes where the place is far away. */
+static int on_step(void *ctx)
+{
+	struct rounds *r = ctx;
+	pthread_mutex_lock(&r->mutex);
+	bool ends = r->ends;
+	pthread_mutex_unlock(&r->mutex);
+	return ends ? fail(E_STOPPED, "told to end") : E_OK;
+}
+
+static void *do_rounds(void *ctx)
+{
+	struct rounds *r = ctx;
+	int flush = 0, round = 0;
+	int64_t due_ns = clock_now(&clock_real);
+	do {
+		tell("writing down refusals", fleet_flush(r->f), &flush);
+		if (clock_now(&clock_real) < due_ns)
+			continue;
+		int rc = fleet_round(r->f);
+		if (rc != E_STOPPED)
+			tell("aggregating and publishing", rc, &round);
+		due_ns = clock_now(&clock_real) + r->every_ns;
+	} while (rest(r));
+	return NULL;
+}
+
+static int begin_rounds(struct rounds *r, struct fleet *f, int64_t every_ns)
+{
+	*r = (struct rounds){.f = f, .every_ns = every_ns};
+	pthread_mutex_init(&r->mutex, NULL);
+	pthread_cond_init(&r->told, NULL);
+	fleet_on_step(f, on_step, r);
+	return pthread_create(&r->thread, NULL, do_rounds, r) == 0 ? E_OK
+								   : fail(E_NOMEM, "no thread for rounds");
+}
+
+static void end_rounds(struct rounds *r)
+{
+	pthread_mutex_lock(&r->mutex);
+	r->ends = true;
+	pthread_cond_signal(&r->told);
+	pthread_mutex_unlock(&r->mutex);
+	pthread_join(r->thread, NULL);
+}
+
+/* Until it is told to end. */
+static void serve(struct fleet_http *h, const sigset_t *ends, const struct notify *n)
+{
+	const struct timespec second = {.tv_sec = 1};
+	int said = 0, sig;
+	while ((sig = sigtimedwait(ends, NULL, &second)) < 0) {
+		fleet_http_sweep(h);
+		if (n->watchdog_ns)
+			tell("service manager", notify_send(n, "WATCHDOG=1"), &said);
+	}
+	log_info("hone-fleet: %s: ends", sig == SIGINT ? "interrupted" : "told to end");
+	tell("service manager", notify_send(n, "STOPPING=1"), &said);
+}
+
+struct text {
+	const char *p;
+	int n;
+};
+
+/* Of a URL no user, password or options. */
+static struct text shown_db(const char *db)
+{
+	const char *from = strstr(db, "://"), *at = from ? strrchr(from, '@') : NULL;
+	const char *p = at ? at + 1 : db;
+	return (struct text){p, (int)(from ? strcspn(p, "?") : strlen(p))};
+}
+
+static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)
+{
+	struct text db = shown_db(c->db);
+	log_info("hone-fleet: listens on %s, database %.*s, publishes to %s; boards have server = %s/v1",
+		 fleet_http_url(h), db.n, db.p, c->publish, fleet_http_url(h));
+	if (fleet_http_exposed(h))
+		log_info(
+		    "hone-fleet: warning: %s is open to the network without a certificate: who is on the "
+		    "way can read and change tokens and records; set cert and key (`hone-fleet init --host` "
+		    "makes them), or listen on 127.0.0.1 behind nginx",
+		    fleet_http_url(h));
+}
+
+static int run_with(const struct fleet_conf *c)
+{
+	struct fleet *f = NULL;
+	struct fleet_http *h = NULL;
+	struct notify n;
+	struct rounds r;
+	sigset_t ends = hold_signals();
+	many_files();
+	notify_take(&n);
+	int rc = fleet_open(c, &clock_real, date_s, &f);
+	if (rc >= 0)
+		rc = fleet_http_open(f, &h);
+	if (rc >= 0) {
+		tell_open(c, h);
+		rc = notify_send(&n, "READY=1");
+	}
+	if (rc >= 0 && (rc = begin_rounds(&r, f, c->every_ns)) >= 0) {
+		serve(h, &ends, &n);
+		end_rounds(&r);
+	}
+	fleet_http_close(h, END_NS);
+	fleet_close(f);
+	return rc < 0 ? rc : 0;
+}
+
+static int run(const struct args *args)
+{
+	struct arena a = {0};
+	struct fleet_conf c;
+	int rc = fleet_conf_of(args, &c, &a);
+	if (rc >= 0)
+		rc = run_with(&c);
+	arena_free(&a);
+	return rc;
+}
+
+const struct cmd fleet_cmd_serve = {
+    .usage = "[options]",
+    .summary = "answer boards, aggregate and publish",
+    .details =
+	"Each option is also a key of the configuration, section [fleet]. Behind nginx it listens on this "
+	"machine alone; small fleets give it a certificate instead. Programs on this machine may read its "
+	"page "
+	"and API; whoever comes from elsewhere or through a proxy, which must say so by X-Real-IP or "
+	"X-Forwarded-For, needs the admin token. SIGTERM ends it once the requests it has are answered.",
+    .max_pos = 0,
+    .opts = fleet_conf_opts,
+    .run = run,
+    .name = "serve",
+};

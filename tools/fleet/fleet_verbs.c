@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-fleet token, boards, revoke: on the database, beside a server or without one. */
+#include "tools/fleet/fleet_verbs.h"
+#include "agent/cache/json.h"
+#include "platform/base/log.h"
+#include "tools/fleet/fleet_conf.h"
+#include "tools/fleet/fleet_store.h"
+#include "tools/hone/table.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct work {
+	struct arena a;
+	struct fleet_conf conf;
+	struct db_conn *c;
+};
+
+static int begin(const struct args *args, struct work *w)
+{
+	int rc = fleet_conf_of(args, &w->conf, &w->a);
+	if (rc >= 0)
+		rc = crypto_start();
+	return rc < 0 ? rc : store_database(w->conf.db, &w->c);
+}
+
+static void end(struct work *w)
+{
+	db_close(w->c);
+	arena_free(&w->a);
+}
+
+/* Who did it and what, in the log of administration. */
+static int note(struct work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int note(struct work *w, const char *fmt, ...)
+{
+	char what[256], who[64];
+	uint64_t id;
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	const struct passwd *user = getpwuid(getuid());
+	snprintf(who, sizeof who, "user %s", user ? user->pw_name : "unknown");
+	int rc = crypto_random(&id, sizeof id);
+	return rc < 0 ? rc : store_admin(w->c, who, what, (int64_t)time(NULL) * 1000000, id);
+}
+
+/* Tokens. */
+
+static int make_token(const struct args *args, struct work *w)
+{
+	char token[TOKEN_TEXT];
+	int64_t now = time(NULL), uses = arg_int(args, "uses", 1),
+		left_s = arg_duration(args, "expires", 24 * 3600 * NS_PER_S) / NS_PER_S;
+	if (uses < 1 || uses > 1000000)
+		return fail(E_USAGE, "--uses %" PRId64 ": 1 to 1000000", uses);
+	if (left_s < 60 || left_s > INT64_C(3660) * 86400)
+		return fail(E_USAGE, "--expires: 1m to 3660d");
+	const char *about = arg_str(args, "note", "");
+	int rc = store_token_make(w->c, about, now, now + left_s, (int)uses, token);
+	if (rc >= 0)
+		rc = note(w, "token for %" PRId64 " boards, %" PRId64 " s: %s", uses, left_s, about);
+	if (rc < 0)
+		return rc;
+	if (args->json)
+		return json_out(json_pack("{s:s,s:I,s:I}", "token", token, "uses", (json_int_t)uses,
+					  "expires_s", (json_int_t)(now + left_s)));
+	puts(token);
+	log_info(
+	    "hone-fleet: for %" PRId64
+	    " board%s; it is shown this once. It goes into the file that [sync] token of the board names",
+	    uses, plural_s(uses));
+	return E_OK;
+}
+
+static int run_token(const struct args *args)
+{
+	struct work w = {0};
+	int rc = begin(args, &w);
+	if (rc >= 0)
+		rc = make_token(args, &w);
+	end(&w);
+	return rc;
+}
+
+static const struct opt token_opts[] = {
+    {"uses", OPT_INT, "1", "boards that may come with it"},
+    {"expires", OPT_DURATION, "24h", "for how long"},
+    {"note", OPT_STR, "TEXT", "what it is for: the log of administration shows it"},
+    FLEET_OPT_DB,
+    FLEET_OPT_CONFIG,
+    {NULL},
+};
+
+const struct cmd fleet_cmd_token = {
+    .usage = "[--uses N] [--expires TIME]",
+    .summary = "make a token with which boards join",
+    .details = "Printed on standard output; the database has its hash alone.",
+    .max_pos = 0,
+    .opts = token_opts,
+    .run = run_token,
+    .name = "token",
+};
+
+/* Boards. */
+
+static const char *day_of(int64_t s, char out[16])
+{
+	time_t t = (time_t)s;
+	struct tm tm;
+	if (!s || !gmtime_r(&t, &tm) || !strftime(out, 16, "%Y-%m-%d", &tm))
+		strcpy(out, "-");
+	return out;
+}
+
+static int print_board(void *ctx, const struct store_board *b)
+{
+	char came[16], last[16];
+	struct table *t = ctx;
+	table_cell(t, "%s", b->id);
+	table_cell(t, "%s", b->name);
+	table_cell(t, "%s", day_of(b->enrolled_s, came));
+	table_cell(t, "%s", day_of(b->last_s, last));
+	table_cell(t, "%" PRId64, b->records);
+	table_cell(t, "%s", b->revoked_s ? "revoked" : b->struck ? "struck out" : "good");
+	table_cell(t, "%s", b->label);
+	return E_OK;
+}
+
+static int pack_board(void *ctx, const struct store_board *b)
+{
+	json_t *j = json_pack("{s:s,s:o,s:s,s:o,s:I,s:I,s:I,s:I,s:b,s:b,s:o}", "id", b->id, "name",
+			      json_text(b->name), "class", b->cls, "label", json_text(b->label), "enrolled_s",
+			      (json_int_t)b->enrolled_s, "last_s", (json_int_t)b->last_s, "batches",
+			      (json_int_t)b->batches, "records", (json_int_t)b->records, "revoked",
+			      b->revoked_s != 0, "struck", b->struck, "why", json_text(b->why));
+	return json_array_append_new(ctx, j) < 0 ? fail(E_NOMEM, "no memory for the JSON") : E_OK;
+}
+
+static int print_boards(const struct args *args, struct work *w)
+{
+	static const char *const head[] = {"board", "name", "joined", "last", "records", "state", "machine"};
+	struct table t = {.align = "llllrll"};
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(&t, "%s", head[i]);
+	int rc = store_boards(w->c, print_board, &t);
+	if (rc == 0)
+		log_info("hone-fleet: no board has joined; `hone-fleet token` makes what it needs for that");
+	table_print(&t, args->color);
+	return rc;
+}
+
+static int pack_boards(struct work *w)
+{
+	json_t *list = json_array();
+	int rc = store_boards(w->c, pack_board, list);
+	if (rc >= 0)
+		rc = json_out(json_pack("{s:O}", "boards", list));
+	json_decref(list);
+	return rc;
+}
+
+static int run_boards(const struct args *args)
+{
+	struct work w = {0};
+	int rc = begin(args, &w);
+	if (rc >= 0)
+		rc = args->json ? pack_boards(&w) : print_boards(args, &w);
+	end(&w);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt db_opts[] = {FLEET_OPT_DB, FLEET_OPT_CONFIG, {NULL}};
+
+const struct cmd fleet_cmd_boards = {
+    .usage = "",
+    .summary = "list the boards that joined",
+    .max_pos = 0,
+    .opts = db_opts,
+    .run = run_boards,
+    .name = "boards",
+};
+
+/* Revoking. */
+
+static int revoke_one(const struct args *args, struct work *w)
+{
+	struct key id;
+	char text[33];
+	const bool record = arg_flag(args, "record"), undo = arg_flag(args, "undo");
+	const char *why = arg_str(args, "why", "");
+	if (key_parse(args->pos[0], &id) < 0)
+		return fail(E_USAGE, "'%s' names nothing: 32 hex digits, as `hone-fleet boards` shows",
+			    args->pos[0]);
+	if (!undo && !*why)
+		return fail(E_USAGE, "--why TEXT is missing: boards and people will ask");
+	key_text(id, text);
+	int rc = record ? store_revoke_record(w->c, text, undo ? NULL : why, time(NULL))
+			: store_revoke(w->c, text, undo ? NULL : why, time(NULL));
+	if (rc >= 0)
+		rc = note(w, "%s%s %s: %s", record ? "record" : "board", undo ? " good again" : " revoked",
+			  text, why);
+	if (rc >= 0)
+		log_info("hone-fleet: %s %s is %s; the next snapshot says so", record ? "record" : "board",
+			 text, undo ? "good again" : "revoked");
+	return rc;
+}
+
+static int run_revoke(const struct args *args)
+{
+	struct work w = {0};
+	int rc = begin(args, &w);
+	if (rc >= 0)
+		rc = revoke_one(args, &w);
+	end(&w);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt revoke_opts[] = {
+    {"why", OPT_STR, "TEXT", "for the page and the log"},
+    {"record", OPT_FLAG, NULL, "it names a record, not a board"},
+    {"undo", OPT_FLAG, NULL, "it is good again"},
+    FLEET_OPT_DB,
+    FLEET_OPT_CONFIG,
+    {NULL},
+};
+
+const struct cmd fleet_cmd_revoke = {
+    .usage = "ID --why TEXT | ID --undo",
+    .summary = "no longer believe a board, or use a record",
+    .details = "What a revoked board sends is refused, and what it said counts no longer.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = revoke_opts,
+    .run = run_revoke,
+    .name = "revoke",
+};

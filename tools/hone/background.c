@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/background.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int background_asked(const struct args *a)
+{
+	static const char *const with[] = {"background", "now", "budget", "threads", NULL};
+	if (!arg_flag(a, "background"))
+		return arg_flag(a, "now") ? fail(E_USAGE, "--now goes with --background") : 0;
+	for (const struct opt *o = a->cmd->opts; o->name; o++) {
+		int i = 0;
+		while (with[i] && strcmp(with[i], o->name))
+			i++;
+		if (!with[i] && arg_given(a, o->name))
+			return fail(E_USAGE,
+				    "--background: --%s is not for it; name the model in honed.conf with "
+				    "what it needs",
+				    o->name);
+	}
+	return 1;
+}
+
+/* As honed takes it, from another folder: a path from the root, or a name of its own. */
+static int name_model(const char *model, struct request *r)
+{
+	char path[PATH_MAX];
+	const char *name = realpath(model, path) ? path : model;
+	if (strlen(name) >= sizeof r->model)
+		return fail(E_USAGE, "%.40s...: longer than the %zu bytes that honed takes", name,
+			    sizeof r->model - 1);
+	strcpy(r->model, name);
+	return 0;
+}
+
+int background_tune(const struct args *a)
+{
+	struct client *c;
+	json_t *reply = NULL;
+	struct request r = {.op = OP_TUNE,
+			    .ms = arg_duration(a, "budget", 0) / NS_PER_MS,
+			    .threads = (int)arg_int(a, "threads", 0),
+			    .now = arg_flag(a, "now")};
+	int rc = name_model(a->pos[0], &r);
+	if (rc >= 0)
+		rc = daemon_open(NULL, &c);
+	if (rc <= 0)
+		return rc < 0 ? rc
+			      : fail(E_NOTFOUND, "no daemon runs that could; tune without --background, or "
+						 "systemctl start honed");
+	rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
+	client_close(c);
+	int job = (int)daemon_num(reply, "job", 0);
+	json_decref(reply);
+	if (rc < 0)
+		return rc;
+	if (a->json)
+		return json_out(json_pack("{so si}", "model", json_text(r.model), "job", job));
+	printf("honed tunes it as job %d%s. Next: hone status --watch\n", job,
+	       r.now ? "" : ", once the gate is open");
+	return 0;
+}

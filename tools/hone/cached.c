@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/cached.h"
+#include "agent/run/image.h"
+
+static int fill(const struct args *a, const struct ready *r, struct arena *arena, struct tune_report *out,
+		int *missing, const char **why)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(r->plan, &k);
+	struct tune_kernel *row = ARENA_ARRAY(arena, struct tune_kernel, n + 1);
+	for (int i = 0; i < n; i++) {
+		row[i] = (struct tune_kernel){.name = arena_strdup(arena, k[i].name),
+					      .label = arena_strdup(arena, k[i].label),
+					      .before = k[i].origin,
+					      .after = k[i].origin};
+		*missing += ready_missing(r, &k[i]);
+	}
+	out->tasks = r->model.ntasks;
+	out->nkernels = n;
+	out->kernel = row;
+	int rc = ready_require(a, r);
+	*why = arena_strdup(arena, rc < 0 ? err_text() : "");
+	return rc == E_NOTFOUND ? 0 : rc;
+}
+
+int cached_report(const struct args *a, struct arena *arena, struct tune_report *out, int *missing,
+		  const char **why)
+{
+	char dir[4096];
+	struct host h = {0};
+	struct ready r;
+	*out = (struct tune_report){0};
+	*missing = 0;
+	int rc = image_is_no_model(a->pos[0]);
+	if (rc >= 0)
+		rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = host_open(a, dir, false, &h);
+	if (rc < 0)
+		return rc;
+	out->cache = arena_strdup(arena, dir);
+	out->target =
+	    arena_printf(arena, "%s %s, %d lanes", h.target.soc, h.target.isa, h.target.lanes);
+	rc = ready_open(a, a->pos[0], dir, KERNELS_BEST, &h, &r);
+	if (rc >= 0) {
+		rc = fill(a, &r, arena, out, missing, why);
+		ready_close(&r);
+	}
+	host_close(&h);
+	out->elapsed_s = (double)clock_since_start(&clock_real) / 1e9;
+	return rc;
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum {
+	WIDTH = 860,
+	HEIGHT = CHART_CURVES_HEIGHT,
+	LEFT = 70,
+	RIGHT = 20,
+	TOP = 16,
+	BOTTOM = 44,
+	ROW = 20,
+	NAMES = 260
+};
+
+void chart_style(struct buf *out)
+{
+	buf_puts(
+	    out,
+	    ":root{--ink:#1b2631;--dim:#7b8794;--line:#d5dbe1;--page:#fff;--old:#b9c4cf;--new:#1769aa;--roof:"
+	    "#b8442e}"
+	    "@media(prefers-color-scheme:dark){:root{--ink:#e6ebf0;--dim:#93a1ae;--line:#3a4650;--page:#"
+	    "161c22;"
+	    "--old:#5b6975;--new:#5fb0ea;--roof:#e58a73}}"
+	    "body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--page);max-width:900px;"
+	    "margin:2em auto;padding:0 1em}h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}"
+	    "svg{width:100%;height:auto;font:12px system-ui,sans-serif;fill:var(--ink)}"
+	    ".axis{stroke:var(--line);fill:none}.tick{fill:var(--dim)}.roof{stroke:var(--roof);fill:none}"
+	    ".level{stroke:var(--roof);stroke-dasharray:4 4;fill:none;opacity:.6}.old{fill:var(--old)}"
+	    ".new{fill:var(--new)}.dot{fill:var(--new);fill-opacity:.55;stroke:var(--new)}"
+	    ".curve{stroke:var(--new);fill:none;stroke-width:2}"
+	    "table{border-collapse:collapse;width:100%}td,th{padding:.15em .5em;text-align:right;"
+	    "border-bottom:1px solid var(--line)}td:nth-child(-n+2),th:nth-child(-n+2){text-align:left}"
+	    ".scroll{overflow-x:auto}.dim{color:var(--dim)}");
+}
+
+void chart_escape(const char *text, struct buf *out)
+{
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'')
+			buf_printf(out, "&#%d;", c);
+		else if (c >= ' ' && c != 127)
+			buf_add(out, text, 1);
+		else
+			buf_puts(out, "?");
+	}
+}
+
+/* A range of values on a stretch of pixels. */
+struct scale {
+	double lo, hi; /* logarithms where `log` */
+	double from, to;
+	bool log;
+};
+
+static double place(const struct scale *s, double v)
+{
+	double x = s->log ? log10(v) : v;
+	return s->from + (x - s->lo) / (s->hi - s->lo) * (s->to - s->from);
+}
+
+static void begin(struct buf *out, int height, const char *what)
+{
+	buf_printf(out, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">\n", WIDTH, height, what);
+}
+
+static void line(struct buf *out, const char *kind, double x1, double y1, double x2, double y2)
+{
+	buf_printf(out, "<path class=\"%s\" d=\"M%.1f %.1fL%.1f %.1f\"/>\n", kind, x1, y1, x2, y2);
+}
+
+static void tick(struct buf *out, double x, double y, const char *anchor, const char *text)
+{
+	buf_printf(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", x, y,
+		   anchor, text);
+}
+
+static void number(struct buf *out, double x, double y, const char *anchor, double v)
+{
+	char text[32];
+	snprintf(text, sizeof text, v >= 100 ? "%.0f" : "%.3g", v);
+	tick(out, x, y, anchor, text);
+}
+
+static void decades(struct buf *out, const struct scale *x, const struct scale *y)
+{
+	for (double d = ceil(x->lo); d <= x->hi + 1e-9; d++) {
+		line(out, "axis", place(x, pow(10, d)), y->to, place(x, pow(10, d)), y->from);
+		number(out, place(x, pow(10, d)), y->from + 16, "middle", pow(10, d));
+	}
+	for (double d = ceil(y->lo); d <= y->hi + 1e-9; d++) {
+		line(out, "axis", x->from, place(y, pow(10, d)), x->to, place(y, pow(10, d)));
+		number(out, x->from - 6, place(y, pow(10, d)) + 4, "end", pow(10, d));
+	}
+	tick(out, (x->from + x->to) / 2, y->from + 34, "middle", "flops per byte");
+	tick(out, x->from, TOP - 4, "middle", "GFLOP/s");
+}
+
+/* The slope of one level of memory up to where the roof of arithmetic begins. */
+static void slope(struct buf *out, const struct scale *x, const struct scale *y, double gbs, double peak,
+		  const char *kind, const char *name)
+{
+	double lo = pow(10, x->lo), hi = pow(10, x->hi), ridge = peak / gbs;
+	double bottom = pow(10, y->lo) / gbs, begin_at = bottom > lo ? bottom : lo;
+	double end = ridge < hi ? ridge : hi;
+	if (begin_at >= end)
+		return;
+	line(out, kind, place(x, begin_at), place(y, begin_at * gbs), place(x, end), place(y, end * gbs));
+	tick(out, place(x, begin_at) + 6, place(y, begin_at * gbs) - 6, "start", name);
+}
+
+static bool plotted(const struct chart_kernel *k)
+{
+	return k->flops > 0 && k->bytes > 0 && k->after_ns > 0;
+}
+
+static void widen(struct scale *s, double v)
+{
+	s->lo = fmin(s->lo, floor(log10(v)));
+	s->hi = fmax(s->hi, ceil(log10(v)));
+}
+
+void chart_roofline(const struct target *t, int cores, const struct chart_kernel *k, int n, struct buf *out)
+{
+	static const char *const level[] = {"L1", "L2", "L3", "DRAM"};
+	double peak = t->fma_gflops * cores, all = 0;
+	struct scale x = {-1, 2, LEFT, WIDTH - RIGHT, true}, y = {0, 0, HEIGHT - BOTTOM, TOP, true};
+	widen(&y, peak > 0 ? peak : 1);
+	for (int i = 0; i < n; i++) {
+		all += k[i].after_ns;
+		if (plotted(&k[i])) {
+			widen(&x, k[i].flops / k[i].bytes);
+			widen(&y, k[i].flops / k[i].after_ns);
+		}
+	}
+	begin(out, HEIGHT, "roofline");
+	decades(out, &x, &y);
+	for (int i = 0; i < 4; i++)
+		if (t->bw_gbs[i] > 0 && peak > 0)
+			slope(out, &x, &y, t->bw_gbs[i] * cores, peak, i == 3 ? "roof" : "level", level[i]);
+	if (peak > 0)
+		line(out, "roof", x.from, place(&y, peak), x.to, place(&y, peak));
+	for (int i = 0; i < n; i++) {
+		if (!plotted(&k[i]))
+			continue;
+		buf_printf(out, "<circle class=\"dot\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"><title>",
+			   place(&x, k[i].flops / k[i].bytes), place(&y, k[i].flops / k[i].after_ns),
+			   3 + 30 * sqrt(k[i].after_ns / (all > 0 ? all : 1)));
+		chart_escape(k[i].name, out);
+		buf_puts(out, ": ");
+		chart_escape(k[i].label, out);
+		buf_printf(out, ", %.1f us</title></circle>\n", k[i].after_ns / 1e3);
+	}
+	buf_puts(out, "</svg>\n");
+}
+
+static void bar(struct buf *out, const char *kind, double y, double width, double height)
+{
+	buf_printf(out, "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>\n", kind,
+		   NAMES, y, width, height);
+}
+
+void chart_bars(const struct chart_kernel *k, int n, struct buf *out)
+{
+	struct scale x = {0, 1, 0, WIDTH - NAMES - 70, false};
+	for (int i = 0; i < n; i++)
+		x.hi = fmax(x.hi, fmax(k[i].before_ns, k[i].after_ns));
+	begin(out, n * ROW + 4, "time by kernel");
+	for (int i = 0; i < n; i++) {
+		double y = i * ROW + 2, before = place(&x, k[i].before_ns), after = place(&x, k[i].after_ns);
+		bar(out, "old", y, before, 8);
+		bar(out, "new", y + 8, after, 8);
+		buf_printf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">", NAMES - 6, y + 13);
+		chart_escape(k[i].label, out);
+		buf_puts(out, "<title>");
+		chart_escape(k[i].name, out);
+		buf_puts(out, "</title></text>\n");
+		number(out, NAMES + fmax(before, after) + 4, y + 13, "start", k[i].after_ns / 1e3);
+	}
+	buf_puts(out, "</svg>\n");
+}
+
+/* 1, 2 or 5 times a power of ten: at most about six steps to v. */
+static double round_step(double v)
+{
+	double step = pow(10, floor(log10(v > 0 ? v : 1)));
+	return v / step > 5 ? step * 2 : v / step > 2 ? step : step / 2;
+}
+
+void chart_history(const struct history *h, struct buf *out)
+{
+	const struct history_point *p = h->point;
+	struct scale x = {0, p[h->n - 1].at_ms / 1e3, LEFT, WIDTH - RIGHT, false};
+	struct scale y = {0, 0, HEIGHT - BOTTOM, TOP, false};
+	for (int i = 0; i < h->n; i++)
+		y.hi = fmax(y.hi, p[i].total_ms * 1.05);
+	x.hi = x.hi > 0 ? x.hi : 1;
+	y.hi = y.hi > 0 ? y.hi : 1;
+	begin(out, HEIGHT, "progress of the search");
+	for (double v = 0, step = round_step(x.hi); v <= x.hi; v += step) {
+		line(out, "axis", place(&x, v), y.to, place(&x, v), y.from);
+		number(out, place(&x, v), y.from + 16, "middle", v);
+	}
+	for (double v = 0, step = round_step(y.hi); v <= y.hi; v += step) {
+		line(out, "axis", x.from, place(&y, v), x.to, place(&y, v));
+		number(out, x.from - 6, place(&y, v) + 4, "end", v);
+	}
+	tick(out, (x.from + x.to) / 2, y.from + 34, "middle", "seconds since the start");
+	tick(out, x.from, TOP - 4, "middle", "ms");
+	buf_printf(out, "<path class=\"curve\" d=\"M%.1f %.1f", place(&x, p[0].at_ms / 1e3),
+		   place(&y, p[0].total_ms));
+	for (int i = 1; i < h->n; i++)
+		buf_printf(out, "H%.1fV%.1f", place(&x, p[i].at_ms / 1e3), place(&y, p[i].total_ms));
+	buf_puts(out, "\"/>\n</svg>\n");
+}
+
+void chart_file_begin(int height, struct buf *out)
+{
+	static const char *const color[CHART_KINDS] = {"#1769aa", "#b8442e", "#3b8132", "#8a5fb5",
+						       "#c08a12", "#2a9d96", "#b14a86", "#6b7682"};
+	buf_printf(out,
+		   "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-size=\"12\" "
+		   "font-family=\"system-ui,sans-serif\"><style>text{fill:#1b2631}.tick{fill:#7b8794}"
+		   ".axis{stroke:#d5dbe1;fill:none}.paper{fill:#fff}path{fill:none;stroke-width:2}",
+		   WIDTH, height);
+	for (int i = 0; i < CHART_KINDS; i++)
+		buf_printf(out, ".k%d{stroke:%s}text.k%d{fill:%s;stroke:none}", i, color[i], i, color[i]);
+	buf_printf(out, "</style>\n<rect class=\"paper\" width=\"%d\" height=\"%d\"/>\n", WIDTH, height);
+}
+
+void chart_file_end(struct buf *out)
+{
+	buf_puts(out, "</svg>\n");
+}
+
+static void share_axes(struct buf *out, const struct scale *x, const struct scale *y)
+{
+	static const double second[] = {0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 60, 120, 300, 600};
+	static const double share[] = {0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99};
+	for (size_t i = 0; i < sizeof second / sizeof *second; i++)
+		if (log10(second[i]) >= x->lo - 1e-9 && log10(second[i]) <= x->hi + 1e-9) {
+			line(out, "axis", place(x, second[i]), y->to, place(x, second[i]), y->from);
+			number(out, place(x, second[i]), y->from + 16, "middle", second[i]);
+		}
+	for (size_t i = 0; i < sizeof share / sizeof *share; i++)
+		if (share[i] >= y->lo) {
+			line(out, "axis", x->from, place(y, share[i]), x->to, place(y, share[i]));
+			number(out, x->from - 6, place(y, share[i]) + 4, "end", share[i]);
+		}
+	tick(out, (x->from + x->to) / 2, y->from + 34, "middle", "seconds since the start");
+}
+
+/* What lies below the scale is drawn at its bottom. */
+static void curve(struct buf *out, const struct scale *x, const struct scale *y, const struct chart_line *l,
+		  double legend_y)
+{
+	buf_printf(out, "<path class=\"k%d\"%s d=\"", l->kind, l->name ? "" : " opacity=\".3\"");
+	for (int i = 0; i < l->n; i++)
+		buf_printf(out, "%s%.1f %.1f", i ? "L" : "M", place(x, l->x[i]),
+			   place(y, fmax(l->y[i], y->lo)));
+	buf_puts(out, "\"/>\n");
+	if (!l->name)
+		return;
+	buf_printf(out, "<text class=\"k%d\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", l->kind, x->to - 8,
+		   legend_y);
+	chart_escape(l->name, out);
+	buf_puts(out, "</text>\n");
+}
+
+void chart_curves(const char *title, double top, const struct chart_line *l, int n, struct buf *out)
+{
+	struct scale x = {0, 0.5, LEFT, WIDTH - RIGHT, true};
+	struct scale y = {0.8, 1.01, HEIGHT - BOTTOM, 2 * TOP, false};
+	double legend = y.from - 8;
+	for (int i = 0; i < n; i++)
+		for (int k = 0; k < l[i].n; k++) {
+			x.lo = fmin(x.lo, log10(l[i].x[k]));
+			x.hi = fmax(x.hi, log10(l[i].x[k]));
+			y.hi = fmax(y.hi, l[i].y[k]);
+		}
+	buf_printf(out, "<g transform=\"translate(0 %.1f)\">\n<text x=\"%d\" y=\"%d\">", top, LEFT, TOP);
+	chart_escape(title, out);
+	buf_puts(out, "</text>\n");
+	share_axes(out, &x, &y);
+	for (int i = 0; i < n; i++) {
+		curve(out, &x, &y, &l[i], legend);
+		legend -= l[i].name ? 16 : 0;
+	}
+	buf_puts(out, "</g>\n");
+}

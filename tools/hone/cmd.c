@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/cmd.h"
+#include "platform/base/arena.h"
+#include "platform/base/log.h"
+#include "tools/hone/help.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+const struct opt cmd_common[] = {
+    {"json", OPT_FLAG, NULL, "print one JSON object on standard output"},
+    {"quiet", OPT_FLAG, NULL, "no words on standard error, only errors", 'q'},
+    {"verbose", OPT_FLAG, NULL, "more words on standard error", 'v'},
+    {"no-color", OPT_FLAG, NULL, "no colours (so does the environment's NO_COLOR)"},
+    {"help", OPT_FLAG, NULL, "show this help", 'h'},
+    {"version", OPT_FLAG, NULL, "show the version"},
+    {NULL},
+};
+
+struct opt_value {
+	bool given;
+	int64_t i;
+	const char *s;
+	const char **list;
+	int n;
+};
+
+/* What is being read: the words, the command once known, values of its options followed by the common ones.
+ */
+struct parse {
+	const struct program *program;
+	struct arena arena;
+	int argc;
+	char **argv;
+	const struct cmd *cmd;
+	int nown; /* options of the command: common ones come after */
+	struct args args;
+	struct opt_value common[sizeof cmd_common / sizeof *cmd_common];
+};
+
+const struct cmd *cmd_find(const struct program *p, const char *name)
+{
+	for (int i = 0; p->cmds[i]; i++)
+		if (!strcmp(p->cmds[i]->name, name))
+			return p->cmds[i];
+	return NULL;
+}
+
+static const struct opt no_opts[] = {{NULL}};
+
+static const struct opt *own_opts(const struct cmd *c)
+{
+	return c && c->opts ? c->opts : no_opts;
+}
+
+/* Number of the option in a table, by name (n letters) or, where name is NULL, by letter; -1: none. */
+static int opt_find(const struct opt *o, const char *name, size_t n, char letter)
+{
+	for (int i = 0; o[i].name; i++)
+		if (name ? strlen(o[i].name) == n && !strncmp(o[i].name, name, n) : o[i].letter == letter)
+			return i;
+	return -1;
+}
+
+static const struct opt_value *value(const struct args *a, const char *name, enum opt_kind kind)
+{
+	const struct opt *o = own_opts(a->cmd);
+	int i = opt_find(o, name, strlen(name), 0);
+	assert(i >= 0 && o[i].kind == kind);
+	return &a->val[i];
+}
+
+bool arg_given(const struct args *a, const char *name)
+{
+	return a->val[opt_find(own_opts(a->cmd), name, strlen(name), 0)].given;
+}
+
+bool arg_flag(const struct args *a, const char *name)
+{
+	return value(a, name, OPT_FLAG)->given;
+}
+
+int64_t arg_int(const struct args *a, const char *name, int64_t fallback)
+{
+	const struct opt_value *v = value(a, name, OPT_INT);
+	return v->given ? v->i : fallback;
+}
+
+int arg_seed(const struct args *a, uint64_t *out)
+{
+	int64_t seed = arg_int(a, "seed", 1);
+	*out = (uint64_t)seed;
+	return seed < 0 ? fail(E_USAGE, "--seed %lld: 0 or more", (long long)seed) : 0;
+}
+
+int64_t arg_duration(const struct args *a, const char *name, int64_t fallback_ns)
+{
+	const struct opt_value *v = value(a, name, OPT_DURATION);
+	return v->given ? v->i : fallback_ns;
+}
+
+int64_t arg_size(const struct args *a, const char *name, int64_t fallback_bytes)
+{
+	const struct opt_value *v = value(a, name, OPT_SIZE);
+	return v->given ? v->i : fallback_bytes;
+}
+
+const char *arg_str(const struct args *a, const char *name, const char *fallback)
+{
+	const struct opt_value *v = value(a, name, OPT_STR);
+	return v->given ? v->s : fallback;
+}
+
+int arg_list(const struct args *a, const char *name, const char *const **out)
+{
+	const struct opt_value *v = value(a, name, OPT_LIST);
+	*out = v->list;
+	return v->n;
+}
+
+const char *plural_s(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static int int_parse(const char *text, int64_t *out)
+{
+	char *end;
+	errno = 0;
+	*out = strtoll(text, &end, 10);
+	if (end == text || *end || errno)
+		return fail(E_USAGE, "'%s' is not a whole number", text);
+	return 0;
+}
+
+static int store(struct parse *p, const struct opt *o, struct opt_value *v, const char *text)
+{
+	int rc = 0;
+	switch (o->kind) {
+	case OPT_FLAG:
+		break;
+	case OPT_INT:
+		rc = int_parse(text, &v->i);
+		break;
+	case OPT_DURATION:
+		rc = duration_parse(text, &v->i);
+		break;
+	case OPT_SIZE:
+		rc = size_parse(text, &v->i);
+		break;
+	case OPT_STR:
+		v->s = text;
+		break;
+	case OPT_LIST:
+		if (!v->list)
+			v->list = ARENA_ARRAY(&p->arena, const char *, p->argc);
+		v->list[v->n++] = text;
+		break;
+	}
+	v->given = true;
+	return fail_in(rc, "--%s", o->name);
+}
+
+static int unknown_option(const struct parse *p, const char *word, size_t n)
+{
+	char name[64];
+	snprintf(name, sizeof name, "%.*s", (int)n, word);
+	const char *near = help_near_opt(p->cmd, name);
+	const char *dash = strlen(name) > 1 ? "--" : "-";
+	if (near)
+		return fail(E_USAGE, "unknown option %s%s; did you mean --%s?", dash, name, near);
+	return fail(E_USAGE, "unknown option %s%s", dash, name);
+}
+
+/* One option word at argv[i] ("--name", "--name=value", "-x"); returns the index of the next word. */
+static int read_option(struct parse *p, int i)
+{
+	const char *w = p->argv[i], *eq = NULL, *name = NULL;
+	size_t n = 1;
+	if (w[1] == '-') {
+		name = w + 2;
+		eq = strchr(name, '=');
+		n = eq ? (size_t)(eq - name) : strlen(name);
+	} else if (w[2]) {
+		eq = w[2] == '=' ? w + 2 : w + 1; /* -oFILE or -o=FILE */
+	}
+	const struct opt *table = own_opts(p->cmd);
+	struct opt_value *val = p->args.val;
+	int k = opt_find(table, name, n, w[1]);
+	if (k < 0) {
+		table = cmd_common;
+		val = p->common;
+		k = opt_find(table, name, n, w[1]);
+	}
+	if (k < 0 || (eq && !name && table[k].kind == OPT_FLAG))
+		return unknown_option(p, name ? name : w + 1, name ? n : strlen(w + 1));
+	const struct opt *o = &table[k];
+	if (o->kind == OPT_FLAG && eq)
+		return fail(E_USAGE, "--%s takes no value", o->name);
+	if (o->kind != OPT_FLAG && !eq && i + 1 >= p->argc)
+		return fail(E_USAGE, "--%s needs a value, as in --%s %s", o->name, o->name, o->arg);
+	int rc = store(p, o, &val[k], o->kind == OPT_FLAG ? "" : eq ? eq + 1 : p->argv[i + 1]);
+	return rc < 0 ? rc : i + 1 + (o->kind != OPT_FLAG && !eq);
+}
+
+static void set_command(struct parse *p, const struct cmd *c)
+{
+	p->cmd = p->args.cmd = c;
+	while (own_opts(c)[p->nown].name)
+		p->nown++;
+	p->args.val = ARENA_ARRAY(&p->arena, struct opt_value, p->nown + 1);
+}
+
+static int name_command(struct parse *p, const char *name)
+{
+	const struct cmd *c = cmd_find(p->program, name);
+	if (!c) {
+		const char *near = help_near_cmd(p->program, name);
+		if (near)
+			return fail(E_USAGE, "unknown command '%s'; did you mean '%s'?", name, near);
+		return fail(E_USAGE, "unknown command '%s'; `%s` lists the commands", name, p->program->name);
+	}
+	set_command(p, c);
+	return 0;
+}
+
+static int read_words(struct parse *p)
+{
+	bool only_words = false;
+	p->args.pos = ARENA_ARRAY(&p->arena, char *, p->argc + 1);
+	for (int i = 1; i < p->argc;) {
+		char *w = p->argv[i];
+		int next = i + 1;
+		if (!only_words && !strcmp(w, "--"))
+			only_words = true;
+		else if (!only_words && w[0] == '-' && w[1])
+			next = read_option(p, i);
+		else if (!p->cmd)
+			next = name_command(p, w) < 0 ? E_USAGE : next;
+		else
+			p->args.pos[p->args.npos++] = w;
+		if (next < 0)
+			return next;
+		i = next;
+	}
+	return 0;
+}
+
+static int check_count(const struct parse *p)
+{
+	if (p->args.npos < p->cmd->min_pos)
+		return fail(E_USAGE, "something is missing: %s %s %s", p->program->name, p->cmd->name,
+			    p->cmd->usage);
+	if (p->cmd->max_pos >= 0 && p->args.npos > p->cmd->max_pos)
+		return fail(E_USAGE, "'%s' is one word too many: %s %s %s", p->args.pos[p->cmd->max_pos],
+			    p->program->name, p->cmd->name, p->cmd->usage);
+	return 0;
+}
+
+static bool common_given(const struct parse *p, const char *name)
+{
+	return p->common[opt_find(cmd_common, name, strlen(name), 0)].given;
+}
+
+static int put_text(struct buf *b)
+{
+	fwrite(buf_str(b), 1, b->n, stdout);
+	bool ok = buf_ok(b);
+	buf_free(b);
+	return ok ? 0 : fail(E_NOMEM, "no memory for the text");
+}
+
+static int usage_error(const struct parse *p)
+{
+	if (p->cmd)
+		log_error("%s (see `%s %s --help`)", err_text(), p->program->name, p->cmd->name);
+	else
+		log_error("%s (see `%s --help`)", err_text(), p->program->name);
+	return 2;
+}
+
+/* A limit that somebody set is the cause that can be mended. */
+static void say_error(int rc)
+{
+	struct rlimit data;
+	if (rc == E_NOMEM && getrlimit(RLIMIT_DATA, &data) == 0 && data.rlim_cur != RLIM_INFINITY)
+		log_error("%s (its limit is %llu MiB: [limits] memory of honed, or ulimit -d)", err_text(),
+			  (unsigned long long)data.rlim_cur >> 20);
+	else
+		log_error("%s", err_text());
+}
+
+static int run_cmd(struct parse *p)
+{
+	if (check_count(p) < 0)
+		return usage_error(p);
+	int rc = p->cmd->run(&p->args);
+	log_live(NULL);
+	if (rc == E_USAGE)
+		return usage_error(p);
+	if (rc < 0)
+		say_error(rc);
+	return rc < 0 ? 1 : rc;
+}
+
+/* Made at build time: `hone --man [NAME]` and `hone --bash-completion`. */
+static int hidden(const struct program *p, int argc, char **argv, struct buf *out)
+{
+	if (argc >= 2 && !strcmp(argv[1], "--bash-completion")) {
+		help_completion(p, out);
+	} else if (argc >= 2 && !strcmp(argv[1], "--man")) {
+		const struct cmd *c = argc > 2 ? cmd_find(p, argv[2]) : NULL;
+		if (argc > 2 && !c)
+			return fail(E_USAGE, "no command '%s'", argv[2]);
+		help_man(p, c, out);
+	}
+	return 0;
+}
+
+static int dispatch(struct parse *p)
+{
+	struct buf out = {0};
+	if (hidden(p->program, p->argc, p->argv, &out) < 0 || (out.n == 0 && read_words(p) < 0)) {
+		buf_free(&out);
+		return usage_error(p);
+	}
+	if (out.n > 0)
+		return put_text(&out);
+	if (common_given(p, "quiet"))
+		log_level_set(LOG_QUIET);
+	if (common_given(p, "verbose"))
+		log_level_set(LOG_VERBOSE);
+	p->args.json = common_given(p, "json");
+	p->args.color = isatty(1) && !getenv("NO_COLOR") && !common_given(p, "no-color");
+	if (common_given(p, "version")) {
+		buf_printf(&out, "%s " HONE_VERSION "\n", p->program->name);
+		return put_text(&out);
+	}
+	if (!p->cmd && p->argc > 1 && !common_given(p, "help")) {
+		fail(E_USAGE, "which command? `%s` lists them", p->program->name);
+		return usage_error(p);
+	}
+	if (!p->cmd || common_given(p, "help")) {
+		p->cmd ? help_cmd(p->program, p->cmd, &out) : help_all(p->program, &out);
+		return put_text(&out);
+	}
+	return run_cmd(p);
+}
+
+static int finish(struct parse *p, int status)
+{
+	if (fflush(stdout) != 0 || ferror(stdout)) {
+		log_error("standard output: %s; nothing after that was written", strerror(errno));
+		status = 1;
+	}
+	arena_free(&p->arena);
+	return status < 0 ? 1 : status;
+}
+
+int program_main(const struct program *program, int argc, char **argv)
+{
+	struct parse p = {.program = program, .argc = argc, .argv = argv};
+	return finish(&p, dispatch(&p));
+}
+
+int cmd_main(const struct cmd *only, int argc, char **argv)
+{
+	const struct cmd *const cmds[] = {only, NULL};
+	const struct program program = {"hone", "", "", cmds, NULL, "", ""};
+	struct parse p = {.program = &program, .argc = argc, .argv = argv};
+	set_command(&p, only);
+	return finish(&p, dispatch(&p));
+}

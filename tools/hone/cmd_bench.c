@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/log.h"
+#include "agent/cache/json.h"
+#include "tools/hone/profile.h"
+#include "tools/hone/ready.h"
+#include "tools/hone/stats.h"
+#include "tools/hone/table.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+enum {
+	MAX_VARIANTS = 4,
+	MAX_RUNS = 1000000,
+	WARMUP = 3,
+	TRACE_RUNS = 5,
+	ROW_RUNS = 300,   /* for the CPU time of a run beside others in a row */
+	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
+};
+#define KERNELS_NS (3 * NS_PER_S) /* no further such run begins after that: a slow model has fewer */
+
+/* One of the things compared. */
+struct variant {
+	struct ready ready;
+	double *ns; /* per run */
+	struct kernel_time *kernel;
+};
+
+struct bench {
+	const struct args *args;
+	struct host host;
+	struct arena arena;
+	int n, runs;
+	struct variant variant[MAX_VARIANTS];
+	int64_t period_ns; /* --rate; 0: one run after the other */
+	int late;          /* runs that started after their time */
+	double cpu_pct;    /* of one core */
+	double cpu_ns;     /* of all threads, a round */
+	double row_cpu_ns; /* --rate: the same of rounds in a row */
+};
+
+static int64_t cpu_ns(void)
+{
+	struct rusage u;
+	getrusage(RUSAGE_SELF, &u);
+	return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * NS_PER_S +
+	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
+}
+
+static int one_run(struct variant *v, double *ns)
+{
+	int64_t start = clock_now(&clock_real);
+	int rc = plan_run(v->ready.plan, v->ready.in, v->ready.out);
+	*ns = (double)(clock_now(&clock_real) - start);
+	return rc;
+}
+
+static int warm_up(struct bench *b, double *round_ns)
+{
+	double ns = 0;
+	*round_ns = 0;
+	for (int i = 0; i < b->n; i++) {
+		for (int k = 0; k < WARMUP; k++) {
+			int rc = one_run(&b->variant[i], &ns);
+			if (rc < 0)
+				return rc;
+		}
+		*round_ns += ns;
+	}
+	return 0;
+}
+
+static void wait_until(struct bench *b, int64_t due)
+{
+	int64_t now = clock_now(&clock_real);
+	if (now < due)
+		clock_real.sleep(&clock_real, due - now);
+	else if (now > due + b->period_ns / 10)
+		b->late++;
+}
+
+/* Rounds in which every variant runs once, the first in turn another. */
+static int rounds(struct bench *b, int n, bool rated)
+{
+	int64_t start = clock_now(&clock_real), cpu = cpu_ns();
+	for (int r = 0; r < n; r++) {
+		if (rated && r)
+			wait_until(b, start + r * b->period_ns);
+		for (int i = 0; i < b->n; i++) {
+			struct variant *v = &b->variant[(r + i) % b->n];
+			int rc = one_run(v, &v->ns[r]);
+			if (rc < 0)
+				return rc;
+		}
+		log_live("run %d of %d", r + 1, n);
+	}
+	int64_t wall = clock_now(&clock_real) - start;
+	double spent = (double)(cpu_ns() - cpu);
+	b->cpu_pct = wall > 0 ? 100.0 * spent / (double)wall : 0;
+	b->cpu_ns = spent / n;
+	return 0;
+}
+
+/* At a rate, what a round takes beside others in a row comes first: threads that spin between frames show. */
+static int all_rounds(struct bench *b)
+{
+	int rc = b->period_ns ? rounds(b, b->runs < ROW_RUNS ? b->runs : ROW_RUNS, false) : 0;
+	b->row_cpu_ns = b->cpu_ns;
+	return rc < 0 ? rc : rounds(b, b->runs, b->period_ns > 0);
+}
+
+static int time_kernels(struct bench *b)
+{
+	struct ready *r[MAX_VARIANTS];
+	struct kernel_time *time[MAX_VARIANTS];
+	for (int i = 0; i < b->n; i++)
+		r[i] = &b->variant[i].ready;
+	int rc = ready_time_kernels(r, b->n, KERNEL_RUNS, KERNELS_NS, &b->arena, time);
+	for (int i = 0; i < b->n && rc >= 0; i++)
+		b->variant[i].kernel = time[i];
+	return rc;
+}
+
+/* Enough for three seconds, at least 20, at most 500, unless --runs says. */
+static int choose_runs(struct bench *b, double round_ns)
+{
+	double each_ns = round_ns < (double)b->period_ns ? (double)b->period_ns : round_ns;
+	int64_t n = (int64_t)(3e9 / (each_ns + 1));
+	n = n < 20 ? 20 : n > 500 ? 500 : n;
+	n = arg_int(b->args, "runs", n);
+	if (n < 1 || n > MAX_RUNS)
+		return fail(E_USAGE, "--runs %lld: 1 to %d", (long long)n, MAX_RUNS);
+	b->runs = (int)n;
+	for (int i = 0; i < b->n; i++)
+		b->variant[i].ns = ARENA_ARRAY(&b->arena, double, n);
+	return 0;
+}
+
+static int measure(struct bench *b)
+{
+	double round_ns;
+	int rc = warm_up(b, &round_ns);
+	if (rc >= 0)
+		rc = choose_runs(b, round_ns);
+	if (rc >= 0)
+		rc = all_rounds(b);
+	if (rc >= 0)
+		rc = time_kernels(b);
+	log_live(NULL);
+	return rc;
+}
+
+struct kernel_row {
+	double us, min_us, gflops, peak_pct, roofline_pct; /* shares are of the median */
+};
+
+static struct kernel_row kernel_row(const struct bench *b, const struct variant *v, int i)
+{
+	const struct plan_kernel *k;
+	plan_kernels(v->ready.plan, &k);
+	double ns = v->kernel[i].median_ns;
+	int cores = b->host.threads < b->host.target.cores ? b->host.threads : b->host.target.cores;
+	double peak = b->host.target.fma_gflops * cores;
+	ns = ns > 0 ? ns : 1;
+	return (struct kernel_row){
+	    .us = ns / 1e3,
+	    .min_us = v->kernel[i].min_ns / 1e3,
+	    .gflops = k[i].flops / ns,
+	    .peak_pct = peak > 0 ? 100 * k[i].flops / ns / peak : 0,
+	    .roofline_pct = 100 * k[i].roofline_ns / cores / ns,
+	};
+}
+
+static json_t *kernels_json(const struct bench *b, const struct variant *v)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(v->ready.plan, &k);
+	json_t *list = json_array();
+	for (int i = 0; i < n; i++) {
+		struct kernel_row r = kernel_row(b, v, i);
+		json_array_append_new(list,
+				      json_pack("{so so so so so so so ss}", "name", json_text(k[i].name),
+						"label", json_text(k[i].label), "us", json_num(r.us),
+						"min_us", json_num(r.min_us), "gflops", json_num(r.gflops),
+						"peak_pct", json_num(r.peak_pct), "roofline_pct",
+						json_num(r.roofline_pct), "kind", ready_origin(k[i].origin)));
+	}
+	return list;
+}
+
+struct summary {
+	double median, p90, p99, min; /* ns */
+};
+
+static struct summary summarize(const struct bench *b, struct variant *v)
+{
+	return (struct summary){stats_median(v->ns, b->runs), stats_quantile(v->ns, b->runs, 0.9),
+				stats_quantile(v->ns, b->runs, 0.99), stats_quantile(v->ns, b->runs, 0)};
+}
+
+static json_t *memory_json(const struct variant *v)
+{
+	struct plan_memory m = plan_memory(v->ready.plan);
+	const struct steps *s = v->ready.model.steps; /* of what is compiled none */
+	json_t *o = json_pack("{sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
+			      (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
+			      "scratch_bytes", (json_int_t)m.scratch_bytes);
+	if (o && s) {
+		json_object_set_new(o, "order_peak_bytes", json_integer(s->peak_bytes));
+		json_object_set_new(o, "given_peak_bytes", json_integer(s->given_peak_bytes));
+	}
+	return o;
+}
+
+static void memory_line(const struct variant *v)
+{
+	const double mib = 1 << 20;
+	struct plan_memory m = plan_memory(v->ready.plan);
+	const struct steps *s = v->ready.model.steps;
+	printf("memory: values %.2f MiB, of which %.2f live at once", (double)m.values_bytes / mib,
+	       (double)m.live_bytes / mib);
+	if (s && s->peak_bytes < s->given_peak_bytes)
+		printf(" (the model's order of nodes: %.0f %% more)",
+		       100.0 * (double)s->given_peak_bytes / (double)s->peak_bytes - 100);
+	printf("; weights %.2f, scratch %.2f\n", (double)m.weights_bytes / mib,
+	       (double)m.scratch_bytes / mib);
+}
+
+static json_t *variant_json(const struct bench *b, struct variant *v)
+{
+	struct summary s = summarize(b, v);
+	return json_pack("{so ss so si si so so so so so so sI so so}", "model",
+			 json_text(v->ready.model.path), "kernels_from", ready_kernels_name(v->ready.kernels),
+			 "cache", *v->ready.cache_dir ? json_text(v->ready.cache_dir) : json_null(),
+			 "threads", b->host.threads, "runs", b->runs, "median_ms", json_ms(s.median),
+			 "p90_ms", json_ms(s.p90), "p99_ms", json_ms(s.p99), "min_ms", json_ms(s.min),
+			 "load_ms", json_ms((double)v->ready.load_ns), "cpu_pct", json_num(b->cpu_pct),
+			 "bytes", (json_int_t)plan_bytes(v->ready.plan), "memory", memory_json(v), "kernels",
+			 kernels_json(b, v));
+}
+
+/* Time of the i-th against the first, round by round: below 1 is faster. */
+static struct interval ratio(struct bench *b, int i)
+{
+	double *r = ARENA_ARRAY(&b->arena, double, b->runs);
+	for (int k = 0; k < b->runs; k++)
+		r[k] = b->variant[i].ns[k] / b->variant[0].ns[k];
+	return stats_interval(r, b->runs);
+}
+
+/* CPU time of a frame against that of a run beside others in a row. */
+static double cpu_ratio(const struct bench *b)
+{
+	return b->row_cpu_ns > 0 ? b->cpu_ns / b->row_cpu_ns : 0;
+}
+
+static int report_json(struct bench *b, const struct interval *ratios)
+{
+	if (b->n == 1) {
+		json_t *o = variant_json(b, &b->variant[0]);
+		if (b->period_ns) {
+			json_object_set_new(o, "late", json_integer(b->late));
+			json_object_set_new(o, "cpu_ms", json_ms(b->cpu_ns));
+			json_object_set_new(o, "row_cpu_ms", json_ms(b->row_cpu_ns));
+			json_object_set_new(o, "cpu_ratio", json_num(cpu_ratio(b)));
+		}
+		return json_out(o);
+	}
+	json_t *models = json_array(), *list = json_array();
+	for (int i = 0; i < b->n; i++)
+		json_array_append_new(models, variant_json(b, &b->variant[i]));
+	for (int i = 1; i < b->n; i++)
+		json_array_append_new(list,
+				      json_pack("{so so so}", "ratio", json_num(ratios[i].median), "low",
+						json_num(ratios[i].low), "high", json_num(ratios[i].high)));
+	return json_out(json_pack("{so so}", "models", models, "ratios", list));
+}
+
+static void kernels_table(const struct bench *b, const struct variant *v)
+{
+	static const char *const head[] = {"us",          "share",   "GFLOP/s", "of peak",
+					   "of roofline", "kernels", "task",    "node"};
+	const struct plan_kernel *k;
+	int n = plan_kernels(v->ready.plan, &k);
+	double all = 0;
+	struct table t = {.align = "rrrrrlll"};
+	for (int i = 0; i < 8; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < n; i++)
+		all += kernel_row(b, v, i).us;
+	for (int i = 0; i < n; i++) {
+		struct kernel_row r = kernel_row(b, v, i);
+		table_cell(&t, "%.1f", r.us);
+		table_cell(&t, "%.1f %%", 100 * r.us / (all > 0 ? all : 1));
+		table_cell(&t, "%.1f", r.gflops);
+		table_cell(&t, "%.0f %%", r.peak_pct);
+		table_cell(&t, k[i].roofline_ns > 0 ? "%.0f %%" : "-", r.roofline_pct);
+		table_cell(&t, "%s", ready_origin(k[i].origin));
+		table_cell(&t, "%s", k[i].label);
+		table_cell(&t, "%s", k[i].name);
+	}
+	table_print(&t, b->args->color);
+}
+
+static void report(struct bench *b, const struct interval *ratios)
+{
+	for (int i = 0; i < b->n; i++) {
+		struct variant *v = &b->variant[i];
+		kernels_table(b, v);
+		struct summary x = summarize(b, v);
+		printf("%s (%s kernels, %d threads): median %.3f ms, p90 %.3f, p99 %.3f, min %.3f (%d runs); "
+		       "loaded in "
+		       "%.0f ms, %.1f MiB\n",
+		       v->ready.model.path, ready_kernels_name(v->ready.kernels), b->host.threads,
+		       x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
+		       (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
+		memory_line(v);
+	}
+	if (b->period_ns)
+		printf(
+		    "%d of %d runs late, %.0f %% of a core; CPU time %.2f ms a frame, %.2f a run in a row: "
+		    "%.2f times\n",
+		    b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
+	for (int i = 1; i < b->n; i++)
+		printf("%d against 1: %.3f times as long (95 %% of %.3f to %.3f)\n", i + 1, ratios[i].median,
+		       ratios[i].low, ratios[i].high);
+	const struct ready *first = &b->variant[0].ready;
+	if (!first->model.g) /* compiled */
+		return;
+	printf("Next: hone tune %s --budget 20s%s%s\n", first->model.path,
+	       *first->cache_dir ? " --cache " : "", first->cache_dir);
+}
+
+/* Every model with every cache and every choice of kernels. */
+static int open_variants(struct bench *b, const char *default_dir)
+{
+	const struct args *a = b->args;
+	const char *const *cache = &default_dir, *best = "best", *const *choice = &best, *const * given;
+	int ncaches = arg_list(a, "cache", &given), nchoices;
+	if (ncaches > 0)
+		cache = given;
+	ncaches += !ncaches;
+	nchoices = arg_list(a, "kernels", &given);
+	if (nchoices > 0)
+		choice = given;
+	nchoices += !nchoices;
+	for (int i = 0; i < a->npos * ncaches * nchoices; i++) {
+		enum ready_kernels k;
+		int rc = ready_kernels_parse(choice[i / a->npos / ncaches], &k);
+		if (rc >= 0 && b->n == MAX_VARIANTS)
+			rc = fail(E_USAGE, "more than %d combinations of models, caches and kernels",
+				  MAX_VARIANTS);
+		if (rc >= 0)
+			rc = ready_open(a, a->pos[i % a->npos], cache[i / a->npos % ncaches], k, &b->host,
+					&b->variant[b->n].ready);
+		if (rc < 0)
+			return rc;
+		b->n++;
+		if (arg_flag(a, "require-cache"))
+			rc = ready_require(a, &b->variant[b->n - 1].ready);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* What is asked for by name must be possible before minutes go into measuring. */
+static int profilers(struct bench *b)
+{
+	bool map = arg_flag(b->args, "perf-map");
+	if (b->n > 1 && (map || arg_str(b->args, "trace", NULL)))
+		return fail(E_USAGE, "--trace and --perf-map show one model with one kind of kernels");
+	return map ? profile_perf_map(b->variant[0].ready.plan) : 0;
+}
+
+static int bench(struct bench *b)
+{
+	char dir[4096] = "";
+	const char *const *given;
+	int n = arg_list(b->args, "cache", &given),
+	    rc = n ? 0 : model_cache_or_none(model_cache_default(dir, sizeof dir), dir);
+	if (rc >= 0)
+		rc = host_open(b->args, n ? given[0] : dir, true, &b->host);
+	if (rc >= 0)
+		rc = open_variants(b, dir);
+	if (rc >= 0)
+		rc = profilers(b);
+	if (rc >= 0)
+		rc = measure(b);
+	const char *trace = arg_str(b->args, "trace", NULL);
+	if (rc >= 0 && trace)
+		rc = profile_trace(&b->variant[0].ready, TRACE_RUNS, trace);
+	if (rc < 0)
+		return rc;
+	struct interval ratios[MAX_VARIANTS] = {{0}};
+	for (int i = 1; i < b->n; i++)
+		ratios[i] = ratio(b, i);
+	if (b->args->json)
+		return report_json(b, ratios);
+	report(b, ratios);
+	return 0;
+}
+
+static int choose_rate(struct bench *b)
+{
+	const int64_t none = INT64_MIN;
+	int64_t rate = arg_int(b->args, "rate", none);
+	if (rate != none && (rate < 1 || rate > 1000000))
+		return fail(E_USAGE, "--rate %lld: 1 to 1000000 Hz", (long long)rate);
+	b->period_ns = rate != none ? NS_PER_S / rate : 0;
+	return 0;
+}
+
+static int run_bench(const struct args *a)
+{
+	struct bench *b = calloc(1, sizeof *b);
+	if (!b)
+		return fail(E_NOMEM, "no memory for the benchmark");
+	b->args = a;
+	int rc = choose_rate(b);
+	if (rc >= 0)
+		rc = bench(b);
+	for (int i = 0; i < b->n; i++)
+		ready_close(&b->variant[i].ready);
+	host_close(&b->host);
+	arena_free(&b->arena);
+	free(b);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"runs", OPT_INT, "N", "runs (default: three seconds, 20 to 500)"},
+    {"rate", OPT_INT, "HZ", "start runs at this rate, as a camera would; tells the late ones and CPU time"},
+    {"kernels", OPT_LIST, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
+    {"cache", OPT_LIST, "DIR", "cache to take kernels from (default: $XDG_CACHE_HOME/hone)"},
+    OPT_REQUIRE_CACHE,
+    {"trace", OPT_STR, "FILE", "also write five runs as a trace for Perfetto or Chrome (ui.perfetto.dev)"},
+    {"perf-map", OPT_FLAG, NULL, "name the kernels for perf in /tmp/perf-PID.map"},
+    OPT_THREADS,
+    OPT_EXACT,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_bench = {
+    .usage = "MODEL... [--runs N] [--rate HZ] [--kernels KIND] [--threads N] [--cache DIR] [--exact]",
+    .summary = "how fast a model runs, as a whole and per kernel",
+    .details = "Several models, caches or kinds of kernels are run in turn, and compared with the first by "
+	       "the median of\n"
+	       "the ratios of neighbouring runs, with its 95 % interval.",
+    .min_pos = 1,
+    .max_pos = MAX_VARIANTS,
+    .opts = opts,
+    .run = run_bench,
+    .name = "bench",
+};

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One text of what a stranger needs to see what is wrong on a board. */
+#include "agent/cache/cache.h"
+#include "agent/control/conf.h"
+#include "tools/hone/doctor.h"
+#include "platform/run/child.h"
+#include "platform/base/log.h"
+#include "platform/machine/vitals.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include "tools/hone/mask.h"
+#include "tools/hone/model.h"
+#include <dirent.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+enum { FILE_BYTES = 64 << 10, LOG_BYTES = 256 << 10 };
+#define LOG_NS (10 * NS_PER_S)
+
+struct report {
+	const struct args *args;
+	struct arena arena;
+	const char *root; /* $HONE_SYSROOT, which stands for the board */
+	json_t *status;   /* NULL: no daemon */
+	char cache[4096];
+};
+
+struct section {
+	const char *name, *what;
+	void (*fill)(struct report *r, struct buf *out);
+};
+
+static void version(struct report *r, struct buf *out)
+{
+	buf_printf(out, "hone %s\nhoned %s\n", HONE_VERSION,
+		   r->status ? daemon_text(r->status, "version", "?") : "does not run");
+}
+
+static void status(struct report *r, struct buf *out)
+{
+	char *text = r->status ? json_dumps(r->status, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : NULL;
+	struct daemon_inhibit *file;
+	int n = inhibit_list(&r->arena, &file);
+	buf_printf(out, "%s\n", text ? text : "no daemon runs");
+	for (int i = 0; i < n; i++)
+		buf_printf(out, "inhibit file %s: %s\n", file[i].name, file[i].why);
+	free(text);
+}
+
+static const char *on_board(struct report *r, const char *path)
+{
+	return arena_printf(&r->arena, "%s%s", r->root, path);
+}
+
+static void findings(struct report *r, struct buf *out)
+{
+	const struct finding *f;
+	const struct doctor_options o = {.sysroot = r->root,
+					 .cache = r->cache[0] ? r->cache : NULL,
+					 .socket = arg_str(r->args, "socket", NULL)};
+	int n = doctor_look(&o, &r->arena, &f);
+	if (n < 0)
+		buf_printf(out, "%s\n", err_text());
+	for (int i = 0; i < n; i++)
+		buf_printf(out, "%s %s: %s%s%s\n", finding_word(f[i].kind), f[i].check, f[i].what,
+			   *f[i].remedy ? " -> " : "", f[i].remedy);
+}
+
+static void vitals(struct report *r, struct buf *out)
+{
+	struct vitals_reader *reader;
+	struct vitals v;
+	if (vitals_open(r->root, &reader) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	vitals_read(reader, clock_now(&clock_real), &v);
+	vitals_close(reader);
+	buf_printf(
+	    out,
+	    "told: %#x; cpus %d, busy %.1f of %.1f s since boot; stalled %.1f s (cpu), %.1f s (io), %.1f s "
+	    "(memory)\n",
+	    v.has, v.cpus, (double)v.busy_ns / 1e9, (double)v.total_ns / 1e9, (double)v.stalled_ns[0] / 1e9,
+	    (double)v.stalled_ns[1] / 1e9, (double)v.stalled_ns[2] / 1e9);
+	if (v.has & VITAL_HEAT)
+		buf_printf(out, "zone %s %.1f C, headroom %.1f C%s\n", v.zone, v.temp_mc / 1e3,
+			   v.headroom_mc / 1e3, v.trip_assumed ? " (assumed)" : "");
+	if (v.has & VITAL_THROTTLE)
+		buf_printf(out, "throttle %#x now, %#x since boot, %lld events\n", v.throttle, v.throttled_by,
+			   (long long)v.throttled);
+	if (v.has & VITAL_CLOCK)
+		buf_printf(out, "clock %lld of %lld kHz\n", (long long)v.clock_khz,
+			   (long long)v.clock_most_khz);
+	buf_printf(out, "memory %lld of %lld MiB free\n", (long long)v.memory_free_bytes >> 20,
+		   (long long)v.memory_bytes >> 20);
+	if (v.has & VITAL_BATTERY)
+		buf_printf(out, "battery %d %%%s\n", v.battery_pct, v.discharging ? ", discharging" : "");
+}
+
+/* Of [sync] the keys alone: no value, no line that goes on with one, no comment. As honed reads it, a section
+ * may stand behind blanks, the first one behind a byte order mark. */
+static void put_conf(struct report *r, const char *path, struct buf *out)
+{
+	struct blob b;
+	bool sync = false;
+	buf_printf(out, "-- %s\n", path);
+	if (file_read(&r->arena, on_board(r, path), FILE_BYTES, &b) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	char *text = arena_strdup(&r->arena, b.p), *rest = NULL;
+	text += strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		const char *p = line + strspn(line, " \t\r\v\f");
+		sync = *p == '[' ? !strncmp(p, "[sync]", 6) : sync;
+		if (!sync || *p == '[')
+			buf_printf(out, "%s\n", line);
+		else if (p == line && strpbrk(line, "=:") && !strchr("#;", *line))
+			buf_printf(out, "%.*s= (left out)\n", (int)strcspn(line, "=:"), line);
+		else if (*p)
+			buf_puts(out, "(left out)\n");
+	}
+}
+
+/* Without what the fleet's part may keep to itself. */
+static void configuration(struct report *r, struct buf *out)
+{
+	struct conf c;
+	struct dirent **e;
+	put_conf(r, CONF_FILE, out);
+	int n = scandir(on_board(r, CONF_FILE ".d"), &e, NULL, alphasort);
+	for (int i = 0; i < n; free(e[i++]))
+		if (e[i]->d_name[0] != '.')
+			put_conf(r, arena_printf(&r->arena, CONF_FILE ".d/%s", e[i]->d_name), out);
+	if (n >= 0)
+		free(e);
+	buf_printf(out, "-- %s\n",
+		   conf_read(on_board(r, CONF_FILE), &r->arena, &c) < 0 ? err_text() : "it can be read");
+}
+
+static void target(struct report *r, struct buf *out)
+{
+	struct target t;
+	if (target_host(&t) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	target_recall(r->cache, &t);
+	target_text(&t, out);
+	buf_puts(out, "\n");
+}
+
+static void cache(struct report *r, struct buf *out)
+{
+	struct cache *c;
+	struct cache_state s;
+	if (cache_open(&c, r->cache, true, 0) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	cache_state(c, &s);
+	buf_printf(out,
+		   "%s: %d layers, %d files of %lld bytes, cap %lld; %d records, %d codes of %lld bytes, %d "
+		   "logs; dead %lld, "
+		   "damaged %lld, written %lld over its life, generation %llu%s\n",
+		   s.dir, s.layers, s.segments, (long long)s.file_bytes, (long long)s.cap_bytes,
+		   s.count[CACHE_REC], s.count[CACHE_CODE], (long long)s.code_bytes, s.count[CACHE_TRIALS],
+		   (long long)s.dead_bytes, (long long)s.damaged_bytes, (long long)s.written_bytes,
+		   (unsigned long long)s.generation,
+		   s.foreign ? "; others can write it: its code is not run" : "");
+	cache_close(c);
+}
+
+/* What the child says within the time, cut at LOG_BYTES. */
+static void put_output(char *const argv[], struct buf *out)
+{
+	struct child c;
+	char part[4096];
+	size_t all = 0;
+	ssize_t n = 1;
+	int64_t end_ns = daemon_deadline(LOG_NS);
+	if (child_start(&c, argv, &(struct child_limits){0}) < 0) {
+		buf_printf(out, "%s\n", err_text());
+		return;
+	}
+	while (n > 0 && all < LOG_BYTES && clock_now(&clock_real) < end_ns) {
+		struct pollfd p = {.fd = c.out, .events = POLLIN};
+		if (poll(&p, 1, 100) <= 0)
+			continue;
+		n = read(c.out, part, sizeof part);
+		buf_add(out, part, n > 0 ? (size_t)n : 0);
+		all += n > 0 ? (size_t)n : 0;
+	}
+	child_stop(&c, 0);
+}
+
+static void journal(struct report *r, struct buf *out)
+{
+	(void)r;
+	static char *const argv[] = {"/usr/bin/journalctl", "-q", "--no-pager", "-n", "300",       "-o",
+				     "short-iso",           "-u", "honed",      "-u", "hone-boot", "-u",
+				     "hone-worker*",        NULL};
+	if (access(argv[0], X_OK) < 0)
+		buf_puts(out, "no journalctl here\n");
+	else
+		put_output(argv, out);
+}
+
+/* A file of /proc, whose size is not told; "" where there is none. To be cut into words. */
+static char *proc_text(struct report *r, const char *path)
+{
+	char *text = arena_alloc(&r->arena, FILE_BYTES);
+	FILE *f = fopen(on_board(r, path), "re");
+	if (f) {
+		text[fread(text, 1, FILE_BYTES - 1, f)] = 0;
+		fclose(f);
+	}
+	return text;
+}
+
+static bool is_below(const char *path, const char *mount)
+{
+	size_t n = strlen(mount);
+	return !strcmp(mount, "/") || (!strncmp(path, mount, n) && (path[n] == '/' || !path[n]));
+}
+
+/* Of our folders: where, type, options; not what is mounted, which may name another machine. */
+static void mounts(struct report *r, struct buf *out)
+{
+	const char *folders[] = {r->cache, daemon_run_folder(), "/etc/hone", "/tmp"};
+	char *next = proc_text(r, "/proc/self/mountinfo");
+	for (char *line = strsep(&next, "\n"); line; line = strsep(&next, "\n")) {
+		char at[1024], options[256], type[64] = "?";
+		const char *dash = strstr(line, " - ");
+		if (sscanf(line, "%*s %*s %*s %*s %1023s %255s", at, options) != 2)
+			continue;
+		if (dash)
+			sscanf(dash, " - %63s", type);
+		for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+			if (is_below(folders[i], at)) {
+				buf_printf(out, "%s %s %s\n", at, type, options);
+				break;
+			}
+	}
+}
+
+/* Of the command line only what is about us; the rest may hold anything. */
+static void kernel(struct report *r, struct buf *out)
+{
+	static const char *const about_us[] = {
+	    "hone.", "psi=", "cgroup", "isolcpus=", "nohz", "mitigations=", "mem="};
+	struct utsname u;
+	struct blob b;
+	if (uname(&u) == 0)
+		buf_printf(out, "%s %s %s %s\n", u.sysname, u.release, u.version, u.machine);
+	if (file_read(&r->arena, on_board(r, "/etc/os-release"), FILE_BYTES, &b) >= 0) {
+		const char *name = strstr(b.p, "PRETTY_NAME=");
+		buf_printf(out, "%.*s\n", name ? (int)strcspn(name, "\n") : 0, name ? name : "");
+	}
+	if (file_read(&r->arena, on_board(r, "/proc/device-tree/model"), FILE_BYTES, &b) >= 0)
+		buf_printf(out, "%s\n", (const char *)b.p);
+	char *words = proc_text(r, "/proc/cmdline");
+	for (char *w = strtok(words, " \n"); w; w = strtok(NULL, " \n"))
+		for (size_t i = 0; i < sizeof about_us / sizeof *about_us; i++)
+			if (!strncmp(w, about_us[i], strlen(about_us[i])))
+				buf_printf(out, "%s\n", w);
+}
+
+static const struct section sections[] = {
+    {"version", "of hone, and of the honed that runs", version},
+    {"status", "what honed says of itself, and the inhibit files", status},
+    {"findings", "of hone doctor: what stands in the way of good tuning", findings},
+    {"configuration", "honed.conf and its drop-ins, without the values of [sync]", configuration},
+    {"vitals", "load, pressure, heat, throttling, clocks, memory and battery now", vitals},
+    {"target", "the processor, as kernels are made for it", target},
+    {"cache", "how much is in it, not what", cache},
+    {"log", "the last 300 lines that the journal has of honed, hone-boot and hone-worker", journal},
+    {"mounts", "file systems of the folders that hone uses: type and options", mounts},
+    {"kernel", "its version, the board's model, and of its command line what is about hone", kernel},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static void find_cache(struct report *r)
+{
+	const char *theirs = daemon_text(r->status, "cache", NULL);
+	if (!arg_str(r->args, "cache", NULL) && theirs)
+		snprintf(r->cache, sizeof r->cache, "%s", theirs);
+	else if (model_cache_dir(r->args, r->cache, sizeof r->cache) < 0)
+		r->cache[0] = 0;
+}
+
+static char *masked(struct report *r, const struct mask *m, int i)
+{
+	struct buf raw = {0}, out = {0};
+	sections[i].fill(r, &raw);
+	mask_text(m, buf_str(&raw), &out);
+	char *text = arena_strdup(&r->arena, buf_str(&out));
+	log_plain(text);
+	buf_free(&raw);
+	buf_free(&out);
+	return text;
+}
+
+static int put_report(const char *path, char *const text[SECTIONS])
+{
+	struct buf b = {0};
+	for (int i = 0; i < SECTIONS; i++)
+		buf_printf(&b, "== %s: %s\n%s%s\n", sections[i].name, sections[i].what, text[i],
+			   *text[i] ? "" : "(nothing)\n");
+	struct blob whole = {buf_str(&b), b.n};
+	int rc = path ? file_write_parts(path, &whole, 1, 0600) : 0;
+	if (!path)
+		fwrite(whole.p, 1, whole.n, stdout);
+	buf_free(&b);
+	return rc;
+}
+
+static int put_json(char *const text[SECTIONS])
+{
+	json_t *o = json_object();
+	for (int i = 0; i < SECTIONS; i++)
+		json_object_set_new(o, sections[i].name, json_text(text[i]));
+	return json_out(o);
+}
+
+static void list(const char *path)
+{
+	log_info("The report holds:");
+	for (int i = 0; i < SECTIONS; i++)
+		log_info("  %-14s %s", sections[i].name, sections[i].what);
+	log_info(
+	    "In it, names of this board and its users are HOST and USER, and values of keys, tokens, "
+	    "passwords and "
+	    "secrets are left out; of models and kernels it has names alone. Read it before you send it%s%s.",
+	    path ? ": " : "", path ? path : "");
+}
+
+static int run_bugreport(const struct args *a)
+{
+	struct report r = {.args = a};
+	struct mask m;
+	char *text[SECTIONS];
+	const char *path = arg_str(a, "output", NULL), *root = getenv("HONE_SYSROOT");
+	r.root = root ? root : "";
+	if (path && a->json)
+		return fail(E_USAGE, "--output or --json: one of them");
+	list(path);
+	if (daemon_status(arg_str(a, "socket", NULL), &r.status) < 0)
+		log_info("hone: warning: %s", err_text());
+	find_cache(&r);
+	mask_board(&m);
+	for (int i = 0; i < SECTIONS; i++)
+		text[i] = masked(&r, &m, i);
+	int rc = a->json ? put_json(text) : put_report(path, text);
+	json_decref(r.status);
+	arena_free(&r.arena);
+	return rc;
+}
+
+static const struct opt opts[] = {
+    {"output", OPT_STR, "FILE", "into this file, for its owner alone (default: standard output)", 'o'},
+    OPT_CACHE,
+    OPT_SOCKET,
+    {NULL},
+};
+
+const struct cmd cmd_bugreport = {
+    .usage = "[-o FILE]",
+    .summary = "one text of what somebody who helps has to know of this board",
+    .details = "Sections: version, status, findings (of hone doctor), configuration (without the values of "
+	       "[sync]),\n"
+	       "vitals, target, cache (how much, not what), log (the journal's last lines of honed), mounts, "
+	       "kernel.\n"
+	       "What it holds is listed first, and nothing is sent. The board's name and its users' become "
+	       "HOST and\n"
+	       "USER; values of keys, tokens, passwords and secrets are left out; of models and kernels it "
+	       "has names\n"
+	       "and paths alone. As root it sees the journal and honed's cache.",
+    .opts = opts,
+    .run = run_bugreport,
+    .name = "bugreport",
+};

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/run/beside.h"
+#include "agent/bundle/plan_c.h"
+#include "agent/cache/lookup.h"
+#include "platform/base/log.h"
+#include "agent/cache/json.h"
+#include "tools/hone/ready.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct compile {
+	const struct args *args;
+	struct host host;
+	struct cache *cache; /* NULL: none */
+	struct kernel_source made;
+	struct model model;
+	struct plan *plan;
+	struct buf meta;
+	struct image image;
+	struct import_opts opts; /* of beside */
+	struct beside beside;
+	char c_name[PLAN_C_NAME];
+	struct plan_c_sizes sizes; /* of C */
+	json_t *files;
+	struct arena arena;
+};
+
+static bool is_known(const struct compile *c, const struct task *t)
+{
+	struct rec r;
+	struct arena a = {0};
+	struct buf text = {0};
+	task_text(t, &text);
+	bool found = c->cache && cache_find_rec(c->cache, hash_text(buf_str(&text)), &c->host.target,
+						c->host.threads, c->host.exact, REC_BEST, &a, &r) >= 0;
+	buf_free(&text);
+	arena_free(&a);
+	return found;
+}
+
+/* A fused step that nobody tuned, of which some part was: the parts run. */
+static bool parts_are_better(const struct compile *c, const struct task *t)
+{
+	const struct steps *s = c->model.steps;
+	int fused = -1;
+	for (int i = 0; i < s->nsteps && fused < 0; i++)
+		if (s->step[i].fused && s->step[i].task == t)
+			fused = i;
+	if (fused < 0 || is_known(c, t))
+		return false;
+	bool better = false;
+	for (int i = 0; i < s->nsteps && !better; i++)
+		better = s->step[i].fused_by == fused && s->step[i].kind == STEP_TASK &&
+			 is_known(c, s->step[i].task);
+	return better;
+}
+
+static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	struct compile *c = ctx;
+	if (parts_are_better(c, t))
+		return fail(E_NOTFOUND, "the parts are tuned");
+	int rc = c->made.find(c->made.ctx, t, text, a, out, origin);
+	if (rc >= 0)
+		c->image.note = image_note(c->image.note, out, *origin);
+	return rc;
+}
+
+static int make_plan(struct compile *c)
+{
+	const struct kernel_source src = {c, find};
+	struct chosen_for f = ready_chosen(&c->host, KERNELS_BEST, c->cache);
+	int rc = model_open(c->args, c->args->pos[0], &f, &c->model);
+	if (rc < 0)
+		return rc;
+	c->image.target = c->host.target;
+	c->image.threads = c->host.threads;
+	c->image.exact = c->host.exact;
+	c->image.note = image_note_begin(&c->model.choices);
+	snprintf(c->image.name, sizeof c->image.name, "%s", model_name(c->args->pos[0], &c->arena));
+	if (arg_flag(c->args, "c"))
+		return plan_build_whole(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool,
+					&c->plan);
+	return plan_build_described(c->model.g, c->model.steps, &c->host.target, &src, c->host.pool, &c->meta,
+				    &c->plan);
+}
+
+static void add_file(struct compile *c, const char *path, size_t bytes)
+{
+	json_array_append_new(c->files,
+			      json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes));
+}
+
+/* Read back: one that no process could load is none. Who it is for may still have to change its owner. */
+static int write_image(struct compile *c, const char *path)
+{
+	struct stat st = {0};
+	struct image im;
+	struct plan *p = NULL;
+	int rc = image_write(path, &c->image, c->plan, &c->meta);
+	if (rc >= 0 && stat(path, &st) < 0)
+		rc = fail(E_IO, "%s: it was written, and is gone", path);
+	if (rc >= 0)
+		rc = image_read(path, &c->image.key, &c->host.target, c->host.pool, &im, &p);
+	if (rc == E_USAGE) {
+		log_info("hone: as it is, nothing loads it: %s", err_text());
+		rc = E_OK;
+	}
+	plan_free(p);
+	add_file(c, path, (size_t)st.st_size);
+	return rc;
+}
+
+static json_t *tensors_json(const struct graph *g, const int *index, int n)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < n; i++) {
+		const struct value *v = &g->value[index[i]];
+		json_t *shape = json_array();
+		for (int d = 0; d < v->t.shape.rank; d++)
+			json_array_append_new(shape, json_integer(v->t.shape.d[d]));
+		json_array_append_new(list, json_pack("{so ss so}", "name", json_text(v->name), "dtype",
+						      dtype_name(v->t.dtype), "shape", shape));
+	}
+	return list;
+}
+
+static json_t *origins_json(const struct compile *c)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(c->plan, &k), count[4] = {0};
+	json_t *o = json_object();
+	for (int i = 0; i < n; i++)
+		count[k[i].origin]++;
+	for (int i = 0; i < 4; i++)
+		json_object_set_new(o, ready_origin((enum kernel_origin)i), json_integer(count[i]));
+	return o;
+}
+
+/* For people and their scripts: nothing of hone reads it. */
+static json_t *manifest(const struct compile *c)
+{
+	struct buf target = {0};
+	const struct plan_kernel *k;
+	const struct graph *g = plan_graph(c->plan);
+	int n = plan_kernels(c->plan, &k);
+	json_t *list = json_array();
+	for (int i = 0; i < n; i++)
+		json_array_append_new(list,
+				      json_pack("{so so ss}", "name", json_text(k[i].name), "label",
+						json_text(k[i].label), "kind", ready_origin(k[i].origin)));
+	target_text(&c->host.target, &target);
+	json_t *o = json_pack("{so ss so si sb so so so}", "model", json_text(c->image.name), "version",
+			      HONE_VERSION, "target", json_text(buf_str(&target)), "threads", c->host.threads,
+			      "exact", c->host.exact, "inputs", tensors_json(g, g->input, g->ninputs),
+			      "outputs", tensors_json(g, g->output, g->noutputs), "kernels", list);
+	buf_free(&target);
+	return o;
+}
+
+static int write_manifest(struct compile *c, const char *path)
+{
+	json_t *o = manifest(c);
+	char *text = o ? json_dumps(o, JSON_INDENT(1)) : NULL;
+	int rc = text ? file_write(path, text, strlen(text)) : fail(E_NOMEM, "no memory for %s", path);
+	if (rc >= 0)
+		add_file(c, path, strlen(text));
+	free(text);
+	json_decref(o);
+	return rc;
+}
+
+static int write_bundle(struct compile *c, const char *dir)
+{
+	int rc = file_mkdirs(dir, 0755);
+	if (rc >= 0)
+		rc = write_image(c, arena_printf(&c->arena, "%s/" IMAGE_FILE, dir));
+	if (rc >= 0)
+		rc = write_manifest(c, arena_printf(&c->arena, "%s/bundle.json", dir));
+	return rc;
+}
+
+static int write_c(struct compile *c, const char *dir)
+{
+	static const char *const suffix[] = {".h", ".c", "_kernels.o", "_weights.o"};
+	plan_c_name(arg_str(c->args, "name", c->image.name), c->c_name);
+	int rc = plan_c_write(c->plan, dir, c->c_name, &c->sizes);
+	for (int i = 0; i < 4 && rc >= 0; i++) {
+		struct stat st = {0};
+		const char *path = arena_printf(&c->arena, "%s/%s%s", dir, c->c_name, suffix[i]);
+		if (stat(path, &st) < 0)
+			rc = fail(E_IO, "%s: it was written, and is gone", path);
+		add_file(c, path, (size_t)st.st_size);
+	}
+	return rc;
+}
+
+static json_t *c_json(const struct compile *c)
+{
+	const struct plan_c_sizes *s = &c->sizes;
+	return json_pack("{ss sI sI sI sI si si}", "name", c->c_name, "code_bytes", (json_int_t)s->code_bytes,
+			 "weight_bytes", (json_int_t)s->weight_bytes, "arena_bytes",
+			 (json_int_t)s->arena_bytes, "thread_bytes", (json_int_t)s->thread_bytes, "kernels",
+			 s->kernels, "portable", s->portable);
+}
+
+/* What the model is before it is read. */
+static int know_model(struct compile *c)
+{
+	int rc = c->opts.nbinds = model_binds(c->args, &c->arena, &c->opts.binds);
+	c->beside = (struct beside){c->args->pos[0], &c->opts, c->host.threads, c->host.exact};
+	if (rc >= 0)
+		rc = beside_same(&c->beside, &c->image.same);
+	return rc < 0 ? rc : beside_key(&c->beside, &c->image.key);
+}
+
+static int write_beside(struct compile *c)
+{
+	char path[4096];
+	const char *model = c->args->pos[0];
+	struct key now;
+	if (c->model.g->external)
+		return fail(E_UNSUPPORTED,
+			    "%s has its data in other files: compile it into a folder (-o DIR)", model);
+	if (!beside_path(model, path, sizeof path))
+		return fail(E_USAGE, "%s: too long a name", model);
+	int rc = beside_same(&c->beside, &now);
+	if (rc >= 0 && !key_equal(now, c->image.same))
+		rc = fail(E_BUSY, "%s changed while it was compiled: compile it again", model);
+	return rc < 0 ? rc : write_image(c, path);
+}
+
+static int report(const struct compile *c)
+{
+	const char *dir = arg_str(c->args, "output", NULL);
+	json_t *origins = origins_json(c);
+	if (c->args->json)
+		return json_out(json_pack("{so so ss si so sO so*}", "model", json_text(c->args->pos[0]),
+					  "output", dir ? json_text(dir) : json_null(), "target",
+					  c->host.target.isa, "threads", c->host.threads, "kernels", origins,
+					  "files", c->files, "c", *c->c_name ? c_json(c) : NULL));
+	size_t i;
+	json_t *f, *count;
+	const char *name;
+	json_array_foreach(c->files, i, f)
+	    printf("%s  %.2f MiB\n", json_string_value(json_object_get(f, "file")),
+		   (double)json_integer_value(json_object_get(f, "bytes")) / 1048576);
+	json_object_foreach(origins, name, count) if (json_integer_value(count))
+	    printf("%d %s kernels\n", (int)json_integer_value(count), name);
+	json_decref(origins);
+	if (*c->c_name)
+		printf("%.1f KiB of RAM\nNext: cc -O3 -c %s/%s.c; %s.h says how it is used\n",
+		       (double)c->sizes.arena_bytes / 1024, dir, c->c_name, c->c_name);
+	else if (dir)
+		printf("Next: hone bench %s\n", dir);
+	return 0;
+}
+
+static int compile(struct compile *c, char *cache_dir)
+{
+	const char *dir = arg_str(c->args, "output", NULL);
+	bool beside = arg_flag(c->args, "beside");
+	int rc = host_open(c->args, cache_dir, true, &c->host);
+	if (rc >= 0 && *cache_dir)
+		rc = cache_open(&c->cache, cache_dir, true, 0);
+	if (rc >= 0)
+		rc = defaults_open(c->cache, &c->host, true, &c->made);
+	if (rc >= 0 && beside)
+		rc = know_model(c);
+	if (rc >= 0)
+		rc = make_plan(c);
+	if (rc >= 0 && dir)
+		rc = arg_flag(c->args, "c") ? write_c(c, dir) : write_bundle(c, dir);
+	if (rc >= 0 && beside)
+		rc = write_beside(c);
+	return rc < 0 ? rc : report(c);
+}
+
+static int run_compile(const struct args *a)
+{
+	char dir[4096];
+	if (!arg_str(a, "output", NULL) && !arg_flag(a, "beside"))
+		return fail(E_USAGE, "where does it go? hone compile %s -o DIR, or --beside", a->pos[0]);
+	if (arg_flag(a, "c") && (arg_flag(a, "beside") || !arg_str(a, "output", NULL)))
+		return fail(E_USAGE, "--c goes into a folder: hone compile %s --c -o DIR", a->pos[0]);
+	if (arg_str(a, "name", NULL) && !arg_flag(a, "c"))
+		return fail(E_USAGE, "--name is for --c");
+	int rc = model_cache_or_none(model_cache_dir(a, dir, sizeof dir), dir);
+	if (rc < 0)
+		return rc;
+	struct compile c = {.args = a, .files = json_array()};
+	rc = compile(&c, dir);
+	plan_free(c.plan);
+	if (c.model.g)
+		model_close(&c.model);
+	if (c.made.ctx)
+		defaults_close(&c.made);
+	if (c.cache)
+		cache_close(c.cache);
+	host_close(&c.host);
+	buf_free(&c.meta);
+	json_decref(c.files);
+	arena_free(&c.arena);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"output", OPT_STR, "DIR",
+     "write a bundle: DIR/" IMAGE_FILE " and DIR/bundle.json, which says what is in it", 'o'},
+    {"beside", OPT_FLAG, NULL,
+     "write MODEL.hone, which libhone loads instead of MODEL while that is the same"},
+    {"c", OPT_FLAG, NULL,
+     "write C for firmware instead: DIR/NAME.h, NAME.c, NAME_kernels.o and NAME_weights.o"},
+    {"name", OPT_STR, "NAME", "with --c: what the files and all their C names begin with; else the model's"},
+    OPT_CACHE,
+    OPT_THREADS,
+    OPT_EXACT,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_compile = {
+    .usage = "MODEL -o DIR [--threads N] [--cache DIR] [--exact]",
+    .summary = "a model with its kernels and packed weights, in a folder to move",
+    .details =
+	"hone run, hone bench and libhone take DIR as a model: they need no cache, no model file and no\n"
+	"compiler then. Kernels are those of the cache; code that is missing is made by hone-worker,\n"
+	"at the schedule that is known, else at the default one. It runs on\n"
+	"processors that have all features of this one, with this version.\n"
+	"It holds machine code: DIR must be of root or of who runs it, and writable for nobody else.\n"
+	"With --c, a program needs nothing of hone: C99, the kernels and the packed weights as objects to\n"
+	"link, one block of RAM from the caller. NAME.h says how. Several networks link into one program.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_compile,
+    .name = "compile",
+};

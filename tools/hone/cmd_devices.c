@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/run/dev.h"
+#include "agent/cache/json.h"
+#include "tools/hone/model.h"
+#include <stdio.h>
+#include <string.h>
+
+static json_t *describe_json(const struct dev *d, const struct target *t)
+{
+	struct buf text = {0};
+	target_text(t, &text);
+	json_t *j =
+	    json_pack("{ss sb ss ss ss ss ss si si si sb sI sI sI so s[ooo o] so}", "name", d->name, "usable",
+		      1, "emitter", d->emitter, "isa", t->isa, "soc", t->soc, "revision", t->rev,
+		      "power_mode", t->mode, "cores", t->cores, "lanes", t->lanes, "registers", t->regs,
+		      "fma", t->fma, "l1_bytes", (json_int_t)t->l1_bytes, "l2_bytes", (json_int_t)t->l2_bytes,
+		      "l3_bytes", (json_int_t)t->l3_bytes, "gflops_per_core", json_num(t->fma_gflops),
+		      "read_gbs", json_num(t->bw_gbs[0]), json_num(t->bw_gbs[1]), json_num(t->bw_gbs[2]),
+		      json_num(t->bw_gbs[3]), "target", json_string(buf_str(&text)));
+	buf_free(&text);
+	return j;
+}
+
+static void describe(const struct dev *d, const struct target *t)
+{
+	printf("%s: %s, ", d->name, t->soc);
+	if (t->rev[0])
+		printf("revision %s, ", t->rev);
+	if (t->mode[0])
+		printf("power mode %s, ", t->mode);
+	printf("%s, %d cores, vectors of %d floats, %d registers\n", t->isa, t->cores, t->lanes, t->regs);
+	printf("  caches: %lld KiB, %lld KiB, %lld KiB\n", (long long)t->l1_bytes / 1024,
+	       (long long)t->l2_bytes / 1024, (long long)t->l3_bytes / 1024);
+	if (t->fma_gflops > 0)
+		printf("  one core: %.1f GFLOP/s; reads %.0f, %.0f, %.0f, %.1f GB/s (L1, L2, L3, memory); "
+		       "copies %.1f "
+		       "GB/s\n",
+		       t->fma_gflops, t->bw_gbs[0], t->bw_gbs[1], t->bw_gbs[2], t->bw_gbs[3], t->copy_gbs);
+}
+
+/* The CPU's peaks are kept or measured now; a simulator's are what it says. */
+static int probe(const struct args *a, const struct dev *d, struct target *t)
+{
+	char dir[4096];
+	memset(t, 0, sizeof *t);
+	int rc = d->probe(t);
+	if (rc <= 0 || strcmp(d->name, "cpu"))
+		return rc;
+	rc = machine_target(model_cache_dir(a, dir, sizeof dir) < 0 ? "" : dir, t);
+	return rc < 0 ? rc : 1;
+}
+
+static int run_devices(const struct args *a)
+{
+	json_t *devices = json_array();
+	for (int i = 0; dev_table[i]; i++) {
+		const struct dev *d = dev_table[i];
+		struct target t;
+		int rc = probe(a, d, &t);
+		if (a->json)
+			json_array_append_new(devices,
+					      rc > 0 ? describe_json(d, &t)
+						     : json_pack("{ss sb ss}", "name", d->name, "usable", 0,
+								 "why", rc < 0 ? err_text() : "not here"));
+		else if (rc > 0)
+			describe(d, &t);
+		else
+			printf("%s: not usable: %s\n", d->name, rc < 0 ? err_text() : "not here");
+	}
+	if (a->json)
+		return json_out(json_pack("{so}", "devices", devices));
+	json_decref(devices);
+	printf("Next: hone zoo mobilenet_v2 -o m.onnx && hone tune m.onnx --device cpu\n");
+	return 0;
+}
+
+static const struct opt opts[] = {OPT_CACHE, {NULL}};
+
+const struct cmd cmd_devices = {
+    .usage = "[--cache DIR]",
+    .summary = "what is usable on this machine, and how fast it is",
+    .details = "Peaks are measured once, in under a second, and kept in the cache folder.",
+    .opts = opts,
+    .run = run_devices,
+    .name = "devices",
+};

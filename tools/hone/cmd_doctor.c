@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/doctor.h"
+#include "agent/cache/json.h"
+#include "tools/hone/model.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { KINDS = FINDING_PROBLEM + 1 };
+
+struct report {
+	const struct finding *f;
+	int n, count[KINDS];
+};
+
+static int report_json(const struct report *r)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < r->n; i++)
+		json_array_append_new(list,
+				      json_pack("{ss ss so so}", "check", r->f[i].check, "verdict",
+						finding_word(r->f[i].kind), "what", json_text(r->f[i].what),
+						"remedy", json_text(r->f[i].remedy)));
+	return json_out(json_pack("{si si si si so}", "problems", r->count[FINDING_PROBLEM], "warnings",
+				  r->count[FINDING_WARNING], "notes", r->count[FINDING_NOTE], "ok",
+				  r->count[FINDING_OK], "findings", list));
+}
+
+static void print_finding(const struct finding *f, bool color)
+{
+	static const char *const paint[KINDS] = {"\033[32m", "", "\033[33m", "\033[31m"};
+	bool painted = color && *paint[f->kind];
+	printf("%s%-8s%s %-14s %s\n", painted ? paint[f->kind] : "", finding_word(f->kind),
+	       painted ? "\033[0m" : "", f->check, f->what);
+	if (*f->remedy)
+		printf("%24s%s\n", "", f->remedy);
+}
+
+/* The worst first. */
+static void report_text(const struct report *r, bool color)
+{
+	const int *n = r->count;
+	printf("%d problem%s, %d warning%s, %d note%s; %d well\n", n[FINDING_PROBLEM],
+	       plural_s(n[FINDING_PROBLEM]), n[FINDING_WARNING], plural_s(n[FINDING_WARNING]),
+	       n[FINDING_NOTE], plural_s(n[FINDING_NOTE]), n[FINDING_OK]);
+	for (int k = KINDS - 1; k >= 0; k--)
+		for (int i = 0; i < r->n; i++)
+			if ((int)r->f[i].kind == k)
+				print_finding(&r->f[i], color);
+	printf("Next: %s\n",
+	       n[FINDING_PROBLEM] ? "mend the problems, then hone doctor" : "hone tune MODEL --budget 20s");
+}
+
+static int run_doctor(const struct args *a)
+{
+	char dir[4096];
+	const char *env = getenv("HONE_SYSROOT");
+	struct arena arena = {0};
+	struct report r = {0};
+	struct doctor_options o = {.sysroot = arg_str(a, "sysroot", env ? env : "")};
+	if (model_cache_dir(a, dir, sizeof dir) >= 0)
+		o.cache = dir;
+	int rc = r.n = doctor_look(&o, &arena, &r.f);
+	for (int i = 0; i < r.n; i++)
+		r.count[r.f[i].kind]++;
+	if (rc >= 0 && a->json)
+		rc = report_json(&r);
+	else if (rc >= 0)
+		report_text(&r, a->color);
+	arena_free(&arena);
+	return rc < 0 ? rc : r.count[FINDING_PROBLEM] > 0;
+}
+
+static const struct opt opts[] = {
+    OPT_CACHE,
+    {"sysroot", OPT_STR, "DIR", "a folder that stands for the root of the board (default: $HONE_SYSROOT)"},
+    {NULL}};
+
+const struct cmd cmd_doctor = {
+    .usage = "[--cache DIR] [--sysroot DIR]",
+    .summary = "what stands in the way of good tuning here, and what to do about it",
+    .details =
+	"Looks at governor and clocks, heat and throttling, pressure and memory, the cache's folder and its\n"
+	"flash, honed, its configuration and units, hone-worker and devices. Changes nothing: hone never\n"
+	"sets clocks or governors. Exit 1 where something is a problem: tuning does not work, or what it\n"
+	"yields is lost. Below another root what concerns this process is not asked.",
+    .opts = opts,
+    .run = run_doctor,
+    .name = "doctor",
+};

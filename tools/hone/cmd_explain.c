@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/lookup.h"
+#include "agent/cache/stale.h"
+#include "agent/worker/wire.h"
+#include "kernels/space/space.h"
+#include "platform/base/log.h"
+#include "tools/hone/explain_log.h"
+#include "agent/cache/json.h"
+#include "tools/hone/ready.h"
+#include "tools/hone/table.h"
+#include <stdio.h>
+#include <string.h>
+
+/* What is known of one task: the default and the chosen candidate, measured and estimated. */
+struct why {
+	const struct step_task *task;
+	char label[96];
+	bool tuned, measured; /* a best record, a default record */
+	struct rec best, first;
+	char cand[CAND_MAX], def[CAND_MAX];
+	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
+	bool memory_bound;
+	enum stale stale; /* of the best record, else of the default's */
+	bool logged;
+	struct trials log;
+	struct payback payback;
+};
+
+struct explain {
+	const struct args *args;
+	struct target target;
+	int threads;
+	struct cache *cache;
+	char emitter[32];
+	int stale; /* tasks of those shown */
+	struct model model;
+	struct arena arena;
+};
+
+static bool look_up(struct explain *e, const struct step_task *t, enum rec_kind kind, struct rec *out)
+{
+	bool exact = arg_flag(e->args, "exact");
+	return cache_find_rec(e->cache, t->key, &e->target, e->threads, exact, kind, &e->arena, out) >= 0 &&
+	       out->kind == kind;
+}
+
+static bool serves(struct explain *e, const struct step *s)
+{
+	struct rec r;
+	return s->fused_by < 0 ||
+	       cache_find_rec(e->cache, task_key(e->model.steps->step[s->fused_by].task), &e->target,
+			      e->threads, arg_flag(e->args, "exact"), REC_BEST, &e->arena, &r) < 0;
+}
+
+/* Those in which no fused kernel does the task's work. */
+static int uses_served(struct explain *e, struct key task)
+{
+	const struct steps *s = e->model.steps;
+	int n = 0;
+	for (int i = 0; i < s->nsteps; i++)
+		n += s->step[i].kind == STEP_TASK && key_equal(task_key(s->step[i].task), task) &&
+		     serves(e, &s->step[i]);
+	return n;
+}
+
+/* What its tuning left of it. */
+static void find_log(struct explain *e, struct why *w)
+{
+	struct trials want = {.task = w->task->key,
+			      .target_key = target_key(&e->target),
+			      .device = "cpu",
+			      .threads = e->threads,
+			      .exact = arg_flag(e->args, "exact")};
+	w->logged = trials_get(e->cache, trials_key(&want), &w->log) >= 0;
+	log_plain(w->log.emitter);
+	if (w->logged)
+		w->payback = explain_payback(&w->log, uses_served(e, w->task->key), w->cand);
+}
+
+static int find_out(struct explain *e, const struct step_task *t, struct why *w)
+{
+	*w = (struct why){.task = t};
+	task_label(t->task, w->label);
+	w->tuned = look_up(e, t, REC_BEST, &w->best);
+	w->measured = look_up(e, t, REC_DEFAULT, &w->first);
+	const struct space_want want = {.exact = arg_flag(e->args, "exact"), .threads = e->threads};
+	struct space *s;
+	int rc = space_make(&e->arena, t->task, &e->target, &want, &s);
+	if (rc < 0)
+		return fail_in(rc, "%s", w->label);
+	space_default(s, w->def);
+	snprintf(w->cand, sizeof w->cand, "%s", w->tuned ? w->best.cand : w->def);
+	log_plain(w->cand);
+	if (w->tuned || w->measured)
+		w->stale = stale_rec(e->cache, w->tuned ? &w->best : &w->first, &e->target, e->emitter);
+	e->stale += w->stale != STALE_NOT;
+	w->default_draft_ns = space_draft(s, w->def);
+	w->best_draft_ns = space_legal(s, w->cand) >= 0 ? space_draft(s, w->cand) : 0;
+	w->roofline_ns = space_roofline(s);
+	w->best_ns = w->tuned ? (double)w->best.meas.median_ns : 0;
+	w->default_ns = w->measured ? (double)w->first.meas.median_ns : 0;
+	find_log(e, w);
+	w->memory_bound =
+	    e->target.fma_gflops > 0 && w->roofline_ns > task_flops(t->task) / e->target.fma_gflops * 1.001;
+	return 0;
+}
+
+/* A node of exactly this name uses the task, or (`part`) one whose name contains the word. */
+static bool used_by(const struct explain *e, const struct step_task *t, const char *word, bool part)
+{
+	const struct steps *s = e->model.steps;
+	for (int i = 0; i < s->nsteps; i++) {
+		const char *name = s->step[i].kind == STEP_TASK ? s->step[i].name : NULL;
+		const struct step *by = &s->step[s->step[i].fused_by < 0 ? i : s->step[i].fused_by];
+		if (name && (part ? strstr(name, word) != NULL : !strcmp(name, word)) &&
+		    key_equal(task_key(by->task), t->key))
+			return true;
+	}
+	return false;
+}
+
+/* A node's whole name names one task; else the word is a part of labels, keys and names. */
+static bool wanted(const struct explain *e, const struct step_task *t, const char *word)
+{
+	char label[96], key[33];
+	if (!word)
+		return true;
+	for (int i = 0; i < e->model.ntasks; i++)
+		if (used_by(e, &e->model.task[i], word, false))
+			return used_by(e, t, word, false);
+	task_label(t->task, label);
+	key_text(t->key, key);
+	return strstr(label, word) || !strncmp(key, word, strlen(word)) || used_by(e, t, word, true);
+}
+
+/* Share of the roofline, of as many cores as the kernel was measured with. */
+static double roofline_pct(const struct why *w)
+{
+	const struct rec *r = w->tuned ? &w->best : &w->first;
+	double ns = w->tuned ? w->best_ns : w->default_ns;
+	return ns > 0 ? 100 * w->roofline_ns / (r->meas.threads > 1 ? r->meas.threads : 1) / ns : 0;
+}
+
+static json_t *ms_or_null(double ns)
+{
+	return ns > 0 ? json_ms(ns) : json_null();
+}
+
+static json_t *why_json(const struct why *w)
+{
+	char key[33];
+	key_text(w->task->key, key);
+	return json_pack("{ss so so si so so so so so so so ss sb so so}", "key", key, "label",
+			 json_text(w->label), "text", json_text(w->task->text), "uses", w->task->uses, "cand",
+			 json_text(w->cand), "default_cand", json_text(w->def), "ms", ms_or_null(w->best_ns),
+			 "default_ms", ms_or_null(w->default_ns), "draft_ms", ms_or_null(w->best_draft_ns),
+			 "default_draft_ms", ms_or_null(w->default_draft_ns), "roofline_ms",
+			 ms_or_null(w->roofline_ns), "bound", w->memory_bound ? "memory" : "compute", "tuned",
+			 w->tuned, "stale", w->stale ? json_text(stale_name(w->stale)) : json_null(), "log",
+			 w->logged ? explain_log_json(&w->log, &w->payback) : json_null());
+}
+
+static void why_words(const struct explain *e, const struct why *w)
+{
+	printf("%s, %d uses\n  task\n", w->label, w->task->uses);
+	for (const char *p = w->task->text; *p;) {
+		int n = (int)strcspn(p, "\n");
+		printf("    %.*s\n", n, p);
+		p += n + (p[n] == '\n');
+	}
+	printf("  default  %s\n", w->def);
+	if (w->measured)
+		printf("           measured %.4f ms, drafted %.4f ms\n", w->default_ns / 1e6,
+		       w->default_draft_ns / 1e6);
+	if (!w->tuned) {
+		printf("  chosen   the default: nothing is recorded for %d threads in this cache\n",
+		       e->threads);
+	} else if (!strcmp(w->cand, w->def)) {
+		printf(
+		    "  chosen   the default: nothing tried was faster by more than the race's own noise\n");
+	} else {
+		printf("  chosen   %s\n           measured %.4f ms, drafted %.4f ms", w->cand,
+		       w->best_ns / 1e6, w->best_draft_ns / 1e6);
+		double less = w->default_ns > 0 ? 100 - 100 * w->best_ns / w->default_ns : 0;
+		printf(less > 0 ? ": won its races, %.1f %% less than the default\n" : ": won its races\n",
+		       less);
+	}
+	if (w->stale)
+		printf("  stale    %s: the next box times it again\n", stale_words(w->stale));
+	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
+	printf("  roofline %.4f ms on one core, bound by %s", w->roofline_ns / 1e6,
+	       w->memory_bound ? "memory" : "arithmetic");
+	printf(ns > 0 ? "; %.0f %% of it reached\n" : "\n", roofline_pct(w));
+	if (w->logged)
+		explain_log_words(&w->log, &w->payback, w->cand);
+}
+
+static void why_row(struct table *t, const struct why *w)
+{
+	double ns = w->best_ns > 0 ? w->best_ns : w->default_ns;
+	table_cell(t, "%s", w->label);
+	table_cell(t, "%d", w->task->uses);
+	table_cell(t, w->default_ns > 0 ? "%.4f" : "-", w->default_ns / 1e6);
+	table_cell(t, ns > 0 ? "%.4f" : "-", ns / 1e6);
+	table_cell(t, ns > 0 ? "%.0f %%" : "-", roofline_pct(w));
+	table_cell(t, "%s", w->memory_bound ? "memory" : "arithmetic");
+	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
+}
+
+/* By what the graph is divided otherwise than by rule. */
+static json_t *choices_json(const struct choices *c)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < c->n; i++)
+		json_array_append_new(
+		    list, json_pack("{ss so si}", "kind", choice_kind_name(c->choice[i].kind), "name",
+				    json_text(c->choice[i].name), "number", c->choice[i].number));
+	return list;
+}
+
+static void choices_words(const struct choices *c)
+{
+	printf(c->n ? "choices for the graph that won against its rules:\n"
+		    : "the graph is divided by rule: no choice is recorded\n");
+	for (int i = 0; i < c->n; i++) {
+		char name[256];
+		snprintf(name, sizeof name, "%s", c->choice[i].name);
+		log_plain(name);
+		printf("  %-5s %d %s\n", choice_kind_name(c->choice[i].kind), c->choice[i].number, name);
+	}
+}
+
+static int explain_tasks(struct explain *e, const char *word)
+{
+	static const char *const head[] = {"task",        "uses",     "default ms", "ms",
+					   "of roofline", "bound by", "chosen"};
+	struct table t = {.align = "lrrrrll"};
+	json_t *list = json_array();
+	struct payback all = {0};
+	struct why *why = ARENA_NEW(&e->arena, struct why);
+	int n = 0, rc = 0;
+	for (int i = 0; i < 7; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < e->model.ntasks && rc >= 0; i++) {
+		if (!wanted(e, &e->model.task[i], word) || (rc = find_out(e, &e->model.task[i], why)) < 0)
+			continue;
+		n++;
+		explain_payback_add(&all, &why->payback);
+		if (e->args->json)
+			json_array_append_new(list, why_json(why));
+		else if (word)
+			why_words(e, why);
+		else
+			why_row(&t, why);
+		trials_free(&why->log);
+	}
+	if (rc >= 0 && n == 0 && word)
+		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
+			  e->model.path, word, e->model.path);
+	if (rc >= 0 && e->args->json)
+		return json_out(json_pack("{so so so so}", "model", json_text(e->model.path), "choices",
+					  choices_json(&e->model.choices), "payback",
+					  explain_payback_json(&all), "tasks", list));
+	if (rc >= 0 && !word)
+		table_print(&t, e->args->color);
+	arena_free(&t.arena);
+	json_decref(list);
+	if (rc >= 0 && !word)
+		choices_words(&e->model.choices);
+	if (rc >= 0 && !word && all.tasks)
+		explain_payback_words(&all, "");
+	if (rc >= 0 && !word && e->stale)
+		printf("stale: %d of these kernels; the next box times them again (hone explain %s TASK "
+		       "says why)\n",
+		       e->stale, e->model.path);
+	if (rc >= 0)
+		printf("Next: hone %s %s%s\n", word ? "bench" : "explain", e->model.path,
+		       word ? "" : " TASK");
+	return rc;
+}
+
+static int open_all(struct explain *e)
+{
+	char dir[4096];
+	int rc = model_cache_dir(e->args, dir, sizeof dir);
+	if (rc >= 0)
+		rc = cache_open(&e->cache, dir, true, 0);
+	if (rc >= 0)
+		rc = machine_target(dir, &e->target);
+	if (rc >= 0)
+		rc = e->threads = model_threads(e->args, &e->target);
+	if (rc >= 0)
+		rc = model_open(
+		    e->args, e->args->pos[0],
+		    &(struct chosen_for){e->cache, &e->target, e->threads, arg_flag(e->args, "exact")},
+		    &e->model);
+	if (rc >= 0)
+		worker_emitter(&e->target, e->emitter);
+	return rc;
+}
+
+static int run_explain(const struct args *a)
+{
+	struct explain e = {.args = a};
+	int rc = open_all(&e);
+	if (rc >= 0) {
+		rc = explain_tasks(&e, a->npos > 1 ? a->pos[1] : NULL);
+		model_close(&e.model);
+	}
+	if (e.cache)
+		cache_close(e.cache);
+	arena_free(&e.arena);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"device", OPT_STR, "NAME", "device (default: cpu)"},
+    {"exact", OPT_FLAG, NULL, "what --exact tuning chose"},
+    OPT_THREADS,
+    OPT_CACHE,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_explain = {
+    .usage = "MODEL [TASK]",
+    .summary = "why a kernel was chosen",
+    .details =
+	"TASK: part of a task's or a node's name, or of its key. Then its text, the default schedule, "
+	"the chosen one,\n"
+	"what was measured and what bounds it are shown; what was tried, what was thought of it before, how "
+	"the search\n"
+	"went, and after how many inferences it has paid for itself. Without it, a row for each task, and "
+	"the choices\n"
+	"that divide the graph otherwise than its rules would.",
+    .min_pos = 1,
+    .max_pos = 2,
+    .opts = opts,
+    .run = run_explain,
+    .name = "explain",
+};

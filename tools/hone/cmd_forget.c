@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/hint.h"
+#include "agent/cache/history.h"
+#include "agent/worker/marked.h"
+#include "agent/cache/trials.h"
+#include "agent/cache/json.h"
+#include "search/job.h"
+#include "tools/hone/model.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 64 /* --threads, at most */ };
+
+struct forget {
+	struct cache *cache;
+	const char *task; /* the first digits of a key; NULL: any */
+	bool all;
+	int ntasks; /* of a model, where one was given */
+	struct key *tasks;
+	int kernels, logs, marks;
+};
+
+static bool wanted(const struct forget *f, struct key task)
+{
+	char text[33];
+	key_text(task, text);
+	if (f->all || (f->task && !strncmp(text, f->task, strlen(f->task))))
+		return true;
+	for (int i = 0; i < f->ntasks; i++)
+		if (key_equal(f->tasks[i], task))
+			return true;
+	return false;
+}
+
+static bool task_wanted(void *ctx, struct key task)
+{
+	return wanted(ctx, task);
+}
+
+static int forget_rec(void *ctx, const struct rec *r)
+{
+	struct forget *f = ctx;
+	if (!wanted(f, r->task))
+		return 0;
+	int rc = cache_forget(f->cache, CACHE_CODE, code_key(r));
+	if (rc >= 0)
+		rc = cache_forget(f->cache, CACHE_REC, rec_key(r));
+	f->kernels += rc >= 0;
+	return rc;
+}
+
+static int forget_hint(void *ctx, const struct rec *h)
+{
+	struct forget *f = ctx;
+	return wanted(f, h->task) ? cache_forget(f->cache, CACHE_HINT, rec_key(h)) : 0;
+}
+
+static int forget_log(void *ctx, const struct trials *l)
+{
+	struct forget *f = ctx;
+	if (!wanted(f, l->task))
+		return 0;
+	int rc = cache_forget(f->cache, CACHE_TRIALS, trials_key(l));
+	f->logs += rc >= 0;
+	return rc;
+}
+
+static int forget_type(struct cache *c, enum cache_type t)
+{
+	struct arena a = {0};
+	struct key *k;
+	int n = cache_keys(c, t, &a, &k), rc = 0;
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = cache_forget(c, t, k[i]);
+	arena_free(&a);
+	return rc;
+}
+
+static int forget_history(struct forget *f, const struct graph *g, const struct target *t)
+{
+	int rc = 0;
+	for (int i = 0; i < 2 * THREADS && rc >= 0; i++)
+		rc = cache_forget(f->cache, CACHE_HISTORY, history_key(g, t, 1 + i / 2, i % 2));
+	return rc;
+}
+
+static int add_tasks(struct forget *f, const struct target *t, struct graph *g, struct choices *c,
+		     struct arena *arena)
+{
+	struct steps *steps;
+	struct step_task *task;
+	int rc = chosen_divide(t, g, arena, c, &steps), n = 0;
+	if (rc >= 0)
+		rc = n = steps_tasks(steps, arena, &task);
+	struct key *all = ARENA_ARRAY(arena, struct key, f->ntasks + n + 1);
+	for (int i = 0; i < f->ntasks; i++)
+		all[i] = f->tasks[i];
+	for (int i = 0; i < n; i++)
+		all[f->ntasks++] = task[i].key;
+	f->tasks = all;
+	return rc;
+}
+
+/* Of the model as rules divide it, and as the cache does, for any number of threads. */
+static int find_tasks(struct forget *f, const struct target *t, struct graph *g, struct arena *arena)
+{
+	struct choices met[2 * THREADS + 1] = {{0}}, c = {0};
+	int n = 1, rc = add_tasks(f, t, g, &c, arena);
+	for (int i = 0; i < 2 * THREADS && rc >= 0; i++) {
+		const struct chosen_for chosen = {f->cache, t, 1 + i / 2, i % 2};
+		rc = chosen_load(&chosen, g, arena, &c);
+		int k = 0;
+		while (rc >= 0 && k < n && !choices_equal(&met[k], &c))
+			k++;
+		if (rc < 0 || k < n)
+			continue;
+		met[n++] = c;
+		rc = add_tasks(f, t, g, &c, arena);
+	}
+	return rc;
+}
+
+/* The tasks of a model, and what is kept of it as a whole. */
+static int of_model(const struct args *a, const char *path, struct forget *f, struct arena *arena)
+{
+	struct target t;
+	struct model m;
+	int rc = target_host(&t);
+	if (rc < 0)
+		return rc;
+	const struct chosen_for chosen = {f->cache, &t, t.cores, false};
+	rc = model_open(a, path, &chosen, &m);
+	if (rc < 0)
+		return rc;
+	rc = find_tasks(f, &t, m.g, arena);
+	if (rc >= 0)
+		rc = chosen_forget(&chosen, m.g);
+	if (rc >= 0)
+		rc = forget_history(f, m.g, &t);
+	model_close(&m);
+	return rc;
+}
+
+static int forget(const struct args *a, struct forget *f)
+{
+	struct arena arena = {0};
+	const char *model = arg_str(a, "model", NULL);
+	int rc = model ? of_model(a, model, f, &arena) : 0;
+	if (rc >= 0)
+		rc = cache_each_rec(f->cache, &arena, forget_rec, f);
+	if (rc >= 0)
+		rc = hint_each(f->cache, &arena, forget_hint, f);
+	if (rc >= 0)
+		rc = trials_each(f->cache, forget_log, f);
+	if (rc >= 0)
+		rc = f->marks = marked_forget(f->cache, task_wanted, f);
+	for (enum cache_type t = CACHE_REC; f->all && rc >= 0 && t < CACHE_TYPES; t++)
+		rc = t == CACHE_FORGET || !cache_keeps((int)t) ? 0 : forget_type(f->cache, t);
+	if (rc >= 0)
+		rc = cache_commit(f->cache);
+	if (rc >= 0 && f->all) /* and its bytes are gone */
+		rc = cache_compact(f->cache);
+	arena_free(&arena);
+	return rc;
+}
+
+static int run_forget(const struct args *a)
+{
+	char dir[4096];
+	struct forget f = {.task = arg_str(a, "task", NULL), .all = arg_flag(a, "all")};
+	if (!!f.task + f.all + !!arg_str(a, "model", NULL) != 1)
+		return fail(E_USAGE, "hone forget: one of --task KEY, --model MODEL and --all");
+	if (f.task && strlen(f.task) < 4)
+		return fail(E_USAGE, "--task %s: at least four digits of a key, as hone tasks shows them",
+			    f.task);
+	int rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0 && !file_is_dir(dir))
+		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
+	if (rc >= 0)
+		rc = model_cache_open(a, true, dir, sizeof dir, &f.cache);
+	if (rc < 0)
+		return rc;
+	rc = forget(a, &f);
+	cache_close(f.cache);
+	if (rc < 0)
+		return rc;
+	if (f.task && !f.kernels && !f.logs && !f.marks)
+		return fail(
+		    E_NOTFOUND,
+		    "no task of %s has a key that begins with %s; hone show --json --cache %s has them", dir,
+		    f.task, dir);
+	if (a->json)
+		return json_out(json_pack("{so si si si}", "cache", json_text(dir), "kernels", f.kernels,
+					  "logs", f.logs, "marks", f.marks));
+	printf("%d kernel%s and %d log%s are forgotten in %s. Next: hone tune MODEL --cache %s\n", f.kernels,
+	       plural_s(f.kernels), f.logs, plural_s(f.logs), dir, dir);
+	return 0;
+}
+
+static const struct opt opts[] = {
+    {"task", OPT_STR, "KEY", "of one task: the first digits of its key, as hone tasks shows it"},
+    {"model", OPT_STR, "MODEL",
+     "of a model, for any number of threads: its tasks' kernels and logs, how it is divided, its history"},
+    {"all", OPT_FLAG, NULL, "everything, also what its files still hold of it"},
+    OPT_SHAPE,
+    OPT_CACHE,
+    OPT_CACHE_LIMIT,
+    {NULL},
+};
+
+const struct cmd cmd_forget = {
+    .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
+    .summary = "make the cache forget",
+    .details =
+	"Kernels, their code, the logs of tuning and marks of candidates that never answered go. What\n"
+	"a read-only layer holds is hidden.",
+    .opts = opts,
+    .run = run_forget,
+    .name = "forget",
+};

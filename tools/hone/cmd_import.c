@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sync/offered.h"
+#include "agent/sync/pack.h"
+#include "platform/base/log.h"
+#include "tools/hone/model.h"
+#include "tools/hone/trusted.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MARK_ROOM = 4096 /* bytes: that a history is not this board's (agent/sync/offered.h), and some more */ };
+
+struct lines {
+	FILE *file;
+	int64_t number; /* of the line in `text` */
+	size_t n;       /* its bytes; EXCHANGE_LINE_BYTES: so many or more */
+	char *text;     /* room for EXCHANGE_LINE_BYTES, and a NUL */
+};
+
+/* 1: a line; of one that is too long the rest is passed over. 0: the end. */
+static int next_line(struct lines *l)
+{
+	int c = getc_unlocked(l->file);
+	if (c == EOF)
+		return 0;
+	l->number++;
+	for (l->n = 0; c != EOF && c != '\n'; c = getc_unlocked(l->file))
+		if (l->n < EXCHANGE_LINE_BYTES)
+			l->text[l->n++] = (char)c;
+	l->text[l->n] = 0;
+	return 1;
+}
+
+static bool is_blank(const struct lines *l)
+{
+	return strspn(l->text, " \t\r") == l->n;
+}
+
+struct sums {
+	struct taken_sum strangers;
+	struct exchange_sum own; /* histories, and logs where the user says that they are to be believed */
+	bool logs;
+};
+
+static int put_line(struct cache *c, const struct exchange_line *l, struct arena *a, struct sums *s)
+{
+	bool stranger = l->type == CACHE_REC || l->type == CACHE_CHOICES;
+	if (stranger)
+		return taken_line(c, l, NULL, &s->strangers);
+	if (l->type == CACHE_TRIALS && !s->logs) { /* a search goes by what its log says was tried */
+		s->strangers.passed++;
+		return E_OK;
+	}
+	int taken = s->own.taken, rc = exchange_put(c, l, a, &s->own);
+	bool new = l->type == CACHE_HISTORY && s->own.taken > taken;
+	if (rc >= 0 && new)
+		rc = cache_has_room(c, MARK_ROOM);
+	return rc > 0 && new ? offered_not_ours(c, l->type, l->key, l->text) : rc;
+}
+
+/* What is refused is counted, and the first of it is said. */
+static int import_line(struct cache *c, const char *path, const struct lines *in, struct sums *s)
+{
+	struct arena a = {0};
+	struct exchange_line l;
+	int rc = in->n == EXCHANGE_LINE_BYTES
+		     ? fail(E_CORRUPT, "longer than the %d bytes of a record", EXCHANGE_LINE_BYTES)
+		     : exchange_parse(in->text, in->n, &a, &l);
+	if (rc >= 0)
+		rc = put_line(c, &l, &a, s);
+	if (rc == E_CORRUPT) {
+		if (!s->strangers.refused++)
+			log_info("hone: %s:%" PRId64 " is refused: %s", path, in->number, err_text());
+		rc = 0;
+	}
+	arena_free(&a);
+	return rc;
+}
+
+/* After an error, the lines before it are taken. */
+static int import_file_lines(struct cache *c, const char *path, struct sums *s)
+{
+	struct lines l = {.file = strcmp(path, "-") ? fopen(path, "re") : stdin};
+	if (!l.file)
+		return fail(E_IO, "%s: %s; give a file that hone export made", path, strerror(errno));
+	l.text = malloc(EXCHANGE_LINE_BYTES + 1);
+	int rc = l.text ? 0 : fail(E_NOMEM, "no memory for a line of %s", path);
+	while (rc >= 0 && next_line(&l))
+		if (!is_blank(&l))
+			rc = import_line(c, path, &l, s);
+	if (rc >= 0 && ferror(l.file))
+		rc = fail(E_IO, "%s: %s after line %" PRId64 "; what came before is taken", path,
+			  strerror(errno), l.number);
+	free(l.text);
+	if (l.file != stdin)
+		fclose(l.file);
+	return rc;
+}
+
+static bool is_pack(const char *path)
+{
+	size_t n = strlen(path);
+	return n > 4 && !strcmp(path + n - 4, ".seg");
+}
+
+/* An unsigned one only where the user says so. */
+static int import_pack(struct cache *c, const struct args *a, const char *path, const struct trusted *t,
+		       struct sums *s)
+{
+	if (arg_flag(a, "unsigned"))
+		return pack_take_unsigned(c, path, &s->strangers);
+	int rc = pack_take(c, path, t->trust, t->key, t->n, &s->strangers);
+	return rc == E_NOTFOUND && file_exists(path)
+		   ? fail_in(rc,
+			     "nobody signed it: ask its maker for %s" PACK_SIG
+			     ", or take it as it is with --unsigned",
+			     path)
+		   : rc;
+}
+
+static int import_all(struct cache *c, const struct args *a, struct sums *s)
+{
+	struct trusted t = {0};
+	int rc = 0;
+	bool packs = false;
+	for (int i = 0; i < a->npos; i++)
+		packs |= is_pack(a->pos[i]);
+	if (packs)
+		rc = trusted_open(a, false, &t);
+	if (rc >= 0)
+		rc = trusted_keys(a, &t);
+	for (int i = 0; i < a->npos && rc >= 0; i++)
+		rc = is_pack(a->pos[i]) ? import_pack(c, a, a->pos[i], &t, s)
+					: import_file_lines(c, a->pos[i], s);
+	trusted_close(&t);
+	return rc;
+}
+
+static int print_sums(const struct args *a, const char *dir, const struct sums *s)
+{
+	const struct taken_sum *t = &s->strangers;
+	int taken = taken_new(t) + s->own.taken, known = t->known + t->passed + s->own.known;
+	int left_out = t->left_out + s->own.left_out;
+	int rc = 0;
+	if (a->json)
+		rc = json_out(json_pack("{so si si si si si si si}", "cache", json_text(dir), "taken", taken,
+					"known", known, "refused", t->refused, "left_out", left_out, "begin",
+					t->incumbents, "hints", t->hints, "choices", t->choices));
+	else
+		printf("%d record%s taken into %s, %d known, %d refused. Next: hone tune MODEL --cache "
+		       "%s\n",
+		       taken, plural_s(taken), dir, known, t->refused, dir);
+	return rc < 0 ? rc : (t->refused || left_out) && !taken && !known;
+}
+
+static int run_import(const struct args *a)
+{
+	char dir[4096];
+	struct cache *c;
+	struct sums s = {.logs = arg_flag(a, "logs")};
+	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
+	if (rc < 0)
+		return rc;
+	rc = import_all(c, a, &s);
+	int kept = cache_commit(c);
+	rc = rc < 0 ? rc : kept;
+	if (rc >= 0) {
+		exchange_tell(c, &s.own);
+		taken_tell(c, &s.strangers);
+	}
+	cache_close(c);
+	return rc < 0 ? rc : print_sums(a, dir, &s);
+}
+
+static const struct opt opts[] = {
+    {"key", OPT_LIST, "KEY", "a pack's maker: a public key, 130 hex digits, or a file with it"},
+    OPT_ROOT,
+    {"unsigned", OPT_FLAG, NULL, "take packs that nobody signed"},
+    {"logs", OPT_FLAG, NULL, "take logs of tuning, too; only from boards that you trust: a search believes them"},
+    OPT_CACHE,
+    OPT_CACHE_LIMIT,
+    {NULL}};
+
+const struct cmd cmd_import = {
+    .usage = "FILE... [--key KEY] [--cache DIR]",
+    .summary = "take records that hone export or hone pack wrote",
+    .details =
+	"FILE - is standard input. NAME.seg is a pack: a fleet key, or one that --key gives, has to have "
+	"signed it (NAME.seg.sig). Every line is checked: what is no record, or longer than 1 MiB, is "
+	"refused, "
+	"and the rest is taken. A record is a hint: the next box compiles, checks and times its candidate once, "
+	"and only then it may be used. Logs of tuning are passed over without --logs. Code is not taken, and what this cache knows is not "
+	"replaced, nor evicted: a full cache takes no more.",
+    .min_pos = 1,
+    .max_pos = -1,
+    .opts = opts,
+    .run = run_import,
+    .name = "import",
+};

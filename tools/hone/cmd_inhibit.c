@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/cmd.h"
+#include "platform/base/log.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* While a command runs, honed is asked for a minute at a time, so that nothing inhibits for ever where this
+ * process is killed. */
+#define HOLD_NS (60 * NS_PER_S)
+#define RENEW_NS (20 * NS_PER_S)
+
+struct hold {
+	const char *socket, *why;
+	char name[256];          /* as honed knows it; "": it does not */
+	char file[INHIBIT_NAME]; /* that we wrote; "": none */
+};
+
+/* Honed inhibits from now on; the old one goes. 0: no honed is there. */
+static int ask(struct hold *h, int64_t ns)
+{
+	struct client *c;
+	json_t *reply = NULL;
+	struct request r = {.op = OP_INHIBIT, .ms = ns / NS_PER_MS}, old = {.op = OP_RESUME};
+	int rc = daemon_open(h->socket, &c);
+	if (rc <= 0)
+		return rc;
+	snprintf(r.text, sizeof r.text, "%s", h->why);
+	snprintf(old.text, sizeof old.text, "%s", h->name);
+	rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
+	if (rc >= 0) {
+		const char *none;
+		snprintf(h->name, sizeof h->name, "%s", daemon_text(reply, "name", ""));
+		if (old.text[0] && strcmp(old.text, h->name) &&
+		    client_ask(c, &old, daemon_deadline(DAEMON_NS), &none) < 0)
+			log_more("%s: %s", old.text, err_text());
+	}
+	json_decref(reply);
+	client_close(c);
+	return rc < 0 ? rc : 1;
+}
+
+static int write_file(struct hold *h, int64_t ns, bool lasts)
+{
+	char old[INHIBIT_NAME];
+	memcpy(old, h->file, sizeof old);
+	int rc = inhibit_write(ns, lasts, h->why, h->file);
+	if (old[0] && strcmp(old, h->file) && inhibit_remove(old) < 0)
+		log_more("%s", err_text());
+	if (rc < 0)
+		h->file[0] = 0;
+	return rc;
+}
+
+/* At honed, or where it went away meanwhile, or never came, its file. */
+static int let_go_of(struct client *c, const char *name)
+{
+	const char *reply;
+	struct request r = {.op = OP_RESUME};
+	snprintf(r.text, sizeof r.text, "%s", name);
+	int rc = c && *name ? client_ask(c, &r, daemon_deadline(DAEMON_NS), &reply) : E_NOTFOUND;
+	if (rc < 0 && *name)
+		rc = inhibit_remove(name);
+	return rc == E_NOTFOUND ? 0 : rc;
+}
+
+static void let_go(struct hold *h)
+{
+	struct client *c;
+	if (daemon_open(h->socket, &c) < 0 || let_go_of(c, h->name) < 0 || let_go_of(c, h->file) < 0)
+		log_info("hone: warning: %s; the inhibit ends within a minute", err_text());
+	client_close(c);
+}
+
+/* For the next minute: of honed, else of one that starts meanwhile. */
+static int hold_on(struct hold *h)
+{
+	int rc = ask(h, HOLD_NS);
+	return rc ? rc : write_file(h, HOLD_NS, false);
+}
+
+/* Without honed and without the right to leave word for one, the command runs: there is nothing to inhibit.
+ */
+static int hold_begin(struct hold *h)
+{
+	int rc = ask(h, HOLD_NS);
+	if (rc == 0 && write_file(h, HOLD_NS, false) < 0)
+		log_info("hone: warning: no daemon runs, and one that starts meanwhile will not know: %s",
+			 err_text());
+	return rc;
+}
+
+static int exit_status(int status)
+{
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Waits for the command, passes signals on, asks honed again in time. */
+static int attend(struct hold *h, pid_t pid, const sigset_t *watched)
+{
+	int64_t next_ns = daemon_deadline(RENEW_NS);
+	for (int status;;) {
+		if (waitpid(pid, &status, WNOHANG) == pid)
+			return exit_status(status);
+		int64_t left_ns = next_ns - clock_now(&clock_real);
+		struct timespec t = {left_ns > 0 ? left_ns / NS_PER_S : 0,
+				     left_ns > 0 ? left_ns % NS_PER_S : 0};
+		int sig = sigtimedwait(watched, NULL, &t);
+		if (sig == SIGTERM || sig == SIGHUP)
+			kill(pid, sig);
+		if (sig < 0 && errno == EAGAIN) {
+			if (hold_on(h) < 0)
+				log_more("%s", err_text());
+			next_ns = daemon_deadline(RENEW_NS);
+		}
+	}
+}
+
+static int run_held(struct hold *h, char **argv)
+{
+	sigset_t watched, before;
+	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, the command's end would not be seen */
+	sigemptyset(&watched);
+	/* A terminal gives SIGINT and SIGQUIT to both of us: the command decides. */
+	for (const int *s = (const int[]){SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, 0}; *s; s++)
+		sigaddset(&watched, *s);
+	int rc = hold_begin(h);
+	if (rc < 0)
+		return rc;
+	sigprocmask(SIG_BLOCK, &watched, &before);
+	pid_t pid = fork();
+	if (pid == 0) {
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		execvp(argv[0], argv);
+		log_error("%s: %s", argv[0], strerror(errno));
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	rc = pid < 0 ? fail(E_IO, "fork: %s", strerror(errno)) : attend(h, pid, &watched);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	let_go(h);
+	return rc;
+}
+
+/* Until hone resume, or for a time. */
+static int run_alone(const struct args *a, struct hold *h, int64_t ns)
+{
+	int rc = ask(h, ns);
+	bool honed = rc > 0;
+	if (rc == 0)
+		rc = fail_in(write_file(h, ns, true), "no daemon runs, and no word can be left for one");
+	if (rc < 0)
+		return rc;
+	const char *name = honed ? h->name : h->file;
+	if (a->json)
+		return json_out(json_pack("{so sb}", "name", json_text(name), "daemon", honed));
+	printf("%s%s. End it%s with: hone resume %s\n",
+	       honed ? "honed tunes nothing" : "no daemon runs; one that starts tunes nothing",
+	       ns ? " until then" : "", ns ? " earlier" : "", name);
+	return 0;
+}
+
+static int run_inhibit(const struct args *a)
+{
+	struct hold h = {.socket = arg_str(a, "socket", NULL), .why = arg_str(a, "why", NULL)};
+	int64_t ns = arg_duration(a, "for", 0);
+	if (!h.why || !*h.why)
+		return fail(
+		    E_USAGE,
+		    "--why is missing: hone status shows it to whoever wonders, as in --why 'arm moves'");
+	if (a->npos && ns)
+		return fail(E_USAGE, "--for or a command: it inhibits for as long as the command runs");
+	return a->npos ? run_held(&h, a->pos) : run_alone(a, &h, ns);
+}
+
+static const struct opt opts[] = {
+    {"why", OPT_STR, "TEXT", "what for: hone status and the journal show it"},
+    {"for", OPT_DURATION, "10m", "for so long (default: until hone resume)"},
+    OPT_SOCKET,
+    {NULL},
+};
+
+const struct cmd cmd_inhibit = {
+    .usage = "--why TEXT [--for 10m] [-- COMMAND...]",
+    .summary = "honed tunes nothing, for a time or while a command runs",
+    .details = "What runs stops within 50 ms. With a command, its exit status is this command's, and nothing "
+	       "inhibits any more\n"
+	       "when it has ended, or a minute after this process was killed. A honed that is there and does "
+	       "not agree keeps\n"
+	       "the command from running. Without a daemon, the reason goes into a file of the run folder "
+	       "($HONE_RUN, else\n"
+	       "/run/hone), which a honed that starts heeds.",
+    .max_pos = -1,
+    .opts = opts,
+    .run = run_inhibit,
+    .name = "inhibit",
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/log.h"
+#include "agent/cache/exchange.h"
+#include "tools/hone/model.h"
+#include <stdio.h>
+
+static int merge_dir(struct cache *to, const char *path, struct exchange_sum *all)
+{
+	struct cache *from;
+	if (!file_is_dir(path))
+		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
+	/* In memory: what others read as one with a folder that they cannot write, the user's own, is left
+	 * out. */
+	int rc = cache_open_with(&from, path, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
+	if (rc < 0)
+		return rc;
+	int refused = all->refused;
+	rc = exchange_merge(to, from, all);
+	refused = all->refused - refused;
+	cache_close(from);
+	if (refused)
+		log_info("hone: %d record%s of %s left out as no good", refused, plural_s(refused), path);
+	return rc;
+}
+
+static int run_merge(const struct args *a)
+{
+	char dir[4096];
+	struct cache *c;
+	struct exchange_sum s = {0};
+	int rc = model_cache_open(a, true, dir, sizeof dir, &c);
+	if (rc < 0)
+		return rc;
+	for (int i = 0; i < a->npos && rc >= 0; i++)
+		rc = merge_dir(c, a->pos[i], &s);
+	if (rc >= 0)
+		exchange_tell(c, &s);
+	cache_close(c);
+	if (rc < 0)
+		return rc;
+	if (a->json)
+		return json_out(json_pack("{so si si si si si}", "cache", json_text(dir), "taken", s.taken,
+					  "known", s.known, "code", s.code, "refused", s.refused, "left_out",
+					  s.left_out));
+	printf("%d record%s taken into %s, %d with code; %d known or slower. Next: hone bench MODEL "
+	       "--cache %s\n",
+	       s.taken, plural_s(s.taken), dir, s.code, s.known, dir);
+	return 0;
+}
+
+static const struct opt opts[] = {OPT_CACHE, OPT_CACHE_LIMIT, {NULL}};
+
+const struct cmd cmd_merge = {
+    .usage = "DIR... [--cache DIR]",
+    .summary = "take over what other caches of this machine hold",
+    .details =
+	"Of two kernels for one task the faster one stays, with its code, if nobody else can write the "
+	"folder that it comes from. Nothing is evicted: a full cache takes no more.",
+    .min_pos = 1,
+    .max_pos = -1,
+    .opts = opts,
+    .run = run_merge,
+    .name = "merge",
+};

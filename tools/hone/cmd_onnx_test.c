@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/log.h"
+#include "tools/hone/cmd.h"
+#include "agent/cache/json.h"
+#include "tools/hone/onnx_case.h"
+#include "tools/hone/ready.h"
+#include <stdio.h>
+
+struct counts {
+	int of[3]; /* by enum case_result */
+};
+
+/* One folder's cases; a line on stdout for each that did not pass. */
+static int check_folder(const char *dir, const struct case_runner *run, bool quiet, struct counts *c)
+{
+	static const char *const words[] = {"passed", "FAILED", "skipped"};
+	struct arena a = {0};
+	char **cases;
+	int n = case_find(&a, dir, &cases);
+	for (int i = 0; i < n; i++) {
+		char why[512];
+		enum case_result r = case_check(cases[i], run, &case_gate_onnx, why, NULL);
+		c->of[r]++;
+		if (r == CASE_PASSED)
+			log_more("passed %s", cases[i]);
+		else if (!quiet)
+			printf("%s %s: %s\n", words[r], cases[i], why);
+	}
+	arena_free(&a);
+	return n < 0 ? n : E_OK;
+}
+
+static int report(const struct args *a, const struct counts *c)
+{
+	int passed = c->of[CASE_PASSED], failed = c->of[CASE_FAILED], skipped = c->of[CASE_SKIPPED];
+	if (a->json) {
+		int rc =
+		    json_out(json_pack("{si si si}", "passed", passed, "failed", failed, "skipped", skipped));
+		return rc ? rc : failed != 0;
+	}
+	printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped);
+	if (failed)
+		printf("Next: hone verify MODEL --bisect finds the first wrong operator.\n");
+	return failed != 0;
+}
+
+static int check_plans(const struct args *a, struct counts *c)
+{
+	char dir[4096];
+	enum ready_kernels kernels = KERNELS_FALLBACK;
+	struct host host = {0};
+	struct cache *cache = NULL;
+	struct kernel_source source = {0};
+	struct ready_case plan = {.host = &host};
+	const struct case_runner run = {ready_run_case, &plan};
+	int rc = ready_kernels_parse(arg_str(a, "kernels", "fallback"), &kernels);
+	if (rc >= 0)
+		rc = model_cache_or_none(model_cache_dir(a, dir, sizeof dir), dir);
+	if (rc >= 0)
+		rc = host_open(a, dir, false, &host);
+	if (rc >= 0)
+		rc = source_open(kernels, dir, &host, &cache, &source);
+	plan.source = source.find ? &source : NULL;
+	for (int i = 0; i < a->npos && rc >= 0; i++)
+		rc = check_folder(a->pos[i], &run, a->json, c);
+	source_close(kernels, &cache, &source);
+	host_close(&host);
+	return rc;
+}
+
+static int run_onnx_test(const struct args *a)
+{
+	struct counts c = {0};
+	int rc = arg_flag(a, "reference") ? 0 : check_plans(a, &c);
+	for (int i = 0; arg_flag(a, "reference") && i < a->npos && rc >= 0; i++)
+		rc = check_folder(a->pos[i], &case_reference, a->json, &c);
+	return rc < 0 ? rc : report(a, &c);
+}
+
+static const struct opt opts[] = {
+    {"reference", OPT_FLAG, NULL, "run the operators' reference instead of the network's plan"},
+    {"kernels", OPT_STR, "KIND", "fallback (default: built in), default (untuned schedules) or best"},
+    OPT_THREADS,
+    OPT_EXACT,
+    OPT_CACHE,
+    {NULL},
+};
+
+const struct cmd cmd_onnx_test = {
+    .usage = "DIR... [--reference | --kernels KIND] [--exact]",
+    .summary = "run ONNX test folders against their expected outputs",
+    .details = "A test is a folder with a model.onnx and test_data_set_N folders of input_K.pb and "
+	       "output_K.pb; subfolders are "
+	       "searched. A case passes when every value is within 1e-3 of itself, or all are within 2e-4 of "
+	       "the largest. A "
+	       "case that needs an operator, attribute or type that is not supported is skipped, and named.",
+    .min_pos = 1,
+    .max_pos = -1,
+    .opts = opts,
+    .run = run_onnx_test,
+    .name = "onnx-test",
+};

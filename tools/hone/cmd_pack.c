@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/json.h"
+#include "agent/sync/pack.h"
+#include "platform/base/log.h"
+#include "tools/hone/model.h"
+#include "tools/hone/pack_fleet.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Of what a fleet published: what strangers may take up of a cache of this size is more than it has. */
+enum { FLEET_CAP = 256 << 20 };
+
+struct pack {
+	const char *out;
+	char dir[4096]; /* that it is made of */
+	char cls[33];   /* of this machine, or as given; "": not known */
+	char label[160];
+	struct cache *cache;
+	int64_t serial;
+	struct pack_about about;
+	struct private_key *key; /* NULL: not to be signed */
+};
+
+static int find_class(const struct args *a, struct pack *p)
+{
+	const char *cls = arg_str(a, "class", NULL);
+	struct target t;
+	if (!cls) {
+		int rc = target_host(&t);
+		if (rc < 0)
+			return rc;
+		key_text(target_key(&t), p->cls);
+		target_label(&t, p->label);
+		return E_OK;
+	}
+	if (strcmp(cls, "any") && (strlen(cls) != 32 || strspn(cls, "0123456789abcdef") != 32))
+		return fail(E_USAGE, "--class: 32 hex digits, or 'any'");
+	snprintf(p->cls, sizeof p->cls, "%s", cls);
+	return E_OK;
+}
+
+/* What a board of the class would take. */
+static int read_fleet(const struct args *a, struct pack *p)
+{
+	const char *from = arg_str(a, "from", NULL);
+	const struct cache_options o = {.cap_bytes = FLEET_CAP, .seeds = ""};
+	struct taken_sum sum = {0};
+	struct trusted t;
+	snprintf(p->dir, sizeof p->dir, "%s", from);
+	int rc = trusted_open(a, true, &t);
+	if (rc >= 0)
+		rc = cache_open_with(&p->cache, "/nowhere", CACHE_MEMORY, 0, &o);
+	if (rc >= 0)
+		rc = pack_fleet(from, p->cls, arg_str(a, "channel", "all"), &t, p->cache, &p->serial, &sum);
+	trusted_close(&t);
+	return rc;
+}
+
+/* What its signature says of it: where a class is given, no record may be of another. */
+static int describe(const struct args *a, struct pack *p)
+{
+	int rc = pack_describe(p->out, &p->about);
+	if (rc < 0)
+		return rc;
+	bool given = arg_given(a, "class"), same = !strcmp(p->about.cls, p->cls);
+	if (given && !same && strcmp(p->cls, "any"))
+		return fail(E_USAGE, "--class: there are records of other classes: give --class any");
+	if (given)
+		memcpy(p->about.cls, p->cls, sizeof p->about.cls);
+	if (same)
+		memcpy(p->about.label, p->label, sizeof p->about.label);
+	p->about.serial = p->serial;
+	return E_OK;
+}
+
+static int print(const struct args *a, const struct pack *p, int n)
+{
+	struct public_key key = {0};
+	char id[KEY_ID_HEX + 1] = "", hex[2 * PUBLIC_KEY_BYTES + 1] = "";
+	if (p->key) {
+		private_key_public(p->key, &key);
+		public_key_id(&key, id);
+		hex_write(key.b, PUBLIC_KEY_BYTES, hex);
+	}
+	if (a->json)
+		return json_out(json_pack(
+		    "{so so si sI ss sI ss* ss*}", "cache", json_text(p->dir), "file", json_text(p->out),
+		    "records", n, "bytes", (json_int_t)p->about.bytes, "class", p->about.cls, "code",
+		    (json_int_t)p->about.code, "signed_by", *id ? id : NULL, "public", *hex ? hex : NULL));
+	printf("%s: %d record%s, %lld bytes%s%s. Next: put it into the image, in " CACHE_SEED "%s%s\n",
+	       p->out, n, plural_s(n), (long long)p->about.bytes, *id ? ", signed by " : "", id,
+	       *hex ? ", or on another board: hone import FILE.seg --key " : "", hex);
+	return 0;
+}
+
+static int make(const struct args *a, struct pack *p)
+{
+	const char *key = arg_str(a, "key", NULL);
+	int rc = crypto_start();
+	if (rc >= 0)
+		rc = find_class(a, p);
+	if (rc >= 0 && key)
+		rc = private_key_read(key, &p->key);
+	if (rc >= 0)
+		rc = arg_given(a, "from") ? read_fleet(a, p)
+					  : model_cache_open(a, false, p->dir, sizeof p->dir, &p->cache);
+	int n = rc < 0 ? rc : cache_pack(p->cache, p->out, !arg_flag(a, "no-code"));
+	if (n < 0)
+		return n;
+	rc = describe(a, p);
+	if (rc >= 0 && p->key)
+		rc = pack_sign(p->out, &p->about, p->key);
+	return rc < 0 ? rc : print(a, p, n);
+}
+
+static int run_pack(const struct args *a)
+{
+	struct pack p = {.out = arg_str(a, "output", "cache.seg")};
+	int rc = make(a, &p);
+	if (p.cache)
+		cache_close(p.cache);
+	private_key_free(p.key);
+	return rc;
+}
+
+static const struct opt opts[] = {
+    {"output", OPT_STR, "FILE.seg", "the file (default cache.seg)", 'o'},
+    {"no-code", OPT_FLAG, NULL, "records alone: for boards of another kind"},
+    {"key", OPT_STR, "FILE", "sign it, as FILE.seg.sig, with a private key in PEM"},
+    {"class", OPT_STR, "CLASS", "the boards that it is for (default: this machine's; any)"},
+    {"from", OPT_STR, "FOLDER", "make it of the files that a fleet published, not of the cache"},
+    {"channel", OPT_STR, "NAME", "... of this channel: canary, early or all (default)"},
+    OPT_ROOT,
+    OPT_CACHE,
+    {NULL},
+};
+
+const struct cmd cmd_pack = {
+    .usage = "[-o FILE.seg] [--no-code] [--key FILE] [--from FOLDER] [--cache DIR]",
+    .summary = "the cache as one file, to ship in an image",
+    .details =
+	"What is dead stays out. The file serves from any folder of seeds (" CACHE_SEED
+	", or $HONE_SEEDS), under what the board learns itself; its code is run where nobody but root can "
+	"write it. hone import takes a signed one's records, never its code. With --from everything that "
+	"the fleet signed is checked as on a board.",
+    .opts = opts,
+    .run = run_pack,
+    .name = "pack",
+};

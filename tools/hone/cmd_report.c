@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/base/file.h"
+#include "platform/base/log.h"
+#include "tools/hone/chart.h"
+#include "agent/cache/json.h"
+#include "tools/hone/ready.h"
+#include "tools/hone/stats.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNS = 25, SHOWN = 40 /* kernels with a bar of their own */ };
+
+struct report {
+	const struct args *args;
+	char cache_dir[4096];
+	struct host host;
+	struct arena arena;
+	struct ready before, after;
+	enum ready_kernels untuned; /* what `before` runs */
+	double before_ms, after_ms; /* whole network, medians */
+	int n;
+	struct chart_kernel *kernel; /* of `after`, in the order of execution */
+	const char **origin;
+	double *roofline_ns;
+	struct history history; /* n 0: none kept */
+};
+
+/* Default schedules where they can be had, else what is built in. */
+static int open_before(struct report *r)
+{
+	const char *path = r->args->pos[0];
+	r->untuned = KERNELS_DEFAULT;
+	int rc = ready_open(r->args, path, r->cache_dir, KERNELS_DEFAULT, &r->host, &r->before);
+	if (rc >= 0)
+		return rc;
+	log_info("no default schedules (%s): comparing with the fallback kernels", err_text());
+	r->untuned = KERNELS_FALLBACK;
+	return ready_open(r->args, path, r->cache_dir, KERNELS_FALLBACK, &r->host, &r->before);
+}
+
+static int time_networks(struct report *r)
+{
+	struct ready *net[2] = {&r->before, &r->after};
+	double *ns[2];
+	for (int i = 0; i < 2; i++)
+		ns[i] = ARENA_ARRAY(&r->arena, double, RUNS);
+	for (int k = -2; k < 2 * RUNS; k++) { /* the first of each warms up */
+		struct ready *x = net[(k + 2) % 2];
+		int64_t start = clock_now(&clock_real);
+		int rc = plan_run(x->plan, x->in, x->out);
+		if (rc < 0)
+			return rc;
+		if (k >= 0)
+			ns[k % 2][k / 2] = (double)(clock_now(&clock_real) - start);
+	}
+	r->before_ms = stats_median(ns[0], RUNS) / 1e6;
+	r->after_ms = stats_median(ns[1], RUNS) / 1e6;
+	return 0;
+}
+
+/* Kernels of the same node that compute the same are compared; what was fused otherwise has no `before`. */
+static double find_before(const struct report *r, const struct plan_kernel *k, const struct kernel_time *time)
+{
+	const struct plan_kernel *b;
+	int n = plan_kernels(r->before.plan, &b);
+	for (int i = 0; i < n; i++)
+		if (!strcmp(b[i].name, k->name) && !strcmp(b[i].label, k->label))
+			return time[i].median_ns;
+	return 0;
+}
+
+static int time_kernels(struct report *r)
+{
+	struct ready *net[2] = {&r->before, &r->after};
+	struct kernel_time *time[2];
+	const struct plan_kernel *k;
+	int rc = ready_time_kernels(net, 2, RUNS, 20 * NS_PER_S, &r->arena, time);
+	if (rc < 0)
+		return rc;
+	r->n = plan_kernels(r->after.plan, &k);
+	r->kernel = ARENA_ARRAY(&r->arena, struct chart_kernel, r->n + 1);
+	r->origin = ARENA_ARRAY(&r->arena, const char *, r->n + 1);
+	r->roofline_ns = ARENA_ARRAY(&r->arena, double, r->n + 1);
+	for (int i = 0; i < r->n; i++) {
+		r->kernel[i] = (struct chart_kernel){
+		    k[i].name,  k[i].label, find_before(r, &k[i], time[0]), time[1][i].median_ns,
+		    k[i].flops, k[i].bytes};
+		r->origin[i] = ready_origin(k[i].origin);
+		r->roofline_ns[i] = k[i].roofline_ns;
+	}
+	return 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct chart_kernel *x = a, *y = b;
+	return x->after_ns < y->after_ns ? 1 : x->after_ns > y->after_ns ? -1 : 0;
+}
+
+static void section(struct buf *out, const char *title, const char *words)
+{
+	buf_printf(out, "<h2>%s</h2>\n<p class=\"dim\">%s</p>\n", title, words);
+}
+
+static void write_bars(const struct report *r, struct buf *out)
+{
+	struct chart_kernel *sorted = ARENA_ARRAY((struct arena *)&r->arena, struct chart_kernel, r->n + 1);
+	memcpy(sorted, r->kernel, sizeof *sorted * (size_t)r->n);
+	qsort(sorted, (size_t)r->n, sizeof *sorted, by_time);
+	section(
+	    out, "Time by kernel",
+	    r->untuned == KERNELS_DEFAULT
+		? "Microseconds inside the network, the longest first: above the untuned default schedules, "
+		  "below what runs now."
+		: "Microseconds inside the network, the longest first: above the fallback kernels, below "
+		  "what runs now.");
+	chart_bars(sorted, r->n < SHOWN ? r->n : SHOWN, out);
+}
+
+static void write_table(const struct report *r, struct buf *out)
+{
+	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
+	section(out, "Every kernel", "In the order of execution.");
+	buf_puts(out,
+		 "<div class=\"scroll\"><table><tr><th>node</th><th>task</th><th>us before</th><th>us</th>"
+		 "<th>GFLOP/s</th><th>of roofline</th><th>kernels</th></tr>\n");
+	for (int i = 0; i < r->n; i++) {
+		const struct chart_kernel *k = &r->kernel[i];
+		double ns = k->after_ns > 0 ? k->after_ns : 1;
+		buf_puts(out, "<tr><td>");
+		chart_escape(k->name, out);
+		buf_puts(out, "</td><td>");
+		chart_escape(k->label, out);
+		buf_printf(out, k->before_ns > 0 ? "</td><td>%.1f</td>" : "</td><td>-</td>",
+			   k->before_ns / 1e3);
+		buf_printf(out, "<td>%.1f</td><td>%.1f</td>", ns / 1e3, k->flops / ns);
+		buf_printf(out, r->roofline_ns[i] > 0 ? "<td>%.0f %%</td>" : "<td>-</td>",
+			   100 * r->roofline_ns[i] / cores / ns);
+		buf_printf(out, "<td>%s</td></tr>\n", r->origin[i]);
+	}
+	buf_puts(out, "</table></div>\n");
+}
+
+static void write_head(const struct report *r, struct buf *out)
+{
+	const char *name = model_name(r->args->pos[0], (struct arena *)&r->arena);
+	buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+		      "<meta name=\"viewport\" content=\"width=device-width\"><title>hone: ");
+	chart_escape(name, out);
+	buf_puts(out, "</title><style>");
+	chart_style(out);
+	buf_puts(out, "</style></head><body>\n<h1>");
+	chart_escape(name, out);
+	buf_printf(
+	    out, "</h1>\n<p><b>%.3f ms</b> an inference; %.3f ms with %s (%.2f times as fast). %d threads, ",
+	    r->after_ms, r->before_ms,
+	    r->untuned == KERNELS_DEFAULT ? "untuned schedules" : "fallback kernels",
+	    r->after_ms > 0 ? r->before_ms / r->after_ms : 0, r->host.threads);
+	chart_escape(r->host.target.soc, out);
+	buf_printf(out, ", %s, %.1f GFLOP/s a core. hone %s.</p>\n", r->host.target.isa,
+		   r->host.target.fma_gflops, HONE_VERSION);
+}
+
+static bool tuned(const struct report *r)
+{
+	const struct plan_kernel *k;
+	int n = plan_kernels(r->after.plan, &k);
+	for (int i = 0; i < n; i++)
+		if (k[i].origin == FROM_CACHE)
+			return true;
+	return false;
+}
+
+static void page(const struct report *r, struct buf *out)
+{
+	int cores = r->host.threads < r->host.target.cores ? r->host.threads : r->host.target.cores;
+	write_head(r, out);
+	if (!tuned(r))
+		buf_puts(out, "<p><b>Nothing in this cache is tuned for this network and number of threads "
+			      "yet:</b> run hone tune, then make this page again.</p>\n");
+	section(out, "Roofline",
+		"A point is a kernel, its area the share of the time. The flat roof is arithmetic, the "
+		"slopes are what each level of memory can read.");
+	chart_roofline(&r->host.target, cores, r->kernel, r->n, out);
+	write_bars(r, out);
+	if (r->history.n > 1) {
+		section(out, "Progress of the search",
+			"Sum of the best times of all kernels, by seconds since tuning began.");
+		chart_history(&r->history, out);
+	}
+	write_table(r, out);
+	buf_puts(out, "</body></html>\n");
+}
+
+static int find_history(struct report *r)
+{
+	struct blob text;
+	if (!r->after.cache)
+		return 0;
+	int rc = cache_get(r->after.cache, CACHE_HISTORY, r->after.history, &r->arena, &text);
+	if (rc >= 0)
+		rc = history_parse((const char *)text.p, text.n, &r->history);
+	return rc == E_NOTFOUND || rc == E_CORRUPT ? 0 : rc;
+}
+
+static int measure(struct report *r)
+{
+	int rc = model_cache_dir(r->args, r->cache_dir, sizeof r->cache_dir);
+	if (rc >= 0)
+		rc = host_open(r->args, r->cache_dir, true, &r->host);
+	if (rc >= 0)
+		rc = ready_open(r->args, r->args->pos[0], r->cache_dir, KERNELS_BEST, &r->host, &r->after);
+	if (rc >= 0)
+		rc = open_before(r);
+	if (rc >= 0)
+		rc = find_history(r);
+	if (rc >= 0)
+		rc = time_networks(r);
+	return rc < 0 ? rc : time_kernels(r);
+}
+
+static int write_page(struct report *r, const char *file)
+{
+	struct buf html = {0};
+	page(r, &html);
+	int rc = buf_ok(&html) ? file_write(file, html.p, html.n) : fail(E_NOMEM, "no memory for the page");
+	buf_free(&html);
+	return rc;
+}
+
+static int words(const struct report *r, const char *file)
+{
+	if (r->args->json)
+		return json_out(json_pack("{so so si si so so}", "model", json_text(r->args->pos[0]), "file",
+					  json_text(file), "threads", r->host.threads, "kernels", r->n,
+					  "before_ms", json_num(r->before_ms), "after_ms",
+					  json_num(r->after_ms)));
+	printf("wrote %s: %.3f ms, %.3f ms untuned, %d kernels. Next: open it in a browser\n", file,
+	       r->after_ms, r->before_ms, r->n);
+	return 0;
+}
+
+static int run_report(const struct args *a)
+{
+	const char *file = arg_str(a, "output", NULL);
+	if (!file)
+		return fail(E_USAGE, "where to? hone report %s -o FILE.html", a->pos[0]);
+	struct report *r = calloc(1, sizeof *r);
+	if (!r)
+		return fail(E_NOMEM, "no memory for a report");
+	r->args = a;
+	int rc = measure(r);
+	if (rc >= 0)
+		rc = write_page(r, file);
+	if (rc >= 0)
+		rc = words(r, file);
+	ready_close(&r->before);
+	ready_close(&r->after);
+	host_close(&r->host);
+	arena_free(&r->arena);
+	free(r);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"output", OPT_STR, "FILE", "the page to write", 'o'},
+    OPT_THREADS,
+    OPT_EXACT,
+    OPT_CACHE,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_report = {
+    .usage = "MODEL -o FILE.html [--threads N] [--cache DIR] [--exact]",
+    .summary = "one page of where the time goes, before and after tuning",
+    .details =
+	"A page that needs nothing else: roofline plot, time by kernel before and after, how the search\n"
+	"went, every kernel. Kernels are measured now, with what the cache holds.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_report,
+    .name = "report",
+};

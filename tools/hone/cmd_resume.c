@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/cmd.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What honed holds for us. E_NOTFOUND: not under that name. */
+static int resume_at(struct client *c, const char *name)
+{
+	json_t *reply = NULL;
+	struct request r = {.op = OP_RESUME};
+	snprintf(r.text, sizeof r.text, "%s", name ? name : "");
+	int rc = daemon_ask(c, &r, daemon_deadline(DAEMON_NS), &reply);
+	int n = (int)daemon_num(reply, "resumed", 0);
+	json_decref(reply);
+	return rc < 0 ? rc : n;
+}
+
+/* Files of ours, or for root all. */
+static int resume_files(void)
+{
+	struct arena a = {0};
+	struct daemon_inhibit *file;
+	int n = inhibit_list(&a, &file), gone = 0, rc = 0;
+	for (int i = 0; i < n && rc >= 0; i++)
+		if (getuid() == 0 || file[i].uid == getuid()) {
+			rc = inhibit_remove(file[i].name);
+			gone += rc >= 0;
+			rc = rc == E_NOTFOUND ? 0 : rc;
+		}
+	arena_free(&a);
+	return rc < 0 ? rc : gone;
+}
+
+/* What honed holds, then files that it did not make. */
+static int resume(const char *socket, const char *name)
+{
+	struct client *c;
+	int rc = daemon_open(socket, &c), held = 0;
+	if (rc > 0)
+		rc = held = resume_at(c, name);
+	client_close(c);
+	if (rc == E_NOTFOUND)
+		rc = held = 0;
+	if (rc < 0 || (name && held))
+		return rc;
+	rc = name ? inhibit_remove(name) : resume_files();
+	return rc < 0 ? rc : held + rc + !!name;
+}
+
+static int run_resume(const struct args *a)
+{
+	int n = resume(arg_str(a, "socket", NULL), a->npos ? a->pos[0] : NULL);
+	if (n < 0)
+		return n;
+	if (a->json)
+		return json_out(json_pack("{si}", "resumed", n));
+	if (n)
+		printf("%d inhibit%s gone\n", n, n == 1 ? " is" : "s are");
+	else
+		printf("you inhibit nothing; hone status shows who does\n");
+	return 0;
+}
+
+static const struct opt opts[] = {OPT_SOCKET, {NULL}};
+
+const struct cmd cmd_resume = {
+    .usage = "[NAME]",
+    .summary = "let honed tune again: the end of hone inhibit",
+    .details = "Without a name, all that this user inhibits; for root, all. Without a daemon, the files in "
+	       "the run folder "
+	       "go ($HONE_RUN,\nelse /run/hone).",
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_resume,
+    .name = "resume",
+};

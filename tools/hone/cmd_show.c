@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/hint.h"
+#include "agent/cache/stale.h"
+#include "agent/worker/wire.h"
+#include "kernels/task/task.h"
+#include "search/job.h"
+#include "agent/cache/json.h"
+#include "tools/hone/model.h"
+#include "tools/hone/table.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct show {
+	const char *word; /* in the label, the task or the candidate; NULL: all */
+	bool lines;
+	struct cache *cache;
+	struct target target;
+	char emitter[32];
+	int stale;
+	json_t *records; /* NULL: a table or lines */
+	struct table table;
+	int n;
+};
+
+/* 0 where the task's text is not one of ours. */
+static double gflops(const struct rec *r)
+{
+	struct task *t = malloc(sizeof *t);
+	double flops = t && task_parse(r->task_text, t) >= 0 ? task_flops(t) : 0;
+	free(t);
+	return r->meas.median_ns > 0 ? flops / (double)r->meas.median_ns : 0;
+}
+
+static json_t *rec_json(const struct rec *r, enum stale stale)
+{
+	char key[33];
+	key_text(r->task, key);
+	return json_pack("{ss so so ss so so si sb so so ss so so so so si so so}", "task", key, "label",
+			 json_text(r->label), "text", json_text(r->task_text), "kind", rec_kind_name(r->kind),
+			 "target", json_text(r->target), "device", json_text(r->device), "threads",
+			 r->threads, "exact", r->exact, "emitter", json_text(r->emitter), "cand",
+			 json_text(r->cand), "status", meas_status_name(r->meas.status), "median_ms",
+			 json_ms((double)r->meas.median_ns), "min_ms", json_ms((double)r->meas.min_ns),
+			 "spread_ms", json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)),
+			 "runs", r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err), "stale",
+			 stale ? json_text(stale_name(stale)) : json_null());
+}
+
+static bool wanted(const struct show *s, const struct rec *r)
+{
+	return !s->word || strstr(r->label, s->word) || strstr(r->task_text, s->word) ||
+	       strstr(r->cand, s->word);
+}
+
+static int show_rec(void *ctx, const struct rec *r)
+{
+	struct show *s = ctx;
+	if (!wanted(s, r))
+		return 0;
+	if (!s->n++)
+		worker_emitter(&s->target, s->emitter);
+	enum stale stale = r->kind == REC_HINT ? STALE_NOT : stale_rec(s->cache, r, &s->target, s->emitter);
+	s->stale += stale != STALE_NOT;
+	if (s->records)
+		return json_array_append_new(s->records, rec_json(r, stale)) < 0
+			   ? fail(E_NOMEM, "no memory for the JSON")
+			   : 0;
+	if (s->lines)
+		return json_out(rec_json(r, stale));
+	table_cell(&s->table, "%s", r->label);
+	table_cell(&s->table, "%s", rec_kind_name(r->kind));
+	table_cell(&s->table, "%d", r->threads);
+	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
+	table_cell(&s->table, "%.1f", gflops(r));
+	table_cell(&s->table, "%s", hint_open(r) ? "untried" : stale_name(stale));
+	table_cell(&s->table, "%s", r->cand);
+	return 0;
+}
+
+static int finish(const struct args *a, struct show *s, const char *dir)
+{
+	if (s->records)
+		return json_out(json_pack("{so so}", "cache", json_text(dir), "records", s->records));
+	if (s->lines)
+		return 0;
+	if (s->n > 0)
+		table_print(&s->table, a->color);
+	else
+		arena_free(&s->table.arena);
+	if (s->stale)
+		printf("stale: %d of them; hone tune times those again before it believes them\n", s->stale);
+	if (s->word && !s->n)
+		printf("No record in %s contains '%s'. Next: hone show --cache %s\n", dir, s->word, dir);
+	else
+		printf("%d record%s in %s. Next: hone %s --cache %s\n", s->n, plural_s(s->n), dir,
+		       s->n ? "bench MODEL, or hone explain MODEL," : "tune MODEL --budget 20s", dir);
+	return 0;
+}
+
+static int run_show(const struct args *a)
+{
+	static const char *const head[] = {"task", "kind", "threads", "ms", "GFLOP/s", "stale", "candidate"};
+	char dir[4096];
+	struct cache *c;
+	struct show s = {
+	    .word = a->npos ? a->pos[0] : NULL, .lines = arg_flag(a, "lines"), .table = {.align = "llrrrll"}};
+	int rc = model_cache_dir(a, dir, sizeof dir);
+	if (rc >= 0)
+		rc = target_host(&s.target);
+	if (rc >= 0)
+		rc = cache_open(&c, dir, true, 0);
+	if (rc < 0)
+		return rc;
+	s.cache = c;
+	s.records = a->json ? json_array() : NULL;
+	for (int i = 0; i < 7; i++)
+		table_cell(&s.table, "%s", head[i]);
+	struct arena arena = {0};
+	rc = cache_each_rec(c, &arena, show_rec, &s);
+	if (rc >= 0)
+		rc = hint_each(c, &arena, show_rec, &s);
+	if (rc >= 0)
+		rc = finish(a, &s, dir);
+	arena_free(&arena);
+	cache_close(c);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"lines", OPT_FLAG, NULL, "one JSON object a record, a line each"},
+    OPT_CACHE,
+    {NULL},
+};
+
+const struct cmd cmd_show = {
+    .usage = "[WORD] [--lines] [--cache DIR]",
+    .summary = "what the cache holds",
+    .details =
+	"With a word: the records whose task or candidate contains it. stale: why a time is not believed "
+	"before it was measured again: code (missing), emitter (another version made it), clock (another "
+	"frequency), age (many boxes ago), numbers (impossible), machine (another one). Of kind hint: what "
+	"strangers say is good, untried, or "
+	"with the time that it took here.",
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_show,
+    .name = "show",
+};

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What honed says of itself, and what holds without it: what the cache holds, what it has cost the flash, and
+ * what is wrong with where it lies. */
+#include "agent/cache/cache.h"
+#include "platform/base/log.h"
+#include "platform/machine/mount.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include "tools/hone/model.h"
+#include "tools/hone/status_view.h"
+#include "tools/hone/synced.h"
+#include "tools/hone/watch.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+/* Times that every block of a cheap card may be written (TLC; eMMC is given as 3,000 and more). */
+enum { WRITES_A_BLOCK = 1000 };
+
+struct status {
+	struct cache_state s;
+	struct flash_life life;
+	double
+	    worn; /* the part of what a card of the file system's size endures that the cache has written */
+	char mount[2][5000];
+	const char *warning[6];
+	int nwarnings;
+};
+
+static void warn(struct status *s, const char *text)
+{
+	if (*text)
+		s->warning[s->nwarnings++] = text;
+}
+
+/* Of the folder that was asked for, and of the user's, where that one comes above it. */
+static void look_at_mounts(struct status *s, const char *root, const char *dir)
+{
+	enum mount_kind asked = mount_of(root, dir), written = mount_of(root, s->s.dir);
+	const char *words[2] = {mount_words(asked), mount_words(written)};
+	for (int i = 0; i < (strcmp(dir, s->s.dir) ? 2 : 1); i++)
+		if (*words[i])
+			snprintf(s->mount[i], sizeof *s->mount, "%s: %s", i ? s->s.dir : dir, words[i]);
+	warn(s, s->mount[0]);
+	warn(s, s->mount[1]);
+}
+
+/* dir: that was asked for. */
+static void look(struct status *s, const char *dir)
+{
+	struct stat st;
+	struct statvfs v;
+	const char *root = getenv("HONE_SYSROOT");
+	look_at_mounts(s, root ? root : "", dir);
+	if (s->s.foreign)
+		warn(s, "others can write a folder of the cache: its records are hints, and its code is not "
+			"run; chmod go-w");
+	if (s->s.damaged_bytes)
+		warn(s, "a part of it is damaged and was passed over: its kernels are tuned anew");
+	if (statvfs(s->s.dir, &v) == 0 && v.f_blocks)
+		s->worn =
+		    (double)s->s.written_bytes / WRITES_A_BLOCK / ((double)v.f_blocks * (double)v.f_frsize);
+	if (stat(s->s.dir, &st) < 0 || flash_life(root ? root : "", st.st_dev, &s->life) < 0)
+		return;
+	if (s->life.near_end || s->life.tenths > 9)
+		warn(s, "the flash says that it is near the end of its life: replace it");
+}
+
+static json_t *cache_json(const struct status *s)
+{
+	const struct cache_state *c = &s->s;
+	json_t *warnings = json_array();
+	for (int i = 0; i < s->nwarnings; i++)
+		json_array_append_new(warnings, json_text(s->warning[i]));
+	json_t *j = json_pack(
+	    "{so s{si si si si si si} sI sI sI sI sI sI sI sI si si sI so so}", "cache", json_text(c->dir),
+	    "records", "rec", c->count[CACHE_REC], "choices", c->count[CACHE_CHOICES], "code",
+	    c->count[CACHE_CODE], "history", c->count[CACHE_HISTORY], "trials", c->count[CACHE_TRIALS],
+	    "hint", c->count[CACHE_HINT], "record_bytes", (json_int_t)c->record_bytes, "code_bytes", (json_int_t)c->code_bytes,
+	    "dead_bytes", (json_int_t)c->dead_bytes, "damaged_bytes", (json_int_t)c->damaged_bytes,
+	    "file_bytes", (json_int_t)c->file_bytes, "cap_bytes", (json_int_t)c->cap_bytes, "index_bytes",
+	    (json_int_t)c->index_bytes, "written_bytes", (json_int_t)c->written_bytes, "layers", c->layers,
+	    "segments", c->segments, "generation", (json_int_t)c->generation, "worn", json_num(s->worn),
+	    "warnings", warnings);
+	if (j && s->life.tenths)
+		json_object_set_new(j, "flash_life_tenths", json_integer(s->life.tenths));
+	return j;
+}
+
+static void cache_text(const struct status *s)
+{
+	const struct cache_state *c = &s->s;
+	printf("cache      %s, %d layer%s, %d file%s\n", c->dir, c->layers, plural_s(c->layers), c->segments,
+	       plural_s(c->segments));
+	printf("holds      %d kernel%s, %d with code (%.1f KiB), %d log%s; records %.1f KiB\n",
+	       c->count[CACHE_REC], plural_s(c->count[CACHE_REC]), c->count[CACHE_CODE],
+	       (double)c->code_bytes / 1024, c->count[CACHE_TRIALS], plural_s(c->count[CACHE_TRIALS]),
+	       (double)c->record_bytes / 1024);
+	printf("files      %.1f of %.0f MiB, %.1f KiB of them superseded; index %.1f KiB of memory\n",
+	       (double)c->file_bytes / (1 << 20), (double)c->cap_bytes / (1 << 20),
+	       (double)c->dead_bytes / 1024, (double)c->index_bytes / 1024);
+	printf("written    %.2f MiB over its life (generation %llu): %.2g %% of what a card of this size "
+	       "endures at %d writes a block\n",
+	       (double)c->written_bytes / (1 << 20), (unsigned long long)c->generation, 100 * s->worn,
+	       WRITES_A_BLOCK);
+	if (s->life.tenths)
+		printf("flash      %s says: %d to %d %% of its life are used\n", s->life.device,
+		       (s->life.tenths - 1) * 10, s->life.tenths * 10);
+	for (int i = 0; i < s->nwarnings; i++)
+		printf("warning    %s\n", s->warning[i]);
+}
+
+/* What is known without honed, as it would say it. */
+static json_t *without_daemon(const char *why)
+{
+	struct arena a = {0};
+	struct daemon_inhibit *file;
+	int n = inhibit_list(&a, &file);
+	json_t *inhibits = json_array();
+	for (int i = 0; i < n; i++)
+		json_array_append_new(inhibits,
+				      json_pack("{so so so}", "name", json_text(file[i].name), "why",
+						json_text(file[i].why), "left_s", json_num(file[i].left_s)));
+	arena_free(&a);
+	return json_pack("{so so}", "verdict", json_text(why), "inhibits", inhibits);
+}
+
+/* honed's word, or what stands for it. */
+static json_t *ask_daemon(const struct args *a, bool *there)
+{
+	json_t *d = NULL;
+	int rc = daemon_status(arg_str(a, "socket", NULL), &d);
+	*there = rc > 0;
+	if (rc > 0)
+		return d;
+	return without_daemon(
+	    rc < 0 ? err_text()
+		   : "no daemon runs: nothing is tuned but by hone tune; models run with what the "
+		     "cache holds");
+}
+
+/* What hone-sync's last run left, where there was one. */
+static void add_sync(json_t *d)
+{
+	struct arena a = {0};
+	struct sync_conf c;
+	json_t *s = synced_conf(NULL, &a, &c) < 0 ? NULL : synced_status(&c);
+	if (json_object_size(s))
+		json_object_set(d, "sync", s);
+	json_decref(s);
+	arena_free(&a);
+}
+
+/* The folder of --cache, else honed's, else the user's. */
+static int cache_folder(const struct args *a, const json_t *d, char *out, size_t n)
+{
+	const char *theirs = daemon_text(d, "cache", NULL);
+	if (arg_str(a, "cache", NULL) || !theirs || strlen(theirs) >= n)
+		return model_cache_dir(a, out, n);
+	snprintf(out, n, "%s", theirs);
+	return 0;
+}
+
+static void next_step(const struct status *s, const char *dir, bool there)
+{
+	if (there)
+		printf("Next: hone status --watch\n");
+	else
+		printf("Next: hone %s --cache %s\n",
+		       s->s.count[CACHE_REC] ? "show" : "tune MODEL --budget 20s", dir);
+}
+
+static int show(const struct args *a, const json_t *d, bool there, const struct status *s, const char *dir)
+{
+	if (a->json) {
+		json_t *j = json_deep_copy(d);
+		json_object_set_new(j, "daemon", json_boolean(there));
+		if (s->s.dir) {
+			json_t *c = cache_json(s);
+			json_object_update(j, c);
+			json_decref(c);
+		}
+		return json_out(j);
+	}
+	status_view(d, a->color);
+	if (s->s.dir)
+		cache_text(s);
+	next_step(s, dir, there);
+	return 0;
+}
+
+static int run_status(const struct args *a)
+{
+	char dir[4096] = "";
+	struct cache *c = NULL;
+	struct status s = {0};
+	struct cache_options o = {0};
+	bool there = false;
+	int rc = model_cache_limit(a, &o.cap_bytes);
+	if (rc < 0)
+		return rc;
+	if (arg_flag(a, "watch"))
+		return watch(arg_str(a, "socket", NULL), a->json, a->color);
+	json_t *d = ask_daemon(a, &there);
+	add_sync(d);
+	rc = cache_folder(a, d, dir, sizeof dir);
+	if (rc >= 0)
+		rc = cache_open_with(&c, dir, CACHE_READ, 0, &o);
+	if (rc >= 0) {
+		cache_state(c, &s.s);
+		look(&s, dir);
+	} else if (there && rc != E_USAGE) { /* honed's cache need not be ours to read */
+		log_info("hone: warning: cache: %s", err_text());
+		rc = 0;
+	}
+	if (rc >= 0)
+		rc = show(a, d, there, &s, dir);
+	if (c)
+		cache_close(c);
+	json_decref(d);
+	return rc < 0 ? rc : 0;
+}
+
+static const struct opt opts[] = {
+    {"watch", OPT_FLAG, NULL,
+     "go on showing: live on a terminal, else a line for each change; --json: JSON lines"},
+    OPT_CACHE,
+    OPT_CACHE_LIMIT,
+    OPT_SOCKET,
+    {NULL},
+};
+
+const struct cmd cmd_status = {
+    .usage = "[--watch] [--cache DIR]",
+    .summary = "what honed does and why, what the cache holds and cost the flash",
+    .details =
+	"First a sentence: what honed does, and why. Then its models (before: as it first met them; now), "
+	"the "
+	"gate, its jobs,\nwho inhibits it, and the cache. Without a daemon it says what holds then. --watch "
+	"ends with Ctrl-C, and outlives a\nrestart of the daemon.\n\n"
+	"worn: bytes written by this cache over its life (whole blocks, without the file system's own "
+	"journal) as\n"
+	"a part of what a card of the file system's size endures. An eMMC's own word is shown where it has "
+	"one.",
+    .opts = opts,
+    .run = run_status,
+    .name = "status",
+};

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hone-sync, by hand: it does the work, as the user whose its state is; here is said what came of it. */
+#include "agent/control/conf.h"
+#include "agent/cache/json.h"
+#include "agent/sync/sync.h"
+#include "tools/hone/daemon.h"
+#include "tools/hone/model.h"
+#include "tools/hone/synced.h"
+#include "platform/base/file.h"
+#include "platform/base/log.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Beside this program, else where it was installed. */
+static int find(char *out, size_t n)
+{
+	char dir[PATH_MAX];
+	if (file_self_dir(dir, sizeof dir) >= 0 && snprintf(out, n, "%s/hone-sync", dir) < (int)n &&
+	    access(out, X_OK) == 0)
+		return E_OK;
+	return fail(E_NOTFOUND, "hone-sync is not beside hone; install it");
+}
+
+static int run_program(char *const *argv)
+{
+	int status;
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (dup2(STDERR_FILENO, STDOUT_FILENO) >= 0)
+			execv(argv[0], argv);
+		_exit(127);
+	}
+	if (pid < 0)
+		return fail(E_IO, "fork: %s", strerror(errno));
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return fail(E_IO, "hone-sync: %s", strerror(errno));
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? E_OK : 1; /* it has said why */
+}
+
+/* Texts of the command line live in the arena. */
+static int start(const struct args *a, struct arena *arena)
+{
+	static char now[] = "--now", loud[] = "-v", quiet[] = "-q";
+	char program[PATH_MAX];
+	char *argv[16] = {program};
+	int n = 1, rc = find(program, sizeof program);
+	for (const char *const *name = (const char *const[]){"folder", "config", "cache", "socket", NULL};
+	     *name; name++) {
+		const char *value = arg_given(a, *name) ? arg_str(a, *name, "") : NULL;
+		if (!value)
+			continue;
+		size_t size = strlen(*name) + strlen(value) + 4;
+		argv[n] = arena_alloc(arena, size);
+		snprintf(argv[n++], size, "--%s=%s", *name, value);
+	}
+	if (arg_flag(a, "now"))
+		argv[n++] = now;
+	if (log_level() == LOG_VERBOSE || log_level() == LOG_QUIET)
+		argv[n++] = log_level() == LOG_VERBOSE ? loud : quiet;
+	return rc < 0 ? rc : run_program(argv);
+}
+
+static int run_sync(const struct args *a)
+{
+	struct arena arena = {0};
+	struct sync_conf c;
+	int rc = synced_conf(arg_str(a, "config", NULL), &arena, &c);
+	bool ours = rc >= 0 && (geteuid() == 0 || access(sync_state_folder(&c), W_OK) == 0);
+	bool nothing = rc >= 0 && !c.server && !arg_given(a, "folder") && !c.watch;
+	if (rc >= 0 && !nothing && ours)
+		rc = start(a, &arena);
+	else if (rc >= 0 && !nothing && (arg_flag(a, "now") || arg_given(a, "folder")))
+		rc = fail(E_IO, "%s is not this user's; start it as root, or as the user hone-sync",
+			  sync_state_folder(&c));
+	json_t *j = rc < 0 ? NULL : synced_status(&c);
+	if (j && a->json) {
+		int out = json_out(json_incref(j));
+		rc = rc ? rc : out;
+	} else if (j) {
+		synced_tell(j, nothing);
+	}
+	json_decref(j);
+	arena_free(&arena);
+	return rc;
+}
+
+static const struct opt opts[] = {
+    {"now", OPT_FLAG, NULL, "now, whatever its turn (but not before the time that the server asked for)"},
+    {"folder", OPT_STR, "DIR", "from a folder of the fleet's files, such as a USB stick; nothing is sent"},
+    {"config", OPT_STR, "FILE", "honed's configuration (default: " CONF_FILE ")"},
+    OPT_CACHE,
+    OPT_SOCKET,
+    {NULL},
+};
+
+const struct cmd cmd_sync = {
+    .usage = "[--now] [--folder DIR]",
+    .summary = "take what the fleet publishes, or say when that is next",
+    .details =
+	"Starts hone-sync, which a timer starts otherwise: where its turn has come, or with --now, it takes "
+	"what the server of [sync] in honed.conf publishes for boards of this class, and where upload = yes "
+	"sends what this board measured. All is checked before it is used, and every record is a candidate "
+	"that the next box times. Without the right to start it, this says what the last run left.",
+    .opts = opts,
+    .run = run_sync,
+    .name = "sync",
+};

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/worker/builders.h"
+#include "agent/tune/tune_model.h"
+#include "agent/tune/tune_replay.h"
+#include "platform/base/log.h"
+#include "platform/machine/topo.h"
+#include "search/strategy.h"
+#include "tools/hone/background.h"
+#include "tools/hone/cached.h"
+#include "agent/cache/json.h"
+#include "tools/hone/ready.h"
+#include "tools/hone/table.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BOX_NS (20 * NS_PER_S)
+#define PATIENT_NS (120 * NS_PER_S) /* where --rigor patient is asked for */
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+/* The first signal ends the box, with everything saved; a second one of the same kind ends the process. */
+static void catch_signals(void)
+{
+	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+}
+
+static void progress(void *ctx, const struct job_progress *p)
+{
+	(void)ctx;
+	log_live("task %d of %d, %d trials, %.3f -> %.3f ms, %.1f s left: %.28s", p->task + 1, p->ntasks,
+		 p->trials, p->before_ms, p->now_ms, (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e9,
+		 p->label);
+}
+
+static void add_name(char *names, size_t size, const char *name)
+{
+	size_t n = strlen(names);
+	snprintf(names + n, size - n, " %s", name);
+}
+
+/* DIR of "replay:DIR"; NULL: another device. */
+static const char *replay_folder(const char *device)
+{
+	return !strncmp(device, "replay:", 7) && device[7] ? device + 7 : NULL;
+}
+
+static int check_options(const struct tune_options *o, const char *device, int64_t builders)
+{
+	if (builders < -1 || builders > MOST_BUILDERS)
+		return fail(E_USAGE, "--builders: 0 to %d", MOST_BUILDERS);
+	if (strcmp(device, "cpu") && !replay_folder(device))
+		return fail(E_USAGE,
+			    "--device %s: cpu or replay:DIR, as yet (hone devices lists what is here)",
+			    device);
+	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
+		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
+	if (o->record && (!*o->record || replay_folder(device)))
+		return fail(E_USAGE, "--record: name a folder, and measure: a replay is recorded already");
+	if (o->budget_ns < NS_PER_S / 10)
+		return fail(E_USAGE, "--budget: at least 100ms");
+	if (o->cache && !*o->cache)
+		return fail(E_USAGE, "--cache: '' is not a folder's name");
+	char names[256] = "";
+	if (o->strategy && !strategy_find(o->strategy)) {
+		for (int i = 0; strategy_table[i]; i++)
+			add_name(names, sizeof names, strategy_table[i]->name);
+		return fail(E_USAGE, "--strategy: there is no '%s'; there is%s", o->strategy, names);
+	}
+	if (o->cost && !cost_find(o->cost)) {
+		for (int i = 0; cost_table[i]; i++)
+			add_name(names, sizeof names, cost_table[i]->name);
+		return fail(E_USAGE, "--cost: there is no '%s'; there is%s", o->cost, names);
+	}
+	return 0;
+}
+
+static double speedup(const struct tune_report *r)
+{
+	return r->after_ms > 0 && r->default_ms > 0 ? r->default_ms / r->after_ms : NAN;
+}
+
+static json_t *ms_or_null(double ms)
+{
+	return ms > 0 ? json_num(ms) : json_null();
+}
+
+static json_t *kernels_json(const struct tune_report *r)
+{
+	json_t *list = json_array();
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		json_array_append_new(
+		    list, json_pack("{so so ss ss so so so}", "name", json_text(k->name), "label",
+				    json_text(k->label), "before", ready_origin(k->before), "after",
+				    ready_origin(k->after), "before_us", json_num((double)k->before_ns / 1e3),
+				    "after_us", json_num((double)k->after_ns / 1e3), "roofline_pct",
+				    json_num(100 * k->roofline)));
+	}
+	return list;
+}
+
+static json_t *ms_of(int64_t ns)
+{
+	return json_num((double)ns / 1e6);
+}
+
+static json_t *spent_json(const struct tune_spent *s)
+{
+	const struct job_spent *j = &s->job;
+	return json_pack("{so so so so so so so so so so sI}", "start_ms", ms_of(s->start_ns), "network_ms",
+			 ms_of(s->network_ns), "graph_ms", ms_of(s->graph_ns), "build_ms", ms_of(j->build_ns),
+			 "wait_ms", ms_of(j->wait_ns), "check_ms", ms_of(j->check_ns), "time_ms",
+			 ms_of(j->time_ns), "race_ms", ms_of(j->race_ns), "own_ms", ms_of(j->own_ns),
+			 "builders_ms", ms_of(j->ahead_ns), "state_bytes", (json_int_t)j->state_bytes);
+}
+
+static const char *const rigor_names[] = {[RIGOR_PATIENT] = "patient",
+					  [RIGOR_QUICK] = "quick",
+					  [RIGOR_ESTIMATE] = "estimate",
+					  [RIGOR_CACHED] = "cached"};
+
+/* --rigor, and the box that goes with it. */
+static int choose_rigor(const struct args *a, struct tune_options *o)
+{
+	const char *name = arg_str(a, "rigor", NULL);
+	int i = name ? RIGOR_CACHED : RIGOR_PATIENT;
+	while (name && i >= 0 && strcmp(name, rigor_names[i]))
+		i--;
+	if (i < 0)
+		return fail(E_USAGE, "--rigor %s: cached, estimate, quick or patient", name);
+	if (arg_flag(a, "resume") && arg_flag(a, "fresh"))
+		return fail(E_USAGE, "--resume and --fresh: one of them");
+	o->rigor = (enum rigor)i;
+	o->fresh = arg_flag(a, "fresh");
+	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : BOX_NS);
+	return 0;
+}
+
+static int report_json(const char *model, const struct tune_report *r, enum rigor rigor)
+{
+	return json_out(json_pack(
+	    "{so ss si si si si si so so so so so sb si so so so sb so so so}", "model", json_text(model),
+	    "rigor", rigor_names[rigor], "tasks", r->tasks, "trials", r->trials, "known", r->known, "stale",
+	    r->stale, "kept", r->kept, "budget_s", json_num(r->budget_s), "elapsed_s", json_num(r->elapsed_s),
+	    "before_ms", ms_or_null(r->before_ms), "default_ms", ms_or_null(r->default_ms), "after_ms",
+	    ms_or_null(r->after_ms), "interleaved", r->interleaved, "reverted", r->reverted, "speedup",
+	    json_num(speedup(r)), "strategy", r->strategy ? json_text(r->strategy) : json_null(), "cache",
+	    json_text(r->cache), "stopped", r->stopped, "warning",
+	    r->warning ? json_text(r->warning) : json_null(), "spent", spent_json(&r->spent), "kernels",
+	    kernels_json(r)));
+}
+
+static void kernels_table(const struct tune_report *r, bool color)
+{
+	static const char *const head[] = {"before us", "after us", "gain", "of roofline",
+					   "kernels",   "task",     "node"};
+	struct table t = {.align = "rrrrlll"};
+	for (int i = 0; i < 7; i++)
+		table_cell(&t, "%s", head[i]);
+	for (int i = 0; i < r->nkernels; i++) {
+		const struct tune_kernel *k = &r->kernel[i];
+		bool both = k->before_ns > 0 && k->after_ns > 0;
+		table_cell(&t, k->before_ns > 0 ? "%.1f" : "-", (double)k->before_ns / 1e3);
+		table_cell(&t, k->after_ns > 0 ? "%.1f" : "-", (double)k->after_ns / 1e3);
+		table_cell(&t, both ? "%.2fx" : "-", both ? (double)k->before_ns / (double)k->after_ns : 0);
+		table_cell(&t, k->roofline > 0 ? "%.0f %%" : "-", 100 * k->roofline);
+		table_cell(&t, "%s", ready_origin(k->after));
+		table_cell(&t, "%s", k->label);
+		table_cell(&t, "%s", k->name);
+	}
+	table_print(&t, color);
+}
+
+static void network(const struct tune_report *r)
+{
+	if (r->before_ms > 0)
+		printf("whole network: before %.3f ms, ", r->before_ms);
+	else
+		printf("whole network: ");
+	if (r->default_ms > 0)
+		printf("default schedules %.3f ms, ", r->default_ms);
+	if (r->after_ms > 0)
+		printf("now %.3f ms", r->after_ms);
+	else
+		printf("not measured%s: %s", r->before_ms > 0 ? " again" : "",
+		       r->stopped ? "stopped" : "too little time was left");
+	if (r->before_ms > 0 && r->after_ms > 0)
+		printf(" (%.2f times as fast as before", r->before_ms / r->after_ms);
+	if (r->before_ms > 0 && r->after_ms > 0 && r->default_ms > 0)
+		printf(", %.2f times the default", speedup(r));
+	if (r->before_ms > 0 && r->after_ms > 0)
+		printf(")");
+	printf("\n");
+	if (r->reverted)
+		printf(
+		    "%d of the tasks went back to default schedules, which are faster inside the network\n",
+		    r->reverted);
+}
+
+static void next_step(const char *model, const struct tune_report *r)
+{
+	if (r->warning)
+		printf("Next: name a folder that can be written with --cache, and tune again\n");
+	else if (!r->kept)
+		printf("Nothing new was kept. Next: tune again%s\n",
+		       r->stopped ? "" : ", with a longer --budget or another --seed");
+	else
+		printf("Next: hone bench %s --cache %s, or tune again: it goes on from here\n", model,
+		       r->cache);
+}
+
+static void report(const struct args *a, const char *model, const struct tune_report *r, enum rigor rigor)
+{
+	kernels_table(r, a->color);
+	printf("%s on %s: %d tasks, %d trials", model, r->target, r->tasks, r->trials);
+	if (r->known)
+		printf(" beside %d of earlier boxes", r->known);
+	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[rigor],
+	       r->stopped ? " (stopped)" : "");
+	if (r->stale)
+		printf("stale in the cache, and timed again: %d of its kernels\n", r->stale);
+	network(r);
+	next_step(model, r);
+}
+
+static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
+{
+	kernels_table(r, a->color);
+	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s, which nobody waited for\n", model,
+	       r->target, r->tasks, r->trials, r->elapsed_s, r->budget_s);
+	printf("these tasks: default schedules %.3f ms, now %.3f ms (%.2f times the default)\n",
+	       r->default_ms, r->after_ms, speedup(r));
+	printf("Next: the same with another --strategy, --cost or --seed\n");
+}
+
+static int tune(const struct args *a, struct tune_options *o, struct arena *arena)
+{
+	struct tune_report r = {0};
+	catch_signals();
+	const char *replay = replay_folder(arg_str(a, "device", "cpu"));
+	int rc = replay ? tune_replay(o, replay, arena, &r) : tune_model(o, arena, &r);
+	log_live(NULL);
+	if (rc < 0)
+		return rc;
+	if (a->json)
+		return report_json(o->model, &r, o->rigor);
+	if (replay)
+		report_replay(a, o->model, &r);
+	else
+		report(a, o->model, &r, o->rigor);
+	return 0;
+}
+
+/* What the cache holds. Exit 1 where something is missing. */
+static int look(const struct args *a, struct tune_options *o, struct arena *arena)
+{
+	struct tune_report r;
+	const char *why;
+	int missing, rc = cached_report(a, arena, &r, &missing, &why);
+	if (rc >= 0 && a->json)
+		rc = report_json(o->model, &r, o->rigor);
+	if (rc >= 0 && !a->json) {
+		kernels_table(&r, a->color);
+		printf("%s on %s: %d of %d kernels are in cache %s, rigor cached: nothing was measured\n",
+		       o->model, r.target, r.nkernels - missing, r.nkernels, r.cache);
+	}
+	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc;
+}
+
+/* A number at *p, which moves behind it; -1: none. */
+static long number_at(const char **p)
+{
+	char *end;
+	long n = isdigit((unsigned char)**p) ? strtol(*p, &end, 10) : -1;
+	if (n >= 0)
+		*p = end;
+	return n;
+}
+
+/* "0,2-3": the process keeps to these, and so do its children. */
+static int keep_to_cpus(const char *list)
+{
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	for (const char *p = list; p; p = *p ? p + 1 : NULL) {
+		long from = number_at(&p), to = from;
+		if (*p == '-' && p++)
+			to = number_at(&p);
+		if (from < 0 || to < from || to >= CPU_SETSIZE || (*p && *p != ','))
+			return fail(E_USAGE, "--cpus %s: numbers and ranges, as in 0,2-3", list);
+		for (long i = from; i <= to; i++)
+			CPU_SET((size_t)i, &set);
+	}
+	if (!list)
+		return 0;
+	return sched_setaffinity(0, sizeof set, &set) < 0
+		   ? fail(E_USAGE, "--cpus %s: %s; see lscpu", list, strerror(errno))
+		   : 0;
+}
+
+/* A replay keeps nothing unless it is told where. */
+static int choose_cache(const struct args *a, struct tune_options *o, char *dir, size_t n)
+{
+	if (o->cache || o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu")))
+		return 0;
+	o->cache = dir;
+	return model_cache_dir(a, dir, n);
+}
+
+static int run_here(const struct args *a)
+{
+	struct target host;
+	struct topo topo;
+	struct arena arena = {0};
+	char dir[PATH_MAX];
+	struct tune_options o = {
+	    .model = a->pos[0],
+	    .cache = arg_str(a, "cache", NULL),
+	    .record = arg_str(a, "record", NULL),
+	    .strategy = arg_str(a, "strategy", NULL),
+	    .cost = arg_str(a, "cost", NULL),
+	    .builders = (int)arg_int(a, "builders", -1),
+	    .exact = arg_flag(a, "exact"),
+	    .careful = arg_flag(a, "careful"),
+	    .stop = &stop,
+	    .progress = progress,
+	};
+	int rc = keep_to_cpus(arg_str(a, "cpus", NULL));
+	if (rc >= 0)
+		rc = choose_rigor(a, &o);
+	if (rc >= 0)
+		rc = model_cache_limit(a, &o.cache_bytes);
+	if (rc >= 0)
+		rc = check_options(&o, arg_str(a, "device", "cpu"), arg_int(a, "builders", -1));
+	if (rc >= 0)
+		rc = choose_cache(a, &o, dir, sizeof dir);
+	if (rc >= 0)
+		rc = arg_seed(a, &o.seed);
+	if (rc >= 0)
+		rc = o.nbinds = model_binds(a, &arena, &o.binds);
+	if (rc >= 0)
+		rc = target_host(&host);
+	if (rc >= 0)
+		rc = o.threads = model_threads(a, &host);
+	if (rc >= 0 && topo_read(&topo, NULL) >= 0 && o.threads <= topo.cores)
+		o.cpus = topo.core_cpu;
+	if (rc >= 0)
+		rc = o.rigor == RIGOR_CACHED ? look(a, &o, &arena) : tune(a, &o, &arena);
+	arena_free(&arena);
+	return rc < 0 ? rc : 0;
+}
+
+static int run_tune(const struct args *a)
+{
+	int rc = background_asked(a);
+	return rc < 0 ? rc : rc ? background_tune(a) : run_here(a);
+}
+
+static const struct opt opts[] = {
+    {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
+    {"rigor", OPT_STR, "LEVEL",
+     "cached: what the cache holds, nothing is measured; estimate: default schedules for what it has not, "
+     "and "
+     "what is stale there made and timed again; "
+     "quick: ends when gains dry up; patient: all of the box (the default; asked for by name: 2m)"},
+    {"resume", OPT_FLAG, NULL,
+     "go on from what earlier boxes tried, as their logs in the cache say (default)"},
+    {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
+    {"device", OPT_STR, "NAME",
+     "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
+     "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
+    {"record", OPT_STR, "DIR", "all that is measured goes into this folder too, a text file for each task"},
+    {"strategy", OPT_STR, "NAME",
+     "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random"},
+    {"cost", OPT_STR, "NAME",
+     "what is thought of a candidate before it is built: draft (default), mlp, trees or none"},
+    {"seed", OPT_INT, "N", "seed of the search (default 1)"},
+    {"builders", OPT_INT, "N",
+     "cores that build while others measure (default: what --threads leaves, at most 2)"},
+    {"cpus", OPT_STR, "LIST", "cpus that it keeps to, as in 0,2-3 (default: all that the process may use)"},
+    {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
+    {"careful", OPT_FLAG, NULL,
+     "for a board that kernels bring down: each is marked on flash before its first run, and one that did "
+     "not "
+     "come back is never run again"},
+    OPT_BACKGROUND,
+    OPT_NOW,
+    OPT_THREADS,
+    OPT_CACHE,
+    OPT_CACHE_LIMIT,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_tune = {
+    .usage = "MODEL [--budget 20s] [--rigor LEVEL] [--threads N] [--cache DIR] [--strategy NAME] [--seed N] "
+	     "[--exact]",
+    .summary = "find fast kernels for a model within a time box",
+    .details =
+	"The untuned schedule of every task is measured first, so the result is never slower than "
+	"that. What is found\n"
+	"is in the cache at once: an interrupt (Ctrl-C) ends the box and loses nothing. So is what was "
+	"tried: the next\n"
+	"box goes on from there, and hone explain tells. With --rigor cached it exits 1 where kernels "
+	"are missing.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_tune,
+    .name = "tune",
+};

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/graph/eval.h"
+#include "platform/base/log.h"
+#include "tools/hone/cut.h"
+#include "agent/cache/json.h"
+#include "tools/hone/onnx_case.h"
+#include "tools/hone/ready.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+struct verify {
+	const struct args *args;
+	enum ready_kernels kernels;
+	const char *cache_dir;
+	struct host host;
+	struct cache *cache;
+	struct kernel_source source;
+	int ok, failed;
+	double worst;      /* max|got - ref| / max|ref| of any kernel */
+	json_t *wrong;     /* names */
+	char written[512]; /* folder of --bisect */
+};
+
+/* Difference in units of the largest value; < 0: an error. Good within the gate for networks. */
+static double compare(const struct tensor *got, const struct tensor *ref, bool *good)
+{
+	double diff = 0, most = 0;
+	if (tensor_compare(got, ref, &diff, &most) < 0) {
+		*good = false;
+		return INFINITY;
+	}
+	bool real = ref->dtype == DT_F32 || ref->dtype == DT_F64;
+	*good = real ? diff <= case_gate_fp32.max_abs + case_gate_fp32.max_rel * most : diff == 0;
+	return real ? diff / fmax(most, 1e-30) : diff != 0;
+}
+
+static void count(struct verify *v, const char *what, const char *name, double rel, bool good)
+{
+	v->ok += good;
+	v->failed += !good;
+	v->worst = fmax(v->worst, rel);
+	if (good) {
+		log_more("good  %s '%s': %.2e", what, name, rel);
+		return;
+	}
+	json_array_append_new(v->wrong, json_text(name));
+	if (!v->args->json)
+		printf("wrong %s '%s': differs by %.3g of the largest value\n", what, name, rel);
+}
+
+/* The step's operand of one role, as a step value; -1: none. */
+static int out_value(const struct step *s)
+{
+	for (int i = 0; i < s->task->noperands; i++)
+		if (s->task->operand[i].role == ROLE_OUT)
+			return s->value[i];
+	return -1;
+}
+
+static int bisect(struct verify *v, const struct model *m, const struct step *s, const struct tensor *t)
+{
+	struct arena a = {0};
+	bool *stop = ARENA_ARRAY(&a, bool, m->g->nvalues);
+	for (int i = 0; i < s->task->noperands; i++)
+		if (s->task->operand[i].role == ROLE_IN && s->value[i] >= 0)
+			stop[m->steps->value[s->value[i]].of] = true;
+	struct graph *piece;
+	int *from, rc = cut_graph(m->g, m->steps->value[out_value(s)].of, stop, &piece, &from);
+	if (rc >= 0) {
+		const char *dir = arg_str(v->args, "output", NULL);
+		if (dir)
+			snprintf(v->written, sizeof v->written, "%s", dir);
+		else
+			snprintf(v->written, sizeof v->written, "%s-failing", model_name(m->path, &a));
+		rc = cut_write(piece, from, t, v->written);
+		graph_free(piece);
+	}
+	arena_free(&a);
+	return rc;
+}
+
+/* Every kernel's output in the running plan against the reference evaluation of the same graph. */
+static int check_kernels(struct verify *v, struct model *m, struct plan *p, const struct tensor *t)
+{
+	const struct step *first = NULL;
+	const struct plan_kernel *k;
+	struct arena a = {0};
+	int rc = 0;
+	int n = plan_kernels(p, &k);
+	for (int i = 0; i < n && rc >= 0; i++) {
+		const struct step *s = &m->steps->step[k[i].step];
+		int out = s->kind == STEP_TASK ? out_value(s) : -1;
+		struct tensor got;
+		if (out < 0)
+			continue;
+		rc = plan_value(p, out, &a, &got);
+		if (rc < 0)
+			break;
+		bool good;
+		const struct tensor *ref = &t[m->steps->value[out].of];
+		if (shape_count(&got.shape) == shape_count(&ref->shape))
+			got.shape = ref->shape; /* steps may merge dims */
+		double rel = compare(&got, ref, &good);
+		count(v, "kernel", s->name, rel, good);
+		first = !good && !first ? s : first;
+		arena_reset(&a);
+	}
+	arena_free(&a);
+	if (rc >= 0 && first && arg_flag(v->args, "bisect"))
+		rc = bisect(v, m, first, t);
+	return rc;
+}
+
+/* The passes keep the answer: the graph as imported against the optimised one. */
+static int check_passes(struct verify *v, const struct tensor *in, const struct model *m,
+			const struct tensor *t)
+{
+	struct graph *g;
+	struct arena a = {0};
+	int rc = model_import(v->args, m->path, &g);
+	if (rc < 0)
+		return rc;
+	struct tensor *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
+	rc = eval_graph(g, in, ref, &a);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
+		bool good;
+		double rel = compare(&t[m->g->output[i]], &ref[g->output[i]], &good);
+		if (!good)
+			count(v, "passes at output", g->value[g->output[i]].name, rel, good);
+	}
+	graph_free(g);
+	arena_free(&a);
+	return rc;
+}
+
+static int check_model(struct verify *v, struct model *m)
+{
+	struct arena a = {0};
+	struct tensor *in, *out, *t = ARENA_ARRAY(&a, struct tensor, m->g->nvalues + 1);
+	struct plan *p;
+	int rc = plan_build_kept(m->g, m->steps, &v->host.target, v->source.find ? &v->source : NULL,
+				 v->host.pool, &p);
+	if (rc < 0)
+		return rc;
+	rc = model_inputs(m->g, 1, &a, &in);
+	if (rc >= 0)
+		rc = model_outputs(m->g, &a, &out);
+	if (rc >= 0)
+		rc = plan_run(p, in, out);
+	log_live("reference");
+	if (rc >= 0)
+		rc = eval_graph(m->g, in, t, &a);
+	if (rc >= 0)
+		rc = check_kernels(v, m, p, t);
+	for (int i = 0; i < m->g->noutputs && rc >= 0; i++) {
+		bool good;
+		double rel = compare(&out[i], &t[m->g->output[i]], &good);
+		if (!good)
+			count(v, "output", m->g->value[m->g->output[i]].name, rel, good);
+	}
+	if (rc >= 0)
+		rc = check_passes(v, in, m, t);
+	plan_free(p);
+	arena_free(&a);
+	return rc;
+}
+
+static int verify_kernels(struct verify *v, const char *path)
+{
+	struct model m;
+	struct chosen_for f = ready_chosen(&v->host, v->kernels, v->cache);
+	int rc = model_open(v->args, path, &f, &m);
+	if (rc < 0)
+		return rc;
+	rc = check_model(v, &m);
+	model_close(&m);
+	return rc;
+}
+
+static int verify_against(struct verify *v, const char *path, const char *dir)
+{
+	char why[512];
+	struct ready_case c = {.host = &v->host,
+			       .from = v->kernels,
+			       .cache = v->cache,
+			       .source = v->source.find ? &v->source : NULL};
+	const struct case_runner run = {ready_run_case, &c};
+	enum case_result r = case_check_model(path, dir, &run, &case_gate_fp32, why, &v->worst);
+	v->ok = c.kernels;
+	if (r == CASE_PASSED)
+		return 0;
+	if (v->ok == 0) /* nothing ran: not a wrong answer but a failure */
+		return fail(r == CASE_SKIPPED ? E_UNSUPPORTED : E_IO, "%s", why);
+	v->failed = v->ok;
+	v->ok = 0;
+	json_array_append_new(v->wrong, json_text(why));
+	if (!v->args->json)
+		printf("wrong: %s\n", why);
+	return 0;
+}
+
+static int report(struct verify *v, const char *path)
+{
+	int rc = 0;
+	if (v->args->json)
+		rc = json_out(json_pack("{so si si si so so so}", "model", json_text(path), "kernels",
+					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
+					json_num(v->worst), "wrong", json_incref(v->wrong), "bisected",
+					v->written[0] ? json_text(v->written) : json_null()));
+	else
+		printf("%d kernels, %d right, %d wrong; at most %.2e of the largest value. Next: hone %s\n",
+		       v->ok + v->failed, v->ok, v->failed, v->worst,
+		       v->failed ? "verify MODEL --bisect" : "bench MODEL");
+	if (v->written[0] && !v->args->json)
+		printf("the smallest failing model is in %s: hone onnx-test %s\n", v->written, v->written);
+	return rc < 0 ? rc : v->failed != 0;
+}
+
+static int open_source(struct verify *v, char *dir, size_t n)
+{
+	int rc = ready_kernels_parse(arg_str(v->args, "kernels", "best"), &v->kernels);
+	if (rc >= 0)
+		rc = model_cache_or_none(model_cache_dir(v->args, dir, n), dir);
+	if (rc >= 0)
+		rc = host_open(v->args, dir, false, &v->host);
+	if (rc >= 0)
+		rc = source_open(v->kernels, dir, &v->host, &v->cache, &v->source);
+	return rc;
+}
+
+static int run_verify(const struct args *a)
+{
+	char dir[4096];
+	const char *against = arg_str(a, "against", NULL);
+	struct verify v = {.args = a, .wrong = json_array()};
+	int rc = open_source(&v, dir, sizeof dir);
+	if (rc >= 0)
+		rc = against ? verify_against(&v, a->pos[0], against) : verify_kernels(&v, a->pos[0]);
+	log_live(NULL);
+	if (rc >= 0)
+		rc = report(&v, a->pos[0]);
+	source_close(v.kernels, &v.cache, &v.source);
+	host_close(&v.host);
+	json_decref(v.wrong);
+	return rc;
+}
+
+static const struct opt opts[] = {
+    {"against", OPT_STR, "DIR", "compare with the outputs in DIR/test_data_set_N instead of the reference"},
+    {"bisect", OPT_FLAG, NULL, "write the first wrong kernel as a model with its data"},
+    {"output", OPT_STR, "DIR", "where --bisect writes (default: MODEL-failing)", 'o'},
+    {"kernels", OPT_STR, "KIND", "best (default), default (untuned schedules) or fallback (built in)"},
+    OPT_THREADS,
+    OPT_EXACT,
+    OPT_CACHE,
+    OPT_SHAPE,
+    {NULL},
+};
+
+const struct cmd cmd_verify = {
+    .usage = "MODEL [--against DIR] [--bisect] [--kernels KIND] [--exact]",
+    .summary = "check every kernel and the whole model against the reference",
+    .details = "The reference is portable C that accumulates in double precision. A tensor is right when it "
+	       "differs by at\n"
+	       "most 2e-4 of its largest value.",
+    .min_pos = 1,
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_verify,
+    .name = "verify",
+};

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/cmd.h"
+#include "platform/base/log.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include <stdio.h>
+#include <string.h>
+
+#define TRY_NS (100 * NS_PER_MS) /* between looks for a daemon that is not there yet */
+
+struct waiting {
+	const char *socket;
+	int64_t deadline_ns;
+	bool met;    /* a honed was there */
+	bool absent; /* it was said that none is there */
+};
+
+/* 1: every model is ready; 0: honed went away, or is not there yet. */
+static int wait_once(struct waiting *w)
+{
+	struct client *c;
+	json_t *reply = NULL;
+	int rc = client_open(w->socket, w->deadline_ns, &c);
+	if (rc < 0)
+		return rc == E_NOTFOUND || rc == E_IO ? 0 : rc;
+	w->met = true;
+	rc = daemon_ask(c, &(struct request){.op = OP_WAIT, .text = "ready"}, w->deadline_ns, &reply);
+	client_close(c);
+	json_decref(reply);
+	return rc >= 0 ? 1 : rc == E_IO ? 0 : rc;
+}
+
+static int wait_ready(struct waiting *w)
+{
+	for (;;) {
+		int rc = wait_once(w);
+		if (rc != 0)
+			return rc;
+		if (clock_now(&clock_real) >= w->deadline_ns)
+			return fail(E_TIMEOUT, "the time is over");
+		if (!w->met && !w->absent)
+			log_info("no daemon runs as yet; waiting for it");
+		w->absent = true;
+		clock_real.sleep(&clock_real, TRY_NS);
+	}
+}
+
+/* Why it is not ready, by what honed says of itself. */
+static int late(const struct waiting *w, const char *waited)
+{
+	json_t *s = NULL;
+	const json_t *m;
+	size_t i;
+	int ready = 0, rc = daemon_status(w->socket, &s);
+	const json_t *models = json_object_get(s, "models");
+	json_array_foreach(models, i, m) ready += daemon_flag(m, "ready");
+	if (rc <= 0)
+		rc = fail(E_TIMEOUT, "after %s no daemon %s: systemctl status honed, or longer --timeout",
+			  waited, w->met ? "runs any more" : "runs");
+	else
+		rc = fail(E_TIMEOUT,
+			  "after %s %d of %zu models are ready: %s; see hone status, or wait with a longer "
+			  "--timeout",
+			  waited, ready, json_array_size(models),
+			  daemon_text(s, "verdict", "honed is at work"));
+	json_decref(s);
+	return rc;
+}
+
+static int run_wait(const struct args *a)
+{
+	char waited[32];
+	int64_t timeout_ns = arg_duration(a, "timeout", 30 * NS_PER_S);
+	struct waiting w = {.socket = arg_str(a, "socket", NULL), .deadline_ns = daemon_deadline(timeout_ns)};
+	if (!arg_flag(a, "ready"))
+		return fail(E_USAGE, "for what? hone wait --ready");
+	int rc = wait_ready(&w);
+	snprintf(waited, sizeof waited, "%.3g s", (double)timeout_ns / 1e9);
+	if (rc == E_TIMEOUT)
+		rc = late(&w, waited);
+	if (rc < 0 && !a->json)
+		return rc;
+	if (rc >= 0 && !a->json)
+		return log_info("every model that honed has to keep tuned is ready"), 0;
+	json_t *j =
+	    json_pack("{sb so}", "ready", rc >= 0, "why", rc < 0 ? json_text(err_text()) : json_null());
+	int printed = json_out(j);
+	return rc < 0 ? rc : printed;
+}
+
+static const struct opt opts[] = {
+    {"ready", OPT_FLAG, NULL,
+     "until every model of honed.conf has its kernels, or nothing can be done for it"},
+    {"timeout", OPT_DURATION, "30s", "at most so long (default 30s)"},
+    OPT_SOCKET,
+    {NULL},
+};
+
+const struct cmd cmd_wait = {
+    .usage = "--ready [--timeout 30s]",
+    .summary = "wait until honed has what it needs",
+    .details = "Exit 0: ready. Exit 1: not within the time, and why. Where no daemon runs, it is waited for, "
+	       "too. For a "
+	       "unit that\nwould rather start late than slow: ExecStartPre=-hone wait --ready --timeout 20s "
+	       "(the minus lets "
+	       "it start all the same).",
+    .opts = opts,
+    .run = run_wait,
+    .name = "wait",
+};

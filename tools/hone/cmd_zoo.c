@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "kernels/onnx/import.h"
+#include "platform/base/log.h"
+#include "tools/hone/cmd.h"
+#include "agent/cache/json.h"
+#include "tools/hone/zoo.h"
+#include <stdio.h>
+
+static int list(const struct args *a)
+{
+	json_t *models = json_array();
+	for (const struct zoo_net *n = zoo_nets; n->name; n++) {
+		if (a->json)
+			json_array_append_new(models,
+					      json_pack("{ss ss}", "name", n->name, "summary", n->summary));
+		else
+			printf("%-20s %s\n", n->name, n->summary);
+	}
+	if (!a->json)
+		printf("Next: hone zoo mobilenet_v2 -o mobilenet_v2.onnx\n");
+	return a->json ? json_out(json_pack("{so}", "models", models)) : (json_decref(models), 0);
+}
+
+static int run_zoo(const struct args *a)
+{
+	if (a->npos == 0)
+		return list(a);
+	const char *name = a->pos[0], *path = arg_str(a, "output", NULL);
+	if (!path)
+		return fail(E_USAGE, "where to? hone zoo %s -o %s.onnx", name, name);
+	struct graph *g;
+	uint64_t seed;
+	int rc = arg_seed(a, &seed);
+	if (rc >= 0)
+		rc = zoo_make(name, seed, &g);
+	if (rc < 0)
+		return rc;
+	rc = export_file(g, path);
+	int nodes = g->nnodes;
+	graph_free(g);
+	if (rc < 0)
+		return rc;
+	if (a->json)
+		return json_out(json_pack("{s[{ss so si}]}", "models", "name", name, "file", json_text(path),
+					  "nodes", nodes));
+	log_info("wrote %s (%d nodes). Next: hone tune %s --budget 20s", path, nodes, path);
+	return 0;
+}
+
+static const struct opt opts[] = {
+    {"output", OPT_STR, "FILE", "where to write the model", 'o'},
+    {"seed", OPT_INT, "N", "seed of the random weights (default 1)"},
+    {NULL},
+};
+
+const struct cmd cmd_zoo = {
+    .usage = "[NAME -o FILE]",
+    .summary = "write a standard network as ONNX with seeded random weights",
+    .details = "Without a name it lists the networks. Equal seeds give equal files on every machine.",
+    .max_pos = 1,
+    .opts = opts,
+    .run = run_zoo,
+    .name = "zoo",
+};

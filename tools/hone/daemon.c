@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/daemon.h"
+#include "platform/base/file.h"
+#include "platform/base/log.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MOST_INHIBITS = 256, WHY_BYTES = 256 };
+
+int64_t daemon_deadline(int64_t ns)
+{
+	int64_t now = clock_now(&clock_real);
+	return ns > INT64_MAX - now ? INT64_MAX : now + ns;
+}
+
+int daemon_open(const char *socket, struct client **out)
+{
+	*out = NULL;
+	int rc = client_open(socket, daemon_deadline(DAEMON_NS), out);
+	return rc >= 0 ? 1 : rc == E_NOTFOUND ? 0 : rc;
+}
+
+int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply)
+{
+	const char *line;
+	int rc = client_ask(c, r, deadline_ns, &line);
+	if (rc < 0)
+		return rc;
+	*reply = json_loads(line, 0, NULL);
+	return *reply ? 0 : fail(E_NOMEM, "no memory for honed's reply");
+}
+
+int daemon_status(const char *socket, json_t **out)
+{
+	struct client *c;
+	*out = NULL;
+	int rc = daemon_open(socket, &c);
+	if (rc <= 0)
+		return rc;
+	rc = daemon_ask(c, &(struct request){.op = OP_STATUS}, daemon_deadline(DAEMON_NS), out);
+	client_close(c);
+	json_object_del(*out, "id"); /* of the reply, not of the status */
+	json_object_del(*out, "ok");
+	return rc < 0 ? rc : 1;
+}
+
+const char *daemon_text(const json_t *o, const char *key, const char *fallback)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+	return s ? s : fallback;
+}
+
+double daemon_num(const json_t *o, const char *key, double fallback)
+{
+	const json_t *v = json_object_get(o, key);
+	return json_is_number(v) ? json_number_value(v) : fallback;
+}
+
+bool daemon_flag(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+const char *daemon_run_folder(void)
+{
+	const char *run = getenv("HONE_RUN");
+	return run && *run ? run : "/run/hone";
+}
+
+/* USER-NUMBER-UNTIL: whose, and how long; of another name that is not known. */
+static void parse_name(const char *name, struct daemon_inhibit *out)
+{
+	unsigned uid, number;
+	long long until;
+	char again[INHIBIT_NAME] = "";
+	out->left_s = INFINITY;
+	if (sscanf(name, "%10u-%9u-%18lld", &uid, &number, &until) == 3)
+		snprintf(again, sizeof again, "%u-%u-%lld", uid, number, until);
+	if (strcmp(again, name))
+		return;
+	out->uid = uid;
+	if (until)
+		out->left_s = (double)(until - clock_now(&clock_real)) / 1e9;
+}
+
+static const char *const folders[] = {"inhibit", "inhibit.d"};
+enum { FOLDERS = sizeof folders / sizeof *folders };
+
+static int path_of(const char *folder, const char *name, char *out, size_t size)
+{
+	if (!*name || *name == '.' || strchr(name, '/'))
+		return fail(E_USAGE, "'%.40s' is not an inhibit's name; hone status shows them", name);
+	int n = snprintf(out, size, "%s/%s/%s", daemon_run_folder(), folder, name);
+	return n < (int)size ? 0 : fail(E_USAGE, "inhibit %.40s: $HONE_RUN or the name is too long", name);
+}
+
+static int write_in(const char *folder, const char *name, const char *line)
+{
+	char path[PATH_MAX];
+	int rc = path_of(folder, name, path, sizeof path);
+	return rc < 0 ? rc : file_write(path, line, strlen(line));
+}
+
+static int make_folder(const char *folder)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/%s", daemon_run_folder(), folder);
+	return file_mkdirs(path, 0755);
+}
+
+static bool is_open_to_us(const char *folder)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof path, "%s/%s", daemon_run_folder(), folder);
+	return access(path, W_OK | X_OK) == 0;
+}
+
+int inhibit_write(int64_t ns, bool lasts, const char *why, char *name)
+{
+	char line[WHY_BYTES];
+	snprintf(line, sizeof line, "%.200s (user %u)\n", why, (unsigned)getuid());
+	snprintf(name, INHIBIT_NAME, "%u-%d-%lld", (unsigned)getuid(), (int)getpid() % 1000000000,
+		 ns ? (long long)daemon_deadline(ns) : 0LL);
+	int rc = make_folder(folders[0]);
+	if (rc >= 0)
+		rc = write_in(folders[0], name, line);
+	if (rc != E_IO)
+		return rc;
+	if (!is_open_to_us(folders[1]))
+		return fail_in(rc, "be root, or set $HONE_RUN to honed's run folder");
+	if (ns && lasts)
+		return fail(E_UNSUPPORTED,
+			    "nobody would end it: leave --for out, give a command, or be root");
+	return write_in(folders[1], name, line);
+}
+
+int inhibit_remove(const char *name)
+{
+	char path[PATH_MAX];
+	for (int i = 0; i < FOLDERS; i++) {
+		int rc = path_of(folders[i], name, path, sizeof path);
+		if (rc < 0 || unlink(path) == 0)
+			return rc < 0 ? rc : 0;
+		if (errno != ENOENT && errno != ENOTDIR)
+			return fail(E_IO, "%s: %s; be root, or who made it", path, strerror(errno));
+	}
+	return fail(E_NOTFOUND, "nobody inhibits as '%s'; hone status shows who does", name);
+}
+
+/* The first line of a file, without what a terminal would obey. */
+static const char *first_line(int fd, struct arena *a)
+{
+	char text[WHY_BYTES];
+	ssize_t n = read(fd, text, sizeof text - 1);
+	text[n < 0 ? 0 : n] = 0;
+	text[strcspn(text, "\n")] = 0;
+	log_plain(text);
+	return arena_strdup(a, text);
+}
+
+static bool look(int folder, const char *name, bool ends, struct arena *a, struct daemon_inhibit *out)
+{
+	struct stat st;
+	int fd = *name == '.' ? -1 : openat(folder, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	bool good = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (good) {
+		char *plain = arena_strdup(a, name);
+		log_one_line(plain);
+		*out = (struct daemon_inhibit){.name = plain, .why = first_line(fd, a), .uid = st.st_uid};
+		parse_name(name, out);
+		if (!ends)
+			out->left_s = INFINITY;
+		good = out->left_s > 0;
+	}
+	if (fd >= 0)
+		close(fd);
+	return good;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct daemon_inhibit *)a)->name, ((const struct daemon_inhibit *)b)->name);
+}
+
+int inhibit_list(struct arena *a, struct daemon_inhibit **out)
+{
+	char path[PATH_MAX];
+	int n = 0;
+	*out = ARENA_ARRAY(a, struct daemon_inhibit, MOST_INHIBITS);
+	for (int i = 0; i < FOLDERS; i++) {
+		snprintf(path, sizeof path, "%s/%s", daemon_run_folder(), folders[i]);
+		DIR *d = opendir(path);
+		for (struct dirent *e; d && n < MOST_INHIBITS && (e = readdir(d));)
+			n += look(dirfd(d), e->d_name, i == 0, a, *out + n);
+		if (d)
+			closedir(d);
+	}
+	qsort(*out, (size_t)n, sizeof **out, by_name);
+	return n;
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/cache/lookup.h"
+#include "agent/run/source.h"
+#include "agent/worker/wire.h"
+#include "kernels/space/space.h"
+#include "platform/base/log.h"
+#include "tools/hone/ready.h"
+#include <stdlib.h>
+
+struct defaults {
+	const struct target *target;
+	int threads;
+	bool exact;
+	struct cache *cache;       /* NULL: none */
+	enum rec_kind kind;        /* that is asked for */
+	struct kernel_source kept; /* of the cache */
+	struct runner *worker;     /* started for the first task that the cache has not */
+	bool no_worker;
+};
+
+/* One that spills gives way to the next rule: a fallback kernel is slower than any. */
+static int build_default(struct defaults *d, const struct task *t, const char *text, int *handle,
+			 struct meas *m)
+{
+	char cand[CAND_MAX];
+	struct arena scratch = {0};
+	struct space *s;
+	const struct space_want want = {.exact = d->exact, .threads = d->threads};
+	int rc = space_make(&scratch, t, d->target, &want, &s);
+	if (rc >= 0) {
+		space_default(s, cand);
+		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, handle, m);
+	}
+	for (int rule = 0; rc >= 0 && *handle < 0 && space_portfolio(s, &rule, cand) >= 0;)
+		rc = d->worker->ops->build(d->worker, text, cand, INT64_MAX, handle, m);
+	arena_free(&scratch);
+	return rc;
+}
+
+/* The schedule that a record has, whose code is gone, or was never there: import takes none. */
+static int build_known(struct defaults *d, const char *text, int *handle, struct meas *m)
+{
+	struct rec r;
+	struct arena a = {0};
+	int rc = d->cache && d->kind == REC_BEST ? cache_find_rec(d->cache, hash_text(text), d->target,
+								  d->threads, d->exact, REC_BEST, &a, &r)
+						 : E_NOTFOUND;
+	if (rc >= 0)
+		rc = d->worker->ops->build(d->worker, text, r.cand, INT64_MAX, handle, m);
+	arena_free(&a);
+	return rc >= 0 && *handle >= 0 ? (int)r.kind : E_NOTFOUND;
+}
+
+static int make(struct defaults *d, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	struct meas m = {0};
+	struct blob bytes;
+	int handle = -1, rc = build_known(d, text, &handle, &m);
+	*origin = rc == (int)REC_BEST ? FROM_CACHE : FROM_DEFAULT;
+	if (rc < 0)
+		rc = build_default(d, t, text, &handle, &m);
+	if (rc >= 0 && handle < 0)
+		rc = fail(E_INFEASIBLE, "the default schedule: %s", meas_status_name(m.status));
+	if (rc >= 0)
+		rc = d->worker->ops->code(d->worker, handle, INT64_MAX, a, &bytes);
+	if (handle >= 0)
+		d->worker->ops->drop(d->worker, handle, INT64_MAX);
+	return rc < 0 ? rc : code_parse(bytes.p, bytes.n, a, out);
+}
+
+static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
+		enum kernel_origin *origin)
+{
+	struct defaults *d = ctx;
+	if (d->kept.find && d->kept.find(d->kept.ctx, t, text, a, out, origin) >= 0)
+		return 0;
+	if (!d->worker && !d->no_worker) {
+		d->no_worker = runner_worker(NULL, "cpu", d->target, d->threads, &d->worker) < 0;
+		if (d->no_worker)
+			log_info("hone: warning: default kernels cannot be made: %s", err_text());
+	}
+	int rc = d->no_worker ? E_NOTFOUND : make(d, t, text, a, out, origin);
+	if (rc < 0 && !d->no_worker)
+		log_more("%s", err_text());
+	return rc < 0 ? E_NOTFOUND : 0;
+}
+
+int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_source *out)
+{
+	struct defaults *d = calloc(1, sizeof *d);
+	if (!d)
+		return fail(E_NOMEM, "no memory for a source of kernels");
+	d->target = &h->target;
+	d->threads = h->threads;
+	d->exact = h->exact;
+	d->cache = c;
+	d->kind = best ? REC_BEST : REC_DEFAULT;
+	int rc = c ? cache_source(c, &h->target, h->threads, h->exact, d->kind, &d->kept) : 0;
+	if (rc < 0) {
+		free(d);
+		return rc;
+	}
+	*out = (struct kernel_source){d, find};
+	return 0;
+}
+
+void defaults_close(struct kernel_source *s)
+{
+	struct defaults *d = s->ctx;
+	if (d->worker)
+		d->worker->ops->close(d->worker);
+	cache_source_free(&d->kept);
+	free(d);
+	s->ctx = NULL;
+}

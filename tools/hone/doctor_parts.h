@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef AGENT_DOCTOR_PARTS_H
+#define AGENT_DOCTOR_PARTS_H
+
+#include "agent/control/conf.h"
+#include "tools/hone/doctor.h"
+#include "platform/machine/sysfile.h"
+#include "platform/machine/vitals.h"
+
+enum { FINDINGS = 64 };
+
+struct doctor {
+	const struct doctor_options *o;
+	const char *root, *check;
+	struct arena *a;
+	struct finding *finding;
+	int n;
+	struct vitals v, later;        /* 150 ms apart */
+	char model[96], cmdline[2048]; /* "" where it is not told */
+	bool raspberry, jetson;
+	struct gate_limits limits; /* of the configuration, where there is a good one */
+	const char *store;         /* the folder of honed's cache; NULL: it is not configured */
+};
+
+/* What is well has no remedy. */
+__attribute__((format(printf, 4, 5))) void doctor_say(struct doctor *d, enum finding_kind k,
+						      const char *remedy, const char *fmt, ...);
+#define doctor_good(d, ...) doctor_say(d, FINDING_OK, "", __VA_ARGS__)
+
+typedef void doctor_check(struct doctor *d);
+doctor_check doctor_gate, doctor_governor, doctor_clock, doctor_mode, doctor_cores, doctor_heat,
+    doctor_throttle, doctor_battery, doctor_pressure, doctor_memory_group, doctor_memory, doctor_swap,
+    doctor_time;
+doctor_check doctor_cache, doctor_store, doctor_space, doctor_flash, doctor_configuration, doctor_honed,
+    doctor_units, doctor_worker, doctor_devices, doctor_code, doctor_limits;
+
+#endif

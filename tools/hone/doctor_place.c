@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Folders, programs, and this process. */
+#include "agent/control/client.h"
+#include "tools/hone/doctor_parts.h"
+#include "platform/run/child.h"
+#include "platform/base/clock.h"
+#include "platform/run/dev.h"
+#include "platform/base/file.h"
+#include "platform/machine/mount.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10U
+#endif
+
+#define STORE "/var/lib/hone/cache"
+#define ANSWER_NS (2 * NS_PER_S)
+enum { LEAST_MB = 8, SOME_MB = 96, LEAST_FILES = 64, LEAST_AS_MB = 1024 };
+
+/* ---- the cache's folder */
+
+/* The nearest folder that is there; the folder itself where it is. */
+static bool nearest(const char *dir, char out[PATH_MAX])
+{
+	if (snprintf(out, PATH_MAX, "%s", dir) >= PATH_MAX)
+		return false;
+	while (!file_is_dir(out)) {
+		char *slash = strrchr(out, '/');
+		if (!slash || !out[1])
+			return false;
+		slash[slash == out] = 0;
+	}
+	return true;
+}
+
+static const char *whose(const struct doctor *d, char out[PATH_MAX])
+{
+	return d->o->cache && nearest(d->o->cache, out) ? out : NULL;
+}
+
+/* Another root need not have a table of mounts. */
+static enum mount_kind kind_of_place(const struct doctor *d, const char *dir)
+{
+	char table[PATH_MAX];
+	snprintf(table, sizeof table, "%s/proc/self/mountinfo", d->root);
+	return file_exists(table) ? mount_of(d->root, dir) : MOUNT_KEEPS;
+}
+
+/* False: it keeps what it is given. */
+static bool forgets(struct doctor *d, const char *whose_cache, const char *dir, enum mount_kind kind,
+		    const char *remedy)
+{
+	if (kind != MOUNT_KEEPS)
+		doctor_say(d, FINDING_WARNING, remedy, "%s %s: %.*s", whose_cache, dir,
+			   (int)strcspn(mount_words(kind), ";"), mount_words(kind));
+	return kind != MOUNT_KEEPS;
+}
+
+void doctor_cache(struct doctor *d)
+{
+	char dir[PATH_MAX], fix[PATH_MAX + 64];
+	struct stat st;
+	if (!d->o->cache) {
+		doctor_say(d, FINDING_PROBLEM, "set HOME or XDG_CACHE_HOME, or give --cache DIR",
+			   "no cache folder is known: what is learnt is forgotten");
+		return;
+	}
+	if (!whose(d, dir) || stat(dir, &st) < 0) {
+		doctor_say(d, FINDING_PROBLEM, "give --cache DIR, a folder that can be made",
+			   "the cache folder %s cannot be looked at", d->o->cache);
+		return;
+	}
+	enum mount_kind kind = kind_of_place(d, d->o->cache);
+	if (forgets(d, "the cache", d->o->cache, kind,
+		    "put it on a writable partition: --cache DIR, or a mount there") &&
+	    kind == MOUNT_READ_ONLY)
+		return;
+	if (access(dir, W_OK | X_OK) < 0) {
+		snprintf(fix, sizeof fix, "sudo chown %ju '%s', or give --cache DIR", (uintmax_t)getuid(),
+			 dir);
+		doctor_say(d, FINDING_PROBLEM, fix,
+			   "you may not write the cache folder %s: each start would tune anew", dir);
+	} else if (!strcmp(dir, d->o->cache) && st.st_mode & (S_IWGRP | S_IWOTH)) {
+		snprintf(fix, sizeof fix, "chmod go-w '%s'", dir);
+		doctor_say(
+		    d, FINDING_WARNING, fix,
+		    "others can write the cache folder %s: its records are hints, and its code is not run",
+		    dir);
+	} else if (kind == MOUNT_KEEPS) {
+		doctor_good(d, "the cache %s can be written and keeps what it is given", d->o->cache);
+	}
+}
+
+/* honed's, where it is configured. */
+void doctor_store(struct doctor *d)
+{
+	char dir[PATH_MAX];
+	if (!d->store || snprintf(dir, sizeof dir, "%s%s", d->root, d->store) >= PATH_MAX)
+		return;
+	if (!forgets(d, "honed's cache", dir, kind_of_place(d, dir),
+		     "put it on a writable partition: cache= in honed.conf, or a mount there"))
+		doctor_good(d, "honed's cache %s keeps what it is given", dir);
+}
+
+void doctor_space(struct doctor *d)
+{
+	char dir[PATH_MAX];
+	struct statvfs v;
+	if (!whose(d, dir) || statvfs(dir, &v) < 0)
+		return;
+	int64_t mb = (int64_t)((double)v.f_bavail * (double)v.f_frsize / (1 << 20));
+	if (mb < SOME_MB)
+		doctor_say(d, mb < LEAST_MB ? FINDING_PROBLEM : FINDING_WARNING,
+			   "free some space, or give the cache less (--cache-limit, cache_limit=)",
+			   "%" PRId64 " MiB are free where the cache lies; it may take 64 MiB", mb);
+	else if (v.f_files && v.f_favail < LEAST_FILES)
+		doctor_say(d, v.f_favail < 4 ? FINDING_PROBLEM : FINDING_WARNING,
+			   "remove small files: the file system has no room for more of them",
+			   "%ju files can be made where the cache lies", (uintmax_t)v.f_favail);
+	else
+		doctor_good(d, "%" PRId64 " MiB are free where the cache lies", mb);
+}
+
+void doctor_flash(struct doctor *d)
+{
+	char dir[PATH_MAX];
+	struct stat st;
+	struct flash_life life;
+	if (!whose(d, dir) || stat(dir, &st) < 0 || flash_life(d->root, st.st_dev, &life) < 0)
+		return;
+	if (life.near_end || life.tenths > 9)
+		doctor_say(d, FINDING_PROBLEM, "replace it; until then give --cache DIR elsewhere",
+			   "the flash %s says that it is near the end of its life", life.device);
+	else if (life.tenths > 7)
+		doctor_say(d, FINDING_WARNING, "plan to replace it; writes= in honed.conf spares it",
+			   "the flash %s says that %d to %d %% of its life are used", life.device,
+			   (life.tenths - 1) * 10, life.tenths * 10);
+	else if (life.tenths)
+		doctor_good(d, "the flash %s says that %d to %d %% of its life are used", life.device,
+			    (life.tenths - 1) * 10, life.tenths * 10);
+}
+
+/* ---- honed */
+
+void doctor_configuration(struct doctor *d)
+{
+	char path[PATH_MAX], drop_ins[PATH_MAX];
+	struct conf c;
+	if (snprintf(path, sizeof path, "%s" CONF_FILE, d->root) >= PATH_MAX ||
+	    snprintf(drop_ins, sizeof drop_ins, "%s.d", path) >= PATH_MAX)
+		return;
+	bool here = file_exists(path) || file_exists(drop_ins);
+	if (conf_read(path, d->a, &c) < 0) {
+		doctor_say(d, FINDING_PROBLEM, "honed keeps the old one, or does not start: mend that line",
+			   "honed's configuration is refused: %s", err_text());
+		return;
+	}
+	d->limits = c.gate;
+	d->store = !here ? NULL : c.cache ? c.cache : STORE;
+	if (!here)
+		doctor_say(d, FINDING_NOTE, "name the models to keep tuned in " CONF_FILE " (man honed.conf)",
+			   "honed has no configuration: it keeps no model tuned by itself");
+	else
+		doctor_good(d, "honed's configuration is good: %d model%s", c.nmodels,
+			    c.nmodels == 1 ? "" : "s");
+	for (int i = 0; i < c.nmodels; i++)
+		if (!file_exists(c.model[i].path))
+			doctor_say(d, FINDING_WARNING,
+				   "correct its path= in honed.conf, or put the file there",
+				   "model %s: there is no %s", c.model[i].name, c.model[i].path);
+}
+
+static const char *socket_of(const struct doctor *d, char out[PATH_MAX])
+{
+	const char *env = getenv("HONE_SOCKET"), *given = d->o->socket;
+	if (!given && env && env[0] && !*d->root)
+		given = env;
+	snprintf(out, PATH_MAX, "%s%s", given ? "" : d->root, given ? given : CONTROL_SOCKET);
+	return out;
+}
+
+void doctor_honed(struct doctor *d)
+{
+	char path[PATH_MAX];
+	struct client *c = NULL;
+	struct request hello = {.op = OP_HELLO, .has_id = true, .id = 1, .version = CONTROL_VERSION};
+	const char *reply;
+	int64_t end_ns = clock_now(&clock_real) + ANSWER_NS;
+	if (!file_exists(socket_of(d, path))) {
+		doctor_say(
+		    d, FINDING_NOTE, "sudo systemctl enable --now honed.socket honed, if it should",
+		    "no honed runs: nothing is tuned while the board is idle; hone tune works without");
+		return;
+	}
+	if (access(path, W_OK) < 0) {
+		doctor_say(d, FINDING_WARNING, "sudo usermod -aG hone $USER, and log in again",
+			   "you may not speak to honed (%s: %s)", path, strerror(errno));
+		return;
+	}
+	int rc = client_open(path, end_ns, &c);
+	if (rc >= 0)
+		rc = client_ask(c, &hello, end_ns, &reply);
+	if (rc >= 0)
+		doctor_good(d, "honed answers at %s", path);
+	else
+		doctor_say(d, FINDING_PROBLEM, "journalctl -u honed tells why; sudo systemctl restart honed",
+			   "honed does not answer at %s: %s", path, err_text());
+	client_close(c);
+}
+
+/* Only where the machine is run by systemd. */
+void doctor_units(struct doctor *d)
+{
+	static const char *const units[] = {"honed.service", "honed.socket", "hone-boot.service",
+					    "hone-worker.socket", "hone-worker@.service"};
+	static const char *const dirs[] = {"/etc/systemd/system", "/usr/local/lib/systemd/system",
+					   "/usr/lib/systemd/system", "/lib/systemd/system"};
+	char path[PATH_MAX], missing[256] = "";
+	int n = 0, there = 0;
+	snprintf(path, sizeof path, "%s/run/systemd/system", d->root);
+	if (!file_is_dir(path))
+		return;
+	for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+		bool found = false;
+		for (size_t i = 0; i < sizeof dirs / sizeof *dirs && !found; i++) {
+			snprintf(path, sizeof path, "%s%s/%s", d->root, dirs[i], units[u]);
+			found = file_exists(path);
+		}
+		there += found;
+		if (!found)
+			n += snprintf(missing + n, sizeof missing - (size_t)n, "%s%s", n ? ", " : "",
+				      units[u]);
+	}
+	if (n)
+		doctor_say(d, there ? FINDING_WARNING : FINDING_NOTE,
+			   "install hone again (make install); then sudo systemctl daemon-reload",
+			   "the service manager does not know %s", missing);
+	else
+		doctor_good(d, "honed's units are installed");
+}
+
+/* ---- what measures */
+
+static int find_worker(const struct doctor *d, char out[PATH_MAX])
+{
+	const char *env = getenv("HONE_WORKER"), *given = d->o->worker;
+	char dir[PATH_MAX - 16];
+	if (!given && env && env[0])
+		given = env;
+	int rc = given ? E_OK : file_self_dir(dir, sizeof dir);
+	if (rc >= 0)
+		snprintf(out, PATH_MAX, "%s%s", given ? given : dir, given ? "" : "/hone-worker");
+	return rc;
+}
+
+/* Its first line, "hone-worker 0.1.0". */
+static int ask_version(char *path, char *out, size_t n)
+{
+	char *argv[] = {path, "--version", NULL};
+	struct child c;
+	int64_t end_ns = clock_now(&clock_real) + ANSWER_NS;
+	size_t at = 0;
+	int rc = child_start(&c, argv, &(struct child_limits){.cpu_s = 5});
+	if (rc < 0)
+		return rc;
+	while (at < n - 1 && (rc = fd_read_full(c.out, out + at, 1, &clock_real, end_ns)) >= 0 &&
+	       out[at] != '\n')
+		at++;
+	out[at] = 0;
+	child_stop(&c, 100 * NS_PER_MS);
+	return rc;
+}
+
+void doctor_worker(struct doctor *d)
+{
+	char path[PATH_MAX], said[64];
+	int rc = find_worker(d, path);
+	if (rc < 0 || !file_exists(path)) {
+		doctor_say(d, FINDING_PROBLEM, "install it beside hone, or set HONE_WORKER",
+			   "there is no hone-worker (%s): nothing can be measured",
+			   rc < 0 ? err_text() : path);
+		return;
+	}
+	rc = ask_version(path, said, sizeof said);
+	if (rc < 0)
+		doctor_say(d, FINDING_PROBLEM,
+			   "run it by hand (--version); is its file system mounted noexec?",
+			   "hone-worker (%s) does not run: %s", path, err_text());
+	else if (strcmp(said, "hone-worker " HONE_VERSION))
+		doctor_say(d, FINDING_PROBLEM, "install both from one build",
+			   "hone is " HONE_VERSION ", but %s says '%s'", path, said);
+	else
+		doctor_good(d, "%s runs", said);
+}
+
+void doctor_devices(struct doctor *d)
+{
+	for (int i = 0; dev_table[i]; i++) {
+		struct target t = {0};
+		int rc = !strcmp(dev_table[i]->name, "sim") ? 0 : dev_table[i]->probe(&t);
+		if (rc > 0)
+			doctor_good(d, "device %s: %s, %s, %d cores", dev_table[i]->name, t.soc, t.isa,
+				    t.cores);
+		else if (rc < 0)
+			doctor_say(d, strcmp(dev_table[i]->name, "cpu") ? FINDING_WARNING : FINDING_PROBLEM,
+				   "hone devices tells more", "device %s is of no use: %s",
+				   dev_table[i]->name, err_text());
+	}
+}
+
+/* As kernels are loaded: a sealed memory file, mapped to be run and not to be written. */
+void doctor_code(struct doctor *d)
+{
+	static const char code[64];
+	int fd = memfd_create("hone-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("hone-doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	bool wrote = fd >= 0 && write(fd, code, sizeof code) == (ssize_t)sizeof code;
+	void *p = wrote ? mmap(NULL, sizeof code, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+	if (p == MAP_FAILED)
+		doctor_say(
+		    d, FINDING_PROBLEM, "sysctl vm.memfd_noexec=0, and no rule that forbids memory files",
+		    "code from memory may not be run here (%s): kernels cannot be loaded", strerror(errno));
+	else
+		doctor_good(d, "kernels can be loaded: memory files may be run");
+	if (p != MAP_FAILED)
+		munmap(p, sizeof code);
+	if (fd >= 0)
+		close(fd);
+}
+
+void doctor_limits(struct doctor *d)
+{
+	static const struct {
+		int what;
+		const char *name;
+		rlim_t least;
+		const char *unit;
+		rlim_t per;
+		const char *remedy;
+	} limits[] = {
+	    {RLIMIT_AS, "address space", (rlim_t)LEAST_AS_MB << 20, "MiB", 1 << 20, "ulimit -v unlimited"},
+	    {RLIMIT_DATA, "data", (rlim_t)LEAST_AS_MB << 20, "MiB", 1 << 20, "ulimit -d unlimited"},
+	    {RLIMIT_CPU, "processor time", 600, "s", 1, "ulimit -t unlimited"},
+	    {RLIMIT_NOFILE, "open files", 256, "", 1, "ulimit -n 1024"},
+	    {RLIMIT_NPROC, "processes", 64, "", 1, "ulimit -u 256"},
+	    {RLIMIT_FSIZE, "a file's size", (rlim_t)SOME_MB << 20, "MiB", 1 << 20, "ulimit -f unlimited"},
+	};
+	int before = d->n;
+	for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+		struct rlimit l;
+		if (getrlimit(limits[i].what, &l) == 0 && l.rlim_cur != RLIM_INFINITY &&
+		    l.rlim_cur < limits[i].least)
+			doctor_say(d, FINDING_WARNING, limits[i].remedy, "this shell limits %s to %ju %s",
+				   limits[i].name, (uintmax_t)(l.rlim_cur / limits[i].per), limits[i].unit);
+	}
+	if (d->n == before)
+		doctor_good(d, "no limit of this shell stands in the way");
+}

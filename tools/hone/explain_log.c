@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/explain_log.h"
+#include "agent/cache/json.h"
+#include "tools/hone/table.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct trials_entry *find_default(const struct trials *l)
+{
+	for (int i = l->n - 1; i >= 0; i--)
+		if (l->entry[i].t.by == TRIED_DEFAULT)
+			return &l->entry[i];
+	return NULL;
+}
+
+struct payback explain_payback(const struct trials *l, int uses, const char *chosen)
+{
+	struct payback p = {.spent_ns = (double)l->spent_ns, .tasks = 1};
+	const struct trials_entry *first = find_default(l);
+	bool is_default = first && !strcmp(first->t.cand, chosen);
+	double best_ns = (double)(is_default ? l->default_ns : l->best_ns);
+	if (!is_default && l->default_ns > 0 && best_ns > 0)
+		p.saved_ns = uses * ((double)l->default_ns - best_ns);
+	if (l->fallback_ns > 0 && best_ns > 0)
+		p.fallback_ns = uses * ((double)l->fallback_ns - best_ns);
+	return p;
+}
+
+void explain_payback_add(struct payback *sum, const struct payback *p)
+{
+	sum->spent_ns += p->spent_ns;
+	sum->saved_ns += p->saved_ns;
+	sum->fallback_ns += p->fallback_ns;
+	sum->tasks += p->tasks;
+}
+
+json_t *explain_payback_json(const struct payback *p)
+{
+	return json_pack("{so so so so so}", "spent_s", json_num(p->spent_ns / 1e9), "saved_ms",
+			 json_num(p->saved_ns / 1e6), "saved_on_fallback_ms", json_num(p->fallback_ns / 1e6),
+			 "inferences", json_num(trials_payback(p->spent_ns, p->saved_ns)),
+			 "inferences_on_fallback", json_num(trials_payback(p->spent_ns, p->fallback_ns)));
+}
+
+static void after(double spent_ns, double saved_ns, const char *against)
+{
+	double n = trials_payback(spent_ns, saved_ns);
+	if (isnan(n))
+		printf("%s: never", against);
+	else
+		printf("%s: %.0f inferences, %.4f ms less each", against, n, saved_ns / 1e6);
+}
+
+void explain_payback_words(const struct payback *p, const char *before)
+{
+	printf("%stuning took %.2f s, which are earned back (", before, p->spent_ns / 1e9);
+	after(p->spent_ns, p->saved_ns, "against default schedules");
+	printf("; ");
+	after(p->spent_ns, p->fallback_ns, "against built-in kernels");
+	printf(")\n");
+}
+
+static json_t *trial_json(const struct trials_entry *e)
+{
+	const struct tried *t = &e->t;
+	return json_pack("{so ss si so so so so so so sb}", "cand", json_text(t->cand), "by",
+			 tried_by_name(t->by), "box", e->box, "at_s", json_num((double)t->at_ns / 1e9), "us",
+			 json_num((double)t->ns / 1e3), "ratio", json_num(trials_ratio(e)), "draft_us",
+			 json_num((double)t->draft_ns / 1e3), "model_us", json_num((double)t->guess_ns / 1e3),
+			 "model_sd", json_num(t->guess_sd), "lost", t->lost);
+}
+
+static json_t *statuses_json(const struct trials *l)
+{
+	json_t *o = json_object();
+	for (int i = 0; i < MEAS_STATUSES; i++)
+		if (l->count[i])
+			json_object_set_new(o, meas_status_name((enum meas_status)i),
+					    json_integer(l->count[i]));
+	return o;
+}
+
+json_t *explain_log_json(const struct trials *l, const struct payback *p)
+{
+	struct trials_sum s;
+	json_t *best = json_array(), *steps = json_array();
+	trials_sum(l, &s);
+	for (int i = 0; i < s.nbest; i++)
+		json_array_append_new(best, trial_json(&l->entry[s.best[i]]));
+	for (int i = 0; i < s.nsteps; i++)
+		json_array_append_new(steps, json_pack("{si so so}", "box", s.step[i].box, "at_s",
+						       json_num((double)s.step[i].at_ns / 1e9), "ratio",
+						       json_num(s.step[i].ratio)));
+	return json_pack("{so si si si so so so so so so so so}", "emitter", json_text(l->emitter), "boxes",
+			 l->boxes, "tried", s.tried, "failed", s.failed, "statuses", statuses_json(l), "best",
+			 best, "steps", steps, "draft_rank", json_num(s.draft_rank), "model_rank",
+			 json_num(s.model_rank), "draft_error_pct", json_num(100 * s.draft_error),
+			 "model_error_pct", json_num(100 * s.model_error), "payback",
+			 explain_payback_json(p));
+}
+
+static void counts_words(const struct trials *l, const struct trials_sum *s)
+{
+	const char *before = " (";
+	printf("  tried    %d in %d boxes with %s, %d of them failed", s->tried, l->boxes, l->emitter,
+	       s->failed);
+	for (int i = MEAS_INFEASIBLE; i < MEAS_STATUSES; i++)
+		if (i != MEAS_ABORTED && l->count[i]) {
+			printf("%s%d %s", before, l->count[i], meas_status_name((enum meas_status)i));
+			before = ", ";
+		}
+	printf("%s", *before == ',' ? ")" : "");
+	printf(l->count[MEAS_ABORTED] ? ", %d were cut short as far too slow\n" : "\n",
+	       l->count[MEAS_ABORTED]);
+}
+
+static void best_table(const struct trials *l, const struct trials_sum *s, const char *chosen)
+{
+	static const char *const head[] = {"us",  "of default", "model us", "draft us",
+					   "box", "at s",       "by",       "candidate"};
+	struct table t = {.align = "rrrrrrll"};
+	for (int i = 0; i < 8; i++)
+		table_cell(&t, "%s%s", i ? "" : "           ", head[i]);
+	for (int i = 0; i < s->nbest; i++) {
+		const struct trials_entry *e = &l->entry[s->best[i]];
+		bool serves = !strcmp(e->t.cand, chosen);
+		table_cell(&t, "%.1f", (double)e->t.ns / 1e3);
+		table_cell(&t, "%.2fx", trials_ratio(e));
+		table_cell(&t, "%.1f", (double)e->t.guess_ns / 1e3);
+		table_cell(&t, "%.1f", (double)e->t.draft_ns / 1e3);
+		table_cell(&t, "%d", e->box);
+		table_cell(&t, "%.1f", (double)e->t.at_ns / 1e9);
+		table_cell(&t, "%s%s", tried_by_name(e->t.by),
+			   serves      ? ", chosen"
+			   : e->t.lost ? ", lost a race"
+				       : "");
+		table_cell(&t, "%s", e->t.cand);
+	}
+	table_print(&t, false);
+}
+
+static void belief(const char *who, double rank, double error)
+{
+	printf("  %-8s ", who);
+	if (isnan(rank))
+		printf("too few were timed to judge it\n");
+	else
+		printf("rank correlation %.2f with what was measured, off by %.0f %% (median)\n", rank,
+		       100 * error);
+}
+
+static void steps_words(const struct trials_sum *s)
+{
+	printf("  search   by a few runs each, where races decide:");
+	for (int i = 0; i < s->nsteps; i++) {
+		bool other = s->step[i].box > 1 && (i == 0 || s->step[i - 1].box != s->step[i].box);
+		if (other)
+			printf(" box %d:", s->step[i].box);
+		printf(" %.2fx at %.1f s%s", s->step[i].ratio, (double)s->step[i].at_ns / 1e9,
+		       i + 1 < s->nsteps ? "," : "\n");
+	}
+}
+
+void explain_log_words(const struct trials *l, const struct payback *p, const char *chosen)
+{
+	struct trials_sum s;
+	trials_sum(l, &s);
+	counts_words(l, &s);
+	if (s.nbest) {
+		best_table(l, &s, chosen);
+		steps_words(&s);
+	}
+	belief("draft", s.draft_rank, s.draft_error);
+	belief("model", s.model_rank, s.model_error);
+	explain_payback_words(p, "  payback  ");
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/feed.h"
+#include "platform/base/log.h"
+#include "agent/cache/json.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "camera f32 1x3x66x200, ..." */
+static void list_inputs(const struct graph *g, struct buf *out)
+{
+	for (int i = 0; i < g->ninputs; i++) {
+		const struct value *v = &g->value[g->input[i]];
+		char shape[160];
+		shape_text(&v->t.shape, shape);
+		buf_printf(out, "%s%s %s %s", i ? ", " : "", v->name, dtype_name(v->t.dtype), shape);
+	}
+}
+
+/* NAME of NAME=FILE; a model with one input needs none. */
+static int find_input(const struct graph *g, const char *word, const char **file)
+{
+	const char *eq = strchr(word, '=');
+	for (int i = 0; eq && i < g->ninputs; i++) {
+		const char *name = g->value[g->input[i]].name;
+		if (strlen(name) == (size_t)(eq - word) && !strncmp(name, word, (size_t)(eq - word))) {
+			*file = eq + 1;
+			return i;
+		}
+	}
+	*file = word;
+	if (g->ninputs == 1 && (!eq || file_exists(word)))
+		return 0;
+	struct buf known = {0};
+	list_inputs(g, &known);
+	int rc =
+	    fail(E_USAGE, "--input %s: write NAME=FILE; the model's inputs are: %s", word, buf_str(&known));
+	buf_free(&known);
+	return rc;
+}
+
+static int read_input(struct ready *r, const char *word, bool *given)
+{
+	const struct graph *g = r->g;
+	const char *file;
+	struct tensor t;
+	int i = find_input(g, word, &file);
+	if (i < 0)
+		return i;
+	int rc = tensor_read(&r->arena, file, &t, NULL);
+	if (rc < 0)
+		return rc;
+	const struct value *v = &g->value[g->input[i]];
+	if (t.dtype != v->t.dtype || !shape_equal(&t.shape, &v->t.shape)) {
+		char want[160], got[160];
+		shape_text(&v->t.shape, want);
+		shape_text(&t.shape, got);
+		return fail(
+		    E_USAGE, "%s is %s %s; input '%s' is %s %s (a model with symbolic sizes: --shape %s=%s)",
+		    file, dtype_name(t.dtype), got, v->name, dtype_name(v->t.dtype), want, v->name, got);
+	}
+	r->in[i] = t;
+	given[i] = true;
+	return 0;
+}
+
+int feed_inputs(const struct args *a, struct ready *r)
+{
+	const struct graph *g = r->g;
+	const char *const *word;
+	int n = arg_list(a, "input", &word);
+	bool *given = ARENA_ARRAY(&r->arena, bool, g->ninputs + 1);
+	for (int i = 0; i < n; i++) {
+		int rc = read_input(r, word[i], given);
+		if (rc < 0)
+			return rc;
+	}
+	for (int i = 0; i < g->ninputs; i++)
+		if (!given[i] && !arg_flag(a, "random")) {
+			struct buf known = {0};
+			list_inputs(g, &known);
+			int rc =
+			    fail(E_USAGE,
+				 "no file for input '%s': --input NAME=FILE (.npy or .pb), or --random; the "
+				 "model's inputs are: %s",
+				 g->value[g->input[i]].name, buf_str(&known));
+			buf_free(&known);
+			return rc;
+		}
+	return 0;
+}
+
+/* NAME.npy, with what a file name cannot hold as _; at > 0 is put behind the name. */
+static char *file_name(struct arena *a, const char *name, int at, const char *ending)
+{
+	char *safe = arena_strdup(a, *name ? name : "output");
+	for (char *p = safe; *p; p++)
+		if (!isalnum((unsigned char)*p) && !strchr("._-", *p))
+			*p = '_';
+	return at > 0 ? arena_printf(a, "%s-%d.%s", safe, at, ending)
+		      : arena_printf(a, "%s.%s", safe, ending);
+}
+
+/* File of the output `at`, after those of the outputs before it: where its name is taken, it gets its number.
+ */
+static int name_file(struct arena *a, const struct graph *g, const char **file, int at, const char *ending)
+{
+	const char *name = g->value[g->output[at]].name;
+	for (int number = 0, taken = -1;; number = at) {
+		file[at] = file_name(a, name, number, ending);
+		taken = -1;
+		for (int i = 0; i < at && taken < 0; i++)
+			if (!strcmp(file[i], file[at]))
+				taken = i;
+		if (taken < 0)
+			return E_OK;
+		if (number == at)
+			return fail(E_UNSUPPORTED,
+				    "outputs '%s' and '%s' would both be written to %s; rename one",
+				    g->value[g->output[taken]].name, name, file[at]);
+	}
+}
+
+/* Names every file before the first is written. */
+static int name_files(struct arena *a, const struct graph *g, const char *ending, const char ***out)
+{
+	const char **file = *out = ARENA_ARRAY(a, const char *, g->noutputs + 1);
+	for (int i = 0; i < g->noutputs; i++) {
+		int rc = name_file(a, g, file, i, ending);
+		if (rc < 0)
+			return rc;
+	}
+	return E_OK;
+}
+
+static json_t *shape_json(const struct shape *s)
+{
+	json_t *j = json_array();
+	for (int i = 0; i < s->rank; i++)
+		json_array_append_new(j, json_integer(s->d[i]));
+	return j;
+}
+
+int feed_outputs(const struct args *a, struct ready *r, const char *dir, json_t *list)
+{
+	const struct graph *g = r->g;
+	const char **file;
+	int rc = name_files(&r->arena, g, arg_flag(a, "pb") ? "pb" : "npy", &file);
+	if (rc >= 0)
+		rc = file_mkdirs(dir, 0755);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++) {
+		const struct tensor *t = &r->out[i];
+		const char *name = g->value[g->output[i]].name;
+		char *path = arena_printf(&r->arena, "%s/%s", dir, file[i]), shape[160];
+		rc = tensor_write(path, t, name);
+		shape_text(&t->shape, shape);
+		if (rc >= 0 && !a->json)
+			log_info("%s: %s %s in %s", name, dtype_name(t->dtype), shape, path);
+		json_array_append_new(list, json_pack("{so so ss so}", "name", json_text(name), "shape",
+						      shape_json(&t->shape), "dtype", dtype_name(t->dtype),
+						      "file", json_text(path)));
+	}
+	return rc;
+}

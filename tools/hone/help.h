@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Help, manual pages and bash completion, all made from a program's commands. Everything is appended to
+ * `out`. */
+#ifndef TOOLS_HELP_H
+#define TOOLS_HELP_H
+
+#include "platform/base/buf.h"
+#include "tools/hone/cmd.h"
+
+void help_all(const struct program *p, struct buf *out);                      /* the list of commands */
+void help_cmd(const struct program *p, const struct cmd *c, struct buf *out); /* one command */
+/* troff; c NULL: of the program itself */
+void help_man(const struct program *p, const struct cmd *c, struct buf *out);
+void help_completion(const struct program *p, struct buf *out); /* for bash */
+/* The command, or the option of c (NULL: of those for every command), that looks most like `word`; NULL: none
+ * near. */
+const char *help_near_cmd(const struct program *p, const char *word);
+const char *help_near_opt(const struct cmd *c, const char *word);
+
+#endif

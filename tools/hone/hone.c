@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What hone is: its commands, and what its help says of them all. */
+#include "tools/hone/cmd.h"
+#include <stddef.h>
+
+static const char *const order[] = {"zoo",     "tune",    "bench",  "run",       "verify", "tasks",
+				    "explain", "report",  "show",   "devices",   "doctor", "status",
+				    "wait",    "inhibit", "resume", "bugreport", NULL};
+
+const struct program hone_program = {
+    .name = "hone",
+    .summary = "sharpens neural-network kernels on the board that runs them",
+    .start = "hone zoo mobilenet_v2 -o m.onnx && hone tune m.onnx --budget 20s",
+    .cmds = cmd_table,
+    .order = order,
+    .environment = "XDG_CACHE_HOME: where the cache lies without \\-\\-cache.\n"
+		   "HONE_WORKER: the hone-worker that is started. HONE_WORKER_SOCKET: the socket at which "
+		   "workers are had (default: /run/hone/worker.sock where one may connect; empty: none). "
+		   "HONE_SANDBOX=off: a worker that is started does not confine itself, for debuggers. "
+		   "HONE_SOCKET: honed's control socket. HONE_RUN: its run folder.\n",
+    .see = ".BR honed (8),\n.BR honed.conf (5),\n.BR hone_api (3)\n",
+};
+
+int hone_main(int argc, char **argv)
+{
+	return program_main(&hone_program, argc, argv);
+}

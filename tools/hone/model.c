@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/model.h"
+#include "agent/control/client.h"
+#include "agent/run/image.h"
+#include "platform/base/log.h"
+#include "platform/base/rng.h"
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LEAST_LIMIT (INT64_C(1) << 20)
+
+/* A daemon that does not answer soon is done without. */
+#define DAEMON_WAIT_NS NS_PER_S
+
+static bool daemons_cache(char *out, size_t n)
+{
+	const struct request r = {.op = OP_STATUS};
+	const char *line, *cache = NULL;
+	struct client *c = NULL;
+	json_t *status = NULL;
+	int64_t deadline_ns = clock_now(&clock_real) + DAEMON_WAIT_NS;
+	int rc = client_open(NULL, deadline_ns, &c);
+	if (rc >= 0)
+		rc = client_ask(c, &r, deadline_ns, &line);
+	if (rc >= 0) {
+		status = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+		cache = json_string_value(json_object_get(status, "cache"));
+	} else if (rc != E_NOTFOUND) {
+		log_more("honed's cache is passed over: %s", err_text());
+	}
+	/* It may not have been made yet. */
+	bool good = cache && strlen(cache) < n && (access(cache, R_OK | X_OK) == 0 || errno == ENOENT);
+	if (good)
+		snprintf(out, n, "%s", cache);
+	json_decref(status);
+	client_close(c);
+	return good;
+}
+
+int model_cache_default(char *out, size_t n)
+{
+	return daemons_cache(out, n) ? 0 : file_cache_dir(out, n);
+}
+
+int model_cache_dir(const struct args *a, char *out, size_t n)
+{
+	const char *given = arg_str(a, "cache", NULL);
+	if (!given)
+		return model_cache_default(out, n);
+	if (!*given || strlen(given) >= n)
+		return fail(E_USAGE, "--cache: '%.40s' is not a folder's name", given);
+	snprintf(out, n, "%s", given);
+	return 0;
+}
+
+int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out)
+{
+	int rc = model_cache_dir(a, dir, n);
+	if (rc >= 0 && !to_write && !file_is_dir(dir))
+		rc = fail(E_NOTFOUND, "there is no cache in %s; give --cache DIR", dir);
+	struct cache_options o = {0};
+	if (rc >= 0 && to_write)
+		rc = model_cache_limit(a, &o.cap_bytes);
+	return rc < 0 ? rc : cache_open_with(out, dir, to_write ? CACHE_WRITE : CACHE_READ, NS_PER_S, &o);
+}
+
+int model_cache_limit(const struct args *a, int64_t *bytes)
+{
+	const char *name = "--cache-limit", *env = getenv("HONE_CACHE_LIMIT");
+	int rc = 0;
+	*bytes = arg_size(a, "cache-limit", -1);
+	if (*bytes < 0) {
+		*bytes = 0;
+		if (!env || !*env)
+			return 0;
+		name = "HONE_CACHE_LIMIT";
+		rc = fail_in(size_parse(env, bytes), "%s", name);
+	}
+	if (rc >= 0 && *bytes < LEAST_LIMIT)
+		return fail(E_USAGE, "%s: at least 1M, which some dozen kernels need", name);
+	if (rc >= 0 && *bytes > CACHE_MOST_BYTES)
+		return fail(E_USAGE, "%s: at most 1G", name);
+	return rc;
+}
+
+int model_cache_or_none(int rc, char *dir)
+{
+	if (rc != E_NOTFOUND)
+		return rc;
+	log_info("hone: warning: %s; without it nothing tuned is found", err_text());
+	*dir = 0;
+	return 0;
+}
+
+int model_threads(const struct args *a, const struct target *t)
+{
+	int64_t n = arg_int(a, "threads", t->cores);
+	if (n < 1 || n > 64)
+		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d cores)", (long long)n,
+			    t->cores);
+	if (n > t->cores)
+		log_info("%lld threads on %d cores: they will wait for each other", (long long)n, t->cores);
+	return (int)n;
+}
+
+int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out)
+{
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	struct import_bind *bind = ARENA_ARRAY(arena, struct import_bind, n + 1);
+	for (int i = 0; i < n; i++) {
+		const char *eq = strrchr(shape[i], '=');
+		if (!eq || eq == shape[i] || !eq[1])
+			return fail(E_USAGE, "--shape %s: write NAME=DIMS, as in --shape image=1x3x320x320",
+				    shape[i]);
+		bind[i] =
+		    (struct import_bind){arena_strndup(arena, shape[i], (size_t)(eq - shape[i])), eq + 1};
+	}
+	*out = bind;
+	return n;
+}
+
+int model_import(const struct args *a, const char *path, struct graph **out)
+{
+	struct arena arena = {0};
+	struct import_opts o = {0};
+	int rc = image_is_no_model(path);
+	if (rc >= 0)
+		rc = o.nbinds = model_binds(a, &arena, &o.binds);
+	if (rc >= 0)
+		rc = import_file(path, &o, out);
+	arena_free(&arena);
+	return rc;
+}
+
+static int divide(struct model *m, const struct chosen_for *f)
+{
+	int rc = chosen_steps(f, m->g, &m->arena, &m->choices, &m->steps);
+	if (rc >= 0)
+		rc = m->ntasks = steps_tasks(m->steps, &m->arena, &m->task);
+	return fail_in(rc, "%s", m->path);
+}
+
+int model_open(const struct args *a, const char *path, const struct chosen_for *f, struct model *m)
+{
+	int64_t start = clock_now(&clock_real);
+	*m = (struct model){.path = path};
+	int rc = model_import(a, path, &m->g);
+	if (rc < 0)
+		return rc;
+	rc = divide(m, f);
+	if (rc < 0)
+		model_close(m);
+	m->load_ns = clock_now(&clock_real) - start;
+	return rc;
+}
+
+void model_close(struct model *m)
+{
+	graph_free(m->g);
+	arena_free(&m->arena);
+	m->g = NULL;
+}
+
+static void fill(struct tensor *t, struct rng *r)
+{
+	int64_t n = shape_count(&t->shape);
+	if (t->dtype == DT_F32) {
+		rng_fill(r, t->data, (size_t)n);
+		return;
+	}
+	bool real = t->dtype == DT_F64 || t->dtype == DT_F16 || t->dtype == DT_BF16;
+	for (int64_t i = 0; i < n; i++)
+		tensor_set(t, i, real ? 2 * rng_unit(r) - 1 : rng_below(r, 2));
+}
+
+int model_inputs(const struct graph *g, uint64_t seed, struct arena *a, struct tensor **out)
+{
+	struct rng r;
+	rng_seed(&r, seed);
+	struct tensor *in = ARENA_ARRAY(a, struct tensor, g->ninputs + 1);
+	for (int i = 0; i < g->ninputs; i++) {
+		const struct tensor *t = &g->value[g->input[i]].t;
+		int rc = tensor_alloc(a, t->dtype, &t->shape, &in[i]);
+		if (rc < 0)
+			return fail_in(rc, "input '%s'", g->value[g->input[i]].name);
+		fill(&in[i], &r);
+	}
+	*out = in;
+	return 0;
+}
+
+int model_outputs(const struct graph *g, struct arena *a, struct tensor **out)
+{
+	struct tensor *t = ARENA_ARRAY(a, struct tensor, g->noutputs + 1);
+	for (int i = 0; i < g->noutputs; i++) {
+		const struct value *v = &g->value[g->output[i]];
+		int rc = tensor_alloc(a, v->t.dtype, &v->t.shape, &t[i]);
+		if (rc < 0)
+			return fail_in(rc, "output '%s'", v->name);
+	}
+	*out = t;
+	return 0;
+}
+
+const char *model_name(const char *path, struct arena *a)
+{
+	const char *base = strrchr(path, '/'), *folder;
+	base = base ? base + 1 : path;
+	for (folder = base; folder > path && folder[-1] == '/';)
+		folder--;
+	const char *end = base + strlen(base);
+	if (!strcmp(base, "model.onnx") && folder > path) {
+		for (base = end = folder; base > path && base[-1] != '/';)
+			base--;
+	} else if (end - base > 5 && !strcmp(end - 5, ".onnx")) {
+		end -= 5;
+	}
+	return arena_strndup(a, base, (size_t)(end - base));
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What other programs read about a plan's runs: Perfetto and Chrome (a trace), perf (names of kernels). */
+#ifndef TOOLS_PROFILE_H
+#define TOOLS_PROFILE_H
+
+#include "agent/run/plan.h"
+#include "agent/run/trace.h"
+#include "tools/hone/ready.h"
+
+/* Runs the model `runs` times, traced, and writes the Chrome trace event format: a row per thread, an event
+ * per kernel and thread, with label, origin and rates as arguments. */
+int profile_trace(struct ready *r, int runs, const char *path) MUST_CHECK;
+/* Writes /tmp/perf-PID.map, where perf looks for the names of code that is in no file. */
+int profile_perf_map(const struct plan *p) MUST_CHECK;
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/ready.h"
+#include "agent/cache/history.h"
+#include "agent/run/image.h"
+#include "agent/run/source.h"
+#include "platform/base/log.h"
+#include "tools/hone/stats.h"
+#include <string.h>
+
+int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h)
+{
+	*h = (struct host){.exact = arg_flag(a, "exact")};
+	int rc = peaks ? machine_target(cache_dir, &h->target) : target_host(&h->target);
+	if (rc >= 0)
+		rc = h->threads = model_threads(a, &h->target);
+	if (rc >= 0)
+		rc = machine_pool(h->threads, true, &h->pool);
+	return rc;
+}
+
+void host_close(struct host *h)
+{
+	if (h->pool)
+		pool_close(h->pool);
+	h->pool = NULL;
+}
+
+static const char *const kernels_names[] = {"best", "default", "fallback"};
+
+int ready_kernels_parse(const char *text, enum ready_kernels *out)
+{
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(text, kernels_names[i])) {
+			*out = (enum ready_kernels)i;
+			return 0;
+		}
+	return fail(E_USAGE, "--kernels %s: best, default or fallback", text);
+}
+
+const char *ready_kernels_name(enum ready_kernels k)
+{
+	return kernels_names[k];
+}
+
+const char *ready_origin(enum kernel_origin o)
+{
+	static const char *const names[] = {[FROM_CACHE] = "tuned",
+					    [FROM_DEFAULT] = "default",
+					    [FROM_FALLBACK] = "fallback",
+					    [FROM_HOST] = "portable"};
+	return names[o];
+}
+
+int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
+		struct kernel_source *out)
+{
+	if (k == KERNELS_FALLBACK)
+		return 0;
+	int rc = *cache_dir ? cache_open(cache, cache_dir, true, 0) : 0;
+	if (rc < 0)
+		return rc;
+	if (k == KERNELS_DEFAULT)
+		return defaults_open(*cache, h, false, out);
+	return !*cache ? 0 : cache_source(*cache, &h->target, h->threads, h->exact, REC_BEST, out);
+}
+
+struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache)
+{
+	return (struct chosen_for){k == KERNELS_BEST ? cache : NULL, &h->target, h->threads, h->exact};
+}
+
+void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s)
+{
+	if (s->ctx && k == KERNELS_DEFAULT)
+		defaults_close(s);
+	else if (s->ctx)
+		cache_source_free(s);
+	if (*cache)
+		cache_close(*cache);
+	*cache = NULL;
+	s->ctx = NULL;
+}
+
+static int tensors(struct ready *r)
+{
+	r->g = plan_graph(r->plan);
+	int rc = model_inputs(r->g, 1, &r->arena, &r->in);
+	return rc < 0 ? rc : model_outputs(r->g, &r->arena, &r->out);
+}
+
+static int build(const struct args *a, const char *path, struct ready *r)
+{
+	int rc = source_open(r->kernels, r->cache_dir, r->host, &r->cache, &r->source);
+	if (rc < 0)
+		return rc;
+	struct host *h = r->host;
+	struct chosen_for f = ready_chosen(h, r->kernels, r->cache);
+	rc = model_open(a, path, &f, &r->model);
+	if (rc < 0)
+		return rc;
+	r->history = history_key(r->model.g, &h->target, h->threads, h->exact);
+	return plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
+			       h->pool, &r->plan); /* takes the constants */
+}
+
+static int load_compiled(const struct args *a, const char *path, const char *file, struct ready *r)
+{
+	struct image im;
+	const char *const *shape;
+	r->model.path = path;
+	if (r->kernels != KERNELS_BEST || arg_list(a, "shape", &shape))
+		return fail(E_USAGE,
+			    "%s is compiled: its kernels and shapes are its own (no --kernels, --shape)",
+			    path);
+	int rc = image_read(file, NULL, &r->host->target, r->host->pool, &im, &r->plan);
+	if (rc >= 0 && r->host->exact && !im.exact)
+		return fail(E_USAGE, "%s was not compiled with --exact", path);
+	return rc == E_NOTFOUND
+		   ? fail(rc, "%s is no compiled model: hone compile MODEL -o %s makes one", path, path)
+		   : rc;
+}
+
+int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
+	       struct host *h, struct ready *r)
+{
+	char file[4096];
+	int64_t start = clock_now(&clock_real);
+	*r = (struct ready){.host = h, .cache_dir = cache_dir, .kernels = k};
+	int rc = image_find(path, file, sizeof file) ? load_compiled(a, path, file, r) : build(a, path, r);
+	if (rc >= 0)
+		rc = tensors(r);
+	r->load_ns = clock_now(&clock_real) - start;
+	if (rc < 0)
+		ready_close(r);
+	return rc;
+}
+
+void ready_close(struct ready *r)
+{
+	if (r->plan)
+		plan_free(r->plan);
+	source_close(r->kernels, &r->cache, &r->source);
+	if (r->model.g)
+		model_close(&r->model);
+	arena_free(&r->arena);
+	*r = (struct ready){0};
+}
+
+bool ready_missing(const struct ready *r, const struct plan_kernel *k)
+{
+	return r->model.steps->step[k->step].kind == STEP_TASK && k->origin != FROM_CACHE &&
+	       k->origin != FROM_DEFAULT;
+}
+
+/* The command that makes them, with this one's options. */
+static void add_remedy(const struct args *a, const struct ready *r, struct buf *out)
+{
+	const char *const *shape;
+	int n = arg_list(a, "shape", &shape);
+	buf_printf(out, "hone tune %s --rigor estimate --threads %d", r->model.path, r->host->threads);
+	if (*r->cache_dir)
+		buf_printf(out, " --cache %s", r->cache_dir);
+	if (r->host->exact)
+		buf_puts(out, " --exact");
+	for (int i = 0; i < n; i++)
+		buf_printf(out, " --shape %s", shape[i]);
+}
+
+int ready_require(const struct args *a, const struct ready *r)
+{
+	enum { NAMED = 8 };
+	const struct plan_kernel *k;
+	struct buf names = {0}, remedy = {0};
+	int n = plan_kernels(r->plan, &k), missing = 0;
+	if (!r->model.g)
+		return fail(E_USAGE,
+			    "%s is compiled: it takes nothing from a cache, and --require-cache has no sense",
+			    r->model.path);
+	if (r->kernels != KERNELS_BEST)
+		return fail(E_USAGE, "--require-cache is for the best kernels, not for --kernels %s",
+			    ready_kernels_name(r->kernels));
+	for (int i = 0; i < n; i++) {
+		if (!ready_missing(r, &k[i]) || missing++ >= NAMED)
+			continue;
+		buf_printf(&names, "%s%s (%s)", missing > 1 ? ", " : "", k[i].name, k[i].label);
+	}
+	if (missing > NAMED)
+		buf_printf(&names, " and %d more", missing - NAMED);
+	add_remedy(a, r, &remedy);
+	int rc = !missing ? 0
+			  : fail(E_NOTFOUND, "%s: %d of %d kernels are not in the cache: %s; %s makes them",
+				 r->model.path, missing, n, buf_str(&names), buf_str(&remedy));
+	buf_free(&names);
+	buf_free(&remedy);
+	return rc;
+}
+
+int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
+		       struct kernel_time **time)
+{
+	const struct plan_kernel *k;
+	struct arena scratch = {0};
+	double **all = ARENA_ARRAY(&scratch, double *, n);
+	for (int i = 0; i < n; i++)
+		all[i] = ARENA_ARRAY(&scratch, double, plan_kernels(r[i]->plan, &k) * runs + 1);
+	int rc = 0, done = 0;
+	int64_t end = clock_now(&clock_real) + limit_ns;
+	for (int at = 0; at < runs * n && rc >= 0; at++) {
+		if (at % n == 0 && at && clock_now(&clock_real) > end)
+			break;
+		done = at / n + 1;
+		int i = at % n, count = plan_kernels(r[i]->plan, &k);
+		rc = plan_run_timed(r[i]->plan, r[i]->in, r[i]->out, &clock_real);
+		for (int j = 0; j < count; j++)
+			all[i][j * runs + at / n] = (double)k[j].ns;
+	}
+	for (int i = 0; i < n && rc >= 0; i++) {
+		int count = plan_kernels(r[i]->plan, &k);
+		time[i] = ARENA_ARRAY(a, struct kernel_time, count + 1);
+		for (int j = 0; j < count; j++) {
+			double *runs_ns = &all[i][j * runs];
+			time[i][j] = (struct kernel_time){stats_median(runs_ns, done),
+							  stats_quantile(runs_ns, done, 0)};
+		}
+	}
+	arena_free(&scratch);
+	return rc;
+}
+
+int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out, struct arena *a)
+{
+	struct ready_case *c = ctx;
+	struct steps *s;
+	struct choices chosen;
+	struct plan *p = NULL;
+	struct tensor *o;
+	const struct plan_kernel *k;
+	const struct chosen_for f = ready_chosen(c->host, c->from, c->cache);
+	int rc = chosen_steps(&f, g, a, &chosen, &s);
+	if (rc >= 0)
+		rc = plan_build(g, s, &c->host->target, c->source, c->host->pool, &p);
+	if (rc >= 0)
+		rc = model_outputs(g, a, &o);
+	if (rc >= 0)
+		rc = plan_run(p, in, o);
+	if (rc >= 0)
+		c->kernels += plan_kernels(p, &k);
+	for (int i = 0; i < g->noutputs && rc >= 0; i++)
+		out[i] = o[i];
+	plan_free(p);
+	return rc;
+}

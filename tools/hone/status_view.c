@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/status_view.h"
+#include "platform/base/log.h"
+#include "tools/hone/daemon.h"
+#include "tools/hone/table.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static void add_span(struct buf *b, double s)
+{
+	static const struct {
+		double from_s, is_s;
+		const char *unit;
+	} spans[] = {
+	    {2 * 86400, 86400, "days"}, {2 * 3600, 3600, "h"}, {120, 60, "min"}, {-INFINITY, 1, "s"}};
+	int i = 0;
+	while (s < spans[i].from_s)
+		i++;
+	buf_printf(b, "%.0f %s", s > 0 ? s / spans[i].is_s : 0, spans[i].unit);
+}
+
+/* A line of its own on standard output, plain. */
+static void say(const char *what, struct buf *b)
+{
+	if (b->p)
+		log_one_line(b->p);
+	if (b->n)
+		printf("%-10s %s\n", what, buf_str(b));
+	buf_free(b);
+}
+
+static void cell_ms(struct table *t, double ms)
+{
+	if (ms > 0)
+		table_cell(t, "%.3f", ms);
+	else
+		table_cell(t, "-");
+}
+
+static void next_of(const json_t *m, struct buf *b)
+{
+	double missing = daemon_num(m, "missing", 0), promise = daemon_num(m, "promise", -1);
+	const char *error = daemon_text(m, "error", "");
+	if (*error)
+		buf_printf(b, "%s", error);
+	else if (missing > 0)
+		buf_printf(b, "%.0f kernels without code", missing);
+	else if (promise > 0.005)
+		buf_printf(b, "%.0f %% promised", 100 * promise);
+	if (daemon_num(m, "next_s", 0) > 0) {
+		buf_puts(b, b->n ? "; in " : "in ");
+		add_span(b, daemon_num(m, "next_s", 0));
+	}
+}
+
+static void models_table(const json_t *models, bool color)
+{
+	static const char *const head[] = {"model", "state", "before ms", "now ms", "gain", "next"};
+	struct table t = {.align = "llrrrl"};
+	const json_t *m;
+	size_t k;
+	for (size_t i = 0; i < sizeof head / sizeof *head; i++)
+		table_cell(&t, "%s", head[i]);
+	json_array_foreach(models, k, m)
+	{
+		struct buf next = {0};
+		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
+		table_cell(&t, "%s", daemon_text(m, "name", "?"));
+		table_cell(&t, "%s", daemon_text(m, "state", "?"));
+		cell_ms(&t, before);
+		cell_ms(&t, now);
+		table_cell(&t, before > 0 && now > 0 ? "%.2fx" : "-", before / now);
+		next_of(m, &next);
+		table_cell(&t, "%s", buf_str(&next));
+		buf_free(&next);
+	}
+	table_print(&t, color);
+}
+
+static void gate_line(const json_t *g)
+{
+	struct buf b = {0};
+	if (!json_is_object(g))
+		return;
+	buf_printf(&b, "%s", daemon_flag(g, "open") ? "open" : "closed");
+	const char *why = daemon_text(g, "why", ""), *text = daemon_text(g, "text", "");
+	if (*why && strcmp(why, "open"))
+		buf_printf(&b, " (%s)", why);
+	if (*text)
+		buf_printf(&b, ": %s", text);
+	double load = daemon_num(g, "load_pct", -1), temp = daemon_num(g, "temp_c", NAN);
+	if (load >= 0 && !strstr(text, "others use"))
+		buf_printf(&b, "; load of others %.0f %%", load);
+	if (isfinite(temp))
+		buf_printf(&b, "; %.1f C in %s, %.1f C below its limit", temp, daemon_text(g, "zone", "?"),
+			   daemon_num(g, "headroom_c", 0));
+	if (daemon_flag(g, "throttled"))
+		buf_puts(&b, "; throttled");
+	say("gate", &b);
+}
+
+static void job_line(const json_t *j)
+{
+	struct buf b = {0};
+	double before = daemon_num(j, "before_ms", 0), now = daemon_num(j, "now_ms", 0);
+	const char *lease = daemon_text(j, "lease", "none"), *label = daemon_text(j, "label", "");
+	buf_printf(&b, "%.0f: %s, %s", daemon_num(j, "job", 0), daemon_text(j, "model", "?"),
+		   daemon_text(j, "state", "?"));
+	if (strcmp(lease, "none"))
+		buf_printf(&b, ", holds %s", lease);
+	if (daemon_num(j, "ntasks", 0) > 0)
+		buf_printf(&b, ", task %.0f of %.0f", daemon_num(j, "task", 0) + 1,
+			   daemon_num(j, "ntasks", 0));
+	if (*label)
+		buf_printf(&b, " (%s)", label);
+	if (daemon_num(j, "trials", 0) > 0)
+		buf_printf(&b, ", %.0f trials", daemon_num(j, "trials", 0));
+	if (before > 0 && now > 0)
+		buf_printf(&b, ", %.3f -> %.3f ms", before, now);
+	if (json_is_number(json_object_get(j, "left_s"))) {
+		buf_puts(&b, ", ");
+		add_span(&b, daemon_num(j, "left_s", 0));
+		buf_puts(&b, " left");
+	}
+	say("job", &b);
+}
+
+static void inhibit_line(const json_t *h)
+{
+	struct buf b = {0};
+	const char *name = daemon_text(h, "name", ""); /* none: a file that honed.conf names */
+	buf_printf(&b, "%s%s%s", name, *name ? ": " : "", daemon_text(h, "why", "?"));
+	if (json_is_number(json_object_get(h, "left_s"))) {
+		buf_puts(&b, " (for ");
+		add_span(&b, daemon_num(h, "left_s", 0));
+		buf_puts(&b, " more)");
+	}
+	say("inhibit", &b);
+}
+
+static void flash_line(const json_t *f)
+{
+	struct buf b = {0};
+	double limit = daemon_num(f, "limit_bytes", 0);
+	if (!json_is_object(f))
+		return;
+	buf_printf(&b, "%.2f MiB today", daemon_num(f, "today_bytes", 0) / (1 << 20));
+	if (limit > 0)
+		buf_printf(&b, " of %.0f MiB that it may", limit / (1 << 20));
+	say("flash", &b);
+}
+
+static void sync_line(const json_t *s)
+{
+	struct buf b = {0};
+	if (!json_is_number(json_object_get(s, "next_s")))
+		return;
+	buf_puts(&b, "in ");
+	add_span(&b, daemon_num(s, "next_s", 0));
+	say("sync", &b);
+}
+
+void status_view(const json_t *s, bool color)
+{
+	const json_t *models = json_object_get(s, "models"), *x;
+	struct buf verdict = {0}, warning = {0}, conf = {0}, more = {0};
+	size_t i;
+	buf_printf(&verdict, "%s", daemon_text(s, "verdict", "honed runs"));
+	say("honed", &verdict);
+	buf_puts(&warning, daemon_text(s, "warning", ""));
+	say("warning", &warning);
+	buf_puts(&conf, daemon_text(s, "conf_error", ""));
+	say("conf", &conf);
+	if (json_array_size(models))
+		models_table(models, color);
+	if (daemon_num(s, "models_left", 0) > 0)
+		buf_printf(&more, "and %.0f more", daemon_num(s, "models_left", 0));
+	say("models", &more);
+	gate_line(json_object_get(s, "gate"));
+	json_array_foreach(json_object_get(s, "jobs"), i, x) job_line(x);
+	json_array_foreach(json_object_get(s, "inhibits"), i, x) inhibit_line(x);
+	flash_line(json_object_get(s, "flash"));
+	sync_line(json_object_get(s, "sync"));
+}
+
+void status_line(const json_t *s, struct buf *out)
+{
+	const json_t *g = json_object_get(s, "gate"), *m;
+	size_t i;
+	buf_printf(out, "gate %s", daemon_flag(g, "open") ? "open" : daemon_text(g, "why", "closed"));
+	json_array_foreach(json_object_get(s, "models"), i, m)
+	{
+		double before = daemon_num(m, "before_ms", 0), now = daemon_num(m, "now_ms", 0);
+		buf_printf(out, "; %s %s", daemon_text(m, "name", "?"), daemon_text(m, "state", "?"));
+		if (before > 0 && now > 0)
+			buf_printf(out, " %.3f -> %.3f ms", before, now);
+	}
+	if (out->p)
+		log_one_line(out->p);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/synced.h"
+
+#include "agent/control/conf.h"
+#include "platform/base/file.h"
+#include "tools/hone/daemon.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+int synced_conf(const char *path, struct arena *a, struct sync_conf *out)
+{
+	struct conf conf;
+	int rc = conf_read(path ? path : CONF_FILE, a, &conf);
+	if (rc >= 0)
+		rc = sync_conf_read(&conf, out);
+	return rc == E_USAGE ? fail_in(E_CORRUPT, "configuration") : rc;
+}
+
+json_t *synced_status(const struct sync_conf *c)
+{
+	struct buf b = {0};
+	char boot[64];
+	sync_boot(boot, sizeof boot);
+	sync_status(c, &(struct sync_now){.clock = &clock_real, .date_s = time(NULL), .boot = boot}, &b);
+	json_t *j = buf_ok(&b) ? json_loads(buf_str(&b), 0, NULL) : NULL;
+	buf_free(&b);
+	return j;
+}
+
+static void tell_last(const json_t *s)
+{
+	const char *error = daemon_text(s, "error", "");
+	if (daemon_flag(s, "offline"))
+		printf("last run   nobody was reached: %s\n", error);
+	else
+		printf("last run   %s%s\n", *error ? "failed: " : "good", error);
+	printf("fleet      serial %.0f%s; %.0f records taken, %.0f refused, %.0f sent\n",
+	       daemon_num(s, "serial", 0),
+	       daemon_flag(s, "stale") ? ", and nothing new for too long: it may be cut off" : "",
+	       daemon_num(s, "taken", 0), daemon_num(s, "refused", 0), daemon_num(s, "sent", 0));
+	printf("traffic    %.1f KiB down, %.1f KiB up\n", daemon_num(s, "down_bytes", 0) / 1024,
+	       daemon_num(s, "up_bytes", 0) / 1024);
+}
+
+void synced_tell(const json_t *s, bool nothing)
+{
+	double next_s = daemon_num(s, "next_s", -1);
+	if (nothing)
+		printf("no fleet is configured: server in [sync] of %s names one\n", CONF_FILE);
+	else if (!json_object_size(s))
+		printf("hone-sync has not run yet\n");
+	if (daemon_num(s, "ran_s", 0) > 0)
+		tell_last(s);
+	if (nothing)
+		printf("Next: hone sync --folder DIR\n");
+	else if (next_s > 0)
+		printf("Next: by itself in %.0f min; at once: hone sync --now\n", next_s / 60);
+	else
+		printf("Next: hone sync --now\n");
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/hone/watch.h"
+#include "tools/hone/daemon.h"
+#include "agent/cache/json.h"
+#include "tools/hone/status_view.h"
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AGAIN_NS (500 * NS_PER_MS) /* between looks for a honed that is gone */
+
+struct watch {
+	bool json, color, live;
+	struct buf last; /* line that was printed */
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+static void put_line(struct watch *w, struct buf *line)
+{
+	if (strcmp(buf_str(line), buf_str(&w->last))) {
+		printf("%s\n", buf_str(line));
+		buf_clear(&w->last);
+		buf_puts(&w->last, buf_str(line));
+	}
+	buf_free(line);
+}
+
+static int show(struct watch *w, json_t *status)
+{
+	struct buf line = {0};
+	int rc = 0;
+	if (w->json) {
+		json_object_del(status, "event");
+		json_object_set_new(status, "daemon", json_true());
+		rc = json_out(json_incref(status));
+	} else if (w->live) {
+		printf("\033[H\033[2J");
+		status_view(status, w->color);
+		printf("Ctrl-C ends this\n");
+	} else {
+		status_line(status, &line);
+		put_line(w, &line);
+	}
+	fflush(stdout);
+	return ferror(stdout) ? fail(E_IO, "standard output: %s", strerror(errno)) : rc;
+}
+
+static int show_absent(struct watch *w)
+{
+	static const char text[] = "no daemon runs; waiting for it";
+	struct buf line = {0};
+	int rc = 0;
+	buf_puts(&line, text);
+	if (w->json && strcmp(buf_str(&w->last), text)) {
+		rc = json_out(json_pack("{sb ss}", "daemon", 0, "verdict", text));
+		buf_clear(&w->last);
+		buf_puts(&w->last, text);
+	}
+	if (w->json)
+		buf_free(&line);
+	else
+		put_line(w, &line);
+	fflush(stdout);
+	return rc;
+}
+
+static int follow(struct watch *w, struct client *c)
+{
+	const char *line;
+	int rc = client_ask(c, &(struct request){.op = OP_WATCH}, daemon_deadline(DAEMON_NS), &line);
+	while (rc >= 0 && !stop && (rc = client_next(c, INT64_MAX, &line)) >= 0) {
+		json_t *status = json_loads(line, 0, NULL);
+		if (!strcmp(daemon_text(status, "event", ""), "status"))
+			rc = show(w, status);
+		json_decref(status);
+	}
+	return rc;
+}
+
+int watch(const char *socket, bool json, bool color)
+{
+	struct watch w = {json, color, !json && isatty(1), {0}};
+	struct sigaction sa = {.sa_handler = on_signal};
+	int rc = 0;
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	while (!stop && rc >= 0) {
+		struct client *c = NULL;
+		rc = daemon_open(socket, &c);
+		if (rc > 0)
+			rc = follow(&w, c);
+		client_close(c);
+		if (!stop && (rc == 0 || rc == E_IO || rc == E_TIMEOUT) && !ferror(stdout)) {
+			rc = show_absent(&w);
+			clock_real.sleep(&clock_real, AGAIN_NS);
+		}
+	}
+	buf_free(&w.last);
+	return stop ? 0 : rc;
+}

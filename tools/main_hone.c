@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cmd.h"
-
-int main(int argc, char **argv)
-{
-	return hone_main(argc, argv);
-}
