@@ -361,7 +361,7 @@ void control_bad(const struct request *r, int rc, const char *text, struct buf *
 
 int control_code(const char *name)
 {
-	for (int rc = E_USAGE; name && rc >= E_STOPPED; rc--)
+	for (int rc = E_USAGE; name && rc >= E_LAST; rc--)
 		if (!strcmp(name, err_name(rc)))
 			return rc;
 	return E_IO;

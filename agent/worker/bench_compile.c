@@ -93,7 +93,7 @@ static int build(struct bench *b, const char *text, const char *cand)
 	if (rc >= 0 && (rc = b->d->load(object.p, object.n, &code)) >= 0)
 		b->d->unload(code);
 	arena_reset(&b->arena);
-	return rc == E_INFEASIBLE ? 0 : rc < 0 ? rc : 1;
+	return rc == E_INFEASIBLE || rc == E_SPILL ? 0 : rc < 0 ? rc : 1;
 }
 
 static int ascending(const void *a, const void *b)

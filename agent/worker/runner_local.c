@@ -111,9 +111,9 @@ static struct key object_key(struct key task, const struct loops *l)
 
 static enum meas_status build_status(int rc)
 {
-	if (rc == E_INFEASIBLE)
-		return strncmp(err_text(), "spill", 5) == 0 ? MEAS_SPILL : MEAS_INFEASIBLE;
-	return rc == E_CORRUPT ? MEAS_INFEASIBLE : MEAS_BUILD;
+	if (rc == E_SPILL)
+		return MEAS_SPILL;
+	return rc == E_INFEASIBLE || rc == E_CORRUPT ? MEAS_INFEASIBLE : MEAS_BUILD;
 }
 
 static int keep_object(struct local *l, struct key k, struct blob bytes, struct local_object **out)
@@ -209,7 +209,7 @@ static int new_handle(struct local *l)
 /* Memory too: a worker's is limited, and a task or candidate that wants more is no fault of the machine. */
 static bool is_data(int rc)
 {
-	return rc == E_INFEASIBLE || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND ||
+	return rc == E_INFEASIBLE || rc == E_SPILL || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND ||
 	       rc == E_NOMEM;
 }
 

@@ -130,7 +130,7 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 	}
 	*c = (struct cur){.p = (const uint8_t *)buf_str(&w->reply), .n = w->reply.n};
 	int said = (int)cur_u32(c);
-	if (got != (type | WIRE_REPLY) || c->bad || said > 0 || said < E_STOPPED) {
+	if (got != (type | WIRE_REPLY) || c->bad || said > 0 || said < E_LAST) {
 		stop(w);
 		return fail(E_CHILD, "the worker answered nonsense and was stopped");
 	}

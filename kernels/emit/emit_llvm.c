@@ -188,7 +188,7 @@ static int check_spills(const struct target *t, unsigned frame, const struct blo
 		return E_OK;
 	int n = object_vector_spills(o, kept.disassembler, strncmp(t->isa, "x86", 3) == 0);
 	if (n > 0)
-		return fail(E_INFEASIBLE, "spill: frame of %u bytes, %d vector moves to or from it", frame,
+		return fail(E_SPILL, "spill: frame of %u bytes, %d vector moves to or from it", frame,
 			    n);
 	return E_OK;
 }

@@ -338,7 +338,7 @@ static int check_limits(const struct loops *l, const struct target *t, int press
 	if (l->failed || l->nvars > VM_MAX_REGS || l->nbufs > VM_MAX_BUFS || l->nentries > VM_MAX_ENTRIES)
 		return fail(E_INFEASIBLE, "the kernel is over the simulator's limits");
 	if (pressure > t->regs + SPILLED)
-		return fail(E_INFEASIBLE, "spill: %d vector registers live, %d there", pressure, t->regs);
+		return fail(E_SPILL, "spill: %d vector registers live, %d there", pressure, t->regs);
 	return E_OK;
 }
 

@@ -66,7 +66,7 @@ const char *err_name(int rc)
 {
 	static const char *const names[] = {"ok",          "usage",        "no memory", "io",   "corrupt",
 					    "unsupported", "not found",    "timeout",   "busy", "child died",
-					    "infeasible",  "wrong answer", "stopped"};
+					    "infeasible",  "wrong answer", "stopped", "spill"};
 	if (rc > 0)
 		rc = 0;
 	if (-(long)rc >= (long)(sizeof names / sizeof names[0]))

@@ -24,6 +24,8 @@ enum err {
 	E_INFEASIBLE = -10, /* a candidate that no kernel can be made of (data, not a fault) */
 	E_WRONG = -11,      /* an answer that is not the reference's */
 	E_STOPPED = -12,    /* asked to stop (signal, end of box) */
+	E_SPILL = -13,      /* a candidate whose values do not fit the registers (data, as E_INFEASIBLE) */
+	E_LAST = E_SPILL,
 };
 
 /* Store the text and return rc. printf-like. */

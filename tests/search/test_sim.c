@@ -357,7 +357,7 @@ TEST(spills_are_refused)
 	fixture_open(&fix, 1);
 	dot(&fix, 1536, 8);
 	fix.t.regs = 0;
-	CHECK_FAILS(emit_sim.emit(&fix.l, &fix.t, &fix.a, &object), E_INFEASIBLE, "spill: ");
+	CHECK_FAILS(emit_sim.emit(&fix.l, &fix.t, &fix.a, &object), E_SPILL, "spill: ");
 	arena_free(&fix.a);
 }
 

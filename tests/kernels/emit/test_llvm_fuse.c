@@ -162,7 +162,7 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 	for (int rule = 0;;) {
 		if ((rc = lower(t, cand, c->t, a, &l, &out->m)) >= 0)
 			rc = emit_find("llvm")->emit(l, c->t, a, &out->object);
-		if (rc != E_INFEASIBLE || space_portfolio(s, &rule, cand) < 0)
+		if ((rc != E_INFEASIBLE && rc != E_SPILL) || space_portfolio(s, &rule, cand) < 0)
 			break;
 	}
 	if (rc < 0)

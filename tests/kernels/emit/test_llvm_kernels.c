@@ -53,7 +53,7 @@ static const char *compare(struct kcase *c, const char *cand, const struct targe
 	if (lower(&c->t, cand, tg, &c->a, &l, &m) < 0 || loops_check(l) < 0)
 		return err_text();
 	int rc = emit_find("llvm")->emit(l, tg, &c->a, &object);
-	if (rc == E_INFEASIBLE && strstr(err_text(), "spill")) {
+	if (rc == E_SPILL) {
 		o->spilled++;
 		if (getenv("SHOW"))
 			printf("%s: %s\n", cand, err_text());
