@@ -88,7 +88,7 @@ static int open_cache(struct cache *c, const char *dir, enum cache_mode mode, in
 		rc = cache_index_start(c);
 	if (rc >= 0)
 		rc = cache_layers_load(c);
-	if (rc >= 0 && writes && c->naliases && cache_forget_claims(c) < 0)
+	if (rc >= 0 && writes && c->nformer && cache_forget_claims(c) < 0)
 		log_more("%s", err_text()); /* the next open tries again */
 	if (rc >= 0 && writes)
 		cache_compact_at_open(c);

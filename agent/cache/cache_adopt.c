@@ -69,7 +69,8 @@ void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, stru
 static int name_rec(bool foreign, const char *text, struct arena *a, struct head *h)
 {
 	struct rec r;
-	if (rec_parse(text, a, &r) < 0 || (foreign && r.kind == REC_HINT && !hint_open(&r)))
+	if (rec_parse(text, a, &r) < 0 ||
+	    (foreign && (!rec_is_plain(&r) || (r.kind == REC_HINT && !hint_open(&r)))))
 		return 0;
 	bool hint = foreign || r.kind == REC_HINT;
 	r.kind = hint ? REC_HINT : r.kind;
@@ -96,7 +97,16 @@ static int name_anew(struct cache *c, bool foreign, struct head *h, const uint8_
 	const char *text = arena_strndup(&a, (const char *)payload, h->n);
 	int rc = h->type == CACHE_TRIALS ? name_trials(text, &a, h) : name_rec(foreign, text, &a, h);
 	arena_free(&a);
-	return rc > 0 ? remember(c, foreign, &old, h) : 0;
+	rc = rc > 0 ? remember(c, foreign, &old, h) : 0;
+	return rc > 0 && !foreign ? ADOPTED_FORMER : rc;
+}
+
+void cache_adopt_clear(struct cache *c)
+{
+	free(c->alias);
+	c->alias = NULL;
+	c->naliases = c->alias_slots = 0;
+	c->nformer = 0;
 }
 
 static bool begins(const struct head *h, const uint8_t *payload, bool (*is)(const char *text))
@@ -118,47 +128,51 @@ int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *pa
 	return !foreign || h->type == CACHE_HINT_CHOICES;
 }
 
-/* The record of a slot, if it is of this cache's own writer and was written by a former version. */
-static bool read_former(struct cache *c, uint8_t type, struct key k, struct arena *a, struct rec *out)
+/* The record of a slot, if this cache's own writer wrote it with the former version. */
+static bool read_former(struct cache *c, const struct slot *s, struct arena *a, struct rec *out)
 {
-	const struct slot *s = cache_slot(c, type, k);
 	struct blob b;
-	if (s->seg == IN_MEMORY || s->seg == NOWHERE || s->n == GONE || c->seg[s->seg].foreign)
+	if (!s->type || !s->former || s->seg == IN_MEMORY || s->seg == NOWHERE || s->n == GONE ||
+	    c->seg[s->seg].foreign)
 		return false;
-	return cache_get(c, type, k, a, &b) >= 0 && !memchr(b.p, 0, b.n) && rec_is_former(b.p) &&
-	       rec_parse(b.p, a, out) >= 0;
+	return cache_get(c, s->type, s->key, a, &b) >= 0 && !memchr(b.p, 0, b.n) && rec_parse(b.p, a, out) >= 0;
 }
 
-static bool is_claim(struct cache *c, struct key k, struct arena *a)
+static bool is_claim(struct cache *c, const struct slot *s, struct arena *a)
 {
 	struct rec best, hint;
-	if (!read_former(c, CACHE_REC, k, a, &best) || best.kind != REC_BEST)
+	if (s->type != CACHE_REC || !read_former(c, s, a, &best) || best.kind != REC_BEST)
 		return false;
 	struct rec of = best;
 	of.kind = REC_HINT;
-	return read_former(c, CACHE_HINT, rec_key(&of), a, &hint) && hint_open(&hint) &&
+	return read_former(c, cache_slot(c, CACHE_HINT, rec_key(&of)), a, &hint) && hint_open(&hint) &&
 	       !strcmp(hint.cand, best.cand);
 }
 
 void cache_adopt_claims(struct cache *c)
 {
 	struct arena a = {0};
-	for (size_t i = 0; i < c->alias_slots; i++) {
-		const struct alias *x = &c->alias[i];
-		if (x->type == CACHE_REC && x->is == CACHE_REC && !x->foreign && is_claim(c, x->now, &a))
-			cache_slot(c, CACHE_REC, x->now)->seg = NOWHERE;
-		arena_free(&a);
+	for (size_t i = 0; i < c->nslots; i++) {
+		struct slot *s = &c->slot[i];
+		if (s->former && is_claim(c, s, &a)) {
+			s->claim = cache_top_seg(c, &c->seg[s->seg]);
+			s->seg = NOWHERE;
+		}
+		arena_reset(&a);
 	}
 	arena_free(&a);
 }
 
 int cache_forget_claims(struct cache *c)
 {
-	int rc = E_OK;
-	for (size_t i = 0; i < c->alias_slots && rc >= 0; i++) {
-		const struct alias *x = &c->alias[i];
-		if (x->type == CACHE_REC && x->is == CACHE_REC && cache_slot(c, CACHE_REC, x->now)->seg == NOWHERE)
-			rc = cache_forget(c, CACHE_REC, x->now);
-	}
+	struct arena a = {0};
+	struct key *key = ARENA_ARRAY(&a, struct key, c->nused + 1);
+	int n = 0, rc = E_OK;
+	for (size_t i = 0; i < c->nslots; i++)
+		if (c->slot[i].type == CACHE_REC && c->slot[i].claim && c->slot[i].seg == NOWHERE)
+			key[n++] = c->slot[i].key;
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = cache_forget(c, CACHE_REC, key[i]);
+	arena_free(&a);
 	return rc;
 }

@@ -149,6 +149,8 @@ int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *p
 	c->nused += s->type == 0;
 	*s = (struct slot){
 	    .key = now.key, .at = at, .n = forget ? GONE : h->n, .seg = (uint16_t)seg, .type = now.type};
+	s->former = named == ADOPTED_FORMER;
+	c->nformer += s->former;
 	s->adopted = !forget && (now.type != h->type || !key_equal(now.key, h->key));
 	return 1;
 }
@@ -156,6 +158,8 @@ int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *p
 void cache_index_clear(struct cache *c)
 {
 	memset(c->slot, 0, c->nslots * sizeof *c->slot);
+	if (CACHE_WRITES)
+		cache_adopt_clear(c);
 	c->nused = 0;
 	for (int i = 0; i < c->nputs; i++) {
 		const struct put *p = &c->put[i];

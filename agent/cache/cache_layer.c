@@ -357,7 +357,7 @@ static int load(struct cache *c)
 	}
 	choose_active(c);
 	if (rc >= 0) {
-		if (CACHE_WRITES && c->naliases)
+		if (CACHE_WRITES && c->nformer)
 			cache_adopt_claims(c);
 		tell(c);
 		return E_OK;

@@ -34,6 +34,8 @@ struct slot {
 	uint8_t type;     /* enum cache_type; 0: empty */
 	bool leaves : 1;  /* the next copy is made without it */
 	bool adopted : 1; /* it lies in its segment under another type or key (cache_adopt.c) */
+	bool former : 1;  /* a former version wrote it, and nobody else can have */
+	bool claim : 1;   /* evicted by cache_adopt_claims from the layer that is written */
 };
 
 /* What waits. */
@@ -99,6 +101,7 @@ struct cache {
 	int told_evicted;
 	struct alias *alias; /* cache_adopt.c */
 	size_t naliases, alias_slots;
+	int nformer; /* slots that are `former`, or were */
 };
 
 struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* type 0: free */
@@ -106,15 +109,18 @@ struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* t
 int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload,
 		int64_t at) MUST_CHECK;
 int cache_index_start(struct cache *c) MUST_CHECK;
+enum { ADOPTED_FORMER = 2 };
 /* The type and key under which a record is indexed, in *h. `foreign`: others may have written its segment. 1:
- * so it is; 0: it is passed over; E_NOMEM. */
+ * the record is indexed; ADOPTED_FORMER: the same, and a former version wrote it; 0: it is passed over;
+ * E_NOMEM. */
 int cache_adopt(struct cache *c, bool foreign, struct head *h, const uint8_t *payload) MUST_CHECK;
+void cache_adopt_clear(struct cache *c); /* forgets the names, before all is indexed again */
 /* Evicts the claims of strangers that a former version stored as its best records: those whose hint, of the
  * same candidate, that version had not answered. Called when all segments are indexed, since a measured best
  * record is written before its hint is answered. The hint stays, and a box measures it. */
 void cache_adopt_claims(struct cache *c);
-/* Forgets what cache_adopt_claims evicted, so that a claim does not return when another hint replaces its
- * hint. Called by the writer at open, before anything else is evicted. */
+/* Forgets what cache_adopt_claims evicted from the layer that is written, so that a claim does not return
+ * when another hint replaces its hint. Called by the writer at open. */
 int cache_forget_claims(struct cache *c) MUST_CHECK;
 /* The type and key under which a record was indexed that lies in its segment under these; else they stay. The
  * names of records that others may have written hold for forgets of theirs alone. */

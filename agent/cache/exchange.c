@@ -35,27 +35,6 @@ static bool is_task(const char *text, struct key k)
 	return ok;
 }
 
-/* Names and schedules: text that a terminal shows and no more. */
-static bool printable(const char *s)
-{
-	while (*s >= ' ' && *s != 0x7f)
-		s++;
-	return !*s;
-}
-
-/* "llvm-19.1.7/5": a name, a version, a revision of the code (kernels/loops/code.h), which may be missing. */
-static bool is_emitter(const char *s)
-{
-	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~-";
-	s += strspn(s, name);
-	return !*s || (*s == '/' && s[1] && !s[1 + strspn(s + 1, "0123456789")]);
-}
-
-static bool is_device(const char *s)
-{
-	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-:")];
-}
-
 static int check_names(const char *text, struct key k, struct arena *a, struct rec *out)
 {
 	int rc = rec_parse(text, a, out);
@@ -64,7 +43,7 @@ static int check_names(const char *text, struct key k, struct arena *a, struct r
 		return rc;
 	if (!key_equal(rec_key(&r), k) || !key_equal(hash_text(r.task_text), r.task))
 		return fail(E_CORRUPT, "its key, its task or its task's text do not belong together");
-	if (!printable(r.target) || !is_device(r.device) || !is_emitter(r.emitter) || !printable(r.cand))
+	if (!rec_is_plain(&r))
 		return fail(E_CORRUPT, "its names are not plain text");
 	return cand_check(r.task_text, r.cand);
 }
@@ -93,7 +72,7 @@ static int check_choices(const char *text, struct key k, struct arena *a)
 	struct chosen_rec r;
 	struct choices c;
 	int rc = chosen_rec_parse(text, &r);
-	if (rc >= 0 && (!key_equal(chosen_rec_key(&r), k) || !printable(r.device) || r.threads < 1))
+	if (rc >= 0 && (!key_equal(chosen_rec_key(&r), k) || !rec_is_device(r.device) || r.threads < 1))
 		rc = fail(E_CORRUPT, "its key is not of what it says it was chosen for");
 	return rc < 0 ? rc : choices_parse(r.choices, a, &c);
 }

@@ -180,25 +180,27 @@ static int forget_trial(struct cache *c, const struct rec *h)
 	return rc == E_NOTFOUND ? E_OK : rc;
 }
 
+/* 1: the best record had the hint's candidate, and is gone. */
 static int forget_best(struct cache *c, const struct rec *h)
 {
 	struct arena a = {0};
 	struct rec key = *h, best;
 	key.kind = REC_BEST;
 	int rc = cache_get_rec(c, rec_key(&key), &a, &best);
-	if (rc >= 0 && !strcmp(best.cand, h->cand)) {
+	bool served = rc >= 0 && !strcmp(best.cand, h->cand);
+	if (served) {
 		rc = cache_forget(c, CACHE_REC, rec_key(&best));
 		if (rc >= 0)
 			rc = cache_forget(c, CACHE_CODE, code_key(&best));
 	}
 	arena_free(&a);
-	return rc == E_NOTFOUND ? E_OK : rc;
+	return rc < 0 && rc != E_NOTFOUND ? rc : served;
 }
 
 int hint_take_back(struct cache *c, const struct rec *h)
 {
 	int rc = forget_best(c, h);
-	if (rc >= 0)
+	if (rc > 0) /* else its trial stays, or the same hint could cost a measurement again and again */
 		rc = forget_trial(c, h);
 	return rc < 0 ? rc : cache_forget(c, CACHE_HINT, rec_key(h));
 }
@@ -217,7 +219,7 @@ static int check_hint(struct key k, const char *text)
 	struct arena a = {0};
 	struct rec r;
 	int rc = rec_parse(text, &a, &r);
-	bool good = rc >= 0 && hint_open(&r) && key_equal(rec_key(&r), k) &&
+	bool good = rc >= 0 && hint_open(&r) && rec_is_plain(&r) && key_equal(rec_key(&r), k) &&
 		    key_equal(hash_text(r.task_text), r.task);
 	arena_free(&a);
 	return rc < 0 ? rc

@@ -35,7 +35,9 @@ int hint_put(struct cache *c, const struct rec *of) MUST_CHECK;
 bool hint_is_known(struct cache *c, const struct rec *of);
 /* Answers the open hint of the log's key, if its candidate was tried. */
 int hint_learn(struct cache *c, const struct trials *l) MUST_CHECK;
-/* The hint goes, and what came of it: the best record with its candidate, the code of that, and its trial. */
+/* Forgets a hint and what came of it: the best record with its candidate, that record's code, and then its
+ * trial. The trial of a candidate that serves nobody stays, so that the same hint costs no second
+ * measurement. */
 int hint_take_back(struct cache *c, const struct rec *h) MUST_CHECK;
 
 enum {

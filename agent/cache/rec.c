@@ -87,3 +87,29 @@ int rec_parse(const char *text, struct arena *a, struct rec *out)
 		out->task = hash_text(out->task_text);
 	return *text ? fail(E_CORRUPT, "record: more lines than expected") : E_OK;
 }
+
+/* True: a terminal shows the text and does nothing else. */
+static bool is_printable(const char *s)
+{
+	while (*s >= ' ' && *s != 0x7f)
+		s++;
+	return !*s;
+}
+
+/* "llvm-19.1.7/5": a name, a version, a revision of the code (kernels/loops/code.h), which may be missing. */
+static bool is_emitter(const char *s)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~-";
+	s += strspn(s, name);
+	return !*s || (*s == '/' && s[1] && !s[1 + strspn(s + 1, "0123456789")]);
+}
+
+bool rec_is_device(const char *s)
+{
+	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-:")];
+}
+
+bool rec_is_plain(const struct rec *r)
+{
+	return is_printable(r->target) && rec_is_device(r->device) && is_emitter(r->emitter) && is_printable(r->cand);
+}

@@ -42,5 +42,9 @@ int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK;
 /* True: the text was written by the former version. Its key is not rec_key's, and rec_parse derives the
  * task's key from the task's text. */
 bool rec_is_former(const char *text);
+/* True: target, device, emitter and candidate are plain text, device and emitter by their grammar
+ * ("cpu", "llvm-19.1.7/5"). What strangers send has to be so. */
+bool rec_is_plain(const struct rec *r);
+bool rec_is_device(const char *s);
 
 #endif

@@ -203,4 +203,34 @@ TEST(damaged_hints)
 	close_cache();
 }
 
+static int check_hint(const struct rec *r)
+{
+	struct buf text = {0};
+	rec_text(r, &text);
+	int rc = hint_check(CACHE_HINT, rec_key(r), text.p, text.n);
+	buf_free(&text);
+	return rc;
+}
+
+/* Nothing that a terminal would obey, and no emitter or device without the form of one. */
+TEST(names_of_strangers_are_plain_text)
+{
+	struct arena a = {0};
+	const struct rec good = record(&a, 1, hash_text("class"), 1000);
+	struct rec hint = good, bad;
+	hint.kind = REC_HINT;
+	hint.meas = (struct meas){.status = MEAS_OK, .median_ns = 900};
+	CHECK_OK(check_hint(&hint));
+	bad = hint;
+	snprintf(bad.cand, sizeof bad.cand, "\033[31mno schedule");
+	CHECK(check_hint(&bad) == E_CORRUPT);
+	bad = hint;
+	snprintf(bad.emitter, sizeof bad.emitter, "llvm 19");
+	CHECK(check_hint(&bad) == E_CORRUPT);
+	bad = hint;
+	snprintf(bad.device, sizeof bad.device, "cpu\a");
+	CHECK(check_hint(&bad) == E_CORRUPT);
+	arena_free(&a);
+}
+
 TEST_MAIN
