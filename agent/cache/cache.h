@@ -21,8 +21,7 @@
  * record of more than a fourth of the cap is refused (E_UNSUPPORTED). Until then code of another emitter or
  * candidate than its record's stays: the record may come back to it. What was forgotten is remembered, for a
  * seed that holds it may be mounted another time: all of it over a seed, else 16,384 of each kind. DIR/lock:
- * while there is a writer; who may write DIR may lock it. DIR/cache.hone: the format before this one, read as
- * it is, and taken over by the next writer.
+ * while there is a writer; who may write DIR may lock it.
  *
  * What cannot be opened (no descriptor is left, no permission) is passed over with one line in the log:
  * misses, and until it can be opened nothing of DIR is thrown away; where that leaves no room under the cap,
@@ -58,7 +57,6 @@
 #include "platform/base/hash.h"
 #include "platform/base/meas.h"
 
-#define CACHE_OLD_FILE "cache.hone"
 #define CACHE_TEMP_FILE "new.tmp"
 #define CACHE_MOST_BYTES (1 << 30)
 #define CACHE_MOST_BATCH 1024

@@ -203,7 +203,7 @@ void cache_compact_at_open(struct cache *c)
 	if (rc < 0) /* that was said */
 		return;
 	if (cache_has_mixed(c)) {
-		log_more("cache %s: taking over %s and packs", cache_dir(c), CACHE_OLD_FILE);
+		log_more("cache %s: copying packs into segments of its own", cache_dir(c));
 		rc = compact_all(c);
 	}
 	for (int kind = SEG_RECORDS; kind <= SEG_CODE && rc >= 0; kind++) {

@@ -13,8 +13,7 @@
 static bool is_segment(const char *name)
 {
 	size_t n = strlen(name);
-	return n <= SEG_NAME &&
-	       ((n > 4 && name[0] != '.' && !strcmp(name + n - 4, ".seg")) || !strcmp(name, CACHE_OLD_FILE));
+	return n <= SEG_NAME && n > 4 && name[0] != '.' && !strcmp(name + n - 4, ".seg");
 }
 
 uint64_t cache_number(const char *name)

@@ -206,7 +206,7 @@ struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a
 int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room) MUST_CHECK;
 /* Those of a kind that were to leave have left, with a copy or as what waits, or stay for want of one. */
 void cache_have_left(struct cache *c, enum seg_kind kind, bool copied);
-/* A file has both kinds: a pack, or the old format. Once both are copied it goes. */
+/* A file has both kinds: a pack. Once both are copied it goes. */
 bool cache_has_mixed(const struct cache *c);
 void cache_drop_mixed(struct cache *c);      /* both kinds were copied */
 bool cache_has_lower(const struct cache *c); /* a layer below may hold what is forgotten */

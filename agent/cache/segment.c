@@ -55,10 +55,6 @@ static int read_header(struct seg *s, const char *path)
 	int64_t n = get(s, p, sizeof p, 0);
 	if (n < 0)
 		return fail(E_IO, "%s: %s", path, strerror((int)-n));
-	if (s->plain) {
-		s->kind = SEG_MIXED;
-		return E_OK;
-	}
 	return n == SEG_HEAD && parse_header(s, p)
 		   ? E_OK
 		   : fail(E_CORRUPT, "%s is damaged, or of another version of hone", path);
@@ -88,7 +84,7 @@ int seg_open(const char *dir, const char *name, bool to_write, struct seg *out)
 	int rc = path_in(dir, name, path);
 	if (rc < 0)
 		return rc;
-	*out = (struct seg){.plain = !strcmp(name, CACHE_OLD_FILE)};
+	*out = (struct seg){0};
 	snprintf(out->name, sizeof out->name, "%s", name);
 	out->fd = open_file(path, to_write);
 	if (out->fd < 0)
@@ -250,8 +246,6 @@ static uint32_t checksum(const struct seg *s, int64_t at, const void *p, size_t 
 {
 	uint8_t seed[24];
 	const uint64_t v[3] = {s->salt, s->number, (uint64_t)at};
-	if (s->plain)
-		return crc32c(0, p, n);
 	for (int i = 0; i < 24; i++)
 		seed[i] = (uint8_t)(v[i / 8] >> i % 8 * 8);
 	return crc32c(crc32c(0, seed, sizeof seed), p, n);

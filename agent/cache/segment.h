@@ -30,7 +30,7 @@ enum {
 	SEG_NUMBERS = 1 << 30,  /* a file that claims a number from here on is none of ours */
 };
 
-enum seg_kind { SEG_RECORDS = 1, SEG_CODE = 2, SEG_MIXED = 3 /* made by pack, and the old format */ };
+enum seg_kind { SEG_RECORDS = 1, SEG_CODE = 2, SEG_MIXED = 3 /* made by pack */ };
 
 struct seg {
 	int fd; /* -1: gone */
@@ -41,7 +41,6 @@ struct seg {
 	uint64_t number, replaces, salt;
 	enum seg_kind kind;
 	int layer;                /* of the cache */
-	bool plain;               /* the old format */
 	bool foreign;             /* somebody else may have written it: its code is not run */
 	bool writable;            /* open to write, and no other name leads to it */
 	bool clean;               /* nothing but zeros follows the last record */

@@ -115,7 +115,7 @@ static int pack(const char *dir, const char *to)
 static bool is_store(const char *name)
 {
 	size_t n = strlen(name);
-	return !strcmp(name, "lock") || !strcmp(name, CACHE_OLD_FILE) || !strcmp(name, GENERATION) ||
+	return !strcmp(name, "lock") || !strcmp(name, GENERATION) ||
 	       (n > 4 && (!strcmp(name + n - 4, ".seg") || !strcmp(name + n - 4, ".tmp")));
 }
 
