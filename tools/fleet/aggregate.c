@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PASSES = 8 /* who is struck out may have made others look bad, or good */ };
+enum { PASSES = 8 /* passes, since a board that is struck out may have made others look bad or good */ };
 static const int64_t most_ns = (int64_t)1 << 53;
 
-/* What boards say of one candidate. */
+/* The words about one candidate. */
 struct group {
-	const struct word **w; /* those with times first, by time, then those it failed for */
+	const struct word **w; /* those with times, sorted by time; then those that say it failed */
 	int n, ntime;
 	int boards, failed;
 	int64_t median_ns, mad_ns;
-	bool half;                         /* of those with times agree */
-	const struct held *held[CHANNELS]; /* NULL: never there */
+	bool half;                         /* at least half of the boards with times agree */
+	const struct held *held[CHANNELS]; /* NULL: it never was on that channel */
 };
 
 struct sums {
@@ -21,7 +21,7 @@ struct sums {
 	double tolerance;
 	struct group *g;
 	int ngroup;
-	int64_t *ns, *off; /* room for a group's */
+	int64_t *ns, *off; /* scratch for the times of one group */
 	struct cand_score *score;
 };
 
@@ -56,7 +56,7 @@ static int by_cand(const struct word *x, const struct word *y)
 	return o ? o : key_order(x->cand, y->cand);
 }
 
-/* Older words of a board for the same candidate first; of choices: for the same key. */
+/* Sorts the older words of a board for the same candidate first; for choices, for the same key. */
 static int by_board(const void *a, const void *b)
 {
 	const struct word *x = *(const struct word *const *)a, *y = *(const struct word *const *)b;
@@ -98,7 +98,7 @@ static bool same_voice(const struct word *x, const struct word *y)
 	       (x->type == CACHE_CHOICES || key_equal(x->cand, y->cand));
 }
 
-/* The words that count, each board's latest, by candidate and time. */
+/* Collects the words that count, the latest of each board, sorted by candidate and time. */
 static int sort_words(const struct aggregate_in *in, struct arena *a, const struct word ***out)
 {
 	struct key *record = arena_try(a, (size_t)in->nrecord + 1, sizeof *record);
@@ -170,7 +170,7 @@ static int64_t without(const int64_t *t, int skip, int j)
 	return t[j + (skip >= 0 && j >= skip)];
 }
 
-/* Of sorted t[n] without t[skip]; skip < 0: of all. */
+/* Median of the sorted t[n] without t[skip]; skip < 0: of all. */
 static int64_t median_of(const int64_t *t, int n, int skip)
 {
 	n -= skip >= 0;
@@ -180,7 +180,7 @@ static int64_t median_of(const int64_t *t, int n, int skip)
 	return low + (high - low) / 2;
 }
 
-/* How many of sorted t[n] are below x. */
+/* Number of elements of the sorted t[n] that are below x. */
 static int below(const int64_t *t, int n, int64_t x)
 {
 	int lo = 0;
@@ -205,7 +205,7 @@ static bool near(const struct sums *s, int64_t t, int64_t median)
 	return median > 0 && t >= median - room && t <= median + room;
 }
 
-/* Of sorted t[n] without t[skip], near to the median. */
+/* Number of elements of the sorted t[n] without t[skip] that are near the median. */
 static int agreeing(const struct sums *s, const int64_t *t, int n, int skip, int64_t median)
 {
 	int64_t room = room_ns(s, median);
@@ -215,7 +215,7 @@ static int agreeing(const struct sums *s, const int64_t *t, int n, int skip, int
 	       (skip >= 0 && near(s, t[skip], median));
 }
 
-/* The times of a group's boards that are not struck out, sorted: their number. */
+/* Writes the times of a group's boards that are not struck out to s->ns, sorted. Returns their number. */
 static int live_times(struct sums *s, const struct group *g, int *failed)
 {
 	int n = 0;
@@ -237,8 +237,8 @@ static bool stopped(int boards, int failed)
 	return (int64_t)failed * FAILED_SHARE > boards;
 }
 
-/* What the others say of a board's word: 1 it is right, 0 wrong, -1 they do not agree. at: its place in
- * ns[n], of those that are not struck out; -1: not in it. */
+/* Compares a board's word with those of the others: 1: it is right; 0: wrong; -1: the others do not agree.
+ * at: the index of its time in ns[n], which has the boards that are not struck out; -1: it is not there. */
 static int judge(const struct sums *s, const struct word *w, int n, int at, int failed)
 {
 	int quorum = s->in->rules.quorum[CHANNEL_ALL] > 2 ? s->in->rules.quorum[CHANNEL_ALL] : 2;
@@ -267,7 +267,7 @@ static void score_group(struct sums *s, const struct group *g)
 	}
 }
 
-/* Whether somebody was struck out. */
+/* Updates all scores. Returns whether a board was struck out. */
 static bool strike(struct sums *s)
 {
 	bool any = false;
@@ -318,7 +318,7 @@ static bool was_on(const struct sums *s, const struct group *g, enum channel c, 
 	return g->held[c] && s->in->rules.now_s - g->held[c]->since_s >= for_s;
 }
 
-/* May be on the channel, above canary. */
+/* Whether a candidate may be on a channel above canary. */
 static bool fit(const struct sums *s, const struct group *g, enum channel c)
 {
 	return agreed_on(s, g, c) &&
@@ -330,7 +330,7 @@ static bool on_now(const struct group *g, enum channel c)
 	return g->held[c] && g->held[c]->now;
 }
 
-/* a is worth taking b's place. */
+/* Whether a is better than b by more than the share `by`, so that it may replace b. */
 static bool beats(const struct group *a, const struct group *b, double by)
 {
 	if (a->w[0]->type == CACHE_CHOICES)
@@ -338,13 +338,14 @@ static bool beats(const struct group *a, const struct group *b, double by)
 	return (double)a->median_ns < (1 - by) * (double)b->median_ns;
 }
 
-/* NULL b: anything is better. What is there now gives way to what is better by GAIN alone. */
+/* Whether a is better than b, or b is NULL. The candidate that the channel has now is replaced only by one
+ * that is better by GAIN. */
 static bool better(const struct group *a, const struct group *b, enum channel c)
 {
 	return !b || beats(a, b, on_now(b, c) ? GAIN : 0) || (on_now(a, c) && !beats(b, a, GAIN) && b != a);
 }
 
-/* Why a candidate is on canary: the lower the sooner. */
+/* Reasons to have a candidate on canary, the most urgent first. */
 enum turn { TURN_AGREED, TURN_STAGE, TURN_NEW, TURN_DONE, TURN_NOT };
 
 static enum turn turn(const struct sums *s, const struct group *g, const struct group *early)
@@ -361,7 +362,7 @@ static enum turn turn(const struct sums *s, const struct group *g, const struct 
 	return early ? TURN_NOT : TURN_DONE;
 }
 
-/* Of a key's groups. */
+/* g: the n groups of one key. */
 static const struct group *best_of(const struct sums *s, const struct group *g, int n, enum channel c)
 {
 	const struct group *best = NULL;
@@ -371,8 +372,8 @@ static const struct group *best_of(const struct sums *s, const struct group *g, 
 	return best;
 }
 
-/* Of those that say that a candidate works: 0 somebody was found right in at least half of what could be
- * compared, 1 nobody was compared yet, 2 all were found wrong more often. */
+/* How reliable the boards are that say a candidate works. 0: some board was right in at least half of its
+ * comparisons; 1: some board was not compared yet; 2: all were wrong more often. */
 static int repute(const struct sums *s, const struct group *g)
 {
 	int least = 2;
@@ -384,7 +385,7 @@ static int repute(const struct sums *s, const struct group *g)
 	return least;
 }
 
-/* What is to be tried next: of the best reputed, the lowest. */
+/* Whether canary tries a before b: reliable boards first, then the lowest time. */
 static bool sooner(const struct sums *s, const struct group *a, const struct group *b)
 {
 	int x = repute(s, a), y = b ? repute(s, b) : 3;
@@ -419,7 +420,7 @@ static int nearest(const struct sums *s, const struct group *g)
 	return (int)(best - s->in->word);
 }
 
-/* What is published is true still. */
+/* Index of the published record if the channel keeps it, since it is still true; else -1. */
 static int kept(const struct sums *s, const struct group *g, enum channel c)
 {
 	const struct held *h = g->held[c];
@@ -449,7 +450,7 @@ static void give(const struct sums *s, const struct group *g, enum channel c, st
 		out->median_ns = g->held[c]->median_ns;
 }
 
-/* Of one key: at most one for each channel. */
+/* Gives each channel at most one of a key's groups. */
 static int give_key(const struct sums *s, const struct group *g, int n, struct agreed *out)
 {
 	const struct group *on[CHANNELS] = {0};

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PostgreSQL, 12 or newer, by libpq: postgresql://USER@HOST/NAME?sslmode=verify-full, and whatever else libpq
- * takes there; a password is better in ~/.pgpass than in the URL, which process lists show.
+/* PostgreSQL 12 or newer, by libpq: postgresql://USER@HOST/NAME?sslmode=verify-full, and all else that libpq
+ * accepts there. Put a password into ~/.pgpass rather than into the URL, which process lists show.
  *
- * Transactions are REPEATABLE READ: each sees one moment, and of two that change the same row one is E_BUSY.
- * (SERIALIZABLE would lock whole small tables by prediction, and make everybody wait for nothing.) Locks are
- * waited for LOCK_MS, then E_BUSY; a server that is gone is noticed after GONE_MS. A commit whose answer was
- * lost is E_IO, and may have come to pass: whoever tries again must find out.
+ * Transactions are REPEATABLE READ: each sees one snapshot, and if two change the same row, one gets E_BUSY.
+ * (SERIALIZABLE would take predicate locks on whole small tables, and delay everybody for nothing.) A lock
+ * that is not free within LOCK_MS is E_BUSY; a server that is gone is noticed after GONE_MS. If the answer to
+ * a commit is lost, the result is E_IO and the commit may have happened: a caller that tries again must find
+ * out.
  *
- * Who leads holds an advisory lock of its session, which ends with it: no pooler that divides sessions
- * (pgbouncer in transaction mode) in between. A connection that led, was lost, and finds another leading is
- * E_STOPPED once, so that what a leader does ends. */
+ * The leader holds an advisory lock, which ends with its session. So there must be no pooler that shares
+ * sessions (pgbouncer in transaction mode) in between. If a leader loses its connection and then finds
+ * another one leading, it gets E_STOPPED once, so that its round ends. */
 #include "tools/fleet/db.h"
 #include "platform/base/buf.h"
 
@@ -26,13 +27,13 @@ enum { STATEMENTS = 256 /* prepared ones that are kept */, PARAMS = 32 };
 enum { OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23, OID_TEXT = 25 };
 
 struct conn {
-	struct db_conn base; /* first */
+	struct db_conn base; /* must be first */
 	char *url;
-	char name[160]; /* for people: without a password */
+	char name[160]; /* for messages: without a password */
 	PGconn *h;
-	bool transaction, lost /* opened again by the next begin */, leads;
-	bool reading; /* rows are coming */
-	bool stale;   /* what was prepared is so no more */
+	bool transaction, lost /* the next begin opens it again */, leads;
+	bool reading; /* rows are being received */
+	bool stale;   /* prepared statements are no longer valid */
 	int nprepared;
 	const char *prepared[STATEMENTS];
 };
@@ -41,7 +42,7 @@ extern const struct db db_postgres;
 
 /* Errors. */
 
-/* By the first letters of SQLSTATE; the first that matches. */
+/* Maps the beginning of an SQLSTATE to an error; the first match counts. */
 static const struct kind {
 	const char *state;
 	int rc;
@@ -68,7 +69,7 @@ static const struct kind {
 	     {"XX001", E_CORRUPT, "restore it from a backup"},
 	     {"XX002", E_CORRUPT, "reindex it"}};
 
-/* libpq's texts may have several lines. */
+/* Length of the first line of a text from libpq. */
 static int line_of(const char *text)
 {
 	return (int)strcspn(text, "\n");
@@ -81,7 +82,7 @@ static int lost(struct conn *c, const char *what)
 	return fail(E_IO, "database %s: %s: %.*s; look at its server", c->name, what, line_of(why), why);
 }
 
-/* r: what says so; NULL: the connection. */
+/* Makes the error of a result; r NULL: of the connection. */
 static int failed(struct conn *c, const PGresult *r, const char *what)
 {
 	const char *state = r ? PQresultErrorField(r, PG_DIAG_SQLSTATE) : NULL;
@@ -116,7 +117,7 @@ static void no_notice(void *ctx, const PGresult *r)
 	(void)ctx, (void)r;
 }
 
-/* Where an administrator made commits faster than durable, they are durable here. */
+/* Commits must be durable even if an administrator has turned synchronous_commit off. */
 static const char set_up[] =
     "SET lock_timeout = " LOCK_MS "; SET idle_in_transaction_session_timeout = " GONE_MS
     "; SET bytea_output = hex; SELECT CASE WHEN current_setting('synchronous_commit') = 'off' THEN "
@@ -160,7 +161,7 @@ static int try_lead(struct conn *c)
 	return rc;
 }
 
-/* Outside a transaction. */
+/* Connects again, outside a transaction. */
 static int connect_again(struct conn *c)
 {
 	bool led = c->leads;
@@ -187,11 +188,11 @@ static bool tail(const unsigned char *p, int n)
 	return n == 0;
 }
 
-/* As PostgreSQL has it: no surrogates, nothing longer than need be. */
+/* Checks UTF-8 as PostgreSQL does: no surrogates, no overlong forms. */
 static bool is_utf8(const char *text)
 {
 	static const struct {
-		unsigned char first, last, least, most; /* of the first and the second byte */
+		unsigned char first, last, least, most; /* ranges of the first and the second byte */
 		int more;
 	} forms[] = {{0x01, 0x7f, 0, 0, 0},       {0xc2, 0xdf, 0x80, 0xbf, 1}, {0xe0, 0xe0, 0xa0, 0xbf, 2},
 		     {0xe1, 0xec, 0x80, 0xbf, 2}, {0xed, 0xed, 0x80, 0x9f, 2}, {0xee, 0xef, 0x80, 0xbf, 2},
@@ -216,7 +217,7 @@ struct params {
 	const char *value[PARAMS];
 	int length[PARAMS], binary[PARAMS];
 	int64_t whole[PARAMS];
-	char *copy[PARAMS]; /* of texts that were no UTF-8 */
+	char *copy[PARAMS]; /* copies of texts that were not UTF-8 */
 };
 
 static int take_text(struct params *p, int i, const char *text)
@@ -281,7 +282,7 @@ static int prepare(struct conn *c, const char *sql, const char *text, const stru
 	return rc;
 }
 
-/* One that there is no room for is prepared each time, without a name. */
+/* If no more prepared statements can be kept, a new one is sent each time without a name. */
 static int send_new(struct conn *c, const char *sql, const struct params *p)
 {
 	char name[16] = "", *text = db_language(sql, "BYTEA");
@@ -313,7 +314,7 @@ static int digit(char x)
 	return x <= '9' ? x - '0' : x - 'a' + 10;
 }
 
-/* "\x00ff": the bytes, in the place of their digits. */
+/* Decodes "\x00ff" in place. */
 static struct db_value blob(char *hex, size_t n)
 {
 	size_t bytes = n < 2 ? 0 : (n - 2) / 2;
@@ -350,7 +351,7 @@ static int give_row(const PGresult *r, db_row_fn *fn, void *ctx)
 	return fn ? fn(ctx, col, n) : E_OK;
 }
 
-/* Rows as they come, so that many take no memory; after an error the rest is passed over. */
+/* Takes rows one by one, so many rows take no memory. After an error, the other rows are skipped. */
 static int receive(struct conn *c, const char *sql, db_row_fn *fn, void *ctx)
 {
 	PGresult *r;
@@ -416,7 +417,8 @@ static int postgres_begin(struct db_conn *base)
 	int rc = is_lost(c) ? connect_again(c) : c->stale ? forget_prepared(c) : E_OK;
 	if (rc >= 0)
 		rc = plain(c, sql);
-	/* That it was lost long ago shows only now: nothing has begun, so nothing is lost. */
+	/* A connection that was lost long ago is only noticed now. Nothing has begun yet, so nothing is
+	 * lost. */
 	if (rc == E_IO && is_lost(c) && (rc = connect_again(c)) >= 0)
 		rc = plain(c, sql);
 	c->transaction = rc >= 0;
@@ -431,7 +433,7 @@ static void postgres_rollback(struct db_conn *base)
 	c->transaction = false;
 }
 
-/* A transaction that has failed is rolled back by COMMIT, which the server calls good. */
+/* COMMIT rolls back a transaction that has failed, and the server calls that a success. */
 static int postgres_commit(struct db_conn *base)
 {
 	struct conn *c = (struct conn *)base;
@@ -450,7 +452,7 @@ static int postgres_lead(struct db_conn *base)
 {
 	struct conn *c = (struct conn *)base;
 	if (c->leads && !is_lost(c) && plain(c, "SELECT 1") >= 0)
-		return 1; /* the session lives, and so does its lock */
+		return 1; /* the session lives, so its lock does, too */
 	int rc = is_lost(c) ? connect_once(c) : E_OK;
 	return rc < 0 ? rc : try_lead(c);
 }
@@ -461,7 +463,7 @@ static void postgres_close(struct db_conn *base)
 {
 	struct conn *c = (struct conn *)base;
 	postgres_rollback(base);
-	if (c->leads && !is_lost(c)) /* at once, not when the server notices */
+	if (c->leads && !is_lost(c)) /* now, not when the server notices */
 		(void)!plain(c, "SELECT pg_advisory_unlock(" LEAD_KEY ")");
 	PQfinish(c->h);
 	free(c->url);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SQLite: one file, its owner's alone, WAL with synchronous=FULL; or ":memory:", each open its own, or
- * ":memory:NAME", the same for a process's connections, until the last is closed.
+/* SQLite: one file that only its owner can read, WAL with synchronous=FULL; or ":memory:", which is new for
+ * each open; or ":memory:NAME", which the connections of a process share until the last is closed.
  *
- * Before 3.51.3, two connections that write or checkpoint a WAL database at the same moment may corrupt it.
- * So all of a process's connections to a file share one handle, under a mutex; and processes (a server, and
- * `hone-fleet token` beside it) take turns by a lock on FILE-lock around whatever they do. Readers of
- * published files never come here, so that nothing is lost by it. Both waits end after WAIT_NS with E_BUSY.
- * The leader of all processes holds FILE-lead. No network file system keeps such locks: not on one. */
+ * Before SQLite 3.51.3, two connections that write or checkpoint a WAL database at the same moment may
+ * corrupt it. So all connections of a process to a file share one handle, under a mutex, and processes (a
+ * server, and `hone-fleet token` beside it) take turns with a lock on FILE-lock. Readers of published files
+ * do not use the database, so this costs them nothing. Both waits end after WAIT_NS with E_BUSY. The leader
+ * of all processes holds FILE-lead. Network file systems do not keep such locks, so do not put the file on
+ * one. */
 #include "tools/fleet/db.h"
 #include "platform/base/clock.h"
 #include "platform/base/file.h"
@@ -29,7 +30,7 @@ enum { STATEMENTS = 128 /* prepared ones that are kept */, PARAMS = 32 };
 struct prepared {
 	const char *sql;
 	sqlite3_stmt *st;
-	int at[PARAMS + 1]; /* of $1, ... in the statement; 0: it is not in it */
+	int at[PARAMS + 1]; /* index of $1, ... in the statement; 0: not used in it */
 };
 
 struct shared {
@@ -45,10 +46,10 @@ struct shared {
 };
 
 struct conn {
-	struct db_conn base; /* first */
+	struct db_conn base; /* must be first */
 	struct shared *s;
-	int depth;        /* > 0: it has the turn */
-	bool transaction; /* begun */
+	int depth;        /* > 0: this connection has the turn */
+	bool transaction; /* a transaction has begun */
 	int lead_fd;
 };
 
@@ -146,7 +147,7 @@ static void end_prepared(struct shared *s, struct prepared *p)
 	*p = s->prepared[--s->nprepared];
 }
 
-/* Tables may change between two uses: SQLite prepares again by itself. */
+/* Finds or prepares a statement. If a table changes between two uses, SQLite prepares it again by itself. */
 static int prepared(struct shared *s, const char *sql, struct prepared **out)
 {
 	for (int i = 0; i < s->nprepared; i++)
@@ -334,8 +335,9 @@ static int set_up(struct shared *s)
 	return E_OK;
 }
 
-/* The file's mode is what its companions get, too. One that is there is never opened here: to close it again
- * would end this process's locks on it (fcntl), and another's checkpoint would take the WAL from under us. */
+/* Makes the file with the mode that its -wal and -shm files get, too. An existing file is not opened here:
+ * closing it would end this process's locks on it (fcntl), and another process's checkpoint could then remove
+ * the WAL that is in use. */
 static int make_file(const char *path)
 {
 	struct stat st;
@@ -356,7 +358,7 @@ static void free_shared(struct shared *s)
 {
 	while (s->nprepared)
 		end_prepared(s, &s->prepared[s->nprepared - 1]);
-	int rc = lock_file(s); /* the last one out checkpoints */
+	int rc = lock_file(s); /* the last close checkpoints */
 	sqlite3_close_v2(s->h);
 	if (rc >= 0 && s->lock_fd >= 0)
 		file_unlock(s->lock_fd);
@@ -396,7 +398,7 @@ static int make_shared(const char *path, struct shared **out)
 	return rc;
 }
 
-/* The same file by whatever name. */
+/* Resolves links, so that one file has one name. */
 static int full_path(const char *url, char out[PATH_MAX])
 {
 	if (strstr(url, "://"))
@@ -454,7 +456,7 @@ static int sqlite_open(const char *url, struct db_conn **out)
 	if (rc >= 0 && !in_memory(path))
 		rc = make_file(path);
 	if (rc >= 0)
-		rc = full_path(url, path); /* that there is a file now */
+		rc = full_path(url, path); /* again, since the file exists now */
 	if (rc >= 0) {
 		pthread_mutex_lock(&all_mutex);
 		rc = find_shared(path, &c->s);

@@ -170,7 +170,7 @@ static bool begins(const char *path, const char *with)
 	return !strncmp(path, with, strlen(with));
 }
 
-/* Whether the peer may have what a route that is not open answers; false: r says how to get it. */
+/* Whether the peer may read a route that is not open; false: r says how to get access. */
 static bool may_read(struct fleet *f, struct db_conn *c, const struct fleet_request *q, struct fleet_reply *r)
 {
 	struct admin_session s = {0};
@@ -224,7 +224,7 @@ static int write_noted(struct db_conn *c, void *ctx)
 	return store_note(c, m->refused, m->n, m->count);
 }
 
-/* What cannot be written is lost but for its count. */
+/* If the refusals cannot be written, their notes are lost, but their counts are kept. */
 int fleet_flush(struct fleet *f)
 {
 	struct noted m = {.f = f};

@@ -11,7 +11,7 @@
 
 enum { MOST_BODY = 16 << 10, MOST_FILE = 4096 };
 
-/* Who may. */
+/* Access. */
 
 int admin_open(const char *path, struct admin **out)
 {
@@ -67,7 +67,7 @@ bool admin_token_good(const struct admin *a, const char *token)
 	return !differ;
 }
 
-/* Takes `n` from what an address has left; false: it has none. */
+/* Takes `n` from the requests that an address has left; false: none is left. */
 static bool take(struct fleet *f, const char *peer, double n)
 {
 	struct admin *a = f->admin;
@@ -136,7 +136,7 @@ static int do_unrevoke(struct db_conn *c, const struct order *o, int64_t now_s)
 static const struct order_kind {
 	const char *name;
 	int (*act)(struct db_conn *c, const struct order *o, int64_t now_s);
-	bool of_class, of_one, why; /* what it needs */
+	bool of_class, of_one, why; /* parameters that the order needs */
 } kinds[] = {{"stop", do_stop},
 	     {"go-on", do_go_on},
 	     {"withdraw", do_withdraw, .of_class = true},
@@ -224,7 +224,7 @@ int order_do(struct fleet *f, struct db_conn *c, const struct fleet_request *q, 
 	return noted < 0 ? noted : fail(rc, "%s", why);
 }
 
-/* By JSON. */
+/* Orders as JSON. */
 
 static int get_json(const void *from, const char *name, char *out, size_t n)
 {

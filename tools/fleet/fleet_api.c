@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the page shows, as JSON: {"LIST": [{column: value, ...}, ...], "page", "pages", "total"}; filters and
- * page are parameters of the address. Described in configs/fleet/openapi.json. */
+/* The lists of the page as JSON: {"LIST": [{column: value, ...}, ...], "page", "pages", "total"}. Filters and
+ * page are parameters of the query. configs/fleet/openapi.json describes them. */
 #include "tools/fleet/fleet_admin.h"
 #include "tools/fleet/fleet_data.h"
 #include "tools/fleet/fleet_figures.h"
@@ -114,7 +114,7 @@ LIST(api_rejects, list_rejects, 0)
 LIST(api_log, list_log, 0)
 LIST(api_revoked, list_revoked, 0)
 
-/* One row of a list, as an object: what is asked for by an id of the address. */
+/* Answers with one row of a list as an object, chosen by the id in the path. */
 static void say_one(struct db_conn *c, const struct fleet_request *q, const struct fleet_list *l, int filter,
 		    const struct fleet_list *more, struct fleet_reply *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's charts: narrow enough that a telephone shows their text in its size. */
+/* The page's charts. They are narrow enough for a telephone to show their text in full size. */
 #include "tools/fleet/fleet_html.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@ static void begin(const char *title, struct buf *out)
 		   title, WIDTH, HEIGHT, title);
 }
 
-/* The least of 1, 2, 5, 10, 20, ... of which TICKS reach v. */
+/* Returns the smallest of 1, 2, 5, 10, 20, ... of which TICKS steps reach v. */
 static int64_t step_of(int64_t v)
 {
 	int64_t step = 1;
@@ -37,7 +37,7 @@ static void text_at(double x, double y, const char *anchor, const char *text, st
 		   anchor, text);
 }
 
-/* Returns the value at the top. */
+/* Draws the horizontal lines. Returns the value at the top. */
 static int64_t grid(int64_t most, struct buf *out)
 {
 	int64_t step = step_of(most), steps = (most + step - 1) / step, top = step * steps;

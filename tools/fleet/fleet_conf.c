@@ -44,7 +44,7 @@ struct field {
 	const char *name;
 	int (*take)(const struct field *k, const char *value, void *at, struct arena *a);
 	size_t at;
-	int64_t least, most, unit; /* of what is kept; durations: ns in one of it */
+	int64_t least, most, unit; /* range of the kept value; unit of durations in ns */
 	const char *allowed;
 };
 
@@ -128,7 +128,7 @@ static int take_quorum(const struct field *k, const char *value, void *at, struc
 
 #define AT(field) offsetof(struct fleet_conf, field)
 #define DAY INT64_C(86400)
-#define LEAST_BYTES (INT64_C(2) << 20) /* a batch must fit */
+#define LEAST_BYTES (INT64_C(2) << 20) /* room for the largest batch */
 #define MOST_BYTES (INT64_C(1) << 50)
 _Static_assert(FLEET_BODY <= LEAST_BYTES, "a batch must fit");
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet's configuration: the defaults, a file of [fleet] key = value, and options of the same names,
- * which count more. */
+/* hone-fleet's configuration: the defaults, then a file of [fleet] key = value, then options of the same
+ * names. The later ones win. */
 #ifndef TOOLS_FLEET_CONF_H
 #define TOOLS_FLEET_CONF_H
 
@@ -11,7 +11,7 @@
 #define FLEET_CONF "/etc/hone-fleet/hone-fleet.conf"
 #define FLEET_STATE "/var/lib/hone-fleet"
 
-/* Of what a command needs to know of it; the first is `config`. */
+/* Options for commands that need only a part of the configuration. The first must be `config`. */
 #define FLEET_OPT_CONFIG                                                                                     \
 	{                                                                                                    \
 		"config", OPT_STR, "FILE", "configuration (default " FLEET_CONF ", where it is there)"       \
@@ -24,15 +24,15 @@
 	{                                                                                                    \
 		"keys", OPT_STR, "DIR", "folder of keys, as init makes it (" FLEET_STATE "/keys)"            \
 	}
-extern const struct opt fleet_conf_opts[]; /* all of them; ends with name NULL */
+extern const struct opt fleet_conf_opts[]; /* all options; ends with name NULL */
 
 void fleet_conf_default(struct fleet_conf *c);
-/* One value; E_USAGE says what is possible. Texts live in the arena. */
+/* Sets one value. E_USAGE says which values are possible. Texts live in the arena. */
 int fleet_conf_set(struct fleet_conf *c, const char *name, const char *value, struct arena *a) MUST_CHECK;
-/* E_USAGE names the line; E_NOTFOUND: no such file. */
+/* Reads a file. E_USAGE names the line; E_NOTFOUND: no such file. */
 int fleet_conf_read(struct fleet_conf *c, const char *path, struct arena *a) MUST_CHECK;
-/* Defaults, the file, the options of a command whose table has any of the above; then what depends on each
- * other is checked. */
+/* Applies the defaults, the file, and the options of a command whose table has any of the above; then checks
+ * values that depend on each other. */
 int fleet_conf_of(const struct args *args, struct fleet_conf *c, struct arena *a) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of configs/fleet that the server brings with it. */
+/* Files of configs/fleet that are built into the server. */
 #ifndef TOOLS_FLEET_DATA_H
 #define TOOLS_FLEET_DATA_H
 

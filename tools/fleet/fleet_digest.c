@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the inbox into words: by who leads, so that instances that take batches do little with each. */
+/* Turns batches of the inbox into words. Only the leader does this, so instances that receive batches do
+ * little work for each. */
 #include "tools/fleet/fleet_gain.h"
 #include "tools/fleet/fleet_line.h"
 #include "tools/fleet/fleet_parts.h"
@@ -15,16 +16,16 @@ struct sent {
 	const void *doc;
 	size_t n;
 	int nword;
-	bool refused; /* its class is one too many */
+	bool refused; /* the board has words in too many classes */
 	struct word *word;
-	const char **line; /* of each word: tools/fleet/fleet_line.h */
+	const char **line; /* of each word: its plain line (tools/fleet/fleet_line.h) */
 	int nall;
 	const struct exchange_line *all;
 };
 
 struct digest {
 	struct fleet *f;
-	struct arena a; /* of what was read */
+	struct arena a; /* for what was read */
 	int n;
 	struct sent sent[AT_ONCE];
 	struct batch batch;
@@ -68,7 +69,8 @@ static int find_words(struct digest *d, struct sent *s)
 	return E_OK;
 }
 
-/* It was checked when it came: what cannot be read now is another version's, and is passed over. */
+/* Batches were checked when they came, so one that cannot be read now was made by another version, and is
+ * skipped. */
 static void read_sent(struct digest *d, struct sent *s)
 {
 	struct signed_doc doc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A board comes with a token and a signing request, and goes with a certificate for its key. Tokens are
- * looked at first: whoever has none costs little. */
+/* Enrols a board: it sends a token and a signing request, and gets a certificate for its key. The token is
+ * checked first, so a request without one costs little. */
 #include "tools/fleet/fleet_parts.h"
 #include <string.h>
 
@@ -8,7 +8,7 @@ enum { MOST_BODY = 16 << 10, MOST_TOKEN = 128, YEARS = 20 };
 
 struct enrolment {
 	struct fleet *f;
-	char token[65]; /* its id */
+	char token[65]; /* the token's id */
 	struct store_board board;
 };
 
@@ -39,7 +39,7 @@ static void certify(struct enrolment *e, int new, struct fleet_reply *r)
 	buf_free(&pem);
 }
 
-/* The board's key, from its request. */
+/* Reads the board's key and name from its signing request. */
 static int read_csr(struct enrolment *e, const char *csr)
 {
 	struct store_board *b = &e->board;

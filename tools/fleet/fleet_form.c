@@ -11,7 +11,7 @@ static int digit(char c)
 	return at ? (int)(at - digits) % 16 : -1;
 }
 
-/* One character at p, of `left`: how many it took; < 0: none is coded there. */
+/* Decodes one character of the `left` bytes at p. Returns the number of bytes it took; < 0: bad encoding. */
 static int decode(const char *p, size_t left, char *out)
 {
 	if (*p != '%') {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and values as forms and addresses have them: a=b&c=d, with + and %XX. Any bytes are taken; what is no
- * such thing has no value. */
+/* Reads names and values from forms and query strings: a=b&c=d, with + and %XX. Any bytes may come in; a part
+ * that is malformed has no value. */
 #ifndef TOOLS_FLEET_FORM_H
 #define TOOLS_FLEET_FORM_H
 
@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The first value of a name, as one line of printable UTF-8 ('?' for all else). Absent: "" and 0; 1: it is
- * there; E_USAGE: it has no room in n bytes, or is not well coded. */
+/* Reads the first value of a name, as one line of printable UTF-8 (all else becomes '?'). 1: found; 0:
+ * absent, out is ""; E_USAGE: it does not fit in n bytes, or its encoding is wrong. */
 int form_get(const char *form, size_t len, const char *name, char *out, size_t n) MUST_CHECK;
-/* Of a header `Cookie`: the value of a name, without decoding. 1, 0. */
+/* Reads the value of a name in a `Cookie` header, without decoding. 1: found; 0: absent. */
 int cookie_get(const char *cookies, const char *name, char *out, size_t n);
-/* A whole number from 1 to most; absent: 1. E_USAGE. */
+/* Reads `page`, a whole number from 1 to most; absent: 1. E_USAGE. */
 int form_page(const char *form, int64_t most, int64_t *out) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operators' pages: their frame, and what their forms do. */
+/* The operators' pages: the frame of each page, and the actions of the forms. */
 #include "tools/fleet/fleet_page.h"
 #include "tools/fleet/fleet_form.h"
 #include "platform/base/log.h"
@@ -133,7 +133,7 @@ static bool has_csrf(struct page *p)
 	       texts_same(csrf, p->session.csrf);
 }
 
-/* The form's size and who sends it; false: r says what is wrong. */
+/* Checks the form's size and its sender; false: r says what is wrong. */
 static bool may_send(struct page *p, struct fleet *f, struct db_conn *c, const struct fleet_request *q,
 		     struct fleet_reply *r)
 {
@@ -207,7 +207,7 @@ void page_sign_out(struct fleet *f, struct db_conn *c, const struct fleet_reques
 	page_go(&p, "/");
 }
 
-/* Where what was ordered can be seen. */
+/* Goes to the page that shows the result of the order. */
 static void go_back(struct page *p, const struct order *o)
 {
 	char path[96] = "/";

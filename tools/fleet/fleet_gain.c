@@ -12,10 +12,10 @@ struct gain {
 	char key[33], device[16];
 	int threads;
 	int64_t before_ns, after_ns;
-	const char *task; /* text; NULL: a model */
+	const char *task; /* text of the task; NULL: a model */
 };
 
-/* A label that is made of the task, for a stranger's may say anything. */
+/* Makes the label from the task, since a label from a stranger may say anything. */
 static void label_of(const char *text, char out[96])
 {
 	struct task *t = calloc(1, sizeof *t);
@@ -25,7 +25,7 @@ static void label_of(const char *text, char out[96])
 	free(t);
 }
 
-/* 1: there is something to keep. */
+/* Reads a kernel's gain. 1: keep it; 0: not a record. */
 static int of_rec(const struct exchange_line *l, struct arena *a, struct gain *g)
 {
 	struct rec r;
@@ -70,7 +70,8 @@ static int keep_kernel(struct db_conn *c, const char *cls, const struct gain *g,
 	    NULL, NULL);
 }
 
-/* A board that spoke before may change its word; a new one is heard while there is room. 1: it was. */
+/* A board that is known for this kernel may change its figures; a new one is taken while there is room. 1:
+ * taken. */
 static int keep_word(struct db_conn *c, const char *cls, const char *board, const struct gain *g)
 {
 	int rc = db_exec(

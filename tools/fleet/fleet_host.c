@@ -13,8 +13,8 @@ enum { LONGEST_NAME = 253, LONGEST_LABEL = 63, MOST_PEM = 256 << 10 };
 
 struct host {
 	bool numeric;
-	struct in6_addr ip;          /* of a numeric one; IPv4 as ::ffff:a.b.c.d */
-	char name[LONGEST_NAME + 1]; /* of another: lower case, no dot at the end */
+	struct in6_addr ip;          /* of a numeric host; IPv4 as ::ffff:a.b.c.d */
+	char name[LONGEST_NAME + 1]; /* of another host: lower case, no dot at the end */
 };
 
 struct host_names {
@@ -42,7 +42,7 @@ static bool parse_ip(const char *text, struct in6_addr *out)
 	return true;
 }
 
-/* Labels of letters, digits, '-' and '_', with a dot between them. */
+/* Accepts labels of letters, digits, '-' and '_', separated by dots. */
 static bool is_name(const char *s)
 {
 	for (;;) {
@@ -55,7 +55,7 @@ static bool is_name(const char *s)
 	}
 }
 
-/* A name or an IPv4 address of n bytes. */
+/* Parses a name or an IPv4 address of n bytes. */
 static bool parse_name(const char *s, size_t n, struct host *out)
 {
 	n -= n && s[n - 1] == '.';
@@ -68,7 +68,7 @@ static bool parse_name(const char *s, size_t n, struct host *out)
 	return out->numeric || is_name(out->name);
 }
 
-/* "[ADDRESS" of n bytes, without the bracket that ends it. */
+/* Parses "[ADDRESS" of n bytes; the closing bracket is not among them. */
 static bool parse_bracket(const char *s, size_t n, struct host *out)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -79,7 +79,7 @@ static bool parse_bracket(const char *s, size_t n, struct host *out)
 	return out->numeric;
 }
 
-/* "", ":", ":PORT" */
+/* Accepts "", ":" and ":PORT". */
 static bool is_port(const char *s)
 {
 	size_t n = *s == ':' ? strspn(s + 1, "0123456789") : 0;
@@ -109,7 +109,7 @@ static bool parse_own(const char *word, struct host *out)
 		return out->numeric = true;
 	if (!parse_name(name, n, out) || (name != word && out->numeric))
 		return false;
-	if (name != word) { /* with its "*" again */
+	if (name != word) { /* put "*." before the name again */
 		if (strlen(out->name) + 2 > LONGEST_NAME)
 			return false;
 		memmove(out->name + 2, out->name, strlen(out->name) + 1);
@@ -235,7 +235,7 @@ int host_check(const struct host_names *h, const char *authority, const struct s
 	if (!authority)
 		return fail(E_USAGE, "a request must name one host: Host: NAME");
 	size_t n = strlen(authority);
-	while (n && strchr(" \t", authority[n - 1])) /* libmicrohttpd leaves them */
+	while (n && strchr(" \t", authority[n - 1])) /* libmicrohttpd leaves blanks at the end */
 		n--;
 	snprintf(text, sizeof text, "%.*s", (int)n, authority);
 	if (n >= sizeof text || !parse_authority(text, &asked))

@@ -121,7 +121,7 @@ static bool is_hex(const char *s)
 	return n && strspn(s, "0123456789abcdef") == n;
 }
 
-/* The first digits lead to the whole. */
+/* Shows the first digits of an id as a link to its page. */
 static void put_link(const char *path, const char *id, struct buf *out)
 {
 	if (strlen(id) == 32 && is_hex(id))
@@ -233,7 +233,7 @@ void html_row(struct html_table *t, const struct db_value *col)
 	t->n++;
 }
 
-/* Filters go on to the next screen as they are. */
+/* Links to another screen of the list, with the same filters. */
 static void put_pager(const struct html_table *t, int64_t page, const char *text, struct buf *out)
 {
 	const struct list_view *v = t->v;

@@ -24,8 +24,8 @@ struct request {
 	char *uri;
 	struct buf body;
 	bool begun;
-	bool local; /* no proxy passes it on, and the peer is on this machine */
-	int refuse; /* status of a body that is not taken */
+	bool local; /* the peer is on this machine, and no proxy passes the request on */
+	int refuse; /* status if the body is refused; 0: it is taken */
 };
 
 struct fleet_http {
@@ -36,12 +36,12 @@ struct fleet_http {
 	bool exposed;
 	struct host_names *names;
 	struct links *links;
-	atomic_flag told_host;      /* a request for another host is in the log */
-	atomic_bool ends;           /* no more connections, and each request is its connection's last */
-	atomic_llong body_bytes;    /* of all requests */
-	pthread_mutex_t mutex;      /* of what follows */
-	int nfree, free_thread[64]; /* of fleet_answer's */
-	int busy;                   /* requests that are not answered to the end */
+	atomic_flag told_host;      /* set once a request for another host was logged */
+	atomic_bool ends;           /* closing: no more connections, and each takes no further request */
+	atomic_llong body_bytes;    /* of all requests that are under way */
+	pthread_mutex_t mutex;      /* protects the fields below */
+	int nfree, free_thread[64]; /* free thread numbers for fleet_answer */
+	int busy;                   /* requests under way */
 };
 
 /* Connections. */
@@ -80,7 +80,7 @@ static void now_does(struct fleet_http *h, struct MHD_Connection *c, enum link_s
 	links_state(h->links, link_of(c), state);
 }
 
-/* A request has begun (1) or ended (-1). */
+/* Counts a request that begins (1) or ends (-1). */
 static void count_request(struct fleet_http *h, int n)
 {
 	pthread_mutex_lock(&h->mutex);
@@ -138,10 +138,10 @@ static void on_end(void *cls, struct MHD_Connection *c, void **ctx, enum MHD_Req
 static size_t whole(void *cls, struct MHD_Connection *c, char *text)
 {
 	(void)cls, (void)c;
-	return strlen(text); /* paths are compared as they came */
+	return strlen(text); /* unchanged, since paths are compared as received */
 }
 
-/* Bytes of a body, as far as there is room for them. */
+/* Takes bytes of a body, as far as there is room for them. */
 static void take_body(struct fleet_http *h, struct request *q, const char *p, size_t n)
 {
 	size_t had = q->body.cap;
@@ -214,7 +214,7 @@ static void add_headers(struct MHD_Response *m, const struct fleet_reply *r, boo
 		add(m, MHD_HTTP_HEADER_RETRY_AFTER, text);
 }
 
-/* The reply's body goes over to it. */
+/* Makes libmicrohttpd's reply, which takes over the body. */
 static struct MHD_Response *response_of(struct fleet_reply *r, bool last)
 {
 	struct MHD_Response *m;
@@ -272,7 +272,7 @@ static enum MHD_Result refuse_host(struct fleet_http *h, struct MHD_Connection *
 static int take_thread(struct fleet_http *h)
 {
 	pthread_mutex_lock(&h->mutex);
-	int i = h->free_thread[--h->nfree]; /* as many as there are threads that come here */
+	int i = h->free_thread[--h->nfree]; /* never empty: there are as many as threads that come here */
 	pthread_mutex_unlock(&h->mutex);
 	return i;
 }
@@ -317,14 +317,14 @@ static enum MHD_Result answer(struct fleet_http *h, struct MHD_Connection *c, st
 	return give(h, c, &r);
 }
 
-/* A request's header, as far as it decides whether a body is taken. */
+/* The headers that decide whether a body is taken. */
 struct head {
-	const char *host; /* NULL: none, or more than one */
+	const char *host; /* value of Host; NULL: none, or more than one */
 	int hosts;
 	bool proxied;
 };
 
-/* Proxies send these to name the peer that they ask for; '*' stands for any end. */
+/* Proxies send these to name the peer that they ask for; '*' matches any ending. */
 static const char *const of_proxies[] = {"X-Real-IP",
 					 "X-Forwarded-*",
 					 "Forwarded",
@@ -356,7 +356,7 @@ static enum MHD_Result on_header(void *ctx, enum MHD_ValueKind kind, const char 
 	return MHD_YES;
 }
 
-/* Checks the host of the header and that of an absolute target; of the target, the path alone is left. */
+/* Checks the Host header and the host of an absolute target; only the path of the target is kept. */
 static int check_host(const struct fleet_http *h, struct MHD_Connection *c, struct request *q,
 		      const struct head *m)
 {
@@ -371,7 +371,7 @@ static int check_host(const struct fleet_http *h, struct MHD_Connection *c, stru
 	return rc < 0 || !absolute ? rc : host_check(h->names, text, (struct sockaddr *)&at);
 }
 
-/* Checks a request whose header is whole, before its body comes. */
+/* Checks a request when its header is complete, before its body comes. */
 static enum MHD_Result begin(struct fleet_http *h, struct MHD_Connection *c, struct request *q)
 {
 	struct head m = {0};
@@ -410,7 +410,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 /* Opening and closing. */
 
-/* "ADDRESS:PORT", "[ADDRESS]:PORT". */
+/* Resolves "ADDRESS:PORT" or "[ADDRESS]:PORT". */
 static int resolve(const char *listen_at, struct addrinfo **out)
 {
 	char host[256], *p = host;
@@ -555,7 +555,7 @@ static bool is_busy(struct fleet_http *h)
 	return busy;
 }
 
-/* Not MHD_quiesce_daemon: threads of a pool may forget their connections after it (0.9.75). */
+/* Does not use MHD_quiesce_daemon: after it, threads of a pool may forget their connections (0.9.75). */
 static void end_daemon(struct fleet_http *h, int64_t wait_ns)
 {
 	int64_t end_ns = clock_now(h->f->clock) + wait_ns;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet init: all the keys of a fleet, made beside the folder and put in its place as a whole. */
+/* hone-fleet init: makes all keys of a fleet in a temporary folder, which is then renamed to its place. */
 #include "agent/cache/json.h"
 #include "agent/sync/trust.h"
 #include "platform/base/log.h"
@@ -22,7 +22,7 @@ struct keys {
 	char dir[PATH_MAX - 64];
 	struct private_key *ca, *fleet, *server, *root[ROOT_KEYS];
 	struct buf ca_pem;
-	char token[2 * 20 + 1]; /* of administration */
+	char token[2 * 20 + 1]; /* admin token */
 };
 
 static int path_in(const struct keys *k, char path[PATH_MAX], const char *name)
@@ -166,7 +166,7 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 	return E_OK;
 }
 
-/* A folder of that name that holds something stays as it is. */
+/* Renames the folder to its place. An existing folder that is not empty is not changed. */
 static int put_in_place(const struct keys *k, const char *dir)
 {
 	if (rename(k->dir, dir) == 0) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Devices have plain names, so that the text that revoked_hash hashes reads in one way alone. */
+/* Accepts only plain device names, so the text that revoked_hash hashes can be read in only one way. */
 static bool is_name(const char *s)
 {
 	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-")];
@@ -21,7 +21,7 @@ static const char *record_line(enum cache_type t, struct key k, const char *text
 	return kept;
 }
 
-/* A record of r's candidate with these times, and nothing else of r. */
+/* Makes a record of r's candidate with these times, and with no other field of r. */
 static const char *rec_line(const struct rec *r, const struct meas *m, struct arena *a)
 {
 	struct buf text = {0};
@@ -41,8 +41,8 @@ static const char *rec_line(const struct rec *r, const struct meas *m, struct ar
 	return line;
 }
 
-/* What became of a hint is a word of its candidate like any other; a candidate that was given up says how
- * slow it is at least, or nothing. Defaults are no news. */
+/* Makes a word from a record. The result of a hint is a word like any other. A candidate that was stopped
+ * early gives its time so far as a lower limit, or no word. Defaults give no word. */
 static int rec_word(const struct exchange_line *l, struct arena *a, struct word *w, const char **plain)
 {
 	static const struct meas none = {.status = MEAS_OK, .runs = 1, .min_ns = 1, .median_ns = 1};
@@ -97,7 +97,7 @@ static const char *publish_line(const struct agreed *g, const char *plain, struc
 		line = publish_rec(g, l.text, a);
 	else if (key_equal(hash_text(l.text), g->cand))
 		line = record_line(l.type, l.key, l.text, a);
-	/* A board must be able to read it. */
+	/* Boards must be able to read the line. */
 	bool good = line && exchange_parse(line, strlen(line), a, &l) >= 0 && key_equal(l.key, g->key);
 	return good ? line : NULL;
 }

@@ -12,16 +12,16 @@ struct link {
 	int fd;
 	enum link_state state;
 	int64_t since_ns;
-	int64_t earned_ns; /* by the bytes of a body */
-	bool cut;          /* ended; its owner has not noticed yet */
+	int64_t earned_ns; /* time earned by the bytes of a body */
+	bool cut;          /* shut down; its owner has not noticed yet */
 };
 
 struct links {
 	struct clock *clock;
 	bool limit_peers;
-	pthread_mutex_t mutex; /* of what follows */
+	pthread_mutex_t mutex; /* protects the fields below */
 	struct link *first;
-	int n; /* that are not cut */
+	int n; /* links that are not cut */
 };
 
 static const int64_t limit_ns[] = {[LINK_HEAD] = LINKS_HEAD_NS,
@@ -61,7 +61,7 @@ void links_close(struct links *s)
 	free(s);
 }
 
-/* Ends it: whether it did anything but wait for a request. */
+/* Shuts a connection down. Returns whether it was not idle. */
 static bool cut(struct links *s, struct link *l)
 {
 	l->cut = true;
@@ -75,7 +75,7 @@ static bool is_older(const struct link *l, const struct link *than)
 	return !than || l->since_ns < than->since_ns;
 }
 
-/* The one that goes for a newcomer of `net`; NULL: there is room. */
+/* Finds the connection to close for a newcomer of `net`; NULL: there is room. */
 static struct link *find_victim(const struct links *s, const struct link_net *net)
 {
 	struct link *oldest = NULL, *own = NULL;

@@ -41,7 +41,7 @@ const struct fleet_list list_boards = {
 	"(SELECT COUNT(*) FROM shown s WHERE s.class = b.class AND s.channel = " channel                     \
 	" AND s.type = 1 AND s.now = 1)"
 
-/* A class is called what most of its boards call it: one of them cannot name it for all. */
+/* A class has the label that most of its boards use, so one board cannot name it for all. */
 const struct fleet_list list_classes = {
     .name = "classes",
     .rows = "SELECT b.class, (SELECT label FROM boards l WHERE l.class = b.class GROUP BY label ORDER BY "
@@ -178,7 +178,7 @@ const struct fleet_list list_rejects = {
     .empty = "Nothing was refused.",
 };
 
-/* Counts of all time; the first texts are what can be refused (enum store_count). */
+/* Counts of all time; the first names are refusals (enum store_count). */
 const struct fleet_list list_reasons = {
     .name = "counts",
     .rows = "SELECT name, n FROM counts ORDER BY n DESC, name LIMIT $1 OFFSET $2",

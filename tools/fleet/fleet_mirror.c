@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The place becomes what the database says: roots, blobs, then snapshots. */
+/* Sends to the place what the database has: roots, blobs, then snapshots. */
 #include "tools/fleet/fleet_round.h"
 #include "platform/base/log.h"
 #include "tools/fleet/publish.h"
@@ -16,7 +16,7 @@ static int open_place(struct fleet *f)
 	return f->place ? E_OK : place_open(f->c.publish, &f->place);
 }
 
-/* Root documents are files that the keys' owner puts there: 1, 2, ... */
+/* Root documents are files 1, 2, ... that the owner of the keys puts into KEYS/root. */
 static int send_roots(struct round *r)
 {
 	struct fleet *f = r->f;
@@ -34,7 +34,7 @@ static int send_roots(struct round *r)
 	}
 }
 
-/* Some rows that wait. */
+/* Rows that wait to be sent, AT_ONCE at most. */
 struct waiting {
 	struct arena a;
 	int n;
@@ -91,8 +91,8 @@ static int on_serial(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* Who has slept, and does not lead any more, does not put an old one over the new leader's: its connection
- * is gone, or there is a newer one. */
+/* A former leader that was suspended must not put an old snapshot over the new leader's: either its
+ * connection is gone, or the database has a newer serial. */
 static int is_newest(struct round *r, const struct one *o)
 {
 	int64_t newest = 0;
@@ -116,7 +116,7 @@ static int send_snapshot(struct round *r, const struct one *o)
 			    DB_PARAMS(DB_T(o->cls), DB_I(o->channel), DB_I(o->serial)), NULL, NULL);
 }
 
-/* Until none waits. */
+/* Sends blobs until none waits. */
 static int send_blobs(struct round *r, struct waiting *w)
 {
 	int rc;
@@ -134,7 +134,7 @@ static int send_blobs(struct round *r, struct waiting *w)
 static const char unsent[] = "SELECT hash FROM blobs WHERE hash = $1 AND sent = 0";
 static const char unplaced[] = "SELECT hash FROM blobs WHERE hash = $1 AND placed = 0";
 
-/* 1: none of its blobs is missing: none is a row of that statement. */
+/* 1: no blob of the snapshot is missing; missing: a statement that finds a blob's hash if it is. */
 static int is_whole(struct round *r, struct waiting *w, const struct one *o, const char *missing)
 {
 	struct signed_doc doc;
@@ -155,7 +155,7 @@ static int is_whole(struct round *r, struct waiting *w, const struct one *o, con
 	return rc < 0 ? rc : 1;
 }
 
-/* Those that are whole. */
+/* Sends the waiting snapshots whose blobs are all there. */
 static int send_snapshots(struct round *r, struct waiting *w, const char *missing)
 {
 	struct one last = {.channel = -1};
@@ -180,8 +180,8 @@ static int send_snapshots(struct round *r, struct waiting *w, const char *missin
 	return rc;
 }
 
-/* What needs no new blob comes first, for it may say what is revoked. Where blobs cannot be sent, it is
- * enough that they were once (they are offered again every hour). */
+/* Snapshots that need no new blob are sent first, since they may have revocations. If blobs cannot be sent, a
+ * snapshot is still sent if its blobs were sent once (they are offered again every hour). */
 static int send_all(struct round *r, struct waiting *w)
 {
 	int rc = send_snapshots(r, w, unsent);
@@ -252,7 +252,7 @@ static int on_doc(void *ctx, const struct db_value *col, int n)
 	return rc < 0 ? rc : add_named(s, &p);
 }
 
-/* Each once, sorted. */
+/* Collects the blobs that snapshots name, each once, sorted. */
 static int find_named(struct round *r, struct named *s)
 {
 	int kept = 0;
@@ -278,7 +278,7 @@ struct old {
 	} * gone;
 };
 
-/* Those that are to be marked, or dropped. */
+/* Collects blobs that must be dropped, or whose mark left_s must change. */
 static int on_old(void *ctx, const struct db_value *col, int n)
 {
 	struct old *o = ctx;

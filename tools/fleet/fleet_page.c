@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operators' pages: what is in them. */
+/* The content of the operators' pages. */
 #include "tools/fleet/fleet_page.h"
 #include "tools/fleet/fleet_form.h"
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { REFRESH_S = 60, SHORT = 5 /* rows of a list beside others */ };
+enum { REFRESH_S = 60, SHORT = 5 /* rows of a list that is part of another page */ };
 
 static const char *const channel_kinds[CHANNELS] = {"canary", "early", "all"};
 
@@ -18,7 +18,7 @@ static int on_row(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* A table of what v asks for; path: of its further screens. */
+/* Writes the table of a list; path: of its other screens. */
 static int put_list(struct page *p, struct list_view *v, const char *path, const char *hide)
 {
 	struct html_table t = {.v = v, .path = path, .hide = hide};
@@ -30,7 +30,7 @@ static int put_list(struct page *p, struct list_view *v, const char *path, const
 	return rc;
 }
 
-/* The first rows of a list, and where all of them are. */
+/* Writes the first rows of a list, and a link to the whole list. */
 static int put_short(struct page *p, const struct fleet_list *l, const char *filter, const char *path,
 		     const char *hide)
 {
@@ -42,7 +42,7 @@ static int put_short(struct page *p, const struct fleet_list *l, const char *fil
 		buf_free(&t.rows);
 		return rc;
 	}
-	v.pages = 1; /* the others are elsewhere */
+	v.pages = 1; /* no links to other screens: the whole list has its own page */
 	html_table(&t, &p->r->body);
 	if (v.total > SHORT)
 		buf_printf(&p->r->body, "<p><a href=\"%s\">All %" PRId64 "</a></p>\n", path, v.total);

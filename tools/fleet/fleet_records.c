@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches come in: what is cheap to check is checked first, and nothing is kept that was not checked whole.
- */
+/* Receives batches. Cheap checks come first, and a batch is kept only after all checks. */
 #include "tools/fleet/fleet_parts.h"
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
@@ -25,7 +24,7 @@ static void say_taken(const char *name, int n, bool known, struct fleet_reply *r
 	fleet_say_json(r, 202, json_pack("{s:s,s:i,s:b}", "name", name, "records", n, "known", known));
 }
 
-/* The operator is told once a day of each board, and the board each time. */
+/* Refuses a batch over a limit. The operator is told once a day for each board, the board each time. */
 static void say_limit(struct coming *in, struct db_conn *c, bool all, struct fleet_reply *r)
 {
 	const struct fleet_conf *f = &in->f->c;
@@ -54,7 +53,7 @@ static void say_limit(struct coming *in, struct db_conn *c, bool all, struct fle
 	r->retry_after_s = (int)(DAY_S - in->now_s % DAY_S);
 }
 
-/* Signed, and by a board that may: false: r says why not. */
+/* Checks that the batch is signed by a board that may send; false: r says why not. */
 static bool who_is_it(struct coming *in, struct db_conn *c, struct fleet_reply *r)
 {
 	const struct fleet_request *q = in->q;
@@ -85,7 +84,7 @@ static bool who_is_it(struct coming *in, struct db_conn *c, struct fleet_reply *
 	return true;
 }
 
-/* A board that is over its limit hears of what it sent before, but no more is read. */
+/* A board over its limit still learns that a batch was sent before, but nothing else of a batch is read. */
 static bool within_limit(struct coming *in, struct db_conn *c, struct fleet_reply *r)
 {
 	struct sha256 hash;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet root: documents that say whom boards believe (agent/sync/trust.h). They are made with private keys
- * that lie elsewhere, so each step works on files alone: next, sign (on another machine), check, add. */
+/* hone-fleet root: documents that say which keys boards trust (agent/sync/trust.h). They are signed with
+ * private keys that are kept elsewhere, so each step works only on files: next, sign (on another machine),
+ * check, add. */
 #include "agent/cache/json.h"
 #include "agent/sync/trust.h"
 #include "platform/base/log.h"
@@ -29,7 +30,7 @@ static int root_path(const struct job *j, int64_t version, char path[PATH_MAX])
 		   : fail(E_USAGE, "--keys: too long a name");
 }
 
-/* The newest that is in force. */
+/* Reads the newest root that is in force. */
 static int newest(struct job *j, struct root *out)
 {
 	char path[PATH_MAX];
@@ -47,7 +48,7 @@ static int newest(struct job *j, struct root *out)
 	return rc < 0 ? rc : fail_in(root_read(b.p, b.n, out), "%s", path);
 }
 
-/* Keys that the options name, to sign with. */
+/* Reads the keys that --sign names. */
 static int read_keys(const struct job *j, struct private_key *key[SIGNED_MOST])
 {
 	const char *const *file;
@@ -65,7 +66,7 @@ static void free_keys(struct private_key *key[SIGNED_MOST])
 		private_key_free(key[i]);
 }
 
-/* Changes of a role. */
+/* Changes to the keys of a role. */
 
 static int add_key(struct role_keys *r, const char *hex)
 {
@@ -209,7 +210,7 @@ static void print_role(const char *name, const struct role_keys *r, const struct
 	}
 }
 
-/* Whether boards that have the newest will take it. */
+/* Checks whether boards that have the newest root will accept the next one. */
 static int do_check(struct job *j)
 {
 	struct blob b;

@@ -57,12 +57,12 @@ int rollout_withdraw(struct db_conn *c, const char *cls)
 	return store_do(c, set_withdraw, text);
 }
 
-/* What a round begins with. */
+/* The beginning of a round. */
 
-/* A list that grows in the arena; n: its length so far. */
+/* Grows a list in the arena; n: its length so far. */
 static void *grown(struct arena *a, void *p, int n, size_t each)
 {
-	if (n & (n - 1)) /* room for powers of two */
+	if (n & (n - 1)) /* there is room for the next power of two */
 		return p;
 	void *more = arena_try(a, n ? 2 * (size_t)n : 1, each);
 	if (more && n)
@@ -116,7 +116,8 @@ static int read_withdraw(struct round *r)
 		   : fail(E_CORRUPT, "setting withdraw: '%s' is not ID CLASS", text);
 }
 
-/* revoked: of what is revoked; rules: of everything but words and time that an aggregation depends on. */
+/* Computes r->revoked, a hash of all that is revoked, and r->rules, a hash of all that an aggregation depends
+ * on, except words and time. */
 static void hash_rules(struct round *r)
 {
 	const struct fleet_conf *c = &r->f->c;
@@ -152,7 +153,8 @@ static int read_members(struct round *r)
 
 static int round_begin(struct round *r)
 {
-	/* In this order: what is withdrawn meanwhile stops at least, and goes back in the next round. */
+	/* The order matters: an operator who withdraws between the two reads stops this round at least, and
+	 * the next round goes back. */
 	int rc = read_withdraw(r);
 	if (rc >= 0)
 		rc = rollout_stopped(r->c);
@@ -160,7 +162,7 @@ static int round_begin(struct round *r)
 	return rc < 0 ? rc : read_members(r);
 }
 
-/* Classes that are to be looked at. */
+/* Classes that have something to do. */
 
 struct todo {
 	char cls[33];
@@ -210,7 +212,7 @@ int round_step(struct round *r)
 	return r->f->step ? r->f->step(r->f->step_ctx) : E_OK;
 }
 
-/* Where words cannot be counted, what was shown before is. */
+/* If aggregation fails, the class's snapshots have the records of before. */
 static int do_class(struct round *r, const struct todo *t)
 {
 	int rc = round_step(r);
@@ -246,7 +248,7 @@ static int on_silent(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* What is revoked goes out before anything that boards sent is looked at. */
+/* Publishes revocations before anything that boards sent is read. */
 static void revoke_first(struct round *r)
 {
 	struct todos s = {.r = r};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of tools/fleet/fleet_store.h, and how a database of an older version becomes one of this. */
+/* Creates the tables of tools/fleet/fleet_store.h, and upgrades databases of older versions. */
 #include "tools/fleet/fleet_store.h"
 #include "tools/fleet/fleet_line.h"
 #include "platform/base/clock.h"
@@ -15,7 +15,7 @@ enum { TRIES = 5, SCHEMA = 2 };
 #define INT "BIGINT NOT NULL DEFAULT 0"
 #define TEXT "TEXT NOT NULL DEFAULT ''"
 
-/* By the version that brought it. A new database gets all of them, too. */
+/* Each statement with the version that added it. A new database runs all of them, too. */
 static const struct {
 	int since;
 	const char *sql;
@@ -71,17 +71,17 @@ static const struct {
     {2, INDEX "words_size ON words (board, class, type, key, bytes)"},
     {2, "DROP INDEX IF EXISTS words_board"},
     {2, "UPDATE batches SET taken = 1, doc = NULL WHERE taken <> 0"},
-    /* Keys were another hash: the next round counts anew what there is, and what channels had for how long
-     * keeps its time under its new name (renew_words). */
+    /* Version 1 had another hash for keys. The next round aggregates again, and records of channels keep
+     * their since_s under their new names (renew_words). */
     {2, "UPDATE shown SET now = 0, line = '', boards = -1"},
     {2, "DELETE FROM kernels"},
     {2, "DELETE FROM gains"},
     {2, "UPDATE classes SET dirty = 1"},
 };
 
-/* Words of before version 2 hold the line as the board sent it, and their key and cand are another hash. Each
- * becomes what it would be if the board sent it now; what is no record any more goes. What is revoked gets
- * its new name, too. */
+/* Before version 2, words had the line as the board sent it, and another hash as key and cand. Each word
+ * becomes what it would be if the board sent it now; lines that are no longer valid are deleted. Revoked
+ * records get their new names, too. */
 
 enum { PAGE = 256 };
 
@@ -203,7 +203,7 @@ static int make_schema(struct db_conn *c, void *ctx)
 int store_database(const char *url, struct db_conn **out)
 {
 	int rc = db_open(url, out);
-	/* Two instances that make the same tables at once may be in each other's way. */
+	/* Two instances that create the same tables at once may disturb each other. */
 	for (int i = 0; rc >= 0 && i < TRIES; i++) {
 		int made = store_do(*out, make_schema, NULL);
 		if (made >= 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet serve: requests on threads; here, every second, what is to be done apart from them. */
+/* hone-fleet serve: threads answer requests, and the main thread does the other work every second. */
 #include "platform/base/log.h"
 #include "platform/run/notify.h"
 #include "tools/fleet/fleet_conf.h"
@@ -22,7 +22,7 @@ static int64_t date_s(void)
 	return time(NULL);
 }
 
-/* Threads are born with these blocked. */
+/* Blocks the signals; threads inherit that. */
 static sigset_t hold_signals(void)
 {
 	sigset_t set;
@@ -43,7 +43,7 @@ static void many_files(void)
 	}
 }
 
-/* A fault that lasts is said once, and its end. */
+/* Logs a lasting fault once, and its end. */
 static void tell(const char *what, int rc, int *last)
 {
 	if (rc < 0 && rc != *last)
@@ -53,7 +53,7 @@ static void tell(const char *what, int rc, int *last)
 	*last = rc < 0 ? rc : 0;
 }
 
-/* What may take long, on a thread of its own: rounds, and refusals written down every second. */
+/* A thread for work that may take long: rounds, and writing refusals every second. */
 struct rounds {
 	struct fleet *f;
 	int64_t every_ns;
@@ -63,7 +63,7 @@ struct rounds {
 	bool ends;
 };
 
-/* A second, or until it ends. */
+/* Waits a second, or less if the server ends. Returns whether to go on. */
 static bool rest(struct rounds *r)
 {
 	int64_t end_ns = clock_now(&clock_real) + NS_PER_S;
@@ -76,7 +76,7 @@ static bool rest(struct rounds *r)
 	return on;
 }
 
-/* Amid a round: it may take minutes where the place is far away. */
+/* Called within a round, which may take minutes if the place is far away. */
 static int on_step(void *ctx)
 {
 	struct rounds *r = ctx;
@@ -122,7 +122,7 @@ static void end_rounds(struct rounds *r)
 	pthread_join(r->thread, NULL);
 }
 
-/* Until it is told to end. */
+/* Serves until a signal ends it. */
 static void serve(struct fleet_http *h, const sigset_t *ends, const struct notify *n)
 {
 	const struct timespec second = {.tv_sec = 1};
@@ -141,7 +141,7 @@ struct text {
 	int n;
 };
 
-/* Of a URL no user, password or options. */
+/* The database for messages: a URL without user, password and options. */
 static struct text shown_db(const char *db)
 {
 	const char *from = strstr(db, "://"), *at = from ? strrchr(from, '@') : NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is signed in: tables: sessions: id (HMAC of the cookie, by the token's hash), expires_s. */
+/* Sessions of signed-in operators. Table sessions: id (HMAC of the cookie, by the token's hash),
+ * expires_s. */
 #include "tools/fleet/fleet_admin.h"
 #include "tools/fleet/fleet_form.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A class's snapshots: what its channels show, in blobs, signed. */
+/* Makes a class's snapshots: the lines of its channels, in signed blobs. */
 #include "tools/fleet/fleet_round.h"
 #include "platform/base/log.h"
 #include "search/share.h"
@@ -10,7 +10,7 @@
 
 enum { PAGE = 1024, HASH = 2 * SHA256_BYTES + 1, DEPTH = 128, NEW = -1 };
 
-/* A channel's newest snapshot, or an older one; serial 0: none. */
+/* A channel's newest snapshot, or an older one; serial 0: there is none. */
 struct kept_snapshot {
 	int64_t serial, origin, made_s, expires_s;
 	char content[HASH], state[HASH];
@@ -19,13 +19,13 @@ struct kept_snapshot {
 
 struct channel_now {
 	struct kept_snapshot last;
-	bool write, bad; /* bad: nothing of it could be made */
+	bool write, bad; /* bad: the channel failed, nothing is written */
 	int64_t serial, expires_s;
-	int64_t origin; /* NEW: not known yet */
+	int64_t origin; /* first serial with these blobs; NEW: not known yet */
 	int records;
 	char content[HASH], state[HASH];
 	struct snapshot s;
-	struct blob *bytes; /* of the blobs that are new; NULL: none is */
+	struct blob *bytes; /* the blobs to write; NULL: none is new */
 	struct buf doc;
 };
 
@@ -34,7 +34,7 @@ struct class_snapshots {
 	const char *cls;
 	struct arena a;
 	enum snapshots_how how;
-	bool again; /* not all of it could be made: the next round is to try it */
+	bool again; /* the next round must try again, since not all was made */
 	struct channel_now channel[CHANNELS];
 };
 
@@ -67,7 +67,7 @@ static bool bit(struct key k, int i)
 	return (i < 64 ? k.hi >> (63 - i) : k.lo >> (127 - i)) & 1;
 }
 
-/* Where the next bit of the key becomes one. */
+/* Finds the first line of the span whose next key bit is 1. */
 static int split(const struct shard_line *l, struct span s)
 {
 	int lo = s.lo, hi = s.hi;
@@ -81,7 +81,7 @@ static int split(const struct shard_line *l, struct span s)
 	return lo;
 }
 
-/* At most `most` spans; *end: the first line that is in none. */
+/* Cuts the lines into at most `most` spans; *end: the first line that is in no span. */
 static int cut(const struct shard_line *l, int n, size_t limit, struct span *out, int most, int *end)
 {
 	struct span todo[DEPTH + 2];
@@ -106,7 +106,8 @@ static int cut(const struct shard_line *l, int n, size_t limit, struct span *out
 	return made;
 }
 
-/* Lines of one key cannot be divided: those that a blob has no room for are left out. */
+/* Joins the lines of a span into a blob. Lines of one key cannot be divided, so those that do not fit are
+ * left out. */
 static int join(struct shard_line *l, struct span s, struct arena *a, struct blob *out)
 {
 	size_t n = 0, most = span_bytes(l, s);
@@ -146,7 +147,7 @@ int round_shards(struct shard_line *line, int n, struct arena *a, struct blob **
 	return rc < 0 ? rc : made;
 }
 
-/* What a channel shows. */
+/* The lines of a channel. */
 
 struct lines {
 	struct arena *a;
@@ -202,8 +203,8 @@ static int on_board(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* Where there is no room for a line that there should be room for (round_words), a board that said it is
- * named. */
+/* Reports lines that do not fit although round_words found room for them, with a board that said one of
+ * them. */
 static int tell_left(struct class_snapshots *s, enum channel c, const struct lines *lines)
 {
 	char key[33], board[KEY_ID_HEX + 1] = "", why[160];
@@ -251,7 +252,7 @@ static int shown_blobs(struct class_snapshots *s, enum channel c)
 	return E_OK;
 }
 
-/* Snapshots of before. */
+/* Former snapshots. */
 
 struct reading {
 	struct arena *a;
@@ -288,7 +289,7 @@ static int read_last(struct class_snapshots *s, enum channel c)
 		       DB_PARAMS(DB_T(s->cls), DB_I(c)), on_kept, &g);
 }
 
-/* What the channel had before its last state; none: nothing. */
+/* Reads the snapshot of before the channel's last state; serial 0: there is none. */
 static int read_before(struct class_snapshots *s, enum channel c, struct kept_snapshot *out)
 {
 	struct reading g = {&s->a, out, &s->channel[c].records};
@@ -301,7 +302,7 @@ static int read_before(struct class_snapshots *s, enum channel c, struct kept_sn
 		       DB_PARAMS(DB_T(s->cls), DB_I(c), DB_I(s->channel[c].last.origin)), on_kept, &g);
 }
 
-/* The newest that boards found; none: nothing. */
+/* Reads the newest snapshot that was sent to the place; serial 0: there is none. */
 static int read_placed(struct class_snapshots *s, enum channel c, struct kept_snapshot *out)
 {
 	struct reading g = {&s->a, out, &s->channel[c].records};
@@ -330,7 +331,7 @@ static int old_blobs(struct class_snapshots *s, enum channel c, const struct kep
 	return rc;
 }
 
-/* What goes with every channel. */
+/* What all channels have in common. */
 
 static int revoked_lists(struct class_snapshots *s, struct snapshot *out)
 {
@@ -346,8 +347,8 @@ static int revoked_lists(struct class_snapshots *s, struct snapshot *out)
 	return E_OK;
 }
 
-/* As search/share.h has it; kept while there would not be half, nor twice as many parts, for a new division
- * is a new search for everybody. */
+/* Divides the search as search/share.h says. A new division is a new search for every board, so the old
+ * number of parts stays while it is more than half and less than twice the wanted one. */
 static void share(const struct class_snapshots *s, int before, struct snapshot *out)
 {
 	int boards = 0;
@@ -363,7 +364,7 @@ static void share(const struct class_snapshots *s, int before, struct snapshot *
 	key_text(hash_text(text), out->salt);
 }
 
-/* Of the last one: its division, and whether it is signed as this one will be. */
+/* Reads from the last snapshot its number of parts; returns whether it is signed by the present key. */
 static bool look_back(struct class_snapshots *s, enum channel c, int *parts)
 {
 	struct signed_doc doc;
@@ -377,7 +378,7 @@ static bool look_back(struct class_snapshots *s, enum channel c, int *parts)
 	return doc.n > 0 && !strcmp(doc.by[0].id, s->r->signer);
 }
 
-/* content: of all it says, but for serial and dates; state: of its blobs. */
+/* Computes content (hash of all but serial and dates) and state (hash of the blobs). */
 static int hash_snapshot(struct channel_now *x)
 {
 	struct buf b = {0};
@@ -416,7 +417,8 @@ static void note(struct class_snapshots *s, enum channel c, int rc)
 	round_note(s->r, fail_in(rc, "class %s, channel %s", s->cls, channel_names[c]));
 }
 
-/* What is revoked goes out with the records that there are, else with those of before, else with none. */
+/* Chooses the records that go out with the revocations: the wanted ones, or if that fails those of the last
+ * snapshot, or none. */
 static void find_blobs(struct class_snapshots *s, enum channel c)
 {
 	struct channel_now *x = &s->channel[c];
@@ -449,7 +451,7 @@ static int64_t renew_s(const struct round *r, int64_t expires_s)
 	return expires_s - r->f->c.expire_s / 4;
 }
 
-/* Its number and dates, where it is to be written. */
+/* Numbers, dates and signs the snapshot if it must be written. */
 static int date_channel(struct class_snapshots *s, struct channel_now *x, bool ours)
 {
 	const struct round *r = s->r;
@@ -467,7 +469,7 @@ static int date_channel(struct class_snapshots *s, struct channel_now *x, bool o
 	return sign(s, x);
 }
 
-/* Says what is new, or what is there once more because its time ends. */
+/* Makes a channel's snapshot, if it is new or the last one expires soon. */
 static int make_channel(struct class_snapshots *s, enum channel c)
 {
 	struct channel_now *x = &s->channel[c];
@@ -487,7 +489,7 @@ static int make_channel(struct class_snapshots *s, enum channel c)
 	return rc < 0 ? rc : date_channel(s, x, ours);
 }
 
-/* All of a class in one transaction. */
+/* Writes all of a class in one transaction. */
 
 static int write_blob(struct db_conn *c, const struct snapshot_blob *b, const struct blob *bytes)
 {
@@ -499,7 +501,8 @@ static int write_blob(struct db_conn *c, const struct snapshot_blob *b, const st
 			    DB_PARAMS(DB_T(hex), DB_B(bytes->p, bytes->n)), NULL, NULL);
 }
 
-/* Of each state the newest, of which there are KEEP_STATES; what was withdrawn is no state to go back to. */
+/* Keeps only the newest snapshot of each state, and the last KEEP_STATES of them. States that were withdrawn
+ * are deleted, so no withdrawal goes back to them. */
 static int forget_states(struct class_snapshots *s, struct db_conn *c, const struct channel_now *x,
 			 int channel)
 {
@@ -543,7 +546,8 @@ static int on_due(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* When time alone changes something: a stage ends, or a snapshot's time. */
+/* Finds the time when a stage ends or a snapshot must be renewed, so that the class changes without new
+ * words. */
 static int find_due(struct class_snapshots *s, struct db_conn *c, int64_t *due_s)
 {
 	int64_t stage_s = s->r->f->c.stage_ns / NS_PER_S;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The published files, for fleets that have no other web server. A path is one of three forms, letter by
- * letter, so that none leads out of the folder. */
+/* Serves the published files, for fleets without another web server. A path must match one of three forms
+ * letter by letter, so none leads out of the folder. */
 #include "tools/fleet/fleet_parts.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 #define FOREVER "public, max-age=31536000, immutable"
 
-/* n lower-case hex digits, then `after`. */
+/* Whether p has n lower-case hex digits, then `after`. */
 static bool hex_then(const char *p, size_t n, char after)
 {
 	return strspn(p, "0123456789abcdef") == n && p[n] == after;
@@ -39,7 +39,7 @@ static bool is_snapshot(const char *p)
 	return channel_parse(name, &channel) >= 0;
 }
 
-/* How long it may be kept; NULL: no such file can be. */
+/* Cache-Control of a file; NULL: no file can have this path. */
 static const char *cache_of(const char *p)
 {
 	if (!strncmp(p, "blob/", 5))
@@ -59,7 +59,7 @@ static void make_etag(const char *p, const struct stat *st, char *out, size_t n)
 			 (uint64_t)st->st_size, (uint64_t)st->st_ino);
 }
 
-/* Whether a list of tags has this one; W/ before it makes no difference here. */
+/* Whether a list of tags has this one; a W/ prefix makes no difference here. */
 static bool has_tag(const char *list, const char *etag)
 {
 	for (const char *p = list; *p; p += strcspn(p, ","), p += *p == ',') {
@@ -85,7 +85,7 @@ static bool whole(const char **p, int64_t *out)
 
 enum range { RANGE_NONE, RANGE_PART, RANGE_BAD };
 
-/* One range; more at once, and what is none, are passed over as the RFC permits. */
+/* Parses one range. Several ranges, and malformed ones, are ignored, as the RFC permits. */
 static enum range take_range(const char *p, int64_t size, int64_t *from, int64_t *n)
 {
 	int64_t a = -1, b = -1;

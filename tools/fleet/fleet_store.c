@@ -77,7 +77,7 @@ int store_exec(struct db_conn *c, const char *sql, const struct db_value *param,
 	return again == E_USAGE ? fail(rc, "%s", why) : again;
 }
 
-/* Columns into fields. */
+/* Reading columns. */
 
 struct text {
 	char *p;
@@ -256,7 +256,7 @@ int store_token_make(struct db_conn *c, const char *note, int64_t now_s, int64_t
 			 V(DB_T(id), DB_T(note), DB_I(now_s), DB_I(expires_s), DB_I(uses)), NULL, NULL);
 }
 
-/* Used up ones are good for the boards that came with them. */
+/* A token without uses left is still good for the boards that enrolled with it. */
 int store_token_good(struct db_conn *c, const char *id, int64_t now_s)
 {
 	return found(store_exec(c, "SELECT uses FROM tokens WHERE id = $1 AND expires_s > $2",
@@ -470,7 +470,7 @@ int store_word(struct db_conn *c, const char *board, const char *cls, const stru
 	return rc < 0 ? rc : trim_key(c, board, cls, w, key);
 }
 
-/* What was refused, and administration. */
+/* Refusals and administration. */
 
 static int note_one(struct db_conn *c, const struct store_refused *r)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet token, boards, revoke: on the database, beside a server or without one. */
+/* hone-fleet token, boards, revoke: they work on the database, whether a server runs or not. */
 #include "tools/fleet/fleet_verbs.h"
 #include "agent/cache/json.h"
 #include "platform/base/log.h"
@@ -35,7 +35,7 @@ static void end(struct work *w)
 	arena_free(&w->a);
 }
 
-/* Who did it and what, in the log of administration. */
+/* Logs who did what, in the log of administration. */
 static int note(struct work *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static int note(struct work *w, const char *fmt, ...)
 {

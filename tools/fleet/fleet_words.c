@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A class in a round: its words, aggregated; what its channels have from now on, into `shown`. */
+/* Aggregates a class's words in a round, and writes the records of its channels to `shown`. */
 #include "tools/fleet/fleet_line.h"
 #include "tools/fleet/fleet_round.h"
 #include "platform/base/log.h"
@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, TIMES = 64 /* bytes by which a published line is longer than a plain one */ };
+enum { PAGE = 4096, TIMES = 64 /* bytes by which a published line may exceed its plain line */ };
 
 struct said {
 	struct word w;
 	int64_t said_s, bytes;
 };
 
-/* A board's part of what is published. */
+/* How much of a class's channels is one board's. */
 struct share {
-	int lone; /* that it alone says, on the channel that is looked at */
+	int lone; /* records that it alone says, on the present channel */
 	int64_t lone_bytes;
-	int64_t left, left_bytes; /* out, of all channels */
-	int64_t was;              /* left out before this round */
+	int64_t left, left_bytes; /* left out of channels for lack of room */
+	int64_t was;              /* records left out before this round */
 };
 
 struct class_words {
@@ -29,15 +29,15 @@ struct class_words {
 	struct arena a;
 	struct said *said;
 	struct held *held;
-	bool *stays; /* of held */
+	bool *stays; /* per held: the channel keeps it */
 	int nsaid, nheld, room_said, room_held;
-	char last[4][33]; /* type, key, cand, board of the last row of a page */
+	char last[4][33]; /* type, key, cand, board of a page's last row */
 	struct word *word;
 	struct cand_score *score;
 	struct agreed *agreed;
 	int nagreed;
-	bool *out;           /* of agreed: there is no room for it */
-	struct share *share; /* of boards */
+	bool *out;           /* per agreed: there is no room for it */
+	struct share *share; /* per board */
 };
 
 static bool more_room(struct arena *a, void **p, int n, int *room, size_t each)
@@ -88,7 +88,7 @@ static int on_word(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* In pages: whoever writes meanwhile waits no longer than for one. */
+/* Reads words in pages, so that another writer waits for one page at most. */
 static int load_words(struct class_words *s)
 {
 	int rc = PAGE;
@@ -190,9 +190,9 @@ static int count(struct class_words *s)
 	return s->nagreed;
 }
 
-/* Which of what was agreed on there is room for. */
+/* Leaves out records for lack of room. */
 
-/* By channel; what more boards agree on first, then what is there already. */
+/* Sorts by channel, then records of more boards first, then those that are there already. */
 static int by_claim(const void *a, const void *b)
 {
 	const struct agreed *x = *(const struct agreed *const *)a, *y = *(const struct agreed *const *)b;
@@ -240,10 +240,10 @@ static int leave_out(struct class_words *s)
 	return E_OK;
 }
 
-/* Plain lines of one word, sorted: boards whose lines are the same follow each other. */
+/* The plain lines of one word, sorted, so that boards with the same line follow each other. */
 struct found {
 	const struct class_words *s;
-	char *line, *most; /* the present one; the one that most boards say */
+	char *line, *most; /* the present line; the line of most boards */
 	int n, nmost, boards;
 };
 
@@ -295,9 +295,9 @@ static int write_shown(struct class_words *s, struct db_conn *c, const struct ag
 	    NULL, NULL);
 }
 
-/* One text goes to other boards: the one that as many boards as the channel asks for say byte for byte. The
- * key and cand of a word name its text, so that others are not to be found under them; where they are, nobody
- * gets them. */
+/* Finds the line to publish: the one that most boards say byte for byte, which must be as many as the
+ * channel's quorum. A word's key and cand are hashes of its text, so no other text should have them; if no
+ * text reaches the quorum, none is published. */
 static int read_line(struct class_words *s, struct db_conn *c, const struct agreed *g, struct found *f)
 {
 	char key[33], cand[33];
@@ -355,7 +355,7 @@ static bool frozen(const struct round *r, enum channel c)
 	return r->stop && c != CHANNEL_CANARY;
 }
 
-/* What is there and was not agreed on again goes first: it may be the same candidate with other times. */
+/* First hides records that are not agreed on as they are, since one may be shown again with another time. */
 static int write_channels(struct class_words *s, struct db_conn *c)
 {
 	int rc = E_OK;
@@ -415,7 +415,7 @@ static int write_left(struct class_words *s, struct db_conn *c)
 	return rc;
 }
 
-/* More than before: the operator is told. */
+/* Tells the operator about boards of which more is left out than before. */
 static void tell_left(const struct class_words *s)
 {
 	char why[160];

@@ -39,7 +39,7 @@ void place_close(struct place *p)
 	free(p);
 }
 
-/* Nothing that leads out of the place, nor hides in it. */
+/* Rejects names that lead out of the place, and hidden ones. */
 static int check_name(const char *name)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789/";

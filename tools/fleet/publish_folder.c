@@ -14,10 +14,10 @@
 enum { LEFT_S = 3600, DEEP = 16 };
 
 struct folder {
-	char path[PATH_MAX - PUBLISH_NAME - 16]; /* a file's path, and one beside it, fit */
+	char path[PATH_MAX - PUBLISH_NAME - 16]; /* leaves room for a published name and a temporary one */
 };
 
-/* What writers that were killed left beside their files (file_write): no published name has a dot. */
+/* Deletes old temporary files of killed writers (file_write). Published names have no dot. */
 static int sweep(const char *path, const struct stat *st, int type, struct FTW *at)
 {
 	const char *dot = strrchr(path + at->base, '.');
@@ -49,7 +49,7 @@ static void folder_close(void *place)
 	free(place);
 }
 
-/* The same file stays: with its date, by which web servers tell pollers that nothing is new. */
+/* An unchanged file is not written, so it keeps its date, which tells polls that nothing is new. */
 static bool is_same(const char *path, const void *p, size_t n)
 {
 	struct arena a = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An S3-compatible store: s3://BUCKET[/PREFIX], path-style, signed requests. Where it is and who we are, the
- * environment says, as for other clients: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (none: Amazon's),
+/* An S3-compatible store: s3://BUCKET[/PREFIX], path-style, signed requests. The environment has the endpoint
+ * and the credentials, as for other clients: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL (default: Amazon's),
  * AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN. */
 #include "agent/sync/crypto.h"
 #include "platform/base/clock.h"
@@ -18,9 +18,9 @@ enum { CONNECT_S = 5, TOTAL_S = 30, SLOW_S = 10, SLOW_BYTES = 1024, MOST_WAIT_S 
 struct s3 {
 	CURL *curl;
 	const char *region, *key_id, *secret, *token;
-	struct buf url;    /* of the endpoint, without '/' at its end */
-	struct buf prefix; /* of the path: "/BUCKET/PREFIX/" */
-	const char *host;  /* in url */
+	struct buf url;    /* the endpoint, without '/' at its end */
+	struct buf prefix; /* beginning of paths: "/BUCKET/PREFIX/" */
+	const char *host;  /* points into url */
 };
 
 struct request {
@@ -33,7 +33,7 @@ struct request {
 struct reply {
 	long status;
 	int64_t length, wait_s;
-	char text[REPLY_BYTES]; /* its beginning */
+	char text[REPLY_BYTES]; /* beginning of the body */
 	size_t n;
 };
 
@@ -131,7 +131,7 @@ static struct curl_slist *add_header(struct curl_slist *list, const char *name, 
 	return more ? more : list;
 }
 
-/* The headers of a request, signed. */
+/* Makes and signs the headers of a request. */
 static int make_headers(const struct s3 *s, const struct request *q, const char *path,
 			struct curl_slist **out)
 {
@@ -219,7 +219,7 @@ static int ask_once(struct s3 *s, const struct request *q, struct reply *r)
 	return rc;
 }
 
-/* What the store says: <Code>NoSuchBucket</Code>. */
+/* Reads the store's error code: <Code>NoSuchBucket</Code>. */
 static void code_of(const struct reply *r, char out[64])
 {
 	const char *at = strstr(r->text, "<Code>");
@@ -256,7 +256,7 @@ static bool passing(int rc, const struct reply *r)
 		      : r->status >= 500 || r->status == 429 || r->status == 408;
 }
 
-/* With jitter: who all failed at once does not come again at once. */
+/* Waits with jitter, so that clients that failed together do not come back together. */
 static void wait_again(int tried, const struct reply *r)
 {
 	uint32_t any = 0;
@@ -267,7 +267,8 @@ static void wait_again(int tried, const struct reply *r)
 	clock_real.sleep(&clock_real, ms * NS_PER_MS);
 }
 
-/* A status below 300, or 404: else an error. */
+/* Sends a request, and tries again. A status of 300 or more is an error, except 404 of other methods than
+ * PUT. */
 static int ask(struct s3 *s, const struct request *q, struct reply *r)
 {
 	int64_t end_ns = clock_now(&clock_real) + AGAIN_S * NS_PER_S;
@@ -296,7 +297,7 @@ static int s3_put(void *place, const char *name, const void *p, size_t n, bool i
 		return rc;
 	if (immutable && rc >= 0 && r.status < 300 && r.length == (int64_t)n)
 		return 0;
-	rc = ask(place, &put, &r); /* who may not look (403) may write still */
+	rc = ask(place, &put, &r); /* also after 403 for HEAD: the key may allow writing, but not reading */
 	return rc < 0 ? rc : 1;
 }
 

@@ -31,13 +31,13 @@ static void canonical(const struct sigv4 *s, struct buf *out)
 	buf_printf(out, "\n%s", s->payload);
 }
 
-/* DATE/REGION/SERVICE/aws4_request */
+/* Writes DATE/REGION/SERVICE/aws4_request. */
 static void scope(const struct sigv4 *s, struct buf *out)
 {
 	buf_printf(out, "%.*s/%s/%s/aws4_request", DAY, s->date, s->region, s->service);
 }
 
-/* HMAC of the secret, the day, the region, the service: a key for that day and place. */
+/* Computes the key for one day, region and service: HMACs of the secret and these. */
 static int signing_key(const struct sigv4 *s, struct sha256 *key)
 {
 	char day[DAY + 1] = "";
