@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a signing request and as a certificate: refused, or a good key and a plain name. The first
- * byte: an even one, DER that is wrapped here; an odd one, text as it is. */
+/* Takes any bytes as a signing request and as a certificate: each is refused, or gives a valid key and a
+ * plain name. If the first byte is even, the rest is DER, which is wrapped here; if it is odd, the rest is
+ * text. */
 #include "agent/sync/crypto.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any request to the fleet's server: lines METHOD, PATH, If-None-Match, Range, If-Range, then the body; the
- * third is the Authorization, too, the fourth the Cookie, the fifth the address, none: a local peer. The
- * reply has a status, what is refused is noted, what a stranger cannot know changes nothing, and no page has
- * a script. */
+/* Sends any request to the fleet's server: the lines METHOD, PATH, If-None-Match, Range, If-Range, then the
+ * body. The third line is the Authorization, too, the fourth the Cookie, and the fifth the address (empty: a
+ * local peer). The reply must have a status, refusals must be noted, requests without secrets must change
+ * nothing, and no page may have a script. */
 #include "tests/lib/fleet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -28,7 +28,7 @@ static struct fleet *server(void)
 	return f;
 }
 
-/* A line of the input as text; the rest stays. */
+/* Takes a line from the input. */
 static void word(const uint8_t **p, size_t *n, char out[MOST_WORD])
 {
 	size_t len = 0;
@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	static int turns;
 	struct fleet *f = server();
-	(void)test_last, (void)test_skipped; /* of tests/lib/test.h: no test runs here */
+	(void)test_last, (void)test_skipped; /* of tests/lib/test.h; no test runs here */
 	char w[WORDS][MOST_WORD];
 	for (int i = 0; i < WORDS; i++)
 		word(&p, &n, w[i]);

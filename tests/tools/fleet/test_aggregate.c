@@ -162,8 +162,8 @@ TEST(a_liar_moves_no_median_and_is_struck_out)
 	for (int k = 0; k < STRIKE_WORDS; k++) {
 		for (int b = 0; b < 4; b++)
 			say(f, b, k, 1, 10 * MS + b * MS / 10);
-		say(f, 4, k, 1, 100); /* of what others know */
-		say(f, 4, k, 2, 10);  /* of what nobody knows */
+		say(f, 4, k, 1, 100); /* of a candidate that others know */
+		say(f, 4, k, 2, 10);  /* of a candidate that nobody else knows */
 	}
 	count(f);
 	for (int k = 0; k < STRIKE_WORDS; k++) {
@@ -173,7 +173,7 @@ TEST(a_liar_moves_no_median_and_is_struck_out)
 	CHECK(f->score[4].struck && f->score[4].words == STRIKE_WORDS && f->score[4].good == 0);
 	for (int b = 0; b < 4; b++)
 		CHECK(!f->score[b].struck && f->score[b].good == STRIKE_WORDS && f->score[b].score == 1);
-	f->in.nword -= 10; /* five keys less to judge by: it is believed on canary, and nowhere else */
+	f->in.nword -= 10; /* too few words to strike it out: its candidate is on canary only */
 	count(f);
 	CHECK(!f->score[4].struck && f->score[4].score == 0);
 	CHECK(is(f, 0, 2, 1, 1));
@@ -199,7 +199,7 @@ TEST(colluders_below_the_quorum_promote_and_strike_nobody)
 		CHECK(cand_on(f, k, CHANNEL_ALL) == -1);
 	for (int b = 0; b < 4; b++)
 		CHECK(!f->score[b].struck);
-	say(f, 1, 0, 2, 12 * MS); /* the third board that knows it says something else */
+	say(f, 1, 0, 2, 12 * MS); /* the third board that knows it gives another time */
 	count(f);
 	CHECK(cand_on(f, 0, CHANNEL_ALL) == -1);
 	fleet_free(f);
@@ -276,8 +276,8 @@ TEST(what_fails_is_stopped)
 	for (int k = 0; k < 2; k++)
 		say_failed(f, 8, k, 1);
 	count(f);
-	CHECK(is(f, 0, 2, 2, 2));                                        /* one of four */
-	CHECK(is(f, 1, 1, 1, 1) && got(f, 1, CHANNEL_ALL)->failed == 1); /* one of six */
+	CHECK(is(f, 0, 2, 2, 2));                                        /* one of four boards */
+	CHECK(is(f, 1, 1, 1, 1) && got(f, 1, CHANNEL_ALL)->failed == 1); /* one of six boards */
 	say_failed(f, 7, 1, 1);
 	count(f);
 	CHECK(is(f, 1, -1, -1, -1));
@@ -294,7 +294,7 @@ TEST(who_says_that_what_works_fails_is_struck_out)
 	}
 	f->in.nword--;
 	count(f);
-	CHECK(!f->score[3].struck && is(f, 0, -1, -1, -1)); /* three and one: who is right? */
+	CHECK(!f->score[3].struck && is(f, 0, -1, -1, -1)); /* not struck out yet: one failure stops it */
 	f->in.nword++;
 	count(f);
 	CHECK(f->score[3].struck && is(f, 0, 1, 1, 1));
@@ -313,13 +313,13 @@ TEST(stages)
 	hold(f, 2, 1, CHANNEL_CANARY, now - 100, MS, true);
 	hold(f, 3, 1, CHANNEL_CANARY, now - 200, MS, true);
 	hold(f, 3, 1, CHANNEL_EARLY, now - 100, MS, true);
-	hold(f, 4, 1, CHANNEL_CANARY, now + 50, MS, true); /* the date was wrong once */
+	hold(f, 4, 1, CHANNEL_CANARY, now + 50, MS, true); /* as if the date had been wrong once */
 	count(f);
 	CHECK(is(f, 0, 1, -1, -1) && is(f, 1, 1, -1, -1) && is(f, 2, 1, 1, -1) && is(f, 3, 1, 1, 1) &&
 	      is(f, 4, 1, -1, -1));
 	say_failed(f, 3, 2, 1);
 	count(f);
-	CHECK(is(f, 2, -1, -1, -1)); /* a complaint on canary */
+	CHECK(is(f, 2, -1, -1, -1)); /* a board of canary says that it fails */
 	fleet_free(f);
 }
 
@@ -337,15 +337,15 @@ TEST(nobody_keeps_others_from_canary)
 	CHECK(is(f, 0, 2, 1, -1));
 	hold(f, 0, 2, CHANNEL_CANARY, now - 50, 9 * MS, true);
 	f->held[0].now = false;
-	say(f, 3, 0, 3, MS); /* it claims more, and has to wait */
+	say(f, 3, 0, 3, MS); /* a board claims a faster one, which must wait */
 	count(f);
 	CHECK(is(f, 0, 2, 1, -1));
-	f->held[2].since_s = now - 100; /* its time is over, and nobody else knows it */
+	f->held[2].since_s = now - 100; /* its turn is over, and no other board knows it */
 	count(f);
 	CHECK(is(f, 0, 3, 1, -1));
 	f->held[2].now = false;
 	hold(f, 0, 3, CHANNEL_CANARY, now - 50, MS, true);
-	say(f, 0, 0, 4, 8 * MS); /* what two know comes first */
+	say(f, 0, 0, 4, 8 * MS); /* a candidate that two boards know comes first */
 	say(f, 1, 0, 4, 8 * MS);
 	count(f);
 	CHECK(is(f, 0, 4, 1, -1));
@@ -379,7 +379,7 @@ TEST(what_is_there_stays_while_it_is_as_good)
 	fleet_free(f);
 }
 
-/* The most boards; what is there where as many say something else. */
+/* The choices of most boards win; if as many boards say others, the channel keeps its own. */
 TEST(choices_have_no_time)
 {
 	struct fleet *f = fleet_new(9);
@@ -425,7 +425,7 @@ static void random_words(struct fleet *f, struct rng *r)
 		f->word[i].failed = rng_below(r, 10) == 0;
 		f->word[i].type = rng_below(r, 6) == 0 ? CACHE_CHOICES : CACHE_REC;
 	}
-	for (int i = 0; i < nheld; i++) { /* one of each */
+	for (int i = 0; i < nheld; i++) { /* at most one for each key and candidate */
 		int key = i % 5, cand = (i / 5) % 4;
 		hold(f, key, cand, (enum channel)rng_below(r, CHANNELS),
 		     f->in.rules.now_s - rng_below(r, 300), (1000 + 30 * cand) * 100, rng_below(r, 2));
@@ -464,7 +464,7 @@ TEST(as_the_slow_reference_says)
 	}
 }
 
-/* What takes n log n takes no more for words that are all alike. */
+/* Words that are all alike do not take more than n log n, either. */
 TEST(a_hundred_thousand_words)
 {
 	enum { N = 100000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every kind of database by the same tests: SQLite in a file and in memory, and PostgreSQL. */
+/* The same tests for every kind of database: SQLite in a file and in memory, and PostgreSQL. */
 #include "platform/base/clock.h"
 #include "tests/lib/postgres.h"
 #include "tests/lib/test.h"
@@ -36,8 +36,8 @@ __attribute__((destructor)) static void remove_folder(void)
 
 struct place {
 	const char *name, *url;
-	bool shared;    /* several connections see the same */
-	bool processes; /* ... of several processes */
+	bool shared;    /* several connections see the same data */
+	bool processes; /* ... also those of several processes */
 };
 
 static int places(struct place out[4])
@@ -191,7 +191,7 @@ TEST(a_wrong_statement_is_an_error_and_no_more)
 		REQUIRE_OK(fresh(p->url, &c));
 		CHECK(db_exec(c, "SELECT nothing FROM nowhere", NULL, 0, NULL, NULL) < 0);
 		CHECK(db_exec(c, "INSERT INTO hone_test (name) VALUES ($1)", (struct db_value[]){DB_T("x")},
-			      1, NULL, NULL) < 0); /* i is missing */
+			      1, NULL, NULL) < 0); /* the column i is missing */
 		CHECK(put(c, "a", 1) == 1 && sum(c) == 1);
 		CHECK_OK(db_begin(c));
 		CHECK(put(c, "b", 1) == 1);
@@ -211,7 +211,7 @@ TEST(a_transaction_is_all_or_nothing)
 		CHECK_OK(db_begin(c));
 		CHECK(put(c, "a", 1) == 1 && put(c, "b", 2) == 1);
 		db_rollback(c);
-		db_rollback(c); /* of none: nothing */
+		db_rollback(c); /* without a transaction: does nothing */
 		CHECK(sum(c) == 0);
 		CHECK_OK(db_begin(c));
 		CHECK(put(c, "a", 1) == 1);
@@ -222,7 +222,7 @@ TEST(a_transaction_is_all_or_nothing)
 			CHECK(sum(other) == 1);
 			CHECK_OK(db_begin(other));
 			CHECK(put(other, "b", 2) == 1);
-			db_close(other); /* amid a transaction: it is gone */
+			db_close(other); /* within a transaction, which is rolled back */
 			CHECK(sum(c) == 1);
 		}
 		db_close(c);
@@ -290,7 +290,7 @@ TEST(threads_lose_no_update)
 	}
 }
 
-/* Processes write at once; one of them is killed amid it. */
+/* Processes write at once, and one of them is killed meanwhile. */
 TEST(processes_share_a_database)
 {
 	EACH_PLACE(p)
@@ -302,7 +302,7 @@ TEST(processes_share_a_database)
 			continue;
 		REQUIRE_OK(fresh(p->url, &c));
 		CHECK(put(c, "sum", 0) == 1);
-		db_close(c); /* a connection is not for two processes */
+		db_close(c); /* processes must not share a connection */
 		for (int i = 0; i < 3; i++) {
 			fflush(NULL);
 			if ((pid[i] = fork()) == 0) {
@@ -342,7 +342,7 @@ TEST(one_connection_leads)
 	}
 }
 
-/* A process has the database open while another comes and goes; what both wrote outlives a kill. */
+/* A process has the database open while another opens and closes it; what both wrote survives a kill. */
 TEST(who_comes_and_goes_takes_nothing_along)
 {
 	EACH_PLACE(p)
@@ -382,7 +382,7 @@ TEST(who_comes_and_goes_takes_nothing_along)
 	}
 }
 
-/* SQLite alone. */
+/* Only SQLite. */
 
 TEST(the_file_is_its_owners_and_is_durable)
 {
@@ -402,7 +402,7 @@ TEST(the_file_is_its_owners_and_is_durable)
 	CHECK(db_exec(c, "PRAGMA synchronous", NULL, 0, one_int, &full) == 1 && full == 2);
 	db_close(c);
 	snprintf(name, sizeof name, "%s-wal", p[0].url);
-	CHECK(stat(name, &st) < 0); /* the last one out has put all into the file */
+	CHECK(stat(name, &st) < 0); /* the last close has moved all into the file */
 }
 
 TEST(what_is_no_database_is_refused)
@@ -427,7 +427,7 @@ TEST(what_is_no_database_is_refused)
 	db_close(NULL);
 }
 
-/* Who holds the lock too long is waited for, but not for ever. */
+/* A connection waits for a lock for a limited time. */
 TEST(a_lock_that_is_held_is_busy)
 {
 	struct db_conn *a, *b;
@@ -450,9 +450,9 @@ TEST(a_lock_that_is_held_is_busy)
 	db_close(b);
 }
 
-/* PostgreSQL alone. */
+/* Only PostgreSQL. */
 
-/* a's session, ended by another. */
+/* Ends a's session from another connection. */
 static void cut_off(struct db_conn *a, const char *url)
 {
 	struct db_conn *b;
@@ -474,13 +474,13 @@ TEST(a_lost_connection_is_opened_again)
 	CHECK(put(c, "a", 1) == 1);
 	cut_off(c, postgres_url());
 	CHECK_FAILS(put(c, "b", 2), E_IO, "hone_test");
-	CHECK_FAILS(db_exec(c, "SELECT 1", NULL, 0, NULL, NULL), E_IO, "SELECT 1"); /* not by exec */
+	CHECK_FAILS(db_exec(c, "SELECT 1", NULL, 0, NULL, NULL), E_IO, "SELECT 1"); /* no new connection */
 	db_rollback(c);
 	CHECK_OK(db_begin(c));
 	CHECK(put(c, "c", 4) == 1);
 	CHECK_OK(db_commit(c));
 	CHECK(sum(c) == 4);
-	cut_off(c, postgres_url()); /* between two transactions: nobody notices */
+	cut_off(c, postgres_url()); /* between two transactions, where it goes unnoticed */
 	CHECK_OK(db_begin(c));
 	CHECK(put(c, "d", 8) == 1);
 	cut_off(c, postgres_url());
@@ -500,14 +500,14 @@ TEST(who_loses_its_session_loses_the_lead)
 	REQUIRE_OK(db_open(postgres_url(), &b));
 	CHECK(db_lead(a) == 1 && db_lead(b) == 0);
 	cut_off(a, postgres_url());
-	CHECK(db_lead(a) == 1); /* nobody was quicker */
+	CHECK(db_lead(a) == 1); /* no other instance was quicker */
 	cut_off(a, postgres_url());
 	CHECK_OK(db_begin(a));
 	CHECK_OK(db_commit(a));
 	CHECK(db_lead(b) == 0);
 	cut_off(a, postgres_url());
 	CHECK(db_lead(b) == 1);
-	CHECK_FAILS(db_begin(a), E_STOPPED, "another leads"); /* what it led ends, once */
+	CHECK_FAILS(db_begin(a), E_STOPPED, "another leads"); /* a former leader's round is stopped, once */
 	CHECK(db_lead(a) == 0 && db_lead(b) == 1);
 	CHECK_OK(db_begin(a));
 	CHECK_OK(db_commit(a));
@@ -533,7 +533,7 @@ TEST(who_waits_for_a_row_too_long_is_busy)
 	CHECK_OK(db_begin(b));
 	CHECK(sum(b) == 1);
 	CHECK_OK(db_commit(a));
-	CHECK(sum(b) == 1); /* of one moment */
+	CHECK(sum(b) == 1); /* it sees one snapshot */
 	CHECK_FAILS(db_exec(b, up, NULL, 0, NULL, NULL), E_BUSY, "serialize");
 	db_rollback(b);
 	CHECK(sum(b) == 2);
@@ -577,7 +577,7 @@ static int any(void *ctx, const struct db_value *col, int n)
 	return E_OK;
 }
 
-/* A newer program adds a column while an older one runs. */
+/* A newer program may add a column while an older one runs. */
 TEST(a_table_that_changes_is_prepared_again)
 {
 	static const char all[] = "SELECT * FROM hone_test";
@@ -602,7 +602,7 @@ TEST(a_table_that_changes_is_prepared_again)
 	db_close(c);
 }
 
-/* More than are kept are not kept. */
+/* More statements than are kept prepared still work. */
 TEST(many_statements_and_long_values)
 {
 	enum { TEXTS = 400, LONG = 3 << 20 };

@@ -58,7 +58,7 @@ TEST(a_board_joins)
 	json_decref(j);
 	CHECK_OK(store_board(fleet_conn(f), board_id(0), &b));
 	CHECK(!strcmp(b.name, "robot-0") && b.enrolled_s == fleet_now_s);
-	CHECK(fleet_join(f, token, board(0), "robot-0") == 200); /* the answer was lost */
+	CHECK(fleet_join(f, token, board(0), "robot-0") == 200); /* again, as if the answer was lost */
 	CHECK(fleet_join(f, token, board(1), "robot-1") == 403); /* used up */
 	CHECK(fleet_counted(f, COUNT_ENROLLED) == 1 && fleet_counted(f, COUNT_TOKEN) == 1);
 	fleet_close(f);
@@ -126,13 +126,13 @@ TEST(a_day_has_a_limit)
 	fleet_close(f);
 }
 
-/* Each is refused, counted, noted, and changes nothing. */
+/* Each attack is refused, counted and noted, and changes nothing. */
 
 struct attack {
 	const char *name;
 	int status;
 	enum store_count count;
-	void (*make)(struct fleet *f, struct buf *b); /* b: a good batch of board 0 */
+	void (*make)(struct fleet *f, struct buf *b); /* b: in: a good batch of board 0; out: the attack */
 };
 
 static void unsigned_one(struct fleet *f, struct buf *b)
@@ -182,7 +182,7 @@ static void bad_signature(struct fleet *f, struct buf *b)
 	at[5] = at[5] == '0' ? '1' : '0';
 }
 
-/* Signed by board 1's key, which says it were board 0's. */
+/* Signed with board 1's key, under board 0's id. */
 static void forged(struct fleet *f, struct buf *b)
 {
 	char id[KEY_ID_HEX + 1], *at;
@@ -226,7 +226,7 @@ static void poisoned(struct fleet *f, struct buf *b)
 	resigned(b, text);
 }
 
-/* Another board's batch under one's own name. */
+/* Board 0 signs another board's batch. */
 static void borrowed(struct fleet *f, struct buf *b)
 {
 	struct signed_doc d;
@@ -336,7 +336,7 @@ TEST(batches_become_words)
 	CHECK(rows(f, "SELECT key FROM words") == 42);
 	CHECK(rows(f, "SELECT key FROM words WHERE class = '0123456789abcdef0123456789abcdef'") == 42);
 	fleet_now_s += 10;
-	CHECK(fleet_send(f, board(1), 0, 2, 900) == 202); /* it says otherwise now */
+	CHECK(fleet_send(f, board(1), 0, 2, 900) == 202); /* board 1 now gives another time */
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
 	CHECK(rows(f, "SELECT key FROM words") == 42);
 	CHECK(rows(f, "SELECT key FROM words WHERE median_ns >= 5000") == 0);
@@ -526,7 +526,7 @@ TEST(a_fault_within_is_not_told)
 	CHECK_OK(db_exec(fleet_conn(f), "DROP TABLE batches", NULL, 0, NULL, NULL));
 	log_level_set(LOG_QUIET);
 	CHECK(fleet_send(f, board(0), 0, 1, 1000) == 500 && fleet_said.retry_after_s > 0);
-	CHECK(!strstr(fleet_text, "batches")); /* what is within is no stranger's business */
+	CHECK(!strstr(fleet_text, "batches")); /* strangers get no internal details */
 	buf_free(&b);
 	fleet_close(f);
 }

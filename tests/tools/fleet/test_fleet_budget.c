@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What boards may send in a day: of one, of all, over several instances and restarts, on SQLite and
- * PostgreSQL; and what is left of it in the database. */
+/* Limits on what boards may send in a day: of one board and of all, over several instances and restarts, on
+ * SQLite and PostgreSQL; and how much of it stays in the database. */
 #include "tests/lib/fleet.h"
 #include "tests/lib/fleet_server.h"
 #include "tests/lib/postgres.h"
@@ -20,7 +20,7 @@ static const char *board_id(int i)
 	return id[i % 4];
 }
 
-/* A batch that is nearly as long as one may be: choices that no other batch has. */
+/* Makes a batch that is nearly as long as allowed, of choices that no other batch has. */
 static void big_batch(int from, int which, struct buf *out)
 {
 	struct arena a = {0};
@@ -50,7 +50,7 @@ static int send_big(struct fleet *f, int from, int which)
 	return status;
 }
 
-/* Signed by the board, and no batch. */
+/* Sends n bytes that the board signed and that are no batch. */
 static int send_nonsense(struct fleet *f, int from, size_t n)
 {
 	struct buf doc = {0};
@@ -90,7 +90,7 @@ static int64_t sent_bytes(const struct store_board *b)
 	return b->sent_bytes;
 }
 
-/* A database of its own for each test; kind 1 is PostgreSQL, and may not be there. */
+/* Makes a database for one test. kind 1: PostgreSQL, which may be missing: false. */
 static bool conf_of(int kind, struct fleet_conf *c)
 {
 	static char file[256];
@@ -124,7 +124,8 @@ static void close_two(struct fleet *f[2])
 	fleet_close(f[1]);
 }
 
-/* One board, over two instances and a restart of both; others go on; the next day it goes on, too. */
+/* One board sends to two instances, which restart once. Others are not affected, and the next day it may send
+ * again. */
 static void a_board_has_its_bytes(const struct fleet_conf *c)
 {
 	struct fleet *f[2];
@@ -140,7 +141,7 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	CHECK(taken == 3 && fleet_said.status == 429 && fleet_said.retry_after_s == DAY - 100);
 	CHECK(strstr(fleet_text, "board-bytes"));
 	CHECK(of_board(f[1], 0, sent_bytes) <= c->board_bytes && of_board(f[1], 0, sent_bytes) > 3000000);
-	CHECK(send_big(f[1], 0, 1) == 202 && fleet_number("known") == 1); /* as it was before */
+	CHECK(send_big(f[1], 0, 1) == 202 && fleet_number("known") == 1); /* sent before: known */
 	CHECK(send_big(f[1], 1, 100) == 202);                             /* another board */
 	for (int i = 0; i < 10; i++)
 		CHECK(send_big(f[i % 2], 0, 200 + i) == 429);
@@ -150,7 +151,7 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	CHECK_OK(fleet_flush(f[0]));
 	CHECK_OK(fleet_flush(f[1]));
 	CHECK(store_count(fleet_conn(f[0]), COUNT_LIMIT) ==
-	      12); /* each is counted, the operator is told once */
+	      12); /* each refusal is counted, but the operator is told once */
 	CHECK(db_exec(fleet_conn(f[0]), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL,
 		      NULL) == 1);
 	CHECK(fleet_get(f[0], "/v1/api/overview") == 200);
@@ -169,7 +170,7 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	close_two(f);
 }
 
-/* Batches that are signed and nonsense cost their bytes, too. */
+/* Signed batches that are malformed cost their bytes, too. */
 static void nonsense_is_not_free(const struct fleet_conf *c)
 {
 	struct fleet *f[2];
@@ -184,7 +185,7 @@ static void nonsense_is_not_free(const struct fleet_conf *c)
 	close_two(f);
 }
 
-/* All boards together. */
+/* The limit of all boards together. */
 static void all_have_their_bytes(const struct fleet_conf *conf)
 {
 	struct fleet_conf c = *conf;
@@ -209,7 +210,7 @@ static void all_have_their_bytes(const struct fleet_conf *conf)
 	close_two(f);
 }
 
-/* Months of a board that sends all that it may: what stays is bounded, by board and by key. */
+/* A board sends as much as it may for months: what is kept of it is bounded, by board and by key. */
 static void what_stays_is_bounded(const struct fleet_conf *conf)
 {
 	struct fleet_conf c = *conf;
@@ -253,7 +254,7 @@ static void on_both(void (*test)(const struct fleet_conf *c))
 			printf("%s\n", NO_POSTGRES);
 			continue;
 		}
-		c.board_bytes = (int64_t)7 << 19; /* three batches and a half */
+		c.board_bytes = (int64_t)7 << 19; /* three and a half batches */
 		log_level_set(LOG_QUIET);
 		test(&c);
 		if (test_bad)
@@ -281,7 +282,8 @@ TEST(what_stays_of_it_is_bounded)
 	on_both(what_stays_is_bounded);
 }
 
-/* 40 MB in a moment, as it was found: what is kept is the board's day, and nothing once it is digested. */
+/* 40 MB at once, an attack that was found: the server keeps at most the board's day, and nothing after
+ * digestion. */
 TEST(forty_megabytes_at_once)
 {
 	struct fleet_conf c;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enrolled boards that send much, or what is hard to divide: what honest boards agree on is published all the
- * same, and what is revoked before all. */
+/* Enrolled boards send much, or records that are hard to divide: the records that honest boards agree on are
+ * published nevertheless, and revocations first of all. */
 #include "tests/lib/fleet_world.h"
 #include "platform/base/mix.h"
 #include "platform/base/rng.h"
@@ -11,7 +11,7 @@
 
 enum { HONEST = 3, ATTACKER = 5, OTHER = 7, BIG = 30000 };
 
-/* A file of the place becomes one by rename(2): those of blobs may fail. */
+/* Files are put into the place by rename(2); if no_blobs is set, it fails for blobs. */
 static bool no_blobs;
 
 int rename(const char *from_path, const char *to)
@@ -32,7 +32,7 @@ static void honest(struct world *w, int from_task, int to_task, int cand)
 	}
 }
 
-/* What was said, in batches that are as long as they may be; how many were taken. */
+/* Sends the lines that were said in batches as long as allowed. Returns the number of accepted batches. */
 static int from_all(struct world *w, int board)
 {
 	int batches = 0;
@@ -68,7 +68,7 @@ static int rows(struct world *w, const char *sql)
 	return store_exec(world_conn(w), sql, NULL, 0, NULL, NULL);
 }
 
-/* Six batches once froze a class: the upper half of all keys was the same, and a blob of them too long. */
+/* Six batches once stopped a class: all keys had the same upper half, and their blob was too long. */
 TEST(keys_that_begin_alike_freeze_no_class)
 {
 	struct world *w = world_new();
@@ -88,7 +88,7 @@ TEST(keys_that_begin_alike_freeze_no_class)
 	world_free(w);
 }
 
-/* A key is that of the content, whatever a board says. */
+/* A key must be that of the content, whatever a board says. */
 TEST(keys_that_a_board_chose_are_refused)
 {
 	struct world *w = world_new();
@@ -104,7 +104,7 @@ TEST(keys_that_a_board_chose_are_refused)
 	const char *const good[] = {record_as_line(&w->a, CACHE_CHOICES, k, choices), record_line(&w->a, &r)};
 	for (size_t i = 0; i < sizeof line / sizeof *line; i++)
 		CHECK(world_post(w, ATTACKER, w->cls, &line[i], 1) == 400);
-	/* As boards sent them before they said what they are for: passed over. */
+	/* Older boards sent choices that do not name their target: the batch is taken, the line ignored. */
 	const char *former = record_as_line(&w->a, CACHE_CHOICES, k, "hone-choices 1\n");
 	CHECK(world_post(w, ATTACKER, w->cls, &former, 1) == 202);
 	CHECK(world_post(w, ATTACKER, w->cls, good, 2) == 202);
@@ -117,7 +117,8 @@ TEST(keys_that_a_board_chose_are_refused)
 	world_free(w);
 }
 
-/* One board alone has so many bytes of a channel; what is left out is counted, and its board named. */
+/* Records of one board alone have LONE_BYTES of a channel; those left out are counted, with the board's
+ * name. */
 static void one_board_alone(void)
 {
 	enum { MANY = 128 };
@@ -144,7 +145,7 @@ static void one_board_alone(void)
 	buf_clear(&why);
 	buf_printf(&why, "SELECT why FROM rejects WHERE what = 'room' AND who = '%s'", w->id[ATTACKER]);
 	CHECK(rows(w, buf_str(&why)) == 1);
-	for (int i = 0; i < 3; i++) { /* it is told once */
+	for (int i = 0; i < 3; i++) { /* the operator is told once */
 		honest(w, 10 + i, 11 + i, 1);
 		world_now_s += 60;
 		round_good(w);
@@ -179,7 +180,7 @@ TEST(one_board_alone_fills_no_channel)
 	world_db = NULL;
 }
 
-/* Boards in pairs: what more boards agree on keeps its place. */
+/* Boards lie in pairs: records that more boards agree on keep their place. */
 TEST(pairs_of_boards_fill_no_channel_for_others)
 {
 	enum { MANY = 9 * 34, PAIRS = 2 };
@@ -234,7 +235,7 @@ static bool shards_good(struct shard_line *l, int n, struct arena *a, int *left)
 	return good && total == want;
 }
 
-/* Keys that an attacker chose: so many lines begin with so many of the same bits. */
+/* An attacker chose the keys: many lines begin with the same bits. */
 TEST(no_keys_make_shards_fail)
 {
 	enum { N = 600, LINE = 32 << 10 };
@@ -260,14 +261,14 @@ TEST(no_keys_make_shards_fail)
 			some += left > 0;
 			arena_reset(&a);
 		}
-	CHECK(some > 0); /* of one key alone: nothing else cannot be divided */
+	CHECK(some > 0); /* only lines of one key cannot be divided */
 	printf("%d sets of keys, %d with lines left out\n", turns, some);
 	arena_free(&a);
 	free(text);
 	free(l);
 }
 
-/* A few lines that nearly fill a blob each, among many short ones. */
+/* A few lines that each nearly fill a blob, among many short ones. */
 TEST(long_lines_among_short_ones)
 {
 	enum { N = 1500, LINE = 3 << 20 };
@@ -290,8 +291,8 @@ TEST(long_lines_among_short_ones)
 /* Steps that fail. */
 
 static const struct db *real_db;
-static const char *fails; /* statements that hold this text */
-static int64_t fails_of;  /* and whose second parameter is that; < 0: any */
+static const char *fails; /* statements that contain this text fail */
+static int64_t fails_of;  /* only if the second parameter is this; < 0: any */
 static void (*sees)(struct db_conn *c);
 
 static int exec_or_fail(struct db_conn *c, const char *sql, const struct db_value *param, int n,
@@ -334,13 +335,13 @@ TEST(channels_fail_apart)
 		want[c] = 1;
 		CHECK(on(w, 0, want[0], want[1], want[2]) && on(w, 1, 1, 1, 1) && revoked_everywhere(w, 1));
 		world_now_s += 60;
-		round_good(w); /* without anything new */
+		round_good(w); /* with no new batch */
 		CHECK(on(w, 0, 2, 2, 2) && on(w, 1, 1, 1, 1) && revoked_everywhere(w, 1));
 		world_free(w);
 	}
 }
 
-/* Whatever of a round fails, what was revoked is known to boards afterwards. */
+/* Whichever step of a round fails, boards learn afterwards what was revoked. */
 TEST(revocations_go_out_whatever_fails)
 {
 	static const char *const statements[] = {
@@ -390,7 +391,7 @@ TEST(revocations_need_no_new_blob)
 	CHECK(fleet_round(w->f) == E_IO);
 	CHECK(on(w, 0, 1, 1, 1) && on(w, 2, -1, -1, -1) && revoked_everywhere(w, 1));
 	CHECK_OK(store_revoke(world_conn(w), w->id[OTHER + 1], "stolen", world_now_s));
-	world_now_s += SWEEP_S; /* when blobs are offered anew */
+	world_now_s += SWEEP_S; /* when blobs are offered again */
 	CHECK(fleet_round(w->f) == E_IO);
 	CHECK(on(w, 0, 1, 1, 1) && on(w, 2, -1, -1, -1) && revoked_everywhere(w, 2));
 	no_blobs = false;
@@ -399,7 +400,7 @@ TEST(revocations_need_no_new_blob)
 	world_free(w);
 }
 
-/* What was withdrawn does not come back with a revocation, either. */
+/* A revocation does not bring withdrawn records back. */
 TEST(a_revocation_takes_no_withdrawal_back)
 {
 	struct world *w = world_new();
@@ -431,7 +432,7 @@ static void see_place(struct db_conn *c)
 	seen_revoked = revoked_everywhere(seen_world, 1);
 }
 
-/* Before what boards sent is read. */
+/* Revocations go out before batches are read. */
 TEST(revocations_come_first)
 {
 	struct world *w = world_new();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a request names this server: each case is put together from parts whose verdict is known, asked of
- * host_check and of the running program. */
+/* Whether a request names this server. Each case is put together from parts whose verdict is known, and is
+ * checked both with host_check and with the running program. */
 #include "tests/lib/fleet.h"
 #include "tests/lib/fleet_server.h"
 #include "tools/fleet/fleet_host.h"
@@ -95,7 +95,8 @@ static const struct part ends[] = {
 
 enum { HOSTS = sizeof hosts / sizeof *hosts, ENDS = sizeof ends / sizeof *ends, STYLES = 4 };
 
-/* A host's letters in another case, and a dot at its end, which an address in brackets has not. */
+/* Puts a case together. style: letters in another case, and a dot at the end, which is wrong after
+ * brackets. */
 static enum verdict join(const struct part *host, const struct part *end, int style, char out[HOST_TEXT])
 {
 	size_t n = 0;
@@ -126,7 +127,7 @@ static int each_case(verdict_fn *verdict, void *ctx)
 	return cases;
 }
 
-/* By the function. */
+/* Checks of the function. */
 
 static struct host_names *names_of(const char *text)
 {
@@ -165,7 +166,7 @@ TEST(the_address_that_was_asked_is_ours)
 	CHECK_FAILS(host_check(h, "198.51.100.1", at6), E_WRONG, "not this server");
 	CHECK_FAILS(host_check(h, "198.51.100.2", at4), E_WRONG, "`names`");
 	CHECK_FAILS(host_check(h, "[2001:db8::1]", NULL), E_WRONG, "not this server");
-	inet_pton(AF_INET6, "::ffff:198.51.100.1", &six.sin6_addr); /* IPv4 on a socket of both */
+	inet_pton(AF_INET6, "::ffff:198.51.100.1", &six.sin6_addr); /* an IPv4 address on a socket for both */
 	CHECK_OK(host_check(h, "198.51.100.1", at6));
 	host_names_close(h);
 }
@@ -222,7 +223,7 @@ TEST(targets_in_absolute_form)
 	CHECK_FAILS(host_of_target(text, authority), E_USAGE, "a name of");
 }
 
-/* By the program. */
+/* Checks of the program. */
 
 static char said[64 << 10];
 
@@ -323,11 +324,11 @@ TEST(requests_for_other_hosts_are_refused)
 	printf("%d requests\n", each_case(answered, &s));
 	server_text(&s, text, sizeof text);
 	const char *told = strstr(text, "is not this server");
-	CHECK(told && !strstr(told + 1, "is not this server")); /* once, however many come */
+	CHECK(told && !strstr(told + 1, "is not this server")); /* logged once, however many come */
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
-/* Without names the certificate's count, or those that `init --host` made for nginx. */
+/* Without `names`, the certificate's names count, or those that `init --host` made for nginx. */
 TEST(names_come_from_the_certificate)
 {
 	struct server s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet as a program, as boards and strangers on the network meet it. */
+/* hone-fleet as a program, as boards and strangers on the network use it. */
 #include "tests/lib/fleet.h"
 #include "tests/lib/fleet_server.h"
 #include "tools/fleet/fleet_http.h"
@@ -58,7 +58,7 @@ static int post(const struct server *s, const char *path, const void *body, size
 	return ask(s, head, body, n);
 }
 
-/* hone-fleet WORDS on the database of the server; its first line, NULL: it failed. */
+/* Runs hone-fleet WORDS on the server's database. Returns its first line; NULL: it failed. */
 static const char *try_command(const char *words)
 {
 	static char line[256];
@@ -93,8 +93,8 @@ static int join(const struct server *s, const struct private_key *key)
 	return status;
 }
 
-/* A board joins with a token that another process made meanwhile, and what was acknowledged outlives a kill.
- */
+/* A board enrols with a token that another process made meanwhile, and acknowledged batches survive a
+ * kill. */
 TEST(a_board_joins_sends_and_nothing_is_lost)
 {
 	struct server s;
@@ -180,7 +180,7 @@ TEST(what_is_no_request_is_refused)
 	memset(long_one, 'a', 256 << 10);
 	memcpy(long_one, "GET /", 5);
 	int fd = server_connect(&s);
-	(void)server_put(fd, long_one, 256 << 10); /* a head without end */
+	(void)server_put(fd, long_one, 256 << 10); /* a header without end */
 	int status = server_take(fd, said, sizeof said, true);
 	CHECK(status == 0 || (status >= 400 && status < 500));
 	close(fd);
@@ -189,7 +189,7 @@ TEST(what_is_no_request_is_refused)
 	free(long_one);
 }
 
-/* Refused by what its head says; without one, by what comes. */
+/* Too long a body is refused by its Content-Length, or without one when too many bytes came. */
 TEST(an_oversized_body_is_refused)
 {
 	struct server s;
@@ -228,7 +228,7 @@ static long rss_kib(pid_t pid)
 	return kib;
 }
 
-/* Once it grows no more. */
+/* Memory of the process once it no longer grows. */
 static long settled_kib(pid_t pid)
 {
 	long was = -1, now = rss_kib(pid);
@@ -239,8 +239,8 @@ static long settled_kib(pid_t pid)
 
 enum { FLOOD = 200, HALF = 512 << 10 };
 
-/* As many half bodies as come: what fits in HTTP_BODIES is held, others are refused, and boards are answered
- * once the flood is gone. */
+/* Many requests send half a body: the server holds what fits in HTTP_BODIES and refuses others, and boards
+ * are answered once the flood is over. */
 TEST(a_flood_of_half_bodies_is_bounded)
 {
 	struct server s;
@@ -273,7 +273,7 @@ TEST(a_flood_of_half_bodies_is_bounded)
 	free(half);
 }
 
-/* Who says nothing, or half a word, keeps nobody else waiting. */
+/* Clients that send nothing, or half a line, delay nobody else. */
 TEST(silent_clients_do_no_harm)
 {
 	enum { SILENT = 300 };
@@ -286,7 +286,7 @@ TEST(silent_clients_do_no_harm)
 	}
 	for (int i = 0; i < 20; i++)
 		CHECK(get(&s, "/v1/health", "") == 200);
-	CHECK(server_stop(&s, SIGTERM) == 0); /* they do not hold it, either */
+	CHECK(server_stop(&s, SIGTERM) == 0); /* they do not delay the end, either */
 	for (int i = 0; i < SILENT; i++)
 		close(fd[i]);
 }
@@ -330,7 +330,7 @@ TEST(the_end_lets_a_request_end)
 	    b.n);
 	int fd = server_connect(&s), health = 200;
 	CHECK(server_put(fd, head, strlen(head)));
-	CHECK(server_take(fd, said, sizeof said, false) == 100); /* it has begun */
+	CHECK(server_take(fd, said, sizeof said, false) == 100); /* 100: the request has begun */
 	CHECK(server_put(fd, b.p, b.n / 2));
 	kill(s.pid, SIGTERM);
 	for (int i = 0; i < 500 && health > 0; i++, usleep(10000))
@@ -344,7 +344,7 @@ TEST(the_end_lets_a_request_end)
 	buf_free(&b);
 }
 
-/* Time passes by the clock that it is given. */
+/* Deadlines are checked with a virtual clock. */
 TEST(what_takes_too_long_is_cut)
 {
 	static const char *const begun[] = {
@@ -366,12 +366,12 @@ TEST(what_takes_too_long_is_cut)
 		fd[i] = server_connect(&s);
 		CHECK(fd[i] >= 0 && server_put(fd[i], begun[i], strlen(begun[i])));
 	}
-	CHECK(get(&s, "/v1/health", "") == 200); /* what came before was seen, too */
+	CHECK(get(&s, "/v1/health", "") == 200); /* the server has seen the earlier connections, too */
 	clock_advance(&time, LINKS_HEAD_NS - NS_PER_S);
 	fleet_http_sweep(h);
 	for (int i = 0; i < 3; i++)
 		CHECK(recv(fd[i], &byte, 1, MSG_DONTWAIT) < 0);
-	CHECK(server_put(fd[1], "l", 1)); /* a byte more does not help */
+	CHECK(server_put(fd[1], "l", 1)); /* one more byte does not extend the deadline */
 	clock_advance(&time, 2 * NS_PER_S);
 	usleep(50000);
 	fleet_http_sweep(h);
@@ -444,12 +444,12 @@ TEST(tls_of_its_own)
 	CHECK(fetch(url, ca, &status) == CURLE_OK && status == 200);
 	CHECK(fetch(url, other, &status) == CURLE_PEER_FAILED_VERIFICATION);
 	snprintf(url, sizeof url, "https://localhost:%d/v1/health", s.port);
-	CHECK(fetch(url, ca, &status) != CURLE_OK); /* a valid chain, of another host */
-	CHECK(get(&s, "/v1/health", "") != 200);    /* plain */
+	CHECK(fetch(url, ca, &status) != CURLE_OK); /* a valid chain, but for another host */
+	CHECK(get(&s, "/v1/health", "") != 200);    /* plain HTTP */
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
-/* What cannot serve says why, and ends. */
+/* A server that cannot start says why, and exits. */
 TEST(a_wrong_configuration_is_told)
 {
 	static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Enrolled boards that lie: one among honest boards does not get a byte of its own to other boards, whatever
- * field of a record it changes and whatever it knows of hashes. */
+/* Enrolled boards lie. A liar among honest boards gets no byte of its own to other boards, whatever field of
+ * a record it changes and whatever it knows of hashes. */
 #include "tests/lib/collide.h"
 #include "tests/lib/fleet_world.h"
 #include "platform/base/rng.h"
@@ -8,7 +8,7 @@
 
 enum { LIAR = 3, HONEST = 3, TASKS = 40 };
 
-/* Fields of a record that do not name its candidate; each change is one that a board may send. */
+/* Changes to fields that do not name the candidate; a board may send each of them. */
 static void lie_target(struct rec *r)
 {
 	snprintf(r->target, sizeof r->target, "evil x86-64-v3 8");
@@ -64,7 +64,7 @@ static void lie_measured(struct rec *r)
 {
 	r->meas.threads = 0;
 }
-/* Fields that name the candidate: another one is another candidate, that nobody else knows. */
+/* Changes to fields that name the candidate, which make another one that nobody else knows. */
 static void lie_cand(struct rec *r)
 {
 	cand_of(r->task_text, 665, r->cand);
@@ -90,14 +90,14 @@ static void (*const lies[])(struct rec *r) = {
     lie_target,  lie_emitter, lie_label, lie_kind, lie_status,   lie_runs, lie_min,    lie_spread,
     lie_build,   lie_error,   lie_mhz,   lie_heat, lie_measured, lie_cand, lie_device, lie_device_with_signs,
     lie_threads, lie_exact};
-enum { LIES = sizeof lies / sizeof *lies, NAMELESS = 13 /* the first ones name no candidate */ };
+enum { LIES = sizeof lies / sizeof *lies, NAMELESS = 13 /* the first ones do not change the candidate */ };
 
 static struct rec honest_rec(struct world *w, int task, int board)
 {
 	return world_rec(w, task, 1, MS + board * MS / 50);
 }
 
-/* Bytes of every file of the place. */
+/* Reads the bytes of every blob in the place. */
 static void read_place(struct world *w, struct buf *out)
 {
 	char pattern[256];
@@ -113,7 +113,7 @@ static void read_place(struct world *w, struct buf *out)
 	globfree(&g);
 }
 
-/* No word or number of the liar's (lies), which no key holds by chance either. */
+/* Whether the place has no text or number of the liar's (lies). Keys cannot hold them by chance. */
 static bool is_clean(const struct buf *place)
 {
 	static const char *const marks[] = {"evil", "66.6", "m:666", " 6660", " 6661", "0x1.10cb"};
@@ -123,7 +123,7 @@ static bool is_clean(const struct buf *place)
 	return true;
 }
 
-/* The record says what the honest boards say, with no number of the liar's. */
+/* Whether the record has the values of the honest boards, and no number of the liar's. */
 static bool is_fleets(struct world *w, const struct rec *r, int task)
 {
 	struct rec want = honest_rec(w, task, 0);
@@ -174,7 +174,7 @@ static void check_channels(struct world *w, int tasks)
 	buf_free(&place);
 }
 
-/* The liar's time is the median, so that it would be the one to be published. */
+/* Says a changed record whose time is the median, so that it would be the one to be published. */
 static void lie(struct world *w, int task, uint64_t which)
 {
 	struct rec r = honest_rec(w, task, 1);
@@ -199,7 +199,8 @@ TEST(no_field_of_one_liar_gets_published)
 			}
 			from(w, b);
 		}
-		/* Each field alone; then those that name no candidate together; then some of all. */
+		/* Turn 0: each field alone; turn 1: all fields that do not name the candidate; then random
+		 * sets of fields. */
 		for (int i = 0; i < tasks; i++)
 			lie(w, i,
 			    turn == 0   ? UINT64_C(1) << i
@@ -215,8 +216,7 @@ TEST(no_field_of_one_liar_gets_published)
 	printf("%d lies alone, %d together\n", LIES, 3 * TASKS);
 }
 
-/* The same where the liar was there first, and alone: canary has its candidate, and nothing that only it
- * said. */
+/* The liar comes first, and is alone: canary has its candidate, but nothing that only the liar said. */
 TEST(a_lone_board_has_no_words_on_canary)
 {
 	struct world *w = world_new();
@@ -237,7 +237,7 @@ TEST(a_lone_board_has_no_words_on_canary)
 	world_free(w);
 }
 
-/* Of the text by which r's candidate is named, another candidate of the same hash; whether one was found. */
+/* Finds another candidate whose name has the same fast hash as r's. Returns whether one was found. */
 static bool collide(const struct rec *r, char *evil, size_t room)
 {
 	char text[1024], task[33], target[33], other[16];
@@ -246,7 +246,7 @@ static bool collide(const struct rec *r, char *evil, size_t room)
 	int head =
 	    snprintf(text, sizeof text, "%s %s %s %d %d ", task, target, r->device, r->threads, r->exact);
 	snprintf(text + head, sizeof text - (size_t)head, "%s", r->cand);
-	int at = (head + 15) / 16 * 16, own = at - head; /* bytes of the candidate before a block begins */
+	int at = (head + 15) / 16 * 16, own = at - head; /* bytes of the candidate before the next block */
 	if (own < 5 || strlen(r->cand) < (size_t)own + 16)
 		return false;
 	struct mix_state before = {0, 0}, after;
@@ -271,7 +271,7 @@ static bool collide(const struct rec *r, char *evil, size_t room)
 	return false;
 }
 
-/* Whether the board's batch of what was said was taken. */
+/* Whether the board's batch of what it said was accepted. */
 static bool taken(struct world *w, int board)
 {
 	int status = world_post(w, board, w->cls, w->line, w->nline);
@@ -311,7 +311,7 @@ TEST(a_candidate_of_the_same_fast_hash_is_another)
 	world_free(w);
 }
 
-/* As if even the present hash were broken: a word lies under the honest boards' key and cand, with another
+/* Assumes that even the present hash is broken: a word has the honest boards' key and cand, but another
  * text. */
 TEST(another_text_under_the_same_key_goes_nowhere)
 {

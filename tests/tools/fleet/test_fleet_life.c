@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Twenty days of a fleet: boards of two classes join and send signed batches, one of them lies, strangers are
- * refused, rounds aggregate and publish; then what the API says of it all. With FLEET_FILL=DIR, whose keys
- * are in DIR/keys, the database stays in DIR/fleet.db, for tests/sh/page.sh. */
+ * refused, and rounds aggregate and publish; then the API must show all of it. With FLEET_FILL=DIR, whose
+ * keys are in DIR/keys, the database stays in DIR/fleet.db, for tests/sh/page.sh. */
 #include "tests/lib/fleet.h"
 #include "agent/cache/history.h"
 #include "tools/fleet/fleet_figures.h"
@@ -46,7 +46,7 @@ static const char *id_of(int board)
 	return id;
 }
 
-/* The first ten are of one class; a kernel's times differ by a few per cent between boards. */
+/* The first ten boards are of one class. A kernel's times differ by a few per cent between boards. */
 static int class_of(int board)
 {
 	return board >= 10;
@@ -102,7 +102,7 @@ static int send_off(struct fleet *f, struct post *p, int board)
 	return status;
 }
 
-/* What a board found on its `age`th day: some kernels more each day, untuned and tuned. */
+/* Sends what a board found on the `age`th day after it joined: more kernels each day, untuned and tuned. */
 static void send_day(struct fleet *f, int board, int age)
 {
 	struct post p = {.n = 0};
@@ -110,7 +110,7 @@ static void send_day(struct fleet *f, int board, int age)
 		if (i / 3 != age)
 			continue;
 		add_rec(&p, board, i, REC_DEFAULT, default_ns(i) + board * 100);
-		add_rec(&p, board, i, REC_BEST, board == 9 ? 1000 : best_ns(i, board)); /* 9 lies */
+		add_rec(&p, board, i, REC_BEST, board == 9 ? 1000 : best_ns(i, board)); /* board 9 lies */
 	}
 	if (age == 3)
 		for (int model = 0; model < 3; model++)
@@ -143,7 +143,7 @@ static void live(struct fleet *f)
 			snprintf(name, sizeof name, "robot-%02d", board);
 			if (board == day)
 				CHECK(fleet_join(f, fleet_token(f, 1), key_of(board), name) == 200);
-			if (board <= day && board < BOARDS - 1) /* the last one is silent */
+			if (board <= day && board < BOARDS - 1) /* the last board sends nothing */
 				send_day(f, board, day - board);
 		}
 		strangers(f, day);
@@ -176,13 +176,13 @@ TEST(a_fleets_first_days)
 	CHECK(fleet_get(f, path) == 200 && fleet_number("total") == 3);
 	snprintf(path, sizeof path, "/v1/api/classes/%s/kernels", cls[0]);
 	CHECK(fleet_get(f, path) == 200 && strstr(fleet_text, "\"speedup\":4.9"));
-	CHECK(!strstr(fleet_text, "\"label\":\"matmul\"")); /* of the task, not what a board calls it */
+	CHECK(!strstr(fleet_text, "\"label\":\"matmul\"")); /* the label is made of the task */
 	snprintf(path, sizeof path, "/v1/api/boards/%s/words", id_of(1));
 	CHECK(fleet_get(f, path) == 200 && fleet_number("total") == KERNELS);
 	fleet_close(f);
 }
 
-/* What is kept of one kernel is bounded: the words of the boards that came first, and their median. */
+/* Figures of a kernel are bounded: they are the median of the first boards. */
 TEST(gains_are_of_few_boards)
 {
 	struct fleet_conf c = fleet_conf_test();
@@ -200,7 +200,7 @@ TEST(gains_are_of_few_boards)
 	CHECK(db_exec(fleet_conn(f), "SELECT key FROM kernels WHERE before_ns = 1000001 AND boards = 3", NULL,
 		      0, NULL, NULL) == 1);
 	add_rec(&p, 2, 0, REC_DEFAULT, 999);
-	CHECK(send_off(f, &p, 2) == 202); /* it says so anew */
+	CHECK(send_off(f, &p, 2) == 202); /* board 2 changes its figures */
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
 	CHECK(db_exec(fleet_conn(f), "SELECT key FROM kernels WHERE before_ns = 1000000 AND boards = 3", NULL,
 		      0, NULL, NULL) == 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deadlines of the fleet server's connections, on a clock of the test's. */
+/* Deadlines of the fleet server's connections, on a virtual clock. */
 #include "platform/base/clock.h"
 #include "tests/lib/test.h"
 #include "tools/fleet/fleet_links.h"
@@ -36,8 +36,8 @@ static void close_link(void)
 	close(fd[1]);
 }
 
-/* A body that comes at the least rate that hone-sync can be set to is not cut, however long it takes; one
- * that comes more slowly than half of that is. */
+/* A body that comes at the lowest rate that hone-sync can be set to is never cut; one that comes at less than
+ * half of that rate is. */
 TEST(a_slow_body_that_goes_on_is_taken)
 {
 	static const struct {
@@ -58,7 +58,7 @@ TEST(a_slow_body_that_goes_on_is_taken)
 	}
 }
 
-/* Bytes of a body lengthen no other state. */
+/* Bytes of a body extend no other state. */
 TEST(what_a_body_earned_ends_with_it)
 {
 	open_link(LINK_BODY);

@@ -14,7 +14,7 @@
 #define STRANGE "\xe2\x80\xae\xff\xfe<u>"
 #define BOARD "00000000000000000000000000000b0a"
 
-/* A server with an admin token, whose hash is in a file. */
+/* A server with an admin token; a file has the token's hash. */
 static struct fleet *begin_with(const char *cert)
 {
 	struct fleet_conf c = fleet_conf_test();
@@ -51,8 +51,8 @@ static void add_board(struct fleet *f, const char *id, const char *name, const c
 	    NULL));
 }
 
-/* What a round would have made: kernel i on the first `channels` channels, `gain` times as fast as untuned.
- */
+/* Writes what a round would: kernel i is on the first `channels` channels and `gain` times as fast as
+ * untuned. */
 static void add_kernel(struct fleet *f, int i, int channels, double gain)
 {
 	char key[33], cand[33];
@@ -106,8 +106,9 @@ static int64_t number_of(struct fleet *f, const char *sql)
 	return db_exec(fleet_conn(f), sql, NULL, 0, NULL, NULL);
 }
 
-/* HTML, well formed: each element is closed by its own name but those that have no end, attributes are in
- * double quotes, and a text has no bare & or <. NULL: good; else where it is not. */
+/* Checks that a text is well-formed HTML: each element that needs an end is closed by its own name,
+ * attributes are in double quotes, and text has no bare & or <. Returns NULL if it is, else the place of the
+ * error. */
 struct check {
 	char open[64][16];
 	int depth;
@@ -229,11 +230,11 @@ TEST(what_strangers_say_is_escaped)
 		      !strstr(fleet_text, "<x>"));
 		CHECK(!strchr(fleet_text, '\x1b') && !strchr(fleet_text, '\xff'));
 	}
-	/* and so what comes back from the address */
+	/* values of the query are escaped, too */
 	CHECK(page(f, "/page/boards", "find=%22%3E%3Cscript%3E&class=%27%22&state=%3Cb%3E") == 200);
 	CHECK(strstr(fleet_text, "&#34;&#62;&#60;script&#62;"));
 	CHECK(page(f, "/page/rejects", "who=%3Cscript%3E&what=%00%ff") == 200);
-	/* JSON takes them as they are, but whole */
+	/* JSON has the strings unchanged */
 	CHECK(ask(f, "/v1/api/boards", "") == 200);
 	json_t *j = json_loads(fleet_text, 0, NULL);
 	const json_t *row = json_array_get(json_object_get(j, "boards"), 0);
@@ -377,7 +378,7 @@ TEST(many_guesses_are_slowed_down)
 	}
 	CHECK(refused >= 4 && refused < 20 && refused + slow == 40);
 	CHECK(order(f, "/v1/admin/stop", "guess", "") == 429);
-	CHECK(order(f, "/v1/admin/stop", TOKEN, "") == 200); /* nobody's guesses keep it off */
+	CHECK(order(f, "/v1/admin/stop", TOKEN, "") == 200); /* other peers' guesses do not keep it out */
 	CHECK(rollout_stopped(fleet_conn(f)) == 1);
 	for (int i = 0; i < 40; i++)
 		slow += form(f, "/page/do/go-on", NULL, "token=guess") == 429;
@@ -411,7 +412,7 @@ TEST(a_session_and_its_forms)
 	CHECK(strstr(fleet_text, "Sign out") && !strstr(fleet_text, "type=\"password\""));
 	take_csrf(csrf);
 	CHECK(strlen(csrf) == 64);
-	/* A foreign site's form has the cookie at most. */
+	/* A foreign site's form has the cookie at most, but not the csrf value. */
 	CHECK(form(f, "/page/do/stop", cookie, "") == 403);
 	CHECK(form(f, "/page/do/stop", cookie, "csrf=0000") == 403);
 	CHECK(form(f, "/page/do/stop", cookie, "csrf=") == 403);
@@ -476,8 +477,8 @@ static void strangers_read_nothing(struct fleet *f)
 	CHECK(read_from(f, "/v1/health", stranger, NULL, NULL) == 200);
 	CHECK(read_from(f, "/v1/api/log", stranger, TOKEN, NULL) == 200);
 	CHECK(ask(f, "/", "") == 200 && ask(f, "/v1/api/log", "") == 200);
-	/* An address alone says nothing: a proxy on this machine, or whoever writes X-Real-IP, has it, too.
-	 */
+	/* A local address proves nothing: a proxy on this machine has it, too, and anybody can write
+	 * X-Real-IP. */
 	CHECK(read_from(f, "/", "127.0.0.1", NULL, NULL) == 303);
 	CHECK(read_from(f, "/v1/api/boards", "::1", NULL, NULL) == 401);
 	CHECK(read_from(f, "/openapi.json", NULL, NULL, NULL) == 401);
@@ -499,7 +500,7 @@ TEST(strangers_read_nothing_of_operators)
 		strangers_read_nothing(tls);
 }
 
-/* Every route but those that boards and the sign-in need, whatever is added. */
+/* Every route is closed, now and later, except those that boards and the sign-in need. */
 TEST(a_route_is_closed_to_strangers_unless_it_says_so)
 {
 	static const char *const open[] = {"/v1/records",      "/v1/enrol",       "/v1/health",
@@ -566,7 +567,7 @@ TEST(forms_and_cookies)
 	CHECK(cookie_get(NULL, "y", out, sizeof out) == 0);
 }
 
-/* The description and the routes: every one of each is of the other. */
+/* The API's description has all routes, and only these. */
 
 static const struct fleet_route *route_of(const char *method, const char *path)
 {
@@ -576,7 +577,7 @@ static const struct fleet_route *route_of(const char *method, const char *path)
 	return NULL;
 }
 
-/* {parameters} have a value. */
+/* Replaces {parameters} by a value. */
 static void fill_in(const char *path, char out[160])
 {
 	size_t n = 0;
@@ -624,7 +625,7 @@ TEST(the_description_has_every_route)
 	json_decref(doc);
 }
 
-/* What an answer has is what its description says: names of all objects, and their kinds. */
+/* Checks an answer against its description: the names of all objects, and the types of their values. */
 static bool is_kind(const json_t *v, const char *kind)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-fleet among peers: those of other machines, those behind a proxy, and more slow ones than it has
- * connections. Addresses that are not of loopback are given to `lo` of a network namespace of this process,
- * so that nothing leaves it. */
+/* hone-fleet among peers: on other machines, behind a proxy, and more slow ones than it has connections.
+ * Addresses that are not of loopback belong to `lo` in a network namespace of this process, so nothing leaves
+ * it. */
 #include "tests/lib/fleet.h"
 #include "tests/lib/fleet_server.h"
 #include "tools/fleet/fleet_links.h"
@@ -15,7 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
-/* Networks: pairs of addresses, and whether they count as one. */
+/* Networks: whether two addresses count as one. */
 
 static union address {
 	struct sockaddr any;
@@ -38,7 +38,7 @@ static bool same_net(const union address *a, const union address *b)
 	return !memcmp(&x, &y, sizeof x);
 }
 
-/* Every bit of an address in turn, of addresses drawn at random. */
+/* Changes every bit of random addresses in turn. */
 TEST(a_64_is_one_peer)
 {
 	uint64_t at = 20240601;
@@ -65,7 +65,7 @@ TEST(a_64_is_one_peer)
 			a.four.sin_addr.s_addr ^= (uint32_t)(at >> 32);
 			inet_ntop(AF_INET, &a.four.sin_addr, text + 7, sizeof text - 7);
 			b = parse(memcpy(text, "::ffff:", 7), 2);
-			CHECK(same_net(&a, &b)); /* mapped */
+			CHECK(same_net(&a, &b)); /* as an IPv4 address that is mapped into IPv6 */
 			b.six.sin6_addr.s6_addr[12 + bit / 8] ^= (uint8_t)(0x80 >> bit % 8);
 			CHECK(!same_net(&a, &b));
 			union address c = a;
@@ -89,7 +89,7 @@ TEST(a_64_is_one_peer)
 	printf("%d pairs\n", pairs);
 }
 
-/* A network of this process. */
+/* A network namespace for this process. */
 
 static bool write_map(const char *path, unsigned id)
 {
@@ -116,7 +116,7 @@ static bool leave_network(void)
 	return write_map("/proc/self/uid_map", uid) && write_map("/proc/self/gid_map", gid);
 }
 
-/* Gives `lo` an address, of IPv6. */
+/* Gives `lo` an IPv6 address. */
 static bool add_address(const char *text)
 {
 	struct {
@@ -132,10 +132,10 @@ static bool add_address(const char *text)
 
 enum { NEIGHBOURS = LINKS_PEER + 6 };
 
-/* 2001:db8:0:1::1 to NEIGHBOURS, and 2001:db8:0:2::1. */
+/* Adds 2001:db8:0:1::1 to NEIGHBOURS, and 2001:db8:0:2::1. */
 static bool own_network(void)
 {
-	static int own; /* -1: not possible */
+	static int own; /* 1: made; -1: not possible */
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	char text[64];
 	if (own)
@@ -168,7 +168,7 @@ static const char *kept(const char *path)
 	return copy[turn];
 }
 
-/* Keys as an operator makes them, with an admin token. */
+/* Makes keys as an operator does, with an admin token. */
 static const char *keys_folder(void)
 {
 	static char folder[256];
@@ -215,7 +215,7 @@ static bool start(struct server *s, const char *listen_at, bool tls)
 	return server_start(s, kept(fleet_path("log")), argv);
 }
 
-/* Narrow: with little room for an answer. */
+/* narrow: with small buffers for the answer. */
 static int connect_from(const struct server *s, const char *from, const char *to, bool narrow)
 {
 	const union address a = parse(from, 0), b = parse(to, s->port);
@@ -260,7 +260,7 @@ static bool is_open(int fd)
 	return fd >= 0 && recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
-/* Within a second. */
+/* Waits up to a second for the connection to end. */
 static bool is_ended(int fd)
 {
 	for (int i = 0; i < 100 && is_open(fd); i++)
@@ -280,7 +280,7 @@ static const char *const operators[] = {"/",
 					"/page/class/0123456789abcdef0123456789abcdef"};
 enum { OPERATORS = sizeof operators / sizeof *operators };
 
-/* Each page and list without a token, then with it. */
+/* Asks for each page and list, first without a token, then with it. */
 static void check_stranger(const struct server *s, const char *from, const char *to, const char *headers)
 {
 	char more[512];
@@ -295,13 +295,13 @@ static void check_stranger(const struct server *s, const char *from, const char 
 	CHECK(get_from(s, from, to, "/v1/api/boards", more) == 200 && strstr(said, "\"boards\""));
 	CHECK(get_from(s, from, to, "/page/sign-in", headers) == 200);
 	CHECK(get_from(s, from, to, "/v1/health", headers) == 200);
-	CHECK(get_from(s, from, to, "/v1/root/99", headers) == 404); /* no such file */
+	CHECK(get_from(s, from, to, "/v1/root/99", headers) == 404); /* open, but there is no such file */
 	snprintf(more, sizeof more,
 		 "POST /v1/records HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 3\r\n\r\nabc", headers);
 	CHECK(ask_from(s, from, to, more) == 400);
 }
 
-/* Behind a proxy every peer has the proxy's address. */
+/* Behind a proxy, every peer has the proxy's address. */
 TEST(who_asks_through_a_proxy_is_not_local)
 {
 	static const char *const names[] = {"X-Real-IP",
@@ -346,8 +346,8 @@ TEST(other_machines_need_the_token_over_plain_http)
 	CHECK(get_from(&s, "2001:db8:0:2::1", "2001:db8:0:1::1", "/v1/api/boards",
 		       "X-Real-IP: 127.0.0.1\r\n") == 401);
 	CHECK(get_from(&s, "::1", "::1", "/v1/api/boards", "") == 200);
-	CHECK(get_from(&s, "127.0.0.1", "127.0.0.1", "/v1/api/boards", "") == 200); /* mapped */
-	/* The address that was asked, as boards have it in `server`. */
+	CHECK(get_from(&s, "127.0.0.1", "127.0.0.1", "/v1/api/boards", "") == 200); /* mapped into IPv6 */
+	/* The address to which the connection was made, as boards have it in `server`. */
 	CHECK(ask_from(&s, "2001:db8:0:2::1", "2001:db8:0:1::1",
 		       "GET /v1/health HTTP/1.1\r\nHost: [2001:db8:0:1::1]:80\r\n\r\n") == 200);
 	CHECK(ask_from(&s, "2001:db8:0:2::1", "2001:db8:0:1::1",
@@ -377,7 +377,7 @@ TEST(only_an_open_server_warns)
 	}
 }
 
-/* Connections of a network: more than LINKS_PEER of them cost it its own, and nobody else's. */
+/* If a network has more than LINKS_PEER connections, its own oldest are closed, and no others. */
 TEST(connections_count_by_network)
 {
 	struct server s;
@@ -394,7 +394,7 @@ TEST(connections_count_by_network)
 		snprintf(text, sizeof text, "2001:db8:0:1::%x", i + 1);
 		CHECK((near[i] = connect_from(&s, text, "::1", false)) >= 0);
 		CHECK((one[i] = connect_from(&s, "127.0.2.1", "127.0.0.1", false)) >= 0);
-		usleep(1000); /* they are accepted in this order */
+		usleep(1000); /* so that they are accepted in this order */
 	}
 	for (int i = 0; i < NEIGHBOURS - LINKS_PEER; i++)
 		CHECK(is_ended(near[i]) && is_ended(one[i]));
@@ -449,8 +449,8 @@ static double health_s(const struct server *s)
 	return status == 200 ? test_now_s() - start_s : 99;
 }
 
-/* Opens SLOW connections, then MORE in each round, and sends a byte on each now and then: the longest time
- * that health took. */
+/* Opens SLOW connections, then MORE in each round, and sends a byte on each now and then. Returns the longest
+ * time that a health request took. */
 static double worst_of(const struct server *s, int kind, bool many)
 {
 	static int fd[SLOW + ROUNDS * MORE];
@@ -502,7 +502,7 @@ TEST(slow_peers_keep_nobody_waiting)
 	CHECK(server_stop(&s, SIGTERM) == 0);
 }
 
-/* In a table that one network fills, that network's connections go, and not those of others. */
+/* In a table that one network fills, only that network's connections are closed. */
 TEST(a_flood_costs_its_own_network)
 {
 	static int fd[SLOW + ROUNDS * MORE];
@@ -511,7 +511,7 @@ TEST(a_flood_costs_its_own_network)
 	REQUIRE(start(&s, "127.0.0.1:0", false));
 	int other = connect_from(&s, "127.0.9.9", "127.0.0.1", false);
 	CHECK(server_put(other, slow[3].begin, strlen(slow[3].begin)));
-	CHECK(health_s(&s) < 1); /* the other's was seen, too */
+	CHECK(health_s(&s) < 1); /* the server has seen the other one, too */
 	for (int i = 0; i < SLOW + ROUNDS * MORE; i++)
 		fd[i] = begin_slow(&s, 3, i, false);
 	CHECK(is_ended(fd[0]) && is_open(fd[SLOW + ROUNDS * MORE - 1]));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rounds of a fleet's leader: what is agreed on, staged, stopped, withdrawn, revoked, signed and placed, also
- * where a round ends midway. Past 800 lines because every block is one life of the same small world
+/* Rounds of a fleet's leader: records are agreed on, staged, stopped, withdrawn, revoked, signed and placed,
+ * also if a round ends midway. Past 800 lines because every block is one life of the same small world
  * (tests/lib/fleet_world.h) and reads its channels with the same few helpers. */
 #include "search/share.h"
 #include "tests/lib/fleet_world.h"
@@ -12,8 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* Every file that is published becomes one by rename(2): what a round does to the place can end, or fail, at
- * any of them. */
+/* Files are put into the place by rename(2), so a round can be killed, or fail, at any of them. */
 static int renames, die_at, fail_at;
 static bool die_after;
 
@@ -90,7 +89,7 @@ TEST(quorums)
 	world_free(w);
 }
 
-/* Polls find the same file: date, serial and all. */
+/* If nothing is new, polls find the same file, with the same date and serial. */
 TEST(nothing_new)
 {
 	struct world *w = world_new();
@@ -99,7 +98,7 @@ TEST(nothing_new)
 	struct world_view *a = view(w, CHANNEL_ALL);
 	for (int i = 0; i < 5; i++) {
 		world_now_s += i == 3 ? SWEEP_S + 1 : 60;
-		honest(w, 3, 0, 5, 1, MS + i * 1000); /* said again, about the same */
+		honest(w, 3, 0, 5, 1, MS + i * 1000); /* the boards say about the same again */
 		round_good(w);
 	}
 	world_close(w);
@@ -153,7 +152,7 @@ TEST(stages_take_their_time)
 	world_now_s += 1;
 	round_good(w);
 	CHECK(on(w, 0, 1, 1, 1));
-	/* A board of canary tried it, and says what came of it. */
+	/* A board of canary tried it, and reports that it is wrong. */
 	say_hint(w, 0, 1, MEAS_WRONG, 0);
 	from(w, 4);
 	round_good(w);
@@ -161,7 +160,7 @@ TEST(stages_take_their_time)
 	world_free(w);
 }
 
-/* While the rollout stands, a stage does not: whoever stopped it has looked at nothing new. */
+/* Stages do not go on during a stop, since nobody watched them. */
 TEST(stages_begin_anew_after_a_stop)
 {
 	struct world *w = world_new();
@@ -205,7 +204,7 @@ TEST(hints_that_were_tried_are_words)
 	CHECK(on(w, 0, 1, 1, -1) && on(w, 1, 1, 1, 1) && on(w, 2, 1, -1, -1) && on(w, 3, -1, -1, -1));
 	struct world_view *v = view(w, CHANNEL_CANARY);
 	const struct rec *r = view_rec(w, v, 0);
-	CHECK(r && r->meas.median_ns == MS); /* what two know to be slow */
+	CHECK(r && r->meas.median_ns == MS); /* the time that two boards say, not that of one */
 	view_free(v);
 	world_free(w);
 }
@@ -253,7 +252,7 @@ TEST(stop)
 	round_good(w);
 	CHECK(on(w, 0, 2, 1, 1) && on(w, 2, 2, -1, -1) && serial(w, CHANNEL_ALL) == before);
 
-	CHECK_OK(store_revoke(world_conn(w), w->id[0], "stolen", world_now_s)); /* goes on */
+	CHECK_OK(store_revoke(world_conn(w), w->id[0], "stolen", world_now_s)); /* revocations go on */
 	world_now_s += 60;
 	round_good(w);
 	struct world_view *v = view(w, CHANNEL_ALL);
@@ -263,7 +262,7 @@ TEST(stop)
 
 	CHECK_OK(rollout_go_on(world_conn(w), world_now_s));
 	round_good(w);
-	CHECK(on(w, 0, 2, 2, -1)); /* two boards are left */
+	CHECK(on(w, 0, 2, 2, -1)); /* only two boards are left */
 	CHECK_OK(store_revoke(world_conn(w), w->id[0], NULL, 0));
 	round_good(w);
 	CHECK(on(w, 0, 2, 2, 2));
@@ -293,17 +292,17 @@ TEST(withdraw)
 	CHECK(rollout_stopped(world_conn(w)) == 1);
 	before = serial(w, CHANNEL_ALL);
 	world_now_s += 60;
-	round_good(w); /* once */
+	round_good(w); /* it is done once */
 	honest(w, 3, 1, 2, 1, MS);
 	round_good(w);
 	CHECK(on(w, 0, 3, 2, 2) && on(w, 1, 1, -1, -1) && serial(w, CHANNEL_ALL) == before);
-	CHECK_OK(rollout_withdraw(world_conn(w), "00000000000000000000000000000000")); /* of others */
+	CHECK_OK(rollout_withdraw(world_conn(w), "00000000000000000000000000000000")); /* another class's */
 	round_good(w);
 	CHECK(on(w, 0, 3, 2, 2));
-	CHECK_OK(rollout_withdraw(world_conn(w), w->cls)); /* one further back */
+	CHECK_OK(rollout_withdraw(world_conn(w), w->cls)); /* one state further back */
 	round_good(w);
 	CHECK(on(w, 0, 3, 1, 1));
-	for (int i = 0; i < 2; i++) { /* to nothing, and no further */
+	for (int i = 0; i < 2; i++) { /* back to nothing, and no further */
 		CHECK_OK(rollout_withdraw(world_conn(w), w->cls));
 		round_good(w);
 		CHECK(on(w, 0, 3, -1, -1));
@@ -317,13 +316,13 @@ TEST(withdraw)
 	struct world_view *v = view(w, CHANNEL_EARLY);
 	CHECK(v->s.nrecord == 1);
 	view_free(v);
-	CHECK_OK(rollout_withdraw(world_conn(w), NULL)); /* what was withdrawn is not what was before */
+	CHECK_OK(rollout_withdraw(world_conn(w), NULL)); /* withdrawn records are not what was there before */
 	round_good(w);
 	CHECK(on(w, 0, 2, -1, -1));
 	world_free(w);
 }
 
-/* A database in which somebody withdraws all right after the first of the two settings of it was read. */
+/* A database in which all is withdrawn right after the first of the two settings was read. */
 static const struct db *real_db;
 static bool withdrawn;
 
@@ -355,7 +354,7 @@ TEST(withdrawn_while_a_round_begins)
 	honest(w, 3, 1, 2, 1, MS);
 	round_good(w);
 	world_conn(w)->db = real_db;
-	CHECK(withdrawn && on(w, 1, 1, -1, -1)); /* stopped at least */
+	CHECK(withdrawn && on(w, 1, 1, -1, -1)); /* it is stopped at least */
 	world_now_s += 60;
 	round_good(w);
 	CHECK(on(w, 0, 2, 1, 1));
@@ -379,7 +378,7 @@ TEST(signed_again_before_it_expires)
 	CHECK(a->s.nblob == 1 && b->s.nblob == 1 && !memcmp(a->s.blob, b->s.blob, sizeof *a->s.blob));
 	view_free(a);
 	view_free(b);
-	CHECK_OK(rollout_stop(world_conn(w))); /* a stop does not let them expire */
+	CHECK_OK(rollout_stop(world_conn(w))); /* also during a stop */
 	world_now_s += w->conf.expire_s;
 	int64_t last = serial(w, CHANNEL_ALL);
 	round_good(w);
@@ -403,7 +402,7 @@ TEST(signed_again_by_another_key)
 	private_key_free(key);
 	world_open(w);
 	round_good(w);
-	CHECK(serial(w, CHANNEL_ALL) == last + 1 && on(w, 0, 1, 1, 1)); /* which check the signature */
+	CHECK(serial(w, CHANNEL_ALL) == last + 1 && on(w, 0, 1, 1, 1)); /* both check the signature */
 	round_good(w);
 	CHECK(serial(w, CHANNEL_ALL) == last + 1);
 	world_free(w);
@@ -427,7 +426,7 @@ TEST(what_nobody_says_any_more_is_forgotten)
 	world_free(w);
 }
 
-/* In a process of its own, which ends at its n-th file. 1: it came to its end. */
+/* Runs a round in a process that is killed at its n-th file. 1: the round came to its end. */
 static bool round_that_dies(struct world *w, int at, bool after)
 {
 	int status;
@@ -445,7 +444,7 @@ static bool round_that_dies(struct world *w, int at, bool after)
 	return done;
 }
 
-/* Whatever is there is whole, and not older than before. */
+/* Every snapshot in the place is whole, and no older than before. */
 static void check_place(struct world *w, int64_t last[CHANNELS])
 {
 	for (int c = 0; c < CHANNELS; c++) {
@@ -471,7 +470,7 @@ TEST(killed_at_every_file)
 			if (test_bad || done)
 				break;
 			killed++;
-			if (at == turn + 1) { /* the one after repairs all */
+			if (at == turn + 1) { /* the next round repairs all */
 				round_good(w);
 				break;
 			}
@@ -510,7 +509,7 @@ TEST(a_place_that_fails_at_every_file)
 	world_free(w);
 }
 
-/* The place lost everything: a new leader, or the hour, brings it back; roots, too. */
+/* The place lost all files: a new leader, or the next hour, sends them again, roots, too. */
 TEST(a_place_that_was_emptied)
 {
 	struct world *w = world_new();
@@ -574,7 +573,7 @@ TEST(old_blobs_stay_for_a_while)
 	int left = blobs_there(w);
 	CHECK(many == KEEP_STATES + 4 && left == KEEP_STATES);
 	for (int i = 0; i < 3; i++) {
-		CHECK_OK(rollout_withdraw(world_conn(w), NULL)); /* what is kept can come back */
+		CHECK_OK(rollout_withdraw(world_conn(w), NULL)); /* states that are kept can come back */
 		round_good(w);
 		CHECK(on(w, 0, KEEP_STATES + 3, KEEP_STATES + 2 - i, KEEP_STATES + 2 - i));
 	}
@@ -707,7 +706,7 @@ TEST(what_says_nothing_brings_up_no_class)
 	CHECK_OK(store_exec(c, "DELETE FROM gains WHERE class <> (SELECT MIN(class) FROM gains)", NULL, 0,
 			    NULL, NULL));
 	world_now_s += SWEEP_S;
-	round_good(w); /* kernels of which nobody says anything */
+	round_good(w); /* kernels that no word or gain names any more */
 	CHECK(store_exec(c, "SELECT key FROM kernels", NULL, 0, NULL, NULL) == 1);
 	world_free(w);
 }
@@ -794,7 +793,7 @@ TEST(what_cannot_be_read_says_nothing)
 	world_free(w);
 }
 
-/* A word's line is as long as a record may be, however long the label was that came with it. */
+/* A word's line is as long as a record may be, whatever the length of the label that came with it. */
 TEST(words_and_lines_are_bounded)
 {
 	struct world *w = world_new();

@@ -55,7 +55,7 @@ TEST(settings_are_kept)
 	db_close(c);
 }
 
-/* A database whose next writing of a setting meets another's. */
+/* A database in which the next write of a setting meets another transaction. */
 static const struct db *real_db;
 static bool in_the_way;
 
@@ -83,7 +83,7 @@ TEST(a_busy_statement_is_its_transactions)
 	busy.exec = exec_busy;
 	c->db = &busy;
 	in_the_way = true;
-	CHECK_OK(store_do(c, set_two, "first")); /* which is done again as a whole */
+	CHECK_OK(store_do(c, set_two, "first")); /* the transaction is repeated as a whole */
 	CHECK(!in_the_way);
 	CHECK_OK(store_get(c, "first", text, sizeof text));
 	in_the_way = true;
@@ -105,7 +105,7 @@ TEST(a_newer_database_is_left_alone)
 	CHECK_OK(store_database(path, &c));
 	CHECK_OK(store_set_int(c, "kept", 3));
 	db_close(c);
-	CHECK_OK(store_database(path, &c)); /* again: what is there stays */
+	CHECK_OK(store_database(path, &c)); /* again: existing data stays */
 	CHECK_OK(store_get_int(c, "kept", 0, &v));
 	CHECK(v == 3);
 	CHECK_OK(store_set_int(c, "schema", 1000));
@@ -130,7 +130,7 @@ TEST(tokens_are_random_hashed_counted_and_expire)
 	CHECK_FAILS(store_token_good(c, id, NOW + DAY), E_NOTFOUND, "expired");
 	CHECK_FAILS(store_token_good(c, token, NOW), E_NOTFOUND, "token");
 	CHECK(enrol(c, id, 1) == 1);
-	CHECK(enrol(c, id, 1) == 0); /* the answer was lost: nothing is used up */
+	CHECK(enrol(c, id, 1) == 0); /* again, as if the answer was lost: costs no use */
 	CHECK(enrol(c, id, 2) == 1);
 	CHECK_FAILS(enrol(c, id, 3), E_NOTFOUND, "used up");
 	CHECK(enrol(c, id, 2) == 0);
@@ -271,7 +271,7 @@ TEST(a_transaction_is_tried_again_while_others_are_in_the_way)
 	db_close(c);
 }
 
-/* Version 1 of the tables, with what a server had. */
+/* Makes tables of version 1, with what a server had. */
 static void make_old(struct db_conn *c, const struct rec *r, const char *const line[2])
 {
 	static const char *const undo[] = {

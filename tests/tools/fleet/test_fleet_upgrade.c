@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet whose database is of version 1: what its channels have stays there. */
+/* A fleet with a database of version 1: its channels keep their records. */
 #include "tests/lib/fleet_world.h"
 
-/* Version 1 of the tables, with another hash in the place of each key. */
+/* Makes tables of version 1, with another hash for each key. */
 static void make_former(struct world *w)
 {
 	static const char *const undo[] = {"DROP TABLE left_out",
@@ -33,7 +33,8 @@ static int records(struct world *w, int channel)
 	return n;
 }
 
-/* With stages of a day, what is on all channels is there again with the first round after the upgrade. */
+/* With stages of a day, the records of channel all are there again after the first round after the
+ * upgrade. */
 TEST(channels_keep_their_records)
 {
 	enum { RECORDS = 5, DAY_S = 86400 };

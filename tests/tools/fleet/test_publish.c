@@ -79,7 +79,7 @@ TEST(a_folder)
 	ino_t first = inode("pub/deep/blob/ab");
 	CHECK(put_text(p, "blob/ab", "one", true) == 0 && inode("pub/deep/blob/ab") == first);
 	CHECK(put_text(p, "blob/ab", "longer", true) == 1 &&
-	      holds("pub/deep/blob/ab", "longer")); /* was cut */
+	      holds("pub/deep/blob/ab", "longer")); /* it had been cut short */
 	CHECK(put_text(p, "c0/canary/snapshot", "1", false) == 1 &&
 	      put_text(p, "c0/canary/snapshot", "2", false) == 1);
 	CHECK(holds("pub/deep/c0/canary/snapshot", "2"));
@@ -125,7 +125,8 @@ TEST(a_folder_that_cannot_be)
 	remove_dir();
 }
 
-/* A writer that is killed leaves the old file or the new, and what lies beside goes when it is old. */
+/* A writer that is killed leaves either the old file or the new one; temporary files are deleted when they
+ * are old. */
 TEST(a_writer_that_is_killed)
 {
 	enum { BYTES = 1 << 20 };
@@ -170,7 +171,7 @@ TEST(a_writer_that_is_killed)
 	remove_dir();
 }
 
-/* Examples that Amazon publishes: of S3's manual (signed headers), and get-vanilla of the test suite. */
+/* Examples published by Amazon: S3's manual (signed headers), and get-vanilla of the test suite. */
 static const char empty_hash[] = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 #define S3_DOC(m, p, q, h, payload)                                                                          \
 	{                                                                                                    \
@@ -300,7 +301,7 @@ TEST(a_store_that_refuses)
 {
 	struct place *p;
 	struct fake_s3 *f = fake_on(&p);
-	f->fail = 1, f->fail_status = 403; /* it lets nobody look, and all write */
+	f->fail = 1, f->fail_status = 403; /* HEAD gets 403, but PUT works */
 	CHECK(put_text(p, "blob/a", "x", true) == 1 && f->requests == 2);
 	f->requests = 0, f->fail = 1;
 	CHECK_FAILS(put_text(p, "blob/a", "y", false), E_USAGE, "AWS_SECRET_ACCESS_KEY");
