@@ -26,7 +26,7 @@ int db_open(const char *url, struct db_conn **out)
 			return k->open(url, out);
 	}
 	return any ? any->open(url, out)
-		   : fail(E_UNSUPPORTED, "database %s: of no kind that this program knows", url);
+		   : fail(E_UNSUPPORTED, "database %s: unknown kind; use a file or postgresql://...", url);
 }
 
 void db_close(struct db_conn *c)

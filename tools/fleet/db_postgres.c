@@ -54,17 +54,17 @@ static const struct kind {
 	     {"57014", E_BUSY, "try again"},
 	     {"0A000", E_BUSY, "a table has changed; try again", .stale = true},
 	     {"26", E_BUSY, "its session was reset; try again", .stale = true},
-	     {"08", E_IO, "look at its server", .lost = true},
-	     {"25006", E_IO, "name the server that takes writes", .lost = true},
-	     {"57P", E_IO, "its server ends or starts; try again", .lost = true},
+	     {"08", E_IO, "check that its server runs", .lost = true},
+	     {"25006", E_IO, "this server is read-only: name the primary", .lost = true},
+	     {"57P", E_IO, "its server is starting or stopping; try again", .lost = true},
 	     {"53200", E_NOMEM, "give its server more memory"},
 	     {"53300", E_IO, "raise max_connections"},
 	     {"53", E_IO, "make room on its disk"},
-	     {"22", E_WRONG, "the value does not go into its column"},
+	     {"22", E_WRONG, "the value does not fit its column"},
 	     {"23", E_WRONG, "the row breaks the table's rules"},
-	     {"28", E_IO, "its server must let this user in", .lost = true},
-	     {"42501", E_USAGE, "grant it to this user"},
-	     {"25", E_USAGE, "the transaction has failed before"},
+	     {"28", E_IO, "check the user, the password and pg_hba.conf", .lost = true},
+	     {"42501", E_USAGE, "grant this user the right"},
+	     {"25", E_USAGE, "an earlier statement of the transaction failed"},
 	     {"42", E_USAGE, "the statement is wrong"},
 	     {"XX001", E_CORRUPT, "restore it from a backup"},
 	     {"XX002", E_CORRUPT, "reindex it"}};
@@ -79,7 +79,8 @@ static int lost(struct conn *c, const char *what)
 {
 	const char *why = PQerrorMessage(c->h);
 	c->lost = true;
-	return fail(E_IO, "database %s: %s: %.*s; look at its server", c->name, what, line_of(why), why);
+	return fail(E_IO, "database %s: %s: %.*s; check that its server runs", c->name, what,
+		    line_of(why), why);
 }
 
 /* Makes the error of a result; r NULL: of the connection. */
@@ -171,7 +172,8 @@ static int connect_again(struct conn *c)
 		rc = try_lead(c);
 	return rc < 0 || !led || rc
 		   ? rc
-		   : fail(E_STOPPED, "database %s: the connection was lost, and another leads", c->name);
+		   : fail(E_STOPPED, "database %s: the connection was lost, and another instance leads",
+			  c->name);
 }
 
 static bool is_lost(const struct conn *c)

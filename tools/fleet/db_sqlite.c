@@ -70,11 +70,11 @@ static int failed(const struct shared *s, const char *what)
 	} kinds[] = {{SQLITE_BUSY, E_BUSY, "try again"},
 		     {SQLITE_LOCKED, E_BUSY, "try again"},
 		     {SQLITE_NOMEM, E_NOMEM, "no memory"},
-		     {SQLITE_CORRUPT, E_CORRUPT, "put a copy of it back in its place"},
+		     {SQLITE_CORRUPT, E_CORRUPT, "restore it from a backup"},
 		     {SQLITE_NOTADB, E_CORRUPT, "is it another program's file?"},
 		     {SQLITE_FULL, E_IO, "make room on its disk"},
 		     {SQLITE_READONLY, E_IO, "its file and folder must be writable"},
-		     {SQLITE_CANTOPEN, E_IO, "its folder must be there and writable"},
+		     {SQLITE_CANTOPEN, E_IO, "its folder must exist and be writable"},
 		     {SQLITE_CONSTRAINT, E_WRONG, "the row breaks the table's rules"},
 		     {SQLITE_ERROR, E_USAGE, "the statement is wrong"}};
 	int code = s->h ? sqlite3_errcode(s->h) & 0xff : SQLITE_NOMEM;
@@ -347,7 +347,7 @@ static int make_file(const char *path)
 			   : fail(E_USAGE, "database %s: not a regular file; name another", path);
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0 && errno != EEXIST)
-		return fail(E_IO, "database %s: %s; its folder must be there and writable", path,
+		return fail(E_IO, "database %s: %s; its folder must exist and be writable", path,
 			    strerror(errno));
 	if (fd >= 0)
 		close(fd);
@@ -402,11 +402,11 @@ static int make_shared(const char *path, struct shared **out)
 static int full_path(const char *url, char out[PATH_MAX])
 {
 	if (strstr(url, "://"))
-		return fail(E_UNSUPPORTED, "database %s: of no kind that this program knows", url);
+		return fail(E_UNSUPPORTED, "database %s: unknown kind; use a file or postgresql://...", url);
 	char *real = in_memory(url) ? NULL : realpath(url, NULL);
 	int n = snprintf(out, PATH_MAX, "%s", real ? real : url);
 	free(real);
-	return *url && n + 8 < PATH_MAX ? E_OK : fail(E_USAGE, "database '%s': no name for a file", url);
+	return *url && n + 8 < PATH_MAX ? E_OK : fail(E_USAGE, "database '%s': not a valid file name", url);
 }
 
 static int find_shared(const char *path, struct shared **out)

@@ -85,7 +85,8 @@ void fleet_say_fault(struct fleet_reply *r, int rc)
 {
 	log_error("hone-fleet: %s", err_text());
 	bool later = rc == E_BUSY || rc == E_IO || rc == E_TIMEOUT;
-	fleet_say(r, later ? 503 : 500, "the server cannot do this %s", later ? "now; try again later" : "");
+	fleet_say(r, later ? 503 : 500, "the server cannot do this%s",
+		  later ? " now; try again later" : "; its log says why");
 	r->retry_after_s = RETRY_S;
 }
 
@@ -204,7 +205,8 @@ void fleet_answer(struct fleet *f, int thread, const struct fleet_request *q, st
 		}
 	}
 	if (path)
-		fleet_refuse(f, q, r, 405, COUNT_REQUEST, NULL, "%.16s is not for this path", q->method);
+		fleet_refuse(f, q, r, 405, COUNT_REQUEST, NULL, "method %.16s is not allowed here",
+			     q->method);
 	else
 		fleet_refuse(f, q, r, 404, COUNT_REQUEST, NULL, "no such path");
 }

@@ -88,7 +88,7 @@ bool admin_may(struct fleet *f, const struct fleet_request *q, struct fleet_repl
 {
 	if (take(f, q->peer, 1))
 		return true;
-	fleet_say(r, 429, "too many requests of administration; wait a little");
+	fleet_say(r, 429, "too many admin requests; wait a few seconds");
 	fleet_count(f, COUNT_ADMIN, 1);
 	r->retry_after_s = ADMIN_REFUSED;
 	return false;
@@ -163,13 +163,13 @@ static int check(struct db_conn *c, const struct order *o)
 {
 	const bool board = o->board[0] != 0, record = o->record[0] != 0;
 	if (o->kind->of_class && strcmp(o->cls, "all") != 0 && !is_id(o->cls))
-		return fail(E_USAGE, "class: its 32 hex digits, or \"all\"");
+		return fail(E_USAGE, "class must be 32 lower-case hex digits, or \"all\"");
 	if (o->kind->of_one && board == record)
-		return fail(E_USAGE, "say a board or a record");
+		return fail(E_USAGE, "name either a board or a record");
 	if (o->kind->of_one && !is_id(board ? o->board : o->record))
-		return fail(E_USAGE, "%s: 32 lower-case hex digits", board ? "board" : "record");
+		return fail(E_USAGE, "%s must be 32 lower-case hex digits", board ? "board" : "record");
 	if (o->kind->why && !o->why[0])
-		return fail(E_USAGE, "say why: boards and people will ask");
+		return fail(E_USAGE, "missing reason: fill in \"why\"");
 	struct store_board b;
 	return o->kind->of_one && board ? store_board(c, o->board, &b) : E_OK;
 }
@@ -234,7 +234,7 @@ static int get_json(const void *from, const char *name, char *out, size_t n)
 		return E_OK;
 	const char *s = json_string_value(v);
 	if (!s || strlen(s) != json_string_length(v) || strlen(s) >= n)
-		return fail(E_USAGE, "%s: a text of at most %zu bytes", name, n - 1);
+		return fail(E_USAGE, "%s must be a text of at most %zu bytes", name, n - 1);
 	snprintf(out, n, "%s", s);
 	log_one_line(out);
 	return E_OK;
@@ -258,9 +258,9 @@ void admin_refuse_token(struct fleet *f, const struct fleet_request *q, struct f
 	if (!f->admin->has)
 		admin_refuse(f, q, r, 403, "this server has no admin token: `hone-fleet init` makes one");
 	else if (bearer_of(q))
-		admin_refuse(f, q, r, 403, "not the admin token");
+		admin_refuse(f, q, r, 403, "wrong admin token");
 	else
-		admin_refuse(f, q, r, 401, "say Authorization: Bearer TOKEN");
+		admin_refuse(f, q, r, 401, "missing admin token: send Authorization: Bearer TOKEN");
 }
 
 static bool may_order(struct fleet *f, const struct fleet_request *q, struct fleet_reply *r)

@@ -128,7 +128,7 @@ static void say_one(struct db_conn *c, const struct fleet_request *q, const stru
 	if (rc >= 0)
 		rows = rows_of(c, &v, &rc);
 	if (rc >= 0 && v.total == 0)
-		rc = fail(E_NOTFOUND, "there is none with this id");
+		rc = fail(E_NOTFOUND, "there is no entry with this id");
 	if (rc >= 0 && more && (rc = list_ask(more, q->path, q->query, 1, &w)) >= 0)
 		also = rows_of(c, &w, &rc);
 	json_t *one = rc >= 0 ? json_incref(json_array_get(rows, 0)) : NULL;

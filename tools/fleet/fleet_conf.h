@@ -14,7 +14,7 @@
 /* Options for commands that need only a part of the configuration. The first must be `config`. */
 #define FLEET_OPT_CONFIG                                                                                     \
 	{                                                                                                    \
-		"config", OPT_STR, "FILE", "configuration (default " FLEET_CONF ", where it is there)"       \
+		"config", OPT_STR, "FILE", "configuration (default " FLEET_CONF ", if it exists)"       \
 	}
 #define FLEET_OPT_DB                                                                                         \
 	{                                                                                                    \
@@ -22,7 +22,7 @@
 	}
 #define FLEET_OPT_KEYS                                                                                       \
 	{                                                                                                    \
-		"keys", OPT_STR, "DIR", "folder of keys, as init makes it (" FLEET_STATE "/keys)"            \
+		"keys", OPT_STR, "DIR", "folder of keys, which init makes (" FLEET_STATE "/keys)"            \
 	}
 extern const struct opt fleet_conf_opts[]; /* all options; ends with name NULL */
 

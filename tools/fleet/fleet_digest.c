@@ -118,8 +118,8 @@ static void note_refused(struct digest *d)
 {
 	char why[96];
 	for (int i = 0; i < d->n; i++) {
-		snprintf(why, sizeof why, "of class %s, and a board brings up %d at most", d->sent[i].cls,
-			 STORE_CLASSES);
+		snprintf(why, sizeof why, "class %s refused: a board may use at most %d classes",
+			 d->sent[i].cls, STORE_CLASSES);
 		if (d->sent[i].refused)
 			fleet_refused(d->f, COUNT_LIMIT, NULL, d->sent[i].board, why);
 	}

@@ -31,7 +31,7 @@ static int value_of(const char *p, const char *end, const char *name, char *out,
 		int took = decode(p, (size_t)(end - p), &c);
 		if (took < 0 || at + 1 >= n) {
 			*out = 0;
-			return fail(E_USAGE, "%s: %s", name, took < 0 ? "not well coded" : "too long");
+			return fail(E_USAGE, "%s: %s", name, took < 0 ? "bad percent-encoding" : "too long");
 		}
 		out[at++] = c ? c : '?';
 		p += took;
@@ -80,7 +80,7 @@ int form_page(const char *form, int64_t most, int64_t *out)
 	if (rc <= 0)
 		return rc;
 	if (!*text || strspn(text, "0123456789") != strlen(text))
-		return fail(E_USAGE, "page: a whole number");
+		return fail(E_USAGE, "page must be a whole number");
 	*out = strtoll(text, NULL, 10);
-	return *out >= 1 && *out <= most ? E_OK : fail(E_USAGE, "page: 1 to %lld", (long long)most);
+	return *out >= 1 && *out <= most ? E_OK : fail(E_USAGE, "page must be 1 to %lld", (long long)most);
 }

@@ -56,20 +56,21 @@ void page_say(struct page *p, int status, const char *title, const char *fmt, ..
 	page_head(p, title, NULL, 0);
 	buf_puts(&p->r->body, "<p>");
 	html_text(text, &p->r->body);
-	buf_puts(&p->r->body, "</p><p><a href=\"/\">To the fleet</a></p>\n");
+	buf_puts(&p->r->body, "</p><p><a href=\"/\">Back to the fleet</a></p>\n");
 	page_foot(p, status);
 }
 
 void page_failed(struct page *p, int rc)
 {
 	if (rc == E_USAGE || rc == E_NOTFOUND) {
-		page_say(p, rc == E_USAGE ? 400 : 404, rc == E_USAGE ? "Not like this" : "Not found", "%s",
+		page_say(p, rc == E_USAGE ? 400 : 404, rc == E_USAGE ? "Bad request" : "Not found", "%s",
 			 err_text());
 		return;
 	}
 	fleet_say_fault(p->r, rc);
 	int status = p->r->status;
-	page_say(p, status, "Not now", "The server cannot do this now; its log says why. Try again later.");
+	page_say(p, status, "Server error",
+		 "The server cannot do this now; its log says why. Try again later.");
 }
 
 void page_go(struct page *p, const char *path)
@@ -140,11 +141,11 @@ static bool may_send(struct page *p, struct fleet *f, struct db_conn *c, const s
 	if (page_open(p, f, c, q, r) < 0)
 		return false;
 	if (q->n > MOST_FORM) {
-		page_say(p, 413, "Too long", "A form has at most %d bytes.", MOST_FORM);
+		page_say(p, 413, "Too long", "A form may have at most %d bytes.", MOST_FORM);
 		return false;
 	}
 	if (!has_csrf(p) && !has_token(p) && !admin_may(f, q, r)) {
-		page_say(p, 429, "Slowly", "Too many requests of administration; wait a little.");
+		page_say(p, 429, "Too many requests", "Too many admin requests; wait a few seconds.");
 		return false;
 	}
 	if (!f->admin->has) {
@@ -162,8 +163,8 @@ void page_sign_in(struct fleet *f, struct db_conn *c, const struct fleet_request
 	page_head(&p, "Sign in", NULL, 0);
 	buf_puts(
 	    &r->body,
-	    "<p>With the admin token, which was shown by <code>hone-fleet init</code>. It lasts for eight "
-	    "hours, in this browser alone, and needs HTTPS where the browser is not on the server.</p>\n"
+	    "<p>Enter the admin token that <code>hone-fleet init</code> showed. You stay signed in for eight "
+	    "hours, in this browser only. From another machine this needs HTTPS.</p>\n"
 	    "<form class=\"order\" method=\"post\"><label>Admin token <input type=\"password\" "
 	    "name=\"token\" required maxlength=\"127\" autocomplete=\"current-password\"></label>"
 	    "<button>Sign in</button></form>\n");
@@ -178,7 +179,7 @@ void page_sign_in_done(struct fleet *f, struct db_conn *c, const struct fleet_re
 	if (!may_send(&p, f, c, q, r))
 		return;
 	if (!has_token(&p)) {
-		refuse(&p, 403, "Not the admin token");
+		refuse(&p, 403, "Wrong admin token");
 		return;
 	}
 	int rc = session_begin(f, c, cookie);
@@ -227,7 +228,7 @@ void page_do(struct fleet *f, struct db_conn *c, const struct fleet_request *q, 
 	if (!may_send(&p, f, c, q, r))
 		return;
 	if (!has_csrf(&p) && !has_token(&p)) {
-		refuse(&p, 403, "Without a good admin token or a form of your own session");
+		refuse(&p, 403, "This needs the admin token or a form of your own session");
 		return;
 	}
 	int rc = order_read(c, strrchr(q->path, '/') + 1, get_form, q, &o);

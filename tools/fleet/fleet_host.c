@@ -121,7 +121,7 @@ static bool parse_own(const char *word, struct host *out)
 static int add_word(struct host_names *h, const char *word)
 {
 	if (h->n == HOST_NAMES)
-		return fail(E_USAGE, "names: more than %d", HOST_NAMES);
+		return fail(E_USAGE, "names: more than %d hosts", HOST_NAMES);
 	return parse_own(word, &h->host[h->n])
 		   ? h->n++
 		   : fail(E_USAGE,
@@ -160,7 +160,7 @@ static void add_cert(struct host_names *h, const char *path)
 	if (rc >= 0)
 		rc = cert_hosts(pem.p, pem.n, on_cert_host, h);
 	if (rc < 0)
-		log_info("hone-fleet: the names of certificate %s are not known (%s): set `names`", path,
+		log_info("hone-fleet: cannot read the names of certificate %s (%s): set `names`", path,
 			 err_text());
 	arena_free(&a);
 }
@@ -254,7 +254,7 @@ int host_of_target(char *target, char authority[HOST_TEXT])
 	if (!at)
 		return 0;
 	if (n >= HOST_TEXT)
-		return fail(E_USAGE, "a request for a host with a name of %zu bytes", n);
+		return fail(E_USAGE, "a name of %zu bytes is too long for a host", n);
 	memcpy(authority, target + at, n);
 	authority[n] = 0;
 	memmove(target + (*rest != '/'), rest, strlen(rest) + 1);

@@ -250,7 +250,8 @@ static enum MHD_Result refuse(struct fleet_http *h, struct MHD_Connection *c, in
 	peer_of(c, peer, sizeof peer);
 	fleet_refuse(h->f, &(struct fleet_request){.peer = peer}, &r, status,
 		     large ? COUNT_OVERSIZED : COUNT_FLOOD, NULL,
-		     large ? "a body of more than %d bytes" : "more than the %d bytes of bodies that fit",
+		     large ? "the body has more than %d bytes"
+			   : "the bodies of all requests have more than %d bytes; try again later",
 		     large ? FLEET_BODY : HTTP_BODIES);
 	r.retry_after_s = large ? 0 : RETRY_S;
 	return give(h, c, &r);
@@ -262,7 +263,7 @@ static enum MHD_Result refuse_host(struct fleet_http *h, struct MHD_Connection *
 	struct fleet_reply r = {.file = -1};
 	peer_of(c, peer, sizeof peer);
 	if (rc == E_WRONG && !atomic_flag_test_and_set(&h->told_host))
-		log_info("hone-fleet: a request is refused, and so are others like it: %s", err_text());
+		log_info("hone-fleet: refused a request; others like it are not logged: %s", err_text());
 	fleet_refuse(h->f, &(struct fleet_request){.peer = peer}, &r,
 		     rc == E_WRONG ? MHD_HTTP_MISDIRECTED_REQUEST : MHD_HTTP_BAD_REQUEST, COUNT_REQUEST, NULL,
 		     "%s", err_text());
@@ -505,7 +506,7 @@ static int start(struct fleet_http *h, int fd)
 	    MHD_OPTION_UNESCAPE_CALLBACK, whole, NULL, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_ARRAY,
 	    tls ? secure : &secure[3], MHD_OPTION_END);
 	return h->daemon ? E_OK
-			 : fail(E_IO, "HTTP does not start on %s; are cert and key a pair, in PEM?", h->url);
+			 : fail(E_IO, "cannot start HTTP on %s; are cert and key a pair, in PEM?", h->url);
 }
 
 int fleet_http_open(struct fleet *f, struct fleet_http **out)

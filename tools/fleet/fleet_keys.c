@@ -27,8 +27,9 @@ struct keys {
 
 static int path_in(const struct keys *k, char path[PATH_MAX], const char *name)
 {
-	return snprintf(path, PATH_MAX, "%s/%s", k->dir, name) < PATH_MAX ? E_OK
-									  : fail(E_USAGE, "too long a name");
+	return snprintf(path, PATH_MAX, "%s/%s", k->dir, name) < PATH_MAX
+		   ? E_OK
+		   : fail(E_USAGE, "the path is too long");
 }
 
 static int make_key(const struct keys *k, const char *name, struct private_key **out)
@@ -155,14 +156,13 @@ static int tell(const struct args *args, const struct keys *k, const char *dir)
 					  "offline", "offline/root-1.key", "offline/root-2.key",
 					  "offline/root-3.key"));
 	printf("admin token: %s\n", k->token);
-	log_info("hone-fleet: keys are in %s. What is to be done now:", dir);
-	log_info("- keep the admin token, which is shown this once (its hash is in %s/admin)", dir);
+	log_info("hone-fleet: the keys are in %s. Next steps:", dir);
+	log_info("- keep the admin token; it is not shown again (its hash is in %s/admin)", dir);
 	log_info("- move %s/offline/root-1.key, root-2.key and root-3.key off this machine, to three places: "
-		 "two of "
-		 "them make a new root, the server needs none",
+		 "two of them can sign a new root, and the server needs none",
 		 dir);
 	log_info("- put %s/root/1 into boards' images as " TRUST_ROOT, dir);
-	log_info("- `hone-fleet serve`, then `hone-fleet token` for the first board");
+	log_info("- run `hone-fleet serve`, then `hone-fleet token` for the first board");
 	return E_OK;
 }
 
@@ -175,7 +175,7 @@ static int put_in_place(const struct keys *k, const char *dir)
 	}
 	if (errno == ENOTEMPTY || errno == EEXIST)
 		return fail(E_BUSY,
-			    "%s holds something already; keys are never written over: name another folder",
+			    "%s is not empty, and keys are never overwritten: name another folder",
 			    dir);
 	return fail(E_IO, "%s: %s", dir, strerror(errno));
 }
@@ -210,7 +210,7 @@ static int run_init(const struct args *args)
 	int rc = fleet_conf_of(args, &c, &a);
 	if (rc >= 0 &&
 	    snprintf(k.dir, sizeof k.dir, "%s.new-%ld", c.keys, (long)getpid()) >= (int)sizeof k.dir)
-		rc = fail(E_USAGE, "--keys %s: too long a name", c.keys);
+		rc = fail(E_USAGE, "--keys %s: the path is too long", c.keys);
 	if (rc >= 0)
 		rc = crypto_start();
 	if (rc >= 0) {
@@ -230,7 +230,7 @@ static int run_init(const struct args *args)
 static const struct opt init_opts[] = {
     FLEET_OPT_KEYS,
     FLEET_OPT_CONFIG,
-    {"name", OPT_STR, "NAME", "of the certificate authority"},
+    {"name", OPT_STR, "NAME", "name of the certificate authority"},
     {"host", OPT_STR, "HOST",
      "also a certificate for a server of this name or address: server.pem, server.key"},
     {NULL},
@@ -240,10 +240,8 @@ const struct cmd fleet_cmd_init = {
     .usage = "[--keys DIR] [--host HOST]",
     .summary = "make the keys of a fleet",
     .details =
-	"The certificate authority that boards join, the fleet's key, three root keys of which two must sign "
-	"a "
-	"root document, the first such document, and a token for administration. Nothing is ever written "
-	"over.",
+	"Makes the certificate authority for boards, the fleet's key, three root keys of which two must sign "
+	"a root document, the first such document, and an admin token. Nothing is ever overwritten.",
     .max_pos = 0,
     .opts = init_opts,
     .run = run_init,

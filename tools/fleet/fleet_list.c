@@ -34,7 +34,7 @@ const struct fleet_list list_boards = {
 		{"last_s", "Last batch", CELL_TIME},
 		{"why", "Why", CELL_TEXT},
 		{NULL}},
-    .empty = "No such board. `hone-fleet token` makes what a board needs to join.",
+    .empty = "No such board. To join, a board needs a token, which `hone-fleet token` makes.",
 };
 
 #define ON(channel)                                                                                          \
@@ -88,7 +88,7 @@ const struct fleet_list list_channels = {
 		{"expires_s", "Expires", CELL_TIME},
 		{"sent", NULL, CELL_INT},
 		{NULL}},
-    .empty = "Nothing is published for this class yet: the next round does, once enough boards agree.",
+    .empty = "Nothing is published for this class yet. A round does so once enough boards agree.",
 };
 
 #define ON_CHANNEL(a, channel)                                                                               \
@@ -123,7 +123,7 @@ const struct fleet_list list_kernels = {
 		{"boards", "Boards agree", CELL_INT},
 		{"record", "Record", CELL_ID},
 		{NULL}},
-    .empty = "No kernel is known of this class. What boards send is read by the next round.",
+    .empty = "No kernel of this class is known yet. The next round reads what boards have sent.",
 };
 
 const struct fleet_list list_models = {
@@ -140,7 +140,7 @@ const struct fleet_list list_models = {
 		{"boards", "Boards", CELL_INT},
 		{"since_s", "Known since", CELL_TIME},
 		{NULL}},
-    .empty = "No board has sent how a whole model went.",
+    .empty = "No board has sent times of a whole model.",
 };
 
 const struct fleet_list list_words = {
@@ -159,7 +159,7 @@ const struct fleet_list list_words = {
 		{"median_ns", "Median", CELL_NS},
 		{"said_s", "When", CELL_TIME},
 		{NULL}},
-    .empty = "It has said nothing that counts yet; what boards send is read by the next round.",
+    .empty = "This board has sent no valid record yet. The next round reads what boards have sent.",
 };
 
 #define REJECTS "FROM rejects WHERE ($1 = '' OR what = $1) AND ($2 = '' OR who = $2)"
@@ -198,7 +198,7 @@ const struct fleet_list list_log = {
 		{"outcome", "Outcome", CELL_TEXT},
 		{NULL}},
     .empty =
-	"Nobody has administered this fleet yet. The token that it needs was shown by `hone-fleet init`.",
+	"No orders yet. An order needs the admin token, which `hone-fleet init` showed.",
 };
 
 const struct fleet_list list_revoked = {
@@ -246,7 +246,7 @@ int path_id(const char *path, char out[LIST_ID])
 			out[LIST_ID - 1] = 0;
 			return E_OK;
 		}
-	return fail(E_NOTFOUND, "no such id: 32 lower-case hex digits");
+	return fail(E_NOTFOUND, "missing id in the path: 32 lower-case hex digits");
 }
 
 int list_ask(const struct fleet_list *l, const char *path, const char *query, int in_path,

@@ -2,6 +2,7 @@
 /* The content of the operators' pages. */
 #include "tools/fleet/fleet_page.h"
 #include "tools/fleet/fleet_form.h"
+#include "tools/hone/cmd.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -60,12 +61,12 @@ static void put_rollout(struct page *p, bool stopped)
 {
 	struct buf *b = &p->r->body;
 	buf_printf(b, "<section class=\"rollout %s\"><div><h2>Rollout: %s</h2>\n<p>%s</p></div>\n",
-		   stopped ? "stopped" : "going", stopped ? "stopped" : "going on",
+		   stopped ? "stopped" : "going", stopped ? "stopped" : "running",
 		   stopped ? "Channels early and all keep what they have, whatever boards say. Revoke what "
-			     "was wrong before it goes on."
-			   : "What enough boards agree on goes from canary to early to all.");
+			     "was wrong before you continue."
+			   : "Records that enough boards agree on go from canary to early to all.");
 	if (stopped)
-		page_order(p, "go-on", "Let it go on", NULL, NULL, false);
+		page_order(p, "go-on", "Continue the rollout", NULL, NULL, false);
 	else
 		page_order(p, "stop", "Stop the rollout", NULL, NULL, false);
 	buf_puts(b, "</section>\n");
@@ -80,18 +81,20 @@ static void put_tile(struct buf *b, const char *name, int64_t n, const char *not
 
 static void put_tiles(struct page *p, const struct figures *g)
 {
-	char note[4][96];
+	char note[4][128];
 	int64_t refused = 0;
 	for (int i = 0; i < COUNT_REFUSALS; i++)
 		refused += g->taken[i];
 	snprintf(note[0], sizeof *note, "%" PRId64 " silent, %" PRId64 " struck out, %" PRId64 " revoked",
 		 g->silent, g->struck, g->revoked);
-	snprintf(note[1], sizeof *note, "%" PRId64 " classes", g->classes);
-	snprintf(note[2], sizeof *note, "in %" PRId64 " batches, %" PRId64 " wait; %.1f MiB today",
-		 g->taken[COUNT_BATCHES], g->waiting, (double)g->day_bytes / (1 << 20));
+	snprintf(note[1], sizeof *note, "in %" PRId64 " class%s", g->classes, g->classes == 1 ? "" : "es");
+	snprintf(note[2], sizeof *note, "in %" PRId64 " batch%s, %" PRId64 " waiting; %.1f MiB today",
+		 g->taken[COUNT_BATCHES], g->taken[COUNT_BATCHES] == 1 ? "" : "es", g->waiting,
+		 (double)g->day_bytes / (1 << 20));
 	snprintf(note[3], sizeof *note,
-		 "%" PRId64 " for a record; %" PRId64 " boards over their day, %" PRId64 " records left out",
-		 g->taken[COUNT_BATCH], g->over, g->left_out);
+		 "%" PRId64 " with bad records; %" PRId64 " board%s over the daily limit, %" PRId64
+		 " record%s left out",
+		 g->taken[COUNT_BATCH], g->over, plural_s(g->over), g->left_out, plural_s(g->left_out));
 	buf_puts(&p->r->body, "<section class=\"tiles\">");
 	put_tile(&p->r->body, "boards", g->boards, note[0]);
 	put_tile(&p->r->body, "kernels", g->kernels, note[1]);
@@ -106,12 +109,12 @@ static void put_speedups(struct page *p, const struct figures *g)
 	if (!g->sped) {
 		buf_puts(&p->r->body,
 			 "<figure class=\"chart\"><figcaption>Speed-ups of kernels</figcaption><p "
-			 "class=\"empty\">Not known yet: a kernel must be agreed on, and a board must have "
-			 "sent how long it took untuned.</p></figure>\n");
+			 "class=\"empty\">Not known yet: boards must agree on a kernel, and one of them must "
+			 "have sent its untuned time.</p></figure>\n");
 		return;
 	}
-	snprintf(title, sizeof title, "Speed-ups of %" PRId64 " kernels on channel %s, %.2f× on average",
-		 g->sped, channel_names[g->widest], g->mean);
+	snprintf(title, sizeof title, "Speed-ups of %" PRId64 " kernel%s on channel %s, %.2f× on average",
+		 g->sped, plural_s(g->sped), channel_names[g->widest], g->mean);
 	html_bars(title, figures_bars, g->speedups, FIGURES_BARS, &p->r->body);
 }
 
@@ -144,7 +147,7 @@ static int put_overview(struct page *p, const struct figures *g)
 	rc = put_list(p, &classes, "/", NULL);
 	if (rc < 0)
 		return rc;
-	put_head(p, "Refused last");
+	put_head(p, "Last refusals");
 	rc = put_short(p, &list_rejects, "", "/page/rejects", NULL);
 	if (rc < 0)
 		return rc;
@@ -193,7 +196,7 @@ static int find_class(struct page *p, char cls[LIST_ID], struct class_row *k)
 		return rc;
 	memcpy(v.filter[0], cls, LIST_ID);
 	rc = list_read(p->c, &v, on_class, k);
-	return rc == 0 ? fail(E_NOTFOUND, "no board is of class %s", cls) : rc;
+	return rc == 0 ? fail(E_NOTFOUND, "no board belongs to class %s", cls) : rc;
 }
 
 static void put_coverage(struct page *p, const struct figures *g)
@@ -219,7 +222,7 @@ static int put_class(struct page *p, const char *cls, const struct class_row *k)
 	snprintf(boards, sizeof boards, "/page/boards?class=%s", cls);
 	buf_printf(b, "<p class=\"lead\"><span class=\"id\">%s</span><br><a href=\"%s\">", cls, boards);
 	html_count(k->boards, b);
-	buf_printf(b, " boards</a>, %" PRId64 " not believed</p>\n", k->bad);
+	buf_printf(b, " board%s</a>, %" PRId64 " revoked or struck out</p>\n", plural_s(k->boards), k->bad);
 	put_coverage(p, &g);
 	put_head(p, "Channels");
 	struct list_view channels = {.list = &list_channels}, models = {.list = &list_models}, kernels;
@@ -282,15 +285,17 @@ static void put_facts(struct page *p, const struct store_board *k)
 	html_time(k->last_s, b);
 	put_fact(b, "Sent");
 	html_count(k->records, b);
-	buf_puts(b, " records in ");
+	buf_printf(b, " record%s in ", plural_s(k->records));
 	html_count(k->batches, b);
-	buf_puts(b, " batches");
+	buf_puts(b, k->batches == 1 ? " batch" : " batches");
 	put_fact(b, "Score");
 	if (k->words > 0)
-		buf_printf(b, "%" PRId64 " of %" PRId64 " words that could be compared are as others say",
+		buf_printf(b,
+			   "%" PRId64 " of %" PRId64
+			   " words that could be compared agree with other boards",
 			   k->good, k->words);
 	else
-		buf_puts(b, "nothing it said could be compared yet");
+		buf_puts(b, "none of its words could be compared yet");
 	put_fact(b, "State");
 	buf_puts(b, k->revoked_s ? "revoked: " : k->struck ? "struck out: its words do not count" : "good");
 	html_stranger(k->why, b);
@@ -307,14 +312,14 @@ static int put_board(struct page *p, const struct store_board *k)
 	snprintf(path, sizeof path, "/page/board/%s", k->id);
 	put_facts(p, k);
 	if (k->revoked_s)
-		page_order(p, "unrevoke", "Believe it again", "board", k->id, false);
+		page_order(p, "unrevoke", "Undo the revocation", "board", k->id, false);
 	else
 		page_order(p, "revoke", "Revoke this board", "board", k->id, true);
-	put_head(p, "What it says");
+	put_head(p, "Words of this board");
 	rc = put_list(p, &words, path, NULL);
 	if (rc < 0)
 		return rc;
-	put_head(p, "Refused of it");
+	put_head(p, "Its refused requests");
 	snprintf(rejects.filter[1], sizeof rejects.filter[1], "%s", k->id);
 	rejects.most = SHORT;
 	return put_list(p, &rejects, "/page/rejects", "who");
@@ -379,10 +384,10 @@ static void before_revoked(struct page *p, const struct list_view *v)
 {
 	(void)v;
 	buf_puts(&p->r->body,
-		 "<p>Boards drop a revoked record with their next snapshot. A record is named as the "
-		 "tables of its class's kernels and of its boards' words name it.</p>\n");
+		 "<p>Boards drop a revoked record with their next snapshot. The page of a class or "
+		 "a board shows the ids of records.</p>\n");
 	page_order(p, "revoke", "Revoke the record", "record", NULL, true);
-	page_order(p, "unrevoke", "Use the record again", "record", NULL, false);
+	page_order(p, "unrevoke", "Undo the revocation", "record", NULL, false);
 }
 
 static void before_log(struct page *p, const struct list_view *v)

@@ -27,7 +27,7 @@ static int root_path(const struct job *j, int64_t version, char path[PATH_MAX])
 {
 	return snprintf(path, PATH_MAX, "%s/root/%" PRId64, j->conf.keys, version) < PATH_MAX
 		   ? E_OK
-		   : fail(E_USAGE, "--keys: too long a name");
+		   : fail(E_USAGE, "--keys: the path is too long");
 }
 
 /* Reads the newest root that is in force. */
@@ -54,7 +54,7 @@ static int read_keys(const struct job *j, struct private_key *key[SIGNED_MOST])
 	const char *const *file;
 	int n = arg_list(j->args, "sign", &file), rc = E_OK;
 	if (n < 1 || n > SIGNED_MOST)
-		return fail(E_USAGE, "--sign KEY: 1 to %d files of root keys", SIGNED_MOST);
+		return fail(E_USAGE, "--sign KEY: name 1 to %d files of root keys", SIGNED_MOST);
 	for (int i = 0; i < n && rc >= 0; i++)
 		rc = private_key_read(file[i], &key[i]);
 	return rc < 0 ? rc : n;
@@ -71,7 +71,7 @@ static void free_keys(struct private_key *key[SIGNED_MOST])
 static int add_key(struct role_keys *r, const char *hex)
 {
 	if (r->n == TRUST_KEYS)
-		return fail(E_USAGE, "%d keys at most", TRUST_KEYS);
+		return fail(E_USAGE, "a role has at most %d keys", TRUST_KEYS);
 	if (hex_read(hex, PUBLIC_KEY_BYTES, r->key[r->n].b) < 0 || !public_key_good(&r->key[r->n]))
 		return fail(E_USAGE, "'%.20s...' is no public key; `hone-fleet root key FILE` prints one",
 			    hex);
@@ -131,7 +131,7 @@ static int do_key(struct job *j)
 		public_key_id(&public, id);
 		puts(hex);
 		log_info(
-		    "hone-fleet: %s: the private key %s; its public key is for --add-root or --add-fleet",
+		    "hone-fleet: %s: wrote private key %s; give its public key to --add-root or --add-fleet",
 		    j->file, id);
 	}
 	private_key_free(k);
@@ -167,9 +167,8 @@ static int do_next(struct job *j)
 		rc = write_next(j, &r, key, n);
 	if (rc >= 0)
 		log_info("hone-fleet: %s: root %" PRId64
-			 ", signed by %d; `hone-fleet root check %s` says whether that "
-			 "is enough",
-			 j->file, r.version, n, j->file);
+			 ", signed with %d key%s; `hone-fleet root check %s` says whether that is enough",
+			 j->file, r.version, n, plural_s(n), j->file);
 	free_keys(key);
 	return rc;
 }
@@ -231,7 +230,7 @@ static int do_check(struct job *j)
 		return rc;
 	rc = now.version == r.version ? root_read(b.p, b.n, &next) : root_follows(&now, b.p, b.n, &next);
 	if (rc >= 0)
-		log_info("hone-fleet: %s: good%s", j->file,
+		log_info("hone-fleet: %s: valid%s", j->file,
 			 now.version == r.version ? "" : "; `hone-fleet root add` puts it in force");
 	return fail_in(rc, "%s", j->file);
 }
@@ -273,19 +272,20 @@ static int run_root(const struct args *args)
 		while (i < n && strcmp(actions[i].name, args->pos[0]) != 0)
 			i++;
 		rc = i < n ? actions[i].fn(&j)
-			   : fail(E_USAGE, "root %s: there are key, next, sign, check and add", args->pos[0]);
+			   : fail(E_USAGE, "unknown action '%s'; use key, next, sign, check or add",
+				  args->pos[0]);
 	}
 	arena_free(&j.a);
 	return rc < 0 ? rc : 0;
 }
 
 static const struct opt root_opts[] = {
-    {"sign", OPT_LIST, "KEY", "file of a private root key; next, sign"},
+    {"sign", OPT_LIST, "KEY", "next, sign: file of a private root key"},
     {"add-root", OPT_LIST, "HEX", "next: a public key that may sign roots"},
-    {"drop-root", OPT_LIST, "ID", "next: one that may no longer"},
+    {"drop-root", OPT_LIST, "ID", "next: a key that may no longer sign roots"},
     {"add-fleet", OPT_LIST, "HEX", "next: a public key that may sign snapshots"},
-    {"drop-fleet", OPT_LIST, "ID", "next: one that may no longer"},
-    {"threshold", OPT_INT, "2", "next: of root keys that must sign"},
+    {"drop-fleet", OPT_LIST, "ID", "next: a key that may no longer sign snapshots"},
+    {"threshold", OPT_INT, "2", "next: number of root keys that must sign"},
     FLEET_OPT_KEYS,
     FLEET_OPT_CONFIG,
     {NULL},
@@ -293,13 +293,12 @@ static const struct opt root_opts[] = {
 
 const struct cmd fleet_cmd_root = {
     .usage = "key|next|sign|check|add FILE [options]",
-    .summary = "whom boards believe: make, sign and check the next root document",
+    .summary = "make, sign and check root documents, which say whose keys boards trust",
     .details =
-	"key FILE makes a private key and prints its public one. next FILE writes the document after the "
-	"newest "
-	"of KEYS/root, with the changes that the options say. sign FILE adds signatures: of the old root's "
-	"keys, and of the new one's, as many as each demands. check FILE says what it holds and whether "
-	"boards will take it. add FILE puts it in force.",
+	"key FILE makes a private key and prints its public key. next FILE writes the document that follows "
+	"the newest of KEYS/root, with the changes that the options give. sign FILE adds signatures: of the "
+	"old root's keys and of the new one's, as many as each demands. check FILE shows what it holds, and "
+	"whether boards will accept it. add FILE puts it in force.",
     .min_pos = 2,
     .max_pos = 2,
     .opts = root_opts,

@@ -49,7 +49,7 @@ static void tell(const char *what, int rc, int *last)
 	if (rc < 0 && rc != *last)
 		log_error("hone-fleet: %s: %s", what, err_text());
 	else if (rc >= 0 && *last < 0)
-		log_info("hone-fleet: %s: good again", what);
+		log_info("hone-fleet: %s: works again", what);
 	*last = rc < 0 ? rc : 0;
 }
 
@@ -92,7 +92,7 @@ static void *do_rounds(void *ctx)
 	int flush = 0, round = 0;
 	int64_t due_ns = clock_now(&clock_real);
 	do {
-		tell("writing down refusals", fleet_flush(r->f), &flush);
+		tell("writing refusals", fleet_flush(r->f), &flush);
 		if (clock_now(&clock_real) < due_ns)
 			continue;
 		int rc = fleet_round(r->f);
@@ -109,8 +109,9 @@ static int begin_rounds(struct rounds *r, struct fleet *f, int64_t every_ns)
 	pthread_mutex_init(&r->mutex, NULL);
 	pthread_cond_init(&r->told, NULL);
 	fleet_on_step(f, on_step, r);
-	return pthread_create(&r->thread, NULL, do_rounds, r) == 0 ? E_OK
-								   : fail(E_NOMEM, "no thread for rounds");
+	return pthread_create(&r->thread, NULL, do_rounds, r) == 0
+		   ? E_OK
+		   : fail(E_NOMEM, "cannot start a thread for rounds");
 }
 
 static void end_rounds(struct rounds *r)
@@ -132,7 +133,7 @@ static void serve(struct fleet_http *h, const sigset_t *ends, const struct notif
 		if (n->watchdog_ns)
 			tell("service manager", notify_send(n, "WATCHDOG=1"), &said);
 	}
-	log_info("hone-fleet: %s: ends", sig == SIGINT ? "interrupted" : "told to end");
+	log_info("hone-fleet: stops: %s", sig == SIGINT ? "interrupted" : "SIGTERM");
 	tell("service manager", notify_send(n, "STOPPING=1"), &said);
 }
 
@@ -156,9 +157,9 @@ static void tell_open(const struct fleet_conf *c, const struct fleet_http *h)
 		 fleet_http_url(h), db.n, db.p, c->publish, fleet_http_url(h));
 	if (fleet_http_exposed(h))
 		log_info(
-		    "hone-fleet: warning: %s is open to the network without a certificate: who is on the "
-		    "way can read and change tokens and records; set cert and key (`hone-fleet init --host` "
-		    "makes them), or listen on 127.0.0.1 behind nginx",
+		    "hone-fleet: warning: %s is open to the network without a certificate: anybody on "
+		    "the way can read and change tokens and records; set cert and key (`hone-fleet init "
+		    "--host` makes them), or listen on 127.0.0.1 behind nginx",
 		    fleet_http_url(h));
 }
 
@@ -202,11 +203,10 @@ const struct cmd fleet_cmd_serve = {
     .usage = "[options]",
     .summary = "answer boards, aggregate and publish",
     .details =
-	"Each option is also a key of the configuration, section [fleet]. Behind nginx it listens on this "
-	"machine alone; small fleets give it a certificate instead. Programs on this machine may read its "
-	"page "
-	"and API; whoever comes from elsewhere or through a proxy, which must say so by X-Real-IP or "
-	"X-Forwarded-For, needs the admin token. SIGTERM ends it once the requests it has are answered.",
+	"Each option is also a key of the configuration, section [fleet]. Behind nginx the server listens on "
+	"this machine only; small fleets give it a certificate instead. Programs on this machine may read "
+	"its page and API. All other readers need the admin token, also those behind a proxy, which must "
+	"send X-Real-IP or X-Forwarded-For. After SIGTERM it answers the requests under way and exits.",
     .max_pos = 0,
     .opts = fleet_conf_opts,
     .run = run,

@@ -134,7 +134,7 @@ static void give(const struct fleet_request *q, const struct stat *st, int fd, s
 		range = take_range(q->range, st->st_size, &r->from, &r->n);
 	if (range == RANGE_BAD) {
 		close(fd);
-		fleet_say(r, 416, "the file has %" PRId64 " bytes", (int64_t)st->st_size);
+		fleet_say(r, 416, "no such range: the file has %" PRId64 " bytes", (int64_t)st->st_size);
 		r->from = r->n = 0;
 		r->cache = NULL;
 	} else {

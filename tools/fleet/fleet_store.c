@@ -279,7 +279,9 @@ int store_enrol(struct db_conn *c, const char *token, const struct store_board *
 	if (rows < 0)
 		return rows;
 	if (rows && has.revoked_s)
-		return fail(E_WRONG, "board %s is revoked: make it a new key, or take that back", b->id);
+		return fail(E_WRONG,
+			    "board %s is revoked: give it a new key, or undo it (`hone-fleet revoke --undo`)",
+			    b->id);
 	if (rows && !strcmp(has.token, token))
 		return E_OK;
 	int rc = use_token(c, token);

@@ -59,13 +59,14 @@ static int make_token(const struct args *args, struct work *w)
 	int64_t now = time(NULL), uses = arg_int(args, "uses", 1),
 		left_s = arg_duration(args, "expires", 24 * 3600 * NS_PER_S) / NS_PER_S;
 	if (uses < 1 || uses > 1000000)
-		return fail(E_USAGE, "--uses %" PRId64 ": 1 to 1000000", uses);
+		return fail(E_USAGE, "--uses %" PRId64 ": must be 1 to 1000000", uses);
 	if (left_s < 60 || left_s > INT64_C(3660) * 86400)
-		return fail(E_USAGE, "--expires: 1m to 3660d");
+		return fail(E_USAGE, "--expires must be 1m to 3660d");
 	const char *about = arg_str(args, "note", "");
 	int rc = store_token_make(w->c, about, now, now + left_s, (int)uses, token);
 	if (rc >= 0)
-		rc = note(w, "token for %" PRId64 " boards, %" PRId64 " s: %s", uses, left_s, about);
+		rc = note(w, "token for %" PRId64 " board%s, %" PRId64 " s: %s", uses, plural_s(uses), left_s,
+			  about);
 	if (rc < 0)
 		return rc;
 	if (args->json)
@@ -73,8 +74,9 @@ static int make_token(const struct args *args, struct work *w)
 					  "expires_s", (json_int_t)(now + left_s)));
 	puts(token);
 	log_info(
-	    "hone-fleet: for %" PRId64
-	    " board%s; it is shown this once. It goes into the file that [sync] token of the board names",
+	    "hone-fleet: this token is for %" PRId64
+	    " board%s, and is not shown again. Put it into the file that `token` in [sync] of honed.conf "
+	    "names",
 	    uses, plural_s(uses));
 	return E_OK;
 }
@@ -90,8 +92,8 @@ static int run_token(const struct args *args)
 }
 
 static const struct opt token_opts[] = {
-    {"uses", OPT_INT, "1", "boards that may come with it"},
-    {"expires", OPT_DURATION, "24h", "for how long"},
+    {"uses", OPT_INT, "1", "boards that may join with it"},
+    {"expires", OPT_DURATION, "24h", "how long it is valid"},
     {"note", OPT_STR, "TEXT", "what it is for: the log of administration shows it"},
     FLEET_OPT_DB,
     FLEET_OPT_CONFIG,
@@ -101,7 +103,7 @@ static const struct opt token_opts[] = {
 const struct cmd fleet_cmd_token = {
     .usage = "[--uses N] [--expires TIME]",
     .summary = "make a token with which boards join",
-    .details = "Printed on standard output; the database has its hash alone.",
+    .details = "Prints the token on standard output; the database keeps only its hash.",
     .max_pos = 0,
     .opts = token_opts,
     .run = run_token,
@@ -151,7 +153,8 @@ static int print_boards(const struct args *args, struct work *w)
 		table_cell(&t, "%s", head[i]);
 	int rc = store_boards(w->c, print_board, &t);
 	if (rc == 0)
-		log_info("hone-fleet: no board has joined; `hone-fleet token` makes what it needs for that");
+		log_info(
+		    "hone-fleet: no board has joined yet; `hone-fleet token` makes the token that it needs");
 	table_print(&t, args->color);
 	return rc;
 }
@@ -196,19 +199,19 @@ static int revoke_one(const struct args *args, struct work *w)
 	const bool record = arg_flag(args, "record"), undo = arg_flag(args, "undo");
 	const char *why = arg_str(args, "why", "");
 	if (key_parse(args->pos[0], &id) < 0)
-		return fail(E_USAGE, "'%s' names nothing: 32 hex digits, as `hone-fleet boards` shows",
+		return fail(E_USAGE, "'%s' is not an id: 32 hex digits, as `hone-fleet boards` shows",
 			    args->pos[0]);
 	if (!undo && !*why)
-		return fail(E_USAGE, "--why TEXT is missing: boards and people will ask");
+		return fail(E_USAGE, "missing option --why TEXT: the log and the page show the reason");
 	key_text(id, text);
 	int rc = record ? store_revoke_record(w->c, text, undo ? NULL : why, time(NULL))
 			: store_revoke(w->c, text, undo ? NULL : why, time(NULL));
 	if (rc >= 0)
-		rc = note(w, "%s%s %s: %s", record ? "record" : "board", undo ? " good again" : " revoked",
-			  text, why);
+		rc = note(w, "%s%s %s: %s", record ? "record" : "board",
+			  undo ? " no longer revoked" : " revoked", text, why);
 	if (rc >= 0)
 		log_info("hone-fleet: %s %s is %s; the next snapshot says so", record ? "record" : "board",
-			 text, undo ? "good again" : "revoked");
+			 text, undo ? "no longer revoked" : "revoked");
 	return rc;
 }
 
@@ -223,9 +226,9 @@ static int run_revoke(const struct args *args)
 }
 
 static const struct opt revoke_opts[] = {
-    {"why", OPT_STR, "TEXT", "for the page and the log"},
-    {"record", OPT_FLAG, NULL, "it names a record, not a board"},
-    {"undo", OPT_FLAG, NULL, "it is good again"},
+    {"why", OPT_STR, "TEXT", "reason, for the page and the log"},
+    {"record", OPT_FLAG, NULL, "ID is a record, not a board"},
+    {"undo", OPT_FLAG, NULL, "take a revocation back"},
     FLEET_OPT_DB,
     FLEET_OPT_CONFIG,
     {NULL},
@@ -233,8 +236,9 @@ static const struct opt revoke_opts[] = {
 
 const struct cmd fleet_cmd_revoke = {
     .usage = "ID --why TEXT | ID --undo",
-    .summary = "no longer believe a board, or use a record",
-    .details = "What a revoked board sends is refused, and what it said counts no longer.",
+    .summary = "revoke a board or a record, or take that back",
+    .details = "The server refuses what a revoked board sends, and no longer counts what it sent before. "
+	       "Boards do not use a revoked record.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = revoke_opts,

@@ -387,7 +387,8 @@ static int write_scores(struct class_words *s, struct db_conn *c)
 			     DB_PARAMS(DB_T(m->id), DB_I(x->words), DB_I(x->good), DB_I(x->struck)), NULL,
 			     NULL);
 		if (x->struck && !m->struck)
-			log_info("hone-fleet: board %s is struck out: %d of its %d words are as others say",
+			log_info("hone-fleet: board %s is struck out: only %d of its %d words agree with "
+				 "other boards",
 				 m->id, x->good, x->words);
 	}
 	return rc;
@@ -424,9 +425,9 @@ static void tell_left(const struct class_words *s)
 		if (x->left <= x->was)
 			continue;
 		snprintf(why, sizeof why,
-			 "class %s has no room for %" PRId64 " records of %" PRId64
-			 " bytes that this board says",
-			 s->cls, x->left, x->left_bytes);
+			 "class %s has no room for %" PRId64 " more record%s of this board (%" PRId64
+			 " bytes)",
+			 s->cls, x->left, x->left == 1 ? "" : "s", x->left_bytes);
 		log_error("hone-fleet: board %s: %s: they are left out; revoke it if they are nonsense",
 			  s->r->board[i].id, why);
 		fleet_refused(s->r->f, COUNT_ROOM, NULL, s->r->board[i].id, why);

@@ -12,7 +12,7 @@ static const struct cmd *const cmds[] = {&fleet_cmd_init,
 
 static const struct program fleet = {
     .name = "hone-fleet",
-    .summary = "takes what boards found, and publishes what enough of them agree on",
+    .summary = "collect records from boards, and publish those that enough boards agree on",
     .start = "hone-fleet init && hone-fleet serve",
     .cmds = cmds,
     .environment = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY: for s3:// places.\n",

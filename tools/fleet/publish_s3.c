@@ -239,9 +239,9 @@ static int refused(const struct s3 *s, const struct request *q, const struct rep
 	    {401, "check AWS_ACCESS_KEY_ID"},
 	    {403,
 	     "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, the bucket's policy, and this machine's date"},
-	    {404, "make the bucket"},
+	    {404, "create the bucket"},
 	};
-	const char *text = "look at the store's log";
+	const char *text = "see the store's log";
 	char code[64];
 	code_of(r, code);
 	for (size_t i = 0; i < sizeof remedy / sizeof *remedy; i++)

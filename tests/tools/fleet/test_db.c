@@ -411,9 +411,9 @@ TEST(what_is_no_database_is_refused)
 	char path[128];
 	struct place p[4];
 	places(p);
-	CHECK_FAILS(db_open("/nowhere/at/all.db", &c), E_IO, "its folder must be there");
-	CHECK_FAILS(db_open("oracle://x", &c), E_UNSUPPORTED, "of no kind");
-	CHECK_FAILS(db_open("", &c), E_USAGE, "no name");
+	CHECK_FAILS(db_open("/nowhere/at/all.db", &c), E_IO, "its folder must exist");
+	CHECK_FAILS(db_open("oracle://x", &c), E_UNSUPPORTED, "unknown kind");
+	CHECK_FAILS(db_open("", &c), E_USAGE, "not a valid file name");
 	CHECK_FAILS(db_open("/tmp", &c), E_USAGE, "not a regular file");
 	CHECK_FAILS(db_open("/dev/null", &c), E_USAGE, "not a regular file");
 	snprintf(path, sizeof path, "%s/text", folder);
@@ -507,7 +507,7 @@ TEST(who_loses_its_session_loses_the_lead)
 	CHECK(db_lead(b) == 0);
 	cut_off(a, postgres_url());
 	CHECK(db_lead(b) == 1);
-	CHECK_FAILS(db_begin(a), E_STOPPED, "another leads"); /* a former leader's round is stopped, once */
+	CHECK_FAILS(db_begin(a), E_STOPPED, "another instance leads"); /* once: its round must stop */
 	CHECK(db_lead(a) == 0 && db_lead(b) == 1);
 	CHECK_OK(db_begin(a));
 	CHECK_OK(db_commit(a));

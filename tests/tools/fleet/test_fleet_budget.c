@@ -160,7 +160,7 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	      json_integer_value(json_object_get(today, "bytes")) > 5000000);
 	json_decref(j);
 	CHECK(fleet_get(f[0], "/v1/api/boards") == 200 && strstr(fleet_text, "\"day_bytes\":3"));
-	CHECK(fleet_get(f[0], "/") == 200 && strstr(fleet_text, "1 boards over their day"));
+	CHECK(fleet_get(f[0], "/") == 200 && strstr(fleet_text, "1 board over the daily limit"));
 	fleet_now_s += DAY;
 	CHECK(send_big(f[1], 0, 300) == 202);
 	CHECK(fleet_digest(f[0], fleet_conn(f[0]), 100) == 6);
@@ -360,7 +360,7 @@ TEST(the_program_says_when_to_come_again)
 		if (turn == 0)
 			CHECK(post(&s, b.p, b.n) == 202);
 		server_text(&s, text, sizeof text);
-		CHECK((strstr(text, "is told to send no more today") != NULL) == (turn == 0));
+		CHECK((strstr(text, "may send no more today") != NULL) == (turn == 0));
 		if (turn == 0) {
 			CHECK(server_stop(&s, SIGKILL) == 128 + SIGKILL);
 			REQUIRE(start(&s, db));

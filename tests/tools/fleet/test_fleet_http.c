@@ -456,7 +456,7 @@ TEST(a_wrong_configuration_is_told)
 		const char *option, *value, *says;
 	} wrong[] = {{"--listen", "127.0.0.1", "write ADDRESS:PORT"},
 		     {"--listen", "nowhere.invalid:80", "numeric"},
-		     {"--db", "/nowhere/fleet.db", "its folder must be there"},
+		     {"--db", "/nowhere/fleet.db", "its folder must exist"},
 		     {"--keys", "/nowhere", "hone-fleet init"},
 		     {"--cert", "/nowhere", "go together"},
 		     {"--quorum", "3,2,1", "three whole numbers"},

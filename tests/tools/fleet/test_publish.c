@@ -307,7 +307,7 @@ TEST(a_store_that_refuses)
 	CHECK_FAILS(put_text(p, "blob/a", "y", false), E_USAGE, "AWS_SECRET_ACCESS_KEY");
 	CHECK(f->requests == 1);
 	f->fail = 1, f->fail_status = 404;
-	CHECK_FAILS(put_text(p, "blob/a", "y", false), E_USAGE, "make the bucket");
+	CHECK_FAILS(put_text(p, "blob/a", "y", false), E_USAGE, "create the bucket");
 	f->fail = 1, f->fail_status = 301;
 	CHECK_FAILS(place_drop(p, "blob/a"), E_USAGE, "AWS_REGION");
 	CHECK(has(f, "/pub/fleet%20one/blob/a", "x"));
