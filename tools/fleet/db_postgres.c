@@ -23,7 +23,7 @@
 #define LOCK_MS "2000"
 #define GONE_MS "20000"
 #define LEAD_KEY "7525336316946769263" /* any number that no other program locks there */
-enum { STATEMENTS = 256 /* prepared ones that are kept */, PARAMS = 32 };
+enum { STATEMENTS = 256 /* prepared statements that a connection keeps */, PARAMS = 32 };
 enum { OID_BYTEA = 17, OID_INT8 = 20, OID_INT2 = 21, OID_INT4 = 23, OID_TEXT = 25 };
 
 struct conn {

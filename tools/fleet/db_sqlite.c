@@ -25,7 +25,7 @@
 
 #define MEMORY ":memory:"
 #define WAIT_NS (2 * NS_PER_S)
-enum { STATEMENTS = 128 /* prepared ones that are kept */, PARAMS = 32 };
+enum { STATEMENTS = 128 /* prepared statements that are kept */, PARAMS = 32 };
 
 struct prepared {
 	const char *sql;

@@ -50,7 +50,7 @@ struct fleet_conf {             /* hone-fleet's options and file ([fleet] key = 
 	int threads;
 	int quorum[CHANNELS];     /* distinct boards that must agree, per channel: 1, 2, 3 */
 	int64_t tolerance_pct;    /* of the boards' median: 15 */
-	int64_t every_ns;         /* between aggregations: 60 s */
+	int64_t every_ns;         /* time between aggregations: 60 s */
 	int64_t poll_s, expire_s; /* as snapshots say: 6 h, 90 days */
 	int64_t stage_ns;         /* time on a channel before the next one: 24 h; 0: none */
 	int64_t board_day;        /* batches of a board in a day: 500 */

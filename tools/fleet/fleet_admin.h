@@ -59,8 +59,7 @@ struct order {
 	const struct order_kind *kind;
 	char name[16], cls[33], board[33], record[33], why[160];
 };
-/* Reads and checks an order. E_NOTFOUND: no such order, board or record; E_USAGE: a parameter is missing or
- * wrong. */
+/* Reads and checks an order. E_NOTFOUND: no such order or board; E_USAGE: a parameter is missing or wrong. */
 int order_read(struct db_conn *c, const char *name, order_get *get, const void *from,
 	       struct order *out) MUST_CHECK;
 /* who: "page" or "api"; the log has it with the address. */

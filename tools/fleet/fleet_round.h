@@ -54,7 +54,7 @@ enum {
 int rollout_stop(struct db_conn *c) MUST_CHECK;
 /* Restarts the stages of records that are not on channel all, since nobody watched them during the stop. */
 int rollout_go_on(struct db_conn *c, int64_t now_s) MUST_CHECK;
-int rollout_stopped(struct db_conn *c) MUST_CHECK; /* 1, 0 */
+int rollout_stopped(struct db_conn *c) MUST_CHECK; /* 1: stopped; 0: not */
 /* cls NULL: all classes. The next round does it. */
 int rollout_withdraw(struct db_conn *c, const char *cls) MUST_CHECK;
 

@@ -79,7 +79,7 @@ int store_board(struct db_conn *c, const char *id, struct store_board *out) MUST
 int store_boards(struct db_conn *c, int (*fn)(void *ctx, const struct store_board *b), void *ctx) MUST_CHECK;
 /* Revokes a board, or takes that back (why NULL). E_NOTFOUND: no such board. */
 int store_revoke(struct db_conn *c, const char *id, const char *why, int64_t now_s) MUST_CHECK;
-/* The same for a record, named by revoked_hash. */
+/* The same for a record, named by revoked_hash. E_NOTFOUND: it was not revoked (why NULL). */
 int store_revoke_record(struct db_conn *c, const char *hash, const char *why, int64_t now_s) MUST_CHECK;
 
 /* A token's text is random; the database has only its hash. */

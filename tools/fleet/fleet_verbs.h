@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands of hone-fleet. To add one: a `const struct cmd fleet_cmd_NAME`, here and in
+/* The commands of hone-fleet. To add one, define a `const struct cmd fleet_cmd_NAME`, and list it here and in
  * tools/fleet/main_fleet.c. */
 #ifndef TOOLS_FLEET_VERBS_H
 #define TOOLS_FLEET_VERBS_H

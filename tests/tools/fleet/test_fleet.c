@@ -436,7 +436,7 @@ TEST(published_files_have_tags_and_ranges)
 			test_bad = 1;
 		}
 	}
-	CHECK(get_with(f, BLOB, NULL, "bytes=10-", NULL) == 416 && !fleet_said.cache); /* nobody keeps it */
+	CHECK(get_with(f, BLOB, NULL, "bytes=10-", NULL) == 416 && !fleet_said.cache); /* not cached */
 	CHECK(get_with(f, BLOB, NULL, "bytes=2-3", etag) == 206 && !strcmp(fleet_text, "23"));
 	CHECK(get_with(f, BLOB, NULL, "bytes=2-3", "\"another\"") == 200);
 	CHECK(get_with(f, BLOB, etag, NULL, NULL) == 304 && !*fleet_text && !strcmp(fleet_said.etag, etag));
