@@ -22,6 +22,7 @@ $(TESTS:%=$(B)/results/%): $(B)/results/%: $(B)/tests/test_%
 $(SCRIPTS:%=$(B)/results/%): $(B)/results/%: all $(B)/man $(B)/man3
 	@BUILD=$(B) sh tests/sh/test.sh run $@ sh $(wildcard tests/sh/$* tools/build/$*) $(if $(findstring peers,$*),--test,$(B))
 $(B)/results/fleet.sh: $(B)/tools/bench_load
+$(B)/results/layers.sh: $(call in,$(ROOMS))
 test: deps
 	@sh tools/build/deps.sh --maybe systemd-container
 	@sh tools/build/deps.sh --maybe chromium fonts-dejavu-core
@@ -30,7 +31,7 @@ test: deps
 	$(AGAIN) -s -k -j$(shell nproc) all $(B)/man $(B)/man3 $(TESTS:%=$(B)/tests/test_%) || true
 	$(AGAIN) -s -k -j$(shell nproc) $(RESULTS) || true
 	@sh tests/sh/test.sh sum $(RESULTS)
-layers: $(PROGRAMS) $(B)/libhone.so
+layers: $(PROGRAMS) $(B)/libhone.so $(call in,$(ROOMS))
 	@sh tests/sh/layers.sh $(B)
 fuzz:
 	@sh tools/build/deps.sh clang libclang-rt-14-dev

@@ -32,6 +32,7 @@ check "a folder calls what lies in a later one" "$(for d in $order; do nm -g "$b
 	NF == 4 && $3 ~ /[TDRBV]/ && !($4 in home) { home[$4] = $1 }
 	NF == 3 && $2 == "U" { uses[$1 " " $3] }
 	END { for (u in uses) { split(u, part); if (rank[home[part[2]]] > rank[part[1]]) print part[1] " calls " part[2] " of " home[part[2]] } }')"
+check "an archive of a folder is missing: make layers builds it" "$(for d in $order; do [ -s "$b/$d.a" ] || echo "$b/$d.a"; done)"
 # shellcheck disable=SC2086
 check "a name of a struct, union or enum has two meanings" "$(grep -HoE '^(struct|union|enum) [a-z_0-9]+ \{' $headers |
 	sed 's/\([^:]*\):[a-z]* \([a-z_0-9]*\) {/\2 \1/' | sort -u | awk '$1 == last { print $1 ": " file ", " $2 } { last = $1; file = $2 }')"
@@ -53,10 +54,12 @@ check "libhone holds search, an emitter, a worker or a library that it must not"
 check "libhone exports other names than agent/run/libhone.map says" "$(nm -D --defined-only "$b/libhone.so" 2>&1 |
 	sed 's/.* //; s/@.*//' | grep -vE '^HONE_0$' | sort | { sed -n 's/^\t\t\(hone.*\)/\1/p' agent/run/libhone.map | tr -d ' \n' |
 		tr ';' '\n' | sort >"$b/exports"; diff - "$b/exports"; })"
+inline=" t loops_for$" # a sanitizer keeps it, though it is static and inline in loops.h
 check "honed holds search, an emitter, a worker or a library that it must not" "$(nm "$b/honed" 2>&1 |
-	grep -E ' [TDRB] (LLVM|_ZN4llvm|hwloc|search|strategy|tune|emit|loops|cost|local|runner|wire|graph|space|plan|image)_?[a-z_]*$|o such file')"
+	grep -E ' [TtDdRrBb] (LLVM|_ZN4llvm|hwloc|search|strategy|tune|emit|loops|cost|local|runner|wire|graph|space|plan|image)_?[a-z_]*$|o such file' |
+	grep -v "$inline")"
 check "hone-sync holds search, an emitter or a worker" "$(nm "$b/hone-sync" 2>&1 |
-	grep -E ' [TDRB] (LLVM|_ZN4llvm|hwloc|strategy|tune|emit|loops|cost|local|runner|wire)_?[a-z_]*$|o such file')"
+	grep -E ' [TtDdRrBb] (LLVM|_ZN4llvm|hwloc|strategy|tune|emit|loops|cost|local|runner|wire)_?[a-z_]*$|o such file' | grep -v "$inline")"
 check "honed links other libraries than libuv, inih, jansson and libc's" "$(readelf -d "$b/honed" 2>&1 |
 	sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p; /rror/p' | grep -vE '^lib(uv|inih|jansson|c|m|pthread|asan|ubsan|tsan|gcc_s)\.so')"
 echo "$good passed, $bad failed, 0 skipped"
