@@ -3,6 +3,7 @@
 # make test       every test                    make t/cache    tests/.../test_cache.c alone
 # make layers     who includes and links whom   make size       lines per folder
 # make install    DESTDIR= PREFIX=              make fuzz       each parser's fuzz target, a minute each
+# make golden     rewrites golden files: git diff shows what changed
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
 # make bench-NAME tools/bench/bench_NAME.c; the rules are in tools/bench/rules.mk

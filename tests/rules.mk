@@ -45,3 +45,7 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@sh tests/sh/nspawn.sh $(B)
 	$(AGAIN) fuzz
 .PHONY: test layers fuzz torture
+# Rewrites the golden files of tests, for a review of what changed: git diff.
+golden: $(B)/tests/test_explain_dump
+	@GOLDEN=1 $<
+.PHONY: golden

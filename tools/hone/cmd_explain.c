@@ -4,6 +4,7 @@
 #include "agent/worker/wire.h"
 #include "kernels/space/space.h"
 #include "platform/base/log.h"
+#include "tools/hone/explain_dump.h"
 #include "tools/hone/explain_log.h"
 #include "agent/cache/json.h"
 #include "tools/hone/ready.h"
@@ -230,6 +231,25 @@ static void choices_words(const struct choices *c)
 	}
 }
 
+/* -d: the task at the stages that the letters name. */
+static int dump_stages(struct explain *e, const struct why *w)
+{
+	struct buf text = {0};
+	const struct dump d = {.task = w->task->task,
+			       .target = &e->target,
+			       .cand = w->cand,
+			       .exact = arg_flag(e->args, "exact"),
+			       .threads = e->threads,
+			       .cache = e->cache,
+			       .best = w->tuned ? &w->best : NULL,
+			       .log = w->logged ? &w->log : NULL};
+	int rc = explain_dump(&d, arg_str(e->args, "dump", ""), &text);
+	if (rc >= 0)
+		printf("# %s\n%s", w->label, buf_str(&text));
+	buf_free(&text);
+	return rc;
+}
+
 static int explain_tasks(struct explain *e, const char *word)
 {
 	static const char *const head[] = {"task",        "uses",     "default ms", "ms",
@@ -246,7 +266,9 @@ static int explain_tasks(struct explain *e, const char *word)
 			continue;
 		n++;
 		explain_payback_add(&all, &why->payback);
-		if (e->args->json)
+		if (arg_given(e->args, "dump"))
+			rc = dump_stages(e, why);
+		else if (e->args->json)
 			json_array_append_new(list, why_json(why));
 		else if (word)
 			why_words(e, why);
@@ -257,6 +279,11 @@ static int explain_tasks(struct explain *e, const char *word)
 	if (rc >= 0 && n == 0 && word)
 		rc = fail(E_NOTFOUND, "no task or node of %s contains '%s'; hone tasks %s lists them",
 			  e->model.path, word, e->model.path);
+	if (arg_given(e->args, "dump")) {
+		json_decref(list);
+		arena_free(&t.arena);
+		return rc;
+	}
 	if (rc >= 0 && e->args->json)
 		return json_out(json_pack("{so so so so}", "model", json_text(e->model.path), "choices",
 					  choices_json(&e->model.choices), "payback",
@@ -316,6 +343,7 @@ static int run_explain(const struct args *a)
 static const struct opt opts[] = {
     {"device", OPT_STR, "NAME", "device (default: cpu)"},
     {"exact", OPT_FLAG, NULL, "what --exact tuning chose"},
+    {"dump", OPT_STR, "LETTERS", "stages of a task: t text, s space, l loops, c code, m measurements", 'd'},
     OPT_THREADS,
     OPT_CACHE,
     OPT_SHAPE,
