@@ -25,7 +25,8 @@ int background_asked(const struct args *a)
 	return 1;
 }
 
-/* As honed takes it, from another folder: a path from the root, or a name of its own. */
+/* The model as honed can find it from its own folder: an absolute path, or the name of a model in
+ * honed.conf. */
 static int name_model(const char *model, struct request *r)
 {
 	char path[PATH_MAX];

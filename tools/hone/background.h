@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone tune --background: honed tunes the model, when the gate is open, or with --now at once. */
+/* hone tune --background: honed tunes the model when its gate opens, or at once with --now. */
 #ifndef TOOLS_BACKGROUND_H
 #define TOOLS_BACKGROUND_H
 
@@ -17,9 +17,9 @@
 		"now", OPT_FLAG, NULL, "with --background: at once, also on a busy board"                    \
 	}
 
-/* Whether it is asked for. E_USAGE: with options that honed does not take. */
+/* Whether --background was given. E_USAGE: with options that honed does not take. */
 int background_asked(const struct args *a) MUST_CHECK;
-/* Asks honed; a->pos[0] is the model, or the name of one of honed.conf. */
+/* Asks honed to tune a->pos[0]: the path of a model, or the name of one in honed.conf. */
 int background_tune(const struct args *a) MUST_CHECK;
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `hone tune --rigor cached`: what the cache would give today. Nothing is compiled, measured or written. */
+/* `hone tune --rigor cached`: reports what the cache would give today. Nothing is compiled, measured or
+ * written. */
 #ifndef TOOLS_CACHED_H
 #define TOOLS_CACHED_H
 
 #include "agent/tune/tune_model.h"
 #include "tools/hone/ready.h"
 
-/* The report without times, in the arena; *missing: kernels that are not in the cache. Where that is not 0,
- * *why, in the arena, names them. */
+/* Fills the report, without times, in the arena. *missing: number of kernels that are not in the cache; if it
+ * is not 0, *why (in the arena) names them. */
 int cached_report(const struct args *a, struct arena *arena, struct tune_report *out, int *missing,
 		  const char **why) MUST_CHECK;
 

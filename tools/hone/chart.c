@@ -49,7 +49,7 @@ void chart_escape(const char *text, struct buf *out)
 	}
 }
 
-/* A range of values on a stretch of pixels. */
+/* Maps a range of values to a range of pixels. */
 struct scale {
 	double lo, hi; /* logarithms where `log` */
 	double from, to;
@@ -99,7 +99,7 @@ static void decades(struct buf *out, const struct scale *x, const struct scale *
 	tick(out, x->from, TOP - 4, "middle", "GFLOP/s");
 }
 
-/* The slope of one level of memory up to where the roof of arithmetic begins. */
+/* Draws the slope of one memory level, up to where the roof of arithmetic begins. */
 static void slope(struct buf *out, const struct scale *x, const struct scale *y, double gbs, double peak,
 		  const char *kind, const char *name)
 {
@@ -183,7 +183,7 @@ void chart_bars(const struct chart_kernel *k, int n, struct buf *out)
 	buf_puts(out, "</svg>\n");
 }
 
-/* 1, 2 or 5 times a power of ten: at most about six steps to v. */
+/* Step between ticks: 1, 2 or 5 times a power of ten, at most about six steps up to v. */
 static double round_step(double v)
 {
 	double step = pow(10, floor(log10(v > 0 ? v : 1)));
@@ -253,7 +253,7 @@ static void share_axes(struct buf *out, const struct scale *x, const struct scal
 	tick(out, (x->from + x->to) / 2, y->from + 34, "middle", "seconds since the start");
 }
 
-/* What lies below the scale is drawn at its bottom. */
+/* Values below the scale are drawn at its bottom. */
 static void curve(struct buf *out, const struct scale *x, const struct scale *y, const struct chart_line *l,
 		  double legend_y)
 {

@@ -29,15 +29,15 @@ struct opt_value {
 	int n;
 };
 
-/* What is being read: the words, the command once known, values of its options followed by the common ones.
- */
+/* State of parsing: the words, the command once it is known, the values of its options followed by those of
+ * the common ones. */
 struct parse {
 	const struct program *program;
 	struct arena arena;
 	int argc;
 	char **argv;
 	const struct cmd *cmd;
-	int nown; /* options of the command: common ones come after */
+	int nown; /* number of the command's own options; the common ones follow */
 	struct args args;
 	struct opt_value common[sizeof cmd_common / sizeof *cmd_common];
 };
@@ -57,7 +57,8 @@ static const struct opt *own_opts(const struct cmd *c)
 	return c && c->opts ? c->opts : no_opts;
 }
 
-/* Number of the option in a table, by name (n letters) or, where name is NULL, by letter; -1: none. */
+/* Finds an option in a table by name (n letters) or, if name is NULL, by letter. Returns its index; -1:
+ * none. */
 static int opt_find(const struct opt *o, const char *name, size_t n, char letter)
 {
 	for (int i = 0; o[i].name; i++)
@@ -176,7 +177,7 @@ static int unknown_option(const struct parse *p, const char *word, size_t n)
 	return fail(E_USAGE, "unknown option %s%s", dash, name);
 }
 
-/* One option word at argv[i] ("--name", "--name=value", "-x"); returns the index of the next word. */
+/* Reads the option at argv[i] ("--name", "--name=value", "-x"). Returns the index of the next word. */
 static int read_option(struct parse *p, int i)
 {
 	const char *w = p->argv[i], *eq = NULL, *name = NULL;
@@ -283,7 +284,8 @@ static int usage_error(const struct parse *p)
 	return 2;
 }
 
-/* A limit that somebody set is the cause that can be mended. */
+/* If memory ran out under a limit that the user set, the message names the limit, because the user can raise
+ * it. */
 static void say_error(int rc)
 {
 	struct rlimit data;
@@ -307,7 +309,7 @@ static int run_cmd(struct parse *p)
 	return rc < 0 ? 1 : rc;
 }
 
-/* Made at build time: `hone --man [NAME]` and `hone --bash-completion`. */
+/* Output that is only needed at build time: `hone --man [NAME]` and `hone --bash-completion`. */
 static int hidden(const struct program *p, int argc, char **argv, struct buf *out)
 {
 	if (argc >= 2 && !strcmp(argv[1], "--bash-completion")) {

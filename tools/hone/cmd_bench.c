@@ -14,12 +14,13 @@ enum {
 	MAX_RUNS = 1000000,
 	WARMUP = 3,
 	TRACE_RUNS = 5,
-	ROW_RUNS = 300,   /* for the CPU time of a run beside others in a row */
+	ROW_RUNS = 300,   /* unpaced runs with --rate, for the CPU time of a run */
 	KERNEL_RUNS = 25, /* timed per kernel: the median of 25 is steady within 2 % */
 };
-#define KERNELS_NS (3 * NS_PER_S) /* no further such run begins after that: a slow model has fewer */
+#define KERNELS_NS (3 * NS_PER_S) /* no further run of a kernel begins after this time, so slow models get
+				   * fewer runs */
 
-/* One of the things compared. */
+/* One of the things that are compared: a model with a cache and a kind of kernels. */
 struct variant {
 	struct ready ready;
 	double *ns; /* per run */
@@ -32,11 +33,11 @@ struct bench {
 	struct arena arena;
 	int n, runs;
 	struct variant variant[MAX_VARIANTS];
-	int64_t period_ns; /* --rate; 0: one run after the other */
-	int late;          /* runs that started after their time */
-	double cpu_pct;    /* of one core */
-	double cpu_ns;     /* of all threads, a round */
-	double row_cpu_ns; /* --rate: the same of rounds in a row */
+	int64_t period_ns; /* --rate; 0: runs follow each other without a pause */
+	int late;          /* runs that started late by more than a tenth of the period */
+	double cpu_pct;    /* CPU load, in % of one core */
+	double cpu_ns;     /* CPU time of all threads per round */
+	double row_cpu_ns; /* with --rate: the same for rounds without pauses */
 };
 
 static int64_t cpu_ns(void)
@@ -79,7 +80,7 @@ static void wait_until(struct bench *b, int64_t due)
 		b->late++;
 }
 
-/* Rounds in which every variant runs once, the first in turn another. */
+/* Runs n rounds. Every variant runs once in each round; a different one begins each time. */
 static int rounds(struct bench *b, int n, bool rated)
 {
 	int64_t start = clock_now(&clock_real), cpu = cpu_ns();
@@ -101,7 +102,8 @@ static int rounds(struct bench *b, int n, bool rated)
 	return 0;
 }
 
-/* At a rate, what a round takes beside others in a row comes first: threads that spin between frames show. */
+/* With --rate, rounds without pauses are measured first; the difference in CPU time shows threads that spin
+ * between frames. */
 static int all_rounds(struct bench *b)
 {
 	int rc = b->period_ns ? rounds(b, b->runs < ROW_RUNS ? b->runs : ROW_RUNS, false) : 0;
@@ -121,7 +123,7 @@ static int time_kernels(struct bench *b)
 	return rc;
 }
 
-/* Enough for three seconds, at least 20, at most 500, unless --runs says. */
+/* Runs for about three seconds, at least 20 and at most 500, unless --runs is given. */
 static int choose_runs(struct bench *b, double round_ns)
 {
 	double each_ns = round_ns < (double)b->period_ns ? (double)b->period_ns : round_ns;
@@ -151,7 +153,7 @@ static int measure(struct bench *b)
 }
 
 struct kernel_row {
-	double us, min_us, gflops, peak_pct, roofline_pct; /* shares are of the median */
+	double us, min_us, gflops, peak_pct, roofline_pct; /* percentages are of the median */
 };
 
 static struct kernel_row kernel_row(const struct bench *b, const struct variant *v, int i)
@@ -201,7 +203,7 @@ static struct summary summarize(const struct bench *b, struct variant *v)
 static json_t *memory_json(const struct variant *v)
 {
 	struct plan_memory m = plan_memory(v->ready.plan);
-	const struct steps *s = v->ready.model.steps; /* of what is compiled none */
+	const struct steps *s = v->ready.model.steps; /* NULL for a compiled model */
 	json_t *o = json_pack("{sI sI sI sI}", "values_bytes", (json_int_t)m.values_bytes, "live_bytes",
 			      (json_int_t)m.live_bytes, "weights_bytes", (json_int_t)m.weights_bytes,
 			      "scratch_bytes", (json_int_t)m.scratch_bytes);
@@ -239,7 +241,7 @@ static json_t *variant_json(const struct bench *b, struct variant *v)
 			 kernels_json(b, v));
 }
 
-/* Time of the i-th against the first, round by round: below 1 is faster. */
+/* Time of variant i over that of the first, from the ratios of each round: below 1 is faster. */
 static struct interval ratio(struct bench *b, int i)
 {
 	double *r = ARENA_ARRAY(&b->arena, double, b->runs);
@@ -248,7 +250,7 @@ static struct interval ratio(struct bench *b, int i)
 	return stats_interval(r, b->runs);
 }
 
-/* CPU time of a frame against that of a run beside others in a row. */
+/* CPU time of a frame over that of a run without pauses. */
 static double cpu_ratio(const struct bench *b)
 {
 	return b->row_cpu_ns > 0 ? b->cpu_ns / b->row_cpu_ns : 0;
@@ -325,13 +327,13 @@ static void report(struct bench *b, const struct interval *ratios)
 		printf("%d against 1: %.3f times as long (95 %% of %.3f to %.3f)\n", i + 1, ratios[i].median,
 		       ratios[i].low, ratios[i].high);
 	const struct ready *first = &b->variant[0].ready;
-	if (!first->model.g) /* compiled */
+	if (!first->model.g) /* a compiled model cannot be tuned */
 		return;
 	printf("Next: hone tune %s --budget 20s%s%s\n", first->model.path,
 	       *first->cache_dir ? " --cache " : "", first->cache_dir);
 }
 
-/* Every model with every cache and every choice of kernels. */
+/* Opens every model with every cache and every kind of kernels. */
 static int open_variants(struct bench *b, const char *default_dir)
 {
 	const struct args *a = b->args;
@@ -364,7 +366,7 @@ static int open_variants(struct bench *b, const char *default_dir)
 	return 0;
 }
 
-/* What is asked for by name must be possible before minutes go into measuring. */
+/* Checks that the requested profilers can work, before minutes are spent on measuring. */
 static int profilers(struct bench *b)
 {
 	bool map = arg_flag(b->args, "perf-map");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One text of what a stranger needs to see what is wrong on a board. */
+/* Collects what a stranger needs to know to diagnose a problem on a board, as one text. */
 #include "agent/cache/cache.h"
 #include "agent/control/conf.h"
 #include "tools/hone/doctor.h"
@@ -24,7 +24,7 @@ enum { FILE_BYTES = 64 << 10, LOG_BYTES = 256 << 10 };
 struct report {
 	const struct args *args;
 	struct arena arena;
-	const char *root; /* $HONE_SYSROOT, which stands for the board */
+	const char *root; /* $HONE_SYSROOT: the root of the board's files */
 	json_t *status;   /* NULL: no daemon */
 	char cache[4096];
 };
@@ -101,8 +101,8 @@ static void vitals(struct report *r, struct buf *out)
 		buf_printf(out, "battery %d %%%s\n", v.battery_pct, v.discharging ? ", discharging" : "");
 }
 
-/* Of [sync] the keys alone: no value, no line that goes on with one, no comment. As honed reads it, a section
- * may stand behind blanks, the first one behind a byte order mark. */
+/* Copies a configuration file. Of [sync] only the keys are copied: no values, no continuation lines, no
+ * comments. As honed reads it, a section may follow blanks, and the first one a byte order mark. */
 static void put_conf(struct report *r, const char *path, struct buf *out)
 {
 	struct blob b;
@@ -126,7 +126,7 @@ static void put_conf(struct report *r, const char *path, struct buf *out)
 	}
 }
 
-/* Without what the fleet's part may keep to itself. */
+/* All configuration files, without the values of [sync], which may be private. */
 static void configuration(struct report *r, struct buf *out)
 {
 	struct conf c;
@@ -175,7 +175,7 @@ static void cache(struct report *r, struct buf *out)
 	cache_close(c);
 }
 
-/* What the child says within the time, cut at LOG_BYTES. */
+/* Output of a child until the timeout, cut at LOG_BYTES. */
 static void put_output(char *const argv[], struct buf *out)
 {
 	struct child c;
@@ -210,7 +210,8 @@ static void journal(struct report *r, struct buf *out)
 		put_output(argv, out);
 }
 
-/* A file of /proc, whose size is not told; "" where there is none. To be cut into words. */
+/* A file of /proc, which does not tell its size; "" if there is none. The caller may cut the text into
+ * words. */
 static char *proc_text(struct report *r, const char *path)
 {
 	char *text = arena_alloc(&r->arena, FILE_BYTES);
@@ -228,7 +229,8 @@ static bool is_below(const char *path, const char *mount)
 	return !strcmp(mount, "/") || (!strncmp(path, mount, n) && (path[n] == '/' || !path[n]));
 }
 
-/* Of our folders: where, type, options; not what is mounted, which may name another machine. */
+/* Mounts of our folders: mount point, type, options. The source is left out, because it may name another
+ * machine. */
 static void mounts(struct report *r, struct buf *out)
 {
 	const char *folders[] = {r->cache, daemon_run_folder(), "/etc/hone", "/tmp"};
@@ -248,7 +250,8 @@ static void mounts(struct report *r, struct buf *out)
 	}
 }
 
-/* Of the command line only what is about us; the rest may hold anything. */
+/* Version of the kernel and the system. Of the command line only the options that concern hone are copied;
+ * the rest may hold anything. */
 static void kernel(struct report *r, struct buf *out)
 {
 	static const char *const about_us[] = {

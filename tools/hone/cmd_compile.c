@@ -19,10 +19,10 @@ struct compile {
 	struct plan *plan;
 	struct buf meta;
 	struct image image;
-	struct import_opts opts; /* of beside */
+	struct import_opts opts; /* import options of `beside` */
 	struct beside beside;
 	char c_name[PLAN_C_NAME];
-	struct plan_c_sizes sizes; /* of C */
+	struct plan_c_sizes sizes; /* sizes of the C source */
 	json_t *files;
 	struct arena arena;
 };
@@ -40,7 +40,7 @@ static bool is_known(const struct compile *c, const struct task *t)
 	return found;
 }
 
-/* A fused step that nobody tuned, of which some part was: the parts run. */
+/* Whether to run a fused step as its parts: nobody tuned the fused step, but some part of it was tuned. */
 static bool parts_are_better(const struct compile *c, const struct task *t)
 {
 	const struct steps *s = c->model.steps;
@@ -94,7 +94,8 @@ static void add_file(struct compile *c, const char *path, size_t bytes)
 			      json_pack("{so sI}", "file", json_text(path), "bytes", (json_int_t)bytes));
 }
 
-/* Read back: one that no process could load is none. Who it is for may still have to change its owner. */
+/* Writes the image and reads it back, because an image that no process can load is useless. The owner of the
+ * file may still have to be changed to the user who will run it. */
 static int write_image(struct compile *c, const char *path)
 {
 	struct stat st = {0};
@@ -140,7 +141,7 @@ static json_t *origins_json(const struct compile *c)
 	return o;
 }
 
-/* For people and their scripts: nothing of hone reads it. */
+/* A description for people and their scripts; no part of hone reads it. */
 static json_t *manifest(const struct compile *c)
 {
 	struct buf target = {0};
@@ -207,7 +208,7 @@ static json_t *c_json(const struct compile *c)
 			 s->kernels, "portable", s->portable);
 }
 
-/* What the model is before it is read. */
+/* Records the model's identity before it is read. */
 static int know_model(struct compile *c)
 {
 	int rc = c->opts.nbinds = model_binds(c->args, &c->arena, &c->opts.binds);

@@ -38,7 +38,7 @@ static void describe(const struct dev *d, const struct target *t)
 		       t->fma_gflops, t->bw_gbs[0], t->bw_gbs[1], t->bw_gbs[2], t->bw_gbs[3], t->copy_gbs);
 }
 
-/* The CPU's peaks are kept or measured now; a simulator's are what it says. */
+/* The CPU's peaks are taken from the cache folder or measured now; a simulator states its own. */
 static int probe(const struct args *a, const struct dev *d, struct target *t)
 {
 	char dir[4096];

@@ -35,7 +35,7 @@ static void print_finding(const struct finding *f, bool color)
 		printf("%24s%s\n", "", f->remedy);
 }
 
-/* The worst first. */
+/* Prints the worst findings first. */
 static void report_text(const struct report *r, bool color)
 {
 	const int *n = r->count;

@@ -16,12 +16,12 @@
 struct why {
 	const struct step_task *task;
 	char label[96];
-	bool tuned, measured; /* a best record, a default record */
+	bool tuned, measured; /* whether there is a best record, and a default record */
 	struct rec best, first;
 	char cand[CAND_MAX], def[CAND_MAX];
 	double best_ns, default_ns, best_draft_ns, default_draft_ns, roofline_ns;
 	bool memory_bound;
-	enum stale stale; /* of the best record, else of the default's */
+	enum stale stale; /* whether the best record is stale, else the default's */
 	bool logged;
 	struct trials log;
 	struct payback payback;
@@ -33,7 +33,7 @@ struct explain {
 	int threads;
 	struct cache *cache;
 	char emitter[32];
-	int stale; /* tasks of those shown */
+	int stale; /* number of stale tasks among those shown */
 	struct model model;
 	struct arena arena;
 };
@@ -53,7 +53,7 @@ static bool serves(struct explain *e, const struct step *s)
 			      e->threads, arg_flag(e->args, "exact"), REC_BEST, &e->arena, &r) < 0;
 }
 
-/* Those in which no fused kernel does the task's work. */
+/* Number of steps in which the task's own kernel runs, not a fused kernel that does its work. */
 static int uses_served(struct explain *e, struct key task)
 {
 	const struct steps *s = e->model.steps;
@@ -64,7 +64,7 @@ static int uses_served(struct explain *e, struct key task)
 	return n;
 }
 
-/* What its tuning left of it. */
+/* Reads the log that the task's tuning left. */
 static void find_log(struct explain *e, struct why *w)
 {
 	struct trials want = {.task = w->task->key,
@@ -106,7 +106,7 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	return 0;
 }
 
-/* A node of exactly this name uses the task, or (`part`) one whose name contains the word. */
+/* Whether a node uses the task whose name is `word` or, with `part`, contains it. */
 static bool used_by(const struct explain *e, const struct step_task *t, const char *word, bool part)
 {
 	const struct steps *s = e->model.steps;
@@ -120,7 +120,8 @@ static bool used_by(const struct explain *e, const struct step_task *t, const ch
 	return false;
 }
 
-/* A node's whole name names one task; else the word is a part of labels, keys and names. */
+/* If `word` is the whole name of a node, it selects that node's task; else it may be a part of labels, keys
+ * and names. */
 static bool wanted(const struct explain *e, const struct step_task *t, const char *word)
 {
 	char label[96], key[33];
@@ -134,7 +135,7 @@ static bool wanted(const struct explain *e, const struct step_task *t, const cha
 	return strstr(label, word) || !strncmp(key, word, strlen(word)) || used_by(e, t, word, true);
 }
 
-/* Share of the roofline, of as many cores as the kernel was measured with. */
+/* Share of the roofline, for as many cores as the kernel was measured with. */
 static double roofline_pct(const struct why *w)
 {
 	const struct rec *r = w->tuned ? &w->best : &w->first;
@@ -208,7 +209,7 @@ static void why_row(struct table *t, const struct why *w)
 	table_cell(t, "%s", w->tuned ? w->cand : "(not tuned)");
 }
 
-/* By what the graph is divided otherwise than by rule. */
+/* The choices by which the graph is divided differently from the rules. */
 static json_t *choices_json(const struct choices *c)
 {
 	json_t *list = json_array();

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 64 /* --threads, at most */ };
+enum { THREADS = 64 /* largest --threads that is considered */ };
 
 struct forget {
 	struct cache *cache;
 	const char *task; /* the first digits of a key; NULL: any */
 	bool all;
-	int ntasks; /* of a model, where one was given */
+	int ntasks; /* tasks of the model, if one was given */
 	struct key *tasks;
 	int kernels, logs, marks;
 };
@@ -102,7 +102,7 @@ static int add_tasks(struct forget *f, const struct target *t, struct graph *g, 
 	return rc;
 }
 
-/* Of the model as rules divide it, and as the cache does, for any number of threads. */
+/* Finds the tasks of the model as divided by rules, and as the cache divides it for any number of threads. */
 static int find_tasks(struct forget *f, const struct target *t, struct graph *g, struct arena *arena)
 {
 	struct choices met[2 * THREADS + 1] = {{0}}, c = {0};
@@ -121,7 +121,7 @@ static int find_tasks(struct forget *f, const struct target *t, struct graph *g,
 	return rc;
 }
 
-/* The tasks of a model, and what is kept of it as a whole. */
+/* Finds the tasks of a model, and forgets what is kept for the model as a whole. */
 static int of_model(const struct args *a, const char *path, struct forget *f, struct arena *arena)
 {
 	struct target t;
@@ -159,7 +159,7 @@ static int forget(const struct args *a, struct forget *f)
 		rc = t == CACHE_FORGET || !cache_keeps((int)t) ? 0 : forget_type(f->cache, t);
 	if (rc >= 0)
 		rc = cache_commit(f->cache);
-	if (rc >= 0 && f->all) /* and its bytes are gone */
+	if (rc >= 0 && f->all) /* compaction removes the bytes themselves */
 		rc = cache_compact(f->cache);
 	arena_free(&arena);
 	return rc;

@@ -10,16 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARK_ROOM = 4096 /* bytes: that a history is not this board's (agent/sync/offered.h), and some more */ };
+enum { MARK_ROOM = 4096 /* bytes for the mark that a history is not this board's (agent/sync/offered.h), with
+			 * some reserve */ };
 
 struct lines {
 	FILE *file;
 	int64_t number; /* of the line in `text` */
-	size_t n;       /* its bytes; EXCHANGE_LINE_BYTES: so many or more */
+	size_t n;       /* its bytes; EXCHANGE_LINE_BYTES: as many or more */
 	char *text;     /* room for EXCHANGE_LINE_BYTES, and a NUL */
 };
 
-/* 1: a line; of one that is too long the rest is passed over. 0: the end. */
+/* Reads a line. 1: a line; if it is too long, the rest is skipped. 0: end of file. */
 static int next_line(struct lines *l)
 {
 	int c = getc_unlocked(l->file);
@@ -40,7 +41,7 @@ static bool is_blank(const struct lines *l)
 
 struct sums {
 	struct taken_sum strangers;
-	struct exchange_sum own; /* histories, and logs where the user says that they are to be believed */
+	struct exchange_sum own; /* histories, and with --logs also logs */
 	bool logs;
 };
 
@@ -49,7 +50,7 @@ static int put_line(struct cache *c, const struct exchange_line *l, struct arena
 	bool stranger = l->type == CACHE_REC || l->type == CACHE_CHOICES;
 	if (stranger)
 		return taken_line(c, l, NULL, &s->strangers);
-	if (l->type == CACHE_TRIALS && !s->logs) { /* a search goes by what its log says was tried */
+	if (l->type == CACHE_TRIALS && !s->logs) { /* a search trusts its log about what was tried */
 		s->strangers.passed++;
 		return E_OK;
 	}
@@ -60,7 +61,7 @@ static int put_line(struct cache *c, const struct exchange_line *l, struct arena
 	return rc > 0 && new ? offered_not_ours(c, l->type, l->key, l->text) : rc;
 }
 
-/* What is refused is counted, and the first of it is said. */
+/* Imports a line. Refused lines are counted, and the first one is logged. */
 static int import_line(struct cache *c, const char *path, const struct lines *in, struct sums *s)
 {
 	struct arena a = {0};
@@ -79,7 +80,7 @@ static int import_line(struct cache *c, const char *path, const struct lines *in
 	return rc;
 }
 
-/* After an error, the lines before it are taken. */
+/* Lines before an error stay imported. */
 static int import_file_lines(struct cache *c, const char *path, struct sums *s)
 {
 	struct lines l = {.file = strcmp(path, "-") ? fopen(path, "re") : stdin};
@@ -105,7 +106,7 @@ static bool is_pack(const char *path)
 	return n > 4 && !strcmp(path + n - 4, ".seg");
 }
 
-/* An unsigned one only where the user says so. */
+/* Imports a pack; an unsigned one only with --unsigned. */
 static int import_pack(struct cache *c, const struct args *a, const char *path, const struct trusted *t,
 		       struct sums *s)
 {

@@ -10,18 +10,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* While a command runs, honed is asked for a minute at a time, so that nothing inhibits for ever where this
+/* While a command runs, honed is asked to inhibit for a minute at a time, so that the inhibit ends if this
  * process is killed. */
 #define HOLD_NS (60 * NS_PER_S)
 #define RENEW_NS (20 * NS_PER_S)
 
 struct hold {
 	const char *socket, *why;
-	char name[256];          /* as honed knows it; "": it does not */
-	char file[INHIBIT_NAME]; /* that we wrote; "": none */
+	char name[256];          /* honed's name of the inhibit; "": honed has none */
+	char file[INHIBIT_NAME]; /* the inhibit file that we wrote; "": none */
 };
 
-/* Honed inhibits from now on; the old one goes. 0: no honed is there. */
+/* Asks honed for a new inhibit and releases the old one. 0: honed does not run. */
 static int ask(struct hold *h, int64_t ns)
 {
 	struct client *c;
@@ -57,7 +57,7 @@ static int write_file(struct hold *h, int64_t ns, bool lasts)
 	return rc;
 }
 
-/* At honed, or where it went away meanwhile, or never came, its file. */
+/* Releases the inhibit at honed or, if honed has ended or never ran, removes its file. */
 static int let_go_of(struct client *c, const char *name)
 {
 	const char *reply;
@@ -77,15 +77,15 @@ static void let_go(struct hold *h)
 	client_close(c);
 }
 
-/* For the next minute: of honed, else of one that starts meanwhile. */
+/* Inhibits for the next minute: by honed, else by a file for a honed that starts meanwhile. */
 static int hold_on(struct hold *h)
 {
 	int rc = ask(h, HOLD_NS);
 	return rc ? rc : write_file(h, HOLD_NS, false);
 }
 
-/* Without honed and without the right to leave word for one, the command runs: there is nothing to inhibit.
- */
+/* If honed does not run and no file can be written for it, the command runs anyway: there is nothing to
+ * inhibit. */
 static int hold_begin(struct hold *h)
 {
 	int rc = ask(h, HOLD_NS);
@@ -100,7 +100,7 @@ static int exit_status(int status)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Waits for the command, passes signals on, asks honed again in time. */
+/* Waits for the command, forwards signals, and renews the inhibit in time. */
 static int attend(struct hold *h, pid_t pid, const sigset_t *watched)
 {
 	int64_t next_ns = daemon_deadline(RENEW_NS);
@@ -124,9 +124,9 @@ static int attend(struct hold *h, pid_t pid, const sigset_t *watched)
 static int run_held(struct hold *h, char **argv)
 {
 	sigset_t watched, before;
-	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, the command's end would not be seen */
+	signal(SIGCHLD, SIG_DFL); /* if SIGCHLD were inherited as ignored, we would not see the command end */
 	sigemptyset(&watched);
-	/* A terminal gives SIGINT and SIGQUIT to both of us: the command decides. */
+	/* A terminal sends SIGINT and SIGQUIT to us and the command; the command decides what to do. */
 	for (const int *s = (const int[]){SIGCHLD, SIGTERM, SIGHUP, SIGINT, SIGQUIT, 0}; *s; s++)
 		sigaddset(&watched, *s);
 	int rc = hold_begin(h);
@@ -146,7 +146,7 @@ static int run_held(struct hold *h, char **argv)
 	return rc;
 }
 
-/* Until hone resume, or for a time. */
+/* Inhibits until hone resume, or for a time. */
 static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 {
 	int rc = ask(h, ns);

@@ -9,8 +9,8 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	struct cache *from;
 	if (!file_is_dir(path))
 		return fail(E_NOTFOUND, "%s is not a cache's folder", path);
-	/* In memory: what others read as one with a folder that they cannot write, the user's own, is left
-	 * out. */
+	/* Opened in memory, so that the user's own folder is left out: readers combine it with a folder that
+	 * they cannot write. */
 	int rc = cache_open_with(&from, path, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
 	if (rc < 0)
 		return rc;

@@ -7,10 +7,10 @@
 #include <stdio.h>
 
 struct counts {
-	int of[3]; /* by enum case_result */
+	int of[3]; /* number of cases, by enum case_result */
 };
 
-/* One folder's cases; a line on stdout for each that did not pass. */
+/* Runs the cases of one folder; prints a line on stdout for each that did not pass. */
 static int check_folder(const char *dir, const struct case_runner *run, bool quiet, struct counts *c)
 {
 	static const char *const words[] = {"passed", "FAILED", "skipped"};

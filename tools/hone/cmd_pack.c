@@ -7,18 +7,19 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of what a fleet published: what strangers may take up of a cache of this size is more than it has. */
+/* Size of the cache that takes a fleet's records: the part of it that is open to hints holds more than a
+ * fleet publishes. */
 enum { FLEET_CAP = 256 << 20 };
 
 struct pack {
 	const char *out;
-	char dir[4096]; /* that it is made of */
-	char cls[33];   /* of this machine, or as given; "": not known */
+	char dir[4096]; /* folder that the pack is made of */
+	char cls[33];   /* class of this machine, or as given; "": not known */
 	char label[160];
 	struct cache *cache;
 	int64_t serial;
 	struct pack_about about;
-	struct private_key *key; /* NULL: not to be signed */
+	struct private_key *key; /* NULL: the pack is not signed */
 };
 
 static int find_class(const struct args *a, struct pack *p)
@@ -39,7 +40,7 @@ static int find_class(const struct args *a, struct pack *p)
 	return E_OK;
 }
 
-/* What a board of the class would take. */
+/* Reads from the fleet's files the records that a board of the class would take. */
 static int read_fleet(const struct args *a, struct pack *p)
 {
 	const char *from = arg_str(a, "from", NULL);
@@ -56,7 +57,7 @@ static int read_fleet(const struct args *a, struct pack *p)
 	return rc;
 }
 
-/* What its signature says of it: where a class is given, no record may be of another. */
+/* Fills in what the signature states about the pack. If a class is given, all records must be of it. */
 static int describe(const struct args *a, struct pack *p)
 {
 	int rc = pack_describe(p->out, &p->about);

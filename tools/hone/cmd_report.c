@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNS = 25, SHOWN = 40 /* kernels with a bar of their own */ };
+enum { RUNS = 25, SHOWN = 40 /* kernels that get a bar of their own */ };
 
 struct report {
 	const struct args *args;
@@ -17,16 +17,16 @@ struct report {
 	struct host host;
 	struct arena arena;
 	struct ready before, after;
-	enum ready_kernels untuned; /* what `before` runs */
-	double before_ms, after_ms; /* whole network, medians */
+	enum ready_kernels untuned; /* kind of kernels in `before` */
+	double before_ms, after_ms; /* time of the whole network, medians */
 	int n;
-	struct chart_kernel *kernel; /* of `after`, in the order of execution */
+	struct chart_kernel *kernel; /* kernels of `after`, in the order of execution */
 	const char **origin;
 	double *roofline_ns;
-	struct history history; /* n 0: none kept */
+	struct history history; /* n is 0 if none is kept */
 };
 
-/* Default schedules where they can be had, else what is built in. */
+/* Opens the model with default schedules if they can be made, else with the fallback kernels. */
 static int open_before(struct report *r)
 {
 	const char *path = r->args->pos[0];
@@ -45,7 +45,7 @@ static int time_networks(struct report *r)
 	double *ns[2];
 	for (int i = 0; i < 2; i++)
 		ns[i] = ARENA_ARRAY(&r->arena, double, RUNS);
-	for (int k = -2; k < 2 * RUNS; k++) { /* the first of each warms up */
+	for (int k = -2; k < 2 * RUNS; k++) { /* the first run of each warms up */
 		struct ready *x = net[(k + 2) % 2];
 		int64_t start = clock_now(&clock_real);
 		int rc = plan_run(x->plan, x->in, x->out);
@@ -59,7 +59,8 @@ static int time_networks(struct report *r)
 	return 0;
 }
 
-/* Kernels of the same node that compute the same are compared; what was fused otherwise has no `before`. */
+/* The time of the kernel of the same node with the same label before tuning; 0: there is none, because it was
+ * fused differently. */
 static double find_before(const struct report *r, const struct plan_kernel *k, const struct kernel_time *time)
 {
 	const struct plan_kernel *b;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What honed holds for us. E_NOTFOUND: not under that name. */
+/* Ends the inhibits that honed holds for this user. E_NOTFOUND: there is none of that name. */
 static int resume_at(struct client *c, const char *name)
 {
 	json_t *reply = NULL;
@@ -18,7 +18,7 @@ static int resume_at(struct client *c, const char *name)
 	return rc < 0 ? rc : n;
 }
 
-/* Files of ours, or for root all. */
+/* Removes this user's inhibit files; as root, all. */
 static int resume_files(void)
 {
 	struct arena a = {0};
@@ -34,7 +34,7 @@ static int resume_files(void)
 	return rc < 0 ? rc : gone;
 }
 
-/* What honed holds, then files that it did not make. */
+/* Ends inhibits that honed holds, then removes inhibit files that honed did not make. */
 static int resume(const char *socket, const char *name)
 {
 	struct client *c;

@@ -12,18 +12,18 @@
 #include <string.h>
 
 struct show {
-	const char *word; /* in the label, the task or the candidate; NULL: all */
+	const char *word; /* searched in the label, the task and the candidate; NULL: all records */
 	bool lines;
 	struct cache *cache;
 	struct target target;
 	char emitter[32];
 	int stale;
-	json_t *records; /* NULL: a table or lines */
+	json_t *records; /* NULL: the output is a table or lines */
 	struct table table;
 	int n;
 };
 
-/* 0 where the task's text is not one of ours. */
+/* 0 if the task's text cannot be parsed. */
 static double gflops(const struct rec *r)
 {
 	struct task *t = malloc(sizeof *t);

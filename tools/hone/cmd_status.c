@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What honed says of itself, and what holds without it: what the cache holds, what it has cost the flash, and
- * what is wrong with where it lies. */
+/* Prints honed's status, or what is known without it, and the cache: its contents, its wear of the flash, and
+ * problems of its folder. */
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "platform/machine/mount.h"
@@ -16,14 +16,15 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-/* Times that every block of a cheap card may be written (TLC; eMMC is given as 3,000 and more). */
+/* Writes that each block of a cheap card endures (TLC; data sheets of eMMC give 3,000 and more). */
 enum { WRITES_A_BLOCK = 1000 };
 
 struct status {
 	struct cache_state s;
 	struct flash_life life;
 	double
-	    worn; /* the part of what a card of the file system's size endures that the cache has written */
+	    worn; /* share of the writes that a card of the file system's size endures, used up by the
+		   * cache */
 	char mount[2][5000];
 	const char *warning[6];
 	int nwarnings;
@@ -35,7 +36,8 @@ static void warn(struct status *s, const char *text)
 		s->warning[s->nwarnings++] = text;
 }
 
-/* Of the folder that was asked for, and of the user's, where that one comes above it. */
+/* Warns about the mount of the folder that was asked for and, if the user's folder takes the writes instead,
+ * about that one's. */
 static void look_at_mounts(struct status *s, const char *root, const char *dir)
 {
 	enum mount_kind asked = mount_of(root, dir), written = mount_of(root, s->s.dir);
@@ -47,7 +49,7 @@ static void look_at_mounts(struct status *s, const char *root, const char *dir)
 	warn(s, s->mount[1]);
 }
 
-/* dir: that was asked for. */
+/* dir: the folder that was asked for. */
 static void look(struct status *s, const char *dir)
 {
 	struct stat st;
@@ -112,7 +114,7 @@ static void cache_text(const struct status *s)
 		printf("warning    %s\n", s->warning[i]);
 }
 
-/* What is known without honed, as it would say it. */
+/* The status without honed, in the same format. */
 static json_t *without_daemon(const char *why)
 {
 	struct arena a = {0};
@@ -127,7 +129,7 @@ static json_t *without_daemon(const char *why)
 	return json_pack("{so so}", "verdict", json_text(why), "inhibits", inhibits);
 }
 
-/* honed's word, or what stands for it. */
+/* honed's status, or its substitute. */
 static json_t *ask_daemon(const struct args *a, bool *there)
 {
 	json_t *d = NULL;
@@ -141,7 +143,7 @@ static json_t *ask_daemon(const struct args *a, bool *there)
 		     "cache holds");
 }
 
-/* What hone-sync's last run left, where there was one. */
+/* Adds the result of hone-sync's last run, if there was one. */
 static void add_sync(json_t *d)
 {
 	struct arena a = {0};
@@ -211,7 +213,7 @@ static int run_status(const struct args *a)
 	if (rc >= 0) {
 		cache_state(c, &s.s);
 		look(&s, dir);
-	} else if (there && rc != E_USAGE) { /* honed's cache need not be ours to read */
+	} else if (there && rc != E_USAGE) { /* we may not be allowed to read honed's cache */
 		log_info("hone: warning: cache: %s", err_text());
 		rc = 0;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-sync, by hand: it does the work, as the user whose its state is; here is said what came of it. */
+/* Runs hone-sync by hand. hone-sync does the work, as the user who owns its state; this command reports the
+ * result. */
 #include "agent/control/conf.h"
 #include "agent/cache/json.h"
 #include "agent/sync/sync.h"
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Beside this program, else where it was installed. */
+/* Finds hone-sync beside this program, where it is installed. */
 static int find(char *out, size_t n)
 {
 	char dir[PATH_MAX];
@@ -41,10 +42,11 @@ static int run_program(char *const *argv)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return fail(E_IO, "hone-sync: %s", strerror(errno));
-	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? E_OK : 1; /* it has said why */
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? E_OK : 1; /* hone-sync has printed the
+									  * reason */
 }
 
-/* Texts of the command line live in the arena. */
+/* Starts hone-sync. Texts of its command line live in the arena. */
 static int start(const struct args *a, struct arena *arena)
 {
 	static char now[] = "--now", loud[] = "-v", quiet[] = "-q";

@@ -46,7 +46,7 @@ static void tasks_table(const struct args *a, const struct model *m)
 	       m->path);
 }
 
-/* Each line of the import's error is one node. */
+/* Prints the nodes that were refused: each line of the import's error is one node. */
 static int refused(const struct args *a, const char *path)
 {
 	if (!a->json) {

@@ -12,10 +12,10 @@ struct school {
 	struct arena a;
 	struct problem *p;
 	int tasks, n;
-	const char *soc; /* of the first landscape */
+	const char *soc; /* soc of the first landscape */
 };
 
-/* All landscapes of the folders, as problems. */
+/* Reads the landscapes of all folders as problems. */
 static int gather(struct school *x, const struct args *a)
 {
 	struct landscape *all[MOST_FOLDERS], *flat;

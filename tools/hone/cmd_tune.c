@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define BOX_NS (20 * NS_PER_S)
-#define PATIENT_NS (120 * NS_PER_S) /* where --rigor patient is asked for */
+#define PATIENT_NS (120 * NS_PER_S) /* default box with --rigor patient */
 
 static volatile sig_atomic_t stop;
 
@@ -31,7 +31,8 @@ static void on_signal(int sig)
 	stop = 1;
 }
 
-/* The first signal ends the box, with everything saved; a second one of the same kind ends the process. */
+/* The first signal ends the box, and everything is saved; a second signal of the same kind kills the
+ * process. */
 static void catch_signals(void)
 {
 	struct sigaction sa = {.sa_handler = on_signal, .sa_flags = SA_RESTART | (int)SA_RESETHAND};
@@ -134,7 +135,7 @@ static const char *const rigor_names[] = {[RIGOR_PATIENT] = "patient",
 					  [RIGOR_ESTIMATE] = "estimate",
 					  [RIGOR_CACHED] = "cached"};
 
-/* --rigor, and the box that goes with it. */
+/* Reads --rigor, and sets the box that belongs to it. */
 static int choose_rigor(const struct args *a, struct tune_options *o)
 {
 	const char *name = arg_str(a, "rigor", NULL);
@@ -266,7 +267,7 @@ static int tune(const struct args *a, struct tune_options *o, struct arena *aren
 	return 0;
 }
 
-/* What the cache holds. Exit 1 where something is missing. */
+/* Reports what the cache holds. Exit status 1 if something is missing. */
 static int look(const struct args *a, struct tune_options *o, struct arena *arena)
 {
 	struct tune_report r;
@@ -282,7 +283,7 @@ static int look(const struct args *a, struct tune_options *o, struct arena *aren
 	return rc >= 0 && missing ? fail(E_NOTFOUND, "%s", why) : rc;
 }
 
-/* A number at *p, which moves behind it; -1: none. */
+/* Reads a number at *p and moves *p behind it; -1: none. */
 static long number_at(const char **p)
 {
 	char *end;
@@ -292,7 +293,7 @@ static long number_at(const char **p)
 	return n;
 }
 
-/* "0,2-3": the process keeps to these, and so do its children. */
+/* Binds this process and its children to the processors of a list such as "0,2-3". */
 static int keep_to_cpus(const char *list)
 {
 	cpu_set_t set;
@@ -313,7 +314,7 @@ static int keep_to_cpus(const char *list)
 		   : 0;
 }
 
-/* A replay keeps nothing unless it is told where. */
+/* A replay keeps its results only if a cache is given. */
 static int choose_cache(const struct args *a, struct tune_options *o, char *dir, size_t n)
 {
 	if (o->cache || o->rigor == RIGOR_CACHED || replay_folder(arg_str(a, "device", "cpu")))

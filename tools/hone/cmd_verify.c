@@ -17,12 +17,13 @@ struct verify {
 	struct cache *cache;
 	struct kernel_source source;
 	int ok, failed;
-	double worst;      /* max|got - ref| / max|ref| of any kernel */
-	json_t *wrong;     /* names */
-	char written[512]; /* folder of --bisect */
+	double worst;      /* largest max|got - ref| / max|ref| of any kernel */
+	json_t *wrong;     /* names of the kernels that are wrong */
+	char written[512]; /* folder that --bisect wrote */
 };
 
-/* Difference in units of the largest value; < 0: an error. Good within the gate for networks. */
+/* Largest difference over the largest value; *good: it is within the gate for networks. Tensors that cannot
+ * be compared are not good. */
 static double compare(const struct tensor *got, const struct tensor *ref, bool *good)
 {
 	double diff = 0, most = 0;
@@ -49,7 +50,7 @@ static void count(struct verify *v, const char *what, const char *name, double r
 		printf("wrong %s '%s': differs by %.3g of the largest value\n", what, name, rel);
 }
 
-/* The step's operand of one role, as a step value; -1: none. */
+/* The step's output as a step value; -1: none. */
 static int out_value(const struct step *s)
 {
 	for (int i = 0; i < s->task->noperands; i++)
@@ -80,7 +81,7 @@ static int bisect(struct verify *v, const struct model *m, const struct step *s,
 	return rc;
 }
 
-/* Every kernel's output in the running plan against the reference evaluation of the same graph. */
+/* Compares every kernel's output in the running plan with the reference evaluation of the same graph. */
 static int check_kernels(struct verify *v, struct model *m, struct plan *p, const struct tensor *t)
 {
 	const struct step *first = NULL;
@@ -100,7 +101,7 @@ static int check_kernels(struct verify *v, struct model *m, struct plan *p, cons
 		bool good;
 		const struct tensor *ref = &t[m->steps->value[out].of];
 		if (shape_count(&got.shape) == shape_count(&ref->shape))
-			got.shape = ref->shape; /* steps may merge dims */
+			got.shape = ref->shape; /* steps may merge dimensions */
 		double rel = compare(&got, ref, &good);
 		count(v, "kernel", s->name, rel, good);
 		first = !good && !first ? s : first;
@@ -112,7 +113,7 @@ static int check_kernels(struct verify *v, struct model *m, struct plan *p, cons
 	return rc;
 }
 
-/* The passes keep the answer: the graph as imported against the optimised one. */
+/* Checks that the passes keep the answer: compares the imported graph with the optimised one. */
 static int check_passes(struct verify *v, const struct tensor *in, const struct model *m,
 			const struct tensor *t)
 {
@@ -190,7 +191,7 @@ static int verify_against(struct verify *v, const char *path, const char *dir)
 	v->ok = c.kernels;
 	if (r == CASE_PASSED)
 		return 0;
-	if (v->ok == 0) /* nothing ran: not a wrong answer but a failure */
+	if (v->ok == 0) /* nothing ran, so it is a failure and not a wrong answer */
 		return fail(r == CASE_SKIPPED ? E_UNSUPPORTED : E_IO, "%s", why);
 	v->failed = v->ok;
 	v->ok = 0;

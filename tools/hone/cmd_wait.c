@@ -6,16 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRY_NS (100 * NS_PER_MS) /* between looks for a daemon that is not there yet */
+#define TRY_NS (100 * NS_PER_MS) /* interval at which it looks for a daemon that does not run yet */
 
 struct waiting {
 	const char *socket;
 	int64_t deadline_ns;
-	bool met;    /* a honed was there */
-	bool absent; /* it was said that none is there */
+	bool met;    /* honed was running at some time */
+	bool absent; /* the message that honed does not run was printed */
 };
 
-/* 1: every model is ready; 0: honed went away, or is not there yet. */
+/* 1: every model is ready; 0: honed ended, or does not run yet. */
 static int wait_once(struct waiting *w)
 {
 	struct client *c;
@@ -45,7 +45,7 @@ static int wait_ready(struct waiting *w)
 	}
 }
 
-/* Why it is not ready, by what honed says of itself. */
+/* Reports why the models are not ready in time, from honed's status. */
 static int late(const struct waiting *w, const char *waited)
 {
 	json_t *s = NULL;

@@ -11,7 +11,7 @@ struct cut {
 	int *from;
 };
 
-/* A node is needed for an output that is used and is neither where the piece begins nor a constant. */
+/* A node is needed if an output of it is used, is not a constant, and is not an input of the piece. */
 static bool is_needed(const struct cut *c, const struct node *n, const bool *stop)
 {
 	for (int k = 0; k < n->nout && !n->dead; k++)
@@ -21,7 +21,7 @@ static bool is_needed(const struct cut *c, const struct node *n, const bool *sto
 	return false;
 }
 
-/* Backwards over the order: a node is needed when one of its outputs is. */
+/* Walks the nodes backwards: the inputs of a needed node are used. */
 static void mark(struct cut *c, const bool *stop)
 {
 	for (int i = c->g->nnodes - 1; i >= 0; i--) {

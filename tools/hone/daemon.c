@@ -47,7 +47,7 @@ int daemon_status(const char *socket, json_t **out)
 		return rc;
 	rc = daemon_ask(c, &(struct request){.op = OP_STATUS}, daemon_deadline(DAEMON_NS), out);
 	client_close(c);
-	json_object_del(*out, "id"); /* of the reply, not of the status */
+	json_object_del(*out, "id"); /* "id" and "ok" belong to the reply, not to the status */
 	json_object_del(*out, "ok");
 	return rc < 0 ? rc : 1;
 }
@@ -75,7 +75,7 @@ const char *daemon_run_folder(void)
 	return run && *run ? run : "/run/hone";
 }
 
-/* USER-NUMBER-UNTIL: whose, and how long; of another name that is not known. */
+/* Parses USER-NUMBER-UNTIL: the user and how long the inhibit lasts. Any other name leaves both unknown. */
 static void parse_name(const char *name, struct daemon_inhibit *out)
 {
 	unsigned uid, number;
@@ -155,7 +155,7 @@ int inhibit_remove(const char *name)
 	return fail(E_NOTFOUND, "nobody inhibits as '%s'; hone status shows who does", name);
 }
 
-/* The first line of a file, without what a terminal would obey. */
+/* The first line of a file, without characters that control a terminal. */
 static const char *first_line(int fd, struct arena *a)
 {
 	char text[WHY_BYTES];

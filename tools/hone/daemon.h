@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands that talk to honed share: whether it is there, its replies as JSON, and what holds
- * without it: inhibit files in the run folder, which a honed heeds once it starts. */
+/* Shared by the commands that talk to honed: whether it runs, its replies as JSON, and inhibit files in the
+ * run folder, which work without a running honed because honed reads them when it starts. */
 #ifndef TOOLS_DAEMON_H
 #define TOOLS_DAEMON_H
 
@@ -8,7 +8,7 @@
 #include "platform/base/arena.h"
 #include <jansson.h>
 
-#define DAEMON_NS (5 * NS_PER_S) /* what a command waits for an answer that needs no time */
+#define DAEMON_NS (5 * NS_PER_S) /* timeout for an answer that honed can give at once */
 
 /* A row for the table of options. */
 #define OPT_SOCKET                                                                                           \
@@ -16,36 +16,39 @@
 		"socket", OPT_STR, "PATH", "honed's socket (default: $HONE_SOCKET, else " CONTROL_SOCKET ")" \
 	}
 
-/* 1: honed is there; 0: it is not, and *out is NULL; < 0: what is there does not talk to us. */
+/* 1: connected to honed; 0: honed does not run, and *out is NULL; < 0: something listens there that does not
+ * speak our protocol. */
 int daemon_open(const char *socket, struct client **out) MUST_CHECK;
-/* The reply as an object, which is the caller's. */
+/* Sends the request. The reply is an object that the caller owns. */
 int daemon_ask(struct client *c, const struct request *r, int64_t deadline_ns, json_t **reply) MUST_CHECK;
-/* Opens, asks for the status and closes. 1, 0 and < 0 as daemon_open's. */
+/* Opens, asks for the status and closes. Returns 1, 0 or < 0 as daemon_open does. */
 int daemon_status(const char *socket, json_t **out) MUST_CHECK;
-int64_t daemon_deadline(int64_t ns); /* so long from now */
+int64_t daemon_deadline(int64_t ns); /* the time `ns` from now */
 
-/* Of an object from outside: what is missing or of another type is the fallback. */
+/* Read a field of an object that comes from outside: if it is missing or has another type, the fallback is
+ * returned. */
 const char *daemon_text(const json_t *o, const char *key, const char *fallback);
 double daemon_num(const json_t *o, const char *key, double fallback);
 bool daemon_flag(const json_t *o, const char *key);
 
 /* $HONE_RUN, else /run/hone. */
 const char *daemon_run_folder(void);
-/* Inhibit files, with the reason as text, which a honed that starts heeds. In its folder `inhibit`, which is
- * honed's and root's, named USER-NUMBER-UNTIL (UNTIL: nanoseconds of the monotonic clock, 0: for ever); any
- * other one, and all in `inhibit.d`, where everybody may make some, inhibit while they are there. */
+/* Inhibit files, which hold the reason as text; honed reads them when it starts. In its folder `inhibit`,
+ * which only honed and root can write, names are USER-NUMBER-UNTIL (UNTIL: nanoseconds of the monotonic
+ * clock, 0: for ever). Files with other names there, and all files in `inhibit.d`, where every user may
+ * create some, inhibit as long as they exist. */
 enum { INHIBIT_NAME = 64 };
-/* For ns, 0: until it is removed; name: of INHIBIT_NAME bytes. lasts: where nobody would end it,
- * E_UNSUPPORTED. */
+/* Writes an inhibit file for ns (0: until it is removed) and returns its name in `name`, INHIBIT_NAME bytes.
+ * lasts: fail with E_UNSUPPORTED if nothing would ever end it. */
 int inhibit_write(int64_t ns, bool lasts, const char *why, char *name) MUST_CHECK;
-int inhibit_remove(const char *name) MUST_CHECK; /* E_NOTFOUND: no such file; E_USAGE: no such name */
+int inhibit_remove(const char *name) MUST_CHECK; /* E_NOTFOUND: no such file; E_USAGE: not a valid name */
 struct daemon_inhibit {
 	const char *name, *why;
 	unsigned uid;
 	double left_s; /* INFINITY: for ever */
 };
-/* Those that hold, sorted by name, in the arena, as plain text; their number. Without a folder there are
- * none. */
+/* Lists the inhibits in force, sorted by name, in the arena, as plain text. Returns their number; 0 if there
+ * is no folder. */
 int inhibit_list(struct arena *a, struct daemon_inhibit **out);
 
 #endif

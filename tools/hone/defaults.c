@@ -12,13 +12,13 @@ struct defaults {
 	int threads;
 	bool exact;
 	struct cache *cache;       /* NULL: none */
-	enum rec_kind kind;        /* that is asked for */
-	struct kernel_source kept; /* of the cache */
-	struct runner *worker;     /* started for the first task that the cache has not */
+	enum rec_kind kind;        /* kind of record that is looked up */
+	struct kernel_source kept; /* kernels of the cache */
+	struct runner *worker;     /* started for the first task that is not in the cache */
 	bool no_worker;
 };
 
-/* One that spills gives way to the next rule: a fallback kernel is slower than any. */
+/* A schedule that spills registers is skipped for the next rule; a fallback kernel would be the slowest. */
 static int build_default(struct defaults *d, const struct task *t, const char *text, int *handle,
 			 struct meas *m)
 {
@@ -37,7 +37,8 @@ static int build_default(struct defaults *d, const struct task *t, const char *t
 	return rc;
 }
 
-/* The schedule that a record has, whose code is gone, or was never there: import takes none. */
+/* Compiles the schedule of a record that has no code: the code was removed, or the record was imported, and
+ * import takes no code. */
 static int build_known(struct defaults *d, const char *text, int *handle, struct meas *m)
 {
 	struct rec r;

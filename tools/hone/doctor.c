@@ -11,7 +11,7 @@
 static const struct {
 	const char *name;
 	doctor_check *check;
-	bool live; /* of this process and what runs beside it: not asked of another root */
+	bool live; /* concerns this process and the programs beside it: skipped for another root */
 } checks[] = {
     {"configuration", doctor_configuration, false},
     {"gate", doctor_gate, false},
@@ -81,7 +81,7 @@ static int look_twice(struct doctor *d)
 	if (rc < 0)
 		return rc;
 	vitals_read(r, clock_now(&clock_real), &d->v);
-	clock_real.sleep(&clock_real, *d->root ? 0 : LATER_NS); /* files of another root do not move */
+	clock_real.sleep(&clock_real, *d->root ? 0 : LATER_NS); /* files of another root do not change */
 	vitals_read(r, clock_now(&clock_real), &d->later);
 	vitals_close(r);
 	return E_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What stands in the way of good tuning on this machine: findings, each with what it is and what to do about
- * it. Looks only; changes nothing, and nothing it looks at can make it wait for more than a few seconds.
+/* Finds what prevents good tuning on this machine: each finding says what it is and what to do about it. The
+ * doctor only looks and changes nothing; no check can make it wait for more than a few seconds.
  *
- * To add a check: a function in doctor_board.c (what the kernel's files tell, below the root) or
- * doctor_place.c (folders, programs, this process), and its row in doctor.c. */
+ * To add a check: write a function in doctor_board.c (for what the kernel's files below the root say) or
+ * doctor_place.c (folders, programs, this process), and add its row in doctor.c. */
 #ifndef AGENT_DOCTOR_H
 #define AGENT_DOCTOR_H
 
@@ -13,27 +13,28 @@
 
 enum finding_kind {
 	FINDING_OK,
-	FINDING_NOTE,    /* good to know; tuning is as good as it can be here */
-	FINDING_WARNING, /* tuning works, but worse, more slowly or not always */
-	FINDING_PROBLEM, /* tuning does not work, or what it yields is lost or wrong */
+	FINDING_NOTE,    /* good to know; tuning works as well as it can here */
+	FINDING_WARNING, /* tuning works, but its results are worse, or it is slower or unreliable */
+	FINDING_PROBLEM, /* tuning does not work, or its results are lost or wrong */
 };
 
 struct finding {
 	enum finding_kind kind;
 	const char *check;  /* "governor": stable, for scripts */
 	const char *what;   /* one line */
-	const char *remedy; /* one line; "" for what is well */
+	const char *remedy; /* one line; "" if nothing is to be done */
 };
 
 struct doctor_options {
-	const char *sysroot; /* "": this machine. Else what concerns this process is not asked */
-	const char *cache;   /* folder; NULL: none is known */
+	const char *sysroot; /* "": this machine. For another root, checks of this process are skipped */
+	const char *cache;   /* folder; NULL: not known */
 	const char
 	    *socket; /* of honed; NULL: $HONE_SOCKET (of this machine), else CONTROL_SOCKET below the root */
 	const char *worker; /* NULL: $HONE_WORKER, else beside this program */
 };
 
-/* In the order of the checks; at least one of each that applies here. Lives in the arena. The count. */
+/* Runs all checks. Findings are in the order of the checks, at least one for each check that applies here,
+ * and live in the arena. Returns the count. */
 int doctor_look(const struct doctor_options *o, struct arena *a, const struct finding **out) MUST_CHECK;
 const char *finding_word(enum finding_kind k); /* "warning" */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel's files tell of the board. */
+/* Checks of the board, from the files that the kernel exports. */
 #include "tools/hone/doctor_parts.h"
 
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 
 enum { MANY = 64, TEXT = 256 };
 
-/* ---- would the gate open */
+/* ---- whether the gate would open */
 
-/* As a gate that has settled and looks at the board for the second time. */
+/* Asks a gate that has already settled, and that looks at the board for the second time. */
 void doctor_gate(struct doctor *d)
 {
 	struct gate g;
@@ -74,7 +74,7 @@ static int64_t policy_number(const struct doctor *d, const char *policy, const c
 	return sysfile_number(d->root, path, &v) && v > 0 ? v : 0;
 }
 
-/* Processors that choose their clock themselves call every governor that follows the load powersave. */
+/* Processors that choose their clock themselves name every governor that follows the load "powersave". */
 static const struct governor *governor_of(const struct doctor *d, const char *policy, char word[32])
 {
 	static const struct governor unknown = {"", FINDING_NOTE, "is not one that hone knows"};
@@ -293,7 +293,7 @@ void doctor_memory(struct doctor *d)
 			    d->v.memory_free_bytes >> 20, d->v.memory_bytes >> 20);
 }
 
-/* The disk that a swap file lies on, or a partition is of. */
+/* Whether the swap lies on a memory card: the disk that holds the file or the partition. */
 static bool is_on_card(const struct doctor *d, const char *name)
 {
 	char path[512], at[4096];

@@ -15,14 +15,14 @@ struct doctor {
 	struct arena *a;
 	struct finding *finding;
 	int n;
-	struct vitals v, later;        /* 150 ms apart */
-	char model[96], cmdline[2048]; /* "" where it is not told */
+	struct vitals v, later;        /* two readings, 150 ms apart */
+	char model[96], cmdline[2048]; /* "" if unknown */
 	bool raspberry, jetson;
-	struct gate_limits limits; /* of the configuration, where there is a good one */
-	const char *store;         /* the folder of honed's cache; NULL: it is not configured */
+	struct gate_limits limits; /* from the configuration, if there is a valid one */
+	const char *store;         /* folder of honed's cache; NULL: not configured */
 };
 
-/* What is well has no remedy. */
+/* Adds a finding. A finding of kind OK has no remedy. */
 __attribute__((format(printf, 4, 5))) void doctor_say(struct doctor *d, enum finding_kind k,
 						      const char *remedy, const char *fmt, ...);
 #define doctor_good(d, ...) doctor_say(d, FINDING_OK, "", __VA_ARGS__)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders, programs, and this process. */
+/* Checks of folders, programs and this process. */
 #include "agent/control/client.h"
 #include "tools/hone/doctor_parts.h"
 #include "platform/run/child.h"
@@ -31,7 +31,7 @@ enum { LEAST_MB = 8, SOME_MB = 96, LEAST_FILES = 64, LEAST_AS_MB = 1024 };
 
 /* ---- the cache's folder */
 
-/* The nearest folder that is there; the folder itself where it is. */
+/* The nearest folder above `dir` that exists, or `dir` itself if it exists. */
 static bool nearest(const char *dir, char out[PATH_MAX])
 {
 	if (snprintf(out, PATH_MAX, "%s", dir) >= PATH_MAX)
@@ -50,7 +50,7 @@ static const char *whose(const struct doctor *d, char out[PATH_MAX])
 	return d->o->cache && nearest(d->o->cache, out) ? out : NULL;
 }
 
-/* Another root need not have a table of mounts. */
+/* Another root may have no table of mounts; then the folder counts as one that keeps its files. */
 static enum mount_kind kind_of_place(const struct doctor *d, const char *dir)
 {
 	char table[PATH_MAX];
@@ -58,7 +58,7 @@ static enum mount_kind kind_of_place(const struct doctor *d, const char *dir)
 	return file_exists(table) ? mount_of(d->root, dir) : MOUNT_KEEPS;
 }
 
-/* False: it keeps what it is given. */
+/* Warns if the mount does not keep the folder's files. False: it keeps them. */
 static bool forgets(struct doctor *d, const char *whose_cache, const char *dir, enum mount_kind kind,
 		    const char *remedy)
 {
@@ -103,7 +103,7 @@ void doctor_cache(struct doctor *d)
 	}
 }
 
-/* honed's, where it is configured. */
+/* Checks honed's cache, if one is configured. */
 void doctor_store(struct doctor *d)
 {
 	char dir[PATH_MAX];
@@ -220,7 +220,7 @@ void doctor_honed(struct doctor *d)
 	client_close(c);
 }
 
-/* Only where the machine is run by systemd. */
+/* Runs only if systemd manages the machine. */
 void doctor_units(struct doctor *d)
 {
 	static const char *const units[] = {"honed.service", "honed.socket", "hone-boot.service",
@@ -251,7 +251,7 @@ void doctor_units(struct doctor *d)
 		doctor_good(d, "honed's units are installed");
 }
 
-/* ---- what measures */
+/* ---- the worker and what it measures on */
 
 static int find_worker(const struct doctor *d, char out[PATH_MAX])
 {
@@ -265,7 +265,7 @@ static int find_worker(const struct doctor *d, char out[PATH_MAX])
 	return rc;
 }
 
-/* Its first line, "hone-worker 0.1.0". */
+/* The first line that the program prints for --version, "hone-worker 0.1.0". */
 static int ask_version(char *path, char *out, size_t n)
 {
 	char *argv[] = {path, "--version", NULL};
@@ -320,7 +320,7 @@ void doctor_devices(struct doctor *d)
 	}
 }
 
-/* As kernels are loaded: a sealed memory file, mapped to be run and not to be written. */
+/* Maps code as the kernel loader does: a sealed memory file, executable and not writable. */
 void doctor_code(struct doctor *d)
 {
 	static const char code[64];

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `hone explain` says of a task's log of trials: what was tried and believed, how the search went, and
- * when the tuning has paid for itself. */
+/* `hone explain` on a task's log of trials: what was tried and what the model predicted, how the search went,
+ * and when the tuning has paid for itself. */
 #ifndef TOOLS_EXPLAIN_LOG_H
 #define TOOLS_EXPLAIN_LOG_H
 
 #include "agent/cache/trials_sum.h"
 #include <jansson.h>
 
-/* What tuning cost and gives; added up over the tasks of a network. A task without a log counts as 0. */
+/* What tuning costs and saves, summed over the tasks of a network. A task without a log counts as 0. */
 struct payback {
 	double spent_ns;
-	double saved_ns;    /* an inference, against default schedules; */
-	double fallback_ns; /* against the kernels built in, where that is known */
-	int tasks;          /* with a log */
+	double saved_ns;    /* per inference, against default schedules */
+	double fallback_ns; /* per inference, against the fallback kernels, if known */
+	int tasks;          /* tasks that have a log */
 };
 
-/* chosen: the candidate that serves today; the default where it is that one. */
+/* chosen: the candidate in use today, which may be the default. */
 struct payback explain_payback(const struct trials *l, int uses, const char *chosen);
 void explain_payback_add(struct payback *sum, const struct payback *p);
 json_t *explain_payback_json(const struct payback *p);

@@ -17,7 +17,7 @@ static void list_inputs(const struct graph *g, struct buf *out)
 	}
 }
 
-/* NAME of NAME=FILE; a model with one input needs none. */
+/* Finds the input NAME of NAME=FILE; a model with one input needs no NAME. */
 static int find_input(const struct graph *g, const char *word, const char **file)
 {
 	const char *eq = strchr(word, '=');
@@ -90,7 +90,8 @@ int feed_inputs(const struct args *a, struct ready *r)
 	return 0;
 }
 
-/* NAME.npy, with what a file name cannot hold as _; at > 0 is put behind the name. */
+/* NAME.npy, with characters that a file name cannot hold replaced by _. If at > 0, the number is added to the
+ * name. */
 static char *file_name(struct arena *a, const char *name, int at, const char *ending)
 {
 	char *safe = arena_strdup(a, *name ? name : "output");
@@ -101,8 +102,8 @@ static char *file_name(struct arena *a, const char *name, int at, const char *en
 		      : arena_printf(a, "%s.%s", safe, ending);
 }
 
-/* File of the output `at`, after those of the outputs before it: where its name is taken, it gets its number.
- */
+/* Names the file of output `at`, after those of the outputs before it. If the name is taken already, the
+ * output's number is added. */
 static int name_file(struct arena *a, const struct graph *g, const char **file, int at, const char *ending)
 {
 	const char *name = g->value[g->output[at]].name;
@@ -121,7 +122,7 @@ static int name_file(struct arena *a, const struct graph *g, const char **file, 
 	}
 }
 
-/* Names every file before the first is written. */
+/* Names every file before the first one is written, so that an error leaves no files behind. */
 static int name_files(struct arena *a, const struct graph *g, const char *ending, const char ***out)
 {
 	const char **file = *out = ARENA_ARRAY(a, const char *, g->noutputs + 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of files into and out of a model that is ready. What run and the benchmarks share. */
+/* Reads a model's inputs from files and writes its outputs to files; shared by `hone run` and the
+ * benchmarks. */
 #ifndef TOOLS_FEED_H
 #define TOOLS_FEED_H
 
@@ -15,10 +16,11 @@
 		"pb", OPT_FLAG, NULL, "write outputs as ONNX .pb"                                            \
 	}
 
-/* The tensors of --input; those not given keep their seeded numbers where --random says so, else E_USAGE. */
+/* Reads the tensors of --input. Inputs that are not given keep their seeded numbers if --random was given,
+ * else E_USAGE. */
 int feed_inputs(const struct args *a, struct ready *r) MUST_CHECK;
-/* Every output to a file in dir, which is made; a row for each to `list`. Without --json each is named on
- * standard error too. */
+/* Writes every output to a file in dir, which is created, and adds a row for each to `list`. Without --json
+ * it also names each file on standard error. */
 int feed_outputs(const struct args *a, struct ready *r, const char *dir, json_t *list) MUST_CHECK;
 
 #endif

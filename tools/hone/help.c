@@ -63,7 +63,7 @@ void help_cmd(const struct program *p, const struct cmd *c, struct buf *out)
 	put_opts(cmd_common, out);
 }
 
-/* Text for troff: dashes are minus signs, a leading dot or quote is no request. */
+/* Escapes text for troff: dashes become minus signs, and a leading dot or quote is not a request. */
 static void put_troff(const char *s, struct buf *out)
 {
 	bool start = true;
@@ -172,7 +172,7 @@ static void completion_opts(const struct opt *o, struct buf *out)
 
 void help_completion(const struct program *p, struct buf *out)
 {
-	char word[32] = ""; /* of a shell's function */
+	char word[32] = ""; /* name of the shell function */
 	for (size_t i = 0; p->name[i] && i + 1 < sizeof word; i++)
 		word[i] = p->name[i] == '-' ? '_' : p->name[i];
 	buf_printf(out,
@@ -196,7 +196,7 @@ void help_completion(const struct program *p, struct buf *out)
 		   word, p->name);
 }
 
-/* Edits (insert, delete, replace, swap of neighbours) between two words of at most 31 letters. */
+/* Edit distance (insert, delete, replace, swap of neighbours) between two words of at most 31 letters. */
 static int distance(const char *a, const char *b)
 {
 	int la = (int)strnlen(a, 31), lb = (int)strnlen(b, 31), d[32][32];
@@ -216,7 +216,7 @@ static int distance(const char *a, const char *b)
 	return d[la][lb];
 }
 
-/* Further away than this, it is another word. */
+/* The largest distance at which a word still counts as a misspelling. */
 static int reach(const char *word)
 {
 	return (int)strlen(word) / 3 + 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Help, manual pages and bash completion, all made from a program's commands. Everything is appended to
+/* Help, manual pages and bash completion, all made from a program's commands. Every function appends to
  * `out`. */
 #ifndef TOOLS_HELP_H
 #define TOOLS_HELP_H
@@ -9,11 +9,11 @@
 
 void help_all(const struct program *p, struct buf *out);                      /* the list of commands */
 void help_cmd(const struct program *p, const struct cmd *c, struct buf *out); /* one command */
-/* troff; c NULL: of the program itself */
+/* Manual page in troff; c NULL: of the program itself. */
 void help_man(const struct program *p, const struct cmd *c, struct buf *out);
 void help_completion(const struct program *p, struct buf *out); /* for bash */
-/* The command, or the option of c (NULL: of those for every command), that looks most like `word`; NULL: none
- * near. */
+/* The command, or the option of c (NULL: of the options of every command), that is spelled most like `word`;
+ * NULL: none is close. */
 const char *help_near_cmd(const struct program *p, const char *word);
 const char *help_near_opt(const struct cmd *c, const char *word);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hone is: its commands, and what its help says of them all. */
+/* The program hone: its commands and their common help. */
 #include "tools/hone/cmd.h"
 #include <stddef.h>
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TURN = 8 /* candidates of a task between two lessons */, TOP = 5 };
+enum { TURN = 8 /* candidates of a task between two calls of learn */, TOP = 5 };
 #define APART 1.05
 
 const char *judge_family(const char *label)
@@ -109,7 +109,7 @@ static double pairs_right(const double *guess, const double *ns, int n)
 	return count > 0 ? right / count : NAN;
 }
 
-/* Best time among the `top` best guessed. */
+/* The best time among the `top` candidates with the best predictions. */
 static double best_of(const double *guess, const double *ns, int n, int top)
 {
 	int taken[TOP];
@@ -146,7 +146,7 @@ struct score judge_score(const struct cost *c, const void *state, const struct p
 	struct guess *g = ARENA_ARRAY(&a, struct guess, p->n);
 	double *guess = ARENA_ARRAY(&a, double, p->n), best = best_of(p->ns, p->ns, p->n, 1);
 	int64_t start_ns = 0;
-	for (int pass = 0; pass < 2; pass++) { /* the second finds all of it in the cache */
+	for (int pass = 0; pass < 2; pass++) { /* the first pass warms the caches; the second is timed */
 		start_ns = clock_now(&clock_real);
 		for (int i = 0; i < p->n; i++)
 			g[i] = c->guess(state, p->sample[i].f);

@@ -48,7 +48,7 @@ static bool in_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Bytes of text that a word of the mask stands for; 0: none. */
+/* Number of bytes of `text` that a masked word covers; 0: none. */
 static size_t masked(const struct mask *m, const char *text, const char **to)
 {
 	for (int i = 0; i < m->n; i++) {
@@ -61,7 +61,7 @@ static size_t masked(const struct mask *m, const char *text, const char **to)
 	return 0;
 }
 
-/* Where the value of a secret begins in a line of n bytes; n: nowhere. */
+/* Offset of a secret's value in a line of n bytes; n: there is none. */
 static size_t secret_at(const char *line, size_t n)
 {
 	static const char *const names[] = {"key", "token", "passw", "secret", "credential"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a report that leaves the board must not tell: the board's name and its users' become words, values of
- * what looks like a secret are left out. */
+/* Masks a report that leaves the board: the names of the board and its users are replaced, and values that
+ * look like secrets are left out. */
 #ifndef TOOLS_MASK_H
 #define TOOLS_MASK_H
 
@@ -16,11 +16,12 @@ struct mask {
 	} word[MASK_WORDS];
 };
 
-/* This board's name, and who runs this, but root, hone and nobody. */
+/* Masks this board's name and the user who runs this, except root, hone and nobody. */
 void mask_board(struct mask *m);
-void mask_add(struct mask *m, const char *from, const char *to); /* of less than three letters: not */
-/* Whole words alone; /home/NAME is /home/USER. Where a line names a key, token, password, secret or
- * credential and a value behind = or :, the value is "(left out)". */
+void mask_add(struct mask *m, const char *from, const char *to); /* words of less than three letters are
+								  * ignored */
+/* Replaces whole words only; /home/NAME becomes /home/USER. If a line names a key, token, password, secret or
+ * credential and has a value after = or :, the value becomes "(left out)". */
 void mask_text(const struct mask *m, const char *text, struct buf *out);
 
 #endif

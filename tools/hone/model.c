@@ -13,7 +13,7 @@
 
 #define LEAST_LIMIT (INT64_C(1) << 20)
 
-/* A daemon that does not answer soon is done without. */
+/* Timeout for honed's answer; after it, honed's cache is not used. */
 #define DAEMON_WAIT_NS NS_PER_S
 
 static bool daemons_cache(char *out, size_t n)
@@ -32,7 +32,7 @@ static bool daemons_cache(char *out, size_t n)
 	} else if (rc != E_NOTFOUND) {
 		log_more("honed's cache is passed over: %s", err_text());
 	}
-	/* It may not have been made yet. */
+	/* honed's cache folder may not exist yet. */
 	bool good = cache && strlen(cache) < n && (access(cache, R_OK | X_OK) == 0 || errno == ENOENT);
 	if (good)
 		snprintf(out, n, "%s", cache);

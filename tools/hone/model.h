@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands that take a MODEL share: their options, the machine, the model imported, optimised and
- * divided. */
+/* Shared by the commands that take a MODEL: their options, the machine, and the model, imported, optimised
+ * and divided into tasks. */
 #ifndef TOOLS_MODEL_H
 #define TOOLS_MODEL_H
 
@@ -31,45 +31,46 @@
 		    "what the last writer was given, at least 64M)"                                          \
 	}
 
-/* The default folder: that of a honed which runs and lets us read it, else the user's. E_NOTFOUND: there is
- * none. */
+/* The default cache folder: that of a running honed if we may read it, else the user's. E_NOTFOUND: neither
+ * exists. */
 int model_cache_default(char *out, size_t n) MUST_CHECK;
-/* The folder of --cache, or the default one, into dir. */
+/* Copies the folder of --cache, or the default one, to `out`. */
 int model_cache_dir(const struct args *a, char *out, size_t n) MUST_CHECK;
-/* For commands with OPT_CACHE_LIMIT: that, else the environment's, else 0. 1 MiB to
+/* For commands with OPT_CACHE_LIMIT: the option's value, else the environment's, else 0. 1 MiB to
  * CACHE_MOST_BYTES. */
 int model_cache_limit(const struct args *a, int64_t *bytes) MUST_CHECK;
-/* The cache in that folder. To be read it has to be there: E_NOTFOUND; to be written it is made, and the
- * command has OPT_CACHE_LIMIT. */
+/* Opens the cache in that folder. For reading it must exist (E_NOTFOUND); for writing it is created, and the
+ * command must have OPT_CACHE_LIMIT. */
 int model_cache_open(const struct args *a, bool to_write, char *dir, size_t n, struct cache **out) MUST_CHECK;
-/* rc of looking for the folder, for what can do without: where none is known it says so, and dir is "". */
+/* For commands that can do without a cache; rc: result of looking for the folder. If none was found, logs it
+ * and sets dir to "". */
 int model_cache_or_none(int rc, char *dir) MUST_CHECK;
-/* --threads, within what the target has. */
+/* Value of --threads, 1 to 64; without it, the target's cores. */
 int model_threads(const struct args *a, const struct target *t) MUST_CHECK;
 struct model {
 	const char *path;
 	struct graph *g; /* optimised */
 	struct arena arena;
-	struct choices choices; /* that made the steps what they are */
+	struct choices choices; /* the choices by which `steps` was made */
 	struct steps *steps;
-	struct step_task *task; /* unique */
+	struct step_task *task; /* no duplicates */
 	int ntasks;
 	int64_t load_ns; /* import and passes */
 };
 
-/* --shape as the importer wants it, in the arena. Returns the count. */
+/* The values of --shape as the importer takes them, in the arena. Returns the count. */
 int model_binds(const struct args *a, struct arena *arena, const struct import_bind **out) MUST_CHECK;
-/* The graph as the file has it, with --shape applied. */
+/* Reads the graph from the file and applies --shape; no passes. */
 int model_import(const struct args *a, const char *path, struct graph **out) MUST_CHECK;
 int model_open(const struct args *a, const char *path, const struct chosen_for *f,
 	       struct model *out) MUST_CHECK;
 void model_close(struct model *m);
 
-/* Seeded inputs: floats in [-1, 1], integers 0 and 1. ninputs tensors in the arena. */
+/* Seeded inputs: floats in [-1, 1], integers 0 and 1. *out has ninputs tensors in the arena. */
 int model_inputs(const struct graph *g, uint64_t seed, struct arena *a, struct tensor **out) MUST_CHECK;
-/* Allocated outputs. */
+/* Allocates the tensors of the outputs. */
 int model_outputs(const struct graph *g, struct arena *a, struct tensor **out) MUST_CHECK;
-/* "resnet18" of "/x/resnet18.onnx"; of "/x/net/model.onnx" it is "net". */
+/* "resnet18" for "/x/resnet18.onnx"; "net" for "/x/net/model.onnx". */
 const char *model_name(const char *path, struct arena *a);
 
 #endif

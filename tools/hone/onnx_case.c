@@ -36,7 +36,7 @@ static int reference(void *ctx, struct graph *g, const struct tensor *in, struct
 
 const struct case_runner case_reference = {reference, NULL};
 
-/* Graphs hold f32 where a file says f16 or bf16. */
+/* Graphs hold f32 where a file has f16 or bf16, so such tensors are converted. */
 static int widen(struct arena *a, struct tensor *t)
 {
 	struct tensor wide;
@@ -50,7 +50,7 @@ static int widen(struct arena *a, struct tensor *t)
 	return rc;
 }
 
-/* input_0.pb, input_1.pb, ... as far as they go. Returns how many. */
+/* Reads input_0.pb, input_1.pb, ... until one is missing. Returns how many were read. */
 static int read_tensors(struct arena *a, const char *dir, const char *kind, struct file_tensor *out)
 {
 	for (int n = 0; n < MAX_TENSORS; n++) {
@@ -66,8 +66,8 @@ static int read_tensors(struct arena *a, const char *dir, const char *kind, stru
 	return fail(E_UNSUPPORTED, "%s: more than %d tensors", dir, MAX_TENSORS);
 }
 
-/* Conformance cases give as inputs what real models hold as constants (the shape of a Reshape, the axes of a
- * Slice). Inputs are fixed step by step: none; the small ones; all. */
+/* Conformance cases pass as inputs what real models hold as constants (the shape of a Reshape, the axes of a
+ * Slice). So inputs are turned into constants in steps: none, then the small ones, then all. */
 static bool fix_input(int step, int index, const struct tensor *t)
 {
 	bool small = t->shape.rank <= 1 && shape_count(&t->shape) <= SMALL;
@@ -99,7 +99,7 @@ static int import_steps(struct arena *a, const char *model, const struct data_se
 	int rc = E_OK;
 	for (int step = 0; step < 3; step++) {
 		rc = import_case(a, model, d, step, true, g);
-		if (rc == E_USAGE) /* the data's names are not the model's */
+		if (rc == E_USAGE) /* the data set's names are not the model's */
 			rc = import_case(a, model, d, step, false, g);
 		if (rc >= 0)
 			return rc;
@@ -107,7 +107,7 @@ static int import_steps(struct arena *a, const char *model, const struct data_se
 	return rc;
 }
 
-/* The data for graph input i: by name, else by place. */
+/* The data for graph input i: by name, else by position. */
 static const struct tensor *find_input(const struct data_set *d, const char *name, int i)
 {
 	for (int k = 0; k < d->nin; k++)
@@ -226,7 +226,7 @@ enum case_result case_check(const char *dir, const struct case_runner *run, cons
 
 struct walk {
 	struct arena *a;
-	char **dir; /* every folder met; those with a model are kept at the end */
+	char **dir; /* every folder found; at the end, only those with a model */
 	int *depth;
 	int n;
 };

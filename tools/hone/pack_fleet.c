@@ -18,7 +18,7 @@ static int path_in(char out[PATH_MAX], const char *folder, const char *rest)
 		   : fail(E_USAGE, "the path %.80s... is too long", folder);
 }
 
-/* Those that follow the image's. */
+/* Reads the roots that follow the image's root. */
 static int read_roots(const char *folder, struct trust *t)
 {
 	for (int i = 0; i < MOST_ROOTS; i++) {

@@ -58,7 +58,8 @@ static int write_json(const char *path, json_t *o)
 int profile_trace(struct ready *r, int runs, const char *path)
 {
 	const struct plan_kernel *k;
-	/* The pool hands out four parts of a thread's share; a thread may take those of all others. */
+	/* The pool cuts a thread's share into four parts, and one thread may run the parts of all the
+	 * others. */
 	int threads = r->host->threads, each = (plan_kernels(r->plan, &k) + 1) * runs * 8 * (4 * threads + 1);
 	struct trace *t;
 	int rc = trace_open(&t, &clock_real, threads, each);
@@ -85,12 +86,12 @@ static void symbol(void *ctx, const struct plan_kernel *k, int entry, const void
 	if (entry)
 		buf_printf(out, " part %d", entry + 1);
 	for (size_t i = from; buf_ok(out) && i < out->n; i++)
-		if ((unsigned char)out->p[i] < ' ') /* a node's name may hold anything */
+		if ((unsigned char)out->p[i] < ' ') /* a node's name may hold any byte */
 			out->p[i] = '_';
 	buf_puts(out, "\n");
 }
 
-/* /tmp is everybody's: the file is made anew, and never through somebody's link. */
+/* Everybody can write in /tmp, so the file is created anew and never opened through somebody's link. */
 static int create_map(const char *path)
 {
 	if (unlink(path) < 0 && errno != ENOENT)

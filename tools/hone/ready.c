@@ -100,7 +100,7 @@ static int build(const struct args *a, const char *path, struct ready *r)
 		return rc;
 	r->history = history_key(r->model.g, &h->target, h->threads, h->exact);
 	return plan_build_take(r->model.g, r->model.steps, &h->target, r->source.find ? &r->source : NULL,
-			       h->pool, &r->plan); /* takes the constants */
+			       h->pool, &r->plan); /* the plan takes over the constants */
 }
 
 static int load_compiled(const struct args *a, const char *path, const char *file, struct ready *r)
@@ -152,7 +152,7 @@ bool ready_missing(const struct ready *r, const struct plan_kernel *k)
 	       k->origin != FROM_DEFAULT;
 }
 
-/* The command that makes them, with this one's options. */
+/* Appends the command that makes the missing kernels, with this command's options. */
 static void add_remedy(const struct args *a, const struct ready *r, struct buf *out)
 {
 	const char *const *shape;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model ready to run: the machine, the kernels' source, the plan, inputs and outputs. What bench, run and
- * verify share. */
+/* A model ready to run: the machine, the source of kernels, the plan, inputs and outputs. Shared by bench,
+ * run and verify. */
 #ifndef TOOLS_READY_H
 #define TOOLS_READY_H
 
@@ -28,64 +28,66 @@ struct host {
 	}
 
 struct ready {
-	struct host *host;   /* the caller's */
-	struct model model;  /* of what is compiled: path alone */
+	struct host *host;   /* owned by the caller */
+	struct model model;  /* if the model is compiled, only its path is set */
 	struct cache *cache; /* read only; NULL: none */
 	const char *cache_dir;
 	enum ready_kernels kernels;
 	struct kernel_source source;
 	struct plan *plan;
-	const struct graph *g; /* the plan's: inputs and outputs */
+	const struct graph *g; /* the plan's graph: its inputs and outputs */
 	struct arena arena;
 	struct tensor *in, *out;
-	struct key history; /* of how it was tuned (agent/cache/history.h) */
-	int64_t load_ns;    /* file to plan */
+	struct key history; /* key of its tuning history (agent/cache/history.h) */
+	int64_t load_ns;    /* time from reading the file to the plan */
 };
 
-/* For commands with OPT_EXACT. peaks: with the target's peaks, kept in the cache folder or measured now ("":
- * nowhere to keep them). */
+/* For commands with OPT_EXACT. peaks: also get the target's peaks, kept in the cache folder or measured now
+ * ("": nowhere to keep them). */
 int host_open(const struct args *a, const char *cache_dir, bool peaks, struct host *h) MUST_CHECK;
 void host_close(struct host *h);
 
-/* "best", "default" or "fallback". */
+/* Parses "best", "default" or "fallback". */
 int ready_kernels_parse(const char *text, enum ready_kernels *out) MUST_CHECK;
 const char *ready_kernels_name(enum ready_kernels k);
-/* Where kernels come from: *cache is opened read-only where one is needed and cache_dir is not "": then only
- * fallback and default kernels are found. cache_dir must outlive it. */
+/* Opens the source of kernels. *cache is opened read-only if the choice needs one; if cache_dir is "", only
+ * fallback and default kernels are found. cache_dir must outlive the source. */
 int source_open(enum ready_kernels k, const char *cache_dir, struct host *h, struct cache **cache,
 		struct kernel_source *out) MUST_CHECK;
-/* What the graph is divided by: the cache's choices for the best kernels, else rules alone. */
+/* How the graph is divided: by the cache's choices for the best kernels, else by rules alone. */
 struct chosen_for ready_chosen(const struct host *h, enum ready_kernels k, struct cache *cache);
 void source_close(enum ready_kernels k, struct cache **cache, struct kernel_source *s);
 
-/* Inputs are seeded. cache_dir must outlive r. A path that `hone compile` wrote has its own kernels. E_USAGE
- * where `default` kernels are asked for and no worker can make them. */
+/* Opens a model; its inputs are filled with seeded numbers. cache_dir must outlive r. A path that `hone
+ * compile` wrote brings its own kernels. E_USAGE: `default` kernels are asked for and no worker can make
+ * them. */
 int ready_open(const struct args *a, const char *path, const char *cache_dir, enum ready_kernels k,
 	       struct host *h, struct ready *r) MUST_CHECK;
 void ready_close(struct ready *r);
-/* A kernel of a task that no record of the cache gave. */
+/* Whether the kernel is one of a task and did not come from a record of the cache. */
 bool ready_missing(const struct ready *r, const struct plan_kernel *k);
-/* For OPT_REQUIRE_CACHE. E_NOTFOUND: names the kernels that are missing, and what fills the cache. */
+/* For OPT_REQUIRE_CACHE. E_NOTFOUND: the message names the missing kernels and the command that fills the
+ * cache. */
 int ready_require(const struct args *a, const struct ready *r) MUST_CHECK;
 struct kernel_time {
 	double median_ns, min_ns;
 };
-/* Times every kernel of n models, which take turns, `runs` times or for limit_ns (once at least): time[i][k]
- * is of model i's kernel k. */
+/* Times every kernel of n models, which take turns, `runs` times or until limit_ns has passed (at least
+ * once). time[i][k] is of model i's kernel k. */
 int ready_time_kernels(struct ready *const *r, int n, int runs, int64_t limit_ns, struct arena *a,
 		       struct kernel_time **time) MUST_CHECK;
-/* For case_runner: runs a case's graph, which it optimises, as a plan. ctx: struct ready_case. */
+/* Context for case_runner: it optimises a case's graph and runs it as a plan. ctx: struct ready_case. */
 struct ready_case {
 	const struct host *host;
 	enum ready_kernels from;
-	struct cache *cache;                /* of choices; NULL: rules alone */
+	struct cache *cache;                /* source of choices; NULL: rules alone */
 	const struct kernel_source *source; /* NULL: fallback kernels */
-	int kernels;                        /* of all cases so far */
+	int kernels;                        /* number of kernels in all cases so far */
 };
 int ready_run_case(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out,
 		   struct arena *a) MUST_CHECK;
-/* Kernels at their default schedules, or with `best` at the best that is known: those in the cache (NULL:
- * none), else made now by hone-worker. The cache must outlive it. */
+/* Source of kernels at their default schedules or, with `best`, at the best known ones: those in the cache
+ * (NULL: none), else made now by hone-worker. The cache must outlive it. */
 int defaults_open(struct cache *c, struct host *h, bool best, struct kernel_source *out) MUST_CHECK;
 void defaults_close(struct kernel_source *s);
 const char *ready_origin(enum kernel_origin o); /* "tuned", "default", "fallback", "portable" */

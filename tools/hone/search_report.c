@@ -12,7 +12,7 @@ enum { MAX_STRATEGIES = 16 };
 static const double shown_s[] = {2, 5, 10, 20, 60};
 enum { SHOWN = sizeof shown_s / sizeof *shown_s };
 
-/* The names that occur, in order of appearance. */
+/* Collects the names of the strategies, in order of appearance. */
 static int strategies(const struct search_report *r, const char *name[MAX_STRATEGIES])
 {
 	int n = 0;
@@ -82,7 +82,7 @@ static void percent(struct table *t, double v)
 		table_cell(t, "-");
 }
 
-/* "12+3/58": tuned, at default schedules, all that a kernel can be compiled for. */
+/* "12+3/58": tuned kernels, kernels at default schedules, all kernels that can be compiled. */
 static void served(struct table *t, const struct course *c, double at_s)
 {
 	const struct moment *m = NULL;
@@ -203,7 +203,7 @@ static struct chart_line course_line(struct picture *p, const struct course *c)
 	return (struct chart_line){NULL, kind_of(p, c->strategy), c->n, x, y};
 }
 
-/* Moments are the same in all courses. */
+/* All courses have the same moments. */
 static struct chart_line mean_line(struct picture *p, const char *network, const char *strategy)
 {
 	const struct course *c = p->r->course;

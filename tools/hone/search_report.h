@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `make bench-search` says: tables, one JSON object, a plot. */
+/* Output of `make bench-search`: tables, one JSON object, a plot. */
 #ifndef TOOLS_SEARCH_REPORT_H
 #define TOOLS_SEARCH_REPORT_H
 
@@ -8,11 +8,11 @@
 
 struct search_net {
 	const char *name, *path;
-	const char *best;     /* folder of the best cache ever found */
-	const char *origin;   /* what found it */
-	double ms, median_ms; /* with that, and */
+	const char *best;     /* folder of the cache with the best kernels ever found */
+	const char *origin;   /* the search that found it */
+	double ms, median_ms; /* times of the network with that cache */
 	double standard;      /* quality of default schedules */
-	double fallback;      /* of fallback kernels alone */
+	double fallback;      /* quality of fallback kernels alone */
 };
 
 struct search_report {
@@ -22,14 +22,15 @@ struct search_report {
 	const char *date; /* UTC */
 	int nnets, n;
 	const struct search_net *net;
-	const struct course *course; /* of a network in a row, of a strategy in a row */
+	const struct course *course; /* grouped by network, then by strategy */
 };
 
 json_t *search_json(const struct search_report *r);
 void search_print(const struct search_report *r, bool color);
-/* Both as files: DIR/search.json, DIR/search.svg. */
+/* Writes DIR/search.json and DIR/search.svg. */
 int search_write(const struct search_report *r, const char *dir) MUST_CHECK;
-/* Quality over wall time: the network's courses faint, the mean of each strategy over them. */
+/* Plots quality over wall time: each course of a network as a faint line, and the mean of each strategy over
+ * them. */
 void search_svg(const struct search_report *r, struct buf *out);
 
 #endif

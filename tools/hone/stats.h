@@ -7,8 +7,8 @@
 
 double stats_quantile(double *v, int n, double q); /* 0 <= q <= 1, nearest rank */
 double stats_median(double *v, int n);
-/* Median with its 95 % interval by order statistics (binomial, normal approximation): no assumption on the
- * shape. With fewer than 6 values the interval is all of them. */
+/* Median with its 95 % confidence interval by order statistics (binomial, normal approximation), which
+ * assumes nothing about the distribution. With fewer than 6 values the interval spans all of them. */
 struct interval {
 	double median, low, high;
 };

@@ -20,7 +20,7 @@ static void add_span(struct buf *b, double s)
 	buf_printf(b, "%.0f %s", s > 0 ? s / spans[i].is_s : 0, spans[i].unit);
 }
 
-/* A line of its own on standard output, plain. */
+/* Prints a line on standard output, without control characters. */
 static void say(const char *what, struct buf *b)
 {
 	if (b->p)
@@ -129,7 +129,7 @@ static void job_line(const json_t *j)
 static void inhibit_line(const json_t *h)
 {
 	struct buf b = {0};
-	const char *name = daemon_text(h, "name", ""); /* none: a file that honed.conf names */
+	const char *name = daemon_text(h, "name", ""); /* "": the inhibit is a file that honed.conf names */
 	buf_printf(&b, "%s%s%s", name, *name ? ": " : "", daemon_text(h, "why", "?"));
 	if (json_is_number(json_object_get(h, "left_s"))) {
 		buf_puts(&b, " (for ");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of text for people, on standard output. Columns are as wide as their widest cell; the last left one
- * is not padded. A cell is one line of plain text (platform/base/log.h), whatever is in it. Cells live in the
- * table's arena: table_print gives everything back. */
+/* Tables of text for people, on standard output. Columns are as wide as their widest cell; the last column is
+ * not padded if it is left-aligned. Each cell is printed as one line of plain text (platform/base/log.h),
+ * whatever it holds. Cells live in the table's arena, which table_print frees. */
 #ifndef TOOLS_TABLE_H
 #define TOOLS_TABLE_H
 
@@ -18,7 +18,7 @@ struct table {
 };
 
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The first row is the head: bold where color. */
+/* Prints the table. The first row is the header, bold if color. */
 void table_print(struct table *t, bool color);
 
 #endif

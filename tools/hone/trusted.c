@@ -13,7 +13,7 @@
 
 enum { HEX = 2 * PUBLIC_KEY_BYTES };
 
-/* A state of its own begins with the image's root. */
+/* Makes a temporary folder for the state, which then begins with the image's root. */
 static int make_temp(struct trusted *t)
 {
 	snprintf(t->temp, sizeof t->temp, "/tmp/hone-trust-XXXXXX");

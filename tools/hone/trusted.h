@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom commands that take packs believe: the image's root and what hone-sync has come to since, where that
- * can be read, and keys that the user names. */
+/* The keys that commands which take packs trust: the image's root and the newer roots that hone-sync learnt
+ * (if they can be read), and keys that the user names. */
 #ifndef TOOLS_TRUSTED_H
 #define TOOLS_TRUSTED_H
 
@@ -14,17 +14,17 @@ enum { TRUSTED_KEYS = 16 };
 		"root", OPT_STR, "FILE", "whom a fleet's signatures are believed (default: the image's)"     \
 	}
 
-struct trusted {             /* trust: agent/sync/trust.h */
+struct trusted {             /* see agent/sync/trust.h */
 	struct trust *trust; /* NULL: this machine has no root */
-	char temp[32];       /* folder of its state; "": hone-sync's */
+	char temp[32];       /* temporary folder of its state; "": hone-sync's state is used */
 	int n;
 	struct public_key key[TRUSTED_KEYS];
 };
 
-/* own_state: what is learnt of newer roots is for this command alone. --root that cannot be had is an error,
- * the image's is not. For commands with OPT_ROOT. */
+/* For commands with OPT_ROOT. own_state: newer roots are remembered for this command alone. It is an error if
+ * the file of --root is missing, but not if the image's is. */
 int trusted_open(const struct args *a, bool own_state, struct trusted *out) MUST_CHECK;
-/* --key, each a file with, or itself, 130 hex digits. */
+/* Reads --key: each is 130 hex digits, or a file that begins with them. */
 int trusted_keys(const struct args *a, struct trusted *out) MUST_CHECK;
 void trusted_close(struct trusted *t);
 

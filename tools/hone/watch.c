@@ -9,11 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define AGAIN_NS (500 * NS_PER_MS) /* between looks for a honed that is gone */
+#define AGAIN_NS (500 * NS_PER_MS) /* interval at which it looks for a honed that has gone */
 
 struct watch {
 	bool json, color, live;
-	struct buf last; /* line that was printed */
+	struct buf last; /* the last line printed */
 };
 
 static volatile sig_atomic_t stop;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone status --watch: live on a terminal, else a line for each change, or JSON lines; until SIGINT or
- * SIGTERM. Where honed is not there, or goes, it is waited for. */
+/* hone status --watch: a live display on a terminal, else a line for each change, or JSON lines, until SIGINT
+ * or SIGTERM. If honed does not run, or ends, the command waits for it. */
 #ifndef TOOLS_WATCH_H
 #define TOOLS_WATCH_H
 

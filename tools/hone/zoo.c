@@ -25,7 +25,7 @@ static int zoo_unknown(const char *name)
 	return fail(E_NOTFOUND, "the zoo has no '%s'; it has%s", name, names);
 }
 
-/* A graph lies in its own arena. */
+/* Makes a graph that lies in its own arena. */
 static struct graph *new_graph(const char *name)
 {
 	struct arena a = {0};
@@ -123,7 +123,7 @@ int zoo_normal(struct zoo *z, const char *name, const struct shape *s, double me
 	return v;
 }
 
-/* Uniform and positive: variances and scales. */
+/* Uniform positive values, for variances and scales. */
 static int uniform(struct zoo *z, const char *name, int64_t n, double lo, double hi)
 {
 	int v = constant(z, name, DT_F32, &(struct shape){1, {n}});
@@ -194,7 +194,7 @@ static int batch_norm(struct zoo *z, int x, int64_t k)
 	return zoo_node(z, "BatchNormalization", 5, in, 1, &eps);
 }
 
-/* pads[begin h, begin w, end h, end w] and the size that comes out. */
+/* Padding before and after for TensorFlow's SAME. Returns the size of the output. */
 static int64_t same_pads(int64_t in, int64_t r, int64_t stride, int64_t *begin, int64_t *end)
 {
 	int64_t out = (in + stride - 1) / stride, all = (out - 1) * stride + r - in;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The zoo: standard networks as graphs with seeded random weights, for demos, benchmarks and tests. Equal
- * (name, seed) give equal bytes on every machine.
+/* The zoo: standard networks as graphs with seeded random weights, for demos, benchmarks and tests. The same
+ * (name, seed) gives the same bytes on every machine.
  *
- * Weights are normal with a deviation that keeps the second moment of the activations through the layers (He
- * et al. 2015: sqrt(2 / fan in) behind a rectifier, sqrt(1 / fan in) elsewhere), so that outputs are finite
- * and depend on every layer. To add a network: a builder in a zoo_*.c, and its row in zoo.c.
+ * Weights are normal with a deviation that preserves the second moment of the activations through the layers
+ * (He et al. 2015: sqrt(2 / fan in) behind a rectifier, sqrt(1 / fan in) elsewhere), so that outputs are
+ * finite and depend on every layer. To add a network: write a builder in a zoo_*.c and add its row in zoo.c.
  *
- * A `zoo` is a network being built; its error is sticky (z->rc): build freely, zoo_make checks once. */
+ * A `zoo` is a network being built. Its error is sticky (z->rc): builders do not check, zoo_make checks
+ * once. */
 #ifndef TOOLS_ZOO_H
 #define TOOLS_ZOO_H
 
@@ -16,12 +17,12 @@
 struct zoo {
 	struct graph *g;
 	struct rng rng;
-	int rc; /* first failure; everything after it is without meaning */
+	int rc; /* first failure; values made after it are meaningless */
 	int opset;
-	int nnames; /* for names of nodes */
+	int nnames; /* counter for names of nodes */
 };
 
-/* A feature map [1][c][h][w]: the value and what the builder knows of it. */
+/* A feature map [1][c][h][w]: its value in the graph, and its properties. */
 struct fmap {
 	int value;
 	int64_t c, h, w;
@@ -30,13 +31,13 @@ struct fmap {
 
 enum act { ACT_NONE, ACT_RELU, ACT_RELU6, ACT_ELU };
 
-/* A convolution k filters of r x r, with bias or, where norm, with a BatchNormalization node behind it. */
+/* A convolution: k filters of r x r, with bias or, if `norm`, followed by a BatchNormalization node. */
 struct zoo_conv {
 	int64_t k, r, stride, pad, groups; /* groups 0: one */
-	bool same; /* padding as TensorFlow's SAME instead of pad: the odd one at the end */
+	bool same; /* pad as TensorFlow's SAME does (an odd one at the end); `pad` is not used */
 	bool norm;
 	enum act act;
-	float gain; /* of the weights; 0: 1 */
+	float gain; /* factor of the weights; 0: 1 */
 };
 
 struct zoo_net {
@@ -45,13 +46,13 @@ struct zoo_net {
 };
 
 extern const struct zoo_net zoo_nets[]; /* ends with name NULL */
-/* E_NOTFOUND lists the names. Shapes are inferred. */
+/* E_NOTFOUND: the message lists the names. Shapes are inferred. */
 int zoo_make(const char *name, uint64_t seed, struct graph **out) MUST_CHECK;
 
 /* Building blocks. */
 struct fmap zoo_input(struct zoo *z, const char *name, int64_t c, int64_t h, int64_t w);
 void zoo_output(struct zoo *z, int value, const char *name);
-/* A node with one output: nin values (-1: absent), attributes; returns the output's value. */
+/* Adds a node with one output: nin input values (-1: absent) and attributes. Returns the output's value. */
 int zoo_node(struct zoo *z, const char *type, int nin, const int *in, int nattr, const struct attr *attr);
 int zoo_unary(struct zoo *z, const char *type, int a);
 int zoo_binary(struct zoo *z, const char *type, int a, int b);
@@ -64,9 +65,9 @@ struct fmap zoo_act(struct zoo *z, struct fmap x, enum act act);
 struct fmap zoo_add(struct zoo *z, struct fmap a, struct fmap b);
 struct fmap zoo_concat(struct zoo *z, struct fmap a, struct fmap b); /* over channels */
 struct fmap zoo_max_pool(struct zoo *z, struct fmap x, int64_t r, int64_t stride, int64_t pad, bool ceil);
-/* Mean over the image, flattened: [1][c]; returned as c x 1 x 1. */
+/* Mean over the image, flattened to [1][c]; returned as a map of c x 1 x 1. */
 struct fmap zoo_mean(struct zoo *z, struct fmap x);
-/* Gemm with bias on a flat value of `from` elements. */
+/* Gemm with bias on a flat value of `from` elements; returns the output's value. */
 int zoo_dense(struct zoo *z, int x, int64_t from, int64_t to, double gain);
 struct attr zoo_attr_int(const char *name, int64_t v);
 struct attr zoo_attr_float(const char *name, float v);

@@ -72,7 +72,8 @@ struct stage {
 	int expand, k, n, stride, r;
 };
 
-/* Expand, filter each channel, project without activation; a residual where the shapes allow it. */
+/* MobileNet v2 block: expand, filter each channel, project without activation; with a residual if the shapes
+ * allow it. */
 static struct fmap inverted(struct zoo *z, struct fmap x, const struct stage *s, int64_t stride, bool same)
 {
 	struct fmap y = x;
@@ -122,7 +123,7 @@ void zoo_squeezenet1_1(struct zoo *z)
 {
 	static const struct {
 		int squeeze, expand;
-		bool pool; /* before it */
+		bool pool; /* a pooling layer comes before it */
 	} fires[] = {{16, 64, true},  {16, 64},  {32, 128, true}, {32, 128},
 		     {48, 192, true}, {48, 192}, {64, 256},       {64, 256}};
 	struct fmap x = zoo_input(z, "image", 3, 224, 224);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vision transformer (Dosovitskiy et al. 2021), the tiny one, in the operators that PyTorch's exporter
- * writes. */
+/* The tiny vision transformer (Dosovitskiy et al. 2021), in the operators that PyTorch's exporter writes. */
 #include "tools/hone/zoo.h"
 #include <math.h>
 
@@ -32,7 +31,7 @@ static int transpose(struct zoo *z, int x, int n, const int64_t *perm)
 	return zoo_node(z, "Transpose", 1, &x, 1, &p);
 }
 
-/* Element `index` of axis `axis`, which goes away. */
+/* Takes element `index` of axis `axis`, which is removed. */
 static int pick(struct zoo *z, int x, int64_t axis, int64_t index)
 {
 	int i = zoo_ints(z, "index", 1, &index);
