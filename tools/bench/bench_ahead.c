@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-ahead: does building on another core disturb what is timed? Default kernels are timed in turns,
- * with the builder at work and stopped, in pairs whose order changes; shown are the ratio of the medians and
- * of the minimums (busy over stopped) with a 95 % interval from resampled pairs.
+/* make bench-ahead: does building on another core disturb the timing? Default kernels are timed in turns,
+ * with the builder working and stopped, in pairs whose order alternates. The output is the ratio of the
+ * medians and of the minimums (busy over stopped), with a 95 % interval from resampled pairs.
  *
- *	make bench-ahead ARGS="[PAIRS [BUILDERS]]"    (300 pairs, 1 builder)
- */
+ *	make bench-ahead ARGS="[PAIRS [BUILDERS]]"    (300 pairs, 1 builder) */
 #include "agent/worker/wire.h"
 #include "kernels/space/space.h"
 #include "platform/run/dev.h"
@@ -40,7 +39,7 @@ struct bench {
 	struct target t;
 	struct rng rng;
 	struct arena a;
-	struct space *work; /* of what the builder builds meanwhile */
+	struct space *work; /* space of the task that the builder compiles meanwhile */
 	double ns[2][MOST_PAIRS];
 };
 
@@ -88,7 +87,8 @@ static double quantile(double *v, int n, double q)
 	return v[(int)(q * (n - 1))];
 }
 
-/* Busy over stopped, of a quantile of all pairs: of these, and of pairs drawn again. */
+/* Prints the ratio busy over stopped of a quantile of all pairs, with its interval over resampled pairs
+ * (bootstrap). */
 static void show_ratio(struct bench *b, int pairs, double q, const char *what)
 {
 	static double v[2][MOST_PAIRS], ratio[RESAMPLES];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches for benchmarks of the fleet: each of BATCH_RECORDS records that no other has. */
+/* Batches for benchmarks of the fleet: each has BATCH_RECORDS records that no other batch has. */
 #ifndef TOOLS_BENCH_BATCH_H
 #define TOOLS_BENCH_BATCH_H
 
@@ -41,7 +41,7 @@ static inline const char *bench_line(struct arena *a, int i, struct key target)
 	return kept;
 }
 
-/* Batch i of this board, signed; its name in hex, where that is wanted. */
+/* Makes batch i of this board, signed. name (or NULL): the batch's name in hex. */
 static inline int bench_batch(const struct private_key *board, int i, struct buf *doc, char name[65])
 {
 	struct arena a = {0};

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the boot box costs: one over networks of the zoo with an empty state folder, and then boots that find
- *nothing to do, from the start of honed to its end.
+/* Cost of the boot box: first one box over networks of the zoo with an empty state folder, then boots that
+ * have nothing to do, from the start of honed to its end.
  *
  *	make bench-boot                           steering and mobilenet_v2, a box of 20 s
- *	make bench-boot ARGS="steering --budget 5s --runs 50"
- */
+ *	make bench-boot ARGS="steering --budget 5s --runs 50" */
 #include "kernels/onnx/import.h"
 #include "platform/base/clock.h"
 #include "platform/base/file.h"
@@ -74,7 +73,7 @@ static void child(struct bench *b)
 	_exit(126);
 }
 
-/* Milliseconds from its start to its end. */
+/* Runs honed once; *ms: milliseconds from its start to its end. */
 static int boot(struct bench *b, double *ms)
 {
 	int status;

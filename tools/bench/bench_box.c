@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do boxes end when they should? Runs `hone tune` on networks of the zoo with different seeds, each in a box
- *counted from the start of its process, and interrupts every fourth one somewhere. A box that ends more than
- *100 ms late, an interrupted one that takes more than a second or leaves nothing in its cache, and any
- *failure, fail the benchmark.
+/* Do boxes end in time? Runs `hone tune` on networks of the zoo with different seeds, each in a box that
+ * counts from the start of its process, and interrupts every fourth one at some moment. The benchmark fails
+ * if a box ends more than 100 ms late, if an interrupted one takes more than a second or leaves nothing in
+ * its cache, and on any other failure.
  *
  *	make bench-box                      20 boxes of 20 s
- *	make bench-box ARGS="4 5s mlp.onnx" 4 boxes of 5 s of the given models
- */
+ *	make bench-box ARGS="4 5s mlp.onnx" 4 boxes of 5 s of the given models */
 #include "agent/cache/cache.h"
 #include "platform/base/clock.h"
 #include "platform/base/rng.h"
@@ -28,7 +27,7 @@ enum { NNETWORKS = sizeof networks / sizeof *networks };
 struct box_run {
 	const char *model;
 	int seed;
-	int64_t budget_ns, interrupt_ns; /* 0: not */
+	int64_t budget_ns, interrupt_ns; /* interrupt_ns 0: not interrupted */
 };
 
 struct outcome {
@@ -116,7 +115,7 @@ static int64_t parse_seconds(const char *s)
 	return (int64_t)(atof(s) * (double)NS_PER_S);
 }
 
-/* The model of box i: one of the command line's, else of the zoo (written to `path`). */
+/* The model of box i: one from the command line, else one of the zoo, which is written to `path`. */
 static const char *model_of(int argc, char **argv, int i, const char *hone, const char *dir, char *path,
 			    size_t n)
 {

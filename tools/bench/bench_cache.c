@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache on flash: bytes that reach the device for a record, the time to open 100,000 records, and to find
- * one. The device is an ext4 file system of its own on a loop device where this process may mount one: what
- * it counts includes the file system's journal. Else /proc/self/io says what this process dirtied. */
+/* The cache on flash: bytes that reach the device per record, time to open 100,000 records, time to find one.
+ * If this process may mount one, the device is an ext4 file system of its own on a loop device, and the bytes
+ * include the file system's journal. Else /proc/self/io tells how many bytes this process dirtied. */
 #include "agent/cache/cache.h"
 #include "platform/base/clock.h"
 #include "platform/base/mix.h"
@@ -57,7 +57,7 @@ static void unmount_device(const struct device *d)
 	run("rm -rf %s %s", d->dir, d->image);
 }
 
-/* Written so far: to the device, or by this process. */
+/* Bytes written so far: to the device, or by this process. */
 static int64_t bytes_written(const struct device *d)
 {
 	char path[128];
@@ -90,7 +90,7 @@ static int fill(const char *dir, int n)
 }
 
 struct figures {
-	double bytes, own_bytes; /* a record: on the device, and by the cache's own count */
+	double bytes, own_bytes; /* bytes per record: on the device, and by the cache's own count */
 	double open_ms, find_us, index_mb;
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-calls: what it costs to run a kernel, beside the kernel's own work. Prints medians (and 90th
- * percentiles):
+/* make bench-calls: the overhead of running a kernel, apart from the kernel's own work. Prints medians (and
+ * 90th percentiles):
  *
- * call: ns of a kernel of next to no work in a plan on one thread, from chains of two lengths of products of
- * 16 by 16
+ * call: ns per kernel that does almost nothing, in a plan on one thread; computed from two chains of
+ * different length of 16 by 16 matrix products
  *
- * range: ns to start and to finish a parallel range of no work while the pool's threads spin: an index per
- * thread, many indexes, and what an inference alternates, a range and a serial moment of 2 us
+ * range: ns to start and finish an empty parallel range while the pool's threads spin: with one index per
+ * thread, with many indexes, and alternating with a serial part of 2 us as in an inference
  *
- * asleep: us from waking a sleeping pool to the end of a first range, and until every thread was in it
+ * asleep: us from waking a sleeping pool to the end of its first range, and until every thread was in it
  *
  * bench_calls [THREADS] (default: every core). */
 #include "kernels/emit/emit.h"
@@ -42,7 +42,7 @@ static double since(int64_t start_ns)
 
 /* ---- calls ---- */
 
-/* Kernels at their default schedule, made here. */
+/* Kernel source: compiles the default schedule of each task. */
 static int find(void *ctx, const struct task *t, const char *text, struct arena *a, struct code *out,
 		enum kernel_origin *origin)
 {
@@ -79,7 +79,7 @@ static int chain(int length, struct graph **out)
 	return z.rc;
 }
 
-/* ns of one run of a chain, of ROUNDS. */
+/* Time of one run of a chain; ns: [ROUNDS]. */
 static int time_chain(struct bench *b, int length, double *ns)
 {
 	struct graph *g;
@@ -135,7 +135,7 @@ static void ranges(struct bench *b, struct pool *p, const char *what, int64_t ex
 {
 	int batch = serial_ns ? 1 : BATCH;
 	pool_begin(p);
-	for (int i = -ROUNDS / 10; i < ROUNDS; i++) { /* the first wake the threads */
+	for (int i = -ROUNDS / 10; i < ROUNDS; i++) { /* the first ranges wake the threads and do not count */
 		spin(serial_ns);
 		int64_t start = clock_now(&clock_real);
 		for (int k = 0; k < batch; k++)
@@ -148,7 +148,7 @@ static void ranges(struct bench *b, struct pool *p, const char *what, int64_t ex
 	       stats_quantile(b->ns, ROUNDS, .9));
 }
 
-/* Nobody leaves before every thread is in. */
+/* A range that no thread leaves before every thread has entered it. */
 struct meeting {
 	atomic_int in;
 	int threads;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a core of a fleet's server, or a board, does in a second: bench_crypto [SECONDS each, default 2]. The
- * last row is what a batch costs its receiver: signature, hash, and each of 64 records read and checked. */
+/* Cryptographic operations per second of one core of a fleet's server, or of a board: bench_crypto [SECONDS
+ * each, default 2]. The last row is the receiver's work for a batch: signature, hash, and reading and
+ * checking each of 64 records. */
 #include "agent/sync/batch.h"
 #include "platform/base/clock.h"
 #include "platform/base/log.h"
@@ -54,7 +55,7 @@ static int do_batch(void)
 static const struct row {
 	const char *name, *unit;
 	int (*once)(void);
-	int each; /* units */
+	int each; /* units per call */
 } rows[] = {{"sign", "signatures", do_sign, 1},
 	    {"verify", "signatures", do_verify, 1},
 	    {"sha-256", "MiB", do_hash, 1},
@@ -102,7 +103,7 @@ static int measure(const struct row *row, int threads, double seconds)
 	return rc;
 }
 
-/* The line of a record, as a board sends it. */
+/* The line of a record, in the form in which a board sends it. */
 static char *line_of(struct cache *c, int i)
 {
 	struct arena a = {0};

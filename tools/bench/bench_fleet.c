@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one hone-fleet takes in: signed batches of 64 records, from boards on kept-alive connections over
- * loopback, into SQLite on a disk; the server on two processors, the boards on the others where there are
- * more. */
+/* Throughput of one hone-fleet: signed batches of 64 records, sent by boards on kept-alive connections over
+ * loopback, stored in SQLite on a disk. The server runs on two processors, the boards on the others if there
+ * are more. */
 #include "platform/base/clock.h"
 #include "tools/bench/bench_batch.h"
 #include "tools/hone/cmd.h"
@@ -70,7 +70,7 @@ static int enrol(struct bench *b)
 	return rc;
 }
 
-/* The listening port is in what it says. */
+/* Reads the listening port from the server's log. */
 static int wait_port(struct bench *b)
 {
 	char path[96], text[1024];
@@ -128,7 +128,7 @@ static bool put(int fd, const void *p, size_t n)
 	return true;
 }
 
-/* An answer to its end (they are short); its status. */
+/* Reads an answer to its end (answers are short) and returns its status. */
 static int take(int fd)
 {
 	char text[2048];

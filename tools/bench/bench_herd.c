@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-herd ARGS=--power: a million boards get power at one moment, in virtual time: asks of the server
- * in any 1 s and 10 s, over what is planned (tools/bench/herd_power.h).
+/* make bench-herd ARGS=--power: a million boards get power at the same moment, in virtual time. Figures:
+ * requests to the server in any 1 s and 10 s, over the planned number (tools/bench/herd_power.h).
  *
- *	--boards N  (1000000)      --every 6h  the boards' pace
+ *	--boards N  (1000000)      --every 6h  the boards' interval
  *
- * make bench-herd ARGS=--search: fleets that search, on the optional data folder's recorded schedules
- * (tools/bench/recorded.h, tools/bench/herd_search.h): how good the kernels of half of the boards are after each boot,
- * where boards search alone, share what they find, and divide the search.
+ * make bench-herd ARGS=--search: fleets that search, on the recorded schedules of the optional data folder
+ * (tools/bench/recorded.h, tools/bench/herd_search.h). Figures: how good the kernels of half of the boards
+ * are after each boot, when boards search alone, share their results, or divide the search.
  *
  *	--boards N  that fleet alone   --liars N  --mode M     --boots N  (8; divided: half)  --box 5s
- *	--slower 5  boards' cores than those recorded          --narrow   the machine with 16 registers
- */
+ *	--slower 5  cores of the boards, slower by this factor than those recorded
+ *	--narrow    the machine with 16 registers */
 #include "agent/cache/json.h"
 #include "platform/base/clock.h"
 #include "search/share.h"
@@ -27,8 +27,9 @@
 
 /* ---- power ---- */
 
-/* In hours of a pace of 6 h; of others in proportion. Bounded: by twice what is planned, in 1 s and 10 s. A
- * pace of a day has so few asks in 1 s that chance alone goes beyond. */
+/* Times are for an interval of 6 h; other intervals scale them. The bound is twice the planned number, in 1 s
+ * and 10 s. With an interval of a day there are so few requests in 1 s that chance alone exceeds the
+ * bound. */
 static const struct {
 	struct herd_power c;
 	bool one;
@@ -113,12 +114,12 @@ static int run_power(const struct args *a)
 
 /* ---- search ---- */
 
-enum { SHOWN = 3 /* first boots */ };
+enum { SHOWN = 3 /* boots that are shown, the first ones */ };
 #define ENOUGH 0.98
 
 static const char *const mode_names[HERD_MODES] = {"alone", "shared", "divided"};
 
-/* As often as networks of such layers have them. */
+/* How often networks with such layers use each task. */
 static int uses_of(const char *label)
 {
 	static const struct {
@@ -132,7 +133,7 @@ static int uses_of(const char *label)
 	return 1;
 }
 
-/* Boards as slow as that take so much longer to build and to run. */
+/* Slower boards take longer to build and to run, by the factor `by`. */
 static void slow_down(struct landscape *l, int n, int by)
 {
 	for (int i = 0; i < n; i++)

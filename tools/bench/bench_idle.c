@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an idle honed costs: bench_idle [SECONDS, default 600]. A cache of 1,000 records, a model that is
- * exhausted, a watchdog as in honed.service; a minute after the start it is looked at for so long. Exit 1:
- * more than 1 MB of its own, two wake-ups a minute, a byte written, or something heavy is mapped. */
+/* Cost of an idle honed: bench_idle [SECONDS, default 600]. It has a cache of 1,000 records, a model whose
+ * search is exhausted, and a watchdog as in honed.service. It is observed for SECONDS, beginning a minute
+ * after its start. Exit status 1: honed has more than 1 MB of its own memory, wakes more than twice a minute,
+ * writes a byte, or has a heavy library mapped. */
 #include "agent/cache/cache.h"
 #include "agent/cache/kept_code.h"
 #include "platform/base/clock.h"
@@ -24,10 +25,10 @@
 enum { RECORDS = 1000, SETTLE_S = 60, MOST_KB = 1024, MOST_WAKES = 2, WATCHDOG_S = 120 };
 
 struct sample {
-	long wakes;      /* of all threads: they gave the processor up, and had it again */
-	long long bytes; /* that it made dirty */
+	long wakes;      /* voluntary context switches of all threads */
+	long long bytes; /* bytes that it wrote */
 	long read_calls;
-	time_t newest; /* change of any of its files */
+	time_t newest; /* last change of any of its files */
 };
 
 static char dir[64];
@@ -109,7 +110,8 @@ static int make_files(void)
 				 0755);
 }
 
-/* A manager that hears it, and says nothing; one that does not hear makes honed wait. */
+/* Opens the socket of a service manager that receives messages and never answers; honed would wait if nobody
+ * listened. */
 static int manager(void)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -149,7 +151,7 @@ static void become_honed(void)
 	_exit(127);
 }
 
-/* The newest change of what lies in run and state. */
+/* The last change of any file in the run and state folders. */
 static time_t newest(const char *folder)
 {
 	char path[NAME_MAX + 192];
@@ -175,7 +177,7 @@ static void look(struct sample *s)
 	snprintf(path, sizeof path, "/proc/%d/task", (int)honed);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d));) {
-		if (e->d_name[0] == '.') /* ../status is that of the first thread once more */
+		if (e->d_name[0] == '.') /* "." and "..": ../status is that of the first thread again */
 			continue;
 		snprintf(path, sizeof path, "/proc/%d/task/%s/status", (int)honed, e->d_name);
 		text_of(path, text, sizeof text);
@@ -229,7 +231,7 @@ static int report(const struct sample *a, const struct sample *b, int seconds)
 	printf("  wake-ups %.2f a minute, read calls %ld\n", wakes, b->read_calls - a->read_calls);
 	printf("  written %lld bytes; files %s\n", b->bytes - a->bytes, touched ? "changed" : "untouched");
 	printf("  mapped of LLVM, hwloc, TLS, GPU: %d\n", nheavy);
-	/* A switch is counted when it begins: one may be of before. */
+	/* A context switch is counted when it begins, so one may belong to the time before. */
 	bool good = uss > 0 && uss <= MOST_KB && b->wakes - a->wakes <= MOST_WAKES * seconds / 60 + 1 &&
 		    b->bytes == a->bytes && !touched && !nheavy;
 	printf("%s\n", good ? "within bounds" : "OVER BOUNDS");

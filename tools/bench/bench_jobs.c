@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several models at once: what honed's leases and policies make of the board.
+/* Several models at once: what honed's leases and policies gain on a board.
  *
- *	make bench-jobs ARGS=--sim        policies in simulation (tools/bench/jobs_sim.h); the same on every machine
+ *	make bench-jobs ARGS=--sim        policies in simulation (tools/bench/jobs_sim.h), deterministic
  *	make bench-jobs                   four networks of the zoo, for real
  *	make bench-jobs ARGS="--alone 20s --ahead 16s --together 44s a.onnx b.onnx"
  *
- * The simulation's columns: time of all together, and until each has won 99 % of what it wins, of one after
- * another; Jain's index of how much slower each was; how much slower a job of priority 3 is than the others;
- * shares of the time: one job alone on the machine, processors idle though a job of theirs waits, nobody
- * measures though somebody waits to. Below, one job at a time in slices: time until each network is good, and
- * by how much they were slower than at their ends until then, on average.
+ * Columns of the simulation: time until all jobs have ended, and until each has reached 99 % of its gain,
+ * both over the time of one job after another; Jain's index of the jobs' slowdowns; slowdown of a job of
+ * priority 3 over that of the others; shares of the time: one job alone on the machine, processors idle while
+ * a job of theirs waits, nobody measures while somebody waits to. The second table has one job at a time in
+ * slices: time until each network is good, and how much slower the networks were until then than at their
+ * ends, on average.
  *
  * For real: each model in a box of its own, one after another, (a) without overlap and (b) with the tuner's
  * own builders, then (c) all of them in one box of honed. Afterwards the networks of the three caches run
  * interleaved (hone bench), and kernels that a and c recorded are timed again, one at a time, with nothing
- * beside: what they differ from their records by is what was disturbed, and the machine's own unrest, which
- * a shows alone. Each is timed twice, right after the tuning and at the end, and both count: what the two
- * differ by is what the machine does to any such comparison. */
+ * else running. Their deviation from the records is the disturbance during tuning plus the machine's own
+ * noise, which a shows alone. Each kernel is timed twice, right after the tuning and at the end, and both
+ * count: the difference of the two is the machine's noise in any such comparison. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/history.h"
 #include "agent/control/policy.h"
@@ -45,9 +46,9 @@ enum way { ALONE, AHEAD, TOGETHER, WAYS };
 static const char *const ways[WAYS] = {"alone", "ahead", "together"};
 static const char *const zoo[] = {"mobilenet_v2", "squeezenet1_1", "resnet18", "steering"};
 
-struct course { /* of one model, one way */
+struct course { /* result of one model in one way */
 	struct history history;
-	double ms, ratio; /* network, afterwards; of alone's */
+	double ms, ratio; /* network's time afterwards; that over the time of ALONE */
 };
 
 struct records;
@@ -57,8 +58,8 @@ struct bench {
 	const char *dir, *hone, *honed, *worker;
 	int64_t box_ns[WAYS];
 	int seed, nmodels;
-	int cpu;     /* the last that there is: for what runs on one */
-	int at_once; /* jobs of honed's box */
+	int cpu;     /* the last processor, for programs that run on one */
+	int at_once; /* most jobs at once in honed's box */
 	char cache[WAYS][PATH_MAX], model[MODELS][PATH_MAX];
 	struct course course[WAYS][MODELS];
 	struct records *records[WAYS];
@@ -106,7 +107,7 @@ static int simulate_one(const struct sim_want *w, struct table *t, json_t *rows)
 	return E_OK;
 }
 
-/* One job at a time: which model has the next slice. */
+/* One job at a time: the policy decides which model gets the next slice. */
 static int simulate_slices(struct table *t, json_t *rows)
 {
 	static const char *const head[] = {"policy", "slice s", "each good s", "behind till then"};
@@ -134,7 +135,7 @@ static int simulate_slices(struct table *t, json_t *rows)
 	return E_OK;
 }
 
-/* So many jobs at once, which share the cores; 0: as honed would have it. */
+/* The given number of jobs at once, sharing the cores; 0: as many as honed chooses. */
 static int simulate_shares(struct table *t, json_t *rows)
 {
 	static const char *const head[] = {"cores", "jobs", "at once", "of alone", "of ahead", "quiet"};
@@ -169,7 +170,8 @@ static int simulate_shares(struct table *t, json_t *rows)
 	return E_OK;
 }
 
-/* Who computes while somebody measures alone is stopped, or (workers behind a socket) waited for. */
+/* While a job measures alone, jobs that compute are stopped or, if their workers are behind a socket, waited
+ * for. */
 static int simulate(const struct args *a)
 {
 	static const char *const head[] = {"policy",         "others",   "cores",         "of alone",
@@ -212,7 +214,7 @@ static int simulate(const struct args *a)
 
 /* ---- records ---- */
 
-struct records { /* of one way, some of which are timed again */
+struct records { /* records of one way; some are timed again */
 	struct runner *runner;
 	struct target target;
 	int n;
@@ -264,7 +266,7 @@ static int open_records(struct bench *b, enum way way)
 	return rc < 0 ? rc : runner_worker(b->worker, "cpu", &x->target, 1, &x->runner);
 }
 
-/* What it takes now, the middle one of some times; 0: not measured. */
+/* The record's kernel timed now: median of several times; 0: not measured. */
 static double time_again(const struct records *x, const struct rec *r)
 {
 	struct meas m;
@@ -283,8 +285,8 @@ static double time_again(const struct records *x, const struct rec *r)
 	return n ? stats_median(ns, n) : 0;
 }
 
-/* Recorded times over undisturbed ones: their median, and the median of how far they are off; the same of
- * one turn's and the other's. */
+/* Prints recorded times over undisturbed ones: the median of the ratio and the median of its deviation from
+ * 1, and the same for the ratio of the two turns. */
 static int tell_records(const char *name, const struct records *x)
 {
 	double ratio[RETIMED], off[RETIMED], noise[RETIMED];
@@ -381,7 +383,7 @@ static int write_conf(const struct bench *b, const char *path)
 	return rc;
 }
 
-/* How many jobs there were at once, by what honed says as they start and end. */
+/* Counts how many jobs ran at once, from honed's messages as they start and end. */
 static void count_jobs(struct bench *b, FILE *f)
 {
 	char line[512];
@@ -457,7 +459,7 @@ static int read_history(struct bench *b, enum way way, int model)
 	return fail_in(rc, "%s in %s", b->model[model], b->cache[way]);
 }
 
-/* Networks of the three caches in turns. */
+/* Runs the networks of the three caches in turns. */
 static int race_networks(struct bench *b, int model)
 {
 	char cmd[5 * PATH_MAX];
@@ -478,7 +480,7 @@ static int race_networks(struct bench *b, int model)
 	return status ? fail(E_CHILD, "%s: status %d", cmd, status) : E_OK;
 }
 
-/* When it had done as many trials as the search that ran alone; NAN: never. */
+/* Seconds until the search had done as many trials as the one that ran alone; NAN: never. */
 static double as_far_s(const struct bench *b, enum way way, int model)
 {
 	const struct history *h = &b->course[way][model].history, *alone = &b->course[ALONE][model].history;
@@ -491,7 +493,7 @@ static double as_far_s(const struct bench *b, enum way way, int model)
 
 /* ---- for real ---- */
 
-/* Its last folder and its name. */
+/* The last folder and the name of a path. */
 static const char *short_name(const char *path)
 {
 	const char *s = path + strlen(path);
@@ -521,7 +523,7 @@ static void tell_models(struct bench *b)
 	table_print(&t, b->args->color);
 }
 
-/* Times of a model count from its own job's start. */
+/* Times of a model count from the start of its own job. */
 static void tell_sums(const struct bench *b)
 {
 	double sum[WAYS] = {0}, last = 0, better[WAYS] = {0};

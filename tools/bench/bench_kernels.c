@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-kernels: how near the default schedules come to one core's limits. Kernels are timed in turn
+/* make bench-kernels: how near default schedules come to the limits of one core. Kernels are timed in turn
  * with a loop of independent FMAs (the peak) and a copy of the depthwise's bytes, all in one process pinned
  * to one core; the figure is the minimum of --runs runs (2000). The cases take turns in bursts, so that each
  * is spread over the whole run: on a shared machine a neighbour's load lasts longer than a burst.
  *
  * bench_kernels [--json] [--cold] [--runs N] [--case NAME] [--random N] [--cand TEXT]... [--task FILE]...:
- * --random tries N drawn schedules per case besides the default and the portfolio, --cand given ones; the
- * best by minimum is shown beside the default and the one with the best draft, every given one too. --task: a
- * task's text in a file instead of the cases (as `hone tasks` gives it). --cold: constants come from memory
- * and inputs have just been read, as in a network. */
+ * --random tries N random schedules per case besides the default and the portfolio, --cand tries the given
+ * ones. The best by minimum is shown beside the default and the one with the best draft, and so is every
+ * given one. --task: the text of a task in a file replaces the cases (`hone tasks` prints such texts).
+ * --cold: constants come from memory and inputs have just been read, as in a network. */
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
@@ -25,9 +25,9 @@
 
 struct subject_text {
 	const char *name, *text;
-	double floor; /* share wanted: of the FMA peak, or of the copy where `copies` */
+	double floor; /* target share of the FMA peak, or of the copy if `copies` */
 	bool copies;
-	bool exact; /* the direct form: its flops are those of the peak */
+	bool exact; /* direct convolution: its flops are compared with the peak */
 };
 
 static const struct subject_text cases[] = {
@@ -74,7 +74,7 @@ struct kernel {
 	int64_t extent, best_ns;
 };
 
-/* One case: what is computed and the schedules of it, the default first, then the given ones. */
+/* One case: the task and its schedules, the default first, then the given ones. */
 struct subject {
 	struct subject_text text;
 	struct task t;
@@ -148,7 +148,7 @@ static int load_loops(struct bench *b, const struct loops *l, struct dev_code **
 	return rc < 0 ? rc : b->dev->load(object.p, object.n, out);
 }
 
-/* Elements as a plan has them, in the middle of something large; NULL: no memory. */
+/* Elements in guarded pages, with alignment and surroundings as in a plan; NULL: no memory. */
 static void *buffer(struct bench *b, int64_t elems)
 {
 	struct buffer *n = ARENA_ARRAY(&b->a, struct buffer, 1);
@@ -233,7 +233,7 @@ static int fill(struct bench *b, const struct task *t, void **plain)
 	return E_OK;
 }
 
-/* One more kernel of the subject where the schedule in its slot can be built. */
+/* Builds the schedule in the next free slot; if that works, the kernel is added to the subject. */
 static int add(struct bench *b, struct subject *s, void *const *plain)
 {
 	struct kernel *k = &s->k[s->n];
@@ -331,7 +331,7 @@ static int file_subject(struct bench *b, const char *path)
 			       });
 }
 
-/* Of many candidates the slow ones are left out after a few rounds. */
+/* Runs each kernel once per round. After a few rounds slow random candidates are left out. */
 static void burst(struct bench *b, struct subject *s, int done)
 {
 	for (int r = 0; r < BURST; r++) {

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-landscape ARGS="MODEL... -o DIR": records landscapes (agent/worker/landscape.h) of models' tasks,
- * carefully enough to train and to judge by, on a machine that others slow down for half of the time.
+/* make bench-landscape ARGS="MODEL... -o DIR": records landscapes (agent/worker/landscape.h) of models'
+ * tasks, carefully enough to train and to judge by, on a machine that other programs slow down half of the
+ * time.
  *
- * Candidates: the default, the rules, then random ones, every other of them the best drafted of 16, so that
- * the region in which a search moves is dense; from the middle on, mutations and crossings of the fastest so
- * far. All are built and checked by hone-worker, and stay built. Then they run in groups of a few, formed
- * anew each time, twice each (after a run that does not count) next to the reference, which is the first
- * candidate that works: the default (tools/bench/shots.h). Rounds go on until every candidate has --rounds clean
- * runs and three of its runs within 3 % of its fastest, or has run eight times as often; the tasks of a batch
- * take turns. The time that counts is the third fastest run: what else the machine does only ever adds time,
- * so this repeats within 1 to 3 % where a median, or a ratio to the reference, is off by half.
+ * Candidates: the default, the rules, then random ones, every second of them the one with the best draft of
+ * 16, so that the region in which a search moves is dense; from the middle on, mutations and crossings of the
+ * fastest so far. hone-worker builds and checks all of them and keeps them loaded. Then they run in groups of
+ * a few, formed anew each time, twice each (after a run that does not count) next to the reference, which is
+ * the first candidate that works: the default (tools/bench/shots.h). Rounds go on until every candidate has
+ * --rounds clean runs and three of its runs within 3 % of its fastest, or has run eight times as often; the
+ * tasks of a batch take turns. The time of a candidate is its third fastest run: other programs only ever add
+ * time, so this repeats within 1 to 3 %, while a median, or a ratio to the reference, is off by half.
  *
  *	--samples N   candidates of a task (150)       --rounds R  clean runs of each (6)
  *	--task KEYS   only tasks whose key begins with one of these, separated by commas
- *	--limit 150s  begin no more batches after that: what is in DIR already is skipped, so call again
+ *	--limit 150s  begin no more batches after that: tasks in DIR are skipped, so call again
  *	--warm        weights stay in the cache; else they come from memory, as in a network that is larger
  *
- * The machine's peaks are measured once and kept in DIR/target. Use it alone on a core. */
+ * The machine's peaks are measured once and kept in DIR/target. Run it alone on a core. */
 #include "agent/worker/landscape.h"
 #include "agent/worker/wire.h"
 #include "kernels/space/space.h"
@@ -46,7 +47,7 @@ struct bench {
 	struct rng rng;
 	const char *dir, *keys, *network;
 	struct arena had;
-	struct landscape *land; /* in the folder already */
+	struct landscape *land; /* landscapes that are in the folder already */
 	int nland;
 	int samples, rounds, threads, left, done;
 	bool warm;
@@ -93,7 +94,7 @@ static int draw(struct bench *b, struct subject *s, char cand[CAND_MAX])
 	return E_OK;
 }
 
-/* One of the fastest so far. */
+/* Picks one of the fastest candidates so far. */
 static const char *pick_good(struct bench *b, const struct subject *s)
 {
 	const struct shot *shot = s->shots.shot;
@@ -121,7 +122,8 @@ static int breed(struct bench *b, struct subject *s, char cand[CAND_MAX])
 	return space_cross(s->space, &b->rng, one, other, cand);
 }
 
-/* Fills up to `n` candidates. A small space ends it. */
+/* Adds candidates until there are `n`, or until too many tries gave nothing new because the space is
+ * small. */
 static int fill(struct bench *b, struct subject *s, int n,
 		int (*next)(struct bench *, struct subject *, char[CAND_MAX]))
 {
@@ -149,7 +151,7 @@ static int run_all(struct bench *b, struct subject *s, int clean)
 	return fail_in(shots_run(&s->shots, b->runner, &b->rng, b->warm, clean), "%s", s->label);
 }
 
-/* A few runs of what is new. */
+/* Runs the new candidates a few times. */
 static int run_new(struct bench *b, struct subject *s)
 {
 	int n = 1;
@@ -182,7 +184,7 @@ static int open_subject(struct bench *b, struct subject *s, const struct step_ta
 	return space_make(&s->a, t->task, &b->target, &want, &s->space);
 }
 
-/* The reference comes first in the file. */
+/* Writes the landscape; the reference comes first in the file. */
 static int write_subject(struct bench *b, struct subject *s)
 {
 	char words[LANDSCAPE_WORDS];
@@ -276,7 +278,7 @@ static bool wanted(const struct bench *b, const struct step_task *t)
 	return !b->keys;
 }
 
-/* A batch whose candidates kill the worker is left out. */
+/* Records a model's tasks. A batch whose candidates kill the worker is left out. */
 static int record_model(struct bench *b, const struct args *a, const char *path)
 {
 	struct model m;
@@ -322,7 +324,8 @@ static int read_options(struct bench *b, const struct args *a)
 	return E_OK;
 }
 
-/* Peaks once for a folder: the highest of a few times, since what else runs only lowers them. */
+/* Measures the peaks once per folder: the highest of a few measurements, because other programs only lower
+ * them. */
 static int open_machine(struct bench *b)
 {
 	int rc = file_mkdirs(b->dir, 0755);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards that send to a fleet as it is deployed: each enrols with a token, then sends signed batches over one
- * connection of mutual TLS, each until it is acknowledged, whatever falls over meanwhile. The names of those
- * that were go to a file, for whoever looks for them in the database afterwards. */
+/* Boards that send to a deployed fleet: each enrols with a token, then sends signed batches over one
+ * connection with mutual TLS and repeats each until it is acknowledged, even if servers fail meanwhile. The
+ * names of acknowledged batches go to a file, so that a script can look for them in the database
+ * afterwards. */
 #include "platform/base/clock.h"
 #include "tools/bench/bench_batch.h"
 #include "tools/hone/cmd.h"
@@ -19,7 +20,7 @@ enum { BOARDS = 64 };
 struct load {
 	const char *server, *ca, *token;
 	FILE *names;
-	bool bare; /* no certificate */
+	bool bare; /* without a client certificate */
 	int64_t end_ns;
 	atomic_int batch, good, tries, enrolled;
 };
@@ -39,7 +40,7 @@ static size_t on_said(char *p, size_t one, size_t n, void *ctx)
 	return one * n;
 }
 
-/* Its status; 0: none came. */
+/* Sends a POST. Returns the HTTP status; 0: no answer. */
 static long post(struct board *b, const char *path, const void *p, size_t n)
 {
 	char url[512];
@@ -65,7 +66,7 @@ static CURL *open_curl(struct board *b)
 	return c;
 }
 
-/* Until it is let in. */
+/* Asks to be enrolled until the server accepts. */
 static int enrol(struct board *b)
 {
 	struct buf csr = {0};

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-model ARGS="DIR": how well each cost model ranks candidates of tasks that it never saw, by what
- * was measured of them: landscapes of the folder DIR (hone tune --record, make bench-landscape).
+/* make bench-model ARGS="DIR": how well each cost model ranks candidates of tasks that it never saw, compared
+ * with their measured times: landscapes of the folder DIR (hone tune --record, make bench-landscape).
  *
- *	others    learnt all tasks of the folder but a tenth, which this one is of (--folds N: an N-th)
- *	networks  learnt only tasks of other networks (where the landscapes say of which one they are)
+ *	others    learnt all tasks of the folder except the tenth that has this one (--folds N: an N-th)
+ *	networks  learnt only tasks of other networks (if the landscapes name their network)
  *
- * and, with HONE_DATA or ../shared there (HONE_DATA=none: without), on its recorded schedules of another
- * program and machine, as far as candidates can say them (tools/bench/recorded.h says how):
+ * With HONE_DATA or ../shared (HONE_DATA=none: without), it also uses recorded schedules of another program
+ * and machine, as far as candidates can express them (tools/bench/recorded.h):
  *
  *	others    learnt the other tasks of that machine
  *	machine   learnt all tasks of the other machine: 32 registers for 16, and the other way round
  *
- * Figures are means over tasks, tools/hone/judge.h says of what: pairs in the right order, what the first pick and
- * the best of five reach, the share of tasks where the latter is within 3 % of the best, errors over what the
- * model thinks they are, and what a candidate takes to guess and to learn.
+ * Figures are means over tasks, defined in tools/hone/judge.h: pairs in the right order, the quality of the
+ * first pick and of the best of five, the share of tasks where the latter is within 3 % of the best, errors
+ * over the model's own estimate of them, and the time per candidate to predict and to learn.
  *
- *	--cost NAME   that model, and others so named (all but none, which knows nothing)
+ *	--cost NAME   that model, and others so named (default: all except none, which knows nothing)
  *	--seeds N  of models that draw (1)   --tasks  a row for each task   --json  rows as JSON */
 #include "search/cost.h"
 #include "agent/cache/json.h"
@@ -44,7 +44,7 @@ struct bench {
 	struct arena a;
 	struct table table;
 	json_t *rows;
-	const char *const *only; /* names; none: all models */
+	const char *const *only; /* names of models; empty: all models */
 	int nonly, seeds, folds;
 	bool each;
 };
@@ -136,13 +136,13 @@ static int family_of(const struct problem *p)
 	return f;
 }
 
-/* Who is asked by whom: problems of one group share a model, which learns the school's others; of another
- * machine's school (`of` NULL) one model learns all. */
+/* Who learns what: the problems of one group share a model, which learns the problems of the school that are
+ * in other groups. If `of` is NULL, the school is another machine's, and one model learns all of it. */
 struct exam {
 	const char *set, *learnt;
 	const struct problem *p;
 	int n;
-	const int *of; /* group of each, 0 .. groups - 1 */
+	const int *of; /* group of each problem, 0 .. groups - 1 */
 	int groups;
 	const struct problem *school;
 	int nschool;
@@ -204,7 +204,7 @@ static int judge_all(struct bench *b, const struct exam *e)
 	return E_OK;
 }
 
-/* Problem i in group i modulo the folds. */
+/* Problem i is in group i modulo the number of folds. */
 static struct exam folded(struct bench *b, const char *set, const struct problem *p, int n)
 {
 	int *of = ARENA_ARRAY(&b->a, int, n + 1), groups = n < b->folds ? n : b->folds;
@@ -213,7 +213,7 @@ static struct exam folded(struct bench *b, const char *set, const struct problem
 	return (struct exam){set, "others", p, n, of, groups, p, n};
 }
 
-/* A group for each network. */
+/* One group per network. */
 static struct exam by_network(struct bench *b, const char *set, const struct problem *p, int n)
 {
 	int *of = ARENA_ARRAY(&b->a, int, n + 1), groups = 0;

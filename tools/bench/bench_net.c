@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model kept ready in a process, as an application keeps it, and run when told: hone's side of `make
- * bench-peers`. Lines in, a line out for each:
+/* A model kept ready in a process, as an application keeps it, and run on command: hone's side of `make
+ * bench-peers`. Each line of input gives one line of output:
  *
  *	turn MS   runs for MS milliseconds, at least once, at most MAX_RUNS times -> the ns of every run
  *	quit      (or end of input)
  *
- * The first line out is `ready {JSON}`, after one run whose outputs are in --output DIR. */
+ * The first line of output is `ready {JSON}`, after one run whose outputs are in --output DIR. */
 #include "platform/base/log.h"
 #include "tools/hone/feed.h"
 #include "agent/cache/json.h"
@@ -45,7 +45,8 @@ static int turns(struct ready *r)
 	return 0;
 }
 
-/* {"load_ms": 1.5, "plan_bytes": 1024, "kernels": {"tuned": 3, ...}, "peak_gflops": 150, "outputs": [...]} */
+/* Prints {"load_ms": 1.5, "plan_bytes": 1024, "kernels": {"tuned": 3, ...}, "peak_gflops": 150, "outputs":
+ * [...]} */
 static int say_ready(const struct ready *r, json_t *outputs)
 {
 	const struct plan_kernel *k;

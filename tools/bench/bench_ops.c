@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-ops: everything that is not a convolution, at default schedules, on one core. Each case is a
- * model of one node, or of one between 1x1 convolutions, which make its neighbours blocked by channels; only
- * what is not a convolution counts, conversions of layout too. The figure is the tenth percentile of --runs
- * runs (60).
+/* make bench-ops: all operators other than convolutions, at default schedules, on one core. Each case is a
+ * model of one node, or of one node between 1x1 convolutions, which make its tensors blocked by channels.
+ * Kernels without a convolution count, conversions of layout too. The figure is the tenth percentile of
+ * --runs runs (60).
  *
  * The roofline is the larger of two times. Arithmetic: the vector operations that the operator's definition
- * takes (kernels/space/draft.h), two a cycle. Memory: plain loops that read the inputs once and write the outputs
- * once (of a Slice or a Gather what it takes), timed beside the case on as many bytes, over each other where
- * the kernel may write over its input. Not bytes over the bandwidth of reading: a written line is read and
- * goes back, so that a copy within L2 reaches half of that. "bound": which one, and what holds these bytes.
+ * takes (kernels/space/draft.h), two per cycle. Memory: plain loops that read the inputs once and write the
+ * outputs once (for a Slice or a Gather only the bytes that it takes), timed beside the case on as many
+ * bytes, in place if the kernel may overwrite its input. Bytes over the read bandwidth would be too strict: a
+ * written line is read first and written back, so a copy within L2 reaches half of that. Column "bound":
+ * which of the two it is, and which memory level holds these bytes.
  *
- * bench_ops [--runs N] [--case TEXT] [--fallback] [--verbose]: cases whose name has TEXT; without a compiler;
- * every kernel of each. */
+ * bench_ops [--runs N] [--case TEXT] [--fallback] [--verbose]: cases whose name contains TEXT; fallback
+ * kernels, without a compiler; every kernel of each case. */
 #include "kernels/space/draft.h"
 #include "kernels/graph/optimize.h"
 #include "tools/bench/op_models.h"
@@ -33,7 +34,7 @@ struct bench {
 	struct table table;
 	int runs;
 	bool verbose;
-	float *from, *to; /* of the plain loops */
+	float *from, *to; /* buffers of the plain loops */
 };
 
 enum { STREAM_MAX = 64 << 20, STREAM_RUNS = 64 };
@@ -43,7 +44,7 @@ static double tensor_bytes(const struct graph *g, int v)
 	return (double)shape_count(&t->shape) * (double)dtype_bytes(t->dtype);
 }
 
-/* What the node must move: inputs and outputs once. */
+/* Bytes that the node must move: its inputs and outputs once. */
 struct moved {
 	double in, out;
 };
@@ -74,7 +75,8 @@ static size_t stream_size(double bytes)
 	return bytes > STREAM_MAX ? STREAM_MAX : ((size_t)bytes + 4095) / 4096 * 4096;
 }
 
-/* Of loops that move as much; the part of a page counts as a part. `over`: the output lies on the input. */
+/* Time of plain loops that move as many bytes; sizes are rounded up to whole pages. `over`: the output
+ * overwrites the input. */
 static double stream_ns(const struct bench *b, struct moved m, bool over)
 {
 	double ns[STREAM_RUNS];
@@ -93,7 +95,7 @@ static bool counts(const struct graph *g, const struct step *s)
 	return s->anchor < 0 || strcmp(node_type(&g->node[s->anchor]), "Conv") != 0;
 }
 
-/* A kernel with its default schedule. */
+/* Prints a kernel with its default schedule. */
 static void say_kernel(const struct bench *b, const struct plan_kernel *k, const struct step *s)
 {
 	struct arena a = {0};
@@ -108,7 +110,7 @@ static void say_kernel(const struct bench *b, const struct plan_kernel *k, const
 
 struct figures {
 	double ns, arithmetic_ns;
-	bool over; /* one kernel, which may write over its input */
+	bool over; /* the case is one kernel that may overwrite its input */
 	int kernels;
 	enum kernel_origin worst;
 };
@@ -128,7 +130,7 @@ static bool writes_over(const struct task *t)
 	return false;
 }
 
-/* The sum over what is not a convolution, of each run. */
+/* In each run, sums the times of the kernels without a convolution. */
 static int measure(struct bench *b, const struct graph *g, const struct steps *s, struct plan *p,
 		   const struct tensor *in, struct tensor *out, struct figures *f)
 {
@@ -185,7 +187,7 @@ static int run_graph(struct bench *b, const struct op_model *c, struct graph *g,
 	struct plan *p = NULL;
 	struct tensor *in, *out;
 	struct figures f = {0};
-	struct choices alone = {0}; /* no kernel that does a convolution too */
+	struct choices alone = {0}; /* choices that keep the node out of the convolutions' kernels */
 	struct moved bytes = node_bytes(g, c, &g->node[node]);
 	int rc = graph_optimize(g);
 	choices_set(&alone, &a, CHOICE_FUSE, OP_MODEL_CONV, 1);
@@ -221,7 +223,8 @@ static int run_case(struct bench *b, const struct op_model *c, const char *in)
 	return fail_in(rc, "%s %s", c->name, in);
 }
 
-/* In huge pages where there are some; half a page apart, so that no load waits for a store 4 KB before it. */
+/* Allocates the buffers in huge pages if possible; they are half a page apart, so that no load waits for a
+ * store 4 KB before it. */
 static int stream_buffers(struct bench *b)
 {
 	size_t bytes = 2 * STREAM_MAX + 2048;

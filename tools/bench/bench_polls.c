@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards that ask whether there is anything new: GET with If-None-Match on kept-alive connections, as many at
- * once as there are connections, and how many a second are answered by 304. Plain HTTP; or HTTPS by libcurl,
- * whose client takes several times what the server does. */
+/* Boards that ask for news: GET with If-None-Match on kept-alive connections, one request at a time on each.
+ * The figure is the number of 304 answers per second. Plain HTTP, or HTTPS by libcurl, whose client takes
+ * several times the server's own work. */
 #include "platform/base/clock.h"
 #include "platform/base/err.h"
 #include "tools/hone/cmd.h"
@@ -27,7 +27,7 @@ struct poller {
 	int port, connections;
 	const char *ask;
 	size_t nask;
-	const char *ca, *path, *etag; /* of HTTPS; ca NULL: plain HTTP */
+	const char *ca, *path, *etag; /* for HTTPS; ca NULL: plain HTTP */
 	int64_t end_ns, good, bad;
 };
 
@@ -50,7 +50,7 @@ static bool ask(const struct poller *p, int fd)
 	return send(fd, p->ask, p->nask, MSG_NOSIGNAL) == (ssize_t)p->nask;
 }
 
-/* A 304 has no body: it ends with its head. */
+/* Reads an answer. A 304 has no body, so it ends with its header. */
 static bool take(struct poller *p, int fd)
 {
 	char text[ANSWER];
@@ -88,7 +88,7 @@ static void *poll_on(void *ctx)
 	return NULL;
 }
 
-/* One connection, one poll at a time. */
+/* Polls over HTTPS on one connection, one request at a time. */
 static void *poll_by_tls(void *ctx)
 {
 	struct poller *p = ctx;
@@ -113,7 +113,7 @@ static void *poll_by_tls(void *ctx)
 	return NULL;
 }
 
-/* What the file is known by. */
+/* Reads the ETag of the file. */
 static int find_etag(int port, const char *path, char *out, size_t n)
 {
 	char text[ANSWER + 1];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much memory a model costs a process: growth of peak RSS from before it is loaded to after some runs, in
- * a process of its own for each engine, one thread. Engines: hone, and ONNX Runtime through its C ABI, whose
- * library `make bench-peers` installs. What ONNX Runtime needs before any model is given apart.
+/* Memory that a model costs a process: growth of peak RSS from before the model is loaded until after some
+ * runs, in a process of its own for each engine, one thread. Engines: hone, and ONNX Runtime through its C
+ * ABI, whose library `make bench-peers` installs. The memory that ONNX Runtime takes before any model is
+ * shown apart.
  *
  *	make bench-rss                       networks of the zoo and, with HONE_DATA, ten published ones
- *	make bench-rss ARGS="a.onnx --cache DIR --kernels default"
- */
+ *	make bench-rss ARGS="a.onnx --cache DIR --kernels default" */
 #include "platform/run/child.h"
 #include "platform/base/file.h"
 #include "agent/cache/json.h"
@@ -31,10 +31,11 @@ enum { ZOO = sizeof zoo_names / sizeof *zoo_names, DATA = sizeof data_names / si
 enum { LINE = 33 };
 
 struct growth {
-	long library, peak, stays; /* KiB: before the model, its own peak, what is held in the end */
+	long library, peak, stays; /* KiB: before the model is loaded, the model's own peak, held at the
+				    * end */
 };
 
-/* A line of /proc/self/status, KiB. */
+/* A value of /proc/self/status in KiB. */
 static long status_kib(const char *key)
 {
 	char line[256];
@@ -48,7 +49,7 @@ static long status_kib(const char *key)
 	return kib;
 }
 
-/* The peak begins again at what is resident now, which is returned. */
+/* Resets the peak to the present RSS, and returns that. */
 static long begin_peak(void)
 {
 	FILE *f = fopen("/proc/self/clear_refs", "w");
@@ -98,7 +99,7 @@ static int run_ort(const struct args *a, int runs, struct growth *g)
 	return rc;
 }
 
-/* In the child: figures on standard output. */
+/* Runs in the child; prints the figures on standard output. */
 static int run_engine(const struct args *a, const char *engine)
 {
 	struct growth g;
@@ -108,7 +109,7 @@ static int run_engine(const struct args *a, const char *engine)
 		return fail(E_USAGE, "--engine hone or ort, and one model");
 	int rc = hone ? run_hone(a, runs, &g) : run_ort(a, runs, &g);
 	if (rc >= 0)
-		printf("%10ld %10ld %10ld\n", g.library, g.peak, g.stays); /* LINE bytes */
+		printf("%10ld %10ld %10ld\n", g.library, g.peak, g.stays); /* at most LINE bytes */
 	return rc;
 }
 
@@ -147,7 +148,7 @@ static int in_child(const struct args *a, const char *engine, const char *ort, c
 struct rss {
 	const struct args *args;
 	struct arena arena;
-	const char *ort; /* "": none */
+	const char *ort; /* path of ONNX Runtime's library; "": none */
 	json_t *list;
 	struct table table;
 };
@@ -211,7 +212,7 @@ static int measure_data(struct rss *r)
 	return rc;
 }
 
-/* --ort, or what `make bench-peers` has installed beside us. */
+/* The library of --ort, else the one that `make bench-peers` installed beside this program. */
 static const char *find_ort(struct rss *r)
 {
 	static const char where[] =

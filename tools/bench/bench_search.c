@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time to quality: how good the kernels are that a search has after 2, 5, 10, 20 and 60 seconds, on one core.
+/* Time to quality: how good a search's kernels are after 2, 5, 10, 20 and 60 seconds, on one core.
  *
  *	make bench-search                       five networks, the default strategy, one seed: a quarter hour
- *	make bench-search FULL=1                all strategies, five seeds, a reference of ten minutes: some
- *	                                        five hours; stopped and called again, it goes on
+ *	make bench-search FULL=1                all strategies, five seeds, a reference of ten minutes: about
+ *	                                        five hours; it can be stopped, and resumes when called again
  *	make bench-search ARGS="--strategy evolve --strategy random --seeds 2 model.onnx"
  *	make bench-search ARGS="--reference 600s"   first a long box for each network, from the best so far
- *	make bench-search ARGS=--keep           no search, only the timing of what earlier ones left
+ *	make bench-search ARGS=--keep           no search: times what earlier ones left
  *
  * A network's figure is its time with the best kernels ever found (by any strategy and box on this machine;
- * kept in the folder --best, replaced by what beats it in an interleaved heat) over its time with the
- * kernels that the search had by then. Writes WORK/search.json and WORK/search.svg. */
+ * kept in the folder --best, replaced by kernels that beat them in an interleaved heat) over its time with
+ * the kernels that the search had by then. Writes WORK/search.json and WORK/search.svg. */
 #include "platform/base/log.h"
 #include "search/strategy.h"
 #include "tools/bench/contest.h"
@@ -25,7 +25,7 @@
 #include <time.h>
 
 enum { MAX_SEEDS = 100 };
-#define SCORE_S 15 /* about, for the scores of a search */
+#define SCORE_S 15 /* estimated seconds for the scores of one search */
 
 static const double all_s[] = {1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 60};
 static const double box_s[] = {2, 5, 10, 20, 60};
@@ -37,13 +37,13 @@ struct bench {
 	struct contest contest;
 	double budget_s;
 	bool boxes, full;
-	const char *stamp;    /* of the programs and options */
-	int64_t reference_ns; /* 0: none */
-	int ntodo;            /* searches that are not there yet */
+	const char *stamp;    /* hash of the programs */
+	int64_t reference_ns; /* 0: no reference */
+	int ntodo;            /* searches that are still to be run */
 	int nmoments;
 	double at_s[MOMENTS_MAX];
 	int nstrategies, nseeds, first_seed;
-	const char *const *strategy; /* NULL in it: the tuner's default */
+	const char *const *strategy; /* an entry NULL: the tuner's default */
 	struct search_net *net;
 	struct trajectory *search;
 	struct course *course;
@@ -108,7 +108,7 @@ static int find_programs(struct bench *b)
 		   : fail(E_NOMEM, "no memory for the environment");
 }
 
-/* One of the zoo is written once. */
+/* Writes a network of the zoo, unless the file exists. */
 static int zoo_model(struct bench *b, const char *name, const char **path)
 {
 	*path = arena_printf(&b->arena, "%s/%s.onnx", b->work, name);
@@ -157,7 +157,7 @@ static int choose_nets(struct bench *b)
 	return 0;
 }
 
-/* Networks, then strategies, then seeds. */
+/* Lays the searches out: by network, then strategy, then seed. */
 static void lay_out(struct bench *b)
 {
 	int each = b->nstrategies * b->nseeds, n = b->report.nnets * each;
@@ -192,7 +192,7 @@ static bool resumes(const struct bench *b)
 	return b->full || arg_flag(b->args, "resume");
 }
 
-/* What was found before; --keep does not ask by which programs. */
+/* Reads an earlier search; with --keep, one by any version of the programs. */
 static int read_before(struct bench *b, const struct trajectory *t, struct course *c)
 {
 	struct trajectory any = *t;
@@ -215,7 +215,7 @@ static double search_s(const struct bench *b)
 	return b->boxes ? sum : b->budget_s;
 }
 
-/* Of the searches that are not there yet, and all scores. */
+/* Estimated duration of the searches still to be run and of all scores. */
 static const char *left(struct bench *b)
 {
 	return duration(b, b->ntodo * search_s(b) + b->report.n * SCORE_S);
@@ -241,7 +241,7 @@ static const char *last_folder(struct bench *b, const struct trajectory *t)
 	return arena_strdup(&b->arena, path);
 }
 
-/* What searched longest competes with the best ever found. */
+/* The final cache of each search competes with the best ever found. */
 static int contest_all(struct bench *b, struct search_net *net, int first, int n)
 {
 	struct claim *c = ARENA_ARRAY(&b->arena, struct claim, n + 1);
@@ -255,7 +255,7 @@ static int contest_all(struct bench *b, struct search_net *net, int first, int n
 	return contest_run(&b->contest, net, c, n);
 }
 
-/* A long box of the tuner's own strategy, which goes on from the best so far. */
+/* Runs a long box of the tuner's own strategy, beginning with the best so far. */
 static int refer(struct bench *b, struct search_net *net)
 {
 	double seconds = (double)b->reference_ns / 1e9;
@@ -293,7 +293,8 @@ static void take_score(struct moment *m, const struct net_score *s)
 	m->portable = s->count[FROM_HOST];
 }
 
-/* All moments of one search against the best. Where nothing was found between two, they share a score. */
+/* Scores all moments of one search against the best. Moments between which nothing new was found share a
+ * score. */
 static int score_course(struct bench *b, struct search_net *net, const struct trajectory *t, struct course *c)
 {
 	char path[PATH_MAX];
@@ -316,7 +317,7 @@ static int score_course(struct bench *b, struct search_net *net, const struct tr
 	return rc;
 }
 
-/* What no search at all gives. */
+/* Scores the kernels that exist without any search: default schedules and fallback kernels. */
 static int score_floor(struct bench *b, struct search_net *net)
 {
 	struct net_score s[] = {{.cache = net->best},
@@ -347,7 +348,7 @@ static int score_net(struct bench *b, struct search_net *net, int first, int n)
 	return rc;
 }
 
-/* All searches before any score: a stop costs no more than the scores. */
+/* Runs all searches before any score, so that stopping it loses the scores at most. */
 static int run_all(struct bench *b)
 {
 	int each = b->nstrategies * b->nseeds, nnets = b->report.nnets, rc = 0;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-strategies ARGS="DIR": strategies compared on landscapes (hone tune --record, make
+/* make bench-strategies ARGS="DIR": compares strategies on landscapes (hone tune --record, make
  * bench-landscape), without the machine, so that the same seed gives the same result.
  *
- * Each strategy, guided by each cost model, searches each task of the folder alone: it proposes, what is new
- * is built and run three times on a replay (agent/worker/replay.h), it is told, and the model learns after every
- * eighth measurement. Neither the default nor rules are tried first, as tuning does, because they would end
- * most searches at once. Counted are measurements, and seconds of the replay's clock, until the pick (what
- * measured fastest) truly reaches 95, 97 and 99 % of the best recorded; geometric means over tasks and seeds,
- * where a search that does not get there counts as all its trials.
+ * Each strategy, guided by each cost model, searches each task of the folder alone: it proposes candidates;
+ * new ones are built and run three times on a replay (agent/worker/replay.h), the strategy is told the
+ * result, and the model learns after every eighth measurement. Unlike in tuning, neither the default nor
+ * rules are tried first, because they would end most searches at once. Figures: measurements, and seconds of
+ * the replay's clock, until the pick (the candidate with the fastest measurement) truly reaches 95, 97 and 99
+ * % of the best recorded; geometric means over tasks and seeds, where a search that does not get there counts
+ * with all its trials.
  *
  *	--strategy NAME, --cost NAME   that one alone
  *	--trials N   measurements of a search (100)   --seeds N  searches of a task (3)
  *	--noise X    sigma of a run's logarithm, with slow phases (0: none)
  *	--rules      the default and the rules come first, and count
  *	--akin N     the best of the N nearest of the folder's other tasks of the same kind come before the
- *	             rules, fitted to the task (kernels/space/transfer.h); 0: none, but a task that
- *	             has no such is left out as well
- *	--prior FILE what cost models begin with, as hone train makes it: of other tasks, if that is to be
- *said
+ *	             rules, transferred to the task (kernels/space/transfer.h); 0: none are tried, but
+ *	             tasks that have no such neighbour are still left out
+ *	--prior FILE prior of the cost models, made by hone train; train it on other tasks, else the
+ *	             result says nothing
  *	--tasks      a row for each task              --json     rows as JSON */
 #include "agent/worker/replay.h"
 #include "kernels/space/transfer.h"
@@ -67,14 +68,14 @@ struct search {
 	void *state;
 	struct arena a;
 	struct key known[MOST_TRIALS];
-	int n, rules; /* measured; -1: no more rules */
-	int nakin;    /* akin ones that are still to be proposed, */
-	int akin;     /* and the next of them */
+	int n, rules; /* n: measured candidates; rules: next rule, -1: no more */
+	int nakin;    /* candidates of similar tasks that are still to be proposed */
+	int akin;     /* the next of them */
 	int64_t pick_ns;
-	double quality;     /* of the pick */
-	int reached[GOALS]; /* measurements; 0: not yet */
+	double quality;     /* true quality of the pick */
+	int reached[GOALS]; /* measurements until the goal; 0: not reached */
 	double reached_s[GOALS];
-	double own_s; /* of strategy and model, of this machine */
+	double own_s; /* real time of strategy and model on this machine */
 };
 
 /* Sums over searches. */
@@ -86,10 +87,10 @@ struct sum {
 struct bench {
 	struct arena a;
 	struct subject *subject;
-	int n, trials, seeds, akin; /* -1: all tasks count, those without akin ones too */
+	int n, trials, seeds, akin; /* akin -1: all tasks count, also those without similar tasks */
 	double sigma;
 	bool rules, each;
-	struct blob prior; /* none: n is 0 */
+	struct blob prior; /* n is 0: no prior */
 	struct table table;
 	json_t *rows;
 };
@@ -123,7 +124,7 @@ static int propose(struct search *s, char cand[CAND_MAX])
 	return s->strategy->ask(s->state, cand);
 }
 
-/* E_NOTFOUND: nothing new comes. */
+/* Proposes a candidate that was not measured. E_NOTFOUND: none comes. */
 static int propose_new(struct search *s, char cand[CAND_MAX])
 {
 	for (int i = 0; i < TIRED; i++) {
@@ -149,7 +150,7 @@ static void note_pick(struct search *s, const char *cand, int64_t ns)
 			s->reached[g] = s->n;
 			s->reached_s[g] = (double)clock_now(s->runner->clock) / 1e9;
 		} else if (!there) {
-			s->reached[g] = 0; /* noise preferred a worse one */
+			s->reached[g] = 0; /* because of noise, a slower candidate became the pick */
 		}
 	}
 }
@@ -301,7 +302,7 @@ static int run_pair(struct bench *b, const struct strategy *strategy, const stru
 	return E_OK;
 }
 
-/* Nearest first, at most so many. */
+/* Finds the nearest tasks of the same kind, nearest first, at most `most`. */
 static void find_akin(struct bench *b, struct subject *t, int most)
 {
 	for (int i = 0; i < b->n; i++) {

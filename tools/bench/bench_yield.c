@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* make bench-yield: what a robot feels of tuning. A stand-in process wakes every 10 ms and works for about a
- * millisecond on a core that a real honed tunes on; honed is inhibited and let go in turns. Three tables:
+/* make bench-yield: how tuning disturbs a robot. A stand-in process wakes every 10 ms and works for about a
+ * millisecond on a core on which a real honed tunes; honed is inhibited and released in turns. Three tables:
  *
- * robot: the 99.9th percentile of how late it wakes, and of when it is done, in us after it was due, without
- * and with tuning; the median of all pairs' differences is within 5 % or 50 us
+ * robot: the 99.9th percentile of the delay of its wake-up, and of its completion, in us after the due time,
+ * without and with tuning; the median of all pairs' differences is within 5 % or 50 us
  *
- * yield: ms from `inhibit` until no process of the job takes processor time any more; 50 at most
+ * yield: ms from `inhibit` until no process of the job uses processor time any more; 50 at most
  *
- * lease: us that a build or a timing costs more for it, without honed (the board is looked at before and
- * after) and through it; as a share of a box with a hundred of them a second
+ * lease: extra us per build or timing for its lease, without honed (the board is checked before and after)
+ * and through honed; as a share of a box with a hundred of them per second
  *
  * ARGS="[--seconds 10] [--pairs 10] [--yields 20] [--cpu N] [--model M] [--fifo]": a pair takes twice the
- * seconds. With --fifo the robot has real-time priority, as control loops do, so that others on the
+ * seconds. With --fifo the robot has real-time priority, as control loops do, so that other programs on the
  * machine do not count. */
 #include "agent/control/client.h"
 #include "agent/control/leash.h"
@@ -41,7 +41,7 @@
 
 #define PERIOD_NS (10 * NS_PER_MS)
 #define WORK_NS NS_PER_MS
-#define QUIET_NS (200 * NS_PER_MS) /* nothing has run for so long: nothing runs */
+#define QUIET_NS (200 * NS_PER_MS) /* the job counts as stopped after so long without processor time */
 #define SETTLE_NS (500 * NS_PER_MS)
 enum { MOST_TURNS = 100000, MOST_PAIRS = 1000, BUFFER = 64 << 10 };
 
@@ -54,7 +54,7 @@ struct bench {
 	struct client *client;
 };
 
-struct robot { /* of one phase, ns after it was due */
+struct robot { /* one phase; ns after the due time */
 	int n;
 	double late[MOST_TURNS], done[MOST_TURNS];
 };
@@ -82,7 +82,7 @@ static uint32_t work(uint32_t *p, int64_t rounds)
 	return x;
 }
 
-/* Rounds of WORK_NS on a core of its own. */
+/* Calibrates: loop rounds that take WORK_NS on an undisturbed core. */
 static int64_t calibrate(uint32_t *p)
 {
 	enum { SOME = 20000 };
@@ -140,7 +140,7 @@ static int inhibit(struct bench *b, bool on)
 	return ask(b, &r, NULL);
 }
 
-/* The first job's; 0: none. */
+/* Process of the first job; 0: none. */
 static pid_t job_pid(struct bench *b)
 {
 	json_t *s = NULL;
@@ -152,7 +152,7 @@ static pid_t job_pid(struct bench *b)
 	return pid;
 }
 
-/* ns of processor time of a process' threads. */
+/* Processor time in ns of all threads of a process. */
 static int64_t used_by(const char *pid)
 {
 	char path[300], text[64];
@@ -171,7 +171,7 @@ static int64_t used_by(const char *pid)
 	return sum;
 }
 
-/* Processes of a group: "pid (name) state ppid pgrp". */
+/* Whether the process is in the group; its stat is "pid (name) state ppid pgrp". */
 static bool belongs(const char *pid, pid_t group)
 {
 	char path[64], text[512];
@@ -206,7 +206,7 @@ static int64_t used(int n, char pid[MOST_OF_JOB][24])
 	return sum;
 }
 
-/* Tunes: processor time passes. */
+/* Releases the inhibit and waits until the job uses processor time. */
 static int let_go(struct bench *b)
 {
 	char pid[MOST_OF_JOB][24];
@@ -223,7 +223,7 @@ static int let_go(struct bench *b)
 	return rc < 0 ? rc : fail(E_TIMEOUT, "honed does not tune; see its status");
 }
 
-/* ns until the last processor time that was seen. */
+/* Inhibits; *out: ns until the last processor time that was seen. */
 static int yield_ns(struct bench *b, double *out)
 {
 	char pid[MOST_OF_JOB][24];
@@ -299,10 +299,10 @@ static int leases(struct bench *b)
 	return rc;
 }
 
-static const double shares[] = {0.5, 0.99, 0.999}; /* the last is what counts */
+static const double shares[] = {0.5, 0.99, 0.999}; /* the last one is the criterion */
 enum { SHARES = sizeof shares / sizeof *shares, LAST = SHARES - 1 };
 
-struct series { /* of pairs: off, on */
+struct series { /* per pair: without and with tuning */
 	double late[SHARES][2][MOST_PAIRS], done[SHARES][2][MOST_PAIRS];
 };
 
@@ -424,7 +424,7 @@ static void finish(struct bench *b)
 		fprintf(stderr, "%s stays\n", b->dir);
 }
 
-/* 0: as before. */
+/* Sets real-time priority; 0: back to normal. */
 static int rise(int priority)
 {
 	const struct sched_param p = {.sched_priority = priority};

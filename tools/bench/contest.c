@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum { HEAT = 8 };
-#define CROWN 1.003 /* what beats the best ever found must be this much faster */
+#define CROWN 1.003 /* a challenger must be this much faster than the best ever found */
 
 static int pin(struct contest *c, bool on)
 {
@@ -57,7 +57,7 @@ int contest_heat(struct contest *c, const char *model, int n, struct net_score *
 	return rc < 0 ? rc : back;
 }
 
-/* The crown goes with a note of who won it. */
+/* Copies the cache to the folder of the best, with a note of the search that made it. */
 static int crown(struct contest *c, const struct search_net *net, const char *cache, const char *who)
 {
 	log_info("%s: the best ever found is now by %s", net->name, who);
@@ -79,10 +79,10 @@ int contest_origin(struct contest *c, struct search_net *net)
 	return rc;
 }
 
-/* Who is faster than the best, in every opening. */
+/* The fastest of those that beat the best by CROWN and in every opening; 0: none does. */
 static int fastest(int n, const struct net_score *s)
 {
-	int win = 0; /* its quality is 1 */
+	int win = 0; /* the best itself, whose quality is 1 */
 	for (int i = 1; i < n; i++)
 		if (s[i].quality > CROWN && s[i].least > 1 && s[i].quality > s[win].quality)
 			win = i;

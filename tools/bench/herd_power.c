@@ -24,13 +24,14 @@ struct power {
 	int nbins;
 };
 
-/* What a board that heard the server's wish goes by: agent/sync/sync.c keeps it within a factor of 4. */
+/* Interval of a board. One that heard the server's wish follows it; agent/sync/sync.c keeps it within a
+ * factor of 4. */
 static double pace_s(const struct herd_power *c, bool heard)
 {
 	return heard ? fmin(fmax(c->poll_s, c->every_s / 4), c->every_s * 4) : c->every_s;
 }
 
-/* One board from one start to the next, or to the end. */
+/* Simulates one board from one start to the next, or to the end. */
 static void live(struct power *p, struct sync_pace *pace, bool *heard, int64_t from_ns, int64_t to_ns,
 		 struct rng *r)
 {
@@ -59,7 +60,8 @@ static void run_board(struct power *p, struct rng *r)
 		live(p, &pace, &heard, at_ns, at_ns > p->end_ns - again_ns ? p->end_ns : at_ns + again_ns, r);
 }
 
-/* Asks a second. Who asks for less cannot be heard at once. */
+/* Planned requests per second. If the server asks for a slower pace, boards hear it only at their next
+ * request, so the old pace counts until all must have heard. */
 static double planned_at(const struct herd_power *c, double at_s)
 {
 	double slow = pace_s(c, true);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A region gets power back: how many of its boards ask the fleet's server in any second, at the pace of
- * agent/sync/sync_pace.h, in virtual time.
+/* A region gets power back: simulates in virtual time how many of its boards ask the fleet's server in any
+ * second, at the pace of agent/sync/sync_pace.h.
  *
- * The server is there or not by the time alone, so that boards are independent of each other and simulated
- * one after the other; a tenth of a second is the finest that is counted. */
+ * Whether the server answers depends on the time alone, so boards are independent of each other and are
+ * simulated one after the other. Requests are counted in bins of a tenth of a second. */
 #ifndef TOOLS_HERD_POWER_H
 #define TOOLS_HERD_POWER_H
 
@@ -13,22 +13,22 @@
 struct herd_power {
 	const char *name;
 	int boards;
-	double every_s;              /* configured */
-	double run_s;                /* of the simulation, which begins with power for all at once */
-	double again_s;              /* all lose power so often, and have it back at once; 0: never */
-	double fails_from, fails_to; /* the server, s */
-	double retry_s;              /* its Retry-After then; 0: none */
-	double poll_from, poll_s;    /* from then on it asks for that pace; 0: never */
+	double every_s;              /* configured interval between requests */
+	double run_s;                /* length of the simulation, which begins when all boards get power */
+	double again_s;              /* interval at which all lose power and get it back at once; 0: never */
+	double fails_from, fails_to; /* the server fails in this span, s */
+	double retry_s;              /* Retry-After that it sends then; 0: none */
+	double poll_from, poll_s;    /* from poll_from on the server asks for the interval poll_s; 0: never */
 	uint64_t seed;
 };
 
 struct herd_peak {
 	int64_t asks, failed, starts;
-	double planned;   /* asks a second: boards over the pace; over the faster one of two, until every
-			     board must have heard of the slower */
-	double one, ten;  /* most asks of any 1 s, and of any 10 s, over what is planned for so long */
-	double one_at_s;  /* when that was */
-	double mean_late; /* asks of the last quarter of the run over what is planned then */
+	double planned;   /* requests a second: boards over the interval; over the shorter one of two until
+			   * every board must have heard of the longer */
+	double one, ten;  /* most requests of any 1 s, and of any 10 s, over the planned number */
+	double one_at_s;  /* when the peak of 1 s was */
+	double mean_late; /* requests in the last quarter of the run over the planned number */
 };
 
 /* E_NOMEM; E_USAGE: more than a week. */

@@ -15,16 +15,16 @@
 #include <string.h>
 
 #define DAY_S 86400
-#define LIE 0.5 /* of the best time */
+#define LIE 0.5 /* a liar claims this share of the best time */
 #define REACHED 0.98
 
-/* What a board knows of a task. */
+/* A board's knowledge of a task. */
 struct known {
 	const char *best; /* NULL: nothing yet */
-	int64_t best_ns;  /* as measured */
+	int64_t best_ns;  /* measured time of `best` */
 	int n, cap;
 	struct tried *tried;
-	const char *seed; /* of this boot; NULL: none */
+	const char *seed; /* first seed of this boot; NULL: none */
 };
 
 struct board {
@@ -37,14 +37,14 @@ struct board {
 	char why[256];
 };
 
-/* A word, and what it is of. */
+/* Words sent to the server, with their candidates. */
 struct said {
 	struct word *word;
 	const char **cand;
 	int n, cap;
 };
 
-/* What channels have, or had. */
+/* Candidates that channels hold or held, by entry. */
 struct shelf {
 	struct held *held;
 	const char **cand;
@@ -54,15 +54,15 @@ struct shelf {
 struct fleet {
 	const struct herd_search *c;
 	struct arena a;
-	struct runner *runner; /* all boards' are others of it */
-	struct space **space;  /* for liars */
-	double *best_ns;       /* truly, of what is legal */
+	struct runner *runner; /* replay; each board's runner is a copy of it */
+	struct space **space;  /* per task, used by liars */
+	double *best_ns;       /* true best time of a task's legal candidates */
 	struct board *board;
 	struct said said;
 	struct shelf shelf;
 	struct cand_score *score;
 	int boot;
-	atomic_int next; /* board that no thread runs yet */
+	atomic_int next; /* next board that no thread has taken */
 };
 
 /* ---- one board, one boot ---- */
@@ -122,7 +122,7 @@ static const struct job_task *make_tasks(const struct fleet *f, struct board *b,
 	for (int i = 0; i < n; i++) {
 		const struct known *k = &b->known[i];
 		struct job_seed *seed = ARENA_NEW(a, struct job_seed);
-		/* Jobs add to what was tried while it is told to them. */
+		/* A job appends to this array, so each job gets a copy. */
 		struct tried *tried = ARENA_ARRAY(a, struct tried, k->n + 1);
 		if (k->n)
 			memcpy(tried, k->tried, sizeof *tried * (size_t)k->n);
@@ -259,7 +259,7 @@ static struct held *find_held(const struct shelf *s, const struct agreed *g)
 	return NULL;
 }
 
-/* Channels have what was agreed, and nothing else. */
+/* Updates the channels: they hold exactly the candidates that the server agreed on. */
 static void put_on_shelf(struct fleet *f, const struct agreed *g, int n, int64_t now_s)
 {
 	struct shelf *s = &f->shelf;
@@ -308,7 +308,7 @@ static int aggregate_all(struct fleet *f)
 	return rc;
 }
 
-/* What a board's channel has of each task, and it has not tried. */
+/* Seeds a board: for each task the candidate of the board's channel, unless the board has tried it. */
 static void pull(struct fleet *f, struct board *b)
 {
 	const struct shelf *s = &f->shelf;
@@ -424,7 +424,7 @@ static int open_fleet(struct fleet *f)
 	int rc = runner_replay(c->land, c->nland, (struct replay_noise){0}, &f->runner);
 	for (int i = 0; i < c->nland && rc >= 0; i++)
 		rc = open_task(f, i);
-	struct runner *first = NULL; /* now all that they share is made */
+	struct runner *first = NULL; /* opening it completes the data that all copies share */
 	if (rc >= 0)
 		rc = replay_another(f->runner, (struct replay_noise){0}, &first);
 	if (first)

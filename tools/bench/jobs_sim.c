@@ -11,18 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Quantiles of what a stage takes: 5, 25, 50, 75, 95 and 100 %. */
+/* Quantiles of a stage's duration: 5, 25, 50, 75, 95 and 100 %. */
 enum { QUANTILES = 6 };
 
 struct net {
 	const char *name;
 	int tasks, trials;
 	double start_ms[4];       /* peaks and the network before; import; the network after */
-	double build[QUANTILES];  /* with the check */
-	double timing[QUANTILES]; /* of one candidate */
-	double race[QUANTILES];   /* of one call; a slice ends with some of them */
-	double first_ms, won;     /* of default schedules; share of that which search wins */
-	double bare;              /* without kernels: times of that */
+	double build[QUANTILES];  /* including the check */
+	double timing[QUANTILES]; /* one candidate */
+	double race[QUANTILES];   /* one call; a slice ends with some calls */
+	double first_ms, won;     /* first_ms: network with default schedules; won: share of it that search
+				   * gains */
+	double bare;              /* network without kernels, as a multiple of first_ms */
 };
 
 /* hone tune --budget 20s --threads 1 --builders 0 on one core of a server (AVX-512). */
@@ -69,14 +70,14 @@ static const struct net nets[SIM_NETS] = {
      1.5},
 };
 
-#define OWN_NS (300 * NS_PER_US) /* between two leases: search, and what asking for them takes */
+#define OWN_NS (300 * NS_PER_US) /* own work between two leases: search, and asking for them */
 #define TAINTED_NS (10 * NS_PER_MS)
-#define BESIDE 0.03 /* each processor that others use slows this one by so much */
-#define CHECKS 0.22 /* of a build; the rest can be made ahead */
+#define BESIDE 0.03 /* slowdown of a processor per other processor in use */
+#define CHECKS 0.22 /* share of a build that is the check; the rest can be made ahead */
 enum { SLICE = 10, STEPS = 1 << 24, ACTIONS = 256, BUILDERS = 2 };
 
 enum does { DOES_NOTHING, DOES_OWN, DOES_ASK, DOES_WORK, DOES_WAIT, DOES_RELEASE };
-/* FIELD: who comes into the race. */
+/* FIELD: selects the candidates of the race. */
 enum phase { PEAKS, IMPORT, BEFORE, BUILD, TIMING, FIELD, RACE, AFTER, ENDED };
 
 struct builder {
@@ -94,12 +95,12 @@ struct sim_job {
 	enum lease lease;
 	int64_t left_ns, takes_ns, asked_ns, id;
 	int trials, fields, races;
-	int nbuilders, fresh, made; /* candidates that nobody has begun; that builders have made */
+	int nbuilders, fresh, made; /* candidates not yet begun; candidates that builders have made */
 	struct builder builder[BUILDERS];
-	int64_t end_ns; /* of its slice */
+	int64_t end_ns; /* end of its slice */
 	bool late;
 	double before_ms;
-	int64_t ended_ns, good_ns, worked_ns; /* worked: what all its stages take alone */
+	int64_t ended_ns, good_ns, worked_ns; /* worked: sum of its stages' durations without disturbance */
 	int64_t alone_good_ns;
 };
 
@@ -112,11 +113,11 @@ struct sim {
 	struct honed_model known[SIM_JOBS];
 	char name[SIM_JOBS][32];
 	struct sim_job job[SIM_JOBS];
-	double behind; /* ns x share */
+	double behind; /* slowdown summed over time, ns x share */
 	int64_t now_ns, draining_ns, idle_ns, quiet_ns, longest_ns;
 	bool left;
 	int first, n;
-	struct honed_action action[ACTIONS]; /* whose pointers are gone */
+	struct honed_action action[ACTIONS]; /* ring of actions; their pointers are not valid any more */
 	char *text[ACTIONS];
 	uint64_t cpus[ACTIONS];
 };
@@ -132,7 +133,7 @@ static int64_t draw(struct rng *r, const double q[QUANTILES])
 	return (int64_t)(ms * NS_PER_MS);
 }
 
-/* Defaults are measured alone. */
+/* The lease that a phase takes. Defaults are measured alone on the machine. */
 static enum lease lease_of(const struct sim_job *j)
 {
 	static const enum lease of[] = {LEASE_QUIET,   LEASE_COMPUTE, LEASE_QUIET, LEASE_COMPUTE,
@@ -156,7 +157,7 @@ static int64_t takes_ns(struct sim_job *j)
 	}
 }
 
-/* Share of what search wins at all that is there after so many trials. */
+/* Share of the search's total gain that is reached after the trials so far. */
 static double won(const struct sim_job *j)
 {
 	double searched = j->trials - j->net->tasks;
@@ -179,7 +180,7 @@ static bool is_good(const struct sim_job *j)
 	return ms_of(j) <= best_ms(j->net) / 0.99;
 }
 
-/* Candidates are known from the beginning of a slice on, defaults from the job's. */
+/* Candidates are known from the beginning of a slice, defaults from the beginning of the job. */
 static enum phase build_or_end(struct sim_job *j)
 {
 	const struct net *n = j->net;
@@ -219,7 +220,7 @@ static enum phase next_phase(struct sim_job *j)
 	}
 }
 
-/* Those that work for it have what is next. */
+/* Gives idle builders of the job their next candidate. */
 static void feed_builders(struct sim_job *j)
 {
 	for (int i = 0; i < j->nbuilders; i++) {
@@ -240,7 +241,8 @@ static bool builds_ahead(const struct sim_job *j)
 	return any;
 }
 
-/* What a builder has made is checked; else it is made here, or waited for if there is nothing else. */
+/* Checks a candidate that a builder has made; else makes one here, or waits for the builders if there is no
+ * other. */
 static enum does begin_build(struct sim_job *j)
 {
 	if (!j->made && j->fresh > 0) {
@@ -374,7 +376,7 @@ static void look(struct sim *s, enum honed_event_kind kind)
 	tell(s, (struct honed_event){.kind = kind, .vitals = &v, .minute = -1});
 }
 
-/* A slice goes on where the last one ended. */
+/* Starts or resumes a job: a slice continues where the last one ended. */
 static void start_job(struct sim *s, const struct honed_action *a, uint64_t cpus)
 {
 	int i = (int)(a->model - s->model);
@@ -442,7 +444,7 @@ static void act(void *ctx, const struct honed_action *a)
 		s->cpus[i] |= UINT64_C(1) << a->cpus[k];
 }
 
-/* Actions are done in their order, after the call that asked for them. */
+/* Executes actions in order, after the call to honed that requested them. */
 static void work_off(struct sim *s)
 {
 	while (s->n) {
@@ -473,7 +475,7 @@ static bool waits(const struct sim_job *j)
 	return j->alive && (j->does == DOES_ASK || j->stopped);
 }
 
-/* Builders rest while their own job measures alone. */
+/* Builders pause while their own job measures alone. */
 static bool build_goes_on(const struct sim_job *j, const struct builder *b)
 {
 	return j->alive && !j->stopped && b->left_ns > 0 &&
@@ -563,7 +565,7 @@ static void pass(struct sim *s, int64_t to_ns)
 	count(s, ns);
 	for (int i = 0; i < s->want->jobs; i++) {
 		struct sim_job *j = &s->job[i];
-		bool goes_on[BUILDERS]; /* as it was until now */
+		bool goes_on[BUILDERS]; /* state before this step */
 		for (int k = 0; k < j->nbuilders; k++)
 			goes_on[k] = build_goes_on(j, &j->builder[k]);
 		if (runs(j))
@@ -592,7 +594,7 @@ static void due(struct sim *s, struct sim_job *j)
 	work_off(s);
 }
 
-/* Slices are over when each network is good. */
+/* A simulation of slices ends when each network is good. */
 static bool over(const struct sim *s)
 {
 	for (int i = 0; i < s->want->jobs && s->want->slice_ns && !s->left; i++)

@@ -154,7 +154,7 @@ static int from_outside(struct maker *m, const char *text, enum dtype t)
 	return v;
 }
 
-/* Normal values; absolute ones for variances. */
+/* Constant of normal values; absolute ones for variances. */
 static int weights(struct maker *m, const char *text, bool positive)
 {
 	struct shape s = shape_of(text);
@@ -165,7 +165,7 @@ static int weights(struct maker *m, const char *text, bool positive)
 	return rc < 0 ? rc : v;
 }
 
-/* "1,2,3" as i64 or f32; "256@512": that many indices below that. */
+/* Constant "1,2,3" as i64 or f32; drawn "256@512": 256 random indices below 512. */
 static int numbers(struct maker *m, const char *text, enum dtype t, bool drawn)
 {
 	struct shape s = {1, {1}};
@@ -183,7 +183,7 @@ static int numbers(struct maker *m, const char *text, enum dtype t, bool drawn)
 		tensor_set(&m->g->value[v].t, i, x);
 		text = drawn || !*end ? text : end + 1;
 	}
-	if (t == DT_F32 && !rc && s.d[0] == 1) /* Clip's bounds */
+	if (t == DT_F32 && !rc && s.d[0] == 1) /* bounds of Clip are scalars */
 		m->g->value[v].t.shape.rank = 0;
 	return rc < 0 ? rc : v;
 }
@@ -193,7 +193,7 @@ static struct shape *shape_at(struct maker *m, int v)
 	return &m->g->value[v].t.shape;
 }
 
-/* Each output channel from each input channel: neighbours in blocked layouts. */
+/* A 1x1 convolution from all to all channels, so that its neighbours get blocked layouts. */
 static int conv(struct maker *m, int x, int64_t channels)
 {
 	char dims[64];
@@ -248,8 +248,7 @@ static int *indexes(struct graph *g, const int *v, int n)
 	return arena_memdup(&g->arena, v, sizeof *v * (size_t)n);
 }
 
-/* The outputs, each behind a convolution where blocked: the shape of what the node makes is inferred first.
- */
+/* Makes the outputs; if blocked, each goes through a convolution, which needs the node's inferred shape. */
 static int outputs(struct maker *m, int node)
 {
 	struct graph *g = m->g;
@@ -289,7 +288,7 @@ static int build(struct maker *m, const char *inputs)
 	}
 	for (int i = 0; i < nout; i++)
 		out[i] = new_value(m, "y");
-	/* Axes as attributes, and Split without a number of outputs, ended later than opset 13. */
+	/* Axes as attributes, and Split without a number of outputs, exist only up to opset 13. */
 	bool older =
 	    !strncmp(c->type, "ReduceM", 7) || !strcmp(c->type, "ReduceL2") || !strcmp(c->type, "Split");
 	int opset = older ? 13 : 21;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Places in the table of functions, version 1 of the interface. Each returns a status, NULL where it is good.
- */
+/* Indexes in the function table, version 1 of the interface. Each function returns a status, NULL if it
+ * succeeded. */
 enum place {
 	ERROR_MESSAGE = 2,
 	CREATE_ENV = 3,
@@ -32,7 +32,7 @@ enum place {
 
 enum { WARNING = 2, ARENA_ALLOCATOR = 1, DEFAULT_MEMORY = 0, VERSION = 1, MOST_DIMS = 16 };
 
-/* Bytes of an element, by its type's number; 0: not a number. */
+/* Bytes of an element, by the number of its type; 0: not numeric. */
 static const unsigned char type_bytes[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8, 4, 8};
 
 struct api_base {
@@ -40,7 +40,7 @@ struct api_base {
 	const char *(*version)(void);
 };
 
-/* The function at a place, with its arguments' types. */
+/* The function at an index, cast to its arguments' types. */
 #define CALL(o, place, types) ((void *(*)types)(o)->f[place])
 
 static int check(const struct ort *o, void *status, const char *what)

@@ -11,7 +11,7 @@
 
 enum form { CONV, DEPTHWISE, GEMM };
 
-/* ic, oc, size: of a GEMM k, n, m. */
+/* For a GEMM, ic, oc and size are k, n and m. */
 static const struct recorded_task {
 	const char *file;
 	enum form form;
@@ -24,13 +24,14 @@ static const struct recorded_task {
 };
 enum { NTASKS = sizeof tasks / sizeof *tasks, MOST_BYTES = 16 << 20, MOST_ID = 1 << 16 };
 
-/* A line of the table, by its columns' names. */
+/* A row of the table, by the names of its columns. */
 struct row {
 	double compile_ms;
 	int id, owt, kv, cu, rs, pk, fl, tk, th, tw, tc, oo, io;
 };
 
-/* A form of the task: conv has two, with its pixels flattened or not. Axes by role; -1: none. */
+/* One form of the task; conv has two, with and without flattened pixels. Index of the axis of each role; -1:
+ * none. */
 struct variant {
 	struct task *task;
 	struct space *space;
@@ -147,7 +148,7 @@ static bool parse_row(const char *line, struct row *r)
 	       r->tc > 0 && r->oo >= 0 && r->oo < 6 && r->io >= 0 && r->io < 3;
 }
 
-/* An axis that this letter of theirs is; -1: none here. */
+/* Our axis for a letter of theirs; -1: there is none. */
 static int axis_of(const struct variant *x, char letter)
 {
 	return letter == 'k' ? x->k : letter == 'h' ? x->y : letter == 'w' ? x->x : x->c;
@@ -165,8 +166,8 @@ static void set_block(const struct variant *x, struct sstage *s, int axis, int t
 	s->block[axis] = tiles;
 }
 
-/* Their loops around tiles come in the order of ours, and those inside of them too. par: as many loops as
- * there are around partial sums. */
+/* Sets the order of the loops; false if their order of loops around tiles differs from that of the loops
+ * inside, because our schedules have one order for both. par: number of loops outside of the partial sums. */
 static bool set_order(const struct variant *x, const struct row *r, struct sstage *s)
 {
 	static const char *const outer[] = {"khwc", "hwkc", "ckhw", "chwk", "kchw", "hwck"},
@@ -238,7 +239,7 @@ static int read_text(const char *folder, bool narrow, const char *file, const ch
 	return rc;
 }
 
-/* Lower quartiles of the careful runs by id, ns; 0: none. */
+/* Lower quartiles of the careful runs, by id, in ns; 0: none. */
 static double *read_truth(char *text, struct arena *a)
 {
 	double *ns = ARENA_ARRAY(a, double, MOST_ID), us;
@@ -254,7 +255,7 @@ static int fill(const struct recorded_task *d, const struct target *t, int numbe
 		const double *truth, struct arena *a, struct problem *p, struct recorded_count *count)
 {
 	struct arena scratch = {0};
-	struct variant shape[2]; /* flattened: the second */
+	struct variant shape[2]; /* the second one is flattened */
 	int forms = d->form == CONV && d->kernel == 1 ? 2 : 1, rc = E_OK;
 	for (int i = 0; i < forms && rc >= 0; i++)
 		rc = open_variant(d, t, i == 1, &scratch, &shape[i]);
@@ -297,7 +298,7 @@ int recorded_problems(const char *folder, bool narrow, struct arena *a, struct p
 				      .family = tasks[i].form == DEPTHWISE ? "depthwise" : "dense"};
 		if (read_text(folder, narrow, tasks[i].file, "", &texts, &table) < 0 ||
 		    read_text(folder, narrow, tasks[i].file, "_truth", &texts, &truth) < 0)
-			continue; /* the second machine has not all of them */
+			continue; /* the second machine lacks some of the tasks */
 		rc = fill(&tasks[i], &t, n, table, read_truth(truth, &texts), a, p, count);
 		n += p->n >= 2;
 	}
@@ -322,7 +323,7 @@ static bool has_forms(const struct recorded_task *d)
 	return d->form == CONV && d->kernel == 1;
 }
 
-/* One form of a task; the table is torn. */
+/* Landscape of one form of a task; strtok_r modifies `table`. */
 static int landscape_of(const struct recorded_task *d, const struct target *t, bool flat, char *table,
 			const double *truth, struct arena *a, struct landscape *out)
 {
@@ -353,7 +354,7 @@ static int read_landscape(const char *folder, bool narrow, const struct recorded
 	char *table, *truth;
 	if (read_text(folder, narrow, d->file, "", a, &table) < 0 ||
 	    read_text(folder, narrow, d->file, "_truth", a, &truth) < 0)
-		return E_NOTFOUND; /* the second machine has not all of them */
+		return E_NOTFOUND; /* the second machine lacks some of the tasks */
 	const double *ns = read_truth(truth, a);
 	for (int i = 0; i <= has_forms(d); i++) {
 		int rc = landscape_of(d, t, i == 1, arena_strdup(a, table), ns, a, &form[i]);

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# make bench-NAME runs tools/bench/bench_NAME.c; the others need more than that. ARGS are a benchmark's arguments.
+# make bench-NAME runs tools/bench/bench_NAME.c with ARGS; benchmarks with rules of their own need more.
 bench-search: override ARGS += $(if $(FULL),--full)
-# A fleet as it is deployed: what a minute's box found pulled into one of 2 s, polls through nginx, batches through it.
+# A fleet as it is deployed: a box of 2 s pulls the results of a box of a minute; polls and batches go
+# through nginx.
 bench-fleet-pull bench-fleet-polls bench-fleet-load: bench-fleet-%: all $(B)/tools/bench_load $(B)/tools/bench_polls
 	@sh tests/sh/fleet.sh $(B) --$*
 bench-%: $(B)/tools/bench_% $(PROGRAMS)
 	@$< $(ARGS)
-# Against other libraries, which are had from PyPI into a virtual environment; see tools/peers/bench_peers.py.
+# Comparison with other libraries, installed from PyPI in a virtual environment; see tools/peers/bench_peers.py.
 bench-peers: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh $(ARGS)
 bench-tvm: all $(B)/tools/bench_net
 	@BUILD=$(B) sh tests/sh/peers.sh --tvm $(ARGS)
-# From a process's start to its first answer: ARGS="--model M --cache DIR"; beside ONNX Runtime where bench-peers installed it.
+# Time from a process's start to its first answer: ARGS="--model M --cache DIR"; also for ONNX Runtime if
+# bench-peers installed it.
 bench-start: all
 	@$(CC) -O2 -std=c99 -D_GNU_SOURCE -Iagent/run -o $(B)/start_hone tools/peers/start_hone.c -L$(B) -lhone -Wl,-rpath,$(abspath $(B))
 	@$(firstword $(wildcard $(B)/peers-venv/bin/python) python3) -B tools/peers/bench_start.py --program $(B)/start_hone --hone $(B)/hone \

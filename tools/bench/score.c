@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Runs of one network: kernels' times lie [kernel][run]. */
+/* Timed runs of one network; kernel_ns is [kernel][run]. */
 struct side {
 	int nkernels;
-	const char **name; /* of kernels */
+	const char **name; /* names of the kernels */
 	double *kernel_ns, *whole_ns;
 };
 
 struct heat {
-	int n, openings, rounds, all; /* all: runs of a side */
+	int n, openings, rounds, all; /* all: total runs of a side */
 	struct arena arena;
 	struct net_score *score;
 	struct ready ready[SCORE_MAX];
-	struct side first[SCORE_MAX], other[SCORE_MAX]; /* of the duel of the first with each other */
+	struct side first[SCORE_MAX], other[SCORE_MAX]; /* first[i], other[i]: the two sides of the duel of
+							 * the first with the i-th */
 };
 
 static void make_side(struct heat *t, const struct plan *p, struct side *s)
@@ -71,7 +72,7 @@ static void close_all(struct heat *t)
 		ready_close(&t->ready[i]);
 }
 
-/* The run before the timed one puts back into the caches what the others put out. */
+/* Runs once untimed, to load the caches that the other networks' runs evicted, then once timed. */
 static int turn(const struct heat *t, const struct ready *r, struct side *s, int run)
 {
 	const struct plan_kernel *k;
@@ -86,7 +87,7 @@ static int turn(const struct heat *t, const struct ready *r, struct side *s, int
 	return rc;
 }
 
-/* The first and another, either of which may come first. */
+/* Times the first and another network; they take turns in going first. */
 static int duel(struct heat *t, int i, int run)
 {
 	bool swap = (i + run) % 2;
@@ -98,7 +99,7 @@ static int duel(struct heat *t, int i, int run)
 
 static int run_rounds(struct heat *t, int from)
 {
-	int rc = duel(t, 1, from); /* is timed again */
+	int rc = duel(t, 1, from); /* warms up; the duel is timed again below */
 	for (int r = from; r < from + t->rounds; r++)
 		for (int k = 1; k < t->n && rc >= 0; k++)
 			rc = duel(t, 1 + (r + k) % (t->n - 1), r);
@@ -129,7 +130,8 @@ static double sum_kernels(const struct heat *t, const struct side *s, int from, 
 	return sum > 1 ? sum : 1;
 }
 
-/* Of n runs from one on, all of what is between two places of both. */
+/* Over n runs beginning with `from`: sums the kernels between two places of both sides, and compares the
+ * sums. */
 static void compare(struct heat *t, int i, struct score_part begin, struct score_part end, int from, int n,
 		    double *ns, double *ratio)
 {

@@ -24,7 +24,7 @@ void shots_add(struct shots *s, int handle)
 	s->n++;
 }
 
-/* Runs beside a reference that was not disturbed, as ratios to it. */
+/* Ratios to the reference of the runs during which the reference was not disturbed. Returns their number. */
 static int clean_runs(const struct shots *s, int i, double *ratio)
 {
 	const struct shot *t = &s->shot[i];
@@ -45,7 +45,7 @@ static void add_run(struct shot *t, double ns, double ref_ns)
 		t->min_ns = ns;
 }
 
-/* Two runs each, of a few candidates next to the reference. */
+/* Runs a few candidates next to the reference, twice each. */
 static int run_group(struct shots *s, struct runner *r, bool warm, const int *at, int n)
 {
 	int handles[GROUP + 1];
@@ -94,7 +94,7 @@ static int near_fastest(const struct shot *t)
 	return n;
 }
 
-/* Does candidate i want more runs? */
+/* Whether candidate i needs more runs. */
 static bool wants(const struct shots *s, int i, int clean, double best)
 {
 	const struct shot *t = &s->shot[i];
@@ -135,6 +135,6 @@ void shots_point(const struct shots *s, int i, struct landscape_point *p)
 	p->ratio = n ? stats_median(ratio, n) : 0;
 	p->runs = t->n;
 	p->min_ns = (int64_t)t->min_ns;
-	stats_median(t->ns, t->n); /* sorts */
+	stats_median(t->ns, t->n); /* sorts t->ns */
 	p->low_ns = (int64_t)t->ns[t->n < SETTLED ? t->n - 1 : SETTLED - 1];
 }

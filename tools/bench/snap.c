@@ -15,7 +15,7 @@
 
 #define GENERATION "generation"
 
-/* Of a file that grows meanwhile: what is there when the end is met. */
+/* Copies the bytes up to the end; a file that grows meanwhile is copied up to the end that was met. */
 static int copy_bytes(int from, int to)
 {
 	char part[1 << 16];
@@ -74,7 +74,7 @@ static bool holds(const struct cache *c)
 	return s.record_bytes + s.code_bytes > 0;
 }
 
-/* A pack does not count: beside it is written how far its cache was. */
+/* A pack has no generation of its own, so the cache's generation is written to a file beside it. */
 static int write_generation(const char *to, uint64_t generation)
 {
 	char path[PATH_MAX], text[32];
@@ -125,7 +125,9 @@ uint64_t snap_generation(const char *dir)
 	if (cache_open_with(&c, dir, CACHE_READ, 0, &alone) < 0)
 		return 0;
 	uint64_t noted = read_generation(dir);
-	uint64_t generation = !holds(c) ? 0 : noted ? noted : cache_generation(c) + 1; /* the old format: 1 */
+	uint64_t generation = !holds(c) ? 0 : noted ? noted : cache_generation(c) + 1; /* a cache in the old
+										        * format counts as
+										        * 1 */
 	cache_close(c);
 	return generation;
 }

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 enum { PROGRAM_MAX = 1 << 30 };
-#define LATE_S 2.0 /* after its box a tuner is ended */
+#define LATE_S 2.0 /* a tuner that runs so long after its box is killed */
 #define LOOK_NS (5 * NS_PER_MS)
 
 struct watch {
@@ -76,7 +76,7 @@ static bool reap(struct watch *w)
 	return w->ended;
 }
 
-/* Until at_s after the start, or the end of the child, whichever comes first. */
+/* Waits until at_s after the start, or until the child ends. */
 static void wait_until(struct watch *w, double at_s)
 {
 	int64_t at_ns = w->start_ns + (int64_t)(at_s * 1e9);
@@ -164,7 +164,8 @@ static int snapshot(const struct trajectory *t, int moment, const char *cache)
 	return snap_take(cache, to);
 }
 
-/* The last moment of a box is after its end, with what is put there at the last. */
+/* Takes the snapshots of a box. The last moment is after the end of the box, with what the tuner writes
+ * last. */
 static int watched(const struct trajectory *t, struct watch *w, const char *cache)
 {
 	int rc = E_OK, i = 0;

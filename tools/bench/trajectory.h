@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One search, watched: `hone tune` as a child on one processor, with snapshots of its cache at moments
- * counted from the start of its process.
+/* Watches one search: `hone tune` as a child on one processor, with snapshots of its cache at moments counted
+ * from the start of its process.
  *
- * Folders in `dir`: `cache`, the tuner's own, which begins empty unless `from` says otherwise, and one named
- * after each moment (`5s`). `tune.json` is what the tuner said, `done` the stamp and the options, written at
- * the end. A moment after the tuner's end has what it left. */
+ * Folders in `dir`: `cache`, the tuner's own, which begins empty unless `from` is given, and one named after
+ * each moment (`5s`). `tune.json` is the tuner's output; `done` holds the stamp and the options and is
+ * written at the end. A moment after the tuner's end has what the tuner left. */
 #ifndef TOOLS_TRAJECTORY_H
 #define TOOLS_TRAJECTORY_H
 
@@ -15,25 +15,24 @@
 struct trajectory {
 	const char *hone, *model, *dir;
 	const char *strategy; /* NULL: the tuner's default */
-	const char *from;     /* a cache to go on from; NULL: none */
-	const char *stamp;    /* of the programs; NULL: does not matter */
+	const char *from;     /* a cache to begin with; NULL: none */
+	const char *stamp;    /* hash of the programs; NULL: any */
 	uint64_t seed;
 	bool exact;
 	double budget_s;
-	int cpu; /* all of it runs there: one core searches, compiles and measures */
+	int cpu; /* everything runs there: one core searches, compiles and measures */
 	int n;
 	double at_s[MOMENTS_MAX]; /* ascending */
 };
 
-/* Runs it. A tuner that fails is an error; so is one that does not end two
- * seconds after its box. */
+/* Runs the search. Fails if the tuner fails, or if it does not end within two seconds after its box. */
 int trajectory_run(const struct trajectory *t) MUST_CHECK;
-/* Runs a box of its own for each moment instead, with a fresh cache: what `--budget 5s` gives. */
+/* Instead runs one box per moment, each with a fresh cache: the result of `--budget 5s`. */
 int trajectory_boxes(const struct trajectory *t) MUST_CHECK;
-/* What was run before: trials, times and moments without their qualities. E_NOTFOUND: nothing of these
- * moments, not to its end, or with another stamp or options. Text lives in the arena. */
+/* Reads a finished search: trials, times and moments without their qualities. E_NOTFOUND: there is none with
+ * these moments, it did not finish, or its stamp or options differ. Text lives in the arena. */
 int trajectory_read(const struct trajectory *t, struct arena *a, struct course *out) MUST_CHECK;
-/* Of the bytes of both programs, in the arena. */
+/* Hashes the bytes of both programs, into the arena. */
 int trajectory_stamp(const char *hone, const char *worker, struct arena *a, const char **out) MUST_CHECK;
 /* The folder of a moment: "DIR/5s". */
 void trajectory_folder(const struct trajectory *t, int moment, char *out, size_t n);
