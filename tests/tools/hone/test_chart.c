@@ -10,7 +10,7 @@ static int count(const char *text, const char *part)
 	return n;
 }
 
-/* Numbers in the picture are finite, and every kernel with flops has its point. */
+/* Numbers in the picture are finite, and every kernel with flops has a point. */
 TEST(roofline_shows_every_kernel_with_flops)
 {
 	struct target t = {.fma_gflops = 150, .bw_gbs = {400, 200, 0, 10}};
@@ -54,7 +54,7 @@ TEST(history_of_one_instant)
 	buf_free(&out);
 }
 
-/* Shares below the scale are drawn at its bottom, times beyond it widen it. */
+/* Shares below the scale are drawn at its bottom; times beyond the scale widen it. */
 TEST(curves_stay_in_the_picture)
 {
 	const double x[] = {0.5, 2, 600}, y[] = {0, 0.95, 1.2};

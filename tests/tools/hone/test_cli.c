@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: words, help, errors, models. */
+/* The command line: arguments, help, errors, models. */
 #include "tests/lib/cli.h"
 #include "tools/hone/help.h"
 

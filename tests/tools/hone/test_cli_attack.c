@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stranger's bytes and a board that is tuned, with the real programs: whatever way the bytes come, hone run
- * answers as before, and nothing of theirs counts as measured here. The lie at the centre is a record of one
- * network's kernel that, by the keys of the former version, named the code of another network's kernel. */
+/* A stranger's bytes against a tuned board, with the real programs: whichever way the bytes come, hone run
+ * answers as before, and nothing of the stranger's counts as measured here. The central lie is a record of
+ * one network's kernel that, by the keys of the former version, named the code of another network's
+ * kernel. */
 #include "agent/cache/hint.h"
 #include "agent/cache/kept_code.h"
 #include "agent/cache/stale.h"
@@ -16,20 +17,20 @@
 #include "tests/lib/keys.h"
 #include "tests/lib/net.h"
 #include "tests/lib/records.h"
-/* These name statics that others have as parameters. */
+/* These names are parameters in other files. */
 #include "tests/lib/cli.h"
 #include "tests/lib/honed.h"
 
 enum { TWINS = 2, MOST_LIES = 512, THREADS = 2, ANSWER_BYTES = 1 << 14 };
 
-/* Two networks that differ by a Relu, of one task each. */
+/* Two networks of one task each, which differ by a Relu. */
 static struct {
 	char model[256];
-	struct rec best, def; /* as the second board measured them */
+	struct rec best, def; /* as measured on the second board */
 } twin[TWINS];
 
-/* A board and what it says before a stranger comes. The first is tuned for the second network alone, the
- * second for both. */
+/* A board and its answers before a stranger comes. The first board is tuned for the second network alone, the
+ * second board for both. */
 static struct board {
 	char cache[256];
 	char answer[TWINS][THREADS][ANSWER_BYTES];
@@ -40,12 +41,12 @@ static struct board {
 static struct arena kept;
 static char input[256], emitter_now[32];
 static struct target host;
-static int untried; /* hints that hone show had last */
+static int untried; /* number of untried hints in the last hone show */
 
-/* A record of the first network's kernel that is not true. */
+/* A false record of the first network's kernel. */
 struct lie {
 	struct rec r;
-	bool former; /* written as the former version did */
+	bool former; /* written by the former version */
 };
 
 /* ---- the board ---- */
@@ -88,7 +89,7 @@ static size_t answer_of(int i, int threads, const char *cache, char to[ANSWER_BY
 static int take_own(void *ctx, const struct rec *r)
 {
 	(void)ctx;
-	int i = strstr(r->task_text, "max") != NULL; /* the Relu's */
+	int i = strstr(r->task_text, "max") != NULL; /* the network with the Relu */
 	struct rec *to = r->kind == REC_BEST ? &twin[i].best : &twin[i].def;
 	*to = *r;
 	to->task_text = arena_strdup(&kept, r->task_text);
@@ -108,7 +109,7 @@ static void read_own(void)
 		CHECK(twin[i].best.task_text && twin[i].def.task_text);
 }
 
-/* What hone show has of a cache but for hints that nobody has tried, as texts. */
+/* The records that hone show lists for a cache, as texts, without untried hints. */
 static json_t *show(const char *cache)
 {
 	json_t *list = json_array(), *r;
@@ -140,7 +141,7 @@ static json_t *export(const char *cache)
 	return list;
 }
 
-/* In whatever order. */
+/* Whether both have the same texts, in any order. */
 static bool same_texts(const json_t *x, const json_t *y)
 {
 	size_t found = 0;
@@ -205,7 +206,7 @@ static void ask_board(struct board *b)
 	CHECK(json_array_size(b->shown) >= 2 && json_array_size(b->exported) >= 2);
 }
 
-/* Once. */
+/* Tunes the boards, once. False: there is no worker. */
 static bool set_up(void)
 {
 	if (!worker())
@@ -230,7 +231,7 @@ static bool set_up(void)
 	return true;
 }
 
-/* The first number that differs. */
+/* Prints the first number that differs. */
 static void print_difference(const char *now, const char *before, size_t n)
 {
 	for (size_t i = 128; i + 4 <= n; i += 4) {
@@ -244,7 +245,7 @@ static void print_difference(const char *now, const char *before, size_t n)
 	}
 }
 
-/* As before any stranger came. */
+/* Whether the board answers as before any stranger came. */
 static bool is_as_before(const struct board *b, const char *cache)
 {
 	static char y[ANSWER_BYTES];
@@ -271,7 +272,7 @@ static bool is_as_before(const struct board *b, const char *cache)
 
 /* ---- the stranger ---- */
 
-/* The key of the former version. */
+/* The key that the former version gave a record. */
 static struct key former_key(const struct rec *r)
 {
 	char text[256], task[33], target[33];
@@ -287,8 +288,8 @@ static struct key former_code_key(const struct rec *r)
 	return mix_join(mix_join(former_key(r), mix_text(r->emitter)), mix_text(r->cand));
 }
 
-/* A record of the first network's kernel that the former version would have served with `of`'s code: its
- * emitter, or its candidate, is a text of the hash that leads there. */
+/* A record of the first network's kernel that the former version would have served with the code of `of`: the
+ * text of its emitter, or of its candidate, is chosen so that the hash leads there. */
 static struct rec collide(const struct rec *like, const struct rec *of, bool by_emitter)
 {
 	struct rec r = *like;
@@ -309,7 +310,7 @@ static struct rec collide(const struct rec *like, const struct rec *of, bool by_
 	return r;
 }
 
-/* A claim that nothing here could be better than. */
+/* A claim that no measurement here can beat. */
 static struct rec claim(void)
 {
 	struct rec r = twin[0].best;
@@ -319,7 +320,8 @@ static struct rec claim(void)
 	return r;
 }
 
-/* The lies at the centre: for each kind and number of threads, by both texts, in both versions' words. */
+/* The central lies: for each kind and number of threads, with either text chosen, in the words of both
+ * versions. */
 static int central_lies(struct lie *out)
 {
 	int n = 0;
@@ -336,8 +338,8 @@ static int central_lies(struct lie *out)
 	return n;
 }
 
-/* Every combination of fields that a stranger chooses, beside code that the board has for another task. In a
- * cache the last of a key counts. */
+/* Every combination of fields that a stranger can choose, beside code that the board has for another task. In
+ * a cache the last record of a key counts. */
 static int other_lies(struct lie *out)
 {
 	const char *const emitter[] = {"evil\"{}[]%s%n", "llvm-13.0.0/1", emitter_now};
@@ -384,7 +386,8 @@ static void lines_of(const struct lie *l, int n, struct buf *out)
 	arena_free(&a);
 }
 
-/* A cache of the stranger's; with `code`: beside each record lies the other network's code as its own. */
+/* Writes a cache of the stranger's. With `code`, the other network's code lies beside each record as its
+ * own. */
 static void write_cache(const char *to, const struct lie *l, int n, bool code)
 {
 	struct cache *c, *from;
@@ -407,7 +410,7 @@ static void write_cache(const char *to, const struct lie *l, int n, bool code)
 	arena_free(&a);
 }
 
-/* ---- the ways that strangers have ---- */
+/* ---- the ways by which strangers' records come ---- */
 
 static void import_lines(const struct buf *lines, const char *cache)
 {
@@ -442,7 +445,7 @@ static void by_pack(const struct lie *l, int n, const char *cache)
 
 static struct tree tree;
 
-/* The lines are a fleet's that is signed as it should be. */
+/* Sends the lines by hone-sync, from a fleet with valid signatures. */
 static void sync_lines(const struct buf *lines, const char *cache, const char *socket)
 {
 	char conf[1024], cmd[PATH_MAX + 2048];
@@ -452,7 +455,7 @@ static void sync_lines(const struct buf *lines, const char *cache, const char *s
 		     "[idle]\ntune = no\n[sync]\nserver = %s\nstate = %s\nroot = %s\nchannel = all\n",
 		     tree.www, tree.state, tree.image);
 	tree_write(&tree, "honed.conf", conf, (size_t)length);
-	tree.s.nblob = 0; /* its own records are not what this is about */
+	tree.s.nblob = 0; /* the stand-in's own records do not matter here */
 	tree_add_blob(&tree, buf_str(lines));
 	tree.s.serial++;
 	tree_publish(&tree);
@@ -476,7 +479,7 @@ static void by_sync(const struct lie *l, int n, const char *cache)
 	sync_once(l, n, cache, "/dev/null/honed.sock");
 }
 
-/* The cache is honed's meanwhile. */
+/* By hone-sync while honed owns the cache. */
 static void by_honed(const struct lie *l, int n, const char *cache)
 {
 	char theirs[256], socket[256], cmd[800];
@@ -510,15 +513,15 @@ static void by_merge(const struct lie *l, int n, const char *cache)
 	CHECK_RUN(0, "merge -q %s --cache %s", in_dir("open-merge"), cache);
 }
 
-/* A folder of the user's own with records alone, as from an archive. */
+/* By hone merge of a folder of the user's own that holds only records, as from an archive. */
 static void by_merge_without_code(const struct lie *l, int n, const char *cache)
 {
 	write_cache(in_dir("closed-merge"), l, n, false);
 	CHECK_RUN(0, "merge -q %s --cache %s", in_dir("closed-merge"), cache);
 }
 
-/* Into the cache's own folder, which others may write. What they may write serves nobody any more, so the
- * board's own copy lies below it, as in an image. */
+/* By a write into the cache's own folder, which others may write. Nothing in such a folder is run any more,
+ * so the board's own copy lies in the layer below it, as in an image. */
 static void by_own_folder(const struct lie *l, int n, const char *cache)
 {
 	copy_folder(cache, in_dir("below"));
@@ -541,7 +544,7 @@ static const struct way {
     {"a cache folder that others may write", by_own_folder},
 };
 
-/* Whether the board is as before, after such lies at once. */
+/* Whether the board answers as before, after all these lies at once. */
 static bool stands(const struct board *b, const struct way *w, const struct lie *l, int n)
 {
 	char cache[256];
@@ -559,7 +562,7 @@ static bool stands(const struct board *b, const struct way *w, const struct lie 
 
 enum { WAYS = sizeof ways / sizeof *ways };
 
-/* The attack as it was done: a record names another network's code, and comes by every way. */
+/* The original attack: a record names another network's code, and comes by every way. */
 TEST(no_record_of_a_stranger_serves_other_code)
 {
 	static struct lie lie[MOST_LIES];
@@ -568,15 +571,15 @@ TEST(no_record_of_a_stranger_serves_other_code)
 	int n = central_lies(lie);
 	for (int w = 0; w < WAYS; w++)
 		for (int b = 0; b < 2; b++) {
-			for (int i = 0; i < 4; i++) /* each by itself, too: of kind best for one thread */
+			for (int i = 0; i < 4; i++) /* each also by itself: kind best, one thread */
 				CHECK(stands(&boards[b], &ways[w], &lie[8 + i], 1));
 			CHECK(stands(&boards[b], &ways[w], lie, n));
 		}
 	printf("%d lies by %d ways\n", n, WAYS);
 }
 
-/* Generated claims: all at once by every way, and each by itself by those that are fast. Where the claim is
- * of a schedule of the task, it is there as a hint that nobody has tried. */
+/* Generated claims: all at once by every way, and each by itself by the fast ways. A claim of a schedule of
+ * the task is kept as an untried hint. */
 TEST(no_claim_of_a_stranger_counts)
 {
 	static struct lie lie[MOST_LIES];
@@ -587,7 +590,7 @@ TEST(no_claim_of_a_stranger_counts)
 		for (int b = 0; b < 2; b++) {
 			CHECK(stands(&boards[b], &ways[w], lie, n));
 			CHECK((untried > 0) ==
-			      (ways[w].give != by_merge)); /* that one takes code or nothing */
+			      (ways[w].give != by_merge)); /* merge takes records with code, or nothing */
 		}
 	for (int i = 0; i < n && !test_bad; i++) {
 		CHECK(stands(&boards[i / 2 % 2], &ways[i % 2 ? 0 : 4], &lie[i], 1));
@@ -597,7 +600,7 @@ TEST(no_claim_of_a_stranger_counts)
 	printf("%d claims by %d ways; %d alone are hints\n", n, WAYS, hints);
 }
 
-/* A log that says that the claim's candidate was tried here, before or after the claim itself. */
+/* A log claims that the claim's candidate was tried here; it comes before or after the claim itself. */
 TEST(no_log_of_a_stranger_counts)
 {
 	if (!set_up())
@@ -625,7 +628,7 @@ TEST(no_log_of_a_stranger_counts)
 
 /* ---- choices ---- */
 
-/* How a model is divided and what runs: name and kind of every kernel, as hone bench says. */
+/* How a model is divided and which kernels run: name and kind of every kernel, from hone bench. */
 static json_t *division(const char *model, const char *cache)
 {
 	json_t *list = json_array(), *k;
@@ -641,7 +644,7 @@ static json_t *division(const char *model, const char *cache)
 	return list;
 }
 
-/* Choices that leave nothing joined, blocked or fused: 1 for join, 2 for lanes, 4 for fuse. */
+/* Choices that leave nothing joined, blocked or fused; bits of which: 1 join, 2 lanes, 4 fuse. */
 static void poison(const struct graph *g, int which, struct choices *out)
 {
 	for (int i = 0; i < g->nnodes; i++) {
@@ -654,7 +657,7 @@ static void poison(const struct graph *g, int which, struct choices *out)
 			choices_set(out, &kept, CHOICE_LANES, g->value[i].name, 1);
 }
 
-/* For every number of threads, exact or not, of this class or another. */
+/* Choices for every number of threads, exact or not, of this class or another. */
 static void poison_lines(const struct graph *g, int which, struct buf *out)
 {
 	struct choices c = {0};
@@ -677,7 +680,7 @@ static void poison_lines(const struct graph *g, int which, struct buf *out)
 	buf_free(&choices);
 }
 
-/* The board has the choices as hints, and its network is as it was. */
+/* Checks that the board keeps the choices as hints, and that its network is divided as before. */
 static void check_poison(const struct graph *g, int which, int way, const char *start, const json_t *before)
 {
 	char cache[256];
@@ -701,15 +704,16 @@ static void check_poison(const struct graph *g, int which, int way, const char *
 	buf_free(&lines);
 }
 
-/* Only a box with time compares them: by import, hone-sync and both, on a board that is tuned and on one that
- * never was. */
+/* Only a box with time compares choices. They come by import, hone-sync and both, on a board that is tuned
+ * and on one that never was. */
 TEST(no_choices_of_a_stranger_divide_a_network)
 {
 	char start[256];
 	struct graph *g;
 	if (!set_up())
 		SKIP("no worker to tune with");
-	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g)); /* its names are the file's */
+	REQUIRE_OK(import_file(steering(), &(struct import_opts){0}, &g)); /* the names of nodes are those in
+									    * the file */
 	REQUIRE_OK(graph_optimize(g));
 	for (int tuned = 0; tuned < 2; tuned++) {
 		snprintf(start, sizeof start, "%s", in_dir(tuned ? "steers" : "new"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: what looks at a cache, and carries it from board to board. */
+/* The command line: commands that look at a cache, and commands that carry it from board to board. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/history.h"
 #include "agent/cache/hint.h"
@@ -57,7 +57,7 @@ static struct rec sample(int i, int64_t ns)
 	return r;
 }
 
-/* A cache with the first n tasks, their code and a log each. */
+/* Makes a cache with the first n tasks, with a log and, if `code`, the code of each. */
 static void make(const char *path, int n, int64_t ns, bool code)
 {
 	struct cache *c;
@@ -79,7 +79,7 @@ static void make(const char *path, int n, int64_t ns, bool code)
 	cache_close(c);
 }
 
-/* median_ns of a task; 0: not there. *code: whether its code is. */
+/* median_ns of a task's record; 0: none. *code: whether its code is there. */
 static int64_t time_of(const char *path, int i, bool *code)
 {
 	struct arena a = {0};
@@ -98,7 +98,7 @@ static int64_t time_of(const char *path, int i, bool *code)
 	return ns;
 }
 
-/* What an open hint of a task claims, in ns; 0: there is none. */
+/* The claim of a task's open hint in ns; 0: there is none. */
 static int64_t hint_of(const char *path, int i)
 {
 	struct arena a = {0};
@@ -139,25 +139,27 @@ TEST(export_and_import)
 	snprintf(text, sizeof text, "%s", cli_out);
 	REQUIRE_OK(file_write(lines, text, strlen(text)));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
-	CHECK(number("taken") == 3 && number("known") == 3 && number("refused") == 0); /* a search would believe logs */
+	CHECK(number("taken") == 3 && number("known") == 3 && number("refused") == 0); /* logs are not taken:
+										        * a search would trust
+										        * them */
 	CHECK_RUN(0, "import %s --logs --json --cache %s", lines, to);
 	CHECK(number("taken") == 3 && number("known") == 3);
 	CHECK(hint_of(to, 2) == 1000 && !time_of(to, 2, &code));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
 	CHECK(number("taken") == 0 && number("known") == 6);
-	make(to, 1, 900, true); /* what this board knows is not replaced */
+	make(to, 1, 900, true); /* a record that this board measured is not replaced */
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
 	CHECK(time_of(to, 0, &code) == 900 && code);
 }
 
-/* Lines of strangers: each is refused, and the rest is taken. */
+/* Bad lines of strangers: each is refused, and the others are taken. */
 TEST(import_refuses)
 {
 	static const char *const change[][2] = {
 	    {"\"rec\"", "\"cod\""},         /* no such type */
 	    {"threads 1", "threads 0"},     /* out of range */
-	    {"median_ns 1", "median_ns 0"}, /* less than the least */
-	    {"stage n:1", "stage n:2"},     /* a text that is not the task's */
+	    {"median_ns 1", "median_ns 0"}, /* below the lower limit */
+	    {"stage n:1", "stage n:2"},     /* the text does not match the task's key */
 	    {"{", "["},
 	};
 	static char text[1 << 20], all[1 << 20];
@@ -199,8 +201,8 @@ static void put_long_line(struct buf *b, size_t n)
 	buf_puts(b, "\n");
 }
 
-/* However long a line is, memory is bounded, and what follows it is taken; so is a last line without an end.
- */
+/* Memory is bounded for a line of any length, and the lines after it are taken, also a last line without a
+ * newline. */
 TEST(import_passes_over_long_lines)
 {
 	char from[256], to[256], lines[256], line[32];
@@ -229,7 +231,8 @@ TEST(import_passes_over_long_lines)
 	buf_free(&all);
 }
 
-/* A record whose names would command a terminal, and one of another machine, which is a candidate. */
+/* A record with names that contain terminal control characters, and one of another machine, which becomes a
+ * candidate. */
 TEST(import_of_strangers)
 {
 	char to[256], lines[256], key[33];
@@ -266,7 +269,7 @@ TEST(import_of_strangers)
 	buf_free(&all);
 }
 
-/* Damaged at random: each line is taken, known or refused, and none is more than that. */
+/* Lines damaged at random: each is taken, known or refused, and counted once. */
 TEST(import_of_damaged_lines)
 {
 	enum { LINES = 3000 };
@@ -304,7 +307,7 @@ TEST(import_of_damaged_lines)
 	buf_free(&all);
 }
 
-/* What others can merge is the folder that they name, not their own above it. */
+/* A user can merge the folder that is named; the user's own cache, which is layered above it, is left out. */
 TEST(merge_reads_one_folder)
 {
 	char cmd[700], one[256], user[256], to[256];
@@ -330,13 +333,13 @@ TEST(merge_reads_one_folder)
 	unsetenv("XDG_CACHE_HOME");
 	REQUIRE(chmod(dir, 0700) == 0);
 	snprintf(cmd, sizeof cmd, "chown -R 0:0 %s",
-		 in_dir("home")); /* root takes nothing else for its own */
+		 in_dir("home")); /* root accepts only folders that root owns */
 	REQUIRE(system(cmd) == 0);
 	bool code;
 	CHECK(time_of(to, 1, &code) == 1000 && !time_of(to, 2, &code));
 }
 
-/* Records that nobody measured are not taken over. */
+/* Records that nobody measured are refused. */
 TEST(merge_refuses)
 {
 	char from[256], to[256];
@@ -369,11 +372,11 @@ TEST(merge_keeps_the_faster)
 	CHECK(number("code") == 2 && number("taken") == 5 && hint_of(one, 0) == 500 &&
 	      hint_of(one, 1) == 500);
 	CHECK(time_of(one, 0, &code) == 800 && code);
-	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster one has no code */
+	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster record has no code */
 	CHECK_RUN(0, "merge %s --cache %s", one, two);
 	CHECK_SAYS(cli_out, "0 records taken");
 	CHECK_RUN(0, "merge %s --cache %s", one, three);
-	CHECK(time_of(three, 0, &code) == 800 && code); /* what cannot run gives its place */
+	CHECK(time_of(three, 0, &code) == 800 && code); /* a record without code is replaced */
 	CHECK_RUN(1, "merge /nowhere --cache %s", two);
 	CHECK_SAYS(cli_err, "not a cache");
 }
@@ -422,7 +425,7 @@ TEST(forget)
 	CHECK(!time_of(path, 1, &code) && time_of(path, 0, &code) == 1000 && code);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
 	CHECK(number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
-	struct cache *c; /* as four threads divide it */
+	struct cache *c; /* as divided for four threads */
 	struct arena a = {0};
 	struct graph *g;
 	struct target t;
@@ -463,7 +466,7 @@ TEST(forget)
 
 static const char read_only[] = "22 1 8:1 / / ro,relatime - ext4 /dev/root ro\n";
 
-/* By option or environment; who writes keeps to it, and status shows it. */
+/* The limit comes from the option or the environment; commands that write keep to it, and status shows it. */
 TEST(the_limit_of_a_cache)
 {
 	char path[256], from[256];
@@ -508,7 +511,7 @@ TEST(the_limit_of_a_cache)
 	unsetenv("HONE_CACHE_LIMIT");
 }
 
-/* A full cache takes no more: what it has stays. */
+/* Import takes records until the cache is full, and evicts nothing. */
 TEST(import_evicts_nothing)
 {
 	enum { N = 20000 };
@@ -547,7 +550,7 @@ TEST(import_evicts_nothing)
 	buf_free(&t);
 }
 
-/* Who writes without a limit evicts nothing that one with a limit wrote; nor does hone forget. */
+/* A writer without a limit evicts nothing that a writer with a limit wrote; nor does hone forget. */
 TEST(a_limit_stays_with_its_cache)
 {
 	enum { N = 75, CODE = 1 << 20 };
@@ -606,7 +609,7 @@ TEST(status)
 	CHECK_SAYS(cli_out, "its file system is read-only");
 }
 
-/* For real: a mount of its own, read by nobody else. */
+/* Runs status on a real read-only mount, in a mount namespace of its own. */
 static int status_on_a_read_only_mount(const char *path)
 {
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||

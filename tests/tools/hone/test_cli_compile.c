@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone compile: what it writes runs by its name alone, in the command and in libhone. */
+/* hone compile: its output runs by its name alone, in the command and in libhone. */
 #include "agent/run/hone.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
@@ -23,7 +23,7 @@ static void shell(const char *cmd)
 	CHECK(system(cmd) == 0);
 }
 
-/* The bytes of the output that a run with seeded inputs writes. */
+/* Reads the output that a run with seeded inputs writes. */
 static void run(const char *words, char *to, size_t cap)
 {
 	char out[256], file[300];
@@ -59,7 +59,7 @@ static struct hone_model *load(const char *path, unsigned flags, const char *sha
 	return m;
 }
 
-/* Moved to another folder, with nothing else there. */
+/* The bundle runs after it was moved to another folder, without any other file. */
 TEST(a_bundle_runs_anywhere)
 {
 	if (!tuned())
@@ -142,7 +142,8 @@ TEST(what_a_bundle_refuses)
 	CHECK_SAYS(cli_err, "hone compile");
 }
 
-/* Without a cache the default schedules are made; of imported records, which have no code, the known ones. */
+/* Without a cache the default schedules are compiled; for imported records, which have no code, the known
+ * schedules are. */
 TEST(what_is_missing_is_made)
 {
 	if (!tuned())
@@ -167,11 +168,13 @@ TEST(what_is_missing_is_made)
 	CHECK_RUN(0, "import %s --cache %s", log, cache);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s --json", steering(), b, cache);
 	j = parse_out();
-	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback")); /* nobody here timed those */
+	CHECK(count(j, "default") > 3 && !count(j, "tuned") && !count(j, "fallback")); /* imported records
+										        * were not timed
+										        * here */
 	json_decref(j);
 }
 
-/* libhone takes the image instead of the model while that is the same. */
+/* libhone loads the image instead of the model as long as the model is unchanged. */
 TEST(beside_the_model)
 {
 	if (!tuned())
@@ -188,7 +191,7 @@ TEST(beside_the_model)
 		snprintf(cmd, sizeof cmd, "%s '%s'", change[i], model);
 		shell(cmd);
 		struct hone_model *m = load(model, 0, NULL, &rc);
-		if (i == 2) { /* no model any more */
+		if (i == 2) { /* the model's file is gone */
 			CHECK(!m);
 			break;
 		}
@@ -201,14 +204,14 @@ TEST(beside_the_model)
 	}
 }
 
-/* Where others can write nothing is loaded: who compiles is told. */
+/* An image in a folder that others can write is not loaded; hone compile warns about that. */
 TEST(a_folder_of_others)
 {
 	if (!tuned())
 		SKIP("no hone-worker (HONE_WORKER)");
 	char b[256];
 	snprintf(b, sizeof b, "%s", in_dir("shared"));
-	log_level_set(LOG_NORMAL); /* libhone of the cases before makes it less */
+	log_level_set(LOG_NORMAL); /* libhone in the cases before lowers it */
 	REQUIRE(mkdir(b, 0700) == 0 && chmod(b, 0775) == 0);
 	CHECK_RUN(0, "compile %s -o %s --threads 1 --cache %s", steering(), b, tuned());
 	CHECK_SAYS(cli_err, "nothing loads it");
@@ -218,7 +221,7 @@ TEST(a_folder_of_others)
 	CHECK(!strstr(cli_err, "nothing loads it"));
 }
 
-/* The model becomes another behind the compiler's back, when its worker starts. */
+/* The model's file changes during the compilation, when the worker starts. */
 TEST(a_model_that_changes)
 {
 	if (!tuned())
@@ -241,7 +244,7 @@ TEST(a_model_that_changes)
 	CHECK(file_exists(beside));
 }
 
-/* Kernels that a cache got for something else are no reason to give up what was compiled. */
+/* A compiled image is kept when the cache gets kernels for something else. */
 TEST(refreshing_keeps_what_is_better)
 {
 	if (!tuned())
@@ -270,7 +273,7 @@ TEST(refreshing_keeps_what_is_better)
 	struct hone_model *m = NULL;
 	struct hone_model_info s;
 	HONE_INIT(s);
-	CHECK_OK(hone_load(h, model, NULL, &m)); /* keeps an image of what is built in */
+	CHECK_OK(hone_load(h, model, NULL, &m)); /* writes an image with the fallback kernels */
 	hone_model_close(m);
 	CHECK_RUN(0, "compile %s --beside --threads 1 --cache %s", model, tuned());
 	CHECK_OK(hone_load(h, model, NULL, &m));
@@ -288,7 +291,7 @@ TEST(refreshing_keeps_what_is_better)
 	REQUIRE(m != NULL);
 	CHECK_OK(hone_summary(m, &s));
 	CHECK(s.kernels[HONE_TUNED] > 3);
-	/* Its own kernels, from the cache that it was compiled from: the same. Other ones are taken. */
+	/* Kernels from the cache that it was compiled from keep the image. Other kernels are taken. */
 	snprintf(cmd, sizeof cmd, "rm -rf '%s' && cp -R '%s' '%s'", cache, tuned(), cache);
 	hone_model_close(m);
 	hone_close(h);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The commands that talk to honed: without one, and with a stand-in. */
+/* The commands that talk to honed: without a daemon, with a stand-in, and with the real one. */
 #include "tests/lib/cli.h"
 #include "tests/lib/fake_honed.h"
 
-/* As agent/honed/honed.h says; a name and a reason that a terminal would obey. */
+/* A status as agent/honed/honed.h defines it, with a name and a reason that contain terminal control
+ * characters. */
 static const char full[] =
     "\"version\":\"0.1.0\",\"mode\":\"resident\",\"ready\":false,\"verdict\":\"rests: zone cpu is at 71 "
     "C\",\"up_s\":9,"
@@ -23,9 +24,9 @@ static const char full[] =
     "\"flash\":{\"today_bytes\":2097152,\"limit_bytes\":20971520},\"sync\":{\"next_s\":7200},\"models_left\":"
     "3";
 
-static long long asked_ms; /* of the last inhibit */
+static long long asked_ms; /* "ms" of the last inhibit request */
 
-/* The board's daemon as the commands see it. f->said: what status says beside ok. */
+/* A stand-in for the daemon. f->said: fields of the status besides ok. */
 static bool daemon_of(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	if (fake_hello(op, id, out))
@@ -69,7 +70,7 @@ TEST(without_a_daemon_status_says_what_holds)
 	fake_remove(&f);
 }
 
-/* Not what hone-sync of this machine left. */
+/* Hides the state that hone-sync left on this machine. */
 static void no_sync(void)
 {
 	setenv("STATE_DIRECTORY", in_dir("no-sync"), 1);
@@ -110,7 +111,7 @@ TEST(status_of_a_daemon)
 	fake_remove(&f);
 }
 
-/* Whatever is missing, or of another type. */
+/* A status with fields missing, or of another type, is shown. */
 TEST(a_strange_status_is_shown)
 {
 	static const char *const said[] = {
@@ -162,7 +163,7 @@ TEST(a_daemon_that_refuses)
 	fake_remove(&f);
 }
 
-/* hone status --watch, until it has said `text`. */
+/* Runs hone status --watch until it has printed `text`. */
 static void watch_until(const char *text, bool json)
 {
 	char out[256], *argv[] = {"hone", "status", "--watch", json ? "--json" : "-q"};
@@ -192,7 +193,7 @@ TEST(watch_prints_a_line_for_each_change)
 	struct fake f = {.answer = daemon_of, .said = full};
 	fake_folder(&f);
 	fake_listen(&f);
-	/* The stand-in hangs up after two events that are alike: a restart, to the one who watches. */
+	/* The stand-in hangs up after two equal events; the watching command sees a restart. */
 	watch_until("waiting for it\n", false);
 	CHECK(!strncmp(cli_out, want, strlen(want)) &&
 	      !strncmp(cli_out + strlen(want), "no daemon runs", 14));
@@ -267,7 +268,7 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(0, "inhibit --why soon --for 1ms");
 	usleep(2000);
 	CHECK_RUN(0, "status --cache %s", in_dir("none"));
-	CHECK(!strstr(cli_out, "soon")); /* it is over */
+	CHECK(!strstr(cli_out, "soon")); /* the inhibit has ended */
 	CHECK_RUN(0, "inhibit --json --why arm");
 	json_t *j = parse_out();
 	char name[64];
@@ -294,12 +295,12 @@ TEST(without_a_daemon_a_file_inhibits)
 	CHECK_RUN(1, "inhibit --why arm");
 	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
 	CHECK_RUN(3, "inhibit --why arm -- sh %s",
-		  "-c exit\t3"); /* one word: a tab is a blank to the shell */
+		  "-c exit\t3"); /* one argument: the shell reads a tab as a blank */
 	CHECK_SAYS(cli_err, "one that starts meanwhile will not know");
 	fake_remove(&f);
 }
 
-/* Who is not root has a folder that is open to everybody. */
+/* A user other than root inhibits by the folder that is open to everybody. */
 TEST(without_a_daemon_everybody_may_inhibit)
 {
 	struct fake f = {0};
@@ -322,14 +323,14 @@ TEST(without_a_daemon_everybody_may_inhibit)
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":1}");
 	CHECK_RUN(4, "inhibit --why arm -- sh -c ls\t%s|grep\t-q\t65534-&&exit\t4", path);
-	CHECK(rmdir(path) == 0); /* nothing is left there */
+	CHECK(rmdir(path) == 0); /* the folder is empty again */
 	CHECK_RUN(1, "inhibit --why arm");
 	CHECK_SAYS(cli_err, "be root, or set $HONE_RUN");
 	nobody = false;
 	fake_remove(&f);
 }
 
-/* Names and reasons of files that somebody else put there. */
+/* Inhibit files of somebody else have hostile names and reasons. */
 TEST(strange_inhibit_files_are_shown_plain)
 {
 	struct fake f = {0};
@@ -365,20 +366,20 @@ TEST(a_command_runs_inhibited_and_its_status_is_passed_on)
 	CHECK_RUN(7, "inhibit --why arm -- sh -c ls\t%s/*-*-*>%s/seen;exit\t7", path, f.dir);
 	snprintf(path, sizeof path, "%s/seen", f.dir);
 	slurp(path, cli_out, sizeof cli_out);
-	CHECK_SAYS(cli_out, "/inhibit/"); /* the file was there, and is gone */
+	CHECK_SAYS(cli_out, "/inhibit/"); /* the file existed during the command and was removed after it */
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":0}");
 	CHECK_RUN(127, "inhibit --why arm -- /nowhere/command");
 	CHECK_SAYS(cli_err, "/nowhere/command: No such file");
 	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$$");
-	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$PPID;sleep\t9"); /* it is passed on */
+	CHECK_RUN(143, "inhibit --why arm -- sh -c kill\t$PPID;sleep\t9"); /* the signal is forwarded */
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":0}");
 	fake_listen(&f);
 	int before = f.asked;
 	CHECK_RUN(5, "inhibit --why arm -- sh -c exit\t5");
 	CHECK(f.asked - before == 4); /* hello, inhibit; hello, resume */
-	CHECK(asked_ms == 60000);     /* should this process be killed */
+	CHECK(asked_ms == 60000);     /* a minute, so that it ends if the command is killed */
 	CHECK_RUN(0, "inhibit --why arm --for 10m");
 	CHECK(asked_ms == 600000);
 	CHECK_SAYS(cli_out, "hone resume held-1");
@@ -425,7 +426,7 @@ TEST(honed_tunes_in_the_background)
 	fake_remove(&f);
 }
 
-/* A board whose files hold what nobody is to be told. */
+/* Makes a board whose files hold secrets. */
 static void make_secretive_board(void)
 {
 	static const struct {
@@ -510,7 +511,7 @@ TEST(a_bug_report_holds_no_secrets)
 	fake_remove(&f);
 }
 
-/* The real one. */
+/* The real honed. */
 
 static pid_t honed;
 
@@ -522,7 +523,7 @@ static const char *beside_worker(const char *name)
 	return slash && access(path, X_OK) == 0 ? path : NULL;
 }
 
-/* On a board that tells nothing, so that the gate is open. */
+/* Starts honed on a board without sensors, so that the gate is open. */
 static void start_honed(const struct fake *f, const char *conf)
 {
 	char file[160], state[160], root[160], log[160];
@@ -566,7 +567,7 @@ TEST(a_real_honed_without_models)
 	CHECK_SAYS(cli_out, "{\"resumed\":1}");
 	CHECK_RUN(0, "status");
 	CHECK_SAYS(cli_out, "honed      no model is configured: nothing to tune\n");
-	CHECK_SAYS(cli_out, "/state/cache, "); /* its cache, not the user's */
+	CHECK_SAYS(cli_out, "/state/cache, "); /* honed's cache, not the user's */
 	CHECK_RUN(0, "status --json");
 	json_t *j = parse_out();
 	check_keys(j, "daemon verdict state mode ready models jobs gate inhibits flash cache records worn");
@@ -600,7 +601,7 @@ TEST(a_real_honed_and_a_model_that_is_none)
 		SKIP("no honed was built");
 	fake_folder(&f);
 	start_honed(&f, "[model camera]\npath = /nowhere/camera.onnx\n");
-	CHECK_RUN(0, "wait --ready --timeout 20s"); /* nothing can be done for it */
+	CHECK_RUN(0, "wait --ready --timeout 20s"); /* a refused model does not delay readiness */
 	CHECK_RUN(0, "status");
 	CHECK_SAYS(cli_out, "camera  refused");
 	CHECK_SAYS(cli_out, "/nowhere/camera.onnx");
@@ -611,7 +612,7 @@ TEST(a_real_honed_and_a_model_that_is_none)
 	fake_remove(&f);
 }
 
-/* From nothing to kernels, and an inhibit that keeps it from them for as long as it lasts. */
+/* A real honed tunes from an empty cache; while an inhibit lasts it makes no kernels. */
 TEST(a_real_honed_tunes)
 {
 	struct fake f = {0};
@@ -628,7 +629,7 @@ TEST(a_real_honed_tunes)
 	CHECK_SAYS(cli_err, "0 of 1 models are ready: inhibited: setting?up");
 	CHECK_RUN(0, "resume");
 	int kernels = 0;
-	for (int i = 0; i < 100 && kernels < 5; i++) { /* a slice of a loaded machine may win nothing */
+	for (int i = 0; i < 100 && kernels < 5; i++) { /* on a loaded machine a slice may gain nothing */
 		CHECK_RUN(0, "wait --ready --timeout 100s");
 		CHECK_RUN(0, "status --json");
 		json_t *j = parse_out();

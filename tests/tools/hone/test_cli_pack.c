@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: signed packs, of a cache and of what a fleet published. */
+/* The command line: signed packs, of a cache and of a fleet's published files. */
 #include "agent/cache/cache.h"
 #include "agent/cache/exchange.h"
 #include "agent/cache/kept_code.h"
@@ -72,7 +72,7 @@ static void copy_word(const char *key, char *out, size_t n)
 	json_decref(j);
 }
 
-/* A private key's file. */
+/* Writes private key i to a file, and returns its path. */
 static void key_file(int i, char out[256])
 {
 	snprintf(out, 256, "%s%d", in_dir("key"), i);
@@ -120,14 +120,14 @@ TEST(signed_and_taken)
 	REQUIRE_OK(file_write(path, hex, strlen(hex)));
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, path, to);
 	CHECK(number("taken") == 0 && number("known") == RECORDS);
-	CHECK_RUN(2, "import %s --key %s --cache %s", file, key, to); /* a private one */
+	CHECK_RUN(2, "import %s --key %s --cache %s", file, key, to); /* a private key instead */
 	CHECK_SAYS(cli_err, "no public key");
 	REQUIRE_OK(file_read(&a, file, 0, &b));
 	((char *)(uintptr_t)b.p)[b.n / 2] ^= 1;
 	REQUIRE_OK(file_write(file, b.p, b.n));
 	CHECK_RUN(1, "import %s --key %s --cache %s", file, hex, to);
 	CHECK_SAYS(cli_err, "not the bytes");
-	/* What came is not exported as one's own, but for the records themselves. */
+	/* Imported records are exported without the hints. */
 	CHECK_RUN(0, "export -q --cache %s", to);
 	CHECK(!strstr(cli_out, "kind hint"));
 	arena_free(&a);
@@ -172,7 +172,7 @@ TEST(a_class_holds_of_all_records)
 	CHECK_RUN(1, "pack -o %s --key %s --cache %s", file, in_dir("no-key"), from);
 }
 
-/* ---- what a fleet published ---- */
+/* ---- what a fleet publishes ---- */
 
 static char published[256];
 
@@ -208,7 +208,7 @@ static void write_root(const char *path, int64_t version, int fleet)
 	buf_free(&text);
 }
 
-/* Lines of all records as a blob; the snapshot by key `by`. */
+/* Publishes the lines of all records as a blob; the snapshot is signed by key `by`. */
 static void publish(int by)
 {
 	struct buf lines = {0}, text = {0};
@@ -245,7 +245,7 @@ static void publish(int by)
 	buf_free(&text);
 }
 
-/* By the fleet's key of today, which a newer root names. */
+/* The snapshot is signed by the fleet's present key, which a newer root names. */
 TEST(a_pack_of_what_a_fleet_published)
 {
 	char root[256], file[256], to[256], key[256], name[300], hex[160];
@@ -262,7 +262,7 @@ TEST(a_pack_of_what_a_fleet_published)
 	char words[1100];
 	snprintf(words, sizeof words, "pack --from %s --class %s --root %s --key %s -o %s --json", published,
 		 cls(), root, key, file);
-	CHECK_RUN(1, "%s", words); /* that key counts no more */
+	CHECK_RUN(1, "%s", words); /* that key has been replaced */
 	CHECK_SAYS(cli_err, "snapshot");
 	CHECK(!file_exists(file));
 	publish(3);
@@ -276,7 +276,7 @@ TEST(a_pack_of_what_a_fleet_published)
 		  file);
 	CHECK_RUN(1, "pack --from %s --class %s --channel nightly --root %s -o %s", published, cls(), root,
 		  file);
-	/* A blob that was changed, and one that is gone. */
+	/* A blob with a changed byte, and a missing blob. */
 	snprintf(name, sizeof name, "ls %s/blob", published);
 	FILE *p = popen(name, "r");
 	char blob[128] = "blob/";
@@ -292,7 +292,7 @@ TEST(a_pack_of_what_a_fleet_published)
 	arena_free(&a);
 }
 
-/* A fleet's pack is taken with the image's root alone. */
+/* The image's root alone is enough to take a fleet's pack. */
 TEST(signed_by_the_fleet)
 {
 	char from[256], root[256], file[256], to[256], key[256];
@@ -307,7 +307,7 @@ TEST(signed_by_the_fleet)
 	CHECK_SAYS(cli_out, "signed by");
 	CHECK_RUN(0, "import %s --root %s --json --cache %s", file, root, to);
 	CHECK(number("taken") == RECORDS);
-	key_file(1, key); /* root keys sign no packs */
+	key_file(1, key); /* root keys do not sign packs */
 	CHECK_RUN(0, "pack -o %s --key %s --cache %s", file, key, from);
 	CHECK_RUN(1, "import %s --root %s --cache %s", file, root, to);
 }

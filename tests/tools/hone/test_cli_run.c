@@ -115,7 +115,7 @@ TEST(bench_writes_a_trace_of_every_kernel)
 			seen += json_equal(json_object_get(e, "name"), json_object_get(k, "name"));
 			CHECK(json_number_value(json_object_get(e, "dur")) >= 0);
 		}
-		CHECK(seen >= 5); /* once a run, at least */
+		CHECK(seen >= 5); /* once per run, at least */
 	}
 	json_decref(o);
 	json_decref(t);
@@ -135,7 +135,7 @@ TEST(report_is_one_page)
 	CHECK_RUN(0, "report %s -o %s --threads 1 --json --cache %s", steering(), file, cache);
 	json_t *o = json_loads(cli_out, 0, NULL);
 	CHECK(json_number_value(json_object_get(o, "after_ms")) > 0);
-	CHECK(json_integer_value(json_object_get(o, "kernels")) >= 9); /* its layers */
+	CHECK(json_integer_value(json_object_get(o, "kernels")) >= 9); /* the layers of the network */
 	json_decref(o);
 	slurp(file, page, sizeof page);
 	CHECK_SAYS(page, "<svg");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line: tune and what it leaves; the worker. */
+/* The command line: tune and its results; the worker. */
 #include "agent/cache/kept_code.h"
 #include "agent/worker/marked.h"
 #include "agent/tune/priors.h"
@@ -12,8 +12,8 @@
 #include "search/job.h"
 #include "tests/lib/cli.h"
 
-/* Ends when each task has a kernel: neither result nor time depends on how busy the machine is. The words are
- * a model, more options, a cache. */
+/* Ends when each task has a kernel, so that neither result nor time depends on the load of the machine.
+ * Arguments: a model, more options, a cache. */
 static const char kernels_once[] = "tune %s --json --rigor estimate --budget 60s --threads 1 %s --cache %s";
 
 static void check_show_and_explain(const char *cache)
@@ -54,7 +54,8 @@ TEST(tune_then_show_and_explain)
 	CHECK(json_integer_value(json_object_get(j, "kept")) >= 1);
 	CHECK(json_is_false(json_object_get(j, "interleaved")));
 	json_decref(j);
-	CHECK_RUN(0, kernels_once, steering(), "", cache); /* again: all is there, and measured in turns */
+	CHECK_RUN(0, kernels_once, steering(), "", cache); /* again: all kernels exist, and are measured in
+							    * turns */
 	j = parse_out();
 	CHECK(json_is_true(json_object_get(j, "interleaved")));
 	CHECK(json_number_value(json_object_get(j, "after_ms")) > 0);
@@ -66,7 +67,7 @@ TEST(tune_then_show_and_explain)
 	CHECK_RUN(0, "verify %s --json --threads 1 --cache %s", steering(), cache);
 }
 
-/* The log of trials: a box goes on from the one before, and explain tells what was tried. */
+/* The log of trials: a box resumes from the one before, and explain shows what was tried. */
 TEST(the_next_box_goes_on)
 {
 	if (!worker())
@@ -90,7 +91,7 @@ TEST(the_next_box_goes_on)
 	j = parse_out();
 	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
 	json_decref(j);
-	check_show_and_explain(cache); /* what a search has found */
+	check_show_and_explain(cache); /* records that a search found */
 	CHECK_RUN(2, "tune %s --resume --fresh", steering());
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
 	j = parse_out();
@@ -107,7 +108,8 @@ TEST(the_next_box_goes_on)
 	CHECK_RUN(0, "explain %s Conv_2 --threads 1 --cache %s", steering(), cache);
 	CHECK_SAYS(cli_out, " boxes with llvm");
 	CHECK_SAYS(cli_out, "tuning took");
-	CHECK_RUN(0, "explain %s --json --threads 2 --cache %s", steering(), cache); /* nothing is known */
+	CHECK_RUN(0, "explain %s --json --threads 2 --cache %s", steering(), cache); /* nothing is known for
+										      * two threads */
 	j = parse_out();
 	CHECK(json_is_null(json_object_get(json_array_get(json_object_get(j, "tasks"), 0), "log")));
 	json_decref(j);
@@ -124,7 +126,8 @@ static struct cache_state state_of(const char *folder)
 	return s;
 }
 
-/* Each candidate is durable before it runs; at most the one that the end of the box cut stays marked. */
+/* A careful box marks each candidate on flash before it runs; only the candidate that was cut by the end of
+ * the box may stay marked. */
 TEST(a_careful_box_marks_what_it_launches)
 {
 	if (!worker())
@@ -137,15 +140,15 @@ TEST(a_careful_box_marks_what_it_launches)
 	json_decref(j);
 	struct cache_state s = state_of(cache);
 	CHECK(trials > 0 && s.count[CACHE_REC] > 0);
-	CHECK(s.generation > (uint64_t)trials / 2); /* some are built twice, and marked once */
+	CHECK(s.generation > (uint64_t)trials / 2); /* some candidates are built twice but marked once */
 	CHECK(s.count[CACHE_RISK] <= 1);
 	CHECK_RUN(0, "forget --all --cache %s", cache);
 	CHECK(state_of(cache).count[CACHE_RISK] == 0);
 }
 
-/* The first candidate of a log, launched where the machine does not come back from it. */
+/* A candidate in a log that takes the machine down when it is launched. */
 struct gone {
-	struct cache *cache; /* that keeps its mark */
+	struct cache *cache; /* the cache that keeps its mark */
 	struct key task;
 	char cand[512];
 };
@@ -182,7 +185,7 @@ static int launch_first(void *ctx, const struct trials *l)
 	return 0;
 }
 
-/* How often it is in the logs as a crash. */
+/* Counts how often the candidate is in the logs as a crash. */
 static int count_crash(void *ctx, const struct trials *l)
 {
 	struct gone *g = ctx;
@@ -224,7 +227,7 @@ TEST(what_never_came_back_is_not_launched)
 	CHECK(!logged_as_crash(second, g) && state_of(second).count[CACHE_RISK] == 0);
 }
 
-/* Workers that a box starts, counted by a program in front of them; builders are none of them. */
+/* Counts the workers that a box starts, by a script in front of the worker. Builders are not counted. */
 static int count_workers(const char *folder)
 {
 	char log[256], script[256], text[1 << 14] = "";
@@ -248,7 +251,8 @@ static int count_workers(const char *folder)
 	return (int)strlen(text) / 2;
 }
 
-/* What another board found is tried here in workers of its own, once; a box without such has one worker. */
+/* A candidate that another board found is tried here in a worker of its own, once; a box without such
+ * candidates has one worker. */
 TEST(strangers_candidates_have_workers_of_their_own)
 {
 	if (!worker())
@@ -268,10 +272,10 @@ TEST(strangers_candidates_have_workers_of_their_own)
 	int apart = count_workers(second);
 	printf("%d workers\n", apart);
 	CHECK(apart > 1);
-	CHECK(count_workers(second) == 1); /* by now they are this board's own */
+	CHECK(count_workers(second) == 1); /* by now they are this board's own results */
 }
 
-/* As if another version of the emitter had made all that was logged. */
+/* Rewrites a log as if another version of the emitter had made it. */
 static int age(void *ctx, const struct trials *l)
 {
 	static struct trials copy;
@@ -285,7 +289,7 @@ static int spoil(void *ctx, const struct trials *l)
 	return cache_put(ctx, CACHE_TRIALS, trials_key(l), "hone-trials 2\ntask 0\n", 21);
 }
 
-/* Neither is an error, and neither teaches anything. */
+/* A log of another emitter and a damaged log are no errors, and are not used. */
 TEST(logs_of_others_are_not_gone_on_with)
 {
 	if (!worker())
@@ -320,7 +324,8 @@ TEST(rigor_from_nothing_to_all)
 	char cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("rigor"));
 	static const char tune[] = "tune %s --json --rigor %s --budget 60s --threads 1 --cache %s";
-	CHECK_RUN(1, tune, steering(), "cached", cache); /* nothing is there, and nothing is made */
+	CHECK_RUN(1, tune, steering(), "cached", cache); /* nothing is in the cache, and nothing is
+							  * compiled */
 	CHECK_SAYS(cli_err, "10 of 10 kernels are not in the cache: Conv_2 (conv 5x5/2 3->24");
 	CHECK_SAYS(cli_err, "and 2 more; hone tune");
 	json_t *j = parse_out();
@@ -340,7 +345,7 @@ TEST(rigor_from_nothing_to_all)
 	int tasks = (int)json_integer_value(json_object_get(j, "tasks"));
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= tasks && tasks == 10);
 	json_decref(j);
-	CHECK_RUN(0, tune, steering(), "estimate", cache); /* all is there */
+	CHECK_RUN(0, tune, steering(), "estimate", cache); /* everything is in the cache */
 	j = parse_out();
 	CHECK(json_integer_value(json_object_get(j, "trials")) == 0);
 	json_decref(j);
@@ -374,7 +379,7 @@ static void move_records(const char *from, const char *to)
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
 }
 
-/* The slowest of some schedules of a task, or what a draft thinks is that. */
+/* The slowest of some schedules of a task, by the draft. */
 static void slow_schedule(const char *text, char out[CAND_MAX])
 {
 	struct arena a = {0};
@@ -397,8 +402,8 @@ static void slow_schedule(const char *text, char out[CAND_MAX])
 	arena_free(&a);
 }
 
-/* Every best record names such a schedule, and says that it takes 1 ns: imported lies. Returns how many
- * records there are: with few registers some task's default spills, and has none. */
+/* Replaces every best record by one that names such a slow schedule and claims 1 ns, as an imported lie.
+ * *records: number of records; with few registers some task's default spills and has no record. */
 static void lie(const char *path, int *records)
 {
 	struct cache *c;
@@ -425,7 +430,8 @@ static void lie(const char *path, int *records)
 	*records = n;
 }
 
-/* All best records have a time that can be, and code; at least so many name their default. */
+/* Checks that all best records have a plausible time, and code; at least `least` of them name their
+ * default. */
 static void check_best(const char *path, int least)
 {
 	struct cache *c;
@@ -450,8 +456,8 @@ static void check_best(const char *path, int least)
 	arena_free(&a);
 }
 
-/* Records without code, as after an import or an upgrade: the remedy that --require-cache names serves. And
- * records that lie, whose places defaults take, but for what is faster after all. */
+/* Records without code, as after an import or an upgrade: the command that --require-cache suggests compiles
+ * them. False records are replaced by defaults, unless another schedule is truly faster. */
 TEST(known_schedules_are_recompiled)
 {
 	if (!worker())
@@ -465,7 +471,7 @@ TEST(known_schedules_are_recompiled)
 	lie(from, &n);
 	move_records(from, to);
 	CHECK_RUN(0, "show --cache %s", to);
-	CHECK_SAYS(cli_out, "untried"); /* defaults are not taken */
+	CHECK_SAYS(cli_out, "untried"); /* default records are not taken */
 	CHECK_SAYS(cli_out, "10 records");
 	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, estimate, steering(), to);
@@ -480,7 +486,7 @@ TEST(known_schedules_are_recompiled)
 	CHECK(number("stale") == 0 && number("trials") == 0);
 }
 
-/* As if another emitter had made all that is there. */
+/* Records as if another emitter had made all of them. */
 TEST(records_of_another_emitter)
 {
 	if (!worker())
@@ -500,7 +506,7 @@ TEST(records_of_another_emitter)
 		REQUIRE_OK(kept_code_get(c, &r, &a, &code));
 		CHECK_OK(cache_forget(c, CACHE_CODE, code_key(&r)));
 		snprintf(r.emitter, sizeof r.emitter, "llvm-1/" CODE_REVISION);
-		CHECK_OK(kept_code_put(c, &r, code)); /* it serves until then */
+		CHECK_OK(kept_code_put(c, &r, code)); /* it is used until it is replaced */
 		CHECK_OK(cache_put_rec(c, &r));
 	}
 	cache_close(c);
@@ -552,7 +558,7 @@ TEST(what_is_recorded_is_replayed)
 	snprintf(empty, sizeof empty, "%s", in_dir("empty"));
 	char record[300];
 	snprintf(record, sizeof record, "--record %s", land);
-	CHECK_RUN(0, kernels_once, steering(), record, in_dir("recorded")); /* at least a point of each */
+	CHECK_RUN(0, kernels_once, steering(), record, in_dir("recorded")); /* at least one point per task */
 	CHECK_RUN(0, "tune -q %s --budget 1s --threads 1 %s --cache %s", steering(), record, in_dir("again"));
 	CHECK_RUN(0, replay, steering(), land);
 	memcpy(first, cli_out, sizeof first);
@@ -633,7 +639,7 @@ TEST(the_worker_says_how_it_is_used)
 	CHECK(!strstr(cli_out, "honed"));
 }
 
-/* A landscape of four candidates, of which a prior is made, which the model takes. */
+/* A prior is trained on a landscape of four candidates, and the model loads it. */
 TEST(train_makes_a_prior)
 {
 	static const char land[] =
@@ -647,7 +653,7 @@ TEST(train_makes_a_prior)
 	char folder[256], file[300], prior[300];
 	snprintf(folder, sizeof folder, "%s", in_dir("lands"));
 	snprintf(prior, sizeof prior, "%s", in_dir("prior.txt"));
-	CHECK_RUN(1, "train %s -o %s", folder, prior); /* no such folder */
+	CHECK_RUN(1, "train %s -o %s", folder, prior); /* the folder does not exist */
 	CHECK_RUN(2, "train %s", folder);
 	CHECK_RUN(2, "train %s -o %s --cost oracle", folder, prior);
 	struct arena a = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Findings over staged boards, and `hone doctor`. */
+/* Findings on staged boards, and `hone doctor`. */
 #include "tools/hone/doctor.h"
 #include "tests/lib/sysroot.h"
 #include "tests/lib/cli.h"
@@ -24,7 +24,7 @@ static void examine(const struct sysroot *b, const char *cache)
 	}
 }
 
-/* Finding number i of a check; NULL: it has not so many. */
+/* The i-th finding of a check; NULL: there are fewer. */
 static const struct finding *nth(const char *check, int i)
 {
 	for (int k = 0; k < nfound; k++)
@@ -63,7 +63,7 @@ TEST(raspberry_pi)
 	CHECK(is("time", FINDING_NOTE, "after a start", "hours="));
 	CHECK(is("configuration", FINDING_NOTE, "", "honed.conf"));
 	CHECK(is("honed", FINDING_NOTE, "no honed runs", "systemctl"));
-	CHECK(!nth("units", 0) && !nth("worker", 0) && !nth("limits", 0)); /* another root */
+	CHECK(!nth("units", 0) && !nth("worker", 0) && !nth("limits", 0)); /* skipped for another root */
 	sysroot_end(&b);
 	sysroot_pi4_psi(&b);
 	sysroot_set(&b, "/sys/class/rtc/rtc0/name", "x\n");
@@ -133,7 +133,8 @@ TEST(laptop)
 {
 	struct sysroot b;
 	sysroot_laptop(&b);
-	sysroot_clock(&b, 0, "powersave", 800000, 3900000, 3900000); /* of a processor that chooses itself */
+	sysroot_clock(&b, 0, "powersave", 800000, 3900000, 3900000); /* on a processor that chooses its clock
+								      * itself */
 	examine(&b, b.root);
 	CHECK(is("governor", FINDING_NOTE, "powersave follows the load", ""));
 	CHECK(is("battery", FINDING_OK, "83 % and discharging", ""));
@@ -213,7 +214,7 @@ TEST(units)
 	sysroot_end(&b);
 }
 
-/* The folder lies on this machine's disk; the table of mounts is the board's. */
+/* The folder lies on this machine's disk; the mount table is the staged board's. */
 TEST(cache)
 {
 	struct sysroot b;
@@ -302,7 +303,7 @@ TEST(flash)
 	sysroot_end(&b);
 }
 
-/* Bound, and nobody accepts: the answer never comes. */
+/* The socket is bound but nobody accepts, so the answer never comes. */
 TEST(honed_that_does_not_answer)
 {
 	struct sysroot b;
@@ -321,7 +322,7 @@ TEST(honed_that_does_not_answer)
 	sysroot_end(&b);
 }
 
-/* Hostile texts in all that is read. */
+/* All files that are read hold hostile texts. */
 TEST(garbage)
 {
 	static const char *const files[] = {"/proc/cmdline",

@@ -7,7 +7,7 @@
 
 enum { N = 12 };
 
-/* A model that guesses what its first feature says, and remembers what it was taught. */
+/* A model that predicts its first feature, and remembers what it was taught. */
 struct pupil {
 	int lessons, samples, task[4];
 };
@@ -62,7 +62,7 @@ TEST(scores)
 	}
 }
 
-/* The pupil thinks that it is off by e. */
+/* The pupil predicts a deviation of e for its errors. */
 TEST(errors_in_its_own_opinion)
 {
 	struct arena a = {0};
@@ -73,7 +73,7 @@ TEST(errors_in_its_own_opinion)
 	arena_free(&a);
 }
 
-/* Pairs that are nearer than 5 % do not count. */
+/* Pairs closer than 5 % do not count. */
 TEST(near_pairs)
 {
 	struct arena a = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time to quality: the figures of searches, and what is said of them. */
+/* Time to quality: the figures of searches, and their report. */
 #include "tools/hone/quality.h"
 #include "tests/lib/test.h"
 #include "tools/hone/search_report.h"
@@ -30,7 +30,7 @@ TEST(the_last_moment_counts)
 	CHECK(quality_at(&c, 59) == 0.94 && quality_at(&c, 1e9) == 0.99);
 }
 
-/* A level that is lost again was not reached. */
+/* A level that is lost again does not count as reached. */
 TEST(seconds_to_a_level)
 {
 	struct course c = course("net", "evolve", 1, 0.99);
@@ -99,7 +99,7 @@ TEST(one_json_object)
 	const json_t *m = json_array_get(json_object_get(first, "moments"), 1);
 	keys(m, "at_s ms quality quality_least quality_most quality_median kernels");
 	keys(json_object_get(m, "kernels"), "tuned default fallback portable");
-	/* Every strategy: each network and all of them. */
+	/* For every strategy: one sum per network and one over all. */
 	CHECK(json_array_size(json_object_get(j, "sums")) == 6);
 	char *text = json_dumps(j, 0);
 	CHECK(text && !strstr(text, "nan"));
@@ -123,7 +123,8 @@ TEST(one_picture)
 	struct buf out = {0};
 	search_svg(&r, &out);
 	CHECK(count(buf_str(&out), "<svg") == 1 && count(buf_str(&out), "</svg>") == 1);
-	/* A faint line for each search, one for each strategy in each of three panels where it has any. */
+	/* A faint line for each search, and one for each strategy in each of the three panels in which it has
+	 * any. */
 	CHECK(count(buf_str(&out), "opacity") == 3 && count(buf_str(&out), "<path class=\"k") == 3 + 4);
 	CHECK(!strstr(buf_str(&out), "b<&") && !strstr(buf_str(&out), "nan") &&
 	      !strstr(buf_str(&out), "inf"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small parts behind the commands: statistics, pieces of graphs, names, JSON of text from outside. */
+/* Small parts of the commands: statistics, pieces of graphs, names, JSON of text from outside. */
 #include "kernels/graph/eval.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
@@ -22,7 +22,7 @@ TEST(quantiles)
 	CHECK(stats_median(one, 1) == 3 && stats_quantile(one, 1, 0.99) == 3);
 }
 
-/* The interval holds the true median in about 95 of 100 samples: fewer than 88 or all would be a wrong
+/* The interval holds the true median in about 95 of 100 samples; fewer than 88 of 100, or all, mean a wrong
  * formula. */
 TEST(interval_covers_the_median)
 {
@@ -69,7 +69,7 @@ TEST(json_takes_any_bytes)
 	json_decref(n);
 }
 
-/* The second layer of the steering network, cut out, computes what the whole network computes there. */
+/* The second layer of the steering network, cut out, computes the same as in the whole network. */
 TEST(a_piece_computes_the_same)
 {
 	struct graph *g, *piece;
