@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of candidates, the keys of what is known, and what measurements say of guesses. */
+/* Populations of candidates, the keys of known ones, and how measurements correct predictions. */
 #include "platform/run/dev_sim.h"
 #include "platform/base/hash.h"
 #include "search/belief.h"
@@ -103,8 +103,8 @@ TEST(what_was_proposed_or_measured_does_not_come_again)
 	arena_free(&u.a);
 }
 
-/* Neither a failure nor what shares its structure is a parent or a proposal; one crash of a structure that
- * ran before says nothing. */
+/* A failed candidate, or one of the same structure, is neither a parent nor a proposal; one crash of a
+ * structure that ran before has no effect. */
 TEST(failures)
 {
 	static const char bad[] = "lane=k:4 tile=k:2 outer=y | block=y:2",
@@ -156,7 +156,7 @@ TEST(one_of_each_structure_first)
 		CHECK(herd_add(&u.h, &m));
 	}
 	member_set(&u.h, &m, "");
-	CHECK(herd_add(&u.h, &m)); /* scalar: thought slowest */
+	CHECK(herd_add(&u.h, &m)); /* scalar: predicted to be the slowest */
 	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
 	CHECK(!strncmp(cand, twins[0], 16) && herd_in_round(&u.h, mix_text(twins[0]).lo));
 	REQUIRE_OK(herd_take(&u.h, herd_best(&u.h, 0), cand));
@@ -168,7 +168,7 @@ TEST(one_of_each_structure_first)
 	arena_free(&u.a);
 }
 
-/* A pool of text does not grow with what passes through it. */
+/* The memory of a pool does not grow with the number of candidates that pass through it. */
 TEST(memory)
 {
 	open_herd(96);
@@ -191,7 +191,8 @@ TEST(belief_follows_what_is_measured)
 	belief_form(&b, &u.h);
 	belief_of(&b, &u.h.pool[0], &before, &sd_before);
 	CHECK(fabs(before - log(u.h.pool[0].guess.ns)) < 1e-9);
-	/* Twice the draft, always: all are believed to take twice as long, and more certainly. */
+	/* All measurements are twice the draft: all candidates are then predicted to take twice as long, with
+	 * less uncertainty. */
 	for (int i = 31; i > 11; i--)
 		tell(u.h.pool[i].cand, MEAS_OK, (int64_t)(2 * u.h.pool[i].guess.ns));
 	belief_form(&b, &u.h);

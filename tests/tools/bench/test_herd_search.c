@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fleets that search, small ones, on made-up landscapes (make bench-herd ARGS=--search: on recorded ones). */
+/* Small fleets that search, on made-up landscapes (make bench-herd ARGS=--search: on recorded ones). */
 #include "kernels/space/space.h"
 #include "platform/base/clock.h"
 #include "platform/base/rng.h"
@@ -20,7 +20,7 @@ static struct {
 
 static const int uses[NTASKS] = {2, 1};
 
-/* What the draft says, and something of the structure that it does not know. */
+/* Makes times from the draft and from properties of the structure that the draft does not know. */
 static void draw_points(struct landscape *l, const struct space *s, struct rng *r)
 {
 	char cand[CAND_MAX], structure[CAND_MAX];
@@ -97,7 +97,7 @@ TEST(who_divides_is_sooner_there)
 	CHECK(divided[BOOTS - 1].median <= 1.0001 && alone[0].median > 0.3 && divided[0].trials > 3);
 }
 
-/* Nor do threads change anything. */
+/* A tenth of liars does no harm, and the number of threads changes nothing. */
 TEST(a_tenth_that_lies_does_no_harm)
 {
 	struct herd_boot lied[BOOTS], four[BOOTS];

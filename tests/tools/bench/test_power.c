@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards that all get power at one moment, a twentieth of a million at twenty times the pace: as many a
- * second as 10^6 that ask every 6 hours (make bench-herd ARGS=--power). */
+/* Boards that all get power at the same moment: a twentieth of a million with a twentieth of the interval, so
+ * that they ask as often per second as 10^6 that ask every 6 hours (make bench-herd ARGS=--power). */
 #include "tests/lib/test.h"
 #include "tools/bench/herd_power.h"
 

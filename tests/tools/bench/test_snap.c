@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots of a cache folder, whole and while a writer is at work. */
+/* Snapshots of a cache folder, of a complete one and while a writer works. */
 #include "tools/bench/snap.h"
 #include "agent/cache/cache.h"
 #include "search/job.h"
@@ -55,7 +55,7 @@ static int any(void *ctx, const struct rec *r)
 	return r->meas.status == MEAS_OK ? 0 : E_CORRUPT;
 }
 
-/* Records of 0..n-1, every one whole: returns n, -1 if one is missing or another. */
+/* Checks the records 0..n-1. Returns n; -1 if one is missing or differs. */
 static int whole(const char *dir)
 {
 	struct arena a = {0};
@@ -93,7 +93,7 @@ TEST(everything_but_the_lock)
 	CHECK(file_exists(path));
 	put(c, 20);
 	CHECK_OK(cache_commit(
-	    c)); /* what comes later is not in it, and what it had before is gone with the next */
+	    c)); /* later records are not in the snapshot, and the next snapshot replaces it */
 	CHECK(whole(to) == 20);
 	REQUIRE_OK(snap_take(from, to));
 	CHECK(whole(to) == 21 && snap_generation(to) > before);
@@ -101,7 +101,7 @@ TEST(everything_but_the_lock)
 	clean();
 }
 
-/* The folder that is copied may not be there yet; the one copied to may not be a folder at all. */
+/* The folder to copy may not exist; the target may not be a folder. */
 TEST(nothing_there)
 {
 	fresh();
@@ -117,7 +117,7 @@ TEST(nothing_there)
 	snprintf(path, sizeof path, "%s/below/deeper", from);
 	CHECK_OK(file_mkdirs(path, 0755));
 	snprintf(path, sizeof path, "%s/copy", root);
-	CHECK_OK(snap_take(from, path)); /* folders in it are not the cache's */
+	CHECK_OK(snap_take(from, path)); /* subfolders are not part of the cache */
 	CHECK_FAILS(snap_remove(from), E_IO, "below");
 	clean();
 }
@@ -137,7 +137,8 @@ static void write_on(void)
 	_exit(0);
 }
 
-/* A writer in another process: every snapshot opens, holds the first n records whole, and n never falls. */
+/* While another process writes, every snapshot opens and holds the first n records complete, and n never
+ * falls. */
 TEST(of_a_growing_file)
 {
 	int last = 0, grown = 0, status = -1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Searches watched, with a script in place of hone, and what was watched scored. */
+/* Watched searches, with a script in place of hone, and their scores. */
 #include "tools/bench/trajectory.h"
 #include "platform/base/file.h"
 #include "tests/lib/test.h"
@@ -46,7 +46,7 @@ static int a_cpu(void)
 	return i;
 }
 
-/* A tuner that appends a line to its cache, does `body`, appends another. */
+/* A tuner that appends a line to its cache, runs `body`, and appends another line. */
 static struct trajectory fake(const char *dir, const char *body)
 {
 	char text[1024];
@@ -90,7 +90,7 @@ static const char *cache_of(const struct trajectory *t, int moment)
 	return file_exists(file) ? slurp(file) : "";
 }
 
-/* A moment before its end has what was there then; one after it, all. */
+/* A moment before the tuner's end has its cache of that time; a moment after it has everything. */
 TEST(snapshots_of_a_search)
 {
 	struct arena a = {0};
@@ -105,7 +105,7 @@ TEST(snapshots_of_a_search)
 	CHECK(!strcmp(c.strategy, "fake") && c.trials == 7 && c.elapsed_s == 0.5 && c.own_pct == 4 &&
 	      c.state_bytes == 9);
 	CHECK(c.n == 2 && c.moment[1].at_s == 30 && c.seed == 3);
-	REQUIRE_OK(trajectory_run(&t)); /* again: from an empty cache */
+	REQUIRE_OK(trajectory_run(&t)); /* again: begins with an empty cache */
 	CHECK(!strcmp(cache_of(&t, 1), "one\ntwo\n"));
 	char from[256];
 	trajectory_folder(&t, 1, from, sizeof from);
@@ -144,7 +144,7 @@ TEST(tuners_that_fail)
 	arena_free(&a);
 }
 
-/* Only what these programs searched to its end, with these options, is there. */
+/* A search counts as done only if these programs finished it with these options. */
 TEST(what_is_done_is_known_by_its_stamp)
 {
 	struct arena a = {0};
@@ -166,7 +166,7 @@ TEST(what_is_done_is_known_by_its_stamp)
 	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
 	t.stamp = NULL;
 	CHECK_OK(trajectory_read(&t, &a, &c));
-	/* One that is begun anew and does not end takes the old one away. */
+	/* A new run that does not finish removes the old result. */
 	fake("stamped", "exit 1");
 	CHECK(trajectory_run(&t) < 0);
 	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
@@ -229,7 +229,7 @@ static int score(const char *model)
 	return cmd_main(&score_cmd, 3, argv);
 }
 
-/* The same kernels thrice: all have the same counts, positive times, and ratios in their intervals. */
+/* The same kernels three times: all have equal counts, positive times, and ratios within their intervals. */
 TEST(caches_against_each_other)
 {
 	struct graph *g;
@@ -265,7 +265,8 @@ static int parts(const char *a, const char *b, struct score_part *p)
 	return score_parts(name[0], n[0], name[1], n[1], p);
 }
 
-/* Equal names one by one; what only one has, or has elsewhere, belongs to what comes before. */
+/* Kernels with equal names form a group; a kernel that only one plan has, or has elsewhere, belongs to the
+ * group before it. */
 TEST(kernels_that_do_the_same)
 {
 	struct score_part p[16];
