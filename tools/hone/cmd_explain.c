@@ -106,7 +106,7 @@ static int find_out(struct explain *e, const struct step_task *t, struct why *w)
 	return 0;
 }
 
-/* Whether a node uses the task whose name is `word` or, with `part`, contains it. */
+/* Whether a node uses the task; its name is `word` or, with `part`, contains `word`. */
 static bool used_by(const struct explain *e, const struct step_task *t, const char *word, bool part)
 {
 	const struct steps *s = e->model.steps;

@@ -320,7 +320,7 @@ void doctor_devices(struct doctor *d)
 	}
 }
 
-/* Maps code as the kernel loader does: a sealed memory file, executable and not writable. */
+/* Maps code in the way in which kernels are loaded: a sealed memory file, executable and not writable. */
 void doctor_code(struct doctor *d)
 {
 	static const char code[64];
