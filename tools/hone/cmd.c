@@ -253,12 +253,15 @@ static int read_words(struct parse *p)
 
 static int check_count(const struct parse *p)
 {
+	const char *word = p->cmd->usage;
+	for (int i = 0; i < p->args.npos && *word; i++)
+		word += strcspn(word, " ") + (word[strcspn(word, " ")] == ' ');
 	if (p->args.npos < p->cmd->min_pos)
-		return fail(E_USAGE, "something is missing: %s %s %s", p->program->name, p->cmd->name,
-			    p->cmd->usage);
-	if (p->cmd->max_pos >= 0 && p->args.npos > p->cmd->max_pos)
-		return fail(E_USAGE, "'%s' is one word too many: %s %s %s", p->args.pos[p->cmd->max_pos],
+		return fail(E_USAGE, "missing argument %.*s; usage: %s %s %s", (int)strcspn(word, " ."), word,
 			    p->program->name, p->cmd->name, p->cmd->usage);
+	if (p->cmd->max_pos >= 0 && p->args.npos > p->cmd->max_pos)
+		return fail(E_USAGE, "unexpected argument '%s'; usage: %s %s %s",
+			    p->args.pos[p->cmd->max_pos], p->program->name, p->cmd->name, p->cmd->usage);
 	return 0;
 }
 
@@ -343,7 +346,7 @@ static int dispatch(struct parse *p)
 		return put_text(&out);
 	}
 	if (!p->cmd && p->argc > 1 && !common_given(p, "help")) {
-		fail(E_USAGE, "which command? `%s` lists them", p->program->name);
+		fail(E_USAGE, "missing argument COMMAND; `%s` lists the commands", p->program->name);
 		return usage_error(p);
 	}
 	if (!p->cmd || common_given(p, "help")) {

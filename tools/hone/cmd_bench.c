@@ -5,6 +5,7 @@
 #include "tools/hone/ready.h"
 #include "tools/hone/stats.h"
 #include "tools/hone/table.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -304,28 +305,39 @@ static void kernels_table(const struct bench *b, const struct variant *v)
 	table_print(&t, b->args->color);
 }
 
+static void print_ratio(int i, const struct interval *r)
+{
+	bool faster = r->median < 1, significant = r->high < 1 || r->low > 1;
+	double by = 100 * fabs(r->median - 1);
+	double low = faster ? 1 - r->high : r->low - 1, high = faster ? 1 - r->low : r->high - 1;
+	printf("#%d takes %.1f %% %s time than #1 (95 %% CI %.1f to %.1f %%)%s\n", i + 1, by,
+	       faster ? "less" : "more", 100 * low, 100 * high,
+	       significant ? "" : ": no significant difference");
+}
+
 static void report(struct bench *b, const struct interval *ratios)
 {
 	for (int i = 0; i < b->n; i++) {
 		struct variant *v = &b->variant[i];
 		kernels_table(b, v);
 		struct summary x = summarize(b, v);
-		printf("%s (%s kernels, %d threads): median %.3f ms, p90 %.3f, p99 %.3f, min %.3f (%d runs); "
-		       "loaded in "
-		       "%.0f ms, %.1f MiB\n",
-		       v->ready.model.path, ready_kernels_name(v->ready.kernels), b->host.threads,
-		       x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
-		       (double)v->ready.load_ns / 1e6, (double)plan_bytes(v->ready.plan) / 1048576);
+		if (b->n > 1)
+			printf("#%d ", i + 1);
+		printf(
+		    "%s (%s kernels, %d thread%s): median %.3f ms, p90 %.3f, p99 %.3f, min %.3f (%d run%s); "
+		    "loaded in %.0f ms, %.1f MiB\n",
+		    v->ready.model.path, ready_kernels_name(v->ready.kernels), b->host.threads,
+		    plural_s(b->host.threads), x.median / 1e6, x.p90 / 1e6, x.p99 / 1e6, x.min / 1e6, b->runs,
+		    plural_s(b->runs), (double)v->ready.load_ns / 1e6,
+		    (double)plan_bytes(v->ready.plan) / 1048576);
 		memory_line(v);
 	}
 	if (b->period_ns)
-		printf(
-		    "%d of %d runs late, %.0f %% of a core; CPU time %.2f ms a frame, %.2f a run in a row: "
-		    "%.2f times\n",
-		    b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
+		printf("%d of %d runs started late; CPU load %.0f %% of a core; CPU time %.2f ms per frame, "
+		       "%.2f ms without pauses (ratio %.2f)\n",
+		       b->late, b->runs, b->cpu_pct, b->cpu_ns / 1e6, b->row_cpu_ns / 1e6, cpu_ratio(b));
 	for (int i = 1; i < b->n; i++)
-		printf("%d against 1: %.3f times as long (95 %% of %.3f to %.3f)\n", i + 1, ratios[i].median,
-		       ratios[i].low, ratios[i].high);
+		print_ratio(i, &ratios[i]);
 	const struct ready *first = &b->variant[0].ready;
 	if (!first->model.g) /* a compiled model cannot be tuned */
 		return;

@@ -350,7 +350,7 @@ static int run_bugreport(const struct args *a)
 	const char *path = arg_str(a, "output", NULL), *root = getenv("HONE_SYSROOT");
 	r.root = root ? root : "";
 	if (path && a->json)
-		return fail(E_USAGE, "--output or --json: one of them");
+		return fail(E_USAGE, "--output and --json exclude each other");
 	list(path);
 	if (daemon_status(arg_str(a, "socket", NULL), &r.status) < 0)
 		log_info("hone: warning: %s", err_text());

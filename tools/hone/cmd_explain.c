@@ -164,7 +164,7 @@ static json_t *why_json(const struct why *w)
 
 static void why_words(const struct explain *e, const struct why *w)
 {
-	printf("%s, %d uses\n  task\n", w->label, w->task->uses);
+	printf("%s, %d use%s\n  task\n", w->label, w->task->uses, plural_s(w->task->uses));
 	for (const char *p = w->task->text; *p;) {
 		int n = (int)strcspn(p, "\n");
 		printf("    %.*s\n", n, p);
@@ -175,8 +175,8 @@ static void why_words(const struct explain *e, const struct why *w)
 		printf("           measured %.4f ms, drafted %.4f ms\n", w->default_ns / 1e6,
 		       w->default_draft_ns / 1e6);
 	if (!w->tuned) {
-		printf("  chosen   the default: nothing is recorded for %d threads in this cache\n",
-		       e->threads);
+		printf("  chosen   the default: nothing is recorded for %d thread%s in this cache\n",
+		       e->threads, plural_s(e->threads));
 	} else if (!strcmp(w->cand, w->def)) {
 		printf(
 		    "  chosen   the default: nothing tried was faster by more than the race's own noise\n");

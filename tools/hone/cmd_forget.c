@@ -170,7 +170,7 @@ static int run_forget(const struct args *a)
 	char dir[4096];
 	struct forget f = {.task = arg_str(a, "task", NULL), .all = arg_flag(a, "all")};
 	if (!!f.task + f.all + !!arg_str(a, "model", NULL) != 1)
-		return fail(E_USAGE, "hone forget: one of --task KEY, --model MODEL and --all");
+		return fail(E_USAGE, "hone forget: give exactly one of --task KEY, --model MODEL and --all");
 	if (f.task && strlen(f.task) < 4)
 		return fail(E_USAGE, "--task %s: at least four digits of a key, as hone tasks shows them",
 			    f.task);

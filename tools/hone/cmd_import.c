@@ -115,7 +115,7 @@ static int import_pack(struct cache *c, const struct args *a, const char *path, 
 	int rc = pack_take(c, path, t->trust, t->key, t->n, &s->strangers);
 	return rc == E_NOTFOUND && file_exists(path)
 		   ? fail_in(rc,
-			     "nobody signed it: ask its maker for %s" PACK_SIG
+			     "it is not signed: ask its maker for %s" PACK_SIG
 			     ", or take it as it is with --unsigned",
 			     path)
 		   : rc;

@@ -152,7 +152,8 @@ static int run_alone(const struct args *a, struct hold *h, int64_t ns)
 	int rc = ask(h, ns);
 	bool honed = rc > 0;
 	if (rc == 0)
-		rc = fail_in(write_file(h, ns, true), "no daemon runs, and no word can be left for one");
+		rc = fail_in(write_file(h, ns, true),
+			     "no daemon runs, and no inhibit file can be written for the next one");
 	if (rc < 0)
 		return rc;
 	const char *name = honed ? h->name : h->file;

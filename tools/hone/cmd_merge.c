@@ -19,7 +19,8 @@ static int merge_dir(struct cache *to, const char *path, struct exchange_sum *al
 	refused = all->refused - refused;
 	cache_close(from);
 	if (refused)
-		log_info("hone: %d record%s of %s left out as no good", refused, plural_s(refused), path);
+		log_info("hone: %d record%s of %s left out because they are invalid", refused,
+			 plural_s(refused), path);
 	return rc;
 }
 

@@ -237,8 +237,8 @@ static int words(const struct report *r, const char *file)
 					  json_text(file), "threads", r->host.threads, "kernels", r->n,
 					  "before_ms", json_num(r->before_ms), "after_ms",
 					  json_num(r->after_ms)));
-	printf("wrote %s: %.3f ms, %.3f ms untuned, %d kernels. Next: open it in a browser\n", file,
-	       r->after_ms, r->before_ms, r->n);
+	printf("wrote %s: %.3f ms, %.3f ms untuned, %d kernel%s. Next: open it in a browser\n", file,
+	       r->after_ms, r->before_ms, r->n, plural_s(r->n));
 	return 0;
 }
 
@@ -246,7 +246,7 @@ static int run_report(const struct args *a)
 {
 	const char *file = arg_str(a, "output", NULL);
 	if (!file)
-		return fail(E_USAGE, "where to? hone report %s -o FILE.html", a->pos[0]);
+		return fail(E_USAGE, "missing option -o; usage: hone report %s -o FILE.html", a->pos[0]);
 	struct report *r = calloc(1, sizeof *r);
 	if (!r)
 		return fail(E_NOMEM, "no memory for a report");

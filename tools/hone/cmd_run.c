@@ -24,7 +24,8 @@ static int run_run(const struct args *a)
 	char cache[4096];
 	const char *dir = arg_str(a, "output", NULL);
 	if (!dir)
-		return fail(E_USAGE, "where do the outputs go? hone run %s --input NAME=FILE --output DIR",
+		return fail(E_USAGE,
+			    "missing option --output; usage: hone run %s --input NAME=FILE --output DIR",
 			    a->pos[0]);
 	struct host h;
 	struct ready r;

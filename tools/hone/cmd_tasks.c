@@ -42,8 +42,8 @@ static void tasks_table(const struct args *a, const struct model *m)
 		table_cell(&t, "%s", label);
 	}
 	table_print(&t, a->color);
-	printf("%d tasks, %.3f GFLOP. Next: hone tune %s --budget 20s\n", m->ntasks, m->steps->flops / 1e9,
-	       m->path);
+	printf("%d task%s, %.3f GFLOP. Next: hone tune %s --budget 20s\n", m->ntasks, plural_s(m->ntasks),
+	       m->steps->flops / 1e9, m->path);
 }
 
 /* Prints the nodes that were refused: each line of the import's error is one node. */
@@ -75,7 +75,7 @@ static int portable(const struct args *a, const struct model *m)
 			json_array_append_new(nodes, json_pack("{so ss}", "name", json_text(node->name),
 							       "type", node_type(node)));
 		else
-			printf("node '%s' (%s): runs in portable C, is not tuned\n", node->name,
+			printf("node '%s' (%s): runs in portable C and is not tuned\n", node->name,
 			       node_type(node));
 	}
 	if (a->json)

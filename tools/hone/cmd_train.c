@@ -67,9 +67,9 @@ static int run_train(const struct args *a)
 	const struct cost *c = cost_find(name);
 	uint64_t seed;
 	if (!c)
-		return fail(E_USAGE, "--cost: there is no '%s'", name);
+		return fail(E_USAGE, "--cost: unknown cost model '%s'", name);
 	if (!path)
-		return fail(E_USAGE, "where to? hone train %s -o %s.txt", a->pos[0], name);
+		return fail(E_USAGE, "missing option -o; usage: hone train %s -o %s.txt", a->pos[0], name);
 	if (a->npos > MOST_FOLDERS)
 		return fail(E_USAGE, "more than %d folders", MOST_FOLDERS);
 	int rc = arg_seed(a, &seed);

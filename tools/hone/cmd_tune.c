@@ -63,29 +63,30 @@ static const char *replay_folder(const char *device)
 static int check_options(const struct tune_options *o, const char *device, int64_t builders)
 {
 	if (builders < -1 || builders > MOST_BUILDERS)
-		return fail(E_USAGE, "--builders: 0 to %d", MOST_BUILDERS);
+		return fail(E_USAGE, "--builders must be 0 to %d", MOST_BUILDERS);
 	if (strcmp(device, "cpu") && !replay_folder(device))
 		return fail(E_USAGE,
-			    "--device %s: cpu or replay:DIR, as yet (hone devices lists what is here)",
+			    "--device %s is not supported; use cpu or replay:DIR (see hone devices)",
 			    device);
 	if (replay_folder(device) && o->rigor == RIGOR_CACHED)
 		return fail(E_USAGE, "--rigor cached looks for this machine's kernels, not for a replay's");
 	if (o->record && (!*o->record || replay_folder(device)))
-		return fail(E_USAGE, "--record: name a folder, and measure: a replay is recorded already");
+		return fail(E_USAGE, "--record needs a folder, and cannot record a replay");
 	if (o->budget_ns < NS_PER_S / 10)
-		return fail(E_USAGE, "--budget: at least 100ms");
+		return fail(E_USAGE, "--budget must be at least 100ms");
 	if (o->cache && !*o->cache)
 		return fail(E_USAGE, "--cache: '' is not a folder's name");
 	char names[256] = "";
 	if (o->strategy && !strategy_find(o->strategy)) {
 		for (int i = 0; strategy_table[i]; i++)
 			add_name(names, sizeof names, strategy_table[i]->name);
-		return fail(E_USAGE, "--strategy: there is no '%s'; there is%s", o->strategy, names);
+		return fail(E_USAGE, "--strategy: unknown strategy '%s'; choose one of:%s", o->strategy,
+			    names);
 	}
 	if (o->cost && !cost_find(o->cost)) {
 		for (int i = 0; cost_table[i]; i++)
 			add_name(names, sizeof names, cost_table[i]->name);
-		return fail(E_USAGE, "--cost: there is no '%s'; there is%s", o->cost, names);
+		return fail(E_USAGE, "--cost: unknown cost model '%s'; choose one of:%s", o->cost, names);
 	}
 	return 0;
 }
@@ -143,9 +144,9 @@ static int choose_rigor(const struct args *a, struct tune_options *o)
 	while (name && i >= 0 && strcmp(name, rigor_names[i]))
 		i--;
 	if (i < 0)
-		return fail(E_USAGE, "--rigor %s: cached, estimate, quick or patient", name);
+		return fail(E_USAGE, "--rigor %s: must be cached, estimate, quick or patient", name);
 	if (arg_flag(a, "resume") && arg_flag(a, "fresh"))
-		return fail(E_USAGE, "--resume and --fresh: one of them");
+		return fail(E_USAGE, "--resume and --fresh exclude each other");
 	o->rigor = (enum rigor)i;
 	o->fresh = arg_flag(a, "fresh");
 	o->budget_ns = arg_duration(a, "budget", name && i == RIGOR_PATIENT ? PATIENT_NS : BOX_NS);
@@ -187,6 +188,12 @@ static void kernels_table(const struct tune_report *r, bool color)
 	table_print(&t, color);
 }
 
+static void print_speedup(const char *lead, double ratio, const char *than)
+{
+	printf("%s%.2fx %s than %s", lead, ratio >= 1 ? ratio : 1 / ratio, ratio >= 1 ? "faster" : "slower",
+	       than);
+}
+
 static void network(const struct tune_report *r)
 {
 	if (r->before_ms > 0)
@@ -201,16 +208,15 @@ static void network(const struct tune_report *r)
 		printf("not measured%s: %s", r->before_ms > 0 ? " again" : "",
 		       r->stopped ? "stopped" : "too little time was left");
 	if (r->before_ms > 0 && r->after_ms > 0)
-		printf(" (%.2f times as fast as before", r->before_ms / r->after_ms);
+		print_speedup(" (", r->before_ms / r->after_ms, "before");
 	if (r->before_ms > 0 && r->after_ms > 0 && r->default_ms > 0)
-		printf(", %.2f times the default", speedup(r));
+		print_speedup(", ", speedup(r), "the default");
 	if (r->before_ms > 0 && r->after_ms > 0)
 		printf(")");
 	printf("\n");
 	if (r->reverted)
-		printf(
-		    "%d of the tasks went back to default schedules, which are faster inside the network\n",
-		    r->reverted);
+		printf("%d task%s went back to the default schedule, which is faster inside the network\n",
+		       r->reverted, plural_s(r->reverted));
 }
 
 static void next_step(const char *model, const struct tune_report *r)
@@ -228,13 +234,14 @@ static void next_step(const char *model, const struct tune_report *r)
 static void report(const struct args *a, const char *model, const struct tune_report *r, enum rigor rigor)
 {
 	kernels_table(r, a->color);
-	printf("%s on %s: %d tasks, %d trials", model, r->target, r->tasks, r->trials);
+	printf("%s on %s: %d task%s, %d trial%s", model, r->target, r->tasks, plural_s(r->tasks), r->trials,
+	       plural_s(r->trials));
 	if (r->known)
-		printf(" beside %d of earlier boxes", r->known);
+		printf(" (%d more known from earlier boxes)", r->known);
 	printf(" in %.1f s of %.1f s, rigor %s%s\n", r->elapsed_s, r->budget_s, rigor_names[rigor],
 	       r->stopped ? " (stopped)" : "");
 	if (r->stale)
-		printf("stale in the cache, and timed again: %d of its kernels\n", r->stale);
+		printf("%d stale kernel%s of the cache timed again\n", r->stale, plural_s(r->stale));
 	network(r);
 	next_step(model, r);
 }
@@ -242,10 +249,11 @@ static void report(const struct args *a, const char *model, const struct tune_re
 static void report_replay(const struct args *a, const char *model, const struct tune_report *r)
 {
 	kernels_table(r, a->color);
-	printf("%s on %s: %d tasks, %d trials in %.1f s of %.1f s, which nobody waited for\n", model,
-	       r->target, r->tasks, r->trials, r->elapsed_s, r->budget_s);
-	printf("these tasks: default schedules %.3f ms, now %.3f ms (%.2f times the default)\n",
-	       r->default_ms, r->after_ms, speedup(r));
+	printf("%s on %s: %d task%s, %d trial%s in %.1f s of %.1f s of simulated time\n", model, r->target,
+	       r->tasks, plural_s(r->tasks), r->trials, plural_s(r->trials), r->elapsed_s, r->budget_s);
+	printf("these tasks: default schedules %.3f ms, now %.3f ms", r->default_ms, r->after_ms);
+	print_speedup(" (", speedup(r), "the default");
+	printf(")\n");
 	printf("Next: the same with another --strategy, --cost or --seed\n");
 }
 

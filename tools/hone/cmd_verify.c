@@ -209,10 +209,14 @@ static int report(struct verify *v, const char *path)
 					v->ok + v->failed, "ok", v->ok, "failed", v->failed, "max_rel_err",
 					json_num(v->worst), "wrong", json_incref(v->wrong), "bisected",
 					v->written[0] ? json_text(v->written) : json_null()));
+	else if (v->failed)
+		printf("FAIL: %d of %d comparisons differ; largest error %.2e of the largest value. "
+		       "Next: hone verify MODEL --bisect\n",
+		       v->failed, v->ok + v->failed, v->worst);
 	else
-		printf("%d kernels, %d right, %d wrong; at most %.2e of the largest value. Next: hone %s\n",
-		       v->ok + v->failed, v->ok, v->failed, v->worst,
-		       v->failed ? "verify MODEL --bisect" : "bench MODEL");
+		printf("PASS: %d kernel%s and all outputs match; largest error %.2e of the largest value. "
+		       "Next: hone bench MODEL\n",
+		       v->ok, plural_s(v->ok), v->worst);
 	if (v->written[0] && !v->args->json)
 		printf("the smallest failing model is in %s: hone onnx-test %s\n", v->written, v->written);
 	return rc < 0 ? rc : v->failed != 0;

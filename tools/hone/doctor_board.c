@@ -103,7 +103,7 @@ void doctor_governor(struct doctor *d)
 		memcpy(worst_word, word, sizeof worst_word);
 	}
 	if (!worst)
-		doctor_good(d, "the board does not tell of governors");
+		doctor_good(d, "the board has no cpufreq governors");
 	else if (worst->kind == FINDING_OK)
 		doctor_good(d, "governor %s %s", worst_word, worst->what);
 	else
@@ -175,7 +175,7 @@ void doctor_heat(struct doctor *d)
 	if (!(v->has & VITAL_HEAT))
 		doctor_say(d, FINDING_NOTE,
 			   "nothing to do where the board cannot get hot (a virtual machine)",
-			   "the board does not tell its temperature: heat is not heeded");
+			   "no temperature sensor found: the thermal limit is off");
 	else if (v->headroom_mc < need)
 		doctor_say(d, v->headroom_mc < 0 ? FINDING_PROBLEM : FINDING_WARNING,
 			   "cool it (heat sink, fan, shade), or lower headroom= in honed.conf",
@@ -183,8 +183,8 @@ void doctor_heat(struct doctor *d)
 			   v->temp_mc / 1e3, v->headroom_mc / 1e3, need / 1e3);
 	else if (v->trip_assumed)
 		doctor_say(d, FINDING_NOTE, "nothing to do; headroom= in honed.conf shifts the limit",
-			   "zone %s is at %.1f C; the board tells no trip point: 85 C is assumed", v->zone,
-			   v->temp_mc / 1e3);
+			   "zone %s is at %.1f C; the board reports no trip point, so 85 C is assumed",
+			   v->zone, v->temp_mc / 1e3);
 	else
 		doctor_good(d, "zone %s is at %.1f C, %.1f C below its limit", v->zone, v->temp_mc / 1e3,
 			    v->headroom_mc / 1e3);
@@ -236,13 +236,13 @@ void doctor_battery(struct doctor *d)
 void doctor_pressure(struct doctor *d)
 {
 	if (d->v.has & VITAL_PRESSURE)
-		doctor_good(d, "the kernel tells of pressure (PSI)");
+		doctor_good(d, "the kernel reports pressure (PSI)");
 	else
 		doctor_say(d, FINDING_NOTE,
 			   d->raspberry
 			       ? "add psi=1 to the line in /boot/firmware/cmdline.txt and start again"
 			       : "add psi=1 to the kernel's command line, if it was built with PSI",
-			   "the kernel does not tell of pressure (PSI is off): the load comes from "
+			   "the kernel does not report pressure (PSI is off): the load comes from "
 			   "/proc/stat alone");
 }
 

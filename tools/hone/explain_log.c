@@ -47,18 +47,19 @@ static void after(double spent_ns, double saved_ns, const char *against)
 {
 	double n = trials_payback(spent_ns, saved_ns);
 	if (isnan(n))
-		printf("%s: never", against);
+		printf("%s never", against);
 	else
-		printf("%s: %.0f inferences, %.4f ms less each", against, n, saved_ns / 1e6);
+		printf("%s after %.0f inference%s (each saves %.4f ms)", against, n, n == 1 ? "" : "s",
+		       saved_ns / 1e6);
 }
 
 void explain_payback_words(const struct payback *p, const char *before)
 {
-	printf("%stuning took %.2f s, which are earned back (", before, p->spent_ns / 1e9);
+	printf("%stuning took %.2f s; it is paid back ", before, p->spent_ns / 1e9);
 	after(p->spent_ns, p->saved_ns, "against default schedules");
-	printf("; ");
+	printf(", ");
 	after(p->spent_ns, p->fallback_ns, "against built-in kernels");
-	printf(")\n");
+	printf("\n");
 }
 
 static json_t *trial_json(const struct trials_entry *e)

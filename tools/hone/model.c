@@ -103,7 +103,8 @@ int model_threads(const struct args *a, const struct target *t)
 		return fail(E_USAGE, "--threads %lld: 1 to 64 (this machine has %d cores)", (long long)n,
 			    t->cores);
 	if (n > t->cores)
-		log_info("%lld threads on %d cores: they will wait for each other", (long long)n, t->cores);
+		log_info("%lld threads on %d cores: they will wait for each other", (long long)n,
+			 t->cores);
 	return (int)n;
 }
 

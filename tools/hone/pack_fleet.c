@@ -90,7 +90,7 @@ int pack_fleet(const char *folder, const char *cls, const char *channel, struct 
 	struct arena a = {0};
 	struct snapshot s = {0};
 	if (!t->trust)
-		return fail(E_USAGE, "--from: nobody to believe: this machine has no " TRUST_ROOT
+		return fail(E_USAGE, "--from: no root of trust: this machine has no " TRUST_ROOT
 				     "; give --root FILE");
 	int rc = read_roots(folder, t->trust);
 	if (rc >= 0)

@@ -116,7 +116,7 @@ static int load_compiled(const struct args *a, const char *path, const char *fil
 	if (rc >= 0 && r->host->exact && !im.exact)
 		return fail(E_USAGE, "%s was not compiled with --exact", path);
 	return rc == E_NOTFOUND
-		   ? fail(rc, "%s is no compiled model: hone compile MODEL -o %s makes one", path, path)
+		   ? fail(rc, "%s is not a compiled model: hone compile MODEL -o %s makes one", path, path)
 		   : rc;
 }
 
@@ -174,7 +174,7 @@ int ready_require(const struct args *a, const struct ready *r)
 	int n = plan_kernels(r->plan, &k), missing = 0;
 	if (!r->model.g)
 		return fail(E_USAGE,
-			    "%s is compiled: it takes nothing from a cache, and --require-cache has no sense",
+			    "%s is compiled: it takes nothing from a cache (no --require-cache)",
 			    r->model.path);
 	if (r->kernels != KERNELS_BEST)
 		return fail(E_USAGE, "--require-cache is for the best kernels, not for --kernels %s",

@@ -33,7 +33,7 @@ static void tell_last(const json_t *s)
 {
 	const char *error = daemon_text(s, "error", "");
 	if (daemon_flag(s, "offline"))
-		printf("last run   nobody was reached: %s\n", error);
+		printf("last run   offline, no server was reached: %s\n", error);
 	else
 		printf("last run   %s%s\n", *error ? "failed: " : "good", error);
 	printf("fleet      serial %.0f%s; %.0f records taken, %.0f refused, %.0f sent\n",

@@ -11,7 +11,7 @@ enum { TRUSTED_KEYS = 16 };
 
 #define OPT_ROOT                                                                                             \
 	{                                                                                                    \
-		"root", OPT_STR, "FILE", "whom a fleet's signatures are believed (default: the image's)"     \
+		"root", OPT_STR, "FILE", "root of trust for a fleet's signatures (default: the image's)"     \
 	}
 
 struct trusted {             /* see agent/sync/trust.h */

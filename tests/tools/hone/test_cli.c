@@ -31,9 +31,9 @@ TEST(wrong_words_are_usage_errors_with_a_remedy)
 	CHECK_RUN(2, "zoo -x");
 	CHECK_SAYS(cli_err, "unknown option -x");
 	CHECK_RUN(2, "zoo a b");
-	CHECK_SAYS(cli_err, "'b' is one word too many");
+	CHECK_SAYS(cli_err, "unexpected argument 'b'; usage: hone zoo");
 	CHECK_RUN(2, "--json");
-	CHECK_SAYS(cli_err, "which command?");
+	CHECK_SAYS(cli_err, "missing argument COMMAND");
 	CHECK(!cli_out[0]);
 }
 

@@ -158,7 +158,7 @@ TEST(bare_machine)
 	struct sysroot b;
 	sysroot_vm(&b);
 	examine(&b, b.root);
-	CHECK(is("heat", FINDING_NOTE, "does not tell its temperature", "virtual"));
+	CHECK(is("heat", FINDING_NOTE, "no temperature sensor found", "virtual"));
 	CHECK(!nth("throttle", 0) && !nth("clock", 0));
 	CHECK(is("swap", FINDING_OK, "", "") && is("gate", FINDING_OK, "", ""));
 	sysroot_zone(&b, 0, "soc", 40000, NULL, 0);
