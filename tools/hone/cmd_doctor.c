@@ -79,10 +79,10 @@ const struct cmd cmd_doctor = {
     .usage = "[--cache DIR] [--sysroot DIR]",
     .summary = "what stands in the way of good tuning here, and what to do about it",
     .details =
-	"Looks at governor and clocks, heat and throttling, pressure and memory, the cache's folder and its\n"
+	"Checks governor and clocks, heat and throttling, pressure and memory, the cache's folder and its\n"
 	"flash, honed, its configuration and units, hone-worker and devices. Changes nothing: hone never\n"
-	"sets clocks or governors. Exit 1 where something is a problem: tuning does not work, or what it\n"
-	"yields is lost. Below another root what concerns this process is not asked.",
+	"sets clocks or governors. Exit status 1 if there is a problem: tuning does not work, or its\n"
+	"results are lost. With another root, checks of this process are skipped.",
     .opts = opts,
     .run = run_doctor,
     .name = "doctor",

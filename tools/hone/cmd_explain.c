@@ -355,13 +355,10 @@ const struct cmd cmd_explain = {
     .usage = "MODEL [TASK]",
     .summary = "why a kernel was chosen",
     .details =
-	"TASK: part of a task's or a node's name, or of its key. Then its text, the default schedule, "
-	"the chosen one,\n"
-	"what was measured and what bounds it are shown; what was tried, what was thought of it before, how "
-	"the search\n"
-	"went, and after how many inferences it has paid for itself. Without it, a row for each task, and "
-	"the choices\n"
-	"that divide the graph otherwise than its rules would.",
+	"TASK: part of the name of a task or a node, or of its key. It shows the task's text, the default\n"
+	"schedule, the chosen one, what was measured, what bounds it, what was tried and predicted, how the\n"
+	"search went, and after how many inferences the tuning has paid for itself. Without TASK it prints\n"
+	"a row for each task, and the choices by which the graph is divided differently from its rules.",
     .min_pos = 1,
     .max_pos = 2,
     .opts = opts,

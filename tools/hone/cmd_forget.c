@@ -213,8 +213,8 @@ const struct cmd cmd_forget = {
     .usage = "--task KEY | --model MODEL | --all [--cache DIR]",
     .summary = "make the cache forget",
     .details =
-	"Kernels, their code, the logs of tuning and marks of candidates that never answered go. What\n"
-	"a read-only layer holds is hidden.",
+	"Removes kernels, their code, the logs of tuning and the marks of candidates that never returned.\n"
+	"Records in a read-only layer are hidden.",
     .opts = opts,
     .run = run_forget,
     .name = "forget",

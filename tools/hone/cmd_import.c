@@ -188,12 +188,12 @@ const struct cmd cmd_import = {
     .usage = "FILE... [--key KEY] [--cache DIR]",
     .summary = "take records that hone export or hone pack wrote",
     .details =
-	"FILE - is standard input. NAME.seg is a pack: a fleet key, or one that --key gives, has to have "
-	"signed it (NAME.seg.sig). Every line is checked: what is no record, or longer than 1 MiB, is "
-	"refused, "
-	"and the rest is taken. A record is a hint: the next box compiles, checks and times its candidate once, "
-	"and only then it may be used. Logs of tuning are passed over without --logs. Code is not taken, and what this cache knows is not "
-	"replaced, nor evicted: a full cache takes no more.",
+	"FILE - is standard input. NAME.seg is a pack: a fleet key, or a key given by --key, must have\n"
+	"signed it (NAME.seg.sig). Every line is checked: a line that is not a record, or is longer than 1\n"
+	"MiB, is refused, and the others are taken. A record is a hint: the next box compiles, checks and\n"
+	"times its candidate once before it may be used. Logs of tuning are only taken with --logs. Code is\n"
+	"never taken, and records of this cache are neither replaced nor evicted: a full cache takes no\n"
+	"more.",
     .min_pos = 1,
     .max_pos = -1,
     .opts = opts,

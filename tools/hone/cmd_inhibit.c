@@ -188,13 +188,11 @@ static const struct opt opts[] = {
 const struct cmd cmd_inhibit = {
     .usage = "--why TEXT [--for 10m] [-- COMMAND...]",
     .summary = "honed tunes nothing, for a time or while a command runs",
-    .details = "What runs stops within 50 ms. With a command, its exit status is this command's, and nothing "
-	       "inhibits any more\n"
-	       "when it has ended, or a minute after this process was killed. A honed that is there and does "
-	       "not agree keeps\n"
-	       "the command from running. Without a daemon, the reason goes into a file of the run folder "
-	       "($HONE_RUN, else\n"
-	       "/run/hone), which a honed that starts heeds.",
+    .details =
+	"Running jobs stop within 50 ms. With a command, its exit status is this command's, and the inhibit\n"
+	"ends with it, or within a minute if this process is killed. If honed runs and refuses, the command\n"
+	"is not run. Without a daemon, the reason is written to a file in the run folder ($HONE_RUN, else\n"
+	"/run/hone), which honed reads when it starts.",
     .max_pos = -1,
     .opts = opts,
     .run = run_inhibit,

@@ -55,7 +55,7 @@ const struct cmd cmd_merge = {
     .usage = "DIR... [--cache DIR]",
     .summary = "take over what other caches of this machine hold",
     .details =
-	"Of two kernels for one task the faster one stays, with its code, if nobody else can write the "
+	"Of two kernels for one task the faster one stays, with its code if nobody else can write the\n"
 	"folder that it comes from. Nothing is evicted: a full cache takes no more.",
     .min_pos = 1,
     .max_pos = -1,

@@ -140,10 +140,11 @@ const struct cmd cmd_pack = {
     .usage = "[-o FILE.seg] [--no-code] [--key FILE] [--from FOLDER] [--cache DIR]",
     .summary = "the cache as one file, to ship in an image",
     .details =
-	"What is dead stays out. The file serves from any folder of seeds (" CACHE_SEED
-	", or $HONE_SEEDS), under what the board learns itself; its code is run where nobody but root can "
-	"write it. hone import takes a signed one's records, never its code. With --from everything that "
-	"the fleet signed is checked as on a board.",
+	"Superseded records are left out. Put into any folder of seeds (" CACHE_SEED
+	", or $HONE_SEEDS), the file is\n"
+	"used below the board's own records; its code is only run if nobody but root can write the file.\n"
+	"hone import takes the records of a signed pack, never its code. With --from, everything that the\n"
+	"fleet signed is checked as on a board.",
     .opts = opts,
     .run = run_pack,
     .name = "pack",

@@ -51,7 +51,8 @@ const struct cmd cmd_run = {
     .usage = "MODEL --input NAME=FILE... --output DIR [--exact]",
     .summary = "run a model once on given tensors",
     .details =
-	"Kernels come from the cache, else from those built in: with --require-cache, from the cache alone.",
+	"Kernels come from the cache, else from the built-in fallback kernels; with --require-cache from\n"
+	"the cache alone.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -137,11 +137,10 @@ const struct cmd cmd_show = {
     .usage = "[WORD] [--lines] [--cache DIR]",
     .summary = "what the cache holds",
     .details =
-	"With a word: the records whose task or candidate contains it. stale: why a time is not believed "
-	"before it was measured again: code (missing), emitter (another version made it), clock (another "
-	"frequency), age (many boxes ago), numbers (impossible), machine (another one). Of kind hint: what "
-	"strangers say is good, untried, or "
-	"with the time that it took here.",
+	"With WORD: the records whose task or candidate contains it. Column stale says why a time must be\n"
+	"measured again before it is trusted: code (missing), emitter (made by another version), clock\n"
+	"(another frequency), age (many boxes ago), numbers (impossible), machine (another one). Records of\n"
+	"kind hint are claims of other boards: untried, or with the time measured here.",
     .max_pos = 1,
     .opts = opts,
     .run = run_show,

@@ -238,14 +238,12 @@ const struct cmd cmd_status = {
     .usage = "[--watch] [--cache DIR]",
     .summary = "what honed does and why, what the cache holds and cost the flash",
     .details =
-	"First a sentence: what honed does, and why. Then its models (before: as it first met them; now), "
-	"the "
-	"gate, its jobs,\nwho inhibits it, and the cache. Without a daemon it says what holds then. --watch "
-	"ends with Ctrl-C, and outlives a\nrestart of the daemon.\n\n"
-	"worn: bytes written by this cache over its life (whole blocks, without the file system's own "
-	"journal) as\n"
-	"a part of what a card of the file system's size endures. An eMMC's own word is shown where it has "
-	"one.",
+	"The first line says what honed does, and why. Then come its models (before: time when honed first\n"
+	"saw the model; now), the gate, its jobs, its inhibits and the cache. Without a daemon it shows\n"
+	"what is known without one. --watch ends with Ctrl-C and survives a restart of the daemon.\n\n"
+	"worn: bytes that this cache wrote over its life (whole blocks, without the file system's own\n"
+	"journal), as a share of what a card of the file system's size endures. If the eMMC reports its\n"
+	"own wear, that is shown too.",
     .opts = opts,
     .run = run_status,
     .name = "status",

@@ -106,10 +106,10 @@ const struct cmd cmd_sync = {
     .usage = "[--now] [--folder DIR]",
     .summary = "take what the fleet publishes, or say when that is next",
     .details =
-	"Starts hone-sync, which a timer starts otherwise: where its turn has come, or with --now, it takes "
-	"what the server of [sync] in honed.conf publishes for boards of this class, and where upload = yes "
-	"sends what this board measured. All is checked before it is used, and every record is a candidate "
-	"that the next box times. Without the right to start it, this says what the last run left.",
+	"Starts hone-sync, which otherwise a timer starts. When it is due, or with --now, it takes what the\n"
+	"server in [sync] of honed.conf publishes for boards of this class and, with upload = yes, sends\n"
+	"what this board measured. Everything is checked before it is used, and every record is a candidate\n"
+	"that the next box times. A user who may not start it sees the result of the last run.",
     .opts = opts,
     .run = run_sync,
     .name = "sync",

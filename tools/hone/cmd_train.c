@@ -102,8 +102,8 @@ const struct cmd cmd_train = {
     .usage = "DIR... -o FILE [--cost NAME] [--seed N]",
     .summary = "make a cost model's prior from landscapes",
     .details =
-	"Landscapes are what hone tune --record DIR and make bench-landscape write: candidates and what "
-	"they took.\nA prior is what a cost model begins with on machines like theirs.",
+	"hone tune --record DIR and make bench-landscape write landscapes: candidates and their times. A\n"
+	"prior is the state with which a cost model begins on such machines.",
     .min_pos = 1,
     .max_pos = MOST_FOLDERS,
     .opts = opts,

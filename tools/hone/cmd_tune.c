@@ -383,30 +383,28 @@ static int run_tune(const struct args *a)
 static const struct opt opts[] = {
     {"budget", OPT_DURATION, "20s", "time box, counted from the start of the process (default 20s)"},
     {"rigor", OPT_STR, "LEVEL",
-     "cached: what the cache holds, nothing is measured; estimate: default schedules for what it has not, "
-     "and "
-     "what is stale there made and timed again; "
-     "quick: ends when gains dry up; patient: all of the box (the default; asked for by name: 2m)"},
+     "cached: shows what the cache holds, measures nothing; estimate: default schedules for tasks that are "
+     "not in the cache, and stale kernels are compiled and timed again; quick: ends when gains dry up; "
+     "patient: uses the whole box (the default; given by name, a box of 2m)"},
     {"resume", OPT_FLAG, NULL,
-     "go on from what earlier boxes tried, as their logs in the cache say (default)"},
+     "resume from the trials of earlier boxes, logged in the cache (default)"},
     {"fresh", OPT_FLAG, NULL, "search as if nothing had been tried before"},
     {"device", OPT_STR, "NAME",
      "device to tune for: cpu (default), or replay:DIR, the landscapes of a folder (--record): only the "
      "search, on a virtual clock, the same for the same seed; nothing is kept unless --cache is given"},
-    {"record", OPT_STR, "DIR", "all that is measured goes into this folder too, a text file for each task"},
+    {"record", OPT_STR, "DIR", "also write all measurements to this folder, a text file for each task"},
     {"strategy", OPT_STR, "NAME",
      "how candidates are proposed: anneal, auto (default), cluster, evolve, genetic, gradient or random"},
     {"cost", OPT_STR, "NAME",
-     "what is thought of a candidate before it is built: draft (default), mlp, trees or none"},
+     "cost model that predicts times of candidates: draft (default), mlp, trees or none"},
     {"seed", OPT_INT, "N", "seed of the search (default 1)"},
     {"builders", OPT_INT, "N",
      "cores that build while others measure (default: what --threads leaves, at most 2)"},
-    {"cpus", OPT_STR, "LIST", "cpus that it keeps to, as in 0,2-3 (default: all that the process may use)"},
+    {"cpus", OPT_STR, "LIST", "processors to use, as in 0,2-3 (default: all that the process may use)"},
     {"exact", OPT_FLAG, NULL, "no algorithm that changes the set of multiplications"},
     {"careful", OPT_FLAG, NULL,
-     "for a board that kernels bring down: each is marked on flash before its first run, and one that did "
-     "not "
-     "come back is never run again"},
+     "for a board that a kernel can crash: each kernel is marked on flash before its first run, and one that "
+     "did not return is never run again"},
     OPT_BACKGROUND,
     OPT_NOW,
     OPT_THREADS,
@@ -421,12 +419,10 @@ const struct cmd cmd_tune = {
 	     "[--exact]",
     .summary = "find fast kernels for a model within a time box",
     .details =
-	"The untuned schedule of every task is measured first, so the result is never slower than "
-	"that. What is found\n"
-	"is in the cache at once: an interrupt (Ctrl-C) ends the box and loses nothing. So is what was "
-	"tried: the next\n"
-	"box goes on from there, and hone explain tells. With --rigor cached it exits 1 where kernels "
-	"are missing.",
+	"The untuned schedule of every task is measured first, so the result is never slower than that.\n"
+	"Results and the log of trials are written to the cache at once: an interrupt (Ctrl-C) ends the box\n"
+	"and loses nothing, the next box resumes from there, and hone explain shows what was tried. With\n"
+	"--rigor cached the exit status is 1 if kernels are missing.",
     .min_pos = 1,
     .max_pos = 1,
     .opts = opts,

@@ -99,11 +99,10 @@ static const struct opt opts[] = {
 const struct cmd cmd_wait = {
     .usage = "--ready [--timeout 30s]",
     .summary = "wait until honed has what it needs",
-    .details = "Exit 0: ready. Exit 1: not within the time, and why. Where no daemon runs, it is waited for, "
-	       "too. For a "
-	       "unit that\nwould rather start late than slow: ExecStartPre=-hone wait --ready --timeout 20s "
-	       "(the minus lets "
-	       "it start all the same).",
+    .details =
+	"Exit status 0: ready. 1: not ready in time; the message says why. It also waits for a daemon that\n"
+	"does not run yet. For a unit that should rather start late than run slowly: ExecStartPre=-hone\n"
+	"wait --ready --timeout 20s (the minus lets it start in any case).",
     .opts = opts,
     .run = run_wait,
     .name = "wait",
