@@ -139,13 +139,14 @@ static void (*const on[])(struct honed *h, const struct honed_event *e) = {
     [HE_STOP] = on_stop,
 };
 
-/* What is due, in this order: who must rest does so before anybody is given a lease. */
+/* The parts in the order in which they act: jobs_tick rests jobs before lease_tick grants any lease. */
 static void (*const ticks[])(struct honed *h) = {store_tick, boot_tick,    jobs_tick,  lease_tick,
 						 gate_tick,  clients_tick, status_tick};
 static int64_t (*const nexts[])(const struct honed *h) = {store_next, boot_next,    jobs_next,  lease_next,
 							  gate_next,  clients_next, status_next};
 
-/* A process that was held up for seconds has not heard its jobs meanwhile. */
+/* A process that was held up for seconds has not heard its jobs meanwhile: this time does not count as their
+ * silence. */
 static void forgive(struct honed *h, int64_t now_ns)
 {
 	int64_t late = now_ns - (h->wake_ns > h->now_ns ? h->wake_ns : h->now_ns);

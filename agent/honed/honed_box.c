@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The boot box, and how honed ends.
  *
- * marks.unclean counts the boxes in a row that did not come to their end; it is written before the first job
- * of a box starts. Once it is conf's `unclean`, boxes do nothing until one of these: a model whose key no box
- * has met (it, or its options, changed); a model that the resident honed served; `hone resume`. */
+ * marks.unclean counts the boxes in a row that did not reach their end; it is written before the first job of
+ * a box starts. Once it reaches conf's `unclean`, boxes do nothing until one of these happens: there is a
+ * model whose key no box has met (the model or its options changed), the resident honed serves a model, or
+ * somebody runs `hone resume`. */
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
 
-#define LEAD_NS (600 * NS_PER_MS)  /* before the end, a job's own budget ends */
-#define TELL_NS (400 * NS_PER_MS)  /* before the end, it is told to stop */
-#define LEAST_NS NS_PER_S          /* less than that is not worth a start */
-#define VAIN_NS (5 * NS_PER_S)     /* in which nothing could run: the box ends */
-#define LATEST_NS (15 * NS_PER_MS) /* after the end, honed leaves whoever still lives */
-#define STORING_NS (10 * NS_PER_S) /* that a resident honed waits for its cache when it leaves */
+#define LEAD_NS (600 * NS_PER_MS)  /* a job's own budget ends this long before the box */
+#define TELL_NS (400 * NS_PER_MS)  /* jobs are told to stop this long before the end */
+#define LEAST_NS NS_PER_S          /* less time than that is not worth a start */
+#define VAIN_NS (5 * NS_PER_S)     /* the box ends when nothing could run for so long */
+#define LATEST_NS (15 * NS_PER_MS) /* this long after the end, honed leaves even if jobs still live */
+#define STORING_NS (10 * NS_PER_S) /* a resident honed that leaves waits so long for its cache */
 
 static int64_t at_most(int64_t a, int64_t b)
 {
@@ -25,14 +26,16 @@ static int64_t boot_length(const struct honed *h)
 	return h->o.box_ns - h->opened_ns;
 }
 
-/* Before the end, for the last commit: as long as others took, and some more. */
+/* Time to reserve at the end for the last commit: 9/8 of what commits took, at most 3/8 of the box. */
 static int64_t slow_ns(const struct honed *h, int64_t commit_ns)
 {
 	return at_most(commit_ns / 8 * 9, boot_length(h) * 3 / 8);
 }
 
-/* While a commit is under way whose length is not known, the last is to have as long, and some more. Where it
- * may end too late for that, the last one follows it at once. */
+/* Returns when to tell the jobs to stop, so that the last commit can end in the box. While a commit of
+ * unknown length is under way, the last one is given as long as this one can take, and an eighth more. If
+ * this one may end too late for that, the jobs are told at once, so that the last commit follows it
+ * directly. */
 int64_t boot_tell_ns(const struct honed *h)
 {
 	int64_t end_ns = h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8), least_ns = h->commit_ns;
@@ -117,7 +120,8 @@ void boot_start(struct honed *h)
 	}
 }
 
-/* Who waits for a place: those in need, and if there are none those who promise something. */
+/* Counts the models that wait for a place: those that need kernels; if there are none, those that promise a
+ * gain. */
 static int waiting_models(const struct honed *h)
 {
 	int needy = 0, all = 0;
@@ -129,7 +133,7 @@ static int waiting_models(const struct honed *h)
 	return needy ? needy : all;
 }
 
-/* Of the next job: its share of what is left. */
+/* Budget of the next job: its share of the time that is left. */
 int64_t boot_budget(const struct honed *h)
 {
 	int64_t left_ns = boot_left_ns(h);
@@ -172,7 +176,7 @@ static void boxed(struct honed *h)
 	marks_save(h);
 }
 
-/* Jobs, then what they put, then the marks. */
+/* Waits for the jobs first, then commits what they put, then writes the marks. */
 static void leave_on(struct honed *h)
 {
 	bool late = h->now_ns >= h->leave_by_ns;
@@ -191,7 +195,7 @@ static void leave_on(struct honed *h)
 	}
 }
 
-/* The robot does not wait for a board that does not cool down. */
+/* Whether no job could run for VAIN_NS: the robot does not wait for a board that does not cool down. */
 static bool in_vain(struct honed *h)
 {
 	for (int i = 0; i < HONED_JOBS; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who may ask for what, and the answers. */
+/* Connections: the operations, the rights that they need, and the answers. */
 #include "agent/cache/hint.h"
 #include "agent/honed/honed_parts.h"
 
@@ -70,8 +70,8 @@ static void close_it(struct honed *h, struct client *c)
 	honed_act(h, &(struct honed_action){.kind = HA_CLOSE, .client = c->id});
 }
 
-/* Of a user who has more than half of all connections; -1: there is none (Boyer and Moore's vote, checked).
- */
+/* Returns the user who has more than half of all connections; -1: there is none (majority vote of Boyer and
+ * Moore, then checked). */
 static int64_t crowd(const struct honed *h)
 {
 	int votes = 0, n = 0;
@@ -86,7 +86,8 @@ static int64_t crowd(const struct honed *h)
 	return 2 * n > h->nclients ? (int64_t)uid : -1;
 }
 
-/* The one that has been silent longest goes, of the user who takes the room from the others; never a job. */
+/* Closes the connection that has been silent longest, of the user who has more than half of them all if there
+ * is one. A job's connection is never closed. */
 static void make_room(struct honed *h)
 {
 	struct client *oldest = NULL;
@@ -162,12 +163,12 @@ void clients_gone(struct honed *h, const struct honed_event *e)
 		job_gone(h, &h->job[job]);
 }
 
-/* The operations. Each answers for itself; a failure is answered by who called. */
+/* The operations. Each sends its own answer, but a failure is answered by the caller. */
 
 struct call {
 	struct honed *h;
 	struct client *c;
-	struct honed_job *j; /* of a connection that is a job's */
+	struct honed_job *j; /* NULL: the connection is not a job's */
 	const struct request *r;
 	struct blob payload;
 	struct ask ask;
@@ -196,7 +197,7 @@ static void say_status(struct honed *h, struct client *c)
 {
 	struct buf b = {0};
 	honed_status(h, h->now_ns, &b);
-	/* The inside of the object. */
+	/* What is between the braces of the object. */
 	if (buf_ok(&b) && b.n > 2) {
 		b.p[b.n - 1] = 0;
 		client_good(h, c->id, &c->status, b.p + 1);
@@ -206,7 +207,7 @@ static void say_status(struct honed *h, struct client *c)
 	c->status.is = false;
 }
 
-/* A board that nobody has looked at lately is looked at first. */
+/* A status needs a recent look at the board; if the last one is too old, the answer waits for a new one. */
 static int do_status(const struct call *k)
 {
 	struct honed *h = k->h;
@@ -345,7 +346,7 @@ static int answer_job(const struct call *k, const struct honed_job *j)
 	return E_OK;
 }
 
-/* It is no job: it holds no lease, and nothing waits for it. */
+/* A connection that syncs is no job: it holds no lease, and nothing waits for it. */
 static int do_sync(const struct call *k)
 {
 	struct buf b = {0};
@@ -360,7 +361,8 @@ static int do_sync(const struct call *k)
 	return E_OK;
 }
 
-/* A job of ours says who it is, or one that somebody started does. */
+/* Either a job that honed started identifies itself, or a process that somebody else started becomes a
+ * job. */
 static int do_job(const struct call *k)
 {
 	struct honed *h = k->h;
@@ -396,7 +398,7 @@ static int do_lease(const struct call *k)
 	return lease_want(k->h, k->j, k->r, &k->ask);
 }
 
-/* Of a lease that it only waits for, too: it is not waited for any more. */
+/* A release also withdraws a lease request that is still waiting. */
 static int do_release(const struct call *k)
 {
 	struct honed_job *j = k->j;
@@ -409,8 +411,8 @@ static int do_release(const struct call *k)
 	return E_OK;
 }
 
-/* A connection that brings what strangers say puts hints, and marks of what it has sent: whoever takes that
- * user over cannot make a record of them (agent/cache/hint.h). */
+/* A connection of hone-sync may put only hints, and the marks of the batches that it has sent: an attacker
+ * who controls that user cannot turn them into records (agent/cache/hint.h). */
 static int bring(const struct call *k)
 {
 	int rc = hint_check((enum cache_type)k->r->type, k->r->key, k->payload.p, k->payload.n);
@@ -491,7 +493,7 @@ static int do_done(const struct call *k)
 }
 
 static const struct {
-	enum { ALL, OWNER, JOB, BRINGER, KEEPER } who; /* KEEPER: a job, or one that syncs */
+	enum { ALL, OWNER, JOB, BRINGER, KEEPER } who; /* KEEPER: a job, or a connection that syncs */
 	int (*op)(const struct call *k);
 } ops[OP_COUNT] = {
     [OP_HELLO] = {ALL, do_hello},      [OP_STATUS] = {ALL, do_status},     [OP_WATCH] = {ALL, do_watch},
@@ -583,7 +585,7 @@ static void tell_watchers(struct honed *h)
 	buf_free(&b);
 }
 
-/* Whether the look has come, or does not. */
+/* Whether the look that was asked for has come, or has not come within LOOK_NS. */
 static bool looked(const struct honed *h)
 {
 	return h->seen_ns >= h->asked_ns || h->now_ns - h->asked_ns >= LOOK_NS;

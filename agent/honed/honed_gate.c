@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the board is looked at, what the gate makes of it, and who keeps it closed. */
+/* Looks at the board, the gate's verdicts, and the inhibits that keep it closed. */
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ static struct gate_limits limits_of(const struct honed *h, enum view_kind v)
 	return l;
 }
 
-/* New limits; what the gate has seen stays. */
+/* Sets new limits, and keeps what the gate has seen. */
 void gate_reset(struct honed *h)
 {
 	for (enum view_kind v = VIEW_ALL; v < VIEWS; v++) {
@@ -70,7 +70,7 @@ void gate_glance(struct honed *h, const struct honed_event *e)
 		lease_seen(h, e->vitals);
 }
 
-/* Somebody came or went who keeps the gate closed: that needs no look at the board. */
+/* An inhibit was added or removed: the gate is updated without a look at the board. */
 static void heed(struct honed *h)
 {
 	const char *who = gate_inhibited(h);
@@ -108,8 +108,8 @@ static int of_user(const struct honed *h, uid_t uid)
 	return n;
 }
 
-/* The last places are root's and ours: what the robot's own services say is heard however many others speak.
- */
+/* The last INHIBITS_OF_USER places are for root and our own user, so that the robot's own services can
+ * inhibit however many inhibits others have made. */
 static struct inhibit *inhibit_new(struct honed *h, uid_t uid, int64_t until_ns)
 {
 	int most = INHIBITS - (uid != 0 && uid != h->o.uid) * INHIBITS_OF_USER;
@@ -168,8 +168,8 @@ int inhibits_remove(struct honed *h, uid_t uid, bool all, const char *name)
 	return n;
 }
 
-/* A file of an earlier honed: its name says whose and until when. Times are of the same clock, as /run does
- * not outlive a boot. */
+/* An inhibit file of an earlier honed: its name holds the user and the end. The end is on the same clock,
+ * because /run does not outlive a boot. */
 void gate_kept(struct honed *h, const struct honed_event *e)
 {
 	unsigned uid, number;
@@ -191,7 +191,7 @@ void gate_kept(struct honed *h, const struct honed_event *e)
 	heed(h);
 }
 
-/* Load is what it was since the look before: after a long time that is no news. */
+/* Load is measured since the look before; after a long gap it says nothing about now. */
 bool gate_lets_start(const struct honed *h, enum view_kind v)
 {
 	if (v == VIEW_ALL && h->seen_ns - h->steady_ns < STEADY_NS)
@@ -204,7 +204,7 @@ static int64_t clamp(int64_t ns, int64_t least_ns, int64_t most_ns)
 	return ns < least_ns ? least_ns : ns > most_ns ? most_ns : ns;
 }
 
-/* Between two looks; NEVER: none is needed. */
+/* Time between two looks; NEVER: none is needed. */
 static int64_t look_every(const struct honed *h)
 {
 	int64_t every = NEVER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs: started, rested, told to stop, killed, and what came of them. */
+/* Jobs: starting, resting, stopping and killing them, and their results. */
 #include "agent/honed/honed_parts.h"
 
 #include <inttypes.h>
@@ -9,8 +9,8 @@
 #include <string.h>
 
 enum {
-	FEW_CORES = 4, /* less than that are few */
-	BUILDERS = 2,  /* as many as a job makes use of, by itself */
+	FEW_CORES = 4, /* fewer cores than that are few */
+	BUILDERS = 2,  /* builders that a job uses without being told */
 };
 
 bool job_lives(const struct honed_job *j)
@@ -86,7 +86,7 @@ void job_settle(struct honed *h, struct honed_job *j)
 	j->stopped = stop;
 }
 
-/* To whom it was asked of. */
+/* Sends the job's result to the client that asked for the job. */
 static void tell(struct honed *h, struct honed_job *j, const char *error, const struct request *done)
 {
 	struct buf b = {0};
@@ -110,7 +110,8 @@ static void tell(struct honed *h, struct honed_job *j, const char *error, const 
 
 /* Starting */
 
-/* Whose memory was no longer free when that was looked at. */
+/* Counts the jobs that already had all their memory at the last look: the free memory seen then excludes
+ * theirs. */
 static int jobs_grown(const struct honed *h)
 {
 	int n = 0;
@@ -121,8 +122,8 @@ static int jobs_grown(const struct honed *h)
 	return n;
 }
 
-/* What a process of a job may write to; beyond that its mistakes are its own. The gate sees to the board's.
- */
+/* Bytes that each process of a job may write to. The limit protects against a job's own mistakes; the gate
+ * protects the board's memory. */
 static int64_t job_memory(const struct honed *h)
 {
 	int64_t half = h->vitals.has & VITAL_MEMORY ? h->vitals.memory_bytes / 2 : 0;
@@ -130,7 +131,7 @@ static int64_t job_memory(const struct honed *h)
 	return h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : half;
 }
 
-/* Somebody in this box leaves no core to builders. */
+/* Whether a model of this box uses all cores, so that none is left for builders. */
 static bool none_spared(const struct honed *h)
 {
 	for (int i = 0; i < h->nmodels; i++)
@@ -140,19 +141,20 @@ static bool none_spared(const struct honed *h)
 	return false;
 }
 
-/* The cores of a box: a job for each, or, where they are few, one job at a time, for which the others build
- * ahead (jobs_spare). Side by side jobs hide all that they compute behind each other, but stand still
- * whenever one of them measures alone, and share caches and memory; builders hide compiling, which is most of
- * it, and nothing else rests for them. Four networks on two cores of a server, to as many trials as one after
- * another without overlap has: one at a time in 0.79 of its time, four at once in more than 0.84; without
- * honed, each with its builder, in 0.70 to 0.73 (through honed a trial takes 1 ms more). From the fourth core
- * on a job for each core is worth more: 0.50. */
+/* Number of jobs that a box runs at once: one for each core; but with few cores one job at a time, for which
+ * the other cores build ahead (jobs_spare). Jobs side by side hide everything that they compute behind each
+ * other, but they stand still whenever one of them measures alone, and share caches and memory. Builders hide
+ * compiling, which is most of the computing, and nothing else rests for them. Measured with four networks on
+ * two cores of a server, to the same number of trials, relative to one after another without overlap: one at
+ * a time takes 0.79 of the time, four at once more than 0.84; without honed, each with its builder, 0.70 to
+ * 0.73 (through honed a trial takes 1 ms more). From the fourth core on one job for each core is better:
+ * 0.50. */
 static int box_jobs(const struct honed *h)
 {
 	return h->o.ncpus >= FEW_CORES || none_spared(h) ? h->o.ncpus : 1;
 }
 
-/* Jobs that memory has room for, with those that there are. */
+/* Number of jobs that memory has room for, including those that already run. */
 static int64_t jobs_fit(const struct honed *h)
 {
 	if (!(h->vitals.has & VITAL_MEMORY))
@@ -161,7 +163,8 @@ static int64_t jobs_fit(const struct honed *h)
 	return jobs_grown(h) + h->vitals.memory_free_bytes / each;
 }
 
-/* However many are asked for: no more than fit, but one. */
+/* Returns how many jobs may run: as many as configured, but no more than memory has room for, and at least
+ * one. */
 int jobs_most(const struct honed *h)
 {
 	int most = h->o.mode == HONED_BOX ? h->conf->boot_jobs : h->conf->jobs;
@@ -172,7 +175,7 @@ int jobs_most(const struct honed *h)
 	return most > 1 ? most : 1;
 }
 
-/* Those that the fewest jobs have; of these the fastest. */
+/* Chooses the cores that the fewest jobs use; among these the fastest. */
 uint64_t jobs_cpus(const struct honed *h, int threads)
 {
 	uint64_t all = h->o.ncpus == 64 ? ~UINT64_C(0) : (UINT64_C(1) << h->o.ncpus) - 1, mask = 0;
@@ -202,8 +205,8 @@ static int unused_cores(const struct honed *h)
 	return h->o.ncpus - __builtin_popcountll(used);
 }
 
-/* Cores beyond its threads for a job of a box that starts now, whose builders work there: what nobody uses is
- * shared out among those that can start now, as far as memory has room for as many jobs more. */
+/* Extra cores for the builders of a box's job that starts now. The unused cores are shared among the jobs
+ * that can start now, as far as memory has room for one more job on each extra core. */
 static int jobs_spare(const struct honed *h, int threads)
 {
 	int others = 0, places = jobs_most(h) - jobs_ours(h) - 1;
@@ -218,7 +221,7 @@ static int jobs_spare(const struct honed *h, int threads)
 	return spare < 0 ? 0 : spare < BUILDERS ? spare : BUILDERS;
 }
 
-/* Written before the first job runs, so that a box that is cut off counts. */
+/* The mark is written before the first job runs, so that a box that is cut off counts as unclean. */
 static void box_begins(struct honed *h)
 {
 	h->boxing = true;
@@ -271,7 +274,7 @@ static enum view_kind slice_view(const struct honed *h)
 	return h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL;
 }
 
-/* A slice that waits for the gate alone. */
+/* Whether a slice could start if the gate let it. */
 static bool slice_can(const struct honed *h)
 {
 	const char *why;
@@ -298,7 +301,7 @@ bool jobs_can_start(const struct honed *h, enum view_kind *v)
 	return false;
 }
 
-/* What somebody asked for goes before slices, of which one makes room. */
+/* Jobs that somebody asked for go before slices; if there is no place, one slice is stopped to make room. */
 static bool start_queued(struct honed *h)
 {
 	struct honed_job *j = queued(h);
@@ -403,7 +406,7 @@ static const char *const end_text[] = {
     [END_GONE] = "let go of its connection",
 };
 
-/* NULL: it did what it should. */
+/* Returns why the job failed; NULL: it did not. */
 static const char *failure(const struct honed_job *j, const struct honed_event *e)
 {
 	switch (j->end) {
@@ -448,7 +451,8 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 	job_free(h, j);
 }
 
-/* Its connection ended. A job of ours is about to end, or is made to; of others there is nothing left. */
+/* The connection of a job ended. A job of ours is about to end, or is killed after STOP_NS; of another's job
+ * nothing is left to wait for. */
 void job_gone(struct honed *h, struct honed_job *j)
 {
 	lease_drop(h, j, NULL);
@@ -488,7 +492,8 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 
 /* Resting */
 
-/* One that stands still for another's lease stays so; who does not keeps its lease until it does. */
+/* A job that is stopped already, for another job's lease, stays stopped. A job that still runs keeps its
+ * lease until it is stopped. */
 static void rest(struct honed *h, struct honed_job *j)
 {
 	j->rest = j->stopped ? REST_STOPPED : REST_TOLD;
@@ -537,12 +542,14 @@ void jobs_rests(struct honed *h)
 		else if (!shut && j->rest)
 			go_on(h, j);
 	}
-	for (int i = 0; i < HONED_JOBS; i++) /* none goes on for a lease that another loses */
+	/* tell them only after all are marked, so that no job of this list goes on with a lease that another
+	 * one loses */
+	for (int i = 0; i < HONED_JOBS; i++)
 		if (rests[i])
 			tell_to_rest(h, &h->job[i]);
 }
 
-/* Each answers when it is due; NEVER: not at all. */
+/* Each returns when its duty is due; NEVER: it is not. */
 static int64_t due_stop(const struct honed_job *j)
 {
 	return j->rest == REST_TOLD && !j->kill_ns ? j->rest_ns + HONED_YIELD_NS : NEVER;
@@ -555,11 +562,11 @@ static int64_t due_rested(const struct honed_job *j)
 
 static int64_t due_kill(const struct honed_job *j)
 {
-	int64_t slow_ns = j->commit.is ? SAVING_NS : 0; /* it is not its fault */
+	int64_t slow_ns = j->commit.is ? SAVING_NS : 0; /* a slow commit is not the job's fault */
 	return j->ours && j->kill_ns && !j->killed ? j->kill_ns + slow_ns : NEVER;
 }
 
-/* It dies, but the kernel has not let it go: nobody waits for that. */
+/* A killed job that the kernel has not ended yet: after LOST_NS nobody waits for it any more. */
 static int64_t due_lost(const struct honed_job *j)
 {
 	return j->killed && j->held ? j->kill_ns + LOST_NS : NEVER;
@@ -573,7 +580,8 @@ static int64_t due_hung(const struct honed_job *j)
 	return j->heard_ns + HONED_HANG_NS;
 }
 
-/* Who stood still for another's lease at its end has not heard that yet. */
+/* A job that was stopped for another job's lease when its budget ended could not notice that: its grace
+ * period begins when it runs again. */
 static int64_t due_over(const struct honed_job *j)
 {
 	int64_t end_ns = j->started_ns + j->budget_ns + j->rested_ns;
@@ -582,7 +590,7 @@ static int64_t due_over(const struct honed_job *j)
 	return (end_ns > j->hush_ns ? end_ns : j->hush_ns) + OVER_NS;
 }
 
-/* From here on it uses no processor: others may have its lease. */
+/* From here on the job uses no processor, so others may have its lease. */
 static void do_stop(struct honed *h, struct honed_job *j)
 {
 	j->rest = REST_STOPPED;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases. Compute is shared, measure excludes all others on the same processors, quiet all others. The policy
- * says which of those who wait for an exclusive one is next. A job that can be stopped is, for as long as an
- * exclusive lease of another excludes it: nobody waits for its compiler. Others are waited for: nobody who
- * would be in the way is given compute, but those who have waited for long. As that leaves the machine idle
- * each time, whoever had all of it may want it again first: races are several calls. */
+/* Leases. A compute lease is shared; a measure lease excludes all others on the same processors, a quiet
+ * lease excludes all others. The policy chooses which of the jobs that wait for an exclusive lease is next. A
+ * job that can be stopped is stopped while an exclusive lease of another job excludes it, so nobody waits for
+ * its compiler. A job that cannot be stopped is waited for: meanwhile compute leases that would be in the way
+ * are granted only to jobs that have waited for LONG_NS. Because each such wait leaves the machine idle, a
+ * job that had all of it may have it again first for LINGER_NS: a race is several calls. */
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #define LINGER_NS (2 * NS_PER_MS)
 #define LONG_NS (300 * NS_PER_MS)
 
-struct claim { /* on the machine */
+struct claim { /* what a job holds or wants of the machine */
 	enum lease kind;
 	uint64_t cpus;
 };
@@ -58,7 +59,8 @@ static bool waits(const struct honed_job *j)
 	return j->state == JOB_RUNNING && j->wants && !j->rest && !j->kill_ns && !j->release.is;
 }
 
-/* Whatever it does: what a job does without a lease takes processors, too. */
+/* Whether an exclusive lease of another job excludes it, with or without a lease of its own: a job without a
+ * lease uses processors, too. */
 static bool excluded(const struct honed *h, const struct honed_job *j)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
@@ -99,7 +101,7 @@ static void grant(struct honed *h, struct honed_job *j)
 	j->before = h->glance;
 	h->grants[j->held]++;
 	if (exclusive(j->held))
-		hush(h); /* before it hears of it */
+		hush(h); /* stop the others before this job hears of its lease */
 	client_good(h, j->client, &j->lease, NULL);
 	j->lease.is = false;
 }
@@ -123,7 +125,7 @@ int lease_want(struct honed *h, struct honed_job *j, const struct request *r, co
 	return E_OK;
 }
 
-/* Somebody may want all of the machine again at once. */
+/* Whether the machine is kept for the job that had all of it, because it may want it again at once. */
 static bool lingers(const struct honed *h)
 {
 	return h->now_ns < h->linger_ns;
@@ -134,7 +136,8 @@ int64_t lease_next(const struct honed *h)
 	return lingers(h) ? h->linger_ns : NEVER;
 }
 
-/* Whom exclusive leases kept waiting for long goes before the next one. */
+/* Frees the lease. Jobs that waited for compute for long because of an exclusive one go before the next
+ * one. */
 static void free_it(struct honed *h, struct honed_job *j)
 {
 	struct claim was = {j->held, j->cpus};
@@ -202,7 +205,8 @@ void lease_drop(struct honed *h, struct honed_job *j, const char *why)
 		j->wants = LEASE_NONE;
 }
 
-/* A job that goes on where it was stopped uses its processors until it gives back what was taken from it. */
+/* A stopped job that goes on uses its processors before it hears that its lease was taken: it needs a compute
+ * lease again. */
 bool lease_regain(struct honed *h, struct honed_job *j)
 {
 	if (!j->taken)
@@ -219,7 +223,7 @@ bool lease_regain(struct honed *h, struct honed_job *j)
 	return true;
 }
 
-/* The board as it is now: what changed since a lease was given taints it. */
+/* Takes the vitals as they are now: a change since an exclusive lease was granted taints that lease. */
 void lease_seen(struct honed *h, const struct vitals *v)
 {
 	h->glance = *v;
@@ -255,7 +259,8 @@ static struct contender row_of(const struct honed *h, int slot)
 	};
 }
 
-/* Those who wait for an exclusive one, by policy; who cannot have it yet keeps others out of its way. */
+/* Grants exclusive leases in the policy's order. A job that cannot have its lease yet is added to `next`, so
+ * that no other lease gets in its way. */
 static void serve_exclusive(struct honed *h, struct claim *next, int *nnext)
 {
 	struct contender row[HONED_JOBS];
@@ -297,7 +302,7 @@ void lease_tick(struct honed *h)
 	struct claim next[HONED_JOBS] = {0};
 	int n = 0;
 	serve_compute(h, true, next, 0);
-	/* Who was passed over and still cannot start is before the next exclusive one, too. */
+	/* Jobs that were passed over and still cannot start go before the next exclusive lease, too. */
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (waits(&h->job[i]) && h->job[i].pass)
 			next[n++] = wanted(&h->job[i]);

@@ -32,7 +32,7 @@ static void tell(struct loop *l, const struct honed_event *e)
 		honed_event(l->h, loop_now(), e);
 }
 
-/* What the last events asked for; each may ask for more. */
+/* Does one thing that the last events asked for; it may ask for more. False: there was none. */
 static bool do_later(struct loop *l)
 {
 	struct loop_later *later = &l->later;
@@ -80,7 +80,8 @@ void loop_tell(struct loop *l, const struct honed_event *e)
 	}
 }
 
-/* The thread for what may wait for flash. Signals are not for it: it inherits that none comes. */
+/* Runs `work` on the thread that may wait for flash. All signals are blocked meanwhile: a new thread inherits
+ * that, so signals reach the main thread only. */
 
 int loop_queue(struct loop *l, uv_work_t *w, uv_work_cb work, uv_after_work_cb after)
 {
@@ -137,7 +138,7 @@ static void start_work(struct loop *l)
 		return;
 	l->work.data = l;
 	l->working = true;
-	if (loop_queue(l, &l->work, on_work, on_worked) < 0) { /* then here and now */
+	if (loop_queue(l, &l->work, on_work, on_worked) < 0) { /* no thread: do it here and now */
 		on_work(&l->work);
 		on_worked(&l->work, 0);
 	}
@@ -291,7 +292,7 @@ void loop_arm(struct loop *l)
 		       0);
 }
 
-/* Earlier than it has to be, where we are awake anyway. */
+/* Pings the watchdog earlier than needed if the process is awake anyway, to save wake-ups. */
 static void ping(struct loop *l, int64_t now_ns)
 {
 	int64_t half = l->notify.watchdog_ns / 2;
@@ -367,14 +368,14 @@ static int catch_signals(struct loop *l)
 	return E_OK;
 }
 
-/* From start to end. */
+/* Start and end. */
 
 static int open_uv(struct loop *l)
 {
-	/* One thread: what it writes, it writes in order. A box's marks are written before they are queued:
-	 * their sync need not wait for the cache's, nor that for it. */
+	/* One thread writes in order. A box has two: its marks are written before they are queued, so neither
+	 * their sync nor the cache's has to wait for the other. */
 	setenv("UV_THREADPOOL_SIZE", l->o.box ? "2" : "1", 1);
-	/* For jobs. Once there are threads, the environment stays as it is: they read it. */
+	/* Jobs read it. The environment must not change once there are threads, because they read it. */
 	setenv("HONE_CONTROL_FD", "3", 1);
 	if (uv_loop_init(&l->uv) < 0)
 		return fail(E_NOMEM, "no memory, or no descriptor, for the event loop");
@@ -417,7 +418,8 @@ int loop_open(struct loop *l, const struct marks *marks)
 	return rc;
 }
 
-/* A box that is longer than the unit's TimeoutStartSec= ends by itself all the same. */
+/* Asks for the box's length and 10 s: the unit's TimeoutStartSec= may be shorter, and the box ends by
+ * itself. */
 static void ask_for_time(struct loop *l)
 {
 	char line[64];
@@ -434,9 +436,10 @@ int loop_run(struct loop *l)
 	loop_tell(l, &(struct honed_event){.kind = HE_START, .nmodels = l->conf->nmodels, .model = l->model});
 	if (!l->over) {
 		loop_watch(l);
-		loop_inhibited(l); /* what changed since it was looked at */
+		loop_inhibited(l); /* for what changed since the first look */
 		l->models_ns = l->conf->nmodels ? loop_now() : NEVER;
-		/* The writer from now on, and what the cache is: but no box waits for that. */
+		/* A resident honed becomes the cache's writer now and learns its state; a box does not wait
+		 * for that. */
 		if (l->o.box) {
 			ask_for_time(l);
 		} else {
@@ -468,7 +471,7 @@ void loop_close(struct loop *l)
 		if (l->o.box && clock_since_start(&clock_real) > l->o.budget_ns)
 			store_abandon(l->store);
 		uv_walk(&l->uv, close_handle, NULL);
-		uv_run(&l->uv, UV_RUN_DEFAULT); /* and the cache's thread ends */
+		uv_run(&l->uv, UV_RUN_DEFAULT); /* also waits for the cache's thread */
 		uv_loop_close(&l->uv);
 	}
 	loop_look_close(l);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who they are, lines and payloads from bytes, and what is bounded: lines that are not whole,
- * payloads under way, what waits to be read, and how much one connection may do before it is the next one's
+/* Connections: the peer's identity, lines and payloads, and the limits: incomplete lines, payloads that are
+ * arriving, replies that wait to be read, and the work done for one connection before the others get a
  * turn. */
 #include "agent/honed/honed_loop.h"
 #include "agent/cache/share_kept.h"
@@ -16,16 +16,16 @@
 
 enum {
 	CHUNK_BYTES = 16 << 10,
-	TURN_LINES = 32,         /* of one connection before others are served */
-	LINES_BYTES = 1 << 20,   /* of all lines that are not whole */
-	COMING_BYTES = 32 << 20, /* of payloads under way: two of the largest */
-	SEND_BYTES = 32 << 10,   /* that the kernel keeps for a client that does not read */
-	UNREAD_BYTES = 4 << 10,  /* over that it is not listened to */
-	UNREAD_ALL = 8 << 20,    /* that wait in all: over that, who lets some wait is closed */
+	TURN_LINES = 32,         /* lines of one connection before others are served */
+	LINES_BYTES = 1 << 20,   /* bytes of all incomplete lines */
+	COMING_BYTES = 32 << 20, /* bytes of arriving payloads: two of the largest */
+	SEND_BYTES = 32 << 10,   /* bytes that the kernel buffers for a client that does not read */
+	UNREAD_BYTES = 4 << 10,  /* with more unread bytes the connection is not read */
+	UNREAD_ALL = 8 << 20,    /* unread bytes of all clients; over that a client that has some is closed */
 	ACCEPTS = 64,
 };
 
-/* PAUSE_UNREAD: it asks faster than it reads. */
+/* Why a connection is not read. PAUSE_UNREAD: it asks faster than it reads. */
 enum pause { PAUSE_NOT, PAUSE_TURN, PAUSE_UNREAD, PAUSE_STORE, PAUSE_COMING };
 
 struct loop_conn {
@@ -33,14 +33,14 @@ struct loop_conn {
 	struct loop *l;
 	int id;
 	struct peer peer;
-	bool is_job, is_child, closing; /* is_job: or it syncs: it may put */
+	bool is_job, is_child, closing; /* is_job: may put, because it is a job's or syncs */
 	enum pause pause;
-	int lines;             /* of this turn */
-	struct buf line, held; /* not whole yet; not looked at yet */
+	int lines;             /* taken in this turn */
+	struct buf line, held; /* incomplete line; bytes that were not looked at yet */
 	bool too_long;
 	size_t skip;
-	struct request *put; /* whose payload is under way */
-	bool admitted;       /* its bytes count as coming */
+	struct request *put; /* the put whose payload is arriving */
+	bool admitted;       /* its bytes are counted in coming_bytes */
 	struct buf payload;
 };
 
@@ -140,14 +140,14 @@ static void on_written(uv_write_t *w, int status)
 {
 	struct sending *s = (struct sending *)w;
 	struct loop_conn *c = s->c;
-	(void)status; /* reading says that the connection has ended */
+	(void)status; /* reading reports the end of the connection */
 	c->l->unread_bytes -= s->n;
 	free(s);
 	if (!c->closing && c->pause == PAUSE_UNREAD && unread(c) == 0)
 		go_on(c);
 }
 
-/* What the kernel does not take at once waits. */
+/* Queues what the kernel does not take at once. */
 static void send_rest(struct loop_conn *c, const char *p, size_t n)
 {
 	struct sending *s = malloc(sizeof *s + n);
@@ -203,14 +203,14 @@ static void tell_request(struct loop_conn *c, const struct request *r, struct bl
 			    .kind = HE_REQUEST, .client = c->id, .request = r, .payload = payload});
 }
 
-/* A put that is refused: its bytes are passed over. */
+/* Refuses a put and skips its payload. */
 static void refuse_put(struct loop_conn *c, const struct request *r, int rc)
 {
 	c->skip = (size_t)r->bytes;
 	broken(c, r, rc);
 }
 
-/* Room is of all that its job will send, so that who began can end. */
+/* Reserves room for the whole payload, so that every put that has begun can end. */
 static bool admit(struct loop_conn *c)
 {
 	size_t *coming = &c->l->coming_bytes, n = (size_t)c->put->bytes;
@@ -249,7 +249,7 @@ static void take_line(struct loop_conn *c, const char *line, size_t n)
 		tell_request(c, &r, (struct blob){0});
 }
 
-/* Bytes of a line, as far as its end. Returns how many. */
+/* Takes bytes up to the end of a line. Returns how many. */
 static size_t take_text(struct loop_conn *c, const char *p, size_t n)
 {
 	const char *nl = memchr(p, '\n', n);
@@ -303,7 +303,7 @@ static void end_of_payload(struct loop_conn *c)
 		set_pause(c, PAUSE_STORE);
 }
 
-/* As much as may be now; the rest is held. */
+/* Takes as much as is allowed now and holds the rest. */
 static void take(struct loop_conn *c, const char *p, size_t n)
 {
 	size_t at = 0;
@@ -410,7 +410,7 @@ static int free_id(struct loop *l)
 	return from;
 }
 
-/* Takes the descriptor. Returns its number. */
+/* Takes ownership of the descriptor. Returns the number of the connection. */
 static int add(struct loop *l, int fd, const struct peer *peer, bool child)
 {
 	int id = free_id(l);
@@ -453,7 +453,7 @@ static bool in_group(int fd, const struct loop *l, gid_t primary)
 	return false;
 }
 
-/* hone-sync's state is its user's (agent/sync/sync.h); nobody but root says whose that folder is. */
+/* hone-sync's state folder belongs to its user (agent/sync/sync.h); only root decides who owns it. */
 static bool has_sync_state(const struct loop *l, uid_t uid)
 {
 	const char *path = SYNC_STATE;
@@ -487,7 +487,7 @@ static void welcome(struct loop *l, int fd)
 
 static void on_connection(uv_poll_t *p, int status, int events);
 
-/* Without descriptors, the one that is spared for it takes the next in line off, which is closed. */
+/* When no descriptor is left, the spare one is used to accept the next client in line and close it. */
 static bool turn_away(struct loop *l)
 {
 	if ((errno != EMFILE && errno != ENFILE) || l->spare_fd < 0)
@@ -500,7 +500,7 @@ static bool turn_away(struct loop *l)
 	return fd >= 0;
 }
 
-/* As all who come would keep us busy. */
+/* Accepting stops for 100 ms: turning away every client that comes would keep us busy. */
 static void pause_accepting(struct loop *l)
 {
 	static int64_t told_ns;

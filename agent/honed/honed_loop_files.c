@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: what is configured, what the models are, who inhibits, what is kept, what is told. */
+/* Files: configuration, models, inhibits, marks, metrics. */
 #include "agent/honed/honed_loop.h"
 #include "agent/honed/marks.h"
 #include "platform/base/log.h"
@@ -25,8 +25,8 @@ static int path_of(char out[PATH_MAX], const char *folder, const char *name)
 
 /* Models. */
 
-/* A key changes with the file, with what is asked of its kernels, with the machine, and with hone-worker,
- * whose file stands for the emitter's version (asking it would take longer than a boot that has nothing to
+/* A key changes with the file, with the options of the model, with the machine, and with hone-worker, whose
+ * file stands for the emitter's version (asking the worker would take longer than a boot that has nothing to
  * do). */
 static struct key model_key(const struct loop *l, const struct conf_model *m, const struct stat *st)
 {
@@ -78,11 +78,11 @@ bool loop_models_changed(struct loop *l)
 	return !key_equal(before, of_all(l));
 }
 
-/* Inhibits: files of RUN/inhibit and RUN/inhibit.d. Those of the first that honed made, or hone inhibit for
- * it, are named UID-NUMBER-UNTIL, and are honed's own business once it knows of them (HE_KEPT); any other
- * one, and any that the configuration names, inhibits for as long as it is there. */
+/* Inhibits: files in RUN/inhibit and RUN/inhibit.d. Files in the first that honed made, or hone inhibit made
+ * for it, are named UID-NUMBER-UNTIL; once honed knows of them (HE_KEPT) it handles them itself. Any other
+ * file there, and any file that the configuration names, inhibits for as long as it exists. */
 
-/* No link: whoever may make one there would be told what only we may read. */
+/* Does not follow links: a user who may make one there would see a line of a file that only we may read. */
 static void read_why(int folder, const char *path, char out[WHY_BYTES])
 {
 	int fd = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -121,7 +121,7 @@ static DIR *open_folder(const struct loop *l, const char *name)
 	return path_of(path, l->o.run, name) < 0 ? NULL : opendir(path);
 }
 
-/* Its name says whose it is: that user's, or one of ours or root's. */
+/* The file's name begins with a user's id; its owner must be that user, our own user or root. */
 static bool is_honest(int folder, const char *name)
 {
 	struct stat st;
@@ -146,7 +146,7 @@ void loop_kept(struct loop *l)
 		closedir(d);
 }
 
-/* The first by name of a folder's. */
+/* Finds the file of a folder that is first by name and that honed did not make. */
 static bool foreign(struct loop *l, const char *folder, char name[NAME_MAX + 1], char why[WHY_BYTES])
 {
 	DIR *d = open_folder(l, folder);
@@ -180,8 +180,8 @@ static void look_for_inhibits(struct loop *l)
 	loop_tell(l, &(struct honed_event){.kind = HE_INHIBIT, .text = is ? text : NULL});
 }
 
-/* Anybody may fill inhibit.d, and change it all day: where a look takes long, they take a twentieth of the
- * time. */
+/* Anybody may fill inhibit.d and change it all day: if a look takes long, looks are limited to a twentieth of
+ * the time. */
 void loop_inhibited(struct loop *l)
 {
 	int64_t now = loop_now();
@@ -265,7 +265,7 @@ void loop_reload(struct loop *l)
 		log_more("honed: %s", err_text());
 }
 
-/* What is kept, and what is told. */
+/* Marks and metrics. */
 
 struct marks_work {
 	uv_work_t w;
@@ -282,7 +282,7 @@ static void write_marks(const char *path, const struct marks *m)
 		log_error("honed: %s: the next box looks at everything again", err_text());
 }
 
-/* Of what is there already. */
+/* Makes the file that is already written durable. */
 static void sync_marks(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -319,9 +319,9 @@ static void on_marked(uv_work_t *w, int status)
 
 static int replace(const char *path, const struct buf *b);
 
-/* In a box they are there before what they warn of, for whoever starts after a crash, but nothing waits for
- * the flash: a thread syncs them, where that ends within the box. What a power cut takes then is that this
- * box ended well. */
+/* In a box the marks are written before what they warn of happens, so that a honed that starts after a crash
+ * sees them. Nothing waits for the flash: a thread syncs them if the sync can end within the box. A power cut
+ * can then lose only the mark that this box ended well. */
 static void show_marks(const char *path, const struct marks *m)
 {
 	struct buf b = {0};
@@ -363,7 +363,8 @@ void loop_marks(struct loop *l, const struct marks *m)
 	free(w);
 }
 
-/* Beside it, then over it: who reads it sees all of it. It need not outlive a power cut. */
+/* Writes a new file and renames it over the old one, so that a reader always sees a whole file. It is not
+ * synced: it need not survive a power cut. */
 static int replace(const char *path, const struct buf *b)
 {
 	char temp[PATH_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs as children: each the leader of its own process group, with its end of a socket pair on CONTROL_FD.
- * What it says on stderr is passed on, and its last error kept. Nothing here waits for a child: at idle
- * priority it may take long to do anything, even to become hone. */
+/* Jobs as children: each leads its own process group and has its end of a socket pair on CONTROL_FD. What it
+ * writes to stderr is passed on, and its last error is kept. Nothing here waits for a child: at idle priority
+ * it may take long to do anything, even to execute hone. */
 #include "agent/honed/honed_loop.h"
 #include "platform/base/log.h"
 #include "platform/base/sanitized.h"
@@ -21,11 +21,11 @@
 #include <unistd.h>
 
 #define NEVER INT64_MAX
-#define ERROR_MARK "hone: error: " /* as log_error writes it */
-#define LATE_NS NS_PER_S           /* between a job's end and that of its connection */
-enum { CONTROL_FD = 3 /* $HONE_CONTROL_FD says so */, IDLE_NICE = 19, MOST_ARGS = 24 };
+#define ERROR_MARK "hone: error: " /* log_error writes it */
+#define LATE_NS NS_PER_S           /* longest time between a job's end and the end of its connection */
+enum { CONTROL_FD = 3 /* $HONE_CONTROL_FD holds the same */, IDLE_NICE = 19, MOST_ARGS = 24 };
 
-struct words { /* of a job's command line */
+struct words { /* a job's command line */
 	char *arg[MOST_ARGS];
 	int n;
 	char budget[32], threads[16], cpus[512];
@@ -70,11 +70,11 @@ static void command(const struct loop *l, const struct honed_action *a, struct w
 	word(w, NULL);
 }
 
-struct ends { /* ours, and the child's */
+struct ends { /* [0]: ours, [1]: the child's */
 	int control[2], words[2];
 };
 
-/* In the child, like all that follows: only calls that are safe after fork. */
+/* This and the functions down to become() run in the child: they use only calls that are safe after fork. */
 
 static void close_from(int first)
 {
@@ -84,7 +84,7 @@ static void close_from(int first)
 		close(fd);
 }
 
-/* What cannot be had (a container, a filter) is done without. */
+/* Failures are ignored: a container or a filter may forbid these calls. */
 static void step_back(int nice_by)
 {
 	enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_IDLE = 3 << 13 };
@@ -99,8 +99,8 @@ static void step_back(int nice_by)
 	close(fd);
 }
 
-/* Memory is what a process may write; reserved addresses, of which compilers and thread stacks have many,
- * cost nothing. */
+/* RLIMIT_DATA limits what a process may write. Reserved addresses, of which compilers and thread stacks have
+ * many, are not limited, because they cost nothing. */
 static void limit(int64_t memory_bytes)
 {
 	const struct rlimit none = {0, 0}, data = {(rlim_t)memory_bytes, (rlim_t)memory_bytes};
@@ -153,7 +153,7 @@ static void become(char *const argv[], const struct honed_action *a, const struc
 	_exit(127);
 }
 
-/* Again in honed. */
+/* From here on in honed again. */
 
 static int open_ends(struct ends *e)
 {
@@ -171,7 +171,7 @@ static void close_one(int *fd)
 	*fd = -1;
 }
 
-/* e->control[0] and e->words[0] stay open. */
+/* On success e->control[0] and e->words[0] stay open. */
 static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, struct ends *e)
 {
 	struct words w = {.n = 0};
@@ -183,7 +183,7 @@ static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, struc
 	if (rc >= 0 && *pid < 0)
 		rc = fail(E_IO, "cannot start a job: %s", strerror(errno));
 	if (rc >= 0)
-		(void)!setpgid(*pid, *pid); /* whoever is first */
+		(void)!setpgid(*pid, *pid); /* here and in the child: whoever is first */
 	close_one(&e->control[1]);
 	close_one(&e->words[1]);
 	if (rc < 0) {
@@ -193,13 +193,13 @@ static int spawn(struct loop *l, const struct honed_action *a, pid_t *pid, struc
 	return rc;
 }
 
-/* What a job says on stderr. */
+/* A job's stderr. */
 
 struct loop_words {
 	uv_poll_t poll;
 	int fd;
 	size_t n;
-	char line[256]; /* that is not whole yet, as far as it has room */
+	char line[256]; /* the incomplete line; what does not fit is dropped */
 	char error[200];
 };
 
@@ -214,7 +214,7 @@ static void keep_error(struct loop_words *w)
 	w->n = 0;
 }
 
-/* A pipe full at most: who says more waits for its turn. */
+/* Reads at most the content of a full pipe; a job that writes more waits for its turn. */
 static void pass_on(struct loop_words *w)
 {
 	enum { PIPE_BYTES = 64 << 10 };
@@ -251,7 +251,7 @@ static void on_words_closed(uv_handle_t *h)
 	free(w);
 }
 
-/* Takes the descriptor. Without memory nobody listens. */
+/* Takes ownership of the descriptor. Without memory the job's stderr is closed. */
 static struct loop_words *listen_to(struct loop *l, int fd)
 {
 	struct loop_words *w = calloc(1, sizeof *w);
@@ -291,7 +291,7 @@ static int start(struct loop *l, const struct honed_action *a, pid_t *pid, int *
 	if (rc < 0)
 		return rc;
 	*client = loop_adopt(l, e.control[0], *pid);
-	if (*client < 0) { /* its end tells the job */
+	if (*client < 0) { /* the job's end of the pair sees the end of the stream */
 		kill(-*pid, SIGKILL);
 		while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
 			;
@@ -362,8 +362,8 @@ static void explain(struct loop_job *j, const siginfo_t *s)
 	listen_no_more(j);
 }
 
-/* Its group goes with it, while its number is still its own. What it said last is heard before its end is
- * told. */
+/* Kills its process group, while the group's number cannot be reused yet. What the job wrote last is read
+ * before HE_ENDED is sent. */
 static void reap(struct loop *l, struct loop_job *j)
 {
 	siginfo_t s = {0};
@@ -407,8 +407,8 @@ bool loop_job_eof(struct loop *l, int client)
 	return false;
 }
 
-/* A job that has closed its connection and lives, or one that has ended and whose connection something else
- * holds open. */
+/* Stops waiting for a job that closed its connection but still lives, or for the connection of a job that
+ * ended, if something else holds it open. */
 void loop_jobs_late(struct loop *l, int64_t now_ns)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the board tells, and what of it is our own doing: processor time of our unit's control group, else of
- * the jobs' processes and of all that have ended; and that of workers behind a socket (their unit's). */
+/* Looks at the board, and at our own share of its load: processor time of our unit's control group, else of
+ * the jobs' processes and of all children that ended; and of workers behind a socket (their unit's). */
 #include "agent/honed/honed_loop.h"
 #include "platform/base/log.h"
 #include "platform/machine/sysfile.h"
@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TREE_NS (500 * NS_PER_MS) /* between looks for new processes */
-#define MODELS_NS (60 * NS_PER_S) /* between looks at files in folders that cannot be watched */
+#define TREE_NS (500 * NS_PER_MS) /* between searches for new processes */
+/* between looks at model files, some of which may lie in folders that cannot be watched */
+#define MODELS_NS (60 * NS_PER_S)
 #define WORKERS "/sys/fs/cgroup/system.slice/system-hone\\x2dworker.slice/cpu.stat"
 
 static bool read_text(const char *path, char *out, size_t n)
@@ -29,7 +30,7 @@ static bool read_text(const char *path, char *out, size_t n)
 	return got > 0;
 }
 
-/* The children of each thread, as far as there is room. */
+/* Adds the children of each thread, as far as there is room. */
 static void add_children(struct loop_pids *t, pid_t pid)
 {
 	char path[80], text[1024];
@@ -62,8 +63,9 @@ static void find_tree(struct loop *l)
 		add_children(&l->tree, l->tree.pid[i]);
 }
 
-/* Of all its threads, and of children that it has reaped. Its own clock is exact, where utime and stime are
- * rounded to ticks; the name may hold anything. */
+/* Processor time of all its threads, and of children that it has reaped. The process's own clock is exact,
+ * while utime and stime are rounded to ticks. The name in the stat file may hold anything, so reading starts
+ * after the last ')'. */
 static int64_t used_ns(pid_t pid)
 {
 	char path[32], text[1024];
@@ -81,7 +83,8 @@ static int64_t used_ns(pid_t pid)
 	return ns;
 }
 
-/* A control group's time is there whether its controllers are on or not, and holds what has ended. */
+/* A control group counts time whether its controllers are on or not, and includes processes that have
+ * ended. */
 static int64_t group_ns(int fd)
 {
 	char text[512];
@@ -91,7 +94,7 @@ static int64_t group_ns(int fd)
 												  : -1;
 }
 
-/* Only where it is a unit of ours: a shell's holds others, too. */
+/* Only if the control group is a unit of ours: that of a shell holds other programs, too. */
 static int open_unit(void)
 {
 	static const char *const at[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
@@ -135,8 +138,8 @@ static int64_t tree_used_ns(const struct loop *l)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
 }
 
-/* Processes are looked for from time to time, and where there is work (an eighth of all) that none of those
- * known does: a worker that has just begun is not the robot. */
+/* Searches for new processes every TREE_NS, and when an eighth or more of all processor time was used by
+ * processes that we do not know: a worker that has just started must not be counted as the robot. */
 static int64_t processes_ns(struct loop *l, int64_t now_ns, const struct vitals *v)
 {
 	int64_t ns = tree_used_ns(l), unknown = v->busy_ns - l->busy_ns - (ns - l->processes_ns);
@@ -151,7 +154,7 @@ static int64_t processes_ns(struct loop *l, int64_t now_ns, const struct vitals 
 	return ns;
 }
 
-/* It never falls: what vanishes with a control group or between two looks was there all the same. */
+/* Never falls: time that vanishes with a control group or between two looks still counts. */
 static int64_t own_ns(struct loop *l, int64_t now_ns, const struct vitals *v)
 {
 	if (!l->unit_looked)
@@ -239,8 +242,8 @@ static void on_pressure(uv_poll_t *p, int status, int events)
 		loop_look(l);
 }
 
-/* Of the processor it is not asked: jobs that wait at idle priority are pressure, too. Where the kernel has
- * none, or refuses, HA_LOOK sees the same, later. */
+/* There is no trigger for the processor: jobs that wait at idle priority are pressure, too. If the kernel has
+ * no triggers, or refuses one, HA_LOOK sees the same later. */
 static void open_trigger(struct loop *l, int i)
 {
 	int fd = *l->o.sysroot ? -1 : open(triggers[i].path, O_RDWR | O_NONBLOCK | O_CLOEXEC);

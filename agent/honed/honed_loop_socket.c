@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control socket: given by the service manager, or our own; and that there is one honed of a run folder.
- */
+/* The control socket: the service manager passes it, or we make it. Also ensures that only one honed uses a
+ * run folder. */
 #include "agent/honed/honed_loop.h"
 #include "platform/base/log.h"
 
@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define OTHERS_NS (2 * NS_PER_S) /* for a boot box that is about to end */
+#define OTHERS_NS (2 * NS_PER_S) /* time for a boot box that is about to end */
 
 static int run_folder(struct loop *l)
 {
@@ -38,7 +38,8 @@ static int address(const char *path, struct sockaddr_un *to)
 	return E_OK;
 }
 
-/* Somebody listens there. Asking a socket of the service manager would start the service. */
+/* Whether somebody listens there. Not for a socket of the service manager: connecting would start the
+ * service. */
 static bool is_taken(const struct sockaddr_un *at)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -49,7 +50,7 @@ static bool is_taken(const struct sockaddr_un *at)
 	return taken;
 }
 
-/* Under another name first, so that it is never there without listening. */
+/* Binds under another name first, so that the socket's file never exists without a listener. */
 static int bind_at(struct loop *l, const char *path, const struct sockaddr_un *at)
 {
 	char temp[PATH_MAX];
@@ -73,7 +74,8 @@ static int bind_at(struct loop *l, const char *path, const struct sockaddr_un *a
 	return rc;
 }
 
-/* A box goes without a socket where one is: who asks there is answered by the honed after it. */
+/* A box does without a socket if one exists already: the honed that starts after it answers the clients
+ * there. */
 static int make_socket(struct loop *l)
 {
 	const char *path = l->o.socket;
@@ -96,7 +98,7 @@ static int make_socket(struct loop *l)
 	return bind_at(l, path, &at);
 }
 
-/* Its members are owners. */
+/* Finds the socket's group; its members are owners. */
 static void find_group(struct loop *l)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders in which something appears, vanishes or is replaced: inhibit files and models. Of files written in
- * place only the models themselves are watched, as a folder may be a busy one. */
+/* Watches folders for inhibit files and models that appear, vanish or are replaced. Files that are written in
+ * place are watched only if they are models, because a folder may be a busy one. */
 #include "agent/honed/honed_loop.h"
 #include "platform/base/log.h"
 
@@ -11,11 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SETTLE_NS NS_PER_S /* between a change of a model and a look at it */
+#define SETTLE_NS NS_PER_S /* from a change of a model to the look at it */
 enum {
 	FOLDER = IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ONLYDIR,
 	MODEL = IN_CLOSE_WRITE | IN_ATTRIB,
-	MOST_READS = 256 /* a full queue of the kernel, about */
+	MOST_READS = 256 /* about as many as fill the kernel's queue */
 };
 
 static const char *last_part(const char *path)
@@ -71,7 +71,7 @@ static void on_change(uv_poll_t *p, int status, int events)
 	}
 }
 
-/* What happens meanwhile is heard later, or that too much did. */
+/* Changes during a pause are reported later; if there are too many, the queue reports an overflow. */
 void loop_watch_pause(struct loop *l, bool on)
 {
 	if (l->changes_fd < 0)
@@ -82,13 +82,14 @@ void loop_watch_pause(struct loop *l, bool on)
 		uv_poll_start(&l->changes, UV_READABLE, on_change);
 }
 
-/* Watches that nothing needs any more stay until the next start: they cost an event now and then. */
+/* Watches that are no longer needed stay until the next start: they cost an event now and then. */
 static void add_all(struct loop *l)
 {
 	static const char *const names[] = {"inhibit", "inhibit.d"};
 	char folder[PATH_MAX];
 	if (snprintf(folder, sizeof folder, "%s/inhibit", l->o.run) < (int)sizeof folder &&
-	    mkdir(folder, 0755) < 0 && errno != EEXIST) /* not to outlive this boot */
+	    /* plain mkdir: the folder need not outlive this boot */
+	    mkdir(folder, 0755) < 0 && errno != EEXIST)
 		log_more("honed: %s cannot be made: %s", folder, strerror(errno));
 	for (int i = 0; i < 2; i++) {
 		l->inhibit_watch[i] = -1;
@@ -101,7 +102,8 @@ static void add_all(struct loop *l)
 				 "reload",
 				 l->conf->inhibit[i], strerror(errno));
 	for (int i = 0; i < l->conf->nmodels; i++) {
-		(void)!watch_folder_of(l, l->conf->model[i].path); /* else it is looked at now and then */
+		/* if that fails, loop_look looks at the file now and then */
+		(void)!watch_folder_of(l, l->conf->model[i].path);
 		(void)!inotify_add_watch(l->changes_fd, l->conf->model[i].path, MODEL);
 	}
 }

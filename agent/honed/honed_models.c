@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configured models: what is known of each, whose turn it is, and the marks that outlive a boot. */
+/* The configured models: what is known of each, whose slice is next, and the marks that outlive a boot. */
 #include "agent/honed/honed_parts.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void unknown(struct kept_model *m)
 	*m = (struct kept_model){.conf = m->conf, .promise = -1, .bare = true, .waits_ns = m->waits_ns};
 }
 
-/* They tune a file that is no more. */
+/* Stops the slices of a model whose file has changed: they tune the old one. */
 static void stop_slices(struct honed *h, const struct kept_model *m)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
@@ -39,7 +39,8 @@ static void stop_slices(struct honed *h, const struct kept_model *m)
 	}
 }
 
-/* What its file is now. A key that is new starts anew, from what the marks say of it. */
+/* Takes what the driver knows of the model's file now. A model with a new key starts anew, from its mark if
+ * there is one. */
 static void look_at(struct honed *h, struct kept_model *m, const struct honed_model *now)
 {
 	bool same = m->known && !m->refused[0] && key_equal(m->key, now->key);
@@ -73,7 +74,8 @@ void models_event(struct honed *h, const struct honed_event *e)
 	look_at_all(h, e->nmodels, e->model);
 }
 
-/* What is known of a model outlives a configuration that still has it; jobs of others end. */
+/* A model that the new configuration still has keeps what is known of it; the slices of other models are
+ * stopped. */
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model)
 {
 	struct kept_model old[HONED_MODELS];
@@ -172,7 +174,7 @@ static struct contender row_of(const struct honed *h, int i)
 	};
 }
 
-/* In a box those in need come first: without any kernel, then by priority. */
+/* In a box the models that were never served come first, by priority. */
 static int neediest(const struct contender *row, int n)
 {
 	int best = -1;
@@ -201,7 +203,8 @@ static void mark(struct honed *h, const struct kept_model *m)
 	struct mark_of *it = mark_of(h, m->key);
 	if (!m->known || m->refused[0])
 		return;
-	if (!it && h->marks.n == HONED_MODELS) { /* of a model that was: the oldest goes */
+	/* the oldest mark, probably of a model that is no longer configured, is dropped */
+	if (!it && h->marks.n == HONED_MODELS) {
 		memmove(h->marks.model, h->marks.model + 1, sizeof h->marks.model[0] * (HONED_MODELS - 1));
 		h->marks.n--;
 	}
@@ -246,7 +249,7 @@ static void rest(struct honed *h, struct kept_model *m)
 	m->rest_until_ns = h->now_ns + m->rest_step_ns;
 }
 
-/* after_ms 0: it was cut short, and nobody knows. */
+/* now_ms 0: the job was cut short, and the result is not known. */
 static bool has_won(const struct kept_model *m, const struct request *done)
 {
 	if (m->bare && !done->missing)
@@ -256,7 +259,8 @@ static bool has_won(const struct kept_model *m, const struct request *done)
 	return done->now_ms < done->before_ms * (1 - WON_LEAST) || done->missing < m->missing;
 }
 
-/* A job tells what another box like its own may win: here that is a slice. */
+/* A job reports the gain that another budget like its own may bring; here it is scaled to the length of a
+ * slice. */
 static double of_a_slice(const struct honed *h, const struct honed_job *j, double promise)
 {
 	if (j->budget_ns > 0 && promise > 0 && h->conf->slice_ns > j->budget_ns)
@@ -264,7 +268,7 @@ static double of_a_slice(const struct honed *h, const struct honed_job *j, doubl
 	return promise < 1 ? promise : 1;
 }
 
-/* kept: what it found is durable. */
+/* kept: the records that the job found are durable. */
 static void take(struct kept_model *m, const struct request *done, bool kept)
 {
 	if (m->before_ms <= 0)

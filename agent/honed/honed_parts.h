@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of honed's decisions share (agent/honed/honed.h); not for others. */
+/* Shared by the files of honed's decisions (agent/honed/honed.h); not for others. */
 #ifndef AGENT_HONED_PARTS_H
 #define AGENT_HONED_PARTS_H
 
@@ -8,33 +8,36 @@
 #include "agent/control/policy.h"
 #include "platform/base/log.h"
 
-#define LOOK_NS (50 * NS_PER_MS) /* between looks while a job runs, at most */
-#define GAP_NS (2 * NS_PER_S)    /* without a look: what was seen before says nothing of now */
+#define LOOK_NS (50 * NS_PER_MS) /* longest time between looks while a job runs */
+/* after so long without a look, what was seen before says nothing about now */
+#define GAP_NS (2 * NS_PER_S)
 #define STEADY_NS (100 * NS_PER_MS)
-#define FRESH_NS (500 * NS_PER_MS) /* a verdict older than that starts nothing */
+#define FRESH_NS (500 * NS_PER_MS) /* an older verdict starts nothing */
 #define STOP_NS (2 * NS_PER_S)     /* from "stop" to SIGKILL */
-#define SAVING_NS (10 * NS_PER_S)  /* more, while its commit is under way */
-#define LOST_NS NS_PER_S           /* from SIGKILL, its lease is free even if it is not dead */
-#define OVER_NS (10 * NS_PER_S)    /* past its budget, a job is told to stop */
+#define SAVING_NS (10 * NS_PER_S)  /* added to STOP_NS while the job's commit is under way */
+#define LOST_NS NS_PER_S           /* after SIGKILL; then its lease is freed even if it is not dead yet */
+#define OVER_NS (10 * NS_PER_S)    /* a job that exceeds its budget by so much is told to stop */
 #define SAY_NS (500 * NS_PER_MS)   /* between lines for the service manager */
-#define STALE_NS NS_PER_S          /* a status of a board that was seen longer ago looks first */
+#define STALE_NS NS_PER_S          /* a status looks at the board first if the last look is older */
 #define WATCH_NS NS_PER_S
 #define METRICS_NS (10 * NS_PER_S)
-#define MARKS_NS (600 * NS_PER_S) /* between marks that only say how much is promised */
+#define MARKS_NS (600 * NS_PER_S) /* between writes of marks in which only promises changed */
 #define PAUSE_NS (10 * NS_PER_S)
 #define PAUSE_MOST_NS (3600 * NS_PER_S)
 #define STORE_PAUSE_NS (60 * NS_PER_S)
-#define GROWN_NS (5 * NS_PER_S) /* until a job has the memory that it needs, about */
+#define GROWN_NS (5 * NS_PER_S) /* roughly the time until a job has allocated its memory */
 #define DAY_NS (86400 * NS_PER_S)
-#define MORE_NS (3 * NS_PER_S) /* of a box: less is not worth it for a model that has its kernels */
+/* of a box: with less time left, a model that has its kernels is not tuned further */
+#define MORE_NS (3 * NS_PER_S)
 #define NEVER INT64_MAX
 #define LONG_AGO (INT64_MIN / 4)
-#define PROMISE_LEAST 0.001            /* less than that is none */
-#define WON_LEAST 0.005                /* share of the run time; a slice that won less won nothing */
-#define JOB_BYTES (INT64_C(512) << 20) /* that a job takes, about, where the configuration is silent */
+#define PROMISE_LEAST 0.001            /* a smaller promise counts as none */
+#define WON_LEAST 0.005                /* share of the run time; a slice that gained less gained nothing */
+/* bytes that a job takes, roughly, if the configuration does not say */
+#define JOB_BYTES (INT64_C(512) << 20)
 enum { INHIBITS = 32, INHIBITS_OF_USER = 8, BROKEN_MOST = 8, FAILS_MOST = 3 };
 
-/* A reply that is owed. */
+/* A reply that a client still waits for. */
 struct ask {
 	bool is, has_id;
 	int64_t id;
@@ -47,9 +50,9 @@ struct client {
 	pid_t pid;
 	int64_t heard_ns, told_ns;
 	struct ask wait, reload, status;
-	unsigned seen; /* revision that it was told of */
+	unsigned seen; /* the revision that it was last told about */
 	bool owner : 1, watches : 1, closing : 1;
-	bool brings : 1, syncs : 1; /* may say so; did */
+	bool brings : 1, syncs : 1; /* has the right to sync; has sent `sync` */
 	unsigned char broken;
 };
 
@@ -57,38 +60,39 @@ enum job_state { JOB_NONE, JOB_QUEUED, JOB_STARTING, JOB_RUNNING };
 enum job_rest { REST_NOT, REST_TOLD, REST_STOPPED };
 enum job_end {
 	END_NOT,
-	END_LEAVING,  /* box or daemon ends */
-	END_CANCELED, /* by a client, or its model is configured no more */
-	END_ROOM,     /* for a job that somebody asked for */
-	END_RESTED,   /* for too long */
+	END_LEAVING,  /* the box or the daemon ends */
+	END_CANCELED, /* a client canceled it, or its model is no longer configured */
+	END_ROOM,     /* it made room for a job that somebody asked for */
+	END_RESTED,   /* it rested for too long */
 	END_MEMORY,
-	END_OVER, /* its budget */
+	END_OVER, /* it exceeded its budget */
 	END_HUNG,
 	END_GONE, /* its connection ended */
 };
 
-/* A gate for each: what idle tuning heeds, and what boxes and jobs that people start heed, too. */
+/* There is a gate for each: VIEW_ALL has the limits of idle tuning, VIEW_HARD those that also hold for boxes
+ * and for jobs that people start. */
 enum view_kind { VIEW_ALL, VIEW_HARD, VIEWS };
 
 struct honed_job {
 	enum job_state state;
 	int number;
-	int client, asker; /* -1: none. asker: who is told what came of it */
-	int model;         /* index, -1: none that is configured */
-	struct key key;    /* of it, as it was when the job was made */
+	int client, asker; /* -1: none. asker: the client that is told the result */
+	int model;         /* index; -1: no configured model */
+	struct key key;    /* of the model, when the job was made */
 	bool ours;         /* its process is our child */
 	bool people;       /* somebody asked for it */
 	enum view_kind view;
 	pid_t pid;
 	uid_t uid;
 	char name[64], *path;
-	struct conf_model as; /* as it was asked for, where no model is configured */
+	struct conf_model as; /* the model as requested, if none is configured */
 	int threads;
 	uint64_t cpus; /* bit i: honed_options.cpus[i] */
 	int64_t started_ns, budget_ns, heard_ns;
 
 	enum job_rest rest;
-	int64_t rest_ns; /* since */
+	int64_t rest_ns; /* since when it rests */
 	int64_t rested_ns;
 
 	enum job_end end;
@@ -96,25 +100,26 @@ struct honed_job {
 	bool killed;
 
 	enum lease held, wants;
-	bool stops;                /* as it said: a SIGSTOP stops all of it */
-	bool hushed;               /* for somebody else's exclusive lease */
-	int64_t hush_ns;           /* since when, or until when it was */
-	int64_t stood_ns;          /* in all, until then */
+	bool stops;                /* the job said that SIGSTOP stops all of it */
+	bool hushed;               /* stopped for another job's exclusive lease */
+	int64_t hush_ns;           /* since when it is hushed, or until when it was */
+	int64_t stood_ns;          /* total time hushed before */
 	bool stopped;              /* by SIGSTOP */
-	bool pass;                 /* was passed over by an exclusive lease: goes before the next */
+	/* it waited for long because of an exclusive lease: it goes before the next one */
+	bool pass;
 	int64_t held_ns, wants_ns; /* since */
 	struct ask lease, release;
-	char taint[160]; /* of the lease held, or that was taken from it */
-	bool taken;      /* its lease was, and it does not know yet */
+	char taint[160]; /* why the lease that it holds, or that was taken from it, is tainted */
+	bool taken;      /* its lease was taken, and it does not know that yet */
 	struct vitals before;
 	int64_t measured_ns;
 	int measures;
 
 	struct ask commit;
-	int64_t ticket; /* that it waits for; 0: the next */
-	bool puts;      /* since the last commit began */
-	bool writes;    /* puts of it are in the commit under way */
-	bool lost;      /* not all that it put is kept */
+	int64_t ticket; /* the commit that it waits for; 0: the next */
+	bool puts;      /* it has put something since the last commit began */
+	bool writes;    /* the commit under way contains something that it put */
+	bool lost;      /* some of what it put could not be kept */
 
 	bool done;
 	int task, ntasks, trials;
@@ -126,14 +131,14 @@ struct kept_model {
 	const struct conf_model *conf;
 	struct key key;
 	bool known;  /* its file was looked at */
-	bool boxed;  /* has all the kernels that it can have */
-	bool box;    /* this box is for it */
+	bool boxed;  /* has all the kernels that can be made for it */
+	bool box;    /* this box tunes it */
 	bool bare;   /* never served */
-	bool trying; /* it was in the marks before the box */
+	bool trying; /* the marks knew it before this box */
 	double promise;
 	double before_ms, default_ms, now_ms;
 	int missing;
-	int64_t had_ns, waits_ns; /* of slices; since when it could have had one */
+	int64_t had_ns, waits_ns; /* total time of its slices; since when it could have had one */
 	int64_t rest_until_ns, rest_step_ns;
 	int64_t pause_until_ns, pause_step_ns;
 	int fails;
@@ -155,8 +160,8 @@ struct honed {
 	int64_t now_ns, opened_ns, wake_ns;
 	bool started;
 	enum leaving leaving;
-	int64_t leave_ns, leave_by_ns; /* since when; no longer than that */
-	struct buf out;                /* of one reply */
+	int64_t leave_ns, leave_by_ns; /* since when honed is leaving; when it leaves at the latest */
+	struct buf out;                /* buffer for one reply */
 	unsigned revision;
 
 	/* honed_gate.c */
@@ -165,8 +170,9 @@ struct honed {
 	struct vitals vitals, glance;
 	int64_t own_ns;
 	int minute;
-	int64_t looked_ns, seen_ns; /* asked for; had. LONG_AGO: never */
-	int64_t steady_ns;          /* since then there was no long time without a look */
+	/* when a look was last asked for, and when the last one came; LONG_AGO: never */
+	int64_t looked_ns, seen_ns;
+	int64_t steady_ns;          /* start of the current series of looks without a gap */
 	bool glancing;
 	char *file_inhibit;
 	struct inhibit *inhibit[INHIBITS];
@@ -179,34 +185,34 @@ struct honed {
 	struct kept_model model[HONED_MODELS];
 	int nmodels;
 	struct marks marks;
-	int64_t worked_ns; /* of a box: when a job ran last */
+	int64_t worked_ns; /* of a box: when a job last ran */
 	bool marks_changed, marks_matter, boxing, skips;
 	int64_t marks_ns;
 	int64_t ticket;
-	bool committing, writes;            /* one is under way; and there was something to write */
-	bool unsaved, last_due;             /* records are in memory only; the last commit is to come */
-	int64_t commit_at_ns;               /* while unsaved: not before */
-	int64_t prepare_ns;                 /* since when the cache is made ready; 0: it is */
-	int64_t commit_since_ns, commit_ns; /* of the one under way; how long one takes */
+	bool committing, writes;            /* a commit is under way; and it has something to write */
+	bool unsaved, last_due;             /* records are in memory only; the last commit is still to come */
+	int64_t commit_at_ns;               /* while unsaved: no commit before this time */
+	int64_t prepare_ns;                 /* since when the cache is being prepared; 0: it is ready */
+	int64_t commit_since_ns, commit_ns; /* start of the commit under way; the time that one takes */
 	uint64_t generation;
 	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
 	char store_error[160];
 	int64_t store_until_ns, store_step_ns;
 
 	/* honed_lease.c */
-	int lingerer;      /* slot of who had all of the machine last, */
-	int64_t linger_ns; /* and until when it is kept for that */
+	int lingerer;      /* slot of the job that last had all of the machine */
+	int64_t linger_ns; /* until when the machine is kept for it */
 
 	/* honed_client.c */
 	struct client *client;
-	struct { /* a commit of one that syncs: one at a time; the rest as a job's */
+	struct { /* the commit of a connection that syncs, one at a time; fields as of a job */
 		struct ask ask;
 		int client;
 		int64_t ticket;
 		bool puts, writes, lost;
 	} sync;
 	int nclients, room, last;
-	int watchers, waiters, askers; /* askers: of a status, until the board was looked at */
+	int watchers, waiters, askers; /* askers: wait for a status until the board was looked at */
 	int64_t asked_ns;
 
 	/* honed_status.c */
@@ -220,7 +226,7 @@ struct honed {
 /* honed.c */
 void honed_act(struct honed *h, const struct honed_action *a);
 void honed_log(struct honed *h, int level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-void honed_changed(struct honed *h); /* what people see */
+void honed_changed(struct honed *h); /* what people see has changed */
 static inline void sooner(int64_t *at, int64_t t)
 {
 	if (t < *at)
@@ -244,11 +250,14 @@ void gate_free(struct honed *h);
 /* honed_models.c */
 void models_event(struct honed *h, const struct honed_event *e);
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model);
-int models_find(const struct honed *h, const char *path, int threads); /* threads < 0: any. -1: none */
-bool model_wants(const struct kept_model *m);                          /* there may be something to win */
-bool model_may(const struct honed *h, int i);                          /* and now is the time */
-int64_t model_when(const struct honed *h, int i);                      /* that it is; NEVER: not known */
-int models_next(const struct honed *h);                                /* whose slice is next; -1: none */
+/* threads < 0: any number. Returns -1: none */
+int models_find(const struct honed *h, const char *path, int threads);
+bool model_wants(const struct kept_model *m);                          /* there may be something to gain */
+bool model_may(const struct honed *h, int i);                          /* a slice of it may start now */
+/* when one may start; NEVER: not known */
+int64_t model_when(const struct honed *h, int i);
+/* the model whose slice is next; -1: none */
+int models_next(const struct honed *h);
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done);
 void model_failed(struct honed *h, int i, const char *text);
 bool models_ready(const struct honed *h);
@@ -258,9 +267,10 @@ void marks_resumed(struct honed *h); /* an operator wants boxes again */
 
 /* honed_store.c */
 void store_event(struct honed *h, const struct honed_event *e);
-void store_unsaved(struct honed *h, struct honed_job *j); /* it put something; j NULL: one that syncs did */
+/* the job put something; j NULL: a connection that syncs did */
+void store_unsaved(struct honed *h, struct honed_job *j);
 void store_commit(struct honed *h,
-		  struct honed_job *j); /* j NULL: of one that syncs, or nobody waits for it */
+		  struct honed_job *j); /* j NULL: for a connection that syncs, or for nobody */
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
 void store_tick(struct honed *h);
@@ -268,9 +278,9 @@ int64_t store_next(const struct honed *h);
 
 /* honed_box.c */
 void boot_start(struct honed *h);
-int64_t boot_budget(const struct honed *h);  /* of the next job; 0: none is started any more */
-int64_t boot_left_ns(const struct honed *h); /* for jobs */
-int64_t boot_tell_ns(const struct honed *h); /* when they are told to stop, for the last commit */
+int64_t boot_budget(const struct honed *h);  /* of the next job; 0: no more jobs are started */
+int64_t boot_left_ns(const struct honed *h); /* time that is left for jobs */
+int64_t boot_tell_ns(const struct honed *h); /* when jobs are told to stop, so that the last commit fits */
 void leave(struct honed *h, const char *why);
 void boot_tick(struct honed *h);
 int64_t boot_next(const struct honed *h);
@@ -279,19 +289,22 @@ int64_t boot_next(const struct honed *h);
 void jobs_started(struct honed *h, const struct honed_event *e);
 void jobs_ended(struct honed *h, const struct honed_event *e);
 struct honed_job *job_of(struct honed *h, int number);
-struct honed_job *job_new(struct honed *h, int model, const char *path); /* NULL: as many as may be */
-/* What signal it needs now, by who has stopped it. */
+/* NULL: no free slot, or no memory */
+struct honed_job *job_new(struct honed *h, int model, const char *path);
+/* Sends SIGSTOP or SIGCONT, whichever the job needs now. */
 void job_settle(struct honed *h, struct honed_job *j);
 void job_stop(struct honed *h, struct honed_job *j, enum job_end why);
 void job_kill(struct honed *h, struct honed_job *j, enum job_end why);
 void job_gone(struct honed *h, struct honed_job *j);
 void job_done(struct honed *h, struct honed_job *j, const struct request *r);
-bool job_lives(const struct honed_job *j); /* has a process that we know of */
+bool job_lives(const struct honed_job *j); /* it has a process that we know of */
 int jobs_ours(const struct honed *h);
 uint64_t jobs_cpus(const struct honed *h, int threads);
 int jobs_most(const struct honed *h);
-bool jobs_can_start(const struct honed *h, enum view_kind *v); /* something, if the gate lets it */
-void jobs_rests(struct honed *h);                              /* rest and go on, as the gate says */
+/* a job could start if the gate let it; *v: its view */
+bool jobs_can_start(const struct honed *h, enum view_kind *v);
+/* lets jobs rest and go on, as the gate says */
+void jobs_rests(struct honed *h);
 void jobs_tick(struct honed *h);
 int64_t jobs_next(const struct honed *h);
 
@@ -300,8 +313,9 @@ int lease_want(struct honed *h, struct honed_job *j, const struct request *r, co
 void lease_release(struct honed *h, struct honed_job *j, const struct ask *ask);
 void lease_taint(struct honed_job *j, const char *why);
 void lease_drop(struct honed *h, struct honed_job *j,
-		const char *why); /* what it holds, and what it waits for if why is NULL */
-bool lease_regain(struct honed *h, struct honed_job *j); /* what was taken while it rested; false: not now */
+		const char *why); /* why NULL: also withdraws the request that it waits for */
+/* takes again the lease that was taken while it rested; false: not possible now */
+bool lease_regain(struct honed *h, struct honed_job *j);
 void lease_seen(struct honed *h, const struct vitals *v);
 void lease_tick(struct honed *h);
 int64_t lease_next(const struct honed *h);
@@ -316,7 +330,7 @@ struct client *client_add(struct honed *h, int id, const struct peer *peer);
 void client_send(struct honed *h, int id, const char *line);
 void client_good(struct honed *h, int id, const struct ask *ask, const char *more);
 void client_bad(struct honed *h, int id, const struct ask *ask, int rc, const char *text);
-void clients_conf(struct honed *h, int rc, const char *text); /* answers reloads */
+void clients_conf(struct honed *h, int rc, const char *text); /* answers reload requests */
 void clients_tick(struct honed *h);
 int64_t clients_next(const struct honed *h);
 

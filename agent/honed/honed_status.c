@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What honed says of itself: status, one line for the service manager, metrics. */
+/* honed's reports about itself: status, one line for the service manager, metrics. */
 #include "agent/honed/honed_parts.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MODELS_BYTES = 32 << 10 }; /* so that a status stays below CONTROL_SAID */
+enum { MODELS_BYTES = 32 << 10 }; /* keeps a status below CONTROL_SAID */
 
 static double s_of(int64_t ns)
 {
@@ -62,7 +62,7 @@ static const char *gate_says(const struct honed *h)
 	return v->text[0] ? v->text : "the board has not been looked at yet";
 }
 
-/* A model whose last job left kernels out, and is to be tried again. */
+/* Looks for a model whose last job left kernels out and that will be tried again. */
 static bool lacking(const struct honed *h, char *text, size_t n)
 {
 	for (int i = 0; i < h->nmodels; i++) {
@@ -289,7 +289,7 @@ static void put_status(const struct honed *h, struct buf *out)
 
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
 {
-	struct honed then = *h; /* as it is at now_ns: nothing has happened since */
+	struct honed then = *h; /* a copy as of now_ns: nothing has happened since the last event */
 	then.now_ns = now_ns > h->now_ns ? now_ns : h->now_ns;
 	put_status(&then, out);
 }
@@ -389,7 +389,7 @@ static double model_missing(const struct honed *h, const struct kept_model *m)
 
 static const struct {
 	const char *name, *help;
-	double (*value)(const struct honed *h, const struct kept_model *m); /* no number: not known */
+	double (*value)(const struct honed *h, const struct kept_model *m); /* NaN: not known */
 } of_models[] = {
     {"hone_model_ready", "Whether it has its kernels, or nothing can be done for it.", model_is_ready},
     {"hone_model_before_seconds", "Run time as honed first met it.", model_before},

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jobs put into the cache: when it is durable, and how much of it a day may have. */
+/* Commits of what jobs put into the cache, and the limit of bytes written in a day. */
 #include "agent/honed/honed_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define GATHER_NS NS_PER_S        /* from a put to the commit that nobody asked for */
-#define PREPARE_NS (8 * NS_PER_S) /* how slow the flash is will be known soon */
-enum { SYNCS = 2 /* of a commit: code, then records */ };
-enum { RESIDENT_REST = 9 /* between such commits, in their time: the flash is the robot's */ };
+#define GATHER_NS NS_PER_S        /* from a put to a commit that nobody asked for */
+#define PREPARE_NS (8 * NS_PER_S) /* until then the speed of the flash should be known */
+enum { SYNCS = 2 /* of a commit: code first, then records */ };
+/* pause between such commits, in multiples of the last one's time, because the flash is the robot's */
+enum { RESIDENT_REST = 9 };
 
-/* For everybody who waits for the next one. */
+/* Begins a commit for everybody who waits for the next one. */
 static void begin(struct honed *h)
 {
 	h->committing = true;
@@ -40,8 +41,8 @@ static bool somebody_searches(const struct honed *h)
 	return false;
 }
 
-/* The jobs of a box ask for their last ones one shortly after the other, and there is time for one: it waits
- * for the others, as long as its time has room for that (boot_tell_ns). */
+/* The jobs of a box ask for their last commits shortly one after the other, and there is time for only one:
+ * it waits for the other jobs, as long as the time reserved for it allows (boot_tell_ns). */
 static int64_t last_commit_ns(const struct honed *h)
 {
 	bool gathers = h->o.mode == HONED_BOX && h->leaving && somebody_searches(h);
@@ -64,7 +65,7 @@ void store_unsaved(struct honed *h, struct honed_job *j)
 	h->unsaved = true;
 }
 
-/* When what was put is committed without being asked for; NEVER: with the next that somebody wants. */
+/* When to commit unasked; NEVER: with the next commit that somebody asks for. */
 static int64_t own_commit_ns(const struct honed *h)
 {
 	if (!h->unsaved || h->committing || h->leaving || h->store_error[0])
@@ -93,13 +94,13 @@ bool store_lets_start(const struct honed *h, const char **why)
 	return !over_limit(h) && (!h->store_error[0] || h->store_until_ns <= h->now_ns);
 }
 
-/* Nothing is started for a while: what it would find could not be kept. */
+/* Starts no jobs for a while, because what they found could not be kept. */
 static void failed(struct honed *h, const char *text)
 {
 	bool known = h->store_error[0] && h->now_ns < h->store_until_ns;
 	h->unsaved = true;
 	snprintf(h->store_error, sizeof h->store_error, "%s", text);
-	if (known) /* another one that was under way */
+	if (known) /* this pause has begun already: another commit was under way */
 		return;
 	h->store_step_ns = h->store_step_ns ? 2 * h->store_step_ns : STORE_PAUSE_NS;
 	if (h->store_step_ns > PAUSE_MOST_NS)
@@ -109,7 +110,7 @@ static void failed(struct honed *h, const char *text)
 		  (long long)(h->store_step_ns / NS_PER_S));
 }
 
-/* Whoever asks for a later commit would not know. */
+/* Marks those whose records were in the lost commit: they could not know it from a later commit's answer. */
 static void lose(struct honed *h)
 {
 	for (int i = 0; i < HONED_JOBS; i++)
@@ -147,7 +148,7 @@ static void answer_all(struct honed *h, const struct honed_event *e, const char 
 		answer(h, h->sync.client, &h->sync.ask, h->sync.lost, e, text);
 }
 
-/* One that took long is forgotten slowly: flash stalls now and then. */
+/* The estimate falls by a quarter at most after a fast commit, because flash stalls now and then. */
 static void ended(struct honed *h)
 {
 	int64_t took_ns = h->now_ns - h->commit_since_ns, rest = h->o.mode == HONED_BOX ? 1 : RESIDENT_REST;
@@ -168,7 +169,7 @@ static bool is_waited_for(const struct honed *h)
 void store_event(struct honed *h, const struct honed_event *e)
 {
 	const char *text = e->text ? e->text : "the cache gave no reason";
-	if (!e->ticket) { /* made ready */
+	if (!e->ticket) { /* the answer to HA_PREPARE */
 		h->prepare_ns = 0;
 		h->commit_ns = h->commit_ns ? h->commit_ns : SYNCS * e->sync_ns;
 		return;

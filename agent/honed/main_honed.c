@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* honed: the agent on the board; agent/honed/honed.h driven by agent/honed/honed_loop.h.
  *
- * A boot that has nothing to do reads the configuration and the marks, looks at the models' files, and ends;
- * the cache is not opened. */
+ * A boot that has nothing to do reads the configuration and the marks, looks at the models' files, and ends
+ * without opening the cache. */
 #include "agent/honed/honed_loop.h"
 #include "agent/honed/marks.h"
 #include "platform/base/log.h"
@@ -86,7 +86,7 @@ static int parse(int argc, char **argv, struct words *w)
 	return rc;
 }
 
-/* The first of a list, as the service manager gives folders. */
+/* The first folder of the list that the service manager passes in the environment. */
 static const char *folder(const char *name, const char *otherwise)
 {
 	const char *s = getenv(name);
@@ -112,7 +112,7 @@ static void choose_folders(struct loop_options *o)
 	o->job = o->job ? o->job : HONE_LIBDIR "/hone";
 }
 
-/* What is small and must stay so: one heap for both threads, and no more of it than is used. */
+/* Keeps memory small: one heap for both threads, and unused memory goes back to the system. */
 static void stay_small(void)
 {
 	(void)mallopt(M_ARENA_MAX, 1);
@@ -121,7 +121,8 @@ static void stay_small(void)
 	(void)mallopt(M_MMAP_THRESHOLD, 64 << 10);
 }
 
-/* 0, 1 and 2 are there; no signal of a broken connection; enough descriptors for all clients. */
+/* Makes sure that descriptors 0, 1 and 2 are open, ignores SIGPIPE, and raises the limit of descriptors so
+ * that all clients fit. */
 static void settle(void)
 {
 	struct rlimit files;
@@ -138,7 +139,7 @@ static void settle(void)
 	}
 }
 
-/* Of the target, and of the worker's file, which stands for the emitter: a new one is another file. */
+/* Identity of the target and of the worker's file, which stands for the emitter's version. */
 static int identify(struct loop *l)
 {
 	struct target t;
@@ -157,7 +158,7 @@ static int identify(struct loop *l)
 	return E_OK;
 }
 
-/* --budget, else the kernel's command line, else the configuration. */
+/* Takes --budget, else the kernel's command line, else the configuration. */
 static void choose_budget(struct loop *l)
 {
 	char path[PATH_MAX];
@@ -190,7 +191,7 @@ static void read_marks(const struct loop *l, struct marks *m)
 		log_error("honed: %s: every model is looked at again", err_text());
 }
 
-/* Told to end once more while it ends. */
+/* Blocks all signals: honed ends already, so another order to end changes nothing. */
 static void hear_no_more(void)
 {
 	sigset_t all;
@@ -231,7 +232,7 @@ static int check(struct loop *l)
 {
 	int bad = 0;
 	if (loop_conf(l, l->o.conf) < 0)
-		return E_CORRUPT; /* the command line was right */
+		return E_CORRUPT; /* not E_USAGE: the command line was right */
 	for (int i = 0; i < l->conf->nmodels; i++)
 		if (l->model[i].refused) {
 			printf("model %s: %s\n", l->conf->model[i].name, l->model[i].refused);
@@ -252,7 +253,7 @@ static int run(int argc, char **argv)
 	choose_folders(&l.o);
 	notify_take(&l.notify);
 	if (*l.o.sysroot)
-		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* jobs look at the same board */
+		setenv("HONE_SYSROOT", l.o.sysroot, 1); /* so that jobs look at the same board */
 	if (w.help)
 		fputs(usage, stdout);
 	else if (w.version)
