@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a box's candidates are strangers': open hints among the seeds, and incumbents that a stranger
- * claims. */
+/* Decides which of a box's candidates come from strangers: open hints among the seeds, and incumbents that
+ * are a stranger's claim. */
 #include "agent/tune/tune_parts.h"
 
 #include "agent/worker/runner_apart.h"
@@ -43,7 +43,8 @@ void tune_apart_tasks(struct session *s)
 	}
 }
 
-/* This board makes the default whether or not a stranger proposes it: it is nobody's. */
+/* The default candidate never counts as a stranger's: this board makes it whether a stranger proposes it or
+ * not. */
 static bool is_default(const struct session *s, const char *task, const char *cand)
 {
 	for (int i = 0; s->result && i < s->ntasks; i++)

@@ -8,34 +8,34 @@
 #include "platform/base/log.h"
 
 enum {
-	SERIES = 3, /* of runs; a winner wins each */
-	RUNS = 4,   /* of a series: the fastest of each kernel counts */
+	SERIES = 3, /* series of runs; a winner must win each */
+	RUNS = 4,   /* runs of a series; the fastest of each kernel counts */
 };
 
-/* What is thought of alternatives before any is met, and how many outweigh it. */
+/* Prior of the share that alternatives save, and its weight in alternatives. */
 #define FIRST_SHARE 0.01
 #define WEIGHT 3
 
-/* For calls that only tidy up. */
+/* Extra time for calls that only clean up. */
 #define GRACE_NS (100 * NS_PER_MS)
 
 /* The default kernel of a task, made once. */
 struct made {
 	struct key key;
-	struct blob code; /* p NULL: cannot be made */
+	struct blob code; /* p NULL: no default kernel can be made */
 };
 
 struct maker {
 	const struct tune_graph_options *o;
 	struct graph *g;
 	struct runner *runner;
-	struct kernel_source kept;     /* of the cache: for tasks that do not differ */
-	struct kernel_source standard; /* of the cache: default kernels */
+	struct kernel_source kept;     /* the cache's best kernels, for tasks that do not differ */
+	struct kernel_source standard; /* the cache's default kernels */
 	struct arena a;
 	int nmade, cap;
 	struct made *made;
 	int ndiffer;
-	struct key *differ; /* tasks that not both divisions use equally often */
+	struct key *differ; /* tasks that the two divisions do not use equally often */
 };
 
 struct side {
@@ -44,7 +44,7 @@ struct side {
 	struct step_task *task;
 	int ntasks;
 	struct net net;
-	int64_t sum_ns; /* of a series */
+	int64_t sum_ns; /* time of a series */
 };
 
 struct graph_search {
@@ -52,12 +52,14 @@ struct graph_search {
 	struct maker m;
 	struct arena *a; /* the caller's */
 	struct choices now;
-	int n, at;   /* alternatives; the next of them */
-	bool hinted; /* the first is a stranger's, and replaces what is chosen by now */
+	int n, at;   /* number of alternatives; index of the next */
+	/* the first alternative is a stranger's hint; it replaces the present choices as a whole */
+	bool hinted;
 	const struct choices *other;
-	double promise;      /* of the next; < 0: not known yet */
-	int64_t need_ns;     /* for it */
-	double tried, saved; /* alternatives met, and shares of the time of what differed */
+	double promise;      /* of the next alternative; < 0: not known yet */
+	int64_t need_ns;     /* time that the next alternative needs */
+	/* alternatives compared so far; sum of the shares that they saved of the time of what differed */
+	double tried, saved;
 };
 
 static bool differs(const struct maker *m, struct key k)
@@ -68,8 +70,8 @@ static bool differs(const struct maker *m, struct key k)
 	return false;
 }
 
-/* Also while kernels are made: a division may need a dozen, and whoever asks to stop does not wait for them.
- */
+/* Whether the box is over or a stop was requested. Also checked while kernels are made: a division may need a
+ * dozen of them, and a stop request must not wait for that. */
 static bool over(const struct tune_graph_options *o)
 {
 	return clock_now(o->clock) >= o->deadline_ns || (o->stop && *o->stop);
@@ -88,7 +90,8 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 	*out = (struct blob){0};
 	if (rc >= 0)
 		space_default(s, cand);
-	for (int rule = 0, more = E_OK; rc >= 0 && handle < 0 && more >= 0;) { /* < 0: it spills */
+	/* handle < 0: the candidate spills, so try the next of the portfolio */
+	for (int rule = 0, more = E_OK; rc >= 0 && handle < 0 && more >= 0;) {
 		rc = over(m->o) ? fail(E_TIMEOUT, "the box is over")
 				: r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 		if (handle < 0)
@@ -123,7 +126,7 @@ static const struct made *made_of(const struct maker *m, struct key k)
 	return NULL;
 }
 
-/* The cache has the default kernel, made for as many threads. */
+/* Whether the cache has the task's default kernel, made for the same number of threads. */
 static bool recorded(const struct maker *m, struct key k)
 {
 	struct arena scratch = {0};
@@ -182,7 +185,7 @@ static int compare_tasks(struct maker *m, const struct side *x, const struct sid
 	return m->ndiffer;
 }
 
-/* Of the kernels that differ, and of all nodes that are no tasks: their layouts may. */
+/* Sums the time of the kernels that differ, and of all host steps, because their layouts may differ. */
 static int64_t sum_kernels(const struct maker *m, const struct side *s)
 {
 	int64_t sum_ns = 0;
@@ -190,7 +193,8 @@ static int64_t sum_kernels(const struct maker *m, const struct side *s)
 	int n = plan_kernels(s->net.plan, &k);
 	for (int i = 0; i < n; i++) {
 		const struct step *x = &s->steps->step[k[i].step];
-		if (x->kind == STEP_TASK && x->fused_by >= 0) /* for want of the fused kernel */
+		/* it runs because its fused kernel is missing */
+		if (x->kind == STEP_TASK && x->fused_by >= 0)
 			x = &s->steps->step[x->fused_by];
 		if (x->kind == STEP_HOST || differs(m, task_key(x->task)))
 			sum_ns += s->net.kernel_ns[i];
@@ -216,7 +220,7 @@ static int run_pair(void *ctx)
 	return rc;
 }
 
-/* Pairs that were tainted do not count. */
+/* Runs one series; a tainted pair of runs is repeated. */
 static int run_series(const struct maker *m, struct side side[2])
 {
 	struct pair p = {m, side};
@@ -231,7 +235,7 @@ static int run_series(const struct maker *m, struct side side[2])
 	return rc;
 }
 
-/* 1: side 1 is faster beyond doubt. */
+/* Returns 1: side 1 won every series by more than GRAPH_GAIN. */
 static int race(const struct maker *m, struct side side[2])
 {
 	bool won = true;
@@ -260,7 +264,7 @@ static int divide(const struct maker *m, struct arena *a, struct side *s)
 	return rc < 0 ? rc : (s->ntasks = steps_tasks(s->steps, a, &s->task));
 }
 
-/* Of side[0] the present division. Returns how many tasks differ. */
+/* Divides the graph both ways; side[0] is the present division. Returns how many tasks differ. */
 static int divide_both(struct maker *m, struct arena *a, struct side side[2])
 {
 	int rc = divide(m, a, &side[0]);
@@ -269,13 +273,13 @@ static int divide_both(struct maker *m, struct arena *a, struct side side[2])
 	return rc < 0 ? rc : compare_tasks(m, &side[0], &side[1], a);
 }
 
-/* Both networks, and all series of runs: what every comparison takes. */
+/* Time that every comparison takes: opening both networks and all series of runs. */
 static int64_t least_ns(const struct tune_graph_options *o)
 {
 	return 2 * (o->net_ns + SERIES * RUNS * o->run_ns);
 }
 
-/* With the kernels that are not there yet. */
+/* Time that the comparison takes, including building the kernels that are missing. */
 static int64_t need_ns(const struct maker *m)
 {
 	const struct tune_graph_options *o = m->o;
@@ -286,7 +290,7 @@ static int64_t need_ns(const struct maker *m)
 	return sum_ns;
 }
 
-/* What differs takes so long in the present division. */
+/* Time that the tasks that differ take in the present division. */
 static int64_t stake_ns(const struct maker *m, const struct side *now)
 {
 	const struct tune_graph_options *o = m->o;
@@ -302,7 +306,7 @@ static bool is_hint(const struct graph_search *x, int i)
 	return x->hinted && i == 0;
 }
 
-/* The i-th alternative, to what is chosen by now. */
+/* The present choices changed by the i-th alternative. */
 static struct choices with_other(const struct graph_search *x, struct arena *a, int i)
 {
 	const struct choices *o = &x->other[i];
@@ -314,7 +318,7 @@ static struct choices with_other(const struct graph_search *x, struct arena *a, 
 	return o->n ? both : (struct choices){0};
 }
 
-/* 1: side 1 is better. *saved: as a share of what differs in side 0. */
+/* Compares the two sides. 1: side 1 is better. *saved: share of the time of what differs in side 0. */
 static int meet(struct maker *m, struct side side[2], double *saved)
 {
 	int rc = open_side(m, &side[0]);
@@ -331,7 +335,7 @@ static int meet(struct maker *m, struct side side[2], double *saved)
 	return rc;
 }
 
-/* Share of its stake that the next alternative is thought to save. */
+/* Expected share of its stake that the next alternative saves. */
 static double expect(const struct graph_search *x)
 {
 	return (x->saved + WEIGHT * FIRST_SHARE) / (x->tried + WEIGHT);
@@ -342,7 +346,7 @@ static bool fits(const struct graph_search *x, int64_t ns)
 	return !over(&x->o) && clock_now(x->o.clock) + ns <= x->o.deadline_ns;
 }
 
-/* 0: no task differs. */
+/* Returns the promise of the next alternative; 0: no task differs. */
 static double price(struct graph_search *x)
 {
 	struct arena scratch = {0};
@@ -359,7 +363,8 @@ static double price(struct graph_search *x)
 	return promise;
 }
 
-/* It was compared, or cannot be: no later box meets it again. */
+/* Removes the hint from the cache once it was compared or cannot be, so that no later box compares it
+ * again. */
 static int forget_hint(const struct graph_search *x, int rc)
 {
 	int forgot = chosen_hint_forget(x->o.chosen, x->m.g);
@@ -375,7 +380,7 @@ double graph_search_promise(struct graph_search *x)
 			return x->promise;
 		if (x->promise > 0)
 			log_more("division of the graph: no time to compare another");
-		else if (is_hint(x, x->at) && forget_hint(x, E_OK) < 0) /* it divides nothing otherwise */
+		else if (is_hint(x, x->at) && forget_hint(x, E_OK) < 0) /* the hint gives the same division */
 			log_more("%s", err_text());
 	}
 	return 0;
@@ -399,7 +404,7 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	if (hint && (rc >= 0 || rc == E_UNSUPPORTED || rc == E_CORRUPT || rc == E_CHILD))
 		rc = forget_hint(x, rc);
 	if (rc == E_TIMEOUT || rc == E_CHILD || rc == E_UNSUPPORTED || rc == E_CORRUPT)
-		rc = 0; /* what the box has no time for, or a division that cannot be made */
+		rc = 0; /* there was no time for it, or the division cannot be made */
 	x->saved += saved;
 	if (rc > 0)
 		rc = graph_steps(x->m.g, x->o.chosen->target, &both, x->a, steps);
@@ -409,7 +414,7 @@ int graph_search_next(struct graph_search *x, struct choices *c, struct steps **
 	return 1;
 }
 
-/* What strangers chose is compared before the board's own ideas. */
+/* Puts strangers' choices before the board's own alternatives. */
 static int put_hint_first(struct graph_search *x)
 {
 	struct choices hint;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A box on a leash: the cache through honed, and what honed is told of the box. */
+/* A box under a leash: it writes the cache through honed, and reports its progress to honed. */
 #include "agent/tune/tune_parts.h"
 
 #include "agent/cache/seeds.h"
@@ -36,7 +36,7 @@ static int again(void *ctx)
 
 static int open_leash(struct session *s)
 {
-	char path[PATH_MAX]; /* as honed's configuration has it */
+	char path[PATH_MAX]; /* absolute, as in honed's configuration */
 	const struct leash_options o = {.cache = s->dir,
 					.model = realpath(s->o->model, path) ? path : s->o->model,
 					.threads = s->o->threads,
@@ -62,7 +62,7 @@ int tune_cache_open(struct session *s)
 	if (leash_held(s->leash))
 		return cache_open_with(&s->cache, s->dir, CACHE_THROUGH, 0, &o);
 	rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
-	if (rc >= 0) /* where the folder is not ours to write it is another one */
+	if (rc >= 0) /* if the folder is not writable, the cache is in another one */
 		snprintf(s->dir, sizeof s->dir, "%s", cache_dir(s->cache));
 	if (rc != E_IO && rc != E_NOTFOUND)
 		return rc;
@@ -83,7 +83,7 @@ void tune_say_progress(struct session *s, const struct job_progress *p)
 	leash_say(s->leash, &r);
 }
 
-/* Tasks that can have a kernel and have none that can be run. */
+/* Counts the tasks that can have a kernel but have none that can be run. */
 static int missing(struct session *s)
 {
 	struct arena scratch = {0};
@@ -106,9 +106,9 @@ static double smaller(double a, double b)
 	return a < b ? a : b;
 }
 
-/* The share of the run time that another box like this one may win: what its best slice promises, over all of
- * the box, but no more than lies above the rooflines. -1: not known, as where the box did not come to some
- * task. */
+/* Share of the run time that another box like this one may gain: the promise of its best slice times the
+ * length of the box, limited by what lies above the rooflines. -1: not known, because the box did not reach
+ * some task. */
 static double promise(const struct session *s)
 {
 	double now_ns = 0, above_ns = 0, best = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trial logs of a tuning: those of the cache are gone on with, each trial is added, and the cache gets
- * them LOG_WRITES times in a box and at its end: not more often, because each of them is some KB of flash. */
+/* The trial logs of a tuning job. It continues the cache's logs and adds each trial. The logs are put into
+ * the cache LOG_WRITES times in a box and at its end: not more often, because each write is some KB of
+ * flash. */
 #include "agent/tune/tune_parts.h"
 
 #include "agent/cache/hint.h"
@@ -11,7 +12,7 @@
 
 enum { LOG_WRITES = 3 };
 
-#define LOG_LEAST_NS (3 * NS_PER_S) /* between two of them */
+#define LOG_LEAST_NS (3 * NS_PER_S) /* least time between two writes */
 
 static void name_log(const struct session *s, int i, struct trials *l)
 {
@@ -24,7 +25,8 @@ static void name_log(const struct session *s, int i, struct trials *l)
 	snprintf(l->emitter, sizeof l->emitter, "%s", s->runner->emitter);
 }
 
-/* What earlier boxes know of task i, or an empty log: times of another emitter's kernels say nothing. */
+/* Reads the log of earlier boxes for task i, or makes an empty one. Times with another emitter are dropped:
+ * they say nothing about this one's kernels. */
 static int open_log(struct session *s, int i)
 {
 	struct trials *l = &s->log[i].trials, *old = ARENA_NEW(s->a, struct trials);
@@ -43,7 +45,8 @@ static int open_log(struct session *s, int i)
 	return E_OK;
 }
 
-/* Copies: the log changes while the job runs. --fresh forgets earlier boxes, not this one's earlier jobs. */
+/* Gives the job copies of the known trials, because the log changes while the job runs. --fresh ignores
+ * earlier boxes, but not earlier jobs of this one. */
 static void give_known(struct session *s, int i)
 {
 	const struct trials *l = &s->log[i].trials;

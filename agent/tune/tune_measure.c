@@ -7,15 +7,15 @@
 
 enum {
 	AFTER_RUNS = 12,
-	RACE_RUNS = 20, /* of whole networks, kernels timed, */
-	RACE_LEAST = 7, /* or too few to tell tuned kernels from default ones */
+	RACE_RUNS = 20, /* runs of the whole networks in a race, kernels timed */
+	RACE_LEAST = 7, /* fewer runs cannot tell tuned kernels from default ones */
 	FIRST_TRIES = 10,
-	POOR = 6,            /* rooflines that a default schedule takes, at worst */
-	BEFORE_PART = 25,    /* of the box that the network as it is runs for: a 25th, */
-	FALLBACK_PART = 100, /* a 100th where nothing of it is worth comparing with */
+	POOR = 6,            /* a default schedule takes at most so many times its roofline */
+	BEFORE_PART = 25,    /* part of the box in which the network runs as it is: 1/25 */
+	FALLBACK_PART = 100, /* part if none of its kernels are worth comparing with: 1/100 */
 };
 
-#define SAVING_NS (60 * NS_PER_MS) /* what a search found becomes durable meanwhile, on a slow disk too */
+#define SAVING_NS (60 * NS_PER_MS) /* time to make the search's results durable, even on a slow disk */
 
 static int64_t most(int64_t a, int64_t b)
 {
@@ -27,7 +27,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The network with the kernels that a record of `kind` gives today. */
+/* Opens the network with the kernels that records of `kind` give now. */
 static int open_net(struct session *s, enum rec_kind kind, struct net *n)
 {
 	struct kernel_source src;
@@ -39,8 +39,8 @@ static int open_net(struct session *s, enum rec_kind kind, struct net *n)
 	return rc;
 }
 
-/* What a run with tuned kernels will take at most: what a kernel takes now, or, if that is a fallback, what
- * a poor schedule would. */
+/* Upper estimate of a run with tuned kernels: a kernel's present time, or, for a fallback, at most that of a
+ * poor schedule. */
 static int64_t tuned_run_ns(const struct net *n)
 {
 	const struct plan_kernel *k;
@@ -54,7 +54,7 @@ static int64_t tuned_run_ns(const struct net *n)
 	return sum_ns;
 }
 
-/* To give everything back, on a busy machine too. */
+/* Time to release everything, even on a busy machine. */
 static int64_t closing_ns(const struct session *s)
 {
 	return 40 * NS_PER_MS + s->o->budget_ns / 200;
@@ -70,18 +70,18 @@ static bool from_cache(const struct net *n)
 	return cached;
 }
 
-/* Where kernels came from the cache, what was before may be as fast as what comes: a machine that is busier
- * at the end than at the start would pass for a loss. One that is much slower has nothing to fear from that,
- * and its memory is needed. */
+/* If kernels came from the cache, the network before may be as fast as the one after, and a machine that is
+ * busier at the end would look like a loss: measure it again then. A network that is much slower does not
+ * have this problem, and its memory is needed. */
 static bool worth_measuring_again(const struct net *n)
 {
 	return from_cache(n) && net_median_ns(n) <= 4 * tuned_run_ns(n);
 }
 
-/* Two plans are built and raced, one is built again, then they run in turns (with the one before, if that
- * takes again_ns > 0): AFTER_RUNS times each, or as often as fits in a small part of the box, but once. If
- * that takes more than an eighth of the box, there is no race; if it still does, nothing is reserved, and
- * measured what time is left for. */
+/* Reserves time at the end of the box: two plans are built and raced, one is built again, then they run in
+ * turns (with the network before, if again_ns > 0): AFTER_RUNS times each, or as often as fits in a 25th of
+ * the box, but at least once. If that takes more than an eighth of the box, there is no race; if it still
+ * does, nothing is reserved for measuring, and only the time that remains is used. */
 static void reserve_end(struct session *s, const struct net *n, int64_t again_ns)
 {
 	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
@@ -92,7 +92,7 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 	int64_t want_ns =
 	    100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) + s->race_ns;
 	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS), saving_ns = closing_ns(s) + SAVING_NS;
-	s->round_ns = round_ns + run_ns + again_ns; /* with kernels timed */
+	s->round_ns = round_ns + run_ns + again_ns; /* the kernels are timed too */
 	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
 	s->run_ns = 2 * run_ns;
 	s->alone_ns = n->build_ns + s->run_ns + closing_ns(s);
@@ -117,16 +117,16 @@ static int run_before_kernels(void *ctx)
 	return rc;
 }
 
-/* > 0: it counts. */
+/* > 0: the run counts. */
 static int quietly(struct session *s, int (*fn)(void *ctx))
 {
 	struct net *const net[] = {&s->before};
 	return net_quietly(s->leash, s->end_ns, net, 1, fn, s);
 }
 
-/* At least one run with every kernel timed, which warms up. A long one counts as the sample too; what was
- * waited for until it could run does not. What measuring at the end may take is learnt here, so the first is
- * not thrown away where all are. */
+/* Runs the network at least once with every kernel timed, which warms up. A long run counts as a sample too,
+ * but waiting for its lease does not. This run also estimates how long measuring at the end takes, so it is
+ * used for that even if all runs were tainted. */
 int tune_measure_before(struct session *s)
 {
 	struct net *n = &s->before;
@@ -135,7 +135,7 @@ int tune_measure_before(struct session *s)
 	for (int i = 0; rc == 0 && i < FIRST_TRIES; i++)
 		rc = quietly(s, run_before_kernels);
 	bool counts = rc > 0;
-	if (rc == 0) /* roughly, for the box's plan: no sample comes of it */
+	if (rc == 0) /* a rough time to plan the box with; it is no sample */
 		rc = run_before_kernels(s);
 	if (counts && s->ran_ns > part_ns)
 		n->sample_ns[n->nsamples++] = s->ran_ns;
@@ -167,7 +167,8 @@ int tune_measure_before(struct session *s)
 	return E_OK;
 }
 
-/* Labels of the same work, by whatever algorithm: " F(4,3)" at their end says Winograd. */
+/* Whether both labels name the same work, by whatever algorithm: " F(4,3)" at the end of a label means
+ * Winograd. */
 static bool same_work(const char *a, const char *b)
 {
 	const char *f = strstr(a, " F("), *g = strstr(b, " F(");
@@ -175,8 +176,8 @@ static bool same_work(const char *a, const char *b)
 	return n == m && !memcmp(a, b, n);
 }
 
-/* The kernel in the network before that did the same for the same node, looked for from `from` on; -1: there
- * was none, as with a fused block that ran in parts. */
+/* Finds the kernel of the network before that did the same work for the same node, searching from `from` on;
+ * -1: there was none, for example because a fused block ran in parts. */
 static int before_of(const struct session *s, const struct plan_kernel *k, int from)
 {
 	int n = s->before.nkernels;
@@ -216,7 +217,7 @@ struct round {
 	int64_t took_ns;
 };
 
-/* One run of each network that is open; before and after with their kernels timed too. */
+/* Runs each open network once; those of before and after also with their kernels timed. */
 static int run_round(void *ctx)
 {
 	struct round *r = ctx;
@@ -237,13 +238,13 @@ static int run_round(void *ctx)
 	return rc;
 }
 
-/* What was measured until then counts. */
+/* A timeout or a stop is no error: the samples so far count. */
 static int ended(int rc)
 {
 	return rc == E_TIMEOUT || rc == E_STOPPED ? E_OK : rc;
 }
 
-/* Until the box ends, or as long as was reserved, if the search ended early. */
+/* Runs rounds until the box ends, or for as long as was reserved if the search ended early. */
 static int run_rounds(struct session *s, struct net *standard, struct net *after)
 {
 	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
@@ -273,7 +274,7 @@ static int run_raced(void *ctx)
 	return rc < 0 ? rc : timed_run(r->s, r->after);
 }
 
-/* > 0: what lost to default kernels inside the network went back to them. */
+/* Returns > 0: tasks whose tuned kernels lost to default ones inside the network use these again. */
 static int race_inside(struct session *s, struct net *standard, struct net *best)
 {
 	struct arena scratch = {0};
@@ -297,14 +298,14 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 	s->report->reverted = rc > 0 ? rc : 0;
 	if (rc > 0)
 		rc = cache_hand_over(s->cache);
-	if (rc == E_IO) { /* the cache has it in memory */
+	if (rc == E_IO) { /* the cache keeps it in memory */
 		tune_warn(s);
 		rc = E_OK;
 	}
 	return rc < 0 ? rc : s->report->reverted;
 }
 
-/* For the end of the box: its runs end with it. */
+/* Opens a network whose runs end with the box. */
 static int open_late(struct session *s, enum rec_kind kind, struct net *n)
 {
 	int rc = open_net(s, kind, n);

@@ -20,15 +20,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tasks go on until they promise so much of what the next division does: a turn costs 50 to 100 ms. */
+/* Tasks are tuned until their promise falls below this share of the next division's: a turn costs 50 to 100
+ * ms. */
 #define TURN 0.5
 #define LEAST_TURN_NS (300 * NS_PER_MS)
 #define COMMIT_EVERY_NS NS_PER_S
-enum { COMMIT_SHARE = 10 }; /* of the time, one part at most: slow flash is synced less often */
+enum { COMMIT_SHARE = 10 }; /* commits take at most a tenth of the time, so slow flash is synced less often */
 #define LEAST_TO_DIVIDE_NS                                                                                   \
 	(10 * NS_PER_S)                /* in shorter boxes the first division is all that can be tuned       \
 					*/
-#define PEAKS_AGAIN_NS (10 * NS_PER_S) /* boxes from which a quarter of a second is well spent on them */
+/* from this length of a box on, a quarter of a second for measuring the peaks is well spent */
+#define PEAKS_AGAIN_NS (10 * NS_PER_S)
 
 void tune_warn(struct session *s)
 {
@@ -38,21 +40,22 @@ void tune_warn(struct session *s)
 	log_info("hone: warning: %s", s->report->warning);
 }
 
-/* Where the seconds of a box go, with -v. */
+/* Logs with -v how the seconds of a box are spent. */
 static int mark(const struct session *s, int rc, const char *what)
 {
 	log_more("%.3f s: %s", (double)clock_since_start(s->clock) / 1e9, what);
 	return rc;
 }
 
-/* Peaks are measured, where they are not known, while no other job measures. */
+/* Measures the machine's peaks if they are not known, while no other job measures. */
 static int know_target(struct session *s)
 {
 	const char *taint;
 	int leased = leash_lease(s->leash, LEASE_QUIET, s->end_ns);
-	bool fresh = target_is_fresh(s->dir); /* measured by another job */
+	bool fresh = target_is_fresh(s->dir); /* another job has just measured the peaks */
 	int rc =
-	    target_kept(s->dir, s->clock, &s->target); /* also where the box is over: its report names it */
+	    /* also if the box is over, because its report names the target */
+	    target_kept(s->dir, s->clock, &s->target);
 	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
 		rc = target_measure_again(s->dir, s->clock, &s->target);
 	return leased < 0 || rc < 0 ? rc : leash_release(s->leash, &taint);
@@ -90,8 +93,8 @@ static int read_model(struct session *s)
 	return fail_in(rc, "%s", s->o->model);
 }
 
-/* What the cache's record of task i says, and why it is not believed; where there is none, a stranger's hint
- * is what the box begins with. */
+/* Takes the cache's record of task i as the incumbent, and returns why it is stale, if it is. If there is no
+ * record, the box begins with a stranger's hint. */
 static enum stale find_incumbent(struct session *s, int i)
 {
 	struct arena scratch = {0};
@@ -102,7 +105,7 @@ static enum stale find_incumbent(struct session *s, int i)
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = !cache_has_code(s->cache, &r);
-		if (!s->turns) /* later it is of this box */
+		if (!s->turns) /* a record found later was made by this box */
 			stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
 	} else if (hint_find(s->cache, s->task[i].key, target_key(&s->target), s->o->threads, s->o->exact,
 			     &scratch, &r) >= 0) {
@@ -117,7 +120,7 @@ static enum stale find_incumbent(struct session *s, int i)
 	return stale;
 }
 
-/* For an estimate, tasks that have a kernel in the cache are served, unless its record is stale. */
+/* For an estimate, tasks that have a kernel in the cache are left out, unless its record is stale. */
 static int make_tasks(struct session *s)
 {
 	int n = 0, stale = 0;
@@ -157,8 +160,8 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 	return r;
 }
 
-/* Into the cache at once, code before the record that names it. A cache that refuses is no reason to stop: it
- * keeps both in memory. */
+/* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
+ * written is no reason to stop: it keeps both in memory. */
 static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
@@ -172,7 +175,8 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
 		rc = put < 0 ? put : rc;
 		s->report->kept += put >= 0;
-		if (rc == E_UNSUPPORTED) { /* a small cache: the search goes on without it */
+		/* the code is too large for a small cache: the search goes on without it */
+		if (rc == E_UNSUPPORTED) {
 			log_info("hone: %s", err_text());
 			rc = E_OK;
 		}
@@ -194,9 +198,9 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 {
 	struct session *s = ctx;
 	struct job_progress all = *p;
-	all.trials += s->report->trials; /* of the job before */
+	all.trials += s->report->trials; /* trials of the job before */
 	double at_ms = (double)clock_since_start(s->clock) / 1e6;
-	if (p->measured == p->ntasks) /* before that the sum grows with every task that is met */
+	if (p->measured == p->ntasks) /* before that the sum grows with every new task */
 		history_add(&s->history, (struct history_point){at_ms, all.trials, p->now_ms});
 	tune_say_progress(s, &all);
 	if (s->o->progress)
@@ -214,8 +218,9 @@ static int put_history(struct session *s)
 	return rc;
 }
 
-/* The division of the graph is kept even where it is the one by rules, so that another number of threads does
- * not decide for this one. A new one waits until it has kernels: with fewer, the old one runs faster. */
+/* Keeps the division of the graph even if it is the one by rules, so that another number of threads does not
+ * decide for this one. A new division is kept only once all its tasks have kernels, because with fewer the
+ * old one runs faster. */
 static int put_choices(struct session *s, const struct job_result *result)
 {
 	for (int i = 0; s->redivided && i < s->ntasks; i++)
@@ -224,8 +229,8 @@ static int put_choices(struct session *s, const struct job_result *result)
 	return chosen_save(&s->chosen, s->graph, &s->choices);
 }
 
-/* All that was found is durable before the network is measured, or will be by the box's end: through honed.
- */
+/* All results are durable before the network is measured; through honed, at the end of the box at the
+ * latest. */
 static int save(struct session *s, const struct job_result *result)
 {
 	int rc = put_history(s);
@@ -242,7 +247,7 @@ static int save(struct session *s, const struct job_result *result)
 	return rc;
 }
 
-/* Adds what passed since *from_ns, which becomes now. */
+/* Adds the time since *from_ns to *on; *from_ns becomes now. */
 static void spend(struct session *s, int64_t *on, int64_t *from_ns)
 {
 	int64_t now_ns = clock_now(s->clock);
@@ -250,7 +255,7 @@ static void spend(struct session *s, int64_t *on, int64_t *from_ns)
 	*from_ns = now_ns;
 }
 
-/* Of the whole network, where each task runs its best; 0: one of them has no time. */
+/* Time of the whole network if each task runs its best kernel; 0: some task has no time. */
 static int64_t run_ns(const struct session *s)
 {
 	int64_t sum_ns = 0;
@@ -270,7 +275,7 @@ static const struct graph_time *task_times(const struct session *s)
 	return t;
 }
 
-/* *out NULL: no time of the whole network is known, as some task has no kernel. */
+/* *out NULL: the time of the whole network is not known, because some task has no kernel. */
 static int open_divisions(struct session *s, struct graph_search **out)
 {
 	const struct tune_graph_options o = {.chosen = &s->chosen,
@@ -288,7 +293,7 @@ static int open_divisions(struct session *s, struct graph_search **out)
 	return o.run_ns ? graph_search_open(&o, s->graph, s->runner, s->a, &s->choices, s->steps, out) : E_OK;
 }
 
-/* What the next slice of some task promises at most. */
+/* The highest promise of any task's next slice. */
 static double task_promise(const struct session *s)
 {
 	double most = 0;
@@ -297,7 +302,7 @@ static double task_promise(const struct session *s)
 	return most;
 }
 
-/* Other divisions of the graph, as long as they promise more than the tasks. */
+/* Compares other divisions of the graph, as long as they promise more than the tasks. */
 static int divide(struct session *s, struct graph_search *x)
 {
 	double least = task_promise(s);
@@ -345,7 +350,7 @@ static int run_job(struct session *s, bool defaults_only, double least)
 	return rc < 0 ? rc : save(s, s->result);
 }
 
-/* Results of the tasks that the job before had too. */
+/* Passes on the results of the tasks that the job before had too. */
 static void go_on_from(struct session *s, int nbefore, const struct job_task *before,
 		       const struct job_result *result)
 {
@@ -371,8 +376,8 @@ static void add_spent(struct job_spent *to, const struct job_spent *s)
 	to->ahead_ns += s->ahead_ns;
 }
 
-/* Divisions, as long as they promise more than the tasks; then the tasks, as long as they do. 0: to their
- * end, 1: not. */
+/* Compares divisions as long as they promise more than the tasks, then tunes the tasks as long as they
+ * promise more. 0: the tasks were tuned to their end; 1: they were not. */
 static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 {
 	int n = s->ntasks;
@@ -394,8 +399,8 @@ static int tune_turn(struct session *s, struct graph_search *x, int64_t *now_ns)
 	return rc < 0 ? rc : least > 0;
 }
 
-/* Every task gets its default kernel before anything else is tried. Divisions of the graph are compared with
- * those: a network of fallbacks would run for too long. */
+/* Makes every task's default kernel before anything else. Divisions of the graph are compared with default
+ * kernels, because a network of fallbacks would run for too long. */
 static int tune(struct session *s)
 {
 	int64_t now_ns = clock_now(s->clock);
@@ -445,7 +450,7 @@ static void tell_spent(const struct tune_spent *s)
 		 (double)j->ahead_ns / 1e6, (double)j->state_bytes / 1e6);
 }
 
-/* One that is let go of while it starts is not broken. */
+/* A worker that is let go of at a yield while it starts is not broken: it is started again. */
 static int open_worker(struct session *s)
 {
 	const char *taint = NULL;
@@ -463,7 +468,7 @@ static int open_worker(struct session *s)
 	return fail(E_STOPPED, "no worker could start: %s", taint);
 }
 
-/* Everything up to the job's end. *now_ns: until when the report knows where the time went. */
+/* Everything up to the end of the search. *now_ns: the report accounts for the time up to here. */
 static int find_kernels(struct session *s, int64_t *now_ns)
 {
 	struct tune_spent *spent = &s->report->spent;
@@ -491,7 +496,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	const struct job_spent *j = &spent->job;
 	spent->job.own_ns =
 	    -(j->build_ns + j->wait_ns + j->check_ns + j->time_ns + j->race_ns + spent->graph_ns);
-	spend(s, &spent->job.own_ns, now_ns); /* with saving what was found */
+	spend(s, &spent->job.own_ns, now_ns); /* includes saving the results */
 	return rc;
 }
 
@@ -501,13 +506,14 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
 				    .budget_s = (double)o->budget_ns / 1e9};
 	s.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
-	int64_t now_ns = s.end_ns - o->budget_ns; /* the process's start */
+	int64_t now_ns = s.end_ns - o->budget_ns; /* start of the process */
 	int rc = find_kernels(&s, &now_ns);
 	if (rc >= 0)
 		rc = tune_measure_after(&s);
 	spend(&s, &out->spent.network_ns, &now_ns);
 	tell_spent(&out->spent);
-	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target) /* of a lease: the box was over first */
+	/* E_TIMEOUT of a lease: the box ended before it was granted */
+	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target)
 		rc = E_OK;
 	if (rc >= 0 && cache_commit(s.cache) < 0)
 		tune_warn(&s);

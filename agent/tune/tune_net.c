@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Floats as a network likes them; integers and bools 0 and 1, which are in range of any table. */
+/* Fills floats with values that suit a network; integers and bools with 0 and 1, which are valid indices of
+ * any table. */
 static void fill_input(struct tensor *t, struct rng *r)
 {
 	int64_t n = shape_count(&t->shape);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of a tuning share: tune_model.c opens, divides, searches and keeps; tune_measure.c measures
- * the whole network before and after; tune_apart.c keeps strangers' candidates away from the worker whose
- * code is kept. */
+/* Shared by the parts of a tuning job: tune_model.c opens, divides, searches and saves; tune_measure.c
+ * measures the whole network before and after; tune_apart.c keeps strangers' candidates away from the worker
+ * whose code is kept. */
 #ifndef AGENT_TUNE_PARTS_H
 #define AGENT_TUNE_PARTS_H
 
@@ -17,10 +17,10 @@
 struct task_log {
 	struct trials trials;
 	int64_t spent_before_ns; /* by earlier boxes */
-	bool changed;            /* since the cache was given it */
+	bool changed;            /* since it was last put into the cache */
 };
 
-/* A stranger's candidate. */
+/* A candidate that a stranger proposed. */
 struct foreign {
 	const char *task, *cand;
 };
@@ -30,22 +30,22 @@ struct session {
 	struct arena *a; /* the caller's: what the report points to */
 	struct tune_report *report;
 	struct clock *clock;
-	int64_t end_ns;        /* of the box */
-	int64_t reserve_ns;    /* of its end, for measuring the whole network; */
-	int64_t race_ns;       /* of that, for what loses inside it */
-	int64_t round_ns;      /* what one round of that is thought to take, */
-	int64_t run_ns;        /* and one of the best kernels alone */
+	int64_t end_ns;        /* end of the box */
+	int64_t reserve_ns;    /* time reserved at the end for measuring the whole network */
+	int64_t race_ns;       /* part of that for the race against default kernels */
+	int64_t round_ns;      /* estimated time of a round */
+	int64_t run_ns;        /* estimated time of a round with the best kernels alone */
 	int64_t ran_ns;        /* what the last run of `before`, kernels timed, took */
-	int64_t least_ns;      /* less than that is too little to compare with anything; */
-	int64_t alone_ns;      /* less than that, to begin with it */
-	int64_t missing_by_ns; /* kernels that are missing altogether are made until then */
-	int64_t defaults_ns;   /* what it took to give every task one */
+	int64_t least_ns;      /* with less time left, nothing is compared */
+	int64_t alone_ns;      /* with less time left, nothing is measured */
+	int64_t missing_by_ns; /* until then missing kernels may still be made */
+	int64_t defaults_ns;   /* time that making all default kernels took */
 	char dir[PATH_MAX];
 	struct leash *leash;
-	struct cache_through through; /* of it */
+	struct cache_through through; /* writes the cache through the leash */
 	struct cache *cache;
 	struct target target;
-	struct share share; /* of the fleet's search, with this board */
+	struct share share; /* this board's share of the fleet's search */
 	struct pool *pool;
 	struct graph *graph;
 	struct chosen_for chosen;
@@ -57,23 +57,23 @@ struct session {
 	struct job_result *result; /* of the last job */
 	int nlogs;
 	struct task_log *log; /* per task */
-	int64_t logged_ns;    /* when the cache was given logs */
+	int64_t logged_ns;    /* when the logs were last put into the cache */
 	int nbuilt_in;
-	struct built_in *built_in;         /* what tasks took before anything was tuned */
-	struct net before;                 /* open to the end where it is measured again then */
+	struct built_in *built_in;         /* times of the tasks on built-in kernels, before tuning */
+	struct net before;                 /* open until the end if it is measured again then */
 	enum kernel_origin *before_origin; /* per kernel of it */
 	const char **before_name, **before_label;
 	struct runner *runner;
 	int nforeign, foreign_cap;
-	struct foreign *foreign; /* what strangers said of this box's tasks */
-	int64_t commit_at_ns;    /* the next */
+	struct foreign *foreign; /* candidates that strangers proposed for this box's tasks */
+	int64_t commit_at_ns;    /* when the next commit is due */
 	struct history history;
-	int turns;      /* jobs whose tasks were made */
-	bool redivided; /* not the division that the cache gave */
-	bool warm;      /* all of the network fits into a core's own cache */
+	int turns;      /* number of jobs whose tasks were made */
+	bool redivided; /* the division is not the cache's any more */
+	bool warm;      /* the whole network fits into a core's L2 cache */
 };
 
-/* Results are in memory only from now on: the text of the last error says why. */
+/* From now on results are in memory only; err_text() says why. */
 void tune_warn(struct session *s);
 
 static inline bool tune_stopped(const struct session *s)
@@ -81,32 +81,33 @@ static inline bool tune_stopped(const struct session *s)
 	return s->o->stop && *s->o->stop;
 }
 
-/* The tasks' logs out of the cache, and from them what the job knows already; after make_tasks, and with the
- * runner. */
+/* Reads the tasks' logs from the cache and gives the job the known trials; call it after make_tasks, and when
+ * the runner is open. */
 int tune_log_open(struct session *s) MUST_CHECK;
 void tune_log_close(struct session *s);
-/* For struct job: a trial. */
+/* Callback of struct job: adds a trial. */
 void tune_log_add(void *session, int task, const struct tried *t);
-/* The runner runs strangers' candidates in workers of their own from now on (agent/worker/runner_apart.h). */
+/* From now on the runner runs strangers' candidates in workers of their own (agent/worker/runner_apart.h). */
 int tune_apart(struct session *s) MUST_CHECK;
-/* Those of the job's tasks, before it runs. They stay foreign until the box is over, whatever comes of them.
- */
+/* Collects strangers' candidates of the job's tasks before it runs. They stay foreign until the box is over,
+ * whatever the results. */
 void tune_apart_tasks(struct session *s);
 
-/* What changed goes to the cache. */
+/* Puts the logs that changed into the cache. */
 int tune_log_put(struct session *s) MUST_CHECK;
 
-/* The leash, then the cache: through it where a honed keeps it. */
+/* Opens the leash, then the cache, through honed if honed holds it. */
 int tune_cache_open(struct session *s) MUST_CHECK;
 void tune_say_progress(struct session *s, const struct job_progress *p);
-/* What came of the box, to honed. */
+/* Sends the result of the box to honed. */
 void tune_say_done(struct session *s);
 
-/* The network as it is, within a small part of the box; reserves its end for tune_measure_after. */
+/* Measures the network as it is within a small part of the box; reserves the end of the box for
+ * tune_measure_after. */
 int tune_measure_before(struct session *s) MUST_CHECK;
-/* What loses to default kernels inside the network goes back to them; then what was before, default schedules
- * and the best, interleaved. Less, or nothing, is measured where there was no time left for it, and nothing
- * after a signal. */
+/* Lets tasks whose kernels lose inside the network use default ones again; then measures the network before,
+ * with default schedules, and with the best kernels, interleaved. Measures less, or nothing, if there is no
+ * time left, and nothing after a signal. */
 int tune_measure_after(struct session *s) MUST_CHECK;
 
 #endif

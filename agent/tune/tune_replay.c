@@ -19,9 +19,9 @@ struct session {
 	struct landscape *land;
 	int nland;
 	struct runner *runner;
-	struct cache *cache; /* NULL: nothing is kept */
+	struct cache *cache; /* NULL: records are not kept */
 	struct graph *graph;
-	int ntasks; /* recorded ones */
+	int ntasks; /* only those that are recorded */
 	struct step_task *task;
 	struct job_task *job;
 	struct job_result *result;
@@ -51,7 +51,7 @@ static bool is_recorded(const struct session *s, const char *text)
 	return false;
 }
 
-/* The tasks of the model, divided by rules alone, that are recorded. */
+/* Keeps the recorded tasks of the model, divided by rules alone. */
 static int keep_recorded(struct session *s, const struct step_task *all, int n)
 {
 	s->task = ARENA_ARRAY(s->a, struct step_task, n + 1);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The search part of `hone tune` on recorded landscapes (agent/worker/landscape.h) instead of a machine: the
- * model's tasks that are recorded, a box on the replay's clock, the same result for the same seed.
+/* The search part of `hone tune` on recorded landscapes (agent/worker/landscape.h) instead of a machine:
+ * tunes those of the model's tasks that are recorded, in a box on the replay's clock, with the same result
+ * for the same seed.
  *
  * No network is run: before is 0, default and after are sums of uses x time over those tasks, and elapsed is
- * virtual. Records (without code, of the recorded machine) go into a cache only where o->cache names one;
- * o->threads, o->cpus and o->builders do not count: there are as many threads as were recorded. */
+ * virtual. Records (without code, of the recorded machine) are put into a cache only if o->cache names one.
+ * o->threads, o->cpus and o->builders are ignored: the landscapes say how many threads were recorded. */
 #ifndef AGENT_TUNE_REPLAY_H
 #define AGENT_TUNE_REPLAY_H
 
