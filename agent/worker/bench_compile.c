@@ -22,7 +22,7 @@ struct bench {
 	int64_t lower_ns; /* spent so far */
 };
 
-/* Points of the register tile times unrolled steps, over all stages. */
+/* Highest product of register tile points and unrolled steps over all stages. */
 static int64_t steps(const struct task *t, const char *cand)
 {
 	struct sched s;
@@ -47,7 +47,7 @@ static bool known(const struct bench *b, const char *structure)
 	return false;
 }
 
-/* Different structures only; numbers need no compiler. */
+/* Picks candidates of different structure; a candidate that differs only in numbers is not compiled again. */
 static int pick(struct bench *b, const struct space *s)
 {
 	struct rng r;
@@ -65,7 +65,7 @@ static int pick(struct bench *b, const struct space *s)
 	return b->n ? E_OK : fail(E_INFEASIBLE, "the task has no candidate of at most %d steps", MOST_STEPS);
 }
 
-/* Processor time of this process: what a build costs however busy the machine is. */
+/* Processor time of this process: the cost of a build on a busy machine, too. */
 static int64_t cpu_ns(void)
 {
 	struct rusage u;
@@ -75,7 +75,7 @@ static int64_t cpu_ns(void)
 	       (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * NS_PER_US;
 }
 
-/* Text to loadable object. Returns 1, or 0 for a candidate that spills or cannot be made. */
+/* Builds from text to a loaded object. Returns 1, or 0 for a candidate that spills or cannot be made. */
 static int build(struct bench *b, const char *text, const char *cand)
 {
 	struct task *t = ARENA_NEW(&b->arena, struct task);
@@ -105,7 +105,7 @@ static int ascending(const void *a, const void *b)
 static int time_all(struct bench *b, const char *text, struct clock *clock)
 {
 	int64_t ns[CANDIDATES], cpu[CANDIDATES], sum = 0, lower_ns = b->lower_ns;
-	int good = 0, rc = build(b, text, b->cand[0]); /* the emitter starts up */
+	int good = 0, rc = build(b, text, b->cand[0]); /* the emitter initializes itself */
 	for (int i = 0; i < b->n && rc >= 0; i++) {
 		int64_t start = clock_now(clock), cpu_start = cpu_ns();
 		rc = build(b, text, b->cand[i]);
@@ -157,7 +157,8 @@ int bench_compile(const char *path, const struct dev *d, const struct emit *e, c
 	struct arena a = {0};
 	struct blob text;
 	struct space *s;
-	const struct space_want direct = {.exact = true}; /* Winograd's tiles have no such bound */
+	/* Winograd's tiles are not bounded by tile x unroll */
+	const struct space_want direct = {.exact = true};
 	struct bench *b = ARENA_NEW(&a, struct bench);
 	b->d = d;
 	b->e = e;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of the compiler: task text in, loadable code out. */
+/* Benchmark of the compiler: from a task's text to loadable code. */
 #ifndef AGENT_BENCH_COMPILE_H
 #define AGENT_BENCH_COMPILE_H
 

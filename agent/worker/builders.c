@@ -12,20 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = 32, MOST_DEATHS = 8 /* as the header says */ };
+enum { JOBS = 32, MOST_DEATHS = 8 /* see builders.h */ };
 
-/* A build that takes longer hangs. */
+/* A build that takes longer counts as hung. */
 #define HANG_NS (10 * NS_PER_S)
-/* A message that has begun to come is whole by then: its sender does nothing else. */
+/* Longest time for the rest of a message that has begun to arrive: its sender does nothing else meanwhile. */
 #define MESSAGE_NS (100 * NS_PER_MS)
-/* So long a builder that is not our child may go on with its job when all is to be quiet: most take less. */
+/* A builder that is not our child may finish its job for so long when builders must rest; most need less. */
 #define REST_NS (100 * NS_PER_MS)
 
 struct job {
 	struct key key;
-	enum ahead state;         /* AHEAD_NOT: a free place */
+	enum ahead state;         /* AHEAD_NOT: free slot */
 	uint64_t number;          /* in the order of adding */
-	struct patience patience; /* with the build, since it was begun */
+	struct patience patience; /* timeout of the build */
 	struct buf request;
 	struct made made;
 };
@@ -80,7 +80,7 @@ static struct job *find(struct builders *b, struct key k)
 	return NULL;
 }
 
-/* Nothing of the builder is worth waiting for. */
+/* Stops the builder without waiting: it holds no result that is worth it. */
 static void stop(struct builder *w)
 {
 	(void)child_stop(&w->child, 0);
@@ -115,7 +115,7 @@ static void end_job(struct job *j, enum meas_status status)
 	j->state = AHEAD_DONE;
 }
 
-/* The builder goes, and its job with it. */
+/* Stops the builder after an error; its job ends with `status`. */
 static void lose(struct builders *b, struct builder *w, enum meas_status status)
 {
 	log_more("builder stopped: %s", err_text());
@@ -126,7 +126,7 @@ static void lose(struct builders *b, struct builder *w, enum meas_status status)
 		log_more("%d builders have died: nothing is built ahead any more", b->deaths);
 }
 
-/* Where the job is not to blame, it is left to build(). */
+/* As lose(), but the job is not to blame: it is forgotten, and build() does it later. */
 static void lose_alone(struct builders *b, struct builder *w)
 {
 	if (w->job)
@@ -135,7 +135,7 @@ static void lose_alone(struct builders *b, struct builder *w)
 	lose(b, w, MEAS_CRASH);
 }
 
-/* It was let go of, as all rest: what it was at is begun again. */
+/* If the builder was let go of because all workers rest, its job is queued again. */
 static bool left(struct builder *w)
 {
 	if (!child_let_go(&w->child))
@@ -146,7 +146,7 @@ static bool left(struct builder *w)
 	return true;
 }
 
-/* Its HELLO's answer is read with what it makes. */
+/* The answer to HELLO is read later, before the first result. */
 static int start(struct builders *b, struct builder *w, int64_t end_ns)
 {
 	struct wire_hello hello = *b->hello;
@@ -195,7 +195,8 @@ static void begin_all(struct builders *b)
 	}
 }
 
-/* What the builder says of its job. A request that it refuses is left to build(). */
+/* Reads the builder's result of its job. A request that the builder refuses is forgotten, and build() does it
+ * later. */
 static int read_made(struct builders *b, struct job *j)
 {
 	struct cur c = {.p = (const uint8_t *)buf_str(&b->reply), .n = b->reply.n};
@@ -219,7 +220,8 @@ static int read_made(struct builders *b, struct job *j)
 	return E_OK;
 }
 
-/* 1: it was the answer to HELLO, which good or bad says nothing of the job. */
+/* Returns 1 if the message was the answer to HELLO, which says nothing about the job even if it is an
+ * error. */
 static int read_greeting(struct builders *b, struct builder *w, uint32_t type)
 {
 	if (w->greeted)
@@ -262,7 +264,7 @@ static void stop_hung(struct builders *b)
 	}
 }
 
-/* A child that rests says nothing; one that is not ours is never at rest. */
+/* A resting child sends nothing; a builder that is not our child cannot be made to rest. */
 static bool can_answer(const struct builders *b, const struct builder *w)
 {
 	return !b->resting || w->child.pid == 0;
@@ -288,7 +290,7 @@ static int turn(struct builders *b, int fd, int ms)
 	return n > 0 && p[0].revents;
 }
 
-/* Short waits, because the clock may not be the one that poll counts on. */
+/* Waits are short, because the deadline's clock may differ from poll's. */
 static int patience_ms(struct builders *b, int64_t deadline_ns)
 {
 	int64_t left = deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - clock_now(b->clock);
@@ -373,7 +375,8 @@ static bool stranger_works(const struct builders *b)
 	return false;
 }
 
-/* Those that we cannot stop where they are: after a while what they do is begun again later. */
+/* We cannot stop these builders; one that still works after REST_NS is given up, and its job begins again
+ * later. */
 static void rest_strangers(struct builders *b)
 {
 	int64_t end_ns = clock_now(b->clock) + REST_NS;

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builders: workers on other cores that turn candidates into code while the one that measures goes on. Part
- * of the worker's client (runner_worker.c); not for others.
+/* Builders: workers on other cores that compile candidates while the worker that measures goes on. Part of
+ * the worker's client (runner_worker.c); not for others.
  *
- * Jobs are begun in the order in which they were added. What comes of one stays until it is taken or its
- * place is needed. Nothing waits but builders_take and builders_wait, which also move the jobs along. A
- * builder that dies, hangs or talks nonsense is stopped and costs its job (MEAS_CRASH, MEAS_TIMEOUT); the job
- * of one that cannot be started or spoken with is forgotten. After eight of them nothing is built ahead any
- * more.
- */
+ * Jobs begin in the order in which they were added. A result stays until it is taken or its slot is needed.
+ * Only builders_take and builders_wait block; they also move the jobs along. A builder that dies, hangs or
+ * sends nonsense is stopped, and its job fails (MEAS_CRASH, MEAS_TIMEOUT); the job of a builder that cannot
+ * be started or talked to is forgotten. After eight such builders nothing is built ahead any more. */
 #ifndef AGENT_BUILDERS_H
 #define AGENT_BUILDERS_H
 
@@ -23,25 +21,25 @@ struct builders;
 
 struct made {
 	struct meas m;
-	struct key object; /* of the task and its loops: equal ones share code */
+	struct key object; /* key of the task and its loops: equal keys share code */
 	struct buf code;   /* kernels/loops/code.h bytes; empty unless m.status is MEAS_OK */
 };
 
-/* Hired as the one that measures is (kept until builders_close), with its hello; each builder stays on its
- * cpu (NULL: on any). */
+/* Builders are hired like the worker that measures (`from` is kept until builders_close), with its hello;
+ * each builder stays on its cpu (NULL: on any). */
 int builders_open(struct hire *from, const struct wire_hello *hello, int n, const int *cpus,
 		  struct clock *clock, struct builders **out) MUST_CHECK;
 void builders_close(struct builders *b);
 enum ahead builders_add(struct builders *b, struct key k, const char *task, const char *cand);
 enum ahead builders_progress(struct builders *b, struct key k);
-void builders_forget(struct builders *b, struct key k); /* a job that nobody has begun or finished */
-void builders_clear(struct builders *b);                /* all jobs; one under way is cut short */
-/* Waits for a job that is under way. AHEAD_NOT's error is E_NOTFOUND. The caller frees out->code. */
+void builders_forget(struct builders *b, struct key k); /* a job that no builder has begun */
+void builders_clear(struct builders *b);                /* all jobs; a job under way is aborted */
+/* Waits for a job that is under way. E_NOTFOUND: the job is AHEAD_NOT. The caller frees out->code. */
 int builders_take(struct builders *b, struct key k, int64_t deadline_ns, struct made *out) MUST_CHECK;
-/* Until fd can be read. */
+/* Waits until fd can be read. */
 int builders_wait(struct builders *b, int fd, int64_t deadline_ns) MUST_CHECK;
-/* Stops them where they are, or lets them go on. Those that are not our children finish what they are at
- * first, and lose it where that takes long. */
+/* Stops builders by SIGSTOP, or lets them go on. Those that are not our children may finish their job first,
+ * but lose it if that takes long. */
 void builders_rest(struct builders *b, bool rest);
 
 #endif

@@ -12,12 +12,12 @@ enum elem_kind { ELEM_HALO, ELEM_PADDING, ELEM_VALUE };
 
 enum {
 	RANDOM_POINTS = 4096,
-	LEAST_POINTS = 64,           /* however long the reduction */
+	LEAST_POINTS = 64,           /* at least, however long the reduction is */
 	ALL_INDEXES = 256,           /* an axis up to this long has each of its indexes sampled */
-	BUDGET_NS = 4 * 1000 * 1000, /* for the samples of a task */
+	BUDGET_NS = 4 * 1000 * 1000, /* time for the samples of a task */
 	MOST_POINTS = RANDOM_POINTS + MAX_AXES * (ALL_INDEXES + 64),
 };
-static const uint32_t poison = 0x7fc0dead; /* a NaN that no arithmetic makes */
+static const uint32_t poison = 0x7fc0dead; /* a NaN that no arithmetic produces */
 
 struct packed {
 	struct packed *next;
@@ -33,7 +33,7 @@ static bool is_poison(const float *p)
 	return bits == poison;
 }
 
-/* Values of a table must be indexes: of the smallest dim that is looked up through it. */
+/* Values of a table must be valid indexes of the smallest dim that is indexed with it. */
 static int64_t table_limit(const struct task *t, int operand)
 {
 	int64_t limit = INT32_MAX;
@@ -63,7 +63,8 @@ static int fill_operand(struct exercise *x, int i, struct rng *r)
 		fill_table(&x->task, i, r, x->bufs[i], x->elems[i]);
 		return E_OK;
 	}
-	if (o->role != ROLE_CONST && plain_n == x->elems[i]) { /* random in any order */
+	/* the values are random, so their order does not matter */
+	if (o->role != ROLE_CONST && plain_n == x->elems[i]) {
 		rng_fill(r, x->bufs[i], (size_t)plain_n);
 		return E_OK;
 	}
@@ -79,7 +80,7 @@ static int fill_operand(struct exercise *x, int i, struct rng *r)
 	return E_OK;
 }
 
-/* Dims with blocked ones rounded up to whole blocks: what they add are the padding lanes. */
+/* Rounds blocked dims up to whole blocks, so that the padding lanes are included. */
 static struct operand with_padding(const struct operand *o)
 {
 	struct operand all = *o;
@@ -92,7 +93,8 @@ static struct operand with_padding(const struct operand *o)
 	return all;
 }
 
-/* Packs ones: an element that gets one is a value (or, with whole blocks, a value or padding). */
+/* Packs an operand of ones: each element that becomes one is a value (with whole blocks: a value or
+ * padding). */
 static int mark(struct exercise *x, const struct operand *o, float *physical, enum elem_kind kind)
 {
 	size_t n = (size_t)shape_count(&o->dims);
@@ -134,13 +136,13 @@ static int spatial_axes(const struct stage *s)
 	return n;
 }
 
-/* The j-th index of an axis that is worth a look: both ends, then every index, or those about powers of two;
- * -1: none. */
+/* The j-th index of an axis to sample: both ends first, then every index, or those next to powers of two; -1:
+ * none. */
 static int64_t class_index(int64_t extent, int j)
 {
 	const int64_t ends[4] = {0, extent - 1, 1, extent - 2};
 	int64_t i = j < 4 ? ends[j] : j - 2;
-	if (j >= 4 && extent > ALL_INDEXES) /* past 2^60 while another axis is still walked: no index */
+	if (j >= 4 && extent > ALL_INDEXES) /* beyond 2^60, while another axis still has indexes: none */
 		i = (j - 4) / 3 < 59 ? (INT64_C(4) << (j - 4) / 3) + (j - 4) % 3 - 1 : -1;
 	return i >= 0 && i < extent ? i : -1;
 }
@@ -192,7 +194,7 @@ static bool enough(const struct exercise *x, int64_t end)
 	return x->nsamples >= MOST_POINTS || (x->nsamples >= LEAST_POINTS && clock_now(&clock_real) > end);
 }
 
-/* Points for every class first, one per axis in turn, so that a short budget cuts all axes alike. */
+/* Samples each axis's indexes first, one per axis in turn, so that a short budget cuts all axes alike. */
 static int sample_points(struct exercise *x, struct reference *ref, struct rng *r)
 {
 	const struct stage *s = &x->task.stage[x->task.nstages - 1];
@@ -370,12 +372,12 @@ size_t packed_bytes(const struct packed *p)
 void exercise_poison(struct exercise *x)
 {
 	uint32_t *p = x->bufs[x->out];
-	size_t n = (x->data[x->out].bytes + 63) / 64 * 16; /* the rest before the guard page too */
+	size_t n = (x->data[x->out].bytes + 63) / 64 * 16; /* includes the rest before the guard page */
 	for (size_t i = 0; i < n; i++)
 		p[i] = poison;
 }
 
-/* The difference, 0 for the same infinity or two NaNs, infinite if only one is special. */
+/* The absolute difference; 0 for equal infinities or two NaNs; infinite if only one value is special. */
 static double difference(double got, double want)
 {
 	if (isnan(want) || isnan(got))
@@ -385,7 +387,7 @@ static double difference(double got, double want)
 	return fabs(got - want);
 }
 
-/* Everything but the values is untouched, and every value was written. */
+/* Checks that only values were written, and every value was. */
 static int check_written(const struct exercise *x, const float *out)
 {
 	int64_t n = x->elems[x->out], end = (n + 15) / 16 * 16;
@@ -422,7 +424,8 @@ static int check_samples(const struct exercise *x, const float *out, double *wor
 	return rc;
 }
 
-/* What is near needs no closer look, which NaNs and infinities get. */
+/* Compares with the accepted output; an element close to it passes, NaNs and infinities are compared
+ * exactly. */
 static int check_accepted(const struct exercise *x, const float *out, double *worst)
 {
 	double limit = TOLERANCE_REL * x->accepted_absmax + TOLERANCE_ABS, most = 0;

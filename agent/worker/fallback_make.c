@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The samples that fallback kernels are made of. Sizes are odd on purpose: none is equal by chance to another
- * that generic text would tie to it. Forms differ in what generic text keeps: unit strides, layouts,
+/* The sample tasks from which fallback kernels are made. Sizes are odd on purpose: generic text would tie
+ * sizes together that are equal by chance. Samples differ in what generic text keeps: unit strides, layouts,
  * epilogues. */
 #include "agent/run/fallback.h"
 #include "kernels/group/group_parts.h"
@@ -19,14 +19,16 @@ struct maker {
 	struct key done[1024];
 };
 
-/* Code by the first rule whose schedule can be lowered and does not spill. */
+/* Emits code by the first rule whose schedule can be lowered and does not spill. */
 static bool emit(struct maker *m, const struct task *g, struct code *code)
 {
 	struct space *space;
 	struct loops *l;
 	char cand[CAND_MAX];
 	const struct space_want want = {.threads =
-					    4}; /* boards' cores: one thread takes all indexes as well */
+					    /* cores of a usual board; one thread can run all indexes as
+					     * well */
+					    4};
 	if (space_make(&m->a, g, &m->target, &want, &space) < 0)
 		return false;
 	space_default(space, cand);
@@ -39,7 +41,7 @@ static bool emit(struct maker *m, const struct task *g, struct code *code)
 	}
 }
 
-/* One kernel from a task's text; forms that no rule makes code of, and repeated ones, are left out. */
+/* Adds a kernel for a task's text; tasks for which no rule gives code, and repeated ones, are left out. */
 static int add(struct maker *m, const char *text)
 {
 	struct task *t = ARENA_NEW(&m->a, struct task), *g = ARENA_NEW(&m->a, struct task);
@@ -71,7 +73,7 @@ static int add(struct maker *m, const char *text)
 
 enum { MAX_DIMS = 3 };
 
-/* [3,c,pixels...], channels plain or in blocks, with halos. */
+/* Writes the operand [3,c,pixels...], channels plain or in blocks, with or without halos. */
 static void image(struct buf *b, const char *name, const char *role, int c, int rank, const int *pixels,
 		  int block, bool halo)
 {
@@ -99,9 +101,9 @@ struct window {
 	enum kind kind;
 	int rank;
 	bool flat;             /* no halos, so that simplified tasks have one axis of pixels */
-	bool block, plain_out; /* input in blocks; output not */
+	bool block, plain_out; /* block: input in blocks; plain_out: output not in blocks */
 	int kernel[MAX_DIMS], stride[MAX_DIMS], dilation;
-	const char *post; /* after "acc": r2 is a bias, r3 something of the output's form */
+	const char *post; /* after "acc"; r2: a bias, r3: an operand of the output's shape */
 };
 
 static const char *const pixel_names[] = {"z", "y", "x"}, *const tap_names[] = {"q", "r", "s"};
@@ -160,7 +162,7 @@ static void operands(struct buf *b, const struct window *w, int lanes)
 		buf_printf(b, " %s:%d", tap_names[MAX_DIMS - w->rank + d], w->kernel[d]);
 }
 
-/* Convolution, depthwise convolution and pooling, as groups write them. */
+/* Adds a convolution, depthwise convolution or pooling, in the form that groups write. */
 static int add_window(struct maker *m, const struct window *w)
 {
 	static const char *const channel[] = {"c", "0", "41*g+c", "k", "k", "k"}, *const of_weights[] = {
@@ -199,11 +201,12 @@ enum { NOTHING = 0, BIAS = 1, CLAMPS = 3, ALL = 5 };
 static const char *const posts[] = {
     "", "r2 add", "r2 add 0 max", "r2 add 0 max 6 min", "r2 add r3 add", "r2 add r3 add 0 max"};
 
-/* Each with strides 1 and, if so said, 2 (first: that of the outermost dim), and posts up to `last`. */
+/* Adds each form with stride 1 and, if strides is 2, stride 2 (first: that of the outermost dim), with posts
+ * up to `last`. */
 static int add_windows(struct maker *m)
 {
 	static const struct {
-		int strides, last; /* of posts */
+		int strides, last; /* index of the last post */
 		struct window w;
 	} form[] = {
 	    {2, ALL, {DENSE, 2, .block = true, .kernel = {5, 5}}},
@@ -273,8 +276,8 @@ static int add_windows(struct maker *m)
 	return rc;
 }
 
-/* Products: weights [k,n] or [n,k], with and without bias; both operands computed, batched; pixels in blocks
- * (1x1 convolution without halos). */
+/* Adds matrix products: weights [k,n] or [n,k], with and without bias; both operands computed, batched;
+ * pixels in blocks (1x1 convolution without halos). */
 static int add_products(struct maker *m)
 {
 	static const char *const form[] = {
@@ -295,7 +298,7 @@ static int add_products(struct maker *m)
 		bool constants = true;
 		buf_puts(&b, "task syms=0\n");
 		for (const char *p = form[i / 6]; *p;
-		     p++) { /* operands at the first %, program at the second */
+		     p++) { /* operands replace the first %, the program the second */
 			if (*p != '%') {
 				buf_add(&b, p, 1);
 				continue;
@@ -342,8 +345,8 @@ static int add_global(struct maker *m)
 	return rc;
 }
 
-/* ConvTranspose with stride 2, windows that do not overlap and those that do (by halves of indexes); with
- * stride 1. */
+/* Adds ConvTranspose with stride 2, with windows that overlap (by halves of indexes) and that do not; and
+ * with stride 1. */
 static int add_transposed(struct maker *m)
 {
 	static const int in[] = {29, 31}, out[] = {58, 62};
@@ -382,7 +385,7 @@ static int add_transposed(struct maker *m)
 	return rc;
 }
 
-/* Sums over neighbouring channels (LRN), and chains: softmax along the last of 2 to 4 dims. */
+/* Adds sums over neighbouring channels (LRN), and chains: softmax along the last of 2 to 4 dims. */
 static int add_chains(struct maker *m)
 {
 	static const char *const sums[] = {
@@ -393,7 +396,7 @@ static int add_chains(struct maker *m)
 	    "k:37 y:29 "
 	    "x:31 | j:5\nread X [n,k+j-2,y,x]\nbody r0 square\nsum\nwrite Y [n,k,y,x]\n"};
 	static const struct {
-		const char *dims, *axes, *at; /* but the last */
+		const char *dims, *axes, *at; /* all dims but the last */
 	} row[] = {{"3,", "a:3", "a,"}, {"3,5,", "a:3 b:5", "a,b,"}, {"3,5,7,", "a:3 b:5 c:7", "a,b,c,"}};
 	struct buf b = {0};
 	int rc = E_OK;
@@ -421,7 +424,7 @@ static int add_chains(struct maker *m)
 	return rc;
 }
 
-/* Images resized by sums over taps, whose positions and weights are tables; blocked or plain. */
+/* Adds image resizing by sums over taps, whose positions and weights are tables; blocked or plain. */
 static int add_resized(struct maker *m)
 {
 	static const int in[] = {19, 17}, out[] = {23, 29};

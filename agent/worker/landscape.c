@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a landscape and back. */
+/* Writes and parses the text of a landscape. */
 #include "agent/worker/landscape.h"
 
 #include "kernels/space/space.h"
@@ -17,13 +17,13 @@ static const char points_line[] = "points";
 #define MOST_RATIO 1e6
 enum { MOST_RUNS = 1000000, NEAR_PCT = 3 };
 
-/* Lines of a text from outside. */
+/* Lines of an untrusted text. */
 struct lines {
 	const char *at, *end;
 	int number;
 };
 
-/* The next line without its end; one that has none is not there. */
+/* Returns the next line without its end; a line without an end is ignored. */
 static bool next_line(struct lines *l, const char **line, size_t *n)
 {
 	const char *end = memchr(l->at, '\n', (size_t)(l->end - l->at));
@@ -41,7 +41,7 @@ static int corrupt(const struct lines *l, const char *what)
 	return fail(E_CORRUPT, "landscape: line %d: %s", l->number, what);
 }
 
-/* The rest of a line that begins with this word, in the arena; NULL: another line. */
+/* Returns the rest of a line that begins with this word, in the arena; NULL: it is another line. */
 static char *worded(struct lines *l, const char *word, struct arena *a)
 {
 	const char *line;
@@ -100,7 +100,7 @@ static int parse_head(struct lines *l, struct arena *a, struct landscape *out)
 	return E_OK;
 }
 
-/* One word of a line that ends with a NUL. */
+/* Returns the next word of a line that ends with a NUL. */
 static char *next_word(char **at)
 {
 	char *word = *at, *end = strchr(word, ' ');
@@ -111,7 +111,7 @@ static char *next_word(char **at)
 	return word;
 }
 
-/* Digits alone, and no more than `most`. */
+/* Accepts digits only, and at most `most`. */
 static bool get_int(char **at, int64_t most, int64_t *out)
 {
 	const char *word = next_word(at);
@@ -145,7 +145,7 @@ static bool ran(const struct landscape_point *p)
 	return p->status == MEAS_OK || p->status == MEAS_ABORTED;
 }
 
-/* line: of its own, ends with a NUL. */
+/* line: a copy that ends with a NUL. Returns what is wrong; NULL: nothing. */
 static const char *parse_point(char *line, struct landscape_point *p)
 {
 	int64_t runs;
@@ -165,7 +165,7 @@ static const char *parse_point(char *line, struct landscape_point *p)
 	return good_cand(line) ? NULL : "bad candidate";
 }
 
-/* Does y say at least as much as x? */
+/* Whether y says at least as much as x, so that y replaces it. */
 static bool stands(const struct landscape_point *x, const struct landscape_point *y)
 {
 	if (x->runs != y->runs)
@@ -173,7 +173,7 @@ static bool stands(const struct landscape_point *x, const struct landscape_point
 	return (y->status == MEAS_OK) >= (x->status == MEAS_OK);
 }
 
-/* Points by candidate. */
+/* Hash table of points by candidate. */
 struct finder {
 	int *slot; /* index of a point + 1; 0: free */
 	size_t mask;
@@ -271,7 +271,8 @@ struct landscape_point landscape_point_of(const char *cand, const struct meas *m
 	struct landscape_point p = {.status = m->status, .build_ns = m->build_ns, .cand = cand};
 	if (!ran(&p))
 		return p;
-	/* The deviation's median is half of the distance between the quartiles. */
+	/* The spread is taken as half of the distance between the quartiles, so median - spread estimates the
+	 * lower one. */
 	p.min_ns = m->min_ns > 0 ? m->min_ns : 1;
 	p.low_ns = m->median_ns - m->spread_ns > p.min_ns ? m->median_ns - m->spread_ns : p.min_ns;
 	p.runs = m->runs > 0 ? m->runs : 1;

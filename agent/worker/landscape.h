@@ -35,7 +35,7 @@ enum { LANDSCAPE_POINTS = 1 << 17, LANDSCAPE_FILES = 4096, LANDSCAPE_WORDS = 160
 
 struct landscape_point {
 	enum meas_status status;
-	int64_t min_ns, low_ns; /* > 0 where it ran */
+	int64_t min_ns, low_ns; /* > 0 if it ran */
 	int32_t runs;
 	int64_t build_ns;
 	double ratio; /* 4 decimals are kept */
@@ -43,30 +43,29 @@ struct landscape_point {
 };
 
 struct landscape {
-	const char *task, *label; /* texts */
+	const char *task, *label; /* text */
 	struct target target;
 	int threads;
-	bool cold;            /* weights from memory */
-	const char *protocol; /* one line, fewer than LANDSCAPE_WORDS bytes, as the label */
-	int n;                /* different candidates, in the order in which they came */
+	bool cold;            /* weights come from memory */
+	const char *protocol; /* one line, shorter than LANDSCAPE_WORDS bytes, as the label */
+	int n;                /* number of different candidates, in the order of the file */
 	struct landscape_point *point;
 };
 
-/* Hostile text of n bytes: E_CORRUPT names the line. Texts are copied. */
+/* Parses an untrusted text of n bytes: E_CORRUPT names the line. Texts are copied. */
 int landscape_parse(const char *text, size_t n, struct arena *a, struct landscape *out) MUST_CHECK;
-/* head false: the points' lines alone. */
+/* head false: only the lines of points. */
 void landscape_text(const struct landscape *l, bool head, struct buf *out);
-/* All of a folder, in the order of the files' names. Returns their number; E_NOTFOUND: there is none. */
+/* Reads all landscapes of a folder, sorted by file name. Returns their number; E_NOTFOUND: there is none. */
 int landscape_folder(const char *dir, struct arena *a, struct landscape **out) MUST_CHECK;
-/* Adds l's points to its file in the folder, which is made where it is not there; a torn line at the end of
- * the file is cut off. E_USAGE: the folder's file is of another machine, thread count or state of weights. */
+/* Adds l's points to its file in the folder, and makes the folder if necessary; cuts off a torn line at the
+ * end of the file. E_USAGE: the file is of another machine, thread count or state of weights. */
 int landscape_append(const char *dir, const struct landscape *l) MUST_CHECK;
-/* What a measurement says of a candidate; cand is not copied. */
+/* Makes a point from a measurement; cand is not copied. */
 struct landscape_point landscape_point_of(const char *cand, const struct meas *m);
-/* The time to rank by, ns: the low one, at most 3 % above the fastest. 0: it never ran. Points that were
- * aborted count, at their first run. On a machine that others slow down, three runs are seldom all
- * undisturbed: between two of the same code the low time alone is 8 % off in a quarter of all pairs, this
- * 4 %. */
+/* Time to rank by, ns: the low one, but at most 3 % above the fastest. 0: it never ran. Aborted points count,
+ * with their first run. On a busy machine, three runs are seldom all undisturbed: between two points of the
+ * same code the low time alone differs by 8 % in a quarter of all pairs, this one by 4 %. */
 int64_t landscape_ns(const struct landscape *l, int point);
 int landscape_find(const struct landscape *l, const char *cand); /* -1: not recorded */
 

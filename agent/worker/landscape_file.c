@@ -19,7 +19,7 @@ enum { MOST_BYTES = 64 << 20, HEAD_BYTES = 1 << 17 };
 static int path_of(const char *dir, const char *task, char path[PATH_MAX])
 {
 	char key[33];
-	key_text(mix_text(task), key); /* the file names itself: landscape_append compares the task */
+	key_text(mix_text(task), key); /* a hash is enough for the name: landscape_append compares the task */
 	if (snprintf(path, PATH_MAX, "%s/%s.land", dir, key) >= PATH_MAX)
 		return fail(E_IO, "the path %.60s... is too long", dir);
 	return E_OK;
@@ -92,7 +92,7 @@ static int io_failed(const char *path)
 	return fail(E_IO, "cannot write %s: %s", path, strerror(errno));
 }
 
-/* Where the last whole line ends in a file of so many bytes. */
+/* Finds the end of the last whole line in a file of `size` bytes. */
 static off_t whole_bytes(int fd, off_t size)
 {
 	char part[4096];
@@ -109,7 +109,7 @@ static off_t whole_bytes(int fd, off_t size)
 	return 0;
 }
 
-/* The file is of the same task and protocol. */
+/* Checks that the file is of the same task, machine, thread count and state of weights. */
 static int check_head(int fd, const char *path, const struct landscape *l)
 {
 	struct arena a = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the local runner: shared by runner_local.c (building and checking), local_kernel.c (a built
+/* Internals of the local runner: shared by runner_local.c (building and checking), local_kernel.c (a built
  * candidate and its buffers), local_first.c (first runs) and local_time.c (timing). Not for others. */
 #ifndef AGENT_LOCAL_H
 #define AGENT_LOCAL_H
@@ -18,7 +18,7 @@ struct local_object {
 	int users;
 	void *bytes; /* malloc'd */
 	size_t n;
-	struct dev_code *code; /* NULL: only made, for another process */
+	struct dev_code *code; /* NULL: not loaded, because it was made for another process */
 };
 
 /* A built candidate. */
@@ -37,9 +37,10 @@ struct local_built {
 
 enum { BUFS = CODE_MAX_BUFS + 1, SENSED_CPUS = 64 };
 
-/* Files of the system that are read about each timing: kept open, as a confined worker opens none. */
+/* System files that are read around each timing; they are kept open, because a confined worker cannot open
+ * any. */
 struct sensors {
-	int mhz[SENSED_CPUS]; /* descriptors, -1: not told */
+	int mhz[SENSED_CPUS]; /* descriptors; -1: not available */
 	int mc;
 };
 
@@ -55,11 +56,12 @@ struct local {
 	struct local_built **built; /* by handle; NULL: free */
 	int cap;
 	struct pool *pool; /* NULL: one thread */
-	int cpu;           /* the caller's while timing; -1: any */
+	int cpu;           /* cpu of the calling thread while timing; -1: any */
 	struct rng rng;
-	struct pages sweep;            /* to read where the CPU cannot flush; opened when first wanted */
-	void *stack;                   /* of candidates' first runs; NULL: not wanted yet */
-	bool (*cage)(const void *ctx); /* what a candidate's process puts on first; NULL: nothing */
+	/* buffer that is read to evict caches if the CPU cannot flush lines; opened at first use */
+	struct pages sweep;
+	void *stack;                   /* stack of candidates' first runs; NULL: not needed yet */
+	bool (*cage)(const void *ctx); /* confines a candidate's process before it runs; NULL: none */
 	const void *cage_ctx;
 	struct sensors sensors;
 };
@@ -68,16 +70,16 @@ struct local {
 int built_open(struct exercise *x, struct local_object *o, const struct manifest *m, const struct dev *dev,
 	       int threads, struct local_built **out) MUST_CHECK;
 void built_close(struct local_built *b);
-/* Constants out of the cache; false: this CPU cannot. */
+/* Flushes constants out of the caches; false: this CPU cannot. */
 bool built_chill(const struct local_built *b);
 void built_touch_inputs(const struct local_built *b, struct pool *pool);
-/* One whole run: all entries, in the pool or (NULL) in this thread. */
+/* Runs all entries once, in the pool or (NULL) in this thread. */
 void built_run(const struct local_built *b, const struct dev *dev, struct pool *pool);
-/* A quarter of it in this thread, in evenly spread places. Returns how much more the whole is, 1: all of it
- * was run, for want of parts. The output is of no use. */
+/* Runs a quarter of the work in this thread, in evenly spread parts. Returns by what factor the whole is
+ * more; 1: all of it was run, because there are too few parts. The output is invalid. */
 double built_run_part(const struct local_built *b, const struct dev *dev);
 
-/* local_first.c: fills the output with poison and runs once. *status is left where all is well. */
+/* local_first.c: fills the output with poison and runs once. *status is unchanged if all is well. */
 int local_first_run(struct local *l, const struct local_built *b, int64_t deadline_ns,
 		    enum meas_status *status) MUST_CHECK;
 void local_first_close(struct local *l);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first run of a candidate, in a child process where kernels run for real: its crash or hang is data. */
+/* The first run of a candidate. On a real device it happens in a child process, so that a crash or hang is
+ * data. */
 #include "agent/worker/local.h"
 
 #include <errno.h>
@@ -15,8 +16,8 @@
 enum {
 	STACK_BYTES = 1 << 20,
 	STACK_GUARD_BYTES = 1 << 16, /* at its low end: a multiple of every page size */
-	CRASH_STACK_BYTES = 1 << 16, /* after that */
-	UNCAGED = 200,               /* how a process ends that cannot confine itself */
+	CRASH_STACK_BYTES = 1 << 16, /* size of the signal stack, which follows it */
+	UNCAGED = 200,               /* exit status of a process that cannot confine itself */
 };
 
 static void run_flushed(const struct local *l, const struct local_built *b)
@@ -26,8 +27,8 @@ static void run_flushed(const struct local *l, const struct local_built *b)
 	fpu_restore(old);
 }
 
-/* Of processor time, so that a process that was stopped, or has to wait for others, is not taken for hung:
- * 200 times what the machine's peaks allow, at most a minute, and 0.2 s. */
+/* Timeout in processor time, so that a process that was stopped, or waits for others, does not count as hung:
+ * 200 times the minimum by the machine's peaks, at most a minute, plus 0.2 s. */
 static int64_t patience_ns(const struct local *l, const struct exercise *x)
 {
 	double gflops = l->target.fma_gflops > 0 ? l->target.fma_gflops : 1;
@@ -36,8 +37,8 @@ static int64_t patience_ns(const struct local *l, const struct exercise *x)
 	return (int64_t)(ns * 200 < 6e10 ? ns * 200 : 6e10) + 200 * NS_PER_MS;
 }
 
-/* A candidate that crashed left its frames marked in the sanitizer's map of the stack that the next one gets.
- */
+/* A candidate that crashed leaves its frames marked in the sanitizer's shadow of the stack, which the next
+ * candidate uses. */
 #define NO_SHADOW __attribute__((no_sanitize_address))
 
 struct first_run {
@@ -47,7 +48,7 @@ struct first_run {
 	int64_t patience_ns, left_ns; /* of processor time; to the deadline */
 };
 
-/* Not by default action: that would dump the worker's memory, which is the candidate's too. */
+/* The default action would dump core, and with it the worker's memory, which the child shares. */
 NO_SHADOW static void crash(int sig)
 {
 	_exit(sig);
@@ -63,7 +64,7 @@ NO_SHADOW static void catch_crashes(void *stack)
 		sigaction(fatal[i], &act, NULL);
 }
 
-/* The process ends by itself when its time is over: its parent need not be able to stop others. */
+/* The child ends itself when its time is over, because its parent may not be able to stop it. */
 NO_SHADOW static void set_alarm(int which, int sig, int64_t ns)
 {
 	const struct itimerval t = {.it_value = {ns / NS_PER_S, ns % NS_PER_S / 1000 + 1}};
@@ -114,8 +115,9 @@ static enum meas_status judge(int how)
 	return WIFEXITED(how) && WEXITSTATUS(how) == 0 ? MEAS_OK : MEAS_CRASH;
 }
 
-/* Runs in a process of its own that shares this one's memory: forking a worker with a compiler in it copies
- * page tables and faults afterwards. A crash or hang is the child's alone; a wild write is not. */
+/* Runs in a child process that shares this one's memory: a fork of a worker that holds a compiler copies page
+ * tables and causes page faults afterwards. A crash or hang affects only the child, but a wild write affects
+ * the worker. */
 static int run_isolated(struct local *l, const struct local_built *b, int64_t deadline_ns, enum meas_status *status)
 {
 	int64_t left_ns = deadline_ns - clock_now(&clock_real);

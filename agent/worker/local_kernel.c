@@ -11,8 +11,8 @@ static void set_buf(struct local_built *b, int i, void *p)
 		b->bufs[t * BUFS + i] = p;
 }
 
-/* The memory of buffer i and its bytes. A size other than the operand's own would be a manifest for another
- * task. */
+/* Sets the memory of buffer i and its size in bytes. A size other than the operand's own means that the
+ * manifest is of another task. */
 static int place_buf(struct local_built *b, int i, void **p, size_t *bytes)
 {
 	const struct code_buf *c = &b->m.buf[i];
@@ -52,7 +52,7 @@ static int place_bufs(struct local_built *b)
 	return E_OK;
 }
 
-/* Every thread's last buffer. Poisoned: what a kernel reads there it must have written. */
+/* Makes the last buffer of each thread. It is poisoned: a kernel must write what it reads there. */
 static int place_scratch(struct local_built *b)
 {
 	for (int t = 0; t < b->threads; t++) {
@@ -144,8 +144,8 @@ static void touch_lines(void *ctx, int thread, int64_t begin, int64_t end)
 	(void)sink;
 }
 
-/* One read per cache line brings it near, as producers that have just written it would: each thread's share
- * into its own core's cache. */
+/* Reads each cache line once, so that inputs are as near as if their producers had just written them: each
+ * thread's share in its own core's cache. */
 void built_touch_inputs(const struct local_built *b, struct pool *pool)
 {
 	for (int i = 0; i < b->m.nbufs; i++) {

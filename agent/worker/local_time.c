@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Interleaved timing: in each round every kernel runs once, in shuffled order, so that a slow moment of the
- * machine falls on all alike. A run shorter than 5 us is repeated until it is that long: the clock ticks at
- * 20 ns and costs 25. */
+ * machine affects all alike. A run shorter than 5 us is repeated until it takes that long: the clock ticks
+ * every 20 ns and costs 25 ns. */
 #include "agent/worker/local.h"
 #include "platform/machine/evict.h"
 
@@ -66,8 +66,8 @@ static bool over(const struct timing *t)
 	return clock_now(t->l->base.clock) >= t->deadline_ns;
 }
 
-/* The first runs: abort the slow, find how often the short are repeated. A first run is slower than the later
- * ones (cold code, new pages), so a bad one has a second chance unless it is hopeless. */
+/* Does the first runs: aborts slow kernels, and finds how often short ones are repeated. A first run is
+ * slower than later ones (cold code, new pages), so a slow one gets a second chance unless it is hopeless. */
 static void first_run(struct timing *t, int k, int64_t abort_ns)
 {
 	int64_t ns = run_once(t, t->b[k]);
@@ -110,7 +110,7 @@ static int run_rounds(struct timing *t)
 	return t->rounds;
 }
 
-/* Twice the last cache, to be read where lines cannot be flushed one by one. */
+/* Makes a buffer of twice the last cache, which is read if lines cannot be flushed one by one. */
 static int open_sweep(struct local *l)
 {
 	size_t last = (size_t)(l->target.l3_bytes ? l->target.l3_bytes : l->target.l2_bytes);
@@ -156,7 +156,7 @@ static int32_t read_number(int fd)
 	return fd >= 0 && pread(fd, text, sizeof text - 1, 0) > 0 ? (int32_t)strtol(text, NULL, 10) : 0;
 }
 
-/* Clock and temperature where the system tells them. */
+/* Reads clock frequency and temperature, if the system reports them. */
 static void read_state(const struct local *l, int32_t *mhz, int32_t *mc)
 {
 	int cpu = sched_getcpu();
@@ -186,7 +186,7 @@ static int measure(struct timing *t, int64_t abort_ns)
 	return E_OK;
 }
 
-/* The calling thread stays on one cpu meanwhile: the pool's first, or where it is. */
+/* Keeps the calling thread on one cpu while timing: the pool's first, or the present one. */
 static bool hold_cpu(const struct local *l, cpu_set_t *old)
 {
 	cpu_set_t one;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-worker: builds, checks and times candidates for another process; alone in holding a compiler. It is
- * expendable: a crash costs its owner the handles and nothing else.
+/* hone-worker: builds, checks and times candidates for another process; it alone holds a compiler. It is
+ * expendable: if it crashes, its owner loses only the handles.
  *
  * hone-worker --serve: the stream of agent/worker/wire.h on 0 and 1.
  *
@@ -39,7 +39,7 @@ static const char usage[] =
     "       hone-worker --version\n"
     "hone starts it with --serve, its build with --fallback; by hand the last two are of use.\n";
 
-/* A crash is nobody's surprise here (no core file), and nothing that is run may gain rights. */
+/* Crashes are expected here, so there are no core files; no program that runs here may gain rights. */
 static void prepare(void)
 {
 	struct rlimit none = {0, 0};
@@ -48,14 +48,15 @@ static void prepare(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* A worker's own: a day of processor time, for it is replaced when it is over; code of a message's size. */
+/* A worker's own limits: a day of processor time, because a worker that reaches it is replaced; files as
+ * large as a message. */
 static struct sandbox_limits limits = {.cpu_s = 24 * 3600, .file_bytes = INT64_C(64) << 20, .files = 256};
 
-/* HONE_SANDBOX=off is for debuggers. It opens nothing: who sets a worker's environment chooses its program.
- * A kernel without system-call filters (or an emulator of one) leaves the limits. */
+/* HONE_SANDBOX=off is for debuggers. It is no security hole: whoever sets a worker's environment also chooses
+ * its program. On a kernel (or emulator) without system-call filters only the limits apply. */
 static int confine(struct runner *r)
 {
-	static struct sandbox_cage *cage; /* until the process ends */
+	static struct sandbox_cage *cage; /* needed until the process ends */
 	const char *word = getenv("HONE_SANDBOX");
 	if (word && strcmp(word, "off") == 0) {
 		log_info("hone-worker is not confined: HONE_SANDBOX=off");
@@ -72,8 +73,8 @@ static int confine(struct runner *r)
 	return E_OK;
 }
 
-/* The compiler takes and gives back some MB per candidate, tasks as much again: kept, instead of a page fault
- * for every 4 KB of it each time. */
+/* The compiler allocates and frees some MB per candidate, and tasks as much again. The memory is kept,
+ * because otherwise each 4 KB of it would cost a page fault each time. */
 static void keep_memory(void)
 {
 	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
@@ -81,7 +82,7 @@ static void keep_memory(void)
 	(void)mallopt(M_TOP_PAD, 4 << 20);
 }
 
-/* Moves the stream away from 0 and 1: whatever a library prints must not get into it. */
+/* Moves the stream away from 0 and 1, so that output of a library cannot get into it. */
 static int take_stream(int *in, int *out)
 {
 	*in = fcntl(0, F_DUPFD_CLOEXEC, 3);
@@ -93,7 +94,8 @@ static int take_stream(int *in, int *out)
 	return E_OK;
 }
 
-/* Where the client says, and no more eagerly than it; a machine that refuses is used as it is. */
+/* Uses the client's cpus, and a priority no higher than the client's; if the system refuses, the worker goes
+ * on as it is. */
 static void take_place(const struct wire_hello *h)
 {
 	const struct sched_param none = {0};
@@ -111,7 +113,7 @@ static int open_runner(const struct wire_hello *h, struct runner **out)
 	return e ? runner_local(d, e, &h->target, h->threads, d->clock() == &clock_real, out) : E_NOTFOUND;
 }
 
-/* All that needs the system first, then the cage. */
+/* Everything that needs the system comes first, then the sandbox. */
 static int open_confined(int in, struct runner **out)
 {
 	struct wire_hello h;

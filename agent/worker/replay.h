@@ -1,39 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runners (platform/run/runner.h) and landscapes (agent/worker/landscape.h): one that records what another
- * measures, and one that needs no machine because it answers from what was recorded, on a virtual clock.
+/* Runners (platform/run/runner.h) and landscapes (agent/worker/landscape.h): one records what another runner
+ * measures; one needs no machine, because it answers from recorded landscapes on a virtual clock.
  *
- * Replay: a build takes the recorded time, of the slowest candidate of the same structure where that
- * structure is built for the first time, of the fastest from then on; a timing takes rounds + 1 runs. A
- * candidate that is not recorded is answered by the nearest recorded one of its task: least distance of their
- * features (kernels/space/features.h), each divided by its deviation over the task's candidates, among those
- * that run the same algorithm if there are any. Everything is a function of the landscapes and the seed. */
+ * Replay: a build takes a recorded time: that of the slowest candidate of the same structure when the
+ * structure is built for the first time, of the fastest afterwards. A timing takes rounds + 1 runs. A
+ * candidate that is not recorded gets the answer of the nearest recorded one of its task: least distance of
+ * their features (kernels/space/features.h), each divided by its deviation over the task's candidates, among
+ * those with the same algorithm if there are any. All results depend only on the landscapes and the seed. */
 #ifndef AGENT_REPLAY_H
 #define AGENT_REPLAY_H
 
 #include "agent/worker/landscape.h"
 #include "platform/run/runner.h"
 
-/* Noise of a single run: sigma of its logarithm; above 0 there are also slow phases, as on a shared machine:
- * a quarter second at half speed, one in eight. 0: every run takes what was recorded. */
+/* Noise of a single run: sigma of its logarithm. Above 0 there are also slow phases, as on a shared machine:
+ * a quarter second at half speed, one in eight. 0: every run takes the recorded time. */
 struct replay_noise {
 	uint64_t seed;
 	double sigma;
 };
 
-/* n >= 1 landscapes of one machine and thread count (E_USAGE: not so), which outlive the runner. Its clock
- * begins at 0. A task that is not among them is E_NOTFOUND, which says what to do; there is no code to hand
- * over: it is empty. */
+/* n >= 1 landscapes of one machine and thread count (else E_USAGE), which must outlive the runner. Its clock
+ * begins at 0. A task that is not among them is E_NOTFOUND, with a text that says what to do. There is no
+ * code: code() returns an empty blob. */
 int runner_replay(const struct landscape *l, int n, struct replay_noise noise,
 		  struct runner **out) MUST_CHECK;
-/* Another one of the same landscapes, which neither depends on what became of that one nor moves its clock;
- * one of them may be made from `of`, and run, in each thread, once `of` has made one. `of` outlives it. */
+/* Makes another replay of the same landscapes. It neither depends on the state of `of` nor moves its clock.
+ * After `of` has made one replay, each thread may make and run its own. `of` must outlive it. */
 int replay_another(struct runner *of, struct replay_noise noise, struct runner **out) MUST_CHECK;
-/* The point that answers for a candidate of landscape i of the runner's; E_CORRUPT, E_INFEASIBLE: of none of
- * its space. */
+/* Returns the point that answers for a candidate of the runner's i-th landscape; E_CORRUPT, E_INFEASIBLE: the
+ * candidate is not of its space. */
 int replay_point(struct runner *replay, int i, const char *cand) MUST_CHECK;
 
-/* Everything that `inner`, which it closes, builds and times in this state of the weights goes into the
- * folder too. What cannot be written later on is said once in the log, and nothing more is recorded. */
+/* Also writes everything that `inner`, which it closes, builds and times with this state of the weights into
+ * the folder. If writing fails later on, that is logged once, and nothing more is recorded. */
 int runner_record(struct runner *inner, const char *dir, bool cold, struct runner **out) MUST_CHECK;
 
 #endif

@@ -10,22 +10,22 @@
 #include <string.h>
 
 enum {
-	FIRST_AWAY = 0x60000000, /* handles from here on are of foreign candidates */
+	FIRST_AWAY = 0x60000000, /* handles from here on belong to foreign candidates */
 	AWAY_NUMBERS = 1 << 24,
-	MOST_AWAY = 128,   /* foreign candidates with a handle; the least used gives way */
-	MOST_FAILED = 256, /* of those that died or hung: the newest are remembered */
+	MOST_AWAY = 128,   /* foreign candidates with a handle; the least recently used is evicted */
+	MOST_FAILED = 256, /* candidates that died or hung; only the newest are remembered */
 };
 
-/* A foreign candidate that has a handle, or is about to get one. */
+/* A foreign candidate that has a handle, or is about to get one: it is "away". */
 struct away {
-	char *task, *cand;     /* malloc'd; task NULL: a free place */
-	struct buf code;       /* as the clean worker compiled it */
-	struct key object;     /* of the code: equal ones share it */
+	char *task, *cand;     /* malloc'd; task NULL: free slot */
+	struct buf code;       /* compiled by the clean worker */
+	struct key object;     /* key of the code: equal keys share code */
 	struct runner *worker; /* NULL: ended */
 	int inner;             /* the worker's handle */
-	int number;            /* of the handle: less FIRST_AWAY */
-	int rests;             /* child_rests() when the worker was last heard of */
-	uint64_t used;         /* when, in uses of all */
+	int number;            /* its handle less FIRST_AWAY */
+	int rests;             /* child_rests() at the worker's last answer */
+	uint64_t used;         /* value of apart.uses at its last use */
 };
 
 struct failed {
@@ -39,8 +39,8 @@ struct apart {
 	struct apart_ways ways;
 	struct away away[MOST_AWAY];
 	struct failed failed[MOST_FAILED];
-	unsigned nfailed; /* ever */
-	int number;       /* of the next */
+	unsigned nfailed; /* number since the start */
+	int number;       /* for the next handle */
 	uint64_t uses;
 	struct rng rng;
 };
@@ -56,7 +56,7 @@ static int64_t patience(const struct apart *w, int64_t deadline_ns)
 	return end_ns < deadline_ns ? end_ns : deadline_ns;
 }
 
-/* ---- what is away ---- */
+/* ---- candidates that are away ---- */
 
 static void end_worker(struct away *e)
 {
@@ -80,7 +80,7 @@ static void forget_all(struct apart *w)
 		forget(&w->away[i]);
 }
 
-/* An error of the clean worker's. */
+/* If the clean worker died, all handles are lost. */
 static int clean_error(struct apart *w, int rc)
 {
 	if (rc == E_CHILD)
@@ -88,7 +88,7 @@ static int clean_error(struct apart *w, int rc)
 	return rc;
 }
 
-/* E_CHILD of our own making: no handle outlives it, so the clean worker keeps none for nothing. */
+/* We report E_CHILD ourselves, so no handle survives: the clean worker drops its own, too. */
 static int lose_all(struct apart *w, int rc, int64_t deadline_ns)
 {
 	if (rc == E_CHILD) {
@@ -106,7 +106,7 @@ static struct away *find(struct apart *w, int handle)
 	return NULL;
 }
 
-/* A free place, or that of the one which has not been used for longest. */
+/* Returns a free slot, or evicts the least recently used candidate. */
 static struct away *find_place(struct apart *w)
 {
 	struct away *oldest = &w->away[0];
@@ -131,7 +131,7 @@ static struct away *add(struct apart *w, const char *task, const char *cand)
 	return NULL;
 }
 
-/* Workers that serve other tasks than this one are not needed now. */
+/* Ends the workers of other tasks, which are not needed now. */
 static void end_others(struct apart *w, const char *task)
 {
 	for (int i = 0; i < MOST_AWAY; i++)
@@ -139,7 +139,7 @@ static void end_others(struct apart *w, const char *task)
 			end_worker(&w->away[i]);
 }
 
-/* Room for one worker more. */
+/* Ends the least recently used worker if there is no room for one more. */
 static void end_oldest(struct apart *w)
 {
 	struct away *oldest = NULL;
@@ -176,15 +176,15 @@ static void set_failed(const struct apart *w, struct meas *m, enum meas_status h
 	*m = (struct meas){.status = how, .threads = w->base.threads};
 }
 
-/* It is not built again. */
+/* Remembers the failure, so that the candidate is not built again. */
 static void remember_failed(struct apart *w, const struct away *e, enum meas_status how, struct meas *m)
 {
 	w->failed[w->nfailed++ % MOST_FAILED] = (struct failed){pair_key(e->task, e->cand), how};
 	set_failed(w, m, how);
 }
 
-/* A call of e's worker, which began at start_ns, came to the error rc. That is the candidate's failure,
- * unless the deadline came, this process stood still, or all workers were told to rest. */
+/* A call of e's worker, which began at start_ns, returned the error rc. The candidate is to blame, unless the
+ * deadline came, this process was stopped, or all workers were told to rest. */
 static int lose(struct apart *w, struct away *e, int rc, int64_t deadline_ns, int64_t stood_ns,
 		struct meas *m)
 {
@@ -223,19 +223,19 @@ static void cut_times(struct meas *m, int64_t took_ns, int rounds)
 
 /* ---- building ---- */
 
-/* By the clean worker, or a builder of its: nothing is run. */
+/* The clean worker or one of its builders compiles; nothing is run. */
 static int compile(struct apart *w, struct away *e, int64_t deadline_ns, struct meas *m)
 {
 	struct meas none;
 	int rc = w->ways.emit(w->clean, e->task, e->cand, patience(w, deadline_ns), &e->object, &e->code, m);
 	bool hung = rc == E_TIMEOUT && clock_now(w->base.clock) < deadline_ns;
-	if (rc == E_CHILD || hung) /* the compiler's fault: no worker meets it again */
+	if (rc == E_CHILD || hung) /* the candidate kills the compiler: no worker compiles it again */
 		remember_failed(w, e, hung ? MEAS_TIMEOUT : MEAS_CRASH, &none);
 	return clean_error(w, rc);
 }
 
-/* This board has no process or memory for it now: the candidate is not timed, which says nothing against it.
- */
+/* The board has no process or memory for another worker now: the candidate is not timed, which says nothing
+ * against it. */
 static int not_hired(struct apart *w, struct away *e, struct meas *m)
 {
 	log_more("no worker for a stranger's candidate: %s", err_text());
@@ -244,7 +244,7 @@ static int not_hired(struct apart *w, struct away *e, struct meas *m)
 	return E_OK;
 }
 
-/* Hires the worker of e, which loads the code and checks what it does. */
+/* Hires a worker for e, which loads and checks the code. */
 static int load(struct apart *w, struct away *e, int64_t deadline_ns, struct meas *m)
 {
 	const struct blob code = {.p = buf_str(&e->code), .n = e->code.n};
@@ -278,7 +278,7 @@ static int compile_and_load(struct apart *w, struct away *e, int64_t deadline_ns
 	return rc;
 }
 
-/* *handle >= 0 if it is built and checked. */
+/* *handle >= 0 if the candidate is built and checked. */
 static int build_foreign(struct apart *w, const char *task, const char *cand, int64_t deadline_ns,
 			 int *handle, struct meas *m)
 {
@@ -309,7 +309,7 @@ static int apart_build(struct runner *r, const char *task, const char *cand, int
 	return clean_error(w, w->clean->ops->build(w->clean, task, cand, deadline_ns, handle, m));
 }
 
-/* The worker of e lives and has it, or *m says why not. */
+/* Makes sure that e has a living worker with its code; otherwise *m says why not. */
 static int revive(struct apart *w, struct away *e, int64_t deadline_ns, struct meas *m)
 {
 	const struct failed *f = find_failed(w, e->task, e->cand);
@@ -321,7 +321,7 @@ static int revive(struct apart *w, struct away *e, int64_t deadline_ns, struct m
 
 /* ---- timing ---- */
 
-/* Calls that time, and what is common to all of them. */
+/* A timing call, with what all its runs have in common. */
 struct timing {
 	const int *handles;
 	int n, rounds;
@@ -350,7 +350,7 @@ static int time_away(struct apart *w, struct away *e, int rounds, int64_t abort_
 	return E_OK;
 }
 
-/* One handle, wherever it is. One that is away and not known any more has failed. */
+/* Times one handle, in whichever worker it is. A handle that is away but no longer known counts as failed. */
 static int time_one(struct apart *w, int handle, int rounds, int64_t abort_ns, const struct timing *t,
 		    struct meas *m)
 {
@@ -395,7 +395,7 @@ static int time_round(struct apart *w, const struct timing *t, int round)
 	return E_OK;
 }
 
-/* As many rounds as fit, at least one. */
+/* Runs as many rounds as fit, at least one. */
 static int time_rounds(struct apart *w, const struct timing *t)
 {
 	int done = 0, rc = E_OK;
@@ -413,7 +413,7 @@ static int time_rounds(struct apart *w, const struct timing *t)
 	return E_OK;
 }
 
-/* In turns, as the header says. */
+/* Times candidates in turns, as the header says. */
 static int time_mixed(struct apart *w, struct timing *t)
 {
 	t->rounds = t->rounds > 0 ? t->rounds : 1;
@@ -425,7 +425,7 @@ static int time_mixed(struct apart *w, struct timing *t)
 	return rc;
 }
 
-/* Builders of the clean worker rest all the while, not only while that times. */
+/* Builders of the clean worker rest the whole time, not only while it times. */
 static int time_with_foreign(struct apart *w, struct timing *t)
 {
 	bool rest = t->how & TIME_QUIET;
@@ -458,7 +458,7 @@ static int apart_time(struct runner *r, const int *handles, int n, int rounds, i
 
 /* ---- the other slots ---- */
 
-/* Builders compile, and run nothing. */
+/* Foreign candidates may be built ahead, too: builders compile but run nothing. */
 static enum ahead apart_ahead(struct runner *r, const char *task, const char *cand)
 {
 	struct runner *clean = apart_of(r)->clean;

@@ -47,10 +47,10 @@ enum { APART_AT_ONCE = 3 };
 #define APART_PATIENCE_NS (10 * NS_PER_S)
 
 struct apart_ways {
-	/* A candidate of a stranger, which the clean worker must not run. */
+	/* Whether a candidate is a stranger's, which the clean worker must not run. */
 	bool (*foreign)(void *ctx, const char *task, const char *cand);
 	void *ctx;
-	/* The rest as agent/worker/wire.h's runner_worker_again, _emit, _load and _rest. */
+	/* The others are runner_worker_again, _emit, _load and _rest of agent/worker/wire.h. */
 	int (*hire)(struct runner *clean, int64_t deadline_ns, struct runner **out);
 	int (*emit)(struct runner *clean, const char *task, const char *cand, int64_t deadline_ns,
 		    struct key *object, struct buf *code, struct meas *m);
@@ -59,7 +59,7 @@ struct apart_ways {
 	void (*rest)(struct runner *clean, bool rest);
 };
 
-/* Closes clean. Handles of `clean` are below 2^30 + 2^17. */
+/* Closes clean. Handles of `clean` must be below 2^30 + 2^17. */
 int runner_apart(struct runner *clean, const struct apart_ways *ways, struct runner **out) MUST_CHECK;
 
 #endif

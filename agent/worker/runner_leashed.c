@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between a runner and its caller: nothing is built, checked or timed but under a lease, and what was tainted
- * is thrown away. A worker that was let go of at a yield takes its handles with it; they are built again when
- * they are wanted, and the caller does not notice. */
+/* A runner between another one and its caller: it builds, checks and times only under a lease, and discards
+ * tainted results. A worker that was let go of at a yield loses its handles; they are built again when
+ * needed, and the caller does not notice. */
 #include "agent/control/leash.h"
 
 #include "platform/run/child.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a handle of ours stands for. */
+/* The candidate behind one of our handles. */
 struct entry {
 	char *task, *cand; /* malloc'd; NULL: free */
 	int inner;         /* -1: lost */
@@ -30,9 +30,9 @@ struct call {
 	enum lease kind;
 	int64_t deadline_ns;
 	int (*fn)(struct leashed *w, struct call *c);
-	bool (*stands)(const struct call *c); /* even though it was tainted */
+	bool (*stands)(const struct call *c); /* whether the result is valid even if it was tainted */
 	const char *task, *cand;
-	int handle; /* inner */
+	int handle; /* handle of the inner runner */
 	const int *handles;
 	int n, rounds;
 	int64_t abort_ns;
@@ -42,7 +42,7 @@ struct call {
 	struct blob *out;
 };
 
-/* Before a tainted result is tried again: what taints one mostly taints the next, too. */
+/* Pause before a tainted call is repeated, because the cause is usually still there. */
 #define PAUSE_NS (10 * NS_PER_MS)
 #define LONGEST_PAUSE_NS NS_PER_S
 
@@ -70,7 +70,7 @@ static void lose_all(struct leashed *w)
 		w->entry[i].inner = -1;
 }
 
-/* A free place; < 0: no memory. */
+/* Returns a free slot; < 0: no memory. */
 static int find_place(struct leashed *w)
 {
 	int i = 0;
@@ -107,7 +107,7 @@ static struct entry *find(struct leashed *w, int handle)
 	return handle >= 0 && handle < w->cap && w->entry[handle].task ? &w->entry[handle] : NULL;
 }
 
-/* 0: again. What cannot be believed until the deadline has passed is as good as not done. */
+/* Returns 0: try again. A call that stays tainted until the deadline counts as not done. */
 static int wait_a_turn(struct leashed *w, int turn, const char *taint, int64_t deadline_ns)
 {
 	struct clock *clock = w->base.clock;
@@ -119,12 +119,13 @@ static int wait_a_turn(struct leashed *w, int turn, const char *taint, int64_t d
 			    taint);
 	if (left_ns > 0)
 		clock->sleep(clock, pause_ns < left_ns ? pause_ns : left_ns);
-	if (left_ns <= pause_ns) /* not before it: that would be the candidate's fault */
+	/* no call shortly before the deadline: its timeout would be blamed on the candidate */
+	if (left_ns <= pause_ns)
 		return fail(E_TIMEOUT, "the deadline came before anything could be measured: %s", taint);
 	return 0;
 }
 
-/* 1: it stands; 0: it was tainted. */
+/* Returns 1: the result is valid; 0: it was tainted. */
 static int try_once(struct leashed *w, struct call *c, const char **taint)
 {
 	int rc = leash_lease(w->leash, c->kind, c->deadline_ns);
@@ -134,7 +135,7 @@ static int try_once(struct leashed *w, struct call *c, const char **taint)
 	int did = c->fn(w, c);
 	rc = leash_release(w->leash, taint);
 	int64_t now_ns = clock_now(w->base.clock);
-	bool early = did == E_TIMEOUT && now_ns < c->deadline_ns; /* a worker that rested */
+	bool early = did == E_TIMEOUT && now_ns < c->deadline_ns; /* the worker was resting */
 	if (!*taint && early && child_stood_ns() - stood_ns > (now_ns - start_ns) / 2)
 		*taint = "this process stood still meanwhile";
 	if (*taint && (did == E_CHILD || early)) {
@@ -165,7 +166,7 @@ static int call_build(struct leashed *w, struct call *c)
 	return w->inner->ops->build(w->inner, c->task, c->cand, c->deadline_ns, &c->handle, c->m);
 }
 
-/* A failure may be the rest's doing, a kernel that was checked is one all the same. */
+/* A failure may be caused by a rest, but a kernel that passed its check is good even if it was tainted. */
 static bool was_built(const struct call *c)
 {
 	return c->m->status == MEAS_OK;
@@ -201,7 +202,7 @@ static int leashed_build(struct runner *r, const char *task, const char *cand, i
 	return rc < 0 ? rc : E_OK;
 }
 
-/* The inner handle of one of ours, built again if it was lost. */
+/* Returns the inner handle of one of ours; a lost one is built again. */
 static int revive(struct leashed *w, int handle, int64_t deadline_ns)
 {
 	struct entry *e = find(w, handle);
@@ -222,7 +223,7 @@ static int revive(struct leashed *w, int handle, int64_t deadline_ns)
 	return rc < 0 ? rc : inner;
 }
 
-/* All of them alive; a yield in the middle loses those that were. */
+/* Makes all handles valid; a yield in between loses those that were, so they are built again. */
 static int revive_all(struct leashed *w, const int *handles, int n, int64_t deadline_ns, int *inner)
 {
 	for (int i = 0, turns = 0; i < n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates in this process: text -> loops -> object -> loaded code -> one checked run. Where kernels run
- * for real, that first run happens in a child process, whose crash or hang is data. */
+/* Builds candidates in this process: text -> loops -> object -> loaded code -> one checked run. On a real
+ * device that first run happens in a child process, so that a crash or hang is data. */
 #include "agent/worker/local.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
@@ -21,8 +21,9 @@
 #include <unistd.h>
 
 enum {
-	IDLE_EXERCISES = 4, /* tasks kept that no handle uses */
-	IDLE_OBJECTS = 32,  /* code kept that no handle uses: its numbers may be varied next */
+	IDLE_EXERCISES = 4, /* tasks kept although no handle uses them */
+	/* objects kept although no handle uses them: a candidate with other numbers may need them next */
+	IDLE_OBJECTS = 32,
 };
 
 static struct local *local_of(struct runner *r)
@@ -30,7 +31,7 @@ static struct local *local_of(struct runner *r)
 	return (struct local *)r;
 }
 
-/* ---- what is kept between candidates ---- */
+/* ---- kept between candidates ---- */
 
 static int find_exercise(struct local *l, const char *text, struct exercise **out)
 {
@@ -73,7 +74,7 @@ static void object_close(struct local *l, struct local_object *o)
 	free(o);
 }
 
-/* Lets go of what has been unused for longest. */
+/* Frees the objects that have been unused for longest. */
 static void trim(struct local *l)
 {
 	int idle = 0;
@@ -138,8 +139,8 @@ static int load_object(struct local *l, struct local_object *o)
 	return rc == E_CORRUPT ? fail_in(E_UNSUPPORTED, "load") : rc;
 }
 
-/* Text to code that is not loaded yet; compiled only if no other candidate of the task had the same loops.
- * The manifest lives in the candidate's arena. */
+/* Makes code that is not loaded yet; compiles only if no other candidate of the task had the same loops. The
+ * manifest lives in the candidate's arena. */
 static int make_code(struct local *l, const struct task *t, struct key task, const char *cand,
 		     struct manifest **m, struct local_object **o)
 {
@@ -206,14 +207,15 @@ static int new_handle(struct local *l)
 	return first;
 }
 
-/* Memory too: a worker's is limited, and a task or candidate that wants more is no fault of the machine. */
+/* E_NOMEM counts as data, too: a worker's memory is limited, and a task or candidate that needs more is not
+ * the machine's fault. */
 static bool is_data(int rc)
 {
 	return rc == E_INFEASIBLE || rc == E_SPILL || rc == E_CORRUPT || rc == E_UNSUPPORTED || rc == E_NOTFOUND ||
 	       rc == E_NOMEM;
 }
 
-/* What a build came to is data where it is the candidate's. */
+/* An error that the candidate has caused becomes data. */
 static int judge(int rc, struct meas *m)
 {
 	if (!is_data(rc))
@@ -222,7 +224,7 @@ static int judge(int rc, struct meas *m)
 	return E_OK;
 }
 
-/* What is built, if anything is, is checked and gets a handle. */
+/* Checks a built candidate, if there is one, and gives it a handle. */
 static int keep_built(struct local *l, struct local_built *b, int64_t deadline_ns, int *handle, struct meas *m)
 {
 	int rc = b ? check(l, b, deadline_ns, m) : E_OK;
@@ -265,7 +267,7 @@ static int local_build(struct runner *r, const char *task, const char *cand, int
 	int rc = begin(l, task, deadline_ns, &x, m);
 	if (rc < 0)
 		return rc == E_NOMEM ? judge(rc, m) : rc;
-	x->users++; /* while it is built */
+	x->users++; /* keeps it while it builds */
 	int64_t start = clock_now(r->clock);
 	rc = judge(compile(l, x, cand, &b), m);
 	m->build_ns = clock_now(r->clock) - start;
@@ -290,7 +292,7 @@ int local_load(struct runner *r, const char *task, struct key object, struct blo
 		return rc == E_NOMEM ? judge(rc, m) : rc;
 	struct code *c = ARENA_NEW(&l->arena, struct code);
 	struct local_object *o = find_object(l, object);
-	x->users++; /* while it is loaded */
+	x->users++; /* keeps it while it loads */
 	int64_t start = clock_now(r->clock);
 	rc = code_parse(code.p, code.n, &l->arena, c);
 	if (rc >= 0 && !o)
@@ -335,14 +337,14 @@ int local_emit(struct runner *r, const char *task, const char *cand, struct key 
 	return rc;
 }
 
-/* No other core is this runner's to use. */
+/* This runner has no other core to build on. */
 static enum ahead local_ahead(struct runner *r, const char *task, const char *cand)
 {
 	(void)r, (void)task, (void)cand;
 	return AHEAD_NOT;
 }
 
-/* A copy: no call for a deadline. */
+/* Copies; never waits, so the deadline is not used. */
 static int local_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
 {
 	(void)deadline_ns;
@@ -414,7 +416,7 @@ static const struct runner_ops ops = {
     .close = local_close,
 };
 
-/* One cpu per core first; more threads than cores are left to the system. */
+/* Uses one cpu per core first; if there are more threads than cores, the system places them. */
 static int open_pool(struct local *l, int threads)
 {
 	struct topo topo;

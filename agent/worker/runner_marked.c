@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWERED = 1024 /* remembered: of those that are built again, the newest */ };
+enum { ANSWERED = 1024 /* candidates that answered and are remembered; the newest, if there are more */ };
 
 static const char first_line[] = "hone-risk 1\n";
 
@@ -18,7 +18,7 @@ struct marked {
 	char device[16];
 	struct key target;
 	struct key answered[ANSWERED];
-	unsigned nanswered; /* ever */
+	unsigned nanswered; /* number since the start */
 	struct arena arena;
 };
 
@@ -64,7 +64,7 @@ static int mark(struct marked *w, struct key k, const char *task, const char *ca
 	return fail_in(rc, "a candidate of a risky device is not run without a mark in the cache");
 }
 
-/* The worker lives, or was told to stop: the launch, if there was one, did no harm. */
+/* The worker lives, or was told to stop, so the launch did no harm. */
 static bool harmless(int rc)
 {
 	return rc != E_CHILD && rc != E_TIMEOUT;
@@ -164,7 +164,7 @@ int runner_marked(struct runner *inner, struct cache *c, const char *device, str
 	return E_OK;
 }
 
-/* Of a record that may be damaged. */
+/* Reads the task's key of a mark that may be damaged. */
 static bool read_task(struct blob b, struct key *task)
 {
 	const size_t head = sizeof first_line - 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between a runner and its caller: what it measures is written down. */
+/* A runner between another one and its caller: it records what the other one measures. */
 #include "agent/worker/replay.h"
 
 #include "kernels/task/task.h"
@@ -44,7 +44,7 @@ static char *copy_text(const char *s)
 	return p ? memcpy(p, s, n) : NULL;
 }
 
-/* Index of a task; -1: no memory. */
+/* Returns the index of a task; -1: no memory. */
 static int find_task(struct record *w, const char *text)
 {
 	for (int i = 0; i < w->ntasks; i++)

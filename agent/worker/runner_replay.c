@@ -13,10 +13,11 @@
 enum { PHASE_EVERY = 8, MOST_HANDLES = 1 << 16 };
 #define PHASE_NS (NS_PER_S / 4)
 #define PHASE_FACTOR 2.0
-/* Coordinates that hardly vary among the recorded are no reason to call another one far. */
+/* Least deviation of a feature, so that features that hardly vary among the recorded candidates do not make
+ * another one distant. */
 #define LEAST_DEVIATION 0.05f
 
-/* A landscape with what distances need. */
+/* A landscape with the data for distances. */
 struct field {
 	const struct landscape *l;
 	struct task *task;
@@ -24,12 +25,12 @@ struct field {
 	float (*f)[FEATURES];
 	float scale[FEATURES];
 	struct key *structure;
-	bool *legal;        /* what a file says need not be */
-	bool *wino, *built; /* built: any candidate of that structure */
+	bool *legal;        /* a file's candidate need not be legal */
+	bool *wino, *built; /* built: a candidate of that structure was built before */
 };
 
 struct handle {
-	int field, point; /* field -1: free */
+	int field, point; /* field -1: free slot */
 };
 
 struct replay {
@@ -131,7 +132,7 @@ static float distance(const struct field *x, int i, const float f[FEATURES])
 
 static int nearest(const struct field *x, const char *cand)
 {
-	int best[2] = {-1, -1}; /* of another algorithm, of the same */
+	int best[2] = {-1, -1}; /* [0]: of another algorithm, [1]: of the same */
 	float least[2] = {0, 0}, f[FEATURES];
 	bool wino = is_winograd(cand);
 	space_features(x->space, cand, f);
@@ -166,7 +167,7 @@ int replay_point(struct runner *replay, int i, const char *cand)
 	return rc < 0 ? rc : find_point(&p->field[i], cand);
 }
 
-/* By structure: the slowest build the first time, later the fastest. */
+/* Cost by structure: the slowest recorded build the first time, later the fastest. */
 static int64_t build_cost(struct field *x, int point)
 {
 	int64_t least = INT64_MAX, most = 0;
@@ -246,7 +247,7 @@ static bool slow_phase(const struct replay *p)
 	return p->noise.sigma > 0 && mix_bytes(phase, sizeof phase, 1).lo % PHASE_EVERY == 0;
 }
 
-/* One run on the clock. */
+/* Runs once on the virtual clock. */
 static int run(struct replay *p, int handle, int64_t deadline_ns, int64_t *ns)
 {
 	const struct handle *h = &p->handle[handle];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of the stream: a runner whose work is done by a child. A child that dies, hangs or talks
- * nonsense is stopped; the next call starts another. Handles carry the number of the child that made them, so
- * that an old one is never taken for one of a new child's. */
+/* The client's side of the stream: a runner whose work is done by a child. A child that dies, hangs or sends
+ * nonsense is stopped, and the next call starts another. Handles contain the number of the child that made
+ * them, so that an old handle is never taken for one of a new child. */
 #include "agent/worker/builders.h"
 #include "agent/worker/wire.h"
 #include "agent/worker/wire_msg.h"
@@ -14,12 +14,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* A worker that is itself at the deadline answers within this; one that does not is stopped. */
+/* A worker that reaches the deadline itself answers within this time; one that does not is stopped. */
 #define GRACE_NS (20 * NS_PER_MS)
-/* A worker that has not started by then, or not handed over what it has, is broken. */
+/* A worker that takes longer to start, or to hand over its code, is broken. */
 #define START_NS (10 * NS_PER_S)
-/* So long a build may take inside a box, with its task's inputs and the check: a compiler that hangs must not
- * cost all of it. */
+/* Timeout of a build inside a box, including its task's inputs and the check: a compiler that hangs must not
+ * cost the whole box. */
 #define BUILD_NS (20 * NS_PER_S)
 
 enum { HANDLE_BITS = 16, MAX_BIRTHS = 1 << 14, BUILDERS_ENOUGH = 2 };
@@ -29,7 +29,7 @@ struct remote {
 	struct wire_hello hello;
 	struct hire hire;
 	struct child child;        /* in -1: none now */
-	cpu_set_t spared;          /* cpus that it leaves to builders */
+	cpu_set_t spared;          /* cpus that the worker leaves to builders */
 	struct builders *builders; /* NULL: none */
 	int births;                /* children started so far */
 	struct arena arena;
@@ -50,8 +50,8 @@ static int64_t by(const struct remote *w, int64_t deadline_ns)
 	return within(w, START_NS, deadline_ns);
 }
 
-/* Cpus of this process less those that are spared, how it is scheduled, what it is limited to: a worker that
- * is no child of ours would not have it from us. */
+/* Tells the worker our cpus less the spared ones, our priority and our memory limit: a worker that is not our
+ * child does not inherit them. */
 static void place_worker(struct remote *w)
 {
 	cpu_set_t mine;
@@ -80,7 +80,7 @@ static int learn_emitter(struct remote *w, struct cur *c)
 static int greet(struct remote *w, int64_t deadline_ns)
 {
 	struct cur c;
-	struct buf keep = w->request; /* a request may wait for the new worker */
+	struct buf keep = w->request; /* a request may be waiting for the new worker */
 	w->request = (struct buf){0};
 	wire_put_hello(&w->request, &w->hello);
 	int rc = exchange(w, WIRE_HELLO, by(w, deadline_ns), &c);
@@ -91,8 +91,8 @@ static int greet(struct remote *w, int64_t deadline_ns)
 	return rc;
 }
 
-/* It has to be up by the caller's deadline. A socket behind which nobody serves us (as many as it lets in are
- * there, the program behind it is broken) is left alone then. */
+/* The worker must be up by the caller's deadline. A socket at which we are not served (its limit of workers
+ * is reached, or the program behind it is broken) is not used any more. */
 static int start(struct remote *w, int64_t deadline_ns)
 {
 	int rc;
@@ -112,7 +112,7 @@ static void stop(struct remote *w)
 	(void)child_stop(&w->child, 0);
 }
 
-/* Sends the request, receives the reply and its rc. After an error of the stream the child is gone. */
+/* Sends the request, receives the reply and its rc. After an error of the stream the child is stopped. */
 static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c)
 {
 	uint32_t got = 0;
@@ -141,7 +141,7 @@ static int exchange(struct remote *w, uint32_t type, int64_t deadline_ns, struct
 	return fail(said, "%s", text ? text : "the worker gave no reason");
 }
 
-/* A request to the living child, or to a new one. */
+/* Sends a request to the living child, or starts one. */
 static int ask(struct remote *w, uint32_t type, int64_t deadline_ns, struct cur *c)
 {
 	if (w->child.in < 0) {
@@ -159,7 +159,7 @@ static int nonsense(struct remote *w)
 	return fail(E_CHILD, "the worker's answer is damaged; it was stopped");
 }
 
-/* Handle of the living child, as callers see it, and back: -1 if its child is gone. */
+/* Converts a handle of the living child to the caller's form and back; -1: its child is gone. */
 static int outer(const struct remote *w, int inner)
 {
 	return w->births << HANDLE_BITS | inner;
@@ -186,7 +186,7 @@ static struct key build_key(const char *task, const char *cand)
 	return hash_join(hash_text(task), hash_text(cand));
 }
 
-/* What BUILD and LOAD are answered with. */
+/* Reads the answer to BUILD or LOAD. */
 static int take_handle(struct remote *w, struct cur *c, int *handle, struct meas *m)
 {
 	int h = (int)cur_u32(c);
@@ -223,7 +223,7 @@ static int take_made(struct remote *w, const char *task, const char *cand, int64
 	return rc;
 }
 
-/* And that, loaded. */
+/* Fetches and loads the result of a builder. */
 static int take_ahead(struct remote *w, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		      struct meas *m)
 {
@@ -335,7 +335,7 @@ static int remote_code(struct runner *r, int handle, int64_t deadline_ns, struct
 	return E_OK;
 }
 
-/* A child that cannot be told is gone, and the handle with it: nothing to report. */
+/* If the child cannot be reached it is gone, and so is the handle: there is nothing to report. */
 static void remote_drop(struct runner *r, int handle, int64_t deadline_ns)
 {
 	struct remote *w = remote_of(r);
@@ -383,7 +383,7 @@ static struct remote *make_remote(const struct wire_hello *hello)
 	return w;
 }
 
-/* rc: of finding out where workers come from. */
+/* rc: the result of hire_find. */
 static int start_first(struct remote *w, int rc, int64_t deadline_ns, struct runner **out)
 {
 	if (rc >= 0)
@@ -417,7 +417,7 @@ int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner 
 	return start_first(w, E_OK, deadline_ns, out);
 }
 
-/* Asked of the worker that measures. */
+/* Lets the worker that measures compile. */
 static int emit(struct remote *w, const char *task, const char *cand, int64_t deadline_ns, struct made *out)
 {
 	struct cur c;
@@ -470,7 +470,7 @@ void runner_worker_rest(struct runner *r, bool rest)
 		builders_rest(w->builders, rest);
 }
 
-/* Cores beyond those that the threads run on, the fastest first. */
+/* Finds cores that the threads do not use, the fastest first. */
 static int spare_cores(struct remote *w, int want, int cpus[MOST_BUILDERS])
 {
 	struct topo topo;
@@ -484,8 +484,8 @@ static int spare_cores(struct remote *w, int want, int cpus[MOST_BUILDERS])
 	return n;
 }
 
-/* The one that measures leaves them to the builders. One that does not hear it is replaced by one that knows.
- */
+/* Tells the worker that measures to leave these cores to the builders. If that fails, the worker's
+ * replacement is told. */
 static void spare(struct remote *w, const int *cpus, int n)
 {
 	struct cur c;

@@ -15,7 +15,7 @@
 
 enum { MAX_TEXT = 1 << 20 };
 
-/* A request is being served: seen by the thread that watches the stream. */
+/* A request is being served; read by the thread that watches the stream. */
 static atomic_bool working;
 
 struct server {
@@ -163,7 +163,7 @@ static int answer(struct server *s, uint32_t type)
 
 /* ---- the stream's beginning and end ---- */
 
-/* Who connects and says nothing is no client. */
+/* A connection that sends no HELLO in this time is no client. */
 #define HELLO_NS (10 * NS_PER_S)
 
 enum { MOST_THREADS = 256, MOST_NICE = 20 };
@@ -222,7 +222,7 @@ int wire_refuse(int rc, int out)
 	return answer_hello(rc, err_text(), out);
 }
 
-/* The process ends here only while it works; between requests its main thread sees the end of stream. */
+/* The process ends here only while it works; between requests the main thread sees the end of the stream. */
 static void *watch(void *ctx)
 {
 	struct pollfd p = {.fd = (int)(intptr_t)ctx, .events = POLLRDHUP};
@@ -247,7 +247,7 @@ int wire_watch(int in)
 	return E_OK;
 }
 
-/* Between requests the stream's time is the real clock's: the runner's may be virtual. */
+/* Between requests the stream uses the real clock, because the runner's may be virtual. */
 static int serve_one(struct server *s, int in, int out)
 {
 	uint32_t type;

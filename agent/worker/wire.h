@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's stream protocol over two descriptors (pipes or a socket), assuming no shared parent, no
+/* The worker's stream protocol over two descriptors (pipes or a socket). It needs no shared parent, no
  * signals and no passed descriptors. Messages: u32 magic "HWRK", u32 type, u32 length, payload; little
- * endian; at most 64 MiB. Request and reply alternate; the first says what for (HELLO). The client closes the
- * stream at a deadline; the worker ends at end of stream, also while it works. */
+ * endian; at most 64 MiB. Requests and replies alternate; the first request, HELLO, tells the worker its job.
+ * The client closes the stream at a deadline; the worker ends at end of stream, even while it works. */
 #ifndef AGENT_WIRE_H
 #define AGENT_WIRE_H
 
@@ -11,67 +11,67 @@
 #include "platform/run/runner.h"
 #include <stdbool.h>
 
-/* A runner that lives in this process: parses, lowers, emits with `emitter`, loads on `device`, checks and
- * times. What the worker serves; tests use it with the simulator. Candidates run in child processes where
- * `isolate`. */
+/* A runner in this process: parses, lowers, emits with `emitter`, loads on `device`, checks and times. The
+ * worker serves it; tests use it with the simulator. Candidates run in child processes if `isolate`. */
 struct dev;
 struct emit;
 int runner_local(const struct dev *device, const struct emit *emitter, const struct target *t, int threads,
 		 bool isolate, struct runner **out) MUST_CHECK;
-/* Every candidate's own process calls cage(ctx) before the candidate runs; false ends it. r: of runner_local.
- */
+/* The process of each candidate calls cage(ctx) before the candidate runs; false ends it. r: of
+ * runner_local. */
 void local_cage(struct runner *r, bool (*cage)(const void *ctx), const void *ctx);
-/* A runner over a hone-worker: the program `path`, or (NULL) where agent/worker/hire.h finds one. Replaces it
- * when it dies. */
+/* A runner over a hone-worker: the program `path`, or (NULL) the worker that agent/worker/hire.h finds. It
+ * starts a new worker when one dies. */
 int runner_worker(const char *path, const char *device, const struct target *t, int threads,
 		  struct runner **out) MUST_CHECK;
-/* Lets so many workers more (-1: as many as the machine has room for, 0 to 2) build ahead on cores that the
- * one which measures does not use; on any core where there are too few. r: of runner_worker. */
+/* Adds so many workers (-1: as many as the machine has room for, 0 to 2) that build ahead on cores that the
+ * measuring worker does not use; if there are too few, on any core. r: of runner_worker. */
 int runner_worker_builders(struct runner *r, int builders) MUST_CHECK;
-/* Another worker, hired as `like` (of runner_worker) was, for the same and on the same cores, without
- * builders.
- */
+/* Hires another worker as `like` (of runner_worker) was hired, for the same device and cores, without
+ * builders. */
 int runner_worker_again(struct runner *like, int64_t deadline_ns, struct runner **out) MUST_CHECK;
-/* A build in two halves, of which each may be another runner's. Text to code (kernels/loops/code.h bytes,
- * added to `code`) with the key that equal code has: a builder's, if it was begun ahead, else compiled by the
- * worker that measures; nothing is run. A candidate that fails is m->status. */
+/* The two halves of a build, which may be done by different runners. This one makes code of a text
+ * (kernels/loops/code.h bytes, added to `code`) with its key; equal code has an equal key. The code comes
+ * from a builder, if the build was begun ahead, else from the worker that measures; nothing is run. If the
+ * candidate fails, m->status says how. */
 int runner_worker_emit(struct runner *r, const char *task, const char *cand, int64_t deadline_ns,
 		       struct key *object, struct buf *code, struct meas *m) MUST_CHECK;
-/* And such code to a checked handle, as build() gives it. */
+/* The other half: loads such code and returns a checked handle, as build() does. */
 int runner_worker_load(struct runner *r, const char *task, struct key object, struct blob code,
 		       int64_t deadline_ns, int *handle, struct meas *m) MUST_CHECK;
-/* Builders stand still, or go on: for who times something beside this runner. Not while it times. */
+/* Stops the builders, or lets them go on: for a caller that times something beside this runner. Do not call
+ * it while this runner times. */
 void runner_worker_rest(struct runner *r, bool rest);
-/* The two halves of a local runner's build, for a build ahead in another process. Text to code, with the key
- * that equal code has; a candidate that fails is m->status. */
+/* The two halves of a local runner's build, for a build ahead in another process. This one makes code of a
+ * text, with its key; if the candidate fails, m->status says how. */
 int local_emit(struct runner *r, const char *task, const char *cand, struct key *object, struct buf *code,
 	       struct meas *m) MUST_CHECK;
-/* And code to a checked handle, as build() gives it. */
+/* The other half: loads the code and returns a checked handle, as build() does. */
 int local_load(struct runner *r, const char *task, struct key object, struct blob code, int64_t deadline_ns,
 	       int *handle, struct meas *m) MUST_CHECK;
 
-/* The worker's side, in this order. What the client wants of it: */
+/* The worker's side; its functions are called in this order. What the client asks for: */
 struct wire_hello {
 	char device[32];
 	struct target target;
 	int threads;
 	uint64_t cpus;        /* that it may use: bit 0 is cpu 0; 0: any */
-	int nice;             /* how its client is scheduled: 0 to 19, 20: idle */
-	int64_t memory_bytes; /* that it may write to: its client's limit; 0: any */
+	int nice;             /* the client's priority: 0 to 19, 20: idle */
+	int64_t memory_bytes; /* that it may write to: the client's limit; 0: any */
 };
-/* The calling thread goes to these cpus, if it may. */
+/* Moves the calling thread to these cpus, if it may. */
 void wire_place(uint64_t cpus);
-/* Waits for it, some seconds at most. */
+/* Waits a few seconds for HELLO. */
 int wire_take_hello(int in, struct wire_hello *h) MUST_CHECK;
-/* From now on the process ends as soon as the other side closes the stream, also in the midst of a request,
- * and with it the process of the candidate that runs. Starts a thread; once. */
+/* From now on the process ends as soon as the other side closes the stream, even during a request, together
+ * with the process of the running candidate. Starts a thread; call it once. */
 int wire_watch(int in) MUST_CHECK;
-/* The answer, and then all requests until end of stream; */
+/* Answers HELLO, then serves all requests until end of stream. */
 int wire_serve(struct runner *r, int in, int out) MUST_CHECK;
-/* or the error rc and its text. */
+/* Answers HELLO with the error rc and its text. */
 int wire_refuse(int rc, int out) MUST_CHECK;
 
-/* Name and version of the emitter of the worker that is installed; "": there is none. */
+/* Name and version of the installed worker's emitter; "": there is none. */
 void worker_emitter(const struct target *t, char out[32]);
 
 #endif

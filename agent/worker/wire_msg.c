@@ -4,12 +4,12 @@
 
 #include <string.h>
 
-/* Times are added up and scaled. */
+/* Limit of times from the stream, because they are added up and scaled. */
 #define MOST_NS (INT64_MAX / 4)
 
 enum { HEAD_BYTES = 12, STEP_BYTES = 1 << 20 };
 
-/* The body grows as it arrives: a length alone reserves no memory. */
+/* The buffer grows as bytes arrive, so that a length alone reserves no memory. */
 static int receive_body(int fd, struct clock *clock, int64_t deadline_ns, size_t n, struct buf *body)
 {
 	static const char zeros[4096];

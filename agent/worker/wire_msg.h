@@ -43,13 +43,13 @@ enum wire_type {
 
 enum { WIRE_MAX_BYTES = 64 << 20, WIRE_MAX_HANDLES = 4096, WIRE_MAX_ROUNDS = 1000000 };
 
-/* E_CHILD: the other side closed before the first byte of a message or in it; E_CORRUPT: not a message. The
+/* Receives a message. E_CHILD: the other side closed the stream before its end; E_CORRUPT: not a message. The
  * payload is in `body`, which is cleared first. */
 int wire_receive(int fd, struct clock *clock, int64_t deadline_ns, uint32_t *type,
 		 struct buf *body) MUST_CHECK;
 int wire_send(int fd, struct clock *clock, int64_t deadline_ns, uint32_t type,
 	      const struct buf *body) MUST_CHECK;
-/* The body of a HELLO. */
+/* Adds the body of a HELLO. */
 void wire_put_hello(struct buf *b, const struct wire_hello *h);
 void wire_put_str(struct buf *b, const char *s);
 /* NUL-terminated copy in the arena; NULL: past the end, over most_bytes, or with a NUL inside (c->bad is
