@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole jobs on the simulator with strangers' candidates among incumbents and seeds, whose workers tamper:
- * what reaches the sink is always what the clean worker compiles. */
+/* Whole jobs on the simulator, with strangers' candidates among incumbents and seeds, and with workers that
+ * tamper: the sink must always get what the clean worker compiles. */
 #include "agent/worker/runner_apart.h"
 #include "kernels/loops/lower.h"
 #include "platform/base/log.h"
@@ -8,7 +8,7 @@
 #include "tests/lib/sim_runner.h"
 #include "tests/lib/test.h"
 
-enum { NTASKS = 3, FOREIGN = 2 /* per task: the incumbent and a seed */ };
+enum { NTASKS = 3, FOREIGN = 2 /* foreign candidates per task: the incumbent and a seed */ };
 
 static const char *const texts[NTASKS] = {
     "task syms=0\n"
@@ -44,7 +44,7 @@ static const char *const texts[NTASKS] = {
     "write Y [n,k,y,x]\n",
 };
 
-/* What a worker apart does, at each call with this chance. */
+/* How a worker apart misbehaves, at each call with this chance. */
 enum harm { DIE, HANG, OTHER_BYTES, LIE, SAY_STOP, HARMS, HONEST };
 
 static struct {
@@ -53,7 +53,7 @@ static struct {
 	bool none; /* nothing is foreign */
 	enum harm harm;
 	double chance;
-	bool after_winning; /* only once a foreign candidate was saved as the best */
+	bool after_winning; /* misbehave only once a foreign candidate was saved as the best */
 	struct rng rng;
 	int hired, crowned, ran_foreign, saved[NTASKS];
 	char best[NTASKS][CAND_MAX];
@@ -76,7 +76,7 @@ static bool is_foreign(void *ctx, const char *task, const char *cand)
 	return false;
 }
 
-/* The clean worker, or one apart: both are the one simulator, with handles of their own. */
+/* The clean worker, or a worker apart: both use the one simulator, with handles of their own. */
 struct view {
 	struct runner base;
 	bool apart;
@@ -108,7 +108,7 @@ static int view_build(struct runner *r, const char *task, const char *cand, int6
 	struct view *v = (struct view *)r;
 	*handle = -1;
 	if (v->apart)
-		abort(); /* it compiles nothing */
+		abort(); /* a worker apart never compiles */
 	world.ran_foreign += is_foreign(NULL, task, cand);
 	int rc = sim_build(&world.sim->r, texts[task_of(task)], cand, deadline_ns, handle, m);
 	if (rc >= 0 && *handle >= 0)
@@ -188,7 +188,7 @@ static int hire(struct runner *clean, int64_t deadline_ns, struct runner **out)
 	return E_OK;
 }
 
-/* Lowered and emitted, not run. */
+/* Lowers and emits, and runs nothing. */
 static int emit(struct runner *clean, const char *task, const char *cand, int64_t deadline_ns,
 		struct key *object, struct buf *code, struct meas *m)
 {
@@ -210,7 +210,7 @@ static int emit(struct runner *clean, const char *task, const char *cand, int64_
 	return E_OK;
 }
 
-/* What the object is of is known by its key. */
+/* The key tells which candidate the object is of. */
 static int load(struct runner *r, const char *task, struct key object, struct blob code, int64_t deadline_ns,
 		int *handle, struct meas *m)
 {
@@ -250,7 +250,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	return E_OK;
 }
 
-/* A job with what is foreign as incumbents that strangers claim, and as seeds. */
+/* Runs a job whose incumbents and seeds include foreign candidates. */
 static int run(uint64_t seed, int64_t box_ns, bool codeless, struct job_result *result)
 {
 	const struct apart_ways ways = {is_foreign, NULL, hire, emit, load, rest};
@@ -278,7 +278,8 @@ static int run(uint64_t seed, int64_t box_ns, bool codeless, struct job_result *
 			      .task = task,
 			      .strategy = "random",
 			      .seed = seed,
-			      .quick = box_ns > 5 * NS_PER_S, /* or thousands of candidates are tried */
+			      /* otherwise thousands of candidates are tried */
+			      .quick = box_ns > 5 * NS_PER_S,
 			      .deadline_ns = clock_now(dev_sim.clock()) + box_ns,
 			      .sink = sink};
 	CHECK_OK(runner_apart(open_view(false), &ways, &r));
@@ -292,7 +293,7 @@ static int run(uint64_t seed, int64_t box_ns, bool codeless, struct job_result *
 	return rc;
 }
 
-/* What strangers propose: the best of a job of one's own, and a candidate drawn by chance. */
+/* Makes strangers' candidates: the best of an own job, and a random one. */
 static void find_foreign(bool good)
 {
 	struct job_result result[NTASKS];
@@ -349,7 +350,7 @@ TEST(no_byte_of_a_tampering_worker_is_kept)
 	CHECK(hired > 500 && crowned > 100);
 }
 
-/* One that wins and then dies, hangs or talks nonsense gives its place to one that runs. */
+/* A candidate that wins and then dies, hangs or sends nonsense is replaced by one that runs. */
 TEST(a_winner_that_stops_running_is_dethroned)
 {
 	struct job_result result[NTASKS];
@@ -365,7 +366,7 @@ TEST(a_winner_that_stops_running_is_dethroned)
 			stay += is_foreign(NULL, texts[i], world.best[i]);
 	}
 	printf("%d foreign winners, %d to the end\n", crowned, stay);
-	CHECK(crowned >= 12 && stay <= 2); /* after the last race nobody looks */
+	CHECK(crowned >= 12 && stay <= 2); /* after the last race nothing is checked again */
 	world.after_winning = false;
 }
 

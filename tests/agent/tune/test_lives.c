@@ -21,8 +21,8 @@ struct life {
 	struct runner r;
 	struct rng rng;
 	uint64_t seed;
-	double heat, warms; /* log of the present factor at most; per s of work */
-	int64_t h[HANDLES]; /* cost of what is built; 0: free */
+	double heat, warms; /* log of the highest present factor; growth per s of work */
+	int64_t h[HANDLES]; /* cost of the built candidate; 0: free */
 	int builds, faults[FAULTS], deaths, late;
 	const char *spared[NTASKS]; /* candidates that always work */
 	char best[NTASKS][CAND_MAX];
@@ -45,7 +45,7 @@ static int die(struct life *l)
 	return fail(E_CHILD, "the worker died (signal 11)");
 }
 
-/* Time passes, until a little after the deadline at most: then the call is over. */
+/* Lets time pass, at most until a little after the deadline, when the call ends. */
 static bool pass(struct life *l, int64_t ns, int64_t deadline_ns)
 {
 	int64_t left = deadline_ns - clock_now(l->r.clock);
@@ -55,7 +55,7 @@ static bool pass(struct life *l, int64_t ns, int64_t deadline_ns)
 	return over;
 }
 
-/* A tenth of all structures never work, each in one way; and now and then anything fails. */
+/* A tenth of all structures always fail, each in one way; any other may fail now and then. */
 static int fault_of(struct life *l, const char *cand)
 {
 	char structure[CAND_MAX];
@@ -106,7 +106,7 @@ static enum ahead ahead(struct runner *r, const char *task, const char *cand)
 	return AHEAD_NOT;
 }
 
-/* One run: noise and phases are the simulator's; a machine that works gets hot, and cools again. */
+/* One run. The simulator adds noise and phases; a machine that works gets hot, and cools down again. */
 static int64_t run_once(struct life *l, int64_t cost_ns)
 {
 	int64_t start_ns = clock_now(l->r.clock);
@@ -169,9 +169,9 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 }
 
 struct sums {
-	int n[FAULTS + 3]; /* lives that had each fault, a death, a late call, a result */
-	double log_gain;   /* over all results */
-	double worst;      /* time over the default's */
+	int n[FAULTS + 3]; /* number of lives that had each fault, a death, a late call, a result */
+	double log_gain;   /* sum over all results */
+	double worst;      /* highest time relative to the default's */
 };
 
 static void add_life(struct sums *s, const struct life *l, const struct job *j, const struct job_result *res,
@@ -182,7 +182,7 @@ static void add_life(struct sums *s, const struct life *l, const struct job *j, 
 	s->n[FAULTS] += l->deaths > 0;
 	s->n[FAULTS + 1] += l->late > 0;
 	for (int i = 0; i < j->ntasks; i++) {
-		CHECK(!strcmp(res[i].best, l->best[i])); /* all that was found was told */
+		CHECK(!strcmp(res[i].best, l->best[i])); /* the sink was told of every result */
 		if (!res[i].best[0])
 			continue;
 		double ratio = (double)true_cost(j->task[i].text, res[i].best) /
@@ -216,12 +216,14 @@ static void live(uint64_t seed, const char *strategy, char (*standard)[CAND_MAX]
 	const struct job j = {.ntasks = n,
 			      .task = task,
 			      .strategy = strategy,
-			      .seed = seed % 7, /* the same candidates come again: their truth is known */
+			      /* few seeds: the same candidates come again, so that their true times are
+			       * known */
+			      .seed = seed % 7,
 			      .deadline_ns = box,
 			      .ctx = &l,
 			      .sink = sink};
 	int rc = job_run(&j, &l.r, result);
-	CHECK(rc >= 0 || rc == E_CHILD); /* ten deaths in a row: the machine is broken */
+	CHECK(rc >= 0 || rc == E_CHILD); /* after ten deaths in a row the job reports a broken machine */
 	CHECK(clock_now(l.r.clock) <= box + 100 * NS_PER_MS);
 	add_life(s, &l, &j, result, mine);
 }
@@ -245,7 +247,7 @@ TEST(a_thousand_lives)
 		for (int i = k; i < LIVES && !test_bad; i += n)
 			live((uint64_t)i + 1, strategy_table[k]->name, standard, &s);
 		for (int f = 0; f < FAULTS + 2; f++)
-			CHECK(s.n[f] > 5); /* they were met */
+			CHECK(s.n[f] > 5); /* every fault has happened */
 		CHECK(s.n[FAULTS + 2] > LIVES / n);
 		CHECK(s.worst <= 1.01 && s.log_gain > 0);
 		if (test_bad)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every network against the outputs of other runtimes, within the fp32 gate: on fallback kernels, at default
- * schedules and tuned in a short box, each with one thread and with all. Kernels are made, checked and timed
- * by the real worker. Networks go to as many processes as there are cores, the longest first. */
+/* Compares every network with the outputs of other runtimes, within the fp32 gate: on fallback kernels, with
+ * default schedules, and tuned in a short box, each with one thread and with all. The real worker makes,
+ * checks and times the kernels. Networks are shared among as many processes as there are cores, the longest
+ * first. */
 #include "kernels/graph/optimize.h"
 #include "tests/lib/onnx_data.h"
 #include "agent/run/plan.h"
@@ -18,30 +19,31 @@ enum { MODELS = 22, NETS = 25, MAX_KEPT = 1024, TUNED_TASKS = 12, TRIALS_EACH = 
 
 #define BOX_NS (1500 * NS_PER_MS)
 
-/* The code of one task: [0] at its default schedule, [1] the best of one thread, [2] of all. n 0: none. */
+/* Code of a task: [0] with its default schedule, [1] the best for one thread, [2] for all threads. n 0:
+ * none. */
 struct kept {
 	struct key task;
-	bool asked; /* for the default */
+	bool asked; /* the default was requested */
 	struct blob code[3];
 };
 
-/* What a process has for the network at hand. */
+/* What a process needs for its present network. */
 struct lab {
 	struct target target;
 	int threads[2];
 	struct pool *pool[2];
-	struct runner *worker[2]; /* measuring with threads[i] */
+	struct runner *worker[2]; /* worker[i] measures with threads[i] */
 	struct arena a;
-	int nkept, refused; /* refused: defaults that could not be made */
+	int nkept, refused; /* refused: number of defaults that could not be made */
 	struct kept kept[MAX_KEPT];
 };
 
-/* Between the processes. */
+/* Shared by the processes. */
 struct shared {
-	atomic_int next;      /* network */
-	atomic_int fallbacks; /* kernels run */
-	atomic_int boxes;     /* that had tasks */
-	atomic_int tried;     /* candidates in them, without the defaults */
+	atomic_int next;      /* index of the next network */
+	atomic_int fallbacks; /* number of fallback kernels that ran */
+	atomic_int boxes;     /* boxes that had tasks */
+	atomic_int tried;     /* candidates tried in them, without the defaults */
 };
 
 enum kernels { FALLBACK, DEFAULT, TUNED };
@@ -117,7 +119,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 
 struct tuning {
 	struct way *way;
-	const struct step_task *task[TUNED_TASKS]; /* of the job, in order */
+	const struct step_task *task[TUNED_TASKS]; /* tasks of the job, in order */
 	int trials_left, tried;
 	volatile sig_atomic_t stop;
 };
@@ -146,8 +148,8 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	return E_OK;
 }
 
-/* A box for some of the tasks, spread over the network, so that each gets candidates; it ends when they have
- * had enough of them. */
+/* Tunes some of the tasks, spread over the network, so that each gets candidates; stops when they have had
+ * enough. */
 static int tune(struct way *w, const struct steps *s, struct arena *a)
 {
 	struct tuning t = {.way = w};
@@ -263,7 +265,7 @@ static void check_network(struct lab *l, struct shared *shared, const char *dir)
 			check_way(l, shared, dir, (enum kernels)kernels, many);
 }
 
-/* One process's share: the next network that nobody has taken. */
+/* A process's loop: takes the next network that no other process has taken. */
 static int check_share(char **dir, int n, struct shared *shared)
 {
 	static struct lab lab;
@@ -275,7 +277,7 @@ static int check_share(char **dir, int n, struct shared *shared)
 	return test_bad;
 }
 
-/* Those that take the longest, first. */
+/* Ranks the networks that take longest first. */
 static int slow(const char *dir)
 {
 	static const char *const names[] = {"r3d_18",   "cropfollow_nav", "ppocrv3_det_ch",
@@ -325,7 +327,7 @@ static void check_all(char **dir, int n)
 	munmap(shared, sizeof *shared);
 }
 
-/* The standard networks come as skeletons with a program that writes their weights. */
+/* The standard networks are stored as skeletons, with a program that writes their weights. */
 TEST(networks)
 {
 	static const char copy[] = "mkdir $T/nets && cp -r $D/nets/. $T/nets && chmod -R u+w $T/nets && "

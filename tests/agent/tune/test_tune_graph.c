@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Divisions of a graph against each other, on a clock that ticks once a look: a kernel takes one tick,
- * whatever it is, so fewer kernels win. */
+/* Compares divisions of a graph on a clock that ticks at each look: every kernel takes one tick, so the
+ * division with fewer kernels wins. */
 #include "agent/tune/tune_graph.h"
 
 #include "agent/cache/chosen_rec.h"
@@ -18,10 +18,10 @@ static int64_t ticking(struct clock *c)
 	return c->virtual_ns += 1000;
 }
 
-/* A runner that makes no kernel: fallbacks run. */
+/* A runner that cannot build any kernel, so that fallbacks run. */
 struct barren {
 	struct runner r;
-	int rc, builds, stop_at; /* the build during which the caller is asked to stop; 0: none */
+	int rc, builds, stop_at; /* stop_at: number of the build during which a stop is requested; 0: none */
 	volatile sig_atomic_t stop;
 };
 
@@ -118,7 +118,7 @@ static struct graph_search *open_search(struct bench *b, int64_t ticks)
 	return x;
 }
 
-/* All that there are. */
+/* Compares all alternatives. */
 static int tune(struct bench *b, int64_t ticks)
 {
 	struct graph_search *x = open_search(b, ticks);
@@ -127,7 +127,7 @@ static int tune(struct bench *b, int64_t ticks)
 		rc = graph_search_next(x, &b->choices, &b->steps);
 		changed |= rc > 0;
 	}
-	CHECK(graph_search_next(x, &b->choices, &b->steps) == 0); /* none is left */
+	CHECK(graph_search_next(x, &b->choices, &b->steps) == 0); /* no alternative is left */
 	graph_search_close(x);
 	return rc < 0 ? rc : changed;
 }
@@ -155,12 +155,12 @@ TEST(rules_stay_where_nothing_is_faster)
 	set_up(&b, NULL);
 	int before = b.steps->nsteps;
 	CHECK(tune(&b, 1000000) == 0);
-	CHECK(b.runner.builds >= 3); /* conv with the sum, conv, sum */
+	CHECK(b.runner.builds >= 3); /* the conv with the sum, the conv, the sum */
 	CHECK(b.choices.n == 0 && b.steps->nsteps == before && kept(&b) == 0);
 	tear_down(&b);
 }
 
-/* The cache keeps the old one: its caller saves once the new one has kernels. */
+/* The cache keeps the old division: the caller saves the new one once it has kernels. */
 TEST(the_faster_division_is_taken)
 {
 	struct bench b;
@@ -178,7 +178,7 @@ TEST(the_faster_division_is_taken)
 	arena_free(&a);
 }
 
-/* As hone-sync brings them. */
+/* Puts a hint as hone-sync does. */
 static void put_hint(struct bench *b, const struct choices *c)
 {
 	struct buf text = {0}, record = {0};
@@ -201,7 +201,7 @@ static int hints(struct bench *b)
 	return st.count[CACHE_HINT_CHOICES];
 }
 
-/* What strangers chose divides no graph before it was compared here; then it stays only if it won. */
+/* A stranger's choices divide no graph before they were compared here, and afterwards only if they won. */
 TEST(choices_of_strangers_are_compared)
 {
 	struct bench b;
@@ -225,7 +225,7 @@ TEST(choices_of_strangers_are_compared)
 	struct choices nothing = {0};
 	choices_set(&nothing, &a, CHOICE_JOIN, "no such node", 1);
 	set_up(&b, NULL);
-	put_hint(&b, &nothing); /* it changes no task: no later box looks at it again */
+	put_hint(&b, &nothing); /* they change no task, so no later box looks at them again */
 	CHECK(hints(&b) == 1 && tune(&b, 1000000) == 0 && hints(&b) == 0);
 	tear_down(&b);
 	arena_free(&a);
@@ -248,7 +248,7 @@ TEST(a_dying_worker_or_the_end_of_the_box_change_nothing)
 	arena_free(&a);
 }
 
-/* Not even the other kernels of the division that is being compared. */
+/* After a stop nothing more is built, not even other kernels of the division that is being compared. */
 TEST(nothing_is_built_after_a_stop)
 {
 	for (int at = 1; at <= 3; at++) {
@@ -261,7 +261,7 @@ TEST(nothing_is_built_after_a_stop)
 	}
 }
 
-/* What differs is worth its time; what nothing came of promises less the next time. */
+/* An alternative promises more the more time differs, and less after one that saved nothing. */
 TEST(promises)
 {
 	struct bench b;
@@ -272,7 +272,7 @@ TEST(promises)
 	CHECK(graph_search_next(x, &b.choices, &b.steps) == 0);
 	CHECK(graph_search_promise(x) < first);
 	graph_search_close(x);
-	x = open_search(&b, 20); /* less than a comparison takes */
+	x = open_search(&b, 20); /* too few ticks for a comparison */
 	CHECK(graph_search_promise(x) == 0);
 	CHECK(graph_search_next(x, &b.choices, &b.steps) == 0);
 	graph_search_close(x);

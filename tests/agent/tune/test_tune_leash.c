@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone tune through a honed that keeps the cache: what it says, and what becomes of what it finds. */
+/* hone tune through a honed that holds the cache: its messages, and where its results go. */
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "tests/lib/cli.h"
@@ -9,7 +9,7 @@ static struct fake_honed fake;
 static struct cache *kept;
 static int stored;
 
-/* What was put since the last commit is in the folder when this one is answered. */
+/* Answers a commit: everything put since the last one is now in the folder. */
 static void store(struct fake_honed *f)
 {
 	for (int n = atomic_load(&f->nputs); stored < n; stored++) {
@@ -61,7 +61,7 @@ static double number(const json_t *j, const char *key)
 	return json_number_value(json_object_get(j, key));
 }
 
-/* The folder is honed's by default, and locked by it: everything goes through it. */
+/* The folder is honed's by default, and honed has locked it, so everything goes through honed. */
 TEST(a_box_through_honed)
 {
 	if (!worker())
@@ -84,13 +84,13 @@ TEST(a_box_through_honed)
 	      done->promise <= 1 && done->trials > 0 && done->now_ms > 0);
 	json_decref(j);
 	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1",
-		  steering()); /* found where honed keeps it */
+		  steering()); /* found in honed's folder */
 	end();
 	CHECK_RUN(0, "tune --json %s --budget 1s --threads 1 --cache %s", steering(), folder);
 	CHECK(!strstr(cli_err, "warning"));
 }
 
-/* Tainted runs are done again; a box where all is tainted ends in time with nothing measured. */
+/* Tainted runs are repeated; if all runs are tainted, the box still ends in time, with nothing measured. */
 TEST(tainted_boxes)
 {
 	if (!worker())
@@ -114,14 +114,14 @@ TEST(tainted_boxes)
 	end();
 }
 
-/* What a lease was waited for is no run time of the network's. */
+/* Waiting for a lease does not count as run time of the network. */
 TEST(leases_that_are_slow)
 {
 	if (!worker())
 		SKIP("no hone-worker");
 	steering();
 	begin("slow");
-	fake.slow_quiet = 1; /* that in which the peaks are measured */
+	fake.slow_quiet = 1; /* the lease under which the peaks are measured */
 	fake.slow_ms = 700;
 	CHECK_RUN(0, "tune --json %s --budget 4s --threads 1", steering());
 	json_t *j = parse_out();
@@ -130,7 +130,7 @@ TEST(leases_that_are_slow)
 	end();
 }
 
-/* As it dies, its lock goes, and what was not committed. */
+/* honed dies: its lock and everything uncommitted is lost. */
 static void die(struct fake_honed *f)
 {
 	cache_close(kept);
@@ -140,7 +140,7 @@ static void die(struct fake_honed *f)
 	f->withholds = true;
 }
 
-/* What was handed over to it is written under the cache's own lock. */
+/* Results that were put through honed are written again under the cache's own lock. */
 TEST(a_box_outlives_honed)
 {
 	if (!worker())
@@ -159,7 +159,7 @@ TEST(a_box_outlives_honed)
 	CHECK_RUN(0, "tune --json %s --rigor cached --threads 1 --cache %s", steering(), folder);
 }
 
-/* Of workers behind a socket the first is let go of while it starts. */
+/* The first worker behind the socket is let go of while it starts. */
 static int listener;
 
 static void *let_in(void *ctx)
