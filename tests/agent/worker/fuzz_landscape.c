@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a landscape: an error, or one whose text parses back to itself. */
+/* Parses any bytes as a landscape: the result is an error, or a landscape whose text parses back to
+ * itself. */
 #include "agent/worker/landscape.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers' candidates run apart: what a worker that runs them does can cost time and nothing else. Here
- * workers are made of paper; tests/agent/worker/test_apart_worker.c has real ones. */
+/* Strangers' candidates run apart: a worker that runs them can cost time, but do no other harm. Here the
+ * workers are mocks; tests/agent/worker/test_apart_worker.c has real ones. */
 #include "agent/worker/runner_apart.h"
 #include "platform/run/child.h"
 #include "platform/run/dev_sim.h"
@@ -10,22 +10,22 @@
 
 #include <math.h>
 
-/* What a worker apart does wrong. */
+/* How a worker apart misbehaves. */
 enum harm {
 	HONEST,
-	OTHER_BYTES, /* its code is another, if anybody asks */
+	OTHER_BYTES, /* code() would return other code */
 	DIES_LOAD,   /* E_CHILD */
 	DIES_TIME,
 	HANGS_LOAD, /* E_TIMEOUT at its deadline */
 	HANGS_TIME,
-	SAYS_STOPPED, /* errors that would end a job, in its words */
+	SAYS_STOPPED, /* errors that would end a job, with the texts of real ones */
 	SAYS_BROKEN,
 	SAYS_NO_MEMORY,
-	NO_HANDLE,  /* good, but built nothing */
-	WILD_MEAS,  /* figures that cannot be */
-	LIES_FAST,  /* 1 ns */
-	LIES_WRONG, /* that the answer is wrong */
-	NOT_HIRED,  /* there is no second worker to be had */
+	NO_HANDLE,  /* reports success, but has built nothing */
+	WILD_MEAS,  /* impossible measurements */
+	LIES_FAST,  /* claims 1 ns */
+	LIES_WRONG, /* claims that the answer is wrong */
+	NOT_HIRED,  /* no second worker can be hired */
 	HARMS
 };
 
@@ -36,22 +36,23 @@ struct paper {
 	int id; /* 0: the clean one */
 	int next;
 	char built[HANDLES][64]; /* "task/cand" by handle; "": dropped */
-	char only[64];           /* what a worker apart was given first */
-	int served;              /* candidates that it was given */
+	char only[64];           /* the first candidate that a worker apart was given */
+	int served;              /* number of candidates that it was given */
 };
 
-/* The world of a test. */
+/* State of a test. */
 static struct {
 	struct target t;
 	enum harm harm;
-	int harm_after; /* so many calls of workers apart are honest */
+	int harm_after; /* number of calls of workers apart that are honest first */
 	int births, living, most_living;
 	int clean_builds, clean_times, clean_codes, clean_drops, apart_codes, emits, aheads, rests, resting;
 	int apart_calls, foreign_in_clean, quiet_alone;
-	int clean_dies_in; /* calls of the clean worker; 0: never */
+	int clean_dies_in; /* number of calls of the clean worker until it dies; 0: never */
 	int emit_rc;       /* of the next emit; 0: good */
-	bool rest_all;     /* all workers are told to rest while one apart builds, which ends it */
-	char log[4096];    /* what the clean worker was asked */
+	/* all workers are told to rest while a worker apart builds, which ends that worker */
+	bool rest_all;
+	char log[4096];    /* requests to the clean worker */
 } world;
 
 static void note(const char *what, const char *cand)
@@ -66,7 +67,7 @@ static bool is_foreign(void *ctx, const char *task, const char *cand)
 	return strncmp(cand, "foreign", 7) == 0;
 }
 
-/* What every honest compiler makes of it. */
+/* The code that every honest compiler makes of a candidate. */
 static int compile(const char *task, const char *cand, char out[160])
 {
 	return snprintf(out, 160, "code of %s for %s", cand, task);
@@ -95,12 +96,12 @@ static int hang(int64_t deadline_ns)
 {
 	struct clock *c = dev_sim.clock();
 	if (deadline_ns == INT64_MAX)
-		abort(); /* for ever */
+		abort(); /* a call without a deadline would hang forever */
 	clock_advance(c, deadline_ns - clock_now(c));
 	return fail(E_TIMEOUT, "no answer before the deadline");
 }
 
-/* Dies, hangs, or says something; E_OK: neither. */
+/* Dies, hangs, or returns an error, as world.harm says; E_OK: none of them. */
 static int misbehave(struct paper *p, enum harm dies, enum harm hangs, int64_t deadline_ns)
 {
 	world.apart_calls += p->id > 0;
@@ -126,7 +127,7 @@ static void make_wild(const struct paper *p, struct meas *m)
 				   .max_rel_err = NAN};
 }
 
-/* Built and checked. */
+/* Builds and checks a candidate. */
 static int make(struct paper *p, const char *key, int64_t deadline_ns, int *handle, struct meas *m)
 {
 	*handle = -1;
@@ -156,7 +157,7 @@ static int paper_build(struct runner *r, const char *task, const char *cand, int
 	return make(p, key, deadline_ns, handle, m);
 }
 
-/* Code as compile() makes it, by a worker apart. */
+/* Loads code of compile() into a worker apart. */
 static int load(struct runner *r, const char *task, struct key object, struct blob code, int64_t deadline_ns,
 		int *handle, struct meas *m)
 {
@@ -194,7 +195,7 @@ static enum ahead paper_progress(struct runner *r, const char *task, const char 
 	return AHEAD_RUNNING;
 }
 
-/* A run takes RUN_NS times what the candidate's last digit says. */
+/* Time of a run: RUN_NS times the last digit of the candidate. */
 static int64_t cost_ns(const char *key)
 {
 	return RUN_NS * (key[strlen(key) - 1] - '0');
@@ -364,7 +365,7 @@ static int64_t soon(void)
 	return clock_now(dev_sim.clock()) + 100 * NS_PER_S;
 }
 
-/* The handle; -1: it failed as data, as *m says. */
+/* Returns the handle; -1: it failed as data, as *m says. */
 static int build(struct runner *r, const char *task, const char *cand, struct meas *m)
 {
 	int handle = -7;
@@ -387,7 +388,7 @@ static bool gives_code(struct runner *r, int handle, const char *task, const cha
 
 /* ---- without strangers ---- */
 
-/* A caller's random walk, of own candidates alone. */
+/* A random sequence of calls, with own candidates only. */
 static void walk(struct runner *r, uint64_t seed)
 {
 	struct rng g;
@@ -450,15 +451,15 @@ TEST(a_foreign_candidate_has_a_worker_of_its_own)
 	CHECK(gives_code(r, one, "task", "foreign3") && gives_code(r, own, "task", "own5"));
 	CHECK(world.clean_codes == 1 && world.aheads == 1);
 	r->ops->drop(r, one, soon());
-	CHECK(world.living == 0); /* it ends with its candidate */
+	CHECK(world.living == 0); /* the worker ends with its candidate */
 	int two = build(r, "task", "foreign2", &m);
 	CHECK(world.births == 2 && world.living == 1 && two != one);
 	build(r, "other task", "own1", &m);
-	CHECK(world.living == 0); /* and when another task has its turn */
+	CHECK(world.living == 0); /* the worker ends when another task is built */
 	CHECK(gives_code(r, two, "task", "foreign2"));
 	CHECK_OK(r->ops->time(r, &two, 1, 3, 0, 0, soon(), &m));
 	CHECK(m.status == MEAS_OK && m.median_ns == 2 * RUN_NS && world.births == 3 && world.living == 1);
-	CHECK(world.emits == 2); /* the same bytes are loaded again */
+	CHECK(world.emits == 2); /* the same bytes are loaded again, not compiled again */
 	r->ops->drop(r, -1, soon());
 	CHECK(world.living == 0);
 	end(r);
@@ -480,7 +481,7 @@ TEST(few_workers_live_at_once)
 	for (int i = 0; i < 8; i++)
 		CHECK(m[i].status == MEAS_OK && m[i].median_ns == (i + 1) * RUN_NS && m[i].runs == 2);
 	CHECK(world.most_living == APART_AT_ONCE);
-	for (int i = 0; i < 1000; i++) { /* more than are kept: the oldest are lost, and nothing else is */
+	for (int i = 0; i < 1000; i++) { /* more than the limit: the oldest are evicted, and no others */
 		char cand[24];
 		snprintf(cand, sizeof cand, "foreign%d4", i);
 		REQUIRE(build(r, "task", cand, m) >= 0);
@@ -490,7 +491,7 @@ TEST(few_workers_live_at_once)
 	end(r);
 }
 
-/* Each round runs each candidate once, in changing order, in the worker where it belongs. */
+/* Each round runs each candidate once, in changing order, in its own worker. */
 TEST(races_are_interleaved_between_workers)
 {
 	struct meas m[3];
@@ -505,13 +506,15 @@ TEST(races_are_interleaved_between_workers)
 	CHECK(world.clean_times == 10 && world.foreign_in_clean == 0);
 	CHECK(strstr(world.log, "time 1 x 1 rounds, 1;") && world.rests == 0);
 	CHECK_OK(
-	    r->ops->time(r, h, 2, 7, 0, TIME_QUIET | TIME_PART, soon(), m)); /* builders rest all the while */
+	    /* builders rest the whole time */
+	    r->ops->time(r, h, 2, 7, 0, TIME_QUIET | TIME_PART, soon(), m));
 	CHECK(m[0].runs == 7 && world.rests == 1 && world.quiet_alone == 0);
 	CHECK_OK(r->ops->time(r, &h[1], 1, 7, 0, TIME_QUIET, soon(), m));
 	CHECK(m[0].runs == 7 && world.rests == 2);
 	CHECK_OK(r->ops->time(r, h, 3, 5, 5 * RUN_NS, 0, soon(), m)); /* own6 is too slow */
 	CHECK(m[0].runs == 5 && m[1].runs == 5 && m[2].status == MEAS_ABORTED);
-	int64_t until = clock_now(dev_sim.clock()) + 60 * RUN_NS; /* two rounds, and a part of the third */
+	/* time for two rounds and a part of the third */
+	int64_t until = clock_now(dev_sim.clock()) + 60 * RUN_NS;
 	CHECK_OK(r->ops->time(r, h, 3, 50, 0, 0, until, m));
 	CHECK(m[0].runs == m[1].runs && m[1].runs == m[2].runs && m[0].runs >= 1 && m[0].runs < 5);
 	CHECK_FAILS(r->ops->time(r, h, 3, 5, 0, 0, clock_now(dev_sim.clock()), m), E_TIMEOUT, "deadline");
@@ -520,8 +523,8 @@ TEST(races_are_interleaved_between_workers)
 
 /* ---- tampering ---- */
 
-/* All that a job does with a candidate. Returns the status in which it ended; MEAS_OK: its code was kept,
- * which must be what the clean worker compiles. */
+/* Does all that a job does with a candidate. Returns the final status; MEAS_OK: its code was kept, which must
+ * be what the clean worker compiles. */
 static enum meas_status live(struct runner *r, const char *cand)
 {
 	struct meas m, pair[2];
@@ -535,7 +538,7 @@ static enum meas_status live(struct runner *r, const char *cand)
 	CHECK_OK(r->ops->time(r, both, 2, 9, 0, TIME_QUIET, soon(), pair));
 	int64_t took_ns = clock_now(dev_sim.clock()) - start_ns;
 	CHECK(pair[0].status == MEAS_OK && pair[0].median_ns == 5 * RUN_NS && pair[0].runs == 9);
-	for (int i = 0; i < 2; i++) /* nobody can claim what would upset the search */
+	for (int i = 0; i < 2; i++) /* no claim may contain values that would upset the search */
 		CHECK(pair[i].status != MEAS_OK ||
 		      (pair[i].min_ns > 0 && pair[i].median_ns >= pair[i].min_ns &&
 		       pair[i].median_ns <= took_ns && pair[i].spread_ns >= 0 && pair[i].runs == 9));
@@ -563,7 +566,7 @@ TEST(tampering_costs_time_and_nothing_else)
 			printf("harm %d: %s\n", harm, meas_status_name(got));
 		CHECK(got == want[harm]);
 		CHECK(clock_now(dev_sim.clock()) - start_ns <= APART_PATIENCE_NS + NS_PER_S);
-		/* Nobody else has suffered. */
+		/* No other candidate has suffered. */
 		CHECK_OK(r->ops->time(r, &own, 1, 5, 0, 0, soon(), &m));
 		CHECK(m.status == MEAS_OK && m.median_ns == 7 * RUN_NS && gives_code(r, own, "task", "own7"));
 		world.harm = HONEST;
@@ -572,7 +575,7 @@ TEST(tampering_costs_time_and_nothing_else)
 	}
 }
 
-/* Honest at first, until it has won: at any call. */
+/* The worker is honest at first, until its candidate has won, and then misbehaves at each possible call. */
 TEST(tampering_at_any_call)
 {
 	for (int harm = 0; harm < HARMS; harm++)
@@ -581,14 +584,14 @@ TEST(tampering_at_any_call)
 			struct meas m;
 			world.harm_after = after;
 			int own = build(r, "task", "own7", &m);
-			(void)live(r, "foreign3"); /* which looks at all that it is given */
+			(void)live(r, "foreign3"); /* live() checks all results */
 			CHECK_OK(r->ops->time(r, &own, 1, 5, 0, 0, soon(), &m));
 			CHECK(m.median_ns == 7 * RUN_NS && gives_code(r, own, "task", "own7"));
 			end(r);
 		}
 }
 
-/* What died or hung is not met again in this box, neither by a build nor by a race. */
+/* A candidate that died or hung is not run again in this box, neither by a build nor in a race. */
 TEST(it_fails_once)
 {
 	struct meas m[2];
@@ -604,7 +607,7 @@ TEST(it_fails_once)
 	end(r);
 }
 
-/* Nothing runs anywhere of what does not compile. */
+/* A candidate that does not compile is not run anywhere. */
 TEST(what_does_not_compile_is_not_run)
 {
 	struct meas m;
@@ -614,7 +617,7 @@ TEST(what_does_not_compile_is_not_run)
 	end(r);
 }
 
-/* The clean worker's own end is what it was: an error, with which all handles are gone. */
+/* The clean worker's own death is still an error that loses all handles. */
 TEST(errors_of_the_clean_worker)
 {
 	static const int rcs[] = {E_CHILD, E_TIMEOUT, E_STOPPED, E_NOMEM};
@@ -625,7 +628,7 @@ TEST(errors_of_the_clean_worker)
 		world.emit_rc = rcs[i];
 		CHECK_FAILS(r->ops->build(r, "task", "foreign3", soon(), &h, &m), rcs[i], "as told");
 		CHECK(h < 0 && world.living == 0);
-		world.emit_rc = E_OK; /* what the compiler died of is not given to it again */
+		world.emit_rc = E_OK; /* a candidate on which the compiler died is not compiled again */
 		bool again = build(r, "task", "foreign3", &m) >= 0;
 		CHECK(again == (i > 1));
 		end(r);
@@ -640,7 +643,8 @@ TEST(errors_of_the_clean_worker)
 	end(r);
 }
 
-/* A yield ends workers behind sockets: no candidate's fault. All is lost, so that a leash builds it again. */
+/* A yield ends workers behind sockets, which is no candidate's fault. All handles are lost, so that a leash
+ * builds them again. */
 TEST(rest_is_nobodys_fault)
 {
 	struct meas m;

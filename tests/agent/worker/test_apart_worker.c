@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers' candidates in real workers: what compiles is the same everywhere, a worker apart is a process
+/* Strangers' candidates in real workers: every worker compiles the same code, a worker apart is a process
  * that ends with its candidate, and times from two workers can be compared. */
 #include "agent/worker/runner_apart.h"
 #include "agent/worker/wire.h"
@@ -41,7 +41,7 @@ static int64_t soon(void)
 
 /* ---- compiling is deterministic ---- */
 
-/* A task and a candidate that are drawn by chance: one of those above, or of any shape. */
+/* Draws a random task and candidate: a known task, or one of any shape. */
 static bool draw(struct rng *r, struct arena *a, const char **text, char cand[CAND_MAX])
 {
 	static const char *const known[] = {task_conv, task_matmul, task_softmax};
@@ -58,7 +58,7 @@ static bool draw(struct rng *r, struct arena *a, const char **text, char cand[CA
 	       space_random(s, r, cand) >= 0;
 }
 
-/* The machine is busy meanwhile. */
+/* Makes the machine busy. */
 static pid_t make_busy(void)
 {
 	fflush(stdout);
@@ -76,7 +76,7 @@ static bool same(const struct buf *a, const struct buf *b)
 	return a->n == b->n && memcmp(buf_str(a), buf_str(b), a->n) == 0;
 }
 
-/* Built, checked, handed over: also what a worker that runs candidates makes. */
+/* Builds, checks and fetches the code: it must be the same from a worker that runs candidates, too. */
 static bool built_the_same(struct runner *r, const char *text, const char *cand, const struct buf *want)
 {
 	struct arena a = {0};
@@ -93,8 +93,8 @@ static bool built_the_same(struct runner *r, const char *text, const char *cand,
 	return good;
 }
 
-/* The same candidate gives the same bytes: in two workers, in one that has built others and in a fresh one,
- * on a busy machine, and whether it is run afterwards. What runner_apart stands on. */
+/* The same candidate gives the same bytes: in two workers, in a used one and in a fresh one, on a busy
+ * machine, and whether it is run afterwards or not. runner_apart depends on this. */
 TEST(compiling_is_deterministic)
 {
 	if (!there_is_a_worker())
@@ -218,14 +218,14 @@ TEST(a_worker_apart_ends_with_its_candidate)
 	foreign = build(r, task_conv, "tile=x:3");
 	CHECK(children() == before + 1);
 	build(r, task_matmul, "lane=n:8");
-	CHECK(children() == before); /* another task has its turn */
+	CHECK(children() == before); /* another task is built */
 	own->ops->close(own);
 	r->ops->close(r);
 	CHECK(children() == before - 2);
 	arena_free(&a);
 }
 
-/* One candidate as this board's and as a stranger's: its times are the same, but for noise. */
+/* A candidate gives the same times as this board's and as a stranger's, except for noise. */
 TEST(times_from_two_workers_compare)
 {
 	if (!there_is_a_worker())
@@ -253,7 +253,7 @@ TEST(times_from_two_workers_compare)
 			n++;
 			r->ops->close(r);
 		}
-	CHECK(sum / n > 0.6 && sum / n < 1.6); /* a busy machine times what it will */
+	CHECK(sum / n > 0.6 && sum / n < 1.6); /* wide limits, because the machine may be busy */
 }
 
 TEST_MAIN

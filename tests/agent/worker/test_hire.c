@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workers behind a socket, as the service manager starts them: hired, lost, resting, and gone when their
- * stream is. */
+/* Workers behind a socket, as the service manager starts them: they are hired, lost, rest, and end with their
+ * stream. */
 #include "agent/worker/hire.h"
 #include "agent/worker/runner_apart.h"
 #include "agent/worker/wire_msg.h"
@@ -48,7 +48,7 @@ static void serve_one(int fd)
 	_exit(127);
 }
 
-/* Lets in `most`, or with -1 any number; those over that it closes at once. */
+/* Accepts `most` connections, or with -1 any number; closes further ones at once. */
 static void manage(int listener, int most)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -117,7 +117,7 @@ TEST(through_a_socket)
 	REQUIRE_OK(r->ops->build(r, task_conv, cand, soon(), &h[0], &m[0]));
 	REQUIRE_OK(r->ops->build(r, task_conv, "tile=x:2", soon(), &h[1], &m[1]));
 	REQUIRE(h[0] >= 0 && h[1] >= 0);
-	/* One that builds ahead finishes before it is quiet. */
+	/* A builder that is building finishes before it is quiet. */
 	CHECK(r->ops->ahead(r, task_conv, "tile=x:4") >= AHEAD_RUNNING);
 	REQUIRE_OK(r->ops->time(r, h, 2, 5, 0, TIME_QUIET, soon(), m));
 	CHECK(m[0].runs == 5 && m[1].runs == 5 && m[0].min_ns > 0);
@@ -140,7 +140,8 @@ static int worker_of(const struct manager *m)
 	return pid;
 }
 
-/* What a child has from its parent it is told: cpus, those that builders get less, priority, memory. */
+/* The worker is told what a child inherits from its parent: cpus, less those of the builders, priority,
+ * memory limit. */
 TEST(it_is_placed_as_a_child_would_be)
 {
 	struct manager manager;
@@ -166,8 +167,8 @@ TEST(it_is_placed_as_a_child_would_be)
 	manager_stop(&manager);
 }
 
-/* All rest: the streams are ended, and so the workers. What was built is lost, the next one is hired when
- * they need not rest any more. */
+/* When all workers must rest, their streams are closed, and so they end. Built candidates are lost; the next
+ * worker is hired when workers need not rest any more. */
 TEST(those_behind_a_socket_rest_by_leaving)
 {
 	struct manager manager;
@@ -191,7 +192,7 @@ TEST(those_behind_a_socket_rest_by_leaving)
 	manager_stop(&manager);
 }
 
-/* A builder that has to leave in the midst of a build, however often: nobody's fault, and built again. */
+/* A builder that must leave during a build, however often, is not to blame, and the job is built again. */
 TEST(builders_rest_by_leaving)
 {
 	struct manager manager;
@@ -231,7 +232,7 @@ static int workers_of(const struct manager *m)
 	return n;
 }
 
-/* A worker ends by itself once its stream has ended: soon, and not at once. */
+/* A worker ends by itself soon after its stream has ended, but not at once. */
 static bool workers_become(const struct manager *m, int want)
 {
 	for (int i = 0; i < 4000 && workers_of(m) != want; i++)
@@ -245,8 +246,8 @@ static bool is_foreign(void *ctx, const char *task, const char *text)
 	return !strcmp(text, "tile=x:4");
 }
 
-/* A stranger's candidate gets a second connection, which ends with it. A yield ends both: that is no fault of
- * the candidate's, and it is built again. */
+/* A stranger's candidate gets a second connection, which ends with it. A yield ends both; that is not the
+ * candidate's fault, and it is built again. */
 TEST(strangers_candidates_have_a_connection_of_their_own)
 {
 	const struct apart_ways ways = {.foreign = is_foreign,
@@ -294,18 +295,18 @@ TEST(nobody_serves_there)
 	manager_stop(&manager);
 	setenv("HONE_WORKER_SOCKET", "/no/such/socket", 1);
 	CHECK_FAILS(open_cpu(1, &r), E_NOTFOUND, "/no/such/socket");
-	/* Found, not asked for: there are children, too. */
+	/* The socket was found, not named: children are allowed, too. */
 	REQUIRE_OK(hire_find(&h, NULL));
 	h.only_socket = false;
 	struct child c;
 	REQUIRE_OK(hire(&h, &clock_real, soon(), &c));
 	CHECK(c.pid > 0 && !h.socket[0]);
 	child_stop(&c, 0);
-	/* Empty: a child. */
+	/* An empty variable: a child. */
 	setenv("HONE_WORKER_SOCKET", "", 1);
 	REQUIRE_OK(open_cpu(1, &r));
 	r->ops->close(r);
-	/* A program that is named is a child, whatever else is said. */
+	/* A named program is started as a child, whatever the environment says. */
 	setenv("HONE_WORKER_SOCKET", "/no/such/socket", 1);
 	REQUIRE_OK(hire_find(&h, worker()));
 	CHECK(!h.socket[0]);
@@ -351,7 +352,7 @@ static int build_conv(int fd, struct buf *b, struct buf *reply)
 	return rc < 0 ? rc : exchange(fd, WIRE_BUILD, b, reply);
 }
 
-/* In the middle of a timing that would take minutes. */
+/* The stream ends during a timing that would take minutes. */
 TEST(a_worker_leaves_as_soon_as_its_stream_ends)
 {
 	struct buf b = {0}, reply = {0};
@@ -366,7 +367,7 @@ TEST(a_worker_leaves_as_soon_as_its_stream_ends)
 	buf_u32(&b, 0);
 	buf_u32(&b, 16);
 	for (int i = 0; i < 16; i++)
-		buf_u32(&b, 0); /* the handle of what was built */
+		buf_u32(&b, 0); /* handle of the built candidate */
 	REQUIRE_OK(wire_send(fd, &clock_real, soon(), WIRE_TIME, &b));
 	clock_real.sleep(&clock_real, 50 * NS_PER_MS);
 	CHECK(waitpid(pid, &how, WNOHANG) == 0);
@@ -377,7 +378,7 @@ TEST(a_worker_leaves_as_soon_as_its_stream_ends)
 	int64_t took = clock_now(&clock_real) - start;
 	if (getenv("TEST_TIMES"))
 		printf("gone after %.1f ms\n", (double)took / 1e6);
-	CHECK(took < 20 * NS_PER_S); /* what it was asked to do takes for ever */
+	CHECK(took < 20 * NS_PER_S); /* the requested timing would take far longer */
 	kill(pid, SIGKILL);
 	CHECK(WIFEXITED(how) && WEXITSTATUS(how) == 0);
 	close(fd);

@@ -37,7 +37,7 @@ static bool same_point(const struct landscape_point *x, const struct landscape_p
 	       !strcmp(x->cand, y->cand);
 }
 
-/* What only the fastest run says is believed to 3 %. */
+/* A fastest run counts only up to 3 % below the low time. */
 TEST(time_to_rank_by)
 {
 	struct landscape_point p[] = {
@@ -71,7 +71,7 @@ TEST(text_and_back)
 	arena_free(&a);
 }
 
-/* Of what is known twice, that which says more stands. */
+/* Of several lines about a candidate, the one that says most wins. */
 TEST(lines_about_one_candidate)
 {
 	static const struct {
@@ -150,7 +150,7 @@ TEST(hostile_points)
 	arena_free(&a);
 }
 
-/* Wherever a text is cut or a byte of it flipped: an error or a landscape, and no fault. */
+/* Cutting the text anywhere, or flipping any byte, gives an error or a landscape, but no fault. */
 TEST(cut_and_flipped)
 {
 	struct landscape l = make(task_a), back;
@@ -161,7 +161,7 @@ TEST(cut_and_flipped)
 	const char *points_at = strstr(text.p, "\npoints\n");
 	for (size_t n = 0; n < text.n; n++) {
 		struct arena a = {0};
-		char *copy = malloc(n + 1); /* so that reading past it shows under sanitizers */
+		char *copy = malloc(n + 1); /* an exact copy, so that sanitizers find reads past its end */
 		memcpy(copy, text.p, n);
 		int rc = landscape_parse(copy, n, &a, &back);
 		CHECK(rc == (n < (size_t)(points_at - text.p) + 8 ? E_CORRUPT : E_OK));
@@ -222,7 +222,7 @@ TEST(a_folder_grows)
 	CHECK_FAILS(landscape_folder(deep, &a, &all), E_NOTFOUND, deep);
 	l.n = 1;
 	CHECK_OK(landscape_append(dir, &l));
-	add_bytes(dir, "ok 12 13 1"); /* torn: cut off by the next */
+	add_bytes(dir, "ok 12 13 1"); /* a torn line: the next append cuts it off */
 	l.point++;
 	l.n = 3;
 	CHECK_OK(landscape_append(dir, &l));
@@ -236,7 +236,7 @@ TEST(a_folder_grows)
 	CHECK_OK(landscape_append(dir, &l));
 	REQUIRE(landscape_folder(dir, &a, &all) == 2);
 	CHECK(!strcmp(all[0].task, task_a) != !strcmp(all[1].task, task_a));
-	l.n = 0; /* the head alone */
+	l.n = 0; /* only the head */
 	CHECK_OK(landscape_append(deep, &l));
 	REQUIRE(landscape_folder(deep, &a, &all) == 1);
 	CHECK(all->n == 0);

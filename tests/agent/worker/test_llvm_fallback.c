@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archives of fallback kernels that the build made: whole, of the ISA that they are for, with the forms
- * that networks need. */
+/* The archives of fallback kernels that the build made are whole, of the right ISA, and have the forms that
+ * networks need. */
 #include "tests/lib/test.h"
 #include "agent/run/fallback.h"
 #include "kernels/group/group_parts.h"
@@ -62,7 +62,7 @@ TEST(archive_of_each_baseline)
 	for (size_t i = 0; i < found.gl_pathc; i++)
 		check_archive(found.gl_pathv[i], 250, 1024);
 	globfree(&found);
-	made("few/*.fallback", path); /* of libhone */
+	made("few/*.fallback", path); /* the archive of libhone */
 	REQUIRE(glob(path, 0, NULL, &found) == 0);
 	CHECK(found.gl_pathc == 1);
 	check_archive(found.gl_pathv[0], 150, 220);
@@ -70,7 +70,8 @@ TEST(archive_of_each_baseline)
 	CHECK_FAILS(fallback_make("vax", emit_find("llvm"), false, "/dev/null"), E_NOTFOUND, "vax");
 }
 
-/* As steps write them, with sizes of their own: halos on one side or none, channels of a partial block. */
+/* Tasks as steps write them, with other sizes: halos on one side or none, channels that fill a block only
+ * partly. */
 static const char *const forms[] = {
     "operand X in f32 [1,24,9,12,10] 0.1/16.2.3.4.1;2+1+1;3+1+1;4+1+1\noperand W const f32 [20,24,3,3,3] "
     "plain\n"

@@ -74,7 +74,7 @@ TEST(builds_checks_and_times)
 	}
 }
 
-/* Kernels that crash, hang, overrun: made by replacing the loops that the real emitter sees. */
+/* Kernels that crash, hang or overrun, made by changing the loops before the real emitter gets them. */
 static enum { CRASH, HANG, OVERRUN } defect;
 static const char *broken_version(void)
 {
@@ -94,7 +94,7 @@ static void spoil(struct loops *l, struct stmt *s)
 	}
 }
 
-/* The innermost loop, which only adds, takes years. */
+/* Makes the innermost loop, which only adds, take years. */
 static void hang(struct loops *l, struct stmt *s)
 {
 	for (; s; s = s->next)
@@ -122,7 +122,7 @@ static const struct emit emit_broken = {"llvm", broken_version, broken_emit};
 
 TEST(bad_kernels_do_no_harm)
 {
-	/* Its reduction touches no memory that its index leads to. */
+	/* Its reduction accesses no memory through its index. */
 	static const char sum[] = "task syms=0\n"
 				  "operand X in f32 [7] plain\n"
 				  "operand Y out f32 [7] plain\n"
@@ -133,7 +133,7 @@ TEST(bad_kernels_do_no_harm)
 				  "write Y [i]\n";
 	struct sandbox_cage *cage;
 	REQUIRE_OK(sandbox_cage_make(&cage));
-	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0); /* as a filter wants it */
+	REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0); /* a system-call filter requires it */
 	for (int d = CRASH; d <= OVERRUN; d++) {
 		struct runner *r = open_cpu(&emit_broken, 1);
 		local_cage(r, sandbox_cage_enter, cage);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks of risky launches: durable before, gone after, and what stays marked is not launched again. */
+/* Marks of risky launches: a mark is durable before the launch and gone after it, and a candidate that is
+ * still marked is not launched again. */
 #include "agent/cache/cache.h"
 #include "agent/worker/marked.h"
 #include "platform/run/dev_sim.h"
@@ -27,19 +28,19 @@ static void remove_dir(void)
 		abort();
 }
 
-/* ---- a worker that does what it is told with a launch ---- */
+/* ---- a worker whose launches do what the test says ---- */
 
 static struct fake {
 	struct runner base;
 	struct target t;
 	int launches, rc;
 	enum meas_status status;
-	bool kill;           /* the whole process goes with the launch */
-	struct cache *cache; /* where its mark has to be, durable, when it is launched */
+	bool kill;           /* the launch kills the whole process */
+	struct cache *cache; /* its mark must be durable in this cache when it is launched */
 	bool marked;
 } fake;
 
-/* As another process sees the cache. */
+/* Counts the marks as another process sees them. */
 static int marks(void)
 {
 	struct cache *c;
@@ -123,12 +124,12 @@ TEST(marked_before_the_launch_and_cleared_after_it)
 	begin(&w);
 	CHECK(build(&w, "x", &m) == 7 && fake.launches == 1 && fake.marked);
 	uint64_t commits = cache_generation(w.c);
-	/* It has answered: no more flash for it. */
+	/* It has answered, so it costs no more flash. */
 	CHECK(build(&w, "x", &m) == 7 && fake.launches == 2 && cache_generation(w.c) == commits);
-	/* A bad answer is one. */
+	/* A bad answer is an answer, too. */
 	fake.status = MEAS_CRASH;
 	CHECK(build(&w, "y", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 3 && fake.marked);
-	/* So is the word to stop. */
+	/* So is a stop. */
 	fake.rc = E_STOPPED;
 	CHECK(build(&w, "z", &m) == E_STOPPED && fake.launches == 4);
 	end(&w);
@@ -159,7 +160,7 @@ TEST(what_did_not_answer_is_not_met_again)
 		CHECK(build(&w, "bad", &m) == -1 && m.status == MEAS_CRASH && fake.launches == 0);
 		CHECK(build(&w, "good", &m) == 7 && fake.launches == 1);
 		end(&w);
-		/* Another device, or another emitter, is another launch. */
+		/* On another device, or with another emitter, it is another launch. */
 		begin_on(&w, "other", "sim/1");
 		CHECK(build(&w, "bad", &m) == 7);
 		end(&w);
@@ -170,7 +171,7 @@ TEST(what_did_not_answer_is_not_met_again)
 	}
 }
 
-/* The process, and whatever was not synced, goes in the launch: as a power cut does. */
+/* The launch kills the process, and everything that was not synced is lost, as in a power cut. */
 TEST(killed_in_the_launch)
 {
 	struct at_work w;
@@ -243,7 +244,7 @@ TEST(forgotten_marks)
 	CHECK(build(&w, "bad", &m) == -1);
 	CHECK(marked_forget(w.c, of_a_task, "a task") == 2);
 	CHECK(build(&w, "bad", &m) == 7 && build(&w, "worse", &m) == 7);
-	/* One whose text is damaged is of any task. */
+	/* A mark whose text is damaged belongs to any task. */
 	CHECK_OK(cache_put(w.c, CACHE_RISK, hash_text("k"), "rubbish", 7));
 	CHECK(marked_forget(w.c, of_a_task, "another task") == 1);
 	end(&w);

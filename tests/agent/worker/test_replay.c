@@ -25,7 +25,7 @@ static const char *const texts[NTASKS] = {
     task_matmul,
 };
 
-/* Two tasks with drawn candidates, as fast as their drafts and chance make them; one in ten fails. */
+/* Two tasks with random candidates, whose times are their drafts with noise; one in ten fails. */
 struct world {
 	struct arena a;
 	struct landscape l[NTASKS];
@@ -78,7 +78,7 @@ static void close_world(struct world *w)
 	arena_free(&w->a);
 }
 
-/* What a job did, as text: every call of the sink and the results. */
+/* The actions of a job as text: every call of the sink, and the results. */
 static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
@@ -178,7 +178,7 @@ TEST(a_candidate_that_is_not_recorded)
 	close_world(&w);
 }
 
-/* The clock counts what was recorded: a build, a twin's build, runs. */
+/* The clock advances by the recorded times: of a build, of a twin's build, of runs. */
 TEST(costs)
 {
 	struct world w;
@@ -229,7 +229,7 @@ TEST(what_cannot_be_replayed)
 	close_world(&w);
 }
 
-/* Files say what they like: a task that is none, candidates of another task. */
+/* Files may hold anything: an invalid task, candidates of another task. */
 TEST(hostile_landscapes)
 {
 	struct world w;
@@ -260,7 +260,7 @@ TEST(hostile_landscapes)
 	close_world(&w);
 }
 
-/* What is recorded of a replay replays. */
+/* A recording of a replay can be replayed. */
 TEST(recorded)
 {
 	char dir[] = "/tmp/hone-test-replay-XXXXXX", cmd[64];
@@ -279,7 +279,7 @@ TEST(recorded)
 		failed += handle < 0;
 		if (handle >= 0)
 			CHECK_OK(r->ops->time(r, &handle, 1, 7, 0, 1, INT64_MAX, &m));
-		if (handle >= 0 && i % 2) /* not in this state of the weights: not recorded */
+		if (handle >= 0 && i % 2) /* in the other state of the weights: not recorded */
 			CHECK_OK(r->ops->time(r, &handle, 1, 99, 0, 0, INT64_MAX, &m));
 		r->ops->drop(r, handle, INT64_MAX);
 	}
@@ -300,7 +300,7 @@ TEST(recorded)
 	close_world(&w);
 }
 
-/* What one built or measured is nothing to the other. */
+/* Builds and timings of one replay do not affect another. */
 TEST(another_replay_begins_anew)
 {
 	struct world w;

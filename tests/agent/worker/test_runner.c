@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The local runner on the simulator: everything but the machine is real. */
+/* The local runner on the simulator: everything except the machine is real. */
 #include "agent/worker/wire.h"
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
@@ -19,7 +19,7 @@ static struct runner *open_sim(double noise)
 	struct runner *r = NULL;
 	dev_sim_reset(0, 1, noise);
 	int here = dev_sim.probe(&target);
-	target.regs = 64; /* random programs keep many values: spills are not what these tests are about */
+	target.regs = 64; /* random programs keep many values, and these tests are not about spills */
 	if (here != 1 || runner_local(&dev_sim, &emit_sim, &target, 1, false, &r) < 0) {
 		printf("no simulator: %s\n", err_text());
 		exit(1);
@@ -95,7 +95,7 @@ TEST(code_is_whole)
 	r->ops->close(r);
 }
 
-/* One axis is sampled index by index, the other about powers of two, which end first. */
+/* One axis is sampled at every index, the other next to powers of two, which run out first. */
 TEST(a_short_axis_beside_a_long_one)
 {
 	static const char copy[] = "task syms=0\n"
@@ -126,7 +126,8 @@ TEST(failing_candidates_are_data)
 	r->ops->close(r);
 }
 
-/* Many random candidates of random tasks: each is right, or data. Memory must not grow. */
+/* Many random candidates of random tasks: each gives right answers, or fails as data. Memory must not
+ * grow. */
 TEST(random_candidates)
 {
 	struct runner *r = open_sim(0.03);
@@ -163,7 +164,7 @@ TEST(random_candidates)
 	r->ops->close(r);
 }
 
-/* An emitter whose kernels are wrong in one way each: what the check is for. */
+/* An emitter whose kernels are wrong, in one way each: the check must find it. */
 static int broken_emit(const struct loops *l, const struct target *t, struct arena *a, struct blob *object);
 static enum { SWAP_OUT, DROP_STORE, GROW_STORE } defect;
 static const char *broken_version(void)
@@ -235,7 +236,7 @@ TEST(abort_and_deadline)
 	CHECK(m[1].status == MEAS_OK && m[1].runs == 3);
 	int64_t now = clock_now(r->clock);
 	CHECK_FAILS(r->ops->time(r, h, 2, 1000, 0, 0, now, m), E_TIMEOUT, "deadline");
-	/* A deadline in the middle gives what was measured until then. */
+	/* A deadline in the middle returns what was measured before. */
 	CHECK_OK(r->ops->time(r, h, 2, 1000, 0, 0, now + 20 * conv, m));
 	CHECK(m[0].runs > 0 && m[0].runs < 30);
 	CHECK(clock_now(r->clock) < now + 30 * conv);
@@ -253,7 +254,7 @@ static const char rows[] = "task syms=0\n"
 			   "sum\n"
 			   "write C [m,n]\n";
 
-/* A part is a quarter's work, and says what the whole takes; a kernel of few parts is run as a whole. */
+/* A part is a quarter of the work, and extrapolates to the whole; a kernel of few parts is run as a whole. */
 TEST(a_part_stands_for_the_whole)
 {
 	static const char *const texts[] = {rows, task_softmax};
@@ -275,7 +276,7 @@ TEST(a_part_stands_for_the_whole)
 	r->ops->close(r);
 }
 
-/* Numbers alone make no new object. */
+/* Candidates that differ only in numbers share an object. */
 TEST(one_structure_one_object)
 {
 	struct runner *r = open_sim(0);
@@ -289,12 +290,12 @@ TEST(one_structure_one_object)
 		CHECK(!strcmp(one, other));
 		int h = build(r, rows, cand, &m);
 		CHECK(h >= 0 && m.build_ns == (i == 1 ? SIM_BUILD_NS : 0));
-		r->ops->drop(r, h, INT64_MAX); /* what was compiled stays a while */
+		r->ops->drop(r, h, INT64_MAX); /* compiled objects are kept for a while */
 	}
 	r->ops->close(r);
 }
 
-/* ASan keeps what is freed for a while. */
+/* ASan delays the reuse of freed memory. */
 #ifdef __SANITIZE_ADDRESS__
 static const long most_growth_kb = 512 << 10;
 #else

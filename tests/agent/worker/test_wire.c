@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Both ends of the worker's stream. This binary is its own worker: started with --serve it serves the
- * simulator, or, as HONE_TEST_WORKER says, misbehaves. */
+ * simulator, or misbehaves as HONE_TEST_WORKER says. */
 #include "agent/worker/wire.h"
 #include "agent/worker/wire_msg.h"
 #include "kernels/emit/emit.h"
@@ -36,7 +36,7 @@ static void hang(void)
 		pause();
 }
 
-static bool mute; /* hands nothing over any more */
+static bool mute; /* does not answer requests for code any more */
 
 static int bad_code(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out)
 {
@@ -66,7 +66,7 @@ static int bad_build(struct runner *r, const char *task, const char *cand, int64
 	return honest->build(r, task, cand, deadline_ns, handle, m);
 }
 
-/* A builder that does as it is told with its first request. */
+/* A builder that misbehaves at its first request as told. */
 static void be_a_bad_builder(const char *how)
 {
 	struct buf b = {0};
@@ -90,7 +90,7 @@ static void be_a_bad_builder(const char *how)
 	hang();
 }
 
-/* Runs before main: a worker never becomes a test. */
+/* Runs before main, so that a process started as a worker never runs tests. */
 __attribute__((constructor(65535))) static void be_a_worker(int argc, char **argv)
 {
 	if (argc < 2 || strcmp(argv[1], "--serve") != 0)
@@ -156,7 +156,7 @@ TEST(same_as_in_process)
 	REQUIRE_OK(far->ops->build(far, task_conv, conv_cand, soon(), &h, &m));
 	REQUIRE_OK(near->ops->build(near, task_conv, conv_cand, INT64_MAX, &k, &n));
 	REQUIRE(h >= 0 && k >= 0 && m.status == MEAS_OK);
-	/* How many points are compared depends on the real clock. */
+	/* max_rel_err may differ, because the number of compared points depends on the real clock. */
 	CHECK(m.max_rel_err < 1e-5 && n.max_rel_err < 1e-5 && m.build_ns == n.build_ns && m.threads == 1);
 	REQUIRE_OK(far->ops->code(far, h, INT64_MAX, &a, &p));
 	REQUIRE_OK(near->ops->code(near, k, INT64_MAX, &a, &q));
@@ -164,7 +164,7 @@ TEST(same_as_in_process)
 	REQUIRE_OK(far->ops->time(far, &h, 1, 5, 0, 0, soon(), &m));
 	REQUIRE_OK(near->ops->time(near, &k, 1, 5, 0, 0, INT64_MAX, &n));
 	CHECK(m.median_ns == n.median_ns && m.runs == 5);
-	/* Data and errors come through as what they are. */
+	/* Failures as data and errors arrive unchanged. */
 	REQUIRE_OK(far->ops->build(far, task_conv, "nonsense", soon(), &k, &m));
 	CHECK(k == -1 && m.status == MEAS_INFEASIBLE);
 	CHECK_FAILS(far->ops->build(far, "no task", "x", soon(), &k, &m), E_CORRUPT, "task");
@@ -207,7 +207,7 @@ TEST(hung_worker_is_stopped_at_the_deadline)
 	r->ops->close(r);
 }
 
-/* Also what only hands over, long before the time that a worker gets to start. */
+/* Fetching code, too, ends at its own deadline, long before the time that a worker may take to start. */
 TEST(handing_over_ends_at_the_deadline)
 {
 	struct runner *r = open_worker();
@@ -256,14 +256,14 @@ TEST(builds_ahead)
 	CHECK(r->ops->ahead(r, "no task", "x") >= AHEAD_QUEUED);
 	for (int i = 1; i < 4; i++)
 		CHECK(r->ops->ahead(r, task_conv, cands[i]) >= AHEAD_QUEUED);
-	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING); /* not twice */
+	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING); /* not begun twice */
 	CHECK(wait_done(r, conv_cand) == AHEAD_DONE);
 	for (int i = 0; i < 4; i++)
 		REQUIRE_OK(r->ops->build(r, task_conv, cands[i], soon(), &h[i], &m));
 	CHECK(h[0] >= 0 && h[1] >= 0 && h[2] == -1 && h[3] >= 0);
 	for (int i = 0; i < 4; i++)
 		CHECK(r->ops->progress(r, task_conv, cands[i]) == AHEAD_NOT);
-	/* The same as without. */
+	/* The code is the same as without builders. */
 	REQUIRE_OK(near->ops->build(near, task_conv, conv_cand, INT64_MAX, &k, &n));
 	REQUIRE_OK(r->ops->code(r, h[0], INT64_MAX, &a, &p));
 	REQUIRE_OK(near->ops->code(near, k, INT64_MAX, &a, &q));
@@ -271,9 +271,9 @@ TEST(builds_ahead)
 	REQUIRE_OK(r->ops->time(r, h, 1, 5, 0, TIME_QUIET, soon(), &m));
 	REQUIRE_OK(near->ops->time(near, &k, 1, 5, 0, 0, INT64_MAX, &n));
 	CHECK(m.median_ns == n.median_ns);
-	/* What a builder cannot read is refused as ever. */
+	/* A request that a builder refuses gives the usual error. */
 	CHECK_FAILS(r->ops->build(r, "no task", "x", soon(), &k, &m), E_CORRUPT, "task");
-	/* More than there is room for. */
+	/* More jobs than there are slots. */
 	for (int i = 0; i < 200; i++) {
 		char cand[32];
 		snprintf(cand, sizeof cand, "nonsense %d", i);
@@ -283,12 +283,12 @@ TEST(builds_ahead)
 	r->ops->drop(r, -1, INT64_MAX);
 	CHECK(r->ops->progress(r, task_conv, "nonsense 0") == AHEAD_NOT);
 	CHECK(r->ops->ahead(r, task_conv, conv_cand) >= AHEAD_RUNNING);
-	r->ops->close(r); /* while one is under way */
+	r->ops->close(r); /* while a job is under way */
 	near->ops->close(near);
 	arena_free(&a);
 }
 
-/* The dead worker's handles are gone, what was built ahead is not. */
+/* The dead worker's handles are lost, but results of builders are not. */
 TEST(builders_outlive_the_worker)
 {
 	struct runner *r = open_worker();
@@ -305,7 +305,7 @@ TEST(builders_outlive_the_worker)
 	r->ops->close(r);
 }
 
-/* They cost their job, at worst. */
+/* A bad builder costs its job at worst. */
 TEST(bad_builders)
 {
 	static const char *const ways[] = {"builder dies", "builder talks nonsense", "builder refuses",
@@ -326,7 +326,7 @@ TEST(bad_builders)
 				    "deadline");
 			CHECK(clock_now(&clock_real) >= deadline);
 		}
-		/* Eight deaths end it; building goes on. */
+		/* After eight deaths nothing is built ahead any more; building goes on. */
 		for (int k = 0; k < 12 && i == 0; k++) {
 			if (r->ops->ahead(r, task_conv, "tile=x:2") == AHEAD_NOT)
 				break;
@@ -342,7 +342,7 @@ TEST(bad_builders)
 	}
 }
 
-/* For want of a builder a candidate is built by the worker, and is not to blame. */
+/* If no builder can be started, the worker builds the candidate, which is not to blame. */
 TEST(no_builder_to_be_had)
 {
 	char self[512], dir[] = "/tmp/hone-wire-XXXXXX", path[64];
@@ -385,8 +385,8 @@ TEST(refused)
 	CHECK_FAILS(runner_worker("/bin/true", "sim", &t, 1, &r), E_CHILD, "hone-worker");
 }
 
-/* Serves `bytes` in a child; returns how it ended. Its answers are thrown away. Damaged code may run for
- * hours: that a client stops at its deadline, here it is a second of the child's own. */
+/* Serves `bytes` in a child and returns how it ended; its answers are dropped. Damaged code may run for
+ * hours: a client would stop at its deadline, here the child stops after a second of its own time. */
 static int serve_bytes(const char *bytes, size_t n)
 {
 	int fd[2];
@@ -443,7 +443,7 @@ static void add_load(struct buf *s)
 	r->ops->close(r);
 }
 
-/* One request of each type, good ones. */
+/* A good request of each type. */
 static void good_stream(struct buf *s)
 {
 	struct buf b = {0};
