@@ -4,7 +4,7 @@
 
 #define LONG_SETTLED (12 * NS_PER_S)
 
-/* A resident honed whose first job runs. */
+/* Returns a resident honed whose first job runs. */
 static struct board *tuning(int nmodels)
 {
 	struct board *b = board_new(HONED_RESIDENT, nmodels);
@@ -67,7 +67,7 @@ TEST(after_a_long_rest_load_is_looked_at_anew)
 	board_done(b, 2, 5, 5, 0, 0.2);
 	board_read(b);
 	board_run(b, 599 * NS_PER_S);
-	b->vitals.total_ns += 4 * 599 * NS_PER_S; /* idle all the time, but for just now */
+	b->vitals.total_ns += 4 * 599 * NS_PER_S; /* the board was idle all the time, except just now */
 	for (int i = 0; i < 400; i++) {
 		b->vitals.busy_ns += 30 * NS_PER_MS;
 		b->vitals.total_ns += 40 * NS_PER_MS;
@@ -116,7 +116,7 @@ TEST(commit_is_answered_when_it_is_stored)
 	board_free(b);
 }
 
-/* One for all who ask while another is under way. */
+/* One commit answers all who asked while another was under way. */
 TEST(commits_come_one_after_the_other)
 {
 	struct board *b = tuning(2);
@@ -125,7 +125,7 @@ TEST(commits_come_one_after_the_other)
 	board_ask(b, 1001, put);
 	CHECK(!board_says(b, "commit 1"));
 	board_run(b, NS_PER_S);
-	CHECK(board_says(b, "commit 1")); /* nobody asked */
+	CHECK(board_says(b, "commit 1")); /* nobody asked for this one */
 	board_ask(b, 1001, put);
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
 	board_run(b, NS_PER_S);
@@ -140,7 +140,7 @@ TEST(commits_come_one_after_the_other)
 	board_free(b);
 }
 
-/* The other laws, and what a resident honed does all day. */
+/* The other laws, and the usual work of a resident honed. */
 
 TEST(rests_no_longer_than_a_minute)
 {
@@ -151,7 +151,7 @@ TEST(rests_no_longer_than_a_minute)
 	board_run(b, 2 * NS_PER_S);
 	CHECK(board_says(b, "signal 1 9"));
 	board_ended(b, 1, E_CHILD, "signal 9");
-	CHECK(!strstr(board_status(b), "\"error\":\"signal")); /* that was no fault of its own */
+	CHECK(!strstr(board_status(b), "\"error\":\"signal")); /* the kill was not the job's fault */
 	board_free(b);
 }
 
@@ -165,7 +165,7 @@ TEST(a_slice_cut_short_tells_no_time)
 	board_free(b);
 }
 
-/* While work waits for a gate that stays closed, and while all that is left rests. */
+/* While work waits for a gate that stays closed, and while all models rest. */
 TEST(waiting_costs_two_wakeups_a_minute)
 {
 	struct board *b = board_new(HONED_RESIDENT, 1);
@@ -293,7 +293,7 @@ TEST(over_its_budget_a_job_is_told_then_killed)
 	board_free(b);
 }
 
-/* It was lost in a commit that nobody asked for: its job hears of it all the same, another one does not. */
+/* Records are lost in a commit that nobody asked for: their job is told, another job is not. */
 TEST(what_was_lost_is_not_committed_later)
 {
 	struct board *b = board_new(HONED_RESIDENT, 2);
@@ -340,7 +340,7 @@ TEST(a_full_flash_fails_the_commit_and_waits)
 	board_free(b);
 }
 
-/* Its kernels are in memory alone: neither the marks nor the status say that it has them. */
+/* Its kernels are in memory only: neither the marks nor the status may say that it has them. */
 TEST(a_model_is_not_served_by_what_full_flash_did_not_take)
 {
 	struct board *b = tuning(1);
@@ -381,7 +381,7 @@ TEST(exhausted_until_the_file_changes)
 	board_done(b, 1, 6, 5, 0, 0);
 	board_started(b, 2);
 	board_done(b, 2, 6, 5, 0, 0);
-	CHECK(honed_wakeup(b->h) < INT64_MAX); /* the last line and the metrics */
+	CHECK(honed_wakeup(b->h) < INT64_MAX); /* for the last line and the metrics */
 	board_run(b, 60 * NS_PER_S);
 	CHECK(honed_wakeup(b->h) == INT64_MAX);
 	CHECK(b->marks.n == 2 && b->marks.model[0].boxed && b->marks.model[1].promise == 0);
@@ -404,8 +404,8 @@ TEST(marks_of_an_earlier_boot_are_believed)
 	board_free(b);
 }
 
-/* That there is nothing more to win does not mean that all is there; it is tried again, now and then, and
- * never said to be done. */
+/* A model that promises no more gain may still lack kernels: it is tried again now and then, and never
+ * reported as complete. */
 TEST(kernels_that_are_missing_are_not_forgotten)
 {
 	struct board *b = tuning(1);
@@ -418,7 +418,8 @@ TEST(kernels_that_are_missing_are_not_forgotten)
 	struct marks marks = b->marks;
 	CHECK(honed_wakeup(b->h) < INT64_MAX);
 	board_free(b);
-	for (int box = 0; box < 2; box++) { /* after the next boot: no box for it, and not called complete */
+	/* after the next boot: no box for it, and it is not reported as complete */
+	for (int box = 0; box < 2; box++) {
 		b = board_new(box ? HONED_BOX : HONED_RESIDENT, 1);
 		b->o.marks = marks;
 		board_start(b);
@@ -473,7 +474,7 @@ TEST(several_jobs_at_once_share_leases)
 	board_ask(b, 1002, "{\"op\":\"release\",\"id\":16}");
 	CHECK(board_says(b, "\"id\":13") && !board_says(b, "\"id\":15")); /* it has waited for long */
 	board_ended(b, 3, E_CHILD, "signal 11");
-	CHECK(board_says(b, "\"id\":15")); /* what the dead held is free */
+	CHECK(board_says(b, "\"id\":15")); /* the dead job's lease is free */
 	board_free(b);
 }
 
@@ -524,7 +525,7 @@ TEST(a_configuration_keeps_what_is_known_of_its_models)
 	CHECK(strstr(board_status(b), "{\"name\":\"a\",\"path\":\"/m/a\",\"state\":\"exhausted\""));
 	CHECK(strstr(board_status(b), "{\"name\":\"new\",\"path\":\"/m/new\",\"state\":\"waiting\""));
 	next.nmodels = 1;
-	next.model = model + 2; /* b, whose job starts just now, is gone */
+	next.model = model + 2; /* model b, whose job is just starting, is gone */
 	board_read(b);
 	board_event(b, (struct honed_event){.kind = HE_CONF, .conf = &next, .nmodels = 1, .model = file + 2});
 	board_started(b, 2);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honed on this machine, with a script in place of hone: jobs as processes, files that change, the service
- * manager, and what it weighs. */
+/* honed on this machine, with a script instead of hone: jobs as processes, files that change, the service
+ * manager, and honed's size. */
 #include "tests/lib/honed.h"
 #include "tests/lib/process.h"
 
 #include <ctype.h>
 #include <glob.h>
 
-/* What the job does is in its model's name. Its first line says so to this test, by a file. */
+/* The model's name says what the job does. The script tells the test by a file that it has started. */
 static const char script[] =
     "#!/bin/sh\n"
     "d=$(dirname \"$2\")\n"
@@ -44,7 +44,7 @@ static bool up(const char *conf)
 
 static const char idle[] = "[idle]\ntune = no\nsettle = 1s\n";
 
-/* A file's text; "": there is none. */
+/* Returns a file's text; "": there is no file. */
 static const char *text_of(const char *name)
 {
 	static char text[8192];
@@ -121,7 +121,7 @@ TEST(how_a_job_is_started)
 	CHECK(nice == 19 && policy == 5 /* SCHED_IDLE */);
 }
 
-/* However soon a job ends after it, its last word counts. */
+/* A job's last message counts, however soon the job ends after it. */
 TEST(last_words)
 {
 	char conf[256];
@@ -158,7 +158,7 @@ TEST(jobs_that_fail)
 	close(fd);
 }
 
-/* Nothing of a job outlives it, and no job outlives honed. */
+/* No process of a job outlives the job, and no job outlives honed. */
 TEST(groups_end)
 {
 	for (int i = 0; i < 3; i++) {
@@ -184,7 +184,7 @@ TEST(groups_end)
 	REQUIRE(appears("pids") && sscanf(text_of("pids"), "%d %d", &a, &b) == 2);
 	end_honed(SIGKILL);
 	CHECK(is_dead(a));
-	kill(b, SIGKILL); /* its own parent's business */
+	kill(b, SIGKILL); /* its own parent reaps it */
 	close(fd);
 }
 
@@ -215,7 +215,8 @@ TEST(yields_and_goes_on)
 	close(other);
 }
 
-/* An inhibit outlives the honed that was told of it; a file that somebody made counts while it is there. */
+/* An inhibit outlives the honed that received it; a file that somebody else made counts as long as it
+ * exists. */
 TEST(inhibit_files)
 {
 	char conf[256];
@@ -283,7 +284,7 @@ TEST(configuration_is_read_again)
 	close(fd);
 }
 
-/* The manager's socket, and what is heard there. */
+/* The service manager's socket, and the messages that arrive there. */
 static int manager(void)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -330,7 +331,7 @@ TEST(service_manager)
 	close(fd);
 }
 
-/* The socket is made by somebody else, and stays when honed goes. */
+/* Somebody else made the socket, and it stays when honed ends. */
 TEST(activated)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -395,7 +396,7 @@ TEST(boxes)
 	unlink(in_folder("args"));
 	CHECK(run_honed("--boot", "--budget=20s") == 0);
 	CHECK(strstr(text_of("args"), "good.onnx --cache ") && strstr(text_of("boxes/marks"), "unclean 0"));
-	/* Nothing to do: no job, no cache, no mark. */
+	/* There is nothing to do: no job starts, and no cache and no mark is written. */
 	struct stat before, after;
 	unlink(in_folder("args"));
 	CHECK(rename(in_folder("boxes/cache"), own("cache.before")) == 0);
@@ -403,7 +404,7 @@ TEST(boxes)
 	CHECK(run_honed("--boot", NULL) == 0);
 	CHECK(access(in_folder("args"), F_OK) < 0 && access(in_folder("boxes/cache"), F_OK) < 0);
 	CHECK(stat(in_folder("boxes/marks"), &after) == 0 && after.st_ino == before.st_ino);
-	/* Another file, another box. */
+	/* A model file that changed gets a new box. */
 	write_text(in_folder("good.onnx"), "xy");
 	CHECK(run_honed("--boot", NULL) == 0);
 	CHECK(access(in_folder("args"), F_OK) == 0);
@@ -444,7 +445,7 @@ static void maps_hold(const char *const names[], bool *found)
 		fclose(f);
 }
 
-/* Of a honed that has served a client and looked at the board; `make bench-idle` tells more. */
+/* Size of a honed that has served a client and looked at the board; `make bench-idle` measures more. */
 TEST(weighs_little)
 {
 	static const char *const heavy[] = {"llvm",      "hwloc",     "libssl",  "gnutls", "mbedtls",

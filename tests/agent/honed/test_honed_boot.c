@@ -36,7 +36,7 @@ static void show_log(const struct boot *b)
 	arena_free(&a);
 }
 
-/* A whole box; how long it took. */
+/* Runs a whole box; returns its length in s. */
 static double box(struct boot *b)
 {
 	double start_s = test_now_s();
@@ -80,7 +80,7 @@ TEST(the_kernel_command_line_has_the_last_word)
 	boot_close(&b);
 }
 
-/* A sync takes $SLOW_MS more. */
+/* A library that makes each sync take $SLOW_MS longer. */
 static const char slow_flash[] =
     "#include <stdlib.h>\n"
     "#include <sys/syscall.h>\n"
@@ -129,7 +129,7 @@ static void check_slow_box(struct boot *b, double wait_s)
 	free(b);
 }
 
-/* SD cards: the box ends, and what it found is there. */
+/* As with SD cards: the box ends in time, and its results are in the cache. */
 TEST(slow_flash_costs_a_box_little)
 {
 	NEED_PROGRAMS;
@@ -144,7 +144,7 @@ TEST(slow_flash_costs_a_box_little)
 	check_slow_box(slowest, 22);
 }
 
-/* An image's seed under an empty cache: the first boot has kernels before anything is tuned. */
+/* An image's seed under an empty cache: the first boot has kernels before any tuning. */
 TEST(seeds_serve_the_first_boot)
 {
 	struct boot b, fresh;
@@ -191,7 +191,7 @@ TEST(after_three_boxes_that_were_cut_off_none_is_started)
 	CHECK(strstr(buf_str(&b.said), "STATUS=the last 3 boot boxes did not come to their end"));
 	CHECK(boot_log_says(&b, "this one is skipped"));
 	CHECK(marks_of(&b).unclean == 3);
-	boot_model(&b, 1); /* another file: it is tried */
+	boot_model(&b, 1); /* another file: it gets a box */
 	CHECK(rename(boot_path(&b, "m1.onnx"), boot_path(&b, "m0.onnx")) == 0);
 	boot_write(&b, "sys/proc/cmdline", "hone.budget=3s\n");
 	box(&b);

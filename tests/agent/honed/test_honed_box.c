@@ -58,7 +58,7 @@ static void stored(struct board *b, int64_t ticket)
 	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = ticket});
 }
 
-/* A job that puts something all the time, until then. */
+/* A job puts records until at_ns. */
 static void search_until(struct board *b, int64_t at_ns)
 {
 	while (b->now_ns < at_ns) {
@@ -67,7 +67,7 @@ static void search_until(struct board *b, int64_t at_ns)
 	}
 }
 
-/* The last commit has 2.25 s, as there was one before that took 2 s. */
+/* The last commit gets 2.25 s, because an earlier one took 2 s. */
 TEST(box_leaves_time_for_slow_flash)
 {
 	struct board *b = board_new(HONED_BOX, 1);
@@ -89,7 +89,7 @@ TEST(box_leaves_time_for_slow_flash)
 	board_free(b);
 }
 
-/* Two jobs, one last commit, which takes 2 s of 2.25: there is no time for one after the other. */
+/* Two jobs and one last commit, which takes 2 s of 2.25 s: there is no time for two commits. */
 TEST(box_has_one_last_commit)
 {
 	for (int asks = 1; asks <= 2; asks++) {
@@ -118,7 +118,7 @@ TEST(box_has_one_last_commit)
 			board_ask(b, 1002, "{\"op\":\"commit\",\"id\":3}");
 		CHECK((asks > 1) == (board_says(b, "commit 2") != NULL));
 		board_run(b, 250 * NS_PER_MS);
-		CHECK(board_says(b, "commit 2")); /* a job that says nothing is not waited for */
+		CHECK(board_says(b, "commit 2")); /* a silent job is not waited for */
 		stored(b, 2);
 		CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
 		CHECK((asks > 1) == (board_says(b, "{\"id\":3,\"ok\":true") != NULL));
@@ -126,7 +126,7 @@ TEST(box_has_one_last_commit)
 	}
 }
 
-/* Each takes 3 s; one that could not be over by then is left to the last. */
+/* Each commit takes 3 s; what cannot be committed before the last commit waits for it. */
 TEST(box_commits_by_itself_and_never_too_late)
 {
 	struct board *b = board_new(HONED_BOX, 1);
@@ -149,7 +149,7 @@ TEST(box_commits_by_itself_and_never_too_late)
 	board_free(b);
 }
 
-/* The flash is known before anything was committed: it is synced twice for each commit. */
+/* Making the cache shows how slow the flash is before anything was committed: each commit is two syncs. */
 TEST(box_learns_how_slow_its_flash_is_as_it_makes_the_cache)
 {
 	struct board *b = board_new(HONED_BOX, 1);
@@ -161,14 +161,15 @@ TEST(box_learns_how_slow_its_flash_is_as_it_makes_the_cache)
 	search_until(b, start + 6 * NS_PER_S);
 	CHECK(!board_says(b, "commit 1"));
 	board_event(b, (struct honed_event){.kind = HE_STORED, .sync_ns = 2 * NS_PER_S});
-	search_until(b, start + 7 * NS_PER_S); /* one of 4 s, and there is no time for the last */
+	/* a commit takes 4 s, so there would be no time for the last one */
+	search_until(b, start + 7 * NS_PER_S);
 	CHECK(!board_says(b, "commit 1") && !board_says(b, "\"event\":\"stop\""));
 	search_until(b, start + 7300 * NS_PER_MS);
 	CHECK(board_says(b, "\"event\":\"stop\"") && !board_says(b, "commit 1"));
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":9}");
 	CHECK(board_says(b, "commit 1"));
 	board_run(b, 4 * NS_PER_S);
-	CHECK(!board_says(b, "signal 1 9")); /* it waits for what it found */
+	CHECK(!board_says(b, "signal 1 9")); /* the job waits for its commit */
 	stored(b, 1);
 	CHECK(board_says(b, "{\"id\":9,\"ok\":true"));
 	board_done(b, 1, 6, 3, 0, 0);
@@ -176,7 +177,7 @@ TEST(box_learns_how_slow_its_flash_is_as_it_makes_the_cache)
 	board_free(b);
 }
 
-/* One that does not end takes the time of the last with it, whatever the earlier ones took. */
+/* A commit that does not end leaves less time for the last one, however long earlier ones took. */
 TEST(box_ends_though_its_flash_stalls)
 {
 	struct board *b = board_new(HONED_BOX, 1);
@@ -204,35 +205,37 @@ TEST(those_in_need_come_first)
 	b->o.marks.model[b->o.marks.n++] = (struct mark_of){b->file[0].key, true, 0.3};
 	board_start(b);
 	board_run(b, 10 * NS_PER_MS);
-	CHECK(board_says(b, "start 1 d 6466")); /* a third of what is left */
+	CHECK(board_says(b, "start 1 d 6466")); /* a third of the time left */
 	board_started(b, 1);
 	board_run(b, NS_PER_S);
 	board_done(b, 1, 6, 3, 0, 0);
-	CHECK(board_says(b, "start 2 b 919")); /* half of it */
+	CHECK(board_says(b, "start 2 b 919")); /* half of the time left */
 	board_started(b, 2);
 	board_run(b, NS_PER_S);
 	board_done(b, 2, 6, 3, 0, 0);
 	CHECK(board_says(b, "start 3 c 173"));
 	board_started(b, 3);
 	board_done(b, 3, 6, 3, 0, 0);
-	CHECK(b->left); /* early, as nothing is left to do */
+	CHECK(b->left); /* early, because nothing is left to do */
 	CHECK(b->marks.unclean == 0 && b->marks.n == 4);
 	board_free(b);
 }
 
-/* Cores are shared out among the jobs that can start; what is beyond a job's threads builds for it. */
+/* Cores are shared out among the jobs that can start; builders use the cores beyond a job's threads. */
 TEST(cores_are_shared_out)
 {
 	static const struct {
-		int cores, models, threads, jobs, room; /* room: for so many jobs' memory */
+		int cores, models, threads, jobs, room; /* room: jobs that memory has room for */
 		int starts, cpus;
 	} rows[] = {
 	    {4, 4, 1, 0, 8, 4, 1}, {4, 5, 1, 0, 8, 4, 1}, {4, 2, 1, 0, 8, 2, 2},
-	    {4, 1, 1, 0, 8, 1, 3}, {8, 1, 2, 0, 8, 1, 4}, /* more builders than two wait for each other */
+	    /* more than two builders would wait for each other */
+	    {4, 1, 1, 0, 8, 1, 3}, {8, 1, 2, 0, 8, 1, 4},
 	    {2, 4, 1, 0, 8, 1, 2}, {3, 4, 1, 0, 8, 1, 3}, /* few cores: one job, with builders */
-	    {3, 4, 2, 0, 8, 1, 3}, {1, 4, 1, 0, 8, 1, 1}, {2, 4, 2, 0, 8, 2, 2}, /* none for builders */
-	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},                        /* as asked for */
-	    {4, 1, 1, 0, 2, 1, 2}, {4, 1, 1, 0, 1, 1, 1}, {4, 2, 1, 0, 2, 2, 1}, /* memory */
+	    {3, 4, 2, 0, 8, 1, 3}, {1, 4, 1, 0, 8, 1, 1}, {2, 4, 2, 0, 8, 2, 2}, /* none left for builders */
+	    /* number of jobs as configured */
+	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},
+	    {4, 1, 1, 0, 2, 1, 2}, {4, 1, 1, 0, 1, 1, 1}, {4, 2, 1, 0, 2, 2, 1}, /* limited by memory */
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
 		struct board *b = box(rows[i].models, rows[i].jobs);
@@ -254,7 +257,7 @@ TEST(cores_are_shared_out)
 	}
 }
 
-/* A core is not taken from who has it, and not left to nobody. */
+/* A core in use is not taken away, and an unused one is not wasted. */
 TEST(a_late_job_has_the_cores_that_nobody_uses)
 {
 	struct board *b = box(5, 0);
@@ -286,7 +289,7 @@ TEST(who_has_kernels_takes_no_time_from_those_in_need)
 	board_started(b, 1);
 	board_run(b, 9 * NS_PER_S);
 	board_done(b, 1, 6, 3, 0, 0.4);
-	CHECK(board_says(b, "start 2 b 10")); /* all that is left */
+	CHECK(board_says(b, "start 2 b 10")); /* all the time that is left */
 	board_free(b);
 }
 
@@ -304,7 +307,7 @@ TEST(what_is_left_of_the_box_goes_to_who_promises)
 	CHECK(board_says(b, "start 3 b 183") && !b->left);
 	board_started(b, 3);
 	board_run(b, NS_PER_S);
-	board_done(b, 3, 3, 3, 0, 0.4); /* it won nothing: enough */
+	board_done(b, 3, 3, 3, 0, 0.4); /* it won nothing, so it gets no more */
 	CHECK(b->left);
 	board_free(b);
 }
@@ -318,8 +321,10 @@ TEST(a_short_job_promises_for_a_short_time)
 	CHECK(board_says(b, "start 1 a 3400"));
 	board_started(b, 1);
 	board_run(b, 2 * NS_PER_S);
-	board_done(b, 1, 6, 5, 0, 0.0008);                   /* of 3.4 s: more of a slice of 30 s */
-	CHECK(b->left && b->marks.model[0].promise > 0.005); /* and no time for another here */
+	/* the promise of a box of 3.4 s is scaled up to a slice of 30 s */
+	board_done(b, 1, 6, 5, 0, 0.0008);
+	/* and there is no time for another job in this box */
+	CHECK(b->left && b->marks.model[0].promise > 0.005);
 	board_free(b);
 }
 
@@ -349,7 +354,8 @@ TEST(box_that_waited_in_vain_ends_in_time)
 	board_start(b);
 	while (!b->left && b->now_ns < start + 30 * NS_PER_S)
 		board_run(b, 10 * NS_PER_MS);
-	CHECK(b->left && b->now_ns <= start + 6 * NS_PER_S); /* the robot is not kept waiting for it */
+	/* the robot does not wait for the board to cool down */
+	CHECK(b->left && b->now_ns <= start + 6 * NS_PER_S);
 	CHECK(b->nmarks == 0 && board_says(b, "below its limit"));
 	board_free(b);
 }
@@ -408,7 +414,7 @@ TEST(three_unclean_boxes_and_it_skips)
 		board_run(b, NS_PER_S);
 		CHECK(!b->left && b->marks.unclean == boot + 1);
 		marks = b->marks;
-		board_free(b); /* the power goes */
+		board_free(b); /* the power fails */
 		b = box(1, 1);
 	}
 	b->o.marks = marks;
@@ -418,7 +424,7 @@ TEST(three_unclean_boxes_and_it_skips)
 	board_free(b);
 	b = box(1, 1);
 	b->o.marks = marks;
-	b->file[0].key.lo = 99; /* another model: worth a try */
+	b->file[0].key.lo = 99; /* a model that changed is worth a try */
 	board_start(b);
 	board_run(b, NS_PER_S);
 	CHECK(board_says(b, "start 1") && b->marks.unclean == 4);
@@ -508,12 +514,13 @@ TEST(marks_that_are_damaged_are_none)
 	struct marks m = some_marks(), back;
 	struct buf b = {0};
 	marks_print(&m, &b);
-	for (size_t cut = 0; cut < b.n; cut++) { /* at every byte */
+	for (size_t cut = 0; cut < b.n; cut++) { /* cut at every byte */
 		char *part = strndup(b.p, cut);
 		CHECK(marks_parse(part, &back) < 0 && back.n == 0 && back.unclean == 0);
 		free(part);
 	}
-	for (size_t at = 0; at < b.n * 8; at++) { /* any bit: read or refused, never more than there is */
+	/* any bit flipped: accepted or refused, but never more models than fit */
+	for (size_t at = 0; at < b.n * 8; at++) {
 		b.p[at / 8] = (char)(b.p[at / 8] ^ (1 << at % 8));
 		int rc = marks_parse(b.p, &back);
 		CHECK(back.n >= 0 && back.n <= HONED_MODELS && back.unclean >= 0 && (rc >= 0 || back.n == 0));

@@ -74,11 +74,11 @@ TEST(code_comes_from_root_and_honed_alone)
 	board_ask(
 	    b, 3,
 	    "{\"op\":\"put\",\"id\":4,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
-	CHECK(board_says(b, "put 1 5")); /* records it may send */
+	CHECK(board_says(b, "put 1 5")); /* it may send records */
 	board_free(b);
 }
 
-/* Records, and no more: it is no job, and may not be one. */
+/* A connection that syncs may bring records and nothing else: it is no job, and cannot become one. */
 TEST(who_brings_records_is_no_job)
 {
 	static const char *const refused[] = {
@@ -144,7 +144,7 @@ TEST(wait_is_answered_when_every_model_is_served)
 	}
 	CHECK(board_says(b, "send 2 {\"id\":5,\"ok\":true"));
 	board_ask(b, 2, "{\"op\":\"wait\",\"id\":6,\"for\":\"ready\"}");
-	CHECK(board_says(b, "send 2 {\"id\":6,\"ok\":true")); /* at once */
+	CHECK(board_says(b, "send 2 {\"id\":6,\"ok\":true")); /* answered at once */
 	board_ask(b, 2, "{\"op\":\"wait\",\"id\":7,\"for\":\"godot\"}");
 	CHECK(board_says(b, "{\"id\":7,\"ok\":false"));
 	board_free(b);
@@ -234,7 +234,7 @@ TEST(what_is_asked_for_makes_a_slice_make_room)
 TEST(jobs_have_an_end)
 {
 	struct board *b = resident(0);
-	b->vitals.headroom_mc = 1000; /* none starts */
+	b->vitals.headroom_mc = 1000; /* no job starts */
 	for (int i = 0; i < HONED_JOBS; i++)
 		board_ask(b, 1, "{\"op\":\"tune\",\"id\":1,\"model\":\"/home/u/net.onnx\"}");
 	CHECK(!board_says(b, "\"code\":\"busy\""));
@@ -253,7 +253,7 @@ TEST(a_job_by_hand_yields_but_is_not_stopped)
 	board_ask(b, 1, "{\"op\":\"job\",\"id\":1,\"model\":\"/m/a\",\"pid\":77}");
 	CHECK(board_says(b, "\"cache\":\"/var/lib/hone/cache\",\"cpus\":[0,1,2,3]}"));
 	board_run(b, LONG_SETTLED);
-	CHECK(!board_says(b, "start")); /* its model is being tuned */
+	CHECK(!board_says(b, "start")); /* its model is being tuned already */
 	board_ask(b, 1, "{\"op\":\"lease\",\"id\":2,\"kind\":\"measure\"}");
 	b->vitals.headroom_mc = 1000;
 	board_run(b, 200 * NS_PER_MS);
@@ -280,7 +280,7 @@ TEST(inhibit_closes_at_once_and_resume_opens)
 	CHECK(strstr(board_status(b), "\"state\":\"inhibited\""));
 	board_connect(b, 3, 1001);
 	board_ask(b, 3, "{\"op\":\"resume\",\"id\":2,\"name\":\"1000-1-0\"}");
-	CHECK(board_says(b, "{\"id\":2,\"ok\":false")); /* another's */
+	CHECK(board_says(b, "{\"id\":2,\"ok\":false")); /* the inhibit is another user's */
 	board_ask(b, 3, "{\"op\":\"resume\",\"id\":3}");
 	CHECK(board_says(b, "{\"id\":3,\"ok\":true,\"resumed\":0"));
 	board_ask(b, 2, "{\"op\":\"resume\",\"id\":4}");
@@ -320,7 +320,7 @@ TEST(inhibits_are_bounded)
 	for (int i = 0; i < INHIBITS_OF_USER; i++)
 		board_ask(b, 1, "{\"op\":\"inhibit\",\"id\":1,\"why\":\"docking\"}");
 	CHECK(b->sums[HA_INHIBIT] == INHIBITS);
-	board_ask(b, 1, "{\"op\":\"resume\",\"id\":7}"); /* root's: all */
+	board_ask(b, 1, "{\"op\":\"resume\",\"id\":7}"); /* root removes all */
 	CHECK(board_says(b, "{\"id\":7,\"ok\":true,\"resumed\":32"));
 	board_free(b);
 }
@@ -389,7 +389,7 @@ static void reload(struct board *b, const char *error)
 					    .model = b->file});
 }
 
-/* As a signal has no answer: until a reload is good. */
+/* A signal cannot be answered, so the status shows the error until a reload succeeds. */
 TEST(a_refused_configuration_is_in_the_status)
 {
 	static const char none[] = "\"conf_error\":null";
@@ -438,7 +438,7 @@ TEST(over_the_limit_the_most_silent_goes)
 	board_ask(b, 2, "{\"op\":\"hello\",\"id\":1,\"version\":1}");
 	board_connect(b, HONED_CLIENTS + 1, 1000);
 	CHECK(board_says(b, "close 3") && !board_says(b, "close 1") && !board_says(b, "close 2"));
-	for (int i = 2; i < 200; i++) /* whom nobody takes away */
+	for (int i = 2; i < 200; i++) /* jobs' connections, which are never closed */
 		board_connect(b, HONED_CLIENTS + i, 1000);
 	CHECK(strstr(board_status(b), "\"clients\":1216"));
 	board_event(b, (struct honed_event){.kind = HE_GONE, .client = 3});
@@ -452,7 +452,7 @@ TEST(a_crowd_takes_the_room_from_itself)
 	struct board *b = resident(1);
 	board_connect(b, 3, 1001);
 	board_ask(b, 3, "{\"op\":\"wait\",\"id\":1,\"for\":\"ready\"}");
-	for (int i = 10; i < 10 + 2 * HONED_CLIENTS; i++) { /* one user, again and again */
+	for (int i = 10; i < 10 + 2 * HONED_CLIENTS; i++) { /* one user connects again and again */
 		int lines = b->nlines;
 		board_run(b, NS_PER_MS);
 		board_connect(b, i, 1000);

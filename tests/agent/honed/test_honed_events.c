@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events in any order and with anything in them: nothing is assumed of who drives it, but for its clock. */
+/* Events in any order, with any content: the state machine assumes nothing about its driver except its
+ * clock. */
 #include "agent/honed/honed.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
@@ -68,7 +69,8 @@ static void begin(struct any *l, uint64_t seed, int *sums)
 
 static struct honed_event any_event(struct any *l, struct request *r)
 {
-	struct honed_event e = {.kind = (enum honed_event_kind)below(l, HE_STOP)}; /* which ends it all */
+	/* any kind but HE_STOP, which would end everything */
+	struct honed_event e = {.kind = (enum honed_event_kind)below(l, HE_STOP)};
 	if ((e.kind == HE_GONE || e.kind == HE_INHIBIT || e.kind == HE_BROKEN) && chance(l, 90))
 		e.kind = HE_REQUEST;
 	e.client = (int)below(l, 20) - 2;

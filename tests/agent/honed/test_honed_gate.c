@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gate end to end: the built honed on a board in a folder, a job that only waits, and what the board
- * tells. How soon it yields is for benchmarks; here, that it does, and goes on. */
+/* The gate end to end: the built honed on a board in a folder, with a job that only waits. Benchmarks measure
+ * how fast it yields; these tests check that it yields and goes on. */
 #include "platform/base/clock.h"
 #include "tests/lib/sysroot.h"
 #include "tests/lib/honed.h"
@@ -28,7 +28,7 @@ static bool up(void)
 	return start_honed(conf, own("hone"));
 }
 
-/* The first child of a process; 0: it has none. */
+/* Returns the first child of a process; 0: it has none. */
 static pid_t child_of(pid_t pid)
 {
 	char path[64], text[64] = "";
@@ -40,7 +40,8 @@ static pid_t child_of(pid_t pid)
 	return n > 0 ? (pid_t)strtol(text, NULL, 10) : 0;
 }
 
-/* The job and the process it has started, which stands for a worker. */
+/* Whether the job and the process that it started, which stands for a worker, are both stopped (or both
+ * run). */
 static bool both_are(bool stopped)
 {
 	pid_t job = child_of(honed), worker = child_of(job);
@@ -96,7 +97,7 @@ TEST(an_inhibit_file)
 	CHECK(until(false));
 }
 
-/* One of four processors, as the kernel would count it. */
+/* Uses one of four processors, as the kernel would count it. */
 TEST(a_robot_takes_a_processor)
 {
 	REQUIRE(up());
@@ -118,7 +119,7 @@ TEST(a_robot_takes_a_processor)
 	CHECK(until(false));
 }
 
-/* What is left is not enough to rest in: the job ends, and nothing is started. */
+/* So little memory is left that resting does not help: the job ends, and no other starts. */
 TEST(no_memory)
 {
 	REQUIRE(up());

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs that are stopped midway for an exclusive lease of another, and many of them together. */
+/* Jobs that are stopped midway for another job's exclusive lease, and many such jobs together. */
 #include "tests/lib/honed_board.h"
 #include "tools/bench/jobs_sim.h"
 #include "agent/control/policy.h"
 
-/* Two jobs on processors of their own, or (threads 4) on the same. */
+/* Two jobs on different processors or (threads 4) on the same. */
 static struct board *two_jobs(int threads)
 {
 	struct board *b = board_new(HONED_BOX, 2);
@@ -50,7 +50,7 @@ TEST(who_can_be_stopped_is_stopped_for_quiet)
 	release(b, 2);
 	CHECK(board_says(b, "signal 1 18"));
 	release(b, 1);
-	CHECK(board_says(b, "\"tainted\":false")); /* compute is not spoilt by a pause */
+	CHECK(board_says(b, "\"tainted\":false")); /* a pause does not taint a compute lease */
 	board_free(b);
 }
 
@@ -111,13 +111,13 @@ TEST(told_to_stop_it_goes_on_and_saves)
 	board_read(b);
 	board_event(b, (struct honed_event){.kind = HE_STOP});
 	CHECK(board_says(b, "send 1001 {\"event\":\"stop\"}") && !board_says(b, "signal"));
-	release(b, 2); /* what is measured stays undisturbed to its end */
+	release(b, 2); /* the measurement stays undisturbed to its end */
 	CHECK(board_says(b, "signal 1 18"));
 	CHECK(!board_says(b, "signal 1 19"));
 	board_free(b);
 }
 
-/* Its box ends while it stands still for a lease that somebody holds for long: it cannot know, and is not
+/* A job's budget ends while it is stopped for a long lease of another: it cannot know that, and is not
  * blamed. */
 TEST(who_stands_still_is_not_over_its_budget)
 {
@@ -141,7 +141,7 @@ TEST(who_stands_still_is_not_over_its_budget)
 	CHECK(board_says(b, "signal 1 18"));
 	board_done(b, 1, 6, 6, 2, -1);
 	CHECK(!strstr(board_status(b), "\"failed\""));
-	board_run(b, NS_PER_S); /* nor has its model to rest for what it could not win */
+	board_run(b, NS_PER_S); /* its model need not rest either, because the job had no chance to win */
 	CHECK(board_says(b, "start 3"));
 	board_free(b);
 }
@@ -155,7 +155,7 @@ TEST(who_rests_meanwhile_stays_stopped)
 	b->vitals.headroom_mc = 1000;
 	board_run(b, 500 * NS_PER_MS);
 	CHECK(board_says(b, "yield") && board_says(b, "signal 2 19"));
-	int stopped = 1; /* at last */
+	int stopped = 1; /* in the end */
 	for (int i = 0; i < b->nlines; i++) {
 		stopped = strstr(b->line[i], "signal 1 19") ? 1 : stopped;
 		stopped = strstr(b->line[i], "signal 1 18") ? 0 : stopped;
@@ -175,7 +175,7 @@ TEST(the_holder_dies_and_the_others_go_on)
 	board_free(b);
 }
 
-/* A race is several calls: the machine stays empty for the next of them, for a moment. */
+/* A race is several calls, so the machine is kept free for the next one for a moment. */
 TEST(who_raced_may_race_again_first)
 {
 	struct board *b = two_jobs(1);
@@ -186,13 +186,13 @@ TEST(who_raced_may_race_again_first)
 	lease(b, 2, "quiet", false);
 	CHECK(granted(b, 2) && !granted(b, 1));
 	release(b, 2);
-	board_run(b, 3 * NS_PER_MS); /* nothing more comes */
+	board_run(b, 3 * NS_PER_MS); /* no further call comes */
 	CHECK(granted(b, 1));
 	release(b, 1);
 	lease(b, 2, "quiet", false);
 	lease(b, 1, "compute", false);
 	release(b, 2);
-	lease(b, 2, "compute", false); /* something else does */
+	lease(b, 2, "compute", false); /* the job does something else */
 	CHECK(granted(b, 1) && granted(b, 2));
 	board_free(b);
 }
@@ -262,7 +262,7 @@ TEST(four_jobs_take_little_over_half_of_one_after_another)
 		struct sim_told x = sim(policy_table[i]->name, 4, false);
 		CHECK(x.together_s < 0.55 * x.alone_s);
 		CHECK(x.good_s < 0.7 * x.alone_good_s);
-		CHECK(x.draining < 0.005); /* the device is never idle while work is ready */
+		CHECK(x.draining < 0.005); /* the device is hardly ever idle while work is ready */
 		CHECK(x.both == 0 && x.fairness > 0.98);
 	}
 }
@@ -276,7 +276,7 @@ TEST(jobs_that_are_waited_for_measure_alone_too)
 	}
 }
 
-/* However many cores there are. */
+/* For any number of cores. */
 TEST(together_is_no_slower_than_with_the_jobs_own_builders)
 {
 	for (int cores = 1; cores <= 8; cores++) {
@@ -288,7 +288,7 @@ TEST(together_is_no_slower_than_with_the_jobs_own_builders)
 	}
 }
 
-/* One at a time, in slices: by expected gain all networks together are fastest soonest. */
+/* One job at a time, in slices: if slices go by expected gain, all networks together get fast soonest. */
 TEST(slices_go_where_they_win_most)
 {
 	double behind[2];

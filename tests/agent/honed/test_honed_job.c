@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real honed and real jobs, in a folder of the test's own: what jobs find is in its cache, whoever starts
- * them, and stays there whatever is killed. */
+/* The real honed and real jobs, in a folder of the test: results of jobs are in its cache, whoever starts
+ * them, and stay there whatever is killed. */
 #include "agent/cache/cache.h"
 #include "agent/control/client.h"
 #include "agent/cache/lookup.h"
@@ -97,14 +97,14 @@ static size_t jobs(void)
 	return n;
 }
 
-/* honed has not ended by itself. */
+/* Whether honed is still running. */
 static bool lives(void)
 {
 	siginfo_t s = {0};
 	return waitid(P_PID, (id_t)honed_pid, &s, WEXITED | WNOHANG | WNOWAIT) == 0 && !s.si_pid;
 }
 
-/* Until cond holds; half a minute at most. */
+/* Waits until cond holds, half a minute at most. */
 #define WAIT(cond)                                                                                           \
 	do {                                                                                                 \
 		for (int tries_ = 0; !(cond) && tries_ < 3000 && lives(); tries_++)                          \
@@ -130,7 +130,7 @@ static struct cache_state kept(void)
 	return s;
 }
 
-/* Every record that says so has its code. */
+/* Counts records; each that claims code must have it. */
 static int count_rec(void *ctx, const struct rec *r)
 {
 	struct cache *c = ctx;
@@ -149,7 +149,7 @@ static int whole(void)
 	return n;
 }
 
-/* Kernels of a report that come from the cache, at its end. */
+/* Number of kernels in a report that come from the cache at its end. */
 static int tuned(const json_t *report)
 {
 	size_t i;
@@ -180,22 +180,22 @@ TEST(a_user_tunes_through_honed)
 	json_decref(j);
 	int n = whole();
 	CHECK(n > 0);
-	/* What the box ran at its end is what the cache gives now: nothing was lost on the way. */
+	/* The kernels that the box ran at its end are still in the cache: nothing was lost. */
 	(void)hone("tune --json --rigor cached --threads 1 %s", steering());
 	j = parse_out();
 	CHECK(had > 0 && tuned(j) == had);
 	json_decref(j);
-	/* On a busy machine some kernel may be missing yet: this one waits for it. */
+	/* On a busy machine some kernels may still be missing: this command makes them. */
 	CHECK_RUN(0, "tune --rigor estimate --threads 1 --budget 30s %s", steering());
 	CHECK_RUN(0, "tune --rigor cached --threads 1 %s", steering());
 	n = whole();
 	CHECK_RUN(0, "tune --json --threads 1 --budget 1s --cache %s %s", at("other"), steering());
-	CHECK(whole() == n); /* that was another cache */
+	CHECK(whole() == n); /* that command used another cache */
 	stop_with_signal(SIGTERM);
 	CHECK(whole() == n);
 }
 
-/* Killed in the middle: what was acknowledged is there, and the user's box goes on. */
+/* honed is killed in the middle: acknowledged records are still there, and the user's box goes on. */
 TEST(honed_dies_under_a_users_box)
 {
 	if (!honed_path())
@@ -222,7 +222,7 @@ TEST(honed_dies_under_a_users_box)
 	CHECK(kept().generation > after.generation && whole() >= before.count[CACHE_REC]);
 }
 
-/* honed's own slices; killed with its job in the middle, and again: the next one goes on from there. */
+/* honed is killed in the middle of its own slice, with its job, twice: the next one continues from there. */
 TEST(honed_dies_under_its_own_job)
 {
 	if (!honed_path())
@@ -259,8 +259,8 @@ static pid_t job_pid(void)
 	return pid;
 }
 
-/* A job that is stopped again and again in the middle of whatever it does comes to an end, with no candidate
- * that is called hung or crashed for it. */
+/* A job that is stopped again and again at any moment still ends, and no candidate is called hung or crashed
+ * because of that. */
 TEST(a_job_that_yields)
 {
 	if (!honed_path())

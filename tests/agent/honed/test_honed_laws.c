@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeded lives of honed's decisions: a board whose heat, load, files, flash and people are random, jobs that
- * work, hang, crash and do not listen, and the laws of agent/honed/honed.h checked after each event.
- * HONED_LIVES=N: so many instead of the usual; HONED_SEED=S: that one alone, told. */
+/* Seeded lives of honed's decisions: a board with random heat, load, files, flash and people, and jobs that
+ * work, hang, crash or ignore messages. After each event the laws of agent/honed/honed.h are checked.
+ * HONED_LIVES=N: number of lives; HONED_SEED=S: only that life, with its log. */
 #include "agent/control/gate.h"
 #include "agent/honed/honed.h"
 #include "platform/base/rng.h"
@@ -23,10 +23,10 @@ struct proc {
 	int64_t at_ns, until_ns, yield_ns, stopped_ns, told_ns, killed_ns;
 	enum lease held, wants;
 	int64_t held_ns, wants_ns;
-	bool must, clean; /* its lease is tainted for sure; nothing happened to it for sure */
-	bool owes;        /* a release, of what was taken from it */
+	bool must, clean; /* must: its lease is certainly tainted; clean: it certainly is not */
+	bool owes;        /* it must release a lease that was taken from it */
 	int64_t lease_id, release_id, commit_id, job_id;
-	int64_t puts; /* by all, as it asked to commit */
+	int64_t puts; /* number of all puts when it asked for its commit */
 };
 
 struct life {
@@ -46,10 +46,10 @@ struct life {
 		int64_t at_ns, ticket, puts;
 	} store[STORES];
 	int64_t puts, durable, id, world_ns, busy_ns;
-	bool full;   /* flash */
-	bool unseen; /* the board changed, and honed has not looked */
+	bool full;   /* the flash is full */
+	bool unseen; /* the board changed, and honed has not looked since */
 	bool person[PEOPLE];
-	bool asked[1024]; /* jobs that people asked for */
+	bool asked[1024]; /* jobs that people asked for, by number */
 	int fails[MODELS];
 	int64_t failed_ns[MODELS];
 	struct marks marks;
@@ -120,13 +120,13 @@ static void check_leases(struct life *l)
 			const struct proc *a = &l->proc[i], *b = &l->proc[k];
 			if ((a->stopped && a->held == LEASE_COMPUTE) ||
 			    (b->stopped && b->held == LEASE_COMPUTE))
-				continue; /* midway, for the other */
+				continue; /* stopped midway for the other job */
 			LAW(l, !excludes(a->held, a->cpus, b->held, b->cpus), "jobs %d and %d hold leases",
 			    a->number, b->number);
 		}
 }
 
-/* What honed said to a job. */
+/* Handles a message from honed to a job. */
 static void hear(struct life *l, struct proc *p, const char *text)
 {
 	const char *at = strstr(text, "\"id\":");
@@ -239,7 +239,7 @@ static void commit(struct life *l, const struct honed_action *a)
 	if (i == STORES)
 		return;
 	int64_t at = l->now_ns + below(l, 50) * MS;
-	for (int k = 0; k < STORES; k++) /* in order */
+	for (int k = 0; k < STORES; k++) /* stores end in order */
 		if (l->store[k].ticket && l->store[k].at_ns > at)
 			at = l->store[k].at_ns;
 	l->store[i].at_ns = at;
@@ -308,7 +308,7 @@ static void act(void *ctx, const struct honed_action *a)
 	}
 }
 
-/* After each event: what must hold at any time. */
+/* Checks after each event what must always hold. */
 static void check(struct life *l)
 {
 	if (l->left)
@@ -408,7 +408,7 @@ static void done(struct life *l, struct proc *p)
 	ask(l, p->conn, r);
 }
 
-/* What a job does next when it is up to it. */
+/* A job's next step when it is able to act. */
 static void works(struct life *l, struct proc *p)
 {
 	if (p->told_stop || l->now_ns >= p->until_ns) {
@@ -422,7 +422,7 @@ static void works(struct life *l, struct proc *p)
 		return;
 	if (p->held || p->owes) {
 		if ((p->held == LEASE_MEASURE || p->held == LEASE_QUIET) &&
-		    chance(l, 3)) { /* the board throttles under its hands */
+		    chance(l, 3)) { /* the board throttles during its measurement */
 			l->vitals.throttled++;
 			l->unseen = true;
 			for (int i = 0; i < PROCS; i++) {
@@ -551,11 +551,11 @@ static void people(struct life *l)
 		 : chance(l, 50) ? "arm\033[1m moves"
 				 : "");
 	if (op == OP_INHIBIT || op == OP_RESUME || op == OP_RELOAD || (op >= OP_JOB && op != OP_PROGRESS))
-		return; /* apart, as the laws need to know of them */
+		return; /* handled elsewhere, because the laws must know of these */
 	ask(l, i, r);
 }
 
-/* A job that somebody starts by hand. */
+/* Starts a job by hand, as a user does. */
 static void user_job(struct life *l)
 {
 	struct proc *p = l->proc;
@@ -613,7 +613,7 @@ static void world(struct life *l)
 	case 5:
 		user_job(l);
 		break;
-	case 6: /* what is no sense */
+	case 6: /* invalid events */
 		event(l, (struct honed_event){.kind = HE_ENDED, .job = 99999, .rc = -1});
 		event(l, (struct honed_event){.kind = HE_GONE, .client = 77777});
 		event(l, (struct honed_event){.kind = HE_STARTED, .job = 99999, .client = 88888});
@@ -700,7 +700,7 @@ static void begin(struct life *l, uint64_t seed)
 	l->end_ns = l->now_ns + 120 * NS_PER_S;
 }
 
-/* At the end: told to stop, it leaves in time, with everything saved that could be. */
+/* At the end honed is told to stop: it leaves in time, and everything that could be saved is saved. */
 static void finish(struct life *l)
 {
 	int64_t told = l->now_ns;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* honed's socket among those who do it wrong: its memory stays within bounds, and whoever does it right is
- * served meanwhile. */
+/* honed's socket with clients that misuse it: its memory stays bounded, and well-behaved clients are still
+ * served. */
 #include "agent/cache/cache.h"
 #include "platform/base/rng.h"
 #include "tests/lib/honed.h"
 
 enum {
-	MOST_KB = 20 << 10, /* ever: lines, payloads and queues of all */
-	REST_KB = 8 << 10,  /* once all are gone */
+	MOST_KB = 20 << 10, /* at any time: lines, payloads and queues of all clients */
+	REST_KB = 8 << 10,  /* after all clients are gone */
 };
 
 #define KEY "\"key\":\"00000000000000010000000000000002\""
@@ -17,7 +17,7 @@ static bool up(void)
 	return start_honed("[idle]\ntune = no\n", "/bin/false");
 }
 
-/* They leave nothing. */
+/* Checks that the clients have left nothing behind. */
 static void all_well(void)
 {
 	CHECK(served());
@@ -84,7 +84,7 @@ TEST(giant_lines)
 	all_well();
 }
 
-/* Each is told what was wrong, and goes on; who does not stop is sent away. */
+/* Each client is told what was wrong, and may go on; one that does not stop is disconnected. */
 TEST(wrong_requests)
 {
 	REQUIRE(up());
@@ -103,7 +103,7 @@ TEST(wrong_requests)
 	all_well();
 }
 
-/* All replies, in order, and others are served between them. */
+/* All requests are answered, in order, and other clients are served in between. */
 TEST(a_flood)
 {
 	enum { ASKED = 20000 };
@@ -133,7 +133,7 @@ TEST(a_flood)
 	all_well();
 }
 
-/* They ask, and never read what they are told. */
+/* Clients that ask, and never read the answers. */
 TEST(slow_readers)
 {
 	enum { SLOW = 100 };
@@ -164,8 +164,8 @@ TEST(watchers_that_do_not_read)
 	all_well();
 }
 
-/* A thousand at once, silent or in the middle of a line; those beyond what honed takes make the longest
- * silent go. */
+/* A thousand clients at once, silent or in the middle of a line; when there are too many, honed closes the
+ * one that has been silent longest. */
 TEST(a_thousand_clients)
 {
 	enum { MANY = 1300, HALF = 3000 };
@@ -203,7 +203,8 @@ TEST(a_thousand_clients)
 	all_well();
 }
 
-/* Those for whom there is no descriptor are turned away, and honed stays at rest; later ones are served. */
+/* Clients for which no descriptor is left are turned away, without making honed busy; later clients are
+ * served. */
 TEST(too_few_descriptors)
 {
 	enum { MANY = 100 };
@@ -235,7 +236,7 @@ static int job(void)
 	return fd;
 }
 
-/* Who owns nothing may ask, and nothing else. */
+/* A client that is no owner may ask for information, and for nothing else. */
 static int as_nobody(void)
 {
 	static const char *const owners[] = {"\"op\":\"reload\"", "\"op\":\"cancel\",\"job\":1",
@@ -279,7 +280,7 @@ TEST(put_is_for_jobs)
 	all_well();
 }
 
-/* What ends in the middle was never put; what is whole and committed is in the cache. */
+/* A payload that ends in the middle was never put; one that is complete and committed is in the cache. */
 TEST(payloads)
 {
 	enum { HALVES = 12, BYTES = 2 << 20 };
@@ -315,7 +316,7 @@ TEST(payloads)
 	all_well();
 }
 
-/* The bytes are fewer than announced: what follows belongs to them. */
+/* The payload is shorter than announced, so the bytes that follow belong to it. */
 TEST(bytes_that_lie)
 {
 	REQUIRE(up());
@@ -332,7 +333,7 @@ TEST(bytes_that_lie)
 	all_well();
 }
 
-/* More is put than a slow disk takes: who puts waits. */
+/* More is put than a slow disk can write: the client has to wait. */
 TEST(a_flood_of_puts)
 {
 	enum { PUTS = 64, BYTES = 1 << 20 };
@@ -353,7 +354,7 @@ TEST(a_flood_of_puts)
 	CHECK(served() && all_gone());
 }
 
-/* Anybody may make a file in inhibit.d: what it points at is not read to them. */
+/* Anybody may make a file in inhibit.d; if it is a link, honed does not reveal the content of its target. */
 TEST(an_inhibit_file_that_is_a_link_tells_nothing)
 {
 	REQUIRE(up());
@@ -387,7 +388,7 @@ static void touch(const char *name, int i, bool there)
 		close(fd);
 }
 
-/* Of a processor, that honed takes for a second. */
+/* Share of a processor that honed uses in a second. */
 static double share_while_changed(void)
 {
 	double used = used_s(), from = test_now_s(), until = from + 1;
@@ -424,7 +425,7 @@ TEST(ends_when_told)
 	CHECK(access(in_folder("run/honed.sock"), F_OK) < 0);
 }
 
-/* What a killed one left does not stop the next; a second one is refused. */
+/* Leftovers of a killed honed do not stop the next one; a second one at the same time is refused. */
 TEST(starts_again)
 {
 	REQUIRE(up());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* KILLS random moments of boot boxes, at each of which something dies: honed, a job, a worker, or all; mostly
- * by SIGKILL. Of what a reader of the cache saw before, nothing may be missing or older after; the next start
- * is made at once, ends well, and leaves nothing running. KILLS=1000 is what `make torture` asks for;
- * KILLS_SEED makes another run. */
+ * by SIGKILL. No record that a reader of the cache saw before may be missing or older afterwards. The next
+ * start follows at once, ends well, and leaves no process running. `make torture` uses KILLS=1000; KILLS_SEED
+ * makes another run. */
 #include "agent/honed/marks.h"
 #include "platform/base/rng.h"
 #include "agent/cache/lookup.h"
@@ -27,9 +27,9 @@ struct view {
 struct stream {
 	struct boot b;
 	struct rng rng;
-	struct view before, after, best; /* best: the least time that was ever recorded */
+	struct view before, after, best; /* best: the least time that was recorded at any moment */
 	int kills[2][4], runs, ended;    /* [SIGKILL, SIGTERM][victim] */
-	double worst;                    /* of a record's time over the best */
+	double worst;                    /* highest ratio of a record's time to the best */
 };
 
 enum victim { HONED, JOB, WORKER, ALL };
@@ -89,7 +89,8 @@ static void remember(struct stream *s, const struct seen *r)
 		s->worst = (double)r->ns / (double)best->ns;
 }
 
-/* Nothing that could be read before is missing, and without a later commit nothing is another. */
+/* Checks that nothing that could be read before is missing, and that without a later commit nothing has
+ * changed. */
 static void compare(struct stream *s)
 {
 	struct view *was = &s->before, *is = &s->after;
@@ -112,7 +113,7 @@ static void check_marks(const struct boot *b)
 	CHECK(rc < 0 || (m.unclean >= 0 && m.unclean <= 100 && m.n <= HONED_MODELS));
 }
 
-/* A model whose file changed has no kernels as far as the marks know. */
+/* Changes a model's file, so that for the marks it has no kernels. */
 static void touch(struct stream *s)
 {
 	char name[32];
@@ -139,7 +140,7 @@ static bool nothing_runs(double wait_s)
 	return false;
 }
 
-/* What dies: one that is there. */
+/* Chooses what dies, among the processes that exist. */
 static enum victim choose(struct stream *s, pid_t *pid)
 {
 	static const char *const names[] = {[JOB] = "hone", [WORKER] = "hone-worker"};
@@ -154,14 +155,14 @@ static enum victim choose(struct stream *s, pid_t *pid)
 static void kill_all(const struct boot *b)
 {
 	struct process p[64];
-	kill(b->pid, SIGSTOP); /* so that it starts nothing new meanwhile */
+	kill(b->pid, SIGSTOP); /* stopped first, so that it starts no new process */
 	int n = boot_below(b->pid, p, 64);
 	for (int i = 0; i < n; i++)
 		kill(p[i].pid, SIGKILL);
 	kill(b->pid, SIGKILL);
 }
 
-/* Its end, as it should be after that. */
+/* Checks that it ends as it should after that. */
 static void kill_one(struct stream *s)
 {
 	pid_t pid;
@@ -174,18 +175,18 @@ static void kill_one(struct stream *s)
 		kill(pid, hard ? SIGKILL : SIGTERM);
 	int rc = boot_wait(&s->b, BUDGET_S + 20);
 	bool dead = hard && (v == HONED || v == ALL);
-	/* A SIGTERM before there is anything to end well ends it as well. */
+	/* A SIGTERM that arrives before honed handles it ends the process directly. */
 	CHECK(rc == 0 || (dead && rc == 1000 + SIGKILL) || (!hard && rc == 1000 + SIGTERM));
 	if (test_bad)
 		printf("after %s of %d: %d\n", hard ? "SIGKILL" : "SIGTERM", (int)v, rc);
 }
 
-/* A box that ends by itself before its moment came is none of the kills. */
+/* A box that ends by itself before the moment comes does not count as a kill. */
 static void one_life(struct stream *s)
 {
 	if (rng_below(&s->rng, 100) < 90)
 		touch(s);
-	/* A fourth of the moments lies where marks, lock and socket are made. */
+	/* A quarter of the moments fall into the time when marks, lock and socket are made. */
 	uint32_t most_us = rng_below(&s->rng, 4) ? (uint32_t)(1.1e6 * BUDGET_S) : 60000;
 	uint32_t delay_us = rng_below(&s->rng, most_us);
 	boot_start(&s->b, "--boot");
@@ -211,7 +212,7 @@ static void one_life(struct stream *s)
 		CHECK(nothing_runs(20));
 }
 
-/* One box that nobody disturbs: all models have their kernels, none slower than it was. */
+/* An undisturbed box: all models have their kernels, and none is slower than before. */
 static void last_box(struct stream *s)
 {
 	struct marks m;

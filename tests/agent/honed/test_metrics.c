@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What honed writes for others to read: metrics in Prometheus's format, the dashboard over them, the log. */
+/* honed's output for others: metrics in Prometheus's format, the dashboard over them, the log. */
 #include "tests/lib/honed_board.h"
 #include <ctype.h>
 #include <jansson.h>
@@ -10,7 +10,7 @@ struct metrics {
 	int n;
 	struct metric {
 		char name[80], type[16];
-		bool helped, done; /* another one has begun since */
+		bool helped, done; /* done: another metric has begun since */
 		int rows;
 	} metric[MOST_NAMES];
 	int nseries;
@@ -33,7 +33,7 @@ static size_t name_bytes(const char *s)
 	return strncmp(s, "hone_", 5) ? 0 : n;
 }
 
-/* {a="b",c="d"}: escaped as the format has it. Bytes, 0: it is none. */
+/* Length in bytes of a label set {a="b",c="d"} with the format's escapes; 0: it is none. */
 static size_t label_bytes(const char *s)
 {
 	const char *p = s;
@@ -101,7 +101,7 @@ static const char *take_row(struct metrics *m, const char *line)
 	return m->nseries == MOST_SERIES ? "too many rows" : NULL;
 }
 
-/* Names as Prometheus wants them: base units, _total for counters alone. */
+/* Checks names by Prometheus's rules: base units, _total only for counters. */
 static const char *check_name(const struct metric *x)
 {
 	static const char *const not [] = {"milli",   "micro", "nano", "percent", "_ms",
@@ -164,7 +164,7 @@ static void metrics_of(struct board *b, struct metrics *m)
 	buf_free(&text);
 }
 
-/* One that has tuned one model, is at the next, and had to yield. */
+/* Returns a honed that has tuned one model, works on the next, and had to yield. */
 static struct board *busy(void)
 {
 	struct board *b = board_new(HONED_RESIDENT, 3);
@@ -231,7 +231,7 @@ TEST(metrics_of_one_that_knows_nothing_yet)
 	}
 }
 
-/* The check finds what is wrong. */
+/* The check itself finds errors. */
 TEST(bad_metrics_are_found)
 {
 	static const char *const bad[] = {
@@ -255,7 +255,7 @@ TEST(bad_metrics_are_found)
 	}
 }
 
-/* Every hone_ word of an expression is emitted; how many there are. */
+/* Checks that every hone_ word of an expression is a metric; returns their number. */
 static int check_expression(struct metrics *m, const char *expr)
 {
 	int n = 0;
@@ -315,7 +315,7 @@ TEST(the_dashboard_shows_what_is_there)
 
 static int logged, strange;
 
-/* A log line as the journal has it: one, without control characters, that says what it is about. */
+/* Checks a log line as for the journal: one line, no control characters, and it says what it is about. */
 static void log_act(void *ctx, const struct honed_action *a)
 {
 	if (a->kind == HA_LOG || a->kind == HA_STATUS) {

@@ -14,7 +14,7 @@ static void configure(void)
 	tree_write(&tree, "honed.conf", conf, (size_t)n);
 }
 
-/* Its exit status; what it prints goes to `printed`. */
+/* Runs a program; returns its exit status. Its output goes to `printed`. */
 static int run(const char *name, const char *words)
 {
 	static char cmd[PATH_MAX + 2048];
@@ -36,7 +36,7 @@ static bool has(const char *file, const char *text)
 	return is;
 }
 
-/* The records are honed's to write. */
+/* Only honed writes the records. */
 TEST(through_honed)
 {
 	char words[512];
@@ -48,7 +48,7 @@ TEST(through_honed)
 	CHECK(run("hone-sync", words) == 0 && has("said", "records go through honed") &&
 	      has("said", "3 records taken"));
 	CHECK(tree_has(&tree, 0, 3) == 3);
-	/* Again, and with something new, without and with a honed. */
+	/* Once more, with new records, without and with a honed. */
 	tree_add_records(&tree, 3, 5);
 	tree.s.serial++;
 	tree_publish(&tree);
