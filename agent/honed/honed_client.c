@@ -197,7 +197,7 @@ static void say_status(struct honed *h, struct client *c)
 {
 	struct buf b = {0};
 	honed_status(h, h->now_ns, &b);
-	/* What is between the braces of the object. */
+	/* The content between the braces of the object. */
 	if (buf_ok(&b) && b.n > 2) {
 		b.p[b.n - 1] = 0;
 		client_good(h, c->id, &c->status, b.p + 1);

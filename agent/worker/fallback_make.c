@@ -26,9 +26,7 @@ static bool emit(struct maker *m, const struct task *g, struct code *code)
 	struct loops *l;
 	char cand[CAND_MAX];
 	const struct space_want want = {.threads =
-					    /* cores of a usual board; one thread can run all indexes as
-					     * well */
-					    4};
+					    4}; /* cores of a usual board; one thread can do all of it */
 	if (space_make(&m->a, g, &m->target, &want, &space) < 0)
 		return false;
 	space_default(space, cand);

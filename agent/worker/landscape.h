@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Landscapes: what candidates of a task take on a machine, as measured, for training models, comparing
+/* Landscapes: the measured times of a task's candidates on a machine, for training models, comparing
  * strategies and replaying whole jobs without the machine. A folder holds one text file per task, KEY.land,
- * KEY being 32 hex digits of the task's text; all files of a folder are of one machine, thread count and
- *state of the weights.
+ * where KEY is 32 hex digits, a hash of the task's text. All files of a folder are of one machine, thread
+ * count and state of the weights.
  *
  *	hone-landscape 1
  *	machine x86-64-v4 soc=... (platform/machine/target.h)
@@ -16,13 +16,12 @@
  *	ok 32160 32310 10 8123456 1.0130 lane=k:16 tile=x:14,k:2 | block=y:8
  *	spill 0 0 0 9000123 0.0000 lane=k:16 tile=x:28,k:4
  *
- * A point is: status (platform/base/meas.h), fastest run, a low one (lower quartile, or as the protocol says:
- *what it takes undisturbed; both ns), number of runs, ns of the build, ratio to the file's first candidate
- *(median over rounds in which both ran next to each other; 0: not known), candidate. Lines are only ever
- *added, each by one write; one without its end is not there. Of several lines about one candidate the one
- *that says most stands: more runs, then a timed one, then the later. Text and value convert into each other
- *exactly.
- */
+ * A point is: status (platform/base/meas.h); fastest run; low time (the lower quartile, or as the protocol
+ * says: the time without disturbance; both ns); number of runs; ns of the build; ratio to the file's first
+ * candidate (median over rounds in which both ran next to each other; 0: not known); candidate. Lines are
+ * only added, each by one write; a line without its end is ignored. Of several lines about one candidate the
+ * one that says most counts: the one with more runs, else one that was timed, else the later one. Converting
+ * text to values and back loses nothing. */
 #ifndef AGENT_LANDSCAPE_H
 #define AGENT_LANDSCAPE_H
 
