@@ -36,7 +36,7 @@ static void choose_policy(struct honed *h)
 	h->policy = policy_find(name);
 	if (h->policy)
 		return;
-	honed_log(h, 0, "policy '%s': there is none of that name; '%s' it is", name, policy_table[0]->name);
+	honed_log(h, 0, "policy '%s' does not exist; using '%s'", name, policy_table[0]->name);
 	h->policy = policy_table[0];
 }
 

@@ -235,7 +235,7 @@ static int do_watch(const struct call *k)
 static int do_wait(const struct call *k)
 {
 	if (strcmp(k->r->text, "ready"))
-		return fail(E_UNSUPPORTED, "wait: there is nothing else to wait for than \"ready\"");
+		return fail(E_UNSUPPORTED, "wait: the only state to wait for is \"ready\"");
 	if (k->c->wait.is)
 		return fail(E_BUSY, "wait: this connection waits already");
 	k->c->wait = k->ask;
@@ -542,7 +542,7 @@ void clients_broken(struct honed *h, const struct honed_event *e)
 	struct ask ask = {true, e->request && e->request->has_id, e->request ? e->request->id : 0};
 	if (!c || c->closing)
 		return;
-	client_bad(h, c->id, &ask, e->rc < 0 ? e->rc : E_CORRUPT, e->text ? e->text : "this is no request");
+	client_bad(h, c->id, &ask, e->rc < 0 ? e->rc : E_CORRUPT, e->text ? e->text : "not a valid request");
 	if (++c->broken >= BROKEN_MOST)
 		close_it(h, c);
 }

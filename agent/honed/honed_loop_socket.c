@@ -88,7 +88,7 @@ static int make_socket(struct loop *l)
 	if (is && l->o.box)
 		return E_OK;
 	if (is && !S_ISSOCK(st.st_mode))
-		return fail(E_USAGE, "control socket %s: it is no socket; remove it, or use another --socket",
+		return fail(E_USAGE, "control socket %s: not a socket; remove it, or use another --socket",
 			    path);
 	if (is && is_taken(&at))
 		return fail(E_BUSY,

@@ -82,7 +82,7 @@ static int parse(int argc, char **argv, struct words *w)
 			return fail(E_USAGE, "see honed --help");
 	}
 	if (rc >= 0 && optind < argc)
-		rc = fail(E_USAGE, "what is '%s'? See honed --help", argv[optind]);
+		rc = fail(E_USAGE, "unexpected argument '%s' (see honed --help)", argv[optind]);
 	return rc;
 }
 

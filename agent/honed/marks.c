@@ -30,7 +30,7 @@ static int parse_model(const char *line, struct mark_of *out)
 	int64_t missing;
 	if (strnlen(line, 36) < 36 || line[32] != ' ' || (line[33] != '0' && line[33] != '1') ||
 	    line[34] != ' ')
-		return fail(E_CORRUPT, "no mark of a model: '%.60s'", line);
+		return fail(E_CORRUPT, "invalid mark of a model: '%.60s'", line);
 	memcpy(key, line, 32);
 	key[32] = 0;
 	int rc = key_parse(key, &out->model);
@@ -39,9 +39,9 @@ static int parse_model(const char *line, struct mark_of *out)
 	out->boxed = line[33] == '1';
 	out->promise = strtod(line + 35, &end);
 	if (end == line + 35 || *end != ' ' || !(out->promise >= -1 && out->promise <= 1))
-		return fail(E_CORRUPT, "a promise that is none: '%.20s'", line + 35);
+		return fail(E_CORRUPT, "invalid promise: '%.20s'", line + 35);
 	if (!field_int(end + 1, 0, MOST_MISSING, &missing))
-		return fail(E_CORRUPT, "no count of kernels: '%.20s'", end + 1);
+		return fail(E_CORRUPT, "invalid number of kernels: '%.20s'", end + 1);
 	out->missing = (int)missing;
 	return E_OK;
 }
@@ -51,7 +51,7 @@ static int parse_line(const char *line, struct marks *m)
 	int64_t n;
 	if (!strncmp(line, "unclean ", 8)) {
 		if (!field_int(line + 8, 0, MOST_UNCLEAN, &n))
-			return fail(E_CORRUPT, "no count of boxes: '%.20s'", line + 8);
+			return fail(E_CORRUPT, "invalid number of boxes: '%.20s'", line + 8);
 		m->unclean = (int)n;
 		return E_OK;
 	}
@@ -64,11 +64,11 @@ static int parse(const char *text, struct marks *m)
 {
 	char line[128];
 	if (strncmp(text, first, sizeof first - 1))
-		return fail(E_CORRUPT, "these are no marks of hone's");
+		return fail(E_CORRUPT, "not a file of hone's marks");
 	for (text += sizeof first - 1; strcmp(text, "end\n"); text += strcspn(text, "\n") + 1) {
 		size_t n = strcspn(text, "\n");
 		if (!text[n] || n >= sizeof line)
-			return fail(E_CORRUPT, "marks without an end");
+			return fail(E_CORRUPT, "the marks end too early");
 		memcpy(line, text, n);
 		line[n] = 0;
 		int rc = parse_line(line, m);

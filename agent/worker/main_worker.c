@@ -225,7 +225,7 @@ static int read_words(int argc, char **argv, struct words *w)
 			return E_USAGE;
 		}
 	}
-	return optind == argc ? E_OK : fail(E_USAGE, "unexpected word '%s'", argv[optind]);
+	return optind == argc ? E_OK : fail(E_USAGE, "unexpected argument '%s'", argv[optind]);
 }
 
 int main(int argc, char **argv)

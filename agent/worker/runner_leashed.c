@@ -113,7 +113,7 @@ static int wait_a_turn(struct leashed *w, int turn, const char *taint, int64_t d
 	struct clock *clock = w->base.clock;
 	int64_t pause_ns = turn > 6 ? LONGEST_PAUSE_NS : PAUSE_NS << turn;
 	int64_t left_ns = deadline_ns == INT64_MAX ? INT64_MAX : deadline_ns - clock_now(clock);
-	log_more("thrown away: %s", taint);
+	log_more("tainted result discarded: %s", taint);
 	if (turn + 1 == TAINTED_TRIES)
 		return fail(E_STOPPED, "%d times in a row nothing could be measured: %s", TAINTED_TRIES,
 			    taint);
