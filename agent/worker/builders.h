@@ -32,7 +32,7 @@ int builders_open(struct hire *from, const struct wire_hello *hello, int n, cons
 void builders_close(struct builders *b);
 enum ahead builders_add(struct builders *b, struct key k, const char *task, const char *cand);
 enum ahead builders_progress(struct builders *b, struct key k);
-void builders_forget(struct builders *b, struct key k); /* a job that no builder has begun */
+void builders_forget(struct builders *b, struct key k); /* its job, unless it is under way */
 void builders_clear(struct builders *b);                /* all jobs; a job under way is aborted */
 /* Waits for a job that is under way. E_NOTFOUND: the job is AHEAD_NOT. The caller frees out->code. */
 int builders_take(struct builders *b, struct key k, int64_t deadline_ns, struct made *out) MUST_CHECK;

@@ -424,8 +424,8 @@ static int check_samples(const struct exercise *x, const float *out, double *wor
 	return rc;
 }
 
-/* Compares with the accepted output; an element close to it passes, NaNs and infinities are compared
- * exactly. */
+/* Compares with the accepted output; an element close to it passes, all others (also NaNs and infinities) are
+ * judged one by one. */
 static int check_accepted(const struct exercise *x, const float *out, double *worst)
 {
 	double limit = TOLERANCE_REL * x->accepted_absmax + TOLERANCE_ABS, most = 0;

@@ -233,8 +233,7 @@ TEST(cores_are_shared_out)
 	    {4, 1, 1, 0, 8, 1, 3}, {8, 1, 2, 0, 8, 1, 4},
 	    {2, 4, 1, 0, 8, 1, 2}, {3, 4, 1, 0, 8, 1, 3}, /* few cores: one job, with builders */
 	    {3, 4, 2, 0, 8, 1, 3}, {1, 4, 1, 0, 8, 1, 1}, {2, 4, 2, 0, 8, 2, 2}, /* none left for builders */
-	    /* number of jobs as configured */
-	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},
+	    {3, 4, 0, 0, 8, 3, 3}, {2, 4, 1, 2, 8, 2, 1},                        /* jobs as configured */
 	    {4, 1, 1, 0, 2, 1, 2}, {4, 1, 1, 0, 1, 1, 1}, {4, 2, 1, 0, 2, 2, 1}, /* limited by memory */
 	};
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
