@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the cache share: cache_list.c lists folders, cache_layer.c opens them and follows their
- * writer, cache_lock.c is the writer's lock, cache_index.c knows where records are, cache_write.c commits,
- * cache_compact.c copies what lives, cache_room.c evicts, cache_through.c has another process write,
- * cache_copy.c makes one file of what lives, cache_adopt.c names what a former version or a stranger wrote,
- * cache.c is what callers see. */
+/* Declarations that the parts of the cache share: cache_list.c lists folders, cache_layer.c opens them and
+ * follows their writer, cache_lock.c is the writer's lock, cache_index.c knows where records are,
+ * cache_write.c commits, cache_compact.c copies live records, cache_room.c evicts, cache_through.c has
+ * another process write, cache_copy.c copies live records to one file, cache_adopt.c gives records of a
+ * former version or a stranger their present type and key, cache.c implements the public functions. */
 #ifndef AGENT_CACHE_PARTS_H
 #define AGENT_CACHE_PARTS_H
 
 #include "agent/cache/cache.h"
 #include "agent/cache/segment.h"
 
-/* 0: a program that only reads caches (libhone), without what writes them. */
+/* 0: a program that only reads caches (libhone), built without the code that writes them. */
 #ifndef CACHE_WRITES
 #define CACHE_WRITES 1
 #endif
@@ -19,11 +19,11 @@ enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 2
 
 enum { CAP_BYTES = 64 << 20 /* unless the caller says otherwise, or the last writer's did */ };
 
-/* In place of a segment: */
+/* Special values in place of a segment's index. */
 enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX - 2 };
 #define GONE UINT32_MAX
 
-#define MOST_COUNTED (INT64_C(1) << 53) /* of a mark's counts: a file that claims more is not believed */
+#define MOST_COUNTED (INT64_C(1) << 53) /* limit of a mark's counts; a mark that claims more is ignored */
 
 /* One per (type, key): where its newest record is. */
 struct slot {
@@ -32,36 +32,36 @@ struct slot {
 	uint32_t n;       /* payload bytes; GONE: forgotten */
 	uint16_t seg;     /* NOWHERE: evicted */
 	uint8_t type;     /* enum cache_type; 0: empty */
-	bool leaves : 1;  /* the next copy is made without it */
+	bool leaves : 1;  /* the next copy leaves it out */
 	bool adopted : 1; /* it lies in its segment under another type or key (cache_adopt.c) */
 	bool former : 1;  /* a former version wrote it, and nobody else can have */
 	bool claim : 1;   /* evicted by cache_adopt_claims from the layer that is written */
 };
 
-/* What waits. */
+/* A put that waits to be written. */
 struct put {
 	struct head h;
-	uint8_t of; /* the type that it is about: h.type, of CACHE_FORGET its payload */
+	uint8_t of; /* the type that it concerns: h.type; of CACHE_FORGET the type in its payload */
 	bool done;  /* written, or superseded by a later one */
-	bool ours;  /* who writes the folder does not take it: it stays in memory */
-	size_t at;  /* of its payload in `bytes` */
+	bool ours;  /* the process that writes the folder refuses it: it stays in memory */
+	size_t at;  /* offset of its payload in `bytes` */
 };
 
 struct layer {
 	char *dir;
 	bool seed;
-	bool implied;     /* the user's, above one that is not ours to write: nobody named it */
+	bool implied;     /* the user's folder, added by itself above one that this process may not write */
 	uint64_t last;    /* the highest number of a segment that it has, or had */
 	struct key names; /* of the files that were there when it was opened */
-	bool unread;      /* something in it could not be read, or is not known to be durable: nothing is
-			     thrown away but for the cap */
-	int unopened;     /* files that could not be opened: nothing is thrown away */
-	uint64_t hidden;  /* the highest number of a file that was passed over: what comes later is written
-			     behind it */
-	bool not_now;     /* ... for want of descriptors or memory */
+	bool unread;      /* a part could not be read, or may not be durable: records are thrown away only to
+			     stay under the cap */
+	int unopened;     /* files that could not be opened; > 0: nothing is thrown away */
+	uint64_t hidden;  /* the highest number of a skipped file: new records go to segments with higher
+			     numbers */
+	bool not_now;     /* a file was skipped for want of descriptors or memory */
 	bool told_foreign;
-	int told;      /* what was said of that, and is not said again */
-	int told_sync; /* ... of what could not be made durable */
+	int told;      /* how often the skipped files were logged */
+	int told_sync; /* how often a failed sync was logged */
 };
 
 /* The names of a folder's segments, sorted. */
@@ -69,35 +69,35 @@ enum { SEG_NAME = 63 }; /* longer ones are not ours */
 struct segment_names {
 	char (*name)[SEG_NAME + 1];
 	int n, cap;
-	int more;      /* there are, that have no place here */
-	uint64_t last; /* the highest number among all */
+	int more;      /* segments that did not fit into the list */
+	uint64_t last; /* the highest number of all */
 };
 
 struct cache {
 	struct layer layer[MAX_LAYERS]; /* lowest first; the last is the one that is written */
 	int nlayers;
-	int left_out;                        /* lower ones, that have no place */
+	int left_out;                        /* lower layers that did not fit */
 	int lock_fd;                         /* -1: not the writer */
-	bool memory;                         /* what is put stays in memory */
-	const struct cache_through *through; /* who writes the folder in our place; NULL: nobody */
-	bool unsaid;                         /* not all that waits was told to it */
+	bool memory;                         /* puts stay in memory */
+	const struct cache_through *through; /* the process that writes the folder for this one; NULL: none */
+	bool unsaid;                         /* some waiting puts were not sent to it */
 	bool told_code;
 	struct seg *seg; /* of all layers; lower ones first, by number */
 	int nsegs;
 	int active[SEG_CODE + 1]; /* by kind: the segment that is appended to; -1: none */
 	struct slot *slot;        /* open addressing, a power of two */
 	size_t nslots, nused;
-	uint64_t odd; /* random: nobody can make keys that share a place */
+	uint64_t odd; /* random, so that nobody can choose keys that collide */
 	struct put *put;
-	int nputs, put_cap, waiting; /* of them not done */
+	int nputs, put_cap, waiting; /* waiting: puts that are not done */
 	struct buf bytes;            /* the payloads of the puts */
-	size_t tidy_at;              /* bytes of them at which those that are done go */
+	size_t tidy_at;              /* size of `bytes` at which the payloads of done puts are removed */
 	struct cache_options o;
-	bool cap_given; /* by the caller */
-	bool told;      /* the last put or commit failed: its caller knows */
+	bool cap_given; /* true: the caller set the cap */
+	bool told;      /* the last put or commit failed, and its caller knows */
 	uint64_t generation;
 	int64_t written_bytes, damaged_bytes;
-	int evicted[SEG_CODE + 1]; /* records by the last that made room, by kind */
+	int evicted[SEG_CODE + 1]; /* records that the last eviction removed, by kind */
 	int told_evicted;
 	struct alias *alias; /* cache_adopt.c */
 	size_t naliases, alias_slots;
@@ -105,7 +105,8 @@ struct cache {
 };
 
 struct slot *cache_slot(const struct cache *c, uint8_t type, struct key k); /* type 0: free */
-/* Record h of segment `seg` (or IN_MEMORY) is at `at`; what lies above it stays. Returns 1, or < 0. */
+/* Indexes record h of segment `seg` (or IN_MEMORY) at `at`, unless a higher layer has this record. Returns 1,
+ * or < 0. */
 int cache_index(struct cache *c, int seg, const struct head *h, const uint8_t *payload,
 		int64_t at) MUST_CHECK;
 int cache_index_start(struct cache *c) MUST_CHECK;
@@ -122,100 +123,104 @@ void cache_adopt_claims(struct cache *c);
 /* Forgets what cache_adopt_claims evicted from the layer that is written, so that a claim does not return
  * when another hint replaces its hint. Called by the writer at open. */
 int cache_forget_claims(struct cache *c) MUST_CHECK;
-/* The type and key under which a record was indexed that lies in its segment under these; else they stay. The
- * names of records that others may have written hold for forgets of theirs alone. */
+/* Replaces the type and key that a record has in its segment by those under which it was indexed, if they
+ * differ. The names of records that others may have written apply only to CACHE_FORGET records of theirs. */
 void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, struct key *k);
-/* As it lies in its segment: seg_read compares no type and key where the type is 0. */
+/* The head of the record in its segment. Type 0 (an adopted record): seg_read compares no type and key. */
 struct head cache_slot_head(const struct slot *s);
-void cache_index_tidy(struct cache *c);         /* what was evicted takes no memory */
-void cache_index_clear(struct cache *c);        /* but for what waits in memory */
-int64_t cache_slot_bytes(const struct slot *s); /* of its record, or of what says that there is none */
-/* The order of cache_each_rec. */
+void cache_index_tidy(struct cache *c);         /* removes evicted records from the index */
+void cache_index_clear(struct cache *c);        /* keeps waiting puts */
+int64_t cache_slot_bytes(const struct slot *s); /* of its record, or of its CACHE_FORGET */
+/* Compares slots in the order of cache_each_rec. */
 int cache_order(const void *slot_a, const void *slot_b, void *cache);
-int cache_order_slots(const void *a, const void *b, void *cache); /* the same, of pointers to slots */
-enum seg_kind cache_kind(uint8_t type);                           /* of the segment that holds it */
+int cache_order_slots(const void *a, const void *b, void *cache); /* as cache_order, for pointers to slots */
+enum seg_kind cache_kind(uint8_t type);                           /* of the segment that holds this type */
 
 /* Opens and indexes all layers. */
 int cache_layers_load(struct cache *c) MUST_CHECK;
-/* What their writers did since. Returns whether there was something. */
+/* Reads what the writers of the layers have added. Returns whether there was something. */
 int cache_layers_follow(struct cache *c) MUST_CHECK;
-int cache_reload(struct cache *c) MUST_CHECK; /* all, as at open */
+int cache_reload(struct cache *c) MUST_CHECK; /* reads all again, as at open */
 void cache_layers_close(struct cache *c);
-int cache_seg_add(struct cache *c, const struct seg *s) MUST_CHECK; /* its index */
-/* Closes it and removes its file, unless another one has its name by now. */
+int cache_seg_add(struct cache *c, const struct seg *s) MUST_CHECK; /* returns its index */
+/* Closes a segment and removes its file, unless another file has its name by now. */
 void cache_remove_seg(const struct cache *c, struct seg *s);
-bool cache_top_seg(const struct cache *c, const struct seg *s); /* open, and of the layer that is written */
-unsigned cache_file_mode(const char *dir);                      /* who may list it may read */
+bool cache_top_seg(const struct cache *c, const struct seg *s); /* open, and in the layer that is written */
+unsigned cache_file_mode(const char *dir);                      /* users who may list the folder may read its
+								   files */
 
-/* An absent folder has none. E_BUSY: not now. */
+/* Lists a folder's segments; an absent folder has none. E_BUSY: no descriptor or memory is free; try
+ * later. */
 int cache_list(const char *dir, struct segment_names *l) MUST_CHECK;
 struct key cache_names_key(const struct segment_names *l);
-uint64_t cache_number(const char *name); /* that its name says; 0: none */
-bool cache_own_name(const char *name);   /* XXXXXXXX.seg, as writers name theirs */
+uint64_t cache_number(const char *name); /* the number in a file's name; 0: none */
+bool cache_own_name(const char *name);   /* the name has the form XXXXXXXX.seg, as writers name their files */
 
-/* Of DIR: whoever may write DIR may lock it, and nobody else where DIR's owner can be given the lock. */
+/* Locks DIR. A process that may write DIR may lock it, and no other if the lock file can be given to DIR's
+ * owner. */
 int cache_lock(struct cache *c, const char *dir, int64_t wait_ns) MUST_CHECK;
-void cache_unlock(const char *dir, int fd); /* and removes it, where it has no other name */
-/* The lock is still DIR/lock; where the folder was taken away or moved, a new one is made and locked. E_IO:
- * that cannot be. */
+void cache_unlock(const char *dir, int fd); /* and removes the file, if it has no other name */
+/* Makes sure that the lock is still DIR/lock; if the folder was removed or moved, makes a new one and locks
+ * that. E_IO: this failed. */
 int cache_hold(struct cache *c) MUST_CHECK;
-/* A put that waits, and counts at once. 1: one more waits; 0: another one no longer does. */
+/* Adds a put that waits; readers of `c` see it at once. Returns 1: one more put waits; 0: it replaced a
+ * waiting put. */
 int cache_wait(struct cache *c, const struct head *h, const void *payload) MUST_CHECK;
-int cache_flush(struct cache *c) MUST_CHECK; /* all that waits is durable */
-/* The last put goes to who writes the folder. */
+int cache_flush(struct cache *c) MUST_CHECK; /* makes all that waits durable */
+/* Sends the last put to the process that writes the folder. */
 int cache_through_put(struct cache *c) MUST_CHECK;
 int cache_through_flush(struct cache *c) MUST_CHECK;
-int64_t cache_segment_bytes(const struct cache *c, enum seg_kind kind); /* of a new one, at least */
-/* The number of a new segment: nothing of that name is there. */
+int64_t cache_segment_bytes(const struct cache *c, enum seg_kind kind); /* size of a new segment, at least */
+/* Gives s the number of a new segment; no file has that name yet. */
 int cache_next_number(struct cache *c, struct seg *s) MUST_CHECK;
 /* Bytes of flash that a write of n bytes at an offset costs. */
 int64_t cache_cost(int64_t at, int64_t n);
 uint64_t cache_next_generation(const struct cache *c);
 void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t at);
 
-/* A copy of slots, in order, as a segment DIR/NAME; w->s as seg_create wants it, at[i] where slot i went (<
- * 0: it was bad and is left out). On failure there is no such file. */
+/* A copy of slots, in order, as a segment DIR/NAME. w->s is as seg_create wants it; at[i] is where slot i
+ * went (< 0: its record was bad and was left out). After a failure there is no such file. */
 struct copy {
 	struct cache *c;
-	const char *dir, *temp, *name; /* NULL: that of its number */
+	const char *dir, *temp, *name; /* name NULL: made from the segment's number */
 	unsigned mode;
 	struct slot *const *slot;
 	int n;
 	int64_t *at;
-	bool marks;      /* it is the cache's own: it counts on */
-	bool named;      /* it has got its name, perhaps not for good */
-	int64_t written; /* bytes of flash that it cost */
+	bool marks;      /* the copy belongs to the cache itself and gets a mark */
+	bool named;      /* the file was renamed to its name, perhaps not durably */
+	int64_t written; /* bytes of flash that the copy wrote */
 	struct seg s;
-	struct buf out;  /* not written yet */
-	int64_t flushed; /* bytes of the file before that */
+	struct buf out;  /* records not written yet */
+	int64_t flushed; /* bytes of the file written before `out` */
 };
 int cache_copy(struct copy *w) MUST_CHECK;
 struct cache_bytes {
-	int64_t live, good, waiting; /* of records; in files: that count, that are whole; in memory */
+	int64_t live, good, waiting; /* of records: live and whole ones in files; those waiting in memory */
 	int64_t size;                /* of files */
 	int files;
 };
-/* Of the uppermost layer. */
+/* Counts the uppermost layer. */
 struct cache_bytes cache_count(const struct cache *c, enum seg_kind kind);
-/* The slots of a kind that a copy of the uppermost layer keeps, in order: what lives, and what was forgotten:
- * the seed that it hides may be mounted another time. What waits is among them: the copy loses the record
- * that it takes the place of. */
+/* Returns the slots of a kind that a copy of the uppermost layer keeps, in order: live records, tombstones
+ * (the seed with the forgotten record may be mounted later), and waiting puts, which the copy writes in place
+ * of the records that they supersede. */
 struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a, int *n);
-/* Copies them to a new segment that replaces the others; those that leave have left with it, or stay for want
- * of one. *no_room: the disk had none for it. */
+/* Copies the slots to keep to a new segment that replaces the others; slots with `leaves` are evicted with
+ * it, or stay if the copy fails. *no_room: the disk had no room for it. */
 int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room) MUST_CHECK;
-/* Those of a kind that were to leave have left, with a copy or as what waits, or stay for want of one. */
+/* Ends the eviction of the slots with `leaves` of a kind: `copied`: they are gone; else they stay. */
 void cache_have_left(struct cache *c, enum seg_kind kind, bool copied);
 /* A file has both kinds: a pack. Once both are copied it goes. */
 bool cache_has_mixed(const struct cache *c);
-void cache_drop_mixed(struct cache *c);      /* both kinds were copied */
-bool cache_has_lower(const struct cache *c); /* a layer below may hold what is forgotten */
+void cache_drop_mixed(struct cache *c);      /* call after both kinds were copied */
+bool cache_has_lower(const struct cache *c); /* a lower layer exists, which may hold a forgotten record */
 int cache_nothing_unread(const struct cache *c) MUST_CHECK;
-/* `need` more bytes fit under the cap; perhaps what waits was written meanwhile, or code of it evicted: where
- * that is larger than what records leave for code, without a copy. For code no record goes; records are
- * copied only where an eighth of the cap is won, and never where they could not be read in full: that is
- * given up only for records, and when no code is left. All is read again before. E_IO: there is no room, and
- * nothing more may be thrown away. */
+/* Makes `need` more bytes fit under the cap. It may write waiting puts, evict code, and drop waiting code
+ * that is larger than the space that records leave for code (this needs no copy). For code it evicts no
+ * records, and copies records only if that frees an eighth of the cap. Records that could not be read in full
+ * are not copied, but given up for new records when no code is left. If something was unread, all is read
+ * again first. E_IO: there is no room, and nothing more may be thrown away. */
 int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need) MUST_CHECK;
 void cache_compact_at_open(struct cache *c);
 

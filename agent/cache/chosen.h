@@ -10,28 +10,29 @@
 #include "kernels/group/group.h"
 
 struct chosen_for {
-	struct cache *cache; /* NULL: no choices, rules alone */
+	struct cache *cache; /* NULL: no choices, only rules */
 	const struct target *target;
 	int threads;
 	bool exact;
 };
 
-/* Where nothing was chosen for `threads`, what a single thread chose serves; where nothing inexact was, the
- * exact. None at all: *out is empty. */
+/* Loads the choices for `threads`, else those for one thread; if there are no inexact ones, the exact ones.
+ * If there are none, *out is empty. */
 int chosen_load(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
-/* The choices of strangers for these very threads and exactness (agent/cache/hint.h). They are only for
- * comparison. E_NOTFOUND: nothing. */
+/* Loads strangers' choices for exactly these threads and this exactness (agent/cache/hint.h). They are only
+ * for comparison. E_NOTFOUND: none. */
 int chosen_hint(const struct chosen_for *f, const struct graph *g, struct arena *a,
 		struct choices *out) MUST_CHECK;
-int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK; /* it was compared */
+int chosen_hint_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK; /* call after the
+											 comparison */
 int chosen_save(const struct chosen_for *f, const struct graph *g, const struct choices *c) MUST_CHECK;
-/* For every number of threads, exact or not. */
+/* Forgets the choices for every number of threads, exact or not. */
 int chosen_forget(const struct chosen_for *f, const struct graph *g) MUST_CHECK;
-/* Divides an optimised graph. *c becomes {0} where it cannot be followed. */
+/* Divides an optimised graph. *c becomes {0} if the choices do not fit the graph. */
 int chosen_divide(const struct target *t, struct graph *g, struct arena *a, struct choices *c,
 		  struct steps **out) MUST_CHECK;
-/* Optimises the graph and divides it. *c: what was loaded. */
+/* Optimises the graph and divides it. *c: the loaded choices. */
 int chosen_steps(const struct chosen_for *f, struct graph *g, struct arena *a, struct choices *c,
 		 struct steps **out) MUST_CHECK;
 

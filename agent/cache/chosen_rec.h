@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices as a record of the cache, CACHE_CHOICES: for which model, target, device, number of threads and
- * exactness they were made, then the choices.
+/* Choices as a record of the cache, CACHE_CHOICES: the model, target, device, number of threads and exactness
+ * that they were made for, then the choices.
  *
  * Text: "hone-chosen 1", the fields of the table in chosen_rec.c (agent/cache/fields.h), then the text of
- * kernels/group/choices.h. The key is the hash of the fields, so it follows from the content.
- * Before there was this text, a record held the choices alone; chosen_load reads those, and nobody takes them
- * from others. */
+ * kernels/group/choices.h. The key is the hash of the fields, so it follows from the content. In the former
+ * version a record held only the choices; chosen_load reads those, but they are not imported from others. */
 #ifndef AGENT_CHOSEN_REC_H
 #define AGENT_CHOSEN_REC_H
 
@@ -19,13 +18,13 @@ struct chosen_rec {
 	char device[16];
 	int threads;
 	bool exact;
-	const char *choices; /* text of kernels/group/choices.h; of chosen_rec_parse: points into the text,
-				unchecked */
+	const char *choices; /* text of kernels/group/choices.h; after chosen_rec_parse it points into the
+				parsed text and is unchecked */
 };
 
 struct key chosen_rec_key(const struct chosen_rec *r);
 void chosen_rec_text(const struct chosen_rec *r, struct buf *out);
-bool chosen_rec_is_former(const char *text);                               /* choices alone */
+bool chosen_rec_is_former(const char *text);                               /* only choices, without fields */
 int chosen_rec_parse(const char *text, struct chosen_rec *out) MUST_CHECK; /* hostile text: E_CORRUPT */
 
 #endif

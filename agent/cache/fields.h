@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain values as text, by a table of their fields: a line "name value" each, in the table's order, all of
- * them. Backslash and newline in a value are \\ and \n. What fields_text writes parses back exactly; hostile
- * text gives E_CORRUPT. */
+/* Plain values as text, by a table of their fields: one line "name value" per field, in the table's order.
+ * Backslash and newline in a value are written \\ and \n. fields_parse reads the output of fields_text back
+ * exactly; hostile text gives E_CORRUPT. */
 #ifndef AGENT_FIELDS_H
 #define AGENT_FIELDS_H
 
@@ -18,14 +18,14 @@ enum field_kind {
 	F_REAL,   /* double, finite, not negative */
 	F_STATUS, /* enum meas_status */
 	F_WORD,   /* an enum: int, by `word` */
-	F_TEXT,   /* const char *, in the arena it was read into */
+	F_TEXT,   /* const char *, in the arena passed to fields_parse */
 };
 
 struct field {
 	const char *name;
 	enum field_kind kind;
 	size_t at, bytes;           /* in the struct */
-	const char *(*word)(int i); /* of F_WORD: NULL past the last */
+	const char *(*word)(int i); /* of F_WORD: NULL after the last word */
 };
 
 #define FIELD(text, k, type, member, ...)                                                                    \
@@ -34,9 +34,9 @@ struct field {
 	}
 
 void fields_text(const struct field *f, int n, const void *value, struct buf *out);
-/* *text moves behind the last line. */
+/* Moves *text behind the last line. */
 int fields_parse(const struct field *f, int n, const char **text, struct arena *a, void *value) MUST_CHECK;
-/* Digits only, with an optional minus, and in range: what fields_text writes. */
+/* Accepts digits with an optional minus, in range: the form that fields_text writes. */
 bool field_int(const char *s, int64_t lo, int64_t hi, int64_t *out);
 /* The index of a word; -1: none. */
 int field_word(const char *s, const char *(*word)(int i));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a search went: the sum over the network's kernels of the best times so far, by time since the process
- * began. A report draws it. A plain value of bounded size: when it is full, points that are near in time go.
+/* The history of a search: the sum over the network's kernels of the best times so far, by time since the
+ * process began. A report draws it. A plain value of bounded size: when it is full, points that are near in
+ * time are removed.
  *
  * Text (canonical, times up to 1e12 ms; hostile text gives E_CORRUPT): "hone-history 1", then a line "ms
  * trials total_ms" per point, times ascending. */
@@ -21,7 +22,7 @@ struct history_point {
 
 struct history {
 	int n;
-	double apart_ms; /* points nearer than this to the one before replace it */
+	double apart_ms; /* a point closer than this to the one before replaces it */
 	struct history_point point[HISTORY_MAX];
 };
 

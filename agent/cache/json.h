@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON, by jansson: for standard output, where numbers that are not finite become null, as JSON has no word
- * for them; and from strangers, where a member that is not as it should be is E_CORRUPT, which names it. */
+/* JSON, by jansson. On standard output, numbers that are not finite become null, since JSON cannot express
+ * them. In strangers' JSON, a member of the wrong type or range gives E_CORRUPT with its name. */
 #ifndef AGENT_JSON_H
 #define AGENT_JSON_H
 
@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Prints one object and a newline, and gives it back. NULL (no memory): E_NOMEM. */
+/* Prints an object and a newline, and releases the object. NULL (no memory): E_NOMEM. */
 int json_out(json_t *o) MUST_CHECK;
-/* Text from outside: bytes that are not UTF-8 become '?'. */
+/* Makes a string from outside text; if that is not UTF-8, its bytes from 0x80 become '?'. */
 json_t *json_text(const char *s);
 json_t *json_num(double v); /* rounded to 6 significant digits */
 json_t *json_ms(double ns); /* ns as ms, to 6 digits; negative: null */
 
-/* One object and nothing else, no name in it twice. To be given back by json_decref. */
+/* Reads one JSON object and nothing else, without duplicate names. Release it with json_decref. */
 int json_read(const void *p, size_t n, json_t **out) MUST_CHECK;
 /* A whole number from least to most (both within 2^53). */
 int json_read_whole(const json_t *o, const char *name, int64_t least, int64_t most, int64_t *out) MUST_CHECK;
@@ -24,9 +24,9 @@ int json_read_whole(const json_t *o, const char *name, int64_t least, int64_t mo
 int json_read_text(const json_t *o, const char *name, char *out, size_t room) MUST_CHECK;
 /* n lower-case hex digits and a NUL. */
 int json_read_hex(const json_t *o, const char *name, char *out, size_t n) MUST_CHECK;
-/* A list of at most `most`; *out NULL: absent, which is 0. Their number. */
+/* Reads a list of at most `most` elements; *out NULL: absent, which counts as 0. Returns their number. */
 int json_read_list(const json_t *o, const char *name, int most, const json_t **out) MUST_CHECK;
-/* Whether it is a text of n lower-case hex digits; copies it. */
+/* Returns whether it is a text of n lower-case hex digits; copies it. */
 bool json_hex(const json_t *text, char *out, size_t n);
 
 #endif
