@@ -17,7 +17,7 @@
 
 enum { MAX_LAYERS = 8, BATCH_RECORDS = 64, BATCH_BYTES = 4 << 20, MARK_BYTES = 24, MANY_SEGS = 32 };
 
-enum { CAP_BYTES = 64 << 20 /* unless the caller says otherwise, or the last writer's did */ };
+enum { CAP_BYTES = 64 << 20 /* unless the caller or the last writer set another cap */ };
 
 /* Special values in place of a segment's index. */
 enum { IN_MEMORY = UINT16_MAX, NOWHERE = UINT16_MAX - 1, MAX_SEGS = UINT16_MAX - 2 };

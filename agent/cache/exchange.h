@@ -19,7 +19,7 @@
 extern const enum cache_type exchange_types[];
 const char *exchange_name(enum cache_type t); /* "rec" */
 
-enum { EXCHANGE_LINE_BYTES = 1 << 20 /* so many or more are no record */ };
+enum { EXCHANGE_LINE_BYTES = 1 << 20 /* a line this long or longer is not a record */ };
 
 struct exchange_line {
 	enum cache_type type;

@@ -30,7 +30,7 @@ int hint_each(struct cache *c, struct arena *a, int (*fn)(void *ctx, const struc
 	      void *ctx) MUST_CHECK;
 /* Puts a hint with the record's candidate: open, or answered if the log of its task has tried the candidate.
  * Returns an enum hint. */
-enum hint { HINT_OPEN, HINT_WORKED, HINT_FAILED /* or was given up as slow */ };
+enum hint { HINT_OPEN, HINT_WORKED, HINT_FAILED /* or was aborted as slow */ };
 int hint_put(struct cache *c, const struct rec *of) MUST_CHECK;
 /* True: the candidate of a record equals that of its hint, or of this board's best record with its key. */
 bool hint_is_known(struct cache *c, const struct rec *of);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which record of the cache serves a task. Where none was tuned for so many threads, the one of a single
- * thread serves; where nothing inexact was tuned, the exact record does; where there is no REC_BEST, the
+/* Finds the record of the cache that serves a task. If none was tuned for this number of threads, the record
+ * for one thread serves; if no inexact one was tuned, the exact record does; if there is no REC_BEST, the
  * REC_DEFAULT. */
 #ifndef AGENT_LOOKUP_H
 #define AGENT_LOOKUP_H
@@ -13,13 +13,12 @@ struct lookup {
 	struct key target_key;
 	int threads;
 	bool exact;
-	enum rec_kind kind; /* the most that is wanted: REC_BEST or REC_DEFAULT */
+	enum rec_kind kind; /* REC_BEST, or REC_DEFAULT to exclude best records */
 };
 
-/* The record that serves a task, and its code where `code` is not NULL: a record whose code is missing,
- * damaged, of another CODE_REVISION or of another task is then passed over for the next one in the order
- * above. text: the task's text, with which the record's is compared; NULL: the key alone counts. E_NOTFOUND:
- * none. */
+/* Finds the record that serves a task, and its code if `code` is not NULL: a record whose code is missing,
+ * damaged, of another CODE_REVISION or of another task is then skipped for the next one in the order above.
+ * text: the task's text, which must equal the record's; NULL: only the key is compared. E_NOTFOUND: none. */
 int lookup_find(struct cache *c, const struct lookup *l, struct key task, const char *text, struct arena *a,
 		struct rec *out, struct code *code) MUST_CHECK;
 /* The same without code. */

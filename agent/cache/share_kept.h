@@ -20,15 +20,15 @@
 #define SHARE_FILE "share"
 enum { SHARE_BYTES = 256 };
 
-/* Writes the division of a class of boards into a folder; the same line is not written again. E_USAGE: the
- * class or the division does not fit the form above, and a file that was there is gone. */
+/* Writes the division for a class of boards into a folder, unless the file has this line already. E_USAGE:
+ * the class or the division does not fit the form above; an existing file is removed. */
 int share_kept_put(const char *dir, const char *cls, const struct share *s) MUST_CHECK;
-/* Of boards of that class; texts in the arena. Hostile text of n bytes: E_CORRUPT. E_NOTFOUND: it is of
- * another class. */
+/* Parses the division for boards of class `cls`; texts in the arena. Hostile text of n bytes: E_CORRUPT.
+ * E_NOTFOUND: it is for another class. */
 int share_kept_parse(const char *text, size_t n, const char *cls, struct arena *a,
 		     struct share *out) MUST_CHECK;
-/* What there is for boards of that class: the cache's folder decides if it has one, else SYNC_STATE does.
- * *out is {0} where the search is not divided. */
+/* Gets the division for boards of class `cls`: from the cache's folder if it has the file, else from
+ * SYNC_STATE. *out is {0} if the search is not divided. */
 void share_kept_get(const char *cache, struct key cls, struct arena *a, struct share *out);
 
 #endif

@@ -15,25 +15,28 @@
 
 enum stale {
 	STALE_NOT,
-	STALE_MACHINE, /* another machine's: a candidate for this one, no more */
-	STALE_NUMBERS, /* no kernel that worked, or numbers that no measurement gives */
-	STALE_EMITTER, /* another version of the emitter made its code: the present one makes other code */
-	STALE_CODE,    /* no code of it is there that runs here: imported, evicted, or of before an upgrade */
-	STALE_CLOCK, /* the clock frequency changed meanwhile, or was another one for the default, which every
-			box measures, by STALE_CLOCK_PCT or more */
-	STALE_AGE, /* the last STALE_BOXES boxes of its task (agent/cache/trials.h) did not come to time it */
+	STALE_MACHINE, /* measured on another machine: only a candidate for this one */
+	STALE_NUMBERS, /* not a kernel that worked, or numbers that no measurement gives */
+	STALE_EMITTER, /* another version of the emitter made its code; the present one makes different
+			  code */
+	STALE_CODE,    /* it has no code that runs here: it was imported, evicted, or made before an
+			  upgrade */
+	STALE_CLOCK, /* the clock frequency changed by STALE_CLOCK_PCT or more while it was measured, or
+			differs by as much from that of the default, which every box measures */
+	STALE_AGE, /* the last STALE_BOXES boxes of its task (agent/cache/trials.h) had no time to measure
+		      it */
 	STALES
 };
 
 enum { STALE_CLOCK_PCT = 10, STALE_BOXES = 8, STALE_MOST_THREADS = 1024 };
 
-/* The first reason of the list. emitter: the present one's name and version; "": not known, and no
- * reason. */
+/* Returns the first reason of the list. emitter: the present one's name and version; "": not known, so
+ * STALE_EMITTER is not checked. */
 enum stale stale_rec(struct cache *c, const struct rec *r, const struct target *t, const char *emitter);
 const char *stale_name(enum stale s); /* "code"; STALE_NOT: "" */
 /* "its code is missing" */
 const char *stale_words(enum stale s);
-/* Numbers that a measurement can give; for one that failed, whatever it says. */
+/* True: the numbers can come from a measurement. Times of a failed measurement are not checked. */
 bool stale_plausible(const struct rec *r);
 
 #endif

@@ -30,26 +30,27 @@ struct trials {
 	char device[16];
 	int threads;
 	bool exact;
-	char emitter[32];         /* name and version; of others no time is worth anything */
+	char emitter[32];         /* name and version; times of another emitter's code do not count */
 	int boxes;                /* so far */
 	int64_t spent_ns;         /* of all boxes, on this task */
-	int64_t fallback_ns;      /* one use, in the network, with the kernels built in; 0: not known */
+	int64_t fallback_ns;      /* one use, in the network, with the built-in kernels; 0: not known */
 	int64_t best_ns;          /* the incumbent, as the last box's races chained it; 0: none, */
 	int64_t default_ns;       /* and candidate 0, on the same scale */
 	int count[MEAS_STATUSES]; /* of all trials ever */
 	const char *label, *task_text;
 	int n;
 	struct trials_entry entry[TRIALS_MAX]; /* oldest first; no two of one candidate */
-	struct arena arena;                    /* of the text */
+	struct arena arena;                    /* oldest first; all candidates differ */
 	size_t cand_bytes;
 };
 
-/* An empty log. Everything else is copied into it; trials_free gives it back. */
+/* Starts an empty log and copies the texts. trials_free releases it. */
 void trials_start(struct trials *l, struct key task, const char *text, const char *label);
 void trials_free(struct trials *l);
-/* A candidate that is there already is replaced, or marked as having lost. */
+/* Adds a trial. It replaces an older one of the same candidate; with t->lost it only marks that one as having
+ * lost. */
 void trials_add(struct trials *l, const struct tried *t, int box);
-bool trials_drop(struct trials *l, const char *cand); /* whether it was there */
+bool trials_drop(struct trials *l, const char *cand); /* returns whether it was there */
 struct key trials_key(const struct trials *l);
 void trials_text(const struct trials *l, struct buf *out);
 /* True: the text was written by the former version. Its key is not trials_key's, and trials_parse derives the
@@ -61,10 +62,10 @@ int trials_parse(const char *text, struct trials *out) MUST_CHECK;
 int trials_put(struct cache *c, const struct trials *l) MUST_CHECK;
 /* The log with this key. E_NOTFOUND: none, or damaged. */
 int trials_get(struct cache *c, struct key k, struct trials *out) MUST_CHECK;
-/* Of every log of the cache, oldest first; bad ones are passed over. fn < 0 ends it. Returns their number, or
- * < 0. */
+/* Calls fn for every log of the cache, oldest first; bad ones are skipped. fn < 0 ends it. Returns their
+ * number, or < 0. */
 int trials_each(struct cache *c, int (*fn)(void *ctx, const struct trials *l), void *ctx) MUST_CHECK;
 
-const char *tried_by_name(enum tried_by b); /* NULL: none such */
+const char *tried_by_name(enum tried_by b); /* NULL: no such value */
 
 #endif

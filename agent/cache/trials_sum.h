@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a log of trials says of a task's tuning: how well the model knew what it was about, how the search
- * went, and after how many inferences the time that it took is earned back. */
+/* Summarises a log of trials: how well the draft and the cost model predicted times, how the search went, and
+ * after how many inferences the tuning time is earned back. */
 #ifndef AGENT_TRIALS_SUM_H
 #define AGENT_TRIALS_SUM_H
 
@@ -15,10 +15,10 @@ struct trials_step {
 };
 
 struct trials_sum {
-	int tried, failed; /* ever; aborted ones are slow, and did not fail */
-	int ntimed;        /* of those kept, with aborted ones */
-	/* Spearman's rank correlation of what was thought and what was measured; the median of |measured /
-	 * thought - 1|. NAN: too few. Model: as it was when it guessed. */
+	int tried, failed; /* over all boxes; aborted ones are slow, and did not fail */
+	int ntimed;        /* of the trials still in the log, with aborted ones */
+	/* Spearman's rank correlation of estimated and measured times; the median of |measured / estimated -
+	 * 1|. NAN: too few trials. Model: its guesses at the time of each trial. */
 	double draft_rank, model_rank;
 	double draft_error, model_error;
 	int nbest;
@@ -28,7 +28,7 @@ struct trials_sum {
 };
 
 void trials_sum(const struct trials *l, struct trials_sum *out);
-/* Its fastest run over candidate 0's in the same box; NAN: one of them is not known. */
+/* The candidate's fastest run over candidate 0's in the same box; NAN: one of them is not known. */
 double trials_ratio(const struct trials_entry *e);
 /* Inferences until `spent` is earned back, where each is faster by `saved`, both ns; NAN: never. */
 double trials_payback(double spent_ns, double saved_ns);
