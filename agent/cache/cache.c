@@ -13,8 +13,8 @@
 
 enum { LEAST_CAP = 64 << 10 };
 
-/* The lowest comes first, so the folders of a list, which begins with the uppermost, are added backwards; it
- * gives its place to one that has none. */
+/* Adds a layer above the others; callers begin with the lowest. If all places are taken, the lowest layer is
+ * dropped. */
 static int add_layer(struct cache *c, const char *dir, size_t n, bool seed)
 {
 	if (c->nlayers == MAX_LAYERS) {
@@ -55,7 +55,7 @@ static bool not_ours_to_write(const char *dir)
 	       (errno == EACCES || errno == EROFS || errno == EPERM);
 }
 
-/* The folder, and the user's above it where this process may not write it. */
+/* Adds the folder, and the user's cache folder above it if this process may not write it. */
 static int add_folders(struct cache *c, const char *dir, enum cache_mode mode)
 {
 	char user[PATH_MAX];
@@ -140,7 +140,7 @@ static void unlock(struct cache *c)
 		file_unlock(c->lock_fd);
 }
 
-/* lock_fd NULL: the lock goes. */
+/* lock_fd NULL: the lock is released. */
 static void close_cache(struct cache *c, int *lock_fd)
 {
 	bool told = c->told;
@@ -214,8 +214,8 @@ static int miss(void)
 	return fail(E_NOTFOUND, "not in the cache");
 }
 
-/* A record's bytes, from its segment or from what waits, into p: REC_HEAD + payload + REC_CRC. Returns 1, or
- * 0: a miss. */
+/* Copies a record's bytes, from its segment or from the waiting puts, into p: REC_HEAD + payload + REC_CRC.
+ * Returns 1, or 0: a miss. */
 static int fetch(const struct cache *c, const struct slot *s, uint8_t *p)
 {
 	const struct head h = cache_slot_head(s);
@@ -245,7 +245,8 @@ int cache_get(struct cache *c, enum cache_type t, struct key k, struct arena *a,
 	return E_OK;
 }
 
-/* It would be written once more. Below the uppermost layer it is written: there it may go away. */
+/* True: the record is stored already, in the folder that is written or waiting. A copy in a lower layer does
+ * not count, since a seed may go away. */
 static bool is_there(struct cache *c, const struct head *h, const void *p)
 {
 	const struct slot *s = cache_slot(c, h->type, h->key);
@@ -267,7 +268,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 		return fail(E_USAGE, "no records of type %d are kept", (int)t);
 	if (n > MAX_PAYLOAD)
 		return fail(E_UNSUPPORTED, "a record of %zu bytes is too large for the cache", n);
-	if (!c->memory && (int64_t)n > c->o.cap_bytes / 4) /* all else would go for it */
+	if (!c->memory && (int64_t)n > c->o.cap_bytes / 4) /* it would evict everything else */
 		return fail(E_UNSUPPORTED,
 			    "a record of %zu bytes is too large for a cache of %lld: raise --cache-limit", n,
 			    (long long)c->o.cap_bytes);
@@ -278,7 +279,7 @@ int cache_put(struct cache *c, enum cache_type t, struct key k, const void *p, s
 		return E_OK;
 	const size_t part = (size_t)c->o.cap_bytes / 8, before = c->bytes.n / part;
 	int rc = cache_wait(c, &h, p);
-	/* Where writing fails it is tried again only now and then: every try costs flash. */
+	/* After a failed write the next try comes only after a whole batch: every try costs flash. */
 	bool many = rc > 0 && !c->through && c->waiting % c->o.batch_records == 0;
 	if (rc >= 0 && CACHE_WRITES && c->through) {
 		int said = cache_through_put(c);

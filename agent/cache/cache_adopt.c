@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Maps the old name of a record to the new one, so that a CACHE_FORGET with the old name finds the record. type 0: the
- * slot is free. */
+/* Maps the old name of a record to the new one, so that a CACHE_FORGET with the old name finds the record.
+ * type 0: the slot is free. */
 struct alias {
 	struct key old, now;
-	uint8_t type; /* as it was */
-	uint8_t is;   /* as it is */
+	uint8_t type; /* the type in the file */
+	uint8_t is;   /* the type in the index */
 	bool foreign; /* others chose the old key: it says nothing about a record of this board */
 };
 
@@ -65,7 +65,7 @@ void cache_adopted_name(const struct cache *c, bool foreign, uint8_t *type, stru
 	*k = a->now;
 }
 
-/* 0: it is none that can be read, or says what a hint of a stranger's came to here. */
+/* Returns 0 if the text is not a readable record, or is a stranger's hint with results of another board. */
 static int name_rec(bool foreign, const char *text, struct arena *a, struct head *h)
 {
 	struct rec r;
@@ -89,7 +89,7 @@ static int name_trials(const char *text, struct arena *a, struct head *h)
 	return rc >= 0;
 }
 
-/* By what lies in it. */
+/* Names a record by its content. */
 static int name_anew(struct cache *c, bool foreign, struct head *h, const uint8_t *payload)
 {
 	struct arena a = {0};

@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-	LEAST_DEAD = 256 << 10, /* less is not worth writing all that lives once more */
-	MANY_GONE = 1 << 14,    /* of each kind that are remembered as forgotten: 540 KiB */
+	LEAST_DEAD = 256 << 10, /* less is not worth writing all live records once more */
+	MANY_GONE = 1 << 14,    /* tombstones kept of each kind: 540 KiB */
 };
 
 static bool on_top(const struct cache *c, const struct slot *s)
@@ -44,7 +44,7 @@ struct slot **cache_to_keep(struct cache *c, enum seg_kind kind, struct arena *a
 	return list;
 }
 
-/* Where nothing lies below, the oldest of very many tombstones go. */
+/* Drops the oldest of very many tombstones, if no layer lies below. */
 static void drop_gone(struct cache *c, enum seg_kind kind)
 {
 	struct arena a = {0};
@@ -58,7 +58,7 @@ static void drop_gone(struct cache *c, enum seg_kind kind)
 	arena_free(&a);
 }
 
-/* One that waits no longer does. */
+/* Drops a waiting put. */
 static void drop_put(struct cache *c, struct slot *s)
 {
 	c->put[s->at].done = true;
@@ -82,7 +82,7 @@ void cache_have_left(struct cache *c, enum seg_kind kind, bool copied)
 	}
 }
 
-/* The copy counts; what it replaces goes. */
+/* Points the slots at the copy, and removes the segments that it replaces. */
 static void switch_to(struct cache *c, const struct copy *w, int seg)
 {
 	for (int i = 0; i < w->n; i++) {
@@ -117,7 +117,7 @@ int cache_compact_kind(struct cache *c, enum seg_kind kind, bool *no_room)
 		cache_remove_seg(c, &w.s);
 	if (rc >= 0)
 		switch_to(c, &w, rc);
-	else if (w.named) /* perhaps for good: what is appended to older segments would not count */
+	else if (w.named) /* perhaps durably: records appended to older segments would not count */
 		c->active[kind] = -1;
 	*no_room = w.s.no_room;
 	cache_have_left(c, kind, rc >= 0);
@@ -200,7 +200,7 @@ void cache_compact_at_open(struct cache *c)
 {
 	bool no_room;
 	int rc = cache_nothing_unread(c);
-	if (rc < 0) /* that was said */
+	if (rc < 0) /* cache_layers_load or an earlier line has logged it */
 		return;
 	if (cache_has_mixed(c)) {
 		log_more("cache %s: copying packs into segments of its own", cache_dir(c));

@@ -27,7 +27,7 @@ static int flush(struct copy *w)
 	return rc < 0 ? refused(w, rc) : E_OK;
 }
 
-/* Where a bad record is met it is left out: *at < 0. */
+/* A bad record is left out: *at < 0. */
 static int copy_slot(struct copy *w, const struct slot *s, struct arena *a, int64_t *at)
 {
 	struct head h = {.n = s->n, .type = s->type, .key = s->key};
@@ -72,7 +72,7 @@ static int copy_all(struct copy *w)
 	return synced < 0 ? refused(w, synced) : rc;
 }
 
-/* What is larger than that nobody would read. */
+/* Readers refuse a file larger than MAX_FILE. */
 static int check_size(const struct copy *w)
 {
 	int64_t bytes = SEG_HEAD + REC_HEAD + MARK_BYTES + REC_CRC;
@@ -123,7 +123,7 @@ static int split_path(const char *path, char dir[PATH_MAX], const char **name)
 	return E_OK;
 }
 
-/* There the pack would bring back what the writer throws away meanwhile. */
+/* In the cache's own folder the pack would bring back records that the writer forgets later. */
 static int not_its_own(const struct cache *c, const char *dir)
 {
 	struct stat a, b;

@@ -43,7 +43,7 @@ void cache_index_tidy(struct cache *c)
 	while (want <= (c->nused - gone) * 2)
 		want *= 2;
 	struct slot *old = c->slot, *fresh = gone ? calloc(want, sizeof *fresh) : NULL;
-	if (!fresh) /* it goes on with the old one */
+	if (!fresh) /* the old index stays in use */
 		return;
 	size_t n = c->nslots;
 	c->slot = fresh;
@@ -65,13 +65,13 @@ int64_t cache_slot_bytes(const struct slot *s)
 	return REC_HEAD + (s->n == GONE ? 1 : (int64_t)s->n) + REC_CRC;
 }
 
-/* Which of two places of a key counts: the higher. */
+/* Of two places of a key the one with the higher rank counts. */
 static int rank(const struct cache *c, int seg)
 {
 	return seg == NOWHERE ? -1 : seg == IN_MEMORY ? MAX_LAYERS : c->seg[seg].layer;
 }
 
-/* What the last writer was given counts for those who are given nothing: it may have filled it. */
+/* A cache that was given no cap takes the last writer's, which may have filled it. */
 static void take_cap(struct cache *c, struct cur *m)
 {
 	uint64_t cap = cur_u64(m);
@@ -79,8 +79,9 @@ static void take_cap(struct cache *c, struct cur *m)
 		c->o.cap_bytes = (int64_t)cap > CAP_BYTES ? (int64_t)cap : CAP_BYTES;
 }
 
-/* A pack has none of its own: what it counts is another cache's. The folder that this process may not write
- * counts for the generation, too: it does not fall where the user's folder comes above it. */
+/* Takes a mark's counts. A pack's mark is ignored: it counts another cache's batches. A folder that this
+ * process may not write counts for the generation, so that the generation does not fall when the user's
+ * folder lies above it. */
 static void take_mark(struct cache *c, int seg, const struct head *h, const uint8_t *payload)
 {
 	struct cur m = {.p = payload, .n = h->n};
@@ -114,7 +115,8 @@ static bool is_stranger(uint8_t type)
 	return type == CACHE_HINT || type == CACHE_HINT_CHOICES;
 }
 
-/* Records that this process put have their right names already. A program that only reads does not use hints. */
+/* Records that this process put have their right names already. A program that only reads does not use
+ * hints. */
 static int adopt(struct cache *c, int seg, struct head *h, const uint8_t *payload)
 {
 	bool foreign = is_foreign(c, seg);

@@ -25,11 +25,11 @@ static bool is_daemons(const char *line, uid_t uid)
 	return *end == ':' && n == uid;
 }
 
-/* Root, this process's user and the daemon's. /etc/passwd itself is read: other ways to ask may wait for a
- * network, and fgetpwent() is not for threads. */
+/* True for root, this process's user and the daemon's user. This reads /etc/passwd itself: getpwuid() may
+ * wait for a network, and fgetpwent() is not thread-safe. */
 static bool one_of_us(uid_t uid)
 {
-	char part[256]; /* of a line */
+	char part[256]; /* part of a line */
 	bool hone = false, begins = true;
 	if (uid == 0 || uid == geteuid())
 		return true;
@@ -49,7 +49,7 @@ static bool others_write(const struct stat *st)
 	return open || !one_of_us(st->st_uid);
 }
 
-/* In a folder that is open to others but sticky, any name may be a stranger's. */
+/* In a sticky folder that others may write, any name may be a stranger's link. */
 static bool is_named_by_us(const struct seg *s, const char *dir, const struct stat *file)
 {
 	char path[PATH_MAX];
@@ -128,13 +128,13 @@ static void raise(uint64_t *to, uint64_t v)
 	*to = v > *to ? v : *to;
 }
 
-/* What was passed over of a folder, for one line to the user. */
+/* The skipped files of a folder, for one line to the user. */
 struct passed {
 	int n;
-	char why[256]; /* the first */
+	char why[256]; /* the reason for the first one */
 };
 
-/* Opens one file. Returns whether it went away meanwhile, or leads nowhere. */
+/* Opens one file. Returns 1 if it was removed meanwhile, or is a link to nothing. */
 static int open_one(struct cache *c, int layer, const char *name, struct passed *p)
 {
 	struct layer *of = &c->layer[layer];
@@ -178,8 +178,9 @@ static int open_named(struct cache *c, int layer, const struct segment_names *l,
 	return gone;
 }
 
-/* Opens a folder's segments. It is listed again afterwards: a writer may have replaced them meanwhile, and a
- * listing during that may show neither the old nor the new. After some tries what there is has to do. */
+/* Opens a folder's segments. It lists the folder again afterwards: a writer may have replaced segments
+ * meanwhile, and a listing during that may show neither the old nor the new ones. After TRIES tries it uses
+ * the segments that it has. */
 static int open_layer(struct cache *c, int layer)
 {
 	struct segment_names l = {0}, again = {0};
@@ -191,7 +192,7 @@ static int open_layer(struct cache *c, int layer)
 		rc = cache_list(of->dir, &l);
 		gone = rc < 0 ? rc : open_named(c, layer, &l, &p);
 		rc = gone < 0 ? gone : cache_list(of->dir, &again);
-		if (rc == E_BUSY && gone >= 0) { /* another time; a writer needs no second look */
+		if (rc == E_BUSY && gone >= 0) { /* try again later; a writer needs no second look */
 			of->not_now = true;
 			rc = E_OK;
 			break;
@@ -211,9 +212,9 @@ static int open_layer(struct cache *c, int layer)
 	return rc;
 }
 
-/* Packs lie below what this folder's writer made. Records are read before code: it is written before them, so
- * whoever reads them in this order, and all segments that there are by then, meets no record before its code.
- */
+/* Packs come below the segments of this folder's writer. Records are read before code, though written after
+ * it: a reader that follows this order, and then reads all code segments that exist by then, finds the code of
+ * every record that it has read. */
 static int by_number(const void *a, const void *b)
 {
 	static const int order[] = {[SEG_MIXED] = 0, [SEG_RECORDS] = 1, [SEG_CODE] = 2};
@@ -227,12 +228,13 @@ static int by_number(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-/* By layer and kind: segments of lower numbers do not count. A stranger's file replaces none of ours. */
+/* By layer and kind: segments with lower numbers do not count. A stranger's file does not replace this user's
+ * segments. */
 struct replaced {
 	uint64_t by_ours[MAX_LAYERS][SEG_MIXED + 1], by_any[MAX_LAYERS][SEG_MIXED + 1];
 };
 
-/* The writer removes them, where what takes their place is known to be durable. */
+/* Closes replaced segments. The writer removes their files if the replacements are known to be durable. */
 static void drop_replaced(struct cache *c)
 {
 	struct replaced r = {0};
@@ -279,7 +281,7 @@ static bool goes_on(const struct cache *c, const struct seg *s)
 	       s->number > c->layer[s->layer].hidden;
 }
 
-/* The writer goes on in the last segment of each kind, if it ends well. */
+/* The writer appends to the last segment of each kind, if that one ends cleanly. */
 static void choose_active(struct cache *c)
 {
 	for (int kind = SEG_RECORDS; kind <= SEG_CODE; kind++)
@@ -289,8 +291,8 @@ static void choose_active(struct cache *c)
 			c->active[c->seg[i].kind] = goes_on(c, &c->seg[i]) ? i : -1;
 }
 
-/* What cannot be listed is passed over: of the layer that is written only by readers, and where that is for
- * want of descriptors, or nobody named it. */
+/* Opens all layers and skips those that cannot be listed. Of the layer that is written, only readers skip it,
+ * and only for want of descriptors or if it was added by itself. */
 static int open_all(struct cache *c)
 {
 	for (int i = 0; i < c->nlayers; i++) {
@@ -321,8 +323,8 @@ static void tell(struct cache *c)
 			 (long long)c->damaged_bytes);
 }
 
-/* A writer that was killed may have left what no sync has seen: what is taken for durable is made so. A disk
- * that cannot is said, and nothing is thrown away. */
+/* A writer that was killed may have left records that were never synced: syncs the files, so that their
+ * records are durable. If the disk fails, this is logged, and nothing is thrown away. */
 static void sync_top(struct cache *c)
 {
 	int rc = E_OK, n = 0;
@@ -335,7 +337,7 @@ static void sync_top(struct cache *c)
 		return;
 	struct layer *top = &c->layer[c->nlayers - 1];
 	top->unread = true;
-	if (!top->not_now && !top->told_sync++) /* for want of descriptors: that was said */
+	if (!top->not_now && !top->told_sync++) /* the want of descriptors was logged already */
 		log_info("hone: cache %s: %s; %s", top->dir, strerror(-rc), disk_remedy(rc));
 }
 
@@ -362,13 +364,14 @@ static int load(struct cache *c)
 		tell(c);
 		return E_OK;
 	}
-	struct layer *top = &c->layer[c->nlayers - 1]; /* not all of it is known */
+	struct layer *top = &c->layer[c->nlayers - 1]; /* not all records are known */
 	top->unopened++;
 	top->not_now = true;
 	return rc;
 }
 
-/* 1: there are other files than those that were opened; 0: the same; < 0: it cannot be listed. */
+/* Returns 1: there are other files than those that were opened; 0: the same files; < 0: the folder cannot be
+ * listed. */
 static int has_others(const struct layer *l)
 {
 	struct segment_names now = {0};
@@ -381,14 +384,15 @@ static int has_others(const struct layer *l)
 	return rc;
 }
 
-/* What cannot be listed is as it was. */
+/* A folder that cannot be listed counts as unchanged. */
 static bool has_changed(const struct layer *l)
 {
 	int others = has_others(l);
 	return others > 0 || (others == 0 && l->not_now);
 }
 
-/* Records that were read last may have their code in a segment that came after the listing. */
+/* Loads again while files appear: the records read last may have their code in a segment that is newer than
+ * the listing. */
 int cache_layers_load(struct cache *c)
 {
 	for (int i = 1;; i++) {
@@ -403,7 +407,7 @@ int cache_layers_load(struct cache *c)
 	}
 }
 
-/* 1: the folder is not what it was: it has to be read again. */
+/* Reads what was appended to a layer. Returns 1: files were replaced, and all must be read again. */
 static int follow(struct cache *c, int layer, int *found)
 {
 	struct stat st;

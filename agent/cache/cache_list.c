@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies in a folder of the cache: the names of its segments. */
+/* Lists the segments in a folder of the cache. */
 #include "agent/cache/cache_parts.h"
 #include "platform/base/mix.h"
 
@@ -75,7 +75,7 @@ int cache_list(const char *dir, struct segment_names *l)
 	for (struct dirent *e; rc >= 0 && (e = readdir(d)); errno = 0)
 		if (is_segment(e->d_name))
 			rc = add(l, e->d_name);
-	if (rc >= 0 && errno) /* half a list would hide what is there from its writer */
+	if (rc >= 0 && errno) /* with half a list the writer would miss existing files */
 		rc = refused(dir);
 	closedir(d);
 	if (l->n)

@@ -21,7 +21,7 @@ static int lock_path(const char *dir, char out[PATH_MAX])
 
 enum { HOLDER = 32 /* bytes of "PID\n", at most */ };
 
-/* Empty, or what a holder that was killed left. Anything else is perhaps somebody's. */
+/* True: the file is empty, or a killed holder left its PID. Any other content may belong to a user. */
 static bool is_ours(int fd)
 {
 	char text[HOLDER];
@@ -34,8 +34,8 @@ static bool is_ours(int fd)
 	return true;
 }
 
-/* To hold a lock it is enough to open it: who may write the folder may, and its owner; another one could keep
- * every writer away. */
+/* To hold a lock it is enough to open the file, so only users who may write the folder, and its owner, get
+ * access: anybody else could keep every writer away. */
 static void let_writers_lock(int fd, const char *dir)
 {
 	struct stat file, folder;
@@ -51,8 +51,8 @@ static void let_writers_lock(int fd, const char *dir)
 		log_more("the mode of the cache's lock file stays: %s", strerror(errno));
 }
 
-/* Names the process in the lock file, for the one that is refused. A file that has another name is perhaps
- * somebody's, put there to be overwritten. */
+/* Writes the process ID into the lock file, for the error message of a process that is refused. A file that
+ * has another name may be a user's, linked here to be overwritten, so it is not written. */
 static void write_holder(int fd)
 {
 	char text[HOLDER];
@@ -78,7 +78,7 @@ static int busy(const char *dir, const char *path)
 		    dir, *holder ? holder : "(unknown)");
 }
 
-/* A holder that was killed left it, and who may write the folder changed since. */
+/* A killed holder left the lock file, and since then the folder's permissions changed. */
 static int left(int rc, const char *dir, const char *path)
 {
 	if (access(path, R_OK) == 0 || access(dir, W_OK) < 0 || access(path, F_OK) < 0)
@@ -101,7 +101,7 @@ int cache_lock(struct cache *c, const char *dir, int64_t wait_ns)
 	return rc;
 }
 
-/* DIR/lock is this file. Its names are counted. */
+/* Returns how many names this file has, if DIR/lock is one of them; else 0. */
 static int is_named(const char *dir, int fd, char path[PATH_MAX])
 {
 	struct stat here, ours;
@@ -110,8 +110,8 @@ static int is_named(const char *dir, int fd, char path[PATH_MAX])
 	return same ? (int)ours.st_nlink : 0;
 }
 
-/* It goes with its holder: the next one may be another user, to whom the folder was given meanwhile. Who
- * waits for it sees that it is gone (file_lock). */
+/* Removes the lock file, since the next holder may be another user who was given the folder meanwhile. A
+ * process that waits for the lock sees that the file is gone (file_lock). */
 void cache_unlock(const char *dir, int fd)
 {
 	char path[PATH_MAX];

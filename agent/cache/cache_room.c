@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Room under the cap, and on the disk: what goes for it, in which order. */
+/* Makes room under the cap and on the disk: evicts code and records in a fixed order. */
 #include "agent/cache/cache_parts.h"
 #include "platform/base/log.h"
 
@@ -18,7 +18,7 @@ static int key_order(const void *a, const void *b)
 	return x->lo < y->lo ? -1 : x->lo > y->lo;
 }
 
-/* The keys of the code that records lead to, sorted. */
+/* The keys of the code that records name, sorted. */
 struct keys {
 	struct key *key;
 	int n;
@@ -40,12 +40,12 @@ static struct keys code_keys(struct cache *c, struct arena *a)
 	return k;
 }
 
-/* Of a list, the first that live until at most `left` of `live` bytes stay. */
+/* Evicts the first live slots of a list until at most `left` of `live` bytes remain. */
 struct eviction {
 	int64_t live, left;
-	int n; /* that go */
+	int n; /* slots that are evicted */
 	const struct keys *but;
-	bool durable; /* of what waits nothing goes */
+	bool durable; /* waiting puts stay */
 };
 
 static void evict(struct eviction *e, struct slot *const *list, int n)
@@ -62,8 +62,8 @@ static void evict(struct eviction *e, struct slot *const *list, int n)
 	}
 }
 
-/* Code of no record that lives, but for the newest, whose record may be on its way; then the oldest, what
- * waits last. */
+/* Evicts code that no live record names, except the newest piece, whose record may not be put yet; then the
+ * oldest code, waiting puts last. */
 static void evict_code(struct cache *c, int64_t live, int64_t left)
 {
 	struct arena a = {0};
@@ -127,8 +127,8 @@ static int oldest_code(const struct cache *c)
 	return at;
 }
 
-/* Where the disk has no room for a copy either, the oldest files of code go as they are, until what is left
- * is what a copy would have left: so the next copy is tried when as much has been written again. */
+/* If the disk has no room even for a copy, removes the oldest code files whole until as much remains as a
+ * copy would have left. So the next copy is tried only when as much has been written again. */
 static void drop_code_files(struct cache *c, int64_t need)
 {
 	for (int at; !has_room(c, need + c->o.cap_bytes / 4) && (at = oldest_code(c)) >= 0;) {
@@ -145,7 +145,7 @@ static void drop_code_files(struct cache *c, int64_t need)
 	}
 }
 
-/* Something of the records could not be read, or is not known to be durable: a copy might lose it. */
+/* True: some records could not be read, or may not be durable: a copy might lose them. */
 static bool records_unread(const struct cache *c)
 {
 	bool code = false, rest = false;
@@ -157,8 +157,8 @@ static bool records_unread(const struct cache *c)
 	return rest || (c->layer[c->nlayers - 1].unread && !code);
 }
 
-/* The bytes of code that may stay: a copy of it leaves a fourth of the cap, or where records take up more
- * than the rest, half of what they leave. */
+/* The bytes of code that may stay: after a copy a fourth of the cap is free, or, if records take up more than
+ * the rest, half of the space that they leave. */
 static int64_t code_left(const struct cache *c, enum seg_kind kind, int64_t need, int64_t recs)
 {
 	int64_t left = c->o.cap_bytes / 4 * 3 - recs, half = (c->o.cap_bytes - recs) / 2;
@@ -177,7 +177,7 @@ static void leave_code(struct cache *c, int64_t left)
 		evict_code(c, live, left);
 }
 
-/* What waits and could not stay, were all other code to go, goes before flash is written for it. */
+/* Drops waiting code that would not fit even if all other code went, before flash is written for it. */
 static bool drop_too_large(struct cache *c, int64_t left)
 {
 	int n = 0;
@@ -197,9 +197,9 @@ static bool drop_too_large(struct cache *c, int64_t left)
 	return true;
 }
 
-/* For code, records are copied only where that makes much room, for each copy wears flash. What the segment
- * in use has free is no such room: the next records want it, and would evict for it; unless it is beyond the
- * cap. */
+/* For code, records are copied only if that frees much room, since each copy wears flash. Free space in the
+ * active segment does not count as freed: the next records need it, and would evict for it. It counts if the
+ * files exceed the cap. */
 static bool copies_records(const struct cache *c, enum seg_kind kind, const struct cache_bytes *recs)
 {
 	int at = c->active[SEG_RECORDS];
@@ -208,7 +208,7 @@ static bool copies_records(const struct cache *c, enum seg_kind kind, const stru
 	       recs->size - recs->live - kept >= c->o.cap_bytes / 8;
 }
 
-/* One line per process: a tuning run at its cap goes on evicting. */
+/* Logs one line per process, since a tuning run at its cap evicts again and again. */
 static void tell_evicted(struct cache *c)
 {
 	int n = c->evicted[SEG_CODE];
@@ -252,7 +252,7 @@ int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need)
 	int waiting = c->waiting, rc = E_OK;
 	if (has_room(c, need))
 		return E_OK;
-	if (top->unread || top->unopened) /* perhaps now */
+	if (top->unread || top->unopened) /* it may be readable now */
 		rc = cache_reload(c);
 	if (rc < 0 || has_room(c, need))
 		return rc;
@@ -267,10 +267,10 @@ int cache_make_room(struct cache *c, enum seg_kind kind, int64_t need)
 	bool hid = (c->evicted[SEG_CODE] || c->evicted[SEG_RECORDS]) && cache_has_lower(c);
 	cache_index_tidy(c);
 	rc = room ? E_OK : fail_in(E_IO, "full");
-	return rc >= 0 && hid ? cache_reload(c) : rc; /* what went hid what a seed has */
+	return rc >= 0 && hid ? cache_reload(c) : rc; /* evicted records hid those of a seed */
 }
 
-/* Upper bounds all: what waits may be of either kind. */
+/* An upper bound: waiting puts may be of either kind. */
 static int64_t to_be_written(const struct cache *c, int64_t more)
 {
 	const struct seg *s = c->active[SEG_RECORDS] >= 0 ? &c->seg[c->active[SEG_RECORDS]] : NULL;

@@ -16,7 +16,8 @@ static bool is_gone(const struct cache *c)
 	return !c->through->alive(c->through->ctx);
 }
 
-/* It will not be taken another time either: this process alone has it. Code is not taken from everybody. */
+/* A put that the writer refused would be refused again, so only this process keeps it. The writer does not
+ * take code from every process. */
 static bool is_only_ours(struct cache *c, struct put *p, int rc)
 {
 	if (rc == E_IO || rc == E_BUSY || rc == E_NOMEM || is_gone(c))
@@ -28,7 +29,7 @@ static bool is_only_ours(struct cache *c, struct put *p, int rc)
 	return p->ours = true;
 }
 
-/* That it is gone is the next flush's affair. */
+/* If the writer is gone, the next flush handles it. */
 int cache_through_put(struct cache *c)
 {
 	struct put *p = &c->put[c->nputs - 1];
@@ -53,8 +54,8 @@ static int tell_all(struct cache *c)
 	return E_OK;
 }
 
-/* What is durable is read from the folder from now on. What is not found there, though it was not forgotten,
- * was read before it counted. */
+/* From now on durable records are read from the folder. If one is missing there and was not forgotten, this
+ * process had read the folder before the commit, so it reads all again. */
 static int settle(struct cache *c)
 {
 	bool missing = false;
@@ -80,7 +81,7 @@ static int settle(struct cache *c)
 	return rc < 0 ? rc : E_OK;
 }
 
-/* The folder is ours, with all that waits. */
+/* Takes the lock and writes all that waits. */
 static int take_over(struct cache *c)
 {
 	const char *dir = cache_dir(c);

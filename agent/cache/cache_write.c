@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 
 enum {
-	MAX_WAITING_BYTES = 64 << 20, /* beyond it a dead disk costs results, not the robot's memory */
+	MAX_WAITING_BYTES = 64 << 20, /* limit of waiting payloads: with a dead disk results are lost, but the
+					 robot's memory is not used up */
 	SEGMENT_BYTES = 256 << 10,
 	CODE_FACTOR = 16, /* a segment of code is that many times larger than the first of records */
-	GROWTH = 4,       /* a new segment: this part of what is there, so that their number stays small */
+	GROWTH = 4,       /* a new segment has 1/GROWTH of the size of all, so that their number stays
+			     small */
 	ROUND = 64 << 10,
 	LEAST_TIDY = 64 << 10, /* bytes of puts */
 };
@@ -22,7 +24,7 @@ int64_t cache_cost(int64_t at, int64_t n)
 	return n > 0 ? ((at + n - 1) / FLASH_BLOCK - at / FLASH_BLOCK + 1) * FLASH_BLOCK : 0;
 }
 
-/* What is done goes; what waits closes up. */
+/* Removes done puts and moves the waiting ones together. */
 static void tidy(struct cache *c)
 {
 	size_t bytes = 0;
@@ -45,8 +47,8 @@ static void tidy(struct cache *c)
 						     : MAX_WAITING_BYTES;
 }
 
-/* Half of the places at least are free behind it, so that a put costs the same however many are superseded.
- */
+/* After tidy() at least half of the places must be free, so that the cost of a put does not depend on how
+ * many puts are superseded. */
 static int make_room_for_put(struct cache *c, size_t bytes)
 {
 	if (c->nputs == c->put_cap || c->bytes.n + bytes > c->tidy_at)
@@ -126,7 +128,7 @@ int cache_next_number(struct cache *c, struct seg *s)
 	return E_OK;
 }
 
-/* A segment of code grows with what is written to it; one of records is there in full. */
+/* A segment of code grows as it is written; one of records has its full size from the start. */
 static bool fits(const struct cache *c, enum seg_kind kind, int64_t need)
 {
 	const struct seg *s = &c->seg[c->active[kind]];
@@ -156,7 +158,7 @@ static int new_segment(struct cache *c, enum seg_kind kind, int64_t size,
 	return rc;
 }
 
-/* A segment of this kind with `need` bytes left, durable with its name. Its index. */
+/* Returns the index of a segment of this kind that has `need` bytes left and whose name is durable. */
 static int room(struct cache *c, enum seg_kind kind, int64_t need)
 {
 	int64_t size = cache_segment_bytes(c, kind);
@@ -171,7 +173,7 @@ static int room(struct cache *c, enum seg_kind kind, int64_t need)
 	return new_segment(c, kind, kind == SEG_CODE ? SEG_HEAD : size, seg_name);
 }
 
-/* Their names were not made durable. */
+/* Removes new segments whose names could not be made durable. */
 static void take_back(struct cache *c, const int made[], int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -222,7 +224,7 @@ void cache_mark(struct cache *c, struct buf *out, const struct seg *s, int64_t a
 	buf_free(&m);
 }
 
-/* What waits, of one kind, as far as one batch goes. */
+/* Waiting puts of one kind, as many as fit into one batch. */
 struct batch {
 	int put[CACHE_MOST_BATCH], n;
 	int64_t bytes; /* with the mark */
@@ -231,7 +233,8 @@ struct batch {
 static void gather(const struct cache *c, enum seg_kind kind, struct batch *b)
 {
 	int64_t most =
-	    c->o.cap_bytes / 8 < BATCH_BYTES ? c->o.cap_bytes / 8 : BATCH_BYTES; /* room can be made for it */
+	    c->o.cap_bytes / 8 < BATCH_BYTES ? c->o.cap_bytes / 8 : BATCH_BYTES; /* cache_make_room can free
+										    this much */
 	b->n = 0;
 	b->bytes = REC_HEAD + MARK_BYTES + REC_CRC;
 	for (int i = 0; i < c->nputs && b->n < c->o.batch_records && (!b->n || b->bytes < most); i++) {
@@ -262,12 +265,12 @@ static void written(struct cache *c, const struct batch *b, int seg)
 	c->generation = cache_next_generation(c);
 }
 
-/* A file that could not be written to is not written to again: what the system kept of it is not known. */
+/* After a failed write, no more is written to that file: nobody knows which part of it the system kept. */
 static int write_batch(struct cache *c, enum seg_kind kind, const struct batch *b)
 {
 	struct buf bytes = {0};
 	int waiting = c->waiting, seg = room(c, kind, b->bytes);
-	if (seg < 0 || c->waiting < waiting) /* what made room has written of it */
+	if (seg < 0 || c->waiting < waiting) /* making room has written some of it */
 		return seg < 0 ? seg : E_OK;
 	struct seg *s = &c->seg[seg];
 	c->written_bytes += cache_cost(s->end, b->bytes);
@@ -299,7 +302,7 @@ int cache_flush(struct cache *c)
 	if (c->lock_fd < 0 || !c->waiting)
 		return E_OK;
 	int rc = cache_hold(c);
-	if (rc >= 0 && c->layer[c->nlayers - 1].not_now) /* perhaps now */
+	if (rc >= 0 && c->layer[c->nlayers - 1].not_now) /* files that could not be opened may open now */
 		rc = cache_reload(c);
 	for (int i = 0; i < 2 && rc >= 0; i++)
 		for (struct batch b; rc >= 0 && (gather(c, order[i], &b), b.n > 0);)

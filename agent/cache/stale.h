@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which records are stale: what they name may well be the best kernel, but their time is not believed before
- * it was measured again. A stale record serves as long as it has code. A box first makes the code that is
- * missing, then times every incumbent beside its task's default, stale or not; the one that turns out slower,
- * or does not work any more, gives its place to the default (search/job.h). `--rigor estimate` does so for
- * stale ones alone.
+/* Decides which records are stale: they may well name the best kernel, but their time is not believed until
+ * it is measured again. A stale record serves as long as it has code. A box first makes missing code, then
+ * times every incumbent beside its task's default, stale or not; an incumbent that is slower or no longer
+ * works is replaced by the default (search/job.h). With `--rigor estimate` only stale ones are timed.
  *
- * No reason asks for the date: boards have no trustworthy clock. Temperature counts by what it does to the
+ * No reason depends on the date: boards have no trustworthy clock. Temperature counts by what it does to the
  * clock frequency. */
 #ifndef AGENT_STALE_H
 #define AGENT_STALE_H

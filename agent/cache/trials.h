@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log of a task's tuning: which candidates were tried, by whom they were proposed, what was thought of
- * them, what was measured, and what all that took. One for each task, target, device, number of threads and
- * exactness; it goes on from box to box. What explains a tuning, lets the next one go on, and teaches models.
+/* The log of a task's tuning: which candidates were tried, who proposed them, their estimated and measured
+ * times, and how long all that took. There is one for each task, target, device, number of threads and
+ * exactness; it continues from box to box. It explains a tuning, lets the next one continue, and teaches cost
+ * models.
  *
- * It is bounded: when TRIALS_MAX or TRIALS_BYTES are reached, a third of the trials goes. Candidate 0, the
- * incumbent, the fastest and the newest stay, and every other one of the rest, so that what is old is sparse.
- * Counts are of all.
+ * It is bounded: when TRIALS_MAX or TRIALS_BYTES are reached, a third of the trials is removed. Candidate 0,
+ * the incumbent, the fastest and the newest stay, and every second one of the rest, so that old trials are
+ * sparse. Counts include the removed ones.
  *
  * Text (canonical, at most TRIALS_BYTES and the task's own text): "hone-trials 2", the fields of the table in
- * trials.c (agent/cache/fields.h), then a line for each trial, oldest first:
- * "status by lost box at_ms ns default_ns spent_ns build_ns draft_ns guess_ns guess_sd cand". */
+ * trials.c (agent/cache/fields.h), then a line for each trial, oldest first: "status by lost box at_ms ns
+ * default_ns spent_ns build_ns draft_ns guess_ns guess_sd cand". */
 #ifndef AGENT_TRIALS_H
 #define AGENT_TRIALS_H
 
