@@ -18,7 +18,7 @@ struct client {
 	char in[CONTROL_SAID + 1];
 };
 
-/* Until fd can be read or written. */
+/* Waits until fd can be read or written. */
 static int wait_for(int fd, short what, int64_t deadline_ns)
 {
 	struct pollfd p = {.fd = fd, .events = what};
@@ -66,7 +66,7 @@ static int send_all(int fd, const char *p, size_t n, int64_t deadline_ns)
 		if (k < 0 && errno != EAGAIN && errno != EINTR)
 			return fail(E_IO, "honed closed the connection (%s); try again", strerror(errno));
 		int rc = wait_for(fd, POLLOUT, deadline_ns);
-		if (rc < 0 && rc != E_STOPPED) /* half a request helps nobody */
+		if (rc < 0 && rc != E_STOPPED) /* half a request is useless */
 			return rc;
 	}
 	return 0;
@@ -90,7 +90,7 @@ static int receive(struct client *c, int64_t deadline_ns)
 	}
 }
 
-/* The next line, without its \n. */
+/* Reads the next line, without its \n. */
 static int next_line(struct client *c, int64_t deadline_ns, char **line)
 {
 	memmove(c->in, c->in + c->read, c->n -= c->read);
@@ -106,11 +106,11 @@ static int next_line(struct client *c, int64_t deadline_ns, char **line)
 	*end = 0;
 	c->read = (size_t)(end - c->in) + 1;
 	*line = c->in;
-	/* One that never stops talking is not listened to for longer than one that is silent. */
+	/* A peer that sends without end must not exceed the deadline either. */
 	return clock_now(&clock_real) > deadline_ns ? fail(E_TIMEOUT, "honed does not come to the point") : 0;
 }
 
-/* What a line is: 1 the reply to id, 0 an event, 2 neither; refused: honed's error. */
+/* Classifies a line: 1 the reply to id, 0 an event, 2 neither; refused: honed's error. */
 static int what_is(const char *line, int64_t id)
 {
 	json_error_t e;
@@ -123,7 +123,7 @@ static int what_is(const char *line, int64_t id)
 	const char *code = json_string_value(json_object_get(j, "code"));
 	const char *text = json_string_value(json_object_get(j, "error"));
 	bool ours =
-	    json_is_integer(got) ? json_integer_value(got) == id : !got; /* it could not read the id */
+	    json_is_integer(got) ? json_integer_value(got) == id : !got; /* honed could not read the id */
 	int rc = json_object_get(j, "event") ? 0 : ours ? 1 : 2;
 	if (rc == 1 && !json_is_true(json_object_get(j, "ok")))
 		rc = fail(control_code(code), "%s", text ? text : "honed refused and did not say why");

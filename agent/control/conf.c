@@ -22,7 +22,8 @@ enum {
 	MOST_LINE = 197, /* inih's buffer less \r, \n and NUL */
 };
 
-/* A line that only the reader can have written: it tells the handler of a section without keys. */
+/* A line that the reader inserts and no file can contain: it tells the handler that a section begins, even
+ * one without keys. */
 #define SECTION_SEEN "\x01section"
 
 struct reading {
@@ -156,7 +157,7 @@ static int take_policy(struct reading *r, const struct key_kind *k, const char *
 	return 0;
 }
 
-/* "22:00" -> minutes; NULL: it is none, else what follows it. */
+/* Parses "22:00" into minutes. Returns the text behind it; NULL: not a time. */
 static const char *minute_of(const char *p, int *out)
 {
 	int h = 0, m = 0, n = 0;
@@ -261,7 +262,7 @@ __attribute__((format(printf, 2, 3))) static int refuse(struct reading *r, const
 	return r->rc = fail(E_USAGE, "%s:%d: %s", r->file, r->line, what);
 }
 
-/* Lists for messages. */
+/* Writes lists for messages. */
 static void section_names(struct buf *out)
 {
 	for (int i = 0; i < NKEYS; i++)
@@ -291,7 +292,7 @@ static int refuse_listing(struct reading *r, struct buf *list, const char *what)
 	return rc;
 }
 
-/* The model of a section's name, made where there is none. */
+/* Returns the model of a section's name; makes it if there is none. */
 static int model_section(struct reading *r, const char *name)
 {
 	struct conf *c = r->c;
@@ -381,7 +382,7 @@ static int find_key(struct reading *r, const char *section, const char *name, co
 	return refuse_listing(r, &list, what);
 }
 
-/* inih goes on after an error: the first one stays. */
+/* inih goes on after an error; the first error is kept. */
 static int on_key(void *user, const char *section, const char *name, const char *value)
 {
 	struct reading *r = user;
@@ -394,7 +395,7 @@ static int on_key(void *user, const char *section, const char *name, const char 
 	return find_key(r, section, name, value) >= 0;
 }
 
-/* The next line without blanks around it; false at the end. */
+/* Finds the next line, without blanks around it; false at the end. */
 static bool next_line(struct reading *r, const char **line, size_t *n)
 {
 	if (r->at >= r->n)
@@ -414,7 +415,7 @@ static bool next_line(struct reading *r, const char **line, size_t *n)
 	return true;
 }
 
-/* Behind a section's ] only a comment may follow: inih would drop a key there in silence. */
+/* After a section's ] only a comment may follow: inih would silently drop a key there. */
 static int check_section_line(struct reading *r, const char *s)
 {
 	const char *end = strchr(s, ']');
@@ -438,8 +439,8 @@ static int check_line(struct reading *r, const char *s, size_t n)
 	return *s == '[' ? check_section_line(r, s) : 0;
 }
 
-/* fgets for inih: a line's blanks are taken away, since it would make an indented line more of the value
- * before it. */
+/* fgets for inih, which strips a line's blanks: inih would take an indented line as a continuation of the
+ * value before it. */
 static char *read_line(char *out, int size, void *stream)
 {
 	struct reading *r = stream;
@@ -467,7 +468,7 @@ static char *read_line(char *out, int size, void *stream)
 	return out;
 }
 
-/* The line of our file that inih's nth was. */
+/* Returns the number in the file of inih's nth line. */
 static int line_of(const struct reading *r, int nth)
 {
 	struct reading again = {.file = r->file, .text = r->text, .n = r->n};

@@ -28,11 +28,11 @@ enum { CONF_MODELS = 64 };
 
 struct conf_model {
 	const char *name, *path;
-	const char *shape; /* NULL: as the model says */
-	int threads;       /* 0: as hone tune chooses */
+	const char *shape; /* NULL: the shape in the model */
+	int threads;       /* 0: the number that hone tune chooses */
 	int priority;      /* -100 to 100 */
 	bool exact;
-	int line; /* of its first section */
+	int line; /* line of its first section */
 };
 
 struct conf_sync {
@@ -49,7 +49,7 @@ struct conf {
 	bool idle;
 	int64_t slice_ns, rest_ns;
 	struct gate_limits gate;
-	int64_t job_memory_bytes, writes_bytes; /* job_memory_bytes 0: as the board has */
+	int64_t job_memory_bytes, writes_bytes; /* job_memory_bytes 0: derived from the board's memory */
 	int jobs;
 	int ninhibit;
 	const char **inhibit;
@@ -59,13 +59,14 @@ struct conf {
 	struct conf_sync *sync;
 };
 
-/* path: the main file; drop-ins lie in path.d. Everything lives in the arena. */
+/* Reads the main file `path`, then the drop-ins in path.d. Everything lives in the arena. */
 int conf_read(const char *path, struct arena *a, struct conf *out) MUST_CHECK;
-/* One file's text over what *c has, which conf_defaults or conf_text made; `name` is for errors. */
+/* Reads one file's text into *c, over the values from conf_defaults or an earlier conf_text; `name` is for
+ * errors. */
 void conf_defaults(struct conf *c);
 int conf_text(const char *name, const char *text, size_t n, struct arena *a, struct conf *c) MUST_CHECK;
-/* hone.budget=20s of a kernel command line, the last of them: 1. 0: it says nothing of it; what cannot be
- * understood is an error. */
+/* Reads the last hone.budget=20s of a kernel command line. Returns 1; 0: there is none; an invalid value is
+ * an error. */
 int conf_cmdline_budget(const char *cmdline, int64_t *ns) MUST_CHECK;
 
 #endif

@@ -9,7 +9,7 @@
 
 enum kind { K_INT, K_INT64, K_REAL, K_BOOL, K_TEXT, K_KEY, K_LEASE };
 
-/* The keys that requests have, and what is allowed in them. */
+/* The keys of requests and their allowed values. */
 enum name {
 	N_VERSION,
 	N_MODEL,
@@ -232,7 +232,7 @@ int control_parse(const char *line, size_t n, struct request *out)
 	return rc;
 }
 
-/* Bytes of the UTF-8 character at p, as JSON takes it: no surrogates, none too long. */
+/* Returns the bytes of the UTF-8 character at p, as JSON allows it: no surrogates, no overlong forms. */
 static size_t utf8_bytes(const unsigned char *p)
 {
 	if (*p < 0x80)
@@ -271,7 +271,7 @@ void control_text(struct buf *out, const char *s)
 	add_text(out, s, SIZE_MAX);
 }
 
-/* What is absent reads back as it is. */
+/* True: the key has its default value, so it need not be written. */
 static bool is_absent(enum name i, const struct request *r)
 {
 	const void *at = (const char *)r + names[i].at;
@@ -352,7 +352,8 @@ void control_good(const struct request *r, const char *more, struct buf *out)
 
 void control_bad(const struct request *r, int rc, const char *text, struct buf *out)
 {
-	enum { MOST_TEXT = 1000 }; /* six times that, as \u0001, and the rest are a line */
+	enum { MOST_TEXT = 1000 }; /* worst case: 6 bytes for each, as \u0001; with the rest this fits into a
+				      line */
 	reply(r, false, out);
 	buf_printf(out, ",\"code\":\"%s\",\"error\":", err_name(rc));
 	add_text(out, text, MOST_TEXT);

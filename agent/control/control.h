@@ -99,34 +99,34 @@ enum control_op {
 };
 
 enum lease { LEASE_NONE, LEASE_COMPUTE, LEASE_MEASURE, LEASE_QUIET, LEASES };
-extern const char *const lease_words[LEASES]; /* as in "kind"; NULL: none */
+extern const char *const lease_words[LEASES]; /* as in "kind"; NULL: no lease */
 
 struct request {
 	enum control_op op;
 	bool has_id;
 	int64_t id;
-	char model[1024], text[256]; /* text: why, name, label, for */
+	char model[1024], text[256]; /* text: why, name, label or for */
 	int64_t ms, job, bytes;      /* job: its number, or a pid */
 	int version, threads, type;
 	bool now;
 	enum lease lease;
-	bool stops; /* of a lease: as above */
+	bool stops; /* of a lease: "stops", see above */
 	struct key key;
 	int task, ntasks, trials, kept, missing;
 	double before_ms, default_ms, now_ms, left_ms, promise; /* done's after_ms is now_ms */
 };
 
-/* One line without its \n. Every number is checked: E_CORRUPT says what is wrong with it (fuzzed); a request
- * whose id could be read has it all the same. */
+/* Parses one line without its \n. Every number is checked: E_CORRUPT says what is wrong (fuzzed); out has the
+ * id even then, if it could be read. */
 int control_parse(const char *line, size_t n, struct request *out) MUST_CHECK;
-/* A request as a line with its \n; only what its op has. */
+/* Writes a request as a line with its \n, with only the keys of its op. */
 void control_print(const struct request *r, struct buf *out);
-/* Replies. `more` is NULL, or the inside of an object, such as "\"version\":1". */
+/* Replies. `more` is NULL, or the members of an object, such as "\"version\":1". */
 void control_good(const struct request *r, const char *more, struct buf *out);
 void control_bad(const struct request *r, int rc, const char *text, struct buf *out);
-/* The error that a reply's code names; E_IO: none of ours, or NULL. */
+/* Returns the error that a reply's code names; E_IO: the code is NULL or unknown. */
 int control_code(const char *name);
-/* s as a JSON string with its quotes; what is no UTF-8 becomes '?'. */
+/* Writes s as a JSON string with its quotes; bytes that are not UTF-8 become '?'. */
 void control_text(struct buf *out, const char *s);
 
 #endif

@@ -6,14 +6,15 @@
 #include <string.h>
 
 #define LOAD_WINDOW_NS (100 * NS_PER_MS)
-#define LOAD_STEP_NS (20 * NS_PER_MS)  /* looks that follow faster are one */
+#define LOAD_STEP_NS (20 * NS_PER_MS)  /* looks that follow faster count as one */
 #define LOAD_SLACK_NS (15 * NS_PER_MS) /* one and a half ticks */
 #define LOAD_LEAST_NS (20 * NS_PER_MS)
 #define STALL_WINDOW_NS (2 * NS_PER_S)
-#define RESTING_NS (20 * NS_PER_MS)    /* of our own in that window: nothing of ours runs */
-#define OPEN_AGAIN_NS (25 * NS_PER_MS) /* so that any 100 ms hold a window that is full but for a tick */
+#define RESTING_NS (20 * NS_PER_MS)    /* processor time of honed's children in that window: less means that
+					  none of them runs */
+#define OPEN_AGAIN_NS (25 * NS_PER_MS) /* so that any 100 ms contain a full window, less one tick */
 #define CLOSED_MOST_NS (60 * NS_PER_S)
-#define EASIER 0.8 /* of load and pressure, to open */
+#define EASIER 0.8 /* factor for the limits of load and pressure to open again */
 
 enum { HEADROOM_MORE_MC = 3000, BATTERY_MORE_PCT = 5, DAY_MINUTES = 24 * 60, CPU = 0, IO = 1, MEMORY = 2 };
 
@@ -51,7 +52,7 @@ static void keep_load(struct gate *g, const struct gate_load *l)
 	g->load[g->nloads++] = *l;
 }
 
-/* The newest look that is a window old; NULL: none. */
+/* Returns the newest look that is a window old; NULL: none. */
 static const struct gate_load *window_start(const struct gate *g, int64_t now_ns)
 {
 	for (int i = g->nloads - 1; i >= 0; i--)
@@ -60,7 +61,7 @@ static const struct gate_load *window_start(const struct gate *g, int64_t now_ns
 	return NULL;
 }
 
-/* What others used counts as `over` where it reaches the limit. */
+/* Returns `over`: the load of others reaches the limit. */
 static bool judge_load(struct gate *g, int64_t now_ns, const struct gate_look *look)
 {
 	const struct vitals *v = look->v;
@@ -93,7 +94,8 @@ static void start_stalls(struct gate *g, int64_t now_ns, const struct gate_look 
 	memcpy(g->stalled_ns, look->v->stalled_ns, sizeof g->stalled_ns);
 }
 
-/* out[]: over the 2 s before, or what of them is certain already, whichever is more. */
+/* out[]: the share over the last 2 s, or the share of 2 s that the waits so far already reach, whichever is
+ * more. */
 static void judge_stalls(struct gate *g, int64_t now_ns, const struct gate_look *look, double out[3])
 {
 	memset(out, 0, 3 * sizeof *out);
@@ -120,14 +122,14 @@ static void judge_stalls(struct gate *g, int64_t now_ns, const struct gate_look 
 		start_stalls(g, now_ns, look);
 }
 
-/* ---- what stands in the way: each says it in text */
+/* ---- reasons to stay closed: each function writes its text */
 
 struct sight {
 	const struct gate *g;
 	const struct gate_limits *limit;
 	const struct gate_look *look;
 	const struct vitals *v;
-	bool over;         /* the limit of load */
+	bool over;         /* the load limit is reached */
 	double stalled[3]; /* percent */
 	char *text;
 	size_t room;
@@ -209,7 +211,7 @@ static bool low_memory(const struct sight *s)
 	return true;
 }
 
-/* Over a short time it may have been judged before it reached the limit. */
+/* The load is judged with a slack, so over a short time the shown value may lie below the limit. */
 static bool loaded(const struct sight *s)
 {
 	double limit = s->limit->load_pct;
@@ -250,7 +252,7 @@ static const struct {
     {GATE_LOAD, loaded},         {GATE_PRESSURE, pressed},
 };
 
-/* GATE_OPEN: nothing stands in the way. */
+/* Returns GATE_OPEN if no reason applies. */
 static enum gate_why find_reason(const struct sight *s)
 {
 	for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
@@ -266,8 +268,8 @@ static int64_t within(int64_t v, int64_t least, int64_t most)
 	return v < least ? least : v > most ? most : v;
 }
 
-/* Well for less than it takes to open is no new reason: a load that comes and goes for hours is not looked at
- * each second of them. */
+/* A short time without a reason, too short to open, does not restart the interval: else a load that comes and
+ * goes for hours would be looked at each second. */
 static void shut_for(struct gate *g, int64_t now_ns, enum gate_why why)
 {
 	bool same = why == g->why || why == GATE_SETTLING || g->why == GATE_SETTLING;

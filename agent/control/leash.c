@@ -23,15 +23,15 @@
 #define SAY_EVERY_NS (200 * NS_PER_MS)
 
 struct leash {
-	struct link *link;            /* NULL: no honed, which looks at the board for us */
+	struct link *link;            /* NULL: no honed, which would look at the board for this job */
 	struct vitals_reader *vitals; /* NULL: the board cannot be looked at */
 	struct vitals at_lease;
 	struct clock *clock;
 	volatile sig_atomic_t *stop;
-	bool child; /* honed started us: it ends with us */
-	bool syncs; /* no job, only records */
+	bool child; /* honed started this process, which ends when honed is gone */
+	bool syncs; /* not a job, it only brings records */
 	enum lease held;
-	atomic_bool rested; /* since the last release: what is behind streams is gone */
+	atomic_bool rested; /* since the last release: workers behind streams have ended */
 	atomic_bool closing;
 	int64_t said_ns;
 	char taint[256];
@@ -39,7 +39,7 @@ struct leash {
 	char socket[PATH_MAX], cache[PATH_MAX], model[1024];
 };
 
-/* On the link's thread. */
+/* Runs on the link's thread. */
 static void rest(struct leash *l)
 {
 	atomic_store(&l->rested, true);
@@ -54,7 +54,7 @@ static void on_event(void *ctx, const char *event)
 	if (event && !strcmp(event, "yield"))
 		rest(l);
 	else if (gone || stops || !strcmp(event, "go on"))
-		child_rest_all(false); /* who is told to stop has things to save */
+		child_rest_all(false); /* a job that is told to stop must run to save its results */
 	if (ends && l->stop)
 		*l->stop = 1;
 }
@@ -69,14 +69,15 @@ static bool same_folder(const char *a, const char *b)
 
 static int ask(struct leash *l, struct request *r, const void *payload, int64_t deadline_ns, json_t **reply)
 {
-	bool stops = r->op == OP_LEASE; /* all else is quick, or has to be done before the end */
+	bool stops = r->op == OP_LEASE; /* all other requests are quick, or must be completed before the
+					   end */
 	*reply = NULL;
 	if (!l->link)
 		return fail(E_IO, "there is no honed");
 	return link_ask(l->link, r, payload, stops ? l->stop : NULL, deadline_ns, reply);
 }
 
-/* ok, and nothing else of interest. */
+/* Asks, and needs only the `ok` of the reply. */
 static int tell(struct leash *l, struct request *r, const void *payload)
 {
 	json_t *reply;
@@ -98,7 +99,7 @@ static int say_hello(struct leash *l)
 	return rc;
 }
 
-/* > 0: it owns the cache that we use. */
+/* Returns > 0 if honed owns the cache that this job uses. */
 static int be_a_job(struct leash *l)
 {
 	struct request r = {.op = l->syncs ? OP_SYNC : OP_JOB, .threads = l->threads, .job = getpid()};
@@ -113,7 +114,7 @@ static int be_a_job(struct leash *l)
 	return rc < 0 ? rc : same;
 }
 
-/* The descriptor of a child of honed; -1: we are none. */
+/* Returns the descriptor that a child of honed inherits; -1: this is no child of honed. */
 static int inherited(void)
 {
 	const char *s = getenv("HONE_CONTROL_FD");
@@ -126,7 +127,7 @@ static int inherited(void)
 	return (int)fd;
 }
 
-/* -1: nobody listens there, or not to us. */
+/* Returns -1 if no honed listens there, or it refuses this process. */
 static int reach(const char *path)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -233,7 +234,7 @@ static bool told_to_stop(const struct leash *l)
 	return l->stop && *l->stop;
 }
 
-/* Whoever started this itself goes on without a honed that is gone. */
+/* A process that honed did not start continues when honed is gone. */
 static int forgive(struct leash *l, int rc)
 {
 	return rc == E_IO && !l->child && !leash_held(l) ? E_OK : rc;
@@ -259,7 +260,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 		return fail(E_TIMEOUT, "the deadline has passed");
 	int rc = leash_held(l) ? forgive(l, ask(l, &r, NULL, deadline_ns, &reply)) : E_OK;
 	json_decref(reply);
-	if (rc == E_TIMEOUT || rc == E_STOPPED) { /* it may be granted yet */
+	if (rc == E_TIMEOUT || rc == E_STOPPED) { /* it may still be granted later */
 		struct request no = {.op = OP_RELEASE};
 		rc = tell(l, &no, NULL) < 0 ? fail(rc, "no lease, and honed does not hear")
 					    : fail(rc, "no lease in time");
@@ -271,7 +272,7 @@ int leash_lease(struct leash *l, enum lease kind, int64_t deadline_ns)
 	return E_OK;
 }
 
-/* What honed says of the lease, into l->taint. */
+/* Writes what honed says of the lease into l->taint. */
 static int release(struct leash *l)
 {
 	struct request r = {.op = OP_RELEASE};

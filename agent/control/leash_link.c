@@ -18,17 +18,17 @@ struct link {
 	link_event *event;
 	void *ctx;
 	pthread_t thread;
-	pthread_mutex_t mutex; /* of what follows, but for `in` */
+	pthread_mutex_t mutex; /* guards the fields below, except `in` */
 	pthread_cond_t said;
 	bool gone;
-	int64_t asked; /* the id that is waited for; 0: none */
-	json_t *reply; /* to it; NULL: not yet */
+	int64_t asked; /* the id of the awaited reply; 0: none */
+	json_t *reply; /* the awaited reply; NULL: not yet */
 	int64_t last_id;
 	size_t n;
-	char in[CONTROL_SAID]; /* the thread's: a line that is not whole yet */
+	char in[CONTROL_SAID]; /* used by the thread only: an incomplete line */
 };
 
-/* Replies that nobody waits for any more are dropped. */
+/* Drops replies that no caller waits for any more. */
 static void take_line(struct link *k, const char *line, size_t n)
 {
 	json_t *j = json_loadb(line, n, JSON_REJECT_DUPLICATES, NULL);
@@ -39,12 +39,12 @@ static void take_line(struct link *k, const char *line, size_t n)
 	pthread_mutex_lock(&k->mutex);
 	if (!event && id > 0 && id == k->asked && !k->reply)
 		k->reply = json_incref(j);
-	pthread_cond_signal(&k->said); /* whoever waits looks at what the event changed, too */
+	pthread_cond_signal(&k->said); /* a waiting caller also checks what the event changed */
 	pthread_mutex_unlock(&k->mutex);
 	json_decref(j);
 }
 
-/* Whole lines go; what remains is moved to the front. False: a line that is longer than any may be. */
+/* Handles all whole lines and moves the rest to the front. False: a line is too long. */
 static bool take_lines(struct link *k)
 {
 	char *from = k->in, *end = k->in + k->n, *nl;
@@ -76,7 +76,7 @@ static void *read_all(void *ctx)
 	return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks signals in the thread: the program's own threads handle them. */
 static int start_thread(struct link *k)
 {
 	sigset_t all, old;
@@ -140,7 +140,7 @@ static int is_gone(void)
 	return fail(E_IO, "honed is gone");
 }
 
-/* One that does not take what is sent to it is as good as gone. */
+/* A peer that does not read what is sent counts as gone. */
 static int send_all(struct link *k, const void *p, size_t n)
 {
 	struct clock *c = &clock_real;
@@ -166,7 +166,7 @@ int link_say(struct link *k, const struct request *r)
 	return send_request(k, r, NULL);
 }
 
-/* Until the reply is there, or a moment has passed. */
+/* Waits until the reply is there, or a short time has passed. */
 static void wait_a_moment(struct link *k, int64_t left_ns)
 {
 	int64_t until_ns =
@@ -175,7 +175,7 @@ static void wait_a_moment(struct link *k, int64_t left_ns)
 	pthread_cond_timedwait(&k->said, &k->mutex, &t);
 }
 
-/* With the mutex held. */
+/* Called with the mutex held. */
 static int await(struct link *k, const volatile sig_atomic_t *stop, int64_t deadline_ns,
 		 struct patience *patience)
 {
@@ -206,7 +206,7 @@ static int judge(json_t *reply)
 		    text ? text : "it gave no reason");
 }
 
-/* A lease is granted when it can be: no silence is too long. */
+/* A lease is granted when it can be, so honed's silence has no limit then. */
 int link_ask(struct link *k, struct request *r, const void *payload, const volatile sig_atomic_t *stop,
 	     int64_t deadline_ns, json_t **reply)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection to honed that a thread reads: events are handed on at once, replies wait for who asked. One
+/* A connection to honed that a thread reads: events are passed on at once, replies wait for their caller. One
  * caller at a time. Part of leash.c; not for others. */
 #ifndef AGENT_LEASH_LINK_H
 #define AGENT_LEASH_LINK_H
@@ -12,20 +12,21 @@
 
 struct link;
 
-/* On the link's thread, which must not be held up: "yield", "go on", "stop"; NULL: honed is gone, and nothing
- * more comes. */
+/* Called on the link's thread, so it must not block. event: "yield", "go on", "stop"; NULL: honed is gone,
+ * and this is the last call. */
 typedef void link_event(void *ctx, const char *event);
 
-/* fd is closed by link_close, or here where it fails. */
+/* link_close closes fd; link_open closes it on failure. */
 int link_open(int fd, link_event *event, void *ctx, struct link **out) MUST_CHECK;
 void link_close(struct link *k);
 bool link_alive(struct link *k);
-/* The reply to r (with payload behind it where r->bytes says so), for the caller to decref. What honed
- * refuses is its error with its text. E_TIMEOUT at deadline_ns (INT64_MAX: when honed has been silent for
- * LINK_PATIENCE_NS while this process ran); E_STOPPED as soon as *stop (may be NULL); E_IO: honed is gone. */
+/* Sends r, with the payload behind it if r->bytes is set, and returns the reply, which the caller must
+ * decref. If honed refuses, returns honed's error with its text. E_TIMEOUT at deadline_ns (INT64_MAX: when
+ * honed has been silent for LINK_PATIENCE_NS while this process ran); E_STOPPED as soon as *stop is set (stop
+ * may be NULL); E_IO: honed is gone. */
 int link_ask(struct link *k, struct request *r, const void *payload, const volatile sig_atomic_t *stop,
 	     int64_t deadline_ns, json_t **reply) MUST_CHECK;
-/* A request without a reply. */
+/* Sends a request that has no reply. */
 int link_say(struct link *k, const struct request *r) MUST_CHECK;
 
 #define LINK_PATIENCE_NS (60 * NS_PER_S)

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of a model that nobody has searched, or of one whose network nobody has run. */
+/* Values for a model that was not searched yet, and for a network that was not run yet. */
 #define USUAL_PROMISE 0.1
 #define USUAL_MS 10
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stride scheduling (Waldspurger and Weihl, 1995) whose passes are what each has had by now: the one that has
- * had least for its weight is next. */
+/* Stride scheduling (Waldspurger and Weihl, 1995). A contender's pass is the time that it has had so far: the
+ * one with the least time for its weight is next. */
 #include "agent/control/policy.h"
 
 #include <math.h>
 #include <stddef.h>
 
-/* A step of priority is twice the share. */
+/* Each step of priority doubles the share. */
 static double passed(const struct contender *c)
 {
 	return (double)policy_had_ns(c) / exp2(c->priority);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the networks together are thought to win for each second given away. */
+/* Serves the contender with the highest expected gain over all networks for each second granted. */
 #include "agent/control/policy.h"
 
 #include <stddef.h>
 
-/* Where nobody knows: a timing, a slice. */
+/* Durations used where none is known: of a timing, of a slice. */
 #define USUAL_LEASE_NS (20 * NS_PER_MS)
 #define USUAL_SLICE_NS (30 * NS_PER_S)
 

@@ -6,7 +6,8 @@
 
 static int by_length(const struct contender *x, const struct contender *y)
 {
-	double wx = policy_wants_s(x, 1), wy = policy_wants_s(y, 1); /* not known: met, and known then */
+	double wx = policy_wants_s(x, 1), wy = policy_wants_s(y, 1); /* unknown counts as shortest: it is
+									served, and known afterwards */
 	return (wx > wy) - (wx < wy);
 }
 

@@ -15,7 +15,7 @@ enum what { DO_PUT, DO_FORGET, DO_BRING, DO_DROP, DO_COMMIT, DO_PREPARE, DO_REST
 struct task {
 	enum what what;
 	int type;
-	bool lost; /* DO_COMMIT: something before it found no memory */
+	bool lost; /* DO_COMMIT: there was no memory for an earlier put */
 	struct key key;
 	size_t n;
 	struct task *next;
@@ -30,15 +30,15 @@ struct list {
 struct store {
 	char *dir;
 	int64_t cap_bytes;
-	struct list waits, works, done; /* works: the thread's, while `busy` */
+	struct list waits, works, done; /* works: belongs to the thread while `busy` */
 	bool busy, lost;
-	/* The working thread's: */
+	/* Used only by the working thread: */
 	struct cache *cache;
-	int lock_fd; /* of a cache that rests; -1: none */
+	int lock_fd; /* of a closed cache whose lock stays held; -1: none */
 	char *lock_dir;
-	bool opened;           /* once */
-	int64_t written_bytes; /* until then */
-	int bad;               /* of what was put since the last commit, that no commit mends */
+	bool opened;           /* the cache was opened at least once */
+	int64_t written_bytes; /* the cache's count when it was first opened */
+	int bad;               /* error of a put since the last commit that no commit can repair; 0: none */
 	char why[sizeof((struct stored *)0)->text];
 };
 
@@ -193,7 +193,7 @@ bool store_told(struct store *s, struct stored *out)
 	return true;
 }
 
-/* Not in a folder of our own instead, which nobody else reads. */
+/* Refuses the user's own folder, which cache_open would use instead and which no other process reads. */
 static int refuse_other(struct store *s)
 {
 	if (!strcmp(cache_dir(s->cache), s->dir))
@@ -228,7 +228,7 @@ static int open_cache(struct store *s)
 	return E_OK;
 }
 
-/* What was put is lost, and the next commit says so. */
+/* Notes that a put is lost; the next commit reports it. */
 static void lose(struct store *s, int rc)
 {
 	if (rc >= 0 || s->bad < 0)
@@ -248,7 +248,7 @@ static void write_one(struct store *s, struct task *t)
 	     : t->what == DO_BRING ? hint_bring(s->cache, type, t->key, t + 1, t->n)
 	     : t->what == DO_DROP  ? hint_drop(s->cache, type, t->key)
 				   : cache_forget(s->cache, type, t->key);
-	if (rc != E_IO) /* a full disk: it stays in memory, and the commit tries again */
+	if (rc != E_IO) /* a full disk: the put stays in memory, and the commit tries again */
 		lose(s, rc);
 }
 
@@ -271,7 +271,7 @@ static void commit(struct store *s, struct task *t)
 	s->bad = 0;
 }
 
-/* What fails here fails the first commit, too, which says so. */
+/* Errors here are not reported: the first commit fails with them, too, and reports them. */
 static void prepare(struct store *s, struct task *t)
 {
 	int rc = open_cache(s);
