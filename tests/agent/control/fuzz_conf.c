@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as honed.conf and as a kernel command line: an error with a line, or values within their bounds.
- */
+/* Parses any bytes as honed.conf and as a kernel command line: the result is an error with a line, or values
+ * within their bounds. */
 #include "agent/control/conf.h"
 
 #include <stdlib.h>

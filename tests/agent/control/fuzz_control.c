@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a line of the control socket: an error, or a request whose line parses back to itself. */
+/* Parses any bytes as a line of the control socket: the result is an error, or a request whose line parses
+ * back to itself. */
 #include "agent/control/control.h"
 
 #include <stdlib.h>

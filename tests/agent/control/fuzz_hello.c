@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the first of a worker's stream: an error, or a HELLO that says the same when it is sent again.
- */
+/* Parses any bytes as the first of a worker's stream: the result is an error, or a HELLO that stays the same
+ * when it is sent again. */
 #include "agent/worker/wire_msg.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control socket's client against whatever may be at the other end. */
+/* Tests the control socket's client against any program at the other end. */
 #include "agent/control/client.h"
 #include "tests/lib/fake_honed.h"
 #include <errno.h>
@@ -14,7 +14,7 @@ static int64_t in_ms(int64_t ms)
 
 static const struct request status = {.op = OP_STATUS};
 
-/* After a hello: f->said, as often as a request comes. */
+/* After a hello, answers each request with f->said. */
 static bool says(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	(void)r;
@@ -175,7 +175,7 @@ TEST(one_that_closes)
 		fake_listen(&f);
 		int rc = client_open(NULL, in_ms(5000), &c);
 		CHECK(at_once ? rc == E_IO : rc == 0);
-		for (int i = 0; c && i < 2; i++) /* the second time nobody reads any more */
+		for (int i = 0; c && i < 2; i++) /* the second time the other end does not read any more */
 			CHECK_FAILS(client_ask(c, &status, in_ms(5000), &line), E_IO,
 				    "closed the connection");
 		client_close(c);
@@ -207,7 +207,7 @@ TEST(one_that_says_nothing)
 	fake_remove(&f);
 }
 
-/* For as long as somebody reads: a line without end, or lines that are no answer. */
+/* Sends a line without end, or lines that answer nothing, as long as the client reads. */
 static bool floods(struct fake *f, const char *op, long long id, const json_t *r, struct buf *out)
 {
 	(void)r;
@@ -240,7 +240,7 @@ static void on_alarm(int sig)
 	(void)sig;
 }
 
-/* A caught signal ends the wait, and what is asked next is answered. */
+/* A caught signal ends the wait, and the next request is answered. */
 TEST(signals_interrupt)
 {
 	struct client *c;
@@ -250,7 +250,7 @@ TEST(signals_interrupt)
 	sigset_t none, all;
 	sigfillset(&all);
 	fake_folder(&f);
-	pthread_sigmask(SIG_BLOCK, &all, &none); /* the thread is left alone */
+	pthread_sigmask(SIG_BLOCK, &all, &none); /* the thread inherits blocked signals */
 	fake_listen(&f);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	sigaction(SIGALRM, &sa, NULL);

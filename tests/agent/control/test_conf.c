@@ -197,7 +197,7 @@ TEST(a_file_that_cannot_be_read_is_not_the_defaults)
 	arena_free(&a);
 }
 
-/* Lines that say "#key = value" or "#[section]" without their #. */
+/* Copies lines of the form "#key = value" or "#[section]" without their #. */
 static void without_comments(const struct blob *b, struct buf *out)
 {
 	const char *end = (const char *)b->p + b->n;

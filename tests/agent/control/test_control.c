@@ -72,7 +72,7 @@ TEST(values_arrive)
 	CHECK(r.lease == LEASE_MEASURE);
 }
 
-/* Each is refused, and says why; the id comes back all the same. */
+/* Each line is refused with a reason, and still returns its id. */
 TEST(refused)
 {
 	static const struct {
@@ -167,7 +167,7 @@ TEST(replies)
 	buf_free(&b);
 }
 
-/* Whatever an error says, it is one line. */
+/* Any error text becomes one line. */
 TEST(codes_read_back)
 {
 	for (int rc = E_USAGE; rc >= E_STOPPED; rc--)

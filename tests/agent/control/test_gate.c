@@ -31,7 +31,8 @@ static void begin(const struct gate_limits *limits)
 	at = (struct gate_look){.v = &v, .minute = 12 * 60};
 }
 
-/* ns pass, of which others take `others` and we `own`, of all processors; the kernel counts in ticks. */
+/* Lets ns pass, in which others use `others` and honed's children `own`, over all processors; the kernel
+ * counts in ticks. */
 static void pass(int64_t ns, int64_t others, int64_t own)
 {
 	static int64_t rest;
@@ -58,7 +59,7 @@ static enum gate_why later(int64_t ns)
 	return look();
 }
 
-/* Looks as it asks for until it is open; how long that took. */
+/* Looks at the requested times until the gate is open; returns how long that took. */
 static int64_t until_open(void)
 {
 	int64_t from = now;
@@ -117,7 +118,8 @@ TEST(shut_and_lifted_between_two_looks)
 TEST(without_settling)
 {
 	begin(&(struct gate_limits){.settle_ns = -1, .load_pct = 100, .pressure_pct = 100});
-	CHECK(look() == GATE_OPEN); /* a box: all but load and pressure is heeded, from the first look on */
+	CHECK(look() == GATE_OPEN); /* a box checks everything but load and pressure, from the first look
+				       on */
 	for (int i = 0; i < 60; i++) {
 		pass(50 * MS, 200 * MS, 0);
 		for (int k = 0; k < 3; k++)
@@ -146,7 +148,8 @@ TEST(one_tick_does_not_close)
 	}
 }
 
-/* Whoever takes one of four processors for 100 ms, whenever the looks come, at most one tick of it lost. */
+/* A process that takes one of four processors for 100 ms closes the gate, whenever the looks come, even if a
+ * tick is lost. */
 TEST(a_processor_for_100_ms_closes)
 {
 	for (int64_t phase = 0; phase <= 50; phase += 5) {
@@ -243,7 +246,7 @@ TEST(a_load_that_is_not_told_closes_nothing)
 	v.has = 0;
 	CHECK(until_open() == 10 * S && said.load_pct < 0 && strstr(said.text, "not known"));
 	begin(NULL);
-	for (int i = 0; i < 12; i++) { /* files that do not move */
+	for (int i = 0; i < 12; i++) { /* files that do not change */
 		now += S;
 		look();
 	}
@@ -355,7 +358,7 @@ TEST(throttling)
 	CHECK(later(50 * MS) == GATE_THROTTLED && strstr(said.text, "since the last look"));
 	CHECK(later(S) == GATE_SETTLING);
 	begin(NULL);
-	v.throttled = 99; /* of before */
+	v.throttled = 99; /* counted before the gate began */
 	CHECK(until_open() == 10 * S);
 }
 
@@ -431,7 +434,7 @@ TEST(looks_less_often_the_longer_it_lasts)
 	CHECK(looks > 60 && looks < 90 && said.again_ns == 60 * S);
 	at.inhibited = "x"; /* another reason */
 	CHECK(later(50 * MS) == GATE_INHIBITED && said.again_ns == S);
-	for (int i = 0; i < 1000; i++) /* being asked often is no reason to wait longer */
+	for (int i = 0; i < 1000; i++) /* frequent looks do not lengthen the interval */
 		later(MS);
 	CHECK(said.again_ns == S);
 }

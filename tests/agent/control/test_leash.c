@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job's leash against a honed that grants, withholds, taints, refuses, babbles and dies. */
+/* Tests a job's leash against a honed that grants, withholds, taints, refuses, sends nonsense and dies. */
 #include "agent/control/leash.h"
 #include "platform/run/child.h"
 #include "tests/lib/sysroot.h"
@@ -131,7 +131,7 @@ TEST(another_cache_or_version_is_left_alone)
 	fake_die(&fake);
 }
 
-/* A grant that comes after its deadline is given back, and not taken for the next one. */
+/* A grant that comes after its deadline is given back, and not used for the next lease. */
 TEST(leases_wait)
 {
 	const char *taint;
@@ -182,7 +182,7 @@ TEST(a_yield_rests_workers_and_taints)
 	CHECK(!child_has_streams() && close(end) == 0 && close(there) == 0);
 	FAKE_WAIT(state_of(before.pid) == 'T');
 	CHECK(state_of(before.pid) == 'T');
-	fake_say(&fake, "{\"event\":\"what\"}\n"); /* it knows one such alone that lets them go on */
+	fake_say(&fake, "{\"event\":\"what\"}\n"); /* only "go on" would let them continue */
 	CHECK_OK(leash_commit(l));
 	CHECK(state_of(before.pid) == 'T');
 	CHECK_OK(child_start(&after, words, NULL));
@@ -223,7 +223,8 @@ TEST(who_started_alone_goes_on_alone)
 	leash_close(l);
 }
 
-/* A worker behind a socket goes on when the group of a job is stopped. */
+/* A worker behind a socket continues when a job's process group is stopped, so the job must not say
+ * "stops". */
 static void says_whether_it_stops(struct leash *l)
 {
 	const char *taint;
@@ -253,7 +254,7 @@ TEST(a_child_of_honed_ends_with_it)
 	CHECK(stop && !leash_held(l));
 	CHECK_FAILS(leash_lease(l, LEASE_QUIET, INT64_MAX), E_STOPPED, "");
 	leash_close(l);
-	fake_start_child(&fake); /* and one that ends by itself is not told to stop */
+	fake_start_child(&fake); /* a job that ends by itself is not told to stop */
 	l = open_leash(NULL, "/tmp");
 	leash_close(l);
 	CHECK(!stop);
@@ -281,7 +282,7 @@ TEST(what_honed_should_not_say)
 	char *line = malloc(2 * CONTROL_SAID);
 	memset(line, 'x', 2 * CONTROL_SAID);
 	line[2 * CONTROL_SAID - 1] = 0;
-	fake_say(&fake, line); /* without an end: it is left */
+	fake_say(&fake, line); /* it has no end, so the connection is closed */
 	free(line);
 	FAKE_WAIT(!leash_held(l));
 	CHECK(!leash_held(l));
@@ -289,15 +290,15 @@ TEST(what_honed_should_not_say)
 	fake_die(&fake);
 }
 
-/* A machine of which the test decides what it does. */
+/* A runner that the test controls. */
 struct odd_runner {
 	struct runner base;
 	int builds, times, codes, drops, next, births;
-	enum meas_status fails; /* the next `failing` builds, MEAS_OK: none */
+	enum meas_status fails; /* status of the next `failing` builds; MEAS_OK: none fails */
 	int failing;
-	int dying;  /* calls from now on: the last of them loses the worker; 0: none */
-	int how;    /* it says so: E_CHILD, or E_TIMEOUT; 0: E_CHILD */
-	bool stops; /* this process, while it builds */
+	int dying;  /* calls until the worker is lost; 0: it is not lost */
+	int how;    /* error that reports this: E_CHILD, or E_TIMEOUT; 0: E_CHILD */
+	bool stops; /* it stops this process while it builds */
 	bool closed;
 };
 
@@ -375,7 +376,7 @@ static const struct runner_ops odd_ops = {odd_build, odd_ahead, odd_ahead, odd_t
 
 static struct odd_runner odd;
 
-/* A leashed runner under a honed that taints the next n leases. */
+/* Opens a leashed runner under a honed that taints the next n leases. */
 static struct runner *open_odd(struct leash **l, int taints)
 {
 	struct runner *r = NULL;
@@ -416,7 +417,7 @@ TEST(tainted_times_are_done_again)
 	CHECK_OK(r->ops->time(r, h, 1, 5, 0, TIME_QUIET, INT64_MAX, m));
 	CHECK(odd.times == 4 && atomic_load(&fake.leased[LEASE_QUIET]) == 1);
 	atomic_store(&fake.taints, 1000);
-	int64_t end_ns = in_ms(100); /* E_TIMEOUT before it would be the candidate's fault */
+	int64_t end_ns = in_ms(100); /* an earlier E_TIMEOUT would be the candidate's fault */
 	CHECK_FAILS(r->ops->time(r, h, 1, 5, 0, 0, end_ns, m), E_TIMEOUT, "hot");
 	CHECK(odd.times < 20 && clock_now(&clock_real) >= end_ns);
 	r->ops->drop(r, h[0], INT64_MAX);
@@ -425,7 +426,7 @@ TEST(tainted_times_are_done_again)
 	close_odd(r, l);
 }
 
-/* A build that failed while it was tainted says nothing of its candidate; one that is good is good. */
+/* A build that failed while tainted does not count against its candidate; a successful one counts. */
 TEST(builds_that_fail_while_tainted_are_done_again)
 {
 	struct leash *l;
@@ -437,12 +438,13 @@ TEST(builds_that_fail_while_tainted_are_done_again)
 	atomic_store(&fake.taints, 1);
 	CHECK(build(r, "b", &m) >= 0 && odd.builds == 4);
 	odd.failing = 1;
-	CHECK(build(r, "c", &m) == -1 && m.status == MEAS_TIMEOUT && odd.builds == 5); /* its own fault */
+	CHECK(build(r, "c", &m) == -1 && m.status == MEAS_TIMEOUT && odd.builds == 5); /* the candidate's own
+											  fault */
 	CHECK(atomic_load(&fake.leased[LEASE_COMPUTE]) == 5);
 	close_odd(r, l);
 }
 
-/* The worker was let go of at a yield: its kernels are built again when they are wanted. */
+/* A worker that ended at a yield loses its kernels: they are built again when they are needed. */
 TEST(kernels_outlive_a_worker_that_was_let_go)
 {
 	struct leash *l;
@@ -460,19 +462,19 @@ TEST(kernels_outlive_a_worker_that_was_let_go)
 	CHECK_OK(r->ops->code(r, h[1], INT64_MAX, &a, &code));
 	CHECK(odd.codes == 2 && odd.builds == 5 && code.n == 4);
 	atomic_store(&fake.taints, 1);
-	odd.dying = 1; /* while one is revived */
+	odd.dying = 1; /* the worker dies while a kernel is built again */
 	CHECK_OK(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m));
 	CHECK(m[0].status == MEAS_OK && odd.births == 3);
 	atomic_store(&fake.taints, 1);
 	odd.dying = 1;
-	odd.how = E_TIMEOUT; /* it rested for longer than it may be silent */
+	odd.how = E_TIMEOUT; /* the worker was stopped for longer than its timeout */
 	CHECK(build(r, "c", m) >= 0 && odd.births == 4);
 	odd.dying = 1;
-	odd.stops = true; /* it stood still for as long, and honed does not know */
+	odd.stops = true; /* this process was stopped for as long, and honed does not know */
 	CHECK(build(r, "d", m) >= 0 && odd.births == 5);
 	odd.how = 0;
 	odd.stops = false;
-	odd.dying = 1; /* and one that died of itself is dead */
+	odd.dying = 1; /* a worker that died by itself stays dead */
 	CHECK_FAILS(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m), E_CHILD, "gone");
 	CHECK_FAILS(r->ops->time(r, h, 2, 5, 0, 0, INT64_MAX, m), E_CHILD, "lost");
 	CHECK(odd.drops == 0);
@@ -480,7 +482,7 @@ TEST(kernels_outlive_a_worker_that_was_let_go)
 	close_odd(r, l);
 }
 
-/* It went between two leases: nobody's fault either. */
+/* A worker that ended between two leases does not count against a candidate either. */
 TEST(kernels_outlive_a_worker_that_went_unseen)
 {
 	struct leash *l;

@@ -84,7 +84,7 @@ TEST(who_starves_comes_before_priority)
 	CHECK(p->lease(c, N) == 3 && p->slice(c, N) == 3);
 }
 
-/* Jobs that want the machine again as soon as they are served: how long the unluckiest waits. */
+/* Returns the longest wait of jobs that want the machine again as soon as they were served. */
 static int64_t longest_wait(const struct policy *p, uint64_t seed, int64_t had[N])
 {
 	struct rng r;
@@ -174,11 +174,11 @@ TEST(shortest_serves_the_shortest)
 	REQUIRE(p);
 	c[1].wants_ns /= 2;
 	CHECK(p->lease(c, 3) == 1 && p->slice(c, 3) == 1);
-	c[2].wants_ns = 0; /* not known: met, and known then */
+	c[2].wants_ns = 0; /* unknown counts as shortest */
 	CHECK(p->lease(c, 3) == 2 && p->slice(c, 3) == 2);
 }
 
-/* What no row should say: somebody is served, and the same one each time. */
+/* With invalid rows some contender is still served, the same one each time. */
 TEST(nonsense_is_harmless)
 {
 	static const int64_t times[] = {INT64_MIN, -1, 0, 1, POLICY_WAIT_NS, INT64_MAX};

@@ -13,7 +13,7 @@ static void *work(void *s)
 	return NULL;
 }
 
-/* As a pool does it. */
+/* Works as a thread of a pool does. */
 static void work_off(struct store *s)
 {
 	while (store_begin(s)) {
@@ -40,7 +40,7 @@ static struct stored next(struct store *s)
 	return d;
 }
 
-/* What a reader finds. */
+/* Counts the records that a reader finds. */
 static int count(void)
 {
 	struct cache *c;
@@ -68,7 +68,7 @@ static int write_elsewhere(const char *cache)
 	return good && access(getenv("HOME"), F_OK) == 0 ? 0 : 1;
 }
 
-/* What a user's own program may do, write above a cache that is not its own, is no use here. */
+/* A user's own program may write to a folder above a cache that it cannot write; honed must refuse to. */
 TEST(a_cache_of_somebody_else_is_refused)
 {
 	char cache[PATH_MAX], home[PATH_MAX];
@@ -114,7 +114,7 @@ TEST(what_is_committed_is_durable)
 	remove_dir();
 }
 
-/* While a thread writes, more is queued, and nothing is told before its time. */
+/* Puts are queued while a thread writes, and nothing is reported too early. */
 TEST(queued_meanwhile)
 {
 	struct store *s;
@@ -209,7 +209,7 @@ TEST(another_holds_the_lock)
 	remove_dir();
 }
 
-/* What can never be kept fails its commit, and no later one; the rest is kept. */
+/* A put that can never be kept fails its commit, and no later one; the other puts are kept. */
 TEST(what_is_refused)
 {
 	static char large[1 << 20];
@@ -232,7 +232,7 @@ TEST(what_is_refused)
 	remove_dir();
 }
 
-/* A file as the folder. */
+/* The folder's path is a file. */
 TEST(no_folder)
 {
 	struct store *s;
@@ -256,7 +256,8 @@ static int refuse(const char *folder)
 	return -EIO;
 }
 
-/* What has no durable name is taken back; after that it is made ready, once, and told of as ticket 0. */
+/* Files whose names could not be made durable are removed; later they are made once and reported as ticket
+ * 0. */
 TEST(made_ready)
 {
 	struct cache *c;
@@ -284,7 +285,7 @@ TEST(made_ready)
 	remove_dir();
 }
 
-/* Closing works off what waits. */
+/* store_close writes all that waits. */
 TEST(closed_with_work)
 {
 	struct store *s;
