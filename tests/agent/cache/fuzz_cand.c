@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a task, and any text as a schedule for it: "TASK@CAND". A task that is refused is replaced by a
- * fixed one, so that the schedule's parser is reached either way. What is legal is lowered, and the loops are
- * checked. */
+/* Parses any text as a task, and any text as a schedule for it: "TASK@CAND". A refused task is replaced by a
+ * fixed one, so that the schedule's parser is reached either way. A legal schedule is lowered, and its loops
+ * are checked. */
 #include "kernels/loops/loops.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a line for `hone import`: refused, or a record that is exported and taken again as it was. */
+/* Parses any bytes as a line for `hone import`: it is refused, or the record is exported and imported again
+ * unchanged. */
 #include "agent/cache/exchange.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any text as a record that a stranger sent, with keys that are right, and its candidate tried as the worker
- * tries a hint, by the interpreter instead of machine code: nothing may reach beyond a buffer. Tasks that
- * would take long are left out. */
+/* Takes any text as a record from a stranger, with correct keys, and tries its candidate as the worker tries
+ * a hint, but with the interpreter instead of machine code: no access may leave a buffer. Tasks that would
+ * take long are left out. */
 #include "agent/cache/exchange.h"
 #include "agent/worker/exercise.h"
 #include "kernels/loops/loops.h"
@@ -28,7 +28,7 @@ static const struct target tg = {.isa = "sim",
 
 enum { MOST_POINTS = 1 << 15, MOST_ELEMS = 1 << 16, MOST_WORK = 1 << 18 };
 
-/* A generic task cannot be run, which exercise_open says. */
+/* A generic task cannot be run; exercise_open refuses it. */
 static bool is_small(const struct task *t)
 {
 	double all = 1; /* an intermediate may be computed anew for each of its readers */
@@ -83,7 +83,7 @@ static void interpret(struct exercise *x, const struct loops *l, const struct ma
 				fprintf(stderr, "%s\n", err_text());
 				abort();
 			}
-		(void)!exercise_check(x, &err); /* a wrong answer is an answer */
+		(void)!exercise_check(x, &err); /* a wrong answer is no failure of this test */
 	}
 	for (int i = 0; i < m->nbufs; i++)
 		if (packed[i])
@@ -113,7 +113,7 @@ static void try_hint(const char *text, const char *cand)
 	arena_free(&a);
 }
 
-/* A line with the keys that the record's text has, if that is one. */
+/* Makes a line with the keys of the record's text, if the text is a record. */
 static char *line_of(struct rec *r)
 {
 	struct buf b = {0};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the text of a record: an error, or a record whose text parses back to itself. */
+/* Parses any bytes as the text of a record: the result is an error, or a record whose text parses back to
+ * itself. */
 #include "agent/cache/cache.h"
 
 #include <stdlib.h>

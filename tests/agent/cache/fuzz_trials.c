@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as the text of a trial log: an error, or a log whose text parses back to itself. */
+/* Parses any bytes as the text of a trial log: the result is an error, or a log whose text parses back to
+ * itself. */
 #include "agent/cache/trials.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache: what is put comes back, to readers beside the writer too. */
+/* The cache returns what was put, also to readers beside the writer. */
 #include "tests/lib/cache_dir.h"
 
 #include <sys/syscall.h>
 
-static ino_t synced; /* the last folder that was */
+static ino_t synced; /* the last folder that was synced */
 
-/* In place of the C library's. */
+/* Replaces the C library's. */
 int fsync(int fd)
 {
 	struct stat st;
@@ -29,7 +29,7 @@ TEST(text_round_trip)
 	CHECK_FAILS(rec_parse("", &a, &back), E_CORRUPT, "not a record");
 	buf_puts(&text, "more\n");
 	CHECK_FAILS(rec_parse(buf_str(&text), &a, &back), E_CORRUPT, "more lines");
-	/* Cut anywhere it is an error, and never a crash. */
+	/* A text that is cut anywhere gives an error, and never a crash. */
 	for (size_t n = 0; n + 6 < text.n; n++) {
 		char *cut = arena_strndup(&a, text.p, n);
 		CHECK(rec_parse(cut, &a, &back) == E_CORRUPT);
@@ -142,11 +142,11 @@ TEST(full_disk_loses_nothing)
 		refused += rc < 0;
 		CHECK(rc == E_OK || rc == E_IO);
 	}
-	CHECK(refused == N / 64); /* and not at every put: each try costs flash */
+	CHECK(refused == N / 64); /* not at every put, since each try costs flash */
 	CHECK_FAILS(cache_commit(c), E_IO, "--cache");
 	CHECK(check_records(c, N) == N);
 	CHECK(files_of(dir) == 0);
-	setrlimit(RLIMIT_FSIZE, &old); /* room again: the next commit writes what was kept */
+	setrlimit(RLIMIT_FSIZE, &old); /* room again: the next commit writes the waiting records */
 	CHECK_OK(cache_commit(c));
 	cache_close(c);
 	REQUIRE_OK(cache_open(&c, dir, true, 0));
@@ -176,8 +176,8 @@ TEST(unwritable_folder)
 	remove_dir();
 }
 
-/* Code is read only from where nobody else can write; elsewhere choices are a stranger's, and the rest is a
- * miss. */
+/* Code is read only from places that nobody else can write; from other places choices become hints, and the
+ * rest is a miss. */
 TEST(code_that_others_could_write_is_a_miss)
 {
 	struct cache *c;
@@ -206,7 +206,7 @@ TEST(code_that_others_could_write_is_a_miss)
 	remove_dir();
 }
 
-/* Who may list the folder may read what is in it, whatever the umask. */
+/* A user who may list the folder may read its files, whatever the umask. */
 TEST(modes_follow_the_folder)
 {
 	static const unsigned modes[][2] = {{0750, 0640}, {0700, 0600}, {0755, 0644}};
@@ -225,7 +225,7 @@ TEST(modes_follow_the_folder)
 	}
 }
 
-/* The file shrinks under a cache in memory, or grows: what was put stays, and comes first. */
+/* The file below a cache in memory shrinks or grows: puts of this process stay, and hide older records. */
 TEST(memory_outlives_the_file)
 {
 	struct arena a = {0};
@@ -240,7 +240,7 @@ TEST(memory_outlives_the_file)
 	REQUIRE(chmod(dir, 0777) == 0);
 	CHECK_OK(cache_put_rec(c, &mine));
 	CHECK_OK(cache_put(c, CACHE_CODE, mine.task, "code", 4));
-	CHECK_OK(cache_get(c, CACHE_CODE, mine.task, &a, &b)); /* made here, whoever may write the folder */
+	CHECK_OK(cache_get(c, CACHE_CODE, mine.task, &a, &b)); /* made by this process, so trusted */
 	REQUIRE(truncate(file_of(dir, 0), 0) == 0);
 	CHECK_OK(cache_refresh(c));
 	CHECK(cache_get_rec(c, rec_key(&old), &a, &got) == E_NOTFOUND);
@@ -263,7 +263,7 @@ TEST(memory_outlives_the_file)
 	remove_dir();
 }
 
-/* Neither a loop of links nor a FIFO in a file's place is a reason not to tune, or to wait. */
+/* A loop of links or a FIFO in a file's place neither prevents tuning nor blocks it. */
 TEST(whatever_stands_in_a_files_place)
 {
 	char path[256];
@@ -302,7 +302,7 @@ TEST(a_commit_makes_the_name_durable)
 	remove_dir();
 }
 
-/* In a process of its own: puts n records, some of them many times, with a compaction now and then. */
+/* Runs in a child process: puts n records, some of them many times, with compactions between. */
 static void write_beside(int n)
 {
 	struct cache *c;
@@ -318,11 +318,11 @@ static void write_beside(int n)
 	}
 	if (cache_commit(c) < 0)
 		_exit(4);
-	_exit(0); /* as a crash: no close */
+	_exit(0); /* like a crash: no close */
 }
 
-/* A reader beside a living writer never sees half a record, nor loses one that it has seen, also while the
- * files that it reads are replaced. */
+/* A reader beside a live writer never sees half a record, and never loses a record that it has seen, even
+ * while its files are replaced. */
 TEST(reader_beside_writer)
 {
 	enum { N = 1000 };
@@ -357,7 +357,7 @@ TEST(reader_beside_writer)
 	remove_dir();
 }
 
-/* What a batch costs is counted, also over a compaction and another process. */
+/* The bytes that a batch costs are counted, also over a compaction and another process. */
 TEST(written_bytes_are_counted)
 {
 	struct cache *c;
@@ -368,7 +368,7 @@ TEST(written_bytes_are_counted)
 		struct rec r = sample(i);
 		REQUIRE_OK(cache_open(&c, dir, false, 0));
 		CHECK_OK(cache_put_rec(c, &r));
-		CHECK_OK(cache_put_rec(c, &r)); /* the same is not written again */
+		CHECK_OK(cache_put_rec(c, &r)); /* an equal record is not written again */
 		CHECK_OK(cache_commit(c));
 		CHECK_OK(cache_put_rec(c, &r));
 		uint64_t generation = cache_generation(c);

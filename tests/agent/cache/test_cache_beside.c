@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache beside others: writers, readers, strangers in its folder, and file systems that change under it.
- */
+/* Tests the cache beside writers, readers, strangers in its folder, and file systems that change below it. */
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
 #include <sched.h>
 #include <sys/mount.h>
 
-/* A pack is written while the writer of the folder that it goes to makes a segment: neither takes the other's
- * file.
- */
-static const char *victim; /* a pack goes there when the writer has its next file half ready */
+/* A pack is written while the writer of its target folder makes a segment: neither takes the other's file. */
+static const char *victim; /* folder of the pack, which is written when the writer has its next file half
+			      ready */
 
 static int pack_at_rename(const char *from, const char *to)
 {
@@ -40,19 +38,19 @@ TEST(a_pack_beside_a_writer)
 	cache_close(c);
 	REQUIRE_OK(cache_open(&c, below("own"), true, 0));
 	CHECK(check_records(c, 50) == 50);
-	/* Names that a writer may give at any moment, and its own folder, are refused. */
+	/* Names that a writer may give, and the cache's own folder, are refused. */
 	CHECK_FAILS(cache_pack(c, below("other/00000003.seg"), true), E_USAGE, "another one");
 	CHECK_FAILS(cache_pack(c, below("own/again.seg"), true), E_USAGE, "own folder");
 	CHECK(file_exists(below("own/board.seg")));
 	cache_close(c);
-	/* A writer takes over the pack that it saw, and not one that has its name by now. */
+	/* A writer converts the pack that it read, but leaves a newer file of the same name. */
 	REQUIRE_OK(cache_open(&c, below("own"), false, 0));
 	CHECK(check_records(c, 50) == 50 && !file_exists(below("own/board.seg")));
 	cache_close(c);
 	remove_dir();
 }
 
-/* A new cache does not go on where the donor of a pack was. */
+/* A new cache does not continue the counts of the cache that a pack came from. */
 TEST(a_pack_counts_nothing)
 {
 	struct cache *c;
@@ -75,7 +73,7 @@ TEST(a_pack_counts_nothing)
 	remove_dir();
 }
 
-/* Links in the lock's and a segment's place: nothing behind them is made, emptied or written. */
+/* Links in place of the lock or a segment: their targets are not made, emptied or written. */
 TEST(links_are_not_written_through)
 {
 	struct cache *c;
@@ -121,8 +119,8 @@ TEST(links_are_not_written_through)
 	remove_dir();
 }
 
-/* A number that was used for nothing (the disk was full for a moment) hides no later segment from a reader.
- */
+/* A number that was used for no file (the disk was full for a moment) hides no later segment from a
+ * reader. */
 TEST(a_reader_follows_over_skipped_numbers)
 {
 	struct disk full = disk_system;
@@ -147,7 +145,7 @@ TEST(a_reader_follows_over_skipped_numbers)
 	remove_dir();
 }
 
-/* Seeds that are empty or absent are no news; one that comes, or is replaced by another, is. */
+/* Empty or absent seeds are no change; a seed that appears or is replaced is one. */
 TEST(seeds_that_come_and_go)
 {
 	char seeds[256];
@@ -175,7 +173,8 @@ TEST(seeds_that_come_and_go)
 	remove_dir();
 }
 
-/* The generation does not fall where the folder becomes one that another user's is laid above. */
+/* The generation does not fall when this process may no longer write the folder and the user's lies above
+ * it. */
 static int generation_as_somebody(const char *state, uint64_t before)
 {
 	struct cache *c;
@@ -212,8 +211,8 @@ TEST(the_generation_does_not_fall)
 	remove_dir();
 }
 
-/* The folder is removed, or moved away, under its writer: what comes later is kept in a new one, and nobody
- * else writes there meanwhile. */
+/* The folder is removed or moved while its writer is open: later records are kept in a new one, and no other
+ * process writes there meanwhile. */
 TEST(the_folder_goes_away)
 {
 	char cmd[400];
@@ -245,7 +244,7 @@ TEST(the_folder_goes_away)
 	}
 }
 
-/* A lock that root left does not lock its folder's owner out. */
+/* A lock file that root left does not lock out the folder's owner. */
 TEST(a_lock_of_somebody_else)
 {
 	struct cache *c;
@@ -269,13 +268,13 @@ TEST(a_lock_of_somebody_else)
 	int status = -1;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
 	REQUIRE_OK(cache_open(&c, dir, true, 0));
-	CHECK(check_records(c, 6) == 0); /* for root they are another user's */
+	CHECK(check_records(c, 6) == 0); /* for root these files are another user's */
 	cache_close(c);
 	remove_dir();
 }
 
 /* Before every call by which a writer changes its folder, one reader refreshes and another one opens: each
- * has all that was acknowledged, also in the middle of a compaction. */
+ * finds all acknowledged records, also in the middle of a compaction. */
 static struct {
 	struct cache *reader;
 	int acked, looks;
@@ -305,7 +304,7 @@ static int seen_create(const char *path, unsigned mode)
 static int seen_write(int fd, const void *p, size_t n, int64_t at)
 {
 	look_on();
-	int rc = disk_system.write(fd, p, n / 3, at); /* a part first */
+	int rc = disk_system.write(fd, p, n / 3, at); /* writes only a part first */
 	look_on();
 	return rc < 0 ? rc : disk_system.write(fd, p, n, at);
 }
@@ -364,8 +363,8 @@ TEST(readers_at_every_call)
 	remove_dir();
 }
 
-/* A writer commits a record with its code, in a segment of its own, while a reader opens: it meets no record
- * without its code, wherever that happens. */
+/* A writer commits a record with its code, in a segment of its own, while a reader opens at any point: the
+ * reader never finds the record without its code. */
 static struct {
 	struct cache *c;
 	int reads, next;
@@ -418,7 +417,7 @@ TEST(a_record_is_met_with_its_code)
 	remove_dir();
 }
 
-/* Processes that each open the cache to write, again and again: they take turns, and all that each put is
+/* Several processes open the cache to write, again and again: they take turns, and all their records are
  * there. */
 static int take_turns(int from, int to)
 {
@@ -453,8 +452,8 @@ TEST(writers_take_turns)
 	remove_dir();
 }
 
-/* A mount that becomes read-only over the folder: what is learnt stays in memory and is written when it may
- * be. */
+/* The folder's mount becomes read-only: new records stay in memory and are written when that is possible
+ * again. */
 static int under_a_read_only_mount(void)
 {
 	struct cache *c;
@@ -464,8 +463,8 @@ static int under_a_read_only_mount(void)
 	CHECK_OK(cache_open_with(&c, below("m/own"), CACHE_WRITE, 0, &small));
 	put_records(c, 0, 20);
 	CHECK_OK(cache_commit(c));
-	/* The system refuses to remount what a writer has open; a read-only view above it is what can be had.
-	 */
+	/* The system refuses to remount a file system with files that a writer has open, so a read-only view
+	 * is mounted above it. */
 	CHECK(mount(below("m"), below("m"), NULL, MS_BIND, NULL) == 0 &&
 	      mount(NULL, below("m"), NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0);
 	put_records(c, 20, 60);

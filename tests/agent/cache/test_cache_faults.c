@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache on a disk that damages, refuses, and is full. */
+/* Tests the cache on a disk that damages data, refuses calls, or is full. */
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
@@ -13,7 +13,7 @@ static int check_damaged(const char *path, const char *bytes, size_t n, int nrec
 	return found;
 }
 
-/* Every byte, and every length, also under a reader that has the file open. */
+/* Damages every byte and tries every length, also under a reader that has the file open. */
 TEST(damage_anywhere_is_a_miss)
 {
 	enum { N = 3 };
@@ -49,7 +49,7 @@ TEST(damage_anywhere_is_a_miss)
 	remove_dir();
 }
 
-/* Damage in the first record leaves the others readable, and a writer goes on beside a torn tail. */
+/* Damage in the first record leaves the others readable, and a writer continues beside a torn tail. */
 TEST(a_writer_goes_on_after_damage)
 {
 	struct cache *c;
@@ -68,9 +68,9 @@ TEST(a_writer_goes_on_after_damage)
 	REQUIRE_OK(file_read(&a, path, 0, &file));
 	char *bytes = arena_memdup(&a, file.p, file.n), *last = NULL;
 	for (char *p = bytes; (p = memmem(p, file.n - (size_t)(p - bytes), "HREC", 4)); p++)
-		last = p; /* a mark: */
+		last = p; /* a mark */
 	bytes[SEG_HEAD + 40] ^= 1;
-	memset(last - 90, 0x5a, 200); /* it and the end of the last record */
+	memset(last - 90, 0x5a, 200); /* the mark and the end of the last record */
 	write_bytes(path, bytes, file.n);
 	REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
 	CHECK(check_records(c, 3) == 1);
@@ -87,8 +87,8 @@ TEST(a_writer_goes_on_after_damage)
 	remove_dir();
 }
 
-/* Bytes that are a record in another place are none here: inside a payload, or left over from another file.
- */
+/* Bytes of a record that lie in another place, inside a payload or left over from another file, do not
+ * count. */
 TEST(what_looks_like_a_record_is_none)
 {
 	struct cache *c;
@@ -107,7 +107,7 @@ TEST(what_looks_like_a_record_is_none)
 	snprintf(path, sizeof path, "%s", file_of(dir, 0));
 	REQUIRE_OK(file_read(&a, path, 0, &file));
 	char *bytes = arena_memdup(&a, file.p, file.n);
-	bytes[SEG_HEAD + 5] ^= 1; /* the length of the outer one */
+	bytes[SEG_HEAD + 5] ^= 1; /* the length of the outer record */
 	check_damaged(path, bytes, file.n, 0);
 	REQUIRE_OK(cache_open(&c, dir, true, 0));
 	CHECK(cache_get(c, CACHE_REC, rec_key(&inner), &a, &got) == E_NOTFOUND);
@@ -117,7 +117,7 @@ TEST(what_looks_like_a_record_is_none)
 	remove_dir();
 }
 
-/* Bytes that this process has read, -1: the system does not say. */
+/* Bytes that this process has read; -1: the system does not report it. */
 static long long bytes_read(void)
 {
 	long long n = -1;
@@ -129,8 +129,8 @@ static long long bytes_read(void)
 	return n;
 }
 
-/* Heads, one behind the other, that each claim all the rest of the file: opening reads it a few times, not
- * once for each of them, and what follows is found. */
+/* Many heads behind one another each claim the rest of the file: opening reads it a few times, not once per
+ * head, and the records behind them are found. */
 TEST(a_crafted_file_costs_no_more_than_its_size)
 {
 	enum { HEADS = (1 << 20) / REC_HEAD, RECORDS = 10, BYTES = 2 << 20 };
@@ -188,7 +188,7 @@ static int bad_create(const char *path, unsigned mode)
 	return rc < 0 ? rc : disk_system.create(path, mode);
 }
 
-/* Half of it gets there. */
+/* Writes only half of the bytes. */
 static int bad_write(int fd, const void *p, size_t n, int64_t at)
 {
 	int rc = refuse(), some = disk_system.write(fd, p, rc < 0 ? n / 2 : n, at);
@@ -234,8 +234,8 @@ static const struct disk bad_disk = {
     bad_create, bad_write, good_read, bad_sync, bad_rename, bad_unlink, bad_sync_dir,
 };
 
-/* Records and code, a commit now and then, a compaction: whatever fails, all can be read meanwhile, and after
- * the trouble all is durable. Returns whether the fault was met. */
+/* Puts records and code, with commits and a compaction: while calls fail all can be read, and after that all
+ * is durable. Returns whether the fault was met. */
 static bool run_faulty(const struct disk *bad, int at, int count, int error)
 {
 	enum { N = 20 };
@@ -278,7 +278,8 @@ TEST(every_call_may_fail)
 				;
 }
 
-/* What cannot be read for a while is missed then; it is neither taken for absent nor left out of a copy. */
+/* Records that cannot be read for a while are misses then; they are not taken for absent, and no copy leaves
+ * them out. */
 TEST(every_read_may_fail)
 {
 	struct disk bad = disk_system;
@@ -288,7 +289,7 @@ TEST(every_read_may_fail)
 			;
 }
 
-/* The system refuses to read a file for a while: what is in it is not taken for dead. */
+/* The system refuses to read a file for a while: its records are not taken for dead. */
 static int64_t no_read(int fd, void *p, size_t n, int64_t at)
 {
 	return at >= SEG_HEAD ? -EIO : disk_system.read(fd, p, n, at);
@@ -361,7 +362,7 @@ TEST(a_bad_sector)
 	remove_dir();
 }
 
-/* Whoever opens the cache while files go finds an older record or the one that takes its place. */
+/* A process that opens the cache while files are removed finds an older record or its successor. */
 static int look_before_unlink(const char *path)
 {
 	struct cache *c;
@@ -402,8 +403,8 @@ TEST(what_waits_takes_no_place_before_it_is_durable)
 	remove_dir();
 }
 
-/* The copy of a compaction gets its name, and then the disk refuses: what is committed later counts, even if
- * the copy is there after a power cut. */
+/* The copy of a compaction gets its name, and then the disk refuses: later commits count, even if the copy is
+ * there after a power cut. */
 static int cut_unlink(const char *path)
 {
 	return strstr(path, ".seg") ? -EIO : disk_system.unlink(path);
@@ -441,7 +442,8 @@ TEST(a_compaction_that_fails_at_its_end_loses_nothing_later)
 	remove_dir();
 }
 
-/* A writer was killed between its write and its sync: the next one says that it is durable once it is. */
+/* A writer was killed between its write and its sync: the next one reports the records as durable only after
+ * a sync. */
 static int syncs;
 
 static int counting_sync(int fd)
@@ -468,7 +470,7 @@ TEST(what_a_killed_writer_left_is_synced)
 	remove_dir();
 }
 
-/* Names that lead nowhere, and numbers that leave no room, hide nothing of what is there. */
+/* Links to nothing, and numbers that leave no room, hide no existing record. */
 TEST(files_that_are_none_of_ours)
 {
 	struct cache *c;

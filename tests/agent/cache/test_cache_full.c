@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache at its cap: what goes, what never does, and what the disk has no room for. */
+/* Tests the cache at its cap: what is evicted, what never is, and what happens when the disk has no room. */
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
@@ -39,7 +39,7 @@ static bool put_code(struct cache *c, int i, size_t n)
 }
 
 static struct {
-	int reads_fail; /* of records, from now on: < 0 for good */
+	int reads_fail; /* of records, from now on: < 0: all */
 	int64_t room;   /* bytes of the folder's files that the disk takes */
 	int64_t written;
 } faulty;
@@ -78,8 +78,8 @@ static int small_disk_write(int fd, const void *p, size_t n, int64_t at)
 	return disk_system.write(fd, p, n, at);
 }
 
-/* Reads fail during one open, and the cap is reached later: no record is lost; nor while there is code to go
- * where they fail for good. */
+/* Reads fail during one open, and the cap is reached later: no record is lost. If reads always fail, no
+ * record is lost while there is code to evict. */
 TEST(what_could_not_be_read_once_is_kept)
 {
 	enum { N = 300 };
@@ -110,8 +110,8 @@ TEST(what_could_not_be_read_once_is_kept)
 	}
 }
 
-/* Where the disk has no room for a copy, the oldest code goes without one: the cap is kept, and flash is not
- * worn for nothing. */
+/* If the disk has no room for a copy, the oldest code goes without one: the cap is kept, and no flash is
+ * wasted. */
 TEST(no_room_for_a_copy)
 {
 	enum { N = 400, KERNEL = 64 << 10 };
@@ -138,7 +138,7 @@ TEST(no_room_for_a_copy)
 	remove_dir();
 }
 
-/* No record goes for code, however large that is. */
+/* No record is evicted for code, however large that is. */
 TEST(code_never_costs_a_record)
 {
 	enum { N = 500 };
@@ -155,7 +155,7 @@ TEST(code_never_costs_a_record)
 	CHECK_OK(cache_commit(c));
 	cache_state(c, &st);
 	CHECK(st.count[CACHE_HISTORY] == N && st.count[CACHE_CODE] > 0 && st.file_bytes <= o.cap_bytes);
-	put_histories(c, N, 3500); /* nearly full of records: code has what they leave */
+	put_histories(c, N, 3500); /* nearly full of records: code gets the rest */
 	CHECK_OK(cache_commit(c));
 	cache_state(c, &st);
 	int n = st.count[CACHE_HISTORY];
@@ -167,13 +167,13 @@ TEST(code_never_costs_a_record)
 	remove_dir();
 }
 
-/* Nearly full of records: code that is committed piece by piece, alone or each with a record, costs no copies
- * of them, and what cannot stay costs nothing. */
+/* Nearly full of records: commits of code, alone or each with a record, cause no copies of records, and code
+ * that cannot stay is not written. */
 TEST(records_are_not_copied_for_code)
 {
 	enum { N = 300 };
 	const struct {
-		int64_t cap, segment; /* of records; 0: as ever */
+		int64_t cap, segment; /* of records; 0: the default */
 		size_t kernel;
 		int records;
 		bool stays, both;
@@ -209,7 +209,7 @@ TEST(records_are_not_copied_for_code)
 	}
 }
 
-/* A limit that hone could not read back is refused. One that was given counts until another one is. */
+/* A cap that hone could not read back is refused. A given cap applies until another one is given. */
 TEST(limits_are_kept_with_the_cache)
 {
 	struct cache *c;
@@ -233,7 +233,7 @@ TEST(limits_are_kept_with_the_cache)
 	remove_dir();
 }
 
-/* What was evicted takes no memory, and hides nothing of a seed. */
+/* Evicted records take no memory, and hide no record of a seed. */
 TEST(the_index_is_bounded)
 {
 	enum { N = 60000 };
