@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache's layers, its cap, and what it takes over. */
+/* Tests the cache's layers, its cap, and the files that it converts. */
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
@@ -26,8 +26,8 @@ static int64_t time_of(struct cache *c, int i)
 	return ns;
 }
 
-/* The uppermost counts, what is forgotten there is hidden below, through compactions, and seeds are never
- * written. */
+/* The uppermost record counts, a record forgotten above is hidden below, also after compactions, and seeds
+ * are never written. */
 TEST(layers)
 {
 	struct cache *c;
@@ -70,7 +70,7 @@ TEST(layers)
 	remove_dir();
 }
 
-/* A user who may not write a folder reads it, and has results of its own above it. */
+/* A user who may not write a folder reads it, and has results in a folder of its own above it. */
 static int as_somebody(const char *state)
 {
 	struct cache *c;
@@ -114,7 +114,46 @@ TEST(a_state_folder_of_somebody_else)
 	remove_dir();
 }
 
-/* More than half is dead: the next writer throws it away; a reader that is open goes on. */
+/* Writes the former format: no header, CRCs over the record alone. */
+static void write_old(const char *path, int n)
+{
+	struct buf b = {0};
+	const struct seg plain = {.plain = true};
+	for (int i = 0; i < n; i++) {
+		struct buf text = {0};
+		struct rec r = sample(i);
+		rec_text(&r, &text);
+		const struct head h = {.n = (uint32_t)text.n, .type = CACHE_REC, .key = rec_key(&r)};
+		seg_record(&b, &plain, 0, &h, text.p);
+		const struct head code = {.n = 4, .type = CACHE_CODE, .key = r.task};
+		seg_record(&b, &plain, 0, &code, "code");
+		buf_free(&text);
+	}
+	write_bytes(path, b.p, b.n);
+	buf_free(&b);
+}
+
+TEST(the_old_format_is_read_and_taken_over)
+{
+	struct cache *c;
+	struct arena a = {0};
+	struct blob b;
+	char path[96];
+	snprintf(path, sizeof path, "%s/cache.hone", fresh_dir());
+	write_old(path, 5);
+	for (int writer = 0; writer < 3; writer++) {
+		struct rec r = sample(4);
+		REQUIRE_OK(cache_open(&c, dir, writer != 1, 0));
+		CHECK(check_records(c, 5) == 5);
+		CHECK_OK(cache_get(c, CACHE_CODE, r.task, &a, &b));
+		cache_close(c);
+		CHECK(file_exists(path) == (writer == 0));
+	}
+	arena_free(&a);
+	remove_dir();
+}
+
+/* More than half is dead: the next writer removes it; a reader that has the files open continues. */
 TEST(what_is_dead_goes)
 {
 	enum { N = 2000, KEYS = 100 };
@@ -143,7 +182,8 @@ TEST(what_is_dead_goes)
 	remove_dir();
 }
 
-/* At the cap code goes first: that of no record, then the oldest; records stay while there is code. */
+/* At the cap code is evicted first: code that no record names, then the oldest; records stay while there is
+ * code. */
 TEST(code_goes_before_records)
 {
 	enum { N = 60, CODE = 20000 };
@@ -158,7 +198,8 @@ TEST(code_goes_before_records)
 		struct rec r = sample(i);
 		memset(code, i, sizeof code);
 		CHECK_OK(
-		    cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 9), code, CODE / 4)); /* of no record */
+		    cache_put(c, CACHE_CODE, mix_bytes(&i, sizeof i, 9), code, CODE / 4)); /* no record names
+											      it */
 		CHECK_OK(cache_put(c, CACHE_CODE, code_key(&r), code, CODE));
 		CHECK_OK(cache_put_rec(c, &r));
 		CHECK_OK(cache_commit(c));
@@ -174,7 +215,7 @@ TEST(code_goes_before_records)
 	struct rec last = sample(N - 1);
 	CHECK(orphans == 0 && held > 10 && held < N);
 	CHECK_OK(cache_get(c, CACHE_CODE, code_key(&last), &a, &b));
-	for (int i = N; i < 5000; i++) { /* and with no code left, the oldest records */
+	for (int i = N; i < 5000; i++) { /* when no code is left, the oldest records are evicted */
 		struct rec r = sample(i);
 		CHECK_OK(cache_put_rec(c, &r));
 	}
@@ -187,7 +228,7 @@ TEST(code_goes_before_records)
 	remove_dir();
 }
 
-/* A pack serves as a seed, and in a cache's own folder until a writer takes it over. */
+/* A pack serves as a seed, and in a cache's own folder until a writer converts it. */
 TEST(a_pack_serves)
 {
 	struct cache *c;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache where something runs out: descriptors, memory, numbers, room under the cap; and where time does
- * not help.
- */
+/* Tests the cache without descriptors, memory, segment numbers or room under the cap, and with a wrong
+ * clock. */
 #include "tests/lib/cache_dir.h"
 #include "platform/base/mix.h"
 
@@ -12,7 +11,7 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
-/* What goes to stderr meanwhile. */
+/* Catches what is written to stderr. */
 static int said_fd = -1, stderr_fd = -1;
 
 static void listen_to_log(void)
@@ -26,7 +25,7 @@ static void listen_to_log(void)
 	log_level_set(LOG_NORMAL);
 }
 
-/* Lines that were said. */
+/* Counts the caught lines. */
 static int lines_said(void)
 {
 	char text[8192];
@@ -42,7 +41,7 @@ static int lines_said(void)
 	return lines;
 }
 
-/* What is forgotten stays so when the seed that holds it is away while the cache is compacted. */
+/* Forgotten records stay forgotten if the seed that holds them is away while the cache is compacted. */
 TEST(forgotten_while_the_seed_is_away)
 {
 	struct cache *c;
@@ -68,7 +67,7 @@ TEST(forgotten_while_the_seed_is_away)
 	remove_dir();
 }
 
-/* ... but not without bound. */
+/* But the number of tombstones is bounded. */
 TEST(what_is_forgotten_is_bounded)
 {
 	enum { N = 40000 };
@@ -87,7 +86,7 @@ TEST(what_is_forgotten_is_bounded)
 	remove_dir();
 }
 
-/* A file for every five. */
+/* Makes a file for every five records. */
 static void make_many(int n)
 {
 	struct cache *c;
@@ -99,8 +98,8 @@ static void make_many(int n)
 	cache_close(c);
 }
 
-/* With few descriptors left, readers miss what they cannot open, say so once, and find it when they can. A
- * writer that can open something throws nothing away. */
+/* With few descriptors left, readers miss the records of files that they cannot open, log this once, and find
+ * the records later. A writer that can open some of the files throws nothing away. */
 TEST(no_descriptors_left)
 {
 	enum { N = 200, MOST = 60 };
@@ -161,7 +160,7 @@ TEST(no_descriptors_left)
 	remove_dir();
 }
 
-/* A record that was put while newer files could not be opened is newer than what is in them. */
+/* A record that was put while newer files could not be opened is newer than the records in them. */
 TEST(what_is_put_beside_unopened_files)
 {
 	struct cache *c;
@@ -197,7 +196,7 @@ TEST(what_is_put_beside_unopened_files)
 	arena_free(&a);
 }
 
-/* What the clock says, and the times of files, decide nothing: it stands still, and jumps by decades. */
+/* The clock and the files' times decide nothing: the clock stands still, and jumps by decades. */
 static void set_times(time_t s)
 {
 	const struct timespec t[2] = {{.tv_sec = s}, {.tv_sec = s}};
@@ -230,7 +229,7 @@ TEST(clock_jumps)
 	remove_dir();
 }
 
-/* A file of a terabyte that holds nothing costs nobody the time to read it. */
+/* An empty (sparse) file of a terabyte takes no time to read. */
 TEST(a_sparse_file)
 {
 	struct cache *c;
@@ -249,7 +248,7 @@ TEST(a_sparse_file)
 	remove_dir();
 }
 
-/* The highest number that a file may have is taken: nothing is written that nobody would read. */
+/* The highest possible number is taken: nothing is written that no reader would read. */
 TEST(no_number_is_left)
 {
 	struct cache *c;
@@ -260,7 +259,7 @@ TEST(no_number_is_left)
 	CHECK_FAILS(cache_commit(c), E_IO, "number");
 	CHECK(check_records(c, 60) == 60);
 	listen_to_log();
-	cache_close(c); /* what failed was said */
+	cache_close(c); /* the failure was logged already */
 	CHECK(lines_said() == 0);
 	REQUIRE_OK(cache_open_with(&c, dir, CACHE_WRITE, 0, &small));
 	put_records(c, 3, 30);
@@ -270,7 +269,7 @@ TEST(no_number_is_left)
 	remove_dir();
 }
 
-/* A record that a cut has torn in two counts with its own bytes, and not with the zeros behind it. */
+/* A record that a cut tore counts as damaged with its own bytes, without the zeros behind it. */
 TEST(damage_is_what_is_damaged)
 {
 	struct cache *c;
@@ -300,7 +299,7 @@ TEST(damage_is_what_is_damaged)
 	remove_dir();
 }
 
-/* Bytes of memory that this process holds. */
+/* Bytes of memory that this process uses. */
 static long long resident(void)
 {
 	long long pages = 0;
@@ -313,12 +312,12 @@ static long long resident(void)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-enum { HELD = 1 << 30 }; /* what was freed is held back */
+enum { HELD = 1 << 30 }; /* the sanitizer keeps freed memory */
 #else
 enum { HELD = 16 << 20 };
 #endif
 
-/* In memory a key that is put again and again takes the place of one. */
+/* In memory, a key that is put again and again takes the place of one record. */
 TEST(memory_is_bounded_by_what_lives)
 {
 	enum { N = 4000, KEYS = 20, BYTES = 100000 };
@@ -352,14 +351,14 @@ TEST(memory_is_bounded_by_what_lives)
 	remove_dir();
 }
 
-/* A disk that is broken. */
+/* A broken disk. */
 static int broken_create(const char *path, unsigned mode)
 {
 	(void)path, (void)mode;
 	return -EIO;
 }
 
-/* Eviction at the cap holds one record in memory at a time, and where the copy fails nothing has left. */
+/* Eviction at the cap holds one record in memory at a time, and if the copy fails nothing is evicted. */
 TEST(eviction_that_fails_evicts_nothing)
 {
 	enum { N = 400, CODE = 3000 };
@@ -391,7 +390,7 @@ TEST(eviction_that_fails_evicts_nothing)
 	remove_dir();
 }
 
-/* More seeds than there is place for: the lowest are passed over, in one line. */
+/* With too many seeds the lowest are skipped, in one line. */
 TEST(too_many_seeds)
 {
 	struct cache *c;
@@ -399,7 +398,7 @@ TEST(too_many_seeds)
 	fresh_dir();
 	for (int i = 0; i < 10; i++) {
 		snprintf(name, sizeof name, "seed%d", i);
-		make(below(name), i + 1); /* the lowest has the most */
+		make(below(name), i + 1); /* the lowest has the most records */
 		snprintf(seeds + strlen(seeds), sizeof seeds - strlen(seeds), "%s:", below(name));
 	}
 	for (int writer = 0; writer < 2; writer++) {
@@ -414,7 +413,7 @@ TEST(too_many_seeds)
 	remove_dir();
 }
 
-/* A file in the folder claims that it was written to without end: no count overflows, or falls later. */
+/* A file in the folder claims enormous counts: no count overflows, or falls later. */
 static void claim(uint64_t generation, uint64_t written)
 {
 	const struct head h = {.n = 16, .type = CACHE_MARK};
@@ -460,7 +459,7 @@ TEST(counts_that_are_crafted)
 	}
 }
 
-/* Early in a boot there are no random numbers: salts differ all the same. */
+/* Early in a boot there are no random numbers: salts still differ. */
 static int salts_without_random_numbers(void)
 {
 	static uint64_t salt[1000];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache whose folder another process writes: here another cache of this one. */
+/* Tests a cache whose folder another process writes: the other process is here a second cache of this one. */
 #include "tests/lib/cache_dir.h"
 #include "tests/lib/silent.h"
 
 static struct cache *keeper; /* NULL: gone */
 static struct said {
-	int puts, commits, agains, dies_at; /* commit */
-	int refuse;                         /* rc; 0: not */
+	int puts, commits, agains, dies_at; /* dies_at: which commit it dies at */
+	int refuse;                         /* error that it returns; 0: none */
 	enum cache_type refused;
-	int again; /* what it says */
+	int again; /* what `again` returns */
 } say;
 
 static int put(void *ctx, enum cache_type t, struct key k, const void *p, size_t n)
@@ -28,7 +28,7 @@ static int write_nothing(int fd, const void *p, size_t n, int64_t at)
 	return -EIO;
 }
 
-/* What it had not committed is lost. */
+/* The keeper loses what it had not committed. */
 static void kill_keeper(void)
 {
 	struct disk broken = disk_system;
@@ -126,7 +126,7 @@ TEST(what_is_put_goes_through)
 	CHECK_OK(cache_commit(c));
 	CHECK(check_records(c, 1000) == 14 && durable() == 14 && waiting(c) == 0);
 	CHECK(cache_generation(c) == cache_generation(keeper));
-	put_records(c, 15, 400); /* nobody waits for its disk */
+	put_records(c, 15, 400); /* the caller does not wait for the keeper's disk */
 	CHECK_OK(cache_hand_over(c));
 	CHECK(say.commits == 2 && say.puts == 15 + 1 + 385 && waiting(c) > 0 &&
 	      check_records(c, 1000) == 399);
@@ -152,7 +152,7 @@ TEST(what_waits_here_is_bounded)
 	remove_dir();
 }
 
-/* What was handed over to one that dies is handed over to the next. */
+/* Puts that were handed over to a keeper that dies are handed over to the next one. */
 TEST(a_keeper_that_dies_with_what_was_handed_over)
 {
 	for (int way = 0; way < 2; way++) {
@@ -162,14 +162,14 @@ TEST(a_keeper_that_dies_with_what_was_handed_over)
 		CHECK_OK(cache_hand_over(c));
 		kill_keeper();
 		CHECK(durable() < 100);
-		CHECK_OK(cache_hand_over(c)); /* now it is seen */
+		CHECK_OK(cache_hand_over(c)); /* now its death is seen */
 		CHECK(durable() == 100 && say.agains == 1);
 		close_both(c);
 		remove_dir();
 	}
 }
 
-/* It commits by itself and compacts, and others read on meanwhile. */
+/* The keeper commits by itself and compacts, while others read. */
 TEST(what_the_keeper_does_meanwhile)
 {
 	struct cache *c = open_through();
@@ -225,7 +225,7 @@ TEST(what_is_not_taken_stays_here)
 	remove_dir();
 }
 
-/* A full disk is tried again with the next commit. */
+/* After a full disk the next commit tries again. */
 TEST(what_cannot_be_written_waits)
 {
 	struct cache *c = open_through();
@@ -242,7 +242,7 @@ TEST(what_cannot_be_written_waits)
 	remove_dir();
 }
 
-/* Nothing that was put is lost, whenever its keeper dies. */
+/* No put is lost, whenever its keeper dies. */
 TEST(a_keeper_that_dies)
 {
 	for (int dies_at = 1; dies_at <= 3; dies_at++)
@@ -272,13 +272,13 @@ TEST(a_keeper_that_dies_between_puts)
 	CHECK(check_records(c, 1000) == 10);
 	CHECK_OK(cache_commit(c));
 	CHECK(durable() == 10 && has_code(c, "one"));
-	put_records(c, 10, 20); /* now as its writer */
+	put_records(c, 10, 20); /* now this process is the writer */
 	close_both(c);
 	CHECK(durable() == 20);
 	remove_dir();
 }
 
-/* Another one has the folder by now, or this process is to end: what waits stays in memory. */
+/* Another process has the folder by now, or this process is to end: waiting puts stay in memory. */
 TEST(a_keeper_that_dies_and_nobody_may_follow)
 {
 	struct cache *c = open_through(), *other;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose code the cache runs, and who may read, write and lock its folder, where several users meet in it. */
+/* Tests whose code the cache runs, and which users may read, write and lock its folder, when several users
+ * share it. */
 #include "tests/lib/cache_dir.h"
 
 #include <pthread.h>
@@ -11,7 +12,7 @@
 
 enum { NOBODY = 65534, NO_TEST = 77 };
 
-/* What a child of root's finds, 0: all right; NO_TEST: it could not be tried. */
+/* Runs fn in a child of root. Returns 0 if all is right; NO_TEST: it could not be tried. */
 static int in_child(int (*fn)(void))
 {
 	int status = -1;
@@ -44,8 +45,8 @@ static void make_code(const char *folder)
 	cache_close(c);
 }
 
-/* In a folder that everybody may write, sticky or not, a name that leads elsewhere, or a second name, may be
- * a stranger's: what lies there was perhaps never meant as a cache. */
+/* In a folder that all users may write, sticky or not, a link or a second name may be a stranger's: its
+ * target was perhaps never meant as a cache. */
 TEST(names_in_a_sticky_folder)
 {
 	char segment[PATH_MAX];
@@ -71,7 +72,7 @@ TEST(names_in_a_sticky_folder)
 	remove_dir();
 }
 
-/* As many users as make a mixed-up entry likely; none of them is hone but 1002. */
+/* Writes enough users that entries could be confused; only 1002 is hone. */
 static void write_passwd(const char *path)
 {
 	struct buf b = {0};
@@ -105,7 +106,7 @@ static int with_a_passwd(void)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(t[i], NULL);
 	CHECK(trusted == 0);
-	/* Only a whole first word makes a line the daemon's, and only digits its number. */
+	/* Only a line whose whole first word is "hone" is the daemon's, and its number must be digits. */
 	static const struct {
 		const char *line;
 		bool hone;
@@ -118,7 +119,7 @@ static int with_a_passwd(void)
 		write_bytes("/etc/passwd", lines[i].line, strlen(lines[i].line));
 		CHECK(has_code(folder) == lines[i].hone);
 	}
-	/* A line's rest is no line, however long it is. */
+	/* The rest of a long line does not count as a line. */
 	char text[5000];
 	for (int at = 1; at < 600; at++) {
 		memset(text, 'x', sizeof text);
@@ -143,7 +144,7 @@ TEST(whose_code_is_run)
 	CHECK(rc == 0);
 }
 
-/* A service whose HOME is somebody else's: what lies above the folder for its results cannot be entered. */
+/* A service with another user's HOME cannot enter the folder that would lie above for its results. */
 static int with_a_closed_home(void)
 {
 	struct cache *c;
@@ -168,7 +169,7 @@ TEST(a_home_that_is_closed)
 	remove_dir();
 }
 
-/* The files of a folder that a group may list are that group's, or nobody's but their owner's. */
+/* Files in a folder that a group may list belong to that group, or are readable by their owner only. */
 static unsigned group_of(const char *folder, unsigned *mode)
 {
 	struct stat st;
@@ -207,7 +208,8 @@ TEST(files_are_the_groups)
 	remove_dir();
 }
 
-/* Who may not write the folder cannot hold its lock, whoever made that; who may, can. */
+/* A user who may not write the folder cannot hold its lock, whoever made that; a user who may write it
+ * can. */
 static bool takes_lock(const char *folder)
 {
 	char path[PATH_MAX];
@@ -277,7 +279,7 @@ TEST(who_may_lock)
 		}
 		remove_dir();
 	}
-	/* What lies in the lock's place and is none is not given away. */
+	/* A thing in the lock's place that is not a lock is not given away. */
 	REQUIRE(mkdir(below(fresh_dir() ? "own" : ""), 0755) == 0 &&
 		chown(below("own"), NOBODY, NOBODY) == 0);
 	CHECK_OK(file_write(below("own/lock"), "secret", 6));
@@ -318,8 +320,8 @@ static int is_refused_as_nobody(void)
 	return 0;
 }
 
-/* Whom a folder is given to can write it; where a holder was killed before that, the refusal says what to do.
- */
+/* A new owner of the folder can write it; if a holder was killed before the change, the error says what to
+ * do. */
 TEST(a_folder_changes_hands)
 {
 	if (geteuid() != 0)
@@ -332,14 +334,15 @@ TEST(a_folder_changes_hands)
 		REQUIRE(chown(below("own"), NOBODY, NOBODY) == 0);
 		if (killed) {
 			CHECK(in_child(is_refused_as_nobody) == 0);
-			make(below("own"), 3); /* root's next writer leaves nothing in the way */
+			make(below("own"), 3); /* root's next writer leaves no obstacle */
 		}
 		CHECK(in_child(writes_as_nobody) == 0);
 		remove_dir();
 	}
 }
 
-/* Above a seed that others may write, what was forgotten stays so, whatever the seed has under its key. */
+/* Above a seed that others may write, forgotten records stay forgotten, whatever the seed has under their
+ * keys. */
 TEST(no_stranger_brings_back_what_was_forgotten)
 {
 	struct cache *c;
@@ -359,7 +362,7 @@ TEST(no_stranger_brings_back_what_was_forgotten)
 		REQUIRE_OK(cache_open_with(&c, below("own"), writes ? CACHE_WRITE : CACHE_READ, 0,
 					   &(struct cache_options){.seeds = below("open")}));
 		CHECK(cache_get_rec(c, rec_key(&own), &a, &got) == E_NOTFOUND);
-		CHECK(cache_get_rec(c, rec_key(&theirs), &a, &got) == E_OK); /* this board's own */
+		CHECK(cache_get_rec(c, rec_key(&theirs), &a, &got) == E_OK); /* this board's own record */
 		if (writes) {
 			CHECK_OK(cache_forget(c, CACHE_REC, rec_key(&theirs)));
 			CHECK(cache_get_rec(c, rec_key(&theirs), &a, &got) == E_NOTFOUND);
@@ -374,7 +377,7 @@ TEST(no_stranger_brings_back_what_was_forgotten)
 	remove_dir();
 }
 
-/* A writer that ends leaves no lock behind; the next refusal names the one that holds the lock. */
+/* A writer that ends leaves no lock behind; the error of the next refused process names the holder. */
 TEST(the_lock_names_who_holds_it)
 {
 	struct cache *c, *second;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the version before wrote, whose keys were a MurmurHash3: its records, logs, hints, choices and exports
- * are taken over, and its code is compiled again. */
+/* Tests data of the former version, whose keys were a MurmurHash3: its records, logs, hints, choices and
+ * exports are taken over, and its code is compiled again. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/exchange.h"
 #include "agent/cache/hint.h"
@@ -31,7 +31,7 @@ static struct rec make_rec(int i, enum rec_kind kind)
 	return r;
 }
 
-/* As that version named them. */
+/* The keys of that version. */
 static struct key former_rec_key(const struct rec *r)
 {
 	char text[256], task[33], target_hex[33];
@@ -47,7 +47,7 @@ static struct key former_code_key(const struct rec *r)
 	return mix_join(mix_join(former_rec_key(r), mix_text(r->emitter)), mix_text(r->cand));
 }
 
-/* A text of today as it was written then. */
+/* Rewrites a present text into its former form. */
 static void rewrite(struct buf *text, const char *now, const char *then, const struct key task,
 		    const char *task_text)
 {
@@ -113,7 +113,7 @@ static void reopen(void)
 	REQUIRE_OK(cache_open(&cache, dir, false, 0));
 }
 
-/* Also after a compaction, which copies them under their new names, and beside records of today. */
+/* Also after a compaction, which copies records under their new names, and beside present records. */
 TEST(records_and_logs)
 {
 	static struct trials l;
@@ -150,8 +150,8 @@ TEST(records_and_logs)
 	close_cache();
 }
 
-/* That version stored what a stranger claims as the best record beside the stranger's hint. Once the hint is answered,
- * or where it is of another candidate, the best record is this board's own. */
+/* That version stored a stranger's claim as the best record beside the stranger's hint. If the hint is
+ * answered, or has another candidate, the best record is this board's own. */
 TEST(claims_of_strangers)
 {
 	struct arena a = {0};
@@ -190,58 +190,8 @@ TEST(claims_of_strangers)
 	arena_free(&a);
 }
 
-/* The files go while the cache is open: what was known of former records goes with them. */
-TEST(files_that_go)
-{
-	for (int writes = 0; writes < 2; writes++) {
-		char command[200];
-		struct rec best = make_rec(0, REC_BEST), now = make_rec(1, REC_BEST);
-		open_cache();
-		put_former(cache, &best);
-		cache_close(cache);
-		REQUIRE_OK(cache_open(&cache, dir, !writes, 0));
-		CHECK(has(cache, &best));
-		snprintf(command, sizeof command, writes ? "rm -rf %s" : "rm %s/*.seg", dir);
-		REQUIRE(system(command) == 0);
-		if (writes)
-			CHECK(cache_put_rec(cache, &now) >= 0 && cache_commit(cache) >= 0 && has(cache, &now));
-		else
-			CHECK(cache_refresh(cache) >= 0 && !has(cache, &best));
-		close_cache();
-	}
-}
-
-/* A claim in a layer below is evicted, and not forgotten: what that layer's owner measures later is seen. */
-TEST(claims_of_a_layer_below)
-{
-	char top[96], own[96];
-	struct cache *c;
-	open_cache();
-	struct rec best = make_rec(0, REC_BEST), hint = best;
-	hint.kind = REC_HINT;
-	hint.meas = (struct meas){.status = MEAS_OK};
-	put_former(cache, &hint);
-	put_former(cache, &best);
-	cache_close(cache);
-	snprintf(top, sizeof top, "%s/top", dir);
-	snprintf(own, sizeof own, "%s", dir);
-	const struct cache_options o = {.seeds = own};
-	REQUIRE_OK(cache_open_with(&c, top, CACHE_WRITE, 0, &o));
-	CHECK(!has(c, &best));
-	CHECK_OK(cache_commit(c));
-	cache_close(c);
-	REQUIRE_OK(cache_open(&cache, dir, false, 0));
-	CHECK_OK(cache_put_rec(cache, &best));
-	cache_close(cache);
-	REQUIRE_OK(cache_open_with(&c, top, CACHE_READ, 0, &o));
-	CHECK(has(c, &best));
-	cache_close(c);
-	REQUIRE_OK(cache_open(&cache, dir, false, 0));
-	close_cache();
-}
-
-/* What that version forgot stays forgotten, and what is forgotten now goes, in the same folder or above a
- * seed. */
+/* Records that this version forgot stay forgotten, and former records can be forgotten now, in the same
+ * folder or above a seed. */
 TEST(forgotten_records)
 {
 	const uint8_t rec = CACHE_REC;
@@ -289,8 +239,7 @@ TEST(a_seed)
 	close_cache();
 }
 
-/* A record of that version whose text is not the task that its key named is of the task that its text says.
- */
+/* If the text of a former record is not the task that its key named, the text decides. */
 TEST(a_text_decides)
 {
 	struct buf text = {0};
@@ -307,7 +256,7 @@ TEST(a_text_decides)
 	close_cache();
 }
 
-/* Damage of any kind is a miss, and nothing else is lost by it. */
+/* Damage of any kind is a miss, and loses no other record. */
 TEST(damaged_records)
 {
 	struct rng rng;
@@ -329,14 +278,14 @@ TEST(damaged_records)
 	}
 }
 
-/* hone export of that version. */
+/* Lines of that version's hone export. */
 TEST(lines)
 {
 	struct arena a = {0};
 	struct exchange_line l;
 	struct buf text = {0};
 	struct rec r = make_rec(0, REC_BEST);
-	cand_of(r.task_text, 1, r.cand); /* lines are looked at more closely than a cache */
+	cand_of(r.task_text, 1, r.cand); /* imported lines are checked more strictly than a cache */
 	former_rec_text(&r, &text);
 	json_t *j = exchange_record(CACHE_REC, former_rec_key(&r), buf_str(&text));
 	char *line = json_dumps(j, JSON_COMPACT);

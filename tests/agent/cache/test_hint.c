@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hints: what a stranger can put into a cache, and that nothing of it serves. */
+/* Tests what a stranger can put into a cache, and that none of it serves. */
 #include "agent/cache/hint.h"
 #include "agent/cache/kept_code.h"
 #include "agent/run/source.h"
@@ -8,8 +8,8 @@
 #include "tests/lib/honed_board.h"
 #include "tests/lib/records.h"
 
-/* Whoever takes hone-sync's user over can put hints: anything else is refused, whatever type it says that it
- * has, and also where that user is an owner. */
+/* An attacker who takes over hone-sync's user can put hints only: anything else is refused, whatever type it
+ * claims, even if that user is an owner. */
 TEST(who_brings_records_puts_hints_alone)
 {
 	struct arena a = {0};
@@ -63,7 +63,7 @@ TEST(who_brings_records_puts_hints_alone)
 	arena_free(&a);
 }
 
-/* A stranger's word of a task, in an arena. */
+/* A stranger's claim about a task, in an arena. */
 static struct rec claim(struct arena *a, int i, const char *cand)
 {
 	struct rec r = record(a, i, target_key(&target), 1);
@@ -85,8 +85,8 @@ static int serves(const struct rec *r)
 	return rc;
 }
 
-/* Whatever code lies in the cache, under whatever key the stranger's record could name: no hint serves, and
- * none is a record of this board. */
+/* Whatever code lies in the cache, under any key that the stranger's record could name: no hint serves, and
+ * none becomes a record of this board. */
 TEST(no_hint_serves)
 {
 	static const char *const cands[] = {"lane=n:8", "", "lane=n:8 tile=m:2"};
@@ -110,7 +110,7 @@ TEST(no_hint_serves)
 	close_cache();
 }
 
-/* A candidate that this board found itself does not become a hint: revoking that would take the board's
+/* A candidate that this board found itself does not become a hint: revoking the hint would remove the board's
  * record. */
 TEST(own_records_cannot_be_revoked)
 {
@@ -137,7 +137,7 @@ TEST(own_records_cannot_be_revoked)
 	close_cache();
 }
 
-/* What came of a hint goes with it. */
+/* The results of a hint are removed with it. */
 TEST(what_came_of_a_hint_goes_with_it)
 {
 	struct arena a = {0};
@@ -156,7 +156,7 @@ TEST(what_came_of_a_hint_goes_with_it)
 	close_cache();
 }
 
-/* Strangers have a part of the cache, whoever counts for them. */
+/* Strangers get a share of the cache, all of them together. */
 TEST(a_share_of_the_cache)
 {
 	const struct cache_options o = {.cap_bytes = 1 << 20, .seeds = ""};
@@ -174,7 +174,7 @@ TEST(a_share_of_the_cache)
 	close_cache();
 }
 
-/* Texts of hints with bytes changed, cut and doubled: refused, or a hint that is what it says. */
+/* Texts of hints with bytes changed, cut and doubled are refused, or are consistent hints. */
 TEST(damaged_hints)
 {
 	struct arena a = {0}, one = {0};
