@@ -49,7 +49,7 @@ TEST(layers)
 	CHECK(time_of(c, 0) == 100 && time_of(c, 9) == 100);
 	struct rec r = sample(9), gone = sample(3);
 	CHECK_OK(cache_get(c, CACHE_CODE, r.task, &a,
-			   &b)); /* others can write the folder above: the lower one's */
+			   &b)); /* others can write the upper folder, so this is the lower one's */
 	CHECK(*(const int64_t *)b.p == 100);
 	r.meas.min_ns = 300;
 	CHECK_OK(cache_put_rec(c, &r));

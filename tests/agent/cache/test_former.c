@@ -190,7 +190,7 @@ TEST(claims_of_strangers)
 	arena_free(&a);
 }
 
-/* Records that this version forgot stay forgotten, and former records can be forgotten now, in the same
+/* Records that the former version forgot stay forgotten, and former records can be forgotten now, in the same
  * folder or above a seed. */
 TEST(forgotten_records)
 {

@@ -17,8 +17,8 @@ TEST(text_and_back)
 	buf_free(&again);
 }
 
-/* However many points come, what is kept is bounded, in order, spread over the whole time, and ends with the
- * last. */
+/* However many points come, the history is bounded, in order, spread over the whole time, and ends with the
+ * last point. */
 TEST(a_long_search_is_thinned)
 {
 	struct history h = {0};

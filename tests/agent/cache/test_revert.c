@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which records go back to default schedules, and what serves then. */
+/* Tests which records are reverted to default schedules, and which record serves then. */
 #include "agent/cache/kept_code.h"
 #include "agent/cache/revert.h"
 #include "agent/cache/lookup.h"
@@ -43,7 +43,7 @@ static void set_up(void)
 	}
 }
 
-/* The candidate that serves is this one, and has its code. */
+/* Checks that this candidate serves and has its code. */
 static void check_serves(int i, int threads, const char *cand, int64_t ns)
 {
 	struct arena a = {0};
@@ -58,7 +58,7 @@ static void check_serves(int i, int threads, const char *cand, int64_t ns)
 
 enum { ROUNDS = 9 };
 
-/* Every round took so long. */
+/* A kernel with the same times in every round. */
 static struct served steady(const char *text, int64_t default_ns, int64_t best_ns)
 {
 	struct served k = {.task = hash_text(text), .rounds = ROUNDS};
@@ -112,16 +112,16 @@ TEST(noise_and_missing_times_change_nothing)
 	close_cache();
 }
 
-/* The machine's phases come to both alike: neither a few rounds nor single fast ones decide. */
+/* The machine's phases slow both networks alike: neither a few rounds nor single fast ones decide. */
 TEST(most_rounds_decide)
 {
 	struct served k = steady(task[0], 1000, 1050);
 	set_up();
-	for (int r = 0; r < ROUNDS; r++) /* halved in every third round, alike */
+	for (int r = 0; r < ROUNDS; r++) /* both slower by the same factor in every third round */
 		k.default_ns[r] *= r % 3 ? 1 : 2, k.best_ns[r] *= r % 3 ? 1 : 2;
 	k.best_ns[4] = 700;
 	k.rounds = 6;
-	CHECK(run(1, &k) == 0); /* too few to say so */
+	CHECK(run(1, &k) == 0); /* too few rounds to decide */
 	k.rounds = ROUNDS;
 	k.best_ns[5] = 980;
 	CHECK(run(1, &k) == 0); /* 7 of 9 */
@@ -132,7 +132,7 @@ TEST(most_rounds_decide)
 	close_cache();
 }
 
-/* For four threads a single thread's records serve; what goes back there stays theirs. */
+/* With four threads a single thread's records serve; reverting for four threads leaves those unchanged. */
 TEST(another_number_of_threads_keeps_its_own)
 {
 	const struct served k = steady(task[0], 1000, 2000);
@@ -156,7 +156,7 @@ TEST(without_a_default_there_is_no_way_back)
 	close_cache();
 }
 
-/* The first refusal ends it: neither task has another best kernel than before. */
+/* The first refused put ends the call: both tasks keep their best kernels. */
 TEST(a_cache_for_reading_stays_as_it_is)
 {
 	const struct served k[] = {steady(task[0], 1000, 2000), steady(task[1], 1000, 2000)};
@@ -169,7 +169,7 @@ TEST(a_cache_for_reading_stays_as_it_is)
 	close_cache();
 }
 
-/* A full disk: what went back serves from memory, and is written when there is room. */
+/* A full disk: reverted records serve from memory, and are written when there is room. */
 TEST(a_full_disk_waits)
 {
 	const struct served k = steady(task[0], 1000, 2000);

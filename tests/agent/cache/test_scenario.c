@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lives of a whole daemon on a virtual board (tests/lib/scenario.h): boots with a box, then hours of heat, load,
- * inhibits, crashes, a wall clock that jumps and a flash that is full, power cuts at any moment. LIVES=10000
- * makes more of them, SEED=n one. */
+/* Simulates a whole daemon on a virtual board (tests/lib/scenario.h): boots with a box, then hours of heat,
+ * load, inhibits, crashes, a wall clock that jumps and a full flash, power cuts at any moment. LIVES=10000
+ * runs more lives, SEED=n one of them. */
 #include "tests/lib/scenario.h"
 
 #include "platform/base/log.h"
@@ -48,7 +48,7 @@ static void configure(struct life *l)
 	}
 }
 
-/* A box, to its end or to a power cut or kill in the midst of it. */
+/* Runs a box, to its end or to a power cut or kill within it. */
 static void boot(struct life *l, bool unlucky)
 {
 	int64_t box_ns = (200 + rng_below(&l->rng, 2500)) * NS_PER_MS;
@@ -88,7 +88,7 @@ static void change_a_model(struct life *l)
 	life_tell(l, (struct honed_event){.kind = HE_MODELS, .nmodels = l->conf.nmodels, .model = l->known});
 }
 
-/* Somebody asks for something. */
+/* Sends a random request from a client. */
 static void ask_something(struct life *l)
 {
 	static const enum control_op ops[] = {OP_HELLO,   OP_STATUS, OP_WATCH, OP_WAIT,
@@ -113,7 +113,7 @@ static void ask_something(struct life *l)
 		life_tell(l, (struct honed_event){.kind = HE_GONE, .client = client});
 }
 
-/* Minutes to hours of a resident daemon, then SIGTERM, a kill or a power cut. */
+/* Runs minutes to hours of a resident daemon, then SIGTERM, a kill or a power cut. */
 static void reside(struct life *l)
 {
 	static void (*const happen[])(struct life *) = {kill_a_job,    hang_a_job,    change_a_model,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeds out of a cache: what was found for a task elsewhere, and for tasks of its kind. */
+/* Tests the seeds from a cache: candidates found for a task elsewhere, and for tasks of its kind. */
 #include "agent/cache/hint.h"
 #include "agent/cache/seeds.h"
 #include "kernels/task/task.h"
 #include "tests/lib/board_cache.h"
 #include "tests/lib/tasks.h"
 
-/* lanes: of the board that it is of; the job's has 8. */
+/* lanes: of the record's board; the job's has 8. */
 static struct rec make_rec(const char *text, enum rec_kind kind, const char *cand, int64_t ns, int lanes)
 {
 	struct target t = target;
@@ -39,7 +39,7 @@ static void put_own(const char *cand, int threads, bool exact, int64_t ns, int l
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
-/* "cand/lanes+..." of what a job with a softmax and the task is given: + marks another task's. */
+/* Checks the seeds "cand/lanes+..." of a job with a softmax and the task: + marks another task's seed. */
 static void check_seeds(const char *text, const char *incumbent, bool exact, const char *want)
 {
 	struct arena a = {0};
@@ -66,7 +66,7 @@ TEST(distinct_and_the_best_come_first)
 	open_cache();
 	check_seeds(task_conv, NULL, false, "");
 	put_own("far", 4, false, 10, 16);
-	put_own("farther", 4, false, 20, 32); /* of a board that cannot be */
+	put_own("farther", 4, false, 20, 32); /* no board has this number of lanes */
 	check_seeds(task_conv, NULL, false, "far/16,farther");
 	put_own("one", 1, false, 400, 8);
 	put_own("two", 2, false, 900, 8);
@@ -74,14 +74,14 @@ TEST(distinct_and_the_best_come_first)
 	check_seeds(task_conv, NULL, false, "three,two,one,far/16");
 	put_own("five", 5, false, 300, 8); /* as near as three, and faster */
 	check_seeds(task_conv, NULL, false, "five,three,two,one");
-	put_own("one", 4, false, 100, 8); /* known of fewer threads already */
+	put_own("one", 4, false, 100, 8); /* a record for fewer threads has it already */
 	check_seeds(task_conv, NULL, false, "one,five,three,two");
 	check_seeds(task_conv, "one", false, "five,three,two,far/16");
 	check_seeds(task_conv, NULL, true, "three");
 	struct rec failed = make_rec(task_conv, REC_BEST, "wrong", 1, 8);
 	failed.exact = true;
 	failed.meas.status = MEAS_WRONG;
-	CHECK_OK(cache_put_rec(cache, &failed)); /* in place of none: threads 4, exact */
+	CHECK_OK(cache_put_rec(cache, &failed)); /* replaces the record "none": threads 4, exact */
 	check_seeds(task_conv, NULL, true, "three");
 	close_cache();
 }
@@ -115,7 +115,7 @@ TEST(other_shapes)
 	close_cache();
 }
 
-/* The board's own come first; what won as the default schedule is no find. */
+/* The board's own seeds come first; a default schedule that won is no seed. */
 TEST(other_boards_and_defaults)
 {
 	open_cache();
@@ -138,7 +138,7 @@ static void hint(const char *text, const char *cand, int threads, int lanes)
 	CHECK(hint_put(cache, &r) == HINT_OPEN);
 }
 
-/* What strangers say comes first, once, whatever they claim; another task's is no seed here. */
+/* Strangers' hints come first, once, whatever time they claim; another task's hint is no seed here. */
 TEST(hints)
 {
 	open_cache();
@@ -150,7 +150,7 @@ TEST(hints)
 	struct arena a = {0};
 	struct job_task job = {.text = product(14), .incumbent = "x"};
 	CHECK_OK(cache_seeds(cache, &target, 4, false, &a, 1, &job));
-	CHECK(job.nseeds == 2 && job.seed[0].foreign && !job.seed[1].foreign); /* nobody here has tried it */
+	CHECK(job.nseeds == 2 && job.seed[0].foreign && !job.seed[1].foreign); /* no box here has tried it */
 	arena_free(&a);
 	hint(product(14), "of one thread", 1, 8);
 	check_seeds(product(14), "own", false, "hint,of one thread");
@@ -171,7 +171,7 @@ TEST(hints)
 	close_cache();
 }
 
-/* A stranger's candidate is no seed of other tasks: a lie would cost each of them a trial. */
+/* A stranger's candidate is no seed of other tasks: a false claim would cost each of them a trial. */
 TEST(hints_stay_with_their_task)
 {
 	open_cache();
@@ -182,7 +182,7 @@ TEST(hints_stay_with_their_task)
 	close_cache();
 }
 
-/* A record that lies about its task, whose task is none, or is of a version that nobody knows. */
+/* Records that lie about their task, have an invalid task, or are of an unknown version. */
 TEST(hostile_records)
 {
 	static const char *const bad[] = {

@@ -38,7 +38,7 @@ TEST(what_is_measured_here_is_believed)
 	check(&r, STALE_CODE);
 	put_code(&r, emitter, "x");
 	check(&r, STALE_NOT);
-	put_code(&r, "llvm-19/0", "x"); /* of before an upgrade */
+	put_code(&r, "llvm-19/0", "x"); /* made before an upgrade */
 	check(&r, STALE_CODE);
 	r.target_key = hash_text("another");
 	check(&r, STALE_MACHINE);
@@ -52,7 +52,7 @@ TEST(code_of_other_emitters)
 	snprintf(r.emitter, sizeof r.emitter, "llvm-14/" CODE_REVISION);
 	put_code(&r, "llvm-14/" CODE_REVISION, "x");
 	check(&r, STALE_EMITTER);
-	CHECK(stale_rec(cache, &r, &target, "") == STALE_NOT); /* nobody knows the present one */
+	CHECK(stale_rec(cache, &r, &target, "") == STALE_NOT); /* the present emitter is not known */
 	close_cache();
 }
 
@@ -75,14 +75,15 @@ TEST(numbers_that_cannot_be)
 	bad[8].meas.median_ns = INT64_MIN;
 	for (int i = 0; i < 9; i++)
 		check(&bad[i], STALE_NUMBERS);
-	CHECK(stale_plausible(&bad[0])); /* it failed, and says so */
+	CHECK(stale_plausible(&bad[0])); /* it failed, and its status says so */
 	for (int i = 1; i < 9; i++)
 		CHECK(!stale_plausible(&bad[i]));
 	check(&good, STALE_NOT);
 	close_cache();
 }
 
-/* While it was measured, or between it and its task's default, which the last box measured. */
+/* The clock changed during the measurement, or between it and that of the task's default, which the last box
+ * measured. */
 TEST(another_clock)
 {
 	static const struct {

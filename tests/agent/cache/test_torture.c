@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache after power cuts: runs are recorded, and for every point of them the states that a cut there may
- * leave are made and opened (tests/lib/crash.h). TORTURE_STATES says how many (make torture: 20,000). */
+/* Tests the cache after power cuts: runs are recorded, and for every point of them the states that a cut
+ * there may leave are made and opened (tests/lib/crash.h). TORTURE_STATES sets their number (make torture:
+ * 20,000). */
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "platform/base/mix.h"
@@ -14,7 +15,7 @@
 
 enum { KEYS = 24, PUTS = 260, SHARE = 1500 };
 
-static bool no_crc; /* a broken cache */
+static bool no_crc; /* true: a deliberately broken cache */
 
 static uint32_t crc_table[256];
 
@@ -27,7 +28,7 @@ __attribute__((constructor)) static void make_table(void)
 	}
 }
 
-/* In place of the library's. */
+/* Replaces the library's. */
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 {
 	const uint8_t *p = bytes;
@@ -37,7 +38,7 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
 	return no_crc ? 0 : ~crc;
 }
 
-/* What the run said, and when: how many operations on files came before it. */
+/* What the run reported, and when: after how many operations on files. */
 struct said {
 	int at;
 	int key;     /* -1: everything before this was acknowledged */
@@ -50,8 +51,9 @@ static struct words {
 	int n;
 } * words;            /* shared with children */
 static bool dying;    /* processes are killed meanwhile */
-static bool careless; /* and those that come after them do not sync what they find: a broken cache */
-static int deaths;    /* so many were */
+static bool careless; /* and their successors do not sync the files that they find: a deliberately broken
+			 cache */
+static int deaths;    /* number of killed processes */
 static char folder[64], state[64];
 
 static const char *shm(void)
@@ -124,8 +126,8 @@ static void done(int rc)
 
 static const struct cache_options options = {.segment_bytes = 4096, .seeds = ""};
 
-/* Code and record of a new version, or a forgotten key; now and then a commit, a compaction, or a new
- * process, which leaves the commit to the close. NULL: it died in that. */
+/* Puts code and record of a new version, or forgets a key; now and then commits, compacts, or starts a new
+ * process, which leaves the commit to the close. NULL: the process died in that. */
 static struct cache *one_put(struct cache *c, struct rng *r, int version)
 {
 	char p[12000];
@@ -165,8 +167,8 @@ static int version_of(struct cache *c, int key, struct blob *b, struct arena *a)
 	return version;
 }
 
-/* The process was killed: what it had in memory is gone, its lock too, and what it wrote is there. What the
- * next one reads it may say to be durable. */
+/* The process was killed: its memory and its lock are gone, its writes are there. The next process may report
+ * as durable what it reads. */
 static struct cache *next_process(struct cache *dead)
 {
 	struct cache *c = NULL;
@@ -212,8 +214,7 @@ struct verdict {
 	int states, lost, wrong, refused;
 };
 
-/* What was said of a key before the cut: all that counts comes after the last acknowledged version. Returns
- * whether `version` is possible. */
+/* Returns whether a key may have `version` after the cut: the last acknowledged version or any later one. */
 static bool allowed(int key, int version, int cut)
 {
 	bool ok = version == 0;
@@ -240,7 +241,7 @@ static void judge(struct cache *c, int cut, struct verdict *v)
 					  payload(key, version, want) == b.n && !memcmp(b.p, want, b.n));
 		v->wrong += !right;
 		v->lost += right && !allowed(key, version, cut);
-		/* No record before its code. */
+		/* No record is found without its code. */
 		if (right && version && key % 3 == 0 &&
 		    cache_get(c, CACHE_CODE, key_of(key, version), &a, &b) < 0)
 			v->lost++;
@@ -282,7 +283,7 @@ static void cut_at(int cut, enum crash_how how, struct rng *r, struct verdict *v
 		v->refused += !goes_on();
 }
 
-/* Every point with everything kept and everything dropped, and others at random. */
+/* Cuts at every point with all writes kept and all dropped, and others at random. */
 static struct verdict torture(int states, uint64_t seed)
 {
 	struct verdict v = {0};
@@ -314,7 +315,7 @@ TEST(power_cuts)
 	remove_dirs();
 }
 
-/* Processes are killed between their calls, and others go on with what they left; then the power is cut. */
+/* Processes are killed between their calls, and others continue with their files; then the power is cut. */
 TEST(power_cuts_after_kills)
 {
 	make_dirs();
@@ -329,7 +330,7 @@ TEST(power_cuts_after_kills)
 	remove_dirs();
 }
 
-/* A process that is killed for real before its k-th call, or in the middle of a write. */
+/* A process that is really killed before its k-th call, or in the middle of a write. */
 static struct {
 	int calls, at;
 } killed;
@@ -423,7 +424,7 @@ TEST(killed_at_every_call)
 	remove_dirs();
 }
 
-/* The same harness finds out a cache that does not sync, */
+/* The same harness detects a cache that does not sync. */
 TEST(a_cache_without_fsync_is_caught)
 {
 	make_dirs();
@@ -434,7 +435,7 @@ TEST(a_cache_without_fsync_is_caught)
 	remove_dirs();
 }
 
-/* one that takes what a dead process wrote for durable, */
+/* It detects a cache that takes a dead process's writes for durable. */
 TEST(a_cache_that_trusts_the_dead_is_caught)
 {
 	make_dirs();
@@ -445,7 +446,7 @@ TEST(a_cache_that_trusts_the_dead_is_caught)
 	remove_dirs();
 }
 
-/* and one that does not check. */
+/* It detects a cache that does not check CRCs. */
 TEST(a_cache_without_crc_is_caught)
 {
 	make_dirs();

@@ -89,7 +89,7 @@ TEST(text_and_back)
 	CHECK(t->ns == 1004 && t->at_ns == 4 * NS_PER_MS && t->by == TRIED_STRATEGY && t->guess_sd == 0.25);
 	CHECK(log_b.cand_bytes == log_a.cand_bytes);
 	trials_free(&log_b);
-	/* Cut anywhere but between two trials it is an error, and never a crash. */
+	/* A text that is cut anywhere but between two trials gives an error, and never a crash. */
 	int good = 0;
 	for (size_t n = 0; n < text.n; n++) {
 		char c = text.p[n];
@@ -113,7 +113,7 @@ TEST(keys_differ)
 	log_a.exact = false;
 	CHECK(!key_equal(k, trials_key(&log_a)));
 	log_a.exact = true;
-	snprintf(log_a.emitter, sizeof log_a.emitter, "other/2"); /* not part of it */
+	snprintf(log_a.emitter, sizeof log_a.emitter, "other/2"); /* not part of the key */
 	log_a.boxes = 9;
 	CHECK(key_equal(k, trials_key(&log_a)));
 	trials_free(&log_a);
@@ -139,7 +139,8 @@ TEST(one_line_for_a_candidate)
 	trials_free(&log_a);
 }
 
-/* However many are tried: bounded, the fastest and the newest there, the default too, old ones sparse. */
+/* However many candidates are tried, the log is bounded and keeps the fastest, the newest and the default;
+ * old ones are sparse. */
 TEST(a_long_search_is_thinned)
 {
 	enum { MANY = 5000 };
@@ -176,7 +177,7 @@ TEST(a_long_search_is_thinned)
 	buf_free(&text);
 }
 
-/* Candidates of the greatest length: the text stays within its bound. */
+/* With candidates of the greatest length the text stays within its bound. */
 TEST(long_candidates)
 {
 	struct buf text = {0};
@@ -222,7 +223,7 @@ TEST(hostile_text)
 	    "ok default 0 1 9223372036854775 1 1 1 1 1 1 0 a\n",
 	    "ok default 0 1 0 99999999999999999999 1 1 1 1 1 0 a\n",
 	    "ok default 0 0 0 1 1 1 1 1 1 0 a\n",
-	    "ok default 0 2 0 1 1 1 1 1 1 0 a\n", /* a box that was not yet */
+	    "ok default 0 2 0 1 1 1 1 1 1 0 a\n", /* a box that is not in the log's count */
 	    "ok default 2 1 0 1 1 1 1 1 1 0 a\n",
 	    "fine default 0 1 0 1 1 1 1 1 1 0 a\n",
 	    "ok luck 0 1 0 1 1 1 1 1 1 0 a\n",
@@ -258,7 +259,8 @@ TEST(hostile_text)
 	trials_free(&log_a);
 }
 
-/* Bytes changed, taken out and doubled at random: an error, or a log whose text parses back to itself. */
+/* Texts with bytes changed, removed and doubled at random give an error, or a log whose text parses back to
+ * itself. */
 TEST(damaged_text)
 {
 	struct buf text = {0}, x = {0}, y = {0};
@@ -314,8 +316,8 @@ static void say(struct trials *l, const char *cand, enum meas_status status, int
 	trials_add(l, &t, l->boxes);
 }
 
-/* The model ranks as it was measured, 10 % too low; the draft the other way round. The second box is on a
- * machine half as fast, which changes nothing. */
+/* The model ranks as measured, 10 % too low; the draft ranks in reverse. The second box is on a machine half
+ * as fast, which changes nothing. */
 TEST(what_a_log_says)
 {
 	struct trials_sum s;
@@ -346,7 +348,7 @@ TEST(what_a_log_says)
 	CHECK(isnan(trials_payback(1e9, 0)) && isnan(trials_payback(1e9, -5)) && isnan(trials_payback(0, 5)));
 }
 
-/* More than fit: the five fastest in order, the last steps of many. */
+/* With more trials than fit: the five fastest in order, and the last steps of many. */
 TEST(a_long_log_says_it_shortly)
 {
 	struct trials_sum s;
@@ -361,7 +363,7 @@ TEST(a_long_log_says_it_shortly)
 	for (int i = 0; i < SUM_BEST; i++)
 		CHECK(s.best[i] == 19 - i);
 	CHECK(s.step[SUM_STEPS - 1].at_ns == 19 && s.step[0].at_ns == 12);
-	CHECK(isnan(s.draft_rank)); /* it held all of them for equal */
+	CHECK(isnan(s.draft_rank)); /* the draft's estimates were all equal */
 	trials_free(&log_a);
 }
 
@@ -372,7 +374,7 @@ static int count_logs(void *ctx, const struct trials *l)
 	return 0;
 }
 
-/* A log that is damaged, of another version, or under another's key is a miss. */
+/* A log that is damaged, of another version, or under another log's key is a miss. */
 TEST(a_bad_record_is_a_miss)
 {
 	struct cache *c;
