@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": the text in the
- * cache}. Imported records are strangers' data: each is parsed, its numbers are checked, its candidate must
- * be a schedule of its task, its key must follow from its content, and it must not be code. Records that this
- * machine has already are neither changed nor evicted; the import stops taking records when it would have to
- * evict. Imported records are candidates for the next search, which times them (agent/cache/stale.h).
+/* Records between caches. As a line of JSON: {"type": "rec", "key": 32 hex digits, "text": the text in
+ * the cache}. Imported records are strangers' data: each is parsed, its numbers are checked, its
+ * candidate must be a schedule of its task, its key must follow from its content, and it must not be
+ * code. Records that this machine has already are neither changed nor evicted; a record that would need
+ * an eviction is left out. Imported records are candidates for the next search, which times them
+ * (agent/cache/stale.h).
  *
- * A record of the former version, whose key was another hash, gets its present key. Choices name their model
- * and class, and their key follows from that; the model itself is not here, so choices of an unknown model
- * have no effect. Nobody can check a history's key, and strangers' histories are not taken
+ * A record of the former version, whose key was another hash, gets its present key. Choices name their
+ * model and class, and their key follows from that; the model itself is not here, so choices of an
+ * unknown model have no effect. Nobody can check a history's key, and strangers' histories are not taken
  * (agent/sync/taken.h). */
 #ifndef AGENT_EXCHANGE_H
 #define AGENT_EXCHANGE_H
