@@ -41,7 +41,6 @@ struct seg {
 	uint64_t number, replaces, salt;
 	enum seg_kind kind;
 	int layer;                /* index of its layer in the cache */
-	bool plain;               /* the former format */
 	bool foreign;             /* another user may have written it: its code is not run */
 	bool writable;            /* open for writing, and the file has no other name */
 	bool clean;               /* nothing but zeros follows the last record */

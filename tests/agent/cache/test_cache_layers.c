@@ -114,45 +114,6 @@ TEST(a_state_folder_of_somebody_else)
 	remove_dir();
 }
 
-/* Writes the former format: no header, CRCs over the record alone. */
-static void write_old(const char *path, int n)
-{
-	struct buf b = {0};
-	const struct seg plain = {.plain = true};
-	for (int i = 0; i < n; i++) {
-		struct buf text = {0};
-		struct rec r = sample(i);
-		rec_text(&r, &text);
-		const struct head h = {.n = (uint32_t)text.n, .type = CACHE_REC, .key = rec_key(&r)};
-		seg_record(&b, &plain, 0, &h, text.p);
-		const struct head code = {.n = 4, .type = CACHE_CODE, .key = r.task};
-		seg_record(&b, &plain, 0, &code, "code");
-		buf_free(&text);
-	}
-	write_bytes(path, b.p, b.n);
-	buf_free(&b);
-}
-
-TEST(the_old_format_is_read_and_taken_over)
-{
-	struct cache *c;
-	struct arena a = {0};
-	struct blob b;
-	char path[96];
-	snprintf(path, sizeof path, "%s/cache.hone", fresh_dir());
-	write_old(path, 5);
-	for (int writer = 0; writer < 3; writer++) {
-		struct rec r = sample(4);
-		REQUIRE_OK(cache_open(&c, dir, writer != 1, 0));
-		CHECK(check_records(c, 5) == 5);
-		CHECK_OK(cache_get(c, CACHE_CODE, r.task, &a, &b));
-		cache_close(c);
-		CHECK(file_exists(path) == (writer == 0));
-	}
-	arena_free(&a);
-	remove_dir();
-}
-
 /* More than half is dead: the next writer removes it; a reader that has the files open continues. */
 TEST(what_is_dead_goes)
 {
