@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which panel of weights comes next, and how fast it must be fetched while the present one is used; and which
- * lines of the input. */
+/* Finds which panel of weights comes next and how fast it must be prefetched while the present one is used,
+ * and which lines of the input to prefetch. */
 #include "kernels/space/sched.h"
 
 static int64_t tiles_of(const struct stage *st, const struct sstage *s, int a)
@@ -25,7 +25,8 @@ int stage_weights(const struct task *t, const struct stage *st, int lane)
 	return -1;
 }
 
-/* Lines of a step, the least fraction of at most 1/32 that brings all in time, or little more. */
+/* Sets the lines that a step fetches, in units of 1 to 1/32 line: the largest unit that fetches the panel in
+ * time with at most 1/8 of excess. */
 static void rate(struct panel_ahead *h)
 {
 	int64_t share = h->tiles * 16;
@@ -37,7 +38,8 @@ static void rate(struct panel_ahead *h)
 	h->lines = ceil_div(h->step << h->shift, share);
 }
 
-/* Loops from the outside in: those over panels, then (parts of a split reduction and) those over tiles. */
+/* Checks the order of loops from the outside in: loops over panels, then parts of a split reduction, then
+ * loops over tiles. */
 static int loops(const struct stage *st, const struct sstage *s, struct panel_ahead *h)
 {
 	for (int i = 0; i < stage_spatial(st); i++) {
@@ -52,7 +54,7 @@ static int loops(const struct stage *st, const struct sstage *s, struct panel_ah
 	return E_OK;
 }
 
-/* Steps of a reduction axis in a packed operand: whole blocks where the loop is over blocks. */
+/* Steps of a reduction axis in a packed operand; whole blocks if the loop is over blocks. */
 static int64_t steps_of(const struct task *t, const struct stage *st, const struct sstage *s, int a)
 {
 	int64_t e = st->axis[a].extent, b = axis_block(t, st, a);
@@ -90,7 +92,7 @@ int stage_ahead(const struct task *t, const struct stage *st, const struct sstag
 	return E_OK;
 }
 
-/* The only axis beside the lanes whose points are tiled; -1. */
+/* The only axis beside the lane axis whose points are tiled; -1: none or several. */
 static int tiled_axis(const struct stage *st, const struct sstage *s)
 {
 	int found = -1;

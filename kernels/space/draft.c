@@ -26,8 +26,8 @@ double draft_memory(const struct target *tg)
 	return tg->bw_gbs[3] > 0 ? tg->bw_gbs[3] / draft_ghz(tg) : 8;
 }
 
-/* Issue slots of an operator per vector where they are not one; a division keeps its port for 10 cycles,
- * beside which others issue. Measured on the Cascade Lake. */
+/* Issue slots per vector of operators that need more than one. A division keeps its port for 10 cycles, while
+ * other operators can issue. Measured on the Cascade Lake. */
 static const double op_slots[P_OPS] = {
     [P_DIV] = 16, [P_RECIP] = 16, [P_SQRT] = 16,    [P_EXP] = 13,  [P_LOG] = 34, [P_TANH] = 22,
     [P_ERF] = 20, [P_POW] = 56,   [P_SIGMOID] = 21, [P_SILU] = 21, [P_GELU] = 16};
@@ -38,13 +38,13 @@ static double prog_cost(const struct prog *p)
 	double c = 0;
 	for (int i = 0; i < p->n; i++) {
 		enum prog_op op = (enum prog_op)p->at[i].op;
-		bool constant = op == P_DIV && p->at[i - 1].op == P_IMM; /* a product, corrected */
+		bool constant = op == P_DIV && p->at[i - 1].op == P_IMM; /* a product and a correction */
 		c += constant ? 5 : op_slots[op] > 0 ? op_slots[op] : prog_op_arity(op) > 0;
 	}
 	return c;
 }
 
-/* Of a stage's body, with the combiner: a product is added for nothing. */
+/* Slots of a stage's body and combiner. A sum of products has no extra cost: it is an FMA. */
 static double body_cost(const struct stage *st)
 {
 	return prog_cost(&st->body) +
@@ -70,7 +70,7 @@ double draft_slots(int64_t stride, int lanes)
 	return stride == 0 || stride == 1 ? 1 : stride > 1 && picked < lanes ? (double)picked : lanes;
 }
 
-/* Slots of one access: lanes that are far apart are stored, and mostly loaded, one by one. */
+/* Slots of one access. Lanes that are far apart are stored one by one, and mostly loaded so too. */
 static double access_cost(const struct task *t, const struct stage *st, const struct sstage *s,
 			  const struct read *r)
 {
@@ -83,7 +83,7 @@ static double access_cost(const struct task *t, const struct stage *st, const st
 	if (r == &st->out && store_weaves(t, st, s) >= 0)
 		return 2;
 	int turn = r == &st->out ? store_turns(t, st, s) : -1;
-	if (turn >= 0) /* as many steps and stores however few the points */
+	if (turn >= 0) /* the number of steps and stores does not depend on the number of points */
 		return fmin(s->lanes,
 			    TRANSPOSE * ceil((double)s->tile[turn] / s->lanes) * s->lanes / s->tile[turn]);
 	double slots = r == &st->out && (stride < 0 || stride > 1) ? s->lanes : draft_slots(stride, s->lanes);
@@ -114,7 +114,7 @@ bool draft_read_slides(const struct stage *st, const struct read *r, int rank, c
 	return false;
 }
 
-/* A loop of the reduction goes over what is read: its vectors are loaded one after the other. */
+/* Whether a loop of the reduction changes what is read: then its vectors are loaded one after the other. */
 static bool looped(const struct stage *st, unsigned axes, const struct sstage *s)
 {
 	for (int a = stage_spatial(st); a < st->naxes; a++)
@@ -177,7 +177,7 @@ bool draft_slides(const struct task *t, int stage, const struct sstage *s)
 	return false;
 }
 
-/* Loops over tiles run inside of all loops over these axes. */
+/* Whether loops over tiles run inside of all loops over these axes. */
 static bool outside(const struct stage *st, const struct sstage *s, unsigned axes)
 {
 	int last = s->order[stage_spatial(st) - 1];
@@ -237,20 +237,20 @@ double draft_join(double a, double b)
 	return cbrt(sqrt(x));
 }
 
-/* As that, but close to the larger one: the 12-norm. */
+/* As draft_join(), but closer to the larger value: the 12-norm. */
 static double sharp(double a, double b)
 {
 	double x = cube(a * a), y = cube(b * b);
 	return sqrt(cbrt(sqrt(x * x + y * y)));
 }
 
-/* Lines that come from the L2 take turns with the loads of the body. */
+/* The 4-norm: lines from the L2 take turns with the loads of the body. */
 static double quartic(double a, double b)
 {
 	return sqrt(hypot(a * a, b * b));
 }
 
-/* Cycles of one tile of n[] points, and what they are made of. */
+/* Cycles of one tile of n[] points, and its terms. */
 static double one_tile(const struct tile_cost *c, const int *n, struct draft_terms *x)
 {
 	const struct stage *st = c->st;
@@ -273,8 +273,8 @@ static double one_tile(const struct tile_cost *c, const int *n, struct draft_ter
 	if (c->s->prefetch && c->once)
 		loads += points;
 	double issue = points * c->body / FMA_PER_CYCLE, load = loads / c->loads;
-	/* FMAs, loads and all together compete for slots before any of them is full: 14x2 points reach 92 %
-	 * where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
+	/* FMAs, loads and both together compete for issue slots before any limit is reached: 14x2 points
+	 * reach 92 % where 6x4 reach 95 %, with 16 against 10 loads for as many FMAs. */
 	double around = c->straight ? 0 : LOOP / c->body_steps,
 	       slots = draft_join(issue, draft_join(load, (points * c->body + loads + around) / 4));
 	/* Small last tiles read as much as full ones. */
@@ -306,7 +306,7 @@ void draft_add(struct draft_terms *sum, const struct draft_terms *x, double coun
 		sum->of[i] += count * x->of[i];
 }
 
-/* Sum over full tiles and the smaller last ones of every axis. */
+/* Sums full tiles and the smaller last tiles of every axis. */
 static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
 {
 	int n[MAX_AXES], rest[MAX_AXES];
@@ -322,7 +322,7 @@ static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
 		never |= whole[a] < 1 ? 1u << a : 0; /* no full tile */
 	}
 	for (unsigned combo = 0;; combo = ((combo | ~lasts) + 1) & lasts) {
-		double count = never & ~combo ? 0 : 1, share = 1; /* of a full tile's points */
+		double count = never & ~combo ? 0 : 1, share = 1; /* share: of a full tile's points */
 		for (int a = 0; a < c->ns && count > 0; a++) {
 			bool last = combo >> a & 1;
 			n[a] = last ? rest[a] : c->s->tile[a];
@@ -342,7 +342,8 @@ static double all_tiles(const struct tile_cost *c, struct draft_terms *x)
 	}
 }
 
-/* Beside the arithmetic where they are fetched ahead of it, by the hardware where they pass by in order. */
+/* Weights come from memory while the arithmetic runs if they are prefetched; the hardware does so if they are
+ * read in order. */
 double draft_cold(const struct tile_cost *c)
 {
 	int read = c->t->nstages == 1 ? stage_weights(c->t, c->st, c->s->lane) : -1;
@@ -352,7 +353,7 @@ double draft_cold(const struct tile_cost *c)
 	return read < 0 ? 0 : bytes / draft_memory(c->tg);
 }
 
-/* Tiles that use a panel of weights. */
+/* Number of tiles that use a panel of weights. */
 static double passes(const struct tile_cost *c)
 {
 	int w = stage_weights(c->t, c->st, c->s->lane);
@@ -369,7 +370,7 @@ static double with_weights(const struct tile_cost *c, double cycles, double core
 		return draft_join(cycles, cold) + BESIDE * core;
 	if (c->s->prefetch)
 		return draft_join(cycles, cold);
-	return cycles + fmax(0, cold - core / passes(c)); /* the first tile of a panel waits for it */
+	return cycles + fmax(0, cold - core / passes(c)); /* the first tile of a panel waits for the panel */
 }
 
 double draft_stream(double panel_bytes, const struct tile_cost *c)
@@ -388,7 +389,7 @@ static void open_rates(struct tile_cost *c)
 	c->loads = tg->bw_gbs[0] > 0 ? LOADS_REACHED * tg->bw_gbs[0] / ghz / (4 * tg->lanes) : LOADS_USUAL;
 }
 
-/* The reduction: steps of it, of a body, and trips of its loops. */
+/* Sets the steps of the reduction and of a body, and whether the reduction has loops. */
 static void open_steps(struct tile_cost *c)
 {
 	const struct stage *st = c->st;
@@ -400,7 +401,7 @@ static void open_steps(struct tile_cost *c)
 		c->steps = c->steps / e * ceil(e / s->lanes);
 	}
 	c->body_steps = 1;
-	c->straight = true; /* no loop: the sums of the next tile do not wait for those of this one */
+	c->straight = true; /* no loop: the sums of the next tile do not wait for those of this tile */
 	for (int a = c->ns; a < st->naxes; a++) {
 		c->body_steps *= s->unroll[a];
 		c->straight &= s->unroll[a] == st->axis[a].extent;
@@ -443,7 +444,7 @@ static void open_streams(struct tile_cost *c, struct draft_terms *x)
 		x->set += bytes;
 		x->panel += i < c->st->nreads && operand_packs(c->t, c->st->read[i].operand) ? bytes : 0;
 	}
-	for (int a = 0; a < c->st->naxes; a++) /* no panel is used again: all count */
+	for (int a = 0; a < c->st->naxes; a++) /* no panel is used again, so all panels count */
 		tile[a] = c->once ? (double)c->extent[a] : tile[a];
 	for (int i = 0; i < c->st->nreads; i++) {
 		double panel = draft_footprint(c, i, tile);

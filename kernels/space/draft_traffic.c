@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the loops of a stage touch, and what of it comes from the next cache. */
+/* Counts what the loops of a stage touch, and how much of that comes from the next cache level. */
 #include "kernels/space/draft_parts.h"
 
 #include <math.h>
@@ -50,8 +50,8 @@ void draft_tile_points(const struct tile_cost *c, double *n)
 					       : (double)c->extent[a];
 }
 
-/* What inner loops touch: points along each axis, and per cache the bytes of each read and together, and the
- * share of it that did not stay in the cache up to here. */
+/* What the inner loops touch: points along each axis; per cache level, the bytes of each read and of all
+ * together, and the share of them that was lost from the cache so far. */
 struct held {
 	double n[MAX_AXES], kept[MAX_READS + 1];
 	struct {
@@ -71,7 +71,8 @@ static void again(const struct tile_cost *c, struct held *h, int axis, double co
 		h->of[l].set = 0;
 	}
 	h->n[axis] *= count;
-	/* Small tiles seldom divide; of others the constants above were found with last tiles whole. */
+	/* Small tiles seldom divide the extent. For other tiles the constants above were fitted with whole
+	 * last tiles. */
 	if (c->held)
 		h->n[axis] = fmin(h->n[axis], (double)c->extent[axis]);
 	for (int i = 0; i <= c->st->nreads; i++) {
@@ -96,7 +97,7 @@ static void first_tile(const struct tile_cost *c, struct held *h)
 	}
 }
 
-/* From the innermost loop out; blocks around all tiles. */
+/* Goes from the innermost loop outwards; loops over blocks are around all loops over tiles. */
 static void all_loops(const struct tile_cost *c, struct held *h)
 {
 	int ns = c->ns, nouter = 0, parted = c->parts > 1;
@@ -107,7 +108,8 @@ static void all_loops(const struct tile_cost *c, struct held *h)
 		int64_t u = (int64_t)c->s->tile[a] * (a == c->s->lane ? c->s->lanes : 1);
 		double count = (double)((c->extent[a] + u - 1) / u),
 		       block = c->s->outer[a] && c->s->block[a] ? (double)c->s->block[a] : count;
-		if (parted && nouter + j - ns < c->s->par) { /* parts lie right inside of parallel loops */
+		if (parted && nouter + j - ns < c->s->par) { /* the loop over parts is right inside of the
+							      * parallel loops */
 			again(c, h, c->s->split_axis, c->parts);
 			parted = 0;
 		}
@@ -117,8 +119,8 @@ static void all_loops(const struct tile_cost *c, struct held *h)
 	}
 }
 
-/* What a cache keeps of an operand from before the kernel begins: of what comes and goes as much as it holds
- * of all that, of scratch by its ring. */
+/* The share of an operand that the cache no longer holds when the kernel starts. Inputs and outputs compete
+ * with all data that the task reads and writes, scratch with the data of its ring. */
 static double before(const struct tile_cost *c, const struct held *h, int read, int level)
 {
 	const struct read *r = read < c->st->nreads ? &c->st->read[read] : &c->st->out;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cost of a Winograd schedule: products and transforms follow one another, so they add up; weights that are
- * fetched ahead come meanwhile, but not quite. Measured on a Xeon of 148 GFLOP/s, 91 GB/s
- * from L2 and 11 GB/s from memory. */
+/* Cost of a Winograd schedule: products and transforms run one after the other, so they add up; prefetched
+ * weights overlap with them, but not fully. Measured on a Xeon with 148 GFLOP/s, 91 GB/s from L2 and 11 GB/s
+ * from memory. */
 #include "kernels/space/draft_parts.h"
 #include "kernels/space/winograd.h"
 
@@ -17,7 +17,7 @@ static double product(const struct winograd *w, double n, double channels)
 	return channels * step + WINO_CALL + 1.5 * points;
 }
 
-/* A block of `count` tiles: the last main one may run over its end. */
+/* Products of a block of `count` tiles: its last full register tile may reach beyond `count`. */
 static double block(const struct winograd *w, int64_t count, double channels)
 {
 	int64_t full = w->tiles / w->px, need = (count + w->px - 1) / w->px;
@@ -25,7 +25,7 @@ static double block(const struct winograd *w, int64_t count, double channels)
 	return (double)(need < full ? need : full) * product(w, w->px, channels) + rest;
 }
 
-/* The same of filters as they are: a step transforms one row of points and uses it. Measured. */
+/* The same with untransformed filters: each step transforms one row of points and uses it. Measured. */
 static double block_raw(const struct winograd *w, int64_t count, double channels)
 {
 	double points = w->m + 2, steps = points * ceil((double)count / w->px);
@@ -63,7 +63,7 @@ double winograd_apart(const struct task *t, const struct sstage *s)
 	return sum;
 }
 
-/* Some blocks of tiles times some vectors of outputs: cycles but for the weights. */
+/* Cycles of the transforms of `tiles` tiles with `vectors` vectors of outputs, without loading weights. */
 static double transforms(const struct task *t, const struct sstage *s, const struct winograd_sizes *z,
 			 double tiles, double vectors)
 {
@@ -73,8 +73,8 @@ static double transforms(const struct task *t, const struct sstage *s, const str
 	return in + tiles * vectors * ((points + m) * along + pixel * m * m + WINO_AROUND);
 }
 
-/* Weights that the next register tile reads again from the L2, where a panel is too large for the L1: a fifth
- * of it is not hidden. */
+/* Cycles to read weights again from the L2 for the next register tile if a panel is too large for the L1: a
+ * fifth of this is not hidden. */
 static double panels_again(const struct winograd *w, const struct winograd_sizes *z,
 			   const struct winograd_speeds *v, int64_t tiles, int lanes)
 {
@@ -91,12 +91,12 @@ static double products(const struct winograd *w, const struct winograd_sizes *z,
 	       (cost(w, tiles, (double)z->channels) + panels_again(w, z, v, tiles, lanes));
 }
 
-/* What the busiest of so many threads has of the parallel indexes: blocks of tiles of one part of the
- * channels, then of the next. */
+/* The share of the busiest of `threads` threads in the parallel indexes, which go through the blocks of tiles
+ * for one part of the channels, then for the next part. */
 struct shared {
 	int64_t indexes, parts;
-	int64_t lasts, last; /* of them: with the last block of tiles, and its tiles */
-	int64_t vectors;     /* of a part */
+	int64_t lasts, last; /* indexes with the last block of tiles, and the tiles in that block */
+	int64_t vectors;     /* vectors of a part */
 };
 
 static struct shared shared(const struct winograd *w, const struct winograd_sizes *z, int threads)
@@ -121,9 +121,9 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 	double u = 4. * (double)z.u_elems * (double)h.vectors / (double)z.vectors;
 	double lasts = (double)h.lasts, others = (double)(h.indexes - h.lasts);
 	double tiles = others * w->tiles + lasts * (double)h.last;
-	/* Scratch is written and read, inputs by each chunk. Between two uses of it lie all of it, a chunk's
-	 * weights, and pixels: what the L2 does not hold of these comes from the L3, half of it while others
-	 * are used. */
+	/* Scratch is written and read, inputs are read by each chunk. Between two uses of the scratch the L2
+	 * has to hold all of it, a chunk's weights, and pixels; what does not fit comes from the L3, half of
+	 * it while other data is used. */
 	double vs = 4. * (double)z.v_elems, ms = 4. * (double)z.m_elems,
 	       chunks = (double)ceil_div(h.vectors, w->chunk);
 	double in = 4. * w->tiles * w->m * w->m * (double)(z.cblocks * s->lanes),
@@ -131,7 +131,7 @@ struct draft_terms draft_winograd(const struct task *t, const struct target *tg,
 	double between = vs + ms + u / chunks + (w->pixels ? 2 : 1) * in + out,
 	       missed = over(between, v.l2_room) / between;
 	double moved = vs + chunks * (.5 * vs + 2 * ms), held = vs + ms,
-	       far = threads > 1 ? in : 0; /* in other cores' caches */
+	       far = threads > 1 ? in : 0; /* inputs in other cores' caches */
 	struct draft_terms x = {0};
 	x.of[DRAFT_TRANSFORM] = transforms(t, s, &z, tiles, (double)h.vectors);
 	x.of[DRAFT_L2] = (others + lasts) * held / v.l2;

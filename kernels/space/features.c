@@ -11,9 +11,9 @@ struct view {
 	const struct stage *st;
 	const struct sstage *c;
 	const struct draft_terms *d;
-	int stage, lane; /* -1: of no spatial axis */
+	int stage, lane; /* -1: not a spatial axis */
 	int vectors, points;
-	double steps; /* in the body */
+	double steps; /* steps in the body */
 };
 
 static double units(const struct view *v, int a)
@@ -26,7 +26,7 @@ static double tiles(const struct view *v, int a)
 	return ceil(units(v, a) / v->c->tile[a]);
 }
 
-/* Bytes between points `n` apart along an axis. */
+/* Bytes between two points that are `n` apart along an axis. */
 static double apart(const struct view *v, const struct read *r, int axis, int64_t n)
 {
 	struct phys_axis ax[MAX_SPLITS];
@@ -41,7 +41,7 @@ static double apart(const struct view *v, const struct read *r, int axis, int64_
 	return 4 * fabs((double)sum);
 }
 
-/* Lines of a row of tile points that fall into one set of the L1. */
+/* Cache lines of a row of tile points that fall into one set of the L1. */
 static double aliases(const struct view *v, const struct read *r, int axis)
 {
 	double bytes = apart(v, r, axis, axis == v->lane ? v->c->lanes : 1), sets = 1;
@@ -52,7 +52,7 @@ static double aliases(const struct view *v, const struct read *r, int axis)
 	return fmax(1, v->c->tile[axis] / sets);
 }
 
-/* Tiles whose axes all have their full size are the rest. */
+/* The share of tiles that are smaller along some axis. */
 static double ragged(const struct view *v)
 {
 	double full = 1;
@@ -130,7 +130,7 @@ static void put_tile(const struct view *v, float *f)
 	}
 }
 
-/* Vectors of the lanes' axis change fastest, or slowest, of all tiles. */
+/* Whether the lane axis changes fastest, or slowest, among all tiles. */
 static void put_order(const struct view *v, float *f)
 {
 	int ns = stage_spatial(v->st), first = -1, last = -1;
@@ -207,7 +207,7 @@ static struct view view(const struct space *s, const struct sched *c, const stru
 	return v;
 }
 
-/* Indexes of the parallel loops: loops over blocks come before those over tiles. */
+/* Indexes of the parallel loops. Loops over blocks come before loops over tiles. */
 static double parallel(const struct view *v)
 {
 	const struct sstage *c = v->c;
@@ -224,7 +224,7 @@ static double parallel(const struct view *v)
 	return n;
 }
 
-/* Of a ring, the indexes are its chunks; of a Winograd schedule, blocks and parts. */
+/* Parallel indexes: chunks for a ring; blocks times parts for a Winograd schedule. */
 static double indexes(const struct space *s, const struct sched *c, const struct view *last)
 {
 	const struct sstage *l = last->c;

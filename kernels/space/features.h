@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A candidate in numbers, for models that learn: the draft's time and terms, and what of the schedule those
- * may have wrong. Each but the first is finite and of the order of 1, so that no scaling has to be kept with
- * a model. Of a chain each stage counts by its share of the drafted time, unless it says worst. */
+/* Features of a candidate for learned models: the draft's time and terms, and properties of the schedule that
+ * the draft may misjudge. Each feature but the first is finite and of the order of 1, so no scaling has to be
+ * stored with a model. In a chain each stage counts by its share of the drafted time, unless a feature says
+ * "worst". */
 #ifndef KERNELS_FEATURES_H
 #define KERNELS_FEATURES_H
 
 #include "kernels/space/space.h"
 
-enum { FEATURE_VERSION = 4 /* one more whenever a feature is added or says something else */ };
+enum { FEATURE_VERSION = 4 /* incremented whenever a feature is added or its meaning changes */ };
 
 enum feature {
 	FEATURE_DRAFT, /* log of the drafted time in ns */
-	/* Terms of the draft over its whole, in the order of enum draft_term. */
+	/* Terms of the draft, each divided by the whole, in the order of enum draft_term. */
 	FEATURE_ISSUE,
 	FEATURE_LOAD,
 	FEATURE_LATENCY,
@@ -24,48 +25,48 @@ enum feature {
 	FEATURE_L3,
 	FEATURE_COLD,
 	FEATURE_TRANSFORM,
-	/* The register tile and the body; sizes as logarithms. */
+	/* The register tile and the body; sizes are logarithms. */
 	FEATURE_VECTORS,
-	FEATURE_POINTS, /* beside the lanes' axis */
-	FEATURE_LIVE,   /* registers over the file */
-	FEATURE_EXCESS, /* worst: registers beyond all but two of the file */
+	FEATURE_POINTS, /* points beside the lane axis */
+	FEATURE_LIVE,   /* registers needed over the size of the register file */
+	FEATURE_EXCESS, /* worst: registers beyond the file's size minus two */
 	FEATURE_UNROLL,
 	FEATURE_BODY, /* operations written out */
 	FEATURE_CHAINS,
 	FEATURE_IDLE, /* lanes without work */
 	FEATURE_ACROSS,
 	FEATURE_SCALAR,
-	FEATURE_HELD,   /* filters in registers */
-	FEATURE_NARROW, /* fewer lanes than the machine's; as a logarithm */
-	FEATURE_ROWS,   /* points along the tile's second axis beside the lanes' */
-	FEATURE_RAGGED, /* share of tiles that are smaller last ones */
-	FEATURE_ALIAS,  /* lines of one operand, in one step, that share a set of the L1 */
+	FEATURE_HELD,   /* filters kept in registers */
+	FEATURE_NARROW, /* log of how many times fewer lanes than the machine has */
+	FEATURE_ROWS,   /* points along the tile's second axis beside the lane axis */
+	FEATURE_RAGGED, /* share of tiles that are smaller last tiles */
+	FEATURE_ALIAS,  /* cache lines of one operand in one step that share an L1 set */
 	FEATURE_HOIST,
 	FEATURE_PREFETCH,
 	FEATURE_FEED,
-	/* Around the tile. */
-	FEATURE_SET,   /* bytes of a tile over its sums against L1 */
-	FEATURE_PANEL, /* of those, packed constants */
+	/* Loops around the tile. */
+	FEATURE_SET,   /* bytes that a tile touches over its sums, relative to the L1 */
+	FEATURE_PANEL, /* the packed constants among them */
 	FEATURE_SPLIT,
-	FEATURE_BLOCK, /* tiles in a block of blocked axes */
+	FEATURE_BLOCK, /* tiles in a block of the axes that have an outer loop */
 	FEATURE_BLOCKS,
-	FEATURE_INNER, /* vectors of the lanes' axis change fastest, */
-	FEATURE_OUTER, /* slowest */
-	FEATURE_ORDER, /* reduction loops in another order than the task's */
+	FEATURE_INNER, /* the lane axis changes fastest among tiles */
+	FEATURE_OUTER, /* the lane axis changes slowest */
+	FEATURE_ORDER, /* the reduction loops are in another order than the task's */
 	FEATURE_TILES,
-	FEATURE_TRIPS,  /* of the innermost reduction loop, */
-	FEATURE_NEST,   /* and how many there are */
-	FEATURE_STRIDE, /* lines between the operands of two of its trips */
+	FEATURE_TRIPS,  /* trips of the innermost reduction loop */
+	FEATURE_NEST,   /* number of reduction loops */
+	FEATURE_STRIDE, /* cache lines between the operands of two of its trips */
 	FEATURE_INDEXES,
 	FEATURE_CYCLES,
 	FEATURE_RING,
 	FEATURE_CHUNK,
-	FEATURE_THREADS, /* worst: indexes of the busiest thread over its share */
-	/* Of the task: what others hang on. */
+	FEATURE_THREADS, /* worst: indexes of the busiest thread relative to an even share */
+	/* Properties of the task that other features depend on. */
 	FEATURE_STEPS,
-	FEATURE_DEPTH, /* sums that share no operand among lanes */
+	FEATURE_DEPTH, /* sums whose lanes share no operand */
 	FEATURE_MAP,
-	FEATURE_WORST, /* share of the dearest stage */
+	FEATURE_WORST, /* share of the most expensive stage */
 	/* Winograd schedules. */
 	FEATURE_WINO_2,
 	FEATURE_WINO_4,
@@ -78,7 +79,7 @@ enum feature {
 	FEATURES
 };
 
-/* cand: legal. One that does not parse gets zeros. */
+/* cand: a legal candidate. If it does not parse, all features are 0. */
 void space_features(const struct space *s, const char *cand, float f[FEATURES]);
 
 #endif

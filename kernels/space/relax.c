@@ -6,9 +6,9 @@
 
 enum {
 	MOST_TILE = 32,  /* points or vectors of one axis in a register tile */
-	MOST_STEPS = 16, /* of one axis in a body */
+	MOST_STEPS = 16, /* steps of one axis in a body */
 	MOST_CHAINS = 8,
-	MOST_ROWS = 16, /* of a ring */
+	MOST_ROWS = 16, /* rows of a ring */
 	MOST_BLOCKS = 1 << 20,
 };
 
@@ -37,7 +37,7 @@ static int64_t units_of(const struct relax *r, int stage, int axis)
 	return ceil_div(extent, axis == s->lane ? s->lanes : 1);
 }
 
-/* Accesses are shuffled for this tile alone. */
+/* Whether shuffled accesses require exactly this tile. */
 static bool tile_given(const struct relax *r, int stage, int axis)
 {
 	const struct task *t = r->space->t;
@@ -177,7 +177,7 @@ void relax_set(struct sched *c, const struct relax_var *v, int64_t to)
 	case RELAX_SPLIT:
 		s->split = to;
 		break;
-	case RELAX_RING: /* steps of an index make as many rows as before */
+	case RELAX_RING: /* keeps the rows per parallel index */
 		s->block[v->axis] = s->block[v->axis] ? ceil_div(s->block[v->axis] * s->ring, to) : 0;
 		s->ring = (int)to;
 		break;
@@ -263,7 +263,7 @@ static struct num ring_chunks(const struct relaxed *v)
 	return num_max(v->p, num(1), num_ceil(v->p, num_div(v->p, steps, l->block[last->ring_axis])));
 }
 
-/* A ring's steps on their rows: the stage as often as its rows take. */
+/* Cycles of a stage in a ring: its cost for the rows of one step, times the number of steps. */
 static struct num stage_cycles(const struct relaxed *v, int k, const struct ring *ring, struct num chunks)
 {
 	const struct task *t = v->r->space->t;

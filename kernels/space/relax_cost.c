@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The draft of one stage (draft.c), smooth in its numbers. Where that counts full tiles and last ones, this
- * counts as many tiles as there are, all of the mean size. */
+/* The draft of one stage (draft.c), smooth in its numbers. The draft counts full tiles and last tiles; this
+ * file counts all tiles with their mean size. */
 #include "kernels/space/relax_parts.h"
 
 #include <math.h>
 
-/* Points where half of what is held is lost: the middle of the draft's ramp. */
+/* Relative size at which half of the data in a cache is lost: the middle of the draft's ramp. */
 #define HALF_LOST(safe) ((safe) + .5)
 
 struct stage_cost {
 	struct tape *p;
-	const struct tile_cost *c; /* of the sketch */
+	const struct tile_cost *c; /* draft of the sketch */
 	const struct relaxed_stage *v;
 	int stage;
-	struct num units[MAX_AXES], count[MAX_AXES]; /* points, or vectors of them; tiles of them */
-	struct num n[MAX_AXES];                      /* the mean tile; unrolled steps */
-	struct num steps;                            /* unrolled, in one body */
-	struct num parts;                            /* of a split reduction */
-	struct num held;                             /* vectors of a window in registers */
+	struct num units[MAX_AXES], count[MAX_AXES]; /* points, or vectors of them; number of tiles */
+	struct num n[MAX_AXES];                      /* the mean tile; on reduction axes the unrolled steps */
+	struct num steps;                            /* unrolled steps in one body */
+	struct num parts;                            /* parts of a split reduction */
+	struct num held;                             /* vectors of a window that stay in registers */
 	struct num is_held;                          /* 0 to 1 */
-	/* Of panels of constants: 1 where they come from the L2 for each tile, not from the L1, and the cost
-	 * of their bytes. */
+	/* For panels of constants: `apart` is 1 if they come from the L2 for each tile and 0 if they come
+	 * from the L1; `stream` is the cost of their bytes. */
 	struct num apart[MAX_OPERANDS], stream[MAX_OPERANDS];
 };
 
@@ -33,7 +33,7 @@ static struct num product(struct tape *p, const struct num *n, unsigned axes, in
 	return all;
 }
 
-/* Elements of a read that n[] points of each axis touch, as the draft counts them; those of axis `lane` are
+/* Elements of a read that n[] points of each axis touch, counted as the draft does; points of axis `lane` are
  * vectors. */
 static struct num touched(const struct stage_cost *f, int read, int lane, const struct num *n)
 {
@@ -67,7 +67,7 @@ static struct num points_of(const struct stage_cost *f, const struct num *n)
 	return product(f->p, n, ~0u, 0, stage_spatial(f->c->st));
 }
 
-/* Registers that the body wants; *fixed: those with what is loaded once for many tiles. */
+/* Registers that the body needs; *fixed: including values that are loaded once for many tiles. */
 static struct num live(const struct stage_cost *f, struct num *fixed)
 {
 	const struct stage *st = f->c->st;
@@ -95,7 +95,8 @@ static struct num live(const struct stage_cost *f, struct num *fixed)
 	return num_add(f->p, all, num(1));
 }
 
-/* Cycles a step that registers too many take; *reloaded: loads a body of what else was to stay in them. */
+/* Cycles a step that spills cost; *reloaded: loads per body of other values that should have stayed in
+ * registers. */
 static struct num spilled(const struct stage_cost *f, struct num *reloaded)
 {
 	struct num fixed, over = num_sub(f->p, live(f, &fixed), num(f->c->tg->regs - f->c->waiting));
@@ -105,8 +106,8 @@ static struct num spilled(const struct stage_cost *f, struct num *reloaded)
 		       num_scale(f->p, num_above(f->p, num_sub(f->p, over, num(.5))), SPILLED));
 }
 
-/* What a step loads, in slots, `reloaded` of a body among it; *post: of what a tile's end reads; *stream:
- * bytes of panels. */
+/* Load slots of a step, which include the `reloaded` loads of a body; *post: loads at the end of a tile;
+ * *stream: bytes of panels. */
 static struct num loads(const struct stage_cost *f, struct num reloaded, struct num *post, struct num *stream)
 {
 	const struct stage *st = f->c->st;
@@ -128,7 +129,7 @@ static struct num loads(const struct stage_cost *f, struct num reloaded, struct 
 	return num_div(f->p, num_add(f->p, sum, reloaded), f->steps);
 }
 
-/* One step of the reduction for a mean tile of so many points. */
+/* Cycles of one step of the reduction for a mean tile of `points` points. */
 static struct num one_step(const struct stage_cost *f, struct num points, struct num load, struct num stream)
 {
 	struct tape *p = f->p;
@@ -143,7 +144,7 @@ static struct num one_step(const struct stage_cost *f, struct num points, struct
 	return f->c->straight ? step : num_norm(p, step, num_div(p, num(LATENCY), f->v->chains), 12);
 }
 
-/* Sums stored, of lanes that become one too; partial sums and chains. */
+/* Cycles at the end of a tile: stores, combining of lanes, partial sums and chains. */
 static struct num tile_end(const struct stage_cost *f, struct num points, struct num post_loads)
 {
 	struct tape *p = f->p;
@@ -172,12 +173,12 @@ static struct num one_tile(const struct stage_cost *f)
 	return num_add(p, num_add(p, body, num_mul(p, f->parts, around)), tile_end(f, points, post));
 }
 
-/* As draft_traffic(), for both levels at once: what loops touch, bytes of each read, and how much of
- * it did not stay. */
+/* As draft_traffic(), for both levels at once: what the loops touch, the bytes of each read, and how much of
+ * it was lost. */
 struct moved {
 	struct num n[MAX_AXES];
 	struct num kept[MAX_OPERANDS + 1];               /* touched so far */
-	struct num read[DRAFT_LEVELS][MAX_OPERANDS + 1]; /* come from the next level */
+	struct num read[DRAFT_LEVELS][MAX_OPERANDS + 1]; /* bytes from the next level */
 	struct num set[DRAFT_LEVELS], lost[DRAFT_LEVELS];
 };
 
@@ -211,7 +212,7 @@ static void again(const struct stage_cost *f, struct moved *m, int axis, struct 
 	}
 }
 
-/* The draft lets last tiles be whole here, but for windows. */
+/* Points of the first tile. The draft counts last tiles as whole here, except for windows. */
 static struct num first_points(const struct stage_cost *f, int a)
 {
 	if (a == f->c->s->split_axis)
@@ -235,7 +236,8 @@ static void first_tile(const struct stage_cost *f, struct moved *m)
 	}
 }
 
-/* From the innermost loop out; blocks around all tiles; parts right inside of parallel loops. */
+/* Goes from the innermost loop outwards: blocks are around all tiles, parts are right inside of the parallel
+ * loops. */
 static void all_loops(const struct stage_cost *f, struct moved *m)
 {
 	const struct sstage *s = f->c->s;
@@ -259,7 +261,7 @@ static void all_loops(const struct stage_cost *f, struct moved *m)
 	}
 }
 
-/* Of what a kernel finds, the part that a cache no longer has. */
+/* The share of a read that is no longer in the cache when the kernel starts. */
 static struct num before(const struct stage_cost *f, const struct moved *m, int read, int level)
 {
 	const struct stage *st = f->c->st;
@@ -292,7 +294,7 @@ static void traffic(const struct stage_cost *f, struct num cycles[DRAFT_LEVELS])
 	}
 }
 
-/* Panels of constants that the L1 does not hold for the next tile. */
+/* Finds the panels of constants that the L1 does not keep for the next tile. */
 static void streams(struct stage_cost *f)
 {
 	const struct stage *st = f->c->st;
@@ -319,7 +321,7 @@ static void streams(struct stage_cost *f)
 	}
 }
 
-/* Filters that stay in registers, if those are enough. */
+/* Filters that stay in registers, if there are enough registers. */
 static void window(struct stage_cost *f)
 {
 	int held = draft_window(f->c->t, f->stage, f->c->s);
@@ -363,7 +365,7 @@ static void open_stage(struct stage_cost *f, const struct relaxed *v, int stage)
 	f->stage = stage;
 }
 
-/* Tiles that use a panel of weights. */
+/* Number of tiles that use a panel of weights. */
 static struct num passes(const struct stage_cost *f)
 {
 	int w = stage_weights(f->c->t, f->c->st, f->c->s->lane);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of relax*.c. */
+/* Internal to relax*.c. */
 #ifndef KERNELS_RELAX_PARTS_H
 #define KERNELS_RELAX_PARTS_H
 
@@ -23,27 +23,27 @@ enum relax_kind {
 	RELAX_KINDS
 };
 
-/* Points times steps of a body: beyond, LLVM hoists the loads of too many and spills (measured). */
+/* Most points times steps of a body: in larger ones LLVM hoists too many loads and spills (measured). */
 enum { RELAX_BODY = 200 };
 
 struct relax_var {
 	enum relax_kind kind;
 	int stage, axis;
-	int64_t low, top; /* of the number */
+	int64_t low, top; /* bounds of the number */
 };
 
 struct relax {
 	const struct space *space;
 	struct sched sketch;
-	struct tile_cost draft[MAX_STAGES]; /* what does not depend on its numbers */
+	struct tile_cost draft[MAX_STAGES]; /* the parts that do not depend on its numbers */
 	int n;
 	struct relax_var var[RELAX_MAX];
-	struct tape tape; /* of the point that was evaluated last */
+	struct tape tape; /* tape of the last point that was evaluated */
 };
 
-/* The numbers of a schedule on the tape: those of the sketch that do not vary are constants. */
+/* The numbers of a schedule on the tape. Numbers of the sketch that do not vary are constants. */
 struct relaxed_stage {
-	struct num tile[MAX_AXES]; /* of reduction axes: unrolled steps */
+	struct num tile[MAX_AXES]; /* unrolled steps on reduction axes */
 	struct num block[MAX_AXES], split, chains, rows;
 };
 
@@ -58,16 +58,16 @@ struct relaxed {
 	struct relaxed_winograd wino;
 };
 
-/* A variable, if it can vary and there is room. */
+/* Adds a variable, if it can vary and there is room for it. */
 void relax_add(struct relax *r, enum relax_kind kind, int stage, int axis, int64_t low, int64_t top);
 void relax_winograd_vars(struct relax *r);
 int *relax_winograd_number(struct winograd *w, enum relax_kind kind);
 void relax_set(struct sched *c, const struct relax_var *v, int64_t to);
 
-/* Cycles of a stage, of `rows` points of `axis` (-1: all). */
+/* Cycles of a stage for `rows` points of `axis` (-1: all). */
 struct num relax_stage_cost(const struct relaxed *v, int stage, int axis, struct num rows);
 struct num relax_winograd_cost(const struct relaxed *v);
-/* Sum of squares of the constraints of a stage that do not hold. */
+/* Sum of squares of the violated constraints of a stage. */
 struct num relax_stage_penalty(const struct relaxed *v, int stage);
 struct num relax_winograd_penalty(const struct relaxed *v);
 /* sum + max(0, log(left / right))^2 */

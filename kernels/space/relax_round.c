@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From points of a relaxed space back to schedules. */
+/* Rounds points of a relaxed space to schedules. */
 #include "kernels/space/relax_parts.h"
 #include "platform/base/mix.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PULLS = 4 /* towards the sketch until numbers are legal together */ };
+enum { PULLS = 4 /* steps towards the sketch until the numbers are legal together */ };
 
 enum way { NEAREST, EVEN, DIVISOR, SMALLER };
 
@@ -15,14 +15,14 @@ static int64_t clamp(int64_t v, const struct relax_var *of)
 	return v < of->low ? of->low : v > of->top ? of->top : v;
 }
 
-/* The integer beside v in a logarithmic sense. */
+/* The integer nearest to v on a logarithmic scale. */
 static int64_t nearest(double v)
 {
 	double below = floor(v);
 	return (int64_t)(v * v > below * (below + 1) ? below + 1 : below);
 }
 
-/* The divisor of n beside v. */
+/* The divisor of n nearest to v. */
 static int64_t nearest_divisor(int64_t n, double v)
 {
 	int64_t best = 1;
@@ -44,7 +44,8 @@ static int64_t tile(const struct relax *r, const struct relax_var *at, double v,
 	return way == DIVISOR ? nearest_divisor(units, v) : way == SMALLER ? (int64_t)v : nearest(v);
 }
 
-/* Blocks of a layout are divided evenly; all of an axis at once is another sketch. */
+/* Unrolled steps must divide the blocks of a layout evenly. Unrolling a whole axis belongs to another
+ * sketch. */
 static bool steps_legal(const struct task *t, const struct stage *st, const struct sstage *s, int a,
 			int64_t u)
 {
@@ -72,7 +73,7 @@ static int64_t power_of_two(double v, enum way way)
 	return p;
 }
 
-/* Whole blocks of the layout, and whole bodies of u steps. */
+/* Rounds a part to whole blocks of the layout and whole bodies of u steps. */
 static int64_t part(const struct relax *r, const struct relax_var *at, double v, int64_t u)
 {
 	const struct task *t = r->space->t;
@@ -88,7 +89,7 @@ static int64_t part(const struct relax *r, const struct relax_var *at, double v,
 	return best ? best : r->sketch.st[at->stage].split;
 }
 
-/* Unrolled steps of the axis that a part is of: a variable before it, or the sketch's. */
+/* Unrolled steps of the axis that the part splits: an earlier variable, or the sketch's number. */
 static int64_t steps_of(const struct relax *r, const struct relax_var *part, const int64_t *v)
 {
 	for (int i = 0; i < part - r->var; i++)
@@ -128,7 +129,7 @@ struct key relax_key(const struct relax *r, const double *x, int way)
 	return mix_bytes(v, sizeof *v * (size_t)r->n, 0);
 }
 
-/* What follows from the numbers. */
+/* Recomputes what follows from the numbers. */
 static void settle(const struct relax *r, struct sched *c)
 {
 	const struct space *s = r->space;
@@ -171,6 +172,7 @@ void relax_round(const struct relax *r, const double *x, int way, char cand[CAND
 		    sched_text(r->space->t, &c, cand) >= 0)
 			return;
 	}
-	if (sched_text(r->space->t, &r->sketch, cand) < 0) /* it was parsed from one */
+	if (sched_text(r->space->t, &r->sketch, cand) < 0) /* cannot fail: the sketch was parsed from a
+							    * text */
 		space_default(r->space, cand);
 }

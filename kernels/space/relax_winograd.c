@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The draft of a Winograd schedule (draft_winograd.c), smooth in its numbers: blocks, register tiles and
- * chunks are as many as there are, all of the mean size. */
+/* The draft of a Winograd schedule (draft_winograd.c), smooth in its numbers: all blocks, register tiles and
+ * chunks have the mean size. */
 #include "kernels/space/draft_parts.h"
 #include "kernels/space/relax_parts.h"
 #include "kernels/space/winograd.h"
@@ -38,16 +38,16 @@ struct wino_cost {
 	struct tape *p;
 	const struct winograd *w;
 	const struct sstage *s;
-	struct winograd_sizes z; /* those that do not depend on numbers that vary */
+	struct winograd_sizes z; /* sizes that do not depend on varying numbers */
 	struct winograd_speeds v;
-	struct num blocks, tiles;   /* of an image; in a block */
-	struct num rows, px;        /* register tiles of a block; their tiles */
-	struct num vectors, panels; /* of a part */
+	struct num blocks, tiles;   /* blocks of an image; tiles of a block */
+	struct num rows, px;        /* register tiles of a block; tiles of each */
+	struct num vectors, panels; /* in a part of the channels */
 	struct num chunks, chunk;
 	struct num indexes, parts; /* of the busiest thread */
 };
 
-/* n in parts of at most `size`: their number, and their mean size. */
+/* Splits n into parts of at most `size`: returns their number, *mean is their mean size. */
 static struct num parted(struct tape *p, struct num n, struct num size, struct num *mean)
 {
 	struct num count = num_max(p, num(1), num_ceil(p, num_div(p, n, size)));
@@ -60,7 +60,7 @@ static struct num times(struct tape *p, struct num a, struct num b, double c)
 	return num_scale(p, num_mul(p, a, b), c);
 }
 
-/* How much of `bytes` has no room. */
+/* The part of `bytes` that exceeds the room. */
 static struct num over(struct tape *p, struct num bytes, double room)
 {
 	return num_max(p, num_sub(p, bytes, num(room)), num(0));
@@ -89,7 +89,7 @@ static void open_winograd(struct wino_cost *f, const struct relaxed *x)
 	f->parts = num_max(f->p, num(1), num_ceil(f->p, num_div(f->p, f->indexes, all)));
 }
 
-/* One register tile over all channels. */
+/* Cycles of one register tile over all channels. */
 static struct num tile_product(const struct wino_cost *f, struct num kv)
 {
 	struct tape *p = f->p;
@@ -109,7 +109,7 @@ static struct num tile_raw(const struct wino_cost *f)
 	return num_scale(f->p, num_add(f->p, one, num(11 * channels + WINO_CALL)), points);
 }
 
-/* Products of a block. */
+/* Cycles of the products of a block. */
 static struct num products(const struct wino_cost *f, struct num kv)
 {
 	struct tape *p = f->p;
@@ -150,7 +150,7 @@ static struct block_bytes bytes_of(const struct wino_cost *f)
 	};
 }
 
-/* Scratch of a block, and pixels, between the levels. */
+/* Cycles to move a block's scratch and pixels between cache levels. */
 static struct num moving(const struct wino_cost *f, const struct block_bytes *b)
 {
 	struct tape *p = f->p;
@@ -162,7 +162,7 @@ static struct num moving(const struct wino_cost *f, const struct block_bytes *b)
 	return num_add(p, num_scale(p, held, 1 / f->v.l2), times(p, missed, moved, .5 / f->v.l3));
 }
 
-/* Weights from memory for each part, and again for each further block. */
+/* Cycles to load weights: from memory for each part, and again for each further block. */
 static struct num weights(const struct wino_cost *f, const struct block_bytes *b)
 {
 	struct tape *p = f->p;
@@ -173,7 +173,8 @@ static struct num weights(const struct wino_cost *f, const struct block_bytes *b
 	return num_add(p, times(p, f->parts, b->u, 1 / f->v.memory), num_mul(p, others, again));
 }
 
-/* (a^(3/2) + b^(3/2))^(2/3) where products and weights are apart, else their hypotenuse. */
+/* Joins products and weights: their sum without prefetching (weights count 1.2 times), their hypotenuse with
+ * raw filters, else (a^(3/2) + b^(3/2))^(2/3). */
 static struct num beside(const struct wino_cost *f, struct num work, struct num weights)
 {
 	struct tape *p = f->p;
@@ -192,7 +193,7 @@ struct num relax_winograd_cost(const struct relaxed *x)
 	open_winograd(&f, x);
 	struct block_bytes b = bytes_of(&f);
 	struct num rest = num_add(f.p, transforms(&f, s->t), moving(&f, &b));
-	if (s->want.threads > 1) /* inputs in other cores' caches */
+	if (s->want.threads > 1) /* inputs may be in other cores' caches */
 		rest = num_add(f.p, rest, num_scale(f.p, b.in, 1 / f.v.l3));
 	struct num work = num_mul(f.p, f.indexes, products(&f, x->wino.kv));
 	return num_add(f.p, num_mul(f.p, f.indexes, rest), beside(&f, work, weights(&f, &b)));

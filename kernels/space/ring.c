@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rows of earlier stages the rows of a chain's last stage need, from the affine bounds of the reads. */
+/* Finds which rows of earlier stages the rows of a chain's last stage need, from the affine bounds of the
+ * reads. */
 #include "kernels/space/sched.h"
 
 #include <string.h>
 
 enum { MAX_STEP = 64, MAX_REACH = 4096 }; /* rows */
 
-/* Rows of a tmp that a read touches for row `axis` 0 of its stage: coef * row + [lo, hi]. dim: where it says
- * so, -1. */
+/* Rows of a tmp that a read touches for row r of its stage: coef * r + [lo, hi]. dim: the tmp's dim that the
+ * row axis indexes; -1: none. */
 struct reach {
 	int dim;
 	int64_t coef, lo, hi;
@@ -37,7 +38,7 @@ static int reach_of(const struct task *t, const struct stage *st, const struct r
 		   : fail(E_INFEASIBLE, "ring: %s is not read by rows of %s", o->name, st->axis[axis].name);
 }
 
-/* The axis that alone indexes dim d of what the stage writes; -1: none. */
+/* The axis that alone indexes dim d of a stage's output; -1: none. */
 static int writer_axis(const struct task *t, const struct stage *st, int d)
 {
 	const struct index *x = &st->out.dim[d];
@@ -50,7 +51,8 @@ static int writer_axis(const struct task *t, const struct stage *st, int d)
 	return whole ? axis : -1;
 }
 
-/* Some stage reads what stage s writes by rows (1), all of it (0), or some do and some do not (< 0). */
+/* Whether later stages read the output of stage s by rows (1) or as a whole (0); < 0: some do one and some
+ * the other. */
 static int read_by_rows(const struct task *t, int s, const struct ring *out)
 {
 	int by = 0, whole = 0, tmp = t->stage[s].out.operand;
@@ -66,7 +68,7 @@ static int read_by_rows(const struct task *t, int s, const struct ring *out)
 			   : by;
 }
 
-/* A reader of stage s's tmp: more rows for the ring. */
+/* Extends the ring by the rows that a reader of stage s's tmp needs. */
 static int add_reader(const struct task *t, int s, int reader, const struct read *r, struct ring *out)
 {
 	struct reach x;

@@ -3,38 +3,39 @@
  *
  *   lane=k:16 tile=x:14,k:2 unroll=c:2 order=n,k,y,x,c,r,s par=3 outer=y split=c:256 chains=2 | block=y:8
  *
- * Keys in this order, each left out at its default; stages of a chain are separated by "; ". Axes are named
- * as in the task.
- * lane    the axis that lies in vector lanes, and how many (absent: scalar)
+ * Keys stand in this order; a key at its default is left out. Stages of a chain are separated by "; ". Axes
+ * have the task's names.
+ * lane    the axis that lies in vector lanes, and the number of lanes (absent: scalar)
  * tile    register tile of spatial axes, in points; in vectors on the lane axis
  * unroll  steps of reduction axes in one body; in vectors on the lane axis
- * order   spatial loops outermost first, then reduction loops (default: as the task names them)
- * par     leading loops that make the parallel extent (outer loops of `outer` axes come first)
+ * order   spatial loops outermost first, then reduction loops (default: the task's order)
+ * par     number of leading loops that make the parallel extent (outer loops of `outer` axes come first)
  * outer   axes with a second, outer loop over blocks of tiles
- * split   reduction axis summed in parts outside of the register tile, points per part: partial sums in the
- *         output
- * chains  accumulators per point, taken in turn by the unrolled steps
+ * split   the reduction axis that is summed in parts outside of the register tile, and points per part; the
+ *         output holds the partial sums
+ * chains  accumulators per point; the unrolled steps take turns with them
  * hoist   0: loads that do not change in a loop stay inside of it
- * ring    of a chain's last stage: its rows are computed N at a time, and before them the rows of earlier
- *         stages that they need and that are not there yet; intermediates are rings of rows in scratch, or
- *         whole where they are not read by rows
- * winograd  F(m x m, 3x3) instead, m = 2 or 4 (kernels/space/winograd.h): then only lane and these keys stand
- * tiles   of m x m outputs in a block: inputs are transformed, then multiplied, a block at a time
+ * ring    for a chain's last stage: its rows are computed N at a time, and before them the missing rows of
+ *         earlier stages that they need; intermediates are rings of rows in scratch, or kept whole if they
+ *         are not read by rows
+ * winograd  the algorithm is F(m x m, 3x3), m = 2 or 4 (kernels/space/winograd.h); then only lane and these
+ *         keys are allowed:
+ * tiles   tiles of m x m outputs in a block: inputs are transformed and multiplied block by block
  * gemm    register tile of the products: tiles x vectors
  * chunk   vectors of products that are transformed back at once
- * raw     filters are kept as they are, and each register tile transforms them: it then is gemm's tiles for
- *         a row of points. That many vectors of input channels at a time. Absent: the packer transforms
- * parts   of the output channels, whose weights then stay near a thread while it goes through the
- *         blocks: each part transforms the inputs again
- * pixels  1: while products are computed, the next block's inputs and this one's outputs are fetched
+ * raw     filters are kept untransformed and each register tile transforms them, this many vectors of input
+ *         channels at a time; the register tile is then gemm's tiles for a row of points. Absent: the packer
+ *         transforms the filters
+ * parts   parts of the output channels: a part's weights stay in a thread's cache while the thread goes
+ *         through the blocks, but each part transforms the inputs again
+ * pixels  1: while products are computed, the next block's inputs and this block's outputs are prefetched
  *         into the L2
- * prefetch  winograd: cache lines of the next panel of weights, or filters, that each two steps fetch;
- *         of the copy that a ring begins with, the level (1 or 2) that the rows of its next step are
- *         fetched into while the next stage is at work; else that of the next panel, evenly over all
- *         tiles that use this one
- * feed    1: what the next block of input channels, or the next tile, reads of the input is fetched
- *         meanwhile
- * block   tiles per block of an `outer` axis, or rings' steps per parallel index: a run-time parameter,
+ * prefetch  winograd: cache lines of the next panel of weights, or of filters, that every two steps fetch;
+ *         for the copy that starts a ring: the level (1 or 2) into which the rows of its next step are
+ *         fetched while the next stage runs; else the level into which the next panel is fetched, evenly
+ *         over all tiles that use the present panel
+ * feed    1: the input that the next block of input channels, or the next tile, reads is prefetched
+ * block   tiles per block of an `outer` axis, or steps of a ring per parallel index: a run-time parameter;
  *         0 or absent: the whole axis
  */
 #ifndef KERNELS_SCHED_H
@@ -78,10 +79,11 @@ void sched_init(const struct task *t, struct sched *s); /* scalar, no tiles, eve
 int sched_text(const struct task *t, const struct sched *s,
 	       char out[CAND_MAX]) MUST_CHECK; /* E_INFEASIBLE: too long */
 int sched_parse(const struct task *t, const char *text, struct sched *out) MUST_CHECK;
-/* Fits the task and the target's lanes: what lower() relies on. E_INFEASIBLE says why. */
+/* Checks that the schedule fits the task and the target's lanes, which lower() relies on. E_INFEASIBLE says
+ * why. */
 int sched_check(const struct task *t, const struct target *tg, const struct sched *s) MUST_CHECK;
 
-/* The lane axis alone: every access is evenly spaced along it, and no guard is. */
+/* Checks the lane axis only: every access is evenly spaced along it, and no guard depends on it. */
 int sched_check_lane(const struct task *t, const struct target *tg, const struct stage *st,
 		     const struct sstage *s) MUST_CHECK;
 
@@ -90,47 +92,50 @@ static inline int64_t ceil_div(int64_t a, int64_t b) /* b > 0, a > -b */
 	return (a + b - 1) / b;
 }
 
-/* A map's read that has its lanes apart, but whose neighbours along tiled axis b lie side by side: vectors
- * along b are loaded and transposed. Returns b, -1: none. */
+/* Whether a map's read has its lanes apart, but is contiguous along a tiled axis b. Then vectors along b are
+ * loaded and transposed. Returns b; -1: no. */
 int read_crosses(const struct task *t, const struct stage *st, const struct read *r, const struct sstage *s);
-/* An output, of a chain a map's, whose lanes lie `n` apart, with the n points of an axis, all in the tile,
- * side by side between them: vectors of both are interleaved and stored. Returns that axis, -1: none. */
+/* Whether the output (in a chain, of a map) has its lanes `n` apart, and the n points of an axis that is all
+ * in the tile lie side by side between them. Then vectors of both axes are interleaved and stored. Returns
+ * that axis; -1: no. */
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s);
-/* A sum's output whose lanes lie apart, while neighbours along the only other tiled axis lie side by side:
- * tiles are transposed and stored along it. Returns that axis, -1: none. */
+/* Whether a sum's output has its lanes apart, but is contiguous along the only other tiled axis. Then tiles
+ * are transposed and stored along that axis. Returns that axis; -1: no. */
 int store_turns(const struct task *t, const struct stage *st, const struct sstage *s);
-/* Those that are outside of the loops of a schedule with a ring along this axis (-1: none). */
+/* Number of shared axes outside of the loops of a schedule with a ring along this axis (-1: no ring). */
 int sched_shared(const struct task *t, int ring_axis);
-/* Steps of a ring: for rows [o, e) of the last stage, a stage's rows [step * o + lo, step * (e - 1) + hi]
- * must be there. */
+/* Steps of a ring: before rows [o, e) of the last stage are computed, rows [step * o + lo, step * (e - 1) +
+ * hi] of the earlier stage must be there. */
 struct ring {
-	int rows; /* of the last stage per step */
+	int rows; /* rows of the last stage per step */
 	struct {
-		int axis; /* of the rows; -1: all of what the stage writes is there before the first step */
+		int axis; /* axis of the rows; -1: the stage writes all of its output before the first step */
 		int64_t step, lo, hi;
 	} st[MAX_STAGES];
-	int dim[MAX_OPERANDS];      /* of a tmp: its rows; -1 */
-	int64_t held[MAX_OPERANDS]; /* rows there at once, halo included */
+	int dim[MAX_OPERANDS];      /* row dim of a tmp; -1: none */
+	int64_t held[MAX_OPERANDS]; /* rows that are kept at once, halo included */
 };
-/* E_INFEASIBLE: axis `axis` of the last stage is no row of an intermediate that is read by rows. */
+/* Derives the ring along axis `axis` of the last stage. E_INFEASIBLE: that axis does not index rows of an
+ * intermediate that is read by rows. */
 int task_ring(const struct task *t, int axis, int rows, struct ring *out) MUST_CHECK;
-/* The constant that every use of a sum adds to it, where the sum had better begin with it: a read; -1: none.
- */
+/* The read of a constant that every use of a sum adds to it, if the sum should start with it instead of 0;
+ * -1: none. */
 int stage_bias(const struct task *t, const struct stage *st, const struct sstage *s);
-/* A step makes as many rows of this stage as of the last one, from the same number on: they may be tiled, as
- * their number divides. */
+/* Whether a step makes as many rows of this stage as of the last one, starting at the same row. Then rows may
+ * be tiled if the tile divides their number. */
 bool ring_whole(const struct ring *r, int stage);
-/* Rows of a stage that two neighbouring rows of the last one share: chunks of a ring compute them both. */
+/* Rows of a stage that two neighbouring rows of the last stage share: two chunks of a ring both compute
+ * them. */
 int64_t ring_again(const struct ring *r, int stage);
-/* No row needs another one's. */
+/* Whether no row needs another row. */
 bool ring_apart(const struct task *t, const struct ring *r);
 bool stage_in_body(const struct stage *st, int read);
-/* The packed operand of a reduction's body that has the lanes along it; -1: none. */
+/* The packed operand in a reduction's body whose vectors lie along the lanes; -1: none. */
 int stage_weights(const struct task *t, const struct stage *st, int lane);
-/* The panel of weights that is fetched while all tiles use the present one: `read` is its read, `axes` those
- * that it depends on. Each of `steps` steps of the reduction uses `step` of its elements and fetches lines /
- * 2^shift cache lines. Of a split reduction the next `part` steps instead; where one tile uses a panel, AHEAD
- * elements on. */
+/* The panel of weights that is prefetched while all tiles use the present one. `read` is its read, `axes` are
+ * the axes that it depends on. Each of `steps` steps of the reduction uses `step` elements of it and fetches
+ * lines / 2^shift cache lines. If the reduction is split, the next `part` steps are fetched instead; if only
+ * one tile uses a panel, the elements AHEAD further on. */
 struct panel_ahead {
 	int read;
 	unsigned axes;
@@ -138,22 +143,23 @@ struct panel_ahead {
 	int shift;
 };
 enum { AHEAD = 1024 };
-/* E_INFEASIBLE: no packed operand, or its panels do not follow one another. */
+/* E_INFEASIBLE: there is no packed operand, or its panels are not contiguous. */
 int stage_ahead(const struct task *t, const struct stage *st, const struct sstage *s,
 		struct panel_ahead *out) MUST_CHECK;
-/* The input of which each point of a tile reads a line, `step` elements apart, with every block of channels;
- * or that has the lanes in rows, of which each tile of points uses the same vectors. */
+/* The input to prefetch: either each point of a tile reads a line of it, `step` elements apart, for every
+ * block of channels; or its lanes lie in rows, and each tile of points uses the same vectors. */
 struct feed {
-	int read, points, channels; /* the latter are axes */
-	int64_t block, step;        /* block 0: rows */
+	int read, points, channels; /* points, channels: axes */
+	int64_t block, step;        /* block 0: lanes in rows */
 };
-/* E_INFEASIBLE: there is none. */
+/* E_INFEASIBLE: there is no such input. */
 int stage_feed(const struct task *t, const struct stage *st, const struct sstage *s,
 	       struct feed *out) MUST_CHECK;
-/* Stage 0 copies the task's input as it is for stage 1 alone, which reads neighbouring rows of it: in a ring,
- * the next rows may be fetched meanwhile. Returns stage 1's read of it; -1. */
+/* Whether stage 0 only copies the task's input for stage 1, which reads neighbouring rows of it: in a ring
+ * the next rows may then be prefetched. Returns stage 1's read of the copy; -1: no. */
 int ring_copy(const struct task *t);
-/* A product with a vector: weights pass by in order, each of them for one FMA. */
+/* Whether a stage multiplies with a vector: it reads the weights in order and uses each of them for one
+ * FMA. */
 bool stage_streams(const struct task *t, const struct stage *st, const struct sstage *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lowering relies on. */
+/* Checks everything that lowering relies on. */
 #include "kernels/space/sched.h"
 #include "kernels/space/winograd.h"
 
@@ -72,7 +72,7 @@ static int check_split(const struct task *t, const struct stage *st, const struc
 	return E_OK;
 }
 
-/* How often the body is written out: full and last tiles of each axis, with and without guards. */
+/* Number of copies of the body in the code: full and last tiles of each axis, with and without guards. */
 static int64_t copies(const struct task *t, const struct stage *st, const struct sstage *s, int ns)
 {
 	int64_t n = 1;
@@ -134,8 +134,8 @@ static int check_par(const struct task *t, const struct stage *st, const struct 
 	return E_OK;
 }
 
-/* No distance of lanes along the axis counts rows: in memory, all dims that it indexes lie inside of dim
- * `row`. */
+/* Whether the lane distance along the axis does not depend on the number of rows: in memory, all dims that
+ * the axis indexes lie inside of dim `row`. */
 static bool inside_rows(const struct operand *o, const struct read *r, int axis, int row)
 {
 	bool inside = false;
@@ -148,8 +148,8 @@ static bool inside_rows(const struct operand *o, const struct read *r, int axis,
 	return true;
 }
 
-/* Rows are not in lanes, in tiles only where steps have whole ones, and no vector of an intermediate reaches
- * from row to row. */
+/* Checks that rows are not in lanes, that tiles span rows only if a step has whole tiles, and that no vector
+ * of an intermediate reaches from one row to the next. */
 static int check_ring(const struct task *t, const struct sched *s)
 {
 	const struct sstage *last = &s->st[t->nstages - 1];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage under a schedule: which reads and stores are transposed or interleaved, and which sums begin with a bias. */
+/* Properties of a stage under a schedule: which reads and stores are transposed or interleaved, and which
+ * sums start with a bias. */
 #include "kernels/space/sched.h"
 
-/* Terms of a sum below which one addition less counts: 3 % of its cost. */
+/* Number of terms below which one saved addition matters: 3 % of the sum's cost. */
 enum { SHORT_SUM = 64 };
 
 int store_weaves(const struct task *t, const struct stage *st, const struct sstage *s)
@@ -41,7 +42,7 @@ int store_turns(const struct task *t, const struct stage *st, const struct sstag
 	return turn;
 }
 
-/* Vectors along axis b, from the beginnings of its tiles on, are contiguous. */
+/* Whether vectors along axis b are contiguous, from the start of each of its tiles. */
 static bool side_by_side(const struct task *t, const struct stage *st, const struct read *r,
 			 const struct sstage *s, int b)
 {

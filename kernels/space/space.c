@@ -36,7 +36,7 @@ static int check_text(const struct space *s, const struct sched *c, char cand[CA
 	return rc < 0 ? rc : sched_text(s->t, c, cand);
 }
 
-/* Ring and chunks are of the schedule as a whole: the stages leave them alone. */
+/* Sets the ring and its chunks, which belong to the whole schedule and not to a stage. */
 static void set_ring(const struct space *s, struct sched *c, int rows, int64_t chunks)
 {
 	struct sstage *last = &c->st[s->t->nstages - 1];
@@ -48,17 +48,17 @@ static void set_ring(const struct space *s, struct sched *c, int rows, int64_t c
 	rules_fit_rows(s, c);
 }
 
-/* As the rules have it for the threads of a run. */
+/* Sets the ring that the rules choose for the threads of a run. */
 static void set_thread_ring(const struct space *s, struct sched *c)
 {
-	bool apart = rules_apart(s); /* nothing is computed again */
+	bool apart = rules_apart(s); /* no row is computed twice */
 	set_ring(s, c, s->ring.rows, apart ? s->want.threads : 1);
 	if (s->ring.rows && s->want.threads > 1 && !apart)
 		rules_thread_ring(s, &c->st[s->t->nstages - 1]);
 	rules_fit_rows(s, c);
 }
 
-/* The default of every stage, with that many rows a step. */
+/* Makes the default of every stage, with `rows` rows a step. */
 static void default_stages(const struct space *s, int rows, struct sched *c)
 {
 	struct space of = *s;
@@ -83,12 +83,12 @@ void space_default(const struct space *s, char cand[CAND_MAX])
 	}
 	if (check_text(s, &c, cand) >= 0)
 		return;
-	sched_init(s->t, &c); /* scalar: always fits */
+	sched_init(s->t, &c); /* a scalar schedule always fits */
 	if (sched_text(s->t, &c, cand) < 0)
 		cand[0] = 0;
 }
 
-/* ---- the portfolio: families of rules, each of which makes its i-th schedule, or has none ---- */
+/* ---- the portfolio: families of rules; each makes its i-th schedule, or has none ---- */
 
 static bool winograd_rule(const struct space *s, int i, struct sched *c)
 {
@@ -119,7 +119,7 @@ static bool tiles_rule(const struct space *s, int i, struct sched *c)
 	return any;
 }
 
-/* Of the registers 3/4, or half: for where all of the above spill. */
+/* Uses 3/4 or half of the registers, for tasks where all schedules above spill. */
 static bool few_rule(const struct space *s, int i, struct sched *c)
 {
 	struct space few = *s;
@@ -467,7 +467,8 @@ int space_cross(const struct space *s, struct rng *r, const char *a, const char 
 			struct sstage *st = &c.st[k];
 			const struct sstage *o = &y.st[k];
 			if (rng_below(r,
-				      2)) { /* the register tile of one, the loops around it of the other */
+				      2)) { /* keeps one's register tile and takes the other's loops around
+					     * it */
 				memcpy(st->order, o->order, sizeof st->order);
 				memcpy(st->outer, o->outer, sizeof st->outer);
 				memcpy(st->block, o->block, sizeof st->block);

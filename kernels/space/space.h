@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The space of schedules of one task on one target, by rules derived from the task's structure alone, and the
- * candidates in it. Search sees candidates as canonical text ("lane=k:16 tile=x:14,k:2 unroll=c:2 order=...
- * block=y:8"): printing and parsing back is exact, and equal text is the same schedule.
+/* The space of schedules of one task on one target, made by rules that use only the task's structure, and the
+ * candidates in it. The search handles candidates as canonical text ("lane=k:16 tile=x:14,k:2 unroll=c:2
+ * order=... block=y:8"): printing and parsing back is exact, and equal text means the same schedule.
  *
- * The part before " | " is structural (needs a compile); the part after it is numbers given to the kernel as
- * run-time parameters (outer tile sizes): candidates that differ only there share one object
+ * The part before " | " is structural and needs a compile; the numbers after it are passed to the kernel as
+ * run-time parameters (outer tile sizes). Candidates that differ only in these share one object
  * (space_structure). */
 #ifndef KERNELS_SPACE_H
 #define KERNELS_SPACE_H
@@ -19,7 +19,7 @@ struct space;
 
 struct space_want {
 	bool exact;  /* no algorithm that changes the set of multiplications (Winograd) */
-	int threads; /* of a run; 0 counts as 1 */
+	int threads; /* threads of a run; 0 counts as 1 */
 };
 /* want NULL: any algorithm, one thread. */
 int space_make(struct arena *a, const struct task *t, const struct target *tg, const struct space_want *want,
@@ -27,13 +27,15 @@ int space_make(struct arena *a, const struct task *t, const struct target *tg, c
 const struct task *space_task(const struct space *s);
 /* Candidate 0: the default schedule, made by rule; legal on every task and target. */
 void space_default(const struct space *s, char cand[CAND_MAX]);
-/* Further rules worth trying first: *at is 0 at first, and moved on by each call. E_NOTFOUND at the end. */
+/* Further candidates, made by rules, that are worth trying first. *at starts at 0 and each call advances it.
+ * E_NOTFOUND: no more. */
 int space_portfolio(const struct space *s, int *at, char cand[CAND_MAX]);
 int space_random(const struct space *s, struct rng *r, char cand[CAND_MAX]);
 int space_mutate(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
 int space_cross(const struct space *s, struct rng *r, const char *a, const char *b,
 		char cand[CAND_MAX]) MUST_CHECK;
-/* Other numbers of the same structure, which compiles nothing. E_NOTFOUND: it has none to vary. */
+/* The same structure with other run-time numbers, so nothing is compiled. E_NOTFOUND: it has no such
+ * numbers. */
 int space_twin(const struct space *s, struct rng *r, const char *from, char cand[CAND_MAX]) MUST_CHECK;
 int space_legal(const struct space *s,
 		const char *cand) MUST_CHECK; /* E_INFEASIBLE says why; E_CORRUPT: does not parse */

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights that come from memory while the arithmetic goes on: panels outermost, in parts of the reduction
- * that stay in L1 while all tiles use them, and meanwhile the next part is fetched. With 49 pixels the memory
- * takes half as long as the arithmetic, with 196 an eighth. */
+/* Prefetches weights from memory while the arithmetic runs: loops over panels are outermost, the reduction is
+ * split into parts that stay in the L1 while all tiles use them, and the next part is fetched meanwhile. With
+ * 49 pixels the memory takes half as long as the arithmetic, with 196 an eighth. */
 #include "kernels/space/space_rules.h"
 
 #include <math.h>
 #include <string.h>
 
 enum {
-	FEWEST_STEPS = 64, /* of a part: partial sums are loaded and stored around it */
-	FED_VECTORS = 2,   /* with more, and no panels outermost, FMAs take longer than a line from L2 */
-	FED_TILES = 4      /* of outputs; one tile would want a line for every vector it loads */
+	FEWEST_STEPS = 64, /* of a part: partial sums are loaded and stored around each part */
+	FED_VECTORS = 2,   /* with more vectors, and panels not outermost, FMAs take longer than a line
+			    * from the L2 */
+	FED_TILES = 4      /* tiles of outputs; one tile would fetch a line for every vector that it loads */
 };
-/* Of the arithmetic: shorter waits for memory do not matter. Where inputs are fetched ahead, panels outermost
- * are good for more: outputs are written in order, and one panel at a time is used. From TO_L2 on, lines on
- * their way from memory to L1 would keep its other misses waiting. */
+/* Shares of the arithmetic's time: shorter waits for memory do not matter. If inputs are prefetched,
+ * outermost panels gain more: outputs are written in order, and only one panel at a time is used. From TO_L2
+ * on, weights are fetched into the L2, as lines on their way from memory to the L1 would delay its other
+ * misses. */
 static const double SHARE = .03, FED_SHARE = .005, TO_L2 = .25,
-		    PART = 1.25 /* of L1, for a part and its inputs: those of many tiles ago may go */;
+		    PART = 1.25 /* of the L1, for a part and its inputs */;
 
 static double operand_bytes(const struct space *s, const struct stage *st, int read)
 {
@@ -30,7 +32,7 @@ static double operand_bytes(const struct space *s, const struct stage *st, int r
 	return fmin(used, all);
 }
 
-/* A read that steps over points along x: lines beside those that it wants come along. */
+/* Whether a read steps over points along x, so that its cache lines hold unused elements. */
 static bool skips(const struct stage *st, const struct read *r, int rank)
 {
 	bool step = false, taps = false;
@@ -40,7 +42,7 @@ static bool skips(const struct stage *st, const struct read *r, int rank)
 	return step && !taps;
 }
 
-/* Of what the body reads beside the weights. */
+/* Bytes that the body reads beside the weights. */
 static double other_bytes(const struct space *s, const struct stage *st, int weights)
 {
 	double bytes = 0;
@@ -52,7 +54,8 @@ static double other_bytes(const struct space *s, const struct stage *st, int wei
 	return bytes;
 }
 
-/* Panels first; all else in the order that it has. Returns the number of loops over panels. */
+/* Moves the loops over panels to the front and keeps the order of the others. Returns the number of loops
+ * over panels. */
 static int panels_first(const struct stage *st, unsigned axes, struct sstage *out)
 {
 	uint8_t order[MAX_AXES];
@@ -68,7 +71,7 @@ static int panels_first(const struct stage *st, unsigned axes, struct sstage *ou
 	return panels;
 }
 
-/* Points per part of the first reduction axis; 0: not parted. */
+/* Points per part of the first reduction axis; 0: the reduction is not split. */
 static int64_t part_size(const struct space *s, const struct stage *st, const struct panel_ahead *h, double others,
 			 const struct sstage *out)
 {
@@ -86,7 +89,7 @@ static int64_t part_size(const struct space *s, const struct stage *st, const st
 	return part < e && e % part % u == 0 ? part : 0;
 }
 
-/* Threads share the panels: their number must allow it. */
+/* Whether the number of panels lets the threads share them. */
 static bool shares(const struct space *s, const struct stage *st, const struct sstage *out, int panels)
 {
 	int64_t n = 1, threads = s->want.threads < 1 ? 1 : s->want.threads;
@@ -98,7 +101,7 @@ static bool shares(const struct space *s, const struct stage *st, const struct s
 	return (double)n / (double)((n + threads - 1) / threads * threads) > .8;
 }
 
-/* Cycles that weights take to come from memory, a share of the arithmetic's. */
+/* Cycles to load the weights from memory, relative to the arithmetic's. */
 static double waits(const struct space *s, const struct stage *st, const struct sstage *out, int weights)
 {
 	double memory = operand_bytes(s, st, weights) / draft_memory(&s->tg);

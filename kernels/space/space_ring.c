@@ -5,16 +5,16 @@
 #include <float.h>
 #include <math.h>
 
-/* Rows of a step: more gain nothing, measured on MobileNetV2's blocks, where 7 and 8 rows lose 1 to 3 %.
- * Where rows are apart, as in attention, they are tiled: numbers with many divisors. Where a stage copies the
- * input, its rows had better be in L1 for the next: of 3x3/2 convolutions, 265, 256 and 233 us with 4, 2 and
- * 1 rows of YuNet's, 98, 88 and 82 of VitTrack's. */
+/* Rows of a step. More rows gain nothing: on MobileNetV2's blocks 7 and 8 rows lose 1 to 3 %. If rows do not
+ * need each other, as in attention, they are tiled, so the numbers have many divisors. If a stage copies the
+ * input, its rows should be in the L1 for the next stage: 3x3/2 convolutions take 265, 256 and 233 us with 4,
+ * 2 and 1 rows in YuNet, 98, 88 and 82 us in VitTrack. */
 static const int image_rows[] = {4, 2, 1}, apart_rows[] = {12, 6, 4, 1}, head_rows[] = {8, 4, 1},
 		 copied_rows[] = {1};
 
 enum { SHORT_ROWS = 8 };
 
-/* Bytes of all intermediates: as rings, or whole. */
+/* Bytes of all intermediates, kept as rings or as a whole. */
 static double scratch(const struct task *t, const struct ring *r, bool whole)
 {
 	double bytes = 0;
@@ -30,10 +30,11 @@ static double scratch(const struct task *t, const struct ring *r, bool whole)
 	return bytes;
 }
 
-/* Rows that all stages share and that are short, several at a time: one row's sums wait for each other, and a
- * vector of sums ends as fast as one (LayerNormalization of 48 and 192 elements: 8 rows take 64 and 68 % of
- * the time of one, 16 rows 53 and 60 %). Not where they come from beyond the L2: its sums are hidden there,
- * while reading and writing in turns is not (4x784 rows of 512: 24 % longer). */
+/* Whether to compute several rows at a time: the rows are short and shared by all stages. The sums of a
+ * single row wait for each other, and a vector of sums ends as fast as one sum (LayerNormalization of 48 and
+ * 192 elements: 8 rows take 64 and 68 % of the time of one, 16 rows 53 and 60 %). Not if rows come from
+ * beyond the L2: there one row's waits are hidden, but alternating reads and writes are not (4x784 rows of
+ * 512: 24 % longer). */
 static bool short_rows(struct space *s, int rows)
 {
 	const struct task *t = s->t;
@@ -55,8 +56,8 @@ static bool short_rows(struct space *s, int rows)
 	return true;
 }
 
-/* In order of memory, values pass by faster than they do in columns of a head: 197x3x64 takes 97 % of the
- * time with tiles of 6x4 instead of 12x2, 320x48 93 % with 8x3. */
+/* Values are read faster in memory order than by columns of a head: 197x3x64 takes 97 % of the time with
+ * tiles of 6x4 instead of 12x2, 320x48 93 % with 8x3. */
 int rules_head(const struct space *s)
 {
 	const struct task *t = s->t;
@@ -124,7 +125,7 @@ static int64_t gcd(int64_t a, int64_t b)
 
 int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t chunks)
 {
-	int64_t shared = 1; /* parallel indexes that there are anyway */
+	int64_t shared = 1; /* parallel indexes of the shared axes, outside of the ring */
 	for (int a = 0; a < task_shared(s->t); a++)
 		shared *= s->t->stage[0].axis[a].extent;
 	chunks = chunks > 1 ? chunks / gcd(chunks, shared) : chunks;
@@ -134,8 +135,8 @@ int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t ch
 	return chunk < steps ? chunk : 0;
 }
 
-/* Rows of the last stage that the slowest thread computes, and the rows of earlier stages that its chunks
- * compute for themselves alone. */
+/* Rows of the last stage that the slowest thread computes, plus the rows of earlier stages that its chunks
+ * compute in addition to other chunks. */
 static double chunk_latency(const struct space *s, const struct sstage *last, const struct ring *r,
 			    int64_t chunk)
 {
@@ -192,8 +193,8 @@ void rules_fit_rows(const struct space *s, struct sched *c)
 		}
 }
 
-/* Parallel indexes along a ring: each of them computes again what all of its rows need, and the rows of
- * earlier stages that those of the index before it need too. */
+/* Parallel indexes along a ring: each of them computes all that its rows need, also rows of earlier stages
+ * that the index before it has computed. */
 static double ring_chunks(const struct task *t, const struct sstage *last)
 {
 	double rows = (double)extent_guess(t->stage[t->nstages - 1].axis[last->ring_axis].extent),

@@ -4,13 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_WOVEN = 8 }; /* vectors interleaved: as many shuffles for each */
+enum { MAX_WOVEN = 8 }; /* vectors that are interleaved; each needs as many shuffles */
 
-/* What a register tile saves over single points, at most: 1x1 convolutions 8->4 and 144->24 channels were 2.6
+/* Largest gain of a register tile over single points: 1x1 convolutions of 8->4 and 144->24 channels were 2.6
  * and 7 times slower with lanes along their reduction, 64->1 channels 5 times faster. */
 #define REUSE 4
 
-/* Steps of a stage that take one thread about as long as a range of several costs. */
+/* Steps of a stage that take one thread about as long as it costs to start a range of several threads. */
 enum { WORTH_THREADS = 16384 };
 
 enum { LONG_BODY = 24 /* slots, at least */ };
@@ -41,7 +41,8 @@ bool index_spatial(const struct stage *st, const struct index *x)
 	return false;
 }
 
-/* A reduction over nothing but taps of windows that slide over vectors: depthwise, with lanes over either. */
+/* Whether the reduction has only taps of windows that slide over vectors: depthwise, with lanes along either
+ * axis. */
 static bool only_slides(const struct task *t, const struct stage *st, int lane)
 {
 	for (int a = stage_spatial(st); a < st->naxes; a++) {
@@ -80,7 +81,7 @@ bool stage_contracts(const struct task *t, const struct stage *st, int lane)
 
 /* ---- lanes ---- */
 
-/* Points that a vector serves in a tile with lanes along some spatial axis, REUSE at most. */
+/* Points that a vector serves in a tile with lanes along some spatial axis; at most REUSE. */
 static int64_t reuse(const struct task *t, const struct stage *st)
 {
 	int64_t best = 1;
@@ -140,7 +141,7 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	ss->lane = axis;
 	ss->lanes = lanes;
 	int ns = stage_spatial(st), n = st->naxes;
-	if (axis >= ns) { /* innermost */
+	if (axis >= ns) { /* the lane axis is innermost */
 		for (int i = axis; i < n - 1; i++)
 			ss->order[i] = (uint8_t)(i + 1);
 		ss->order[n - 1] = (uint8_t)axis;
@@ -168,9 +169,9 @@ static double lane_cost(const struct space *s, int stage, int axis, int lanes)
 	}
 	if (st->comb == COMB_NONE && stage_long_body(st))
 		cost += LONG_BODY;
-	if (lanes > 4 && e <= lanes / 2) /* masked, where a narrower vector is whole */
+	if (lanes > 4 && e <= lanes / 2) /* a masked vector, while a narrower one would be full */
 		cost *= 1.1;
-	if (axis >= ns) /* combining lanes at the end, and no vector serves more than one point */
+	if (axis >= ns) /* lanes are combined at the end, and no vector serves more than one point */
 		cost = (cost + 10. * lanes / steps) * (double)reuse(s->t, st);
 	return cost * vectors / e;
 }
@@ -208,7 +209,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane, int woven)
 		if (a == lane || a == woven ||
 		    (a == rows && !rules_apart(s) && !(rules_row_tiles(s, stage) && lane_slides(st, lane))))
 			continue;
-		bool reused = st->comb == COMB_NONE; /* the vector operand serves all of the tile */
+		bool reused = st->comb == COMB_NONE; /* the vector operand serves the whole tile */
 		for (int i = 0; i < st->nreads; i++) {
 			unsigned axes = read_axes(t, st, &st->read[i]);
 			reused |=
@@ -225,7 +226,7 @@ int stage_pixel_axis(const struct space *s, int stage, int lane, int woven)
 	return best;
 }
 
-/* Enough independent sums to hide the latency of an FMA. */
+/* Sets enough independent sums to hide the latency of an FMA. */
 static void rules_chains(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -257,7 +258,7 @@ static double panel_bytes(const struct space *s, const struct stage *st)
 	return bytes;
 }
 
-/* The axis that chooses a panel of constants: theirs alone, else the lanes'. */
+/* The axis that selects a panel of constants: an axis that only constants depend on, else the lane axis. */
 static int panel_axis(const struct space *s, const struct stage *st, int lane)
 {
 	unsigned of[2] = {0, 0};
@@ -271,8 +272,8 @@ static int panel_axis(const struct space *s, const struct stage *st, int lane)
 	return lane;
 }
 
-/* Pixels outside, panels inside while all of them stay in L2; else each panel serves all pixels before the
- * next. */
+/* Loops over pixels are outside of loops over panels if all panels stay in the L2; else each panel serves all
+ * pixels before the next panel. */
 void rules_order(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -298,7 +299,8 @@ void rules_order(const struct space *s, int stage, struct sstage *out)
 	}
 }
 
-/* Panels of B beyond L2 in blocks that fit a quarter of it, when the other operand is large too. */
+/* Splits panels of B larger than the L2 into blocks that fit a quarter of it, if the other operand is large
+ * too. */
 static void rules_blocks(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -321,21 +323,22 @@ static void rules_blocks(const struct space *s, int stage, struct sstage *out)
 	out->order[n] = (uint8_t)out->lane;
 }
 
-/* Tiles of a loop of the register tile, a block's where it has an outer loop. */
+/* Tiles of a register tile's loop; those of a block if the axis has an outer loop. */
 static double loop_tiles(const struct stage *st, const struct sstage *s, int a)
 {
 	return (double)extent_guess(st->axis[a].extent) / (s->tile[a] * (a == s->lane ? s->lanes : 1));
 }
 
-/* Some thread has less to do than others; of long work, none can take over from one that is slow. */
+/* Whether some thread has less to do than others, or the work is long and the indexes are too few for one
+ * thread to take over from a slow one. */
 static bool few_for(double indexes, int threads, double all)
 {
 	double rounds = ceil(indexes / threads);
 	return indexes < .9 * rounds * threads || (indexes < 4 * threads && all > 8 * WORTH_THREADS);
 }
 
-/* As many leading loops as leave a few microseconds of work in each index, but never the innermost while
- * others remain; more where that is too few for several threads and the whole is worth them. */
+/* Chooses as many leading loops as leave a few microseconds of work in each index, but never the innermost
+ * while others remain; more loops if these are too few for several threads and the work is worth them. */
 void rules_parallel(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -375,7 +378,7 @@ void rules_settle(const struct space *s, int stage, struct sstage *out)
 
 void rules_finish(const struct space *s, int stage, struct sstage *out)
 {
-	out->hoist = !stage_long_post(&s->t->stage[stage]); /* its constants need the registers */
+	out->hoist = !stage_long_post(&s->t->stage[stage]); /* the program's constants need the registers */
 	rules_order(s, stage, out);
 	rules_unroll(s, stage, out);
 	rules_chains(s, stage, out);

@@ -7,7 +7,8 @@
 
 enum { MAX_REPEATS = 8 };
 
-/* Some body read has lanes apart, or a test around each load: LLVM keeps the values of a whole body alive. */
+/* Whether some read of the body has its lanes apart, or a test around each load: then LLVM keeps the values
+ * of a whole body alive. */
 static bool odd_reads(const struct space *s, const struct stage *st, const struct sstage *out)
 {
 	for (int i = 0; i < st->nreads; i++) {
@@ -43,7 +44,7 @@ static int64_t units(const struct stage *st, const struct sstage *s, int a)
 	return (extent_guess(st->axis[a].extent) + u - 1) / u;
 }
 
-/* A long program is applied in a loop of its own, after the sums of the tile. */
+/* Whether the stage's program is long and thus applied in its own loop after the sums of the tile. */
 static bool post_apart(const struct space *sp, const struct stage *st, const struct sstage *s)
 {
 	int ns = stage_spatial(st);
@@ -54,7 +55,7 @@ static bool post_apart(const struct space *sp, const struct stage *st, const str
 	       store_weaves(sp->t, st, s) < 0;
 }
 
-/* A body's loads stay few where points do not share them: smaller tiles, not fewer steps. */
+/* Limits the loads of a body if points do not share them: the tile gets smaller, not the number of steps. */
 static bool body_fits(const struct space *s, int stage, const struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -71,7 +72,7 @@ static bool body_fits(const struct space *s, int stage, const struct sstage *out
 	return points == 1 || stage_contracts(s->t, st, out->lane) || loads <= most;
 }
 
-/* Rows of a tile whose windows overlap: an axis beside `pixel` that taps slide along; -1: none. */
+/* The row axis of a tile whose windows overlap: an axis beside `pixel` along which taps slide; -1: none. */
 static int window_rows(const struct space *s, int stage, int pixel, int lane)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -91,8 +92,8 @@ static int window_rows(const struct space *s, int stage, int pixel, int lane)
 	return found;
 }
 
-/* Sums and the vectors that a window shares, as measured by what spills: LLVM orders the loads as it likes.
- */
+/* Whether the sums and the vectors that a window shares fit the registers. The limits were measured by what
+ * spills, as LLVM orders the loads freely. */
 static bool window_fits(const struct space *s, int stage, const struct sstage *c)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -103,7 +104,7 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 		if (along && a != c->lane && c->tile[a] > 4)
 			return false; /* 8 rows of one vector spill, 4 of two do not */
 	}
-	if (!post_apart(s, st, c)) /* its temporaries */
+	if (!post_apart(s, st, c)) /* room for its temporaries */
 		room -= stage_long_post(st) ? s->tg.regs / 2 : st->post.n > 8 ? 4 : 0;
 	int taps = c->unroll[c->order[st->naxes - 1]];
 	if (rules_window(s, stage, c))
@@ -114,7 +115,7 @@ static bool window_fits(const struct space *s, int stage, const struct sstage *c
 	return points * 2 < room && points + draft_loads(s->t, stage, c) + 2 * taps <= most;
 }
 
-/* The tile and all that follows from it, where it fits the registers. */
+/* Completes the tile, and returns whether it fits the registers. */
 static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -133,8 +134,8 @@ static bool tile_fits(const struct space *s, int stage, struct sstage *c)
 	return draft_live(s->t, stage, c) <= s->tg.regs - spare;
 }
 
-/* All taps in one body: else rows of a tile share little (5x5 with 2 rows and a loop over theirs: 1.4 times
- * as long). */
+/* Whether all taps are in one body: if not, rows of a tile share little (5x5 with 2 rows and a loop over
+ * their taps takes 1.4 times as long). */
 static bool whole_window(const struct stage *st, const struct sstage *s)
 {
 	for (int a = stage_spatial(st); a < st->naxes; a++)
@@ -143,15 +144,15 @@ static bool whole_window(const struct stage *st, const struct sstage *s)
 	return true;
 }
 
-/* A long sum of columns: each step is in another row, of which it had better read several lines (4x784x512
- * along 784: 403 us with one, 310 with four). */
+/* Whether the stage is a long sum of columns: each step is in another row, so it should read several cache
+ * lines of it (4x784x512 along 784: 403 us with one line, 310 with four). */
 static bool sums_columns(const struct space *s, const struct stage *st, int lane)
 {
 	return st->comb != COMB_NONE && st->nreads == 1 && axis_block(s->t, st, lane) <= 1 &&
 	       stage_steps(st) >= 64;
 }
 
-/* Best (points, vectors) by the draft among those that fit the registers. */
+/* Chooses the (points, vectors) that the draft ranks best among those that fit the registers. */
 static void best_tile(const struct space *s, int stage, int pixel, int skip, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -179,7 +180,8 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 			if (pixel >= 0)
 				c.tile[pixel] = 1 + (p - 1) % pmax;
 			if (contracts &&
-			    v * p >= s->tg.regs) /* accumulators alone: the draft need not be asked */
+			    v * p >= s->tg.regs) /* accumulators alone need too many registers, so no draft
+						  * is needed */
 				break;
 			if (!tile_fits(s, stage, &c) ||
 			    (ring_row && c.tile[row] > 1 && !whole_window(st, &c)))
@@ -194,8 +196,8 @@ static void best_tile(const struct space *s, int stage, int pixel, int skip, str
 		rules_finish(s, stage, out);
 }
 
-/* Points of a map with exp and the like at once: enough to hide its latency, where its temporaries leave
- * room. */
+/* Points that a map with exp or similar computes at once: enough to hide its latency, if its temporaries
+ * leave registers. */
 static int long_points(const struct space *s, const struct stage *st)
 {
 	int heavy = 0, exps = 0;
@@ -208,7 +210,7 @@ static int long_points(const struct space *s, const struct stage *st)
 	return heavy != 1 || s->tg.regs < 32 ? 1 : few ? 8 : 4;
 }
 
-/* Of n vectors, at most `want`: a divisor, or parts that are as long as each other. */
+/* Number of vectors per tile, at most `want` of n: a divisor, or parts of equal size. */
 static int map_vectors(int64_t n, int want)
 {
 	int64_t d = largest_divisor(n, want), parts = (n + want - 1) / want;
@@ -232,8 +234,8 @@ static int repeats(const struct space *s, const struct stage *st, int lane)
 	return -1;
 }
 
-/* Stores of all that a vector is repeated into, and of the vector beside it: 8 times nearest, 24 channels of
- * 80x80, 34.4 us with 4 channels, 11.0 so. */
+/* Makes a tile that stores all copies of a vector and of its neighbour at once: nearest with factor 8 on 24
+ * channels of 80x80 takes 34.4 us with 4 channels per tile and 11.0 us this way. */
 static bool repeat_tile(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -246,7 +248,7 @@ static bool repeat_tile(const struct space *s, int stage, struct sstage *out)
 	return true;
 }
 
-/* Vectors along the lanes; where those are few, along the innermost other axis. */
+/* Tiles vectors along the lanes; if those are few, along the innermost other axis too. */
 static void map_tile(const struct space *s, int stage, int pixel, int want, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -273,7 +275,8 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 	struct sched one;
 	sched_init(s->t, &one);
 	*out = one.st[stage];
-	int which = variant >= 4 ? 1 : 0; /* the second best lane axis comes after the tiles of the best */
+	int which = variant >= 4 ? 1 : 0; /* the second best lane axis comes after all tiles of the best
+					   * one */
 	if (variant > 4 || which >= ss->nlanes)
 		return false;
 	out->lane = ss->lane[which].axis;
@@ -295,7 +298,7 @@ bool rules_stage(const struct space *s, int stage, int variant, struct sstage *o
 		best_tile(s, stage, pixel, 0, out);
 		return true;
 	}
-	/* {6x4, 4x4, 14x1}-like alternatives: another number of vectors than the default's. */
+	/* Alternatives like 6x4, 4x4, 14x1: another number of vectors than the default's. */
 	static const int other[] = {0, 4, 3, 1};
 	best_tile(s, stage, pixel, 2, out);
 	if (out->lane < stage_spatial(st) && other[variant] <= units(st, out, out->lane) && pixel >= 0) {

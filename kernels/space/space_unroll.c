@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many steps of its reduction the body of a stage has. */
+/* Chooses how many steps of its reduction a stage's body contains. */
 #include "kernels/space/space_rules.h"
 
-/* A window's tap: indexes a dim together with a spatial axis. */
+/* Whether the axis is a tap of a window: it indexes a dim together with a spatial axis. */
 static bool is_tap(const struct task *t, const struct stage *st, int a)
 {
 	for (int i = 0; i < st->nreads; i++)
@@ -12,7 +12,7 @@ static bool is_tap(const struct task *t, const struct stage *st, int a)
 	return false;
 }
 
-/* Steps of one reduction axis, at most `room`. */
+/* Steps of one reduction axis in the body, at most `room`. */
 static int unroll_of(const struct space *s, const struct stage *st, const struct sstage *out, int a,
 		     bool contracts, int64_t room)
 {
@@ -31,7 +31,7 @@ static int unroll_of(const struct space *s, const struct stage *st, const struct
 	return e == 3 && room == 2 ? 3 : (int)largest_divisor(e, room); /* the colours of an image */
 }
 
-/* Another stage's constants of exp and the like stay in registers around this one's loops. */
+/* Whether another stage keeps constants of exp or similar in registers around this stage's loops. */
 static bool beside_long(const struct space *s, int stage)
 {
 	for (int k = 0; k < s->t->nstages; k++)
@@ -42,7 +42,7 @@ static bool beside_long(const struct space *s, int stage)
 
 /* How a window slides along `pixel`: elements between its taps along `a`, and between points. */
 struct slide {
-	int64_t tap, point; /* 0: it does not */
+	int64_t tap, point; /* 0: it does not slide */
 };
 
 static struct slide slide_of(const struct space *s, const struct stage *st, int pixel, int a)
@@ -60,9 +60,10 @@ static struct slide slide_of(const struct space *s, const struct stage *st, int 
 	return found;
 }
 
-/* Taps whose broadcasts the points of a tile share where there is but one vector: a load for each product is
- * more than a core makes. (With two, 28 products share 16 loads, and what is unrolled costs as much as it
- * saves.) 3x3 16->16 channels at 30x40: 48.8 us with 20 points, 39.7 with 14 and the taps of a row. */
+/* Whether the points of a tile share the broadcasts of taps and there is only one vector: one load for each
+ * product is more than a core can issue. (With two vectors 28 products share 16 loads, and unrolling costs as
+ * much as it saves.) 3x3 with 16->16 channels at 30x40: 48.8 us with 20 points, 39.7 with 14 points and the
+ * taps of a row. */
 static bool shares_taps(const struct space *s, const struct stage *st, const struct sstage *out, int a)
 {
 	int pixel = -1;
@@ -94,7 +95,7 @@ bool stage_picks(const struct space *s, const struct stage *st, const struct sst
 	return false;
 }
 
-/* Registers that a program takes where a processor has no operands in memory: its constants, and one. */
+/* Registers that a program takes on a processor without memory operands: its constants and one more. */
 static int constants(const struct prog *p)
 {
 	int n = 1;
@@ -107,8 +108,8 @@ static int constants(const struct prog *p)
 	return n;
 }
 
-/* As measured by what spills; AArch64 has no operands in memory, and LLVM orders the loads as it likes,
- * around fetches ahead worse. */
+/* The limits were measured by what spills. AArch64 has no memory operands, and LLVM orders the loads freely,
+ * and worse so around prefetches. */
 bool rules_window(const struct space *s, int stage, const struct sstage *c)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -121,8 +122,8 @@ bool rules_window(const struct space *s, int stage, const struct sstage *c)
 	       draft_loads(s->t, stage, c) - held <= shared;
 }
 
-/* All taps of a window at once, where the tile leaves room for that: 3x4 points of 3x3 64 channels at 40x40
- * make 81 % of the peak, 14 with the taps of a row 66. */
+/* Unrolls all taps of a window if the tile leaves registers for that: 3x4 points of 3x3 with 64 channels at
+ * 40x40 reach 81 % of the peak, 14 points with the taps of a row 66 %. */
 static bool hold_window(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -139,8 +140,9 @@ static bool hold_window(const struct space *s, int stage, struct sstage *out)
 	return true;
 }
 
-/* Channels in small steps. Taps only where the operand that slides is a vector, so that neighbouring points
- * share its loads, or few enough; else unrolled taps of broadcasts keep too many values alive. */
+/* Unrolls channels in small steps. Unrolls taps only if the operand that slides is a vector, so that
+ * neighbouring points share its loads, or if there are few taps; else unrolled taps of broadcasts keep too
+ * many values alive. */
 void rules_unroll(const struct space *s, int stage, struct sstage *out)
 {
 	const struct stage *st = &s->t->stage[stage];
@@ -164,7 +166,7 @@ void rules_unroll(const struct space *s, int stage, struct sstage *out)
 		if (!contracts && steps > 1 &&
 		    (points * 4 > s->tg.regs || stage_long_post(st) || stage_picks(s, st, out)) &&
 		    is_tap(s->t, st, a))
-			room = 1; /* of a large tile the taps of one row */
+			room = 1; /* for a large tile only the taps of one row */
 		out->unroll[a] = unroll_of(s, st, out, a, contracts, room);
 		steps *= out->unroll[a];
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Winograd schedules in a space: the rules' choice by the draft, and what draws choose from. */
+/* Winograd schedules in a space: the rules' choice, made with the draft, and the choices of random draws. */
 #include "kernels/space/space_rules.h"
 #include "kernels/space/winograd.h"
 
 #include <float.h>
 #include <string.h>
 
-/* Winograd must be that much faster than the direct form to be the default: other rounding, larger weights.
- */
+/* Winograd must be this much faster than the direct form to be the default, because it rounds differently and
+ * has larger weights. */
 #define CLEARLY .95
 
 static int least(int64_t a, int64_t b)
@@ -33,7 +33,8 @@ static void start(const struct space *s, struct sstage *out)
 	out->wino = (struct winograd){.m = 2, .tiles = 1, .px = 1, .kv = 1, .chunk = 1, .parts = 1};
 }
 
-/* Images that leave the L2 before they are used again; smaller ones cost more to fetch than to wait for. */
+/* Whether images are evicted from the L2 before they are used again; smaller ones cost more to prefetch than
+ * to wait for. */
 static bool large_images(const struct space *s, const struct winograd_form *f)
 {
 	enum { LARGE = 4 }; /* L2s: 1.6 of them lost 2 %, 19 gained 7 % */
@@ -58,32 +59,34 @@ void rules_winograd(struct space *s)
 	s->wino_lanes = 0;
 }
 
-/* Most tiles of a register tile with kv vectors, or of a row of points that is transformed in registers. */
+/* Largest number of tiles in a register tile with kv vectors, or in a row of points that is transformed in
+ * registers. */
 static int most_tiles(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
 {
-	int spare = w->kv > 2 ? 2 : 1; /* as the rules of other tiles: with three vectors one more lives */
+	int spare = w->kv > 2 ? 2 : 1; /* as in the rules for other tiles: with three vectors one more
+				        * register is live */
 	int most = least(28, (s->tg.regs - spare - 1 - w->kv) / w->kv);
-	/* AArch64: what the transforms hoist, constants and sums of addresses, takes registers of the
-	 * products. */
+	/* AArch64: constants and address sums that the transforms hoist take registers from the products. */
 	if (s->tg.lanes == 4)
 		most = least(most, (w->m == 4 ? 18 : 21) / w->kv);
 	if (w->raw)
 		most = (s->tg.regs - 8) / z->points;
 	else if (z->cblocks ==
-		 1) /* one loop over the channels, not two: LLVM spills around it what it could keep */
+		 1) /* one loop over the channels instead of two: LLVM spills values around it that it
+		     * could keep */
 		most = most * 3 / 4;
 	return most < 1 ? 1 : most;
 }
 
-/* The next panel, or filters, fetched in time. */
+/* Lines to prefetch so that the next panel, or the next filters, are there in time. */
 static int lines_ahead(const struct space *s, const struct winograd_sizes *z, const struct winograd *w)
 {
 	int64_t lines = ceil_div((int64_t)w->kv * s->wino_lanes, 16), count = ceil_div(w->tiles, w->px);
 	return least(ceil_div(w->raw ? 18 * lines : 2 * lines, w->raw ? z->points * count : count), 64);
 }
 
-/* Completes m, tiles, kv and raw: as many tiles in registers as fit evenly, the next panel fetched in time.
- */
+/* Completes a schedule whose m, tiles, kv and raw are set: the largest even register tiles that fit, and
+ * prefetching of the next panel. */
 static void complete(const struct space *s, const struct winograd_sizes *z, struct winograd *w)
 {
 	w->px = (int)ceil_div(w->tiles, ceil_div(w->tiles, most_tiles(s, z, w)));
@@ -113,7 +116,7 @@ static int threads(const struct space *s)
 	return s->want.threads < 1 ? 1 : s->want.threads;
 }
 
-/* Parts whose weights stay in a thread's cache, and as many as keep all threads busy. */
+/* Tries numbers of parts, so that a part's weights stay in a thread's cache and all threads have work. */
 static void keep_best(const struct space *s, struct sstage c, double *best, struct sstage *out)
 {
 	static const int parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
@@ -130,7 +133,7 @@ static void keep_best(const struct space *s, struct sstage c, double *best, stru
 	}
 }
 
-/* Blocks and chunks for a kind of register tile that is given. */
+/* Tries blocks and chunks for a given kind of register tile. */
 static void try_blocks(const struct space *s, struct sstage c, double *best, struct sstage *out)
 {
 	static const int split[] = {1, 2, 3, 4, 6, 7, 8, 12, 14, 16, 24, 32, 56, 112, 224};
@@ -144,7 +147,7 @@ static void try_blocks(const struct space *s, struct sstage c, double *best, str
 		}
 }
 
-/* The best by the draft of one m: its latency in cycles, DBL_MAX: none fits. */
+/* Finds the best schedule for one m by the draft and returns its latency in cycles; DBL_MAX: none fits. */
 static double rule(const struct space *s, int m, struct sstage *out)
 {
 	struct sstage c;
@@ -267,7 +270,7 @@ void winograd_change(const struct space *s, struct rng *r, struct sstage *out)
 	}
 }
 
-/* The products' tile of one, the blocks of the other; both have the same m. */
+/* Takes the products' tile from one and the blocks from the other, which must have the same m. */
 void winograd_cross(struct rng *r, const struct sstage *other, struct sstage *out)
 {
 	const struct winograd *o = &other->wino;

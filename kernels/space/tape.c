@@ -4,12 +4,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Part of the way from one integer to the next on which num_ceil rises. */
+/* num_ceil rises over this first part of the way from one integer to the next. */
 #define RISE .5
 
 void tape_start(struct tape *p)
 {
-	p->n = 1; /* entry 0 takes what belongs to constants */
+	p->n = 1; /* entry 0 collects the derivatives of constants */
 }
 
 void tape_grow(struct tape *p)
@@ -45,7 +45,7 @@ void tape_gradient(struct tape *p, struct num y, int n, double *grad)
 	for (int i = y.at; i > n; i--) {
 		const struct tape_entry *e = &p->entry[i];
 		double g = p->adjoint[i];
-		if (g == 0) /* not on the way to y; its partial derivatives may be infinite */
+		if (g == 0) /* y does not depend on it; its partial derivatives may be infinite */
 			continue;
 		p->adjoint[e->a] += g * e->da;
 		p->adjoint[e->b] += g * e->db;

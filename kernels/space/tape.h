@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that remember how they were made, for exact derivatives of an expression of many variables at the
- * price of a few evaluations: each operation leaves its partial derivatives on a tape, which is then read
- * backwards (Wengert 1964, Linnainmaa 1970). What depends on no variable leaves nothing.
+/* Automatic differentiation in reverse mode: exact derivatives of an expression of many variables at the
+ * price of a few evaluations. Each operation records its partial derivatives on a tape, which is then read
+ * backwards (Wengert 1964, Linnainmaa 1970). Operations on constants record nothing.
  *
- * min and max have the derivative of the argument that is chosen. The other functions here are smooth; those
- * that stand for steps have heavy tails, so that a descent that is far from a step still feels it. */
+ * min and max have the derivative of the argument that is chosen. The other functions here are smooth. Those
+ * that approximate steps have heavy tails, so that a descent far from a step still has a gradient. */
 #ifndef KERNELS_TAPE_H
 #define KERNELS_TAPE_H
 
@@ -21,15 +21,15 @@ struct tape_entry {
 };
 
 struct tape {
-	struct arena *arena; /* grows there, and keeps its room */
+	struct arena *arena; /* the tape grows there and its memory is reused */
 	struct tape_entry *entry;
 	double *adjoint;
 	int n, cap;
 };
 
-void tape_start(struct tape *p);                    /* forgets all; before the first variable */
-struct num tape_variable(struct tape *p, double v); /* the first is number 0 */
-/* Derivatives of y by the first n variables, which were made before anything else. */
+void tape_start(struct tape *p);                    /* clears the tape; call it before the first variable */
+struct num tape_variable(struct tape *p, double v); /* the first variable is number 0 */
+/* Derivatives of y by the first n variables, which must have been made before all other numbers. */
 void tape_gradient(struct tape *p, struct num y, int n, double *grad);
 
 static inline struct num num(double v)
@@ -49,7 +49,7 @@ static inline int tape_push(struct tape *p, int a, double da, int b, double db)
 
 static inline struct num num_add(struct tape *p, struct num a, struct num b)
 {
-	if (!a.at || !b.at) /* the other's derivatives are those of the sum */
+	if (!a.at || !b.at) /* one is constant: the sum has the other's derivatives */
 		return (struct num){a.v + b.v, a.at + b.at};
 	return (struct num){a.v + b.v, tape_push(p, a.at, 1, b.at, 1)};
 }
@@ -80,11 +80,11 @@ struct num num_exp(struct tape *p, struct num a);
 struct num num_log(struct tape *p, struct num a);                           /* a > 0 */
 struct num num_norm(struct tape *p, struct num a, struct num b, int order); /* a, b >= 0 */
 struct num num_sigmoid(struct tape *p, struct num a); /* 1/2 + a / 2 sqrt(1 + a^2): no exp, heavy tails */
-struct num num_above(struct tape *p, struct num a);   /* max(a, 0), round the corner by 1/4 */
-/* 0 while a is far below 1, 1 far above: a^8 / (1 + a^8). Of counts that reach thousands, where a heavy tail
- * would be more than all else. */
+struct num num_above(struct tape *p, struct num a);   /* max(a, 0), with a corner rounded by 1/4 */
+/* 0 while a is far below 1, 1 far above: a^8 / (1 + a^8). It is for counts that reach thousands, where a
+ * heavy tail would outweigh everything else. */
 struct num num_switch(struct tape *p, struct num a);
-/* The next integer: right at integers, reached half-way to it. a >= 0 */
+/* Smooth ceiling: exact at integers, and reaches the next integer half-way to it. a >= 0 */
 struct num num_ceil(struct tape *p, struct num a);
 
 #endif

@@ -83,7 +83,7 @@ static void clip_winograd(const struct task *t, struct sstage *s)
 	w->parts = (int)least(w->parts, winograd_sizes(t, s).chunks);
 }
 
-/* The numbers that extents bound. */
+/* Clips the numbers that extents bound. */
 static void clip(const struct task *t, const struct stage *st, struct sstage *s)
 {
 	for (int a = 0; a < st->naxes; a++) {
@@ -106,7 +106,7 @@ static void fit_lanes(const struct space *s, int lanes, struct sstage *ss)
 		ss->lanes = s->tg.lanes;
 }
 
-/* One point less, of the axis that has the most of them, of the lanes' last. */
+/* Removes one point from the axis with the most points; the lane axis comes last. */
 static bool shrink(const struct stage *st, struct sstage *ss)
 {
 	int most = -1;
@@ -153,7 +153,7 @@ static void no_blocks(struct sstage *s)
 	s->split_axis = -1;
 }
 
-/* What is given up, one after the other, until the rest is legal. */
+/* Properties that are removed one after the other until the rest is legal. */
 static void (*const give_up[])(struct sstage *s) = {no_fetching, no_unrolling, no_blocks};
 
 static int same_shape(const struct task *a, const struct task *b)
@@ -165,7 +165,7 @@ static int same_shape(const struct task *a, const struct task *b)
 	return same ? E_OK : fail(E_INFEASIBLE, "a schedule of another kind of task");
 }
 
-/* Numbers within this task's extents and this board's lanes and registers. */
+/* Clips the numbers to this task's extents and this board's lanes and registers. */
 static void fit(const struct space *s, int lanes, struct sched *c)
 {
 	struct winograd_form f;
@@ -188,7 +188,7 @@ int space_transfer(const struct space *s, const struct task *from, int lanes, co
 	if (rc >= 0)
 		rc = sched_parse(from, cand, &c);
 	there.lanes = lanes ? MOST_LANES : there.lanes;
-	if (rc >= 0) /* what clips divides by its numbers */
+	if (rc >= 0) /* clipping divides by the schedule's numbers, so they are checked first */
 		rc = sched_check(from, &there, &c);
 	if (rc < 0)
 		return rc;

@@ -8,7 +8,7 @@ static int not_one(const char *why)
 	return fail(E_INFEASIBLE, "winograd: %s", why);
 }
 
-/* Axes that the index depends on; *one: the last of them. */
+/* Number of axes that the index depends on; *one: the last of them. */
 static int index_axes(const struct stage *st, const struct index *x, int *one)
 {
 	int n = 0;
@@ -25,7 +25,8 @@ static bool direct(const struct index *x)
 	return x->div <= 1 && x->mod <= 1 && x->table < 0;
 }
 
-/* Filters [k,c,r,s]: each dim one axis, whole; which reduction axes are taps shows in the input's read. */
+/* Finds filters [k,c,r,s]: each dim is indexed by one whole axis. The input's read shows which reduction axes
+ * are taps. */
 static int find_filter(const struct task *t, const struct stage *st, int i, struct winograd_form *f)
 {
 	const struct read *w = &st->read[i];
@@ -61,7 +62,7 @@ static int filter_dim(const struct stage *st, const struct winograd_form *f, int
 	return 0;
 }
 
-/* y + r + off: which of both is set, in the order found. */
+/* Finds the axes of an index y + r + off, in any order. */
 static int find_window(const struct stage *st, const struct index *x, struct winograd_form *f)
 {
 	int spatial = -1, tap = -1, n = 0;
@@ -104,7 +105,8 @@ static int find_input(const struct task *t, const struct stage *st, int i, struc
 		else if ((rc = find_window(st, x, f)) < 0)
 			return rc;
 	}
-	for (int d = 0; d < o->dims.rank && f->x >= 0; d++) /* in the windows' dims alone */
+	for (int d = 0; d < o->dims.rank && f->x >= 0; d++) /* y, r, x and s may index only the windows'
+							     * dims */
 		if ((in->dim[d].coef[f->y] && !in->dim[d].coef[f->r]) ||
 		    (in->dim[d].coef[f->x] && !in->dim[d].coef[f->s]))
 			return not_one("inputs along the diagonal");
@@ -131,9 +133,9 @@ int winograd_form(const struct task *t, struct winograd_form *f)
 	return E_OK;
 }
 
-/* At least n vectors from one xi to the next. An odd number: one tile's of all points lie in different sets
- * of the cache. Where n are few and a row of points is read with some tiles of each, 4 more than a multiple
- * of 8: so are neighbouring tiles'. */
+/* Distance in vectors from one xi to the next, at least n. It is odd, so that the points of one tile lie in
+ * different cache sets. If n is small and a row of points is read with several tiles of each point, it is 4
+ * more than a multiple of 8, so that neighbouring tiles lie in different sets too. */
 static int64_t plane(int64_t n, bool rows)
 {
 	return rows ? ceil_div(n - 4, 8) * 8 + 4 : n | 1;
@@ -168,7 +170,7 @@ struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *
 	return z;
 }
 
-/* Vectors of input channels stay inside of what they read. */
+/* Checks that vectors of input channels do not reach outside of the input. */
 static int check_inputs(const struct task *t, const struct stage *st, const struct sstage *s,
 			const struct winograd_form *f)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Winograd's minimal filtering F(m x m, 3x3) as a form of a convolution stage (Lavin and Gray 2016): for
+/* Winograd's minimal filtering F(m x m, 3x3) as a form of a convolution stage (Lavin and Gray 2016). For
  * tiles of m x m outputs, the (m + 2)^2 inputs and the filters are transformed, multiplied point by point and
- * summed over the channels, which is (m + 2)^2 matrix products, and transformed back. 9 m^2 / (m + 2)^2 times
- * fewer multiplications (2.25, 4), other rounding: of the largest output 5e-7 and 4e-6 to 8e-6 are usual.
+ * summed over the channels, which is (m + 2)^2 matrix products, and the sums are transformed back. It needs 9
+ * m^2 / (m + 2)^2 times fewer multiplications (2.25, 4) and rounds differently: usual errors are 5e-7 and
+ * 4e-6 to 8e-6 of the largest output.
  *
  * Buffers, of L lanes; a panel is what one register tile reads:
  *
- * - weights U[chunk of k][xi][panel][c][vector][L], by the packer; or filters [k / L][c][r][s][L], by the
- * packer, which each register tile transforms: 9 values from memory instead of (m + 2)^2
+ * - weights U[chunk of k][xi][panel][c][vector][L], made by the packer; or filters [k / L][c][r][s][L], made
+ *   by the packer and transformed by each register tile: 9 values from memory instead of (m + 2)^2
  * - inputs V[xi][c / L][tile][L], thread scratch, one block of tiles
  * - products M[xi][vector of the chunk][tile][L], thread scratch, one block and chunk */
 #ifndef KERNELS_WINOGRAD_H
@@ -15,33 +16,34 @@
 
 #include "kernels/space/sched.h"
 
-/* The parts of a stage's axes, and its reads of input and filters. */
+/* The roles of a stage's axes, and its reads of input and filters. */
 struct winograd_form {
 	int k, c, y, x, r, s;
 	int in, filter;
-	int filter_dim[4]; /* of k, c, r, s */
+	int filter_dim[4]; /* dims of k, c, r, s */
 };
 
 /* E_INFEASIBLE: not a 3x3 convolution of stride 1, dilation 1, one group, with constant filters. */
 int winograd_form(const struct task *t, struct winograd_form *f) MUST_CHECK;
-/* The schedule of stage 0 is a Winograd one that lowering takes. */
+/* Checks that the schedule of stage 0 is a Winograd schedule that lower() accepts. */
 int winograd_check(const struct task *t, const struct target *tg, const struct sstage *s) MUST_CHECK;
 
-/* Sizes that follow. */
+/* Sizes derived from the schedule. */
 struct winograd_sizes {
 	int points;         /* m + 2 */
 	int64_t down, wide; /* tiles */
 	int64_t tiles, blocks, batch;
 	int64_t vectors, chunks; /* of k */
 	int64_t channels, cblocks;
-	int64_t group, groups;    /* of channels whose filters stay in the L1 */
+	int64_t group, groups;    /* channels whose filters stay in the L1; groups of them */
 	int64_t v_plane, m_plane; /* vectors from one xi to the next */
-	int64_t v_elems, m_elems; /* of one thread */
+	int64_t v_elems, m_elems; /* per thread */
 	int64_t u_elems;          /* constants */
 };
 struct winograd_sizes winograd_sizes(const struct task *t, const struct sstage *s);
 
-/* Multiplications (as additions are) and weights of F(m x m, 3x3) for each of the direct form. */
+/* Multiplications (additions have the same share) and weights of F(m x m, 3x3), relative to the direct
+ * form. */
 struct winograd_share {
 	double flops, weights;
 };
