@@ -5,8 +5,9 @@
 
 enum {
 	MAX_REGIONS = 64,
-	LANES = 16,      /* of a graph without blocks */
-	FLOPS_EACH = 64, /* elements of a region against flops of a task, to order them */
+	LANES = 16,      /* for a graph without blocks */
+	FLOPS_EACH = 64, /* one element of a region counts as this many flops of a task when alternatives
+			  * are sorted */
 };
 
 struct finder {
@@ -16,9 +17,9 @@ struct finder {
 	struct arena *a;
 	int n;
 	struct choices *out;
-	double *flops; /* per alternative: of the tasks that it changes, or elements of its values */
-	int nvalues;   /* of the graph when the steps were made */
-	int *region;   /* per value: itself, or another one of its region */
+	double *flops; /* per alternative: flops of the tasks that it changes, or elements of its values */
+	int nvalues;   /* number of graph values when the steps were made */
+	int *region;   /* per value: a value of the same region, or itself */
 	int lanes;     /* channels of the largest block */
 };
 
@@ -27,7 +28,7 @@ static int out_operand(const struct task *t)
 	return t->stage[t->nstages - 1].out.operand;
 }
 
-/* A tensor of the output's size enters that only the last stage's epilogue reads. */
+/* Whether only the last stage's epilogue reads some tensor of the output's size. */
 static bool takes_residual(const struct step *s)
 {
 	const struct task *t = s->task;
@@ -56,7 +57,7 @@ static void add(struct finder *f, struct choices c, double flops)
 	f->flops[at] = flops;
 }
 
-/* All steps from i on with i's task, without its residual. */
+/* Adds the alternative in which all steps from i on with i's task do not take their residual. */
 static void alone(struct finder *f, int i, bool *done)
 {
 	const struct step *first = &f->s->step[i];
@@ -74,9 +75,9 @@ static void alone(struct finder *f, int i, bool *done)
 	add(f, c, flops);
 }
 
-/* ---- regions: values blocked, or plain, that stride-1 windows, maps, Concat and Split connect ---- */
+/* ---- regions: blocked, or plain, values that stride-1 windows, maps, Concat and Split connect ---- */
 
-/* Channels of a block of a value's native form, 0: plain. */
+/* Channels per block of a value's native form; 0: plain. */
 static int block_of(const struct operand *o)
 {
 	for (int i = 0; i < o->layout.n; i++)
@@ -92,7 +93,7 @@ static int region_of(int *up, int v)
 	return v;
 }
 
-/* A plain image of channels that a block could hold. */
+/* Whether the operand is a plain image whose channels could be blocked. */
 static bool blockable(const struct finder *f, const struct operand *o)
 {
 	return !block_of(o) && o->role == ROLE_IN && o->dtype == DT_F32 && o->dims.rank == 4 &&
@@ -105,7 +106,7 @@ static bool alike(const struct finder *f, int v, int w)
 	return (block_of(x) && block_of(y)) || (blockable(f, x) && blockable(f, y));
 }
 
-/* The larger region number goes. */
+/* Unites two regions; the smaller number stays. */
 static void unite(const struct finder *f, int v, int w)
 {
 	if (v < 0 || w < 0 || !alike(f, v, w))
@@ -115,7 +116,7 @@ static void unite(const struct finder *f, int v, int w)
 	f->region[v < w ? w : v] = v < w ? v : w;
 }
 
-/* No read of the operand leaves out elements. */
+/* Whether no read of the operand skips elements. */
 static bool unstrided(const struct task *t, int operand)
 {
 	for (int k = 0; k < t->nstages; k++)
@@ -142,7 +143,8 @@ static void unite_step(const struct finder *f, const struct step *s)
 	}
 }
 
-/* Makes a plain image of plain images by sums of products: its lanes lie along pixels. */
+/* Whether the step makes a plain image from plain images by sums of products, so that its lanes lie along
+ * pixels. */
 static bool plain_sums(const struct finder *f, const struct step *s)
 {
 	if (s->kind != STEP_TASK || s->anchor < 0 || s->fused || s->task->nstages > 1 ||
@@ -153,8 +155,8 @@ static bool plain_sums(const struct finder *f, const struct step *s)
 	       !block_of(&s->task->operand[s->task->stage[0].read[0].operand]);
 }
 
-/* Marks the regions where channels leave lanes unused, or that values are converted from or to; of plain ones
- * those with convolutions. */
+/* Marks the regions whose channels leave lanes unused or at whose border values are converted; of plain
+ * regions those with convolutions. */
 static void mark(const struct finder *f, bool *worth)
 {
 	for (int v = 0; v < f->nvalues; v++) {
@@ -172,8 +174,8 @@ static void mark(const struct finder *f, bool *worth)
 	}
 }
 
-/* The region's values plain, or blocked where they are plain, and those of all regions that begin with a
- * value of the same shape. */
+/* Adds the alternative in which blocked regions become plain, or plain ones blocked: this region and all that
+ * begin with a value of the same shape. */
 static void other(struct finder *f, int region, bool *worth)
 {
 	struct choices c = *f->now;
@@ -218,7 +220,8 @@ static int regions(struct finder *f)
 	return E_OK;
 }
 
-/* All blocks from step i on with as dear a task, fused where they are not; or their parts each alone. */
+/* Adds the alternative in which all blocks from step i on with the same task are fused if they are not, or
+ * split into their groups if they are. */
 static void blocks(struct finder *f, int i, bool *done)
 {
 	const struct step *first = &f->s->step[i];

@@ -16,7 +16,7 @@ static int order(const struct choice *x, enum choice_kind kind, const char *name
 	return x->kind != kind ? (x->kind < kind ? -1 : 1) : strcmp(x->name, name);
 }
 
-/* Where the choice is, or would be. */
+/* Index of a choice, or where it would be inserted. */
 static int find(const struct choices *c, enum choice_kind kind, const char *name)
 {
 	int from = 0, to = c->n;
@@ -91,7 +91,7 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* A name up to its newline, unescaped into `out`. NULL: not as choices_text would write it. */
+/* Reads a name up to its newline, unescaped into `out`. NULL: choices_text would write it differently. */
 static const char *read_name(const char *p, char *out)
 {
 	for (; *p && *p != '\n'; p++) {
@@ -113,7 +113,7 @@ static const char *read_name(const char *p, char *out)
 	return *p ? p + 1 : NULL;
 }
 
-/* "KIND N " at p. NULL: no such. */
+/* Reads "KIND N " at p. NULL: it is not there. */
 static const char *read_start(const char *p, struct choice *out)
 {
 	int64_t number = 0;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices: what graph passes decide by cost. Search makes them, the cache keeps them, graph_steps reads them,
- * so that a process without search divides a model in the same way. A plain value.
+/* Choices: decisions of graph passes that are made by cost. The search makes them, the cache keeps them, and
+ * graph_steps reads them, so that a process without a search divides a model in the same way. A plain value.
  *
- * A choice is (kind, name of a node or value, number). Where there is none, a pass's rule decides; one that
- * names nothing, or asks for what cannot be, is ignored. Any set of choices gives right answers.
+ * A choice is (kind, name of a node or value, number). Without a choice a pass's rule decides. A choice that
+ * names nothing, or asks for something impossible, is ignored. Any set of choices gives right answers.
  *
  *   join N NODE    the group of this anchor takes at most N of the nodes that follow it
  *   lanes N VALUE  1: the value is plain; more: its channels lie in blocks of the vector's width
- *   fuse N NODE    the group of this anchor and N - 1 after it are one kernel; 1: it is not the first of
- * several
+ *   fuse N NODE    the groups from this anchor on are fused into one kernel, N in all; 1: not fused
  *
- * Text: "hone-choices 1\n", then a line each, by kind, then by name in byte order; of a kind and name there
- * is one. In a name, control characters and the backslash are \xHH. */
+ * Text: "hone-choices 1\n", then one line per choice, sorted by kind, then by name in byte order. Kind and
+ * name together are unique. In a name, control characters and the backslash are \xHH. */
 #ifndef KERNELS_CHOICES_H
 #define KERNELS_CHOICES_H
 
@@ -31,17 +30,17 @@ enum { CHOICE_MAX = 1 << 20 };
 
 struct choices { /* {0}: none */
 	int n;
-	struct choice *choice; /* in the order of the text */
+	struct choice *choice; /* sorted as in the text */
 };
 
-/* c may be NULL: none. */
+/* Returns the number of a choice, or `fallback`. c may be NULL: no choices. */
 int choices_get(const struct choices *c, enum choice_kind kind, const char *name, int fallback);
-/* Sets, or with number < 0 takes away, one choice of *c; its names and array move into the arena. */
+/* Sets one choice of *c, or removes it if number < 0. The names and the array of *c move into the arena. */
 void choices_set(struct choices *c, struct arena *a, enum choice_kind kind, const char *name, int number);
 bool choices_equal(const struct choices *x, const struct choices *y);
 const char *choice_kind_name(enum choice_kind kind); /* "join" */
 void choices_text(const struct choices *c, struct buf *out);
-/* Hostile text: E_CORRUPT. */
+/* Parses untrusted text. E_CORRUPT: it is not what choices_text writes. */
 int choices_parse(const char *text, struct arena *a, struct choices *out) MUST_CHECK;
 
 #endif

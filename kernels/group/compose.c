@@ -19,7 +19,7 @@ bool read_through(const struct stage *map, const struct read *inner, const struc
 		x->off = from->off;
 		if (!affine(from))
 			return false;
-		for (int a = 0; a < map->naxes; a++) { /* axis a is what outer says of dim a */
+		for (int a = 0; a < map->naxes; a++) { /* replace axis a by outer's index of dim a */
 			int64_t c = from->coef[a];
 			if (!c)
 				continue;
@@ -34,7 +34,7 @@ bool read_through(const struct stage *map, const struct read *inner, const struc
 	return true;
 }
 
-/* The position of what r reads as an index of one dim; axes of one point do not count. */
+/* The linear position of what r reads, as an index of one dim. Axes of extent 1 are ignored. */
 static bool position(const struct stage *s, const struct read *r, const struct shape *dims, struct index *out)
 {
 	int64_t stride = 1;
@@ -49,7 +49,7 @@ static bool position(const struct stage *s, const struct read *r, const struct s
 	return true;
 }
 
-/* Takes whole multiples of stride out of x. False: the rest reaches the next one. */
+/* Moves whole multiples of stride from x to dim. False: the remainder can reach the next multiple. */
 static bool take_dim(const struct stage *s, struct index *x, int64_t stride, struct index *dim)
 {
 	int64_t most = x->off % stride;
@@ -100,7 +100,7 @@ bool stage_maps(const struct task *t, const struct stage *s)
 	return true;
 }
 
-/* Read number `read` of p gives way to the program of `map`, whose reads begin there. */
+/* Replaces read number `read` of p by the program of `map`, whose reads are numbered from there on. */
 static bool splice(struct prog *p, int read, const struct stage *map)
 {
 	struct prog out = {0};
@@ -173,14 +173,14 @@ bool task_inline(struct task *t, int k)
 	return true;
 }
 
-/* "a b mul" of two different reads. */
+/* Whether the program is "a b mul" of two different reads. */
 static bool multiplies(const struct prog *p)
 {
 	return p->n == 3 && p->at[0].op == P_READ && p->at[1].op == P_READ && p->at[2].op == P_MUL &&
 	       p->at[0].arg != p->at[1].arg;
 }
 
-/* Every "acc" of the program becomes "acc rK mul". */
+/* Replaces every "acc" of the program by "acc rK mul". */
 static bool scale_sum(struct prog *p, int read)
 {
 	struct prog out = {0}, in = *p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups: an anchor with a structured form, grown by the elementwise nodes that follow it as long as one
- * value leaves the group. Each value inside is a postfix program over the anchor's accumulator and the reads
- * of the last stage; a node joins by having its own program's reads replaced. */
+/* Groups: an anchor with a structured form, extended by the elementwise nodes that follow it as long as only
+ * one value leaves the group. Each value inside is a postfix program over the anchor's accumulator and the
+ * reads of the last stage; when a node joins, the reads in its own program are replaced. */
 #include "kernels/graph/prog_fold.h"
 #include "kernels/group/group_parts.h"
 #include "kernels/graph/structure.h"
@@ -16,20 +16,20 @@ struct finder {
 	const struct choices *choices;
 	struct arena *a;
 	int *users_at, *users; /* nodes that read value v: users[users_at[v] .. users_at[v + 1]) */
-	int *owner;            /* per node: group number, -1 */
+	int *owner;            /* per node: group number; -1: none */
 	struct groups *out;
 	struct arena scratch;
 };
 
-/* What is inside a group while it grows. */
+/* State of a group while it grows. */
 struct growth {
 	struct group *group;
 	struct stage *s; /* last stage */
 	int n, node[MAX_GROWTH], value[MAX_GROWTH];
-	struct prog prog[MAX_GROWTH]; /* of value[i] */
+	struct prog prog[MAX_GROWTH]; /* program of value[i] */
 };
 
-/* Dead, or all it makes is known. */
+/* Whether the node is dead or all its outputs are known constants. */
 static bool idle(const struct graph *g, const struct node *n)
 {
 	bool work = false;
@@ -62,7 +62,7 @@ static int make_users(struct finder *f)
 		if (!f->users)
 			return E_NOMEM;
 	}
-	/* pass 1 moved each end to its value's begin: users of v now begin at users_at[v + 1] */
+	/* pass 1 moved each end to its value's begin: the users of v now begin at users_at[v + 1] */
 	memmove(f->users_at, f->users_at + 1, sizeof(int) * (size_t)g->nvalues);
 	f->users_at[g->nvalues] = 0;
 	for (int n = 0; n < g->nnodes; n++)
@@ -73,7 +73,7 @@ static int make_users(struct finder *f)
 	return E_OK;
 }
 
-/* The node's structured form; constants it makes become values of the graph. */
+/* Builds the node's structured form; constants that it makes become values of the graph. */
 static int build(struct finder *f, int n, struct task *t, int *value)
 {
 	struct graph *g = f->g;
@@ -135,7 +135,7 @@ static bool in_nodes(const struct growth *w, int node)
 	return false;
 }
 
-/* How many values are seen outside the group; 2 also where the last one is not among them. */
+/* Number of values that are used outside of the group; 2 also if the last value is not among them. */
 static int leaving(const struct finder *f, const struct growth *w)
 {
 	int n = 0;
@@ -149,7 +149,7 @@ static int leaving(const struct finder *f, const struct growth *w)
 	return out ? n : 2;
 }
 
-/* The first node after the group's, in order, that reads a value of it and may join. */
+/* The first node after `after` that reads a value of the group and may join. */
 static int next_user(const struct finder *f, const struct growth *w, int after)
 {
 	int best = -1;
@@ -169,7 +169,7 @@ static int next_user(const struct finder *f, const struct growth *w, int after)
 	return best;
 }
 
-/* The read of the last stage that equals `from` of the joining map, made if need be; -1: no room. */
+/* The read of the last stage that equals `from` of the joining map; it is added if necessary. -1: no room. */
 static int join_read(struct growth *w, const struct task *m, const struct read *from, int value)
 {
 	struct task *t = w->group->task;
@@ -215,7 +215,7 @@ static bool append(struct prog *to, const struct prog *from)
 	return true;
 }
 
-/* A read of a value inside must be the element itself. */
+/* Whether the read accesses exactly the element that is computed: required for values inside of the group. */
 static bool identity(const struct task *m, const struct read *r)
 {
 	for (int d = 0; d < m->operand[r->operand].dims.rank; d++) {
@@ -312,7 +312,7 @@ static void grow(struct finder *f, struct group *group)
 		f->owner[w->node[i]] = f->out->n;
 }
 
-/* Only dims of one element change places. */
+/* Whether the transpose moves only dims of extent 1. */
 static bool moves_units(const struct shape *x, const struct node *n)
 {
 	const struct attr *perm = node_attr(n, "perm");
@@ -369,7 +369,7 @@ int groups_find(struct graph *g, const struct choices *c, struct arena *a, struc
 	}
 	arena_free(&f.scratch);
 	for (int i = 1; i < out->n;
-	     i++) { /* insertion by position: groups end a little later than they begin */
+	     i++) { /* insertion sort by position: the groups are nearly sorted */
 		struct group x = out->group[i];
 		int j = i;
 		for (; j > 0 && out->group[j - 1].at > x.at; j--)
@@ -390,7 +390,7 @@ bool step_any_layout(const struct graph *g, int node)
 	return true;
 }
 
-/* Tasks are large, and many steps alike: one copy of each, in the arena. */
+/* Tasks are large and many steps have equal ones: keeps one copy of each in the arena. */
 static int share_tasks(struct steps *s, struct arena *a)
 {
 	int n = 0, rc = E_OK;

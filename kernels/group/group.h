@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The division of a graph into steps: the bridge from operators to tasks.
+/* The division of a graph into steps: it turns operators into tasks.
  *
- * graph_steps: chooses groups (anchor + bias, activation, residual add,
- * elementwise chain), a layout for every value, inserts conversions, and makes one task per group and one per
- * block of groups that a kernel may do at once, in the order of least memory (kernels/group/order.h). Costs
- * come in as `choices` (NULL or an absent one: the rules decide). */
+ * graph_steps chooses groups (anchor + bias, activation, residual add, elementwise chain) and a layout for
+ * every value, inserts conversions, and makes one task per group and one per block of groups that one kernel
+ * may do, in the order of least memory (kernels/group/order.h). Choices made by cost come in as `choices`
+ * (NULL or an absent choice: the rules decide). */
 #ifndef KERNELS_GROUP_H
 #define KERNELS_GROUP_H
 
@@ -15,36 +15,36 @@
 
 enum step_kind {
 	STEP_TASK,  /* a kernel */
-	STEP_HOST,  /* a node without structured form: its eval, on plain layouts */
-	STEP_ALIAS, /* out is in, seen with another shape (Reshape, Squeeze, ...): no work */
+	STEP_HOST,  /* a node without structured form: its eval runs on plain layouts */
+	STEP_ALIAS, /* the output is the input with another shape (Reshape, Squeeze, ...): no work */
 };
 
 struct step {
 	enum step_kind kind;
-	const char *name;        /* of the anchor node, or "convert VALUE" */
+	const char *name;        /* the anchor node's name, or "convert VALUE" */
 	int anchor;              /* node index; -1: conversion */
-	int joined;              /* nodes after the anchor that the group took */
-	struct task *task;       /* STEP_TASK; steps that are alike share one, which nobody changes */
+	int joined;              /* number of nodes after the anchor in the group */
+	struct task *task;       /* STEP_TASK; equal steps share one task, which is never changed */
 	int value[MAX_OPERANDS]; /* STEP_TASK: step value per operand; -1: tmp. STEP_ALIAS: [0] in, [1] out */
-	int block; /* STEP_TASK: groups from this one on that one kernel could do, and of a fused step that it
-		      does */
-	bool fused;   /* STEP_TASK: does the work of several steps, of which it is the alternative: */
-	int fused_by; /* the fused step that does this one's work where there is code for it; -1 */
+	int block; /* STEP_TASK: number of groups from this one on that one kernel could do, or, for a
+		    * fused step, does */
+	bool fused;   /* STEP_TASK: an alternative to several steps, whose work it does */
+	int fused_by; /* the fused step that replaces this one if it has code; -1: none */
 	int node;     /* STEP_HOST */
 	const int
 	    *host_in; /* STEP_HOST: step value per input of the node; -1: absent. Outputs are the node's */
 };
 
-/* True for the host nodes that the plan runs on buffers of any layout (Concat and Split of f32); all others
- * get plain ones. */
+/* Whether the plan runs this host node on buffers of any layout (Concat and Split of f32). All others get
+ * plain buffers. */
 bool step_any_layout(const struct graph *g, int node);
 
-/* A graph value as steps see it. Conversions make extra values (index >= graph.nvalues) that are copies of
+/* A graph value as steps see it. Conversions make extra values (index >= graph.nvalues), which are copies of
  * `of`. */
 struct step_value {
 	int of;             /* graph value */
-	struct operand buf; /* dims, layout, fill: how it lies in memory (dtype may be any for HOST values) */
-	bool constant;      /* data known: packed when the plan is built */
+	struct operand buf; /* dims, layout, fill: its layout in memory (HOST values may have any dtype) */
+	bool constant;      /* the data is known: it is packed when the plan is built */
 };
 
 struct steps {
@@ -52,24 +52,25 @@ struct steps {
 	struct step *step;
 	struct step_value *value;
 	double flops;
-	int64_t peak_bytes;       /* of values that live at once, in this order */
-	int64_t given_peak_bytes; /* in the order that the model gives */
+	int64_t peak_bytes;       /* bytes of values that live at once, in this order */
+	int64_t given_peak_bytes; /* the same in the model's order */
 };
 
-/* The k-th value that a step reads, or writes: -1 none in this place, STEP_END behind the last. */
+/* The k-th value that a step reads or writes. -1: none at this index; STEP_END: k is past the last. */
 enum { STEP_END = -2 };
 int step_read(const struct graph *g, const struct step *s, int k);
 int step_write(const struct graph *g, const struct step *s, int k);
 
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct steps **out) MUST_CHECK;
-/* The unique tasks in order of first use: text, uses. Of a block the fused one. */
+/* The unique tasks in order of first use, with text and number of uses. A block counts as its fused task. */
 struct step_task {
 	const struct task *task;
 	const char *text;
 	struct key key;
 	int uses;
 };
-int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out) MUST_CHECK; /* count */
+/* returns the count */
+int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out) MUST_CHECK;
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention as a block: a product, the softmax along its rows, and the product of that with the values, in
- * one kernel that keeps some rows of the scores in cache (kernels/loops/lower_chain.c); the copies that bring keys
- * and values into order for it alone come first. */
+ * one kernel that keeps some rows of the scores in cache (kernels/loops/lower_chain.c). Copies that reorder
+ * keys and values only for this block are part of it and come first. */
 #include "kernels/group/group_parts.h"
 #include "kernels/space/sched.h"
 
@@ -16,7 +16,7 @@ static bool is_product(const struct group *p)
 	       p->value[s->read[0].operand] >= 0 && p->value[s->read[1].operand] >= 0;
 }
 
-/* Of value v, along rows: the chain of stages that structure_softmax makes. */
+/* Whether the group is the chain of stages that structure_softmax makes, on value v and along rows. */
 static bool is_softmax(const struct group *p, int v)
 {
 	if (p->kind != STEP_TASK || p->task->nstages != 4 || p->task->stage[0].comb != COMB_MAX)
@@ -26,7 +26,8 @@ static bool is_softmax(const struct group *p, int v)
 	       s[3].comb == COMB_NONE;
 }
 
-/* The copy that makes an operand of group i, all of which that reads, and nothing else; -1: none. */
+/* The copy that makes an operand of group i, if the group reads all of it and nothing else reads it; -1:
+ * none. */
 static int copy_for(const struct groups *gr, const int *by, int i, int read)
 {
 	const struct task *t = gr->group[i].task;

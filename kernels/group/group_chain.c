@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chains of products with vectors, and the maps before, between and behind them, as a small network for
- * control is: one kernel that keeps what passes from one to the next in L1. Each alone takes about as long to
- * call and to begin as to compute. */
+/* Chains of products with vectors, and the maps before, between and behind them, as in a small control
+ * network: one kernel keeps the intermediates in the L1. Calling and starting each group alone takes about as
+ * long as its arithmetic. */
 #include "kernels/group/group_parts.h"
 #include "kernels/space/sched.h"
 
 enum {
-	L1_BYTES = 1 << 15, /* where the target does not say */
+	L1_BYTES = 1 << 15, /* default if the target does not say */
 	L2_BYTES = 1 << 19,
-	SHORT_BYTES = 1 << 16, /* of weights: less is not worth several threads */
+	SHORT_BYTES = 1 << 16, /* bytes of weights: with less, several threads do not pay */
 };
 
 static double bytes_of(const struct operand *o)
@@ -16,7 +16,7 @@ static double bytes_of(const struct operand *o)
 	return (double)operand_elems(o) * (double)sizeof(float);
 }
 
-/* Sums of products of a vector and constants. */
+/* Whether the task sums products of a vector and constants. */
 static bool is_product(const struct task *t)
 {
 	const struct stage *s = &t->stage[0];
@@ -24,7 +24,7 @@ static bool is_product(const struct task *t)
 	       t->operand[s->read[0].operand].role == ROLE_IN && operand_packs(t, s->read[1].operand);
 }
 
-/* Neither part of a block nor more than a core's L1 holds beside its neighbours. */
+/* Whether the group is not yet in a block, and its data fits a core's L1 together with its neighbours'. */
 static bool is_link(const struct group *p, const struct target *t)
 {
 	if (p->kind != STEP_TASK || p->prev >= 0 || p->next >= 0 || p->task->nstages != 1 || group_copies(p))
@@ -35,8 +35,8 @@ static bool is_link(const struct group *p, const struct target *t)
 	       (s->comb == COMB_NONE || is_product(p->task));
 }
 
-/* Sums up value v and reads it nowhere else. (One that adds it to its sums shares the outputs' axis with what
- * makes it: they are no chain.) */
+/* Whether the group sums over value v and reads it nowhere else. (A group that adds v to its sums shares the
+ * outputs' axis with the group that makes v, so they are no chain.) */
 static bool sums(const struct group *p, int v)
 {
 	const struct stage *s = &p->task->stage[0];
@@ -46,7 +46,7 @@ static bool sums(const struct group *p, int v)
 	return p->value[s->read[0].operand] == v;
 }
 
-/* Of constants, all of which are read once. */
+/* Bytes of the task's constants; each is read once. */
 static double weights(const struct task *t)
 {
 	double bytes = 0;
@@ -64,7 +64,8 @@ int group_chain(const struct groups *gr, const struct target *t, const int *by, 
 		const struct group *p = &gr->group[i];
 		double bytes = weights(p->task);
 		bool product = p->task->stage[0].comb == COMB_SUM;
-		operands += p->task->noperands - (n > 0); /* what passes on is one of two */
+		operands += p->task->noperands - (n > 0); /* the value between two groups is an operand of
+							   * both */
 		all += bytes;
 		if (operands > MAX_OPERANDS || all > l2 ||
 		    (n && product && !sums(p, gr->group[block[n - 1]].out)))

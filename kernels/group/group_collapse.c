@@ -31,7 +31,7 @@ static void drop_unit_reductions(struct stage *s)
 		}
 }
 
-/* The one dim that is axis a and nothing else; -1: a is not used; -2: used in another way. */
+/* The one dim that is indexed by axis a alone; -1: a is not used; -2: a is used in another way. */
 static int dim_of(const struct task *t, const struct stage *s, const struct read *r, int a)
 {
 	int found = -1;
@@ -51,7 +51,7 @@ static int dim_of(const struct task *t, const struct stage *s, const struct read
 	return found;
 }
 
-/* Position of dim d among the physical axes where it is whole and without halo, else -1. */
+/* Position of dim d among the physical axes if it is whole and has no halo, else -1. */
 static int physical(const struct operand *o, int d)
 {
 	int at = -1;
@@ -77,7 +77,7 @@ static bool mergeable(const struct task *t, const struct stage *s, const struct 
 	return d >= 0 && e >= 0 && physical(o, d) >= 0 && physical(o, e) == physical(o, d) + 1;
 }
 
-/* Dim e goes into dim d of an operand. */
+/* Merges dim e into dim d of an operand. */
 static void merge_dims(struct operand *o, int d, int e)
 {
 	struct layout *l = &o->layout;
@@ -98,7 +98,7 @@ static void merge_dims(struct operand *o, int d, int e)
 	}
 }
 
-/* Index e of a read is no more: the one before it covers it. */
+/* Removes index e of a read: the index before it covers it. */
 static void drop_index(struct read *r, int e)
 {
 	memmove(&r->dim[e], &r->dim[e + 1], sizeof *r->dim * (size_t)(MAX_RANK - 1 - e));
@@ -106,8 +106,8 @@ static void drop_index(struct read *r, int e)
 	r->dim[MAX_RANK - 1].table = -1;
 }
 
-/* Neighbouring axes that become one: per stage the first of them, -1 not yet found; per operand its dims that
- * follow them, -1 none do, UNSEEN not read yet. */
+/* Neighbouring axes to merge: per stage the first axis of the pair, -1: not found yet; per operand the dims
+ * that follow these axes, -1: none do, UNSEEN: not read yet. */
 enum { UNSEEN = -3 };
 struct merge {
 	int axis[MAX_STAGES], d[MAX_OPERANDS], e[MAX_OPERANDS];
@@ -118,7 +118,7 @@ static const struct read *ref(const struct stage *s, int i)
 	return i < s->nreads ? &s->read[i] : &s->out;
 }
 
-/* What stage k reads and writes along its axes agrees with what other stages do. */
+/* Whether the reads and the output of stage k along its axes agree with other stages. */
 static bool agrees(const struct task *t, struct merge *m, int k)
 {
 	const struct stage *s = &t->stage[k];
@@ -137,7 +137,7 @@ static bool agrees(const struct task *t, struct merge *m, int k)
 	return true;
 }
 
-/* The axis of stage k that is the first dim of an operand that changes; -1: it has none. */
+/* The axis of stage k that indexes the first merged dim of an operand; -1: none. */
 static int axis_in(const struct task *t, const struct merge *m, int k)
 {
 	const struct stage *s = &t->stage[k];
@@ -150,7 +150,7 @@ static int axis_in(const struct task *t, const struct merge *m, int k)
 	return -1;
 }
 
-/* Some read of stage k is of an operand that changes. */
+/* Whether stage k accesses an operand that is merged. */
 static bool involved(const struct task *t, const struct merge *m, int k)
 {
 	bool any = false;
@@ -181,7 +181,8 @@ static void apply(struct task *t, const struct merge *m)
 	}
 }
 
-/* Axis a + 1 of stage k goes into axis a, if every operand, and every other stage that reads it, agrees. */
+/* Merges axis a + 1 of stage k into axis a, if every operand and every other stage that accesses these
+ * agrees. */
 static bool merge_axes(struct task *t, int k, int a)
 {
 	struct merge m;
@@ -204,14 +205,14 @@ static bool merge_axes(struct task *t, int k, int a)
 		}
 	}
 	for (int i = 0; i < t->nstages; i++)
-		if (m.axis[i] >= 0 && !agrees(t, &m, i)) /* with what was found later */
+		if (m.axis[i] >= 0 && !agrees(t, &m, i)) /* check again with what was found later */
 			return false;
 	apply(t, &m);
 	return true;
 }
 
-/* Any axes of a single stage. Of a chain those that it sums over together, as norms do: rows of images stay
- * apart for rings. */
+/* Merges any axes of a single stage. In a chain only reduction axes are merged, as in norms: rows of images
+ * must stay separate for rings. */
 static void merge_stage(struct task *t, int k)
 {
 	for (int a = 0; a + 1 < t->stage[k].naxes;)

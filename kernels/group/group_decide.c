@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which values are blocked by channels, by rule: the first guess of kernels/group/layout_graph.c. Blocked forms
- * begin at convolutions and spread to channel-parallel consumers. Choices come first. */
+/* Decides by rule which values are blocked by channels: the first guess for kernels/group/layout_graph.c.
+ * Blocked forms begin at convolutions and spread to channel-parallel consumers. Choices override the
+ * rules. */
 #include "kernels/group/group_parts.h"
 #include "kernels/space/sched.h"
 
 #include <string.h>
 
-enum { MAX_PLANES = 32 /* channels that a convolution reads plain: it only broadcasts them */ };
+enum { MAX_PLANES = 32 /* most channels of a plain input that a convolution only broadcasts */ };
 
 struct decider {
 	const struct graph *g;
@@ -30,13 +31,13 @@ static bool wide(const struct decider *l, const struct shape *s)
 	return value_wide(s, l->lanes);
 }
 
-/* Lanes over n elements in a row are used to this part. */
+/* The share of lanes that are used for n contiguous elements. */
 static double used(const struct decider *l, int64_t n)
 {
 	return (double)n / (double)((n + l->lanes - 1) / l->lanes * l->lanes);
 }
 
-/* The block of value v where the rules ask for `rule`. */
+/* The block size of value v if the rules ask for `rule`; a choice overrides it. */
 static int chosen(const struct decider *l, int v, int rule)
 {
 	const struct value *x = &l->g->value[v];
@@ -46,7 +47,7 @@ static int chosen(const struct decider *l, int v, int rule)
 	return block > 1 ? l->lanes : 1;
 }
 
-/* The axis that is all of dim d, from its first element to its last one; -1: none. */
+/* The axis that covers all of dim d, from its first element to its last; -1: none. */
 static int whole_dim(const struct task *t, const struct stage *s, const struct read *r, int d)
 {
 	int a = index_axis(s, &r->dim[d]);
@@ -77,8 +78,8 @@ static bool is_conv(const struct decider *l, const struct group *p)
 	return is_type(l, p, "Conv") || is_type(l, p, "ConvTranspose");
 }
 
-/* A convolution to fewer channels than lanes and a long program at its end, which lanes along the reduction
- * would leave to one lane: worth a copy of its input to plain. */
+/* Whether to convert the input to plain: a convolution to fewer channels than lanes, with a long program at
+ * its end. Lanes along the reduction would run that program in one lane only. */
 static bool needs_pixels(const struct decider *l, const struct task *t)
 {
 	const struct stage *s = &t->stage[0];
@@ -87,7 +88,7 @@ static bool needs_pixels(const struct decider *l, const struct task *t)
 	return !wide(l, out) && stage_long_post(s) && in->rank >= 3 && used(l, in->d[in->rank - 1]) > .5;
 }
 
-/* The block of operand i of a group, an input, before its own channels have a say. */
+/* The block size of operand i of a group, an input, before its own channels are considered. */
 static int decide_input(struct decider *l, const struct group *p, int i, bool conv)
 {
 	const struct task *t = p->task;
@@ -140,7 +141,7 @@ static void decide_task(struct decider *l, int group)
 	l->form[p->out].block = want[out];
 }
 
-/* Concat and Split take what comes; their outputs are blocked where an input is. */
+/* Concat and Split accept any form; their outputs are blocked if an input is. */
 static void decide_host(struct decider *l, const struct node *n)
 {
 	int block = 1;

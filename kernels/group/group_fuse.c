@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks: groups in a row whose intermediates need not reach memory, because one kernel can compute them in a
- * ring of rows (kernels/loops/lower_chain.c): a convolution, a window of each channel (depthwise, pooling), a 1x1
- * convolution; or the first or last two of these. And attention (group_attention.c), and chains of products
- * with vectors (group_chain.c). */
+/* Blocks: consecutive groups whose intermediates need not reach memory, because one kernel can compute them
+ * in a ring of rows (kernels/loops/lower_chain.c): a convolution, a window of each channel (depthwise,
+ * pooling), a 1x1 convolution; or the first or last two of these. Attention (group_attention.c) and chains of
+ * products with vectors (group_chain.c) are blocks too. */
 #include "kernels/group/group_parts.h"
 #include "kernels/space/sched.h"
 
 #include <string.h>
 
-enum { ROW_DIM = 2, L2_BYTES = 1 << 19 /* where the target does not say */ };
+enum { ROW_DIM = 2, L2_BYTES = 1 << 19 /* default if the target does not say */ };
 
-/* The read of value v in a group of one stage, if there is just one; NULL. */
+/* The read of value v in a group of one stage if there is exactly one; else NULL. */
 static const struct read *read_of(const struct group *p, int v)
 {
 	const struct read *found = NULL;
@@ -26,7 +26,7 @@ static const struct read *read_of(const struct group *p, int v)
 	return found;
 }
 
-/* The axis that alone, but for taps of a single point, makes the index; -1: none. */
+/* The only axis of the index, except taps of a single point; -1: none. */
 static int lone_axis(const struct stage *s, const struct index *x)
 {
 	int found = -1;
@@ -43,7 +43,7 @@ static bool image(const struct group *p)
 	       p->task->operand[p->task->stage[0].out.operand].dims.rank == 4;
 }
 
-/* Sums products over channels. */
+/* Whether the group sums products over channels. */
 static bool dense(const struct group *p)
 {
 	if (!image(p))
@@ -55,7 +55,7 @@ static bool dense(const struct group *p)
 	return axis >= 0 && s->axis[axis].kind == AXIS_REDUCTION;
 }
 
-/* Each channel of value v by itself, over some rows. */
+/* Whether the group computes each channel of value v separately, over some rows. */
 static bool window(const struct group *p, int v)
 {
 	const struct read *r = image(p) ? read_of(p, v) : NULL;
@@ -68,7 +68,7 @@ static bool window(const struct group *p, int v)
 	return taps && axis >= 0 && axis == lone_axis(s, &s->out.dim[1]);
 }
 
-/* A 1x1 convolution of v. */
+/* Whether the group is a 1x1 convolution of v. */
 static bool pointwise(const struct group *p, int v)
 {
 	const struct read *r = image(p) && dense(p) ? read_of(p, v) : NULL;
@@ -81,7 +81,7 @@ static bool pointwise(const struct group *p, int v)
 	return true;
 }
 
-/* Per value the one group that reads it; -1: none, -2: several, or it leaves the graph. */
+/* Per value the one group that reads it; -1: none; -2: several, or it leaves the graph. */
 static int *readers(const struct graph *g, const struct groups *gr, struct arena *a)
 {
 	int *by = arena_try(a, (size_t)g->nvalues + 1, sizeof *by);
@@ -137,7 +137,7 @@ static void link_block(struct groups *gr, const int *block, int n)
 	}
 }
 
-/* All of it or none: the scores are what attention is about, the calls what a chain is. */
+/* Fuses the whole block or nothing: attention gains by its scores, a chain by fewer calls. */
 static void fuse_whole(const struct graph *g, const struct choices *c, struct groups *gr, const int *block,
 		       int n, bool pays)
 {
@@ -149,7 +149,7 @@ static void fuse_whole(const struct graph *g, const struct choices *c, struct gr
 		link_block(gr, block, n);
 }
 
-/* Of the weights, which a fused block reads anew for every few rows. */
+/* Bytes of the weights, which a fused block reads again for every few rows. */
 static double constant_bytes(const struct groups *gr, const int *block, int n)
 {
 	double bytes = 0;
@@ -174,7 +174,7 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 		gr->group[i].prev = gr->group[i].next = -1;
 	for (int i = 0; i < gr->n; i++) {
 		int block[BLOCK_GROUPS], n = find_block(gr, by, i, block);
-		double bytes = 0; /* between the groups: below the L2's they are warm anyway */
+		double bytes = 0; /* between the groups: if they fit in the L2 they are in cache anyway */
 		for (int k = 0; k + 1 < n; k++)
 			bytes += value_bytes(g, gr->group[block[k]].out);
 		gr->group[i].block = bytes > l2 / 2 ? n : 1;
@@ -185,7 +185,7 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 	for (int i = 0; i < gr->n; i++) {
 		int block[BLOCK_GROUPS], n = group_attention(gr, by, i, block);
 		bool pays = true;
-		if (!n && !inside[i]) { /* a longer one */
+		if (!n && !inside[i]) { /* not inside of a longer chain */
 			n = group_chain(gr, t, by, i, block, &pays);
 			for (int k = 0; k < n; k++)
 				inside[block[k]] = true;
@@ -195,7 +195,7 @@ int groups_fuse(const struct graph *g, const struct target *t, const struct choi
 	return E_OK;
 }
 
-/* ---- one task of several ---- */
+/* ---- one task made of several ---- */
 
 static bool same_operand(const struct operand *a, const struct operand *b)
 {
@@ -203,7 +203,7 @@ static bool same_operand(const struct operand *a, const struct operand *b)
 	       layout_equal(&a->layout, &b->layout) && !memcmp(&a->fill, &b->fill, sizeof a->fill);
 }
 
-/* The operand of the whole that is operand i of a member; -1: does not fit. */
+/* The operand of the block that equals operand i of a member; -1: it does not fit. */
 static int join_operand(struct block *b, const struct task *m, const int *value, int i, bool last)
 {
 	struct task *t = b->task;
@@ -258,7 +258,8 @@ bool block_add(struct block *b, const struct task *m, const int *value, bool las
 	return true;
 }
 
-/* A part that wants another layout of an intermediate would read a copy made outside. */
+/* Whether all tmps are read: a part that needs another layout of an intermediate would read a copy made
+ * outside of the block. */
 static bool all_read(const struct task *t)
 {
 	unsigned read = 0;

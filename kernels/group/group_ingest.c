@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs of the model that no copy comes before: where the only reader is a strided window, which walks an
- * image once and is no Winograd convolution, its kernel takes rows from the caller's tensor into a ring of
- * its own, with the halo. */
+/* Inputs of the model that are read without a copy: if the only reader is a strided window, which reads an
+ * image once and is not a Winograd convolution, its kernel copies rows from the caller's tensor into its own
+ * ring, with the halo. */
 #include "kernels/group/group_parts.h"
 
 static bool strided(const struct stage *s, const struct read *r)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts. A value lies in one native form; whoever needs another one gets a variant, made by a conversion
+/* Layouts. A value has one native form; a reader that needs another form gets a variant, made by a conversion
  * step (or, for a constant, packed when the plan is built). A form is plain or blocked by channels, with or
  * without a halo.
  *
- * Which native forms are blocked is group_decide.c's and layout_graph.c's business. Halos are the largest
- * that the windows over a form need; what Concat joins and Split divides has one in common. Forms that are
- * `exact` (host nodes, aliases) have no halo. */
+ * group_decide.c and layout_graph.c decide which native forms are blocked. A form gets the largest halo that
+ * the windows over it need; the inputs of a Concat and the outputs of a Split share the halo of the whole.
+ * Forms that are `exact` (host nodes, aliases) have no halo. */
 #include "kernels/group/compose.h"
 #include "kernels/group/group_parts.h"
 
@@ -13,12 +13,12 @@
 #include <string.h>
 
 enum {
-	MAX_HALO = 32,    /* a larger overhang is read with guards */
-	SHARE_ROUNDS = 8, /* of halos between wholes and parts that are wholes themselves */
+	MAX_HALO = 32,    /* larger overhangs are read with guards */
+	SHARE_ROUNDS = 8, /* rounds that spread halos between wholes and parts that are wholes themselves */
 };
 
 struct variant {
-	int of;    /* graph value; variant v < nvalues is the native form of value v */
+	int of;    /* graph value; variants v < nvalues are the native forms of value v */
 	int block; /* channels of a block; 1: plain */
 	bool exact, haloed, made;
 	float fill;
@@ -37,11 +37,12 @@ struct layer {
 	struct arena *a;
 	int lanes, nv, cap;
 	struct variant *v;
-	int (*want)[MAX_OPERANDS]; /* per group and operand: block */
-	int (*use)[MAX_OPERANDS];  /* variant */
+	int (*want)[MAX_OPERANDS]; /* per group and operand: block size */
+	int (*use)[MAX_OPERANDS];  /* per group and operand: variant */
 	int **host_in;             /* per group */
-	int *ingests;              /* per group: variant that it makes of an input of the model itself; -1 */
-	struct laid **laid;        /* per group of a block */
+	int *ingests;              /* per group: the variant that it makes directly from an input of the
+				    * model; -1: none */
+	struct laid **laid;        /* per group that is in a block */
 	struct steps *out;
 };
 
@@ -53,7 +54,7 @@ static int add_variant(struct layer *l, int of, int block)
 	return l->nv++;
 }
 
-/* A form of value `of`; halo: may get one with this fill; exact: must have none. */
+/* Finds or adds a form of value `of`. halo: it may get a halo with this fill; exact: it must have none. */
 static int find(struct layer *l, int of, int block, bool halo, bool exact, float fill)
 {
 	for (int i = of; i < l->nv; i = i == of ? l->g->nvalues : i + 1) {
@@ -141,8 +142,8 @@ static bool same_form(const struct variant *x, const struct variant *y)
 	       !memcmp(x->hi, y->hi, sizeof x->hi) && (x->haloed ? x->fill : 0) == (y->haloed ? y->fill : 0);
 }
 
-/* The form in which Concat joins v, from `at` of the axis on: the whole's, in which v lies in its place (the
- * conversion, a kernel, writes it there), or else the native one, which is copied. */
+/* The form in which Concat reads v, whose place in the whole begins at `at` of the axis: the whole's form, so
+ * that the conversion kernel writes v into its place, or else the native form, which is copied. */
 static int choose_part(struct layer *l, int v, int whole, int axis, int64_t at)
 {
 	struct variant form = l->v[whole];
@@ -180,7 +181,8 @@ static int choose_concat(struct layer *l, const struct node *n, int *in)
 	return E_OK;
 }
 
-/* Host nodes and aliases read exact plain forms, those of any layout native ones or, Concat, the whole's. */
+/* Host nodes and aliases read exact plain forms. Nodes that accept any layout read native forms or, for
+ * Concat, the whole's. */
 static int choose_host(struct layer *l, int group)
 {
 	const struct group *p = &l->gr->group[group];
@@ -202,14 +204,15 @@ static int choose_host(struct layer *l, int group)
 	return E_OK;
 }
 
-/* Form v may have x's halo: it has none with another fill, and nobody reads it without. */
+/* Whether form v may have x's halo: it has no halo with another fill, and no reader needs it without a
+ * halo. */
 static bool may_share(const struct variant *v, const struct variant *x)
 {
 	return !v->exact && !x->exact && v->block == x->block &&
 	       (!v->haloed || !x->haloed || v->fill == x->fill);
 }
 
-/* Both get the larger halo of each dim. True: something changed. */
+/* Gives both forms the larger halo of each dim. True: something changed. */
 static bool share_halo(struct variant *v, struct variant *x)
 {
 	bool changed = v->haloed != x->haloed;
@@ -225,8 +228,8 @@ static bool share_halo(struct variant *v, struct variant *x)
 	return changed;
 }
 
-/* A whole and its parts that lie alike need not be copied, so they share their halos: a part's may reach the
- * parts of another whole. */
+/* A whole and its parts share halos if they have the same layout, so that they need not be copied. A part's
+ * halo may overlap the other parts of the whole. */
 static void share_halos(struct layer *l)
 {
 	bool changed = true;
@@ -282,7 +285,7 @@ static int finish_task(struct layer *l, struct step *s)
 	return fail_in(rc, "step %s", s->name);
 }
 
-/* A copy of a value's native form into variant i. */
+/* Makes the task that copies a value's native form into variant i. */
 static struct task *conversion(const struct layer *l, int i)
 {
 	const struct variant *v = &l->v[i];
@@ -329,14 +332,14 @@ static int need_variant(struct layer *l, int i)
 	return add_conversion(l, i);
 }
 
-/* The copy that the block's first group begins with, if any. */
+/* Adds the copy with which the block's first group begins, if there is one. */
 static bool add_ingest(const struct layer *l, int group, struct block *b)
 {
 	int i = l->ingests[group];
 	return i < 0 || block_add(b, conversion(l, i), (int[]){l->v[i].of, i}, false);
 }
 
-/* After the last group of a block: the step that does all of it. */
+/* Called after the last group of a block: makes the step that does the whole block. */
 static int emit_block(struct layer *l, int last)
 {
 	const struct group *gr = l->gr->group;
@@ -439,7 +442,7 @@ static int begin(struct layer *l)
 	return E_OK;
 }
 
-/* The native forms. */
+/* Decides the native forms. */
 static int decide(struct layer *l, const struct target *t, const struct choices *c)
 {
 	struct form *form = arena_try(l->a, (size_t)l->g->nvalues + 1, sizeof *form);
@@ -452,7 +455,7 @@ static int decide(struct layer *l, const struct target *t, const struct choices 
 	return rc;
 }
 
-/* Inputs that stay as the caller has them: before the other forms are chosen. */
+/* Finds inputs that stay in the caller's form, before the other forms are chosen. */
 static void begin_ingests(struct layer *l)
 {
 	for (int i = 0; i < l->gr->n; i++)
@@ -466,7 +469,7 @@ static void begin_ingests(struct layer *l)
 	}
 }
 
-/* The forms that their readers have been given. */
+/* Sets the forms that the readers of these inputs were given. */
 static void end_ingests(struct layer *l)
 {
 	for (int i = 0; i < l->gr->n; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps as kernels/group/order.h sees them: views of a value share its store, and values that are not f32 live
- * throughout (agent/run/plan.c keeps them so). A fused step is ordered in place of its parts, which go right
- * before it. */
+/* Presents the steps to kernels/group/order.h: views of a value share its store, and values that are not f32
+ * live throughout (agent/run/plan.c keeps them so). A fused step is ordered instead of its parts, which are
+ * then placed right before it. */
 #include "kernels/group/group_parts.h"
 #include "kernels/group/order.h"
 #include "kernels/space/sched.h"
@@ -15,7 +15,7 @@ struct orderer {
 	struct order_problem p;
 	struct order_node *node;
 	struct order_store *mem;
-	int nnodes, *step; /* of each node */
+	int nnodes, *step; /* step of each node */
 	int *store, *order;
 };
 
@@ -60,7 +60,7 @@ static void make_stores(struct orderer *o)
 		o->mem[o->store[o->g->output[i]]].kept = true;
 }
 
-/* The input that the output of a step will lie over, as most schedules allow. */
+/* The input whose memory the output of a step can reuse, which most schedules allow. */
 static int over(const struct orderer *o, const struct step *st)
 {
 	const struct task *t = st->task;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views: a matrix product, a chain, a copy or a map of vectors reads the parts of a transposed tensor where
- * they lie (query, key and value inside of one projection) in place of copies, as far as what was contiguous
- * stays so; and a product writes transposed where its one reader would only do that. A map reads what a
- * Resize repeats. Copies that nobody reads then are no groups any more. */
+/* Views: a matrix product, a chain, a copy or a map of vectors reads the parts of a transposed tensor in
+ * place (query, key and value inside of one projection) instead of copies, as long as contiguous reads stay
+ * contiguous. A product writes transposed if its only reader would just transpose. A map reads the input of a
+ * Resize instead of the repeated pixels. Copies that are no longer read are removed. */
 #include "kernels/group/compose.h"
 #include "kernels/group/group_parts.h"
 
 #include <string.h>
 
-enum { WIDE = 16 /* channels, twice as many as must be there for blocks */ };
+enum { WIDE = 16 /* channels, twice as many as blocked layouts require */ };
 
 struct viewer {
 	const struct graph *g;
 	struct groups *gr;
-	int *maker;   /* per value: group, -1 */
-	int *readers; /* per value: their number; a graph's output has one more */
+	int *maker;   /* per value: the group that makes it; -1: none */
+	int *readers; /* per value: number of readers; an output of the graph has one more */
 	struct task *trial;
 };
 
-/* A value as elements of another one. */
+/* A value as a rearrangement of the elements of another value. */
 struct view {
-	struct stage map; /* as a copy of `from` would be; not of one that is only seen with another shape */
+	struct stage map; /* the copy from `from`; not set if only the shape differs */
 	int from;         /* value */
 	bool moves;
 };
@@ -109,8 +109,9 @@ static int64_t apart(const struct read *r, const struct shape *dims, int axis)
 	return sum;
 }
 
-/* What lay side by side still does, and nothing runs backwards. What a product reads in vectors, all of it
- * for each of its tiles, must come in rows that are no further apart: 117 against 152 us where they were. */
+/* Whether contiguous elements stay contiguous and nothing is read backwards. Operands that a product reads in
+ * vectors, as a whole for each tile, must have rows that are no further apart than before: 117 us, against
+ * 152 us where they were. */
 static bool contiguous(const struct stage *s, const struct read *was, const struct shape *before,
 		       const struct read *is, const struct shape *after)
 {
@@ -126,7 +127,7 @@ static bool contiguous(const struct stage *s, const struct read *was, const stru
 	return !vectors || !spread;
 }
 
-/* All reads of operand i of t through a view. */
+/* Rewrites all reads of operand i of t to read through a view. */
 static bool look_through(const struct viewer *w, struct task *t, int i, const struct view *v)
 {
 	struct operand *o = &t->operand[i];
@@ -154,7 +155,7 @@ static bool look_through(const struct viewer *w, struct task *t, int i, const st
 	return true;
 }
 
-/* Made in blocks of channels: to be read plain it would have to be converted. */
+/* Whether the value may be made in blocks of channels: a plain reader would then need a conversion. */
 static bool may_be_blocked(const struct viewer *w, int v)
 {
 	const struct group *p = w->maker[v] < 0 ? NULL : &w->gr->group[w->maker[v]];
@@ -162,7 +163,7 @@ static bool may_be_blocked(const struct viewer *w, int v)
 	       !group_copies(p) && !(p->kind == STEP_TASK && p->task->nstages > 1);
 }
 
-/* Operand i and what else reads value v become one operand. */
+/* Merges operand i with the other operands that read the same value. */
 static void unite(struct group *p, int i)
 {
 	for (int k = 0; k < p->task->noperands; k++) {
@@ -178,7 +179,7 @@ static void unite(struct group *p, int i)
 	}
 }
 
-/* Reads operand i of a group from as far back as it can. */
+/* Makes a group read operand i from the earliest value that it can. */
 static void look_back(struct viewer *w, struct group *p, int i)
 {
 	struct view view;
@@ -198,7 +199,7 @@ static void look_back(struct viewer *w, struct group *p, int i)
 		unite(p, i);
 }
 
-/* A map of something without an image: plain whoever makes it. */
+/* Whether the group is a map of values that are no images, which are always plain. */
 static bool is_flat_map(const struct group *p)
 {
 	return p->kind == STEP_TASK && p->task->nstages == 1 && stage_maps(p->task, &p->task->stage[0]) &&
@@ -218,7 +219,8 @@ static void look_back_all(struct viewer *w)
 	}
 }
 
-/* The product p writes what the copy q, its only reader, would: every dim of p's is one axis of q. */
+/* Makes the product p write what the copy q, its only reader, would: every dim of p's output is one axis of
+ * q. */
 static bool write_as(struct group *p, const struct group *q)
 {
 	const struct stage *m = &q->task->stage[0];
@@ -265,8 +267,8 @@ static void write_through(struct viewer *w)
 	}
 }
 
-/* A copy that writes blocks: each dim of its output by an axis, or by one times a number and the next (as a
- * nearest Resize repeats pixels). */
+/* Whether a copy that writes blocks has, for each dim of its output, an index of one axis, or of one axis
+ * times a number plus the next axis (as a nearest Resize repeats pixels). */
 static bool copies_blocks(const struct group *p)
 {
 	if (p->kind != STEP_TASK || p->task->nstages != 1)
@@ -277,7 +279,7 @@ static bool copies_blocks(const struct group *p)
 	return moves && !stage_maps(p->task, s);
 }
 
-/* The index that x says of dims which are themselves made of other axes. */
+/* Rewrites index x, whose dims are themselves indexed by other axes, to those axes. */
 static void spread_index(struct index *x, int dims, const struct read *made)
 {
 	const struct index was = *x;
@@ -289,8 +291,8 @@ static void spread_index(struct index *x, int dims, const struct read *made)
 	}
 }
 
-/* The map p over the axes of q, whose value its operand i is at the point where it writes: it reads what q
- * does. Not by a table, which is an operand of q's. */
+/* Rewrites map p to the axes of q, which makes its operand i, so that p reads what q reads. Not for reads
+ * through a table, which is an operand of q. */
 static bool spread(struct viewer *w, struct group *p, int i, const struct group *q)
 {
 	struct task *t = w->trial;
@@ -322,7 +324,7 @@ static bool spread(struct viewer *w, struct group *p, int i, const struct group 
 	return true;
 }
 
-/* Maps of images with lanes over channels read what a Resize repeats where it lies. */
+/* Lets maps of images with lanes over channels read the input of a Resize in place. */
 static void read_blocks(struct viewer *w)
 {
 	for (int k = 0; k < w->gr->n; k++) {
@@ -359,7 +361,7 @@ static void count_reads(struct viewer *w)
 	}
 }
 
-/* Groups that only move, and whose values nobody reads, last ones first. */
+/* Removes groups that only move elements and whose values are not read, last ones first. */
 static void drop_unread(struct viewer *w)
 {
 	int kept = 0;
@@ -368,7 +370,7 @@ static void drop_unread(struct viewer *w)
 		const struct node *n = &w->g->node[p->anchor];
 		bool copy = group_copies(p) || copies_blocks(p),
 		     used = !copy && p->kind != STEP_ALIAS && !is_split(w, p);
-		/* Another group may make it by now. A task's value is its last node's. */
+		/* another group may make the value by now; a task's value is that of its last node */
 		const int *made = copy ? &p->out : n->out;
 		for (int i = 0; i < (copy ? 1 : n->nout); i++)
 			used |= made[i] >= 0 && w->readers[made[i]] && w->maker[made[i]] == k;

@@ -5,29 +5,30 @@
 
 #include <string.h>
 
-/* Cycles around a kernel. */
+/* Overhead of a kernel call, in cycles. */
 static const double CALL = 300;
-/* GB/s, at the clock that the draft takes where none is measured, at which a kernel gets what the one before
- * it has written: from L2 while all of it fits there, from L3, or from memory. Measured: 29 for 1.4 MB, 9 for
+/* GB/s, at the clock that the draft assumes if none was measured, at which a kernel reads the output of the
+ * kernel before it: from the L2 if it fits there, from the L3, or from memory. Measured: 29 for 1.4 MB, 9 for
  * 13 MB. */
 static const double NEAR = 72, FAR = 30, FARTHEST = 12;
-/* Of what has no schedule: more than anything else, and small enough to keep the digits of what is added. */
+/* Cost of a task without a schedule: larger than any other cost, and small enough to keep the digits of what
+ * is added to it. */
 static const double NEVER = 1e12;
 
 struct memo {
 	struct key key;
-	double cycles; /* 0: free */
+	double cycles; /* 0: the slot is free */
 };
 
 struct layout_costs {
-	struct target tg; /* without peaks */
+	struct target tg; /* peaks are cleared */
 	struct memo *memo;
 	size_t n, room; /* room: a power of two, more than n */
 };
 
 enum { ROOM = 256 };
 
-/* In all that a draft depends on. */
+/* Whether the machines agree in everything that a draft depends on. */
 static bool same_machine(const struct target *x, const struct target *y)
 {
 	return x->lanes == y->lanes && x->regs == y->regs && x->fma == y->fma && x->l1_bytes == y->l1_bytes &&
@@ -59,7 +60,7 @@ static struct memo *find(const struct layout_costs *c, struct key k)
 	return &c->memo[at];
 }
 
-/* Where there is no more memory, what is new is not kept. */
+/* Keeps a cost; without memory for it, the cost is dropped. */
 static void keep(struct layout_costs *c, struct arena *a, struct memo m)
 {
 	if (c->n >= c->room / 2) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel is expected to cost in a network before anything is measured: the draft of its default
- * schedule, and what comes from where. Kept for each task's text, so that a graph is weighed in the time of
- * its different kernels, and weighed again, while choices are tried, in next to none. Nothing that was
- * measured of the target matters: every process expects the same. */
+/* Expected cost of a kernel inside a network before anything is measured: the draft of its default schedule,
+ * and the cost of fetching its inputs from the caches or from memory. Costs are kept for each task's text, so
+ * a graph takes the time of its different kernels, and almost none when it is costed again with other
+ * choices. Measured properties of the target are ignored, so that every process gets the same costs. */
 #ifndef KERNELS_LAYOUT_COST_H
 #define KERNELS_LAYOUT_COST_H
 
@@ -11,9 +11,9 @@
 
 struct layout_costs;
 
-/* *c: what this arena keeps so far, or NULL; begun anew for another target. */
+/* *c: the costs that this arena holds, or NULL; they are discarded if the target differs. */
 int layout_costs_begin(struct arena *a, const struct target *t, struct layout_costs **c) MUST_CHECK;
-/* Cycles of one core. Simplifies t; keeps the answer in a. */
+/* Cycles on one core. Simplifies t; keeps the result in a. */
 double layout_cycles(struct layout_costs *c, struct arena *a, struct arena *scratch, struct task *t);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layouts of a graph as a problem for kernels/group/min_sum.h. A value that may be blocked is a variable: its
- * native form, and whether a copy in the other one is made besides. A group is one whose states are the
- * combinations of forms that its kernel could read and write, at their expected costs. Pairs see to it that
- * what a group reads is there, and say what Concat and Split copy. */
+/* The layouts of a graph as a problem for kernels/group/min_sum.h. A value that may be blocked is a variable:
+ * its native form, and whether a copy in the other form is made too. A group is a variable whose states are
+ * the combinations of forms that its kernel could read and write, with their expected costs. Pair costs
+ * ensure that the forms that a group reads exist, and count what Concat and Split copy. */
 #include "kernels/group/group_parts.h"
 #include "kernels/group/min_sum.h"
 #include "kernels/group/layout_cost.h"
@@ -11,26 +11,26 @@
 #include <string.h>
 
 enum {
-	BLOCKED = 1, /* bits of a value's state: its native form, */
-	COPIED = 2,  /* the other form besides */
+	BLOCKED = 1, /* bits of a value's state: its native form is blocked */
+	COPIED = 2,  /* the other form exists too */
 	VALUE_STATES = 4,
-	MAX_CLASSES = 2,                    /* of operands that may differ in form */
-	MAX_MODES = (1 << MAX_CLASSES) + 1, /* and the rules' */
+	MAX_CLASSES = 2,                    /* classes of operands that may differ in form */
+	MAX_MODES = (1 << MAX_CLASSES) + 1, /* the combinations of these, and the rules' forms */
 };
 
-/* Bytes a cycle that the C code for what Concat and Split copy moves: runs and single elements. */
+/* Bytes a cycle that the C code of Concat and Split copies: contiguous runs; single elements. */
 static const double RUNS = 4, SINGLE = 1;
-/* Sums over c channels whose lanes lie along pixels take (1 + c PLAIN) of what the draft says: 1.0 with 24 to
- * 64, 1.2 with 96 and 240, 1.5 with 336 and 480, measured on PP-OCR and FastestDet. */
+/* Sums over c channels with lanes along pixels take (1 + c PLAIN) times the draft: 1.0 with 24 to 64
+ * channels, 1.2 with 96 and 240, 1.5 with 336 and 480, measured on PP-OCR and FastestDet. */
 static const double PLAIN = 1e-3;
-/* Every second element of a row stored by itself, as ConvTranspose does from blocks: 2.7 ms where 0.8 were
- * drafted. */
+/* Factor for stores of every second element of a row one by one, as ConvTranspose does from blocks: 2.7 ms
+ * where 0.8 were drafted. */
 static const double SCATTERED = 3;
-/* More than anything costs, and small enough to keep the digits of what does: of a choice that may be
- * impossible. */
+/* Cost of a choice that may be impossible: larger than any real cost, and small enough to keep the digits of
+ * those. */
 static const double UNWANTED = 1e12;
-/* The rules' form of a kernel stays unless another one promises more than this. Without it, errors of the
- * draft decide where nothing is to be gained: UltraFace lost 2 %, YuNet and YOLO-Fastest 1 %. */
+/* A kernel keeps the rules' forms unless other forms promise to gain more than this share. Without it, errors
+ * of the draft decide where nothing can be gained: UltraFace lost 2 %, YuNet and YOLO-Fastest 1 %. */
 static const double MARGIN = .1;
 
 struct weigher {
@@ -41,8 +41,8 @@ struct weigher {
 	struct form *form;
 	int (*want)[MAX_OPERANDS];
 	struct arena a, scratch;
-	int *value, *group;                       /* variables; -1: no freedom */
-	unsigned (*mode)[MAX_MODES];              /* per group: masks of the operands that are blocked */
+	int *value, *group;                       /* variable numbers; -1: the form is fixed */
+	unsigned (*mode)[MAX_MODES];              /* per group: masks of the blocked operands */
 	int64_t (*lo)[MAX_RANK], (*hi)[MAX_RANK]; /* halos */
 	double *convert;                          /* cycles to copy a value into its other form */
 	int nvars, npairs;
@@ -82,7 +82,7 @@ static void lay(const struct weigher *w, int v, bool blocked, struct operand *o)
 	memcpy(o->layout.hi, w->hi[v], sizeof *w->hi);
 }
 
-/* Channels that a product sums up, read one image after another. */
+/* Channels that a product sums over, which lie in separate images. */
 static int64_t images(const struct group *p)
 {
 	const struct stage *s = &p->task->stage[0];
@@ -146,7 +146,7 @@ static bool frees(const struct weigher *w, const struct group *p, int i)
 	return p->value[i] >= 0 && w->value[p->value[i]] >= 0 && channel_axis(p->task, i) >= 0;
 }
 
-/* Operand i may be read in any form, whatever the others'. */
+/* Whether operand i may be read in any form, whatever forms the others have. */
 static bool reads_any(const struct weigher *w, const struct group *p, int i)
 {
 	const struct stage *s = &p->task->stage[0];
@@ -156,7 +156,7 @@ static bool reads_any(const struct weigher *w, const struct group *p, int i)
 	       (s->axis[channel_axis(p->task, i)].kind != AXIS_REDUCTION || (conv && first));
 }
 
-/* The modes of a task: those operands are blocked together whose channels are the output's. Returns their
+/* Finds the modes of a task: operands whose channels are the output's are blocked together. Returns their
  * number. */
 static int find_modes(const struct weigher *w, const struct group *p, unsigned *mode)
 {
@@ -230,7 +230,7 @@ static double *add_pair(struct weigher *w, int a, int b)
 	return cost;
 }
 
-/* What a group asks of one of its values. */
+/* Cost of a value's state for a group that reads or writes the value. */
 static double asks(const struct weigher *w, const struct group *p, int v, int state, unsigned blocked)
 {
 	double cost = 0;
@@ -241,7 +241,7 @@ static double asks(const struct weigher *w, const struct group *p, int v, int st
 		if (out ? native(state) != want : !has(state, want))
 			return INFINITY;
 		if (!out && native(state) != want && p->prev >= 0 && w->gr->group[p->prev].out == v)
-			cost += w->convert[v]; /* the block falls apart */
+			cost += w->convert[v]; /* the block cannot be fused */
 	}
 	return cost;
 }
@@ -269,7 +269,8 @@ static int pair_group(struct weigher *w, int group)
 	return E_OK;
 }
 
-/* A part of a whole, from channel `at` on: in place where both lie alike and it begins and ends at blocks. */
+/* Cycles to copy a part of a whole, from channel `at` on. None if both have the same layout and the part
+ * begins and ends at blocks. */
 static double part_cycles(const struct weigher *w, int part, int whole, bool channels, int64_t at, bool from,
 			  bool to, bool converted)
 {
@@ -284,7 +285,7 @@ static double part_cycles(const struct weigher *w, int part, int whole, bool cha
 	return bytes / (from == to && !to ? RUNS : SINGLE);
 }
 
-/* Concat's input or Split's output `part` of `whole`. */
+/* Adds the pair for Concat's input or Split's output `part` of `whole`. */
 static int pair_part(struct weigher *w, int part, int whole, bool channels, int64_t at, bool join)
 {
 	int a = part < 0 ? -1 : w->value[part], b = w->value[whole];
@@ -320,7 +321,7 @@ static int pair_parts(struct weigher *w, const struct group *p)
 	return rc;
 }
 
-/* Other nodes read plain values. */
+/* Other nodes read plain values: marks that. */
 static void read_plain(struct weigher *w, const struct group *p)
 {
 	const struct node *n = &w->g->node[p->anchor];
@@ -369,7 +370,7 @@ static int begin(struct weigher *w, const struct target *t)
 	return layout_costs_begin(&w->g->arena, t, &w->g->costs);
 }
 
-/* A value's variable; the rules' form of it is the first guess. */
+/* Adds a value's variable; the rules' form of it is the first guess. */
 static void add_value(struct weigher *w, int v)
 {
 	const struct value *x = &w->g->value[v];
@@ -389,7 +390,7 @@ static void add_value(struct weigher *w, int v)
 	}
 }
 
-/* The copies that the rules' answer needs. */
+/* Adds the copies that the rules' answer needs. */
 static void copy_as_asked(struct weigher *w)
 {
 	for (int i = 0; i < w->gr->n; i++) {

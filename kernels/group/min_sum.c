@@ -6,22 +6,22 @@
 #include <math.h>
 #include <stdbool.h>
 
-enum { LOOK = 64 /* variables, for one that keeps its state */ };
+enum { LOOK = 64 /* variables that are compared to find one that keeps its state */ };
 
 /* Costs over a few variables; cost[sum of state * step]. */
 struct table {
 	int n, var[MIN_SUM_WIDTH + 1], step[MIN_SUM_WIDTH + 1];
 	const double *cost;
-	bool used; /* became part of another one */
+	bool used; /* merged into another table */
 };
 
-/* A table that a variable is part of. */
+/* Entry of a variable's list of tables. */
 struct part {
 	struct table *table;
 	struct part *next;
 };
 
-/* What an eliminated variable does, by the states of those that were its neighbours. */
+/* The best state of an eliminated variable for each combination of its neighbours' states. */
 struct record {
 	int var, n, near[MIN_SUM_WIDTH];
 	const unsigned char *best;
@@ -33,7 +33,7 @@ struct solver {
 	struct part **parts; /* per variable */
 	bool *gone, *queued;
 	int *queue, head, waiting; /* a ring of nvars */
-	int left, first;           /* all before it are gone */
+	int left, first;           /* all variables before it are eliminated */
 	struct record *record;
 	int nrecords;
 };
@@ -70,7 +70,8 @@ static int add_table(struct solver *s, int n, const int *var, const double *cost
 	return E_OK;
 }
 
-/* The variables that share a table with v; more than MIN_SUM_WIDTH: only that is known. Drops used tables. */
+/* Finds the variables that share a table with v; if there are more than MIN_SUM_WIDTH, the list is not
+ * complete. Drops used tables. */
 static int neighbours(struct solver *s, int v, int near[MIN_SUM_WIDTH])
 {
 	int n = 0;
@@ -95,7 +96,7 @@ static int neighbours(struct solver *s, int v, int near[MIN_SUM_WIDTH])
 	return n;
 }
 
-/* The sum of the tables of v at these states. */
+/* The sum of v's tables at these states. */
 static double sum_parts(const struct solver *s, int v, const int *state)
 {
 	double sum = s->p->cost[v][state[v]];
@@ -108,7 +109,7 @@ static double sum_parts(const struct solver *s, int v, const int *state)
 	return sum;
 }
 
-/* The next assignment of n variables, the last one fastest. */
+/* Advances to the next assignment of n variables; the last one changes fastest. */
 static void advance(const struct solver *s, const int *var, int n, int *state)
 {
 	for (int i = n - 1; i >= 0; i--) {
@@ -160,7 +161,7 @@ static int eliminate(struct solver *s, int v, const int *near, int n, int *state
 	return n ? add_table(s, n, near, cost) : E_OK;
 }
 
-/* One table without v, which has this state. */
+/* Removes v from one table by fixing its state. */
 static int slice(struct solver *s, struct table *t, int v, int value, int *state)
 {
 	int var[MIN_SUM_WIDTH + 1], n = 0;
@@ -187,7 +188,7 @@ static int slice(struct solver *s, struct table *t, int v, int value, int *state
 	return n ? add_table(s, n, var, cost) : E_OK;
 }
 
-/* v keeps the state that was given. */
+/* Makes v keep its given state. */
 static int keep(struct solver *s, int v, int value, int *state)
 {
 	unsigned char *best = arena_try(&s->a, 1, 1);
@@ -222,7 +223,7 @@ static int begin(struct solver *s)
 	return rc;
 }
 
-/* Eliminates what has at most `width` neighbours until nothing has. */
+/* Eliminates variables with at most `width` neighbours until there are none. */
 static int sweep(struct solver *s, int width, int *state)
 {
 	int rc = E_OK, near[MIN_SUM_WIDTH];
@@ -238,7 +239,8 @@ static int sweep(struct solver *s, int width, int *state)
 	return rc;
 }
 
-/* Of the first few that are left, the one with the most tables: without it most others are freed. */
+/* Among the first few variables that are left, the one with the most tables: fixing it unblocks most
+ * others. */
 static int busiest(struct solver *s)
 {
 	int found = -1, most = -1, seen = 0;
@@ -261,7 +263,7 @@ static int run(struct solver *s, const int *given, int *state)
 {
 	int rc = begin(s);
 	for (int width = 1; s->left && rc >= 0; width++) {
-		if (width > MIN_SUM_WIDTH) { /* nothing waits: its neighbours do then */
+		if (width > MIN_SUM_WIDTH) { /* none is queued; fixing one queues its neighbours */
 			int v = busiest(s);
 			rc = keep(s, v, given[v], state);
 			width = MIN_SUM_WIDTH;

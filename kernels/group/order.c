@@ -40,7 +40,7 @@ static int users_lists(struct order_net *t)
 	return E_OK;
 }
 
-/* E_CORRUPT: the order is none. */
+/* E_CORRUPT: the order is not legal. */
 static int fill_node(struct order_net *t, int i, const struct order_node *x, int *writer, bool *made)
 {
 	const struct order_problem *p = t->p;
@@ -90,7 +90,8 @@ static int make_net(struct order_net *t, const struct order_problem *p, const in
 	return rc < 0 ? rc : users_lists(t);
 }
 
-/* Per node, the first that reads what it makes (n: none) and the last that it reads from (-1: none). */
+/* Per node, the first node that reads its output (n: none) and the last node that it reads from (-1:
+ * none). */
 static void find_ends(const struct order_net *t, int *first, int *last)
 {
 	for (int i = 0; i < t->n; i++) {
@@ -105,8 +106,9 @@ static void find_ends(const struct order_net *t, int *first, int *last)
 		}
 }
 
-/* Cuts: nodes to which every node before leads, and from which every node after comes. Among the nodes up to
- * such a one it alone is read by none of them; among those from it on it alone reads none of them. */
+/* Finds cuts: nodes that all nodes before lead to, and that all nodes after depend on. Among the nodes up to
+ * a cut, only the cut is read by none of them; among the nodes from it on, only the cut reads none of
+ * them. */
 static int find_cuts(struct order_net *t, bool *cut)
 {
 	size_t n = (size_t)t->n + 1;
@@ -127,7 +129,8 @@ static int find_cuts(struct order_net *t, bool *cut)
 	return E_OK;
 }
 
-/* The order given, node by node: bytes that live before each, [n] at the end, and at its worst moment. */
+/* Memory of the given order, node by node: bytes that live before each node ([n]: at the end), and the peak
+ * during the node. */
 struct walk {
 	int64_t *live, *during;
 };
@@ -167,7 +170,7 @@ static int walk_given(struct order_net *t, struct walk *w)
 	return E_OK;
 }
 
-/* What some node needs in any order: all that it reads and makes. */
+/* The least peak of any order: all that some node reads and writes. */
 static int64_t least(const struct order_net *t)
 {
 	int64_t floor = 0;
@@ -207,7 +210,7 @@ static struct order_part *worst(struct order_part *parts, int n)
 	return p;
 }
 
-/* The worst parts first: what one of them cannot do without, the others may take. */
+/* Orders the worst parts first: a peak that one part cannot avoid is allowed to the others. */
 static int64_t improve(struct order_net *t, const struct walk *w, struct order_part *parts, int n, int max_states,
 		       int *at)
 {

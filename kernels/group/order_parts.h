@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files of the order module: order.c divides the graph into parts, order_search.c orders one.
- * Inside, a node is its position in the order given. */
+/* Shared by the files of the order module: order.c divides the graph into parts, order_search.c orders one
+ * part. Internally, a node is identified by its position in the given order. */
 #ifndef KERNELS_ORDER_PARTS_H
 #define KERNELS_ORDER_PARTS_H
 
 #include "kernels/group/order.h"
 #include "platform/base/arena.h"
 
-/* Lists in one array: those of i are item[at[i] .. at[i + 1]). */
+/* Lists in one array: list i is item[at[i] .. at[i + 1]). */
 struct lists {
 	int *at, *item;
 };
@@ -16,25 +16,25 @@ struct order_net {
 	const struct order_problem *p;
 	struct arena a;
 	int n;
-	int *over;          /* per node: store; -1 */
+	int *over;          /* per node: the store that it may reuse; -1: none */
 	struct lists pred;  /* node -> nodes */
 	struct lists uses;  /* node -> stores that it reads, each once */
-	struct lists makes; /* node -> stores whose life it begins */
+	struct lists makes; /* node -> stores whose lifetime it begins */
 	struct lists users; /* store -> nodes that read it, in order */
-	int *left;          /* store -> users not done yet, while the order given is walked */
+	int *left;          /* store -> users not done yet, during a walk of the given order */
 };
 
 /* One part of the order, [begin, end). */
 struct order_part {
 	const struct order_net *net;
 	int begin, end;
-	int64_t given_peak, peak; /* of the order given; of the one found */
+	int64_t given_peak, peak; /* of the given order; of the order found */
 	int *found;               /* positions; NULL: the given order stays */
 };
 
-/* Looks for an order of a part's nodes whose peak is under the given one's: `live` bytes before it, with no
- * pains taken to come under `floor`. Fills peak, and `order` where there is a better one: found is that then.
- */
+/* Searches an order of a part's nodes with a lower peak than the given one. `live` bytes live before the
+ * part; peaks below `floor` gain nothing. Sets peak, and writes a better order to `order`, to which `found`
+ * then points. */
 int order_search(struct order_part *p, int max_states, int64_t live, int64_t floor, int *order) MUST_CHECK;
 
 #endif

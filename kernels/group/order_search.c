@@ -5,10 +5,10 @@
 #include <string.h>
 
 struct state {
-	int parent, node; /* the node that led here from the parent */
+	int parent, node; /* the node that led from the parent to this state */
 	int depth;
 	bool closed;
-	int64_t live, peak; /* bytes now; the most on the best way here */
+	int64_t live, peak; /* bytes that live now; the peak of the best path to here */
 };
 
 struct entry {
@@ -23,13 +23,13 @@ struct search {
 	int nstates, most, nheap, slots;
 	struct arena a;
 	struct state *state;
-	uint64_t *bits; /* words per state: nodes of the part that are done */
+	uint64_t *bits; /* words per state: the finished nodes of the part */
 	int *slot;      /* hash table of states; -1: free */
 	struct entry *heap;
 };
 
 struct bytes {
-	int64_t during, after; /* a node's run */
+	int64_t during, after; /* bytes during and after a node's run */
 };
 
 static bool done(const struct search *h, const uint64_t *bits, int node)
@@ -46,7 +46,7 @@ static void set_done(const struct search *h, uint64_t *bits, int node)
 	bits[i / 64] |= UINT64_C(1) << i % 64;
 }
 
-/* The node is the last of the store's users. */
+/* Whether the node is the last user of the store. */
 static bool dies(const struct search *h, const uint64_t *bits, int store, int node)
 {
 	const struct lists *l = &h->net->users;
@@ -121,13 +121,13 @@ static uint64_t *bits_of(const struct search *h, int state)
 	return &h->bits[(size_t)state * (size_t)h->words];
 }
 
-/* The place behind all states, with a copy of a state's set. */
+/* Copies a state's set into the place behind all states. */
 static uint64_t *next_bits(const struct search *h, int state)
 {
 	return memcpy(bits_of(h, h->nstates), bits_of(h, state), sizeof *h->bits * (size_t)h->words);
 }
 
-/* The slot of a set: holds its state, or is free. */
+/* The hash slot of a set: it holds the set's state, or is free. */
 static int *find_slot(const struct search *h, const uint64_t *bits)
 {
 	size_t bytes = sizeof *bits * (size_t)h->words;
@@ -137,7 +137,7 @@ static int *find_slot(const struct search *h, const uint64_t *bits)
 	return &h->slot[i];
 }
 
-/* Its set lies behind all states, and is new or known. False: no room. */
+/* Adds a state, whose set lies behind all states and may be known already. False: no room. */
 static bool add_state(struct search *h, const struct state *s)
 {
 	int *slot = find_slot(h, bits_of(h, h->nstates));
@@ -164,8 +164,8 @@ static bool follow(struct search *h, int state, int node, struct bytes b)
 	return add_state(h, &next);
 }
 
-/* A node that neither raises the peak nor leaves more alive is done at once: any order in which it comes
- * later is no better. False: no room. */
+/* Expands a state. A node that neither raises the peak nor increases the live bytes is run at once: no order
+ * that runs it later is better. False: no room. */
 static bool expand(struct search *h, int state)
 {
 	const struct order_part *p = h->part;
@@ -183,8 +183,8 @@ static bool expand(struct search *h, int state)
 	return true;
 }
 
-/* The state that the order is best ended from: one that is whole, or the largest where the bound was met; -1:
- * no order beats the one given. */
+/* Finds the state to complete the order from: a complete one, or the largest one if the limit was reached;
+ * -1: no order beats the given one. */
 static int explore(struct search *h)
 {
 	int largest = 0;
@@ -203,7 +203,7 @@ static int explore(struct search *h)
 	return -1;
 }
 
-/* The node that raises the peak least, then the one that leaves least. */
+/* The node that raises the peak least; on ties, the one that leaves the least bytes alive. */
 static int least_node(const struct search *h, const uint64_t *bits, struct state *s)
 {
 	int node = -1;
@@ -224,7 +224,7 @@ static int least_node(const struct search *h, const uint64_t *bits, struct state
 	return node;
 }
 
-/* The way to a state, then greedily on. Returns the peak. */
+/* Writes the path to a state, then continues greedily. Returns the peak. */
 static int64_t write_order(struct search *h, int state, int *order)
 {
 	uint64_t *bits = next_bits(h, state);
@@ -238,7 +238,7 @@ static int64_t write_order(struct search *h, int state, int *order)
 	return s.peak;
 }
 
-/* Work is bounded as states are: a state of a large part costs more. */
+/* Limits the states by work: a state of a large part costs more. */
 static int begin(struct search *h, int max_states, int64_t live, int64_t floor)
 {
 	int bound = (1 << 19) / h->n;
