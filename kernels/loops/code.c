@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manifest's text: lines "key value", keys in this order, repeated ones once per entry, parameter or
- * buffer: emitter version isa lanes nsyms scratch winograd alias entry* param* buf* packing*. */
+/* The manifest's text: lines "key value", with keys in this order; starred ones repeat once per entry,
+ * parameter or buffer: emitter version isa lanes nsyms scratch winograd alias entry* param* buf* packing*. */
 #include "kernels/loops/code.h"
 
 #include <ctype.h>
@@ -55,7 +55,7 @@ void code_bytes(const struct code *c, struct buf *out)
 	buf_free(&text);
 }
 
-/* The next line's value if its key is `key`: NUL-terminated in place. */
+/* The next line's value if its key is `key`; it is NUL-terminated in place. */
 static char *line(char **at, const char *key)
 {
 	size_t n = strlen(key);

@@ -18,32 +18,33 @@ enum { CODE_MAX_BUFS = LOOPS_MAX_BUFS };
 struct code_buf {
 	char name[8];
 	enum buf_role role;
-	int operand;   /* of the task; -1: scratch */
-	int64_t elems; /* declared padded elements; 0 where generic (the operand's own layout says) */
-	bool packed;   /* a constant that must be packed first, by `packing` */
+	int operand;   /* operand of the task; -1: scratch */
+	int64_t elems; /* declared padded elements; 0 in generic code: the operand's own layout gives the
+		        * size */
+	bool packed;   /* a constant that must first be packed by `packing` */
 	struct packing packing;
 };
 
-/* Ends the version of every emitter of code that is kept, "llvm-19.1.7/5": another one where the same input
- * gives other code, or is called in another way. Code of another revision is a miss wherever it is read back:
- * what it was checked and timed as is no longer what would be made. */
+/* End of the version of every emitter whose code is kept, as in "llvm-19.1.7/5". It is incremented when the
+ * same input gives other code, or when code is called in another way. Kept code of another revision counts as
+ * a miss, because the code that was checked and timed is no longer the code that would be made. */
 #define CODE_REVISION "5"
 
 struct manifest {
 	char emitter[16]; /* "llvm" */
-	char version[32]; /* of the emitter: code is only valid for the same */
-	char isa[24];     /* target.isa it needs */
+	char version[32]; /* of the emitter; code is only valid for this version */
+	char isa[24];     /* target.isa that the code needs */
 	int lanes;
 	int nentries, nbufs, nparams;
 	char entry[LOOPS_MAX_ENTRIES][16];
 	/* Parallel extent per entry: > 0 constant, else computed from params by `extent_expr`. */
 	char extent_expr[LOOPS_MAX_ENTRIES][256]; /* postfix over integers, p<i>, + * / % min max */
-	int64_t param[LOOPS_MAX_PARAMS]; /* values; in generic code the first nsyms are bound by the plan */
-	int nsyms;                       /* of the generic task; 0: not generic */
+	int64_t param[LOOPS_MAX_PARAMS]; /* values; in generic code the plan binds the first nsyms */
+	int nsyms;                       /* symbols of the generic task; 0: not generic */
 	int64_t scratch_bytes;           /* per thread */
 	int winograd;                    /* m of F(m x m, 3x3); 0: another algorithm */
 	struct code_buf buf[CODE_MAX_BUFS]; /* in ABI order, scratch last */
-	int alias_out, alias_in;            /* output buffer may be the same memory as this input; -1: none */
+	int alias_out, alias_in;            /* the output may share the memory of this input; -1: none */
 };
 
 struct code {

@@ -21,7 +21,7 @@ void loops_init(struct loops *l, struct arena *a, bool fma)
 	*l = (struct loops){.arena = a, .fma = fma};
 }
 
-/* An index below cap, or cap - 1 with loops.failed. */
+/* Returns the next index below cap; if there is none, returns cap - 1 and sets loops.failed. */
 static int take(struct loops *l, int *n, int cap)
 {
 	if (*n < cap)
@@ -55,7 +55,7 @@ void loops_table_range(struct loops *l, int buf, int64_t lo, int64_t hi)
 	l->buf[buf].hi = hi;
 }
 
-/* A copy of n elements in twice the room. */
+/* Copies n elements into an array of twice the size. */
 static void *grow(struct loops *l, void *old, int n, int *cap, size_t elem_bytes)
 {
 	*cap = *cap ? *cap * 2 : 64;
@@ -90,8 +90,8 @@ const struct ix *ix_var(struct loops *l, int loopvar)
 	return l->loopvar[loopvar].x;
 }
 
-/* Largest value of for (v = lo; v < hi; v += step); at least lo's largest, so that the range is never empty.
- */
+/* Largest value of v in for (v = lo; v < hi; v += step); at least lo's largest value, so that the range is
+ * never empty. */
 static int64_t last_value(const struct ix *lo, const struct ix *hi, int64_t step)
 {
 	int64_t l, h = hi->hi, end;
@@ -153,7 +153,7 @@ static struct stmt *append(struct loops *l, enum st_op op)
 	s->dst = s->a = s->b = s->c = s->d = s->var = -1;
 	if (l->failed || !l->tail || ++l->nstmts > LOOPS_MAX_STATEMENTS) {
 		l->failed = true;
-		return s; /* made, but part of no body */
+		return s; /* created, but not part of a body */
 	}
 	*l->tail = s;
 	l->tail = &s->next;
@@ -251,7 +251,7 @@ struct stmt **loops_mark(const struct loops *l)
 	return l->tail;
 }
 
-/* What s reads is set, as far as these runs set it. */
+/* Whether the variables that s reads are set, if these runs set them. */
 static bool ready(const struct stmt *s, const uint8_t *unset)
 {
 	const int arg[4] = {s->a, s->b, s->c, s->d};

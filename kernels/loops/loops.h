@@ -69,12 +69,12 @@ enum ix_op {
 struct ix {
 	enum ix_op op;
 	int id;        /* IX_VAR: loop variable; IX_PARAM: parameter; IX_TABLE: buffer (i32), a = element */
-	uint32_t hash; /* of the structure */
-	int height;    /* of the tree; bounded by IX_MAX_HEIGHT, so recursion over it is */
+	uint32_t hash; /* hash of the structure */
+	int height;    /* height of the tree; limited to IX_MAX_HEIGHT, which bounds recursion */
 	int64_t c;     /* IX_CONST */
 	const struct ix *a, *b;
 	int64_t lo, hi; /* inclusive range where known; INT64_MIN / INT64_MAX otherwise */
-	int depth;      /* 1 + depth of the deepest loop it depends on; 0: constants and parameters only */
+	int depth;      /* 1 + depth of the deepest loop variable in it; 0: only constants and parameters */
 };
 
 enum { IX_MAX_TERMS = 48, IX_MAX_HEIGHT = 160 };
@@ -122,10 +122,10 @@ extern const struct vop_info {
 struct mem {
 	int buf;
 	const struct ix *at;    /* element index */
-	int64_t stride;         /* of lanes, in elements: 0, 1 or other */
-	const struct ix *valid; /* NULL: all lanes */
+	int64_t stride;         /* between lanes, in elements: 0, 1 or other */
+	const struct ix *valid; /* number of valid lanes; NULL: all */
 	const struct ix *guard; /* NULL: always (loads only) */
-	float fill;             /* where guard is 0 */
+	float fill;             /* value if guard is 0 */
 };
 
 enum st_op { ST_SET, ST_STORE, ST_PREFETCH, ST_FOR, ST_IF };
@@ -137,13 +137,13 @@ struct stmt {
 	enum vop vop;
 	int dst, a, b, c, d; /* variable ids; ST_STORE: a */
 	float imm;
-	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (at; level 1 or 2 in imm) */
+	struct mem mem; /* V_LOAD, ST_STORE, ST_PREFETCH (uses `at`; level 1 or 2 in imm) */
 	/* ST_FOR: for (var = lo; var < hi; var += step) body. ST_IF: if (lo) body else other */
 	int var;
 	const struct ix *lo, *hi;
 	int64_t step;       /* > 0, constant */
-	bool at_least_once; /* the maker promises lo < hi (checked by the interpreter): no zero-trip test is
-			       emitted */
+	bool at_least_once; /* the caller guarantees lo < hi (checked by the interpreter), so no zero-trip
+			     * test is emitted */
 	struct stmt *body, *other;
 };
 
@@ -154,7 +154,7 @@ struct lbuf {
 	enum buf_role role;
 	enum dtype dtype;       /* DT_F32 or DT_I32 (tables) */
 	const struct ix *elems; /* declared padded elements: constants and parameters only */
-	int64_t lo, hi;         /* i32: range of the values, promised by the maker (loops_table_range) */
+	int64_t lo, hi;         /* i32: range of the values, guaranteed by the caller (loops_table_range) */
 };
 
 struct entry {
@@ -168,7 +168,7 @@ enum {
 	LOOPS_MAX_BUFS = 24, /* a task's operands and scratch */
 	LOOPS_MAX_PARAMS = 128,
 	LOOPS_MAX_ENTRIES = 4,
-	LOOPS_MAX_DEPTH = 32,  /* nested for and if */
+	LOOPS_MAX_DEPTH = 32,  /* nested for and if statements */
 	LOOPS_MAX_VARS = 4096, /* vector variables, and loop variables */
 	LOOPS_MAX_STATEMENTS = 65536
 };
@@ -182,13 +182,13 @@ struct loopvar {
 struct loops {
 	struct arena *arena;
 	bool fma;
-	bool failed; /* sticky: a limit was met while building */
+	bool failed; /* sticky: a limit was exceeded during building */
 	int nbufs, nparams, nvars, nloopvars, nentries;
-	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is the last */
+	struct lbuf buf[LOOPS_MAX_BUFS]; /* scratch, if any, is last */
 	struct {
 		char name[12];
 		int64_t lo, hi;
-	} param[LOOPS_MAX_PARAMS]; /* range promised by the caller */
+	} param[LOOPS_MAX_PARAMS]; /* range guaranteed by the caller */
 	uint8_t *lanes;            /* per vector variable */
 	struct loopvar *loopvar;   /* per loop variable */
 	struct entry entry[LOOPS_MAX_ENTRIES];
@@ -205,7 +205,8 @@ int loops_param(struct loops *l, const char *name, int64_t lo, int64_t hi);
 int loops_buf(struct loops *l, const char *name, enum buf_role role, enum dtype t, const struct ix *elems);
 void loops_table_range(struct loops *l, int buf, int64_t lo, int64_t hi);
 int loops_entry(struct loops *l,
-		const struct ix *extent); /* opens entry; its body is built until loops_entry_end */
+		const struct ix *extent); /* opens an entry; statements go into its body until
+					   * loops_entry_end */
 void loops_entry_end(struct loops *l);
 int lv_new(struct loops *l, int lanes); /* a vector variable */
 void lv_set(struct loops *l, int dst, enum vop op, int a, int b, int c, int d);
@@ -213,24 +214,24 @@ void lv_const(struct loops *l, int dst, float imm);
 void lv_lane(struct loops *l, int dst, int a, int lane);
 void lv_trn(struct loops *l, int dst, enum vop op, int a, int b, int step);
 void lv_lace(struct loops *l, int dst, int a, int b, int n, int k, int m);
-/* n, k and m of a LACE as one number, and back. */
+/* Packs n, k and m of a LACE into one number, and unpacks them. */
 int lace_imm(int n, int k, int m);
 struct lace {
 	int n, k, m;
 };
 struct lace lace_of(int imm);
 bool lace_good(struct lace x, int lanes);
-/* The lane of b that lane j of the result takes; -1: a's own. */
+/* The lane of b that lane j of the result takes; -1: it keeps a's. */
 int lace_lane(struct lace x, int j, int lanes);
 void lv_load(struct loops *l, int dst, struct mem m);
 void lv_store(struct loops *l, int src, struct mem m);
 void lv_prefetch(struct loops *l, int buf, const struct ix *at, int level);
-/* n runs of SET and STORE, run i from mark[i] (loops_mark when it began) to the next, the last to the end,
- * become one that takes a statement of each in turn. Each variable is set once; a run may read what an
- * earlier one sets. */
+/* Merges n runs of SET and STORE statements into one run that takes one statement of each in turn. Run i
+ * reaches from mark[i] (loops_mark at its start) to the next mark, the last one to the end. Each variable is
+ * set once; a run may read what an earlier run sets. */
 struct stmt **loops_mark(const struct loops *l);
 void loops_interleave(struct loops *l, struct stmt **const *mark, int n);
-/* for_begin returns the statement to give to for_end; *var is the loop variable as an expression. */
+/* for_begin returns the statement that for_end needs; *var is the loop variable as an expression. */
 struct stmt *for_begin(struct loops *l, const struct ix *lo, const struct ix *hi, int64_t step,
 		       bool at_least_once, const struct ix **var);
 void for_end(struct loops *l, struct stmt *f);
@@ -253,18 +254,19 @@ const struct ix *ix_max(struct loops *l, const struct ix *a, const struct ix *b)
 const struct ix *ix_lt(struct loops *l, const struct ix *a, const struct ix *b);
 const struct ix *ix_eq(struct loops *l, const struct ix *a, const struct ix *b);
 const struct ix *ix_table(struct loops *l, int buf, const struct ix *at);
-/* x as one atom that sums and products do not take apart: it is written min(x, x). */
+/* Makes x one atom that sums and products do not take apart: it becomes min(x, x). */
 const struct ix *ix_atom(struct loops *l, const struct ix *x);
 bool ix_is_const(const struct ix *x, int64_t *c);
-/* x as const + sum coef[i] * atom[i] (an atom is not a sum; it may be a product with a parameter). Returns n,
- * or -1 if more than max. Atoms are ordered by depth, outermost first: an emitter builds addresses loop level
- * by loop level. */
+/* Splits x into const + sum coef[i] * atom[i] (an atom is not a sum; it may be a product with a parameter).
+ * Returns n, or -1 if there are more than max terms. Atoms are sorted by depth, outermost first, so that an
+ * emitter can build addresses loop level by loop level. */
 int ix_terms(const struct ix *x, int64_t *c, int max, int64_t *coef, const struct ix **atom);
 bool ix_same(const struct ix *a, const struct ix *b); /* equal structure */
 /* Wraps on overflow; x / 0 and x mod 0 give 0. Table reads are not bounds-checked here (the interpreter's
  * are). */
 int64_t ix_eval(const struct ix *x, const int64_t *params, const int64_t *vars, void *const *bufs);
-/* The same, with every table read checked against elems[buffer]: a bad one sets `bad` and reads 0. */
+/* The same, but every table read is checked against elems[buffer]: a read out of range sets `bad` and gives
+ * 0. */
 struct ix_env {
 	const int64_t *params, *vars;
 	void *const *bufs;
@@ -275,19 +277,20 @@ int64_t ix_eval_env(const struct ix *x, struct ix_env *e);
 void ix_print(const struct loops *l, const struct ix *x, struct buf *out);
 
 void loops_print(const struct loops *l, struct buf *out);
-/* Definitions before uses, scopes of loop variables, lanes, roles, steps, limits; addresses against buffers
- * where the range is surely reached. E_INFEASIBLE: a limit was met while building; else E_CORRUPT. Text says
- * where ("entry k0, statement 12"). */
+/* Checks definitions before uses, scopes of loop variables, lanes, roles, steps, limits, and addresses
+ * against buffers where every end of their range is reached. E_INFEASIBLE: a limit was exceeded during
+ * building; else E_CORRUPT. The error text names the place ("entry k0, statement 12"). */
 int loops_check(const struct loops *l) MUST_CHECK;
-/* Interprets [begin, end) of one entry. bufs as the kernel ABI's. E_CORRUPT: an access outside a buffer, an
- * unset variable. */
+/* Interprets [begin, end) of one entry. bufs are in the order of the kernel ABI. E_CORRUPT: an access outside
+ * of a buffer, or an unset variable. */
 int loops_run(const struct loops *l, int entry, void *const *bufs, const int64_t *params, int64_t begin,
 	      int64_t end) MUST_CHECK;
 /* Largest number of vector variables live at once (scalars too), an upper bound of register need. */
 int loops_pressure(const struct loops *l);
-/* Per loop variable, sets of vector variables (bit v % 64 of word v / 64): those that its loop's body
- * assigns, and those that the body may read before assigning them, or leave as they were for what reads them
- * after; a variable in both is carried. NULL for an entry's index. Lives in `a`. */
+/* Sets of vector variables per loop variable (bit v % 64 of word v / 64). `assigned`: variables that the
+ * loop's body assigns. `exposed`: variables that the body may read before assigning them, or may leave
+ * unchanged for later reads. A variable in both sets is carried by the loop. NULL for an entry's index. Lives
+ * in `a`. */
 struct loops_flow {
 	int words;
 	uint64_t **assigned, **exposed;

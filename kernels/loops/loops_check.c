@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every emitter and the interpreter may take for granted. */
+/* Checks everything that the emitters and the interpreter rely on. */
 #include "kernels/loops/loops.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,10 +9,11 @@ struct check {
 	const struct loops *l;
 	struct arena *a;
 	const char *entry;
-	int64_t at;       /* statement of the entry, from 0 */
+	int64_t at;       /* number of the statement in the entry, from 0 */
 	uint8_t *open;    /* per loop variable: in scope */
 	uint8_t *defined; /* per vector variable: assigned on every path to here */
-	int maybe;        /* open statements whose body may not run: ranges of addresses may not be reached */
+	int maybe;        /* number of open statements whose body may not run: then ranges of addresses may
+			   * not be reached */
 };
 
 __attribute__((format(printf, 2, 3))) static int bad(const struct check *k, const char *fmt, ...)
@@ -45,7 +46,7 @@ static int check_ix(const struct check *k, const struct ix *x)
 	return rc < 0 || !x->b ? rc : check_ix(k, x->b);
 }
 
-/* Every end of x's range is reached: a sum of variables of loops with constant bounds. */
+/* Whether both ends of x's range are reached: x is a sum of variables of loops with constant bounds. */
 static bool range_is_reached(const struct loops *l, const struct ix *x)
 {
 	int64_t c, coef[IX_MAX_TERMS], v;

@@ -65,7 +65,7 @@ bool ix_is_const(const struct ix *x, int64_t *c)
 	return true;
 }
 
-/* A total order of structures, equal only where the structure is; depth first. Recursion is bounded by
+/* A total order of structures, 0 only if they are equal; compares the depth first. Recursion is bounded by
  * IX_MAX_HEIGHT. */
 int ix_compare(const struct ix *a, const struct ix *b)
 {
@@ -256,7 +256,7 @@ int ix_terms(const struct ix *x, int64_t *c, int max, int64_t *coef, const struc
 
 /* Products. */
 
-/* The product of two atoms, its factors merged in order. */
+/* The product of two atoms; the factors are merged in order. */
 static const struct ix *atom_product(struct loops *l, const struct ix *a, const struct ix *b)
 {
 	const struct ix *f[2 * IX_MAX_TERMS];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of the integer expressions share: loops_ix.c makes nodes, sums and products, loops_ix_div.c
+/* Shared by the files of the integer expressions: loops_ix.c makes nodes, sums and products, loops_ix_div.c
  * divides, compares and evaluates. */
 #ifndef KERNELS_LOOPS_IX_H
 #define KERNELS_LOOPS_IX_H
@@ -16,13 +16,13 @@ struct range {
 struct sum {
 	int64_t c;
 	int n;
-	bool bad; /* overflow of a coefficient, or too many terms */
+	bool bad; /* a coefficient overflowed, or there are too many terms */
 	int64_t coef[IX_MAX_TERMS];
 	const struct ix *atom[IX_MAX_TERMS];
-	const struct ix *term[IX_MAX_TERMS]; /* the node coef * atom where there is one already */
+	const struct ix *term[IX_MAX_TERMS]; /* the node coef * atom if it exists already */
 };
 
-/* Ranges. INT64_MIN and INT64_MAX stand for infinity; what overflows is infinite. */
+/* Ranges. INT64_MIN and INT64_MAX stand for infinity; an overflow gives infinity. */
 
 static inline bool inf(int64_t v)
 {
@@ -84,7 +84,7 @@ static inline int64_t ix_floor_mod(int64_t a, int64_t b)
 	return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
-/* Of floor(a / b), b >= 1. */
+/* Range of floor(a / b), b >= 1. */
 static inline struct range range_div(struct range a, struct range b)
 {
 	struct range r = {a.lo, a.hi};
@@ -97,12 +97,12 @@ static inline struct range range_div(struct range a, struct range b)
 }
 
 const struct ix *ix_constant(struct loops *l, int64_t c);
-/* A total order of structures, 0 only where they are equal. */
+/* A total order of structures; 0 only if they are equal. */
 int ix_compare(const struct ix *a, const struct ix *b);
-/* An expression whose range is one value is that constant. */
+/* Makes a node. If its range is a single value it becomes that constant. */
 const struct ix *ix_node(struct loops *l, enum ix_op op, int id, const struct ix *a, const struct ix *b,
 			 struct range r);
-/* s += coef * atom; term: the node for that, where there is one already. */
+/* s += coef * atom; term: the node for that product if it exists already. */
 void ix_sum_term(struct sum *s, int64_t coef, const struct ix *atom, const struct ix *term);
 void ix_sum_add(struct sum *s, const struct ix *x, int64_t k); /* s += k * x */
 struct range ix_sum_range(const struct sum *s);

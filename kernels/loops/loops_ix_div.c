@@ -14,7 +14,7 @@ static int64_t gcd(int64_t a, int64_t b)
 	return a < 0 ? -a : a;
 }
 
-/* x = d * q + r: the terms divisible by d into q, the rest into r with 0 <= r's constant < d. */
+/* x = d * q + r: terms divisible by d go into q, the rest into r with 0 <= r's constant < d. */
 static bool split(const struct ix *x, int64_t d, struct sum *q, struct sum *r)
 {
 	struct sum s = {0};
@@ -47,13 +47,13 @@ static int64_t reduce(struct sum *r, int64_t *d, int64_t *low)
 	return g;
 }
 
-/* a is a loop variable that starts at 0 or above and ends below b. */
+/* Whether a is a loop variable that starts at 0 or above and ends below b. */
 static bool runs_below(const struct loops *l, const struct ix *a, const struct ix *b)
 {
 	return a->op == IX_VAR && a->lo >= 0 && ix_same(l->loopvar[a->id].hi, b);
 }
 
-/* floor(r / d) where r's range lies within one multiple of d. */
+/* floor(r / d), if r's range lies within one multiple of d. */
 static bool one_quotient(struct range r, int64_t d, int64_t *q)
 {
 	if (inf(r.lo) || inf(r.hi))

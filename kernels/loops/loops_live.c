@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Liveness of vector variables over structured statements: register pressure, and what a loop carries. */
+/* Liveness of vector variables over structured statements: register pressure, and the variables that a loop
+ * carries. */
 #include "kernels/loops/loops.h"
 #include <string.h>
 
-/* Liveness, backwards. A set is words of 64 variables. */
+/* State of the backward pass. A set is an array of words for 64 variables each. */
 struct live {
 	const struct loops *l;
 	struct arena *a;
 	int words;
-	uint64_t **exposed, **assigned; /* per loop variable, as loops_flow */
-	uint64_t **passed;              /* per loop variable: what pass_through has seen wanted */
+	uint64_t **exposed, **assigned; /* per loop variable, as in loops_flow */
+	uint64_t **passed;              /* per loop variable: variables that pass_through has handled */
 	int most;
 };
 
@@ -51,7 +52,8 @@ static void assigned_in(const struct stmt *s, uint64_t *set)
 
 static void live_body(struct live *v, const struct stmt *s, uint64_t *set);
 
-/* What the body assigns on some paths only, and is wanted after the loop, comes in from before. */
+/* A variable that is read after the loop and that the body assigns on some paths only is also live before the
+ * loop. */
 static void pass_through(struct live *v, const struct stmt *s, const uint64_t *after)
 {
 	uint64_t *set = new_set(v), fresh = 0;
@@ -60,7 +62,7 @@ static void pass_through(struct live *v, const struct stmt *s, const uint64_t *a
 		set[i] = after[i] & v->assigned[s->var][i];
 		fresh |= set[i] & ~v->passed[s->var][i];
 	}
-	if (!fresh) /* else visits double with each level of nesting */
+	if (!fresh) /* without this the visits would double with each nesting level */
 		return;
 	unite(v, v->passed[s->var], set);
 	live_body(v, s->body, set);
@@ -77,8 +79,8 @@ static void live_nested(struct live *v, const struct stmt *s, uint64_t *set)
 		unite(v, set, other);
 		return;
 	}
-	/* What the next iteration needs is live at the end of the body; a loop variable's first visit finds
-	 * it out. */
+	/* What the next iteration needs is live at the end of the body; the first visit of a loop finds
+	 * it. */
 	if (!v->exposed[s->var]) {
 		int most = v->most;
 		v->exposed[s->var] = new_set(v);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops as text, for people: v3 is a vector variable, i2 a loop variable, parameters and buffers go by name.
- */
+/* Prints loops as text: v3 is a vector variable, i2 a loop variable; parameters and buffers have their
+ * names. */
 #include "kernels/loops/loops.h"
 
 static const char *const role_name[] = {"in", "out", "const", "scratch"};

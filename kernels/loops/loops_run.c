@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interpreter: a tree walk, the executable definition of the loop IR. Flush-to-zero is done in software
- * on exact results, whatever mode the calling thread's FPU is in. */
+/* The interpreter: it walks the tree and is the executable definition of the loop IR. Flush-to-zero is done
+ * in software on exact results, whatever mode the calling thread's FPU is in. */
 #include "kernels/loops/loops.h"
 #include <fenv.h>
 #include <math.h>
@@ -18,8 +18,8 @@ struct run {
 	const char *entry;
 };
 
-/* Smallest normal; 2^-126 - 2^-151, below which a result rounds (to 24 bits, unbounded exponent) to less than
- * that. */
+/* The smallest normal number; and 2^-126 - 2^-151: smaller results round (to 24 bits, unbounded exponent) to
+ * less than the smallest normal number. */
 #define NORMAL 0x1p-126f
 #define TINY (0x1p-126 - 0x1p-151)
 
@@ -28,7 +28,7 @@ static float flush(float x)
 	return fabsf(x) < NORMAL ? copysignf(0, x) : x;
 }
 
-/* An IEEE result r of NORMAL may come from a tiny exact one: `tiny` says so. */
+/* Flushes an IEEE result r. If r is NORMAL, its exact value may be tiny: `tiny` says so. */
 static float result(float r, bool tiny)
 {
 	float m = fabsf(r);
@@ -59,8 +59,7 @@ static float f_div(float a, float b)
 	return result(a / b, fabs((double)a) < TINY * fabs((double)b)); /* 49 bits: exact */
 }
 
-/* |p + c| < TINY exactly: the error of the rounded sum (Knuth's two-sum) decides where that is TINY itself.
- */
+/* Whether |p + c| < TINY exactly. If the rounded sum is TINY, its error (Knuth's two-sum) decides. */
 static bool sum_is_tiny(double p, double c)
 {
 	double s = p + c, b = s - p, e = (p - (s - b)) + (c - b);
@@ -192,14 +191,14 @@ static int check_tables(const struct run *r)
 			  : E_OK;
 }
 
-/* Lanes that an access touches. */
+/* Number of lanes that an access touches. */
 static int valid_lanes(struct run *r, const struct mem *m, int lanes)
 {
 	int64_t n = m->valid ? value(r, m->valid) : lanes;
 	return n < 0 ? 0 : n > lanes ? lanes : (int)n;
 }
 
-/* Element 0's index, with lanes [0, n) in bounds. */
+/* Computes element 0's index and checks that lanes [0, n) are in bounds. */
 static int locate(struct run *r, const struct mem *m, int n, int64_t *at)
 {
 	*at = value(r, m->at);

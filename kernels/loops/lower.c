@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a task and a schedule to loops and a manifest: buffers and packings, then the stages, then what a plan
- * must know. One stage is a nest whose leading loops are the parallel extent; the stages of a chain run in
- * turn for every index of the parallel extent, with their intermediate operands in thread scratch. */
+/* Lowers a task and a schedule to loops and a manifest: buffers and packings, then the stages, then the data
+ * that a plan needs. A task of one stage is a nest whose leading loops are the parallel extent. The stages of
+ * a chain run one after the other for every index of the parallel extent, with intermediates in thread
+ * scratch. */
 #include "kernels/loops/lower_parts.h"
 
 #include <stdio.h>
@@ -56,7 +57,7 @@ const struct ix *lower_layout(struct lower *w, const struct operand *o, struct l
 		p->ax[p->n].dim = d;
 		p->ax[p->n].div = div;
 		p->ax[p->n].mod = mod;
-		/* symbols with halos: products of their sums would have too many terms */
+		/* one atom for a symbol with halo: products of such sums would have too many terms */
 		p->ax[p->n++].extent = mod ? ix_c(l, mod) : ix_atom(l, all);
 	}
 	for (int j = p->n - 1; j >= 0; j--) {
@@ -82,7 +83,7 @@ struct panel {
 	bool full;
 };
 
-/* A digit of `axis` with values below `extent`. */
+/* Adds a digit of `axis` with values below `extent`. */
 static void digit(struct panel *q, int axis, int64_t div, int64_t mod, int64_t extent)
 {
 	struct lower_place *p = q->p;
@@ -96,7 +97,8 @@ static void digit(struct panel *q, int axis, int64_t div, int64_t mod, int64_t e
 	p->digit[p->ndigits++] = (struct digit){axis, div, mod, 0};
 }
 
-/* In order of use: tiles of spatial axes, the reduction's loops, points of the tile, lanes. */
+/* Adds the digits in the order of use: tiles of spatial axes, the reduction's loops, points of the tile,
+ * lanes. */
 static void digits(struct panel *q, unsigned axes)
 {
 	const struct sstage *s = q->s;
@@ -174,8 +176,8 @@ static int place_packed(struct lower *w, int operand)
 	return E_OK;
 }
 
-/* Elements before a tmp's first row: column 0 begins a vector, not the halo before it. Each row then ends in
- * the halo of the next one. */
+/* Elements before a tmp's first row, so that column 0, and not the halo before it, begins a vector. Each row
+ * then ends in the halo of the next row. */
 static int64_t row_lead(const struct operand *o, const struct lower_place *p)
 {
 	int last = p->n - 1, d = p->n ? p->ax[last].dim : 0;
@@ -239,7 +241,8 @@ static void describe_reads(struct nest *k)
 		if (read_stride(t, k->st, r, lane, k->s->lanes, &k->stride[i], &pads) < 0)
 			k->w->l->failed = true;
 		k->masks[i] = !pads || lane >= k->ns;
-		if (i == k->st->nreads) /* an output written in part: lanes past the axis belong to others */
+		if (i == k->st->nreads) /* the output is written in part: lanes past the axis belong to
+					 * other elements */
 			for (int d = 0; d < t->operand[r->operand].dims.rank; d++)
 				k->masks[i] |= r->dim[d].coef[lane] &&
 					       r->dim[d].off + extent != t->operand[r->operand].dims.d[d] &&
@@ -247,7 +250,7 @@ static void describe_reads(struct nest *k)
 						 extent == t->operand[r->operand].dims.d[d]);
 		k->ragged |= k->masks[i] && (IS_SYM(extent) || extent % k->s->lanes);
 	}
-	/* Lanes past a reduction's end count even where no load is along them. */
+	/* Lanes past a reduction's end would count even if no load is along the lanes. */
 	if (lane >= k->ns && (IS_SYM(extent) || extent % k->s->lanes) && !lower_zero_safe(k))
 		k->ragged = true;
 }
@@ -335,7 +338,7 @@ static void stages(struct lower *w)
 		nest_stage(k[0]);
 }
 
-/* Symbols that are sizes, as against offsets and factors, which may be negative. */
+/* Finds the symbols that are sizes. Other symbols are offsets and factors, which may be negative. */
 static void size_symbols(const struct task *t, bool *size)
 {
 	for (int s = 0; s < t->nstages; s++)
@@ -417,7 +420,7 @@ static int put_entries(const struct loops *l, struct manifest *m)
 static bool aliases(const struct lower *w, int i)
 {
 	const struct stage *st = &w->t->stage[0];
-	bool twice = st->comb != COMB_NONE && stage_long_post(st); /* stored twice */
+	bool twice = st->comb != COMB_NONE && stage_long_post(st); /* its sums are stored twice */
 	return task_overwrites(w->t, i) && w->s.st[0].split_axis < 0 && !w->s.st[0].wino.m && !twice;
 }
 

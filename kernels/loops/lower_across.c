@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a tile whose lanes lie along the reduction: each point has a vector, whose lanes become one.
- * Several points together take two shuffles and an operation for each vector less, and a program on what they
- * give is one on vectors: 8 points take 8 + 16 operations instead of 8 * 8, and a division instead of 8. */
+/* The end of a tile whose lanes lie along the reduction: each point has a vector whose lanes are combined.
+ * Combining several points together saves two shuffles and an operation per vector, and the program then runs
+ * on vectors of points: 8 points take 8 + 16 operations instead of 8 * 8, and one division instead of 8. */
 #include "kernels/loops/lower_parts.h"
 
-/* Lane i, i < n <= lanes, of the variable returned: the lanes of v[i] combined. v[] is overwritten. */
+/* Returns a variable whose lane i, i < n <= lanes, holds the combined lanes of v[i]. v[] is overwritten. */
 static int combine(struct nest *k, int *v, int n)
 {
 	struct loops *l = k->w->l;
@@ -23,8 +23,8 @@ static int combine(struct nest *k, int *v, int n)
 	return v[0];
 }
 
-/* The axis of the tile whose points lie side by side in the output, and whose program is the same for all of
- * them; -1: none. Rows of a ring do not wrap inside of a tile. */
+/* The axis of the tile whose points are contiguous in the output and all use the same program; -1: none. Rows
+ * of a ring do not wrap inside of a tile. */
 static int side_by_side(const struct nest *k)
 {
 	const struct read *out = &k->st->out;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses of reads, and loads that are made once. */
+/* Addresses of reads, and loads that are made only once. */
 #include "kernels/loops/lower_parts.h"
 
 #include <string.h>
 
-/* Rows that a tile fetches, more channels are no image's, and lines: each is a statement. */
+/* Limits of what a tile prefetches: rows (more channels than this are not an image's), and lines, as each is
+ * a statement. */
 enum { MOST_ROWS = 16, MOST_LINES = 1024 };
 
-/* The value of an axis at step `at` of its tile: the first lane's on the lane axis. */
+/* The value of an axis at step `at` of its tile; on the lane axis that of the first lane. */
 const struct ix *axis_value(const struct nest *k, int axis, int at)
 {
 	int unit = axis == k->s->lane ? k->s->lanes : 1;
@@ -35,7 +36,7 @@ static const struct ix *dim_index(const struct nest *k, const struct index *x, c
 	return x->table >= 0 ? ix_table(l, k->w->at[x->table].buf, v) : v;
 }
 
-/* sum + the share of digit d in the address, in units of `unit` elements. */
+/* Adds to sum the share of digit d in the address, in units of `unit` elements. */
 static const struct ix *add_digit(const struct nest *k, const struct ix *sum, const struct digit *d, int at,
 				  int64_t unit)
 {
@@ -142,7 +143,7 @@ static bool same_mem(const struct mem *a, const struct mem *b)
 
 static struct known *know(struct nest *k, struct known e)
 {
-	if (k->nknown == KNOWN_MAX) { /* not remembered: loaded again */
+	if (k->nknown == KNOWN_MAX) { /* not remembered, so it is loaded again */
 		k->known[KNOWN_MAX - 1] = e;
 		return &k->known[KNOWN_MAX - 1];
 	}
@@ -158,7 +159,8 @@ static struct known entry_of(const struct nest *k, int read, const int *at, int 
 	return e;
 }
 
-/* The vector along axis `b` from at[] on of what is in lane `row`; `count` elements of it are wanted. */
+/* Loads the vector along axis `b`, starting at at[], that belongs to lane `row`; `count` of its elements are
+ * needed. */
 static int load_row(struct nest *k, int read, const int *at, int row, int count)
 {
 	struct loops *l = k->w->l;
@@ -167,7 +169,7 @@ static int load_row(struct nest *k, int read, const int *at, int row, int count)
 	k->base[lane] = ix_add(l, base ? base : ix_c(l, 0), ix_c(l, row));
 	struct mem m = nest_mem(k, read, at, lanes);
 	m.stride = 1;
-	if (m.valid) /* of lanes: rows past them are not there */
+	if (m.valid) /* valid counts lanes: rows beyond it do not exist */
 		m.valid = ix_mul(l, m.valid, ix_c(l, lanes));
 	if (count < lanes)
 		m.valid = m.valid ? ix_min(l, m.valid, ix_c(l, count)) : ix_c(l, count);
@@ -188,7 +190,8 @@ void nest_transpose(struct loops *l, int *row, int n)
 		}
 }
 
-/* All vectors of the group of `lanes` points along `b` that at[] is in, transposed in memory. */
+/* Loads all vectors of the group of `lanes` points along `b` that contains at[], and transposes them in
+ * registers. */
 static void load_crossed(struct nest *k, int read, const int *at, int b)
 {
 	int n = k->s->lanes, row[16], first[MAX_AXES];
@@ -249,8 +252,8 @@ int nest_const(struct nest *k, float imm, int lanes)
 	return know(k, e)->var;
 }
 
-/* Steps of the reduction before the body. An axis without a loop is inside of all loops, wherever its digit
- * is. */
+/* Steps of the reduction before this body. An axis without a loop counts as inside of all loops, wherever its
+ * digit is. */
 static const struct ix *steps_done(const struct nest *k, const struct lower_place *p)
 {
 	struct loops *l = k->w->l;
@@ -271,7 +274,7 @@ static const struct ix *steps_done(const struct nest *k, const struct lower_plac
 	return sum;
 }
 
-/* Tiles that have used the panel before this one. */
+/* Number of tiles that have used the panel before this one. */
 static const struct ix *tiles_done(const struct nest *k)
 {
 	struct loops *l = k->w->l;
@@ -306,7 +309,7 @@ void nest_fetch(struct nest *k, int step, int steps)
 	for (int j = 0; j < p->ndigits; j++)
 		if (p->digit[j].axis < k->ns && !p->digit[j].mod)
 			at = add_digit(k, at, &p->digit[j], 0, 1);
-	/* A page past the end may not be there: each fetch from it walks the tables. */
+	/* The page past the end may be unmapped: each fetch from it would walk the page tables. */
 	int64_t each = (h->part * h->lines + rate - 1) / rate,
 		last = pack_elems(&p->packing) - h->tiles * each * LINE_ELEMS;
 	if (h->tiles > 1)
@@ -318,7 +321,7 @@ void nest_fetch(struct nest *k, int step, int steps)
 		lv_prefetch(l, p->buf, ix_add(l, at, ix_c(l, i * LINE_ELEMS)), k->s->prefetch);
 }
 
-/* The axis of dim d's index that is spatial; -1: none. */
+/* The spatial axis in dim d's index; -1: none. */
 static int point_axis(const struct nest *k, const struct index *x)
 {
 	for (int a = 0; a < k->ns; a++)
@@ -327,7 +330,7 @@ static int point_axis(const struct nest *k, const struct index *x)
 	return -1;
 }
 
-/* Elements of a row, along dim `last`, that the tile takes. */
+/* Elements of a row, along dim `last`, that the tile reads. */
 static int64_t row_elems(const struct nest *k, int last)
 {
 	const struct index *x = &k->st->read[k->next_rows].dim[last];
@@ -337,7 +340,7 @@ static int64_t row_elems(const struct nest *k, int last)
 	return (int64_t)k->n[a] * (a == k->s->lane ? k->s->lanes : 1) * x->coef[a];
 }
 
-/* Lines of one row and channel, or whatever the dims before the last are at. */
+/* Prefetches the lines of one row at the current values of the dims before the last. */
 static void fetch_row(struct nest *k, const struct lower_place *p, const struct ix **index, int last)
 {
 	struct loops *l = k->w->l;
@@ -351,7 +354,7 @@ static void fetch_row(struct nest *k, const struct lower_place *p, const struct 
 	}
 }
 
-/* Row `back` rows before the last that the next step's tile at this place reads. */
+/* The row that is `back` rows before the last one that the next step's tile at this place reads. */
 static const struct ix *row_ahead(const struct nest *k, int row, int64_t back)
 {
 	struct loops *l = k->w->l;
@@ -384,7 +387,7 @@ void nest_fetch_rows(struct nest *k)
 	if (others > 1 || row == rank - 1 || rows * channels > MOST_ROWS ||
 	    rows * channels * ceil_div(row_elems(k, rank - 1), LINE_ELEMS) > MOST_LINES)
 		return;
-	for (int a = 0; a < k->ns; a++) /* of the tiles that read the same, the first */
+	for (int a = 0; a < k->ns; a++) /* of the tiles that read the same rows, only the first one fetches */
 		if (!(k->axes[k->next_rows] >> a & 1))
 			begins = ix_mul(l, begins, ix_eq(l, axis_value(k, a, 0), ix_c(l, 0)));
 	struct stmt *s = if_begin(l, begins);
@@ -399,7 +402,7 @@ void nest_fetch_rows(struct nest *k)
 	if_end(l, s);
 }
 
-/* Least (sign -1) or greatest index of dim d over the tile and the whole reduction. Symbolic factors are
+/* Smallest (sign -1) or largest index of dim d over the tile and the whole reduction. Symbolic factors are
  * positive. */
 static const struct ix *reach(const struct nest *k, const struct index *x, int sign)
 {
@@ -439,7 +442,7 @@ const struct ix *nest_interior(const struct nest *k)
 	return all;
 }
 
-/* Different loads of a read in the tile; 0: it still changes. */
+/* Number of different loads of a read in the tile; 0: it still changes. */
 static int invariant(const struct nest *k, int read)
 {
 	int count = 1;

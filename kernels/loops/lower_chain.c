@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of a chain, one after the other in one entry, with their intermediates in thread scratch.
  *
- * Without a ring each index of the shared leading axes runs every stage whole. With one, a parallel index is
- * a chunk of the last stage's rows, and
+ * Without a ring, each index of the shared leading axes runs every stage as a whole. With a ring, a parallel
+ * index is a chunk of the last stage's rows, and
  *
  *   for o in chunk step N: for each stage: its rows that [o, o + N) needs and that step o - N has not left
  *
- * where an intermediate holds as many rows as one step needs, row y in slot (y + lo) mod held; those that are
- * not read by rows are made before. Every chunk begins anew: rows in the overlap of two chunks are computed
- * twice. Halos of intermediates get their fill value, columns once in a chunk, rows as the window meets
- * them, so that no read of them needs a guard. */
+ * where an intermediate holds as many rows as one step needs, row y in slot (y + lo) mod held. Intermediates
+ * that are not read by rows are computed before. Every chunk starts from nothing: rows in the overlap of two
+ * chunks are computed twice. Halos of intermediates are filled, columns once per chunk and rows when the
+ * window reaches them, so that no read of them needs a guard. */
 #include "kernels/loops/lower_parts.h"
 
 static unsigned shared_dims(const struct lower *w, int operand)
@@ -32,16 +32,16 @@ const struct ix *chain_tmp(struct lower *w, int operand)
 			    ring ? w->ring.dim[operand] : -1, ring ? w->ring.held[operand] : 0);
 }
 
-/* ---- what no stage writes ---- */
+/* ---- elements that no stage writes ---- */
 
-/* Elements of an intermediate: indexes [from, to), halo included, of dim `dim`, all of the other dims; dim
- * -1: all. */
+/* A box of elements of an intermediate: indexes [from, to), halo included, of dim `dim`, and all of the other
+ * dims; dim -1: everything. */
 struct box {
 	int operand, dim;
 	const struct ix *from, *to;
 };
 
-/* Lanes of stores along the innermost physical axis. */
+/* Number of lanes of the stores along the innermost physical axis. */
 static int box_lanes(const struct lower *w, const struct box *b)
 {
 	const struct lower_place *p = &w->at[b->operand];
@@ -76,7 +76,7 @@ static void fill_box(struct lower *w, const struct box *b)
 		for_end(l, f[j]);
 }
 
-/* Rows [from, to), without halo, of a ring. */
+/* Fills rows [from, to), without halo, of a ring. */
 static void fill_rows(struct lower *w, int operand, const struct ix *from, const struct ix *to)
 {
 	int d = w->ring.dim[operand];
@@ -84,8 +84,8 @@ static void fill_rows(struct lower *w, int operand, const struct ix *from, const
 	fill_box(w, &(struct box){operand, d, ix_add(w->l, from, lo), ix_add(w->l, to, lo)});
 }
 
-/* The writer's vectors leave padding lanes of a split dim alone: a reader must find something finite there.
- */
+/* Whether the writer's vectors leave out padding lanes of a split dim, which then must be filled: a reader
+ * must find finite values there. */
 static bool leaves_lanes(const struct lower *w, int stage)
 {
 	const struct stage *st = &w->t->stage[stage];
@@ -101,7 +101,7 @@ static bool leaves_lanes(const struct lower *w, int stage)
 	return false;
 }
 
-/* At the start of each parallel index. */
+/* Fills the halos at the start of each parallel index. */
 static void fill_halos(struct lower *w, int stage)
 {
 	struct loops *l = w->l;
@@ -130,7 +130,7 @@ static const struct ix *times(struct loops *l, const struct ix *x, int64_t by, i
 	return ix_add(l, ix_mul(l, x, ix_c(l, by)), ix_c(l, plus));
 }
 
-/* Rows [from, to) of a stage, those outside of its axis as fill values. */
+/* Computes rows [from, to) of a stage; rows outside of its axis get the fill value. */
 static void stage_rows(struct lower *w, struct nest *k, int stage, const struct ix *from, const struct ix *to)
 {
 	struct loops *l = w->l;
@@ -143,14 +143,14 @@ static void stage_rows(struct lower *w, struct nest *k, int stage, const struct 
 		if (w->t->operand[i].layout.hi[w->ring.dim[i]])
 			fill_rows(w, i, ix_max(l, from, end), ix_min(l, to, ix_add(l, end, hi)));
 	}
-	const struct ix *tile = ix_c(l, k->s->tile[axis]); /* of rows that a step has whole tiles of */
+	const struct ix *tile = ix_c(l, k->s->tile[axis]); /* a step has whole tiles of rows */
 	k->from[axis] = ix_div(l, ix_max(l, from, zero), tile);
 	k->to[axis] = ix_div(l, ix_add(l, ix_min(l, to, end), ix_sub(l, tile, ix_c(l, 1))), tile);
 	w->hoisted = 0;
 	nest_stage(k);
 }
 
-/* Rows [first, last) of the last stage. */
+/* Computes rows [first, last) of the last stage. */
 static void ring_steps(struct lower *w, struct nest **k, const struct ix *first, const struct ix *last)
 {
 	struct loops *l = w->l;
@@ -161,7 +161,7 @@ static void ring_steps(struct lower *w, struct nest **k, const struct ix *first,
 		if (w->ring.st[s].axis < 0)
 			continue;
 		int64_t step = w->ring.st[s].step, lo = w->ring.st[s].lo, hi = w->ring.st[s].hi,
-			left = hi - lo + 1 - step; /* rows that the step before has left */
+			left = hi - lo + 1 - step; /* rows that the previous step has left */
 		const struct ix *from = times(l, o, step, lo), *again = ix_lt(l, first, o);
 		if (left > 0)
 			from = ix_add(l, from, ix_mul(l, again, ix_c(l, left)));

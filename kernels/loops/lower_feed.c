@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs fetched ahead. Blocked channels in front of few outputs: each point of a tile reads a cache line
- * that is new with every block of channels, all in its first step, and few FMAs use it. What later blocks
- * read, or the next tile, is fetched meanwhile, a few lines in each step. Rows of pixels: each step reads new
+/* Prefetch of inputs. With blocked channels and few outputs, each point of a tile reads a new cache line for
+ * every block of channels, all in the block's first step, and few FMAs use it. So the lines that later blocks
+ * or the next tile read are fetched earlier, a few in each step. With rows of pixels each step reads new
  * lines. */
 #include "kernels/loops/lower_parts.h"
 
@@ -27,7 +27,7 @@ static void fetch(struct nest *k, const struct ix *at, int64_t lines, int64_t st
 		lv_prefetch(l, buf, ix_add(l, at, ix_c(l, i * step)), 1);
 }
 
-/* Of a last block that is shorter only a part: its steps are fewer. */
+/* A shorter last block fetches only a part, because it has fewer steps. */
 static void feed_blocks(struct nest *k, int64_t extent)
 {
 	struct loops *l = k->w->l;
@@ -50,7 +50,8 @@ static void feed_blocks(struct nest *k, int64_t extent)
 	fetch(k, next, lines, f->step);
 }
 
-/* Vectors of the next tile, shared out among the tiles of other outputs that use the present one. */
+/* Fetches vectors of the next tile; the tiles of other outputs that use the present vectors share the
+ * work. */
 static void feed_rows(struct nest *k)
 {
 	struct loops *l = k->w->l;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The spatial loops of a stage: blocks, and tiles (main ones and a smaller last one). */
+/* The spatial loops of a stage: over blocks, and over tiles (full tiles and a smaller last one). */
 #include "kernels/loops/lower_parts.h"
 
 enum { FEW_TILES = 8 };
@@ -9,7 +9,7 @@ int nest_unit(const struct nest *k, int axis)
 	return axis == k->s->lane ? k->s->lanes : 1;
 }
 
-/* Runs of a constant axis: full tiles, then one tile of what is left. */
+/* Runs of a constant axis: full tiles, then one tile with the rest. */
 static int runs_const(const struct nest *k, int axis, int64_t extent, int tile, struct run *r)
 {
 	struct loops *l = k->w->l;
@@ -24,8 +24,8 @@ static int runs_const(const struct nest *k, int axis, int64_t extent, int tile, 
 	return n;
 }
 
-/* Runs of a symbolic axis: full tiles, then single points or (masked) vectors, large tiles with a run of 4
- * between. */
+/* Runs of a symbolic axis: full tiles, then single points or (masked) vectors; large tiles have a run of
+ * tiles of 4 in between. */
 static int runs_symbolic(const struct nest *k, int axis, const struct ix *extent, int tile, struct run *r)
 {
 	struct loops *l = k->w->l;
@@ -59,7 +59,7 @@ int nest_runs(const struct nest *k, int axis, int tile, struct run r[MAX_RUNS])
 	return runs_symbolic(k, axis, k->extent[axis], tile, r);
 }
 
-/* Number of tiles of a spatial axis, a last smaller one or the run-time tail counting as one. */
+/* Number of tiles of a spatial axis; a smaller last tile or the run-time tail counts as one. */
 static const struct ix *tile_count(const struct nest *k, int axis)
 {
 	struct loops *l = k->w->l;
@@ -112,7 +112,7 @@ const struct ix *nest_run_base(const struct nest *k, int axis, const struct run 
 
 static void loops_from(struct nest *k, int i);
 
-/* There are many full tiles for a smaller last one. */
+/* Whether there are many full tiles for each smaller last one. */
 static bool rest_seldom(const struct nest *k, int axis)
 {
 	int64_t extent;
@@ -120,7 +120,7 @@ static bool rest_seldom(const struct nest *k, int axis)
 	       extent >= FEW_TILES * k->s->tile[axis] * nest_unit(k, axis);
 }
 
-/* One run as a loop over its tiles [from, to). */
+/* Makes one run a loop over its tiles [from, to). */
 static void run_loop(struct nest *k, int i, const struct run *r, const struct ix *from, const struct ix *to)
 {
 	struct loops *l = k->w->l;
@@ -163,7 +163,7 @@ static void tiles_serial(struct nest *k, int i)
 	}
 }
 
-/* One tile, its number given: a full one, or all that follows the full ones. */
+/* Makes one tile whose number is given: a full one, or everything after the full ones. */
 static void tile_parallel(struct nest *k, int i)
 {
 	struct loops *l = k->w->l;
@@ -221,7 +221,7 @@ static void blocks_serial(struct nest *k, int i)
 	nest_leave(k, sc);
 }
 
-/* Parts of a split reduction: a loop right inside of the parallel ones. */
+/* Parts of a split reduction: a loop right inside of the parallel loops. */
 static void split_parts(struct nest *k, int i)
 {
 	struct loops *l = k->w->l;
@@ -271,7 +271,7 @@ static void list_loops(struct nest *k)
 		}
 }
 
-/* The parallel extent, and the index of each parallel loop from the entry's variable. */
+/* Computes the parallel extent, and the index of each parallel loop from the entry's variable. */
 static void parallel_loops(struct nest *k)
 {
 	struct loops *l = k->w->l;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The products of a Winograd convolution. The packer transforms the filters: then they are (m + 2)^2 matrix
- * products. Or each register tile does, which holds some tiles for all points of one row: no transformed
- * filter is ever stored, and a third to a half of the operations are the transform's. That pays where few
- * tiles share filters that come from memory. */
+/* The products of a Winograd convolution. If the packer transforms the filters, they are (m + 2)^2 matrix
+ * products. Otherwise each register tile transforms filters and holds some tiles for all points of one row:
+ * transformed filters are never stored, and a third to a half of the operations belong to the transform. That
+ * pays if few tiles share filters that come from memory. */
 #include "kernels/loops/lower_winograd.h"
 
 static int constants(const struct wino *q)
@@ -10,16 +10,16 @@ static int constants(const struct wino *q)
 	return q->w->at[q->in->st->read[q->f.filter].operand].buf;
 }
 
-/* ---- pixels that are fetched while products are computed ---- */
+/* ---- pixels that are prefetched while products are computed ---- */
 
-/* What a block of channels fetches of the register tile's share: so many neighbours in a row, from where
- * aim_inputs and aim_outputs set the nests. A row's end counts as the next one's neighbour. */
+/* Number of pixels that a block of channels fetches for the register tile: neighbours in a row, starting
+ * where aim_inputs and aim_outputs set the nests. The neighbour of a row's end is the next row's start. */
 struct pixels {
 	int in, out;
 };
 
-/* Row xi / points of the windows of the next block's tiles, shared out among those of its register tiles that
- * have this row's points; `turn` of `turns` is the register tile's among its point's. */
+/* Aims at row xi / points of the windows of the next block's tiles. The register tiles with points of this
+ * row share the work; `turn` of `turns` is the number of the register tile among those of its point. */
 static int aim_inputs(const struct wino *q, const struct ix *xi, const struct ix *turn, int64_t turns)
 {
 	struct loops *l = q->l;
@@ -32,7 +32,7 @@ static int aim_inputs(const struct wino *q, const struct ix *xi, const struct ix
 	return (int)each;
 }
 
-/* A row of this chunk's outputs of panel kt, shared out among as many points as there are for each row. */
+/* Aims at a row of this chunk's outputs of panel kt; the points for each row share the work. */
 static int aim_outputs(const struct wino *q, const struct ix *xi, const struct ix *kt, const struct ix *turn,
 		       int64_t turns)
 {
@@ -51,7 +51,7 @@ static int aim_outputs(const struct wino *q, const struct ix *xi, const struct i
 	return (int)each;
 }
 
-/* For register tile i of point xi and panel kt. */
+/* Aims at the pixels for register tile i of point xi and panel kt. */
 static struct pixels aim_pixels(const struct wino *q, const struct ix *xi, const struct ix *kt,
 				const struct ix *i)
 {
@@ -76,7 +76,7 @@ static void fetch_row(const struct wino *q, struct nest *k, int read, int axis, 
 	k->base[axis] = first;
 }
 
-/* Those of block of channels cb. */
+/* Fetches the pixels for block of channels cb. */
 static void fetch_pixels(const struct wino *q, const struct pixels *p, const struct ix *cb)
 {
 	struct loops *l = q->l;
@@ -95,9 +95,9 @@ static void fetch_pixels(const struct wino *q, const struct pixels *p, const str
 
 /* ---- register tiles ---- */
 
-/* Where a register tile reads: channels [from, from + n); its weights or filters from element `at` on; its
- * inputs and sums from vector `tile` of a block on; what it fetches: weights or filters from element `next`
- * on, and the inputs of the tile after it from `after` on; pixels, NULL: none. */
+/* What a register tile reads: channels [from, from + n); weights or filters from element `at` on; inputs and
+ * sums from vector `tile` of a block on. What it fetches: weights or filters from element `next` on, the
+ * inputs of the next tile from `after` on, and pixels (NULL: none). */
 struct tile {
 	const struct ix *from, *n, *at, *tile, *next, *after;
 	const struct pixels *pixels;
@@ -116,8 +116,9 @@ static struct mem sum(const struct wino *q, const struct ix *xi, const struct ix
 /* The loops over the channels. */
 struct channels {
 	struct stmt *open[2];
-	const struct ix *i, *v;       /* from the first of them; V's element of point 0 */
-	const struct ix *lane, *last; /* in the block of channels, and whether it is the last one: 0 or 1 */
+	const struct ix *i, *v;       /* channel relative to the first; V's element of point 0 */
+	const struct ix *lane, *last; /* channel within its block; whether the block is the last one: 0 or
+				       * 1 */
 };
 
 static struct channels channels_begin(const struct wino *q, const struct tile *t, int unroll)
@@ -144,8 +145,8 @@ static void channels_end(const struct wino *q, const struct channels *c)
 	for_end(q->l, c->open[0]);
 }
 
-/* The inputs of n tiles that are read after a block of channels, v its first one, a part in each of its
- * steps. */
+/* Fetches the inputs that n tiles read after a block of channels, a part in each of the block's steps. v: the
+ * block's first input. */
 static void fetch_inputs(const struct wino *q, const struct tile *t, const struct channels *c,
 			 const struct ix *v, int n, int unroll)
 {
@@ -187,7 +188,7 @@ static void step(const struct wino *q, int n, const int *acc, const struct ix *u
 	}
 }
 
-/* n tiles of point xi times panel kt. */
+/* The products of n tiles of point xi with panel kt. */
 static void product(const struct wino *q, const struct ix *xi, const struct ix *kt, const struct tile *t,
 		    int n)
 {
@@ -257,9 +258,9 @@ void wino_products(const struct wino *q)
 	for_end(l, points);
 }
 
-/* ---- products of filters as they are ---- */
+/* ---- products with untransformed filters ---- */
 
-/* Row y of the points of the vector of filters at `from`. */
+/* Row y of the points of the filter vector at `from`. */
 static void filter(const struct wino *q, int y, const struct ix *from, int *out)
 {
 	struct loops *l = q->l;
@@ -278,7 +279,8 @@ static void filter(const struct wino *q, int y, const struct ix *from, int *out)
 	transform_filter(l, q->s->m, row, out, q->lanes);
 }
 
-/* n tiles of all points of row y times one vector of filters, which are transformed in registers. */
+/* The products of n tiles, for all points of row y, with one vector of filters that are transformed in
+ * registers. */
 static void product_raw(const struct wino *q, int y, const struct ix *vector, const struct tile *t, int n)
 {
 	struct loops *l = q->l;
@@ -316,7 +318,7 @@ static void clear_sums(const struct wino *q)
 	for_end(l, f);
 }
 
-/* n tiles, the i-th ones, of all points. */
+/* The i-th n tiles, for all points. */
 static void rows_raw(const struct wino *q, const struct ix *vector, struct tile t, const struct ix *i, int n)
 {
 	struct loops *l = q->l;
@@ -329,7 +331,7 @@ static void rows_raw(const struct wino *q, const struct ix *vector, struct tile 
 	}
 }
 
-/* The filters of one group of channels stay in the L1 while all tiles use them. */
+/* The filters of a group of channels stay in the L1 while all tiles use them. */
 void wino_products_raw(const struct wino *q)
 {
 	struct loops *l = q->l;

@@ -2,8 +2,8 @@
 /* The loops of a reduction around the body of a tile. */
 #include "kernels/loops/lower_parts.h"
 
-/* Reduction loops: blocks stay where the order puts them, the loops inside of blocks come last; full unrolls
- * have none. */
+/* Lists the reduction loops: loops over blocks stay where the order puts them, loops inside of blocks come
+ * last; fully unrolled axes have no loop. */
 void nest_list_reductions(struct nest *k)
 {
 	struct loops *l = k->w->l;
@@ -27,8 +27,8 @@ void nest_list_reductions(struct nest *k)
 		}
 }
 
-/* Steps of a body. Smaller last tiles that are seldom run take a compiler as long as others: one step, unless
- * chains take several in turn. */
+/* Steps of a body. Smaller last tiles run seldom but take as long to compile: they get one step, unless
+ * chains take several steps in turn. */
 static int steps(const struct nest *k, int axis)
 {
 	return k->rests && k->s->chains == 1 ? 1 : k->s->unroll[axis];
@@ -53,7 +53,7 @@ static void red_loop(struct nest *k, int i, const struct ix *lo, const struct ix
 	nest_leave(k, sc);
 }
 
-/* Bounds of this part of the axis: all of it, or the part of a split. */
+/* Bounds of the axis: all of it, or the current part of a split. */
 static void red_bounds(const struct nest *k, int axis, const struct ix **lo, const struct ix **hi)
 {
 	struct loops *l = k->w->l;
@@ -83,7 +83,7 @@ static void red_plain(struct nest *k, int i)
 	nest_leave(k, sc);
 }
 
-/* Blocks of a split dim; the loop inside of a block is RED_INNER. */
+/* The loop over blocks of a split dim; the loop inside of a block is RED_INNER. */
 static void red_outer(struct nest *k, int i)
 {
 	struct loops *l = k->w->l;
@@ -127,7 +127,7 @@ static void red_lane(struct nest *k, int i)
 	}
 }
 
-/* Iterations of a loop of the same body each time; 0: not known, or it has a last part. */
+/* Iterations of a loop whose body is always the same; 0: not known, or it has a shorter last part. */
 static int64_t trips(const struct nest *k, int i)
 {
 	int axis = k->red[i].axis;
@@ -138,8 +138,8 @@ static int64_t trips(const struct nest *k, int i)
 	return k->red[i].kind == RED_OUTER ? (extent + step - 1) / step : extent % step ? 0 : extent / step;
 }
 
-/* Loops from i on that can be one, as far as another is inside of them and nothing can be loaded between
- * them. */
+/* Number of loops from i on that can be joined into one: another loop must be inside of them, and no load may
+ * move between them. */
 static int joinable(const struct nest *k, int i)
 {
 	int n = 0;
@@ -154,8 +154,8 @@ static int joinable(const struct nest *k, int i)
 	return n;
 }
 
-/* n loops as one over the product of their iterations: each loop hands on every sum of the tile, which takes
- * a compiler longer than a few divisions an iteration take the kernel. */
+/* Joins n loops into one over the product of their iterations: each loop carries every sum of the tile, which
+ * costs the compiler more time than a few divisions per iteration cost the kernel. */
 static void red_joined(struct nest *k, int i, int n)
 {
 	struct loops *l = k->w->l;
@@ -168,7 +168,7 @@ static void red_joined(struct nest *k, int i, int n)
 	for (int j = i + n - 1; j >= i; j--) {
 		int axis = k->red[j].axis;
 		const struct ix *count = ix_c(l, trips(k, j)), *next = ix_div(l, v, count), *at = v;
-		if (j > i) /* v % count, as terms that join others in an address */
+		if (j > i) /* v % count, written as terms that can merge with others in an address */
 			at = ix_sub(l, v, ix_mul(l, next, count));
 		if (k->red[j].kind == RED_OUTER)
 			k->high[axis] = ix_mul(l, at, ix_c(l, axis_block(k->w->t, k->st, axis)));

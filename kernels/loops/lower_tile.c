@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A value on the program's stack; m >= 0: the product v * m, not yet made (an addition makes it an FMA). */
+/* A value on the program's stack. m >= 0: the value is the product v * m, which is not computed yet (a
+ * following addition makes it an FMA). */
 struct val {
 	int v, m;
 	bool is_imm;
@@ -29,7 +30,7 @@ static struct val plain(int v)
 	return (struct val){.v = v, .m = -1};
 }
 
-/* Operators that are one vector operation on settled operands. */
+/* Operators that are one vector operation on computed operands. */
 static const struct {
 	bool known;
 	enum vop op;
@@ -76,8 +77,8 @@ static struct val compare(struct vmath *vm, enum prog_op op, int a, int b)
 	return plain(vmath_select(vm, sel, a, b, one, one_const(vm->ctx, 0, vm->lanes)));
 }
 
-/* a / c, rounded as a division (Markstein 1990), in less than half of its time: a floor of the quotient may
- * follow. */
+/* a / c, rounded like a division (Markstein 1990) but in less than half of its time. It must be exact, as a
+ * floor of the quotient may follow. */
 static int quotient(struct vmath *vm, int a, float c)
 {
 	int r = one_const(vm->ctx, 1 / c, vm->lanes), q = vmath_op2(vm, V_MUL, a, r);
@@ -166,7 +167,7 @@ bool lower_zero_safe(const struct nest *k)
 	return first && (p->n == 1 || p->at[1].op == P_SQUARE || p->at[1].op == P_ABS);
 }
 
-/* The neutral element in the lanes past the reduction's end. */
+/* Puts the neutral element into the lanes past the reduction's end. */
 static int masked(struct nest *k, int v, const int *at)
 {
 	struct loops *l = k->w->l;
@@ -193,7 +194,7 @@ static void accumulate(struct nest *k, const int *at, int acc)
 		lv_set(l, acc, comb[k->st->comb].op, acc, settled(k, v, k->s->lanes), -1, -1);
 }
 
-/* Elements between windows of neighbouring points of the tile, where taps along axis a are one apart. */
+/* Elements between the windows of neighbouring points of the tile, if taps along axis a are adjacent. */
 static int64_t window_stride(const struct nest *k, int a)
 {
 	for (int i = 0; i < k->st->nreads; i++)
@@ -204,8 +205,8 @@ static int64_t window_stride(const struct nest *k, int a)
 	return 1;
 }
 
-/* The i-th of n taps: those that read the same elements for neighbouring points follow one another (of a
- * stride of 2 first the even ones), so that few of what they share is held. */
+/* The i-th of n taps. Taps that read the same elements for neighbouring points follow one another (with a
+ * stride of 2 the even ones first), so that few shared values must be held. */
 static int tap(int64_t stride, int n, int i)
 {
 	for (int first = 0; first < stride && first < n; first++) {
@@ -245,7 +246,7 @@ static void start_neutral(struct nest *k)
 		lv_const(k->w->l, k->acc[i], comb[k->st->comb].neutral);
 }
 
-/* Partial results of a split reduction come from the output. */
+/* Loads the partial results of a split reduction from the output. */
 static void start_partial(struct nest *k)
 {
 	int at[MAX_AXES] = {0}, i = 0;
@@ -256,7 +257,7 @@ static void start_partial(struct nest *k)
 	} while (nest_next(k, 0, k->ns, at));
 }
 
-/* An addition less at the end. */
+/* Starts the sums with the bias, which saves an addition at the end. */
 static void start_bias(struct nest *k)
 {
 	int at[MAX_AXES] = {0}, i = 0;
@@ -292,8 +293,8 @@ enum vop nest_combiner(const struct nest *k)
 	return comb[k->st->comb].op;
 }
 
-/* Chains into one, lanes of a reduction into one: the reduced value of each point in acc[point * chains].
- * True: they are stored, too. */
+/* Combines the chains, and the lanes of a reduction: the result of each point is in acc[point * chains].
+ * True: the results are stored too. */
 static bool gather(struct nest *k)
 {
 	struct loops *l = k->w->l;
@@ -320,8 +321,8 @@ static struct mem output_place(const struct nest *k, const int *at, const struct
 	return nest_mem(k, k->st->nreads, at, k->s->lanes);
 }
 
-/* Store the sums as they are, then apply a long program in a loop over one axis of the tile: written out for
- * every point, its constants and temporaries would push the sums out of registers. */
+/* Stores the sums and then applies a long program in a loop over one axis of the tile: unrolled for every
+ * point, its constants and temporaries would push the sums out of registers. */
 static bool finish_loop(struct nest *k)
 {
 	int axis = -1;
@@ -383,7 +384,7 @@ static int map_point(struct nest *k, const int *at)
 	return k->st->post.n ? settled(k, eval(k, &k->st->post, at, v, lanes), lanes) : v;
 }
 
-/* The points along the woven axis that begin at at[]. */
+/* Computes the points along the woven axis that begin at at[]. */
 static void map_woven(struct nest *k, int *at)
 {
 	int point[16];
@@ -395,8 +396,8 @@ static void map_woven(struct nest *k, int *at)
 	nest_lace(k, at, point);
 }
 
-/* No reduction: each point is computed and stored in turn; with exp and the like, the steps of all of them in
- * turn (lower_post.c says why). */
+/* Without a reduction: computes and stores each point in turn; with exp or similar, interleaves the steps of
+ * all points (lower_post.c says why). */
 static void map(struct nest *k)
 {
 	struct stmt **mark[SCHED_POINTS];
@@ -442,8 +443,8 @@ static bool slides(const struct nest *k, int axis)
 	return false;
 }
 
-/* A tile with guards: point by point along the axes that may leave, since a guard is a branch around every
- * load. */
+/* A tile with guards: goes point by point along the axes that may leave the operand, because a guard is a
+ * branch around every load. */
 static void edge(struct nest *k, int from)
 {
 	struct loops *l = k->w->l;
@@ -459,7 +460,7 @@ static void edge(struct nest *k, int from)
 	struct stmt *f = for_begin(l, ix_c(l, 0), ix_c(l, n), 1, true, &i);
 	k->base[a] = ix_add(l, base, i);
 	k->n[a] = 1;
-	k->floor = k->nknown; /* what is known was loaded for other points */
+	k->floor = k->nknown; /* known values belong to other points */
 	edge(k, a + 1);
 	for_end(l, f);
 	k->base[a] = base;

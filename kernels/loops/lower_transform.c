@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Winograd's transforms along one axis, for the points 0, 1, -1, (2, -2,) infinity: B', G and A' of the
- * paper, with common subterms shared. */
+ * paper, with shared subterms. */
 #include "kernels/loops/lower_parts.h"
 
 enum { MAX_FORMS = 13, MAX_TERMS = 3, MAX_POINTS = 6 };
 
-/* A sum of coef * value `of`: an input, or an earlier form behind them. */
+/* A sum of coef * value `of`, where values are the inputs followed by the earlier forms. */
 struct form {
 	struct {
 		float coef;
@@ -14,14 +14,15 @@ struct form {
 };
 
 struct transform {
-	int in, shared, out; /* forms: the shared subterms, then the results */
+	int in, shared, out; /* counts of inputs, shared subterms, results; `form` holds the subterms, then
+			      * the results */
 	struct form form[MAX_FORMS];
 };
 
 static const struct transform input2 = {
     4, 0, 4, {{{{1, 0}, {-1, 2}}}, {{{1, 1}, {1, 2}}}, {{{1, 2}, {-1, 1}}}, {{{1, 1}, {-1, 3}}}}};
 
-/* One constant, -4: several live through all loops, and on AArch64 they are spilled. */
+/* Uses only one constant, -4: several would live through all loops and be spilled on AArch64. */
 static const struct transform input4 = {6,
 					7,
 					6,
@@ -39,8 +40,8 @@ static const struct transform input4 = {6,
 					 {{{1, 8}, {-1, 10}}},
 					 {{{1, 12}, {-4, 9}}}}};
 
-/* G without the factors of its rows, which `scaled` outputs bring in: of F(2,3) 1, 1/2, 1/2, 1, of F(4,3)
- * 1/4, -1/6, -1/6, 1/24, 1/24, 1. */
+/* G without the factors of its rows, which `scaled` output transforms apply: for F(2,3) 1, 1/2, 1/2, 1; for
+ * F(4,3) 1/4, -1/6, -1/6, 1/24, 1/24, 1. */
 static const struct transform filter2 = {
     3, 1, 4, {{{{1, 0}, {1, 2}}}, {{{1, 0}}}, {{{1, 3}, {1, 1}}}, {{{1, 3}, {-1, 1}}}, {{{1, 2}}}}};
 
@@ -57,13 +58,13 @@ static const struct transform filter4 = {3,
 					  {{{1, 4}, {-1, 5}}},
 					  {{{1, 2}}}}};
 
-/* Their rows one by one. */
+/* The rows of these filter transforms, one by one. */
 static const float filter_row2[4][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 1}};
 static const float filter_row4[6][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}};
 
 static const struct transform output2 = {4, 0, 2, {{{{1, 0}, {1, 1}, {1, 2}}}, {{{1, 1}, {-1, 2}, {-1, 3}}}}};
 
-/* And 4. */
+/* As input4: only the constant 4. */
 static const struct transform output4 = {6,
 					 6,
 					 4,
@@ -111,7 +112,7 @@ static int add_term(struct loops *l, int v, float coef, int x, int lanes)
 	return r;
 }
 
-/* Values that the results in the set `outs` need, themselves among them: bits of inputs, then of forms. */
+/* Values that the results in the set `outs` need, the results included: bits of inputs, then of forms. */
 static unsigned needed(const struct transform *t, unsigned outs)
 {
 	unsigned set = outs << (t->in + t->shared);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a tile whose lanes lie far apart in the output, while its points along another axis lie side by
- * side there (channels in lanes, a plain image): sums go to scratch, and come back transposed. And of one
- * whose lanes lie a few elements apart, with the points of another axis between them: vectors are
- * interleaved. */
+/* The end of a tile whose lanes lie far apart in the output while its points along another axis are
+ * contiguous (channels in lanes, a plain image): sums go to scratch and are read back transposed. If the
+ * lanes lie a few elements apart with the points of another axis between them, vectors are interleaved
+ * instead. */
 #include "kernels/loops/lower_parts.h"
 
 #include <string.h>
 
-/* In scratch: the vector `v` of the lane axis at one point. */
+/* Scratch address of vector `v` of the lane axis at one point. */
 static struct mem place_of(const struct nest *k, const struct ix *v, const struct ix *point)
 {
 	struct loops *l = k->w->l;
@@ -34,7 +34,8 @@ static struct mem point_place(const struct nest *k, const int *at, const struct 
 	return place_of(k, ix_c(l, at[k->s->lane]), ix_add(l, first, ix_c(l, at[k->turn])));
 }
 
-/* Up to `lanes` points from `first` on, of one vector: loaded, transposed, stored along the other axis. */
+/* Loads up to `lanes` points from `first` on of one vector, transposes them and stores them along the other
+ * axis. */
 static void turn(struct nest *k, const struct ix *v, int first)
 {
 	struct loops *l = k->w->l;
@@ -52,7 +53,7 @@ static void turn(struct nest *k, const struct ix *v, int first)
 		k->base[lane] = ix_add(l, base, ix_c(l, i));
 		struct mem m = nest_mem(k, k->st->nreads, at, n);
 		m.stride = 1;
-		if (m.valid) /* of lanes: those past the end are not there */
+		if (m.valid) /* valid counts lanes: lanes past the end do not exist */
 			m.valid = ix_mul(l, ix_lt(l, ix_c(l, 0), m.valid), ix_c(l, count));
 		else if (count < n)
 			m.valid = ix_c(l, count);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of a Winograd convolution. Each parallel index is a block of tiles and a part of the output
- * channels: the inputs' transform, then for each chunk of channels the products and their transform back,
- * which goes through a small tile in scratch: (m + 2)^2 values are more than there are registers. So do the
- * inputs where registers are few. */
+ * channels: it transforms the inputs, then for each chunk of channels computes the products and transforms
+ * them back through a small tile in scratch, because (m + 2)^2 values do not fit the registers. With few
+ * registers the inputs go through that tile too. */
 #include "kernels/loops/lower_winograd.h"
 
 #include <string.h>
@@ -85,7 +85,7 @@ static struct mem pixel(const struct wino *q, const struct ix *y, const struct i
 	return m;
 }
 
-/* Columns of the window into the tile in scratch. */
+/* Transforms the columns of the window into the tile in scratch. */
 static void input_columns(const struct wino *q, bool inside)
 {
 	const struct ix *x;
@@ -99,7 +99,7 @@ static void input_columns(const struct wino *q, bool inside)
 	for_end(q->l, f);
 }
 
-/* A row of points to vector `at` of V's planes from its columns. */
+/* Transforms the columns of a row of points and stores it to vector `at` of V's planes. */
 static void input_row(const struct wino *q, const struct ix *y, const int *columns, const struct ix *at)
 {
 	int v[8];
@@ -109,7 +109,7 @@ static void input_row(const struct wino *q, const struct ix *y, const int *colum
 		lv_store(q->l, v[x], wino_scratch(q, SCRATCH_V, to, x * q->z.v_plane * q->lanes));
 }
 
-/* Its rows to V. */
+/* Transforms the rows of the tile in scratch to V. */
 static void input_rows(const struct wino *q, const struct ix *at)
 {
 	const struct ix *y;
@@ -122,7 +122,7 @@ static void input_rows(const struct wino *q, const struct ix *at)
 	for_end(q->l, f);
 }
 
-/* Rows [from, to) without the tile in scratch: all columns of them are held in registers. */
+/* Computes rows [from, to) without the tile in scratch: all their columns are held in registers. */
 static void input_held(const struct wino *q, const struct ix *at, int from, int to, bool inside)
 {
 	struct loops *l = q->l;
@@ -141,8 +141,8 @@ static void input_held(const struct wino *q, const struct ix *at, int from, int 
 		input_row(q, ix_c(l, y), row[y], at);
 }
 
-/* A tile of one block of channels. In registers where there are many long ones: elsewhere that spills. Rows 1
- * and 2, 3 and 4 share terms. */
+/* Transforms a tile of one block of channels. With many long registers it stays in registers; elsewhere that
+ * would spill. Rows 1 and 2, and 3 and 4, share terms. */
 static void input_tile(const struct wino *q, const struct ix *at, bool inside)
 {
 	if (q->w->tg->regs < 32 || q->lanes < 16) {
@@ -193,7 +193,7 @@ static void output_columns(const struct wino *q, const struct ix *k, const struc
 	for_end(l, f);
 }
 
-/* Pixel x of the tile's row from its sum. */
+/* Stores pixel x of the tile's row from its sum. */
 static void put(const struct wino *q, int x, int sum)
 {
 	int i[MAX_AXES] = {0};
@@ -202,7 +202,7 @@ static void put(const struct wino *q, int x, int sum)
 	lv_store(q->l, v, nest_mem(q->out, q->out->st->nreads, i, q->lanes));
 }
 
-/* One at a time, from scratch: the row leaves the image, or the program is long. */
+/* Stores the pixels one at a time, from scratch, because the row leaves the image or the program is long. */
 static void put_each(const struct wino *q, const int *v, const struct ix *n)
 {
 	struct loops *l = q->l;
@@ -239,7 +239,7 @@ static void put_row(const struct wino *q, const int *v)
 	if_end(l, s);
 }
 
-/* Rows of the transformed tile. Each is loaded before put_each takes row 0's place. */
+/* Computes the rows of the transformed tile. Each is loaded before put_each overwrites row 0. */
 static void output_rows(const struct wino *q)
 {
 	struct loops *l = q->l;
@@ -258,7 +258,7 @@ static void output_rows(const struct wino *q)
 	for_end(l, f);
 }
 
-/* Loads what does not depend on the pixel, a bias, once for all tiles. */
+/* Loads values that do not depend on the pixel, such as a bias, once for all tiles. */
 static void hoist(const struct wino *q)
 {
 	static const int none[MAX_AXES];
@@ -303,8 +303,8 @@ static struct nest *input_nest(struct wino *q, const struct nest *k)
 	return in;
 }
 
-/* The entry's index as block of tiles, the axes beside it, and part of the channels, outermost last: a thread
- * whose indexes follow one another has the weights of one part in its cache. */
+/* Splits the entry's index into the block of tiles (fastest), the other axes, and the part of the channels
+ * (slowest): a thread with consecutive indexes keeps the weights of one part in its cache. */
 static const struct ix *bind_index(struct wino *q, const struct ix *p)
 {
 	struct loops *l = q->l;
@@ -326,7 +326,7 @@ void winograd_stage(struct nest *k)
 	struct loops *l = k->w->l;
 	struct wino *q = ARENA_NEW(l->arena, struct wino);
 	*q = (struct wino){.w = k->w, .l = l, .out = k, .s = &k->s->wino, .lanes = k->s->lanes};
-	if (winograd_form(k->w->t, &q->f) < 0) { /* the schedule's check has seen it */
+	if (winograd_form(k->w->t, &q->f) < 0) { /* cannot fail: the schedule was checked */
 		l->failed = true;
 		return;
 	}

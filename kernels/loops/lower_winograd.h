@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the loops of kernels/space/winograd.h: shared by lower_winograd.c (the stage, inputs and outputs)
- * and lower_products.c. Not for others. */
+/* Shared by lower_winograd.c (the stage, inputs and outputs) and lower_products.c; internal to the loops of
+ * kernels/space/winograd.h. */
 #ifndef KERNELS_LOWER_WINOGRAD_H
 #define KERNELS_LOWER_WINOGRAD_H
 
@@ -12,13 +12,13 @@ enum { SCRATCH_V, SCRATCH_M, SCRATCH_TILE };
 struct wino {
 	struct lower *w;
 	struct loops *l;
-	struct nest *in, *out; /* lanes along the input's and the output's channels */
+	struct nest *in, *out; /* lanes along the input's channels; along the output's */
 	struct winograd_form f;
 	struct winograd_sizes z;
 	const struct winograd *s;
 	int lanes, points;
-	const struct ix *first, *count; /* tiles of this block */
-	const struct ix *chunk;         /* the current one */
+	const struct ix *first, *count; /* first tile and number of tiles of this block */
+	const struct ix *chunk;         /* the current chunk */
 };
 
 /* a * c + b */
@@ -53,10 +53,10 @@ static inline struct stmt *wino_loop_n(const struct wino *q, int64_t n, const st
 	return wino_loop(q, ix_c(q->l, n), i);
 }
 
-/* Binds the nest's pixel axes to the first of tile t of the block. */
+/* Binds the nest's pixel axes to the first pixel of tile t of the block. */
 void wino_tile(const struct wino *q, struct nest *k, const struct ix *t);
 
-/* The current chunk's products of the block: from U, or of filters as they are. */
+/* The products of the block for the current chunk: from U, or from untransformed filters. */
 void wino_products(const struct wino *q);
 void wino_products_raw(const struct wino *q);
 

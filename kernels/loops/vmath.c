@@ -46,10 +46,11 @@ static int horner(struct vmath *m, int x, const double *c, int n)
 	return v;
 }
 
-/* ln 2, and in two parts: the first has few bits, so that its small multiples are exact. */
+/* ln 2, also in two parts: the first part has few bits, so its small multiples are exact. */
 static const double LN2 = 0.693147180559945309, LN2_HI = 0.693359375, LN2_LO = -2.12194440054690583e-4;
 
-/* x - sign t ln 2, t integral: where the product is not rounded, that ln 2 is costs 2e-9 |x|. */
+/* x - sign t ln 2, t integral. With FMA the product is not rounded, and the rounding of ln 2 costs 2e-9
+ * |x|. */
 static int without_ln2(struct vmath *m, int x, int t, int sign)
 {
 	if (m->l->fma)
@@ -73,7 +74,7 @@ static void exp_parts(struct vmath *m, int x, int sign, int bias, int scale, int
 	*s = vmath_op1(m, V_POW2, n);
 }
 
-/* Within [lo, hi]; NaN stays NaN, since MIN and MAX give their second operand then. */
+/* Clamps x to [lo, hi]; NaN stays NaN, because MIN and MAX return their second operand then. */
 static int clamp(struct vmath *m, int x, double lo, double hi)
 {
 	return vmath_op2(m, V_MAX, imm(m, lo), vmath_op2(m, V_MIN, imm(m, hi), x));
