@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The packer. Text: "E0,E1,... < S0,S1,... fill=F | OFF c0,c1,... | OFF ..." with one "| ..." per source dim;
- * a Winograd transform stands before them: " winograd=M,DIM,DIM,LOOP,LOOP". */
+ * a Winograd transform comes before these: " winograd=M,DIM,DIM,LOOP,LOOP". */
 #include "kernels/task/pack.h"
 
 #include <math.h>
@@ -83,12 +83,12 @@ static void run_inner(const struct packing *p, const int64_t *index, const int64
 		      float *dst, int64_t n)
 {
 	int64_t lo = 0, hi = n;
-	uint64_t at = 0, step = 0; /* modulo 2^64: an index outside may be far away */
+	uint64_t at = 0, step = 0; /* modulo 2^64: an index outside of the source may be far away */
 	for (int d = 0; d < p->src.rank; d++) {
 		int64_t c = p->n ? p->coef[d][p->n - 1] : 0, size = p->src.d[d], v = index[d];
 		at += (uint64_t)v * (uint64_t)stride[d];
 		step += (uint64_t)c * (uint64_t)stride[d];
-		if (c < 0) { /* mirror: v' = size - 1 - v runs up */
+		if (c < 0) { /* mirror the dim: v' = size - 1 - v ascends */
 			c = -c;
 			v = size - 1 - v;
 		}
@@ -126,9 +126,10 @@ static const double filter4[6][3] = {{1. / 4, 0, 0},
 				     {1. / 24, -1. / 12, 1. / 6},
 				     {0, 0, 1}};
 
-enum { FILTERS = 16 }; /* transformed together: the compiler makes vectors of them */
+enum { FILTERS = 16 }; /* filters transformed together, so that the compiler can vectorise */
 
-/* FILTERS filters: g[tap][filter] to dst[row * step[0] + column * step[1] + filter], the first n of them. */
+/* Transforms FILTERS filters: g[tap][filter] to dst[row * step[0] + column * step[1] + filter], for the first
+ * n of them. */
 static void transform(int m, double (*g)[FILTERS], float *dst, const int64_t *step, int64_t n)
 {
 	const double(*G)[3] = m == 2 ? filter2 : filter4;
@@ -147,7 +148,7 @@ static void transform(int m, double (*g)[FILTERS], float *dst, const int64_t *st
 	}
 }
 
-/* Tap by tap of the filters at index[] + i * coef[.][last]; outside of the source: fill. */
+/* Reads, tap by tap, the filters at index[] + i * coef[.][last]; outside of the source: fill. */
 static void read_filters(const struct packing *p, const int64_t *index, const int64_t *stride,
 			 const float *src, double (*g)[FILTERS], int64_t n)
 {
@@ -247,7 +248,7 @@ void pack_text(const struct packing *p, struct buf *out)
 	}
 }
 
-/* A list of at most max integers, maybe none; < 0: not one. */
+/* Reads a list of at most max integers, which may be empty; < 0: malformed. */
 static int get_list(const char **s, int64_t *v, int max)
 {
 	int n = 0;

@@ -25,13 +25,13 @@ struct packing {
 	int32_t coef[MAX_RANK][PACK_MAX];
 	float fill;
 	struct {
-		int m; /* 0: as it is; 2 or 4 */
+		int m; /* 0: no transform; 2 or 4 */
 		int dim[2], loop[2];
 	} winograd;
 };
 
 int64_t pack_elems(const struct packing *p);
-bool pack_same(const struct packing *a, const struct packing *b); /* the same elements from the same places */
+bool pack_same(const struct packing *a, const struct packing *b); /* equal elements from equal places */
 int pack_check(const struct packing *p) MUST_CHECK;
 void pack_run(const struct packing *p, const float *src, float *dst);
 void pack_text(const struct packing *p, struct buf *out);

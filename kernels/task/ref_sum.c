@@ -55,7 +55,7 @@ static int32_t *moves(const struct stage *s, const struct ref_sum *sum, const st
 	return by;
 }
 
-/* Adds a dim that the steps alone decide. */
+/* Adds the offsets of a dim that only reduction axes index. */
 static void fix(const struct stage *s, const struct ref_sum *sum, const struct ref_dim *d, void *const *bufs,
 		int32_t *fixed)
 {
@@ -96,7 +96,7 @@ static int plan_read(const struct task *t, const struct stage *s, const struct r
 	return E_OK;
 }
 
-/* Tables of 32 bits hold its offsets, and an index that steps move is affine. */
+/* Whether 32-bit tables can hold the offsets, and every index that steps change is affine. */
 static bool fits(const struct task *t, const struct stage *s, const struct read *r, int nspatial)
 {
 	const struct operand *o = &t->operand[r->operand];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reduction of the reference with its addresses in tables: an element's offset is a sum over its dims, for
- * layouts split dims only, and the dims that reduction axes alone decide are the same at every point. */
+/* A reduction of the reference with its addresses in tables. An element's offset is a sum over its dims (over
+ * split dims too), and dims that only reduction axes index are the same at every point. */
 #ifndef KERNELS_REF_SUM_H
 #define KERNELS_REF_SUM_H
 
@@ -9,39 +9,40 @@
 struct ref_dim {
 	const struct index *x;
 	int64_t extent;
-	const int32_t *part;  /* what each of its indexes adds to the offset */
-	const int32_t *moves; /* by step: what reduction axes add to the index; NULL: they do not */
+	const int32_t *part;  /* per index of the dim: its share of the offset */
+	const int32_t *moves; /* per step: what reduction axes add to the index; NULL: nothing */
 };
 
 struct ref_read {
 	const struct read *rd;
-	const int32_t *fixed; /* by step: what dims of reduction axes alone add; -1: outside the operand */
-	int nmoving, nstill;  /* dims that spatial axes decide too, and alone */
+	const int32_t *fixed; /* per step: offset of the dims that only reduction axes index; -1: outside
+			       * of the operand */
+	int nmoving, nstill;  /* dims that spatial and reduction axes index; that only spatial axes index */
 	struct ref_dim moving[MAX_RANK], still[MAX_RANK];
 };
 
 struct ref_sum {
 	int nspatial;
 	int32_t steps;
-	int nreads; /* 2: their product */
+	int nreads; /* 2: the body is their product */
 	struct ref_read read[2];
 };
 
 /* A read at one spatial point. */
 struct ref_bound {
-	int64_t base;         /* -1: outside, whatever the step */
-	int64_t at[MAX_RANK]; /* of the moving dims */
+	int64_t base;         /* -1: outside at every step */
+	int64_t at[MAX_RANK]; /* indexes of the moving dims */
 };
 
-/* *out NULL: stage k reduces something else than one read or a product of two, or too much. */
+/* *out NULL: stage k does not reduce one read or a product of two, or the tables would be too large. */
 int ref_sum_plan(const struct task *t, int k, void *const *bufs, struct arena *a,
 		 struct ref_sum **out) MUST_CHECK;
 void ref_sum_bind(const struct stage *s, const struct ref_read *r, const struct operand *o, void *const *bufs,
 		  const int64_t *at, struct ref_bound *out);
-/* The reduction axes' part of a point. */
+/* Sets the reduction axes' part of a point. */
 void ref_sum_step(const struct stage *s, const struct ref_sum *sum, int32_t step, int64_t *at);
 
-/* Of the element that a step reads; -1: outside. */
+/* Offset of the element that a step reads; -1: outside. */
 static inline int64_t ref_sum_offset(const struct ref_read *r, const struct ref_bound *b, int32_t step)
 {
 	int64_t off = b->base + r->fixed[step];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference of a task at many points: what task_point gives, but sums have their addresses in tables, and
- * an intermediate of a chain is computed when a point first needs it, then remembered (as a float). */
+/* The reference of a task at many points. It gives the same values as task_point, but sums have their
+ * addresses in tables, and an element of an intermediate is computed when a point first needs it and then
+ * remembered (as a float). */
 #ifndef KERNELS_REFERENCE_H
 #define KERNELS_REFERENCE_H
 

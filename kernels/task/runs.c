@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-/* Made for vectors of several widths; the processor's is taken when the program starts. (clang 19 crashes
- * over clones of static functions; the thread sanitizer is not ready when they are chosen; what is made to be
- * small has no vectors.) */
+/* Compiled for several vector widths; the one for this processor is selected at program start. (Not with
+ * clang, as clang 19 crashes on clones of static functions; not with the thread sanitizer, which is not
+ * initialised when they are selected; not when optimising for size, which does not vectorise.) */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) &&      \
     !defined(__OPTIMIZE_SIZE__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -19,7 +19,7 @@ WIDE void run_fill(float *out, int64_t n, float v)
 		out[i] = v;
 }
 
-/* EXPR of a[i] and b[i], with a loop for each pair of steps. */
+/* EXPR of a[i] and b[i], with one loop for each pair of steps. */
 #define PAIRS(EXPR)                                                                                          \
 	if (a_step && b_step)                                                                                \
 		for (int64_t i = 0; i < n; i++)                                                              \
@@ -45,7 +45,7 @@ WIDE void run_test(enum run_test t, const float *a, int64_t a_step, const float 
 	}
 }
 
-/* Both are read: a choice of addresses would be no vector. */
+/* Reads both values: a choice between addresses would not vectorise. */
 static uint32_t either(uint8_t c, uint32_t x, uint32_t y)
 {
 	uint32_t mask = 0u - (c != 0);
@@ -70,7 +70,7 @@ WIDE void run_select(const uint8_t *c, int64_t c_step, const uint32_t *x, int64_
 			out[i] = either(c[c_step * i], x[x_step * i], y[y_step * i]);
 }
 
-/* NaN is 0: it is not greater than anything. */
+/* NaN becomes 0. */
 static float within(float v, float lo, float hi)
 {
 	v = v > lo ? v : v == v ? lo : 0;
@@ -89,7 +89,7 @@ static int64_t to_i64(float v)
 
 enum { CAST = 64 };
 
-/* In two steps: a loop from four bytes to one is no vector to every compiler. */
+/* Converts in two steps, because not every compiler vectorises a loop from four bytes to one. */
 WIDE static void cast_bytes(const float *x, float lo, float hi, uint8_t *restrict out, int64_t n)
 {
 	int32_t word[CAST];
@@ -102,7 +102,8 @@ WIDE static void cast_bytes(const float *x, float lo, float hi, uint8_t *restric
 	}
 }
 
-/* By way of 32 bits where all of a few fit those: few machines have vectors of the longer conversion. */
+/* Converts by way of 32 bits if all of a few values fit: few machines have vector instructions for the 64-bit
+ * conversion. */
 WIDE static void cast_longs(const float *x, int64_t *restrict out, int64_t n)
 {
 	int64_t i = 0;
@@ -157,7 +158,8 @@ bool run_cast(const float *x, enum dtype to, void *out, int64_t n)
 	}
 }
 
-/* x goes before the best so far, t, which came earlier. Without short cuts: they would be branches. */
+/* Whether x ranks before t, the best of the earlier elements. No short-circuit operators, as these would be
+ * branches. */
 static bool goes_before(float x, float t, struct run_order o)
 {
 	if (o.least)
@@ -165,7 +167,7 @@ static bool goes_before(float x, float t, struct run_order o)
 	return o.last ? (x >= t) | (x != x) : (x > t) | ((x != x) & (t == t));
 }
 
-/* One loop for each order: the test is a constant in it. */
+/* One loop for each order, so that the order is a constant inside. */
 #define COLUMNS(LEAST, LAST)                                                                                 \
 	for (int64_t i = 1; i < n; i++)                                                                      \
 		for (int j = 0; j < columns; j++) {                                                          \
@@ -195,13 +197,13 @@ WIDE void run_arg_columns(const float *x, int64_t n, int64_t stride, int columns
 		best[j] = at[j];
 }
 
-/* Element i goes before element k. */
+/* Whether element i ranks before element k. */
 static bool ranks(const float *x, int64_t i, int64_t k, struct run_order o)
 {
 	return i > k ? goes_before(x[i], x[k], o) : !goes_before(x[k], x[i], o);
 }
 
-/* The greatest of n elements (the least), n a multiple of RUN_COLUMNS; false: there is a NaN. */
+/* Finds the greatest (or least) of n elements, n a multiple of RUN_COLUMNS; false: there is a NaN. */
 WIDE static bool extreme(const float *x, int64_t n, bool least, float *out)
 {
 	float top[RUN_COLUMNS];
@@ -224,7 +226,7 @@ WIDE static bool extreme(const float *x, int64_t n, bool least, float *out)
 	return !any;
 }
 
-/* The first (last) element of n that is v, which one is; n a multiple of RUN_COLUMNS. */
+/* Index of the first (or last) of n elements that equals v, which exists; n a multiple of RUN_COLUMNS. */
 WIDE static int64_t where(const float *x, int64_t n, float v, bool last)
 {
 	for (int64_t b = 0; b < n; b += RUN_COLUMNS) {
@@ -275,7 +277,7 @@ static bool some_above(const int32_t *key, int32_t least)
 	return any;
 }
 
-/* The largest so far, the first at most k of them, in order. */
+/* The k largest elements so far, sorted. */
 struct top {
 	int32_t key[RUN_TOP], *index;
 	int have, k;
@@ -310,7 +312,7 @@ WIDE void run_top(const int32_t *key, int64_t n, int k, int32_t *index)
 
 enum { SUM_LINES = 8 };
 
-/* Of SUM_LINES lines at once: a line alone would wait for each sum. */
+/* Sums SUM_LINES lines at once: in a single line each sum would wait for the one before. */
 WIDE static void sum_lines(const float *x, const struct run_lines *l, float *restrict out)
 {
 	double sum[SUM_LINES] = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops over runs of elements, as plain as a compiler needs them to make vectors of: for operators that have
- * no structured form because they read or make what is no f32. Steps of inputs are 0 (one element for all) or
- * 1; outputs lie side by side. */
+/* Loops over runs of elements, simple enough for a compiler to vectorise. They serve operators that have no
+ * structured form because they read or write other types than f32. Steps of inputs are 0 (one element for
+ * all) or 1; outputs are contiguous. */
 #ifndef KERNELS_RUNS_H
 #define KERNELS_RUNS_H
 
@@ -15,32 +15,33 @@ void run_test(enum run_test t, const float *a, int64_t a_step, const float *b, i
 /* out = c ? x : y, elements of 4 bytes */
 void run_select(const uint8_t *c, int64_t c_step, const uint32_t *x, int64_t x_step, const uint32_t *y,
 		int64_t y_step, uint32_t *out, int64_t n);
-/* f32 to bool, u8, i8, i32 or i64 as store_f64 does it. False: to none of these. */
+/* Converts f32 to bool, u8, i8, i32 or i64 as store_f64 does. False: another type. */
 bool run_cast(const float *x, enum dtype to, void *out, int64_t n);
 
 struct run_order {
 	bool least; /* ArgMin */
-	bool last;  /* of equal elements the last one */
+	bool last;  /* of equal elements, returns the last one */
 };
-/* Which of n elements is the greatest, a NaN being above all. 0 < n <= INT32_MAX. */
+/* Index of the greatest of n elements; NaN counts as greatest. 0 < n <= INT32_MAX. */
 int64_t run_arg(const float *x, int64_t n, struct run_order o);
 enum { RUN_COLUMNS = 64 };
 /* The same for up to RUN_COLUMNS columns: element i of column j is x[i * stride + j]. */
 void run_arg_columns(const float *x, int64_t n, int64_t stride, int columns, struct run_order o,
 		     int32_t *best);
 
-/* Integers in the order of the floats: equal where those are, NaN above all; turned around: below all. */
+/* Maps floats to integers of the same order: equal floats have equal keys, NaN is above all. turned: the
+ * order is reversed, and NaN is below all. */
 void run_keys(const float *x, int64_t n, bool turned, int32_t *key);
-/* The first k of n keys, largest first, of equal ones the earlier first: which they are. k from 0 to RUN_TOP
- * and at most n, n at most INT32_MAX. */
+/* Indexes of the k largest of n keys, largest first; among equal keys the earlier comes first. k is at most
+ * RUN_TOP and n, n at most INT32_MAX. */
 enum { RUN_TOP = 64 };
 void run_top(const int32_t *key, int64_t n, int k, int32_t *index);
 
 /* Running sums in double precision along `lines` lines: element i of line j is x[j * line + i * step]; the
- * output lies alike. Steps may be negative. */
+ * output has the same layout. Steps may be negative. */
 struct run_lines {
 	int64_t n, step, lines, line;
-	bool exclusive; /* of the elements before */
+	bool exclusive; /* sums only the elements before */
 };
 void run_sums(const float *x, struct run_lines l, float *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks: layouts, sizes, work, and copies between plain and physical. Text is in task_text.c, invariants in
- * task_check.c, the reference in task_ref.c, labels and the generic form in task_label.c and task_abstract.c.
- */
+/* Tasks: layouts, sizes, work, and copies between plain and physical. The text is in task_text.c, invariants
+ * in task_check.c, the reference in task_ref.c, labels in task_label.c, the generic form in
+ * task_abstract.c. */
 #include "kernels/task/task.h"
 #include "kernels/task/task_stage.h"
 
@@ -171,8 +171,8 @@ struct key task_key(const struct task *t)
 	return k;
 }
 
-/* Of the polynomials that kernels/loops/vmath.c makes of them, an FMA as two; a power may be a few products, and
- * counts as one operation like all others. */
+/* Operations of the polynomials in kernels/loops/vmath.h; an FMA counts as two. A power may be a few
+ * products, and counts as one operation like all others. */
 static const double function_flops[P_OPS] = {
     [P_EXP] = 18, [P_LOG] = 22, [P_TANH] = 25, [P_SIGMOID] = 20, [P_SILU] = 20, [P_ERF] = 30, [P_GELU] = 23};
 
@@ -251,7 +251,7 @@ double task_bytes(const struct task *t, bool constants)
 	return sum;
 }
 
-/* What index i of dim d adds to the physical offset. */
+/* The share of index i of dim d in the physical offset. */
 static int64_t dim_offset(const struct operand *o, const struct phys_axis *ax, int n, int d, int64_t i)
 {
 	int64_t off = 0;
@@ -264,7 +264,7 @@ static int64_t dim_offset(const struct operand *o, const struct phys_axis *ax, i
 	return off;
 }
 
-/* Physical order is the plain one, with nothing in between. */
+/* Whether the physical order is the plain one, without gaps. */
 static bool is_plain(const struct operand *o, const struct phys_axis *ax, int n)
 {
 	bool plain = n == o->dims.rank;
@@ -339,8 +339,8 @@ void operand_unpack(const struct operand *o, const float *physical, float *plain
 	copy(o, NULL, plain, (float *)physical);
 }
 
-/* The outermost physical axis of dim d, where no axis outside it has more than one element and the dim has no
- * halo: then a part along d that begins at a multiple of its div is contiguous. -1: none. */
+/* The outermost physical axis of dim d, if no axis outside of it has more than one element and the dim has no
+ * halo: then a part along d that begins at a multiple of the axis' div is contiguous. -1: none. */
 static int leading_axis(const struct operand *o, int d, struct phys_axis ax[MAX_SPLITS])
 {
 	int n = operand_axes(o, ax);

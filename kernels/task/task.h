@@ -53,12 +53,12 @@ struct axis {
 };
 
 /* Layout of a buffer: the physical axes, outermost first. Physical index j = ((i[dim] + lo[dim]) / div) %
- * extent_j, where the outermost axis of a dim has no remainder. Plain row-major: one axis per dim with div 1.
+ * extent_j; the outermost axis of a dim has no remainder. Plain row-major: one axis per dim with div 1.
  * nchw16c with a halo of one: {n,1} {c,16} {h,1} {w,1} {c,1} with lo[h]=lo[w]=1, hi[h]=hi[w]=1. Halo elements
- * exist in memory: in an input they hold the operand's fill value, a kernel never writes those of its output
- * (the plan fills them). Padding lanes of a split dim (dims[c]=24 under c/16 occupies 32) hold finite values
- * without meaning: a kernel may write them, and one that reduces over such a dim multiplies them by zero
- * constants or masks them. A split dim has no halo. */
+ * exist in memory: in an input they hold the operand's fill value; a kernel never writes those of its output
+ * (the plan fills them). Padding lanes of a split dim (dims[c]=24 under c/16 occupies 32) hold finite but
+ * meaningless values: a kernel may write them, and a kernel that reduces over such a dim multiplies them by
+ * zero constants or masks them. A split dim has no halo. */
 struct layout {
 	int n; /* 0: plain */
 	struct {
@@ -77,8 +77,8 @@ struct index {
 	int64_t off;            /* or SYM */
 	int64_t div, mod;       /* constants; 0 or 1: none */
 	int table;              /* operand (i32, rank 1) through which the index is looked up; -1: none */
-	bool guard; /* generic tasks only: the index may leave [-lo, dim + hi); false is a promise that it
-		     * does not, which task_check refuses where no values of the symbols keep it */
+	bool guard; /* generic tasks only: the index may leave [-lo, dim + hi). false guarantees that it
+		     * does not; task_check refuses false if no values of the symbols allow it */
 };
 
 struct operand {
@@ -156,72 +156,74 @@ struct stage {
 
 struct task {
 	int noperands, nstages, nsyms;
-	int shared; /* of a kept copy: 1 + task_shared(); 0: not known */
+	int shared; /* in a copy by task_keep: 1 + task_shared(); 0: not computed */
 	struct operand operand[MAX_OPERANDS];
 	struct stage stage[MAX_STAGES];
 };
 
-/* Of a task's 120 KB a few are in use: a copy in an arena touches no others, and so takes no more memory. */
+/* Copies only the used parts of a task's 120 KB, so a copy in an arena touches no other pages and takes no
+ * more memory. */
 void task_copy(struct task *to, const struct task *from);
 struct task *task_dup(struct arena *a, const struct task *t);
-/* A copy without room for more stages, to be read only, and never copied by value. */
+/* Makes a read-only copy without room for more stages. It must not be copied by value. */
 const struct task *task_keep(struct arena *a, const struct task *t);
 void task_text(const struct task *t, struct buf *out);
-int task_parse(const char *text, struct task *out) MUST_CHECK; /* hostile text: E_CORRUPT, never a crash */
-/* Every invariant above; that symbols 0 to nsyms - 1 are all used; that writes, look-ups in tables and
- * unguarded reads stay inside, as far as no symbol decides (task_check.c says how far). What tables hold is
- * not known here. */
+int task_parse(const char *text, struct task *out) MUST_CHECK; /* untrusted text: E_CORRUPT, never a crash */
+/* Checks every invariant above; that symbols 0 to nsyms - 1 are all used; and that writes, table look-ups and
+ * unguarded reads stay inside, unless this depends on symbols (task_check.c has the details). The contents of
+ * tables are not checked here. */
 int task_check(const struct task *t) MUST_CHECK;
 struct key task_key(const struct task *t);
 double task_flops(
-    const struct task *t); /* multiplications and additions of all stages, exp's and the like's own too */
+    const struct task *t); /* multiplications and additions of all stages, including those inside of exp
+			    * and similar */
 double task_bytes(const struct task *t,
-		  bool constants); /* bytes entering and leaving; constants: with const operands */
+		  bool constants); /* bytes read and written; constants: const operands count too */
 void task_label(const struct task *t,
 		char out[96]); /* for people: "conv 3x3 64->64 56x56 relu" style, derived from structure */
 int64_t
 operand_elems(const struct operand *o); /* physical elements, halo and block padding included (no SYM) */
 /* Physical element offset of logical index i[] (may lie in the halo: -lo <= i < dim + hi). */
 int64_t operand_offset(const struct operand *o, const int64_t *i);
-/* Element of `whole` from which on a part along dim d, beginning at index `at` of it, lies as it would lie
- * alone; -1: it does not. */
+/* Element of `whole` at which a part along dim d begins that starts at index `at`, if the part has the same
+ * layout there as on its own; -1: it has not. */
 int64_t operand_inside(const struct operand *part, const struct operand *whole, int d, int64_t at);
 void layout_blocked(struct layout *l, int rank, int dim, int block); /* e.g. nchw16c: (4, 1, 16) */
 bool layout_equal(const struct layout *a, const struct layout *b);
-/* The physical axes of a buffer, plain ones too: returns their number; extent and stride in elements per
- * axis. */
+/* The physical axes of a buffer, plain ones included, with extent and stride in elements. Returns their
+ * number. */
 struct phys_axis {
 	int dim;
 	int64_t div, mod; /* j = ((i + lo) / div) % mod; mod 0: no remainder */
 	int64_t extent, stride;
 };
 int operand_axes(const struct operand *o, struct phys_axis ax[MAX_SPLITS]);
-/* A sum over what a table tells: a resized image. */
+/* Whether the stage sums over indexes from a table, as a resized image does. */
 bool stage_resamples(const struct task *t, const struct stage *s);
 /* Range of an index over all points of its stage (constant sizes, before a table look-up). */
 void index_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi);
-/* Its value at a point of the stage, the table of bufs[operand] looked up. */
+/* The value of an index at a point of the stage, including the look-up in the table bufs[operand]. */
 int64_t index_value(const struct stage *s, const struct index *x, void *const *bufs, const int64_t *at);
-/* The axis that is the whole index; -1: none. */
+/* The axis that alone forms the index; -1: none. */
 int index_axis(const struct stage *s, const struct index *x);
-/* True if the index can leave [-lo, dim + hi) of dim d: lowering needs a guard. Generic tasks: index.guard.
- */
+/* Whether the index can leave [-lo, dim + hi) of dim d, so that lowering needs a guard. Generic tasks:
+ * index.guard. */
 bool index_guarded(const struct task *t, const struct stage *s, const struct read *r, int d);
 
-/* The output may lie over input i: each element is read at the point that writes it, and nowhere else. (A
- * schedule that keeps partial sums there may not.) */
+/* Whether the output may share the memory of input i: each element is read only at the point that writes it.
+ * (Not valid for a schedule that keeps partial sums in the output.) */
 bool task_overwrites(const struct task *t, int i);
 
 /* Generic form: sizes become symbols; params[i] is the value of SYM(i). Layout blocks, unit coefficients,
  * zero offsets, div/mod and programs stay. Returns the number of symbols. */
 int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX_SYMS]) MUST_CHECK;
 
-/* Reference, double precision, straight from the definition above. bufs[i]: operand i in its physical layout
- * (tmp: NULL, then its elements are computed as often as they are read). kernels/task/reference.h is for many
- * points. */
+/* The reference in double precision, straight from the definition above. bufs[i]: operand i in its physical
+ * layout (tmp: NULL; its elements are recomputed at each read). For many points use
+ * kernels/task/reference.h. */
 double task_point(const struct task *t, void *const *bufs, const int64_t *spatial /* of the last stage */);
-/* Whole task, every stage; tmp operands are computed internally. Sums have their addresses in tables, as in
- * kernels/task/reference.h. Slow. */
+/* Computes the whole task with every stage; tmp operands are computed internally. Sums have their addresses
+ * in tables, as in kernels/task/reference.h. Slow. */
 int task_reference(const struct task *t, void *const *bufs, struct arena *scratch) MUST_CHECK;
 /* Copies between plain row-major and the operand's physical layout; halos and padding get `fill`. */
 void operand_pack(const struct operand *o, const float *plain, float *physical);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generic form of a task. A dim that some index addresses as one whole axis (coefficient 1, offset 0,
  * equal extents) shares that axis's symbol, and so does an axis of a later stage that addresses a dim which
- * has one: so the generic text keeps what lowering must know (the index stays inside), and sizes that are
- * equal by chance stay apart. Halos of images, and offsets of their windows, are symbols even where they are
- * zero: one kernel serves all. */
+ * has a symbol. So the generic text keeps what lowering must know (the index stays inside), while sizes that
+ * are equal by chance have different symbols. Halos of images, and offsets of their windows, are symbols even
+ * if they are zero, so that one kernel serves all. */
 #include "kernels/task/task.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ static void name_sizes(struct syms *y, const struct task *t, const struct stage 
 	}
 }
 
-/* window: the offset is a symbol even at zero if the index is of several axes. */
+/* window: the offset is a symbol even at zero if the index has several axes. */
 static void name_index(struct syms *y, const struct stage *s, bool window, struct index *x)
 {
 	int naxes = 0;
@@ -76,8 +76,8 @@ static void name_index(struct syms *y, const struct stage *s, bool window, struc
 		x->off = symbol(y, x->off);
 }
 
-/* From which dim on the task's operands are images: those of convolutions (weights of the images' rank), of
- * windows, and whatever lies in channel blocks; MAX_RANK: it has none. */
+/* The first dim of the task's operands that belongs to the image, for convolutions (weights with the images'
+ * rank), windows, and anything in channel blocks; MAX_RANK: none. */
 static int image_dims(const struct task *t)
 {
 	const struct stage *s = &t->stage[0];
@@ -122,7 +122,7 @@ int task_abstract(const struct task *t, struct task *generic, int64_t params[MAX
 		for (int d = 0; d < o->dims.rank; d++) {
 			bool halo =
 			    (image && d >= first && !split(o, d)) || o->layout.lo[d] || o->layout.hi[d];
-			if (!IS_SYM(o->dims.d[d]) && o->role != ROLE_TMP) /* scratch has a size */
+			if (!IS_SYM(o->dims.d[d]) && o->role != ROLE_TMP) /* scratch has a fixed size */
 				o->dims.d[d] = symbol(&y, o->dims.d[d]);
 			if (!halo)
 				continue;

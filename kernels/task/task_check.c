@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every invariant of a task. Limits keep all index arithmetic inside int64: extents < 2^31, |coef| <= 2^24,
- * |off| <= 2^40, points of a stage <= 2^53.
+/* Checks every invariant of a task. Limits keep all index arithmetic inside int64: extents < 2^31, |coef| <=
+ * 2^24, |off| <= 2^40, points of a stage <= 2^53.
  *
- * Which accesses are proved to stay inside of their operand:
- *   - writes, look-ups in a table, and reads of a task without symbols: all. Such a read may leave its
- * operand only where lowering guards it (index_guarded), and then gives the fill value.
- *   - an unguarded read of a generic task, whose guard flag promises that it stays inside: where no symbol
- * decides. With symbols, a promise that no values of theirs can keep is refused; the others are kept by
- * task_abstract, which takes the flag and the values from one task with constant sizes. What a table holds is
- * data, which whoever makes the table checks. */
+ * Accesses that are proved to stay inside of their operand:
+ *   - all writes, table look-ups, and reads of a task without symbols. Such a read may leave its operand only
+ *     where lowering guards it (index_guarded), and then gives the fill value.
+ *   - an unguarded read of a generic task (its guard flag guarantees that it stays inside), if this does not
+ *     depend on symbols. If it does, the flag is refused if no values of the symbols can satisfy it;
+ *     otherwise task_abstract guarantees it, as it takes the flag and the values from one task with constant
+ *     sizes. The contents of a table are data, which the maker of the table checks. */
 #include "kernels/task/task.h"
 
 #include <ctype.h>
@@ -33,7 +33,7 @@ static bool name_good(const char *s, size_t cap)
 	return true;
 }
 
-/* A size or symbol within [lo, hi]. */
+/* Whether a size is a valid symbol or within [lo, hi]. */
 static bool in_range(const struct task *t, int64_t v, int64_t lo, int64_t hi)
 {
 	return IS_SYM(v) ? SYM_INDEX(v) < t->nsyms : v >= lo && v <= hi;
@@ -127,7 +127,7 @@ static void form_add(struct form *f, int64_t v, int64_t times)
 		f->c += v * times;
 }
 
-/* The least value of each symbol: sizes are 1 at least, halos 0; INT64_MIN: any. */
+/* The least value of each symbol: sizes are at least 1, halos at least 0; INT64_MIN: no bound. */
 static void least_symbols(const struct task *t, int64_t least[MAX_SYMS])
 {
 	for (int i = 0; i < MAX_SYMS; i++)
@@ -148,7 +148,7 @@ static void least_symbols(const struct task *t, int64_t least[MAX_SYMS])
 				least[SYM_INDEX(t->stage[k].axis[a].extent)] = 1;
 }
 
-/* True: not negative, whatever the symbols' values. */
+/* Whether the form is >= 0 for all values of the symbols. */
 static bool form_never_negative(const struct task *t, const struct form *f)
 {
 	int64_t least[MAX_SYMS], sum = f->c;
@@ -161,8 +161,8 @@ static bool form_never_negative(const struct task *t, const struct form *f)
 	return sum >= 0;
 }
 
-/* The index before division at its least (side -1) or greatest point, negated for the least. An axis whose
- * coefficient is a symbol counts as 0: that point is reached too. */
+/* The index before division at its least (side -1, negated) or greatest point. An axis whose coefficient is a
+ * symbol counts as 0, because that point is reached too. */
 static struct form extreme(const struct stage *s, const struct index *x, int side)
 {
 	struct form f = {0};
@@ -179,8 +179,8 @@ static struct form extreme(const struct stage *s, const struct index *x, int sid
 
 enum { MOST_WALKED = 1 << 16 };
 
-/* Range of a constant index. index_range says [0, mod) wherever a remainder may wrap: few points are looked
- * at. */
+/* The exact range of a constant index. index_range gives [0, mod) wherever a remainder may wrap; here a small
+ * number of points is enumerated. */
 static void exact_range(const struct stage *s, const struct index *x, int64_t *lo, int64_t *hi)
 {
 	int64_t at[MAX_AXES] = {0}, points = 1;
@@ -205,8 +205,8 @@ static void exact_range(const struct stage *s, const struct index *x, int64_t *l
 	}
 }
 
-/* An index that nothing guards leaves [-lo, size + hi): surely, where all are constants; with symbols,
- * whatever their values. */
+/* Whether an unguarded index leaves [-lo, size + hi); with symbols, whether it does so for all their
+ * values. */
 static bool leaves(const struct task *t, const struct stage *s, const struct index *x, int64_t lo,
 		   int64_t size, int64_t hi)
 {
@@ -253,7 +253,7 @@ static int check_index(const struct task *t, const struct stage *s, const struct
 	return leaves(t, s, x, 0, o->dims.d[0], 0) ? fail(E_CORRUPT, "index leaves table %s", o->name) : E_OK;
 }
 
-/* Dim d of a read or of the output. */
+/* Checks dim d of a read or of the output. */
 static int check_dim(const struct task *t, const struct stage *s, const struct read *r, int d, bool out)
 {
 	const struct operand *o = &t->operand[r->operand];
@@ -272,7 +272,7 @@ static int check_dim(const struct task *t, const struct stage *s, const struct r
 	return E_OK;
 }
 
-/* Stack discipline; which reads it may use: those without reduction axes where `post`. */
+/* Checks the stack discipline and the reads: with `post`, only reads without reduction axes are allowed. */
 static int check_prog(const struct stage *s, const struct prog *p, bool post)
 {
 	int depth = 0;
@@ -301,7 +301,8 @@ static int check_prog(const struct stage *s, const struct prog *p, bool post)
 	return depth == 1 || (post && !p->n) ? E_OK : fail(E_CORRUPT, "program leaves %d values", depth);
 }
 
-/* Injective and whole: per dim the coefficients are a mixed radix, and together the extents fill the dims. */
+/* Checks that the output is written once and completely: in each dim the coefficients are a mixed radix, and
+ * together the extents fill the dims. */
 static int check_out(const struct task *t, const struct stage *s)
 {
 	const struct operand *o = &t->operand[s->out.operand];
@@ -317,7 +318,8 @@ static int check_out(const struct task *t, const struct stage *s)
 				return fail(E_CORRUPT, "output %s: dim %d: reduction axis or negative",
 					    o->name, d);
 		fixed &= !has_syms(s, x) && !IS_SYM(o->dims.d[d]);
-		for (bool more = fixed; more;) { /* next larger coefficient must step over all smaller ones */
+		for (bool more = fixed; more;) { /* the next larger coefficient must step over all smaller
+						  * ones */
 			more = false;
 			int64_t next = INT64_MAX;
 			int at = -1;
@@ -415,7 +417,8 @@ static void use_stage(const struct stage *s, bool used[MAX_SYMS])
 		}
 }
 
-/* A symbol that nothing uses would be a parameter without meaning, and make a task generic that is not. */
+/* Checks that all symbols are used: an unused one would be a meaningless parameter, and would make the task
+ * look generic. */
 static int check_symbols(const struct task *t)
 {
 	bool used[MAX_SYMS] = {0};

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends at `used`, cut at n; returns the new end. */
+/* Appends at `used`, truncates at n; returns the new end. */
 static size_t __attribute__((format(printf, 4, 5)))
 put(char *out, size_t n, size_t used, const char *fmt, ...)
 {
@@ -36,7 +36,8 @@ static void put_dims(char *out, size_t n, const struct operand *o, int from)
 		used = put(out, n, used, d > from ? "x%lld" : "%lld", (long long)o->dims.d[d]);
 }
 
-/* The window of read r: reduction axes that share a dim with a spatial axis: "3x3/2", "" where none. */
+/* The window of read r, made of reduction axes that share a dim with a spatial axis: "3x3/2"; "" if there is
+ * none. */
 static void put_window(char *out, size_t n, const struct task *t, const struct stage *s, const struct read *r)
 {
 	size_t used = 0;
@@ -56,7 +57,7 @@ static void put_window(char *out, size_t n, const struct task *t, const struct s
 		put(out, n, used, "/%lld", (long long)stride);
 }
 
-/* Words for the epilogue, most telling operators only. */
+/* Names of the most telling operators of the epilogue. */
 static void put_post(char *out, size_t n, const struct prog *p)
 {
 	static const struct {
@@ -83,7 +84,7 @@ static bool is_depthwise(const struct task *t, const struct stage *s)
 	return w->d[1] == 1 && w->d[0] > 1;
 }
 
-/* A chain may begin with a copy of its input, which is no work that its name need tell. */
+/* Skips a copy of the input at the start of a chain, which the label need not mention. */
 static int first_stage(const struct task *t)
 {
 	const struct stage *s = &t->stage[0];
@@ -91,7 +92,7 @@ static int first_stage(const struct task *t)
 	       t->operand[s->read[0].operand].role == ROLE_IN && is_product(&t->stage[1]);
 }
 
-/* "conv 1x1 + dwconv 3x3/2 + conv 1x1 24->32 28x28", of stages that each make an image by reduction. */
+/* Labels stages that each make an image by reduction: "conv 1x1 + dwconv 3x3/2 + conv 1x1 24->32 28x28". */
 static bool label_block(const struct task *t, int first, char out[96])
 {
 	const struct stage *last = &t->stage[t->nstages - 1];
@@ -136,7 +137,8 @@ static void label_product(const struct task *t, const struct stage *s, char out[
 	    (long long)y->dims.d[1], dims, post);
 }
 
-/* "attention", "softmax" or "norm" of rows, "3 matmuls" that pass a vector on; else "3 stages". */
+/* "attention", "softmax" or "norm" of rows, "3 matmuls" for a chain of products with vectors; else "3
+ * stages". */
 static void label_chain(const struct task *t, const char *dims, char out[96])
 {
 	int products = 0, tops = 0, exps = 0, roots = 0;

@@ -6,15 +6,15 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_KEPT = 1 << 26 }; /* elements of an intermediate that are remembered */
+enum { MOST_KEPT = 1 << 26 }; /* largest intermediate, in elements, that is remembered */
 
 struct reference {
 	const struct task *t;
 	void *const *bufs;
 	float *tmp[MAX_OPERANDS];           /* tmp operands; NULL: computed point by point */
-	unsigned char *known[MAX_OPERANDS]; /* which of its elements are; NULL: all */
-	struct ref_sum *sum[MAX_STAGES];    /* NULL: step by step */
-	/* The last point of each stage: chained points ask for the same one again and again. */
+	unsigned char *known[MAX_OPERANDS]; /* which of its elements are computed; NULL: all */
+	struct ref_sum *sum[MAX_STAGES];    /* NULL: computed step by step */
+	/* The last point of each stage: chained stages often ask for the same point again. */
 	int64_t memo_at[MAX_STAGES][MAX_AXES];
 	double memo[MAX_STAGES];
 	bool memo_good[MAX_STAGES];
@@ -145,7 +145,7 @@ static double apply(enum prog_op op, const double *a)
 		return a[0] != 0 ? a[1] : a[2];
 	case P_SQUARE:
 		return a[0] * a[0];
-	case P_SILU: /* of -inf: as kernels/loops/vmath.h says */
+	case P_SILU: /* at -inf: as in kernels/loops/vmath.h */
 		return a[0] == -INFINITY ? a[0] : a[0] / (1 + exp(-a[0]));
 	case P_GELU:
 		return a[0] == -INFINITY ? 0 : a[0] * erfc(-a[0] * M_SQRT1_2) / 2;

@@ -33,7 +33,7 @@ static bool direct(const struct index *x)
 	return x->div <= 1 && x->mod <= 1 && x->table < 0;
 }
 
-/* The inner block of dim d's split, 0: not split. */
+/* The inner block of dim d's split; 0: not split. */
 static int64_t dim_block(const struct operand *o, int d)
 {
 	for (int j = 0; j < o->layout.n; j++)
@@ -66,7 +66,7 @@ int64_t tmp_row(const struct operand *o, int d, int64_t extent)
 	return whole ? (extent + TMP_ROW - 1) / TMP_ROW * TMP_ROW : extent;
 }
 
-/* The physical axis that lies innermost, where it is dim d without a split; -1: none. */
+/* The innermost physical axis, if it belongs to dim d and is not split; -1: none. */
 static int row_axis(const struct operand *o, int d, unsigned without)
 {
 	for (int j = (o->layout.n ? o->layout.n : o->dims.rank) - 1; j >= 0; j--) {
@@ -77,7 +77,7 @@ static int row_axis(const struct operand *o, int d, unsigned without)
 	return -1;
 }
 
-/* `without`: dims that are not in memory. */
+/* `without`: set of dims that are not in memory. */
 static int64_t stride_without(const struct operand *o, int layout_axis, unsigned without)
 {
 	const struct layout *l = &o->layout;
@@ -100,7 +100,7 @@ static int64_t stride_without(const struct operand *o, int layout_axis, unsigned
 	return s;
 }
 
-/* A vector of `lanes` neighbours along axis a never crosses a block of dim d. */
+/* Whether no vector of `lanes` neighbours along axis a crosses a block of dim d. */
 static bool aligned(const struct operand *o, const struct index *x, int d, int a, int lanes)
 {
 	if (x->coef[a] != 1 || dim_block(o, d) % lanes || IS_SYM(x->off) || IS_SYM(o->layout.lo[d]))
@@ -113,7 +113,7 @@ static bool aligned(const struct operand *o, const struct index *x, int d, int a
 	return true;
 }
 
-/* The index is one axis, all of the dim. */
+/* Whether the index is one axis that covers the whole dim. */
 static bool same_axis(const struct stage *st, const struct operand *o, const struct index *x, int d)
 {
 	int used = -1, n = 0;
@@ -123,7 +123,8 @@ static bool same_axis(const struct stage *st, const struct operand *o, const str
 	return n == 1 && x->coef[used] == 1 && x->off == 0 && st->axis[used].extent == o->dims.d[d];
 }
 
-/* Vectors along dim d past its end stay inside of a row that is longer than the dim. */
+/* Whether vectors that reach past the end of dim d stay inside of a row, because rows are longer than the
+ * dim. */
 static bool row_pads(const struct stage *st, const struct operand *o, const struct index *x, int d,
 		     unsigned without)
 {
@@ -131,7 +132,7 @@ static bool row_pads(const struct stage *st, const struct operand *o, const stru
 	       o->role == ROLE_TMP && !o->layout.lo[d] && !o->layout.hi[d] && same_axis(st, o, x, d);
 }
 
-/* Dims of a tmp that are not in scratch: those of shared axes. */
+/* Dims of a tmp that are not in scratch: those that shared axes index. */
 static unsigned left_out(const struct task *t, const struct stage *st, const struct read *r)
 {
 	const struct operand *o = &t->operand[r->operand];
@@ -196,7 +197,7 @@ bool operand_packs(const struct task *t, int operand)
 	const struct read *r;
 	if (t->nsyms || o->role != ROLE_CONST || o->dtype != DT_F32 || uses(t, operand, &st, &r) != 1)
 		return false;
-	if (o->fill != 0) /* a packed constant is 0 outside: sums over partial vectors rely on it */
+	if (o->fill != 0) /* a packed constant is 0 outside, which sums over partial vectors rely on */
 		return false;
 	int terms = 0;
 	for (int d = 0; d < o->dims.rank; d++) {
@@ -208,7 +209,7 @@ bool operand_packs(const struct task *t, int operand)
 	return terms > 0 && terms <= 8;
 }
 
-/* Every tmp that stage s writes or reads has a dim that is axis i alone. */
+/* Whether the operand, if it is a tmp, has a dim that axis i alone indexes. */
 static bool tmp_follows(const struct task *t, const struct stage *st, const struct read *r, int i)
 {
 	const struct operand *o = &t->operand[r->operand];
@@ -227,7 +228,7 @@ static bool tmp_follows(const struct task *t, const struct stage *st, const stru
 	return dims == 1;
 }
 
-/* The dim of a tmp that axis i indexes must be the same one everywhere. */
+/* The dim of a tmp that axis i indexes; it must be the same in all accesses. */
 static int tmp_dim(const struct read *r, int rank, int i)
 {
 	for (int d = 0; d < rank; d++)

@@ -150,7 +150,7 @@ void task_text(const struct task *t, struct buf *out)
 		put_stage(t, &t->stage[i], out);
 }
 
-/* Parsing. A failure is sticky: everything after it does nothing. */
+/* Parsing. An error is sticky: everything after it does nothing. */
 struct in {
 	const char *p;
 	int line;
@@ -183,7 +183,7 @@ static void newline(struct in *in)
 	in->line += !in->bad;
 }
 
-/* Canonical: no plus sign, no leading zeros. */
+/* Canonical integers have no plus sign and no leading zeros. */
 static int64_t get_int(struct in *in)
 {
 	const char *s = in->p;

@@ -44,8 +44,8 @@ int shape_check(const struct shape *s, int64_t max_elems)
 	for (int i = 0; i < s->rank; i++) {
 		if (s->d[i] < 0)
 			return fail(E_CORRUPT, "shape %s has a negative dimension", text);
-		/* A zero dimension must not hide the overflow of the others: strides are products of those.
-		 */
+		/* a zero dimension must not hide an overflow of the others, because strides are their
+		 * products */
 		int64_t d = s->d[i] ? s->d[i] : 1;
 		if (__builtin_mul_overflow(n, d, &n) || n > max_elems)
 			return fail(E_CORRUPT, "shape %s has more than %" PRId64 " elements", text,
@@ -92,7 +92,7 @@ int shape_parse(const char *text, struct shape *out)
 int shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out)
 {
 	struct shape r = {.rank = a->rank > b->rank ? a->rank : b->rank};
-	for (int i = 1; i <= r.rank; i++) { /* from the last dimension */
+	for (int i = 1; i <= r.rank; i++) { /* starting with the last dimension */
 		int64_t x = i <= a->rank ? a->d[a->rank - i] : 1;
 		int64_t y = i <= b->rank ? b->d[b->rank - i] : 1;
 		if (x != y && x != 1 && y != 1) {
@@ -314,7 +314,7 @@ static void compare_real(const struct tensor *got, const struct tensor *ref, dou
 		if (isnan(d))
 			d = INFINITY;
 		*diff = d > *diff ? d : *diff;
-		/* An infinite reference must not widen a tolerance that scales with the largest value. */
+		/* an infinite reference must not widen a tolerance that scales with the largest value */
 		if (isfinite(r) && fabs(r) > *absmax)
 			*absmax = fabs(r);
 	}

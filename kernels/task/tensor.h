@@ -35,7 +35,7 @@ struct shape {
 struct tensor {
 	enum dtype dtype;
 	struct shape shape;
-	void *data; /* row-major; NULL: not known */
+	void *data; /* row-major; NULL: unknown */
 };
 
 size_t dtype_bytes(enum dtype t);
@@ -50,15 +50,15 @@ int shape_parse(const char *text, struct shape *out) MUST_CHECK;
 /* NumPy broadcasting of two shapes. */
 int shape_broadcast(const struct shape *a, const struct shape *b, struct shape *out) MUST_CHECK;
 int tensor_alloc(struct arena *a, enum dtype t, const struct shape *s, struct tensor *out) MUST_CHECK;
-/* Element i (flat) as a double or int64, and back, whatever the dtype (saturating for integers). */
+/* Reads element i (flat) as a double or int64, or writes it, whatever the dtype (integers saturate). */
 double tensor_get(const struct tensor *t, int64_t i);
 void tensor_set(struct tensor *t, int64_t i, double v);
 int64_t tensor_get_i64(const struct tensor *t, int64_t i);
 void tensor_set_i64(struct tensor *t, int64_t i, int64_t v);
 float f16_to_f32(uint16_t h);
 uint16_t f32_to_f16(float f);
-/* max|a-b| and max|ref| over f32/f64 (integers and bools: number of differing elements in *diff). NaN matches
- * NaN. */
+/* max|a-b| and max|ref| over f32/f64 (integers and bools: *diff is the number of differing elements). NaN
+ * equals NaN. */
 int tensor_compare(const struct tensor *got, const struct tensor *ref, double *diff,
 		   double *absmax) MUST_CHECK;
 

@@ -39,7 +39,7 @@ static void drop_dim(struct walk *w, int i)
 	w->rank--;
 }
 
-/* Dimension i can be stepped through as a part of dimension i + 1. */
+/* Whether stepping dimension i + 1 past its end continues in dimension i, so that both can be merged. */
 static bool mergeable(const struct walk *w, int i)
 {
 	for (int k = 0; k < w->nops; k++)
@@ -125,7 +125,7 @@ static uint16_t f32_to_bf16(float f)
 	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16); /* to nearest, ties to even */
 }
 
-/* One case of a switch over dtypes: EXPR of element x of type T. */
+/* One case of a switch over dtypes: EXPR of an element x of type T. */
 #define LOAD(D, T, EXPR)                                                                                     \
 	case D:                                                                                              \
 		for (int64_t j = 0; j < n; j++) {                                                            \
@@ -155,7 +155,7 @@ void load_f64(const struct tensor *t, int64_t at, int64_t step, int64_t n, doubl
 	}
 }
 
-/* v in [lo, hi] as an integer; NaN is 0. Only for |lo|, |hi| < 2^62. */
+/* v clamped to [lo, hi] as an integer; NaN becomes 0. Only for |lo|, |hi| < 2^62. */
 static int64_t clamp_int(double v, double lo, double hi)
 {
 	return v != v ? 0 : (int64_t)(v < lo ? lo : v > hi ? hi : v);

@@ -23,7 +23,7 @@ struct walk {
 };
 
 void walk_open(struct walk *w, struct arena *a, int rank, const int64_t *d, int nops);
-/* Operand k is row-major of shape s, broadcast (right-aligned) to the walk's extents. */
+/* Operand k is row-major with shape s, broadcast (right-aligned) to the walk's extents. */
 void walk_like(struct walk *w, int k, const struct shape *s);
 void walk_steps(struct walk *w, int k, int64_t base, const int64_t *steps);
 void walk_start(struct walk *w);
