@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 256 /* doubles of a row of sums: rows for CONV_FILTERS filters stay in L1 */ };
+enum { COLUMNS = 256 /* sums per row and filter, doubles: rows for CONV_FILTERS filters stay in the L1 */ };
 
 int conv_open(struct conv *v, const struct filter_window *w, int64_t channels, struct arena *a)
 {
@@ -74,7 +74,7 @@ static void add1(int64_t n, double *restrict acc, double f, const double *restri
 		acc[i] += f * x[i * step];
 }
 
-/* One row of n output pixels for nf filters: every input row that is loaded serves all of them. */
+/* One row of n output pixels for nf filters: every input row that is loaded is used for all of them. */
 static void conv_row(const struct conv *v, int nf, const double *filter, const double *x, int64_t n,
 		     double *acc, int64_t plane)
 {
@@ -95,7 +95,7 @@ void conv_apply(const struct conv *v, int nf, const double *filter, double *out)
 {
 	const struct filter_window *w = &v->w;
 	int64_t rows = w->out[0] * w->out[1], cols = w->out[2], plane = rows * cols;
-	/* Without padding, stride and kernel (1x1 convolutions), rows follow each other: one long row. */
+	/* without padding and stride, rows of a 1x1 convolution are contiguous: one long row */
 	if (span3(w->kernel) == 1 && span3(w->stride) == 1 && span3(v->padded) == plane) {
 		cols = plane;
 		rows = 1;

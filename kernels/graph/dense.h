@@ -7,7 +7,8 @@
 
 #include "kernels/graph/geometry.h"
 
-/* Weights of one filter address one padded image of doubles by precomputed offsets. */
+/* A window over a padded image of doubles. The weights of one filter address the image by precomputed
+ * offsets. */
 struct conv {
 	struct filter_window w;
 	int64_t channels;  /* per group */
@@ -17,11 +18,11 @@ struct conv {
 	double *image;     /* [channels][padded], borders zero */
 };
 
-/* Allocates in `a`: E_NOMEM for what is too large. */
+/* Allocates in `a`. E_NOMEM: too large. */
 int conv_open(struct conv *v, const struct filter_window *w, int64_t channels, struct arena *a) MUST_CHECK;
-/* Loads one group of one image: x elements from `at` on, [channels][in]; `zero` is subtracted. */
+/* Loads one group of one image, the elements of x from `at` on, as [channels][in]; subtracts `zero`. */
 void conv_load(struct conv *v, const struct tensor *x, int64_t at, double zero);
-enum { CONV_FILTERS = 8 /* at a time, for speed */ };
+enum { CONV_FILTERS = 8 /* filters computed at a time, for speed */ };
 /* out[f][out pixels] += filter[f][taps] applied at every output pixel, for nf filters. */
 void conv_apply(const struct conv *v, int nf, const double *filter, double *out);
 

@@ -9,17 +9,17 @@ enum {
 	MAX_ELEMS = 1 << 30, /* of one tensor: 4 GiB of f32 */
 	FOLD_ELEMS =
 	    1 << 16,    /* shape arithmetic and index grids; larger constants are folded by graph_optimize */
-	FOLD_TINY = 64, /* always folded: a vector of shape arithmetic */
-	FOLD_BYTES = 64 << 20, /* of all that is folded here */
-	MAX_LINES = 64,        /* of one error; the text is cut at 4 KiB anyway */
+	FOLD_TINY = 64, /* always folded: typical of shape arithmetic */
+	FOLD_BYTES = 64 << 20, /* of all constants that are folded here */
+	MAX_LINES = 64,        /* in one error message; the text is cut at 4 KiB anyway */
 };
 
-/* What folding may cost in multiplications, whatever a file says: no operator does more than inputs x
+/* Limit on multiplications during folding, whatever a file contains: no operator does more than inputs x
  * outputs. */
 #define FOLD_WORK (INT64_C(1) << 34)
 
 struct folder {
-	int64_t work, bytes; /* spent */
+	int64_t work, bytes; /* used so far */
 };
 
 /* One operator call: its tensors live in `scratch` until the next call. */
@@ -49,7 +49,7 @@ static int alloc_outputs(struct opctx *c, struct arena *arena)
 	return E_OK;
 }
 
-/* Their value depends on the input's shape alone, and shapes are static. */
+/* The value of these nodes depends only on the input's shape, and shapes are static. */
 static bool reads_shape_only(const struct node *n)
 {
 	return !strcmp(node_type(n), "Shape") || !strcmp(node_type(n), "Size");
@@ -117,7 +117,8 @@ static int infer_node(struct graph *g, const struct node *n, struct folder *f, s
 	return E_OK;
 }
 
-/* An input without a type comes from a node that failed: that node has its line already. */
+/* Whether all inputs have a type. An input without one comes from a failed node, which is reported
+ * already. */
 static bool inputs_known(const struct graph *g, const struct node *n)
 {
 	for (int i = 0; i < n->nin; i++)
@@ -207,7 +208,7 @@ static int bind_inputs(const struct graph *g, const struct tensor *inputs, struc
 	return E_OK;
 }
 
-/* graph_infer has computed it already. */
+/* Whether graph_infer has computed all outputs. */
 static bool is_constant(const struct graph *g, const struct node *n)
 {
 	for (int i = 0; i < n->nout; i++)

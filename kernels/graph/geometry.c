@@ -4,14 +4,14 @@
 
 enum { PAD_NOTSET, PAD_SAME_UPPER, PAD_SAME_LOWER, PAD_VALID };
 #define MAX_SIDE                                                                                             \
-	((int64_t)1 << 30) /* of a kernel, stride, dilation or padding: products stay far from overflow */
+	((int64_t)1 << 30) /* largest kernel, stride, dilation or padding: products stay far from overflow */
 
 static int auto_pad(const struct opctx *c)
 {
 	return attr_choice(c, "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID", PAD_NOTSET);
 }
 
-/* An attribute with one value per spatial axis, right-aligned into out[3]; `fallback` where absent. */
+/* An attribute with one value per spatial axis, right-aligned into out[3]; `fallback` if absent. */
 static int side_attr(const struct opctx *c, const char *name, int rank, int64_t lo, int64_t fallback,
 		     int64_t *out)
 {
@@ -58,7 +58,7 @@ static int common(const struct opctx *c, const struct shape *x, struct filter_wi
 	return pads_attr(c, w);
 }
 
-/* Splits `total` padding of axis i; the odd element goes to the end, or to the front. */
+/* Splits `total` padding of axis i; the odd element goes to the end, or with `front` to the front. */
 static void split_pads(struct filter_window *w, int i, int64_t total, bool front)
 {
 	if (total < 0)
@@ -67,7 +67,7 @@ static void split_pads(struct filter_window *w, int i, int64_t total, bool front
 	w->end[i] = total - w->begin[i];
 }
 
-/* Sets out (and with SAME the pads) of every axis. */
+/* Computes `out` of every axis, and with SAME also the pads. */
 static int slide(struct filter_window *w, int pad, bool ceil_mode)
 {
 	for (int i = 3 - w->rank; i < 3; i++) {
@@ -97,7 +97,7 @@ int64_t conv_group(const struct opctx *c)
 	return node_int(c->node, "group", 1);
 }
 
-/* Kernel sides from the weights; the attribute, where given, must agree. */
+/* Takes the kernel sizes from the weights; the attribute, if present, must agree. */
 static int weight_kernel(const struct opctx *c, const struct shape *weights, struct filter_window *w)
 {
 	int64_t said[3] = {1, 1, 1};
@@ -144,7 +144,7 @@ int conv_window(const struct opctx *c, const struct shape *x, const struct shape
 	return slide(w, pad, false);
 }
 
-/* Output extents and what is cropped, from output_shape, output_padding and auto_pad. */
+/* Computes output extents and cropping from output_shape, output_padding and auto_pad. */
 static int unslide(const struct opctx *c, struct filter_window *w, int pad)
 {
 	int64_t extra[3] = {0, 0, 0}, want[3];

@@ -11,19 +11,19 @@
 #include "kernels/graph/op.h"
 
 struct filter_window {
-	int rank; /* spatial axes really there: 1..3 */
+	int rank; /* actual spatial axes: 1..3 */
 	int64_t in[3], out[3];
 	int64_t kernel[3], stride[3], dilation[3];
 	int64_t begin[3], end[3]; /* padding, >= 0, auto_pad resolved */
 };
 
-/* Conv and its quantised kin: x [n][c][spatial], weights [k][c/group][kernel]. Also checks channels against
- * groups. */
+/* Conv and its quantised variants: x [n][c][spatial], weights [k][c/group][kernel]. Also checks channels
+ * against groups. */
 int conv_window(const struct opctx *c, const struct shape *x, const struct shape *weights,
 		struct filter_window *w) MUST_CHECK;
-/* ConvTranspose: x [n][c][spatial], weights [c][k/group][kernel]; out = what the node gives, begin what is
- * cropped in front (of the full result of (in-1)*stride + (kernel-1)*dilation + 1 elements; what lies past it
- * is only bias). */
+/* ConvTranspose: x [n][c][spatial], weights [c][k/group][kernel]. `out` is the node's output extent, `begin`
+ * the number of elements cropped in front. The full result has (in-1)*stride + (kernel-1)*dilation + 1
+ * elements; output past it is only bias. */
 int deconv_window(const struct opctx *c, const struct shape *x, const struct shape *weights,
 		  struct filter_window *w) MUST_CHECK;
 /* MaxPool, AveragePool, LpPool. */

@@ -11,11 +11,12 @@ void graph_free(struct graph *g)
 {
 	if (!g)
 		return;
-	struct arena a = g->arena; /* the graph itself lies in it */
+	struct arena a = g->arena; /* the graph itself lies in the arena */
 	arena_free(&a);
 }
 
-/* Room for one more: doubles, in the arena. The old array is left behind, at most as much again in all. */
+/* Makes room for one more element by doubling the array in the arena. Old arrays are not freed; together they
+ * are at most as large as the new one. */
 static int grow(struct arena *a, void *array, int n, int *cap, size_t elem_bytes)
 {
 	if (n < *cap)
@@ -146,11 +147,11 @@ const char *node_type(const struct node *n)
 	return n->op->rows[n->row].type;
 }
 
-/* Depth-first with a stack of our own: node i comes after the nodes it reads, which come as late as its place
- * allows, so a sorted graph keeps its order and appended nodes move to where they are used. */
+/* Depth-first search with an explicit stack: a node is placed after the nodes that it reads, which are placed
+ * as late as possible, so a sorted graph keeps its order and appended nodes move to where they are used. */
 struct sorter {
 	const struct graph *g;
-	int *next;  /* per node: the input to look at next; nin + 1: placed */
+	int *next;  /* per node: the next input to visit; nin + 1: placed */
 	int *stack; /* nodes being visited */
 	bool *open; /* on the stack */
 	int *order;
@@ -267,7 +268,8 @@ static void put_attr(const struct attr *a, struct buf *out)
 	}
 }
 
-/* `names`: for people; without, two exports of one model that name things differently give one key. */
+/* names: print names, for people. Without them, two exports of one model that use different names have the
+ * same key. */
 static void put_value(const struct graph *g, int v, bool names, struct buf *out)
 {
 	if (v < 0) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph: values (tensors) and nodes (operators) in topological order. Made by import, changed by passes.
+/* The graph: values (tensors) and nodes (operators) in topological order. The importer makes it, passes
+ * change it.
  *
  * Everything lives in graph.arena and is freed with it. Values and nodes are referred to by index; an index
- * stays valid (dead ones are marked). Static shapes only: every live value has its final shape and dtype
- * after graph_infer. A value with data != NULL is a constant. Optional inputs that are absent are index -1.
- */
+ * stays valid (dead ones are marked). Static shapes only: after graph_infer every live value has its final
+ * shape and dtype. A value with data != NULL is a constant. Absent optional inputs have index -1. */
 #ifndef KERNELS_GRAPH_H
 #define KERNELS_GRAPH_H
 
@@ -31,9 +31,9 @@ struct op; /* kernels/graph/op.h */
 
 struct node {
 	const struct op *op;
-	int row;          /* which of the op's rows (operator names) */
-	const char *name; /* the model's, or "Conv_12" */
-	int opset;        /* of its domain */
+	int row;          /* index into the op's rows (operator names) */
+	const char *name; /* the model's name for it, or "Conv_12" */
+	int opset;        /* opset version of its domain */
 	int nin, nout;
 	int *in, *out; /* value indexes; -1 = absent */
 	int nattr;
@@ -56,15 +56,17 @@ struct graph {
 	struct node *node;
 	struct value *value;
 	int *input, *output;        /* value indexes in the model's order; initialisers are not inputs */
-	bool external;              /* some of its data was in other files than the model's */
-	struct layout_costs *costs; /* kernels/group/layout_cost.h, kept between divisions; NULL: none yet */
+	bool external;              /* some of its data came from files beside the model */
+	struct layout_costs *costs; /* kernels/group/layout_cost.h; reused by later divisions of the graph;
+				     * NULL: none yet */
 };
 
 void graph_free(struct graph *g);
-int graph_add_value(struct graph *g, const char *name); /* index; E_NOMEM only where the arena has a cap */
-/* Appends at the end of the order; arrays, names and texts are copied, tensor data of attributes is not (it
- * must live in the graph's arena). Makes the node the producer of its outputs. Returns its index; E_NOTFOUND:
- * unknown operator. */
+int graph_add_value(struct graph *g, const char *name); /* returns the index; E_NOMEM only if the arena has
+							 * a limit */
+/* Appends a node at the end of the order. Arrays, names and texts are copied; the tensor data of attributes
+ * is not (it must live in the graph's arena). Makes the node the producer of its outputs. Returns its index;
+ * E_NOTFOUND: unknown operator. */
 int graph_add_node(struct graph *g, const char *op_type, const char *name, int opset, int nin, const int *in,
 		   int nout, const int *out, int nattr, const struct attr *attr) MUST_CHECK;
 const struct attr *node_attr(const struct node *n, const char *name); /* NULL: absent */
@@ -72,11 +74,11 @@ int64_t node_int(const struct node *n, const char *name, int64_t fallback);
 float node_float(const struct node *n, const char *name, float fallback);
 const char *node_str(const struct node *n, const char *name, const char *fallback);
 const char *node_type(const struct node *n); /* "Conv" */
-/* Topological order, stable where it is one already; drops dead nodes and renumbers the others (values keep
- * theirs). E_CORRUPT names a node on a cycle. */
+/* Sorts the nodes topologically; an order that is topological already is kept. Drops dead nodes and renumbers
+ * the others (values keep their indexes). E_CORRUPT names a node on a cycle. */
 int graph_sort(struct graph *g) MUST_CHECK;
-/* Structure, shapes, dtypes, attributes and small constants (<= 64 elements), not weights: the model's key.
- */
+/* The model's key: a hash of structure, shapes, dtypes, attributes and small constants (<= 64 elements), but
+ * not of weights. */
 struct key graph_key(const struct graph *g);
 void graph_print(const struct graph *g, struct buf *out);
 

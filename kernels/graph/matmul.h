@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes of a matrix product by NumPy's rules: batches broadcast, a vector is a matrix whose added side is
- * dropped. */
+/* Shapes of a matrix product by NumPy's rules: batches broadcast; a vector becomes a matrix, whose added
+ * dimension is dropped from the result. */
 #ifndef KERNELS_MATMUL_H
 #define KERNELS_MATMUL_H
 
@@ -13,7 +13,7 @@ struct matmul {
 	struct shape out;
 };
 
-/* E_CORRUPT where the shapes do not fit. */
+/* E_CORRUPT: the shapes do not fit. */
 int matmul_plan(const struct shape *a, const struct shape *b, struct matmul *p) MUST_CHECK;
 
 #endif

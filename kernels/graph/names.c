@@ -10,7 +10,7 @@ struct names_slot {
 	int value;
 };
 
-/* Open addressing, at most half full: the slot of the name, or the free one where it belongs. */
+/* Open addressing, at most half full. Returns the slot of the name, or the free slot where it belongs. */
 static struct names_slot *probe(const struct names *m, const char *name, uint64_t hash)
 {
 	size_t i = hash & (m->cap - 1);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ONNX operators. A family of operators is one file op_NAME.c that defines `const struct op op_NAME`; the
- *Makefile writes op_table[]. To add an operator: a row in its family, or a new file with rows, infer, eval
- *and, where the operator has a structured form, task. Nothing else changes.
+ * Makefile writes op_table[]. To add an operator, add a row to its family, or a new file with rows, infer,
+ * eval and, if the operator has a structured form, task. Nothing else changes.
  *
- * infer: fill out[i].dtype and .shape from in[] (in[i].data != NULL where constant); check everything it
- *relies on and fail() with a text that starts with what is wrong ("axis 7 of rank 4"): the caller puts node
- *and model in front. eval: fill out[i].data: the caller has allocated it (zeroed, row-major) by the shape
- *that infer gave; NULL: absent. Portable C. It is the reference: f32 sums are accumulated in double. Used for
- *constant folding, for verification, and to run operators without a structured form. ctx->arena is scratch.
- * task: describe the node as a structured operator on plain layouts (kernels/task/task.h), NULL where it has
- *none. May return E_UNSUPPORTED for a case (dtype, data-dependent shape) that stays with eval. Operands are
- *named after the node's tensors: i0 is input 0, o0 output 0; a constant that the form needs beside them (a
- *table, 1/count) goes to made[K] and is m<K>, its data in ctx->arena. structure_task
- *(kernels/graph/structure.h) has the forms of all rows known to it. */
+ * infer: sets out[i].dtype and .shape from in[] (in[i].data != NULL: constant). It checks everything that it
+ * relies on, and fails with a text that starts with the problem ("axis 7 of rank 4"); the caller adds node
+ * and model in front.
+ * eval: fills out[i].data, which the caller has allocated (zeroed, row-major) with the shape that infer gave;
+ * NULL: the output is absent. Portable C. It is the reference: f32 sums are accumulated in double. It is used
+ * for constant folding, for verification, and to run operators without a structured form. ctx->arena is
+ * scratch.
+ * task: describes the node as a structured operator on plain layouts (kernels/task/task.h); NULL: it has no
+ * structured form. It may return E_UNSUPPORTED for a case (dtype, data-dependent shape) that stays with eval.
+ * Operands are named after the node's tensors: i0 is input 0, o0 output 0; an additional constant (a table,
+ * 1/count) goes to made[K] and is named m<K>, with its data in ctx->arena. structure_task
+ * (kernels/graph/structure.h) has the forms of all rows that it knows. */
 #ifndef KERNELS_OP_H
 #define KERNELS_OP_H
 
@@ -23,19 +25,20 @@ struct task;
 struct op_row {
 	const char *type; /* ONNX operator name */
 	int since,
-	    until; /* opset versions of the default domain that are supported, inclusive; 0 = no bound */
+	    until; /* supported opset versions of the default domain, inclusive; 0: no bound */
 	int min_in, max_in; /* max_in -1: variadic */
 	int min_out, max_out;
-	int code; /* the family's own */
+	int code; /* defined by the family */
 	const char
-	    *attrs; /* known attribute names, space-separated: an unknown one is unsupported, never ignored */
+	    *attrs; /* known attribute names, space-separated; a node with another one is unsupported,
+		     * never ignored */
 };
 
 struct opctx {
 	const struct node *node;
 	int code; /* of the row */
 	int opset;
-	struct arena *arena; /* scratch for this call; infer: also for what it must keep (none) */
+	struct arena *arena; /* scratch for this call; infer: also for results that must be kept (none) */
 	int nin, nout;
 	struct tensor *in;   /* nin of them; dtype DT_NONE: absent */
 	struct tensor *out;  /* nout of them */
@@ -46,7 +49,7 @@ enum { OP_MADE = 6 };
 
 struct op {
 	const char *name;
-	const struct op_row *rows; /* ends with type NULL */
+	const struct op_row *rows; /* the last one has type NULL */
 	int (*infer)(struct opctx *c);
 	int (*eval)(struct opctx *c);
 	int (*task)(const struct opctx *c, struct task *out);

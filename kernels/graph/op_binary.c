@@ -147,7 +147,7 @@ static const struct {
 	real_fn *real;
 	int_fn *whole;
 	unsigned dtypes;
-	bool test; /* gives bool */
+	bool test; /* the result is bool */
 } fns[] = {
     [B_ADD] = {f_add, g_add, DTYPES_NUMBER},
     [B_AND] = {NULL, g_and, BOOL},
@@ -286,7 +286,7 @@ static void run_where(const struct opctx *c, const struct walk *w, size_t bytes)
 	}
 }
 
-/* Comparisons of f32: of the second with the first where swapped. */
+/* Comparisons of f32; `swapped`: the second operand is compared with the first. */
 static const struct {
 	bool known, swapped;
 	enum run_test test;
@@ -303,7 +303,7 @@ static bool is_quick(const struct opctx *c, int code)
 	return (size_t)code < sizeof tests / sizeof *tests && tests[code].known && c->in[0].dtype == DT_F32;
 }
 
-/* A run of what kernels/task/runs.h knows; steps within a run are 0 or 1 in broadcasts. */
+/* Computes a run with kernels/task/runs.h; steps within a run are 0 or 1 in broadcasts. */
 static void run_quick(const struct opctx *c, int code, const struct walk *w)
 {
 	if (code == B_WHERE) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes at indices that are data. Indices count from the end where negative; one out of range is
- * an error. */
+/* Reads and writes at indices that are data. Negative indices count from the end; an index out of range is an
+ * error. */
 #include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
 #include "kernels/task/walk.h"
@@ -37,7 +37,7 @@ static int infer_gather(struct opctx *c)
 	return out_set(c, 0, c->in[0].dtype, &out);
 }
 
-/* Indices of the same rank, none of their other extents over the data's. */
+/* Indices have the same rank as the data, and their other extents are not larger than the data's. */
 static int infer_elements(struct opctx *c)
 {
 	const struct shape *x = &c->in[0].shape, *i = &c->in[1].shape;
@@ -127,7 +127,7 @@ static int eval_gather(struct opctx *c)
 	return E_OK;
 }
 
-/* Copies between the data's place that index i names and flat place i. */
+/* Copies between the place in the data that index i selects and flat place i. */
 static int eval_elements(struct opctx *c)
 {
 	const struct shape *x = &c->in[0].shape, *ix = &c->in[1].shape;

@@ -14,7 +14,7 @@ static const struct op_row rows[] = {
     {0},
 };
 
-enum { PANEL = 256 /* columns of b that are converted at a time */ };
+enum { PANEL = 256 /* columns of b that are converted to double at a time */ };
 
 /* One matrix inside a tensor: element (i, j) is at `at` + i * row + j * col. */
 struct matrix {

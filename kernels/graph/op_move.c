@@ -120,7 +120,7 @@ static int eval_concat(struct opctx *c)
 
 /* ---- Split ---- */
 
-/* The extents of all outputs: listed, or equal parts (from num_outputs on the last may be smaller). */
+/* The extents of all outputs: from the list, or equal parts (with num_outputs the last may be smaller). */
 static int split_sizes(const struct opctx *c, int axis, int64_t *size)
 {
 	int64_t all = c->in[0].shape.d[axis], sum = 0;
@@ -210,7 +210,8 @@ static void slice_axis(int64_t extent, int64_t start, int64_t end, int64_t step,
 	uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
 	s->start[axis] = start;
 	s->count[axis] = gap > 0 ? (int64_t)(((uint64_t)gap - 1) / stride) + 1 : 0;
-	s->step[axis] = s->count[axis] > 1 ? step : 1; /* a step that is not taken may not overflow offsets */
+	s->step[axis] = s->count[axis] > 1 ? step : 1; /* a step that is never taken must not overflow
+						        * offsets */
 }
 
 static int slice_lists(const struct opctx *c, int64_t start[], int64_t end[], int64_t axes[], int64_t step[])
@@ -333,7 +334,7 @@ static int infer_tile(struct opctx *c)
 	return out_set(c, 0, c->in[0].dtype, &out);
 }
 
-/* Axis i of the output is (repeat, position). */
+/* Each axis i of the output is split into (repeat, position). */
 static int eval_tile(struct opctx *c)
 {
 	const struct shape *x = &c->in[0].shape, *y = &c->out[0].shape;

@@ -192,7 +192,7 @@ static int infer(struct opctx *c)
 	return out_set(c, 0, c->in[0].dtype, &c->in[0].shape);
 }
 
-/* Gains (or biases) broadcast to the normalised dims, as doubles; `fallback` where the input is absent. */
+/* Gains (or biases) broadcast to the normalised dims, as doubles; `fallback` if the input is absent. */
 static double *spread(const struct opctx *c, int i, const struct groups *g, double fallback)
 {
 	int64_t n = shape_count(&g->normal);

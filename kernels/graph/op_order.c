@@ -169,7 +169,7 @@ static void store_item(const struct opctx *c, int64_t at, const struct item *ite
 
 typedef int order_fn(const void *a, const void *b);
 
-/* The first k of n items come to the front in order: few by insertion. */
+/* Moves the first k of n items to the front in order; uses insertion if k is small. */
 static void order_first(struct item *item, int64_t n, int64_t k, order_fn *order)
 {
 	if (k > 64 || k < 1) {
@@ -228,7 +228,7 @@ static void cumulate_f32(struct opctx *c, const struct lines *l)
 	}
 }
 
-/* A few of lines whose elements lie side by side. */
+/* TopK with small k of lines whose elements are contiguous. */
 static void top_f32(struct opctx *c, const struct lines *l, int32_t *key)
 {
 	int32_t index[RUN_TOP];
@@ -245,7 +245,7 @@ static void top_f32(struct opctx *c, const struct lines *l, int32_t *key)
 	}
 }
 
-/* Lines of f32 that have quick forms: true, and done. */
+/* Evaluates lines of f32 with a fast form if there is one. True: done. */
 static bool eval_f32(struct opctx *c, const struct lines *l, void *scratch)
 {
 	if (c->in[0].dtype != DT_F32 || l->n > INT32_MAX)

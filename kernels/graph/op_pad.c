@@ -8,7 +8,7 @@
 
 enum { D_ATTR, D_INPUT };
 
-/* What a node asks for, on every axis of its input. */
+/* The padding of a node, on every axis of its input. */
 enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP };
 
 struct padding {
@@ -76,7 +76,7 @@ static int padding_plan(const struct opctx *c, struct padding *p)
 	return rc;
 }
 
-/* Where output position o of an axis of `extent` is read; -1: the constant. */
+/* The input position that output position o of an axis of `extent` reads; -1: the constant. */
 static int64_t padding_source(const struct padding *p, int axis, int64_t extent, int64_t o)
 {
 	int64_t i = o - p->begin[axis], period = p->mode == PAD_WRAP ? extent : 2 * (extent - 1);
@@ -91,7 +91,7 @@ static int64_t padding_source(const struct padding *p, int axis, int64_t extent,
 	return i < extent ? i : period - i;
 }
 
-/* The constant of PAD_CONSTANT. Only when the optional input, if there, has data. */
+/* The constant of PAD_CONSTANT. If the optional input is present, it must have data. */
 static double padding_value(const struct opctx *c)
 {
 	if (c->code == D_ATTR)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pooling of rank 1 to 3. MaxPool's second output: indices into the whole input, row- or column-major within
- * an image. */
+/* Pooling of rank 1 to 3. MaxPool's second output has indices into the whole input, row- or column-major
+ * within an image. */
 #include "kernels/graph/geometry.h"
 #include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
@@ -73,7 +73,7 @@ static void clip_taps(const struct filter_window *w, int i, int64_t start, int64
 		*from = *to;
 }
 
-/* One output pixel: where its window lies on each axis. */
+/* One output pixel: the position of its window on each axis. */
 struct place {
 	int64_t start[3], from[3], to[3];
 	int64_t padded; /* taps inside the padded input */
@@ -114,7 +114,7 @@ static double finish(const struct pool *q, double acc, const struct place *p, in
 	return q->code == POOL_LP || q->code == POOL_GLOBAL_LP ? pow(acc, 1 / q->p) : acc;
 }
 
-/* The window at p of image x[in]; *arg: position of the maximum in the image. */
+/* Computes the window at p of image x[in]; *arg: position of the maximum in the image. */
 static double pool_one(const struct pool *q, const double *x, const struct place *p, int64_t *arg)
 {
 	const struct filter_window *w = &q->w;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised operators. Integers become doubles with their zero point subtracted: every product and sum of
- * 8-bit values is exact, so the shared inner products serve; results are rounded half to even and saturated.
- */
+/* Quantised operators. Integers become doubles with their zero point subtracted. Every product and sum of
+ * 8-bit values is exact, so the shared inner products are used; results are rounded half to even and
+ * saturated. */
 #include "kernels/graph/dense.h"
 #include "kernels/graph/matmul.h"
 #include "kernels/graph/shapes.h"
@@ -29,11 +29,11 @@ static const struct op_row rows[] = {
 
 /* ---- QuantizeLinear, DequantizeLinear ---- */
 
-/* Parameters (scale, zero point) of element i of x[outer][n][inner]: one, one per n, or one per block of n.
- */
+/* Parameters (scale, zero point) of element i of x[outer][n][inner]: one for all, one per n, or one per block
+ * of n. */
 struct params {
 	int64_t n, inner, block; /* block 0: one for all */
-	int64_t blocks;          /* of a line of n */
+	int64_t blocks;          /* per line of n */
 };
 
 static int params_plan(const struct opctx *c, struct params *p)
@@ -72,7 +72,7 @@ static int64_t params_at(const struct params *p, const struct opctx *c, int64_t 
 	return (i / p->inner / p->n * p->blocks + k / p->block) * p->inner + i % p->inner;
 }
 
-/* The zero point, where there, has the scale's shape. */
+/* Checks that the zero point, if present, has the scale's shape. */
 static int check_zero(const struct opctx *c, int zero, int scale)
 {
 	if (!in_there(c, zero))
@@ -131,7 +131,7 @@ static int eval_linear(struct opctx *c)
 		int64_t k = params_at(&p, c, i);
 		double scale = tensor_get(&c->in[1], k), zero = in_there(c, 2) ? tensor_get(&c->in[2], k) : 0;
 		double v = tensor_get(&c->in[0], i);
-		/* The quotient is rounded to float first: the operator is defined on floats. */
+		/* the quotient is rounded to float first, because the operator is defined on floats */
 		v = c->code == Q_QUANTIZE ? rint((float)(v / scale)) + zero : (v - zero) * scale;
 		store_f64(&c->out[0], i, 1, &v);
 	}
@@ -173,7 +173,7 @@ static int eval_dynamic(struct opctx *c)
 
 /* ---- products ---- */
 
-/* Where the inputs of the four product operators are; -1: none. */
+/* Input numbers of the four product operators; -1: none. */
 struct places {
 	int x, w, x_scale, x_zero, w_scale, w_zero, y_scale, y_zero, bias;
 };
@@ -185,7 +185,7 @@ static struct places places_of(const struct opctx *c)
 	return (struct places){0, 3, 1, 2, 4, 5, 6, 7, c->code == Q_CONV ? 8 : -1};
 }
 
-/* A parameter: element k of it, or its only one; `fallback` where absent. */
+/* Element k of a parameter, or its only element; `fallback` if absent. */
 static double param(const struct opctx *c, int in, int64_t k, double fallback)
 {
 	if (in < 0 || !in_there(c, in))
@@ -193,7 +193,7 @@ static double param(const struct opctx *c, int in, int64_t k, double fallback)
 	return tensor_get(&c->in[in], shape_count(&c->in[in].shape) > 1 ? k : 0);
 }
 
-/* Input `in` is absent, has one element, or has n. */
+/* Checks that input `in` is absent, has one element, or has n. */
 static int check_param(const struct opctx *c, int in, unsigned dtypes, int64_t n)
 {
 	if (in < 0 || !in_there(c, in))
@@ -257,7 +257,7 @@ static int infer_product(struct opctx *c)
 	return out_set(c, 0, p.y_zero >= 0 ? c->in[p.y_zero].dtype : DT_I32, &out);
 }
 
-/* Exact sums into outputs [at, at + n): as they are, or scaled (row r of x, column or filter k of w). */
+/* Stores exact sums to outputs [at, at + n), unscaled or scaled (row r of x, column or filter k of w). */
 static void finish(struct opctx *c, const struct places *p, int64_t r, int64_t k, int64_t k_step, int64_t at,
 		   int64_t n, double *sum)
 {

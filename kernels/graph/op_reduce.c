@@ -135,7 +135,7 @@ static int64_t whole_step(int code, int64_t acc, int64_t v)
 	}
 }
 
-/* Walks the input in order; operand 0 is where in the output an element goes, operand 1 the input. */
+/* Walks the input in order; operand 0 is the place of an element in the output, operand 1 is the input. */
 static void open_walk(struct walk *w, const struct opctx *c, unsigned mask)
 {
 	const struct shape *x = &c->in[0].shape;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resize (opset 10 to now) and Upsample: nearest, linear, cubic, separable over axes. Names and formulas are
- * those of the ONNX operator text; linear and cubic kernels widened by 1/scale where antialias asks for it.
- */
+ * those of the ONNX operator text; with antialias, linear and cubic kernels are widened by 1/scale. */
 #include "kernels/graph/resample.h"
 #include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
@@ -31,10 +30,10 @@ enum { STRETCH, NOT_LARGER, NOT_SMALLER };
 struct settings {
 	int mode, coordinates, rounding, policy;
 	bool antialias, exclude_outside;
-	double a; /* of the cubic kernel */
+	double a; /* parameter of the cubic kernel */
 	int64_t out[MAX_RANK];
 	double scale[MAX_RANK], roi[2][MAX_RANK];
-	unsigned axes; /* that are resized */
+	unsigned axes; /* set of axes that are resized */
 };
 
 static int read_modes(const struct opctx *c, struct settings *s)
@@ -60,7 +59,7 @@ static int read_modes(const struct opctx *c, struct settings *s)
 	return E_OK;
 }
 
-/* The floats of a constant input (or of Upsample's old attribute): their number. */
+/* Reads the floats of a constant input (or of Upsample's old attribute); returns their number. */
 static int float_list(const struct opctx *c, int i, double *out, int max)
 {
 	const struct attr *a = c->code == Z_UPSAMPLE7 ? node_attr(c->node, "scales") : NULL;
@@ -102,7 +101,7 @@ static int set_scale(struct settings *s, int axis, int64_t extent, double scale)
 	return E_OK;
 }
 
-/* Extents from sizes; the policy may make one scale of all. */
+/* Sets extents from sizes; the policy may use one scale for all. */
 static int set_sizes(struct settings *s, const struct shape *x, const int *axis, const int64_t *size, int n)
 {
 	double scale = 0;
@@ -144,7 +143,7 @@ static int read_roi(const struct opctx *c, struct settings *s, const int *axis, 
 	return E_OK;
 }
 
-/* Axes that scales, sizes and roi speak of: their number. */
+/* Reads the axes that scales, sizes and roi refer to; returns their number. */
 static int read_axes(const struct opctx *c, struct settings *s, int *axis)
 {
 	int64_t list[MAX_RANK];
@@ -192,7 +191,8 @@ static int read_settings(const struct opctx *c, struct settings *s)
 	return rc;
 }
 
-/* Where output position o lies on the input's axis. `width`: the output's extent before rounding. */
+/* The position on the input's axis that output position o maps to. `width`: the output's extent before
+ * rounding. */
 static double source(const struct settings *s, int axis, int64_t extent, int64_t o)
 {
 	double in = (double)extent, scale = s->scale[axis], width = in * scale, x = (double)o;
@@ -274,8 +274,8 @@ static int plan_axis(const struct opctx *c, const struct settings *s, int axis, 
 	for (int64_t o = 0; o < t->out; o++) {
 		double x = source(s, axis, t->in, o);
 		t->outside[o] = s->coordinates == CROP && (x < 0 || x > (double)(t->in - 1));
-		/* Beyond the edges by more than a kernel everything is the edge: keeps hostile numbers small.
-		 */
+		/* positions beyond the edges by more than a kernel all read the edge; this keeps hostile
+		 * numbers small */
 		double margin = (double)t->taps + 1, last = (double)(t->in - 1);
 		x = x > -margin ? (x < last + margin ? x : last + margin) : -margin;
 		if (s->mode != NEAREST) {

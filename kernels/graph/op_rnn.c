@@ -28,8 +28,8 @@ enum { A_SIGMOID, A_TANH, A_RELU, A_AFFINE, A_ELU, A_HARDSIGMOID, A_LEAKYRELU, A
 enum { A_SOFTPLUS = A_SCALEDTANH + 1, A_SOFTSIGN, A_THRESHOLDEDRELU };
 
 static const struct {
-	bool alpha, beta; /* takes them from the lists */
-	float a, b;       /* where the lists are absent */
+	bool alpha, beta; /* the function takes this parameter from the lists */
+	float a, b;       /* defaults if the lists are absent */
 } act_params[] = {
     [A_AFFINE] = {true, true, 1, 0},
     [A_ELU] = {true, false, 1, 0},
@@ -115,7 +115,7 @@ static int read_acts(const struct opctx *c, struct cell *m)
 	return E_OK;
 }
 
-/* Input i, where it is there, must be floats of this shape. */
+/* Checks that input i, if present, has floats of this shape. */
 static int need_shape(const struct opctx *c, int i, int rank, const int64_t *d)
 {
 	if (!in_there(c, i))
@@ -209,7 +209,7 @@ static int infer(struct opctx *c)
 struct run {
 	double *w, *r, *bw, *br,
 	    *p; /* [gates h][i], [gates h][h], [gates h] twice, LSTM's peepholes [3][h] (i o f) */
-	double *x, *pre, *rec; /* [i]; [gates h]: of the input, of the state */
+	double *x, *pre, *rec; /* [i]; [gates h] from the input; [gates h] from the state */
 	double *h, *c;         /* [h] */
 };
 
@@ -238,7 +238,7 @@ static void step_rnn(const struct cell *m, const struct act *f, struct run *s)
 		s->h[j] = activate(&f[0], clipped(m, s->pre[j] + s->rec[j]));
 }
 
-/* reset_after: the reset gate scales R h + b, else h itself. */
+/* reset_after: the reset gate scales R h + b instead of h. */
 static void step_gru(const struct cell *m, const struct act *f, struct run *s)
 {
 	int64_t h = m->h;
@@ -324,7 +324,7 @@ static void start_state(const struct opctx *c, const struct cell *m, int d, int6
 	}
 }
 
-/* One sequence in one direction; y past its length stays zero. */
+/* Computes one sequence in one direction; y past its length stays zero. */
 static void sequence(struct opctx *c, const struct cell *m, int d, int64_t n, struct run *s)
 {
 	static void (*const step[])(const struct cell *, const struct act *, struct run *) = {

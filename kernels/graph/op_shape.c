@@ -133,7 +133,7 @@ static int dropout(struct opctx *c, struct shape *out)
 	return out_set(c, 1, c->code == S_DROPOUT ? DT_BOOL : c->in[0].dtype, out);
 }
 
-/* Dims [from, to) that Shape gives. */
+/* The range of dims [from, to) that Shape returns. */
 static void shape_range(const struct opctx *c, int *from, int *to)
 {
 	int rank = c->in[0].shape.rank;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators along one axis, or along all axes from one on (Softmax before opset 13), of lines of elements:
+/* Operators on lines of elements along one axis, or along all axes from one on (Softmax before opset 13):
  * Softmax, LogSoftmax, Hardmax, LpNormalization, and LRN along channels. */
 #include "kernels/graph/shapes.h"
 #include "kernels/graph/structure.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-enum { X_SOFTMAX, X_LOGSOFTMAX, X_HARDMAX, X_LPNORM, X_LRN, X_FLAT = 8 /* the old rule for axis */ };
+enum { X_SOFTMAX, X_LOGSOFTMAX, X_HARDMAX, X_LPNORM, X_LRN, X_FLAT = 8 /* axis as before opset 13 */ };
 
 static const struct op_row rows[] = {
     {"Hardmax", 1, 12, 1, 1, 1, 1, X_HARDMAX | X_FLAT, "axis"},

@@ -25,7 +25,7 @@ static void now_constant(struct graph *g, struct node *n, const struct tensor *t
 	n->dead = true;
 }
 
-/* Nodes whose inputs are all constant are computed here, once. Their outputs stay in the graph's arena. */
+/* Computes nodes whose inputs are all constant, once. Their outputs stay in the graph's arena. */
 static int fold_constants(struct graph *g, struct arena *scratch)
 {
 	struct tensor *t = ARENA_ARRAY(scratch, struct tensor, g->nvalues + 1);
@@ -46,7 +46,7 @@ static int fold_constants(struct graph *g, struct arena *scratch)
 	return folded;
 }
 
-/* True where the node gives its first input on unchanged. */
+/* Whether the node returns its first input unchanged. */
 static bool passes_through(const struct graph *g, const struct node *n, const int *uses)
 {
 	const char *type = node_type(n);
@@ -85,7 +85,7 @@ static bool any_used(const struct node *n, const int *uses)
 	return false;
 }
 
-/* Backwards, so that a whole unused chain goes in one sweep. */
+/* Goes backwards, so that a whole unused chain is dropped in one sweep. */
 static void drop_dead(struct graph *g, struct arena *scratch)
 {
 	int *uses = pass_uses(g, scratch);

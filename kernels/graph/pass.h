@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the passes of graph_optimize share. A pass walks the nodes in order, rewrites what it can prove, marks
- * nodes dead and returns how many places it changed (or an error). Constants that it makes are new values in
- * the graph's arena: a weight that several nodes share is never changed in place. */
+/* Shared by the passes of graph_optimize. A pass walks the nodes in order, rewrites where it can prove that
+ * results stay the same, marks nodes dead, and returns the number of changed places (or an error). Constants
+ * that it makes are new values in the graph's arena: a weight that several nodes share is never changed in
+ * place. */
 #ifndef KERNELS_PASS_H
 #define KERNELS_PASS_H
 
@@ -20,18 +21,20 @@ int pass_siblings(struct graph *g, struct arena *scratch) MUST_CHECK; /* narrow 
 int pass_resize(struct graph *g, struct arena *scratch) MUST_CHECK;   /* 1x1 Conv before its enlarged input */
 int pass_rnn(struct graph *g, struct arena *scratch) MUST_CHECK;      /* LSTM, GRU, RNN into Gemm and maps */
 
-/* Uses of each value by live nodes, a graph output counting as one. nvalues entries in `a`. */
+/* Number of uses of each value by live nodes; being a graph output counts as one use. nvalues entries in
+ * `a`. */
 int *pass_uses(const struct graph *g, struct arena *a);
 /* The only live node that reads value v, if v has one use and is no graph output; else -1. */
 int pass_reader(const struct graph *g, const int *uses, int v);
-/* Every reader of `from` reads `to` instead. */
+/* Makes every reader of `from` read `to` instead. */
 void pass_replace(struct graph *g, int from, int to);
 /* A new f32 constant with zeroed data; < 0: E_NOMEM. */
 int pass_constant(struct graph *g, const char *name, const struct shape *s, float **data) MUST_CHECK;
 bool pass_is_f32_constant(const struct graph *g, int v);
-/* All integers of an attribute that is there are `value`. */
+/* Whether all integers of an attribute, which must exist, equal `value`. */
 bool pass_all(const struct attr *a, int64_t value);
-/* A live Conv of one group, 1x1 windows and no pads, of an image that is no constant. */
+/* Whether the node is a live Conv with one group, 1x1 windows and no pads, on an image that is not
+ * constant. */
 bool pass_is_pointwise(const struct graph *g, const struct node *n);
 
 #endif

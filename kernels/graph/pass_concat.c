@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transpose of what Concat joined: the parts are transposed instead, where they then lie one behind the
- * other, so that nothing is left to copy. */
+/* Transpose of a Concat: transposes the parts instead if they are contiguous in the result, so that the
+ * Concat needs no copy. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
 
-/* The dim of the transposed value that `axis` becomes, where all dims before it have one element; -1. */
+/* The dim of the transposed value that `axis` becomes, if all dims before it have one element; -1: they have
+ * not. */
 static int leading_dim(const struct graph *g, const struct node *t, int axis)
 {
 	const struct shape *y = &g->value[t->out[0]].t.shape;
@@ -27,7 +28,7 @@ static bool parts_known(const struct graph *g, const struct node *n)
 	return true;
 }
 
-/* A new Transpose of value x; returns what it makes. */
+/* Adds a Transpose of value x; returns its output. */
 static int transposed(struct graph *g, const struct node *t, int x)
 {
 	const struct attr *perm = node_attr(t, "perm");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A convolution of an image's phases (every second row and column, from each of the four beginnings, side by
- * side as channels: Slice, Slice and Concat) as a strided convolution of the image itself: the same products,
- * and no copy of the image. */
+/* Replaces a convolution of an image's phases (every second row and column, from each of four starts, side by
+ * side as channels: Slice, Slice and Concat) by a strided convolution of the image itself: the same products
+ * without a copy of the image. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static int64_t element(const struct graph *g, const struct node *n, int input, i
 	return tensor_get_i64(&g->value[n->in[input]].t, i);
 }
 
-/* How many numbers a Slice's input holds; 0: absent; -1: not known. */
+/* Number of elements of a Slice's input; 0: absent; -1: unknown. */
 static int64_t given(const struct graph *g, const struct node *n, int input)
 {
 	if (n->nin <= input || n->in[input] < 0)
@@ -28,7 +28,7 @@ static int64_t given(const struct graph *g, const struct node *n, int input)
 	return t->data && (t->dtype == DT_I64 || t->dtype == DT_I32) ? shape_count(&t->shape) : -1;
 }
 
-/* The phase of its input that a Slice (of opset 10 on) followed by p is. */
+/* Composes phase p with a preceding Slice (opset 10 or later) into a phase of the Slice's input. */
 static bool before_slice(const struct graph *g, const struct node *n, struct phase *phase)
 {
 	struct phase now = *phase, *p = &now;
@@ -52,7 +52,7 @@ static bool before_slice(const struct graph *g, const struct node *n, struct pha
 	return true;
 }
 
-/* Value v as a whole phase of another one. */
+/* Whether value v is a whole phase of another value. */
 static bool read_phase(const struct graph *g, int v, struct phase *p)
 {
 	*p = (struct phase){v, {0, 0}, {1, 1}};
@@ -69,7 +69,7 @@ static bool read_phase(const struct graph *g, int v, struct phase *p)
 	return whole;
 }
 
-/* All phases of one value, each once; returns how many. */
+/* Reads the phases of one value, each of which must occur once; returns their number. */
 static int read_phases(const struct graph *g, const struct node *concat, struct phase *p)
 {
 	unsigned seen = 0;
@@ -107,7 +107,7 @@ static bool read_window(const struct graph *g, const struct node *conv, struct w
 	return true;
 }
 
-/* Weight (k, phase, c, r, q) becomes (k, c, step r + begin, step q + begin). */
+/* Makes weights in which element (k, phase, c, r, q) becomes (k, c, step r + begin, step q + begin). */
 static int spread_weights(struct graph *g, int from, const struct phase *p, int n)
 {
 	struct shape s = g->value[from].t.shape;
@@ -133,7 +133,7 @@ static int spread_weights(struct graph *g, int from, const struct phase *p, int 
 	return v;
 }
 
-/* The convolution with the window of the image. */
+/* Gives the convolution the window over the image. */
 static int widen(struct graph *g, struct node *conv, const struct window *w, const int64_t *step)
 {
 	struct window *to = arena_try(&g->arena, 1, sizeof *to);

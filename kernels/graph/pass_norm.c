@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + shift over the last dim, node by node as
- * exporters wrote it before opset 17, as one LayerNormalization. */
+/* Replaces (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + shift over the last dim, which exporters
+ * wrote as single nodes before opset 17, by one LayerNormalization. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static const struct node *maker(const struct graph *g, int v, const char *type)
 	return i >= 0 && !g->node[i].dead && !strcmp(node_type(&g->node[i]), type) ? &g->node[i] : NULL;
 }
 
-/* The mean over the last dim, which stays: its input; -1: another node. */
+/* If v is the mean over the last dim, and keeps that dim, returns its input; -1: another node. */
 static int mean_of(const struct graph *g, int v)
 {
 	const struct node *n = maker(g, v, "ReduceMean");
@@ -26,7 +26,7 @@ static int mean_of(const struct graph *g, int v)
 	return axis == -1 || axis == rank - 1 ? n->in[0] : -1;
 }
 
-/* One constant number. */
+/* Reads a constant with one element. */
 static bool number(const struct graph *g, int v, float *out)
 {
 	if (!pass_is_f32_constant(g, v) || shape_count(&g->value[v].t.shape) != 1)
@@ -35,7 +35,7 @@ static bool number(const struct graph *g, int v, float *out)
 	return true;
 }
 
-/* v = d * d: d; -1: something else. */
+/* If v = d * d, returns d; -1: another node. */
 static int square_of(const struct graph *g, int v)
 {
 	const struct node *pow = maker(g, v, "Pow"), *mul = maker(g, v, "Mul");
@@ -45,7 +45,7 @@ static int square_of(const struct graph *g, int v)
 	return pow && number(g, pow->in[1], &two) && two == 2 ? pow->in[0] : -1;
 }
 
-/* The Div that makes x normalised: x; -1: another node. */
+/* If the Div normalises some x, returns x; -1: another node. */
 static int normalized(const struct graph *g, const struct node *div, float *epsilon)
 {
 	const struct node *sub = maker(g, div->in[0], "Sub"), *root = maker(g, div->in[1], "Sqrt");
@@ -56,15 +56,16 @@ static int normalized(const struct graph *g, const struct node *div, float *epsi
 	if (other && !number(g, add->in[0], epsilon))
 		return -1;
 	int squares = mean_of(g, add->in[other]), d = squares < 0 ? -1 : square_of(g, squares);
-	const struct node *same = d < 0 ? NULL : maker(g, d, "Sub"); /* some exporters subtract twice */
+	/* some exporters compute the difference twice */
+	const struct node *same = d < 0 ? NULL : maker(g, d, "Sub");
 	bool good = same && same->in[0] == sub->in[0] && same->in[1] == sub->in[1];
 	good = good && mean_of(g, sub->in[1]) == sub->in[0];
 	return good && shape_equal(&g->value[sub->in[0]].t.shape, &g->value[div->out[0]].t.shape) ? sub->in[0]
 												  : -1;
 }
 
-/* The one reader of v where it is of this type with a constant for each element of the last dim, which goes
- * to *other; -1: another node. */
+/* Returns the only reader of v, if it has this type and a constant with one element per element of the last
+ * dim, which goes to *other; -1: another node. */
 static int affine(const struct graph *g, const int *uses, int v, const char *type, int *other)
 {
 	int i = pass_reader(g, uses, v);

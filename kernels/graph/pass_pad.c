@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Pad with zeros on spatial dims before a Conv or an AveragePool becomes that one's own padding. */
+/* Merges a Pad with zeros on spatial dims into the padding of the Conv or AveragePool that follows it. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
 
 enum { MAX_SPATIAL = 3 };
 
-/* Pads per dim of the Pad node, begins then ends; false: not a constant zero padding of spatial dims alone.
- */
+/* Reads the pads per dim of the Pad node, begins then ends. False: it is not a constant zero padding of
+ * spatial dims only. */
 static bool read_pads(const struct graph *g, const struct node *n, int rank, int64_t pads[2 * MAX_RANK])
 {
 	const struct attr *attr = node_attr(n, "pads");
@@ -28,7 +28,7 @@ static bool read_pads(const struct graph *g, const struct node *n, int rank, int
 	return true;
 }
 
-/* The node's attributes with `pads` in place of its own; a pool counts them. */
+/* Replaces the node's pads by `pads`; a pool then counts them in its average. */
 static int set_pads(struct graph *g, struct node *to, const int64_t *pads, int n, bool pool)
 {
 	int64_t *ints = arena_try(&g->arena, (size_t)n, sizeof *ints);
@@ -49,8 +49,8 @@ static int set_pads(struct graph *g, struct node *to, const int64_t *pads, int n
 	return E_OK;
 }
 
-/* Pads of an AveragePool lie within its windows; what its own pads do not count, and windows that reach over
- * the end, would be averaged otherwise. */
+/* Whether an AveragePool can take the pads: they must lie within its windows. Otherwise own pads that it does
+ * not count, and windows that reach past the end, would be averaged differently. */
 static bool pool_takes(const struct node *n, const int64_t *sum, int spatial)
 {
 	const struct attr *kernel = node_attr(n, "kernel_shape"), *own = node_attr(n, "pads");

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A MaxPool of a large window as one of its rows, then one of its columns: 13 + 13 comparisons in place of
- * 169. */
+/* Replaces a MaxPool with a large window by one over rows and one over columns: 13 + 13 comparisons instead
+ * of 169. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
 
 enum { MIN_TAPS = 16 };
 
-/* Of a window in two dims; ints as ONNX has them. */
+/* A window in two dims; the arrays are in ONNX order. */
 struct pool {
 	int64_t kernel[2], strides[2], pads[4], dilations[2];
 };
@@ -36,7 +36,7 @@ static bool read_pool(const struct graph *g, const struct node *n, const int *us
 	       2 * (p->kernel[0] * p->strides[1] + p->kernel[1]) <= p->kernel[0] * p->kernel[1];
 }
 
-/* The attributes of the window along dim d alone, in the graph's arena. */
+/* The attributes of the window along dim d only, in the graph's arena. */
 static struct attr *along(struct graph *g, const struct pool *p, int d)
 {
 	struct pool *one = arena_try(&g->arena, 1, sizeof *one);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A number that multiplies the first operand of a MatMul multiplies the product instead, where it costs
- * nothing; the operand may then be read where it lies. */
+/* Moves a number that multiplies the first operand of a MatMul behind the MatMul, where it costs nothing; the
+ * operand can then be read in place. */
 #include "kernels/graph/pass.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Sums of products neither overflow nor vanish for want of such a factor. */
+/* Whether sums of products neither overflow nor underflow without this factor. */
 static bool mild(double factor)
 {
 	return fabs(factor) > 1e-4 && fabs(factor) < 1e4;
 }
 
-/* The one factor of the Mul that makes v and has no other reader; -1: none. *x: what it multiplies. */
+/* The constant factor of the Mul that makes v, if v has only one reader; -1: none. *x: the value that it
+ * multiplies. */
 static int factor(const struct graph *g, const int *uses, int v, int *x)
 {
 	int i = v < 0 || uses[v] != 1 ? -1 : g->value[v].producer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A 1x1 convolution of an enlarged image that Concat joined to others: that part is convolved before it is
- * enlarged, where it has a quarter of the pixels or fewer, and added to the convolution of the others: the
- * same products, each of them once. */
+/* For a 1x1 convolution of a Concat, one of whose parts is an enlarged image: convolves that part before it
+ * is enlarged, if it has at most a quarter of the pixels, and adds it to the convolution of the other parts.
+ * The products are the same, but each is computed once. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
@@ -9,27 +9,29 @@
 enum { MAX_JOINED = 16 };
 
 struct joint {
-	int concat, part, resize; /* nodes, and the number of the part */
-	int64_t from, channels;   /* of the part */
-	int rest;                 /* value of the other parts, -1: not made yet */
+	int concat, part, resize; /* nodes; the index of the part in the Concat */
+	int64_t from, channels;   /* channels of the part */
+	int rest;                 /* value of the other parts; -1: not made yet */
 };
 
-/* A scale near 1 may leave the number of channels and repeat one of them all the same. */
+/* Whether the Resize leaves channels alone. A scale near 1 can keep their number and still repeat one of
+ * them. */
 static bool keeps_channels(const struct graph *g, const struct node *n)
 {
-	const struct attr *a = node_attr(n, "scales"); /* Upsample's, of old */
+	const struct attr *a = node_attr(n, "scales"); /* attribute of old Upsample */
 	int scales = n->nin > 2 ? 2 : 1;
 	if (a)
 		return a->kind == ATTR_FLOATS && a->n == 4 && a->floats[1] == 1;
 	if (n->nin > 3 && n->in[3] >= 0 && shape_count(&g->value[n->in[3]].t.shape) > 0)
-		return true; /* sizes: the scale is what they give */
+		return true; /* the node has sizes, which determine the scale */
 	if (scales >= n->nin || n->in[scales] < 0)
 		return false;
 	const struct tensor *t = &g->value[n->in[scales]].t;
 	return t->data && shape_count(&t->shape) == 4 && tensor_get(t, 1) == 1;
 }
 
-/* Repeats the pixels of an image, at least fourfold. tf_half_pixel_for_nn may move channels, too. */
+/* Whether the node repeats the pixels of an image at least fourfold. (tf_half_pixel_for_nn may move channels
+ * too.) */
 static bool enlarges(const struct graph *g, const int *uses, const struct node *n)
 {
 	if (n->dead || (strcmp(node_type(n), "Resize") != 0 && strcmp(node_type(n), "Upsample") != 0))
@@ -44,7 +46,7 @@ static bool enlarges(const struct graph *g, const int *uses, const struct node *
 	       4 * x->shape.d[2] * x->shape.d[3] <= y->shape.d[2] * y->shape.d[3];
 }
 
-/* All that reads v are 1x1 convolutions with a stride of one and known filters. */
+/* Whether all readers of v are 1x1 convolutions with stride one and constant filters. */
 static bool feeds_pointwise(const struct graph *g, const int *uses, int v)
 {
 	int readers = 0;
@@ -83,7 +85,7 @@ static bool find(const struct graph *g, const int *uses, int concat, struct join
 	return (axis == 1 || axis == -3) && out->part >= 0 && feeds_pointwise(g, uses, n->out[0]);
 }
 
-/* A new value like `like`, with other channels. */
+/* Adds a value like `like` with another number of channels. */
 static int image(struct graph *g, const char *name, int like, int64_t channels)
 {
 	int v = graph_add_value(g, name);
@@ -94,7 +96,7 @@ static int image(struct graph *g, const char *name, int like, int64_t channels)
 	return v;
 }
 
-/* The other parts, joined. */
+/* The Concat of the other parts. */
 static int rest_of(struct graph *g, const struct joint *j)
 {
 	const struct node n = g->node[j->concat];
@@ -109,7 +111,7 @@ static int rest_of(struct graph *g, const struct joint *j)
 	return rc < 0 ? rc : y;
 }
 
-/* Filters for the channels [from, from + count) of w's, or for all others. */
+/* The filters of w for the channels [from, from + count), or with `others` for all other channels. */
 static int filters(struct graph *g, int w, int64_t from, int64_t count, bool others)
 {
 	struct shape s = g->value[w].t.shape;
@@ -126,7 +128,7 @@ static int filters(struct graph *g, int w, int64_t from, int64_t count, bool oth
 	return v;
 }
 
-/* The size that Resize is told, with other channels; -1: it is told scales. */
+/* The sizes input of the Resize with another number of channels; -1: it uses scales. */
 static int sizes(struct graph *g, const struct node *n, int64_t channels, int *out)
 {
 	*out = -1;
@@ -142,7 +144,7 @@ static int sizes(struct graph *g, const struct node *n, int64_t channels, int *o
 	return E_OK;
 }
 
-/* The part convolved, then enlarged: a value. */
+/* Adds the convolution of the part and its Resize; returns the value. */
 static int before(struct graph *g, const struct joint *j, int conv)
 {
 	const struct node c = g->node[conv], n = g->node[j->resize];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LSTM, GRU and RNN as products and elementwise nodes, one per gate: what reads the input is one Gemm over
- * all times, what reads the state is one Gemm a time with the gate's function, and the cell's update, in its
- * epilogue. For usual cells (default functions, known weights, full sequences) of few enough times. */
+/* Replaces LSTM, GRU and RNN by products and elementwise nodes, per gate: one Gemm over all times for the
+ * input, and per time one Gemm for the state, with the gate's function and the cell's update in its epilogue.
+ * Only for usual cells (default functions, constant weights, full sequences) with few enough times. */
 #include "kernels/graph/pass.h"
 
 #include <stdio.h>
@@ -15,11 +15,11 @@ static const struct kind {
 	const char *functions[3];
 } kinds[] = {{"RNN", 1, {"Tanh"}}, {"GRU", 3, {"Sigmoid", "Tanh"}}, {"LSTM", 4, {"Sigmoid", "Tanh", "Tanh"}}};
 
-/* Building is sticky: after an error nothing is added. */
+/* An error is sticky: after it nothing is added. */
 struct rnn {
 	struct graph *g;
 	const struct kind *kind;
-	struct node node; /* a copy: the array of nodes moves */
+	struct node node; /* a copy, because the array of nodes moves */
 	int64_t t, n, i, h;
 	int dirs, rc, serial;
 	bool reset_after;
@@ -63,7 +63,7 @@ static int binary(struct rnn *r, const char *type, int a, int b)
 	return r->rc < 0 ? 0 : add(r, type, &(struct shape){2, {r->n, r->h}}, 2, (int[]){a, b});
 }
 
-/* A vector of integers, known. */
+/* Adds a constant vector of integers. */
 static int integers(struct rnn *r, int n, const int64_t *d)
 {
 	struct shape s = {1, {n}};
@@ -81,7 +81,7 @@ static int reshape(struct rnn *r, int v, const struct shape *to)
 	return add(r, "Reshape", to, 2, (int[]){v, shape});
 }
 
-/* Rows [from, to) of dim 0. */
+/* Adds a slice of rows [from, to) of dim 0. */
 static int slice(struct rnn *r, int v, int64_t from, int64_t to)
 {
 	if (r->rc < 0 || (from == 0 && to == r->g->value[v].t.shape.d[0]))
@@ -105,7 +105,7 @@ static int concat(struct rnn *r, int n, const int *in, int axis)
 	return v;
 }
 
-/* Part of input k, a known tensor, from element `at` on. */
+/* Part of input k, a constant, from element `at` on. */
 static int part(struct rnn *r, int k, int64_t at, const struct shape *s)
 {
 	int v = value(r, s, DT_F32);
@@ -119,7 +119,7 @@ static bool there(const struct rnn *r, int k)
 	return k < r->node.nin && r->node.in[k] >= 0;
 }
 
-/* The bias of a gate: of the input, of the state (if `state`), or of both. */
+/* The bias of a gate: that of the input, that of the state (if `state`), or their sum. */
 static int bias(struct rnn *r, int dir, int gate, bool input, bool state)
 {
 	struct shape s = {1, {r->h}};
@@ -138,12 +138,12 @@ static int bias(struct rnn *r, int dir, int gate, bool input, bool state)
 	return v;
 }
 
-/* One direction while it is built. */
+/* State of one direction while it is built. */
 struct cell {
 	int dir, x;                               /* [t n][i] */
 	int input[MAX_GATES], weights[MAX_GATES]; /* [t n][h]; [h][h] */
 	int reset_bias;
-	int h, c; /* state, [n][h] */
+	int h, c; /* state and cell, [n][h] */
 };
 
 static void open(struct rnn *r, struct cell *c)
@@ -167,7 +167,7 @@ static void open(struct rnn *r, struct cell *c)
 	}
 }
 
-/* Function of what gate k gets at time t; from: what the state's weights are applied to. */
+/* Adds gate k at time t with its function; from: the value that the state's weights multiply. */
 static int gate(struct rnn *r, const struct cell *c, int k, int64_t t, int from, const char *function)
 {
 	int x = slice(r, c->input[k], t * r->n, (t + 1) * r->n);
@@ -246,7 +246,7 @@ static int expand(struct rnn *r, bool backward, struct arena *scratch)
 	return r->rc;
 }
 
-/* All functions are the kind's own. */
+/* Whether all functions are the kind's default ones. */
 static bool usual_functions(const struct rnn *r)
 {
 	const struct attr *a = node_attr(&r->node, "activations");
@@ -270,7 +270,7 @@ static bool full_sequences(const struct rnn *r)
 	return !len || len->data;
 }
 
-/* Fills r from a node that inference has checked; false: stays as it is. */
+/* Fills r from a node that inference has checked. False: the node stays unchanged. */
 static bool read_node(struct graph *g, int i, struct rnn *r)
 {
 	const struct node *n = &g->node[i];

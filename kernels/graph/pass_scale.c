@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* y = scale[c] * x + shift[c] after a Conv, ConvTranspose or Gemm with constant weights goes into the weights
- * and the bias: W'[c] = W[c] * scale[c], b'[c] = b[c] * scale[c] + shift[c], computed in double and rounded
- * once. */
+/* Folds y = scale[c] * x + shift[c] after a Conv, ConvTranspose or Gemm with constant weights into the
+ * weights and the bias: W'[c] = W[c] * scale[c], b'[c] = b[c] * scale[c] + shift[c], computed in double and
+ * rounded once. */
 #include "kernels/graph/pass.h"
 
 #include <math.h>
 #include <string.h>
 
-/* An affine map per channel, as read from the node that does it. */
+/* An affine map per channel, read from the node that computes it. */
 struct affine {
 	int64_t n; /* channels */
 	double *scale, *shift;
@@ -34,7 +34,7 @@ static int read_norm(const struct graph *g, const struct node *n, struct affine 
 	return 1;
 }
 
-/* The constant operand of Mul, Add or Sub, if it is one value or one per channel (dim 1) of a tensor of
+/* Whether the constant operand of Mul, Add or Sub is one value, or one per channel (dim 1) of a tensor of
  * `rank`. */
 static bool per_channel(const struct graph *g, int v, int rank, int64_t channels)
 {
@@ -66,7 +66,7 @@ static int read_binary(const struct graph *g, const struct node *n, int through,
 	return 1;
 }
 
-/* Dim of the weights that runs over output channels; -1: not a node that takes scales. */
+/* Dim of the weights that runs over output channels; -1: the node cannot take scales. */
 static int weight_dim(const struct graph *g, const struct node *n)
 {
 	const char *type = node_type(n);
@@ -128,7 +128,7 @@ static int shift_bias(struct graph *g, struct node *n, const struct affine *f)
 	return E_OK;
 }
 
-/* A Gemm's bias may be a matrix: only a row of n, or one value, can be folded. */
+/* Whether a Gemm's bias can be folded: it may be a matrix, but must be a row of n or one value. */
 static bool bias_is_row(const struct graph *g, const struct node *n, int64_t channels)
 {
 	if (n->nin < 3 || n->in[2] < 0)
@@ -138,7 +138,7 @@ static bool bias_is_row(const struct graph *g, const struct node *n, int64_t cha
 	return count == 1 || (count == channels && s->rank > 0 && s->d[s->rank - 1] == channels);
 }
 
-/* Folds the one reader of node i's output into it; 1 if it did. */
+/* Folds the only reader of node i's output into node i; returns 1 if it did. */
 static int fold_reader(struct graph *g, int i, const int *uses, struct arena *scratch)
 {
 	struct node *n = &g->node[i];

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 1x1 convolutions of one value with a few filters each, as heads have them, as one convolution and Slices of
- * it: together they fill vectors that each would leave empty in part, and read the value once. */
+/* Merges 1x1 convolutions of one value with a few filters each, as in detection heads, into one convolution
+ * and Slices of its output: together they fill vectors that each alone would leave partly empty, and they
+ * read the value once. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
 
-enum { FEW = 16 /* filters: a vector of the widest machines */, MAX_SIBLINGS = 8 };
+enum { FEW = 16 /* filters: less than a vector of the widest machines */, MAX_SIBLINGS = 8 };
 
 static bool narrow(const struct graph *g, const struct node *n)
 {
@@ -14,14 +15,16 @@ static bool narrow(const struct graph *g, const struct node *n)
 	       (n->nin < 3 || n->in[2] < 0 || pass_is_f32_constant(g, n->in[2]));
 }
 
-/* Another convolution reads what it makes: nothing that would have been computed in its last store. */
+/* Whether a convolution reads the output, so that no elementwise node is lost that would have been fused into
+ * the store. */
 static bool feeds_convolution(const struct graph *g, const int *uses, const struct node *n)
 {
 	int reader = pass_reader(g, uses, n->out[0]);
 	return reader >= 0 && !strcmp(node_type(&g->node[reader]), "Conv");
 }
 
-/* Siblings of node i from it on, with it, of the first `nodes`, whose values are counted: their number. */
+/* Finds the siblings of node i from i on, i included, among the first `nodes` nodes (`uses` covers only their
+ * values); returns their number. */
 static int siblings(const struct graph *g, const int *uses, int i, int nodes, int *of)
 {
 	int n = 0;
@@ -34,7 +37,7 @@ static int siblings(const struct graph *g, const int *uses, int i, int nodes, in
 	return n;
 }
 
-/* Filters and biases one after the other. */
+/* Concatenates filters and biases. */
 static int joined(struct graph *g, const int *of, int n, int64_t all, int in[2])
 {
 	const struct shape *first = &g->value[g->node[of[0]].in[1]].t.shape;
@@ -55,7 +58,7 @@ static int joined(struct graph *g, const int *of, int n, int64_t all, int in[2])
 	return in[1] < 0 ? in[1] : E_OK;
 }
 
-/* Channels [from, to) of value x become value y. */
+/* Makes value y from channels [from, to) of value x. */
 static int slice(struct graph *g, const char *name, int x, int64_t from, int64_t to, int y)
 {
 	static const int64_t axis = 1;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pixels that a strided 1x1 convolution reads as a MaxPool of 1x1 windows, and a convolution of all of
- * those: they lie side by side then, so that tiles go over them as one axis, and the lines between them are
- * fetched once instead of once for each panel of filters. */
+/* Replaces a strided 1x1 convolution by a MaxPool of 1x1 windows, which copies the pixels that it reads, and
+ * a convolution of all of these: the pixels are contiguous then, so tiles go over them as one axis, and the
+ * lines between them are fetched once instead of once per panel of filters. */
 #include "kernels/graph/pass.h"
 
 #include <string.h>
 
-/* Of the output. On one core the pair took 16 and 5 % longer than the strided form for 64->128 channels at
- * 28x28 and 128->256 at 14x14, as long for 256->512 at 7x7, and 10, 27 and 11 % less for 256->512 at 28x28,
- * 512->1024 at 14x14 and 1024->2048 at 7x7. */
+/* Channels of the output. On one core the pair took 16 and 5 % longer than the strided form for 64->128
+ * channels at 28x28 and 128->256 at 14x14, as long for 256->512 at 7x7, and 10, 27 and 11 % less for 256->512
+ * at 28x28, 512->1024 at 14x14 and 1024->2048 at 7x7. */
 enum { MIN_CHANNELS = 512 };
 
-/* The strides of such a convolution; NULL: it is none. */
+/* The strides of a convolution that this pass replaces; NULL: it does not. */
 static const struct attr *strides_of(const struct graph *g, const struct node *n)
 {
 	const struct attr *s = node_attr(n, "strides");
@@ -20,7 +20,7 @@ static const struct attr *strides_of(const struct graph *g, const struct node *n
 	return fits ? s : NULL;
 }
 
-/* What a MaxPool that this pass made, from node `first` on, leaves of x; -1: none. */
+/* The output of a MaxPool that this pass has made for x, among the nodes from `first` on; -1: none. */
 static int made(const struct graph *g, int first, int x, const struct attr *strides)
 {
 	for (int i = first; i < g->nnodes; i++) {
@@ -46,7 +46,7 @@ static int pooled(struct graph *g, const struct node *conv, const struct attr *s
 	return rc < 0 ? rc : y;
 }
 
-/* The convolution reads y, every pixel of it. */
+/* Makes the convolution read y, every pixel of it. */
 static int unstride(struct graph *g, struct node *conv, int y)
 {
 	struct attr *a = arena_try(&g->arena, (size_t)conv->nattr, sizeof *a);

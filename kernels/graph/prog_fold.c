@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Steps [from, to) of a program that leave one value. */
+/* Steps [from, to) of a program that compute one value. */
 struct part {
 	const struct prog *p;
 	int from, to;
@@ -45,7 +45,7 @@ static bool is_imm(struct part x, double v)
 	return op_of(x) == P_IMM && fabs((double)x.p->at[x.to - 1].imm - v) < 1e-6;
 }
 
-/* One of x's two operands is `v`: the other one. */
+/* Whether one of x's two operands is `v`; *other: the other operand. */
 static bool beside_imm(struct part x, double v, struct part *other)
 {
 	for (int i = 0; i < 2; i++)
@@ -56,7 +56,7 @@ static bool beside_imm(struct part x, double v, struct part *other)
 	return false;
 }
 
-/* 1 + erf(*y / sqrt 2) */
+/* Whether x is 1 + erf(*y / sqrt 2). */
 static bool is_normal(struct part x, struct part *y)
 {
 	struct part e, a;
@@ -69,7 +69,7 @@ static bool is_normal(struct part x, struct part *y)
 	return op_of(a) == P_DIV && is_imm(operand(a, 0), M_SQRT2);
 }
 
-/* f[0] f[1] f[2] are y, 1 + erf(y / sqrt 2) and 0.5 in some order. */
+/* Whether f[0] f[1] f[2] are y, 1 + erf(y / sqrt 2) and 0.5 in some order. */
 static bool is_gelu(const struct part *f, struct part *y)
 {
 	for (int i = 0; i < 3; i++) {
@@ -80,7 +80,7 @@ static bool is_gelu(const struct part *f, struct part *y)
 	return false;
 }
 
-/* The product x is one function of *y. */
+/* Whether the product x is one function of *y. */
 static bool find(struct part x, struct part *y, enum prog_op *op)
 {
 	for (int i = 0; i < 2; i++) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs of several operators that are one function: x * sigmoid(x) becomes silu, and half of
- * x * (1 + erf(x / sqrt 2)), in any order of the factors, gelu. The argument is then written once, not twice.
- */
+/* Replaces programs of several operators that compute one function: x * sigmoid(x) becomes silu, and half of
+ * x * (1 + erf(x / sqrt 2)), with the factors in any order, becomes gelu. The argument is then computed once,
+ * not twice. */
 #ifndef KERNELS_PROG_FOLD_H
 #define KERNELS_PROG_FOLD_H
 
 #include "kernels/task/task.h"
 
-/* p is well formed. Another operator may become foldable by what is folded: call it after every operator
+/* p must be well formed. Folding may make another operator foldable, so call this after every operator that
  * joins. */
 void prog_fold(struct prog *p);
 

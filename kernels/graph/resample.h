@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a Resize or Upsample node asks for: per axis, the input positions and weights that each output
- * position is made of. Axes are independent: apply them one after the other. */
+/* The work of a Resize or Upsample node: per axis, the input positions and weights that make each output
+ * position. Axes are independent: apply them one after the other. */
 #ifndef KERNELS_RESAMPLE_H
 #define KERNELS_RESAMPLE_H
 
@@ -8,8 +8,8 @@
 
 struct resample_axis {
 	int64_t in, out;
-	bool same;      /* the axis is left alone: no tables */
-	int64_t taps;   /* per output position; 1 for nearest */
+	bool same;      /* the axis is not resized and has no tables */
+	int64_t taps;   /* number per output position; 1 for nearest */
 	int64_t *index; /* [out][taps], each in [0, in) */
 	double *weight; /* [out][taps] */
 	bool *outside;  /* [out]: gives `fill` instead (tf_crop_and_resize) */

@@ -54,7 +54,7 @@ static const struct {
     {"SpaceToDepth", structure_depth},
 };
 
-/* What is not in the table is structure_map's, which knows its operators by a table of its own. */
+/* Operators that are not in this table go to structure_map, which has its own. */
 static structure_fn *form_of(const struct node *n)
 {
 	for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
@@ -182,7 +182,7 @@ static void push(struct prog *p, enum prog_op op, int arg, float imm)
 		p->at[p->n].arg = (uint8_t)arg;
 		p->at[p->n].imm = imm;
 	}
-	p->n++; /* past MAX_PROG: task_check refuses */
+	p->n++; /* beyond MAX_PROG task_check refuses the program */
 }
 
 void prog_add(struct prog *p, enum prog_op op)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Structured forms: a node as a task on plain layouts. structure_task finds the builder by the operator's
- * name; families put it into their .task slot. A builder gives E_UNSUPPORTED for what stays with eval: other
- * dtypes, scalars, empty tensors.
+ * name; families put it into their .task slot. A builder returns E_UNSUPPORTED for cases that stay with eval:
+ * other dtypes, scalars, empty tensors.
  *
- * Every element of an output is written once, its index affine in the axes, so that groups can add an
+ * Every element of an output is written once, and its index is affine in the axes, so that groups can add an
  * epilogue. */
 #ifndef KERNELS_STRUCTURE_H
 #define KERNELS_STRUCTURE_H
@@ -22,17 +22,17 @@ structure_fn structure_map, structure_clip, structure_chain, structure_norm_map,
 structure_fn structure_reduce, structure_softmax, structure_normalize, structure_group, structure_lrn;
 structure_fn structure_move, structure_pad, structure_depth, structure_resize;
 
-/* Parts that builders share. An operand of kind 'i', 'o' or 'm' is the node's tensor K; *index is its operand
- * number. */
+/* Helpers that builders share. An operand of kind 'i', 'o' or 'm' is the node's tensor K; *index is its
+ * operand number. */
 int structure_operand(struct task *t, const struct opctx *c, char kind, int k, int *index) MUST_CHECK;
 int structure_tmp(struct task *t, const char *name, const struct shape *dims); /* operand number */
 struct stage *structure_stage(struct task *t);
 int structure_axis(struct stage *s, const char *name, enum axis_kind kind, int64_t extent); /* axis number */
 struct read *structure_read(struct stage *s, int operand);
-/* Axes d0, d1, ... of the shape; and a read that broadcasts over them, aligned at the last dim. */
+/* Adds axes d0, d1, ... of the shape; and adds a read that broadcasts over them, aligned at the last dim. */
 void structure_axes(struct stage *s, const struct shape *dims);
 struct read *structure_broadcast(struct task *t, struct stage *s, int operand, int rank);
-void structure_out(struct task *t, struct stage *s, int operand); /* dim d by axis d */
+void structure_out(struct task *t, struct stage *s, int operand); /* writes dim d by axis d */
 void prog_add(struct prog *p, enum prog_op op);
 void prog_imm(struct prog *p, float v);
 void prog_read(struct prog *p, int read);

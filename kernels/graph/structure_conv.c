@@ -19,7 +19,7 @@ static int64_t attr_at(const struct node *n, const char *name, int i, int64_t fa
 	return a && a->kind == ATTR_INTS && i < a->n ? a->ints[i] : fallback;
 }
 
-/* The padding at the beginning; that at the end follows from the output's size. */
+/* Reads the padding at the beginning; the padding at the end follows from the output's size. */
 static int window_read(struct window *w, const struct opctx *c, const int64_t *kernel)
 {
 	const char *mode = node_str(c->node, "auto_pad", "NOTSET");
@@ -59,7 +59,8 @@ static void window_index(struct read *r, const struct window *w, int first_pixel
 	}
 }
 
-/* Axes n [g] k pixels | [c] taps. Depthwise (one channel in and out a group): the channel axis is k. */
+/* Axes n [g] k pixels | [c] taps. Depthwise (one input and one output channel per group): the channel axis is
+ * k. */
 int structure_conv(const struct opctx *c, struct task *t)
 {
 	int64_t group = node_int(c->node, "group", 1);
@@ -118,7 +119,7 @@ int structure_conv(const struct opctx *c, struct task *t)
 	return E_OK;
 }
 
-/* How many taps of output pixel i lie inside [lo, hi). */
+/* Number of taps of output pixel i that lie inside [lo, hi). */
 static int64_t taps_inside(const struct window *w, int d, int64_t i, int64_t lo, int64_t hi)
 {
 	int64_t n = 0;
@@ -129,8 +130,8 @@ static int64_t taps_inside(const struct window *w, int d, int64_t i, int64_t lo,
 	return n;
 }
 
-/* 1 / taps counted, per output pixel, into made[0]: [1,1,pixels]; returns the one value if all are equal,
- * else 0. */
+/* Writes 1 / (number of counted taps), per output pixel, to made[0]: [1,1,pixels]. *same: that value if all
+ * are equal, else 0. */
 static int reciprocals(const struct opctx *c, const struct window *w, float *same)
 {
 	bool counted = node_int(c->node, "count_include_pad", 0) != 0;

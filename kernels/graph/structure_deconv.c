@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ConvTranspose as a gather. Along a dim with stride s, output y takes the taps r with r = y + pad (mod s)
- * from input (y + pad - r) / s. The weights are regrouped by phase, y mod s: made[0] is [c][phases][taps a
- * phase][k], zero where a phase has fewer taps, so that all phases are one loop nest. Where s divides the
- * output, phases are axes of their own and the weights can be packed; else they are found by remainder. */
+/* ConvTranspose as a gather. Along a dim with stride s, output y uses the taps r with r = y + pad (mod s), at
+ * input (y + pad - r) / s. The weights are regrouped by phase, y mod s: made[0] is [c][phases][taps per
+ * phase][k], zero where a phase has fewer taps, so that all phases share one loop nest. If s divides the
+ * output, phases are separate axes and the weights can be packed; else the phase is computed as a
+ * remainder. */
 #include "kernels/graph/geometry.h"
 #include "kernels/graph/structure.h"
 
@@ -11,10 +12,10 @@
 struct deconv {
 	const struct opctx *c;
 	struct filter_window w;
-	int n, first;                   /* dims, the first of them in w */
-	int64_t taps[3];                /* of a phase */
-	bool split[3];                  /* phases are axes */
-	int pixel[3], phase[3], tap[3]; /* axes */
+	int n, first;                   /* spatial dims; index of the first of them in w */
+	int64_t taps[3];                /* per phase */
+	bool split[3];                  /* the phases are an axis */
+	int pixel[3], phase[3], tap[3]; /* axis numbers */
 };
 
 static const char *const pixel_names[] = {"z", "y", "x"}, *const phase_names[] = {"zp", "yp", "xp"},
@@ -84,7 +85,7 @@ static void axes(struct deconv *d, struct stage *s)
 					     d->w.out[i] / (d->split[i] ? d->w.stride[i] : 1));
 }
 
-/* Dim i of the input, its phase and its tap in the weights, and the output. */
+/* Sets the indexes for dim i of the input, of the phase and the tap in the weights, and of the output. */
 static void index_dim(const struct deconv *d, int i, struct index *x, struct index *phase, struct index *tap,
 		      struct index *y)
 {
@@ -104,7 +105,7 @@ static void index_dim(const struct deconv *d, int i, struct index *x, struct ind
 	x->off = d->w.begin[i];
 	x->coef[d->tap[i]] = -(s > 1 ? s : d->w.dilation[i]);
 	x->div = s > 1 ? s : 0;
-	if (d->split[i] && d->w.begin[i] % s == 0) { /* the phase never carries */
+	if (d->split[i] && d->w.begin[i] % s == 0) { /* the phase never carries into the pixel */
 		x->off /= s;
 		x->coef[d->pixel[i]] = 1;
 		x->coef[d->phase[i]] = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GroupNormalization: (x - mean) / sqrt(var + eps) * scale + bias, statistics over the channels of a group
- * and all that follows them. */
+/* GroupNormalization: (x - mean) / sqrt(var + eps) * scale + bias, with statistics over the channels of a
+ * group and all dims after them. */
 #include "kernels/graph/structure.h"
 
 struct groups {
 	const struct opctx *c;
 	struct task *t;
 	int x;                    /* operand */
-	int64_t number, channels; /* groups; channels of each */
+	int64_t number, channels; /* number of groups; channels per group */
 };
 
-/* Axes n, g, then the group's channels and pixels, of that kind; reads x there. */
+/* Adds a stage with axes n, g, then the group's channels and pixels with that kind; it reads x. */
 static struct stage *over(struct groups *h, enum axis_kind kind)
 {
 	const struct shape *x = &h->c->in[0].shape;
@@ -35,7 +35,7 @@ static void by_group(struct read *r)
 	r->dim[0].coef[0] = r->dim[1].coef[1] = 1;
 }
 
-/* A sum over each group times 1 / elements, then `post`. */
+/* Adds a sum over each group times 1 / elements, followed by `post`. */
 static void statistic(struct groups *h, const int *tmp, int ntmps, const char *body, const char *post,
 		      int out)
 {
@@ -53,7 +53,7 @@ static void statistic(struct groups *h, const int *tmp, int ntmps, const char *b
 	structure_out(h->t, s, out);
 }
 
-/* Scale or bias: one for each channel, or (before opset 21) for each group. */
+/* Applies scale or bias: one per channel, or (before opset 21) one per group. */
 static int factor(struct groups *h, struct stage *s, int k, enum prog_op op)
 {
 	int operand, rc = structure_operand(h->t, h->c, 'i', k, &operand);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* r0, r1: the inputs; an input with one known element becomes a number. */
+/* r0, r1: the inputs; an input with one known element becomes an immediate. */
 static const struct {
 	const char *type, *body;
 	int nin;
@@ -42,8 +42,8 @@ static const char leaky[] = "r0 {alpha=0.01} mul r0 max"; /* 0 < alpha <= 1 */
 static const char gelu_tanh[] =
     "r0 0.5 mul r0 r0 square r0 mul 0.0447149985 mul add 0.797884583 mul tanh 1 add mul";
 
-/* Stage over the output's dims; pushes each input as a read, or as a number where it has one known element.
- */
+/* A stage over the output's dims; each input is pushed as a read, or as an immediate if it has one known
+ * element. */
 struct map {
 	struct task *t;
 	struct stage *s;
@@ -116,7 +116,7 @@ int structure_map(const struct opctx *c, struct task *t)
 	return map_end(&m);
 }
 
-/* Bounds are attributes before opset 11, optional inputs from then on: either must be known. */
+/* Bounds are attributes before opset 11, optional inputs later; in both cases they must be constants. */
 int structure_clip(const struct opctx *c, struct task *t)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that only move elements. Their form is found by probing: the operator's own eval runs on an input
- * whose values are their own positions; if every input dim is a function of one output dim, that function is
- * the index, affine, divided, modulo, or else a table. So the form cannot disagree with the reference. */
+ * whose values are their own positions. If every input dim is a function of one output dim, that function is
+ * the index: affine, divided, modulo, or else a table. So the form cannot disagree with the reference. */
 #include "kernels/graph/structure.h"
 
 #include <math.h>
@@ -53,7 +53,8 @@ static int64_t source(const struct probe *p, int e, int64_t at)
 	return (int64_t)p->src[at] / p->in_stride[e] % p->c->in[0].shape.d[e];
 }
 
-/* The output dim that input dim e follows, or -1 where it is constant. Checked later, over all elements. */
+/* The output dim that input dim e depends on; -1: it is constant. Only a guess, which is checked later over
+ * all elements. */
 static int follows(const struct probe *p, int e)
 {
 	const struct shape *y = &p->c->out[0].shape;
@@ -64,7 +65,7 @@ static int follows(const struct probe *p, int e)
 	return -1;
 }
 
-/* f(i) = f(0) + slope i, floor(i / div), or i mod m: tried in turn. */
+/* Tries f(i) = f(0) + slope i, floor(i / div), and i mod m in turn. */
 static bool closed_form(const struct probe *p, int e, int d, struct index *x)
 {
 	int64_t n = p->c->out[0].shape.d[d], step = p->out_stride[d], f0 = source(p, e, 0);
@@ -104,7 +105,8 @@ static int table(const struct probe *p, struct task *t, int e, int d, struct ind
 	return structure_operand(t, p->c, 'm', k, &x->table);
 }
 
-/* Position in the input that the followers of output dim d alone give its index i; dim -1: those of none. */
+/* The share of index i of output dim d in the input position, from the input dims that depend on d; dim -1:
+ * from the constant ones. */
 static int64_t part_of(const struct probe *p, const int *dim, int d, int64_t i)
 {
 	int64_t from = 0;
@@ -114,8 +116,8 @@ static int64_t part_of(const struct probe *p, const int *dim, int d, int64_t i)
 	return from;
 }
 
-/* Every output element comes from where the single dims say: row by row of the last dim, with what each dim
- * adds in a table. */
+/* Checks that every output element is read from the position that its single dims give: goes row by row of
+ * the last dim, with a table per dim. */
 static int separable(const struct probe *p, const int *dim)
 {
 	const struct shape *y = &p->c->out[0].shape;
@@ -143,8 +145,8 @@ static int separable(const struct probe *p, const int *dim)
 	return E_OK;
 }
 
-/* Output dim d as blocks of `div` points of one input index each: a pair of axes where one input dim alone
- * follows it. */
+/* Whether output dim d consists of blocks of `div` points with one input index each, so that it becomes a
+ * pair of axes; only if a single input dim depends on it. Returns div. */
 static int64_t blocks_of(const struct probe *p, const struct index *x, const int *dim, int d)
 {
 	int64_t div = 0;
@@ -158,7 +160,7 @@ static int64_t blocks_of(const struct probe *p, const struct index *x, const int
 	return followers == 1 && div > 1 && p->c->out[0].shape.d[d] % div == 0 ? div : 0;
 }
 
-/* The stage: x[e] is the index of input dim e, by the output dim dim[e]. */
+/* Makes the stage: x[e] is the index of input dim e as a function of output dim dim[e]. */
 static void stage_of(const struct probe *p, struct task *t, int ix, int iy, const struct index *x,
 		     const int *dim)
 {
@@ -169,7 +171,7 @@ static void stage_of(const struct probe *p, struct task *t, int ix, int iy, cons
 	for (int d = 0; d < y->rank; d++) {
 		const char name[8] = {'d', (char)('0' + d)}, in[8] = {'e', (char)('0' + d)};
 		bool room =
-		    s->naxes + y->rank - d < MAX_AXES; /* for two axes here, one of each dim that follows */
+		    s->naxes + y->rank - d < MAX_AXES; /* for two axes here and one for each following dim */
 		block[d] = room ? blocks_of(p, x, dim, d) : 0;
 		axis[d] = structure_axis(s, name, AXIS_SPATIAL, block[d] ? y->d[d] / block[d] : y->d[d]);
 		if (block[d])
@@ -219,7 +221,7 @@ int structure_move(const struct opctx *c, struct task *t)
 	return E_OK;
 }
 
-/* Constant padding: attributes before opset 11, inputs from then on. Other modes repeat elements. */
+/* Constant padding: attributes before opset 11, inputs later. Other modes repeat elements. */
 int structure_pad(const struct opctx *c, struct task *t)
 {
 	if (strcmp(node_str(c->node, "mode", "constant"), "constant"))

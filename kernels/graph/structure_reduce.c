@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Axes of input i0: kept ones spatial and first, `red` ones reduction; of[d] is the axis of dim d. */
+/* Axes of input i0: kept dims are spatial and come first, `red` dims are reductions; of[d] is the axis of dim
+ * d. */
 static void split_axes(struct stage *s, const struct shape *x, const bool *red, int *of)
 {
 	for (int kind = 0; kind < 2; kind++) {
@@ -50,7 +51,8 @@ static int mark(bool *red, int64_t axis, int rank)
 	return E_OK;
 }
 
-/* Attribute `axes` (before opset 13 or 18), or input 1; none: all, or nothing where noop_with_empty_axes. */
+/* Reads attribute `axes` (before opset 13 or 18) or input 1. None: all dims, or with noop_with_empty_axes no
+ * dim. */
 static int reduced_axes(const struct opctx *c, bool *red, int rank)
 {
 	const struct attr *a = node_attr(c->node, "axes");
@@ -119,7 +121,7 @@ int structure_reduce(const struct opctx *c, struct task *t)
 	return E_OK;
 }
 
-/* The shape of a value per kept point: the kept dims, at least one. */
+/* The shape of a value with one element per kept point: the kept dims, at least one. */
 static void kept_shape(const struct shape *x, const bool *red, struct shape *out)
 {
 	memset(out, 0, sizeof *out);
@@ -136,7 +138,7 @@ struct chain {
 	int ix;
 };
 
-/* Stage that reduces: body over r0 = x and r1.. = the temporaries given. */
+/* Adds a stage that reduces: body over r0 = x and r1.. = the given temporaries. */
 static void reduce_stage(struct chain *h, const int *tmps, int n, const char *body, enum combiner comb,
 			 const char *post, int out)
 {
@@ -152,7 +154,7 @@ static void reduce_stage(struct chain *h, const int *tmps, int n, const char *bo
 	index_kept(&s->out, out, h->x, h->red, of, true);
 }
 
-/* Last stage: a map over x and the temporaries. */
+/* Adds the last stage: a map over x and the temporaries. */
 static struct stage *map_stage(struct chain *h, const int *tmps, int n, const char *body)
 {
 	struct stage *s = structure_stage(h->t);
@@ -190,8 +192,8 @@ static int chain_end(struct chain *h, struct stage *s)
 
 enum { SMALL_SOFTMAX = 4 };
 
-/* Softmax over a few elements, as a map: 1 / sum_j e^(x_j - x_i), where e^0 needs no computing. What
- * overflows gives 0, as it should. Lanes then lie along other dims. */
+/* Softmax over a few elements, as a map: 1 / sum_j e^(x_j - x_i), where e^0 is not computed. An overflow
+ * correctly gives 0. Lanes then lie along other dims. */
 static int softmax_map(struct chain *h, int axis)
 {
 	int64_t n = h->x->d[axis];
@@ -202,10 +204,10 @@ static int softmax_map(struct chain *h, int axis)
 		r->dim[axis].mod = n;
 		prog_read(&s->body, (int)j);
 		prog_text(&s->body, h->c->node,
-			  "-3.40282347e38 r0 max sub exp add"); /* -inf - -inf is none; NaN stays */
+			  "-3.40282347e38 r0 max sub exp add"); /* avoids -inf - -inf; NaN stays */
 	}
 	prog_text(&s->body, h->c->node, "recip");
-	for (int twice = 0; twice < 2; twice++) /* + max - max: NaN where all are -inf or one is inf */
+	for (int twice = 0; twice < 2; twice++) /* + max - max: NaN if all are -inf or one is inf */
 		for (int64_t j = 0; j < n; j++) {
 			prog_read(&s->body, (int)j);
 			if (j)
@@ -215,7 +217,7 @@ static int softmax_map(struct chain *h, int axis)
 	return chain_end(h, s);
 }
 
-/* e^(x - max) is kept for the sum, and for the division. */
+/* e^(x - max) is stored for both the sum and the division. */
 static int softmax_chain(struct chain *h, bool log)
 {
 	struct task *t = h->t;
@@ -232,7 +234,7 @@ static int softmax_chain(struct chain *h, bool log)
 	return chain_end(h, s);
 }
 
-/* Before opset 13 all dims from `axis` (default 1) on are one. */
+/* Before opset 13 all dims from `axis` (default 1) on count as one. */
 int structure_softmax(const struct opctx *c, struct task *t)
 {
 	bool old = c->opset < 13;
@@ -290,9 +292,8 @@ int structure_normalize(const struct opctx *c, struct task *t)
 	return chain_end(&h, s);
 }
 
-/* x * (bias + alpha / size * sum of squares of the channels around it) ^ -beta; the usual betas by square
- * roots.
- */
+/* x * (bias + alpha / size * sum of squares of the neighbouring channels) ^ -beta; the usual betas are
+ * computed with square roots. */
 int structure_lrn(const struct opctx *c, struct task *t)
 {
 	const struct shape *x = &c->in[0].shape;

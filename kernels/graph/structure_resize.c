@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resize and Upsample: nearest moves elements; linear and cubic are sums over the taps of each axis, whose
- * positions and weights are tables. */
+/* Resize and Upsample: nearest moves elements; linear and cubic are sums over the taps of each axis, with
+ * positions and weights in tables. */
 #include "kernels/graph/resample.h"
 #include "kernels/graph/structure.h"
 
@@ -26,11 +26,11 @@ static int make_tables(const struct opctx *c, const struct resample_axis *x, int
 }
 
 struct resized {
-	int axis, taps; /* of the stage */
+	int axis, taps; /* axes of the stage */
 	int64_t count;
 };
 
-/* Positions and weights of resized dim d: the k-th, whose reduction axis is r->taps. */
+/* Reads positions and weights of dim d, the k-th resized one, whose reduction axis is r->taps. */
 static int read_tables(struct task *t, const struct opctx *c, struct stage *s, const struct resized *r, int k,
 		       int d)
 {
