@@ -8,7 +8,7 @@
 enum { T_CAST, T_CASTLIKE };
 
 static const struct op_row rows[] = {
-    /* the other two attributes concern only 8-bit floats */
+    /* round_mode and saturate concern only 8-bit floats */
     {"Cast", 6, 0, 1, 1, 1, 1, T_CAST, "round_mode saturate to"},
     {"CastLike", 15, 0, 2, 2, 1, 1, T_CASTLIKE, "round_mode saturate"},
     {0},

@@ -145,8 +145,8 @@ static int separable(const struct probe *p, const int *dim)
 	return E_OK;
 }
 
-/* Whether output dim d consists of blocks of `div` points with one input index each, so that it becomes a
- * pair of axes; only if a single input dim depends on it. Returns div. */
+/* Returns `div` if output dim d consists of blocks of `div` points with one input index each and only one
+ * input dim depends on it, so that it can become a pair of axes; else 0. */
 static int64_t blocks_of(const struct probe *p, const struct index *x, const int *dim, int d)
 {
 	int64_t div = 0;
