@@ -13,7 +13,7 @@ enum { IR_VERSION = 8, DEFAULT_OPSET = 17 };
 struct exporter {
 	const struct graph *g;
 	struct arena a;
-	char **name; /* per value: its own, or made unique */
+	char **name; /* per value: its own name, made unique if necessary */
 };
 
 /* protobuf-c's messages hold plain char pointers and do not write through them. */
@@ -30,7 +30,7 @@ static bool is_constant(const struct graph *g, int v)
 	return g->value[v].t.data && (p < 0 || g->node[p].dead);
 }
 
-/* Passes may leave two values with one name, which ONNX does not allow. */
+/* Makes names unique: passes may leave two values with one name, which ONNX does not allow. */
 static int name_values(struct exporter *x)
 {
 	struct names used = {.a = &x->a};
@@ -140,7 +140,7 @@ static Onnx__ValueInfoProto *put_value(struct exporter *x, int v)
 	return p;
 }
 
-/* Constants that something reads. */
+/* Writes the constants that are read. */
 static void put_constants(struct exporter *x, Onnx__GraphProto *p)
 {
 	const struct graph *g = x->g;
@@ -160,7 +160,7 @@ static Onnx__GraphProto *put_graph(struct exporter *x)
 	const struct graph *g = x->g;
 	Onnx__GraphProto *p = ARENA_NEW(&x->a, Onnx__GraphProto);
 	onnx__graph_proto__init(p);
-	p->name = text(g->name && *g->name ? g->name : "graph"); /* the format wants one */
+	p->name = text(g->name && *g->name ? g->name : "graph"); /* the format requires a name */
 	p->node = ARENA_ARRAY(&x->a, Onnx__NodeProto *, g->nnodes + 1);
 	for (int i = 0; i < g->nnodes; i++)
 		if (!g->node[i].dead)

@@ -26,8 +26,8 @@ int import_value(struct importer *im, const char *name)
 	return rc < 0 ? rc : v;
 }
 
-/* A model's messages take many times their bytes in the file (a node of 30 bytes is 250 in memory), but not
- * without bound. */
+/* A model's messages take many times their size in the file (a node of 30 bytes takes 250 in memory), but
+ * this must be limited. */
 static size_t unpack_cap(size_t file_bytes, size_t max_bytes)
 {
 	size_t most = ((size_t)64 << 20) + file_bytes * 64;
@@ -58,7 +58,7 @@ static int import_constants(struct importer *im, const Onnx__GraphProto *p)
 	struct graph *g = im->g;
 	for (size_t i = 0; i < p->n_initializer; i++) {
 		const Onnx__TensorProto *t = p->initializer[i];
-		if (!t->name || !*t->name) /* nothing can read it */
+		if (!t->name || !*t->name) /* without a name nothing can read it */
 			continue;
 		int v = import_value(im, t->name);
 		if (v < 0)
@@ -73,7 +73,8 @@ static int import_constants(struct importer *im, const Onnx__GraphProto *p)
 	return E_OK;
 }
 
-/* Infer only where the structure is whole; then one error for everything that is not supported. */
+/* Infers shapes only if the structure is complete; then reports everything that is unsupported in one
+ * error. */
 static int finish(struct importer *im)
 {
 	int worst = im->nlines ? E_UNSUPPORTED : E_OK;
@@ -149,7 +150,8 @@ int import_bytes(const void *p, size_t n, const char *folder, const struct impor
 		g->name = m->graph->name ? m->graph->name : "";
 		rc = build(&im, m->graph);
 	}
-	g->arena.cap_bytes = 0; /* the cap is on what a file makes us take, not on what passes do later */
+	g->arena.cap_bytes = 0; /* the limit applies to memory for the file, not to what passes allocate
+				 * later */
 	arena_free(&im.scratch);
 	buf_free(&im.lines);
 	if (rc < 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* External data: bytes of a file in the model's folder or below it, never elsewhere. The path is walked a
- * component at a time without following symbolic links, so neither "..", a link nor a race leads out. Data is
- * read, not mapped: a file that shrinks later is an error here and not a SIGBUS in the application. */
+/* External data: bytes of a file in the model's folder or below it, never elsewhere. The path is opened
+ * component by component without following symbolic links, so neither "..", a link nor a race leads outside.
+ * Data is read, not mapped: a file that shrinks later is an error here and not a SIGBUS in the
+ * application. */
 #include "kernels/onnx/onnx_pb.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 
 struct place {
 	const char *location;
-	int64_t offset, length; /* length -1: not said */
+	int64_t offset, length; /* length -1: not given */
 };
 
 static int read_number(const char *key, const char *text, int64_t *out)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inputs and outputs of the graph: which values they are, and the shapes that the caller binds. */
+/* Inputs and outputs of the graph: their values, and the shapes that the caller binds. */
 #include "kernels/onnx/import_parts.h"
 #include <inttypes.h>
 #include <string.h>
 
-/* The bind of that name, or NULL; it counts as used. */
+/* Returns the bind of that name, or NULL, and marks it as used. */
 static const char *bound(struct importer *im, const char *name)
 {
 	for (int i = 0; i < im->o->nbinds; i++)
@@ -25,7 +25,7 @@ static int bind_dim(struct importer *im, const Onnx__DimProto *d, int64_t *out)
 		if (rc < 0 || s.rank != 1)
 			return fail(E_USAGE, "dimension %s=%.40s is not a number", d->dim_param, text);
 		*out = s.d[0];
-	} else if (d->has_dim_value && d->dim_value != -1) { /* -1: some exporters' way to say unknown */
+	} else if (d->has_dim_value && d->dim_value != -1) { /* some exporters write -1 for unknown */
 		if (d->dim_value < 0)
 			return fail(E_CORRUPT, "a dimension of %" PRId64, d->dim_value);
 		*out = d->dim_value;
@@ -124,7 +124,7 @@ int import_inputs(struct importer *im, const Onnx__GraphProto *p)
 		int *known = names_find(&im->names, name);
 		if (known && im->g->value[*known].is_input)
 			return fail(E_CORRUPT, "two inputs are called '%.200s'", name);
-		if (known) /* an initializer listed as an input is a constant all the same */
+		if (known) /* an initializer that is also listed as an input is still a constant */
 			continue;
 		int rc = add_input(im, p->input[i]);
 		if (rc < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes: their values, attributes, and what of them is supported. */
+/* Nodes: their values and attributes, and whether these are supported. */
 #include "kernels/onnx/import_parts.h"
 #include "kernels/graph/op.h"
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void complain(struct importer *im, const Onnx__NodeProto *p, size_t index
 
 /* ---- attributes ---- */
 
-/* AttributeProto.type; files of before IR version 2 leave it out, so what is filled decides. */
+/* AttributeProto.type. Files before IR version 2 omit it; then the field that is set decides. */
 static int kind_of(const Onnx__AttributeProto *p)
 {
 	static const int kinds[] = {ATTR_UNKNOWN, ATTR_FLOAT,  ATTR_INT,  ATTR_STRING, ATTR_TENSOR,
@@ -86,7 +86,7 @@ static int read_strings(struct importer *im, const Onnx__AttributeProto *p, stru
 	return s ? E_OK : E_NOMEM;
 }
 
-/* Types that a graph does not hold are what they were converted to. */
+/* Replaces 16-bit float types, which a graph does not hold, by the type they were converted to. */
 static int64_t narrow_type(const char *name, int64_t i)
 {
 	static const char *const names[] = {"to", "dtype", "output_dtype"};
@@ -141,7 +141,7 @@ static bool word_in(const char *words, const char *w)
 	return false;
 }
 
-/* Reads all attributes; the unsupported ones give a line each. Returns how many those were, or an error. */
+/* Reads all attributes and adds a line for each unsupported one. Returns the number of those, or an error. */
 static int read_attrs(struct importer *im, const Onnx__NodeProto *p, size_t index, const struct op_row *row,
 		      struct attr *out)
 {
@@ -231,7 +231,8 @@ int import_declare(struct importer *im, const Onnx__GraphProto *p)
 
 /* ---- nodes ---- */
 
-/* Indexes of named values, -1 for "" (absent); trailing absent ones do not count. Returns how many. */
+/* Finds the indexes of named values, -1 for "" (absent). Trailing absent ones are dropped. Returns the
+ * number. */
 static int resolve(struct importer *im, size_t n, char *const *names, int **out)
 {
 	int *v = *out = arena_try(&im->scratch, n + 1, sizeof *v);
@@ -261,7 +262,7 @@ static int check_counts(const struct op_row *r, int nin, const int *in, int nout
 	return E_OK;
 }
 
-/* The operator's row, or NULL with a line about it. */
+/* The operator's row; NULL: unsupported, and a line was added. */
 static const struct op_row *find_row(struct importer *im, const Onnx__NodeProto *p, size_t index)
 {
 	int row;

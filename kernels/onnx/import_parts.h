@@ -10,18 +10,18 @@
 struct importer {
 	struct graph *g;
 	const struct import_opts *o;
-	const char *folder; /* of external data; NULL: none */
+	const char *folder; /* for external data; NULL: none allowed */
 	int opset;          /* of the default domain */
-	struct names names; /* of values -> index; in `scratch` */
+	struct names names; /* value name -> index; in `scratch` */
 	struct arena scratch;
 	bool *bind_used;  /* per o->binds */
-	struct buf lines; /* what is unsupported, a line each */
-	int nlines;       /* counted beyond what is kept */
+	struct buf lines; /* unsupported features, one per line */
+	int nlines;       /* number of lines, including those that were cut off */
 };
 
-/* One line of the final E_UNSUPPORTED error: "WHERE: <text of the last failure>; remedy". */
+/* Adds a line to the final E_UNSUPPORTED error: "WHERE: <text of the last failure>; remedy". */
 void import_complain(struct importer *im, const char *where, const char *remedy);
-/* A value with a new name: its index; E_CORRUPT for a name in use. */
+/* Adds a value and returns its index; E_CORRUPT: the name is in use. */
 int import_value(struct importer *im, const char *name) MUST_CHECK;
 
 /* import_input.c: graph inputs with their bound shapes; outputs. */

@@ -10,7 +10,7 @@ enum field { IN_FLOAT, IN_INT32, IN_INT64, IN_DOUBLE, IN_UINT64, NOWHERE };
 static const struct {
 	const char *name;
 	enum dtype dtype;
-	enum field field; /* where typed data of this type is */
+	enum field field; /* the field that holds typed data of this type */
 } types[] = {
     {"undefined", DT_NONE, NOWHERE},      {"float", DT_F32, IN_FLOAT},
     {"uint8", DT_U8, IN_INT32},           {"int8", DT_I8, IN_INT32},
@@ -66,7 +66,7 @@ int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *
 	ProtobufCAllocator alloc = pb_allocator(a);
 	(void)fail(E_OK, "%s", "");
 	void *m = protobuf_c_message_unpack(d, &alloc, n, p);
-	if (!m && *err_text()) /* the allocator's */
+	if (!m && *err_text()) /* the error is the allocator's */
 		return fail_in(E_NOMEM, "unpacking %zu bytes of %s", n, d->short_name);
 	if (!m)
 		return fail(E_CORRUPT, "%zu bytes are not a valid %s: the file is damaged, or not ONNX", n,
@@ -75,7 +75,7 @@ int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *
 	return E_OK;
 }
 
-/* The typed field as it was unpacked. */
+/* The typed field of a message, as unpacked. */
 static void typed(const Onnx__TensorProto *p, enum field f, const void **data, size_t *n, size_t *elem_bytes)
 {
 	const struct {
@@ -94,7 +94,7 @@ static void typed(const Onnx__TensorProto *p, enum field f, const void **data, s
 	*elem_bytes = fields[f].bytes;
 }
 
-/* Typed fields hold narrow integers (and f16 bits) in wider ones: the low bytes, little endian. */
+/* Typed fields hold narrow integers (and f16 bits) in wider ones: copies the low bytes, little endian. */
 static int narrow(struct arena *a, const void *data, size_t n, size_t from, struct tensor *out)
 {
 	size_t to = dtype_bytes(out->dtype);
@@ -136,7 +136,8 @@ static int from_raw(const Onnx__TensorProto *p, struct tensor *out)
 static int from_external(struct arena *a, const Onnx__TensorProto *p, const char *folder, struct tensor *out)
 {
 	size_t n = (size_t)shape_count(&out->shape), bytes = dtype_bytes(out->dtype);
-	int rc = pb_external(p, folder, NULL, n * bytes); /* is it there? before memory is taken for it */
+	int rc = pb_external(p, folder, NULL, n * bytes); /* checks that the data exists before memory is
+							   * allocated for it */
 	if (rc < 0)
 		return rc;
 	out->data = arena_try(a, n ? n : 1, bytes);
@@ -165,7 +166,7 @@ static int read_shape(const Onnx__TensorProto *p, struct shape *s)
 	return shape_check(s, PB_MAX_ELEMS);
 }
 
-/* A bool is a byte that is 0 or 1 from here on. */
+/* Makes every bool byte 0 or 1. */
 static void tidy_bools(struct tensor *t)
 {
 	uint8_t *b = t->data;
@@ -185,7 +186,8 @@ int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, b
 		rc = from_external(a, p, folder, out);
 	else
 		rc = p->has_raw_data ? from_raw(p, out) : from_typed(a, p, out);
-	if (rc >= 0 && !out->data) /* no elements: a place all the same, since NULL means unknown */
+	if (rc >= 0 && !out->data) /* a tensor without elements needs a pointer too, because NULL means
+				    * unknown */
 		rc = (out->data = arena_try(a, 1, 16)) ? E_OK : E_NOMEM;
 	if (rc < 0)
 		return rc;

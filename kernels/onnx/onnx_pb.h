@@ -1,32 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ONNX's protobuf messages, for import, export and tensor files only. Messages are unpacked into an arena
- * (its cap bounds what a hostile file can take) and are never freed one by one, so tensors may point into
- * them. */
+/* ONNX's protobuf messages, only for import, export and tensor files. Messages are unpacked into an arena
+ * (its limit bounds the memory that a hostile file can use) and are never freed individually, so tensors may
+ * point into them. */
 #ifndef KERNELS_ONNX_PB_H
 #define KERNELS_ONNX_PB_H
 
 #include "kernels/onnx/onnx.pb-c.h"
 #include "kernels/task/tensor.h"
 
-enum { PB_MAX_ELEMS = 1 << 30 }; /* of one tensor */
+enum { PB_MAX_ELEMS = 1 << 30 }; /* largest tensor */
 
-/* TensorProto.data_type to dtype and back; DT_NONE / 0: not ours (strings, complex, 4- and 8-bit floats). */
+/* Converts TensorProto.data_type to dtype and back; DT_NONE / 0: not supported (strings, complex, 4- and
+ * 8-bit floats). */
 enum dtype pb_dtype(int32_t data_type);
 int32_t pb_data_type(enum dtype t);
 const char *pb_type_name(int32_t data_type); /* "float8e4m3fn", "string"; for messages */
 
 ProtobufCAllocator pb_allocator(struct arena *a);
-/* Unpacks; E_CORRUPT, or E_NOMEM over the arena's cap. The message lives in the arena. */
+/* Unpacks a message into the arena. E_CORRUPT, or E_NOMEM beyond the arena's limit. */
 int pb_unpack(struct arena *a, const ProtobufCMessageDescriptor *d, const void *p, size_t n,
 	      void *out) MUST_CHECK;
 
-/* The tensor of a message that was unpacked into `a`: its data is the message's own where it can be. widen:
- * f16 and bf16 become f32. folder: where external data lies, NULL: none allowed. */
+/* The tensor of a message that was unpacked into `a`; it points to the message's own data if possible. widen:
+ * f16 and bf16 become f32. folder: where external data lies; NULL: none allowed. */
 int pb_tensor(struct arena *a, const Onnx__TensorProto *p, const char *folder, bool widen,
 	      struct tensor *out) MUST_CHECK;
-/* Reads p's external data (kernels/onnx/import_extern.c) into `data` of exactly `bytes`. */
+/* Reads p's external data (kernels/onnx/import_extern.c) into `data`, which has exactly `bytes`. */
 int pb_external(const Onnx__TensorProto *p, const char *folder, void *data, size_t bytes) MUST_CHECK;
-/* The message of a tensor: points to t's data. dims of MAX_RANK is the caller's room. */
+/* Makes the message of a tensor; it points to t's data. dims: memory of the caller for MAX_RANK entries. */
 void pb_from_tensor(const struct tensor *t, const char *name, int64_t *dims, Onnx__TensorProto *out);
 
 #endif

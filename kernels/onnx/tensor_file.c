@@ -23,7 +23,7 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && !strcmp(s + n - m, end);
 }
 
-/* The text after 'key': in the header's Python dictionary; NULL: absent. */
+/* The text after `key` in the header's Python dictionary; NULL: absent. */
 static const char *npy_field(const char *header, const char *key)
 {
 	const char *p = strstr(header, key);
@@ -107,7 +107,7 @@ static int npy_put(const struct tensor *t, struct buf *out)
 	for (int i = 0; i < t->shape.rank; i++)
 		buf_printf(&h, "%" PRId64 ",%s", t->shape.d[i], i + 1 < t->shape.rank ? " " : "");
 	buf_puts(&h, "), }");
-	while ((10 + h.n + 1) % 64) /* data begins at a multiple of 64, as NumPy writes it */
+	while ((10 + h.n + 1) % 64) /* data begins at a multiple of 64, as in files that NumPy writes */
 		buf_puts(&h, " ");
 	buf_puts(&h, "\n");
 	buf_add(out, "\x93NUMPY\x01\x00", 8);
