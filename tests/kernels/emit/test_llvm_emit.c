@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Emitted code against the interpreter, bit for bit (NaNs are one class): single operations on special
- * values, then random programs for the host and every x86 baseline that it runs. */
+/* Compares emitted code with the interpreter, bit for bit (NaNs are one class): single operations on special
+ * values, then random programs, for the host and every x86 baseline that it can run. */
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
@@ -69,7 +69,7 @@ static bool same(float a, float b)
 	return memcmp(&a, &b, 4) == 0 || (isnan(a) && isnan(b));
 }
 
-/* First difference in any buffer, margins included; false: none. */
+/* Reports the first difference in any buffer, margins included; false: none. */
 static bool differ(const char *target, uint64_t seed)
 {
 	for (int b = 0; b < NBUFS; b++)
@@ -102,7 +102,8 @@ static void run_object(const struct blob *o, const int64_t *params, const int64_
 	dev->unload(code);
 }
 
-/* Interprets and runs the program in `l`; true: equal, or no code for a reason that is data (a spill). */
+/* Interprets and runs the program in `l`. True: the results are equal, or there is no code for an expected
+ * reason (a spill). */
 static bool agree(const struct target *t, const int64_t *params, uint64_t seed, int *ran)
 {
 	struct blob o;
@@ -197,7 +198,7 @@ TEST(operations_on_special_values)
 		}
 }
 
-/* Products and quotients on both sides of 2^-126 - 2^-151: x86 looks at tininess after rounding. */
+/* Products and quotients on both sides of 2^-126 - 2^-151: x86 detects tininess after rounding. */
 TEST(tiny_results)
 {
 	find_targets();
@@ -335,8 +336,8 @@ static void window_text(const struct window *w, char *text, size_t n)
 	    in, in, w->layout, w->side, w->side, w->layout, w->side, w->side, twice, twice, w->post);
 }
 
-/* The default of a 3x3 window, with lanes over channels and over pixels: all of its taps in one body where
- * the filters find room in registers, and never a spill. */
+/* The default schedule of a 3x3 window, with lanes over channels and over pixels: all taps are in one body if
+ * the filters fit the registers, and nothing spills. */
 static void window_on(const struct window *w, const char *isa)
 {
 	char text[1024], cand[CAND_MAX];
@@ -391,7 +392,7 @@ TEST(failures_say_why)
 	lv_set(&l, a, V_NEG, a, -1, -1, -1);
 	loops_entry_end(&l);
 	CHECK_FAILS(e->emit(&l, &targets[0], &objects, &o), E_CORRUPT, "entry k0, statement 0");
-	/* a fused multiply-add where there is none would be a library call */
+	/* a fused multiply-add would be a library call on a target without one */
 	CHECK_OK(target_baseline("x86-64-v2", &t));
 	begin_program(true);
 	tile(&t, 4);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of groups: where graph_steps makes a fused step, and plans that take it or its parts. */
+/* Blocks of groups: where graph_steps makes a fused step, and plans that use it or its parts. */
 #include "agent/tune/tune_net.h"
 #include "kernels/group/alternatives.h"
 #include "kernels/emit/emit.h"
@@ -25,7 +25,7 @@ static struct zoo_conv conv(int64_t k, int64_t r, int64_t stride, int64_t groups
 	return (struct zoo_conv){k, r, stride, r / 2, groups, .act = r > 1 || k > 32 ? ACT_RELU6 : ACT_NONE};
 }
 
-/* 24 -> 40 -> 24 channels and the input, which is itself an activation. */
+/* 24 -> 40 -> 24 channels plus the input, which is itself an activation. */
 static struct fmap inverted(struct zoo *z, struct fmap x, int64_t stride)
 {
 	struct fmap h = zoo_conv(z, x, conv(40, 1, 1, 1));
@@ -64,10 +64,10 @@ TEST(what_is_fused)
 	const struct step *s = fused_step(steps_of(g, &small, &a), &parts);
 	REQUIRE(s != NULL);
 	CHECK(s->task->nstages == 3 && parts == 3);
-	CHECK(!fused_step(steps_of(g, &large, &a), &parts) && !parts); /* all of it is warm */
+	CHECK(!fused_step(steps_of(g, &large, &a), &parts) && !parts); /* everything fits in cache */
 	struct step_task *tasks;
 	struct steps *steps = steps_of(g, &small, &a);
-	CHECK(steps_tasks(steps, &a, &tasks) == steps->nsteps - 3); /* its parts are not tuned */
+	CHECK(steps_tasks(steps, &a, &tasks) == steps->nsteps - 3); /* parts of a fused step are not tuned */
 	struct choices c = {0};
 	choices_set(&c, &a, CHOICE_FUSE, s->name, 3);
 	REQUIRE_OK(graph_steps(g, &large, &c, &a, &steps));
@@ -85,7 +85,7 @@ TEST(what_is_fused)
 	CHECK(!fused_step(steps, &parts));
 	graph_free(g);
 
-	z = net_begin("block"); /* the depthwise's output is needed elsewhere: two groups are left */
+	z = net_begin("block"); /* the depthwise's output is also read elsewhere: two groups are left */
 	x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
 	x = zoo_conv(&z, x, conv(24, 3, 1, 24));
 	zoo_output(&z, x.value, "also");
@@ -100,12 +100,12 @@ TEST(what_is_fused)
 	x = zoo_max_pool(&z, x, 3, 2, 1, false);
 	g = net_end(&z, zoo_conv(&z, x, conv(16, 3, 1, 1)).value);
 	s = fused_step(steps_of(g, &small, &a), &parts);
-	CHECK(s && s->task->nstages == 3 && parts == 3); /* and the copy of the input */
+	CHECK(s && s->task->nstages == 3 && parts == 3); /* includes the copy of the input */
 	graph_free(g);
 	arena_free(&a);
 }
 
-/* Strided windows take an input from the caller's memory, unless somebody else reads it. */
+/* Strided windows read an input from the caller's memory, unless it has another reader. */
 TEST(what_needs_no_copy)
 {
 	struct target t = machine(1 << 20);
@@ -134,8 +134,8 @@ TEST(what_needs_no_copy)
 	}
 }
 
-/* Default schedules, or the next rule where they spill, compiled here. Without `blocks` nothing of several
- * stages is found. */
+/* Compiles default schedules, or the next rule's if they spill. Without `blocks` no code is found for tasks
+ * of several stages. */
 struct compiler {
 	const struct target *t;
 	bool blocks;
@@ -172,7 +172,7 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 	return E_OK;
 }
 
-/* Largest difference of the plan's output to the evaluated graph's, as a share of its largest value. */
+/* Largest difference of the plan's output to the evaluated graph's, relative to its largest value. */
 static double error(struct graph *g, const struct steps *s, struct compiler *c, int threads)
 {
 	struct arena a = {0};
@@ -189,7 +189,7 @@ static double error(struct graph *g, const struct steps *s, struct compiler *c, 
 	if (threads > 1)
 		CHECK_OK(pool_open(&pool, threads, NULL));
 	CHECK_OK(plan_build(g, s, c->t, &src, pool, &p));
-	for (int run = 0; run < 2 && p; run++) /* memory as the first one left it */
+	for (int run = 0; run < 2 && p; run++) /* the second run finds the memory as the first one left it */
 		CHECK_OK(plan_run(p, &in, &out));
 	CHECK_OK(eval_graph(g, &in, ref, &a));
 	const float *got = out.data, *want = ref[g->output[0]].data;
@@ -205,7 +205,8 @@ static double error(struct graph *g, const struct steps *s, struct compiler *c, 
 	return worst / top;
 }
 
-/* Networks of which the first, the second, both or neither have the block, the others its parts. */
+/* Networks that differ in whether the first and the second have code for the block; otherwise its parts are
+ * used. */
 TEST(served_are_the_steps_of_both_networks)
 {
 	for (int i = 0; i < 4; i++) {
@@ -214,7 +215,7 @@ TEST(served_are_the_steps_of_both_networks)
 		struct zoo z = net_begin("block");
 		struct fmap x = zoo_conv(&z, zoo_input(&z, "x", 8, 14, 14), conv(24, 1, 1, 1));
 		x = zoo_conv(&z, inverted(&z, x, 1), conv(16, 3, 2, 1));
-		struct graph *g = net_end(&z, zoo_unary(&z, "Hardmax", x.value)); /* the host's */
+		struct graph *g = net_end(&z, zoo_unary(&z, "Hardmax", x.value)); /* runs on the host */
 		struct steps *s = steps_of(g, &t, &a);
 		struct net n[2];
 		struct served *k;
@@ -253,7 +254,7 @@ TEST(served_are_the_steps_of_both_networks)
 	}
 }
 
-/* Each run reads the tensor that it is given, wherever it lies, and leaves it as it is. */
+/* Each run reads the tensor that it is given, at any address, and does not change it. */
 TEST(inputs_are_read_in_place)
 {
 	struct target t = machine(1 << 20);
@@ -320,7 +321,7 @@ TEST(plans)
 struct mlp {
 	int rows, n;
 	int64_t size[8];
-	int also;   /* product whose output leaves the graph too; 0: none */
+	int also;   /* product whose output is also an output of the graph; 0: none */
 	bool twice; /* two products read the first one's output */
 };
 
@@ -358,20 +359,23 @@ TEST(chains_of_products)
 		struct mlp m;
 		int64_t l2_bytes;
 		int stages,
-		    offered; /* of the last fused step, 0: none; of the longest that could be, 1: none */
+		    offered; /* groups of the last fused step, 0: none; groups of the longest possible
+			      * block, 1: none */
 	} k[] = {
 	    {{1, 3, {64, 48, 12}}, 1 << 20, 4, 4},
 	    {{1, 2, {17, 3}}, 1 << 20, 3, 3},
-	    {{1, 8, {8, 8, 8, 8, 8, 8, 8, 8}}, 1 << 20, 3, 6}, /* a block of all that it may have, the rest */
-	    {{1, 1, {64}}, 1 << 20, 0, 1},                     /* nothing passes on */
-	    {{4, 3, {64, 48, 12}}, 1 << 20, 0, 1},             /* weights would be read for each row */
-	    {{1, 3, {64, 48, 12}, .also = 2}, 1 << 20, 3, 3},  /* what is needed outside ends it */
-	    {{1, 3, {64, 48, 12}, .also = 1}, 1 << 20, 2, 2},  /* and another begins behind it */
+	    /* a block of the largest size, and a second one */
+	    {{1, 8, {8, 8, 8, 8, 8, 8, 8, 8}}, 1 << 20, 3, 6},
+	    {{1, 1, {64}}, 1 << 20, 0, 1},                     /* no intermediate */
+	    {{4, 3, {64, 48, 12}}, 1 << 20, 0, 1},             /* the weights would be read for each row */
+	    /* a value that is read outside ends the block */
+	    {{1, 3, {64, 48, 12}, .also = 2}, 1 << 20, 3, 3},
+	    {{1, 3, {64, 48, 12}, .also = 1}, 1 << 20, 2, 2},  /* and another block begins after it */
 	    {{1, 2, {64, 12}, .twice = true}, 1 << 20, 0, 1},  /* two readers */
-	    {{1, 3, {8, 8, 600}}, 1 << 13, 3, 3}, /* the last one's weights are more than L2 holds */
+	    {{1, 3, {8, 8, 600}}, 1 << 13, 3, 3}, /* the last product's weights exceed the L2 */
 	    {{1, 3, {64, 48, 12}}, 1 << 13, 0, 1},
-	    {{1, 3, {600, 300, 12}}, 1 << 20, 0, 4}, /* threads may be better: measured */
-	    {{1, 2, {5000, 12}}, 1 << 24, 0, 1},     /* what passes on is more than L1 holds */
+	    {{1, 3, {600, 300, 12}}, 1 << 20, 0, 4}, /* several threads may be faster: measured */
+	    {{1, 2, {5000, 12}}, 1 << 24, 0, 1},     /* the intermediate exceeds the L1 */
 	};
 	for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
 		struct arena a = {0};

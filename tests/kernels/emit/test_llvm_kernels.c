@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 2,000 random (operator, shape, schedule) triples: the emitted kernel equals the interpreter bit for bit,
- * and the reference within tolerance; nothing outside of the buffers is written. A failing seed is printed:
- * SEED=n runs it alone, SEEDS=n changes the number. */
+/* 2,000 random (operator, shape, schedule) triples: the emitted kernel equals the interpreter bit for bit and
+ * the reference within tolerance, and writes nothing outside of the buffers. A failing seed is printed:
+ * SEED=n runs only that seed, SEEDS=n changes the number. */
 #include "kernels/emit/emit.h"
 #include "kernels/loops/lower.h"
 #include "platform/run/dev.h"
@@ -39,7 +39,7 @@ struct outcome {
 	int built, spilled, winograd;
 };
 
-/* NULL: good; else what is wrong. */
+/* Returns NULL if all agree; else what is wrong. */
 static const char *compare(struct kcase *c, const char *cand, const struct target *tg, double tolerance,
 			   struct outcome *o)
 {
@@ -123,7 +123,7 @@ TEST(emitted_is_interpreted)
 	uint64_t first = from ? strtoull(from, NULL, 0) : 1, n = from    ? 1
 								 : count ? strtoull(count, NULL, 0)
 									 : 2000;
-	struct outcome o[2] = {{0}}; /* of targets with up to 16 registers, and with more */
+	struct outcome o[2] = {{0}}; /* for targets with up to 16 registers, and with more */
 	REQUIRE_OK(dev_find("cpu")->probe(&tg[0]));
 	for (int i = 1; i < 3; i++) { /* narrower vectors, half the registers */
 		tg[i] = tg[0];
@@ -135,7 +135,7 @@ TEST(emitted_is_interpreted)
 	for (int i = 0; i < 2; i++)
 		printf("%s registers: %d kernels built (%d Winograd), %d rejected for spills\n",
 		       i ? "more" : "16", o[i].built, o[i].winograd, o[i].spilled);
-	/* With 16 registers every fifth random schedule spills, on a machine that has no more: all of its
+	/* With 16 registers every fifth random schedule spills; on a machine with only 16 that applies to all
 	 * targets. */
 	CHECK(from || o[0].spilled <= o[0].built / 4);
 	CHECK(from || o[1].spilled <= o[1].built / 10);

@@ -111,7 +111,7 @@ TEST(sort_names_a_cycle)
 	graph_free(g);
 }
 
-/* A chain that a recursive walk would not survive, in the worst order. */
+/* A chain in the worst order, so long that recursion would overflow the stack. */
 TEST(sort_deep)
 {
 	enum { DEEP = 300000 };
@@ -154,7 +154,7 @@ TEST(infer_reports_each_node_once)
 	input(g, x, 4);
 	g->value[c].t = (struct tensor){DT_F32, {1, {3}}, data};
 	node2(g, "Add", x, c, y); /* shapes do not broadcast */
-	node1(g, "Relu", y, z);   /* follows from it: no line */
+	node1(g, "Relu", y, z);   /* a consequence: gets no line */
 	node2(g, "Mul", x, c, w); /* again */
 	struct buf lines = {0};
 	int worst = E_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every operator with random inputs, types, shapes and attributes, right ones and wrong ones: an error or an
- * answer, never a crash (run with SAN=1) and never a long wait. A failing seed is printed. */
+/* Every operator with random inputs, types, shapes and attributes, right and wrong ones: the result is an
+ * error or an answer, never a crash (run with SAN=1) and never a long wait. A failing seed is printed. */
 #include "kernels/graph/eval.h"
 #include "kernels/graph/op.h"
 #include "platform/base/rng.h"
@@ -39,7 +39,7 @@ static void random_attr(struct onnx_maker *k, struct rng *r, Onnx__NodeProto *n,
 {
 	static const int kinds[] = {2, 2, 2, 7, 7, 7, 1, 1, 3, 3, 6, 8, 4};
 	Onnx__AttributeProto *a = mk_attr(k, n, name, kinds[rng_below(r, sizeof kinds / sizeof kinds[0])]);
-	/* Mostly of the right kind, so that values get their turn. */
+	/* mostly the right kind, so that values are tested too */
 	if (strstr(name, "mode") || strstr(name, "auto_pad") || !strcmp(name, "direction"))
 		a->type = 3;
 	else if (strstr(name, "axis") || strstr(name, "keepdims") || !strcmp(name, "to") ||
@@ -162,7 +162,7 @@ TEST(every_operator)
 				struct graph *g;
 				rng_seed(&r, base * 1000003 + (uint64_t)i);
 				printf("%s SEED=%d round %d\r", row->type, (int)base,
-				       i); /* stays if it crashes or hangs */
+				       i); /* remains on the screen if it crashes or hangs */
 				alarm(ALARM_S);
 				random_model(&k, &r, row);
 				if (mk_import(&k, NULL, &o, &g) < 0)
@@ -225,7 +225,7 @@ static void change_input(struct rng *r, Onnx__ValueInfoProto *v)
 		v->type->tensor_type->elem_type = 1 + (int)rng_below(r, 13);
 }
 
-/* The case's own small inputs as constants, some of their values changed. */
+/* Makes the case's own small inputs constants and changes some of their values. */
 static int fix_inputs(struct arena *a, struct rng *r, const char *dir, const Onnx__GraphProto *g,
 		      struct import_fixed *out)
 {

@@ -76,7 +76,7 @@ static void check_case(const struct op_case *o)
 	call_close(&k);
 }
 
-/* ---- mutations: infer refuses them, or eval works on them within its memory ---- */
+/* ---- mutations: infer refuses them, or eval runs them within its memory ---- */
 
 static int64_t odd_number(struct rng *r)
 {
@@ -169,7 +169,7 @@ static bool small(const struct call *k)
 	return true;
 }
 
-/* Counts in ran[0] the calls that eval was reached with. */
+/* Counts in ran[0] the calls that reach eval. */
 static void check_mutation(const struct op_case *o, struct rng *r, int *ran)
 {
 	struct call k;

@@ -162,7 +162,7 @@ static void build_pool(struct net *n, int64_t own_pad, int64_t counted)
 	finish(n);
 }
 
-/* The zeros count, which the pool's own may not do. */
+/* The zeros count in the average, which the pool's own padding may not do. */
 TEST(pad_goes_into_an_average)
 {
 	static const int64_t cases[][3] = {{0, 0, 1}, {0, 1, 1}, {1, 1, 1}, {1, 0, 2}, {2, 1, 2}};
@@ -178,7 +178,7 @@ TEST(pad_goes_into_an_average)
 	}
 }
 
-/* Rows, then columns; a small window stays. */
+/* Large windows become rows, then columns; a small window stays. */
 TEST(a_large_maximum_is_two)
 {
 	for (int i = 0; i < 2; i++) {
@@ -202,12 +202,13 @@ TEST(a_large_maximum_is_two)
 	}
 }
 
-/* Two convolutions of the same pixels share them; few filters, or taps, keep their strides. */
+/* Two strided convolutions of the same pixels share a copy of them; convolutions with few filters, or with
+ * larger windows, stay strided. */
 TEST(a_strided_convolution_reads_pixels)
 {
 	static const struct {
 		int64_t filters, kernel, strides[2], second[2];
-		int live; /* and the sum */
+		int live; /* including the sum */
 	} k[] = {{512, 1, {2, 3}, {2, 3}, 4},
 		 {512, 1, {2, 3}, {1, 1}, 4},
 		 {511, 1, {2, 3}, {2, 3}, 3},
@@ -239,8 +240,8 @@ TEST(a_strided_convolution_reads_pixels)
 	}
 }
 
-/* Narrow ones that other convolutions read become one; more filters, or another reader, leave them apart, the
- * last of three too. */
+/* Narrow convolutions of one value that other convolutions read become one. With more filters, or with
+ * another reader, they stay apart, also if only the last of three differs. */
 TEST(narrow_siblings_are_one_convolution)
 {
 	static const int64_t column[] = {3, 1};
@@ -353,10 +354,12 @@ TEST(nodes_are_a_layer_normalization)
 	}
 }
 
-/* number * x, and that times x transposed; read by others too, or no number: as it was. */
+/* number * x, multiplied by x transposed. If the scaled value has other readers, or the factor is no number,
+ * nothing changes. */
 TEST(a_factor_goes_behind_the_product)
 {
-	for (int i = 0; i < 4; i++) { /* the third has two readers, the last one is too large to wait */
+	for (int i = 0; i < 4; i++) { /* the third has two readers, the last number is too large to be
+				       * moved */
 		static const int64_t perm[] = {0, 2, 1};
 		struct attr attr = {.name = "perm", .kind = ATTR_INTS, .n = 3, .ints = perm};
 		struct net net[2];
@@ -436,7 +439,8 @@ static void build_focus(struct net *n, enum focus kind)
 	finish(n);
 }
 
-/* Unless a phase is missing, the image is read otherwise too, or taps would not lie side by side. */
+/* The phases become a strided convolution, unless a phase is missing, the image is read differently too, or
+ * taps would not be adjacent. */
 TEST(phases_are_a_strided_convolution)
 {
 	for (int kind = 0; kind < FOCUS_KINDS; kind++) {
@@ -452,7 +456,7 @@ TEST(phases_are_a_strided_convolution)
 	}
 }
 
-/* Its parts are transposed where they then lie one behind the other: [1,a,b] by its last dim, not [2,a,b]. */
+/* The parts are transposed instead if they are contiguous then: [1,a,b] by its last dim, not [2,a,b]. */
 TEST(a_transposed_concat_joins_transposed_parts)
 {
 	static const int64_t perm[] = {0, 2, 1};
@@ -496,7 +500,7 @@ TEST(shared_weights_are_not_scaled_in_place)
 	graph_free(n.g);
 }
 
-/* The convolution's own output is asked for: nothing may be folded into it. */
+/* The convolution's own output is an output of the graph: nothing may be folded into it. */
 TEST(an_output_keeps_its_value)
 {
 	struct net n;
@@ -520,7 +524,7 @@ TEST(constants_fold_and_the_unused_goes)
 	add(&n, "Exp", 1, NULL, 0, NULL);
 	int e = n.last;
 	n.last = x;
-	add(&n, "Sqrt", 1, NULL, 0, NULL); /* nobody reads it */
+	add(&n, "Sqrt", 1, NULL, 0, NULL); /* is not read */
 	n.last = x;
 	add(&n, "Add", 2, (int[]){e}, 0, NULL);
 	finish(&n);

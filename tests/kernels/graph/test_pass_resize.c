@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 1x1 convolutions of an enlarged image joined to others: which of them come before it, and the same answers.
- */
+/* 1x1 convolutions of an enlarged image that is joined to others: which of them move before the enlargement,
+ * and equal answers. */
 #include "kernels/graph/eval.h"
 #include "kernels/group/group.h"
 #include "kernels/graph/optimize.h"
@@ -8,14 +8,13 @@
 
 enum how { BY_ATTRIBUTE, BY_SCALES, BY_SIZES };
 
-/* Two convolutions, one less the other, of x, its enlarged maxima and, of three parts, x's largest channel.
- */
+/* The difference of two convolutions of x, its enlarged maxima and, with three parts, x's largest channel. */
 struct joined {
 	const char *type, *mode;
-	int opset; /* of the enlargement */
+	int opset; /* of the Resize or Upsample */
 	enum how how;
-	float scale;   /* of channels */
-	int parts, at; /* where the enlarged one is */
+	float scale;   /* for channels */
+	int parts, at; /* parts in all; index of the enlarged one */
 	int64_t axis, kernel;
 	enum { READ_ONCE, JOINED_ASKED, ENLARGED_READ } also;
 	bool divided;
@@ -99,7 +98,8 @@ static struct tensor run(struct graph *g, struct arena *a)
 	return t[g->output[0]];
 }
 
-/* The other parts are joined once for both convolutions, in a Concat of their channels; one needs none. */
+/* The other parts are joined once for both convolutions, in a Concat of their channels; a single other part
+ * needs no Concat. */
 static void check_rest(const struct graph *g, const struct joined *j)
 {
 	CHECK(count(g, "Concat") == (j->parts == 3));
@@ -121,8 +121,8 @@ static void check(const struct joined *j)
 	CHECK(most > 0.1 && diff <= 1e-5 * most);
 	CHECK(count(after, "Conv") == (j->divided ? 4 : 2));
 	CHECK(count(after, j->type) == (j->divided ? 2 : 1));
-	/* for each convolution one more, an enlargement and a sum; without the one that was, and its Concat
-	 */
+	/* adds a convolution, an enlargement and a sum per convolution; removes the old enlargement and its
+	 * Concat */
 	CHECK(count(after, NULL) == count(before, NULL) + (j->divided ? 5 - (j->parts == 2) : 0));
 	if (j->divided)
 		check_rest(after, j);
@@ -171,7 +171,8 @@ TEST(upsample_of_old)
 	}
 }
 
-/* What is no repetition of pixels, larger windows, values that others see, and columns joined. */
+/* Not changed: Resize that does not repeat pixels, larger windows, values with other readers, and joined
+ * columns. */
 TEST(what_stays)
 {
 	struct joined j[6];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recurrent nodes taken apart give what their own eval gives, and what is unusual stays whole. */
+/* Recurrent nodes that were expanded give the same as their own eval; unusual ones are not expanded. */
 #include "tests/lib/test.h"
 #include "kernels/graph/eval.h"
 #include "kernels/group/group.h"
@@ -17,7 +17,7 @@ struct cell {
 	bool bias, state;
 	int nattr;
 	struct attr attr[3];
-	int lens; /* 0: no lengths */
+	int lens; /* 0: no sequence lengths */
 	bool apart;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that are silu or gelu, written in the ways that exporters do, and ones that only look alike. */
+/* Programs that are silu or gelu, in the ways that exporters write them, and programs that only look
+ * alike. */
 #include "tests/lib/test.h"
 
 #include "kernels/graph/prog_fold.h"
@@ -7,7 +8,7 @@
 #include <math.h>
 
 static const struct {
-	const char *body, *folded; /* NULL: stays */
+	const char *body, *folded; /* NULL: not folded */
 } cases[] = {
     {"r0 sigmoid r0 mul", "r0 silu"},
     {"r0 r0 sigmoid mul", "r0 silu"},
@@ -27,7 +28,7 @@ static const struct {
     {"r0 r0 1.41421354 div erf 1 sub mul 0.5 mul", NULL},
     {"r0 r1 1.41421354 div erf 1 add mul 0.5 mul", NULL},
     {"r0 r0 1.41421354 div erf 1 add mul 0.25 mul", NULL},
-    /* the argument of one is the other */
+    /* the argument of one is the other's result */
     {"r0 sigmoid r0 mul r0 sigmoid r0 mul sigmoid mul", "r0 silu silu"},
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structured forms against the operators' own eval, on shapes that nothing divides, and what has no form. */
+/* Structured forms compared with the operators' own eval, on shapes without common divisors; and cases that
+ * have no form. */
 #include "kernels/group/group_parts.h"
 #include "kernels/graph/structure.h"
 #include "platform/base/rng.h"
@@ -13,7 +14,7 @@ struct form_case {
 	const char *attrs, *in; /* "?": computed when the model runs */
 };
 
-/* The caller's values and those of constants, where an operand of the task wants them. */
+/* Gives the task's operands the caller's values and those of constants. */
 static int bind(struct call *k, const struct task *t, void **bufs)
 {
 	for (int i = 0; i < t->noperands; i++) {

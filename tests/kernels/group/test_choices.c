@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Choices as a value, and what the passes make of them: any set of them gives the reference's answer. */
+/* Choices as a value, and their effect on the passes: with any set of choices the answer equals the
+ * reference's. */
 #include "kernels/graph/optimize.h"
 #include "tests/lib/onnx_data.h"
 #include "agent/cache/chosen.h"
@@ -108,7 +109,8 @@ static void random_choices(const struct graph *g, struct rng *r, struct arena *a
 struct way {
 	struct rng rng;
 	int lanes, changed;
-	bool alternatives; /* those that kernels/group/alternatives.h proposes, in turn, instead of random ones */
+	bool alternatives; /* tries the proposals of kernels/group/alternatives.h in turn, instead of
+			    * random choices */
 	int turn;
 };
 

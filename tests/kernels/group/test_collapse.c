@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Axes and dims that become one, as text before and after. */
+/* Axes and dims that are merged, as text before and after. */
 #include "kernels/group/group_parts.h"
 #include "tests/lib/test.h"
 
@@ -44,7 +44,7 @@ TEST(what_all_stages_of_a_chain_sum_over)
 			 "stage c:3 y:20\nread xa [c,y]\nread ub [c,0,0]\nbody r0 r1 sub\nwrite yc [c,y]\n");
 }
 
-/* The last stage reads the image turned, in windows, or with a constant along one of its dims. */
+/* The last stage reads the image transposed, in windows, or with a constant index along one of its dims. */
 TEST(one_stage_that_disagrees_keeps_them_apart)
 {
 	static const char *const stages[] = {
@@ -65,7 +65,7 @@ TEST(one_stage_that_disagrees_keeps_them_apart)
 	check_simplified(gains, gains);
 }
 
-/* Rows of images stay apart: rings go along them. */
+/* Rows of images are not merged, because rings run along them. */
 TEST(chains_of_maps_stay)
 {
 	const char *text = "task syms=0\noperand xa in f32 [3,4,5] plain\noperand ub tmp f32 [3,4,5] plain\n"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Maps that become part of their readers: the same answers with one stage fewer. */
+/* Maps that are inlined into their readers: equal answers with one stage less. */
 #include "kernels/group/compose.h"
 #include "tests/lib/kernel_cases.h"
 
@@ -36,7 +36,7 @@ TEST(softmax_without_its_row)
 		CHECK(without.t.nstages == 3 && without.t.noperands == with.t.noperands - 1);
 		void *bufs[MAX_OPERANDS] = {with.phys[0], NULL, NULL, with.phys[4]};
 		REQUIRE_OK(task_reference(&without.t, bufs, &with.a));
-		CHECK(case_error(&with, with.phys[4]) < 1e-6); /* E is rounded */
+		CHECK(case_error(&with, with.phys[4]) < 1e-6); /* E was rounded to float */
 		arena_free(&with.a);
 		buf_free(&b);
 	}
@@ -68,7 +68,7 @@ TEST(what_cannot_be_part_of_its_reader)
 		  "operand Y out f32 [8] plain\nstage i:8 | j:2\nread X [i,j]\nbody r0\nsum\nwrite T [i]\n"
 		  "stage y:8\nread T [y]\nbody r0\nwrite Y [y]\n");
 	CHECK(!task_inline(&t, 0)); /* it reduces */
-	CHECK(!task_inline(&t, 1)); /* it is what the task makes */
+	CHECK(!task_inline(&t, 1)); /* it is the task's output */
 }
 
 TEST(factor_behind_the_sum)
@@ -91,7 +91,7 @@ TEST(factor_behind_the_sum)
 	CHECK(task_delay_factor(&t) == 2);
 	CHECK(key_equal(task_key(&t), task_key(&want)));
 	CHECK(task_delay_factor(&t) == -1);       /* one stage is left */
-	snprintf(one, sizeof one, text, "(j)%4"); /* changes along the sum */
+	snprintf(one, sizeof one, text, "(j)%4"); /* the factor changes along the sum */
 	t = parse(one);
 	CHECK(task_delay_factor(&t) == -1);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts by cost: the solver against all assignments, and what it makes of small graphs. */
+/* Layouts by cost: compares the solver with brute force, and checks its results on small graphs. */
 #include "kernels/graph/eval.h"
 #include "kernels/group/group.h"
 #include "kernels/group/min_sum.h"
@@ -42,7 +42,7 @@ static void draw_problem(struct rng *r, int n, int more, struct random_problem *
 	}
 }
 
-/* The least cost of all assignments, and the first of finite cost. */
+/* The least cost of all assignments; *first: the first one of finite cost. */
 static double best_of_all(const struct min_sum_problem *p, int *first)
 {
 	int state[FEW] = {0}, v;
@@ -91,8 +91,8 @@ TEST(dense_problems_never_get_worse)
 
 TEST(where_the_nearest_gain_misleads)
 {
-	/* The second variable alone prefers 1, and so does each pair of neighbours that begins there; all
-	 * together 0 is better. */
+	/* The second variable alone prefers 1, and so does each pair of neighbours that begins there, but all
+	 * together are cheaper with 0. */
 	const int states[] = {2, 2, 2};
 	const double cost[][MIN_SUM_STATES] = {{0, INFINITY}, {5, 0}, {0, 9}}, differ[] = {0, 4, 4, 0};
 	const struct min_sum_pair pair[] = {{0, 1, differ}, {1, 2, differ}};
@@ -116,7 +116,7 @@ TEST(nothing_to_choose)
 	CHECK(min_sum_cost(&none, state) == 0);
 }
 
-/* MANY variables in a chain, round one of them, and in a strip whose width is too much. */
+/* MANY variables in a chain, around a hub, and in a strip that is wider than the limit. */
 TEST(many_variables)
 {
 	static const double differ[] = {0, 1, 1, 0};
@@ -177,7 +177,7 @@ static int conversions(const struct steps *s)
 	return n;
 }
 
-/* Made by the convolution that reads `value`. */
+/* The value made by the convolution that reads `value`. */
 static int after(const struct graph *g, int value)
 {
 	for (int n = 0; n < g->nnodes; n++)
@@ -189,8 +189,8 @@ static int after(const struct graph *g, int value)
 
 TEST(strided_convolutions_to_few_channels)
 {
-	/* By rule all stay plain, since rows of 32 fill vectors and 12 channels do not; but a row of 16 is
-	 * read every second pixel. */
+	/* By rule all values stay plain, because rows of 32 fill vectors and 12 channels do not; but every
+	 * second pixel of a row of 16 is read. */
 	struct arena a = {0};
 	struct zoo z = net_begin("stem");
 	struct fmap x = zoo_input(&z, "x", 6, 128, 128);
@@ -257,7 +257,7 @@ TEST(choices_come_first)
 	choices_set(&c, &a, CHOICE_LANES, g->value[second].name, 8);
 	s = steps_of(g, &c, &a);
 	CHECK(blocked(s, second) && !blocked(s, first));
-	/* what cannot be does not spoil the rest */
+	/* an impossible choice does not affect the others */
 	choices_set(&c, &a, CHOICE_LANES, g->value[g->output[0]].name, 16);
 	choices_set(&c, &a, CHOICE_LANES, g->value[g->input[0]].name, 16);
 	s = steps_of(g, &c, &a);
@@ -289,7 +289,7 @@ TEST(measured_peaks_do_not_matter)
 	arena_free(&a);
 }
 
-/* The same graph divided for another machine, and again for the first. */
+/* Divides the same graph for another machine, and again for the first one. */
 TEST(costs_are_of_one_machine)
 {
 	struct arena a = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orders against brute force on random small graphs with views, results in place, inputs and outputs; large
- * ones end, never worse than they were. */
+/* Compares orders with brute force on random small graphs with views, results in place, inputs and outputs;
+ * searches on large graphs end, with an order that is never worse than the given one. */
 #include "kernels/group/order.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
@@ -62,7 +62,7 @@ static void identity(int *order, int n)
 		order[i] = i;
 }
 
-/* Every permutation, by the next in lexical order; those that are no order fail. */
+/* The next permutation in lexical order; illegal orders are rejected later. */
 static bool next_order(int *o, int n)
 {
 	int i = n - 2, j = n - 1;
@@ -124,7 +124,7 @@ TEST(as_good_as_every_order)
 	CHECK(better > 20);
 }
 
-/* Few states or many: an order, never worse, and the same again. */
+/* With few or many states the result is legal, never worse, and the same when repeated. */
 TEST(large_graphs_are_bounded)
 {
 	static struct made m;
@@ -146,7 +146,7 @@ TEST(large_graphs_are_bounded)
 	}
 }
 
-/* Two branches of a large and a small value each: one after the other, not side by side. */
+/* Two branches with a large and a small value each run one after the other, not interleaved. */
 TEST(branches_one_after_the_other)
 {
 	static struct made m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and writes through what only moves elements: which steps are left, and the same answers. */
+/* Reads and writes through nodes that only move elements: which steps remain, and equal answers. */
 #include "agent/run/plan.h"
 #include "kernels/graph/eval.h"
 #include "kernels/group/group.h"
@@ -65,7 +65,7 @@ static const struct steps *steps_of(struct graph *g, struct arena *a)
 	return s;
 }
 
-/* Largest difference of a plan's output to the evaluated graph's, as a share of the largest value. */
+/* Largest difference of a plan's output to the evaluated graph's, relative to the largest value. */
 static double error(struct graph *g, const struct steps *s)
 {
 	static const struct target t = {.lanes = 16, .regs = 32, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
@@ -105,9 +105,9 @@ TEST(attention_reads_and_writes_in_place)
 	int y = transpose(&z, zoo_binary(&z, "MatMul", p, v), 4, (int64_t[]){0, 2, 1, 3});
 	struct graph *g = net_end(&z, reshape(&z, y, 2, (int64_t[]){TOKENS, HEADS * HEAD}));
 	const struct steps *s = steps_of(g, &a);
-	/* left: keys transposed, values in rows that lie together, two products, the softmax */
+	/* what remains: transposed keys, values in contiguous rows, two products, the softmax */
 	CHECK(tasks(g, s, "Transpose") == 1 + 1 && tasks(g, s, "Gather") == 1 && tasks(g, s, "MatMul") == 2);
-	/* and one kernel that does all of it where there is one, named after the first of them */
+	/* and one kernel for all of it if there is code, named after the first of them */
 	int parts = 0;
 	for (int i = 0; i < s->nsteps; i++)
 		parts += s->step[i].fused_by >= 0;
@@ -117,7 +117,7 @@ TEST(attention_reads_and_writes_in_place)
 	arena_free(&a);
 }
 
-/* First operands of products: rows that lie apart do not matter. */
+/* First operands of products may have rows that lie apart. */
 TEST(through_split_and_dims_of_one)
 {
 	struct zoo z = net_begin("views");
@@ -142,7 +142,7 @@ TEST(through_split_and_dims_of_one)
 	arena_free(&a);
 }
 
-/* Rows of a second operand lie together, and what was contiguous stays so. */
+/* A second operand must have contiguous rows, and contiguous reads must stay contiguous. */
 TEST(what_would_be_read_slowly_is_copied)
 {
 	struct zoo z = net_begin("views");
@@ -162,7 +162,7 @@ TEST(what_would_be_read_slowly_is_copied)
 	arena_free(&a);
 }
 
-/* A value that others see, or that leaves the graph, stays. */
+/* A value with other readers, or an output of the graph, is kept. */
 TEST(what_others_read_stays)
 {
 	struct zoo z = net_begin("views");
@@ -175,13 +175,13 @@ TEST(what_others_read_stays)
 	int both = zoo_binary(&z, "Mul", back, zoo_unary(&z, "Sigmoid", back));
 	struct graph *g = net_end(&z, zoo_binary(&z, "Add", transpose(&z, both, 3, (int64_t[]){1, 0, 2}), y));
 	const struct steps *s = steps_of(g, &a);
-	CHECK(tasks(g, s, "Transpose") == 2); /* y is read twice: not written transposed */
+	CHECK(tasks(g, s, "Transpose") == 2); /* y has two readers, so it is not written transposed */
 	CHECK(error(g, s) < 1e-5);
 	graph_free(g);
 	arena_free(&a);
 }
 
-/* Channels of two groups in turn, as one part after the other: each is read from where it lies. */
+/* Interleaved channels of two groups are reordered: each is read in place. */
 TEST(shuffled_channels_are_copied_once)
 {
 	struct zoo z = net_begin("views");
@@ -198,7 +198,7 @@ TEST(shuffled_channels_are_copied_once)
 	arena_free(&a);
 }
 
-/* Rows cut in two, where two of them make a row of the other shape: no index of single dims. */
+/* Rows cut in two where two of them make a row of the other shape: there is no index of single dims. */
 TEST(what_would_be_divided_stays)
 {
 	struct zoo z = net_begin("views");
@@ -227,7 +227,7 @@ TEST(dims_of_one_change_places_for_nothing)
 	arena_free(&a);
 }
 
-/* A sum with an enlarged image, whose rows and columns the map then goes over in pairs. */
+/* A sum with an enlarged image: the map then goes over its rows and columns in pairs. */
 TEST(a_map_reads_what_is_repeated)
 {
 	for (int c = 2; c <= 32; c += 30) { /* channels that fill no vector keep their lanes over columns */
@@ -259,7 +259,7 @@ static int enlarge(struct zoo *z, int x, int64_t h, int64_t w)
 	return zoo_node(z, "Resize", 4, (int[]){x, -1, -1, size}, 0, NULL);
 }
 
-/* Rows twice, columns by a table, which the map that reads them does not have: it has its own two. */
+/* Rows are doubled, columns use a table, which the map that reads them lacks: it has its own two operands. */
 TEST(what_a_table_repeats_is_no_part_of_a_map)
 {
 	struct zoo z = net_begin("views");
@@ -277,7 +277,7 @@ TEST(what_a_table_repeats_is_no_part_of_a_map)
 	arena_free(&a);
 }
 
-/* A copy whose value is that of a node which changes nothing. */
+/* A copy that outputs the value of a node which changes nothing. */
 TEST(a_copy_that_took_in_a_node_stays)
 {
 	for (int last = 0; last < 2; last++) {

@@ -18,7 +18,7 @@ static const struct ix *c(int64_t v)
 	return ix_c(&l, v);
 }
 
-/* An open loop over [0, n) at the top of a new entry; its variable. */
+/* Opens a loop over [0, n) at the top of a new entry; returns its variable. */
 static const struct ix *open_loop(int64_t n)
 {
 	const struct ix *x;
@@ -98,7 +98,8 @@ TEST(ix_parameters)
 	CHECK(ix_eval(ix_add(&l, ix_mul(&l, pn, pm), i), params, vars, NULL) == 37 * 5 + 36);
 }
 
-/* Random expressions next to a value computed directly from the same operands: for 64 valuations each. */
+/* Compares random expressions with a value computed directly from the same operands, for 64 valuations
+ * each. */
 
 enum { POINTS = 64, POOL = 40 };
 static struct {
@@ -247,7 +248,7 @@ TEST(transposing_steps)
 	CHECK_FAILS(loops_check(&l), E_CORRUPT, "step");
 }
 
-/* Three vectors of four lanes, whose elements go into memory in turn. */
+/* Three vectors of four lanes whose elements are interleaved in memory. */
 TEST(lace_puts_vectors_between_each_other)
 {
 	float in[12], out[12];

@@ -194,7 +194,8 @@ TEST(random_schedules)
 		one_random(seed, &tg[seed % 3]);
 }
 
-/* A constant that is read outside of itself gives its fill value there, though packing knows only 0. */
+/* A constant that is read outside of its bounds gives its fill value there, although packing supports only
+ * 0. */
 TEST(constants_with_a_fill_value)
 {
 	const struct target tg = case_board(16, 32);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bounds that kernels/loops/vmath.h states, over dense sweeps, against libm in double precision. */
+/* The error bounds stated in kernels/loops/vmath.h, over dense sweeps, compared with libm in double
+ * precision. */
 #include "tests/lib/test.h"
 
 #include "kernels/loops/vmath.h"
@@ -63,7 +64,7 @@ static double gelu(double x)
 	return x * erfc(-x / sqrt(2)) / 2;
 }
 
-/* Largest error, relative or absolute; points where the reference is not a normal float are left out. */
+/* Largest error, relative or absolute, except at points where the reference is not a normal float. */
 static double worst(const struct sweep *s, double (*ref)(double), bool absolute, float *where)
 {
 	double most = 0;
@@ -85,7 +86,7 @@ static void fill_linear(struct sweep *s, double from, double to)
 		s->in[0][i] = (float)(from + (to - from) * i / (POINTS - 1));
 }
 
-/* Evenly in the exponent, both signs where `both`. */
+/* Points evenly spaced in the exponent, with both signs if `both`. */
 static void fill_scales(struct sweep *s, double from, double to, bool both)
 {
 	for (int i = 0; i < POINTS; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a model: an error or a graph, in bounded memory; a small graph is run too. */
+/* Imports any bytes as a model: the result is an error or a graph, in bounded memory; a small graph is also
+ * run. */
 #include "kernels/graph/eval.h"
 #include "kernels/onnx/import.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models made to hurt: an error, never a crash, in bounded memory and time. */
+/* Malicious models give an error, never a crash, in bounded memory and time. */
 #include "tests/lib/onnx_make.h"
 #include "platform/base/rng.h"
 #include <inttypes.h>
@@ -100,7 +100,7 @@ TEST(constants_that_grow)
 	graph_free(g);
 }
 
-/* A million nodes, in the worst order, with one more reader of all. */
+/* A million nodes in the worst order, with one node that reads all of them. */
 TEST(a_million_nodes)
 {
 	enum { N = 1000000 };
@@ -155,7 +155,7 @@ TEST(deep_nesting)
 	free(p);
 }
 
-/* A message that appears again and again is merged each time: memory must be what ends it. */
+/* A message that is repeated is merged each time: the memory limit must stop it. */
 TEST(merged_messages)
 {
 	enum { REPEATS = 200000 };
@@ -199,7 +199,7 @@ TEST(truncated_at_every_byte)
 	int good = 0;
 	for (size_t n = 0; n < b.n; n++)
 		good += import_raw(b.p, n) >= 0;
-	CHECK(good <= 2); /* all but an opset entry's end may go missing unseen */
+	CHECK(good <= 2); /* only the end of an opset entry may be cut off unnoticed */
 	arena_free(&k.a);
 }
 

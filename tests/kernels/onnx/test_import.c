@@ -132,7 +132,7 @@ TEST(constant_nodes)
 	k.g.n_initializer = 0;
 	Onnx__AttributeProto *a = mk_attr(&k, mk_node(&k, "Constant", "", "w"), "value", 4);
 	a->t = mk_tensor(&k, "", 1, "3", f, sizeof f);
-	REQUIRE_OK(mk_import(&k, NULL, &none, &g)); /* after its reader in the file */
+	REQUIRE_OK(mk_import(&k, NULL, &none, &g)); /* comes after its reader in the file */
 	CHECK(g->nnodes == 2);
 	const struct tensor *t = &g->value[g->node[0].in[1]].t;
 	CHECK(t->data && tensor_get(t, 2) == 7);

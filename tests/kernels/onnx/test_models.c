@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Real networks on the portable reference, against outputs of other runtimes: the fp32 gate. */
+/* Real networks on the portable reference, compared with outputs of other runtimes: the fp32 gate. */
 #include "tests/lib/onnx_data.h"
 #include "kernels/graph/eval.h"
 #include "kernels/onnx/import.h"
@@ -9,7 +9,7 @@
 
 enum { MODELS = 22 };
 
-/* Runs by the reference and keeps what the network's trace says about its first data set. */
+/* Runs a network on the reference and keeps the trace of its first data set. */
 struct traced {
 	char path[640], text[1024];
 	int runs;
@@ -57,8 +57,8 @@ TEST(all_within_the_fp32_gate)
 	arena_free(&a);
 }
 
-/* The standard networks come as skeletons with a program that writes their weights. Those that take the
- * reference more than two seconds each are left to the tests of the kernels. */
+/* The standard networks are skeletons with a program that writes their weights. Those that take the reference
+ * more than two seconds each are covered by the tests of the kernels. */
 TEST(standard_networks)
 {
 	static const char copy[] =
@@ -79,7 +79,7 @@ TEST(standard_networks)
 	arena_free(&a);
 }
 
-/* Halves the float weights of a model file. Returns how many were. */
+/* Halves the float weights of a model file. Returns their number. */
 static int halve(const char *from, const char *to)
 {
 	struct arena a = {0};

@@ -8,8 +8,8 @@
 
 enum { CORE_CASES = 695, CORE_PASS = 640 };
 
-/* What these expect is not what the operator's text says: a defect of the cases (see the data folder's
- * README). */
+/* These cases expect something else than the operator's text says, which is a defect of the cases (see the
+ * data folder's README). */
 static const char *not_truth(const char *dir)
 {
 	if (strstr(dir, "training_dropout"))
@@ -39,7 +39,7 @@ static int run_all(const char *dir, const struct case_runner *run, int count[3])
 	return n;
 }
 
-/* On the reference, or as plans on fallback kernels and two threads, which must be used. */
+/* Runs on the reference, or as plans on fallback kernels (which must be used) and two threads. */
 static int check_both(const char *dir, bool plans, int count[3])
 {
 	struct host host = {.threads = 2};

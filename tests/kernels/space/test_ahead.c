@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefetched panels: every line of weights is fetched before its first use but those of the first part. Fed
- * inputs: every line but those of the first tile. */
+/* Prefetched panels: every line of weights except those of the first part is fetched before its first use.
+ * Prefetched inputs: every line except those of the first tile. */
 #include "kernels/loops/lower.h"
 #include "kernels/space/sched.h"
 #include "tests/lib/kernel_cases.h"
@@ -19,13 +19,13 @@ static struct target board(void)
 			       .cores = 4};
 }
 
-/* Executes the loops' control, and looks at one buffer's loads and prefetches. */
+/* Executes the loops' control and records the loads and prefetches of one buffer. */
 struct trace {
 	const struct loops *l;
 	const struct manifest *m;
 	int64_t *vars;
 	int buf;
-	int64_t lines; /* of the buffer */
+	int64_t lines; /* cache lines of the buffer */
 	unsigned char *there;
 	int64_t cold, loads, fetches, beyond, level;
 };
@@ -105,7 +105,7 @@ static int open_conv(struct kcase *c, int in, int out, int h, int w, int taps)
 	return case_parse(c, text, &r);
 }
 
-/* A 1x1 convolution has axes without a loop: without r and s in the text. */
+/* A 1x1 convolution has axes without a loop; this text has no r and s. */
 static void matmul_text(char text[1024], int m, int n, int k)
 {
 	snprintf(text, 1024,
@@ -164,7 +164,7 @@ static void expect_of(struct kcase *c, int buf, const char *cand, int64_t cold, 
 	arena_free(&c->a);
 }
 
-/* None of a panel past the last. */
+/* Expects no prefetch of a panel past the last one. */
 static void expect_inside(struct kcase *c, const char *cand)
 {
 	struct trace t;
@@ -187,13 +187,13 @@ TEST(inputs_are_there_before_their_use)
 	/* a smaller last tile; more steps than lines */
 	REQUIRE_OK(open_matmul(&c, 50, 32, 64));
 	expect_of(&c, INPUT, "lane=k:16 tile=k:2,y:6 order=n,y,k,c feed=1", 6, 1);
-	/* one block: the next tile's */
+	/* one block: fetches the next tile's */
 	REQUIRE_OK(open_matmul(&c, 56, 16, 16));
 	expect_of(&c, INPUT, "lane=k:16 tile=y:28 unroll=c:4 feed=1", 28, 1);
-	/* of a last block that is short half of the next tile's */
+	/* a shorter last block fetches half of the next tile's */
 	REQUIRE_OK(open_matmul(&c, 56, 16, 24));
 	expect_of(&c, INPUT, "lane=k:16 tile=y:14 unroll=c:2 feed=1", 14 + 3 * 7, 1);
-	/* rows: the vectors of a tile shared out among those of eight outputs */
+	/* rows: the tiles of eight outputs share the vectors of a tile */
 	REQUIRE_OK(open_rows(&c, 24, 24, 240));
 	expect_of(&c, INPUT, "lane=x:16 tile=k:8,x:3 unroll=c:2 order=n,x,k,c feed=1", 3 * 24, 1);
 	REQUIRE_OK(open_rows(&c, 20, 16, 96));
@@ -250,7 +250,8 @@ TEST(lines_of_windows)
 	expect(&c, "lane=k:16 tile=x:9 unroll=c:2,s:3 order=k,n,x,y,c,r,s prefetch=1", 576, 1);
 }
 
-/* Weights that one tile uses: few bytes are there as soon as they are wanted. */
+/* Weights that only one tile uses: a few bytes arrive as soon as they are needed, so they are not
+ * prefetched. */
 TEST(small_weights_used_once_are_not_fetched)
 {
 	static const struct {
@@ -306,7 +307,7 @@ TEST(refused)
 	arena_free(&c.a);
 }
 
-/* A nearest Resize over as many axes as a stage may have: there is no next one to be summed over. */
+/* A nearest Resize over the largest number of axes of a stage: there is no further axis to sum over. */
 TEST(a_map_of_all_axes_has_no_feed)
 {
 	static const char text[] = "task syms=0\noperand X in f32 [1,32,16,16] 0.1/16.2.3.1\n"
