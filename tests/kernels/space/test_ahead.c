@@ -343,27 +343,30 @@ TEST(rules)
 	REQUIRE_OK(open_shape(&c, 49, 160, 960)); /* weights over L1: parts, a panel after the other */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=2") && strstr(cand, "split=c:") && strstr(cand, "order=k,n,y"));
-	default_of(&c, 4, cand); /* panels that four threads do not share evenly: pixels are shared too */
+	default_of(&c, 4, cand); /* the number of panels does not divide among four threads: pixels are
+				  * shared too */
 	CHECK(strstr(cand, "prefetch=2") && !strstr(cand, "split=") && strstr(cand, "par=3"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_shape(&c, 784, 512, 256)); /* few weights; but inputs are fetched, outputs in order */
+	REQUIRE_OK(open_shape(&c, 784, 512, 256)); /* few weights; but inputs are prefetched and outputs
+						    * are written in order */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=1 feed=1") && strstr(cand, "order=k,n,y"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_shape(&c, 3136, 64, 64)); /* arithmetic alone */
+	REQUIRE_OK(open_shape(&c, 3136, 64, 64)); /* limited by arithmetic */
 	default_of(&c, 1, cand);
 	CHECK(!strstr(cand, "prefetch") && !strstr(cand, "feed"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_shape(&c, 3136, 16, 64)); /* few FMAs for what is read */
+	REQUIRE_OK(open_shape(&c, 3136, 16, 64)); /* few FMAs per element that is read */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "feed=1"));
 	arena_free(&c.a);
-	REQUIRE_OK(open_shape(&c, 1, 1000, 1280)); /* memory alone */
+	REQUIRE_OK(open_shape(&c, 1, 1000, 1280)); /* limited by memory */
 	default_of(&c, 1, cand);
 	CHECK(strstr(cand, "prefetch=1") && !strstr(cand, "split="));
 	arena_free(&c.a);
 	REQUIRE_OK(
-	    open_shape(&c, 1, 256, 512)); /* may be in L2 still: nothing but loads, and few of inputs */
+	    open_shape(&c, 1, 256, 512)); /* may still be in the L2: limited by loads, few of them of
+					   * inputs */
 	default_of(&c, 1, cand);
 	CHECK(!strstr(cand, "prefetch") && !strstr(cand, "feed") && strstr(cand, "tile=k:8"));
 	arena_free(&c.a);

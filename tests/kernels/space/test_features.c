@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Features: finite and of order 1 whatever is drawn, the draft's own time first, and each says what it is
- * named after. */
+/* Features are finite and of order 1 for random candidates, the draft's own time is first, and each feature
+ * measures what its name says. */
 #include "kernels/space/features.h"
 #include "kernels/space/space_rules.h"
 #include "tests/lib/kernel_cases.h"
@@ -79,7 +79,7 @@ TEST(nonsense_is_zero)
 	arena_free(&a);
 }
 
-/* The feature of one schedule less that of another. */
+/* The feature of one schedule minus that of another. */
 static float step(const struct space *s, enum feature k, const char *more, const char *less)
 {
 	float f[FEATURES], g[FEATURES];
@@ -149,7 +149,7 @@ TEST(operands_that_share_a_set)
 	arena_free(&a);
 }
 
-/* Terms are shares: together about the whole, for what hides behind the rest is counted too. */
+/* Terms are shares: their sum is about 1, and more because overlapping terms count too. */
 TEST(terms_make_up_the_whole)
 {
 	struct arena a = {0};

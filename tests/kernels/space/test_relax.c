@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Relaxed schedules: exact gradients, the draft's order, and always a legal way back. */
+/* Relaxed schedules: exact gradients, the draft's ranking, and rounding that always gives a legal
+ * schedule. */
 #include "kernels/space/relax.h"
 #include "tests/lib/kernel_cases.h"
 #include "tests/lib/tasks.h"
@@ -52,7 +53,7 @@ static bool open_text(struct setup *u, const char *text, const struct target *tg
 	return !test_bad;
 }
 
-/* Every sort of task that lowering knows. */
+/* Every kind of task that lowering supports. */
 static bool open_case(struct setup *u, uint64_t seed, const struct target *tg)
 {
 	struct buf text = {0};
@@ -75,7 +76,7 @@ static void anywhere(struct relax *x, struct rng *r, double *at)
 
 typedef double relax_function(struct relax *x, const double *at, double *grad);
 
-/* 1: the derivative is right; 0: wrong; -1: there is none, but for the two sides'. */
+/* 1: the derivative is right; 0: wrong; -1: there are only one-sided derivatives. */
 static int derivative(relax_function *f, struct relax *x, const double *at, int i, double g)
 {
 	double p[RELAX_MAX], h = 1e-6, here = f(x, at, NULL);
@@ -151,7 +152,7 @@ TEST(roundings_are_legal)
 	}
 }
 
-/* The numbers of a schedule lead back to it, and neighbours round to different ones. */
+/* The numbers of a schedule round to that schedule, and neighbouring numbers to different ones. */
 TEST(roundings_of_integers)
 {
 	const struct target tg = case_board(16, 32);
@@ -185,7 +186,7 @@ static double rank_of(const double *v, int n, int i)
 	return below;
 }
 
-/* Spearman's. */
+/* Spearman's rank correlation. */
 static double correlation(const double *a, const double *b, int n)
 {
 	double xy = 0, xx = 0, yy = 0;
@@ -225,7 +226,8 @@ TEST(integers_rank_as_the_draft_has_them)
 	}
 }
 
-/* Steps of a fixed length against the gradient: the lowest draft of what is rounded on the way. */
+/* Takes steps of a fixed length against the gradient; returns the lowest draft of the schedules that the
+ * points round to. */
 static double descend(const struct setup *u, double *at)
 {
 	double best = 1e300;
@@ -279,7 +281,7 @@ TEST(descent_lowers_the_draft)
 	}
 }
 
-/* What breaks a constraint is led back: fewer registers are wanted after steps against the penalty alone. */
+/* Violated constraints are repaired: after steps against the penalty alone, fewer registers are needed. */
 TEST(penalties_lead_back)
 {
 	const struct target tg = case_board(16, 32);
@@ -310,7 +312,7 @@ TEST(penalties_lead_back)
 TEST(what_cannot_be_relaxed)
 {
 	static const char *const texts[] = {
-	    /* nothing but ones */
+	    /* all extents are one */
 	    "task syms=0\noperand X in f32 [1,1] plain\noperand Y out f32 [1,1] plain\n"
 	    "stage i:1 j:1\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n",
 	    /* symbols, and no lanes */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chains whose intermediates are rings of rows: what they need of each stage, and the loops against the
- * reference. */
+/* Chains whose intermediates are rings of rows: the rows that they need of each stage, and the loops compared
+ * with the reference. */
 #include "kernels/loops/lower.h"
 #include "kernels/space/sched.h"
 #include "tests/lib/kernel_cases.h"
@@ -70,7 +70,7 @@ TEST(rows_that_are_needed)
 	buf_free(&text);
 }
 
-/* Every N, chunks of every size, halos or guards, lanes of 16, 8, 4 and none. */
+/* Every N, chunks of every size, halos or guards, 16, 8, 4 lanes and none. */
 TEST(blocks)
 {
 	static const char *const inner[] = {
@@ -121,8 +121,8 @@ static void plain_layouts(struct buf *text, struct buf *out)
 	}
 }
 
-/* The same on plain layouts, lanes along the pixels of a row, every second one of the first stage's where
- * strided. */
+/* The same on plain layouts with lanes along the pixels of a row; with a stride, every second pixel of the
+ * first stage's. */
 TEST(plain_blocks)
 {
 	static const char *const inner[] = {
@@ -169,8 +169,8 @@ static int count(const char *text, const char *word)
 	return n;
 }
 
-/* While the convolution is at work, two rows of each plane are fetched for its next step, by the first of the
- * tiles that read them. */
+/* While the convolution runs, two rows of each plane are fetched for its next step, by the first of the tiles
+ * that read them. */
 TEST(rows_are_fetched)
 {
 	static const char *const cand[] = {
@@ -234,7 +234,7 @@ TEST(what_feeds)
 	arena_free(&k.a);
 }
 
-/* Four threads compute 14 rows each of 56, not 16 and at last 8; one thread has no chunks. */
+/* Four threads compute 14 of 56 rows each, not 16 and finally 8; one thread has no chunks. */
 TEST(rows_are_divided_evenly)
 {
 	struct buf text = {0};
@@ -261,8 +261,8 @@ TEST(rows_are_divided_evenly)
 	buf_free(&text);
 }
 
-/* Rows of the depthwise stage and of the last one in tiles, which the last step may not fill; the first
- * stage's have others' between them. */
+/* Tiles span rows of the depthwise stage and of the last one, and the last step may not fill them; rows of
+ * the first stage have other rows between them. */
 TEST(tiles_of_rows)
 {
 	static const char *const inner[] = {
@@ -291,8 +291,8 @@ TEST(tiles_of_rows)
 	}
 }
 
-/* The default of a depthwise stage with its lanes along pixels has rows in its tile: they share what they
- * read. */
+/* The default of a depthwise stage with lanes along pixels has several rows in its tile, because they share
+ * what they read. */
 TEST(default_tiles_rows)
 {
 	struct buf text = {0}, plain = {0};
@@ -356,7 +356,7 @@ TEST(hostile_schedules)
 	arena_free(&k.a);
 }
 
-/* Rows that are apart: tiles of them, the keys whole before the first step, any chunk. */
+/* Independent rows: tiles of them, all keys before the first step, any chunk. */
 TEST(attention)
 {
 	static const int rows[] = {1, 2, 4, 6, 12};
@@ -410,7 +410,7 @@ TEST(attention)
 	buf_free(&text);
 }
 
-/* Scratch is a few rows, not whole tensors; a chunk is a parallel index. */
+/* Scratch holds a few rows, not whole tensors; a chunk is a parallel index. */
 TEST(scratch_and_extent)
 {
 	struct target tg = board(16);

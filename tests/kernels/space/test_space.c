@@ -17,7 +17,7 @@ static struct space *space_of(struct kcase *c, uint64_t seed, const struct targe
 	return s;
 }
 
-/* Whatever a space gives is legal, canonical and lowers. */
+/* Every candidate of a space is legal and canonical, and can be lowered. */
 static void good(struct kcase *c, const struct space *s, const struct target *tg, const char *cand)
 {
 	struct loops *l;
@@ -56,7 +56,8 @@ TEST(whatever_is_drawn_lowers)
 	}
 }
 
-/* Several threads find enough to do in what is worth them, and the same schedule as one in what is not. */
+/* Work that is worth several threads has enough indexes for all; other work has the same schedule as with one
+ * thread. */
 TEST(indexes_for_all_threads)
 {
 	static const struct {
@@ -103,8 +104,8 @@ TEST(indexes_for_all_threads)
 	arena_free(&a);
 }
 
-/* One vector of outputs: the taps of a row are unrolled where points share what they read, and a single
- * channel is summed along its lanes. Of two vectors neither. */
+/* One vector of outputs: the taps of a row are unrolled if points share what they read, and a single channel
+ * is summed along its lanes. With two vectors neither happens. */
 TEST(few_channels)
 {
 	static const struct {
@@ -168,7 +169,7 @@ TEST(arithmetic_of_tasks)
 	}
 }
 
-/* Rows summed several at a time, but where they come from beyond the L2. */
+/* Several rows are summed at a time, unless they come from beyond the L2. */
 TEST(short_rows_together)
 {
 	static const struct {
@@ -205,7 +206,8 @@ TEST(structure_is_what_stands_before_the_bar)
 	CHECK(!strcmp(out, "lane=k:16"));
 }
 
-/* Twins of random candidates are legal, new, and of the same structure; what has an outer loop has some. */
+/* Twins of random candidates are legal, new, and of the same structure; candidates with an outer loop have
+ * twins. */
 TEST(twins_compile_nothing)
 {
 	struct target tg = case_board(16, 32);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Derivatives that a tape gives against differences. */
+/* Compares derivatives from a tape with finite differences. */
 #include "kernels/space/tape.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"
@@ -76,7 +76,7 @@ TEST(smooth_steps)
 	arena_free(&a);
 }
 
-/* Constants leave nothing, and what is infinite beside the way to the result does not matter. */
+/* Constants record nothing, and infinities that do not contribute to the result do not matter. */
 TEST(constants_and_ways_not_taken)
 {
 	struct arena a = {0};

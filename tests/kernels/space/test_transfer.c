@@ -51,7 +51,7 @@ TEST(kinds)
 	arena_free(&a);
 }
 
-/* Whatever it was, what comes out is legal, and most of it comes over; to its own task all of it. */
+/* The result is legal for any schedule, and keeps most of it; a transfer to its own task keeps all of it. */
 TEST(random_schedules)
 {
 	struct rng r;
@@ -88,7 +88,8 @@ TEST(what_does_not_fit_is_clipped)
 	arena_free(&a);
 }
 
-/* From a board with other lanes and registers: all of this one's lanes, no more registers than there are. */
+/* From a board with other lanes and registers: uses all lanes of this board, and no more registers than it
+ * has. */
 TEST(from_another_board)
 {
 	static const struct target small = {.isa = "x86-64-v3",
@@ -110,7 +111,7 @@ TEST(from_another_board)
 	REQUIRE_OK(space_transfer(space[1], &task[0], 8, "lane=k:8 tile=k:2,x:6", out));
 	CHECK(!strcmp(out, "lane=k:16 tile=k:2,x:6"));
 	REQUIRE_OK(space_transfer(space[1], &task[0], 16, "lane=k:8 tile=k:2,x:6", out));
-	CHECK(!strcmp(out, "lane=k:8 tile=k:2,x:6")); /* it was not all of its lanes there */
+	CHECK(!strcmp(out, "lane=k:8 tile=k:2,x:6")); /* it did not use all lanes there */
 	rng_seed(&r, 3);
 	for (int i = 0; i < 300; i++) {
 		REQUIRE_OK(space_random(wide, &r, cand));

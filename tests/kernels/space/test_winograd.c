@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Winograd schedules: against the reference in every corner of shape, and what is refused. */
+/* Winograd schedules: compared with the reference for every edge case of shapes, and the cases that are
+ * refused. */
 #include "kernels/space/draft.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/sched.h"
 #include "kernels/space/winograd.h"
 #include "tests/lib/kernel_cases.h"
 
-/* A 3x3 convolution n x c x h x w -> k; a halo of that size on input and output, blocks of `block`. */
+/* A 3x3 convolution n x c x h x w -> k, with a halo of that size on input and output, and blocks of
+ * `block`. */
 struct shape_case {
 	int n, c, k, h, w, halo, pad, block;
 	const char *post; /* r2: the bias, r3: an addend of the output's shape */
@@ -46,7 +48,7 @@ static int open_case(struct kcase *c, const struct shape_case *s)
 	return rc;
 }
 
-/* The task alone, for shapes whose reference would take long. */
+/* Only the task, for shapes whose reference would take long. */
 static struct task *open_task(struct arena *a, const struct shape_case *s)
 {
 	struct task *t = ARENA_NEW(a, struct task);
@@ -57,7 +59,7 @@ static struct task *open_task(struct arena *a, const struct shape_case *s)
 	return t;
 }
 
-/* Interprets, in two ranges of the parallel extent; the error, or -1. */
+/* Interprets in two ranges of the parallel extent; returns the error, or -1. */
 static double interpret(struct kcase *c, const char *cand, const struct target *tg)
 {
 	struct loops *l;
@@ -132,7 +134,7 @@ TEST(every_shape)
 	}
 }
 
-/* The task of c, its first `from` replaced by `to`, takes this schedule. */
+/* Lowers the task of c, with its first `from` replaced by `to`, with this schedule. */
 static int lowers(const struct kcase *c, const char *from, const char *to, const char *cand)
 {
 	struct target tg = case_board(8, 32);
@@ -228,7 +230,7 @@ TEST(refused_schedules)
 	arena_free(&c.a);
 }
 
-/* A space knows Winograd unless exactness is asked for, and what it makes lowers. */
+/* A space has Winograd schedules unless exactness is requested, and they can be lowered. */
 TEST(exactness)
 {
 	static const struct shape_case s = {1, 64, 64, 28, 28, 1, 1, 16, ADD};
@@ -280,7 +282,7 @@ TEST(exactness)
 	arena_free(&c.a);
 }
 
-/* Indexes that follow one another belong to one part of the channels: a thread keeps its weights. */
+/* Consecutive indexes belong to one part of the channels, so that a thread keeps its weights. */
 TEST(order_of_parts)
 {
 	static const struct shape_case s = {1, 8, 16, 8, 8, 0, 1, 8, ADD};
@@ -308,7 +310,7 @@ TEST(order_of_parts)
 	arena_free(&c.a);
 }
 
-/* Four threads are some four times as fast, and take blocks and parts whose scratch stays in their L2. */
+/* Four threads are about four times as fast, with blocks and parts whose scratch stays in their L2. */
 TEST(several_threads)
 {
 	static const struct shape_case s = {1, 128, 128, 28, 28, 1, 1, 16, ADD};
@@ -339,7 +341,7 @@ TEST(several_threads)
 	arena_free(&a);
 }
 
-/* Images that no L2 holds are fetched while products are computed; others are not. */
+/* Images that exceed the L2 are prefetched while products are computed; others are not. */
 TEST(pixels)
 {
 	static const struct shape_case large = {1, 64, 64, 112, 112, 1, 1, 16, ADD},
@@ -359,7 +361,7 @@ TEST(pixels)
 	}
 }
 
-/* Weights in memory: what the manifest says, with its share of the roofline. */
+/* Size of the weights in memory: as in the manifest, and their share of the roofline. */
 TEST(weights)
 {
 	static const struct shape_case s = {1, 16, 16, 8, 8, 0, 1, 8, ADD};

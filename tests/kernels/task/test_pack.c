@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Straight from pack.h's definition. */
+/* Packs straight from pack.h's definition. */
 static void slow(const struct packing *p, const float *src, float *dst)
 {
 	int64_t at[PACK_MAX] = {0}, n = pack_elems(p);
@@ -41,7 +41,7 @@ static void random_packing(struct rng *r, struct packing *p)
 	}
 }
 
-/* A change of any part that packing depends on is seen. */
+/* A change of any part that packing depends on is detected. */
 TEST(same_packing)
 {
 	struct rng r;

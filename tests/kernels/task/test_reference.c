@@ -14,7 +14,7 @@ static double element(const struct stage *s, const int64_t *at)
 	return (double)((const float *)c.ref[s->out.operand])[operand_offset(o, i)];
 }
 
-/* What task_point says, to the rounding of intermediates: points alone, and the whole task. */
+/* Compares with task_point, up to the rounding of intermediates: single points and the whole task. */
 static double worst_of(struct rng *r, int points)
 {
 	struct arena a = {0};
@@ -57,7 +57,7 @@ TEST(every_kind_of_task)
 	}
 }
 
-/* A point of one stage needs nine of the stage before: neighbours share them. */
+/* A point of one stage needs nine points of the stage before, which neighbours share. */
 TEST(intermediates_are_remembered)
 {
 	static const char pair[] =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs against one element at a time. */
+/* Compares runs with one element at a time. */
 #include "kernels/task/runs.h"
 #include "kernels/task/walk.h"
 #include "platform/base/rng.h"
@@ -9,7 +9,7 @@
 
 enum { MOST = 300 };
 
-/* Few values, so that some are equal; now and then NaN and infinities. */
+/* Draws from few values, so that some are equal; sometimes NaN and infinities. */
 static void draw(struct rng *r, float *x, int n)
 {
 	static const float odd[] = {NAN, INFINITY, -INFINITY, -0.f, 3e9f, -3e9f, 300.5f, -300.5f};
@@ -66,7 +66,7 @@ TEST(casts_saturate_as_others_do)
 	arena_free(&a);
 }
 
-/* By definition: the first, or last, that no other is above; NaN is above all. */
+/* The definition: the first, or last, element that no other is above; NaN is above all. */
 static bool above(float a, float b, bool least)
 {
 	if (least)
@@ -136,7 +136,7 @@ TEST(largest_first)
 						  : (int32_t)(rng_below(&r, UINT32_MAX) ^ 0x80000000u);
 		run_top(key, n, k, got);
 		for (int i = 0; i < k; i++) {
-			int before = 0; /* keys that go before this one */
+			int before = 0; /* number of keys that rank before this one */
 			for (int j = 0; j < n; j++)
 				before += key[j] > key[got[i]] || (key[j] == key[got[i]] && j < got[i]);
 			CHECK(before == i);

@@ -192,7 +192,7 @@ TEST(stages_chain)
 	arena_free(&a);
 }
 
-/* Same task with other sizes: same generic text; the symbols' values give the sizes back. */
+/* The same task with other sizes has the same generic text; the symbols' values give the sizes back. */
 TEST(generic_form_forgets_sizes_only)
 {
 	struct buf a = {0}, b = {0};
@@ -219,7 +219,7 @@ TEST(generic_form_forgets_sizes_only)
 	for (int i = 0; i < n; i++)
 		differ += p[i] != q[i];
 	CHECK(differ == 4);         /* k, y and c once each, and the height of X apart from y */
-	s->read[0].dim[2].off = -2; /* leaves the halo: another text */
+	s->read[0].dim[2].off = -2; /* reaches outside of the halo: another text */
 	buf_clear(&b);
 	CHECK(task_abstract(&other, &g, q) == n);
 	task_text(&g, &b);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads, look-ups and writes that are barely inside of their operand, and barely outside of it: task_check
- * must accept exactly those that a walk over all points finds inside. */
+/* Reads, look-ups and writes that are just inside or just outside of their operand: task_check must accept
+ * exactly those that an enumeration of all points finds inside. */
 #include "kernels/space/space.h"
 #include "tests/lib/kernel_cases.h"
 #include "tests/lib/test.h"
@@ -30,7 +30,7 @@ struct reach {
 	int64_t least, most;
 };
 
-/* All points of the stage, symbols replaced: independent of task_check's arithmetic. */
+/* Enumerates all points of the stage with symbols replaced; independent of task_check's arithmetic. */
 static struct reach walk(const struct stage *s, const struct index *x, const int64_t *sym)
 {
 	struct reach r = {INT64_MAX, INT64_MIN};
@@ -67,7 +67,7 @@ static struct operand *add_operand(struct task *t, const char *name, enum role r
 	return o;
 }
 
-/* Axes of constant extent, the last ones reduced; the output as large as the others. */
+/* Axes of constant extent, the last ones reduced; the output has the size of the other axes. */
 static void random_stage(struct rng *r, struct task *t)
 {
 	struct stage *s = &t->stage[0];
@@ -96,8 +96,8 @@ static void random_stage(struct rng *r, struct task *t)
 	s->body.at[0].op = P_READ;
 }
 
-/* One more axis and dim of the output, of size $0: makes the task generic, and no other index depends on it.
- */
+/* Adds an axis and a dim of the output, of size $0: the task becomes generic, and no other index depends on
+ * it. */
 static void make_generic(struct task *t)
 {
 	struct stage *s = &t->stage[0];
@@ -125,8 +125,8 @@ static void random_index(struct rng *r, const struct stage *s, struct index *x)
 	x->mod = below(r, 3) ? 0 : 2 + below(r, 6);
 }
 
-/* Moves the index so that it begins at, or one beside, -lo; returns the size that it ends at, or one beside,
- * less hi. */
+/* Moves the index so that it begins at -lo or one beside it; returns a size such that it ends there, less hi,
+ * or one beside it. */
 static int64_t barely(struct rng *r, const struct stage *s, struct index *x, int64_t lo, int64_t hi)
 {
 	struct reach w = walk(s, x, NULL);
@@ -140,7 +140,7 @@ struct tally {
 	int inside, low, high;
 };
 
-/* True: inside. */
+/* Returns whether the range is inside. */
 static bool count(struct tally *n, struct reach w, int64_t lo, int64_t end)
 {
 	bool inside = w.least >= -lo && w.most < end;
@@ -150,7 +150,7 @@ static bool count(struct tally *n, struct reach w, int64_t lo, int64_t end)
 	return inside;
 }
 
-/* The verdict, which is that of the text too. */
+/* Whether task_check accepts the task; it must accept its text too. */
 static bool accepted(const struct task *t)
 {
 	struct buf b = {0};
@@ -171,7 +171,7 @@ static void show(const char *what, int i, const struct task *t, bool inside)
 	buf_free(&b);
 }
 
-/* What is accepted runs: the interpreter looks at every access, the reference runs as well. */
+/* Accepted tasks run: the interpreter checks every access, and the reference runs too. */
 static void runs(struct task *constant, const struct task *t, const int64_t *syms)
 {
 	static struct kcase c;
@@ -212,7 +212,7 @@ static void random_read(struct rng *r, struct task *t)
 	}
 }
 
-/* z is one point. */
+/* Makes z a single point. */
 static void make_constant(const struct task *t, struct task *out)
 {
 	*out = *t;
@@ -291,7 +291,7 @@ TEST(lookups_stay_inside)
 
 /* ---- writes ---- */
 
-/* Digits of each dim, then perhaps one thing moved by one. */
+/* Digits of each dim, and then perhaps one number changed by one. */
 static void random_write(struct rng *r, struct task *t)
 {
 	struct stage *s = &t->stage[0];
@@ -339,7 +339,7 @@ static void random_write(struct rng *r, struct task *t)
 	}
 }
 
-/* Every element is written, once, and nothing else. */
+/* Whether every element is written exactly once, and nothing else. */
 static bool writes_whole(const struct task *t)
 {
 	static unsigned char seen[1 << 16];
