@@ -135,8 +135,9 @@ int64_t rules_chunk(const struct space *s, const struct sstage *last, int64_t ch
 	return chunk < steps ? chunk : 0;
 }
 
-/* Rows of the last stage that the slowest thread computes, plus the rows of earlier stages that its chunks
- * compute in addition to other chunks. */
+/* Latency in rows: those that the slowest thread computes of the last stage, plus for each of its chunks the
+ * most rows of an earlier stage that the chunk computes although a neighbouring chunk does too. Short steps
+ * cost a little more. */
 static double chunk_latency(const struct space *s, const struct sstage *last, const struct ring *r,
 			    int64_t chunk)
 {
