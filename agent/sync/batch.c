@@ -96,14 +96,14 @@ static int check_new(const struct batch *b, int i)
 	return E_OK;
 }
 
-/* Boards of the former version send choices that do not say what they are for: nobody can use them, and the rest of
- * the batch counts all the same. */
+/* Boards of the former version send choices that do not say which task they are for. Nobody can use those,
+ * but the other lines of such a batch still count. */
 static bool is_former_choices(const struct exchange_line *l)
 {
 	return l->type == CACHE_CHOICES && l->text && chosen_rec_is_former(l->text);
 }
 
-/* 1: the line is passed over. */
+/* Returns 1 if the line is skipped. */
 static int record_parse(const char *line, size_t n, struct arena *a, struct batch *b, int i)
 {
 	if (!line)

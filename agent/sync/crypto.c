@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes by PSA, keys and signatures by mbedtls_pk: these two are what the three lines have in common, and
- * pk has no store of keys that threads of 2.28 could not share. Keys go in and out of pk as DER of one fixed
- * form each, so that whatever it would read besides P-256 is refused by comparing bytes. */
+/* Hashes use PSA; keys and signatures use mbedtls_pk. All three release lines of mbedTLS have these two
+ * interfaces, and pk, unlike PSA in 2.28, has no key store that threads cannot share. Keys enter and leave pk
+ * as DER in one fixed form each, so a byte comparison rejects every other kind of key that pk could parse. */
 #include "agent/sync/crypto.h"
 #include "agent/sync/crypto_mbedtls.h"
 #include <arpa/inet.h>
@@ -19,13 +19,13 @@
 
 enum { SCALAR = 32, DER_SIGNATURE = 72, PEM_BYTES = 8192, HMAC_BLOCK = 64, SERIAL = 16, NAME = 64 };
 
-/* SubjectPublicKeyInfo (RFC 5480) before the point, and ECPrivateKey (RFC 5915) around the number. */
+/* SubjectPublicKeyInfo (RFC 5480) up to the point, and ECPrivateKey (RFC 5915) around the scalar. */
 static const uint8_t spki_head[] = {0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48,
 				    0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
 				    0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00};
 static const uint8_t sec1_head[] = {0x30, 0x31, 0x02, 0x01, 0x01, 0x04, 0x20};
 static const uint8_t sec1_tail[] = {0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07};
-/* ecdsa-with-SHA256 (RFC 5758), and with the NULL that mbedTLS 2.28 adds. */
+/* ecdsa-with-SHA256 (RFC 5758), without and with the NULL that mbedTLS 2.28 adds. */
 static const uint8_t ecdsa[] = {0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02};
 static const uint8_t ecdsa_null[] = {0x30, 0x0c, 0x06, 0x08, 0x2a, 0x86, 0x48,
 				     0xce, 0x3d, 0x04, 0x03, 0x02, 0x05, 0x00};
@@ -34,7 +34,7 @@ enum { SPKI = sizeof spki_head + PUBLIC_KEY_BYTES, SEC1 = sizeof sec1_head + SCA
 
 struct private_key {
 	mbedtls_pk_context pk;
-	pthread_mutex_t lock; /* signing may fill tables of the curve that lie in pk */
+	pthread_mutex_t lock; /* signing may fill the curve's tables in pk */
 	struct public_key public;
 };
 
@@ -61,7 +61,7 @@ int crypto_start(void)
 			  (int)psa_started);
 }
 
-/* Of the kernel: a child after fork never repeats its parent's. */
+/* Asks the kernel, so that a child never repeats its parent's bytes after fork. */
 int crypto_random(void *p, size_t n)
 {
 	for (size_t at = 0; at < n;) {
@@ -73,7 +73,7 @@ int crypto_random(void *p, size_t n)
 	return E_OK;
 }
 
-/* As mbedTLS asks for them. */
+/* The callback form that mbedTLS wants. */
 __attribute__((unused)) static int random_for(void *ctx, unsigned char *p, size_t n)
 {
 	(void)ctx;
@@ -137,7 +137,7 @@ static int hash_two(const void *a, size_t na, const void *b, size_t nb, struct s
 	return rc < 0 ? rc : end;
 }
 
-/* From hashes: PSA's own takes no empty key, and its keys are for one thread in 2.28. */
+/* Built from hashes, as PSA's HMAC takes no empty key, and its keys cannot be shared by threads in 2.28. */
 int crypto_hmac(const void *key, size_t nkey, const void *p, size_t n, struct sha256 *out)
 {
 	uint8_t inner[HMAC_BLOCK] = {0}, outer[HMAC_BLOCK];
@@ -245,7 +245,7 @@ static bool signature_from_der(const uint8_t *p, size_t n, struct signature *s)
 
 /* ---- keys ---- */
 
-/* Which has to be freed either way. */
+/* The caller must free pk, also after false. */
 static bool public_open(mbedtls_pk_context *pk, const struct public_key *k)
 {
 	uint8_t der[SPKI];
@@ -255,19 +255,19 @@ static bool public_open(mbedtls_pk_context *pk, const struct public_key *k)
 	return k->b[0] == 4 && mbedtls_pk_parse_public_key(pk, der, sizeof der) == 0;
 }
 
-/* false: no P-256 key. */
+/* Returns false if pk is not a P-256 key. */
 static bool public_of(const mbedtls_pk_context *pk, struct public_key *out)
 {
 	uint8_t der[SPKI + 16];
 	int n = mbedtls_pk_write_pubkey_der((mbedtls_pk_context *)pk, der, sizeof der);
-	const uint8_t *at = der + sizeof der - SPKI; /* it is written to the end */
+	const uint8_t *at = der + sizeof der - SPKI; /* mbedTLS writes DER at the buffer's end */
 	if (n != SPKI || memcmp(at, spki_head, sizeof spki_head))
 		return false;
 	memcpy(out->b, at + sizeof spki_head, sizeof out->b);
 	return true;
 }
 
-/* pem: DER, or text with its NUL counted. */
+/* pem: DER, or PEM text whose NUL is counted in n. */
 static int key_open(const uint8_t *pem, size_t n, struct private_key **out)
 {
 	struct private_key *k = calloc(1, sizeof *k);
@@ -284,8 +284,8 @@ static int key_open(const uint8_t *pem, size_t n, struct private_key **out)
 	return E_OK;
 }
 
-/* A number that is 0 or past the curve's order is refused by parsing, and another drawn (FIPS 186-5, A.2.2).
- */
+/* The parser refuses a scalar that is 0 or not below the curve's order, and another one is drawn (FIPS 186-5,
+ * A.2.2). */
 int private_key_make(struct private_key **out)
 {
 	uint8_t der[SEC1];
@@ -335,7 +335,7 @@ int private_key_read(const char *path, struct private_key **out)
 	return rc;
 }
 
-/* Under the name if nothing has it. Some network file systems know link() alone. */
+/* Renames the file unless the name exists. Some network file systems support only link() for this. */
 static int name_it(const char *temp, const char *path)
 {
 	int bad = renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_NOREPLACE);
@@ -390,7 +390,7 @@ void private_key_public(const struct private_key *k, struct public_key *out)
 
 int crypto_sign(const struct private_key *k, const struct sha256 *hash, struct signature *out)
 {
-	struct private_key *mine = (struct private_key *)k; /* but for its tables it stays as it is */
+	struct private_key *mine = (struct private_key *)k; /* signing changes only the curve's tables */
 	uint8_t der[2 * DER_SIGNATURE];
 	size_t n = 0;
 	pthread_mutex_lock(&mine->lock);
@@ -405,7 +405,7 @@ int crypto_sign(const struct private_key *k, const struct sha256 *hash, struct s
 void public_key_id(const struct public_key *k, char out[KEY_ID_HEX + 1])
 {
 	struct sha256 h = {0};
-	(void)!crypto_sha256(k->b, sizeof k->b, &h); /* fails before crypto_start alone */
+	(void)!crypto_sha256(k->b, sizeof k->b, &h); /* can fail only before crypto_start */
 	hex_write(h.b, KEY_ID_HEX / 2, out);
 }
 
@@ -446,7 +446,7 @@ static int subject_of(const char *name, char out[NAME + 3])
 	return E_OK;
 }
 
-/* Of a name that is a CN and no more. */
+/* Reads a name that consists of one CN and nothing else. */
 static int name_of(const mbedtls_x509_name *n, char name[NAME])
 {
 	static const uint8_t cn[] = {0x55, 0x04, 0x03};
@@ -488,7 +488,7 @@ int csr_write(const struct private_key *k, const char *name, struct buf *pem)
 	return buf_ok(pem) ? E_OK : fail(E_NOMEM, "no memory for a signing request");
 }
 
-/* Text of n bytes with a NUL, as parsers of PEM want it; NULL: it is none. */
+/* Copies n bytes of text and adds the NUL that PEM parsers want. NULL: it cannot be PEM text. */
 static char *pem_text(const char *pem, size_t n)
 {
 	return n && n < PEM_BYTES && !memchr(pem, 0, n) ? strndup(pem, n) : NULL;
@@ -499,7 +499,7 @@ static const uint8_t *skip(const uint8_t *p, const uint8_t *end, const uint8_t *
 	return (size_t)(end - p) >= n && !memcmp(p, what, n) ? p + n : p;
 }
 
-/* Behind the part that is signed stand the algorithm and, to the end, a bit string with the signature. */
+/* The signed part is followed by the algorithm and, up to the end, a bit string with the signature. */
 static bool csr_signed(const mbedtls_x509_csr *csr, const struct public_key *k)
 {
 	const uint8_t *end = csr->raw.p + csr->raw.len, *alg = csr->cri.p + csr->cri.len;
@@ -535,7 +535,7 @@ int csr_read(const char *pem, size_t n, struct public_key *out, char name[64])
 	return rc;
 }
 
-/* Of one certificate; crt has to be freed either way. */
+/* Parses exactly one certificate. The caller must free crt, also after an error. */
 static int cert_open(mbedtls_x509_crt *crt, const char *pem, size_t n)
 {
 	char *text = pem_text(pem, n);
@@ -561,7 +561,7 @@ struct cert {
 
 enum { ALT_DNS = 0x82, ALT_IP = 0x87, ALT_LONGEST = 253 }; /* kinds of SubjectAltName */
 
-/* SubjectAltName of one host: short form lengths alone. */
+/* Writes a SubjectAltName with one host. LONGEST keeps all DER lengths in the one-byte form. */
 static int alt_name(mbedtls_x509write_cert *w, const char *host)
 {
 	enum { LONGEST = 120 };
@@ -578,7 +578,7 @@ static int alt_name(mbedtls_x509write_cert *w, const char *host)
 	return mbedtls_x509write_crt_set_extension(w, "\x55\x1d\x11", 3, 0, der, n + 4);
 }
 
-/* ExtendedKeyUsage: of a server, or a client. */
+/* ExtendedKeyUsage: serverAuth or clientAuth. */
 static int purpose(mbedtls_x509write_cert *w, bool server)
 {
 	const uint8_t der[] = {0x30, 0x0a, 0x06, 0x08, 0x2b, 0x06,
@@ -622,7 +622,7 @@ static int cert_make(const struct cert *c, struct buf *pem)
 		rc = crypto_random(serial, sizeof serial);
 	if (rc < 0)
 		return rc;
-	serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and as long as it is */
+	serial[0] = (serial[0] & 0x7f) | 0x40; /* positive, and always of 16 bytes */
 	int bad = public_open(&pk, c->of) ? 0 : PSA_ERROR_INVALID_ARGUMENT;
 	mbedtls_x509write_crt_init(&w);
 	mbedtls_x509write_crt_set_subject_key(&w, &pk);
@@ -642,7 +642,7 @@ static int cert_make(const struct cert *c, struct buf *pem)
 int cert_write_ca(const struct private_key *ca, const char *name, struct buf *pem)
 {
 	char issuer[NAME + 3];
-	/* The end that says: none (RFC 5280, 4.1.2.5). */
+	/* The date that means "no expiry" (RFC 5280, 4.1.2.5). */
 	struct cert c = {.ca = ca,
 			 .of = &ca->public,
 			 .name = name,
@@ -661,7 +661,7 @@ static int years_from(int64_t now_s, int years, char out[16])
 	if (years < 1 || years > 1000 || now_s < 0 || !gmtime_r(&t, &tm) || tm.tm_year > 8099 - years)
 		return fail(E_USAGE, "a certificate cannot hold for %d years", years);
 	tm.tm_year += years;
-	t = timegm(&tm); /* where the day is a leap year's */
+	t = timegm(&tm); /* normalizes 29 February */
 	strftime(out, 16, "%Y%m%d%H%M%S", gmtime_r(&t, &tm));
 	return E_OK;
 }
@@ -726,7 +726,7 @@ int cert_read(const char *pem, size_t n, const char *ca_pem, struct public_key *
 	return rc;
 }
 
-/* A SubjectAltName as text; false: another kind of name, or none that a host could have. */
+/* Writes a SubjectAltName as text. false: the name is of another kind, or cannot be a host's. */
 static bool alt_text(const mbedtls_x509_buf *alt, char out[ALT_LONGEST + 1])
 {
 	const bool four = alt->tag == ALT_IP && alt->len == 4, six = alt->tag == ALT_IP && alt->len == 16;

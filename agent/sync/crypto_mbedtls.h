@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What differs between mbedTLS 2.28, 3.6 and 4.x of what agent/sync/crypto.c uses; that file alone includes
- * it. 2.28 and 3.6 want a source of random bytes where 4.x has its own; 3.6 wants one to parse a private key
- * too, and the room for a signature; serials are a number in 2.28, bytes later. */
+/* The differences between mbedTLS 2.28, 3.6 and 4.x that agent/sync/crypto.c meets; no other file includes
+ * this one. 2.28 and 3.6 want a source of random bytes, 4.x has its own. 3.6 wants one also to parse a
+ * private key, and wants the size of a signature's buffer. Serial numbers are big integers in 2.28 and bytes
+ * later. */
 #ifndef AGENT_CRYPTO_MBEDTLS_H
 #define AGENT_CRYPTO_MBEDTLS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-sync: agent/sync/sync.h for a timer and for people. A run that is not due ends before the cache is opened
- * or anybody is asked. */
+/* hone-sync: runs agent/sync/sync.h from a timer or by hand. A run that is not due ends before it opens the
+ * cache or contacts a server. */
 #include "agent/control/conf.h"
 #include "agent/sync/pack.h"
 #include "agent/sync/sync_cache.h"
@@ -80,7 +80,7 @@ static int parse(int argc, char **argv, struct words *w)
 	return optind < argc ? fail(E_USAGE, "what is '%s'? See hone-sync --help", argv[optind]) : E_OK;
 }
 
-/* By hand, from a folder: nothing is enrolled or sent. */
+/* With --folder, a run by hand neither enrols nor sends anything. */
 static int choose(const struct words *w, struct sync_conf *c, char *folder)
 {
 	if (!w->folder)
@@ -104,7 +104,7 @@ static void tell(const struct sync_sum *s, const char *server)
 		log_info("hone-sync: %d records taken; they are timed before they count", s->taken);
 }
 
-/* Packs of the watched folder; those that were signed by none of the fleet's keys are refused. */
+/* Takes the packs of the watched folder; a pack that none of the fleet's keys signed is refused. */
 static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
 {
 	char known[PATH_MAX];
@@ -130,14 +130,14 @@ static int run_once(const struct words *w, const struct sync_conf *c, const stru
 	int rc = sync_run(c, to, now, &sum);
 	if (rc >= 0)
 		tell(&sum, c->server);
-	if (rc == E_IO && sum.offline && !w->now) { /* boards may be that for years */
+	if (rc == E_IO && sum.offline && !w->now) { /* a board may be offline for years */
 		log_more("hone-sync: %s", err_text());
 		rc = E_OK;
 	}
 	return rc;
 }
 
-/* Who starts this as root, by hand, gets what the unit would do: its state is its user's. */
+/* When root starts hone-sync by hand, it switches to the owner of the state folder, as the unit would. */
 static int be_its_user(const struct sync_conf *c)
 {
 	struct stat st;
@@ -159,7 +159,7 @@ static int print_status(const struct sync_conf *c, const struct sync_now *now)
 	return good && fflush(stdout) == 0 ? E_OK : fail(E_IO, "stdout: %s", strerror(errno));
 }
 
-/* Whether there is something to do with a server now. */
+/* Returns whether a run against the server is due. */
 static bool is_due(const struct words *w, const struct sync_conf *c, const struct sync_now *now)
 {
 	if (!c->server)
@@ -211,14 +211,15 @@ static int work(const struct words *w, struct arena *a)
 		rc = choose(w, &c, folder);
 	if (rc < 0)
 		return rc == E_USAGE ? fail_in(E_CORRUPT, "configuration")
-				     : rc; /* the command line was right */
+				     : rc; /* E_USAGE is kept for the command line */
 	if (w->status)
 		return print_status(&c, &now);
 	rc = be_its_user(&c);
 	return rc < 0 ? rc : do_due(w, &conf, &c, &now);
 }
 
-/* 0, 1 and 2 are there; no signal of a broken connection; one heap, and no more of it than is used. */
+/* Makes descriptors 0, 1 and 2 exist, ignores SIGPIPE, and makes malloc use one heap and return free
+ * memory. */
 static void settle(void)
 {
 	for (int fd; (fd = open("/dev/null", O_RDWR)) >= 0;)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Choices first, as records of their tasks are of use with them alone. */
+/* Choices are sent first, because records of their tasks are useful only together with them. */
 static const enum cache_type types[] = {CACHE_CHOICES, CACHE_REC, CACHE_HINT, CACHE_HISTORY};
 
 enum { NTYPES = sizeof types / sizeof *types };
@@ -24,14 +24,14 @@ struct offered {
 	struct cache *cache;
 	char cls[33];
 	struct key to;
-	struct arena arena; /* of the keys */
+	struct arena arena; /* owns `key` */
 	int type, at, n;
 	struct key *key; /* of types[type] */
 	struct mark *said;
-	int nsaid, cap; /* not marked yet */
+	int nsaid, cap; /* sent lines whose marks are not stored yet */
 };
 
-/* The result of a hint is sent as a record of kind "hint". */
+/* A hint's result is sent as a record of kind "hint". */
 static enum cache_type sent_as(enum cache_type t)
 {
 	return t == CACHE_HINT ? CACHE_REC : t;
@@ -71,7 +71,7 @@ int offered_not_ours(struct cache *c, enum cache_type t, struct key k, const cha
 	return put_mark(c, &(struct mark){mark_key(strangers(), t, k), hash_text(text)});
 }
 
-/* The keys of the next type. */
+/* Lists the keys of the current type. */
 static void list(struct offered *o)
 {
 	arena_reset(&o->arena);
@@ -106,7 +106,8 @@ static bool measured_here(struct cache *c, const struct rec *r)
 	       stale_plausible(r) && cache_has_code(c, r);
 }
 
-/* A hint that was tried and is not this board's best: the best's record says more. */
+/* Returns whether a hint was tried and is not this board's best; for the best one, the best's record says
+ * more. */
 static bool answered(struct cache *c, const struct rec *r, struct arena *a)
 {
 	struct rec key = *r, best;
@@ -132,7 +133,7 @@ static bool may_say_rec(struct offered *o, enum cache_type t, struct key k, stru
 	return may && !strcmp(cls, o->cls);
 }
 
-/* What a search came to, to two digits: each box writes its history anew. */
+/* Hashes a search's final total to two digits, because each box rewrites its history. */
 static bool came_to(struct blob b, struct arena *a, struct key *what)
 {
 	struct history *h = ARENA_NEW(a, struct history);
@@ -144,7 +145,7 @@ static bool came_to(struct blob b, struct arena *a, struct key *what)
 	return true;
 }
 
-/* Of a whole model: choices, or a history. */
+/* For records of a whole model: choices, or a history. */
 static bool may_say_model(struct offered *o, enum cache_type t, struct key k, struct arena *a,
 			  const char **text, struct key *what)
 {
@@ -157,7 +158,7 @@ static bool may_say_model(struct offered *o, enum cache_type t, struct key k, st
 	       (t != CACHE_HISTORY || came_to(b, a, what));
 }
 
-/* 1: it is to be said. */
+/* Returns 1 if the record is to be sent. */
 static int look(struct offered *o, struct key k, struct arena *a, const char **text, struct mark *m)
 {
 	enum cache_type t = types[o->type];
@@ -184,7 +185,7 @@ static int say(struct offered *o, struct key k, const char *text, const struct m
 	}
 	int rc = exchange_read(t, k, text, a, &parsed);
 	if (rc < 0)
-		return rc == E_CORRUPT ? 0 : rc; /* nobody would take it */
+		return rc == E_CORRUPT ? 0 : rc; /* no receiver would accept it */
 	json_t *j = exchange_record(t, parsed.key, parsed.text);
 	char *s = j ? json_dumps(j, JSON_COMPACT) : NULL;
 	json_decref(j);

@@ -80,7 +80,7 @@ void pack_about_print(const struct pack_about *a, struct buf *out)
 	json_decref(j);
 }
 
-/* With a NUL behind it. */
+/* Copies the payload and adds a NUL. */
 static const char *text_of(const struct head *h, const uint8_t *payload, struct arena *a)
 {
 	char *text = arena_alloc(a, (size_t)h->n + 1);
@@ -155,7 +155,7 @@ int pack_sign(const char *path, const struct pack_about *a, const struct private
 	return rc;
 }
 
-/* By a fleet key, or one of the importer's. */
+/* Checks that a fleet key signed it, or one of the importer's keys. */
 static int check_keys(const struct signed_doc *d, const struct trust *t, const struct public_key *by, int n)
 {
 	if (t && trust_check(t, ROLE_FLEET, d) >= 0)
@@ -165,7 +165,8 @@ static int check_keys(const struct signed_doc *d, const struct trust *t, const s
 	return fail(E_WRONG, "signed by no key that counts here; give its maker's with --key");
 }
 
-/* What a fleet took back since is not to come by an older pack of its. */
+/* Refuses a fleet's pack that is older than the snapshots taken so far, as it may hold records that the fleet
+ * has revoked since. */
 static int check_age(const struct signed_doc *d, const struct trust *t, const struct pack_about *a)
 {
 	int64_t floor = 0;
@@ -180,7 +181,7 @@ static int check_age(const struct signed_doc *d, const struct trust *t, const st
 			  (long long)a->serial, (long long)floor);
 }
 
-/* What was signed, of whatever bytes. */
+/* Reads and checks the signature file; the pack's bytes are not compared yet. */
 static int read_sig(const char *path, const struct trust *t, const struct public_key *by, int n,
 		    struct pack_about *out)
 {
@@ -203,7 +204,7 @@ static int read_sig(const char *path, const struct trust *t, const struct public
 	return fail_in(rc, "%s" PACK_SIG, path);
 }
 
-/* *f is open where it returns good. */
+/* *f is open when it returns good. */
 static int open_checked(const char *path, const struct trust *t, const struct public_key *by, int n,
 			struct pack_file *f, struct pack_about *out)
 {
@@ -239,12 +240,12 @@ int pack_verify(const char *path, const struct trust *t, const struct public_key
 struct taking {
 	struct cache *c;
 	const char *path;
-	const struct snapshot *of; /* the pack's class; NULL: any */
+	const struct snapshot *of; /* holds the pack's class; NULL: any class */
 	struct taken_sum *sum;
 	struct arena a;
 };
 
-/* A pack of the former version has hints among its records. */
+/* Returns the type of a record. In a pack of the former version, hints lie among the records. */
 static enum cache_type type_of(uint8_t type, const char *text, struct arena *a)
 {
 	struct rec r;
@@ -252,7 +253,7 @@ static enum cache_type type_of(uint8_t type, const char *text, struct arena *a)
 	return hint ? CACHE_HINT : (enum cache_type)type;
 }
 
-/* Records, choices and hints; code stays where it is, and so does what is of a cache's own. */
+/* Takes records, choices and hints; skips code and what belongs to the packed cache alone. */
 static int take_one(void *ctx, const struct head *h, const uint8_t *payload, int64_t at)
 {
 	struct taking *x = ctx;
@@ -283,7 +284,7 @@ static int pass_over(void *ctx, const struct head *h, const uint8_t *payload, in
 	return E_OK;
 }
 
-/* Nothing of one that is not whole. */
+/* Scans the whole pack first, so that nothing is taken from a damaged one. */
 static int take_all(struct cache *c, struct pack_file *f, const char *cls, struct taken_sum *sum)
 {
 	struct snapshot of = {0};

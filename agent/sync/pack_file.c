@@ -33,7 +33,7 @@ static int open_regular(const char *path, int64_t most, int64_t *bytes)
 	return rc;
 }
 
-/* n bytes, or fewer at the file's end; -errno. */
+/* Returns n, or less at the file's end; -errno. */
 static int64_t read_at(int fd, void *p, size_t n, int64_t at)
 {
 	size_t got = 0;
@@ -82,7 +82,7 @@ void pack_file_close(struct pack_file *f)
 	free(f->buf);
 }
 
-/* Part i into the buffer, and its hash. */
+/* Reads part i into the buffer and hashes it. */
 static int load(struct pack_file *f, int64_t i, struct sha256 *hash)
 {
 	size_t n = part_bytes(f, i);
@@ -110,7 +110,7 @@ int pack_file_hash(struct pack_file *f, struct sha256 *out)
 	return rc < 0 ? rc : ended;
 }
 
-/* As of struct disk. */
+/* Reads like a struct disk's read, and checks each part's hash. */
 static int64_t read_checked(void *ctx, void *p, size_t n, int64_t at)
 {
 	struct pack_file *f = ctx;

@@ -18,7 +18,7 @@ enum { NAME = 60 };
 
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
 
-/* What is known of packs, oldest first. */
+/* Packs that were taken or refused, oldest first. */
 struct known {
 	int n;
 	bool changed;
@@ -97,7 +97,8 @@ static bool is_known(const struct known *k, struct key key)
 	return false;
 }
 
-/* What a copy that is made again changes. Neither of them there, and regular: false. */
+/* The key hashes everything that a new copy of the pack changes. Returns false unless the pack is a regular
+ * file and has a signature file. */
 static bool key_of(const char *path, const char *name, struct key *out)
 {
 	struct arena a = {0};
@@ -127,7 +128,7 @@ struct watch {
 	struct pack_watched *out;
 };
 
-/* A pack that cannot be judged now is looked at again. */
+/* Remembers the verdict. A pack that cannot be judged now is tried again at the next look. */
 static int judge(struct watch *w, int rc, struct key key, const char *name)
 {
 	bool refused = rc == E_CORRUPT || rc == E_WRONG || rc == E_UNSUPPORTED;
@@ -177,7 +178,7 @@ static int look_all(struct watch *w)
 	return rc;
 }
 
-/* What is durable in the cache is remembered, not more. */
+/* Packs are remembered only after their records are durable in the cache. */
 int pack_watch(struct cache *c, const char *dir, const char *state, const struct trust *t,
 	       const struct public_key *by, int n, struct pack_watched *out)
 {

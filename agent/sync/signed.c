@@ -7,7 +7,8 @@
 #define FIRST "hone-signed 1 "
 enum { SIGNATURE_HEX = 2 * SIGNATURE_BYTES, SIG_LINE = 4 + KEY_ID_HEX + 1 + SIGNATURE_HEX };
 
-/* A line at `at`, without its \n; NULL: no whole one within the head. Moves `at` behind it. */
+/* Returns the line at `at` without its \n, and moves `at` behind it. NULL: no complete line within the
+ * head. */
 static const char *line_of(const char *p, size_t n, size_t *at, size_t *length)
 {
 	size_t room = n < SIGNED_HEAD ? n : SIGNED_HEAD;
@@ -25,7 +26,7 @@ static bool kind_good(const char *kind)
 	return n > 0 && n < SIGNED_KIND && strspn(kind, LETTERS) == n;
 }
 
-/* Written in one way: what is read has to be what would be written. */
+/* Prints the first line in its only valid form; the parser compares its input with this. */
 static int first_line(char *out, size_t n, const char *kind, size_t length)
 {
 	return snprintf(out, n, FIRST "%s %zu\n", kind, length);
@@ -114,7 +115,7 @@ int signed_parse(const void *p, size_t n, const char *kind, struct signed_doc *o
 	return rc;
 }
 
-/* The key's place among key[n]; -1: it is none of them. */
+/* Returns the index in key[n] of the key with this id; -1: none has it. */
 static int find(const char *id, const struct public_key *key, int n)
 {
 	for (int i = 0; i < n; i++) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int64_t whole_most = INT64_C(1) << 53; /* JSON's */
+static const int64_t whole_most = INT64_C(1) << 53; /* largest integer that every JSON reader keeps exact */
 
 const char *const channel_names[CHANNELS] = {"canary", "early", "all"};
 
@@ -24,7 +24,7 @@ int channel_parse(const char *name, enum channel *out)
 
 enum channel channel_of(const char *board_id)
 {
-	enum { SEED = 0x63686e6c /* of nothing else that is dealt out by a board's id */ };
+	enum { SEED = 0x63686e6c /* used for this draw only */ };
 	return mix_bytes(board_id, strlen(board_id), SEED).lo % 10 == 0 ? CHANNEL_EARLY : CHANNEL_ALL;
 }
 
@@ -88,7 +88,7 @@ static int revoked_records(const json_t *o, struct arena *a, struct snapshot *s)
 	return E_OK;
 }
 
-/* An object that need not be there. */
+/* Gets an optional object; NULL if it is absent. */
 static int part_of(const json_t *o, const char *name, const json_t **out)
 {
 	*out = json_object_get(o, name);
@@ -194,7 +194,7 @@ static json_t *snapshot_json(const struct snapshot *s)
 			 "parts", s->parts, "salt", s->salt);
 }
 
-/* What would not be read is not written: no memory for a member is one too few. */
+/* Refuses to write a snapshot that could not be read; this also catches members lost for want of memory. */
 static int read_again(const char *text, size_t n)
 {
 	struct arena a = {0};

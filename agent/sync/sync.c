@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ROOTS_MOST = 64 /* in a run */, MOST_REPLY = 64 << 10, MOST_TOKEN = 4096, BATCHES_MOST = 64 };
+enum { ROOTS_MOST = 64 /* in one run */, MOST_REPLY = 64 << 10, MOST_TOKEN = 4096, BATCHES_MOST = 64 };
 #define SLOW_NS (20 * NS_PER_S)
 
 struct run {
@@ -27,9 +27,9 @@ struct run {
 	struct fetch *fetch;
 	struct private_key *key;
 	bool certified;
-	int64_t end_ns; /* of the run; 0: it has not connected yet */
+	int64_t end_ns; /* deadline of the run; 0: it has not connected yet */
 	const char *channel;
-	int64_t retry_ns; /* as the server asked; 0: it did not */
+	int64_t retry_ns; /* from the server's Retry-After; 0: none */
 };
 
 static const char *folder(const struct run *r)
@@ -49,7 +49,7 @@ static int make_key(struct run *r)
 	return rc < 0 ? rc : private_key_write(r->key, path);
 }
 
-/* Without the blanks around it. */
+/* Reads the join token without the blanks around it. */
 static int read_token(const struct run *r, struct arena *a, const char **out)
 {
 	struct blob b;
@@ -85,7 +85,8 @@ static int enrol_body(const struct run *r, struct buf *body)
 	return rc;
 }
 
-/* What the server gave; that it is not of use to somebody else is the server's affair. */
+/* Keeps the certificate that the server gave. Only its form is checked: a wrong one would harm this server
+ * only. */
 static int keep_certificate(struct run *r, const struct fetched *got)
 {
 	json_t *j = json_loadb(buf_str(&got->body), got->body.n, JSON_REJECT_DUPLICATES, NULL);
@@ -140,7 +141,7 @@ static int connect_to(struct run *r, int64_t left_bytes)
 	return fetch_open(&o, &r->fetch);
 }
 
-/* Adds what was moved to the day and to the sum, once. */
+/* Adds the connection's traffic to the day's count and to the sum; call it once for each connection. */
 static void count_traffic(struct run *r, int rc, int64_t use_ns)
 {
 	struct fetch_sum s;
@@ -154,7 +155,7 @@ static void count_traffic(struct run *r, int rc, int64_t use_ns)
 	r->retry_ns = s.retry_after_ns;
 }
 
-/* Down: root, snapshot, blobs. */
+/* Downloads: root, snapshot, blobs. */
 
 static int pull_roots(struct run *r)
 {
@@ -178,7 +179,8 @@ static int pull_roots(struct run *r)
 	return E_OK;
 }
 
-/* Whose it is, and that it is no older one. Expiry counts where the date may be right. */
+/* Checks class, channel, serial and expiry. Expiry counts only if the board's date may be right (not before
+ * made_s). */
 static int check_snapshot(const struct run *r, const struct snapshot *s)
 {
 	int64_t floor = trust_floor(r->trust, r->to->cls, r->channel), date_s = r->now->date_s;
@@ -205,7 +207,8 @@ static int read_snapshot(const struct run *r, const struct fetched *got, struct 
 	return rc < 0 ? rc : check_snapshot(r, s);
 }
 
-/* One that was fetched whole, and is the one that the snapshot names; else what came of it goes. */
+/* Fetches a whole blob and checks its hash against the snapshot's; a partial file with wrong bytes is
+ * deleted. */
 static int fetch_checked(struct run *r, const struct snapshot_blob *b, struct buf *out)
 {
 	char hex[2 * SHA256_BYTES + 1], name[80], part[600];
@@ -229,8 +232,8 @@ static int raise_serial(struct run *r, const struct snapshot *s)
 	return s->serial == floor ? E_OK : trust_raise(r->trust, s->cls, r->channel, s->serial);
 }
 
-/* The serial is durable before anything of its snapshot is taken, the records before the blob counts as
- * taken. */
+/* The serial is durable before anything of its snapshot is taken, and the records are durable before their
+ * blob counts as taken. */
 static int pull_blob(struct run *r, const struct snapshot *s, const struct snapshot_blob *b)
 {
 	struct buf lines = {0};
@@ -257,7 +260,7 @@ static int pull_blob(struct run *r, const struct snapshot *s, const struct snaps
 	return E_OK;
 }
 
-/* Parts of blobs that this snapshot does not name. */
+/* Deletes partial blobs that this snapshot does not name. */
 static void drop_parts(struct run *r, const struct snapshot *s)
 {
 	char path[600];
@@ -295,7 +298,7 @@ static int take_back(struct run *r, const struct snapshot *s)
 	return rc < 0 ? rc : r->to->commit(r->to->ctx);
 }
 
-/* What was revoked goes first: no blob that is kept from this board keeps it. */
+/* Revocations are applied first, so that a server which withholds a blob cannot delay them. */
 static int take_snapshot(struct run *r, const struct snapshot *s)
 {
 	int rc = s->nboard + s->nrecord ? take_back(r, s) : E_OK;
@@ -332,7 +335,7 @@ static int document_name(const struct fetched *got, char out[65])
 	return rc;
 }
 
-/* What is known is of this server, class and channel; of another one, nothing is. */
+/* The kept state belongs to one server, class and channel; with another one it is cleared. */
 static void know(struct run *r)
 {
 	char of[sizeof r->state.of];
@@ -344,7 +347,7 @@ static void know(struct run *r)
 	r->state.serial = r->state.made_s = r->state.expires_s = r->state.poll_s = 0;
 }
 
-/* A cache that is new, or was lost, has nothing of what was taken. */
+/* A new or recreated cache lacks the records that were taken before, so all blobs are taken again. */
 static void know_cache(struct run *r)
 {
 	if (!r->to->id || !strcmp(r->state.cache, r->to->id))
@@ -353,7 +356,8 @@ static void know_cache(struct run *r)
 	r->state.nblob = 0;
 }
 
-/* A server that is kept from saying anything new gives the same for ever, rightly signed. */
+/* Reports a freeze attack: a server that is cut off from its fleet repeats the same validly signed snapshot
+ * for ever. */
 static void look_for_frost(struct run *r, int64_t use_ns)
 {
 	struct sync_state *t = &r->state;
@@ -399,15 +403,15 @@ static int pull_snapshot(struct run *r, int64_t use_ns)
 	return fail_in(rc, "snapshot");
 }
 
-/* Up: lines of this board, in batches. */
+/* Uploads: this board's lines, in batches. */
 
 struct parcel {
-	struct arena a; /* of the lines */
+	struct arena a; /* owns the lines */
 	const char *line[BATCH_RECORDS];
 	int n;
 	size_t bytes;
-	bool end;         /* there are no more */
-	const char *next; /* did not fit into the last one */
+	bool end;         /* there are no more lines */
+	const char *next; /* a line that did not fit into the last batch; NULL: none */
 };
 
 static int fill(struct run *r, struct parcel *p)
@@ -444,7 +448,7 @@ static int print_batch(struct run *r, const struct parcel *p, struct buf *out)
 	return rc;
 }
 
-/* One that the server does not take is not sent again. */
+/* Sends a batch. A batch that the server rejects (E_UNSUPPORTED) is not sent again. */
 static int send_batch(struct run *r, const struct parcel *p)
 {
 	struct buf doc = {0};
@@ -496,7 +500,7 @@ static int push(struct run *r)
 	return fail_in(rc, "upload");
 }
 
-/* A run. */
+/* One run. */
 
 static void name_board(struct run *r)
 {
@@ -529,7 +533,7 @@ static int begin_talk(struct run *r, int64_t use_ns)
 		    : fail(E_BUSY, "the bytes that may be moved today are used up: see day in [sync]");
 }
 
-/* A connection that began without the certificate has none: another is made. */
+/* Enrols, then reconnects: the connection that was opened without the certificate cannot use it. */
 static int join_fleet(struct run *r, int64_t use_ns)
 {
 	int rc = enrol(r);
@@ -558,7 +562,7 @@ static int talk(struct run *r, int64_t use_ns)
 		rc = pull_snapshot(r, use_ns);
 	if (rc >= 0 && r->c->push && remote)
 		rc = push(r);
-	/* What is public is had all the same. */
+	/* Public files are fetched even if enrolment failed; its error is reported afterwards. */
 	return rc < 0 || enrolled >= 0 ? rc : fail(enrolled, "%s", why);
 }
 
@@ -570,7 +574,7 @@ static void seed(struct rng *r, int64_t use_ns)
 	rng_seed(r, s);
 }
 
-/* As the server asked, within a factor of 4 of what is configured. */
+/* The polling interval: what the snapshot asks for, within a factor of 4 of the configured one. */
 static int64_t every_of(const struct sync_conf *c, const struct sync_state *t)
 {
 	int64_t own_ns = c->every_ns, poll_ns = 0;
@@ -581,14 +585,14 @@ static int64_t every_of(const struct sync_conf *c, const struct sync_state *t)
 	return poll_ns < own_ns / 4 ? own_ns / 4 : poll_ns > own_ns * 4 ? own_ns * 4 : poll_ns;
 }
 
-/* What came of it: when the next one is, and what `hone status` says. */
+/* Stores the run's result: when the next run is due, and what `hone status` shows. */
 static void conclude(struct run *r, int rc, int64_t use_ns)
 {
 	struct sync_state *t = &r->state;
 	struct rng rng;
 	seed(&rng, use_ns);
 	pace_next(&t->pace, rc < 0 ? PACE_FAILED : PACE_GOOD, use_ns, every_of(r->c, t), r->retry_ns, &rng);
-	if (!sync_is_folder(r->c->server)) /* a folder says nothing for the server */
+	if (!sync_is_folder(r->c->server)) /* a folder cannot lift the server's Retry-After */
 		t->quiet_ns = r->retry_ns ? use_ns + r->retry_ns : 0;
 	t->chosen = true;
 	t->ran_s = r->now->date_s;
@@ -647,7 +651,7 @@ int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struc
 	return rc;
 }
 
-/* Where another run is under way, that one chooses. */
+/* Chooses the first run after a boot. If another run is under way (E_BUSY), that one saves its own choice. */
 static int choose(struct sync_state *s, const struct sync_conf *c, int64_t use_ns)
 {
 	struct rng rng;

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* hone-sync: one short run against a fleet server, or against a folder (a USB stick) of the same files.
  *
- * A run: 1. root: N + 1, N + 2, ... until there is none; 2. the snapshot of the board's class and channel, by
- * ETag; signature, class, channel, serial, lengths are checked before anything else of it is looked at;
- * 3. blobs that the last snapshot did not have, resumed where a run before was cut (If-Range), each checked
- * by length and SHA-256; 4. their records go to the cache as candidates (agent/sync/taken.h); 5. the serial
- * is raised;
- * 6. where the owner opted in, records of this board that were not sent yet go up in batches
- * (agent/sync/batch.h). Whatever fails, what was there stays, and the reason is logged and kept for `hone
- * status`. A run that is cut anywhere, also by a power cut, does no harm: the next one goes on.
+ * A run does this:
+ * 1. root documents N + 1, N + 2, ... until there is none;
+ * 2. the snapshot of the board's class and channel, by ETag; signature, class, channel, serial and lengths are
+ *    checked before anything else of it is used;
+ * 3. blobs that the last snapshot did not have; a download that was cut is resumed (If-Range), and each blob is
+ *    checked by length and SHA-256;
+ * 4. the blobs' records go to the cache as candidates (agent/sync/taken.h);
+ * 5. the serial is raised;
+ * 6. if the owner opted in, records of this board that were not sent yet go up in batches (agent/sync/batch.h).
+ *
+ * When a step fails, everything taken before stays, and the reason is logged and kept for `hone status`. A
+ * run that is cut anywhere, also by a power cut, does no harm: the next one continues.
  *
  * A run ends by its deadline whatever the server does, and takes no more memory than its largest blob and
- * document. State (a folder that its owner alone writes): key.pem, cert.pem, trust, sync.json (what runs
- * leave to the next, and to `hone status`), taken (SHA-256 of the snapshot's blobs that were taken, a line
- * each), blob/ (what came of those under way), lock. No device, no search, no compiler.
+ * document. State (a folder that only its owner writes): key.pem, cert.pem, trust, sync.json (kept for the
+ * next run, and for `hone status`), taken (SHA-256 of the snapshot's blobs that were taken, a line each),
+ * blob/ (partial downloads), lock. A run needs no device, no search and no compiler.
  *
- * A board makes its key once; the key's id is the board's. With a token and without a certificate it asks
- * `enrol` of the server for one (tools/fleet/fleet.h). */
+ * A board makes its key once; the key's id is the board's id. A board with a token and without a certificate
+ * asks the server's `enrol` for one (tools/fleet/fleet.h). */
 #ifndef AGENT_SYNC_H
 #define AGENT_SYNC_H
 
@@ -27,78 +31,79 @@
 
 #include <signal.h>
 
-struct sync_conf {          /* [sync] of honed.conf, key for field */
-	const char *server; /* sync_server_check; NULL: nothing is configured */
-	const char *ca;     /* file of the server's authority; NULL: the system's */
+struct sync_conf {          /* one field for each key of [sync] in honed.conf */
+	const char *server; /* see sync_server_check; NULL: none is configured */
+	const char *ca;     /* file with the server's authority; NULL: the system's */
 	const char *root;   /* NULL: TRUST_ROOT */
 	const char *state;  /* NULL: $STATE_DIRECTORY, else SYNC_STATE */
 	const char *token;  /* file with a join token */
-	const char *proxy;  /* NULL: as the environment says */
+	const char *proxy;  /* NULL: from the environment */
 	enum channel channel;
-	bool has_channel;   /* else by the board's id */
+	bool has_channel;   /* false: channel_of the board's id */
 	bool push;          /* upload = yes */
-	int64_t every_ns;   /* 6h: about; the snapshot may ask for more or less, within a factor of 4 */
-	int64_t day_bytes;  /* 10M; 0: no limit */
+	int64_t every_ns;   /* default 6h; the snapshot may ask for more or less, within a factor of 4 */
+	int64_t day_bytes;  /* default 10M; 0: no limit */
 	int64_t rate_bytes; /* a second; 0: no limit */
-	int64_t run_ns;     /* 2m: deadline of a run */
+	int64_t run_ns;     /* default 2m: deadline of a run */
 	const char *watch;  /* folder into which packs are put (agent/sync/pack.h); NULL: none */
 };
 
 struct conf;
-/* Keys: server, ca, root, state, token, proxy, channel, upload (yes, no), every (6h), run (2m), day (10M),
- * rate (0) and watch; configs/honed.conf shows each. E_USAGE: "[sync] KEY: what; what is allowed". Texts are
- * the conf's. */
+/* Reads the keys server, ca, root, state, token, proxy, channel, upload (yes, no), every (6h), run (2m), day
+ * (10M), rate (0) and watch; configs/honed.conf shows each. E_USAGE: the text names the key and the allowed
+ * values. The texts in *out are owned by c. */
 int sync_conf_read(const struct conf *c, struct sync_conf *out) MUST_CHECK;
-/* https://HOST[:PORT][/PATH] (the files of agent/sync/snapshot.h, and enrol and records), http:// only to
- * this machine, or the absolute path of a folder. E_USAGE. */
+/* Allows https://HOST[:PORT][/PATH] (with the files of agent/sync/snapshot.h, and enrol and records), http://
+ * to this machine only, or the absolute path of a folder. Else E_USAGE. */
 int sync_server_check(const char *server) MUST_CHECK;
 bool sync_is_folder(const char *server);
 const char *sync_state_folder(const struct sync_conf *c);
 
-/* Where records go, and come from. */
+/* Where a run puts records, and gets those that it sends. */
 struct sync_cache {
 	void *ctx;
-	const char *cls, *label; /* of this board */
-	const char *id; /* of the cache, once something was taken into it, else ""; NULL: not known */
-	/* Of a new snapshot, before its blobs: what it revokes goes. */
+	const char *cls, *label; /* class and label of this board */
+	const char *id; /* the cache's id; "": nothing was taken into it yet; NULL: not known */
+	/* Called with a new snapshot before its blobs: removes the records that it revokes. */
 	int (*revoke)(void *ctx, const struct snapshot *s);
-	/* Lines of a checked blob; returns how many were new, and adds those that were refused. `revoked` of
-	 * s are left out. */
+	/* Takes the lines of a checked blob; returns how many were new, and adds the number of refused ones
+	 * to *refused. Records that s revokes are left out. */
 	int (*take)(void *ctx, const struct snapshot *s, const void *lines, size_t n, int *refused);
-	/* Of a new snapshot: how the fleet divides the search. */
+	/* Called with a new snapshot: stores how the fleet divides the search. */
 	int (*share)(void *ctx, const struct snapshot *s, const char *board);
 	int (*commit)(void *ctx);
-	/* 1: the next line (without \n) that is to be sent, in the arena; 0: there are no more. */
+	/* 1: *line is the next line to send (without \n), in the arena; 0: there are no more. */
 	int (*next)(void *ctx, struct arena *a, const char **line);
-	/* The server has all lines so far, or will not have them: durable when it returns good. */
+	/* Called when the server has all lines so far, or has rejected them; durable when it returns good. */
 	int (*sent)(void *ctx);
 };
 
 struct sync_sum {
 	bool fresh;     /* the snapshot was new */
-	bool offline;   /* nobody was reached */
-	int64_t serial; /* of the newest snapshot; 0: none yet */
+	bool offline;   /* no server was reached */
+	int64_t serial; /* serial of the newest snapshot; 0: none yet */
 	int roots, blobs, taken, refused, batches, sent;
-	int64_t down_bytes, up_bytes; /* above TLS */
+	int64_t down_bytes, up_bytes; /* without the overhead of TLS */
 };
 
-/* When and where a run is. */
+/* The clock, date and boot of a run. */
 struct sync_now {
-	struct clock *clock;               /* since boot: of deadlines and of the pace */
-	int64_t date_s;                    /* since 1970, as far as the board knows */
-	const char *boot;                  /* the boot's id: with another one, the clock began anew */
-	const volatile sig_atomic_t *stop; /* NULL: nobody stops it */
+	struct clock *clock;               /* since boot; for deadlines and the pace */
+	int64_t date_s;                    /* since 1970; may be wrong */
+	const char *boot;                  /* this boot's id; a new id restarts the clock */
+	const volatile sig_atomic_t *stop; /* set by a signal to stop the run; NULL: never */
 };
 
-/* Makes a run, due or not; what the server asked for (Retry-After) and the bytes of a day hold all the same.
+/* Makes a run, also if none is due; the server's Retry-After and the day's limit of bytes hold all the same.
  * E_BUSY: another run is under way, or it is too early. *out is set in any case. */
 int sync_run(const struct sync_conf *c, const struct sync_cache *to, const struct sync_now *now,
 	     struct sync_sum *out) MUST_CHECK;
-/* 0: a run is due; else ns until then. Chooses when, where none is chosen since this boot. */
+/* Returns 0 if a run is due, else the ns until then. Chooses that moment if none was chosen since this
+ * boot. */
 int64_t sync_due(const struct sync_conf *c, const struct sync_now *now);
-/* This boot's id; "": not known. */
+/* Writes this boot's id; "": not known. */
 void sync_boot(char *out, size_t n);
-/* What the last run left, as JSON for `hone status`; "{}" where there was none. */
+/* Writes the result of the last run as JSON for `hone status`; "{}" if there was none. */
 void sync_status(const struct sync_conf *c, const struct sync_now *now, struct buf *out);
 
 #endif

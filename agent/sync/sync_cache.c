@@ -17,7 +17,7 @@ struct keeper {
 	struct leash *leash;
 	struct cache_through through;
 	struct cache *cache;
-	struct offered *offered; /* NULL: not asked for yet */
+	struct offered *offered; /* NULL: not opened yet */
 	struct taken_sum sum;
 	char cls[33], label[160], server[1024], state[512], id[33];
 };
@@ -44,7 +44,8 @@ static int again(void *ctx)
 	return leash_again(ctx);
 }
 
-/* A cache's id is a CACHE_SHARED record of its own, 32 hex digits: it goes with what was taken. */
+/* The cache's id is a CACHE_SHARED record of its own, 32 hex digits. It lies in the cache, so it is lost
+ * together with the records that were taken. */
 static struct key id_key(void)
 {
 	return hash_text("the cache that hone-sync brings to");
@@ -92,7 +93,8 @@ static int take_back(void *ctx, const struct snapshot *s)
 	return n;
 }
 
-/* To where jobs of whoever keeps this cache look for it. */
+/* Stores the division where the tuning jobs look for it: hone-sync's state folder if honed keeps the cache,
+ * else the cache itself. */
 static int share(void *ctx, const struct snapshot *s, const char *board)
 {
 	const struct keeper *k = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys of [sync]. */
+/* Reads the keys of [sync]. */
 #include "agent/control/conf.h"
 #include "agent/cache/share_kept.h"
 #include "agent/sync/sync.h"
@@ -15,7 +15,7 @@ bool sync_is_folder(const char *server)
 	return server[0] == '/';
 }
 
-/* The length of HOST in "HOST[:PORT][/PATH]"; 0: none that may be. */
+/* Returns the length of HOST in "HOST[:PORT][/PATH]"; 0: it is not allowed. */
 static size_t host_of(const char *s)
 {
 	size_t n = *s == '[' ? strspn(s + 1, "0123456789abcdefABCDEF:.") + 2 : strcspn(s, ":/");

@@ -51,7 +51,8 @@ void fetch_sum(const struct fetch *f, struct fetch_sum *out)
 	*out = f->sum;
 }
 
-/* Out of a folder. A name there may be anything: only a file is read, and never more than `most`. */
+/* Reads a file of a folder. Any kind of file may have that name: only a regular one is read, never more than
+ * `most` bytes. */
 static int read_regular(const char *path, size_t most, struct buf *out)
 {
 	struct stat st;
@@ -134,11 +135,11 @@ int fetch_post(struct fetch *f, const char *name, const char *type, const void *
 	return rc < 0 ? rc : E_OK;
 }
 
-/* What comes in parts. */
+/* Downloads that can be resumed. */
 
 struct part {
 	int fd;
-	size_t n; /* that it shall have */
+	size_t n; /* bytes of the whole blob */
 	char etag[FETCH_ETAG];
 	struct buf *body;
 };
@@ -148,7 +149,7 @@ static int part_failed(const char *path)
 	return fail(E_IO, "%s: %s", path, strerror(errno));
 }
 
-/* What was kept, where it can be gone on with; else it is empty. */
+/* Loads a kept partial download if it can be resumed; else the body stays empty. */
 static int part_read(struct part *p, const char *path)
 {
 	struct buf all = {0};
@@ -186,7 +187,7 @@ static int put_all(int fd, const char *p, size_t n, off_t at)
 	return E_OK;
 }
 
-/* From the start, or from where the part ends. */
+/* Begins a partial download anew (from 0), or continues where the kept part ends. */
 static int part_begin(void *ctx, int status, const char *etag, size_t from)
 {
 	struct part *p = ctx;
@@ -224,7 +225,7 @@ static int ask_part(struct fetch *f, const char *name, struct part *p)
 			     .take = part_take,
 			     .ctx = p};
 	int rc = http_ask(f->http, &q);
-	if (rc == 416) { /* what is kept is of no use */
+	if (rc == 416) { /* the kept part cannot be resumed */
 		buf_clear(p->body);
 		q.etag = NULL;
 		q.from = 0;

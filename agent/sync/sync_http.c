@@ -20,8 +20,8 @@ struct http {
 	struct fetch_sum *sum;
 	CURL *curl;
 	const struct http_ask *ask;
-	/* Of the answer under way. */
-	int rc; /* of ours, which ended it */
+	/* State of the current answer. */
+	int rc; /* our error that ended it */
 	int status;
 	bool begun;
 	size_t head_bytes, body_bytes;
@@ -64,7 +64,7 @@ static int64_t moved(const struct http *h)
 	return h->sum->down_bytes + h->sum->up_bytes;
 }
 
-/* A strong one that can be sent back as it is; else "". */
+/* Keeps a strong ETag that can be sent back unchanged; else "". */
 static void keep_etag(struct http *h, const char *v)
 {
 	size_t n = strlen(v);
@@ -93,7 +93,7 @@ static void keep_date(struct http *h, const char *v)
 	h->date = curl_getdate(v, NULL);
 }
 
-/* Seconds, or a date, which is held against the answer's own. */
+/* Reads Retry-After: seconds, or a date, which is compared with the answer's own Date. */
 static void keep_retry(struct http *h, const char *v)
 {
 	char *end;
@@ -115,7 +115,7 @@ static const struct {
 	       {"retry-after", keep_retry}};
 enum { NHEADERS = sizeof headers / sizeof *headers };
 
-/* A status line: what an answer before this one said (100, a proxy's) does not hold. */
+/* A status line begins an answer: forgets the headers of earlier answers (100, a proxy's). */
 static void begin_answer(struct http *h)
 {
 	h->status = 0;
@@ -150,7 +150,7 @@ static size_t on_header(char *p, size_t one, size_t n, void *ctx)
 	if (n >= 5 && !memcmp(p, "HTTP/", 5))
 		begin_answer(h);
 	if (n >= sizeof line)
-		return n; /* none that matters */
+		return n; /* no header that is used here is so long */
 	memcpy(line, p, n);
 	line[n] = 0;
 	line[strcspn(line, "\r\n")] = 0;
@@ -163,7 +163,7 @@ static bool is_good(int status)
 	return status >= 200 && status <= 299;
 }
 
-/* Before the first byte of a good body, also of an empty one. */
+/* Called once before the first byte of a good body, also of an empty one. */
 static int begin(struct http *h)
 {
 	const struct http_ask *q = h->ask;
@@ -185,14 +185,15 @@ static int take(struct http *h, const void *p, size_t n)
 	if (moved(h) + (int64_t)(h->head_bytes + h->body_bytes) > h->o.most_bytes)
 		return fail(E_BUSY, "the bytes that may be moved today are used up");
 	if (!is_good(h->status))
-		return h->body_bytes > REFUSED_BYTES ? E_IO : E_OK; /* its status says what it is */
+		return h->body_bytes > REFUSED_BYTES ? E_IO : E_OK; /* the status is enough for the error */
 	if (h->body_bytes > h->ask->most)
 		return fail(E_CORRUPT, "an answer of more than the %zu bytes that it may have", h->ask->most);
 	int rc = h->begun ? E_OK : begin(h);
 	return rc < 0 ? rc : h->ask->take(h->ask->ctx, p, n);
 }
 
-/* No byte is read before its time (curl's own limit lets more than a MiB go first). */
+/* Sleeps so that no byte is read sooner than the rate allows (curl's own limit lets more than a MiB pass
+ * first). */
 static void keep_rate(const struct http *h)
 {
 	int64_t at_ns = h->began_ns + (int64_t)((double)h->body_bytes / (double)h->o.rate_bytes * 1e9);
@@ -240,7 +241,7 @@ static void set_trust(struct http *h)
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYPEER, 1L);
 	curl_easy_setopt(c, CURLOPT_SSL_VERIFYHOST, 2L);
 	curl_easy_setopt(c, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	if (h->o.ca) { /* and no other */
+	if (h->o.ca) { /* and no other authority */
 		curl_easy_setopt(c, CURLOPT_CAINFO, h->o.ca);
 		curl_easy_setopt(c, CURLOPT_CAPATH, NULL);
 	}
@@ -385,7 +386,7 @@ static int perform(struct http *h)
 	curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
 	h->status = (int)status;
 	count(h);
-	bool known = status && !is_good(h->status); /* the rest of such a body is of no interest */
+	bool known = status && !is_good(h->status); /* the body of an error answer is not needed */
 	if (h->rc < 0 && !(known && h->rc == E_IO))
 		return h->rc;
 	if (code != CURLE_OK && !(known && h->rc == E_IO))

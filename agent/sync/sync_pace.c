@@ -29,7 +29,8 @@ static int64_t back_off(int failures, int64_t every_ns)
 	return span < most ? span : most;
 }
 
-/* What is left of a wait that is uniform in [0, span], at a moment out of many such waits. */
+/* Draws the rest of a wait that is uniform in [0, span], seen at a random moment in a series of such
+ * waits. */
 static int64_t draw_rest(struct rng *r, int64_t span)
 {
 	return (int64_t)((1 - sqrt(1 - rng_unit(r))) * (double)span);

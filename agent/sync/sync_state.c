@@ -118,7 +118,7 @@ int state_save(const struct sync_state *s)
 	return rc;
 }
 
-/* Whole lines that are a hash count. */
+/* Reads the hashes of taken blobs; lines that are cut or not a hash are skipped. */
 static void read_taken(struct sync_state *s, struct arena *a)
 {
 	struct blob b;
@@ -197,7 +197,7 @@ int state_add_blob(struct sync_state *s, const struct sha256 *h)
 		s->blob = malloc(sizeof *s->blob * SNAPSHOT_BLOBS);
 	if (!s->blob)
 		return fail(E_NOMEM, "no memory for the list of what was taken");
-	if (s->nblob == SNAPSHOT_BLOBS) { /* of snapshots that did not come to their end */
+	if (s->nblob == SNAPSHOT_BLOBS) { /* full of blobs from unfinished snapshots: drops the oldest */
 		memmove(s->blob, s->blob + 1, sizeof *s->blob * (SNAPSHOT_BLOBS - 1));
 		s->nblob--;
 	}

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* A line and what it says. */
+/* A stranger's record and where it goes. */
 struct stranger {
 	struct cache *c;
 	const struct snapshot *s;
@@ -31,7 +31,7 @@ static int64_t text_bytes(const struct rec *r)
 	return 1024 + (int64_t)strlen(r->task_text) + (int64_t)strlen(r->label);
 }
 
-/* 1: there is room for so many more bytes of strangers'. */
+/* Returns 1 if so many more bytes of strangers' records fit. */
 static int has_room(struct cache *c, int64_t bytes, bool choices, struct taken_sum *sum)
 {
 	struct cache_state st;
@@ -42,7 +42,8 @@ static int has_room(struct cache *c, int64_t bytes, bool choices, struct taken_s
 	return rc;
 }
 
-/* A record that was measured here serves the task, as agent/run/source.h looks for them. */
+/* Returns whether a record that was measured here serves the task; it looks for them as agent/run/source.h
+ * does. */
 static bool is_served(const struct stranger *x)
 {
 	struct rec want = x->r, got;
@@ -205,7 +206,8 @@ struct revoking {
 	int gone;
 };
 
-/* A honed that keeps the cache takes back the results of a hint itself when it is told to forget the hint. */
+/* Forgets a revoked hint with its results. When honed keeps the cache, it removes the results itself as it is
+ * told to forget the hint. */
 static int revoke_one(void *ctx, const struct rec *h)
 {
 	struct revoking *x = ctx;

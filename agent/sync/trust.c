@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 enum { KEY_HEX = 2 * PUBLIC_KEY_BYTES, CLASS_HEX = 32 };
-static const int64_t whole_most = INT64_C(1) << 53; /* JSON's */
+static const int64_t whole_most = INT64_C(1) << 53; /* largest integer that every JSON reader keeps exact */
 static const char *const role_names[ROLES] = {"root", "fleet"};
 
 /* ---- root documents ---- */
@@ -36,7 +36,7 @@ static int role_parse(const json_t *o, const char *name, struct role_keys *r)
 	return fail_in(rc, "%s", name);
 }
 
-/* Whether the first n keys of a role, or any of another's, are this one. */
+/* Returns whether k is among the first n keys of a role. */
 static bool has_key(const struct role_keys *r, int n, const struct public_key *k)
 {
 	for (int i = 0; i < n; i++)
@@ -169,7 +169,7 @@ static struct floor *floor_of(const struct floors *f, const char *cls, const cha
 	return NULL;
 }
 
-/* The higher of what is there and this. */
+/* Sets a floor to the higher of its value and this one. */
 static int floor_raise(struct floors *f, const struct floor *to)
 {
 	struct floor *is = floor_of(f, to->cls, to->channel);
@@ -212,7 +212,7 @@ static int floor_parse(const char *line, size_t n, struct floors *f)
 	return rc == E_USAGE ? E_CORRUPT : rc;
 }
 
-/* Lines up to an empty one, or the end. Where they end; NULL: an error. */
+/* Parses lines up to an empty one, or the end; returns where they end. NULL: an error. */
 static const char *floors_parse(const char *at, const char *end, struct floors *f)
 {
 	for (const char *stop; at < end; at = stop + 1) {
@@ -272,7 +272,7 @@ static int state_write(const struct trust *t, const struct floors *f, const stru
 	return rc;
 }
 
-/* In place of what is there; after an error that stays. */
+/* Replaces `to`, which stays unchanged after an error. */
 static int copy_doc(struct buf *to, const struct blob *doc)
 {
 	struct buf b = {0};
@@ -284,8 +284,9 @@ static int copy_doc(struct buf *to, const struct blob *doc)
 	return E_OK;
 }
 
-/* A key that was stolen may have said the highest serial there is: where none of the fleet's keys stays,
- * serials begin anew. What those signed is not believed any more, so nothing old can be played back. */
+/* Returns whether the fleet's old and new keys overlap. If none stays, serials begin anew, as a stolen key
+ * may have signed the highest possible serial. Nothing old can be replayed, as old keys' signatures no longer
+ * count. */
 static bool serials_stay(const struct root *was, const struct root *is)
 {
 	const struct role_keys *old = &was->role[ROLE_FLEET], *new = &is->role[ROLE_FLEET];
@@ -328,7 +329,8 @@ static int open_image(struct trust *t, const char *image, struct arena *a)
 	return rc < 0 ? fail_in(rc, "image's root %s", image) : image_serials(t, image, a);
 }
 
-/* The newer root counts: the image may have been changed. */
+/* Takes the state's serials, and its root if that is newer: an update of the image may have brought a newer
+ * root. */
 static int take_state(struct trust *t, const struct blob *b)
 {
 	struct blob doc = {0};
@@ -345,7 +347,7 @@ static int take_state(struct trust *t, const struct blob *b)
 	return copy_doc(&t->doc, &doc);
 }
 
-/* 1: it is damaged. */
+/* Returns 1 if the state is damaged. */
 static int open_state(struct trust *t, struct arena *a)
 {
 	struct blob b;
@@ -395,7 +397,7 @@ void trust_close(struct trust *t)
 	free(t);
 }
 
-/* ---- and going on ---- */
+/* ---- root updates, serials ---- */
 
 const struct root *trust_root(const struct trust *t)
 {

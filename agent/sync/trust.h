@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom a board believes, and how far it has come.
+/* The keys that a board trusts, and the highest serials that it has taken.
  *
  * Root is a signed document of kind "root", JSON: {"version": N, "root": {"threshold": 2, "keys": [130 hex
- * digits, ...]}, "fleet": {"threshold": 1, "keys": [...]}}. The first is baked into the image (TRUST_ROOT);
- * version N + 1 counts once it is signed by N's threshold of N's root keys and by its own of its own. A board
- * that was off for years takes N + 1, N + 2, ... one after the other. Root has no date: boards have no
- * trustworthy clock.
+ * digits, ...]}, "fleet": {"threshold": 1, "keys": [...]}}. The first is part of the image (TRUST_ROOT).
+ * Version N + 1 counts when enough of version N's root keys (N's threshold) and enough of its own (its own
+ * threshold) signed it. A board that was off for years takes N + 1, N + 2, ... one after the other. Root has
+ * no date: boards have no trustworthy clock.
  *
- * The state (file `trust` of a folder, written as a whole, durably, before anything is taken that it
- * speaks of) holds the newest root's bytes and, for every class and channel, the highest serial that was
- * taken. A damaged state is not "none": the board falls back to the image's root, and serials begin at the
- * ones that the image knows (SERIALS beside the root, lines "CLASS CHANNEL SERIAL"), which is said. An image
- * whose root is as new counts before the state's. Where a new root keeps none of the fleet's keys, serials
- * begin at the image's again: a stolen key may have said the highest there is. */
+ * The state is the file `trust` of a folder, written whole and durably before anything that depends on it is
+ * taken. It holds the newest root's bytes and, for every class and channel, the highest serial that was
+ * taken. A damaged state does not count as a missing one: the board falls back to the image's root, serials
+ * begin at those of the image (SERIALS beside the root, lines "CLASS CHANNEL SERIAL"), and this is logged. If
+ * the image's root is at least as new as the state's, the image's counts. If a new root keeps none of the
+ * fleet's keys, serials begin at the image's again: a stolen key may have signed the highest possible
+ * serial. */
 #ifndef AGENT_TRUST_H
 #define AGENT_TRUST_H
 
 #include "agent/sync/signed.h"
 
 #define TRUST_ROOT "/usr/share/hone/root.signed"
-enum { TRUST_KEYS = 16, TRUST_BYTES = 64 << 10 /* of a root document */, TRUST_FLOORS = 256 };
+enum { TRUST_KEYS = 16, TRUST_BYTES = 64 << 10 /* size limit of a root document */, TRUST_FLOORS = 256 };
 
 enum trust_role { ROLE_ROOT, ROLE_FLEET, ROLES };
 
@@ -33,29 +34,31 @@ struct root {
 	struct role_keys role[ROLES];
 };
 
-/* The payload alone, with its thresholds and keys checked (1 <= threshold <= n, keys different, on the curve;
- * root and fleet share none). Hostile input: E_CORRUPT. */
+/* Parses the payload only, and checks its thresholds and keys (1 <= threshold <= n, keys different and on the
+ * curve; root and fleet share none). Hostile input: E_CORRUPT. */
 int root_parse(const void *payload, size_t n, struct root *out) MUST_CHECK;
 void root_print(const struct root *r, struct buf *out);
-/* A whole document that its own root keys signed. */
+/* Reads a whole document, and checks that its own root keys signed it. */
 int root_read(const void *p, size_t n, struct root *out) MUST_CHECK;
-/* next counts after now: E_WRONG says what is missing; E_UNSUPPORTED: its version is not now's + 1. */
+/* Checks that `next` may follow `now`. E_WRONG: the text says which signatures are missing; E_UNSUPPORTED:
+ * its version is not now's + 1. */
 int root_follows(const struct root *now, const void *p, size_t n, struct root *next) MUST_CHECK;
 
 struct trust;
 
-/* image: the document that the image holds (NULL: TRUST_ROOT); dir: the state's folder, made if need be. 1:
- * the state was damaged. E_NOTFOUND: the image has no root. */
+/* image: file with the image's root document (NULL: TRUST_ROOT); dir: the state's folder, made if needed.
+ * Returns 1 if the state was damaged. E_NOTFOUND: the image has no root. */
 int trust_open(const char *image, const char *dir, struct trust **out) MUST_CHECK;
 void trust_close(struct trust *t);
 const struct root *trust_root(const struct trust *t);
-/* A newer root: durable when it returns 1. 0: it is not newer. Else as root_follows. */
+/* Takes a newer root, which is durable when it returns 1. 0: it is not newer. Errors as of root_follows. */
 int trust_advance(struct trust *t, const void *p, size_t n) MUST_CHECK;
-/* Signed by the role's threshold. */
+/* Checks that enough keys of the role (its threshold) signed the document. */
 int trust_check(const struct trust *t, enum trust_role role, const struct signed_doc *d) MUST_CHECK;
-/* The highest serial taken, 0: none yet. */
+/* Returns the highest serial that was taken; 0: none yet. */
 int64_t trust_floor(const struct trust *t, const char *cls, const char *channel);
-/* Durable when it returns good; E_WRONG: lower than the one that was taken; nothing is changed. */
+/* Raises the serial, durably when it returns good. E_WRONG: it is lower than the one that was taken; nothing
+ * changes. */
 int trust_raise(struct trust *t, const char *cls, const char *channel, int64_t serial) MUST_CHECK;
 
 #endif
