@@ -15,7 +15,7 @@ bool beside_path(const char *model, char *out, size_t n)
 	return (size_t)snprintf(out, n, "%s.hone", model) < n;
 }
 
-/* In any order of what is bound. */
+/* The key does not depend on the order of the binds. */
 static struct key options_key(const struct beside *b)
 {
 	struct key k = {0};
@@ -33,7 +33,7 @@ static struct key options_key(const struct beside *b)
 	return k;
 }
 
-/* Some of its bytes: times are clamped where files are made to be the same everywhere. */
+/* Hashes some of the file's bytes, as inode and times are not enough: reproducible builds clamp times. */
 static struct key sample(int fd, int64_t bytes)
 {
 	enum { BLOCKS = 16, BLOCK = 4096 };
@@ -73,7 +73,7 @@ int beside_key(const struct beside *b, struct key *out)
 		 : !part ? fail(E_NOMEM, "no memory to read %s", b->model)
 			 : E_OK;
 	*out = options_key(b);
-	for (size_t n = PART; rc >= 0 && n == PART;) { /* a part that is not full is the last */
+	for (size_t n = PART; rc >= 0 && n == PART;) { /* a part that is not full is the last one */
 		ssize_t got = 1;
 		for (n = 0; n < PART && (got > 0 || (got < 0 && errno == EINTR));
 		     n += got > 0 ? (size_t)got : 0)

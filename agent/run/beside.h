@@ -14,15 +14,16 @@ struct beside {
 	bool exact;
 };
 
-/* False: too long a name. */
+/* Returns false if the name is too long. */
 bool beside_path(const char *model, char *out, size_t n);
 /* Changes with the file's inode, size, times and some of its bytes, and with the rest, in any order of opts'
  * binds. E_NOTFOUND: no such file. */
 int beside_same(const struct beside *b, struct key *out) MUST_CHECK;
-/* The same, of the file's bytes, which are all read. */
+/* The same from the file's bytes, all of which are read. */
 int beside_key(const struct beside *b, struct key *out) MUST_CHECK;
-/* The image beside the model, where it is of the model as it is now: known by the file's inode and times,
- * else by its bytes. E_NOTFOUND: none, or of something else. Errors are image_read's. */
+/* Reads the image beside the model if it was made of the model's present bytes (recognised by the file's
+ * inode and times, else by its bytes). E_NOTFOUND: there is none, or it was made of something else. Other
+ * errors are image_read's. */
 int beside_read(const struct beside *b, const struct target *here, struct pool *pool, struct image *im,
 		struct plan **out) MUST_CHECK;
 

@@ -24,7 +24,7 @@ static void name_axes(struct stage *s)
 	}
 }
 
-/* Operand i of the task in a part, taken over once. */
+/* Returns the part's number of the task's operand i, which is added at its first use. */
 static int take(struct task *part, int *of, const struct task *t, int i)
 {
 	for (int k = 0; k < part->noperands; k++)
@@ -49,7 +49,7 @@ static bool has_bias(const struct task *t, const struct stage *s)
 	return o->role == ROLE_CONST && o->dims.rank == 1 && o->dtype == DT_F32;
 }
 
-/* With the first `npost` operations of the epilogue. */
+/* Makes the core with the first `npost` operations of the epilogue. */
 static void make_core(const struct task *t, int lanes, int npost, struct fallback_parts *out)
 {
 	const struct stage *s = &t->stage[0];
@@ -105,7 +105,7 @@ static void make_core(const struct task *t, int lanes, int npost, struct fallbac
 	}
 }
 
-/* The output, read where it is written, then the rest of the program. */
+/* Makes the map in place: it reads the output, then runs the rest of the program. */
 static int make_rest(const struct task *t, bool bias, struct fallback_parts *out)
 {
 	const struct stage *s = &t->stage[0];
@@ -153,8 +153,8 @@ static int make_rest(const struct task *t, bool bias, struct fallback_parts *out
 	return task_check(c);
 }
 
-/* All stages, but for maps into temporaries, whose size would depend on parameters: their readers do their
- * work. */
+/* Makes a chain of all stages except maps into temporaries, whose size would depend on parameters: the stages
+ * that read those do their work. */
 static void make_chain(const struct task *t, struct fallback_parts *out)
 {
 	struct task *c = &out->core;
@@ -237,7 +237,7 @@ static int bind(const struct blob *b, const struct target *host, struct arena *a
 	return E_OK;
 }
 
-/* The kernel of one ISA. */
+/* Finds the kernel in the archive of one ISA. */
 static int find_in(const struct isa *i, struct key key, const struct target *host, struct arena *a,
 		   const int64_t *params, int n, struct code *out)
 {
@@ -253,7 +253,7 @@ static int find_in(const struct isa *i, struct key key, const struct target *hos
 	return look_up(&archive, key, &found) ? bind(&found, host, a, params, n, out) : E_NOTFOUND;
 }
 
-/* The best kernel in the archives for exactly this task. */
+/* Finds the best kernel in the archives for exactly this task. */
 static int find_core(const struct task *t, const struct target *host, struct arena *a, struct arena *scratch,
 		     struct code *out)
 {

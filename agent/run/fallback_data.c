@@ -15,7 +15,7 @@ static const size_t most_bytes = (size_t)64 << 20;
 extern const unsigned char hone_fallback_data[] __attribute__((weak));
 extern const unsigned char hone_fallback_end[] __attribute__((weak));
 
-static struct archive { /* what was asked for, found or not */
+static struct archive { /* archives asked for so far, found or not */
 	char isa[ISA_BYTES];
 	struct blob bytes; /* malloc'd; n 0: there is none */
 } kept[MOST_ISAS];
@@ -71,7 +71,8 @@ static int read_in(const char *dir, int n, const char *isa, struct blob *out)
 	return rc;
 }
 
-/* Whoever can write there can write the library. */
+/* Looks beside the library. Trusting that folder adds no risk: whoever can write there can replace the
+ * library. */
 static int beside(const char *isa, struct blob *out)
 {
 	Dl_info self;
@@ -86,7 +87,7 @@ static int beside(const char *isa, struct blob *out)
 	return rc >= 0 ? rc : read_in(HONE_LIBDIR, (int)strlen(HONE_LIBDIR), isa, out);
 }
 
-/* `lock` is held. */
+/* The caller holds `lock`. */
 static struct archive *find(const char *isa)
 {
 	for (int i = 0; i < nkept; i++)
@@ -99,7 +100,7 @@ static struct archive *find(const char *isa)
 	int rc = beside(isa, &x->bytes);
 	if (rc < 0)
 		rc = linked(isa, &x->bytes);
-	nkept += rc != E_NOMEM; /* looked for again */
+	nkept += rc != E_NOMEM; /* after E_NOMEM it is looked for again */
 	return rc == E_NOMEM ? NULL : x;
 }
 

@@ -12,8 +12,8 @@
 
 #include "platform/base/file.h"
 
-/* The archive of one ISA baseline, unpacked when it is first asked for and kept until the process ends.
- * E_NOTFOUND: there is none. Any thread. */
+/* Returns the archive of one ISA baseline. It is unpacked at the first call and kept until the process ends.
+ * E_NOTFOUND: there is none. Any thread may call it. */
 int fallback_archive(const char *isa, struct blob *out) MUST_CHECK;
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "kernels/task/task.h"
 
-/* Elements from `at` on, n of them, of a buffer's physical order. */
+/* n elements from offset `at`, in a buffer's physical order. */
 struct segment {
 	int64_t at, n;
 };

@@ -15,14 +15,14 @@ int64_t host_extent(const struct host_task *h, int entry)
 	return h->stage[entry].extent;
 }
 
-/* The part of an offset that dim d gives at logical index i. */
+/* Returns what dim d at logical index i adds to an offset. */
 static int64_t dim_offset(const struct operand *o, int d, int64_t i)
 {
 	struct phys_axis ax[MAX_SPLITS];
 	return host_offset(ax, operand_axes(o, ax), o, d, i);
 }
 
-/* Which kinds of axes an index has, and whether the run's is one. */
+/* Finds which kinds of axes an index has, and whether the run's axis is among them. */
 static void kinds(const struct hstage *h, const struct index *x, bool *spatial, bool *reduction, bool *run)
 {
 	*spatial = *reduction = false;

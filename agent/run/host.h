@@ -15,8 +15,8 @@ enum { HOST_BLOCK = 512 };
 
 struct host_task;
 
-/* `t` is kept (the caller's, must outlive). packed[i]: how constant operand i must lie in memory when bufs
- * holds it. */
+/* `t` is kept: the caller owns it, and it must outlive the result. packed[i]: the layout that constant
+ * operand i must have in memory. */
 int host_make(const struct task *t, struct arena *a, struct operand packed[MAX_OPERANDS],
 	      struct host_task **out) MUST_CHECK;
 int host_entries(const struct host_task *h);

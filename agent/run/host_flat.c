@@ -14,7 +14,7 @@ struct flat_scratch {
 	int64_t at[ROWS][REFS], len[ROWS];
 };
 
-/* How an axis is walked. */
+/* How the loops walk an axis. */
 struct walk {
 	int64_t block; /* 0: not split */
 	bool whole;    /* padding lanes too */
@@ -82,7 +82,7 @@ static bool constant_index(const struct stage *s, const struct index *x)
 	return true;
 }
 
-/* Splits axes as dim d of a reference wants; false: no such form. */
+/* Splits axes as dim d of a reference needs; false: the stage has no such form. */
 static bool split_for(struct maker *m, int i, int d)
 {
 	const struct index *x = &ref(m, i)->dim[d];
@@ -123,7 +123,7 @@ static void pack_constant(struct maker *m, int i)
 	}
 }
 
-/* Finite values give finite values, roughly. */
+/* Returns whether the program keeps finite values finite, roughly. */
 static bool tame(const struct prog *p)
 {
 	for (int i = 0; i < p->n; i++)
@@ -133,7 +133,7 @@ static bool tame(const struct prog *p)
 	return true;
 }
 
-/* Every reference that depends on the axis has padding behind it. */
+/* Returns whether every reference that depends on the axis has padding behind it. */
 static bool padded(const struct maker *m, int a)
 {
 	for (int i = 0; i <= m->s->nreads; i++) {
@@ -194,7 +194,8 @@ static void each_ref(const struct maker *m, struct flat_nest *n, int a, int64_t 
 	}
 }
 
-/* Loops of all axes. `tail`: what is left of that axis after its whole blocks; -1: whole blocks. */
+/* Adds the loops of all axes. `tail`: the axis of which only the rest after its whole blocks is walked; -1:
+ * whole blocks of all. */
 static void add_loops(const struct maker *m, struct flat_nest *n, int tail)
 {
 	for (int i = 0; i < m->s->nreads; i++)
@@ -277,7 +278,7 @@ static bool fits_stack(const struct prog *p)
 	return true;
 }
 
-/* Decides how axes are walked; false: no such form. */
+/* Decides how axes are walked; false: the stage has no such form. */
 static bool split_axes(struct maker *m, bool may_pack, int *tail)
 {
 	*tail = -1;

@@ -18,15 +18,15 @@ struct flat_loop {
 struct flat_nest {
 	int nloops; /* the innermost one runs over pieces of rows */
 	struct flat_loop loop[FLAT_LOOPS];
-	int64_t base[FLAT_REFS], step[FLAT_REFS]; /* of the elements of a piece */
+	int64_t base[FLAT_REFS], step[FLAT_REFS]; /* of a piece's elements */
 	int64_t row, piece;                       /* elements */
-	int64_t pieces;                           /* in all */
+	int64_t pieces;                           /* in total */
 };
 
 struct flat {
 	const struct stage *s;
 	struct flat_nest
-	    nest[2]; /* whole blocks; what is left of the split axis: no pieces where nothing is */
+	    nest[2]; /* whole blocks; rest of the split axis (no pieces: none) */
 	bool copy;
 };
 

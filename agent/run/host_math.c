@@ -67,7 +67,7 @@ INLINE float fast_erf(float x)
 	return a < 0.5f ? y * x + x : far;
 }
 
-/* 10 deviations out it is 0, or x. */
+/* Beyond 10 standard deviations the result is 0 or x. */
 INLINE float fast_gelu(float x)
 {
 	float low = x < -10 ? -10 : x, in = low > 10 ? 10 : low;
@@ -81,7 +81,7 @@ INLINE float fast_gelu(float x)
 
 INLINE void apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n)
 {
-	n = (n + HOST_LANES - 1) & -HOST_LANES; /* no loop has a rest, nor code for one */
+	n = (n + HOST_LANES - 1) & -HOST_LANES; /* so that no loop needs a remainder */
 	switch (op) {
 	case P_ADD:
 		EACH(a[k] + b[k]);
@@ -149,7 +149,7 @@ static void apply_base(enum prog_op op, float *a, const float *b, const float *c
 
 #if defined(__x86_64__)
 
-/* 0: without the widest, which is as much code again. */
+/* 0 leaves out the widest version, which doubles the code. */
 #ifndef HOST_MATH_AVX512
 #define HOST_MATH_AVX512 1
 #endif

@@ -8,8 +8,8 @@
 
 enum { HOST_LANES = 16 };
 
-/* a[k] = op(a[k], b[k], c[k]) as far as the operator has operands; no overlap. Arrays have room for n rounded
- * up to HOST_LANES: what lies behind n is read, and written, too. */
+/* a[k] = op(a[k], b[k], c[k]), with as many operands as the operator has; no overlap. The arrays have room
+ * for n rounded up to HOST_LANES: elements behind n are read and written, too. */
 void host_apply(enum prog_op op, float *restrict a, const float *restrict b, const float *restrict c, int n);
 
 #endif

@@ -31,7 +31,7 @@ struct hstage {
 	struct view to;
 	int64_t out_step;
 	bool product;      /* body is r0 r1 mul, summed, both fast */
-	struct flat *flat; /* then nothing of the above counts but s and extent */
+	struct flat *flat; /* if set, only s and extent of the above are used */
 };
 
 struct host_task {

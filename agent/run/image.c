@@ -30,7 +30,7 @@ static bool read_all(int fd, void *p, size_t n, off_t from)
 	return true;
 }
 
-/* Which version reads it, and how that one's structures lie in memory. */
+/* Writes the version that can read it, and the sizes of that version's structures in memory. */
 static void put_version(struct buf *b)
 {
 	buf_printf(b, HONE_VERSION " %zu %zu %zu", sizeof(struct window), sizeof(struct segment),
@@ -76,7 +76,7 @@ static void make_head(struct buf *b, const struct image *im, const struct plan *
 	buf_free(&label);
 }
 
-/* What was written must be readable: a plan may be larger than a reader takes. */
+/* Checks that a reader would accept the image: a plan may exceed a reader's limits. */
 static int check_described(const char *path, const struct plan *p, const struct buf *meta)
 {
 	struct plan *again;
@@ -131,7 +131,7 @@ int image_folder_check(const char *path)
 	return stat(dir, &st) < 0 || others_write(&st) ? not_ours(path) : E_OK;
 }
 
-/* errno, of opening it. */
+/* Reports errno of open(). */
 static int cannot_open(const char *path)
 {
 	int why = errno;
@@ -198,7 +198,7 @@ static int read_label(const char *path, char *text, const struct target *here, s
 	return E_OK;
 }
 
-/* What a file begins with. */
+/* The head of a file. */
 struct head {
 	uint32_t crc;
 	uint64_t meta_bytes, weight_bytes;
@@ -224,7 +224,7 @@ static int read_start(int fd, const char *path, struct image *im, struct head *h
 	return E_OK;
 }
 
-/* *p: everything up to the weights, checked, *n bytes. */
+/* Reads and checks everything up to the weights: *n bytes at *p. */
 static int read_head(int fd, const char *path, const struct head *h, uint64_t bytes, char **p, size_t *n)
 {
 	if (h->meta_bytes > most_meta || h->label_bytes > MOST_LABEL)
@@ -238,10 +238,10 @@ static int read_head(int fd, const char *path, const struct head *h, uint64_t by
 	return read_all(fd, *p, *n, 0) && crc32c(0, *p + 8, *n - 8) == h->crc ? E_OK : damaged(path);
 }
 
-/* While the bytes are still in the processor's cache: the sum costs no reading of memory then. */
+/* Sums each part while its bytes are still in the processor's cache, so that the checksum reads no memory. */
 static bool read_weights(int fd, void *to, size_t n, size_t from, uint32_t want)
 {
-	enum { PART = 240 << 10 }; /* what crc32c likes, and half a small L2 */
+	enum { PART = 240 << 10 }; /* fast for crc32c, and half of a small L2 cache */
 	uint32_t crc = 0;
 	for (size_t at = 0; at < n; at += PART) {
 		size_t part = n - at < PART ? n - at : PART;

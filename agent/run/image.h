@@ -28,34 +28,34 @@
 #define IMAGE_FILE "plan.hone"
 
 struct image {
-	struct key key;  /* what it is for: the caller's */
-	struct key same; /* of the model's file, as far as it is known without reading it: the caller's */
+	struct key key;  /* what it is for; chosen by the caller */
+	struct key same; /* of the model's file without reading it; chosen by the caller */
 	struct key note; /* of what its plan was made of */
 	struct target target;
-	int threads; /* that its kernels were chosen for; it runs with any number */
+	int threads; /* its kernels were chosen for these; it runs with any number */
 	bool exact;
 	char name[64]; /* of the model; cut to fit, a word */
 };
 
-/* Beside the path, then renamed over it. `meta`: of plan_build_described. E_UNSUPPORTED: no reader would take
- * it; nothing is written then. */
+/* Writes a temporary file beside the path, then renames it. `meta`: from plan_build_described. E_UNSUPPORTED:
+ * no reader would accept it, and nothing is written. */
 int image_write(const char *path, const struct image *im, const struct plan *p,
 		const struct buf *meta) MUST_CHECK;
-/* key NULL: of anything. E_NOTFOUND: none, or one of another key; E_USAGE: not to be
- * trusted, a link, no file; E_IO: it cannot be opened; E_CORRUPT: damaged; E_UNSUPPORTED: of another version,
- * or for a processor that `here` is not. */
+/* Reads an image. key NULL: with any key. E_NOTFOUND: there is none, or it has another key; E_USAGE: not
+ * trustworthy, a link, or not a file; E_IO: it cannot be opened; E_CORRUPT: damaged; E_UNSUPPORTED: made by
+ * another version, or for a processor whose features `here` lacks. */
 int image_read(const char *path, const struct key *key, const struct target *here, struct pool *pool,
 	       struct image *im, struct plan **out) MUST_CHECK;
-/* The note: of the choices, then of every kernel that is found, in turn. */
+/* Hashes the note: first the choices, then each kernel that is found, in turn. */
 struct key image_note_begin(const struct choices *c);
 struct key image_note(struct key before, const struct code *found, enum kernel_origin origin);
-/* The keys alone, unchecked: what image_read is worth calling for. Errors are image_read's. */
+/* Reads only the keys, unchecked, to see whether image_read is worth a call. Errors are image_read's. */
 int image_peek(const char *path, struct image *im) MUST_CHECK;
-/* E_USAGE: image_read refuses whatever is at that path, because of its folder. */
+/* E_USAGE: image_read would refuse any file at that path, because of its folder. */
 int image_folder_check(const char *path) MUST_CHECK;
 /* The image that `path` stands for, a bundle's folder or an image itself, into out. False: it is neither. */
 bool image_find(const char *path, char *out, size_t n);
-/* For who needs a model to begin with. E_USAGE: it is a bundle, an image or some other folder. */
+/* For commands that need a model. E_USAGE: the path is a bundle, an image or some other folder. */
 int image_is_no_model(const char *path) MUST_CHECK;
 
 #endif

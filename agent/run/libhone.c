@@ -85,7 +85,7 @@ int hone_absolute(const char *path, char *out, size_t n)
 	return E_OK;
 }
 
-/* Words behind the name of a folder that cannot be used: it counts as empty. */
+/* Adds a cache folder. A folder that cannot be used is logged and counts as empty. */
 static void add_cache(struct hone_handle *h, const char *given)
 {
 	struct cache *c = NULL;
@@ -104,7 +104,7 @@ static void add_cache(struct hone_handle *h, const char *given)
 	h->cache[h->ncaches++] = c;
 }
 
-/* The user's, and the daemon's. Their number. */
+/* Finds the user's cache and the daemon's; returns their number. */
 static int usual_caches(char own[4096], const char *dir[2])
 {
 	const char *daemons = getenv("HONE_DAEMON_CACHE");

@@ -20,7 +20,7 @@
 
 enum { MAX_CACHES = 16 };
 
-/* A lock; who asked first has it first. */
+/* A fair lock: threads get it in the order in which they asked. */
 struct turns {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
@@ -28,33 +28,33 @@ struct turns {
 };
 
 struct hone_handle {
-	atomic_int users; /* the caller, and every model */
+	atomic_int users; /* count: the caller, and every model */
 	struct target target;
 	int threads;
 	unsigned flags;
-	struct pool *pool; /* NULL: runs stay in their callers */
+	struct pool *pool; /* NULL: runs use only the caller's thread */
 	struct turns pool_turns;
 	pthread_mutex_t cache_lock;
 	int ncaches;
 	struct cache *cache[MAX_CACHES];
 	struct kernel_source source[MAX_CACHES];
-	unsigned news; /* times that a cache had something new */
+	unsigned news; /* number of times that a cache had something new */
 	char dir[MAX_CACHES][4096];
 };
 
-/* A network made ready, replaced as a whole. */
+/* A network that is ready to run; a refresh replaces it as a whole. */
 struct libhone_net {
 	struct graph *g;
 	struct arena a;
 	struct plan *plan;
 	struct key made_of; /* of the choices and of every kernel from a cache */
-	unsigned news;      /* of the handle, before it was made */
+	unsigned news;      /* the handle's count before it was made */
 	bool from_image;
-	bool beside;   /* of an image beside the model, whose kernels no cache need have */
-	bool compiled; /* by `hone compile`: there is no model to make it of again */
+	bool beside;   /* from an image beside the model, whose kernels may be in no cache */
+	bool compiled; /* made by `hone compile`: there is no model to remake it from */
 };
 
-/* Where a model comes from, each time. */
+/* What a model is loaded from, also at each refresh. */
 struct origin {
 	const char *path; /* NULL: bytes or want */
 	struct blob bytes;
@@ -66,7 +66,7 @@ enum later { LATER_IDLE, LATER_ASKED, LATER_ENDED, LATER_CLOSING };
 
 struct hone_model {
 	struct hone_handle *h;
-	struct arena a; /* what is here for good */
+	struct arena a; /* lives as long as the model */
 	struct origin from;
 	pthread_mutex_t refresh, now;
 	struct turns run;
@@ -76,9 +76,9 @@ struct hone_model {
 	int nin, nout;
 	struct hone_tensor *in_info, *out_info;
 	struct tensor *in, *out;         /* bound */
-	struct tensor *run_in, *run_out; /* of the run under way */
-	struct pages own;                /* buffers that are bound at first */
-	size_t *in_at, *out_at;          /* of each in there */
+	struct tensor *run_in, *run_out; /* of the current run */
+	struct pages own;                /* buffers that are bound by default */
+	size_t *in_at, *out_at;          /* offset of each in there */
 	/* A run of its own thread. */
 	pthread_mutex_t later;
 	pthread_cond_t changed;
@@ -88,31 +88,33 @@ struct hone_model {
 	struct tensor *later_in, *later_out;
 	atomic_bool cancel;
 	int status;
-	char text[1024]; /* of the status */
+	char text[1024]; /* text of the status */
 };
 
 /* libhone.c */
 void hone_keep(struct hone_handle *h);
-/* Copies `bytes` of a structure, of which the caller knows out->size; E_USAGE where that cannot be. */
+/* Copies `bytes` of a structure to a caller who knows out->size bytes of it; E_USAGE if that size is
+ * impossible. */
 int hone_give(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
-/* The other way: what the caller does not know is 0. from NULL: all zero. */
+/* Copies from the caller's structure; fields that the caller does not know become 0. from NULL: all zero. */
 int hone_take(void *out, const void *from, size_t bytes, size_t least) MUST_CHECK;
 
-/* From the root, as the program may go to another folder before hone_refresh reads it again. */
+/* Makes the path absolute, as the program may change its folder before hone_refresh reads the path again. */
 int hone_absolute(const char *path, char *out, size_t n) MUST_CHECK;
 
-/* libhone_net.c: no state but the handle's caches, which it locks. old: what runs now; it is made of what the
- * caches have then, not of an image beside the model. NULL: none. */
+/* libhone_net.c: has no state except the handle's caches, which it locks. old: the net that runs now; the new
+ * one is then made from the caches, not from an image beside the model. NULL: none. */
 int net_make(struct hone_handle *h, const struct origin *from, const struct libhone_net *old,
 	     struct libhone_net **out) MUST_CHECK;
-/* Than an image beside the model, whose kernels may be in no cache: it would be no progress. */
+/* Returns whether n would be slower than `old`, which came from an image beside the model: that image's
+ * kernels may be in no cache, so a refresh could lose them. */
 bool net_worse(const struct libhone_net *n, const struct libhone_net *old);
 void net_free(struct libhone_net *n);
 
 /* libhone_kernel.c */
 int want_check(const struct hone_kernel_want *w) MUST_CHECK;
 int want_graph(const struct hone_kernel_want *w, struct graph **out) MUST_CHECK;
-/* A copy with its weights. */
+/* Copies it with its weights. */
 const struct hone_kernel_want *want_copy(const struct hone_kernel_want *w, struct arena *a);
 
 /* libhone_model.c. Takes over `m`, which has h, a and from. */
@@ -124,7 +126,7 @@ void turns_open(struct turns *t);
 void turns_take(struct turns *t);
 void turns_give(struct turns *t);
 void turns_close(struct turns *t);
-/* Ends the model's own thread. */
+/* Ends the model's thread. */
 void later_close(struct hone_model *m);
 
 #endif

@@ -67,7 +67,8 @@ const char *hone_origin_name(int origin)
 	return origin >= 0 && origin <= HONE_PORTABLE ? origins[origin] : NULL;
 }
 
-/* The net stays while `now` is held. Asking is allowed on a const model: the lock is not what it says. */
+/* The net cannot be replaced while `now` is held. Queries take a const model: the lock is not part of its
+ * value. */
 static pthread_mutex_t *lock_net(const struct hone_model *m)
 {
 	pthread_mutex_t *lock;
@@ -106,7 +107,7 @@ int hone_kernel(const struct hone_model *m, int index, struct hone_kernel_info *
 	return hone_give(out, &one, sizeof one, offsetof(struct hone_kernel_info, origin));
 }
 
-/* What has no task cannot be tuned: it has no flops. */
+/* Counts kernels. A step without a task cannot be tuned and has no flops. */
 static void count_kernels(const struct libhone_net *n, struct hone_model_info *s, bool *missing)
 {
 	const struct plan_kernel *k;
@@ -116,7 +117,7 @@ static void count_kernels(const struct libhone_net *n, struct hone_model_info *s
 	}
 }
 
-/* A word of a command as the shell reads it back. */
+/* Adds a word of a command, quoted for the shell. */
 static void add_word(struct buf *b, const char *word)
 {
 	static const char plain[] =
@@ -160,7 +161,7 @@ static void describe_remedy(const struct hone_model *m, bool compiled, struct bu
 	}
 }
 
-/* Half a command would be worse than none. */
+/* Adds the command that would help; adds none rather than an incomplete one. */
 static void add_remedy(const struct hone_model *m, bool compiled, struct hone_model_info *s)
 {
 	struct buf b = {0};

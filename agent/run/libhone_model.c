@@ -53,10 +53,11 @@ static size_t describe(struct hone_model *m, const struct value *v, struct hone_
 	info->rank = v->t.shape.rank;
 	memcpy(info->shape, v->t.shape.d, sizeof *info->shape * (size_t)info->rank);
 	info->bytes = (size_t)shape_count(&v->t.shape) * dtype_bytes(v->t.dtype);
-	return (info->bytes + 63) / 64 * 64 + 64; /* one of no bytes has an address of its own too */
+	return (info->bytes + 63) / 64 * 64 + 64; /* so that an empty tensor has its own address, too */
 }
 
-/* Everything that a run touches, for good: later nets have the same inputs and outputs. */
+/* Allocates everything that a run touches, for the model's lifetime: later nets have the same inputs and
+ * outputs. */
 static int take_shape(struct hone_model *m)
 {
 	const struct graph *g = plan_graph(m->net->plan);
@@ -109,7 +110,7 @@ int model_finish(struct hone_model *m, struct hone_model **out)
 	return E_OK;
 }
 
-/* "NAME=DIMS" each. */
+/* Each text is "NAME=DIMS". */
 static int take_shapes(struct hone_model *m, const struct hone_load_options *o)
 {
 	if (o->nshapes < 0 || o->nshapes > MOST_SHAPES || (o->nshapes && !o->shapes))
@@ -145,7 +146,7 @@ static int copy_model(const void *bytes, size_t n, struct arena *a, struct blob 
 	return E_OK;
 }
 
-/* bytes NULL: of the file. */
+/* bytes NULL: loads the file at path. */
 static int load(struct hone_handle *h, const char *path, const void *bytes, size_t n,
 		const struct hone_load_options *options, struct hone_model **out)
 {
@@ -188,7 +189,7 @@ int hone_load_bytes(struct hone_handle *h, const void *model, size_t bytes, cons
 	return load(h, NULL, model, bytes, o, out);
 }
 
-/* What the caches got since; the handle's count goes up. */
+/* Looks for new records in the caches; raises the handle's count if there are any. */
 static int look_for_news(struct hone_handle *h, unsigned *news)
 {
 	int rc = E_OK, fresh = 0;

@@ -30,7 +30,7 @@ static int find(void *ctx, const struct task *t, const char *text, struct arena 
 	pthread_mutex_unlock(&f->h->cache_lock);
 	if (rc >= 0)
 		f->n->made_of = image_note(f->n->made_of, out, *origin);
-	/* A record that cannot be read is none. */
+	/* A record that cannot be read counts as missing. */
 	return rc < 0 && rc != E_NOMEM ? fail(E_NOTFOUND, "no kernel of this task in any cache") : rc;
 }
 
@@ -68,7 +68,7 @@ static struct beside beside_of(const struct hone_handle *h, const struct origin 
 	return (struct beside){from->path, &from->opts, h->threads, h->flags & HONE_EXACT};
 }
 
-/* What may come from the caches: choices, and kernels by their keys. */
+/* Hashes what a net may take from the caches: choices, and kernels by their keys. */
 static struct key hash_caches(struct hone_handle *h, struct key k)
 {
 	static const enum cache_type types[] = {CACHE_CODE, CACHE_CHOICES};
@@ -91,7 +91,7 @@ static struct key hash_caches(struct hone_handle *h, struct key k)
 	return k;
 }
 
-/* False: there can be none. */
+/* Returns false if no image can be kept. */
 static bool name_image(struct hone_handle *h, const struct origin *from, struct kept *k)
 {
 	struct buf text = {0};
@@ -104,7 +104,7 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 	k->image = (struct image){.target = h->target, .threads = b.threads, .exact = b.exact};
 	if (beside_same(&b, &k->image.same) < 0)
 		return false;
-	t.cores = 1; /* a process that may use fewer needs no other */
+	t.cores = 1; /* a process with fewer cores uses the same image */
 	target_text(&t, &text);
 	buf_printf(&text, "\n%d %d\n%s", b.threads, b.exact, from->path);
 	for (int i = 0; i < from->opts.nbinds; i++)
@@ -123,7 +123,7 @@ static bool name_image(struct hone_handle *h, const struct origin *from, struct 
 	return good;
 }
 
-/* As good as possible: a folder that cannot be written, or a plan that cannot be an image, is no error. */
+/* Best effort: a folder that cannot be written, or a plan that cannot be an image, is no error. */
 static void keep_image(struct kept *k, const struct libhone_net *n, const struct buf *meta)
 {
 	if (!meta->n || n->g->external)
@@ -193,7 +193,7 @@ static int build(struct hone_handle *h, const struct origin *from, struct buf *m
 	return plan_build_described(n->g, s, &t, &src, h->pool, meta, &n->plan);
 }
 
-/* Of an image that the caller names: its own kernels, or an error. */
+/* Loads an image that the caller names: only its own kernels are used, else it is an error. */
 static int load_compiled(struct hone_handle *h, const struct origin *from, const char *path, struct libhone_net *n)
 {
 	struct image im;
@@ -238,7 +238,7 @@ static bool load_kept(struct hone_handle *h, const struct kept *k, struct libhon
 	return rc >= 0;
 }
 
-/* What its work costs, if tuned work is 1: by where its kernels are from. */
+/* Estimates the plan's cost by where its kernels come from, relative to tuned ones (1). */
 static double cost(const struct plan *p)
 {
 	static const double times[] = {

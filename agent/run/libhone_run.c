@@ -49,7 +49,7 @@ static int run_tensors(struct hone_model *m, const struct tensor *in, struct ten
 	return rc;
 }
 
-/* What is bound now. */
+/* Copies the tensors that are bound now. */
 static void snap(struct hone_model *m, struct tensor *in, struct tensor *out)
 {
 	pthread_mutex_lock(&m->now);
@@ -178,7 +178,7 @@ static void *later_thread(void *arg)
 	return NULL;
 }
 
-/* Signals are the program's: its own threads take them. */
+/* Starts the thread with all signals blocked, so that they go to the program's own threads. */
 static int start_thread(struct hone_model *m)
 {
 	sigset_t all, old;

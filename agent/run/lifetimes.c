@@ -114,7 +114,7 @@ static void place(struct map *m)
 		m->item[i].best_at = m->item[i].at;
 }
 
-/* The one that ends the map goes halfway to the front. False: it is there. */
+/* Moves the buffer that ends the map halfway to the front. Returns false if it is there already. */
 static bool move_forward(struct map *m)
 {
 	int at = 0;

@@ -19,7 +19,7 @@ struct lifetime {
 	int64_t at;   /* result */
 };
 
-/* Returns the bytes of all, or < 0. */
+/* Returns the total bytes, or < 0. */
 int64_t lifetimes_place(struct lifetime *l, int n);
 /* The most bytes that live at once, each rounded up to 64: no map is smaller. */
 int64_t lifetimes_least(const struct lifetime *l, int n);

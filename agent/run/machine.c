@@ -12,7 +12,7 @@ int machine_target(const char *cache_dir, struct target *t)
 	return rc < 0 ? rc : target_measure(t, &clock_real);
 }
 
-/* Signals are the program's: its own threads take them. */
+/* Starts threads with all signals blocked, so that they go to the program's own threads. */
 int machine_pool(int threads, bool pin, struct pool **out)
 {
 	enum { ROOM = sizeof((struct topo *)0)->core_cpu / sizeof(int) };

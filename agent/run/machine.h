@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine as whoever runs a model needs it: the target, and the threads of a pool. */
+/* What running a model needs of the machine: the target, and the threads of a pool. */
 #ifndef AGENT_MACHINE_H
 #define AGENT_MACHINE_H
 

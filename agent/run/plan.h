@@ -30,30 +30,30 @@ struct plan;
 struct trace; /* agent/run/trace.h */
 
 struct plan_kernel {
-	int step;         /* of the steps that the plan was made of */
+	int step;         /* index among the steps that the plan was made from */
 	const char *name; /* anchor node */
 	const char
 	    *label; /* task_label; " F(4,3)" behind it: Winograd, whose own flops and bytes are these */
 	enum kernel_origin origin;
 	double flops, bytes;
-	double roofline_ns; /* on the target the plan was made for, one core; 0 unknown */
-	int64_t ns;         /* of the last timed run */
+	double roofline_ns; /* on the plan's target, one core; 0: unknown */
+	int64_t ns;         /* time of the last timed run */
 };
 
-/* take: the memory of the graph's constants goes back to the system once they are packed; the graph serves
- * this plan then, and no other. */
+/* take: once the graph's constants are packed, their memory goes back to the system; the graph then serves
+ * this plan only. */
 int plan_build_take(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
 /* As plan_build_take; *image gets the description of an image (agent/run/image.h). */
 int plan_build_described(struct graph *g, const struct steps *s, const struct target *t,
 			 const struct kernel_source *src, struct pool *pool, struct buf *image,
 			 struct plan **out) MUST_CHECK;
-/* As plan_build_take; what it was built of stays with it, so that plan_c_write (agent/bundle/plan_c.h) can
- * write it as C. */
+/* As plan_build_take, but keeps what the plan was built from, so that plan_c_write (agent/bundle/plan_c.h)
+ * can write it as C. */
 int plan_build_whole(struct graph *g, const struct steps *s, const struct target *t,
 		     const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
-/* Of a fused step and its parts those run for which src has the kernel: the fused one first; else its parts.
- */
+/* Builds a plan. Of a fused step and its parts, the fused step runs if src has a kernel for it, else the
+ * parts run. */
 int plan_build(struct graph *g, const struct steps *s, const struct target *t,
 	       const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
 int plan_run(struct plan *p, const struct tensor *inputs,
@@ -67,18 +67,18 @@ void plan_deadline(struct plan *p, struct clock *clock, int64_t deadline_ns);
 /* Runs from now on end with E_STOPPED, outputs unset, after the step during which *stop becomes true; NULL:
  * no more. */
 void plan_stop_on(struct plan *p, const atomic_bool *stop);
-/* Runs from now on tell `t` (of at least the pool's threads) what each thread does; NULL: no more. Not kept
- * beyond the plan. */
+/* Runs from now on record in `t` (made for at least the pool's threads) what each thread does; NULL: stop
+ * recording. Not kept beyond the plan. */
 void plan_trace(struct plan *p, struct trace *t);
-/* Its inputs and outputs, at least, are there. */
+/* The plan's graph; it has at least the inputs and outputs. */
 const struct graph *plan_graph(const struct plan *p);
 int plan_kernels(const struct plan *p, const struct plan_kernel **out); /* count */
-/* For profilers: tells fn where the machine code of every compiled kernel's entries lies. */
+/* For profilers: calls fn with the address of the machine code of every compiled kernel's entries. */
 void plan_symbols(const struct plan *p,
 		  void (*fn)(void *ctx, const struct plan_kernel *k, int entry, const void *at, size_t bytes),
 		  void *ctx);
-/* For verify. As plan_build, but no memory is reused, so that after a run every step value (struct steps) can
- * be read. */
+/* For verify: as plan_build, but no memory is reused, so that every step value (struct steps) can be read
+ * after a run. */
 int plan_build_kept(struct graph *g, const struct steps *s, const struct target *t,
 		    const struct kernel_source *src, struct pool *pool, struct plan **out) MUST_CHECK;
 /* A copy of a step value as the last run left it, unpacked to plain row-major. A value inside
@@ -86,8 +86,8 @@ int plan_build_kept(struct graph *g, const struct steps *s, const struct target 
 int plan_value(const struct plan *p, int step_value, struct arena *a, struct tensor *out) MUST_CHECK;
 struct plan_memory {
 	size_t values_bytes;  /* the arena of all values */
-	size_t live_bytes;    /* of them, at the worst moment: no arena is smaller */
-	size_t weights_bytes; /* packed */
+	size_t live_bytes;    /* largest sum of values alive at once: no arena is smaller */
+	size_t weights_bytes; /* packed weights */
 	size_t scratch_bytes; /* of all threads, and temporaries of the portable path */
 };
 struct plan_memory plan_memory(const struct plan *p);

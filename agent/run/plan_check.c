@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether the operators of a restored plan find what they rely on. An operator's eval takes for granted that
- * infer was content with the inputs and gave the outputs: so infer is asked again. */
+/* Checks that the operators of a restored plan find what they rely on. An operator's eval relies on infer
+ * having accepted the inputs and set the outputs, so infer is called again. */
 #include "agent/run/plan_parts.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool overlap(const struct tensor *a, const struct tensor *b)
 	return x && y && x < y + tensor_bytes(b) && y < x + tensor_bytes(a);
 }
 
-/* Nothing that eval writes is also read or written as another tensor. */
+/* Returns whether no tensor that eval writes overlaps one that it reads or writes. */
 static bool outputs_apart(const struct opctx *c)
 {
 	for (int k = 0; k < c->nout; k++) {

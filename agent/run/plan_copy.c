@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan copies: the caller's tensors in and out, the parts of Concat and Split, halos that are set
- * again. Several threads divide what is large: most of its lines lie in their caches. */
+/* The copies that a plan makes: the caller's tensors in and out, the parts of Concat and Split, and halos
+ * that are filled again. Large copies are divided among threads, as most of the lines lie in the caches of
+ * those threads. */
 #include "agent/run/plan_parts.h"
 #include "agent/run/halo.h"
 
@@ -54,7 +55,7 @@ static bool is_join(const struct node *n)
 	return strcmp(node_type(n), "Concat") == 0;
 }
 
-/* Parts that do not lie inside of the whole already. */
+/* Makes windows for the parts that do not lie inside of the whole already. */
 static int make_parts(struct plan *p, struct pstep *ps)
 {
 	const struct node *n = &p->g->node[ps->step->node];
@@ -133,7 +134,7 @@ int plan_copy_in(struct plan *p, const struct tensor *inputs)
 		    !inputs[i].data)
 			return fail(E_USAGE, "input '%s' has another dtype or shape than the model",
 				    p->g->value[v].name);
-		if (!p->place[v].p) /* given, or nobody reads it */
+		if (!p->place[v].p) /* read where the caller has it, or never read */
 			continue;
 		if (inputs[i].dtype != DT_F32) {
 			memcpy(p->place[v].p, inputs[i].data, (size_t)tensor_bytes(&inputs[i]));

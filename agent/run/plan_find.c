@@ -13,7 +13,7 @@ static double level_gbs(const struct target *t, double bytes)
 	return t->bw_gbs[3];
 }
 
-/* Constants count as cold; activations as held by the level that they fit in. */
+/* The roofline time counts constants as cold, and activations as held by the cache level that they fit in. */
 static double roofline(const struct target *t, const struct plan_kernel *k, double moved)
 {
 	double gbs = level_gbs(t, moved);
@@ -56,8 +56,8 @@ static void add_kernel(struct plan *p, struct pstep *ps, enum kernel_origin orig
 	}
 }
 
-/* A manifest comes from a file: what it says of a buffer must be true of the task's operand. Nothing is
- * packed from more than the constant holds, and padding stays within reason. */
+/* A manifest comes from a file, so what it says of a buffer is checked against the task's operand. A packed
+ * copy never takes more than the constant holds, and padding is limited. */
 static bool buffer_fits(const struct task *t, const struct manifest *m, int i)
 {
 	static const enum buf_role role[] = {
@@ -85,7 +85,7 @@ static int make_host(struct plan *p, const struct task *t, const struct operand 
 	return o ? host_make(t, &p->a, o, out) : E_NOMEM;
 }
 
-/* Loads code and checks that it fits the task; anything wrong means another kernel is looked for. */
+/* Loads code and checks that it fits the task; after any error another kernel is looked for. */
 static int take_code(struct plan *p, struct pstep *ps)
 {
 	const struct manifest *m = &ps->found->m;
@@ -130,7 +130,8 @@ static int keep_parts(struct plan *p, struct pstep *ps, const struct fallback_pa
 	return make_host(p, rest, &ps->rest, &ps->tail);
 }
 
-/* A kernel from the archives for the task's core; the manifest then speaks of the whole task's operands. */
+/* Takes a kernel from the archives for the task's core; the manifest then describes the whole task's
+ * operands. */
 static int find_fallback(struct plan *p, struct pstep *ps, const struct target *t)
 {
 	struct fallback_parts *parts = arena_try(&p->trial, 1, sizeof *parts);
@@ -153,7 +154,7 @@ static int find_fallback(struct plan *p, struct pstep *ps, const struct target *
 	return rc;
 }
 
-/* A kernel that the source has. E_NOTFOUND: it has none. */
+/* Takes a kernel that the source has. E_NOTFOUND: it has none. */
 static int find_source(struct plan *p, struct pstep *ps, const struct kernel_source *src)
 {
 	struct buf text = {0};
@@ -184,7 +185,8 @@ static int find_kernel(struct plan *p, struct pstep *ps, const struct target *t,
 	return make_host(p, ps->step->task, &ps->packed, &ps->host);
 }
 
-/* What is found is kept, what was tried is not; of code that is loaded, the object only for those who ask. */
+/* Memory of rejected kernels is freed, that of the found one is kept; a loaded kernel's object is kept only
+ * for images and whole plans. */
 static int begin_trial(struct plan *p, struct pstep *ps)
 {
 	ps->found = arena_try(&p->trial, 1, sizeof *ps->found);
@@ -220,8 +222,8 @@ static int node_context(struct plan *p, struct pstep *ps)
 	return E_OK;
 }
 
-/* Fused steps have a kernel from the source or are left to their parts: there are no fallback kernels of
- * them. */
+/* A fused step needs a kernel from the source, else its parts run: there are no fallback kernels for fused
+ * steps. */
 static int find_fused(struct plan *p, const struct kernel_source *src)
 {
 	int rc = E_OK;
@@ -237,7 +239,7 @@ static int find_fused(struct plan *p, const struct kernel_source *src)
 	return rc;
 }
 
-/* Another step does its work. */
+/* Returns whether a step does not run: a fused one without a kernel, or a part whose fused step has one. */
 static bool idle(const struct plan *p, int i)
 {
 	const struct step *s = &p->s->step[i];

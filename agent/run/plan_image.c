@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A built plan as bytes without addresses; plan_restore.c reads them. Numbers of this machine are written as
- * they lie in memory: nobody else reads them. */
+/* Writes a built plan as bytes without addresses; plan_restore.c reads them. Numbers are written as they lie
+ * in this machine's memory: other machines do not read them. */
 #include "agent/run/halo.h"
 #include "agent/run/plan_parts.h"
 
@@ -17,7 +17,7 @@ static void put_text(struct buf *b, const char *s)
 	buf_puts(b, s ? s : "");
 }
 
-/* What has no bytes may lie at a region's end, which may be where another begins. */
+/* An empty buffer may lie at a region's end, which may be where another region begins. */
 static int64_t offset_in(const void *begin, size_t bytes, const void *at, bool end)
 {
 	const char *from = begin, *p = at;
@@ -68,7 +68,7 @@ static void put_shape(struct buf *b, const struct tensor *t)
 		buf_u64(b, (uint64_t)t->shape.d[d]);
 }
 
-/* Elements, where there are any. */
+/* Writes the elements, if there are any. */
 static void put_data(struct buf *b, const struct tensor *t)
 {
 	buf_u32(b, t->data != NULL);
@@ -76,7 +76,7 @@ static void put_data(struct buf *b, const struct tensor *t)
 		put(b, t->data, (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype));
 }
 
-/* What runs in portable C is made of the task's text again. */
+/* Writes a portable step as its task's text, from which it is made again. */
 static void put_portable(const struct plan *p, struct buf *b, const struct task *t, void *const *at)
 {
 	struct buf text = {0};
@@ -186,7 +186,7 @@ static void put_tensor(const struct plan *p, struct buf *b, int v, const struct 
 	put(b, w, sizeof *w);
 }
 
-/* Values that have a place of their own to be known: those with halos, inputs, outputs. */
+/* Returns whether the image must name the value's place: values with halos, inputs, outputs. */
 static bool known(const struct plan *p, int v)
 {
 	bool here = p->place[v].p && p->place[v].nhalo;
@@ -223,7 +223,7 @@ static bool same_object(const struct pstep *x, const struct pstep *y)
 	return a->n == b->n && !memcmp(a->p, b->p, a->n);
 }
 
-/* Machine code once, however many steps run it. */
+/* Writes each kernel's machine code once, however many steps run it. */
 static void put_objects(struct plan *p, struct buf *b)
 {
 	int n = 0;

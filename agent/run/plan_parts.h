@@ -15,13 +15,13 @@ struct place { /* where a step value lies */
 	char *p;
 	int parent;     /* the value that a view or a part lies in; -1: none */
 	int64_t at;     /* element of the parent that it begins at */
-	int root;       /* the value whose memory it is: of views, and of what is written over another */
-	int64_t offset; /* in elements of that */
-	int64_t elems;  /* of roots: the most that layouts or kernels ask for */
+	int root;       /* the value whose memory it uses; for views, and outputs written over an input */
+	int64_t offset; /* offset in the root, elements */
+	int64_t elems;  /* roots only: the most that layouts or kernels need */
 	int lifetime;   /* index, -1: not in the arena */
 	struct segment *halo; /* of values with halos */
 	int nhalo;
-	bool refill; /* shares bytes with others: halo is set again before each writing */
+	bool refill; /* shares bytes with other values: the halo is filled again before each write */
 	bool given;  /* an input that kernels read where the caller has it */
 };
 
@@ -33,7 +33,7 @@ struct given { /* an address that kernels are called with, set by each run */
 struct part { /* of a Concat or Split */
 	struct window w;
 	int64_t bytes; /* 0: absent */
-	bool there;    /* lies inside of the whole: nothing to copy */
+	bool there;    /* lies inside of the whole: no copy needed */
 };
 
 struct entry_run { /* one entry of a kernel, ready to call */
@@ -54,10 +54,11 @@ struct pstep {
 	int nbufs;
 	void *buf[CODE_MAX_BUFS];
 	int64_t param[LOOPS_MAX_PARAMS];
-	struct code *found; /* until built; its object only for images and whole plans */
-	int object;         /* of the objects of an image */
-	/* A fallback kernel: code covers the core, the portable path the rest, in place. Of both, until
-	 * built, the operands as they are held, and which of the step's they are. */
+	struct code *found; /* until built; the object is kept only for images and whole plans */
+	int object;         /* index of the image's object */
+	/* A fallback kernel: compiled code covers the core, the portable path does the rest in place. For
+	 * both parts, until built: their operands as held in memory, and which of the step's operands they
+	 * are. */
 	int ncore, nrest;
 	const struct operand *core, *rest;
 	int core_of[MAX_OPERANDS], rest_of[MAX_OPERANDS];
@@ -82,17 +83,17 @@ struct plan {
 	const struct steps *s;
 	struct pool *pool;
 	const struct dev *dev;
-	int nsteps; /* those that run: of a fused step and its parts, one or the others */
+	int nsteps; /* steps that run: a fused step or its parts, not both */
 	struct pstep *step;
 	struct place *place; /* per step value */
 	struct pages memory, weights, threads;
 	size_t memory_bytes, weight_bytes, thread_bytes, scratch_bytes;
-	int64_t live_bytes;  /* of values, at the worst moment */
-	bool alone;          /* and so is every step */
+	int64_t live_bytes;  /* largest sum of values alive at once */
+	bool alone;          /* every step runs on one thread */
 	bool keep;           /* no memory is reused */
-	bool take;           /* constants of the graph are given back */
-	bool whole;          /* what is only for building stays */
-	struct buf *image;   /* until built: what describes it; NULL: nobody asks */
+	bool take;           /* frees the graph's constants once they are packed */
+	bool whole;          /* keeps what is otherwise needed only for building */
+	struct buf *image;   /* until built: gets the image's description; NULL: not wanted */
 	int *readers;        /* take, until built: per graph value, kernels that have not packed it yet */
 	struct clock *clock; /* NULL: runs have no deadline */
 	int64_t deadline_ns;
@@ -100,51 +101,53 @@ struct plan {
 	struct trace *trace;     /* NULL: not traced */
 	int nkernels;
 	struct plan_kernel *kernel;
-	int ncodes; /* of an image, whose steps share them; else each step has its own */
+	int ncodes; /* codes of an image, whose steps share them; else each step has its own */
 	struct dev_code **codes;
-	struct operand *in, *out; /* plain, as the caller has them */
+	struct operand *in, *out; /* plain layouts, as the caller has them */
 	struct window *copy_in, *copy_out;
 	int ngiven;
 	struct given *given;
 };
 
-/* plan_find.c: what runs each step, from src, the fallback archives or the portable path. */
+/* plan_find.c: finds what runs each step: src, the fallback archives or the portable path. */
 int plan_find(struct plan *p, const struct target *t, const struct kernel_source *src) MUST_CHECK;
 
-/* plan_image.c: what a built plan is, before what it was built of is gone. */
+/* plan_image.c: describes a built plan before what it was built from is freed. */
 enum image_region { NOWHERE, IN_MEMORY, IN_WEIGHTS, IN_TEMPORARY, GIVEN, IMAGE_REGIONS };
 enum image_step { IMAGE_CODE, IMAGE_PORTABLE, IMAGE_NODE, IMAGE_STEPS };
-/* Where the operand whose address is held at `at` lies, and the byte there; of GIVEN the input's number. */
+/* Returns the region in which the operand lies whose address is held at `at`, and its byte there; for GIVEN,
+ * the input's number. */
 enum image_region plan_region(const struct plan *p, void *const *at, int64_t *offset);
 void plan_describe(struct plan *p, struct buf *out);
-/* plan_restore.c: a plan of that, whose weights are still zero. Any bytes are an error at most, and what such
- * a plan runs stays inside of its memory once plan_check is content with it too; machine code is trusted. */
+/* plan_restore.c: makes a plan from that description; its weights are still zero. Hostile bytes cause an
+ * error at worst, and once plan_check accepts such a plan, its runs stay inside of its memory; machine code
+ * is trusted. */
 int plan_restore(const void *meta, size_t n, struct pool *pool, struct plan **out) MUST_CHECK;
-/* plan_check.c: every node that its operator evaluates has the outputs that the operator infers of its
- * inputs, by the constants that are among the weights by now. E_CORRUPT, E_NOMEM. */
+/* plan_check.c: checks that every node run by eval has the outputs that its operator infers from its inputs,
+ * with the constants that the weights hold now. E_CORRUPT, E_NOMEM. */
 int plan_check(struct plan *p) MUST_CHECK;
-/* Takes what plan_check looks at from the weights of a plan whose memory is laid out alike. */
+/* Copies the constants that plan_check reads from the weights of a plan with the same memory layout. */
 void plan_copy_constants(const struct plan *from, struct plan *to);
 
-/* plan_views.c: which values lie inside others. */
+/* plan_views.c: finds which values lie inside others. */
 void plan_views(struct plan *p);
 
-/* plan_place.c: memory for all that the kernels touch, packed constants, and every address that they are
+/* plan_place.c: places all that the kernels touch, packs constants, and sets every address that kernels are
  * called with. */
 int plan_place(struct plan *p) MUST_CHECK;
-/* plan_take.c: what nothing reads is given back at the beginning, a value when the last of its readers has
- * packed it. */
+/* plan_take.c: frees constants: those that nothing reads at the beginning, the others when their last reader
+ * has packed them. */
 int plan_take_begin(struct plan *p) MUST_CHECK;
 void plan_take_packed(struct plan *p, int value);
-/* Segments [begin, end) of extent equal parts of a value's halo. */
+/* Fills parts [begin, end) of `extent` equal parts of a value's halo. */
 void plan_set_halo(const struct plan *p, int v, int64_t begin, int64_t end, int64_t extent);
 
-/* plan_copy.c: what is copied rather than computed. */
-int plan_copies(struct plan *p) MUST_CHECK; /* made ready when all is placed */
+/* plan_copy.c: the data that is copied rather than computed. */
+int plan_copies(struct plan *p) MUST_CHECK; /* called when all is placed */
 int plan_copy_in(struct plan *p, const struct tensor *inputs) MUST_CHECK;
 int plan_copy_out(struct plan *p, struct tensor *outputs) MUST_CHECK;
 void plan_copy_parts(struct plan *p, struct pstep *ps); /* a Concat or Split on buffers of any layout */
-/* By all threads where that is worth it. */
+/* Fills a value's halo again, with all threads if it is large enough. */
 void plan_refill(struct plan *p, int v);
 
 #endif

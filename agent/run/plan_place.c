@@ -16,13 +16,14 @@ static size_t value_bytes(const struct plan *p, int v)
 	return (size_t)p->place[v].elems * dtype_bytes(p->s->value[v].buf.dtype);
 }
 
-/* Bytes that are no f32 never become somebody's padding lanes; what is kept is never written over. */
+/* Returns whether a value keeps its memory for itself: other types than f32 must never become padding lanes
+ * of another value, and kept values are never overwritten. */
 static bool stays(const struct plan *p, int v)
 {
 	return p->keep || p->s->value[v].buf.dtype != DT_F32;
 }
 
-/* The k-th value that a step touches, its reads first: -1 none in this place, STEP_END behind the last. */
+/* The k-th value that a step touches, its reads first; -1: none at this index, STEP_END: past the last. */
 static int touched(const struct plan *p, int step, int k)
 {
 	int v = -1, reads = 0;
@@ -33,7 +34,7 @@ static int touched(const struct plan *p, int step, int k)
 	return v >= 0 && p->s->value[v].constant ? -1 : v;
 }
 
-/* Per root the last step that touches it, nsteps for the model's outputs. */
+/* Finds for each root the last step that touches it; nsteps for the model's outputs. */
 static void find_last(const struct plan *p, int *last)
 {
 	for (int i = 0; i < p->nsteps; i++)
@@ -44,7 +45,8 @@ static void find_last(const struct plan *p, int *last)
 		last[p->place[p->g->output[i]].root] = p->nsteps;
 }
 
-/* What the portable part of a fallback kernel still reads when the compiled part has written. */
+/* Returns whether the portable part of a fallback kernel reads the operand after the compiled part has
+ * written. */
 static bool read_later(const struct pstep *ps, int operand)
 {
 	for (int k = 0; k < ps->nrest; k++)
@@ -53,7 +55,7 @@ static bool read_later(const struct pstep *ps, int operand)
 	return false;
 }
 
-/* The value over which a step's kernel may write and will: nothing reads it later; -1: none. */
+/* Returns the value that a step's kernel may overwrite, and will, as nothing reads it later; -1: none. */
 static int written_over(const struct plan *p, int step, const int *last)
 {
 	const struct pstep *ps = &p->step[step];
@@ -75,7 +77,7 @@ static int written_over(const struct plan *p, int step, const int *last)
 		   : -1;
 }
 
-/* A value lies where its parent does now. */
+/* Updates a value's root and offset after its parent's changed. */
 static void follow_parent(struct plan *p, int v)
 {
 	struct place *x = &p->place[v];
@@ -85,7 +87,7 @@ static void follow_parent(struct plan *p, int v)
 	x->offset = p->place[x->parent].offset + x->at;
 }
 
-/* Views share memory, and so does an output with the input that it is written over. */
+/* Finds the values that share memory: views, and an output that overwrites an input. */
 static int find_roots(struct plan *p)
 {
 	int *last = arena_try(&p->a, (size_t)p->s->nvalues + 1, sizeof *last);
@@ -134,7 +136,8 @@ static void size_values(struct plan *p)
 	}
 }
 
-/* Kernels alone read an input as it is, and nothing past its end. */
+/* Returns whether kernels read an input in the caller's memory: only kernels read it, in its plain layout,
+ * and not past its end. */
 static bool is_given(const struct plan *p, int v)
 {
 	const struct operand *o = &p->s->value[v].buf;
@@ -282,7 +285,7 @@ struct copy {
 	int64_t at;
 };
 
-/* It is what operand i of another step wants. */
+/* Returns whether the copy also suits operand i of another step. */
 static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
 {
 	if (!c->ps || weight_elems(c->ps, c->i) != weight_elems(ps, i))
@@ -295,7 +298,7 @@ static bool same_copy(const struct copy *c, const struct pstep *ps, int i)
 	       layout_equal(&x->layout, &y->layout) && x->fill == y->fill;
 }
 
-/* Constants of nodes that run in C lie with the weights where they are to be written out, from `at` on.
+/* Places constants of nodes that run in C, from `at` on, with the weights if they are to be written out.
  * Returns where they end. */
 static int64_t node_weights(struct plan *p, struct pstep *ps, char *weights, int64_t at)
 {
@@ -314,9 +317,9 @@ static int64_t node_weights(struct plan *p, struct pstep *ps, char *weights, int
 	return at;
 }
 
-/* Every constant operand of a kernel gets its packed copy, the one of the last kernel that read the same
- * where that is as good: the steps of a recurrent cell keep one in cache. Returns the bytes of all. weights
- * NULL: only counts. last[]: per value of the graph. */
+/* Gives every constant operand of a kernel its packed copy. The copy of the last kernel that read the same
+ * constant is shared if it suits: the steps of a recurrent cell keep one in cache. Returns the total bytes.
+ * weights NULL: only counts. last[]: per value of the graph. */
 static int64_t each_weight(struct plan *p, char *weights, struct copy *last)
 {
 	int64_t total = 0;
@@ -361,7 +364,8 @@ static int place_weights(struct plan *p)
 	return rc;
 }
 
-/* Bytes of a host task's temporaries; its buf gets their addresses from `at` on, unless that is NULL. */
+/* Returns the bytes of a host task's temporaries; sets their addresses in its buf from `at` on, unless `at`
+ * is NULL. */
 static int64_t bind_temporaries(struct pstep *ps, char *at)
 {
 	int64_t own = 0;
@@ -375,7 +379,7 @@ static int64_t bind_temporaries(struct pstep *ps, char *at)
 	return own;
 }
 
-/* *at is value v's address. */
+/* Sets *at to value v's address. */
 static int bind(struct plan *p, int v, void **at)
 {
 	*at = p->place[v].p;
@@ -425,7 +429,8 @@ static void bind_node(const struct plan *p, struct pstep *ps)
 			ps->ctx.out[i].data = p->place[n->out[i]].p;
 }
 
-/* Addresses of all other operands; temporaries of the portable path and thread scratch behind the tensors. */
+/* Sets the addresses of all other operands; temporaries of the portable path and the threads' scratch lie
+ * behind the tensors. */
 static int bind_buffers(struct plan *p)
 {
 	int64_t tmp = 0, thread = round64((int64_t)host_scratch_bytes());

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plan of what plan_image.c wrote. Every count, offset and index is checked against what it is of, and so
- * is how far portable tasks and windows reach; how far machine code reaches is trusted, as the code is. */
+/* Restores a plan from what plan_image.c wrote. Every count, offset and index is checked against its limit,
+ * and so is the range that portable tasks and windows touch; machine code is trusted, and so is the range
+ * that it touches. */
 #include "agent/run/halo.h"
 #include "agent/run/plan_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 1 << 20 }; /* of anything that is counted */
+enum { MOST = 1 << 20 }; /* limit of every count */
 
 struct reader {
 	struct cur c;
@@ -28,7 +29,7 @@ static void get(struct reader *r, void *to, size_t n)
 		memset(to, 0, n);
 }
 
-/* A number below `end`; 0 and bad beyond. */
+/* Reads a number below `end`; else marks the reader bad and returns 0. */
 static uint32_t get_below(struct reader *r, uint64_t end)
 {
 	uint32_t v = cur_u32(&r->c);
@@ -50,7 +51,7 @@ static const char *get_text(struct reader *r)
 	return p ? arena_strndup(&r->p->a, p, n) : "";
 }
 
-/* Room for what is counted; each takes a byte of what is left at least. */
+/* Allocates n elements; refuses more elements than there are bytes left, as each takes at least one byte. */
 static void *room(struct reader *r, size_t n, size_t bytes)
 {
 	r->c.bad |= n > r->c.n - r->c.at + 1;
@@ -76,7 +77,7 @@ static void add_given(struct reader *r, void **at, int input)
 
 enum need { MAY_MISS, READ, WRITTEN };
 
-/* Bytes of a caller's input. */
+/* Returns the bytes of a caller's input. */
 static uint64_t input_bytes(const struct plan *p, uint64_t input)
 {
 	return input < (uint64_t)p->g->ninputs
@@ -84,7 +85,7 @@ static uint64_t input_bytes(const struct plan *p, uint64_t input)
 		   : 0;
 }
 
-/* The place of `bytes`, in elements of `unit` bytes. Weights and inputs are not written. */
+/* Reads a place of `bytes`, in elements of `unit` bytes. Weights and inputs may not be written. */
 static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need need, void **at)
 {
 	struct plan *p = r->p;
@@ -116,7 +117,7 @@ static void get_place(struct reader *r, uint64_t bytes, size_t unit, enum need n
 		*at = in[region].p + offset;
 }
 
-/* f32 elements from where get_place put it to the end of what it lies in. */
+/* Returns the f32 elements from a place of get_place to the end of its region. */
 static int64_t elems_from(const struct reader *r, void *const *at)
 {
 	const struct plan *p = r->p;
@@ -158,7 +159,7 @@ static void get_data(struct reader *r, struct tensor *t)
 		memcpy(t->data, from, (size_t)n);
 }
 
-/* A task in portable C and where its operands lie, MAX_OPERANDS at most. */
+/* Reads a task in portable C and where its operands lie, MAX_OPERANDS at most. */
 static int get_portable(struct reader *r, struct host_task **host, void **at)
 {
 	struct task *t = room(r, 1, sizeof *t);
@@ -175,7 +176,7 @@ static int get_portable(struct reader *r, struct host_task **host, void **at)
 	return rc < 0 ? rc : r->c.bad ? E_CORRUPT : E_OK;
 }
 
-/* All machine code there is. */
+/* Reads all machine code. */
 static int get_objects(struct reader *r)
 {
 	struct plan *p = r->p;
@@ -258,19 +259,20 @@ static void get_parts(struct reader *r, struct pstep *ps, int most)
 	}
 }
 
-/* What has no bytes has no region of its own, and only floats are copied as parts. */
+/* Returns whether a tensor can be copied as a part: an empty one has no region, and only floats are
+ * copied. */
 static bool has_floats(const struct tensor *t)
 {
 	return t->dtype == DT_F32 && tensor_bytes(t);
 }
 
-/* f32 elements between two tensors; a caller's has no address yet. */
+/* Returns the f32 elements between two tensors; a caller's tensor has no address yet. */
 static int64_t away(const float *from, const float *to)
 {
 	return from && to ? to - from : WINDOW_APART;
 }
 
-/* The copies that a Concat or a Split makes. */
+/* Checks the copies of a Concat or a Split. */
 static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 {
 	const struct opctx *c = &ps->ctx;
@@ -288,7 +290,7 @@ static void check_parts(struct reader *r, const struct pstep *ps, bool join)
 	}
 }
 
-/* Operator, attributes and how many inputs and outputs. */
+/* Reads the operator, its attributes and the numbers of inputs and outputs. */
 static int get_operator(struct reader *r, struct node *n)
 {
 	const char *type = get_text(r);
@@ -407,7 +409,7 @@ static void get_values(struct reader *r)
 		get_value(r, get_below(r, n));
 }
 
-/* The copy that a run makes of the caller's i-th tensor, to or from the place of its value. */
+/* Checks the copy of the caller's i-th tensor to or from the place of its value. */
 static void check_copy(struct reader *r, const struct value *x, int v, const struct window *w, bool output)
 {
 	const struct place *at = &r->p->place[v];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Constants of a graph that a plan takes: what only packed copies are made of is given back as they are made.
- */
+/* Frees the constants of a graph that a plan takes over: those of which only packed copies are used are freed
+ * as the copies are made. */
 #include "agent/run/plan_parts.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static size_t constant_bytes(const struct tensor *t)
 	return (size_t)shape_count(&t->shape) * dtype_bytes(t->dtype);
 }
 
-/* Values that share bytes with another stay: folding may make two of one. */
+/* Keeps values that share bytes with another one: folding may have merged two. */
 static int keep_shared(struct plan *p)
 {
 	int n = 0;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* The value whose memory v is, and where in it. */
+/* Returns the value whose memory v uses, and the offset there. */
 static int root_of(const struct plan *p, int v, int64_t *at)
 {
 	for (*at = 0; p->place[v].parent >= 0; v = p->place[v].parent)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels for a plan out of a cache: the record of a task, then the code that belongs to it. */
+/* Finds kernels for a plan in a cache: the record of a task, then its code. */
 #ifndef AGENT_SOURCE_H
 #define AGENT_SOURCE_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace: which thread ran which kernel when, as far as a plan was told to say (plan_trace). Every thread
- * writes into its own part, so nothing is locked; what does not fit is counted and lost. One run at a time.
- */
+/* A trace: which thread ran which kernel when, for the runs that plan_trace selected. Every thread writes
+ * into its own part, so nothing is locked; events that do not fit are only counted. One run at a time. */
 #ifndef AGENT_TRACE_H
 #define AGENT_TRACE_H
 
@@ -9,7 +8,7 @@
 #include "platform/base/err.h"
 
 struct trace_event {
-	int kernel; /* as plan_kernels numbers them */
+	int kernel; /* index of plan_kernels */
 	int64_t begin_ns, end_ns;
 };
 

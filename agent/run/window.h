@@ -34,16 +34,16 @@ struct window {
 void window_make(const struct operand *small, const struct operand *big, const int64_t *at,
 		 struct window *out);
 int64_t window_extent(const struct window *w);
-/* Of any numbers: it touches elements [0, small) of the one tensor and [0, big) of the other only, copies no
- * more than `small` elements, and what it touches of the one, from the first element to the last, lies apart
- * from what it touches of the other. away: elements from the small tensor's beginning to the big one's;
- * WINDOW_APART: other memory. */
+/* Checks a window whose numbers may be hostile: it touches only elements [0, small) of one tensor and [0,
+ * big) of the other, copies no more than `small` elements, and the ranges that it touches (first to last
+ * element) do not overlap. away: elements from the small tensor's beginning to the big one's; WINDOW_APART:
+ * in other memory. */
 #define WINDOW_APART (INT64_C(1) << 60)
 bool window_fits(const struct window *w, int64_t small, int64_t big, int64_t away);
-/* From the small tensor into the big one. Parts of one whole are copied in ascending order of at[]: padding
- * lanes after a part may be written. */
+/* Copies from the small tensor into the big one. Copy the parts of one whole in ascending order of at[]:
+ * padding lanes after a part may be overwritten. */
 void window_in(const struct window *w, const float *small, float *big, int64_t begin, int64_t end);
-/* The other way round. */
+/* Copies from the big tensor into the small one. */
 void window_out(const struct window *w, const float *big, float *small, int64_t begin, int64_t end);
 
 #endif
