@@ -46,7 +46,8 @@ static bool is_taken(const struct c_tensor *all, int n, const char *upper_name)
 	return false;
 }
 
-/* "in_data", and "in_data_2" where that is taken; letters of both cases are one for macros. */
+/* Names a tensor "in_data", or "in_data_2" if that is taken; letter case does not count, as macros use
+ * capitals. */
 static void name_tensor(struct plan_c *c, struct c_tensor *all, int i, const char *prefix)
 {
 	char name[PLAN_C_NAME];
@@ -75,7 +76,7 @@ static int name_tensors(struct plan_c *c, const int *value, int n, const char *p
 	return E_OK;
 }
 
-/* ---- what the source is made of ---- */
+/* ---- parts of the source ---- */
 
 struct c_place c_place_of(const struct plan_c *c, void *const *at)
 {
@@ -86,7 +87,7 @@ struct c_place c_place_of(const struct plan_c *c, void *const *at)
 							    [GIVEN] = C_IN};
 	int64_t offset;
 	enum image_region r = plan_region(c->p, at, &offset);
-	if (r == IN_TEMPORARY) /* behind the values */
+	if (r == IN_TEMPORARY) /* temporaries lie behind the values */
 		offset += c_round64((int64_t)c->p->memory_bytes);
 	return (struct c_place){region[r], offset};
 }
@@ -209,7 +210,8 @@ static int put_kernel(struct plan_c *c, const struct pstep *ps)
 	return E_OK;
 }
 
-/* The epilogue behind a fallback kernel reads what that wrote where it writes itself. */
+/* The epilogue after a fallback kernel reads that kernel's output where it writes its own. Returns the
+ * operand it reads there. */
 static int in_place(const struct pstep *ps)
 {
 	int out = ps->tail ? ps->rest_of[ps->nrest - 1] : -1;
@@ -328,7 +330,7 @@ static int put_steps(struct plan_c *c)
 	return rc;
 }
 
-/* ---- what cannot be ---- */
+/* ---- plans that cannot be written ---- */
 
 static int check(const struct plan *p)
 {
@@ -370,7 +372,7 @@ static int begin(struct plan_c *c)
 	if (!c->object || !c->symbol || !c->extra)
 		return E_NOMEM;
 	c->weight_bytes = c_round64((int64_t)p->weight_bytes);
-	c->code_align = c_is_arm() ? 4096 : 64; /* addresses by pages */
+	c->code_align = c_is_arm() ? 4096 : 64; /* AArch64 code addresses data by pages */
 	int64_t threads = (int64_t)(p->pool ? pool_threads(p->pool) : 1) * (int64_t)p->thread_bytes;
 	c->value_bytes = c_round64((int64_t)p->memory_bytes) + c_round64((int64_t)p->scratch_bytes - threads);
 	for (int i = 0; i < p->nsteps; i++)

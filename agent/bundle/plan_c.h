@@ -22,17 +22,17 @@
 enum { PLAN_C_NAME = 48 };
 
 struct plan_c_sizes {
-	size_t code_bytes, weight_bytes; /* of the objects' sections */
+	size_t code_bytes, weight_bytes; /* sizes of the objects' sections */
 	size_t source_bytes;             /* of NAME.c */
 	size_t arena_bytes;              /* RAM, one thread */
-	size_t thread_bytes;             /* of it; as much for each more */
-	int kernels;                     /* different ones, compiled */
+	size_t thread_bytes;             /* part of it; each further thread needs as much */
+	int kernels;                     /* number of different compiled kernels */
 	int portable;                    /* steps in plain C */
 };
 
-/* Any text as the beginning of C names: letters, digits and '_'; "net" before anything else. */
+/* Turns any text into a prefix of C names: letters, digits and '_'; "net" is put first if needed. */
 void plan_c_name(const char *text, char out[PLAN_C_NAME]);
-/* Of a plan_build_whole; name: of plan_c_name. */
+/* p: from plan_build_whole; name: from plan_c_name. */
 int plan_c_write(const struct plan *p, const char *dir, const char *name,
 		 struct plan_c_sizes *out) MUST_CHECK;
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine code of all kernels as one image. Each is linked at its place in it; what it says may not
- * depend on where the image lies, aligned as its section is. */
+/* The machine code of all kernels as one image. Each kernel is linked at its place in it; its bytes may not
+ * depend on the address of the image, which is aligned as its section is. */
 #include "agent/bundle/plan_c_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAR = 1 << 28 }; /* another address to link for: a multiple of 4096 */
+enum { FAR = 1 << 28 }; /* a second address to link for: a multiple of 4096 */
 
 static int link_at(const struct elf *e, uint64_t base, struct arena *a, uint8_t **out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a plan copies, and the halos that it fills. */
+/* Writes a plan's copies, and the halos that it fills, as C. */
 #include "agent/bundle/plan_c_parts.h"
 #include "agent/run/halo.h"
 
@@ -13,7 +13,7 @@ static void put_indent(struct buf *b, int depth)
 		buf_puts(b, "\t");
 }
 
-/* An odd dim's offset of index `o<number>`. */
+/* Writes an odd dim's offset at index `o<number>`. */
 static void put_odd(struct buf *b, const struct window_dim *x, int number)
 {
 	if (x->block > 1)
@@ -24,7 +24,7 @@ static void put_odd(struct buf *b, const struct window_dim *x, int number)
 		buf_printf(b, " + (o%d + %lld) * %lld", number, (long long)x->first, (long long)x->inner);
 }
 
-/* " + l0 * 3 + ..." of one of the two tensors, all loops but the last `less`. */
+/* Writes " + l0 * 3 + ..." for one of the two tensors: all loops but the last `less`. */
 static void put_element(struct buf *b, const struct window *w, bool small, int less)
 {
 	buf_printf(b, "%lld", (long long)(small ? w->s0 : w->b0));
@@ -34,8 +34,8 @@ static void put_element(struct buf *b, const struct window *w, bool small, int l
 		buf_printf(b, " + l%d * %lld", k, (long long)(small ? w->loop[k].s : w->loop[k].b));
 }
 
-/* `small` and `big` are the two tensors' names: the loops of a window around one assignment, or a memcpy of
- * the innermost. */
+/* Writes a window as loops around one assignment, or around a memcpy of the innermost loop; `small` and `big`
+ * are the two tensors' names. */
 static void put_window(struct buf *b, const struct window *w, bool into)
 {
 	int depth = 1, last = w->nloops - 1;
@@ -104,7 +104,8 @@ void c_copy_bytes(struct plan_c *c, int64_t bytes, struct c_place from, struct c
 
 /* ---- halos ---- */
 
-/* Segments of one length at equal distances are one row of the table. Returns the number of rows. */
+/* Writes a halo's table; segments of one length at equal distances become one row. Returns the number of
+ * rows. */
 static int put_halo(struct buf *b, const struct segment *s, int n)
 {
 	int rows = 0;
@@ -118,7 +119,7 @@ static int put_halo(struct buf *b, const struct segment *s, int n)
 	return rows;
 }
 
-/* A row of a table of edges; the halo's own table goes before that. */
+/* Writes a row of a table of edges; the halo's own table is written before it. */
 static void put_edge(struct plan_c *c, int v, struct buf *edges)
 {
 	const struct place *x = &c->p->place[v];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a plan as C: all of them or none. */
+/* Writes the files of a plan as C: all of them or none. */
 #include "agent/bundle/plan_c_parts.h"
 
 #include <errno.h>
@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Up to three pieces one behind the other. */
+/* A file made of up to three pieces, one after the other. */
 struct file {
 	const char *suffix;
 	int npieces;
 	struct blob *piece;
-	char *path, *fresh, *old; /* old: where what was there waits */
+	char *path, *fresh, *old; /* old: where a previous file is kept meanwhile */
 	bool kept, renamed;
 };
 
@@ -34,14 +34,15 @@ static void put_back(const struct file *f)
 		unlink(f->path);
 }
 
-/* A folder would let itself be renamed. */
+/* Refuses a path that is a folder, as a folder could be renamed, too. */
 static int check_path(const struct file *f)
 {
 	struct stat st;
 	return lstat(f->path, &st) == 0 && S_ISDIR(st.st_mode) ? fail(E_IO, "%s is a folder", f->path) : E_OK;
 }
 
-/* All in a folder of their own, then all renamed. What could not be put back stays in that folder. */
+/* Writes all files into a folder of their own, then renames them. Previous files that could not be put back
+ * stay in that folder. */
 static int write_files(struct plan_c *c, const char *dir, struct file *f, int n)
 {
 	int rc = E_OK;
@@ -67,7 +68,7 @@ static int write_files(struct plan_c *c, const char *dir, struct file *f, int n)
 	return rc;
 }
 
-/* The section's bytes of NAME_weights.o behind its head. */
+/* The bytes of the section of NAME_weights.o after its head. */
 static struct blob *weight_pieces(struct plan_c *c, const struct buf *head, const struct buf *tail, int *n)
 {
 	static const char zero[64];

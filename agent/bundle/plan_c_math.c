@@ -16,7 +16,7 @@ void c_float(struct buf *b, float v)
 		buf_printf(b, "%af", (double)v);
 }
 
-/* Of a, b and c. */
+/* Bodies of functions of a, b and c. */
 static const char *const bodies[P_OPS] = {
     [P_ADD] = "return a + b;",
     [P_SUB] = "return a - b;",
@@ -90,7 +90,7 @@ static const char *const bodies[P_OPS] = {
 	       "\treturn low * 0.5f * (1 + op_erf(in * 0.707106781f));",
 };
 
-/* From users to what they use, which comes first in the enum, too. */
+/* Ordered so that users precede what they use. In the enum, an operator that is used precedes its users. */
 static const struct {
 	enum prog_op op, uses;
 } uses[] = {{P_GELU, P_ERF}, {P_SILU, P_SIGMOID}, {P_ERF, P_EXP}, {P_SIGMOID, P_EXP},

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What c_dtype names. */
+/* Returns whether c_dtype has a name for the type. */
 static bool is_simple(enum dtype t)
 {
 	return t == DT_F32 || t == DT_I8 || t == DT_U8 || t == DT_I16 || t == DT_U16 || t == DT_I32 ||
@@ -19,7 +19,7 @@ static int axis_of(const struct opctx *x)
 	return attr_axis(x, "axis", 0, x->in[0].shape.rank, &axis) < 0 ? -1 : axis;
 }
 
-/* Calls of `body` on inputs, output and status. */
+/* Adds a call of `body` with inputs, output and status. */
 static void add_node(struct plan_c *c, const struct pstep *ps, const struct buf *body, int64_t extent)
 {
 	struct c_place place[4];
@@ -67,7 +67,7 @@ static bool can_arg(const struct opctx *x)
 	return x->in[0].dtype == DT_F32 && axis_of(x) >= 0;
 }
 
-/* NaN is above all numbers (kernels/task/runs.c). */
+/* NaN counts as greater than all numbers (kernels/task/runs.c). */
 static void put_arg(struct plan_c *c, const struct pstep *ps)
 {
 	static const char *const takes[2][2] = {
@@ -97,8 +97,8 @@ static bool can_cast(const struct opctx *x)
 	return is_simple(x->in[0].dtype) && is_simple(x->out[0].dtype);
 }
 
-/* From floats they saturate, and NaN is 0; integers wrap. The bounds as floats: above the greatest, at the
- * least. */
+/* Casts from floats saturate, and NaN becomes 0; casts of integers wrap. The bounds as floats: above the
+ * greatest value, and the least value. */
 static const struct {
 	enum dtype to;
 	const char *above, *most, *below, *least;

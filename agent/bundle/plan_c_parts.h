@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of plan_c: plan_c.c (steps, and what is left of each: calls and tables), plan_c_code.c
- * (machine code), plan_c_task.c (steps in plain C), plan_c_math.c (their operators), plan_c_node.c (nodes
- * without a task), plan_c_copy.c (copies and halos), plan_c_text.c (the two texts), plan_c_files.c (the four
- * files). */
+/* Shared by the parts of plan_c: plan_c.c (steps, which become calls and tables), plan_c_code.c (machine
+ * code), plan_c_task.c (steps in plain C), plan_c_math.c (their operators), plan_c_node.c (nodes without a
+ * task), plan_c_copy.c (copies and halos), plan_c_text.c (the two texts), plan_c_files.c (the four files). */
 #ifndef AGENT_PLAN_C_PARTS_H
 #define AGENT_PLAN_C_PARTS_H
 
@@ -15,8 +14,8 @@
 
 #include <elf.h>
 
-/* In the source by these names; at: bytes, of C_IN and C_OUT the tensor's number. C_SCRATCH: the calling
- * thread's. C_STATUS: what the run will return. */
+/* Memory regions of the source. `at` is in bytes; for C_IN and C_OUT it is the tensor's number. C_SCRATCH:
+ * the calling thread's scratch. C_STATUS: the value that the run will return. */
 enum c_region { C_ARENA, C_WEIGHTS, C_IN, C_OUT, C_SCRATCH, C_STATUS, C_NOWHERE };
 
 struct c_place {
@@ -24,14 +23,14 @@ struct c_place {
 	int64_t at;
 };
 
-struct c_object { /* machine code of a kernel, each only once */
+struct c_object { /* machine code of a kernel; equal ones only once */
 	const struct blob *from;
 	int number, entries;
 	char (*entry)[32];
 };
 
 struct c_tensor {
-	const char *member; /* of the struct: "in_data" */
+	const char *member; /* name of the struct's member: "in_data" */
 	const char *upper;  /* "IN_DATA" */
 	const struct tensor *t;
 	const char *name; /* the model's */
@@ -41,7 +40,7 @@ struct plan_c {
 	const struct plan *p;
 	struct arena a;
 	const char *name, *upper;
-	char tag[9]; /* 8 hex digits of all that the files hold: those of other sets do not link */
+	char tag[9]; /* 8 hex digits, a hash of all files: files of different sets do not link */
 	/* NAME_kernels.o */
 	struct buf image;
 	size_t code_align;
@@ -56,7 +55,7 @@ struct plan_c {
 	int64_t weight_bytes;
 	/* NAME.c */
 	struct buf functions, tables, calls, fixed;
-	struct buf keys; /* of functions: equal ones are one */
+	struct buf keys; /* keys of functions, to find equal ones */
 	int nfunctions, ntables, ncalls, portable;
 	bool op[P_OPS], floor_div;
 	/* memory */
@@ -64,7 +63,7 @@ struct plan_c {
 	struct c_tensor *in, *out;
 };
 
-/* Else x86-64: no others are written for. */
+/* true: AArch64; false: x86-64. No other machine is supported. */
 static inline bool c_is_arm(void)
 {
 	return elf_machine() == EM_AARCH64;
@@ -88,24 +87,25 @@ struct c_call {
 struct c_place c_place_of(const struct plan_c *c, void *const *at);
 /* Of a node's operand; a constant is put as it is at the end of the weights. */
 struct c_place c_tensor_place(struct plan_c *c, const struct tensor *t);
-/* A table of places; its number. */
+/* Adds a table of places; returns its number. */
 int c_places(struct plan_c *c, const struct c_place *place, int n);
 void c_call(struct plan_c *c, const struct c_call *call);
-/* A static function of the kernels' type with this body: "f3", in the arena. */
+/* Adds a static function of the kernels' type with this body; returns its name ("f3") in the arena. */
 const char *c_function(struct plan_c *c, const struct buf *body);
-/* Node and tensor names come from a model: what could end a comment, or continue a line, is left out. */
+/* Writes a comment. Names in it come from a model, so text that could end the comment or continue the line is
+ * left out. */
 void c_comment(struct buf *b, const char *text);
 
-/* plan_c_code.c: machine code at its place in the image, once. */
+/* plan_c_code.c: puts machine code at its place in the image, once. */
 int c_object(struct plan_c *c, const struct code *code, struct c_object **out) MUST_CHECK;
 
-/* plan_c_task.c: stage k of a portable task as calls. buf: the task's operands; in place: which operand the
- * output's memory is too, -1. */
+/* plan_c_task.c: writes stage k of a portable task as calls. buf: the task's operands; in place: the operand
+ * whose memory the output uses; -1: none. */
 void c_stage(struct plan_c *c, const struct host_task *h, int k, void *const *buf, int in_place);
-/* plan_c_math.c: the helpers that the functions use. */
+/* plan_c_math.c: writes the helpers that the functions use. */
 void c_helpers(const struct plan_c *c, struct buf *out);
-bool c_needs_math(const struct plan_c *c); /* of the system's library */
-/* A constant of this very value. */
+bool c_needs_math(const struct plan_c *c); /* functions of the system's library */
+/* Writes a constant of exactly this value. */
 void c_float(struct buf *b, float v);
 
 /* plan_c_node.c */
@@ -115,16 +115,17 @@ void c_node(struct plan_c *c, const struct pstep *ps);
 /* plan_c_copy.c */
 void c_copy(struct plan_c *c, const struct window *w, bool into, struct c_place from, struct c_place to);
 void c_copy_bytes(struct plan_c *c, int64_t bytes, struct c_place from, struct c_place to);
-/* Halos of values that are set again: a table of them and its number. */
+/* Adds a table of the halos that are filled again for these values; returns its number. */
 int c_edges(struct plan_c *c, const int *value, int n);
-/* Only the halo. */
+/* Fills only the halo. */
 void c_refill(struct plan_c *c, int value);
-/* Those that hold once they are set. */
+/* Writes the halos that are filled once and then stay. */
 void c_fixed_edges(struct plan_c *c);
 
-/* plan_c_files.c: tells this set from all others, when steps and constants are complete. */
+/* plan_c_files.c: sets the tag that tells this set from all others; call it when steps and constants are
+ * complete. */
 int c_set_tag(struct plan_c *c) MUST_CHECK;
-/* Makes the objects, and writes all four. */
+/* Makes the objects, and writes all four files. */
 int c_write(struct plan_c *c, const char *dir, const struct buf *header, const struct buf *source) MUST_CHECK;
 
 /* plan_c_text.c */

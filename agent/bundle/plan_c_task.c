@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-enum { BLOCK = 64, /* accumulators of a reduction */ LINE = 4096 /* elements of a row that one call does */ };
+enum { BLOCK = 64, /* accumulators of a reduction */ LINE = 4096 /* elements of a row for one call */ };
 
-/* Text of one function. */
+/* State while one function is written. */
 struct fn {
 	struct plan_c *c;
 	struct buf *b;
@@ -59,7 +59,7 @@ static bool is_output(const struct fn *f, int operand)
 	return operand == f->h->s->out.operand || operand == f->in_place;
 }
 
-/* ---- where an element is ---- */
+/* ---- offsets of elements ---- */
 
 static void put_term(struct buf *b, bool *any, int64_t coef, const char *letter, int number)
 {
@@ -82,7 +82,7 @@ static void put_number(struct buf *b, bool *any, int64_t v)
 	*any = true;
 }
 
-/* Axes of one element are 0 and have no variable. */
+/* Axes of extent 1 are always 0 and have no variable. */
 static void put_affine(const struct fn *f, const struct index *x, int64_t more)
 {
 	bool any = false;
@@ -99,7 +99,7 @@ static int64_t least(const struct stage *s, const struct index *x)
 	return v;
 }
 
-/* The index of a dim, an integer expression that can be part of any other. */
+/* Writes a dim's index as an integer expression that can be part of any other. */
 static void put_index(struct fn *f, const struct index *x)
 {
 	bool negative = least(f->h->s, x) < 0;
@@ -132,7 +132,7 @@ static int64_t stride_of(const struct operand *o, int d)
 	return host_offset(ax, n, o, d, 1) - host_offset(ax, n, o, d, 0);
 }
 
-/* Dims with another form than a sum of axes have a variable iNUMBER_DIM, moved by the halo before it. */
+/* Dims whose index is not a plain sum of axes have a variable iNUMBER_DIM, shifted by the halo before it. */
 static void put_offset_by_axes(struct fn *f, const struct read *r, int number)
 {
 	struct phys_axis ax[MAX_SPLITS];
@@ -175,7 +175,7 @@ static void put_offset_in_nest(struct fn *f, int ref)
 	put_number(f->b, &any, n->base[ref]);
 }
 
-/* ref: of the stage's reads, FLAT_OUT the output. */
+/* ref: index of the stage's read; FLAT_OUT: the output. */
 static void put_offset(struct fn *f, const struct read *r, int ref, int number)
 {
 	if (f->nest)
@@ -184,7 +184,7 @@ static void put_offset(struct fn *f, const struct read *r, int ref, int number)
 		put_offset_by_axes(f, r, number);
 }
 
-/* What put_offset needs; returns whether any dim may lie outside. */
+/* Writes the variables that put_offset needs; returns whether any dim may lie outside. */
 static bool put_indices(struct fn *f, const struct read *r, int ref, int number, bool guarded[MAX_RANK])
 {
 	bool any = false;
@@ -203,7 +203,7 @@ static bool put_indices(struct fn *f, const struct read *r, int ref, int number,
 	return any;
 }
 
-/* ---- what is computed ---- */
+/* ---- computation ---- */
 
 static int put_read(struct fn *f, int number)
 {
@@ -249,7 +249,7 @@ static int put_call(struct fn *f, enum prog_op op, const int *arg)
 	return v;
 }
 
-/* The variable that holds the program's value. */
+/* Writes a program; returns the number of the variable that holds its value. */
 static int put_prog(struct fn *f, const struct prog *q, int acc)
 {
 	int stack[MAX_PROG + 1], top = 0;
@@ -331,7 +331,7 @@ static bool uses_axis(const struct fn *f, int a)
 	return false;
 }
 
-/* letter%d = its part of i, of which `inner` make one. */
+/* Writes letter%d = its part of i; `inner` values of i make one step. */
 static void put_part(struct fn *f, const char *letter, int number, int64_t inner, int64_t n)
 {
 	line(f, "const int64_t ");
@@ -348,7 +348,7 @@ static void put_rows(struct fn *f)
 }
 
 static const struct {
-	const char *first; /* what changes nothing */
+	const char *first; /* neutral element */
 	enum prog_op op;
 } combiners[] = {
     [COMB_SUM] = {"-0.0f", P_ADD},
@@ -400,7 +400,7 @@ static void put_reduction(struct fn *f)
 	close_blocks(f, depth);
 }
 
-/* Rows along one axis; the other spatial axes are the extent. */
+/* Writes rows along one axis; the other spatial axes make the extent. */
 static int64_t put_by_axes(struct fn *f)
 {
 	const struct hstage *h = f->h;
@@ -427,7 +427,7 @@ static int64_t put_by_axes(struct fn *f)
 	return extent;
 }
 
-/* One of the two nests of loops with constant steps; long rows in lines. */
+/* Writes one of the two nests of loops with constant steps; long rows are cut into lines. */
 static int64_t put_nest(struct fn *f)
 {
 	const struct flat_nest *n = f->nest;
@@ -455,7 +455,7 @@ static int64_t put_nest(struct fn *f)
 	return extent;
 }
 
-/* A program's value stands for the accumulator of a map. */
+/* In a map, the program's value takes the place of the accumulator. */
 static void put_function(struct plan_c *c, const struct host_task *h, int k, const struct flat_nest *nest,
 			 int in_place, struct c_call *call)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two texts: what every network's header and source have alike, around what is its own. */
+/* The two texts: the parts that every network's header and source share, and the parts of their own. */
 #include "agent/bundle/plan_c_parts.h"
 
 #include <string.h>
@@ -288,7 +288,7 @@ static const char loop_text[] = "\tint status = 0;\n"
 				"\treturn status;\n"
 				"}\n";
 
-/* An array of the caller's pointers, and a check of each. */
+/* Writes an array of the caller's pointers, and a check of each. */
 static void put_pointers(struct buf *b, const char *type, const char *name, const struct c_tensor *x, int n)
 {
 	buf_printf(b, "\t%s%s[] = {", type, name);
