@@ -97,7 +97,7 @@ enum {
 				 where that can be written; the next load of the same file takes it from
 				 there. As large as the model's weights. See also what hone_load says of
 				 compiled models */
-	HONE_VERBOSE = 8      /* say on standard error what is passed over, and why: for the whole process */
+	HONE_VERBOSE = 8      /* log skipped files and the reasons on standard error, for the whole process */
 };
 
 struct hone_options {
@@ -110,9 +110,9 @@ struct hone_options {
 	unsigned flags;
 };
 
-/* o NULL: all zero. */
+/* o NULL: all fields zero. */
 HONE_API int hone_open(const struct hone_options *o, struct hone_handle **out);
-/* What was loaded stays usable; the last model to be closed takes the rest along. NULL: nothing. */
+/* Models stay usable; closing the last one frees the rest. NULL: does nothing. */
 HONE_API void hone_close(struct hone_handle *h);
 HONE_API int hone_threads(const struct hone_handle *h);
 
@@ -209,8 +209,8 @@ struct hone_kernel_info {
 	int origin;     /* enum hone_origin */
 	char name[128]; /* the node that it began as, cut to fit */
 	char what[128]; /* "conv 3x3 s2 32x112x112" */
-	double flops;   /* of one run */
-	double bytes;   /* that it must read and write */
+	double flops;   /* operations of one run */
+	double bytes;   /* bytes that it must read and write */
 };
 
 struct hone_model_info {
@@ -219,16 +219,16 @@ struct hone_model_info {
 	int threads;
 	int refreshed;       /* times that hone_refresh changed something */
 	int from_image;      /* 1: loaded from an image (HONE_KEEP_IMAGES) or compiled */
-	int64_t load_us;     /* that loading took */
-	size_t weight_bytes; /* packed */
-	size_t tensor_bytes; /* of everything between input and output */
+	int64_t load_us;     /* duration of loading */
+	size_t weight_bytes; /* packed weights */
+	size_t tensor_bytes; /* memory of all values between input and output */
 	char target[160];    /* "x86-64-v4 cascadelake Intel(R)_Xeon(R)": what kernels are looked up for */
-	char remedy[512];    /* where not all is tuned: what would do it; "" else */
+	char remedy[512];    /* a command that would tune the rest; "": all is tuned */
 };
 
 HONE_API int hone_summary(const struct hone_model *m, struct hone_model_info *out);
 HONE_API int hone_kernels(const struct hone_model *m); /* how many there are now */
-/* HONE_USAGE where there are fewer, as after a refresh. */
+/* HONE_USAGE: there are fewer kernels, perhaps since a refresh. */
 HONE_API int hone_kernel(const struct hone_model *m, int index, struct hone_kernel_info *out);
 HONE_API const char *
 hone_origin_name(int origin); /* "tuned", "default", "fallback", "portable"; NULL: none */

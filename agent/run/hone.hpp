@@ -61,7 +61,7 @@ class handle
 	hone_handle *h_ = nullptr;
 };
 
-/* Outlives its handle if it must. */
+/* May outlive its handle. */
 class model
 {
       public:
@@ -115,7 +115,7 @@ class model
 	void run_on(const void *const *in, void *const *out) { check(hone_run_on(m_, in, out)); }
 	void run_async() { check(hone_run_async(m_)); }
 	bool ended() const noexcept { return hone_poll(m_) != 0; }
-	/* False: not in time. */
+	/* Returns false at a timeout. */
 	bool wait(int timeout_ms = -1)
 	{
 		int rc = hone_wait(m_, timeout_ms);
@@ -131,7 +131,7 @@ class model
 		check(hone_summary(m_, &s));
 		return s;
 	}
-	/* A refresh beside this may make fewer of them: that is an error of HONE_USAGE. */
+	/* A refresh at the same time may leave fewer kernels: then this throws HONE_USAGE. */
 	std::vector<hone_kernel_info> kernels() const
 	{
 		std::vector<hone_kernel_info> all(static_cast<size_t>(hone_kernels(m_)));
