@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a batch of records: refused, or one whose lines make the same batch again. */
+/* Parses any bytes as a batch of records: it is refused, or its lines make the same batch again. */
 #include "agent/sync/batch.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	struct batch *b = ARENA_NEW(&a, struct batch);
 	if (crypto_start() < 0)
 		abort();
-	/* What was near the limit may be past it with another head. */
+	/* A batch near the size limit may exceed it with another head. */
 	if (batch_parse(p, n, &a, b) >= 0 && n < BATCH_BYTES / 2)
 		again(b, &a);
 	arena_free(&a);

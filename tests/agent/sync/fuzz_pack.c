@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as what a signature says of a pack (first byte 0), as a pack that nobody signed (1), or as the
- * records of one that is whole (2): refused, or taken as candidates, never as code. */
+/* Parses any bytes as the signed description of a pack (first byte 0), as an unsigned pack (1), or as the
+ * records of an undamaged pack (2): they are refused, or taken as candidates, never as code. */
 #include "agent/cache/hint.h"
 #include "agent/sync/pack.h"
 #include "agent/cache/segment.h"

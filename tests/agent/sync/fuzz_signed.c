@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a signed document: refused, or one that another key can sign too; and what it says as a root
- * document: refused, or what is printed and read as the same. */
+/* Parses any bytes as a signed document: it is refused, or another key can sign it too. Its payload is parsed
+ * as a root document: it is refused, or reads back the same after printing. */
 #include "agent/sync/trust.h"
 
 #include <stdlib.h>

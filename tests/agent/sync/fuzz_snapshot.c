@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a snapshot: refused, or one that is printed and read as the same. */
+/* Parses any bytes as a snapshot: it is refused, or reads back the same after printing. */
 #include "agent/sync/snapshot.h"
 
 #include <stdlib.h>

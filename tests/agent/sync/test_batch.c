@@ -21,7 +21,7 @@ static struct batch parsed;
 
 static int parse(const char *text)
 {
-	static struct arena a; /* of `parsed`, until the next one */
+	static struct arena a; /* owns `parsed` until the next one */
 	if (crypto_start() < 0)
 		abort();
 	arena_free(&a);
@@ -116,7 +116,7 @@ TEST(heads)
 	arena_free(&a);
 }
 
-/* n lines under a head that says so. */
+/* Parses n lines under a head that announces `says` lines. */
 static int with_lines(const char *const *line, int n, int says)
 {
 	struct buf b = {0};
@@ -153,7 +153,7 @@ TEST(records)
 	CHECK_OK(with_lines(&chosen, 1, 1));
 	CHECK_FAILS(with_lines(&elsewhere, 1, 1), E_CORRUPT, "line 2: a record of another class");
 	const char *both[] = {unnamed, chosen};
-	CHECK_OK(with_lines(&unnamed, 1, 1)); /* of a board before its upgrade */
+	CHECK_OK(with_lines(&unnamed, 1, 1)); /* from a board before its upgrade */
 	CHECK(parsed.n == 0);
 	CHECK_OK(with_lines(both, 2, 2));
 	CHECK(parsed.n == 1 && parsed.line[0].type == CACHE_CHOICES && !strcmp(parsed.raw[0], chosen));
@@ -180,7 +180,7 @@ TEST(sizes)
 	CHECK_FAILS(batch_parse(big, BATCH_BYTES + 1, &a, &parsed), E_CORRUPT, "more than");
 	CHECK_FAILS(batch_parse(big, 100, &a, &parsed), E_CORRUPT, "line 1");
 	CHECK_FAILS(batch_parse("", 0, &a, &parsed), E_CORRUPT, "line 1");
-	/* A line as long, and as deep, as may be. */
+	/* A line of the largest length and depth. */
 	static const char fill[] = "[x\n \"";
 	for (int i = 0; i < 5; i++) {
 		int n = sprintf(big, HEAD(CLS, CLS, "\"x\"", "64") "\n");

@@ -171,7 +171,7 @@ TEST(ecdsa_vectors)
 	}
 }
 
-/* r, s and the hash, each bit. */
+/* Flips each bit of r, s and the hash. */
 TEST(verify_refuses_any_other_bit)
 {
 	struct private_key *k = new_key();
@@ -196,7 +196,7 @@ TEST(verify_refuses_any_other_bit)
 	private_key_free(k);
 }
 
-/* 0, 1, the order, what is past it. */
+/* 0, 1, the order, and numbers above it. */
 TEST(verify_refuses_degenerate_numbers)
 {
 	static const char *const odd[] = {"0000000000000000000000000000000000000000000000000000000000000000",
@@ -268,7 +268,7 @@ TEST(key_files)
 	CHECK_FAILS(private_key_write(k, "/nowhere/at/all"), E_IO, "/nowhere");
 	private_key_free(k);
 	private_key_free(NULL);
-	/* Nothing but the three that were meant lies there: no half of a key. */
+	/* Only the three intended files lie there: no partial key. */
 	char cmd[160];
 	snprintf(cmd, sizeof cmd, "test $(ls -A %s | wc -l) -le 2", scratch_dir);
 	CHECK(system(cmd) == 0);
@@ -359,7 +359,7 @@ TEST(csr_goes_and_comes)
 	REQUIRE_OK(csr_write(k, "board-7.Line_2", &pem));
 	REQUIRE_OK(csr_read(pem.p, pem.n, &q, name));
 	CHECK(!memcmp(&p, &q, sizeof p) && !strcmp(name, "board-7.Line_2"));
-	/* Any one byte otherwise: not taken, or the same thing said in another way. */
+	/* Changes each byte: the certificate is refused, or says the same in another encoding. */
 	for (size_t i = 0; i < pem.n; i++) {
 		char was = pem.p[i];
 		for (int x = 1; x < 256; x *= 4) {
@@ -423,7 +423,7 @@ TEST(certificates_go_and_come)
 	struct buf pem = {0};
 	char name[64] = "";
 	private_key_public(k, &p);
-	/* Long past, today, when nobody is left: one answer, as boards know no date. */
+	/* Past, present and far future give the same answer, as boards know no date. */
 	static const int64_t nows[] = {0, 1800000000, 250000000000};
 	for (int i = 0; i < 3; i++) {
 		buf_clear(&pem);
@@ -441,7 +441,7 @@ TEST(certificates_go_and_come)
 	CHECK_FAILS(cert_write(a.key, a.pem.p, &p, "x", NULL, INT64_MAX, 1, &pem), E_USAGE, "1 years");
 	memset(&q, 0, sizeof q);
 	CHECK_FAILS(cert_write(a.key, a.pem.p, &q, "x", NULL, 0, 1, &pem), E_CORRUPT, "certificate");
-	/* A board's certificate makes no others. */
+	/* A board's certificate cannot sign others. */
 	struct buf child = {0};
 	buf_clear(&pem);
 	REQUIRE_OK(cert_write(a.key, a.pem.p, &p, "board-7", NULL, 0, 10, &pem));
@@ -576,7 +576,7 @@ static int read_csr_of(const char *file, char name[64])
 	return rc;
 }
 
-/* What others make: ours to read, or not. */
+/* Requests made by openssl are read, or refused. */
 TEST(openssl_makes_requests)
 {
 	char name[64];

@@ -117,7 +117,7 @@ TEST(import_takes_records_and_no_code)
 	arena_free(&a);
 }
 
-/* What a board took from others and has not timed yet is a hint for whoever takes its pack. */
+/* A hint that a board took and has not timed yet is a hint for whoever takes its pack, too. */
 TEST(hints_in_a_pack_are_hints)
 {
 	struct taken_sum sum;
@@ -138,7 +138,7 @@ TEST(hints_in_a_pack_are_hints)
 	close_cache();
 }
 
-/* In a layer that nobody else can write, its code runs; nothing asks for the signature there. */
+/* In a layer that only root can write, a pack's code runs, and no signature is needed. */
 TEST(in_an_image_its_code_counts)
 {
 	REQUIRE_OK(file_mkdirs(scratch("image"), 0755));
@@ -183,7 +183,7 @@ TEST(who_signed)
 	CHECK_OK(pack_verify(path, t, NULL, 0, &about));
 	CHECK_OK(trust_raise(t, about.cls, "early", 6));
 	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "older than 6");
-	CHECK_OK(pack_verify(path, NULL, keys(2)->public, 1, &about)); /* its maker's own affair */
+	CHECK_OK(pack_verify(path, NULL, keys(2)->public, 1, &about)); /* maker's keys have no floor */
 	CHECK_OK(pack_describe(path, &about));                         /* a root key signs no packs */
 	CHECK_OK(pack_sign(path, &about, keys(2)->private[1]));
 	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "no key");
@@ -275,7 +275,7 @@ TEST(any_damage_is_refused)
 	close_cache();
 }
 
-/* Unsigned and damaged: what is not whole is not taken in parts. */
+/* An unsigned damaged pack is not taken in parts. */
 TEST(unsigned_damage)
 {
 	const char *path = make_pack("unsigned.seg");
@@ -297,7 +297,7 @@ TEST(unsigned_damage)
 	arena_free(&a);
 }
 
-/* What a stick may hold. */
+/* Files that a hostile stick may hold. */
 TEST(hostile_files)
 {
 	const char *path = make_pack("real.seg");
@@ -320,7 +320,7 @@ TEST(hostile_files)
 	close_cache();
 }
 
-/* Of what is signed of it, nothing that it is not. */
+/* Malformed signed descriptions are refused. */
 TEST(what_is_signed)
 {
 	static const char *const bad[] = {
@@ -380,7 +380,7 @@ static struct pack_watched watch(const char *folder, struct taken_sum *sum)
 	return w;
 }
 
-/* Each pack once, as soon as it is whole; again when it was copied again. */
+/* Takes each pack once, as soon as it is complete, and again after it was copied again. */
 TEST(a_watched_folder)
 {
 	const char *path = make_pack("stick.seg");
@@ -414,7 +414,7 @@ TEST(a_watched_folder)
 	w = watch(stick, &sum);
 	CHECK(!w.packs && w.refused == 1);
 	w = watch(stick, &sum);
-	CHECK(!w.packs && !w.refused); /* it was said */
+	CHECK(!w.packs && !w.refused); /* it was logged already */
 	CHECK(unlink(seg) == 0);
 	copy_file(path, seg);
 	w = watch(stick, &sum);
@@ -428,7 +428,7 @@ TEST(a_watched_folder)
 	close_cache();
 }
 
-/* Links out of the folder, what would block, names for a terminal, and very many of them. */
+/* Links out of the folder, files that would block, names with terminal codes, and very many files. */
 TEST(a_hostile_stick)
 {
 	const char *path = make_pack("bad.seg");

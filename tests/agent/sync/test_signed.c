@@ -48,7 +48,7 @@ TEST(empty_and_binary_payloads)
 	}
 }
 
-/* Of 2 of 3: which keys signed, and what it comes to. */
+/* With a threshold of 2 of 3 keys: which keys signed, and the result. */
 TEST(thresholds)
 {
 	static const struct {
@@ -75,7 +75,7 @@ TEST(thresholds)
 	struct signed_doc d;
 	REQUIRE_OK(signed_parse(b.p, b.n, "root", &d));
 	CHECK_FAILS(signed_check(&d, k->public, 3, 0, NULL), E_USAGE, "threshold");
-	/* One key, twice among those that may sign, is one. */
+	/* A key that is listed twice counts once. */
 	struct public_key twice[2] = {k->public[0], k -> public[0]};
 	CHECK_FAILS(signed_check(&d, twice, 2, 2, NULL), E_WRONG, "1 of the 2");
 	CHECK_FAILS(signed_check(&d, k->public, 0, 1, NULL), E_WRONG, "0 of the 1");
@@ -93,7 +93,7 @@ TEST(one_key_signs_once)
 	buf_free(&b);
 }
 
-/* What one key signed, under the name of another. */
+/* A signature of one key under another key's id. */
 TEST(a_signature_under_another_name)
 {
 	const struct test_keys *k = keys(2);
@@ -107,7 +107,7 @@ TEST(a_signature_under_another_name)
 	buf_free(&b);
 }
 
-/* Bytes that were signed as one kind, or length, say nothing as another. */
+/* Bytes that were signed as one kind or length do not count as another. */
 TEST(kinds_do_not_mix)
 {
 	const struct test_keys *k = keys(1);
@@ -150,11 +150,11 @@ TEST(added_signatures)
 	buf_free(&at_once);
 }
 
-/* Whole and rightly signed is the original alone. */
+/* Returns whether the bytes parse with a valid signature; only the original does. */
 static bool taken(const char *p, size_t n)
 {
 	struct signed_doc d;
-	char *copy = memcpy(malloc(n ? n : 1), p, n); /* what lies behind it is not to be read */
+	char *copy = memcpy(malloc(n ? n : 1), p, n); /* bytes behind it must not be read */
 	bool good =
 	    signed_parse(copy, n, "root", &d) >= 0 && signed_check(&d, keys(2)->public, 2, 2, NULL) == 2;
 	free(copy);
@@ -219,7 +219,7 @@ TEST(heads_that_are_none)
 		CHECK_FAILS(signed_parse(bad[i], strlen(bad[i]), "root", &d), E_CORRUPT, "sign");
 }
 
-/* Lines without end, and heads without end, cost no more than the head that is allowed. */
+/* Endless lines and heads cost no more than the largest allowed head. */
 TEST(heads_without_end)
 {
 	struct signed_doc d;

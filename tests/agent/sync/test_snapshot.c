@@ -60,7 +60,7 @@ TEST(goes_and_comes)
 	arena_free(&a);
 }
 
-/* All that is allowed at once is still a document that is read. */
+/* A document at all limits at once can still be read. */
 TEST(the_largest)
 {
 	struct arena a = {0};
@@ -96,7 +96,7 @@ static int parse(const char *text)
 	return rc;
 }
 
-/* An example with one member written otherwise; with NULL it is left out. */
+/* Parses an example with one member changed; NULL: left out. */
 static int with(const char *name, const char *value)
 {
 	static const char *const members[][2] = {
@@ -249,7 +249,7 @@ TEST(channels)
 	CHECK(!count[CHANNEL_CANARY] && count[CHANNEL_EARLY] > 900 && count[CHANNEL_EARLY] < 1100);
 }
 
-/* All that a candidate is named by, and nothing of what was measured. */
+/* The hash covers all that names a candidate, and nothing that was measured. */
 TEST(what_is_revoked)
 {
 	struct rec r = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a board takes from a fleet and gives to it, when all is well, and when the board itself is not. */
+/* What a board takes from a fleet and sends to it, when all works, and when the board itself fails. */
 #include "agent/sync/batch.h"
 #include "agent/cache/json.h"
 #include "agent/cache/share_kept.h"
@@ -65,14 +65,14 @@ TEST(only_what_is_new_is_fetched)
 	CHECK_OK(tree_sync(&tree, &sum));
 	CHECK(sum.fresh && sum.blobs == 1 && sum.taken == 2 && atomic_load(&w.asked) == 6);
 	CHECK(tree_has(&tree, 0, 5) == 5);
-	/* Parts of blobs do not stay. */
+	/* No partial download stays. */
 	glob_t g;
 	CHECK(glob(tree_path(&tree, "state/blob/*"), 0, NULL, &g) == GLOB_NOMATCH);
 	web_stop(&w);
 	tree_close(&tree);
 }
 
-/* The server has nothing new, and the board nothing of it any more. */
+/* The server has nothing new, but the board's cache was lost. */
 TEST(a_cache_that_was_lost_is_filled_again)
 {
 	tree_open(&tree);
@@ -138,7 +138,7 @@ TEST(a_class_that_the_fleet_does_not_know)
 	tree_close(&tree);
 }
 
-/* The board's part goes to where jobs look for it. */
+/* The board's share of the search is stored where tuning jobs look for it. */
 TEST(the_search_is_divided)
 {
 	struct arena a = {0};
@@ -189,7 +189,7 @@ TEST(what_was_revoked_goes)
 	tree_close(&tree);
 }
 
-/* The date counts where it may be right. */
+/* Expiry counts only if the date may be right. */
 TEST(a_board_without_a_clock)
 {
 	tree_open(&tree);
@@ -200,7 +200,8 @@ TEST(a_board_without_a_clock)
 	tree_close(&tree);
 }
 
-/* The same signed snapshot for ever: said by the date, or by how long the board was on. */
+/* A server that repeats one signed snapshot for ever is reported, by the date or by how long the board was
+ * on. */
 TEST(a_frozen_server_is_told_of)
 {
 	tree_open(&tree);
@@ -328,7 +329,7 @@ TEST(a_server_that_asked_to_be_left_alone_is)
 	CHECK(sync_due(&tree.conf, &tree.now) >= 500 * NS_PER_S);
 	int asked = atomic_load(&w.asked);
 	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
-	tree.conf.server = tree.www; /* a stick is nothing to it */
+	tree.conf.server = tree.www; /* a stick does not change the server's Retry-After */
 	CHECK_OK(tree_sync(&tree, &sum));
 	tree.conf.server = w.url;
 	CHECK_FAILS(tree_sync(&tree, &sum), E_BUSY, "left alone for another 5");
@@ -491,7 +492,7 @@ TEST(a_token_that_is_not_good)
 	open_taking(&k, &w);
 	tree_write(&tree, "token", "guess", 5);
 	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "enrolment");
-	CHECK(sum.taken == 3); /* what is public is had all the same */
+	CHECK(sum.taken == 3); /* public files are fetched all the same */
 	CHECK(!file_exists(tree_path(&tree, "state/cert.pem")));
 	tree_write(&tree, "token", "secret", 6);
 	CHECK_OK(tree_sync(&tree, &sum));
@@ -545,7 +546,7 @@ TEST(records_go_up_where_the_owner_said_so)
 	struct web w;
 	open_taking(&k, &w);
 	CHECK_OK(push(3));
-	CHECK(k.batches == 0 && next_line == 0); /* he did not */
+	CHECK(k.batches == 0 && next_line == 0); /* the owner did not opt in */
 	tree.conf.push = true;
 	CHECK_OK(push(BATCH_RECORDS + 10));
 	CHECK(k.batches == 2 && k.records == BATCH_RECORDS + 10 && told_sent == BATCH_RECORDS + 10);
@@ -579,7 +580,7 @@ TEST(a_batch_that_is_not_taken)
 	close_taking(&k, &w);
 }
 
-/* What the cache itself says: what strangers brought is not sent back. */
+/* With the real cache: strangers' records are not sent back. */
 TEST(strangers_records_are_not_ours)
 {
 	struct taking k;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a server, a mirror, a network or a stick does: it is refused with a reason, cache and trust stay
- * byte for byte, and the next good run works. Each row of the tables is an attack of Uptane's list, or of
- * what HTTP allows. Attacks on files are run against a web server and against a folder. Past 800
- * lines because the attacks are one table each, beside what carries them out, and are counted together. */
+/* Attacks by a server, a mirror, a network or a stick: each is refused with a reason, cache and trust stay
+ * the same byte for byte, and the next good run works. Each row of the tables is an attack of Uptane's list,
+ * or one that HTTP allows. Attacks on files are run against a web server and against a folder. Past 800 lines
+ * because the attacks are one table each, beside the code that carries them out, and are counted together. */
 #include "tests/lib/fleet_tree.h"
 
 #include <poll.h>
@@ -15,7 +15,8 @@ static int count;
 
 static char snapshot_name[96], blob_name[96];
 
-/* What the honest fleet says next: serial 6, with two more records, of which the board knows nothing yet. */
+/* Publishes the honest fleet's next snapshot: serial 6, with two more records that the board does not know
+ * yet. */
 static void publish_honest(void)
 {
 	tree_publish(&tree);
@@ -55,7 +56,7 @@ static void finish(void)
 	count++;
 }
 
-/* The honest fleet is there again: whatever the attack left, the run is good, and all is there. */
+/* The honest fleet is back: whatever the attack left, the run is good, and all records are there. */
 static void recover(const char *name)
 {
 	struct clock later = clock_virtual(clock_now(&clock_real) + 8 * PACE_DAY_NS);
@@ -133,7 +134,7 @@ static void sign_as(const char *kind, const char *payload, const struct private_
 	buf_free(&doc);
 }
 
-/* The honest payload, with one text for another. */
+/* Signs the honest payload with one text replaced. */
 static void sign_changed(const char *from, const char *to)
 {
 	struct buf b = {0}, out = {0};
@@ -582,7 +583,7 @@ static bool is_target(const struct web *w, const struct web_ask *q)
 
 struct answer {
 	const char *name, *head;
-	char fill; /* what follows without end; 0: nothing, and the connection ends */
+	char fill; /* repeated without end; 0: the connection ends */
 	bool slow;
 	int rc;
 	const char *text;
@@ -653,7 +654,7 @@ static int give_answer(struct web *w, int fd, const struct web_ask *q)
 	return 0;
 }
 
-/* Each answer, in place of root, snapshot and blob. */
+/* Sends each answer in place of root, snapshot and blob. */
 TEST(answers)
 {
 	static char *const targets[] = {"root/", "snapshot", "blob/"};
@@ -770,7 +771,7 @@ TEST(a_server_that_fails_every_second_time)
 	finish();
 }
 
-/* Rightly signed, and hostile: the fleet's key was stolen, or the fleet was deceived. */
+/* Validly signed, but hostile: the fleet's key was stolen, or the fleet was deceived. */
 TEST(lines_that_are_signed_and_bad)
 {
 	static const char *const lines[] = {
@@ -791,7 +792,7 @@ TEST(lines_that_are_signed_and_bad)
 		struct buf b = {0};
 		buf_puts(&b, lines[i]);
 		if (strchr(lines[i], '\n'))
-			tree_line(&r, &b); /* what is good beside it is taken */
+			tree_line(&r, &b); /* good lines beside it are taken */
 		tree.s.serial++;
 		tree_add_blob(&tree, buf_str(&b));
 		tree_publish(&tree);

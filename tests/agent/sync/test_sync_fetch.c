@@ -139,7 +139,7 @@ TEST(a_blob_that_was_cut_is_gone_on_with)
 	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
 	CHECK(b.n == BIG && !memcmp(b.p, big, BIG));
 	CHECK(atomic_load(&w.out_bytes) - before < BIG / 2 + 1000);
-	/* It is whole: nothing is asked. */
+	/* The kept part is complete: no request is made. */
 	int asked = atomic_load(&w.asked);
 	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
 	CHECK(atomic_load(&w.asked) == asked && b.n == BIG);
@@ -166,7 +166,7 @@ TEST(a_blob_that_changed_meanwhile_begins_anew)
 	end(&w);
 }
 
-/* Parts that no run of ours left: never more than begun anew. */
+/* Damaged partial downloads cost at most a new download. */
 TEST(a_damaged_part)
 {
 	static const char *const heads[] = {"",        "\"",       "\"x", "\"a\nb\"", "\"a\r\nX: y\"",
@@ -292,7 +292,7 @@ TEST(when_to_come_again)
 
 enum { SLOW, SLOW_HEAD, SILENT, ENDLESS, ENDLESS_HEAD, ENDLESS_HEADER };
 
-/* Until the client has had enough. */
+/* Answers until the client gives up. */
 static int answer_badly(struct web *w, int fd, const struct web_ask *q)
 {
 	static const char *const first[] = {[SLOW] = "HTTP/1.1 200 x\r\nContent-Length: 1000000\r\n\r\n",
@@ -447,7 +447,7 @@ TEST(what_is_sent_up)
 	end(&w);
 }
 
-/* Not faster than it may. */
+/* The transfer is not faster than the configured rate. */
 TEST(the_rate)
 {
 	fresh();

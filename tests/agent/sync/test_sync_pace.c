@@ -173,7 +173,7 @@ TEST(bytes_of_a_day)
 	CHECK(pace_left(&p, 23 * HOUR, 100) == 0);
 	CHECK(pace_left(&p, 24 * HOUR, 100) == 100);
 	pace_moved(&p, 24 * HOUR, 10);
-	CHECK(pace_left(&p, 2 * HOUR, 100) == 90); /* set back: the same day goes on */
+	CHECK(pace_left(&p, 2 * HOUR, 100) == 90); /* set back: the same day continues */
 	CHECK(pace_left(&p, 23 * HOUR, 100) == 90);
 	CHECK(pace_left(&p, 24 * HOUR, 100) == 100);
 }

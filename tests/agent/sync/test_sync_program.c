@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-sync as a program: what it says and returns, how much memory it takes, and that it may be killed. */
+/* hone-sync as a program: its output and exit codes, its memory, and that it survives being killed. */
 #include "agent/sync/pack.h"
 #include "tests/lib/fleet_tree.h"
 
@@ -36,7 +36,7 @@ static void configure_server(const char *server)
 	configure(text);
 }
 
-/* Its words go to `said`. */
+/* Starts it; its output goes to `said`. */
 static pid_t start(bool traced, char *const *more)
 {
 	char conf[256], *argv[12] = {(char *)(uintptr_t)program(), "--config", conf};
@@ -103,7 +103,7 @@ TEST(what_it_returns)
 	CHECK(run(WORDS("-v")) == 0 && says("not before another"));
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
 	configure_server("https://127.0.0.1:1"); /* nobody is there */
-	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* by its timer alone it is quiet */
+	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	configure_server(tree.www);
 	CHECK(run(WORDS("--now")) == 1 && says("snapshot"));
@@ -124,7 +124,7 @@ TEST(a_turn_is_waited_for)
 {
 	tree_open(&tree);
 	configure_server(tree.www);
-	CHECK(run(NULL) == 0); /* after a start, a while that is chosen by chance */
+	CHECK(run(NULL) == 0); /* the first run waits for a random time */
 	CHECK(run(WORDS("--status")) == 0 && says("\"next_s\":"));
 	tree_close(&tree);
 }
@@ -227,7 +227,7 @@ TEST(memory)
 	CHECK(much <= 20 << 10 && nothing > 0 && nothing <= 20 << 10);
 }
 
-/* Killed at any moment of a run: the next one is good, and has all. */
+/* After being killed at any moment of a run, the next run is good and complete. */
 TEST(kills)
 {
 	tree_open(&tree);

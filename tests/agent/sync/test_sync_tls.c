@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose certificate a server may have: the one of the authority that is configured, of this host, of today.
- */
+/* Which certificates a server may have: from the configured authority, for this host, valid today. */
 #include "tests/lib/fleet_tree.h"
 
 #include <microhttpd.h>
@@ -133,7 +132,7 @@ TEST(certificates)
 	printf("%d certificates refused\n", n);
 }
 
-/* Without `ca` the system's authorities count, and none of them made ours. */
+/* Without `ca`, the system's authorities count, and none of them signed ours. */
 TEST(the_systems_authorities)
 {
 	struct host h;
@@ -152,7 +151,7 @@ TEST(the_systems_authorities)
 	tree_close(&tree);
 }
 
-/* HTTP where HTTPS was configured. */
+/* A server that speaks HTTP where HTTPS is configured. */
 TEST(no_tls_at_all)
 {
 	struct web w = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers' records: what is taken, and what a lie costs a board, on the simulator. */
+/* Strangers' records: which are taken, and how much a lie costs a board, on the simulator. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/chosen_rec.h"
 #include "agent/cache/hint.h"
@@ -46,7 +46,7 @@ static const char *const texts[NTASKS] = {
     "write Y [n,k,y,x]\n",
 };
 
-/* What strangers' candidates do here. */
+/* The ways in which strangers' candidates fail here. */
 enum lie { SLOW, NO_BUILD, WRONG, CRASH, HANGS, NONSENSE, OTHER_CLASS, LIES };
 static const char *const lie_names[LIES] = {"slow",  "does not build", "wrong",      "crashes",
 					    "hangs", "nonsense",       "other class"};
@@ -90,7 +90,7 @@ static void close_board(struct board *b)
 	CHECK(system(cmd) == 0);
 }
 
-/* As real ones do it: with code, in the cache at once. */
+/* Puts winners with their code into the cache at once, as the real sink does. */
 static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
 		struct blob code)
 {
@@ -164,7 +164,7 @@ static void find_incumbent(struct board *b, int i)
 	b->task[i].incumbent = arena_strdup(&b->a, r.cand);
 }
 
-/* Liars do what they do; each build is counted. */
+/* Builds candidates; liars misbehave as chosen. Counts each build. */
 static int build(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		 struct meas *m)
 {
@@ -225,7 +225,7 @@ static void run_box(struct board *b, int64_t box_ns)
 	s->r.ops->close(&s->r);
 }
 
-/* Its REC_BEST, or kind. */
+/* Gets the task's record of this kind. */
 static bool get(struct board *b, int task, enum rec_kind kind, struct rec *r)
 {
 	struct rec key = {.task = hash_text(texts[task]),
@@ -253,7 +253,7 @@ static struct rec claim(const struct board *b, int task, const char *cand, int64
 	return r;
 }
 
-/* The same with a schedule for each name. */
+/* Makes a record with a schedule of its own for each name. */
 static struct rec named(const struct board *b, int task, const char *name, int64_t ns)
 {
 	struct rec r = claim(b, task, "", ns);
@@ -302,7 +302,7 @@ static struct taken_sum take_one(struct board *b, const struct rec *r)
 	return sum;
 }
 
-/* A schedule of the task that is not its default. */
+/* Finds a schedule of the task that is not its default. */
 static void find_liar(const struct board *b, int task, uint64_t seed, char cand[CAND_MAX])
 {
 	struct arena a = {0};
@@ -321,7 +321,7 @@ static void find_liar(const struct board *b, int task, uint64_t seed, char cand[
 	arena_free(&a);
 }
 
-/* A lie for every task, that claims 1 ns. */
+/* Writes a lie for every task, claiming 1 ns. */
 static void make_lies(struct board *b, enum lie lie, struct buf *lines)
 {
 	b->lie = lie;
@@ -345,7 +345,7 @@ static double network_ns(const struct board *b)
 	return sum;
 }
 
-/* What the board would tell its fleet names the liar as what it found it to be, or not at all. */
+/* The lines that the board would send name the liar with the result that it had here, or not at all. */
 static void check_offers(struct board *b, enum lie lie)
 {
 	static const char *const said[LIES] = {[NO_BUILD] = "status build",
@@ -379,7 +379,8 @@ static void check_offers(struct board *b, enum lie lie)
 	CHECK(hints == (lie == NONSENSE || lie == OTHER_CLASS ? 0 : NTASKS));
 }
 
-/* Boxes with strangers' lines before each; the network's time at the end. warm: one without before them. */
+/* Runs boxes and takes strangers' lines before each; returns the network's time at the end. warm: begins with
+ * a box without them. */
 static double live(struct board *b, bool warm, int64_t box_ns, const struct buf *lines,
 		   const struct snapshot *s)
 {
@@ -398,8 +399,8 @@ static double live(struct board *b, bool warm, int64_t box_ns, const struct buf 
 	return network_ns(b);
 }
 
-/* Each lie costs one measurement at most, once for ever, however often it comes again; the box finds what it
- * would have found, and what is told of the lie is what came of it. */
+/* Each lie costs at most one measurement, once for ever, however often it is sent again; the box finds what
+ * it would have found, and the board sends the lie's real result. */
 TEST(a_lie_costs_one_measurement)
 {
 	static struct board honest, b;
@@ -460,7 +461,7 @@ TEST(incumbents_and_hints)
 	CHECK(get(&b, 1, REC_HINT, &got) && is_named(&got, "theirs"));
 	r = named(&b, 1, "own", 1);
 	CHECK(take_one(&b, &r).known == 1);
-	r.threads = 4; /* what one thread has serves four */
+	r.threads = 4; /* a record of one thread serves four */
 	r.meas.threads = 4;
 	cand_named(r.task_text, "of four", r.cand);
 	CHECK(take_one(&b, &r).hints == 1);
@@ -500,7 +501,7 @@ TEST(a_hint_that_was_tried)
 	close_board(&b);
 }
 
-/* Of no use here: what every box measures itself, what failed, what happened elsewhere. */
+/* Skipped: records that every box measures itself, failures, and logs of other boards. */
 TEST(passed_over)
 {
 	static struct board b;
@@ -530,7 +531,7 @@ TEST(passed_over)
 	close_board(&b);
 }
 
-/* Lines that are none, between good ones. */
+/* Invalid lines between good ones. */
 TEST(refused)
 {
 	static struct board b;
@@ -605,7 +606,8 @@ static int offered(struct board *b, const char *to, const char *part, bool sent)
 	return n;
 }
 
-/* Taken as hints where none are known, and never told as this board's own; so many models and no more. */
+/* Choices are taken as hints if none are known, and never sent as this board's own; their number is
+ * limited. */
 TEST(choices)
 {
 	static struct board b;
@@ -634,8 +636,7 @@ TEST(choices)
 	close_board(&b);
 }
 
-/* How a search of a model went is said once, and again when it came to something else; a stranger's is not.
- */
+/* A model's history is sent once, and again when its result changed; a stranger's is never sent. */
 TEST(histories)
 {
 	static struct board b;
@@ -657,7 +658,7 @@ TEST(histories)
 	close_board(&b);
 }
 
-/* A seed holds what its maker sent: it is no word of this board's. */
+/* A seed holds marks of what its maker sent; they do not count for this board. */
 TEST(a_seed_has_sent_nothing)
 {
 	static struct board maker, b;
@@ -682,7 +683,7 @@ TEST(a_seed_has_sent_nothing)
 	close_board(&maker);
 }
 
-/* However much strangers have to say, a part of the cache is theirs, and nothing goes for it. */
+/* Strangers' records get only a part of the cache, and nothing is evicted for them. */
 TEST(a_part_of_the_cache)
 {
 	static struct board b;
@@ -711,7 +712,7 @@ TEST(a_part_of_the_cache)
 	close_board(&b);
 }
 
-/* What a hint led to goes with it; what this board found itself stays. */
+/* Revoking a hint removes its results; what this board found itself stays. */
 TEST(revoked)
 {
 	static struct board b, first;
@@ -756,7 +757,7 @@ TEST(revoked)
 	close_board(&first);
 }
 
-/* A board that takes what another found reaches it in a box in which that had found little. */
+/* A board that takes another board's results reaches its time in a box in which that one had found little. */
 TEST(the_good_ones_help)
 {
 	static struct board first, cold, alone;
@@ -770,7 +771,7 @@ TEST(the_good_ones_help)
 	}
 	open_board(&cold);
 	CHECK(take(&cold, &lines, NULL).incumbents == NTASKS);
-	CHECK(offered(&cold, "fleet", "", false) == 0); /* not a word of what it did not measure */
+	CHECK(offered(&cold, "fleet", "", false) == 0); /* nothing that it did not measure */
 	run_box(&cold, 150 * NS_PER_MS);
 	open_board(&alone);
 	run_box(&alone, 150 * NS_PER_MS);
@@ -780,7 +781,7 @@ TEST(the_good_ones_help)
 	CHECK(network_ns(&alone) > network_ns(&first) * 1.05);
 	CHECK(offered(&cold, "fleet", "kind best", true) == NTASKS); /* it confirms them */
 	run_box(&cold, 150 * NS_PER_MS);
-	CHECK(offered(&cold, "fleet", "kind best", true) == 0); /* another time of the same is no news */
+	CHECK(offered(&cold, "fleet", "kind best", true) == 0); /* a new time alone is not sent */
 	buf_free(&lines);
 	close_board(&first);
 	close_board(&cold);

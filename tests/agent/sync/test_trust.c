@@ -7,7 +7,7 @@
 static const char cls[] = "0123456789abcdef0123456789abcdef",
 		  other_cls[] = "ffffffffffffffffffffffffffffffff";
 
-/* Which of keys() are whose: root's then fleet's, as digits of base 16. */
+/* Digits of base 16 select from keys(): root's, then the fleet's. */
 static struct root root_of(int64_t version, const char *roots, int threshold, const char *fleets)
 {
 	const char *of[ROLES] = {roots, fleets};
@@ -163,7 +163,7 @@ TEST(root_signs_itself)
 	buf_free(&text);
 }
 
-/* Version 1 of keys 0, 1, 2; the next has 1, 2, 5, where it says no other. */
+/* Version 1 has keys 0, 1, 2; the next one has 1, 2, 5 unless the row says otherwise. */
 TEST(what_follows)
 {
 	static const struct {
@@ -220,7 +220,7 @@ struct place {
 	char image[128], dir[128], state[160], serials[128];
 };
 
-/* A new board, with that image. */
+/* Makes a new board with that image. */
 static struct place board(const struct buf *image, const char *serials)
 {
 	static int n;
@@ -239,7 +239,7 @@ static struct place board(const struct buf *image, const char *serials)
 	return p;
 }
 
-/* Open, or what went wrong. */
+/* Opens the trust; logs the error otherwise. */
 static struct trust *open_good(const struct place *p, int rc)
 {
 	struct trust *t = NULL;
@@ -259,7 +259,7 @@ static bool advance_is(struct trust *t, struct buf b, int rc)
 	return is == rc;
 }
 
-/* A snapshot that keys `who` signed counts. */
+/* Returns whether a snapshot signed by keys `who` counts. */
 static bool fleet_is(const struct trust *t, const char *who)
 {
 	struct buf b = signed_by("snapshot", "x", 1, who);
@@ -366,7 +366,7 @@ TEST(as_many_classes_as_may_be)
 	buf_free(&image);
 }
 
-/* Two roots behind: it takes one after the other, and stops at the first that is not right. */
+/* A board that is two roots behind takes one after the other, and stops at the first bad one. */
 TEST(rotation)
 {
 	struct buf image = doc(1, "012", 2, "3", "01");
@@ -401,7 +401,7 @@ TEST(rotation)
 	buf_free(&image);
 }
 
-/* A stolen fleet key said the highest serial there is; root takes the key away, and the fleet goes on. */
+/* A stolen fleet key signed the highest serial; root revokes the key, and the fleet continues. */
 TEST(a_stolen_key_is_recovered_from)
 {
 	struct buf image = doc(1, "012", 2, "3", "01");
@@ -409,7 +409,7 @@ TEST(a_stolen_key_is_recovered_from)
 	struct trust *t = open_good(&p, 0);
 	REQUIRE(t);
 	CHECK_OK(trust_raise(t, cls, "all", INT64_C(1) << 53));
-	CHECK(advance_is(t, doc(2, "012", 2, "34", "01"), 1)); /* the key is kept, and so what it said */
+	CHECK(advance_is(t, doc(2, "012", 2, "34", "01"), 1)); /* the key stays, and so does its serial */
 	CHECK(trust_floor(t, cls, "all") == INT64_C(1) << 53);
 	CHECK(advance_is(t, doc(3, "012", 2, "5", "01"), 1));
 	CHECK(trust_floor(t, cls, "all") == 7);
@@ -444,7 +444,7 @@ TEST(a_newer_image)
 	CHECK(trust_floor(t, cls, "all") == 12);
 	CHECK_FAILS(trust_raise(t, cls, "all", 11), E_WRONG, "older");
 	trust_close(t);
-	/* An older image after all: what was taken since counts. */
+	/* With an older image again, the state still counts. */
 	CHECK_OK(file_write(p.image, image.p, image.n));
 	t = open_good(&p, 0);
 	REQUIRE(t);
@@ -463,7 +463,7 @@ TEST(a_newer_image)
 	buf_free(&alien);
 }
 
-/* What is damaged is never less than the image, and is told from none. */
+/* A damaged state never falls below the image, and is told from a missing one. */
 TEST(each_byte_of_the_state)
 {
 	struct buf image = doc(1, "0", 1, "3", "0");
@@ -477,7 +477,7 @@ TEST(each_byte_of_the_state)
 	trust_close(t);
 	REQUIRE_OK(file_read(&a, p.state, 0, &good));
 	char *bytes = arena_memdup(&a, good.p, good.n);
-	if (!freopen("/dev/null", "w", stderr)) /* each of them is said */
+	if (!freopen("/dev/null", "w", stderr)) /* each damage is logged */
 		abort();
 	for (size_t i = 0; i < 2 * good.n; i++) {
 		size_t n = i < good.n ? good.n : i - good.n;
@@ -511,7 +511,7 @@ TEST(each_byte_of_the_state)
 	buf_free(&image);
 }
 
-/* A folder that takes nothing: nothing is taken. */
+/* If the state's folder cannot be written, nothing is taken. */
 TEST(nowhere_to_keep_it)
 {
 	struct buf image = doc(1, "012", 2, "3", "01");
