@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as `names`, as a Host and as the target of a request, a line each. A host that is ours is written
- * like a name or address that is ours, in whatever case; an absolute target leaves a path. */
+/* Parses any bytes as `names`, as a Host header and as a request's target, one line each. A host that is
+ * accepted is written like one of our names or addresses, in any letter case; an absolute target is reduced
+ * to its path. */
 #include "tools/fleet/fleet_host.h"
 
 #include <ctype.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as an image whose sums are right: an error, or a plan, which is run where it has no machine code,
- * whose bytes are trusted. Then nothing may reach beyond its memory or the caller's tensors. */
+/* Reads any bytes as an image with correct checksums: the result is an error, or a plan, which is run unless
+ * it has machine code (whose bytes are trusted). A run must not touch anything beyond its memory or the
+ * caller's tensors. */
 #include "agent/run/host_parts.h"
 #include "agent/run/image.h"
 #include "agent/run/plan_parts.h"
@@ -26,7 +27,7 @@ static uint64_t number(const uint8_t *p, int bytes)
 	return v;
 }
 
-/* Sums are made right, and what the description asks of memory is kept within 256 KiB each. */
+/* Corrects the checksums, and limits each memory size of the description to 256 KiB. */
 static void mend(uint8_t *p, size_t n)
 {
 	uint64_t meta = number(p + META, 8), label = number(p + LABEL, 4),
@@ -46,8 +47,8 @@ static void mend(uint8_t *p, size_t n)
 	memcpy(p + 4, &sum, 4);
 }
 
-/* Every other time a number of the description is moved a little: an offset or a size that just fits, or just
- * not. */
+/* Every other time changes a number of the description by a little, so that an offset or size just fits, or
+ * just does not. */
 size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t most, unsigned seed)
 {
 	static const int32_t by[] = {1, -1, 4, -4, 64, -64, 256, -256};
@@ -65,7 +66,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t most, unsigned seed)
 
 enum { MOST_POINTS = 1 << 16, MOST_BYTES = 16 << 20 };
 
-/* Of a task in portable C. */
+/* Counts the points of a task in portable C. */
 static double points(const struct host_task *h)
 {
 	double sum = 0;
@@ -78,7 +79,7 @@ static double points(const struct host_task *h)
 	return sum;
 }
 
-/* Machine code, or so much work that the fuzzer would wait. */
+/* Returns whether to skip the plan: it has machine code, or so much work that the fuzzer would wait. */
 static bool is_left_out(const struct plan *p)
 {
 	double sum = 0;
@@ -97,7 +98,7 @@ static bool is_left_out(const struct plan *p)
 	return code || sum > MOST_POINTS * 16.0;
 }
 
-/* The caller's tensors, each of its own so that reading past one is seen. */
+/* Allocates each of the caller's tensors apart, so that a read past one is detected. */
 static bool make_tensors(const struct graph *g, int n, const int *value, struct tensor **out)
 {
 	bool good = true;
@@ -126,7 +127,7 @@ static void run(struct plan *p)
 	const struct graph *g = plan_graph(p);
 	struct tensor *in, *out = NULL;
 	if (make_tensors(g, g->ninputs, g->input, &in) && make_tensors(g, g->noutputs, g->output, &out))
-		for (int i = 0; i < 2; i++) /* the second finds what the first left */
+		for (int i = 0; i < 2; i++) /* the second run meets the first one's leftovers */
 			(void)!plan_run(p, in, out);
 	free_tensors(in, g->ninputs);
 	free_tensors(out, g->noutputs);

@@ -27,7 +27,7 @@ static bool close_to(float a, float b)
 	       fabs((double)a - (double)b) <= 1e-4 * fabs((double)b) + 1e-4 || (fabsf(b) > 1e30f);
 }
 
-/* All elements, halos too; padding lanes mean nothing. */
+/* Compares all elements, also halos, but not padding lanes, which mean nothing. */
 static bool same_values(const struct operand *o, const float *a, const float *b)
 {
 	int64_t i[MAX_RANK] = {0};
@@ -170,7 +170,7 @@ TEST(maps)
 	}
 }
 
-/* By the reference and by the portable path: what kernels/loops/vmath.h says of compiled ones. */
+/* Checks the bounds of kernels/loops/vmath.h for the reference and the portable path. */
 static void check_far(const char *op, const float *want)
 {
 	char text[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans as images: what is made of one answers as the plan did, and bytes that are no image are an error. */
+/* Plans as images: a restored plan gives the same answers, and bytes that are no image are an error. */
 #include "agent/run/beside.h"
 #include "agent/run/image.h"
 #include "agent/run/plan_parts.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The plan of a graph with kernels in portable C, and what describes it. */
+/* Makes the plan of a graph with kernels in portable C, and its description. */
 static int describe(struct graph *g, int lanes, struct pool *pool, struct arena *a, struct buf *meta,
 		    struct plan **out)
 {
@@ -27,7 +27,7 @@ static int describe(struct graph *g, int lanes, struct pool *pool, struct arena 
 	return rc < 0 ? rc : plan_build_described(g, s, &t, NULL, pool, meta, out);
 }
 
-/* The plan that the description gives, with the weights of the first. */
+/* Restores the plan from its description, with the first plan's weights. */
 static int again(const struct plan *p, const struct buf *meta, struct pool *pool, struct plan **out)
 {
 	int rc = plan_restore(meta->p, meta->n, pool, out);
@@ -41,10 +41,10 @@ static int again(const struct plan *p, const struct buf *meta, struct pool *pool
 struct way {
 	int lanes;
 	struct pool *pool, *other; /* threads before and after */
-	int nodes;                 /* that ran in C, of all cases */
+	int nodes;                 /* nodes run in C, over all cases */
 };
 
-/* The first plan is gone when the second runs. */
+/* The first plan is freed before the second runs. */
 static int run_restored(void *ctx, struct graph *g, const struct tensor *in, struct tensor *out,
 			struct arena *a)
 {
@@ -88,7 +88,7 @@ static int check_cases(const char *folder, struct way *w, int every, const struc
 	return passed;
 }
 
-/* Every operator as a node, or as a task. */
+/* Tests every operator as a node, or as a task. */
 TEST(operators)
 {
 	char folder[128];
@@ -116,7 +116,8 @@ TEST(networks)
 	pool_close(w.other);
 }
 
-/* A Concat, a Split's like, a node that runs in C, a constant output's like: small, for hostile bytes. */
+/* A small graph for hostile bytes: a Concat, slices like a Split, a node that runs in C, a constant
+ * output. */
 static struct graph *mixed(void)
 {
 	struct graph *g;
@@ -142,7 +143,7 @@ static struct graph *mixed(void)
 	return g;
 }
 
-/* What an output is without anything computed is larger than all else. */
+/* Outputs that need no computing are larger than all else. */
 TEST(constant_outputs)
 {
 	struct arena a = {0};
@@ -174,9 +175,9 @@ TEST(hostile_descriptions)
 	struct graph *g = mixed();
 	REQUIRE(describe(g, 4, NULL, &a, &meta, &p) >= 0);
 	int refused = 0;
-	for (size_t n = 0; n < meta.n; n += 1 + n / 16) /* every length */
+	for (size_t n = 0; n < meta.n; n += 1 + n / 16) /* cut at growing lengths */
 		CHECK_FAILS(plan_restore(meta.p, n, NULL, &q), E_CORRUPT, "damaged");
-	for (size_t i = 0; i < meta.n; i++) { /* the memory's size stays, or it is all the machine's */
+	for (size_t i = 0; i < meta.n; i++) { /* keep the memory's size, or it takes all memory */
 		if (i < 40)
 			continue;
 		for (int bit = 0; bit < 8; bit += 1 + (i > 2048) * 6) {
@@ -197,7 +198,7 @@ TEST(hostile_descriptions)
 	arena_free(&a);
 }
 
-/* The plan as it is now, described and restored again. */
+/* Describes the plan as it is now and restores it. */
 static int redescribed(struct plan *p)
 {
 	struct buf meta = {0};
@@ -210,7 +211,7 @@ static int redescribed(struct plan *p)
 	return rc;
 }
 
-/* A Concat with a part that is copied. */
+/* Finds a Concat with a part that is copied. */
 static struct pstep *find_copying(struct plan *p)
 {
 	for (int i = 0; i < p->nsteps; i++)
@@ -230,7 +231,7 @@ static struct pstep *find_step(struct plan *p, bool host)
 	return NULL;
 }
 
-/* A number, or an address, as it would be in a hostile description; put back afterwards. */
+/* Checks that a hostile number or address is refused; restores it afterwards. */
 #define REFUSED(lvalue, value)                                                                               \
 	do {                                                                                                 \
 		__typeof__(lvalue) was_ = (lvalue);                                                          \
@@ -239,7 +240,7 @@ static struct pstep *find_step(struct plan *p, bool host)
 		(lvalue) = was_;                                                                             \
 	} while (0)
 
-/* Everything that a run without machine code relies on. */
+/* Changes each number that a run without machine code relies on. */
 TEST(descriptions_that_reach_too_far)
 {
 	struct arena a = {0};
@@ -310,7 +311,7 @@ TEST(descriptions_that_reach_too_far)
 	arena_free(&a);
 }
 
-/* A file of the small plan for `t`. */
+/* Writes a file of the small plan for target `t`. */
 static void write_for(const struct target *t, const char *path, struct key key)
 {
 	struct arena a = {0};
@@ -351,19 +352,19 @@ TEST(files)
 	CHECK(im.threads == 2 && !im.exact && im.note.lo == 4 && !strcmp(im.name, "mixed"));
 	CHECK(!strcmp(im.target.soc, here.soc));
 	plan_free(p);
-	/* Of a processor that this is not. */
+	/* For another processor. */
 	other = here;
 	snprintf(other.features + strlen(other.features), 16, "%s+abacus", *other.features ? "," : "");
 	write_for(&other, path, key);
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "compile it here");
-	/* Of another version; of a format to come. */
+	/* From another version; in a future format. */
 	write_for(&here, path, key);
 	patch(path, "^HIM2", "HIM3");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_UNSUPPORTED, "another version");
 	patch(path, "^HIM3", "HUM3");
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_CORRUPT, "damaged");
 	CHECK(!image_find(path, found, sizeof found));
-	/* Others can write it, or change its folder. */
+	/* Other users can write it, or change its folder. */
 	write_for(&here, path, key);
 	REQUIRE(chmod(path, 0664) == 0);
 	CHECK_FAILS(image_read(path, NULL, &here, NULL, &im, &p), E_USAGE, "go-w");
@@ -375,7 +376,7 @@ TEST(files)
 	CHECK_OK(image_folder_check(path));
 }
 
-/* None of these is an image, nor is it none; nothing waits for a writer of the pipe. */
+/* These paths are not images, and not missing either; no open waits for a writer of the pipe. */
 TEST(what_cannot_be_opened)
 {
 	char path[128], other[160];
@@ -399,7 +400,7 @@ TEST(what_cannot_be_opened)
 	CHECK_FAILS(image_peek(name, &im), E_IO, "cannot open");
 }
 
-/* A description that is not taken back is not written. */
+/* A description that could not be read back is not written. */
 TEST(what_no_reader_takes)
 {
 	char path[128];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library for applications, through its public header alone. */
+/* Tests the library for applications through its public header only. */
 #include "tests/lib/libhone.h"
 
 #include <limits.h>
 #include <sched.h>
 #include <sys/resource.h>
 
-/* What the program asks the system's allocator for, where no sanitizer has one of its own. */
+/* Counts the program's allocations, unless a sanitizer replaces the allocator. */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && defined(__GLIBC__)
 enum { COUNTED = 1 };
 static _Thread_local int allocations;
@@ -186,7 +186,7 @@ TEST(what_cannot_be_bound_or_asked)
 	CHECK_FAILS(hone_run_on(m, NULL, NULL), HONE_USAGE, "no buffer for");
 	CHECK_FAILS(hone_wait(m, 0), HONE_USAGE, "hone_run_async");
 	CHECK(hone_poll(m) == 1);
-	hone_cancel(m); /* nobody runs: nothing */
+	hone_cancel(m); /* no run: does nothing */
 	CHECK_OK(hone_run(m));
 	hone_model_close(m);
 	hone_close(h);
@@ -305,7 +305,7 @@ TEST(a_file_that_changes)
 	hone_close(h);
 }
 
-/* What others may write is not run; what cannot be read is not there. */
+/* Files that others may write are not used; unreadable ones count as missing. */
 TEST(caches_that_are_not_good)
 {
 	if (!tuned())
@@ -330,7 +330,7 @@ TEST(caches_that_are_not_good)
 	CHECK(m && isfinite(first_output(m, 1)));
 	hone_model_close(m);
 	hone_close(h);
-	/* A byte in every 200 is another: most records are lost, none is believed. */
+	/* One byte in 200 is changed: most records are lost, and none is believed. */
 	for (int seed = 0; seed < 12; seed++) {
 		snprintf(torn, sizeof torn, "%s", in_dir("torn"));
 		snprintf(cmd, sizeof cmd, "rm -rf '%s'", torn);
@@ -427,7 +427,7 @@ TEST(images_are_kept_and_checked)
 	struct stat st;
 	REQUIRE(stat(image, &st) == 0);
 	CHECK(starts_from_image(cache, want));
-	/* Any byte that is another, and any end: the model is loaded from its file, and kept again. */
+	/* With any byte changed, or cut at any place, the model is loaded from its file and kept again. */
 	for (int i = 0; i < 24; i++) {
 		int fd = open(image, O_RDWR);
 		off_t at = i < 6 ? i * 11 : (off_t)(st.st_size / 24 * i);
@@ -435,7 +435,7 @@ TEST(images_are_kept_and_checked)
 		REQUIRE(fd >= 0 && pread(fd, &b, 1, at) == 1);
 		b ^= 0x40;
 		CHECK(pwrite(fd, &b, 1, at) == 1 && close(fd) == 0);
-		bool same = starts_from_image(cache, want); /* padding says nothing */
+		bool same = starts_from_image(cache, want); /* padding is not checked */
 		CHECK(!same);
 		if (i % 8 == 7) {
 			CHECK(truncate(image, st.st_size / 24 * i) == 0);
@@ -446,12 +446,12 @@ TEST(images_are_kept_and_checked)
 	CHECK(chmod(image, 0666) == 0); /* others may write it */
 	CHECK(!starts_from_image(cache, want));
 	snprintf(cmd, sizeof cmd, "touch '%s'", steering());
-	CHECK(system(cmd) == 0); /* the model may be another */
+	CHECK(system(cmd) == 0); /* the model may have changed */
 	CHECK(!starts_from_image(cache, want));
 	CHECK(starts_from_image(cache, want));
 }
 
-/* The program goes to another folder; caches and models stay where they were. */
+/* Caches and models are still found after the program changes its folder. */
 TEST(relative_paths)
 {
 	if (!tuned())
@@ -473,7 +473,7 @@ TEST(relative_paths)
 	hone_close(h);
 }
 
-/* What is said to help is a command that the shell reads as it was meant. */
+/* The remedy is a command that the shell reads as intended. */
 TEST(remedies)
 {
 	char cache[4096], cmd[1200], path[256];
@@ -530,7 +530,7 @@ TEST(runs_do_not_allocate)
 	hone_close(h);
 }
 
-/* 64 threads, wherever they run; as many as there are cores where the process has one. */
+/* 64 threads on any cores; by default as many threads as cores, where the process has one core. */
 TEST(threads_and_cores)
 {
 	cpu_set_t all, one;
@@ -559,7 +559,7 @@ TEST(threads_and_cores)
 	CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
-/* No files can be opened: what is in memory goes on. */
+/* With no descriptors left, models in memory still run. */
 TEST(no_files)
 {
 	struct rlimit old, none;
@@ -587,7 +587,7 @@ TEST(no_files)
 	arena_free(&a);
 }
 
-/* Who names no cache has honed's, too, and before it is there, none. */
+/* Without named caches, honed's cache is used, too; before it exists, none is. */
 TEST(kernels_of_honed)
 {
 	if (!tuned())

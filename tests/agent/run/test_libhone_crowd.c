@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many threads on one model while a cache changes under it; who waits is served in turn. */
+/* Many threads use one model while a cache changes under it; waiting threads are served in turn. */
 #include "agent/cache/cache.h"
 #include "platform/base/clock.h"
 #include "tests/lib/libhone.h"
@@ -30,7 +30,7 @@ static bool one_of(int rc, const int *good, int n)
 	return false;
 }
 
-/* Everything else that may be asked of a model that others use: which of them had their way is chance. */
+/* Makes all other calls on a shared model; which of them succeed is chance. */
 static int meddle(struct hone_model *m, int i)
 {
 	struct hone_kernel_info k;
@@ -54,7 +54,7 @@ static int own_run(struct hone_model *own, int i)
 	return rc >= 0 && i % 2 == 0 ? hone_wait(own, -1) : rc;
 }
 
-/* Each on a model of its own and on the one that all share. */
+/* Each thread runs a model of its own and the shared one. */
 static void *member_main(void *arg)
 {
 	const struct member *me = arg;
@@ -86,7 +86,7 @@ static void *member_main(void *arg)
 	return NULL;
 }
 
-/* Records that are damaged and whole by turns, so that every refresh finds other kernels. */
+/* Damages and repairs records in turns, so that every refresh finds other kernels. */
 static int spoil(struct cache *w, int n, const struct key *k, const struct blob *good, int turn)
 {
 	int rc = 0;
@@ -97,7 +97,7 @@ static int spoil(struct cache *w, int n, const struct key *k, const struct blob 
 
 static int rounds(void)
 {
-	const char *n = getenv("CROWD_ROUNDS"); /* where everything takes longer */
+	const char *n = getenv("CROWD_ROUNDS"); /* fewer under valgrind */
 	return n ? atoi(n) : 12;
 }
 

@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* How a network is run. */
+/* A way to run a network. */
 struct way {
 	int lanes, threads, runs;
 	bool optimize, take;
@@ -79,7 +79,7 @@ TEST(models_in_portable_c)
 		check_share(dir, &ways[i], (int)i);
 }
 
-/* As far as this machine goes. */
+/* Uses each ISA that this machine has. */
 TEST(models_on_fallback_kernels)
 {
 	static const char *const isas[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
@@ -103,7 +103,7 @@ static int broken_find(void *ctx, const struct task *t, const char *text, struct
 	return fail(E_IO, "the flash is gone");
 }
 
-/* One that finds nothing is a miss; one that fails is an error, with the plan half made. */
+/* A source that finds nothing is a miss; a source that fails is an error, with the plan half built. */
 TEST(a_failing_source_is_an_error)
 {
 	const struct kernel_source src = {NULL, broken_find};

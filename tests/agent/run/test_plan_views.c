@@ -53,7 +53,7 @@ TEST(a_part_inside_lies_as_it_would_alone)
 	CHECK(inside > 500);
 }
 
-/* What would share a block, a row or a halo with its neighbour stays apart. */
+/* Parts that would share a block, a row or a halo with a neighbour stay apart. */
 TEST(what_lies_otherwise_is_copied)
 {
 	struct operand whole = {.dtype = DT_F32, .dims = {4, {1, 48, 5, 5}}}, part = whole;

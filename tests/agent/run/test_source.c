@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels out of a cache: which record serves a task, and with which code. */
+/* Kernels from a cache: which record serves a task, and with which code. */
 #include "agent/cache/kept_code.h"
 #include "agent/cache/lookup.h"
 #include "agent/run/source.h"
@@ -32,7 +32,7 @@ static void put(const char *cand, enum rec_kind kind, int threads, bool exact)
 	CHECK_OK(cache_put_rec(cache, &r));
 }
 
-/* What a source gives for the task: the candidate whose code it is, "" for none. */
+/* Returns the candidate whose code a source gives for the task; "": none. */
 static const char *gives(int threads, bool exact, enum rec_kind kind, enum kernel_origin *origin)
 {
 	static char cand[64];
@@ -88,7 +88,7 @@ TEST(the_nearest_record_serves)
 	check_gives("exact one", 1, true, REC_BEST); /* never an inexact one */
 	check_gives("default one", 4, false, REC_DEFAULT);
 	check_gives("", 4, true, REC_DEFAULT);
-	target.lanes = 16; /* another board's are of no use */
+	target.lanes = 16; /* records of another board do not serve */
 	check_gives("", 4, false, REC_BEST);
 	target.lanes = 8;
 	close_cache();
@@ -135,7 +135,7 @@ static void damage_file(void)
 	arena_free(&a);
 }
 
-/* Damage on flash, and code that is whole but no code: a miss, and the next best serves. */
+/* Damage on flash, or intact bytes that are not code: a miss, and the next best record serves. */
 TEST(damaged_code_is_a_miss)
 {
 	open_cache();

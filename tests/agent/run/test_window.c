@@ -111,7 +111,7 @@ static bool walk(const struct window *w, int64_t end[2])
 	return true;
 }
 
-/* One number of it moved a little. */
+/* Changes one of its numbers by a little. */
 static void move_one(struct rng *r, struct window *w)
 {
 	static const int64_t by[] = {1, -1, 2, 8, -8};
@@ -133,7 +133,7 @@ static void move_one(struct rng *r, struct window *w)
 	*p += v;
 }
 
-/* What window_make makes fits exactly; with a number moved, nothing that fits leaves its tensors. */
+/* Windows of window_make fit exactly; with a number changed, no window that passes leaves its tensors. */
 TEST(windows_that_fit_stay_inside)
 {
 	struct rng r;
