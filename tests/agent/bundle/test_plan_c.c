@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plans as C: what is written compiles without a warning, needs nothing, and computes what the plan does, bit
- * for bit. */
+/* Plans as C: the source compiles without a warning, needs no other library, and computes what the plan does,
+ * bit for bit. */
 #include "agent/bundle/plan_c_parts.h"
 #include "kernels/onnx/import.h"
 #include "kernels/graph/eval.h"
@@ -15,7 +15,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
-/* Runs in the folder; 0: it went well. */
+/* Runs a command in the folder; 0: it succeeded. */
 __attribute__((format(printf, 1, 2))) static int shell(const char *format, ...)
 {
 	char cmd[2048];
@@ -91,8 +91,8 @@ static void write_tensors(const char *name, const struct tensor *t, int n)
 	CHECK(fclose(f) == 0);
 }
 
-/* A program that reads in.NAME, runs NAME `runs` times in an arena of rubbish and writes out.NAME; several
- * threads take turns, the last range first. */
+/* Writes a program that reads in.NAME, runs NAME `runs` times in an arena of rubbish and writes out.NAME;
+ * several threads take turns, the last range first. */
 static void write_main(const struct net *n, const char *name, int threads)
 {
 	char file[128];
@@ -151,7 +151,7 @@ static const char *compiler(void)
 	return cc && *cc ? cc : "cc";
 }
 
-/* Writes and compiles; 0: good. */
+/* Writes and compiles it; 0: it succeeded. */
 static int compile(const struct net *n, const char *name, int threads)
 {
 	struct plan_c_sizes sizes;
@@ -275,7 +275,7 @@ TEST(published_networks)
 	}
 }
 
-/* One program, nothing of hone in it: all that the objects want from elsewhere is memcpy and memset. */
+/* One program without hone: the objects need only memcpy and memset from elsewhere. */
 TEST(two_networks_in_one_program)
 {
 	struct net n[2];
@@ -327,7 +327,7 @@ TEST(names)
 	CHECK(strlen(out) == PLAN_C_NAME - 1);
 }
 
-/* With these two values as outputs, optimised. */
+/* Makes an optimised graph with these two values as outputs. */
 static struct graph *two_outputs(struct zoo *z, int a, const char *a_name, int b, const char *b_name)
 {
 	struct graph *g = z->g;
@@ -344,7 +344,7 @@ static struct graph *two_outputs(struct zoo *z, int a, const char *a_name, int b
 	return g;
 }
 
-/* Names that would end comments, continue lines, or are the same for a compiler. */
+/* Names that would end comments, continue lines, or be equal for a compiler. */
 TEST(hostile_names)
 {
 	struct zoo z = net_begin("*/ #error \"");
@@ -365,7 +365,7 @@ TEST(hostile_names)
 	check_net(g, "hostile", 2);
 }
 
-/* Indices from outside, some from the end; then one that is out of range. */
+/* Indices as inputs, some counted from the end; then one that is out of range. */
 TEST(nodes_in_c)
 {
 	struct zoo z = net_begin("nodes");
@@ -424,7 +424,7 @@ static int files_in(const char *path)
 	return n;
 }
 
-/* As on a full disk: no file may become longer than this. Returns what plan_c_write did. */
+/* Limits the length of files, as on a full disk. Returns what plan_c_write returned. */
 static int write_short(const struct plan *p, const char *to, rlim_t most)
 {
 	fflush(NULL);
@@ -440,7 +440,7 @@ static int write_short(const struct plan *p, const char *to, rlim_t most)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -128;
 }
 
-/* The renames before one that fails; -1: none does. */
+/* Number of renames that succeed before one fails; -1: none fails. */
 static int good_renames = -1;
 
 int rename(const char *from, const char *to)
@@ -452,8 +452,7 @@ int rename(const char *from, const char *to)
 	return renameat(AT_FDCWD, from, AT_FDCWD, to);
 }
 
-/* Whichever rename fails, nothing has changed; nor has it where the folder was empty. Returns how many there
- * are. */
+/* Whichever rename fails, nothing changes, also in an empty folder. Returns the number of renames. */
 static int renames_that_fail(const struct plan *p, const char *to, const char *same)
 {
 	struct plan_c_sizes sizes;
@@ -485,7 +484,7 @@ TEST(a_rename_that_fails)
 	net_close(&n[1]);
 }
 
-/* Files of two plans of one name are no program. */
+/* Files of two plans with one name do not link. */
 TEST(sets_do_not_mix)
 {
 	struct net n;
@@ -515,7 +514,7 @@ TEST(sets_do_not_mix)
 	}
 }
 
-/* A set that is there stays as it was; where there was none, there is none. */
+/* After an error a previous set stays unchanged; without one, no file is left. */
 TEST(all_files_or_none)
 {
 	struct net n;
@@ -538,7 +537,7 @@ TEST(all_files_or_none)
 	    0);
 	CHECK_FAILS(plan_c_write(n.p, in_dir("full"), "net", &sizes), E_IO, "net_weights.o");
 	CHECK(shell("diff -r full before") == 0);
-	/* What a process of this number left. */
+	/* The leftovers of an earlier process with this number. */
 	CHECK(shell("rmdir full/net_weights.o && for f in .h .c _kernels.o _weights.o; do echo x "
 		    ">full/net$f.%d; done",
 		    (int)getpid()) == 0);
