@@ -77,7 +77,7 @@ static int parse(int argc, char **argv, struct words *w)
 		else
 			return fail(E_USAGE, "see hone-sync --help");
 	}
-	return optind < argc ? fail(E_USAGE, "what is '%s'? See hone-sync --help", argv[optind]) : E_OK;
+	return optind < argc ? fail(E_USAGE, "unexpected argument '%s'; see hone-sync --help", argv[optind]) : E_OK;
 }
 
 /* With --folder, a run by hand neither enrols nor sends anything. */
@@ -101,7 +101,8 @@ static void tell(const struct sync_sum *s, const char *server)
 		 server, what, (long long)s->serial, s->blobs, s->taken, s->refused, s->sent,
 		 (long long)s->down_bytes, (long long)s->up_bytes);
 	if (s->taken)
-		log_info("hone-sync: %d records taken; they are timed before they count", s->taken);
+		log_info("hone-sync: %d record%s taken; this board times records before it uses them",
+			 s->taken, s->taken == 1 ? "" : "s");
 }
 
 /* Takes the packs of the watched folder; a pack that none of the fleet's keys signed is refused. */
@@ -119,7 +120,8 @@ static int take_packs(const struct sync_conf *c, const struct sync_cache *to)
 		rc = pack_watch(sync_cache_of(to), c->watch, known, t, NULL, 0, &sum);
 	trust_close(t);
 	if (sum.packs || sum.refused)
-		log_info("hone-sync: %s: %d packs taken, %d refused", c->watch, sum.packs, sum.refused);
+		log_info("hone-sync: %s: %d pack%s taken, %d refused", c->watch, sum.packs,
+			 sum.packs == 1 ? "" : "s", sum.refused);
 	return fail_in(rc, "packs");
 }
 

@@ -89,7 +89,7 @@ static int take_back(void *ctx, const struct snapshot *s)
 	struct keeper *k = ctx;
 	int n = taken_revoke(k->cache, s);
 	if (n > 0)
-		log_info("hone-sync: %d records were revoked, and are gone", n);
+		log_info("hone-sync: removed %d record%s that the fleet revoked", n, n == 1 ? "" : "s");
 	return n;
 }
 

@@ -95,7 +95,7 @@ TEST(what_it_returns)
 	configure("");
 	CHECK(run(WORDS("-v")) == 0 && says("no server"));
 	CHECK(run(WORDS("--nonsense")) == 2);
-	CHECK(run(WORDS("word")) == 2 && says("what is 'word'"));
+	CHECK(run(WORDS("word")) == 2 && says("unexpected argument 'word'"));
 	configure("servre = x\n");
 	CHECK(run(NULL) == 1 && says("no such key"));
 	configure_server(tree.www);
@@ -153,7 +153,7 @@ TEST(packs_of_the_watched_folder)
 	configure(text);
 	CHECK(run(NULL) == 0 && says("0 packs taken, 1 refused") && tree_has(&tree, 0, 4) == 0);
 	CHECK_OK(pack_sign(pack, &about, tree.fleet));
-	CHECK(run(NULL) == 0 && says("1 packs taken, 0 refused") && tree_has(&tree, 0, 4) == 4);
+	CHECK(run(NULL) == 0 && says("1 pack taken, 0 refused") && tree_has(&tree, 0, 4) == 4);
 	CHECK(run(WORDS("-q")) == 0);
 	tree_close(&tree);
 }
