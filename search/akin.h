@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What won in a job's tasks of a kind, for the others of that kind. A task is told the nearest in size first;
- * how its schedule fits is kernels/space/transfer.h's. */
+/* The winners of a job's tasks, as seeds for its other tasks of the same kind. A task gets the winners of the
+ * tasks nearest to it in size first; kernels/space/transfer.h says how their schedules are fitted to it. */
 #ifndef SEARCH_AKIN_H
 #define SEARCH_AKIN_H
 
@@ -19,10 +19,10 @@ struct winner {
 struct akin {
 	struct arena arena;
 	int n;
-	struct winner w[AKIN_MAX]; /* those that come when it is full are left out */
+	struct winner w[AKIN_MAX]; /* once it is full, further winners are left out */
 };
 
-/* What a task has been told of them. */
+/* Which winners a task has been given already. */
 struct heard {
 	struct key kind;
 	double flops;
@@ -32,7 +32,8 @@ struct heard {
 /* The task must outlive it. */
 void akin_add(struct akin *k, const struct task *t, int from, const char *cand);
 void heard_open(struct heard *h, const struct task *t);
-/* The nearest that task `self` of the job has not been told yet, now it is. NULL: none. */
+/* The winner nearest in size that task `self` of the job has not been given yet; marks it as given. NULL:
+ * none is left. */
 const struct winner *akin_next(const struct akin *k, struct heard *h, int self);
 
 #endif

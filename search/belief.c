@@ -3,14 +3,15 @@
 
 #include <math.h>
 
-#define REACH 0.5                /* distance of features at which a neighbour counts e^-1/2 */
-#define FAR (20 * REACH * REACH) /* e^-10: nothing */
-#define SHRINK 1.0               /* neighbours at no distance that move a belief half way */
-#define NOISE 0.03               /* of a measurement, log */
-#define OUTLIER 0.7              /* a slow phase of the machine is no more than that */
-#define PRIOR 4                  /* measurements that the model's own sd is worth */
+#define REACH 0.5                /* distance of features at which a neighbour weighs e^-1/2 */
+#define FAR (20 * REACH * REACH) /* e^-10: weighs nothing */
+#define SHRINK 1.0               /* with this weight of neighbours at distance 0, the posterior moves half way
+				    to them */
+#define NOISE 0.03               /* standard deviation of the log of a measurement */
+#define OUTLIER 0.7              /* residuals are clipped to this; slow phases of the machine are no longer */
+#define PRIOR 4                  /* the model's own sd counts as so many measurements */
 #define OWN 0.5                  /* share of a candidate's variance that no neighbour explains */
-#define GAIN 0.01                /* less does not win a race */
+#define GAIN 0.01                /* a smaller gain does not win a race */
 
 static double log_guess(const struct member *m)
 {

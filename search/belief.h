@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the measurements of a task say about a model's guesses of its candidates.
+/* The posterior of candidates' times: a model's guesses, corrected by the measurements of the task.
  *
- * The logarithm of (measured / guessed) is taken for a Gaussian: a mean that all of a task's candidates
- * share, what near ones differ from that (kernel regression over the features, shrunk to nothing where
- * nothing near was measured), and a deviation that is the model's own, scaled by how far off it was until
- * now. What is believed of the incumbent is what was measured of it. */
+ * log(measured / guessed) is modelled as a Gaussian. It has a mean that all candidates of the task share, a
+ * local difference from it (kernel regression over the features, shrunk to 0 where nothing near was
+ * measured), and the model's own deviation, scaled by how wrong the model has been so far. The incumbent's
+ * time is taken as it was measured. */
 #ifndef SEARCH_BELIEF_H
 #define SEARCH_BELIEF_H
 
@@ -17,15 +17,16 @@ struct belief {
 	double rest[HERD_TOLD];
 };
 
-/* Of what the herd was told; its guesses are the present ones. Before anything was told everything is
- * believed as it is guessed. */
+/* Forms the posterior from what the herd was told; the herd's guesses must be up to date. As long as nothing
+ * was told, the posterior is the guess. */
 void belief_form(struct belief *b, const struct herd *h);
-/* Of one candidate: log ns and its deviation. */
+/* Posterior of one candidate: log ns and its standard deviation. */
 void belief_of(const struct belief *b, const struct member *m, double *log_ns, double *sd);
-/* The pool's guesses become what is believed (log_ns and guess.sd), until its next round. Some 2 us each. */
+/* Replaces the pool's guesses (log_ns and guess.sd) by the posterior, until the pool's next round. About 2 us
+ * for each candidate. */
 void belief_settle(const struct belief *b, struct herd *h);
-/* Expected gain of a settled candidate over the incumbent, as a share of its time; one that is slower gains
- * nothing. */
+/* Expected gain of a settled candidate over the incumbent, as a share of the incumbent's time; being slower
+ * counts as a gain of 0. */
 double belief_gain(const struct belief *b, const struct member *m);
 
 #endif

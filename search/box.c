@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The box: every call to the runner goes through here, with a deadline, and survives the worker's death. */
+/* The box: every call to the runner goes through here. It adds the deadline and survives the worker's
+ * death. */
 #include "search/box.h"
 
 #include "platform/base/log.h"
 
 enum { MAX_DEATHS = 10, PACE = sizeof((struct pace *)0)->ns / sizeof(int64_t) };
 
-/* What is there to be handed over may come so much after the deadline: within the margin that the job leaves.
- */
+/* Handing over a finished result may end this much after the deadline: it is within the margin that the job
+ * leaves. */
 #define HAND_OVER_NS (15 * NS_PER_MS)
 
 int64_t box_left_ns(const struct box *b)
@@ -25,7 +26,7 @@ static int stopped(void)
 	return fail(E_STOPPED, "the box is over");
 }
 
-/* What a failed call means: E_OK: only this candidate failed, as m->status. */
+/* Decides what a failed call means. E_OK: only this candidate failed, and m->status says how. */
 static int judge(struct box *b, int rc, struct meas *m)
 {
 	if (rc >= 0) {
@@ -48,7 +49,7 @@ static int judge(struct box *b, int rc, struct meas *m)
 	return fail_in(rc, "the worker died %d times in a row; look at the kernel log (dmesg)", MAX_DEATHS);
 }
 
-/* The second slowest; 0 before there are two. */
+/* The second slowest build; 0: fewer than two are known. */
 static int64_t slow_build_ns(const struct pace *p)
 {
 	int64_t first = 0, second = 0;
@@ -60,7 +61,7 @@ static int64_t slow_build_ns(const struct pace *p)
 	return second;
 }
 
-/* The lower of the two in the middle; 0 before there is one. */
+/* The lower median of the builds; 0: none is known. */
 static int64_t middle_build_ns(const struct pace *p)
 {
 	int64_t ns[PACE];
@@ -74,7 +75,7 @@ static int64_t middle_build_ns(const struct pace *p)
 	return n ? ns[(n - 1) / 2] : 0;
 }
 
-/* What the next build of a task has to be expected to take. */
+/* How long the next build of a task is expected to take. */
 static int64_t expected_build_ns(const struct box *b, const struct pace *p)
 {
 	return p->n < 2 ? middle_build_ns(&b->pace) : slow_build_ns(p);
@@ -122,7 +123,7 @@ void box_ahead(struct box *b, const char *task, const char *cand)
 		(void)b->runner->ops->ahead(b->runner, task, cand);
 }
 
-/* A builder is at one and has the next; meanwhile one is measured. */
+/* Each builder works on one candidate and has the next one queued, and one more is being measured. */
 int box_window(const struct box *b)
 {
 	int n = 2 * b->runner->builders + 1;

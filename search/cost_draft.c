@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The analytical draft as it is. */
+/* The analytical draft without any correction. */
 #include "search/cost.h"
 
 #include <math.h>
 
-/* Half of all candidates lie within so much of their draft. */
+/* Standard deviation of log(measured / drafted): half of all candidates lie within about this of their
+ * draft. */
 #define DRAFT_SD 0.25
 
 static int draft_start(struct arena *a, const char *prior, size_t n, uint64_t seed, void **state)

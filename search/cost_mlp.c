@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small net that corrects the draft: log time = log draft + trust x f(features).
+/* A small neural network that corrects the draft: log time = log draft + trust x f(features).
  *
- * f is the mean of HEADS nets of one hidden layer each, which lie side by side in one matrix and differ in
- * what they began with: what they disagree in is what the samples have not settled. They learn what
- * search/lesson.h says by Adam (Kingma and Ba 2015), from batches of all samples of the job, new and old.
- * Without a prior, trust begins at 0 and grows with samples: few of them make it worse than the draft alone.
- * With a prior, weights are held near it. */
+ * f is the mean of HEADS networks of one hidden layer each. They lie side by side in one matrix and differ in
+ * their initial weights: where they disagree, the samples have not settled the answer. They minimise the loss
+ * of search/lesson.h with Adam (Kingma and Ba 2015), on batches of all samples of the job, new and old.
+ * Without a prior, trust starts at 0 and grows with the number of samples, because few samples make it worse
+ * than the draft alone. With a prior, the weights are held near it. */
 #include "search/cost.h"
 #include "platform/base/rng.h"
 #include "search/lesson.h"
@@ -17,15 +17,15 @@
 
 enum {
 	HEADS = 4,
-	HIDDEN = 48,      /* unit k is of head k % HEADS */
-	MOST_KNOWN = 4000 /* samples that a prior counts for */
+	HIDDEN = 48,      /* unit k belongs to head k % HEADS */
+	MOST_KNOWN = 4000 /* largest number of samples that a prior counts for */
 };
 
-#define SLOPE 0.05f /* of a unit that is off */
+#define SLOPE 0.05f /* of the leaky ReLU below 0 */
 #define RATE 0.004f
-#define PULL 0.02f /* towards the prior, or 0, a step and rate */
-#define LEVEL 0.1f /* pull of what is the same for all of a task, which pairs leave open, to 0 */
-#define LIMIT 1.5f /* of a correction */
+#define PULL 0.02f /* weight decay towards the prior, or 0, per step and RATE */
+#define LEVEL 0.1f /* pull towards 0 of a task's common level, which pairs leave undetermined */
+#define LIMIT 1.5f /* largest correction, of log time */
 
 struct weights {
 	float in[FEATURES][HIDDEN]; /* feature 0: the constant 1 */
@@ -37,11 +37,11 @@ enum { WEIGHTS = sizeof(struct weights) / sizeof(float) };
 
 struct mlp {
 	struct weights w, anchor;
-	struct weights mean, square; /* Adam's */
+	struct weights mean, square; /* Adam's moments */
 	struct evidence evidence;
 	int64_t steps;
 	float trust;
-	float made; /* samples that the prior was made of */
+	float made; /* number of samples that the prior was made of */
 	struct rng rng;
 };
 
@@ -96,7 +96,7 @@ static int mlp_start(struct arena *a, const char *prior, size_t n, uint64_t seed
 	return rc;
 }
 
-/* The units' values, and each head's sum of them. */
+/* Computes the activation of each unit, and each head's weighted sum of them. */
 static void forward(const struct weights *w, const struct picked *f, float unit[HIDDEN], float head[HEADS])
 {
 	rows_sum(w->in[0], HIDDEN, f, unit);
@@ -134,14 +134,15 @@ static struct guess mlp_guess(const void *state, const float f[FEATURES])
 
 /* ---- learning ---- */
 
-/* A batch, what is thought of it, and what each head's sums should change by. */
+/* A batch, its activations and outputs, and the loss's gradient by each head's output. */
 struct pass {
 	struct lesson_batch b;
 	struct picked x[BATCH];
 	float unit[BATCH][HIDDEN], head[BATCH][HEADS], slope[BATCH][HEADS];
 };
 
-/* Else heads would differ in it, and be thought unsure. */
+/* Pulls the common level of each head to 0: else heads would differ in it, and that would look like
+ * uncertainty. */
 static void pull_levels(struct pass *p)
 {
 	for (int h = 0; h < HEADS; h++) {

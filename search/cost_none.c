@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No opinion: every candidate is thought to take the same. What a strategy is worth on its own. */
+/* No opinion: every candidate is predicted to take the same time. It shows what a strategy is worth on its
+ * own. */
 #include "search/cost.h"
 
 static int none_start(struct arena *a, const char *prior, size_t n, uint64_t seed, void **state)

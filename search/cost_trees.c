@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Boosted regression trees that correct the draft: log time = log draft + trust x f(features).
  *
- * f is the mean of HEADS sums of TREES trees each, which learn from batches of their own: what they disagree
- * in is what the samples have not settled. A tree asks the same question of all nodes of a level (oblivious
- * trees, as in Prokhorenkova et al. 2018, CatBoost), so that a guess is arithmetic without branches. It is a
- * Newton step (Chen and Guestrin 2016, XGBoost, which AutoTVM ranks with) down the loss of search/lesson.h,
- * from histograms of features over edges drawn from the samples. (On recorded landscapes the logistic loss of
- * pairs weighted by how far they are apart, and squared errors centred by task, rank no better.)
+ * f is the mean of HEADS sums of TREES trees each. Each sum learns from batches of its own: where they
+ * disagree, the samples have not settled the answer. A tree splits all nodes of a level by the same question
+ * (oblivious trees, as in Prokhorenkova et al. 2018, CatBoost), so that a guess is arithmetic without
+ * branches. A tree is a Newton step (Chen and Guestrin 2016, XGBoost, which AutoTVM ranks with) down the loss
+ * of search/lesson.h, from histograms of features over edges drawn from the samples. (On recorded landscapes,
+ * the logistic loss of pairs weighted by their distance, and squared errors centred by task, rank no better.)
  *
- * It learns as samples come, one tree for every EACH: each is made to what the other trees of its sum leave
- * (backfitting), and takes the place of the oldest, which knew least. Of a prior's trees most stay. */
+ * It learns as samples come, one tree for every EACH samples. A new tree is fitted to the residuals that the
+ * other trees of its sum leave (backfitting), and replaces the oldest tree, which was fitted to the fewest
+ * samples. Most of a prior's trees stay. */
 #include "search/cost.h"
 #include "platform/base/rng.h"
 #include "search/lesson.h"
@@ -19,23 +20,23 @@
 
 enum {
 	HEADS = 4,
-	TREES = 64, /* of a head */
-	KEPT = 48,  /* of those, where they are a prior's */
+	TREES = 64, /* in each head */
+	KEPT = 48,  /* of those, trees that stay if they come from a prior */
 	DEPTH = 5,
 	LEAVES = 1 << DEPTH,
-	EACH = 4,    /* samples */
-	BATCHES = 8, /* a tree is made from */
+	EACH = 4,    /* samples for each new tree */
+	BATCHES = 8, /* for each new tree */
 	ROWS = BATCHES * BATCH,
-	COLUMNS = 24, /* features a tree may ask of */
+	COLUMNS = 24, /* features that a tree may split by */
 	STEPS = 4,
 	BINS = 1 << STEPS,
-	MOST_KNOWN = 4000 /* samples that a prior counts for */
+	MOST_KNOWN = 4000 /* largest number of samples that a prior counts for */
 };
 
 #define RATE 0.15f    /* of a step */
-#define RIDGE 0.04f   /* against leaves of few samples */
-#define LIMIT 1.5f    /* of a correction */
-#define UNIT 0x1p-18f /* of leaves: no step is longer than RATE times what a pair pulls, 0.06 */
+#define RIDGE 0.04f   /* L2 regularisation, against leaves of few samples */
+#define LIMIT 1.5f    /* largest correction, of log time */
+#define UNIT 0x1p-18f /* of leaf values: the longest step is RATE times a pair's largest pull, 0.06 */
 #define NEVER 1e6f    /* above every feature */
 
 struct tree {
@@ -49,9 +50,9 @@ struct trees {
 	struct evidence evidence;
 	int next; /* tree to be replaced, by age */
 	int kept; /* trees of each head that are never replaced */
-	int owed; /* samples that no tree was made for */
+	int owed; /* samples that no tree was made for yet */
 	float trust;
-	float made; /* samples that the prior was made of */
+	float made; /* number of samples that the prior was made of */
 	struct rng rng;
 };
 
@@ -77,7 +78,7 @@ static void begin(struct trees *m, uint64_t seed)
 			m->tree[t][h] = no_tree();
 }
 
-/* ---- a prior's text: a tree is its questions, feature and threshold, and its leaves ---- */
+/* ---- a prior's text: a tree is its questions (feature and threshold) and its leaves ---- */
 
 enum { NUMBERS = 2 * DEPTH + LEAVES };
 
@@ -161,7 +162,7 @@ static int tree_value(const struct tree *t, const float f[FEATURES])
 	return t->leaf[leaf];
 }
 
-/* In UNIT. */
+/* Sum of one head's trees, in UNIT. */
 static int head_value(const struct trees *m, int h, const float f[FEATURES])
 {
 	int sum = 0;
@@ -194,7 +195,7 @@ static struct guess trees_guess(const void *state, const float f[FEATURES])
 
 /* ---- one tree ---- */
 
-/* A feature in steps: bin b is above b edges. */
+/* A feature quantised to bins: values of bin b are above b edges. */
 struct column {
 	int feature;
 	float edge[BINS - 1]; /* ascending */
@@ -204,7 +205,7 @@ struct column {
 struct rows {
 	int n, ncols;
 	const struct sample *s[ROWS];
-	float slope[ROWS], curve[ROWS]; /* of the loss, by the row's correction */
+	float slope[ROWS], curve[ROWS]; /* of the loss, with respect to the row's correction */
 	uint8_t leaf[ROWS];
 	struct column col[COLUMNS];
 };
@@ -221,7 +222,7 @@ static void take_batch(struct rows *r, const struct trees *m, int h, const struc
 	r->n += b->n;
 }
 
-/* Edges are features of rows, drawn: many where many rows are. */
+/* Draws edges from the rows' values, so that they are dense where rows are dense. */
 static void put_edges(struct column *c, const struct rows *r, struct rng *rng)
 {
 	for (int b = 0; b < BINS - 1; b++) {
@@ -252,7 +253,7 @@ static bool varies(const struct rows *r, int feature)
 	return false;
 }
 
-/* Columns of features, drawn. */
+/* Fills the columns with features drawn at random, without those that do not vary. */
 static void put_columns(struct rows *r, struct rng *rng)
 {
 	int left[FEATURES], n = FEATURES - 1;
@@ -275,13 +276,13 @@ struct sums {
 	float slope, curve;
 };
 
-/* How far a step of a leaf's own goes down, twice. */
+/* Twice the decrease of the loss by a leaf's own Newton step. */
 static float worth(struct sums s)
 {
 	return s.slope * s.slope / (s.curve + RIDGE);
 }
 
-/* What a leaf gains by a question at each edge. */
+/* Adds, for each edge, the gain of splitting one leaf there. */
 static void add_gains(const struct sums bin[BINS], float gain[BINS - 1])
 {
 	struct sums all = {0}, low = {0};
@@ -297,7 +298,7 @@ static void add_gains(const struct sums bin[BINS], float gain[BINS - 1])
 	}
 }
 
-/* The edge of a column that gains most, at a level of so many leaves. */
+/* The edge of a column with the largest gain, at a level of `leaves` leaves. */
 static float best_edge(const struct rows *r, const struct column *c, int leaves, int *edge)
 {
 	struct sums hist[LEAVES / 2][BINS];

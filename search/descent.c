@@ -4,23 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-/* Adam (Kingma and Ba 2015). Slopes below EPSILON are flat: without it, they would be steps as large as any.
- */
-#define RATE 0.5 /* of a logarithm; a fifth of it after a part of the way */
+/* Adam (Kingma and Ba 2015). EPSILON makes slopes below it count as flat; without it their steps would be as
+ * large as any. */
+#define RATE 0.5 /* step in a logarithm, during the first EARLY of the steps; a fifth of it later */
 #define RATE_LATE 0.1
 #define EARLY 0.3
 #define BETA1 0.9
 #define BETA2 0.999
 #define EPSILON 1e-3
-#define PUSH 5.0 /* of constraints that do not hold, against the cost's gradient */
-#define OFF 0.5  /* how far every other seed begins from its candidate, of a logarithm */
+#define PUSH 5.0 /* weight of violated constraints against the cost's gradient */
+#define OFF 0.5  /* sd of the start of every other seed around its candidate, of a logarithm */
 
 struct adam {
 	double x[RELAX_MAX], m[RELAX_MAX], v[RELAX_MAX];
 	double decay1, decay2; /* powers of the betas */
 };
 
-/* The pool's candidates thought fastest, at most `most`, by their place in it. */
+/* Finds the pool's candidates that are predicted fastest, at most `most`, as indices into the pool. */
 static int favourites(const struct herd *h, int most, int at[])
 {
 	int n = 0;
@@ -35,7 +35,8 @@ static int favourites(const struct herd *h, int most, int at[])
 	return n;
 }
 
-/* Whose numbers are let loose. Copies: the pool changes while they are. */
+/* Chooses the candidates that descents start from. They are copied, because the pool changes during the
+ * descents. */
 static int choose(struct herd *h, int most, char seed[][CAND_MAX])
 {
 	int at[DESCENT_SEEDS], n = favourites(h, h->ntold ? most / 2 : most, at);
@@ -46,7 +47,7 @@ static int choose(struct herd *h, int most, char seed[][CAND_MAX])
 	return n;
 }
 
-/* At the candidate's own numbers, or some way off. */
+/* Starts at the candidate's own numbers, plus noise of sd `off`. */
 static void start_at(struct herd *h, const struct relax *r, double off, struct adam *o)
 {
 	*o = (struct adam){.decay1 = 1, .decay2 = 1};
@@ -66,7 +67,7 @@ static double norm(const double *v, int n)
 	return sqrt(sum);
 }
 
-/* The cost's gradient, and the penalty's at PUSH times its length. */
+/* The cost's gradient, plus the penalty's gradient scaled to PUSH times the cost's length. */
 static void slope(struct relax *r, const double *x, double *g)
 {
 	double p[RELAX_MAX];
@@ -102,7 +103,7 @@ static void add(struct herd *h, const char *cand)
 	herd_add(h, &h->spare);
 }
 
-/* All points of one seed's way. */
+/* Descends from one seed and adds each new rounded point of its path to the pool. */
 static void follow(struct herd *h, struct relax *r, int steps, double off)
 {
 	struct adam o;

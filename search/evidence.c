@@ -4,12 +4,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a weight before anything is known: with some 6 for a candidate's squared length, times are off by a
- * quarter. Of a sample: as much as a model that fits well is still wrong by. */
+/* Prior variance of a weight: a candidate's squared length is about 6, so that times are off by a quarter.
+ * Variance of a sample: the error that remains in a model that fits well. */
 #define WEIGHT_VAR 0.01f
 #define SAMPLE_VAR 0.01f
 #define NOISE 0.05f
-#define ELSEWHERE 4.f /* what a prior knows counts a quarter: other tasks, maybe another machine */
+#define ELSEWHERE 4.f /* factor on a prior's covariance: its samples count a quarter, as they are of other
+			 tasks, maybe of another machine */
 
 void evidence_init(struct evidence *e)
 {
@@ -19,7 +20,7 @@ void evidence_init(struct evidence *e)
 		e->cov[i][i] = WEIGHT_VAR;
 }
 
-/* out = cov x; returns x cov x, which rounding, or a prior that is no covariance, may leave below 0. */
+/* out = cov x. Returns x cov x; rounding, or a prior that is no covariance matrix, may make it negative. */
 static float through(const struct evidence *e, const float f[FEATURES], float out[EVIDENCE_COLUMNS])
 {
 	struct picked x;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much is known near a candidate: the covariance of a Bayesian linear regression on its features, which
- * does not depend on what was measured, only on where. It serves every model alike. */
+/* How much is known near a candidate: the covariance of a Bayesian linear regression on the features. It
+ * depends only on which candidates were measured, not on their times, so it serves every model alike. */
 #ifndef SEARCH_EVIDENCE_H
 #define SEARCH_EVIDENCE_H
 
@@ -10,8 +10,10 @@
 enum { EVIDENCE_COLUMNS = (FEATURES + ROW - 1) / ROW * ROW };
 
 struct evidence {
-	float cov[FEATURES][EVIDENCE_COLUMNS]; /* feature 0 stands for a constant; beyond them 0; 15 KB */
-	float noise;                           /* sd of the logarithm of a time, beside what is not known */
+	float cov[FEATURES][EVIDENCE_COLUMNS]; /* feature 0 stands for a constant; columns beyond FEATURES are
+						  0; 15 KB */
+	float noise;                           /* sd of the log of a time that remains when the weights are
+						  known */
 };
 
 void evidence_init(struct evidence *e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a strategy knows of a task: its space, and what a candidate is thought to take, by the job's cost
- * model. What the model learns from any task shows in the next guess. */
+/* What a strategy knows about a task: its space, and the job's cost model, which predicts a candidate's time.
+ * What the model learns from any task changes its next guess. */
 #ifndef SEARCH_GUIDE_H
 #define SEARCH_GUIDE_H
 
@@ -12,7 +12,7 @@ struct guide {
 	const struct space *space;
 	const struct cost *cost;
 	void *model; /* the cost's state */
-	/* Nothing outside of it is proposed; becomes {0} once ask() found nothing left. */
+	/* Only structures of this portion are proposed. Becomes {0} once ask() finds nothing left in it. */
 	struct portion portion;
 };
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of candidates that are bred, so many are mutations; the others are crossed. */
+/* Share of bred candidates that are mutations; the others are crossed. */
 #define MUTATE 0.7
 
 void herd_open(struct herd *h, struct arena *a, const struct guide *g, uint64_t seed, int cap)
@@ -53,7 +53,7 @@ void member_copy(struct herd *h, struct member *to, const struct member *from)
 	set_text(h, to, from->cand);
 }
 
-/* ---- what is measured ---- */
+/* ---- measured candidates ---- */
 
 bool herd_knows(const struct herd *h, const char *cand)
 {
@@ -64,7 +64,7 @@ static void drop(struct herd *h, int i)
 {
 	struct member gone = h->pool[i];
 	h->pool[i] = h->pool[--h->npool];
-	h->pool[h->npool] = gone; /* its text will be used again */
+	h->pool[h->npool] = gone; /* its text buffer is used again */
 }
 
 static void drop_key(struct herd *h, uint64_t key)
@@ -83,7 +83,7 @@ static void drop_unit(struct herd *h, uint64_t unit)
 			drop(h, i);
 }
 
-/* Where a time belongs among the measured; its place is made. -1: too slow to be kept. */
+/* Makes room for a time among the measured, which are sorted. Returns its index; -1: too slow to be kept. */
 static int make_place(struct herd *h, double log_ns)
 {
 	if (!h->told)

@@ -6,13 +6,13 @@
 
 #include <stdlib.h>
 
-/* Runner calls end this long before the job's deadline: a call may come back late by one run of a kernel, and
+/* Runner calls end this long before the job's deadline: a call may return late by one run of a kernel, and
  * the last result has to reach the sink. */
 #define MARGIN_NS (45 * NS_PER_MS)
 
 enum {
-	DRY_SLICES = 2,  /* without gain: a task has dried up */
-	DRY_TRIALS = 20, /* of earlier boxes, with which one such slice is enough */
+	DRY_SLICES = 2,  /* slices without gain, after which a task has dried up */
+	DRY_TRIALS = 20, /* tried in earlier boxes: after these, one such slice is enough */
 };
 #define DRY_SHARE 0.005
 
@@ -20,9 +20,9 @@ struct run {
 	struct box box;
 	struct tune *tune;
 	struct learn learn;
-	int *order; /* tasks without a kernel, then the rest, each by what their defaults cost, dearest first
-		     */
-	int nmissing; /* of the former */
+	int *order; /* tasks without a kernel first, then the rest; each part by the cost of their defaults,
+		       largest first */
+	int nmissing; /* of tasks without a kernel */
 	int ntasks;
 };
 
@@ -37,7 +37,7 @@ static int open_tasks(struct run *x, struct job_result *result)
 	return E_OK;
 }
 
-/* Whole time that task i's default is thought to take in the model. */
+/* Drafted time of task i's default, for all its uses in the model. */
 static double weight(const struct run *x, int i)
 {
 	const struct tune *t = &x->tune[i];
@@ -75,8 +75,8 @@ static int spend(struct tune *t, int (*step)(struct tune *))
 	return rc;
 }
 
-/* A task whose builds do not fit in what is left is left alone; other tasks' may. To another box it promises
- * what it did. */
+/* A task whose builds no longer fit in the time left is skipped, because builds of other tasks may still fit.
+ * It keeps its promise for the next box. */
 static int go_on(struct tune *t, int rc)
 {
 	if (rc != E_STOPPED || box_over(t->box))
@@ -115,8 +115,8 @@ static bool waits(const struct tune *t)
 	return !t->done && !t->late && !t->met;
 }
 
-/* The step of each task in order that has not met its default, but for what is built earlier than what comes
- * before it. */
+/* Runs the step of each task that has not met its default. Tasks go in order, except that one whose build is
+ * finished goes before those whose builds are not. */
 static int run_some(struct run *x, int from, int to, int (*step)(struct tune *))
 {
 	struct window w = {0};
@@ -134,7 +134,7 @@ static int run_some(struct run *x, int from, int to, int (*step)(struct tune *))
 	return E_OK;
 }
 
-/* Its first kernel. What a stranger said may be none. */
+/* Makes the task's first kernel. If that was a hint which failed, the default is built instead. */
 static int begin(struct tune *t)
 {
 	int rc = tune_is_known(t) ? tune_known(t) : tune_default(t);
@@ -168,8 +168,9 @@ static double network_ns(const struct run *x)
 	return sum;
 }
 
-/* For a quick search: what is left between a task and its roofline is next to nothing of the network, or
- * slices bring nothing any more. One that earlier boxes tried for long has to bring something at once. */
+/* For a quick search: a task has dried up if its distance from the roofline is negligible for the network, or
+ * if its slices no longer gain anything. A task that earlier boxes tried for long must gain with its first
+ * slice. */
 static bool dried_up(const struct tune *t, double all_ns)
 {
 	double above = t->task->uses * ((double)t->result->best_ns - t->result->roofline_ns);
@@ -177,10 +178,9 @@ static bool dried_up(const struct tune *t, double all_ns)
 	return t->best >= 0 && (t->fruitless >= enough || above < DRY_SHARE * all_ns);
 }
 
-/* First slices come first: they have the rules and what is known from elsewhere, and tell what to expect.
- * Where not all of them fit in the box, boards that divide the search begin with different tasks, by chance
- * in proportion to the promise (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir").
- */
+/* First slices go before all others: they try the rules and the seeds, and show what to expect. If not all of
+ * them fit in the box, boards that divide the search begin with different tasks, drawn in proportion to the
+ * promise (P. Efraimidis and P. Spirakis, "Weighted random sampling with a reservoir"). */
 static bool comes_before(const struct tune *t, double promise, const struct tune *next, double most)
 {
 	if (!next || !t->slices != !next->slices)
@@ -188,7 +188,7 @@ static bool comes_before(const struct tune *t, double promise, const struct tune
 	return promise > most;
 }
 
-/* What others found comes first of all, in tasks for which the box has no slice too. */
+/* Tries what other boards found before any slice, also in tasks for which the box will have no slice. */
 static int run_told(struct run *x)
 {
 	int rc = E_OK;
@@ -200,8 +200,8 @@ static int run_told(struct run *x)
 	return rc;
 }
 
-/* One slice after the other, to the task that promises most, until the box is over or nothing promises
- * anything. */
+/* Gives one slice after the other to the task with the largest promise, until the box is over or no task
+ * promises anything. */
 static int run_slices(struct run *x)
 {
 	for (;;) {

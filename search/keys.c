@@ -3,7 +3,7 @@
 
 enum { FIRST_CAP = 64 };
 
-/* Where the key is or would be; cap > n. */
+/* The slot where the key is or would be; cap > n. */
 static int slot_of(const struct keys *k, uint64_t key)
 {
 	int i = (int)(key & (uint64_t)(k->cap - 1));

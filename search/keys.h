@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A set of 64-bit hashes that grows in an arena: 16 to 32 bytes each. Two texts of one hash are taken for
- * one: in sets of 10^5 that happens once in 10^9. */
+/* A set of 64-bit hashes that grows in an arena: 16 to 32 bytes each. Two texts with the same hash count as
+ * one; in sets of 10^5 that happens once in 10^9. */
 #ifndef SEARCH_KEYS_H
 #define SEARCH_KEYS_H
 

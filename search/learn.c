@@ -28,7 +28,7 @@ void learn_close(struct learn *l)
 	arena_free(&l->samples);
 }
 
-/* The oldest sample of the task that has the most. */
+/* Index of the oldest sample of the task that has the most samples. */
 static int least_missed(const struct learn *l)
 {
 	int task = 0, at = 0;

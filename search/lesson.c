@@ -5,15 +5,15 @@
 #include <string.h>
 
 enum {
-	LEAST = 150,     /* samples of at least */
-	LEAST_TASKS = 3, /* with at least */
+	LEAST = 150,     /* with fewer samples a model is not trusted */
+	LEAST_TASKS = 3, /* tasks that need LEAST_EACH samples each, or a job's samples do not count */
 	LEAST_EACH = 8,
-	REMEMBERED = 200 /* samples that a deviation is of */
+	REMEMBERED = 200 /* weight of the previous deviation, in samples */
 };
 
 #define HALF_TRUST 300.f
-#define FAR 0.4f   /* pairs further apart pull no harder */
-#define GOOD 0.25f /* this far from the task's best, a sample counts half */
+#define FAR 0.4f   /* Huber's threshold: pairs with a larger error pull no harder */
+#define GOOD 0.25f /* a sample this much slower than the task's best (log) has weight one half */
 #define OUTLIER 2.
 #define LEAST_NOISE 0.02f
 

@@ -9,7 +9,7 @@
 
 #define LIMIT 1e6f
 
-/* The next line that is no note, [*at, return). NULL: none. */
+/* The next line that is not a comment, [*at, return). NULL: none. */
 static const char *next_line(struct prior *p, const char **at)
 {
 	while (p->at < p->end) {
@@ -44,7 +44,7 @@ int prior_open(struct prior *p, const char *text, size_t n, const char *model)
 	return E_OK;
 }
 
-/* One number, up to a space or the end. */
+/* Reads one number, up to a space or the end. */
 static const char *number(const char *at, const char *to, float *x)
 {
 	char text[32], *rest;

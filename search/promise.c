@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-#define ALPHA 0.2 /* Ansor's weight of what was seen last */
-#define WEIGHT 1. /* of the first rates: rooms of so many tasks that had all of their time to gain */
+#define ALPHA 0.2 /* Ansor's weight of the last slice's saving */
+#define WEIGHT 1. /* of first_rate, in tasks whose whole time could be saved */
 
-/* Slices 0, 1, 2-3, 4-7, and later. */
+/* First guess of the rate for slices 0, 1, 2-3, 4-7, and later. */
 static const double first_rate[PROMISE_AGES] = {0.1, 0.05, 0.03, 0.015, 0.008};
 
 static int age_of(int slice)

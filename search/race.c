@@ -3,23 +3,23 @@
 
 #include <math.h>
 
-/* A slice's candidates are thinned out twice as it is: by their first two runs, then by a heat. Halving them
- * strictly, by shorter rounds (3, 5, duel), saves 6 % of the races' time and changes nothing: after 20 s
+/* A slice's candidates are thinned out twice already: by their first two runs, then by a heat. Halving them
+ * strictly, with shorter rounds (3, 5, duel), saves 6 % of the races' time and changes nothing: after 20 s
  * .9801 of the best network time instead of .9797, +-.0005 (48 replays: MobileNetV2, ResNet-18, SqueezeNet,
  * YuNet x 12 seeds, 5 % noise and slow phases, 0.4 ms for each run's caches). One first run instead of two,
  * or duels that end at one deviation: +-.0000; at most half as many rounds: -.0016. */
 enum {
 	MIN_ROUNDS = 5,
-	HEAT_WINNERS = 3, /* of a large field, by the fewest rounds */
+	HEAT_WINNERS = 3, /* challengers that a heat leaves */
 	FIRST_ROUNDS = 9,
 	DUEL_LEAST = 7,
 	MAX_ROUNDS = 63
 };
 
-#define RACE_WORK_NS (60 * NS_PER_MS) /* of one call: kernels longer than that get MIN_ROUNDS */
+#define RACE_WORK_NS (60 * NS_PER_MS) /* work of one call; kernels too long for it still get MIN_ROUNDS */
 #define NEVER_CERTAIN 1.0
 
-/* Rounds of n candidates that take `ns` each, at most `want`. */
+/* How many rounds n candidates that take `ns` each get: at most `want`. */
 static int rounds_for(int n, int64_t ns, int want)
 {
 	int64_t fit = RACE_WORK_NS / (n * (ns > 0 ? ns : 1));
@@ -47,7 +47,7 @@ static bool timed(const struct meas *m)
 	return m->status == MEAS_OK && m->runs > 0 && m->median_ns > 0;
 }
 
-/* The incumbent's own failure: where the worker died, all of them failed. */
+/* Only the incumbent failed. If the worker died, all candidates failed. */
 static bool fell(const struct meas *m, int n)
 {
 	bool others = false;
@@ -56,8 +56,8 @@ static bool fell(const struct meas *m, int n)
 	return others && m[0].status != MEAS_OK;
 }
 
-/* Rounds after which the difference is thought to be above its noise, by what was measured before: few on a
- * quiet machine, many on a busy one. */
+/* Rounds after which the difference should exceed its noise, estimated from the times so far: few on a quiet
+ * machine, many on a busy one. */
 static int rounds_needed(const struct meas pair[2], int asked)
 {
 	double gain = 1 - (double)pair[1].median_ns / (double)pair[0].median_ns;
@@ -68,8 +68,8 @@ static int rounds_needed(const struct meas pair[2], int asked)
 	return want > least ? (int)want : least < MAX_ROUNDS ? least : MAX_ROUNDS;
 }
 
-/* The incumbent and one challenger, met already in *met, with more rounds while their difference could be
- * noise. */
+/* Races the incumbent against one challenger, with more rounds as long as noise could explain their
+ * difference. met: their times in the first race. */
 static int duel(struct box *b, const struct built pair[2], const struct meas met[2], struct verdict *v,
 		int challenger)
 {
@@ -99,8 +99,8 @@ static int duel(struct box *b, const struct built pair[2], const struct meas met
 	return E_OK;
 }
 
-/* A large field's few rounds. Left are the incumbent and the fastest, `at` says where they were. Returns how
- * many. */
+/* Gives a large field a few rounds, and keeps the incumbent and the fastest. at[i]: index in `code` of the
+ * i-th kept one. Returns how many are kept. */
 static int heat(struct box *b, const struct built *code, int n, int at[BOX_MAX_RACE])
 {
 	struct meas m[BOX_MAX_RACE];

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The race that decides whether the incumbent falls.
+/* The race that decides whether a challenger replaces the incumbent.
  *
- * Many single timings make a winner of the luckiest. So the candidates and the incumbent run interleaved; the
+ * Among many single timings the luckiest wins. So the candidates and the incumbent run interleaved; the
  * best of them then meets the incumbent alone, in fresh rounds, until their difference is larger than its
- * noise or clearly too small to matter. It falls only to a gain of at least 1 % that is also above
- * RACE_SIGMAS standard errors of the comparison.
+ * noise or clearly too small to matter. The incumbent loses only to a gain of at least 1 % that is also
+ * above RACE_SIGMAS standard errors of the comparison.
  *
- * Only that duel is TIME_QUIET: its times are recorded. Who comes into it is a matter of interleaved runs,
- * which what goes on beside slows down alike; the machine is not everybody's to stop for that. */
+ * Only that duel is TIME_QUIET: its times are recorded. The rounds before it are
+ * interleaved, so other work on the machine slows all candidates alike and need not be stopped for them. */
 #ifndef SEARCH_RACE_H
 #define SEARCH_RACE_H
 
@@ -19,8 +19,8 @@
 struct verdict {
 	int winner_at;           /* 0: the incumbent stays */
 	double ratio;            /* winner's time over the incumbent's, in the duel */
-	struct meas winner;      /* of the duel */
-	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race, or failed; [0]: it alone failed */
+	struct meas winner;      /* the winner's measurement in the duel */
+	bool lost[BOX_MAX_RACE]; /* too slow to be worth another race, or failed; [0]: only it failed */
 };
 
 /* code[0] is the incumbent, which takes about ns; n >= 2. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search/rows.h"
 
-/* As in kernels/task/runs.c. */
+/* The compilers for which kernels/task/runs.c does the same. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__)
 #define WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -15,7 +15,7 @@ void rows_pick(const float f[FEATURES], struct picked *p)
 	int n = 1;
 	p->row[0] = 0;
 	p->x[0] = 1;
-	for (int i = 1; i < FEATURES; i++) { /* without branches, which would be guessed wrong */
+	for (int i = 1; i < FEATURES; i++) { /* no branches: they would be mispredicted */
 		p->row[n] = i;
 		p->x[n] = f[i];
 		n += f[i] != 0;
@@ -28,7 +28,7 @@ void rows_pick(const float f[FEATURES], struct picked *p)
 WIDE void rows_sum(const float *rows, int columns, const struct picked *p, float *out)
 {
 	for (int at = 0; at < columns; at += ROW) {
-		columns16 even = {0}, odd = {0}; /* two, as an addition takes four cycles */
+		columns16 even = {0}, odd = {0}; /* two sums, because an addition takes four cycles */
 		for (int i = 0; i < p->n; i += 2) {
 			const float *a = rows + (size_t)p->row[i] * (size_t)columns + at,
 				    *b = rows + (size_t)p->row[i + 1] * (size_t)columns + at;

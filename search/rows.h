@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of a matrix's rows, one for each feature of a candidate: what guesses of cost models take their time
- * for. Many features of a candidate are 0, and their rows are left out. */
+/* Sums of a matrix's rows, one row for each feature of a candidate: guesses of cost models spend their time
+ * here. Many features of a candidate are 0, and their rows are skipped. */
 #ifndef SEARCH_ROWS_H
 #define SEARCH_ROWS_H
 
@@ -9,8 +9,8 @@
 enum { ROW = 16 /* columns are a multiple of it */ };
 
 struct picked {
-	int n, row[FEATURES + 1]; /* after those: row 0 times 0 */
-	float x[FEATURES + 1];    /* of row 0, where features have the draft's time: 1 */
+	int n, row[FEATURES + 1]; /* row[n] is row 0, with x[n] = 0 */
+	float x[FEATURES + 1];    /* x[0], of row 0, is 1; feature 0 is the draft's time */
 };
 
 void rows_pick(const float f[FEATURES], struct picked *p);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies propose candidates; they know no device and no operator, only the space's text and what a model
- * thinks of it. One file strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes
+/* Strategies propose candidates; they know no device and no operator, only the space's text and a model's
+ * guesses. One file strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes
  * strategy_table[].
  *
- * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with what
- * became of it. Candidates already measured in this task are filtered by the caller. State lives in the arena
- * given to start(), which the strategy may go on using; the guide outlives it. */
+ * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with its
+ * measurement. The caller filters out candidates that this task has already measured. State lives in the
+ * arena given to start(), which the strategy may go on using; the guide outlives it. */
 #ifndef SEARCH_STRATEGY_H
 #define SEARCH_STRATEGY_H
 
@@ -19,7 +19,7 @@ struct strategy {
 	void (*tell)(void *state, const char *cand, const struct meas *m);
 };
 
-#define STRATEGY_DEFAULT "auto" /* misses least: make bench-strategies */
+#define STRATEGY_DEFAULT "auto" /* has the least regret: make bench-strategies */
 
 extern const struct strategy *const strategy_table[];
 const struct strategy *strategy_find(const char *name); /* NULL: unknown */

@@ -11,9 +11,9 @@
 
 enum { CHAINS = 16, STEPS = 6, POOL = 64 };
 
-#define HOT 0.3 /* of log time; cools to nothing within a round */
+#define HOT 0.3 /* temperature in log time; falls to nothing within a round */
 #define BLIND 0.05
-#define FRESH 0.1 /* steps that are draws from the whole space */
+#define FRESH 0.1 /* share of steps that are draws from the whole space */
 
 struct anneal {
 	struct herd herd;
@@ -44,7 +44,8 @@ static int start_chains(struct anneal *n)
 	return E_OK;
 }
 
-/* What the model has learnt; and a quarter of the chains, those that stand worst, go to what was measured. */
+/* Guesses every chain again with what the model has learnt, and moves the slowest quarter of the chains to
+ * measured candidates. */
 static void heat(struct anneal *n)
 {
 	struct herd *h = &n->herd;

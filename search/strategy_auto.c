@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What serves best: a large pool of random draws and of offspring of the measured, out of which those are
- * proposed that are expected to gain most for what they cost to try, one of each structure in a round. Fast
- * and certain or slow and uncertain, a candidate is worth its expected gain over the incumbent
- * (search/belief.h), and numbers of a structure that is built already are cheap to vary. Draws from the whole
- * space at first, more and more offspring later.
+/* The default strategy: a large pool of random draws and of offspring of the measured candidates. It proposes
+ * those with the largest expected gain for what they cost to try, one of each structure in a round. Fast and
+ * certain or slow and uncertain, a candidate is worth its expected gain over the incumbent (search/belief.h),
+ * and numbers of a structure that is built already are cheap to vary. At first it draws mostly from the whole
+ * space, later it breeds more and more offspring.
  *
- * While nothing is measured the draft is all there is to go by: then more draws pay, and where a task has one
- * stage descents (search/descent.h) from the best of them, most of all for depthwise convolutions: until 97.5
- * % of the best recorded 12 measurements instead of 16. With rules measured before, both bring nothing; nor
- * do descents in blocks of several stages, or from measured candidates later on.
+ * While nothing is measured only the draft can guide: then more draws pay, and if a task has one stage so do
+ * descents (search/descent.h) from the best draws, most of all for depthwise convolutions, which reach 97.5 %
+ * of the best recorded after 12 measurements instead of 16. With rules measured before, both gain nothing;
+ * nor do descents in blocks of several stages, or from measured candidates later on.
  *
- * It proposes as long as it finds anything new, whatever that is worth: where the box goes is not decided
- * here. The first pool of 160 candidates takes 2 to 3 ms, one of 256 with its descents 6 to 8 ms, a round of
+ * It proposes as long as it finds anything new, whatever that is worth: job.c decides which task gets the
+ * box. The first pool of 160 candidates takes 2 to 3 ms, one of 256 with its descents 6 to 8 ms, a round of
  * HERD_ROUND proposals 1 ms. */
 #include "search/belief.h"
 #include "search/descent.h"
 #include "search/strategy.h"
 
 enum {
-	POOL = 96,   /* candidates, */
-	FIRST = 160, /* out of so many at first, */
-	BLIND = 256, /* or, while nothing is measured, so many, */
-	SEEDS = 6,   /* of which so many are descended from */
-	DRAWN = 40,  /* and so many more for each round */
-	GLEANED = 32 /* times HERD_TIRED draws before nothing is left */
+	POOL = 96,   /* size of the pool */
+	FIRST = 160, /* draws of the first round, */
+	BLIND = 256, /* or of the first round if nothing is measured yet */
+	SEEDS = 6,   /* descents then */
+	DRAWN = 40,  /* draws of each further round */
+	GLEANED = 32 /* times HERD_TIRED draws without anything new, before nothing is left */
 };
 
-#define TWIN_COST 0.3   /* of trying other numbers of a structure that is built */
-#define FRESH_FIRST 0.7 /* share of draws from the whole space, */
-#define FRESH_LAST 0.25 /* later */
+#define TWIN_COST 0.3   /* cost of other numbers of a built structure; a new one costs 1 */
+#define FRESH_FIRST 0.7 /* share of draws from the whole space in the first round */
+#define FRESH_LAST 0.25 /* the same from round ROUNDS on */
 #define ROUNDS 6        /* until then */
 
 struct auto_state {
@@ -52,7 +52,7 @@ static int breed(void *state, char cand[CAND_MAX])
 	return herd_breed(&x->herd, FRESH_FIRST + t * (FRESH_LAST - FRESH_FIRST), cand);
 }
 
-/* Where hardly anything is left: rare draws, offspring, and other numbers of what is known. */
+/* Where hardly anything new is left: random draws, offspring, and other numbers of measured candidates. */
 static int glean(void *ctx, char cand[CAND_MAX])
 {
 	struct herd *h = ctx;
@@ -79,7 +79,7 @@ static double worth(const struct auto_state *x, const struct member *m)
 	return belief_gain(&x->belief, m) / (keys_has(&x->herd.built, m->unit) ? TWIN_COST : 1);
 }
 
-/* -1: the pool has nothing but structures of this round. */
+/* -1: the pool has only structures that were already proposed in this round. */
 static int most_worth(const struct auto_state *x)
 {
 	const struct herd *h = &x->herd;

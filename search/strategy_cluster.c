@@ -15,14 +15,15 @@
 enum { POOL = 64, DRAWN = 64, MOST = 6 /* clusters */, LLOYD = 4 /* iterations */ };
 
 #define FRESH 0.3
-#define KNEE 0.85 /* of the loss with one cluster less */
+#define KNEE 0.85 /* largest ratio of losses at which one more cluster is worth it */
 
 struct cluster {
 	struct herd herd;
 	float scale[FEATURES];         /* 1 / deviation in the pool */
 	float centre[MOST][FEATURES];  /* scaled */
-	double off[MOST];              /* log(measured / guessed) of its representative; NAN: not known */
-	uint64_t representative[MOST]; /* its key; 0: none was proposed yet */
+	double off[MOST];              /* log(measured / guessed) of the cluster's representative; NAN: not
+					  known */
+	uint64_t representative[MOST]; /* key of the representative; 0: none was proposed yet */
 	double guessed[MOST];
 	int n;
 };
@@ -86,7 +87,7 @@ static void set_centre(struct cluster *c, int centre, const struct member *m)
 		c->centre[centre][k] = m->f[k] * c->scale[k];
 }
 
-/* One more centre: the member that is farthest from all of them. */
+/* Adds a centre: the member that is farthest from all centres. */
 static void add_centre(struct cluster *c)
 {
 	const struct herd *h = &c->herd;
@@ -102,7 +103,7 @@ static void add_centre(struct cluster *c)
 	set_centre(c, c->n++, &h->pool[far]);
 }
 
-/* Centres to the means of their members. Returns the sum of squared distances before. */
+/* Moves the centres to the means of their members. Returns the sum of squared distances before the move. */
 static double lloyd(struct cluster *c)
 {
 	double sum[MOST][FEATURES] = {{0}}, loss = 0, d;
@@ -121,7 +122,7 @@ static double lloyd(struct cluster *c)
 	return loss;
 }
 
-/* Clusters until one more does not lower the loss clearly. */
+/* Adds clusters until one more does not lower the loss clearly. */
 static void find_clusters(struct cluster *c)
 {
 	double last = DBL_MAX;
@@ -144,7 +145,8 @@ static void find_clusters(struct cluster *c)
 
 /* ---- proposals ---- */
 
-/* The member nearest to the centre of a cluster that has no representative yet; -1: all have. */
+/* Chooses the member nearest to the centre of a cluster that has no representative yet; -1: all clusters have
+ * one. */
 static int representative(struct cluster *c)
 {
 	const struct herd *h = &c->herd;
@@ -165,7 +167,8 @@ static int representative(struct cluster *c)
 	return -1;
 }
 
-/* Every guess is corrected by what was off with its cluster's representative; without one's, by the mean. */
+/* Corrects every guess by the error of its cluster's representative; by the mean error if that is not
+ * known. */
 static void correct(struct cluster *c)
 {
 	struct herd *h = &c->herd;

@@ -8,8 +8,8 @@
 
 enum { POPULATION = 32, GENERATIONS = 3, POOL = 64 };
 
-#define MEASURED 0.2 /* share of the first generation */
-#define MUTATE 0.85  /* of the offspring; others are crossed */
+#define MEASURED 0.2 /* share of measured candidates in the first generation */
+#define MUTATE 0.85  /* share of mutations among the offspring; the others are crossed */
 #define BLIND 0.05
 
 struct evolve {
@@ -25,7 +25,7 @@ static int evolve_start(struct arena *a, const struct guide *g, uint64_t seed, v
 	return E_OK;
 }
 
-/* The fitter of two draws. */
+/* Draws two members and returns the faster one. */
 static const struct member *pick(struct evolve *e)
 {
 	const struct member *x = &e->old[rng_below(&e->herd.rng, POPULATION)],

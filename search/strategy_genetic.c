@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A genetic algorithm over measured candidates alone, as in Tensor Comprehensions (2018, section 5): no
- * model. When all of a generation are measured, the next one is bred: parents by their speed, crossing,
- * mutation; the fastest of all stay among the parents. What fails has no offspring. */
+/* A genetic algorithm over measured candidates alone, without a model, as in Tensor Comprehensions (2018,
+ * section 5). When a whole generation is measured, the next one is bred: parents are drawn in proportion to
+ * their speed, crossed and mutated. The fastest of all stay among the parents. Candidates that fail have no
+ * offspring. */
 #include "search/herd.h"
 #include "search/strategy.h"
 
@@ -28,7 +29,7 @@ static int genetic_start(struct arena *a, const struct guide *g, uint64_t seed, 
 	return E_OK;
 }
 
-/* Those of the last generation that have a time, and the fastest of all. */
+/* Parents are the members of the last generation that have a time, and the fastest candidates of all. */
 static void select_parents(struct genetic *x)
 {
 	struct herd *h = &x->herd;
@@ -40,7 +41,7 @@ static void select_parents(struct genetic *x)
 			member_copy(h, &x->parent[x->nparents++], &x->now[i]);
 }
 
-/* In proportion to speed. */
+/* Draws a parent in proportion to its speed. */
 static const char *pick(struct genetic *x)
 {
 	double sum = 0, fastest = x->parent[0].log_ns;

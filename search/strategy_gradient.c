@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descents (search/descent.h) from the candidates that the model likes best, drawn and bred, and from
- * measured ones. The model, which knows more than the draft, and what was measured nearby (search/belief.h)
- * say what of that is proposed, of each structure one in a round: what is learned needs no gradient. */
+/* Descents (search/descent.h) from the candidates that the model prefers, drawn and bred, and from measured
+ * ones. Proposals are chosen by the model, which knows more than the draft, and by what was measured nearby
+ * (search/belief.h), one of each structure in a round. The learnt part needs no gradient. */
 #include "search/belief.h"
 #include "search/descent.h"
 #include "search/strategy.h"
 
-/* Of the first round, and of later ones, which need less. */
+/* Sizes of the first round, and (LATER) of later rounds, which need less. */
 enum {
 	SEEDS = DESCENT_SEEDS,
 	SEEDS_LATER = 8,
@@ -17,8 +17,8 @@ enum {
 	POOL = 96
 };
 
-#define BLIND 0.05 /* proposals that ignore the model */
-#define FRESH 0.5  /* draws that are not bred */
+#define BLIND 0.05 /* share of proposals that ignore the model */
+#define FRESH 0.5  /* share of draws from the whole space; the others are bred */
 
 struct gradient {
 	struct herd herd;
@@ -51,7 +51,8 @@ static void next_round(struct gradient *n)
 	belief_form(&n->belief, h);
 }
 
-/* What is expected to gain most, of each structure one in a round; some blindly. -1: nothing is left. */
+/* Picks the candidate with the largest expected gain, one of each structure in a round, and a share BLIND at
+ * random. -1: nothing is left. */
 static int pick(struct gradient *n)
 {
 	struct herd *h = &n->herd;

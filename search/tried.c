@@ -4,8 +4,9 @@
 #include <math.h>
 
 #define BELOW_ROOFLINE                                                                                       \
-	0.1 /* rooflines count weights as cold, and a cache may hold them: no kernel is ten times faster */
-#define LUCK 1.1 /* a candidate that lost may have seemed faster than it is by so much */
+	0.1 /* rooflines count weights as cold, but a cache may hold them; even so no kernel is ten times
+	       faster */
+#define LUCK 1.1 /* noise may make a candidate that lost seem faster by this factor */
 
 static int64_t round_ns(double ns)
 {
@@ -49,15 +50,15 @@ void tune_lost(struct tune *t, int i)
 	tell(t, i);
 }
 
-/* In the machine's present state: it was slower or faster then, as the default was. */
+/* The candidate's time scaled to the machine's present state, by the default's time then and now. */
 static int64_t today_ns(const struct tune *t, const struct tried *k)
 {
 	bool both = t->default_ns > 0 && k->default_ns > 0;
 	return both ? round_ns((double)k->ns * (double)t->default_ns / (double)k->default_ns) : k->ns;
 }
 
-/* What it lost to may be gone (forgotten, or slower than the default inside the network): unless the
- * incumbent of today is about as fast, it is raced again. */
+/* The incumbent that it lost to may be gone (forgotten, or slower than the default inside the network). So
+ * the loss counts only if today's incumbent is about as fast; otherwise the candidate is raced again. */
 static bool still_lost(const struct tune *t, const struct tried *k, int64_t ns)
 {
 	const struct job_result *e = t->task->earlier;
@@ -70,7 +71,7 @@ static void recall(struct tune *t, const struct tried *k)
 	int64_t ns = k->ns > 0 ? today_ns(t, k) : 0;
 	bool timed = k->status == MEAS_OK && ns > 0;
 	if (k->status == MEAS_OK && (!timed || (double)ns < BELOW_ROOFLINE * t->result->roofline_ns))
-		return;               /* it is tried again */
+		return;               /* a time that cannot be true: the candidate may be tried again */
 	int i = tune_add(t, k->cand); /* moves the trials */
 	struct trial *r = &t->trial[i];
 	const struct meas m = {

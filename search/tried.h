@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A candidate that was tried: who proposed it, what was thought of it before, what became of it. What the
- * job tells its caller, and is told of earlier boxes. */
+/* A candidate that was tried: who proposed it, its predicted time, and its result. The job passes these to
+ * its caller, and gets those of earlier boxes. */
 #ifndef SEARCH_TRIED_H
 #define SEARCH_TRIED_H
 
@@ -9,8 +9,9 @@
 
 enum tried_by {
 	TRIED_DEFAULT,   /* candidate 0 */
-	TRIED_INCUMBENT, /* what the cache gave */
-	TRIED_SEED, /* a known candidate: of another number of threads, target, cache, or of a task akin */
+	TRIED_INCUMBENT, /* the candidate of the cache */
+	TRIED_SEED, /* a known candidate: of another thread count, target or cache, or of a task of the same
+		       kind */
 	TRIED_RULE, /* the space's portfolio */
 	TRIED_STRATEGY,
 	TRIED_TWIN, /* other numbers of a good structure */
@@ -21,15 +22,15 @@ struct tried {
 	const char *cand;
 	enum tried_by by;
 	enum meas_status status;
-	bool lost;          /* a race against the incumbent */
-	int64_t ns;         /* its fastest run; aborted: its first; 0: not timed */
+	bool lost;          /* it lost a race against the incumbent */
+	int64_t ns;         /* fastest run; if aborted, the first run; 0: not timed */
 	int64_t default_ns; /* candidate 0's fastest run in the same box; 0: not known */
-	int64_t at_ns;      /* on the runner's clock: when it was over, */
-	int64_t spent_ns;   /* and how long it took altogether, */
-	int64_t build_ns;   /* of that building */
+	int64_t at_ns;      /* end of the trial, on the runner's clock */
+	int64_t spent_ns;   /* duration of the whole trial, */
+	int64_t build_ns;   /* of which building took so long */
 	int64_t draft_ns;   /* 0: not known */
-	int64_t guess_ns;   /* of the job's cost model, before it was built, */
-	double guess_sd;    /* and how sure that was: of its logarithm */
+	int64_t guess_ns;   /* by the job's cost model, before the build */
+	double guess_sd;    /* standard deviation of the guess's logarithm */
 };
 
 #endif

@@ -11,18 +11,19 @@ enum {
 	SLICE = 10,     /* candidates of a slice, */
 	TWINS = 4,      /* and variations of the numbers of its two best structures */
 	TWIN_TRIES = 8, /* for one that is new */
-	TIRED = 200,    /* proposals in a row that are known already: nothing is left */
+	TIRED = 200,    /* after so many known proposals in a row, nothing is left */
 };
 
-/* A candidate is raced when its fastest run is within 15 % of the incumbent's: noise hides no more than that.
- */
+/* A candidate is raced when its fastest run is within 15 % of the incumbent's: noise hides no larger
+ * difference. */
 #define RACE_WITHIN 1.15
-#define RACE_OWED 1.05 /* what is faster by so much than the incumbent, it seems, is not left for later */
+#define RACE_OWED 1.05 /* an untaken race is owed to a candidate that seems faster by this factor */
 #define AT_ROOFLINE 1.03
 #define NO_GAIN 0.005
 #define DENSE 8 /* flops per byte */
 
-/* Rules take their time: what an earlier job of this box has made is not made again. */
+/* Finds candidate 0. Rules take their time, so a default that an earlier job of this box made is used
+ * again. */
 static void find_standard(struct tune *t)
 {
 	const struct job_result *e = t->task->earlier;
@@ -46,7 +47,8 @@ int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, str
 			   .known = -1};
 	if (!t->strategy)
 		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
-	/* Who goes on draws on: the same draws again would be known ones. */
+	/* A resumed search advances its random stream, or it would only draw candidates that it already
+	 * knows. */
 	uint64_t seed = share_seed(&b->job->share, b->job->seed);
 	seed = (seed + (uint64_t)t->task->ntried * 7919) * 1000003 + (uint64_t)index;
 	rng_seed(&t->rng, seed);
@@ -103,7 +105,7 @@ void tune_progress(const struct tune *t)
 	j->progress(j->ctx, &p);
 }
 
-/* As it is, or fitted to this task and board. */
+/* Takes a seed as it is, or fitted to this task and board. */
 static int take_seed(const struct tune *t, const struct job_seed *seed, char cand[CAND_MAX])
 {
 	if (!seed->task && !seed->lanes) {
@@ -119,8 +121,8 @@ static int take_seed(const struct tune *t, const struct job_seed *seed, char can
 	return rc;
 }
 
-/* Where the next candidate comes from: what is known of it, what has won in tasks of its kind, then rules,
- * then the strategy, which begins with this board's part. */
+/* Proposes the next candidate: first seeds of this task, then winners of tasks of its kind, then rules, then
+ * the strategy, which begins with this board's part. */
 static int propose(struct tune *t, char cand[CAND_MAX])
 {
 	if (t->seeds < t->task->nseeds) {
@@ -147,8 +149,8 @@ static int propose(struct tune *t, char cand[CAND_MAX])
 	return t->strategy->ask(t->state, cand);
 }
 
-/* Proposes until something new comes, which is tried: strategies do not say it twice. E_NOTFOUND: nothing
- * left. */
+/* Proposes until a candidate is new. The caller must try it, because strategies do not propose it again.
+ * E_NOTFOUND: nothing is left. */
 static int propose_new(struct tune *t, char cand[CAND_MAX])
 {
 	for (int i = 0; i < TIRED; i++) {
@@ -161,8 +163,8 @@ static int propose_new(struct tune *t, char cand[CAND_MAX])
 	return fail(E_NOTFOUND, "every proposal is known already");
 }
 
-/* The fastest trial after `after` in the order of (time, index), of those worth a race where one is meant;
- * -1: none. */
+/* The fastest trial after `after` in the order of (time, index); racing: only those that have not lost a
+ * race. -1: none. */
 static int next_fastest(const struct tune *t, int after, bool racing)
 {
 	int best = -1;
@@ -178,7 +180,7 @@ static int next_fastest(const struct tune *t, int after, bool racing)
 	return best;
 }
 
-/* A new variation of the numbers of trial `from`: same structure, so nothing big is compiled. */
+/* Proposes other numbers of trial `from`: the structure is the same, so nothing big is compiled. */
 static bool propose_twin(struct tune *t, int from, char cand[CAND_MAX])
 {
 	for (int i = 0; i < TWIN_TRIES; i++) {
@@ -208,7 +210,8 @@ static int try_twins(struct tune *t)
 	return E_OK;
 }
 
-/* Those worth racing, built, the incumbent first. Returns their number, or < 0. */
+/* Finds the trials that are worth racing and builds them, the incumbent first. Returns their number
+ * or an error. */
 static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_MAX_RACE])
 {
 	double limit = (double)t->trial[t->best].ns * RACE_WITHIN;
@@ -235,8 +238,8 @@ static int field(struct tune *t, int racer[BOX_MAX_RACE], struct built code[BOX_
 	return n;
 }
 
-/* The challenger won: times are chained by ratios, because two races lie in different phases of the machine.
- */
+/* Makes the winner of a race the incumbent. Its time is the old one times the race's ratio, because two races
+ * lie in different phases of the machine. */
 static int crown(struct tune *t, int trial, const struct verdict *v)
 {
 	int64_t ns = (int64_t)((double)t->result->best_ns * v->ratio);
@@ -245,7 +248,7 @@ static int crown(struct tune *t, int trial, const struct verdict *v)
 	return tune_save(t, true, trial, &v->winner);
 }
 
-/* The incumbent failed in a race that others finished: the fastest of the rest that works takes its place. */
+/* Replaces an incumbent that failed in a race that others finished by the fastest other trial that works. */
 static int dethrone(struct tune *t)
 {
 	struct meas m = {.status = MEAS_CRASH};
@@ -288,12 +291,12 @@ static int race(struct tune *t)
 	return v.winner_at > 0 ? crown(t, racer[v.winner_at], &v) : E_OK;
 }
 
-/* Proposed and not yet tried. */
+/* Candidates that are proposed but not yet tried. */
 struct queue {
 	int n, trial[BOX_WINDOW];
 };
 
-/* Proposes until the window is full, or *left candidates; what comes is begun on other cores. */
+/* Proposes until the window is full, or *left candidates; their builds begin on other cores. */
 static int fill_queue(struct tune *t, struct queue *q, int *left)
 {
 	while (*left > 0 && q->n < box_window(t->box)) {
@@ -308,7 +311,7 @@ static int fill_queue(struct tune *t, struct queue *q, int *left)
 	return E_OK;
 }
 
-/* What is ready before the rest. */
+/* Takes a trial off the queue, one whose build is finished first. */
 static int pull(struct tune *t, struct queue *q)
 {
 	const char *task[BOX_WINDOW], *cand[BOX_WINDOW];
@@ -359,7 +362,7 @@ static bool has_seed(const struct tune *t)
 	return t->seeds == 0 && t->task->nseeds > 0;
 }
 
-/* An earlier box ended before the race of what it tried. */
+/* An earlier box ended before it raced a candidate that seems faster. */
 static bool owes_race(const struct tune *t)
 {
 	int i = t->best < 0 ? -1 : next_fastest(t, -1, true);

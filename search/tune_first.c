@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task begins with: candidate 0, what was known before, or for want of both a rule. */
+/* The first kernels of a task: candidate 0, known candidates, or if neither works a rule. */
 #include "search/tune_parts.h"
 
 #include "platform/base/log.h"
 
 #include <string.h>
 
-/* Of what a task begins with, should the worker die under it, or the machine stand still for a moment; what
- * hangs costs its whole patience each time. */
+/* How often a first kernel is tried, in case the worker died or the machine stood still for a moment; a
+ * candidate that hangs costs the full timeout each time. */
 static const int firm_tries[MEAS_STATUSES] = {[MEAS_CRASH] = 3, [MEAS_TIMEOUT] = 2};
 
-/* A default of which so much is thought: what is thought to take longer is not what a search found. */
+/* A stranger's candidate is not tried first if its draft is more than this many times the default's. */
 #define CLAIM_DRAFTS 8
-#define CLAIM_ABORT 10 /* of the first run, in whatever state the machine is; beside a default: 3 */
+#define CLAIM_ABORT 10 /* factor for the first run, in whatever state the machine is; beside a measured
+			  default: 3 */
 
 static bool is_claim(const struct tune *t)
 {
 	return t->by == TRIED_INCUMBENT && t->task->claim_ns > 0;
 }
 
-/* What a first run may take. A time that is too good says nothing against the candidate: who could make it
- * fail by that would keep good ones away. */
+/* How long a first run may take. A time better than the claim does not fail the candidate: otherwise a wrong
+ * claim could keep good candidates away. */
 static int64_t claim_abort_ns(const struct tune *t)
 {
 	if (t->best >= 0)
@@ -30,7 +31,7 @@ static int64_t claim_abort_ns(const struct tune *t)
 	return ns < (double)NS_PER_S * 3600 ? (int64_t)ns + 1 : NS_PER_S * 3600;
 }
 
-/* What a stranger said: once, and not for longer than it would be worth. */
+/* Tries a stranger's candidate once, and not for longer than it could be worth. */
 static int measure_claim(struct tune *t, int trial, struct meas *m)
 {
 	int rc = tune_measure(t, trial, claim_abort_ns(t), m);
@@ -38,7 +39,7 @@ static int measure_claim(struct tune *t, int trial, struct meas *m)
 	return rc;
 }
 
-/* Builds and times a new trial, again where that may have been none of its fault. */
+/* Builds and times a new trial, and repeats it if the failure may not be the candidate's fault. */
 static int measure_firmly(struct tune *t, const char *cand, int *trial, struct meas *m)
 {
 	*trial = tune_add(t, cand);
@@ -75,7 +76,8 @@ bool tune_is_known(const struct tune *t)
 	       space_draft(t->space, cand) <= CLAIM_DRAFTS * space_draft(t->space, t->standard);
 }
 
-/* It is no incumbent yet: the default has to be timed to its end, however slow it is beside this. */
+/* Does not make it the incumbent yet: the default has to be timed to its end, however slow it is in
+ * comparison. */
 int tune_known(struct tune *t)
 {
 	int64_t start_ns = clock_now(t->box->runner->clock);
@@ -89,7 +91,7 @@ int tune_known(struct tune *t)
 	return t->known_meas.status == MEAS_OK ? tune_save(t, true, t->known, &t->known_meas) : E_OK;
 }
 
-/* The caller's incumbent, measured: now, or before all else. Status infeasible: it is none of this space. */
+/* Finds or makes the measurement of the caller's incumbent. Status infeasible: it is not in this space. */
 static int find_incumbent(struct tune *t, int *trial, struct meas *m)
 {
 	t->by = TRIED_INCUMBENT;
@@ -107,8 +109,7 @@ static int find_incumbent(struct tune *t, int *trial, struct meas *m)
 	return gone ? box_build(t->box, &t->pace, t->task->text, r->cand, &r->code, &built) : E_OK;
 }
 
-/* Whatever the record of it says: what cannot be run any more, however often it was tried, gives its place to
- * the default. */
+/* Replaces a failed incumbent by the default, whatever its record says and however often it was tried. */
 static int demote(struct tune *t, int standard, const struct meas *m, enum meas_status why)
 {
 	log_more("%s: the incumbent failed (%s), the default takes its place: %s", t->task->label,
@@ -116,8 +117,8 @@ static int demote(struct tune *t, int standard, const struct meas *m, enum meas_
 	return tune_save(t, true, standard, m);
 }
 
-/* The caller's incumbent against the default, interleaved: the faster of them is what tuning starts from.
- * m: the default's. */
+/* Races the caller's incumbent against the default, interleaved; tuning starts from the faster. m: the
+ * default's measurement. */
 static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 {
 	struct meas known, pair[2];
@@ -143,7 +144,7 @@ static int meet_incumbent(struct tune *t, int standard, const struct meas *m)
 	return tune_save(t, true, t->best, &pair[keep]);
 }
 
-/* Where no default works: as long as the incumbent does. */
+/* If the default does not work, starts from the incumbent as long as that works. */
 static int incumbent_alone(struct tune *t)
 {
 	struct meas m;
@@ -156,7 +157,7 @@ static int incumbent_alone(struct tune *t)
 	return tune_save(t, true, trial, &m);
 }
 
-/* For want of a default that works (it spills where registers are few) the first rule that does. */
+/* If no default works (it spills on machines with few registers), starts from the first rule that does. */
 static int first_rule(struct tune *t)
 {
 	char cand[CAND_MAX];
@@ -204,7 +205,7 @@ static int trial_of(struct tune *t, const char *cand, int64_t ns)
 	return i;
 }
 
-/* Goes on from an earlier job of this box: nothing is built before it is raced. */
+/* Resumes an earlier job of this box: nothing is built before it is raced. */
 static void resume(struct tune *t, const struct job_result *e, const char *standard)
 {
 	t->result->before_ns = e->before_ns;
@@ -230,7 +231,7 @@ static int meet_default(struct tune *t)
 	int rc = try_firmly(t, cand, &trial, &m);
 	if (rc < 0)
 		return rc;
-	/* What is left of a stranger's who is not believed any more is a hint, for the next box. */
+	/* If strangers are no longer believed, this one's candidate stays a hint for the next box. */
 	bool other = incumbent && strcmp(cand, incumbent) && !(distrusted(t) && t->known < 0);
 	if (m.status != MEAS_OK) {
 		log_more("%s: the default schedule failed: %s", t->task->label, meas_status_name(m.status));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A task's trials: what is built, measured, kept built, and handed over. */
+/* A task's trials: builds and measures them, keeps some built, and hands them over. */
 #include "search/tune_parts.h"
 
 #include "platform/base/log.h"
@@ -8,15 +8,17 @@
 #include <string.h>
 
 enum {
-	ABORT_FACTOR = 3, /* a first run slower than so many incumbents ends a candidate */
-	SAVE_TRIES = 3,   /* should the worker die under what is handed over */
+	ABORT_FACTOR = 3, /* a candidate whose first run takes so many times the incumbent's time is
+			     aborted */
+	SAVE_TRIES = 3,   /* in case the worker dies during the handover */
 	KEPT = 8,         /* built candidates kept for races */
 	ALONE_ROUNDS = 5,
 };
 
 #define SHORT_NS NS_PER_MS /* a kernel's roofline */
 
-/* From here on a run costs as much as what is done beside it, and a part of one is enough to begin with. */
+/* From here on timing a run costs as much as all other work on the trial, and timing a part of it is enough
+ * at first. */
 #define PART_FROM_NS (2 * NS_PER_MS)
 
 bool tune_knows(const struct tune *t, const char *cand)
@@ -47,7 +49,7 @@ int tune_add(struct tune *t, const char *cand)
 	return t->ntrials++;
 }
 
-/* Three tell a fast candidate from a slow one; long kernels are less noisy and cost more. */
+/* Three rounds tell a fast candidate from a slow one; long kernels are less noisy and cost more. */
 int tune_rounds(const struct tune *t)
 {
 	int64_t ns = t->result->default_ns;
@@ -108,23 +110,23 @@ int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
 	return E_OK;
 }
 
-/* A long kernel's first times are of a part of its range; not where memory is its limit, which a part does
- * not show. */
+/* The first times of a long kernel are of a part of its range, unless memory limits it: a part does not show
+ * that limit. */
 static unsigned how_to_time(const struct tune *t)
 {
 	return t->dense && t->result->best_ns > PART_FROM_NS ? TIME_PART : 0;
 }
 
-/* Where nobody is beside it to compare it with: such times are recorded as they are. Short kernels are noisy,
- * and cost little. */
+/* Times a trial without another one to compare it with: its times are recorded as they are. Short kernels are
+ * noisy, and cost little. */
 static int time_alone(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
 {
 	int rounds = t->result->roofline_ns < SHORT_NS ? ALONE_ROUNDS : tune_rounds(t);
 	return box_time(t->box, &r->code, 1, rounds, abort_ns, TIME_QUIET, m);
 }
 
-/* Beside the incumbent, if there is one: a slow moment of the machine falls on both, and their ratio counts.
- */
+/* Times a trial interleaved with the incumbent, if there is one: a slow moment of the machine affects both,
+ * and their ratio counts. */
 static int time_beside(struct tune *t, struct trial *r, int64_t abort_ns, struct meas *m)
 {
 	const struct trial *best = t->best >= 0 ? &t->trial[t->best] : NULL;
