@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Under AddressSanitizer what is not handed out is poisoned, with a gap after each allocation: an overrun
- * inside a block is seen like one of malloc's. */
+/* Under AddressSanitizer, memory that is not handed out is poisoned, with a gap after each allocation, so
+ * that an overrun inside a block is reported like one of malloc's. */
 #if SANITIZED_ADDRESS
 #include <sanitizer/asan_interface.h>
 enum { GAP = 32 };
@@ -26,16 +26,17 @@ struct arena_block {
 	struct arena_block *next;
 	size_t cap, used; /* bytes of data */
 	size_t dirty;     /* data at and above this offset was never handed out: still zero */
-	int mapped;       /* by mmap: malloc may keep large blocks that were freed */
+	int mapped;       /* allocated by mmap, because malloc may keep large blocks that were freed */
 	_Alignas(64) unsigned char data[];
 };
 
 enum { ALIGN = 16 };
 static const size_t first_bytes = 4096, most_bytes = (size_t)4 << 20;
-/* Blocks from here on are mapped; not under a sanitizer, which does not look for pointers there. */
+/* Blocks of at least this size are mapped; none under a sanitizer, which does not look for pointers in
+ * mappings. */
 static const size_t map_bytes = GAP ? SIZE_MAX : (size_t)256 << 10;
 
-/* Bytes wasted before data + used so that the result is aligned. */
+/* Padding before data + used that aligns the result. */
 static size_t pad_of(const struct arena_block *b, size_t align)
 {
 	uintptr_t at = (uintptr_t)(b->data + b->used);
@@ -48,7 +49,7 @@ static int fits(const struct arena_block *b, size_t bytes, size_t align)
 	return pad <= left && bytes <= left - pad;
 }
 
-/* `want` bytes are the caller's; `bytes` are taken for them. */
+/* Hands `want` bytes to the caller; takes `bytes` from the block for them. */
 static void *take(struct arena *a, struct arena_block *b, size_t want, size_t bytes, size_t align)
 {
 	size_t start = b->used + pad_of(b, align);
@@ -63,7 +64,7 @@ static void *take(struct arena *a, struct arena_block *b, size_t want, size_t by
 	return b->data + start;
 }
 
-/* After a reset the kept blocks are reused: one with room becomes the head. */
+/* Reuses a block that a reset kept: one with enough room becomes the head. */
 static struct arena_block *find_room(struct arena *a, size_t bytes, size_t align)
 {
 	for (struct arena_block **at = &a->head; *at; at = &(*at)->next) {
@@ -98,8 +99,8 @@ static void give_block(struct arena_block *b)
 		free(b);
 }
 
-/* Blocks double up to 4 MiB; a larger request gets a block of its own, behind the head so that the head's
- * room stays. */
+/* Blocks double up to 4 MiB. A larger request gets a block of its own behind the head, so that the room in
+ * the head is not lost. */
 static struct arena_block *new_block(struct arena *a, size_t bytes, size_t align)
 {
 	size_t need = bytes + align, cap = first_bytes;

@@ -28,10 +28,10 @@ char *arena_strdup(struct arena *a, const char *s);
 char *arena_strndup(struct arena *a, const char *s, size_t n);
 char *arena_printf(struct arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void *arena_memdup(struct arena *a, const void *p, size_t bytes);
-void arena_reset(struct arena *a); /* everything handed out is gone; the blocks stay */
-/* Nobody reads these bytes of an arena any more: whole pages of them go back to the system. */
+void arena_reset(struct arena *a); /* invalidates all that was handed out; keeps the blocks */
+/* Returns whole pages of these bytes of an arena to the system; nobody may read them any more. */
 void arena_drop(void *p, size_t bytes);
-size_t arena_bytes(const struct arena *a); /* that its blocks hold, handed out or not */
+size_t arena_bytes(const struct arena *a); /* bytes that its blocks hold, handed out or not */
 void arena_free(struct arena *a);          /* gives all memory back; the arena is empty and usable */
 
 #define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for n more bytes and the NUL. */
+/* Makes room for n more bytes and the NUL. */
 static bool grow(struct buf *b, size_t n)
 {
 	if (b->failed)

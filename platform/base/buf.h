@@ -12,7 +12,7 @@ struct buf {
 	char *p;     /* malloc'd; NULL when empty */
 	size_t n;    /* bytes used, without the NUL */
 	size_t cap;  /* bytes allocated */
-	bool failed; /* out of memory once: everything after is dropped */
+	bool failed; /* set when memory ran out; everything after that is dropped */
 };
 
 void buf_add(struct buf *b, const void *bytes, size_t n);
@@ -23,7 +23,7 @@ void buf_free(struct buf *b);
 bool buf_ok(const struct buf *b);
 const char *buf_str(const struct buf *b); /* "" when empty */
 
-/* Reading back: a cursor over bytes from outside; a read past the end sets `bad` and gives zeros. Little
+/* Reading: a cursor over bytes from outside. A read past the end sets `bad` and returns zeros. Little
  * endian. */
 struct cur {
 	const uint8_t *p;
@@ -32,7 +32,7 @@ struct cur {
 };
 uint32_t cur_u32(struct cur *c);
 uint64_t cur_u64(struct cur *c);
-const void *cur_bytes(struct cur *c, size_t n); /* NULL when fewer are left */
+const void *cur_bytes(struct cur *c, size_t n); /* NULL if fewer are left */
 void buf_u8(struct buf *b, uint8_t v);
 void buf_u32(struct buf *b, uint32_t v);
 void buf_u64(struct buf *b, uint64_t v);

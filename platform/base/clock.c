@@ -85,7 +85,7 @@ static int64_t started_ns(void)
 	return age > 0 ? now - age : now;
 }
 
-/* A virtual clock does not know the process: nothing has passed. */
+/* A virtual clock does not know when the process started: it returns 0. */
 int64_t clock_since_start(struct clock *c)
 {
 	static _Atomic int64_t start;

@@ -24,8 +24,8 @@ static inline int64_t clock_now(struct clock *c)
 {
 	return c->now(c);
 }
-/* ns since this process was started by the kernel (its own start time from /proc/self/stat, 10 ms
- * granularity, or the first call if that cannot be read): boxes are counted from here. */
+/* ns since the kernel started this process (its start time from /proc/self/stat, 10 ms granularity; if that
+ * cannot be read, since the first call). Boxes are counted from here. */
 int64_t clock_since_start(struct clock *c);
 
 #endif

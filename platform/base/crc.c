@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC32C (Castagnoli, reflected 0x82F63B78): by the processor where it can, which is asked at run time. */
+/* CRC32C (Castagnoli, reflected 0x82F63B78). It uses the processor's instruction if a test at run time finds
+ * one. */
 #include "platform/base/hash.h"
 
 #include <endian.h>
@@ -73,7 +74,7 @@ static bool has_crc(void)
 
 #endif
 
-/* The product of two polynomials modulo the CRC's, the first bit the highest power (M. Adler, crc32.c). */
+/* The product of two polynomials modulo the CRC's; the first bit is the highest power (M. Adler, crc32.c). */
 static uint32_t product(uint32_t a, uint32_t b)
 {
 	uint32_t p = 0;
@@ -84,11 +85,11 @@ static uint32_t product(uint32_t a, uint32_t b)
 	return p;
 }
 
-/* x to the power of the bits of a lane: what LANE bytes more make of a sum. */
+/* x to the power of the bits of a lane: the factor by which LANE more bytes change a sum. */
 enum { LANE = 16384 };
 static const uint32_t lane_power = UINT32_C(0xbf455269);
 
-/* A sum waits three cycles for the one before: three lanes wait at once. */
+/* Each CRC step waits three cycles for the one before, so three lanes run at once. */
 CRC_TARGET static uint32_t crc_lanes(uint32_t crc, const uint8_t *p)
 {
 	uint32_t a = crc, b = 0, c = 0;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The group of the folder that it lies in is to be the file's. Returns whether it is. */
+/* Gives the file to the group of its folder. Returns whether that worked. */
 static bool give_to_group(int fd, const char *path)
 {
 	char dir[PATH_MAX];
@@ -22,7 +22,8 @@ static bool give_to_group(int fd, const char *path)
 	       (file.st_gid == folder.st_gid || fchown(fd, (uid_t)-1, folder.st_gid) == 0);
 }
 
-/* A file of our own, whoever left one there. The mode is the one asked for, whatever the umask. */
+/* Makes a new file of our own, even if another user left one there. The mode is `mode`, whatever the
+ * umask. */
 static int create(const char *path, unsigned mode)
 {
 	unlink(path);

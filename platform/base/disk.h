@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls by which the cache reaches its files, as a table, so that a test can make any of them fail, or
- * write down what was done and in which order. Each returns >= 0, or -errno. */
+/* The file calls of the cache as a table, so that a test can make any of them fail, or log the calls and
+ * their order. Each returns >= 0, or -errno. */
 #ifndef PLATFORM_DISK_H
 #define PLATFORM_DISK_H
 
@@ -8,21 +8,23 @@
 #include <stdint.h>
 
 struct disk {
-	/* New and empty, to read and write: the descriptor. Its group is its folder's; where that may not be,
-	 * the group's bits are the others'. */
+	/* Makes a new empty file to read and write, and returns its descriptor. Its group is its folder's; if
+	 * that is not permitted, the group gets the permissions of others. */
 	int (*create)(const char *path, unsigned mode);
-	int (*write)(int fd, const void *p, size_t n, int64_t at); /* all of it */
-	int64_t (*read)(int fd, void *p, size_t n, int64_t at);    /* bytes; fewer than n: the end */
-	int (*sync)(int fd);                                       /* what was written is durable */
+	int (*write)(int fd, const void *p, size_t n, int64_t at); /* writes all n bytes */
+	int64_t (*read)(int fd, void *p, size_t n, int64_t at);    /* returns the bytes read; fewer than n:
+								      end of file */
+	int (*sync)(int fd);                                       /* makes the written data durable */
 	int (*rename)(const char *from, const char *to);
 	int (*unlink)(const char *path);
-	int (*sync_dir)(const char *path); /* the names in it are durable; 0 where its file system cannot */
+	int (*sync_dir)(const char *path); /* makes the names in the folder durable; 0 if its file system
+					      cannot */
 };
 
 extern const struct disk disk_system;
-extern const struct disk *disk; /* the one in use: the system's, unless a test says otherwise */
+extern const struct disk *disk; /* the table in use: the system's, unless a test replaces it */
 
-/* What to do about -rc, for the end of a message. */
+/* Advice about error -rc, for the end of a message. */
 const char *disk_remedy(int rc);
 
 #endif

@@ -9,7 +9,7 @@ enum { TEXT_BYTES = 4096 };
 
 static _Thread_local char text[TEXT_BYTES];
 
-/* Drops a UTF-8 character whose last bytes were cut off. */
+/* Drops a UTF-8 character that was cut off at the end. */
 static void cut_at_character(char *s)
 {
 	size_t n = strlen(s), back = 0;

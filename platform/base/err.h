@@ -12,25 +12,25 @@
 
 enum err {
 	E_OK = 0,
-	E_USAGE = -1,       /* the caller's words are wrong */
+	E_USAGE = -1,       /* the caller's arguments are wrong */
 	E_NOMEM = -2,       /* no memory, or over a cap */
-	E_IO = -3,          /* the system refused: errno in the text */
-	E_CORRUPT = -4,     /* bytes that are not what they claim to be */
+	E_IO = -3,          /* a system call failed: errno in the text */
+	E_CORRUPT = -4,     /* malformed data */
 	E_UNSUPPORTED = -5, /* valid, but not ours (operator, ISA, version) */
 	E_NOTFOUND = -6,    /* no such file, key, device */
 	E_TIMEOUT = -7,     /* a deadline passed */
-	E_BUSY = -8,        /* somebody else holds it */
+	E_BUSY = -8,        /* another process or thread holds it */
 	E_CHILD = -9,       /* a child process died */
-	E_INFEASIBLE = -10, /* a candidate that no kernel can be made of (data, not a fault) */
-	E_WRONG = -11,      /* an answer that is not the reference's */
+	E_INFEASIBLE = -10, /* no kernel can be made of this candidate (data, not a fault) */
+	E_WRONG = -11,      /* an answer differs from the reference */
 	E_STOPPED = -12,    /* asked to stop (signal, end of box) */
 	E_SPILL = -13,      /* a candidate whose values do not fit the registers (data, as E_INFEASIBLE) */
 	E_LAST = E_SPILL,
 };
 
-/* Store the text and return rc. printf-like. */
+/* Stores the text and returns rc. printf-like. */
 int fail(int rc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Put "text: " in front of the stored text and return rc; rc >= 0 is returned untouched. */
+/* Puts "text: " in front of the stored text and returns rc; returns rc >= 0 unchanged. */
 int fail_in(int rc, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The text of this thread's last failure; never NULL. */
 const char *err_text(void);

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What to do about an errno, for the end of a message. */
+/* Advice about an errno, for the end of a message. */
 static const char *remedy(int err)
 {
 	static const struct {
@@ -42,7 +42,7 @@ static int io_fail(const char *path, const char *doing)
 		    remedy(err));
 }
 
-/* Opens a regular file and tells its size. */
+/* Opens a regular file and returns its size. */
 static int open_regular(const char *path, size_t *n)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -111,7 +111,7 @@ static int write_all(int fd, const char *path, const struct blob *b)
 	return E_OK;
 }
 
-/* Some file systems cannot sync a folder: that is not our caller's fault. */
+/* Ignores errors: some file systems cannot sync a folder, which is not the caller's fault. */
 static void sync_folder(const char *dir)
 {
 	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -130,8 +130,8 @@ void file_sync_folder_of(const char *path)
 	sync_folder(dir);
 }
 
-/* A new file beside the path, of a name that nobody else has, nor one that was killed left. The mode is what
- * open() gives: mkostemp's 0600 would hide it from other users, and umask() is the whole process's. */
+/* Makes a new file beside the path. Its name is unique, also among files that killed processes left. Its mode
+ * is open()'s: mkostemp's 0600 would hide it from other users, and umask() would act on the whole process. */
 static int open_beside(const char *path, mode_t mode, char *temp, size_t n)
 {
 	int fd = -1;
@@ -250,13 +250,13 @@ int file_cache_dir(char *out, size_t n)
 			     : E_OK;
 }
 
-/* A link in its place could have any file made, or locked. */
+/* Follows no link: a link in the lock's place could make any file be created or locked. */
 static int open_lock(const char *path)
 {
 	struct stat st;
 	enum { FLAGS = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
 	int f = open(path, O_RDWR | O_CREAT | FLAGS, 0600);
-	if (f < 0 && errno == EACCES) /* somebody else made it; to lock it reading is enough */
+	if (f < 0 && errno == EACCES) /* another user made it; a lock needs only read access */
 		f = open(path, O_RDONLY | FLAGS);
 	if (f < 0)
 		return io_fail(path, "open");
@@ -266,14 +266,15 @@ static int open_lock(const char *path)
 	return fail(E_IO, "%s is not a regular file; remove it, or use another folder", path);
 }
 
-/* Whoever had it may have removed it meanwhile: the next one would lock another file. */
+/* Checks that the locked file still has its name. A former owner may have removed it, and the next process
+ * would lock a new file. */
 static bool has_name(int f)
 {
 	struct stat st;
 	return fstat(f, &st) == 0 && st.st_nlink > 0;
 }
 
-/* 1: it is ours; 0: not now. */
+/* 1: we hold the lock; 0: another process holds it now. */
 static int try_lock(const char *path, int *fd)
 {
 	int f = open_lock(path);

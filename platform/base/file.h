@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files: read whole, write atomically, folders. Every error names the path, the cause and the remedy. */
+/* Files: read whole, write atomically, make folders. Every error names the path, the cause and the remedy. */
 #ifndef PLATFORM_FILE_H
 #define PLATFORM_FILE_H
 
@@ -12,16 +12,17 @@ struct blob {
 	size_t n; /* bytes */
 };
 
-/* Whole file into the arena (NUL byte after the end). Refuses files over max_bytes (0 = 2 GiB). */
+/* Reads a whole file into the arena (NUL byte after the end). Refuses files over max_bytes (0 = 2 GiB). */
 int file_read(struct arena *a, const char *path, size_t max_bytes, struct blob *out) MUST_CHECK;
-/* Write beside the path, fsync, rename over it, fsync the folder: readers see the old or the new, never a
- * part. */
+/* Writes beside the path, fsyncs, renames over it, fsyncs the folder: readers see the old or the new file,
+ * never a part. */
 int file_write(const char *path, const void *p, size_t n) MUST_CHECK;
-/* The same without its syncs: after a power cut it may be the old one, or empty, or of zeros. */
+/* Like file_write, without the syncs: after a power cut the file may be the old one, empty, or filled with
+ * zeros. */
 int file_write_soon(const char *path, const void *p, size_t n) MUST_CHECK;
-/* The same of parts one behind the other; of its mode no more than `most`. */
+/* Like file_write, for several parts written one after the other; the mode is limited to `most`. */
 int file_write_parts(const char *path, const struct blob *part, int nparts, unsigned most) MUST_CHECK;
-/* A name that is new or gone is durable when its folder is. */
+/* Syncs the folder of a path, so that a name that was made or removed there is durable. */
 void file_sync_folder_of(const char *path);
 /* Like mkdir -p; the new folders are durable. */
 int file_mkdirs(const char *path, unsigned mode) MUST_CHECK;
@@ -32,8 +33,8 @@ int file_self_dir(char *out, size_t n) MUST_CHECK;
 /* XDG cache folder of hone: $XDG_CACHE_HOME/hone, else $HOME/.cache/hone, else E_NOTFOUND with the remedy
  * (--cache). */
 int file_cache_dir(char *out, size_t n) MUST_CHECK;
-/* Exclusive advisory lock (flock) of a regular file, which is made for its owner alone; no link is followed.
- * wait_ns 0: E_BUSY at once. The lock ends with file_unlock or the process. */
+/* Exclusive advisory lock (flock) of a regular file, which is created with access for its owner alone; links
+ * are not followed. wait_ns 0: E_BUSY at once. The lock ends with file_unlock or the process. */
 int file_lock(const char *path, int64_t wait_ns, int *fd) MUST_CHECK;
 void file_unlock(int fd);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 as FIPS 180-4 has it, sections 4.1.2, 5 and 6.2. It is our own because libhone and honed, which
- * name records by it, link no cryptographic library, and any that could be linked statically has several
- * times its size; tests/platform/base/test_hash.c compares it with mbedTLS's. */
+/* SHA-256 after FIPS 180-4, sections 4.1.2, 5 and 6.2. It is our own because libhone and honed name records
+ * by it but link no cryptographic library, and every one that could be linked statically is several times its
+ * size. tests/platform/base/test_hash.c compares it with mbedTLS's. */
 #include "platform/base/hash.h"
 #include "platform/base/err.h"
 
@@ -41,7 +41,7 @@ static void expand(const uint8_t *block, uint32_t w[ROUNDS])
 	}
 }
 
-/* a to h are the standard's. */
+/* a to h are named as in the standard. */
 static void compress(uint32_t s[8], const uint8_t *block)
 {
 	uint32_t w[ROUNDS], a = s[0], b = s[1], c = s[2], d = s[3], e = s[4], f = s[5], g = s[6], h = s[7];

@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static atomic_int level = LOG_NORMAL; /* any thread may set and ask */
+static atomic_int level = LOG_NORMAL; /* any thread may set and read it */
 static atomic_bool journal;
-static bool live_shown;      /* a live line is on the terminal: erase it before other words */
+static bool live_shown;      /* a live line is on the terminal: erase it before other output */
 static int64_t live_last_ns; /* off a terminal: when the last line was written */
 
 void log_level_set(enum log_level l)
@@ -38,7 +38,7 @@ static void erase_live(void)
 	live_shown = false;
 }
 
-/* Bytes of the character at p, if it is UTF-8 and no control character; else 0. */
+/* Length in bytes of the character at p if it is UTF-8 and no control character; else 0. */
 static size_t plain_bytes(const unsigned char *p)
 {
 	if (*p < 0x80)
@@ -70,8 +70,8 @@ void log_one_line(char *text)
 		*p = '?';
 }
 
-/* In one write, so that lines of processes that share a stream stay whole. Without memory, nothing but the
- * format. */
+/* Writes a line in one call, so that lines of processes that share a stream stay whole. Without memory it
+ * writes the format alone. */
 static void put(const char *before, const char *fmt, va_list ap, const char *after)
 {
 	char *text = NULL;
@@ -83,7 +83,7 @@ static void put(const char *before, const char *fmt, va_list ap, const char *aft
 	free(text);
 }
 
-enum priority { PRIORITY_ERROR = 3, PRIORITY_INFO = 6, PRIORITY_MORE = 7 }; /* syslog's */
+enum priority { PRIORITY_ERROR = 3, PRIORITY_INFO = 6, PRIORITY_MORE = 7 }; /* as in syslog */
 
 static void say(enum priority p, const char *before, const char *fmt, va_list ap)
 {

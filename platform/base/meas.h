@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A measurement: what became of one candidate. A candidate that fails is data: a meas with that status. */
+/* A measurement: the result of trying one candidate. A candidate that fails is data: a meas with that
+ * status. */
 #ifndef PLATFORM_MEAS_H
 #define PLATFORM_MEAS_H
 
@@ -12,7 +13,7 @@ enum meas_status {
 	MEAS_SPILL,      /* vector registers spilled: rejected before timing */
 	MEAS_WRONG,      /* wrong answer */
 	MEAS_CRASH,      /* the candidate's process died */
-	MEAS_TIMEOUT,    /* too slow, or the deadline came first */
+	MEAS_TIMEOUT,    /* too slow, or the deadline passed */
 	MEAS_ABORTED,    /* slower than abort_ns after a first run; min_ns is that run */
 	MEAS_STATUSES
 };
@@ -23,8 +24,8 @@ struct meas {
 	int64_t min_ns; /* per run of the whole kernel */
 	int64_t median_ns;
 	int64_t spread_ns;             /* median absolute deviation */
-	int64_t build_ns;              /* task text in, loadable object out */
-	int64_t check_ns;              /* what the answer's check took, the first run in it */
+	int64_t build_ns;              /* from task text to loadable object */
+	int64_t check_ns;              /* checking the answer, with the first run */
 	double max_rel_err;            /* |a - b| / max|reference| over the points checked */
 	int32_t mhz_before, mhz_after; /* clock of the measuring core; 0: unknown */
 	int32_t mc_before, mc_after;   /* milli-degrees C; 0: unknown */
@@ -33,8 +34,7 @@ struct meas {
 
 const char *meas_status_name(enum meas_status s);
 int meas_status_parse(const char *name, enum meas_status *out); /* E_CORRUPT: no such name */
-/* Sets runs, min_ns, median_ns and spread_ns from the times of n > 0 runs, which lose their order and values.
- */
+/* Sets runs, min_ns, median_ns and spread_ns from the times of n > 0 runs; overwrites the times. */
 void meas_summarize(int64_t *ns, int n, struct meas *m);
 
 #endif

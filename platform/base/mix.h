@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fast hash for tables in memory, random draws and the names of a machine's own things. It is easy to
- * invert: somebody who chooses the bytes chooses the hash. So nothing may be trusted because its mix_ value
- * is equal where a part of the bytes came from elsewhere; platform/base/hash.h is for that. The values are
- * the same on every machine. */
+/* A fast hash for tables in memory, random draws and the names of a machine's own objects. It is easy to
+ * invert: whoever chooses the bytes can choose the hash. So equal mix_ values prove nothing if a part of the
+ * bytes came from elsewhere; use platform/base/hash.h for those. The values are the same on every machine. */
 #ifndef PLATFORM_MIX_H
 #define PLATFORM_MIX_H
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Of x86-64, and of arm64 with 4 KiB pages; others: no harm. */
+/* Huge pages of x86-64, and of arm64 with 4 KiB pages; on other machines a wrong size does no harm. */
 static const size_t HUGE_PAGE = (size_t)2 << 20;
 
 static size_t round_up(size_t n, size_t to)
@@ -15,7 +15,7 @@ static size_t round_up(size_t n, size_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Bytes of the region that may lie in huge pages, a multiple of them. */
+/* Bytes of the region that may be in huge pages, a multiple of their size. */
 static size_t huge_bytes(size_t bytes, enum pages_kind kind)
 {
 	size_t rest = bytes % HUGE_PAGE;

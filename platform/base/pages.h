@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Zeroed memory from the system for what kernels read and write, in huge pages where there are such: a tile
- * of a 1x1 convolution with 1024 channels touches 128 small ones, more than many cores keep addresses of.
- * (Where our figures were taken, trials of such took as long in small ones.) */
+/* Zeroed memory from the system for the tensors of kernels, in huge pages if the system has them: a tile of a
+ * 1x1 convolution with 1024 channels touches 128 small pages, more than the TLBs of many cores hold. (On the
+ * machine of our figures, such trials took as long in small pages.) */
 #ifndef PLATFORM_PAGES_H
 #define PLATFORM_PAGES_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 enum pages_kind {
-	PAGES_PLAIN,   /* begins at a page; a rest below 1 MiB behind the last huge page is in small ones */
+	PAGES_PLAIN,   /* begins at a page; up to 1 MiB after the last huge page is in small ones */
 	PAGES_GUARDED, /* ends, but for up to 60 bytes, at a page that may not be touched: a kernel that runs
 			  over its buffer crashes instead of lying. From 64 KiB on all in huge pages, as it
 			  would be in the middle of something larger */
@@ -23,8 +23,8 @@ struct pages {
 	size_t map_bytes;
 };
 
-/* No memory is touched. E_NOMEM: then *g is closed. */
+/* Touches no memory. E_NOMEM: *g is closed. */
 int pages_open(struct pages *g, size_t bytes, enum pages_kind kind) MUST_CHECK;
-void pages_close(struct pages *g); /* zeroed ones are closed */
+void pages_close(struct pages *g); /* a zeroed one counts as closed */
 
 #endif

@@ -9,7 +9,7 @@ struct unit {
 	double is;
 };
 
-/* A number and one of n units. */
+/* Parses a number followed by one of n units. */
 static int quantity_parse(const char *text, const struct unit *unit, size_t n, double *out)
 {
 	size_t digits = strspn(text, "0123456789.");

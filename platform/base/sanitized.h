@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SANITIZED_ADDRESS: AddressSanitizer is compiled in. It reserves terabytes of addresses, so that limits of
- * memory do not go with it, and knows which memory may be touched. */
+/* SANITIZED_ADDRESS: AddressSanitizer is compiled in. It reserves terabytes of addresses, so limits of
+ * memory cannot be used with it. It knows which memory may be touched. */
 #ifndef PLATFORM_SANITIZED_H
 #define PLATFORM_SANITIZED_H
 
