@@ -9,7 +9,7 @@ enum { LINE = 64 };
 #include <cpuid.h>
 #include <immintrin.h>
 
-/* clflushopt overlaps with itself, clflush waits. */
+/* clflushopt instructions overlap with each other; clflush waits for the one before. */
 __attribute__((target("clflushopt"))) static void flush_overlapped(const char *p, const char *end)
 {
 	for (; p < end; p += LINE)
@@ -63,5 +63,5 @@ void evict_by_reading(const void *p, size_t n)
 	for (size_t i = 0; i < n; i += LINE)
 		(void)at[i];
 	if (n)
-		(void)at[n - 1]; /* where p is inside a line, the loop ends before the last */
+		(void)at[n - 1]; /* if p is inside a line, the loop ends before the last line */
 }

@@ -13,7 +13,7 @@
 
 enum { TABLE_BYTES = 1 << 20 };
 
-/* A part of the table. */
+/* A slice of the table's text. */
 struct part {
 	const char *p;
 	size_t n;
@@ -24,7 +24,7 @@ static struct part from_to(const char *p, const char *end)
 	return (struct part){p, (size_t)(end - p)};
 }
 
-/* Takes the part before a letter, or what there is; the letter goes, too. */
+/* Takes the text before a letter, or all of it; removes it and the letter from `from`. */
 static struct part take(struct part *from, char until)
 {
 	const char *end = memchr(from->p, until, from->n);
@@ -39,7 +39,7 @@ static bool is(struct part w, const char *text)
 	return w.n == strlen(text) && !memcmp(w.p, text, w.n);
 }
 
-/* "\040" and the like: three octal digits behind p, of n bytes. < 0: none. */
+/* Value of an escape like "\040": three octal digits after p, which has n bytes. < 0: it is none. */
 static int escaped(const char *p, size_t n)
 {
 	int v = 0;
@@ -51,7 +51,8 @@ static int escaped(const char *p, size_t n)
 	return v;
 }
 
-/* The table writes letters so that would end a word. A word that is too long is "". */
+/* Decodes the letters that the table escapes because they would end a word. A word that is too long becomes
+ * "". */
 static void unescape(struct part w, char out[PATH_MAX])
 {
 	char *at = out;
@@ -90,7 +91,7 @@ static bool parse_line(struct part text, struct line *out)
 	unescape(at, out->at);
 	if (!out->at[0] || !mode.n || !out->type.n)
 		return false;
-	out->read_only = begins_ro(mode) || begins_ro(out->options); /* the mount, or what is mounted */
+	out->read_only = begins_ro(mode) || begins_ro(out->options); /* the mount, or the file system */
 	return true;
 }
 
@@ -100,7 +101,7 @@ static bool is_below(const char *path, const char *at)
 	return !strcmp(at, "/") || (!strncmp(path, at, n) && (!path[n] || path[n] == '/'));
 }
 
-/* The mount that a path is on: the deepest, and of those the last. */
+/* Finds the mount of a path: the deepest one, and among equally deep ones the last. */
 static bool find_mount(const char *table, const char *path, struct line *out)
 {
 	static _Thread_local struct line l;
@@ -120,7 +121,7 @@ static bool in_memory(const struct line *l)
 	return is(l->type, "tmpfs") || is(l->type, "ramfs");
 }
 
-/* The folder that an overlay's writes go to; "": it has none. */
+/* The folder that an overlay writes to; "": it has none. */
 static void upper_of(const struct line *l, char out[PATH_MAX])
 {
 	static const char option[] = "upperdir=";
@@ -148,13 +149,13 @@ enum mount_kind mount_in(const char *mountinfo, const char *dir)
 	upper_of(&l, upper);
 	if (!upper[0])
 		return MOUNT_READ_ONLY;
-	/* The path is that of the one who mounted it: where it lies below this very mount it is another's. */
+	/* The path is as the mounting process saw it: if it lies below this mount, it is another folder. */
 	if (!find_mount(mountinfo, upper, &below) || !strcmp(below.at, l.at))
 		return MOUNT_OVERLAY;
 	return in_memory(&below) ? MOUNT_MEMORY : MOUNT_KEEPS;
 }
 
-/* The nearest folder that is there, without links. */
+/* Finds the nearest existing folder and resolves links. */
 static bool existing(const char *dir, char out[PATH_MAX])
 {
 	char part[PATH_MAX];
@@ -171,7 +172,7 @@ static bool existing(const char *dir, char out[PATH_MAX])
 	return true;
 }
 
-/* By a table. Its size is not told: no file_read. */
+/* Reads the table in pieces: the kernel reports no size for it, so file_read cannot be used. */
 static enum mount_kind look_up(const char *root, const char *dir)
 {
 	char path[PATH_MAX];
@@ -239,7 +240,7 @@ static int tenths(const char *text)
 	return n < 1 || worse > 11 ? 0 : (int)worse;
 }
 
-/* A partition lies in its device's folder. */
+/* A partition's folder lies in that of its device. */
 int flash_life(const char *root, dev_t device, struct flash_life *out)
 {
 	static const char *const up[] = {"", "/.."};

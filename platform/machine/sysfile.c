@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LIST_MOST = 4096 }; /* names that are looked at */
+enum { LIST_MOST = 4096 }; /* largest number of names that are read */
 
 int sysfile_open(const char *root, const char *path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a target, the baselines, and what runs on what. The host is read in target_host.c. */
+/* The text of a target, the baselines, and which code runs on which target. target_host.c reads the host. */
 #include "platform/base/mix.h"
 #include "platform/machine/target.h"
 #include "platform/base/file.h"
@@ -36,7 +36,7 @@ void isa_apply(const struct isa *i, struct target *t)
 	t->fma = i->fma;
 }
 
-/* Caches and cores of a baseline are those of a small board: its kernels run anywhere. */
+/* A baseline has the caches and cores of a small board, so that its kernels run well anywhere. */
 int target_baseline(const char *isa, struct target *t)
 {
 	const struct isa *i = isa_find(isa);
@@ -56,7 +56,7 @@ int target_baseline(const char *isa, struct target *t)
 	return E_OK;
 }
 
-/* Every "+x" of `need` is one of `have`. */
+/* Checks that every "+x" of `need` is in `have`. */
 static bool has_features(const char *have, const char *need)
 {
 	char word[64];
@@ -86,12 +86,12 @@ bool target_runs(const struct target *have, const struct target *need)
 enum { FRESH_S = 60 };
 enum kind { WORD, OPTIONAL, INT, INT64, BOOL, REAL };
 
-/* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional one is left out
- * where it is empty. Reals are the peaks. */
+/* The text: isa first, then "key=value" in this order. Words hold no spaces; an optional word that is empty
+ * is left out. Reals are the peaks. */
 static const struct field {
 	const char *key;
 	enum kind kind;
-	size_t at, bytes; /* of a word: its room */
+	size_t at, bytes; /* bytes: room of a word */
 	int count;
 	double most;
 } fields[] = {
@@ -265,7 +265,7 @@ void target_label(const struct target *t, char out[160])
 	snprintf(out, 160, "%s%s%s %s %d", t->soc, t->mode[0] ? " " : "", t->mode, t->isa, t->lanes);
 }
 
-/* Peaks kept by an earlier process on this very machine. */
+/* Reads the peaks that an earlier process kept on this very machine. */
 static bool read_kept(const char *path, struct target *t)
 {
 	struct arena a = {0};
@@ -287,7 +287,7 @@ static bool read_kept(const char *path, struct target *t)
 	return true;
 }
 
-/* It can be measured again: nobody waits for the disk. */
+/* Does not sync: the file can be measured again. */
 static void write_kept(const char *dir, const char *path, const struct target *t)
 {
 	struct buf b = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The target: what a kernel is made for, and how fast that machine is. A plain value with a canonical text.
+/* The target: the machine that a kernel is made for, and its speed. A plain value with a canonical text.
  *
  * target_text/target_parse round-trip exactly: "x86-64-v4 soc=Intel(R)_Xeon(R) cpu=cascadelake lanes=16
  * regs=32 fused=1 l1=32768 l2=1048576 l3=37486592 line=64 cores=4 fma=152.3 bw=410,190.2,60.1,9.8 copy=12
  * feat=+avx2,+avx512f,-avxvnni" (one line, every key, in this order; words are printable and hold no space;
- * behind soc, rev=7 and mode=pmode:0002 where they are known).
+ * after soc, rev=7 and mode=pmode:0002 if they are known).
  * Peaks are of ONE core: fma in GFLOP/s, bw in GB/s read bandwidth of L1, L2, L3, DRAM; copy_bw of a
  * DRAM/L3-size copy. 0 = not measured. Fields without peaks are what a kernel's code depends on. */
 #ifndef PLATFORM_TARGET_H
@@ -19,12 +19,12 @@ struct target {
 	char isa[24];  /* baseline: x86-64-v2 | x86-64-v3 | x86-64-v4 | armv8-a | armv7-neon | sim */
 	char cpu[32];  /* LLVM's CPU name, or "generic" */
 	char soc[64];  /* model name from /proc/cpuinfo or the device tree, spaces as _ */
-	char rev[24];  /* its revision: the SoC's own word, else the processor's stepping; "": not known */
-	char mode[24]; /* power mode, where the board has some (Jetson: nvpmodel); "": one */
+	char rev[24];  /* revision: the SoC's own, else the processor's stepping; "": not known */
+	char mode[24]; /* power mode of boards with several (Jetson: nvpmodel); "": one */
 	char features[1024]; /* LLVM feature string ("+avx2,..."), may be empty */
 	int lanes;           /* f32 per vector register: 4, 8, 16 */
 	int regs;            /* vector registers: 16 or 32 */
-	bool fma;            /* fused multiply-add; false: mul and add, the interpreter follows */
+	bool fma;            /* fused multiply-add; false: mul and add, also in the interpreter */
 	int64_t l1_bytes, l2_bytes, l3_bytes; /* data caches; l2 per core, l3 whole; 0 = none */
 	int line_bytes;                       /* cache line */
 	int cores;                            /* physical cores usable by this process */
@@ -33,8 +33,8 @@ struct target {
 	double copy_gbs; /* bytes read + written per second of an L3-sized copy, one core */
 };
 
-/* The machine this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: as one of
- * an older baseline ("x86-64-v3"), for tests, and for valgrind, which knows no later one. */
+/* The machine that this process runs on, without peaks: cpuid/sysfs only, no hwloc, < 1 ms. $HONE_ISA: report
+ * an older baseline ("x86-64-v3"), for tests, and for valgrind, which knows no newer one. */
 int target_host(struct target *t) MUST_CHECK;
 /* A named baseline ("x86-64-v3") for building fallback kernels; E_NOTFOUND lists the names. */
 int target_baseline(const char *isa, struct target *t) MUST_CHECK;
@@ -42,25 +42,26 @@ int target_baseline(const char *isa, struct target *t) MUST_CHECK;
 bool target_runs(const struct target *have, const struct target *need);
 /* Measures the peaks of one core in under a second (pins the calling thread meanwhile, restores its mask). */
 int target_measure(struct target *t, struct clock *clock) MUST_CHECK;
-/* The kept target record: read `dir`/target if it is of this machine, else measure and write it (best
- * effort). */
+/* The kept target: reads `dir`/target if it is of this machine, else measures and writes it (a failed write
+ * is ignored). */
 int target_kept(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
-/* Of a target_host: the peaks that are kept in `dir`; nothing is measured. False: none of this machine. */
+/* Adds the peaks kept in `dir` to a target_host; measures nothing. False: none are kept for this machine. */
 bool target_recall(const char *dir, struct target *t);
-/* What is kept there was measured within the last minute. */
+/* Whether the kept peaks were measured within the last minute. */
 bool target_is_fresh(const char *dir);
-/* Measures once more and keeps the higher value of each peak: what else runs on the machine only lowers them.
- */
+/* Measures once more and keeps the higher value of each peak, because other work on the machine only lowers
+ * them. */
 int target_measure_again(const char *dir, struct clock *clock, struct target *t) MUST_CHECK;
-/* Reads `in` bytes and writes `out` in plain loops, the shorter as a copy: what a kernel that moves as much
- * is compared with. Multiples of 4 KB, rounded down; E_UNSUPPORTED: no such loops of the target's ISA here.
- */
+/* Reads `in` bytes and writes `out` bytes in plain loops, the shorter of both as a copy: the yardstick for a
+ * kernel that moves as many. Multiples of 4 KB, rounded down. E_UNSUPPORTED: there are no such loops for the
+ * target's ISA. */
 int target_stream(const struct target *t, float *to, size_t out, const float *from, size_t in) MUST_CHECK;
 void target_text(const struct target *t, struct buf *out);
 int target_parse(const char *text, struct target *t) MUST_CHECK;
-/* Of soc, rev, mode, isa, cpu and lanes: what a record is valid for. */
+/* Key of soc, rev, mode, isa, cpu and lanes: a record is valid for one key. */
 struct key target_key(const struct target *t);
-/* For people: "NVIDIA_Jetson_Xavier_NX pmode:0002 armv8-a 4"; soc, mode where there is one, isa, lanes. */
+/* A label for people: "NVIDIA_Jetson_Xavier_NX pmode:0002 armv8-a 4"; soc, mode if there is one, isa,
+ * lanes. */
 void target_label(const struct target *t, char out[160]);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine that this process runs on, from /proc/cpuinfo and sysfs: what the kernel says is usable (it
- * hides AVX-512 where it does not save its registers, which cpuid alone would not tell). */
+/* The machine that this process runs on, from /proc/cpuinfo and sysfs: the features that the kernel makes
+ * usable. (It hides AVX-512 if it does not save its registers, which cpuid alone would not show.) */
 #include "platform/machine/target_isa.h"
 #include "platform/machine/topo.h"
 
@@ -14,7 +14,7 @@
 #define SOC_REVISION "/sys/devices/soc0/revision"
 #define POWER_MODE "/var/lib/nvpmodel/status" /* "pmode:0002 fmode:fanNull" */
 
-/* level: the ISA level that needs it; 0: no level does. */
+/* level: the ISA level that needs it; 0: none does. */
 static const struct feature {
 	enum isa_family family;
 	int level;
@@ -138,7 +138,7 @@ static long info_number(const char *info, const char *key)
 	return v[0] ? strtol(v, NULL, 0) : -1;
 }
 
-/* One read gives the first block only: no need to render hundreds of cores. */
+/* Reads once: that gives the first block, and the kernel need not render hundreds of cores. */
 static size_t read_some(const char *path, char *out, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -172,8 +172,8 @@ void isa_features(const struct isa *i, struct target *t)
 			add_feature(t, '+', features[f].llvm);
 }
 
-/* The highest level whose features are all here. A feature that is not here is said too ("-x"): a CPU's name
- * implies more than a virtual machine may offer. */
+/* Finds the highest level whose features are all here. Missing features are listed too ("-x"), because a
+ * CPU's name implies more than a virtual machine may offer. */
 static int read_isa(const char *flags, enum isa_family family, struct target *t)
 {
 	int level = 99;
@@ -209,7 +209,7 @@ static void read_cpu_name(int vendor, int family, int model, int step, struct ta
 	snprintf(t->cpu, sizeof t->cpu, "%s", name);
 }
 
-/* Names from outside become one word of plain characters. */
+/* Turns a name from outside into one word of plain characters. */
 static void put_word(const char *name, char *out, size_t room)
 {
 	size_t n = 0;
@@ -276,7 +276,7 @@ static int read_cpu(const char *info, struct target *t)
 }
 #endif
 
-/* A number from a sysfs file of a cpu, "32K" as 32768; -1: absent. */
+/* A number from a cpu's sysfs file, "32K" as 32768; -1: absent. */
 static long long sys_number(int cpu, const char *fmt, int index)
 {
 	char path[128], tail[64], v[64];
@@ -292,7 +292,7 @@ static long long sys_number(int cpu, const char *fmt, int index)
 						    : n;
 }
 
-/* Boards whose device tree says nothing of caches get the usual sizes of small cores. */
+/* Boards whose device tree does not describe caches get the usual sizes of small cores. */
 static void read_caches(int cpu, struct target *t)
 {
 	int64_t *level_bytes[4] = {NULL, &t->l1_bytes, &t->l2_bytes, &t->l3_bytes};
@@ -317,7 +317,7 @@ static void read_caches(int cpu, struct target *t)
 		t->line_bytes = 64;
 }
 
-/* The processor as an older one. */
+/* Lowers the target to an older ISA level. */
 static int lower_isa(const char *name, struct target *t)
 {
 	struct target older;

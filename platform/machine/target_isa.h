@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What target.c and target_host.c share: the table of instruction sets and of their features. */
+/* The table of instruction sets and their features, which target.c and target_host.c share. */
 #ifndef PLATFORM_TARGET_ISA_H
 #define PLATFORM_TARGET_ISA_H
 
@@ -10,7 +10,7 @@ enum isa_family { ISA_X86, ISA_ARM64, ISA_ARM32 };
 struct isa {
 	const char *name;
 	enum isa_family family;
-	int level; /* within the family: higher runs lower */
+	int level; /* within the family: higher levels run the code of lower ones */
 	int lanes, regs;
 	bool fma;
 };
@@ -19,9 +19,9 @@ extern const struct isa isa_table[]; /* ends with name NULL; levels ascend withi
 const struct isa *isa_find(const char *name);
 void isa_apply(const struct isa *i, struct target *t);    /* isa, lanes, regs, fma */
 void isa_features(const struct isa *i, struct target *t); /* the features that the level promises */
-/* Whose file says nothing: the processor's stepping. */
+/* Sets the revision: the file's, or the processor's stepping if the file is empty or absent. */
 void isa_revision(const char *soc_path, const char *stepping, struct target *t);
-/* The first word of the file; none: the board has one mode. */
+/* Sets the power mode to the first word of the file; without the file the board has one mode. */
 void isa_power_mode(const char *status_path, struct target *t);
 
 #endif

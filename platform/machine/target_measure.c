@@ -32,7 +32,8 @@ struct loops_of {
 #define DO12(M) DO8(M) DO4(M, 8)
 #define DO24(M) DO12(M) DO4(M, 12) DO4(M, 16) DO4(M, 20)
 
-/* Each chain's value goes through an empty asm: the compiler must keep them apart and in registers. */
+/* Passes each chain's value through an empty asm, so that the compiler keeps the chains apart and in
+ * registers. */
 #define STEP(i) acc[i] = MADD(acc[i], vx, vy);
 #define KEEP(i) __asm__ volatile("" : REG(acc[i]));
 #define START(i) acc[i] = SPLAT((float)(i));
@@ -165,7 +166,7 @@ struct bench {
 	const struct loops_of *loops;
 	struct clock *clock;
 	float *src, *dst;
-	size_t n; /* floats read or copied by one turn */
+	size_t n; /* floats that one turn reads or copies */
 	volatile float sink;
 };
 
@@ -193,8 +194,8 @@ static int64_t window(struct bench *b, void (*turn)(struct bench *, int64_t), in
 	return clock_now(b->clock) - start;
 }
 
-/* Best time of one turn, ns: the turns that fill a window are found first (which also warms up), then windows
- * are run until `spend_ns` is spent, 3 at least. 0 on a clock that stands still. */
+/* Best time of one turn, ns: first finds how many turns fill a window (which also warms up), then runs
+ * windows for `spend_ns`, at least 3. 0 if the clock stands still. */
 static double best_turn_ns(struct bench *b, void (*turn)(struct bench *, int64_t), int64_t spend_ns)
 {
 	int64_t turns = 1, ns = window(b, turn, turns), best = INT64_MAX;
@@ -213,13 +214,13 @@ static double per_ns(double what, double ns)
 	return ns > 0 ? what / ns : 0;
 }
 
-/* A tenth of a unit is more than the noise lets us know. */
+/* Rounds to tenths: the noise hides finer differences. */
 static double rounded(double v)
 {
 	return (double)(int64_t)(v * 10 + 0.5) / 10;
 }
 
-/* Beyond every cache, and no more than an eighth of the memory. */
+/* Larger than every cache, but at most an eighth of the memory. */
 static size_t dram_bytes(const struct target *t)
 {
 	int64_t last = t->l3_bytes ? t->l3_bytes : t->l2_bytes, want = last * 2, most = (int64_t)128 << 20;
@@ -240,14 +241,14 @@ static void measure(struct bench *b, struct target *t, size_t bytes)
 {
 	const struct loops_of *l = b->loops;
 	size_t last = (size_t)(t->l3_bytes ? t->l3_bytes : t->l2_bytes);
-	(void)best_turn_ns(b, turn_fma, 10 * NS_PER_MS); /* clocks rise, vector units wake up */
+	(void)best_turn_ns(b, turn_fma, 10 * NS_PER_MS); /* lets clocks rise and vector units wake up */
 	t->fma_gflops =
 	    rounded(per_ns(2.0 * l->lanes * l->chains, best_turn_ns(b, turn_fma, 40 * NS_PER_MS)));
 	t->bw_gbs[0] = read_gbs(b, (size_t)t->l1_bytes / 2, 10 * NS_PER_MS);
 	t->bw_gbs[1] = t->l2_bytes ? read_gbs(b, (size_t)t->l2_bytes / 2, 20 * NS_PER_MS) : 0;
 	t->bw_gbs[2] = t->l3_bytes ? read_gbs(b, last / 2 < bytes ? last / 2 : bytes, 40 * NS_PER_MS) : 0;
 	t->bw_gbs[3] = read_gbs(b, bytes, 60 * NS_PER_MS);
-	/* Source and destination together fill half of the last cache. */
+	/* source and destination together fill half of the last cache */
 	b->n = (last / 4 < bytes / 2 ? last / 4 : bytes / 2) / sizeof(float) / 1024 * 1024;
 	b->dst = b->src + b->n;
 	t->copy_gbs =
@@ -264,8 +265,8 @@ static int loops_for(const struct target *t, const struct loops_of **out)
 	return fail(E_UNSUPPORTED, "the peaks of '%s' cannot be measured on this machine", t->isa);
 }
 
-/* In pieces, so that reading, copying and writing take turns as in a kernel; what is written without being
- * copied comes from one page. */
+/* Works in pieces, so that reading, copying and writing alternate as in a kernel; writes that copy nothing
+ * take their data from one page. */
 int target_stream(const struct target *t, float *to, size_t out, const float *from, size_t in)
 {
 	enum { PIECE = 1024 };
@@ -293,7 +294,7 @@ int target_measure(struct target *t, struct clock *clock)
 	int rc = loops_for(t, &b.loops);
 	if (rc < 0)
 		return rc;
-	if (window(&b, turn_fma, 10000) <= 0) /* a virtual clock measures nothing */
+	if (window(&b, turn_fma, 10000) <= 0) /* a virtual clock cannot measure anything */
 		return E_OK;
 	size_t bytes = dram_bytes(t);
 	b.src = aligned_alloc(65536, bytes);

@@ -22,7 +22,7 @@ static void fill_caches(hwloc_topology_t hw, struct target *t)
 	}
 }
 
-/* The process's own mask counts, not the machine's: a job may have been given a part of it. */
+/* Uses the process's own mask, not the machine's: a job may have been given only some of the cores. */
 static void count_cores(hwloc_topology_t hw, hwloc_const_bitmap_t mine, struct topo *t)
 {
 	hwloc_obj_t core = NULL;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sysfs says of cores: for programs without hwloc. */
+/* Cores as sysfs describes them, for programs without hwloc. */
 #include "platform/machine/topo.h"
 
 #include <sched.h>
 #include <stdio.h>
 
-/* -1: not said, or nonsense. */
+/* -1: absent or not plausible. */
 static long cpu_number(const char *sysfs, int cpu, const char *leaf)
 {
 	char path[512];
@@ -20,7 +20,7 @@ static long cpu_number(const char *sysfs, int cpu, const char *leaf)
 	return v > 0 && v <= 100000000 ? v : -1;
 }
 
-/* The fastest core's number, those of all in v; -1: some core has none. */
+/* Reads the speeds of all cores into v and returns the highest; -1: some core has none. */
 static long read_speeds(const struct topo *t, const char *sysfs, const char *leaf, long *v)
 {
 	long most = -1;
@@ -51,7 +51,7 @@ void topo_rank(struct topo *t, const char *sysfs)
 	}
 }
 
-/* Package and core as one number; each cpu its own core where nothing is said. */
+/* Package and core as one number; if sysfs has none, each cpu counts as a core. */
 static long long core_of(int cpu)
 {
 	static const char *const leaf[] = {"core_id", "physical_package_id"};

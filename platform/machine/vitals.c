@@ -110,7 +110,7 @@ const char *vitals_throttle_text(unsigned throttle, char *out, int n)
 	return out;
 }
 
-/* A held clock that fell by a twentieth: counters that tell it (Tegra) are off by less. */
+/* Whether a held clock fell by at least a twentieth: clocks from counters (Tegra) have a smaller error. */
 static bool fell(const struct vitals *before, const struct vitals *after)
 {
 	return before->clock_held && after->clock_held &&

@@ -34,7 +34,7 @@ enum vital { /* what the board tells */
 	     VITAL_BATTERY = 64,
 };
 
-enum throttle { /* holds now, or was told of for the first time since this reader last looked */
+enum throttle { /* now, or reported for the first time since this reader last looked */
 		THROTTLE_VOLTAGE = 1,
 		THROTTLE_CAPPED = 2,
 		THROTTLE_SLOWED = 4,
@@ -55,28 +55,28 @@ struct vitals {
 	char zone[32];
 	bool trip_assumed;
 	unsigned throttle;     /* enum throttle, or-ed */
-	unsigned throttled_by; /* the same, of all since boot as far as it is told */
-	int64_t throttled;     /* events since boot; any change taints what was measured meanwhile */
-	int64_t clock_khz, clock_most_khz; /* sums over policies: now, and what is allowed now */
+	unsigned throttled_by; /* the same, everything since boot that the board reports */
+	int64_t throttled;     /* events since boot; a change taints what was measured meanwhile */
+	int64_t clock_khz, clock_most_khz; /* sums over policies: now, and the highest allowed now */
 	bool clock_held;                   /* by the governor of each policy (performance, userspace); no
 					      processor chooses its clock itself (intel, amd) */
-	int64_t gpu_khz, gpu_most_khz;     /* 0: not told */
+	int64_t gpu_khz, gpu_most_khz;     /* 0: not known */
 	int64_t memory_free_bytes, memory_bytes; /* MemAvailable, MemTotal */
-	int battery_pct;                         /* of the emptiest */
+	int battery_pct;                         /* of the emptiest battery */
 	bool discharging;
 };
 
-struct vitals_reader; /* knows which of the files are there */
+struct vitals_reader; /* knows which of the files exist */
 
 int vitals_open(const char *sysroot, struct vitals_reader **out) MUST_CHECK;
 void vitals_close(struct vitals_reader *r);
-/* Neither allocates. */
+/* vitals_read and vitals_glance do not allocate. */
 void vitals_read(struct vitals_reader *r, int64_t now_ns, struct vitals *out);
-/* Only what can taint a measurement (throttle, clock), in microseconds; the rest of *out is 0. */
+/* Reads only what can taint a measurement (throttle, clock), in microseconds; the rest of *out is 0. */
 void vitals_glance(struct vitals_reader *r, int64_t now_ns, struct vitals *out);
-/* NULL, or why what was measured between the two is not to be believed: the board throttled, began or ceased
- * to; what the clock is allowed changed; a clock that a governor holds fell. (A governor that follows the
- * load changes clocks all the time: that taints nothing by itself. Nor does a state that lasts: races are
+/* NULL, or why a measurement between the two is not reliable: the board throttled, or began or ceased to; the
+ * highest allowed clock changed; a clock that a governor holds fell. (A governor that follows the load
+ * changes clocks all the time, which alone taints nothing. Nor does a state that lasts: races are
  * interleaved, and the gate is closed.) */
 const char *vitals_taint(const struct vitals *before, const struct vitals *after);
 /* "under-voltage, over-current" */

@@ -19,7 +19,7 @@ enum {
 	TEMP_MOST_MC = 200000,
 };
 
-/* Tell the same whatever happens. */
+/* Zones that report a constant temperature. */
 static const char *const constant_zones[] = {"PMIC-Die", "PMIC-DIE", "Tdiode_tegra_dummy", NULL};
 static const char *const trip_kinds[] = {"passive", "hot", "critical", NULL};
 
@@ -30,7 +30,7 @@ static bool is_one_of(const char *word, const char *const *list)
 	return *list;
 }
 
-/* INT_MAX: none that counts. */
+/* INT_MAX: no trip point counts. */
 static int lowest_trip(const char *root, const char *zone)
 {
 	int least = INT_MAX;
@@ -105,7 +105,7 @@ void heat_read(const struct heat *h, struct vitals *v)
 	}
 }
 
-/* A mouse has one, too: its scope is Device. */
+/* Excludes batteries of devices such as a mouse: their scope is Device. */
 static bool is_battery(const char *root, const char *name)
 {
 	char word[32];

@@ -19,7 +19,7 @@ void load_open(struct load *l, const char *root)
 		l->pressure[i] = sysfile_open(root, pressure[i]);
 }
 
-/* A number that is no more than what nanoseconds can hold; -1: none. */
+/* A number that fits nanoseconds; -1: none. */
 static int64_t take_number(const char **at)
 {
 	int64_t v = 0;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader's inside: each family opens what is there and reads it; -1 stands for a file that is not. */
+/* Internals of the reader: each family opens the files that exist and reads them; -1 stands for an absent
+ * file. */
 #ifndef PLATFORM_VITALS_PARTS_H
 #define PLATFORM_VITALS_PARTS_H
 
 #include "platform/machine/sysfile.h"
 #include "platform/machine/vitals.h"
 
-/* On larger machines the first of each kind speak for all: a look must stay short. */
+/* On larger machines the first of each kind represent all, because a glance must stay short. */
 enum { ZONES = 24, POLICIES = 16, COOLERS = 32, COUNTERS = 8, BATTERIES = 4, STAT_BYTES = 8192 };
 
 struct heat {
@@ -18,9 +19,10 @@ struct heat {
 	bool assumed;
 };
 
-struct brakes { /* what slows the board down */
+struct brakes { /* throttling sources */
 	int firmware, alarm;
-	unsigned sticky, now, ever; /* of the last look, enum throttle; of all */
+	unsigned sticky, now, ever; /* enum throttle: sticky bits and state at the last look; all since
+				       boot */
 	bool looked;
 	int64_t flips;
 	int ncounters;
@@ -36,7 +38,7 @@ struct clocks {
 	struct policy {
 		int now, most, governor;
 	} policy[POLICIES];
-	bool varies, held; /* whatever the governor says, as on x86; every governor holds */
+	bool varies, held; /* varies: under any governor, as on x86; held: by all governors */
 	int gpu_now, gpu_most;
 };
 
@@ -66,13 +68,13 @@ void brakes_open(struct brakes *b, const char *root);
 void brakes_read(struct brakes *b, struct vitals *v);
 void clocks_open(struct clocks *c, const char *root);
 void clocks_read(const struct clocks *c, struct vitals *v);
-void clocks_look(struct clocks *c); /* at the governors */
+void clocks_look(struct clocks *c); /* reads the governors */
 void load_open(struct load *l, const char *root);
 void load_read(struct load *l, struct vitals *v);
 void batteries_open(struct batteries *b, const char *root);
 void batteries_read(const struct batteries *b, struct vitals *v);
 
-/* Of "%s/%s/%s" below root. */
+/* Opens "%s/%s/%s" below root. */
 int vitals_open_leaf(const char *root, const char *dir, const char *name, const char *leaf);
 bool vitals_leaf_line(const char *root, const char *dir, const char *name, const char *leaf, char *out,
 		      int n);

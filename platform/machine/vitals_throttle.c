@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What slows the board down, and its clocks. */
+/* Throttling, and clocks. */
 #include "platform/machine/vitals_parts.h"
 
 #include <stdio.h>
@@ -40,7 +40,8 @@ static void open_hwmon(struct brakes *b, const char *root, const char *name)
 		b->alarm = vitals_open_leaf(root, HWMON, name, "in0_lcrit_alarm");
 }
 
-/* Not fans, nor backlights. Names of kernels before 5.13 and since; the alerts are Jetson's. */
+/* Excludes fans and backlights. The list has names of kernels before 5.13 and since; the alerts are
+ * Jetson's. */
 static bool cools_processor(const char *type)
 {
 	static const char *const kinds[] = {"Processor",
@@ -77,7 +78,7 @@ void brakes_open(struct brakes *b, const char *root)
 	}
 }
 
-/* Sticky bits may be cleared by whoever else reads them (rpi_volt): only their rise is an event. */
+/* Another reader (rpi_volt) may clear sticky bits: only their rise is an event. */
 static unsigned read_firmware(struct brakes *b, unsigned *sticky)
 {
 	int64_t bits = 0;
@@ -148,7 +149,7 @@ static bool is_gpu(const char *root, const char *name)
 	return false;
 }
 
-/* Drivers whose processors choose their clock themselves. */
+/* Drivers of processors that choose their clock themselves. */
 static bool follows_itself(const char *root, const char *policy)
 {
 	char word[32];
@@ -187,7 +188,7 @@ void clocks_look(struct clocks *c)
 	}
 }
 
-/* In kHz; devfreq tells Hz. */
+/* The clock in kHz; devfreq gives Hz. */
 static bool clock_value(int fd, int64_t scale, int64_t *khz)
 {
 	int64_t v;
