@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Those that can be told to rest; beyond so many they are not. */
+/* Children that child_rest_all can stop; further ones are not stopped. */
 enum { LIVING = 64 };
 static _Atomic pid_t living[LIVING];
 static atomic_bool resting;
@@ -41,7 +41,8 @@ static void forget(pid_t pid)
 			break;
 }
 
-/* Streams to workers that are not ours to signal: a lock, so that none is shut down after it was closed. */
+/* Streams to workers that we may not signal. The lock makes sure that none is shut down after it was
+ * closed. */
 enum { STREAMS = 32 };
 static pthread_mutex_t stream_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -50,7 +51,7 @@ static struct {
 } stream[STREAMS];
 static int nstreams;
 
-/* false: all rest, or there are too many. */
+/* false: all children rest, or there are too many streams. */
 static bool remember_stream(int fd)
 {
 	pthread_mutex_lock(&stream_lock);
@@ -125,7 +126,7 @@ static int limit(int what, int64_t most)
 	return most > 0 ? setrlimit(what, &l) : 0;
 }
 
-/* Descriptors from 4 on; 3 is the status pipe, which exec closes. Old kernels have no close_range. */
+/* Closes descriptors from 4 on; 3 is the status pipe, which exec closes. Old kernels have no close_range. */
 static void close_from(int first)
 {
 	if (syscall(SYS_close_range, (unsigned)first, ~0u, 0) == 0)
@@ -135,14 +136,14 @@ static void close_from(int first)
 		close(fd);
 }
 
-/* Moves a descriptor above those that the child's places need. */
+/* Moves a descriptor above those that the child needs. */
 static int aside(int fd)
 {
 	return fcntl(fd, F_DUPFD, 16);
 }
 
-/* In the child: only calls that are safe after fork. Tells errno through `status` if it cannot become argv.
- */
+/* Runs in the child: only calls that are safe after fork. Sends errno through `status` if exec of argv
+ * fails. */
 static void become(char *const argv[], int in, int out, int status, const struct child_limits *lim,
 		   pid_t parent)
 {
@@ -204,7 +205,7 @@ int child_start(struct child *c, char *const argv[], const struct child_limits *
 	while ((n = read(fd[4], &err, sizeof err)) < 0 && errno == EINTR)
 		;
 	close(fd[4]);
-	/* Ours never block: a peer that stops reading must not hold us beyond a deadline. */
+	/* Our ends never block: a peer that stops reading must not hold us beyond a deadline. */
 	fcntl(fd[1], F_SETFL, O_NONBLOCK);
 	fcntl(fd[2], F_SETFL, O_NONBLOCK);
 	*c = (struct child){.pid = pid, .in = fd[1], .out = fd[2]};
@@ -216,7 +217,7 @@ int child_start(struct child *c, char *const argv[], const struct child_limits *
 	return fail(err == ENOENT ? E_NOTFOUND : E_IO, "cannot start %s: %s", argv[0], strerror(err));
 }
 
-/* At most a slice: the clock may not be the one that poll counts on. 1: fd is ready. */
+/* Waits for a slice at most, because the clock may not be the one that poll uses. 1: fd is ready. */
 static int poll_slice(int fd, short events, int64_t left_ns)
 {
 	int64_t ns = left_ns < PATIENCE_SLICE_NS ? left_ns : PATIENCE_SLICE_NS;
@@ -283,7 +284,7 @@ int fd_read_full(int fd, void *p, size_t n, struct clock *clock, int64_t deadlin
 	return E_OK;
 }
 
-/* write() whose SIGPIPE, if any, is taken back before it reaches the process. */
+/* write() that discards its SIGPIPE, if any, before the process gets it. */
 static ssize_t write_quiet(int fd, const void *p, size_t n)
 {
 	sigset_t sigpipe, pending, old;
@@ -300,7 +301,7 @@ static ssize_t write_quiet(int fd, const void *p, size_t n)
 	return put;
 }
 
-/* At most PIPE_BUF bytes at once: that much a ready pipe takes without blocking, whatever its mode. */
+/* Writes at most PIPE_BUF bytes at once: a ready pipe takes that much without blocking, whatever its mode. */
 int fd_write_full(int fd, const void *p, size_t n, struct clock *clock, int64_t deadline_ns)
 {
 	for (size_t at = 0; at < n;) {
@@ -369,7 +370,7 @@ int child_stop(struct child *c, int64_t grace_ns)
 	if (c->pid <= 0)
 		return 0;
 	int status = 0;
-	forget(c->pid); /* before its number is another's */
+	forget(c->pid); /* before the process number is used again */
 	int64_t end = clock_now(&clock_real) + grace_ns, pause = 100 * NS_PER_US;
 	pid_t got;
 	while ((got = waitpid(c->pid, &status, WNOHANG)) == 0 && clock_now(&clock_real) < end) {

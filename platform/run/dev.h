@@ -18,22 +18,22 @@
 
 typedef void kernel_fn(void *const *buf, const int64_t *param, int64_t begin, int64_t end);
 
-struct dev_code; /* loaded code: device's own */
+struct dev_code; /* loaded code; the device defines it */
 
 struct dev {
 	const char *name;    /* "cpu", "sim" */
 	const char *emitter; /* the emitter whose objects it loads: "llvm", "sim" */
-	bool risky;          /* a launch may take the machine down: marked first (agent/worker/marked.h) */
+	bool risky;          /* a launch may take the machine down: marked.h marks it first */
 	int (*probe)(struct target *t); /* 1: usable, t filled without peaks; 0: not here; < 0: broken */
-	/* Copies; refuses what it cannot run: E_CORRUPT, E_UNSUPPORTED. */
+	/* Loads a copy. Refuses objects that it cannot run: E_CORRUPT, E_UNSUPPORTED. */
 	int (*load)(const void *obj, size_t n, struct dev_code **out);
-	/* n > 0 objects at once, all or none, which is faster; each is unloaded by itself. */
+	/* Loads n > 0 objects at once, all or none, which is faster; each is unloaded separately. */
 	int (*load_all)(const struct blob *obj, int n, struct dev_code **out);
 	int (*entry)(struct dev_code *c, const char *symbol); /* number of an entry >= 0; E_NOTFOUND */
 	void (*run)(struct dev_code *c, int entry, void *const *buf, const int64_t *param, int64_t begin,
 		    int64_t end);
-	/* Where an entry's instructions lie, for profilers; NULL where they are not in this process' memory.
-	 */
+	/* Address of an entry's instructions, for profilers; NULL if they are not in this process's
+	 * memory. */
 	const void *(*address)(struct dev_code *c, int entry, size_t *bytes);
 	void (*unload)(struct dev_code *c);
 	/* The clock that timings on this device are taken with: real, or the simulator's virtual one. */

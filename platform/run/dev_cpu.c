@@ -16,7 +16,7 @@
 #define MFD_EXEC 0x0010U
 #endif
 
-/* Mapped read-execute, whole pages; the codes that were loaded at once share it. */
+/* Memory mapped read-execute, whole pages; codes loaded at once share it. */
 struct map {
 	uint8_t *p;
 	size_t bytes;
@@ -25,7 +25,7 @@ struct map {
 
 struct dev_code {
 	struct map *map;
-	uint8_t *image; /* its own part */
+	uint8_t *image; /* this code's part of the map */
 	size_t bytes;
 	int nentries;
 	struct {
@@ -69,14 +69,14 @@ static int write_sealed(int fd, const uint8_t *p, size_t n)
 	return E_OK;
 }
 
-/* Whole pages. */
+/* Rounded up to whole pages. */
 static size_t room(const struct elf *e)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	return (e->image_bytes + page - 1) / page * page;
 }
 
-/* Links each for its address, from the reserved one on, then puts the sealed file there. */
+/* Links each object for its address in the reserved range, then maps the sealed file there. */
 static int map_images(const struct elf *e, int n, const struct map *m)
 {
 	uint8_t *made = calloc(1, m->bytes);
@@ -135,7 +135,7 @@ static int load_elfs(const struct elf *e, int n, struct map *m, struct dev_code 
 		__builtin___clear_cache((char *)m->p, (char *)m->p + m->bytes);
 		return E_OK;
 	}
-	m->users++; /* what was made does not take it along */
+	m->users++; /* keeps the map while the codes made so far are unloaded */
 	while (made > 0)
 		unload(out[--made]);
 	munmap(m->p, m->bytes);
@@ -180,7 +180,7 @@ static void run(struct dev_code *c, int number, void *const *buf, const int64_t 
 	c->entry[number].fn(buf, param, begin, end);
 }
 
-/* Up to the next entry: the code generator puts one function behind the other. */
+/* An entry reaches up to the next one, because the code generator places functions one after the other. */
 static const void *address(struct dev_code *c, int number, size_t *bytes)
 {
 	uintptr_t at = (uintptr_t)c->entry[number].fn, end = (uintptr_t)c->image + c->bytes;

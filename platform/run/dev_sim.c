@@ -81,7 +81,7 @@ void dev_sim_spend(int64_t cost_ns)
 	clock_advance(sim_clock(), noisy(cost_ns));
 }
 
-/* The peaks are those of the machine in platform/run/vm.h, so that rooflines and drafts mean something. */
+/* The peaks of the machine in platform/run/vm.h, so that rooflines and drafts are meaningful. */
 static int sim_probe(struct target *t)
 {
 	*t = (struct target){.isa = "sim",

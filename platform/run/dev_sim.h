@@ -19,10 +19,10 @@ extern const struct dev dev_sim;
 
 /* Sets the clock to start_ns and the noise: sigma of the logarithm (0: none, and no phases either). */
 void dev_sim_reset(int64_t start_ns, uint64_t seed, double sigma);
-/* What loading costs from now on, until a reset: nothing for a kernel that was built meanwhile, on a core
- * that the simulated machine does not have. */
+/* Sets the cost of loading until a reset. 0: the kernel was built meanwhile, on a core that the simulated
+ * machine does not have. */
 void dev_sim_build_ns(int64_t ns);
-/* What the last run would have cost without noise; and a run of that cost, without running anything. */
+/* The cost of the last run without noise; and a run of a given cost, which executes nothing. */
 int64_t dev_sim_cost_ns(void);
 void dev_sim_spend(int64_t cost_ns);
 /* Why the last run stopped (an access outside a buffer, a spent budget), "" if it did not; cleared by

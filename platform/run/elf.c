@@ -31,7 +31,8 @@ static bool inside(const struct elf *e, uint64_t at, uint64_t n)
 	return at <= e->n && n <= e->n - at;
 }
 
-/* Structures may lie unaligned in the bytes: they are copied out. The header was checked against the size. */
+/* Structures may be unaligned in the bytes, so they are copied out. The header was checked against the
+ * size. */
 static Elf64_Shdr section(const struct elf *e, int i)
 {
 	Elf64_Ehdr h;
@@ -168,10 +169,10 @@ int elf_read(struct elf *e, const void *obj, size_t n, int machine)
 	return rc >= 0 ? read_entries(e) : rc;
 }
 
-/* How the result goes into the place: a whole word, or an immediate field of an instruction. */
+/* Where the result goes: a whole word, or an immediate field of an instruction. */
 enum put {
 	PUT_64,
-	PUT_S32,  /* must fit a signed word */
+	PUT_S32,  /* must fit in a signed word */
 	PUT_ADRP, /* 21 bits of pages: immlo at bit 29, immhi at bit 5 */
 	PUT_LO12, /* low 12 bits, shifted right by `shift`, at bit 10 */
 };

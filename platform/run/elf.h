@@ -23,7 +23,7 @@ struct elf {
 	int nsections, symtab;       /* section numbers */
 	size_t at[ELF_MAX_SECTIONS]; /* offset in the image; SIZE_MAX: not loaded */
 	size_t image_bytes;          /* <= ELF_MAX_BYTES */
-	size_t align;                /* of the image: the most that a section asks for */
+	size_t align;                /* of the image: the largest alignment of a section */
 	int nentries;                /* global functions */
 	struct {
 		char name[32];
@@ -31,11 +31,11 @@ struct elf {
 	} entry[ELF_MAX_ENTRIES];
 };
 
-/* e_machine of this process; EM_NONE where it is neither of the two. */
+/* e_machine of this process; EM_NONE if it is neither of the two. */
 int elf_machine(void);
 bool elf_knows(int machine);
 int elf_read(struct elf *e, const void *obj, size_t n, int machine) MUST_CHECK;
-/* Writes the image (image_bytes) as it must lie at address `base`, a multiple of `align`. */
+/* Writes the image (image_bytes) for address `base`, a multiple of `align`. */
 int elf_link(const struct elf *e, uint64_t base, uint8_t *image) MUST_CHECK;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flush-to-zero and denormals-are-zero of the calling thread. */
+/* Sets flush-to-zero and denormals-are-zero for the calling thread. */
 #include "platform/run/pool.h"
 
 #if defined(__x86_64__)

@@ -17,7 +17,7 @@
 
 enum { MOST_FDS = 64 };
 
-/* A whole number from 1 to `most`; 0: none. */
+/* A whole number from 1 to `most`; 0: the variable holds none. */
 static int64_t number(const char *name, int64_t most)
 {
 	const char *s = getenv(name);
@@ -27,7 +27,7 @@ static int64_t number(const char *name, int64_t most)
 	return end && !*end && !errno && v >= 1 && v <= most ? v : 0;
 }
 
-/* The variable names this process, or none. */
+/* Whether the variable names this process, or is not set (allowed unless `must`). */
 static bool is_ours(const char *pid_name, bool must)
 {
 	int64_t pid = number(pid_name, INT32_MAX);
@@ -64,7 +64,7 @@ static socklen_t address(const struct notify *n, struct sockaddr_un *to)
 	*to = (struct sockaddr_un){.sun_family = AF_UNIX};
 	memcpy(to->sun_path, n->path, len);
 	if (*n->path == '@')
-		to->sun_path[0] = 0; /* and no NUL at the end */
+		to->sun_path[0] = 0; /* without a NUL at the end */
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (*n->path != '@'));
 }
 
@@ -74,7 +74,7 @@ int notify_send(const struct notify *n, const char *lines)
 		return 0;
 	struct sockaddr_un to;
 	socklen_t size = address(n, &to);
-	/* A manager that is held up does not hold us up. */
+	/* A manager that hangs must not block us. */
 	const struct timeval patience = {.tv_usec = 200000};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool sent = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0 &&

@@ -5,7 +5,7 @@
 #include <elf.h>
 #include <string.h>
 
-/* Sections by number. The empty note says that nothing here wants a stack that is executable. */
+/* Sections by number. The empty note says that the object needs no executable stack. */
 enum { NONE, DATA, NOTE, SYMBOLS, NAMES, SECTION_NAMES, SECTIONS };
 
 static uint64_t pad_to(struct buf *b, uint64_t before, uint64_t align)
@@ -16,7 +16,7 @@ static uint64_t pad_to(struct buf *b, uint64_t before, uint64_t align)
 	return at + pad;
 }
 
-/* A name's offset in a table of names. */
+/* Adds a name and returns its offset in the table of names. */
 static uint32_t add_name(struct buf *names, const char *name)
 {
 	if (!names->n)

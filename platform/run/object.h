@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes relocatable ELF objects of one section without relocations, for any linker: machine code that stands
- * alone, or data. 64-bit, little endian; the symbols are global and hidden: seen by what is linked with them,
- * and not outside of that. */
+ * alone, or data. 64-bit, little endian. The symbols are global and hidden: visible to the objects that are
+ * linked with them, and not outside. */
 #ifndef PLATFORM_OBJECT_H
 #define PLATFORM_OBJECT_H
 
@@ -22,7 +22,7 @@ struct object {
 	int nsymbols;
 };
 
-/* The file is *head, the section's bytes, *tail. The section begins at a multiple of 64 in it. */
+/* The file is *head, the section's bytes, *tail. The section begins at an offset that is a multiple of 64. */
 int object_make(const struct object *o, struct buf *head, struct buf *tail) MUST_CHECK;
 
 #endif

@@ -32,15 +32,15 @@ enum {
 	    3000, /* at first the core does nothing but look: the next kernel usually comes within this */
 	SPIN_NS = 50000,   /* then it pauses between looks; after this it yields while an inference runs */
 	LINGER = 20,       /* behind an inference it waits a 20th of its time, */
-	LINGER_NS = 20000, /* this at most, and sleeps: who runs one behind the other is back by then */
+	LINGER_NS = 20000, /* at most this long, then sleeps: a caller of many inferences is back by then */
 	LOOKS = 32,        /* looks between two readings of the clock */
 	PARTS = 4,         /* of a thread's share */
 	EPOCH_SHIFT = 16,  /* below it a number of parts: at most 1024 threads' */
 };
 
-/* A thread's own. */
+/* The counters of one thread. */
 struct share {
-	_Alignas(64) _Atomic uint64_t taken; /* epoch << EPOCH_SHIFT | parts claimed in it, by anybody */
+	_Alignas(64) _Atomic uint64_t taken; /* epoch << EPOCH_SHIFT | parts claimed in it, by any thread */
 	_Alignas(64) atomic_uint done;       /* parts that this thread has run since the pool was opened */
 };
 
@@ -64,7 +64,7 @@ struct pool {
 	int threads;
 	int64_t begin_ns; /* of the inference */
 	int cpu;          /* of the caller where workers are pinned, else -1 */
-	int started;      /* workers that run */
+	int started;      /* workers that were started */
 	unsigned want;    /* sum of all threads' `done` when the last job is over */
 	bool crowded;     /* fewer cpus than threads: waiting gives the cpu away */
 	struct worker *worker;
@@ -93,7 +93,7 @@ struct spin {
 	int64_t since_ns, waited_ns;
 };
 
-/* One step of waiting. */
+/* One step of spinning. */
 static void spin_once(struct spin *s, bool crowded)
 {
 	if (++s->looks % LOOKS == 0) {
@@ -108,7 +108,7 @@ static void spin_once(struct spin *s, bool crowded)
 		pause_cpu();
 }
 
-/* Part i of n equal ones; the first are longer by one. */
+/* Begin of part i of n equal ones; the first parts may be longer by one. */
 static int64_t part_begin(int64_t size, int64_t n, int64_t i)
 {
 	int64_t longer = size % n;
@@ -120,7 +120,7 @@ static int parts_of(const struct pool *p, int64_t extent)
 	return extent < p->threads * PARTS ? (int)extent : p->threads * PARTS;
 }
 
-/* The number of a share's next part, -1: none is left in this job. */
+/* Claims the next part of a share and returns its number; -1: none is left in this job. */
 static int claim(struct pool *p, int owner, uint64_t job)
 {
 	_Atomic uint64_t *word = &p->share[owner].taken;
@@ -152,7 +152,7 @@ static void run_share(struct pool *p, int thread, int owner, uint64_t job)
 		atomic_fetch_add_explicit(&p->share[thread].done, n, memory_order_release);
 }
 
-/* Asked by the caller. */
+/* Only the caller asks this. */
 static bool all_done(struct pool *p)
 {
 	unsigned done = 0;
@@ -210,8 +210,8 @@ static void pin(int cpu)
 	(void)sched_setaffinity(0, sizeof set, &set); /* this thread */
 }
 
-/* A caller that the system put on a worker's cpu would share it until the next balancing, milliseconds later:
- * it goes to the cpu that was left for it, and is not bound to that. */
+/* If the system put the caller on a worker's cpu, both would share it until the next balancing, milliseconds
+ * later. So the caller moves to the cpu that was left for it, without being bound to it. */
 static void leave_workers_cpu(const struct pool *p)
 {
 	int here = sched_getcpu(), at = 0;
@@ -230,7 +230,7 @@ static void *work(void *arg)
 	struct worker *w = arg;
 	uint64_t seen = 0;
 	pin(w->cpu);
-	(void)fpu_flush(); /* for good: this thread runs nothing but kernels */
+	(void)fpu_flush(); /* for the thread's lifetime: it runs only kernels */
 	while (next_job(w->pool, &seen))
 		run_parts(w->pool, w->thread, seen);
 	return NULL;

@@ -25,7 +25,7 @@ void pool_begin(struct pool *p);
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int64_t extent);
 void pool_end(struct pool *p);
 void pool_close(struct pool *p);
-/* Flush-to-zero and denormals-are-zero on for the calling thread; returns what to give to fpu_restore. */
+/* Turns flush-to-zero and denormals-are-zero on for the calling thread; returns the state for fpu_restore. */
 unsigned fpu_flush(void);
 void fpu_restore(unsigned old);
 

@@ -22,37 +22,37 @@
 
 struct runner {
 	const struct runner_ops *ops;
-	struct clock *clock;         /* the time that measurements and deadlines are in */
-	const struct target *target; /* what candidates are made for; owned by the runner */
-	int threads;                 /* measured with this many */
-	char emitter[32];            /* name and version of what builds */
+	struct clock *clock;         /* the clock of measurements and deadlines */
+	const struct target *target; /* the target of candidates; owned by the runner */
+	int threads;                 /* threads that candidates are measured with */
+	char emitter[32];            /* name and version of the emitter */
 	int builders;                /* builds that may run ahead at a time; 0: none */
 };
 
 enum ahead {
-	AHEAD_NOT,     /* never begun, or forgotten: build() does all of it */
-	AHEAD_QUEUED,  /* no builder has had time for it: the same */
-	AHEAD_RUNNING, /* build() waits for its end */
+	AHEAD_NOT,     /* never begun, or forgotten: build() does all the work */
+	AHEAD_QUEUED,  /* no builder has begun it: build() does all the work */
+	AHEAD_RUNNING, /* build() waits until it ends */
 	AHEAD_DONE,
 };
 
 enum time_how {
 	TIME_COLD =
 	    1, /* inputs as a network sees them (weights not in any cache, the rest warm), else all warm */
-	TIME_QUIET = 2, /* builders rest meanwhile */
+	TIME_QUIET = 2, /* builders pause meanwhile */
 	TIME_PART = 4, /* a quarter of the parallel range, evenly spread, where it has parts enough; times are
 			  of the whole */
 };
 
 struct runner_ops {
-	/* Build `cand` of `task` and check its answer. *handle = -1 unless m->status is MEAS_OK (not timed
+	/* Builds `cand` of `task` and checks its answer. *handle is -1 unless m->status is MEAS_OK (not timed
 	 * yet: runs 0). */
 	int (*build)(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		     struct meas *m);
-	/* Begin to build it on another core. Returns what has become of it: AHEAD_NOT where there is no room.
-	 * Nobody has to ask for what was begun: later ones take its place. */
+	/* Begins to build it on another core. Returns the state of that build; AHEAD_NOT: there is no room.
+	 * The result need not be used: later builds replace it. */
 	enum ahead (*ahead)(struct runner *r, const char *task, const char *cand);
-	/* How far that is. */
+	/* The state of that build. */
 	enum ahead (*progress)(struct runner *r, const char *task, const char *cand);
 	/* Time n handles interleaved: `rounds` rounds, each handle run once per round in shuffled order (a
 	 * run is repeated inside a round until it lasts >= 5 us). A handle whose first run is slower than
@@ -60,7 +60,7 @@ struct runner_ops {
 	 * enum time_how, or-ed. */
 	int (*time)(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns, unsigned how,
 		    int64_t deadline_ns, struct meas *m);
-	/* The code (kernels/loops/code.h bytes) of a handle, into the arena. */
+	/* Copies the code (kernels/loops/code.h bytes) of a handle into the arena. */
 	int (*code)(struct runner *r, int handle, int64_t deadline_ns, struct arena *a, struct blob *out);
 	void (*drop)(struct runner *r, int handle, int64_t deadline_ns); /* -1: all, and all builds ahead */
 	void (*close)(struct runner *r);                                 /* stops the worker; frees r */

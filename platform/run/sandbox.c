@@ -20,13 +20,13 @@
 
 enum { MOST_TESTS = 2 };
 
-/* Argument `arg` and mask is value. */
+/* The test holds if (argument `arg` & mask) == value. */
 struct test {
 	unsigned arg;
 	uint64_t mask, value; /* mask 0: no test */
 };
 
-/* A call that is allowed where all its tests hold; rows of the same call are alternatives. */
+/* A call that is allowed if all its tests hold; rows of the same call are alternatives. */
 struct rule {
 	const char *call;
 	struct test test[MOST_TESTS];
@@ -39,7 +39,7 @@ struct rule {
 #define CHILD (CLONE_VM | SIGCHLD)
 
 static const struct rule rules[] = {
-    /* what is open */
+    /* open descriptors */
     {"read"},
     {"readv"},
     {"pread64"},
@@ -63,7 +63,7 @@ static const struct rule rules[] = {
     {"mmap", {{2, PROT_EXEC, 0}, {3, MAP_ANONYMOUS, MAP_ANONYMOUS}}},
     {"mmap", {{2, PROT_EXEC, 0}, {3, TYPE | MAP_ANONYMOUS, MAP_PRIVATE}}},
     {"mmap", {{2, WORD, PROT_READ | PROT_EXEC}, {3, TYPE | MAP_ANONYMOUS, MAP_PRIVATE}}},
-    /* threads, and what the C library asks of itself */
+    /* threads, and calls that the C library makes by itself */
     {"futex"},
     {"set_robust_list"},
     {"rseq"},
@@ -102,7 +102,7 @@ static const struct rule rules[] = {
     {"seccomp"},
 };
 
-/* Sanitizers look at their own memory map and, at the end, at their own threads. */
+/* Sanitizers read their own memory map and, at the end, inspect their own threads. */
 #if SANITIZED_ADDRESS
 enum { LIMITS_MEMORY = 0 };
 static const struct rule more_rules[] = {
@@ -138,7 +138,7 @@ static int add_rule(scmp_filter_ctx f, const struct rule *r)
 		uint64_t value = t->value == OWN ? (uint64_t)getpid() : t->value;
 		cmp[n] = SCMP_CMP64(t->arg, SCMP_CMP_MASKED_EQ, t->mask, value);
 	}
-	/* One that this machine (or this libseccomp) has not is no loss. */
+	/* A call that this machine (or this libseccomp) does not know is skipped. */
 	return call < 0 ? 0 : seccomp_rule_add_array(f, SCMP_ACT_ALLOW, call, n, cmp);
 }
 
@@ -150,7 +150,7 @@ static int add_rules(scmp_filter_ctx f, const struct rule *r, size_t n)
 	return rc;
 }
 
-/* The kernel's form of a filter. */
+/* A filter in the kernel's form. */
 struct sandbox_cage {
 	struct sock_fprog prog;
 	struct sock_filter insn[];
@@ -186,7 +186,7 @@ static int make(uint32_t otherwise, const struct rule *r, size_t n, const struct
 		rc = add_rules(f, r, n);
 	if (rc >= 0)
 		rc = add_rules(f, more, nmore);
-	/* What a C library falls back from by itself. */
+	/* Calls for which a C library has a fallback. */
 	if (rc >= 0)
 		rc = otherwise == SCMP_ACT_KILL_PROCESS
 			 ? 0
@@ -201,7 +201,7 @@ static int make(uint32_t otherwise, const struct rule *r, size_t n, const struct
 #define SECCOMP_FILTER_FLAG_SPEC_ALLOW 4
 #endif
 
-/* Before 4.17 the kernel knows no word on speculation, and does nothing about it either. */
+/* Kernels before 4.17 do not know the flag for speculation, and apply no mitigation either. */
 static bool put_on(const struct sandbox_cage *c, unsigned flags)
 {
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags | SECCOMP_FILTER_FLAG_SPEC_ALLOW,
@@ -234,7 +234,7 @@ int sandbox_enter(void)
 	return rc;
 }
 
-/* Down only. */
+/* Only lowers limits. */
 static int limit(int what, int64_t most)
 {
 	struct rlimit l;
@@ -256,7 +256,7 @@ int sandbox_limit(const struct sandbox_limits *l)
 {
 	const struct rlimit none = {0, 0};
 	int64_t memory = l->memory_bytes ? l->memory_bytes : machine_bytes();
-	signal(SIGXFSZ, SIG_IGN); /* a log on a file that has grown past the limit is no reason to die */
+	signal(SIGXFSZ, SIG_IGN); /* a log file that grew past the limit must not kill the process */
 	if (setrlimit(RLIMIT_CORE, &none) < 0 || limit(RLIMIT_AS, LIMITS_MEMORY ? memory : 0) < 0 ||
 	    limit(RLIMIT_DATA, LIMITS_MEMORY ? l->data_bytes : 0) < 0 || limit(RLIMIT_CPU, l->cpu_s) < 0 ||
 	    limit(RLIMIT_FSIZE, l->file_bytes) < 0 || limit(RLIMIT_NOFILE, l->files) < 0)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-worker's cage: what is started to run what a stranger's record describes keeps only what that takes.
+/* hone-worker's sandbox: a process that runs a stranger's record keeps only the rights that this takes.
  * Linked by hone-worker alone (libseccomp).
  *
- * sandbox_enter, once everything is open, takes from all threads of the process, for good: opening files in
- * any way, sockets, other programs, other processes (signals, ptrace, their memory, their cpus), new
- * privileges, and memory that is executable and was ever writable: what is mapped for execution comes from a
- * descriptor, privately and read-only, and no protection changes to executable. What is left: memory, the
+ * sandbox_enter, called once everything is open, forbids all threads of the process, for good: opening files
+ * in any way, sockets, other programs, other processes (signals, ptrace, their memory, their cpus), new
+ * privileges, and memory that is executable and was ever writable: memory mapped for execution comes from a
+ * descriptor, privately and read-only, and no protection changes to executable. Still allowed: memory, the
  * descriptors that are open, memory files (kernels are loaded from them), threads' waiting, the clock, a
  * place on a cpu, and the process that a candidate runs in.
  *
- * What is not left fails with EPERM (clone3 with ENOSYS, so that clone is tried): a library that tries
- * something goes on without, and the worker does not die of a newer C library. A candidate's own process has
+ * A forbidden call fails with EPERM (clone3 with ENOSYS, so that clone is tried): a library that tries
+ * one goes on without, and the worker does not die of a newer C library. A candidate's own process has
  * no business with the system at all: after sandbox_cage_enter any system call but leaving kills it, and its
  * end is a measurement (MEAS_CRASH).
  *
@@ -28,22 +28,23 @@
 
 struct sandbox_limits {
 	int64_t memory_bytes; /* address space; 0: the machine's memory */
-	int64_t data_bytes;   /* of it, what may be written to; 0: all */
+	int64_t data_bytes;   /* of it, writable memory; 0: all */
 	int cpu_s;            /* processor time */
-	int64_t file_bytes;   /* of a memory file */
+	int64_t file_bytes;   /* size of a memory file */
 	int files;            /* descriptors */
 };
 
-/* Limits that were lower stay. Call before threads are started: a limit on memory may stop them. Sanitizers
- * reserve more address space than any machine has: under them memory is not limited. */
+/* Keeps limits that were lower. Call it before threads are started, because a limit on memory may keep them
+ * from starting. Sanitizers reserve more address space than any machine has, so memory is not limited under
+ * them. */
 int sandbox_limit(const struct sandbox_limits *l) MUST_CHECK;
-/* E_UNSUPPORTED: the kernel has no system-call filters; nothing has changed then. */
+/* E_UNSUPPORTED: the kernel has no system-call filters, and nothing has changed. */
 int sandbox_enter(void) MUST_CHECK;
 
-/* A filter, for free(), ready to be put on by a process that shares the memory of the one that made it. */
+/* A filter, for free(). A process that shares the memory of its maker can install it. */
 struct sandbox_cage;
 int sandbox_cage_make(struct sandbox_cage **out) MUST_CHECK;
-/* One system call, nothing else; false: refused. */
+/* Makes one system call, nothing else; false: refused. */
 bool sandbox_cage_enter(const void *cage);
 
 #endif

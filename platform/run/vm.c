@@ -70,7 +70,7 @@ static bool field_ok(const struct vm_object *o, char kind, unsigned f)
 	}
 }
 
-/* Instruction i of an entry that spans code[lo, hi). */
+/* Checks instruction i of an entry that spans code[lo, hi). */
 static bool ins_ok(const struct vm_object *o, uint32_t i, uint32_t lo, uint32_t hi)
 {
 	const struct vm_ins *s = &o->code[i];

@@ -33,8 +33,8 @@ enum vm_op {
 	VM_IMAX,
 	VM_ILT,
 	VM_IEQ,
-	VM_ITABLE, /* element R[a] of i32 buffer b */
-	VM_EXTENT, /* buffer b has R[a] elements of 4 bytes; before it, none */
+	VM_ITABLE, /* element R[a] of the i32 buffer b */
+	VM_EXTENT, /* buffer b has R[a] elements of 4 bytes; without it, none */
 	/* Control. for (R[dst] = R[a]; R[dst] < R[b]; R[dst] += imm), x: distance to its VM_NEXT. */
 	VM_FOR,
 	VM_NEXT, /* x: distance back to its VM_FOR */
@@ -70,9 +70,9 @@ enum vm_op {
 	VM_POW2,
 	VM_GETEXP,
 	VM_GETMANT,
-	VM_TRN0, /* x: lanes of a block; as kernels/loops/loops.h says */
+	VM_TRN0, /* x: lanes of a block; see kernels/loops/loops.h */
 	VM_TRN1,
-	VM_LACE, /* x: n, k, m of 4 bits each; as kernels/loops/loops.h says */
+	VM_LACE, /* x: n, k, m of 4 bits each; see kernels/loops/loops.h */
 	VM_HADD,
 	VM_HMIN,
 	VM_HMAX,
@@ -92,7 +92,7 @@ enum {
 struct vm_ins {
 	uint8_t op;    /* enum vm_op */
 	uint8_t lanes; /* of dst: 1, 2, 4, 8, 16; loads and stores: of the vector */
-	uint8_t src;   /* lanes of a, where they may differ (VM_LANE, VM_H*) */
+	uint8_t src;   /* lanes of a, if they may differ (VM_LANE, VM_H*) */
 	uint8_t zero;
 	uint16_t dst, a, b, c, d, zero2;
 	uint32_t x;
@@ -104,7 +104,8 @@ struct vm_entry {
 	uint32_t first, count;
 };
 
-/* Integer registers 0 .. nparams-1 hold the parameters, then begin and end, when an entry starts. */
+/* When an entry starts, integer registers 0 .. nparams-1 hold the parameters, and the next two begin and
+ * end. */
 struct vm_object {
 	int nbufs, nparams, nentries;
 	bool fma; /* VM_FMA rounds once */

@@ -11,20 +11,20 @@ static uint32_t to_bits(float f)
 	return u;
 }
 
-/* Flush-to-zero, in software on exact results whatever mode the thread is in. The smallest normal may also be
- * the rounding of something tiny: of less than 2^-126 - 2^-151, which rounds to less than 2^-126 with 24 bits
- * and any exponent. */
+/* Flush-to-zero, in software on exact results, whatever mode the thread is in. A result that rounds to the
+ * smallest normal may still be tiny: below 2^-126 - 2^-151, it rounds to less than 2^-126 with 24 bits and an
+ * unlimited exponent. */
 #define NORMAL 0x1p-126f
 #define TINY (0x1p-126 - 0x1p-151)
 
-/* Subnormal to zero of the same sign. */
+/* Replaces a subnormal by a zero of the same sign. */
 static float fz(float f)
 {
 	uint32_t u = to_bits(f);
 	return u & 0x7f800000 ? f : vm_from_bits(u & 0x80000000);
 }
 
-/* r, whose exact value is tiny where `tiny`. */
+/* Rounds r to zero if its exact value is tiny. */
 static float rounded(float r, bool tiny)
 {
 	return tiny ? vm_from_bits(to_bits(r) & 0x80000000) : fz(r);
@@ -47,8 +47,8 @@ static float divide(float a, float b)
 	return fabsf(r) > NORMAL ? r : rounded(r, fabs((double)x) < TINY * fabs((double)y));
 }
 
-/* Exactly |p + c| < TINY; p is a product of two floats, so exact. Knuth's two-sum gives the error of p + c.
- */
+/* Whether exactly |p + c| < TINY. p is a product of two floats and therefore exact; Knuth's two-sum gives the
+ * error of p + c. */
 static bool tiny_sum(double p, double c)
 {
 	double s = p + c, b = s - p, error = (p - (s - b)) + (c - b);
@@ -99,7 +99,7 @@ static void horizontal(const struct vm_ins *s, float *dst, const float *a)
 		dst[i] = t[0];
 }
 
-/* Blocks of x lanes of a and b in turn: the even ones, or the odd ones. */
+/* Takes blocks of x lanes of a and b alternately, either the even ones or the odd ones. */
 static void blocks(const struct vm_ins *s, float *dst, const float *a, const float *b)
 {
 	float t[VM_LANES];
@@ -125,7 +125,8 @@ static void lace(const struct vm_ins *s, float *dst, const float *a, const float
 	} while (0);                                                                                         \
 	break
 
-/* All vector operations but loads. dst may be any of the sources: lanes do not mix, except where said. */
+/* All vector operations but loads. dst may be any of the sources, because lanes do not mix except where
+ * noted. */
 void vm_vector(struct vm *vm, const struct vm_ins *s)
 {
 	const int n = s->lanes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Execution, and the time it would take. */
+/* Executes code and computes the time that it would take. */
 #include "platform/run/vm_parts.h"
 
 #include <fenv.h>
@@ -9,10 +9,10 @@ enum {
 	L1_LATENCY = 3 * TICK,
 	L2_LATENCY = 12 * TICK,
 	DRAM_LATENCY = 60 * TICK,
-	L2_LINE = 4 * TICK,     /* memory port busy per line from L2, */
-	DRAM_LINE = 16 * TICK,  /* from DRAM */
+	L2_LINE = 4 * TICK,     /* ticks that a line from L2 occupies the memory port, */
+	DRAM_LINE = 16 * TICK,  /* a line from DRAM */
 	LINE_ELEMS = 16,        /* 64 bytes */
-	CALL_TICKS = 40 * TICK, /* of a kernel call, whatever it does */
+	CALL_TICKS = 40 * TICK, /* fixed cost of a kernel call */
 };
 #define MAX_ELEMS (INT64_C(1) << 48) /* of a buffer, so that index arithmetic cannot overflow */
 #define BUDGET INT64_C(4000000000)   /* instructions of one call: minutes */
@@ -55,13 +55,13 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
-/* The front end passes four instructions a cycle. */
+/* The front end issues four instructions a cycle. */
 static int64_t issue(struct vm *vm)
 {
 	return vm->front += TICK / 4;
 }
 
-/* The arithmetic port takes instructions in order, each once its sources are there. */
+/* The arithmetic port takes instructions in order, each once its sources are ready. */
 static void time_vector(struct vm *vm, const struct vm_ins *s)
 {
 	const char *sh = vm_shape[s->op];
@@ -78,8 +78,8 @@ static void time_vector(struct vm *vm, const struct vm_ins *s)
 	vm->ready[s->dst] = at + busy - vm->alu_ticks + ALU_LATENCY;
 }
 
-/* Ticks until a line is there; *busy: ticks it occupies the memory port. Stores and prefetches allocate too.
- */
+/* Ticks until a line has arrived; *busy: ticks that it occupies the memory port. Stores and prefetches
+ * allocate too. */
 static int64_t touch(struct vm *vm, int buf, int64_t elem, int64_t *busy)
 {
 	uint64_t line = (uint64_t)(elem / LINE_ELEMS) + ((uint64_t)buf << 40) + 1;
@@ -95,8 +95,8 @@ static int64_t touch(struct vm *vm, int buf, int64_t elem, int64_t *busy)
 	return in_l2 ? L2_LATENCY : DRAM_LATENCY;
 }
 
-/* Lanes [0, n) of an access that is known to lie inside. The memory port does not wait for arithmetic: loads
- * run ahead, and stores are buffered. */
+/* Times lanes [0, n) of an access that is known to be inside its buffer. The memory port does not wait for
+ * arithmetic: loads run ahead, and stores are buffered. */
 static void time_access(struct vm *vm, const struct vm_ins *s, int64_t at, int n)
 {
 	int64_t start = later(issue(vm), vm->mem), latency = L1_LATENCY, total = 0;
@@ -119,7 +119,7 @@ static int outside(const struct vm *vm, const struct vm_ins *s, int64_t at)
 		    (long long)at, s->b, (long long)vm->elems[s->b]);
 }
 
-/* How many lanes an access touches; < 0: one of them lies outside. */
+/* The number of lanes that an access touches; < 0: one of them is outside the buffer. */
 static int span(const struct vm *vm, const struct vm_ins *s, int64_t at)
 {
 	int64_t n = s->lanes, limit = vm->elems[s->b];
