@@ -11,7 +11,7 @@
 
 enum { TASKS = 6, OF_TASK = 120, SAMPLES = TASKS * OF_TASK };
 
-/* A candidate of a task: half of its features are what the task is like. */
+/* Draws a candidate of a task: half of its features are common to the whole task. */
 static struct sample draw(struct rng *r, int task)
 {
 	struct sample s = {.task = task};
@@ -23,7 +23,7 @@ static struct sample draw(struct rng *r, int task)
 	return s;
 }
 
-/* What the draft of this world has wrong. */
+/* The error of the draft in this made-up world. */
 static float made_up(const float f[FEATURES])
 {
 	return .8f * f[FEATURE_ISSUE] - 1.2f * f[FEATURE_LATENCY] * f[FEATURE_LOAD] +
@@ -49,7 +49,8 @@ static bool learns(const struct cost *c, void *state)
 	return any;
 }
 
-/* Share of pairs of a task, more than 5 % apart, in the right order. c NULL: by the draft. */
+/* Share of the pairs of a task's candidates, more than 5 % apart, that are in the right order. c NULL: the
+ * draft's order. */
 static double right(const struct cost *c, const void *state, const struct sample *s, int n)
 {
 	int good = 0, all = 0;
@@ -66,7 +67,7 @@ static double right(const struct cost *c, const void *state, const struct sample
 	return (double)good / all;
 }
 
-/* In slices, as a job has it: each sample comes `times` times, and none that came is forgotten. */
+/* Teaches in slices, as a job does: each sample comes `times` times, and no earlier sample is dropped. */
 static void teach(const struct cost *c, void *state, const struct sample *s, int n, int times)
 {
 	struct sample *all = malloc(sizeof *s * (size_t)(n * times));
@@ -109,7 +110,7 @@ TEST(learns_what_holds_for_other_tasks)
 	}
 }
 
-/* Few samples, or all of one task: the draft's order stays. */
+/* With few samples, or all of one task, the draft's order stays. */
 TEST(little_evidence_leaves_the_draft)
 {
 	static struct sample s[SAMPLES];
@@ -175,7 +176,7 @@ TEST(seeded)
 	}
 }
 
-/* What a model saves is what it begins with, and says the same again. */
+/* A model that starts from a saved prior makes the same guesses as the saved model. */
 TEST(priors_go_around)
 {
 	static struct sample s[SAMPLES];
@@ -199,7 +200,7 @@ TEST(priors_go_around)
 	}
 }
 
-/* Cut anywhere, any byte changed: refused, or a model whose guesses are finite. */
+/* A prior that is cut anywhere, or with any byte changed, is refused or makes a model with finite guesses. */
 TEST(hostile_priors)
 {
 	static struct sample s[SAMPLES];
@@ -234,7 +235,7 @@ TEST(hostile_priors)
 	}
 }
 
-/* The n-th number of a line that begins with `word`, replaced. */
+/* Replaces the n-th number of a line that begins with `word`. */
 static char *with_number(struct arena *a, const char *text, const char *word, int n, const char *number)
 {
 	const char *at = strstr(text, word);
@@ -266,7 +267,7 @@ TEST(trees_ask_of_features_only)
 	arena_free(&a);
 }
 
-/* On other tasks, errors are about as large as guesses say. */
+/* On other tasks, errors are about as large as the predicted deviations. */
 TEST(deviations_mean_something)
 {
 	static struct sample seen[SAMPLES], other[SAMPLES];

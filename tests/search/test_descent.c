@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descents into a pool: what they add is legal, new, and has faster drafts among it. */
+/* Descents into a pool: the candidates that they add are legal and new, and some have faster drafts. */
 #include "platform/run/dev_sim.h"
 #include "platform/base/hash.h"
 #include "search/descent.h"
@@ -42,7 +42,7 @@ static int draw(void *ctx, char cand[CAND_MAX])
 	return space_random(u.guide.space, &u.h.rng, cand);
 }
 
-/* Least log drafted time of the pool's first n. */
+/* The least log of drafted time among the pool's first n. */
 static double best_draft(int n)
 {
 	double best = INFINITY;
@@ -61,7 +61,7 @@ static void check_pool(void)
 	}
 }
 
-/* From two draws: with many, there is little to be gained in spaces as small as these. */
+/* Starts from two draws: from many, little can be gained in spaces as small as these. */
 TEST(downhill)
 {
 	enum { SEEDS = 8 };
@@ -83,8 +83,7 @@ TEST(downhill)
 	}
 }
 
-/* Measured candidates are gone down from too, and nothing that is known, or of a structure that failed, comes
- * back. */
+/* Descents also start from measured candidates, and add no known candidate and no structure that failed. */
 TEST(from_what_was_measured)
 {
 	char known[40][CAND_MAX];
@@ -95,7 +94,7 @@ TEST(from_what_was_measured)
 		herd_tell(&u.h, known[i], &m);
 	}
 	CHECK(u.h.npool == 0);
-	descend(&u.h, u.relax, DESCENT_SEEDS, DESCENT_STEPS); /* the pool has nothing to begin with */
+	descend(&u.h, u.relax, DESCENT_SEEDS, DESCENT_STEPS); /* the pool has no candidates to begin with */
 	CHECK(u.h.npool > 0);
 	check_pool();
 	for (int i = 0; i < u.h.npool; i++)
@@ -103,7 +102,7 @@ TEST(from_what_was_measured)
 	arena_free(&u.a);
 }
 
-/* The same seed, the same pool; another one, another pool. */
+/* The same seed gives the same pool; another seed gives another pool. */
 TEST(follows_its_seed)
 {
 	struct key first[2] = {{0}};

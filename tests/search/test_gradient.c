@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strategy that goes downhill, where the draft is right, where nothing is thought of a candidate, and
- * where nothing can be let loose. */
+/* The gradient strategy: with a good draft, without a cost model, and in a space where no number can vary. */
 #include "platform/run/dev_sim.h"
 #include "search/strategy.h"
 #include "tests/lib/tasks.h"
@@ -32,7 +31,8 @@ static void open_task(struct setup *u, const char *name, const char *cost, const
 	CHECK_OK(strategy_find(name)->start(&u->a, &u->guide, seed, &u->state));
 }
 
-/* Proposals until one has at most `goal` of drafted time, from nothing known; `most`: none had. */
+/* Number of proposals, from nothing known, until one has a drafted time of at most `goal`; `most`: none
+ * had. */
 static int asks_until(const char *name, const char *cost, const char *text, double goal, int most,
 		      uint64_t seed)
 {
@@ -69,7 +69,7 @@ static double best_draft(const char *text)
 	return best;
 }
 
-/* As the paper compares them: against evolution that is not told what the draft thinks. */
+/* The paper's comparison: against evolution without the draft's guesses. */
 TEST(sooner_than_evolution_without_the_draft)
 {
 	static const char *const texts[] = {task_conv, task_dense};
@@ -86,7 +86,7 @@ TEST(sooner_than_evolution_without_the_draft)
 		printf("%.2f times sooner\n", exp(gain / n));
 }
 
-/* Ways are followed and rounded all the same; what is proposed is only not ranked. */
+/* Without a model, descents run and are rounded as usual, but proposals are not ranked. */
 TEST(without_a_model)
 {
 	const struct strategy *s = strategy_find("gradient");
@@ -103,7 +103,7 @@ TEST(without_a_model)
 	arena_free(&u.a);
 }
 
-/* A point: no number can vary, a few schedules differ in what is discrete. */
+/* A point: no number can vary, only a few discrete choices. */
 TEST(nothing_to_let_loose)
 {
 	static const char text[] =
@@ -122,7 +122,7 @@ TEST(nothing_to_let_loose)
 	arena_free(&u.a);
 }
 
-/* All of a search's state: rounds use what the first one took. */
+/* The whole state of a search stays bounded: later rounds use no more memory than the first. */
 TEST(memory_is_bounded)
 {
 	const struct strategy *s = strategy_find("gradient");

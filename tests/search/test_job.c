@@ -59,7 +59,7 @@ static const char larger[] = "task syms=0\n"
 			     "sum\n"
 			     "write C [m,n]\n";
 
-/* What the sink was told, the newest of each kind. */
+/* What the sink received last, of each kind. */
 struct saved {
 	int calls, refuse_at;
 	char best[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
@@ -76,7 +76,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	struct code c;
 	snprintf(best ? s->best[task] : s->standard[task], CAND_MAX, "%s", cand);
 	CHECK(m->status == MEAS_OK && m->runs > 0);
-	CHECK(m->mhz_before != SIM_BESIDE_MHZ); /* nothing is recorded that was timed beside others */
+	CHECK(m->mhz_before != SIM_BESIDE_MHZ); /* nothing is recorded that was timed while builders ran */
 	CHECK_OK(code_parse(code.p, code.n, &a, &c));
 	s->code_bytes[task] = code.n;
 	arena_free(&a);
@@ -143,7 +143,7 @@ static void check_results(struct setup *u)
 {
 	for (int i = 0; i < u->j.ntasks; i++) {
 		CHECK(u->result[i].best[0] && u->result[i].best_ns > 0 && u->result[i].default_ns > 0);
-		CHECK(!strcmp(u->result[i].best, u->saved.best[i])); /* all that was found is saved */
+		CHECK(!strcmp(u->result[i].best, u->saved.best[i])); /* everything that was found is saved */
 		CHECK(u->saved.standard[i][0] && u->saved.code_bytes[i] > 0);
 		CHECK(!strcmp(u->result[i].standard, u->saved.standard[i]));
 		CHECK(u->result[i].best_ns <= u->result[i].default_ns);
@@ -190,7 +190,7 @@ TEST(twenty_boxes_end_in_time)
 		CHECK(end >= box - 100 * NS_PER_MS || (nothing_left(&setup) && setup.j.ntasks == 1));
 		CHECK(setup.saved.progressed >= trials);
 		check_results(&setup);
-		/* Noise does not make the winner worse than the default. */
+		/* Noise must not make the winner worse than the default. */
 		for (int i = 0; i < setup.j.ntasks && !test_bad; i++) {
 			double ratio = (double)true_ns(&setup, i, setup.saved.best[i]) /
 				       (double)true_ns(&setup, i, setup.saved.standard[i]);
@@ -225,7 +225,7 @@ TEST(slow_builds_do_not_end_a_box_early)
 	}
 }
 
-/* A compile that would not end inside the box is not begun, of a task that has had none either. */
+/* A build that would not end inside the box is not begun, not even for a task that has had none. */
 TEST(no_build_is_begun_that_would_be_cut)
 {
 	for (int i = 0; i < 30; i++) {
@@ -235,14 +235,14 @@ TEST(no_build_is_begun_that_would_be_cut)
 		setup.s->slow_ns = (250 + i % 3 * 50) * NS_PER_MS;
 		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 		CHECK(setup.s->builds >= 3 && setup.s->cut == 0);
-		double most = 0; /* to a box that has time */
+		double most = 0; /* promise to a box that has time */
 		for (int k = 0; k < setup.j.ntasks; k++)
 			most = setup.result[k].promise > most ? setup.result[k].promise : most;
 		CHECK(most > 0);
 		CHECK(clock_now(dev_sim.clock()) <= box - 30 * NS_PER_MS);
 		close_setup(&setup);
 	}
-	/* Nothing fits. */
+	/* No build fits. */
 	open_setup(&setup, 1, 0.03, 3, 400 * NS_PER_MS);
 	setup.s->slow_build = -1;
 	setup.s->slow_ns = 150 * NS_PER_MS;
@@ -264,7 +264,7 @@ TEST(same_seed_same_result)
 	}
 }
 
-/* Builders change how much is tried, not what a result is worth; and all is the same again with them. */
+/* Builders change how much is tried, not what a result is worth. A second run with them gives the same. */
 TEST(builders_build_ahead)
 {
 	static struct job_result first[2];
@@ -295,7 +295,8 @@ TEST(builders_build_ahead)
 	CHECK(trials[2] > trials[1]);
 }
 
-/* In a quiet machine's long box the random strategy comes to the same with and without them. */
+/* In a long box on a quiet machine, the random strategy ends with the same result with and without
+ * builders. */
 TEST(builders_change_no_result)
 {
 	char best[2][CAND_MAX];
@@ -379,7 +380,7 @@ TEST(incumbent_and_seeds)
 	snprintf(known, sizeof known, "%s", setup.result[0].best);
 	snprintf(standard, sizeof standard, "%s", setup.saved.standard[0]);
 	close_setup(&setup);
-	/* What is known is not lost in a box that has time for nothing else. */
+	/* The known incumbent is not lost in a box that has time for nothing else. */
 	open_setup(&setup, 1, 0, 1, 120 * NS_PER_MS);
 	setup.task[0].incumbent = known;
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
@@ -392,7 +393,7 @@ TEST(incumbent_and_seeds)
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	CHECK(setup.result[0].before_ns == setup.result[0].default_ns);
 	close_setup(&setup);
-	/* Seeds come first; a bad one is passed over. */
+	/* Seeds come first; a bad seed is skipped. */
 	open_setup(&setup, 1, 0, 1, 500 * NS_PER_MS);
 	setup.task[0].seed = seeds;
 	setup.task[0].nseeds = 2;
@@ -408,7 +409,7 @@ static void count_seeds(void *ctx, int task, const struct tried *t)
 	setup.seeded[task] += t->by == TRIED_SEED;
 }
 
-/* What wins in a task is tried in another of its kind, and in no other. */
+/* The winner of a task is tried in other tasks of its kind, and only there. */
 TEST(winners_are_seeds_of_their_kind)
 {
 	open_setup(&setup, 1, 0, 3, 8 * NS_PER_S);
@@ -422,7 +423,7 @@ TEST(winners_are_seeds_of_their_kind)
 	close_setup(&setup);
 }
 
-/* Of other shapes and boards: what fits is tried, fitted; what is nonsense does no harm. */
+/* Seeds from other shapes and boards: those that fit are fitted and tried; nonsense does no harm. */
 TEST(seeds_from_elsewhere)
 {
 	static const struct job_seed seeds[] = {
@@ -440,7 +441,7 @@ TEST(seeds_from_elsewhere)
 	close_setup(&setup);
 }
 
-/* A task without any kernel gets its own after the search has to end, one that has a kernel does not. */
+/* A task without a kernel gets one after the search has ended; a task that has a kernel does not. */
 TEST(missing_kernels_may_take_longer)
 {
 	char known[CAND_MAX];
@@ -471,8 +472,8 @@ static void find_known(char known[NTASKS][CAND_MAX], char standard[NTASKS][CAND_
 	close_setup(&setup);
 }
 
-static int claims;                   /* tried */
-static const char (*liar)[CAND_MAX]; /* what does not build; NULL: nothing */
+static int claims;                   /* claims tried */
+static const char (*liar)[CAND_MAX]; /* candidates that do not build; NULL: none */
 
 static int build_lies(struct runner *r, const char *task, const char *cand, int64_t deadline_ns, int *handle,
 		      struct meas *m)
@@ -493,13 +494,14 @@ static void count_claims(void *ctx, int task, const struct tried *t)
 	claims += t->by == TRIED_INCUMBENT;
 }
 
-/* What strangers say has one try. One that is as good as they say is made before any default; after a few
- * that are not, defaults come first, and the rest is left for another box. */
+/* A stranger's candidate gets one try. One that is as fast as claimed is made before any default; after a few
+ * false claims, defaults come first, and the other claims are left for another box. */
 TEST(strangers_are_believed_for_a_while)
 {
 	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
 	find_known(known, standard);
-	for (int way = 0; way < 4; way++) { /* true, lies, lies in a box for little more, one that hangs */
+	for (int way = 0; way < 4; way++) { /* true claims; false; false in a box with little more time; one
+					       that hangs */
 		bool lies = way == 1 || way == 2;
 		int64_t box = (NTASKS + JOB_LIES) * SIM_BUILD_NS + 70 * NS_PER_MS;
 		int differ = 0;
@@ -533,7 +535,7 @@ TEST(strangers_are_believed_for_a_while)
 	}
 }
 
-/* Where the cache has records without code, what they name is made before any default, and judged after. */
+/* Incumbents whose records lost their code are made before any default, and raced against it afterwards. */
 TEST(known_schedules_are_made_first)
 {
 	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
@@ -563,7 +565,8 @@ TEST(known_schedules_are_made_first)
 	}
 }
 
-/* Whatever a record says of it: what is no schedule, or whose answers are wrong by now, goes. */
+/* An incumbent that is no schedule, or whose answers are wrong by now, is replaced whatever its record
+ * says. */
 TEST(an_incumbent_that_fails_is_demoted)
 {
 	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
@@ -585,7 +588,8 @@ TEST(an_incumbent_that_fails_is_demoted)
 	}
 }
 
-/* A machine that stands still for a moment costs no tuned kernel; a kernel that hangs again goes. */
+/* A machine that stands still for a moment loses no tuned kernel; a kernel that hangs a second time is
+ * replaced. */
 TEST(an_incumbent_outlives_a_stall)
 {
 	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
@@ -608,7 +612,7 @@ TEST(an_incumbent_outlives_a_stall)
 	}
 }
 
-/* A default that does not work is no reason to lose what does. */
+/* If the default does not work, an incumbent that works is kept. */
 TEST(an_incumbent_outlives_its_default)
 {
 	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
@@ -627,7 +631,7 @@ TEST(an_incumbent_outlives_its_default)
 		}
 }
 
-/* The second job of a box builds no default again, and ends no worse. */
+/* The second job of a box does not build the default again, and its result is no worse. */
 TEST(a_job_goes_on_from_another)
 {
 	static struct job_result first[NTASKS];
@@ -661,7 +665,7 @@ TEST(a_job_goes_on_from_another)
 	close_setup(&setup);
 }
 
-/* What draws of a task's space find. */
+/* Finds the distinct candidates in many draws of a task's space. */
 static int draw_all(const char *text, struct key found[256])
 {
 	struct arena a = {0};
@@ -709,8 +713,8 @@ static void see(void *ctx, int task, const struct tried *t)
 		seen.k[seen.n++] = k;
 }
 
-/* The default strategy goes on until the box is over. Where a space is small and has the box for itself, all
- * of it has been tried before that, each candidate once, and the job is over when nothing else is left. */
+/* The default strategy goes on until the box is over. If a space is small and has the box for itself, all of
+ * it is tried before that, each candidate once, and the job ends when nothing is left. */
 TEST(the_whole_box_is_used)
 {
 	static const char tiny[] = "task syms=0\noperand X in f32 [4] plain\noperand Y out f32 [4] plain\n"
@@ -754,7 +758,7 @@ static void count_slices(void *ctx, int task, const struct tried *t)
 		slices.left += slices.again && !slices.n[i];
 }
 
-/* However much more one task promises than the others, each gets a slice before one gets two. */
+/* Each task gets its first slice before any task gets a second one, however much more that one promises. */
 TEST(first_slices_come_first)
 {
 	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
@@ -780,13 +784,13 @@ TEST(bad_tasks_and_strategies)
 	open_setup(&setup, 1, 0, 0, NS_PER_S);
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
 	close_setup(&setup);
-	open_setup(&setup, 1, 0, 2, 1); /* a box that is over */
+	open_setup(&setup, 1, 0, 2, 1); /* a box that is over at once */
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
 	close_setup(&setup);
 }
 
-/* In a longer box evolution finds schedules at least as good as the default everywhere, and better ones
- * somewhere. */
+/* In a longer box, evolution finds schedules at least as good as the default for every task, and better ones
+ * for some. */
 TEST(tuning_pays)
 {
 	double product = 1;
@@ -802,7 +806,7 @@ TEST(tuning_pays)
 	close_setup(&setup);
 }
 
-/* The same through what the worker serves. */
+/* The same with the worker's own runner. */
 TEST(through_the_local_runner)
 {
 	struct runner *r;

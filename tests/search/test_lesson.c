@@ -64,7 +64,7 @@ TEST(batches_are_of_one_task)
 	arena_free(&a);
 }
 
-/* What batch_pull() has the slopes of, for one head. */
+/* The loss whose gradient batch_pull() computes, for one head. */
 static double loss(const struct lesson_batch *b, const float *have, int heads, int h)
 {
 	double sum = 0;

@@ -9,7 +9,7 @@ TEST(a_task_at_its_roofline_has_no_room)
 	CHECK(promise_room(100, 100, 1) == 0);
 	CHECK(promise_room(90, 100, 1) == 0);
 	CHECK(promise_room(200, 100, 10) == 0.5);
-	CHECK(promise_room(200, 100, 0) == 0); /* nor one of which the model is certain */
+	CHECK(promise_room(200, 100, 0) == 0); /* nor has a task of whose time the model is certain */
 	CHECK(promise_room(200, 100, 0.1) < promise_room(200, 100, 0.2));
 	CHECK(promise_room(0, 0, 10) > 0.99);
 	struct promise p = {{0}};
@@ -27,11 +27,11 @@ TEST(what_brings_nothing_grows_old)
 		promise_learn(&p, slice, 0.5, 0);
 	}
 	CHECK(before < promise_expect(&(struct promise){{0}}, 0, 0.5, 0) / 8);
-	CHECK(promise_expect(&p, 15, 0.5, 0.1) > before + 0.01); /* but what has just gained may again */
+	CHECK(promise_expect(&p, 15, 0.5, 0.1) > before + 0.01); /* but a task that just gained may again */
 }
 
-/* Where first slices bring much, tasks that had none are worth more than by the first belief; and less where
- * they bring nothing. */
+/* If first slices gain much, tasks without a slice promise more than by the first guess; if they gain
+ * nothing, less. */
 TEST(tasks_learn_from_each_other)
 {
 	struct promise none = {{0}}, rich = {{0}}, poor = {{0}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sums of picked rows are what a loop over all features gives, and touch nothing else. */
+/* Sums of picked rows equal a loop over all features, and write nothing else. */
 #include "search/rows.h"
 #include "platform/base/rng.h"
 #include "tests/lib/test.h"

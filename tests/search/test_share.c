@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A search that boards divide: who gets which part, what a job does with it, and the file that says so. */
+/* A search that boards divide: which board gets which part, how a job uses it, and the file that keeps it. */
 #include "agent/cache/share_kept.h"
 #include "platform/base/file.h"
 #include "platform/base/mix.h"
@@ -24,7 +24,7 @@ static uint64_t structure_of(const char *cand)
 	return mix_text(text).lo;
 }
 
-/* Every structure is some part's, and of one; parts are about as large, for structures and for boards. */
+/* Every structure is in exactly one part; parts are about equally large, for structures and for boards. */
 TEST(parts_are_even_and_complete)
 {
 	int of_board[PARTS] = {0}, of_structure[PARTS] = {0}, moved = 0;
@@ -92,8 +92,7 @@ static void open_asked(struct asked *u, const struct strategy *s, struct portion
 	REQUIRE_OK(s->start(&u->a, &u->guide, 1, &u->state));
 }
 
-/* Whatever the strategy, what it proposes is of its part, until that is dry; then it goes on with the rest.
- */
+/* Every strategy proposes only candidates of its part until that is dry; then it goes on with the rest. */
 TEST(strategies_keep_to_their_part_and_go_on)
 {
 	struct portion p = share_portion(&(struct share){4, "salt", "board"}, "task");
@@ -158,8 +157,8 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 
 static const struct job_seed other_seed = {.cand = "lane=k:4 tile=k:2 outer=y"};
 
-/* Tasks in the order of their first tries by the strategy; and how many tasks had their seed tried before
- * any of that. */
+/* Tasks in the order of their first tries by the strategy, and the number of tasks whose seed was tried
+ * before all of these. */
 struct order {
 	int n, first[4], seeds, early;
 	bool met[4];
@@ -221,7 +220,7 @@ static struct job_result run_job(struct share share, const char *strategy, int64
 	return r;
 }
 
-/* No share, and one of a single part: the same candidates at the same times. */
+/* Without a division, and with a single part: the same candidates at the same times. */
 TEST(undivided_is_the_search_of_always)
 {
 	static struct heard one, other;
@@ -253,7 +252,7 @@ TEST(a_divided_job_proposes_its_part_first)
 	CHECK(own > 5 && dry <= own / 2);
 }
 
-/* What is known of any task before the search of the first; boards begin with different tasks. */
+/* Seeds of every task are tried before the search of the first begins; boards begin with different tasks. */
 TEST(divided_boxes_begin_with_what_is_known_then_differ)
 {
 	int begins[4] = {0};
@@ -269,7 +268,7 @@ TEST(divided_boxes_begin_with_what_is_known_then_differ)
 	CHECK((begins[0] > 0) + (begins[1] > 0) + (begins[2] > 0) + (begins[3] > 0) >= 3);
 }
 
-/* More parts than structures: the rest is searched. */
+/* With more parts than structures, a board with an empty part searches the rest. */
 TEST(a_part_that_is_empty_is_no_harm)
 {
 	static struct heard h;
@@ -340,7 +339,7 @@ static int parse(const char *text, size_t n, struct share *s)
 	return share_kept_parse(text, n, CLS, &a, s);
 }
 
-/* Any cut, and any byte changed: refused, or a division that is in range. */
+/* A file that is cut anywhere, or with any byte changed, is refused or gives a division that is in range. */
 TEST(a_hostile_file_is_refused)
 {
 	static const char good[] = CLS " 40 salt " ID "\n";

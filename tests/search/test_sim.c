@@ -56,7 +56,7 @@ static int draw(struct fixture *f, int n)
 	return (int)rng_below(&f->rng, (uint32_t)n);
 }
 
-/* A random expression over what is in scope. */
+/* A random expression over the variables in scope. */
 static const struct ix *expr(struct fixture *f, int depth)
 {
 	struct loops *l = &f->l;
@@ -88,7 +88,7 @@ static const struct ix *expr(struct fixture *f, int depth)
 	}
 }
 
-/* An access that stays inside n elements: the address modulo what the lanes leave over. */
+/* An access that stays inside n elements: the address is reduced modulo the room that the lanes leave. */
 static struct mem access_in(struct fixture *f, int buf, int n, int lanes)
 {
 	static const int64_t strides[] = {0, 1, 1, 1, 3, -2};
@@ -183,7 +183,7 @@ static void random_loops(struct fixture *f)
 	}
 }
 
-/* Same bits, NaNs as one class. */
+/* Whether the bits are the same; all NaNs count as equal. */
 static bool same(const float *a, const float *b)
 {
 	for (int i = 0; i < ELEMS; i++)
@@ -224,14 +224,14 @@ TEST(equals_the_interpreter)
 {
 	for (uint64_t seed = 1; seed <= 1500 && !test_bad; seed++) {
 		fixture_open(&fix, seed);
-		fix.t.regs = 64; /* random bodies keep much alive */
+		fix.t.regs = 64; /* random bodies keep many values alive */
 		random_loops(&fix);
 		compare(&fix, seed);
 		arena_free(&fix.a);
 	}
 }
 
-/* One schedule of a task on both. Returns 0 where the simulator refuses it. */
+/* Runs one schedule of a task on both. Returns 0 if the simulator refuses it. */
 static int compare_kernel(struct kcase *c, const struct target *t, struct rng *r, bool standard)
 {
 	struct space *sp;
@@ -253,7 +253,7 @@ static int compare_kernel(struct kcase *c, const struct target *t, struct rng *r
 	CHECK_OK(dev_sim.load(object.p, object.n, &code));
 	for (int i = 0; i < 2; i++)
 		case_bind(c, &m, bufs[i], elems);
-	for (int b = 0; b < m.nbufs; b++) /* the second one has outputs and scratch of its own */
+	for (int b = 0; b < m.nbufs; b++) /* the second run has its own outputs and scratch */
 		if (m.buf[b].role == BUF_OUT)
 			bufs[1][b] = arena_memdup(&c->a, bufs[0][b], (size_t)elems[b] * 4);
 	dev_sim_reset(0, 1, 0);
@@ -274,7 +274,7 @@ static int compare_kernel(struct kcase *c, const struct target *t, struct rng *r
 	return 1;
 }
 
-/* The same on what lowering gives: default and random schedules of random tasks. */
+/* The same for lowered kernels: default and random schedules of random tasks. */
 TEST(equals_the_interpreter_on_kernels)
 {
 	struct rng r;
@@ -296,7 +296,7 @@ TEST(equals_the_interpreter_on_kernels)
 	CHECK(compared > 200);
 }
 
-/* sum of in[i] * in[i + 1] over n, in `unroll` accumulators: what a register tile does. */
+/* Sum of in[i] * in[i + 1] over n, in `unroll` accumulators, as a register tile computes it. */
 static void dot(struct fixture *f, int n, int unroll)
 {
 	struct loops *l = &f->l;
@@ -406,8 +406,8 @@ TEST(hostile_objects)
 		uint8_t old = bytes[at], op = at < head ? 0 : bytes[at - in_ins];
 		bytes[at] ^= (uint8_t)(1 << rng_below(&fix.rng, 8));
 		struct vm *vm;
-		/* Sizes of buffers are the object's own promise: a flip in what computes them would lie about
-		 * memory. */
+		/* The object itself states the sizes of its buffers: a flip in code that computes them would
+			 * misstate memory. */
 		bool honest = op >= VM_FOR && in_ins > 0;
 		if (vm_load(bytes, object.n, &vm) >= 0) {
 			int64_t cost;

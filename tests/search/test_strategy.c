@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies on their own: legal proposals, seeded, none twice; they learn from what they are told, and end
- * where nothing is left. */
+/* Strategies on their own: proposals are legal, follow the seed and never repeat; strategies learn from
+ * measurements, and end when nothing is left. */
 #include "search/strategy.h"
 #include "platform/run/dev_sim.h"
 #include "platform/base/hash.h"
@@ -46,7 +46,7 @@ static void tell_ns(struct setup *u, const struct strategy *s, const char *cand,
 	s->tell(u->state, cand, &m);
 }
 
-/* Made-up times: what the draft says, and something of a structure that it does not know. */
+/* Made-up times: the draft's, plus an effect of the structure that the draft does not know. */
 static int64_t hidden_ns(const struct space *s, const char *cand)
 {
 	char structure[CAND_MAX];
@@ -56,7 +56,7 @@ static int64_t hidden_ns(const struct space *s, const char *cand)
 	return (int64_t)(100 * space_draft(s, cand) * (1 + 0.4 * of_structure + 0.02 * own));
 }
 
-/* The draft is off by up to e, whatever the structure. */
+/* The draft is wrong by a factor of up to e, whatever the structure. */
 static int64_t wild_ns(const struct space *s, const char *cand)
 {
 	return (int64_t)(100 * space_draft(s, cand) * exp((double)(mix_text(cand).lo % 1000) / 1000));
@@ -108,7 +108,7 @@ TEST(proposals_are_legal_new_and_seeded)
 	}
 }
 
-/* The fastest of those proposed, log. */
+/* Log of the fastest proposed time. */
 static double best_after(const struct strategy *s, uint64_t seed, int asks)
 {
 	struct setup u;
@@ -127,7 +127,7 @@ static double best_after(const struct strategy *s, uint64_t seed, int asks)
 	return log((double)best);
 }
 
-/* Each of them on average, from measurements alone or with the model; some by far. */
+/* Every strategy beats random draws on average, from measurements alone or with the model; some by far. */
 TEST(all_learn_faster_than_chance)
 {
 	enum { SEEDS = 8, ASKS = 80 };
@@ -149,7 +149,7 @@ TEST(all_learn_faster_than_chance)
 	CHECK(gain_auto > most - 0.05);
 }
 
-/* Failures tell nothing: they may not become parents, and nothing else is proposed any more of theirs. */
+/* Failed candidates must not become parents, and nothing else of their structures is proposed. */
 TEST(failures_are_not_bred)
 {
 	for (int i = 0; strategy_table[i]; i++) {
@@ -171,7 +171,7 @@ TEST(failures_are_not_bred)
 	}
 }
 
-/* What many draws of a space find, each once. */
+/* The distinct candidates in many draws of a space. */
 struct found {
 	struct key k[256];
 	int n;
@@ -202,7 +202,7 @@ static void draw_all(const char *text, int draws, struct found *f)
 	CHECK(f->n > 2 && f->n < 256);
 }
 
-/* Asks until nothing is left; returns how many of those that draws find were proposed. */
+/* Asks until nothing is left; returns how many of the candidates that draws find were proposed. */
 static int exhaust(const struct strategy *s, const char *text, const struct found *all)
 {
 	struct setup u;
@@ -220,8 +220,8 @@ static int exhaust(const struct strategy *s, const char *text, const struct foun
 	return met;
 }
 
-/* A small space costs nothing to exhaust: the default strategy proposes all of it. Others stop after so many
- * draws without anything new (HERD_TIRED) that a rare schedule may be left, but not many. */
+/* The default strategy proposes all of a small space, which costs nothing. Others stop after HERD_TIRED draws
+ * without anything new, so that a few rare schedules may be left. */
 TEST(small_spaces_are_covered)
 {
 	static const char a_point[] =
@@ -247,7 +247,7 @@ static int64_t right_ns(const struct space *s, const char *cand)
 	return (int64_t)(3 * space_draft(s, cand));
 }
 
-/* The fastest of many draws. */
+/* The fastest time among many draws. */
 static double best_of_draws(int64_t (*ns_of)(const struct space *s, const char *cand), uint64_t seed)
 {
 	struct setup u;
@@ -264,8 +264,8 @@ static double best_of_draws(int64_t (*ns_of)(const struct space *s, const char *
 	return best;
 }
 
-/* Soon it has found what is fastest, or nearly where the model is often wrong; and it goes on, because where
- * the box goes is not its matter. */
+/* It soon finds the fastest candidate, or nearly that if the model is often wrong. It goes on proposing,
+ * because it does not decide where the box goes. */
 static void auto_finds(int64_t (*ns_of)(const struct space *s, const char *cand), uint64_t seed, int soon,
 		       double within)
 {
@@ -293,7 +293,7 @@ TEST(auto_finds_the_best_and_goes_on)
 	}
 }
 
-/* Nothing that it is told makes it end: not a time that nothing can beat, nor failures alone. */
+/* It never ends early: not after a time that nothing can beat, nor after failures alone. */
 TEST(auto_goes_on_without_hope)
 {
 	const struct strategy *s = strategy_find("auto");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jobs tell of their trials, on the simulator: the same for the same seed, and not again in the next
- * box. */
+/* Reports of a job's trials, on the simulator: the same seed gives the same ones, and the next box does not
+ * repeat them. */
 #include "agent/cache/trials.h"
 #include "search/job.h"
 #include "search/strategy.h"
@@ -28,8 +28,8 @@ struct told {
 	int n;
 	struct tried t[MOST];
 	int task[MOST];
-	const char *watch; /* a candidate: */
-	bool kept;         /* it was the incumbent */
+	const char *watch; /* a candidate to watch */
+	bool kept;         /* whether it was the incumbent */
 	struct arena a;
 	struct sim_runner *s;
 };
@@ -61,7 +61,7 @@ struct box_setup {
 	double death_rate;
 	bool quick, defaults_only;
 	int nknown;
-	const struct tried *known; /* of the first task */
+	const struct tried *known; /* tried candidates of the first task */
 	const char *watch;
 };
 
@@ -117,7 +117,7 @@ static bool same_logs(const struct told *a, const struct told *b)
 	return same;
 }
 
-/* Every strategy, and the pair of default ones. */
+/* Every strategy, and the default strategy with the default cost model. */
 TEST(the_same_seed_tries_the_same)
 {
 	for (int i = -1; i < 0 || strategy_table[i]; i++) {
@@ -137,7 +137,7 @@ TEST(the_same_seed_tries_the_same)
 	}
 }
 
-/* With the same seed: what a box has drawn, the next one does not draw first. */
+/* With the same seed, the next box does not begin with the draws of the first. */
 TEST(who_goes_on_finds_something_new)
 {
 	static struct tried known[MOST];
@@ -180,7 +180,7 @@ TEST(trials_are_told_whole)
 	end_box(&one);
 }
 
-/* A default under which the worker dies is tried again, and told again. */
+/* A default during which the worker dies is tried again, and reported again. */
 TEST(dying_workers)
 {
 	int crashed = 0;
@@ -199,7 +199,7 @@ static const struct tried *find(const struct told *o, int task, const char *cand
 	return NULL;
 }
 
-/* The next box tries other candidates, but for the default, with which it compares. */
+/* The next box tries other candidates, except for the default, which is its reference. */
 TEST(known_trials_are_not_repeated)
 {
 	static struct tried known[MOST];
@@ -240,8 +240,8 @@ static bool best_of(const struct told *o, char good[CAND_MAX], int64_t *least, i
 	return *least<INT64_MAX && * standard> 0;
 }
 
-/* What was far the best then, on a machine that was half as fast, is raced now, and what cannot be is passed
- * over: texts of other tasks and of nobody. */
+/* A candidate that was by far the best on a machine half as fast is raced again; texts that are illegal here
+ * (other tasks', nonsense) are skipped. */
 TEST(known_times_count_by_the_default)
 {
 	char good[CAND_MAX];
@@ -255,13 +255,13 @@ TEST(known_times_count_by_the_default)
 	    {.cand = "\n;|", .status = MEAS_CRASH},
 	};
 	run_box(&(struct box_setup){.seed = 4, .box_ns = NS_PER_S, .nknown = 4, .known = known}, &two);
-	CHECK(!find(&two, 0, good)); /* half as slow again as the default: neither tried nor raced */
+	CHECK(!find(&two, 0, good)); /* 1.5 times the default's time: neither tried nor raced */
 	CHECK(!find(&two, 0, "lane=nonsense") && !find(&two, 0, "lane=k:3"));
 	end_box(&two);
 	end_box(&one);
 }
 
-/* What lost a race to an incumbent that is gone is raced again, where it is clearly faster than today's. */
+/* A candidate that lost to an incumbent that is gone is raced again if it is clearly faster than today's. */
 TEST(what_lost_has_another_chance)
 {
 	char good[CAND_MAX];
@@ -284,7 +284,7 @@ TEST(what_lost_has_another_chance)
 	end_box(&one);
 }
 
-/* A quick search ends by itself, and sooner where much is known already; defaults alone are two trials. */
+/* A quick search ends by itself, and sooner if much is known already; defaults alone are two trials. */
 TEST(as_much_as_is_asked_for)
 {
 	static struct tried known[MOST];
