@@ -500,8 +500,7 @@ TEST(strangers_are_believed_for_a_while)
 {
 	char known[NTASKS][CAND_MAX], standard[NTASKS][CAND_MAX];
 	find_known(known, standard);
-	for (int way = 0; way < 4; way++) { /* true claims; false; false in a box with little more time; one
-					       that hangs */
+	for (int way = 0; way < 4; way++) { /* true claims, false, false in a short box, a hang */
 		bool lies = way == 1 || way == 2;
 		int64_t box = (NTASKS + JOB_LIES) * SIM_BUILD_NS + 70 * NS_PER_MS;
 		int differ = 0;

@@ -95,7 +95,7 @@ TEST(strings)
 	arena_free(&a);
 }
 
-/* What lies beside dropped bytes stays, and what comes after a reset is zero. */
+/* Bytes beside dropped bytes stay as they are, and memory handed out after a reset is zero. */
 TEST(drop_leaves_the_neighbours)
 {
 	enum { BIG = 1 << 20 };

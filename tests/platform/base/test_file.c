@@ -39,7 +39,7 @@ TEST(write_then_read)
 	arena_free(&a);
 }
 
-/* Whoever had this process's number before left a file; who may write is for the caller to say. */
+/* An earlier process with the same number may have left a file; the caller decides who may write. */
 TEST(write_in_parts)
 {
 	struct arena a = {0};

@@ -16,7 +16,7 @@ TEST(keys_are_sha256)
 	CHECK(strcmp(text, "248d6a61d20638b8e5c026930c3e6039") == 0);
 }
 
-/* The whole digest, against the library that signs. */
+/* Compares the whole digest with the library that signs. */
 TEST(as_another_library_has_it)
 {
 	unsigned char p[300];
@@ -84,7 +84,7 @@ TEST(crc_is_castagnoli)
 	CHECK(crc32c(0, "", 0) == 0);
 }
 
-/* The processor's way and the table's are the same, at every length and alignment. */
+/* The processor's instruction and the table give the same, at every length and alignment. */
 TEST(crc_by_the_processor)
 {
 	unsigned char p[100];
@@ -95,7 +95,7 @@ TEST(crc_by_the_processor)
 			CHECK(crc32c((uint32_t)n, p + from, n) == crc32c_table((uint32_t)n, p + from, n));
 }
 
-/* From some size on it sums several parts at once. */
+/* From some size on, several parts are summed at once. */
 TEST(crc_of_large_bytes)
 {
 	enum { N = 320000 };

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the logger writes to stderr at a level, into out. */
+/* Captures into `out` what the logger writes to stderr at a level. */
 static void capture(enum log_level level, char *out, size_t n)
 {
 	FILE *f = tmpfile();
@@ -51,7 +51,7 @@ TEST(journal)
 	CHECK(strcmp(out, "<6>info 1\n<3>hone: error: bad 3\n") == 0);
 }
 
-/* What a terminal would obey becomes '?', what it shows stays. */
+/* Characters that a terminal obeys become '?'; characters that it shows stay. */
 TEST(plain)
 {
 	static const char *const text[][2] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages are zeroed, aligned, end where they say and leave nothing behind; whoever runs over guarded ones
- * ends. */
+/* Pages are zeroed, aligned, end where they should and leave nothing behind; a process that writes past
+ * guarded pages is killed. */
 #include "platform/base/pages.h"
 #include "tests/lib/test.h"
 
@@ -14,7 +14,7 @@
 static const size_t sizes[] = {0, 1, 64, 65, 4096, 65535, 65536, 3 << 20, (4 << 20) + 100, (5 << 20) + 4};
 enum { SIZES = sizeof sizes / sizeof *sizes, KINDS = PAGES_SHARED + 1 };
 
-/* The signal that ends a child which writes one byte at p; 0: none. */
+/* The signal that kills a child which writes one byte at p; 0: none. */
 static int writing(char *p)
 {
 	pid_t pid = fork();
@@ -43,7 +43,7 @@ TEST(zeroed_aligned_and_writable)
 			memset(g.p, 1, n);
 			pages_close(&g);
 			CHECK(!g.p && !g.map);
-			pages_close(&g); /* closed ones too */
+			pages_close(&g); /* closing twice is allowed */
 		}
 }
 
@@ -55,12 +55,12 @@ TEST(a_guard_ends_who_runs_over)
 			CHECK_OK(pages_open(&g, sizes[i], (enum pages_kind)k));
 			char *end = (char *)g.p + (sizes[i] + 63) / 64 * 64;
 			CHECK(writing(end) != 0 && (!sizes[i] || writing(end - 1) == 0));
-			CHECK(!sizes[i] || end[-1] == (k == PAGES_SHARED)); /* by the child */
+			CHECK(!sizes[i] || end[-1] == (k == PAGES_SHARED)); /* written by the child */
 			pages_close(&g);
 		}
 }
 
-/* Huge pages are whole ones of the region: they never reach over its end. */
+/* Huge pages lie whole inside the region: they never reach past its end. */
 TEST(large_ones_begin_at_a_huge_page)
 {
 	struct pages g;

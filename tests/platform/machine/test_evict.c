@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is evicted is what was asked for, and its bytes stay. Both ways count as a read: of a fresh mapping,
- * the pages that were touched are there afterwards, and a page that may not be read ends the process. */
+/* The requested range is evicted, and its bytes stay. Both ways count as a read: in a fresh mapping, the
+ * touched pages are present afterwards, and a page that may not be read kills the process. */
 #include "platform/machine/evict.h"
 #include "tests/lib/test.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a folder's file system does with what is written: by tables of mounts, and the machine's own. */
+/* How mounts treat written data: by prepared tables of mounts, and by the machine's own. */
 #include "platform/machine/mount.h"
 #include "platform/base/buf.h"
 #include "platform/base/file.h"

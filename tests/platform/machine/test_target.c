@@ -67,7 +67,7 @@ TEST(what_runs_where)
 	CHECK(target_runs(&host, &own) && target_runs(&host, &host));
 	strcpy(own.features, "+nosuchthing");
 	CHECK(!target_runs(&host, &own));
-	/* A name that is the beginning of another is not that feature. */
+	/* A name that is the beginning of another name is a different feature. */
 	strcpy(own.features, "+avx");
 	strcpy(host.features, "+avx2,-avx");
 	CHECK(!target_runs(&host, &own));
@@ -112,7 +112,8 @@ TEST(key_has_no_peaks)
 	CHECK(!key_equal(target_key(&a), target_key(&b)));
 }
 
-/* A result of another power mode or revision is another's; both are words, whatever the files hold. */
+/* A result of another power mode or revision belongs to another target; both are words, whatever the files
+ * hold. */
 TEST(revision_and_power_mode)
 {
 	char dir[] = "/tmp/hone-target-XXXXXX", path[64], label[160];
@@ -153,7 +154,7 @@ TEST(revision_and_power_mode)
 	buf_free(&text);
 }
 
-/* Any text is a target that prints as it was read in all its fields, or E_CORRUPT. */
+/* Any text is either a target that prints with all its fields as read, or E_CORRUPT. */
 TEST(hostile_text)
 {
 	struct target t, back;
@@ -197,7 +198,7 @@ TEST(measured_and_kept)
 	REQUIRE_OK(target_kept(path, &clock_real, &again));
 	CHECK(same(&t, &again)); /* a second measurement would differ */
 
-	/* Peaks that were low rise, and stay. */
+	/* Peaks that were too low rise, and stay. */
 	again.fma_gflops = again.bw_gbs[1] = 0.01;
 	again.bw_gbs[3] = 1e9;
 	REQUIRE_OK(target_measure_again(path, &clock_real, &again));
@@ -205,7 +206,7 @@ TEST(measured_and_kept)
 	REQUIRE_OK(target_kept(path, &clock_real, &t));
 	CHECK(same(&t, &again));
 
-	/* Fresh for a minute, unless the calendar was set back. */
+	/* Peaks are fresh for a minute, unless the calendar was set back. */
 	snprintf(cmd, sizeof cmd, "%s/target", path);
 	CHECK(target_is_fresh(path) && !target_is_fresh(dir));
 	for (int late_s = -100; late_s <= 100; late_s += 200) {
@@ -213,7 +214,7 @@ TEST(measured_and_kept)
 		CHECK(utimensat(AT_FDCWD, cmd, times, 0) == 0 && !target_is_fresh(path));
 	}
 
-	/* Spoilt, or of another machine: measured again. */
+	/* A damaged file, or one of another machine, is measured again. */
 	REQUIRE_OK(file_write(cmd, "rubbish\n", 8));
 	struct clock still = clock_virtual(1);
 	REQUIRE_OK(target_kept(path, &still, &again));
@@ -232,7 +233,7 @@ TEST(another_isa_is_not_measured)
 	CHECK_FAILS(target_stream(&t, one, sizeof one, one, sizeof one), E_UNSUPPORTED, "sim");
 }
 
-/* As much as is asked for is written, with what was read; nothing behind it. */
+/* Exactly the requested bytes are written, from what was read; nothing after them changes. */
 TEST(streams_write_what_they_say)
 {
 	enum { PAGE = 1024, PAGES = 7 };

@@ -42,7 +42,7 @@ TEST(only_what_this_process_may_use)
 
 enum { CPUS = 6 };
 
-/* A number for each cpu in a tree like sysfs'; NULL: none. */
+/* Sets a number for each cpu in a tree like sysfs; NULL: none. */
 static void stage(const char *dir, const char *leaf, const char *const number[CPUS])
 {
 	char path[256];
@@ -84,14 +84,14 @@ TEST(fast_cores_come_first)
 	static const char *const none[CPUS] = {0};
 	char dir[64] = "/tmp/hone-topo-XXXXXX", rm[96];
 	REQUIRE(mkdtemp(dir));
-	struct topo t = ranked(dir); /* nothing is said */
+	struct topo t = ranked(dir); /* sysfs has no speeds */
 	CHECK(order_is(&t, "012345") && t.fast == 6 && t.core_speed[5] == 100);
 	/* Four little, two big, as on an RK3399. */
 	stage(dir, capacity, (const char *[CPUS]){"485", "485", "485", "485", "1024", "1024"});
 	t = ranked(dir);
 	CHECK(order_is(&t, "450123") && t.fast == 2 && t.core_speed[1] == 100 && t.core_speed[2] == 47);
-	/* Clocks where capacities are not said of all; some cores may clock a little higher: no other class.
-	 */
+	/* Clocks count if some core has no capacity. A core with a slightly higher clock is in the same
+	 * class. */
 	stage(dir, capacity, (const char *[CPUS]){"485", "485", "485", NULL, "1024", "1024"});
 	stage(dir, clock,
 	      (const char *[CPUS]){"5200000", "5400000", "5400000", "3900000", "3900000", "3900000"});
@@ -100,7 +100,7 @@ TEST(fast_cores_come_first)
 	stage(dir, clock, (const char *[CPUS]){"800000", "900000", "2000000", "900000", "800000", "2000000"});
 	t = ranked(dir);
 	CHECK(order_is(&t, "251304") && t.fast == 2);
-	/* Nonsense is as good as nothing. */
+	/* Nonsense counts as an absent value. */
 	static const char *const odd[] = {"", "-3", "x", "0", "99999999999999999999"};
 	for (int i = 0; i < 5; i++) {
 		stage(dir, clock, (const char *[CPUS]){"1", "2", "3", "4", "5", odd[i]});

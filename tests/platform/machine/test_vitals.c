@@ -14,7 +14,7 @@ static struct vitals_reader *opened(const struct sysroot *b)
 	return r;
 }
 
-/* As a reader sees it that is opened now. */
+/* The vitals that a newly opened reader sees. */
 static struct vitals seen(const struct sysroot *b)
 {
 	struct vitals v;
@@ -47,7 +47,7 @@ TEST(raspberry_pi)
 	CHECK(v.at_ns == 7 && v.cpus == 4);
 	CHECK(v.busy_ns == INT64_C(100000000000) && v.total_ns == INT64_C(10000000000000));
 	CHECK(!strcmp(v.zone, "cpu-thermal") && v.temp_mc == 48200);
-	CHECK(v.headroom_mc == 85000 - 48200); /* of the firmware's, not of the trip at 110 C */
+	CHECK(v.headroom_mc == 85000 - 48200); /* from the firmware's limit, not from the trip at 110 C */
 	CHECK(!v.trip_assumed);
 	CHECK(v.throttle == 0 && v.throttled == 0);
 	CHECK(v.clock_khz == 600000 && v.clock_most_khz == 1800000 && !v.clock_held);
@@ -77,11 +77,11 @@ TEST(raspberry_pi_throttles)
 	CHECK(low.throttle == (THROTTLE_VOLTAGE | THROTTLE_SLOWED) && low.throttled == 4);
 	CHECK(vitals_taint(&calm, &low) != NULL && vitals_taint(&low, &calm) != NULL);
 	CHECK(still.throttled == low.throttled && vitals_taint(&low, &still) == NULL);
-	sysroot_set(&b, PI_THROTTLED, "40000\n"); /* over; somebody cleared one */
+	sysroot_set(&b, PI_THROTTLED, "40000\n"); /* over; another reader cleared one bit */
 	struct vitals over = look(r);
 	CHECK(over.throttle == 0 && over.throttled == low.throttled);
 	CHECK(vitals_taint(&still, &over) != NULL); /* it began in a different state */
-	sysroot_set(&b, PI_THROTTLED, "50000\n");   /* between two looks, by its sticky bit alone */
+	sysroot_set(&b, PI_THROTTLED, "50000\n");   /* between two looks, seen only by its sticky bit */
 	struct vitals again = look(r), after = look(r);
 	CHECK(again.throttle == THROTTLE_VOLTAGE && again.throttled == over.throttled + 1);
 	CHECK(after.throttle == 0 && after.throttled == again.throttled);
@@ -125,7 +125,8 @@ TEST(jetson_xavier)
 		(VITAL_LOAD | VITAL_PRESSURE | VITAL_HEAT | VITAL_THROTTLE | VITAL_CLOCK | VITAL_MEMORY)));
 	CHECK(!(v.has & VITAL_BATTERY));
 	CHECK(!strcmp(v.zone, "CPU-therm") &&
-	      v.headroom_mc == 90500 - 41500);                     /* passive; active is a fan's */
+	      v.headroom_mc == 90500 - 41500);                     /* the passive trip; the active one is for
+								      a fan */
 	sysroot_set(&b, HEAT_DIR "thermal_zone1/temp", "88000\n"); /* the GPU wakes up */
 	v = look(r);
 	CHECK(!strcmp(v.zone, "GPU-therm") && v.headroom_mc == 3000);
@@ -145,14 +146,14 @@ TEST(jetson_over_current)
 	sysroot_set(&b, "/sys/class/hwmon/hwmon2/oc3_event_cnt", "17\n");
 	struct vitals_reader *r = opened(&b);
 	struct vitals v = look(r), w;
-	CHECK(v.throttle == 0 && v.throttled == 17 && v.throttled_by == THROTTLE_CURRENT); /* of before */
+	CHECK(v.throttle == 0 && v.throttled == 17 && v.throttled_by == THROTTLE_CURRENT); /* earlier */
 	sysroot_set(&b, "/sys/class/hwmon/hwmon2/oc1_event_cnt", "2\n");
 	w = glance(r);
 	CHECK(w.throttle == THROTTLE_CURRENT && w.throttled == 19 && vitals_taint(&v, &w));
 	v = glance(r);
 	CHECK(v.throttle == 0 && v.throttled == 19);
 	sysroot_set(&b, "/sys/class/hwmon/hwmon2/oc1_event_cnt", "%s", "");
-	CHECK(glance(r).throttled == 19); /* not readable for once is no event */
+	CHECK(glance(r).throttled == 19); /* failing to read once is no event */
 	sysroot_set(&b, HEAT_DIR "cooling_device1/cur_state", "4\n");
 	w = glance(r);
 	CHECK(w.throttle == THROTTLE_COOLING && vitals_taint(&v, &w));
@@ -195,7 +196,7 @@ TEST(clocks)
 	struct vitals_reader *r = opened(&b);
 	struct vitals v = look(r), w;
 	CHECK(v.clock_held && v.clock_khz == 2 * 1510400);
-	sysroot_clock(&b, 0, "performance", 1490000, 1510400, 1510400); /* as counters see it */
+	sysroot_clock(&b, 0, "performance", 1490000, 1510400, 1510400); /* a clock as counters measure it */
 	w = glance(r);
 	CHECK(!vitals_taint(&v, &w));
 	sysroot_clock(&b, 0, "performance", 1100000, 1510400, 1510400);
@@ -217,9 +218,9 @@ TEST(laptop)
 	sysroot_laptop(&b);
 	struct vitals v = seen(&b);
 	CHECK(v.has & VITAL_BATTERY && v.battery_pct == 83 && v.discharging); /* not the mouse's */
-	CHECK(!strcmp(v.zone, "acpitz") && v.headroom_mc == 72000);           /* a trip at 0 C is none */
+	CHECK(!strcmp(v.zone, "acpitz") && v.headroom_mc == 72000);           /* no trip at 0 C */
 	CHECK(v.throttle == 0 && v.has & VITAL_THROTTLE && v.cpus == 8);
-	CHECK(!v.clock_held); /* whatever its governor is called */
+	CHECK(!v.clock_held); /* whatever the name of its governor */
 	sysroot_set(&b, "/sys/class/power_supply/BAT0/status", "Charging\n");
 	CHECK(!seen(&b).discharging);
 	sysroot_set(&b, "/sys/class/power_supply/BAT1/type", "Battery\n");
@@ -239,7 +240,7 @@ TEST(no_trip_is_told)
 	struct vitals v = seen(&b);
 	CHECK(v.has & VITAL_HEAT && v.trip_assumed && v.headroom_mc == 15000 &&
 	      !strcmp(v.zone, "ddr-thermal"));
-	sysroot_trip(&b, 0, 3, "passive", 75000); /* one that tells: the others do not count */
+	sysroot_trip(&b, 0, 3, "passive", 75000); /* one zone has a trip: the others do not count */
 	v = seen(&b);
 	CHECK(!v.trip_assumed && v.headroom_mc == 14000 && !strcmp(v.zone, "soc-thermal"));
 	sysroot_end(&b);
@@ -299,7 +300,7 @@ static const char *const all_files[] = {"/proc/stat",
 					"/sys/class/power_supply/BAT0/status"};
 enum { ALL = sizeof all_files / sizeof *all_files };
 
-/* What may never come out, whatever goes in. */
+/* Checks for values that must never come out, whatever goes in. */
 static void check_sane(const struct vitals *v, const char *what)
 {
 	bool sane = v->busy_ns >= 0 && v->busy_ns <= v->total_ns && v->cpus >= 0 && v->cpus < 10000 &&
@@ -326,7 +327,7 @@ static void stage_all(struct sysroot *b)
 	sysroot_set(b, "/sys/class/power_supply/BAT0/status", "Full\n");
 }
 
-/* Each file in turn holds each text, before and after the reader opens it. */
+/* Each file in turn holds each of these texts, before and after the reader opens it. */
 static const char *const nonsense[] = {
     "",
     "\n",
@@ -366,7 +367,7 @@ static const char *const nonsense[] = {
     "101\n",
     "Discharging"};
 
-/* One file that has turned into each of them, for who has it open and for who opens it. */
+/* Turns one file into each of these, for a reader that has it open and for one that opens it. */
 static void spoil(const struct sysroot *b, const char *file)
 {
 	char old[1024] = "";
@@ -401,7 +402,7 @@ TEST(garbage)
 	sysroot_end(&b);
 }
 
-/* In place of each file: a FIFO (nobody writes), a folder, a loop of links, nothing. */
+/* Replaces each file by a FIFO (nobody writes to it), a folder, a loop of links, and nothing. */
 TEST(no_files)
 {
 	struct sysroot b;
@@ -425,7 +426,7 @@ TEST(no_files)
 	}
 }
 
-/* Of a large file only the beginning counts; a name that is too long is left out, as is what is too much. */
+/* Of a large file only the beginning counts; names that are too long, or too many, are left out. */
 TEST(large)
 {
 	struct sysroot b;
@@ -447,7 +448,7 @@ TEST(large)
 	sysroot_end(&b);
 }
 
-/* As somebody who may not: of root's tests a child. */
+/* Looks as a user without permission; if the test runs as root, in a child. */
 static bool sees_nothing(const struct sysroot *b)
 {
 	fflush(NULL);
@@ -472,7 +473,7 @@ TEST(not_readable)
 	sysroot_end(&b);
 }
 
-/* All of it is read without writing: of a tree that nobody may write. */
+/* Reading needs no write access: it works on a tree that nobody may write. */
 TEST(only_reads)
 {
 	struct sysroot b;

@@ -23,14 +23,15 @@ TEST(echo)
 		CHECK_OK(fd_read_full(c.out, in, 5, &clock_real, in_ms(5000)));
 		CHECK(memcmp(in, "hello", 5) == 0);
 	}
-	/* More than the pipes hold: the child stops reading, and we do not hang. */
+	/* More bytes than the pipes hold: the child stops reading, and we must not hang. */
 	CHECK_FAILS(fd_write_full(c.in, out, sizeof out, &clock_real, in_ms(50)), E_TIMEOUT, "deadline");
 	int status = child_stop(&c, 0);
 	CHECK(WIFSIGNALED(status));
 	CHECK(child_stop(&c, 0) == 0 && c.pid == 0 && c.in == -1);
 }
 
-/* A clock that stands, and jumps at its n-th look, as after a SIGSTOP; data comes at the one behind that. */
+/* A clock that stands still and jumps at its n-th look, as after a SIGSTOP; the data arrives at the look
+ * after that. */
 static int looks, jump_at, write_at, write_to;
 
 static int64_t jumping(struct clock *c)
@@ -41,7 +42,8 @@ static int64_t jumping(struct clock *c)
 	return looks >= jump_at ? 5 * NS_PER_S + looks * NS_PER_MS : looks * NS_PER_MS;
 }
 
-/* The other side was stopped with us: it is heard once more after the deadline has passed meanwhile, and then no more. */
+/* The other side was stopped with us: after the jump over the deadline it gets one more slice, and then no
+ * more. */
 TEST(a_jump_over_the_deadline_is_no_hang)
 {
 	struct clock c = {.now = jumping};
@@ -58,7 +60,7 @@ TEST(a_jump_over_the_deadline_is_no_hang)
 		CHECK(looks <= 5);
 	}
 	looks = 0;
-	jump_at = 1; /* it was late before it looked at all */
+	jump_at = 1; /* the wait began too late */
 	CHECK_FAILS(fd_read_full(fd[0], &byte, 1, &c, NS_PER_S), E_TIMEOUT, "deadline");
 	close(fd[0]);
 	close(fd[1]);
@@ -110,7 +112,7 @@ TEST(limits_and_descriptors)
 	struct child c;
 	char b[64] = "";
 	struct child_limits lim = {.memory_bytes = 64 << 20, .cpu_s = 7};
-	REQUIRE(dup2(0, 9) == 9); /* not close-on-exec: still not inherited */
+	REQUIRE(dup2(0, 9) == 9); /* not close-on-exec, and still not inherited */
 	REQUIRE_OK(child_start(
 	    &c,
 	    (char *[]){"/bin/sh", "-c", "echo $(ulimit -v) $(ulimit -t) $(ls /proc/self/fd | wc -l)@", NULL},

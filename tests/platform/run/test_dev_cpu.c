@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader is given objects that the C compiler makes here, whole and then damaged. */
+/* Gives the loader objects that the C compiler makes here, whole and then damaged. */
 #include "platform/run/dev.h"
 #include "platform/run/elf.h"
 #include "platform/base/rng.h"
@@ -10,8 +10,8 @@
 
 extern const struct dev dev_cpu;
 
-/* The pointer, an absolute relocation, is made in assembly: compilers put such tables where they are
- * writable. */
+/* The pointer, an absolute relocation, is made in assembly, because compilers put such tables into writable
+ * sections. */
 static const char *const kernel =
     "#include <stdint.h>\n"
     "#define HIDDEN extern __attribute__((visibility(\"hidden\")))\n"
@@ -29,7 +29,7 @@ static const char *const kernel =
     "  (void)param; for (int64_t i = begin; i < end; i++) ((float *)buf[0])[i] = i + pointer[0];\n"
     "}\n";
 
-/* Compiles `source` into the arena; false: no such compiler here. */
+/* Compiles `source` into the arena; false: there is no such compiler here. */
 static bool compile(struct arena *a, const char *compiler, const char *source, struct blob *out)
 {
 	char dir[] = "/tmp/hone-elf-XXXXXX", path[64], cmd[256];
@@ -119,7 +119,7 @@ TEST(refuses_what_is_not_self_contained)
 	arena_free(&a);
 }
 
-/* Links, and loads what links; never runs what was damaged. */
+/* Links the object, and loads it if that works; damaged code is never run. */
 static void try(const uint8_t *p, size_t n, int machine)
 {
 	static uint8_t image[ELF_MAX_BYTES];
@@ -165,7 +165,8 @@ TEST(damaged_objects)
 	arena_free(&a);
 }
 
-/* An AArch64 object by hand: adrp, add and a load that refer to a constant 0x18 into the second page. */
+/* Makes an AArch64 object by hand: adrp, add and a load that refer to a constant 0x18 into the second
+ * page. */
 static size_t arm_object(uint8_t *out)
 {
 	enum { TEXT = 64, RODATA = 80, RELA = 112, SYM = 208, STR = 280, SECTIONS = 288, NSECTIONS = 6 };

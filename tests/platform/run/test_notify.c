@@ -12,7 +12,7 @@
 
 static char dir[64];
 
-/* A manager's socket at $NOTIFY_SOCKET. */
+/* Opens a manager's socket at $NOTIFY_SOCKET. */
 static int manager(bool abstract)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -131,8 +131,8 @@ TEST(watchdog)
 	}
 }
 
-/* In a child: what a test was started with may lie on 3. Returns how many were taken; 100: not made
- * close-on-exec. */
+/* Runs in a child, because the test may have inherited descriptor 3. Returns how many were taken; 100: one is
+ * not close-on-exec. */
 static int taken(const char *fds, bool ours, int open_fds)
 {
 	pid_t pid = fork();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects that are written here, read back by our linker and by the system's tools. */
+/* Reads the objects that we write with our linker and with the system's tools. */
 #include "platform/run/elf.h"
 #include "platform/run/object.h"
 #include "tests/lib/test.h"
@@ -48,7 +48,7 @@ TEST(data_has_no_functions)
 	buf_free(&file);
 }
 
-/* Neither written nor read as one of the two that are. */
+/* Objects for other processors are neither written nor read. */
 TEST(other_processors)
 {
 	static const int others[] = {EM_NONE, EM_386, EM_ARM, EM_RISCV};
@@ -77,7 +77,7 @@ static int shell(const char *path, const char *cmd)
 	return system(cmd);
 }
 
-/* Aligned, hidden once linked, and nothing asks for an executable stack. */
+/* The symbols are aligned, and hidden once linked; nothing asks for an executable stack. */
 TEST(the_system_links_it)
 {
 	for (int code = 0; code < 2; code++) {

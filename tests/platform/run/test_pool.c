@@ -86,7 +86,7 @@ struct stuck {
 	int parts;
 };
 
-/* Thread 1 is held in its first range until everybody else's is done. */
+/* Holds thread 1 in its first range until all ranges of the others are done. */
 static void hold(void *ctx, int thread, int64_t begin, int64_t end)
 {
 	struct stuck *s = ctx;
@@ -95,7 +95,7 @@ static void hold(void *ctx, int thread, int64_t begin, int64_t end)
 	atomic_fetch_add(&s->done, (int)(end - begin));
 }
 
-/* A worker that does not get on holds up the range it is in, not the ranges it has not begun. */
+/* A worker that is stuck holds up the range that it is in, not the ranges that it has not begun. */
 TEST(others_take_what_a_slow_thread_has_not_begun)
 {
 	struct pool *p;
@@ -108,7 +108,7 @@ TEST(others_take_what_a_slow_thread_has_not_begun)
 	pool_close(p);
 }
 
-/* Each run is a barrier: what one run wrote, the next sees, whoever runs it. */
+/* Each run is a barrier: the next run sees everything that it wrote, in whatever thread. */
 TEST(runs_are_ordered)
 {
 	struct pool *p;
@@ -128,7 +128,7 @@ struct tiny {
 	float r[3];
 };
 
-/* Nobody leaves before every thread is in, so that each of them runs one. */
+/* No thread leaves before all have entered, so each runs one range. */
 static void tiny(void *ctx, int thread, int64_t begin, int64_t end)
 {
 	struct tiny *t = ctx;
@@ -153,7 +153,7 @@ TEST(flushes_to_zero)
 	CHECK(t.r[0] != 0);
 }
 
-/* A caller on a worker's cpu goes to its own, and may go on where it pleases. */
+/* A caller on a worker's cpu is moved to its own, and is not bound to it. */
 TEST(leaves_workers_their_cpus)
 {
 	cpu_set_t old, both, now;
@@ -185,7 +185,7 @@ TEST(leaves_workers_their_cpus)
 	CHECK(sched_setaffinity(0, sizeof old, &old) == 0);
 }
 
-/* Few and many parts in turn, while late threads still look at what is over. */
+/* Few and many parts in turn, while late threads still look at a finished job. */
 TEST(short_runs_of_any_extent)
 {
 	struct pool *p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a confined process cannot do, what it still can, and that hone-worker is one. */
+/* What a confined process cannot do and what it still can; and hone-worker is confined. */
 #include "agent/worker/wire.h"
 #include "platform/run/sandbox.h"
 #include "platform/machine/target.h"
@@ -23,10 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Each returns what a system call does. */
+/* Each attempt returns its system call's result. */
 typedef long attempt(void);
 
-static int a_file, a_socket; /* opened before */
+static int a_file, a_socket; /* opened before the sandbox is entered */
 
 static long open_to_write(void)
 {
@@ -153,7 +153,7 @@ static long make_code_of_data(void)
 static const struct {
 	const char *name;
 	attempt *fn;
-	bool sanitizers_need; /* they look at themselves with it */
+	bool sanitizers_need; /* sanitizers inspect themselves with it */
 } forbidden[] = {
     {"open a file to write", open_to_write},
     {"make a file", open_to_make},
@@ -185,7 +185,7 @@ static const bool sanitized = true;
 static const bool sanitized = false;
 #endif
 
-/* The status of a process that is `what(ctx)`; what it returns it exits with. */
+/* The wait status of a process that exits with the result of what(ctx). */
 static int in_process(int (*what)(void *ctx), void *ctx)
 {
 	int how = -1;
@@ -220,7 +220,7 @@ static int try_forbidden(void *ctx)
 
 TEST(forbidden_things_fail)
 {
-	signal(SIGTERM, SIG_IGN); /* should one reach us */
+	signal(SIGTERM, SIG_IGN); /* in case one reaches us */
 	for (int i = 0; i < FORBIDDEN; i++) {
 		if (sanitized && forbidden[i].sanitizers_need)
 			continue;
@@ -232,7 +232,8 @@ TEST(forbidden_things_fail)
 	signal(SIGTERM, SIG_DFL);
 }
 
-/* Without the sandbox the same attempts do not fail so: the test sees the filter, not the machine. */
+/* Without the sandbox the same attempts do not fail in this way: so the test sees the filter, not the
+ * machine. */
 static int try_freely(void *ctx)
 {
 	static attempt *const harmless[] = {open_to_write,     make_socket,        make_local_socket,
@@ -362,7 +363,7 @@ TEST(a_candidate_may_only_leave)
 	static int (*const does[])(void) = {leave, ask_for_its_number, write_something};
 	struct sandbox_cage *c;
 	REQUIRE_OK(sandbox_cage_make(&c));
-	/* A filter wants no_new_privs, which sandbox_enter sets. */
+	/* A filter requires no_new_privs, which sandbox_enter sets. */
 	for (int i = 0; i < 3; i++) {
 		in_cage = does[i];
 		int how = in_process(be_caged_in_the_sandbox, c);
@@ -451,7 +452,8 @@ static int only_child(void)
 	return pid;
 }
 
-/* Every thread of it has the filter and can gain no rights. Returns how many there are. */
+/* Checks that every thread of the worker has the filter and cannot gain rights. Returns the number of
+ * threads. */
 static int check_threads(int pid)
 {
 	char path[600];
@@ -494,7 +496,7 @@ TEST(the_worker_is_confined_and_works)
 	}
 }
 
-/* A task of more than the memory that a worker has. */
+/* A task that needs more memory than a worker has. */
 static const char huge[] = "task syms=0\n"
 			   "operand X in f32 [100000000] plain\n"
 			   "operand Y out f32 [100000000] plain\n"
