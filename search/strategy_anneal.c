@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Simulated annealing under a cost model, as AutoTVM has it (NeurIPS 2018, section 3.3): parallel chains walk
- * by mutation and take a step up with the probability exp(-difference of log time / temperature); of all
- * that they visited, the places thought fastest are proposed, 5 % blindly. Chains go on from round to round;
- * with what was measured meanwhile they are heated again, and the hindmost of them start anew from measured
- * candidates. A round of HERD_ROUND proposals takes 96 steps: 1 to 2 ms. */
+/* Simulated annealing under a cost model, as in AutoTVM (NeurIPS 2018, section 3.3): parallel chains walk by
+ * mutation and take a step up with the probability exp(-difference of log time / temperature); of all that
+ * they visited, the places thought fastest are proposed, 5 % blindly. Chains continue from round to round:
+ * each round heats them again, and the slowest of them restart from measured candidates. A round of
+ * HERD_ROUND proposals takes 96 steps: 1 to 2 ms. */
 #include "search/herd.h"
 #include "search/strategy.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adaptive sampling, as Chameleon has it (ICLR 2020, section 3.3): a search guided by the model fills the
- * pool, whose members are clustered by their features (k-means; as many clusters as still lower the loss
- * clearly); of each the one nearest to its centre is measured. What that says of the model's guess holds for
- * its neighbours: the rest of a round goes where guess and neighbour together promise most. A round of
- * HERD_ROUND proposals draws 64 candidates and clusters 64: 1 to 2 ms. */
+/* Adaptive sampling, as in Chameleon (ICLR 2020, section 3.3): a search guided by the model fills the pool,
+ * whose members are clustered by their features (k-means; as many clusters as still lower the loss clearly);
+ * of each cluster the member nearest to its centre is measured. The model's error there is assumed for its
+ * neighbours: the rest of a round goes to the fastest corrected guesses. A round of HERD_ROUND proposals
+ * draws 64 candidates and clusters 64: 1 to 2 ms. */
 #include "platform/base/hash.h"
 #include "search/herd.h"
 #include "search/strategy.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Evolution under a cost model, as Ansor has it (OSDI 2020, section 5.1), sized for a board: a population of
+/* Evolution under a cost model, as in Ansor (OSDI 2020, section 5.1), sized for a board: a population of
  * random candidates and the best measured ones lives for some generations of mutation and crossing, the fit
  * having more offspring; of all that ever lived, those thought fastest are proposed, one of each structure
  * first, and 5 % blindly. A round of HERD_ROUND proposals draws 128 candidates: 1.5 to 3 ms. */
