@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the board is: load, pressure, heat, throttling, clocks, memory, battery, as the kernel's files tell it.
- * Only reads; what a board does not tell is not an error (`has`). Every path is below `sysroot` ("": the real
- * root), so that a folder can stand for any board.
+/* The state of the board: load, pressure, heat, throttling, clocks, memory, battery, from the kernel's files.
+ * Only reads; a value that a board does not report is no error (`has`). Every path is below `sysroot` ("":
+ * the real root), so that a folder can stand for any board.
  *
  * Sources: /proc/stat; /proc/pressure/{cpu,io,memory}; /proc/meminfo; /sys/class/thermal/thermal_zone*
  * {temp,trip_point_*_temp,trip_point_*_type}; the Raspberry Pi firmware's get_throttled (bits 0-3 now, 16-19
@@ -11,11 +11,11 @@
  * /sys/class/thermal/cooling_device* cur_state; /sys/class/power_supply.
  *
  * Files are opened once and read again from their beginning: a device that appears later is not seen, one
- * that goes (or says EAGAIN: a GPU without power) tells nothing.
+ * that goes away (or returns EAGAIN: a GPU without power) counts as absent.
  *
  * Heat: passive, hot and critical trip points from 20 to 130 C count. Where no zone has one, 85 C is assumed
  * for each (`trip_assumed`); no trip of a Raspberry Pi counts as more than that, as its firmware slows all
- * down at 85 C whatever the kernel's trip (110 C) says. Zones of a power chip that say the same at any time
+ * down at 85 C whatever the kernel's trip (110 C) says. Zones of a power chip with a constant value
  * (PMIC-Die) do not count. */
 #ifndef PLATFORM_VITALS_H
 #define PLATFORM_VITALS_H
