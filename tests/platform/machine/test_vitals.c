@@ -125,8 +125,7 @@ TEST(jetson_xavier)
 		(VITAL_LOAD | VITAL_PRESSURE | VITAL_HEAT | VITAL_THROTTLE | VITAL_CLOCK | VITAL_MEMORY)));
 	CHECK(!(v.has & VITAL_BATTERY));
 	CHECK(!strcmp(v.zone, "CPU-therm") &&
-	      v.headroom_mc == 90500 - 41500);                     /* the passive trip; the active one is for
-								      a fan */
+	      v.headroom_mc == 90500 - 41500);                     /* passive; active: a fan's */
 	sysroot_set(&b, HEAT_DIR "thermal_zone1/temp", "88000\n"); /* the GPU wakes up */
 	v = look(r);
 	CHECK(!strcmp(v.zone, "GPU-therm") && v.headroom_mc == 3000);
