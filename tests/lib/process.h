@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel says of a process. */
+/* The state of a process, from the kernel. */
 #ifndef TESTS_PROCESS_H
 #define TESTS_PROCESS_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* 'R', 'S', 'T' (stopped), 'Z' (ended, and not waited for); '?': there is none. */
+/* 'R', 'S', 'T' (stopped), 'Z' (ended, not yet waited for); '?': there is no such process. */
 static inline char state_of(pid_t pid)
 {
 	char path[64], text[512] = "";

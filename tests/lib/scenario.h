@@ -80,7 +80,7 @@ static inline void job_rest(struct leash *j, bool rest)
 	j->spoilt |= rest;
 }
 
-/* At once; its thread ends at its next turn. */
+/* Kills at once; the job's thread ends at its next turn. */
 static inline void job_kill(struct leash *j)
 {
 	j->killed = true;
@@ -123,7 +123,7 @@ static inline void act_commit(struct life *l, const struct honed_action *a, cons
 		abort();
 	int64_t takes_ns = (1 + rng_below(&l->rng, 20)) * NS_PER_MS;
 	if (rng_below(&l->rng, 40) == 0)
-		takes_ns = 700 * NS_PER_MS; /* a card that tidies up */
+		takes_ns = 700 * NS_PER_MS; /* a card that erases blocks */
 	if (l->ncommits)                    /* one after the other */
 		takes_ns += l->commit[l->ncommits - 1].due_ns - l->board.now_ns;
 	struct commit *c = &l->commit[l->ncommits++];
@@ -140,7 +140,7 @@ static inline void act_glance(struct life *l, const struct honed_action *a, cons
 	life_tell(l, (struct honed_event){.kind = HE_GLANCE, .vitals = &v, .minute = -1});
 }
 
-/* The files that honed had made. */
+/* The files that honed asks to be made. */
 static inline void act_inhibit(struct life *l, const struct honed_action *a, const char *text)
 {
 	CHECK(a->name[0] && !strchr(a->name, '/') && a->name[0] != '.');
@@ -317,7 +317,7 @@ static inline void life_stored(struct life *l)
 					  .generation = cache_generation(l->cache)});
 }
 
-/* What is due now. */
+/* Does everything that is due now. */
 static inline void life_step(struct life *l)
 {
 	while (l->ncommits && l->commit[0].due_ns <= l->board.now_ns)
@@ -336,7 +336,7 @@ static inline void life_step(struct life *l)
 	}
 }
 
-/* Until then, or until it has left. */
+/* Runs until then, or until honed has left. */
 static inline void life_run(struct life *l, int64_t until_ns)
 {
 	int stuck = 0;
@@ -345,7 +345,7 @@ static inline void life_run(struct life *l, int64_t until_ns)
 		if (next_ns > until_ns)
 			break;
 		stuck = next_ns > l->board.now_ns ? 0 : stuck + 1;
-		CHECK(stuck < 10000); /* something is done again and again */
+		CHECK(stuck < 10000); /* the same action is repeated forever */
 		life_pass(l, next_ns);
 		life_step(l);
 		for (int i = 0; l->mode == HONED_BOX && i < LIFE_JOBS; i++)
@@ -372,7 +372,7 @@ static inline void life_check_kept(struct life *l)
 	arena_free(&a);
 }
 
-/* honed begins. */
+/* Starts honed. */
 static inline void life_begin(struct life *l, enum honed_mode mode, int64_t box_ns)
 {
 	const struct cache_options co = {.cap_bytes = 256 << 10, .segment_bytes = 64 << 10, .seeds = ""};
@@ -403,7 +403,7 @@ static inline void life_begin(struct life *l, enum honed_mode mode, int64_t box_
 					  .minute = virtual_board_minute(&l->board)});
 }
 
-/* It ends: in good order after HA_LEAVE, or in the midst of it all. */
+/* Ends honed: in good order after HA_LEAVE, or at any point. */
 static inline void life_end(struct life *l, bool power_cut)
 {
 	flash.dead = !l->left;

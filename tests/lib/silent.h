@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache's end on a disk that has died, or is full: that something is lost is what is tested, and the dead
- * say nothing. */
+/* Closes a cache on a disk that has died or is full, without its error messages: the test expects the loss
+ * of data. */
 #ifndef TESTS_SILENT_H
 #define TESTS_SILENT_H
 

@@ -18,7 +18,7 @@
 #include <signal.h>
 
 enum { SIM_TASKS = 16, SIM_HANDLES = 256, SIM_RUNS = 4096, SIM_JOBS = 32, SIM_BUILDERS = 2 };
-enum { SIM_BESIDE_MHZ = 1000, SIM_ALONE_MHZ = 2000 }; /* of times with and without others beside */
+enum { SIM_BESIDE_MHZ = 1000, SIM_ALONE_MHZ = 2000 }; /* of times measured with and without other work */
 
 extern const struct emit emit_sim;
 
@@ -36,10 +36,10 @@ struct sim_handle {
 	int64_t cost_ns;
 };
 
-struct sim_job { /* ahead; in the order of asking */
+struct sim_job { /* a build ahead; in the order of requests */
 	struct key key;
 	int64_t asked_ns, done_ns; /* done 0: not begun */
-	bool dead;                 /* its builder died of it */
+	bool dead;                 /* its builder died during the build */
 };
 
 struct sim_runner {
@@ -55,19 +55,19 @@ struct sim_runner {
 	int builds;
 	int slow_build;        /* this one takes slow_ns; 0: none; -1: all */
 	const char *slow_task; /* so does each of this task; NULL: none */
-	int cut;               /* of such, how many the deadline ended */
+	int cut;               /* how many of these the deadline ended */
 	int64_t slow_ns;
 	const char *broken;  /* this candidate's answers are wrong; NULL: none */
 	const char *stalled; /* this one's first `stalls` builds time out; NULL: none */
 	int stalls;
 	volatile sig_atomic_t stop;
 	struct sim_job job[SIM_JOBS];
-	int njobs, taken; /* built from what builders had made */
+	int njobs, taken; /* builds that came from builders */
 	int64_t free_ns[SIM_BUILDERS];
 	double builder_death_rate;
 };
 
-/* Begins what its builders have had time for by now. */
+/* Begins the builds that the builders have had time for by now. */
 static inline void sim_work(struct sim_runner *s)
 {
 	int64_t now = clock_now(dev_sim.clock());
@@ -111,8 +111,8 @@ static inline enum ahead sim_ahead(struct runner *r, const char *task, const cha
 	return sim_progress(r, task, cand);
 }
 
-/* Waits for what is under way; then, or if nobody has begun it, it is forgotten. 1: made ahead, -1: its
- * builder died, 0: nobody has. */
+/* Waits for a build that is under way; forgets one that nobody has begun. 1: built ahead; -1: its builder
+ * died; 0: not begun. */
 static inline int sim_take(struct sim_runner *s, const char *task, const char *cand)
 {
 	struct sim_job *j = sim_find_job(s, task, cand);
@@ -154,13 +154,13 @@ static inline void sim_drop(struct runner *r, int handle, int64_t deadline_ns)
 	s->njobs = handle < 0 ? 0 : s->njobs;
 }
 
-/* Counts the call, raises the flag, dies when it must. */
+/* Counts the call, raises the flag, and dies if it is time to. */
 static inline int sim_call(struct sim_runner *s, int64_t deadline_ns)
 {
 	if (++s->calls == s->stop_after)
 		s->stop = 1;
 	if (rng_unit(&s->rng) < s->death_rate) {
-		int jobs = s->njobs; /* builders live on */
+		int jobs = s->njobs; /* builders survive */
 		sim_drop(&s->r, -1, INT64_MAX);
 		s->njobs = jobs;
 		s->deaths++;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What candidates truly take on the simulator, found once and remembered: for lives by the thousand. */
+/* The true times of candidates on the simulator, computed once and remembered, for thousands of scenarios. */
 #ifndef TESTS_SIM_TRUTH_H
 #define TESTS_SIM_TRUTH_H
 
@@ -77,7 +77,7 @@ static inline int64_t true_cost(const char *task, const char *cand)
 	}
 }
 
-/* The default schedules of the tasks; the simulator stays open for true_cost. */
+/* Finds the default schedules of the tasks; the simulator stays open for true_cost. */
 static inline void truth_open(char (*standard)[CAND_MAX])
 {
 	struct arena a = {0};

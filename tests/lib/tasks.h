@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tasks for tests: written out, and random ones. */
+/* Tasks for tests: fixed ones and random ones. */
 #ifndef TESTS_TASKS_H
 #define TESTS_TASKS_H
 
@@ -74,7 +74,7 @@ static inline void task_random_prog(struct rng *r, struct prog *p, int nreads, b
 	}
 }
 
-/* Where a read meets dim d: windows, strides, division; nred axes come after the spatial ones. */
+/* How a read indexes dim d: windows, strides, division; nred axes come after the spatial ones. */
 static inline void task_random_index(struct rng *r, int rank, int nred, int d, struct index *x)
 {
 	if (rng_below(r, 3) == 0)
@@ -89,7 +89,8 @@ static inline void task_random_index(struct rng *r, int rank, int nred, int d, s
 		x->mod = 2 + (int64_t)rng_below(r, 3);
 }
 
-/* Operand i of nin inputs and an output, as large as the spatial axes, and how the stage reaches it. */
+/* Makes operand i of nin inputs and an output, as large as the spatial axes, and the stage's index into
+ * it. */
 static inline void task_random_operand(struct rng *r, struct task *t, int i, int nin, int rank, int nred)
 {
 	struct stage *s = &t->stage[0];
@@ -120,7 +121,7 @@ static inline void task_random_operand(struct rng *r, struct task *t, int i, int
 		o->fill = -3.40282347e+38f;
 }
 
-/* The first index of the first read goes through a table. */
+/* Makes the first index of the first read go through a table. */
 static inline void task_random_table(struct task *t)
 {
 	struct stage *s = &t->stage[0];
@@ -136,8 +137,8 @@ static inline void task_random_table(struct task *t)
 	o->dims.d[0] = s->axis[0].extent;
 }
 
-/* A valid task of one stage: rank 1 to 4 output, blocked or with halos or plain, up to two reduction axes,
- * several reads with windows, strides, division and tables. */
+/* Makes a valid task of one stage: rank 1 to 4 output, blocked or with halos or plain, up to two reduction
+ * axes, several reads with windows, strides, division and tables. */
 static inline void task_random(struct rng *r, struct task *t)
 {
 	memset(t, 0, sizeof *t);
