@@ -17,7 +17,7 @@ static struct chosen_rec rec_for(const struct chosen_for *f, struct key model, i
 				   .choices = ""};
 }
 
-/* E_NOTFOUND: none, or damaged. */
+/* E_NOTFOUND: there is none, or it is damaged. */
 static int load_one(const struct chosen_for *f, enum cache_type t, const struct chosen_rec *r,
 		    struct arena *a, struct choices *out)
 {
@@ -32,8 +32,8 @@ static int load_one(const struct chosen_for *f, enum cache_type t, const struct 
 	return rc == E_CORRUPT ? E_NOTFOUND : rc;
 }
 
-/* 0: libhone. The code of the former version's records is compiled again, and until then its choices serve
- * nobody. */
+/* 0: libhone. It ignores the former version's choices, since the code of that version's records must be
+ * compiled again anyway. */
 #ifndef CHOSEN_FORMER
 #define CHOSEN_FORMER 1
 #endif
@@ -45,7 +45,8 @@ static struct key former_key(const struct chosen_rec *r)
 	return mix_join(mix_join(r->model, r->target_key), mix_text(options));
 }
 
-/* The record of the version before, choices alone. What that version took from strangers is marked. */
+/* Loads the former version's record, which has only choices. Choices that it took from strangers are marked
+ * and skipped. */
 static int load_former(const struct chosen_for *f, const struct chosen_rec *r, struct arena *a,
 		       struct choices *out)
 {
@@ -124,7 +125,7 @@ int chosen_divide(const struct target *t, struct graph *g, struct arena *a, stru
 	int rc = graph_steps(g, t, c, a, out);
 	if (rc >= 0 || rc == E_NOMEM || !c->n)
 		return rc;
-	*c = (struct choices){0}; /* a record that cannot be followed is a miss */
+	*c = (struct choices){0}; /* a record that does not fit the graph is a miss */
 	return graph_steps(g, t, c, a, out);
 }
 

@@ -46,7 +46,7 @@ int chosen_rec_parse(const char *text, struct chosen_rec *out)
 	if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)))
 		return fail(E_CORRUPT, "not choices of this version, which say what they were made for");
 	text += strlen(FIRST_LINE);
-	struct arena scratch = {0}; /* no field lives on in it */
+	struct arena scratch = {0}; /* no field of this struct points into it */
 	int rc = fields_parse(fields, NFIELDS, &text, &scratch, out);
 	arena_free(&scratch);
 	out->choices = text;

@@ -35,6 +35,28 @@ static bool is_task(const char *text, struct key k)
 	return ok;
 }
 
+/* True for names and schedules without control characters, which a terminal shows unchanged. */
+static bool printable(const char *s)
+{
+	while (*s >= ' ' && *s != 0x7f)
+		s++;
+	return !*s;
+}
+
+/* Accepts "llvm-19.1.7/5": name, version, revision of the code (kernels/loops/code.h), which may be
+ * missing. */
+static bool is_emitter(const char *s)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~-";
+	s += strspn(s, name);
+	return !*s || (*s == '/' && s[1] && !s[1 + strspn(s + 1, "0123456789")]);
+}
+
+static bool is_device(const char *s)
+{
+	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-:")];
+}
+
 static int check_names(const char *text, struct key k, struct arena *a, struct rec *out)
 {
 	int rc = rec_parse(text, a, out);
@@ -125,7 +147,7 @@ static enum cache_type type_of(const char *name)
 	return 0;
 }
 
-/* The key of a record of the former version is the one that it would have now. */
+/* Gives a record of the former version its present key. */
 static struct key former_key(enum cache_type t, const char *text, struct key k, struct arena *a)
 {
 	struct rec r;
@@ -157,7 +179,7 @@ int exchange_parse(const char *line, size_t n, struct arena *a, struct exchange_
 	const char *text = json_string_value(json_object_get(j, "text"));
 	int rc = E_OK;
 	out->type = type_of(json_string_value(json_object_get(j, "type")));
-	log_one_line(e.text); /* it quotes what came in */
+	log_one_line(e.text); /* it quotes the input */
 	if (!j)
 		rc = fail(E_CORRUPT, "no JSON: %s", e.text);
 	else if (!out->type || !key || !text)

@@ -132,7 +132,7 @@ static bool parse_field(const struct field *f, const char *s, void *p)
 	return false;
 }
 
-/* The value of n bytes, unescaped, in the arena; NULL: a bad escape, or no memory. */
+/* Returns the value of n bytes, unescaped, in the arena; NULL: a bad escape, or no memory. */
 static char *unescape(struct arena *a, const char *s, size_t n)
 {
 	char *out = arena_try(a, n + 1, 1), *p = out;

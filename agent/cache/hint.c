@@ -102,7 +102,7 @@ static int find_trial(const struct trials *l, const char *cand)
 	return -1;
 }
 
-/* The log keeps the fastest runs alone. */
+/* The log keeps only the fastest run of a trial. */
 static struct meas meas_of(const struct trials *l, const struct tried *t)
 {
 	bool timed = t->ns > 0;
@@ -139,7 +139,7 @@ int hint_learn(struct cache *c, const struct trials *l)
 	return rc == E_NOTFOUND ? E_OK : rc;
 }
 
-/* The log of a record's task; trials_free gives it back. E_NOTFOUND: there is none. */
+/* Gets the log of a record's task; trials_free releases it. E_NOTFOUND: there is none. */
 static int get_trials(struct cache *c, const struct rec *of, struct trials *l)
 {
 	*l = (struct trials){
@@ -167,7 +167,7 @@ int hint_put(struct cache *c, const struct rec *of)
 	return !known ? HINT_OPEN : h.meas.status == MEAS_OK ? HINT_WORKED : HINT_FAILED;
 }
 
-/* The log forgets the candidate: a search that finds it again measures it again. */
+/* Removes the candidate from the log, so that a search that finds it again measures it again. */
 static int forget_trial(struct cache *c, const struct rec *h)
 {
 	struct arena a = {0};
@@ -212,7 +212,7 @@ int hint_has_room(struct cache *c, size_t bytes)
 	return st.strangers_bytes + (int64_t)bytes > st.cap_bytes / HINT_SHARE ? 0 : cache_has_room(c, bytes);
 }
 
-/* ---- what hone-sync brings ---- */
+/* ---- records that hone-sync brings ---- */
 
 static int check_hint(struct key k, const char *text)
 {

@@ -18,7 +18,7 @@ struct key history_key(const struct graph *g, const struct target *t, int thread
 	return mix_join(mix_join(graph_key(g), target_key(t)), mix_text(options));
 }
 
-/* Half as many points, evenly apart; the first and the last stay. */
+/* Keeps half as many points, evenly apart, with the first and the last. */
 static void thin(struct history *h)
 {
 	int n = 1, last = h->n - 1;
@@ -27,7 +27,7 @@ static void thin(struct history *h)
 		if (h->point[i].at_ms >= h->point[n - 1].at_ms + h->apart_ms)
 			h->point[n++] = h->point[i];
 	h->point[n++] = h->point[last];
-	h->n = n < HISTORY_MAX ? n : HISTORY_MAX - 1; /* all at one time */
+	h->n = n < HISTORY_MAX ? n : HISTORY_MAX - 1; /* all points are close in time */
 }
 
 void history_add(struct history *h, struct history_point p)
@@ -54,7 +54,7 @@ static int corrupt(int line)
 	return fail(E_CORRUPT, "history: line %d is not \"ms trials total_ms\"", line + 2);
 }
 
-/* One line of at most 63 bytes into p; *at moves behind it. */
+/* Parses one line of at most 63 bytes into p; *at moves behind it. */
 static int parse_line(const char *text, size_t n, size_t *at, struct history_point *p)
 {
 	char line[64];
@@ -71,7 +71,7 @@ static int parse_line(const char *text, size_t n, size_t *at, struct history_poi
 	    (size_t)used != len)
 		return E_CORRUPT;
 	bool sane = p->at_ms >= 0 && p->at_ms <= MOST_MS && p->total_ms >= 0 && p->total_ms <= MOST_MS &&
-		    p->trials >= 0; /* not a NaN either */
+		    p->trials >= 0; /* also false for NaN */
 	return sane ? E_OK : E_CORRUPT;
 }
 

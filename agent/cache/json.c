@@ -13,7 +13,7 @@ int json_out(json_t *o)
 	int rc = json_dumpf(o, stdout, JSON_REAL_PRECISION(6) | JSON_COMPACT);
 	putchar('\n');
 	json_decref(o);
-	/* What standard output does not take, hone_main reports. */
+	/* hone_main reports errors of standard output. */
 	return rc < 0 && !ferror(stdout) ? fail(E_NOMEM, "no memory for the JSON") : 0;
 }
 

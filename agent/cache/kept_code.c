@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* The NUL that ends each part keeps one part's end from being another's beginning. */
+/* Each part ends with a NUL, so that no two different lists of parts have the same bytes. */
 static void add_part(struct hash *h, const char *part)
 {
 	hash_add(h, part, strlen(part) + 1);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The code of a record. Damaged, missing or of another revision: E_NOTFOUND. */
+/* Gets the code of a record. Damaged, missing or of another revision: E_NOTFOUND. */
 static int find_code(struct cache *c, const struct rec *r, struct arena *a, struct code *out)
 {
 	struct blob bytes;
@@ -17,7 +17,7 @@ static int find_code(struct cache *c, const struct rec *r, struct arena *a, stru
 	return rc == E_CORRUPT ? fail(E_NOTFOUND, "damaged code in the cache") : rc;
 }
 
-/* A record of the task with this text; of the task with this key where the text is NULL. */
+/* Gets a record of the task with this text; if the text is NULL, of the task with this key. */
 static int get_rec(struct cache *c, const struct rec *want, const char *text, struct arena *a,
 		   struct rec *out)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A record's text and keys. The text is "hone-rec 2" and the lines of the table below (agent/cache/fields.h).
- * Before it was "hone-rec 1", and the task's key was a MurmurHash3; such a record's task is named by its
- * text. */
+ * In the former version it was "hone-rec 1", and the task's key was a MurmurHash3; for such a record the
+ * task's key is computed from its text. */
 #include "agent/cache/rec.h"
 
 #include "agent/cache/fields.h"

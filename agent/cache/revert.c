@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN 0.02  /* less than that is none */
-#define SIGMAS 2.6 /* of a fair coin's throws: one such task in 200 that is neither faster nor slower */
+#define GAIN 0.02  /* a smaller loss is ignored */
+#define SIGMAS 2.6 /* of a fair coin's throws: 1 in 200 tasks that are neither faster nor slower is reverted
+		      by chance */
 
 /* Sums over a task's kernels in round r; false: one has no time. */
 static bool sum_round(int n, const struct served *k, struct key task, int r, double *def_ns, double *best_ns)
@@ -32,7 +33,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The first kernel of a task answers for all. */
+/* Judges a task at its first kernel; false for its other kernels. */
 static bool loses(int n, const struct served *k, int first)
 {
 	double ratio[SERVED_ROUNDS], def_ns, best_ns;
@@ -51,7 +52,7 @@ static bool loses(int n, const struct served *k, int first)
 	       slower >= rounds / 2. + SIGMAS / 2 * sqrt(rounds);
 }
 
-/* 1: it went back; 0: there is no default, or it is the best already. */
+/* Returns 1: reverted; 0: there is no default, or it is the best already. */
 static int put_back(struct cache *c, const struct target *t, int threads, bool exact, struct key task,
 		    struct arena *a)
 {

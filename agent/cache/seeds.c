@@ -9,16 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a cache with many records the newest so many are read for what won in other tasks: reading a task takes
- * 20 us. */
+/* At most this many of the newest winners in other tasks are read: parsing a task takes 20 us. */
 enum { MOST_AKIN = 2000 };
 
 /* All pointers are into the scratch arena. */
 struct seed {
-	const char *cand, *task; /* task NULL: the same */
+	const char *cand, *task; /* task NULL: the job's own task */
 	int lanes;               /* as in struct job_seed */
 	bool foreign;            /* found on another target */
-	double away;             /* of its task's shape */
+	double away;             /* distance of its task's shape */
 	int64_t far;             /* difference of the numbers of threads */
 	int64_t ns;
 };
@@ -30,7 +29,7 @@ struct list {
 
 struct wanted {
 	struct key key, kind;
-	const struct task *task; /* NULL: not to be read */
+	const struct task *task; /* NULL: the task could not be parsed */
 	struct list hints, own, akin;
 };
 
@@ -41,9 +40,9 @@ struct gather {
 	bool exact;
 	const struct job_task *job;
 	struct wanted *wanted; /* per task */
-	struct keys standard;  /* default schedules, with whose they are */
+	struct keys standard;  /* default schedules, each hashed with its task and target */
 	int nakin;             /* so far */
-	struct key *akin;      /* of records of other tasks: a ring of MOST_AKIN */
+	struct key *akin;      /* keys of records of other tasks: a ring of MOST_AKIN */
 };
 
 static bool better(const struct seed *x, const struct seed *y)
@@ -55,7 +54,7 @@ static bool better(const struct seed *x, const struct seed *y)
 	return x->far != y->far ? x->far < y->far : x->ns < y->ns;
 }
 
-/* A candidate that is there already keeps its better place. */
+/* Inserts a seed in order; a candidate that is in the list already keeps its better place. */
 static void insert(struct list *l, int most, const struct seed *s)
 {
 	for (int i = 0; i < l->n; i++) {
@@ -97,7 +96,7 @@ static void want(struct gather *g)
 	arena_free(&scratch);
 }
 
-/* The number that a record's target ends with. 0: none such. */
+/* Returns the number at the end of a record's target text; 0: none. */
 static int lanes_of(const char *target)
 {
 	const char *at = strrchr(target, ' ');
@@ -115,7 +114,7 @@ static struct seed seed_of(const struct gather *g, const struct rec *r)
 			     .ns = r->meas.median_ns};
 }
 
-/* Copies are made of what is taken: there are few of them, and many records. */
+/* Copies only seeds that are inserted: they are few, and records are many. */
 static void insert_copy(struct gather *g, struct list *l, int most, const struct seed *s)
 {
 	struct seed copy = *s;
@@ -142,7 +141,7 @@ static bool give_own(struct gather *g, const struct rec *r)
 	return any;
 }
 
-/* t: room for its task. */
+/* t: memory for the record's task. */
 static void give_akin(struct gather *g, const struct rec *r, struct task *t)
 {
 	struct seed s = seed_of(g, r);
@@ -168,7 +167,8 @@ static int meet_hint(void *ctx, const struct rec *r)
 	return E_OK;
 }
 
-/* A record of the same task is a seed, one of another may be; of a default it is told that it is one. */
+/* A best record of the same task is a seed, one of another task may become one; a default's candidate is
+ * remembered, to recognise it in other records. */
 static void meet(struct gather *g, struct key k, const struct rec *r)
 {
 	if (r->meas.status != MEAS_OK || (g->exact && !r->exact))
@@ -179,7 +179,7 @@ static void meet(struct gather *g, struct key k, const struct rec *r)
 		g->akin[g->nakin++ % MOST_AKIN] = k;
 }
 
-/* One record in memory at a time. */
+/* Keeps one record in memory at a time. */
 static int read_all(struct gather *g, struct cache *c)
 {
 	struct arena keys = {0}, one = {0};

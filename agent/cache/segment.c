@@ -60,8 +60,8 @@ static int read_header(struct seg *s, const char *path)
 		   : fail(E_CORRUPT, "%s is damaged, or of another version of hone", path);
 }
 
-/* O_NONBLOCK: a FIFO there would hold a reader up for ever. What may not be written (somebody else's, a link,
- * on a file system that is read-only) is read: another one is written. */
+/* O_NONBLOCK: opening a FIFO would block a reader for ever. A file that may not be written (another user's, a
+ * link, a read-only file system) is opened to read, and new records go to another file. */
 static int open_file(const char *path, bool to_write)
 {
 	enum { FLAGS = O_CLOEXEC | O_NONBLOCK };
@@ -121,7 +121,8 @@ uint64_t seg_salt(void)
 	uint64_t v, seed[4] = {0};
 	if (getrandom(&v, sizeof v, GRND_NONBLOCK) == sizeof v)
 		return v;
-	/* Early in a boot: the 16 bytes that the system gives every program, which nobody else sees. */
+	/* Early in a boot there may be no random numbers yet: uses the 16 random bytes that the system gives
+	 * every program, which nobody else sees. */
 	const void *ours = (const void *)getauxval(AT_RANDOM);
 	if (ours)
 		memcpy(seed, ours, 16);
@@ -144,12 +145,12 @@ static void add_header(struct buf *out, const struct seg *s)
 		buf_u32(out, crc32c(0, out->p, out->n));
 }
 
-/* Zeros are written, so that what overwrites them changes no extent and needs no commit of the file system's
+/* Writes zeros, so that overwriting them later changes no extent and needs no commit of the file system's
  * journal. */
 static int write_empty(struct seg *s, int64_t size)
 {
 	enum { CHUNK = 64 << 10 };
-	char *zeros = calloc(1, CHUNK); /* not data of the program: every library and tool would carry it */
+	char *zeros = calloc(1, CHUNK); /* not static: every library and tool would carry it */
 	struct buf first = {0};
 	add_header(&first, s);
 	if (zeros)
@@ -241,7 +242,7 @@ static bool parse_head(const uint8_t *p, struct head *h)
 	       type < CACHE_TYPES;
 }
 
-/* Of n bytes at `at`. */
+/* The checksum of n bytes at `at`. */
 static uint32_t checksum(const struct seg *s, int64_t at, const void *p, size_t n)
 {
 	uint8_t seed[24];
@@ -282,16 +283,17 @@ int seg_read(const struct seg *s, int64_t at, const struct head *h, uint8_t *p)
 	return it && checks(s, at, p, n);
 }
 
-/* A walk: the file is looked at through a window, and records that turn out bad are read on credit. */
+/* State of a scan: it reads the file through a window, and limits the bytes that it reads for records that
+ * turn out bad. */
 struct walk {
 	struct seg *s;
 	int64_t base;    /* of the window */
 	size_t n;        /* bytes in it */
-	int64_t spare;   /* bytes that may yet be read for bad records */
+	int64_t spare;   /* bytes that the scan may still read for bad records */
 	uint8_t *window; /* WINDOW bytes */
 };
 
-/* What the system refuses to read counts as zeros, block by block: one bad sector hides what lies in it. */
+/* Blocks that the system cannot read count as zeros, so that one bad sector loses only the records in it. */
 static size_t read_window(struct walk *w, int64_t at, size_t want)
 {
 	int64_t got = get(w->s, w->window, want, at);
@@ -307,7 +309,8 @@ static size_t read_window(struct walk *w, int64_t at, size_t want)
 	return want;
 }
 
-/* The file from `at` on, as far as the window goes, but `need` <= WINDOW bytes at least. NULL: not there. */
+/* Returns the file's bytes from `at` on, as far as the window goes, but at least `need` <= WINDOW. NULL: the
+ * file ends before. */
 static const uint8_t *look(struct walk *w, int64_t at, size_t need, size_t *n)
 {
 	int64_t left = w->s->size - at;
@@ -323,7 +326,7 @@ static const uint8_t *look(struct walk *w, int64_t at, size_t need, size_t *n)
 	return w->window + (at - w->base);
 }
 
-/* The next place from `at` on where a record may begin, else the size. */
+/* Returns the next place from `at` on where a record may begin; if none, the file's size. */
 static int64_t next_magic(struct walk *w, int64_t at)
 {
 	size_t n;
@@ -345,7 +348,7 @@ static bool zeros_from(struct walk *w, int64_t at)
 	return true;
 }
 
-/* The bytes behind the last good record, without the zeros at the end: what a cut left, or damage. */
+/* Returns the bytes behind the last good record, without the zeros at the end: a cut write, or damage. */
 static int64_t rest(struct walk *w)
 {
 	const struct seg *s = w->s;
@@ -361,7 +364,7 @@ static int64_t rest(struct walk *w)
 	return 0;
 }
 
-/* One that is larger than the window. */
+/* Reads a record that is larger than the window. */
 static int take_large(struct walk *w, int64_t at, const struct head *h, seg_fn *fn, void *ctx)
 {
 	uint8_t *p = malloc(REC_HEAD + (size_t)h->n + REC_CRC);
@@ -376,7 +379,7 @@ static int take_large(struct walk *w, int64_t at, const struct head *h, seg_fn *
 	return rc;
 }
 
-/* The bytes of the record at `at`; 0: it is none. */
+/* Passes the record at `at` to fn and returns its bytes; 0: there is none. */
 static int64_t take(struct walk *w, int64_t at, seg_fn *fn, void *ctx)
 {
 	struct head h;

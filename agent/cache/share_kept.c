@@ -29,7 +29,7 @@ static bool is_id(const char *s, size_t n)
 	return is_word(s, n, hex, 32, 32);
 }
 
-/* The next word and how long it is; the words are followed by `end`. NULL: none. */
+/* Returns the next word, which ends with `end`, and its length. NULL: none. */
 static const char *word(const char **at, const char *last, char end, size_t *n)
 {
 	const char *begin = *at, *stop = memchr(begin, end, (size_t)(last - begin));

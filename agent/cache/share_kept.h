@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the fleet divides the search (search/share.h), as hone-sync leaves it for the jobs of this board: the
- * file `share`, one line
+/* The division of the search among the fleet's boards (search/share.h), as hone-sync stores it for the jobs
+ * of this board: the file `share`, one line
  *
  *	CLASS PARTS SALT BOARD\n
  *
- * CLASS and BOARD 32 hex digits, PARTS 0 to SHARE_MOST_PARTS, SALT 1 to 32 letters, digits, - and _ ("-"
- *where PARTS is 0). It is in hone-sync's state folder, or in the cache's where hone-sync opens the cache
- *itself; all may read it. It decides in which order a board searches and nothing else, so that nobody has to
- *be believed: one that is not there, of another class or not like that means that the search is not divided.
-*/
+ * CLASS and BOARD 32 hex digits, PARTS 0 to SHARE_MOST_PARTS, SALT 1 to 32 letters, digits, - and _ ("-" if
+ * PARTS is 0). It lies in hone-sync's state folder, or in the cache's folder if hone-sync opens the cache
+ * itself; all users may read it. It decides only the order in which a board searches, so it need not be
+ * trusted: if the file is missing, malformed or for another class, the search is not divided. */
 #ifndef AGENT_SHARE_KEPT_H
 #define AGENT_SHARE_KEPT_H
 

@@ -40,7 +40,7 @@ bool stale_plausible(const struct rec *r)
 	return r->threads > 0 && r->threads <= STALE_MOST_THREADS && (m->status != MEAS_OK || timed);
 }
 
-/* Frequencies of which one is unknown (0) do not differ. */
+/* An unknown frequency (0) differs from none. */
 static bool differ(int64_t mhz, int64_t other)
 {
 	return mhz > 0 && other > 0 && llabs(mhz - other) * 100 >= STALE_CLOCK_PCT * mhz;
@@ -55,7 +55,7 @@ static bool other_clock(struct cache *c, const struct rec *r, struct arena *a)
 		differ(r->meas.mhz_before, def.meas.mhz_before));
 }
 
-/* Boxes since its candidate was timed; 0 where nobody knows. */
+/* Boxes since the record's candidate was timed; 0: not known. */
 static int age(struct cache *c, const struct rec *r, struct arena *a)
 {
 	struct trials *l = ARENA_NEW(a, struct trials);

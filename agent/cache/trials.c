@@ -23,7 +23,7 @@ const char *tried_by_name(enum tried_by b)
 
 enum {
 	LINE_BYTES = 80, /* of a trial, about, without the candidate */
-	KEPT = 8,        /* one in so many stays for being fast, as many for being new */
+	KEPT = 8,        /* 1/KEPT of the trials stay for being fast, as many for being new */
 	MOST_COUNT = 100000000,
 };
 
@@ -84,7 +84,7 @@ static bool timed(const struct trials_entry *e)
 	return e->t.status == MEAS_OK && e->t.ns > 0;
 }
 
-/* How fast it is by what the default took beside it: boxes lie in different phases of the machine. */
+/* The time relative to the default's in the same box, since boxes lie in different phases of the machine. */
 static double relative(const struct trials_entry *e)
 {
 	return timed(e) ? (double)e->t.ns / (double)(e->t.default_ns > 0 ? e->t.default_ns : 1) : HUGE_VAL;
@@ -113,7 +113,7 @@ static void keep_last(const struct trials *l, enum tried_by by, bool *keep)
 		}
 }
 
-/* A good third of them goes, and the texts of those that went before. */
+/* Removes a good third of the trials, and the texts that are no longer used. */
 static void thin(struct trials *l)
 {
 	bool keep[TRIALS_MAX] = {false};
@@ -149,7 +149,7 @@ static int find(const struct trials *l, const char *cand)
 	return -1;
 }
 
-/* The newest come last. */
+/* Removes entry i and keeps the order, newest last. */
 static void drop(struct trials *l, int i)
 {
 	l->cand_bytes -= strlen(l->entry[i].t.cand);
@@ -204,7 +204,7 @@ void trials_text(const struct trials *l, struct buf *out)
 		put_entry(&l->entry[i], out);
 }
 
-/* The word at *p, ended there; *p moves behind it. NULL: none. */
+/* Returns the word at *p, NUL-terminated, and moves *p behind it. NULL: none. */
 static char *word(char **p)
 {
 	char *w = *p, *end = strchr(w, ' ');
@@ -250,7 +250,7 @@ static bool deviation(char **p, double *out)
 	return !*end && *out <= MOST_SD;
 }
 
-/* All keys at their defaults: no text at all. */
+/* A candidate with all parameters at their defaults has an empty text. */
 static bool is_cand(const char *s)
 {
 	size_t n = 0;
@@ -259,7 +259,7 @@ static bool is_cand(const char *s)
 	return n < CAND_MAX && !s[n];
 }
 
-/* One line without its end; the candidate stays where it is. */
+/* Parses one line without its newline; the candidate's text stays in `line`. */
 static bool parse_entry(char *line, struct trials_entry *e)
 {
 	struct tried *t = &e->t;

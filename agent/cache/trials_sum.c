@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEAST = 4 }; /* fewer pairs say nothing of a correlation */
+enum { LEAST = 4 }; /* fewer pairs give no useful correlation */
 
 double trials_ratio(const struct trials_entry *e)
 {
@@ -16,7 +16,8 @@ double trials_payback(double spent_ns, double saved_ns)
 	return saved_ns > 0 && spent_ns > 0 ? ceil(spent_ns / saved_ns) : NAN;
 }
 
-/* What was thought and what was measured of the trials that have both, in the last box's terms. */
+/* Estimated and measured times of the trials that have both; the measured ones are scaled to the last box's
+ * default. */
 struct pairs {
 	int n;
 	double thought[TRIALS_MAX], measured[TRIALS_MAX];
@@ -36,7 +37,7 @@ static void collect(const struct trials *l, bool model, struct pairs *p)
 	}
 }
 
-/* Ranks from 0; equal values share the mean of theirs. */
+/* Ranks from 0; equal values share the mean of their ranks. */
 static void ranks(const double *v, int n, double *rank)
 {
 	for (int i = 0; i < n; i++) {
@@ -49,7 +50,7 @@ static void ranks(const double *v, int n, double *rank)
 	}
 }
 
-/* Pearson's, of ranks. */
+/* Pearson's correlation of the ranks. */
 static double correlation(const struct pairs *p)
 {
 	double x[TRIALS_MAX], y[TRIALS_MAX], xy = 0, xx = 0, yy = 0, mean = (p->n - 1) / 2.0;
@@ -98,7 +99,7 @@ static void find_best(const struct trials *l, struct trials_sum *s)
 	}
 }
 
-/* By single runs, so that the first steps below candidate 0 may be noise. */
+/* Steps compare single runs, so the first steps below candidate 0 may be noise. */
 static void find_steps(const struct trials *l, struct trials_sum *s)
 {
 	double least = HUGE_VAL;
