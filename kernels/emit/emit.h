@@ -2,8 +2,8 @@
 /* Emitters: loops -> object bytes. One file emit_NAME.c defines `const struct emit emit_NAME`; the Makefile
  * writes emit_table[] per program (only hone-worker has emit_llvm). The emitter decides nothing about the
  * schedule: it keeps the order of statements and leaves registers and encoding to the code generator. A
- * kernel with a vector spill is E_SPILL. Deterministic: the same loops and
- * target give the same bytes. */
+ * kernel with a vector spill is E_INFEASIBLE with a text that starts with "spill: ". Deterministic: the same
+ * loops and target give the same bytes. */
 #ifndef KERNELS_EMIT_H
 #define KERNELS_EMIT_H
 
@@ -13,7 +13,7 @@
 
 struct emit {
 	const char *name;
-	const char *(*version)(void); /* "llvm-19.1.7/1": changes when the same input gives other code */
+	const char *(*version)(void); /* "llvm-19.1.7/1"; changes whenever the same input gives other code */
 	int (*emit)(const struct loops *l, const struct target *t, struct arena *a, struct blob *object);
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loops to objects by the LLVM C API (14 to 19). The recipe, as measured on x86 and by static analysis on
- * AArch64: no IR pass (the O-levels hoist and widen until vectors spill, and cost three to five times more),
- * code generation level Default, PIC, small code model, loop strength reduction off (its extra pointers spill
- * the register tile), and no pass that finds nothing here. The rest is in llvm_*.c.
+/* Loops to objects with the LLVM C API (14 to 19). The settings, measured on x86 and analysed statically on
+ * AArch64: no IR pass (the O-levels hoist and widen until vectors spill, and take three to five times
+ * longer), code generation level Default, PIC, small code model, loop strength reduction off (its extra
+ * pointers spill the register tile), and no passes that find nothing to do here. The rest is in llvm_*.c.
  *
  * A context lives for one emit, so memory does not grow. LLVM's own state is per process: its targets and
- * options are set once, by pthread_once. Besides that guard the only state here is `kept`, per thread. */
+ * options are set once, by pthread_once. The only other state here is `kept`, which is per thread. */
 #include "kernels/loops/code.h"
 #include "kernels/emit/emit.h"
 #include "kernels/emit/llvm_gen.h"
@@ -20,12 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What an ISA is to LLVM. */
+/* LLVM's settings for an ISA. */
 static const struct isa_llvm {
 	const char *isa, *triple;
 	bool round_libcalls; /* no instruction for floor, ceil and rint */
 	bool masks;          /* mask registers */
-	bool scopes;         /* its scheduler asks for aliases */
+	bool scopes;         /* its instruction scheduler uses alias information */
 } isa_llvm[] = {
     {"x86-64-v2", "x86_64-unknown-linux-gnu", false, false, false},
     {"x86-64-v3", "x86_64-unknown-linux-gnu", false, false, false},
@@ -34,13 +34,13 @@ static const struct isa_llvm {
     {"armv7-neon", "armv7-unknown-linux-gnueabihf", true, false, true},
 };
 
-/* What came out of the diagnostics of one emit. */
+/* Results from the diagnostics of one emit. */
 struct diag {
 	unsigned frame; /* bytes of the largest stack frame */
 	char error[256];
 };
 
-/* Other machines' code generators are there only in programs that link them by name (tests do). */
+/* Other machines' code generators exist only in programs that link them by name (tests do). */
 #define OTHER_TARGET(t)                                                                                      \
 	void LLVMInitialize##t##TargetInfo(void) __attribute__((weak));                                      \
 	void LLVMInitialize##t##Target(void) __attribute__((weak));                                          \
@@ -60,12 +60,12 @@ struct diag {
 OTHER_TARGET(AArch64)
 OTHER_TARGET(ARM)
 
-/* Passes that find nothing in what gen_module() makes; without them a sixth fewer instructions are spent on a
- * convolution. CodeGenPrepare moves addresses to their uses, where they already are; AArch64 keeps it, since
- * it splits displacements that do not fit, and all that finds the constants it makes for them. MachineLICM
- * keeps the constants of exp out of loops. -pre-RA-sched=linearize would save 6 % more, but miscompiles (a
- * kernel with tanh in its epilogue). Every option is known to LLVM 14 to 19: an unknown one would end the
- * process. */
+/* Disables passes that find nothing in the output of gen_module(); this saves a sixth of the instructions
+ * spent on a convolution. CodeGenPrepare moves addresses to their uses, where they already are; AArch64 keeps
+ * it, because it splits displacements that do not fit, and also the passes that find the constants it makes
+ * for them. MachineLICM stays: it keeps the constants of exp out of loops. -pre-RA-sched=linearize would save
+ * 6 % more, but miscompiles (a kernel with tanh in its epilogue). LLVM 14 to 19 know all these options: an
+ * unknown one would end the process. */
 static const char *const options[] = {
     "hone",
     "-disable-lsr",
@@ -96,7 +96,7 @@ static void init_llvm(void)
 {
 	if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
 	    LLVMInitializeNativeDisassembler())
-		abort(); /* an LLVM without this machine's own target */
+		abort(); /* this LLVM lacks the machine's own target */
 	init_AArch64();
 	init_ARM();
 	LLVMParseCommandLineOptions((int)(sizeof options / sizeof *options), options, NULL);
@@ -129,8 +129,8 @@ static const struct isa_llvm *find_isa(const char *isa)
 	return NULL;
 }
 
-/* LLVM's tables for one target, made in 0.3 ms: kept per thread for the next emit, which usually is for the
- * same target. */
+/* LLVM's tables for one target, which take 0.3 ms to make. They are kept per thread for the next emit, which
+ * usually has the same target. */
 struct machine {
 	const struct isa_llvm *isa;
 	char cpu[sizeof((struct target *)0)->cpu], features[sizeof((struct target *)0)->features];
@@ -180,8 +180,8 @@ static int use_machine(const struct isa_llvm *isa, const struct target *t)
 	return rc;
 }
 
-/* A frame smaller than one vector register holds none (x86 pushes six registers: 56 bytes). A bigger one may
- * be scalars only, so the code itself is looked at. */
+/* A frame smaller than one vector register contains none (x86 pushes six registers: 56 bytes). A larger frame
+ * may contain only scalars, so the code itself is inspected. */
 static int check_spills(const struct target *t, unsigned frame, const struct blob *o)
 {
 	if (frame < 4 * (unsigned)t->lanes)

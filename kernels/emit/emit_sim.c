@@ -2,8 +2,8 @@
 /* Loops -> objects of the simulator (platform/run/vm.h).
  *
  * Statements keep their order. Integer expressions are value-numbered and computed at the head of the
- * outermost loop that they depend on: arithmetic cannot trap, so hoisting one out of an IF is safe. What
- * reads a table stays where it stands, because its index is only promised to be inside there. */
+ * outermost loop that they depend on: arithmetic cannot trap, so it may be hoisted out of an IF. Table reads
+ * are not moved, because only there their index is guaranteed to be inside. */
 #include "kernels/emit/emit.h"
 #include "platform/run/vm.h"
 
@@ -20,7 +20,7 @@ struct seq {
 	uint32_t n, cap;
 };
 
-/* An integer value: computed once per round of the loop at `level`. */
+/* An integer value; it is computed once per iteration of the loop at `level`. */
 struct number {
 	struct number *next;
 	uint8_t op;
@@ -30,10 +30,10 @@ struct number {
 
 struct reg_info {
 	uint16_t level;
-	bool table; /* depends on a table: not shared, not moved */
+	bool table; /* depends on a table: neither shared nor moved */
 };
 
-/* A loop body under construction: values that every statement may use, then the statements. */
+/* A loop body under construction: first the values that every statement may use, then the statements. */
 struct level {
 	struct seq head;
 	struct seq *body;
@@ -49,7 +49,7 @@ struct sim_emit {
 	int nlevels, nesting;
 	struct level level[MAX_NESTING + 2];
 	struct seq *here; /* where the next statement goes */
-	bool over;        /* a limit was met */
+	bool over;        /* a limit was exceeded */
 };
 
 static const char *sim_version(void)
@@ -86,8 +86,8 @@ static uint16_t new_reg(struct sim_emit *e, int level, bool table)
 	return (uint16_t)e->nregs++;
 }
 
-/* The register that holds op(a, b): an old one if the value is known, else a new instruction. a, b: registers
- * or 0. */
+/* The register that holds op(a, b): an existing one if the value is known, else that of a new instruction. a,
+ * b: registers or 0. */
 static uint16_t number(struct sim_emit *e, uint8_t op, int nargs, uint16_t a, uint16_t b, int64_t imm)
 {
 	struct reg_info ra = nargs > 0 ? e->reg[a] : (struct reg_info){0};
@@ -134,7 +134,7 @@ static uint16_t ix_node(struct sim_emit *e, const struct ix *x, uint16_t a, uint
 	}
 }
 
-/* Postorder with a stack of its own: expressions may be deep. */
+/* Postorder with an explicit stack, because expressions may be deep. */
 static uint16_t ix_reg(struct sim_emit *e, const struct ix *root)
 {
 	struct {
@@ -197,7 +197,7 @@ static void emit_for(struct sim_emit *e, const struct stmt *s)
 	e->here = outer;
 }
 
-/* The instructions that `s` and its successors make, apart. */
+/* The instructions for `s` and its successors, as a separate sequence. */
 static struct seq apart(struct sim_emit *e, const struct stmt *s)
 {
 	struct seq *outer = e->here, part = {0};
@@ -230,7 +230,7 @@ static uint32_t float_bits(float f)
 	return u;
 }
 
-/* Load or store of variable `var`. An address that reads tables is computed under the guard only. */
+/* Loads or stores variable `var`. An address that reads tables is computed only under the guard. */
 static void emit_access(struct sim_emit *e, enum vm_op op, int var, const struct mem *m)
 {
 	struct vm_ins ins = {.op = (uint8_t)op,
@@ -309,7 +309,7 @@ static void emit_list(struct sim_emit *e, const struct stmt *s)
 	e->nesting--;
 }
 
-/* Value numbers and registers are an entry's own: entries run apart. */
+/* Value numbers and registers belong to one entry, because entries run separately. */
 static void emit_entry(struct sim_emit *e, const struct entry *en, struct seq *out)
 {
 	struct seq outer = {0}, body = {0};

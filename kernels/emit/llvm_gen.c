@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions and control flow. SSA is made from the structure: a loop's head has a phi for what its body
- * carries, its exit one for what a loop of no iterations leaves as it was, an if's end one for what its arms
- * set. */
+/* Functions and control flow. SSA is made from the structure: a loop's head has phis for the variables that
+ * its body carries, its exit has phis for variables that stay unchanged without an iteration, and the end of
+ * an if has phis for the variables that its branches set. */
 #include "kernels/emit/llvm_gen.h"
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +25,8 @@ static LLVMValueRef phi2(struct gen *g, LLVMValueRef a, LLVMBasicBlockRef from_a
 	return p;
 }
 
-/* At the start of a block: what came from `other` (with its values) or from `here` (the current ones). */
+/* Adds the phis at the start of a block: values from block `other` and the current values from block
+ * `here`. */
 static void merge(struct gen *g, const LLVMValueRef *other, LLVMBasicBlockRef from_other,
 		  LLVMBasicBlockRef from_here)
 {
@@ -37,7 +38,7 @@ static void merge(struct gen *g, const LLVMValueRef *other, LLVMBasicBlockRef fr
 	}
 }
 
-/* Opens the next depth: the builder is in the head's block after its phis. */
+/* Opens the next depth; the builder is in the head's block after its phis. */
 static void open_scope(struct gen *g)
 {
 	struct llvm_scope *s = &g->scope[++g->depth];
@@ -52,7 +53,8 @@ static void close_scope(struct gen *g)
 
 static void gen_body(struct gen *g, const struct stmt *s);
 
-/* The variable is the expression lo: one iteration, no loop. Nothing depends on this depth alone. */
+/* Whether the variable is the expression lo, so that there is one iteration and no loop. Nothing depends on
+ * this depth alone. */
 static bool is_single(const struct gen *g, const struct stmt *s)
 {
 	const struct ix *x = g->l->loopvar[s->var].x;
@@ -66,7 +68,8 @@ static void gen_single(struct gen *g, const struct stmt *s)
 	close_scope(g);
 }
 
-/* Phis of the carried variables; g->cur becomes them. Returns their number, with ids in carried[]. */
+/* Makes phis for the carried variables and puts them into g->cur. Returns their number, with ids in
+ * carried[]. */
 static int carry(struct gen *g, const struct stmt *s, LLVMBasicBlockRef from, int *carried, LLVMValueRef *phi)
 {
 	const uint64_t *assigned = g->flow.assigned[s->var], *exposed = g->flow.exposed[s->var];
@@ -191,7 +194,7 @@ static void attributes(struct gen *g)
 	snprintf(width, sizeof width, "%d", g->t->lanes * 32);
 	attribute(g, "nounwind", NULL);
 	attribute(g, "noredzone", NULL);
-	attribute(g, "warn-stack-size", "0"); /* the frame's size arrives as a diagnostic */
+	attribute(g, "warn-stack-size", "0"); /* the frame's size is reported as a diagnostic */
 	attribute(g, "denormal-fp-math", "preserve-sign,preserve-sign");
 	if (g->t->lanes > 4) {
 		attribute(g, "min-legal-vector-width", width);
@@ -240,7 +243,7 @@ static LLVMMetadataRef text_node(struct gen *g, const char *name, LLVMMetadataRe
 	return LLVMMDNodeInContext2(g->ctx, n, second ? 2 : 1);
 }
 
-/* One alias scope per buffer; an access to one is in no other's. */
+/* One alias scope per buffer; an access to one buffer does not alias the scopes of the others. */
 static void alias_scopes(struct gen *g)
 {
 	LLVMMetadataRef scope[LOOPS_MAX_BUFS], domain = text_node(g, "buffers", NULL);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to emit_llvm: building LLVM IR from loops. Only kernels/emit/emit_llvm.c and kernels/llvm_*.c see
- * LLVM.
+/* Private to emit_llvm: builds LLVM IR from loops. Only kernels/emit/emit_llvm.c and kernels/emit/llvm_*.c
+ * use LLVM.
  *
- * No IR pass runs, so what the code generator cannot find is done here. The block that starts a loop has its
- * phis, then the integer values and addresses that depend on that loop and outer ones only, made once
- * (scope.bucket), then the body. An address is built loop level by loop level, so that outer parts are
- * shared; its constant part is left to the load's displacement. Source compatible with LLVM 14 (typed
- * pointers: every pointer is i8* until used) to 19. */
+ * No IR pass runs, so optimisations that the code generator does not do are done here. The block that starts
+ * a loop has its phis, then the integer values and addresses that depend only on that loop and outer ones,
+ * computed once (scope.bucket), then the body. An address is built loop level by loop level, so that outer
+ * parts are shared; its constant part is left to the load's displacement. Source compatible with LLVM 14
+ * (typed pointers: every pointer is i8* until used) to 19. */
 #ifndef KERNELS_LLVM_GEN_H
 #define KERNELS_LLVM_GEN_H
 
@@ -30,8 +30,7 @@ enum llvm_intrinsic {
 
 enum { MEMO_BUCKETS = 64, LANE_KINDS = 5 /* 1, 2, 4, 8, 16 */ };
 
-/* A value known in a scope: of an integer expression, or the address of buf's element (n terms), or a lane
- * mask. */
+/* A value known in a scope: an integer expression, the address of buf's element (n terms), or a lane mask. */
 struct memo {
 	struct memo *next;
 	uint32_t hash;
@@ -44,9 +43,9 @@ struct memo {
 	LLVMValueRef v;
 };
 
-/* Values that are the same in one iteration of the loop of this depth; depth 0: in one call. */
+/* Values that do not change in one iteration of the loop of this depth; depth 0: in one call. */
 struct llvm_scope {
-	LLVMValueRef end; /* a placeholder: values are inserted before it; erased when the scope closes */
+	LLVMValueRef end; /* a placeholder before which values are inserted; erased when the scope closes */
 	struct memo *bucket[MEMO_BUCKETS];
 };
 
@@ -56,8 +55,8 @@ struct gen {
 	struct arena *a; /* temporary */
 	struct loops_flow flow;
 	bool round_libcalls; /* the target has no instruction for floor, ceil, rint */
-	bool masks;          /* the target has mask registers: lane masks are worth keeping */
-	bool scopes;         /* the code generator looks at alias scopes */
+	bool masks;          /* the target has mask registers, so lane masks are kept */
+	bool scopes;         /* the code generator uses alias scopes */
 	LLVMContextRef ctx;
 	LLVMModuleRef mod;
 	LLVMBuilderRef b;
@@ -67,14 +66,15 @@ struct gen {
 		LLVMValueRef fn;
 	} intrinsic[INTRINSICS][LANE_KINDS];
 	LLVMValueRef fn;
-	LLVMValueRef *cur; /* per vector variable: its value here, NULL where unset */
+	LLVMValueRef *cur; /* per vector variable: its current value; NULL: not set */
 	LLVMValueRef *iv;  /* per loop variable */
 	LLVMValueRef alias[LOOPS_MAX_BUFS], noalias[LOOPS_MAX_BUFS];
 	unsigned alias_kind, noalias_kind;
 	int depth;
-	int place;                /* the builder is at scope[place].end, or PLACE_BODY: where statements go */
-	LLVMBasicBlockRef body;   /* while it is not there: the block to come back to */
-	struct llvm_scope *scope; /* [0, depth] */
+	int place;                /* the builder is at scope[place].end, or PLACE_BODY: where statements
+				   * are added */
+	LLVMBasicBlockRef body;   /* the block to return to while the builder is elsewhere */
+	struct llvm_scope *scope; /* entries [0, depth] are open */
 };
 
 enum { PLACE_BODY = -1 };
@@ -83,14 +83,14 @@ enum { PLACE_BODY = -1 };
 LLVMValueRef gen_ix(struct gen *g, const struct ix *x);   /* i64 */
 LLVMValueRef gen_bool(struct gen *g, const struct ix *x); /* i1: x != 0 */
 LLVMValueRef gen_i64(struct gen *g, int64_t v);
-/* Address of element x of the buffer, i8*. `guard` (i1, or NULL): false means that table reads in x may be
- * out of bounds. */
+/* Address of element x of the buffer, i8*. guard: an i1 or NULL; if it is false, table reads in x may be out
+ * of bounds. */
 LLVMValueRef gen_address(struct gen *g, int buf, const struct ix *x, LLVMValueRef guard);
 /* <lanes x i1>: lane < n */
 LLVMValueRef gen_mask(struct gen *g, const struct ix *n, int lanes);
 
 /* llvm_ops.c: vector statements. */
-LLVMTypeRef gen_type(struct gen *g, int lanes); /* float where lanes is 1 */
+LLVMTypeRef gen_type(struct gen *g, int lanes); /* float if lanes is 1 */
 int gen_lane_kind(int lanes);
 void gen_set(struct gen *g, const struct stmt *s);
 LLVMValueRef gen_call(struct gen *g, enum llvm_intrinsic in, int lanes, LLVMValueRef *args, unsigned n);
@@ -102,9 +102,9 @@ LLVMValueRef gen_load(struct gen *g, const struct mem *m, int lanes);
 void gen_store(struct gen *g, const struct stmt *s);
 void gen_prefetch(struct gen *g, const struct stmt *s);
 
-/* llvm_gen.c: functions. Fills g->mod (made by the caller, as ctx, mod and b) with one function per entry. */
+/* llvm_gen.c: functions. Fills g->mod with one function per entry. The caller makes mod, ctx and b. */
 void gen_module(struct gen *g);
 LLVMBasicBlockRef gen_block(struct gen *g,
-			    const char *name); /* appended to the function; the builder stays */
+			    const char *name); /* appended to the function; the builder does not move */
 
 #endif

@@ -10,7 +10,8 @@ LLVMValueRef gen_i64(struct gen *g, int64_t v)
 	return LLVMConstInt(g->i64, (uint64_t)v, true);
 }
 
-/* Table reads are made where they stand: made earlier, one that a branch protects might leave its buffer. */
+/* Whether the expression reads a table. Table reads are not moved: earlier, a read that a branch protects
+ * could leave its buffer. */
 static bool has_table(const struct ix *x)
 {
 	return x && (x->op == IX_TABLE || has_table(x->a) || has_table(x->b));
@@ -25,7 +26,7 @@ static void go_to(struct gen *g, int place)
 		LLVMPositionBuilderBefore(g->b, g->scope[place].end);
 }
 
-/* Moves the builder to where values of the loop at `depth` are made; returns the place to come back to. */
+/* Moves the builder to the place for values of the loop at `depth`; returns the place to come back to. */
 static int enter_head(struct gen *g, int depth)
 {
 	int back = g->place;
@@ -75,7 +76,8 @@ static LLVMValueRef select_int(struct gen *g, LLVMIntPredicate p, LLVMValueRef a
 	return LLVMBuildSelect(g->b, LLVMBuildICmp(g->b, p, a, b, ""), a, b, "");
 }
 
-/* Non-negative by positive: unsigned, in 32 bits where both fit (a 64-bit division costs twice as much). */
+/* Divides a non-negative by a positive number, unsigned, in 32 bits if both fit (a 64-bit division costs
+ * twice as much). */
 static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
 {
 	bool narrow = fits_u31(x->a) && fits_u31(x->b);
@@ -87,7 +89,7 @@ static LLVMValueRef divide_unsigned(struct gen *g, const struct ix *x, LLVMValue
 	return narrow ? LLVMBuildZExt(g->b, r, g->i64, "") : r;
 }
 
-/* Towards minus infinity; b > 0. */
+/* Rounds towards minus infinity; b > 0. */
 static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
 {
 	int64_t d;
@@ -102,8 +104,8 @@ static LLVMValueRef divide_floor(struct gen *g, const struct ix *x, LLVMValueRef
 	return LLVMBuildSub(g->b, q, LLVMBuildZExt(g->b, below, g->i64, ""), "");
 }
 
-/* Values are made at the head of a loop, perhaps before the branch that makes sure of b > 0: 1 keeps them
- * harmless. */
+/* Values are computed at the head of a loop, perhaps before the branch that ensures b > 0: max(b, 1) avoids a
+ * trap. */
 static LLVMValueRef divide(struct gen *g, const struct ix *x, LLVMValueRef a, LLVMValueRef b)
 {
 	if (x->b->lo < 1)
@@ -142,7 +144,7 @@ static LLVMValueRef base(struct gen *g, int buf)
 
 static LLVMValueRef build_ix(struct gen *g, const struct ix *x, LLVMValueRef guard);
 
-/* i32 at element x->a. Where guard is false element 0 is read instead. */
+/* The i32 at element x->a. If guard is false, element 0 is read instead. */
 static LLVMValueRef table(struct gen *g, const struct ix *x, LLVMValueRef guard)
 {
 	LLVMValueRef at = build_ix(g, x->a, guard);
@@ -154,7 +156,7 @@ static LLVMValueRef table(struct gen *g, const struct ix *x, LLVMValueRef guard)
 	return LLVMBuildSExt(g->b, v, g->i64, "");
 }
 
-/* At the builder's place. Recursion is bounded by IX_MAX_HEIGHT. */
+/* Builds the operation where the builder is. Recursion is bounded by IX_MAX_HEIGHT. */
 static LLVMValueRef build_op(struct gen *g, const struct ix *x, LLVMValueRef guard)
 {
 	LLVMValueRef a = build_ix(g, x->a, guard), b = build_ix(g, x->b, guard);
@@ -210,7 +212,7 @@ LLVMValueRef gen_bool(struct gen *g, const struct ix *x)
 	return LLVMBuildICmp(g->b, LLVMIntNE, gen_ix(g, x), gen_i64(g, 0), "");
 }
 
-/* Base plus the first n terms, made in the head of the loop that the last of them depends on. */
+/* Base plus the first n terms, computed in the head of the loop that the last term depends on. */
 static LLVMValueRef prefix(struct gen *g, int buf, int n, const int64_t *coef, const struct ix *const *atom)
 {
 	if (n == 0)

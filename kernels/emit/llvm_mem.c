@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory accesses. A guard or an invalid lane never selects between values: it selects the address of a
+/* Memory accesses. A guard or an invalid lane never selects between values, but selects the address of a
  * constant that holds the fill (a select of vectors by a scalar condition would become a branch). */
 #include "kernels/emit/llvm_gen.h"
 
@@ -39,7 +39,7 @@ static LLVMValueRef add_bytes(struct gen *g, LLVMValueRef p, int64_t bytes)
 	return bytes ? LLVMBuildGEP2(g->b, g->i8, p, &k, 1, "") : p;
 }
 
-/* A read-only place of 16 times `fill`. */
+/* A read-only constant of 16 times `fill`. */
 static LLVMValueRef filled(struct gen *g, float fill)
 {
 	LLVMValueRef c = gen_const(g, fill, 16), v = LLVMGetFirstGlobal(g->mod);
@@ -65,13 +65,14 @@ static LLVMValueRef masked_load(struct gen *g, const struct mem *m, LLVMValueRef
 				LLVMValueRef guard, int lanes)
 {
 	LLVMTypeRef t = gen_type(g, lanes);
-	if (guard) /* off: the fill in every lane */
+	if (guard) /* guard is false: loads the fill in every lane */
 		mask = LLVMBuildOr(g->b, mask, gen_splat(g, LLVMBuildNot(g->b, guard, ""), lanes), "");
 	LLVMValueRef args[4] = {typed(g, p, t), LLVMConstInt(g->i32, 4, false), mask, LLVMConstNull(t)};
 	return mark(g, gen_call(g, IN_MASKED_LOAD, lanes, args, 4), m->buf);
 }
 
-/* Lane by lane; `valid` (or NULL) picks zeros beyond it, `guard` (or NULL) the fill everywhere. */
+/* Loads lane by lane. Lanes beyond `valid` (may be NULL) are 0; if `guard` (may be NULL) is false, all are
+ * the fill. */
 static LLVMValueRef gather(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard, int lanes)
 {
 	LLVMValueRef valid = m->valid ? gen_ix(g, m->valid) : NULL;
@@ -90,13 +91,14 @@ static LLVMValueRef gather(struct gen *g, const struct mem *m, LLVMValueRef p, L
 	return v;
 }
 
-/* Where piece k begins of the `stride` vectors that cover all from the first lane's element to the last's. */
+/* Start of piece k of the `stride` vectors that cover everything from the first lane's element to the last
+ * one's. */
 static int64_t piece_at(int k, int64_t stride, int lanes)
 {
 	return k + 1 < stride ? (int64_t)k * lanes : (lanes - 1) * (stride - 1);
 }
 
-/* Of piece k the elements that lie before the first lane that is not valid. */
+/* Mask of the elements of piece k that lie before the first invalid lane. */
 static LLVMValueRef piece_mask(struct gen *g, const struct mem *m, int k, int lanes)
 {
 	LLVMValueRef index[16], most = gen_i64(g, lanes), none = gen_i64(g, 0), n = gen_ix(g, m->valid);
@@ -111,7 +113,7 @@ static LLVMValueRef piece_mask(struct gen *g, const struct mem *m, int k, int la
 			     gen_splat(g, n, lanes), "");
 }
 
-/* The lanes that are in pieces up to k, of those up to k - 1 and piece k. */
+/* Combines the lanes in pieces up to k - 1 with those in piece k. */
 static LLVMValueRef pick(struct gen *g, LLVMValueRef before, LLVMValueRef piece, int k, int64_t stride,
 			 int lanes)
 {
@@ -128,7 +130,7 @@ static LLVMValueRef pick(struct gen *g, LLVMValueRef before, LLVMValueRef piece,
 	return LLVMBuildShuffleVector(g->b, before, piece, LLVMConstVector(index, (unsigned)lanes), "");
 }
 
-/* All that lies between the lanes is in the buffer too. */
+/* Loads whole vectors and picks the lanes: all elements between the lanes are in the buffer too. */
 static LLVMValueRef load_picked(struct gen *g, const struct mem *m, LLVMValueRef p, LLVMValueRef guard,
 				int lanes)
 {
@@ -187,7 +189,7 @@ LLVMValueRef gen_load(struct gen *g, const struct mem *m, int lanes)
 			   : load_at(g, m->buf, p, lanes);
 }
 
-/* Lane by lane; the first lane that is not valid ends it. */
+/* Stores lane by lane and stops at the first invalid lane. */
 static void scatter(struct gen *g, const struct mem *m, LLVMValueRef v, LLVMValueRef p, int lanes)
 {
 	LLVMValueRef valid = m->valid ? gen_ix(g, m->valid) : NULL;

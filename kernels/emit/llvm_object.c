@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an object says about itself: no symbol from elsewhere, no vector on the stack. */
+/* Checks an object: it must need no symbol from elsewhere and keep no vector on the stack. */
 #include "kernels/emit/llvm_object.h"
 #include <elf.h>
 #include <llvm-c/Disassembler.h>
 #include <stdio.h>
 #include <string.h>
 
-/* A section's bytes with its header's fields, for 32- and 64-bit ELF alike. */
+/* A section's bytes with fields of its header, for 32- and 64-bit ELF alike. */
 struct section {
 	uint32_t type;
 	uint64_t flags, at, bytes, link;
 };
 
-/* The code generator's own output: trusted, but a short read is still no crash. */
+/* The object is the code generator's own output and trusted, but a truncated one must not crash. */
 static bool section_at(const struct blob *o, unsigned i, struct section *s)
 {
 	const char *p = o->p;
@@ -62,9 +62,9 @@ const char *object_undefined(const struct blob *o)
 	return NULL;
 }
 
-/* "vmovups 64(%rsp), %zmm3", "str q0, [sp, #16]", "vst1.64 {d8, d9}, [sp]": a vector register next to the
- * stack pointer. A scalar float (movss, "str s0") is none, nor are d registers of AArch64: those are the
- * caller's, saved. */
+/* Whether a vector register is used with the stack pointer: "vmovups 64(%rsp), %zmm3", "str q0, [sp, #16]",
+ * "vst1.64 {d8, d9}, [sp]". Scalar floats (movss, "str s0") do not count, nor do d registers of AArch64,
+ * which are saved for the caller. */
 static bool is_vector_spill(const char *text)
 {
 	if (strstr(text, "(%rsp"))
@@ -76,9 +76,9 @@ static bool is_vector_spill(const char *text)
 	return reg && (reg[1] == 'q' || reg[1] == '{');
 }
 
-/* Any x86 instruction with a vector register and an (%rsp) operand has, right before a SIB byte of 0x24, a
- * ModRM byte that asks for it, and an EVEX, VEX or 0F prefix at a known distance. Most code has none: then it
- * need not be disassembled. */
+/* Quick test whether x86 code may spill: an instruction with a vector register and an (%rsp) operand has a
+ * SIB byte of 0x24, right before it a ModRM byte that requires one, and an EVEX, VEX or 0F prefix at a known
+ * distance. Most code has none and need not be disassembled. */
 static bool x86_may_spill(const uint8_t *p, uint64_t n)
 {
 	for (uint64_t i = 5; i + 1 < n; i++)

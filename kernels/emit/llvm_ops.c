@@ -36,7 +36,7 @@ static LLVMValueRef int_const(struct gen *g, uint32_t v, int lanes)
 	return const_splat(LLVMConstInt(g->i32, v, false), lanes);
 }
 
-/* Lanes [first, first + n) of v, or n times lane `first`. */
+/* Lanes first, first + step, ... of v, n of them. */
 static LLVMValueRef shuffle(struct gen *g, LLVMValueRef v, int first, int step, int n)
 {
 	LLVMValueRef at[16];
@@ -118,8 +118,8 @@ static LLVMValueRef two(struct gen *g, enum vop op, LLVMValueRef a, LLVMValueRef
 	}
 }
 
-/* Without an instruction: |x| + 2^23 - 2^23 rounds to nearest even; then one step where that went the wrong
- * way. Beyond 2^23, and for NaN, x is its own answer. The sign of x makes -0. */
+/* Rounds without a special instruction: |x| + 2^23 - 2^23 rounds to nearest even, and one step corrects the
+ * other modes. Beyond 2^23, and for NaN, the result is x. The sign of x gives -0. */
 static LLVMValueRef round_by_adding(struct gen *g, enum vop op, LLVMValueRef x, int lanes)
 {
 	LLVMValueRef big = gen_const(g, 0x1p23f, lanes), one = gen_const(g, 1, lanes);
