@@ -35,28 +35,6 @@ static bool is_task(const char *text, struct key k)
 	return ok;
 }
 
-/* True for names and schedules without control characters, which a terminal shows unchanged. */
-static bool printable(const char *s)
-{
-	while (*s >= ' ' && *s != 0x7f)
-		s++;
-	return !*s;
-}
-
-/* Accepts "llvm-19.1.7/5": name, version, revision of the code (kernels/loops/code.h), which may be
- * missing. */
-static bool is_emitter(const char *s)
-{
-	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+~-";
-	s += strspn(s, name);
-	return !*s || (*s == '/' && s[1] && !s[1 + strspn(s + 1, "0123456789")]);
-}
-
-static bool is_device(const char *s)
-{
-	return *s && !s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_-:")];
-}
-
 static int check_names(const char *text, struct key k, struct arena *a, struct rec *out)
 {
 	int rc = rec_parse(text, a, out);

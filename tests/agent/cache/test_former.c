@@ -190,6 +190,56 @@ TEST(claims_of_strangers)
 	arena_free(&a);
 }
 
+/* The files go while the cache is open: what was known of former records goes with them. */
+TEST(files_that_go)
+{
+	for (int writes = 0; writes < 2; writes++) {
+		char command[200];
+		struct rec best = make_rec(0, REC_BEST), now = make_rec(1, REC_BEST);
+		open_cache();
+		put_former(cache, &best);
+		cache_close(cache);
+		REQUIRE_OK(cache_open(&cache, dir, !writes, 0));
+		CHECK(has(cache, &best));
+		snprintf(command, sizeof command, writes ? "rm -rf %s" : "rm %s/*.seg", dir);
+		REQUIRE(system(command) == 0);
+		if (writes)
+			CHECK(cache_put_rec(cache, &now) >= 0 && cache_commit(cache) >= 0 && has(cache, &now));
+		else
+			CHECK(cache_refresh(cache) >= 0 && !has(cache, &best));
+		close_cache();
+	}
+}
+
+/* A claim in a layer below is evicted, and not forgotten: what that layer's owner measures later is seen. */
+TEST(claims_of_a_layer_below)
+{
+	char top[96], own[96];
+	struct cache *c;
+	open_cache();
+	struct rec best = make_rec(0, REC_BEST), hint = best;
+	hint.kind = REC_HINT;
+	hint.meas = (struct meas){.status = MEAS_OK};
+	put_former(cache, &hint);
+	put_former(cache, &best);
+	cache_close(cache);
+	snprintf(top, sizeof top, "%s/top", dir);
+	snprintf(own, sizeof own, "%s", dir);
+	const struct cache_options o = {.seeds = own};
+	REQUIRE_OK(cache_open_with(&c, top, CACHE_WRITE, 0, &o));
+	CHECK(!has(c, &best));
+	CHECK_OK(cache_commit(c));
+	cache_close(c);
+	REQUIRE_OK(cache_open(&cache, dir, false, 0));
+	CHECK_OK(cache_put_rec(cache, &best));
+	cache_close(cache);
+	REQUIRE_OK(cache_open_with(&c, top, CACHE_READ, 0, &o));
+	CHECK(has(c, &best));
+	cache_close(c);
+	REQUIRE_OK(cache_open(&cache, dir, false, 0));
+	close_cache();
+}
+
 /* Records that the former version forgot stay forgotten, and former records can be forgotten now, in the same
  * folder or above a seed. */
 TEST(forgotten_records)
