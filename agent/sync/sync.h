@@ -3,13 +3,14 @@
  *
  * A run does this:
  * 1. root documents N + 1, N + 2, ... until there is none;
- * 2. the snapshot of the board's class and channel, by ETag; signature, class, channel, serial and lengths are
- *    checked before anything else of it is used;
- * 3. blobs that the last snapshot did not have; a download that was cut is resumed (If-Range), and each blob is
- *    checked by length and SHA-256;
+ * 2. the snapshot of the board's class and channel, by ETag; signature, class, channel, serial and lengths
+ * are checked before anything else of it is used;
+ * 3. blobs that the last snapshot did not have; a download that was cut is resumed (If-Range), and each blob
+ * is checked by length and SHA-256;
  * 4. the blobs' records go to the cache as candidates (agent/sync/taken.h);
  * 5. the serial is raised;
- * 6. if the owner opted in, records of this board that were not sent yet go up in batches (agent/sync/batch.h).
+ * 6. if the owner opted in, records of this board that were not sent yet go up in batches
+ * (agent/sync/batch.h).
  *
  * When a step fails, everything taken before stays, and the reason is logged and kept for `hone status`. A
  * run that is cut anywhere, also by a power cut, does no harm: the next one continues.
@@ -63,7 +64,7 @@ const char *sync_state_folder(const struct sync_conf *c);
 struct sync_cache {
 	void *ctx;
 	const char *cls, *label; /* class and label of this board */
-	const char *id; /* the cache's id; "": nothing was taken into it yet; NULL: not known */
+	const char *id;          /* the cache's id; "": nothing was taken into it yet; NULL: not known */
 	/* Called with a new snapshot before its blobs: removes the records that it revokes. */
 	int (*revoke)(void *ctx, const struct snapshot *s);
 	/* Takes the lines of a checked blob; returns how many were new, and adds the number of refused ones
