@@ -7,7 +7,7 @@
 # make torture    the cache after power cuts: 20,000 states of recorded runs, and of a block device where that can be had;
 #                 1,000 kills of boot boxes; the units under a real systemd; each fuzz target
 # make bench-NAME tools/bench/bench_NAME.c; the rules are in tools/bench/rules.mk
-# knobs: CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
+# knobs: CASE=part of a test's name  ARGS=of a benchmark  CC=clang  B=build-x  SAN=1 or thread (as in SAN=thread t/libhone_crowd)  V=1  LLVM_CONFIG=llvm-config-14
 
 B           ?= $(if $(SAN),$(if $(filter thread,$(SAN)),build-tsan,build-san),build)
 PREFIX      ?= /usr/local
@@ -29,11 +29,12 @@ AGAIN = @+$(MAKE) --no-print-directory
 
 all: programs
 
-# ---- folders: each is one archive, and a folder sees itself and those before it (tests/sh/layers.sh) ----
+# ---- folders: each is one archive, and a folder sees itself and those before it. A new one is added here, to the
+# lists in_PROGRAM below and to tests/sh/layers.sh. ----
 ROOMS = $(addprefix platform/,base machine run) $(addprefix kernels/,task space loops emit graph group onnx) search \
 	$(addprefix agent/,cache control run bundle sync worker tune honed) $(addprefix tools/,hone fleet bench)
 # A file X_name.c defines `const struct X X_name`; these tables are made from the file names, so adding a device, operator,
-# emitter, strategy, cost model or command is adding one file and editing none.
+# emitter, strategy, cost model, policy or command is adding one file and editing none. (libhone knows dev_cpu alone.)
 KINDS  = platform/run/dev kernels/graph/op kernels/emit/emit search/strategy search/cost agent/control/policy tools/hone/cmd
 FLEETS = tools/fleet/db tools/fleet/publish
 MAINS  = $(call src,agent/*/main_*.c tools/*/main_*.c)

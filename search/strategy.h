@@ -3,7 +3,7 @@
  * guesses. One file strategy_NAME.c defines `const struct strategy strategy_NAME`; the Makefile writes
  * strategy_table[].
  *
- * tune_task calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with its
+ * search/tune.c calls ask() for the next candidate (E_NOTFOUND: nothing left to propose) and tell() with its
  * measurement. The caller filters out candidates that this task has already measured. State lives in the
  * arena given to start(), which the strategy may go on using; the guide outlives it. */
 #ifndef SEARCH_STRATEGY_H

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lowering: a task and a candidate become a loop nest and a manifest. */
 #ifndef KERNELS_LOWER_H
 #define KERNELS_LOWER_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of hone doctor: what each file of it adds to the findings. Not for others. */
 #ifndef AGENT_DOCTOR_PARTS_H
 #define AGENT_DOCTOR_PARTS_H
 
