@@ -12,8 +12,8 @@
  * none, and what was measured is what runs. NAME begins all names that others see, so that several networks
  * link into one program. The same plan gives the same bytes.
  *
- * What cannot be: nodes that only hone's own C evaluates, but for those of plan_c_node.c (E_UNSUPPORTED lists
- * all of them). */
+ * Nodes that only hone's own C evaluates cannot be written, but for those of plan_c_node.c; E_UNSUPPORTED
+ * lists all that were met. */
 #ifndef AGENT_PLAN_C_H
 #define AGENT_PLAN_C_H
 

@@ -65,7 +65,7 @@ int64_t cache_slot_bytes(const struct slot *s)
 	return REC_HEAD + (s->n == GONE ? 1 : (int64_t)s->n) + REC_CRC;
 }
 
-/* Of two places of a key the one with the higher rank counts. */
+/* A key may have several places; the one of the highest rank counts. */
 static int rank(const struct cache *c, int seg)
 {
 	return seg == NOWHERE ? -1 : seg == IN_MEMORY ? MAX_LAYERS : c->seg[seg].layer;

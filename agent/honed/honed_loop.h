@@ -40,7 +40,7 @@ struct loop_job {
 	char text[200];
 };
 
-/* What actions asked for, to be done after the state machine has returned. */
+/* Requests of actions, carried out after the state machine has returned. */
 struct loop_later {
 	bool look, glance, reload, leave;
 	int rc; /* exit status of leave */

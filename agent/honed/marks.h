@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What honed keeps between boots (struct marks of agent/honed/honed.h), as a small text file:
+/* honed keeps struct marks (agent/honed/honed.h) between boots in a small text file:
  *
  *	hone marks 1
  *	unclean 0

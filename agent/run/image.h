@@ -7,8 +7,8 @@
  * the label, the description, zeros up to a multiple of 4096, the packed weights. The label is three lines:
  * version and layout of who wrote it, the target (platform/machine/target.h), "THREADS EXACT NAME". The
  * description is as numbers lie in memory here and has no addresses: a place is a region and an offset in it.
- * Where the format changes, "HIM2" does. Only the version that wrote it reads it, on a processor that has all
- * of the target's features.
+ * A change of the format changes "HIM2" too. Only the version that wrote it reads it, on a processor that has
+ * all of the target's features.
  *
  * Machine code is trusted. All else is checked: whatever the numbers are, what runs without machine code
  * stays inside of the plan's memory and of the caller's tensors.

@@ -54,7 +54,7 @@ struct libhone_net {
 	bool compiled; /* made by `hone compile`: there is no model to remake it from */
 };
 
-/* What a model is loaded from, also at each refresh. */
+/* The source that a model is loaded from, also at each refresh. */
 struct origin {
 	const char *path; /* NULL: bytes or want */
 	struct blob bytes;

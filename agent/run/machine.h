@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What running a model needs of the machine: the target, and the threads of a pool. */
+/* The part of the machine that running a model needs: the target, and the threads of a pool. */
 #ifndef AGENT_MACHINE_H
 #define AGENT_MACHINE_H
 

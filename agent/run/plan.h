@@ -2,7 +2,7 @@
 /* A plan: a model ready to run. Kernels in order, arena map with dead tensors reused, packed weights, halos
  * kept filled.
  *
- * Where the kernels come from is the source's business (cache, defaults in memory, fallback); the plan loads
+ * The source decides where kernels come from (cache, defaults in memory, fallback); the plan loads
  * their code on the CPU device and never compiles. plan_run never allocates for kernel steps. Caller tensors
  * are plain row-major f32 (or the model's dtype) with natural alignment; inputs that kernels alone read are
  * not copied, so they stay as they are until the run ends. One plan runs one inference at a time; the graph

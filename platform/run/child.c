@@ -27,10 +27,10 @@ static atomic_int rests;
 
 static void remember(pid_t pid)
 {
-	for (int i = 0; i < LIVING; i++)
-		if (atomic_compare_exchange_strong(&living[i], &(pid_t){0}, pid))
-			break;
-	if (atomic_load(&resting))
+	bool kept = false;
+	for (int i = 0; i < LIVING && !kept; i++)
+		kept = atomic_compare_exchange_strong(&living[i], &(pid_t){0}, pid);
+	if (kept && atomic_load(&resting)) /* child_rest_all wakes those alone that it knows */
 		kill(pid, SIGSTOP);
 }
 

@@ -10,30 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/lib/fuzz_target.h"
 #include "tests/lib/tasks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
 static void try_cand(const struct task *t, const char *cand)
 {
-	static const struct target tg = {.isa = "sim",
-					 .cpu = "sim",
-					 .lanes = 4,
-					 .regs = 16,
-					 .fma = true,
-					 .l1_bytes = 32 << 10,
-					 .l2_bytes = 256 << 10,
-					 .line_bytes = 64,
-					 .cores = 1,
-					 .fma_gflops = 8,
-					 .bw_gbs = {16, 12, 4, 4},
-					 .copy_gbs = 4};
 	struct arena a = {.cap_bytes = (size_t)1 << 30};
 	struct space *s;
 	struct loops *l;
 	struct manifest m;
-	if (space_make(&a, t, &tg, NULL, &s) >= 0 && space_legal(s, cand) >= 0 && task_flops(t) < 1e7 &&
-	    lower(t, cand, &tg, &a, &l, &m) >= 0 && loops_check(l) < 0)
+	if (space_make(&a, t, &fuzz_target, NULL, &s) >= 0 && space_legal(s, cand) >= 0 && task_flops(t) < 1e7 &&
+	    lower(t, cand, &fuzz_target, &a, &l, &m) >= 0 && loops_check(l) < 0)
 		abort();
 	arena_free(&a);
 }

@@ -7,24 +7,12 @@
 #include "kernels/loops/loops.h"
 #include "kernels/loops/lower.h"
 #include "kernels/space/space.h"
+#include "tests/lib/fuzz_target.h"
 #include "tests/lib/pages_malloc.h"
 
 #include <stdio.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
-
-static const struct target tg = {.isa = "sim",
-				 .cpu = "sim",
-				 .lanes = 4,
-				 .regs = 16,
-				 .fma = true,
-				 .l1_bytes = 32 << 10,
-				 .l2_bytes = 256 << 10,
-				 .line_bytes = 64,
-				 .cores = 1,
-				 .fma_gflops = 8,
-				 .bw_gbs = {16, 12, 4, 4},
-				 .copy_gbs = 4};
 
 enum { MOST_POINTS = 1 << 15, MOST_ELEMS = 1 << 16, MOST_WORK = 1 << 18 };
 
@@ -100,8 +88,8 @@ static void try_hint(const char *text, const char *cand)
 	struct loops *l;
 	struct manifest m;
 	if (task_parse(text, t) >= 0 && is_small(t) && exercise_open(text, &x) >= 0 &&
-	    space_make(&a, t, &tg, NULL, &s) >= 0) {
-		bool legal = space_legal(s, cand) >= 0, made = lower(t, cand, &tg, &a, &l, &m) >= 0;
+	    space_make(&a, t, &fuzz_target, NULL, &s) >= 0) {
+		bool legal = space_legal(s, cand) >= 0, made = lower(t, cand, &fuzz_target, &a, &l, &m) >= 0;
 		if (made && loops_check(l) < 0) {
 			fprintf(stderr, "%s: %s\n", legal ? "legal" : "not of the space", err_text());
 			abort();
