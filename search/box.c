@@ -18,7 +18,7 @@ int64_t box_left_ns(const struct box *b)
 
 bool box_over(const struct box *b)
 {
-	return (b->job->stop && *b->job->stop) || box_left_ns(b) <= 0;
+	return (b->job->limits.stop && *b->job->limits.stop) || box_left_ns(b) <= 0;
 }
 
 static int stopped(void)
@@ -158,7 +158,7 @@ int box_time(struct box *b, const struct built *c, int n, int rounds, int64_t ab
 	}
 	if (box_over(b))
 		return stopped();
-	how |= b->job->warm ? 0 : TIME_COLD;
+	how |= b->job->search.warm ? 0 : TIME_COLD;
 	int64_t start_ns = clock_now(b->runner->clock);
 	int rc = b->runner->ops->time(b->runner, handles, n, rounds, abort_ns, how, b->deadline_ns, m);
 	*(how & TIME_QUIET ? &b->spent.race_ns : &b->spent.time_ns) += clock_now(b->runner->clock) - start_ns;

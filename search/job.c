@@ -153,10 +153,10 @@ static int run_defaults(struct run *x)
 	int rc = E_OK;
 	if (x->nmissing) {
 		x->box.deadline_ns =
-		    less_margin(j->missing_by_ns > j->deadline_ns ? j->missing_by_ns : j->deadline_ns);
+		    less_margin(j->limits.missing_by_ns > j->limits.deadline_ns ? j->limits.missing_by_ns : j->limits.deadline_ns);
 		rc = run_some(x, 0, x->nmissing, begin);
 	}
-	x->box.deadline_ns = less_margin(j->deadline_ns);
+	x->box.deadline_ns = less_margin(j->limits.deadline_ns);
 	return rc < 0 ? rc : run_some(x, 0, x->ntasks, tune_default);
 }
 
@@ -210,7 +210,7 @@ static int run_slices(struct run *x)
 		learn_fit(&x->learn);
 		for (int i = 0; i < x->ntasks; i++) {
 			double p = x->tune[i].late ? 0 : tune_promise(&x->tune[i]);
-			if (p <= x->box.job->least || (x->box.job->quick && dried_up(&x->tune[i], all_ns)))
+			if (p <= x->box.job->limits.least || (x->box.job->limits.quick && dried_up(&x->tune[i], all_ns)))
 				continue;
 			p *= x->tune[i].slices ? 1 : x->tune[i].luck;
 			if (comes_before(&x->tune[i], p, next, most)) {
@@ -243,11 +243,11 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 {
 	struct arena a = {0};
 	int64_t start_ns = clock_now(r->clock);
-	struct run x = {.box = {.job = j, .runner = r, .deadline_ns = less_margin(j->deadline_ns)},
+	struct run x = {.box = {.job = j, .runner = r, .deadline_ns = less_margin(j->limits.deadline_ns)},
 			.ntasks = j->ntasks};
 	x.tune = ARENA_ARRAY(&a, struct tune, j->ntasks + 1);
 	x.order = ARENA_ARRAY(&a, int, j->ntasks + 1);
-	int rc = learn_open(&x.learn, j->ntasks, j->cost, j->prior.p, j->prior.n, j->seed);
+	int rc = learn_open(&x.learn, j->ntasks, j->search.cost, j->search.prior.p, j->search.prior.n, j->search.seed);
 	if (rc >= 0)
 		rc = open_tasks(&x, result);
 	if (rc >= 0) {
@@ -255,9 +255,9 @@ int job_run(const struct job *j, struct runner *r, struct job_result *result)
 		rc = run_defaults(&x);
 		log_more("%.3f s: default kernels are measured", (double)clock_since_start(r->clock) / 1e9);
 	}
-	if (rc >= 0 && !j->defaults_only)
+	if (rc >= 0 && !j->limits.defaults_only)
 		rc = run_told(&x);
-	if (rc >= 0 && !j->defaults_only)
+	if (rc >= 0 && !j->limits.defaults_only)
 		rc = run_slices(&x);
 	tell_spent(&x, clock_now(r->clock) - start_ns, &a);
 	for (int i = 0; i < j->ntasks; i++) {

@@ -86,9 +86,8 @@ struct job_spent {          /* how the time of a job was spent */
 	size_t state_bytes; /* memory of the search */
 };
 
-struct job {
-	int ntasks;
-	const struct job_task *task;
+/* How a job searches. */
+struct job_search {
 	const char *strategy, *cost; /* by name; NULL: the default ones */
 	struct blob prior;           /* prior of the cost model; empty: none */
 	struct share share;          /* this board's part of a fleet's search; {0}: not divided */
@@ -96,6 +95,10 @@ struct job {
 	bool warm; /* the cache of a core keeps the whole network between its runs: weights are timed in
 		      cache */
 	uint64_t seed;
+};
+
+/* When a job ends. */
+struct job_limits {
 	int64_t deadline_ns;         /* on the runner's clock */
 	int64_t missing_by_ns;       /* tasks without a kernel may get their first until then; 0: no extra
 					time */
@@ -103,6 +106,10 @@ struct job {
 	bool quick;                  /* end the search when gains dry up, even before the box is over */
 	double least;                /* end it when no task promises more than this; 0: no limit */
 	volatile sig_atomic_t *stop; /* set by a signal handler: finish at once; may be NULL */
+};
+
+/* Functions of the caller, which a job calls with ctx. */
+struct job_calls {
 	void *ctx;
 	/* Takes a new certain result: the best candidate so far, or (best false) candidate 0, with its
 	 * measurement and the bytes of its code. It must copy what it keeps. < 0 stops the job with that
@@ -111,6 +118,14 @@ struct job {
 	void (*progress)(void *ctx, const struct job_progress *p); /* called often; may be NULL */
 	/* Called after every trial, and once more for a trial that lost a race. May be NULL. */
 	void (*tried)(void *ctx, int task, const struct tried *t);
+};
+
+struct job {
+	int ntasks;
+	const struct job_task *task;
+	struct job_search search;
+	struct job_limits limits;
+	struct job_calls calls;
 	struct job_spent *spent; /* filled in at the end; may be NULL */
 };
 

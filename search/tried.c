@@ -26,8 +26,8 @@ void tune_believe(struct tune *t, int i, const float f[FEATURES])
 static void tell(const struct tune *t, int i)
 {
 	const struct job *j = t->box->job;
-	if (j->tried)
-		j->tried(j->ctx, t->index, &t->trial[i].tried);
+	if (j->calls.tried)
+		j->calls.tried(j->calls.ctx, t->index, &t->trial[i].tried);
 }
 
 void tune_tried(struct tune *t, int i, const struct meas *m, int64_t start_ns)

@@ -37,33 +37,34 @@ static void find_standard(struct tune *t)
 int tune_open(struct tune *t, struct box *b, struct learn *learn, int index, struct job_result *result)
 {
 	struct arena scratch = {0};
-	*t = (struct tune){.box = b,
-			   .task = &b->job->task[index],
-			   .result = result,
-			   .index = index,
-			   .learn = learn,
-			   .strategy = strategy_find(b->job->strategy ? b->job->strategy : STRATEGY_DEFAULT),
-			   .best = -1,
-			   .known = -1};
+	*t = (struct tune){
+	    .box = b,
+	    .task = &b->job->task[index],
+	    .result = result,
+	    .index = index,
+	    .learn = learn,
+	    .strategy = strategy_find(b->job->search.strategy ? b->job->search.strategy : STRATEGY_DEFAULT),
+	    .best = -1,
+	    .known = -1};
 	if (!t->strategy)
-		return fail(E_USAGE, "no search strategy '%s'", b->job->strategy);
+		return fail(E_USAGE, "no search strategy '%s'", b->job->search.strategy);
 	/* A resumed search advances its random stream, or it would only draw candidates that it already
 	 * knows. */
-	uint64_t seed = share_seed(&b->job->share, b->job->seed);
+	uint64_t seed = share_seed(&b->job->search.share, b->job->search.seed);
 	seed = (seed + (uint64_t)t->task->ntried * 7919) * 1000003 + (uint64_t)index;
 	rng_seed(&t->rng, seed);
-	t->luck = b->job->share.parts > 1 ? 1 / (1e-9 - log1p(-rng_unit(&t->rng))) : 1;
+	t->luck = b->job->search.share.parts > 1 ? 1 / (1e-9 - log1p(-rng_unit(&t->rng))) : 1;
 	struct task *task =
 	    ARENA_NEW(&scratch, struct task); /* 120 KB, of which the space keeps what is in use */
 	int rc = task_parse(t->task->text, task);
-	const struct space_want want = {.exact = b->job->exact, .threads = b->runner->threads};
+	const struct space_want want = {.exact = b->job->search.exact, .threads = b->runner->threads};
 	if (rc >= 0)
 		rc = space_make(&t->arena, task, b->runner->target, &want, &t->space);
 	if (rc >= 0)
 		t->dense = task_flops(task) > DENSE * task_bytes(task, true);
 	arena_free(&scratch);
-	t->guide =
-	    (struct guide){t->space, learn->cost, learn->model, share_portion(&b->job->share, t->task->text)};
+	t->guide = (struct guide){t->space, learn->cost, learn->model,
+				  share_portion(&b->job->search.share, t->task->text)};
 	if (rc >= 0)
 		rc = t->strategy->start(&t->arena, &t->guide, seed, &t->state);
 	if (rc == E_NOMEM)
@@ -88,7 +89,7 @@ void tune_close(struct tune *t)
 void tune_progress(const struct tune *t)
 {
 	const struct job *j = t->box->job;
-	if (!j->progress)
+	if (!j->calls.progress)
 		return;
 	struct job_progress p = {.task = t->index,
 				 .ntasks = j->ntasks,
@@ -102,7 +103,7 @@ void tune_progress(const struct tune *t)
 		p.before_ms += (double)before * j->task[i].uses / 1e6;
 		p.now_ms += (double)all[i].best_ns * j->task[i].uses / 1e6;
 	}
-	j->progress(j->ctx, &p);
+	j->calls.progress(j->calls.ctx, &p);
 }
 
 /* Takes a seed as it is, or fitted to this task and board. */
@@ -371,7 +372,7 @@ static bool owes_race(const struct tune *t)
 
 bool tune_is_told(const struct tune *t)
 {
-	return t->box->job->share.parts > 1 && t->slices == 0 && (has_seed(t) || owes_race(t));
+	return t->box->job->search.share.parts > 1 && t->slices == 0 && (has_seed(t) || owes_race(t));
 }
 
 int tune_told(struct tune *t)

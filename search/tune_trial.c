@@ -100,7 +100,7 @@ int tune_save(struct tune *t, bool best, int trial, const struct meas *m)
 		if (rc >= 0 && box_alive(b, &r->code))
 			rc = box_code(b, &r->code, &code);
 		if (rc > 0)
-			rc = b->job->sink(b->job->ctx, t->index, best, r->cand, m, code);
+			rc = b->job->calls.sink(b->job->calls.ctx, t->index, best, r->cand, m, code);
 		arena_reset(&b->scratch);
 		if (rc < 0)
 			return rc;

@@ -27,7 +27,7 @@ void honed_log(struct honed *h, int level, const char *fmt, ...)
 void honed_changed(struct honed *h)
 {
 	h->revision++;
-	h->say = h->count = true;
+	h->told.say = h->told.count = true;
 }
 
 static void choose_policy(struct honed *h)
@@ -49,13 +49,13 @@ int honed_open(const struct honed_options *o, struct honed **out)
 		return fail(E_NOMEM, "honed: no memory");
 	h->o = *o;
 	h->conf = o->conf;
-	h->marks = o->marks;
+	h->models.marks = o->marks;
 	h->now_ns = h->opened_ns = h->worked_ns = o->now_ns;
-	h->seen_ns = h->looked_ns = LONG_AGO;
-	h->said_ns = h->metrics_ns = h->marks_ns = LONG_AGO;
-	h->minute = -1;
+	h->look.seen_ns = h->look.asked_ns = LONG_AGO;
+	h->told.text_ns = h->told.metrics_ns = h->models.marks_ns = LONG_AGO;
+	h->look.minute = -1;
 	h->wake_ns = NEVER;
-	h->day = o->now_ns / DAY_NS;
+	h->commits.day = o->now_ns / DAY_NS;
 	choose_policy(h);
 	gate_reset(h);
 	*out = h;
@@ -69,7 +69,7 @@ void honed_close(struct honed *h)
 	for (int i = 0; i < HONED_JOBS; i++)
 		free(h->job[i].path);
 	gate_free(h);
-	free(h->client);
+	free(h->clients.list);
 	buf_free(&h->out);
 	free(h);
 }
@@ -92,7 +92,7 @@ static void on_start(struct honed *h, const struct honed_event *e)
 	models_read(h, h->conf, e->nmodels, e->model);
 	h->started = true;
 	if (h->o.mode == HONED_RESIDENT) {
-		honed_log(h, 1, HONE_VERSION " keeps %d models tuned; their kernels are in %s", h->nmodels,
+		honed_log(h, 1, HONE_VERSION " keeps %d models tuned; their kernels are in %s", h->models.n,
 			  h->o.cache ? h->o.cache : "memory");
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
 	} else {
@@ -109,11 +109,12 @@ static void on_conf(struct honed *h, const struct honed_event *e)
 		h->conf = e->conf;
 		choose_policy(h);
 		gate_reset(h);
-		h->conf_error[0] = 0;
-		honed_log(h, 1, "the configuration was read: %d models", h->nmodels);
+		h->told.conf_error[0] = 0;
+		honed_log(h, 1, "the configuration was read: %d models", h->models.n);
 	} else {
-		snprintf(h->conf_error, sizeof h->conf_error, "%.350s; the former settings stay", text);
-		log_one_line(h->conf_error);
+		snprintf(h->told.conf_error, sizeof h->told.conf_error, "%.350s; the former settings stay",
+			 text);
+		log_one_line(h->told.conf_error);
 		honed_log(h, 0, "the configuration stays as it was: %s", text);
 	}
 	clients_conf(h, e->conf ? E_OK : e->rc, text);

@@ -38,24 +38,25 @@ static int64_t slow_ns(const struct honed *h, int64_t commit_ns)
  * directly. */
 int64_t boot_tell_ns(const struct honed *h)
 {
-	int64_t end_ns = h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8), least_ns = h->commit_ns;
-	if (!h->committing)
+	int64_t end_ns = h->o.box_ns - at_most(TELL_NS, boot_length(h) / 8), least_ns = h->commits.takes_ns;
+	if (!h->commits.under_way)
 		return end_ns - slow_ns(h, least_ns);
-	int64_t may_ns = (end_ns - h->commit_since_ns) / 17 * 8;
+	int64_t may_ns = (end_ns - h->commits.since_ns) / 17 * 8;
 	int64_t at = end_ns - slow_ns(h, may_ns > least_ns ? may_ns : least_ns);
-	return h->commit_since_ns + least_ns > at ? h->commit_since_ns : at;
+	return h->commits.since_ns + least_ns > at ? h->commits.since_ns : at;
 }
 
 int64_t boot_left_ns(const struct honed *h)
 {
-	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4) - slow_ns(h, h->commit_ns);
+	return h->o.box_ns - h->now_ns - at_most(LEAD_NS, boot_length(h) / 4) -
+	       slow_ns(h, h->commits.takes_ns);
 }
 
 static int in_need(const struct honed *h)
 {
 	int n = 0;
-	for (int i = 0; i < h->nmodels; i++)
-		n += h->model[i].box && !h->model[i].boxed;
+	for (int i = 0; i < h->models.n; i++)
+		n += h->models.list[i].box && !h->models.list[i].boxed;
 	return n;
 }
 
@@ -67,8 +68,8 @@ static void left(struct honed *h, int rc)
 
 static bool anything_new(const struct honed *h)
 {
-	for (int i = 0; i < h->nmodels; i++)
-		if (h->model[i].box && !h->model[i].trying)
+	for (int i = 0; i < h->models.n; i++)
+		if (h->models.list[i].box && !h->models.list[i].trying)
 			return true;
 	return false;
 }
@@ -84,8 +85,8 @@ static void skip(struct honed *h)
 	snprintf(text, sizeof text,
 		 "the last %d boot boxes did not come to their end: this one is skipped; hone resume has the "
 		 "next try again",
-		 h->marks.unclean);
-	h->skips = true;
+		 h->models.marks.unclean);
+	h->models.skips = true;
 	honed_log(h, 0, "%s", text);
 	say(h, text);
 	left(h, E_OK);
@@ -94,15 +95,15 @@ static void skip(struct honed *h)
 static bool all_made(const struct honed *h)
 {
 	int missing = 0;
-	for (int i = 0; i < h->nmodels; i++)
-		missing += h->model[i].missing;
+	for (int i = 0; i < h->models.n; i++)
+		missing += h->models.list[i].missing;
 	return !missing;
 }
 
 void boot_start(struct honed *h)
 {
-	for (int i = 0; i < h->nmodels; i++) {
-		struct kept_model *m = &h->model[i];
+	for (int i = 0; i < h->models.n; i++) {
+		struct kept_model *m = &h->models.list[i];
 		m->box = m->known && !m->refused[0] && !m->boxed;
 	}
 	if (!in_need(h)) {
@@ -111,12 +112,12 @@ void boot_start(struct honed *h)
 		honed_log(h, 1, "no box: %s", text);
 		say(h, text);
 		left(h, E_OK);
-	} else if (h->conf->boot_unclean > 0 && h->marks.unclean >= h->conf->boot_unclean &&
+	} else if (h->conf->boot_unclean > 0 && h->models.marks.unclean >= h->conf->boot_unclean &&
 		   !anything_new(h)) {
 		skip(h);
 	} else {
 		honed_log(h, 1, "box of %.1f s for %d of %d models",
-			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->nmodels);
+			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->models.n);
 	}
 }
 
@@ -125,10 +126,10 @@ void boot_start(struct honed *h)
 static int waiting_models(const struct honed *h)
 {
 	int needy = 0, all = 0;
-	for (int i = 0; i < h->nmodels; i++) {
+	for (int i = 0; i < h->models.n; i++) {
 		bool may = model_may(h, i);
 		all += may;
-		needy += may && h->model[i].box && !h->model[i].boxed;
+		needy += may && h->models.list[i].box && !h->models.list[i].boxed;
 	}
 	return needy ? needy : all;
 }
@@ -169,9 +170,9 @@ void leave(struct honed *h, const char *why)
 
 static void boxed(struct honed *h)
 {
-	if (h->o.mode == HONED_BOX && h->boxing) {
-		h->marks.unclean = 0;
-		h->marks_changed = true;
+	if (h->o.mode == HONED_BOX && h->models.boxing) {
+		h->models.marks.unclean = 0;
+		h->models.marks_changed = true;
 	}
 	marks_save(h);
 }
@@ -182,13 +183,13 @@ static void leave_on(struct honed *h)
 	bool late = h->now_ns >= h->leave_by_ns;
 	if (h->leaving == LEAVE_ENDING && (!jobs_ours(h) || late)) {
 		h->leaving = LEAVE_STORING;
-		h->last_due = h->unsaved;
+		h->commits.last_due = h->commits.unsaved;
 	}
-	if (h->leaving == LEAVE_STORING && h->last_due && !h->committing && !late) {
-		h->last_due = false;
+	if (h->leaving == LEAVE_STORING && h->commits.last_due && !h->commits.under_way && !late) {
+		h->commits.last_due = false;
 		store_commit(h, NULL);
 	}
-	if (h->leaving == LEAVE_STORING && (!h->committing || late)) {
+	if (h->leaving == LEAVE_STORING && (!h->commits.under_way || late)) {
 		honed_act(h, &(struct honed_action){.kind = HA_METRICS});
 		boxed(h);
 		left(h, E_OK);
@@ -199,7 +200,7 @@ static void leave_on(struct honed *h)
 static bool in_vain(struct honed *h)
 {
 	for (int i = 0; i < HONED_JOBS; i++)
-		if (job_lives(&h->job[i]) && !h->job[i].rest)
+		if (job_lives(&h->job[i]) && !h->job[i].resting.state)
 			h->worked_ns = h->now_ns;
 	return h->now_ns - h->worked_ns >= VAIN_NS;
 }
@@ -210,7 +211,7 @@ static bool boot_over(const struct honed *h)
 		return true;
 	if (jobs_ours(h))
 		return false;
-	for (int i = 0; i < h->nmodels; i++)
+	for (int i = 0; i < h->models.n; i++)
 		if (model_when(h, i) < h->o.box_ns)
 			return !boot_budget(h);
 	return true;
@@ -222,7 +223,8 @@ void boot_tick(struct honed *h)
 	if (box && boot_over(h))
 		leave(h, "the box is over");
 	else if (box && in_vain(h))
-		leave(h, h->view[VIEW_HARD].open ? "nothing can be done now" : h->view[VIEW_HARD].text);
+		leave(h, h->look.verdict[VIEW_HARD].open ? "nothing can be done now"
+							 : h->look.verdict[VIEW_HARD].text);
 	for (int i = 0; h->o.mode == HONED_BOX && h->now_ns >= h->o.box_ns && i < HONED_JOBS; i++)
 		if (h->job[i].state)
 			job_kill(h, &h->job[i], END_LEAVING);

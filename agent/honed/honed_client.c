@@ -17,12 +17,12 @@ struct client *client_of(struct honed *h, int id)
 {
 	if (id < 0)
 		return NULL;
-	if (h->last < h->nclients && h->client[h->last].id == id)
-		return &h->client[h->last];
-	for (int i = 0; i < h->nclients; i++)
-		if (h->client[i].id == id) {
-			h->last = i;
-			return &h->client[i];
+	if (h->clients.last < h->clients.n && h->clients.list[h->clients.last].id == id)
+		return &h->clients.list[h->clients.last];
+	for (int i = 0; i < h->clients.n; i++)
+		if (h->clients.list[i].id == id) {
+			h->clients.last = i;
+			return &h->clients.list[i];
 		}
 	return NULL;
 }
@@ -76,14 +76,14 @@ static int64_t crowd(const struct honed *h)
 {
 	int votes = 0, n = 0;
 	uid_t uid = 0;
-	for (int i = 0; i < h->nclients; i++) {
+	for (int i = 0; i < h->clients.n; i++) {
 		if (!votes)
-			uid = h->client[i].uid;
-		votes += h->client[i].uid == uid ? 1 : -1;
+			uid = h->clients.list[i].uid;
+		votes += h->clients.list[i].uid == uid ? 1 : -1;
 	}
-	for (int i = 0; i < h->nclients; i++)
-		n += h->client[i].uid == uid;
-	return 2 * n > h->nclients ? (int64_t)uid : -1;
+	for (int i = 0; i < h->clients.n; i++)
+		n += h->clients.list[i].uid == uid;
+	return 2 * n > h->clients.n ? (int64_t)uid : -1;
 }
 
 /* Closes the connection that has been silent longest, of the user who has more than half of them all if there
@@ -92,8 +92,8 @@ static void make_room(struct honed *h)
 {
 	struct client *oldest = NULL;
 	int64_t uid = crowd(h);
-	for (int i = 0; i < h->nclients; i++) {
-		struct client *c = &h->client[i];
+	for (int i = 0; i < h->clients.n; i++) {
+		struct client *c = &h->clients.list[i];
 		if (c->job >= 0 || c->closing || (uid >= 0 && (int64_t)c->uid != uid))
 			continue;
 		if (!oldest || c->heard_ns < oldest->heard_ns)
@@ -105,16 +105,16 @@ static void make_room(struct honed *h)
 
 static bool grow(struct honed *h)
 {
-	if (h->nclients < h->room)
+	if (h->clients.n < h->clients.room)
 		return true;
-	int room = h->room ? 2 * h->room : SPARE;
+	int room = h->clients.room ? 2 * h->clients.room : SPARE;
 	if (room > HONED_CLIENTS + SPARE)
 		room = HONED_CLIENTS + SPARE;
-	struct client *p = room > h->room ? realloc(h->client, (size_t)room * sizeof *p) : NULL;
+	struct client *p = room > h->clients.room ? realloc(h->clients.list, (size_t)room * sizeof *p) : NULL;
 	if (!p)
 		return false;
-	h->client = p;
-	h->room = room;
+	h->clients.list = p;
+	h->clients.room = room;
 	return true;
 }
 
@@ -123,11 +123,11 @@ struct client *client_add(struct honed *h, int id, const struct peer *peer)
 	struct client *c = client_of(h, id);
 	if (c || id < 0)
 		return c;
-	if (h->nclients >= HONED_CLIENTS)
+	if (h->clients.n >= HONED_CLIENTS)
 		make_room(h);
 	if (!grow(h))
 		return NULL;
-	c = &h->client[h->nclients++];
+	c = &h->clients.list[h->clients.n++];
 	*c = (struct client){.id = id,
 			     .job = -1,
 			     .uid = peer->uid,
@@ -150,15 +150,15 @@ void clients_gone(struct honed *h, const struct honed_event *e)
 	struct client *c = client_of(h, e->client);
 	if (!c)
 		return;
-	h->watchers -= c->watches;
-	h->waiters -= c->wait.is;
-	h->askers -= c->status.is;
+	h->clients.watchers -= c->watches;
+	h->clients.waiters -= c->wait.is;
+	h->clients.askers -= c->status.is;
 	int job = c->job;
-	h->sync.ask.is &= h->sync.client != c->id;
+	h->commits.sync.ask.is &= h->commits.sync_client != c->id;
 	for (int i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].state && h->job[i].asker == c->id)
 			h->job[i].asker = -1;
-	*c = h->client[--h->nclients];
+	*c = h->clients.list[--h->clients.n];
 	if (job >= 0)
 		job_gone(h, &h->job[job]);
 }
@@ -203,7 +203,7 @@ static void say_status(struct honed *h, struct client *c)
 		client_good(h, c->id, &c->status, b.p + 1);
 	}
 	buf_free(&b);
-	h->askers -= c->status.is;
+	h->clients.askers -= c->status.is;
 	c->status.is = false;
 }
 
@@ -214,11 +214,11 @@ static int do_status(const struct call *k)
 	if (k->c->status.is)
 		say_status(h, k->c);
 	k->c->status = k->ask;
-	h->askers++;
-	if (h->now_ns - h->seen_ns < STALE_NS || !h->started || h->leaving) {
+	h->clients.askers++;
+	if (h->now_ns - h->look.seen_ns < STALE_NS || !h->started || h->leaving) {
 		say_status(h, k->c);
-	} else if (h->askers == 1) {
-		h->asked_ns = h->now_ns;
+	} else if (h->clients.askers == 1) {
+		h->clients.asked_ns = h->now_ns;
 		honed_act(h, &(struct honed_action){.kind = HA_LOOK});
 	}
 	return E_OK;
@@ -226,7 +226,7 @@ static int do_status(const struct call *k)
 
 static int do_watch(const struct call *k)
 {
-	k->h->watchers += !k->c->watches;
+	k->h->clients.watchers += !k->c->watches;
 	k->c->watches = true;
 	k->c->seen = k->h->revision - 1;
 	return good(k, NULL);
@@ -239,7 +239,7 @@ static int do_wait(const struct call *k)
 	if (k->c->wait.is)
 		return fail(E_BUSY, "wait: this connection waits already");
 	k->c->wait = k->ask;
-	k->h->waiters++;
+	k->h->clients.waiters++;
 	return E_OK;
 }
 
@@ -296,7 +296,7 @@ static int do_tune(const struct call *k)
 		return fail(E_USAGE,
 			    "tune: '%.60s' is neither a configured model nor the absolute path of one",
 			    r->model);
-	struct honed_job *j = job_new(h, model, model < 0 ? r->model : h->model[model].conf->path);
+	struct honed_job *j = job_new(h, model, model < 0 ? r->model : h->models.list[model].conf->path);
 	if (!j)
 		return fail(E_BUSY, "tune: %d jobs are here already; cancel one, or wait", HONED_JOBS);
 	j->people = true;
@@ -353,7 +353,7 @@ static int do_sync(const struct call *k)
 	if (k->j)
 		return fail(E_USAGE, "sync: this connection is a job");
 	k->c->syncs = true;
-	k->h->sync.lost = false;
+	k->h->commits.sync.lost = false;
 	buf_puts(&b, "\"cache\":");
 	control_text(&b, k->h->o.cache ? k->h->o.cache : "");
 	good(k, buf_str(&b));
@@ -393,7 +393,7 @@ static int do_lease(const struct call *k)
 {
 	if (k->r->lease <= LEASE_NONE || k->r->lease > LEASE_QUIET)
 		return fail(E_USAGE, "lease: kind is compute, measure or quiet");
-	if (k->j->kill_ns)
+	if (k->j->ending.kill_ns)
 		return fail(E_STOPPED, "lease: this job is told to stop");
 	return lease_want(k->h, k->j, k->r, &k->ask);
 }
@@ -402,13 +402,19 @@ static int do_lease(const struct call *k)
 static int do_release(const struct call *k)
 {
 	struct honed_job *j = k->j;
-	if (j->release.is)
+	if (j->lease.release.is)
 		return fail(E_BUSY, "release: this job waits for one already");
-	client_bad(k->h, k->c->id, &j->lease, E_TIMEOUT, "lease: it was not waited for");
-	j->lease.is = false;
-	j->wants = LEASE_NONE;
+	client_bad(k->h, k->c->id, &j->lease.ask, E_TIMEOUT, "lease: it was not waited for");
+	j->lease.ask.is = false;
+	j->lease.wants = LEASE_NONE;
 	lease_release(k->h, j, &k->ask);
 	return E_OK;
+}
+
+/* What the caller, a job or a connection that syncs, waits to be committed. */
+static struct saving *saving_of(const struct call *k)
+{
+	return k->j ? &k->j->saving : &k->h->commits.sync;
 }
 
 /* A connection of hone-sync may put only hints, and the marks of the batches that it has sent: an attacker
@@ -418,7 +424,7 @@ static int bring(const struct call *k)
 	int rc = hint_check((enum cache_type)k->r->type, k->r->key, k->payload.p, k->payload.n);
 	if (rc < 0)
 		return fail_in(rc == E_NOMEM ? rc : E_USAGE, "put");
-	store_unsaved(k->h, NULL);
+	store_unsaved(k->h, &k->h->commits.sync);
 	honed_act(k->h, &(struct honed_action){.kind = HA_PUT,
 					       .type = k->r->type,
 					       .key = k->r->key,
@@ -435,7 +441,7 @@ static int do_put(const struct call *k)
 		return fail(E_USAGE, "put: code is taken from root and from hone's own user alone");
 	if (!cache_keeps(k->r->type))
 		return fail(E_USAGE, "put: there is no type %d of record", k->r->type);
-	store_unsaved(k->h, k->j);
+	store_unsaved(k->h, saving_of(k));
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
 	return good(k, NULL);
@@ -447,7 +453,7 @@ static int do_forget(const struct call *k)
 		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
 	if (k->c->syncs && k->r->type != CACHE_HINT && k->r->type != CACHE_HINT_CHOICES)
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", k->r->type);
-	store_unsaved(k->h, k->j);
+	store_unsaved(k->h, saving_of(k));
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_FORGET, .type = k->r->type, .key = k->r->key, .brought = k->c->syncs});
 	return good(k, NULL);
@@ -456,37 +462,35 @@ static int do_forget(const struct call *k)
 static int do_commit(const struct call *k)
 {
 	struct honed *h = k->h;
-	struct ask *commit = k->j ? &k->j->commit : &h->sync.ask;
-	if (commit->is)
+	struct saving *s = saving_of(k);
+	if (s->ask.is)
 		return fail(E_BUSY, "commit: one is waited for already");
-	*commit = k->ask;
-	if (!k->j) {
-		h->sync.client = k->c->id;
-		h->sync.ticket = 0;
-	}
-	store_commit(h, k->j);
+	s->ask = k->ask;
+	if (!k->j)
+		h->commits.sync_client = k->c->id;
+	store_commit(h, s);
 	return E_OK;
 }
 
 static int do_progress(const struct call *k)
 {
 	struct honed_job *j = k->j;
-	if (k->r->trials > j->trials)
-		k->h->trials += k->r->trials - j->trials;
-	j->task = k->r->task;
-	j->ntasks = k->r->ntasks;
-	j->trials = k->r->trials;
-	j->before_ms = k->r->before_ms;
-	j->now_ms = k->r->now_ms;
-	j->left_ms = k->r->left_ms;
-	snprintf(j->label, sizeof j->label, "%.63s", k->r->text);
+	if (k->r->trials > j->progress.trials)
+		k->h->counts.trials += k->r->trials - j->progress.trials;
+	j->progress.task = k->r->task;
+	j->progress.ntasks = k->r->ntasks;
+	j->progress.trials = k->r->trials;
+	j->progress.before_ms = k->r->before_ms;
+	j->progress.now_ms = k->r->now_ms;
+	j->progress.left_ms = k->r->left_ms;
+	snprintf(j->progress.label, sizeof j->progress.label, "%.63s", k->r->text);
 	honed_changed(k->h);
 	return E_OK;
 }
 
 static int do_done(const struct call *k)
 {
-	if (k->j->done)
+	if (k->j->progress.done)
 		return fail(E_USAGE, "done: this job said so already");
 	job_done(k->h, k->j, k->r);
 	return E_OK;
@@ -549,8 +553,8 @@ void clients_broken(struct honed *h, const struct honed_event *e)
 
 void clients_conf(struct honed *h, int rc, const char *text)
 {
-	for (int i = 0; i < h->nclients; i++) {
-		struct client *c = &h->client[i];
+	for (int i = 0; i < h->clients.n; i++) {
+		struct client *c = &h->clients.list[i];
 		if (rc < 0)
 			client_bad(h, c->id, &c->reload, rc, text);
 		else
@@ -567,8 +571,8 @@ static bool due(const struct honed *h, const struct client *c)
 static void tell_watchers(struct honed *h)
 {
 	struct buf b = {0};
-	for (int i = 0; i < h->nclients; i++) {
-		struct client *c = &h->client[i];
+	for (int i = 0; i < h->clients.n; i++) {
+		struct client *c = &h->clients.list[i];
 		if (!due(h, c) || h->now_ns - c->told_ns < WATCH_NS)
 			continue;
 		if (!b.n) {
@@ -588,30 +592,30 @@ static void tell_watchers(struct honed *h)
 /* Whether the look that was asked for has come, or has not come within LOOK_NS. */
 static bool looked(const struct honed *h)
 {
-	return h->seen_ns >= h->asked_ns || h->now_ns - h->asked_ns >= LOOK_NS;
+	return h->look.seen_ns >= h->clients.asked_ns || h->now_ns - h->clients.asked_ns >= LOOK_NS;
 }
 
 void clients_tick(struct honed *h)
 {
-	for (int i = 0; h->askers && looked(h) && i < h->nclients; i++)
-		if (h->client[i].status.is)
-			say_status(h, &h->client[i]);
-	if (h->waiters && models_ready(h))
-		for (int i = 0; i < h->nclients; i++) {
-			struct client *c = &h->client[i];
+	for (int i = 0; h->clients.askers && looked(h) && i < h->clients.n; i++)
+		if (h->clients.list[i].status.is)
+			say_status(h, &h->clients.list[i]);
+	if (h->clients.waiters && models_ready(h))
+		for (int i = 0; i < h->clients.n; i++) {
+			struct client *c = &h->clients.list[i];
 			client_good(h, c->id, &c->wait, NULL);
-			h->waiters -= c->wait.is;
+			h->clients.waiters -= c->wait.is;
 			c->wait.is = false;
 		}
-	if (h->watchers)
+	if (h->clients.watchers)
 		tell_watchers(h);
 }
 
 int64_t clients_next(const struct honed *h)
 {
-	int64_t at = h->askers ? h->asked_ns + LOOK_NS : NEVER;
-	for (int i = 0; h->watchers && i < h->nclients; i++)
-		if (due(h, &h->client[i]))
-			sooner(&at, h->client[i].told_ns + WATCH_NS);
+	int64_t at = h->clients.askers ? h->clients.asked_ns + LOOK_NS : NEVER;
+	for (int i = 0; h->clients.watchers && i < h->clients.n; i++)
+		if (due(h, &h->clients.list[i]))
+			sooner(&at, h->clients.list[i].told_ns + WATCH_NS);
 	return at;
 }

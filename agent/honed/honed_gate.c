@@ -28,16 +28,16 @@ void gate_reset(struct honed *h)
 		struct gate fresh = {0};
 		struct gate_limits l = limits_of(h, v);
 		gate_init(&fresh, &l);
-		if (h->gate[v].looked)
-			h->gate[v].limits = fresh.limits;
+		if (h->look.gate[v].looked)
+			h->look.gate[v].limits = fresh.limits;
 		else
-			h->gate[v] = fresh;
+			h->look.gate[v] = fresh;
 	}
 }
 
 const char *gate_inhibited(const struct honed *h)
 {
-	return h->ninhibits ? h->inhibit[0]->why : h->file_inhibit;
+	return h->inhibits.n ? h->inhibits.list[0]->why : h->inhibits.file;
 }
 
 void gate_vitals(struct honed *h, const struct honed_event *e)
@@ -45,19 +45,19 @@ void gate_vitals(struct honed *h, const struct honed_event *e)
 	if (!e->vitals)
 		return;
 	struct gate_look look = {e->vitals, e->own_ns, gate_inhibited(h), e->minute};
-	bool was[VIEWS] = {h->view[VIEW_ALL].open, h->view[VIEW_HARD].open};
-	h->vitals = *e->vitals;
-	h->own_ns = e->own_ns;
-	h->minute = e->minute;
-	if (h->now_ns - h->seen_ns > GAP_NS)
-		h->steady_ns = h->now_ns;
-	h->seen_ns = h->now_ns;
-	if (h->looked_ns < h->now_ns - LOOK_NS / 2)
-		h->looked_ns = h->now_ns;
+	bool was[VIEWS] = {h->look.verdict[VIEW_ALL].open, h->look.verdict[VIEW_HARD].open};
+	h->look.vitals = *e->vitals;
+	h->look.own_ns = e->own_ns;
+	h->look.minute = e->minute;
+	if (h->now_ns - h->look.seen_ns > GAP_NS)
+		h->look.steady_ns = h->now_ns;
+	h->look.seen_ns = h->now_ns;
+	if (h->look.asked_ns < h->now_ns - LOOK_NS / 2)
+		h->look.asked_ns = h->now_ns;
 	for (enum view_kind v = VIEW_ALL; v < VIEWS; v++) {
-		enum gate_why why = h->view[v].why;
-		gate_look(&h->gate[v], h->now_ns, &look, &h->view[v]);
-		if (was[v] != h->view[v].open || why != h->view[v].why)
+		enum gate_why why = h->look.verdict[v].why;
+		gate_look(&h->look.gate[v], h->now_ns, &look, &h->look.verdict[v]);
+		if (was[v] != h->look.verdict[v].open || why != h->look.verdict[v].why)
 			honed_changed(h);
 	}
 	lease_seen(h, e->vitals);
@@ -75,9 +75,9 @@ static void heed(struct honed *h)
 {
 	const char *who = gate_inhibited(h);
 	for (enum view_kind v = VIEW_ALL; v < VIEWS; v++) {
-		struct gate_verdict *it = &h->view[v];
+		struct gate_verdict *it = &h->look.verdict[v];
 		if (who) {
-			gate_shut(&h->gate[v], h->now_ns);
+			gate_shut(&h->look.gate[v], h->now_ns);
 			it->why = GATE_INHIBITED;
 			it->open = it->free_memory = false;
 			it->again_ns = AGAIN_MOST_NS;
@@ -88,23 +88,23 @@ static void heed(struct honed *h)
 			snprintf(it->text, sizeof it->text, "nobody inhibits tuning any more");
 		}
 	}
-	h->looked_ns = who ? h->looked_ns : LONG_AGO;
+	h->look.asked_ns = who ? h->look.asked_ns : LONG_AGO;
 	honed_changed(h);
 	jobs_rests(h);
 }
 
 void gate_file_inhibit(struct honed *h, const struct honed_event *e)
 {
-	free(h->file_inhibit);
-	h->file_inhibit = e->text ? strndup(e->text, sizeof h->inhibit[0]->why - 1) : NULL;
+	free(h->inhibits.file);
+	h->inhibits.file = e->text ? strndup(e->text, sizeof h->inhibits.list[0]->why - 1) : NULL;
 	heed(h);
 }
 
 static int of_user(const struct honed *h, uid_t uid)
 {
 	int n = 0;
-	for (int i = 0; i < h->ninhibits; i++)
-		n += h->inhibit[i]->uid == uid;
+	for (int i = 0; i < h->inhibits.n; i++)
+		n += h->inhibits.list[i]->uid == uid;
 	return n;
 }
 
@@ -113,12 +113,12 @@ static int of_user(const struct honed *h, uid_t uid)
 static struct inhibit *inhibit_new(struct honed *h, uid_t uid, int64_t until_ns)
 {
 	int most = INHIBITS - (uid != 0 && uid != h->o.uid) * INHIBITS_OF_USER;
-	struct inhibit *i = h->ninhibits < most ? calloc(1, sizeof *i) : NULL;
+	struct inhibit *i = h->inhibits.n < most ? calloc(1, sizeof *i) : NULL;
 	if (!i)
 		return NULL;
 	i->uid = uid;
 	i->until_ns = until_ns;
-	h->inhibit[h->ninhibits++] = i;
+	h->inhibits.list[h->inhibits.n++] = i;
 	return i;
 }
 
@@ -131,8 +131,8 @@ int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const c
 	struct inhibit *i = inhibit_new(h, uid, until_ns);
 	if (!i)
 		return fail(E_BUSY, "inhibit: there are %d of them already; hone resume lifts one",
-			    h->ninhibits);
-	snprintf(i->name, sizeof i->name, "%u-%u-%lld", (unsigned)uid, ++h->inhibit_number,
+			    h->inhibits.n);
+	snprintf(i->name, sizeof i->name, "%u-%u-%lld", (unsigned)uid, ++h->inhibits.number,
 		 until_ns == NEVER ? 0LL : (long long)until_ns);
 	snprintf(i->why, sizeof i->why, "%.200s (user %u)", why, (unsigned)uid);
 	log_one_line(i->why);
@@ -145,19 +145,19 @@ int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const c
 
 static void drop(struct honed *h, int k)
 {
-	struct inhibit *i = h->inhibit[k];
+	struct inhibit *i = h->inhibits.list[k];
 	honed_act(h, &(struct honed_action){.kind = HA_INHIBIT, .name = i->name});
 	honed_log(h, 1, "inhibited no more: %s", i->why);
 	free(i);
-	for (h->ninhibits--; k < h->ninhibits; k++)
-		h->inhibit[k] = h->inhibit[k + 1];
+	for (h->inhibits.n--; k < h->inhibits.n; k++)
+		h->inhibits.list[k] = h->inhibits.list[k + 1];
 }
 
 int inhibits_remove(struct honed *h, uid_t uid, bool all, const char *name)
 {
 	int n = 0;
-	for (int k = h->ninhibits - 1; k >= 0; k--) {
-		struct inhibit *i = h->inhibit[k];
+	for (int k = h->inhibits.n - 1; k >= 0; k--) {
+		struct inhibit *i = h->inhibits.list[k];
 		if ((!all && i->uid != uid) || (*name && strcmp(i->name, name)))
 			continue;
 		drop(h, k);
@@ -186,17 +186,17 @@ void gate_kept(struct honed *h, const struct honed_event *e)
 	snprintf(i->name, sizeof i->name, "%s", again);
 	snprintf(i->why, sizeof i->why, "%.200s", e->text ? e->text : "no reason given");
 	log_one_line(i->why);
-	if (number > h->inhibit_number)
-		h->inhibit_number = number;
+	if (number > h->inhibits.number)
+		h->inhibits.number = number;
 	heed(h);
 }
 
 /* Load is measured since the look before; after a long gap it says nothing about now. */
 bool gate_lets_start(const struct honed *h, enum view_kind v)
 {
-	if (v == VIEW_ALL && h->seen_ns - h->steady_ns < STEADY_NS)
+	if (v == VIEW_ALL && h->look.seen_ns - h->look.steady_ns < STEADY_NS)
 		return false;
-	return h->view[v].open && h->now_ns - h->seen_ns <= FRESH_NS;
+	return h->look.verdict[v].open && h->now_ns - h->look.seen_ns <= FRESH_NS;
 }
 
 static int64_t clamp(int64_t ns, int64_t least_ns, int64_t most_ns)
@@ -213,22 +213,24 @@ static int64_t look_every(const struct honed *h)
 		return NEVER;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct honed_job *j = &h->job[i];
-		if (job_lives(j) && !j->killed)
-			sooner(&every, j->rest ? clamp(h->view[j->view].again_ns, AGAIN_LEAST_NS, NS_PER_S)
-					       : clamp(h->view[j->view].again_ns, LOOK_LEAST_NS, LOOK_NS));
+		if (job_lives(j) && !j->ending.killed)
+			sooner(&every,
+			       j->resting.state
+				   ? clamp(h->look.verdict[j->view].again_ns, AGAIN_LEAST_NS, NS_PER_S)
+				   : clamp(h->look.verdict[j->view].again_ns, LOOK_LEAST_NS, LOOK_NS));
 	}
 	if (jobs_can_start(h, &v))
-		sooner(&every, clamp(h->view[v].again_ns, AGAIN_LEAST_NS, AGAIN_MOST_NS));
+		sooner(&every, clamp(h->look.verdict[v].again_ns, AGAIN_LEAST_NS, AGAIN_MOST_NS));
 	return every;
 }
 
 static void expire(struct honed *h)
 {
-	int n = h->ninhibits;
+	int n = h->inhibits.n;
 	for (int k = n - 1; k >= 0; k--)
-		if (h->inhibit[k]->until_ns <= h->now_ns)
+		if (h->inhibits.list[k]->until_ns <= h->now_ns)
 			drop(h, k);
-	if (n != h->ninhibits)
+	if (n != h->inhibits.n)
 		heed(h);
 }
 
@@ -236,23 +238,23 @@ void gate_tick(struct honed *h)
 {
 	expire(h);
 	int64_t every = look_every(h);
-	if (every == NEVER || h->now_ns - h->looked_ns < every)
+	if (every == NEVER || h->now_ns - h->look.asked_ns < every)
 		return;
-	h->looked_ns = h->now_ns;
+	h->look.asked_ns = h->now_ns;
 	honed_act(h, &(struct honed_action){.kind = HA_LOOK});
 }
 
 int64_t gate_next(const struct honed *h)
 {
-	int64_t every = look_every(h), at = every == NEVER ? NEVER : h->looked_ns + every;
-	for (int k = 0; k < h->ninhibits; k++)
-		sooner(&at, h->inhibit[k]->until_ns);
+	int64_t every = look_every(h), at = every == NEVER ? NEVER : h->look.asked_ns + every;
+	for (int k = 0; k < h->inhibits.n; k++)
+		sooner(&at, h->inhibits.list[k]->until_ns);
 	return at;
 }
 
 void gate_free(struct honed *h)
 {
-	for (int k = 0; k < h->ninhibits; k++)
-		free(h->inhibit[k]);
-	free(h->file_inhibit);
+	for (int k = 0; k < h->inhibits.n; k++)
+		free(h->inhibits.list[k]);
+	free(h->inhibits.file);
 }

@@ -51,8 +51,8 @@ struct honed_job *job_new(struct honed *h, int model, const char *path)
 	*j = (struct honed_job){.state = JOB_QUEUED, .model = model, .client = -1, .asker = -1, .path = own};
 	j->number = h->job_number = h->job_number % INT32_MAX + 1;
 	j->started_ns = j->heard_ns = h->now_ns;
-	snprintf(j->name, sizeof j->name, "%s", model >= 0 ? h->model[model].conf->name : base(path));
-	j->key = model >= 0 ? h->model[model].key : (struct key){0};
+	snprintf(j->name, sizeof j->name, "%s", model >= 0 ? h->models.list[model].conf->name : base(path));
+	j->key = model >= 0 ? h->models.list[model].key : (struct key){0};
 	j->as = (struct conf_model){.name = j->name, .path = j->path};
 	return j;
 }
@@ -60,7 +60,7 @@ struct honed_job *job_new(struct honed *h, int model, const char *path)
 static void job_free(struct honed *h, struct honed_job *j)
 {
 	if (j->model >= 0)
-		h->model[j->model].waits_ns = h->now_ns;
+		h->models.list[j->model].waits_ns = h->now_ns;
 	free(j->path);
 	*j = (struct honed_job){0};
 	honed_changed(h);
@@ -80,10 +80,10 @@ static void signal_to(struct honed *h, struct honed_job *j, int signal)
 
 void job_settle(struct honed *h, struct honed_job *j)
 {
-	bool stop = j->ours && (j->rest == REST_STOPPED || j->hushed);
-	if (stop != j->stopped && !j->killed)
+	bool stop = j->ours && (j->resting.state == REST_STOPPED || j->hushed.is);
+	if (stop != j->hushed.stopped && !j->ending.killed)
 		signal_to(h, j, stop ? SIGSTOP : SIGCONT);
-	j->stopped = stop;
+	j->hushed.stopped = stop;
 }
 
 /* Sends the job's result to the client that asked for the job. */
@@ -117,7 +117,7 @@ static int jobs_grown(const struct honed *h)
 	int n = 0;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct honed_job *j = &h->job[i];
-		n += j->ours && job_lives(j) && j->started_ns + GROWN_NS <= h->seen_ns;
+		n += j->ours && job_lives(j) && j->started_ns + GROWN_NS <= h->look.seen_ns;
 	}
 	return n;
 }
@@ -126,7 +126,7 @@ static int jobs_grown(const struct honed *h)
  * protects the board's memory. */
 static int64_t job_memory(const struct honed *h)
 {
-	int64_t half = h->vitals.has & VITAL_MEMORY ? h->vitals.memory_bytes / 2 : 0;
+	int64_t half = h->look.vitals.has & VITAL_MEMORY ? h->look.vitals.memory_bytes / 2 : 0;
 	half = half > JOB_BYTES ? half : JOB_BYTES;
 	return h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : half;
 }
@@ -134,9 +134,9 @@ static int64_t job_memory(const struct honed *h)
 /* Whether a model of this box uses all cores, so that none is left for builders. */
 static bool none_spared(const struct honed *h)
 {
-	for (int i = 0; i < h->nmodels; i++)
-		if (h->model[i].box &&
-		    (h->model[i].conf->threads < 1 || h->model[i].conf->threads >= h->o.ncpus))
+	for (int i = 0; i < h->models.n; i++)
+		if (h->models.list[i].box &&
+		    (h->models.list[i].conf->threads < 1 || h->models.list[i].conf->threads >= h->o.ncpus))
 			return true;
 	return false;
 }
@@ -157,10 +157,10 @@ static int box_jobs(const struct honed *h)
 /* Number of jobs that memory has room for, including those that already run. */
 static int64_t jobs_fit(const struct honed *h)
 {
-	if (!(h->vitals.has & VITAL_MEMORY))
+	if (!(h->look.vitals.has & VITAL_MEMORY))
 		return HONED_JOBS;
 	int64_t each = h->conf->job_memory_bytes > 0 ? h->conf->job_memory_bytes : JOB_BYTES;
-	return jobs_grown(h) + h->vitals.memory_free_bytes / each;
+	return jobs_grown(h) + h->look.vitals.memory_free_bytes / each;
 }
 
 /* Returns how many jobs may run: as many as configured, but no more than memory has room for, and at least
@@ -212,7 +212,7 @@ static int jobs_spare(const struct honed *h, int threads)
 	int others = 0, places = jobs_most(h) - jobs_ours(h) - 1;
 	if (h->o.mode != HONED_BOX || threads < 1)
 		return 0;
-	for (int i = 0; i < h->nmodels; i++)
+	for (int i = 0; i < h->models.n; i++)
 		others += model_may(h, i);
 	int more = others < places ? others : places, start = 1 + (more > 0 ? more : 0);
 	int spare = unused_cores(h) / start - threads;
@@ -224,17 +224,17 @@ static int jobs_spare(const struct honed *h, int threads)
 /* The mark is written before the first job runs, so that a box that is cut off counts as unclean. */
 static void box_begins(struct honed *h)
 {
-	h->boxing = true;
-	h->marks.unclean++;
-	h->marks_changed = true;
+	h->models.boxing = true;
+	h->models.marks.unclean++;
+	h->models.marks_changed = true;
 	marks_save(h);
-	h->prepare_ns = h->now_ns;
+	h->commits.prepare_ns = h->now_ns;
 	honed_act(h, &(struct honed_action){.kind = HA_PREPARE});
 }
 
 static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 {
-	const struct conf_model *m = j->model >= 0 ? h->model[j->model].conf : &j->as;
+	const struct conf_model *m = j->model >= 0 ? h->models.list[j->model].conf : &j->as;
 	struct honed_action a = {.kind = HA_START,
 				 .job = j->number,
 				 .model = m,
@@ -243,7 +243,7 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 				 .memory_bytes = job_memory(h),
 				 .nice = h->o.mode == HONED_BOX ? 5 : 19};
 	int cpus[64];
-	if (h->o.mode == HONED_BOX && !h->boxing)
+	if (h->o.mode == HONED_BOX && !h->models.boxing)
 		box_begins(h);
 	j->cpus = jobs_cpus(h, a.threads + jobs_spare(h, a.threads));
 	for (int c = 0; c < h->o.ncpus; c++)
@@ -254,7 +254,7 @@ static void start(struct honed *h, struct honed_job *j, int64_t budget_ns)
 	j->ours = true;
 	j->started_ns = j->heard_ns = h->now_ns;
 	j->budget_ns = budget_ns;
-	h->slices++;
+	h->counts.slices++;
 	honed_log(h, 2, "job %d: %s, %lld ms", j->number, j->name, (long long)(budget_ns / NS_PER_MS));
 	honed_act(h, &a);
 	honed_changed(h);
@@ -282,7 +282,7 @@ static bool slice_can(const struct honed *h)
 	if (h->leaving || !h->started || !(box ? boot_budget(h) > 0 : h->conf->idle) ||
 	    !store_lets_start(h, &why) || jobs_ours(h) >= jobs_most(h))
 		return false;
-	for (int i = 0; i < h->nmodels; i++)
+	for (int i = 0; i < h->models.n; i++)
 		if (model_may(h, i))
 			return true;
 	return false;
@@ -312,11 +312,11 @@ static bool start_queued(struct honed *h)
 		return true;
 	}
 	for (int i = 0; i < HONED_JOBS; i++)
-		if (h->job[i].end == END_ROOM)
+		if (h->job[i].ending.why == END_ROOM)
 			return false;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *o = &h->job[i];
-		if (job_lives(o) && o->ours && !o->people && !o->end) {
+		if (job_lives(o) && o->ours && !o->people && !o->ending.why) {
 			job_stop(h, o, END_ROOM);
 			return false;
 		}
@@ -330,7 +330,7 @@ static bool start_slice(struct honed *h)
 		return false;
 	int i = models_next(h);
 	int64_t budget = h->o.mode == HONED_BOX ? boot_budget(h) : h->conf->slice_ns;
-	struct honed_job *j = job_new(h, i, h->model[i].conf->path);
+	struct honed_job *j = job_new(h, i, h->models.list[i].conf->path);
 	if (!j)
 		return false;
 	j->view = slice_view(h);
@@ -353,7 +353,7 @@ void jobs_started(struct honed *h, const struct honed_event *e)
 		c->job = (int)(j - h->job);
 		j->client = e->client;
 	}
-	if (j->end)
+	if (j->ending.why)
 		signal_to(h, j, SIGKILL);
 	honed_changed(h);
 }
@@ -362,36 +362,36 @@ void jobs_started(struct honed *h, const struct honed_event *e)
 
 void job_stop(struct honed *h, struct honed_job *j, enum job_end why)
 {
-	if (!j->end)
-		j->end = why;
+	if (!j->ending.why)
+		j->ending.why = why;
 	if (j->state == JOB_QUEUED) {
 		tell(h, j, "canceled before it could start", NULL);
 		job_free(h, j);
 		return;
 	}
-	if (j->kill_ns)
+	if (j->ending.kill_ns)
 		return;
-	j->kill_ns = h->now_ns + STOP_NS;
-	j->rest = REST_NOT;
+	j->ending.kill_ns = h->now_ns + STOP_NS;
+	j->resting.state = REST_NOT;
 	job_settle(h, j);
 	job_say(h, j, "stop");
-	if (j->lease.is)
-		client_bad(h, j->client, &j->lease, E_STOPPED, "lease: this job is told to stop");
-	j->lease.is = false;
-	j->wants = LEASE_NONE;
+	if (j->lease.ask.is)
+		client_bad(h, j->client, &j->lease.ask, E_STOPPED, "lease: this job is told to stop");
+	j->lease.ask.is = false;
+	j->lease.wants = LEASE_NONE;
 	honed_changed(h);
 }
 
 void job_kill(struct honed *h, struct honed_job *j, enum job_end why)
 {
-	if (!j->ours || j->killed) {
+	if (!j->ours || j->ending.killed) {
 		job_stop(h, j, why);
 		return;
 	}
-	if (!j->end)
-		j->end = why;
-	j->killed = true;
-	j->kill_ns = h->now_ns;
+	if (!j->ending.why)
+		j->ending.why = why;
+	j->ending.killed = true;
+	j->ending.kill_ns = h->now_ns;
 	signal_to(h, j, SIGKILL);
 }
 
@@ -409,7 +409,7 @@ static const char *const end_text[] = {
 /* Returns why the job failed; NULL: it did not. */
 static const char *failure(const struct honed_job *j, const struct honed_event *e)
 {
-	switch (j->end) {
+	switch (j->ending.why) {
 	case END_LEAVING:
 	case END_CANCELED:
 	case END_ROOM:
@@ -418,14 +418,14 @@ static const char *failure(const struct honed_job *j, const struct honed_event *
 		return NULL;
 	case END_OVER:
 	case END_HUNG:
-		return end_text[j->end];
+		return end_text[j->ending.why];
 	case END_NOT:
 	case END_GONE:
 		break;
 	}
 	if (e->rc < 0)
 		return e->text ? e->text : "ended badly";
-	return j->done ? NULL : "ended without a result";
+	return j->progress.done ? NULL : "ended without a result";
 }
 
 void jobs_ended(struct honed *h, const struct honed_event *e)
@@ -437,13 +437,13 @@ void jobs_ended(struct honed *h, const struct honed_event *e)
 	struct client *c = client_of(h, j->client);
 	lease_drop(h, j, NULL);
 	if (j->asker >= 0)
-		tell(h, j, failed ? failed : j->end ? end_text[j->end] : NULL, NULL);
+		tell(h, j, failed ? failed : j->ending.why ? end_text[j->ending.why] : NULL, NULL);
 	if (j->model >= 0) {
-		h->model[j->model].had_ns += h->now_ns - j->started_ns - j->rested_ns;
+		h->models.list[j->model].had_ns += h->now_ns - j->started_ns - j->resting.total_ns;
 		if (failed)
 			model_failed(h, j->model, failed);
 	} else if (failed) {
-		h->fails++;
+		h->counts.fails++;
 		honed_log(h, 0, "job %d: %s: %s", j->number, j->name, failed);
 	}
 	if (c)
@@ -457,28 +457,28 @@ void job_gone(struct honed *h, struct honed_job *j)
 {
 	lease_drop(h, j, NULL);
 	j->client = -1;
-	j->lease.is = j->release.is = j->commit.is = false;
+	j->lease.ask.is = j->lease.release.is = j->saving.ask.is = false;
 	if (!j->ours) {
 		job_free(h, j);
 		return;
 	}
-	if (!j->end && !j->done)
-		j->end = END_GONE;
-	if (!j->kill_ns)
-		j->kill_ns = h->now_ns + STOP_NS;
-	j->rest = REST_NOT;
+	if (!j->ending.why && !j->progress.done)
+		j->ending.why = END_GONE;
+	if (!j->ending.kill_ns)
+		j->ending.kill_ns = h->now_ns + STOP_NS;
+	j->resting.state = REST_NOT;
 	job_settle(h, j);
 }
 
 void job_done(struct honed *h, struct honed_job *j, const struct request *r)
 {
-	j->done = true;
-	if (r->trials > j->trials)
-		h->trials += r->trials - j->trials;
-	j->trials = r->trials;
-	j->before_ms = r->before_ms;
-	j->now_ms = r->now_ms;
-	if (j->model >= 0 && key_equal(j->key, h->model[j->model].key))
+	j->progress.done = true;
+	if (r->trials > j->progress.trials)
+		h->counts.trials += r->trials - j->progress.trials;
+	j->progress.trials = r->trials;
+	j->progress.before_ms = r->before_ms;
+	j->progress.now_ms = r->now_ms;
+	if (j->model >= 0 && key_equal(j->key, h->models.list[j->model].key))
 		model_served(h, j->model, j, r);
 	if (j->asker >= 0)
 		tell(h, j, NULL, r);
@@ -496,21 +496,21 @@ void job_done(struct honed *h, struct honed_job *j, const struct request *r)
  * lease until it is stopped. */
 static void rest(struct honed *h, struct honed_job *j)
 {
-	j->rest = j->stopped ? REST_STOPPED : REST_TOLD;
-	j->rest_ns = h->now_ns;
-	h->yields++;
+	j->resting.state = j->hushed.stopped ? REST_STOPPED : REST_TOLD;
+	j->resting.since_ns = h->now_ns;
+	h->counts.yields++;
 }
 
 static void tell_to_rest(struct honed *h, struct honed_job *j)
 {
 	char why[220];
-	snprintf(why, sizeof why, "the gate closed: %s", h->view[j->view].text);
-	if (j->rest == REST_STOPPED)
+	snprintf(why, sizeof why, "the gate closed: %s", h->look.verdict[j->view].text);
+	if (j->resting.state == REST_STOPPED)
 		lease_drop(h, j, why);
 	else
 		lease_taint(j, why);
 	job_say(h, j, "yield");
-	honed_log(h, 2, "job %d rests: %s", j->number, h->view[j->view].text);
+	honed_log(h, 2, "job %d rests: %s", j->number, h->look.verdict[j->view].text);
 	honed_changed(h);
 }
 
@@ -518,9 +518,9 @@ static void go_on(struct honed *h, struct honed_job *j)
 {
 	if (!lease_regain(h, j))
 		return;
-	j->rest = REST_NOT;
+	j->resting.state = REST_NOT;
 	job_settle(h, j);
-	j->rested_ns += h->now_ns - j->rest_ns;
+	j->resting.total_ns += h->now_ns - j->resting.since_ns;
 	j->heard_ns = h->now_ns;
 	job_say(h, j, "go on");
 	honed_changed(h);
@@ -528,18 +528,18 @@ static void go_on(struct honed *h, struct honed_job *j)
 
 void jobs_rests(struct honed *h)
 {
-	bool looked = h->seen_ns != LONG_AGO, rests[HONED_JOBS] = {false};
+	bool looked = h->look.seen_ns != LONG_AGO, rests[HONED_JOBS] = {false};
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
-		const struct gate_verdict *v = &h->view[j->view];
+		const struct gate_verdict *v = &h->look.verdict[j->view];
 		bool shut = gate_inhibited(h) || (looked && !v->open);
-		if (j->state != JOB_RUNNING || j->kill_ns)
+		if (j->state != JOB_RUNNING || j->ending.kill_ns)
 			continue;
 		if (looked && v->free_memory)
 			job_kill(h, j, END_MEMORY);
-		else if ((rests[i] = shut && !j->rest))
+		else if ((rests[i] = shut && !j->resting.state))
 			rest(h, j);
-		else if (!shut && j->rest)
+		else if (!shut && j->resting.state)
 			go_on(h, j);
 	}
 	/* tell them only after all are marked, so that no job of this list goes on with a lease that another
@@ -552,30 +552,32 @@ void jobs_rests(struct honed *h)
 /* Each returns when its duty is due; NEVER: it is not. */
 static int64_t due_stop(const struct honed_job *j)
 {
-	return j->rest == REST_TOLD && !j->kill_ns ? j->rest_ns + HONED_YIELD_NS : NEVER;
+	return j->resting.state == REST_TOLD && !j->ending.kill_ns ? j->resting.since_ns + HONED_YIELD_NS
+								   : NEVER;
 }
 
 static int64_t due_rested(const struct honed_job *j)
 {
-	return j->rest && !j->kill_ns ? j->rest_ns + HONED_REST_NS : NEVER;
+	return j->resting.state && !j->ending.kill_ns ? j->resting.since_ns + HONED_REST_NS : NEVER;
 }
 
 static int64_t due_kill(const struct honed_job *j)
 {
-	int64_t slow_ns = j->commit.is ? SAVING_NS : 0; /* a slow commit is not the job's fault */
-	return j->ours && j->kill_ns && !j->killed ? j->kill_ns + slow_ns : NEVER;
+	int64_t slow_ns = j->saving.ask.is ? SAVING_NS : 0; /* a slow commit is not the job's fault */
+	return j->ours && j->ending.kill_ns && !j->ending.killed ? j->ending.kill_ns + slow_ns : NEVER;
 }
 
 /* A killed job that the kernel has not ended yet: after LOST_NS nobody waits for it any more. */
 static int64_t due_lost(const struct honed_job *j)
 {
-	return j->killed && j->held ? j->kill_ns + LOST_NS : NEVER;
+	return j->ending.killed && j->lease.held ? j->ending.kill_ns + LOST_NS : NEVER;
 }
 
 static int64_t due_hung(const struct honed_job *j)
 {
-	bool ours_to_say = j->lease.is || j->release.is || j->commit.is || j->hushed;
-	if (!job_lives(j) || j->rest || j->kill_ns || ours_to_say || (!j->ours && !j->held))
+	bool ours_to_say = j->lease.ask.is || j->lease.release.is || j->saving.ask.is || j->hushed.is;
+	if (!job_lives(j) || j->resting.state || j->ending.kill_ns || ours_to_say ||
+	    (!j->ours && !j->lease.held))
 		return NEVER;
 	return j->heard_ns + HONED_HANG_NS;
 }
@@ -584,16 +586,16 @@ static int64_t due_hung(const struct honed_job *j)
  * period begins when it runs again. */
 static int64_t due_over(const struct honed_job *j)
 {
-	int64_t end_ns = j->started_ns + j->budget_ns + j->rested_ns;
-	if (!j->ours || !job_lives(j) || j->rest || j->kill_ns || j->hushed)
+	int64_t end_ns = j->started_ns + j->budget_ns + j->resting.total_ns;
+	if (!j->ours || !job_lives(j) || j->resting.state || j->ending.kill_ns || j->hushed.is)
 		return NEVER;
-	return (end_ns > j->hush_ns ? end_ns : j->hush_ns) + OVER_NS;
+	return (end_ns > j->hushed.at_ns ? end_ns : j->hushed.at_ns) + OVER_NS;
 }
 
 /* From here on the job uses no processor, so others may have its lease. */
 static void do_stop(struct honed *h, struct honed_job *j)
 {
-	j->rest = REST_STOPPED;
+	j->resting.state = REST_STOPPED;
 	job_settle(h, j);
 	lease_drop(h, j, "the job rested");
 }
@@ -610,7 +612,7 @@ static void do_rested(struct honed *h, struct honed_job *j)
 
 static void do_kill(struct honed *h, struct honed_job *j)
 {
-	job_kill(h, j, j->end);
+	job_kill(h, j, j->ending.why);
 }
 
 static void do_hung(struct honed *h, struct honed_job *j)
@@ -654,7 +656,7 @@ int64_t jobs_next(const struct honed *h)
 				sooner(&at, duties[d].due(&h->job[i]));
 	if (h->leaving || (h->o.mode == HONED_RESIDENT && !h->conf->idle) || !store_lets_start(h, &why))
 		return at;
-	for (int i = 0; i < h->nmodels; i++) {
+	for (int i = 0; i < h->models.n; i++) {
 		int64_t when = model_when(h, i);
 		if (when > h->now_ns)
 			sooner(&at, when);

@@ -29,7 +29,7 @@ static bool conflict(struct claim a, struct claim b)
 
 static struct claim wanted(const struct honed_job *j)
 {
-	return (struct claim){j->wants, j->cpus};
+	return (struct claim){j->lease.wants, j->cpus};
 }
 
 static bool exclusive(enum lease kind)
@@ -39,16 +39,16 @@ static bool exclusive(enum lease kind)
 
 static bool can_hush(const struct honed_job *j)
 {
-	return j->stops && j->ours && j->state == JOB_RUNNING && !j->killed;
+	return j->hushed.can && j->ours && j->state == JOB_RUNNING && !j->ending.killed;
 }
 
 static bool held_against(const struct honed *h, const struct honed_job *j)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct honed_job *o = &h->job[i];
-		if (o == j || !o->state || (o->held == LEASE_COMPUTE && can_hush(o)))
+		if (o == j || !o->state || (o->lease.held == LEASE_COMPUTE && can_hush(o)))
 			continue;
-		if (conflict(wanted(j), (struct claim){o->held, o->cpus}))
+		if (conflict(wanted(j), (struct claim){o->lease.held, o->cpus}))
 			return true;
 	}
 	return false;
@@ -56,7 +56,8 @@ static bool held_against(const struct honed *h, const struct honed_job *j)
 
 static bool waits(const struct honed_job *j)
 {
-	return j->state == JOB_RUNNING && j->wants && !j->rest && !j->kill_ns && !j->release.is;
+	return j->state == JOB_RUNNING && j->lease.wants && !j->resting.state && !j->ending.kill_ns &&
+	       !j->lease.release.is;
 }
 
 /* Whether an exclusive lease of another job excludes it, with or without a lease of its own: a job without a
@@ -65,8 +66,8 @@ static bool excluded(const struct honed *h, const struct honed_job *j)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct honed_job *o = &h->job[i];
-		struct claim held = {o->held, o->cpus};
-		if (o != j && o->state && exclusive(o->held) &&
+		struct claim held = {o->lease.held, o->cpus};
+		if (o != j && o->state && exclusive(o->lease.held) &&
 		    conflict((struct claim){LEASE_COMPUTE, j->cpus}, held))
 			return true;
 	}
@@ -77,33 +78,33 @@ static void hush(struct honed *h)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
-		if (!j->state || (!j->hushed && !can_hush(j)))
+		if (!j->state || (!j->hushed.is && !can_hush(j)))
 			continue;
-		bool was = j->hushed;
-		j->hushed = can_hush(j) && excluded(h, j);
-		if (was && !j->hushed) {
-			j->stood_ns += h->now_ns - j->hush_ns;
+		bool was = j->hushed.is;
+		j->hushed.is = can_hush(j) && excluded(h, j);
+		if (was && !j->hushed.is) {
+			j->hushed.total_ns += h->now_ns - j->hushed.at_ns;
 			j->heard_ns = h->now_ns;
 		}
-		if (was != j->hushed)
-			j->hush_ns = h->now_ns;
+		if (was != j->hushed.is)
+			j->hushed.at_ns = h->now_ns;
 		job_settle(h, j);
 	}
 }
 
 static void grant(struct honed *h, struct honed_job *j)
 {
-	j->held = j->wants;
-	j->wants = LEASE_NONE;
-	j->held_ns = j->heard_ns = h->now_ns;
-	j->pass = j->taken = false;
-	j->taint[0] = 0;
-	j->before = h->glance;
-	h->grants[j->held]++;
-	if (exclusive(j->held))
+	j->lease.held = j->lease.wants;
+	j->lease.wants = LEASE_NONE;
+	j->lease.held_ns = j->heard_ns = h->now_ns;
+	j->lease.pass = j->lease.taken = false;
+	j->lease.taint[0] = 0;
+	j->lease.before = h->look.glance;
+	h->counts.grants[j->lease.held]++;
+	if (exclusive(j->lease.held))
 		hush(h); /* stop the others before this job hears of its lease */
-	client_good(h, j->client, &j->lease, NULL);
-	j->lease.is = false;
+	client_good(h, j->client, &j->lease.ask, NULL);
+	j->lease.ask.is = false;
 }
 
 static int slot_of(const struct honed *h, const struct honed_job *j)
@@ -113,13 +114,13 @@ static int slot_of(const struct honed *h, const struct honed_job *j)
 
 int lease_want(struct honed *h, struct honed_job *j, const struct request *r, const struct ask *ask)
 {
-	if (j->lease.is || (j->held && !j->taken))
+	if (j->lease.ask.is || (j->lease.held && !j->lease.taken))
 		return fail(E_BUSY, "lease: this job has one, or waits for one; release it first");
-	j->wants = r->lease;
-	j->stops = r->stops;
-	j->wants_ns = h->now_ns;
-	j->lease = *ask;
-	j->pass = j->taken = false;
+	j->lease.wants = r->lease;
+	j->hushed.can = r->stops;
+	j->lease.wants_ns = h->now_ns;
+	j->lease.ask = *ask;
+	j->lease.pass = j->lease.taken = false;
 	if (h->lingerer == slot_of(h, j))
 		h->linger_ns = LONG_AGO;
 	return E_OK;
@@ -140,16 +141,16 @@ int64_t lease_next(const struct honed *h)
  * one. */
 static void free_it(struct honed *h, struct honed_job *j)
 {
-	struct claim was = {j->held, j->cpus};
-	j->held = LEASE_NONE;
+	struct claim was = {j->lease.held, j->cpus};
+	j->lease.held = LEASE_NONE;
 	if (!exclusive(was.kind))
 		return;
-	j->measured_ns += h->now_ns - j->held_ns;
-	j->measures++;
+	j->lease.measured_ns += h->now_ns - j->lease.held_ns;
+	j->lease.measures++;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *o = &h->job[i];
-		if (waits(o) && o->wants == LEASE_COMPUTE && conflict(wanted(o), was))
-			o->pass = h->now_ns - o->wants_ns >= LONG_NS;
+		if (waits(o) && o->lease.wants == LEASE_COMPUTE && conflict(wanted(o), was))
+			o->lease.pass = h->now_ns - o->lease.wants_ns >= LONG_NS;
 	}
 	if (was.kind == LEASE_QUIET) {
 		h->lingerer = slot_of(h, j);
@@ -161,81 +162,82 @@ static void answer(struct honed *h, struct honed_job *j)
 {
 	struct buf b = {0};
 	buf_puts(&b, "\"tainted\":");
-	if (j->taint[0])
-		control_text(&b, j->taint);
+	if (j->lease.taint[0])
+		control_text(&b, j->lease.taint);
 	else
 		buf_puts(&b, "false");
-	h->tainted += j->taint[0] != 0;
-	client_good(h, j->client, &j->release, buf_str(&b));
+	h->counts.tainted += j->lease.taint[0] != 0;
+	client_good(h, j->client, &j->lease.release, buf_str(&b));
 	buf_free(&b);
-	j->release.is = j->taken = false;
-	j->taint[0] = 0;
+	j->lease.release.is = j->lease.taken = false;
+	j->lease.taint[0] = 0;
 	j->heard_ns = h->now_ns;
 	free_it(h, j);
 }
 
 void lease_release(struct honed *h, struct honed_job *j, const struct ask *ask)
 {
-	j->release = *ask;
-	if (j->taken || !exclusive(j->held) || j->taint[0]) {
+	j->lease.release = *ask;
+	if (j->lease.taken || !exclusive(j->lease.held) || j->lease.taint[0]) {
 		answer(h, j);
 		return;
 	}
-	if (!h->glancing)
+	if (!h->look.glancing)
 		honed_act(h, &(struct honed_action){.kind = HA_GLANCE});
-	h->glancing = true;
+	h->look.glancing = true;
 }
 
 void lease_taint(struct honed_job *j, const char *why)
 {
-	if (j->held && !j->taint[0])
-		snprintf(j->taint, sizeof j->taint, "%s", why);
+	if (j->lease.held && !j->lease.taint[0])
+		snprintf(j->lease.taint, sizeof j->lease.taint, "%s", why);
 }
 
 void lease_drop(struct honed *h, struct honed_job *j, const char *why)
 {
 	if (why)
 		lease_taint(j, why);
-	j->taken = j->taken || j->held;
-	if (j->held)
+	j->lease.taken = j->lease.taken || j->lease.held;
+	if (j->lease.held)
 		free_it(h, j);
-	if (j->release.is)
+	if (j->lease.release.is)
 		answer(h, j);
 	if (!why)
-		j->wants = LEASE_NONE;
+		j->lease.wants = LEASE_NONE;
 }
 
 /* A stopped job that goes on uses its processors before it hears that its lease was taken: it needs a compute
  * lease again. */
 bool lease_regain(struct honed *h, struct honed_job *j)
 {
-	if (!j->taken)
+	if (!j->lease.taken)
 		return true;
-	enum lease wants = j->wants;
-	j->wants = LEASE_COMPUTE;
+	enum lease wants = j->lease.wants;
+	j->lease.wants = LEASE_COMPUTE;
 	bool can = !held_against(h, j);
-	j->wants = wants;
+	j->lease.wants = wants;
 	if (!can)
 		return false;
-	j->held = LEASE_COMPUTE;
-	j->held_ns = h->now_ns;
-	j->taken = false;
+	j->lease.held = LEASE_COMPUTE;
+	j->lease.held_ns = h->now_ns;
+	j->lease.taken = false;
 	return true;
 }
 
 /* Takes the vitals as they are now: a change since an exclusive lease was granted taints that lease. */
 void lease_seen(struct honed *h, const struct vitals *v)
 {
-	h->glance = *v;
-	h->glancing = false;
+	h->look.glance = *v;
+	h->look.glancing = false;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
-		if (!j->state || !exclusive(j->held))
+		if (!j->state || !exclusive(j->lease.held))
 			continue;
-		const char *why = j->taint[0] || !j->before.has ? NULL : vitals_taint(&j->before, v);
+		const char *why =
+		    j->lease.taint[0] || !j->lease.before.has ? NULL : vitals_taint(&j->lease.before, v);
 		if (why)
-			snprintf(j->taint, sizeof j->taint, "%s", why);
-		if (j->release.is)
+			snprintf(j->lease.taint, sizeof j->lease.taint, "%s", why);
+		if (j->lease.release.is)
 			answer(h, j);
 	}
 }
@@ -243,17 +245,17 @@ void lease_seen(struct honed *h, const struct vitals *v)
 static struct contender row_of(const struct honed *h, int slot)
 {
 	const struct honed_job *j = &h->job[slot];
-	const struct kept_model *m = j->model >= 0 ? &h->model[j->model] : NULL;
+	const struct kept_model *m = j->model >= 0 ? &h->models.list[j->model] : NULL;
 	return (struct contender){
 	    .id = slot,
 	    .priority = m ? m->conf->priority : 0,
 	    .order = m ? j->model : HONED_MODELS + j->number % 1000000,
-	    .waits_ns = h->now_ns - j->wants_ns,
-	    .had_ns = j->measured_ns,
-	    .wants_ns = j->measures ? j->measured_ns / j->measures : 0,
-	    .ms = j->now_ms > 0 ? j->now_ms
-		  : m           ? m->now_ms
-				: 0,
+	    .waits_ns = h->now_ns - j->lease.wants_ns,
+	    .had_ns = j->lease.measured_ns,
+	    .wants_ns = j->lease.measures ? j->lease.measured_ns / j->lease.measures : 0,
+	    .ms = j->progress.now_ms > 0 ? j->progress.now_ms
+		  : m                    ? m->now_ms
+					 : 0,
 	    .promise = m ? m->promise : -1,
 	    .bare = m && m->bare,
 	};
@@ -266,8 +268,8 @@ static void serve_exclusive(struct honed *h, struct claim *next, int *nnext)
 	struct contender row[HONED_JOBS];
 	int n = 0;
 	for (int i = 0; i < HONED_JOBS; i++)
-		if (waits(&h->job[i]) && exclusive(h->job[i].wants) &&
-		    (!lingers(h) || h->job[i].wants == LEASE_QUIET))
+		if (waits(&h->job[i]) && exclusive(h->job[i].lease.wants) &&
+		    (!lingers(h) || h->job[i].lease.wants == LEASE_QUIET))
 			row[n++] = row_of(h, i);
 	while (n) {
 		int k = h->policy->lease(row, n);
@@ -287,7 +289,7 @@ static void serve_compute(struct honed *h, bool pass, const struct claim *next, 
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
-		if (!waits(j) || j->wants != LEASE_COMPUTE || j->pass != pass)
+		if (!waits(j) || j->lease.wants != LEASE_COMPUTE || j->lease.pass != pass)
 			continue;
 		bool in_way = held_against(h, j) || (lingers(h) && !pass && !can_hush(j));
 		for (int k = 0; k < nnext && !can_hush(j); k++)
@@ -304,7 +306,7 @@ void lease_tick(struct honed *h)
 	serve_compute(h, true, next, 0);
 	/* Jobs that were passed over and still cannot start go before the next exclusive lease, too. */
 	for (int i = 0; i < HONED_JOBS; i++)
-		if (waits(&h->job[i]) && h->job[i].pass)
+		if (waits(&h->job[i]) && h->job[i].lease.pass)
 			next[n++] = wanted(&h->job[i]);
 	serve_exclusive(h, next, &n);
 	serve_compute(h, false, next, n);

@@ -18,9 +18,9 @@ static bool same_conf(const struct conf_model *a, const struct conf_model *b)
 
 static struct mark_of *mark_of(struct honed *h, struct key k)
 {
-	for (int i = 0; i < h->marks.n; i++)
-		if (key_equal(h->marks.model[i].model, k))
-			return &h->marks.model[i];
+	for (int i = 0; i < h->models.marks.n; i++)
+		if (key_equal(h->models.marks.model[i].model, k))
+			return &h->models.marks.model[i];
 	return NULL;
 }
 
@@ -34,7 +34,7 @@ static void stop_slices(struct honed *h, const struct kept_model *m)
 {
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
-		if (m->known && job_lives(j) && j->ours && !j->people && j->model == m - h->model)
+		if (m->known && job_lives(j) && j->ours && !j->people && j->model == m - h->models.list)
 			job_stop(h, j, END_CANCELED);
 	}
 }
@@ -64,8 +64,8 @@ static void look_at(struct honed *h, struct kept_model *m, const struct honed_mo
 
 static void look_at_all(struct honed *h, int n, const struct honed_model *model)
 {
-	for (int i = 0; i < n && i < h->nmodels; i++)
-		look_at(h, &h->model[i], &model[i]);
+	for (int i = 0; i < n && i < h->models.n; i++)
+		look_at(h, &h->models.list[i], &model[i]);
 	honed_changed(h);
 }
 
@@ -79,21 +79,21 @@ void models_event(struct honed *h, const struct honed_event *e)
 void models_read(struct honed *h, const struct conf *conf, int n, const struct honed_model *model)
 {
 	struct kept_model old[HONED_MODELS];
-	int nold = h->nmodels, to[HONED_MODELS];
-	memcpy(old, h->model, sizeof old);
+	int nold = h->models.n, to[HONED_MODELS];
+	memcpy(old, h->models.list, sizeof old);
 	memset(to, -1, sizeof to);
-	h->nmodels = conf->nmodels < HONED_MODELS ? conf->nmodels : HONED_MODELS;
+	h->models.n = conf->nmodels < HONED_MODELS ? conf->nmodels : HONED_MODELS;
 	if (conf->nmodels > HONED_MODELS)
 		honed_log(h, 0, "%d models are configured; the first %d are tuned", conf->nmodels,
 			  HONED_MODELS);
-	for (int i = 0; i < h->nmodels; i++) {
-		h->model[i] = (struct kept_model){.conf = &conf->model[i], .waits_ns = h->now_ns};
-		unknown(&h->model[i]);
+	for (int i = 0; i < h->models.n; i++) {
+		h->models.list[i] = (struct kept_model){.conf = &conf->model[i], .waits_ns = h->now_ns};
+		unknown(&h->models.list[i]);
 		for (int k = 0; k < nold; k++) {
 			if (to[k] >= 0 || !same_conf(old[k].conf, &conf->model[i]))
 				continue;
-			h->model[i] = old[k];
-			h->model[i].conf = &conf->model[i];
+			h->models.list[i] = old[k];
+			h->models.list[i].conf = &conf->model[i];
 			to[k] = i;
 			break;
 		}
@@ -111,8 +111,8 @@ void models_read(struct honed *h, const struct conf *conf, int n, const struct h
 
 int models_find(const struct honed *h, const char *path, int threads)
 {
-	for (int i = 0; i < h->nmodels; i++) {
-		const struct conf_model *c = h->model[i].conf;
+	for (int i = 0; i < h->models.n; i++) {
+		const struct conf_model *c = h->models.list[i].conf;
 		if ((!strcmp(c->path, path) || !strcmp(c->name, path)) &&
 		    (threads < 0 || c->threads == threads))
 			return i;
@@ -145,7 +145,7 @@ static int64_t later(int64_t a, int64_t b)
 
 int64_t model_when(const struct honed *h, int i)
 {
-	const struct kept_model *m = &h->model[i];
+	const struct kept_model *m = &h->models.list[i];
 	if (!model_wants(m) || has_job(h, i) || (h->o.mode == HONED_BOX && !m->box))
 		return NEVER;
 	if (h->o.mode == HONED_BOX && (m->rest_step_ns || (m->boxed && boot_left_ns(h) < MORE_NS)))
@@ -160,7 +160,7 @@ bool model_may(const struct honed *h, int i)
 
 static struct contender row_of(const struct honed *h, int i)
 {
-	const struct kept_model *m = &h->model[i];
+	const struct kept_model *m = &h->models.list[i];
 	return (struct contender){
 	    .id = i,
 	    .priority = m->conf->priority,
@@ -188,7 +188,7 @@ int models_next(const struct honed *h)
 {
 	struct contender row[HONED_MODELS];
 	int n = 0, k = -1;
-	for (int i = 0; i < h->nmodels; i++)
+	for (int i = 0; i < h->models.n; i++)
 		if (model_may(h, i))
 			row[n++] = row_of(h, i);
 	if (!n)
@@ -204,19 +204,21 @@ static void mark(struct honed *h, const struct kept_model *m)
 	if (!m->known || m->refused[0])
 		return;
 	/* the oldest mark, probably of a model that is no longer configured, is dropped */
-	if (!it && h->marks.n == HONED_MODELS) {
-		memmove(h->marks.model, h->marks.model + 1, sizeof h->marks.model[0] * (HONED_MODELS - 1));
-		h->marks.n--;
+	if (!it && h->models.marks.n == HONED_MODELS) {
+		memmove(h->models.marks.model, h->models.marks.model + 1,
+			sizeof h->models.marks.model[0] * (HONED_MODELS - 1));
+		h->models.marks.n--;
 	}
 	if (!it) {
-		it = &h->marks.model[h->marks.n++];
+		it = &h->models.marks.model[h->models.marks.n++];
 		*it = (struct mark_of){.model = m->key, .promise = -1};
-		h->marks_matter = true;
+		h->models.marks_matter = true;
 	}
 	bool was = it->promise >= 0 && it->promise <= PROMISE_LEAST;
-	h->marks_matter =
-	    h->marks_matter || it->boxed != m->boxed || it->missing != m->missing || was == promises(m);
-	h->marks_changed = h->marks_changed || h->marks_matter || it->promise != m->promise;
+	h->models.marks_matter = h->models.marks_matter || it->boxed != m->boxed ||
+				 it->missing != m->missing || was == promises(m);
+	h->models.marks_changed =
+	    h->models.marks_changed || h->models.marks_matter || it->promise != m->promise;
 	it->boxed = m->boxed;
 	it->promise = m->promise;
 	it->missing = m->missing;
@@ -224,21 +226,21 @@ static void mark(struct honed *h, const struct kept_model *m)
 
 void marks_save(struct honed *h)
 {
-	if (!h->marks_changed)
+	if (!h->models.marks_changed)
 		return;
-	for (int i = 0; i < h->nmodels; i++)
-		mark(h, &h->model[i]);
-	h->marks_changed = h->marks_matter = false;
-	h->marks_ns = h->now_ns;
-	honed_act(h, &(struct honed_action){.kind = HA_MARKS, .marks = &h->marks});
+	for (int i = 0; i < h->models.n; i++)
+		mark(h, &h->models.list[i]);
+	h->models.marks_changed = h->models.marks_matter = false;
+	h->models.marks_ns = h->now_ns;
+	honed_act(h, &(struct honed_action){.kind = HA_MARKS, .marks = &h->models.marks});
 }
 
 void marks_resumed(struct honed *h)
 {
-	if (!h->marks.unclean || h->o.mode == HONED_BOX)
+	if (!h->models.marks.unclean || h->o.mode == HONED_BOX)
 		return;
-	h->marks.unclean = 0;
-	h->marks_changed = true;
+	h->models.marks.unclean = 0;
+	h->models.marks_changed = true;
 	marks_save(h);
 }
 
@@ -286,27 +288,27 @@ static void take(struct kept_model *m, const struct request *done, bool kept)
 
 void model_served(struct honed *h, int i, const struct honed_job *j, const struct request *done)
 {
-	struct kept_model *m = &h->model[i];
-	bool won = has_won(m, done), kept = !h->store_error[0] && !j->lost;
+	struct kept_model *m = &h->models.list[i];
+	bool won = has_won(m, done), kept = !h->commits.error[0] && !j->saving.lost;
 	m->promise = kept ? of_a_slice(h, j, done->promise) : -1;
 	take(m, done, kept);
 	if (won)
 		m->rest_until_ns = m->rest_step_ns = 0;
-	else if (j->rested_ns < j->budget_ns / 10 && j->stood_ns < j->budget_ns / 2)
+	else if (j->resting.total_ns < j->budget_ns / 10 && j->hushed.total_ns < j->budget_ns / 2)
 		rest(h, m);
 	mark(h, m);
 	if (h->o.mode == HONED_BOX)
 		return;
 	marks_resumed(h);
-	if (h->marks_matter || h->now_ns - h->marks_ns >= MARKS_NS)
+	if (h->models.marks_matter || h->now_ns - h->models.marks_ns >= MARKS_NS)
 		marks_save(h);
 }
 
 void model_failed(struct honed *h, int i, const char *text)
 {
-	struct kept_model *m = &h->model[i];
+	struct kept_model *m = &h->models.list[i];
 	m->fails++;
-	h->fails++;
+	h->counts.fails++;
 	m->pause_step_ns = m->pause_step_ns ? 2 * m->pause_step_ns : PAUSE_NS;
 	if (m->pause_step_ns > PAUSE_MOST_NS)
 		m->pause_step_ns = PAUSE_MOST_NS;
@@ -319,14 +321,14 @@ void model_failed(struct honed *h, int i, const char *text)
 bool model_ready(const struct honed *h, const struct kept_model *m)
 {
 	bool in_vain = m->rest_step_ns && !(m->missing && promises(m));
-	return m->refused[0] || m->boxed || in_vain || m->fails >= FAILS_MOST || h->skips ||
+	return m->refused[0] || m->boxed || in_vain || m->fails >= FAILS_MOST || h->models.skips ||
 	       (h->o.mode == HONED_RESIDENT && m->known && !h->conf->idle);
 }
 
 bool models_ready(const struct honed *h)
 {
-	for (int i = 0; i < h->nmodels; i++)
-		if (!model_ready(h, &h->model[i]))
+	for (int i = 0; i < h->models.n; i++)
+		if (!model_ready(h, &h->models.list[i]))
 			return false;
 	return h->started;
 }

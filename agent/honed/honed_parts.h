@@ -74,6 +74,60 @@ enum job_end {
  * and for jobs that people start. */
 enum view_kind { VIEW_ALL, VIEW_HARD, VIEWS };
 
+/* The time that a job rested because the gate was closed. */
+struct resting {
+	enum job_rest state;
+	int64_t since_ns; /* of the current rest */
+	int64_t total_ns; /* of the rests before */
+};
+
+/* Why a job is told to stop, and how far that is. */
+struct ending {
+	enum job_end why;
+	int64_t kill_ns; /* 0: not yet told to stop */
+	bool killed;
+};
+
+/* The lease that a job holds, and the one that it waits for. */
+struct leased {
+	enum lease held, wants;
+	int64_t held_ns, wants_ns; /* since */
+	struct ask ask, release;
+	/* it waited for long because of an exclusive lease: it goes before the next one */
+	bool pass;
+	bool taken;      /* its lease was taken, and it does not know that yet */
+	char taint[160]; /* why the lease that it holds, or that was taken from it, is tainted */
+	struct vitals before;
+	int64_t measured_ns;
+	int measures;
+};
+
+/* SIGSTOP, which a job gets while another has an exclusive lease. */
+struct hushed {
+	bool can;         /* the job said that SIGSTOP stops all of it */
+	bool is;          /* stopped for another job's exclusive lease */
+	int64_t at_ns;    /* since when it is hushed, or until when it was */
+	int64_t total_ns; /* of the times before */
+	bool stopped;     /* by SIGSTOP, for this or another reason */
+};
+
+/* What a job, or a connection that syncs, has put into the cache and waits to be committed. */
+struct saving {
+	struct ask ask;
+	int64_t ticket; /* the commit that it waits for; 0: the next */
+	bool puts;      /* it has put something since the last commit began */
+	bool writes;    /* the commit under way contains something that it put */
+	bool lost;      /* some of what it put could not be kept */
+};
+
+/* What a job said of its progress. */
+struct progress {
+	bool done;
+	int task, ntasks, trials;
+	double before_ms, now_ms, left_ms;
+	char label[64];
+};
+
 struct honed_job {
 	enum job_state state;
 	int number;
@@ -90,41 +144,12 @@ struct honed_job {
 	int threads;
 	uint64_t cpus; /* bit i: honed_options.cpus[i] */
 	int64_t started_ns, budget_ns, heard_ns;
-
-	enum job_rest rest;
-	int64_t rest_ns; /* since when it rests */
-	int64_t rested_ns;
-
-	enum job_end end;
-	int64_t kill_ns; /* 0: not yet told to stop */
-	bool killed;
-
-	enum lease held, wants;
-	bool stops;                /* the job said that SIGSTOP stops all of it */
-	bool hushed;               /* stopped for another job's exclusive lease */
-	int64_t hush_ns;           /* since when it is hushed, or until when it was */
-	int64_t stood_ns;          /* total time hushed before */
-	bool stopped;              /* by SIGSTOP */
-	/* it waited for long because of an exclusive lease: it goes before the next one */
-	bool pass;
-	int64_t held_ns, wants_ns; /* since */
-	struct ask lease, release;
-	char taint[160]; /* why the lease that it holds, or that was taken from it, is tainted */
-	bool taken;      /* its lease was taken, and it does not know that yet */
-	struct vitals before;
-	int64_t measured_ns;
-	int measures;
-
-	struct ask commit;
-	int64_t ticket; /* the commit that it waits for; 0: the next */
-	bool puts;      /* it has put something since the last commit began */
-	bool writes;    /* the commit under way contains something that it put */
-	bool lost;      /* some of what it put could not be kept */
-
-	bool done;
-	int task, ntasks, trials;
-	double before_ms, now_ms, left_ms;
-	char label[64];
+	struct resting resting;
+	struct ending ending;
+	struct leased lease;
+	struct hushed hushed;
+	struct saving saving;
+	struct progress progress;
 };
 
 struct kept_model {
@@ -153,6 +178,73 @@ struct inhibit {
 
 enum leaving { LEAVE_NOT, LEAVE_ENDING, LEAVE_STORING, LEAVE_LEFT };
 
+/* honed_gate.c: what was last seen of the board, and what the gates make of it. */
+struct look {
+	struct gate gate[VIEWS];
+	struct gate_verdict verdict[VIEWS];
+	struct vitals vitals, glance;
+	int64_t own_ns;
+	int minute;
+	/* when a look was last asked for, and when the last one came; LONG_AGO: never */
+	int64_t asked_ns, seen_ns;
+	int64_t steady_ns; /* start of the current series of looks without a gap */
+	bool glancing;
+};
+
+/* honed_gate.c: who inhibits tuning. */
+struct inhibits {
+	char *file;
+	struct inhibit *list[INHIBITS];
+	int n;
+	unsigned number; /* of the last one */
+};
+
+/* honed_models.c: the models that are kept tuned. */
+struct models {
+	struct kept_model list[HONED_MODELS];
+	int n;
+	struct marks marks;
+	bool marks_changed, marks_matter;
+	int64_t marks_ns;
+	bool boxing, skips;
+};
+
+/* honed_store.c: commits of the cache. */
+struct commits {
+	int64_t ticket;
+	bool under_way, writes;     /* a commit is under way; and it has something to write */
+	bool unsaved, last_due;     /* records are in memory only; the last commit is still to come */
+	int64_t at_ns;              /* while unsaved: no commit before this time */
+	int64_t prepare_ns;         /* since when the cache is being prepared; 0: it is ready */
+	int64_t since_ns, takes_ns; /* start of the commit under way; the time that one takes */
+	uint64_t generation;
+	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
+	char error[160];
+	int64_t until_ns, step_ns; /* of the pause after an error */
+	struct saving sync;        /* of the connection that syncs, one at a time */
+	int sync_client;
+};
+
+/* honed_client.c: connections. */
+struct clients {
+	struct client *list;
+	int n, room, last;
+	int watchers, waiters, askers; /* askers: wait for a status until the board was looked at */
+	int64_t asked_ns;
+};
+
+/* honed_status.c: what the service manager and the metrics were told. */
+struct told {
+	char conf_error[400]; /* of the last reload */
+	char text[256];
+	int64_t text_ns, metrics_ns;
+	bool say, count;
+};
+
+struct counts {
+	int64_t yields, tainted, slices, trials, fails, grants[LEASES];
+};
+
 struct honed {
 	struct honed_options o;
 	const struct conf *conf;
@@ -163,64 +255,18 @@ struct honed {
 	int64_t leave_ns, leave_by_ns; /* since when honed is leaving; when it leaves at the latest */
 	struct buf out;                /* buffer for one reply */
 	unsigned revision;
-
-	/* honed_gate.c */
-	struct gate gate[VIEWS];
-	struct gate_verdict view[VIEWS];
-	struct vitals vitals, glance;
-	int64_t own_ns;
-	int minute;
-	/* when a look was last asked for, and when the last one came; LONG_AGO: never */
-	int64_t looked_ns, seen_ns;
-	int64_t steady_ns;          /* start of the current series of looks without a gap */
-	bool glancing;
-	char *file_inhibit;
-	struct inhibit *inhibit[INHIBITS];
-	int ninhibits;
-	unsigned inhibit_number;
-
-	/* honed_jobs.c */
+	struct look look;
+	struct inhibits inhibits;
 	struct honed_job job[HONED_JOBS];
 	int job_number;
-	struct kept_model model[HONED_MODELS];
-	int nmodels;
-	struct marks marks;
 	int64_t worked_ns; /* of a box: when a job last ran */
-	bool marks_changed, marks_matter, boxing, skips;
-	int64_t marks_ns;
-	int64_t ticket;
-	bool committing, writes;            /* a commit is under way; and it has something to write */
-	bool unsaved, last_due;             /* records are in memory only; the last commit is still to come */
-	int64_t commit_at_ns;               /* while unsaved: no commit before this time */
-	int64_t prepare_ns;                 /* since when the cache is being prepared; 0: it is ready */
-	int64_t commit_since_ns, commit_ns; /* start of the commit under way; the time that one takes */
-	uint64_t generation;
-	int64_t written_bytes, day, day_bytes; /* day_bytes: written before this day */
-	char store_error[160];
-	int64_t store_until_ns, store_step_ns;
-
-	/* honed_lease.c */
 	int lingerer;      /* slot of the job that last had all of the machine */
 	int64_t linger_ns; /* until when the machine is kept for it */
-
-	/* honed_client.c */
-	struct client *client;
-	struct { /* the commit of a connection that syncs, one at a time; fields as of a job */
-		struct ask ask;
-		int client;
-		int64_t ticket;
-		bool puts, writes, lost;
-	} sync;
-	int nclients, room, last;
-	int watchers, waiters, askers; /* askers: wait for a status until the board was looked at */
-	int64_t asked_ns;
-
-	/* honed_status.c */
-	char conf_error[400]; /* of the last reload */
-	char said[256];
-	int64_t said_ns, metrics_ns;
-	bool say, count;
-	int64_t yields, tainted, slices, trials, fails, grants[LEASES];
+	struct models models;
+	struct commits commits;
+	struct clients clients;
+	struct told told;
+	struct counts counts;
 };
 
 /* honed.c */
@@ -267,10 +313,10 @@ void marks_resumed(struct honed *h); /* an operator wants boxes again */
 
 /* honed_store.c */
 void store_event(struct honed *h, const struct honed_event *e);
-/* the job put something; j NULL: a connection that syncs did */
-void store_unsaved(struct honed *h, struct honed_job *j);
-void store_commit(struct honed *h,
-		  struct honed_job *j); /* j NULL: for a connection that syncs, or for nobody */
+/* s: of the job, or of the connection that syncs, that put something */
+void store_unsaved(struct honed *h, struct saving *s);
+/* s: of whoever waits for the commit; NULL: nobody */
+void store_commit(struct honed *h, struct saving *s);
 int64_t store_today(const struct honed *h);
 bool store_lets_start(const struct honed *h, const char **why);
 void store_tick(struct honed *h);

@@ -20,7 +20,7 @@ static struct honed_job *lively(const struct honed *h)
 	const struct honed_job *best = NULL;
 	for (int i = 0; i < HONED_JOBS; i++) {
 		const struct honed_job *j = &h->job[i];
-		if (job_lives(j) && (!best || (best->rest && !j->rest)))
+		if (job_lives(j) && (!best || (best->resting.state && !j->resting.state)))
 			best = j;
 	}
 	return (struct honed_job *)best;
@@ -30,8 +30,8 @@ static int wanting(const struct honed *h, const struct kept_model **failed)
 {
 	int n = 0;
 	*failed = NULL;
-	for (int i = 0; i < h->nmodels; i++) {
-		const struct kept_model *m = &h->model[i];
+	for (int i = 0; i < h->models.n; i++) {
+		const struct kept_model *m = &h->models.list[i];
 		if (m->refused[0] || (m->fails && m->pause_until_ns > h->now_ns))
 			*failed = m;
 		n += model_wants(m);
@@ -42,31 +42,32 @@ static int wanting(const struct honed *h, const struct kept_model **failed)
 static void say_tuning(const struct honed *h, const struct honed_job *j, char *text, size_t n)
 {
 	int done = 0, all = 0, at;
-	for (int i = 0; i < h->nmodels; i++) {
-		all += h->o.mode == HONED_RESIDENT || h->model[i].box;
-		done += h->model[i].box && h->model[i].boxed;
+	for (int i = 0; i < h->models.n; i++) {
+		all += h->o.mode == HONED_RESIDENT || h->models.list[i].box;
+		done += h->models.list[i].box && h->models.list[i].boxed;
 	}
 	at = snprintf(text, n, "tuning %s", j->name);
 	if (h->o.mode == HONED_BOX)
 		at += snprintf(text + at, n - (size_t)at, " (%d of %d models)", done < all ? done + 1 : all,
 			       all);
-	if (j->now_ms > 0)
-		at += snprintf(text + at, n - (size_t)at, ": %.3g -> %.3g ms", j->before_ms, j->now_ms);
+	if (j->progress.now_ms > 0)
+		at += snprintf(text + at, n - (size_t)at, ": %.3g -> %.3g ms", j->progress.before_ms,
+			       j->progress.now_ms);
 	if (h->o.mode == HONED_BOX)
 		snprintf(text + at, n - (size_t)at, ", %.1f s left", fmax(0, s_of(h->o.box_ns - h->now_ns)));
 }
 
 static const char *gate_says(const struct honed *h)
 {
-	const struct gate_verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	const struct gate_verdict *v = &h->look.verdict[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
 	return v->text[0] ? v->text : "the board has not been looked at yet";
 }
 
 /* Looks for a model whose last job left kernels out and that will be tried again. */
 static bool lacking(const struct honed *h, char *text, size_t n)
 {
-	for (int i = 0; i < h->nmodels; i++) {
-		const struct kept_model *m = &h->model[i];
+	for (int i = 0; i < h->models.n; i++) {
+		const struct kept_model *m = &h->models.list[i];
 		if (!m->missing || m->refused[0])
 			continue;
 		snprintf(text, n,
@@ -83,7 +84,7 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 	const struct kept_model *failed;
 	const char *held = NULL;
 	int want = wanting(h, &failed);
-	if (!h->nmodels) {
+	if (!h->models.n) {
 		snprintf(text, n, "no model is configured: nothing to tune");
 		return "ready";
 	}
@@ -117,16 +118,16 @@ static void status_word(const struct honed *h, const char **state, char *text, s
 {
 	const struct honed_job *j = lively(h);
 	const char *who = gate_inhibited(h);
-	if (h->skips) {
+	if (h->models.skips) {
 		*state = "skipping";
 		snprintf(text, n, "tuning is skipped: the last %d boot boxes did not come to their end",
-			 h->marks.unclean);
-	} else if (who && (!j || j->rest)) {
+			 h->models.marks.unclean);
+	} else if (who && (!j || j->resting.state)) {
 		*state = "inhibited";
 		snprintf(text, n, "inhibited: %s", who);
-	} else if (j && j->rest) {
+	} else if (j && j->resting.state) {
 		*state = "resting";
-		snprintf(text, n, "rests: %.160s", h->view[j->view].text);
+		snprintf(text, n, "rests: %.160s", h->look.verdict[j->view].text);
 	} else if (j) {
 		*state = "tuning";
 		say_tuning(h, j, text, n);
@@ -157,10 +158,10 @@ static void put_real(struct buf *b, const char *key, double v, bool known)
 
 static void put_gate(const struct honed *h, struct buf *b)
 {
-	const struct gate_verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
-	const struct vitals *s = &h->vitals;
+	const struct gate_verdict *v = &h->look.verdict[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	const struct vitals *s = &h->look.vitals;
 	bool heat = s->has & VITAL_HEAT;
-	if (h->seen_ns == LONG_AGO && !gate_inhibited(h)) {
+	if (h->look.seen_ns == LONG_AGO && !gate_inhibited(h)) {
 		buf_puts(b, ",\"gate\":null");
 		return;
 	}
@@ -172,15 +173,15 @@ static void put_gate(const struct honed *h, struct buf *b)
 	put_text(b, "zone", heat ? s->zone : NULL);
 	put_real(b, "headroom_c", s->headroom_mc / 1000.0, heat);
 	buf_printf(b, ",\"throttled\":%s,\"looked_s\":%.6g}", s->throttle ? "true" : "false",
-		   h->seen_ns == LONG_AGO ? -1 : s_of(h->now_ns - h->seen_ns));
+		   h->look.seen_ns == LONG_AGO ? -1 : s_of(h->now_ns - h->look.seen_ns));
 }
 
 static const char *model_state(const struct honed *h, int i)
 {
-	const struct kept_model *m = &h->model[i];
+	const struct kept_model *m = &h->models.list[i];
 	for (int k = 0; k < HONED_JOBS; k++)
 		if (job_lives(&h->job[k]) && h->job[k].model == i)
-			return h->job[k].rest ? "resting" : "tuning";
+			return h->job[k].resting.state ? "resting" : "tuning";
 	if (m->refused[0])
 		return "refused";
 	if (m->fails && m->pause_until_ns > h->now_ns)
@@ -190,7 +191,7 @@ static const char *model_state(const struct honed *h, int i)
 
 static void put_model(const struct honed *h, int i, struct buf *b)
 {
-	const struct kept_model *m = &h->model[i];
+	const struct kept_model *m = &h->models.list[i];
 	int64_t when = model_when(h, i);
 	buf_printf(b, "%s{\"name\":", i ? "," : "");
 	control_text(b, m->conf->name);
@@ -211,9 +212,9 @@ static const char *job_word(const struct honed_job *j)
 {
 	if (j->state == JOB_QUEUED)
 		return "waiting";
-	if (j->kill_ns)
+	if (j->ending.kill_ns)
 		return "stopping";
-	return j->rest ? "resting" : j->state == JOB_STARTING ? "starting" : "running";
+	return j->resting.state ? "resting" : j->state == JOB_STARTING ? "starting" : "running";
 }
 
 static void put_job(const struct honed *h, const struct honed_job *j, bool comma, struct buf *b)
@@ -221,15 +222,17 @@ static void put_job(const struct honed *h, const struct honed_job *j, bool comma
 	buf_printf(b, "%s{\"job\":%d,\"pid\":%d", comma ? "," : "", j->number, (int)j->pid);
 	put_text(b, "model", j->name);
 	put_text(b, "state", job_word(j));
-	put_text(b, "lease", lease_words[j->held]);
-	put_text(b, "wants", lease_words[j->wants]);
-	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d", j->task, j->ntasks, j->trials);
-	put_real(b, "before_ms", j->before_ms, j->before_ms > 0);
-	put_real(b, "now_ms", j->now_ms, j->now_ms > 0);
+	put_text(b, "lease", lease_words[j->lease.held]);
+	put_text(b, "wants", lease_words[j->lease.wants]);
+	buf_printf(b, ",\"task\":%d,\"ntasks\":%d,\"trials\":%d", j->progress.task, j->progress.ntasks,
+		   j->progress.trials);
+	put_real(b, "before_ms", j->progress.before_ms, j->progress.before_ms > 0);
+	put_real(b, "now_ms", j->progress.now_ms, j->progress.now_ms > 0);
 	put_real(b, "left_s",
-		 j->ours ? fmax(0, s_of(j->started_ns + j->budget_ns - h->now_ns)) : j->left_ms / 1000,
+		 j->ours ? fmax(0, s_of(j->started_ns + j->budget_ns - h->now_ns))
+			 : j->progress.left_ms / 1000,
 		 job_lives(j));
-	put_text(b, "label", j->label);
+	put_text(b, "label", j->progress.label);
 	buf_puts(b, "}");
 }
 
@@ -237,24 +240,24 @@ static void put_rows(const struct honed *h, struct buf *b)
 {
 	int i = 0;
 	buf_puts(b, ",\"models\":[");
-	for (; i < h->nmodels && b->n < MODELS_BYTES; i++)
+	for (; i < h->models.n && b->n < MODELS_BYTES; i++)
 		put_model(h, i, b);
-	buf_printf(b, "],\"models_left\":%d,\"jobs\":[", h->nmodels - i);
+	buf_printf(b, "],\"models_left\":%d,\"jobs\":[", h->models.n - i);
 	for (int n = i = 0; i < HONED_JOBS; i++)
 		if (h->job[i].state)
 			put_job(h, &h->job[i], n++, b);
 	buf_puts(b, "],\"inhibits\":[");
-	for (i = 0; i < h->ninhibits; i++) {
-		const struct inhibit *it = h->inhibit[i];
+	for (i = 0; i < h->inhibits.n; i++) {
+		const struct inhibit *it = h->inhibits.list[i];
 		buf_printf(b, "%s{\"name\":", i ? "," : "");
 		control_text(b, it->name);
 		put_text(b, "why", it->why);
 		put_real(b, "left_s", s_of(it->until_ns - h->now_ns), it->until_ns != NEVER);
 		buf_puts(b, "}");
 	}
-	if (h->file_inhibit) {
-		buf_printf(b, "%s{\"name\":null", h->ninhibits ? "," : "");
-		put_text(b, "why", h->file_inhibit);
+	if (h->inhibits.file) {
+		buf_printf(b, "%s{\"name\":null", h->inhibits.n ? "," : "");
+		put_text(b, "why", h->inhibits.file);
 		buf_puts(b, ",\"left_s\":null}");
 	}
 	buf_puts(b, "]");
@@ -270,21 +273,21 @@ static void put_status(const struct honed *h, struct buf *out)
 	put_text(out, "state", state);
 	buf_printf(out, ",\"ready\":%s", models_ready(h) ? "true" : "false");
 	put_text(out, "verdict", text);
-	put_text(out, "warning", h->store_error[0] ? h->store_error : NULL);
-	put_text(out, "conf_error", h->conf_error[0] ? h->conf_error : NULL);
+	put_text(out, "warning", h->commits.error[0] ? h->commits.error : NULL);
+	put_text(out, "conf_error", h->told.conf_error[0] ? h->told.conf_error : NULL);
 	put_real(out, "up_s", s_of(h->now_ns - h->opened_ns), true);
 	put_real(out, "left_s", fmax(0, s_of(h->o.box_ns - h->now_ns)), h->o.mode == HONED_BOX);
 	put_text(out, "cache", h->o.cache);
 	put_text(out, "policy", h->policy->name);
 	buf_printf(out,
 		   ",\"generation\":%" PRIu64 ",\"clients\":%d,\"yields\":%" PRId64 ",\"tainted\":%" PRId64,
-		   h->generation, h->nclients, h->yields, h->tainted);
+		   h->commits.generation, h->clients.n, h->counts.yields, h->counts.tainted);
 	put_gate(h, out);
 	put_rows(h, out);
 	buf_printf(out,
 		   ",\"flash\":{\"today_bytes\":%" PRId64 ",\"limit_bytes\":%" PRId64
 		   ",\"written_bytes\":%" PRId64 "},\"sync\":{\"next_s\":null}}",
-		   store_today(h), h->conf->writes_bytes, h->written_bytes);
+		   store_today(h), h->conf->writes_bytes, h->commits.written_bytes);
 }
 
 void honed_status(const struct honed *h, int64_t now_ns, struct buf *out)
@@ -303,18 +306,18 @@ void status_tick(struct honed *h)
 	bool box = h->o.mode == HONED_BOX;
 	if (!h->started || h->leaving)
 		return;
-	if ((h->say || box) && h->now_ns - h->said_ns >= SAY_NS) {
+	if ((h->told.say || box) && h->now_ns - h->told.text_ns >= SAY_NS) {
 		status_word(h, &state, text, sizeof text);
-		h->say = false;
-		if (strcmp(text, h->said)) {
-			h->said_ns = h->now_ns;
-			memcpy(h->said, text, sizeof text);
-			honed_act(h, &(struct honed_action){.kind = HA_STATUS, .text = h->said});
+		h->told.say = false;
+		if (strcmp(text, h->told.text)) {
+			h->told.text_ns = h->now_ns;
+			memcpy(h->told.text, text, sizeof text);
+			honed_act(h, &(struct honed_action){.kind = HA_STATUS, .text = h->told.text});
 		}
 	}
-	if (h->count && h->now_ns - h->metrics_ns >= METRICS_NS) {
-		h->count = false;
-		h->metrics_ns = h->now_ns;
+	if (h->told.count && h->now_ns - h->told.metrics_ns >= METRICS_NS) {
+		h->told.count = false;
+		h->told.metrics_ns = h->now_ns;
 		honed_act(h, &(struct honed_action){.kind = HA_METRICS});
 	}
 }
@@ -324,12 +327,12 @@ int64_t status_next(const struct honed *h)
 	int64_t at = NEVER;
 	if (!h->started || h->leaving)
 		return at;
-	if (h->say)
-		sooner(&at, h->said_ns + SAY_NS);
+	if (h->told.say)
+		sooner(&at, h->told.text_ns + SAY_NS);
 	if (h->o.mode == HONED_BOX)
 		sooner(&at, h->now_ns + NS_PER_S);
-	if (h->count)
-		sooner(&at, h->metrics_ns + METRICS_NS);
+	if (h->told.count)
+		sooner(&at, h->told.metrics_ns + METRICS_NS);
 	return at;
 }
 
@@ -402,12 +405,12 @@ static void put_models(const struct honed *h, struct buf *b)
 {
 	for (size_t k = 0; k < sizeof of_models / sizeof *of_models; k++) {
 		head(b, of_models[k].name, "gauge", of_models[k].help);
-		for (int i = 0; i < h->nmodels; i++) {
-			double v = of_models[k].value(h, &h->model[i]);
+		for (int i = 0; i < h->models.n; i++) {
+			double v = of_models[k].value(h, &h->models.list[i]);
 			if (!isfinite(v))
 				continue;
 			buf_printf(b, "%s{model=\"", of_models[k].name);
-			label(b, h->model[i].conf->name);
+			label(b, h->models.list[i].conf->name);
 			buf_printf(b, "\"} %.9g\n", v);
 		}
 	}
@@ -415,8 +418,8 @@ static void put_models(const struct honed *h, struct buf *b)
 
 static void put_board(const struct honed *h, struct buf *b)
 {
-	const struct gate_verdict *v = &h->view[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
-	if (h->seen_ns == LONG_AGO)
+	const struct gate_verdict *v = &h->look.verdict[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
+	if (h->look.seen_ns == LONG_AGO)
 		return;
 	one(b, "hone_gate_open", "gauge", "Whether the board may be tuned on.", v->open);
 	head(b, "hone_gate_reason", "gauge", "Why it may or may not: the one that holds is 1.");
@@ -425,11 +428,11 @@ static void put_board(const struct honed *h, struct buf *b)
 			   (int)v->why == w);
 	if (v->load_pct >= 0)
 		one(b, "hone_load_ratio", "gauge", "Of all processors, used by others.", v->load_pct / 100);
-	if (h->vitals.has & VITAL_HEAT) {
+	if (h->look.vitals.has & VITAL_HEAT) {
 		one(b, "hone_temperature_celsius", "gauge", "Of the zone nearest to its limit.",
-		    h->vitals.temp_mc / 1000.0);
+		    h->look.vitals.temp_mc / 1000.0);
 		one(b, "hone_headroom_celsius", "gauge", "Of that zone, to its lowest trip point.",
-		    h->vitals.headroom_mc / 1000.0);
+		    h->look.vitals.headroom_mc / 1000.0);
 	}
 }
 
@@ -450,17 +453,22 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 	} rows[] = {
 	    {"hone_ready", "gauge", "Whether every configured model is ready.", models_ready(h)},
 	    {"hone_jobs", "gauge", "Jobs that run or rest.", lives(h)},
-	    {"hone_clients", "gauge", "Connections.", h->nclients},
+	    {"hone_clients", "gauge", "Connections.", h->clients.n},
 	    {"hone_inhibits", "gauge", "Requests and files that keep it from tuning.",
-	     h->ninhibits + (h->file_inhibit != NULL)},
-	    {"hone_jobs_started_total", "counter", "Jobs started.", (double)h->slices},
-	    {"hone_jobs_failed_total", "counter", "Jobs that failed.", (double)h->fails},
-	    {"hone_trials_total", "counter", "Candidates measured.", (double)h->trials},
-	    {"hone_yields_total", "counter", "Times that a job made way for the robot.", (double)h->yields},
-	    {"hone_tainted_total", "counter", "Leases whose results were thrown away.", (double)h->tainted},
-	    {"hone_cache_generation", "gauge", "Batches that the cache has taken.", (double)h->generation},
-	    {"hone_cache_failed", "gauge", "Whether the cache could not be written.", h->store_error[0] != 0},
-	    {"hone_flash_written_bytes_total", "counter", "Since honed started.", (double)h->written_bytes},
+	     h->inhibits.n + (h->inhibits.file != NULL)},
+	    {"hone_jobs_started_total", "counter", "Jobs started.", (double)h->counts.slices},
+	    {"hone_jobs_failed_total", "counter", "Jobs that failed.", (double)h->counts.fails},
+	    {"hone_trials_total", "counter", "Candidates measured.", (double)h->counts.trials},
+	    {"hone_yields_total", "counter", "Times that a job made way for the robot.",
+	     (double)h->counts.yields},
+	    {"hone_tainted_total", "counter", "Leases whose results were thrown away.",
+	     (double)h->counts.tainted},
+	    {"hone_cache_generation", "gauge", "Batches that the cache has taken.",
+	     (double)h->commits.generation},
+	    {"hone_cache_failed", "gauge", "Whether the cache could not be written.",
+	     h->commits.error[0] != 0},
+	    {"hone_flash_written_bytes_total", "counter", "Since honed started.",
+	     (double)h->commits.written_bytes},
 	    {"hone_flash_today_bytes", "gauge", "Of these today.", (double)store_today(h)},
 	    {"hone_flash_limit_bytes", "gauge", "That a day may have; 0: any.",
 	     (double)h->conf->writes_bytes},
@@ -472,7 +480,8 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 		one(out, rows[i].name, rows[i].type, rows[i].help, rows[i].value);
 	head(out, "hone_leases_total", "counter", "Leases granted.");
 	for (int k = LEASE_COMPUTE; k <= LEASE_QUIET; k++)
-		buf_printf(out, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_words[k], h->grants[k]);
+		buf_printf(out, "hone_leases_total{kind=\"%s\"} %" PRId64 "\n", lease_words[k],
+			   h->counts.grants[k]);
 	put_board(h, out);
 	put_models(h, out);
 }

@@ -37,13 +37,13 @@ static int again(void *ctx)
 static int open_leash(struct session *s)
 {
 	char path[PATH_MAX]; /* absolute, as in honed's configuration */
-	const struct leash_options o = {.cache = s->dir,
+	const struct leash_options o = {.cache = s->store.dir,
 					.model = realpath(s->o->model, path) ? path : s->o->model,
 					.threads = s->o->threads,
 					.clock = s->clock,
 					.stop = s->o->stop};
-	int rc = leash_open(&o, &s->leash);
-	s->through = (struct cache_through){s->leash, put, commit, alive, again};
+	int rc = leash_open(&o, &s->store.leash);
+	s->store.through = (struct cache_through){s->store.leash, put, commit, alive, again};
 	return rc;
 }
 
@@ -51,23 +51,23 @@ int tune_cache_open(struct session *s)
 {
 	int rc = E_OK;
 	if (s->o->cache)
-		snprintf(s->dir, sizeof s->dir, "%s", s->o->cache);
+		snprintf(s->store.dir, sizeof s->store.dir, "%s", s->o->cache);
 	else
-		rc = file_cache_dir(s->dir, sizeof s->dir);
+		rc = file_cache_dir(s->store.dir, sizeof s->store.dir);
 	if (rc >= 0)
 		rc = open_leash(s);
 	if (rc < 0)
 		return rc;
-	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .through = &s->through};
-	if (leash_held(s->leash))
-		return cache_open_with(&s->cache, s->dir, CACHE_THROUGH, 0, &o);
-	rc = cache_open_with(&s->cache, s->dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
+	const struct cache_options o = {.cap_bytes = s->o->cache_bytes, .through = &s->store.through};
+	if (leash_held(s->store.leash))
+		return cache_open_with(&s->store.cache, s->store.dir, CACHE_THROUGH, 0, &o);
+	rc = cache_open_with(&s->store.cache, s->store.dir, CACHE_WRITE, LOCK_WAIT_NS, &o);
 	if (rc >= 0) /* if the folder is not writable, the cache is in another one */
-		snprintf(s->dir, sizeof s->dir, "%s", cache_dir(s->cache));
+		snprintf(s->store.dir, sizeof s->store.dir, "%s", cache_dir(s->store.cache));
 	if (rc != E_IO && rc != E_NOTFOUND)
 		return rc;
 	tune_warn(s);
-	return cache_open_memory(&s->cache, s->dir);
+	return cache_open_memory(&s->store.cache, s->store.dir);
 }
 
 void tune_say_progress(struct session *s, const struct job_progress *p)
@@ -80,7 +80,7 @@ void tune_say_progress(struct session *s, const struct job_progress *p)
 			    .now_ms = p->now_ms,
 			    .left_ms = (double)(p->left_ns > 0 ? p->left_ns : 0) / 1e6};
 	snprintf(r.text, sizeof r.text, "%s", p->label ? p->label : "");
-	leash_say(s->leash, &r);
+	leash_say(s->store.leash, &r);
 }
 
 /* Counts the tasks that can have a kernel but have none that can be run. */
@@ -92,9 +92,9 @@ static int missing(struct session *s)
 		struct rec r;
 		if (s->result && !s->result[i].standard[0])
 			continue;
-		int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact,
-					REC_BEST, &scratch, &r);
-		n += rc < 0 || !cache_has_code(s->cache, &r);
+		int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads,
+					s->o->exact, REC_BEST, &scratch, &r);
+		n += rc < 0 || !cache_has_code(s->store.cache, &r);
 		arena_reset(&scratch);
 	}
 	arena_free(&scratch);
@@ -131,12 +131,12 @@ static double promise(const struct session *s)
 void tune_say_done(struct session *s)
 {
 	const struct tune_report *t = s->report;
-	leash_say(s->leash, &(struct request){.op = OP_DONE,
-					      .trials = t->trials,
-					      .before_ms = t->before_ms,
-					      .default_ms = t->default_ms,
-					      .now_ms = t->after_ms,
-					      .kept = t->kept,
-					      .missing = missing(s),
-					      .promise = promise(s)});
+	leash_say(s->store.leash, &(struct request){.op = OP_DONE,
+						    .trials = t->trials,
+						    .before_ms = t->before_ms,
+						    .default_ms = t->default_ms,
+						    .now_ms = t->after_ms,
+						    .kept = t->kept,
+						    .missing = missing(s),
+						    .promise = promise(s)});
 }

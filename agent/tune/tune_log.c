@@ -29,9 +29,9 @@ static void name_log(const struct session *s, int i, struct trials *l)
  * they say nothing about this one's kernels. */
 static int open_log(struct session *s, int i)
 {
-	struct trials *l = &s->log[i].trials, *old = ARENA_NEW(s->a, struct trials);
+	struct trials *l = &s->store.log[i].trials, *old = ARENA_NEW(s->a, struct trials);
 	name_log(s, i, l);
-	int rc = trials_get(s->cache, trials_key(l), old);
+	int rc = trials_get(s->store.cache, trials_key(l), old);
 	if (rc < 0)
 		return rc == E_NOTFOUND ? E_OK : rc;
 	if (strcmp(old->emitter, l->emitter)) {
@@ -49,7 +49,7 @@ static int open_log(struct session *s, int i)
  * earlier boxes, but not earlier jobs of this one. */
 static void give_known(struct session *s, int i)
 {
-	const struct trials *l = &s->log[i].trials;
+	const struct trials *l = &s->store.log[i].trials;
 	struct tried *known = ARENA_ARRAY(s->a, struct tried, l->n + 1);
 	int n = 0;
 	for (int k = 0; k < l->n; k++) {
@@ -66,44 +66,44 @@ static void give_known(struct session *s, int i)
 
 int tune_log_open(struct session *s)
 {
-	s->log = ARENA_ARRAY(s->a, struct task_log, s->ntasks + 1);
-	s->logged_ns = clock_now(s->clock);
+	s->store.log = ARENA_ARRAY(s->a, struct task_log, s->ntasks + 1);
+	s->store.logged_ns = clock_now(s->clock);
 	for (int i = 0; i < s->ntasks; i++) {
-		struct task_log *g = &s->log[s->nlogs++];
+		struct task_log *g = &s->store.log[s->store.nlogs++];
 		int rc = open_log(s, i);
 		if (rc < 0)
 			return rc;
 		give_known(s, i);
 		g->trials.boxes += !s->job[i].earlier;
 		g->spent_before_ns = g->trials.spent_ns;
-		for (int k = 0; k < s->nbuilt_in && !g->trials.fallback_ns; k++)
-			if (key_equal(s->built_in[k].task, s->task[i].key))
-				g->trials.fallback_ns = s->built_in[k].ns;
+		for (int k = 0; k < s->start.nbuilt_in && !g->trials.fallback_ns; k++)
+			if (key_equal(s->start.built_in[k].task, s->task[i].key))
+				g->trials.fallback_ns = s->start.built_in[k].ns;
 	}
 	return E_OK;
 }
 
 void tune_log_close(struct session *s)
 {
-	for (int i = 0; i < s->nlogs; i++)
-		trials_free(&s->log[i].trials);
-	s->nlogs = 0;
+	for (int i = 0; i < s->store.nlogs; i++)
+		trials_free(&s->store.log[i].trials);
+	s->store.nlogs = 0;
 }
 
 int tune_log_put(struct session *s)
 {
-	s->logged_ns = clock_now(s->clock);
-	for (int i = 0; i < s->nlogs; i++) {
-		struct task_log *g = &s->log[i];
+	s->store.logged_ns = clock_now(s->clock);
+	for (int i = 0; i < s->store.nlogs; i++) {
+		struct task_log *g = &s->store.log[i];
 		const struct job_result *r = &s->result[i];
 		if (!g->changed)
 			continue;
 		g->trials.spent_ns = g->spent_before_ns + r->spent_ns;
 		g->trials.best_ns = r->best_ns;
 		g->trials.default_ns = r->default_ns;
-		int rc = trials_put(s->cache, &g->trials);
+		int rc = trials_put(s->store.cache, &g->trials);
 		if (rc >= 0)
-			rc = hint_learn(s->cache, &g->trials);
+			rc = hint_learn(s->store.cache, &g->trials);
 		if (rc < 0)
 			return rc;
 		g->changed = false;
@@ -114,13 +114,13 @@ int tune_log_put(struct session *s)
 void tune_log_add(void *ctx, int task, const struct tried *t)
 {
 	struct session *s = ctx;
-	struct task_log *g = &s->log[task];
+	struct task_log *g = &s->store.log[task];
 	int64_t now_ns = clock_now(s->clock), every_ns = s->o->budget_ns / (LOG_WRITES + 1);
 	struct tried own = *t;
 	own.at_ns -= now_ns - clock_since_start(s->clock);
 	trials_add(&g->trials, &own, g->trials.boxes);
 	g->changed = true;
-	if (now_ns - s->logged_ns < (every_ns > LOG_LEAST_NS ? every_ns : LOG_LEAST_NS))
+	if (now_ns - s->store.logged_ns < (every_ns > LOG_LEAST_NS ? every_ns : LOG_LEAST_NS))
 		return;
 	int rc = tune_log_put(s);
 	if (rc == E_IO)

@@ -31,10 +31,10 @@ static int64_t least(int64_t a, int64_t b)
 static int open_net(struct session *s, enum rec_kind kind, struct net *n)
 {
 	struct kernel_source src;
-	int rc = cache_source(s->cache, &s->target, s->o->threads, s->o->exact, kind, &src);
+	int rc = cache_source(s->store.cache, &s->target, s->o->threads, s->o->exact, kind, &src);
 	if (rc < 0)
 		return rc;
-	rc = net_open(n, s->graph, s->steps, &s->target, &src, s->pool, s->clock);
+	rc = net_open(n, s->model.graph, s->model.steps, &s->target, &src, s->pool, s->clock);
 	cache_source_free(&src);
 	return rc;
 }
@@ -86,42 +86,42 @@ static void reserve_end(struct session *s, const struct net *n, int64_t again_ns
 {
 	int64_t run_ns = tuned_run_ns(n), round_ns = 2 * run_ns + again_ns;
 	int64_t some_ns = least(AFTER_RUNS * round_ns, s->o->budget_ns / 25);
-	s->race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
-	if (s->race_ns < RACE_LEAST * 2 * run_ns)
-		s->race_ns = 0;
-	int64_t want_ns =
-	    100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) + s->race_ns;
+	s->times.race_ns = least(most(20 * NS_PER_MS, RACE_RUNS * 2 * run_ns), s->o->budget_ns / 25);
+	if (s->times.race_ns < RACE_LEAST * 2 * run_ns)
+		s->times.race_ns = 0;
+	int64_t want_ns = 100 * NS_PER_MS + closing_ns(s) + 4 * n->build_ns + most(some_ns, 2 * round_ns) +
+			  s->times.race_ns;
 	int64_t most_ns = most(s->o->budget_ns / 8, 100 * NS_PER_MS), saving_ns = closing_ns(s) + SAVING_NS;
-	s->round_ns = round_ns + run_ns + again_ns; /* the kernels are timed too */
-	s->least_ns = 2 * n->build_ns + s->round_ns + closing_ns(s);
-	s->run_ns = 2 * run_ns;
-	s->alone_ns = n->build_ns + s->run_ns + closing_ns(s);
-	s->missing_by_ns = s->end_ns - saving_ns;
-	s->reserve_ns = want_ns <= most_ns                   ? want_ns
-			: s->least_ns + SAVING_NS <= most_ns ? s->least_ns + SAVING_NS
-							     : saving_ns;
+	s->times.round_ns = round_ns + run_ns + again_ns; /* the kernels are timed too */
+	s->times.least_ns = 2 * n->build_ns + s->times.round_ns + closing_ns(s);
+	s->times.run_ns = 2 * run_ns;
+	s->times.alone_ns = n->build_ns + s->times.run_ns + closing_ns(s);
+	s->times.missing_by_ns = s->times.end_ns - saving_ns;
+	s->times.reserve_ns = want_ns <= most_ns                         ? want_ns
+			      : s->times.least_ns + SAVING_NS <= most_ns ? s->times.least_ns + SAVING_NS
+									 : saving_ns;
 }
 
 static int run_before(void *ctx)
 {
 	struct session *s = ctx;
-	return net_run(&s->before, s->clock);
+	return net_run(&s->start.net, s->clock);
 }
 
 static int run_before_kernels(void *ctx)
 {
 	struct session *s = ctx;
 	int64_t start_ns = clock_now(s->clock);
-	int rc = net_run_kernels(&s->before, s->clock);
-	s->ran_ns = clock_now(s->clock) - start_ns;
+	int rc = net_run_kernels(&s->start.net, s->clock);
+	s->start.ran_ns = clock_now(s->clock) - start_ns;
 	return rc;
 }
 
 /* > 0: the run counts. */
 static int quietly(struct session *s, int (*fn)(void *ctx))
 {
-	struct net *const net[] = {&s->before};
-	return net_quietly(s->leash, s->end_ns, net, 1, fn, s);
+	struct net *const net[] = {&s->start.net};
+	return net_quietly(s->store.leash, s->times.end_ns, net, 1, fn, s);
 }
 
 /* Runs the network at least once with every kernel timed, which warms up. A long run counts as a sample too,
@@ -129,7 +129,7 @@ static int quietly(struct session *s, int (*fn)(void *ctx))
  * used for that even if all runs were tainted. */
 int tune_measure_before(struct session *s)
 {
-	struct net *n = &s->before;
+	struct net *n = &s->start.net;
 	int rc = open_net(s, REC_BEST, n);
 	int64_t part_ns = s->o->budget_ns / (rc >= 0 && from_cache(n) ? BEFORE_PART : FALLBACK_PART);
 	for (int i = 0; rc == 0 && i < FIRST_TRIES; i++)
@@ -137,9 +137,9 @@ int tune_measure_before(struct session *s)
 	bool counts = rc > 0;
 	if (rc == 0) /* a rough time to plan the box with; it is no sample */
 		rc = run_before_kernels(s);
-	if (counts && s->ran_ns > part_ns)
-		n->sample_ns[n->nsamples++] = s->ran_ns;
-	int64_t limit_ns = clock_now(s->clock) + part_ns - s->ran_ns;
+	if (counts && s->start.ran_ns > part_ns)
+		n->sample_ns[n->nsamples++] = s->start.ran_ns;
+	int64_t limit_ns = clock_now(s->clock) + part_ns - s->start.ran_ns;
 	for (int i = 0; rc >= 0 && i < 20 && clock_now(s->clock) < limit_ns && !tune_stopped(s); i++) {
 		rc = quietly(s, run_before);
 		if (rc >= 0 && i > 0 && clock_now(s->clock) < limit_ns)
@@ -147,20 +147,20 @@ int tune_measure_before(struct session *s)
 	}
 	if (rc < 0)
 		return rc;
-	s->warm = net_fits(n, &s->target);
-	s->nbuilt_in = net_built_in(n, s->steps, s->a, &s->built_in);
+	s->model.warm = net_fits(n, &s->target);
+	s->start.nbuilt_in = net_built_in(n, s->model.steps, s->a, &s->start.built_in);
 	s->report->before_ms = (double)net_median_ns(n) / 1e6;
 	bool again = worth_measuring_again(n);
 	reserve_end(s, n, again ? net_median_ns(n) : 0);
 	const struct plan_kernel *k;
 	plan_kernels(n->plan, &k);
-	s->before_origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
-	s->before_name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
-	s->before_label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
+	s->start.origin = ARENA_ARRAY(s->a, enum kernel_origin, n->nkernels + 1);
+	s->start.name = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
+	s->start.label = ARENA_ARRAY(s->a, const char *, n->nkernels + 1);
 	for (int i = 0; i < n->nkernels; i++) {
-		s->before_origin[i] = k[i].origin;
-		s->before_name[i] = arena_strdup(s->a, k[i].name);
-		s->before_label[i] = arena_strdup(s->a, k[i].label);
+		s->start.origin[i] = k[i].origin;
+		s->start.name[i] = arena_strdup(s->a, k[i].name);
+		s->start.label[i] = arena_strdup(s->a, k[i].label);
 	}
 	if (!again)
 		net_close_plan(n);
@@ -180,10 +180,10 @@ static bool same_work(const char *a, const char *b)
  * -1: there was none, for example because a fused block ran in parts. */
 static int before_of(const struct session *s, const struct plan_kernel *k, int from)
 {
-	int n = s->before.nkernels;
+	int n = s->start.net.nkernels;
 	for (int i = 0; i < n; i++) {
 		int at = (from + i) % n;
-		if (!strcmp(s->before_name[at], k->name) && same_work(s->before_label[at], k->label))
+		if (!strcmp(s->start.name[at], k->name) && same_work(s->start.label[at], k->label))
 			return at;
 	}
 	return -1;
@@ -200,8 +200,8 @@ static void make_rows(struct session *s, struct net *after)
 		row[i] = (struct tune_kernel){.name = arena_strdup(s->a, k[i].name),
 					      .label = arena_strdup(s->a, k[i].label),
 					      .after = k[i].origin,
-					      .before = b >= 0 ? s->before_origin[b] : FROM_FALLBACK,
-					      .before_ns = b >= 0 ? s->before.kernel_ns[b] : 0,
+					      .before = b >= 0 ? s->start.origin[b] : FROM_FALLBACK,
+					      .before_ns = b >= 0 ? s->start.net.kernel_ns[b] : 0,
 					      .after_ns = after->kernel_ns[i]};
 		if (row[i].after_ns > 0)
 			row[i].roofline = k[i].roofline_ns / threads / (double)row[i].after_ns;
@@ -222,7 +222,7 @@ static int run_round(void *ctx)
 {
 	struct round *r = ctx;
 	struct session *s = r->s;
-	struct net *const turn[] = {&s->before, r->standard, r->after};
+	struct net *const turn[] = {&s->start.net, r->standard, r->after};
 	int64_t start_ns = clock_now(s->clock);
 	int rc = E_OK;
 	for (int i = 0; i < 3 && rc >= 0; i++) {
@@ -247,15 +247,15 @@ static int ended(int rc)
 /* Runs rounds until the box ends, or for as long as was reserved if the search ended early. */
 static int run_rounds(struct session *s, struct net *standard, struct net *after)
 {
-	int64_t until_ns = least(s->end_ns - closing_ns(s), clock_now(s->clock) + s->reserve_ns);
-	int64_t round_ns = standard->plan ? s->round_ns : s->run_ns;
+	int64_t until_ns = least(s->times.end_ns - closing_ns(s), clock_now(s->clock) + s->times.reserve_ns);
+	int64_t round_ns = standard->plan ? s->times.round_ns : s->times.run_ns;
 	int rc = E_OK;
-	if (s->before.plan)
-		net_forget(&s->before);
-	struct net *const all[] = {&s->before, standard, after};
+	if (s->start.net.plan)
+		net_forget(&s->start.net);
+	struct net *const all[] = {&s->start.net, standard, after};
 	for (int i = 0; rc >= 0 && clock_now(s->clock) + round_ns<until_ns; i += rc> 0) {
 		struct round r = {s, standard, after, .timed = i < 3 || i % 4 == 0};
-		rc = net_quietly(s->leash, until_ns, all, 3, run_round, &r);
+		rc = net_quietly(s->store.leash, until_ns, all, 3, run_round, &r);
 		round_ns = tune_stopped(s) ? INT64_MAX / 2 : most(round_ns, r.took_ns);
 	}
 	return ended(rc);
@@ -279,25 +279,25 @@ static int race_inside(struct session *s, struct net *standard, struct net *best
 {
 	struct arena scratch = {0};
 	struct served *served;
-	int64_t until_ns = clock_now(s->clock) + s->race_ns;
-	int n = net_served(standard, best, s->steps, &scratch, &served), rc = n, runs = 0;
+	int64_t until_ns = clock_now(s->clock) + s->times.race_ns;
+	int n = net_served(standard, best, s->model.steps, &scratch, &served), rc = n, runs = 0;
 	struct net *const both[] = {standard, best};
 	struct round r = {.s = s, .standard = standard, .after = best};
 	while (rc >= 0 && clock_now(s->clock) < until_ns && !tune_stopped(s)) {
-		rc = net_quietly(s->leash, s->end_ns, both, 2, run_raced, &r);
+		rc = net_quietly(s->store.leash, s->times.end_ns, both, 2, run_raced, &r);
 		if (rc > 0)
 			net_served_round(standard, best, n, served);
 		runs += rc > 0;
 	}
 	bool enough = runs >= RACE_LEAST && !tune_stopped(s);
 	if (rc >= 0 && enough)
-		rc = revert(s->cache, &s->target, s->o->threads, s->o->exact, n, served);
+		rc = revert(s->store.cache, &s->target, s->o->threads, s->o->exact, n, served);
 	arena_free(&scratch);
 	if (!enough || rc < 0)
 		return ended(rc < 0 ? rc : 0);
 	s->report->reverted = rc > 0 ? rc : 0;
 	if (rc > 0)
-		rc = cache_hand_over(s->cache);
+		rc = cache_hand_over(s->store.cache);
 	if (rc == E_IO) { /* the cache keeps it in memory */
 		tune_warn(s);
 		rc = E_OK;
@@ -310,20 +310,21 @@ static int open_late(struct session *s, enum rec_kind kind, struct net *n)
 {
 	int rc = open_net(s, kind, n);
 	if (rc >= 0)
-		plan_deadline(n->plan, s->clock, s->end_ns - closing_ns(s) / 2);
+		plan_deadline(n->plan, s->clock, s->times.end_ns - closing_ns(s) / 2);
 	return rc;
 }
 
 static int open_raced(struct session *s, struct net *standard, struct net *after)
 {
-	if (clock_now(s->clock) + s->least_ns > s->end_ns) {
-		net_close_plan(&s->before);
+	if (clock_now(s->clock) + s->times.least_ns > s->times.end_ns) {
+		net_close_plan(&s->start.net);
 		return open_late(s, REC_BEST, after);
 	}
 	int rc = open_late(s, REC_DEFAULT, standard);
 	if (rc >= 0)
 		rc = open_late(s, REC_BEST, after);
-	if (rc < 0 || !s->race_ns || clock_now(s->clock) + s->race_ns + s->least_ns > s->end_ns)
+	if (rc < 0 || !s->times.race_ns ||
+	    clock_now(s->clock) + s->times.race_ns + s->times.least_ns > s->times.end_ns)
 		return rc;
 	rc = race_inside(s, standard, after);
 	if (rc <= 0)
@@ -335,17 +336,17 @@ static int open_raced(struct session *s, struct net *standard, struct net *after
 int tune_measure_after(struct session *s)
 {
 	struct net standard = {0}, after = {0};
-	if (tune_stopped(s) || clock_now(s->clock) + s->alone_ns > s->end_ns)
+	if (tune_stopped(s) || clock_now(s->clock) + s->times.alone_ns > s->times.end_ns)
 		return E_OK;
-	if (s->before.plan)
-		plan_deadline(s->before.plan, s->clock, s->end_ns - closing_ns(s) / 2);
+	if (s->start.net.plan)
+		plan_deadline(s->start.net.plan, s->clock, s->times.end_ns - closing_ns(s) / 2);
 	int rc = open_raced(s, &standard, &after);
 	if (rc >= 0)
 		rc = run_rounds(s, &standard, &after);
 	if (rc >= 0 && after.nsamples) {
-		s->report->interleaved = s->before.plan != NULL;
-		if (s->before.plan)
-			s->report->before_ms = (double)net_median_ns(&s->before) / 1e6;
+		s->report->interleaved = s->start.net.plan != NULL;
+		if (s->start.net.plan)
+			s->report->before_ms = (double)net_median_ns(&s->start.net) / 1e6;
 		s->report->default_ms = (double)net_median_ns(&standard) / 1e6;
 		s->report->after_ms = (double)net_median_ns(&after) / 1e6;
 		make_rows(s, &after);

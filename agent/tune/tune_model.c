@@ -51,14 +51,14 @@ static int mark(const struct session *s, int rc, const char *what)
 static int know_target(struct session *s)
 {
 	const char *taint;
-	int leased = leash_lease(s->leash, LEASE_QUIET, s->end_ns);
-	bool fresh = target_is_fresh(s->dir); /* another job has just measured the peaks */
+	int leased = leash_lease(s->store.leash, LEASE_QUIET, s->times.end_ns);
+	bool fresh = target_is_fresh(s->store.dir); /* another job has just measured the peaks */
 	int rc =
 	    /* also if the box is over, because its report names the target */
-	    target_kept(s->dir, s->clock, &s->target);
+	    target_kept(s->store.dir, s->clock, &s->target);
 	if (rc >= 0 && leased >= 0 && s->o->budget_ns >= PEAKS_AGAIN_NS && !fresh)
-		rc = target_measure_again(s->dir, s->clock, &s->target);
-	return leased < 0 || rc < 0 ? rc : leash_release(s->leash, &taint);
+		rc = target_measure_again(s->store.dir, s->clock, &s->target);
+	return leased < 0 || rc < 0 ? rc : leash_release(s->store.leash, &taint);
 }
 
 static int open_machine(struct session *s)
@@ -70,8 +70,8 @@ static int open_machine(struct session *s)
 		rc = pool_open(&s->pool, s->o->threads, s->o->cpus);
 	if (rc < 0)
 		return rc;
-	share_kept_get(s->dir, target_key(&s->target), s->a, &s->share);
-	s->report->cache = arena_strdup(s->a, s->dir);
+	share_kept_get(s->store.dir, target_key(&s->target), s->a, &s->share);
+	s->report->cache = arena_strdup(s->a, s->store.dir);
 	s->report->target =
 	    arena_printf(s->a, "%s %s, %d lanes", s->target.soc, s->target.isa, s->target.lanes);
 	return E_OK;
@@ -82,13 +82,13 @@ static int read_model(struct session *s)
 	const struct import_opts io = {.nbinds = s->o->nbinds, .binds = s->o->binds};
 	int rc = image_is_no_model(s->o->model);
 	if (rc >= 0)
-		rc = import_file(s->o->model, &io, &s->graph);
+		rc = import_file(s->o->model, &io, &s->model.graph);
 	if (rc < 0)
 		return rc;
-	s->chosen = (struct chosen_for){s->cache, &s->target, s->o->threads, s->o->exact};
-	rc = chosen_steps(&s->chosen, s->graph, s->a, &s->choices, &s->steps);
+	s->model.chosen = (struct chosen_for){s->store.cache, &s->target, s->o->threads, s->o->exact};
+	rc = chosen_steps(&s->model.chosen, s->model.graph, s->a, &s->model.choices, &s->model.steps);
 	if (rc >= 0)
-		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	s->report->tasks = rc < 0 ? 0 : rc;
 	return fail_in(rc, "%s", s->o->model);
 }
@@ -100,14 +100,14 @@ static enum stale find_incumbent(struct session *s, int i)
 	struct arena scratch = {0};
 	struct rec r;
 	enum stale stale = STALE_NOT;
-	int rc = cache_find_rec(s->cache, s->task[i].key, &s->target, s->o->threads, s->o->exact, REC_BEST,
+	int rc = cache_find_rec(s->store.cache, s->task[i].key, &s->target, s->o->threads, s->o->exact, REC_BEST,
 				&scratch, &r);
 	if (rc >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
-		s->job[i].codeless = !cache_has_code(s->cache, &r);
+		s->job[i].codeless = !cache_has_code(s->store.cache, &r);
 		if (!s->turns) /* a record found later was made by this box */
-			stale = stale_rec(s->cache, &r, &s->target, s->runner->emitter);
-	} else if (hint_find(s->cache, s->task[i].key, target_key(&s->target), s->o->threads, s->o->exact,
+			stale = stale_rec(s->store.cache, &r, &s->target, s->runner->emitter);
+	} else if (hint_find(s->store.cache, s->task[i].key, target_key(&s->target), s->o->threads, s->o->exact,
 			     &scratch, &r) >= 0) {
 		s->job[i].incumbent = arena_strdup(s->a, r.cand);
 		s->job[i].codeless = true;
@@ -137,7 +137,7 @@ static int make_tasks(struct session *s)
 	}
 	s->ntasks = n;
 	s->report->stale = s->turns++ ? s->report->stale : stale;
-	int rc = cache_seeds(s->cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
+	int rc = cache_seeds(s->store.cache, &s->target, s->o->threads, s->o->exact, s->a, s->ntasks, s->job);
 	tune_apart_tasks(s);
 	return rc;
 }
@@ -171,8 +171,8 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	int rc = code_parse(code.p, code.n, &scratch, &c);
 	if (rc >= 0) {
 		struct rec r = make_rec(s, task, best ? REC_BEST : REC_DEFAULT, cand, m, c.m.version);
-		rc = kept_code_put(s->cache, &r, code);
-		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->cache, &r);
+		rc = kept_code_put(s->store.cache, &r, code);
+		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
 		rc = put < 0 ? put : rc;
 		s->report->kept += put >= 0;
 		/* the code is too large for a small cache: the search goes on without it */
@@ -183,11 +183,11 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	}
 	arena_free(&scratch);
 	int64_t now_ns = clock_now(s->clock);
-	if (rc >= 0 && now_ns >= s->commit_at_ns) {
-		rc = cache_hand_over(s->cache);
+	if (rc >= 0 && now_ns >= s->store.commit_at_ns) {
+		rc = cache_hand_over(s->store.cache);
 		int64_t took_ns = clock_now(s->clock) - now_ns;
 		int64_t rest_ns = (COMMIT_SHARE - 1) * took_ns;
-		s->commit_at_ns = now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
+		s->store.commit_at_ns = now_ns + took_ns + (rest_ns > COMMIT_EVERY_NS ? rest_ns : COMMIT_EVERY_NS);
 	}
 	if (rc == E_IO)
 		tune_warn(s);
@@ -201,7 +201,7 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 	all.trials += s->report->trials; /* trials of the job before */
 	double at_ms = (double)clock_since_start(s->clock) / 1e6;
 	if (p->measured == p->ntasks) /* before that the sum grows with every new task */
-		history_add(&s->history, (struct history_point){at_ms, all.trials, p->now_ms});
+		history_add(&s->store.history, (struct history_point){at_ms, all.trials, p->now_ms});
 	tune_say_progress(s, &all);
 	if (s->o->progress)
 		s->o->progress(s->o->ctx, &all);
@@ -210,9 +210,9 @@ static void pass_progress(void *ctx, const struct job_progress *p)
 static int put_history(struct session *s)
 {
 	struct buf text = {0};
-	history_text(&s->history, &text);
-	struct key k = history_key(s->graph, &s->target, s->o->threads, s->o->exact);
-	int rc = buf_ok(&text) ? cache_put(s->cache, CACHE_HISTORY, k, text.p, text.n)
+	history_text(&s->store.history, &text);
+	struct key k = history_key(s->model.graph, &s->target, s->o->threads, s->o->exact);
+	int rc = buf_ok(&text) ? cache_put(s->store.cache, CACHE_HISTORY, k, text.p, text.n)
 			       : fail(E_NOMEM, "no memory for the history");
 	buf_free(&text);
 	return rc;
@@ -223,10 +223,10 @@ static int put_history(struct session *s)
  * old one runs faster. */
 static int put_choices(struct session *s, const struct job_result *result)
 {
-	for (int i = 0; s->redivided && i < s->ntasks; i++)
+	for (int i = 0; s->model.redivided && i < s->ntasks; i++)
 		if (!result[i].best[0])
 			return E_OK;
-	return chosen_save(&s->chosen, s->graph, &s->choices);
+	return chosen_save(&s->model.chosen, s->model.graph, &s->model.choices);
 }
 
 /* All results are durable before the network is measured; through honed, at the end of the box at the
@@ -239,7 +239,7 @@ static int save(struct session *s, const struct job_result *result)
 	if (rc >= 0)
 		rc = put_choices(s, result);
 	if (rc >= 0)
-		rc = cache_hand_over(s->cache);
+		rc = cache_hand_over(s->store.cache);
 	if (rc == E_IO) {
 		tune_warn(s);
 		rc = E_OK;
@@ -278,19 +278,19 @@ static const struct graph_time *task_times(const struct session *s)
 /* *out NULL: the time of the whole network is not known, because some task has no kernel. */
 static int open_divisions(struct session *s, struct graph_search **out)
 {
-	const struct tune_graph_options o = {.chosen = &s->chosen,
+	const struct tune_graph_options o = {.chosen = &s->model.chosen,
 					     .pool = s->pool,
 					     .clock = s->clock,
-					     .deadline_ns = s->end_ns - s->reserve_ns,
-					     .kernel_ns = s->defaults_ns / (s->ntasks ? s->ntasks : 1),
-					     .net_ns = s->before.build_ns,
+					     .deadline_ns = s->times.end_ns - s->times.reserve_ns,
+					     .kernel_ns = s->times.defaults_ns / (s->ntasks ? s->ntasks : 1),
+					     .net_ns = s->start.net.build_ns,
 					     .run_ns = run_ns(s),
 					     .ntimes = s->ntasks,
 					     .time = task_times(s),
 					     .stop = s->o->stop,
-					     .leash = s->leash};
+					     .leash = s->store.leash};
 	*out = NULL;
-	return o.run_ns ? graph_search_open(&o, s->graph, s->runner, s->a, &s->choices, s->steps, out) : E_OK;
+	return o.run_ns ? graph_search_open(&o, s->model.graph, s->runner, s->a, &s->model.choices, s->model.steps, out) : E_OK;
 }
 
 /* The highest promise of any task's next slice. */
@@ -309,14 +309,14 @@ static int divide(struct session *s, struct graph_search *x)
 	int rc = E_OK;
 	for (double p = graph_search_promise(x); rc >= 0 && p > 0 && p >= least;
 	     p = graph_search_promise(x)) {
-		rc = graph_search_next(x, &s->choices, &s->steps);
+		rc = graph_search_next(x, &s->model.choices, &s->model.steps);
 		if (rc > 0) {
-			s->redivided = true;
+			s->model.redivided = true;
 			s->report->kept++;
 		}
 	}
-	if (rc >= 0 && s->redivided)
-		rc = s->ntasks = steps_tasks(s->steps, s->a, &s->task);
+	if (rc >= 0 && s->model.redivided)
+		rc = s->ntasks = steps_tasks(s->model.steps, s->a, &s->task);
 	s->report->tasks = s->ntasks;
 	return rc;
 }
@@ -325,24 +325,24 @@ static int run_job(struct session *s, bool defaults_only, double least)
 {
 	const struct job j = {.ntasks = s->ntasks,
 			      .task = s->job,
-			      .strategy = s->report->strategy,
-			      .cost = s->o->cost,
-			      .prior =
+			      .search.strategy = s->report->strategy,
+			      .search.cost = s->o->cost,
+			      .search.prior =
 				  priors_find(s->o->cost ? s->o->cost : "draft", s->runner->target->isa),
-			      .share = s->share,
-			      .exact = s->o->exact,
-			      .warm = s->warm,
-			      .seed = s->o->seed,
-			      .deadline_ns = s->end_ns - s->reserve_ns,
-			      .missing_by_ns = s->missing_by_ns,
-			      .defaults_only = defaults_only,
-			      .quick = s->o->rigor == RIGOR_QUICK,
-			      .least = least,
-			      .stop = s->o->stop,
-			      .ctx = s,
-			      .sink = sink,
-			      .progress = pass_progress,
-			      .tried = tune_log_add,
+			      .search.share = s->share,
+			      .search.exact = s->o->exact,
+			      .search.warm = s->model.warm,
+			      .search.seed = s->o->seed,
+			      .limits.deadline_ns = s->times.end_ns - s->times.reserve_ns,
+			      .limits.missing_by_ns = s->times.missing_by_ns,
+			      .limits.defaults_only = defaults_only,
+			      .limits.quick = s->o->rigor == RIGOR_QUICK,
+			      .limits.least = least,
+			      .limits.stop = s->o->stop,
+			      .calls.ctx = s,
+			      .calls.sink = sink,
+			      .calls.progress = pass_progress,
+			      .calls.tried = tune_log_add,
 			      .spent = &s->report->spent.job};
 	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks + 1);
 	int rc = job_run(&j, s->runner, s->result);
@@ -410,11 +410,11 @@ static int tune(struct session *s)
 	int rc = make_tasks(s);
 	if (rc < 0 || (rc = search(s, divides || estimate, 0)) < 0 || !divides)
 		return rc;
-	spend(s, &s->defaults_ns, &now_ns);
+	spend(s, &s->times.defaults_ns, &now_ns);
 	rc = open_divisions(s, &x);
 	for (int more = 1; rc >= 0 && more && !tune_stopped(s);) {
 		rc = more = tune_turn(s, x, &now_ns);
-		more &= clock_now(s->clock) + LEAST_TURN_NS < s->end_ns - s->reserve_ns;
+		more &= clock_now(s->clock) + LEAST_TURN_NS < s->times.end_ns - s->times.reserve_ns;
 	}
 	graph_search_close(x);
 	return rc;
@@ -429,14 +429,14 @@ static void close_worker(struct session *s)
 
 static void close_session(struct session *s)
 {
-	net_close(&s->before);
+	net_close(&s->start.net);
 	tune_log_close(s);
-	if (s->graph)
-		graph_free(s->graph);
+	if (s->model.graph)
+		graph_free(s->model.graph);
 	if (s->pool)
 		pool_close(s->pool);
-	cache_close(s->cache);
-	leash_close(s->leash);
+	cache_close(s->store.cache);
+	leash_close(s->store.leash);
 }
 
 static void tell_spent(const struct tune_spent *s)
@@ -455,11 +455,11 @@ static int open_worker(struct session *s)
 {
 	const char *taint = NULL;
 	for (int turn = 0; turn < TAINTED_TRIES; turn++) {
-		int rc = leash_lease(s->leash, LEASE_COMPUTE, s->end_ns);
+		int rc = leash_lease(s->store.leash, LEASE_COMPUTE, s->times.end_ns);
 		if (rc < 0)
 			return rc;
 		int did = runner_worker(s->o->worker, "cpu", &s->target, s->o->threads, &s->runner);
-		rc = leash_release(s->leash, &taint);
+		rc = leash_release(s->store.leash, &taint);
 		if (did >= 0 && rc >= 0)
 			return runner_worker_builders(s->runner, s->o->builders);
 		if (rc < 0 || !taint || (did != E_CHILD && did != E_TIMEOUT))
@@ -484,11 +484,11 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 	if (rc >= 0)
 		rc = tune_apart(s);
 	if (rc >= 0)
-		rc = runner_leashed(s->runner, s->leash, &s->runner);
+		rc = runner_leashed(s->runner, s->store.leash, &s->runner);
 	if (rc >= 0 && (s->o->careful || dev_find("cpu")->risky))
-		rc = runner_marked(s->runner, s->cache, "cpu", &s->runner);
+		rc = runner_marked(s->runner, s->store.cache, "cpu", &s->runner);
 	if (rc >= 0 && s->o->record)
-		rc = runner_record(s->runner, s->o->record, !s->warm, &s->runner);
+		rc = runner_record(s->runner, s->o->record, !s->model.warm, &s->runner);
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
 		rc = mark(s, tune(s), "the search is over");
@@ -505,8 +505,8 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	struct session s = {.o = o, .a = a, .report = out, .clock = &clock_real};
 	*out = (struct tune_report){.strategy = o->strategy ? o->strategy : STRATEGY_DEFAULT,
 				    .budget_s = (double)o->budget_ns / 1e9};
-	s.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
-	int64_t now_ns = s.end_ns - o->budget_ns; /* start of the process */
+	s.times.end_ns = clock_now(s.clock) - clock_since_start(s.clock) + o->budget_ns;
+	int64_t now_ns = s.times.end_ns - o->budget_ns; /* start of the process */
 	int rc = find_kernels(&s, &now_ns);
 	if (rc >= 0)
 		rc = tune_measure_after(&s);
@@ -515,7 +515,7 @@ int tune_model(const struct tune_options *o, struct arena *a, struct tune_report
 	/* E_TIMEOUT of a lease: the box ended before it was granted */
 	if ((rc == E_STOPPED || rc == E_TIMEOUT) && out->target)
 		rc = E_OK;
-	if (rc >= 0 && cache_commit(s.cache) < 0)
+	if (rc >= 0 && cache_commit(s.store.cache) < 0)
 		tune_warn(&s);
 	if (rc >= 0)
 		tune_say_done(&s);

@@ -25,52 +25,72 @@ struct foreign {
 	const char *task, *cand;
 };
 
+/* When the parts of the box end, and what they are expected to take. */
+struct box_times {
+	int64_t end_ns;        /* end of the box */
+	int64_t reserve_ns;    /* reserved at the end for measuring the whole network */
+	int64_t race_ns;       /* part of that for the race against default kernels */
+	int64_t round_ns;      /* estimated time of a round */
+	int64_t run_ns;        /* estimated time of a round with the best kernels alone */
+	int64_t least_ns;      /* with less time left, nothing is compared */
+	int64_t alone_ns;      /* with less time left, nothing is measured */
+	int64_t missing_by_ns; /* until then missing kernels may still be made */
+	int64_t defaults_ns;   /* time that making all default kernels took */
+};
+
+/* Where results are kept. */
+struct box_store {
+	char dir[PATH_MAX];
+	struct leash *leash;
+	struct cache_through through; /* writes the cache through the leash */
+	struct cache *cache;
+	int64_t commit_at_ns; /* when the next commit is due */
+	int nlogs;
+	struct task_log *log; /* per task */
+	int64_t logged_ns;    /* when the logs were last put into the cache */
+	struct history history;
+};
+
+/* The model, and how it is divided into tasks. */
+struct box_model {
+	struct graph *graph;
+	struct chosen_for chosen;
+	struct choices choices;
+	struct steps *steps;
+	bool redivided; /* the division is not the cache's any more */
+	bool warm;      /* the whole network fits into a core's L2 cache */
+};
+
+/* The network before tuning. */
+struct box_start {
+	struct net net;             /* open until the end if it is measured again then */
+	enum kernel_origin *origin; /* per kernel of it */
+	const char **name, **label; /* per kernel of it */
+	int64_t ran_ns;             /* what its last run, kernels timed, took */
+	int nbuilt_in;
+	struct built_in *built_in; /* times of the tasks on built-in kernels */
+};
+
 struct session {
 	const struct tune_options *o;
 	struct arena *a; /* the caller's: what the report points to */
 	struct tune_report *report;
 	struct clock *clock;
-	int64_t end_ns;        /* end of the box */
-	int64_t reserve_ns;    /* time reserved at the end for measuring the whole network */
-	int64_t race_ns;       /* part of that for the race against default kernels */
-	int64_t round_ns;      /* estimated time of a round */
-	int64_t run_ns;        /* estimated time of a round with the best kernels alone */
-	int64_t ran_ns;        /* what the last run of `before`, kernels timed, took */
-	int64_t least_ns;      /* with less time left, nothing is compared */
-	int64_t alone_ns;      /* with less time left, nothing is measured */
-	int64_t missing_by_ns; /* until then missing kernels may still be made */
-	int64_t defaults_ns;   /* time that making all default kernels took */
-	char dir[PATH_MAX];
-	struct leash *leash;
-	struct cache_through through; /* writes the cache through the leash */
-	struct cache *cache;
 	struct target target;
 	struct share share; /* this board's share of the fleet's search */
 	struct pool *pool;
-	struct graph *graph;
-	struct chosen_for chosen;
-	struct choices choices;
-	struct steps *steps;
+	struct runner *runner;
+	struct box_times times;
+	struct box_store store;
+	struct box_model model;
+	struct box_start start;
+	int turns; /* number of jobs whose tasks were made */
 	int ntasks;
 	struct step_task *task;
 	struct job_task *job;
 	struct job_result *result; /* of the last job */
-	int nlogs;
-	struct task_log *log; /* per task */
-	int64_t logged_ns;    /* when the logs were last put into the cache */
-	int nbuilt_in;
-	struct built_in *built_in;         /* times of the tasks on built-in kernels, before tuning */
-	struct net before;                 /* open until the end if it is measured again then */
-	enum kernel_origin *before_origin; /* per kernel of it */
-	const char **before_name, **before_label;
-	struct runner *runner;
 	int nforeign, foreign_cap;
 	struct foreign *foreign; /* candidates that strangers proposed for this box's tasks */
-	int64_t commit_at_ns;    /* when the next commit is due */
-	struct history history;
-	int turns;      /* number of jobs whose tasks were made */
-	bool redivided; /* the division is not the cache's any more */
-	bool warm;      /* the whole network fits into a core's L2 cache */
 };
 
 /* From now on results are in memory only; err_text() says why. */

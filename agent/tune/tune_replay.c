@@ -126,17 +126,17 @@ static int run(struct session *s)
 {
 	const struct job j = {.ntasks = s->ntasks,
 			      .task = s->job,
-			      .strategy = s->report->strategy,
-			      .cost = s->o->cost,
-			      .exact = s->o->exact,
-			      .warm = !s->land[0].cold,
-			      .seed = s->o->seed,
-			      .deadline_ns = s->o->budget_ns,
-			      .defaults_only = s->o->rigor == RIGOR_ESTIMATE,
-			      .quick = s->o->rigor == RIGOR_QUICK,
-			      .stop = s->o->stop,
-			      .ctx = s,
-			      .sink = sink};
+			      .search.strategy = s->report->strategy,
+			      .search.cost = s->o->cost,
+			      .search.exact = s->o->exact,
+			      .search.warm = !s->land[0].cold,
+			      .search.seed = s->o->seed,
+			      .limits.deadline_ns = s->o->budget_ns,
+			      .limits.defaults_only = s->o->rigor == RIGOR_ESTIMATE,
+			      .limits.quick = s->o->rigor == RIGOR_QUICK,
+			      .limits.stop = s->o->stop,
+			      .calls.ctx = s,
+			      .calls.sink = sink};
 	s->result = ARENA_ARRAY(s->a, struct job_result, s->ntasks);
 	int rc = job_run(&j, s->runner, s->result);
 	if (rc < 0)

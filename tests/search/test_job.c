@@ -109,13 +109,13 @@ static void open_setup(struct setup *u, uint64_t seed, double sigma, int ntasks,
 		    .text = texts[(i + (int)seed) % NTASKS], .label = "task", .uses = 1 + i};
 	u->j = (struct job){.ntasks = ntasks,
 			    .task = u->task,
-			    .strategy = seed % 2 ? "evolve" : "random",
-			    .seed = seed,
-			    .deadline_ns = box_ns,
-			    .stop = &u->s->stop,
-			    .ctx = &u->saved,
-			    .sink = sink,
-			    .progress = progress};
+			    .search.strategy = seed % 2 ? "evolve" : "random",
+			    .search.seed = seed,
+			    .limits.deadline_ns = box_ns,
+			    .limits.stop = &u->s->stop,
+			    .calls.ctx = &u->saved,
+			    .calls.sink = sink,
+			    .calls.progress = progress};
 }
 
 static void close_setup(struct setup *u)
@@ -157,7 +157,7 @@ TEST(weights_are_timed_where_the_network_keeps_them)
 {
 	for (int warm = 0; warm < 2; warm++) {
 		open_setup(&setup, 3, 0, 1, NS_PER_S);
-		setup.j.warm = warm;
+		setup.j.search.warm = warm;
 		CHECK(job_run(&setup.j, &setup.s->r, setup.result) > 1);
 		CHECK(setup.s->timed[!warm] > 1 && setup.s->timed[warm] == 0);
 		close_setup(&setup);
@@ -277,8 +277,8 @@ TEST(builders_build_ahead)
 			setup.j.spent = &spent;
 			trials[n] = job_run(&setup.j, &setup.s->r, setup.result);
 			int64_t end = clock_now(dev_sim.clock());
-			CHECK(end <= setup.j.deadline_ns - 30 * NS_PER_MS);
-			CHECK(end >= setup.j.deadline_ns - 100 * NS_PER_MS);
+			CHECK(end <= setup.j.limits.deadline_ns - 30 * NS_PER_MS);
+			CHECK(end >= setup.j.limits.deadline_ns - 100 * NS_PER_MS);
 			check_results(&setup);
 			CHECK(spent.own_ns >= 0 && spent.own_ns < end / 20 && spent.state_bytes > 0);
 			CHECK(spent.build_ns + spent.wait_ns + spent.check_ns + spent.time_ns +
@@ -320,7 +320,7 @@ TEST(dying_builders_lose_nothing)
 		setup.s->builder_death_rate = 0.2;
 		setup.s->death_rate = seed % 3 ? 0 : 0.1;
 		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
-		CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns);
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.limits.deadline_ns);
 		for (int i = 0; i < 2; i++)
 			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
 		close_setup(&setup);
@@ -351,7 +351,7 @@ TEST(a_dying_worker_loses_nothing)
 		setup.s->death_rate = 0.1;
 		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 		CHECK(setup.s->deaths > 3);
-		CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns);
+		CHECK(clock_now(dev_sim.clock()) <= setup.j.limits.deadline_ns);
 		for (int i = 0; i < 2; i++)
 			CHECK(!strcmp(setup.result[i].best, setup.saved.best[i]) && setup.saved.best[i][0]);
 		close_setup(&setup);
@@ -416,7 +416,7 @@ TEST(winners_are_seeds_of_their_kind)
 	setup.task[0].text = texts[1];
 	setup.task[1].text = larger;
 	setup.task[2].text = texts[2];
-	setup.j.tried = count_seeds;
+	setup.j.calls.tried = count_seeds;
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	CHECK(setup.seeded[0] + setup.seeded[1] > 0 && setup.seeded[2] == 0);
 	check_results(&setup);
@@ -434,7 +434,7 @@ TEST(seeds_from_elsewhere)
 	setup.task[0].text = task_matmul;
 	setup.task[0].seed = seeds;
 	setup.task[0].nseeds = sizeof seeds / sizeof *seeds;
-	setup.j.tried = count_seeds;
+	setup.j.calls.tried = count_seeds;
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	CHECK(setup.seeded[0] == 2);
 	check_results(&setup);
@@ -449,7 +449,7 @@ TEST(missing_kernels_may_take_longer)
 		open_setup(&setup, 1, 0, 1, 60 * NS_PER_MS);
 		setup.s->slow_task = setup.task[0].text;
 		setup.s->slow_ns = 100 * NS_PER_MS;
-		setup.j.missing_by_ns = way ? 400 * NS_PER_MS : 0;
+		setup.j.limits.missing_by_ns = way ? 400 * NS_PER_MS : 0;
 		setup.task[0].incumbent = way == 2 ? known : NULL;
 		CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 		CHECK((setup.result[0].best_ns > 0) == (way == 1));
@@ -505,8 +505,8 @@ TEST(strangers_are_believed_for_a_while)
 		int64_t box = (NTASKS + JOB_LIES) * SIM_BUILD_NS + 70 * NS_PER_MS;
 		int differ = 0;
 		open_setup(&setup, 1, 0, NTASKS, way == 2 ? box : 2 * NS_PER_S);
-		setup.j.defaults_only = true;
-		setup.j.tried = count_claims;
+		setup.j.limits.defaults_only = true;
+		setup.j.calls.tried = count_claims;
 		struct runner_ops ops = *setup.s->r.ops;
 		ops.build = build_lies;
 		setup.s->r.ops = &ops;
@@ -542,7 +542,7 @@ TEST(known_schedules_are_made_first)
 	for (int way = 0; way < 3; way++) {
 		int64_t box = way ? 3 * NS_PER_S : (NTASKS + 1) * SIM_BUILD_NS + 60 * NS_PER_MS;
 		open_setup(&setup, 1, 0, NTASKS, box);
-		setup.j.defaults_only = true;
+		setup.j.limits.defaults_only = true;
 		setup.s->r.builders = way == 2 ? 2 : 0;
 		for (int i = 0; i < NTASKS; i++) {
 			setup.task[i].incumbent = known[i];
@@ -576,7 +576,7 @@ TEST(an_incumbent_that_fails_is_demoted)
 			i++;
 		CHECK(strcmp(known[i], standard[i]) != 0);
 		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
-		setup.j.defaults_only = true;
+		setup.j.limits.defaults_only = true;
 		setup.task[i].incumbent = way < 2 ? "no such schedule" : known[i];
 		setup.task[i].codeless = way % 2;
 		setup.s->broken = way < 2 ? NULL : known[i];
@@ -598,7 +598,7 @@ TEST(an_incumbent_outlives_a_stall)
 		while (i < NTASKS - 1 && !strcmp(known[i], standard[i]))
 			i++;
 		open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
-		setup.j.defaults_only = true;
+		setup.j.limits.defaults_only = true;
 		setup.task[i].incumbent = known[i];
 		setup.task[i].codeless = way % 2;
 		setup.s->stalled = way / 2 % 2 ? standard[i] : known[i];
@@ -619,7 +619,7 @@ TEST(an_incumbent_outlives_its_default)
 	for (int i = 0; i < NTASKS; i++)
 		for (int codeless = 0; codeless < 2 && strcmp(known[i], standard[i]); codeless++) {
 			open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
-			setup.j.defaults_only = true;
+			setup.j.limits.defaults_only = true;
 			setup.task[i].incumbent = known[i];
 			setup.task[i].codeless = codeless;
 			setup.s->broken = standard[i];
@@ -635,10 +635,10 @@ TEST(a_job_goes_on_from_another)
 {
 	static struct job_result first[NTASKS];
 	open_setup(&setup, 1, 0, NTASKS, 3 * NS_PER_S);
-	setup.j.defaults_only = true;
+	setup.j.limits.defaults_only = true;
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == NTASKS);
 	CHECK(setup.s->builds == NTASKS);
-	setup.j.defaults_only = false;
+	setup.j.limits.defaults_only = false;
 	for (int i = 0; i < NTASKS; i++) {
 		first[i] = setup.result[i];
 		setup.task[i].earlier = &first[i];
@@ -650,11 +650,11 @@ TEST(a_job_goes_on_from_another)
 	setup.task[0].ntried = 1;
 	snprintf(first[1].best, sizeof first[1].best, "no schedule of this task"); /* is made anew, */
 	snprintf(first[2].standard, sizeof first[2].standard, "nor this");         /* so is the default */
-	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 1;
-	setup.j.missing_by_ns = clock_now(dev_sim.clock()) + 1;
+	setup.j.limits.deadline_ns = clock_now(dev_sim.clock()) + 1;
+	setup.j.limits.missing_by_ns = clock_now(dev_sim.clock()) + 1;
 	CHECK(job_run(&setup.j, &setup.s->r, setup.result) == 0);
 	CHECK(setup.s->builds == NTASKS);
-	setup.j.deadline_ns = clock_now(dev_sim.clock()) + 3 * NS_PER_S;
+	setup.j.limits.deadline_ns = clock_now(dev_sim.clock()) + 3 * NS_PER_S;
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	for (int i = 0; i < NTASKS; i++) {
 		CHECK(setup.result[i].default_ns > 0 && setup.result[i].best_ns <= first[i].best_ns);
@@ -722,8 +722,8 @@ TEST(the_whole_box_is_used)
 	for (int ntasks = 1; ntasks <= 2; ntasks++) {
 		const int64_t box = 10 * NS_PER_S;
 		open_setup(&setup, 1, 0.03, ntasks, box);
-		setup.j.strategy = NULL;
-		setup.j.tried = see;
+		setup.j.search.strategy = NULL;
+		setup.j.calls.tried = see;
 		setup.task[0].text = tiny;
 		seen.n = seen.again = 0;
 		int n = draw_all(tiny, all), met = 0;
@@ -762,7 +762,7 @@ TEST(first_slices_come_first)
 {
 	open_setup(&setup, 1, 0.03, NTASKS, 8 * NS_PER_S);
 	setup.task[0].uses = 1000;
-	setup.j.tried = count_slices;
+	setup.j.calls.tried = count_slices;
 	memset(&slices, 0, sizeof slices);
 	CHECK_OK(job_run(&setup.j, &setup.s->r, setup.result));
 	CHECK(slices.again > 0 && slices.left == 0);
@@ -777,7 +777,7 @@ TEST(bad_tasks_and_strategies)
 	CHECK(!setup.result[0].best[0] && setup.result[1].best[0]); /* the other one is tuned */
 	close_setup(&setup);
 	open_setup(&setup, 1, 0, 1, NS_PER_S);
-	setup.j.strategy = "magic";
+	setup.j.search.strategy = "magic";
 	CHECK_FAILS(job_run(&setup.j, &setup.s->r, setup.result), E_USAGE, "magic");
 	close_setup(&setup);
 	open_setup(&setup, 1, 0, 0, NS_PER_S);
@@ -813,8 +813,8 @@ TEST(through_the_local_runner)
 	REQUIRE_OK(runner_local(&dev_sim, &emit_sim, &setup.s->t, 1, false, &r));
 	int trials = job_run(&setup.j, r, setup.result);
 	CHECK(trials > 20);
-	CHECK(clock_now(dev_sim.clock()) <= setup.j.deadline_ns - 30 * NS_PER_MS);
-	CHECK(clock_now(dev_sim.clock()) >= setup.j.deadline_ns - 100 * NS_PER_MS);
+	CHECK(clock_now(dev_sim.clock()) <= setup.j.limits.deadline_ns - 30 * NS_PER_MS);
+	CHECK(clock_now(dev_sim.clock()) >= setup.j.limits.deadline_ns - 100 * NS_PER_MS);
 	check_results(&setup);
 	r->ops->close(r);
 	close_setup(&setup);

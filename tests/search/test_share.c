@@ -189,12 +189,12 @@ static struct order run_order(struct share share)
 					    .seed = &other_seed};
 	const struct job j = {.ntasks = 4,
 			      .task = task,
-			      .share = share,
-			      .seed = 9,
-			      .deadline_ns = 4 * NS_PER_S,
-			      .ctx = &o,
-			      .sink = sink,
-			      .tried = hear_order};
+			      .search.share = share,
+			      .search.seed = 9,
+			      .limits.deadline_ns = 4 * NS_PER_S,
+			      .calls.ctx = &o,
+			      .calls.sink = sink,
+			      .calls.tried = hear_order};
 	CHECK(job_run(&j, &s->r, r) > 0);
 	s->r.ops->close(&s->r);
 	return o;
@@ -206,13 +206,13 @@ static struct job_result run_job(struct share share, const char *strategy, int64
 	const struct job_task task = {.text = task_conv, .label = "conv", .uses = 1};
 	const struct job j = {.ntasks = 1,
 			      .task = &task,
-			      .strategy = strategy,
-			      .share = share,
-			      .seed = 9,
-			      .deadline_ns = box_ns,
-			      .ctx = h,
-			      .sink = sink,
-			      .tried = hear};
+			      .search.strategy = strategy,
+			      .search.share = share,
+			      .search.seed = 9,
+			      .limits.deadline_ns = box_ns,
+			      .calls.ctx = h,
+			      .calls.sink = sink,
+			      .calls.tried = hear};
 	struct job_result r = {0};
 	h->n = 0;
 	CHECK(job_run(&j, &s->r, &r) > 0);

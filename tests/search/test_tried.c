@@ -76,14 +76,14 @@ static void run_box(const struct box_setup *b, struct told *o)
 	task[0].tried = b->known;
 	const struct job j = {.ntasks = NTASKS,
 			      .task = task,
-			      .strategy = b->strategy,
-			      .seed = b->seed,
-			      .deadline_ns = b->box_ns,
-			      .quick = b->quick,
-			      .defaults_only = b->defaults_only,
-			      .ctx = o,
-			      .sink = sink,
-			      .tried = tried};
+			      .search.strategy = b->strategy,
+			      .search.seed = b->seed,
+			      .limits.deadline_ns = b->box_ns,
+			      .limits.quick = b->quick,
+			      .limits.defaults_only = b->defaults_only,
+			      .calls.ctx = o,
+			      .calls.sink = sink,
+			      .calls.tried = tried};
 	CHECK_OK(job_run(&j, &o->s->r, result));
 	for (int i = 0; i < NTASKS; i++)
 		CHECK(result[i].spent_ns > 0 && result[i].spent_ns <= b->box_ns);

@@ -158,12 +158,12 @@ static int run_board(struct fleet *f, int i)
 	const struct job j = {
 	    .ntasks = f->c->nland,
 	    .task = make_tasks(f, b, &a),
-	    .share = divided ? (struct share){f->c->parts, "salt", b->id} : (struct share){0},
-	    .seed = mix_text(b->id).lo ^ f->c->seed,
-	    .deadline_ns = f->c->box_ns,
-	    .ctx = &x,
-	    .sink = sink,
-	    .tried = hear,
+	    .search.share = divided ? (struct share){f->c->parts, "salt", b->id} : (struct share){0},
+	    .search.seed = mix_text(b->id).lo ^ f->c->seed,
+	    .limits.deadline_ns = f->c->box_ns,
+	    .calls.ctx = &x,
+	    .calls.sink = sink,
+	    .calls.tried = hear,
 	};
 	struct job_result *result = ARENA_ARRAY(&a, struct job_result, j.ntasks);
 	rc = job_run(&j, r, result);

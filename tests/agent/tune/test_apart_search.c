@@ -276,15 +276,15 @@ static int run(uint64_t seed, int64_t box_ns, bool codeless, struct job_result *
 	}
 	const struct job j = {.ntasks = NTASKS,
 			      .task = task,
-			      .strategy = "random",
-			      .seed = seed,
+			      .search.strategy = "random",
+			      .search.seed = seed,
 			      /* otherwise thousands of candidates are tried */
-			      .quick = box_ns > 5 * NS_PER_S,
-			      .deadline_ns = clock_now(dev_sim.clock()) + box_ns,
-			      .sink = sink};
+			      .limits.quick = box_ns > 5 * NS_PER_S,
+			      .limits.deadline_ns = clock_now(dev_sim.clock()) + box_ns,
+			      .calls.sink = sink};
 	CHECK_OK(runner_apart(open_view(false), &ways, &r));
 	int rc = job_run(&j, r, result);
-	CHECK(clock_now(dev_sim.clock()) <= j.deadline_ns);
+	CHECK(clock_now(dev_sim.clock()) <= j.limits.deadline_ns);
 	r->ops->close(r);
 	sim_close(&world.sim->r);
 	for (int i = 0; i < NTASKS; i++)

@@ -215,13 +215,13 @@ static void live(uint64_t seed, const char *strategy, char (*standard)[CAND_MAX]
 	}
 	const struct job j = {.ntasks = n,
 			      .task = task,
-			      .strategy = strategy,
+			      .search.strategy = strategy,
 			      /* few seeds: the same candidates come again, so that their true times are
 			       * known */
-			      .seed = seed % 7,
-			      .deadline_ns = box,
-			      .ctx = &l,
-			      .sink = sink};
+			      .search.seed = seed % 7,
+			      .limits.deadline_ns = box,
+			      .calls.ctx = &l,
+			      .calls.sink = sink};
 	int rc = job_run(&j, &l.r, result);
 	CHECK(rc >= 0 || rc == E_CHILD); /* after ten deaths in a row the job reports a broken machine */
 	CHECK(clock_now(l.r.clock) <= box + 100 * NS_PER_MS);

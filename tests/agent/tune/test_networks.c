@@ -166,13 +166,13 @@ static int tune(struct way *w, const struct steps *s, struct arena *a)
 	}
 	const struct job j = {.ntasks = take,
 			      .task = jt,
-			      .strategy = "evolve",
-			      .seed = 1 + (uint64_t)w->many,
-			      .deadline_ns = clock_now(r->clock) + BOX_NS,
-			      .stop = &t.stop,
-			      .ctx = &t,
-			      .sink = sink,
-			      .tried = count_trial};
+			      .search.strategy = "evolve",
+			      .search.seed = 1 + (uint64_t)w->many,
+			      .limits.deadline_ns = clock_now(r->clock) + BOX_NS,
+			      .limits.stop = &t.stop,
+			      .calls.ctx = &t,
+			      .calls.sink = sink,
+			      .calls.tried = count_trial};
 	t.trials_left = take * TRIALS_EACH;
 	int rc = job_run(&j, r, result);
 	w->boxes++;

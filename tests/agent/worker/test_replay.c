@@ -99,11 +99,11 @@ static int run_job(const struct world *w, uint64_t seed, double sigma, const cha
 					{.text = texts[1], .label = "b", .uses = 3}};
 	const struct job j = {.ntasks = NTASKS,
 			      .task = task,
-			      .strategy = strategy,
-			      .seed = seed,
-			      .deadline_ns = box_ns,
-			      .ctx = story,
-			      .sink = sink};
+			      .search.strategy = strategy,
+			      .search.seed = seed,
+			      .limits.deadline_ns = box_ns,
+			      .calls.ctx = story,
+			      .calls.sink = sink};
 	int trials = job_run(&j, r, result);
 	CHECK(clock_now(r->clock) <= box_ns);
 	for (int i = 0; i < NTASKS; i++)
