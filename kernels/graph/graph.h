@@ -77,6 +77,9 @@ const char *node_type(const struct node *n); /* "Conv" */
 /* Sorts the nodes topologically; an order that is topological already is kept. Drops dead nodes and renumbers
  * the others (values keep their indexes). E_CORRUPT names a node on a cycle. */
 int graph_sort(struct graph *g) MUST_CHECK;
+/* Checks that live nodes read what inputs, constants or other live nodes give, each value from its one
+ * producer, and with `ordered` from an earlier one. E_CORRUPT names the place: a pass broke the graph. */
+int graph_check(const struct graph *g, bool ordered) MUST_CHECK;
 /* The model's key: a hash of structure, shapes, dtypes, attributes and small constants (<= 64 elements), but
  * not of weights. */
 struct key graph_key(const struct graph *g);

@@ -3,7 +3,9 @@
 
 #include "kernels/graph/eval.h"
 #include "kernels/graph/pass.h"
+#include "platform/base/sanitized.h"
 
+#include <assert.h>
 #include <string.h>
 
 static bool all_constant(const struct graph *g, const int *v, int n)
@@ -109,10 +111,14 @@ int graph_optimize(struct graph *g)
 	int rc = graph_sort(g);
 	for (size_t i = 0; i < sizeof pass / sizeof *pass && rc >= 0; i++) {
 		rc = pass[i](g, &scratch);
+		assert(!SANITIZED_ADDRESS || rc < 0 || graph_check(g, false) >= 0);
 		arena_reset(&scratch);
 	}
 	if (rc >= 0)
 		drop_dead(g, &scratch);
 	arena_free(&scratch);
-	return rc < 0 ? fail_in(rc, "optimising '%s'", g->name ? g->name : "graph") : graph_sort(g);
+	if (rc >= 0)
+		rc = graph_sort(g);
+	assert(!SANITIZED_ADDRESS || rc < 0 || graph_check(g, true) >= 0);
+	return fail_in(rc, "optimising '%s'", g->name ? g->name : "graph");
 }

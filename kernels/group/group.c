@@ -5,7 +5,9 @@
 #include "kernels/graph/prog_fold.h"
 #include "kernels/group/group_parts.h"
 #include "kernels/graph/structure.h"
+#include "platform/base/sanitized.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -430,7 +432,10 @@ int graph_steps(struct graph *g, const struct target *t, const struct choices *c
 	if (rc >= 0)
 		rc = share_tasks(*out, a);
 	arena_free(&work);
-	return rc < 0 ? rc : steps_order(g, *out);
+	if (rc >= 0)
+		rc = steps_order(g, *out);
+	assert(!SANITIZED_ADDRESS || rc < 0 || steps_check(g, *out) >= 0);
+	return rc;
 }
 
 int steps_tasks(const struct steps *s, struct arena *a, struct step_task **out)

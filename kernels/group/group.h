@@ -63,6 +63,9 @@ int step_write(const struct graph *g, const struct step *s, int k);
 
 int graph_steps(struct graph *g, const struct target *t, const struct choices *c, struct arena *a,
 		struct steps **out) MUST_CHECK;
+/* Checks that each step has a sound task and reads only what is computed before it, and that all outputs of
+ * the graph are computed. E_CORRUPT names the step. */
+int steps_check(const struct graph *g, const struct steps *s) MUST_CHECK;
 /* The unique tasks in order of first use, with text and number of uses. A block counts as its fused task. */
 struct step_task {
 	const struct task *task;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SANITIZED_ADDRESS: AddressSanitizer is compiled in. It reserves terabytes of addresses, so limits of
- * memory cannot be used with it. It knows which memory may be touched. */
+ * memory cannot be used with it. It knows which memory may be touched. Such builds also check each graph,
+ * division and loop nest that they make. */
 #ifndef PLATFORM_SANITIZED_H
 #define PLATFORM_SANITIZED_H
 

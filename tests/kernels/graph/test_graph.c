@@ -167,6 +167,31 @@ TEST(infer_reports_each_node_once)
 	graph_free(g);
 }
 
+TEST(check_finds_what_a_pass_could_break)
+{
+	struct graph *g = new_graph();
+	int x = value(g, "x"), y = value(g, "y"), z = value(g, "z");
+	input(g, x, 4);
+	int first = node1(g, "Relu", x, y), second = node1(g, "Neg", y, z);
+	g->output = &z;
+	g->noutputs = 1;
+	CHECK_OK(graph_check(g, true));
+	g->node[first].in[0] = g->nvalues;
+	CHECK_FAILS(graph_check(g, true), E_CORRUPT, "Relu reads value 3 of 3");
+	g->node[first].in[0] = z;
+	CHECK_FAILS(graph_check(g, true), E_CORRUPT, "Relu reads 'z' before it is computed");
+	CHECK_OK(graph_check(g, false));
+	g->node[first].in[0] = x;
+	g->node[second].out[0] = y;
+	CHECK_FAILS(graph_check(g, true), E_CORRUPT, "'Neg' writes 'y', which has another producer");
+	g->node[second].out[0] = z;
+	g->node[first].dead = true;
+	CHECK_FAILS(graph_check(g, true), E_CORRUPT, "Neg reads 'y', which no node computes");
+	g->node[second].dead = true;
+	CHECK_FAILS(graph_check(g, true), E_CORRUPT, "the graph's output reads 'z', which no node computes");
+	graph_free(g);
+}
+
 TEST(key_knows_structure_not_weights)
 {
 	struct key k[4];

@@ -293,4 +293,22 @@ TEST(a_copy_that_took_in_a_node_stays)
 	}
 }
 
+TEST(check_finds_a_broken_division)
+{
+	struct zoo z = net_begin("views");
+	struct arena a = {0};
+	int t = transpose(&z, softmax(&z, input(&z, TOKENS, HEAD)), 2, (int64_t[]){1, 0});
+	struct graph *g = net_end(&z, softmax(&z, t));
+	struct steps s = *steps_of(g, &a);
+	CHECK_OK(steps_check(g, &s));
+	s.nsteps--;
+	CHECK_FAILS(steps_check(g, &s), E_CORRUPT, "no step computes the output");
+	s.nsteps++;
+	s.step++;
+	s.nsteps--;
+	CHECK_FAILS(steps_check(g, &s), E_CORRUPT, "before it is computed");
+	graph_free(g);
+	arena_free(&a);
+}
+
 TEST_MAIN
