@@ -20,6 +20,7 @@ static struct rec open_hint(const struct rec *of)
 {
 	struct rec h = *of;
 	h.kind = REC_HINT;
+	h.origin = ORIGIN_SEARCH;
 	h.meas = (struct meas){.status = MEAS_OK, .median_ns = of->meas.median_ns};
 	return h;
 }
@@ -202,7 +203,7 @@ int hint_take_back(struct cache *c, const struct rec *h)
 	int rc = forget_best(c, h);
 	if (rc > 0) /* else its trial stays, or the same hint could cost a measurement again and again */
 		rc = forget_trial(c, h);
-	return rc < 0 ? rc : cache_forget(c, CACHE_HINT, rec_key(h));
+	return rc < 0 || h->kind != REC_HINT ? rc : cache_forget(c, CACHE_HINT, rec_key(h));
 }
 
 int hint_has_room(struct cache *c, size_t bytes)
@@ -289,12 +290,31 @@ int hint_bring(struct cache *c, enum cache_type t, struct key k, const void *p, 
 	return rc < 0 ? rc : E_OK;
 }
 
+bool hint_may_drop(enum cache_type t)
+{
+	return t == CACHE_HINT || t == CACHE_HINT_CHOICES || t == CACHE_REC;
+}
+
+/* Forgets a record that came from a hint; others stay. */
+static int drop_rec(struct cache *c, struct key k)
+{
+	struct arena a = {0};
+	struct rec r;
+	int rc = cache_get_rec(c, k, &a, &r);
+	if (rc >= 0)
+		rc = r.kind == REC_BEST && r.origin == ORIGIN_HINT ? hint_take_back(c, &r) : E_OK;
+	arena_free(&a);
+	return rc == E_NOTFOUND ? E_OK : rc;
+}
+
 int hint_drop(struct cache *c, enum cache_type t, struct key k)
 {
 	struct arena a = {0};
 	struct rec h;
-	if (t != CACHE_HINT && t != CACHE_HINT_CHOICES)
+	if (!hint_may_drop(t))
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", t);
+	if (t == CACHE_REC)
+		return drop_rec(c, k);
 	int rc = t == CACHE_HINT ? get(c, k, &a, &h) : E_NOTFOUND;
 	rc = rc >= 0 ? hint_take_back(c, &h) : rc == E_NOTFOUND ? cache_forget(c, t, k) : rc;
 	arena_free(&a);

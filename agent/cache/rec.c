@@ -19,6 +19,12 @@ const char *rec_kind_name(int kind)
 	return kind >= 0 && kind < REC_KINDS ? words[kind] : NULL;
 }
 
+const char *rec_origin_name(int origin)
+{
+	static const char *const words[REC_ORIGINS] = {"search", "hint"};
+	return origin >= 0 && origin < REC_ORIGINS ? words[origin] : NULL;
+}
+
 static const struct field fields[] = {
     FIELD("task", F_KEY, struct rec, task),
     FIELD("kind", F_WORD, struct rec, kind, rec_kind_name),
@@ -45,6 +51,8 @@ static const struct field fields[] = {
     FIELD("text", F_TEXT, struct rec, task_text),
 };
 
+static const struct field origin[] = {FIELD("origin", F_WORD, struct rec, origin, rec_origin_name)};
+
 enum { NFIELDS = sizeof fields / sizeof *fields };
 
 struct key rec_key(const struct rec *r)
@@ -66,6 +74,8 @@ void rec_text(const struct rec *r, struct buf *out)
 {
 	buf_puts(out, FIRST_LINE);
 	fields_text(fields, NFIELDS, r, out);
+	if (r->origin != ORIGIN_SEARCH)
+		fields_text(origin, 1, r, out);
 }
 
 bool rec_is_former(const char *text)
@@ -81,6 +91,8 @@ int rec_parse(const char *text, struct arena *a, struct rec *out)
 		return fail(E_CORRUPT, "not a record of this version");
 	text += strlen(FIRST_LINE);
 	int rc = fields_parse(fields, NFIELDS, &text, a, out);
+	if (rc >= 0 && !strncmp(text, "origin ", 7))
+		rc = fields_parse(origin, 1, &text, a, out);
 	if (rc < 0)
 		return fail_in(rc, "record");
 	if (former)

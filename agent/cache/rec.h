@@ -16,9 +16,17 @@ enum rec_kind {
 	REC_KINDS
 };
 
+/* Who proposed a record's candidate. This board has checked and timed it in either case. */
+enum rec_origin {
+	ORIGIN_SEARCH, /* a search on this board */
+	ORIGIN_HINT,   /* a stranger's hint (agent/cache/hint.h) */
+	REC_ORIGINS
+};
+
 struct rec {
 	struct key task; /* of the task text */
 	enum rec_kind kind;
+	enum rec_origin origin;
 	char target[160]; /* human-readable target: soc isa lanes */
 	struct key target_key;
 	char device[16];
@@ -35,7 +43,9 @@ struct key
 rec_key(const struct rec *r); /* SHA-256 of task, target key, device, threads, exactness and kind */
 struct key code_key(const struct rec *r); /* ... of that, emitter and candidate */
 const char *rec_kind_name(int kind);      /* "default", "best", "hint"; NULL: no enum rec_kind */
-/* Appends the record's text: "hone-rec 2" and one line for each field. */
+const char *rec_origin_name(int origin);  /* "search", "hint"; NULL: no enum rec_origin */
+/* Appends the record's text: "hone-rec 2" and one line for each field. A last line "origin" is there only if
+ * the candidate comes from a hint, so that former versions can read all other records. */
 void rec_text(const struct rec *r, struct buf *out);
 /* Reads such a text; strings of *out live in the arena. E_CORRUPT: it is none. Fuzzed. */
 int rec_parse(const char *text, struct arena *a, struct rec *out) MUST_CHECK;

@@ -451,7 +451,7 @@ static int do_forget(const struct call *k)
 {
 	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
 		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
-	if (k->c->syncs && k->r->type != CACHE_HINT && k->r->type != CACHE_HINT_CHOICES)
+	if (k->c->syncs && !hint_may_drop((enum cache_type)k->r->type))
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, saving_of(k));
 	honed_act(k->h, &(struct honed_action){

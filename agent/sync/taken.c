@@ -206,22 +206,42 @@ struct revoking {
 	int gone;
 };
 
-/* Forgets a revoked hint with its results. When honed keeps the cache, it removes the results itself as it is
- * told to forget the hint. */
-static int revoke_one(void *ctx, const struct rec *h)
+/* Forgets a revoked hint with its results, or a record that came from a revoked hint. When honed keeps the
+ * cache, it removes the results itself as it is told to forget the hint or the record. */
+static int revoke_one(struct revoking *x, const struct rec *r)
 {
-	struct revoking *x = ctx;
-	if (!is_revoked(x->s, h))
+	enum cache_type t = r->kind == REC_HINT ? CACHE_HINT : CACHE_REC;
+	if (!is_revoked(x->s, r))
 		return E_OK;
 	x->gone++;
-	return cache_is_through(x->c) ? cache_forget(x->c, CACHE_HINT, rec_key(h)) : hint_take_back(x->c, h);
+	return cache_is_through(x->c) ? cache_forget(x->c, t, rec_key(r)) : hint_take_back(x->c, r);
+}
+
+static int revoke_hint(void *ctx, const struct rec *h)
+{
+	return revoke_one(ctx, h);
+}
+
+static int revoke_rec(struct revoking *x, struct key k)
+{
+	struct arena a = {0};
+	struct rec r;
+	int rc = cache_get_rec(x->c, k, &a, &r);
+	if (rc >= 0)
+		rc = r.kind == REC_BEST && r.origin == ORIGIN_HINT ? revoke_one(x, &r) : E_OK;
+	arena_free(&a);
+	return rc == E_NOTFOUND ? E_OK : rc;
 }
 
 int taken_revoke(struct cache *c, const struct snapshot *s)
 {
 	struct arena a = {0};
 	struct revoking x = {c, s, 0};
-	int rc = s->nrecord ? hint_each(c, &a, revoke_one, &x) : E_OK;
+	struct key *k;
+	int rc = s->nrecord ? hint_each(c, &a, revoke_hint, &x) : E_OK;
+	int n = s->nrecord && rc >= 0 ? cache_keys(c, CACHE_REC, &a, &k) : 0;
+	for (int i = 0; i < n && rc >= 0; i++)
+		rc = revoke_rec(&x, k[i]);
 	arena_free(&a);
 	return rc < 0 ? rc : x.gone;
 }

@@ -41,7 +41,8 @@ int taken_new(const struct taken_sum *sum);
 /* Logs how many records were left out for lack of room; call it once. */
 void taken_tell(const struct cache *c, const struct taken_sum *sum);
 /* Removes hints that s revokes, and their results: the record of their candidate with its code, and their
- * trial. Records that this board found itself stay. Returns how many hints were removed. Not committed. */
+ * trial; also records whose hint was replaced since. Records that this board found itself stay. Returns how
+ * many hints and such records were removed. Not committed. */
 int taken_revoke(struct cache *c, const struct snapshot *s) MUST_CHECK;
 
 #endif

@@ -53,10 +53,14 @@ static bool is_default(const struct session *s, const char *task, const char *ca
 	return false;
 }
 
+bool tune_is_foreign(const struct session *s, const char *task, const char *cand)
+{
+	return knows(s, task, cand) && !is_default(s, task, cand);
+}
+
 static bool is_foreign(void *ctx, const char *task, const char *cand)
 {
-	const struct session *s = ctx;
-	return knows(s, task, cand) && !is_default(s, task, cand);
+	return tune_is_foreign(ctx, task, cand);
 }
 
 int tune_apart(struct session *s)

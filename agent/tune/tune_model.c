@@ -160,6 +160,18 @@ static struct rec make_rec(const struct session *s, int task, enum rec_kind kind
 	return r;
 }
 
+/* A candidate that came from a hint in an earlier box still does when it is measured again. */
+static enum rec_origin find_origin(const struct session *s, const struct rec *r)
+{
+	struct arena scratch = {0};
+	struct rec old;
+	bool hint = tune_is_foreign(s, r->task_text, r->cand) ||
+		    (cache_get_rec(s->store.cache, rec_key(r), &scratch, &old) >= 0 &&
+		     old.origin == ORIGIN_HINT && !strcmp(old.cand, r->cand));
+	arena_free(&scratch);
+	return r->kind == REC_BEST && hint ? ORIGIN_HINT : ORIGIN_SEARCH;
+}
+
 /* Puts a result into the cache at once, the code before the record that names it. A cache that cannot be
  * written is no reason to stop: it keeps both in memory. */
 static int sink(void *ctx, int task, bool best, const char *cand, const struct meas *m,
@@ -171,6 +183,7 @@ static int sink(void *ctx, int task, bool best, const char *cand, const struct m
 	int rc = code_parse(code.p, code.n, &scratch, &c);
 	if (rc >= 0) {
 		struct rec r = make_rec(s, task, best ? REC_BEST : REC_DEFAULT, cand, m, c.m.version);
+		r.origin = find_origin(s, &r);
 		rc = kept_code_put(s->store.cache, &r, code);
 		int put = rc < 0 && rc != E_IO ? rc : cache_put_rec(s->store.cache, &r);
 		rc = put < 0 ? put : rc;

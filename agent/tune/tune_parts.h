@@ -112,6 +112,8 @@ int tune_apart(struct session *s) MUST_CHECK;
 /* Collects strangers' candidates of the job's tasks before it runs. They stay foreign until the box is over,
  * whatever the results. */
 void tune_apart_tasks(struct session *s);
+/* True: a stranger proposed this candidate of a task to this box. */
+bool tune_is_foreign(const struct session *s, const char *task, const char *cand);
 
 /* Puts the logs that changed into the cache. */
 int tune_log_put(struct session *s) MUST_CHECK;

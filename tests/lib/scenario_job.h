@@ -308,13 +308,13 @@ static inline int job_search(struct leash *j, struct job_result *result)
 		task[i] = (struct job_task){.text = texts[i], .label = "task", .uses = 1};
 	const struct job job = {.ntasks = NTASKS,
 				.task = task,
-				.seed = 1 + (uint64_t)j->model % 3,
-				.strategy = "random",
-				.deadline_ns = j->end_ns - 60 * NS_PER_MS,
-				.quick = true,
-				.stop = &j->stop,
-				.ctx = j,
-				.sink = job_sink};
+				.search.seed = 1 + (uint64_t)j->model % 3,
+				.search.strategy = "random",
+				.limits.deadline_ns = j->end_ns - 60 * NS_PER_MS,
+				.limits.quick = true,
+				.limits.stop = &j->stop,
+				.calls.ctx = j,
+				.calls.sink = job_sink};
 	int rc = runner_leashed(&j->r, j, &r);
 	if (rc < 0)
 		return rc;

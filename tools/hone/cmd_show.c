@@ -36,14 +36,15 @@ static json_t *rec_json(const struct rec *r, enum stale stale)
 {
 	char key[33];
 	key_text(r->task, key);
-	return json_pack("{ss so so ss so so si sb so so ss so so so so si so so}", "task", key, "label",
+	return json_pack("{ss so so ss ss so so si sb so so ss so so so so si so so}", "task", key, "label",
 			 json_text(r->label), "text", json_text(r->task_text), "kind", rec_kind_name(r->kind),
-			 "target", json_text(r->target), "device", json_text(r->device), "threads",
-			 r->threads, "exact", r->exact, "emitter", json_text(r->emitter), "cand",
-			 json_text(r->cand), "status", meas_status_name(r->meas.status), "median_ms",
-			 json_ms((double)r->meas.median_ns), "min_ms", json_ms((double)r->meas.min_ns),
-			 "spread_ms", json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)),
-			 "runs", r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err), "stale",
+			 "origin", rec_origin_name(r->origin), "target", json_text(r->target), "device",
+			 json_text(r->device), "threads", r->threads, "exact", r->exact, "emitter",
+			 json_text(r->emitter), "cand", json_text(r->cand), "status",
+			 meas_status_name(r->meas.status), "median_ms", json_ms((double)r->meas.median_ns),
+			 "min_ms", json_ms((double)r->meas.min_ns), "spread_ms",
+			 json_ms((double)r->meas.spread_ns), "gflops", json_num(gflops(r)), "runs",
+			 r->meas.runs, "max_rel_err", json_num(r->meas.max_rel_err), "stale",
 			 stale ? json_text(stale_name(stale)) : json_null());
 }
 
@@ -69,7 +70,8 @@ static int show_rec(void *ctx, const struct rec *r)
 	if (s->lines)
 		return json_out(rec_json(r, stale));
 	table_cell(&s->table, "%s", r->label);
-	table_cell(&s->table, "%s", rec_kind_name(r->kind));
+	table_cell(&s->table, "%s%s", rec_kind_name(r->kind),
+		   r->origin == ORIGIN_HINT ? ", from a hint" : "");
 	table_cell(&s->table, "%d", r->threads);
 	table_cell(&s->table, "%.4f", (double)r->meas.median_ns / 1e6);
 	table_cell(&s->table, "%.1f", gflops(r));

@@ -26,6 +26,7 @@ TEST(text_round_trip)
 	CHECK(!strcmp(back.task_text, r.task_text));
 	CHECK(key_equal(rec_key(&r), rec_key(&back)));
 	CHECK(back.meas.max_rel_err == r.meas.max_rel_err);
+	CHECK(back.origin == ORIGIN_SEARCH && !strstr(buf_str(&text), "\norigin "));
 	CHECK_FAILS(rec_parse("", &a, &back), E_CORRUPT, "not a record");
 	buf_puts(&text, "more\n");
 	CHECK_FAILS(rec_parse(buf_str(&text), &a, &back), E_CORRUPT, "more lines");
@@ -34,6 +35,13 @@ TEST(text_round_trip)
 		char *cut = arena_strndup(&a, text.p, n);
 		CHECK(rec_parse(cut, &a, &back) == E_CORRUPT);
 	}
+	r.origin = ORIGIN_HINT;
+	buf_clear(&text);
+	rec_text(&r, &text);
+	REQUIRE_OK(rec_parse(buf_str(&text), &a, &back));
+	CHECK(back.origin == ORIGIN_HINT && same_rec(&r, &back) && key_equal(rec_key(&r), rec_key(&back)));
+	buf_puts(&text, "origin hint\n");
+	CHECK_FAILS(rec_parse(buf_str(&text), &a, &back), E_CORRUPT, "more lines");
 	buf_free(&text);
 	arena_free(&a);
 }

@@ -210,12 +210,12 @@ static void run_box(struct board *b, int64_t box_ns)
 		open_log(b, i);
 	const struct job j = {.ntasks = NTASKS,
 			      .task = b->task,
-			      .strategy = "evolve",
-			      .seed = 3,
-			      .deadline_ns = box_ns,
-			      .ctx = b,
-			      .sink = sink,
-			      .tried = tried};
+			      .search.strategy = "evolve",
+			      .search.seed = 3,
+			      .limits.deadline_ns = box_ns,
+			      .calls.ctx = b,
+			      .calls.sink = sink,
+			      .calls.tried = tried};
 	CHECK_OK(job_run(&j, &s->r, b->result));
 	for (int i = 0; i < NTASKS; i++) {
 		CHECK_OK(trials_put(b->cache, &b->log[i]));
@@ -755,6 +755,40 @@ TEST(revoked)
 	buf_free(&lines);
 	close_board(&b);
 	close_board(&first);
+}
+
+/* A record that came from a hint is revoked although another hint has replaced its own; a record of the same
+ * candidate that this board found itself stays, and so does a record of another candidate. */
+TEST(records_of_replaced_hints_are_revoked)
+{
+	static struct board b;
+	struct rec r, got;
+	struct snapshot s = {0};
+	open_board(&b);
+	key_text(target_key(&b.target), s.cls);
+	for (int i = 0; i < 3; i++) {
+		r = named(&b, i, i == 2 ? "other" : "theirs", 500);
+		r.kind = REC_BEST;
+		r.origin = i == 1 ? ORIGIN_SEARCH : ORIGIN_HINT;
+		CHECK_OK(cache_put_rec(b.cache, &r));
+		r = named(&b, i, "replaced by", 400);
+		CHECK(hint_put(b.cache, &r) == HINT_OPEN);
+	}
+	struct key gone[2];
+	for (int i = 0; i < 2; i++) {
+		CHECK(get(&b, i, REC_BEST, &got));
+		gone[i] = revoked_hash(&got);
+	}
+	s.record = gone;
+	s.nrecord = 2;
+	CHECK(taken_revoke(b.cache, &s) == 1);
+	CHECK(!get(&b, 0, REC_BEST, &got) && get(&b, 0, REC_HINT, &got));
+	CHECK(get(&b, 1, REC_BEST, &got) && get(&b, 2, REC_BEST, &got));
+	CHECK_OK(hint_drop(b.cache, CACHE_REC, rec_key(&got))); /* what hone-sync asks honed for */
+	CHECK(!get(&b, 2, REC_BEST, &r) && get(&b, 1, REC_BEST, &got));
+	CHECK_OK(hint_drop(b.cache, CACHE_REC, rec_key(&got)));
+	CHECK(get(&b, 1, REC_BEST, &got)); /* not from a hint */
+	close_board(&b);
 }
 
 /* A board that takes another board's results reaches its time in a box in which that one had found little. */

@@ -251,6 +251,22 @@ static int count_workers(const char *folder)
 	return (int)strlen(text) / 2;
 }
 
+/* The number of records whose candidates came from hints. */
+static int count_from_hints(const char *cache)
+{
+	int n = 0;
+	size_t i;
+	CHECK_RUN(0, "show --json --cache %s", cache);
+	json_t *j = parse_out(), *r;
+	json_array_foreach(json_object_get(j, "records"), i, r)
+	{
+		const char *origin = json_string_value(json_object_get(r, "origin"));
+		n += origin && !strcmp(origin, "hint");
+	}
+	json_decref(j);
+	return n;
+}
+
 /* A candidate that another board found is tried here in a worker of its own, once; a box without such
  * candidates has one worker. */
 TEST(strangers_candidates_have_workers_of_their_own)
@@ -273,6 +289,15 @@ TEST(strangers_candidates_have_workers_of_their_own)
 	printf("%d workers\n", apart);
 	CHECK(apart > 1);
 	CHECK(count_workers(second) == 1); /* by now they are this board's own results */
+	/* A box without a search keeps the hints that beat the default, and so does the next one. */
+	snprintf(second, sizeof second, "%s", in_dir("was-told-only"));
+	CHECK_RUN(0, "import %s --cache %s", lines, second);
+	for (int box = 0; box < 2; box++) {
+		CHECK_RUN(0, "tune %s -q --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
+			  second);
+		CHECK(count_from_hints(second) > 0);
+	}
+	CHECK(count_from_hints(first) == 0);
 }
 
 /* Rewrites a log as if another version of the emitter had made it. */
