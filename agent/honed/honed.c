@@ -36,17 +36,17 @@ static void choose_policy(struct honed *h)
 	h->policy = policy_find(name);
 	if (h->policy)
 		return;
-	honed_log(h, 0, "policy '%s' does not exist; using '%s'", name, policy_table[0]->name);
+	honed_log(h, 0, "there is no policy '%s': using '%s'", name, policy_table[0]->name);
 	h->policy = policy_table[0];
 }
 
 int honed_open(const struct honed_options *o, struct honed **out)
 {
 	if (o->ncpus < 1 || o->ncpus > 64 || !o->act || !o->conf)
-		return fail(E_USAGE, "honed on %d processors: 1 to 64", o->ncpus);
+		return fail(E_USAGE, "honed can run on 1 to 64 processors, not on %d", o->ncpus);
 	struct honed *h = calloc(1, sizeof *h);
 	if (!h)
-		return fail(E_NOMEM, "honed: no memory");
+		return fail(E_NOMEM, "not enough memory to start honed");
 	h->o = *o;
 	h->conf = o->conf;
 	h->models.marks = o->marks;
@@ -92,8 +92,8 @@ static void on_start(struct honed *h, const struct honed_event *e)
 	models_read(h, h->conf, e->nmodels, e->model);
 	h->started = true;
 	if (h->o.mode == HONED_RESIDENT) {
-		honed_log(h, 1, HONE_VERSION " keeps %d models tuned; their kernels are in %s", h->models.n,
-			  h->o.cache ? h->o.cache : "memory");
+		honed_log(h, 1, HONE_VERSION " keeps %d model%s tuned; their kernels are in %s", h->models.n,
+			  plural_s(h->models.n), h->o.cache ? h->o.cache : "memory");
 		honed_act(h, &(struct honed_action){.kind = HA_READY});
 	} else {
 		boot_start(h);
@@ -110,12 +110,12 @@ static void on_conf(struct honed *h, const struct honed_event *e)
 		choose_policy(h);
 		gate_reset(h);
 		h->told.conf_error[0] = 0;
-		honed_log(h, 1, "the configuration was read: %d models", h->models.n);
+		honed_log(h, 1, "read the configuration: %d model%s", h->models.n, plural_s(h->models.n));
 	} else {
 		snprintf(h->told.conf_error, sizeof h->told.conf_error, "%.350s; the former settings stay",
 			 text);
 		log_one_line(h->told.conf_error);
-		honed_log(h, 0, "the configuration stays as it was: %s", text);
+		honed_log(h, 0, "the new configuration is invalid, so the former one stays: %s", text);
 	}
 	clients_conf(h, e->conf ? E_OK : e->rc, text);
 	honed_changed(h);

@@ -83,8 +83,8 @@ static void skip(struct honed *h)
 {
 	char text[200];
 	snprintf(text, sizeof text,
-		 "the last %d boot boxes did not come to their end: this one is skipped; hone resume has the "
-		 "next try again",
+		 "the last %d boot boxes were interrupted, so this one is skipped; hone resume makes the "
+		 "next one run",
 		 h->models.marks.unclean);
 	h->models.skips = true;
 	honed_log(h, 0, "%s", text);
@@ -109,15 +109,16 @@ void boot_start(struct honed *h)
 	if (!in_need(h)) {
 		const char *text = all_made(h) ? "every model has its kernels"
 					       : "every model has the kernels that could be made";
-		honed_log(h, 1, "no box: %s", text);
+		honed_log(h, 1, "no box is needed: %s", text);
 		say(h, text);
 		left(h, E_OK);
 	} else if (h->conf->boot_unclean > 0 && h->models.marks.unclean >= h->conf->boot_unclean &&
 		   !anything_new(h)) {
 		skip(h);
 	} else {
-		honed_log(h, 1, "box of %.1f s for %d of %d models",
-			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->models.n);
+		honed_log(h, 1, "a box of %.1f s begins for %d of %d model%s",
+			  (double)boot_length(h) / (double)NS_PER_S, in_need(h), h->models.n,
+			  plural_s(h->models.n));
 	}
 }
 
@@ -157,9 +158,9 @@ void leave(struct honed *h, const char *why)
 	if (h->o.mode == HONED_BOX)
 		h->leave_by_ns = at_most(h->leave_by_ns, h->o.box_ns + LATEST_NS);
 	if (h->o.mode == HONED_BOX)
-		honed_log(h, 1, "ends: %s; %d models still lack kernels", why, in_need(h));
+		honed_log(h, 1, "honed stops: %s; models that still lack kernels: %d", why, in_need(h));
 	else
-		honed_log(h, 1, "ends: %s", why);
+		honed_log(h, 1, "honed stops: %s", why);
 	for (int i = 0; i < HONED_JOBS; i++) {
 		struct honed_job *j = &h->job[i];
 		if (j->state)
@@ -221,9 +222,9 @@ void boot_tick(struct honed *h)
 {
 	bool box = h->o.mode == HONED_BOX && h->started && !h->leaving;
 	if (box && boot_over(h))
-		leave(h, "the box is over");
+		leave(h, "the time box is over");
 	else if (box && in_vain(h))
-		leave(h, h->look.verdict[VIEW_HARD].open ? "nothing can be done now"
+		leave(h, h->look.verdict[VIEW_HARD].open ? "no model can be tuned now"
 							 : h->look.verdict[VIEW_HARD].text);
 	for (int i = 0; h->o.mode == HONED_BOX && h->now_ns >= h->o.box_ns && i < HONED_JOBS; i++)
 		if (h->job[i].state)

@@ -235,9 +235,9 @@ static int do_watch(const struct call *k)
 static int do_wait(const struct call *k)
 {
 	if (strcmp(k->r->text, "ready"))
-		return fail(E_UNSUPPORTED, "wait: the only state to wait for is \"ready\"");
+		return fail(E_UNSUPPORTED, "wait: the only state that can be waited for is \"ready\"");
 	if (k->c->wait.is)
-		return fail(E_BUSY, "wait: this connection waits already");
+		return fail(E_BUSY, "wait: this connection is waiting already");
 	k->c->wait = k->ask;
 	k->h->clients.waiters++;
 	return E_OK;
@@ -248,7 +248,7 @@ static int do_inhibit(const struct call *k)
 	struct buf b = {0};
 	const char *name;
 	if (!k->r->text[0])
-		return fail(E_USAGE, "inhibit: say why");
+		return fail(E_USAGE, "inhibit: missing reason");
 	int rc = inhibit_add(k->h, k->c->uid, k->r->text, k->r->ms, &name);
 	if (rc < 0)
 		return rc;
@@ -269,7 +269,7 @@ static int do_resume(const struct call *k)
 	char more[32];
 	int n = inhibits_remove(k->h, k->c->uid, rules(k->h, k->c), k->r->text);
 	if (!n && k->r->text[0])
-		return fail(E_NOTFOUND, "resume: there is no inhibit '%.60s' of yours", k->r->text);
+		return fail(E_NOTFOUND, "resume: you have no inhibit named '%.60s'", k->r->text);
 	if (k->c->owner)
 		marks_resumed(k->h);
 	snprintf(more, sizeof more, "\"resumed\":%d", n);
@@ -298,7 +298,7 @@ static int do_tune(const struct call *k)
 			    r->model);
 	struct honed_job *j = job_new(h, model, model < 0 ? r->model : h->models.list[model].conf->path);
 	if (!j)
-		return fail(E_BUSY, "tune: %d jobs are here already; cancel one, or wait", HONED_JOBS);
+		return fail(E_BUSY, "tune: honed already has %d jobs; cancel one, or wait", HONED_JOBS);
 	j->people = true;
 	j->asker = k->c->id;
 	j->uid = k->c->uid;
@@ -317,7 +317,7 @@ static int do_cancel(const struct call *k)
 	int64_t n = k->r->job;
 	struct honed_job *j = n > 0 && n <= INT32_MAX ? job_of(k->h, (int)n) : NULL;
 	if (!j)
-		return fail(E_NOTFOUND, "cancel: there is no job %" PRId64 " (any more)", n);
+		return fail(E_NOTFOUND, "cancel: there is no job %" PRId64 "; it may have ended", n);
 	job_stop(k->h, j, END_CANCELED);
 	return good(k, NULL);
 }
@@ -325,7 +325,7 @@ static int do_cancel(const struct call *k)
 static int do_reload(const struct call *k)
 {
 	if (k->c->reload.is)
-		return fail(E_BUSY, "reload: this connection waits for one already");
+		return fail(E_BUSY, "reload: this connection is waiting for a reload already");
 	k->c->reload = k->ask;
 	honed_act(k->h, &(struct honed_action){.kind = HA_RELOAD});
 	return E_OK;
@@ -351,7 +351,7 @@ static int do_sync(const struct call *k)
 {
 	struct buf b = {0};
 	if (k->j)
-		return fail(E_USAGE, "sync: this connection is a job");
+		return fail(E_USAGE, "sync: this connection belongs to a job");
 	k->c->syncs = true;
 	k->h->commits.sync.lost = false;
 	buf_puts(&b, "\"cache\":");
@@ -369,13 +369,13 @@ static int do_job(const struct call *k)
 	if (k->j)
 		return answer_job(k, k->j);
 	if (k->c->syncs)
-		return fail(E_USAGE, "job: this connection brings records");
+		return fail(E_USAGE, "job: this connection belongs to hone-sync");
 	if (h->leaving)
-		return fail(E_BUSY, "job: honed ends");
+		return fail(E_BUSY, "job: honed is stopping");
 	int model = models_find(h, k->r->model, k->r->threads);
 	struct honed_job *j = job_new(h, model, k->r->model);
 	if (!j)
-		return fail(E_BUSY, "job: %d jobs are here already", HONED_JOBS);
+		return fail(E_BUSY, "job: honed already has %d jobs", HONED_JOBS);
 	j->state = JOB_RUNNING;
 	j->people = true;
 	j->view = VIEW_HARD;
@@ -392,9 +392,9 @@ static int do_job(const struct call *k)
 static int do_lease(const struct call *k)
 {
 	if (k->r->lease <= LEASE_NONE || k->r->lease > LEASE_QUIET)
-		return fail(E_USAGE, "lease: kind is compute, measure or quiet");
+		return fail(E_USAGE, "lease: the kind must be compute, measure or quiet");
 	if (k->j->ending.kill_ns)
-		return fail(E_STOPPED, "lease: this job is told to stop");
+		return fail(E_STOPPED, "lease: this job was told to stop");
 	return lease_want(k->h, k->j, k->r, &k->ask);
 }
 
@@ -403,8 +403,9 @@ static int do_release(const struct call *k)
 {
 	struct honed_job *j = k->j;
 	if (j->lease.release.is)
-		return fail(E_BUSY, "release: this job waits for one already");
-	client_bad(k->h, k->c->id, &j->lease.ask, E_TIMEOUT, "lease: it was not waited for");
+		return fail(E_BUSY, "release: this job is waiting for a release already");
+	client_bad(k->h, k->c->id, &j->lease.ask, E_TIMEOUT,
+		   "lease: the job released it before it was granted");
 	j->lease.ask.is = false;
 	j->lease.wants = LEASE_NONE;
 	lease_release(k->h, j, &k->ask);
@@ -438,9 +439,9 @@ static int do_put(const struct call *k)
 	if (k->c->syncs)
 		return bring(k);
 	if (k->r->type == CACHE_CODE && !rules(k->h, k->c))
-		return fail(E_USAGE, "put: code is taken from root and from hone's own user alone");
+		return fail(E_USAGE, "put: only root and hone's own user may put code");
 	if (!cache_keeps(k->r->type))
-		return fail(E_USAGE, "put: there is no type %d of record", k->r->type);
+		return fail(E_USAGE, "put: unknown record type %d", k->r->type);
 	store_unsaved(k->h, saving_of(k));
 	honed_act(k->h, &(struct honed_action){
 			    .kind = HA_PUT, .type = k->r->type, .key = k->r->key, .payload = k->payload});
@@ -450,7 +451,7 @@ static int do_put(const struct call *k)
 static int do_forget(const struct call *k)
 {
 	if (!cache_keeps(k->r->type) || k->r->type == CACHE_FORGET)
-		return fail(E_USAGE, "forget: there is no type %d of record", k->r->type);
+		return fail(E_USAGE, "forget: unknown record type %d", k->r->type);
 	if (k->c->syncs && !hint_may_drop((enum cache_type)k->r->type))
 		return fail(E_USAGE, "forget: records of type %d are not for hone-sync", k->r->type);
 	store_unsaved(k->h, saving_of(k));
@@ -464,7 +465,7 @@ static int do_commit(const struct call *k)
 	struct honed *h = k->h;
 	struct saving *s = saving_of(k);
 	if (s->ask.is)
-		return fail(E_BUSY, "commit: one is waited for already");
+		return fail(E_BUSY, "commit: this connection is waiting for a commit already");
 	s->ask = k->ask;
 	if (!k->j)
 		h->commits.sync_client = k->c->id;
@@ -491,7 +492,7 @@ static int do_progress(const struct call *k)
 static int do_done(const struct call *k)
 {
 	if (k->j->progress.done)
-		return fail(E_USAGE, "done: this job said so already");
+		return fail(E_USAGE, "done: this job has already sent it");
 	job_done(k->h, k->j, k->r);
 	return E_OK;
 }
@@ -514,11 +515,11 @@ static int refuse(const struct call *k)
 		return fail(E_USAGE,
 			    "only root, hone's own user and members of the socket's group may ask for that");
 	if (ops[k->r->op].who == JOB && !k->j)
-		return fail(E_USAGE, "this connection is no job; say \"job\" first");
+		return fail(E_USAGE, "this connection is not a job; send \"job\" first");
 	if (ops[k->r->op].who == BRINGER && !k->c->owner && !k->c->brings)
 		return fail(E_USAGE, "only owners and hone-sync's user may ask for that");
 	if (ops[k->r->op].who == KEEPER && !k->j && !k->c->syncs)
-		return fail(E_USAGE, "this connection is no job; say \"job\" or \"sync\" first");
+		return fail(E_USAGE, "this connection is not a job; send \"job\" or \"sync\" first");
 	return E_OK;
 }
 

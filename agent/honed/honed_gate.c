@@ -85,7 +85,7 @@ static void heed(struct honed *h)
 		} else if (it->why == GATE_INHIBITED) {
 			it->why = GATE_SETTLING;
 			it->again_ns = 0;
-			snprintf(it->text, sizeof it->text, "nobody inhibits tuning any more");
+			snprintf(it->text, sizeof it->text, "the last inhibit was lifted");
 		}
 	}
 	h->look.asked_ns = who ? h->look.asked_ns : LONG_AGO;
@@ -125,12 +125,12 @@ static struct inhibit *inhibit_new(struct honed *h, uid_t uid, int64_t until_ns)
 int inhibit_add(struct honed *h, uid_t uid, const char *why, int64_t ms, const char **name)
 {
 	if (of_user(h, uid) >= INHIBITS_OF_USER)
-		return fail(E_BUSY, "inhibit: user %u has %d of them already; hone resume lifts one",
+		return fail(E_BUSY, "inhibit: user %u already has %d inhibits; hone resume lifts one",
 			    (unsigned)uid, INHIBITS_OF_USER);
 	int64_t until_ns = ms > 0 ? h->now_ns + ms * NS_PER_MS : NEVER;
 	struct inhibit *i = inhibit_new(h, uid, until_ns);
 	if (!i)
-		return fail(E_BUSY, "inhibit: there are %d of them already; hone resume lifts one",
+		return fail(E_BUSY, "inhibit: there are %d inhibits already; hone resume lifts one",
 			    h->inhibits.n);
 	snprintf(i->name, sizeof i->name, "%u-%u-%lld", (unsigned)uid, ++h->inhibits.number,
 		 until_ns == NEVER ? 0LL : (long long)until_ns);
@@ -147,7 +147,7 @@ static void drop(struct honed *h, int k)
 {
 	struct inhibit *i = h->inhibits.list[k];
 	honed_act(h, &(struct honed_action){.kind = HA_INHIBIT, .name = i->name});
-	honed_log(h, 1, "inhibited no more: %s", i->why);
+	honed_log(h, 1, "an inhibit was lifted: %s", i->why);
 	free(i);
 	for (h->inhibits.n--; k < h->inhibits.n; k++)
 		h->inhibits.list[k] = h->inhibits.list[k + 1];

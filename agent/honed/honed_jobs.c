@@ -376,7 +376,7 @@ void job_stop(struct honed *h, struct honed_job *j, enum job_end why)
 	job_settle(h, j);
 	job_say(h, j, "stop");
 	if (j->lease.ask.is)
-		client_bad(h, j->client, &j->lease.ask, E_STOPPED, "lease: this job is told to stop");
+		client_bad(h, j->client, &j->lease.ask, E_STOPPED, "lease: this job was told to stop");
 	j->lease.ask.is = false;
 	j->lease.wants = LEASE_NONE;
 	honed_changed(h);
@@ -396,14 +396,14 @@ void job_kill(struct honed *h, struct honed_job *j, enum job_end why)
 }
 
 static const char *const end_text[] = {
-    [END_LEAVING] = "honed ends",
+    [END_LEAVING] = "honed is stopping",
     [END_CANCELED] = "canceled",
-    [END_ROOM] = "made room for another job",
+    [END_ROOM] = "it made room for another job",
     [END_RESTED] = "the board needed its processors for too long",
     [END_MEMORY] = "the board needed its memory",
-    [END_OVER] = "did not end at the end of its budget",
-    [END_HUNG] = "no sound of it for 30 s",
-    [END_GONE] = "let go of its connection",
+    [END_OVER] = "it did not stop at the end of its budget",
+    [END_HUNG] = "it sent nothing for 30 s",
+    [END_GONE] = "it closed its connection",
 };
 
 /* Returns why the job failed; NULL: it did not. */
@@ -424,8 +424,8 @@ static const char *failure(const struct honed_job *j, const struct honed_event *
 		break;
 	}
 	if (e->rc < 0)
-		return e->text ? e->text : "ended badly";
-	return j->progress.done ? NULL : "ended without a result";
+		return e->text ? e->text : "it failed without saying why";
+	return j->progress.done ? NULL : "it ended without a result";
 }
 
 void jobs_ended(struct honed *h, const struct honed_event *e)
@@ -620,7 +620,7 @@ static void do_hung(struct honed *h, struct honed_job *j)
 	if (j->ours)
 		job_kill(h, j, END_HUNG);
 	else
-		lease_drop(h, j, "no sound of the job for too long");
+		lease_drop(h, j, "the job sent nothing for too long");
 }
 
 static void do_over(struct honed *h, struct honed_job *j)

@@ -115,7 +115,7 @@ static int slot_of(const struct honed *h, const struct honed_job *j)
 int lease_want(struct honed *h, struct honed_job *j, const struct request *r, const struct ask *ask)
 {
 	if (j->lease.ask.is || (j->lease.held && !j->lease.taken))
-		return fail(E_BUSY, "lease: this job has one, or waits for one; release it first");
+		return fail(E_BUSY, "lease: this job has a lease or waits for one; release it first");
 	j->lease.wants = r->lease;
 	j->hushed.can = r->stops;
 	j->lease.wants_ns = h->now_ns;

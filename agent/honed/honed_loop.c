@@ -90,7 +90,7 @@ int loop_queue(struct loop *l, uv_work_t *w, uv_work_cb work, uv_after_work_cb a
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	int rc = uv_queue_work(&l->uv, w, work, after);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return rc < 0 ? fail(E_NOMEM, "no thread: %s", uv_strerror(rc)) : E_OK;
+	return rc < 0 ? fail(E_NOMEM, "cannot start a thread: %s", uv_strerror(rc)) : E_OK;
 }
 
 static void on_work(uv_work_t *w)
@@ -363,7 +363,7 @@ static int catch_signals(struct loop *l)
 		all[i].s->data = l;
 		if (uv_signal_init(&l->uv, all[i].s) < 0 ||
 		    uv_signal_start(all[i].s, on_signal, all[i].sig) < 0)
-			return fail(E_NOMEM, "no memory, or no descriptor, for signals");
+			return fail(E_NOMEM, "no memory or no descriptor is left for signals");
 	}
 	return E_OK;
 }
@@ -378,7 +378,7 @@ static int open_uv(struct loop *l)
 	/* Jobs read it. The environment must not change once there are threads, because they read it. */
 	setenv("HONE_CONTROL_FD", "3", 1);
 	if (uv_loop_init(&l->uv) < 0)
-		return fail(E_NOMEM, "no memory, or no descriptor, for the event loop");
+		return fail(E_NOMEM, "no memory or no descriptor is left for the event loop");
 	l->uv.data = l;
 	uv_timer_init(&l->uv, &l->timer);
 	uv_idle_init(&l->uv, &l->turn);

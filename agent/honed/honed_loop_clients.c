@@ -174,8 +174,9 @@ void loop_send(struct loop *l, int client, const char *text)
 		return;
 	size_t n = strlen(text), waits = unread(c);
 	if (waits + n > HONED_QUEUE_BYTES || (waits && l->unread_bytes + n > UNREAD_ALL)) {
-		log_more("honed: client %d (process %d) does not read what it is told: closed", client,
-			 (int)c->peer.pid);
+		log_more(
+		    "honed: closed the connection of client %d (process %d), which does not read its replies",
+		    client, (int)c->peer.pid);
 		hang_up(c);
 		return;
 	}
@@ -223,7 +224,7 @@ static void start_put(struct loop_conn *c, const struct request *r)
 {
 	if (!c->is_job) {
 		refuse_put(c, r,
-			   fail(E_USAGE, "put is for jobs and for hone-sync: say \"job\" or \"sync\" first"));
+			   fail(E_USAGE, "only jobs and hone-sync may put: send \"job\" or \"sync\" first"));
 		return;
 	}
 	c->put = malloc(sizeof *c->put);
@@ -506,7 +507,7 @@ static void pause_accepting(struct loop *l)
 	static int64_t told_ns;
 	int64_t now = loop_now();
 	if (!told_ns || now - told_ns > 60 * NS_PER_S) {
-		log_error("honed: clients are turned away: too few descriptors, or too little memory");
+		log_error("honed: refuses new clients, because descriptors or memory have run out");
 		told_ns = now;
 	}
 	uv_poll_stop(&l->accepts);
@@ -547,7 +548,7 @@ int loop_listen(struct loop *l)
 		return E_OK;
 	l->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (listen(l->listen_fd, 511) < 0 || fcntl(l->listen_fd, F_SETFL, O_NONBLOCK) < 0)
-		return fail(E_IO, "the control socket cannot be listened at: %s", strerror(errno));
+		return fail(E_IO, "cannot listen on the control socket: %s", strerror(errno));
 	if (uv_poll_init(&l->uv, &l->accepts, l->listen_fd) < 0)
 		return fail(E_NOMEM, "no memory for the control socket");
 	l->accepts.data = l;

@@ -20,7 +20,7 @@ static int path_of(char out[PATH_MAX], const char *folder, const char *name)
 {
 	return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
 		   ? E_OK
-		   : fail(E_USAGE, "the path of %.80s... is too long", folder);
+		   : fail(E_USAGE, "the path %.80s... is too long", folder);
 }
 
 /* Models. */
@@ -214,11 +214,11 @@ void loop_inhibit(struct loop *l, const char *name, const char *text)
 	} else if (rc >= 0) {
 		unknow(l, name);
 		rc = unlink(file) < 0 && errno != ENOENT
-			 ? fail(E_IO, "%s cannot be removed: %s", file, strerror(errno))
+			 ? fail(E_IO, "cannot remove %s: %s", file, strerror(errno))
 			 : E_OK;
 	}
 	if (rc < 0)
-		log_error("honed: %s: a restart forgets that", err_text());
+		log_error("honed: %s; a restart will not know of it", err_text());
 }
 
 /* Configuration. */
@@ -240,7 +240,8 @@ int loop_conf(struct loop *l, const char *path)
 	if (before) {
 		if (before->cache_bytes != c->cache_bytes || strcmp(before->socket, c->socket) ||
 		    (before->cache && c->cache ? strcmp(before->cache, c->cache) : before->cache != c->cache))
-			log_info("honed: another cache, its limit or another socket: from the next start on");
+			log_info("honed: a change of the cache, its limit or the socket takes effect when "
+				 "honed is restarted");
 		loop_tell(l, &(struct honed_event){
 				 .kind = HE_CONF, .conf = c, .nmodels = c->nmodels, .model = l->model});
 	}
@@ -279,7 +280,7 @@ struct marks_work {
 static void write_marks(const char *path, const struct marks *m)
 {
 	if (marks_write(path, m) < 0)
-		log_error("honed: %s: the next box looks at everything again", err_text());
+		log_error("honed: %s; the next box will examine every model again", err_text());
 }
 
 /* Makes the file that is already written durable. */
@@ -287,7 +288,7 @@ static void sync_marks(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fsync(fd) < 0)
-		log_error("honed: marks %s may not outlive a power cut: %s", path, strerror(errno));
+		log_error("honed: a power cut may lose the marks in %s: %s", path, strerror(errno));
 	if (fd >= 0)
 		close(fd);
 }
@@ -327,7 +328,7 @@ static void show_marks(const char *path, const struct marks *m)
 	struct buf b = {0};
 	marks_print(m, &b);
 	if (!buf_ok(&b) || replace(path, &b) < 0)
-		log_error("honed: %s: the next box looks at everything again",
+		log_error("honed: %s; the next box will examine every model again",
 			  buf_ok(&b) ? err_text() : "no memory for marks");
 	buf_free(&b);
 }
@@ -341,7 +342,7 @@ void loop_marks(struct loop *l, const struct marks *m)
 {
 	struct marks_work *w = calloc(1, sizeof *w);
 	if (!w || path_of(w->path, l->o.state, "marks") < 0 || file_mkdirs(l->o.state, 0755) < 0) {
-		log_error("honed: marks are not kept: %s", w ? err_text() : "no memory");
+		log_error("honed: cannot keep marks: %s", w ? err_text() : "no memory");
 		free(w);
 		return;
 	}
@@ -378,7 +379,7 @@ static int replace(const char *path, const struct buf *b)
 		close(fd);
 	if (good && rename(temp, path) == 0)
 		return E_OK;
-	return rc < 0 ? rc : fail(E_IO, "%s cannot be written: %s", path, strerror(good ? errno : err));
+	return rc < 0 ? rc : fail(E_IO, "cannot write %s: %s", path, strerror(good ? errno : err));
 }
 
 void loop_metrics(struct loop *l)

@@ -160,7 +160,7 @@ static int open_ends(struct ends *e)
 	*e = (struct ends){{-1, -1}, {-1, -1}};
 	return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, e->control) < 0 ||
 		       pipe2(e->words, O_CLOEXEC) < 0 || fcntl(e->words[0], F_SETFL, O_NONBLOCK) < 0
-		   ? fail(E_IO, "cannot start a job: no socket, or no pipe: %s", strerror(errno))
+		   ? fail(E_IO, "cannot start a job: no socket or pipe: %s", strerror(errno))
 		   : E_OK;
 }
 
@@ -286,7 +286,7 @@ static int start(struct loop *l, const struct honed_action *a, pid_t *pid, int *
 	struct loop_job *j = slot(l);
 	struct ends e;
 	if (!j || l->later.nstarted == HONED_JOBS)
-		return fail(E_BUSY, "%d jobs are as many as there may be", HONED_JOBS);
+		return fail(E_BUSY, "there are already %d jobs, the most that honed runs", HONED_JOBS);
 	int rc = spawn(l, a, pid, &e);
 	if (rc < 0)
 		return rc;
@@ -357,7 +357,7 @@ static void explain(struct loop_job *j, const siginfo_t *s)
 		snprintf(j->text, sizeof j->text, "hone tune ended with status %d; the log says why",
 			 s->si_status);
 	else if (s->si_code != CLD_EXITED)
-		snprintf(j->text, sizeof j->text, "hone tune was ended by signal %d (%s)", s->si_status,
+		snprintf(j->text, sizeof j->text, "hone tune was killed by signal %d (%s)", s->si_status,
 			 strsignal(s->si_status));
 	listen_no_more(j);
 }

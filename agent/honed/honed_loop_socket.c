@@ -23,7 +23,8 @@ static int run_folder(struct loop *l)
 	if (rc >= 0)
 		rc = file_lock(path, OTHERS_NS, &l->lock_fd);
 	if (rc == E_BUSY)
-		return fail(E_BUSY, "a honed runs already with run folder %s; stop it, or use another --run",
+		return fail(E_BUSY,
+			    "another honed already uses the run folder %s; stop it, or use another --run",
 			    l->o.run);
 	return fail_in(rc, "run folder %s (--run names another)", l->o.run);
 }
@@ -32,8 +33,8 @@ static int address(const char *path, struct sockaddr_un *to)
 {
 	*to = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (strlen(path) >= sizeof to->sun_path)
-		return fail(E_USAGE, "control socket %s: a socket's path has at most %zu bytes", path,
-			    sizeof to->sun_path - 1);
+		return fail(E_USAGE, "control socket %s: the path of a socket can have at most %zu bytes",
+			    path, sizeof to->sun_path - 1);
 	memcpy(to->sun_path, path, strlen(path) + 1);
 	return E_OK;
 }

@@ -90,7 +90,7 @@ static void add_all(struct loop *l)
 	if (snprintf(folder, sizeof folder, "%s/inhibit", l->o.run) < (int)sizeof folder &&
 	    /* plain mkdir: the folder need not outlive this boot */
 	    mkdir(folder, 0755) < 0 && errno != EEXIST)
-		log_more("honed: %s cannot be made: %s", folder, strerror(errno));
+		log_more("honed: cannot create %s: %s", folder, strerror(errno));
 	for (int i = 0; i < 2; i++) {
 		l->inhibit_watch[i] = -1;
 		if (snprintf(folder, sizeof folder, "%s/%s", l->o.run, names[i]) < (int)sizeof folder)
@@ -113,7 +113,7 @@ void loop_watch(struct loop *l)
 	if (l->changes_fd < 0) {
 		l->changes_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 		if (l->changes_fd < 0 || uv_poll_init(&l->uv, &l->changes, l->changes_fd) < 0) {
-			log_error("honed: files cannot be watched: %s", strerror(errno));
+			log_error("honed: cannot watch files: %s", strerror(errno));
 			loop_watch_close(l);
 			l->changes_fd = -1;
 			return;

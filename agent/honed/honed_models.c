@@ -84,7 +84,7 @@ void models_read(struct honed *h, const struct conf *conf, int n, const struct h
 	memset(to, -1, sizeof to);
 	h->models.n = conf->nmodels < HONED_MODELS ? conf->nmodels : HONED_MODELS;
 	if (conf->nmodels > HONED_MODELS)
-		honed_log(h, 0, "%d models are configured; the first %d are tuned", conf->nmodels,
+		honed_log(h, 0, "%d models are configured; only the first %d are tuned", conf->nmodels,
 			  HONED_MODELS);
 	for (int i = 0; i < h->models.n; i++) {
 		h->models.list[i] = (struct kept_model){.conf = &conf->model[i], .waits_ns = h->now_ns};
@@ -314,7 +314,7 @@ void model_failed(struct honed *h, int i, const char *text)
 		m->pause_step_ns = PAUSE_MOST_NS;
 	m->pause_until_ns = h->now_ns + m->pause_step_ns;
 	snprintf(m->error, sizeof m->error, "%s", text);
-	honed_log(h, 0, "model %s: %s; again in %lld s", m->conf->name, text,
+	honed_log(h, 0, "model %s: %s; honed tries again in %lld s", m->conf->name, text,
 		  (long long)(m->pause_step_ns / NS_PER_S));
 }
 

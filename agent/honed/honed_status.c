@@ -60,7 +60,7 @@ static void say_tuning(const struct honed *h, const struct honed_job *j, char *t
 static const char *gate_says(const struct honed *h)
 {
 	const struct gate_verdict *v = &h->look.verdict[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
-	return v->text[0] ? v->text : "the board has not been looked at yet";
+	return v->text[0] ? v->text : "the state of the board is not known yet";
 }
 
 /* Looks for a model whose last job left kernels out and that will be tried again. */
@@ -71,9 +71,9 @@ static bool lacking(const struct honed *h, char *text, size_t n)
 		if (!m->missing || m->refused[0])
 			continue;
 		snprintf(text, n,
-			 "model %s: %d kernels could not be made, general ones run in their place; tried "
-			 "again later",
-			 m->conf->name, m->missing);
+			 "model %s: %d kernel%s could not be made; general ones run instead, and honed "
+			 "tries again later",
+			 m->conf->name, m->missing, plural_s(m->missing));
 		return true;
 	}
 	return false;
@@ -85,7 +85,7 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 	const char *held = NULL;
 	int want = wanting(h, &failed);
 	if (!h->models.n) {
-		snprintf(text, n, "no model is configured: nothing to tune");
+		snprintf(text, n, "no model is configured, so there is nothing to tune");
 		return "ready";
 	}
 	if (h->o.mode == HONED_RESIDENT && want && !h->conf->idle) {
@@ -109,8 +109,8 @@ static const char *word_of_idle(const struct honed *h, char *text, size_t n)
 	if (lacking(h, text, n))
 		return "waiting";
 	snprintf(text, n,
-		 want ? "nothing to win for now: the last slices won nothing; tried again later"
-		      : "every model has its kernels, and there is nothing more to win");
+		 want ? "the last slices gained nothing; honed tries again later"
+		      : "every model has its kernels, and no gain is expected from more search");
 	return "ready";
 }
 
@@ -120,7 +120,7 @@ static void status_word(const struct honed *h, const char **state, char *text, s
 	const char *who = gate_inhibited(h);
 	if (h->models.skips) {
 		*state = "skipping";
-		snprintf(text, n, "tuning is skipped: the last %d boot boxes did not come to their end",
+		snprintf(text, n, "tuning is skipped, because the last %d boot boxes were interrupted",
 			 h->models.marks.unclean);
 	} else if (who && (!j || j->resting.state)) {
 		*state = "inhibited";
@@ -394,11 +394,12 @@ static const struct {
 	const char *name, *help;
 	double (*value)(const struct honed *h, const struct kept_model *m); /* NaN: not known */
 } of_models[] = {
-    {"hone_model_ready", "Whether it has its kernels, or nothing can be done for it.", model_is_ready},
-    {"hone_model_before_seconds", "Run time as honed first met it.", model_before},
-    {"hone_model_now_seconds", "Run time now.", model_now},
-    {"hone_model_promise_ratio", "Share of the run time that more search may win.", model_promise},
-    {"hone_model_missing_kernels", "Kernels without code.", model_missing},
+    {"hone_model_ready", "1 if the model has all kernels that can be made for it.", model_is_ready},
+    {"hone_model_before_seconds", "Run time of the model when honed first saw it.", model_before},
+    {"hone_model_now_seconds", "Run time of the model now.", model_now},
+    {"hone_model_promise_ratio", "Share of the run time that more search is expected to gain.",
+     model_promise},
+    {"hone_model_missing_kernels", "Kernels of the model that have no code.", model_missing},
 };
 
 static void put_models(const struct honed *h, struct buf *b)
@@ -421,17 +422,19 @@ static void put_board(const struct honed *h, struct buf *b)
 	const struct gate_verdict *v = &h->look.verdict[h->o.mode == HONED_BOX ? VIEW_HARD : VIEW_ALL];
 	if (h->look.seen_ns == LONG_AGO)
 		return;
-	one(b, "hone_gate_open", "gauge", "Whether the board may be tuned on.", v->open);
-	head(b, "hone_gate_reason", "gauge", "Why it may or may not: the one that holds is 1.");
+	one(b, "hone_gate_open", "gauge", "1 if the gate allows tuning.", v->open);
+	head(b, "hone_gate_reason", "gauge", "Why tuning is allowed or not: the reason that holds is 1.");
 	for (int w = GATE_OPEN; w < GATE_WHYS; w++)
 		buf_printf(b, "hone_gate_reason{why=\"%s\"} %d\n", gate_word((enum gate_why)w),
 			   (int)v->why == w);
 	if (v->load_pct >= 0)
-		one(b, "hone_load_ratio", "gauge", "Of all processors, used by others.", v->load_pct / 100);
+		one(b, "hone_load_ratio", "gauge", "Share of all processors that other programs use.",
+		    v->load_pct / 100);
 	if (h->look.vitals.has & VITAL_HEAT) {
-		one(b, "hone_temperature_celsius", "gauge", "Of the zone nearest to its limit.",
+		one(b, "hone_temperature_celsius", "gauge", "Temperature of the zone nearest to its limit.",
 		    h->look.vitals.temp_mc / 1000.0);
-		one(b, "hone_headroom_celsius", "gauge", "Of that zone, to its lowest trip point.",
+		one(b, "hone_headroom_celsius", "gauge",
+		    "Difference between that temperature and the lowest trip point of its zone.",
 		    h->look.vitals.headroom_mc / 1000.0);
 	}
 }
@@ -451,29 +454,29 @@ void honed_metrics(const struct honed *h, int64_t now_ns, struct buf *out)
 		const char *name, *type, *help;
 		double value;
 	} rows[] = {
-	    {"hone_ready", "gauge", "Whether every configured model is ready.", models_ready(h)},
+	    {"hone_ready", "gauge", "1 if every configured model is ready.", models_ready(h)},
 	    {"hone_jobs", "gauge", "Jobs that run or rest.", lives(h)},
 	    {"hone_clients", "gauge", "Connections.", h->clients.n},
-	    {"hone_inhibits", "gauge", "Requests and files that keep it from tuning.",
+	    {"hone_inhibits", "gauge", "Requests and files that inhibit tuning.",
 	     h->inhibits.n + (h->inhibits.file != NULL)},
 	    {"hone_jobs_started_total", "counter", "Jobs started.", (double)h->counts.slices},
 	    {"hone_jobs_failed_total", "counter", "Jobs that failed.", (double)h->counts.fails},
 	    {"hone_trials_total", "counter", "Candidates measured.", (double)h->counts.trials},
-	    {"hone_yields_total", "counter", "Times that a job made way for the robot.",
+	    {"hone_yields_total", "counter", "Number of times that a job yielded to the application.",
 	     (double)h->counts.yields},
-	    {"hone_tainted_total", "counter", "Leases whose results were thrown away.",
+	    {"hone_tainted_total", "counter", "Leases whose measurements were discarded.",
 	     (double)h->counts.tainted},
-	    {"hone_cache_generation", "gauge", "Batches that the cache has taken.",
+	    {"hone_cache_generation", "gauge", "Number of commits of the cache.",
 	     (double)h->commits.generation},
-	    {"hone_cache_failed", "gauge", "Whether the cache could not be written.",
+	    {"hone_cache_failed", "gauge", "1 if the last write of the cache failed.",
 	     h->commits.error[0] != 0},
-	    {"hone_flash_written_bytes_total", "counter", "Since honed started.",
+	    {"hone_flash_written_bytes_total", "counter", "Bytes written to flash since honed started.",
 	     (double)h->commits.written_bytes},
-	    {"hone_flash_today_bytes", "gauge", "Of these today.", (double)store_today(h)},
-	    {"hone_flash_limit_bytes", "gauge", "That a day may have; 0: any.",
+	    {"hone_flash_today_bytes", "gauge", "Bytes written to flash today.", (double)store_today(h)},
+	    {"hone_flash_limit_bytes", "gauge", "Bytes that may be written to flash in a day; 0: no limit.",
 	     (double)h->conf->writes_bytes},
 	};
-	head(out, "hone_info", "gauge", "This honed.");
+	head(out, "hone_info", "gauge", "Version of honed.");
 	buf_printf(out, "hone_info{version=\"%s\",mode=\"%s\"} 1\n", HONE_VERSION,
 		   h->o.mode == HONED_BOX ? "box" : "resident");
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

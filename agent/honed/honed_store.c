@@ -113,7 +113,7 @@ static void failed(struct honed *h, const char *text)
 	if (h->commits.step_ns > PAUSE_MOST_NS)
 		h->commits.step_ns = PAUSE_MOST_NS;
 	h->commits.until_ns = h->now_ns + h->commits.step_ns;
-	honed_log(h, 0, "the cache cannot be written: %s; again in %lld s", text,
+	honed_log(h, 0, "cannot write the cache: %s; honed tries again in %lld s", text,
 		  (long long)(h->commits.step_ns / NS_PER_S));
 }
 
@@ -136,7 +136,7 @@ static bool answer(struct honed *h, int client, struct saving *s, const struct h
 		client_bad(h, client, &s->ask, e->rc, text);
 	else if (s->lost)
 		client_bad(h, client, &s->ask, E_IO,
-			   "commit: not all that was put could be kept; the log of honed says why");
+			   "commit: some records could not be kept; the log of honed says why");
 	else
 		client_good(h, client, &s->ask, more);
 	s->ask.is = false;

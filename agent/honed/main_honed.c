@@ -26,21 +26,21 @@ static const char usage[] =
     "       honed --check [--config FILE]\n"
     "       honed --version\n"
     "\n"
-    "Tunes the models of its configuration while the board has time for it, and keeps what is found.\n"
+    "Tunes the models of its configuration while the board is idle, and keeps the results.\n"
     "\n"
-    "  --boot          one time box at boot, then end\n"
-    "  --budget TIME   the box's length, above hone.budget= of the kernel command line and the "
+    "  --boot          tune in one time box, for use at boot, then exit\n"
+    "  --budget TIME   length of the box; overrides hone.budget= of the kernel command line and the "
     "configuration\n"
-    "  --check         read the configuration, say what is wrong, and end: exit 1 if something is\n"
+    "  --check         read the configuration and print its mistakes; exit 1 if there are any\n"
     "  --config FILE   configuration (default " CONF_FILE "; its drop-ins lie in FILE.d)\n"
     "  --socket PATH   control socket (default: as configured; with --run, honed.sock there)\n"
     "  --run DIR       run folder (default $RUNTIME_DIRECTORY, else /run/hone)\n"
-    "  --state DIR     what outlives a boot (default $STATE_DIRECTORY, else /var/lib/hone)\n"
-    "  --sysroot DIR   the board is looked at below DIR, for tests\n"
+    "  --state DIR     state that survives a reboot (default $STATE_DIRECTORY, else /var/lib/hone)\n"
+    "  --sysroot DIR   read /sys and /proc below DIR, for tests\n"
     "  --hone FILE     the program that tunes (default: hone beside honed)\n"
-    "  --verbose       say more\n"
+    "  --verbose       log more\n"
     "\n"
-    "hone status tells what it is doing. Manual: honed(8).\n";
+    "hone status shows what honed is doing. Manual: honed(8).\n";
 
 struct words {
 	struct loop_options o;
@@ -188,7 +188,7 @@ static void read_marks(const struct loop *l, struct marks *m)
 	int rc = snprintf(path, sizeof path, "%s/marks", l->o.state) < (int)sizeof path ? marks_read(path, m)
 											: E_NOTFOUND;
 	if (rc < 0 && rc != E_NOTFOUND)
-		log_error("honed: %s: every model is looked at again", err_text());
+		log_error("honed: %s; every model is examined again", err_text());
 }
 
 /* Blocks all signals: honed ends already, so another order to end changes nothing. */
@@ -238,8 +238,9 @@ static int check(struct loop *l)
 			printf("model %s: %s\n", l->conf->model[i].name, l->model[i].refused);
 			bad++;
 		}
-	printf("%s: %d models%s\n", l->o.conf, l->conf->nmodels, bad ? ", of which some cannot be read" : "");
-	return bad ? fail(E_NOTFOUND, "%d of the models' files cannot be used", bad) : E_OK;
+	printf("%s: %d model%s%s\n", l->o.conf, l->conf->nmodels, plural_s(l->conf->nmodels),
+	       bad ? ", some of them unreadable" : "");
+	return bad ? fail(E_NOTFOUND, "model files that cannot be used: %d", bad) : E_OK;
 }
 
 static int run(int argc, char **argv)

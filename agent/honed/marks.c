@@ -64,11 +64,11 @@ static int parse(const char *text, struct marks *m)
 {
 	char line[128];
 	if (strncmp(text, first, sizeof first - 1))
-		return fail(E_CORRUPT, "not a file of hone's marks");
+		return fail(E_CORRUPT, "not a marks file of honed");
 	for (text += sizeof first - 1; strcmp(text, "end\n"); text += strcspn(text, "\n") + 1) {
 		size_t n = strcspn(text, "\n");
 		if (!text[n] || n >= sizeof line)
-			return fail(E_CORRUPT, "the marks end too early");
+			return fail(E_CORRUPT, "the marks file is truncated");
 		memcpy(line, text, n);
 		line[n] = 0;
 		int rc = parse_line(line, m);
@@ -93,12 +93,12 @@ int marks_read(const char *path, struct marks *out)
 	*out = (struct marks){0};
 	FILE *f = fopen(path, "re");
 	if (!f)
-		return fail(E_NOTFOUND, "marks %s: there are none", path);
+		return fail(E_NOTFOUND, "marks %s: no such file", path);
 	size_t n = fread(text, 1, MOST_BYTES, f);
 	fclose(f);
 	text[n] = 0;
 	if (strlen(text) != n || n == MOST_BYTES)
-		return fail(E_CORRUPT, "marks %s: not text", path);
+		return fail(E_CORRUPT, "marks %s: not a text file", path);
 	int rc = marks_parse(text, out);
 	return rc < 0 ? fail_in(rc, "marks %s", path) : E_OK;
 }

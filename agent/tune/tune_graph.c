@@ -92,7 +92,7 @@ static int make(struct maker *m, const struct task *t, const char *text, struct 
 		space_default(s, cand);
 	/* handle < 0: the candidate spills, so try the next of the portfolio */
 	for (int rule = 0, more = E_OK; rc >= 0 && handle < 0 && more >= 0;) {
-		rc = over(m->o) ? fail(E_TIMEOUT, "the box is over")
+		rc = over(m->o) ? fail(E_TIMEOUT, "the time box is over")
 				: r->ops->build(r, text, cand, m->o->deadline_ns, &handle, &built);
 		if (handle < 0)
 			more = space_portfolio(s, &rule, cand);
@@ -379,7 +379,7 @@ double graph_search_promise(struct graph_search *x)
 		if (x->promise > 0 && fits(x, x->need_ns))
 			return x->promise;
 		if (x->promise > 0)
-			log_more("division of the graph: no time to compare another");
+			log_more("division of the graph: no time is left to compare another");
 		else if (is_hint(x, x->at) && forget_hint(x, E_OK) < 0) /* the hint gives the same division */
 			log_more("%s", err_text());
 	}

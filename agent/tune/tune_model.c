@@ -490,7 +490,7 @@ static int find_kernels(struct session *s, int64_t *now_ns)
 		rc = mark(s, read_model(s), "the model is read");
 	spend(s, &spent->start_ns, now_ns);
 	if (rc >= 0)
-		rc = mark(s, tune_measure_before(s), "it has run as it is");
+		rc = mark(s, tune_measure_before(s), "the network was measured as it is");
 	spend(s, &spent->network_ns, now_ns);
 	if (rc >= 0)
 		rc = open_worker(s);

@@ -101,7 +101,7 @@ int net_quietly(struct leash *l, int64_t deadline_ns, struct net *const net[], i
 		if (net[i]->plan)
 			take_back(net[i], nsamples[i]);
 	if (taint)
-		log_more("the network's run is thrown away: %s", taint);
+		log_more("a run of the network is discarded: %s", taint);
 	return did < 0 ? did : rc < 0 ? rc : !taint;
 }
 

@@ -68,11 +68,11 @@ static int keep_recorded(struct session *s, const struct step_task *all, int n)
 	if (s->ntasks == 0)
 		return fail(
 		    E_NOTFOUND,
-		    "none of the %d tasks of this model is recorded there; hone tune MODEL --record DIR "
+		    "DIR holds no record of the %d tasks of this model; hone tune MODEL --record DIR "
 		    "records them",
 		    n);
 	if (s->ntasks < n)
-		log_info("hone: %d of %d tasks are not recorded and left out", n - s->ntasks, n);
+		log_info("hone: %d of %d tasks are not recorded, so they are left out", n - s->ntasks, n);
 	s->report->tasks = s->ntasks;
 	return E_OK;
 }

@@ -23,6 +23,12 @@ void buf_free(struct buf *b);
 bool buf_ok(const struct buf *b);
 const char *buf_str(const struct buf *b); /* "" when empty */
 
+/* The plural ending of a noun after a number: "" for 1, else "s". */
+static inline const char *plural_s(int64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 /* Reading: a cursor over bytes from outside. A read past the end sets `bad` and returns zeros. Little
  * endian. */
 struct cur {

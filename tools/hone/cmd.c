@@ -123,11 +123,6 @@ int arg_list(const struct args *a, const char *name, const char *const **out)
 	return v->n;
 }
 
-const char *plural_s(int64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static int int_parse(const char *text, int64_t *out)
 {
 	char *end;

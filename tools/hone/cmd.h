@@ -78,8 +78,6 @@ extern const struct program hone_program;
 extern const struct cmd *const cmd_table[]; /* hone's commands, by file name */
 extern const struct opt cmd_common[];       /* options that every command takes; ends with name NULL */
 const struct cmd *cmd_find(const struct program *p, const char *name); /* NULL: unknown */
-/* Plural ending of a noun after a number: "" for 1, else "s". */
-const char *plural_s(int64_t n);
 /* main() calls this. Returns the exit status. */
 int program_main(const struct program *p, int argc, char **argv);
 int hone_main(int argc, char **argv); /* hone's main; tests call it in a child */

@@ -445,7 +445,8 @@ static void maps_hold(const char *const names[], bool *found)
 		fclose(f);
 }
 
-/* Size of a honed that has served a client and looked at the board; `make bench-idle` measures more. */
+/* Size of a honed that has served a client and looked at the board; `make bench-idle` measures more. Private
+ * pages of its files are not counted as its own: right after a build they all are private and dirty. */
 TEST(weighs_little)
 {
 	static const char *const heavy[] = {"llvm",      "hwloc",     "libssl",  "gnutls", "mbedtls",
@@ -453,7 +454,7 @@ TEST(weighs_little)
 					    "protobuf",  "libstdc++", "systemd", NULL};
 	char path[64], line[256];
 	bool found;
-	long uss = 0, kb;
+	long own = 0, all = 0;
 	if (SANITIZED)
 		SKIP("a sanitizer's own libraries and memory");
 	REQUIRE(up(idle));
@@ -465,9 +466,10 @@ TEST(weighs_little)
 	if (!f)
 		SKIP("no smaps_rollup");
 	while (fgets(line, sizeof line, f))
-		uss += sscanf(line, "Private_%*[^:]: %ld", &kb) == 1 ? kb : 0;
+		(void)(sscanf(line, "Anonymous: %ld", &own) || sscanf(line, "Rss: %ld", &all));
 	fclose(f);
-	CHECK(uss > 0 && uss <= 1024);
+	printf("%ld KB, %ld KB with its files\n", own, all);
+	CHECK(own > 0 && own <= 512 && all <= 4096);
 }
 
 TEST_MAIN

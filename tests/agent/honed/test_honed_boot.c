@@ -188,7 +188,7 @@ TEST(after_three_boxes_that_were_cut_off_none_is_started)
 		CHECK(marks_of(&b).unclean == i + 1);
 	}
 	box(&b);
-	CHECK(strstr(buf_str(&b.said), "STATUS=the last 3 boot boxes did not come to their end"));
+	CHECK(strstr(buf_str(&b.said), "STATUS=the last 3 boot boxes were interrupted"));
 	CHECK(boot_log_says(&b, "this one is skipped"));
 	CHECK(marks_of(&b).unclean == 3);
 	boot_model(&b, 1); /* another file: it gets a box */

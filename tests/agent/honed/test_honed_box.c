@@ -419,7 +419,7 @@ TEST(three_unclean_boxes_and_it_skips)
 	b->o.marks = marks;
 	board_start(b);
 	CHECK(b->left && b->nmarks == 0);
-	CHECK(board_says(b, "status the last 3 boot boxes did not come to their end"));
+	CHECK(board_says(b, "status the last 3 boot boxes were interrupted"));
 	board_free(b);
 	b = box(1, 1);
 	b->o.marks = marks;
@@ -504,7 +504,7 @@ TEST(marks_read_back)
 	      back.model[1].promise == -1 && back.model[0].missing == 3);
 	CHECK(key_equal(back.model[1].model, m.model[1].model) && !back.model[1].boxed);
 	unlink(path);
-	CHECK_FAILS(marks_read(path, &back), E_NOTFOUND, "none");
+	CHECK_FAILS(marks_read(path, &back), E_NOTFOUND, "no such file");
 	CHECK(back.n == 0 && back.unclean == 0);
 }
 

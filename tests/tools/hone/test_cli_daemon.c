@@ -566,7 +566,7 @@ TEST(a_real_honed_without_models)
 	CHECK_RUN(0, "resume --json");
 	CHECK_SAYS(cli_out, "{\"resumed\":1}");
 	CHECK_RUN(0, "status");
-	CHECK_SAYS(cli_out, "honed      no model is configured: nothing to tune\n");
+	CHECK_SAYS(cli_out, "honed      no model is configured, so there is nothing to tune\n");
 	CHECK_SAYS(cli_out, "/state/cache, "); /* honed's cache, not the user's */
 	CHECK_RUN(0, "status --json");
 	json_t *j = parse_out();
