@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tools/fleet/aggregate.h once more, slowly and word for word, for tests. */
+/* A slow, literal implementation of tools/fleet/aggregate.h, with which tests compare the fast one. */
 #ifndef TESTS_AGGREGATE_SLOW_H
 #define TESTS_AGGREGATE_SLOW_H
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The words of one candidate that count. */
+/* One candidate and the words about it that count (slow_counts). */
 struct slow_cand {
 	const struct word *w[512];
 	int n;
@@ -29,7 +29,7 @@ static bool slow_counts(const struct aggregate_in *in, int i)
 			return false;
 	for (int j = i + 1; j < in->nword; j++) {
 		const struct word *x = &in->word[j];
-		bool there = true; /* a later word that is revoked replaces none */
+		bool there = true; /* a later word about a revoked candidate replaces none */
 		for (int r = 0; r < in->nrecord; r++)
 			there &= !key_equal(in->record[r], x->cand);
 		if (there && x->board == w->board && x->type == w->type && key_equal(x->key, w->key) &&
@@ -64,7 +64,7 @@ static bool slow_near(const struct aggregate_in *in, int64_t t, int64_t median)
 	return median > 0 && off <= (int64_t)(in->rules.tolerance * (double)median);
 }
 
-/* What all but one board (-1: all) say of it. */
+/* Sums up the words of all boards but one (-1: of all) about a candidate. */
 struct slow_sum {
 	int times, agree, failed;
 	int64_t median, mad;
@@ -163,7 +163,8 @@ static bool slow_fit(const struct aggregate_in *in, const struct slow_cand *c, i
 						      slow_stayed(in, c, channel - 1, in->rules.stage_s));
 }
 
-/* x is better than y by more than a share of it. */
+/* Returns whether x beats y: it is faster by more than the share `by`, or more boards agree on these
+ * choices. */
 static bool slow_beats(const struct aggregate_in *in, const struct slow_cand *x, const struct slow_cand *y,
 		       double by, const struct cand_score *score)
 {
@@ -172,7 +173,7 @@ static bool slow_beats(const struct aggregate_in *in, const struct slow_cand *x,
 					      : (double)a.median < (1 - by) * (double)b.median;
 }
 
-/* Of those marked: the best, or what is there now if nothing beats that by enough. */
+/* The best marked candidate; the one that is published now stays unless another one beats it by GAIN. */
 static const struct slow_cand *slow_best(const struct aggregate_in *in, const struct slow_cand *const *c,
 					 const bool *mark, int n, int channel, const struct cand_score *score)
 {
@@ -203,7 +204,7 @@ static int slow_repute(const struct slow_cand *c, const struct cand_score *score
 	return right ? 0 : unknown ? 1 : 2;
 }
 
-/* Unmarks all but the best reputed. */
+/* Unmarks all but the candidates with the best repute. */
 static void slow_reputed(const struct slow_cand *const *c, bool *mark, int n, const struct cand_score *score)
 {
 	int least = 2;
@@ -297,7 +298,7 @@ static int slow_give_order(const void *a, const void *b)
 	return x->type != y->type ? (int)x->type - (int)y->type : (int)x->channel - (int)y->channel;
 }
 
-/* out: room for as many as there are words, for each channel. */
+/* `out` needs room for in->nword entries for each channel. */
 static int aggregate_slow(const struct aggregate_in *in, struct agreed *out, struct cand_score *score)
 {
 	struct slow_cand *c = calloc((size_t)in->nword + 1, sizeof *c);

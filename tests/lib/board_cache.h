@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache in a folder of its own, and the board that its records are of. */
+/* A cache in a temporary folder, and the target of the board that its records come from. */
 #ifndef TESTS_BOARD_CACHE_H
 #define TESTS_BOARD_CACHE_H
 
@@ -29,7 +29,7 @@ static inline void close_cache(void)
 	CHECK(system(cmd) == 0);
 }
 
-/* Code that is nothing but an object of these bytes, to be told by it. */
+/* Stores code for r whose object is these bytes, so that a test can recognise it. */
 static inline void put_code(const struct rec *r, const char *version, const char *object)
 {
 	struct code c = {.m = {.emitter = "llvm", .isa = "x86-64-v3", .lanes = 8},

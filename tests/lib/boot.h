@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A board in a folder: a configuration, state, small models, and the real honed with its jobs and workers on
- * it. What the machine itself does is hidden behind an empty sysroot. */
+/* A board in a folder: a configuration, state, small models, and the real honed with its jobs and workers. An
+ * empty sysroot hides the state of the real machine. */
 #ifndef TESTS_BOOT_H
 #define TESTS_BOOT_H
 
@@ -27,7 +27,7 @@
 struct boot {
 	char top[64];
 	int notify_fd;
-	struct buf said; /* all that honed told its manager, a datagram a line */
+	struct buf said; /* honed's notifications (NOTIFY_SOCKET), a line for each datagram */
 	pid_t pid;
 };
 
@@ -52,7 +52,7 @@ __attribute__((format(printf, 3, 4))) static inline void boot_write(const struct
 		fclose(f);
 }
 
-/* Model i: two or three kernels that take microseconds. */
+/* Writes model i: two or three kernels that take microseconds. */
 static inline void boot_model(const struct boot *b, int i)
 {
 	char name[32];
@@ -72,7 +72,7 @@ static inline void boot_model(const struct boot *b, int i)
 	graph_free(g);
 }
 
-/* A board with n models and this [boot] section. */
+/* Makes a board with n models and this [boot] section. */
 static inline void boot_open(struct boot *b, int n, const char *boot)
 {
 	*b = (struct boot){.notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
@@ -108,12 +108,13 @@ static inline void boot_close(struct boot *b)
 }
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { BOOT_PLAIN_JOBS = 1 }; /* a job's memory limit leaves no room for a sanitizer's */
+enum { BOOT_PLAIN_JOBS = 1 }; /* a job's memory limit is too small for a sanitizer */
 #else
 enum { BOOT_PLAIN_JOBS = 0 };
 #endif
 
-/* honed beside the worker that `make` names, and its jobs; NULL: not built. */
+/* Path of honed, hone or hone-worker, which lie beside $HONE_WORKER; NULL: not built. With a sanitizer, all
+ * but honed come from the plain build. */
 static inline const char *boot_program(const char *name)
 {
 	static char path[3][512];
@@ -134,16 +135,16 @@ static inline bool boot_can(void)
 	return boot_program("honed") && boot_program("hone") && boot_program("hone-worker");
 }
 
-/* honed and what it starts write to the board's log. Like a service it leads a session: then, as it is
- * killed, the kernel ends what stands still of its jobs. Else a candidate's process that was stopped before
- * it could ask to end with its worker (PR_SET_PDEATHSIG) would stay. */
+/* honed and its children write to the board's log. honed leads a session, as a service does, so that the
+ * kernel ends its stopped jobs when it is killed. Otherwise a candidate's process that was stopped before it
+ * could ask to end with its worker (PR_SET_PDEATHSIG) would remain. */
 static inline void boot_child(const struct boot *b, const char *honed, const char *mode)
 {
 	const char *hone = boot_program("hone");
 	int log = open(boot_path(b, "log"), O_WRONLY | O_CREAT | O_APPEND, 0600);
 	if (log < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0 || setsid() < 0)
 		_exit(120);
-	prctl(PR_SET_PDEATHSIG, SIGTERM); /* ^C is not for it any more */
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* ^C does not reach the new session */
 	setenv("NOTIFY_SOCKET", boot_path(b, "notify"), 1);
 	setenv("HONE_SEEDS", getenv("HONE_SEEDS") ? getenv("HONE_SEEDS") : "", 1);
 	setenv("HONE_SOCKET", boot_path(b, "run/honed.sock"), 1);
@@ -154,7 +155,7 @@ static inline void boot_child(const struct boot *b, const char *honed, const cha
 	_exit(121);
 }
 
-/* mode: "--boot", or NULL: resident. */
+/* Starts honed; mode: "--boot", or NULL for resident. */
 static inline void boot_start(struct boot *b, const char *mode)
 {
 	buf_clear(&b->said);
@@ -176,7 +177,7 @@ static inline void boot_listen(struct boot *b)
 	}
 }
 
-/* Its exit status, 1000 + a signal, or -1: it did not end within wait_s (and was killed). */
+/* Returns honed's exit status, 1000 + a signal, or -1: it did not end within wait_s, and was killed. */
 static inline int boot_wait(struct boot *b, double wait_s)
 {
 	int status;
@@ -199,7 +200,7 @@ struct process {
 	char name[32];
 };
 
-/* All that live now; those that ended but were not waited for are left out. */
+/* Lists the processes that are alive, without zombies. */
 static inline int processes(struct process *out, int most)
 {
 	DIR *d = opendir("/proc");
@@ -237,7 +238,7 @@ static inline bool is_below(const struct process *all, int n, pid_t pid, pid_t t
 	return false;
 }
 
-/* The processes below `top`, itself left out. */
+/* Lists the processes below `top`, without itself. */
 static inline int boot_below(pid_t top, struct process *out, int most)
 {
 	static struct process all[4096];
@@ -248,7 +249,7 @@ static inline int boot_below(pid_t top, struct process *out, int most)
 	return found;
 }
 
-/* One of that name below `top`; 0: none. */
+/* A process of that name below `top`; 0: none. */
 static inline pid_t boot_find(pid_t top, const char *name)
 {
 	struct process p[64];

@@ -27,7 +27,7 @@ static inline const char *fresh_dir(void)
 {
 	setenv("HONE_SEEDS", "", 1);
 	log_level_set(LOG_QUIET);
-	/* Thousands of syncs: in memory where that can be had. */
+	/* Tests sync thousands of times, so the folder is in memory if possible. */
 	snprintf(dir, sizeof dir, "%s/hone-cache-XXXXXX",
 		 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 	if (!mkdtemp(dir))
@@ -42,7 +42,7 @@ static inline void remove_dir(void)
 	CHECK(system(cmd) == 0);
 }
 
-/* The i-th file of the cache, by name. */
+/* Path of the cache's i-th file in the order of names; "": none. */
 static inline const char *file_of(const char *folder, size_t i)
 {
 	static char path[PATH_MAX];
@@ -66,7 +66,7 @@ static inline int files_of(const char *folder)
 	return n;
 }
 
-/* Small segments, so that there are several soon. */
+/* Small segments, so that few records fill several of them. */
 static const struct cache_options small = {.segment_bytes = 4096};
 
 static inline struct rec sample(int i)
@@ -99,7 +99,7 @@ static inline bool same_rec(const struct rec *a, const struct rec *b)
 	return same;
 }
 
-/* Every record is right or a miss. Returns how many are there. */
+/* Checks that each record is right or a miss; returns how many were found. */
 static inline int check_records(struct cache *c, int nrecs)
 {
 	struct arena a = {0};
@@ -129,7 +129,7 @@ static inline void put_records(struct cache *c, int from, int to)
 	}
 }
 
-/* A cache with the first n records. */
+/* Makes a cache with the first n records. */
 static inline void make(const char *folder, int n)
 {
 	struct cache *c;
@@ -138,7 +138,7 @@ static inline void make(const char *folder, int n)
 	cache_close(c);
 }
 
-/* A path in the folder; four at a time. */
+/* Path of `name` in the folder; the last four results are valid. */
 static inline const char *below(const char *name)
 {
 	static char path[4][160];
@@ -148,7 +148,7 @@ static inline const char *below(const char *name)
 	return path[turn];
 }
 
-/* A disk that is full. */
+/* disk.create of a full disk. */
 static inline int no_create(const char *path, unsigned mode)
 {
 	(void)path, (void)mode;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Candidates to tell records by: schedules of whatever task, one for each number or name. */
+/* A valid schedule of any task for each number or name, so that tests can tell records apart. */
 #ifndef TESTS_CANDS_H
 #define TESTS_CANDS_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line, for tests: every case runs hone_main in a child of its own and looks at what a script
- * sees. */
+/* Runs commands as a script would: hone_main in a child process, whose exit status and output tests check. */
 #ifndef TESTS_CLI_H
 #define TESTS_CLI_H
 
@@ -59,11 +58,11 @@ static void redirect(int fd, const char *path)
 		_exit(120);
 }
 
-static bool homeless; /* the child knows no cache folder */
-static bool nobody;   /* the child, of a test that runs as root, is another user */
-static int stop_with; /* a signal that comes once tuning catches it; 0: none */
+static bool homeless; /* the child has neither HOME nor XDG_CACHE_HOME */
+static bool nobody;   /* the child of a test that runs as root is another user */
+static int stop_with; /* signal for the child once it catches it; 0: none */
 
-/* Sends it once the child is no longer killed by it. */
+/* Sends stop_with once the child has a handler for it. */
 static void stop_child(pid_t pid)
 {
 	char path[64], text[4096] = "";
@@ -94,7 +93,7 @@ static int hone_to(const char *stdout_path, char *words)
 			_exit(121);
 		if (nobody && (setgid(65534) < 0 || setuid(65534) < 0))
 			_exit(122);
-		setenv("HONE_SOCKET", "/dev/null/honed.sock", 0); /* not a honed that this machine may run */
+		setenv("HONE_SOCKET", "/dev/null/honed.sock", 0); /* not a honed that runs on this machine */
 		setenv("HONE_RUN", "/dev/null", 0);
 		redirect(1, stdout_path);
 		redirect(2, err_path);
@@ -109,7 +108,7 @@ static int hone_to(const char *stdout_path, char *words)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* The words as printf makes them; what was printed is in `cli_out` and `cli_err`. */
+/* Runs hone with the words that printf makes; its output is then in `cli_out` and `cli_err`. */
 __attribute__((format(printf, 1, 2))) static int hone(const char *format, ...)
 {
 	char path[256], words[1200];
@@ -164,7 +163,7 @@ static inline void check_keys(const json_t *j, const char *keys)
 		}
 }
 
-/* A small model, written by the zoo on first use. */
+/* Path of a small model, which the zoo writes on first use. */
 static inline const char *steering(void)
 {
 	static char path[256];

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MurmurHash3 x64-128 (platform/base/mix.h), by which records, code and candidates once were named, is
- * inverted here: a text whose hash was chosen beforehand has one block of 16 bytes that follows from all its
- * others.
- */
+/* Inverts MurmurHash3 x64-128 (platform/base/mix.h), which once named records, code and candidates: one block
+ * of 16 bytes, computed from all the others, gives a text a chosen hash. */
 #ifndef TESTS_COLLIDE_H
 #define TESTS_COLLIDE_H
 
@@ -23,7 +21,7 @@ static inline uint64_t mix_rotl(uint64_t x, int r)
 	return (x << r) | (x >> (64 - r));
 }
 
-/* Of an odd number, modulo 2^64. */
+/* The inverse of an odd number modulo 2^64. */
 static inline uint64_t mix_inverse(uint64_t odd)
 {
 	uint64_t x = odd;
@@ -41,7 +39,7 @@ static inline void mix_block(struct mix_state *s, const void *p)
 	s->h2 = (mix_rotl(s->h2 ^ mix_rotl(k2 * mix_c2, 33) * mix_c1, 31) + s->h1) * 5 + 0x38495ab5;
 }
 
-/* The block that leads from one state to the other. */
+/* Computes the block that leads from one state to the other. */
 static inline void mix_bridge(struct mix_state from, struct mix_state to, char out[16])
 {
 	const uint64_t fifth = mix_inverse(5);
@@ -68,7 +66,7 @@ static inline uint64_t mix_unfinal(uint64_t k)
 	return k ^ (k >> 33);
 }
 
-/* The state after the blocks of a text of n bytes with this hash, whose last n % 16 bytes are `tail`. */
+/* The state after the whole blocks of a text of n bytes with hash k, whose last n % 16 bytes are `tail`. */
 static inline struct mix_state mix_before_end(struct key k, size_t n, const char tail[16])
 {
 	uint64_t h2 = k.lo - k.hi, h1 = k.hi - h2, t[2] = {0, 0};
@@ -94,7 +92,8 @@ static inline struct key mix_join_same(struct key a, struct key b, struct key x)
 	return (struct key){y[0], y[1]};
 }
 
-/* A printable text of this mix_text: a block that follows, then 8 bytes that are searched. */
+/* Finds a printable text whose mix_text is k: its last 8 bytes are searched, the first 16 computed from
+ * them. */
 static inline bool mix_text_of(struct key k, char out[25])
 {
 	char tail[16] = "";

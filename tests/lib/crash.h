@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Power cuts without a machine: what a run did to its files is written down through platform/base/disk.h, and
- * any state that a file system may be in after a cut at any point is made of it.
+/* Power cuts without a machine: records what a run does to its files through platform/base/disk.h, and makes
+ * from that any state in which a cut at any point may leave the file system.
  *
- * The process may die before that, between two calls or in the middle of a write (crash.dies_at): what it did
- * stays as it is, synced or not, and a new process goes on from there.
+ * The process may die before that (crash.dies_at), between two calls or in the middle of a write: what it did
+ * stays as it is, synced or not, and a new process continues from there.
  *
- * What such a file system promises: what was written before a file's last sync is there; of later writes any
- * subset, each whole or torn at TEAR bytes, in any order. Changes of names happen in order: those before the
- * folder's last sync have happened, and of later ones the first few. */
+ * The modelled file system promises this: what was written before a file's last sync is there; of later
+ * writes any subset, each whole or torn at TEAR bytes, in any order. Changes of names happen in order: those
+ * before the folder's last sync have happened, and of later ones the first few. */
 #ifndef TESTS_CRASH_H
 #define TESTS_CRASH_H
 
@@ -38,9 +38,9 @@ static struct {
 	struct crash_op op[CRASH_OPS];
 	int n, nfiles;
 	ino_t ino[CRASH_FILES];
-	bool deaf;   /* syncs do nothing: a broken cache */
-	int dies_at; /* operations; 0: it does not */
-	bool dead;   /* nothing that it calls has an effect */
+	bool deaf;   /* syncs are ignored: a broken cache */
+	int dies_at; /* it dies after so many operations; 0: never */
+	bool dead;   /* it has died: no call has an effect */
 } crash;
 
 static struct crash_op *crash_add(enum crash_kind kind)
@@ -58,7 +58,7 @@ static void crash_name(char out[64], const char *path)
 	snprintf(out, 64, "%s", slash ? slash + 1 : path);
 }
 
-/* The newest with this inode: numbers of removed ones come again. */
+/* The newest file with this inode, as numbers of removed files are used again. */
 static int crash_file(int fd)
 {
 	struct stat st;
@@ -160,7 +160,7 @@ static void crash_forget(void)
 	crash.dead = false;
 }
 
-/* How a cut treats what was not synced. */
+/* How a cut treats writes that were not synced. */
 enum crash_how { CUT_KEEPS, CUT_DROPS, CUT_TEARS_512, CUT_TEARS_4096, CUT_HOWS };
 
 static const int crash_tear[] = {[CUT_TEARS_512] = 512, [CUT_TEARS_4096] = 4096};
@@ -185,7 +185,7 @@ static void image_put(struct crash_image *f, const char *p, int64_t n, int64_t a
 	f->n = at + n > f->n ? at + n : f->n;
 }
 
-/* A write that was not synced. */
+/* Applies a write that was not synced. */
 static void image_tear(struct crash_image *f, const struct crash_op *op, enum crash_how how, struct rng *r)
 {
 	if (how == CUT_KEEPS)
@@ -194,7 +194,7 @@ static void image_tear(struct crash_image *f, const struct crash_op *op, enum cr
 		return;
 	int64_t end = op->at + (int64_t)op->n, step = crash_tear[how];
 	uint32_t fate = rng_below(r, 4);  /* whole, gone, or torn */
-	if (fate == 1 && rng_below(r, 2)) /* the size is there, the bytes are not */
+	if (fate == 1 && rng_below(r, 2)) /* the file has its size but not the bytes */
 		image_put(f, NULL, (int64_t)op->n, op->at);
 	for (int64_t at = op->at, next; at < end && fate != 1; at = next) {
 		next = (at / step + 1) * step < end ? (at / step + 1) * step : end;
@@ -211,7 +211,7 @@ static int crash_last(enum crash_kind kind, int file, int before)
 	return -1;
 }
 
-/* The names after the first n operations: the file of each, -1 where there is none. */
+/* The names after some operations, and the file of each; -1: none. */
 struct crash_names {
 	char name[CRASH_FILES][64];
 	int file[CRASH_FILES], n;
@@ -244,7 +244,7 @@ static void crash_list(struct crash_names *d, int n)
 	}
 }
 
-/* Makes the folder `dir` (empty) what a cut before operation `cut` may have left. */
+/* Fills the empty folder `dir` with a state that a cut before operation `cut` may leave. */
 static void crash_make(const char *dir, int cut, enum crash_how how, struct rng *r)
 {
 	static struct crash_names d;

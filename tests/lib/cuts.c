@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Power cuts of a block device (tests/sh/torture.sh): what reached it, and when it was flushed, is a log of
- * QEMU's blklogwrites (the format of dm-log-writes). From it the device is made as a cut may have left it:
- * all that was flushed, and of the rest any subset in any order, whole or torn at 4 KiB. The kernel mounts
- * that, which replays its journal, and the cache in it is opened.
+/* Power cuts of a block device (tests/sh/torture.sh). QEMU's blklogwrites logs all writes and flushes (in the
+ * format of dm-log-writes). From the log, this program makes the device as a cut may have left it: all that
+ * was flushed, and any subset of the rest in any order, whole or torn at 4 KiB. The kernel mounts it, which
+ * replays its journal, and the cache in it is opened.
  *
  * cuts run DIR LOG ACKS COMMITS: fills a cache in DIR; a line of ACKS for each commit: its number, LOG's size
- * cuts cut BASE LOG ACKS MOUNT CUTS: makes cuts of BASE and LOG, mounts each at MOUNT, says what was found */
+ * cuts cut BASE LOG ACKS MOUNT CUTS: makes cuts of BASE and LOG, mounts each at MOUNT, prints the result */
 #include "agent/cache/cache.h"
 #include "platform/base/log.h"
 #include "platform/base/mix.h"
@@ -40,7 +40,7 @@ static size_t payload(int key, int commit, char out[1024])
 	return n;
 }
 
-/* The commit before or at n that wrote a key; 0: none. */
+/* The last commit up to n that wrote the key; 0: none. */
 static int last_commit(int key, int n)
 {
 	for (int i = n; i > 0; i--)
@@ -83,7 +83,7 @@ static int run(const char *dir, const char *log, const char *acks, int commits)
 
 struct entry {
 	uint64_t at, n, flags; /* bytes of the device */
-	const char *data;      /* NULL: none */
+	const char *data;      /* NULL: no data */
 	uint64_t end;          /* offset in the log */
 };
 
@@ -134,14 +134,14 @@ static void apply(char *image, const struct entry *e, bool torn, struct rng *r)
 	}
 }
 
-/* The image before entry `cut`; `image` begins as the base. */
+/* Applies what a cut before entry `cut` leaves; `image` begins as a copy of the base. */
 static void make_image(const struct device *d, int cut, struct rng *r, char *image)
 {
 	int flushed = 0;
 	for (int i = 0; i < cut; i++)
 		if (d->entry[i].flags & FLAG_FLUSH)
 			flushed = i;
-	uint32_t how = rng_below(r, 4); /* all of what was not flushed, nothing, or some */
+	uint32_t how = rng_below(r, 4); /* it keeps all writes that were not flushed (0), none (1), or some */
 	for (int i = 0; i < cut; i++) {
 		const struct entry *e = &d->entry[i];
 		bool durable = i <= flushed || e->flags & FLAG_FUA;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for honed in a thread: a socket in a folder of its own, one connection at a time. Each line that
- * comes is given to `answer`, which says what goes back. */
+/* A stand-in for honed in a thread: a socket in a folder of its own, which serves one connection at a time.
+ * `answer` gets each line and writes the reply. */
 #ifndef TESTS_FAKE_HONED_H
 #define TESTS_FAKE_HONED_H
 
@@ -17,8 +17,8 @@ struct fake {
 	char dir[64], socket[96];
 	int listener;
 	pthread_t thread;
-	atomic_int asked; /* lines that came */
-	/* Appends what goes back, whole lines or not. false: the connection ends. */
+	atomic_int asked; /* lines received */
+	/* Appends the reply, in whole lines or not; false: the connection ends. */
 	bool (*answer)(struct fake *f, const char *op, long long id, const json_t *request, struct buf *out);
 	const char *said; /* for answer's use */
 };
@@ -81,7 +81,7 @@ static inline void fake_listen(struct fake *f)
 		abort();
 }
 
-/* Its folder alone, without anybody who listens. */
+/* Makes the folder and points HONE_SOCKET and HONE_RUN there; nobody listens yet. */
 static inline void fake_folder(struct fake *f)
 {
 	snprintf(f->dir, sizeof f->dir, "/tmp/hone-fake-XXXXXX");
@@ -107,7 +107,7 @@ static inline void fake_remove(struct fake *f)
 	CHECK(system(cmd) == 0);
 }
 
-/* hello and nothing else. */
+/* Answers hello; false: another request. */
 static inline bool fake_hello(const char *op, long long id, struct buf *out)
 {
 	if (strcmp(op, "hello"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other end of a job's connection, for tests: a thread that answers as honed would, or as it is told. */
+/* The other end of a job's connection: a thread that answers as honed would, or as the test tells it. */
 #ifndef TESTS_FAKE_OWNER_H
 #define TESTS_FAKE_OWNER_H
 
@@ -26,28 +26,27 @@ struct fake_put {
 
 struct fake_honed {
 	int fd;            /* the job's connection; -1: not yet */
-	int listener;      /* -1: a socketpair */
+	int listener;      /* -1: uses a socket pair */
 	char path[108];    /* of the listener */
-	const char *cache; /* that it says is its own */
+	const char *cache; /* the folder that it calls its cache */
 	int version;
-	_Atomic(const char *) taint; /* of the next `taints` releases; NULL: none */
+	_Atomic(const char *) taint; /* reason in the next `taints` releases; NULL: none */
 	atomic_int taints;
-	atomic_bool withholds; /* leases */
-	int slow_quiet,
-	    slow_ms; /* it grants so many quiet leases, and each later one only after this while */
+	atomic_bool withholds;   /* no answer to requests for leases */
+	int slow_quiet, slow_ms; /* grants slow_quiet quiet leases at once, each later one after slow_ms */
 	atomic_int said[OP_COUNT], leased[LEASE_QUIET + 1];
-	_Atomic(const char *) refuses; /* text with which puts and commits are refused */
+	_Atomic(const char *) refuses; /* error of puts and commits; NULL: none */
 	atomic_int nputs, ncommitted;
 	struct fake_put put[FAKE_PUTS];
 	struct request last[OP_COUNT];
-	void (*on_commit)(struct fake_honed *f); /* before it is answered; NULL */
+	void (*on_commit)(struct fake_honed *f); /* called before each answer to a commit; NULL: none */
 	pthread_t thread;
 };
 
 static inline void fake_say(struct fake_honed *f, const char *text)
 {
 	size_t n = strlen(text);
-	(void)!send(f->fd, text, n, MSG_NOSIGNAL); /* a job may be gone */
+	(void)!send(f->fd, text, n, MSG_NOSIGNAL); /* the job may have ended */
 }
 
 static inline bool fake_read(struct fake_honed *f, void *p, size_t n)
@@ -136,7 +135,7 @@ static inline void fake_serve_one(struct fake_honed *f)
 	}
 }
 
-/* One connection after the other. */
+/* Serves one connection after the other. */
 static inline void *fake_serve(void *ctx)
 {
 	struct fake_honed *f = ctx;
@@ -151,7 +150,7 @@ static inline void *fake_serve(void *ctx)
 	return NULL;
 }
 
-/* For a job that it started: the job's end of the pair is in $HONE_CONTROL_FD. */
+/* Serves a job that the test starts: its end of the socket pair is in $HONE_CONTROL_FD. */
 static inline void fake_start_child(struct fake_honed *f)
 {
 	int fd[2];
@@ -166,7 +165,7 @@ static inline void fake_start_child(struct fake_honed *f)
 		abort();
 }
 
-/* For a job that comes to its socket, whose path is f->path. */
+/* Serves jobs that connect to f->path. */
 static inline void fake_start(struct fake_honed *f, const char *cache)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -181,7 +180,7 @@ static inline void fake_start(struct fake_honed *f, const char *cache)
 		abort();
 }
 
-/* It dies: nothing more comes from it. */
+/* Closes the connection, stops, and frees the puts that it kept. */
 static inline void fake_die(struct fake_honed *f)
 {
 	shutdown(f->fd, SHUT_RDWR);
@@ -199,7 +198,7 @@ static inline void fake_die(struct fake_honed *f)
 	unsetenv("HONE_CONTROL_FD");
 }
 
-/* Until cond holds, 10 s at most. */
+/* Waits until cond holds, 10 s at most. */
 #define FAKE_WAIT(cond)                                                                                      \
 	for (int tries_ = 0; !(cond) && tries_ < 10000; tries_++)                                            \
 	usleep(1000)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small store that speaks as S3 does: keeps objects in memory, checks every signature by arithmetic of its
- * own (HMAC by its definition), and fails when told. */
+/* A small store with S3's protocol: it keeps objects in memory, checks every signature with its own code
+ * (HMAC by its definition), and fails when told. */
 #ifndef TESTS_FAKE_S3_H
 #define TESTS_FAKE_S3_H
 
@@ -28,7 +28,7 @@ struct fake_s3 {
 	pthread_mutex_t mutex;
 	char url[64], host[32];
 	int requests, puts, heads, deletes, wrong;
-	int fail, fail_status; /* the next so many requests */
+	int fail, fail_status; /* so many requests get fail_status */
 	int nobject;
 	struct fake_object object[FAKE_OBJECTS];
 };
@@ -41,7 +41,7 @@ static inline struct fake_object *fake_s3_find(struct fake_s3 *f, const char *pa
 	return NULL;
 }
 
-/* RFC 2104, by its text. */
+/* HMAC-SHA256 by the definition in RFC 2104. */
 static inline void fake_hmac(const uint8_t *key, size_t nkey, const char *text, uint8_t out[32])
 {
 	uint8_t block[64] = {0};
@@ -70,7 +70,7 @@ static inline void fake_hex_sha(const void *p, size_t n, char out[65])
 	hex_write(h.b, 32, out);
 }
 
-/* "Signature=" that this request should have. */
+/* Computes the "Signature=" that this request should have. */
 static inline void fake_signature(struct MHD_Connection *c, const char *method, const char *path,
 				  const char *names, const char *payload, char out[65])
 {
@@ -100,7 +100,7 @@ static inline void fake_signature(struct MHD_Connection *c, const char *method, 
 	hex_write(mac, 32, out);
 }
 
-/* host, the body's hash and the date must be signed, and true. */
+/* The host, the body's hash and the date must be signed and correct. */
 static inline bool fake_good(struct fake_s3 *f, struct MHD_Connection *c, const char *method,
 			     const char *path, const struct buf *body)
 {

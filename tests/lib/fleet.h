@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet's server within the test, on a database of its own: its keys, boards, and requests. */
+/* A fleet's server inside the test, with its own database, keys and boards, and requests to it. */
 #ifndef TESTS_FLEET_H
 #define TESTS_FLEET_H
 
@@ -23,7 +23,7 @@ static inline int64_t fleet_date(void)
 	return fleet_now_s;
 }
 
-/* A path in the folder; eight at a time. */
+/* Path of `name` in the folder; the last eight results are valid. */
 static inline const char *fleet_path(const char *name)
 {
 	static char path[8][256];
@@ -50,7 +50,7 @@ static inline void fleet_file(const char *name, const void *p, size_t n)
 		abort();
 }
 
-/* Keys in files: the certificate authority's is keys(1), the fleet's keys(2). */
+/* Writes key files: the certificate authority's key is keys(1), the fleet's is keys(2). */
 static inline void fleet_keys(void)
 {
 	struct buf pem = {0};
@@ -94,7 +94,7 @@ static inline struct fleet *fleet_begin(void)
 /* Requests. */
 
 static struct fleet_reply fleet_said; /* the last reply */
-static char fleet_text[64 << 10];     /* its body, of the file, too */
+static char fleet_text[64 << 10];     /* its body, also where that is a file */
 
 static inline int fleet_ask(struct fleet *f, const struct fleet_request *q)
 {
@@ -126,7 +126,7 @@ static inline int fleet_post(struct fleet *f, const char *path, const void *p, s
 		   .method = "POST", .path = path, .query = "", .body = p, .n = n, .peer = "192.0.2.7"});
 }
 
-/* A number of the last JSON reply, -1: none. */
+/* A number of the last JSON reply; -1: it has none of that name. */
 static inline int64_t fleet_number(const char *name)
 {
 	json_t *j = json_loads(fleet_text, 0, NULL), *v = json_object_get(j, name);
@@ -158,7 +158,7 @@ static inline int fleet_join(struct fleet *f, const char *token, const struct pr
 	return status;
 }
 
-/* Records from..from+n-1, whose times are ns and more, signed by the board. */
+/* Makes a batch signed by the board: records from..from+n-1, with times of ns, ns+1, ... */
 static inline void fleet_batch(const struct private_key *key, int from, int n, int64_t ns, struct buf *out)
 {
 	struct arena a = {0};

@@ -23,7 +23,7 @@ struct server {
 	char log[256]; /* file of its stderr */
 };
 
-/* Beside the folder of the tests. */
+/* The server lies beside the folder of the tests. */
 static inline const char *server_program(void)
 {
 	static char path[PATH_MAX];
@@ -49,7 +49,7 @@ static inline pid_t server_spawn(const char *log, char *const argv[])
 	unlink(log);
 	pid_t pid = fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* it stays not behind, nor keeps what was open around us */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* it ends with the test and inherits no open files */
 		for (int i = 3; i < 1024; i++)
 			close(i);
 		int fd = open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -61,7 +61,7 @@ static inline pid_t server_spawn(const char *log, char *const argv[])
 	return pid;
 }
 
-/* argv[0] is filled in. Waits until it listens. */
+/* Starts the server and waits until it listens; fills in argv[0]. */
 static inline bool server_start(struct server *s, const char *log, char *argv[])
 {
 	char text[8192];
@@ -89,7 +89,7 @@ static inline bool server_start(struct server *s, const char *log, char *argv[])
 	return false;
 }
 
-/* The exit status, 128 + n for signal n. */
+/* Returns the exit status, 128 + n for signal n. */
 static inline int server_stop(struct server *s, int sig)
 {
 	int status = 0;
@@ -98,7 +98,7 @@ static inline int server_stop(struct server *s, int sig)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* A connection; reads end after ten seconds. */
+/* Returns a connection, whose reads and writes end after ten seconds; -1: none. */
 static inline int server_connect(const struct server *s)
 {
 	const struct sockaddr_in at = {.sin_family = AF_INET,
@@ -125,7 +125,7 @@ static inline bool server_put(int fd, const void *p, size_t n)
 	return true;
 }
 
-/* Of one answer: its status, 0 where the connection ended first; head and body in `out`. */
+/* Reads an answer's head and body into `out`; returns its status, 0 if the connection ended first. */
 static inline int server_take(int fd, char *out, size_t room, bool has_body)
 {
 	size_t n = 0, want = 0;

@@ -30,7 +30,7 @@ struct tree {
 	char cls[33];
 	struct target target;
 	struct private_key *root[TREE_ROOTS], *fleet, *stranger;
-	struct root doc; /* the newest */
+	struct root doc; /* newest root document */
 	struct snapshot s;
 	struct snapshot_blob blob[TREE_BLOBS];
 	struct sync_conf conf;
@@ -55,7 +55,7 @@ static inline void tree_write(const struct tree *t, const char *name, const void
 	CHECK_OK(file_write(tree_path(t, name), p, n));
 }
 
-/* The root document, signed by so many of the root keys from `first` on. */
+/* Signs the root document with n root keys from `first` on. */
 static inline void tree_sign_root(struct tree *t, int first, int n, struct buf *out)
 {
 	const struct private_key *key[TREE_ROOTS];
@@ -77,7 +77,7 @@ static inline void tree_write_root(struct tree *t)
 	buf_free(&doc);
 }
 
-/* With a fleet key of that. */
+/* Makes a root document that trusts this fleet key. */
 static inline void tree_make_root(struct tree *t, int64_t version, const struct private_key *fleet)
 {
 	t->doc = (struct root){.version = version};
@@ -121,7 +121,7 @@ static inline const char *tree_blob_name(const struct snapshot_blob *b)
 	return name;
 }
 
-/* One more blob of the snapshot. */
+/* Adds a blob to the snapshot. */
 static inline struct snapshot_blob *tree_add_blob(struct tree *t, const char *lines)
 {
 	struct snapshot_blob *b = &t->blob[t->s.nblob++];
@@ -131,7 +131,7 @@ static inline struct snapshot_blob *tree_add_blob(struct tree *t, const char *li
 	return b;
 }
 
-/* The i-th record that a stranger says, as it goes into a blob. */
+/* A stranger's i-th record, as blobs have it. */
 static inline struct rec tree_rec(const struct tree *t, int i)
 {
 	static char text[8][512];
@@ -175,7 +175,7 @@ static inline void tree_line(const struct rec *r, struct buf *out)
 	buf_free(&text);
 }
 
-/* Records i to j - 1 as a blob. */
+/* Adds records i to j - 1 as a blob. */
 static inline struct snapshot_blob *tree_add_records(struct tree *t, int i, int j)
 {
 	struct buf lines = {0};
@@ -188,7 +188,8 @@ static inline struct snapshot_blob *tree_add_records(struct tree *t, int i, int 
 	return b;
 }
 
-/* A fleet with root 1, and a snapshot of serial 5 with three records; a board that was never there. */
+/* Makes a fleet with root 1 and a snapshot of serial 5 with three records, and a board that has never
+ * synced. */
 static inline void tree_open(struct tree *t)
 {
 	*t = (struct tree){0};
@@ -245,7 +246,7 @@ static inline void tree_close(struct tree *t)
 	CHECK(system(cmd) == 0);
 }
 
-/* A run of the board. */
+/* Runs one sync of the board. */
 static inline int tree_sync(struct tree *t, struct sync_sum *sum)
 {
 	struct sync_cache to;
@@ -259,7 +260,7 @@ static inline int tree_sync(struct tree *t, struct sync_sum *sum)
 	return rc;
 }
 
-/* How many of records i to j - 1 the board's cache has, as hints; none is there as its own. */
+/* How many of records i to j - 1 the board's cache has as hints; it must have none of them as its own. */
 static inline int tree_has(const struct tree *t, int i, int j)
 {
 	struct cache *c;
@@ -276,7 +277,7 @@ static inline int tree_has(const struct tree *t, int i, int j)
 	return n;
 }
 
-/* Of all bytes of the cache, and of what the board believes and has taken. */
+/* Hash of all bytes of the cache and of the board's sync state (trust, key, what it has taken). */
 static inline struct key tree_hash(const struct tree *t)
 {
 	struct key k = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A web server in a thread, on a free port of loopback, one connection at a time: the files of a folder, with
- * ETag, If-None-Match, Range and If-Range, unless the test's own function answers. Every byte that crosses
- * its socket is counted. */
+/* A web server in a thread, on a free port of loopback, which serves one connection at a time: the files of a
+ * folder, with ETag, If-None-Match, Range and If-Range, unless the test's own function answers. It counts
+ * every byte that crosses its socket. */
 #ifndef TESTS_FLEET_WEB_H
 #define TESTS_FLEET_WEB_H
 
@@ -32,7 +32,8 @@ struct web {
 	atomic_bool ends;
 	atomic_int asked;
 	atomic_long in_bytes, out_bytes;
-	/* > 0: answered, the connection stays; 0: answered, it ends; < 0: the folder's file is wanted. */
+	/* Returns > 0: it answered, the connection stays; 0: the connection ends; < 0: send the folder's
+	 * file. */
 	int (*answer)(struct web *w, int fd, const struct web_ask *q);
 	int mode, count; /* for answer's use */
 	void *ctx;
@@ -55,7 +56,7 @@ static inline bool web_says(struct web *w, int fd, const char *text)
 	return web_send(w, fd, text, strlen(text));
 }
 
-/* An answer; more: header lines with their \r\n. */
+/* Sends an answer; more: header lines, each with its \r\n. */
 static inline int web_reply(struct web *w, int fd, int status, const char *more, const void *p, size_t n)
 {
 	char head[1024];
@@ -63,7 +64,7 @@ static inline int web_reply(struct web *w, int fd, int status, const char *more,
 	return web_says(w, fd, head) && web_send(w, fd, p, n);
 }
 
-/* A request header's value into out; "" where there is none. */
+/* Copies a request header's value to out; "": there is none. */
 static inline void web_header(const struct web_ask *q, const char *name, char *out, size_t room)
 {
 	char line[64];
@@ -106,7 +107,7 @@ static inline int web_file(struct web *w, int fd, const struct web_ask *q)
 	return rc;
 }
 
-/* Whole requests of one connection. */
+/* Serves the requests of one connection. */
 static inline void web_serve(struct web *w, int fd)
 {
 	struct buf in = {0};

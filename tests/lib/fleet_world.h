@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A fleet in a folder: keys, boards that send signed batches, rounds, and what a board finds at the place. */
+/* A fleet in a folder: keys, boards that send signed batches, rounds, and the published files as boards see
+ * them. */
 #ifndef TESTS_FLEET_WORLD_H
 #define TESTS_FLEET_WORLD_H
 
@@ -35,8 +36,8 @@ struct world {
 	struct public_key fleet_key;
 	struct private_key *board[WORLD_BOARDS];
 	char id[WORLD_BOARDS][KEY_ID_HEX + 1];
-	struct arena a;    /* of lines */
-	const char **line; /* that wait to be sent */
+	struct arena a;    /* holds the lines */
+	const char **line; /* waiting to be sent */
 	int nline;
 };
 
@@ -145,7 +146,7 @@ static inline void world_free(struct world *w)
 	free(w);
 }
 
-/* A record of task i; the candidate has a number. */
+/* A record of task i with candidate number `cand`. */
 static inline struct rec world_rec(struct world *w, int i, int cand, int64_t ns)
 {
 	struct rec r = record(&w->a, i, w->class_key, ns);
@@ -164,7 +165,7 @@ static inline void say(struct world *w, int i, int cand, int64_t ns)
 	world_say(w, &r);
 }
 
-/* What became of a hint. */
+/* Adds a report about a hint. */
 static inline void say_hint(struct world *w, int i, int cand, enum meas_status status, int64_t ns)
 {
 	struct rec r = world_rec(w, i, cand, ns);
@@ -192,7 +193,7 @@ static inline int world_post(struct world *w, int board, const char *cls, const 
 	return status;
 }
 
-/* What was said is sent by a board. */
+/* Sends the waiting lines as a board's batches. */
 static inline void from(struct world *w, int board)
 {
 	for (int i = 0; i < w->nline; i += BATCH_RECORDS) {
@@ -209,7 +210,7 @@ static inline void round_good(struct world *w)
 	CHECK(rc == 1);
 }
 
-/* What a board of a channel finds. */
+/* The published snapshot and records of a channel. */
 struct world_view {
 	struct arena a;
 	bool there;
@@ -277,17 +278,17 @@ static inline const struct rec *view_rec(struct world *w, const struct world_vie
 	return NULL;
 }
 
-/* The candidate's number, -1: none. */
+/* The number of task i's candidate in a view; -1: none. */
 static inline int view_cand(struct world *w, const struct world_view *v, int i)
 {
 	int cand = -1;
 	const struct rec *r = view_rec(w, v, i);
 	if (r)
 		sscanf(r->cand, "par=1 outer=m | block=m:%d", &cand);
-	return cand > 0 ? cand - 1 : -1; /* as cand_of counts */
+	return cand > 0 ? cand - 1 : -1; /* cand_of adds 1 */
 }
 
-/* Candidates of a task on canary, early and all; -1: none. */
+/* Returns whether task i has these candidates on canary, early and all; -1: none. */
 static inline bool on(struct world *w, int i, int canary, int early, int all)
 {
 	int want[CHANNELS] = {canary, early, all};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built honed in a folder of its own, and clients of it. */
+/* Runs the built honed in a folder of its own, and clients of it. */
 #ifndef TESTS_HONED_H
 #define TESTS_HONED_H
 
@@ -28,10 +28,10 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-static char at[64]; /* run and state folder, configuration, log */
+static char at[64]; /* folder of honed's run and state folders, configuration and log */
 static pid_t honed;
-static int most_files;        /* descriptors that the next one may have; 0: as many as we */
-enum { PATIENCE_MS = 20000 }; /* of a loaded machine */
+static int most_files;        /* limit on descriptors of the next honed; 0: the test's own */
+enum { PATIENCE_MS = 20000 }; /* enough for a loaded machine */
 
 static inline const char *in_folder(const char *name)
 {
@@ -55,7 +55,7 @@ static inline void write_text(const char *path, const char *text)
 		abort();
 }
 
-/* honed lies beside the folder of the tests. */
+/* Path of a program, which lies beside the folder of the tests. */
 static inline const char *program(const char *name)
 {
 	static char path[PATH_MAX + 32];
@@ -111,7 +111,7 @@ static inline void show_log(void)
 	arena_free(&a);
 }
 
-/* Until the test ends. */
+/* A path in the folder that is valid until the test ends. */
 static inline const char *own(const char *name)
 {
 	static char *kept[64];
@@ -127,7 +127,7 @@ static inline const char *own(const char *name)
 	return kept[n++] = p;
 }
 
-/* With a configuration, unless it runs. */
+/* Starts honed with a configuration, unless it runs already. */
 static inline bool start_honed(const char *conf, const char *hone)
 {
 	if (honed)
@@ -150,7 +150,7 @@ static inline bool start_honed(const char *conf, const char *hone)
 	return true;
 }
 
-/* Its exit status; 1000 and the signal that ended it. */
+/* Ends honed; returns its exit status, 1000 + the signal that ended it, or -1: it did not run. */
 static inline int end_honed(int sig)
 {
 	int status = 0;
@@ -178,7 +178,7 @@ __attribute__((destructor)) static void leave_nothing(void)
 		fprintf(stderr, "%s stays\n", at);
 }
 
-/* Sends all, as long as it is taken. */
+/* Sends all bytes; false: the other side stopped reading. */
 static inline bool send_all(int fd, const void *p, size_t n)
 {
 	for (size_t sent = 0; sent < n;) {
@@ -204,7 +204,7 @@ static inline bool say(int fd, const char *fmt, ...)
 	return send_all(fd, line, (size_t)n);
 }
 
-/* One line without its end; NULL: the other side has closed, or is silent. */
+/* Reads a line without its end; NULL: the other side has closed, or is silent. */
 static inline const char *hear(int fd)
 {
 	static char line[CONTROL_SAID + 1];
@@ -229,7 +229,7 @@ static inline bool hears(int fd, const char *part)
 	return is;
 }
 
-/* As whoever does all right is. */
+/* Returns whether honed still serves a well-behaved client. */
 static inline bool served(void)
 {
 	int fd = dial();
@@ -240,7 +240,7 @@ static inline bool served(void)
 	return good;
 }
 
-/* Of honed, in KiB: VmRSS, VmHWM; 0: not known. */
+/* honed's memory in KiB, what: "VmRSS" or "VmHWM"; 0: not known. */
 static inline long memory_kb(const char *what)
 {
 	char path[64], text[4096];
@@ -253,7 +253,7 @@ static inline long memory_kb(const char *what)
 	return p ? strtol(p + strlen(what) + 1, NULL, 10) : 0;
 }
 
-/* Its connections, as it says. */
+/* The number of other clients that honed reports; -1: no answer. */
 static inline int clients(void)
 {
 	int fd = dial(), n = -1;

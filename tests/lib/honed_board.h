@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A driver of honed's decisions for tests: its actions as a list of lines, and a clock that only moves when
+/* Drives honed's decisions in tests: keeps its actions as a list of lines, with a clock that moves only when
  * told.
  *
  * Lines: "send 3 {...}", "close 3", "look", "start 1 a 30000" (job, model, ms), "signal 1 9", "put 1 5"
@@ -24,12 +24,12 @@ struct board {
 	char *line[BOARD_LINES];
 	int nlines, read;
 	struct marks marks;
-	int nmarks; /* writes */
+	int nmarks; /* times that marks were written */
 	struct vitals vitals;
-	int looks, glances; /* asked for and not yet had */
+	int looks, glances; /* requested, not yet answered */
 	int sums[HA_LEAVE + 1];
 	int last_job;
-	int64_t job_memory_bytes; /* that it may have */
+	int64_t job_memory_bytes; /* limit of the last job */
 	bool left;
 };
 
@@ -46,7 +46,7 @@ static inline void board_line(struct board *b, const char *fmt, ...)
 		b->line[b->nlines++] = strdup(text);
 }
 
-/* Of what is done for jobs and the cache. */
+/* Records actions for jobs and the cache. */
 static inline void board_work(struct board *b, const struct honed_action *a)
 {
 	switch (a->kind) {
@@ -135,7 +135,7 @@ static inline void board_event(struct board *b, struct honed_event e)
 	}
 }
 
-/* Moves the clock, giving every HE_TIMER that is asked for on the way; how many. */
+/* Moves the clock by ns, with each HE_TIMER that honed asks for on the way; returns their number. */
 static inline int board_run(struct board *b, int64_t ns)
 {
 	int64_t end = b->now_ns + ns;
@@ -215,7 +215,7 @@ static inline void board_read(struct board *b)
 	b->read = b->nlines;
 }
 
-/* A line since board_read that holds this; NULL: none. */
+/* A line since board_read that contains `part`; NULL: none. */
 static inline const char *board_says(const struct board *b, const char *part)
 {
 	for (int i = b->read; i < b->nlines; i++)
@@ -236,7 +236,7 @@ static inline void board_connect(struct board *b, int client, uid_t uid)
 			   .kind = HE_CLIENT, .client = client, .peer = {1, uid, uid == 0 || uid == 900}});
 }
 
-/* A request as its line. */
+/* Sends a request, given as its line. */
 static inline void board_ask(struct board *b, int client, const char *line)
 {
 	struct request r;
@@ -249,7 +249,7 @@ static inline void board_ask(struct board *b, int client, const char *line)
 	board_event(b, e);
 }
 
-/* A put with its payload. */
+/* Sends a put with its payload. */
 static inline void board_put(struct board *b, int client, int type, struct key k, const char *payload)
 {
 	struct request r = {
@@ -260,7 +260,7 @@ static inline void board_put(struct board *b, int client, int type, struct key k
 					    .payload = {payload, strlen(payload)}});
 }
 
-/* Job n runs, on connection 1000 + n. */
+/* Reports that job n runs; returns its connection, 1000 + n. */
 static inline int board_started(struct board *b, int job)
 {
 	board_event(

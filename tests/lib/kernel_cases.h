@@ -19,7 +19,7 @@ struct kcase {
 	int64_t elems[MAX_OPERANDS];
 };
 
-/* For schedules and the interpreter; nothing is known of its speed. */
+/* A target for schedules and the interpreter, without any figure of its speed. */
 static inline struct target case_board(int lanes, int regs)
 {
 	return (struct target){.isa = "x86-64-v4",
@@ -71,7 +71,7 @@ static inline int block_of(struct rng *r)
 	return b[rng_below(r, 5)];
 }
 
-/* y*2+r-1 style index of one image dim. */
+/* Writes an index such as y*2+r-1 of one image dimension. */
 static inline void window(struct buf *b, const char *axis, const char *tap, int stride, int dil, int pad)
 {
 	if (stride != 1)
@@ -84,7 +84,7 @@ static inline void window(struct buf *b, const char *axis, const char *tap, int 
 		buf_printf(b, "-%d", pad);
 }
 
-/* CONV_3X3: of the kind that has Winograd schedules. */
+/* CONV_3X3: a convolution that has Winograd schedules. */
 enum conv_kind { CONV_ANY, CONV_DEPTHWISE, CONV_3X3 };
 
 static inline void gen_conv(struct buf *b, struct rng *r, enum conv_kind kind)
@@ -226,7 +226,7 @@ static inline void gen_reduce(struct buf *b, struct rng *r)
 		   one_of(r, comb, 4), dims[which]);
 }
 
-/* Transposes, reshapes, gathers: indices that only a general address can say. */
+/* Transposes, reshapes, gathers: indices that need a general address. */
 static inline void gen_index(struct buf *b, struct rng *r)
 {
 	int c = pick(r, 1, 20), h = pick(r, 1, 7), w = pick(r, 1, 20), which = pick(r, 0, 3),
@@ -453,7 +453,7 @@ static inline void case_table(struct kcase *c, int i, struct rng *r)
 	c->elems[i] = c->t.operand[i].dims.d[0];
 }
 
-/* Data of every operand, and the reference's answer in ref[]. */
+/* Makes the data of every operand, and the reference's answer in ref[]. */
 static inline int case_data(struct kcase *c, struct rng *r)
 {
 	for (int i = 0; i < c->t.noperands; i++) {
@@ -470,7 +470,7 @@ static inline int case_data(struct kcase *c, struct rng *r)
 		rng_fill(r, c->plain[i], (size_t)n);
 		c->phys[i] = guarded(&c->a, c->elems[i]);
 		c->ref[i] = guarded(&c->a, c->elems[i]);
-		if (o->role == ROLE_OUT) /* halos keep what the plan put there */
+		if (o->role == ROLE_OUT) /* kernels leave halos as the plan filled them */
 			memset(c->plain[i], 0, (size_t)n * 4);
 		operand_pack(o, c->plain[i], c->phys[i]);
 		operand_pack(o, c->plain[i], c->ref[i]);
@@ -485,7 +485,7 @@ static inline int case_parse(struct kcase *c, const char *text, struct rng *r)
 	return rc < 0 ? rc : case_data(c, r);
 }
 
-/* Buffers in ABI order for a manifest: packed constants packed, the output cleared. */
+/* Collects buffers in ABI order for a manifest, with packed constants and a cleared output. */
 static inline void case_bind_in(struct kcase *c, struct arena *a, const struct manifest *m, void **bufs,
 				int64_t *elems)
 {
@@ -508,7 +508,8 @@ static inline void case_bind(struct kcase *c, const struct manifest *m, void **b
 	case_bind_in(c, &c->a, m, bufs, elems);
 }
 
-/* What case_error may be. tanh gives 1 at most, the error of a sum before it is not. */
+/* The largest allowed case_error. It is wide for tanh, whose result is at most 1 while the sum before it has
+ * a larger error. */
 static inline double case_tolerance(const char *text, const char *cand)
 {
 	bool wide = strstr(text, "r1 pow") || strstr(text, "prod") || strstr(text, "tanh") ||
@@ -516,7 +517,7 @@ static inline double case_tolerance(const char *text, const char *cand)
 	return wide ? 2e-5 : 4e-6;
 }
 
-/* Largest |got - ref| over the output's elements, over max |ref|; > 1 where NaNs differ. */
+/* Largest |got - ref| over the output's elements, relative to max |ref|; > 1 where NaNs differ. */
 static inline double case_error(const struct kcase *c, const float *got)
 {
 	int out = c->t.stage[c->t.nstages - 1].out.operand;
@@ -539,8 +540,8 @@ static inline double case_error(const struct kcase *c, const float *got)
 	return worst / top;
 }
 
-/* Lowers, checks and interprets; the error against the reference, or -1 with a line that says what is wrong.
- */
+/* Lowers, checks and interprets; returns the error against the reference, or -1 after it printed the
+ * cause. */
 static inline double case_interpret_task(struct kcase *c, const struct task *t, const int64_t *syms,
 					 const char *cand, const struct target *tg, bool *infeasible)
 {

@@ -15,7 +15,7 @@ struct test_keys {
 
 static struct test_keys keys_made;
 
-/* At least n of them. */
+/* Makes sure that the first n keys exist. */
 static inline const struct test_keys *keys(int n)
 {
 	for (int i = 0; i < n; i++) {

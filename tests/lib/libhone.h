@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of the library for applications share: handles and models of a small network, and a cache that
- * is tuned for it. */
+/* Shared by the tests of libhone: handles and models of a small network, and a cache that is tuned for it. */
 #ifndef TESTS_LIBHONE_H
 #define TESTS_LIBHONE_H
 
@@ -38,8 +37,7 @@ static inline struct hone_model_info info_of(const struct hone_model *m)
 	return s;
 }
 
-/* A cache with every kernel of the steering network, made on first use, or that of HONE_TUNED; NULL: no
- * worker. */
+/* A cache with every kernel of the steering network, made on first use, or $HONE_TUNED; NULL: no worker. */
 static inline const char *tuned(void)
 {
 	static char path[256];

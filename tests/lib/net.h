@@ -19,7 +19,7 @@ static inline struct zoo net_begin(const char *name)
 	return z;
 }
 
-/* With value y as its output, optimised. */
+/* Ends the graph with output y, and optimises it. */
 static inline struct graph *net_end(struct zoo *z, int y)
 {
 	zoo_output(z, y, "y");

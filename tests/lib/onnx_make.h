@@ -21,7 +21,7 @@ static inline char *mk_text(const char *s)
 	return p;
 }
 
-/* Room for `n` nodes, initializers, inputs and outputs each. */
+/* Starts a model with room for `n` nodes, initializers, inputs and outputs each. */
 static inline void mk_start(struct onnx_maker *k, int opset, int n)
 {
 	memset(k, 0, sizeof *k);
@@ -43,7 +43,7 @@ static inline void mk_start(struct onnx_maker *k, int opset, int n)
 	k->g.output = ARENA_ARRAY(&k->a, Onnx__ValueInfoProto *, n);
 }
 
-/* Space-separated names to an array; "-" is an absent one. */
+/* Splits space-separated names into an array; "-" is an absent one. */
 static inline size_t mk_names(struct onnx_maker *k, const char *text, char ***out)
 {
 	char *copy = arena_strdup(&k->a, text), *save = NULL;
@@ -165,7 +165,7 @@ static inline struct blob mk_bytes(struct onnx_maker *k)
 	return (struct blob){p, onnx__model_proto__pack(&k->m, p)};
 }
 
-/* Imports what was made; the maker is gone afterwards. */
+/* Imports the model and frees the maker. */
 static inline int mk_import(struct onnx_maker *k, const char *folder, const struct import_opts *o,
 			    struct graph **g)
 {

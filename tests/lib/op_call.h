@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One operator call from text, without a model.
  *
- * attributes "axis=1 alpha=0.5f mode=reflect pads=[1,1] scales=[2f,2f] activations={Tanh,Relu} value=<i64 1
- * 7>" tensors    "2x3 1,2,3,4,5,6 | i64 2 0,1 | - | bool scalar 1": type (f32 where absent), shape, values (a
- * shorter list repeats; none: 1, 2, 3, ...), constants; "?" in front: not a constant until eval; "-": absent
- */
+ * attributes "axis=1 alpha=0.5f mode=reflect pads=[1,1] scales=[2f,2f] activations={Tanh,Relu}
+ *            value=<i64 1 7>"
+ * tensors    "2x3 1,2,3,4,5,6 | i64 2 0,1 | - | bool scalar 1": type (f32 where absent), shape, values (a
+ *            shorter list repeats; none: 1, 2, 3, ...), constants; "?" in front: not a constant until eval;
+ *            "-": absent */
 #ifndef TESTS_OP_CALL_H
 #define TESTS_OP_CALL_H
 
@@ -20,7 +21,7 @@ struct call {
 	struct tensor in[CALL_TENSORS], out[CALL_TENSORS];
 	void *late[CALL_TENSORS]; /* data of inputs that infer does not see */
 	int out_index[CALL_TENSORS];
-	void *heap[2 * CALL_TENSORS]; /* of tensors at eval */
+	void *heap[2 * CALL_TENSORS]; /* memory of tensors at eval */
 	struct opctx c;
 };
 
@@ -94,7 +95,7 @@ static inline void call_attr(struct arena *a, char *word, struct attr *at)
 	}
 }
 
-/* Fills k; false where the text is not understood or the operator unknown. */
+/* Fills k; false: the text is not understood or the operator is unknown. */
 static inline bool call_open(struct call *k, const char *type, int opset, const char *attrs, const char *in,
 			     int nout)
 {
@@ -136,7 +137,7 @@ static inline int call_infer(struct call *k)
 	return k->node.op->infer(&k->c);
 }
 
-/* Into memory of exactly its size, so that a sanitizer sees what is read or written outside it. */
+/* Moves data to memory of exactly its size, so that a sanitizer sees each access outside it. */
 static inline void call_fence(struct tensor *t, void **heap)
 {
 	if (!t->dtype || !t->data)

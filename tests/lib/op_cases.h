@@ -289,7 +289,7 @@ CASES(resize, {"Resize", 10, "mode=nearest", "1x1x2 | 3 1,1,2", "1x1x4 1,1,2,2"}
       {"Resize", 13, "coordinate_transformation_mode=tf_crop_and_resize", "2 | - | 1 2",
        "!input 1 is missing"})
 
-/* Weights of one make every gate see the sum of what it is fed. */
+/* All weights are one, so every gate sees the sum of its inputs. */
 CASES(rnn,
       {"RNN", 14, "hidden_size=1 activations={Relu}", "2x1x1 1,2 | 1x1x1 1 | 1x1x1 1",
        "2x1x1x1 1,3 | 1x1x1 3"},

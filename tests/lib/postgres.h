@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A PostgreSQL for the tests of one process: the one of HONE_TEST_PG, else a private one by
- * tests/sh/postgres.sh, which ends with the process. */
+/* A PostgreSQL for the tests of one process: $HONE_TEST_PG, else a private one that tests/sh/postgres.sh
+ * starts and that ends with the process. */
 #ifndef TESTS_POSTGRES_H
 #define TESTS_POSTGRES_H
 
@@ -43,7 +43,7 @@ static inline int postgres_spawn(void)
 	return postgres_pid;
 }
 
-/* Whether it answers within a minute. */
+/* Returns whether it answers within a minute. */
 static inline int postgres_ready(void)
 {
 	for (int i = 0; i < 1200; i++) {
@@ -58,7 +58,7 @@ static inline int postgres_ready(void)
 	return 0;
 }
 
-/* NULL: none here. */
+/* The server's URL; NULL: no server here. */
 static inline const char *postgres_url(void)
 {
 	static int tried, ready;

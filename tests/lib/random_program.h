@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs of loops for the tests of emitters, one at a time in `l`: five buffers, all of what loops can say,
- * within bounds and without NaNs that would hide a difference. */
+/* Random programs of loops for tests of emitters, one at a time in `l`: five buffers, everything that loops
+ * can express, within bounds and without NaNs that would hide a difference. */
 #ifndef TESTS_RANDOM_PROGRAM_H
 #define TESTS_RANDOM_PROGRAM_H
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { ELEMS = 1024, NBUFS = 5 };
-enum { B_A, B_B, B_T, B_O, B_S }; /* in, in, table, out, scratch */
+enum { B_A, B_B, B_T, B_O, B_S }; /* input, input, table, output, scratch */
 
 static struct arena arena; /* of the program */
 static struct loops l;
@@ -51,7 +51,7 @@ static int pick(struct maker *m, int n)
 	return (int)rng_below(&m->r, (uint32_t)n);
 }
 
-/* A small expression of what is in scope, perhaps with divisions, bounds and table reads. */
+/* A small expression of values in scope, perhaps with divisions, bounds and table reads. */
 static const struct ix *some_ix(struct maker *m)
 {
 	const struct ix *x = ix_mul(&l, m->x[pick(m, m->nx)], c(1 + pick(m, 20)));
@@ -82,7 +82,7 @@ static const struct ix *some_ix(struct maker *m)
 	}
 }
 
-/* An element such that it and the lanes from it are in a buffer. */
+/* An index for which all lanes lie in the buffer. */
 static const struct ix *some_place(struct maker *m, int64_t stride, int lanes)
 {
 	int64_t span = stride * (lanes - 1), low = span < 0 ? -span : 0, high = ELEMS - (span > 0 ? span : 0);
@@ -102,14 +102,14 @@ static struct mem some_mem(struct maker *m, int buf, int lanes, bool load)
 	if (load && pick(m, 4) == 0) {
 		r.guard = ix_lt(&l, some_ix(m), some_ix(m));
 		r.fill = pick(m, 2) ? 0 : -1.5f;
-		/* where the guard is 0 the place may be anywhere */
+		/* where the guard is 0 the index may be out of bounds */
 		if (pick(m, 2))
 			r.at = ix_add(&l, r.at, ix_mul(&l, ix_sub(&l, c(1), r.guard), c(INT32_MAX)));
 	}
 	return r;
 }
 
-/* A variable of the kind that is set already, or -1. */
+/* A variable of the kind that already has a value; -1: none. */
 static int some_var(struct maker *m, int kind)
 {
 	int first = pick(m, VARS_EACH);
@@ -128,9 +128,8 @@ static int target_var(struct maker *m, int kind)
 	return m->var[kind][k];
 }
 
-/* Puts v (of the kind) into what op takes: 1.5 2^23 and a whole number for pow2; positive, no NaN for getexp
- * and getmant.
- */
+/* Brings v into the domain of op: 1.5 2^23 and a whole number for pow2; positive, no NaN for getexp and
+ * getmant. */
 static int tame(struct maker *m, enum vop op, int kind, int v)
 {
 	int lo = lv_new(&l, 1 << kind), r = lv_new(&l, 1 << kind);
@@ -152,7 +151,7 @@ static int tame(struct maker *m, enum vop op, int kind, int v)
 static void some_set(struct maker *m)
 {
 	int kind = pick(m, KINDS), other = pick(m, KINDS), lanes = 1 << kind;
-	int drawn = pick(m, V_OPS - 3); /* in place of some abs: trn0, trn1 and lace */
+	int drawn = pick(m, V_OPS - 3); /* trn0, trn1 and lace are drawn below, in place of some abs */
 	enum vop op = (enum vop)(drawn >= V_TRN0 ? drawn + 3 : drawn);
 	int a = some_var(m, kind), b = some_var(m, kind), cc = some_var(m, kind), d = some_var(m, kind);
 	if (op == V_CONST || a < 0)
@@ -197,7 +196,7 @@ static void some_for(struct maker *m, int nest)
 	int64_t trips = 1 + pick(m, 4), step = 1 + pick(m, 3);
 	int how = pick(m, 3);
 	const struct ix *hi = how ? ix_add(&l, lo, c(trips * step - pick(m, (int)step)))
-				  : ix_min(&l, m->x[pick(m, m->nx)], c(6)); /* perhaps none */
+				  : ix_min(&l, m->x[pick(m, m->nx)], c(6)); /* perhaps no trip */
 	struct stmt *f = for_begin(&l, lo, hi, step, how == 2, &x);
 	m->x[m->nx++] = x;
 	some_statements(m, nest + 1);

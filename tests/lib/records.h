@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix product of its own for each i. */
+/* Text of a task: another matrix product for each i. */
 static inline const char *record_task(struct arena *a, int i)
 {
 	return arena_printf(
@@ -90,7 +90,7 @@ static inline const char *record_line(struct arena *a, const struct rec *r)
 	return record_as_line(a, CACHE_REC, rec_key(r), record_text(a, r));
 }
 
-/* The same record as a board of the former version sends it: its task and key are another hash. */
+/* The same record as a board of the former version sends it, with another hash for its task and key. */
 static inline const char *record_former_line(struct arena *a, const struct rec *r)
 {
 	struct rec was = *r;
@@ -106,7 +106,7 @@ static inline const char *record_former_line(struct arena *a, const struct rec *
 	return line;
 }
 
-/* Choices of about so many bytes; no other i has them. */
+/* Choices of about `bytes` bytes, different for each i. */
 static inline const char *record_big_choices(struct arena *a, struct key model, struct key cls, int i,
 					     int bytes)
 {
@@ -125,7 +125,7 @@ static inline const char *record_big_choices(struct arena *a, struct key model, 
 	return line;
 }
 
-/* The trials of the same task. */
+/* Trials of r's task with its candidate. */
 static inline const char *record_trials_line(struct arena *a, const struct rec *r)
 {
 	struct trials *l = ARENA_NEW(a, struct trials);

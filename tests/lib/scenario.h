@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scenario runner: honed's own decisions (agent/honed/honed.h), the real cache and real searches over a
- * virtual board, flash and clock. It does what honed's actions say, as agent/honed/main_honed.c does on a
- * board, and checks honed's laws meanwhile.
+ * virtual board, flash and clock. It carries out honed's actions, as agent/honed/main_honed.c does on a
+ * board, and checks honed's laws (honed.h) meanwhile.
  *
- * Jobs are threads, of which only the one that has its turn runs; the others wait for virtual time to pass or
- * for honed to answer. What a candidate takes is the simulator's word (tests/lib/sim_truth.h). */
+ * Jobs are threads, of which one runs at a time; the others wait for virtual time to pass or for honed to
+ * answer. The simulator tells a candidate's time (tests/lib/sim_truth.h). */
 #ifndef TESTS_SCENARIO_H
 #define TESTS_SCENARIO_H
 
@@ -123,8 +123,8 @@ static inline void act_commit(struct life *l, const struct honed_action *a, cons
 		abort();
 	int64_t takes_ns = (1 + rng_below(&l->rng, 20)) * NS_PER_MS;
 	if (rng_below(&l->rng, 40) == 0)
-		takes_ns = 700 * NS_PER_MS; /* a card that erases blocks */
-	if (l->ncommits)                    /* one after the other */
+		takes_ns = 700 * NS_PER_MS; /* an SD card that erases blocks */
+	if (l->ncommits)                    /* commits run one after the other */
 		takes_ns += l->commit[l->ncommits - 1].due_ns - l->board.now_ns;
 	struct commit *c = &l->commit[l->ncommits++];
 	*c = (struct commit){.ticket = a->ticket, .due_ns = l->board.now_ns + takes_ns};
@@ -140,7 +140,7 @@ static inline void act_glance(struct life *l, const struct honed_action *a, cons
 	life_tell(l, (struct honed_event){.kind = HE_GLANCE, .vitals = &v, .minute = -1});
 }
 
-/* The files that honed asks to be made. */
+/* Keeps the inhibit files that honed asks for. */
 static inline void act_inhibit(struct life *l, const struct honed_action *a, const char *text)
 {
 	CHECK(a->name[0] && !strchr(a->name, '/') && a->name[0] != '.');
@@ -336,7 +336,7 @@ static inline void life_step(struct life *l)
 	}
 }
 
-/* Runs until then, or until honed has left. */
+/* Runs until until_ns, or until honed has left. */
 static inline void life_run(struct life *l, int64_t until_ns)
 {
 	int stuck = 0;
@@ -345,7 +345,7 @@ static inline void life_run(struct life *l, int64_t until_ns)
 		if (next_ns > until_ns)
 			break;
 		stuck = next_ns > l->board.now_ns ? 0 : stuck + 1;
-		CHECK(stuck < 10000); /* the same action is repeated forever */
+		CHECK(stuck < 10000); /* else it repeats an action forever */
 		life_pass(l, next_ns);
 		life_step(l);
 		for (int i = 0; l->mode == HONED_BOX && i < LIFE_JOBS; i++)
@@ -403,7 +403,7 @@ static inline void life_begin(struct life *l, enum honed_mode mode, int64_t box_
 					  .minute = virtual_board_minute(&l->board)});
 }
 
-/* Ends honed: in good order after HA_LEAVE, or at any point. */
+/* Ends honed: cleanly after HA_LEAVE, else by a kill or a power cut at this point. */
 static inline void life_end(struct life *l, bool power_cut)
 {
 	flash.dead = !l->left;

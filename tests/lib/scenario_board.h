@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A virtual board: four processors that get hot, a robot that comes and goes, a battery, a firmware that
- * throttles, a wall clock that jumps. Moves only when told. */
+/* A virtual board that changes only when told: four processors that get hot, a robot that comes and goes, a
+ * battery, a firmware that throttles, a wall clock that jumps. */
 #ifndef TESTS_SCENARIO_BOARD_H
 #define TESTS_SCENARIO_BOARD_H
 
@@ -18,20 +18,20 @@ enum { BOARD_CPUS = 4, BOARD_CLOCK_KHZ = 1500000 };
 
 struct virtual_board {
 	struct rng rng;
-	unsigned has;            /* what it tells: enum vital */
-	int64_t now_ns, next_ns; /* the next change of its own */
+	unsigned has;            /* what it reports: enum vital */
+	int64_t now_ns, next_ns; /* time of its next change */
 	double temp_c, ambient_c;
 	double robot;         /* processors that the robot uses */
-	double busy_s, own_s; /* processor time: of all, of our jobs */
+	double busy_s, own_s; /* processor time: all, our jobs' */
 	double stalled_s;
 	bool hot, voltage; /* throttled, for either reason */
 	int64_t throttled;
 	int64_t memory_free;
 	int battery;
 	bool discharging;
-	const char *file;  /* an inhibit file's words; NULL: none */
+	const char *file;  /* text of the inhibit file; NULL: none */
 	int shift_minutes; /* of the wall clock */
-	bool full;         /* flash */
+	bool full;         /* no room on flash */
 	int changes;
 };
 
@@ -55,7 +55,7 @@ static inline double virtual_board_pause_s(struct virtual_board *b, double mean_
 	return -mean_s * log(1 - rng_unit(&b->rng));
 }
 
-/* dt with `jobs` of ours at work. */
+/* Lets time pass while `jobs` of ours compute. */
 static inline void virtual_board_pass(struct virtual_board *b, int64_t dt_ns, int jobs)
 {
 	double dt = (double)dt_ns / 1e9, ours = fmin(jobs, fmax(BOARD_CPUS - b->robot, 0));
@@ -112,7 +112,7 @@ static inline void change_flash(struct virtual_board *b)
 	b->full = !b->full && rng_below(&b->rng, 3) == 0;
 }
 
-/* One change of its own. */
+/* Makes one random change. */
 static inline void virtual_board_change(struct virtual_board *b)
 {
 	static void (*const change[])(struct virtual_board * b) = {

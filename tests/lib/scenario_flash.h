@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A disk that can be full, and whose power can be cut: what was written and not synced is then lost, kept or
- * torn, by chance. Names are durable at once (tests/agent/cache/test_torture.c cuts those, too). */
+/* A disk that can be full, and whose power can be cut: writes that were not synced are then lost, kept or
+ * torn at random. Changes of names are durable at once (tests/agent/cache/test_torture.c cuts those, too). */
 #ifndef TESTS_SCENARIO_FLASH_H
 #define TESTS_SCENARIO_FLASH_H
 
@@ -16,8 +16,8 @@
 struct undo {
 	int fd;
 	ino_t inode;
-	int64_t at, size; /* of the file before */
-	size_t n;         /* bytes that were there, <= what was written */
+	int64_t at, size; /* place of the write; the file's size before it */
+	size_t n;         /* bytes that were there, at most those written */
 	char *old;
 };
 
@@ -99,7 +99,7 @@ static inline int flash_sync_dir(const char *path)
 	return flash_gone(false);
 }
 
-/* Back to what was there; where part < n only the end of it. */
+/* Undoes a write from its byte `part` on. */
 static inline void flash_undo(const struct undo *u, size_t part)
 {
 	if (u->n > part && pwrite(u->fd, u->old + part, u->n - part, u->at + (int64_t)part) < 0)
@@ -110,8 +110,8 @@ static inline void flash_undo(const struct undo *u, size_t part)
 		abort();
 }
 
-/* After whoever wrote has ended, with flash.dead. A power cut takes what was not synced; a kill takes
- * nothing. */
+/* Call this after the writer has ended with flash.dead. A power cut may undo writes that were not synced; a
+ * kill undoes nothing. */
 static inline void flash_restart(struct rng *r, bool power_cut)
 {
 	for (int i = flash.n - 1; i >= 0; i--) {

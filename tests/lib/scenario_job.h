@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job of a life: a real search in a thread of its own, which runs when it has its turn; its leash is the
- * real one's contract over virtual time. */
+/* A job of a life: a real search in a thread of its own, which runs when it has its turn. Its leash keeps the
+ * real leash's contract over virtual time. */
 #ifndef TESTS_SCENARIO_JOB_H
 #define TESTS_SCENARIO_JOB_H
 
 #include "tests/lib/scenario_life.h"
 
-/* Until it has its turn again. */
+/* Waits until the job has its turn again. */
 static inline void job_wait(struct leash *j, enum job_waits waits)
 {
 	j->waits = waits;
@@ -31,7 +31,7 @@ static inline void life_turn(struct life *l, struct leash *j)
 	}
 }
 
-/* Virtual time passes; false: it was killed. */
+/* Lets virtual time pass; false: the job was killed. */
 static inline bool job_pass(struct leash *j, int64_t ns)
 {
 	if (j->killed)
@@ -57,7 +57,7 @@ static inline void job_say(struct leash *j, struct request *q, struct blob paylo
 			       .kind = HE_REQUEST, .client = j->client, .request = q, .payload = payload});
 }
 
-/* A reply to q; what answers an earlier request is passed over. */
+/* The reply to q; NULL: none yet. Drops a late reply to an earlier request. */
 static inline json_t *job_reply(struct leash *j, const struct request *q)
 {
 	json_t *reply = j->reply[0] ? json_loads(j->reply, 0, NULL) : NULL;
@@ -69,7 +69,8 @@ static inline json_t *job_reply(struct leash *j, const struct request *q)
 	return NULL;
 }
 
-/* A request and its reply, which the caller takes apart; NULL: none by then, or it was killed. */
+/* Sends a request and returns its reply, which the caller frees; NULL: none by the deadline, or the job was
+ * killed. */
 static inline json_t *job_ask(struct leash *j, struct request q, struct blob payload, int64_t deadline_ns)
 {
 	if (j->killed)
@@ -90,7 +91,7 @@ static inline bool is_true(const json_t *o, const char *key)
 	return json_is_true(json_object_get(o, key));
 }
 
-/* Two leases that exclude each other are never held at once. */
+/* Checks that leases that exclude each other are never held at once. */
 static inline void check_alone(const struct leash *j)
 {
 	for (int i = 0; i < LIFE_JOBS; i++) {
@@ -101,7 +102,7 @@ static inline void check_alone(const struct leash *j)
 		for (int k = 0; k < o->ncpus; k++)
 			for (int n = 0; n < j->ncpus; n++)
 				shares |= o->cpus[k] == j->cpus[n];
-		/* what was spoilt is not believed any more; it only computes */
+		/* a spoilt measurement will not count, so its job only computes */
 		enum lease other = o->spoilt ? LEASE_COMPUTE : o->lease;
 		enum lease most = other > j->lease ? other : j->lease;
 		CHECK(most != LEASE_QUIET && (most != LEASE_MEASURE || !shares));
@@ -114,7 +115,7 @@ int leash_lease(struct leash *j, enum lease kind, int64_t deadline_ns)
 				(struct blob){0}, deadline_ns);
 	bool good = is_true(reply, "ok");
 	json_decref(reply);
-	if (!good) /* it may be granted yet */
+	if (!good) /* honed may still grant it */
 		json_decref(job_ask(j, (struct request){.op = OP_RELEASE}, (struct blob){0}, INT64_MAX));
 	if (!good)
 		return j->stop || j->killed ? fail(E_STOPPED, "told to stop")
@@ -133,7 +134,7 @@ int leash_release(struct leash *j, const char **taint)
 	virtual_board_vitals(&j->life->board, &after);
 	const char *own = vitals_taint(&j->before, &after);
 	bool counts = j->lease > LEASE_COMPUTE, spoilt = j->spoilt;
-	j->lease = LEASE_NONE; /* what it measured is over */
+	j->lease = LEASE_NONE; /* its measurement is over */
 	json_t *reply = job_ask(j, (struct request){.op = OP_RELEASE}, (struct blob){0}, INT64_MAX);
 	if (!reply)
 		return fail(E_STOPPED, "killed");
@@ -166,7 +167,7 @@ static inline int job_put(struct leash *j, int key, int64_t ns)
 	return j->killed ? E_STOPPED : E_OK;
 }
 
-/* What it had put by now is durable when it hears so. */
+/* Commits; what the job put before is durable once honed says so. */
 static inline void job_commit(struct leash *j)
 {
 	json_t *reply = job_ask(j, (struct request){.op = OP_COMMIT}, (struct blob){0}, INT64_MAX);
@@ -216,10 +217,10 @@ static inline enum ahead run_ahead(struct runner *r, const char *task, const cha
 	return AHEAD_NOT;
 }
 
-/* Boards are slower than the simulator: measuring takes its share of a box. */
+/* Boards are slower than the simulator, so that measuring takes a realistic share of a box. */
 #define SLOWER 3000
 
-/* Times are noisy; the machine is held for all of them at once. */
+/* Times are noisy; all their virtual time passes at once. */
 static inline int run_time(struct runner *r, const int *handles, int n, int rounds, int64_t abort_ns,
 			   unsigned how, int64_t deadline_ns, struct meas *m)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a life of the scenario runner (tests/lib/scenario.h) consists of. */
+/* The state of a life of the scenario runner (tests/lib/scenario.h). */
 #ifndef TESTS_SCENARIO_LIFE_H
 #define TESTS_SCENARIO_LIFE_H
 
@@ -29,30 +29,29 @@ struct life;
 
 enum job_waits { JOB_TURN, JOB_PASS, JOB_REPLY, JOB_OVER };
 
-struct leash { /* a job; its leash is what a search sees of it */
+struct leash { /* a job, which its search uses as a leash */
 	struct life *life;
 	pthread_t thread;
 	bool alive, mine; /* the thread lives; it has its turn */
 	enum job_waits waits;
-	int64_t due_ns,
-	    left_ns; /* JOB_PASS: when; what is left while it rests. JOB_REPLY: until when at most */
+	int64_t due_ns, left_ns; /* JOB_PASS: its end, and the rest while stopped. JOB_REPLY: its deadline */
 	int number, client, model;
 	bool rests, killed, stops;
-	int64_t yield_ns; /* told to at; 0: it was not, or may go on */
+	int64_t yield_ns; /* when honed told it to yield; 0: not now */
 	volatile sig_atomic_t stop;
 	int64_t end_ns, next_id;
 	char reply[600];
 	enum lease lease;
 	int ncpus, cpus[BOARD_CPUS];
 	struct vitals before;
-	bool spoilt; /* something happened to what it measures now */
+	bool spoilt; /* its measurement will not count */
 	uint64_t put[LIFE_KEYS];
-	/* its runner */
+	/* the runner of its search */
 	struct runner r;
 	struct clock clock;
 	struct rng rng;
 	int64_t h[JOB_HANDLES];
-	int rc; /* it ended with */
+	int rc; /* exit code */
 };
 
 struct kept { /* the payload of a record */
@@ -62,7 +61,7 @@ struct kept { /* the payload of a record */
 
 struct commit {
 	int64_t ticket, due_ns;
-	uint64_t put[LIFE_KEYS]; /* the numbers that were put by then */
+	uint64_t put[LIFE_KEYS]; /* put before the request */
 };
 
 struct life {
@@ -86,23 +85,23 @@ struct life {
 	char *text[LIFE_ACTIONS], *called[LIFE_ACTIONS];
 	int cpus[LIFE_ACTIONS][BOARD_CPUS];
 	void *bytes[LIFE_ACTIONS];
-	int first, n; /* actions that wait */
+	int first, n; /* the queue of actions */
 	bool working;
 	struct commit commit[64];
 	int ncommits;
 	uint64_t puts, put[LIFE_KEYS],
-	    durable[LIFE_KEYS]; /* of each key: the newest; the newest acknowledged */
+	    durable[LIFE_KEYS]; /* newest number of each key that was put, and that honed acknowledged */
 	int nfiles;
 	struct inhibit_file {
 		char name[80], text[300];
 	} file[LIFE_FILES];
-	int clients; /* numbers given */
+	int clients; /* number of the last one */
 	int wakeups;
-	/* what was met, for the sums */
+	/* counts for the summary */
 	int boxes, skipped, kills, cuts, spoilt, taken, refused, yields, ended, exhausted;
 };
 
-/* An event, and all that comes of it at once. */
+/* Gives honed an event, and carries out all actions that follow. */
 static inline void life_tell(struct life *l, struct honed_event e);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Seeds for the fuzz targets, made at run time: `seeds fuzz_NAME DIR`. Nothing where a target has none here.
- */
+/* Writes seeds for a fuzz target: `seeds fuzz_NAME DIR`; none if the target is not listed here. */
 #include "agent/worker/wire_msg.h"
 #include "agent/cache/cache.h"
 #include "agent/control/control.h"
@@ -57,7 +56,7 @@ static int tiny_graph(int i, struct graph **out)
 	return z.rc;
 }
 
-/* Models of a few nodes. */
+/* Exports models of a few nodes. */
 static int seeds_import(const char *dir)
 {
 	int rc = 0;
@@ -73,8 +72,8 @@ static int seeds_import(const char *dir)
 	return rc;
 }
 
-/* Of each way that a plan runs something: portable tasks with windows, tables, chains and blocks, nodes that
- * their operators evaluate, parts that are copied. */
+/* An example of each way in which a plan runs something: portable tasks with windows, tables, chains and
+ * blocks, nodes that their operators evaluate, parts that are copied. */
 static const struct op_model image_models[] = {
     {"1", "MaxPool", "kernel_shape=3,3 pads=1,1,1,1", {"1x5x4x4"}},
     {"2", "MaxPool", "kernel_shape=2,2 strides=2,2", {"1x8x4x4"}, true},
@@ -129,7 +128,7 @@ static int seed_image(const char *dir, int i, struct graph *g, const struct targ
 	return rc;
 }
 
-/* The same as images, in portable C, and those above. */
+/* Images, in portable C, of the models of seeds_import and of image_models. */
 static int seeds_image(const char *dir)
 {
 	struct target t;
@@ -156,7 +155,7 @@ static int seeds_image(const char *dir)
 	return rc;
 }
 
-/* "TASK@CAND" for the tasks of the steering network, at their defaults and at random. */
+/* Writes "TASK@CAND" for the tasks of the steering network: default and random candidates. */
 static int seeds_cand(const char *dir)
 {
 	struct graph *g;
@@ -238,7 +237,7 @@ static int hint_seed(const char *dir, int i, const struct task *task, const stru
 	return rc;
 }
 
-/* Small tasks, at their defaults and at random. */
+/* Writes small tasks with default and random candidates. */
 static int seeds_hint(const char *dir)
 {
 	static const char conv[] =
@@ -314,7 +313,7 @@ static int put_choices(struct cache *c, struct key model)
 	return rc;
 }
 
-/* A record and a log of a task, choices and a history. */
+/* Puts a record and a log of a task, choices and a history. */
 static int put_exchanged(struct cache *c, const char *task)
 {
 	static struct trials l;
@@ -343,7 +342,7 @@ static int put_exchanged(struct cache *c, const char *task)
 	return rc;
 }
 
-/* Of each type a line, as hone export writes it. */
+/* Writes a line of each type, as hone export does. */
 static int write_exchanged(struct cache *c, const char *dir)
 {
 	int rc = 0;
@@ -381,7 +380,7 @@ static int seeds_exchange(const char *dir)
 	return rc;
 }
 
-/* What is signed of one, a pack, and records as tests/agent/sync/fuzz_pack.c puts them into one. */
+/* Writes a pack, its signed description, and records in the form of tests/agent/sync/fuzz_pack.c. */
 static int seeds_pack(const char *dir)
 {
 	static const struct pack_about about = {.cls = "any", .label = "board", .bytes = 7, .records = 2};
@@ -465,7 +464,7 @@ static int seeds_control(const char *dir)
 	return rc;
 }
 
-/* The example, as it is and with every key. */
+/* Writes the example configuration as it is, and with every key enabled. */
 static int seeds_conf(const char *dir)
 {
 	struct arena a = {0};
@@ -502,7 +501,7 @@ static int seeds_hello(const char *dir)
 	return rc;
 }
 
-/* A root document with two signatures, and one of each other kind. */
+/* Writes a root document with two signatures, and one document of each other kind. */
 static int seeds_signed(const char *dir)
 {
 	static const char *const kinds[] = {"root", "snapshot", "records", "pack"};
@@ -575,7 +574,7 @@ static int seeds_batch(const char *dir)
 	return rc;
 }
 
-/* The bytes between a PEM's first and last line, behind a byte that says so (tests/tools/fleet/fuzz_csr.c). */
+/* Decodes a PEM's base64 behind a byte that marks DER (tests/tools/fleet/fuzz_csr.c). */
 static void pem_bytes(const char *pem, struct buf *out)
 {
 	static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -2,8 +2,9 @@
 /* A runner over the simulator for tests of the search: lowers, emits, checks the answer, times on the virtual
  * clock. It can be told to die now and then, or to raise a flag after so many calls.
  *
- * Builders are queues in virtual time: each works SIM_BUILD_NS at a job, one after the other, while the clock
- * moves for other reasons; a build of what one has done costs no time, of what one is at the rest of its. */
+ * Builders work in virtual time: each takes SIM_BUILD_NS for a job, one after the other, while the clock
+ * moves for other reasons. A build that a builder has finished costs no time; of one that it is at, the
+ * rest. */
 #ifndef TESTS_SIM_RUNNER_H
 #define TESTS_SIM_RUNNER_H
 
@@ -18,7 +19,10 @@
 #include <signal.h>
 
 enum { SIM_TASKS = 16, SIM_HANDLES = 256, SIM_RUNS = 4096, SIM_JOBS = 32, SIM_BUILDERS = 2 };
-enum { SIM_BESIDE_MHZ = 1000, SIM_ALONE_MHZ = 2000 }; /* of times measured with and without other work */
+enum {
+	SIM_BESIDE_MHZ = 1000,
+	SIM_ALONE_MHZ = 2000
+}; /* clock rate of times measured beside other work, and alone */
 
 extern const struct emit emit_sim;
 
@@ -29,16 +33,16 @@ struct sim_case {
 
 struct sim_handle {
 	struct dev_code *code; /* NULL: free */
-	struct arena a;        /* of what follows; reset when it is used again */
+	struct arena a;        /* holds what follows; reset on reuse */
 	struct manifest m;
 	void *bufs[CODE_MAX_BUFS];
 	struct blob object;
 	int64_t cost_ns;
 };
 
-struct sim_job { /* a build ahead; in the order of requests */
+struct sim_job { /* a build ahead; kept in the order of requests */
 	struct key key;
-	int64_t asked_ns, done_ns; /* done 0: not begun */
+	int64_t asked_ns, done_ns; /* done_ns 0: not begun */
 	bool dead;                 /* its builder died during the build */
 };
 
@@ -49,25 +53,25 @@ struct sim_runner {
 	struct sim_case tasks[SIM_TASKS];
 	struct sim_handle h[SIM_HANDLES];
 	int calls, deaths, wrong, late;
-	int timed[2]; /* calls that time: warm, cold */
+	int timed[2]; /* timing calls: warm, cold */
 	double death_rate;
-	int stop_after; /* calls; 0: never */
+	int stop_after; /* raises `stop` after so many calls; 0: never */
 	int builds;
-	int slow_build;        /* this one takes slow_ns; 0: none; -1: all */
-	const char *slow_task; /* so does each of this task; NULL: none */
-	int cut;               /* how many of these the deadline ended */
+	int slow_build;        /* the build that takes slow_ns; 0: none; -1: all */
+	const char *slow_task; /* all builds of this task take slow_ns; NULL: none */
+	int cut;               /* slow builds that the deadline ended */
 	int64_t slow_ns;
-	const char *broken;  /* this candidate's answers are wrong; NULL: none */
-	const char *stalled; /* this one's first `stalls` builds time out; NULL: none */
+	const char *broken;  /* the candidate with wrong answers; NULL: none */
+	const char *stalled; /* the candidate whose first `stalls` builds time out; NULL: none */
 	int stalls;
 	volatile sig_atomic_t stop;
 	struct sim_job job[SIM_JOBS];
-	int njobs, taken; /* builds that came from builders */
+	int njobs, taken; /* builds taken from builders */
 	int64_t free_ns[SIM_BUILDERS];
 	double builder_death_rate;
 };
 
-/* Begins the builds that the builders have had time for by now. */
+/* Begins the builds for which a builder was free by now. */
 static inline void sim_work(struct sim_runner *s)
 {
 	int64_t now = clock_now(dev_sim.clock());
@@ -111,7 +115,7 @@ static inline enum ahead sim_ahead(struct runner *r, const char *task, const cha
 	return sim_progress(r, task, cand);
 }
 
-/* Waits for a build that is under way; forgets one that nobody has begun. 1: built ahead; -1: its builder
+/* Takes a build from the queue and waits for it if it has begun. Returns 1: built ahead; -1: its builder
  * died; 0: not begun. */
 static inline int sim_take(struct sim_runner *s, const char *task, const char *cand)
 {
@@ -154,7 +158,7 @@ static inline void sim_drop(struct runner *r, int handle, int64_t deadline_ns)
 	s->njobs = handle < 0 ? 0 : s->njobs;
 }
 
-/* Counts the call, raises the flag, and dies if it is time to. */
+/* Counts the call; raises the flag or dies if it is time to. */
 static inline int sim_call(struct sim_runner *s, int64_t deadline_ns)
 {
 	if (++s->calls == s->stop_after)

@@ -45,7 +45,7 @@ static const char *const texts[NTASKS] = {
 
 struct truth {
 	struct key key;
-	int64_t cost_ns; /* 0: free; < 0: -status */
+	int64_t cost_ns; /* 0: unused; < 0: -status */
 };
 
 static struct truth known[KNOWN];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Boards as folders (a sysroot each), for what reads the kernel's files below a root: made in a folder of
- * their own below /tmp, filled from tables, changed in place (who has a file open sees it), gone at
- * sysroot_end. */
+/* Boards as folders (a sysroot each) for code that reads the kernel's files below a root. They are made below
+ * /tmp from tables, changed in place (a reader with an open file sees that), and removed by sysroot_end. */
 #ifndef TESTS_SYSROOT_H
 #define TESTS_SYSROOT_H
 
@@ -81,7 +80,7 @@ static inline void sysroot_end(struct sysroot *b)
 		fprintf(stderr, "%s stays\n", b->root);
 }
 
-/* ---- what changes: ticks of 10 ms since boot, MiB, milli-degrees */
+/* ---- values that change: ticks of 10 ms since boot, MiB, milli-degrees */
 
 static inline void sysroot_load(const struct sysroot *b, int cpus, int64_t busy_ticks, int64_t idle_ticks)
 {
@@ -121,7 +120,7 @@ static inline void sysroot_temp(const struct sysroot *b, int zone, int mc)
 	sysroot_set(b, path, "%d\n", mc);
 }
 
-/* trip 0 is the only one; 0: none */
+/* trip: type of trip point 0, the only one; NULL: none */
 static inline void sysroot_zone(const struct sysroot *b, int zone, const char *type, int mc, const char *trip,
 				int trip_mc)
 {
@@ -154,7 +153,7 @@ static inline void sysroot_clock(const struct sysroot *b, int policy, const char
 	sysroot_set(b, path, "%s\n", governor);
 }
 
-/* ---- boards; each is cool, idle and content */
+/* ---- boards; each is cool and idle, with memory to spare */
 
 #define PI_THROTTLED "/sys/devices/platform/soc/soc:firmware/get_throttled"
 
@@ -256,7 +255,8 @@ static inline void sysroot_xavier_nx(struct sysroot *b)
 	sysroot_trip(b, 0, 3, "active", 35000);
 	sysroot_zone(b, 1, "GPU-therm", 41000, "critical", 98000);
 	sysroot_trip(b, 1, 1, "passive", 91000);
-	sysroot_set(b, HEAT_DIR "thermal_zone1/temp", "%s", ""); /* no power: EAGAIN */
+	sysroot_set(b, HEAT_DIR "thermal_zone1/temp", "%s",
+		    ""); /* no power: an empty file, as reading gives EAGAIN */
 	sysroot_zone(b, 2, "PMIC-Die", 100000, "critical", 120000);
 	sysroot_zone(b, 3, "thermal-fan-est", 41900, "active", 50000);
 	sysroot_zone(b, 4, "AUX-therm", 40500, "critical", -274000);
@@ -308,7 +308,7 @@ static inline void sysroot_laptop(struct sysroot *b)
 	sysroot_clock(b, 0, "performance", 1800000, 3900000, 3900000);
 }
 
-/* A virtual machine that tells of its load and memory alone. */
+/* A virtual machine that reports only its load and memory. */
 static inline void sysroot_vm(struct sysroot *b)
 {
 	sysroot_begin(b);

@@ -86,7 +86,7 @@ static inline double test_now_s(void)
 		int good = 0, bad = 0, skipped = 0;                                                          \
 		setvbuf(stdout, NULL, _IOLBF, 0);                                                            \
 		setenv("HONE_SOCKET", "/dev/null/honed.sock",                                                \
-		       0); /* not a honed that this machine may run */                                       \
+		       0); /* not a honed that runs on this machine */                                       \
 		for (struct test_case *t = test_first; t; t = t->next) {                                     \
 			if (argc > 1 && !strstr(t->name, argv[1]))                                           \
 				continue;                                                                    \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.tsv of a network (another runtime's view of every intermediate tensor for the first data set): finds
- * the first tensor of ours that is not like it. Columns: node op tensor dtype dims mean absmean absmax first
+/* Reads trace.tsv of a network (another runtime's values of every intermediate tensor for the first data
+ * set), and finds our first tensor that differs. Columns: node op tensor dtype dims mean absmean absmax first
  * at_third last macs. */
 #ifndef TESTS_TRACE_H
 #define TESTS_TRACE_H
@@ -34,7 +34,7 @@ static inline bool trace_agrees(const struct trace_row *r, const struct tensor *
 	return same;
 }
 
-/* t: every value of g after a run on the first data set. */
+/* t: all values of g after a run on the first data set. */
 static inline void trace_first_wrong(const char *path, const struct graph *g, const struct tensor *t,
 				     char out[1024])
 {
