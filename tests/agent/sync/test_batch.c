@@ -21,7 +21,7 @@ static struct batch parsed;
 
 static int parse(const char *text)
 {
-	static struct arena a; /* owns `parsed` until the next one */
+	static struct arena a; /* holds `parsed` until the next call */
 	if (crypto_start() < 0)
 		abort();
 	arena_free(&a);

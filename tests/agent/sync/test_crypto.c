@@ -5,7 +5,7 @@
 #include "tests/lib/test.h"
 #include <pthread.h>
 
-/* RFC 6979, A.2.5: a key, and what it signs of "sample" and "test". */
+/* RFC 6979, A.2.5: a key, and its signatures of "sample" and "test". */
 static const char rfc_key[] = "-----BEGIN EC PRIVATE KEY-----\n"
 			      "MHcCAQEEIMmvqdhFunUWa1whV2ex1pNOUMPbNuibEnuKYisSD2choAoGCCqGSM49\n"
 			      "AwEHoUQDQgAEYP7UuiVanTHJYet0xjVtaMBJuJI7Yfps5mliLmDyn7Z5A/4QCLi8\n"
@@ -462,7 +462,8 @@ static int take_host(void *ctx, const char *host)
 	return strcmp(host, "stop.example.org") ? E_OK : fail(E_STOPPED, "enough");
 }
 
-/* What cert_hosts says of a certificate for `host`, in a chain that has its authority's, too. */
+/* Returns whether cert_hosts lists the `wanted` hosts of a chain: a certificate for `host`, then its
+ * authority's. */
 static bool hosts_are(const struct authority *a, const char *host, const char *wanted)
 {
 	struct public_key p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packs: signed caches by image and USB stick. */
+/* Tests packs: signed caches that come in an image or on a USB stick. */
 #include "agent/cache/kept_code.h"
 #include "agent/sync/pack.h"
 #include "agent/cache/segment.h"
@@ -49,7 +49,7 @@ static struct rec make_rec(int i)
 	return r;
 }
 
-/* A pack of RECORDS records with their code, a default, choices and a log, signed by key 0. */
+/* Makes a pack of RECORDS records with their code, a default, choices and a log, signed by key 0. */
 static const char *make_pack(const char *name)
 {
 	static char path[8][256];
@@ -117,7 +117,7 @@ TEST(import_takes_records_and_no_code)
 	arena_free(&a);
 }
 
-/* A hint that a board took and has not timed yet is a hint for whoever takes its pack, too. */
+/* A board has taken a hint and not timed it yet: boards that take its pack get a hint, too. */
 TEST(hints_in_a_pack_are_hints)
 {
 	struct taken_sum sum;
@@ -177,14 +177,15 @@ TEST(who_signed)
 	CHECK_OK(signed_write("root", text.p, text.n, &keys(2)->private[1], 1, &doc));
 	REQUIRE_OK(trust_open(scratch_file("root.signed", doc.p, doc.n, 0644), scratch("state"), &t));
 	CHECK_OK(pack_verify(path, t, NULL, 0, &about));
-	about.serial = 5; /* an older one than what the board has of its fleet */
+	about.serial = 5; /* the board has a newer one of its fleet */
 	CHECK_OK(pack_sign(path, &about, keys(2)->private[0]));
 	CHECK_OK(trust_raise(t, about.cls, "early", 5));
 	CHECK_OK(pack_verify(path, t, NULL, 0, &about));
 	CHECK_OK(trust_raise(t, about.cls, "early", 6));
 	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "older than 6");
-	CHECK_OK(pack_verify(path, NULL, keys(2)->public, 1, &about)); /* maker's keys have no floor */
-	CHECK_OK(pack_describe(path, &about));                         /* a root key signs no packs */
+	CHECK_OK(
+	    pack_verify(path, NULL, keys(2)->public, 1, &about)); /* keys of a maker know no oldest serial */
+	CHECK_OK(pack_describe(path, &about));                    /* a root key signs no packs */
 	CHECK_OK(pack_sign(path, &about, keys(2)->private[1]));
 	CHECK_FAILS(pack_verify(path, t, NULL, 0, &about), E_WRONG, "no key");
 	trust_close(t);
@@ -207,7 +208,7 @@ static void write_raw(const char *path, const void *p, size_t n)
 	close(fd);
 }
 
-/* A record and its code: each try costs a signature. */
+/* Makes a pack of one record and its code, because each try checks a signature. */
 static const char *make_small(void)
 {
 	static char path[256];
@@ -224,7 +225,8 @@ static const char *make_small(void)
 	return path;
 }
 
-/* Each byte flipped, and cut at each `step`: the file, then its signature. Nothing is taken, ever. */
+/* Flips each byte of a file, and cuts it at every step-th one: nothing is taken. Returns the number of
+ * tries. */
 static int damage(const char *path, const char *file, size_t step)
 {
 	struct arena a = {0};
@@ -269,7 +271,7 @@ TEST(any_damage_is_refused)
 	printf("refused: %d damaged packs, %d damaged signatures\n", of_pack, of_sig);
 	CHECK(of_pack > 700 && of_sig > 500);
 	CHECK(count(CACHE_REC) == 0 && count(CACHE_CHOICES) == 0);
-	CHECK(cache_generation(cache) == 0); /* not a byte of flash */
+	CHECK(cache_generation(cache) == 0); /* nothing was written to flash */
 	CHECK_OK(take(path, keys(2)->public, &sum));
 	CHECK(sum.incumbents == 1);
 	close_cache();
@@ -414,12 +416,12 @@ TEST(a_watched_folder)
 	w = watch(stick, &sum);
 	CHECK(!w.packs && w.refused == 1);
 	w = watch(stick, &sum);
-	CHECK(!w.packs && !w.refused); /* it was logged already */
+	CHECK(!w.packs && !w.refused); /* the log has it already */
 	CHECK(unlink(seg) == 0);
 	copy_file(path, seg);
 	w = watch(stick, &sum);
 	CHECK(w.packs == 1 && sum.known == RECORDS + 1);
-	write_raw(scratch("watched"), "rubbish\n", 8); /* then all are new */
+	write_raw(scratch("watched"), "rubbish\n", 8); /* now all packs count as new */
 	w = watch(stick, &sum);
 	CHECK(w.packs == 1);
 	CHECK_FAILS(pack_watch(cache, scratch("no stick"), scratch("watched"), NULL, NULL, 0, &w), E_NOTFOUND,
@@ -428,7 +430,8 @@ TEST(a_watched_folder)
 	close_cache();
 }
 
-/* Links out of the folder, files that would block, names with terminal codes, and very many files. */
+/* A stick has links out of the folder, files that would block, names with terminal codes, and very many
+ * files. */
 TEST(a_hostile_stick)
 {
 	const char *path = make_pack("bad.seg");

@@ -48,7 +48,7 @@ TEST(empty_and_binary_payloads)
 	}
 }
 
-/* With a threshold of 2 of 3 keys: which keys signed, and the result. */
+/* Which keys signed, with a threshold of 2 of 3 keys, and the result. */
 TEST(thresholds)
 {
 	static const struct {
@@ -93,7 +93,7 @@ TEST(one_key_signs_once)
 	buf_free(&b);
 }
 
-/* A signature of one key under another key's id. */
+/* One key's signature stands under another key's id. */
 TEST(a_signature_under_another_name)
 {
 	const struct test_keys *k = keys(2);
@@ -154,7 +154,7 @@ TEST(added_signatures)
 static bool taken(const char *p, size_t n)
 {
 	struct signed_doc d;
-	char *copy = memcpy(malloc(n ? n : 1), p, n); /* bytes behind it must not be read */
+	char *copy = memcpy(malloc(n ? n : 1), p, n); /* the parser must not read bytes behind the end */
 	bool good =
 	    signed_parse(copy, n, "root", &d) >= 0 && signed_check(&d, keys(2)->public, 2, 2, NULL) == 2;
 	free(copy);

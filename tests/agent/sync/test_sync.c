@@ -90,7 +90,7 @@ TEST(a_cache_that_was_lost_is_filled_again)
 	tree_close(&tree);
 }
 
-/* All bytes that cross the socket, of a whole run. */
+/* The limit counts all bytes of a run that cross the socket. */
 TEST(nothing_new_is_a_kilobyte_at_most)
 {
 	tree_open(&tree);
@@ -118,7 +118,7 @@ TEST(root_goes_on_by_many_versions)
 		tree_make_root(&tree, v, new_fleet);
 		tree_write_root(&tree);
 	}
-	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "snapshot"); /* by the old fleet key */
+	CHECK_FAILS(tree_sync(&tree, &sum), E_WRONG, "snapshot"); /* its signature is by the old fleet key */
 	CHECK(sum.roots == 19);
 	private_key_free(tree.fleet);
 	tree.fleet = new_fleet;
@@ -189,7 +189,7 @@ TEST(what_was_revoked_goes)
 	tree_close(&tree);
 }
 
-/* Expiry counts only if the date may be right. */
+/* An expiry date counts only if the board's date may be right. */
 TEST(a_board_without_a_clock)
 {
 	tree_open(&tree);
@@ -200,8 +200,8 @@ TEST(a_board_without_a_clock)
 	tree_close(&tree);
 }
 
-/* A server that repeats one signed snapshot for ever is reported, by the date or by how long the board was
- * on. */
+/* A board reports a server that repeats one signed snapshot forever, by its date or by the time that it has
+ * been on. */
 TEST(a_frozen_server_is_told_of)
 {
 	tree_open(&tree);
@@ -231,7 +231,7 @@ TEST(a_frozen_server_is_told_of)
 	tree_close(&tree);
 }
 
-/* A cut in the middle of what is written: each file empty, cut, flipped, gone. */
+/* Power fails while the state is written: each of its files is empty, cut, overwritten or gone. */
 TEST(a_damaged_state_costs_traffic_alone)
 {
 	static const char *const files[] = {"state/sync.json", "state/taken"};
@@ -303,7 +303,7 @@ TEST(a_turn_comes_and_is_kept)
 	wait = sync_due(&tree.conf, &tree.now);
 	CHECK(wait > 0 && wait <= 2 * tree.conf.every_ns);
 	CHECK(number("next_s") == wait / NS_PER_S);
-	/* Another boot, whose clock begins anew: it is chosen again, and use goes on. */
+	/* After another boot the clock begins anew: the board draws another wait and keeps that. */
 	clock = clock_virtual(5 * NS_PER_S);
 	tree.now.boot = "boot 2";
 	wait = sync_due(&tree.conf, &tree.now);
@@ -385,7 +385,7 @@ TEST(nobody_there_is_offline)
 struct taking {
 	struct private_key *ca;
 	struct buf ca_pem;
-	int enrolled, batches, records, fail; /* fail: status of the next batch */
+	int enrolled, batches, records, fail; /* fail: status for the next batch; 0: it is taken */
 	char board[33];
 	struct public_key key;
 };
@@ -500,7 +500,7 @@ TEST(a_token_that_is_not_good)
 	close_taking(&k, &w);
 }
 
-/* Lines that a test's cache has to send. */
+/* The first nlines records are what this cache has to send. */
 static struct sync_cache real, spy;
 static int nlines, next_line, told_sent;
 
@@ -580,7 +580,7 @@ TEST(a_batch_that_is_not_taken)
 	close_taking(&k, &w);
 }
 
-/* With the real cache: strangers' records are not sent back. */
+/* With the real cache, strangers' records are not sent back. */
 TEST(strangers_records_are_not_ours)
 {
 	struct taking k;

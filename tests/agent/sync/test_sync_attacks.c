@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attacks by a server, a mirror, a network or a stick: each is refused with a reason, cache and trust stay
- * the same byte for byte, and the next good run works. Each row of the tables is an attack of Uptane's list,
- * or one that HTTP allows. Attacks on files are run against a web server and against a folder. Past 800 lines
- * because the attacks are one table each, beside the code that carries them out, and are counted together. */
+/* Attacks by a server, a mirror, a network or a stick. The board refuses each with a reason, its cache and
+ * trust stay the same byte for byte, and the next good run works. Each row of the tables is an attack of
+ * Uptane's list, or one that HTTP allows. Attacks on files come from a web server and from a folder. Past 800
+ * lines because the attacks are one table each, beside the code that carries them out, and are counted
+ * together. */
 #include "tests/lib/fleet_tree.h"
 
 #include <poll.h>
@@ -56,14 +57,14 @@ static void finish(void)
 	count++;
 }
 
-/* The honest fleet is back: whatever the attack left, the run is good, and all records are there. */
+/* The honest fleet is back: whatever the attack left, the next run succeeds, and all records are there. */
 static void recover(const char *name)
 {
 	struct clock later = clock_virtual(clock_now(&clock_real) + 8 * PACE_DAY_NS);
 	web.answer = NULL;
 	publish_honest();
 	tree.now.date_s = TREE_MADE_S + 100;
-	tree.now.clock = &later; /* whatever Retry-After was */
+	tree.now.clock = &later; /* any Retry-After has passed */
 	int rc = tree_sync(&tree, &sum);
 	if (rc < 0 || tree_has(&tree, 0, 5) != 5) {
 		printf("after '%s' the honest fleet is not taken: %s\n", name,
@@ -361,7 +362,7 @@ static void b_gone(void)
 {
 	CHECK(remove(tree_path(&tree, blob_name)) == 0);
 }
-static void b_mixed(void) /* of the snapshot before */
+static void b_mixed(void) /* a blob of the snapshot before */
 {
 	struct buf b = {0};
 	struct snapshot_blob first = tree.blob[0];
@@ -483,7 +484,7 @@ static void r_is_snapshot(void)
 	tree_write(&tree, "www/root/2", b.p, b.n);
 	buf_free(&b);
 }
-static void r_new_keys_unsigned(void) /* by the old keys, not by its own */
+static void r_new_keys_unsigned(void) /* the old keys sign it, its own do not */
 {
 	tree_make_root(&tree, 2, tree.stranger);
 	for (int i = 0; i < TREE_ROOTS; i++) {
@@ -574,7 +575,7 @@ TEST(files)
 		}
 }
 
-/* Attacks on the connection: on one name, as w->ctx says, or on all (NULL). */
+/* Attacks on the connection: on requests whose path contains w->ctx, or on all (NULL). */
 
 static bool is_target(const struct web *w, const struct web_ask *q)
 {
@@ -583,7 +584,7 @@ static bool is_target(const struct web *w, const struct web_ask *q)
 
 struct answer {
 	const char *name, *head;
-	char fill; /* repeated without end; 0: the connection ends */
+	char fill; /* sent again and again; 0: the connection ends */
 	bool slow;
 	int rc;
 	const char *text;
@@ -683,7 +684,7 @@ TEST(answers)
 		}
 }
 
-/* A blob that was cut: on its resumption the server lies. */
+/* A download was cut: when the board resumes it, the server lies. */
 
 enum { LIE_BYTES, LIE_RANGE, LIE_416, LIE_SHORT, LIE_CHANGED, LIES };
 
@@ -698,13 +699,13 @@ static int lie(struct web *w, int fd, const struct web_ask *q)
 	CHECK_OK(file_read(&a, tree_path(&tree, blob_name), 0, &b));
 	web_header(q, "Range", range, sizeof range);
 	size_t half = b.n / 2;
-	if (!w->count++) { /* half of it */
+	if (!w->count++) { /* sends half of it */
 		snprintf(more, sizeof more, "HTTP/1.1 200 x\r\nETag: \"a\"\r\nContent-Length: %zu\r\n\r\n",
 			 b.n);
 		rc = web_says(w, fd, more) && web_send(w, fd, b.p, half) && false;
 	} else if (w->mode == LIE_416) {
 		rc = *range ? web_reply(w, fd, 416, "", "", 0) : -1;
-	} else if (w->mode == LIE_CHANGED) { /* another file, whole, under the same tag's request */
+	} else if (w->mode == LIE_CHANGED) { /* sends another whole file, with another tag */
 		char *other = arena_alloc(&a, b.n);
 		memset(other, 'x', b.n);
 		rc = web_reply(w, fd, 200, "ETag: \"b\"\r\n", other, b.n);
@@ -749,7 +750,7 @@ TEST(lies_on_resumption)
 	}
 }
 
-/* Every second answer is a 500, the other ones are good: it gets through in some runs. */
+/* Every second answer is a 500: the board gets through after some runs. */
 static int every_second(struct web *w, int fd, const struct web_ask *q)
 {
 	(void)q;
@@ -763,7 +764,7 @@ TEST(a_server_that_fails_every_second_time)
 	int rc = -1, runs = 0;
 	while (rc < 0 && runs++ < 8) {
 		struct key before = tree_hash(&tree);
-		web.count = runs; /* from either */
+		web.count = runs; /* begin with a good answer or a 500 */
 		rc = tree_sync(&tree, &sum);
 		CHECK(rc >= 0 || (rc == E_IO && key_equal(before, tree_hash(&tree))));
 	}
@@ -771,7 +772,7 @@ TEST(a_server_that_fails_every_second_time)
 	finish();
 }
 
-/* Validly signed, but hostile: the fleet's key was stolen, or the fleet was deceived. */
+/* The lines are validly signed but hostile: the fleet's key was stolen, or the fleet was deceived. */
 TEST(lines_that_are_signed_and_bad)
 {
 	static const char *const lines[] = {
@@ -792,7 +793,7 @@ TEST(lines_that_are_signed_and_bad)
 		struct buf b = {0};
 		buf_puts(&b, lines[i]);
 		if (strchr(lines[i], '\n'))
-			tree_line(&r, &b); /* good lines beside it are taken */
+			tree_line(&r, &b); /* a good line beside it */
 		tree.s.serial++;
 		tree_add_blob(&tree, buf_str(&b));
 		tree_publish(&tree);
@@ -805,7 +806,7 @@ TEST(lines_that_are_signed_and_bad)
 	}
 }
 
-/* Records of another class, and of one that was revoked, in a blob of ours. */
+/* A blob of our class holds a record of another class and a revoked one. */
 TEST(records_that_are_not_for_us)
 {
 	begin(true);
@@ -827,7 +828,7 @@ TEST(records_that_are_not_for_us)
 	finish();
 }
 
-/* A fleet key that root has revoked. */
+/* The root document has revoked a fleet key. */
 TEST(a_key_that_was_revoked)
 {
 	begin(true);

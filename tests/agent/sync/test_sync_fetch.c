@@ -101,7 +101,7 @@ TEST(what_is_known_is_not_sent_again)
 	CHECK_FAILS(fetch_get(f, "root/2", 100, NULL, &same), E_NOTFOUND, "/root/2");
 	fetch_sum(f, &sum);
 	CHECK(sum.answered && !sum.retry_after_ns);
-	/* All that crosses the socket is counted. */
+	/* The sum counts all bytes that cross the socket. */
 	CHECK(sum.up_bytes >= atomic_load(&w.in_bytes) && sum.down_bytes >= atomic_load(&w.out_bytes));
 	CHECK(sum.up_bytes + sum.down_bytes < 1500);
 	buf_free(&got.body);
@@ -109,7 +109,7 @@ TEST(what_is_known_is_not_sent_again)
 	end(&w);
 }
 
-/* The first half of a file, then nothing; afterwards by the folder. */
+/* Sends the first half of a file and hangs up; later requests get the folder's file. */
 static int cut(struct web *w, int fd, const struct web_ask *q)
 {
 	char head[128];
@@ -139,7 +139,7 @@ TEST(a_blob_that_was_cut_is_gone_on_with)
 	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
 	CHECK(b.n == BIG && !memcmp(b.p, big, BIG));
 	CHECK(atomic_load(&w.out_bytes) - before < BIG / 2 + 1000);
-	/* The kept part is complete: no request is made. */
+	/* The kept part is complete, so no request is made. */
 	int asked = atomic_load(&w.asked);
 	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
 	CHECK(atomic_load(&w.asked) == asked && b.n == BIG);
@@ -193,7 +193,7 @@ TEST(a_damaged_part)
 }
 
 struct odd {
-	const char *answer; /* then the connection ends, unless it has an X-Stay */
+	const char *answer; /* sent before the connection ends */
 	int rc;
 	const char *text;
 };

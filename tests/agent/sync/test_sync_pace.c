@@ -8,11 +8,11 @@ enum { DRAWS = 100000, BINS = 20 };
 #define HOUR (3600 * NS_PER_S)
 
 struct spread {
-	double mean, least, most; /* of the span */
+	double mean, least, most; /* as shares of the span */
 	int bin[BINS];
 };
 
-/* Waits after `end`, in parts of span_ns. */
+/* Draws many waits after `end`, as shares of span_ns. */
 static struct spread waits(enum pace_end end, int failures, int64_t every_ns, int64_t retry_ns,
 			   int64_t span_ns)
 {
@@ -32,7 +32,8 @@ static struct spread waits(enum pace_end end, int failures, int64_t every_ns, in
 	return s;
 }
 
-/* Uniform in [0, 1]: mean, ends, and Pearson's chi-square of 20 bins (43.8: one in a thousand). */
+/* Checks a uniform distribution in [0, 1] by its mean, its ends, and Pearson's chi-square of 20 bins (43.8:
+ * one in a thousand). */
 static void check_uniform(const struct spread *s)
 {
 	double chi = 0, want = (double)DRAWS / BINS;
@@ -49,7 +50,7 @@ TEST(after_a_success_the_mean_is_every)
 	check_uniform(&s);
 }
 
-/* Density (1 - x) x 2 in [0, 1]: its share below x is 1 - (1 - x)^2. */
+/* The density is (1 - x) x 2 in [0, 1], so the share below x is 1 - (1 - x)^2. */
 TEST(a_start_waits_as_one_in_the_middle_of_it)
 {
 	struct spread s = waits(PACE_START, 0, 6 * HOUR, 0, 12 * HOUR);
@@ -74,7 +75,7 @@ TEST(failures_double_the_span_up_to_a_day)
 	check_uniform(&s);
 }
 
-/* The first is as good as a success, and where that is more than a day, all are. */
+/* The first failure waits like a success; where that is more than a day, all failures do. */
 TEST(a_failure_does_not_ask_sooner_than_a_success)
 {
 	struct spread s = waits(PACE_FAILED, 0, 6 * HOUR, 0, 12 * HOUR);
@@ -132,7 +133,7 @@ TEST(numbers_out_of_range_do_no_harm)
 	}
 }
 
-/* N boards that get power at one moment: how many ask in any span of every / 20, beside the mean. */
+/* N boards get power at one moment: the most requests in any slot of every / 20, relative to the mean. */
 static double peak(enum pace_end then, int n, int rounds)
 {
 	enum { SLOTS = 20 };
@@ -154,7 +155,7 @@ static double peak(enum pace_end then, int n, int rounds)
 	return (double)most * SLOTS / n;
 }
 
-/* 5000 in a slot: four deviations are 6 %. */
+/* A slot has 5000 requests, so four deviations are 6 %. */
 TEST(boards_that_start_together_do_not_ask_together)
 {
 	CHECK(peak(PACE_GOOD, DRAWS, 12) < 1.08);
@@ -173,7 +174,7 @@ TEST(bytes_of_a_day)
 	CHECK(pace_left(&p, 23 * HOUR, 100) == 0);
 	CHECK(pace_left(&p, 24 * HOUR, 100) == 100);
 	pace_moved(&p, 24 * HOUR, 10);
-	CHECK(pace_left(&p, 2 * HOUR, 100) == 90); /* set back: the same day continues */
+	CHECK(pace_left(&p, 2 * HOUR, 100) == 90); /* the clock was set back: the same day continues */
 	CHECK(pace_left(&p, 23 * HOUR, 100) == 90);
 	CHECK(pace_left(&p, 24 * HOUR, 100) == 100);
 }

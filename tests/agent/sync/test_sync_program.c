@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hone-sync as a program: its output and exit codes, its memory, and that it survives being killed. */
+/* Tests hone-sync as a program: its output, exit codes and memory, and that it survives being killed. */
 #include "agent/sync/pack.h"
 #include "tests/lib/fleet_tree.h"
 
@@ -36,7 +36,7 @@ static void configure_server(const char *server)
 	configure(text);
 }
 
-/* Starts it; its output goes to `said`. */
+/* Starts hone-sync with its output in `said`. */
 static pid_t start(bool traced, char *const *more)
 {
 	char conf[256], *argv[12] = {(char *)(uintptr_t)program(), "--config", conf};
@@ -102,7 +102,7 @@ TEST(what_it_returns)
 	CHECK(run(WORDS("--now", "-v")) == 0 && says("3 records taken") && tree_has(&tree, 0, 3) == 3);
 	CHECK(run(WORDS("-v")) == 0 && says("not before another"));
 	CHECK(run(WORDS("--status")) == 0 && says("\"serial\":5"));
-	configure_server("https://127.0.0.1:1"); /* nobody is there */
+	configure_server("https://127.0.0.1:1"); /* nobody listens there */
 	CHECK(run(WORDS("--now")) == 1 && says("reached")); /* a run by the timer does not report this */
 	tree_write(&tree, tree_snapshot_name(&tree), "x", 1);
 	configure_server(tree.www);
@@ -110,7 +110,7 @@ TEST(what_it_returns)
 	tree_close(&tree);
 }
 
-/* A stick in place of the server. */
+/* A stick replaces the server. */
 TEST(by_folder)
 {
 	tree_open(&tree);
@@ -129,7 +129,7 @@ TEST(a_turn_is_waited_for)
 	tree_close(&tree);
 }
 
-/* Signed by a fleet key: taken once. By a stranger's: refused. Neither needs a server. */
+/* A pack signed by a fleet key is taken once; one signed by a stranger is refused. Neither needs a server. */
 TEST(packs_of_the_watched_folder)
 {
 	struct cache *c;
@@ -158,7 +158,7 @@ TEST(packs_of_the_watched_folder)
 	tree_close(&tree);
 }
 
-/* VmHWM when it ends, in KiB; 0: it cannot be traced here. */
+/* Returns VmHWM in KiB when it ends; 0: it cannot be traced here. */
 static long peak_of(pid_t pid, int *rc)
 {
 	long peak = 0;
@@ -186,7 +186,7 @@ static long peak_of(pid_t pid, int *rc)
 	return peak;
 }
 
-/* The largest blob, of records, and most of what a snapshot may hold. */
+/* The largest blob of records, and nearly the largest snapshot. */
 static void publish_much(void)
 {
 	struct buf lines = {0}, one = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which certificates a server may have: from the configured authority, for this host, valid today. */
+/* Which certificates a server may have: by the configured authority, for this host, valid today. */
 #include "tests/lib/fleet_tree.h"
 
 #include <microhttpd.h>
@@ -36,7 +36,7 @@ static const char *own_pem(const struct private_key *key, struct buf *out)
 	return buf_str(out);
 }
 
-/* The server's own key, and a certificate by `ca` (NULL: by its own key alone). */
+/* Serves with a key of its own, whose certificate `ca` signs (NULL: that key itself). */
 static void serve(struct host *h, const struct private_key *ca, const char *ca_pem, const char *name,
 		  int64_t now_s, int years)
 {
@@ -101,7 +101,7 @@ TEST(certificates)
 		CHECK_OK(private_key_make(&ca));
 		CHECK_OK(private_key_make(&other));
 		CHECK_OK(cert_write_ca(ca, "ours", &ca_pem));
-		CHECK_OK(cert_write_ca(other, "ours", &other_pem)); /* it calls itself the same */
+		CHECK_OK(cert_write_ca(other, "ours", &other_pem)); /* an authority of the same name */
 		tree_write(&tree, "ca.pem", ca_pem.p, ca_pem.n);
 		const struct private_key *by = rows[i].by == OURS ? ca : rows[i].by == OTHERS ? other : NULL;
 		serve(&h, by, buf_str(rows[i].by == OURS ? &ca_pem : &other_pem), rows[i].host,

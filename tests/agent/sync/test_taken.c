@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strangers' records: which are taken, and how much a lie costs a board, on the simulator. */
+/* Tests on the simulator which records of strangers a board takes, and how much a lie costs it. */
 #include "agent/cache/chosen.h"
 #include "agent/cache/chosen_rec.h"
 #include "agent/cache/hint.h"
@@ -46,7 +46,7 @@ static const char *const texts[NTASKS] = {
     "write Y [n,k,y,x]\n",
 };
 
-/* The ways in which strangers' candidates fail here. */
+/* The ways in which strangers' candidates fail in these tests. */
 enum lie { SLOW, NO_BUILD, WRONG, CRASH, HANGS, NONSENSE, OTHER_CLASS, LIES };
 static const char *const lie_names[LIES] = {"slow",  "does not build", "wrong",      "crashes",
 					    "hangs", "nonsense",       "other class"};
@@ -63,11 +63,11 @@ struct board {
 	int boxes;
 	enum lie lie;
 	char liar[NTASKS][CAND_MAX]; /* "": none */
-	int builds, lied[NTASKS];    /* of all candidates, of a task's liar */
-	int believed[NTASKS];        /* trials of the liar because a stranger said so, */
-	int found[NTASKS];           /* and because the search came upon it itself */
+	int builds, lied[NTASKS];    /* builds of all candidates, and of a task's liar */
+	int believed[NTASKS];        /* trials of the liar because a stranger claimed it, */
+	int found[NTASKS];           /* and because the search drew it */
 };
-static struct board *here; /* whose box runs */
+static struct board *here; /* the board whose box runs */
 
 static void open_board(struct board *b)
 {
@@ -225,7 +225,7 @@ static void run_box(struct board *b, int64_t box_ns)
 	s->r.ops->close(&s->r);
 }
 
-/* Gets the task's record of this kind. */
+/* Gets the task's record of this kind; false: there is none. */
 static bool get(struct board *b, int task, enum rec_kind kind, struct rec *r)
 {
 	struct rec key = {.task = hash_text(texts[task]),
@@ -379,8 +379,8 @@ static void check_offers(struct board *b, enum lie lie)
 	CHECK(hints == (lie == NONSENSE || lie == OTHER_CLASS ? 0 : NTASKS));
 }
 
-/* Runs boxes and takes strangers' lines before each; returns the network's time at the end. warm: begins with
- * a box without them. */
+/* Runs boxes and takes strangers' lines before each, but not before a first one if `warm`; returns the
+ * network's time at the end. */
 static double live(struct board *b, bool warm, int64_t box_ns, const struct buf *lines,
 		   const struct snapshot *s)
 {
@@ -399,8 +399,8 @@ static double live(struct board *b, bool warm, int64_t box_ns, const struct buf 
 	return network_ns(b);
 }
 
-/* Each lie costs at most one measurement, once for ever, however often it is sent again; the box finds what
- * it would have found, and the board sends the lie's real result. */
+/* Each lie costs at most one measurement, however often it is sent again. The box finds the same as without
+ * it, and the board sends the lie's real result. */
 TEST(a_lie_costs_one_measurement)
 {
 	static struct board honest, b;
@@ -436,8 +436,8 @@ TEST(a_lie_costs_one_measurement)
 	}
 }
 
-/* A stranger's record is a hint, never a record of this board; where the task has none, the next box begins
- * with it. */
+/* A stranger's record becomes a hint, never a record of this board; if the task has no record, the next box
+ * begins with the hint. */
 TEST(incumbents_and_hints)
 {
 	static struct board b;
@@ -493,7 +493,7 @@ TEST(a_hint_that_was_tried)
 	struct rec four = named(&b, 1, "one", 1);
 	four.threads = four.meas.threads = 4;
 	CHECK(take_one(&b, &four).incumbents == 1);
-	r = named(&b, 1, "own", 300); /* of one thread: serves four */
+	r = named(&b, 1, "own", 300); /* a record of one thread serves four */
 	CHECK_OK(cache_put_rec(b.cache, &r));
 	cand_named(four.task_text, "two", four.cand);
 	CHECK(take_one(&b, &four).hints == 1);
@@ -501,7 +501,7 @@ TEST(a_hint_that_was_tried)
 	close_board(&b);
 }
 
-/* Skipped: records that every box measures itself, failures, and logs of other boards. */
+/* The board skips defaults and reports on hints, failures, and logs and histories of other boards. */
 TEST(passed_over)
 {
 	static struct board b;
@@ -558,7 +558,7 @@ TEST(refused)
 	buf_puts(&lines, "\n");
 	r = named(&b, 2, "last", 500);
 	add_rec(&lines, &r);
-	lines.n--; /* without its end */
+	lines.n--; /* without the last newline */
 	struct taken_sum sum = take(&b, &lines, &s);
 	CHECK(sum.refused == 7 && sum.incumbents == 2 && taken_new(&sum) == 2);
 	free(label);
@@ -631,7 +631,7 @@ TEST(choices)
 	for (int i = 1; i < TAKEN_CHOICES + 3; i++)
 		put_choices(&lines, i, one);
 	struct taken_sum sum = take(&b, &lines, NULL);
-	CHECK(sum.choices == TAKEN_CHOICES - 1 && sum.left_out == 3); /* the first is one of them */
+	CHECK(sum.choices == TAKEN_CHOICES - 1 && sum.left_out == 3); /* the known one counts */
 	buf_free(&lines);
 	close_board(&b);
 }
@@ -703,7 +703,7 @@ TEST(a_part_of_the_cache)
 	}
 	struct taken_sum sum = take(&b, &lines, NULL);
 	CHECK(sum.incumbents > 50 && sum.left_out > 50 && sum.incumbents + sum.left_out == MANY);
-	CHECK(take(&b, &lines, NULL).incumbents == 0); /* what is there counts the next time, too */
+	CHECK(take(&b, &lines, NULL).incumbents == 0); /* records that are there count the next time, too */
 	cache_state(b.cache, &st);
 	CHECK(st.record_bytes <= (1 << 20) / TAKEN_SHARE + 4096);
 	CHECK(get(&b, 1, REC_BEST, &got) && is_named(&got, "own"));
@@ -722,7 +722,7 @@ TEST(revoked)
 	open_board(&first);
 	run_box(&first, 4 * NS_PER_S);
 	open_board(&b);
-	run_box(&b, 150 * NS_PER_MS); /* little more than defaults */
+	run_box(&b, 150 * NS_PER_MS); /* time for little more than defaults */
 	key_text(target_key(&b.target), s.cls);
 	for (int i = 0; i < NTASKS; i++) {
 		CHECK(get(&first, i, REC_BEST, &r));
@@ -737,7 +737,7 @@ TEST(revoked)
 			won = i;
 	REQUIRE(won >= 0);
 	CHECK(get(&b, won, REC_BEST, &best) && cache_has_code(b.cache, &best));
-	CHECK(offered(&b, "fleet", best.cand, false) == 1); /* measured here: its own */
+	CHECK(offered(&b, "fleet", best.cand, false) == 1); /* measured here, so it is its own */
 	struct key gone = revoked_hash(&best);
 	s.record = &gone;
 	s.nrecord = 1;
@@ -751,7 +751,7 @@ TEST(revoked)
 	CHECK(take(&b, &lines, &s).revoked == 1 && !get(&b, won, REC_HINT, &r));
 	CHECK(taken_revoke(b.cache, &s) == 0);
 	CHECK(get(&first, won, REC_BEST, &best));
-	CHECK(taken_revoke(first.cache, &s) == 0 && get(&first, won, REC_BEST, &r)); /* it found it itself */
+	CHECK(taken_revoke(first.cache, &s) == 0 && get(&first, won, REC_BEST, &r)); /* its own result */
 	buf_free(&lines);
 	close_board(&b);
 	close_board(&first);
@@ -791,7 +791,7 @@ TEST(records_of_replaced_hints_are_revoked)
 	close_board(&b);
 }
 
-/* A board that takes another board's results reaches its time in a box in which that one had found little. */
+/* With another board's results, a board reaches that board's time in a box in which it finds little alone. */
 TEST(the_good_ones_help)
 {
 	static struct board first, cold, alone;
@@ -805,7 +805,7 @@ TEST(the_good_ones_help)
 	}
 	open_board(&cold);
 	CHECK(take(&cold, &lines, NULL).incumbents == NTASKS);
-	CHECK(offered(&cold, "fleet", "", false) == 0); /* nothing that it did not measure */
+	CHECK(offered(&cold, "fleet", "", false) == 0); /* it has measured nothing yet */
 	run_box(&cold, 150 * NS_PER_MS);
 	open_board(&alone);
 	run_box(&alone, 150 * NS_PER_MS);

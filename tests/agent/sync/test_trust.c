@@ -129,7 +129,7 @@ TEST(roots_that_are_none)
 	CHECK_FAILS(root_parse(big, TRUST_BYTES, &r), E_CORRUPT, "no JSON");
 }
 
-/* Another point, or none. */
+/* The changed bytes are no point of the curve. */
 TEST(keys_off_the_curve)
 {
 	struct root r = root_of(1, "012", 2, "3"), s;
@@ -377,7 +377,8 @@ TEST(rotation)
 	CHECK(advance_is(t, doc(3, "678", 2, "45", "5667"), E_CORRUPT)); /* a key twice */
 	CHECK(advance_is(t, doc(3, "678", 2, "5", "67"), E_UNSUPPORTED));
 	CHECK(advance_is(t, doc(2, "126", 2, "34", "6"), E_WRONG));
-	CHECK(advance_is(t, doc(1, "012", 2, "5", "01"), 0)); /* not newer: another one of this version */
+	CHECK(
+	    advance_is(t, doc(1, "012", 2, "5", "01"), 0)); /* not newer: another document of this version */
 	CHECK(trust_root(t)->version == 1 && fleet_is(t, "3") && !fleet_is(t, "4") && !fleet_is(t, "5"));
 	CHECK(advance_is(t, doc(2, "126", 2, "34", "126"), 1));
 	CHECK(trust_root(t)->version == 2 && fleet_is(t, "3") && fleet_is(t, "4"));
@@ -409,7 +410,8 @@ TEST(a_stolen_key_is_recovered_from)
 	struct trust *t = open_good(&p, 0);
 	REQUIRE(t);
 	CHECK_OK(trust_raise(t, cls, "all", INT64_C(1) << 53));
-	CHECK(advance_is(t, doc(2, "012", 2, "34", "01"), 1)); /* the key stays, and so does its serial */
+	CHECK(
+	    advance_is(t, doc(2, "012", 2, "34", "01"), 1)); /* the key stays trusted, so its serial counts */
 	CHECK(trust_floor(t, cls, "all") == INT64_C(1) << 53);
 	CHECK(advance_is(t, doc(3, "012", 2, "5", "01"), 1));
 	CHECK(trust_floor(t, cls, "all") == 7);
@@ -463,7 +465,7 @@ TEST(a_newer_image)
 	buf_free(&alien);
 }
 
-/* A damaged state never falls below the image, and is told from a missing one. */
+/* A damaged state never counts for less than the image, and is distinguished from a missing one. */
 TEST(each_byte_of_the_state)
 {
 	struct buf image = doc(1, "0", 1, "3", "0");
@@ -481,7 +483,7 @@ TEST(each_byte_of_the_state)
 		abort();
 	for (size_t i = 0; i < 2 * good.n; i++) {
 		size_t n = i < good.n ? good.n : i - good.n;
-		FILE *f = fopen(p.state, "w"); /* without syncs */
+		FILE *f = fopen(p.state, "w"); /* no sync, for speed */
 		REQUIRE(f);
 		if (i < good.n)
 			bytes[i] ^= (char)(1 << i % 8);
@@ -494,7 +496,7 @@ TEST(each_byte_of_the_state)
 		CHECK(trust_root(t)->version == 1 && trust_floor(t, cls, "all") == 7 && !fleet_is(t, "4"));
 		trust_close(t);
 	}
-	/* It is whole again once there is something to keep. */
+	/* The next raise writes a whole state again. */
 	t = open_good(&p, 1);
 	REQUIRE(t);
 	CHECK_FAILS(trust_raise(t, cls, "all", 6), E_WRONG, "older");
