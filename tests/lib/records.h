@@ -8,6 +8,7 @@
 #include "agent/cache/trials.h"
 #include "platform/base/mix.h"
 #include "search/job.h"
+#include "tests/lib/tasks.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,7 @@
 /* Text of a task: another matrix product for each i. */
 static inline const char *record_task(struct arena *a, int i)
 {
-	return arena_printf(
-	    a,
-	    "task syms=0\noperand A in f32 [%d,40] plain\noperand B const f32 [40,32] plain\n"
-	    "operand C out f32 [%d,32] plain\nstage m:%d n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-	    "body r0 r1 mul\nsum\nwrite C [m,n]\n",
-	    14 + i, 14 + i, 14 + i);
+	return arena_strdup(a, task_product(14 + i));
 }
 
 static inline struct rec record(struct arena *a, int i, struct key cls, int64_t ns)

@@ -313,22 +313,27 @@ static int put_choices(struct cache *c, struct key model)
 	return rc;
 }
 
+static struct rec seed_rec(void)
+{
+	return (struct rec){.task = hash_text(task_matmul),
+			      .kind = 1,
+			      .device = "cpu",
+			      .threads = 1,
+			      .emitter = "llvm-19/1",
+			      .cand = "",
+			      .meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
+			      .task_text = task_matmul,
+			      .label = "conv"};
+}
+
 /* Puts a record and a log of a task, choices and a history. */
-static int put_exchanged(struct cache *c, const char *task)
+static int put_exchanged(struct cache *c)
 {
 	static struct trials l;
 	static const char history[] = "hone-history 1\n1.5 2 3.25\n";
-	struct rec r = {.task = hash_text(task),
-			.kind = 1,
-			.device = "cpu",
-			.threads = 1,
-			.emitter = "llvm-19/1",
-			.cand = "",
-			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
-			.task_text = task,
-			.label = "conv"};
+	struct rec r = seed_rec();
 	const struct tried t = {.cand = r.cand, .ns = 1000};
-	trials_start(&l, r.task, task, "conv");
+	trials_start(&l, r.task, r.task_text, "conv");
 	l.boxes = 1;
 	trials_add(&l, &t, 1);
 	int rc = cache_put_rec(c, &r);
@@ -370,10 +375,7 @@ static int seeds_exchange(const char *dir)
 	int rc = cache_open_with(&c, dir, CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
 	if (rc < 0)
 		return rc;
-	rc = put_exchanged(
-	    c, "task syms=0\noperand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
-	       "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-	       "body r0 r1 mul\nsum\nwrite C [m,n]\n");
+	rc = put_exchanged(c);
 	if (rc >= 0)
 		rc = write_exchanged(c, dir);
 	cache_close(c);
@@ -385,19 +387,7 @@ static int seeds_pack(const char *dir)
 {
 	static const struct pack_about about = {.cls = "any", .label = "board", .bytes = 7, .records = 2};
 	struct key chosen_for;
-	const char *task =
-	    "task syms=0\noperand A in f32 [14,40] plain\noperand B const f32 [40,32] plain\n"
-	    "operand C out f32 [14,32] plain\nstage m:14 n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-	    "body r0 r1 mul\nsum\nwrite C [m,n]\n";
-	struct rec r = {.task = hash_text(task),
-			.kind = 1,
-			.device = "cpu",
-			.threads = 1,
-			.emitter = "llvm-19/1",
-			.cand = "",
-			.meas = {.runs = 9, .min_ns = 1000, .median_ns = 1100},
-			.task_text = task,
-			.label = "conv"};
+	struct rec r = seed_rec();
 	struct arena a = {0};
 	struct buf b[3] = {{0}}, text = {0};
 	struct blob file;
@@ -409,7 +399,7 @@ static int seeds_pack(const char *dir)
 	int rc = cache_open_with(&c, "/nowhere", CACHE_MEMORY, 0, &(struct cache_options){.seeds = ""});
 	if (rc < 0)
 		return rc;
-	rc = put_exchanged(c, task);
+	rc = put_exchanged(c);
 	if (rc >= 0)
 		rc = cache_pack(c, path, true);
 	cache_close(c);

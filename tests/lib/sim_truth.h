@@ -5,6 +5,7 @@
 
 #include "platform/base/mix.h"
 #include "tests/lib/sim_runner.h"
+#include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
 enum { NTASKS = 3, KNOWN = 1 << 16 };
@@ -21,16 +22,7 @@ static const char *const texts[NTASKS] = {
     "sum\n"
     "post acc 0 max\n"
     "write Y [n,k,y,x]\n",
-    "task syms=0\n"
-    "operand A in f32 [6,20] plain\n"
-    "operand B const f32 [20,12] plain\n"
-    "operand C out f32 [6,12] plain\n"
-    "stage m:6 n:12 | k:20\n"
-    "read A [m,k]\n"
-    "read B [k,n]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write C [m,n]\n",
+    task_small_matmul,
     "task syms=0\n"
     "operand X in f32 [1,8,6,6] 0.1/4.2.3.1;2+1+1;3+1+1\n"
     "operand W const f32 [8,3,3] plain\n"

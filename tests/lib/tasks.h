@@ -33,6 +33,45 @@ static const char task_matmul[] = "task syms=0\n"
 				  "sum\n"
 				  "write C [m,n]\n";
 
+static const char task_small_conv[] = "task syms=0\n"
+				      "operand X in f32 [1,8,8,8] 0.1/4.2.3.1;2+1+1;3+1+1\n"
+				      "operand W const f32 [8,8,3,3] plain\n"
+				      "operand Y out f32 [1,8,8,8] 0.1/4.2.3.1\n"
+				      "stage n:1 k:8 y:8 x:8 | c:8 r:3 s:3\n"
+				      "read X [n,c,y+r-1,x+s-1]\n"
+				      "read W [k,c,r,s]\n"
+				      "body r0 r1 mul\n"
+				      "sum\n"
+				      "write Y [n,k,y,x]\n";
+
+static const char task_pointwise[] = "task syms=0\n"
+				     "operand X in f32 [1,16,7,7] 0.1/4.2.3.1\n"
+				     "operand W const f32 [24,16] plain\n"
+				     "operand Y out f32 [1,24,7,7] 0.1/4.2.3.1\n"
+				     "stage n:1 k:24 y:7 x:7 | c:16\n"
+				     "read X [n,c,y,x]\n"
+				     "read W [k,c]\n"
+				     "body r0 r1 mul\n"
+				     "sum\n"
+				     "post acc 0 max\n"
+				     "write Y [n,k,y,x]\n";
+
+static const char task_small_matmul[] = "task syms=0\n"
+					"operand A in f32 [6,20] plain\n"
+					"operand B const f32 [20,12] plain\n"
+					"operand C out f32 [6,12] plain\n"
+					"stage m:6 n:12 | k:20\n"
+					"read A [m,k]\n"
+					"read B [k,n]\n"
+					"body r0 r1 mul\n"
+					"sum\n"
+					"write C [m,n]\n";
+
+static const char task_dense[] =
+    "task syms=0\noperand A in f32 [196,256] plain\noperand B const f32 [256,320] plain\n"
+    "operand Y out f32 [196,320] plain\nstage m:196 n:320 | k:256\nread A [m,k]\n"
+    "read B [k,n]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n";
+
 static const char task_softmax[] = "task syms=0\n"
 				   "operand X in f32 [5,19] plain\n"
 				   "operand M tmp f32 [5] plain\n"
@@ -55,6 +94,20 @@ static const char task_softmax[] = "task syms=0\n"
 				   "read S [i]\n"
 				   "body r0 r1 sub exp r2 div\n"
 				   "write Y [i,j]\n";
+
+/* A product of m rows, in the form of task_matmul; the last four results are valid. */
+static inline const char *task_product(int m)
+{
+	static char text[4][256];
+	static int n;
+	char *out = text[n++ % 4];
+	snprintf(out, sizeof *text,
+		 "task syms=0\noperand A in f32 [%d,40] plain\noperand B const f32 [40,32] plain\n"
+		 "operand C out f32 [%d,32] plain\nstage m:%d n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
+		 "body r0 r1 mul\nsum\nwrite C [m,n]\n",
+		 m, m, m);
+	return out;
+}
 
 static inline void task_random_prog(struct rng *r, struct prog *p, int nreads, bool post, bool spatial_reads)
 {

@@ -8,10 +8,6 @@
 
 #include <math.h>
 
-static const char task_dense[] =
-    "task syms=0\noperand A in f32 [196,256] plain\noperand B const f32 [256,320] plain\n"
-    "operand Y out f32 [196,320] plain\nstage m:196 n:320 | k:256\nread A [m,k]\n"
-    "read B [k,n]\nbody r0 r1 mul\nsum\nwrite Y [m,n]\n";
 static const char a_point[] = "task syms=0\noperand X in f32 [1,1] plain\noperand Y out f32 [1,1] plain\n"
 			      "stage i:1 j:1\nread X [i,j]\nbody r0 0 max\nwrite Y [i,j]\n";
 

@@ -34,17 +34,7 @@ static const char *const texts[NTASKS] = {
     "body r0 r1 mul\n"
     "sum\n"
     "write Y [n,c,y,x]\n",
-    "task syms=0\n"
-    "operand X in f32 [1,16,7,7] 0.1/4.2.3.1\n"
-    "operand W const f32 [24,16] plain\n"
-    "operand Y out f32 [1,24,7,7] 0.1/4.2.3.1\n"
-    "stage n:1 k:24 y:7 x:7 | c:16\n"
-    "read X [n,c,y,x]\n"
-    "read W [k,c]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "post acc 0 max\n"
-    "write Y [n,k,y,x]\n",
+    task_pointwise,
 };
 
 /* A product of another shape than task_matmul. */

@@ -11,16 +11,7 @@
 enum { NTASKS = 2, MOST = 4096 };
 
 static const char *const texts[NTASKS] = {
-    "task syms=0\n"
-    "operand X in f32 [1,8,8,8] 0.1/4.2.3.1;2+1+1;3+1+1\n"
-    "operand W const f32 [8,8,3,3] plain\n"
-    "operand Y out f32 [1,8,8,8] 0.1/4.2.3.1\n"
-    "stage n:1 k:8 y:8 x:8 | c:8 r:3 s:3\n"
-    "read X [n,c,y+r-1,x+s-1]\n"
-    "read W [k,c,r,s]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write Y [n,k,y,x]\n",
+    task_small_conv,
     task_matmul,
 };
 

@@ -86,32 +86,19 @@ TEST(distinct_and_the_best_come_first)
 	close_cache();
 }
 
-static const char *product(int m)
-{
-	static char text[4][256];
-	static int n;
-	char *out = text[n++ % 4];
-	snprintf(out, sizeof *text,
-		 "task syms=0\noperand A in f32 [%d,40] plain\noperand B const f32 [40,32] plain\n"
-		 "operand C out f32 [%d,32] plain\nstage m:%d n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-		 "body r0 r1 mul\nsum\nwrite C [m,n]\n",
-		 m, m, m);
-	return out;
-}
-
 TEST(other_shapes)
 {
 	open_cache();
 	put(task_conv, "another kind", 5, 8);
-	put(product(200), "large", 5, 8);
+	put(task_product(200), "large", 5, 8);
 	check_seeds(task_matmul, NULL, false, "large+");
-	put(product(20), "middle", 500, 8);
+	put(task_product(20), "middle", 500, 8);
 	check_seeds(task_matmul, NULL, false, "middle+,large+");
-	put(product(10), "small", 500, 8);
+	put(task_product(10), "small", 500, 8);
 	check_seeds(task_matmul, NULL, false, "small+,middle+");
-	put(product(14), "own", 500, 8);
-	check_seeds(product(14), NULL, false, "own,small+,middle+");
-	check_seeds(product(14), "own", false, "small+,middle+");
+	put(task_product(14), "own", 500, 8);
+	check_seeds(task_product(14), NULL, false, "own,small+,middle+");
+	check_seeds(task_product(14), "own", false, "small+,middle+");
 	close_cache();
 }
 
@@ -119,12 +106,12 @@ TEST(other_shapes)
 TEST(other_boards_and_defaults)
 {
 	open_cache();
-	put(product(13), "wide", 1, 16);
-	put(product(13), "narrow", 1, 4);
+	put(task_product(13), "wide", 1, 16);
+	put(task_product(13), "narrow", 1, 4);
 	check_seeds(task_matmul, NULL, false, "wide+/16,narrow+/4");
-	put(product(99), "here", 1, 8);
+	put(task_product(99), "here", 1, 8);
 	check_seeds(task_matmul, NULL, false, "here+,wide+/16");
-	struct rec standard = make_rec(product(99), REC_DEFAULT, "here", 1, 8);
+	struct rec standard = make_rec(task_product(99), REC_DEFAULT, "here", 1, 8);
 	standard.threads = 1;
 	CHECK_OK(cache_put_rec(cache, &standard));
 	check_seeds(task_matmul, NULL, false, "wide+/16,narrow+/4");
@@ -142,23 +129,23 @@ static void hint(const char *text, const char *cand, int threads, int lanes)
 TEST(hints)
 {
 	open_cache();
-	put(product(14), "own", 500, 8);
-	hint(product(14), "hint", 4, 8);
-	check_seeds(product(14), "own", false, "hint");
-	check_seeds(product(14), "hint", false, "own");
-	check_seeds(product(14), "own", true, "");
+	put(task_product(14), "own", 500, 8);
+	hint(task_product(14), "hint", 4, 8);
+	check_seeds(task_product(14), "own", false, "hint");
+	check_seeds(task_product(14), "hint", false, "own");
+	check_seeds(task_product(14), "own", true, "");
 	struct arena a = {0};
-	struct job_task job = {.text = product(14), .incumbent = "x"};
+	struct job_task job = {.text = task_product(14), .incumbent = "x"};
 	CHECK_OK(cache_seeds(cache, &target, 4, false, &a, 1, &job));
 	CHECK(job.nseeds == 2 && job.seed[0].foreign && !job.seed[1].foreign); /* no box here has tried it */
 	arena_free(&a);
-	hint(product(14), "of one thread", 1, 8);
-	check_seeds(product(14), "own", false, "hint,of one thread");
-	hint(product(14), "of another board", 2, 16);
-	check_seeds(product(14), "own", false, "hint,of one thread");
-	check_seeds(product(15), NULL, false, "own+");
+	hint(task_product(14), "of one thread", 1, 8);
+	check_seeds(task_product(14), "own", false, "hint,of one thread");
+	hint(task_product(14), "of another board", 2, 16);
+	check_seeds(task_product(14), "own", false, "hint,of one thread");
+	check_seeds(task_product(15), NULL, false, "own+");
 	struct trials l;
-	trials_start(&l, hash_text(product(14)), product(14), "x");
+	trials_start(&l, hash_text(task_product(14)), task_product(14), "x");
 	l.target_key = target_key(&target);
 	l.threads = 4;
 	l.boxes = 1;
@@ -166,7 +153,7 @@ TEST(hints)
 	const struct tried t = {.cand = "hint", .status = MEAS_WRONG};
 	trials_add(&l, &t, 1);
 	CHECK_OK(hint_learn(cache, &l));
-	check_seeds(product(14), "own", false, "of one thread");
+	check_seeds(task_product(14), "own", false, "of one thread");
 	trials_free(&l);
 	close_cache();
 }
@@ -175,10 +162,10 @@ TEST(hints)
 TEST(hints_stay_with_their_task)
 {
 	open_cache();
-	hint(product(20), "claim", 4, 8);
-	check_seeds(product(14), NULL, false, "");
-	put(product(20), "measured", 1, 8);
-	check_seeds(product(14), NULL, false, "measured+");
+	hint(task_product(20), "claim", 4, 8);
+	check_seeds(task_product(14), NULL, false, "");
+	put(task_product(20), "measured", 1, 8);
+	check_seeds(task_product(14), NULL, false, "measured+");
 	close_cache();
 }
 
@@ -192,17 +179,17 @@ TEST(hostile_records)
 	open_cache();
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		put(bad[i], "bad", 1, 8);
-	struct rec r = make_rec(product(20), REC_BEST, "lie", 1, 8);
+	struct rec r = make_rec(task_product(20), REC_BEST, "lie", 1, 8);
 	r.task = hash_text("another text");
 	CHECK_OK(cache_put_rec(cache, &r));
-	r = make_rec(product(21), REC_BEST, "later", 1, 8);
+	r = make_rec(task_product(21), REC_BEST, "later", 1, 8);
 	struct buf text = {0};
 	rec_text(&r, &text);
 	REQUIRE(!strncmp(buf_str(&text), "hone-rec 2", 10));
 	text.p[9] = '9';
 	CHECK_OK(cache_put(cache, CACHE_REC, rec_key(&r), text.p, text.n));
 	check_seeds(task_matmul, NULL, false, "");
-	put(product(22), "good", 1, 8);
+	put(task_product(22), "good", 1, 8);
 	check_seeds(task_matmul, NULL, false, "good+");
 	buf_free(&text);
 	close_cache();

@@ -19,22 +19,9 @@ enum { RECORDS = 3 };
 
 static const char version[] = "llvm-19/" CODE_REVISION;
 
-static const char *product(int m)
-{
-	static char text[4][256];
-	static int n;
-	char *out = text[n++ % 4];
-	snprintf(out, sizeof *text,
-		 "task syms=0\noperand A in f32 [%d,40] plain\noperand B const f32 [40,32] plain\n"
-		 "operand C out f32 [%d,32] plain\nstage m:%d n:32 | k:40\nread A [m,k]\nread B [k,n]\n"
-		 "body r0 r1 mul\nsum\nwrite C [m,n]\n",
-		 m, m, m);
-	return out;
-}
-
 static struct rec make_rec(int i)
 {
-	const char *text = product(10 + i);
+	const char *text = task_product(10 + i);
 	struct rec r = {.task = hash_text(text),
 			.kind = REC_BEST,
 			.target_key = target_key(&target),

@@ -23,27 +23,8 @@ enum { NTASKS = 3 };
 static const char emitter[] = "sim-1/" CODE_REVISION;
 static const char *const texts[NTASKS] = {
     task_matmul,
-    "task syms=0\n"
-    "operand X in f32 [1,8,8,8] 0.1/4.2.3.1;2+1+1;3+1+1\n"
-    "operand W const f32 [8,8,3,3] plain\n"
-    "operand Y out f32 [1,8,8,8] 0.1/4.2.3.1\n"
-    "stage n:1 k:8 y:8 x:8 | c:8 r:3 s:3\n"
-    "read X [n,c,y+r-1,x+s-1]\n"
-    "read W [k,c,r,s]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write Y [n,k,y,x]\n",
-    "task syms=0\n"
-    "operand X in f32 [1,16,7,7] 0.1/4.2.3.1\n"
-    "operand W const f32 [24,16] plain\n"
-    "operand Y out f32 [1,24,7,7] 0.1/4.2.3.1\n"
-    "stage n:1 k:24 y:7 x:7 | c:16\n"
-    "read X [n,c,y,x]\n"
-    "read W [k,c]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "post acc 0 max\n"
-    "write Y [n,k,y,x]\n",
+    task_small_conv,
+    task_pointwise,
 };
 
 /* The ways in which strangers' candidates fail in these tests. */

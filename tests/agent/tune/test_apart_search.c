@@ -6,6 +6,7 @@
 #include "platform/base/log.h"
 #include "search/job.h"
 #include "tests/lib/sim_runner.h"
+#include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
 enum { NTASKS = 3, FOREIGN = 2 /* foreign candidates per task: the incumbent and a seed */ };
@@ -21,27 +22,8 @@ static const char *const texts[NTASKS] = {
     "body r0 r1 mul\n"
     "sum\n"
     "write Y [n,k,y,x]\n",
-    "task syms=0\n"
-    "operand A in f32 [6,20] plain\n"
-    "operand B const f32 [20,12] plain\n"
-    "operand C out f32 [6,12] plain\n"
-    "stage m:6 n:12 | k:20\n"
-    "read A [m,k]\n"
-    "read B [k,n]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "write C [m,n]\n",
-    "task syms=0\n"
-    "operand X in f32 [1,16,7,7] 0.1/4.2.3.1\n"
-    "operand W const f32 [24,16] plain\n"
-    "operand Y out f32 [1,24,7,7] 0.1/4.2.3.1\n"
-    "stage n:1 k:24 y:7 x:7 | c:16\n"
-    "read X [n,c,y,x]\n"
-    "read W [k,c]\n"
-    "body r0 r1 mul\n"
-    "sum\n"
-    "post acc 0 max\n"
-    "write Y [n,k,y,x]\n",
+    task_small_matmul,
+    task_pointwise,
 };
 
 /* How a worker apart misbehaves, at each call with this chance. */
