@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder of this process's own under /tmp, made on first use and removed at the end; files in it. */
+/* A folder of this process's own under /tmp, made on first use and removed at the end, and files in it. The
+ * last 16 paths are valid. */
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
@@ -24,6 +25,18 @@ static inline const char *scratch(const char *name)
 	char *p = path[next++ % 16];
 	snprintf(p, sizeof path[0], "%s/%s", scratch_dir, name);
 	return p;
+}
+
+/* Makes a new folder in it. */
+static inline const char *scratch_folder(void)
+{
+	static int made;
+	char name[32];
+	snprintf(name, sizeof name, "folder-%d", made++);
+	const char *path = scratch(name);
+	if (mkdir(path, 0700) < 0)
+		abort();
+	return path;
 }
 
 static inline const char *scratch_file(const char *name, const void *bytes, size_t n, unsigned mode)

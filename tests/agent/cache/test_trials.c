@@ -3,28 +3,12 @@
 #include "agent/cache/trials_sum.h"
 #include "kernels/space/space.h"
 #include "platform/base/rng.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
-
-static char dir[64];
-
-static const char *fresh_dir(void)
-{
-	snprintf(dir, sizeof dir, "/tmp/hone-trials-XXXXXX");
-	if (!mkdtemp(dir))
-		abort();
-	return dir;
-}
-
-static void remove_dir(void)
-{
-	char cmd[128];
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	CHECK(system(cmd) == 0);
-}
 
 static void start(struct trials *l, int task)
 {
@@ -380,7 +364,7 @@ TEST(a_bad_record_is_a_miss)
 	struct cache *c;
 	struct key k[3];
 	int n = 0;
-	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	REQUIRE_OK(cache_open(&c, scratch_folder(), false, 0));
 	for (int i = 0; i < 3; i++) {
 		start(&log_a, i);
 		for (int j = 0; j < 3; j++)
@@ -407,17 +391,17 @@ TEST(a_bad_record_is_a_miss)
 	CHECK(trials_each(c, count_logs, &n) == 2 && n == 5);
 	buf_free(&text);
 	cache_close(c);
-	remove_dir();
 }
 
 /* A full disk: the log stays in memory, and is written when there is room. */
 TEST(full_disk)
 {
 	struct cache *c;
+	const char *dir = scratch_folder();
 	struct rlimit old, small;
 	signal(SIGXFSZ, SIG_IGN);
 	getrlimit(RLIMIT_FSIZE, &old);
-	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
+	REQUIRE_OK(cache_open(&c, dir, false, 0));
 	start(&log_a, 0);
 	for (int j = 0; j < 50; j++)
 		add(&log_a, j, 1000 + j, MEAS_OK);
@@ -439,7 +423,6 @@ TEST(full_disk)
 	trials_free(&log_b);
 	trials_free(&log_a);
 	cache_close(c);
-	remove_dir();
 }
 
 TEST_MAIN

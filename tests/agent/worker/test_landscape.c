@@ -3,6 +3,7 @@
 #include "kernels/space/space.h"
 #include "platform/base/file.h"
 #include "platform/base/rng.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 
 #include <dirent.h>
@@ -177,19 +178,6 @@ TEST(cut_and_flipped)
 	buf_free(&text);
 }
 
-static void empty(const char *dir)
-{
-	char path[512];
-	DIR *d = opendir(dir);
-	for (const struct dirent *e; d && (e = readdir(d));) {
-		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
-		(void)!unlink(path);
-	}
-	if (d)
-		closedir(d);
-	(void)!rmdir(dir);
-}
-
 static void add_bytes(const char *dir, const char *bytes)
 {
 	char path[600];
@@ -213,10 +201,10 @@ static void add_bytes(const char *dir, const char *bytes)
 
 TEST(a_folder_grows)
 {
-	char dir[] = "/tmp/hone-test-landscape-XXXXXX", deep[64];
+	const char *dir = scratch_folder();
+	char deep[300];
 	struct arena a = {0};
 	struct landscape l = make(task_a), *all;
-	REQUIRE(mkdtemp(dir));
 	snprintf(deep, sizeof deep, "%s/of/it", dir);
 	CHECK_FAILS(landscape_folder(dir, &a, &all), E_NOTFOUND, "--record");
 	CHECK_FAILS(landscape_folder(deep, &a, &all), E_NOTFOUND, deep);
@@ -240,26 +228,21 @@ TEST(a_folder_grows)
 	CHECK_OK(landscape_append(deep, &l));
 	REQUIRE(landscape_folder(deep, &a, &all) == 1);
 	CHECK(all->n == 0);
-	empty(deep);
-	snprintf(deep, sizeof deep, "%s/of", dir);
-	empty(deep);
-	empty(dir);
 	arena_free(&a);
 }
 
 TEST(a_folder_with_other_files)
 {
-	char dir[] = "/tmp/hone-test-landscape-XXXXXX", path[128];
+	const char *dir = scratch_folder();
+	char path[300];
 	struct arena a = {0};
 	struct landscape *all;
-	REQUIRE(mkdtemp(dir));
 	snprintf(path, sizeof path, "%s/README", dir);
 	CHECK_OK(file_write(path, "words\n", 6));
 	CHECK_FAILS(landscape_folder(dir, &a, &all), E_NOTFOUND, "no landscapes");
 	snprintf(path, sizeof path, "%s/x.land", dir);
 	CHECK_OK(file_write(path, "words\n", 6));
 	CHECK_FAILS(landscape_folder(dir, &a, &all), E_CORRUPT, path);
-	empty(dir);
 	arena_free(&a);
 }
 

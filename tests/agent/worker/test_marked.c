@@ -4,6 +4,7 @@
 #include "agent/cache/cache.h"
 #include "agent/worker/marked.h"
 #include "platform/run/dev_sim.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 
 #include <signal.h>
@@ -15,17 +16,7 @@ static char dir[64];
 
 static void new_dir(void)
 {
-	strcpy(dir, "/tmp/hone-marked-XXXXXX");
-	if (!mkdtemp(dir))
-		abort();
-}
-
-static void remove_dir(void)
-{
-	char command[96];
-	snprintf(command, sizeof command, "rm -rf %s", dir);
-	if (system(command) != 0)
-		abort();
+	snprintf(dir, sizeof dir, "%s", scratch_folder());
 }
 
 /* ---- a worker whose launches do what the test says ---- */
@@ -138,7 +129,6 @@ TEST(marked_before_the_launch_and_cleared_after_it)
 	CHECK(build(&w, "x", &m) == 7 && build(&w, "y", &m) == 7 && build(&w, "z", &m) == 7 &&
 	      fake.launches == 3);
 	end(&w);
-	remove_dir();
 }
 
 TEST(what_did_not_answer_is_not_met_again)
@@ -167,7 +157,6 @@ TEST(what_did_not_answer_is_not_met_again)
 		begin_on(&w, "gpu", "sim/2");
 		CHECK(build(&w, "bad", &m) == 7);
 		end(&w);
-		remove_dir();
 	}
 }
 
@@ -204,7 +193,6 @@ TEST(killed_in_the_launch)
 	CHECK(fake.launches == 0);
 	CHECK(build(&w, "harmless", &m) == 7 && fake.launches == 1);
 	end(&w);
-	remove_dir();
 }
 
 TEST(no_launch_without_a_mark)
@@ -223,7 +211,6 @@ TEST(no_launch_without_a_mark)
 	CHECK(fake.launches == 0);
 	w.r->ops->close(w.r);
 	cache_close(c);
-	remove_dir();
 }
 
 static bool of_a_task(void *ctx, struct key task)
@@ -249,7 +236,6 @@ TEST(forgotten_marks)
 	CHECK(marked_forget(w.c, of_a_task, "another task") == 1);
 	end(&w);
 	CHECK(marks() == 0);
-	remove_dir();
 }
 
 TEST_MAIN

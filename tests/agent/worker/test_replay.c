@@ -3,6 +3,7 @@
 #include "agent/worker/replay.h"
 #include "kernels/space/space.h"
 #include "search/job.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
@@ -263,14 +264,13 @@ TEST(hostile_landscapes)
 /* A recording of a replay can be replayed. */
 TEST(recorded)
 {
-	char dir[] = "/tmp/hone-test-replay-XXXXXX", cmd[64];
+	const char *dir = scratch_folder();
 	struct world w;
 	struct runner *replay, *r;
 	struct meas m;
 	struct landscape *back;
 	struct arena a = {0};
 	int handle, failed = 0;
-	REQUIRE(mkdtemp(dir));
 	open_world(&w);
 	REQUIRE_OK(runner_replay(w.l, NTASKS, (struct replay_noise){0}, &replay));
 	REQUIRE_OK(runner_record(replay, dir, true, &r));
@@ -294,8 +294,6 @@ TEST(recorded)
 	REQUIRE_OK(runner_replay(w.l, NTASKS, (struct replay_noise){0}, &replay));
 	CHECK_FAILS(runner_record(replay, "/proc/nowhere", true, &r), E_NOTFOUND, "--record");
 	replay->ops->close(replay);
-	snprintf(cmd, sizeof cmd, "rm -r %s", dir);
-	CHECK(system(cmd) == 0);
 	arena_free(&a);
 	close_world(&w);
 }

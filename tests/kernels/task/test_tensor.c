@@ -1,34 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 #include "kernels/task/tensor.h"
 #include "platform/base/file.h"
 #include "platform/base/rng.h"
 #include <math.h>
 #include <unistd.h>
-
-static char dir[64];
-
-static const char *in_dir(const char *name)
-{
-	static char path[2][160];
-	static int turn;
-	turn = !turn;
-	if (!dir[0]) {
-		strcpy(dir, "/tmp/hone-tensor-XXXXXX");
-		if (!mkdtemp(dir))
-			exit(2);
-	}
-	snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
-	return path[turn];
-}
-
-__attribute__((destructor)) static void remove_dir(void)
-{
-	static const char *const names[] = {"t.npy", "t.pb", "bad.npy", "bad.pb"};
-	for (size_t i = 0; i < sizeof names / sizeof names[0] && dir[0]; i++)
-		unlink(in_dir(names[i]));
-	rmdir(dir);
-}
 
 TEST(shapes)
 {
@@ -151,8 +128,8 @@ static void round_trip(enum dtype t, const char *file, const struct shape *s)
 	REQUIRE_OK(tensor_alloc(&a, t, s, &x));
 	for (int64_t i = 0; i < shape_count(s); i++)
 		tensor_set(&x, i, rng_unit(&r) * 200 - 100);
-	REQUIRE_OK(tensor_write(in_dir(file), &x, "some name"));
-	REQUIRE_OK(tensor_read(&a, in_dir(file), &y, name));
+	REQUIRE_OK(tensor_write(scratch(file), &x, "some name"));
+	REQUIRE_OK(tensor_read(&a, scratch(file), &y, name));
 	CHECK(y.dtype == t && shape_equal(&y.shape, s));
 	CHECK(!memcmp(x.data, y.data, (size_t)shape_count(s) * dtype_bytes(t)));
 	CHECK(!strcmp(name, strstr(file, ".pb") ? "some name" : ""));
@@ -179,20 +156,20 @@ TEST(bad_files)
 	static const char head[] =
 	    "\x93NUMPY\x01\x00\x40\x00{'descr': '<f4', 'fortran_order': True, 'shape': (2, 2), }      \n";
 	CHECK_FAILS(tensor_read(&a, "x.txt", &t, NULL), E_USAGE, ".npy");
-	CHECK_FAILS(tensor_read(&a, in_dir("none.npy"), &t, NULL), E_NOTFOUND, "none.npy");
-	REQUIRE_OK(file_write(in_dir("bad.npy"), "\x93NUMPY\x01\x00\xff\xff", 10));
-	CHECK_FAILS(tensor_read(&a, in_dir("bad.npy"), &t, NULL), E_CORRUPT, "not a .npy");
-	REQUIRE_OK(file_write(in_dir("bad.npy"), "\x93NUMPY\x01\x00\xff\xff  ", 12));
-	CHECK_FAILS(tensor_read(&a, in_dir("bad.npy"), &t, NULL), E_CORRUPT, "header");
-	REQUIRE_OK(file_write(in_dir("bad.npy"), head, sizeof head - 1));
-	CHECK_FAILS(tensor_read(&a, in_dir("bad.npy"), &t, NULL), E_UNSUPPORTED, "Fortran");
-	REQUIRE_OK(
-	    file_write(in_dir("bad.pb"), "\x08\x02\x10\x01\x4a\x04\0\0\0\0", 10)); /* [2] of float, 4 bytes */
-	CHECK_FAILS(tensor_read(&a, in_dir("bad.pb"), &t, NULL), E_CORRUPT, "4 bytes of data");
-	REQUIRE_OK(file_write(in_dir("bad.pb"), "\x08\x02\x10\x08", 4));
-	CHECK_FAILS(tensor_read(&a, in_dir("bad.pb"), &t, NULL), E_UNSUPPORTED, "string");
-	REQUIRE_OK(file_write(in_dir("bad.pb"), "\xff\xff\xff\xff", 4));
-	CHECK_FAILS(tensor_read(&a, in_dir("bad.pb"), &t, NULL), E_CORRUPT, "damaged");
+	CHECK_FAILS(tensor_read(&a, scratch("none.npy"), &t, NULL), E_NOTFOUND, "none.npy");
+	REQUIRE_OK(file_write(scratch("bad.npy"), "\x93NUMPY\x01\x00\xff\xff", 10));
+	CHECK_FAILS(tensor_read(&a, scratch("bad.npy"), &t, NULL), E_CORRUPT, "not a .npy");
+	REQUIRE_OK(file_write(scratch("bad.npy"), "\x93NUMPY\x01\x00\xff\xff  ", 12));
+	CHECK_FAILS(tensor_read(&a, scratch("bad.npy"), &t, NULL), E_CORRUPT, "header");
+	REQUIRE_OK(file_write(scratch("bad.npy"), head, sizeof head - 1));
+	CHECK_FAILS(tensor_read(&a, scratch("bad.npy"), &t, NULL), E_UNSUPPORTED, "Fortran");
+	REQUIRE_OK(file_write(scratch("bad.pb"), "\x08\x02\x10\x01\x4a\x04\0\0\0\0",
+			      10)); /* [2] of float, 4 bytes */
+	CHECK_FAILS(tensor_read(&a, scratch("bad.pb"), &t, NULL), E_CORRUPT, "4 bytes of data");
+	REQUIRE_OK(file_write(scratch("bad.pb"), "\x08\x02\x10\x08", 4));
+	CHECK_FAILS(tensor_read(&a, scratch("bad.pb"), &t, NULL), E_UNSUPPORTED, "string");
+	REQUIRE_OK(file_write(scratch("bad.pb"), "\xff\xff\xff\xff", 4));
+	CHECK_FAILS(tensor_read(&a, scratch("bad.pb"), &t, NULL), E_CORRUPT, "damaged");
 	arena_free(&a);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/base/file.h"
 #include "platform/base/clock.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 
 #include <signal.h>
@@ -8,34 +9,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char dir[64];
-
-static const char *in_dir(const char *name)
-{
-	static char path[4][128];
-	static int turn;
-	if (!dir[0]) {
-		strcpy(dir, "/tmp/hone-file-XXXXXX");
-		if (!mkdtemp(dir))
-			abort();
-	}
-	char *p = path[turn++ % 4];
-	snprintf(p, 128, "%s/%s", dir, name);
-	return p;
-}
-
 TEST(write_then_read)
 {
 	struct arena a = {0};
 	struct blob b;
-	CHECK_OK(file_write(in_dir("x"), "hello", 5));
-	CHECK_OK(file_read(&a, in_dir("x"), 0, &b));
+	CHECK_OK(file_write(scratch("x"), "hello", 5));
+	CHECK_OK(file_read(&a, scratch("x"), 0, &b));
 	CHECK(b.n == 5 && strcmp(b.p, "hello") == 0);
-	CHECK_OK(file_write(in_dir("x"), "", 0));
-	CHECK_OK(file_read(&a, in_dir("x"), 0, &b));
+	CHECK_OK(file_write(scratch("x"), "", 0));
+	CHECK_OK(file_read(&a, scratch("x"), 0, &b));
 	CHECK(b.n == 0);
 	struct stat st;
-	CHECK(stat(in_dir("x"), &st) == 0 && (st.st_mode & 0400));
+	CHECK(stat(scratch("x"), &st) == 0 && (st.st_mode & 0400));
 	arena_free(&a);
 }
 
@@ -48,18 +33,18 @@ TEST(write_in_parts)
 	char left[300];
 	const struct blob part[] = {{"one ", 4}, {"", 0}, {"two", 3}};
 	mode_t mask = umask(002);
-	snprintf(left, sizeof left, "%s.%d", in_dir("parts"), (int)getpid());
+	snprintf(left, sizeof left, "%s.%d", scratch("parts"), (int)getpid());
 	CHECK_OK(file_write(left, "left", 4));
 	CHECK(stat(left, &st) == 0 && (st.st_mode & 07777) == 0664);
 	for (int i = 0; i < 2; i++) {
-		CHECK_OK(file_write_parts(in_dir("parts"), part, 3, 0644));
-		CHECK_OK(file_read(&a, in_dir("parts"), 0, &b));
+		CHECK_OK(file_write_parts(scratch("parts"), part, 3, 0644));
+		CHECK_OK(file_read(&a, scratch("parts"), 0, &b));
 		CHECK(b.n == 7 && !strcmp(b.p, "one two"));
-		CHECK(stat(in_dir("parts"), &st) == 0 && (st.st_mode & 07777) == 0644);
-		CHECK(chmod(in_dir("parts"), 0666) == 0);
+		CHECK(stat(scratch("parts"), &st) == 0 && (st.st_mode & 07777) == 0644);
+		CHECK(chmod(scratch("parts"), 0666) == 0);
 	}
-	CHECK_OK(file_write_parts(in_dir("parts"), part, 0, 07777));
-	CHECK(stat(in_dir("parts"), &st) == 0 && (st.st_mode & 07777) == 0666 && !st.st_size);
+	CHECK_OK(file_write_parts(scratch("parts"), part, 0, 07777));
+	CHECK(stat(scratch("parts"), &st) == 0 && (st.st_mode & 07777) == 0666 && !st.st_size);
 	umask(mask);
 	arena_free(&a);
 }
@@ -68,40 +53,40 @@ TEST(read_refuses)
 {
 	struct arena a = {0};
 	struct blob b;
-	CHECK_FAILS(file_read(&a, in_dir("absent"), 0, &b), E_NOTFOUND, "absent");
+	CHECK_FAILS(file_read(&a, scratch("absent"), 0, &b), E_NOTFOUND, "absent");
 	CHECK_FAILS(file_read(&a, "/tmp", 0, &b), E_IO, "regular file");
 	CHECK_FAILS(file_read(&a, "/dev/null", 0, &b), E_IO, "regular file");
-	CHECK_OK(file_write(in_dir("big"), "0123456789", 10));
-	CHECK_FAILS(file_read(&a, in_dir("big"), 9, &b), E_NOMEM, "10 bytes");
+	CHECK_OK(file_write(scratch("big"), "0123456789", 10));
+	CHECK_FAILS(file_read(&a, scratch("big"), 9, &b), E_NOMEM, "10 bytes");
 	a.cap_bytes = 4;
-	CHECK_FAILS(file_read(&a, in_dir("big"), 0, &b), E_NOMEM, "big");
+	CHECK_FAILS(file_read(&a, scratch("big"), 0, &b), E_NOMEM, "big");
 	arena_free(&a);
 }
 
 TEST(write_refuses_and_leaves_nothing)
 {
-	CHECK_FAILS(file_write(in_dir("no/such/folder"), "x", 1), E_NOTFOUND, "no/such/folder");
-	CHECK_OK(file_mkdirs(in_dir("d"), 0755));
-	CHECK(file_write(in_dir("d"), "x", 1) < 0); /* a folder cannot be replaced */
-	CHECK(rmdir(in_dir("d")) == 0);
+	CHECK_FAILS(file_write(scratch("no/such/folder"), "x", 1), E_NOTFOUND, "no/such/folder");
+	CHECK_OK(file_mkdirs(scratch("d"), 0755));
+	CHECK(file_write(scratch("d"), "x", 1) < 0); /* a folder cannot be replaced */
+	CHECK(rmdir(scratch("d")) == 0);
 	char path[256];
-	snprintf(path, sizeof path, "ls %s | grep -q '^d\\.'", dir);
+	snprintf(path, sizeof path, "ls %s | grep -q '^d\\.'", scratch_dir);
 	CHECK(system(path) != 0);
 }
 
 TEST(folders)
 {
-	CHECK_OK(file_mkdirs(in_dir("p/q/r"), 0755));
-	CHECK_OK(file_mkdirs(in_dir("p/q/r"), 0755));
-	CHECK(file_is_dir(in_dir("p/q/r")) && file_exists(in_dir("p/q")) && !file_exists(in_dir("p/z")));
-	CHECK_OK(file_write(in_dir("plain"), "x", 1));
-	CHECK(!file_is_dir(in_dir("plain")));
-	CHECK_FAILS(file_mkdirs(in_dir("plain/sub"), 0755), E_IO, "plain");
+	CHECK_OK(file_mkdirs(scratch("p/q/r"), 0755));
+	CHECK_OK(file_mkdirs(scratch("p/q/r"), 0755));
+	CHECK(file_is_dir(scratch("p/q/r")) && file_exists(scratch("p/q")) && !file_exists(scratch("p/z")));
+	CHECK_OK(file_write(scratch("plain"), "x", 1));
+	CHECK(!file_is_dir(scratch("plain")));
+	CHECK_FAILS(file_mkdirs(scratch("plain/sub"), 0755), E_IO, "plain");
 	CHECK_FAILS(file_mkdirs("", 0755), E_IO, "''");
 	CHECK_FAILS(file_mkdirs("/proc/none/sub", 0755), E_NOTFOUND, "/proc/none");
 	if (getuid() == 0) {
-		REQUIRE(chmod(in_dir(""), 0755) == 0 && seteuid(65534) == 0);
-		int rc = file_mkdirs(in_dir("p/no"), 0755);
+		REQUIRE(chmod(scratch_dir, 0755) == 0 && seteuid(65534) == 0);
+		int rc = file_mkdirs(scratch("p/no"), 0755);
 		CHECK(seteuid(0) == 0 && rc == E_IO && strstr(err_text(), "Permission denied"));
 	}
 }
@@ -126,13 +111,13 @@ TEST(places)
 TEST(lock_excludes)
 {
 	int a, b;
-	CHECK_OK(file_lock(in_dir("lock"), 0, &a));
-	CHECK_FAILS(file_lock(in_dir("lock"), 0, &b), E_BUSY, "lock");
-	CHECK_FAILS(file_lock(in_dir("lock"), 10 * NS_PER_MS, &b), E_BUSY, "lock");
+	CHECK_OK(file_lock(scratch("lock"), 0, &a));
+	CHECK_FAILS(file_lock(scratch("lock"), 0, &b), E_BUSY, "lock");
+	CHECK_FAILS(file_lock(scratch("lock"), 10 * NS_PER_MS, &b), E_BUSY, "lock");
 	file_unlock(a);
-	CHECK_OK(file_lock(in_dir("lock"), 0, &b));
+	CHECK_OK(file_lock(scratch("lock"), 0, &b));
 	file_unlock(b);
-	CHECK_FAILS(file_lock(in_dir("no/lock"), 0, &b), E_NOTFOUND, "no/lock");
+	CHECK_FAILS(file_lock(scratch("no/lock"), 0, &b), E_NOTFOUND, "no/lock");
 }
 
 TEST(lock_ends_with_the_process)
@@ -140,21 +125,14 @@ TEST(lock_ends_with_the_process)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fd;
-		if (file_lock(in_dir("lock2"), 0, &fd) < 0)
+		if (file_lock(scratch("lock2"), 0, &fd) < 0)
 			_exit(1);
 		_exit(0);
 	}
 	int status, fd;
 	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
-	CHECK_OK(file_lock(in_dir("lock2"), 0, &fd));
+	CHECK_OK(file_lock(scratch("lock2"), 0, &fd));
 	file_unlock(fd);
-}
-
-TEST(clean_up)
-{
-	char cmd[128];
-	snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
-	CHECK(system(cmd) == 0);
 }
 
 TEST_MAIN

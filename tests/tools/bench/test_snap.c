@@ -3,6 +3,7 @@
 #include "tools/bench/snap.h"
 #include "agent/cache/cache.h"
 #include "search/job.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 #include "platform/base/mix.h"
 
@@ -16,18 +17,9 @@ static char root[64], from[96], to[96];
 
 static void fresh(void)
 {
-	snprintf(root, sizeof root, "/tmp/hone-snap-XXXXXX");
-	if (!mkdtemp(root))
-		abort();
+	snprintf(root, sizeof root, "%s", scratch_folder());
 	snprintf(from, sizeof from, "%s/from", root);
 	snprintf(to, sizeof to, "%s/to", root);
-}
-
-static void clean(void)
-{
-	char cmd[128];
-	snprintf(cmd, sizeof cmd, "rm -rf %s", root);
-	CHECK(system(cmd) == 0);
 }
 
 static struct rec sample(int i)
@@ -98,7 +90,6 @@ TEST(everything_but_the_lock)
 	REQUIRE_OK(snap_take(from, to));
 	CHECK(whole(to) == 21 && snap_generation(to) > before);
 	cache_close(c);
-	clean();
 }
 
 /* The folder to copy may not exist; the target may not be a folder. */
@@ -119,7 +110,6 @@ TEST(nothing_there)
 	snprintf(path, sizeof path, "%s/copy", root);
 	CHECK_OK(snap_take(from, path)); /* subfolders are not part of the cache */
 	CHECK_FAILS(snap_remove(from), E_IO, "below");
-	clean();
 }
 
 static void write_on(void)
@@ -157,7 +147,6 @@ TEST(of_a_growing_file)
 		last = n;
 	}
 	CHECK(grown > 1 && last == RECORDS && status == 0);
-	clean();
 }
 
 TEST_MAIN

@@ -2,6 +2,7 @@
 /* Watched searches, with a script in place of hone, and their scores. */
 #include "tools/bench/trajectory.h"
 #include "platform/base/file.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 #include "tools/bench/score.h"
 #include "tools/bench/snap.h"
@@ -10,30 +11,6 @@
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-static char root[64];
-static char path[8][128];
-
-static const char *in_root(const char *name)
-{
-	static int next;
-	if (!root[0]) {
-		snprintf(root, sizeof root, "/tmp/hone-trajectory-XXXXXX");
-		if (!mkdtemp(root))
-			abort();
-	}
-	char *p = path[next++ % 8];
-	snprintf(p, sizeof path[0], "%s/%s", root, name);
-	return p;
-}
-
-__attribute__((destructor)) static void remove_root(void)
-{
-	char cmd[128];
-	snprintf(cmd, sizeof cmd, "rm -rf '%s'", root);
-	if (root[0] && system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", root);
-}
 
 static int a_cpu(void)
 {
@@ -51,8 +28,8 @@ static struct trajectory fake(const char *dir, const char *body)
 {
 	char text[1024];
 	static char script[128], where[128];
-	snprintf(script, sizeof script, "%s", in_root("hone"));
-	snprintf(where, sizeof where, "%s", in_root(dir));
+	snprintf(script, sizeof script, "%s", scratch("hone"));
+	snprintf(where, sizeof where, "%s", scratch(dir));
 	snprintf(text, sizeof text,
 		 "#!/bin/sh\necho \"$*\" >'%s/words'\n"
 		 "while [ $# -gt 0 ]; do [ \"$1\" = --cache ] && c=$2; shift; done\n"
@@ -60,7 +37,7 @@ static struct trajectory fake(const char *dir, const char *body)
 		 "echo "
 		 "'{\"strategy\":\"fake\",\"trials\":7,\"elapsed_s\":0.5,\"spent\":{\"own_ms\":20,\"state_"
 		 "bytes\":9}}'\n",
-		 root, body);
+		 scratch_dir, body);
 	CHECK_OK(file_write(script, text, strlen(text)));
 	CHECK(chmod(script, 0755) == 0);
 	return (struct trajectory){.hone = script,
@@ -100,7 +77,7 @@ TEST(snapshots_of_a_search)
 	REQUIRE_OK(trajectory_run(&t));
 	CHECK(!strstr(cache_of(&t, 0), "two"));
 	CHECK(!strcmp(cache_of(&t, 1), "one\ntwo\n"));
-	CHECK(strstr(slurp(in_root("words")), "tune m.onnx --json -q --budget 30000ms --seed 3 --cache"));
+	CHECK(strstr(slurp(scratch("words")), "tune m.onnx --json -q --budget 30000ms --seed 3 --cache"));
 	REQUIRE_OK(trajectory_read(&t, &a, &c));
 	CHECK(!strcmp(c.strategy, "fake") && c.trials == 7 && c.elapsed_s == 0.5 && c.own_pct == 4 &&
 	      c.state_bytes == 9);
@@ -112,10 +89,10 @@ TEST(snapshots_of_a_search)
 	t.from = from;
 	t.strategy = "anneal";
 	t.exact = true;
-	t.dir = in_root("further");
+	t.dir = scratch("further");
 	REQUIRE_OK(trajectory_run(&t));
 	CHECK(!strcmp(cache_of(&t, 1), "one\ntwo\none\ntwo\n"));
-	CHECK(strstr(slurp(in_root("words")), "--strategy anneal --exact"));
+	CHECK(strstr(slurp(scratch("words")), "--strategy anneal --exact"));
 	arena_free(&a);
 }
 
@@ -125,7 +102,7 @@ TEST(boxes_of_their_own)
 	t.at_s[0] = 2;
 	REQUIRE_OK(trajectory_boxes(&t));
 	CHECK(!strcmp(cache_of(&t, 0), "one\ntwo\n") && !strcmp(cache_of(&t, 1), "one\ntwo\n"));
-	CHECK(strstr(slurp(in_root("words")), "--budget 30000ms"));
+	CHECK(strstr(slurp(scratch("words")), "--budget 30000ms"));
 }
 
 TEST(tuners_that_fail)
@@ -159,8 +136,8 @@ TEST(what_is_done_is_known_by_its_stamp)
 	t.exact = true;
 	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
 	t.exact = false;
-	CHECK_OK(file_write(in_root("another"), "x", 1));
-	REQUIRE_OK(trajectory_stamp(t.hone, in_root("another"), &a, &other));
+	CHECK_OK(file_write(scratch("another"), "x", 1));
+	REQUIRE_OK(trajectory_stamp(t.hone, scratch("another"), &a, &other));
 	CHECK(strcmp(stamp, other) != 0);
 	t.stamp = other;
 	CHECK_FAILS(trajectory_read(&t, &a, &c), E_NOTFOUND, "no such search");
@@ -188,11 +165,11 @@ TEST(words_that_are_none)
 	struct trajectory t = fake("said", "");
 	REQUIRE_OK(trajectory_run(&t));
 	for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-		CHECK_OK(file_write(in_root("said/tune.json"), said[i], strlen(said[i])));
+		CHECK_OK(file_write(scratch("said/tune.json"), said[i], strlen(said[i])));
 		CHECK_FAILS(trajectory_read(&t, &a, &c), E_CORRUPT, "hone tune --json");
 	}
 	static const char least[] = "{\"strategy\":\"x\",\"trials\":0}";
-	CHECK_OK(file_write(in_root("said/tune.json"), least, strlen(least)));
+	CHECK_OK(file_write(scratch("said/tune.json"), least, strlen(least)));
 	CHECK_OK(trajectory_read(&t, &a, &c));
 	CHECK(isnan(c.own_pct) && isnan(c.elapsed_s));
 	arena_free(&a);
@@ -225,7 +202,7 @@ static int score(const char *model)
 {
 	char *argv[] = {"score", (char *)(uintptr_t)model, "-q", NULL};
 	for (int i = 0; i < 3; i++)
-		scored[i] = (struct net_score){.cache = i < 2 ? "" : in_root("none"), .kernels = KERNELS_BEST};
+		scored[i] = (struct net_score){.cache = i < 2 ? "" : scratch("none"), .kernels = KERNELS_BEST};
 	return cmd_main(&score_cmd, 3, argv);
 }
 
@@ -234,9 +211,9 @@ TEST(caches_against_each_other)
 {
 	struct graph *g;
 	REQUIRE_OK(zoo_make("steering", 1, &g));
-	REQUIRE_OK(export_file(g, in_root("steering.onnx")));
+	REQUIRE_OK(export_file(g, scratch("steering.onnx")));
 	graph_free(g);
-	CHECK(score(in_root("steering.onnx")) == 0 && score_rc == 0);
+	CHECK(score(scratch("steering.onnx")) == 0 && score_rc == 0);
 	int kernels = 0;
 	for (int o = 0; o <= FROM_HOST; o++)
 		kernels += scored[0].count[o];
@@ -249,7 +226,7 @@ TEST(caches_against_each_other)
 		CHECK(s->gain.low <= s->gain.median && s->gain.median <= s->gain.high && s->gain.low > 0);
 	}
 	CHECK(scored[0].gain.median == 1 && scored[0].quality == 1);
-	CHECK(score(in_root("nothing.onnx")) == 1 && score_rc == E_NOTFOUND);
+	CHECK(score(scratch("nothing.onnx")) == 1 && score_rc == E_NOTFOUND);
 }
 
 static int parts(const char *a, const char *b, struct score_part *p)

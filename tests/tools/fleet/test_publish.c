@@ -2,6 +2,7 @@
 #include "agent/sync/crypto.h"
 #include "platform/base/file.h"
 #include "tests/lib/fake_s3.h"
+#include "tests/lib/scratch.h"
 #include "tests/lib/test.h"
 #include "tools/fleet/publish.h"
 #include "tools/fleet/sigv4.h"
@@ -18,17 +19,8 @@ static char dir[64];
 
 static const char *make_dir(void)
 {
-	snprintf(dir, sizeof dir, "/tmp/hone-publish-XXXXXX");
-	if (!mkdtemp(dir))
-		abort();
+	snprintf(dir, sizeof dir, "%s", scratch_folder());
 	return dir;
-}
-
-static void remove_dir(void)
-{
-	char cmd[128];
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	CHECK(system(cmd) == 0);
 }
 
 static const char *in_dir(const char *name)
@@ -88,7 +80,6 @@ TEST(a_folder)
 	CHECK(place_drop(p, "blob/empty/x") == 0);
 	place_close(p);
 	place_close(NULL);
-	remove_dir();
 }
 
 TEST(names_that_are_none)
@@ -108,7 +99,6 @@ TEST(names_that_are_none)
 	name[PUBLISH_NAME - 1] = 0;
 	CHECK(put_text(p, name, "x", false) == 1);
 	place_close(p);
-	remove_dir();
 }
 
 TEST(a_folder_that_cannot_be)
@@ -122,7 +112,6 @@ TEST(a_folder_that_cannot_be)
 	CHECK(put_text(p, "file/x", "x", true) < 0); /* a file is in the way */
 	CHECK(holds("file", "x"));
 	place_close(p);
-	remove_dir();
 }
 
 /* A writer that is killed leaves either the old file or the new one; temporary files are deleted when they
@@ -168,7 +157,6 @@ TEST(a_writer_that_is_killed)
 	CHECK(!inode("c/all/snapshot.0123abcd") && inode("c/all/snapshot.4567abcd") &&
 	      inode("c/all/snapshot"));
 	place_close(p);
-	remove_dir();
 }
 
 /* Examples published by Amazon: S3's manual (signed headers), and get-vanilla of the test suite. */
