@@ -9,6 +9,7 @@
 #include "kernels/space/space.h"
 #include "platform/run/dev.h"
 #include "tests/lib/net.h"
+#include "tests/lib/plan_error.h"
 
 #include <math.h>
 
@@ -172,37 +173,9 @@ static int compile(void *ctx, const struct task *t, const char *text, struct are
 	return E_OK;
 }
 
-/* Largest difference of the plan's output to the evaluated graph's, relative to its largest value. */
 static double error(struct graph *g, const struct steps *s, struct compiler *c, int threads)
 {
-	struct arena a = {0};
-	struct plan *p = NULL;
-	struct pool *pool = NULL;
-	struct rng r;
-	struct tensor in, out, *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
-	const struct kernel_source src = {c, compile};
-	const struct tensor *x = &g->value[g->input[0]].t, *y = &g->value[g->output[0]].t;
-	rng_seed(&r, 3);
-	CHECK_OK(tensor_alloc(&a, DT_F32, &x->shape, &in));
-	CHECK_OK(tensor_alloc(&a, DT_F32, &y->shape, &out));
-	rng_fill(&r, in.data, (size_t)shape_count(&x->shape));
-	if (threads > 1)
-		CHECK_OK(pool_open(&pool, threads, NULL));
-	CHECK_OK(plan_build(g, s, c->t, &src, pool, &p));
-	for (int run = 0; run < 2 && p; run++) /* the second run finds the memory as the first one left it */
-		CHECK_OK(plan_run(p, &in, &out));
-	CHECK_OK(eval_graph(g, &in, ref, &a));
-	const float *got = out.data, *want = ref[g->output[0]].data;
-	double worst = 0, top = 1e-30;
-	for (int64_t i = 0; i < shape_count(&y->shape); i++) {
-		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
-		top = fmax(top, fabs((double)want[i]));
-	}
-	plan_free(p);
-	if (pool)
-		pool_close(pool);
-	arena_free(&a);
-	return worst / top;
+	return plan_error(g, s, c->t, &(struct kernel_source){c, compile}, threads);
 }
 
 /* Networks that differ in whether the first and the second have code for the block; otherwise its parts are
@@ -358,21 +331,20 @@ TEST(chains_of_products)
 	static const struct {
 		struct mlp m;
 		int64_t l2_bytes;
-		int stages,
-		    offered; /* groups of the last fused step, 0: none; groups of the longest possible
-			      * block, 1: none */
+		int stages, offered; /* groups of the last fused step, 0: none; groups of the longest possible
+				      * block, 1: none */
 	} k[] = {
 	    {{1, 3, {64, 48, 12}}, 1 << 20, 4, 4},
 	    {{1, 2, {17, 3}}, 1 << 20, 3, 3},
 	    /* a block of the largest size, and a second one */
 	    {{1, 8, {8, 8, 8, 8, 8, 8, 8, 8}}, 1 << 20, 3, 6},
-	    {{1, 1, {64}}, 1 << 20, 0, 1},                     /* no intermediate */
-	    {{4, 3, {64, 48, 12}}, 1 << 20, 0, 1},             /* the weights would be read for each row */
+	    {{1, 1, {64}}, 1 << 20, 0, 1},         /* no intermediate */
+	    {{4, 3, {64, 48, 12}}, 1 << 20, 0, 1}, /* the weights would be read for each row */
 	    /* a value that is read outside ends the block */
 	    {{1, 3, {64, 48, 12}, .also = 2}, 1 << 20, 3, 3},
-	    {{1, 3, {64, 48, 12}, .also = 1}, 1 << 20, 2, 2},  /* and another block begins after it */
-	    {{1, 2, {64, 12}, .twice = true}, 1 << 20, 0, 1},  /* two readers */
-	    {{1, 3, {8, 8, 600}}, 1 << 13, 3, 3}, /* the last product's weights exceed the L2 */
+	    {{1, 3, {64, 48, 12}, .also = 1}, 1 << 20, 2, 2}, /* and another block begins after it */
+	    {{1, 2, {64, 12}, .twice = true}, 1 << 20, 0, 1}, /* two readers */
+	    {{1, 3, {8, 8, 600}}, 1 << 13, 3, 3},             /* the last product's weights exceed the L2 */
 	    {{1, 3, {64, 48, 12}}, 1 << 13, 0, 1},
 	    {{1, 3, {600, 300, 12}}, 1 << 20, 0, 4}, /* several threads may be faster: measured */
 	    {{1, 2, {5000, 12}}, 1 << 24, 0, 1},     /* the intermediate exceeds the L1 */

@@ -4,6 +4,7 @@
 #include "kernels/graph/eval.h"
 #include "kernels/group/group.h"
 #include "tests/lib/net.h"
+#include "tests/lib/plan_error.h"
 
 #include <math.h>
 
@@ -57,41 +58,18 @@ static int nothing(void *ctx, const struct task *t, const char *text, struct are
 	return E_NOTFOUND;
 }
 
+static const struct target lanes16 = {.lanes = 16, .regs = 32, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
+
 static const struct steps *steps_of(struct graph *g, struct arena *a)
 {
-	static const struct target t = {.lanes = 16, .regs = 32, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
 	struct steps *s = NULL;
-	CHECK_OK(graph_steps(g, &t, NULL, a, &s));
+	CHECK_OK(graph_steps(g, &lanes16, NULL, a, &s));
 	return s;
 }
 
-/* Largest difference of a plan's output to the evaluated graph's, relative to the largest value. */
 static double error(struct graph *g, const struct steps *s)
 {
-	static const struct target t = {.lanes = 16, .regs = 32, .l1_bytes = 1 << 15, .l2_bytes = 1 << 20};
-	struct arena a = {0};
-	struct plan *p = NULL;
-	struct rng r;
-	struct tensor in, out, *ref = ARENA_ARRAY(&a, struct tensor, g->nvalues + 1);
-	const struct kernel_source src = {NULL, nothing};
-	const struct tensor *x = &g->value[g->input[0]].t, *y = &g->value[g->output[0]].t;
-	rng_seed(&r, 3);
-	CHECK_OK(tensor_alloc(&a, DT_F32, &x->shape, &in));
-	CHECK_OK(tensor_alloc(&a, DT_F32, &y->shape, &out));
-	rng_fill(&r, in.data, (size_t)shape_count(&x->shape));
-	CHECK_OK(plan_build(g, s, &t, &src, NULL, &p));
-	for (int run = 0; run < 2 && p; run++)
-		CHECK_OK(plan_run(p, &in, &out));
-	CHECK_OK(eval_graph(g, &in, ref, &a));
-	const float *got = out.data, *want = ref[g->output[0]].data;
-	double worst = 0, top = 1e-30;
-	for (int64_t i = 0; i < shape_count(&y->shape); i++) {
-		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
-		top = fmax(top, fabs((double)want[i]));
-	}
-	plan_free(p);
-	arena_free(&a);
-	return worst / top;
+	return plan_error(g, s, &lanes16, &(struct kernel_source){NULL, nothing}, 1);
 }
 
 TEST(attention_reads_and_writes_in_place)
