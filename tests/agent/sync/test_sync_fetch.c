@@ -4,42 +4,45 @@
 #include "platform/base/file.h"
 #include "platform/base/mix.h"
 #include "tests/lib/fleet_web.h"
+#include "tests/lib/scratch.h"
 
 #include <sys/stat.h>
 
 enum { BIG = 200000 };
 
-static char dir[64], www[80];
-static char big[BIG];
+static char www[256], big[BIG];
+static struct web web;
+static struct fetch *f;
+static struct fetched got;
+static struct fetch_sum sum;
+static struct buf b;
 
-static const char *in_dir(const char *name)
+/* Serves a folder with files root/1 and big. `answer` may answer instead (NULL: never). */
+static void begin(int (*answer)(struct web *w, int fd, const struct web_ask *q))
 {
-	static char path[4][128];
-	static int turn;
-	turn = (turn + 1) % 4;
-	snprintf(path[turn], sizeof *path, "%s/%s", dir, name);
-	return path[turn];
-}
-
-static void fresh(void)
-{
-	snprintf(dir, sizeof dir, "/tmp/hone-fetch-XXXXXX");
-	if (!mkdtemp(dir))
-		abort();
+	snprintf(www, sizeof www, "%s", scratch("www"));
 	for (int i = 0; i < BIG; i++)
 		big[i] = (char)(i * 7 + i / 251);
-	snprintf(www, sizeof www, "%s/www", dir);
-	CHECK_OK(file_mkdirs(in_dir("www/root"), 0700));
-	CHECK_OK(file_write(in_dir("www/root/1"), "one", 3));
-	CHECK_OK(file_write(in_dir("www/big"), big, BIG));
+	CHECK_OK(file_mkdirs(scratch("www/root"), 0700));
+	CHECK_OK(file_write(scratch("www/root/1"), "one", 3));
+	CHECK_OK(file_write(scratch("www/big"), big, BIG));
+	(void)!remove(scratch("part"));
+	web = (struct web){.dir = www, .answer = answer};
+	web_start(&web);
 }
 
-static void end(struct web *w)
+static void shut(void)
 {
-	char cmd[128];
-	web_stop(w);
-	snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
-	CHECK(system(cmd) == 0);
+	fetch_close(f);
+	f = NULL;
+}
+
+static void end(void)
+{
+	if (f)
+		shut();
+	web_stop(&web);
+	buf_free(&b);
 }
 
 static struct fetch_options options(const char *from)
@@ -51,50 +54,51 @@ static struct fetch_options options(const char *from)
 				      .clock = &clock_real};
 }
 
-static struct fetch *opened(const struct fetch_options *o)
+static void open_with(const struct fetch_options *o)
 {
-	struct fetch *f = NULL;
 	CHECK_OK(fetch_open(o, &f));
-	return f;
+}
+
+static void open_web(void)
+{
+	const struct fetch_options o = options(web.url);
+	open_with(&o);
+}
+
+static void begin_open(int (*answer)(struct web *w, int fd, const struct web_ask *q))
+{
+	begin(answer);
+	open_web();
 }
 
 TEST(out_of_a_folder)
 {
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
+	begin(NULL);
 	struct fetch_options o = options(www);
-	struct fetch *f = opened(&o);
-	struct fetched got;
-	struct buf b = {0};
+	open_with(&o);
 	CHECK(fetch_get(f, "root/1", 3, NULL, &got) == 1 && got.body.n == 3 && !got.etag[0]);
 	buf_free(&got.body);
 	CHECK_FAILS(fetch_get(f, "root/1", 2, NULL, &got), E_CORRUPT, "more than the 2 bytes");
 	CHECK_FAILS(fetch_get(f, "root/2", 2, NULL, &got), E_NOTFOUND, "root/2");
 	CHECK_FAILS(fetch_get(f, "root", 2, NULL, &got), E_CORRUPT, "no regular file");
-	CHECK(mkfifo(in_dir("www/pipe"), 0600) == 0);
+	CHECK(mkfifo(scratch("www/pipe"), 0600) == 0);
 	CHECK_FAILS(fetch_get(f, "pipe", 2, NULL, &got), E_CORRUPT, "no regular file");
 	CHECK_FAILS(fetch_post(f, "records", "a/b", "x", 1, 9, &got), E_UNSUPPORTED, "takes nothing");
-	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
-	CHECK(b.n == BIG && !memcmp(b.p, big, BIG) && !file_exists(in_dir("part")));
-	CHECK_FAILS(fetch_blob(f, "big", BIG + 1, in_dir("part"), &b), E_CORRUPT, "not the 200001");
-	CHECK_FAILS(fetch_blob(f, "big", BIG - 1, in_dir("part"), &b), E_CORRUPT, "more than");
+	CHECK_OK(fetch_blob(f, "big", BIG, scratch("part"), &b));
+	CHECK(b.n == BIG && !memcmp(b.p, big, BIG) && !file_exists(scratch("part")));
+	CHECK_FAILS(fetch_blob(f, "big", BIG + 1, scratch("part"), &b), E_CORRUPT, "not the 200001");
+	CHECK_FAILS(fetch_blob(f, "big", BIG - 1, scratch("part"), &b), E_CORRUPT, "more than");
 	buf_free(&b);
-	fetch_close(f);
+	shut();
 	o.from = "/nowhere/at/all";
 	CHECK_FAILS(fetch_open(&o, &f), E_NOTFOUND, "no such folder");
-	end(&w);
+	end();
 }
 
 TEST(what_is_known_is_not_sent_again)
 {
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetch *f = opened(&o);
-	struct fetched got, same;
-	struct fetch_sum sum;
+	begin_open(NULL);
+	struct fetched same;
 	CHECK(fetch_get(f, "root/1", 100, NULL, &got) == 1);
 	CHECK(got.body.n == 3 && !memcmp(got.body.p, "one", 3) && got.etag[0] == '"');
 	CHECK(fetch_get(f, "root/1", 100, got.etag, &same) == 0 && !same.body.n);
@@ -102,11 +106,10 @@ TEST(what_is_known_is_not_sent_again)
 	fetch_sum(f, &sum);
 	CHECK(sum.answered && !sum.retry_after_ns);
 	/* The sum counts all bytes that cross the socket. */
-	CHECK(sum.up_bytes >= atomic_load(&w.in_bytes) && sum.down_bytes >= atomic_load(&w.out_bytes));
+	CHECK(sum.up_bytes >= atomic_load(&web.in_bytes) && sum.down_bytes >= atomic_load(&web.out_bytes));
 	CHECK(sum.up_bytes + sum.down_bytes < 1500);
 	buf_free(&got.body);
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 /* Sends the first half of a file and hangs up; later requests get the folder's file. */
@@ -125,45 +128,31 @@ static int cut(struct web *w, int fd, const struct web_ask *q)
 
 TEST(a_blob_that_was_cut_is_gone_on_with)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = cut};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetch *f = opened(&o);
-	struct buf b = {0};
-	CHECK_FAILS(fetch_blob(f, "big", BIG, in_dir("part"), &b), E_IO, "cut");
+	begin_open(cut);
+	CHECK_FAILS(fetch_blob(f, "big", BIG, scratch("part"), &b), E_IO, "cut");
 	CHECK(b.n == BIG / 2);
-	fetch_close(f);
-	long before = atomic_load(&w.out_bytes);
-	f = opened(&o);
-	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
+	shut();
+	long before = atomic_load(&web.out_bytes);
+	open_web();
+	CHECK_OK(fetch_blob(f, "big", BIG, scratch("part"), &b));
 	CHECK(b.n == BIG && !memcmp(b.p, big, BIG));
-	CHECK(atomic_load(&w.out_bytes) - before < BIG / 2 + 1000);
+	CHECK(atomic_load(&web.out_bytes) - before < BIG / 2 + 1000);
 	/* The kept part is complete, so no request is made. */
-	int asked = atomic_load(&w.asked);
-	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
-	CHECK(atomic_load(&w.asked) == asked && b.n == BIG);
-	buf_free(&b);
-	fetch_close(f);
-	end(&w);
+	int asked = atomic_load(&web.asked);
+	CHECK_OK(fetch_blob(f, "big", BIG, scratch("part"), &b));
+	CHECK(atomic_load(&web.asked) == asked && b.n == BIG);
+	end();
 }
 
 TEST(a_blob_that_changed_meanwhile_begins_anew)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = cut};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetch *f = opened(&o);
-	struct buf b = {0};
-	CHECK_FAILS(fetch_blob(f, "big", BIG, in_dir("part"), &b), E_IO, "cut");
+	begin_open(cut);
+	CHECK_FAILS(fetch_blob(f, "big", BIG, scratch("part"), &b), E_IO, "cut");
 	big[0] ^= 1;
-	CHECK_OK(file_write(in_dir("www/big"), big, BIG));
-	CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
+	CHECK_OK(file_write(scratch("www/big"), big, BIG));
+	CHECK_OK(fetch_blob(f, "big", BIG, scratch("part"), &b));
 	CHECK(b.n == BIG && !memcmp(b.p, big, BIG));
-	buf_free(&b);
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 /* Damaged partial downloads cost at most a new download. */
@@ -171,25 +160,18 @@ TEST(a_damaged_part)
 {
 	static const char *const heads[] = {"",        "\"",       "\"x", "\"a\nb\"", "\"a\r\nX: y\"",
 					    "\"a\"\n", "W/\"a\"\n"};
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetch *f = opened(&o);
-	struct buf b = {0};
+	begin_open(NULL);
 	for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
 		for (size_t n = 0; n < 3; n++) {
 			static char part[FETCH_HEAD + BIG + 10];
 			static const size_t sizes[] = {FETCH_HEAD - 1, FETCH_HEAD + 1000, sizeof part};
 			memset(part, '\n', sizeof part);
 			memcpy(part, heads[i], strlen(heads[i]));
-			CHECK_OK(file_write(in_dir("part"), part, sizes[n]));
-			CHECK_OK(fetch_blob(f, "big", BIG, in_dir("part"), &b));
+			CHECK_OK(file_write(scratch("part"), part, sizes[n]));
+			CHECK_OK(fetch_blob(f, "big", BIG, scratch("part"), &b));
 			CHECK(b.n == BIG && !memcmp(b.p, big, BIG));
 		}
-	buf_free(&b);
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 struct odd {
@@ -233,18 +215,14 @@ static int answer_odd(struct web *w, int fd, const struct web_ask *q)
 
 TEST(answers_that_are_not_taken)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = answer_odd};
-	web_start(&w);
+	begin(answer_odd);
 	for (int i = 0; i < ODDS; i++) {
-		struct fetch_options o = options(w.url);
-		struct fetch *f = opened(&o);
-		struct fetched got;
-		w.mode = i;
+		open_web();
+		web.mode = i;
 		CHECK_FAILS(fetch_get(f, "root/1", 4, NULL, &got), odds[i].rc, odds[i].text);
-		fetch_close(f);
+		shut();
 	}
-	end(&w);
+	end();
 }
 
 struct retry {
@@ -273,21 +251,16 @@ static int answer_retry(struct web *w, int fd, const struct web_ask *q)
 
 TEST(when_to_come_again)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = answer_retry};
-	web_start(&w);
+	begin(answer_retry);
 	for (size_t i = 0; i < sizeof retries / sizeof *retries; i++) {
-		struct fetch_options o = options(w.url);
-		struct fetch *f = opened(&o);
-		struct fetched got;
-		struct fetch_sum sum;
-		w.mode = (int)i;
+		open_web();
+		web.mode = (int)i;
 		CHECK_FAILS(fetch_get(f, "root/1", 4, NULL, &got), E_BUSY, "later");
 		fetch_sum(f, &sum);
 		CHECK(sum.retry_after_ns == retries[i].s * NS_PER_S);
-		fetch_close(f);
+		shut();
 	}
-	end(&w);
+	end();
 }
 
 enum { SLOW, SLOW_HEAD, SILENT, ENDLESS, ENDLESS_HEAD, ENDLESS_HEADER };
@@ -324,76 +297,60 @@ TEST(what_does_not_end_is_ended)
 	    [SLOW] = {"", E_TIMEOUT, "slow"},         [SLOW_HEAD] = {"", E_TIMEOUT, "slow"},
 	    [SILENT] = {"", E_TIMEOUT, "slow"},       [ENDLESS] = {"", E_CORRUPT, "more than"},
 	    [ENDLESS_HEAD] = {"", E_CORRUPT, "head"}, [ENDLESS_HEADER] = {"", 0, ""}};
-	fresh();
-	struct web w = {.dir = www, .answer = answer_badly};
-	web_start(&w);
+	begin(answer_badly);
 	for (int i = SLOW; i <= ENDLESS_HEADER; i++) {
-		struct fetch_options o = options(w.url);
+		struct fetch_options o = options(web.url);
 		o.slow_ns = NS_PER_S;
-		struct fetch *f = opened(&o);
-		struct fetched got;
-		struct fetch_sum sum;
-		w.mode = i;
+		open_with(&o);
+		web.mode = i;
 		if (want[i].rc)
 			CHECK_FAILS(fetch_get(f, "root/1", 100000, NULL, &got), want[i].rc, want[i].text);
 		else
 			CHECK(fetch_get(f, "root/1", 100000, NULL, &got) < 0);
 		fetch_sum(f, &sum);
 		CHECK(sum.down_bytes < 300000);
-		fetch_close(f);
+		shut();
 	}
-	end(&w);
+	end();
 }
 
 TEST(the_deadline_is_of_all)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = answer_badly, .mode = SILENT};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetched got;
+	begin(answer_badly);
+	web.mode = SILENT;
+	struct fetch_options o = options(web.url);
 	o.deadline_ns = clock_now(&clock_real) + NS_PER_S / 4;
-	struct fetch *f = opened(&o);
+	open_with(&o);
 	CHECK_FAILS(fetch_get(f, "root/1", 4, NULL, &got), E_TIMEOUT, "slow");
 	CHECK_FAILS(fetch_get(f, "root/1", 4, NULL, &got), E_TIMEOUT, "");
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 TEST(bytes_are_used_up)
 {
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetched got;
-	struct fetch_sum sum;
+	begin(NULL);
+	struct fetch_options o = options(web.url);
 	o.most_bytes = 50000;
-	struct fetch *f = opened(&o);
+	open_with(&o);
 	CHECK_FAILS(fetch_get(f, "big", BIG, NULL, &got), E_BUSY, "used up");
 	fetch_sum(f, &sum);
 	CHECK(sum.down_bytes + sum.up_bytes < 50000 + 20000);
 	CHECK_FAILS(fetch_get(f, "root/1", 100, NULL, &got), E_BUSY, "used up");
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 TEST(nobody_there_is_no_network)
 {
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
+	begin(NULL);
 	char url[64];
-	snprintf(url, sizeof url, "%s", w.url);
-	end(&w);
+	snprintf(url, sizeof url, "%s", web.url);
+	end();
 	struct fetch_options o = options(url);
-	struct fetched got;
-	struct fetch_sum sum;
-	struct fetch *f = opened(&o);
+	open_with(&o);
 	CHECK_FAILS(fetch_get(f, "root/1", 100, NULL, &got), E_IO, "reached");
 	fetch_sum(f, &sum);
 	CHECK(!sum.answered);
-	fetch_close(f);
+	shut();
 }
 
 static int stands_in(struct web *w, int fd, const struct web_ask *q)
@@ -406,18 +363,14 @@ static int stands_in(struct web *w, int fd, const struct web_ask *q)
 
 TEST(by_a_proxy)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = stands_in};
-	web_start(&w);
+	begin(stands_in);
 	struct fetch_options o = options("http://127.0.0.1:1");
-	struct fetched got;
-	o.proxy = w.url;
-	struct fetch *f = opened(&o);
+	o.proxy = web.url;
+	open_with(&o);
 	CHECK(fetch_get(f, "root/1", 100, NULL, &got) == 1);
-	CHECK(got.body.n == 8 && w.count == 1);
+	CHECK(got.body.n == 8 && web.count == 1);
 	buf_free(&got.body);
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 static int take_post(struct web *w, int fd, const struct web_ask *q)
@@ -431,53 +384,38 @@ static int take_post(struct web *w, int fd, const struct web_ask *q)
 
 TEST(what_is_sent_up)
 {
-	fresh();
-	struct web w = {.dir = www, .answer = take_post};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetched got;
-	struct fetch_sum sum;
-	struct fetch *f = opened(&o);
+	begin_open(take_post);
 	CHECK_OK(fetch_post(f, "records", "a/b", big, BIG, 100, &got));
-	CHECK(w.count == 1 && got.body.n == 2);
+	CHECK(web.count == 1 && got.body.n == 2);
 	fetch_sum(f, &sum);
 	CHECK(sum.up_bytes >= BIG);
 	buf_free(&got.body);
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 /* The transfer is not faster than the configured rate. */
 TEST(the_rate)
 {
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
-	struct fetch_options o = options(w.url);
-	struct fetched got;
+	begin(NULL);
+	struct fetch_options o = options(web.url);
 	o.rate_bytes = 100000;
-	struct fetch *f = opened(&o);
+	open_with(&o);
 	int64_t from_ns = clock_now(&clock_real);
 	CHECK(fetch_get(f, "big", BIG, NULL, &got) == 1);
 	CHECK(clock_now(&clock_real) - from_ns > NS_PER_S / 4);
 	buf_free(&got.body);
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 TEST(asked_to_stop)
 {
-	fresh();
-	struct web w = {.dir = www};
-	web_start(&w);
+	begin(NULL);
 	volatile sig_atomic_t stop = 1;
-	struct fetch_options o = options(w.url);
-	struct fetched got;
+	struct fetch_options o = options(web.url);
 	o.stop = &stop;
-	struct fetch *f = opened(&o);
+	open_with(&o);
 	CHECK_FAILS(fetch_get(f, "big", BIG, NULL, &got), E_STOPPED, "stop");
-	fetch_close(f);
-	end(&w);
+	end();
 }
 
 TEST_MAIN
