@@ -196,4 +196,25 @@ static inline int64_t fleet_counted(struct fleet *f, enum store_count what)
 	return store_count(fleet_conn(f), what);
 }
 
+/* The database. */
+
+static inline int fleet_rows(struct fleet *f, const char *sql)
+{
+	return db_exec(fleet_conn(f), sql, NULL, 0, NULL, NULL);
+}
+
+static inline int fleet_on_int(void *ctx, const struct db_value *col, int n)
+{
+	*(int64_t *)ctx = n == 1 ? col[0].i : -1;
+	return E_OK;
+}
+
+/* The number that a query of one row and column gives. */
+static inline int64_t fleet_int(struct fleet *f, const char *sql)
+{
+	int64_t v = -1;
+	CHECK(db_exec(fleet_conn(f), sql, NULL, 0, fleet_on_int, &v) == 1);
+	return v;
+}
+
 #endif

@@ -42,11 +42,6 @@ static void word(const uint8_t **p, size_t *n, char out[MOST_WORD])
 	*n -= len;
 }
 
-static int rows(struct fleet *f, const char *sql)
-{
-	return db_exec(fleet_conn(f), sql, NULL, 0, NULL, NULL);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	static int turns;
@@ -80,11 +75,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 		abort();
 	fleet_reply_free(&r);
 	if (++turns % 256 == 0 &&
-	    (fleet_flush(f) < 0 || rows(f, "SELECT id FROM boards") != 0 ||
-	     rows(f, "SELECT name FROM batches") != 0 || rows(f, "SELECT what FROM admin") != 0 ||
-	     rows(f, "SELECT id FROM sessions") != 0 ||
-	     rows(f, "SELECT name FROM settings WHERE name = 'stop'") != 0 ||
-	     rows(f, "DELETE FROM rejects") < 0))
+	    (fleet_flush(f) < 0 || fleet_rows(f, "SELECT id FROM boards") != 0 ||
+	     fleet_rows(f, "SELECT name FROM batches") != 0 || fleet_rows(f, "SELECT what FROM admin") != 0 ||
+	     fleet_rows(f, "SELECT id FROM sessions") != 0 ||
+	     fleet_rows(f, "SELECT name FROM settings WHERE name = 'stop'") != 0 ||
+	     fleet_rows(f, "DELETE FROM rejects") < 0))
 		abort();
 	return 0;
 }

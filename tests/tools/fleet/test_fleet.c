@@ -18,11 +18,6 @@ static const char *board_id(int i)
 	return id[i % 4];
 }
 
-static int rows(struct fleet *f, const char *sql)
-{
-	return db_exec(fleet_conn(f), sql, NULL, 0, NULL, NULL);
-}
-
 TEST(health_and_what_is_not_there)
 {
 	struct fleet *f = fleet_begin();
@@ -89,7 +84,7 @@ TEST(who_may_not_join)
 	fleet_now_s += 3600;
 	CHECK(fleet_join(f, good, board(0), "x") == 403); /* expired */
 	CHECK(fleet_counted(f, COUNT_CSR) == 1);
-	CHECK(rows(f, "SELECT id FROM boards") == 0);
+	CHECK(fleet_rows(f, "SELECT id FROM boards") == 0);
 	buf_free(&big);
 	fleet_close(f);
 }
@@ -103,7 +98,7 @@ TEST(a_batch_counts_once)
 	CHECK(fleet_number("records") == 3 && fleet_number("known") == 0);
 	CHECK(fleet_send(f, board(0), 0, 3, 1000) == 202);
 	CHECK(fleet_number("known") == 1);
-	CHECK(rows(f, "SELECT name FROM batches") == 1);
+	CHECK(fleet_rows(f, "SELECT name FROM batches") == 1);
 	CHECK(fleet_counted(f, COUNT_BATCHES) == 1 && fleet_counted(f, COUNT_RECORDS) == 3 &&
 	      fleet_counted(f, COUNT_KNOWN) == 1);
 	fleet_close(f);
@@ -122,7 +117,7 @@ TEST(a_day_has_a_limit)
 	CHECK(fleet_send(f, board(0), 1, 1, 1000) == 202 && fleet_number("known") == 1);
 	fleet_now_s += DAY;
 	CHECK(fleet_send(f, board(0), 2, 1, 1000) == 202);
-	CHECK(fleet_counted(f, COUNT_LIMIT) == 1 && rows(f, "SELECT name FROM batches") == 3);
+	CHECK(fleet_counted(f, COUNT_LIMIT) == 1 && fleet_rows(f, "SELECT name FROM batches") == 3);
 	fleet_close(f);
 }
 
@@ -287,7 +282,7 @@ TEST(attacks_are_refused_noted_and_change_nothing)
 		CHECK(fleet_counted(f, t->count) == 1);
 		CHECK(db_exec(fleet_conn(f), "SELECT what, peer, why FROM rejects", NULL, 0, see_reject,
 			      (void *)t) == 1);
-		CHECK(rows(f, "SELECT name FROM batches") == 0);
+		CHECK(fleet_rows(f, "SELECT name FROM batches") == 0);
 		fleet_close(f);
 	}
 	buf_free(&b);
@@ -301,25 +296,11 @@ TEST(a_flood_of_refusals_is_bounded)
 	for (int i = 0; i < 4 * FLEET_REFUSED; i++)
 		CHECK(fleet_post(f, "/v1/records", "x", 1) == 400);
 	CHECK(fleet_counted(f, COUNT_ENVELOPE) == 4 * FLEET_REFUSED);
-	CHECK(rows(f, "SELECT why FROM rejects") == FLEET_REFUSED);
+	CHECK(fleet_rows(f, "SELECT why FROM rejects") == FLEET_REFUSED);
 	fleet_close(f);
 }
 
 /* Words. */
-
-static int64_t one_int(struct fleet *f, const char *sql);
-static int on_int(void *ctx, const struct db_value *col, int n)
-{
-	*(int64_t *)ctx = n == 1 ? col[0].i : -1;
-	return E_OK;
-}
-
-static int64_t one_int(struct fleet *f, const char *sql)
-{
-	int64_t v = -1;
-	CHECK(db_exec(fleet_conn(f), sql, NULL, 0, on_int, &v) == 1);
-	return v;
-}
 
 TEST(batches_become_words)
 {
@@ -333,16 +314,16 @@ TEST(batches_become_words)
 	CHECK(fleet_digest(f, fleet_conn(f), 7) == 7);
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 14);
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 0);
-	CHECK(rows(f, "SELECT key FROM words") == 42);
-	CHECK(rows(f, "SELECT key FROM words WHERE class = '0123456789abcdef0123456789abcdef'") == 42);
+	CHECK(fleet_rows(f, "SELECT key FROM words") == 42);
+	CHECK(fleet_rows(f, "SELECT key FROM words WHERE class = '0123456789abcdef0123456789abcdef'") == 42);
 	fleet_now_s += 10;
 	CHECK(fleet_send(f, board(1), 0, 2, 900) == 202); /* board 1 now gives another time */
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
-	CHECK(rows(f, "SELECT key FROM words") == 42);
-	CHECK(rows(f, "SELECT key FROM words WHERE median_ns >= 5000") == 0);
-	CHECK(one_int(f, "SELECT MIN(median_ns) FROM words") == 900);
-	CHECK(rows(f, "SELECT name FROM batches WHERE taken = 1 AND doc IS NULL") == 22);
-	CHECK(rows(f, "SELECT name FROM batches") == 22);
+	CHECK(fleet_rows(f, "SELECT key FROM words") == 42);
+	CHECK(fleet_rows(f, "SELECT key FROM words WHERE median_ns >= 5000") == 0);
+	CHECK(fleet_int(f, "SELECT MIN(median_ns) FROM words") == 900);
+	CHECK(fleet_rows(f, "SELECT name FROM batches WHERE taken = 1 AND doc IS NULL") == 22);
+	CHECK(fleet_rows(f, "SELECT name FROM batches") == 22);
 	CHECK(fleet_send(f, board(1), 0, 2, 900) == 202 && fleet_number("known") == 1);
 	fleet_close(f);
 }
@@ -355,7 +336,7 @@ TEST(a_board_revoked_meanwhile_says_nothing)
 	CHECK(fleet_send(f, board(0), 0, 2, 1000) == 202);
 	CHECK_OK(store_revoke(fleet_conn(f), board_id(0), "it lies", fleet_now_s));
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
-	CHECK(rows(f, "SELECT key FROM words") == 0);
+	CHECK(fleet_rows(f, "SELECT key FROM words") == 0);
 	fleet_close(f);
 }
 
@@ -371,13 +352,13 @@ TEST(a_board_has_so_many_words)
 	}
 	CHECK_OK(store_trim_words(fleet_conn(f), "b"));
 	CHECK_OK(db_commit(fleet_conn(f)));
-	CHECK(one_int(f, "SELECT COUNT(*) FROM words") == STORE_WORDS);
-	CHECK(one_int(f, "SELECT MIN(said_s) FROM words") == 10);
+	CHECK(fleet_int(f, "SELECT COUNT(*) FROM words") == STORE_WORDS);
+	CHECK(fleet_int(f, "SELECT MIN(said_s) FROM words") == 10);
 	CHECK_OK(store_exec(fleet_conn(f), "UPDATE words SET said_s = 5", NULL, 0, NULL, NULL));
 	w.key = hash_text("one more of the same second");
 	CHECK_OK(store_word(fleet_conn(f), "b", "c", &w, "{}", 5));
 	CHECK_OK(store_trim_words(fleet_conn(f), "b"));
-	CHECK(one_int(f, "SELECT COUNT(*) FROM words") == STORE_WORDS);
+	CHECK(fleet_int(f, "SELECT COUNT(*) FROM words") == STORE_WORDS);
 	fleet_close(f);
 }
 

@@ -64,20 +64,6 @@ static int send_nonsense(struct fleet *f, int from, size_t n)
 	return status;
 }
 
-static int64_t one_int(struct fleet *f, const char *sql);
-static int on_int(void *ctx, const struct db_value *col, int n)
-{
-	*(int64_t *)ctx = n == 1 ? col[0].i : -1;
-	return E_OK;
-}
-
-static int64_t one_int(struct fleet *f, const char *sql)
-{
-	int64_t v = -1;
-	CHECK(db_exec(fleet_conn(f), sql, NULL, 0, on_int, &v) == 1);
-	return v;
-}
-
 static int64_t of_board(struct fleet *f, int i, int64_t (*field)(const struct store_board *b))
 {
 	struct store_board b;
@@ -164,8 +150,8 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	fleet_now_s += DAY;
 	CHECK(send_big(f[1], 0, 300) == 202);
 	CHECK(fleet_digest(f[0], fleet_conn(f[0]), 100) == 6);
-	CHECK(one_int(f[0], "SELECT COUNT(*) FROM batches WHERE doc IS NOT NULL OR taken = 0") == 0);
-	CHECK(one_int(f[0], "SELECT COUNT(*) FROM words") > 100);
+	CHECK(fleet_int(f[0], "SELECT COUNT(*) FROM batches WHERE doc IS NOT NULL OR taken = 0") == 0);
+	CHECK(fleet_int(f[0], "SELECT COUNT(*) FROM words") > 100);
 	CHECK(send_big(f[0], 0, 300) == 202 && fleet_number("known") == 1);
 	close_two(f);
 }
@@ -204,7 +190,7 @@ static void all_have_their_bytes(const struct fleet_conf *conf)
 	CHECK_OK(fleet_flush(f[1]));
 	CHECK(db_exec(fleet_conn(f[0]), "SELECT why FROM rejects WHERE what = 'limit'", NULL, 0, NULL,
 		      NULL) == 1);
-	CHECK(one_int(f[0], "SELECT CAST(SUM(sent_bytes) AS BIGINT) FROM boards") <= c.all_bytes);
+	CHECK(fleet_int(f[0], "SELECT CAST(SUM(sent_bytes) AS BIGINT) FROM boards") <= c.all_bytes);
 	fleet_now_s += DAY;
 	CHECK(send_big(f[0], 2, 50) == 202);
 	close_two(f);
@@ -225,9 +211,9 @@ static void what_stays_is_bounded(const struct fleet_conf *conf)
 		CHECK(send_big(f, 0, i) == 202);
 		CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
 	}
-	int64_t bytes = one_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words");
+	int64_t bytes = fleet_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words");
 	CHECK(bytes <= STORE_BOARD_BYTES && bytes > STORE_BOARD_BYTES - (1 << 20));
-	CHECK(one_int(f, "SELECT MAX(said_s) FROM words") == fleet_now_s - DAY); /* the newest stay */
+	CHECK(fleet_int(f, "SELECT MAX(said_s) FROM words") == fleet_now_s - DAY); /* the newest stay */
 	CHECK_OK(db_begin(fleet_conn(f)));
 	for (int i = 0; i < 300; i++) {
 		struct word w = one;
@@ -238,9 +224,9 @@ static void what_stays_is_bounded(const struct fleet_conf *conf)
 		CHECK_OK(store_word(fleet_conn(f), board_id(0), fleet_class, &w, line, fleet_now_s + i));
 	}
 	CHECK_OK(db_commit(fleet_conn(f)));
-	bytes = one_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words WHERE type = 1");
+	bytes = fleet_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words WHERE type = 1");
 	CHECK(bytes <= STORE_KEY_BYTES && bytes > STORE_KEY_BYTES - 1000);
-	CHECK(one_int(f, "SELECT MAX(said_s) FROM words WHERE type = 1") == fleet_now_s + 299);
+	CHECK(fleet_int(f, "SELECT MAX(said_s) FROM words WHERE type = 1") == fleet_now_s + 299);
 	CHECK(fleet_round(f) == 1);
 	free(line);
 	fleet_close(f);
@@ -294,11 +280,11 @@ TEST(forty_megabytes_at_once)
 	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
 	for (int i = 0; i < 40; i++)
 		taken += send_big(f, 0, i) == 202;
-	int64_t held = one_int(f, "SELECT CAST(SUM(LENGTH(doc)) AS BIGINT) FROM batches");
+	int64_t held = fleet_int(f, "SELECT CAST(SUM(LENGTH(doc)) AS BIGINT) FROM batches");
 	CHECK(taken >= 15 && taken <= 17 && held <= c.board_bytes);
 	CHECK(fleet_round(f) == 1);
-	CHECK(one_int(f, "SELECT COUNT(*) FROM batches WHERE doc IS NOT NULL") == 0);
-	int64_t words = one_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words");
+	CHECK(fleet_int(f, "SELECT COUNT(*) FROM batches WHERE doc IS NOT NULL") == 0);
+	int64_t words = fleet_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words");
 	printf("40 batches of a megabyte: %d taken, %lld bytes wait, %lld stay as words\n", taken,
 	       (long long)held, (long long)words);
 	fleet_close(f);

@@ -227,13 +227,6 @@ TEST(targets_in_absolute_form)
 
 static char said[64 << 10];
 
-static const char *kept(int i, const char *path)
-{
-	static char copy[4][256];
-	snprintf(copy[i], sizeof *copy, "%s", path);
-	return copy[i];
-}
-
 static bool start(struct server *s, const char *option, const char *value)
 {
 	fleet_keys();
@@ -242,17 +235,17 @@ static bool start(struct server *s, const char *option, const char *value)
 			"--listen",
 			"127.0.0.1:0",
 			"--db",
-			(char *)kept(0, fleet_path("fleet.db")),
+			(char *)fleet_path("fleet.db"),
 			"--keys",
-			(char *)kept(1, fleet_path("keys")),
+			(char *)fleet_path("keys"),
 			"--publish",
-			(char *)kept(2, fleet_path("publish")),
+			(char *)fleet_path("publish"),
 			"--every",
 			"1h",
 			(char *)option,
 			(char *)value,
 			NULL};
-	return server_start(s, kept(3, fleet_path("log")), argv);
+	return server_start(s, fleet_path("log"), argv);
 }
 
 static int ask(const struct server *s, const char *head)

@@ -10,27 +10,18 @@
 
 static char said[1 << 20]; /* the last answer */
 
-static const char *kept(const char *path)
-{
-	static char copy[8][256];
-	static int turn;
-	turn = (turn + 1) % 8;
-	snprintf(copy[turn], sizeof *copy, "%s", path);
-	return copy[turn];
-}
-
 static bool start(struct server *s)
 {
 	if (!fleet_dir[0])
 		fleet_keys();
 	char *argv[] = {NULL,        "serve",
 			"--listen",  "127.0.0.1:0",
-			"--db",      (char *)kept(fleet_path("fleet.db")),
-			"--keys",    (char *)kept(fleet_path("keys")),
-			"--publish", (char *)kept(fleet_path("publish")),
+			"--db",      (char *)fleet_path("fleet.db"),
+			"--keys",    (char *)fleet_path("keys"),
+			"--publish", (char *)fleet_path("publish"),
 			"--every",   "1h",
 			NULL};
-	return server_start(s, kept(fleet_path("log")), argv);
+	return server_start(s, fleet_path("log"), argv);
 }
 
 static int ask(const struct server *s, const char *head, const void *body, size_t n)
@@ -433,13 +424,13 @@ TEST(tls_of_its_own)
 	snprintf(other, sizeof other, "%s", fleet_path("others/ca.pem"));
 	char *argv[] = {NULL,        "serve",
 			"--listen",  "127.0.0.1:0",
-			"--db",      (char *)kept(fleet_path("tls.db")),
+			"--db",      (char *)fleet_path("tls.db"),
 			"--keys",    dir,
-			"--publish", (char *)kept(fleet_path("publish")),
+			"--publish", (char *)fleet_path("publish"),
 			"--cert",    cert,
 			"--key",     key,
 			NULL};
-	REQUIRE(server_start(&s, kept(fleet_path("log")), argv));
+	REQUIRE(server_start(&s, fleet_path("log"), argv));
 	snprintf(url, sizeof url, "https://127.0.0.1:%d/v1/health", s.port);
 	CHECK(fetch(url, ca, &status) == CURLE_OK && status == 200);
 	CHECK(fetch(url, other, &status) == CURLE_PEER_FAILED_VERIFICATION);
@@ -468,11 +459,11 @@ TEST(a_wrong_configuration_is_told)
 		char *argv[] = {(char *)server_program(),
 				"serve",
 				"--db",
-				(char *)kept(fleet_path("x.db")),
+				(char *)fleet_path("x.db"),
 				"--keys",
-				(char *)kept(fleet_path("keys")),
+				(char *)fleet_path("keys"),
 				"--publish",
-				(char *)kept(fleet_path("publish")),
+				(char *)fleet_path("publish"),
 				(char *)wrong[i].option,
 				(char *)wrong[i].value,
 				NULL};

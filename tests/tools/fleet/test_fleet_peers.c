@@ -159,15 +159,6 @@ static bool own_network(void)
 
 static char said[64 << 10], token[64];
 
-static const char *kept(const char *path)
-{
-	static char copy[8][256];
-	static int turn;
-	turn = (turn + 1) % 8;
-	snprintf(copy[turn], sizeof *copy, "%s", path);
-	return copy[turn];
-}
-
 /* Makes keys as an operator does, with an admin token. */
 static const char *keys_folder(void)
 {
@@ -200,11 +191,11 @@ static bool start(struct server *s, const char *listen_at, bool tls)
 			"--listen",
 			(char *)listen_at,
 			"--db",
-			(char *)kept(fleet_path("fleet.db")),
+			(char *)fleet_path("fleet.db"),
 			"--keys",
 			(char *)dir,
 			"--publish",
-			(char *)kept(fleet_path("publish")),
+			(char *)fleet_path("publish"),
 			"--every",
 			"1h",
 			tls ? "--cert" : NULL,
@@ -212,7 +203,7 @@ static bool start(struct server *s, const char *listen_at, bool tls)
 			"--key",
 			key,
 			NULL};
-	return server_start(s, kept(fleet_path("log")), argv);
+	return server_start(s, fleet_path("log"), argv);
 }
 
 /* narrow: with small buffers for the answer. */

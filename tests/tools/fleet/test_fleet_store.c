@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/lib/postgres.h"
 #include "tests/lib/records.h"
+#include "tests/lib/schema_v1.h"
 #include "tests/lib/test.h"
 #include "tools/fleet/fleet_store.h"
 
@@ -274,23 +275,14 @@ TEST(a_transaction_is_tried_again_while_others_are_in_the_way)
 /* Makes tables of version 1, with what a server had. */
 static void make_old(struct db_conn *c, const struct rec *r, const char *const line[2])
 {
-	static const char *const undo[] = {
-	    "DROP TABLE left_out",
-	    "DROP INDEX boards_day",
-	    "DROP INDEX words_size",
-	    "ALTER TABLE boards DROP COLUMN sent_bytes",
-	    "ALTER TABLE boards DROP COLUMN over_day",
-	    "ALTER TABLE words DROP COLUMN bytes",
-	    "ALTER TABLE classes DROP COLUMN revoked",
-	    "ALTER TABLE snapshots DROP COLUMN placed",
-	    "ALTER TABLE blobs DROP COLUMN placed",
-	    "CREATE INDEX words_board ON words (board)",
+	static const char *const rows[] = {
 	    "INSERT INTO classes (class) VALUES ('c')",
 	    "INSERT INTO revoked (hash, why, at_s) VALUES ('0123', 'it crashes', 7)",
 	    "INSERT INTO revoked (hash, why, at_s) VALUES ('4567', 'nobody says it any more', 8)",
 	    "INSERT INTO batches (name, board, taken, doc) VALUES ('a', 'b', 1, 'x'), ('b', 'b', 0, 'y')"};
-	for (size_t i = 0; i < sizeof undo / sizeof *undo; i++)
-		CHECK_OK(exec(c, undo[i]));
+	schema_v1(c);
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+		CHECK_OK(exec(c, rows[i]));
 	for (int i = 0; i < 700; i++)
 		CHECK_OK(db_exec(
 		    c,
@@ -298,7 +290,6 @@ static void make_old(struct db_conn *c, const struct rec *r, const char *const l
 		    "('c', 1, $1, '0123', $2, 1000, 5, $3)",
 		    DB_PARAMS(DB_T(r->device), DB_T(board(i).id), DB_T(i % 7 ? line[i & 1] : "{}")), NULL,
 		    NULL));
-	CHECK_OK(store_set_int(c, "schema", 1));
 }
 
 static void renew(const char *path)

@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A fleet with a database of version 1: its channels keep their records. */
 #include "tests/lib/fleet_world.h"
+#include "tests/lib/schema_v1.h"
 
 /* Makes tables of version 1, with another hash for each key. */
 static void make_former(struct world *w)
 {
-	static const char *const undo[] = {"DROP TABLE left_out",
-					   "DROP INDEX boards_day",
-					   "DROP INDEX words_size",
-					   "ALTER TABLE boards DROP COLUMN sent_bytes",
-					   "ALTER TABLE boards DROP COLUMN over_day",
-					   "ALTER TABLE words DROP COLUMN bytes",
-					   "ALTER TABLE classes DROP COLUMN revoked",
-					   "ALTER TABLE snapshots DROP COLUMN placed",
-					   "ALTER TABLE blobs DROP COLUMN placed",
-					   "UPDATE settings SET value = '1' WHERE name = 'schema'",
-					   "UPDATE words SET key = substr(key, 17) || substr(key, 1, 16), "
+	static const char *const keys[] = {"UPDATE words SET key = substr(key, 17) || substr(key, 1, 16), "
 					   "cand = substr(cand, 17) || substr(cand, 1, 16)",
 					   "UPDATE shown SET key = substr(key, 17) || substr(key, 1, 16), "
 					   "cand = substr(cand, 17) || substr(cand, 1, 16)"};
-	for (size_t i = 0; i < sizeof undo / sizeof *undo; i++)
-		CHECK_OK(db_exec(world_conn(w), undo[i], NULL, 0, NULL, NULL));
+	schema_v1(world_conn(w));
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		CHECK_OK(db_exec(world_conn(w), keys[i], NULL, 0, NULL, NULL));
 	world_close(w);
 	world_open(w);
 }
