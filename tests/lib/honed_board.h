@@ -260,6 +260,19 @@ static inline void board_put(struct board *b, int client, int type, struct key k
 					    .payload = {payload, strlen(payload)}});
 }
 
+/* Puts a record of five bytes. */
+static inline void board_put_rec(struct board *b, int client)
+{
+	board_ask(
+	    b, client,
+	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+}
+
+static inline void board_stored(struct board *b, int64_t ticket)
+{
+	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = ticket});
+}
+
 /* Reports that job n runs; returns its connection, 1000 + n. */
 static inline int board_started(struct board *b, int job)
 {

@@ -5,13 +5,20 @@
 #define LONG_SETTLED (12 * NS_PER_S)
 
 /* Returns a resident honed whose first job runs. */
-static struct board *tuning(int nmodels)
+static struct board *tuning_jobs(int nmodels, int jobs)
 {
 	struct board *b = board_new(HONED_RESIDENT, nmodels);
+	b->conf.jobs = jobs;
 	board_start(b);
 	board_run(b, LONG_SETTLED);
-	board_started(b, b->last_job);
+	for (int job = 1; job <= jobs; job++)
+		board_started(b, job);
 	return b;
+}
+
+static struct board *tuning(int nmodels)
+{
+	return tuning_jobs(nmodels, 1);
 }
 
 TEST(starts_a_slice_when_the_gate_has_settled)
@@ -103,9 +110,7 @@ TEST(yield_stops_within_its_time_and_goes_on)
 TEST(commit_is_answered_when_it_is_stored)
 {
 	struct board *b = tuning(1);
-	board_ask(
-	    b, 1001,
-	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	board_put_rec(b, 1001);
 	CHECK(board_says(b, "put 1 5"));
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
 	CHECK(board_says(b, "commit 1"));
@@ -120,19 +125,17 @@ TEST(commit_is_answered_when_it_is_stored)
 TEST(commits_come_one_after_the_other)
 {
 	struct board *b = tuning(2);
-	static const char put[] =
-	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}";
-	board_ask(b, 1001, put);
+	board_put_rec(b, 1001);
 	CHECK(!board_says(b, "commit 1"));
 	board_run(b, NS_PER_S);
 	CHECK(board_says(b, "commit 1")); /* nobody asked for this one */
-	board_ask(b, 1001, put);
+	board_put_rec(b, 1001);
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
 	board_run(b, NS_PER_S);
 	CHECK(!board_says(b, "commit 2"));
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	board_stored(b, 1);
 	CHECK(board_says(b, "commit 2") && !board_says(b, "\"id\":2,"));
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_stored(b, 2);
 	CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
 	board_read(b);
 	board_run(b, 10 * NS_PER_S);
@@ -253,7 +256,7 @@ TEST(silence_is_a_hang_but_not_where_honed_is_slow)
 	struct board *b = tuning(1);
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
 	board_run(b, 25 * NS_PER_S);
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	board_stored(b, 1);
 	board_run(b, 10 * NS_PER_S);
 	board_ask(b, 1001, "{\"op\":\"progress\",\"trials\":3}");
 	CHECK(!board_says(b, "signal"));
@@ -296,24 +299,17 @@ TEST(over_its_budget_a_job_is_told_then_killed)
 /* Records are lost in a commit that nobody asked for: their job is told, another job is not. */
 TEST(what_was_lost_is_not_committed_later)
 {
-	struct board *b = board_new(HONED_RESIDENT, 2);
-	b->conf.jobs = 2;
-	board_start(b);
-	board_run(b, LONG_SETTLED);
-	board_started(b, 1);
-	board_started(b, 2);
-	board_ask(
-	    b, 1001,
-	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	struct board *b = tuning_jobs(2, 2);
+	board_put_rec(b, 1001);
 	board_run(b, NS_PER_S);
 	CHECK(board_says(b, "commit 1"));
 	board_event(b, (struct honed_event){
 			   .kind = HE_STORED, .ticket = 1, .rc = E_BUSY, .lost = true, .text = "in use"});
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
 	board_ask(b, 1002, "{\"op\":\"commit\",\"id\":3}");
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_stored(b, 2);
 	CHECK(board_says(b, "{\"id\":2,\"ok\":false,\"code\":\"io\""));
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 3});
+	board_stored(b, 3);
 	CHECK(board_says(b, "{\"id\":3,\"ok\":true"));
 	board_done(b, 1, 6, 5, 0, 0);
 	CHECK(!b->marks.n || !b->marks.model[0].boxed);
@@ -334,7 +330,7 @@ TEST(a_full_flash_fails_the_commit_and_waits)
 	CHECK(!board_says(b, "start") && !board_says(b, "commit"));
 	board_run(b, 3 * NS_PER_S);
 	CHECK(board_says(b, "commit 2"));
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_stored(b, 2);
 	board_run(b, LONG_SETTLED);
 	CHECK(board_says(b, "start 2") && strstr(board_status(b), "\"warning\":null"));
 	board_free(b);
@@ -351,7 +347,7 @@ TEST(a_model_is_not_served_by_what_full_flash_did_not_take)
 	CHECK(!b->marks.n || !b->marks.model[0].boxed);
 	CHECK(strstr(board_status(b), "\"verdict\":\"waits to tune: no space left on device\""));
 	board_run(b, 61 * NS_PER_S);
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 2});
+	board_stored(b, 2);
 	board_run(b, LONG_SETTLED);
 	CHECK(board_says(b, "start 2"));
 	board_started(b, 2);
@@ -457,12 +453,7 @@ TEST(a_refused_file_is_told_of_and_left_alone)
 
 TEST(several_jobs_at_once_share_leases)
 {
-	struct board *b = board_new(HONED_RESIDENT, 3);
-	b->conf.jobs = 3;
-	board_start(b);
-	board_run(b, LONG_SETTLED);
-	for (int job = 1; job <= 3; job++)
-		board_started(b, job);
+	struct board *b = tuning_jobs(3, 3);
 	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":11,\"kind\":\"compute\"}");
 	board_ask(b, 1002, "{\"op\":\"lease\",\"id\":12,\"kind\":\"measure\"}");
 	board_ask(b, 1003, "{\"op\":\"lease\",\"id\":13,\"kind\":\"compute\"}");
@@ -480,12 +471,7 @@ TEST(several_jobs_at_once_share_leases)
 
 TEST(a_wait_that_was_given_up_is_not_granted)
 {
-	struct board *b = board_new(HONED_RESIDENT, 2);
-	b->conf.jobs = 2;
-	board_start(b);
-	board_run(b, LONG_SETTLED);
-	board_started(b, 1);
-	board_started(b, 2);
+	struct board *b = tuning_jobs(2, 2);
 	board_ask(b, 1001, "{\"op\":\"lease\",\"id\":1,\"kind\":\"quiet\"}");
 	board_ask(b, 1002, "{\"op\":\"lease\",\"id\":2,\"kind\":\"compute\"}");
 	board_ask(b, 1002, "{\"op\":\"release\",\"id\":3}");
@@ -500,14 +486,12 @@ TEST(a_wait_that_was_given_up_is_not_granted)
 TEST(stops_with_everything_saved)
 {
 	struct board *b = tuning(1);
-	board_ask(
-	    b, 1001,
-	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
+	board_put_rec(b, 1001);
 	board_event(b, (struct honed_event){.kind = HE_STOP});
 	CHECK(board_says(b, "\"event\":\"stop\"") && !b->left);
 	board_done(b, 1, 6, 5, 0, 0.2);
 	CHECK(board_says(b, "commit 1") && !b->left);
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = 1});
+	board_stored(b, 1);
 	CHECK(b->left && board_says(b, "leave 0"));
 	board_free(b);
 }

@@ -46,23 +46,11 @@ TEST(box_ends_in_time_and_counts_itself_clean)
 	board_free(b);
 }
 
-static void put(struct board *b, int job)
-{
-	board_ask(
-	    b, 1000 + job,
-	    "{\"op\":\"put\",\"id\":1,\"type\":1,\"key\":\"00000000000000000000000000000001\",\"bytes\":5}");
-}
-
-static void stored(struct board *b, int64_t ticket)
-{
-	board_event(b, (struct honed_event){.kind = HE_STORED, .ticket = ticket});
-}
-
 /* A job puts records until at_ns. */
 static void search_until(struct board *b, int64_t at_ns)
 {
 	while (b->now_ns < at_ns) {
-		put(b, 1);
+		board_put_rec(b, 1001);
 		board_run(b, at_ns - b->now_ns < NS_PER_S / 4 ? at_ns - b->now_ns : NS_PER_S / 4);
 	}
 }
@@ -75,10 +63,10 @@ TEST(box_leaves_time_for_slow_flash)
 	board_start(b);
 	board_run(b, 10 * NS_PER_MS);
 	board_started(b, 1);
-	put(b, 1);
+	board_put_rec(b, 1001);
 	board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
 	board_run(b, 2 * NS_PER_S);
-	stored(b, 1);
+	board_stored(b, 1);
 	while (b->now_ns < start + 17 * NS_PER_S) {
 		board_run(b, NS_PER_S);
 		board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1,\"now_ms\":2.9}");
@@ -97,20 +85,20 @@ TEST(box_has_one_last_commit)
 		int64_t start = b->now_ns;
 		board_start(b);
 		board_run(b, 10 * NS_PER_MS);
-		stored(b, 0);
+		board_stored(b, 0);
 		board_started(b, 1);
 		board_started(b, 2);
-		put(b, 1);
+		board_put_rec(b, 1001);
 		board_ask(b, 1001, "{\"op\":\"commit\",\"id\":1}");
 		board_run(b, 2 * NS_PER_S);
-		stored(b, 1);
+		board_stored(b, 1);
 		while (!board_says(b, "\"event\":\"stop\"") && b->now_ns < start + 20 * NS_PER_S) {
 			board_ask(b, 1001, "{\"op\":\"progress\",\"before_ms\":6.1}");
 			board_ask(b, 1002, "{\"op\":\"progress\",\"before_ms\":6.1}");
 			board_run(b, 50 * NS_PER_MS);
 		}
-		put(b, 1);
-		put(b, 2);
+		board_put_rec(b, 1001);
+		board_put_rec(b, 1002);
 		board_ask(b, 1001, "{\"op\":\"commit\",\"id\":2}");
 		board_run(b, 100 * NS_PER_MS);
 		CHECK(!board_says(b, "commit 2"));
@@ -119,7 +107,7 @@ TEST(box_has_one_last_commit)
 		CHECK((asks > 1) == (board_says(b, "commit 2") != NULL));
 		board_run(b, 250 * NS_PER_MS);
 		CHECK(board_says(b, "commit 2")); /* a silent job is not waited for */
-		stored(b, 2);
+		board_stored(b, 2);
 		CHECK(board_says(b, "{\"id\":2,\"ok\":true"));
 		CHECK((asks > 1) == (board_says(b, "{\"id\":3,\"ok\":true") != NULL));
 		board_free(b);
@@ -134,7 +122,7 @@ TEST(box_commits_by_itself_and_never_too_late)
 	board_start(b);
 	board_run(b, 10 * NS_PER_MS);
 	CHECK(board_says(b, "prepare"));
-	stored(b, 0);
+	board_stored(b, 0);
 	board_started(b, 1);
 	while (b->now_ns < start + 15 * NS_PER_S) {
 		search_until(b, b->now_ns + NS_PER_S / 4);
@@ -143,7 +131,7 @@ TEST(box_commits_by_itself_and_never_too_late)
 		board_read(b);
 		search_until(b, b->now_ns + 3 * NS_PER_S);
 		CHECK(!board_says(b, "commit ")); /* one at a time */
-		stored(b, ticket++);
+		board_stored(b, ticket++);
 	}
 	CHECK(ticket >= 3 && !board_says(b, "\"event\":\"stop\""));
 	board_free(b);
@@ -170,7 +158,7 @@ TEST(box_learns_how_slow_its_flash_is_as_it_makes_the_cache)
 	CHECK(board_says(b, "commit 1"));
 	board_run(b, 4 * NS_PER_S);
 	CHECK(!board_says(b, "signal 1 9")); /* the job waits for its commit */
-	stored(b, 1);
+	board_stored(b, 1);
 	CHECK(board_says(b, "{\"id\":9,\"ok\":true"));
 	board_done(b, 1, 6, 3, 0, 0);
 	CHECK(b->left && b->marks.model[0].boxed);
@@ -184,7 +172,7 @@ TEST(box_ends_though_its_flash_stalls)
 	int64_t start = b->now_ns;
 	board_start(b);
 	board_run(b, 10 * NS_PER_MS);
-	stored(b, 0);
+	board_stored(b, 0);
 	board_started(b, 1);
 	search_until(b, start + 9 * NS_PER_S);
 	CHECK(board_says(b, "commit 1") && !board_says(b, "\"event\":\"stop\""));
