@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attacks by a server, a mirror, a network or a stick. The board refuses each with a reason, its cache and
  * trust stay the same byte for byte, and the next good run works. Each row of the tables is an attack of
- * Uptane's list, or one that HTTP allows. Attacks on files come from a web server and from a folder. Past 800
- * lines because the attacks are one table each, beside the code that carries them out, and are counted
- * together. */
+ * Uptane's list, or one that HTTP allows. Attacks on files come from a web server and from a folder. */
 #include "tests/lib/fleet_tree.h"
 
 #include <poll.h>
@@ -91,6 +89,15 @@ static void judge(const char *name, bool by_web, int rc, const char *text)
 
 /* Attacks on files. */
 
+struct attack {
+	const char *name; /* its first letter tells the file: snapshot, blob or root */
+	void (*set)(const struct attack *a);
+	int rc;
+	const char *text;      /* part of the error */
+	size_t n;              /* a place, length or number for `set` */
+	const char *to, *from; /* texts for `set` */
+};
+
 static void read_file(const char *name, struct buf *out)
 {
 	struct arena a = {0};
@@ -98,6 +105,14 @@ static void read_file(const char *name, struct buf *out)
 	CHECK_OK(file_read(&a, tree_path(&tree, name), 0, &b));
 	buf_add(out, b.p, b.n);
 	arena_free(&a);
+}
+
+static void copy(const char *from, const char *to)
+{
+	struct buf b = {0};
+	read_file(from, &b);
+	tree_write(&tree, to, b.p, b.n);
+	buf_free(&b);
 }
 
 static void flip(const char *name, size_t from_end)
@@ -157,12 +172,9 @@ static void put_snapshot(struct snapshot s, const struct private_key *key)
 	buf_free(&doc);
 }
 
-static void s_flip_payload(void)
+static void s_flip_signature(const struct attack *a)
 {
-	flip(snapshot_name, 5);
-}
-static void s_flip_signature(void)
-{
+	(void)a;
 	struct buf b = {0};
 	read_file(snapshot_name, &b);
 	char *sig = strstr(b.p, "\nsig ");
@@ -170,64 +182,33 @@ static void s_flip_signature(void)
 	tree_write(&tree, snapshot_name, b.p, b.n);
 	buf_free(&b);
 }
-static void s_cut_empty(void)
+static void s_class(const struct attack *a)
 {
-	tree_write(&tree, snapshot_name, "", 0);
-}
-static void s_cut_head(void)
-{
-	cut(snapshot_name, 20);
-}
-static void s_cut_half(void)
-{
-	cut(snapshot_name, 400);
-}
-static void s_cut_last(void)
-{
-	cut(snapshot_name, SIZE_MAX);
-}
-static void s_longer(void)
-{
-	pad(snapshot_name, 3000);
-}
-static void s_oversized(void)
-{
-	pad(snapshot_name, SNAPSHOT_BYTES + 1);
-}
-static void s_older(void)
-{
-	struct snapshot s = tree.s;
-	s.serial = 4;
-	put_snapshot(s, tree.fleet);
-}
-static void s_oldest(void)
-{
-	struct snapshot s = tree.s;
-	s.serial = 1;
-	put_snapshot(s, tree.fleet);
-}
-static void s_class(void)
-{
+	(void)a;
 	struct snapshot s = tree.s;
 	memset(s.cls, 'a', 32);
 	put_snapshot(s, tree.fleet);
 }
-static void s_channel(void)
+static void s_channel(const struct attack *a)
 {
+	(void)a;
 	struct snapshot s = tree.s;
 	s.channel = CHANNEL_CANARY;
 	put_snapshot(s, tree.fleet);
 }
-static void s_stranger(void)
+static void s_stranger(const struct attack *a)
 {
+	(void)a;
 	put_snapshot(tree.s, tree.stranger);
 }
-static void s_by_root(void)
+static void s_by_root(const struct attack *a)
 {
+	(void)a;
 	put_snapshot(tree.s, tree.root[0]);
 }
-static void s_unsigned(void)
+static void s_unsigned(const struct attack *a)
 {
+	(void)a;
 	struct buf b = {0}, out = {0};
 	CHECK_OK(snapshot_print(&tree.s, &b));
 	buf_printf(&out, "hone-signed 1 snapshot %zu\n\n%s", b.n, b.p);
@@ -235,17 +216,18 @@ static void s_unsigned(void)
 	buf_free(&b);
 	buf_free(&out);
 }
-static void s_kind(void)
+static void s_kind(const struct attack *a)
 {
+	(void)a;
 	struct buf b = {0};
 	CHECK_OK(snapshot_print(&tree.s, &b));
 	sign_as("records", buf_str(&b), tree.fleet);
 	buf_free(&b);
 }
-static void s_kind_renamed(void)
+static void s_kind_renamed(const struct attack *a)
 {
 	struct buf b = {0};
-	s_kind();
+	s_kind(a);
 	read_file(snapshot_name, &b);
 	const char *end = strchr(b.p, '\n'), *length = memrchr(b.p, ' ', (size_t)(end - b.p));
 	struct buf out = {0};
@@ -254,124 +236,39 @@ static void s_kind_renamed(void)
 	buf_free(&b);
 	buf_free(&out);
 }
-static void s_no_json(void)
+static void s_deep(const struct attack *a)
 {
-	sign_as("snapshot", "]]]]", tree.fleet);
-}
-static void s_list(void)
-{
-	sign_as("snapshot", "[1,2,3]", tree.fleet);
-}
-static void s_nothing(void)
-{
-	sign_as("snapshot", "{}", tree.fleet);
-}
-static void s_deep(void)
-{
+	(void)a;
 	struct buf b = {0};
 	for (int i = 0; i < 100000; i++)
 		buf_puts(&b, "[");
 	sign_as("snapshot", buf_str(&b), tree.fleet);
 	buf_free(&b);
 }
-static void s_twice(void)
+static void s_expired(const struct attack *a)
 {
-	sign_changed("{", "{\"serial\":7,");
-}
-static void s_huge_serial(void)
-{
-	sign_changed("\"serial\":6", "\"serial\":99999999999999999999");
-}
-static void s_minus_serial(void)
-{
-	sign_changed("\"serial\":6", "\"serial\":-6");
-}
-static void s_real_serial(void)
-{
-	sign_changed("\"serial\":6", "\"serial\":6.5");
-}
-static void s_text_serial(void)
-{
-	sign_changed("\"serial\":6", "\"serial\":\"6\"");
-}
-static void s_newer_client(void)
-{
-	sign_changed("\"client\":1", "\"client\":2");
-}
-static void claim_bytes(const char *bytes)
-{
-	char was[48], is[48];
-	snprintf(was, sizeof was, "\"bytes\":%lld", (long long)tree.blob[1].bytes);
-	snprintf(is, sizeof is, "\"bytes\":%s", bytes);
-	sign_changed(was, is);
-}
-static void s_huge_blob(void)
-{
-	claim_bytes("4194305");
-}
-static void s_endless_blob(void)
-{
-	claim_bytes("9223372036854775807");
-}
-static void s_minus_blob(void)
-{
-	claim_bytes("-1");
-}
-static void s_longer_blob(void)
-{
-	claim_bytes("4000000");
-}
-static void s_html(void)
-{
-	static const char page[] = "<html><body>Please log in to the hotel's network</body></html>";
-	tree_write(&tree, snapshot_name, page, strlen(page));
-}
-static void s_expired(void)
-{
+	(void)a;
 	tree.now.date_s = TREE_MADE_S + TREE_LIFE_S + 86400 * 3;
 }
-static void s_is_blob(void)
+static void s_is_blob(const struct attack *a)
 {
-	struct buf b = {0};
-	read_file(blob_name, &b);
-	tree_write(&tree, snapshot_name, b.p, b.n);
-	buf_free(&b);
+	(void)a;
+	copy(blob_name, snapshot_name);
 }
 
-static void b_flip(void)
+static void b_gone(const struct attack *a)
 {
-	flip(blob_name, 10);
-}
-static void b_cut(void)
-{
-	cut(blob_name, 100);
-}
-static void b_empty(void)
-{
-	tree_write(&tree, blob_name, "", 0);
-}
-static void b_longer(void)
-{
-	pad(blob_name, 9000);
-}
-static void b_oversized(void)
-{
-	pad(blob_name, SNAPSHOT_BLOB + 1000);
-}
-static void b_gone(void)
-{
+	(void)a;
 	CHECK(remove(tree_path(&tree, blob_name)) == 0);
 }
-static void b_mixed(void) /* a blob of the snapshot before */
+static void b_mixed(const struct attack *a) /* a blob of the snapshot before */
 {
-	struct buf b = {0};
-	struct snapshot_blob first = tree.blob[0];
-	read_file(tree_blob_name(&first), &b);
-	tree_write(&tree, blob_name, b.p, b.n);
-	buf_free(&b);
+	(void)a;
+	copy(tree_blob_name(&tree.blob[0]), blob_name);
 }
-static void b_same_length(void)
+static void b_same_length(const struct attack *a)
 {
+	(void)a;
 	struct buf b = {0};
 	read_file(blob_name, &b);
 	memset(b.p, 'x', b.n);
@@ -379,35 +276,51 @@ static void b_same_length(void)
 	buf_free(&b);
 }
 
-static void put_root(const char *name, int first, int n)
+static void put_root(int n)
 {
 	struct buf doc = {0};
-	tree_sign_root(&tree, first, n, &doc);
-	tree_write(&tree, name, doc.p, doc.n);
-	buf_free(&doc);
-}
-static void r_one_of_three(void)
-{
-	tree_make_root(&tree, 2, tree.stranger);
-	put_root("www/root/2", 0, 1);
-}
-static void r_strangers(void)
-{
-	tree_make_root(&tree, 2, tree.stranger);
-	struct private_key *other;
-	CHECK_OK(private_key_make(&other));
-	const struct private_key *key[] = {tree.stranger, other};
-	struct buf payload = {0}, doc = {0};
-	root_print(&tree.doc, &payload);
-	CHECK_OK(signed_write("root", payload.p, payload.n, key, 2, &doc));
+	tree_sign_root(&tree, 0, n, &doc);
 	tree_write(&tree, "www/root/2", doc.p, doc.n);
-	private_key_free(other);
-	buf_free(&payload);
 	buf_free(&doc);
 }
-static void r_one_twice(void)
+static void put_root_by(const char *payload, const struct private_key *one, const struct private_key *other)
 {
-	r_one_of_three();
+	const struct private_key *key[] = {one, other};
+	struct buf doc = {0};
+	CHECK_OK(signed_write("root", payload, strlen(payload), key, 2, &doc));
+	tree_write(&tree, "www/root/2", doc.p, doc.n);
+	buf_free(&doc);
+}
+static void put_next_root_by(const struct private_key *one, const struct private_key *other)
+{
+	struct buf payload = {0};
+	tree_make_root(&tree, 2, tree.stranger);
+	root_print(&tree.doc, &payload);
+	put_root_by(buf_str(&payload), one, other);
+	buf_free(&payload);
+}
+static void r_strangers(const struct attack *a)
+{
+	struct private_key *other;
+	(void)a;
+	CHECK_OK(private_key_make(&other));
+	put_next_root_by(tree.stranger, other);
+	private_key_free(other);
+}
+static void r_by_fleet(const struct attack *a)
+{
+	(void)a;
+	put_next_root_by(tree.fleet, tree.root[0]);
+}
+static void r_one_of_three(const struct attack *a)
+{
+	(void)a;
+	tree_make_root(&tree, 2, tree.stranger);
+	put_root(1);
+}
+static void r_one_twice(const struct attack *a)
+{
+	r_one_of_three(a);
 	struct buf b = {0}, out = {0};
 	read_file("www/root/2", &b);
 	char *sig = strchr(b.p, '\n') + 1, *end = strchr(sig, '\n') + 1;
@@ -416,76 +329,33 @@ static void r_one_twice(void)
 	buf_free(&b);
 	buf_free(&out);
 }
-static void r_skips(void)
+static void r_skips(const struct attack *a)
 {
+	(void)a;
 	tree_make_root(&tree, 3, tree.stranger);
-	put_root("www/root/2", 0, 2);
+	put_root(2);
 }
-static void r_replayed(void)
+static void r_replayed(const struct attack *a)
 {
+	(void)a;
 	tree_make_root(&tree, 1, tree.fleet);
-	put_root("www/root/2", 0, 2);
+	put_root(2);
 }
-static void r_cut(void)
+static void r_low_threshold(const struct attack *a)
 {
-	tree_make_root(&tree, 2, tree.stranger);
-	put_root("www/root/2", 0, 2);
-	cut("www/root/2", 600);
-}
-static void r_flip(void)
-{
-	tree_make_root(&tree, 2, tree.stranger);
-	put_root("www/root/2", 0, 2);
-	flip("www/root/2", 40);
-}
-static void r_oversized(void)
-{
-	tree_make_root(&tree, 2, tree.stranger);
-	put_root("www/root/2", 0, 2);
-	pad("www/root/2", TRUST_BYTES + 1);
-}
-static void r_by_fleet(void)
-{
-	tree_make_root(&tree, 2, tree.stranger);
-	const struct private_key *key[] = {tree.fleet, tree.root[0]};
-	struct buf payload = {0}, doc = {0};
-	root_print(&tree.doc, &payload);
-	CHECK_OK(signed_write("root", payload.p, payload.n, key, 2, &doc));
-	tree_write(&tree, "www/root/2", doc.p, doc.n);
-	buf_free(&payload);
-	buf_free(&doc);
-}
-static void root_of(const char *payload)
-{
-	const struct private_key *key[] = {tree.root[0], tree.root[1]};
-	struct buf doc = {0};
-	CHECK_OK(signed_write("root", payload, strlen(payload), key, 2, &doc));
-	tree_write(&tree, "www/root/2", doc.p, doc.n);
-	buf_free(&doc);
-}
-static void r_hostile(void)
-{
-	root_of("{\"version\":2,\"root\":{\"threshold\":0,\"keys\":[]},\"fleet\":[]}");
-}
-static void r_no_json(void)
-{
-	root_of("{{{{");
-}
-static void r_low_threshold(void)
-{
+	(void)a;
 	tree_make_root(&tree, 2, tree.stranger);
 	tree.doc.role[ROLE_FLEET].threshold = 0;
-	put_root("www/root/2", 0, 2);
+	put_root(2);
 }
-static void r_is_snapshot(void)
+static void r_is_snapshot(const struct attack *a)
 {
-	struct buf b = {0};
-	read_file(snapshot_name, &b);
-	tree_write(&tree, "www/root/2", b.p, b.n);
-	buf_free(&b);
+	(void)a;
+	copy(snapshot_name, "www/root/2");
 }
-static void r_new_keys_unsigned(void) /* the old keys sign it, its own do not */
+static void r_new_keys_unsigned(const struct attack *a) /* the old keys sign it, its own do not */
 {
+	(void)a;
 	tree_make_root(&tree, 2, tree.stranger);
 	for (int i = 0; i < TREE_ROOTS; i++) {
 		struct private_key *k;
@@ -493,27 +363,70 @@ static void r_new_keys_unsigned(void) /* the old keys sign it, its own do not */
 		private_key_public(k, &tree.doc.role[ROLE_ROOT].key[i]);
 		private_key_free(k);
 	}
-	put_root("www/root/2", 0, 2);
+	put_root(2);
 }
 
-struct attack {
-	const char *name;
-	void (*set)(void);
-	int rc;
-	const char *text;
-};
+/* The file that the attack changes, as the honest fleet publishes it. */
+static const char *honest(const struct attack *a)
+{
+	if (a->name[0] != 'r')
+		return a->name[0] == 's' ? snapshot_name : blob_name;
+	tree_make_root(&tree, 2, tree.stranger);
+	put_root(2);
+	return "www/root/2";
+}
+static void flipped(const struct attack *a)
+{
+	flip(honest(a), a->n);
+}
+static void is_cut(const struct attack *a)
+{
+	cut(honest(a), a->n);
+}
+static void padded(const struct attack *a)
+{
+	pad(honest(a), a->n);
+}
+static void replaced(const struct attack *a)
+{
+	tree_write(&tree, honest(a), a->to, strlen(a->to));
+}
+static void signed_right(const struct attack *a)
+{
+	if (a->name[0] == 's')
+		sign_as("snapshot", a->to, tree.fleet);
+	else
+		put_root_by(a->to, tree.root[0], tree.root[1]);
+}
+static void changed(const struct attack *a)
+{
+	sign_changed(a->from, a->to);
+}
+static void serial_is(const struct attack *a)
+{
+	struct snapshot s = tree.s;
+	s.serial = (int64_t)a->n;
+	put_snapshot(s, tree.fleet);
+}
+static void bytes_are(const struct attack *a)
+{
+	char was[48], is[48];
+	snprintf(was, sizeof was, "\"bytes\":%lld", (long long)tree.blob[1].bytes);
+	snprintf(is, sizeof is, "\"bytes\":%s", a->to);
+	sign_changed(was, is);
+}
 
 static const struct attack attacks[] = {
-    {"snapshot: a byte of its payload flipped", s_flip_payload, E_WRONG, "snapshot"},
+    {"snapshot: a byte of its payload flipped", flipped, E_WRONG, "snapshot", .n = 5},
     {"snapshot: a digit of its signature flipped", s_flip_signature, E_WRONG, "snapshot"},
-    {"snapshot: empty", s_cut_empty, E_CORRUPT, "snapshot"},
-    {"snapshot: cut in its first line", s_cut_head, E_CORRUPT, "snapshot"},
-    {"snapshot: cut in its payload", s_cut_half, E_CORRUPT, "snapshot"},
-    {"snapshot: without its last byte", s_cut_last, E_CORRUPT, "snapshot"},
-    {"snapshot: bytes behind its end", s_longer, E_CORRUPT, "snapshot"},
-    {"snapshot: oversized", s_oversized, E_CORRUPT, "more than"},
-    {"snapshot: an older one, rightly signed", s_older, E_WRONG, "older"},
-    {"snapshot: the first one, rightly signed", s_oldest, E_WRONG, "older"},
+    {"snapshot: empty", replaced, E_CORRUPT, "snapshot", .to = ""},
+    {"snapshot: cut in its first line", is_cut, E_CORRUPT, "snapshot", .n = 20},
+    {"snapshot: cut in its payload", is_cut, E_CORRUPT, "snapshot", .n = 400},
+    {"snapshot: without its last byte", is_cut, E_CORRUPT, "snapshot", .n = SIZE_MAX},
+    {"snapshot: bytes behind its end", padded, E_CORRUPT, "snapshot", .n = 3000},
+    {"snapshot: oversized", padded, E_CORRUPT, "more than", .n = SNAPSHOT_BYTES + 1},
+    {"snapshot: an older one, rightly signed", serial_is, E_WRONG, "older", .n = 4},
+    {"snapshot: the first one, rightly signed", serial_is, E_WRONG, "older", .n = 1},
     {"snapshot: of another class, rightly signed", s_class, E_WRONG, "class"},
     {"snapshot: of another channel, rightly signed", s_channel, E_WRONG, "channel"},
     {"snapshot: by a stranger's key", s_stranger, E_WRONG, "snapshot"},
@@ -521,28 +434,34 @@ static const struct attack attacks[] = {
     {"snapshot: by nobody", s_unsigned, 0, "snapshot"},
     {"snapshot: another kind of document", s_kind, E_CORRUPT, "snapshot"},
     {"snapshot: another kind, renamed", s_kind_renamed, E_WRONG, "snapshot"},
-    {"snapshot: no JSON", s_no_json, E_CORRUPT, "snapshot"},
-    {"snapshot: a list", s_list, E_CORRUPT, "snapshot"},
-    {"snapshot: an empty object", s_nothing, E_CORRUPT, "snapshot"},
+    {"snapshot: no JSON", signed_right, E_CORRUPT, "snapshot", .to = "]]]]"},
+    {"snapshot: a list", signed_right, E_CORRUPT, "snapshot", .to = "[1,2,3]"},
+    {"snapshot: an empty object", signed_right, E_CORRUPT, "snapshot", .to = "{}"},
     {"snapshot: 100,000 deep", s_deep, E_CORRUPT, "snapshot"},
-    {"snapshot: its serial twice", s_twice, E_CORRUPT, "snapshot"},
-    {"snapshot: a serial over all numbers", s_huge_serial, E_CORRUPT, "snapshot"},
-    {"snapshot: a negative serial", s_minus_serial, E_CORRUPT, "snapshot"},
-    {"snapshot: half a serial", s_real_serial, E_CORRUPT, "snapshot"},
-    {"snapshot: a serial in quotes", s_text_serial, E_CORRUPT, "snapshot"},
-    {"snapshot: for newer boards", s_newer_client, E_UNSUPPORTED, "snapshot"},
-    {"snapshot: a blob over all sizes", s_huge_blob, E_CORRUPT, "snapshot"},
-    {"snapshot: a blob without end", s_endless_blob, E_CORRUPT, "snapshot"},
-    {"snapshot: a blob of negative length", s_minus_blob, E_CORRUPT, "snapshot"},
-    {"snapshot: a blob that is said to be longer", s_longer_blob, E_CORRUPT, "blob/"},
-    {"snapshot: a page of a captive portal", s_html, E_CORRUPT, "snapshot"},
+    {"snapshot: its serial twice", changed, E_CORRUPT, "snapshot", .from = "{", .to = "{\"serial\":7,"},
+    {"snapshot: a serial over all numbers", changed, E_CORRUPT, "snapshot", .from = "\"serial\":6",
+     .to = "\"serial\":99999999999999999999"},
+    {"snapshot: a negative serial", changed, E_CORRUPT, "snapshot", .from = "\"serial\":6",
+     .to = "\"serial\":-6"},
+    {"snapshot: half a serial", changed, E_CORRUPT, "snapshot", .from = "\"serial\":6",
+     .to = "\"serial\":6.5"},
+    {"snapshot: a serial in quotes", changed, E_CORRUPT, "snapshot", .from = "\"serial\":6",
+     .to = "\"serial\":\"6\""},
+    {"snapshot: for newer boards", changed, E_UNSUPPORTED, "snapshot", .from = "\"client\":1",
+     .to = "\"client\":2"},
+    {"snapshot: a blob over all sizes", bytes_are, E_CORRUPT, "snapshot", .to = "4194305"},
+    {"snapshot: a blob without end", bytes_are, E_CORRUPT, "snapshot", .to = "9223372036854775807"},
+    {"snapshot: a blob of negative length", bytes_are, E_CORRUPT, "snapshot", .to = "-1"},
+    {"snapshot: a blob that is said to be longer", bytes_are, E_CORRUPT, "blob/", .to = "4000000"},
+    {"snapshot: a page of a captive portal", replaced, E_CORRUPT, "snapshot",
+     .to = "<html><body>Please log in to the hotel's network</body></html>"},
     {"snapshot: expired", s_expired, E_WRONG, "expired 3 days ago"},
     {"snapshot: a blob in its place", s_is_blob, E_CORRUPT, "snapshot"},
-    {"blob: a byte flipped", b_flip, E_CORRUPT, "blob/"},
-    {"blob: cut", b_cut, E_CORRUPT, "blob/"},
-    {"blob: empty", b_empty, E_CORRUPT, "blob/"},
-    {"blob: longer", b_longer, E_CORRUPT, "blob/"},
-    {"blob: oversized", b_oversized, E_CORRUPT, "blob/"},
+    {"blob: a byte flipped", flipped, E_CORRUPT, "blob/", .n = 10},
+    {"blob: cut", is_cut, E_CORRUPT, "blob/", .n = 100},
+    {"blob: empty", replaced, E_CORRUPT, "blob/", .to = ""},
+    {"blob: longer", padded, E_CORRUPT, "blob/", .n = 9000},
+    {"blob: oversized", padded, E_CORRUPT, "blob/", .n = SNAPSHOT_BLOB + 1000},
     {"blob: gone", b_gone, E_NOTFOUND, "blob/"},
     {"blob: of the snapshot before", b_mixed, E_CORRUPT, "blob/"},
     {"blob: other bytes, as many", b_same_length, E_CORRUPT, "other bytes"},
@@ -552,11 +471,12 @@ static const struct attack attacks[] = {
     {"root: signed by the fleet key and one of three", r_by_fleet, E_WRONG, "root/2"},
     {"root: a version left out", r_skips, E_UNSUPPORTED, "root/2"},
     {"root: the first one again", r_replayed, E_WRONG, "root/2"},
-    {"root: cut", r_cut, E_CORRUPT, "root/2"},
-    {"root: a byte flipped", r_flip, 0, "root/2"},
-    {"root: oversized", r_oversized, E_CORRUPT, "root/2"},
-    {"root: hostile JSON, rightly signed", r_hostile, E_CORRUPT, "root/2"},
-    {"root: no JSON, rightly signed", r_no_json, E_CORRUPT, "root/2"},
+    {"root: cut", is_cut, E_CORRUPT, "root/2", .n = 600},
+    {"root: a byte flipped", flipped, 0, "root/2", .n = 40},
+    {"root: oversized", padded, E_CORRUPT, "root/2", .n = TRUST_BYTES + 1},
+    {"root: hostile JSON, rightly signed", signed_right, E_CORRUPT, "root/2",
+     .to = "{\"version\":2,\"root\":{\"threshold\":0,\"keys\":[]},\"fleet\":[]}"},
+    {"root: no JSON, rightly signed", signed_right, E_CORRUPT, "root/2", .to = "{{{{"},
     {"root: a threshold of none, rightly signed", r_low_threshold, E_CORRUPT, "root/2"},
     {"root: a snapshot in its place", r_is_snapshot, E_CORRUPT, "root/2"},
     {"root: new root keys that did not sign", r_new_keys_unsigned, E_WRONG, "root/2"},
@@ -569,7 +489,7 @@ TEST(files)
 		for (int i = 0; i < ATTACKS; i++) {
 			const struct attack *a = &attacks[i];
 			begin(by_web);
-			a->set();
+			a->set(a);
 			judge(a->name, by_web, a->rc, a->text);
 			finish();
 		}
