@@ -152,6 +152,14 @@ static inline json_t *parse_out(void)
 	return j;
 }
 
+static inline long long out_number(const char *key)
+{
+	json_t *j = parse_out();
+	long long v = json_integer_value(json_object_get(j, key));
+	json_decref(j);
+	return v;
+}
+
 static inline void check_keys(const json_t *j, const char *keys)
 {
 	char copy[512];

@@ -135,7 +135,19 @@ static inline int64_t fleet_number(const char *name)
 	return n;
 }
 
-/* Boards. */
+/* Boards: board i has the key keys(3 + i). */
+
+static inline const struct private_key *fleet_board(int i)
+{
+	return keys(2 + i + 1)->private[2 + i];
+}
+
+static inline const char *fleet_board_id(int i)
+{
+	static char id[4][KEY_ID_HEX + 1];
+	public_key_id(&keys(2 + i + 1)->public[2 + i], id[i % 4]);
+	return id[i % 4];
+}
 
 static inline const char *fleet_token(struct fleet *f, int uses)
 {

@@ -80,6 +80,14 @@ static inline double test_now_s(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+static inline int test_count(const char *text, const char *part)
+{
+	int n = 0;
+	for (const char *p = text; (p = strstr(p, part)); p += strlen(part))
+		n++;
+	return n;
+}
+
 #define TEST_MAIN                                                                                            \
 	int main(int argc, char **argv)                                                                      \
 	{                                                                                                    \

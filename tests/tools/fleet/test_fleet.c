@@ -6,18 +6,6 @@ enum { DAY = 86400 };
 #define BLOB "/v1/blob/00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 #define SNAPSHOT "/v1/0123456789abcdef0123456789abcdef/early/snapshot"
 
-static const struct private_key *board(int i)
-{
-	return keys(2 + i + 1)->private[2 + i];
-}
-
-static const char *board_id(int i)
-{
-	static char id[4][KEY_ID_HEX + 1];
-	public_key_id(&keys(2 + i + 1)->public[2 + i], id[i % 4]);
-	return id[i % 4];
-}
-
 TEST(health_and_what_is_not_there)
 {
 	struct fleet *f = fleet_begin();
@@ -44,17 +32,17 @@ TEST(a_board_joins)
 	REQUIRE(f);
 	snprintf(ca, sizeof ca, "%s", buf_str(&f->ca_pem));
 	const char *token = fleet_token(f, 1);
-	CHECK(fleet_join(f, token, board(0), "robot-0") == 200);
+	CHECK(fleet_join(f, token, fleet_board(0), "robot-0") == 200);
 	json_t *j = json_loads(fleet_text, 0, NULL);
 	const char *cert = json_string_value(json_object_get(j, "cert"));
-	CHECK(!strcmp(json_string_value(json_object_get(j, "board")), board_id(0)));
+	CHECK(!strcmp(json_string_value(json_object_get(j, "board")), fleet_board_id(0)));
 	CHECK_OK(cert_read(cert, strlen(cert), ca, &key, name));
-	CHECK(!strcmp(name, board_id(0)) && !memcmp(&key, &keys(3)->public[2], sizeof key));
+	CHECK(!strcmp(name, fleet_board_id(0)) && !memcmp(&key, &keys(3)->public[2], sizeof key));
 	json_decref(j);
-	CHECK_OK(store_board(fleet_conn(f), board_id(0), &b));
+	CHECK_OK(store_board(fleet_conn(f), fleet_board_id(0), &b));
 	CHECK(!strcmp(b.name, "robot-0") && b.enrolled_s == fleet_now_s);
-	CHECK(fleet_join(f, token, board(0), "robot-0") == 200); /* again, as if the answer was lost */
-	CHECK(fleet_join(f, token, board(1), "robot-1") == 403); /* used up */
+	CHECK(fleet_join(f, token, fleet_board(0), "robot-0") == 200); /* again, as if the answer was lost */
+	CHECK(fleet_join(f, token, fleet_board(1), "robot-1") == 403); /* used up */
 	CHECK(fleet_counted(f, COUNT_ENROLLED) == 1 && fleet_counted(f, COUNT_TOKEN) == 1);
 	fleet_close(f);
 }
@@ -67,8 +55,8 @@ TEST(who_may_not_join)
 	const char *token = fleet_token(f, 5);
 	char good[TOKEN_TEXT];
 	snprintf(good, sizeof good, "%s", token);
-	CHECK(fleet_join(f, "hone-0123", board(0), "x") == 403);
-	CHECK(fleet_join(f, "", board(0), "x") == 403);
+	CHECK(fleet_join(f, "hone-0123", fleet_board(0), "x") == 403);
+	CHECK(fleet_join(f, "", fleet_board(0), "x") == 403);
 	static const char *const bodies[] = {
 	    "", "{", "[]", "7", "{\"token\":1}", "{\"token\":\"a\",\"token\":\"b\"}"};
 	static const int status[] = {400, 400, 400, 400, 403, 400};
@@ -82,7 +70,7 @@ TEST(who_may_not_join)
 		buf_puts(&big, "                                                                ");
 	CHECK(fleet_post(f, "/v1/enrol", big.p, big.n) == 413);
 	fleet_now_s += 3600;
-	CHECK(fleet_join(f, good, board(0), "x") == 403); /* expired */
+	CHECK(fleet_join(f, good, fleet_board(0), "x") == 403); /* expired */
 	CHECK(fleet_counted(f, COUNT_CSR) == 1);
 	CHECK(fleet_rows(f, "SELECT id FROM boards") == 0);
 	buf_free(&big);
@@ -93,10 +81,10 @@ TEST(a_batch_counts_once)
 {
 	struct fleet *f = fleet_begin();
 	REQUIRE(f);
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
-	CHECK(fleet_send(f, board(0), 0, 3, 1000) == 202);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
+	CHECK(fleet_send(f, fleet_board(0), 0, 3, 1000) == 202);
 	CHECK(fleet_number("records") == 3 && fleet_number("known") == 0);
-	CHECK(fleet_send(f, board(0), 0, 3, 1000) == 202);
+	CHECK(fleet_send(f, fleet_board(0), 0, 3, 1000) == 202);
 	CHECK(fleet_number("known") == 1);
 	CHECK(fleet_rows(f, "SELECT name FROM batches") == 1);
 	CHECK(fleet_counted(f, COUNT_BATCHES) == 1 && fleet_counted(f, COUNT_RECORDS) == 3 &&
@@ -109,14 +97,14 @@ TEST(a_day_has_a_limit)
 	struct fleet *f = fleet_begin();
 	REQUIRE(f);
 	f->c.board_day = 2;
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
-	CHECK(fleet_send(f, board(0), 0, 1, 1000) == 202);
-	CHECK(fleet_send(f, board(0), 1, 1, 1000) == 202);
-	CHECK(fleet_send(f, board(0), 2, 1, 1000) == 429);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
+	CHECK(fleet_send(f, fleet_board(0), 0, 1, 1000) == 202);
+	CHECK(fleet_send(f, fleet_board(0), 1, 1, 1000) == 202);
+	CHECK(fleet_send(f, fleet_board(0), 2, 1, 1000) == 429);
 	CHECK(fleet_said.retry_after_s == DAY - 100);
-	CHECK(fleet_send(f, board(0), 1, 1, 1000) == 202 && fleet_number("known") == 1);
+	CHECK(fleet_send(f, fleet_board(0), 1, 1, 1000) == 202 && fleet_number("known") == 1);
 	fleet_now_s += DAY;
-	CHECK(fleet_send(f, board(0), 2, 1, 1000) == 202);
+	CHECK(fleet_send(f, fleet_board(0), 2, 1, 1000) == 202);
 	CHECK(fleet_counted(f, COUNT_LIMIT) == 1 && fleet_rows(f, "SELECT name FROM batches") == 3);
 	fleet_close(f);
 }
@@ -160,7 +148,7 @@ static void longer(struct fleet *f, struct buf *b)
 static void stranger(struct fleet *f, struct buf *b)
 {
 	(void)f;
-	fleet_batch(board(1), 0, 2, 1000, b);
+	fleet_batch(fleet_board(1), 0, 2, 1000, b);
 }
 
 static void flipped(struct fleet *f, struct buf *b)
@@ -182,15 +170,15 @@ static void forged(struct fleet *f, struct buf *b)
 {
 	char id[KEY_ID_HEX + 1], *at;
 	(void)f;
-	fleet_batch(board(1), 0, 2, 1000, b);
+	fleet_batch(fleet_board(1), 0, 2, 1000, b);
 	at = strstr(b->p, "sig ") + 4;
-	memcpy(id, board_id(0), KEY_ID_HEX);
+	memcpy(id, fleet_board_id(0), KEY_ID_HEX);
 	memcpy(at, id, KEY_ID_HEX);
 }
 
 static void other_kind(struct fleet *f, struct buf *b)
 {
-	const struct private_key *k = board(0);
+	const struct private_key *k = fleet_board(0);
 	(void)f;
 	buf_clear(b);
 	CHECK_OK(signed_write("snapshot", "{}", 2, &k, 1, b));
@@ -198,7 +186,7 @@ static void other_kind(struct fleet *f, struct buf *b)
 
 static void resigned(struct buf *b, const char *payload)
 {
-	const struct private_key *k = board(0);
+	const struct private_key *k = fleet_board(0);
 	buf_clear(b);
 	CHECK_OK(signed_write("records", payload, strlen(payload), &k, 1, b));
 }
@@ -217,7 +205,7 @@ static void poisoned(struct fleet *f, struct buf *b)
 		 "{\"class\":\"%s\",\"board\":\"%s\",\"label\":\"x\",\"n\":1}\n"
 		 "{\"type\":\"code\",\"key\":\"%s\",\"text\":\"\x7f"
 		 "ELF\"}\n",
-		 fleet_class, board_id(0), fleet_class);
+		 fleet_class, fleet_board_id(0), fleet_class);
 	resigned(b, text);
 }
 
@@ -227,7 +215,7 @@ static void borrowed(struct fleet *f, struct buf *b)
 	struct signed_doc d;
 	struct buf payload = {0};
 	(void)f;
-	fleet_batch(board(1), 0, 2, 1000, b);
+	fleet_batch(fleet_board(1), 0, 2, 1000, b);
 	CHECK_OK(signed_parse(b->p, b->n, "records", &d));
 	buf_add(&payload, d.payload.p, d.payload.n);
 	resigned(b, buf_str(&payload));
@@ -237,7 +225,7 @@ static void borrowed(struct fleet *f, struct buf *b)
 static void revoked(struct fleet *f, struct buf *b)
 {
 	(void)b;
-	CHECK_OK(store_revoke(fleet_conn(f), board_id(0), "it lies", fleet_now_s));
+	CHECK_OK(store_revoke(fleet_conn(f), fleet_board_id(0), "it lies", fleet_now_s));
 }
 
 static const struct attack attacks[] = {
@@ -271,8 +259,8 @@ TEST(attacks_are_refused_noted_and_change_nothing)
 		const struct attack *t = &attacks[i];
 		struct fleet *f = fleet_begin();
 		REQUIRE(f);
-		CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
-		fleet_batch(board(0), 0, 2, 1000, &b);
+		CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
+		fleet_batch(fleet_board(0), 0, 2, 1000, &b);
 		t->make(f, &b);
 		int status = fleet_post(f, "/v1/records", b.p, b.n);
 		if (status != t->status) {
@@ -306,25 +294,25 @@ TEST(batches_become_words)
 {
 	struct fleet *f = fleet_begin();
 	REQUIRE(f);
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
-	CHECK(fleet_join(f, fleet_token(f, 1), board(1), "y") == 200);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(1), "y") == 200);
 	for (int i = 0; i < 20; i++)
-		CHECK(fleet_send(f, board(0), 2 * i, 2, 1000) == 202);
-	CHECK(fleet_send(f, board(1), 0, 2, 5000) == 202);
+		CHECK(fleet_send(f, fleet_board(0), 2 * i, 2, 1000) == 202);
+	CHECK(fleet_send(f, fleet_board(1), 0, 2, 5000) == 202);
 	CHECK(fleet_digest(f, fleet_conn(f), 7) == 7);
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 14);
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 0);
 	CHECK(fleet_rows(f, "SELECT key FROM words") == 42);
 	CHECK(fleet_rows(f, "SELECT key FROM words WHERE class = '0123456789abcdef0123456789abcdef'") == 42);
 	fleet_now_s += 10;
-	CHECK(fleet_send(f, board(1), 0, 2, 900) == 202); /* board 1 now gives another time */
+	CHECK(fleet_send(f, fleet_board(1), 0, 2, 900) == 202); /* board 1 now gives another time */
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
 	CHECK(fleet_rows(f, "SELECT key FROM words") == 42);
 	CHECK(fleet_rows(f, "SELECT key FROM words WHERE median_ns >= 5000") == 0);
 	CHECK(fleet_int(f, "SELECT MIN(median_ns) FROM words") == 900);
 	CHECK(fleet_rows(f, "SELECT name FROM batches WHERE taken = 1 AND doc IS NULL") == 22);
 	CHECK(fleet_rows(f, "SELECT name FROM batches") == 22);
-	CHECK(fleet_send(f, board(1), 0, 2, 900) == 202 && fleet_number("known") == 1);
+	CHECK(fleet_send(f, fleet_board(1), 0, 2, 900) == 202 && fleet_number("known") == 1);
 	fleet_close(f);
 }
 
@@ -332,9 +320,9 @@ TEST(a_board_revoked_meanwhile_says_nothing)
 {
 	struct fleet *f = fleet_begin();
 	REQUIRE(f);
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
-	CHECK(fleet_send(f, board(0), 0, 2, 1000) == 202);
-	CHECK_OK(store_revoke(fleet_conn(f), board_id(0), "it lies", fleet_now_s));
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
+	CHECK(fleet_send(f, fleet_board(0), 0, 2, 1000) == 202);
+	CHECK_OK(store_revoke(fleet_conn(f), fleet_board_id(0), "it lies", fleet_now_s));
 	CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
 	CHECK(fleet_rows(f, "SELECT key FROM words") == 0);
 	fleet_close(f);
@@ -503,10 +491,10 @@ TEST(a_fault_within_is_not_told)
 	struct buf b = {0};
 	c.threads = 2;
 	REQUIRE_OK(fleet_open(&c, &clock_real, fleet_date, &f));
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
 	CHECK_OK(db_exec(fleet_conn(f), "DROP TABLE batches", NULL, 0, NULL, NULL));
 	log_level_set(LOG_QUIET);
-	CHECK(fleet_send(f, board(0), 0, 1, 1000) == 500 && fleet_said.retry_after_s > 0);
+	CHECK(fleet_send(f, fleet_board(0), 0, 1, 1000) == 500 && fleet_said.retry_after_s > 0);
 	CHECK(!strstr(fleet_text, "batches")); /* strangers get no internal details */
 	buf_free(&b);
 	fleet_close(f);

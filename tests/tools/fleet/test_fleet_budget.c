@@ -8,24 +8,12 @@
 
 enum { DAY = 86400, BIG = 30000, LINES = 34 };
 
-static const struct private_key *board(int i)
-{
-	return keys(2 + i + 1)->private[2 + i];
-}
-
-static const char *board_id(int i)
-{
-	static char id[4][KEY_ID_HEX + 1];
-	public_key_id(&keys(2 + i + 1)->public[2 + i], id[i % 4]);
-	return id[i % 4];
-}
-
 /* Makes a batch that is nearly as long as allowed, of choices that no other batch has. */
 static void big_batch(int from, int which, struct buf *out)
 {
 	struct arena a = {0};
 	struct buf payload = {0};
-	const struct private_key *key = board(from);
+	const struct private_key *key = fleet_board(from);
 	const char *line[LINES];
 	char name[64];
 	struct key cls;
@@ -34,7 +22,7 @@ static void big_batch(int from, int which, struct buf *out)
 		snprintf(name, sizeof name, "model %d of batch %d", i, which);
 		line[i] = record_big_choices(&a, hash_text(name), cls, i, BIG);
 	}
-	CHECK_OK(batch_print(fleet_class, board_id(from), "a board for tests", line, LINES, &payload));
+	CHECK_OK(batch_print(fleet_class, fleet_board_id(from), "a board for tests", line, LINES, &payload));
 	buf_clear(out);
 	CHECK_OK(signed_write("records", payload.p, payload.n, &key, 1, out));
 	buf_free(&payload);
@@ -55,7 +43,7 @@ static int send_nonsense(struct fleet *f, int from, size_t n)
 {
 	struct buf doc = {0};
 	char *text = malloc(n);
-	const struct private_key *key = board(from);
+	const struct private_key *key = fleet_board(from);
 	memset(text, 'x', n);
 	CHECK_OK(signed_write("records", text, n, &key, 1, &doc));
 	int status = fleet_post(f, "/v1/records", doc.p, doc.n);
@@ -67,7 +55,7 @@ static int send_nonsense(struct fleet *f, int from, size_t n)
 static int64_t of_board(struct fleet *f, int i, int64_t (*field)(const struct store_board *b))
 {
 	struct store_board b;
-	CHECK_OK(store_board(fleet_conn(f), board_id(i), &b));
+	CHECK_OK(store_board(fleet_conn(f), fleet_board_id(i), &b));
 	return field(&b);
 }
 
@@ -119,7 +107,7 @@ static void a_board_has_its_bytes(const struct fleet_conf *c)
 	open_two(c, f);
 	REQUIRE(f[0] && f[1]);
 	for (int i = 0; i < 2; i++)
-		CHECK(fleet_join(f[0], fleet_token(f[0], 1), board(i), "x") == 200);
+		CHECK(fleet_join(f[0], fleet_token(f[0], 1), fleet_board(i), "x") == 200);
 	for (int status = 202; sent < 20 && status == 202; sent++) {
 		status = send_big(f[sent % 2], 0, sent);
 		taken += status == 202;
@@ -162,7 +150,7 @@ static void nonsense_is_not_free(const struct fleet_conf *c)
 	struct fleet *f[2];
 	open_two(c, f);
 	REQUIRE(f[0] && f[1]);
-	CHECK(fleet_join(f[0], fleet_token(f[0], 1), board(0), "x") == 200);
+	CHECK(fleet_join(f[0], fleet_token(f[0], 1), fleet_board(0), "x") == 200);
 	for (int i = 0; i < 3; i++)
 		CHECK(send_nonsense(f[i % 2], 0, 1000000) == 400);
 	CHECK(send_nonsense(f[0], 0, 1000000) == 429 && send_big(f[1], 0, 0) == 429);
@@ -181,7 +169,7 @@ static void all_have_their_bytes(const struct fleet_conf *conf)
 	open_two(&c, f);
 	REQUIRE(f[0] && f[1]);
 	for (int i = 0; i < 3; i++)
-		CHECK(fleet_join(f[0], fleet_token(f[0], 1), board(i), "x") == 200);
+		CHECK(fleet_join(f[0], fleet_token(f[0], 1), fleet_board(i), "x") == 200);
 	for (int i = 0; i < 9; i++)
 		taken += send_big(f[i % 2], i % 3, i) == 202;
 	CHECK(taken == 5 && send_big(f[0], 2, 50) == 429 && strstr(fleet_text, "all-bytes"));
@@ -206,7 +194,7 @@ static void what_stays_is_bounded(const struct fleet_conf *conf)
 	memset(line, 'x', BIG - 1);
 	CHECK_OK(fleet_open(&c, &clock_real, fleet_date, &f));
 	REQUIRE(f);
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
 	for (int i = 0; i < 20; i++, fleet_now_s += DAY) {
 		CHECK(send_big(f, 0, i) == 202);
 		CHECK(fleet_digest(f, fleet_conn(f), 100) == 1);
@@ -221,7 +209,8 @@ static void what_stays_is_bounded(const struct fleet_conf *conf)
 		snprintf(name, sizeof name, "%d", i);
 		w.cand = hash_text(name);
 		line[i < 10 ? BIG - 1 : 400] = 0;
-		CHECK_OK(store_word(fleet_conn(f), board_id(0), fleet_class, &w, line, fleet_now_s + i));
+		CHECK_OK(
+		    store_word(fleet_conn(f), fleet_board_id(0), fleet_class, &w, line, fleet_now_s + i));
 	}
 	CHECK_OK(db_commit(fleet_conn(f)));
 	bytes = fleet_int(f, "SELECT CAST(SUM(bytes) AS BIGINT) FROM words WHERE type = 1");
@@ -277,7 +266,7 @@ TEST(forty_megabytes_at_once)
 	int taken = 0;
 	(void)conf_of(0, &c);
 	REQUIRE_OK(fleet_open(&c, &clock_real, fleet_date, &f));
-	CHECK(fleet_join(f, fleet_token(f, 1), board(0), "x") == 200);
+	CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(0), "x") == 200);
 	for (int i = 0; i < 40; i++)
 		taken += send_big(f, 0, i) == 202;
 	int64_t held = fleet_int(f, "SELECT CAST(SUM(LENGTH(doc)) AS BIGINT) FROM batches");
@@ -332,7 +321,7 @@ TEST(the_program_says_when_to_come_again)
 	fleet_now_s = time(NULL);
 	REQUIRE_OK(fleet_open(&c, &clock_real, fleet_date, &f));
 	for (int i = 0; i < 2; i++)
-		CHECK(fleet_join(f, fleet_token(f, 1), board(i), "x") == 200);
+		CHECK(fleet_join(f, fleet_token(f, 1), fleet_board(i), "x") == 200);
 	fleet_close(f);
 	REQUIRE(start(&s, db));
 	for (int turn = 0; turn < 2; turn++) {

@@ -2,14 +2,6 @@
 #include "tests/lib/test.h"
 #include "tools/hone/chart.h"
 
-static int count(const char *text, const char *part)
-{
-	int n = 0;
-	for (const char *p = text; (p = strstr(p, part)); p += strlen(part))
-		n++;
-	return n;
-}
-
 /* Numbers in the picture are finite, and every kernel with flops has a point. */
 TEST(roofline_shows_every_kernel_with_flops)
 {
@@ -22,12 +14,12 @@ TEST(roofline_shows_every_kernel_with_flops)
 	};
 	struct buf out = {0};
 	chart_roofline(&t, 4, k, 4, &out);
-	CHECK(count(buf_str(&out), "<circle") == 2);
+	CHECK(test_count(buf_str(&out), "<circle") == 2);
 	CHECK(!strstr(buf_str(&out), "nan") && !strstr(buf_str(&out), "inf"));
 	buf_clear(&out);
 	t = (struct target){0}; /* no peaks known */
 	chart_roofline(&t, 1, k, 4, &out);
-	CHECK(count(buf_str(&out), "<circle") == 2 && !strstr(buf_str(&out), "nan"));
+	CHECK(test_count(buf_str(&out), "<circle") == 2 && !strstr(buf_str(&out), "nan"));
 	buf_free(&out);
 }
 
@@ -39,7 +31,7 @@ TEST(bars_escape_names)
 	chart_bars(k, 2, &out);
 	CHECK(!strstr(buf_str(&out), "<script") &&
 	      strstr(buf_str(&out), "&#60;script&#62;alert(&#39;x&#39;)&#38;"));
-	CHECK(count(buf_str(&out), "<rect") == 4 && !strstr(buf_str(&out), "nan"));
+	CHECK(test_count(buf_str(&out), "<rect") == 4 && !strstr(buf_str(&out), "nan"));
 	buf_free(&out);
 }
 

@@ -111,14 +111,6 @@ static int64_t hint_of(const char *path, int i)
 	return ns;
 }
 
-static long long number(const char *key)
-{
-	json_t *j = parse_out();
-	long long v = json_integer_value(json_object_get(j, key));
-	json_decref(j);
-	return v;
-}
-
 static void replace_all(char *text, const char *from, const char *to)
 {
 	for (char *at; (at = strstr(text, from));)
@@ -139,14 +131,13 @@ TEST(export_and_import)
 	snprintf(text, sizeof text, "%s", cli_out);
 	REQUIRE_OK(file_write(lines, text, strlen(text)));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
-	CHECK(number("taken") == 3 && number("known") == 3 && number("refused") == 0); /* logs are not taken:
-										        * a search would trust
-										        * them */
+	/* logs are not taken: a search would trust them */
+	CHECK(out_number("taken") == 3 && out_number("known") == 3 && out_number("refused") == 0);
 	CHECK_RUN(0, "import %s --logs --json --cache %s", lines, to);
-	CHECK(number("taken") == 3 && number("known") == 3);
+	CHECK(out_number("taken") == 3 && out_number("known") == 3);
 	CHECK(hint_of(to, 2) == 1000 && !time_of(to, 2, &code));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
-	CHECK(number("taken") == 0 && number("known") == 6);
+	CHECK(out_number("taken") == 0 && out_number("known") == 6);
 	make(to, 1, 900, true); /* a record that this board measured is not replaced */
 	CHECK_RUN(0, "import %s -q --cache %s", lines, to);
 	CHECK(time_of(to, 0, &code) == 900 && code);
@@ -183,7 +174,7 @@ TEST(import_refuses)
 	REQUIRE_OK(file_write(lines, all, strlen(all)));
 	snprintf(text, sizeof text, "%s", cli_out);
 	CHECK_RUN(1, "import %s --json --cache %s", lines, to);
-	CHECK(number("taken") == 0 && number("refused") == 8);
+	CHECK(out_number("taken") == 0 && out_number("refused") == 8);
 	CHECK_SAYS(cli_err, "is refused");
 	strcat(all, text);
 	REQUIRE_OK(file_write(lines, all, strlen(all)));
@@ -223,7 +214,7 @@ TEST(import_passes_over_long_lines)
 	REQUIRE(buf_ok(&all));
 	REQUIRE_OK(file_write(lines, all.p, all.n));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
-	CHECK(number("taken") == 2 && number("refused") == 4);
+	CHECK(out_number("taken") == 2 && out_number("refused") == 4);
 	snprintf(line, sizeof line, "%s", "long-lines:1 is refused: longer");
 	CHECK_SAYS(cli_err, line);
 	CHECK_RUN(1, "import %s --cache %s", from, to); /* a folder */
@@ -260,7 +251,7 @@ TEST(import_of_strangers)
 	}
 	REQUIRE_OK(file_write(lines, all.p, all.n));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, to);
-	CHECK(number("taken") == 1 && number("refused") == 2);
+	CHECK(out_number("taken") == 1 && out_number("refused") == 2);
 	CHECK_SAYS(cli_err, "not plain text");
 	CHECK_RUN(0, "show --cache %s", to);
 	CHECK_SAYS(cli_out, "untried  par=1 outer=n | block=n:1003");
@@ -300,8 +291,8 @@ TEST(import_of_damaged_lines)
 	REQUIRE_OK(file_write(lines, all.p, all.n));
 	int status = hone("import %s --json -q --cache %s", lines, to);
 	CHECK(status == 0 || status == 1);
-	CHECK(number("taken") + number("known") + number("refused") == count);
-	CHECK(number("refused") > count / 4);
+	CHECK(out_number("taken") + out_number("known") + out_number("refused") == count);
+	CHECK(out_number("refused") > count / 4);
 	CHECK_RUN(0, "show --json --cache %s", to);
 	CHECK_RUN(0, "export -q --cache %s", to);
 	buf_free(&all);
@@ -328,7 +319,7 @@ TEST(merge_reads_one_folder)
 	REQUIRE(system(cmd) == 0);
 	REQUIRE(chmod(in_dir("stderr"), 0666) == 0 && chmod(in_dir("stdout"), 0666) == 0);
 	CHECK_RUN(0, "merge %s --json --cache %s", one, to);
-	CHECK(number("taken") == 4 && number("code") == 2);
+	CHECK(out_number("taken") == 4 && out_number("code") == 2);
 	nobody = false;
 	unsetenv("XDG_CACHE_HOME");
 	REQUIRE(chmod(dir, 0700) == 0);
@@ -354,7 +345,7 @@ TEST(merge_refuses)
 	CHECK_OK(cache_put(c, CACHE_HISTORY, r.task, "hone-history 1\nx\n", 17));
 	cache_close(c);
 	CHECK_RUN(0, "merge %s --json --cache %s", from, to);
-	CHECK(number("taken") == 3 && number("refused") == 2);
+	CHECK(out_number("taken") == 3 && out_number("refused") == 2);
 	CHECK_SAYS(cli_err, "2 records of");
 }
 
@@ -369,7 +360,7 @@ TEST(merge_keeps_the_faster)
 	make(two, 2, 800, true);
 	make(three, 2, 500, false);
 	CHECK_RUN(0, "merge %s %s --json --cache %s", two, three, one);
-	CHECK(number("code") == 2 && number("taken") == 5 && hint_of(one, 0) == 500 &&
+	CHECK(out_number("code") == 2 && out_number("taken") == 5 && hint_of(one, 0) == 500 &&
 	      hint_of(one, 1) == 500);
 	CHECK(time_of(one, 0, &code) == 800 && code);
 	CHECK(time_of(one, 1, &code) == 800 && code); /* the faster record has no code */
@@ -392,7 +383,7 @@ TEST(a_pack_becomes_a_seed)
 	make(from, 3, 1000, true);
 	REQUIRE_OK(file_mkdirs(image, 0755));
 	CHECK_RUN(0, "pack -o %s --json --cache %s", file, from);
-	CHECK(number("records") == 9 && number("bytes") > 1000);
+	CHECK(out_number("records") == 9 && out_number("bytes") > 1000);
 	CHECK_RUN(2, "pack -o board.bin --cache %s", from);
 	setenv("HONE_SEEDS", image, 1);
 	CHECK_RUN(0, "status --json --cache %s", top);
@@ -421,10 +412,10 @@ TEST(forget)
 	CHECK_RUN(2, "forget --task ab --cache %s", path);
 	CHECK_RUN(1, "forget --all --cache %s/not-there", path);
 	CHECK_RUN(0, "forget --task %.8s --json --cache %s", key, path);
-	CHECK(number("kernels") == 1 && number("logs") == 1);
+	CHECK(out_number("kernels") == 1 && out_number("logs") == 1);
 	CHECK(!time_of(path, 1, &code) && time_of(path, 0, &code) == 1000 && code);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
-	CHECK(number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
+	CHECK(out_number("kernels") == 2 && !time_of(path, 0, &code) && !time_of(path, 2, &code));
 	struct cache *c; /* as divided for four threads */
 	struct arena a = {0};
 	struct graph *g;
@@ -454,14 +445,15 @@ TEST(forget)
 	CHECK_OK(chosen_save(&f, g, &two));
 	cache_close(c);
 	CHECK_RUN(0, "forget --model %s --json --cache %s", steering(), path);
-	CHECK(others > 0 && number("kernels") == others);
+	CHECK(others > 0 && out_number("kernels") == others);
 	graph_free(g);
 	arena_free(&a);
 	make(path, 3, 700, true);
 	CHECK_RUN(0, "forget --all --cache %s", path);
 	CHECK_SAYS(cli_out, "3 kernels");
 	CHECK_RUN(0, "status --json --cache %s", path);
-	CHECK(number("record_bytes") == 0 && number("code_bytes") == 0 && number("file_bytes") < 1000);
+	CHECK(out_number("record_bytes") == 0 && out_number("code_bytes") == 0 &&
+	      out_number("file_bytes") < 1000);
 }
 
 static const char read_only[] = "22 1 8:1 / / ro,relatime - ext4 /dev/root ro\n";
@@ -473,9 +465,9 @@ TEST(the_limit_of_a_cache)
 	snprintf(path, sizeof path, "%s", in_dir("limited"));
 	snprintf(from, sizeof from, "%s", in_dir("large"));
 	CHECK_RUN(0, "status --json --cache %s", path);
-	CHECK(number("cap_bytes") == 64 << 20);
+	CHECK(out_number("cap_bytes") == 64 << 20);
 	CHECK_RUN(0, "status --json --cache-limit 3M --cache %s", path);
-	CHECK(number("cap_bytes") == 3 << 20);
+	CHECK(out_number("cap_bytes") == 3 << 20);
 	CHECK_RUN(2, "status --cache-limit 3 --cache %s", path);
 	CHECK_SAYS(cli_err, "write 512K, 32M or 1G");
 	CHECK_RUN(2, "import - --cache-limit 1000K --cache %s", path);
@@ -490,7 +482,7 @@ TEST(the_limit_of_a_cache)
 	CHECK_RUN(0, "status --cache %s", path);
 	CHECK_SAYS(cli_out, "of 1 MiB");
 	CHECK_RUN(0, "status --json --cache-limit 2M --cache %s", path);
-	CHECK(number("cap_bytes") == 2 << 20);
+	CHECK(out_number("cap_bytes") == 2 << 20);
 	make(from, 4, 1000, true);
 	struct cache *c;
 	static char bytes[250 << 10];
@@ -535,7 +527,7 @@ TEST(import_evicts_nothing)
 	}
 	REQUIRE_OK(file_write(lines, out.p, out.n));
 	CHECK_RUN(0, "import %s --json --cache %s", lines, path);
-	int taken = (int)number("taken"), left = (int)number("left_out");
+	int taken = (int)out_number("taken"), left = (int)out_number("left_out");
 	CHECK(taken > 1000 && left > 1000 && taken + left == N);
 	CHECK_RUN(0, "import %s --cache %s", lines, path);
 	CHECK_SAYS(cli_err, "left out");
@@ -573,7 +565,7 @@ TEST(a_limit_stays_with_its_cache)
 	json_t *j = parse_out(), *records = json_object_get(j, "records");
 	CHECK(json_integer_value(json_object_get(records, "code")) == N);
 	json_decref(j);
-	CHECK(number("cap_bytes") == 100 << 20);
+	CHECK(out_number("cap_bytes") == 100 << 20);
 }
 
 TEST(status)

@@ -56,14 +56,6 @@ static void make_cache(const char *path)
 	cache_close(c);
 }
 
-static long long number(const char *key)
-{
-	json_t *j = parse_out();
-	long long v = json_integer_value(json_object_get(j, key));
-	json_decref(j);
-	return v;
-}
-
 static void copy_word(const char *key, char *out, size_t n)
 {
 	json_t *j = parse_out();
@@ -100,7 +92,7 @@ TEST(signed_and_taken)
 	key_file(0, key);
 	make_cache(from);
 	CHECK_RUN(0, "pack -o %s --key %s --json --cache %s", file, key, from);
-	CHECK(number("records") == 2 * RECORDS && number("code") == RECORDS);
+	CHECK(out_number("records") == 2 * RECORDS && out_number("code") == RECORDS);
 	copy_word("public", hex, sizeof hex);
 	copy_word("signed_by", id, sizeof id);
 	CHECK(strlen(hex) == 130 && strlen(id) == 32);
@@ -111,7 +103,7 @@ TEST(signed_and_taken)
 	CHECK_SAYS(cli_err, "--key");
 	CHECK(records_of(to) == 0);
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, hex, to);
-	CHECK(number("taken") == RECORDS && number("begin") == RECORDS && number("refused") == 0);
+	CHECK(out_number("taken") == RECORDS && out_number("begin") == RECORDS && out_number("refused") == 0);
 	CHECK(records_of(to) == RECORDS);
 	CHECK_SAYS(cli_out, "\"hint\"");
 	CHECK_RUN(0, "status --json --cache %s", to);
@@ -119,7 +111,7 @@ TEST(signed_and_taken)
 	snprintf(path, sizeof path, "%s", in_dir("maker.pub")); /* a key in a file */
 	REQUIRE_OK(file_write(path, hex, strlen(hex)));
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, path, to);
-	CHECK(number("taken") == 0 && number("known") == RECORDS);
+	CHECK(out_number("taken") == 0 && out_number("known") == RECORDS);
 	CHECK_RUN(2, "import %s --key %s --cache %s", file, key, to); /* a private key instead */
 	CHECK_SAYS(cli_err, "no public key");
 	REQUIRE_OK(file_read(&a, file, 0, &b));
@@ -141,12 +133,12 @@ TEST(unsigned_only_where_it_is_said)
 	snprintf(file, sizeof file, "%s", in_dir("unsigned.seg"));
 	make_cache(from);
 	CHECK_RUN(0, "pack -o %s --no-code --json --cache %s", file, from);
-	CHECK(number("code") == 0 && !strstr(cli_out, "signed_by"));
+	CHECK(out_number("code") == 0 && !strstr(cli_out, "signed_by"));
 	CHECK_RUN(1, "import %s --cache %s", file, to);
 	CHECK_SAYS(cli_err, "--unsigned");
 	CHECK(records_of(to) == 0);
 	CHECK_RUN(0, "import %s --unsigned --json --cache %s", file, to);
-	CHECK(number("taken") == RECORDS);
+	CHECK(out_number("taken") == RECORDS);
 	CHECK_RUN(1, "import %s --unsigned --cache %s", in_dir("nothing.seg"), to);
 }
 
@@ -267,10 +259,10 @@ TEST(a_pack_of_what_a_fleet_published)
 	CHECK(!file_exists(file));
 	publish(3);
 	CHECK_RUN(0, "%s", words);
-	CHECK(number("code") == 0 && number("records") >= RECORDS);
+	CHECK(out_number("code") == 0 && out_number("records") >= RECORDS);
 	copy_word("public", hex, sizeof hex);
 	CHECK_RUN(0, "import %s --key %s --json --cache %s", file, hex, to);
-	CHECK(number("taken") == RECORDS);
+	CHECK(out_number("taken") == RECORDS);
 	CHECK_RUN(1, "pack --from %s --class %032d --root %s -o %s", published, 0, root, file);
 	CHECK_RUN(1, "pack --from %s --class %s --channel canary --root %s -o %s", published, cls(), root,
 		  file);
@@ -306,7 +298,7 @@ TEST(signed_by_the_fleet)
 	CHECK_RUN(0, "pack -o %s --key %s --cache %s", file, key, from);
 	CHECK_SAYS(cli_out, "signed by");
 	CHECK_RUN(0, "import %s --root %s --json --cache %s", file, root, to);
-	CHECK(number("taken") == RECORDS);
+	CHECK(out_number("taken") == RECORDS);
 	key_file(1, key); /* root keys do not sign packs */
 	CHECK_RUN(0, "pack -o %s --key %s --cache %s", file, key, from);
 	CHECK_RUN(1, "import %s --root %s --cache %s", file, root, to);

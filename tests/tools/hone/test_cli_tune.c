@@ -88,9 +88,7 @@ TEST(the_next_box_goes_on)
 	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "patient"));
 	json_decref(j);
 	CHECK_RUN(0, tune, steering(), cache, "--fresh");
-	j = parse_out();
-	CHECK(json_integer_value(json_object_get(j, "known")) == 0);
-	json_decref(j);
+	CHECK(out_number("known") == 0);
 	check_show_and_explain(cache); /* records that a search found */
 	CHECK_RUN(2, "tune %s --resume --fresh", steering());
 	CHECK_RUN(0, "explain %s --json --threads 1 --cache %s", steering(), cache);
@@ -336,9 +334,7 @@ TEST(logs_of_others_are_not_gone_on_with)
 			: !strcmp(json_string_value(json_object_get(log, "emitter")), "llvm-1/1"));
 		json_decref(j);
 		CHECK_RUN(0, tune, steering(), "patient", "1s", dir_name);
-		j = parse_out();
-		CHECK(json_integer_value(json_object_get(j, "known")) == 0);
-		json_decref(j);
+		CHECK(out_number("known") == 0);
 	}
 }
 
@@ -371,9 +367,7 @@ TEST(rigor_from_nothing_to_all)
 	CHECK(json_integer_value(json_object_get(j, "trials")) >= tasks && tasks == 10);
 	json_decref(j);
 	CHECK_RUN(0, tune, steering(), "estimate", cache); /* everything is in the cache */
-	j = parse_out();
-	CHECK(json_integer_value(json_object_get(j, "trials")) == 0);
-	json_decref(j);
+	CHECK(out_number("trials") == 0);
 	CHECK_RUN(0, tune, steering(), "cached", cache);
 	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
 		  in_dir("pinned"), cache);
@@ -384,14 +378,6 @@ TEST(rigor_from_nothing_to_all)
 	j = parse_out();
 	CHECK(!strcmp(json_string_value(json_object_get(j, "rigor")), "quick"));
 	json_decref(j);
-}
-
-static long long number(const char *key)
-{
-	json_t *j = parse_out();
-	long long v = json_integer_value(json_object_get(j, key));
-	json_decref(j);
-	return v;
 }
 
 static void move_records(const char *from, const char *to)
@@ -500,7 +486,7 @@ TEST(known_schedules_are_recompiled)
 	CHECK_SAYS(cli_out, "10 records");
 	CHECK_RUN(1, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, estimate, steering(), to);
-	CHECK(number("stale") == 10 && number("kept") >= n);
+	CHECK(out_number("stale") == 10 && out_number("kept") >= n);
 	check_best(to, 8);
 	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), to);
 	CHECK_RUN(0, "run %s --random --require-cache --output %s --threads 1 --cache %s", steering(),
@@ -508,7 +494,7 @@ TEST(known_schedules_are_recompiled)
 	CHECK_RUN(0, "show --cache %s", to);
 	CHECK(!strstr(cli_out, "stale: "));
 	CHECK_RUN(0, estimate, steering(), to);
-	CHECK(number("stale") == 0 && number("trials") == 0);
+	CHECK(out_number("stale") == 0 && out_number("trials") == 0);
 }
 
 /* Records as if another emitter had made all of them. */
@@ -541,7 +527,7 @@ TEST(records_of_another_emitter)
 	CHECK_SAYS(cli_out, "another version of the emitter");
 	CHECK_RUN(0, "tune %s --json --rigor estimate --budget 60s --threads 1 --cache %s", steering(),
 		  cache);
-	CHECK(number("stale") == 10);
+	CHECK(out_number("stale") == 10);
 	CHECK_RUN(0, "show --cache %s", cache);
 	CHECK(!strstr(cli_out, "stale: "));
 	CHECK_RUN(0, "bench %s --runs 1 --require-cache --threads 1 --cache %s", steering(), cache);
@@ -610,14 +596,6 @@ TEST(what_is_recorded_is_replayed)
 	CHECK_SAYS(cli_err, "--record DIR records them");
 }
 
-static int count_of(const char *text, const char *part)
-{
-	int n = 0;
-	for (const char *p = text; (p = strstr(p, part)); p++)
-		n++;
-	return n;
-}
-
 TEST(a_cache_that_cannot_be_written)
 {
 	REQUIRE_OK(file_write(in_dir("file"), "x", 1));
@@ -632,11 +610,11 @@ TEST(a_cache_that_cannot_be_written)
 	CHECK_SAYS(cli_err, "/file/cache");
 	json_decref(j);
 	CHECK_RUN(0, "tune %s --budget 1s --threads 1 --cache %s/cache", steering(), in_dir("file"));
-	CHECK(count_of(cli_err, "in memory only") == 1 && count_of(cli_out, "in memory only") == 0);
+	CHECK(test_count(cli_err, "in memory only") == 1 && test_count(cli_out, "in memory only") == 0);
 	CHECK(!strstr(cli_out, "hone bench"));
 	CHECK_SAYS(cli_out, "--cache");
 	CHECK_RUN(0, "tune %s --json --budget 1s --threads 1 --cache /proc/nope", steering());
-	CHECK(count_of(cli_err, "in memory only") == 1);
+	CHECK(test_count(cli_err, "in memory only") == 1);
 }
 
 TEST(stopped_at_once_it_promises_nothing)
@@ -696,9 +674,7 @@ TEST(train_makes_a_prior)
 	snprintf(file, sizeof file, "%s/%s.land", folder, key);
 	CHECK_OK(file_write(file, text.p, text.n));
 	CHECK_RUN(0, "train %s -o %s --json", folder, prior);
-	json_t *j = parse_out();
-	CHECK(json_integer_value(json_object_get(j, "samples")) == 4);
-	json_decref(j);
+	CHECK(out_number("samples") == 4);
 	struct blob made;
 	void *state;
 	REQUIRE_OK(file_read(&a, prior, 0, &made));

@@ -107,14 +107,6 @@ TEST(one_json_object)
 	json_decref(j);
 }
 
-static int count(const char *text, const char *part)
-{
-	int n = 0;
-	for (const char *p = text; (p = strstr(p, part)); p += strlen(part))
-		n++;
-	return n;
-}
-
 TEST(one_picture)
 {
 	const struct course c[] = {course("a", "evolve", 1, 0.9), course("a", "evolve", 2, 0.95),
@@ -122,16 +114,17 @@ TEST(one_picture)
 	struct search_report r = report(c, 3);
 	struct buf out = {0};
 	search_svg(&r, &out);
-	CHECK(count(buf_str(&out), "<svg") == 1 && count(buf_str(&out), "</svg>") == 1);
+	CHECK(test_count(buf_str(&out), "<svg") == 1 && test_count(buf_str(&out), "</svg>") == 1);
 	/* A faint line for each search, and one for each strategy in each of the three panels in which it has
 	 * any. */
-	CHECK(count(buf_str(&out), "opacity") == 3 && count(buf_str(&out), "<path class=\"k") == 3 + 4);
+	CHECK(test_count(buf_str(&out), "opacity") == 3 &&
+	      test_count(buf_str(&out), "<path class=\"k") == 3 + 4);
 	CHECK(!strstr(buf_str(&out), "b<&") && !strstr(buf_str(&out), "nan") &&
 	      !strstr(buf_str(&out), "inf"));
 	buf_clear(&out);
 	r = report(c, 0);
 	search_svg(&r, &out);
-	CHECK(count(buf_str(&out), "</svg>") == 1 && !strstr(buf_str(&out), "<path class=\"k"));
+	CHECK(test_count(buf_str(&out), "</svg>") == 1 && !strstr(buf_str(&out), "<path class=\"k"));
 	buf_free(&out);
 }
 
