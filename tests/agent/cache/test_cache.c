@@ -79,10 +79,7 @@ TEST(put_get_reopen)
 	struct rec got;
 	REQUIRE_OK(cache_open(&reader, fresh_dir(), true, 0));
 	REQUIRE_OK(cache_open(&c, dir, false, 0));
-	for (int i = 0; i < 1000; i++) {
-		struct rec r = sample(i);
-		REQUIRE_OK(cache_put_rec(c, &r));
-	}
+	put_records(c, 0, 1000);
 	struct rec newer = sample(7);
 	newer.meas.min_ns = 1;
 	REQUIRE_OK(cache_put_rec(c, &newer));

@@ -21,10 +21,7 @@ TEST(damage_anywhere_is_a_miss)
 	struct arena a = {0};
 	struct blob file;
 	REQUIRE_OK(cache_open_with(&c, fresh_dir(), CACHE_WRITE, 0, &small));
-	for (int i = 0; i < N; i++) {
-		struct rec r = sample(i);
-		REQUIRE_OK(cache_put_rec(c, &r));
-	}
+	put_records(c, 0, N);
 	cache_close(c);
 	char path[PATH_MAX];
 	snprintf(path, sizeof path, "%s", file_of(dir, 0));
@@ -299,12 +296,7 @@ TEST(what_cannot_be_read_is_not_thrown_away)
 {
 	struct disk blind = disk_system;
 	struct cache *c;
-	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
-	for (int i = 0; i < 40; i++) {
-		struct rec r = sample(i);
-		REQUIRE_OK(cache_put_rec(c, &r));
-	}
-	cache_close(c);
+	make(fresh_dir(), 40);
 	blind.read = no_read;
 	disk = &blind;
 	int rc = cache_open(&c, dir, false, 0);
@@ -337,12 +329,7 @@ TEST(a_bad_sector)
 	enum { N = 60 };
 	struct disk bad = disk_system;
 	struct cache *c;
-	REQUIRE_OK(cache_open(&c, fresh_dir(), false, 0));
-	for (int i = 0; i < N; i++) {
-		struct rec r = sample(i);
-		REQUIRE_OK(cache_put_rec(c, &r));
-	}
-	cache_close(c);
+	make(fresh_dir(), N);
 	bad.read = read_around;
 	disk = &bad;
 	int rc = cache_open(&c, dir, false, 0);

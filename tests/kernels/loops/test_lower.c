@@ -217,7 +217,6 @@ TEST(constants_with_a_fill_value)
 	arena_free(&c.a);
 }
 
-/* The generic form of a task, its default schedule, and the sizes bound as parameters. */
 /* A quotient by a constant is that of a division: one ulp less, and the floor of a multiple is one less. */
 TEST(floor_of_a_quotient)
 {
@@ -241,6 +240,7 @@ TEST(floor_of_a_quotient)
 	}
 }
 
+/* Interprets the generic form of a random task by its default schedule, with its sizes as parameters. */
 static void one_generic(uint64_t seed, const struct target *tg)
 {
 	struct rng r;
