@@ -16,7 +16,7 @@ TEST(a_task_at_its_roofline_has_no_room)
 	CHECK(promise_expect(&p, 0, 0, 0) == 0);
 }
 
-TEST(what_brings_nothing_grows_old)
+TEST(slices_without_gain_promise_less)
 {
 	struct promise p = {{0}};
 	double before = INFINITY;

@@ -53,7 +53,7 @@ TEST(parts_are_even_and_complete)
 	CHECK(moved > BOARDS * 8 / 10);
 }
 
-TEST(who_is_alone_has_all)
+TEST(undivided_searches_have_all_parts)
 {
 	const struct share none[] = {{0}, {0, "a", "b"}, {1, "a", "b"}, {-1, "a", "b"}};
 	for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
@@ -284,7 +284,7 @@ TEST(a_part_that_is_empty_is_no_harm)
 #define CLS "0123456789abcdef0123456789abcdef"
 #define ID "fedcba9876543210fedcba9876543210"
 
-TEST(what_is_kept_is_read)
+TEST(shares_are_kept_and_read)
 {
 	struct arena a = {0};
 	struct share s;
@@ -310,7 +310,7 @@ TEST(what_is_kept_is_read)
 	arena_free(&a);
 }
 
-TEST(what_cannot_be_said_is_not_kept)
+TEST(invalid_shares_are_not_kept)
 {
 	struct arena a = {0};
 	struct share s;

@@ -129,7 +129,7 @@ TEST(the_same_seed_tries_the_same)
 }
 
 /* With the same seed, the next box does not begin with the draws of the first. */
-TEST(who_goes_on_finds_something_new)
+TEST(the_next_box_finds_something_new)
 {
 	static struct tried known[MOST];
 	const struct box_setup first = {.strategy = "random", .seed = 7, .box_ns = 4 * NS_PER_S};
@@ -253,7 +253,7 @@ TEST(known_times_count_by_the_default)
 }
 
 /* A candidate that lost to an incumbent that is gone is raced again if it is clearly faster than today's. */
-TEST(what_lost_has_another_chance)
+TEST(losers_get_another_chance)
 {
 	char good[CAND_MAX];
 	int64_t least, standard;
@@ -276,7 +276,7 @@ TEST(what_lost_has_another_chance)
 }
 
 /* A quick search ends by itself, and sooner if much is known already; defaults alone are two trials. */
-TEST(as_much_as_is_asked_for)
+TEST(quick_searches_and_defaults_alone)
 {
 	static struct tried known[MOST];
 	const int64_t box_ns = 600 * NS_PER_S;

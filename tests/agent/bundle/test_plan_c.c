@@ -393,7 +393,7 @@ TEST(nodes_in_c)
 		    compiler()) == 0);
 }
 
-TEST(what_cannot_be_is_listed)
+TEST(unsupported_nodes_are_listed)
 {
 	struct zoo z = net_begin("arg");
 	struct net n;

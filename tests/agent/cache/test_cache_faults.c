@@ -86,7 +86,7 @@ TEST(a_writer_goes_on_after_damage)
 
 /* Bytes of a record that lie in another place, inside a payload or left over from another file, do not
  * count. */
-TEST(what_looks_like_a_record_is_none)
+TEST(misplaced_records_do_not_count)
 {
 	struct cache *c;
 	struct arena a = {0};
@@ -292,7 +292,7 @@ static int64_t no_read(int fd, void *p, size_t n, int64_t at)
 	return at >= SEG_HEAD ? -EIO : disk_system.read(fd, p, n, at);
 }
 
-TEST(what_cannot_be_read_is_not_thrown_away)
+TEST(unreadable_files_are_not_thrown_away)
 {
 	struct disk blind = disk_system;
 	struct cache *c;
@@ -364,7 +364,7 @@ static int look_before_unlink(const char *path)
 	return disk_system.unlink(path);
 }
 
-TEST(what_waits_takes_no_place_before_it_is_durable)
+TEST(a_record_is_found_while_files_are_removed)
 {
 	static char filler[3000];
 	const struct cache_options o = {.cap_bytes = 256 << 10, .segment_bytes = 16 << 10, .seeds = ""};
@@ -439,7 +439,7 @@ static int counting_sync(int fd)
 	return disk_system.sync(fd);
 }
 
-TEST(what_a_killed_writer_left_is_synced)
+TEST(leftovers_of_a_killed_writer_are_synced)
 {
 	struct disk counting = disk_system;
 	struct cache *c;

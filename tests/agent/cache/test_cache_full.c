@@ -80,7 +80,7 @@ static int small_disk_write(int fd, const void *p, size_t n, int64_t at)
 
 /* Reads fail during one open, and the cap is reached later: no record is lost. If reads always fail, no
  * record is lost while there is code to evict. */
-TEST(what_could_not_be_read_once_is_kept)
+TEST(unreadable_records_are_kept)
 {
 	enum { N = 300 };
 	const struct cache_options o = {.cap_bytes = 1 << 20, .seeds = ""};

@@ -115,7 +115,7 @@ TEST(a_state_folder_of_somebody_else)
 }
 
 /* More than half is dead: the next writer removes it; a reader that has the files open continues. */
-TEST(what_is_dead_goes)
+TEST(dead_records_are_removed)
 {
 	enum { N = 2000, KEYS = 100 };
 	struct cache *c, *reader;

@@ -68,7 +68,7 @@ TEST(forgotten_while_the_seed_is_away)
 }
 
 /* But the number of tombstones is bounded. */
-TEST(what_is_forgotten_is_bounded)
+TEST(tombstones_are_bounded)
 {
 	enum { N = 40000 };
 	struct cache *c;
@@ -161,7 +161,7 @@ TEST(no_descriptors_left)
 }
 
 /* A record that was put while newer files could not be opened is newer than the records in them. */
-TEST(what_is_put_beside_unopened_files)
+TEST(puts_beside_unopened_files)
 {
 	struct cache *c;
 	struct arena a = {0};

@@ -107,7 +107,7 @@ static void close_both(struct cache *c)
 	keeper = NULL;
 }
 
-TEST(what_is_put_goes_through)
+TEST(puts_go_through)
 {
 	struct cache *c = open_through();
 	put_records(c, 0, 10);
@@ -135,7 +135,7 @@ TEST(what_is_put_goes_through)
 	remove_dir();
 }
 
-TEST(what_waits_here_is_bounded)
+TEST(waiting_puts_are_bounded)
 {
 	struct cache *c = open_through();
 	cache_close(c);
@@ -170,7 +170,7 @@ TEST(a_keeper_that_dies_with_what_was_handed_over)
 }
 
 /* The keeper commits by itself and compacts, while others read. */
-TEST(what_the_keeper_does_meanwhile)
+TEST(the_keeper_commits_and_compacts_by_itself)
 {
 	struct cache *c = open_through();
 	put_records(c, 0, 10);
@@ -202,7 +202,7 @@ static bool has_code(struct cache *c, const char *text)
 	return has;
 }
 
-TEST(what_is_not_taken_stays_here)
+TEST(refused_puts_stay_here)
 {
 	struct cache *c = open_through();
 	say.refuse = E_USAGE;
@@ -226,7 +226,7 @@ TEST(what_is_not_taken_stays_here)
 }
 
 /* After a full disk the next commit tries again. */
-TEST(what_cannot_be_written_waits)
+TEST(puts_wait_until_they_can_be_written)
 {
 	struct cache *c = open_through();
 	say.refuse = E_IO;

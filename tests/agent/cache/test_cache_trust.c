@@ -257,7 +257,7 @@ static int leave_lock(void)
 	return 0;
 }
 
-TEST(who_may_lock)
+TEST(users_that_may_lock)
 {
 	struct stat st;
 	struct cache *c;

@@ -74,7 +74,7 @@ static int run(int n, const struct served *k)
 	return revert(cache, &target, 1, false, n, k);
 }
 
-TEST(what_loses_inside_goes_back)
+TEST(kernels_that_lose_in_the_network_go_back)
 {
 	const struct served k[] = {steady(task[0], 980, 1020), steady(task[1], 1000, 900)};
 	set_up();

@@ -31,7 +31,7 @@ static void check(const struct rec *r, enum stale want)
 	CHECK(got == want);
 }
 
-TEST(what_is_measured_here_is_believed)
+TEST(records_with_their_code_are_not_stale)
 {
 	open_cache();
 	struct rec r = make_rec(REC_BEST, "tile=x:8");

@@ -302,7 +302,7 @@ static void say(struct trials *l, const char *cand, enum meas_status status, int
 
 /* The model ranks as measured, 10 % too low; the draft ranks in reverse. The second box is on a machine half
  * as fast, which changes nothing. */
-TEST(what_a_log_says)
+TEST(a_log_is_summed_up)
 {
 	struct trials_sum s;
 	start(&log_a, 1);

@@ -61,7 +61,7 @@ TEST(a_request_has_its_reply)
 	fake_remove(&f);
 }
 
-TEST(nobody_listens)
+TEST(no_listener)
 {
 	struct fake f = {0};
 	struct client *c;
@@ -105,7 +105,7 @@ TEST(refusals_are_errors_of_their_code)
 	}
 }
 
-TEST(what_is_no_honed_is_said)
+TEST(another_program_at_the_socket)
 {
 	static const char deep[] = "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\n";
 	static const char *const said[] = {"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -165,7 +165,7 @@ static bool hangs_up(struct fake *f, const char *op, long long id, const json_t 
 	return !f->said && !strcmp(op, "hello");
 }
 
-TEST(one_that_closes)
+TEST(honed_closes_the_connection)
 {
 	for (int at_once = 0; at_once < 2; at_once++) {
 		struct fake f = {.answer = hangs_up, .said = at_once ? "" : NULL};
@@ -190,7 +190,7 @@ static bool silent(struct fake *f, const char *op, long long id, const json_t *r
 	return (f->said && fake_hello(op, id, out)) || true;
 }
 
-TEST(one_that_says_nothing)
+TEST(honed_says_nothing)
 {
 	struct client *c;
 	const char *line;

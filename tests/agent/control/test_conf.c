@@ -95,7 +95,7 @@ static const struct {
     {"[boot]\nbudget = 2s\nb\xff = 1\n", "3: no UTF-8"},
 };
 
-TEST(what_is_wrong_is_said_with_its_line)
+TEST(mistakes_are_reported_with_their_line)
 {
 	for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
 		struct arena a = {0};

@@ -167,7 +167,7 @@ TEST(a_processor_for_100_ms_closes)
 	}
 }
 
-TEST(one_that_stays_closes_within_100_ms)
+TEST(a_lasting_load_closes_within_100_ms)
 {
 	for (int cpus = 1; cpus <= 4; cpus *= 2) {
 		begin_open(NULL);
@@ -453,7 +453,7 @@ TEST(looks_seldom_at_what_comes_and_goes)
 	CHECK(until_open() <= 70 * S);
 }
 
-TEST(of_two_reasons_the_first_is_said)
+TEST(the_first_of_two_reasons_is_shown)
 {
 	begin_open(NULL);
 	v.headroom_mc = 0;

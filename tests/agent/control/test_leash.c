@@ -207,7 +207,7 @@ TEST(a_yield_rests_workers_and_taints)
 	fake_die(&fake);
 }
 
-TEST(who_started_alone_goes_on_alone)
+TEST(a_job_that_began_without_honed_stays_without)
 {
 	const char *taint;
 	fake_start(&fake, "/tmp");
@@ -261,7 +261,7 @@ TEST(a_child_of_honed_ends_with_it)
 	fake_die(&fake);
 }
 
-TEST(what_honed_should_not_say)
+TEST(replies_that_honed_should_not_send)
 {
 	static const char *const odd[] = {"what\n",
 					  "[]\n",

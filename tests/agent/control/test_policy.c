@@ -39,7 +39,7 @@ TEST(default_is_there)
 	}
 }
 
-TEST(one_is_served)
+TEST(a_single_model_is_served)
 {
 	struct contender c = usual(0);
 	EVERY(p)
@@ -72,7 +72,7 @@ TEST(priority_comes_first)
 		CHECK(p->lease(c, N) == 4 && p->slice(c, N) == 4);
 }
 
-TEST(who_starves_comes_before_priority)
+TEST(starving_models_come_before_priority)
 {
 	struct contender c[N];
 	for (int i = 0; i < N; i++)
@@ -114,7 +114,7 @@ static int64_t longest_wait(const struct policy *p, uint64_t seed, int64_t had[N
 	return longest_ns;
 }
 
-TEST(nobody_starves)
+TEST(no_model_starves)
 {
 	int64_t had[N];
 	EVERY(p)

@@ -87,7 +87,7 @@ TEST(a_cache_of_somebody_else_is_refused)
 	remove_dir();
 }
 
-TEST(what_is_committed_is_durable)
+TEST(commits_are_durable)
 {
 	struct store *s;
 	REQUIRE_OK(store_open(fresh_dir(), 0, &s));
@@ -210,7 +210,7 @@ TEST(another_holds_the_lock)
 }
 
 /* A put that can never be kept fails its commit, and no later one; the other puts are kept. */
-TEST(what_is_refused)
+TEST(puts_that_are_refused)
 {
 	static char large[1 << 20];
 	struct store *s;

@@ -236,7 +236,7 @@ TEST(a_crash_pauses_its_model_for_longer_each_time)
 	board_free(b);
 }
 
-TEST(what_does_not_start_pauses_too)
+TEST(jobs_that_do_not_start_pause_too)
 {
 	struct board *b = board_new(HONED_RESIDENT, 1);
 	board_start(b);
@@ -297,7 +297,7 @@ TEST(over_its_budget_a_job_is_told_then_killed)
 }
 
 /* Records are lost in a commit that nobody asked for: their job is told, another job is not. */
-TEST(what_was_lost_is_not_committed_later)
+TEST(lost_records_are_not_committed_later)
 {
 	struct board *b = tuning_jobs(2, 2);
 	board_put_rec(b, 1001);

@@ -186,7 +186,7 @@ TEST(box_ends_though_its_flash_stalls)
 	board_free(b);
 }
 
-TEST(those_in_need_come_first)
+TEST(models_in_need_come_first)
 {
 	struct board *b = box(4, 1);
 	b->model[3].priority = 5;
@@ -267,7 +267,7 @@ TEST(a_late_job_has_the_cores_that_nobody_uses)
 	board_free(b);
 }
 
-TEST(who_has_kernels_takes_no_time_from_those_in_need)
+TEST(models_with_kernels_take_no_time_from_those_without)
 {
 	struct board *b = box(2, 1);
 	board_start(b);
@@ -280,7 +280,7 @@ TEST(who_has_kernels_takes_no_time_from_those_in_need)
 	board_free(b);
 }
 
-TEST(what_is_left_of_the_box_goes_to_who_promises)
+TEST(the_rest_of_the_box_goes_to_promising_models)
 {
 	struct board *b = box(2, 2);
 	board_start(b);

@@ -218,7 +218,7 @@ TEST(tune_runs_a_job_and_says_what_came_of_it)
 	board_free(b);
 }
 
-TEST(what_is_asked_for_makes_a_slice_make_room)
+TEST(a_requested_job_stops_the_slice)
 {
 	struct board *b = resident(1);
 	board_run(b, LONG_SETTLED);

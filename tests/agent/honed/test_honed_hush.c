@@ -39,7 +39,7 @@ static void release(struct board *b, int job)
 	board_ask(b, 1000 + job, "{\"op\":\"release\",\"id\":77}");
 }
 
-TEST(who_can_be_stopped_is_stopped_for_quiet)
+TEST(jobs_that_can_be_stopped_are_stopped_for_quiet)
 {
 	struct board *b = two_jobs(1);
 	lease(b, 1, "compute", true);
@@ -54,7 +54,7 @@ TEST(who_can_be_stopped_is_stopped_for_quiet)
 	board_free(b);
 }
 
-TEST(it_is_stopped_before_the_other_hears)
+TEST(a_job_is_stopped_before_the_other_gets_quiet)
 {
 	struct board *b = two_jobs(1);
 	lease(b, 1, "compute", true);
@@ -68,7 +68,7 @@ TEST(it_is_stopped_before_the_other_hears)
 	board_free(b);
 }
 
-TEST(who_cannot_be_stopped_is_waited_for)
+TEST(jobs_that_cannot_be_stopped_are_waited_for)
 {
 	struct board *b = two_jobs(1);
 	lease(b, 1, "compute", false);
@@ -119,7 +119,7 @@ TEST(told_to_stop_it_goes_on_and_saves)
 
 /* A job's budget ends while it is stopped for a long lease of another: it cannot know that, and is not
  * blamed. */
-TEST(who_stands_still_is_not_over_its_budget)
+TEST(a_stopped_job_is_not_over_its_budget)
 {
 	struct board *b = board_new(HONED_RESIDENT, 1);
 	board_start(b);
@@ -146,7 +146,7 @@ TEST(who_stands_still_is_not_over_its_budget)
 	board_free(b);
 }
 
-TEST(who_rests_meanwhile_stays_stopped)
+TEST(a_job_that_rests_meanwhile_stays_stopped)
 {
 	struct board *b = two_jobs(1);
 	lease(b, 1, "compute", true);
@@ -176,7 +176,7 @@ TEST(the_holder_dies_and_the_others_go_on)
 }
 
 /* A race is several calls, so the machine is kept free for the next one for a moment. */
-TEST(who_raced_may_race_again_first)
+TEST(the_last_racer_may_race_again_first)
 {
 	struct board *b = two_jobs(1);
 	lease(b, 2, "quiet", false);

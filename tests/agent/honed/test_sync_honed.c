@@ -61,7 +61,7 @@ TEST(through_honed)
 	tree_close(&tree);
 }
 
-TEST(by_hand)
+TEST(sync_by_hand)
 {
 	char words[512];
 	tree_open(&tree);

@@ -377,7 +377,7 @@ TEST(files)
 }
 
 /* These paths are not images, and not missing either; no open waits for a writer of the pipe. */
-TEST(what_cannot_be_opened)
+TEST(paths_that_cannot_be_opened)
 {
 	char path[128], other[160];
 	struct target here;
@@ -401,7 +401,7 @@ TEST(what_cannot_be_opened)
 }
 
 /* A description that could not be read back is not written. */
-TEST(what_no_reader_takes)
+TEST(unreadable_descriptions_are_not_written)
 {
 	char path[128];
 	struct arena a = {0};

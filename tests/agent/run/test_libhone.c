@@ -74,7 +74,7 @@ TEST(words)
 	      !hone_origin_name(-1));
 }
 
-TEST(what_cannot_be_opened)
+TEST(bad_options_of_open)
 {
 	struct hone_handle *h;
 	struct hone_options o;
@@ -126,7 +126,7 @@ TEST(structures_grow)
 	CHECK_FAILS(hone_open(&newer.o, &h), HONE_USAGE, "newer version");
 }
 
-TEST(what_cannot_be_loaded)
+TEST(bad_arguments_of_load)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);
 	struct hone_model *m;
@@ -157,7 +157,7 @@ TEST(what_cannot_be_loaded)
 	hone_close(h);
 }
 
-TEST(what_cannot_be_bound_or_asked)
+TEST(bad_arguments_of_bind_and_info)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);
 	REQUIRE(h != NULL);
@@ -616,7 +616,7 @@ TEST(kernels_of_honed)
 		unsetenv("XDG_CACHE_HOME");
 }
 
-TEST(nobody_has_a_home)
+TEST(no_home_folder)
 {
 	char *home = getenv("HOME"), *xdg = getenv("XDG_CACHE_HOME");
 	char old_home[4096], old_xdg[4096];

@@ -54,7 +54,7 @@ TEST(a_part_inside_lies_as_it_would_alone)
 }
 
 /* Parts that would share a block, a row or a halo with a neighbour stay apart. */
-TEST(what_lies_otherwise_is_copied)
+TEST(parts_that_lie_otherwise_are_copied)
 {
 	struct operand whole = {.dtype = DT_F32, .dims = {4, {1, 48, 5, 5}}}, part = whole;
 	part.dims.d[1] = 24;
@@ -77,7 +77,7 @@ TEST(what_lies_otherwise_is_copied)
 }
 
 /* A plain part of a blocked whole: a kernel converts it to where it belongs. */
-TEST(what_concat_joins_is_converted_in_place)
+TEST(inputs_of_concat_are_converted_in_place)
 {
 	struct arena a = {0};
 	struct graph *g = ARENA_NEW(&a, struct graph);

@@ -18,7 +18,7 @@ TEST(each_thread_keeps_its_own_events)
 	trace_close(t);
 }
 
-TEST(what_does_not_fit_is_counted)
+TEST(lost_events_are_counted)
 {
 	struct clock c = clock_virtual(0);
 	struct trace *t;

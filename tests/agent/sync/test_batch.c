@@ -52,7 +52,7 @@ TEST(goes_and_comes)
 	arena_free(&a);
 }
 
-TEST(what_is_not_sent)
+TEST(batches_that_are_not_sent)
 {
 	struct arena a = {0};
 	struct buf b = {0};

@@ -250,7 +250,7 @@ TEST(channels)
 }
 
 /* The hash covers all that names a candidate, and nothing that was measured. */
-TEST(what_is_revoked)
+TEST(revoked_hash_covers_the_candidate)
 {
 	struct rec r = {
 	    .task = {1, 2}, .target_key = {3, 4}, .device = "cpu", .threads = 2, .cand = "tile=x:14"};

@@ -168,7 +168,7 @@ TEST(unknown_kinds_of_blobs_are_not_fetched)
 	tree_close(&tree);
 }
 
-TEST(what_was_revoked_goes)
+TEST(revoked_records_are_removed)
 {
 	tree_open(&tree);
 	REQUIRE_OK(tree_sync(&tree, &sum));
@@ -364,7 +364,7 @@ TEST(bytes_of_a_day_are_kept_to)
 	tree_close(&tree);
 }
 
-TEST(nobody_there_is_offline)
+TEST(no_server_is_offline)
 {
 	tree_open(&tree);
 	struct web w = {.dir = tree.www};

@@ -48,7 +48,7 @@ TEST(every_key)
 	arena_free(&a);
 }
 
-TEST(what_is_refused)
+TEST(settings_that_are_refused)
 {
 	static const struct {
 		const char *line, *text;
@@ -78,7 +78,7 @@ TEST(what_is_refused)
 	}
 }
 
-TEST(where_from)
+TEST(servers_and_folders)
 {
 	static const char *const good[] = {"https://a.example",    "https://a.example:8443/v1",
 					   "http://127.0.0.1:80",  "http://[::1]:8440/x",

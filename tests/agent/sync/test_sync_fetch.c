@@ -95,7 +95,7 @@ TEST(out_of_a_folder)
 	end();
 }
 
-TEST(what_is_known_is_not_sent_again)
+TEST(known_files_are_not_sent_again)
 {
 	begin_open(NULL);
 	struct fetched same;
@@ -291,7 +291,7 @@ static int answer_badly(struct web *w, int fd, const struct web_ask *q)
 	return 0;
 }
 
-TEST(what_does_not_end_is_ended)
+TEST(endless_answers_are_ended)
 {
 	static const struct odd want[] = {
 	    [SLOW] = {"", E_TIMEOUT, "slow"},         [SLOW_HEAD] = {"", E_TIMEOUT, "slow"},
@@ -339,7 +339,7 @@ TEST(bytes_are_used_up)
 	end();
 }
 
-TEST(nobody_there_is_no_network)
+TEST(no_server_is_no_network)
 {
 	begin(NULL);
 	char url[64];
@@ -361,7 +361,7 @@ static int stands_in(struct web *w, int fd, const struct web_ask *q)
 	return web_reply(w, fd, 200, "", "by proxy", 8);
 }
 
-TEST(by_a_proxy)
+TEST(fetches_by_a_proxy)
 {
 	begin(stands_in);
 	struct fetch_options o = options("http://127.0.0.1:1");
@@ -382,7 +382,7 @@ static int take_post(struct web *w, int fd, const struct web_ask *q)
 	return web_reply(w, fd, 202, "", "{}", 2);
 }
 
-TEST(what_is_sent_up)
+TEST(posts)
 {
 	begin_open(take_post);
 	CHECK_OK(fetch_post(f, "records", "a/b", big, BIG, 100, &got));

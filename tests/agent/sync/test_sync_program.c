@@ -89,7 +89,7 @@ static bool says(const char *text)
 		__VA_ARGS__, NULL                                                                            \
 	}
 
-TEST(what_it_returns)
+TEST(exit_codes)
 {
 	tree_open(&tree);
 	configure("");
@@ -111,7 +111,7 @@ TEST(what_it_returns)
 }
 
 /* A stick replaces the server. */
-TEST(by_folder)
+TEST(sync_from_a_folder)
 {
 	tree_open(&tree);
 	configure("");

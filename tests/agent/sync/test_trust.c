@@ -164,7 +164,7 @@ TEST(root_signs_itself)
 }
 
 /* Version 1 has keys 0, 1, 2; the next one has 1, 2, 5 unless the row says otherwise. */
-TEST(what_follows)
+TEST(roots_that_follow)
 {
 	static const struct {
 		int64_t version;

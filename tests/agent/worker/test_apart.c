@@ -608,7 +608,7 @@ TEST(it_fails_once)
 }
 
 /* A candidate that does not compile is not run anywhere. */
-TEST(what_does_not_compile_is_not_run)
+TEST(candidates_that_do_not_compile_are_not_run)
 {
 	struct meas m;
 	struct runner *r = begin(HONEST);

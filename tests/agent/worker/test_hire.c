@@ -142,7 +142,7 @@ static int worker_of(const struct manager *m)
 
 /* The worker is told what a child inherits from its parent: cpus, less those of the builders, priority,
  * memory limit. */
-TEST(it_is_placed_as_a_child_would_be)
+TEST(workers_are_placed_like_children)
 {
 	struct manager manager;
 	struct runner *r;
@@ -169,7 +169,7 @@ TEST(it_is_placed_as_a_child_would_be)
 
 /* When all workers must rest, their streams are closed, and so they end. Built candidates are lost; the next
  * worker is hired when workers need not rest any more. */
-TEST(those_behind_a_socket_rest_by_leaving)
+TEST(workers_behind_a_socket_rest_by_leaving)
 {
 	struct manager manager;
 	struct runner *r;
@@ -283,7 +283,7 @@ TEST(strangers_candidates_have_a_connection_of_their_own)
 	manager_stop(&manager);
 }
 
-TEST(nobody_serves_there)
+TEST(no_server_at_the_socket)
 {
 	struct manager manager;
 	struct runner *r = NULL;

@@ -131,7 +131,7 @@ TEST(marked_before_the_launch_and_cleared_after_it)
 	end(&w);
 }
 
-TEST(what_did_not_answer_is_not_met_again)
+TEST(candidates_without_an_answer_are_not_launched_again)
 {
 	static const int fate[] = {E_CHILD, E_TIMEOUT};
 	for (int i = 0; i < 2; i++) {

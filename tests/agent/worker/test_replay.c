@@ -210,7 +210,7 @@ TEST(costs)
 	close_world(&w);
 }
 
-TEST(what_cannot_be_replayed)
+TEST(missing_and_invalid_landscapes)
 {
 	struct world w;
 	struct runner *r;

@@ -54,7 +54,7 @@ static const struct step *fused_step(const struct steps *s, int *parts)
 	return found;
 }
 
-TEST(what_is_fused)
+TEST(blocks_that_are_fused)
 {
 	struct target small = machine(1000), large = machine(1 << 30);
 	struct arena a = {0};
@@ -107,7 +107,7 @@ TEST(what_is_fused)
 }
 
 /* Strided windows read an input from the caller's memory, unless it has another reader. */
-TEST(what_needs_no_copy)
+TEST(inputs_without_a_copy)
 {
 	struct target t = machine(1 << 20);
 	for (int i = 0; i < 4; i++) {

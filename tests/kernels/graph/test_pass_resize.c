@@ -131,7 +131,7 @@ static void check(const struct joined *j)
 	arena_free(&a);
 }
 
-TEST(what_is_enlarged_is_convolved_before)
+TEST(convolutions_go_before_an_enlargement)
 {
 	struct joined j = usual;
 	check(&j);
@@ -173,7 +173,7 @@ TEST(upsample_of_old)
 
 /* Not changed: Resize that does not repeat pixels, larger windows, values with other readers, and joined
  * columns. */
-TEST(what_stays)
+TEST(graphs_that_stay)
 {
 	struct joined j[6];
 	for (int i = 0; i < 6; i++) {

@@ -139,7 +139,7 @@ FORMS(lrn, {"LRN", 13, "size=5", "?2x7x3x4"}, {"LRN", 13, "size=4 alpha=0.5f bet
       {"LRN", 13, "size=1 alpha=0.9f beta=0.6f bias=0.5f", "?1x5x2x2"},
       {"LRN", 13, "size=9 alpha=0.9f", "?1x5x3"})
 
-TEST(what_has_no_form)
+TEST(nodes_without_a_form)
 {
 	static const struct form_case none[] = {
 	    {"ConvTranspose", 11, "", "?1x3x5x4 | ?3x7x3x3"},

@@ -32,7 +32,7 @@ TEST(a_map_is_one_row)
 	"task syms=0\noperand xa in f32 [3,4,5] plain\noperand ub tmp f32 [3,1,1] plain\noperand yc out "    \
 	"f32 [3,4,5] plain\n"
 
-TEST(what_all_stages_of_a_chain_sum_over)
+TEST(axes_that_all_stages_of_a_chain_sum_over)
 {
 	check_simplified(IMAGES SUM_OF_IMAGE
 			 "stage c:3 y:4 x:5\nread xa [c,y,x]\nread ub [c,0,0]\nbody r0 r1 sub\n"

@@ -56,7 +56,7 @@ TEST(strided_reads_of_a_map)
 	CHECK(key_equal(task_key(&t), task_key(&want)));
 }
 
-TEST(what_cannot_be_part_of_its_reader)
+TEST(stages_that_cannot_join_their_reader)
 {
 	struct task t = parse("task syms=0\noperand X in f32 [8] plain\noperand T tmp f32 [8] plain\n"
 			      "operand Y out f32 [8] plain\nstage i:8\nread X [i]\nbody r0\nwrite T [i]\n"

@@ -89,7 +89,7 @@ TEST(dense_problems_never_get_worse)
 	check_random(30, false);
 }
 
-TEST(where_the_nearest_gain_misleads)
+TEST(the_nearest_gain_misleads)
 {
 	/* The second variable alone prefers 1, and so does each pair of neighbours that begins there, but all
 	 * together are cheaper with 0. */
@@ -206,7 +206,7 @@ TEST(strided_convolutions_to_few_channels)
 	arena_free(&a);
 }
 
-TEST(what_is_joined_agrees)
+TEST(joined_values_agree)
 {
 	struct arena a = {0};
 	struct zoo z = net_begin("joins");

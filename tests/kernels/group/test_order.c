@@ -106,7 +106,7 @@ static bool permutation(const int *order, int n)
 	return true;
 }
 
-TEST(as_good_as_every_order)
+TEST(equals_the_best_of_all_orders)
 {
 	static struct made m;
 	struct rng r;

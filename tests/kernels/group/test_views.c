@@ -121,7 +121,7 @@ TEST(through_split_and_dims_of_one)
 }
 
 /* A second operand must have contiguous rows, and contiguous reads must stay contiguous. */
-TEST(what_would_be_read_slowly_is_copied)
+TEST(values_that_would_be_read_slowly_are_copied)
 {
 	struct zoo z = net_begin("views");
 	struct arena a = {0};
@@ -141,7 +141,7 @@ TEST(what_would_be_read_slowly_is_copied)
 }
 
 /* A value with other readers, or an output of the graph, is kept. */
-TEST(what_others_read_stays)
+TEST(values_with_other_readers_stay)
 {
 	struct zoo z = net_begin("views");
 	struct arena a = {0};
@@ -177,7 +177,7 @@ TEST(shuffled_channels_are_copied_once)
 }
 
 /* Rows cut in two where two of them make a row of the other shape: there is no index of single dims. */
-TEST(what_would_be_divided_stays)
+TEST(rows_that_would_be_divided_stay)
 {
 	struct zoo z = net_begin("views");
 	struct arena a = {0};
@@ -238,7 +238,7 @@ static int enlarge(struct zoo *z, int x, int64_t h, int64_t w)
 }
 
 /* Rows are doubled, columns use a table, which the map that reads them lacks: it has its own two operands. */
-TEST(what_a_table_repeats_is_no_part_of_a_map)
+TEST(values_that_a_table_repeats_are_no_part_of_a_map)
 {
 	struct zoo z = net_begin("views");
 	struct arena a = {0};

@@ -147,7 +147,7 @@ TEST(constant_nodes)
 	graph_free(g);
 }
 
-TEST(all_that_is_unsupported_in_one_error)
+TEST(one_error_lists_all_unsupported_nodes)
 {
 	struct onnx_maker k;
 	struct graph *g;

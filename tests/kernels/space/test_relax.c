@@ -309,7 +309,7 @@ TEST(penalties_lead_back)
 	arena_free(&u.a);
 }
 
-TEST(what_cannot_be_relaxed)
+TEST(tasks_that_cannot_be_relaxed)
 {
 	static const char *const texts[] = {
 	    /* all extents are one */

@@ -77,7 +77,7 @@ TEST(random_schedules)
 	arena_free(&a);
 }
 
-TEST(what_does_not_fit_is_clipped)
+TEST(schedules_that_do_not_fit_are_clipped)
 {
 	char out[CAND_MAX];
 	make();

@@ -84,7 +84,7 @@ static int64_t slow(const float *x, int64_t n, int64_t stride, struct run_order 
 	return best;
 }
 
-TEST(which_is_greatest)
+TEST(the_greatest_element)
 {
 	struct rng r;
 	float x[MOST];

@@ -17,7 +17,7 @@ TEST(keys_are_sha256)
 }
 
 /* Compares the whole digest with the library that signs. */
-TEST(as_another_library_has_it)
+TEST(equals_another_library)
 {
 	unsigned char p[300];
 	for (size_t n = 0; n < sizeof p; n++) {

@@ -19,7 +19,7 @@ static const char pi_overlay[] =
     "27 22 179:5 / /ro ro,relatime - ext4 /dev/mmcblk0p5 rw\n"
     "28 22 179:6 / /worn rw,relatime - ext4 /dev/mmcblk0p6 ro,errors=remount-ro\n";
 
-TEST(by_table)
+TEST(mount_tables)
 {
 	CHECK(mount_in(pi_overlay, "/var/lib/hone") == MOUNT_MEMORY);
 	CHECK(mount_in(pi_overlay, "/data/hone") == MOUNT_KEEPS);
@@ -82,7 +82,7 @@ TEST(options_that_look_alike)
 	CHECK(mount_in("22 1 0:3 / / rw - ext4 /dev/sda1", "/x") == MOUNT_KEEPS);
 }
 
-TEST(of_this_machine)
+TEST(mounts_of_this_machine)
 {
 	CHECK(mount_of("", "/proc/self") != MOUNT_MEMORY);
 	if (mount_of("", "/dev/shm") != MOUNT_MEMORY)

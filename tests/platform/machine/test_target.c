@@ -51,7 +51,7 @@ TEST(baselines)
 	CHECK_FAILS(target_baseline("pdp11", &t), E_NOTFOUND, "x86-64-v3");
 }
 
-TEST(what_runs_where)
+TEST(targets_run_code_of_smaller_ones_only)
 {
 	struct target v2, v3, v4, arm, host;
 	REQUIRE_OK(target_baseline("x86-64-v2", &v2));

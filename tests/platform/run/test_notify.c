@@ -74,7 +74,7 @@ TEST(abstract_socket)
 	tells(true);
 }
 
-TEST(nobody_listens)
+TEST(no_listener)
 {
 	struct notify n;
 	unsetenv("NOTIFY_SOCKET");

@@ -277,7 +277,7 @@ static int do_the_allowed(void *ctx)
 	return nanosleep(&t, NULL) < 0 || fcntl(0, F_DUPFD, 16) >= 0 ? 7 : 0;
 }
 
-TEST(what_a_worker_needs_is_left)
+TEST(workers_keep_the_calls_they_need)
 {
 	CHECK(in_process(do_the_allowed, NULL) == 0);
 }

@@ -84,7 +84,7 @@ TEST(a_pool_holds_different_candidates_and_the_best_of_them)
 	arena_free(&u.a);
 }
 
-TEST(what_was_proposed_or_measured_does_not_come_again)
+TEST(proposed_and_measured_candidates_do_not_return)
 {
 	char cand[CAND_MAX], other[CAND_MAX];
 	open_herd(16);

@@ -85,7 +85,7 @@ static void say(const char *what, const struct herd_boot b[BOOTS])
 			printf("%s, boot %d: %.3f, %.3f\n", what, i + 1, b[i].median, b[i].tenth);
 }
 
-TEST(who_divides_is_sooner_there)
+TEST(divided_searches_are_sooner)
 {
 	struct herd_boot alone[BOOTS], divided[BOOTS];
 	REQUIRE_OK(run(HERD_ALONE, 0, 2, alone));

@@ -129,7 +129,7 @@ static void write_on(void)
 
 /* While another process writes, every snapshot opens and holds the first n records complete, and n never
  * falls. */
-TEST(of_a_growing_file)
+TEST(snapshots_of_a_growing_file)
 {
 	int last = 0, grown = 0, status = -1;
 	uint64_t generation = 0;

@@ -122,7 +122,7 @@ TEST(tuners_that_fail)
 }
 
 /* A search counts as done only if these programs finished it with these options. */
-TEST(what_is_done_is_known_by_its_stamp)
+TEST(finished_runs_are_known_by_their_stamp)
 {
 	struct arena a = {0};
 	struct course c;

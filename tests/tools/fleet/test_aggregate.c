@@ -247,7 +247,7 @@ TEST(times_that_are_none)
 	fleet_free(f);
 }
 
-TEST(what_is_no_word)
+TEST(invalid_words_do_not_count)
 {
 	struct fleet *f = fleet_new(2);
 	for (int b = -1; b <= 2; b += 3)
@@ -265,7 +265,7 @@ TEST(what_is_no_word)
 	fleet_free(f);
 }
 
-TEST(what_fails_is_stopped)
+TEST(failing_candidates_are_stopped)
 {
 	struct fleet *f = fleet_new(9);
 	for (int k = 0; k < 2; k++)
@@ -284,7 +284,7 @@ TEST(what_fails_is_stopped)
 	fleet_free(f);
 }
 
-TEST(who_says_that_what_works_fails_is_struck_out)
+TEST(boards_that_lie_about_failures_are_struck_out)
 {
 	struct fleet *f = fleet_new(4);
 	for (int k = 0; k < STRIKE_WORDS; k++) {
@@ -323,7 +323,7 @@ TEST(stages)
 	fleet_free(f);
 }
 
-TEST(nobody_keeps_others_from_canary)
+TEST(no_board_keeps_others_from_canary)
 {
 	struct fleet *f = fleet_new(4);
 	f->in.rules.stage_s = 100;
@@ -356,7 +356,7 @@ TEST(nobody_keeps_others_from_canary)
 	fleet_free(f);
 }
 
-TEST(what_is_there_stays_while_it_is_as_good)
+TEST(published_records_stay_while_they_are_as_good)
 {
 	struct fleet *f = fleet_new(4);
 	for (int b = 0; b < 3; b++) {
@@ -438,7 +438,7 @@ static void random_words(struct fleet *f, struct rng *r)
 	f->in.rules.stage_s = rng_below(r, 2) * 100;
 }
 
-TEST(as_the_slow_reference_says)
+TEST(equals_the_slow_reference)
 {
 	for (uint64_t seed = 1; seed <= 3000; seed++) {
 		struct rng r;

@@ -343,7 +343,7 @@ TEST(one_connection_leads)
 }
 
 /* A process has the database open while another opens and closes it; what both wrote survives a kill. */
-TEST(who_comes_and_goes_takes_nothing_along)
+TEST(another_process_loses_nothing)
 {
 	EACH_PLACE(p)
 	{
@@ -405,7 +405,7 @@ TEST(the_file_is_its_owners_and_is_durable)
 	CHECK(stat(name, &st) < 0); /* the last close has moved all into the file */
 }
 
-TEST(what_is_no_database_is_refused)
+TEST(invalid_databases_are_refused)
 {
 	struct db_conn *c = NULL;
 	char path[128];
@@ -491,7 +491,7 @@ TEST(a_lost_connection_is_opened_again)
 	db_close(c);
 }
 
-TEST(who_loses_its_session_loses_the_lead)
+TEST(losing_the_session_loses_the_lead)
 {
 	struct db_conn *a, *b;
 	if (!postgres_url())
@@ -516,7 +516,7 @@ TEST(who_loses_its_session_loses_the_lead)
 	db_close(a);
 }
 
-TEST(who_waits_for_a_row_too_long_is_busy)
+TEST(waiting_too_long_for_a_row_is_busy)
 {
 	struct db_conn *a, *b;
 	static const char up[] = "UPDATE hone_test SET i = i + 1";
@@ -548,7 +548,7 @@ static int again(void *ctx, const struct db_value *col, int n)
 }
 
 /* Errors name the cause, and leave the connection as it was. */
-TEST(what_postgres_does_not_take_is_said)
+TEST(errors_of_postgres_are_reported)
 {
 	struct db_conn *c, *other = NULL;
 	struct seen s = {.null = DB_TEXT};

@@ -282,7 +282,7 @@ TEST(silent_clients_do_no_harm)
 		close(fd[i]);
 }
 
-TEST(who_revokes_says_why)
+TEST(revoking_needs_a_reason)
 {
 	struct server s;
 	char words[128], id[33];
@@ -336,7 +336,7 @@ TEST(the_end_lets_a_request_end)
 }
 
 /* Deadlines are checked with a virtual clock. */
-TEST(what_takes_too_long_is_cut)
+TEST(slow_requests_are_cut)
 {
 	static const char *const begun[] = {
 	    "", "GET /v1/hea", "POST /v1/records HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\nab"};

@@ -59,7 +59,7 @@ TEST(a_slow_body_that_goes_on_is_taken)
 }
 
 /* Bytes of a body extend no other state. */
-TEST(what_a_body_earned_ends_with_it)
+TEST(bytes_of_a_body_extend_no_other_state)
 {
 	open_link(LINK_BODY);
 	links_came(links, l, 1 << 20);

@@ -408,7 +408,7 @@ TEST(signed_again_by_another_key)
 	world_free(w);
 }
 
-TEST(what_nobody_says_any_more_is_forgotten)
+TEST(records_without_words_are_forgotten)
 {
 	struct world *w = world_new();
 	struct db_conn *c = world_conn(w);
@@ -688,7 +688,7 @@ TEST(classes_of_a_board_are_few)
 	world_free(w);
 }
 
-TEST(what_says_nothing_brings_up_no_class)
+TEST(defaults_alone_make_no_class)
 {
 	struct world *w = world_new();
 	for (int i = 0; i < 20; i++) {
@@ -775,7 +775,7 @@ TEST(a_round_ends_when_it_is_told)
 	world_free(w);
 }
 
-TEST(what_cannot_be_read_says_nothing)
+TEST(unreadable_batches_are_skipped)
 {
 	struct world *w = world_new();
 	honest(w, 3, 0, 1, 1, MS);

@@ -52,7 +52,7 @@ static ino_t inode(const char *name)
 	return stat(in_dir(name), &st) == 0 ? st.st_ino : 0;
 }
 
-TEST(which_place)
+TEST(kinds_of_places)
 {
 	const struct publish *k;
 	CHECK(publish_find("/srv/hone", &k) == E_OK && !strcmp(k->name, "folder"));
@@ -323,7 +323,7 @@ TEST(a_store_that_is_not_there)
 	place_close(p);
 }
 
-TEST(what_a_store_needs)
+TEST(settings_that_a_store_needs)
 {
 	struct place *p;
 	unsetenv("AWS_ACCESS_KEY_ID");

@@ -100,7 +100,7 @@ TEST(a_bundle_runs_anywhere)
 	shell(cmd);
 }
 
-TEST(what_a_bundle_refuses)
+TEST(options_that_bundles_refuse)
 {
 	if (!tuned())
 		SKIP("no hone-worker (HONE_WORKER)");
@@ -144,7 +144,7 @@ TEST(what_a_bundle_refuses)
 
 /* Without a cache the default schedules are compiled; for imported records, which have no code, the known
  * schedules are. */
-TEST(what_is_missing_is_made)
+TEST(missing_kernels_are_made)
 {
 	if (!tuned())
 		SKIP("no hone-worker (HONE_WORKER)");

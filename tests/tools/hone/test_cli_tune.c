@@ -202,7 +202,7 @@ static bool logged_as_crash(const char *folder, struct gone g)
 	return good;
 }
 
-TEST(what_never_came_back_is_not_launched)
+TEST(candidates_that_never_came_back_are_not_launched)
 {
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
@@ -557,7 +557,7 @@ TEST(tune_refuses_what_it_cannot_do)
 	CHECK_SAYS(cli_err, "write 20s, 500ms or 2m");
 }
 
-TEST(what_is_recorded_is_replayed)
+TEST(recordings_are_replayed)
 {
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
