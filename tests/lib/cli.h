@@ -39,7 +39,7 @@ __attribute__((destructor)) static void remove_dir(void)
 	char cmd[160];
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", dir);
 	if (dir[0] && system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", dir);
+		fprintf(stderr, "cannot remove %s\n", dir);
 }
 
 static void slurp(const char *path, char *to, size_t cap)

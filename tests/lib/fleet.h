@@ -38,7 +38,7 @@ __attribute__((destructor)) static inline void fleet_remove(void)
 	char cmd[96];
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", fleet_dir);
 	if (fleet_dir[0] && system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", fleet_dir);
+		fprintf(stderr, "cannot remove %s\n", fleet_dir);
 }
 
 static inline void fleet_file(const char *name, const void *p, size_t n)

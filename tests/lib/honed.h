@@ -175,7 +175,7 @@ __attribute__((destructor)) static void leave_nothing(void)
 		end_honed(SIGKILL);
 	snprintf(cmd, sizeof cmd, "rm -rf %s", at);
 	if (*at && system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", at);
+		fprintf(stderr, "cannot remove %s\n", at);
 }
 
 /* Sends all bytes; false: the other side stopped reading. */

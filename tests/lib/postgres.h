@@ -28,7 +28,7 @@ __attribute__((destructor)) static void postgres_stop(void)
 	}
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", postgres_dir);
 	if (system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", postgres_dir);
+		fprintf(stderr, "cannot remove %s\n", postgres_dir);
 }
 
 static inline int postgres_spawn(void)

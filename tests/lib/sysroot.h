@@ -77,7 +77,7 @@ static inline void sysroot_end(struct sysroot *b)
 	char cmd[192];
 	snprintf(cmd, sizeof cmd, "chmod -R u+rwX '%s'; rm -rf '%s'", b->root, b->root);
 	if (system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", b->root);
+		fprintf(stderr, "cannot remove %s\n", b->root);
 }
 
 /* ---- values that change: ticks of 10 ms since boot, MiB, milli-degrees */

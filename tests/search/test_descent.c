@@ -74,7 +74,7 @@ TEST(downhill)
 			arena_free(&u.a);
 		}
 		if (gain <= 0.02)
-			printf("task %d: %.3f of log time\n", i, gain);
+			printf("task %d: the log of time falls by %.3f only\n", i, gain);
 		CHECK(gain > 0.02);
 	}
 }

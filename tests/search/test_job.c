@@ -726,7 +726,7 @@ TEST(the_whole_box_is_used)
 		CHECK(ntasks == 1 ? end < box / 2 : end >= box - 100 * NS_PER_MS);
 		check_results(&setup);
 		if (test_bad)
-			printf("%d of %d, %d twice, %lld ms\n", met, n, seen.again,
+			printf("%d of %d candidates tried, %d twice, %lld ms\n", met, n, seen.again,
 			       (long long)(end / NS_PER_MS));
 		close_setup(&setup);
 	}

@@ -143,7 +143,7 @@ TEST(all_learn_faster_than_chance)
 			gain_auto = chance - mean;
 		most = fmax(most, chance - mean);
 		if (strcmp(s->name, "random") && mean >= chance)
-			printf("%s: %.3f of random's log time more\n", s->name, mean - chance);
+			printf("%s: the log of time is %.3f above random's\n", s->name, mean - chance);
 		CHECK(!strcmp(s->name, "random") || mean < chance);
 	}
 	CHECK(gain_auto > most - 0.05);

@@ -193,7 +193,7 @@ TEST(the_generation_does_not_fall)
 	char state[160], user[160];
 	struct cache *c;
 	if (geteuid() != 0)
-		SKIP("only root can be somebody else");
+		SKIP("needs root");
 	snprintf(state, sizeof state, "%s/state", fresh_dir());
 	snprintf(user, sizeof user, "%s/user", dir);
 	REQUIRE(chmod(dir, 0755) == 0 && mkdir(user, 0777) == 0 && chmod(user, 0777) == 0);
@@ -249,7 +249,7 @@ TEST(a_lock_of_somebody_else)
 {
 	struct cache *c;
 	if (geteuid() != 0)
-		SKIP("only root can be somebody else");
+		SKIP("needs root");
 	make(fresh_dir(), 3);
 	CHECK_OK(file_write(below("lock"), "", 0));
 	REQUIRE(chown(dir, 65534, 65534) == 0 && chmod(dir, 0755) == 0 && chmod(below("lock"), 0644) == 0);

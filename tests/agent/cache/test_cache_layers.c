@@ -95,7 +95,7 @@ TEST(a_state_folder_of_somebody_else)
 {
 	char state[96], user[96];
 	if (geteuid() != 0)
-		SKIP("only root can be somebody else");
+		SKIP("needs root");
 	snprintf(state, sizeof state, "%s/state", fresh_dir());
 	snprintf(user, sizeof user, "%s/user", dir);
 	REQUIRE(chmod(dir, 0755) == 0 && mkdir(user, 0777) == 0 && chmod(user, 0777) == 0);

@@ -236,7 +236,7 @@ TEST(a_sparse_file)
 	make(fresh_dir(), 3);
 	int fd = open(below("big.seg"), O_WRONLY | O_CREAT, 0600), first = open(file_of(dir, 0), O_WRONLY);
 	if (ftruncate(fd, (off_t)1 << 40) < 0)
-		SKIP("no file of a terabyte can be made");
+		SKIP("cannot make a sparse file of a terabyte");
 	CHECK(pwrite(fd, "HSEG", 4, 0) == 4);
 	close(fd);
 	REQUIRE_OK(cache_open(&c, dir, true, 0));

@@ -133,7 +133,7 @@ static int with_a_passwd(void)
 TEST(whose_code_is_run)
 {
 	if (geteuid() != 0)
-		SKIP("only root can give files away");
+		SKIP("needs root");
 	make_code(below(fresh_dir() ? "own" : ""));
 	REQUIRE(chown(file_of(below("own"), 0), 1001, 1001) == 0 && !has_code(below("own")));
 	write_passwd(below("passwd"));
@@ -162,7 +162,7 @@ static int with_a_closed_home(void)
 TEST(a_home_that_is_closed)
 {
 	if (geteuid() != 0)
-		SKIP("only root can be somebody else");
+		SKIP("needs root");
 	make(below(fresh_dir() ? "own" : ""), 3);
 	REQUIRE(chmod(dir, 0755) == 0 && mkdir(below("home"), 0700) == 0);
 	CHECK(in_child(with_a_closed_home) == 0);
@@ -195,7 +195,7 @@ TEST(files_are_the_groups)
 	enum { USERS = 100 };
 	unsigned mode;
 	if (geteuid() != 0)
-		SKIP("only root can give folders away");
+		SKIP("needs root");
 	fresh_dir();
 	REQUIRE(mkdir(below("own"), 0700) == 0 && chown(below("own"), 0, USERS) == 0);
 	REQUIRE(chmod(dir, 0755) == 0 && chmod(below("own"), 0750) == 0);
@@ -262,7 +262,7 @@ TEST(users_that_may_lock)
 	struct stat st;
 	struct cache *c;
 	if (geteuid() != 0)
-		SKIP("only root can be somebody else");
+		SKIP("needs root");
 	for (turn = 0; turn < 5; turn++) {
 		REQUIRE(chmod(fresh_dir(), 0755) == 0 && mkdir(below("own"), 0700) == 0);
 		REQUIRE(chown(below("own"), locks[turn].folder, locks[turn].group) == 0 &&
@@ -325,7 +325,7 @@ static int is_refused_as_nobody(void)
 TEST(a_folder_changes_hands)
 {
 	if (geteuid() != 0)
-		SKIP("only root can be somebody else");
+		SKIP("needs root");
 	for (int killed = 0; killed < 2; killed++) {
 		REQUIRE(chmod(fresh_dir(), 0755) == 0 && mkdir(below("own"), 0755) == 0);
 		make(below("own"), 3);

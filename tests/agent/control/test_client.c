@@ -269,7 +269,7 @@ TEST(a_socket_that_is_not_ours)
 	struct client *c;
 	struct fake f = {.answer = good};
 	if (getuid() != 0)
-		SKIP("only root can become somebody else");
+		SKIP("needs root");
 	fake_folder(&f);
 	fake_listen(&f);
 	CHECK(chmod(f.dir, 0755) == 0 && chmod(f.socket, 0600) == 0 && seteuid(65534) == 0);

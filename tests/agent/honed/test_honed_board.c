@@ -456,7 +456,7 @@ TEST(weighs_little)
 	bool found;
 	long own = 0, all = 0;
 	if (SANITIZED)
-		SKIP("a sanitizer's own libraries and memory");
+		SKIP("a sanitizer adds libraries and memory");
 	REQUIRE(up(idle));
 	CHECK(served());
 	maps_hold(heavy, &found);
@@ -464,7 +464,7 @@ TEST(weighs_little)
 	snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)honed);
 	FILE *f = fopen(path, "r");
 	if (!f)
-		SKIP("no smaps_rollup");
+		SKIP("no /proc/PID/smaps_rollup");
 	while (fgets(line, sizeof line, f))
 		(void)(sscanf(line, "Anonymous: %ld", &own) || sscanf(line, "Rss: %ld", &all));
 	fclose(f);

@@ -134,7 +134,7 @@ TEST(slow_flash_costs_a_box_little)
 {
 	NEED_PROGRAMS;
 	if (BOOT_PLAIN_JOBS)
-		SKIP("a sanitizer has to be loaded first");
+		SKIP("a sanitizer must be the first library that is loaded");
 	struct boot *fast = slow_box("300", "budget = 4s\n");
 	if (!fast)
 		SKIP("no cc");

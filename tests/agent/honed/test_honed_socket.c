@@ -255,7 +255,7 @@ TEST(another_user)
 {
 	int status = -1;
 	if (geteuid() != 0)
-		SKIP("only root can be another user");
+		SKIP("needs root");
 	REQUIRE(up());
 	chmod(at, 0755);
 	pid_t pid = fork();

@@ -136,7 +136,7 @@ static bool nothing_runs(double wait_s)
 			return true;
 	}
 	for (int i = 0; i < boot_below(getpid(), p, 4); i++)
-		printf("still runs: %s %d\n", p[i].name, (int)p[i].pid);
+		printf("still running: %s %d\n", p[i].name, (int)p[i].pid);
 	return false;
 }
 
@@ -178,7 +178,7 @@ static void kill_one(struct stream *s)
 	/* A SIGTERM that arrives before honed handles it ends the process directly. */
 	CHECK(rc == 0 || (dead && rc == 1000 + SIGKILL) || (!hard && rc == 1000 + SIGTERM));
 	if (test_bad)
-		printf("after %s of %d: %d\n", hard ? "SIGKILL" : "SIGTERM", (int)v, rc);
+		printf("after %s to victim %d: exit status %d\n", hard ? "SIGKILL" : "SIGTERM", (int)v, rc);
 }
 
 /* A box that ends by itself before the moment comes does not count as a kill. */

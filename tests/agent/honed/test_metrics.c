@@ -262,7 +262,8 @@ static int check_expression(struct metrics *m, const char *expr)
 	for (const char *p = expr; (p = strstr(p, "hone_")); p += name_bytes(p), n++) {
 		CHECK(p == expr || !isalnum((unsigned char)p[-1]));
 		if (!find(m, p, name_bytes(p))) {
-			printf("nobody emits %.*s, which the dashboard shows\n", (int)name_bytes(p), p);
+			printf("the dashboard shows %.*s, which honed does not report\n", (int)name_bytes(p),
+			       p);
 			test_bad = 1;
 		}
 	}

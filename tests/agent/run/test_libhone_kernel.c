@@ -249,7 +249,7 @@ TEST(kernels_are_tuned_by_their_files)
 	if (!worker())
 		SKIP("no hone-worker (HONE_WORKER)");
 	if (SANITIZED)
-		SKIP("a sanitizer's timings are not those that tuning decides by");
+		SKIP("a sanitizer distorts the times that tuning decides by");
 	static float weights[96 * 80];
 	char cache[256], file[256];
 	for (unsigned i = 0; i < sizeof weights / sizeof *weights; i++)

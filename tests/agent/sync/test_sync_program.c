@@ -206,7 +206,7 @@ static void publish_much(void)
 TEST(memory)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	SKIP("a sanitizer's memory is no program's");
+	SKIP("a sanitizer needs memory of its own");
 #endif
 	tree_open(&tree);
 	struct web w = {.dir = tree.www};
@@ -222,7 +222,7 @@ TEST(memory)
 	free(tree.s.record);
 	tree_close(&tree);
 	if (!much)
-		SKIP("it cannot be traced here");
+		SKIP("hone-sync cannot be traced here");
 	printf("peak of memory: %ld KiB with 4 MiB of records, %ld KiB with nothing new\n", much, nothing);
 	CHECK(much <= 20 << 10 && nothing > 0 && nothing <= 20 << 10);
 }

@@ -203,7 +203,7 @@ TEST(tiny_results)
 {
 	find_targets();
 	if (strncmp(targets[0].isa, "x86", 3) != 0)
-		SKIP("tininess is another on this ISA");
+		SKIP("this ISA may detect tininess otherwise");
 	fill_memory(&start, 2);
 	struct rng r;
 	rng_seed(&r, 3);

@@ -125,7 +125,7 @@ TEST(errors)
 			run(s, functions[i].f, NULL, way % 2);
 			double err = worst(s, functions[i].ref, functions[i].absolute, &where);
 			if (err > functions[i].bound)
-				printf("%s(%.9g): error %.3g, over %.3g (%s, %s)\n", functions[i].name,
+				printf("%s(%.9g): error %.3g, more than %.3g (%s, %s)\n", functions[i].name,
 				       (double)where, err, functions[i].bound, way < 2 ? "linear" : "scales",
 				       way % 2 ? "fma" : "mul, add");
 			CHECK(err <= functions[i].bound);
@@ -150,7 +150,7 @@ TEST(power)
 			if (fabs(want) < FLT_MIN || fabs(want) > FLT_MAX)
 				continue;
 			if (!(fabs(s->out[i] - want) <= bound * want))
-				printf("pow(%.9g, %g): error %.3g, over %.3g\n", a, b,
+				printf("pow(%.9g, %g): error %.3g, more than %.3g\n", a, b,
 				       fabs(s->out[i] / want - 1), bound);
 			CHECK(fabs(s->out[i] - want) <= bound * want);
 		}

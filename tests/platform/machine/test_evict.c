@@ -70,7 +70,7 @@ TEST(flushes_every_line_and_no_other)
 {
 	char c = 0;
 	if (!evict_range(&c, 1))
-		SKIP("this CPU lets no process flush");
+		SKIP("this processor lets no process flush cache lines");
 	check_pages(evict_range);
 }
 

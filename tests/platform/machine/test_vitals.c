@@ -311,7 +311,7 @@ static void check_sane(const struct vitals *v, const char *what)
 	for (int i = 0; i < 3; i++)
 		sane &= v->stalled_ns[i] >= 0;
 	if (!sane)
-		printf("not sane with %s\n", what);
+		printf("impossible vitals with %s\n", what);
 	CHECK(sane);
 }
 

@@ -164,7 +164,7 @@ TEST(leaves_workers_their_cpus)
 		if (CPU_ISSET(c, &old))
 			cpu[n++] = c;
 	if (n < 2)
-		SKIP("one cpu");
+		SKIP("needs two processors");
 	REQUIRE_OK(pool_open(&p, 2, cpu));
 	CPU_ZERO(&both);
 	CPU_SET(cpu[0], &both);

@@ -31,7 +31,7 @@ __attribute__((destructor)) static void remove_folder(void)
 	char cmd[96];
 	snprintf(cmd, sizeof cmd, "rm -rf '%s'", folder);
 	if (folder[0] && system(cmd) != 0)
-		fprintf(stderr, "%s stays\n", folder);
+		fprintf(stderr, "cannot remove %s\n", folder);
 }
 
 struct place {

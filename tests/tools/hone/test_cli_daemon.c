@@ -306,7 +306,7 @@ TEST(without_a_daemon_everybody_may_inhibit)
 	struct fake f = {0};
 	char path[160];
 	if (getuid() != 0)
-		SKIP("only root can become somebody else");
+		SKIP("needs root");
 	fake_folder(&f);
 	snprintf(path, sizeof path, "%s/inhibit.d", f.dir);
 	CHECK(chmod(f.dir, 0755) == 0 && mkdir(path, 0777) == 0 && chmod(path, 01777) == 0);
