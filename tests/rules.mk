@@ -13,7 +13,7 @@ $(patsubst %,$(B)/tests/test_fleet_%,http host peers budget): | $(B)/hone-fleet
 t/%: $(B)/tests/test_%
 	@$(TEST_WRAPPER) $< $(CASE)
 
-# All is built first, then tests run, as many at once as there are cores, those that take longest first. (In one go, make
+# All is built first; then as many tests run at once as there are cores, the longest first. (In one go, make
 # compiles whatever it can before it runs the first, and starts the longest, which is linked last, at the end.)
 LONGEST = nspawn.sh fleet.sh networks kills cli_attack llvm_kernels job plan llvm_emit cli_tune choices models libhone.sh lower hostile tried ring libhone torture
 SCRIPTS = attacks.sh fleet.sh layers.sh libhone.sh python.sh peers.sh units.sh man.sh nspawn.sh page.sh
@@ -46,7 +46,7 @@ torture: all $(patsubst %,$(B)/tests/%,test_torture test_scenario test_cache_fau
 	@sh tests/sh/nspawn.sh $(B)
 	$(AGAIN) fuzz
 .PHONY: test layers fuzz torture
-# Rewrites the golden files of tests, for a review of what changed: git diff.
+# Rewrites the golden files of tests; review what changed with git diff.
 golden: $(B)/tests/test_explain_dump
 	@GOLDEN=1 $<
 .PHONY: golden

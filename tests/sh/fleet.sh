@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # A fleet end to end on this machine, with the real programs: a board tunes and pushes, another pulls; hone-fleet alone with TLS on
 # SQLite, then two instances on PostgreSQL behind nginx with mutual TLS, killed and started again under load.
-#	fleet.sh BUILD			the test
-#	fleet.sh BUILD --pull		what a minute found on one board, in a box of 2 s on another (MODEL=mobilenet_v2)
-#	fleet.sh BUILD --polls		conditional polls a second through nginx
-#	fleet.sh BUILD --load		batches through nginx, by mutual TLS, into two instances on PostgreSQL
+#	fleet.sh BUILD			runs the test
+#	fleet.sh BUILD --pull		shares a minute of one board with a box of 2 s on another (MODEL=mobilenet_v2)
+#	fleet.sh BUILD --polls		measures conditional polls a second through nginx
+#	fleet.sh BUILD --load		measures batches through nginx, by mutual TLS, into two instances on PostgreSQL
 b=$(cd "$1" && pwd) mode=$2 good=0 bad=0 skipped=0
 dir=$(mktemp -d) alone='' one='' two='' nginx='' postgres='' load=''
 export HOME="$dir" HONE_SOCKET=/dev/null/honed.sock
@@ -36,7 +36,7 @@ skip() {
 	skipped=$((skipped + 1))
 	echo "skip: $1"
 }
-# Runs a command until it is good; $1: seconds at most.
+# Repeats a command until it succeeds, for $1 seconds at most.
 within() {
 	until=$(($(date +%s) + $1))
 	shift
@@ -45,10 +45,10 @@ within() {
 		sleep 0.1
 	done
 }
-# "after_ms": 1.23 of hone's JSON.
+# Reads "after_ms": 1.23 from hone's JSON.
 number() { sed -n "s/.*\"$1\": *\([0-9.]*\).*/\1/p" | head -n 1; }
 
-# The server. $1: name of its log, then what is another than below; its pid is in $server.
+# Starts the server. $1: name of its log; further options replace those below. Its pid is in $server.
 serve() {
 	log=$dir/$1.log
 	shift
@@ -61,7 +61,7 @@ ends_well() { # pid...
 	kill "$@" && for pid in "$@"; do wait "$pid" || return; done
 }
 
-# Boards. Each has a cache, a state and an identity of its own.
+# Boards: each has its own cache, state and identity.
 board() { # name, server, token
 	mkdir -p "$dir/$1/state"
 	echo "$3" >"$dir/$1/token"
@@ -79,11 +79,11 @@ upload = yes
 END
 }
 sync() { "$b/hone-sync" --config "$dir/$1/honed.conf" --now -v; }
-# The first sync enrols, reads and sends; what is published of it comes with a later one.
+# The first sync enrols, reads and sends; a later one gets what is published of that.
 pushes() { sync "$1" 2>&1 | tee /dev/stderr | grep -q ' [1-9][0-9]* sent;'; }
 pulls() { sync "$1" 2>&1 | tee /dev/stderr | grep -q ' [1-9][0-9]* records taken,'; }
 tune() { "$b/hone" tune "$dir/net.onnx" --cache "$dir/$1/cache" --budget "$2" --json 2>/dev/null >"$dir/$1.json" && [ -s "$dir/$1.json" ]; }
-# Tasks whose fastest kernel is the same schedule in both caches.
+# Counts tasks whose fastest kernel is the same schedule in both caches.
 kept() {
 	for i in "$1" "$2"; do
 		"$b/hone" show --json --cache "$dir/$i/cache" 2>/dev/null | tr '{' '\n' | grep '"kind":"best"' |
@@ -138,7 +138,7 @@ free_port() {
 	! grep -qi ":$(printf '%04X' $port) " /proc/net/tcp /proc/net/tcp6
 }
 some_port() { until free_port; do :; done; }
-# configs/nginx/hone-fleet.conf with ports and folders of this machine.
+# Adapts ports and folders of configs/nginx/hone-fleet.conf to this machine.
 start_nginx() {
 	some_port && tls=$port && some_port && plain=$port
 	sed "s|/var/lib/hone-fleet/|$dir/|; s|listen 443|listen 127.0.0.1:$plain; listen 127.0.0.1:$tls|; s|127.0.0.1:8440|127.0.0.1:$port1|
@@ -173,7 +173,7 @@ killed() {
 	wait "$1" 2>/dev/null
 	return 0
 }
-# The old one's children end by themselves; until then no new one starts.
+# The children of the old PostgreSQL end by themselves; until then no new one starts.
 kill_postgres() {
 	killed $postgres
 	for _ in 1 2 3 4 5 6 7 8 9 10; do

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds each tests/.../fuzz_NAME.c with libFuzzer and AddressSanitizer and runs it for FUZZ_S seconds. Seeds are made here.
-# FUZZ_ONLY="fuzz_image fuzz_hint" runs these alone.
+# Builds each tests/.../fuzz_NAME.c with libFuzzer and AddressSanitizer and runs it for FUZZ_S seconds. It makes the seeds.
+# FUZZ_ONLY="fuzz_image fuzz_hint" runs only these.
 b=${B_FUZZ:-build-fuzz} bad=0
 for f in tests/*/fuzz_*.c tests/*/*/fuzz_*.c; do
 	[ -f "$f" ] || continue

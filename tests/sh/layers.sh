@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Which folder includes and links which, and what headers must keep to. Usage: layers.sh BUILD
+# Checks which folder includes and links which, and the rules for headers. Usage: layers.sh BUILD
 b=$1 good=0 bad=0
-# The folders in their order: one includes and calls itself and those before it. tests/ sees all.
+# The folders in order: each may include and call itself and those before it; tests/ may use all.
 order="platform/base platform/machine platform/run
 	kernels/task kernels/space kernels/loops kernels/emit kernels/graph kernels/group kernels/onnx search
 	agent/cache agent/control agent/run agent/bundle agent/sync agent/worker agent/tune agent/honed

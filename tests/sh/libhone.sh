@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# libhone as its users meet it: installed, from C and C++, shared and static; its ABI against tests/lib/libhone.abi; its size.
+# Tests libhone as users get it: installed, from C and C++, shared and static; its ABI against tests/lib/libhone.abi; its size.
 # Usage: libhone.sh BUILD [golden]
 b=$(cd "$1" && pwd) good=0 bad=0 skipped=0
 dir=$(mktemp -d)
@@ -24,7 +24,7 @@ check() { # description, command...
 	fi
 }
 
-# What programs were built with: names and versions of the symbols, sizes, offsets and numbers, and every declaration.
+# Lists what programs rely on: names and versions of the symbols, sizes, offsets and numbers, and every declaration.
 abi() { # folder in which agent/run/hone.h lies, symbol to leave out
 	${CC:-cc} -I"$1" -I. -o "$dir/abi" tests/lib/libhone_abi.c && {
 		nm -D --defined-only "$b/libhone.so" | sed -n 's/.* T \(hone_.*\)/symbol \1/p' | grep -v "^symbol ${2:-none}@" | LC_ALL=C sort
@@ -42,7 +42,7 @@ differs() { # sed's change of hone.h, symbol to leave out
 	mkdir -p "$dir/broken/agent/run" && sed "$1" agent/run/hone.h >"$dir/broken/agent/run/hone.h" && abi "$dir/broken" "$2" >"$dir/then" &&
 		! diff tests/lib/libhone.abi "$dir/then"
 }
-# On 64-bit machines: sizes differ elsewhere.
+# Only on 64-bit machines, because sizes differ elsewhere.
 if [ "$(getconf LONG_BIT)" = 64 ]; then
 	abi . >"$dir/now"
 	check "the ABI is not that of tests/lib/libhone.abi" diff tests/lib/libhone.abi "$dir/now"

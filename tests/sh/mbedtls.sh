@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compiles agent/sync/crypto.c, every warning an error, against each mbedTLS that is there, and runs its tests with that library.
+# Compiles agent/sync/crypto.c, with warnings as errors, against each installed mbedTLS, and runs its tests with that library.
 # MBEDTLS_DIRS: folders with include/ and lib/ or usr/, as cmake --install or dpkg -x of libmbedtls-dev, libmbedcrypto and
-# libmbedx509 leave them. The system's own is always checked. A version without a library here is compiled alone, which is said.
+# libmbedx509 leave them. It always checks the system's own. A version without a library is only compiled, and it says so.
 b=${BUILD:-build} bad=0
 flags="-std=c11 -O2 -g -D_GNU_SOURCE -I. -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wno-missing-field-initializers -Werror"

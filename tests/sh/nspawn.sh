@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The units under a real systemd as PID 1: a container whose root is an overlay over this machine's own, in memory. The boot box
+# Tests the units under a real systemd as PID 1, in a container whose root is an overlay in memory over this machine's: the boot box
 # before a stand-in application, honed after it, kills, hangs, reloads, a second boot. Usage: nspawn.sh BUILD.
-# Needs root, systemd-nspawn and the right to mount; says so where one is missing.
+# Needs root, systemd-nspawn and the right to mount; says so if one is missing.
 b=$1 good=0 bad=0 skipped=0
 
 skip() {
@@ -36,7 +36,7 @@ mount -t tmpfs -o mode=755 tmpfs "$top/mem" 2>/dev/null && mkdir "$top/mem/upper
 	mount -t overlay overlay -o "lowerdir=/,upperdir=$top/mem/upper,workdir=$top/mem/work" "$root" 2>/dev/null || skip "no overlay over /"
 mount -t tmpfs tmpfs /run || skip "no tmpfs"
 
-# A board of its own: no identity, units and users of this machine.
+# The board has none of this machine's identity, units and users.
 etc=$root/etc/systemd/system
 prepare() {
 	rm -rf "$root/etc/machine-id" "$root/etc/systemd/system" "$root/etc/fstab" "$root/etc/tmpfiles.d" "$root/var/log/journal" "$root/etc/hone" \
@@ -71,7 +71,7 @@ sc() { in_board systemctl --no-pager "$@"; }
 show() { sc show -P "$2" "$1"; } # UNIT PROPERTY
 journal() { in_board journalctl --no-pager -q -o cat -u "$1"; }
 
-# Runs a command until it is good; $1: seconds at most.
+# Repeats a command until it succeeds, for $1 seconds at most.
 within() {
 	left=$(($1 * 10))
 	shift
@@ -118,12 +118,12 @@ is() { # UNIT PROPERTY VALUE
 	[ "$(show "$1" "$2")" = "$3" ] || { show "$1" "$2"; journal "$1" | tail; return 1; }
 }
 conf() { cat >"$root/etc/hone/honed.conf.d/10-board.conf"; }
-# Kernels that anybody who may read the cache finds; the daemon's user wrote them.
+# Counts kernels that a reader of the cache finds, which the daemon's user wrote.
 kernels() { in_board setpriv --reuid=nobody --regid=nogroup --clear-groups env HOME=/ /usr/local/bin/hone show --json --cache /var/lib/hone/cache | grep -o '"task"' | wc -l; }
 has_kernels() { [ "$(kernels)" -ge "$1" ] || { kernels; sc status --no-pager hone-boot.service; return 1; }; }
 status() { in_board /usr/local/bin/hone status --json; }
 status_says() { status | grep -q "$1" || { status; return 1; }; }
-# The first process of this name under honed.
+# Prints the first process of this name below honed.
 under_honed() { in_board cat /sys/fs/cgroup/system.slice/honed.service/cgroup.procs | while read -r p; do
 	[ "$(in_board cat "/proc/$p/comm")" = "$1" ] && echo "$p" && break
 done; }
@@ -237,7 +237,7 @@ second_boot() {
 	check "it had nothing to do" is hone-boot.service StatusText "every model has its kernels"
 }
 
-# Three boxes that are cut off, as a robot is that loses its power; then one that is not started.
+# Three boxes are cut off, as by a loss of power; the next one is not started.
 cut_box() {
 	sc stop hone-boot.service
 	sc start --no-block hone-boot.service

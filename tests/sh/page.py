@@ -22,7 +22,7 @@ class Browser:
         self.read, back = os.pipe()
         self.rest, self.events, self.n = b"", [], 0
 
-        def pipes():  # it reads from 3 and writes to 4
+        def pipes():  # Chromium reads from 3 and writes to 4
             a, z = os.dup(to), os.dup(back)
             os.dup2(a, 3)
             os.dup2(z, 4)
@@ -169,7 +169,7 @@ def order(b):
     b.shot("page-1280-stopped")
     log = api("/v1/api/log")["log"]
     check("the log has it, and the guess", log[0]["what"] == "stop" or "stop" in [e["what"] for e in log])
-    end = time.monotonic() + LIMIT_S  # what is refused is written down every second
+    end = time.monotonic() + LIMIT_S  # hone-fleet stores refusals every second
     while time.monotonic() < end and not any(e["outcome"] == "refused" for e in api("/v1/api/log")["log"]):
         time.sleep(0.2)
     check("the guess is in the log", any(e["outcome"] == "refused" for e in api("/v1/api/log")["log"]))

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The operators' page in a browser: a fleet of made-up boards (tests/tools/fleet/test_fleet_life.c), hone-fleet on a free port,
+# Tests the operators' page in a browser: a fleet of made-up boards (tests/tools/fleet/test_fleet_life.c), hone-fleet on a free port,
 # headless Chromium. Usage: page.sh BUILD [FOLDER for screenshots].
 b=$1 shots=$2
 browser=$(command -v chromium || command -v chromium-browser)

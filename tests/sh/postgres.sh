@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A private PostgreSQL in FOLDER, in the foreground, on a socket there alone; it ends when it is told to, or with who started it.
-#	postgres.sh FOLDER [OPTION...]		postgresql:///postgres?host=FOLDER&user=hone; options are postgres's own
-# The cluster is made at the first start. 77: not installed. As root it runs as the user postgres, to whom FOLDER goes.
+# Runs a private PostgreSQL in FOLDER, in the foreground, on a socket there only; it ends on a signal, or with its parent.
+#	postgres.sh FOLDER [OPTION...]		postgresql:///postgres?host=FOLDER&user=hone; options go to postgres
+# The first start makes the cluster. Exit status 77: not installed. As root it runs as the user postgres, who then owns FOLDER.
 dir=$1
 shift
 bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)

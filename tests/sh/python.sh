@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Tests of the Python package (tools/python) where there is a Python: python.sh BUILD. PYTHON: another one. Where it has no
-# numpy, BUILD/python-venv gets one from PyPI, if that can be had; what needs it is skipped else.
+# Tests the Python package (tools/python): python.sh BUILD. PYTHON: another interpreter. If that has no
+# numpy, BUILD/python-venv gets one from PyPI if possible; otherwise tests that need it are skipped.
 python=${PYTHON:-python3}
 if readelf -Ws "$1/libhone.so" | grep -q '__[at]san_'; then
 	echo "skip: a sanitized library needs a sanitized Python"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# One test, and the sum of all.
-#	test.sh run FILE COMMAND...   runs it; FILE gets its last line, "N passed, N failed, N skipped"
+# Runs one test, or sums up all.
+#	test.sh run FILE COMMAND...   runs COMMAND; FILE gets its last line, "N passed, N failed, N skipped"
 #	test.sh sum FILE...           ends with "N passed, N failed"; a file that is not there is a test that did not build
 summary='^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'
 

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Power cuts of a block device under ext4: a cache is filled on it while QEMU's blklogwrites notes every write and flush,
-# and then CUTS states that a cut may leave are mounted and opened (tests/lib/cuts.c). Usage: torture.sh BUILD.
-# Needs root, loop devices, FUSE and qemu-storage-daemon; says so where one is missing.
+# Cuts the power of a block device under ext4: fills a cache on it while QEMU's blklogwrites logs every write and flush,
+# then mounts and opens CUTS states that a cut may leave (tests/lib/cuts.c). Usage: torture.sh BUILD.
+# Needs root, loop devices, FUSE and qemu-storage-daemon; says so if one is missing.
 cuts=${CUTS:-1000} commits=${COMMITS:-300} prog=$1/tests/cuts
 for need in qemu-storage-daemon losetup mkfs.ext4; do
 	command -v $need >/dev/null || { echo "skip: block-level cuts: no $need"; exit 0; }
