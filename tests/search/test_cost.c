@@ -67,6 +67,24 @@ static double right(const struct cost *c, const void *state, const struct sample
 	return (double)good / all;
 }
 
+struct model {
+	int next;
+	const struct cost *c;
+	void *state;
+	struct arena a;
+};
+
+/* Opens each cost model in turn, without a prior. */
+static bool model_next(struct model *m)
+{
+	arena_free(&m->a);
+	m->a = (struct arena){0};
+	m->c = cost_table[m->next++];
+	if (m->c)
+		CHECK_OK(m->c->start(&m->a, NULL, 0, 1, &m->state));
+	return m->c && !test_bad;
+}
+
 /* Teaches in slices, as a job does: each sample comes `times` times, and no earlier sample is dropped. */
 static void teach(const struct cost *c, void *state, const struct sample *s, int n, int times)
 {
@@ -91,22 +109,17 @@ TEST(learns_what_holds_for_other_tasks)
 	static struct sample seen[SAMPLES], other[SAMPLES];
 	world(seen, 0, 1);
 	world(other, TASKS, 2);
-	for (int i = 0; cost_table[i]; i++) {
-		const struct cost *c = cost_table[i];
-		struct arena a = {0};
-		void *state;
-		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		if (learns(c, state)) {
-			teach(c, state, seen, SAMPLES, 10);
+	for (struct model m = {0}; model_next(&m);) {
+		if (learns(m.c, m.state)) {
+			teach(m.c, m.state, seen, SAMPLES, 10);
 			double draft = right(NULL, NULL, other, SAMPLES),
-			       model = right(c, state, other, SAMPLES);
+			       model = right(m.c, m.state, other, SAMPLES);
 			if (model < draft + .1)
-				printf("%s: %.3f, the draft %.3f\n", c->name, model, draft);
+				printf("%s: %.3f, the draft %.3f\n", m.c->name, model, draft);
 			CHECK(model >= draft + .1 && model > .85);
-			CHECK(right(c, state, seen, SAMPLES) > .87);
+			CHECK(right(m.c, m.state, seen, SAMPLES) > .87);
 		}
-		CHECK(a.used_bytes <= 64 << 10);
-		arena_free(&a);
+		CHECK(m.a.used_bytes <= 64 << 10);
 	}
 }
 
@@ -115,17 +128,12 @@ TEST(little_evidence_leaves_the_draft)
 {
 	static struct sample s[SAMPLES];
 	world(s, 0, 1);
-	for (int i = 0; cost_table[i]; i++) {
-		const struct cost *c = cost_table[i];
-		struct arena a = {0};
-		void *state;
-		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		if (learns(c, state)) {
-			teach(c, state, s, 60, 1);
+	for (struct model m = {0}; model_next(&m);) {
+		if (learns(m.c, m.state)) {
+			teach(m.c, m.state, s, 60, 1);
 			for (int k = 0; k < SAMPLES; k++)
-				CHECK(fabs(log(c->guess(state, s[k].f).ns) - (double)s[k].f[0]) < 1e-3);
+				CHECK(fabs(log(m.c->guess(m.state, s[k].f).ns) - (double)s[k].f[0]) < 1e-3);
 		}
-		arena_free(&a);
 	}
 }
 
@@ -133,25 +141,20 @@ TEST(surer_where_there_were_samples)
 {
 	static struct sample s[SAMPLES];
 	world(s, 0, 1);
-	for (int i = 0; cost_table[i]; i++) {
-		const struct cost *c = cost_table[i];
-		struct arena a = {0};
-		void *state;
+	for (struct model m = {0}; model_next(&m);) {
 		float far[FEATURES];
-		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		double before = c->guess(state, s[0].f).sd;
+		double before = m.c->guess(m.state, s[0].f).sd;
 		CHECK(before > 0 && before <= 1);
-		if (learns(c, state)) {
+		if (learns(m.c, m.state)) {
 			memcpy(far, s[0].f, sizeof far);
 			far[FEATURE_WINO_RAW] = far[FEATURE_WINO_BLOCK] = 4;
-			teach(c, state, s, SAMPLES, 4);
-			double after = c->guess(state, s[0].f).sd, unknown = c->guess(state, far).sd;
+			teach(m.c, m.state, s, SAMPLES, 4);
+			double after = m.c->guess(m.state, s[0].f).sd, unknown = m.c->guess(m.state, far).sd;
 			if (after > .6 * before || unknown < 2 * after)
-				printf("%s: %.3f, then %.3f, far %.3f\n", c->name, before, after, unknown);
+				printf("%s: %.3f, then %.3f, far %.3f\n", m.c->name, before, after, unknown);
 			CHECK(after < .6 * before);
 			CHECK(unknown > 2 * after);
 		}
-		arena_free(&a);
 	}
 }
 
@@ -205,33 +208,28 @@ TEST(hostile_priors)
 {
 	static struct sample s[SAMPLES];
 	world(s, 0, 1);
-	for (int i = 0; cost_table[i]; i++) {
-		const struct cost *c = cost_table[i];
-		struct arena a = {0};
+	for (struct model m = {0}; model_next(&m);) {
 		struct buf text = {0};
 		struct rng r;
-		void *state;
-		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		teach(c, state, s, SAMPLES, 1);
-		c->save(state, &text);
+		teach(m.c, m.state, s, SAMPLES, 1);
+		m.c->save(m.state, &text);
 		rng_seed(&r, 5);
 		for (int k = 0; k < 1000 && text.n; k++) {
 			size_t n = text.n, at = rng_below(&r, (uint32_t)n);
-			char *bad = arena_memdup(&a, text.p, n);
+			char *bad = arena_memdup(&m.a, text.p, n);
 			if (k % 4 == 0)
 				n = at;
 			else
 				bad[at] = "0123456789e+- \n#.\0x"[rng_below(&r, 19)];
-			int rc = c->start(&a, bad, n, 1, &state);
+			int rc = m.c->start(&m.a, bad, n, 1, &m.state);
 			CHECK(rc == E_OK || rc == E_CORRUPT || rc == E_UNSUPPORTED);
-			c->learn(state, s, 48, 2);
-			struct guess g = c->guess(state, s[k % SAMPLES].f);
+			m.c->learn(m.state, s, 48, 2);
+			struct guess g = m.c->guess(m.state, s[k % SAMPLES].f);
 			CHECK(isfinite(g.ns) && g.ns > 0 && g.sd > 0 && g.sd <= 2);
 			if (k % 50 == 0)
-				arena_reset(&a);
+				arena_reset(&m.a);
 		}
 		buf_free(&text);
-		arena_free(&a);
 	}
 }
 
@@ -273,26 +271,21 @@ TEST(deviations_mean_something)
 	static struct sample seen[SAMPLES], other[SAMPLES];
 	world(seen, 0, 1);
 	world(other, TASKS, 2);
-	for (int i = 0; cost_table[i]; i++) {
-		const struct cost *c = cost_table[i];
-		struct arena a = {0};
-		void *state;
+	for (struct model m = {0}; model_next(&m);) {
 		double mean[TASKS] = {0}, error[SAMPLES], sum = 0;
-		REQUIRE_OK(c->start(&a, NULL, 0, 1, &state));
-		teach(c, state, seen, SAMPLES, 4);
+		teach(m.c, m.state, seen, SAMPLES, 4);
 		for (int k = 0; k < SAMPLES; k++) {
-			error[k] = log(c->guess(state, other[k].f).ns) -
+			error[k] = log(m.c->guess(m.state, other[k].f).ns) -
 				   (double)(other[k].f[0] + other[k].log_ratio);
 			mean[k % TASKS] += error[k] / OF_TASK;
 		}
 		for (int k = 0; k < SAMPLES; k++) {
-			double x = (error[k] - mean[k % TASKS]) / c->guess(state, other[k].f).sd;
+			double x = (error[k] - mean[k % TASKS]) / m.c->guess(m.state, other[k].f).sd;
 			sum += x * x / SAMPLES;
 		}
-		if (learns(c, state) && !(sum < 4 && sum > .1))
-			printf("%s: %.3f\n", c->name, sqrt(sum));
-		CHECK(!learns(c, state) || (sum < 4 && sum > .1));
-		arena_free(&a);
+		if (learns(m.c, m.state) && !(sum < 4 && sum > .1))
+			printf("%s: %.3f\n", m.c->name, sqrt(sum));
+		CHECK(!learns(m.c, m.state) || (sum < 4 && sum > .1));
 	}
 }
 

@@ -2,29 +2,11 @@
 /* The gradient strategy: with a good draft, without a cost model, and in a space where no number can vary. */
 #include "platform/run/dev_sim.h"
 #include "search/strategy.h"
+#include "tests/lib/strategy_setup.h"
 #include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
 #include <math.h>
-
-struct setup {
-	struct arena a;
-	struct target t;
-	struct space *space;
-	struct guide guide;
-	void *state;
-};
-
-static void open_task(struct setup *u, const char *name, const char *cost, const char *text, uint64_t seed)
-{
-	memset(u, 0, sizeof *u);
-	dev_sim.probe(&u->t);
-	struct task *t = ARENA_NEW(&u->a, struct task);
-	CHECK_OK(task_parse(text, t));
-	CHECK_OK(space_make(&u->a, t, &u->t, NULL, &u->space));
-	u->guide = (struct guide){.space = u->space, .cost = cost_find(cost)};
-	CHECK_OK(strategy_find(name)->start(&u->a, &u->guide, seed, &u->state));
-}
 
 /* Number of proposals, from nothing known, until one has a drafted time of at most `goal`; `most`: none
  * had. */
@@ -34,15 +16,14 @@ static int asks_until(const char *name, const char *cost, const char *text, doub
 	const struct strategy *s = strategy_find(name);
 	struct setup u;
 	int asks = 1;
-	open_task(&u, name, cost, text, seed);
+	open_task(&u, s, cost, text, seed);
 	for (; asks < most && !test_bad; asks++) {
 		char cand[CAND_MAX];
 		CHECK_OK(s->ask(u.state, cand));
 		double ns = space_draft(u.space, cand);
 		if (ns <= goal)
 			break;
-		const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = (int64_t)(1000 * ns)};
-		s->tell(u.state, cand, &m);
+		tell_ns(&u, s, cand, (int64_t)(1000 * ns));
 	}
 	arena_free(&u.a);
 	return asks;
@@ -53,7 +34,7 @@ static double best_draft(const char *text)
 	struct setup u;
 	struct rng r;
 	double best = INFINITY;
-	open_task(&u, "gradient", "draft", text, 1);
+	open_task(&u, strategy_find("gradient"), "draft", text, 1);
 	rng_seed(&r, 99);
 	for (int i = 0; i < 4000; i++) {
 		char cand[CAND_MAX];
@@ -86,7 +67,7 @@ TEST(without_a_model)
 {
 	const struct strategy *s = strategy_find("gradient");
 	struct setup u;
-	open_task(&u, "gradient", "none", task_conv, 1);
+	open_task(&u, s, "none", task_conv, 1);
 	for (int k = 0; k < 60 && !test_bad; k++) {
 		char cand[CAND_MAX];
 		CHECK_OK(s->ask(u.state, cand));
@@ -108,10 +89,9 @@ TEST(nothing_to_let_loose)
 	struct setup u;
 	char cand[CAND_MAX];
 	int asked = 0, rc = E_OK;
-	open_task(&u, "gradient", "draft", text, 1);
+	open_task(&u, s, "draft", text, 1);
 	for (; asked < 500 && (rc = s->ask(u.state, cand)) >= 0; asked++) {
-		const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = 1000};
-		s->tell(u.state, cand, &m);
+		tell_ns(&u, s, cand, 1000);
 	}
 	CHECK(rc == E_NOTFOUND && asked < 100);
 	arena_free(&u.a);
@@ -122,13 +102,12 @@ TEST(memory_is_bounded)
 {
 	const struct strategy *s = strategy_find("gradient");
 	struct setup u;
-	open_task(&u, "gradient", "draft", task_dense, 1);
+	open_task(&u, s, "draft", task_dense, 1);
 	size_t space = u.a.used_bytes, first = 0;
 	for (int k = 0; k < 200 && !test_bad; k++) {
 		char cand[CAND_MAX];
 		CHECK_OK(s->ask(u.state, cand));
-		const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = 1000 + k};
-		s->tell(u.state, cand, &m);
+		tell_ns(&u, s, cand, 1000 + k);
 		first = k == 50 ? u.a.used_bytes : first;
 	}
 	CHECK(first - space < 160 << 10 && u.a.used_bytes < first + (64 << 10));

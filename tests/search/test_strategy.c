@@ -7,6 +7,7 @@
 #include "platform/base/mix.h"
 #include "tests/lib/test.h"
 
+#include "tests/lib/strategy_setup.h"
 #include "tests/lib/tasks.h"
 
 #include <math.h>
@@ -19,32 +20,6 @@ static const char task_tiny[] = "task syms=0\n"
 				"read X [i]\n"
 				"body r0 0 max\n"
 				"write Y [i]\n";
-
-struct setup {
-	struct arena a;
-	struct target t;
-	struct space *space;
-	struct guide guide;
-	void *state;
-};
-
-static void open_task(struct setup *u, const struct strategy *s, const char *text, uint64_t seed)
-{
-	struct task *t;
-	memset(u, 0, sizeof *u);
-	dev_sim.probe(&u->t);
-	t = ARENA_NEW(&u->a, struct task);
-	CHECK_OK(task_parse(text, t));
-	CHECK_OK(space_make(&u->a, t, &u->t, NULL, &u->space));
-	u->guide = (struct guide){.space = u->space, .cost = cost_find("draft")};
-	CHECK_OK(s->start(&u->a, &u->guide, seed, &u->state));
-}
-
-static void tell_ns(struct setup *u, const struct strategy *s, const char *cand, int64_t ns)
-{
-	const struct meas m = {.status = MEAS_OK, .runs = 3, .min_ns = ns};
-	s->tell(u->state, cand, &m);
-}
 
 /* Made-up times: the draft's, plus an effect of the structure that the draft does not know. */
 static int64_t hidden_ns(const struct space *s, const char *cand)
@@ -82,7 +57,7 @@ TEST(proposals_are_legal_new_and_seeded)
 		for (uint64_t seed = 1; seed <= 3; seed++) {
 			struct setup u;
 			static char asked[100][CAND_MAX];
-			open_task(&u, s, task_conv, seed < 3 ? 1 : 2);
+			open_task(&u, s, "draft", task_conv, seed < 3 ? 1 : 2);
 			REQUIRE(!test_bad);
 			for (int k = 0; k < 100; k++) {
 				REQUIRE_OK(s->ask(u.state, asked[k]));
@@ -114,7 +89,7 @@ static double best_after(const struct strategy *s, uint64_t seed, int asks)
 	struct setup u;
 	int64_t best = INT64_MAX;
 	char cand[CAND_MAX];
-	open_task(&u, s, task_conv, seed);
+	open_task(&u, s, "draft", task_conv, seed);
 	space_default(u.space, cand);
 	tell_ns(&u, s, cand, hidden_ns(u.space, cand));
 	for (int k = 0; k < asks && !test_bad; k++) {
@@ -156,7 +131,7 @@ TEST(failures_are_not_bred)
 		const struct strategy *s = strategy_table[i];
 		struct setup u;
 		struct key spilled[60];
-		open_task(&u, s, task_conv, 1);
+		open_task(&u, s, "draft", task_conv, 1);
 		for (int k = 0; k < 60; k++) {
 			char cand[CAND_MAX], structure[CAND_MAX];
 			REQUIRE_OK(s->ask(u.state, cand));
@@ -189,7 +164,7 @@ static void draw_all(const char *text, int draws, struct found *f)
 {
 	struct setup u;
 	struct rng r;
-	open_task(&u, strategy_find("random"), text, 1);
+	open_task(&u, strategy_find("random"), "draft", text, 1);
 	rng_seed(&r, 9);
 	f->n = 0;
 	for (int i = 0; i < draws && f->n < 256; i++) {
@@ -208,7 +183,7 @@ static int exhaust(const struct strategy *s, const char *text, const struct foun
 	struct setup u;
 	char cand[CAND_MAX];
 	int asked = 0, met = 0, rc;
-	open_task(&u, s, text, 1);
+	open_task(&u, s, "draft", text, 1);
 	while ((rc = s->ask(u.state, cand)) >= 0 && asked < 1000) {
 		CHECK_OK(space_legal(u.space, cand));
 		tell_ns(&u, s, cand, 1000 + 400 * (asked % 3));
@@ -253,7 +228,7 @@ static double best_of_draws(int64_t (*ns_of)(const struct space *s, const char *
 	struct setup u;
 	struct rng r;
 	double best = INFINITY;
-	open_task(&u, strategy_find("random"), task_conv, 1);
+	open_task(&u, strategy_find("random"), "draft", task_conv, 1);
 	rng_seed(&r, seed + 50);
 	for (int i = 0; i < 2000; i++) {
 		char cand[CAND_MAX];
@@ -273,7 +248,7 @@ static void auto_finds(int64_t (*ns_of)(const struct space *s, const char *cand)
 	const struct strategy *s = strategy_find("auto");
 	double best = INFINITY, goal = best_of_draws(ns_of, seed) * within;
 	struct setup u;
-	open_task(&u, s, task_conv, seed);
+	open_task(&u, s, "draft", task_conv, seed);
 	for (int k = 0; k < ASKS && !test_bad; k++) {
 		char cand[CAND_MAX];
 		CHECK_OK(s->ask(u.state, cand));
@@ -299,7 +274,7 @@ TEST(auto_goes_on_without_hope)
 	const struct strategy *s = strategy_find("auto");
 	for (int way = 0; way < 2; way++) {
 		struct setup u;
-		open_task(&u, s, task_conv, 1);
+		open_task(&u, s, "draft", task_conv, 1);
 		for (int k = 0; k < 300 && !test_bad; k++) {
 			char cand[CAND_MAX];
 			const struct meas bad = {.status = MEAS_TIMEOUT};

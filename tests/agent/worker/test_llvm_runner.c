@@ -5,6 +5,7 @@
 #include "kernels/space/space.h"
 #include "platform/run/dev.h"
 #include "platform/run/sandbox.h"
+#include "tests/lib/cands.h"
 #include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
@@ -36,17 +37,6 @@ static struct runner *open_cpu(const struct emit *e, int threads)
 	return r;
 }
 
-static void default_cand(const char *text, char cand[CAND_MAX])
-{
-	struct arena a = {0};
-	struct task *t = ARENA_NEW(&a, struct task);
-	struct space *s;
-	if (task_parse(text, t) < 0 || space_make(&a, t, &target, NULL, &s) < 0)
-		abort();
-	space_default(s, cand);
-	arena_free(&a);
-}
-
 TEST(builds_checks_and_times)
 {
 	static const char *const tasks[] = {task_conv, task_softmax, conv_8};
@@ -56,7 +46,7 @@ TEST(builds_checks_and_times)
 			char cand[CAND_MAX];
 			struct meas m[2];
 			int h[2];
-			default_cand(tasks[i], cand);
+			cand_default(tasks[i], &target, cand);
 			REQUIRE_OK(r->ops->build(r, tasks[i], cand, INT64_MAX, &h[0], &m[0]));
 			if (m[0].status != MEAS_OK)
 				printf("%s: %s: %s\n", cand, meas_status_name(m[0].status), err_text());

@@ -5,6 +5,7 @@
 #include "kernels/emit/emit.h"
 #include "kernels/space/space.h"
 #include "platform/run/dev_sim.h"
+#include "tests/lib/cands.h"
 #include "tests/lib/tasks.h"
 #include "tests/lib/test.h"
 
@@ -27,19 +28,6 @@ static struct runner *open_sim(double noise)
 	return r;
 }
 
-static void default_cand(const char *text, char cand[CAND_MAX])
-{
-	struct arena a = {0};
-	struct task *t = ARENA_NEW(&a, struct task);
-	struct space *s;
-	if (task_parse(text, t) < 0 || space_make(&a, t, &target, NULL, &s) < 0) {
-		printf("no space: %s\n", err_text());
-		exit(1);
-	}
-	space_default(s, cand);
-	arena_free(&a);
-}
-
 static int build(struct runner *r, const char *text, const char *cand, struct meas *m)
 {
 	int handle;
@@ -56,7 +44,7 @@ TEST(builds_checks_and_times)
 	for (int i = 0; i < 2; i++) {
 		char cand[CAND_MAX];
 		struct meas m;
-		default_cand(tasks[i], cand);
+		cand_default(tasks[i], &target, cand);
 		int h = build(r, tasks[i], cand, &m);
 		REQUIRE(h >= 0 && m.status == MEAS_OK);
 		CHECK(m.max_rel_err < 2e-4 && m.runs == 0 && m.build_ns >= SIM_BUILD_NS);
@@ -77,7 +65,7 @@ TEST(code_is_whole)
 	struct arena a = {0};
 	struct blob b;
 	struct code *c = ARENA_NEW(&a, struct code);
-	default_cand(task_conv, cand);
+	cand_default(task_conv, &target, cand);
 	int h = build(r, task_conv, cand, &m);
 	REQUIRE(h >= 0);
 	REQUIRE_OK(r->ops->code(r, h, INT64_MAX, &a, &b));
@@ -108,7 +96,7 @@ TEST(a_short_axis_beside_a_long_one)
 	struct runner *r = open_sim(0);
 	char cand[CAND_MAX];
 	struct meas m;
-	default_cand(copy, cand);
+	cand_default(copy, &target, cand);
 	CHECK(build(r, copy, cand, &m) >= 0 && m.status == MEAS_OK);
 	r->ops->close(r);
 }
@@ -210,7 +198,7 @@ TEST(wrong_answers_are_found)
 		dev_sim_reset(0, 1, 0);
 		REQUIRE(dev_sim.probe(&target) == 1);
 		REQUIRE_OK(runner_local(&dev_sim, &emit_broken, &target, 1, false, &r));
-		default_cand(task_conv, cand);
+		cand_default(task_conv, &target, cand);
 		CHECK_OK(r->ops->build(r, task_conv, cand, INT64_MAX, &h, &m));
 		if (m.status != MEAS_WRONG)
 			printf("defect %d: %s\n", d, meas_status_name(m.status));
@@ -224,9 +212,9 @@ TEST(abort_and_deadline)
 	struct runner *r = open_sim(0);
 	char cand[CAND_MAX];
 	struct meas m[2];
-	default_cand(task_conv, cand);
+	cand_default(task_conv, &target, cand);
 	int h[2] = {build(r, task_conv, cand, &m[0]),
-		    build(r, task_softmax, (default_cand(task_softmax, cand), cand), &m[1])};
+		    build(r, task_softmax, (cand_default(task_softmax, &target, cand), cand), &m[1])};
 	REQUIRE(h[0] >= 0 && h[1] >= 0);
 	CHECK_OK(r->ops->time(r, h, 2, 3, 0, 0, INT64_MAX, m));
 	int64_t conv = m[0].min_ns, softmax = m[1].min_ns;
@@ -262,7 +250,7 @@ TEST(a_part_stands_for_the_whole)
 	for (int i = 0; i < 2; i++) {
 		char cand[CAND_MAX];
 		struct meas whole, part;
-		default_cand(texts[i], cand);
+		cand_default(texts[i], &target, cand);
 		int h = build(r, texts[i], cand, &whole);
 		REQUIRE(h >= 0);
 		CHECK_OK(r->ops->time(r, &h, 1, 3, 0, 0, INT64_MAX, &whole));
