@@ -36,7 +36,6 @@ static int allocations;
 TEST(without_a_cache)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	CHECK(hone_inputs(m) == 1 && hone_outputs(m) == 1 && hone_threads(h) == 1);
@@ -160,7 +159,6 @@ TEST(bad_arguments_of_load)
 TEST(bad_arguments_of_bind_and_info)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	static float x[3 * 66 * 200 + 1];
@@ -195,7 +193,6 @@ TEST(bad_arguments_of_bind_and_info)
 TEST(bound_buffers_are_used)
 {
 	struct hone_handle *h = opened(NULL, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	struct hone_tensor x, y;
@@ -226,7 +223,6 @@ TEST(bound_buffers_are_used)
 TEST(runs_of_its_own_thread)
 {
 	struct hone_handle *h = opened(NULL, 2, HONE_NO_PIN);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	float want = first_output(m, 5);
@@ -264,7 +260,6 @@ TEST(kernels_that_come_later)
 	char cache[256];
 	snprintf(cache, sizeof cache, "%s", in_dir("later"));
 	struct hone_handle *h = opened(cache, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	float want = first_output(m, 6);
@@ -291,7 +286,6 @@ TEST(a_file_that_changes)
 	snprintf(cmd, sizeof cmd, "cp '%s' '%s'", steering(), model);
 	REQUIRE(system(cmd) == 0);
 	struct hone_handle *h = opened(cache, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, model);
 	REQUIRE(m != NULL);
 	float want = first_output(m, 7);
@@ -315,7 +309,6 @@ TEST(caches_that_are_not_good)
 	copy_folder(tuned(), open_to_all);
 	CHECK(chmod(open_to_all, 0777) == 0);
 	struct hone_handle *h = opened(open_to_all, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	CHECK(info_of(m).kernels[HONE_TUNED] + info_of(m).kernels[HONE_DEFAULT] == 0);
@@ -364,7 +357,6 @@ TEST(a_cache_that_is_only_read)
 	snprintf(cmd, sizeof cmd, "chmod -R a-w '%s'", cache);
 	CHECK(system(cmd) == 0);
 	struct hone_handle *h = opened(cache, 1, HONE_KEEP_IMAGES);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	CHECK(info_of(m).kernels[HONE_FALLBACK] == 0 && isfinite(first_output(m, 1)));
@@ -407,7 +399,6 @@ TEST(images_are_kept_and_checked)
 	snprintf(cache, sizeof cache, "%s", in_dir("imaged"));
 	copy_folder(tuned(), cache);
 	struct hone_handle *h = opened(cache, 1, HONE_KEEP_IMAGES);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	struct hone_model_info first = info_of(m);
@@ -535,7 +526,6 @@ TEST(threads_and_cores)
 {
 	cpu_set_t all, one;
 	struct hone_handle *h = opened(NULL, 1, 0);
-	REQUIRE(h != NULL);
 	struct hone_model *m = loaded(h, steering());
 	REQUIRE(m != NULL);
 	float want = first_output(m, 9);
